@@ -57,26 +57,31 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o711); err != nil {
 		return nil, structs.Internalf("data_dir: %w", err)
 	}
+
 	addr := cfg.bind(cfg.Addresses.HTTP, cfg.Ports.HTTP)
 	ln, err := listenHTTP(net.ListenConfig{}, addr, addressPatience)
 	if err != nil {
 		return nil, err
 	}
+
 	sinks, err := telemetry.Start(cfg.Telemetry) // first, because the Raft log takes the sink when it opens
 	if err != nil {
 		err = structs.Invalidf("%w", err)
 		return nil, errors.Join(err, ln.Close())
 	}
+
 	a := &Agent{
 		logger:  logger,
 		ln:      ln,
 		metrics: sinks,
 		left:    make(chan struct{}),
 	}
+
 	a.settings.Store(&cfg)
 	if err := a.open(ctx); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
+
 	a.advertiseInConsul()
 	httpLogger := logger.Named("http")
 	atDebug := &hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}
@@ -91,6 +96,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 		MaxHeaderBytes: structs.MaxHTTPHead,
 		ErrorLog:       httpLogger.StandardLogger(atDebug),
 	}
+
 	cfg.Limits.bound(a.http)
 	return a, nil
 }
@@ -114,6 +120,7 @@ func (a *Agent) open(ctx context.Context) (err error) {
 	if err := a.openConsul(); err != nil {
 		return err
 	}
+
 	if cfg.Server.Enabled {
 		sc := cfg.Server
 		sc.Version = version.Version
@@ -122,15 +129,19 @@ func (a *Agent) open(ctx context.Context) (err error) {
 		if a.acl != nil {
 			sc.Consul = a.acl
 		}
+
 		a.server, err = server.New(sc, a.logger.Named("server"))
 		if err != nil {
 			return err
 		}
+
 		a.caller = a.server
 	}
+
 	if !cfg.Client.Enabled {
 		return nil
 	}
+
 	cc := a.nodeSettings(cfg.Client)
 	cc.HTTPAddr = httpAddr
 	cc.Version = version.Version
@@ -141,16 +152,20 @@ func (a *Agent) open(ctx context.Context) (err error) {
 	if a.server == nil {
 		deps.FindServers = a.findServers(cfg.Consul.ClientAutoJoin, consul.TagRPC)
 	}
+
 	if a.consul != nil {
 		deps.Consul = a.consul
 	}
+
 	a.client, err = client.New(cc, deps)
 	if err != nil {
 		return err
 	}
+
 	if a.caller == nil {
 		a.caller = a.client.Caller()
 	}
+
 	return nil
 }
 
@@ -195,15 +210,18 @@ func (a *Agent) Run(ctx context.Context) error {
 			return nil
 		})
 	}
+
 	if a.server != nil {
 		run(a.server.Run)
 	}
+
 	if a.client != nil {
 		run(func(ctx context.Context) error {
 			a.client.Run(ctx)
 			return nil
 		})
 	}
+
 	run(a.serveHTTP)
 	var err error
 	select {
@@ -211,12 +229,15 @@ func (a *Agent) Run(ctx context.Context) error {
 	case <-a.left:
 	case err = <-ended:
 	}
+
 	for _, stop := range slices.Backward(stops) {
 		stop()
 	}
+
 	for len(ended) > 0 {
 		err = errors.Join(err, <-ended)
 	}
+
 	return err
 }
 
@@ -244,10 +265,12 @@ func (a *Agent) serveHTTP(ctx context.Context) error {
 			_ = a.http.Close()
 		}
 	})
+
 	err := a.http.Serve(a.ln)
 	if stopped() {
 		return err // ctx has not ended
 	}
+
 	<-drained
 	a.sessions.Wait() // their contexts have ended
 	return nil

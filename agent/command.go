@@ -34,10 +34,12 @@ func Command() command.Command {
 		},
 		{Name: "dev", Kind: command.Bool, Usage: "Run a server and a node in one process that keeps nothing"},
 	}
+
 	c := DefaultConfig()
 	for _, o := range c.options() {
 		flags = append(flags, o.flag())
 	}
+
 	return command.Command{
 		Name:     "agent",
 		Group:    command.GroupSelf,
@@ -147,17 +149,21 @@ func runCommand(ctx context.Context, call *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	if cfg.Dev && cfg.DataDir == "" {
 		dir, err := os.MkdirTemp("", "berth-dev-")
 		if err != nil {
 			return err
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
+
 		cfg.DataDir = dir
 	}
+
 	if err := cfg.Finish(); err != nil {
 		return err
 	}
+
 	setGOGC(&cfg)
 	logger := hclog.New(&hclog.LoggerOptions{
 		Name:       "berth",
@@ -165,6 +171,7 @@ func runCommand(ctx context.Context, call *command.Call) error {
 		JSONFormat: cfg.LogJSON,
 		Output:     call.Err,
 	})
+
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // now, because the signal would end a process that only starts
 	defer signal.Stop(hangups)
@@ -175,6 +182,7 @@ func runCommand(ctx context.Context, call *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	a.source = func() (*Config, error) { return configAgain(call, a.config()) }
 	defer onHangup(hangups, func() { _ = a.reread() })() // it logs its error
 	call.Printf("berth %s\nHTTP API:  http://%s\nData:      %s\n",

@@ -106,14 +106,17 @@ func (c *Config) LoadFiles(paths []string) error {
 			faults = append(faults, structs.Invalidf("reading the configuration: %w", err))
 			continue
 		}
+
 		for _, file := range files {
 			src, err := os.ReadFile(file)
 			if err == nil {
 				err = hclconf.Decode(file, src, c, c.positions)
 			}
+
 			faults = append(faults, err)
 		}
 	}
+
 	return errors.Join(faults...)
 }
 
@@ -144,19 +147,23 @@ func (c *Config) Finish() error {
 	if hclog.LevelFromString(c.LogLevel) == hclog.NoLevel {
 		fault("log_level is %q; expected one of trace, debug, info, warn, error", c.LogLevel)
 	}
+
 	if !c.Server.Enabled && !c.Client.Enabled {
 		fault("neither server nor client is enabled; " +
 			"expected server { enabled = true }, client { enabled = true }, or -dev")
 	}
+
 	faults = append(faults, c.Limits.validate(), c.Telemetry.Validate(), c.Consul.Validate())
 	if !filepath.IsAbs(c.DataDir) {
 		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)
 	}
+
 	checkIP := func(setting, value string) {
 		if value != "" && net.ParseIP(value) == nil {
 			fault("%s is %q; expected an IP address", setting, value)
 		}
 	}
+
 	checkIP("bind_addr", c.BindAddr)
 	checkIP("addresses.http", c.Addresses.HTTP)
 	for _, host := range c.HTTPAllowedHosts {
@@ -164,14 +171,17 @@ func (c *Config) Finish() error {
 			fault("http_allowed_hosts: %q; expected a name without a port", host)
 		}
 	}
+
 	c.finishServer()
 	c.finishClient()
 	if c.Server.Enabled {
 		faults = append(faults, c.Server.Validate())
 	}
+
 	if c.Client.Enabled {
 		faults = append(faults, c.Client.Validate())
 	}
+
 	return c.positions.Locate(structs.InvalidAll(faults))
 }
 
@@ -199,12 +209,14 @@ func (c *Config) finishClient() {
 	if c.Server.Enabled {
 		n.OwnPorts = append(n.OwnPorts, c.Ports.RPC, c.Ports.Serf)
 	}
+
 	n.OwnPorts = slices.DeleteFunc(n.OwnPorts, func(port int) bool { return port <= 0 })
 	n.Plugins = catalog.Config{
 		Dir:     c.PluginDir,
 		Plugins: c.Plugins,
 		Sockets: n.PluginSocketDir(),
 	}
+
 	n.Connect = connectproxy.Config{
 		Consul:     c.Consul.Enabled(),
 		ConsulPath: c.Consul.ProxyPath,

@@ -39,17 +39,20 @@ func (a *Agent) advertiseInConsul() {
 	if a.consul == nil || !cfg.Consul.AutoAdvertise {
 		return
 	}
+
 	checked := func(advertised, bind string) string {
 		if cfg.Consul.ChecksUseAdvertise {
 			return advertised
 		}
 		return localAddr(bind, advertised)
 	}
+
 	http := consul.Endpoint{
 		Tag:       consul.TagHTTP,
 		Addr:      a.advertisedHTTP(),
 		CheckAddr: checked(a.advertisedHTTP(), a.HTTPAddr()),
 	}
+
 	var ports []consul.Endpoint
 	if a.server != nil {
 		http.Service = cfg.Consul.ServerServiceName
@@ -67,11 +70,13 @@ func (a *Agent) advertiseInConsul() {
 			CheckAddr: checked(serf, cfg.Server.SerfBind),
 		})
 	}
+
 	if a.client != nil {
 		http.Service = cfg.Consul.ClientServiceName
 		http.CheckPath = "/v1/agent/health?type=client"
 		ports = append(ports, http)
 	}
+
 	a.consul.Advertise(cfg.Region, ports)
 }
 

@@ -54,14 +54,17 @@ func (l local) Self() *api.AgentSelf {
 			},
 		},
 	}
+
 	if l.server != nil {
 		self.Stats["raft"] = l.server.Stats()
 		self.Stats["nomad"] = l.serverStats()
 		self.Member = l.server.Member()
 	}
+
 	if l.client != nil {
 		self.Stats["client"] = l.clientStats()
 	}
+
 	return self
 }
 
@@ -139,6 +142,7 @@ func (l local) Health() *api.AgentHealth {
 			h.Server.Message = "no leader is known"
 		}
 	}
+
 	if l.client != nil {
 		h.Client = &api.HalfHealth{OK: true, Message: "ok"}
 		select {
@@ -147,6 +151,7 @@ func (l local) Health() *api.AgentHealth {
 			h.Client = &api.HalfHealth{Message: "the servers have not been reached yet"}
 		}
 	}
+
 	return h
 }
 
@@ -304,21 +309,25 @@ func (l local) forwardSnapshot(ctx context.Context, method string, body io.Reade
 	if addr == "" {
 		return structs.Unavailablef("no leader is known; retry")
 	}
+
 	url := "http://" + addr + "/v1/operator/snapshot"
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		return err
 	}
+
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return structs.Unavailablef("the leader at %s: %w", addr, netfault.Plain(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
+
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
 		kind := structs.KindFromHTTP(resp.StatusCode)
 		return structs.Errorf(kind, "the leader at %s: %s", addr, text)
 	}
+
 	_, err = io.Copy(w, resp.Body)
 	return err
 }

@@ -71,12 +71,14 @@ func serveHealth(c *call) (any, error) {
 	default:
 		return nil, badParam("type", t, "client or server")
 	}
+
 	status := http.StatusOK
 	for _, half := range []*HalfHealth{health.Client, health.Server} {
 		if half != nil && !half.OK {
 			status = http.StatusInternalServerError
 		}
 	}
+
 	c.render(status, health)
 	return nil, nil
 }
@@ -271,19 +273,23 @@ func serveSnapshot(c *call) (any, error) {
 		return nil, fmt.Errorf("spooling the snapshot: %w", err)
 	}
 	defer func() { _ = spool.Close() }()
+
 	err = os.Remove(spool.Name())
 	if err != nil {
 		return nil, fmt.Errorf("spooling the snapshot: %w", err)
 	}
+
 	sum := sha256.New()
 	err = c.Agent.SnapshotSave(c.ctx(), io.MultiWriter(spool, sum))
 	if err != nil {
 		return nil, err
 	}
+
 	size, err := spool.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return nil, fmt.Errorf("spooling the snapshot: %w", err)
 	}
+
 	h := c.w.Header()
 	h.Set("Content-Type", "application/gzip")
 	h.Set("Content-Length", fmt.Sprint(size))

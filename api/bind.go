@@ -107,17 +107,20 @@ func callMethod(
 		if err != nil {
 			return nil, err
 		}
+
 		resp := m.NewAnswer()
 		err = c.Caller.Call(c.ctx(), m.Name, req, resp)
 		if err != nil {
 			return nil, err
 		}
+
 		switch r := resp.(type) {
 		case readResponse:
 			c.setMeta(r.Meta())
 		case writeResponse:
 			c.setIndex(r.Written().Index)
 		}
+
 		return pick(resp), nil
 	}
 }
@@ -176,9 +179,11 @@ func (c *call) bindQuery(q *structs.QueryOptions) error {
 	if err := cmp.Or(faults[:]...); err != nil {
 		return err
 	}
+
 	if consistent && q.AllowStale {
 		return structs.Invalidf("stale and consistent exclude each other")
 	}
+
 	return nil
 }
 
@@ -313,6 +318,7 @@ func parseSecrets(header string) (structs.Secrets, error) {
 	if header == "" {
 		return nil, nil
 	}
+
 	secrets := structs.Secrets{}
 	last := ""
 	for piece := range strings.SplitSeq(header, ",") {
@@ -329,5 +335,6 @@ func parseSecrets(header string) (structs.Secrets, error) {
 				headerSecrets)
 		}
 	}
+
 	return secrets, nil
 }

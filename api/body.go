@@ -75,9 +75,11 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	if b.ended { // net/http has removed the deadline, because the answer may take any time
 		return 0, io.EOF
 	}
+
 	if b.most > 0 && int64(len(p)) > b.most-b.read {
 		p = p[:b.most-b.read+1]
 	}
+
 	b.extendDeadline()
 	n, err := b.src.Read(p)
 	b.read += int64(n)
@@ -94,6 +96,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 			b.read, took)
 		return n, withStatus{err, http.StatusRequestTimeout}
 	}
+
 	return n, err
 }
 

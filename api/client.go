@@ -111,6 +111,7 @@ func queryValues(q *Query) url.Values {
 	if q == nil {
 		return v
 	}
+
 	setGiven(v, "region", q.Region)
 	setGiven(v, "namespace", q.Namespace)
 	setGiven(v, "prefix", q.Prefix)
@@ -120,18 +121,23 @@ func queryValues(q *Query) url.Values {
 	if q.MinIndex > 0 {
 		v.Set("index", strconv.FormatUint(q.MinIndex, 10))
 	}
+
 	if q.MaxWait > 0 {
 		v.Set("wait", q.MaxWait.String())
 	}
+
 	if q.PerPage > 0 {
 		v.Set("per_page", strconv.Itoa(int(q.PerPage)))
 	}
+
 	if q.AllowStale {
 		v.Set("stale", "")
 	}
+
 	if q.Reverse {
 		v.Set("reverse", "true")
 	}
+
 	return v
 }
 
@@ -181,13 +187,16 @@ func (c *Client) urlOf(r request) string {
 		if s == "{id}" {
 			s = r.id
 		}
+
 		u.Path += "/" + s
 		u.RawPath += "/" + url.PathEscape(s)
 	}
+
 	query := r.query
 	if query == nil {
 		query = url.Values{}
 	}
+
 	setGiven(query, "namespace",
 		cmp.Or(query.Get("namespace"), c.cfg.Namespace))
 	setGiven(query, "region", cmp.Or(query.Get("region"), c.cfg.Region))
@@ -206,17 +215,21 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 		if err != nil {
 			return nil, structs.Internalf("encoding the request: %w", err)
 		}
+
 		body = bytes.NewReader(encoded)
 	}
+
 	method := r.route.method()
 	req, err := http.NewRequestWithContext(ctx, method, c.urlOf(r), body)
 	if err != nil {
 		return nil, structs.Invalidf("making the request: %w", err)
 	}
+
 	maps.Copy(req.Header, r.header)
 	if c.cfg.Token != "" {
 		req.Header.Set("X-Berth-Token", c.cfg.Token)
 	}
+
 	return req, nil
 }
 
@@ -230,6 +243,7 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err // drops the URL, because the text has the address already
 	}
+
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return structs.Timeoutf("no answer from the agent at %s in time", c.cfg.Address)
@@ -244,6 +258,7 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 			"no agent can be reached at %s (-address, BERTH_ADDR): %w",
 			c.cfg.Address, netfault.Plain(err))
 	}
+
 	return structs.Timeoutf("the agent at %s did not answer: %w%s",
 		c.cfg.Address, netfault.Plain(err), c.portHint())
 }

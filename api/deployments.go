@@ -195,6 +195,7 @@ func bindJobStable(c *call, req *structs.JobStableRequest) error {
 		Stable     *bool
 		dialectOptions
 	}
+
 	err := c.decodeBody(&b)
 	switch {
 	case err != nil:
@@ -204,6 +205,7 @@ func bindJobStable(c *call, req *structs.JobStableRequest) error {
 	case b.Stable == nil:
 		return missing("Stable", "true or false")
 	}
+
 	req.JobID = c.id()
 	req.JobVersion = *b.JobVersion
 	req.Stable = *b.Stable

@@ -99,10 +99,12 @@ func (i *ignoredFields) acceptIdentities(field string, value json.RawMessage) (d
 	if field == "Identity" {
 		value = slices.Concat(json.RawMessage("["), value, json.RawMessage("]"))
 	}
+
 	err := strictjson.Decode(value, &all, nil)
 	if err != nil {
 		return false, ""
 	}
+
 	for _, x := range all {
 		switch {
 		case x == nil:
@@ -114,6 +116,7 @@ func (i *ignoredFields) acceptIdentities(field string, value json.RawMessage) (d
 			return false, jobspec.NoOtherToken
 		}
 	}
+
 	return true, ""
 }
 

@@ -67,16 +67,19 @@ func serveExec(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	run, err := c.Agent.AllocExec(c.id(), c.param("task"))
 	far := structs.IsKind(err, structs.KindNotFound) && c.r.Header.Get(headerHops) == ""
 	if err != nil && !far {
 		return nil, err
 	}
+
 	c.Sessions.Add(1)
 	defer c.Sessions.Done()
 	if c.ctx().Err() != nil {
 		return nil, structs.Unavailablef("the agent stops")
 	}
+
 	if far {
 		select {
 		case c.forwarded <- struct{}{}:
@@ -85,9 +88,11 @@ func serveExec(c *call) (any, error) {
 			return nil, structs.Unavailablef("this agent forwards %d commands to other nodes, its most; "+
 				"end one of them, or use the agent of the node (-address)", c.MaxForwarded)
 		}
+
 		c.r.Header.Del("Origin") // it is checked, and the other agent has another name
 		return nil, c.proxyToAlloc(err)
 	}
+
 	return nil, c.serveSession(run, x)
 }
 
@@ -96,20 +101,24 @@ func bindExec(c *call) (*Exec, error) {
 	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
 		return nil, structs.Invalidf("a command in a task is a websocket; expected the header Upgrade: websocket")
 	}
+
 	err := checkOrigin(c.r)
 	if err != nil {
 		return nil, err
 	}
+
 	x := &Exec{}
 	text := c.param("command")
 	err = json.Unmarshal([]byte(text), &x.Command)
 	if err != nil {
 		return nil, badParam("command", text, `a list in JSON such as ["ls","-l"]`)
 	}
+
 	err = structs.CheckExec(x.Command)
 	if err != nil {
 		return nil, err
 	}
+
 	x.TTY, err = c.flag("tty")
 	return x, err
 }

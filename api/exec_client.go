@@ -48,15 +48,18 @@ func (c *Client) runExec(ctx context.Context, ws *websocket.Conn, x *Exec) (exit
 	if from == nil {
 		from = strings.NewReader("")
 	}
+
 	go func() {
 		if err := sendInput(ctx, ws, from); err != nil {
 			cancel(structs.Unavailablef("reading the input of the command: %w", err))
 		}
 	}()
+
 	exitCode, err = receive(ctx, ws, x)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
+
 	return exitCode, c.sessionError(err)
 }
 
@@ -65,10 +68,12 @@ func (c *Client) dialExec(ctx context.Context, id, task string, x *Exec) (*webso
 	if c.bad != nil {
 		return nil, c.bad
 	}
+
 	command, err := json.Marshal(x.Command)
 	if err != nil {
 		return nil, structs.Internalf("encoding the command: %w", err)
 	}
+
 	query := url.Values{
 		"command": {string(command)},
 		"tty":     {strconv.FormatBool(x.TTY)},
@@ -78,6 +83,7 @@ func (c *Client) dialExec(ctx context.Context, id, task string, x *Exec) (*webso
 	if c.cfg.Token != "" {
 		header.Set("X-Berth-Token", c.cfg.Token)
 	}
+
 	r := request{route: allocExec.route, id: id, query: query}
 	ws, resp, err := websocket.Dial(ctx, c.urlOf(r), &websocket.DialOptions{
 		HTTPClient: c.http,
@@ -89,6 +95,7 @@ func (c *Client) dialExec(ctx context.Context, id, task string, x *Exec) (*webso
 	case err != nil:
 		return nil, c.transportError(ctx, err)
 	}
+
 	ws.SetReadLimit(maxMessage)
 	return ws, nil
 }

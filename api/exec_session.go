@@ -64,6 +64,7 @@ func (s *execSession) run(ctx context.Context, run ExecFunc, x *Exec) (code int,
 		feed.CloseWithError(err)
 		cancel(errClientGone)
 	})
+
 	var beating sync.WaitGroup
 	beating.Go(func() {
 		if heartbeat(ctx, s.ws, execOutput{}) != nil { // a read may wait until the command takes its input
@@ -76,6 +77,7 @@ func (s *execSession) run(ctx context.Context, run ExecFunc, x *Exec) (code int,
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+
 	return code, err
 }
 
@@ -88,19 +90,24 @@ func (s *execSession) readInput(stdin *io.PipeWriter, sizes chan structs.Termina
 		if err != nil {
 			return err
 		}
+
 		if in.Size != nil {
 			select { // only the last size counts
 			case <-sizes:
 			default:
 			}
+
 			sizes <- *in.Size
 		}
+
 		if in.Stdin == nil {
 			continue
 		}
+
 		if len(in.Stdin.Data) > 0 { // an empty write would wait for a reader, too
 			_, _ = stdin.Write(in.Stdin.Data) // fails once the command does not read any more
 		}
+
 		if in.Stdin.Close {
 			_ = stdin.Close()
 		}

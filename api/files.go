@@ -48,16 +48,19 @@ func serveFiles(serve func(*call, *fileRequest) (any, error)) func(*call) (any, 
 		if err != nil {
 			return nil, err
 		}
+
 		dir, err := c.Agent.AllocDir(c.id())
 		if err != nil {
 			return nil, c.forwardIfFar(err)
 		}
+
 		req.Ended = dir.Ended
 		req.dir, err = allocdir.Open(dir.Path)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = req.dir.Close() }()
+
 		return serve(c, req)
 	}
 }
@@ -68,6 +71,7 @@ func bindFile(c *call) (*fileRequest, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	req := &fileRequest{Options: place}
 	req.Path = c.param("path")
 	req.Follow = true
@@ -75,12 +79,14 @@ func bindFile(c *call) (*fileRequest, error) {
 		return nil, structs.Invalidf("the parameter path has %d bytes, expected at most %d",
 			len(req.Path), structs.MaxText)
 	}
+
 	var faults [3]error
 	req.limit, faults[0] = limitParam(c)
 	req.plain, faults[1] = c.flag("plain")
 	if c.values().Has("follow") {
 		req.Follow, faults[2] = c.flag("follow")
 	}
+
 	return req, cmp.Or(faults[:]...)
 }
 
@@ -103,10 +109,12 @@ func (c *call) bindPlace() (o allocdir.Options, err error) {
 	default:
 		return o, badParam("origin", origin, "start or end")
 	}
+
 	o.Offset, err = numberParam[int64](c, "offset", 63)
 	if err != nil {
 		return o, err
 	}
+
 	count, err := numberParam[int64](c, "lines", 31)
 	switch {
 	case err != nil:
@@ -116,6 +124,7 @@ func (c *call) bindPlace() (o allocdir.Options, err error) {
 	case count > 0 && !o.FromEnd:
 		return o, structs.Invalidf("the parameter lines counts back from the end; expected origin=end, too")
 	}
+
 	o.Lines = int(count)
 	return o, nil
 }
@@ -147,24 +156,29 @@ func (c *call) readFile(req *fileRequest) (any, error) {
 	if req.Path == "" {
 		return nil, errNoPath()
 	}
+
 	release, err := c.takeStream()
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+
 	f, err := req.dir.File(req.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
+
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
+
 	size := max(0, info.Size()-req.Offset)
 	if req.limit > 0 {
 		size = min(size, req.limit)
 	}
+
 	c.setStreamHeaders("application/octet-stream")
 	// By its length a client sees that the file became shorter.
 	c.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))

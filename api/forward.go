@@ -174,5 +174,6 @@ func (c *call) proxyTo(n *structs.Node, look string) {
 		},
 	}
 	defer func() { _ = http.NewResponseController(c.w).SetWriteDeadline(time.Time{}) }()
+
 	proxy.ServeHTTP(stallWriter{c.w, c.StreamStall}, c.r)
 }

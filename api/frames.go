@@ -50,16 +50,19 @@ func (c *call) stream(s stream) error {
 		return err
 	}
 	defer release()
+
 	ctx, cancel := context.WithCancel(c.ctx())
 	defer cancel()
 	from, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
+
 	write, contentType := c.writeFrame, "application/json"
 	if s.plain {
 		write, contentType = c.writeData, "text/plain; charset=utf-8"
 	}
+
 	c.setStreamHeaders(contentType)
 	parts := make(chan allocdir.Part)
 	ended := make(chan error, 1)
@@ -118,22 +121,27 @@ func writeParts(name string, parts <-chan allocdir.Part, write func(Frame) error
 	if err := write(Frame{}); err != nil { // sends the headers to a follower of an empty file
 		return err
 	}
+
 	for {
 		select {
 		case part, more := <-parts:
 			if !more {
 				return nil
 			}
+
 			frame := Frame{
 				File:      name,
 				Offset:    part.Offset,
 				Data:      part.Data,
 				FileEvent: part.Event,
 			}
+
 			if err := write(frame); err != nil {
 				return err
 			}
+
 			idle.Reset(heartbeatEvery)
+
 		case <-idle.C:
 			if err := write(Frame{}); err != nil {
 				return err

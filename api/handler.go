@@ -153,17 +153,20 @@ func NewHandler(cfg Config) http.Handler {
 
 		streaming: make(chan struct{}, structs.MaxFileStreams),
 	}
+
 	h.StreamStall = cmp.Or(h.StreamStall, streamStall)
 	h.MaxForwarded = cmp.Or(h.MaxForwarded, maxForwarded)
 	h.forwarded = make(chan struct{}, h.MaxForwarded)
 	if h.Sessions == nil {
 		h.Sessions = &sync.WaitGroup{}
 	}
+
 	for _, r := range Routes() {
 		for _, method := range strings.Fields(r.Methods) {
 			h.muxOf(r.Path).Handle(method+" "+r.Path, h.serve(r))
 		}
 	}
+
 	h.mux.HandleFunc(anyPath, h.serveUnknown)
 	h.pools.HandleFunc(anyPath, h.serveUnknown)
 	return http.HandlerFunc(h.serveHTTP)
@@ -179,16 +182,19 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		if p == http.ErrAbortHandler {
 			panic(p) // net/http closes the connection
 		}
+
 		if p != nil {
 			h.Logger.Error("request panicked",
 				"method", r.Method,
 				"path", path,
 				"panic", p,
 				"stack", string(debug.Stack()))
+
 			err := structs.Internalf("serving %s panicked: %v", shownPath(r), p)
 			renderError(m, err)
 		}
 	}()
+
 	body := h.boundBody(m, r)
 	defer body.release()
 	err := h.checkHost(r.Host)
@@ -196,11 +202,13 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		renderError(m, err)
 		return
 	}
+
 	err = h.origin.Check(r)
 	if err != nil {
 		renderError(m, structs.Deniedf("a page of another origin may not change anything here: %w", err))
 		return
 	}
+
 	escapeID(r.URL, r.Method)
 	h.muxOf(r.URL.Path).ServeHTTP(m, r)
 }
@@ -219,12 +227,14 @@ func (h *handler) serve(route Route) http.Handler {
 		if b, ok := r.Body.(*requestBody); ok {
 			b.most = route.mostBody()
 		}
+
 		c := &call{handler: h, w: w, r: r}
 		answer, err := route.serve(c)
 		rows, streamed := answer.(rowStream)
 		if streamed && err == nil {
 			err = c.renderRows(rows)
 		}
+
 		switch {
 		case err != nil &&
 			r.Context().Err() != nil &&
@@ -233,11 +243,13 @@ func (h *handler) serve(route Route) http.Handler {
 			h.Logger.Debug("client disconnected",
 				"path", r.URL.Path,
 				"error", err)
+
 		case err != nil && c.began:
 			h.Logger.Warn("failed to finish a response",
 				"path", r.URL.Path,
 				"error", err)
 			panic(http.ErrAbortHandler) // the client must not take the part for the whole
+
 		case err != nil:
 			renderError(w, err)
 		case c.began:

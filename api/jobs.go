@@ -192,12 +192,14 @@ func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
 	if err != nil {
 		return err
 	}
+
 	if c.id() != "" {
 		err = c.sameID("job", b.Job.ID)
 	}
 	if err != nil {
 		return err
 	}
+
 	req.Namespace = cmp.Or(b.Job.Namespace, req.Namespace, b.Namespace)
 	req.Region = cmp.Or(req.Region, b.Region)
 	b.Job.Namespace = structs.NamespaceOr(req.Namespace)

@@ -71,6 +71,7 @@ func bindJobRevert(c *call, req *structs.JobRevertRequest) error {
 		VaultToken string
 		dialectOptions
 	}
+
 	err := c.decodeBody(&b)
 	switch {
 	case err != nil:
@@ -78,6 +79,7 @@ func bindJobRevert(c *call, req *structs.JobRevertRequest) error {
 	case b.JobVersion == nil:
 		return missing("JobVersion", "the number of a version of the job")
 	}
+
 	req.JobID = c.id()
 	req.JobVersion = *b.JobVersion
 	req.EnforcePriorVersion = b.EnforcePriorVersion

@@ -39,9 +39,11 @@ func parseJob(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if b.HCLv1 {
 		return nil, structs.Invalidf("HCLv1: expected false; berth reads job files in HCL2 only")
 	}
+
 	in := &jobspec.Inputs{}
 	if b.Variables != "" {
 		in.Files = []jobspec.VarFile{{
@@ -49,18 +51,22 @@ func parseJob(c *call) (any, error) {
 			Source: []byte(b.Variables),
 		}}
 	}
+
 	end, err := c.beginParsing()
 	if err != nil {
 		return nil, err
 	}
 	defer end()
+
 	f, err := jobspec.ReadJob("job.hcl", []byte(b.JobHCL), in)
 	if err != nil {
 		return nil, err
 	}
+
 	if b.Canonicalize {
 		f.Job.Canonicalize()
 	}
+
 	return f.Job, nil
 }
 

@@ -21,10 +21,12 @@ func serveLogs(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	dir, err := c.Agent.LogFiles(c.id(), o.Task, o.Kind)
 	if err != nil {
 		return nil, c.forwardIfFar(err)
 	}
+
 	o.Dir = dir.Path
 	o.Ended = dir.Ended
 	return nil, c.stream(stream{
@@ -56,17 +58,21 @@ func bindLogs(c *call) (o logfile.Options, plain bool, err error) {
 	if o.Task == "" {
 		return o, false, badParam("task", "", "the name of a task")
 	}
+
 	if o.Kind != logfile.Stdout && o.Kind != logfile.Stderr {
 		return o, false, badParam("type", o.Kind, "stdout or stderr")
 	}
+
 	place, err := c.bindPlace()
 	if err != nil {
 		return o, false, err
 	}
+
 	o.Origin = logfile.FromStart
 	if place.FromEnd {
 		o.Origin = logfile.FromEnd
 	}
+
 	o.Offset = place.Offset
 	o.Lines = place.Lines
 	var faults [2]error

@@ -44,22 +44,26 @@ func viewNode(a *structs.NodeGetResponse) *nodeView {
 	if n == nil {
 		return nil
 	}
+
 	view := &nodeView{
 		NodeDetail: n,
 		Resources:  &structs.Resources{},
 		Reserved:   &structs.Resources{},
 	}
+
 	if r := n.NodeResources; r != nil {
 		view.NodeResources = &nodeResourcesView{r, networksOf(n)}
 		view.Resources.CPU = int(r.CPU.CpuShares)
 		view.Resources.MemoryMB = int(r.Memory.MemoryMB)
 		view.Resources.DiskMB = int(r.Disk.DiskMB)
 	}
+
 	if r := n.ReservedResources; r != nil {
 		view.Reserved.CPU = int(r.CPU.CpuShares)
 		view.Reserved.MemoryMB = int(r.Memory.MemoryMB)
 		view.Reserved.DiskMB = int(r.Disk.DiskMB)
 	}
+
 	return view
 }
 

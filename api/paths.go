@@ -20,6 +20,7 @@ func escapeID(u *url.URL, method string) {
 		if !ok || !strings.Contains(rest, "/") {
 			continue
 		}
+
 		id, suffix := rest, ""
 		for _, s := range f.suffixes {
 			cut, ok := strings.CutSuffix(rest, s)
@@ -29,13 +30,16 @@ func escapeID(u *url.URL, method string) {
 				break
 			}
 		}
+
 		if suffix == "" && (method == http.MethodDelete || !f.isRawID(rest)) {
 			return
 		}
+
 		if u.Path != "" {
 			escaped := strings.ReplaceAll(id, "/", "%2F")
 			u.RawPath = f.prefix + escaped + suffix
 		}
+
 		return
 	}
 }

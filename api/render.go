@@ -129,6 +129,7 @@ func renderError(w http.ResponseWriter, err error) {
 	if kind == structs.KindInternal && ended {
 		kind = structs.KindTimeout // the context of the request has ended
 	}
+
 	h := w.Header()
 	h.Del("Content-Length")
 	h.Del("Content-Encoding")
@@ -138,12 +139,14 @@ func renderError(w http.ResponseWriter, err error) {
 		h.Set(headerRetryAfter, strconv.Itoa(seconds))
 		h.Set(headerRetryExact, after.String())
 	}
+
 	status := kind.HTTPStatus()
 	var other withStatus
 	if errors.As(err, &other) {
 		status = other.status
 		h.Set("Connection", "close") // the server does not read the rest of the body
 	}
+
 	text := structs.Cut(err.Error(), structs.MaxErrorText)
 	http.Error(w, text, status)
 }

@@ -71,15 +71,18 @@ func callList(
 		if err != nil {
 			return nil, err
 		}
+
 		pretty, err := c.flag("pretty")
 		if err != nil {
 			return nil, err
 		}
+
 		q := req.(readRequest).Query()
 		q.Stream = !pretty && q.PerPage == 0
 		if q.Stream && q.MinIndex == 0 {
 			q.PerPage = rowsPerPage
 		}
+
 		l := list{
 			ctx:    c.ctx(),
 			caller: c.Caller,
@@ -87,15 +90,18 @@ func callList(
 			req:    req,
 			pick:   pick,
 		}
+
 		first, err := l.fetchPage(q.NextToken)
 		if err != nil {
 			return nil, err
 		}
+
 		if q.Stream {
 			first.meta.NextToken = "" // the answer has all pages
 		} else {
 			first.next = ""
 		}
+
 		c.setMeta(first.meta)
 		switch {
 		case pretty:
@@ -103,6 +109,7 @@ func callList(
 		case first.meta.Rows != nil:
 			return rowStream(first.meta.Rows), nil
 		}
+
 		return l.streamFrom(first), nil
 	}
 }
@@ -174,14 +181,17 @@ func (c *call) renderRows(rows rowStream) error {
 		if err != nil {
 			return err
 		}
+
 		return out.flushChunk()
 	})
 	if err != nil {
 		return err // the client cannot take the part for the whole, because the part is not valid JSON
 	}
+
 	if before == '[' {
 		out.buf = append(out.buf, '[')
 	}
+
 	out.buf = append(out.buf, "]\n"...)
 	return out.finish()
 }
@@ -221,13 +231,16 @@ func (p *chunkWriter) flushChunk() error {
 		p.out != nil && len(p.buf) < nextChunks {
 		return nil
 	}
+
 	if p.out == nil {
 		p.writeHeader()
 	}
+
 	_, err := p.out.Write(p.buf)
 	if err != nil {
 		return err
 	}
+
 	p.buf = p.buf[:0]
 	if p.zip != nil {
 		err = p.zip.Flush()
@@ -235,6 +248,7 @@ func (p *chunkWriter) flushChunk() error {
 			return err
 		}
 	}
+
 	return http.NewResponseController(p.c.w).Flush()
 }
 

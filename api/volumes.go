@@ -160,19 +160,23 @@ func bindVolumesPut(c *call, req *structs.CSIVolumeRegisterRequest) error {
 	if err != nil {
 		return err
 	}
+
 	if len(b.Volumes) == 0 {
 		return structs.Invalidf("Volumes: expected at least one volume, found none")
 	}
+
 	req.Namespace = cmp.Or(req.Namespace, b.Namespace)
 	req.Region = cmp.Or(req.Region, b.Region)
 	for i, v := range b.Volumes {
 		if v == nil {
 			return structs.Invalidf("Volumes[%d]: expected a volume, found null", i)
 		}
+
 		v.Namespace = cmp.Or(v.Namespace, req.Namespace)
 		v.Namespace = structs.NamespaceOr(v.Namespace)
 		req.Volumes = append(req.Volumes, &v.CSIVolume)
 	}
+
 	req.Namespace = req.Volumes[0].Namespace
 	return nil
 }

@@ -24,9 +24,11 @@ func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 	if successor == nil || successor.NodeID != req.NodeID {
 		return nil, structs.Deniedf("allocation %q is not on node %s", req.Successor, req.NodeID)
 	}
+
 	if ended == nil {
 		return nil, structs.Preconditionf("allocation %s is gone", req.AllocID)
 	}
+
 	switch {
 	case ended.Namespace != successor.Namespace,
 		ended.JobID != successor.JobID,
@@ -35,21 +37,25 @@ func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 	case !ended.ClientTerminal():
 		return nil, structs.Unavailablef("allocation %s has not ended", req.AllocID)
 	}
+
 	if !a.dataPages.Enter(ctx, dataTimeout) {
 		return nil, structs.Unavailablef("this server passes on %d pages of data, its most; retry", maxDataPages)
 	}
 	defer a.dataPages.Leave()
+
 	to := nodeconn.Target{
 		Nodes: a.nodes,
 		IDs:   []string{ended.NodeID},
 		Limit: dataTimeout,
 	}
+
 	page := &structs.AllocDataRequest{
 		AllocID:   req.AllocID,
 		Successor: req.Successor,
 		After:     req.After,
 		Offset:    req.Offset,
 	}
+
 	return nodeconn.Call(ctx, to, structs.ClientAllocData, page)
 }
 

@@ -23,19 +23,23 @@ func (c claims) claim(
 	if len(req.Claims) == 0 {
 		return 0, structs.Invalidf("Claims: nothing is given; expected at least one claim")
 	}
+
 	err := c.checkCount(len(req.Claims))
 	if err != nil {
 		return 0, err
 	}
+
 	own, err := ownClaims(c.store.Read(), req)
 	if err != nil {
 		return 0, err
 	}
+
 	req.Claims = own
 	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeClaim, req)
 	if err != nil {
 		return 0, err
 	}
+
 	tx := c.store.Read()
 	for _, c := range own {
 		row := state.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
@@ -44,8 +48,10 @@ func (c claims) claim(
 				"the claim of allocation %s on volume %q was released at once",
 				c.AllocID, c.VolumeID)
 		}
+
 		resp.Claims = append(resp.Claims, row)
 	}
+
 	return index, nil
 }
 
@@ -71,6 +77,7 @@ func ownClaims(
 		if given == nil {
 			return nil, structs.Invalidf("Claims[%d]: nothing is given; expected a claim", i)
 		}
+
 		c := given.Copy()
 		alloc := state.Alloc(tx, c.AllocID)
 		if alloc == nil {
@@ -78,12 +85,14 @@ func ownClaims(
 				"there is no allocation %q to claim volume %q for",
 				c.AllocID, c.VolumeID)
 		}
+
 		if alloc.NodeID != req.NodeID ||
 			c.NodeID != "" && c.NodeID != req.NodeID {
 			return nil, structs.Deniedf(
 				"allocation %s is not on node %s: a node claims for its own allocations alone",
 				c.AllocID, req.NodeID)
 		}
+
 		c.Namespace = alloc.Namespace
 		c.NodeID = req.NodeID
 		c.JobID = alloc.JobID
@@ -92,8 +101,10 @@ func ownClaims(
 		if v != nil {
 			c.PluginID = v.PluginID
 		}
+
 		own[i] = c
 	}
+
 	return own, nil
 }
 
@@ -107,10 +118,12 @@ func (c claims) unpublish(
 	if req.Operator != "" {
 		return 0, structs.Invalidf("Operator: a node must not set this field")
 	}
+
 	err := c.checkCount(max(len(req.Claims), len(req.TurnedReadOnly)))
 	if err != nil || len(req.Claims) == 0 {
 		return c.store.Index(), err
 	}
+
 	tx := c.store.Read()
 	node := state.Node(tx, req.NodeID)
 	if node != nil && node.Unaccounted {
@@ -119,6 +132,7 @@ func (c claims) unpublish(
 		return 0, structs.Unavailablef(
 			"node %s has to report its volumes first: the servers' state was restored", req.NodeID)
 	}
+
 	for _, k := range req.Claims {
 		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row != nil && row.NodeID != req.NodeID {
@@ -127,6 +141,7 @@ func (c claims) unpublish(
 				k.AllocID, k.VolumeID)
 		}
 	}
+
 	return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, req)
 }
 
@@ -148,18 +163,22 @@ func (c claims) get(
 		if err != nil {
 			return nil, false, err
 		}
+
 		recovering := ""
 		if resp.Ready {
 			recovering = state.Recovering(c.store.Read())
 		}
+
 		if recovering != "" {
 			_ = state.Recovering(tx) // so that its end is a change; no other read of tx reads the rows of nodes
 			resp.Ready = false
 		}
+
 		if resp.Ready {
 			resp.Provider = nodeconn.Provider(
 				c.store.Read(), resp.Volume.PluginID)
 		}
+
 		// Rows are immutable, so a different pointer is a change.
 		changed := resp.Claim != last.Claim ||
 			resp.Volume != last.Volume ||
@@ -171,8 +190,10 @@ func (c claims) get(
 			reason := state.ClaimBlocked(c.store.Read(), resp.Claim)
 			resp.Blocked = cmp.Or(recovering, reason)
 		}
+
 		return resp, changed, nil
 	}
+
 	return query.Wait(ctx, c.queries, asked, read)
 }
 
@@ -188,11 +209,13 @@ func claimWithRows(
 		return nil, structs.NotFoundf("allocation %s has no claim on volume %q",
 			req.AllocID, req.VolumeID)
 	}
+
 	if claim.NodeID != req.NodeID {
 		return nil, structs.Deniedf(
 			"the claim of allocation %s on volume %q is another node's",
 			req.AllocID, req.VolumeID)
 	}
+
 	resp := &structs.CSIClaimGetResponse{
 		Claim:  claim,
 		Volume: state.Volume(tx, ns, req.VolumeID),
@@ -201,19 +224,23 @@ func claimWithRows(
 	if resp.Volume != nil {
 		resp.Index = max(resp.Index, resp.Volume.ModifyIndex)
 	}
+
 	if claim.State != structs.ClaimGranted || resp.Volume == nil {
 		return resp, nil
 	}
+
 	resp.Attachment = state.Attachment(tx, ns, req.VolumeID, claim.NodeID)
 	if resp.Attachment != nil {
 		resp.Index = max(resp.Index, resp.Attachment.ModifyIndex)
 		resp.Ready = resp.Attachment.State == structs.AttachmentAttached
 		return resp, nil
 	}
+
 	plugin := state.Plugin(tx, resp.Volume.PluginID)
 	if plugin != nil {
 		resp.Index = max(resp.Index, plugin.ModifyIndex)
 	}
+
 	resp.Ready = plugin == nil || !plugin.SupportsAttachDetach
 	return resp, nil
 }

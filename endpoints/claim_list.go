@@ -25,6 +25,7 @@ func (c claims) list(
 			return state.ClaimBlocked(tx, row)
 		}
 	}
+
 	l := query.List[structs.CSIClaim, structs.CSIClaim]{
 		Key: claimKey,
 		Stub: func(row, stub *structs.CSIClaim) {
@@ -38,10 +39,12 @@ func (c claims) list(
 				strings.HasPrefix(row.VolumeID, req.Prefix)
 		},
 	}
+
 	rows, err := claimRows(tx, req)
 	if err != nil {
 		return err
 	}
+
 	resp.Claims, err = l.Page(rows, req, resp)
 	return err
 }
@@ -57,6 +60,7 @@ func claimRows(
 	if err != nil {
 		return nil, err
 	}
+
 	switch {
 	case req.VolumeID != "":
 		page := state.QueuePage{From: from, Reverse: q.Reverse}
@@ -64,16 +68,20 @@ func claimRows(
 		if inOrder {
 			return rows, nil
 		}
+
 		rows = state.ClaimsOf(tx, ns, req.VolumeID)
 		return query.Sorted(rows, compareClaims, q), nil
+
 	case req.NodeID != "":
 		rows := state.ClaimsByNode(tx, req.NodeID)
 		return query.Sorted(rows, compareClaims, q), nil
 	}
+
 	page := state.Page{Reverse: q.Reverse}
 	if from != nil {
 		page.From = []string{from.Namespace, from.VolumeID} // the queue of this volume is read completely
 	}
+
 	rows := state.ClaimsFrom(tx, ns, req.Prefix, page)
 	return query.SortedGroups(rows, sameVolume, compareClaims, q), nil
 }
@@ -107,6 +115,7 @@ func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 	if key == nil || err != nil || q.Sort != "" {
 		return nil, err
 	}
+
 	c := &structs.CSIClaim{}
 	complete := len(key) == 4
 	if complete {
@@ -117,9 +126,11 @@ func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 			c.Seq, err = strconv.Atoi(key[3])
 		}
 	}
+
 	if !complete || err != nil {
 		return nil, structs.Invalidf(
 			"the page token %q is not one that a list of claims gave", q.NextToken)
 	}
+
 	return c, nil
 }

@@ -186,10 +186,12 @@ func (d deployments) promote(
 	if err != nil {
 		return 0, err
 	}
+
 	if len(req.Groups) > structs.MaxGroups {
 		return 0, structs.Invalidf("the request names %d groups; at most %d are allowed",
 			len(req.Groups), structs.MaxGroups)
 	}
+
 	own := *req
 	own.Eval = eval
 	var index uint64
@@ -204,6 +206,7 @@ func (d deployments) promote(
 	if err == nil {
 		d.answer(row, eval, index, resp)
 	}
+
 	return index, err
 }
 

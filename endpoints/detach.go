@@ -33,28 +33,33 @@ func (c claims) detach(
 		return 0, structs.Invalidf("reason and by may have %d and %d bytes",
 			structs.MaxText, structs.MaxName)
 	}
+
 	d := detachment{
 		claims: c,
 		req:    req,
 		resp:   resp,
 		ns:     req.RequestNamespace(),
 	}
+
 	tx := c.store.Read()
 	volume := state.Volume(tx, d.ns, req.VolumeID)
 	attachment := state.Attachment(tx, d.ns, req.VolumeID, req.NodeID)
 	if volume == nil && attachment == nil {
 		return 0, noVolume(d.ns, req.VolumeID)
 	}
+
 	keys, err := d.claimsOnNode(tx)
 	if err != nil {
 		return 0, err
 	}
+
 	switch {
 	case len(keys) == 0 && attachment != nil:
 		return d.detachAttachment(ctx, attachment)
 	case len(keys) == 0:
 		return d.detachUnclaimed(ctx, volume)
 	}
+
 	rejection := c.releaseOnNode(ctx, keys, req.NodeID)
 	switch {
 	case rejection == nil:
@@ -67,9 +72,11 @@ func (c claims) detach(
 			WriteOptions: req.WriteOptions,
 		}
 		return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, release)
+
 	case req.Force:
 		return d.forceRelease(ctx, keys, rejection)
 	}
+
 	return 0, rejection
 }
 
@@ -114,10 +121,12 @@ func (d detachment) forceRelease(
 	if !mayOverrule(tx, keys, req.NodeID, rejection) {
 		return 0, rejection
 	}
+
 	answered, err := d.checkUnmounted(ctx, req.NodeID, rejection)
 	if err != nil {
 		return 0, err
 	}
+
 	node := nodeNamed(tx, req.NodeID)
 	record := "claims released; the node saw nothing mounted"
 	if answered {
@@ -130,6 +139,7 @@ func (d detachment) forceRelease(
 			"nothing proves that it does not write to volume %q. "+
 			"The claims are released because you assert it", node, req.VolumeID)
 	}
+
 	d.logger.Warn("operator forces a volume off a node",
 		"volume_id", req.VolumeID,
 		"namespace", d.ns,
@@ -139,6 +149,7 @@ func (d detachment) forceRelease(
 		"claims", len(keys),
 		"proof", d.resp.Proof,
 		"error", rejection)
+
 	return d.proposeForce(ctx, &structs.CSIVolumeForceRequest{
 		What:   record,
 		Claims: keys,
@@ -171,6 +182,7 @@ func (d detachment) checkUnmounted(
 		IDs:   []string{nodeID},
 		Limit: mountsTimeout,
 	}
+
 	req := &structs.ClientCSINodeVolumeRequest{
 		VolumeID:        d.req.VolumeID,
 		VolumeNamespace: d.ns,
@@ -184,9 +196,11 @@ func (d detachment) checkUnmounted(
 			"%s is up and does not report its mounts of volume %q: %w; "+
 				"power it off, and force again once it is down",
 			nodeNamed(tx, nodeID), req.VolumeID, err)
+
 	case len(has.Mounts)+len(has.Pending) == 0:
 		return true, nil
 	}
+
 	uses := slices.Concat(has.Mounts, has.Pending)
 	return true, structs.Preconditionf("%s still has volume %q: %s; it may write to it, "+
 		"so nothing is released. Repair or restart the plugin there, or power the node off, "+
@@ -216,17 +230,21 @@ func (d detachment) detachAttachment(
 		if structs.IsKind(err, structs.KindNotFound) {
 			err = nil // the volume is deleted; its attachment continues to be detached
 		}
+
 		return index, err
+
 	case a.LastError == nil:
 		return 0, structs.Preconditionf(
 			"volume %q is being detached from %s, and nothing has failed yet: wait for it",
 			req.VolumeID, name)
 	}
+
 	last := errors.New(a.LastError.Message)
 	_, err := d.checkUnmounted(ctx, req.NodeID, last)
 	if err != nil {
 		return 0, err
 	}
+
 	d.setProof(structs.DetachForgotten,
 		"The attachment of volume %q to %s is deleted because you assert it; "+
 			"the plugin did not confirm the detach%s",
@@ -245,6 +263,7 @@ func (d detachment) detachAttachment(
 			"reason", req.Reason,
 			"error", last)
 	}
+
 	return index, err
 }
 
@@ -289,6 +308,7 @@ func checkDetachable(
 			row.VolumeID,
 			row.NodeID,
 			structs.ShortID(alloc.ID))
+
 	case down && !force:
 		return structs.Unavailablef(
 			"node %s is down and cannot report whether it released volume %q; "+
@@ -298,6 +318,7 @@ func checkDetachable(
 			state.DetachCommand(
 				row.Namespace, row.VolumeID, row.NodeID))
 	}
+
 	return nil
 }
 
@@ -331,6 +352,7 @@ func (c claims) releaseOnNode(
 	if isDown(c.store.Read(), nodeID) {
 		return structs.Unavailablef("node %s is down", nodeID)
 	}
+
 	var faults []error
 	for _, k := range keys {
 		err := c.operatorDetach(ctx, k, nodeID)
@@ -338,15 +360,18 @@ func (c claims) releaseOnNode(
 			faults = append(faults, err)
 		}
 	}
+
 	if len(faults) == 0 {
 		return nil
 	}
+
 	kind := structs.KindOf(faults[0])
 	for _, err := range faults {
 		if structs.IsKind(err, structs.KindConflict) {
 			kind = structs.KindConflict // an allocation still runs: see mayOverrule
 		}
 	}
+
 	return structs.Errorf(kind,
 		"the node did not release the volume: %w", errors.Join(faults...))
 }

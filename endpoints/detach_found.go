@@ -26,11 +26,13 @@ func (d detachment) detachUnclaimed(
 			v.ID, nodeNamed(tx, req.NodeID))
 		return d.store.Index(), nil
 	}
+
 	found := &structs.CSIAttachment{
 		Namespace: d.ns,
 		VolumeID:  v.ID,
 		NodeID:    req.NodeID,
 	}
+
 	node := state.Node(tx, req.NodeID)
 	if node == nil {
 		found.ExternalNodeID = req.NodeID
@@ -40,20 +42,24 @@ func (d detachment) detachUnclaimed(
 			node = state.Node(tx, known)
 		}
 	}
+
 	err := d.checkUnused(ctx, found.NodeID, node)
 	if err != nil {
 		return 0, err
 	}
+
 	if state.CompleteFound(tx, found) == nil {
 		return 0, structs.Preconditionf("volume %q: plugin %q has not reported its ID of node %s; "+
 			"is its job running there?", v.ID, v.PluginID, found.NodeID)
 	}
+
 	d.logger.Info("detaching a volume without a claim from a node",
 		"volume_id", v.ID,
 		"namespace", d.ns,
 		"node_id", found.NodeID,
 		"forced", req.Force,
 		"reason", req.Reason)
+
 	d.setProof(structs.DetachPending,
 		"No claim of volume %q names %s; its plugin is called to detach it there",
 		v.ID, nodeNamed(tx, found.NodeID))
@@ -83,6 +89,7 @@ func (d detachment) checkUnused(
 			Namespace: d.ns,
 			VolumeID:  volume,
 		}, nodeID)
+
 	case !d.req.Force:
 		return structs.Unavailablef(
 			"node %s is not up and cannot report whether it released volume %q; "+
@@ -91,6 +98,7 @@ func (d detachment) checkUnused(
 			volume,
 			state.DetachCommand(d.ns, volume, nodeID))
 	}
+
 	_, err := d.checkUnmounted(ctx, nodeID, errors.New("it has no claim"))
 	return err
 }

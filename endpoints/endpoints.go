@@ -141,9 +141,11 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+
 	if d.Drains == nil {
 		d.Drains = &sync.Mutex{}
 	}
+
 	d.Region = cmp.Or(d.Region, structs.DefaultRegion)
 	writes := newWrites(config)
 	e := &Endpoints{
@@ -166,6 +168,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		jobLocks:    keylock.Map{MaxUsers: 1 + config.turnQueue},
 		dataPages:   make(loadshed.Permits, maxDataPages),
 	}
+
 	e.statusBatch.Most = statusBatchMost
 	e.statusBatch.Propose = e.recordStatus
 	return e

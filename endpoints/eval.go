@@ -117,6 +117,7 @@ func (e evals) delete(
 	if err != nil {
 		return 0, err
 	}
+
 	for batch := range slices.Chunk(ids, deleteBatch) {
 		reap := &structs.ReapRequest{Evals: batch}
 		reap.Now = e.now().UnixNano()
@@ -124,8 +125,10 @@ func (e evals) delete(
 		if err != nil {
 			return index, err
 		}
+
 		resp.Count += len(batch)
 	}
+
 	return max(index, e.store.Index()), nil
 }
 
@@ -147,6 +150,7 @@ func (e evals) checkDeletable(req *structs.EvalDeleteRequest) ([]string, error) 
 				"they show it as their cause; nothing was deleted", id)
 		}
 	}
+
 	return ids, nil
 }
 

@@ -81,21 +81,25 @@ func (d *delivery) forward(
 			giveUp()
 		}
 	})
+
 	err = call(limited)
 	unhook()
 	if err == nil || ctx.Err() != nil {
 		return false, err
 	}
+
 	notReached := rpc.IsTransport(err)
 	notDone := structs.IsKind(err, structs.KindUnavailable) && notReached ||
 		structs.IsNotServed(err) && d.leaderMoved(ctx, leads)
 	if notDone || !d.write && notReached {
 		return d.awaitLeader(ctx, leads, err)
 	}
+
 	if d.write && limited.Err() != nil {
 		err = structs.Timeoutf(
 			"the leader changed before it answered: the write may or may not have happened; repeat it")
 	}
+
 	return false, err
 }
 
@@ -124,10 +128,12 @@ func (d *delivery) awaitLeader(
 	if d.until.IsZero() || served {
 		d.until = now.Add(d.config.holdTimeout)
 	}
+
 	if now.After(d.until) {
 		return false, structs.NotServedf(
 			noLeader+": the last one known cannot be reached: %w", err)
 	}
+
 	select {
 	case <-leads.Done():
 	case <-time.After(holdPoll):
@@ -135,6 +141,7 @@ func (d *delivery) awaitLeader(
 		return false, structs.NotServedf(
 			noLeader+": %w", netfault.Plain(ctx.Err()))
 	}
+
 	return true, nil
 }
 

@@ -15,14 +15,17 @@ func (j jobs) setGateways(ctx context.Context, job *structs.Job) error {
 		if g == nil {
 			continue
 		}
+
 		for _, s := range g.Services {
 			if s == nil || s.Connect == nil || !s.Connect.Gateway.HasEntry() {
 				continue
 			}
+
 			if j.consul == nil {
 				return structs.Preconditionf("service %q: the servers write the configuration entry of a gateway, "+
 					"and they use no Consul: they need a consul block with an address", s.Name)
 			}
+
 			err := j.consul.SetGateway(ctx, s.Name, s.Connect.Gateway)
 			if err != nil {
 				return fmt.Errorf("service %q: %w", s.Name, err)

@@ -131,15 +131,18 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 			if v.Type != structs.VolumeTypeCSI {
 				continue
 			}
+
 			count := 1
 			if v.PerAlloc {
 				count = g.Count
 			}
+
 			for i := range count {
 				id := v.VolumeID(i)
 				if state.Volume(tx, job.Namespace, id) != nil {
 					continue
 				}
+
 				missing = append(missing, fmt.Sprintf(
 					"group %q, volume %q: there is no volume %q in namespace %q yet",
 					g.Name, alias, id, job.Namespace))
@@ -147,6 +150,7 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 			}
 		}
 	}
+
 	slices.Sort(missing)
 	return structs.JoinFaults(missing)
 }
@@ -161,15 +165,18 @@ func (j jobs) deregister(
 	if req.JobID == "" {
 		return 0, structs.Invalidf("JobID: nothing is given; expected the ID of a job")
 	}
+
 	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
 	if job == nil { // no log entry shows whether this server still leads, and knows all jobs
 		return j.store.Index(), j.raft.VerifyLeader()
 	}
+
 	req.Eval = evaluationOf(job, structs.TriggerJobDeregister, req.Now)
 	err := req.Eval.SetPriority(req.EvalPriority)
 	if err != nil {
 		return 0, err
 	}
+
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobDeregister, req)
 	resp.EvalID = req.Eval.ID
 	resp.EvalCreateIndex = index
@@ -186,9 +193,11 @@ func (j jobs) evaluate(
 	if err != nil {
 		return 0, err
 	}
+
 	if job.StartsOthers() {
 		return 0, structs.Preconditionf("job %q runs nothing itself: evaluate one of its children", job.ID)
 	}
+
 	e := evaluationOf(job, structs.TriggerManual, req.Now)
 	var index uint64
 	if req.ForceReschedule {
@@ -200,6 +209,7 @@ func (j jobs) evaluate(
 			WriteOptions: req.WriteOptions,
 		})
 	}
+
 	resp.EvalID = e.ID
 	resp.EvalCreateIndex = index
 	resp.JobModifyIndex = job.JobModifyIndex

@@ -29,10 +29,12 @@ func (j jobs) validate(
 	if req.Job == nil {
 		return nil, structs.Invalidf("Job: nothing is given; expected the job to check")
 	}
+
 	job, err := copyJob(req.Job)
 	if err != nil {
 		return nil, err
 	}
+
 	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
 	job.Region = cmp.Or(job.Region, j.region)
 	warnings := structs.JoinFaults(job.Warnings())
@@ -43,10 +45,12 @@ func (j jobs) validate(
 		known:  knownDrivers(tx),
 		faults: job.Complete(),
 	}
+
 	err = state.CheckJobNamespace(tx, job)
 	if err != nil {
 		c.faults.Add(structs.Cut(err.Error(), structs.MaxReason))
 	}
+
 	c.checkJob(ctx, job)
 	return &structs.JobValidateResponse{
 		DriverConfigValidated: len(c.warnings) == 0 && !c.skipped,
@@ -65,9 +69,11 @@ func knownDrivers(tx *state.ReadTx) map[string][]string {
 		if n.Status != structs.NodeReady {
 			continue
 		}
+
 		if known == nil {
 			known = map[string][]string{}
 		}
+
 		for name, info := range n.Drivers {
 			ids := known[name]
 			switch {
@@ -76,6 +82,7 @@ func knownDrivers(tx *state.ReadTx) map[string][]string {
 			default:
 				ids = append(ids, n.ID)
 			}
+
 			known[name] = ids[:min(len(ids), driverCheckNodes)]
 		}
 	}
@@ -123,17 +130,21 @@ func missingDrivers(tx *state.ReadTx, job *structs.Job) string {
 		if len(missing) == 0 {
 			return ""
 		}
+
 		if n.Status == structs.NodeReady {
 			maps.DeleteFunc(missing, func(name string, _ []taskOf) bool { return n.Drivers[name] != nil })
 		}
 	}
+
 	c.known = knownDrivers(tx)
 	if c.known == nil {
 		return "" // the evaluation says so
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		c.warnOfDriver(name, missing[name])
 	}
+
 	return structs.JoinFaults(c.warnings)
 }
 
@@ -193,19 +204,23 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 			c.skipped = true
 			continue
 		}
+
 		t.open = structs.HasReference(t.Config)
 		c.skipped = c.skipped || t.open
 		asked = append(asked, t)
 		req.Configs = append(req.Configs, t.Config)
 	}
+
 	if len(asked) == 0 {
 		return
 	}
+
 	to := nodeconn.Target{
 		Nodes: c.nodes,
 		IDs:   c.known[name],
 		Limit: driverCheckTimeout,
 	}
+
 	answer, err := nodeconn.Call(ctx, to, structs.ClientDriverValidate, req)
 	if err == nil && len(answer.Faults) != len(asked) {
 		err = structs.Internalf("the node answered for %d of %d tasks", len(answer.Faults), len(asked))
@@ -216,10 +231,12 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 			structs.Cut(name, structs.MaxQuoted), err))
 		return
 	}
+
 	for i, t := range asked {
 		if answer.Faults[i] == "" || t.open && !answer.LeavesReferences {
 			continue
 		}
+
 		for line := range strings.SplitSeq(answer.Faults[i], "\n") {
 			c.faults.Add(t.path + "config: " + strings.TrimPrefix(line, "config."))
 		}

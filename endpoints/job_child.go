@@ -26,16 +26,19 @@ func (j jobs) dispatch(
 	if err != nil {
 		return 0, err
 	}
+
 	ns := req.RequestNamespace()
 	parent, err := findJob(j.store.Read(), ns, req.JobID)
 	if err != nil {
 		return 0, err
 	}
+
 	now := time.Unix(0, req.Now)
 	child, err := parent.DispatchedChild(req, now)
 	if err != nil {
 		return 0, err
 	}
+
 	entry := *req
 	entry.Payload = nil // the child has it
 	entry.Meta = nil
@@ -46,6 +49,7 @@ func (j jobs) dispatch(
 	if err != nil {
 		return index, err
 	}
+
 	resp.DispatchedJobID = child.ID
 	resp.EvalID = entry.Eval.ID
 	resp.EvalCreateIndex = index
@@ -53,6 +57,7 @@ func (j jobs) dispatch(
 	if req.IdempotencyToken == "" {
 		return index, nil
 	}
+
 	first := state.DispatchedJob(j.store.Read(), ns, req.JobID, req.IdempotencyToken)
 	if first != nil && first.ID != child.ID { // an earlier dispatch has started it
 		resp.DispatchedJobID = first.ID
@@ -60,6 +65,7 @@ func (j jobs) dispatch(
 		resp.EvalID = ""
 		resp.EvalCreateIndex = 0
 	}
+
 	return index, nil
 }
 
@@ -77,10 +83,12 @@ func (j jobs) forcePeriodic(
 	case !parent.IsPeriodic():
 		return 0, structs.Preconditionf("job %q is stopped, or its schedule is not enabled", req.JobID)
 	}
+
 	child := parent.ChildAt(time.Unix(0, req.Now))
 	if state.Job(j.store.Read(), parent.Namespace, child.ID) != nil {
 		return 0, structs.Conflictf("job %q was launched in this second already", req.JobID)
 	}
+
 	entry := &structs.PeriodicLaunchRequest{
 		ParentID:       parent.ID,
 		JobModifyIndex: parent.JobModifyIndex,
@@ -89,6 +97,7 @@ func (j jobs) forcePeriodic(
 		Eval:           evaluationOf(child, structs.TriggerPeriodicJob, req.Now),
 		WriteOptions:   req.WriteOptions,
 	}
+
 	index, err := fsm.Propose(ctx, j.raft, fsm.PeriodicLaunch, entry)
 	resp.EvalID = entry.Eval.ID
 	resp.EvalCreateIndex = index
@@ -104,6 +113,7 @@ func (j jobs) revert(
 	if err != nil {
 		return 0, err
 	}
+
 	current, version, err := state.CheckRevert(j.store.Read(), req)
 	if current != nil && version != nil && !state.IsVersionOf(version, current) {
 		err = state.NoJobVersion(req.RequestNamespace(), req.JobID, req.JobVersion)
@@ -114,6 +124,7 @@ func (j jobs) revert(
 	if err != nil {
 		return 0, err
 	}
+
 	err = j.checkSubmitter(ctx, version, req.ConsulToken)
 	if err == nil {
 		err = j.setGateways(ctx, version)
@@ -121,16 +132,19 @@ func (j jobs) revert(
 	if err != nil {
 		return 0, err
 	}
+
 	req.Eval = registrationEval(version, structs.TriggerJobRegister, req.Now)
 	index, err := fsm.Propose(ctx, j.raft, fsm.JobRevert, req.WithoutToken())
 	if err != nil {
 		return index, err
 	}
+
 	j.answerRegistration(resp, req.Eval, index)
 	stored := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
 	if stored != nil {
 		resp.JobModifyIndex = stored.JobModifyIndex
 	}
+
 	return index, nil
 }
 
@@ -227,10 +241,12 @@ func scaledJob(job *structs.Job, req *structs.JobScaleRequest) (*structs.Job, er
 	case job.Group(req.Group) == nil:
 		return nil, structs.NotFoundf("job %q has no group %q", job.ID, req.Group)
 	}
+
 	err := job.Group(req.Group).Scaling.Holds(*req.Count)
 	if err != nil {
 		return nil, structs.Invalidf("job %q: group %q: %v", job.ID, req.Group, err)
 	}
+
 	scaled := job.Copy()
 	for i, g := range scaled.TaskGroups {
 		if g.Name == req.Group {
@@ -239,6 +255,7 @@ func scaledJob(job *structs.Job, req *structs.JobScaleRequest) (*structs.Job, er
 			scaled.TaskGroups[i] = &changed
 		}
 	}
+
 	return scaled, nil
 }
 
@@ -251,6 +268,7 @@ func (j jobs) scaleStatus(
 	if err != nil {
 		return err
 	}
+
 	out := &structs.JobScaleCounts{
 		JobID:          job.ID,
 		Namespace:      job.Namespace,
@@ -259,17 +277,21 @@ func (j jobs) scaleStatus(
 		JobStopped:     job.Stop,
 		TaskGroups:     map[string]*structs.TaskGroupScaleStatus{},
 	}
+
 	for _, g := range job.TaskGroups {
 		out.TaskGroups[g.Name] = &structs.TaskGroupScaleStatus{Desired: g.Count}
 	}
+
 	for a := range state.LiveAllocsByJob(tx, job.Namespace, job.ID) {
 		countScaled(out.TaskGroups[a.TaskGroup], a)
 	}
+
 	for row := range state.ScalingEventsOf(tx, job.Namespace, job.ID) {
 		if g := out.TaskGroups[row.Group]; g != nil {
 			g.Events = row.Events
 		}
 	}
+
 	resp.JobScaleStatus = out
 	return nil
 }

@@ -112,25 +112,30 @@ func (j jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 	if given == nil {
 		return nil, structs.Invalidf("Job: nothing is given; expected a job")
 	}
+
 	job, err := copyJob(given)
 	if err != nil {
 		return nil, err
 	}
+
 	job.Namespace = cmp.Or(job.Namespace, ns)
 	job.Region = cmp.Or(job.Region, j.region)
 	if job.Region != j.region {
 		return nil, structs.Invalidf("Job.Region is %q; expected %q, the region of these servers",
 			job.Region, j.region)
 	}
+
 	job.DropServerFields()
 	old := state.Job(j.store.Read(), job.Namespace, job.ID)
 	if old != nil {
 		job.SetParent(old)
 	}
+
 	job.Canonicalize()
 	err = job.Complete().Err()
 	if err == nil {
 		err = j.checkCanaries(job)
 	}
+
 	return job, err
 }

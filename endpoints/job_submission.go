@@ -17,6 +17,7 @@ func (j jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err 
 	if s == nil {
 		return "", nil
 	}
+
 	size := s.Size()
 	switch {
 	case j.source == 0:
@@ -30,6 +31,7 @@ func (j jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err 
 	default:
 		return "", s.Validate()
 	}
+
 	req.Submission = nil
 	return warning, nil
 }
@@ -64,18 +66,22 @@ func largeMemory(tx *state.ReadTx, job *structs.Job) string {
 			}
 		}
 	}
+
 	largest := int64(0)
 	for n := range state.Nodes(tx) {
 		if n.NodeResources != nil {
 			largest = max(largest, n.NodeResources.Memory.MemoryMB)
 		}
+
 		if largest >= most {
 			return ""
 		}
 	}
+
 	if largest == 0 {
 		largest = largestMemory
 	}
+
 	var lines []string
 	for _, driver := range slices.Sorted(maps.Keys(byDriver)) {
 		for _, t := range byDriver[driver] {
@@ -85,6 +91,7 @@ func largeMemory(tx *state.ReadTx, job *structs.Job) string {
 			}
 		}
 	}
+
 	return structs.JoinFaults(lines)
 }
 

@@ -37,6 +37,7 @@ func optionsOf(req any, write bool) options {
 			stale:     q.AllowStale && !write,
 			write:     write,
 		}
+
 	case interface{ Write() *structs.WriteOptions }:
 		w := r.Write()
 		return options{
@@ -45,6 +46,7 @@ func optionsOf(req any, write bool) options {
 			write:     write,
 		}
 	}
+
 	panic("a request embeds neither QueryOptions nor WriteOptions")
 }
 
@@ -90,6 +92,7 @@ func (e *Endpoints) deliver(
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.method.Name, err)
 	}
+
 	o := optionsOf(req, d.method.Write)
 	attempts := e.newDelivery(o)
 	for {
@@ -97,6 +100,7 @@ func (e *Endpoints) deliver(
 		if err != nil {
 			return nil, err
 		}
+
 		again := false
 		attempts.beginAttempt()
 		if leader == "" {
@@ -109,9 +113,11 @@ func (e *Endpoints) deliver(
 				return e.raft.Forward(ctx, leader, d.method.Name, req, resp)
 			})
 		}
+
 		if !again {
 			return answered(resp, err)
 		}
+
 		*o.forwarded = false
 	}
 }
@@ -172,9 +178,11 @@ func (e *Endpoints) route(
 		return "", structs.Invalidf("this is region %q; there is no path to region %q",
 			e.region, o.region)
 	}
+
 	if o.stale {
 		return "", nil
 	}
+
 	deadline := time.Now().Add(e.config.holdTimeout)
 	for {
 		addr, isMe, known, _ := e.raft.Leader()
@@ -186,6 +194,7 @@ func (e *Endpoints) route(
 			if err == nil || !time.Now().Before(deadline) {
 				return "", err
 			}
+
 		case *o.forwarded && known:
 			return "", structs.NotServedf(
 				"the called server is not the leader any more")
@@ -194,6 +203,7 @@ func (e *Endpoints) route(
 		case !time.Now().Before(deadline):
 			return "", structs.NotServedf(noLeader)
 		}
+
 		select {
 		case <-time.After(holdPoll):
 		case <-ctx.Done():
@@ -228,6 +238,7 @@ func (e *Endpoints) serveRead(
 			applied = max(1, tx.Applied())
 			return resp, handle(tx, req, resp)
 		}
+
 		asked := query.Request{
 			Method: m.Name,
 			Body:   req,
@@ -236,11 +247,13 @@ func (e *Endpoints) serveRead(
 		if err != nil {
 			return nil, err
 		}
+
 		meta := query.MetaOf(resp)
 		meta.Index = index
 		if meta.Rows != nil {
 			meta.Index = applied // the tables of the rows are known too late
 		}
+
 		return resp, nil
 	}
 	return query.StreamRows(e.serveCall(m, allow, watch), m.Answer())
@@ -299,14 +312,17 @@ func (e *Endpoints) serveLocal(m rpc.Method, handle func(resp any)) rpc.Endpoint
 		if ok {
 			e.completeMeta(r.Meta())
 		}
+
 		return resp, nil
 	})
+
 	inner := endpoint.Serve
 	endpoint.Serve = func(ctx context.Context, req any) (any, error) {
 		own := *req.(*structs.QueryRequest)
 		own.AllowStale = true
 		return inner(ctx, &own)
 	}
+
 	return endpoint
 }
 

@@ -42,6 +42,7 @@ func (n nodes) register(
 	if req.Node != nil {
 		old = state.Node(n.store.Read(), req.Node.ID)
 	}
+
 	node, err := completeNode(req, old)
 	if err == nil && old != nil {
 		err = n.checkNode(old, node.SecretID)
@@ -49,10 +50,12 @@ func (n nodes) register(
 	if err != nil {
 		return 0, err
 	}
+
 	index, err := n.recordRegistration(ctx, req, old, node)
 	if err != nil {
 		return 0, err
 	}
+
 	resp.HeartbeatTTL, resp.Servers = n.renewLease(
 		ctx, node.ID, &req.WriteOptions)
 	return index, nil
@@ -96,6 +99,7 @@ func (n nodes) heartbeat(
 		return 0, structs.Invalidf("a node cannot report the status %q; expected %q or %q",
 			req.Status, structs.NodeInit, structs.NodeReady)
 	}
+
 	var err error
 	if req.Inventory != nil {
 		err = req.Inventory.Validate(node.ID)
@@ -103,6 +107,7 @@ func (n nodes) heartbeat(
 	if err != nil {
 		return 0, err
 	}
+
 	index := node.ModifyIndex
 	status := cmp.Or(req.Status, node.Status)
 	accounted := node.Unaccounted && n.accountFor(ctx, node, req.Inventory)
@@ -112,11 +117,13 @@ func (n nodes) heartbeat(
 			accounted: accounted,
 			wasDown:   node.Status == structs.NodeDown,
 		}
+
 		index, err = n.statusBatch.Do(ctx, change, req.NodeID)
 		if err != nil {
 			return 0, err
 		}
 	}
+
 	resp.HeartbeatTTL, resp.Servers = n.renewLease(
 		ctx, req.NodeID, &req.WriteOptions)
 	resp.Unaccounted = node.Unaccounted && !accounted
@@ -165,19 +172,23 @@ func (n nodes) deregister(
 			"%d nodes are too many for one request; at most %d are allowed",
 			n, structs.MaxListed)
 	}
+
 	tx := n.store.Read()
 	for _, id := range req.NodeIDs {
 		if state.Node(tx, id) == nil {
 			return 0, noNode(structs.Cut(id, structs.MaxQuoted))
 		}
 	}
+
 	index, err := fsm.Propose(ctx, n.raft, fsm.NodeDeregister, req)
 	if err != nil {
 		return 0, err
 	}
+
 	for _, id := range req.NodeIDs {
 		n.nodes.Drop(id)
 	}
+
 	return index, nil
 }
 
@@ -230,24 +241,30 @@ func (n nodes) updateAllocs(
 		if u == nil {
 			continue
 		}
+
 		a := state.Alloc(tx, u.ID)
 		if a == nil || a.NodeID != req.NodeID {
 			continue
 		}
+
 		u = withKnownTasks(tx, a, u).Bounded()
 		if allocUpdateUnchanged(a, u) {
 			continue
 		}
+
 		err := u.CheckStates()
 		if err != nil {
 			unknown = cmp.Or(unknown, err)
 			continue
 		}
+
 		own.Allocs = append(own.Allocs, u)
 	}
+
 	if len(own.Allocs) == 0 {
 		return n.store.Index(), unknown
 	}
+
 	index, err := fsm.Propose(ctx, n.raft, fsm.AllocsClientUpdate, &own)
 	return index, cmp.Or(err, unknown)
 }
@@ -284,6 +301,7 @@ func (n nodes) evaluate(
 	if node == nil {
 		return 0, noNode(req.NodeID)
 	}
+
 	resp.NodeModifyIndex = node.ModifyIndex
 	update := &structs.EvalUpdateRequest{WriteOptions: req.WriteOptions}
 	for _, e := range state.NodeEvals(tx, node.ID, true, req.Now) {
@@ -291,9 +309,11 @@ func (n nodes) evaluate(
 		update.Evals = append(update.Evals, e)
 		resp.EvalIDs = append(resp.EvalIDs, e.ID)
 	}
+
 	if len(update.Evals) == 0 {
 		return n.store.Index(), nil
 	}
+
 	index, err := fsm.Propose(ctx, n.raft, fsm.EvalUpdate, update)
 	resp.EvalCreateIndex = index
 	return index, err
@@ -339,6 +359,7 @@ func setNodeStub(n *structs.Node, s *structs.NodeListStub) {
 	if err != nil {
 		host = n.HTTPAddr
 	}
+
 	*s = structs.NodeListStub{
 		Address:               host,
 		ID:                    n.ID,
@@ -393,9 +414,11 @@ func (n nodes) clientAllocs(
 			resp.Allocs[a.ID] = a.AllocModifyIndex
 			resp.Index = max(resp.Index, a.AllocModifyIndex)
 		}
+
 		changed := before != nil && !maps.Equal(before, resp.Allocs)
 		before = resp.Allocs
 		return resp, changed, nil
 	}
+
 	return query.Wait(ctx, n.queries, asked, read)
 }

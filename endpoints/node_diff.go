@@ -30,22 +30,27 @@ func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool 
 		if row == nil || !state.SameInstance(row, i) {
 			return false
 		}
+
 		seen[i.Key()] = true
 	}
+
 	for _, k := range r.Removes {
 		row := state.Instance(tx, k.PluginID, k.Kind, r.NodeID)
 		if row != nil {
 			return false
 		}
 	}
+
 	if !r.Full {
 		return true
 	}
+
 	for row := range state.InstancesByNode(tx, r.NodeID) {
 		if !seen[row.Key()] {
 			return false
 		}
 	}
+
 	return true
 }
 

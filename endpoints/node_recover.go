@@ -19,6 +19,7 @@ func (n nodes) accountFor(
 	if inventory == nil {
 		return false
 	}
+
 	found := state.Unrecorded(n.store.Read(), node.ID, inventory)
 	for chunk := range slices.Chunk(found, max(1, n.config.maxClaims)) {
 		n.logger.Warn("node has attachments without a row, detaching them",
@@ -34,10 +35,12 @@ func (n nodes) accountFor(
 			return false
 		}
 	}
+
 	volume := state.Unclaimed(n.store.Read(), node.ID, inventory)
 	if volume != "" {
 		n.logger.Warn("node holds a volume without a claim",
 			"node_id", node.ID, "volume_id", volume)
 	}
+
 	return volume == ""
 }

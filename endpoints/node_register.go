@@ -17,6 +17,7 @@ func completeNode(
 		return nil, structs.Invalidf(
 			"Node: nothing is given; expected the node to register")
 	}
+
 	node := new(*req.Node)
 	for _, required := range []struct{ path, value string }{
 		{"ID", node.ID},
@@ -27,18 +28,22 @@ func completeNode(
 			return nil, structs.Invalidf("Node.%s: nothing is given; expected a text", required.path)
 		}
 	}
+
 	node.DropServerFields()
 	if old != nil {
 		node.SchedulingEligibility = old.SchedulingEligibility
 	}
+
 	err := checkInstances(node.ID, "CSI", req.CSI)
 	if err != nil {
 		return nil, err
 	}
+
 	// Requests for logs are forwarded to this address.
 	if strings.ContainsAny(node.HTTPAddr, "/\\?#@\"<> \t\r\n") {
 		return nil, structs.Invalidf("Node.HTTPAddr is %.40q; expected host:port", node.HTTPAddr)
 	}
+
 	node.Datacenter = cmp.Or(node.Datacenter, "dc1")
 	node.NodePool = cmp.Or(node.NodePool, structs.DefaultNodePool)
 	node.Status = cmp.Or(node.Status, structs.NodeInit)
@@ -48,12 +53,14 @@ func completeNode(
 			"Node.Status is %.40q; expected %q or %q",
 			node.Status, structs.NodeInit, structs.NodeReady)
 	}
+
 	if old == nil &&
 		node.SchedulingEligibility != structs.NodeEligible &&
 		node.SchedulingEligibility != structs.NodeIneligible {
 		return nil, structs.Invalidf("Node.SchedulingEligibility is %.40q; expected %q or %q",
 			node.SchedulingEligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
+
 	return node, node.Validate()
 }
 

@@ -38,6 +38,7 @@ func (p plugins) getPage(
 	if err != nil {
 		return err
 	}
+
 	var first *structs.CSIPluginInstance
 	if len(begin) == 2 {
 		first = &structs.CSIPluginInstance{
@@ -45,14 +46,17 @@ func (p plugins) getPage(
 			NodeID: begin[1],
 		}
 	}
+
 	plugin, next := state.PluginPage(tx, req.ID, first, int(req.PerPage))
 	if plugin == nil {
 		return noPlugin(req.ID)
 	}
+
 	resp.Plugin = plugin
 	if next != nil {
 		resp.NextToken = query.Token(string(next.Kind), next.NodeID)
 	}
+
 	return nil
 }
 

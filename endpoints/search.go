@@ -145,17 +145,21 @@ func (s searches) fuzzy(
 	if err != nil {
 		return err
 	}
+
 	if n := len(req.Text); n < structs.MinSearchText || n > structs.MaxName {
 		return structs.Invalidf("Text has %d bytes; expected %d to %d", n, structs.MinSearchText, structs.MaxName)
 	}
+
 	found := matches{
 		text: strings.ToLower(req.Text),
 		best: map[string][]rankedMatch{},
 		more: map[string]bool{},
 	}
+
 	for _, c := range contexts {
 		found.search(tx, c, req)
 	}
+
 	resp.Matches = map[string][]*structs.FuzzyMatch{}
 	resp.Truncations = map[string]bool{}
 	for c, best := range found.best {
@@ -163,9 +167,11 @@ func (s searches) fuzzy(
 		for _, m := range best {
 			list = append(list, m.match)
 		}
+
 		resp.Matches[c] = list
 		resp.Truncations[c] = found.more[c]
 	}
+
 	return nil
 }
 
@@ -221,6 +227,7 @@ func (f *matches) search(tx *state.ReadTx, context string, req *structs.FuzzySea
 		for _, id := range ids {
 			f.put(context, rankedMatch{match: &structs.FuzzyMatch{ID: id}})
 		}
+
 		f.more[context] = more
 	}
 }

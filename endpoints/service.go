@@ -40,18 +40,22 @@ func (s serviceSum) add(a *structs.Allocation, prefix string) {
 		if !strings.HasPrefix(i.ServiceName, prefix) {
 			continue
 		}
+
 		if s[a.Namespace] == nil {
 			s[a.Namespace] = map[string]*structs.ServiceStub{}
 		}
+
 		stub := s[a.Namespace][i.ServiceName]
 		if stub == nil {
 			stub = &structs.ServiceStub{ServiceName: i.ServiceName, Tags: []string{}}
 			s[a.Namespace][i.ServiceName] = stub
 		}
+
 		stub.Instances++
 		if cmp.Or(i.Status, structs.CheckPassing) == structs.CheckPassing {
 			stub.Passing++
 		}
+
 		stub.Tags = append(stub.Tags, i.Tags...)
 	}
 }
@@ -129,16 +133,19 @@ func registrations(
 		if !a.Offered() {
 			continue
 		}
+
 		dc := ""
 		if n := state.Node(tx, a.NodeID); n != nil {
 			dc = n.Datacenter
 		}
+
 		for _, i := range a.Services {
 			if keep(i) {
 				all = append(all, i.Registration(a, dc))
 			}
 		}
 	}
+
 	slices.SortFunc(all, compareInstances)
 	return all
 }
@@ -165,6 +172,7 @@ func choose(
 		return nil, structs.Invalidf("the parameter choose is %q; expected N|KEY, a number above 0 and a text",
 			structs.Cut(req.Choose, structs.MaxQuoted))
 	}
+
 	err = instanceList.Each(slices.Values(rows), req.Filter, func(r *structs.ServiceRegistration) error {
 		matching = append(matching, r)
 		return nil
@@ -172,11 +180,13 @@ func choose(
 	if err != nil {
 		return nil, err
 	}
+
 	weight := func(r *structs.ServiceRegistration) uint64 {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(key + "\x00" + r.ID))
 		return h.Sum64()
 	}
+
 	slices.SortFunc(matching, func(a, b *structs.ServiceRegistration) int {
 		return cmp.Or(cmp.Compare(weight(b), weight(a)), compareInstances(a, b))
 	})

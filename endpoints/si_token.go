@@ -45,10 +45,12 @@ func (n nodes) deriveSIToken(
 	if n.consul == nil {
 		return 0, structs.Preconditionf("the servers use no Consul: they need a consul block with an address")
 	}
+
 	services, err := meshTasks(n.store.Read(), node, req)
 	if err != nil {
 		return 0, err
 	}
+
 	entry := &structs.SITokenAccessors{
 		ClusterID:    structs.NewID(),
 		WriteOptions: req.WriteOptions,
@@ -61,15 +63,18 @@ func (n nodes) deriveSIToken(
 			NodeID:     node.ID,
 		})
 	}
+
 	index, err := fsm.Propose(ctx, n.raft, fsm.SITokensRegister, entry)
 	if err != nil {
 		return 0, err
 	}
+
 	resp.Tokens, err = n.createTokens(ctx, services, entry.Accessors)
 	if err != nil {
 		n.giveUpTokens(ctx, entry)
 		return 0, delayed(err)
 	}
+
 	return index, nil
 }
 
@@ -93,6 +98,7 @@ func meshTasks(
 	if len(req.Tasks) == 0 || len(req.Tasks) > structs.MaxTasks {
 		return nil, structs.Invalidf("Tasks has %d names; expected 1 to %d", len(req.Tasks), structs.MaxTasks)
 	}
+
 	a := state.Alloc(tx, req.AllocID)
 	switch {
 	case a == nil:
@@ -102,14 +108,17 @@ func meshTasks(
 	case a.Terminal():
 		return nil, structs.Preconditionf("allocation %s has ended, or is to end", a.ID)
 	}
+
 	job := state.JobOf(tx, a)
 	if job == nil || job.Group(a.TaskGroup) == nil {
 		return nil, structs.NotFoundf("allocation %s: its version of job %q is gone", a.ID, a.JobID)
 	}
+
 	group := job.Group(a.TaskGroup)
 	if !slices.ContainsFunc(group.Services, func(s *structs.Service) bool { return s.Connect != nil }) {
 		return nil, structs.Invalidf("allocation %s: group %q has no service with connect", a.ID, group.Name)
 	}
+
 	services := map[string]string{}
 	for _, name := range req.Tasks {
 		task := group.Task(name)
@@ -121,8 +130,10 @@ func meshTasks(
 		case services[name] != "":
 			return nil, structs.Invalidf("Tasks names %q twice", name)
 		}
+
 		services[name] = task.Kind.Service()
 	}
+
 	return services, nil
 }
 
@@ -145,9 +156,11 @@ func (n nodes) createTokens(
 			if err != nil {
 				cancel(err) // the first cause counts
 			}
+
 			secrets[i] = secret
 		})
 	}
+
 	calls.Wait()
 	switch {
 	case request.Err() != nil:
@@ -155,10 +168,12 @@ func (n nodes) createTokens(
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
+
 	tokens := structs.Secrets{}
 	for i, row := range rows {
 		tokens[row.TaskName] = string(secrets[i])
 	}
+
 	return tokens, nil
 }
 
@@ -180,6 +195,7 @@ func (n nodes) giveUpTokens(ctx context.Context, entry *structs.SITokenAccessors
 				"alloc_id", entry.Accessors[0].AllocID, "error", err)
 		}
 	})
+
 	for _, row := range entry.Accessors {
 		calls.Go(func() {
 			err := n.consul.RevokeToken(ctx, row.AccessorID)
@@ -189,5 +205,6 @@ func (n nodes) giveUpTokens(ctx context.Context, entry *structs.SITokenAccessors
 			}
 		})
 	}
+
 	calls.Wait()
 }

@@ -54,6 +54,7 @@ func (v volumes) list(
 				(req.PluginID == "" || row.PluginID == req.PluginID)
 		},
 	}
+
 	rows := state.VolumesFrom(tx,
 		req.RequestNamespace(),
 		req.Prefix,
@@ -61,6 +62,7 @@ func (v volumes) list(
 	if req.NodeID != "" {
 		rows = volumesUsedOn(tx, req)
 	}
+
 	resp.Volumes, err = l.Page(rows, req, resp)
 	return err
 }

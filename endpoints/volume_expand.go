@@ -36,6 +36,7 @@ func expandedOnNodes(tx *state.ReadTx, v *structs.CSIVolume) (bool, error) {
 	if v.NodeExpandBytes == 0 {
 		return true, nil
 	}
+
 	for c := range state.GrowingClaimsOf(tx, v.Namespace, v.ID) {
 		node := state.Node(tx, c.NodeID)
 		up := node != nil && node.Status == structs.NodeReady
@@ -46,6 +47,7 @@ func expandedOnNodes(tx *state.ReadTx, v *structs.CSIVolume) (bool, error) {
 				"volume %q is larger now, but its content at allocation %s is not: %s",
 				v.ID, structs.ShortID(c.AllocID),
 				c.ExpandError.Message)
+
 		default:
 			return false, nil
 		}

@@ -44,15 +44,18 @@ func placesOf(tx *state.ReadTx, pluginID string) []*place {
 		}
 		return byKey[key]
 	}
+
 	healthy, others := nodeconn.AllControllers(tx, pluginID)
 	for _, c := range healthy {
 		p := placeOf(c)
 		p.nodes = append(p.nodes, c.NodeID)
 	}
+
 	for _, c := range others {
 		p := placeOf(c)
 		p.down = append(p.down, c.NodeID)
 	}
+
 	byName := func(a, b *place) int {
 		return strings.Compare(a.key, b.key)
 	}
@@ -100,15 +103,18 @@ func (v volumes) external(
 	if plugin == nil {
 		return nil, noPlugin(req.PluginID)
 	}
+
 	info := controllerInfo(tx, plugin.ID)
 	if info != nil && !info.SupportsListVolumes {
 		return nil, structs.Preconditionf("CSI plugin %q cannot list its volumes", plugin.ID)
 	}
+
 	places := placesOf(tx, plugin.ID)
 	places, err := placesFrom(places, req.NextToken)
 	if err != nil {
 		return nil, err
 	}
+
 	l := &externalList{
 		volumes: v,
 		plugin:  plugin,
@@ -119,10 +125,12 @@ func (v volumes) external(
 			Volumes: []*structs.CSIVolumeExternalStub{},
 		},
 	}
+
 	if err := l.fillPage(ctx); err != nil {
 		return nil, fmt.Errorf("listing the volumes of plugin %q: %w",
 			plugin.ID, err)
 	}
+
 	return l.resp, nil
 }
 
@@ -146,6 +154,7 @@ func (l *externalList) fillPage(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return structs.Timeoutf("%w", ctx.Err())
 		}
+
 		n := min(len(l.places), l.maxConcurrent())
 		called := l.places[:n]
 		l.callPlaces(ctx, called)
@@ -153,21 +162,26 @@ func (l *externalList) fillPage(ctx context.Context) error {
 			if l.full() || !l.addPages(ctx, p) {
 				break
 			}
+
 			l.places = l.places[1:]
 		}
 	}
+
 	if len(l.places) > 0 {
 		next := l.places[0]
 		l.resp.NextToken = query.Token(next.key, next.token)
 		l.resp.QueryMeta.NextToken = l.resp.NextToken
 	}
+
 	failed := len(l.resp.Warnings)
 	if l.failed != nil && failed == total {
 		return l.failed
 	}
+
 	if total == 0 {
 		return nodeconn.ErrNoController
 	}
+
 	return nil
 }
 
@@ -235,20 +249,25 @@ func (l *externalList) addPages(ctx context.Context, p *place) bool {
 			if s == nil || l.seen[s.ExternalID] {
 				continue
 			}
+
 			l.seen[s.ExternalID] = true
 			l.bytes += s.Bytes()
 			l.resp.Volumes = append(l.resp.Volumes, s)
 		}
+
 		p.token = p.page.NextToken
 		if p.token == "" {
 			return true
 		}
+
 		if l.full() {
 			return false
 		}
+
 		l.calls++
 		l.callPlace(ctx, p, l.remaining())
 	}
+
 	l.addWarning(p)
 	return true
 }

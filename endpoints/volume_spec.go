@@ -36,24 +36,30 @@ func rowToRegister(
 		return nil, structs.Preconditionf(
 			"volume %q is being created; wait for it, or delete it first", v.ID)
 	}
+
 	if !neverCreated(old) {
 		keepCreated(v, old)
 		return v, checkExpandable(tx, old, v)
 	}
+
 	if err := v.ValidateMade(); err != nil {
 		return nil, err
 	}
+
 	if v.MountOptions.IsRedacted() {
 		return nil, errRedacted(v)
 	}
+
 	if v.ExternalID == "" {
 		return nil, structs.Invalidf(
 			"volume %q: external_id is required to register a volume; to have the plugin make one, create it",
 			v.ID)
 	}
+
 	if len(v.Topologies) == 0 && v.RequestedTopologies != nil {
 		v.Topologies = v.RequestedTopologies.Required
 	}
+
 	return v, nil
 }
 
@@ -69,22 +75,26 @@ func rowToCreate(
 		keepCreated(v, old)
 		return v, checkExpandable(tx, old, v)
 	}
+
 	v.Topologies = nil // the plugin decides these
 	v.Capacity = 0
 	if v.MountOptions.IsRedacted() {
 		return nil, errRedacted(v)
 	}
+
 	if v.ExternalID != "" {
 		return nil, structs.Invalidf(
 			"volume %q: external_id names a volume that exists; register it instead of creating one",
 			v.ID)
 	}
+
 	switch {
 	case v.Name == "" && old != nil && old.Name != "":
 		v.Name = old.Name
 	case v.Name == "":
 		v.Name = volumeName(v.ID)
 	}
+
 	return v, checkCreatable(tx, v)
 }
 
@@ -129,6 +139,7 @@ func checkCreatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	case v.SnapshotID != "" && !info.SupportsCreateDeleteSnapshot:
 		return errUnable(v, "cannot make volumes from snapshots")
 	}
+
 	return nil
 }
 

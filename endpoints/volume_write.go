@@ -63,6 +63,7 @@ func (w volumeWrites) checkedCopy(
 		return nil, structs.Invalidf("Volumes: %d are given; expected 1 to %d",
 			n, structs.MaxVolumePuts)
 	}
+
 	var faults []error
 	seen := map[string]bool{}
 	given := &structs.CSIVolumeRegisterRequest{WriteOptions: req.WriteOptions}
@@ -70,6 +71,7 @@ func (w volumeWrites) checkedCopy(
 		if v == nil {
 			return nil, structs.Invalidf("Volumes[%d]: nothing is given; expected a volume", n)
 		}
+
 		v = v.Copy()
 		v.Namespace = cmp.Or(v.Namespace, req.RequestNamespace())
 		v.DropServerFields()
@@ -77,13 +79,16 @@ func (w volumeWrites) checkedCopy(
 		if err := v.Validate(); err != nil {
 			faults = append(faults, err)
 		}
+
 		name := qualifiedID(v)
 		if seen[name] {
 			faults = append(faults, structs.Invalidf("volume %q is given twice", v.ID))
 		}
+
 		seen[name] = true
 		given.Volumes = append(given.Volumes, v)
 	}
+
 	return given, structs.InvalidAll(faults)
 }
 
@@ -99,6 +104,7 @@ func (w volumeWrites) confirmVolume(
 		return structs.Preconditionf(
 			"CSI plugin %q does not exist; run its job first", v.PluginID)
 	}
+
 	if !plugin.ControllerRequired {
 		if !state.HealthyInstance(tx, plugin.ID, structs.CSIKindNode) {
 			return structs.Preconditionf(
@@ -106,10 +112,12 @@ func (w volumeWrites) confirmVolume(
 		}
 		return nil
 	}
+
 	old := state.Volume(tx, v.Namespace, v.ID)
 	if old != nil {
 		fillFromStored(v, old)
 	}
+
 	req := &structs.ClientCSIValidateRequest{
 		PluginID:     v.PluginID,
 		ExternalID:   v.ExternalID,
@@ -119,12 +127,14 @@ func (w volumeWrites) confirmVolume(
 		Parameters:   v.Parameters,
 		Secrets:      v.Secrets,
 	}
+
 	nodeconn.AddressDriver(tx, req)
 	to := nodeconn.Target{
 		Nodes: w.nodes,
 		IDs:   nodeconn.VolumeControllers(tx, v),
 		Limit: callTimeout,
 	}
+
 	for {
 		_, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
 		// Each controller may know only the volumes of its own node.
@@ -133,6 +143,7 @@ func (w volumeWrites) confirmVolume(
 			!structs.IsKind(err, structs.KindNotFound) {
 			return err
 		}
+
 		to.IDs = to.IDs[1:]
 	}
 }
@@ -167,6 +178,7 @@ func (w volumeWrites) recordAndAwait(
 	if err != nil {
 		return 0, err
 	}
+
 	var faults []error
 	for _, v := range given.Volumes {
 		done := func(
@@ -175,14 +187,17 @@ func (w volumeWrites) recordAndAwait(
 		) (bool, error) {
 			return isSettled(tx, row, v)
 		}
+
 		row, err := w.awaitRow(ctx, v.Namespace, v.ID, done)
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
+
 		index = max(index, row.ModifyIndex)
 		resp.Volumes = append(resp.Volumes, row.Redacted())
 	}
+
 	return index, errors.Join(faults...)
 }
 
@@ -198,11 +213,13 @@ func (w volumeWrites) recordRows(
 	for _, v := range given.Volumes {
 		names = append(names, qualifiedID(v))
 	}
+
 	unlock, err := awaitTurn(ctx, &w.volumeLocks, names...)
 	if err != nil {
 		return 0, err
 	}
 	defer unlock()
+
 	tx := w.store.Read()
 	entry := &structs.CSIVolumeRegisterRequest{
 		WriteOptions: given.WriteOptions,
@@ -212,8 +229,10 @@ func (w volumeWrites) recordRows(
 		if err != nil {
 			return 0, err
 		}
+
 		entry.Volumes = append(entry.Volumes, wanted)
 	}
+
 	return fsm.Propose(ctx, w.raft, fsm.VolumePut, entry)
 }
 
@@ -262,13 +281,16 @@ func (w volumeWrites) awaitRow(
 		if ok || err != nil {
 			return row, err
 		}
+
 		if w.store.Wait(ctx, tx) == nil {
 			continue
 		}
+
 		reason := "the plugin has not answered"
 		if row.LastError != nil {
 			reason = row.LastError.Message
 		}
+
 		return nil, structs.Timeoutf(
 			"volume %q is still %s: %s; the call is retried, repeat the command later",
 			id, pendingName(row), reason)
@@ -305,20 +327,24 @@ func (w volumeWrites) remove(
 	if err := req.Validate(); err != nil {
 		return 0, err
 	}
+
 	ns := req.RequestNamespace()
 	tx := w.store.Read()
 	row := state.Volume(tx, ns, req.ID)
 	if row == nil {
 		return 0, noVolume(ns, req.ID)
 	}
+
 	err := checkDeletable(tx, row)
 	if err != nil {
 		return 0, err
 	}
+
 	index, err := fsm.Propose(ctx, w.raft, fsm.VolumeDelete, req)
 	if err != nil {
 		return 0, err
 	}
+
 	gone := func(
 		_ *state.ReadTx, row *structs.CSIVolume,
 	) (bool, error) {
@@ -330,6 +356,7 @@ func (w volumeWrites) remove(
 		}
 		return false, lastError("deleting", row)
 	}
+
 	_, err = w.awaitRow(ctx, ns, req.ID, gone)
 	return max(index, w.store.Index()), err
 }

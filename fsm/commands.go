@@ -112,6 +112,7 @@ func command[P any](
 		// Not at once: each run of a command line would walk all payloads.
 		fields: sync.OnceValue(func() int { return level.Highest(new(P)) }),
 	}
+
 	info.Payload = func() any {
 		return new(P)
 	}
@@ -121,6 +122,7 @@ func command[P any](
 	for _, set := range options {
 		set(info)
 	}
+
 	return Command[P]{register(info)}
 }
 
@@ -205,11 +207,13 @@ func decodeEntry(entry []byte) (string, func(*state.WriteTx) error, error) {
 	case c.Payload == nil:
 		return "", nil, fmt.Errorf("reading the payload of Batch: a batch inside a batch")
 	}
+
 	payload := c.Payload()
 	err := codec.Decode(entry[1:], payload)
 	if err != nil {
 		return "", nil, fmt.Errorf("reading the payload of %s: %w", c.Name, err)
 	}
+
 	return c.Name, func(tx *state.WriteTx) error {
 		return c.apply(tx, payload)
 	}, nil

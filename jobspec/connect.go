@@ -142,11 +142,13 @@ func (c *converter) connect(x *connect) *structs.Connect {
 	if x == nil {
 		return nil
 	}
+
 	out := &structs.Connect{
 		Native:      x.Native,
 		SidecarTask: c.sidecarTask(x.SidecarTask),
 		Gateway:     x.Gateway.gateway(),
 	}
+
 	if s := x.SidecarService; s != nil {
 		out.SidecarService = &structs.SidecarService{
 			Tags:                   s.Tags,
@@ -156,6 +158,7 @@ func (c *converter) connect(x *connect) *structs.Connect {
 			Meta:                   s.Meta,
 		}
 	}
+
 	return out
 }
 
@@ -163,6 +166,7 @@ func (c *converter) sidecarTask(t *sidecarTask) *structs.SidecarTask {
 	if t == nil {
 		return nil
 	}
+
 	out := &structs.SidecarTask{
 		Name:          t.Name,
 		Driver:        t.Driver,
@@ -175,15 +179,18 @@ func (c *converter) sidecarTask(t *sidecarTask) *structs.SidecarTask {
 		ShutdownDelay: t.ShutdownDelay,
 		KillSignal:    t.KillSignal,
 	}
+
 	if r := t.Resources; r != nil {
 		out.Resources = c.resources(r)
 		for _, n := range r.Networks {
 			c.fault(n.At, "a network in the resources of a sidecar_task; write network in the group")
 		}
 	}
+
 	for _, m := range t.VolumeMounts {
 		out.VolumeMounts = append(out.VolumeMounts, (*structs.VolumeMount)(m))
 	}
+
 	return out
 }
 
@@ -191,20 +198,24 @@ func (p *connectProxy) proxy() *structs.ConnectProxy {
 	if p == nil {
 		return nil
 	}
+
 	out := &structs.ConnectProxy{
 		LocalServiceAddress: p.LocalServiceAddress,
 		LocalServicePort:    p.LocalServicePort,
 		Config:              p.Config,
 	}
+
 	if p.Expose != nil {
 		out.Expose = &structs.ConnectExpose{}
 		for _, x := range p.Expose.Paths {
 			out.Expose.Paths = append(out.Expose.Paths, (*structs.ConnectExposePath)(x))
 		}
 	}
+
 	for _, u := range p.Upstreams {
 		out.Upstreams = append(out.Upstreams, u.upstream())
 	}
+
 	return out
 }
 
@@ -246,6 +257,7 @@ func (p *gatewayProxy) proxy() *structs.GatewayProxy {
 	if p == nil {
 		return nil
 	}
+
 	out := &structs.GatewayProxy{
 		ConnectTimeout:                  p.ConnectTimeout,
 		EnvoyGatewayBindTaggedAddresses: p.BindTaggedAddresses,
@@ -253,15 +265,18 @@ func (p *gatewayProxy) proxy() *structs.GatewayProxy {
 		EnvoyDNSDiscoveryType:           p.DNSDiscoveryType,
 		Config:                          p.Config,
 	}
+
 	for name, a := range p.BindAddresses {
 		if out.EnvoyGatewayBindAddresses == nil {
 			out.EnvoyGatewayBindAddresses = map[string]*structs.GatewayBindAddress{}
 		}
+
 		out.EnvoyGatewayBindAddresses[name] = &structs.GatewayBindAddress{
 			Address: a.Address,
 			Port:    a.Port,
 		}
 	}
+
 	return out
 }
 

@@ -48,6 +48,7 @@ func (x *expander) body(b *hclsyntax.Body, ctx *hcl.EvalContext, made bool) *hcl
 			out.Attributes[name] = &own
 		}
 	}
+
 	out.Blocks = nil
 	for _, in := range b.Blocks {
 		if in.Type == "dynamic" {
@@ -55,13 +56,16 @@ func (x *expander) body(b *hclsyntax.Body, ctx *hcl.EvalContext, made bool) *hcl
 			if !complete {
 				x.unset.AddBlock(b, madeKind(in))
 			}
+
 			out.Blocks = append(out.Blocks, made...)
 			continue
 		}
+
 		inner := *in
 		inner.Body = x.body(in.Body, ctx, made)
 		out.Blocks = append(out.Blocks, &inner)
 	}
+
 	return &out
 }
 
@@ -87,6 +91,7 @@ func (x *expander) generate(b *hclsyntax.Block, ctx *hcl.EvalContext) (out hclsy
 	if forEach == nil {
 		return nil, false
 	}
+
 	list, diags := forEach.Value(ctx)
 	x.diags = append(x.diags, diags...)
 	switch {
@@ -96,6 +101,7 @@ func (x *expander) generate(b *hclsyntax.Block, ctx *hcl.EvalContext) (out hclsy
 		x.fault(forEach.Range(), "for_each has no elements; expected a list, a set or a map")
 		return nil, false
 	}
+
 	complete = true
 	for it := list.ElementIterator(); it.Next() && !x.budget.exceeded; {
 		key, value := it.Element()
@@ -106,13 +112,16 @@ func (x *expander) generate(b *hclsyntax.Block, ctx *hcl.EvalContext) (out hclsy
 				"value": value,
 			}),
 		}
+
 		made := x.generateOne(d, child)
 		if made == nil {
 			complete = false
 			continue
 		}
+
 		out = append(out, made)
 	}
+
 	return out, complete
 }
 
@@ -124,6 +133,7 @@ func (x *expander) readDynamic(b *hclsyntax.Block) (forEach hclsyntax.Expression
 			len(b.Labels))
 		return nil, d
 	}
+
 	for name, a := range b.Body.Attributes {
 		switch name {
 		case "for_each":
@@ -135,23 +145,28 @@ func (x *expander) readDynamic(b *hclsyntax.Block) (forEach hclsyntax.Expression
 				x.fault(a.Expr.Range(), "invalid value for \"iterator\": expected a name without quotes")
 				return nil, d
 			}
+
 		default:
 			x.fault(a.NameRange, "unsupported argument %q; expected one of: for_each, iterator, labels, content",
 				name)
 		}
 	}
+
 	for _, in := range b.Body.Blocks {
 		if in.Type != "content" || d.content != nil {
 			x.fault(in.TypeRange, "unsupported block %q; expected content { ... } once", in.Type)
 			return nil, d
 		}
+
 		d.content = in
 	}
+
 	if forEach == nil || d.content == nil {
 		x.fault(b.TypeRange, "the dynamic block %q is not complete; expected for_each = list and content { ... }",
 			b.Labels[0])
 		return nil, d
 	}
+
 	return forEach, d
 }
 
@@ -168,6 +183,7 @@ func (x *expander) generateOne(d dynamic, ctx *hcl.EvalContext) *hclsyntax.Block
 		if diags.HasErrors() {
 			return nil
 		}
+
 		list, err := convert.Convert(v, cty.List(cty.String))
 		switch {
 		case err != nil || list.IsNull():
@@ -176,15 +192,18 @@ func (x *expander) generateOne(d dynamic, ctx *hcl.EvalContext) *hclsyntax.Block
 		case !list.IsWhollyKnown():
 			return nil
 		}
+
 		for _, label := range list.AsValueSlice() {
 			if label.IsNull() {
 				x.fault(d.labels.Range(), "a label is null; expected a string")
 				return nil
 			}
+
 			out.Labels = append(out.Labels, label.AsString())
 			out.LabelRanges = append(out.LabelRanges, d.labels.Range())
 		}
 	}
+
 	out.Body = x.body(d.content.Body, ctx, true)
 	return &out
 }

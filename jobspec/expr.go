@@ -43,10 +43,12 @@ func parseSyntax(filename string, src []byte) (*syntax, hcl.Diagnostics) {
 			faults: f.Faults,
 		}, diags
 	}
+
 	body, diags := hclconf.Parse(filename, plainEnv(src))
 	if diags.HasErrors() {
 		return nil, diags
 	}
+
 	return &syntax{
 		body:   body.(*hclsyntax.Body),
 		text:   src,
@@ -74,6 +76,7 @@ func (f *syntax) prepare(filename string, in *Inputs) (hcl.Body, *scope) {
 			rest.Blocks = append(rest.Blocks, b)
 		}
 	}
+
 	declared := s.declareLocals(locals) // before the expressions become metered ones, which hide their parts
 	_ = hclsyntax.Walk(f.body, &preparation{
 		src:    f.text,

@@ -108,14 +108,17 @@ func (f files) open(name string) (root *os.Root, within string, err error) {
 		root, err = os.OpenRoot(f.dir)
 		return root, name, err
 	}
+
 	full := name
 	if !filepath.IsAbs(full) {
 		full = filepath.Join(f.dir, full)
 	}
+
 	full, err = filepath.Abs(full)
 	if err != nil {
 		return nil, "", err
 	}
+
 	for _, allowed := range f.allowed {
 		rest, err := filepath.Rel(allowed, full)
 		if err != nil || !filepath.IsLocal(rest) {
@@ -123,6 +126,7 @@ func (f files) open(name string) (root *os.Root, within string, err error) {
 		}
 		return openAllowed(allowed, rest)
 	}
+
 	return nil, "", fmt.Errorf("%q is not in the folder of the job file; -allow-path allows a file or folder",
 		structs.Cut(name, structs.MaxQuoted))
 }
@@ -148,22 +152,27 @@ func (f files) read(name string) (content []byte, err error) {
 		return nil, err
 	}
 	defer closeRead(root)
+
 	file, err := root.OpenFile(within, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would block
 	if err != nil {
 		return nil, err
 	}
 	defer closeRead(file)
+
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
+
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%q is not a file", name)
 	}
+
 	content, err = io.ReadAll(io.LimitReader(file, structs.MaxSource+1))
 	if err == nil && len(content) > structs.MaxSource {
 		err = fmt.Errorf("%q has more than %d bytes", name, structs.MaxSource)
 	}
+
 	return content, err
 }
 
@@ -206,20 +215,25 @@ func (f files) list(args []string) (cty.Value, error) {
 		return cty.NilVal, err
 	}
 	defer closeRead(root)
+
 	below, err := fs.Sub(root.FS(), path.Clean(within))
 	if err != nil {
 		return cty.NilVal, err
 	}
+
 	names, err := doublestar.Glob(below, path.Clean(args[1]), doublestar.WithFilesOnly())
 	if err != nil {
 		return cty.NilVal, err
 	}
+
 	found := []cty.Value{}
 	for _, name := range names {
 		found = append(found, cty.StringVal(name))
 	}
+
 	if len(found) == 0 {
 		return cty.SetValEmpty(cty.String), nil
 	}
+
 	return cty.SetVal(found), nil
 }

@@ -155,10 +155,12 @@ func (b *budget) bound(f function.Function, cost func([]cty.Value) int) function
 					return f.ReturnTypeForValues(args)
 				}
 			}
+
 			n := cost(args)
 			if n < 0 || !b.spend(n) {
 				return cty.NilType, errCost
 			}
+
 			return f.ReturnTypeForValues(args)
 		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {

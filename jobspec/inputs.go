@@ -29,9 +29,11 @@ func (i *inputs) read(in *Inputs) {
 			}
 		}
 	}
+
 	for _, f := range in.Files {
 		i.readFile(f)
 	}
+
 	for _, setting := range in.Vars {
 		name, value, ok := strings.Cut(setting, "=")
 		at := hcl.Range{Filename: "-var", Start: hcl.InitialPos}
@@ -71,6 +73,7 @@ func (i *inputs) set(source, name, value string) {
 		i.values[name] = i.converted(v, cty.StringVal(value), start)
 		return
 	}
+
 	body, diags := hclconf.Parse(source, []byte("value = "+value+"\n"))
 	if !diags.HasErrors() {
 		var attrs hcl.Attributes
@@ -79,8 +82,10 @@ func (i *inputs) set(source, name, value string) {
 			i.fault(start, "the value is not one expression")
 			return
 		}
+
 		i.assign(v, attrs["value"])
 	}
+
 	i.diags = append(i.diags, diags...)
 }
 
@@ -95,11 +100,13 @@ func (i *inputs) readFile(f VarFile) {
 	if bytes.HasPrefix(bytes.TrimSpace(f.Source), []byte("{")) {
 		name = strings.TrimSuffix(name, ".json") + ".json"
 	}
+
 	body, diags := hclconf.Parse(name, f.Source)
 	if diags.HasErrors() {
 		i.diags = append(i.diags, diags...)
 		return
 	}
+
 	attrs, diags := body.JustAttributes()
 	i.diags = append(i.diags, diags...)
 	for _, a := range attrs {

@@ -114,18 +114,22 @@ func (w *walk) followPath() {
 		if !found {
 			return
 		}
+
 		if depth == 0 {
 			w.at = w.body.MissingItemRange()
 		}
+
 		isOutermost := depth == 0 && s.name == w.spec &&
 			len(blocksNamed(w.body, s.name)) == 0 // the body belongs to the specification
 		if isOutermost {
 			w.kind = s.name
 		}
+
 		if !isOutermost && !standsAlone(w.inner(), s) && !w.enter(s) {
 			w.enterMap(s)
 			return
 		}
+
 		w.rest = s.rest
 	}
 }
@@ -142,12 +146,15 @@ func (w *walk) enter(s step) bool {
 	for i := len(w.bodies) - 2; i >= 0 && block == nil && inherited[s.name]; i-- {
 		block = blockAt(w.bodies[i], s)
 	}
+
 	if w.unset.Has(w.inner(), s.name) && (block == nil || s.numbered) { // also the numbers of others change
 		w.due = true
 	}
+
 	if block == nil {
 		return false
 	}
+
 	w.due = w.due || w.spoiled[block.TypeRange]
 	w.bodies = append(w.bodies, block.Body)
 	w.kind = s.name
@@ -178,11 +185,13 @@ func (w *walk) findWord() {
 	if !strings.HasPrefix(w.rest, name) {
 		name = ""
 	}
+
 	if w.argument != nil {
 		w.due = w.due || w.unset.Has(w.inner(), w.argument.Name)
 		w.at = entryOf(w.argument, name, w.isUnknown(name))
 		return
 	}
+
 	body := w.inner()
 	named := name != "" && w.moveTo(name)
 	switch {
@@ -191,6 +200,7 @@ func (w *walk) findWord() {
 	case !named && w.unset.In(body) && (!w.isStructural() || w.unset.HasBlocksIn(body)):
 		w.due = true // the fault is one of the whole block
 	}
+
 	for _, other := range words.FindAllString(w.rest, -1) {
 		w.due = w.due || w.means(other)
 	}

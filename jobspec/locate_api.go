@@ -21,12 +21,15 @@ func LocateAPI(filename string, src []byte, faults *strictjson.Faults, err error
 	if diags.HasErrors() && faults != nil {
 		return nil // each of them may be due to another one
 	}
+
 	if diags.HasErrors() {
 		return err
 	}
+
 	for _, job := range fieldValues(root, "job") {
 		root = job
 	}
+
 	l := apiLocator{
 		root: root,
 		lost: map[int]*strictjson.Fault{},
@@ -36,6 +39,7 @@ func LocateAPI(filename string, src []byte, faults *strictjson.Faults, err error
 			l.lost[f.Offset] = f
 		}
 	}
+
 	return hclconf.Place(err, l.placeOf)
 }
 
@@ -105,12 +109,14 @@ func (l *apiLocator) placeOf(text string) (at *hcl.Range, counts bool) {
 	if !found {
 		return nil, true
 	}
+
 	w := apiWalk{
 		apiLocator: l,
 		rest:       first.rest,
 		objects:    []hcl.Expression{l.root},
 		due:        l.isLost(l.root),
 	}
+
 	w.followPath()
 	inner := w.inner()
 	place := inner.Range()
@@ -118,16 +124,20 @@ func (l *apiLocator) placeOf(text string) (at *hcl.Range, counts bool) {
 	if !strings.HasPrefix(w.rest, name) {
 		name = ""
 	}
+
 	values := fieldValues(inner, name)
 	for _, value := range values {
 		place = value.Range()
 	}
+
 	if len(values) == 0 && w.lacksAny(inner) && !w.isStructural() {
 		w.due = true // the fault is one of the whole object
 	}
+
 	for _, word := range words.FindAllString(w.rest, -1) {
 		w.due = w.due || w.means(word)
 	}
+
 	return &place, !w.due
 }
 
@@ -138,14 +148,17 @@ func (w *apiWalk) followPath() {
 		if !found {
 			return
 		}
+
 		w.due = w.due || w.lacksNeeded(s.name) || w.lacks(w.inner(), s.name)
 		next := objectAt(w.inner(), s)
 		for i := len(w.objects) - 2; i >= 0 && next == nil && inherited[s.name]; i-- {
 			next = objectAt(w.objects[i], s)
 		}
+
 		if next == nil {
 			return
 		}
+
 		w.due = w.due || w.isLost(next)
 		w.objects = append(w.objects, next)
 		w.kind = s.name
@@ -199,6 +212,7 @@ func (l *apiLocator) lostFields(object hcl.Expression) (fields []string) {
 				fields = append(fields, name)
 			}
 		}
+
 		for _, value := range []hcl.Expression{e.Key, e.Value} {
 			fault := l.lost[value.Range().Start.Byte]
 			if fault != nil {
@@ -266,6 +280,7 @@ func objectAt(in hcl.Expression, s step) hcl.Expression {
 					return e.Value
 				}
 			}
+
 		case s.quoted == "" && s.number >= 1 && s.number <= len(elements):
 			return elements[s.number-1]
 		case s.quoted != "":

@@ -74,11 +74,13 @@ func valueSize(v cty.Value, limit int) int {
 		if t := v.Type(); t.IsTupleType() || t.IsObjectType() {
 			n += v.LengthInt() * v.LengthInt() / 8 // a conversion compares all pairs of their types
 		}
+
 		for it := v.ElementIterator(); n <= limit && it.Next(); {
 			k, e := it.Element()
 			if k.Type() == cty.String {
 				n += len(k.AsString())
 			}
+
 			n += valueSize(e, limit-n)
 		}
 	}
@@ -100,6 +102,7 @@ func (b *budget) meter(node hclsyntax.Node) {
 	if v.Kind() != reflect.Pointer {
 		return
 	}
+
 	switch n := node.(type) {
 	case *hclsyntax.ObjectConsKeyExpr: // it depends on the type of the key's expression
 		return
@@ -109,6 +112,7 @@ func (b *budget) meter(node hclsyntax.Node) {
 		}
 		return
 	}
+
 	for _, f := range v.Elem().Fields() { // its exported fields have the children
 		switch {
 		case f.Type() == expressionType && !f.IsNil():

@@ -42,18 +42,22 @@ func (c *converter) moveNetworks(g *structs.TaskGroup, t *task) {
 	if t.Resources == nil {
 		return
 	}
+
 	spec := g.Tasks[len(g.Tasks)-1]
 	for _, n := range t.Resources.Networks {
 		c.warn(n.At, "the ports of a network in resources are those of the group; write network in the group")
 		if n.Mode != "" || n.DNS != nil || n.Hostname != "" {
 			c.fault(n.At, "a network in resources has no mode, dns and hostname; write network in the group")
 		}
+
 		if len(g.Networks) == 0 {
 			g.Networks = []*structs.NetworkResource{{}}
 		}
+
 		if t.Driver == "docker" {
 			n.mapPorts(spec)
 		}
+
 		for _, p := range n.Ports {
 			p.addTo(g.Networks[0])
 		}
@@ -67,6 +71,7 @@ func (n *network) mapPorts(t *structs.Task) {
 	if ownNetwork {
 		return
 	}
+
 	inside := portMap(t.Config["port_map"])
 	listed, _ := t.Config["ports"].([]any)
 	listed = slices.Clone(listed)
@@ -75,18 +80,22 @@ func (n *network) mapPorts(t *structs.Task) {
 			p.To = int(to)
 			delete(inside, p.Label)
 		}
+
 		if !slices.Contains(listed, any(p.Label)) {
 			listed = append(listed, p.Label)
 		}
 	}
+
 	config := maps.Clone(t.Config)
 	if config == nil {
 		config = map[string]any{}
 	}
+
 	config["ports"] = listed
 	if len(inside) == 0 { // the driver rejects what is left
 		delete(config, "port_map")
 	}
+
 	t.Config = config
 }
 

@@ -26,6 +26,7 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 	if diags.HasErrors() {
 		return nil, hclconf.Error(diags)
 	}
+
 	body, s := parsed.prepare(filename, in)
 	f := &JobFile{
 		locator: locator{
@@ -35,6 +36,7 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 			spoiled: map[hcl.Range]bool{},
 		},
 	}
+
 	c := converter{
 		faults:  s.faults,
 		spoiled: f.spoiled,
@@ -47,26 +49,32 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 		if len(file.Jobs) > 1 {
 			at = file.Jobs[1].At
 		}
+
 		c.fault(at, "the file has %d jobs; expected one block job \"id\" { ... }", len(file.Jobs))
 	}
+
 	for _, j := range file.Jobs {
 		f.Job = c.job(j)
 	}
+
 	if len(file.Jobs) != 1 {
 		f.Job = nil
 	}
+
 	if s.budget.exceeded {
 		f.Job = nil
 		c.diags = nil // unknown values may have caused others
 		c.fault(s.start, "the values of the file are too large; expected at most %d bytes in all expressions",
 			structs.MaxEvaluation)
 	}
+
 	s.nameUndeclared(c.diags)
 	parsed.locate(c.diags)
 	f.Warnings = hclconf.WarningsOf(c.diags)
 	if f.Job == nil {
 		return nil, hclconf.Error(c.diags)
 	}
+
 	return f, hclconf.Error(c.diags)
 }
 
@@ -104,6 +112,7 @@ func (c *converter) job(j *job) *structs.Job {
 		Spreads:     spreads(j.Spreads),
 		Meta:        j.Meta,
 	}
+
 	out.Periodic = j.Periodic.config()
 	out.ParameterizedJob = (*structs.ParameterizedJobConfig)(j.Parameters)
 	c.jobType = cmp.Or(j.Type, structs.JobService)
@@ -117,23 +126,28 @@ func (c *converter) job(j *job) *structs.Job {
 				structs.JobMinPriority, structs.JobMaxPriority)
 		}
 	}
+
 	seen := map[string]bool{}
 	for _, g := range j.Groups {
 		if !c.isFirst(seen, "group", g.Name, g.At) {
 			continue
 		}
+
 		out.TaskGroups = append(out.TaskGroups, c.group(g))
 	}
+
 	for _, t := range j.Tasks {
 		if !c.isFirst(seen, "group", t.Name, t.At) {
 			continue
 		}
+
 		out.TaskGroups = append(out.TaskGroups, c.group(&group{
 			Name:  t.Name,
 			At:    t.At,
 			Tasks: []*task{t},
 		}))
 	}
+
 	return out
 }
 
@@ -174,6 +188,7 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		ShutdownDelay: g.ShutdownDelay,
 		Services:      c.services(g.Services),
 	}
+
 	out.MaxRunDuration = g.MaxRun
 	c.policies(g, out)
 	override(&out.Count, g.Count)
@@ -182,31 +197,39 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		out.RestartPolicy = g.Restart.override(def)
 		def = *out.RestartPolicy
 	}
+
 	if d := g.EphemeralDisk; d != nil {
 		out.EphemeralDisk = &structs.EphemeralDisk{
 			SizeMB:  structs.DefaultDiskMB,
 			Sticky:  d.Sticky,
 			Migrate: d.Migrate,
 		}
+
 		override(&out.EphemeralDisk.SizeMB, d.Size)
 	}
+
 	if g.Network != nil {
 		out.Networks = []*structs.NetworkResource{g.Network.resource()}
 	}
+
 	for alias, v := range g.Volumes {
 		if out.Volumes == nil {
 			out.Volumes = map[string]*structs.VolumeRequest{}
 		}
+
 		out.Volumes[alias] = v.request(alias)
 	}
+
 	seen := map[string]bool{}
 	for _, t := range g.Tasks {
 		if !c.isFirst(seen, "task", t.Name, t.At) {
 			continue
 		}
+
 		out.Tasks = append(out.Tasks, c.task(t, def))
 		c.moveNetworks(out, t)
 	}
+
 	return out
 }
 
@@ -245,21 +268,27 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		Services:        c.services(t.Services),
 		Kind:            structs.TaskKind(t.Kind),
 	}
+
 	if t.Restart != nil {
 		out.RestartPolicy = t.Restart.override(restart)
 	}
+
 	if t.Resources != nil {
 		out.Resources = c.resources(t.Resources)
 	}
+
 	for _, x := range t.Templates {
 		out.Templates = append(out.Templates, x.template())
 	}
+
 	for _, m := range t.VolumeMounts {
 		out.VolumeMounts = append(out.VolumeMounts, (*structs.VolumeMount)(m))
 	}
+
 	for _, a := range t.Artifacts {
 		out.Artifacts = append(out.Artifacts, (*structs.TaskArtifact)(a))
 	}
+
 	return out
 }
 
@@ -306,14 +335,17 @@ func (r *reschedule) override(def *structs.ReschedulePolicy) *structs.Reschedule
 	if r == nil {
 		return nil
 	}
+
 	p := structs.ReschedulePolicy{}
 	if def != nil {
 		p = *def
 	}
+
 	if r.Attempts != nil {
 		p.Attempts = *r.Attempts
 		p.Unlimited = false
 	}
+
 	override(&p.Interval, r.Interval)
 	override(&p.Delay, r.Delay)
 	override(&p.DelayFunction, r.DelayFunction)
@@ -352,6 +384,7 @@ func (c *converter) constraint(x *constraint) *structs.Constraint {
 			forms++
 		}
 	}
+
 	if x.DistinctProperty != nil {
 		both := forms > 0 || x.Operator != "" || x.Attribute != ""
 		c.oneForm(x, !both)
@@ -359,6 +392,7 @@ func (c *converter) constraint(x *constraint) *structs.Constraint {
 		out.LTarget = *x.DistinctProperty
 		return out
 	}
+
 	c.oneForm(x, forms == 0 || forms == 1 && x.Operator == "" && x.Value == nil)
 	return out
 }

@@ -12,19 +12,24 @@ func (c *converter) policies(g *group, out *structs.TaskGroup) {
 	if c.ofJob != nil {
 		j = *c.ofJob
 	}
+
 	if of := j.Reschedule.override(reschedule); of != nil {
 		out.ReschedulePolicy = of
 		reschedule = of
 	}
+
 	if of := j.Update.override(update); of != nil {
 		update = *of
 	}
+
 	if of := j.Migrate.override(migrate); of != nil {
 		migrate = *of
 	}
+
 	if g.Reschedule != nil {
 		out.ReschedulePolicy = g.Reschedule.override(reschedule)
 	}
+
 	out.Update = g.Update.override(update)
 	out.Migrate = g.Migrate.override(migrate)
 	if s := g.Scaling; s != nil {
@@ -35,6 +40,7 @@ func (c *converter) policies(g *group, out *structs.TaskGroup) {
 			Policy:  s.Policy,
 			Enabled: s.Enabled,
 		}
+
 		if s.Min != nil {
 			out.Count = int(*s.Min)
 		}

@@ -110,9 +110,11 @@ func (c *converter) service(s *service) *structs.Service {
 		Weights:           (*structs.ServiceWeights)(s.Weights),
 		Connect:           c.connect(s.Connect),
 	}
+
 	for _, x := range s.Checks {
 		out.Checks = append(out.Checks, x.check())
 	}
+
 	return out
 }
 

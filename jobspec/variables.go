@@ -126,17 +126,21 @@ func (s *scope) readVariables(body hcl.Body, in *Inputs) {
 			s.fault(v.At, "duplicate variable %q; expected each name once", v.Name)
 			continue
 		}
+
 		if !hclsyntax.ValidIdentifier(v.Name) {
 			s.fault(v.At, "the name %q of a variable is not a name of HCL; expected letters, digits, _ and -",
 				v.Name)
 		}
+
 		if len(known) == structs.MaxVariables {
 			s.fault(v.At, "too many variables; expected at most %d", structs.MaxVariables)
 			return
 		}
+
 		known[v.Name] = v
 		s.readType(v, ctx)
 	}
+
 	given := inputs{scope: s, known: known}
 	given.read(in)
 	for _, name := range slices.Sorted(maps.Keys(known)) {
@@ -151,6 +155,7 @@ func (s *scope) readVariables(body hcl.Body, in *Inputs) {
 				name, name, envPrefixes[1], name)
 			value = cty.DynamicVal
 		}
+
 		s.vars[name] = value
 		s.validate(v, value)
 	}
@@ -195,16 +200,19 @@ func (s *scope) validate(v *variable, value cty.Value) {
 	if !value.IsWhollyKnown() {
 		return
 	}
+
 	ctx := &hcl.EvalContext{
 		Functions: s.functions,
 		Variables: map[string]cty.Value{
 			"var": cty.ObjectVal(map[string]cty.Value{v.Name: value}),
 		},
 	}
+
 	for _, rule := range v.Validations {
 		if rule.Condition == nil {
 			continue // reported
 		}
+
 		at := rule.Condition.Range()
 		ok, err := convert.Convert(s.value(rule.Condition, ctx), cty.Bool)
 		switch {
@@ -229,6 +237,7 @@ func (s *scope) readLocals(list []*local) {
 	for _, l := range list {
 		pending[l.Name] = true
 	}
+
 	for len(list) > 0 {
 		var later []*local
 		for _, l := range list {
@@ -239,9 +248,11 @@ func (s *scope) readLocals(list []*local) {
 				later = append(later, l)
 				continue
 			}
+
 			s.locals[l.Name] = s.value(l.Expr, s.context())
 			delete(pending, l.Name)
 		}
+
 		if len(later) == len(list) {
 			for _, l := range later {
 				s.fault(l.NameRange, "local %q uses itself, directly or through other locals", l.Name)
@@ -249,6 +260,7 @@ func (s *scope) readLocals(list []*local) {
 			}
 			return
 		}
+
 		list = later
 	}
 }
@@ -261,6 +273,7 @@ func (s *scope) declareLocals(blocks hclsyntax.Blocks) (list []*local) {
 			s.fault(in.TypeRange, "unsupported block %q; expected %s = value",
 				in.Type, in.Type)
 		}
+
 		inOrder := func(a, b *hclsyntax.Attribute) int {
 			return a.NameRange.Start.Byte - b.NameRange.Start.Byte
 		}
@@ -273,11 +286,13 @@ func (s *scope) declareLocals(blocks hclsyntax.Blocks) (list []*local) {
 				s.fault(a.NameRange, "too many locals; expected at most %d", structs.MaxVariables)
 				return list
 			}
+
 			seen[a.Name] = true
 			l := &local{Attribute: a}
 			for _, t := range a.Expr.Variables() {
 				l.uses = append(l.uses, localOf(t))
 			}
+
 			list = append(list, l)
 		}
 	}

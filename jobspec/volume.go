@@ -72,16 +72,19 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		Parameters:           f.Parameters,
 		Context:              f.Context,
 	}
+
 	for _, c := range f.Capabilities {
 		capability := (*structs.CSIVolumeCapability)(c)
 		v.RequestedCapabilities = append(v.RequestedCapabilities, capability)
 	}
+
 	if f.Topology != nil {
 		v.RequestedTopologies = &structs.CSITopologyRequest{
 			Required:  f.Topology.Required.rows(),
 			Preferred: f.Topology.Preferred.rows(),
 		}
 	}
+
 	return v
 }
 

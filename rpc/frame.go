@@ -38,6 +38,7 @@ func (f *frames) Write(p []byte) (int, error) {
 		}
 		return f.Conn.Write(p)
 	}
+
 	head := f.head
 	f.head = nil
 	if len(p) <= smallFrame {
@@ -45,6 +46,7 @@ func (f *frames) Write(p []byte) (int, error) {
 		n, err := f.Conn.Write(f.buf)
 		return max(0, n-len(head)), err
 	}
+
 	both := net.Buffers{head, p}
 	n, err := both.WriteTo(f.Conn)
 	return max(0, int(n)-frameHead), err

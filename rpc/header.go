@@ -58,6 +58,7 @@ func (h *requestHeader) decodeMap(b []byte) error {
 		if err != nil {
 			return err
 		}
+
 		switch string(name) {
 		case "ServiceMethod":
 			h.method, b, err = msgp.ReadStringZC(b)

@@ -74,14 +74,18 @@ func (s *Server) enter(
 		if permits.TryEnter() {
 			return true
 		}
+
 		if waiting || s.limits.Queue <= 0 {
 			return false
 		}
+
 		if st != nil {
 			st.out.flush()
 		}
+
 		return permits.Enter(ctx, s.limits.Queue)
 	}
+
 	all := s.all.permits(waiting)
 	if st == nil {
 		if !take(all) {
@@ -89,14 +93,17 @@ func (s *Server) enter(
 		}
 		return all.Leave, nil
 	}
+
 	own := st.load.permits(waiting)
 	if !take(own) {
 		return nil, s.reject(method, "connection")
 	}
+
 	if !take(all) {
 		own.Leave()
 		return nil, s.reject(method, "all")
 	}
+
 	return func() {
 		all.Leave()
 		own.Leave()
@@ -131,6 +138,7 @@ func (e *Endpoint) mayShed(req any) bool {
 	if !e.Sheddable {
 		return false
 	}
+
 	if r, ok := req.(queryRequest); ok {
 		q := r.Query()
 		if q.MinIndex > 0 ||
@@ -139,12 +147,14 @@ func (e *Endpoint) mayShed(req any) bool {
 			return false
 		}
 	}
+
 	r, ok := req.(interface {
 		Credentials() (nodeID, secretID string)
 	})
 	if !ok {
 		return true
 	}
+
 	_, secret := r.Credentials()
 	return secret == ""
 }

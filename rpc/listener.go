@@ -76,6 +76,7 @@ func (l *Listener) Run(ctx context.Context) {
 			}
 			return
 		}
+
 		_, ofHost := l.conns.Add(conn)
 		if ofHost > l.conns.MostPerHost {
 			l.conns.Remove(conn)
@@ -86,6 +87,7 @@ func (l *Listener) Run(ctx context.Context) {
 			_ = conn.Close()
 			continue
 		}
+
 		wg.Go(func() {
 			defer l.conns.Remove(conn)
 			l.dispatch(ctx, conn)

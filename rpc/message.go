@@ -89,10 +89,12 @@ func (m *messages) measure() (size int, err error) {
 		if err != nil {
 			return 0, err
 		}
+
 		s := &shapes[b[0]]
 		if s.bad {
 			return 0, fmt.Errorf("%#x begins no msgpack value", b[0])
 		}
+
 		size += 1 + s.fixed
 		m.parts += s.parts
 		left += s.count
@@ -101,18 +103,22 @@ func (m *messages) measure() (size int, err error) {
 			if err != nil {
 				return 0, err
 			}
+
 			n := lengthOf(b)
 			size += s.length
 			left += n * s.values
 			if s.values == 0 {
 				size += n
 			}
+
 			m.parts += partsOf(s.values, n)
 		}
+
 		if size+left-1 > m.max { // each value that is still to come takes a byte at least
 			return 0, fmt.Errorf("it is longer than %d bytes", m.max)
 		}
 	}
+
 	_, err = m.need(size, 0)
 	return size, err
 }
@@ -132,17 +138,21 @@ func (m *messages) need(from, n int) ([]byte, error) {
 		if m.full {
 			m.drop(from)
 		}
+
 		at := m.at + from - m.dropped
 		if at+n <= len(m.buf) {
 			return m.buf[at : at+n], nil
 		}
+
 		m.grow()
 		if m.full && len(m.buf) == cap(m.buf) {
 			continue
 		}
+
 		if m.before != nil {
 			m.before()
 		}
+
 		got, err := m.r.Read(m.buf[len(m.buf):cap(m.buf)])
 		m.buf = m.buf[:len(m.buf)+got]
 		at = m.at + from - m.dropped
@@ -169,12 +179,15 @@ func (m *messages) grow() {
 			m.buf = make([]byte, 0, smallBuffer)
 			m.free()
 		}
+
 		m.buf = m.buf[:copy(m.buf[:len(rest)], rest)]
 		m.at = 0
 	}
+
 	if len(m.buf) < cap(m.buf) {
 		return
 	}
+
 	more := max(growBy, len(m.buf))
 	if m.reserve(len(m.buf) + more) {
 		m.buf = slices.Grow(m.buf, more)

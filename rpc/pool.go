@@ -134,10 +134,12 @@ func (p *Pool) dial(addr string, d *dial) {
 			transportFault{netfault.Plain(err)})
 		return
 	}
+
 	mux, err := yamux.Client(&frames{Conn: conn}, muxConfig(p.logger))
 	if err != nil {
 		panic("the yamux configuration is wrong: " + err.Error())
 	}
+
 	d.session = &Session{
 		mux:     mux,
 		answers: structs.MaxRPCAnswer,
@@ -148,6 +150,7 @@ func (p *Pool) dial(addr string, d *dial) {
 		d.session.Close()
 		return
 	}
+
 	if p.serve != nil {
 		p.wg.Go(func() {
 			p.serve.serveSession(d.session)

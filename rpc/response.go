@@ -140,6 +140,7 @@ func (w *writer) send() error {
 	if w.busy {
 		return nil
 	}
+
 	m := w.takeQueue()
 	w.busy = true
 	for m != nil && w.failed == nil {
@@ -151,9 +152,11 @@ func (w *writer) send() error {
 			w.failed = err
 			_ = w.conn.Close() // the error that counts is the other
 		}
+
 		m = w.takeQueue()
 		w.shrunk.Broadcast()
 	}
+
 	w.busy = false
 	return w.failed
 }

@@ -87,25 +87,30 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if !ok {
 		return unknownMethod(method)
 	}
+
 	if err := s.admit(e); err != nil {
 		return err
 	}
+
 	if e.Inline == nil { // a rejection of an inline read costs as much as its answer
 		err := s.shed(e, req)
 		if err != nil {
 			return err
 		}
 	}
+
 	done, err := s.enter(ctx, method, waits(e, req), nil)
 	if err != nil {
 		return err
 	}
 	defer done()
+
 	out, err := s.serve(ctx, e, e.Serve,
 		e.Copy(req)) // the caller may send the same again
 	if err != nil {
 		return err
 	}
+
 	return assignAnswer(resp, out)
 }
 
@@ -162,6 +167,7 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 			// One write has the answers of many rejections.
 			out.keep(s.message(q.Endpoint, q.seq, nil, err))
 		}
+
 		if in.lost {
 			out.flush()
 			s.drainConn(conn)
@@ -176,15 +182,18 @@ func (s *Server) answer(ctx context.Context, q *inbound, st *requestStream) erro
 	if err != nil {
 		return err
 	}
+
 	req := &request{
 		Endpoint: q.Endpoint,
 		seq:      q.seq,
 		body:     q.New(),
 	}
+
 	err = s.weighRequest(q, req)
 	if err != nil {
 		return err
 	}
+
 	err = s.decodeRequest(q, req)
 	if err == nil {
 		err = s.beginRequest(ctx, req, st)
@@ -192,6 +201,7 @@ func (s *Server) answer(ctx context.Context, q *inbound, st *requestStream) erro
 	if err != nil {
 		s.bytes.Give(req.counted)
 	}
+
 	return err
 }
 
@@ -214,13 +224,16 @@ func (s *Server) beginRequest(ctx context.Context, req *request, st *requestStre
 			return err
 		}
 	}
+
 	done, err := s.enter(ctx, req.Name, waiting, st)
 	if err != nil {
 		return err
 	}
+
 	if req.Admit != nil {
 		s.coming.Add(1)
 	}
+
 	switch {
 	case waiting || req.Inline == nil || !req.Inline(req.body):
 		st.workers.run(func() {
@@ -232,6 +245,7 @@ func (s *Server) beginRequest(ctx context.Context, req *request, st *requestStre
 		st.out.flush()
 		s.send(st.out, req.Name, s.perform(ctx, req, done))
 	}
+
 	return nil
 }
 
@@ -273,14 +287,17 @@ func (s *Server) receive(in *messages) (q inbound, err error) {
 	if err != nil {
 		return q, err
 	}
+
 	var head requestHeader
 	if err := head.decode(b); err != nil {
 		return q, fmt.Errorf("the head of a request cannot be decoded: %w", err)
 	}
+
 	e, known := s.endpoints[string(head.method)]
 	if !known {
 		e = &Endpoint{Name: string(head.method)}
 	}
+
 	q = inbound{Endpoint: e, seq: head.seq}
 	q.payload, err = in.next()
 	q.parts = in.parts
@@ -292,6 +309,7 @@ func (s *Server) receive(in *messages) (q inbound, err error) {
 	case !known:
 		return q, unknownMethod(e.Name)
 	}
+
 	return q, nil
 }
 

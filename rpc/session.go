@@ -59,11 +59,13 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 	if err := ctx.Err(); err != nil {
 		return callError(ctx, method, err)
 	}
+
 	st, err := s.openStream()
 	if err != nil {
 		return structs.Unavailablef("calling %s at %s: %w", method, s.RemoteAddr(),
 			transportFault{plainFault(err)})
 	}
+
 	// Close cancels the call for the handler at the other end. The deadline cancels it here at once, even if
 	// the connection is stuck and Close has to wait.
 	unhook := context.AfterFunc(ctx, func() {
@@ -81,9 +83,11 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 	default: // the other end may close the stream after an invalid payload
 		_ = st.conn.Close()
 	}
+
 	if answered {
 		return err
 	}
+
 	return callError(ctx, method, err)
 }
 
@@ -198,12 +202,14 @@ func (s *Server) serveSession(session *Session) {
 		if err != nil {
 			return
 		}
+
 		switch open := session.mux.NumStreams(); {
 		case open > 2*s.limits.Streams:
 			s.logger.Warn("too many streams, closing the session",
 				"remote", session.RemoteAddr().String(),
 				"streams", open)
 			return
+
 		case open > s.limits.Streams:
 			s.wg.Go(func() {
 				s.rejectStream(conn)

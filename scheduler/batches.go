@@ -20,11 +20,13 @@ func (p *planner) beginBatch(g *groupPlan, placements []*placement) {
 	if !updates || !g.group.Update.Rolls() {
 		return
 	}
+
 	r := &rollout{groupPlan: g, strategy: g.group.Update}
 	g.updates = r
 	if p.scope != "" {
 		return
 	}
+
 	filled := map[string]bool{} // nodes
 	r.empty = p.emptyPlaces(g, func(at place) bool {
 		filled[at.node] = slices.ContainsFunc(p.ownByNode()[at.node], g.has)
@@ -38,6 +40,7 @@ func (p *planner) beginBatch(g *groupPlan, placements []*placement) {
 			r.noteReplaced(a.CreateTime)
 		}
 	}
+
 	r.left = max(0, r.left)
 	if r.next == 0 && len(r.empty) > 0 {
 		r.next = p.now.Add(max(r.strategy.Stagger, retryDelay)).UnixNano()
@@ -73,14 +76,17 @@ func (p *planner) addNextBatch() {
 		if !w.held || !w.plan.job.PerNode() || w.plan.mayUpdate() {
 			continue
 		}
+
 		next := max(w.plan.updates.next, p.now.UnixNano())
 		if due == 0 || next < due {
 			due = next
 		}
 	}
+
 	if due == 0 {
 		return
 	}
+
 	for e := range state.LaterEvalsByJob(p, p.ns, p.job.ID) {
 		if e.TriggeredBy == structs.TriggerRollingUpdate && e.ID != p.eval.ID &&
 			(p.scope != "" || e.WaitUntil <= due) {
@@ -88,6 +94,7 @@ func (p *planner) addNextBatch() {
 			return
 		}
 	}
+
 	e := p.evalAt(due)
 	e.NodeID = ""
 	e.TriggeredBy = structs.TriggerRollingUpdate

@@ -73,8 +73,10 @@ func (p *placer) candidatesOf(w *placement) *candidateSet {
 			byKey:      map[string]*nodeClass{},
 			rejections: rejects.NewCount(),
 		}
+
 		w.plan.candidateSets[s.name] = o
 	}
+
 	return o
 }
 
@@ -84,6 +86,7 @@ func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	if o.group.prefers.any() {
 		key = o.group.prefers.class(n)
 	}
+
 	c := o.byKey[key]
 	switch {
 	case c != nil:
@@ -91,11 +94,13 @@ func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	case len(o.classes) == mostClass:
 		return o.classes[mostClass-1]
 	}
+
 	c = &nodeClass{example: n}
 	if o.iter.name == "" && !o.group.prefers.any() { // about as many as a sample has
 		c.feasible = make([]*candidate, 0, 2*enough)
 		c.fitting = make([]*candidate, 0, enough)
 	}
+
 	o.byKey[key] = c
 	o.classes = append(o.classes, c)
 	return c
@@ -111,17 +116,20 @@ func (o *candidateSet) readMore() (read, added int) {
 			added += c.reuseChosen()
 		}
 	}
+
 	for i := range few {
 		n := &few[i]
 		if len(o.moved) > 0 && o.moved[n.node.ID] {
 			continue
 		}
+
 		if o.group.admit(o.rejections, n.node) {
 			c := o.classOf(n.node)
 			c.feasible = append(c.feasible, n)
 			added++
 		}
 	}
+
 	return len(few), added
 }
 
@@ -155,10 +163,12 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 	} else {
 		passes = o.group.admit(o.rejections, n)
 	}
+
 	o.moved[n.ID] = true
 	if !passes {
 		return
 	}
+
 	same := func(other *candidate) bool {
 		return other.node.ID == n.ID
 	}
@@ -168,6 +178,7 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 		c.feasible = slices.DeleteFunc(c.feasible, same)
 		o.front = slices.DeleteFunc(o.front, same)
 	}
+
 	o.front = slices.Insert(o.front, 0, &candidate{node: n})
 }
 
@@ -260,29 +271,36 @@ func (p *placer) sampleNodes(w *placement, o *candidateSet, most int) (top topN,
 
 		repeats: p.repeats(w),
 	}
+
 	o.readAhead()
 	for len(o.front) > 0 && !s.ended() {
 		n := o.front[0]
 		o.front = o.front[1:]
 		s.try(p.outlook, w, o.classOf(n.node), n)
 	}
+
 	for !s.ended() {
 		for _, c := range o.rated(p.outlook) {
 			p.tryClass(w, o, c, &s)
 		}
+
 		if s.ended() || s.found > 0 && len(o.classes) > 1 {
 			break
 		}
+
 		read, added := o.readMore()
 		if read == 0 && added == 0 {
 			break
 		}
+
 		s.tried += read - min(read, added)
 	}
+
 	all = o.exhausted()
 	for _, c := range o.classes {
 		p.tryChosen(w, c, &s)
 	}
+
 	o.settle(&s)
 	t = o.rejections.Clone()
 	for _, r := range s.reason {
@@ -290,6 +308,7 @@ func (p *placer) sampleNodes(w *placement, o *candidateSet, most int) (top topN,
 			t.AddRejection(r.node, *r.why)
 		}
 	}
+
 	return s.top, t, all
 }
 
@@ -347,14 +366,17 @@ func (o *candidateSet) settle(s *sample) {
 			o.rejections.AddRejection(r.node, *r.why)
 		}
 	}
+
 	var best *nodeView
 	if len(s.top) > 0 {
 		best = s.top[0].view
 	}
+
 	for _, c := range o.classes {
 		if c.next > 0 || c.found > 0 || len(c.rejected) > 0 {
 			c.settle(best)
 		}
+
 		if len(s.reason) > 0 {
 			c.chosen = slices.DeleteFunc(c.chosen, func(n *candidate) bool { return o.full[n.node.ID] })
 		}
@@ -371,11 +393,13 @@ func (c *nodeClass) settle(best *nodeView) {
 		last := c.chosen[at]
 		c.chosen = append(slices.Delete(c.chosen, at, at+1), last)
 	}
+
 	missing := len(c.fitting) - c.next // of the places: some nodes were in front of the classes
 	if missing > 0 {
 		c.feasible = slices.Insert(c.feasible, 0, c.fitting[:missing]...)
 		c.next += missing
 	}
+
 	begin := c.next - len(c.fitting)
 	copy(c.feasible[begin:], c.fitting)
 	c.feasible = append(c.feasible[begin:], c.rejected...)

@@ -62,16 +62,19 @@ func (p *outlook) nameAwaited(a *structs.Allocation, v *nodeView) {
 	if a.PreviousAllocation == "" && len(a.PreemptedAllocations)+len(from) == 0 {
 		return
 	}
+
 	add := func(id string) {
 		if !slices.Contains(slices.Collect(a.Awaits()), id) {
 			a.AwaitedAllocations = append(a.AwaitedAllocations, id)
 		}
 	}
+
 	for _, id := range slices.Collect(a.Awaits()) {
 		if other := state.Alloc(p, id); other != nil {
 			p.eachAwaited(other, add)
 		}
 	}
+
 	for _, other := range from {
 		add(other.ID)
 		p.eachAwaited(other, add)

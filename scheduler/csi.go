@@ -24,12 +24,14 @@ func (p *outlook) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 	if len(g.Volumes) == 0 {
 		return nil
 	}
+
 	var out []volumeUse
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		r := g.Volumes[alias]
 		if r.Type != structs.VolumeTypeCSI {
 			continue
 		}
+
 		c := r.Claim(p.ns, index)
 		c.JobID = p.eval.JobID
 		c.TaskGroup = g.Name
@@ -38,11 +40,14 @@ func (p *outlook) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 			volume: state.Volume(p, c.Namespace, c.VolumeID),
 			keys:   []string{structs.WakeVolume(c.Namespace, c.VolumeID)},
 		}
+
 		if u.volume != nil {
 			u.keys = append(u.keys, structs.WakePlugin(u.volume.PluginID))
 		}
+
 		out = append(out, u)
 	}
+
 	return out
 }
 
@@ -71,20 +76,24 @@ func (p *outlook) unclaimableReason(u volumeUse) string {
 	if !ok {
 		return why
 	}
+
 	if p.lacksController(u.volume.PluginID) {
 		return fmt.Sprintf("no controller of plugin %s is healthy", u.volume.PluginID)
 	}
+
 	for i := range state.IntendedAgainst(p, u.claim) {
 		if !p.stopped[i.AllocID] {
 			return intendedReason(i)
 		}
 	}
+
 	class := u.claim.Class()
 	for _, i := range p.intended[volumeKey(u.claim)] {
 		if !p.stopped[i.AllocID] && i.Class().Conflicts(class) {
 			return intendedReason(i)
 		}
 	}
+
 	return ""
 }
 
@@ -145,6 +154,7 @@ func (p *outlook) storageOn(v *nodeView, plugin string) *storage {
 	if s := known[plugin]; s != nil {
 		return s
 	}
+
 	s := &storage{}
 	s.half = state.Instance(p, plugin, structs.CSIKindNode, v.node.ID)
 	switch {
@@ -155,12 +165,15 @@ func (p *outlook) storageOn(v *nodeView, plugin string) *storage {
 		if s.half.HealthDescription != "" {
 			why += ": " + s.half.HealthDescription
 		}
+
 		s.unfit = fmt.Sprintf("CSI plugin %s has no healthy node instance here (%s)", plugin, why)
+
 	case !state.InstanceStays(p, s.half):
 		s.leaves = true
 		s.unfit = "CSI plugin " + plugin +
 			" leaves this node: the allocation that runs it has ended or is to end"
 	}
+
 	known[plugin] = s
 	return s
 }
@@ -172,22 +185,26 @@ func (p *outlook) attachedOn(v *nodeView, plugin string) map[string]*structs.CSI
 	if s.volumes != nil {
 		return s.volumes
 	}
+
 	s.volumes = map[string]*structs.CSIClaim{}
 	for a := range state.AttachmentsByNode(p, v.node.ID) {
 		if a.PluginID != plugin {
 			continue
 		}
+
 		c := &structs.CSIClaim{
 			Namespace: a.Namespace,
 			VolumeID:  a.VolumeID,
 		}
 		s.volumes[volumeKey(c)] = c
 	}
+
 	for c := range state.ClaimsByNode(p, v.node.ID) {
 		if c.PluginID == plugin {
 			s.volumes[volumeKey(c)] = c
 		}
 	}
+
 	return s.volumes
 }
 

@@ -62,6 +62,7 @@ func (p *deployer) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 			slots = append(slots, s)
 		}
 	}
+
 	p.beginDeployment(r, slots)
 	r.held = p.held.Holds(r.group)
 	slots = p.holdOlder(r, slots)
@@ -70,6 +71,7 @@ func (p *deployer) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	for _, s := range kept {
 		taken[s.index] = true
 	}
+
 	r.empty = p.emptyPlaces(g, func(at place) bool { return taken[at.index] })
 	p.setPace(r, kept)
 	missing := g.group.Count - len(taken)
@@ -78,6 +80,7 @@ func (p *deployer) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	for _, s := range kept {
 		p.planAction(g, s)
 	}
+
 	p.rollCanaries(r, canaries, kept)
 	switch {
 	case missing <= 0:
@@ -90,6 +93,7 @@ func (p *deployer) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 			taken: taken,
 		})
 	}
+
 	g.settled = missing == 0 && p.allHealthy(kept)
 }
 
@@ -119,6 +123,7 @@ func (p *deployer) beginDeployment(r *rollout, slots []classified) {
 		p.deployment != nil && p.plan.Deployment == nil {
 		return
 	}
+
 	updates := 0
 	changes := false
 	begun := p.deployed
@@ -130,9 +135,11 @@ func (p *deployer) beginDeployment(r *rollout, slots []classified) {
 			updates++
 		}
 	}
+
 	if begun && !changes {
 		return
 	}
+
 	u := r.strategy
 	r.state = &structs.DeploymentState{
 		AutoRevert:       u.AutoRevert,
@@ -140,14 +147,17 @@ func (p *deployer) beginDeployment(r *rollout, slots []classified) {
 		ProgressDeadline: u.ProgressDeadline,
 		DesiredTotal:     r.group.Count,
 	}
+
 	if updates > 0 && p.admitsCanaries(r.group) {
 		r.state.DesiredCanaries = u.Canary
 	}
+
 	if p.deployment == nil {
 		p.deployment = p.newDeployment()
 		p.held.Deployment = p.deployment
 		p.plan.Deployment = p.deployment
 	}
+
 	p.deployment.TaskGroups[r.group.Name] = r.state
 	p.deployment.StatusDescription = p.deployment.DefaultDescription()
 }
@@ -214,20 +224,24 @@ func (p *deployer) holdOlder(r *rollout, slots []classified) []classified {
 	if !r.held {
 		return slices.DeleteFunc(slots, func(s classified) bool { return s.action == actionNone })
 	}
+
 	newest := map[int]uint64{}
 	for _, s := range slots {
 		newest[s.index] = max(newest[s.index], s.alloc.CreateIndex)
 	}
+
 	var out []classified
 	for _, s := range slots {
 		older := p.isOlder(s.alloc)
 		if older && s.action == actionUpdate {
 			s.action = actionKeep
 		}
+
 		var former *groupPlan
 		if older {
 			former = p.formerPlan(s.alloc)
 		}
+
 		if former != nil && s.alloc.ClientTerminal() {
 			s = p.classifyEndedAs(former, s.alloc)
 			switch {
@@ -237,11 +251,13 @@ func (p *deployer) holdOlder(r *rollout, slots []classified) []classified {
 				s.action = actionHold
 			}
 		}
+
 		s.former = former
 		if s.action != actionNone {
 			out = append(out, s)
 		}
 	}
+
 	return out
 }
 
@@ -283,6 +299,7 @@ func (p *deployer) setPace(r *rollout, slots []classified) {
 	if r.held {
 		return
 	}
+
 	fresh := 0
 	d := p.deployment
 	for _, s := range slots {
@@ -291,6 +308,7 @@ func (p *deployer) setPace(r *rollout, slots []classified) {
 		if leaves {
 			r.absent++
 		}
+
 		switch {
 		case d == nil || a.DeploymentID != d.ID || leaves:
 		case a.DeploymentStatus.IsUnhealthy() && s.action != actionReschedule:
@@ -299,6 +317,7 @@ func (p *deployer) setPace(r *rollout, slots []classified) {
 			fresh++
 		}
 	}
+
 	r.left = max(0, r.pace()-fresh-len(r.empty))
 }
 
@@ -311,14 +330,17 @@ func (p *deployer) rollCanaries(r *rollout, canaries []*structs.Allocation, slot
 		if s.action == actionNone {
 			continue
 		}
+
 		if count >= r.state.DesiredCanaries {
 			p.endAlloc(a, "more canaries than its group needs")
 			continue
 		}
+
 		count++
 		taken[s.index] = true
 		p.planAction(r.groupPlan, s)
 	}
+
 	for _, index := range r.canaryIndexes(slots, taken, p.held.MissedCanaries(r.group, count)) {
 		p.placements = append(p.placements, &placement{
 			plan:   r.groupPlan,
@@ -338,6 +360,7 @@ func (g *groupPlan) canaryIndexes(slots []classified, taken map[int]bool, most i
 			indexes = append(indexes, index)
 		}
 	}
+
 	stays := map[int]bool{}
 	for _, s := range slots {
 		if g.outlook.isOlder(s.alloc) && s.action != actionRefresh {
@@ -346,15 +369,18 @@ func (g *groupPlan) canaryIndexes(slots []classified, taken map[int]bool, most i
 			stays[s.index] = true
 		}
 	}
+
 	for index := 0; len(indexes) < most; index++ {
 		if index == g.group.Count && stays != nil && g.group.HasPerAlloc() {
 			stays = nil
 			index = 0
 		}
+
 		if !stays[index] {
 			add(index)
 		}
 	}
+
 	return indexes
 }
 
@@ -372,23 +398,28 @@ func (p *deployer) completeDeployment() {
 	if d == nil || d.Status != structs.DeploymentRunning || p.plan.Deployment != nil {
 		return
 	}
+
 	update := &structs.DeploymentStatusUpdate{
 		DeploymentID: d.ID,
 		Status:       structs.DeploymentSuccessful,
 		RowIndex:     d.ModifyIndex,
 	}
+
 	reached := true
 	for _, g := range p.groups {
 		s := d.Group(g.group.Name)
 		if s == nil || g.job != p.job {
 			continue
 		}
+
 		if g.noProgress && s.ProgressDeadline == 0 {
 			update.Status = structs.DeploymentFailed
 			update.StatusDescription = structs.DeploymentFailedByAlloc
 		}
+
 		reached = reached && g.settled && !s.AwaitsPromotion()
 	}
+
 	if reached || update.Status == structs.DeploymentFailed {
 		p.plan.DeploymentUpdates = append(p.plan.DeploymentUpdates, update)
 	}

@@ -57,16 +57,19 @@ func chooseDevices(demands []*match.DeviceDemand, v *nodeView) (deviceChoice, *m
 		if best == nil {
 			return c, d
 		}
+
 		taken.AddDevices(d.Task, c.give(d.Task, best, ids))
 		if len(d.Affinities) > 0 {
 			sum += d.Score(best)
 			scored++
 		}
 	}
+
 	if scored > 0 {
 		c.score = sum / scored
 		c.scored = true
 	}
+
 	return c, nil
 }
 
@@ -100,6 +103,7 @@ func chooseGroup(
 		if !d.Accepts(g) {
 			continue
 		}
+
 		group := g.ID()
 		free := slices.DeleteFunc(d.Usable(g), func(id string) bool {
 			return v.devices[group][id] != "" || taken[group][id] != ""

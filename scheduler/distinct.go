@@ -40,10 +40,12 @@ func (g *groupPlan) findCrowded() map[string]bool {
 			crowded[a.ID] = true
 			continue
 		}
+
 		for _, at := range places {
 			used[at]++
 		}
 	}
+
 	return crowded
 }
 
@@ -81,10 +83,12 @@ func (g *groupPlan) placesOf(a *structs.Allocation, used map[placeOfLimit]int) (
 	if g.distinct == "job" || g.distinct == "group" && own {
 		add(placeOfLimit{-1, a.NodeID}, 1)
 	}
+
 	for i, limit := range g.properties {
 		if limit.count.Group != "" && !own {
 			continue
 		}
+
 		is := limit.count.On(state.Node(g.outlook, a.NodeID))
 		if is.Set {
 			add(placeOfLimit{i, is.Text}, limit.most)
@@ -92,5 +96,6 @@ func (g *groupPlan) placesOf(a *structs.Allocation, used map[placeOfLimit]int) (
 			within = false
 		}
 	}
+
 	return all, within
 }

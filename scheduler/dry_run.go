@@ -41,6 +41,7 @@ func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 	if p.job.PerNode() {
 		return
 	}
+
 	for _, w := range p.placements {
 		if w.held {
 			u := desired[w.plan.group.Name]
@@ -48,10 +49,12 @@ func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 			u.Ignore++
 		}
 	}
+
 	for _, g := range p.groups {
 		if g.updates == nil || g.job != p.job {
 			continue
 		}
+
 		u := desired[g.group.Name]
 		pace := uint64(g.updates.pace())
 		if u.DestructiveUpdate > pace {
@@ -86,9 +89,11 @@ func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 	for _, g := range p.groups {
 		c.of(g.group.Name)
 	}
+
 	for _, w := range p.placements {
 		c.addPlacement(p, w)
 	}
+
 	for _, u := range p.plan.Update {
 		a := state.Alloc(p, u.AllocID)
 		if u.SetJobVersion && a != nil {
@@ -96,6 +101,7 @@ func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 			c.decided[a.ID] = true
 		}
 	}
+
 	for _, s := range p.plan.Stop {
 		a := state.Alloc(p, s.AllocID)
 		if a != nil && !c.decided[a.ID] {
@@ -103,11 +109,13 @@ func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 			c.decided[a.ID] = true
 		}
 	}
+
 	for a := range p.jobAllocs() {
 		if !a.Terminal() && !c.decided[a.ID] {
 			c.of(a.TaskGroup).Ignore++
 		}
 	}
+
 	return c.groups
 }
 
@@ -131,6 +139,7 @@ func (c desiredCounts) addPlacement(p *planner, w *placement) {
 	if w.prev != nil {
 		c.decided[w.prev.ID] = true
 	}
+
 	switch {
 	case w.canary && w.prev == nil:
 		u.Canary++

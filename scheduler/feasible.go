@@ -97,6 +97,7 @@ func newGroupPlan(o *outlook, j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		newest:        o.newestField(g),
 		candidateSets: map[string]*candidateSet{},
 	}
+
 	p.specified = append(p.specified, j.Constraints, g.Constraints)
 	for _, t := range g.Tasks {
 		p.specified = append(p.specified, t.Constraints)
@@ -104,6 +105,7 @@ func newGroupPlan(o *outlook, j *structs.Job, g *structs.TaskGroup) *groupPlan {
 			p.drivers = append(p.drivers, t.Driver)
 		}
 	}
+
 	p.constraints = match.CompileConstraints(p.specified...)
 	if g.HasConsulServices() {
 		c := match.CompileConstraint(consulConstraint)
@@ -111,12 +113,14 @@ func newGroupPlan(o *outlook, j *structs.Job, g *structs.TaskGroup) *groupPlan {
 		p.constraints = append(p.constraints, c)
 		p.specified = append(p.specified, []*structs.Constraint{consulConstraint})
 	}
+
 	if g.UsesConnect() {
 		c := match.CompileConstraint(connectConstraint)
 		c.Text = "the Consul of the node has no service mesh, which the group uses (consul.connect)"
 		p.constraints = append(p.constraints, c)
 		p.specified = append(p.specified, []*structs.Constraint{connectConstraint})
 	}
+
 	p.only = match.OnlyNode(p.specified...)
 	p.properties = propertyLimits(j, g)
 	p.prefers = compilePreferences(j, g)
@@ -126,6 +130,7 @@ func newGroupPlan(o *outlook, j *structs.Job, g *structs.TaskGroup) *groupPlan {
 	case wantsDistinct(g.Constraints):
 		p.distinct = "group"
 	}
+
 	return p
 }
 

@@ -39,6 +39,7 @@ func (p *placer) sourceOf(w *placement) source {
 	if id := w.plan.only; id != "" {
 		best = listSource("node "+id, nodesWithID(p.ReadTx, id))
 	}
+
 	for i := range w.uses {
 		v := w.uses[i].volume
 		nodes, ok := p.nodesAt(v)
@@ -46,13 +47,16 @@ func (p *placer) sourceOf(w *placement) source {
 			if len(nodes) < best.size {
 				best = listSource("volume "+v.Namespace+"/"+v.ID, nodes)
 			}
+
 			continue
 		}
+
 		if size := state.PluginSpread(p, v.PluginID); size < best.size {
 			best = p.pluginSource(w.uses, v.PluginID)
 			best.size = size
 		}
 	}
+
 	return best
 }
 
@@ -66,17 +70,21 @@ func (p *placer) pluginSource(uses []volumeUse, plugin string) source {
 		if v.PluginID != plugin || len(v.Topologies) == 0 {
 			continue
 		}
+
 		volumes = append(volumes, v)
 		for _, t := range v.Topologies {
 			name += fmt.Sprintf(" %q", t.Segments) // the keys are sorted
 		}
+
 		name += ";"
 	}
+
 	reached := func(i *structs.CSIPluginInstance) bool {
 		at := i.NodeReport().AccessibleTopology
 		beyond := func(v *structs.CSIVolume) bool { return !v.ReachableFrom(at) }
 		return !slices.ContainsFunc(volumes, beyond)
 	}
+
 	from := func(id string) func() candidate {
 		next := state.PluginNodes(p, plugin, id, reached)
 		return func() candidate { return candidate{node: next()} }
@@ -148,6 +156,7 @@ func (r *cyclicIter) readNodes(few int) []candidate {
 	if r.ended {
 		return nil
 	}
+
 	out := make([]candidate, 0, few)
 	for !r.ended && len(out) < few {
 		if r.next == nil {
@@ -155,8 +164,10 @@ func (r *cyclicIter) readNodes(few int) []candidate {
 			if r.wrapped {
 				begin = ""
 			}
+
 			r.next = r.from(begin)
 		}
+
 		c := r.next()
 		if c.node == nil || r.wrapped && c.node.ID >= r.first {
 			r.ended = r.wrapped || r.first == ""
@@ -165,9 +176,11 @@ func (r *cyclicIter) readNodes(few int) []candidate {
 			r.last = ""
 			continue
 		}
+
 		r.last = c.node.ID
 		out = append(out, c)
 	}
+
 	return out
 }
 
@@ -204,18 +217,22 @@ func (p *placer) randomID(first string, random *rand.Rand) string {
 	if strings.Trim(strings.ToLower(first), "0123456789abcdef-") == "" {
 		digits += "abcdef"
 	}
+
 	for kept := range len(first) {
 		id := []byte(first[:kept])
 		for _, c := range []byte(first[kept:] + "00000000") {
 			if strings.IndexByte(digits, c) >= 0 {
 				c = digits[random.IntN(len(digits))]
 			}
+
 			id = append(id, c)
 		}
+
 		if state.NodeFrom(p, string(id)) != nil {
 			return string(id)
 		}
 	}
+
 	return first
 }
 

@@ -32,6 +32,7 @@ func (p *placer) splitParts() {
 	if len(p.parts) == 0 {
 		return
 	}
+
 	whole := *p.plan
 	partOf := map[string]int{} // by allocation
 	parts := make([]*structs.Plan, 0, len(p.parts)+1)
@@ -40,23 +41,29 @@ func (p *placer) splitParts() {
 		if i > 0 {
 			from = p.parts[i-1]
 		}
+
 		if i < len(p.parts) {
 			to = p.parts[i]
 		}
+
 		part := &structs.Plan{
 			Eval:           moreFollow(whole.Eval),
 			Place:          whole.Place[from:to:to],
 			JobModifyIndex: whole.JobModifyIndex,
 		}
+
 		for _, a := range part.Place {
 			partOf[a.ID] = i
 		}
+
 		parts = append(parts, part)
 	}
+
 	for _, s := range whole.Stop {
 		part := parts[partOf[s.PreemptedBy]] // the first one, if nobody displaces it
 		part.Stop = append(part.Stop, s)
 	}
+
 	last := parts[len(parts)-1]
 	last.Eval = whole.Eval
 	last.Blocked = whole.Blocked

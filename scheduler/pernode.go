@@ -18,9 +18,11 @@ func (p *planner) reconcilePerNode() {
 			return nodesWithID(p.ReadTx, p.scope)
 		}
 	}
+
 	for _, a := range p.liveAllocs() {
 		p.endWithoutGroup(a)
 	}
+
 	for _, group := range p.job.TaskGroups {
 		g := p.addGroup(group)
 		if group.Count > 0 {
@@ -45,22 +47,27 @@ func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 		if passes {
 			passing = passing[1:]
 		}
+
 		allocs := own[n.ID]
 		if len(allocs) > 0 {
 			used++
 		}
+
 		served := p.reconcileNode(g, n, allocs)
 		anywhere = anywhere || served
 		if !served && passes {
 			fresh.nodes = append(fresh.nodes, n)
 		}
 	}
+
 	if len(fresh.nodes) > 0 {
 		p.placements = append(p.placements, fresh)
 	}
+
 	if used < len(own) {
 		p.endWithoutNode(g, nodes)
 	}
+
 	if !anywhere && len(p.placements) == before {
 		g.failed = g.static // no node has rejected, but the group runs nowhere: give the reasons
 		p.nowhere = true
@@ -88,6 +95,7 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 		if a.TaskGroup != g.group.Name {
 			continue
 		}
+
 		s := p.classifyOnNode(g, n, a)
 		surplus := a
 		switch {
@@ -101,11 +109,14 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 			surplus = best.alloc
 			best = &s
 		}
+
 		p.endAlloc(surplus, "another allocation serves this node")
 	}
+
 	if best == nil {
 		return false
 	}
+
 	switch best.action {
 	case actionKeep, actionHold, actionRefresh:
 		p.planAction(g, *best)
@@ -118,6 +129,7 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 			return true
 		}
 	}
+
 	if g.checkNode(n) == nil {
 		p.placements = append(p.placements, &placement{
 			plan:        g,
@@ -129,6 +141,7 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 			delay:       best.delay,
 		})
 	}
+
 	return true
 }
 

@@ -107,6 +107,7 @@ func (p *placer) placeFresh(w *placement) {
 			g.queued += left
 			return
 		}
+
 		one = placement{plan: g, index: index, data: p.dataOf(g, place{index: index})}
 		p.placeOne(&one)
 		left--
@@ -141,6 +142,7 @@ func (p *placer) placeOne(w *placement) {
 		g.queued++
 		return
 	}
+
 	switch {
 	case w.ended:
 	case w.update && !g.mayUpdate():
@@ -149,22 +151,27 @@ func (p *placer) placeOne(w *placement) {
 	case w.update:
 		p.stopAlloc(w.prev, structs.StopReplaced, replacedReason)
 	}
+
 	top, t := p.chooseNode(w)
 	stays := w.update && !w.ended // unless there is a place
 	if len(top) == 0 && (stays && p.placeByStops(w) || p.placeByPreemption(w, t)) {
 		return
 	}
+
 	if len(top) == 0 {
 		if stays {
 			p.unstopAlloc(w.prev)
 			g.noteRejected()
 		}
+
 		if w.node != nil {
 			p.exhaustedNodes[w.node.ID] = true
 		}
+
 		g.recordFailure(w, t)
 		return
 	}
+
 	t.Metric.ScoreMetaData = p.scores(w, top)
 	p.addToPlan(w, top[0].view, t)
 }
@@ -200,24 +207,29 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 		t.CountBlocked(*blocked)
 		return nil, t
 	}
+
 	top, t := p.placeSticky(w)
 	if len(top) > 0 {
 		return top, t
 	}
+
 	o := p.candidatesOf(w)
 	if w.update {
 		if n := state.Node(p, w.prev.NodeID); n != nil {
 			o.moveToFront(n)
 		}
 	}
+
 	past, freed := p.lastRejections(w)
 	for _, n := range freed {
 		o.moveToFront(n)
 	}
+
 	most := 0
 	if past != nil {
 		most = len(freed) + retriedNodes
 	}
+
 	named := p.namedVolumes
 	tooMany := p.tooManyKeys
 	var all bool
@@ -230,6 +242,7 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 	case past != nil:
 		return nil, past
 	}
+
 	g.filterNodes(p.allNodes())
 	return p.tryAll(w, g.passing)
 }
@@ -250,22 +263,26 @@ func (p *placer) lastRejections(w *placement) (*rejects.Count, []*structs.Node) 
 		g.job != p.job {
 		return nil, nil
 	}
+
 	ids, known := state.NodesFreedSince(p, e.SnapshotIndex)
 	if !known || len(p.plan.Stop) > readBatch {
 		return nil, nil
 	}
+
 	for _, s := range p.plan.Stop {
 		a := state.Alloc(p, s.AllocID)
 		if a != nil {
 			ids = append(ids, a.NodeID)
 		}
 	}
+
 	var freed []*structs.Node
 	for _, id := range ids {
 		if n := state.Node(p, id); n != nil {
 			freed = append(freed, n)
 		}
 	}
+
 	return rejects.CountOf(before), freed
 }
 
@@ -326,21 +343,26 @@ func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 		PreemptedAllocations: w.victims,
 		NoMemoryMax:          w.plan.noMemoryMax,
 	}
+
 	if prev := cmp.Or(w.prev, w.data); prev != nil {
 		a.PreviousAllocation = prev.ID
 	}
+
 	a.DeploymentID = p.deploymentOf(w.plan)
 	if w.canary && a.DeploymentID != "" {
 		a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
 	}
+
 	if len(w.plan.devices) > 0 {
 		choice, _ := chooseDevices(w.plan.devices, v) // resourcesFit has found enough
 		a.Devices = choice.devices
 	}
+
 	if len(w.plan.ports) > 0 {
 		a.Ports, _ = p.choosePorts(w.plan, v) // likewise
 		v.ports.Add(a)
 	}
+
 	p.nameAwaited(a, v)
 	p.plan.Place = append(p.plan.Place, a)
 	p.placed += allocBytes(a)
@@ -348,6 +370,7 @@ func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 	if len(w.plan.hostVolumes) > 0 {
 		v.writers = append(v.writers, w.plan.group)
 	}
+
 	p.countValues(a, 1)
 	p.giveVolumePlaces(w, v)
 	p.addIntendedClaims(a, w.uses, v)

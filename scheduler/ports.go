@@ -35,6 +35,7 @@ func hasPorts(g *groupPlan, n *structs.Node) string {
 	if len(g.ports) == 0 {
 		return ""
 	}
+
 	reserved := structs.NewNodePorts(n, nil)
 	for i := range g.ports {
 		p := &g.ports[i]
@@ -45,6 +46,7 @@ func hasPorts(g *groupPlan, n *structs.Node) string {
 				usable++
 			}
 		}
+
 		switch {
 		case len(addresses) == 0:
 			return fmt.Sprintf("the node has no host network %q", p.HostNetwork)
@@ -52,6 +54,7 @@ func hasPorts(g *groupPlan, n *structs.Node) string {
 			return fmt.Sprintf("the node reserves port %d of host network %q", p.Value, p.HostNetwork)
 		}
 	}
+
 	return ""
 }
 
@@ -136,6 +139,7 @@ func (c *portChoice) drawPort(a *structs.NodeNetworkAddress) (port int, found bo
 			return port, true
 		}
 	}
+
 	for _, takeOver := range []bool{false, true} {
 		var free []int
 		for port = low; port <= high; port++ {
@@ -143,9 +147,11 @@ func (c *portChoice) drawPort(a *structs.NodeNetworkAddress) (port int, found bo
 				free = append(free, port)
 			}
 		}
+
 		if len(free) > 0 {
 			return free[rand.IntN(len(free))], true
 		}
 	}
+
 	return 0, false
 }

@@ -31,10 +31,12 @@ func (p *placer) placeByPreemption(w *placement, t *rejects.Count) bool {
 	if !p.mayPreempt(w) {
 		return false
 	}
+
 	v, victims := p.chooseVictims(w)
 	if len(victims) == 0 {
 		return false
 	}
+
 	for _, victim := range victims {
 		p.stopAlloc(victim.Alloc, "", "")
 		w.victims = append(w.victims, victim.Alloc.ID)
@@ -42,12 +44,14 @@ func (p *placer) placeByPreemption(w *placement, t *rejects.Count) bool {
 			victim.Spare.Left--
 		}
 	}
+
 	p.addToPlan(w, v, t)
 	id := p.plan.Place[len(p.plan.Place)-1].ID
 	for _, s := range p.plan.Stop[len(p.plan.Stop)-len(victims):] {
 		s.PreemptedBy = id
 		s.Description = "Preempted by alloc ID " + id
 	}
+
 	return true
 }
 
@@ -59,6 +63,7 @@ func (p *placer) chooseVictims(w *placement) (node *nodeView, best []preempt.Can
 		w.plan.filterNodes(p.allNodes())
 		nodes = p.fromOrigin(w.plan.passing)
 	}
+
 	found := 0
 	for _, n := range nodes {
 		v := p.viewOf(n)
@@ -66,15 +71,18 @@ func (p *placer) chooseVictims(w *placement) (node *nodeView, best []preempt.Can
 		if len(victims) == 0 {
 			continue
 		}
+
 		if node == nil || preempt.Compare(victims, best) < 0 {
 			node = v
 			best = victims
 		}
+
 		found++
 		if found == preemptionNodes {
 			break
 		}
 	}
+
 	return node, best
 }
 
@@ -120,6 +128,7 @@ func (p *placer) spareOf(a *structs.Allocation) *preempt.Spare {
 	if s, known := p.spares[key]; known {
 		return s
 	}
+
 	var s *preempt.Spare
 	j := state.Job(p, a.Namespace, a.JobID)
 	if j != nil && j.Group(a.TaskGroup) != nil && j.Group(a.TaskGroup).Migrate != nil {
@@ -131,6 +140,7 @@ func (p *placer) spareOf(a *structs.Allocation) *preempt.Spare {
 			}
 		}
 	}
+
 	p.spares[key] = s
 	return s
 }
@@ -183,6 +193,7 @@ func (t *nodeTrial) Measure() func(a *structs.Allocation) (missing float64, help
 		case port != nil:
 			return missing, t.hasPortFor(a, port)
 		}
+
 		return missing, !given.Equal(structs.Resources{})
 	}
 }

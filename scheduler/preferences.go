@@ -38,30 +38,36 @@ func compilePreferences(j *structs.Job, g *structs.TaskGroup) preferences {
 	if j.PerNode() {
 		return p
 	}
+
 	affinities := slices.Concat(j.Affinities, g.Affinities)
 	for _, t := range g.Tasks {
 		affinities = append(affinities, t.Affinities...)
 	}
+
 	sum := 0.0
 	for _, a := range affinities {
 		sum += max(float64(a.Weight), -float64(a.Weight))
 	}
+
 	for _, a := range affinities {
 		p.affinities = append(p.affinities, nodeAffinityTerm{
 			match.CompileConstraint(a.Constraint()),
 			float64(a.Weight) / max(1, sum),
 		})
 	}
+
 	spreads := slices.Concat(j.Spreads, g.Spreads)
 	sum = 0
 	for _, s := range spreads {
 		sum += float64(s.Weight)
 	}
+
 	for _, s := range spreads {
 		term := newSpreadTerm(g, s)
 		term.share = float64(s.Weight) / max(1, sum)
 		p.spreads = append(p.spreads, term)
 	}
+
 	return p
 }
 
@@ -72,21 +78,25 @@ func newSpreadTerm(g *structs.TaskGroup, s *structs.Spread) *spreadTerm {
 	if len(s.SpreadTarget) == 0 {
 		return t
 	}
+
 	t.desired = map[string]float64{}
 	rest := 100
 	for _, target := range s.SpreadTarget {
 		t.desired[target.Value] = float64(target.Percent) * float64(g.Count) / 100
 		rest -= int(target.Percent)
 	}
+
 	if _, named := t.desired[others]; !named && rest > 0 {
 		t.desired[others] = float64(rest) * float64(g.Count) / 100
 	}
+
 	t.count.Rest = func(text string) string {
 		if _, named := t.desired[text]; named {
 			return text
 		}
 		return others
 	}
+
 	return t
 }
 

@@ -133,6 +133,7 @@ func (p *planner) finishEval() {
 	if p.deployment != nil {
 		e.DeploymentID = p.deployment.ID // clients of the dialect follow it from here
 	}
+
 	e.BlockedOn = nil
 	e.Shape = ""
 	e.FailedTGAllocs = nil
@@ -145,26 +146,32 @@ func (p *planner) finishEval() {
 		if g.failed == nil {
 			continue
 		}
+
 		if e.FailedTGAllocs == nil {
 			e.FailedTGAllocs = map[string]*structs.AllocMetric{}
 		}
+
 		e.FailedTGAllocs[g.group.Name] = g.failed.ToMetric(most)
 		maps.Copy(keys, g.failed.Keys)
 	}
+
 	p.addWaiting(e)
 	p.plan.Eval = e
 	if p.job != nil {
 		p.plan.JobModifyIndex = p.job.JobModifyIndex
 	}
+
 	if p.more {
 		p.plan.Eval = moreFollow(e)
 		e = p.plan.Eval
 	}
+
 	if e.FailedTGAllocs != nil {
 		keys = p.boundKeys(keys)
 		p.blockEval(e, slices.Sorted(maps.Keys(keys)))
 		p.addRetryEval()
 	}
+
 	e.SnapshotIndex = snapshotIndex(p.ReadTx)
 	if p.plan.Blocked != nil {
 		p.plan.Blocked.SnapshotIndex = e.SnapshotIndex
@@ -177,10 +184,12 @@ func (p *planner) addRetryEval() {
 	if !p.tooManyKeys && !p.waits {
 		return
 	}
+
 	due := p.now.Add(retryDelay).UnixNano()
 	if p.waits {
 		due += jitter(p.ns, p.eval.JobID).Nanoseconds()
 	}
+
 	for e := range state.LaterEvalsByJob(p, p.ns, p.job.ID) {
 		covers := e.NodeID == "" || e.NodeID == p.scope
 		if covers &&
@@ -189,10 +198,12 @@ func (p *planner) addRetryEval() {
 			return
 		}
 	}
+
 	e := p.evalAt(due)
 	if p.waits {
 		e.NodeID = "" // one for all nodes of a per-node job
 	}
+
 	p.plan.Followups = append(p.plan.Followups, e)
 }
 
@@ -234,13 +245,16 @@ func (p *planner) capacityKeys() map[string]bool {
 		exhausted == 0 && !p.nowhere {
 		return map[string]bool{structs.WakeCapacity: true}
 	}
+
 	keys := map[string]bool{}
 	if p.nowhere {
 		keys[structs.WakeNodes] = true
 	}
+
 	for id := range p.exhaustedNodes {
 		keys[structs.WakeNode(id)] = true
 	}
+
 	return keys
 }
 
@@ -266,15 +280,18 @@ func (p *planner) blockEval(e *structs.Evaluation, keys []string) {
 		p.setBlocked(e, keys)
 		return
 	}
+
 	b := &structs.Evaluation{
 		ID:           structs.NewID(),
 		PreviousEval: e.ID,
 		CreateTime:   p.now.UnixNano(),
 	}
+
 	other := state.BlockedEval(p, p.ns, e.JobID)
 	if other != nil {
 		b = other.Copy()
 	}
+
 	b.Namespace = p.ns
 	b.Type = p.job.Type
 	b.JobID = e.JobID

@@ -35,16 +35,20 @@ func binpack(w *placement, v *nodeView) (float64, bool) {
 		if d[0] <= 0 {
 			continue
 		}
+
 		free := 1 - float64(d[1])/float64(d[0])
 		sum += (10 - powerOfTen(free)) / 9
 		dimensions++
 	}
+
 	if dimensions == 0 {
 		return 0, false
 	}
+
 	if w.plan.emptier {
 		return 1 - sum/dimensions, true
 	}
+
 	return sum / dimensions, true
 }
 

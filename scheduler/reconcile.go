@@ -108,12 +108,14 @@ func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 			slots = append(slots, s)
 		}
 	}
+
 	kept := p.trimToCount(g, slots)
 	taken := make(map[int]bool, len(kept))
 	for _, s := range kept {
 		taken[s.index] = true
 		p.planAction(g, s)
 	}
+
 	missing := g.group.Count - len(taken)
 	if missing > 0 {
 		p.placements = append(p.placements, &placement{
@@ -139,6 +141,7 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node)
 		if n.Drain {
 			s.why = "moved by the drain of its node"
 		}
+
 	case a.JobVersion == p.job.Version:
 		s.action = actionKeep
 	default:
@@ -175,12 +178,14 @@ func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 	for at, s := range slots {
 		order[at] = slotPlace{s.index, at}
 	}
+
 	slices.SortFunc(order, func(a, b slotPlace) int {
 		if a.index != b.index {
 			return a.index - b.index
 		}
 		return slots[a.at].compare(&slots[b.at])
 	})
+
 	perAlloc := g.group.HasPerAlloc()
 	kept := make([]classified, 0, len(slots))
 	for i, o := range order {
@@ -192,8 +197,10 @@ func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 			p.endSurplus(s, duplicate)
 			continue
 		}
+
 		kept = append(kept, s)
 	}
+
 	return kept
 }
 
@@ -225,6 +232,7 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 	if s.action == actionKeep {
 		return
 	}
+
 	w := &placement{
 		plan:   g,
 		index:  s.index,
@@ -232,9 +240,11 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 		delay:  s.delay,
 		canary: s.alloc.DeploymentStatus.IsCanary(),
 	}
+
 	if s.former != nil {
 		w.plan = s.former
 	}
+
 	switch s.action {
 	case actionNone:
 		return
@@ -245,6 +255,7 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 			g.noProgress = true
 		}
 		return
+
 	case actionRefresh:
 		p.plan.Update = append(p.plan.Update, &structs.PlanUpdate{
 			AllocID:       s.alloc.ID,
@@ -253,16 +264,20 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 			DeploymentID:  p.deploymentOf(g),
 		})
 		return
+
 	case actionMove, actionLose:
 		if !p.endToMove(s) {
 			return
 		}
+
 		w.ended = true
+
 	case actionUpdate:
 		w.update = true
 	case actionReschedule:
 		w.rescheduled = true
 	}
+
 	p.placements = append(p.placements, w)
 }
 

@@ -42,6 +42,7 @@ func (p *planner) classifyEndedAs(g *groupPlan, a *structs.Allocation) classifie
 	case p.job.Finite() && a.ClientStatus == structs.AllocComplete:
 		return s
 	}
+
 	due, delay, ok := nextTry(p.policyOf(g), a)
 	switch {
 	case !ok && !a.Migrate: // an operator may want it replaced beyond its policy
@@ -51,6 +52,7 @@ func (p *planner) classifyEndedAs(g *groupPlan, a *structs.Allocation) classifie
 	default:
 		s.due = due
 	}
+
 	return s
 }
 
@@ -149,6 +151,7 @@ func (p *outlook) trackerFor(w *placement) *structs.RescheduleTracker {
 	if w.prev == nil || w.update {
 		return nil
 	}
+
 	events := slices.Clone(reschedules(w.prev))
 	if w.rescheduled {
 		events = append(events, &structs.RescheduleEvent{
@@ -158,14 +161,17 @@ func (p *outlook) trackerFor(w *placement) *structs.RescheduleTracker {
 			Delay:          time.Duration(w.delay),
 		})
 	}
+
 	if len(events) == 0 {
 		return nil
 	}
+
 	most := keptReschedules
 	policy := p.policyOf(w.plan)
 	if policy != nil && !policy.Unlimited {
 		most = max(most, policy.Attempts)
 	}
+
 	oldest := max(0, len(events)-most)
 	return &structs.RescheduleTracker{Events: events[oldest:]}
 }

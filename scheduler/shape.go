@@ -32,6 +32,7 @@ func (p *placer) shape() string {
 	if p.job == nil || p.job.PerNode() {
 		return ""
 	}
+
 	var asks []groupShape
 	for _, g := range p.groups {
 		switch {
@@ -40,6 +41,7 @@ func (p *placer) shape() string {
 		case g.distinct != "", len(g.properties) > 0, g.group.HasPerAlloc(), updates(p.placements, g):
 			return ""
 		}
+
 		s := groupShape{
 			Namespace:   p.ns,
 			NodePool:    cmp.Or(g.job.NodePool, structs.DefaultNodePool), // g may have an older version
@@ -51,21 +53,27 @@ func (p *placer) shape() string {
 			Constraints: g.specified,
 			Level:       g.newest.Level,
 		}
+
 		if g.network.Isolated() {
 			s.Network = g.network.Mode
 		}
+
 		for _, d := range g.devices {
 			s.Devices = append(s.Devices, d.Demand)
 		}
+
 		for _, d := range g.ports {
 			s.Ports = append(s.Ports, structs.Port{Value: d.Value, HostNetwork: d.HostNetwork})
 		}
+
 		asks = append(asks, s)
 	}
+
 	b, err := codec.Encode(asks)
 	if err != nil {
 		return "" // such an evaluation is like no other
 	}
+
 	digest := sha256.Sum256(b)
 	return hex.EncodeToString(digest[:16])
 }

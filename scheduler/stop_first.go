@@ -75,6 +75,7 @@ func (p *placer) placeByStops(w *placement) bool {
 	if w.node != nil && !volume || g.rejectedStops >= mostRejected {
 		return false
 	}
+
 	others := p.stoppable(w)
 	sets := [][]*placement{others}
 	if !volume {
@@ -86,11 +87,13 @@ func (p *placer) placeByStops(w *placement) bool {
 		if len(top) == 0 {
 			continue
 		}
+
 		t.Metric.ScoreMetaData = p.scores(w, top)
 		p.addToPlan(w, top[0].view, t)
 		p.placeStopped(set)
 		return true
 	}
+
 	g.rejectedStops++
 	return false
 }
@@ -104,6 +107,7 @@ func (p *placer) stoppable(w *placement) (others []*placement) {
 			others = append(others, other)
 		}
 	}
+
 	slices.SortStableFunc(others, func(a, b *placement) int {
 		switch own := w.prev.NodeID; {
 		case a.prev.NodeID == b.prev.NodeID:
@@ -115,6 +119,7 @@ func (p *placer) stoppable(w *placement) (others []*placement) {
 		}
 		return cmp.Compare(a.prev.NodeID, b.prev.NodeID)
 	})
+
 	return others
 }
 
@@ -141,6 +146,7 @@ func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.C
 		if len(top) == 0 {
 			continue
 		}
+
 		for _, needed := range stops[:len(stops)-1] {
 			p.unstopAlloc(needed.prev)
 			better, count := p.tryWithStops(w, stops)
@@ -148,14 +154,18 @@ func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.C
 				p.stopAlloc(needed.prev, structs.StopReplaced, replacedReason)
 				continue
 			}
+
 			top = better
 			t = count
 		}
+
 		return top, t
 	}
+
 	for _, other := range slices.Backward(stops) {
 		p.unstopAlloc(other.prev)
 	}
+
 	return nil, nil
 }
 
@@ -164,10 +174,12 @@ func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.
 	if p.blockedEverywhere(w) != nil {
 		return nil, nil
 	}
+
 	w.plan.filterNodes(p.allNodes()) // tryAll begins with its counts
 	if w.node != nil {
 		return p.tryAll(w, []*structs.Node{w.node})
 	}
+
 	var nodes []*structs.Node
 	known := map[string]bool{}
 	for _, other := range append([]*placement{w}, stops...) {
@@ -175,8 +187,10 @@ func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.
 		if n != nil && !known[n.ID] && w.plan.checkNode(n) == nil {
 			nodes = append(nodes, n)
 		}
+
 		known[other.prev.NodeID] = true
 	}
+
 	return p.tryAll(w, nodes)
 }
 
@@ -186,9 +200,11 @@ func (p *placer) placeStopped(set []*placement) {
 		if !p.stopped[w.prev.ID] {
 			continue
 		}
+
 		w.ended = true
 		w.plan.noteEmptied(w)
 	}
+
 	for _, w := range set {
 		switch {
 		case !w.ended:

@@ -64,10 +64,12 @@ func propertyLimits(j *structs.Job, g *structs.TaskGroup) (out []propertyLimit) 
 			if c == nil || c.Operand != structs.ConstraintDistinctProperty {
 				continue
 			}
+
 			most, err := c.PropertyLimit()
 			if err != nil {
 				most = 0 // no node meets a constraint that cannot be read
 			}
+
 			out = append(out, propertyLimit{
 				attribute: structs.Cut(c.LTarget, structs.MaxReason/2),
 				most:      most,
@@ -75,6 +77,7 @@ func propertyLimits(j *structs.Job, g *structs.TaskGroup) (out []propertyLimit) 
 			})
 		}
 	}
+
 	add("", j.Constraints)
 	add(g.Name, g.Constraints)
 	return out

@@ -234,15 +234,18 @@ func (v *nodeView) holdEach(p *outlook) {
 		if a.ServerTerminal() {
 			continue
 		}
+
 		if p.stopped[a.ID] {
 			stopped = append(stopped, a)
 		}
+
 		if len(a.CSIVolumes) > 0 {
 			at := v.volumes()
 			at.users = append(at.users, a)
 			at.wanted += len(a.CSIVolumes)
 		}
 	}
+
 	for _, a := range stopped {
 		v.stop(p, a)
 	}
@@ -268,15 +271,18 @@ func (p *outlook) stopAlloc(a *structs.Allocation, cause structs.StopCause, why 
 	if p.stopped[a.ID] {
 		return
 	}
+
 	p.stopped[a.ID] = true
 	s := &structs.PlanStop{
 		AllocID:     a.ID,
 		Description: why,
 		Cause:       cause,
 	}
+
 	if cause == structs.StopNodeDown {
 		s.ClientStatus = structs.AllocLost
 	}
+
 	p.plan.Stop = append(p.plan.Stop, s)
 	p.countValues(a, -1)
 	v := p.views[a.NodeID]

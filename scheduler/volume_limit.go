@@ -20,11 +20,13 @@ func volumesWithinLimit(p *outlook, w *placement, v *nodeView) *rejects.Rejectio
 		if limit <= 0 {
 			continue
 		}
+
 		bound := len(p.attachedOn(v, plugin)) +
 			v.volumes().wanted + len(v.volumes().intended) + len(w.uses)
 		if int64(bound) <= limit {
 			continue
 		}
+
 		volumes := p.volumesOn(v, plugin)
 		added := w.addedTo(volumes, plugin)
 		leaving := p.leavingWith(w, v, plugin)
@@ -32,6 +34,7 @@ func volumesWithinLimit(p *outlook, w *placement, v *nodeView) *rejects.Rejectio
 			int64(len(volumes)+len(added)-len(leaving)) <= limit {
 			continue
 		}
+
 		maps.Copy(volumes, added)
 		keys := p.keysOfVolumes(volumes)
 		return &rejects.Rejection{
@@ -92,21 +95,26 @@ func (p *outlook) leavingWith(w *placement, v *nodeView, plugin string) (keys []
 	if !w.update || w.prev.NodeID != v.node.ID || !p.stopped[w.prev.ID] {
 		return nil
 	}
+
 	used := map[string]bool{} // by others
 	for c := range state.ClaimsByNode(p, v.node.ID) {
 		used[volumeKey(c)] = used[volumeKey(c)] || c.AllocID != w.prev.ID
 	}
+
 	for _, c := range p.intendedOn(v) {
 		used[volumeKey(c)] = true
 	}
+
 	for _, u := range w.uses {
 		used[volumeKey(u.claim)] = true
 	}
+
 	for c := range state.ClaimsByAlloc(p, w.prev.ID) {
 		if c.PluginID == plugin && !used[volumeKey(c)] {
 			keys = append(keys, volumeKey(c))
 		}
 	}
+
 	return keys
 }
 

@@ -25,6 +25,7 @@ func (s *Server) bootstrap(ctx context.Context) {
 	if !s.consensus.fresh {
 		return
 	}
+
 	if s.cfg.BootstrapExpect == 1 {
 		// The servers of retry_join may be a cluster already, and two clusters cannot be merged.
 		select {
@@ -33,6 +34,7 @@ func (s *Server) bootstrap(ctx context.Context) {
 			return
 		}
 	}
+
 	tried := s.cfg.BootstrapExpect == 0
 	for {
 		tried = tried || s.tryBootstrap()
@@ -40,6 +42,7 @@ func (s *Server) bootstrap(ctx context.Context) {
 			s.members.markBootstrapped()
 			return
 		}
+
 		if !backoff.Sleep(ctx, bootstrapInterval) {
 			return
 		}
@@ -54,29 +57,35 @@ func (s *Server) tryBootstrap() bool {
 			s.logger.Info("cluster exists, waiting to be added", "seen_at", p.name)
 			return true
 		}
+
 		if p.status != serf.StatusAlive ||
 			p.expect != s.cfg.BootstrapExpect {
 			continue
 		}
+
 		servers = append(servers, raft.Server{
 			ID:      raft.ServerID(p.id),
 			Address: raft.ServerAddress(p.rpcAddr),
 		})
 	}
+
 	if len(servers) < s.cfg.BootstrapExpect {
 		return false
 	}
+
 	if len(servers) > s.cfg.BootstrapExpect {
 		s.logger.Error("found more servers than bootstrap_expect, not forming the cluster",
 			"expected", s.cfg.BootstrapExpect,
 			"seen", len(servers))
 		return false
 	}
+
 	err := s.consensus.BootstrapCluster(raft.Configuration{Servers: servers}).Error()
 	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 		s.logger.Error("failed to form the cluster", "error", err)
 		return false
 	}
+
 	s.logger.Info("formed the cluster", "servers", len(servers))
 	return true
 }

@@ -196,6 +196,7 @@ func (c *Config) checkDurations(bad func(format string, args ...any)) {
 			bad("server: %s is %s; expected more than 0 and at most %s", v.name, v.d, structs.MaxInterval)
 		}
 	}
+
 	for _, v := range []setting{
 		{"heartbeat_ttl", c.HeartbeatTTL},
 		{"heartbeat_grace", c.HeartbeatGrace},

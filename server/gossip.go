@@ -23,11 +23,13 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, e
 	if err := cmp.Or(err, err2); err != nil {
 		return nil, structs.Invalidf("server: addresses.serf: %w", err)
 	}
+
 	nc := &memberlist.NetTransportConfig{
 		BindAddrs: []string{host},
 		BindPort:  port,
 		Logger:    mc.Logger,
 	}
+
 	t, err := memberlist.NewNetTransport(nc)
 	for try := 1; port == 0 && err != nil && try < portTries; try++ {
 		t, err = memberlist.NewNetTransport(nc)
@@ -35,6 +37,7 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, e
 	if err != nil {
 		return nil, structs.Internalf("listening for the gossip on %s: %w", cfg.SerfBind, err)
 	}
+
 	mc.BindAddr = host
 	mc.BindPort = t.GetAutoBindPort()
 	mc.AdvertisePort = mc.BindPort
@@ -42,9 +45,11 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, e
 	if cfg.Gossip != nil {
 		mc.Transport = cfg.Gossip(t)
 	}
+
 	if err := advertiseGossip(t, cfg.SerfAdvertise, mc); err != nil {
 		return nil, errors.Join(err, t.Shutdown())
 	}
+
 	return t, nil
 }
 
@@ -56,15 +61,18 @@ func advertiseGossip(t *memberlist.NetTransport, configured string, mc *memberli
 		if err != nil {
 			return err
 		}
+
 		if addr.IP == nil { // a port alone: at the address that the library finds
 			addr.IP, _, err = t.FinalAdvertiseAddr("", addr.Port)
 			if err != nil {
 				return structs.Invalidf("server: advertise.serf needs a host: %w", err)
 			}
 		}
+
 		mc.AdvertiseAddr = addr.IP.String()
 		mc.AdvertisePort = addr.Port
 	}
+
 	if _, _, err := t.FinalAdvertiseAddr(mc.AdvertiseAddr, mc.AdvertisePort); err != nil {
 		return structs.Invalidf("server: the gossip has no address for others; set advertise.serf: %w", err)
 	}

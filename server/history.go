@@ -28,16 +28,19 @@ func (h *history) recordEvent(e serf.Event) {
 	if !ok {
 		return
 	}
+
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.servers == nil || len(h.servers) >= historyMost {
 		h.servers = map[string]lastSeen{}
 	}
+
 	for _, m := range event.Members {
 		id := m.Tags[tagID]
 		if m.Tags[tagRole] != roleServer || id == "" {
 			continue
 		}
+
 		h.servers[id] = lastSeen{
 			name:      m.Name,
 			forgotten: event.Type == serf.EventMemberReap,

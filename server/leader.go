@@ -55,6 +55,7 @@ func (s *Server) startLeading(ctx context.Context, leads bool) (stop func()) {
 	if !leads {
 		return func() {}
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -62,12 +63,14 @@ func (s *Server) startLeading(ctx context.Context, leads bool) (stop func()) {
 		if !s.caughtUp(ctx) {
 			return
 		}
+
 		s.logger.Info("leadership gained", "term", term)
 		s.leading.Store(&leadership{term, make(chan struct{})})
 		for _, loop := range s.loops() {
 			wg.Go(func() { loop.Run(ctx) })
 		}
 	})
+
 	return func() {
 		s.endLeadership()
 		cancel()

@@ -22,6 +22,7 @@ func (s *Server) reconcileMembers(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			s.logger.Warn("failed to remove a server from the raft configuration", "error", err)
 		}
+
 		for _, p := range peers {
 			err := s.admitMember(p)
 			if err != nil && ctx.Err() == nil {
@@ -30,6 +31,7 @@ func (s *Server) reconcileMembers(ctx context.Context) {
 					"error", err)
 			}
 		}
+
 		select {
 		case <-s.members.changed:
 		case <-time.After(membersInterval):
@@ -44,6 +46,7 @@ func (s *Server) admitMember(p peer) error {
 	if p.id == "" || p.status != serf.StatusAlive {
 		return nil
 	}
+
 	known := false
 	for _, member := range s.consensus.members() {
 		if string(member.ID) == p.id {
@@ -53,9 +56,11 @@ func (s *Server) admitMember(p peer) error {
 			}
 		}
 	}
+
 	if p.id == s.id && !known {
 		return nil // a leader does not add itself; its address may have changed, though
 	}
+
 	s.logger.Info("adding a server to the raft configuration",
 		"name", p.name,
 		"server_id", p.id,
@@ -91,6 +96,7 @@ func (s *Server) removalReason(member raft.Server, peers []peer) string {
 	if id == s.id {
 		return ""
 	}
+
 	name, forgotten := s.members.history.nameOf(id)
 	reason := ""
 	for _, p := range peers {
@@ -108,8 +114,10 @@ func (s *Server) removalReason(member raft.Server, peers []peer) string {
 			reason = "a server with a new data directory has taken its name " + name
 		}
 	}
+
 	if reason == "" && forgotten {
 		return "the gossip has dropped it"
 	}
+
 	return reason
 }

@@ -77,11 +77,13 @@ func startMembership(
 		changed: make(chan struct{}, 1),
 		joined:  make(chan struct{}),
 	}
+
 	snapshot := filepath.Join(cfg.DataDir, "serf", "local.snapshot")
 	err := os.MkdirAll(filepath.Dir(snapshot), 0o700)
 	if err != nil {
 		return nil, err
 	}
+
 	sc := serf.DefaultConfig()
 	sc.Init()
 	sc.NodeName = cfg.Name + "." + cfg.Region
@@ -98,11 +100,13 @@ func startMembership(
 	if err != nil {
 		return nil, err
 	}
+
 	m.serf, err = serf.Create(sc)
 	if err != nil {
 		err = structs.Internalf("starting the gossip on %s: %w", cfg.SerfBind, err)
 		return nil, errors.Join(err, transport.Shutdown())
 	}
+
 	m.learnLevel()
 	return m, nil
 }
@@ -136,11 +140,13 @@ func (m *membership) join(ctx context.Context, cfg *Config) {
 		if m.serf.NumNodes() <= 1 && cfg.FindServers != nil {
 			err = errors.Join(err, m.joinFound(ctx, cfg.FindServers))
 		}
+
 		servers := m.serf.NumNodes()
 		if servers > 1 {
 			m.logger.Info("joined the gossip", "servers", servers)
 			break
 		}
+
 		m.logger.Warn("failed to join another server, retrying; retry_join or Consul has to name one",
 			"retry_in", interval,
 			"error", err)
@@ -148,6 +154,7 @@ func (m *membership) join(ctx context.Context, cfg *Config) {
 			return
 		}
 	}
+
 	close(m.joined)
 }
 
@@ -223,6 +230,7 @@ func (m *membership) peers() []peer {
 			member.Tags[tagRegion] != m.region {
 			continue
 		}
+
 		expect, _ := strconv.Atoi(member.Tags[tagExpect])
 		of, _ := strconv.Atoi(member.Tags[tagLevel])
 		out = append(out, peer{
@@ -236,6 +244,7 @@ func (m *membership) peers() []peer {
 			status:       member.Status,
 		})
 	}
+
 	slices.SortFunc(out, func(a, b peer) int {
 		return strings.Compare(a.id, b.id)
 	})

@@ -52,11 +52,13 @@ func (s *Server) openRaft() (*consensus, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	c := &consensus{
 		files: files,
 		id:    raft.ServerID(s.id),
 		addr:  raft.ServerAddress(s.addr),
 	}
+
 	c.transport = transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:  s.layer,
@@ -66,6 +68,7 @@ func (s *Server) openRaft() (*consensus, error) {
 		}),
 		gate: &c.gate,
 	}
+
 	c.verifier.Propose = func(context.Context, struct{}, []struct{}) (uint64, error) {
 		return 0, c.VerifyLeader().Error()
 	}
@@ -74,6 +77,7 @@ func (s *Server) openRaft() (*consensus, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.transport.Close(), files.Close())
 	}
+
 	return c, nil
 }
 
@@ -88,12 +92,14 @@ func (c *consensus) startRaft(
 			err = structs.Internalf("starting Raft on %s: %v", cfg.DataDir, r)
 		}
 	}()
+
 	log := c.files.Log
 	snapshots := c.files.Snapshots
 	has, err := raft.HasExistingState(log, log, snapshots)
 	if err != nil {
 		return fmt.Errorf("reading the Raft log: %w", err)
 	}
+
 	c.fresh = !has
 	err = errors.Join(
 		c.recoverPeers(cfg, logger),
@@ -102,11 +108,13 @@ func (c *consensus) startRaft(
 	if err != nil {
 		return err
 	}
+
 	rc := raftConfig(cfg, c.id, logger)
 	c.Raft, err = raft.NewRaft(rc, machine, log, log, snapshots, c.transport)
 	if err != nil {
 		return fmt.Errorf("starting Raft on %s: %w", cfg.DataDir, err)
 	}
+
 	log.Serve()
 	return nil
 }
@@ -120,6 +128,7 @@ func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config
 		rc.ElectionTimeout = cfg.RaftTimeout
 		rc.LeaderLeaseTimeout = cfg.RaftTimeout
 	}
+
 	scale := time.Duration(cfg.RaftMultiplier)
 	rc.HeartbeatTimeout *= scale
 	rc.ElectionTimeout *= scale
@@ -180,23 +189,29 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 	if err := ctx.Err(); err != nil {
 		return 0, nil, structs.Unavailablef("the log entry was not proposed: %w", err)
 	}
+
 	if err := checkSize(entry); err != nil {
 		return 0, nil, err
 	}
+
 	if err := c.enter(); err != nil {
 		return 0, nil, err
 	}
 	defer c.inside.Done()
+
 	if err := fsm.CheckLevel(entry, s.level()); err != nil {
 		return 0, nil, fmt.Errorf("the log entry was not written: %w", err)
 	}
+
 	if fsm.CommandOf(entry).Batched {
 		return c.batcher.propose(ctx, entry)
 	}
+
 	f := c.send(entry)
 	if err := f.Error(); err != nil {
 		return 0, nil, raftError(err)
 	}
+
 	return f.Index(), f.Response(), nil
 }
 

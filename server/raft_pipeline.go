@@ -82,14 +82,17 @@ func (p *pipeline) forward() {
 			if last {
 				_ = p.AppendPipeline.Close() // ends the wait of the sender; later answers are of no use
 			}
+
 			select {
 			case p.answers <- f:
 			case <-p.closed:
 				return
 			}
+
 			if last {
 				return
 			}
+
 		case <-p.closed:
 			return
 		}

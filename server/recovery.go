@@ -69,10 +69,12 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 	if err != nil || peers == nil {
 		return err
 	}
+
 	if c.fresh {
 		return structs.Preconditionf(
 			"%s: this server has no state to continue from; write the file on a server that has", path)
 	}
+
 	servers := fmt.Sprint(peers.Servers)
 	logger.Warn("replacing the members of the raft configuration", "path", path, "servers", servers)
 	store := state.New()
@@ -84,9 +86,11 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 	if err != nil {
 		return structs.Internalf("%s: replacing the members of the Raft configuration: %w", path, err)
 	}
+
 	if err := os.Remove(path); err != nil {
 		return structs.Internalf("%s: deleting the file, which was taken in: %w", path, err)
 	}
+
 	logger.Warn("replaced the members of the raft configuration",
 		"path", path,
 		"last_index", store.Index())
@@ -108,17 +112,21 @@ func readPeers(path string, me raft.ServerID) (*raft.Configuration, error) {
 		info.Size() > structs.MaxPeersFile:
 		return nil, fault("it is no file of at most %d bytes", structs.MaxPeersFile)
 	}
+
 	peers, err := raft.ReadConfigJSON(path)
 	if err != nil {
 		return nil, fault("%w", err)
 	}
+
 	var ids []string
 	for _, s := range peers.Servers {
 		if s.ID == me && s.Suffrage == raft.Voter {
 			return &peers, nil
 		}
+
 		ids = append(ids, string(s.ID))
 	}
+
 	return nil, fault("it gives no vote to this server, whose ID is %s; it names %s",
 		me, strings.Join(ids, ", "))
 }

@@ -40,6 +40,7 @@ func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
+
 	another := func(s *structs.RaftServer) bool {
 		return s.Voter && s.ID != target.ID
 	}
@@ -51,14 +52,17 @@ func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 		target.Status == serf.StatusAlive.String():
 		return 0, structs.Preconditionf(stillAlive, describeServer(target))
 	}
+
 	if err := s.consensus.enter(); err != nil {
 		return 0, err
 	}
 	defer s.consensus.inside.Done()
+
 	f := s.consensus.RemoveServer(raft.ServerID(target.ID), 0, enqueueTimeout)
 	if err := f.Error(); err != nil {
 		return 0, raftError(err)
 	}
+
 	s.logger.Info("removed a server from the raft configuration",
 		"server_id", target.ID,
 		"rpc_addr", target.Address,
@@ -78,6 +82,7 @@ func findServer(servers []*structs.RaftServer, id, address string) (*structs.Raf
 			found = append(found, server.ID)
 		}
 	}
+
 	switch len(found) {
 	case 0:
 		return nil, structs.NotFoundf("server %q is not in the Raft configuration; expected one of: %s",
@@ -85,6 +90,7 @@ func findServer(servers []*structs.RaftServer, id, address string) (*structs.Raf
 	case 1:
 		return target, nil
 	}
+
 	return nil, structs.Invalidf("the address %s is that of several servers (%s); name the server by its ID",
 		address, strings.Join(found, ", "))
 }
@@ -105,17 +111,21 @@ func (s *Server) Leave(ctx context.Context, force bool) error {
 	if err != nil {
 		return err
 	}
+
 	s.logger.Info("leaving the cluster")
 	err = s.transferLeadership(ctx)
 	if err != nil && !force {
 		return err
 	}
+
 	if err := s.members.serf.Leave(); err != nil {
 		return structs.Internalf("server %s: leaving the gossip: %w", s.cfg.Name, err)
 	}
+
 	if err := s.endVote(ctx, servers); err != nil {
 		return err
 	}
+
 	s.logger.Info("left the cluster")
 	return nil
 }
@@ -132,6 +142,7 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 	default:
 		return nil, fmt.Errorf("server %s stays: %w", s.cfg.Name, err)
 	}
+
 	others := 0
 	alive := 0
 	votes := false
@@ -146,6 +157,7 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 			}
 		}
 	}
+
 	switch {
 	case others == 0:
 		return nil, structs.Preconditionf(
@@ -158,6 +170,7 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 				"(berth operator raft remove-peer) or add others; -force leaves all the same",
 			s.cfg.Name, alive, others)
 	}
+
 	return servers, nil
 }
 
@@ -188,6 +201,7 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 			if other.ID == s.id || !alive {
 				continue
 			}
+
 			_, err = rpc.Call(ctx, s.pool.At(other.Address),
 				structs.OperatorRemove, req)
 			if err == nil ||
@@ -195,6 +209,7 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 				return nil
 			}
 		}
+
 		if !backoff.Sleep(ctx, leavePoll) {
 			return structs.Timeoutf(
 				"server %s has left the gossip but may still have its vote, which the next leader takes away: %w",
@@ -217,14 +232,17 @@ func (s *Server) TransferLeadership(ctx context.Context, id, address string) err
 	case !s.isAlive(ctx, target):
 		return structs.Preconditionf("server %s is not alive, so it cannot lead", describeServer(target))
 	}
+
 	if err := s.consensus.enter(); err != nil {
 		return err
 	}
 	defer s.consensus.inside.Done()
+
 	f := s.consensus.LeadershipTransferToServer(raft.ServerID(target.ID), raft.ServerAddress(target.Address))
 	if err := f.Error(); err != nil {
 		return structs.Unavailablef("server %s does not lead: %w", describeServer(target), err)
 	}
+
 	return s.awaitOther(ctx, "server "+describeServer(target)+" is to lead")
 }
 
@@ -263,10 +281,12 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 	if err != nil {
 		return err
 	}
+
 	if member.Status == serf.StatusAlive ||
 		member.Status == serf.StatusLeaving {
 		return structs.Preconditionf(stillAlive, member.Name)
 	}
+
 	if member.Tags[tagRole] == roleServer &&
 		member.Tags[tagRegion] == s.cfg.Region {
 		req := &structs.RaftRemovePeerRequest{ID: member.Tags[tagID]}
@@ -276,14 +296,17 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 			return fmt.Errorf("server %s keeps its vote: %w", member.Name, err)
 		}
 	}
+
 	forget := s.members.serf.RemoveFailedNode
 	if prune {
 		forget = s.members.serf.RemoveFailedNodePrune
 	}
+
 	if err := forget(member.Name); err != nil {
 		return structs.Timeoutf("server %s has no vote any more; removing it from gossip: %w",
 			member.Name, err)
 	}
+
 	return nil
 }
 

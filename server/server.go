@@ -138,6 +138,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Level:          s.level,
 		Drains:         &s.drains,
 	})
+
 	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)
 	s.rpc.Shed(s.gate)
 	s.listener = rpc.NewListener(ln, logger, map[byte]func(net.Conn){
@@ -145,6 +146,7 @@ func (s *Server) createServices(ln net.Listener) {
 		rpc.ByteMux:  s.rpc.ServeMux,
 		rpc.ByteRaft: s.layer.handoff,
 	})
+
 	s.listener.LimitPerAddr(cfg.MaxConnsPerAddr)
 }
 
@@ -220,6 +222,7 @@ func (s *Server) Run(ctx context.Context) error {
 			s.logger.Warn("failed to measure the load, admitting all reads", "error", err)
 		}
 	})
+
 	loops.Go(func() {
 		s.members.join(ctx, &s.cfg)
 	})
@@ -243,6 +246,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.consensus.close(),
 		s.lock.Close(),
 	)
+
 	s.logger.Info("server stopped")
 	return err
 }
@@ -333,6 +337,7 @@ func (s *Server) Configuration() (servers []*structs.RaftServer) {
 			Voter:        member.Suffrage == raft.Voter,
 			RaftProtocol: "3",
 		}
+
 		server.Node, _ = s.members.history.nameOf(server.ID)
 		for _, p := range peers {
 			if p.id == server.ID {
@@ -340,8 +345,10 @@ func (s *Server) Configuration() (servers []*structs.RaftServer) {
 				server.Status = p.status.String()
 			}
 		}
+
 		servers = append(servers, server)
 	}
+
 	return servers
 }
 

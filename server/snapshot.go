@@ -37,15 +37,18 @@ func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
 		return err
 	}
 	defer s.consensus.inside.Done()
+
 	f := s.consensus.Snapshot()
 	if err := f.Error(); err != nil {
 		return structs.Unavailablef("taking a snapshot: %w", err)
 	}
+
 	meta, r, err := f.Open()
 	if err != nil {
 		return structs.Internalf("reading the snapshot just taken: %w", err)
 	}
 	defer func() { _ = r.Close() }()
+
 	return snaparchive.Write(w, snaparchive.Meta{
 		Index:   meta.Index,
 		Term:    meta.Term,
@@ -62,10 +65,12 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if !leads {
 		return structs.Unavailablef("this server does not lead; restore at the leader")
 	}
+
 	if err := s.consensus.enter(); err != nil {
 		return err
 	}
 	defer s.consensus.inside.Done()
+
 	tmp, err := os.CreateTemp(s.cfg.DataDir, restoreFiles)
 	if err != nil {
 		return structs.Internalf("restoring: %w", err)
@@ -74,21 +79,25 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 		_ = tmp.Close()
 		_ = os.Remove(filepath.Clean(tmp.Name()))
 	}()
+
 	meta, err := snaparchive.Read(r, tmp)
 	if err != nil {
 		return err
 	}
+
 	whole := io.NewSectionReader(tmp, 0, math.MaxInt64)
 	aside, err := fsm.LoadAside(whole, meta.Index) // no row can be newer than the archive
 	if err != nil {
 		return err
 	}
+
 	err = s.betweenLoops(ctx, func() error {
 		return s.replaceState(ctx, aside, *meta, tmp)
 	})
 	if err != nil {
 		return err
 	}
+
 	return ctx.Err()
 }
 
@@ -106,23 +115,28 @@ func (s *Server) replaceState(
 	if !s.caughtUp(ctx) {
 		return structs.Unavailablef("the snapshot was not restored: this server does not lead any more")
 	}
+
 	size, err := s.prepareState(aside, f)
 	if err != nil {
 		return err
 	}
+
 	if s.consensus.CurrentTerm() != term {
 		return structs.Unavailablef("the snapshot was not restored: the leader has changed; restore again")
 	}
+
 	rm := &raft.SnapshotMeta{
 		Version: raft.SnapshotVersionMax,
 		Index:   meta.Index,
 		Term:    meta.Term,
 		Size:    size,
 	}
+
 	content := io.NewSectionReader(f, 0, size)
 	if err := s.consensus.Restore(rm, content, 0); err != nil {
 		return raftError(err)
 	}
+
 	return nil
 }
 
@@ -145,5 +159,6 @@ func (s *Server) prepareState(aside *state.Store, f *os.File) (size int64, err e
 	if err != nil {
 		return 0, structs.Internalf("restoring: %w", err)
 	}
+
 	return size, nil
 }

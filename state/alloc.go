@@ -146,14 +146,17 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 			ensurePlugin(tx, id)
 		}
 	}
+
 	if a.Terminal() {
 		leaveQueues(tx, a.ID, a.ModifyTime)
 	}
+
 	if a.ClientTerminal() && old != nil {
 		endClaims(tx, a.ID, a.ModifyTime)
 		giveUpSITokens(tx, a.ID, a.ModifyTime)
 		dropUnusedPlugins(tx, a)
 	}
+
 	if old != nil &&
 		(a.Terminal() && !old.Terminal() ||
 			a.ClientTerminal() && !old.ClientTerminal()) {
@@ -177,20 +180,24 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 			return err
 		}
 	}
+
 	evaluated := map[structs.JobKey]bool{}
 	for _, u := range p.Allocs {
 		if u == nil {
 			continue
 		}
+
 		old := Alloc(tx, u.ID)
 		if old == nil ||
 			p.NodeID != "" && old.NodeID != p.NodeID {
 			continue
 		}
+
 		a := applyClientUpdate(tx, old, u, p.Now)
 		if a == nil {
 			continue
 		}
+
 		putAlloc(tx, old, a)
 		key := structs.JobKey{
 			Namespace: a.Namespace,
@@ -201,10 +208,12 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 			evaluated[key] = true
 			evaluateAfter(tx, a, p.Now)
 		}
+
 		if a.DeploymentStatus.IsKnown() && !old.DeploymentStatus.IsKnown() {
 			followHealth(tx, a, p.Now)
 		}
 	}
+
 	return nil
 }
 
@@ -224,22 +233,27 @@ func applyClientUpdate(
 		(differs && old.ClientTerminal() && !endKnown) {
 		return nil
 	}
+
 	a := old.Copy()
 	if u.ClientStatus != "" {
 		a.ClientStatus = u.ClientStatus
 		a.ClientDescription = u.ClientDescription
 	}
+
 	if u.TaskStates != nil {
 		a.TaskStates = maps.Clone(u.TaskStates)
 	}
+
 	if u.NetworkStatus != nil {
 		a.NetworkStatus = u.NetworkStatus
 	}
+
 	a.DeploymentStatus = reportedHealth(tx, a, u, now)
 	a.Services = offeredServices(tx, a, u)
 	if reflect.DeepEqual(old, a) {
 		return nil
 	}
+
 	a.ModifyTime = now
 	return a
 }
@@ -266,23 +280,28 @@ func AllocStop(tx *WriteTx, p *structs.AllocStopRequest) error {
 	if old == nil {
 		return structs.NotFoundf("no allocation %q", p.AllocID)
 	}
+
 	delayed := old.ServerTerminal() && !old.ClientTerminal()
 	if old.Terminal() && !(delayed && p.NoShutdownDelay) {
 		return structs.Preconditionf("allocation %q has ended or is being stopped", p.AllocID)
 	}
+
 	a := old.Copy()
 	a.ModifyTime = p.Now
 	if !delayed {
 		a.Migrate = true
 	}
+
 	if p.NoShutdownDelay {
 		skipDelay(tx, a)
 	}
+
 	putAlloc(tx, old, a)
 	j := Job(tx, a.Namespace, a.JobID)
 	if j != nil {
 		putGivenEval(tx, p.Eval, j, p.Now)
 	}
+
 	return nil
 }
 

@@ -35,6 +35,7 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 		Attachment(tx, c.Namespace, c.VolumeID, c.NodeID) != nil {
 		return
 	}
+
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	external := externalNode(tx, c.PluginID, c.NodeID)
 	if external == "" {
@@ -42,6 +43,7 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 		// the node reports: see grantOnNode.
 		return
 	}
+
 	attachments.Put(tx, &structs.CSIAttachment{
 		Namespace:        c.Namespace,
 		VolumeID:         c.VolumeID,
@@ -100,6 +102,7 @@ func inUse(tx Reader, a *structs.CSIAttachment) bool {
 		granted += n.Granted
 		waiting += n.Waiting
 	}
+
 	candidates := ClaimsByNode(tx, a.NodeID)
 	switch {
 	case granted == 0:
@@ -107,6 +110,7 @@ func inUse(tx Reader, a *structs.CSIAttachment) bool {
 	case granted+waiting <= fewClaims:
 		candidates = claims.Scan(tx, a.Namespace, a.VolumeID)
 	}
+
 	for c := range candidates {
 		if c.State == structs.ClaimGranted &&
 			c.NodeID == a.NodeID && c.VolumeID == a.VolumeID &&
@@ -114,6 +118,7 @@ func inUse(tx Reader, a *structs.CSIAttachment) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -127,16 +132,19 @@ func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 	if expected == "" {
 		return structs.Invalidf("%q is neither attach nor detach", p.Op)
 	}
+
 	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.State != expected ||
 		p.RowIndex != 0 && p.RowIndex != a.CreateIndex {
 		return nil
 	}
+
 	a = a.Copy()
 	a.ModifyTime = p.Now
 	if !p.KeepCall {
 		a.Call = nil
 	}
+
 	switch {
 	case p.Err != nil:
 		a.LastError = countFailure(a.LastError, p.Err)
@@ -148,6 +156,7 @@ func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 		dropAttachment(tx, a, p.Now)
 		return nil
 	}
+
 	attachments.Put(tx, a)
 	return nil
 }

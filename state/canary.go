@@ -14,6 +14,7 @@ func CanaryConflict(tx Reader, j *structs.Job, groups []*structs.TaskGroup) stri
 	if len(wanted) == 0 {
 		return ""
 	}
+
 	for a := range allocsByJob.Scan(tx, j.Namespace, j.ID, liveRow) {
 		for i := range a.CSIVolumes {
 			used := &a.CSIVolumes[i]
@@ -21,11 +22,13 @@ func CanaryConflict(tx Reader, j *structs.Job, groups []*structs.TaskGroup) stri
 			if c == nil {
 				continue
 			}
+
 			return fmt.Sprintf("group %q: canary: volume %q is used by allocation %s of the running version "+
 				"(%s), which excludes canaries (%s) until they are promoted; leave canary out of this version",
 				c.group, used.VolumeID, structs.ShortID(a.ID), used.Class(), c.class)
 		}
 	}
+
 	return ""
 }
 

@@ -20,12 +20,14 @@ func unblockCapacity(tx *WriteTx, node string) {
 	if node != "" && jobsPerNode.Has(tx) {
 		unblockKey(tx, structs.WakeNode(node))
 	}
+
 	old := unblocks.Get(tx, structs.WakeCapacity)
 	freed := structs.FreedNode{Node: node, At: tx.Index}
 	n := len(old.Freed)
 	if n > 0 && old.Freed[n-1] == freed {
 		return
 	}
+
 	w := *old
 	if node == "" {
 		w.Freed = nil
@@ -33,20 +35,24 @@ func unblockCapacity(tx *WriteTx, node string) {
 		unblocks.Put(tx, &w)
 		return
 	}
+
 	if w.Forgotten == 0 {
 		w.Forgotten = tx.Index - 1 // the row records all nodes after this index
 	}
+
 	kept := make([]structs.FreedNode, 0, keptFreed+1)
 	for _, r := range w.Freed {
 		if r.Node != node {
 			kept = append(kept, r)
 		}
 	}
+
 	kept = append(kept, freed)
 	if len(kept) > keptFreed {
 		w.Forgotten = kept[0].At
 		kept = kept[1:]
 	}
+
 	w.Freed = kept
 	unblocks.Put(tx, &w)
 }

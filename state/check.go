@@ -34,6 +34,7 @@ func Check(tx *ReadTx) []string {
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
+
 	return c.faults
 }
 
@@ -143,15 +144,18 @@ func (c *checker) claims() {
 			c.want(cl.GrantIndex == 0 && cl.EndTime == 0,
 				"%s: it waits and has a grant index, or an end", subject)
 			continue
+
 		case structs.ClaimGranted:
 			c.want(cl.GrantIndex >= cl.CreateIndex &&
 				cl.GrantIndex <= cl.ModifyIndex,
 				"%s: grant index %d", subject, cl.GrantIndex)
 			c.want(a == nil || a.ClientTerminal() == (cl.EndTime != 0),
 				"%s: end %d differs from that of its allocation", subject, cl.EndTime)
+
 		default:
 			c.want(false, "%s: state %q", subject, cl.State)
 		}
+
 		c.grantedClaim(cl, granted, subject)
 	}
 }
@@ -166,14 +170,17 @@ func (c *checker) grantedClaim(cl *structs.CSIClaim, granted grantedClasses, sub
 		c.want(!k.Conflicts(cl.Class()),
 			"%s: granted although it conflicts with that of %s", subject, other)
 	}
+
 	if granted[key] == nil {
 		granted[key] = map[structs.ClaimClass]string{}
 	}
+
 	granted[key][cl.Class()] = cl.AllocID
 	at := Attachment(c, cl.Namespace, cl.VolumeID, cl.NodeID)
 	if at == nil {
 		return
 	}
+
 	c.want(at.State != structs.AttachmentDetaching,
 		"%s: granted on an attachment that is detaching", subject)
 	c.want(at.AccessMode == cl.AccessMode &&
@@ -188,6 +195,7 @@ func (c *checker) claimQueues() {
 		key := fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)
 		found[key]++
 	}
+
 	kept := map[string]int{}
 	for l := range claimQueues.Scan(c) {
 		for _, n := range l.Classes {
@@ -200,6 +208,7 @@ func (c *checker) claimQueues() {
 			}
 		}
 	}
+
 	wantCounts(c, "claims of volume", found, kept)
 	seen := map[volumeKey]bool{}
 	for cl := range waitingByPlugin.Scan(c) {
@@ -207,6 +216,7 @@ func (c *checker) claimQueues() {
 		if seen[key] {
 			continue
 		}
+
 		seen[key] = true
 		for next := range grantable(c, cl.Namespace, cl.VolumeID) {
 			c.want(false, "claim of volume %s/%s for allocation %s waits though it could be granted",
@@ -234,6 +244,7 @@ func (c *checker) attachments() {
 		default:
 			c.want(false, "%s: state %q", subject, a.State)
 		}
+
 		c.want(a.ExternalNodeID != "",
 			"%s: its external node ID is not known", subject)
 		c.want(!a.Found || a.State == structs.AttachmentDetaching,
@@ -241,12 +252,14 @@ func (c *checker) attachments() {
 		if a.Found {
 			continue // no claim made it, so it may be in addition to theirs
 		}
+
 		k := volumeKey{a.Namespace, a.VolumeID}
 		count[k]++
 		single[k] = single[k] ||
 			a.AccessMode.SingleNode() &&
 				a.State != structs.AttachmentDetaching
 	}
+
 	for k, one := range single {
 		c.want(!one || count[k] == 1,
 			"volume %s/%s is for a single node and has %d attachments", k.ns, k.volume, count[k])
@@ -262,12 +275,14 @@ func (c *checker) volumes() {
 				"volumes %s and %s are both %s of plugin %s", external[key], v.ID, v.ExternalID, v.PluginID)
 			external[key] = v.ID
 		}
+
 		states := []string{
 			structs.VolumeCreating,
 			structs.VolumeReady,
 			structs.VolumeFailed,
 			structs.VolumeDeleting,
 		}
+
 		c.want(slices.Contains(states, v.State),
 			"volume %s/%s: state %q", v.Namespace, v.ID, v.State)
 		c.want(v.State != structs.VolumeDeleting ||
@@ -284,11 +299,13 @@ func (c *checker) plugins() {
 		c.want(!p.ControllerSeen || p.Known,
 			"plugin %s: its controller was seen and it is not known", p.ID)
 	}
+
 	c.counts()
 	for v := range volumes.Scan(c) {
 		c.want(Plugin(c, v.PluginID) != nil,
 			"volume %s/%s: plugin %s has no row", v.Namespace, v.ID, v.PluginID)
 	}
+
 	for a := range allocs.Scan(c) {
 		for _, id := range a.CSIPlugins {
 			c.want(a.ClientTerminal() || Plugin(c, id) != nil,
@@ -307,16 +324,19 @@ func (c *checker) counts() {
 		k := name(i.Key())
 		found[k] = found[k].Plus(tallyInstance(i))
 	}
+
 	for a := range allocs.Scan(c) {
 		for _, half := range runs(c, a) {
 			k := name(half)
 			found[k] = found[k].Plus(tally{Runs: 1})
 		}
 	}
+
 	kept := map[string]tally{}
 	for n := range counts.Scan(c) {
 		kept[name(structs.CSIInstanceKey{PluginID: n.PluginID, Kind: n.Kind})] = n.Tally
 	}
+
 	wantCounts(c, "instances and runs of plugin", found, kept)
 }
 
@@ -339,6 +359,7 @@ func (c *checker) instances() {
 			"%s is healthy and of another driver, %q", subject, i.Provider)
 		halves[i.NodeID] = append(halves[i.NodeID], i.Key())
 	}
+
 	for n := range nodes.Scan(c) {
 		named := n.CSIInstances()
 		own := halves[n.ID]

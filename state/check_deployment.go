@@ -21,12 +21,14 @@ func (c *checker) deployments() {
 		of[k] = d.ID
 		counted[d.ID] = uncounted(d)
 	}
+
 	for a := range allocs.Scan(c) {
 		s := counted[a.DeploymentID].Group(a.TaskGroup)
 		if s != nil {
 			deploymentCountOf(a).addTo(s)
 		}
 	}
+
 	for id, d := range counted {
 		for name, s := range Deployment(c, id).TaskGroups {
 			is := d.TaskGroups[name]

@@ -67,6 +67,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 			return err
 		}
 	}
+
 	// longer has the volumes whose queues have become longer. The volumes are independent of each other, so
 	// their order does not matter.
 	longer := map[volumeKey]bool{}
@@ -75,15 +76,18 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		if requested == nil {
 			return structs.Invalidf("claim %d of the request is empty", n)
 		}
+
 		c := *requested
 		c.Namespace = cmp.Or(c.Namespace, p.RequestNamespace())
 		v, err := completeClaim(tx, &c, p.NodeID)
 		if err != nil {
 			return err
 		}
+
 		if v == nil {
 			continue
 		}
+
 		c.State = structs.ClaimWaiting
 		c.Reason = ""
 		c.Seq = first + n
@@ -96,12 +100,15 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		if grantAtOnce(tx, v, &c, p.Now) {
 			continue
 		}
+
 		storeClaim(tx, &c)
 		longer[volumeKey{c.Namespace, c.VolumeID}] = true
 	}
+
 	for k := range longer {
 		grant(tx, k.ns, k.volume, p.Now)
 	}
+
 	return nil
 }
 
@@ -114,10 +121,12 @@ func grantAtOnce(tx *WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int
 			return false
 		}
 	}
+
 	p := Plugin(tx, v.PluginID)
 	if blockOf(v, p) != "" || expandsOffline(tx, v, p) != "" {
 		return false
 	}
+
 	attaches := p.SupportsAttachDetach ||
 		attachments.Has(tx, c.Namespace, c.VolumeID)
 	if attaches &&
@@ -125,6 +134,7 @@ func grantAtOnce(tx *WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int
 			nodeBlock(tx, v, c) != "") {
 		return false
 	}
+
 	c.State = structs.ClaimGranted
 	c.GrantIndex = tx.Index
 	c.GrantTime = now
@@ -133,6 +143,7 @@ func grantAtOnce(tx *WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int
 	if attaches {
 		attachFor(tx, c, now)
 	}
+
 	return true
 }
 
@@ -143,6 +154,7 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 	if err != nil {
 		return nil, err
 	}
+
 	a := Alloc(tx, c.AllocID)
 	switch {
 	case a == nil:
@@ -154,6 +166,7 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 		c.NodeID != "" && a.NodeID != c.NodeID:
 		return nil, structs.Deniedf("allocation %q is on another node", a.ID)
 	}
+
 	// The claim shares its texts with the rows, so that many claims do not hold a copy each.
 	c.Namespace = v.Namespace
 	c.VolumeID = v.ID
@@ -170,9 +183,11 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 		}
 		return nil, nil
 	}
+
 	if a.Terminal() {
 		return nil, structs.Preconditionf("allocation %q has ended or is being stopped", a.ID)
 	}
+
 	return v, claimable(v, c)
 }
 
@@ -185,6 +200,7 @@ func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 		(c.Mode != structs.ClaimRead && c.Mode != structs.ClaimWrite):
 		return structs.Invalidf(
 			"a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
+
 	case c.Mode == structs.ClaimWrite && c.AccessMode.ReaderOnly():
 		return structs.Invalidf("volume %q: access mode %s is read-only", v.ID, c.AccessMode)
 	case !v.Capable(class):
@@ -215,9 +231,11 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			return err
 		}
 	}
+
 	for _, k := range p.TurnedReadOnly {
 		noteReadOnly(tx, p, k)
 	}
+
 	var keys []string // to unblock, each once
 	known := map[string]bool{}
 	for _, k := range p.Claims {
@@ -225,14 +243,17 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 		if c == nil {
 			continue
 		}
+
 		if p.NodeID != "" && c.NodeID != p.NodeID {
 			return structs.Deniedf("the claim of volume %q for allocation %q is another node's", k.VolumeID, k.AllocID)
 		}
+
 		if p.Operator != "" {
 			if err := endHolder(tx, c, p); err != nil {
 				return err
 			}
 		}
+
 		freeClaim(tx, c, p.Now)
 		for _, key := range keysToUnblock(tx, c.Key(), c.PluginID, c.NodeID) {
 			if !known[key] {
@@ -241,9 +262,11 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			}
 		}
 	}
+
 	for _, key := range keys {
 		unblock(tx, key)
 	}
+
 	return nil
 }
 
@@ -279,6 +302,7 @@ func endHolder(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRe
 			old.ID, old.JobID, c.VolumeID,
 			nodeName(tx, c.NodeID), n.Status, structs.ShortID(old.ID))
 	}
+
 	a := old.Copy()
 	if !a.ServerTerminal() {
 		a.DesiredStatus = structs.AllocDesiredStop
@@ -286,6 +310,7 @@ func endHolder(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRe
 			c.VolumeID, p.Operator)
 		a.AllocModifyIndex = tx.Index
 	}
+
 	a.ClientStatus = structs.AllocLost
 	a.ClientDescription = NodeIsDown
 	a.ModifyTime = p.Now
@@ -293,6 +318,7 @@ func endHolder(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRe
 	if !old.Terminal() {
 		evaluateAfter(tx, a, p.Now)
 	}
+
 	return nil
 }
 

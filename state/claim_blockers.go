@@ -29,12 +29,15 @@ func blockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 		return fmt.Sprintf("volume %s could not be created: %s; correct it and create it again",
 			v.ID, errorText(v.LastError))
 	}
+
 	if p == nil || !p.Known {
 		return fmt.Sprintf("no instance of plugin %s has been healthy yet: is its job running?", v.PluginID)
 	}
+
 	if p.ControllerRequired && !p.ControllerSeen {
 		return fmt.Sprintf("no controller of plugin %s has been healthy yet: is its job running?", v.PluginID)
 	}
+
 	return ""
 }
 
@@ -73,16 +76,19 @@ func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
 			}
 		}
 	}
+
 	own := Attachment(tx, v.Namespace, v.ID, c.NodeID)
 	if own != nil && own.State == structs.AttachmentDetaching {
 		return stillAttached(tx, own)
 	}
+
 	p := Plugin(tx, v.PluginID)
 	attaches := own == nil && p != nil && p.SupportsAttachDetach
 	if attaches && externalNode(tx, v.PluginID, c.NodeID) == "" {
 		return fmt.Sprintf("node %s has no node instance of plugin %s yet: is its job running there?",
 			nodeName(tx, c.NodeID), v.PluginID)
 	}
+
 	return ""
 }
 
@@ -127,14 +133,17 @@ func Claimable(
 	if v == nil {
 		return false, fmt.Sprintf("volume %s does not exist in namespace %s", c.VolumeID, c.Namespace)
 	}
+
 	err := claimable(v, c)
 	if err != nil {
 		return false, err.Error()
 	}
+
 	why := volumeBlock(tx, v)
 	if why != "" {
 		return false, why
 	}
+
 	competes := func(other *structs.CSIClaim) bool {
 		return other.AllocID != c.AllocID &&
 			(ignore == nil || !ignore(other.AllocID))
@@ -144,12 +153,14 @@ func Claimable(
 			if !k.Conflicts(c.Class()) {
 				continue
 			}
+
 			other := firstClaim(tx, v, classState{k, state}, competes)
 			if other != nil {
 				return false, describeHolder(tx, other)
 			}
 		}
 	}
+
 	return true, ""
 }
 
@@ -217,15 +228,18 @@ func attachBlock(tx Reader, c *structs.CSIClaim) string {
 	case a == nil || a.State == structs.AttachmentAttached:
 		return ""
 	}
+
 	why := AttachmentWaits(tx, a)
 	if why != "" {
 		return why
 	}
+
 	text := stillAttached(tx, a)
 	if p != nil &&
 		!HealthyInstance(tx, c.PluginID, structs.CSIKindController) {
 		text += fmt.Sprintf("; no controller of plugin %s is healthy", c.PluginID)
 	}
+
 	return text
 }
 
@@ -293,5 +307,6 @@ func staleHolder(tx Reader, c *structs.CSIClaim) string {
 		return "it has ended and its node has not yet released the volume; if this lasts, call the node: " +
 			detachCommand(c.Namespace, c.VolumeID, c.NodeID, "")
 	}
+
 	return ""
 }

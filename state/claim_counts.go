@@ -66,6 +66,7 @@ func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
 		was.State == is.State && was.Class() == is.Class() {
 		return
 	}
+
 	l := &structs.CSIClaimQueueRow{
 		Namespace: either.Namespace,
 		VolumeID:  either.VolumeID,
@@ -77,12 +78,14 @@ func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
 			heldQueues.rename(old, l)
 		}
 	}
+
 	addToClass(l, was, -1)
 	addToClass(l, is, 1)
 	if len(l.Classes) == 0 {
 		claimQueues.Delete(tx, l)
 		return
 	}
+
 	claimQueues.Put(tx, l)
 }
 
@@ -94,6 +97,7 @@ func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
 	if c == nil {
 		return
 	}
+
 	k := c.Class()
 	byLetters := func(n structs.CSIClassCount, letters string) int {
 		return cmp.Compare(classKey(n.Class()), letters)
@@ -105,8 +109,10 @@ func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
 			AttachmentMode: k.AttachmentMode,
 			Mode:           k.Mode,
 		}
+
 		l.Classes = slices.Insert(l.Classes, i, counted)
 	}
+
 	n := &l.Classes[i]
 	*n.In(c.State) += by
 	if n.Granted == 0 && n.Waiting == 0 {

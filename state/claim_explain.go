@@ -59,23 +59,28 @@ func (r *reasons) next(c *structs.CSIClaim) string {
 		if v == nil {
 			return fmt.Sprintf("volume %s is gone", c.VolumeID)
 		}
+
 		r.volume = v
 		r.block = volumeBlock(r, v)
 		r.counts = classCounts(r, v.Namespace, v.ID)
 		r.conflicts = map[structs.ClaimClass]*conflicts{}
 	}
+
 	r.last = c
 	if c.State == structs.ClaimGranted {
 		return attachBlock(r, c)
 	}
 	defer r.noteAhead(c)
+
 	if r.block != "" {
 		return r.block
 	}
+
 	why := r.conflict(c)
 	if why != "" {
 		return why
 	}
+
 	return cmp.Or(
 		classBlock(r, r.volume, c.Class()),
 		nodeBlock(r, r.volume, c),
@@ -174,6 +179,7 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 		if n.Granted == 0 || !n.Class().Conflicts(k) {
 			continue
 		}
+
 		count += n.Granted
 		for _, c := range someHolders(r, r.volume, n.Class()) {
 			if len(names) < manyHolders {
@@ -181,9 +187,11 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 			}
 		}
 	}
+
 	if count == 0 {
 		return ""
 	}
+
 	return listNames(names, count)
 }
 
@@ -199,6 +207,7 @@ func someHolders(
 	if l == nil {
 		return nil
 	}
+
 	if k.Conflicts(k) {
 		rows := claimsByClass.Scan(tx, v.Namespace, v.ID, structs.ClaimGranted, classKey(k))
 		for c := range rows {
@@ -209,16 +218,19 @@ func someHolders(
 		}
 		return some
 	}
+
 	known := heldQueues.get(l)
 	if known == nil {
 		known = findHolders(tx, l)
 		heldQueues.keepHolders(l, known)
 	}
+
 	for _, alloc := range known[k] {
 		if c := Claim(tx, v.Namespace, v.ID, alloc); c != nil {
 			some = append(some, c)
 		}
 	}
+
 	return some
 }
 
@@ -228,11 +240,13 @@ func findHolders(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass]
 	for _, n := range l.Classes {
 		wanted += min(n.Granted, manyHolders)
 	}
+
 	found := map[structs.ClaimClass][]string{}
 	for c := range claims.Scan(tx, l.Namespace, l.VolumeID) {
 		if wanted == 0 {
 			break
 		}
+
 		k := c.Class()
 		if c.State == structs.ClaimGranted &&
 			len(found[k]) < manyHolders {
@@ -240,6 +254,7 @@ func findHolders(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass]
 			wanted--
 		}
 	}
+
 	return found
 }
 

@@ -88,10 +88,12 @@ func grantable(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		if len(waiting) == 0 {
 			return
 		}
+
 		v := Volume(tx, ns, volume)
 		if v == nil || volumeBlock(tx, v) != "" {
 			return
 		}
+
 		w := walk{blocking: classesOf(counts, structs.ClaimGranted)}
 		for _, k := range waiting {
 			q := classQueue{
@@ -99,13 +101,16 @@ func grantable(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 				blocked: classBlock(tx, v, k) != "",
 				rows:    claimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting, classKey(k)),
 			}
+
 			q.pull()
 			w.queues = append(w.queues, q)
 		}
+
 		for c := w.next(); c != nil; c = w.next() {
 			if nodeBlock(tx, v, c) == "" && !yield(c) {
 				return
 			}
+
 			// The claim is granted or still ahead: it blocks later claims in both cases.
 			if !slices.Contains(w.blocking, c.Class()) {
 				w.blocking = append(w.blocking, c.Class())
@@ -145,9 +150,11 @@ func (w *walk) next() *structs.CSIClaim {
 				oldest = q
 			}
 		}
+
 		if oldest == nil {
 			return nil
 		}
+
 		c := oldest.head
 		if oldest.blocked ||
 			slices.ContainsFunc(w.blocking, oldest.class.Conflicts) {
@@ -155,6 +162,7 @@ func (w *walk) next() *structs.CSIClaim {
 			oldest.head = nil
 			continue
 		}
+
 		oldest.pull()
 		return c
 	}

@@ -21,17 +21,21 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 			return structs.Conflictf("volume %q: its attachment to node %s has changed meanwhile",
 				p.VolumeID, nodeName(tx, p.NodeID))
 		}
+
 		a = a.Copy()
 		a.Call = p.Call
 		if p.Secrets != nil {
 			a.Secrets = p.Secrets
 		}
+
 		attachments.Put(tx, a)
+
 	default:
 		v := Volume(tx, p.RequestNamespace(), p.VolumeID)
 		if v == nil || v.CreateIndex != p.RowIndex {
 			return structs.Conflictf("volume %q has changed meanwhile", p.VolumeID)
 		}
+
 		v = v.Copy()
 		v.Call = p.Call
 		putWithoutUnblock(tx, v)
@@ -63,16 +67,20 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		Operator:     "forced: " + p.Reason,
 		WriteOptions: p.WriteOptions,
 	}
+
 	if err := VolumeUnpublish(tx, release); err != nil {
 		return err
 	}
+
 	if p.Attachment != 0 {
 		a, err := deletableAttachment(tx, p)
 		if err != nil {
 			return err
 		}
+
 		dropAttachment(tx, a, p.Now)
 	}
+
 	v := Volume(tx, ns, p.VolumeID)
 	if v != nil {
 		v = v.Copy()
@@ -83,8 +91,10 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 			Reason: p.Reason,
 			Time:   p.Now,
 		}
+
 		putWithoutUnblock(tx, v)
 	}
+
 	n := Node(tx, p.NodeID)
 	if n != nil {
 		n = shallowCopy(n)
@@ -93,6 +103,7 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		addEvents(tx, n, serverEvent("Storage", text, p.Now))
 		nodes.Put(tx, n)
 	}
+
 	return nil
 }
 

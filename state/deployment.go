@@ -48,20 +48,24 @@ func staleDeployment(tx Reader, p *structs.Plan, e *structs.Evaluation) string {
 	if p.Deployment != nil && active != nil {
 		return "the job has another deployment"
 	}
+
 	for _, u := range p.DeploymentUpdates {
 		if !appliesTo(u, Deployment(tx, u.DeploymentID)) {
 			return "its deployment has changed"
 		}
 	}
+
 	for i, a := range p.Place {
 		if i > 0 && a.DeploymentID == p.Place[i-1].DeploymentID {
 			continue
 		}
+
 		d := Deployment(tx, a.DeploymentID)
 		if d != nil && !d.Active() {
 			return "its deployment is " + d.Status
 		}
 	}
+
 	return ""
 }
 
@@ -172,12 +176,14 @@ func countPlaced(tx *WriteTx, placed []*structs.Allocation) {
 			byDeployment[a.DeploymentID] = append(byDeployment[a.DeploymentID], a)
 		}
 	}
+
 	for id, all := range byDeployment {
 		d := Deployment(tx, id)
 		all = slices.DeleteFunc(all, func(a *structs.Allocation) bool { return d.Group(a.TaskGroup) == nil })
 		if len(all) == 0 || !d.Active() {
 			continue
 		}
+
 		changeDeployment(tx, d, all[0].ModifyTime, func(d *structs.Deployment) {
 			for _, a := range all {
 				countInGroup(d, a, deploymentCountOf(a))
@@ -244,10 +250,12 @@ func updateDeployment(tx *WriteTx, u *structs.DeploymentStatusUpdate, now int64)
 	if !appliesTo(u, d) {
 		return
 	}
+
 	if u.Status == structs.DeploymentFailed {
 		failDeployment(tx, d, u.StatusDescription, now)
 		return
 	}
+
 	d = changeDeployment(tx, d, now, func(d *structs.Deployment) {
 		resumed := d.Status == structs.DeploymentPaused && u.Status == structs.DeploymentRunning
 		d.Status = u.Status
@@ -261,6 +269,7 @@ func updateDeployment(tx *WriteTx, u *structs.DeploymentStatusUpdate, now int64)
 			}
 		}
 	})
+
 	switch d.Status {
 	case structs.DeploymentSuccessful:
 		setStable(tx, JobVersion(tx, d.Namespace, d.JobID, d.JobVersion), true)
@@ -292,6 +301,7 @@ func failDeployment(tx *WriteTx, d *structs.Deployment, why string, now int64) {
 			why += fmt.Sprint(structs.DeploymentRollsBack, target.Version)
 		}
 	}
+
 	changeDeployment(tx, d, now, func(d *structs.Deployment) {
 		d.Status = structs.DeploymentFailed
 		d.StatusDescription = why
@@ -299,9 +309,11 @@ func failDeployment(tx *WriteTx, d *structs.Deployment, why string, now int64) {
 			d.RevertedVersion = new(target.Version)
 		}
 	})
+
 	if target != nil {
 		j = revertJob(tx, j, target, now)
 	}
+
 	evaluateDeployment(tx, j, d, now)
 }
 
@@ -363,6 +375,7 @@ func CannotSucceed(tx Reader, d *structs.Deployment) bool {
 	if d.Status != structs.DeploymentRunning || j == nil {
 		return false
 	}
+
 	stuck := func(g *structs.TaskGroup) bool {
 		s := d.Group(g.Name)
 		return s != nil && s.UnhealthyAllocs > 0 && !g.ReschedulePolicy.Enabled()
@@ -370,6 +383,7 @@ func CannotSucceed(tx Reader, d *structs.Deployment) bool {
 	if !slices.ContainsFunc(j.TaskGroups, stuck) {
 		return false // most: the row of a deployment changes often, and a job may have many allocations
 	}
+
 	for a := range AllocsByJob(tx, d.Namespace, d.JobID) {
 		g := j.Group(a.TaskGroup)
 		stays := a.DeploymentID == d.ID && !a.ServerTerminal() && !a.Migrate && a.NextAllocation == "" &&
@@ -378,6 +392,7 @@ func CannotSucceed(tx Reader, d *structs.Deployment) bool {
 			return true
 		}
 	}
+
 	return false
 }
 

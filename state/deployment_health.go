@@ -86,14 +86,17 @@ func promote(tx *WriteTx, d *structs.Deployment, groups []string, now int64) {
 			s.Promoted = s.Promoted || s.AwaitsPromotion()
 			extendDeadline(d, s, now)
 		}
+
 		d.StatusDescription = d.DefaultDescription()
 	})
+
 	for _, name := range groups {
 		for _, id := range d.Group(name).PlacedCanaries {
 			old := Alloc(tx, id)
 			if old == nil || !old.DeploymentStatus.IsCanary() {
 				continue
 			}
+
 			a := old.Copy()
 			status := *old.DeploymentStatus
 			status.Canary = false
@@ -102,6 +105,7 @@ func promote(tx *WriteTx, d *structs.Deployment, groups []string, now int64) {
 			if g := groupOf(tx, a); g != nil && g.HasServices() {
 				a.AllocModifyIndex = tx.Index // its node changes the tags of its services
 			}
+
 			putAlloc(tx, old, a)
 		}
 	}
@@ -113,18 +117,22 @@ func DeploymentPromote(tx *WriteTx, p *structs.DeploymentPromoteRequest) error {
 	if d == nil {
 		return structs.NotFoundf("there is no deployment %q", p.DeploymentID)
 	}
+
 	if !d.Active() {
 		return hasEnded(d)
 	}
+
 	groups, err := promotedGroups(tx, d, p)
 	if err != nil {
 		return err
 	}
+
 	promote(tx, d, groups, p.Now)
 	j := Job(tx, d.Namespace, d.JobID)
 	if j != nil {
 		putGivenEval(tx, p.Eval, j, p.Now)
 	}
+
 	return nil
 }
 
@@ -137,19 +145,24 @@ func promotedGroups(
 			return nil, structs.Invalidf("deployment %q has no group %q", d.ID, structs.Cut(name, structs.MaxQuoted))
 		}
 	}
+
 	for _, name := range sortedGroups(d) {
 		if !p.All && !slices.Contains(p.Groups, name) || !d.Group(name).AwaitsPromotion() {
 			continue
 		}
+
 		why := unpromotable(tx, d, name)
 		if why != "" {
 			return nil, structs.Preconditionf("deployment %q cannot be promoted: %s", d.ID, why)
 		}
+
 		groups = append(groups, name)
 	}
+
 	if len(groups) == 0 {
 		return nil, structs.Preconditionf("deployment %q has no canaries to promote", d.ID)
 	}
+
 	return groups, nil
 }
 
@@ -160,15 +173,18 @@ func DeploymentHealth(tx *WriteTx, p *structs.DeploymentHealthRequest) error {
 	if d == nil {
 		return structs.NotFoundf("there is no deployment %q", p.DeploymentID)
 	}
+
 	if !d.Active() {
 		return hasEnded(d)
 	}
+
 	for _, id := range slices.Concat(p.HealthyAllocationIDs, p.UnhealthyAllocationIDs) {
 		a := Alloc(tx, id)
 		if a == nil || a.DeploymentID != d.ID {
 			return structs.Invalidf("deployment %q has no allocation %q", d.ID, structs.Cut(id, structs.MaxQuoted))
 		}
 	}
+
 	setHealth(tx, p.HealthyAllocationIDs, true, p.Now)
 	setHealth(tx, p.UnhealthyAllocationIDs, false, p.Now)
 	d = Deployment(tx, d.ID)
@@ -177,10 +193,12 @@ func DeploymentHealth(tx *WriteTx, p *structs.DeploymentHealthRequest) error {
 	} else {
 		promoteAutomatically(tx, d, p.Now)
 	}
+
 	j := Job(tx, d.Namespace, d.JobID)
 	if j != nil {
 		putGivenEval(tx, p.Eval, j, p.Now)
 	}
+
 	return nil
 }
 

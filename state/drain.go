@@ -25,10 +25,12 @@ func NodeDrain(tx *WriteTx, p *structs.NodeDrainRequest) error {
 	if err != nil {
 		return err
 	}
+
 	err = p.Validate()
 	if err != nil {
 		return err
 	}
+
 	n := shallowCopy(old)
 	now := time.Unix(0, p.Now).UTC()
 	if p.DrainSpec == nil {
@@ -36,13 +38,16 @@ func NodeDrain(tx *WriteTx, p *structs.NodeDrainRequest) error {
 	} else {
 		startDrain(tx, n, p, now)
 	}
+
 	if structs.NodeEqual(old, n, 0) {
 		return nil
 	}
+
 	nodes.Put(tx, n)
 	if n.Ready() && !old.Ready() {
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
+
 	return nil
 }
 
@@ -56,9 +61,11 @@ func startDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now t
 		strategy.StartedAt = n.DrainStrategy.StartedAt
 		message = "Node drain strategy updated"
 	}
+
 	if strategy.Deadline > 0 {
 		strategy.ForceDeadline = now.Add(strategy.Deadline)
 	}
+
 	n.DrainStrategy = strategy
 	n.Drain = true
 	n.SchedulingEligibility = structs.NodeIneligible
@@ -68,6 +75,7 @@ func startDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now t
 		Status:    structs.DrainDraining,
 		Meta:      maps.Clone(p.Meta),
 	}
+
 	addEvents(tx, n, serverEvent(DrainSubsystem, message, p.Now))
 }
 
@@ -134,6 +142,7 @@ func AllocsMigrate(tx *WriteTx, p *structs.AllocsMigrateRequest) error {
 		if old == nil || old.Terminal() || old.Migrate {
 			continue
 		}
+
 		a := old.Copy()
 		a.Migrate = true
 		a.ModifyTime = p.Now
@@ -142,18 +151,22 @@ func AllocsMigrate(tx *WriteTx, p *structs.AllocsMigrateRequest) error {
 		if j == nil {
 			continue
 		}
+
 		s := scope{ns: j.Namespace, job: j.ID}
 		if j.PerNode() {
 			s.node = a.NodeID // an evaluation of one node reads only that node
 		}
+
 		if evaluated[s] {
 			continue
 		}
+
 		evaluated[s] = true
 		e := structs.NewEval(j, structs.TriggerNodeDrain, p.Now)
 		e.NodeID = s.node
 		enqueueEval(tx, e, deriveID(tx, structs.TriggerNodeDrain, s.ns, s.job, s.node))
 	}
+
 	return NodeEvents(tx, &structs.NodeEventsRequest{Events: p.Events})
 }
 
@@ -183,20 +196,25 @@ func HeldVolumes(tx Reader, node string) (count int, first string) {
 		if len(held) == 0 {
 			first = fmt.Sprintf("volume %s of namespace %s is %s", volume, ns, how)
 		}
+
 		held[ns+"/"+volume] = true
 	}
+
 	for c := range ClaimsByNode(tx, node) {
 		if isGranted(c) {
 			note(c.Namespace, c.VolumeID, "claimed by allocation "+structs.ShortID(c.AllocID))
 		}
 	}
+
 	for a := range AttachmentsByNode(tx, node) {
 		note(a.Namespace, a.VolumeID, "attached")
 	}
+
 	for a := range UnsettledAttachments(tx) {
 		if a.Call != nil && a.Call.NodeID == node {
 			note(a.Namespace, a.VolumeID, "in a call of the controller there, the "+a.Call.Op)
 		}
 	}
+
 	return len(held), first
 }

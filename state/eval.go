@@ -110,10 +110,12 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 			pendAgain(e, structs.EvalChanged, "unblocked meanwhile by "+key)
 		}
 	}
+
 	if e.Status == structs.EvalComplete &&
 		len(e.FailedTGAllocs) == 0 && !ofOneNode(e) {
 		cancelBlocked(tx, e, "evaluation "+e.ID+" placed everything")
 	}
+
 	old := storeEval(tx, e)
 	refreshJobStatus(tx, e.Namespace, e.JobID)
 	if old != nil &&

@@ -127,6 +127,7 @@ func unblockHeads(tx *WriteTx, w *structs.UnblockRow, n int) (unblocked int) {
 			if blockedBefore(first, w.Unblocked()) {
 				unblockEval(tx, first, w.Key, 0)
 			}
+
 		case w.Then != "":
 			w.Next = ""
 			w.Last = w.Then

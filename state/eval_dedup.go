@@ -104,6 +104,7 @@ func deleteDone(tx *WriteTx, e *structs.Evaluation) {
 	if e.NodeID == "" {
 		return
 	}
+
 	var done []*structs.Evaluation
 	rows := evalsByJob.Scan(tx, e.Namespace, e.JobID, doneEval, e.NodeID, mayGoEval)
 	for d := range rows {
@@ -112,6 +113,7 @@ func deleteDone(tx *WriteTx, e *structs.Evaluation) {
 			break
 		}
 	}
+
 	slices.SortFunc(done, func(a, b *structs.Evaluation) int {
 		return cmp.Compare(b.ModifyIndex, a.ModifyIndex)
 	})
@@ -127,12 +129,14 @@ func joinBlocked(tx Reader, b *structs.Evaluation) {
 	if other == nil {
 		return
 	}
+
 	keys := slices.Concat(b.BlockedOn, other.BlockedOn)
 	slices.Sort(keys)
 	b.BlockedOn = boundNodes(slices.Compact(keys))
 	if unblockedSince(tx, other) != "" {
 		b.SnapshotIndex = min(b.SnapshotIndex, other.SnapshotIndex)
 	}
+
 	failed := map[string]*structs.AllocMetric{}
 	maps.Copy(failed, other.FailedTGAllocs)
 	maps.Copy(failed, b.FailedTGAllocs)
@@ -141,6 +145,7 @@ func joinBlocked(tx Reader, b *structs.Evaluation) {
 	for g, n := range b.QueuedAllocations {
 		queued[g] = max(n, queued[g])
 	}
+
 	b.FailedTGAllocs = failed
 	b.QueuedAllocations = queued
 }

@@ -49,13 +49,16 @@ func (h *HeldGroups) Misses(
 		if a.TaskGroup != g.Name || a.DeploymentStatus.IsCanary() || a.CreateIndex < h.Job.CreateIndex {
 			continue
 		}
+
 		if newest[index] == nil || a.CreateIndex > newest[index].CreateIndex {
 			newest[index] = a
 		}
+
 		if a.JobVersion != h.Job.Version {
 			older = max(older, a.JobVersion)
 		}
 	}
+
 	for index := range g.Count {
 		a := newest[index]
 		switch {
@@ -67,6 +70,7 @@ func (h *HeldGroups) Misses(
 			missed = append(missed, a)
 		}
 	}
+
 	return missed
 }
 

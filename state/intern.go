@@ -70,9 +70,11 @@ func internNode(n, before *structs.Node) {
 		&n.Status,
 		&n.SchedulingEligibility,
 	)
+
 	if before != nil {
 		return
 	}
+
 	internReport(n)
 	n.Events = slices.Clone(n.Events)
 	for i, e := range n.Events {
@@ -141,6 +143,7 @@ func internAlloc(a, like *structs.Allocation) {
 	if like == nil {
 		like = &structs.Allocation{}
 	}
+
 	known := allocTexts(like)
 	for i, text := range allocTexts(a) {
 		if *text == *known[i] {
@@ -149,6 +152,7 @@ func internAlloc(a, like *structs.Allocation) {
 			*text = intern.Text(*text)
 		}
 	}
+
 	switch r := like.Resources; {
 	case a.Resources == r:
 	case a.Resources != nil && r != nil && len(a.Resources.Devices)+len(r.Devices) == 0 && r.Equal(*a.Resources):
@@ -156,12 +160,15 @@ func internAlloc(a, like *structs.Allocation) {
 	default:
 		a.Resources = intern.Value(a.Resources)
 	}
+
 	if a.ClientTerminal() && !like.ClientTerminal() {
 		internEnded(a)
 	}
+
 	if !sameList(a.CSIVolumes, like.CSIVolumes) {
 		a.CSIVolumes = *intern.Value(&a.CSIVolumes)
 	}
+
 	if !sameList(a.Ports, like.Ports) {
 		a.Ports = slices.Clone(a.Ports)
 		for i := range a.Ports {

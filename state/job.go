@@ -50,27 +50,33 @@ func JobSummary(tx Reader, j *structs.Job) *structs.JobSummary {
 		CreateIndex: j.CreateIndex,
 		ModifyIndex: j.ModifyIndex,
 	}
+
 	for _, g := range j.TaskGroups {
 		s.Summary[g.Name] = structs.TaskGroupSummary{}
 	}
+
 	for a := range AllocsByJob(tx, j.Namespace, j.ID) {
 		if a.CreateIndex < j.CreateIndex && a.ClientTerminal() {
 			continue // of a job that had the ID before and was purged
 		}
+
 		g := s.Summary[a.TaskGroup]
 		countAlloc(&g, a)
 		s.Summary[a.TaskGroup] = g
 		s.ModifyIndex = max(s.ModifyIndex, a.ModifyIndex)
 	}
+
 	var newest *structs.Evaluation
 	for e := range EvalsByJob(tx, j.Namespace, j.ID) {
 		if e.Status == structs.EvalCancelled || ofOneNode(e) {
 			continue // another evaluation places the rest
 		}
+
 		if newest == nil || e.ModifyIndex >= newest.ModifyIndex {
 			newest = e
 		}
 	}
+
 	if newest != nil && !j.Stop {
 		for name, n := range newest.QueuedAllocations {
 			g := s.Summary[name]
@@ -78,6 +84,7 @@ func JobSummary(tx Reader, j *structs.Job) *structs.JobSummary {
 			s.Summary[name] = g
 		}
 	}
+
 	return s
 }
 
@@ -107,6 +114,7 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 		!wholeGroups(p.Job) {
 		return structs.Invalidf("a job needs an ID, and its groups and tasks must not be empty")
 	}
+
 	j := p.Job.Copy()
 	j.Namespace = structs.NamespaceOr(j.Namespace)
 	j.Priority = cmp.Or(j.Priority, structs.JobDefaultPriority)
@@ -116,17 +124,21 @@ func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	if err != nil {
 		return err
 	}
+
 	if old != nil {
 		j.SetParent(old)
 	}
+
 	if old != nil && p.PreserveCounts {
 		keepCounts(j, old)
 	}
+
 	if old == nil || !sameSpec(old, j) || deploymentFailed(tx, old) {
 		putJobVersion(tx, j, old, p.Now)
 	} else {
 		j = old
 	}
+
 	putSubmission(tx, p.Submission, j)
 	noteScaling(tx, p, old, j)
 	putGivenEval(tx, p.Eval, j, p.Now)
@@ -212,6 +224,7 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	for v := range JobVersions(tx, j.Namespace, j.ID) {
 		j.Version = v.Version + 1
 	}
+
 	j.JobModifyIndex = tx.Index
 	j.SubmitTime = now
 	j.Status = structs.JobPending
@@ -219,6 +232,7 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	if old != nil {
 		j.Status = old.Status
 	}
+
 	internJob(j)
 	v := *j // rows never change, so the two share all parts
 	followSchedule(tx, j, old, now)
@@ -227,6 +241,7 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	if old != nil && j.Priority < old.Priority && SchedulerConfig(tx).PreemptionConfig.Any() {
 		unblockPreemption(tx) // other jobs may displace its allocations now
 	}
+
 	cancelDeployments(tx, j, now)
 	pruneVersions(tx, j.Namespace, j.ID)
 }
@@ -238,6 +253,7 @@ func pruneVersions(tx *WriteTx, ns, id string) {
 	for a := range AllocsByJob(tx, ns, id) {
 		used[a.JobVersion] = true
 	}
+
 	kept := 0
 	if j := Job(tx, ns, id); j != nil {
 		kept = keptVersions + 1
@@ -245,6 +261,7 @@ func pruneVersions(tx *WriteTx, ns, id string) {
 			used[stable.Version] = true
 		}
 	}
+
 	versions := slices.Collect(JobVersions(tx, ns, id))
 	for n, v := range versions {
 		if len(versions)-n > kept && !used[v.Version] {
@@ -276,21 +293,25 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 	if old == nil {
 		return structs.NotFoundf("no job %q in namespace %q", p.JobID, p.RequestNamespace())
 	}
+
 	j := old
 	if !old.Stop {
 		j = old.Copy()
 		j.Stop = true
 		putJobVersion(tx, j, old, p.Now)
 	}
+
 	noEval := &structs.Evaluation{Namespace: j.Namespace, JobID: j.ID}
 	cancelBlocked(tx, noEval, "job "+j.ID+" was stopped")
 	if p.NoShutdownDelay {
 		skipDelays(tx, j, p.Now)
 	}
+
 	if p.Purge {
 		deleteJob(tx, j)
 		forgetStable(tx, j)
 	}
+
 	putGivenEval(tx, p.Eval, j, p.Now)
 	refreshJobStatus(tx, j.Namespace, j.ID)
 	return nil

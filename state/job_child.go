@@ -82,6 +82,7 @@ func JobPeriodicLaunch(tx *WriteTx, p *structs.PeriodicLaunchRequest) error {
 	if p.Child != nil && !wholeGroups(p.Child) {
 		return structs.Invalidf("a launch needs its whole child")
 	}
+
 	switch {
 	case parent == nil, last == nil:
 		return structs.NotFoundf("no periodic job %q in namespace %q", p.ParentID, ns)
@@ -90,12 +91,14 @@ func JobPeriodicLaunch(tx *WriteTx, p *structs.PeriodicLaunchRequest) error {
 	case p.Launch <= last.Launch:
 		return structs.Conflictf("job %q has been launched at this time or later", p.ParentID)
 	}
+
 	row := *last
 	row.Launch = p.Launch
 	periodicLaunches.Put(tx, &row)
 	if p.Child == nil || Job(tx, ns, p.Child.ID) != nil {
 		return nil // it is skipped, or a launch in the same second has made its child
 	}
+
 	return putChild(tx, parent, childRequest{p.Child, p.Eval, p.Now})
 }
 
@@ -180,6 +183,7 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 	if err == nil {
 		err = CheckJobNamespace(tx, version)
 	}
+
 	return current, version, err
 }
 

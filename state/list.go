@@ -188,6 +188,7 @@ func QueueFrom(
 		if n.Granted > 0 && !k.Conflicts(k) {
 			return nil, false
 		}
+
 		for _, state := range claimStates {
 			if *n.In(state) > 0 {
 				scope := []string{ns, volume, state, classKey(k)}
@@ -195,6 +196,7 @@ func QueueFrom(
 			}
 		}
 	}
+
 	claims.Has(tx, ns, volume) // so that a blocking query watches all of them
 	queuesFrom := func() (queues []func() *structs.CSIClaim) {
 		for _, scope := range classes {
@@ -204,9 +206,11 @@ func QueueFrom(
 				seq := mvcc.Ordered(uint64(p.From.Seq))
 				at.From = append(slices.Clone(scope), created, seq)
 			}
+
 			queues = append(queues, claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
 		}
 		return queues
 	}
+
 	return mvcc.MergeSorted(queuesFrom, p.Reverse, inQueueOrder), true
 }

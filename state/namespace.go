@@ -61,23 +61,28 @@ func Namespaces(tx Reader) []*structs.Namespace {
 			found[name] = Namespace(tx, name)
 		}
 	}
+
 	add(structs.DefaultNamespace)
 	for n := range namespaces.Scan(tx) {
 		add(n.Name)
 	}
+
 	// First lets a blocking query watch all rows.
 	for v := volumes.First(tx); v != nil; v = volumes.After(tx, v.Namespace) {
 		add(v.Namespace)
 	}
+
 	for j := jobs.First(tx); j != nil; j = jobs.After(tx, j.Namespace) {
 		add(j.Namespace)
 	}
+
 	var all []*structs.Namespace
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if found[name] != nil {
 			all = append(all, found[name])
 		}
 	}
+
 	return all
 }
 
@@ -97,11 +102,13 @@ func CheckJobNamespace(tx Reader, j *structs.Job) error {
 	if err != nil {
 		return err
 	}
+
 	can := Namespace(tx, j.Namespace).Capabilities
 	for _, g := range j.TaskGroups {
 		if g == nil {
 			continue
 		}
+
 		for _, t := range g.Tasks {
 			if t != nil && !can.Allows(t.Driver) {
 				return structs.Preconditionf(
@@ -110,6 +117,7 @@ func CheckJobNamespace(tx Reader, j *structs.Job) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -136,19 +144,23 @@ func NamespaceDelete(tx *WriteTx, p *structs.NamespaceDeleteRequest) error {
 	if p.Name == structs.DefaultNamespace {
 		return structs.Invalidf("the namespace %q always exists; it cannot be deleted", p.Name)
 	}
+
 	if Namespace(tx, p.Name) == nil {
 		return noNamespace(p.Name)
 	}
+
 	jobs, job := countAll(liveJobs(tx, p.Name))
 	if jobs > 0 {
 		return structs.Preconditionf("namespace %q has %d jobs that are not dead, such as %q; stop them first",
 			p.Name, jobs, job.ID)
 	}
+
 	volumes, volume := countAll(volumes.Scan(tx, p.Name))
 	if volumes > 0 {
 		return structs.Preconditionf("namespace %q has %d volumes, such as %q; delete or deregister them first",
 			p.Name, volumes, volume.ID)
 	}
+
 	namespaces.Delete(tx, namespaces.Get(tx, p.Name))
 	return nil
 }

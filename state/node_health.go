@@ -41,6 +41,7 @@ func healthOf(tx Reader, n *structs.Node) nodeHealth {
 	for i := range InstancesByNode(tx, n.ID) {
 		h.addInstance(i)
 	}
+
 	for name, d := range n.Drivers {
 		p := part{subsystemDriver, "driver " + name, "driver", name}
 		h[p] = partHealth{
@@ -50,6 +51,7 @@ func healthOf(tx Reader, n *structs.Node) nodeHealth {
 			process:     d.Attributes["driver."+name+".version"],
 		}
 	}
+
 	for _, g := range devicesOf(n) {
 		for _, d := range g.Instances {
 			p := part{subsystemDevice, "device " + d.ID + " of " + g.ID(), "device", g.ID() + "/" + d.ID}
@@ -60,6 +62,7 @@ func healthOf(tx Reader, n *structs.Node) nodeHealth {
 			}
 		}
 	}
+
 	return h
 }
 
@@ -88,6 +91,7 @@ func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 			parts = append(parts, p)
 		}
 	}
+
 	slices.SortFunc(parts, func(a, b part) int {
 		return cmp.Or(cmp.Compare(a.subsystem, b.subsystem), cmp.Compare(a.text, b.text))
 	})
@@ -97,6 +101,7 @@ func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 		if message == "" {
 			continue
 		}
+
 		events = append(events, &structs.NodeEvent{
 			Subsystem: p.subsystem,
 			Message:   structs.Cut(message, structs.MaxText),
@@ -104,12 +109,14 @@ func eventsBetween(old, now nodeHealth, at time.Time) []*structs.NodeEvent {
 			Timestamp: at,
 		})
 	}
+
 	if len(events) > keptEvents {
 		last := *events[keptEvents-1]
 		last.Message = fmt.Sprintf("%d other drivers, devices and plugins have changed", len(events)-keptEvents+1)
 		last.Details = nil
 		events = append(events[:keptEvents-1], &last)
 	}
+
 	return events
 }
 

@@ -29,6 +29,7 @@ func NodePools(tx Reader) []*structs.NodePool {
 			Indexes:     alwaysThere,
 		},
 	}
+
 	stored := map[string]bool{
 		structs.AllNodePools:    true,
 		structs.DefaultNodePool: true,
@@ -37,6 +38,7 @@ func NodePools(tx Reader) []*structs.NodePool {
 		found[p.Name] = p
 		stored[p.Name] = true
 	}
+
 	for n := range Nodes(tx) {
 		name := PoolOf(n)
 		p := found[name]
@@ -45,6 +47,7 @@ func NodePools(tx Reader) []*structs.NodePool {
 			found[name] = &structs.NodePool{Name: name, Indexes: first}
 		}
 	}
+
 	return slices.SortedFunc(maps.Values(found), func(a, b *structs.NodePool) int {
 		return cmp.Compare(a.Name, b.Name)
 	})
@@ -77,6 +80,7 @@ func NodePoolDelete(tx *WriteTx, p *structs.NodePoolDeleteRequest) error {
 	if structs.BuiltInNodePool(p.Name) {
 		return structs.Invalidf("the node pool %q always exists; it cannot be deleted", p.Name)
 	}
+
 	count, node := countAll(filter(Nodes(tx), func(n *structs.Node) bool {
 		return PoolOf(n) == p.Name
 	}))
@@ -84,6 +88,7 @@ func NodePoolDelete(tx *WriteTx, p *structs.NodePoolDeleteRequest) error {
 		return structs.Preconditionf("node pool %q has %d nodes, such as %q; "+
 			"set another node_pool in their configurations, or purge them, first", p.Name, count, node.Name)
 	}
+
 	count, job := countAll(filter(jobs.Scan(tx), func(j *structs.Job) bool {
 		return isLive(j) && j.NodePool == p.Name
 	}))
@@ -92,10 +97,12 @@ func NodePoolDelete(tx *WriteTx, p *structs.NodePoolDeleteRequest) error {
 			"%d jobs that are not dead run in node pool %q, such as %q in namespace %q; stop or move them first",
 			count, p.Name, job.ID, job.Namespace)
 	}
+
 	row := NodePool(tx, p.Name)
 	if row == nil {
 		return structs.NotFoundf("there is no node pool %q", p.Name)
 	}
+
 	nodePools.Delete(tx, row)
 	return nil
 }

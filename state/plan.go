@@ -134,11 +134,13 @@ func stopPlanned(
 		(rejected[old.NodeID] != "" && s.ClientStatus == "") {
 		return
 	}
+
 	a := old.Copy()
 	preempted := s.PreemptedBy != ""
 	if preempted && old.Terminal() {
 		return // it ends already
 	}
+
 	a.DesiredStatus = structs.AllocDesiredStop
 	a.DesiredDescription = s.Description
 	a.StopCause = s.Cause
@@ -146,18 +148,22 @@ func stopPlanned(
 		a.DesiredStatus = structs.AllocDesiredEvict
 		a.PreemptedByAllocation = s.PreemptedBy
 	}
+
 	a.FollowupEvalID = cmp.Or(s.FollowupEvalID, a.FollowupEvalID)
 	lost := s.ClientStatus
 	if Node(tx, old.NodeID).Lost() {
 		lost = structs.AllocLost // no report of its end will come
 	}
+
 	if lost != "" && !old.ClientTerminal() {
 		a.ClientStatus = lost
 		a.ClientDescription = s.Description
 	}
+
 	if reflect.DeepEqual(old, a) {
 		return
 	}
+
 	a.AllocModifyIndex = tx.Index
 	a.ModifyTime = now
 	putAlloc(tx, old, a)
@@ -191,6 +197,7 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 	if old == nil {
 		return
 	}
+
 	a := old.Copy()
 	a.FollowupEvalID = cmp.Or(u.FollowupEvalID, a.FollowupEvalID)
 	if u.SetJobVersion {
@@ -199,19 +206,23 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 		a.DeploymentStatus = nil
 		a.NoShutdownDelay = false // of a stop that a later registration took back
 	}
+
 	if reflect.DeepEqual(old, a) {
 		return
 	}
+
 	group := groupOf(tx, a)
 	if u.SetJobVersion && group != nil {
 		a.CSIPlugins = group.Plugins()
 		a.CSIVolumes = group.CSIUses(a.Index())
 		a.AllocModifyIndex = tx.Index
 	}
+
 	// Only a new job version changes the time. Otherwise the end of an allocation without tasks would move, and
 	// so would its replacement.
 	if u.SetJobVersion {
 		a.ModifyTime = now
 	}
+
 	putAlloc(tx, old, a)
 }

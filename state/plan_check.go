@@ -39,18 +39,22 @@ func (c *planCheck) rejectedNodes(place []*structs.Allocation) map[string]string
 		if a != nil && !a.Terminal() && !c.stopped[a.ID] {
 			c.ending[a.NodeID] = append(c.ending[a.NodeID], a)
 		}
+
 		c.stopped[s.AllocID] = a != nil
 	}
+
 	rejected := map[string]string{}
 	for _, a := range place {
 		if rejected[a.NodeID] != "" {
 			continue
 		}
+
 		why := c.rejection(a)
 		if why != "" {
 			rejected[a.NodeID] = why
 		}
 	}
+
 	return rejected
 }
 
@@ -62,19 +66,23 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 		if n == nil {
 			return "it does not exist"
 		}
+
 		use = c.useOf(n)
 		c.used[a.NodeID] = use
 	}
+
 	job := c.jobOf(a)
 	if job == nil || job.Group(a.TaskGroup) == nil {
 		return fmt.Sprintf("version %d of job %s has no group %q",
 			a.JobVersion, a.JobID, a.TaskGroup)
 	}
+
 	n := use.node
 	if !n.Ready() && !NeedsPlugin(c, n, job, job.Group(a.TaskGroup)) {
 		return fmt.Sprintf("it is %s and %s",
 			n.Status, n.SchedulingEligibility)
 	}
+
 	for _, id := range a.PreemptedAllocations {
 		victim := Alloc(c, id)
 		now := Job(c, a.Namespace, a.JobID)
@@ -83,6 +91,7 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 			return fmt.Sprintf("allocation %s has too high a priority to be displaced", id)
 		}
 	}
+
 	return use.add(c, a, job.Group(a.TaskGroup))
 }
 
@@ -122,32 +131,40 @@ func (u *nodeUse) add(c *planCheck, a *structs.Allocation, g *structs.TaskGroup)
 	if short != "" {
 		return "no " + short + " left"
 	}
+
 	if !u.takeCapacity(a, ask) {
 		return "no capacity left at once, and it waits for too few of those that end"
 	}
+
 	u.capacity.Place(ask)
 	why := u.devices.Rejection(u.node, a, g)
 	if why != "" {
 		return why
 	}
+
 	u.devices = u.devices.Add(a)
 	if len(g.HostVolumes()) > 0 {
 		why = u.hostVolumeRejection(c, g)
 		if why != "" {
 			return why
 		}
+
 		u.placed = append(u.placed, g)
 	}
+
 	if len(a.Ports)+len(g.Networks) == 0 {
 		return ""
 	}
+
 	if u.ports == nil {
 		u.ports = PortsInUse(c, u.node)
 	}
+
 	why = u.ports.Rejection(a, g, c.stopped)
 	if why == "" {
 		u.ports.Add(a)
 	}
+
 	return why
 }
 
@@ -208,6 +225,7 @@ func hostVolumeHolder(
 	if len(g.HostVolumes()) == 0 {
 		return "", ""
 	}
+
 	ending := map[string]string{} // the holder by volume
 	for a := range holders {
 		name := g.HostVolumeConflict(groupOf(tx, a))
@@ -221,10 +239,12 @@ func hostVolumeHolder(
 			return name, a.ID
 		}
 	}
+
 	for _, r := range g.HostVolumes() {
 		if ending[r.Source] != "" {
 			return r.Source, ending[r.Source]
 		}
 	}
+
 	return "", ""
 }

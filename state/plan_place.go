@@ -31,6 +31,7 @@ func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *st
 		placed[i].CreateTime = c.plan.Now
 		placed[i].ModifyTime = c.plan.Now
 	}
+
 	countPlaced(tx, placed)
 	slices.SortFunc(placed, func(a, b *structs.Allocation) int {
 		return cmp.Compare(a.ID, b.ID)
@@ -46,6 +47,7 @@ func (c *planCheck) placePlanned(tx *WriteTx, place []*structs.Allocation, e *st
 			*like = *a
 		}
 	}
+
 	countNewEvalAllocs(tx, placed)
 	for _, a := range place {
 		linkPrevious(tx, a)

@@ -66,6 +66,7 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 	if d == nil {
 		return nil
 	}
+
 	controllers, nodes := talliesOf(tx, id)
 	d.Controllers = make(map[string]*structs.CSIInfo, controllers.Instances)
 	d.Nodes = make(map[string]*structs.CSIInfo, nodes.Instances)
@@ -75,6 +76,7 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 			addInstance(d, i)
 		}
 	}
+
 	expected := d.ControllersExpected + d.NodesExpected
 	// A large plugin's rows are in no cache, and both of these wait for memory.
 	var added sync.WaitGroup
@@ -84,6 +86,7 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 	} else {
 		addInstances()
 	}
+
 	// In the order of the tree, each allocation would cost a wait for memory. Allocations with known slots
 	// are read together.
 	placed := slices.AppendSeq(
@@ -95,6 +98,7 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 		stub(a, &stubs[i])
 		d.Allocations[i] = &stubs[i]
 	}
+
 	return d
 }
 
@@ -110,6 +114,7 @@ func PluginPage(
 	if d == nil {
 		return nil, nil
 	}
+
 	d.Controllers = map[string]*structs.CSIInfo{}
 	d.Nodes = map[string]*structs.CSIInfo{}
 	d.Allocations = []*structs.AllocListStub{}
@@ -120,10 +125,12 @@ func PluginPage(
 	if begin != nil {
 		rows = instances.Seek(tx, id, string(begin.Kind), begin.NodeID)
 	}
+
 	for i := rows.Next(); i != nil && i.PluginID == id; i = rows.Next() {
 		if len(d.Controllers)+len(d.Nodes) == limit {
 			return d, i
 		}
+
 		addInstance(d, i)
 		a := Alloc(tx, i.AllocID)
 		if a != nil && !seen[a.ID] {
@@ -133,6 +140,7 @@ func PluginPage(
 			d.Allocations = append(d.Allocations, s)
 		}
 	}
+
 	return d, nil
 }
 
@@ -185,6 +193,7 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 	if err != nil {
 		return err
 	}
+
 	was := healthOf(tx, old)
 	n := old
 	halves := reportedHalves(tx, old, p)
@@ -193,10 +202,12 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 		n.SetCSIInstances(halves)
 		nodes.Put(tx, n)
 	}
+
 	err = updateInstances(tx, old, n, p)
 	if err != nil {
 		return err
 	}
+
 	recordChanges(tx, n.ID, was, p.Now)
 	return nil
 }
@@ -210,22 +221,26 @@ func reportedHalves(
 	if !p.Full {
 		keys = slices.Clone(old.CSIInstances())
 	}
+
 	for _, i := range p.Upserts {
 		if i == nil {
 			continue
 		}
+
 		k := i.Key()
 		at, there := slices.BinarySearchFunc(keys, k, structs.CSIInstanceKey.Compare)
 		if !there {
 			keys = slices.Insert(keys, at, k)
 		}
 	}
+
 	keys = slices.DeleteFunc(keys, func(k structs.CSIInstanceKey) bool {
 		return slices.Contains(p.Removes, k)
 	})
 	if len(keys) == 0 {
 		return nil
 	}
+
 	return *intern.Value(&keys)
 }
 
@@ -238,27 +253,33 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 			return structs.Invalidf("a plugin instance needs a plugin ID and a kind, %s or %s",
 				structs.CSIKindController, structs.CSIKindNode)
 		}
+
 		c := *i
 		c.NodeID = n.ID
 		c.DownWithNode = false // only the servers set it
 		if n.Status == structs.NodeDown && c.Healthy {
 			markInstanceDown(&c)
 		}
+
 		putInstance(tx, &c, p.Now)
 	}
+
 	if old == nil {
 		old = &structs.Node{}
 	}
+
 	for _, k := range slices.Concat(old.CSIInstances(), p.Removes) {
 		_, has := slices.BinarySearchFunc(n.CSIInstances(), k, structs.CSIInstanceKey.Compare)
 		if has {
 			continue
 		}
+
 		i := Instance(tx, k.PluginID, k.Kind, n.ID)
 		if i != nil {
 			removeInstance(tx, i, p.Now)
 		}
 	}
+
 	return nil
 }
 
@@ -282,6 +303,7 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	case old != nil && old.Provider != i.Provider:
 		defer rebindDriver(tx, i.PluginID, now)
 	}
+
 	differs := old == nil ||
 		!sameNodeInfo(old.NodeInfo, i.NodeInfo) ||
 		!sameControllerInfo(old.ControllerInfo, i.ControllerInfo)
@@ -290,6 +312,7 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	} else if differs && i.Kind == structs.CSIKindNode {
 		grantOnNode(tx, i.PluginID, i.NodeID, now)
 	}
+
 	if i.Healthy && (differs || !old.Healthy) {
 		unblock(tx, structs.WakePlugin(i.PluginID))
 	}
@@ -360,23 +383,28 @@ func learnPlugin(
 		learned.Provider = i.Provider
 		learned.Version = i.ProviderVersion
 	}
+
 	if i.Kind == structs.CSIKindController {
 		learned.ControllerSeen = true
 	}
+
 	if i.Kind == structs.CSIKindController &&
 		i.ControllerInfo != nil {
 		learned.SupportsAttachDetach = i.ControllerInfo.SupportsAttachDetach
 		learned.SupportsReadOnly = i.ControllerInfo.SupportsReadOnlyAttach
 		learned.ExpandsOffline = i.ExpandsOffline
 	}
+
 	if learned == *old {
 		return false
 	}
+
 	p := learned.Copy()
 	plugins.Put(tx, p)
 	if p.SupportsAttachDetach && !old.SupportsAttachDetach {
 		attachGranted(tx, p.ID, now)
 	}
+
 	return true
 }
 
@@ -438,16 +466,20 @@ func pluginReferences(tx Reader, id string) string {
 	if i := instances.First(tx, id); i != nil {
 		addRef("its %s instance on node %s", i.Kind, i.NodeID)
 	}
+
 	if a := allocsByPlugin.First(tx, id, liveRow); a != nil {
 		addRef("allocation %s of job %s", a.ID, a.JobID)
 	}
+
 	if v := volumesByPlugin.First(tx, id); v != nil {
 		addRef("volume %s in namespace %s", v.ID, v.Namespace)
 	}
+
 	if a := attachmentsByExternal.First(tx, id); a != nil {
 		addRef("the attachment of volume %s in namespace %s to node %s%s",
 			a.VolumeID, a.Namespace, nodeName(tx, a.NodeID), failing(a.LastError))
 	}
+
 	return strings.Join(refs, ", ")
 }
 

@@ -67,20 +67,24 @@ func runs(tx Reader, a *structs.Allocation) []structs.CSIInstanceKey {
 	if a == nil || a.ClientTerminal() || len(a.CSIPlugins) == 0 {
 		return nil
 	}
+
 	group := groupOf(tx, a)
 	if group == nil {
 		return nil
 	}
+
 	var halves []structs.CSIInstanceKey
 	for _, t := range group.Tasks {
 		p := t.CSIPluginConfig
 		if p == nil || !slices.Contains(a.CSIPlugins, p.ID) {
 			continue
 		}
+
 		for _, kind := range p.Kinds() {
 			halves = append(halves, structs.CSIInstanceKey{PluginID: p.ID, Kind: kind})
 		}
 	}
+
 	return halves
 }
 

@@ -62,14 +62,17 @@ func rebindDriver(tx *WriteTx, id string, now int64) {
 		reportedDriver(tx, p, nil) {
 		return
 	}
+
 	successor := successorOf(tx, p)
 	if successor == nil {
 		return
 	}
+
 	next := &structs.CSIPluginRow{ID: p.ID}
 	if successor.FormerProvider == p.Provider {
 		next = p.Copy()
 	}
+
 	next.Provider = successor.Provider
 	next.Version = successor.ProviderVersion
 	plugins.Put(tx, next)

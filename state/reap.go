@@ -13,6 +13,7 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 			reapAlloc(tx, a)
 		}
 	}
+
 	for _, id := range p.Evals {
 		e := Eval(tx, id)
 		if e != nil && e.Terminal() {
@@ -20,18 +21,21 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 			refreshJobStatus(tx, e.Namespace, e.JobID)
 		}
 	}
+
 	for _, k := range p.Jobs {
 		j := Job(tx, k.Namespace, k.ID)
 		if j != nil && reapableJob(tx, j) {
 			deleteJob(tx, j)
 		}
 	}
+
 	for _, id := range p.Nodes {
 		n := Node(tx, id)
 		if n != nil && reapableNode(tx, n) {
 			deleteNode(tx, n, p.Now)
 		}
 	}
+
 	return nil
 }
 

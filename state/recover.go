@@ -31,6 +31,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 			putUnaccounted(tx, shallowCopy(n), now)
 		}
 	}
+
 	for n := range Nodes(before) {
 		if Node(tx, n.ID) == nil && !surelyEmpty(before, n.ID) {
 			n = shallowCopy(n)
@@ -38,6 +39,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 			putUnaccounted(tx, n, now)
 		}
 	}
+
 	for _, a := range slices.Collect(attachments.Scan(tx)) {
 		if a.State == structs.AttachmentAttached {
 			a = a.Copy()
@@ -46,15 +48,18 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 			attachments.Put(tx, a)
 		}
 	}
+
 	for _, v := range slices.Collect(UnsettledVolumes(tx)) {
 		if v.State == structs.VolumeDeleting {
 			cancelDeletion(tx, v.Copy(), now)
 		}
 	}
+
 	for a := range attachments.Scan(before) {
 		keepUsedAttachment(tx, a, now)
 		putFoundAttachment(tx, a, now)
 	}
+
 	keepCalls(tx, before)
 	keepSITokens(tx, before, now)
 }
@@ -95,12 +100,14 @@ func keepCalls(tx *WriteTx, before Reader) {
 			attachments.Put(tx, a)
 		}
 	}
+
 	for was := range volumes.Scan(before) {
 		v := Volume(tx, was.Namespace, was.ID)
 		same := volumesByPlugin.First(tx, was.PluginID, was.ExternalID)
 		if was.ExternalID != "" && same != nil {
 			v = same // under another name, perhaps
 		}
+
 		if v != nil && laterCall(was.Call, v.Call) {
 			v = v.Copy()
 			v.Call = was.Copy().Call
@@ -197,6 +204,7 @@ func Unrecorded(
 			AccessMode:       h.AccessMode,
 			AttachmentMode:   h.AttachmentMode,
 		})
+
 		if a != nil && !seen[k] {
 			seen[k] = true
 			found = append(found, a)
@@ -236,25 +244,30 @@ func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachme
 		inUse(tx, a) {
 		return nil
 	}
+
 	v := Volume(tx, a.Namespace, a.VolumeID)
 	if v != nil {
 		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
 		a.ExternalVolumeID = cmp.Or(a.ExternalVolumeID, v.ExternalID)
 	}
+
 	if v != nil && a.Secrets == nil &&
 		a.PluginID == v.PluginID &&
 		a.ExternalVolumeID == v.ExternalID {
 		a.Secrets = v.Secrets.Copy()
 	}
+
 	p := Plugin(tx, a.PluginID)
 	if a.ExternalNodeID == "" && p != nil &&
 		p.SupportsAttachDetach {
 		a.ExternalNodeID = externalNode(tx, a.PluginID, a.NodeID)
 	}
+
 	if a.PluginID == "" || a.ExternalVolumeID == "" ||
 		a.ExternalNodeID == "" {
 		return nil
 	}
+
 	return a
 }
 
@@ -268,9 +281,11 @@ func underPresentName(tx Reader, found *structs.CSIAttachment) *structs.CSIAttac
 	if v != nil {
 		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
 	}
+
 	if a.ExternalVolumeID == "" {
 		return a
 	}
+
 	now := volumesByPlugin.First(tx, a.PluginID, a.ExternalVolumeID)
 	switch {
 	case now != nil:
@@ -279,6 +294,7 @@ func underPresentName(tx Reader, found *structs.CSIAttachment) *structs.CSIAttac
 	case v != nil && v.ExternalID != "":
 		a.VolumeID = a.ExternalVolumeID
 	}
+
 	return a
 }
 
@@ -331,20 +347,24 @@ func limitWait(tx Reader, a *structs.CSIAttachment) string {
 	if limit <= 0 {
 		return ""
 	}
+
 	var leaving *structs.CSIAttachment
 	volumes := int64(0)
 	for other := range AttachmentsByNode(tx, a.NodeID) {
 		if other.PluginID != a.PluginID {
 			continue
 		}
+
 		volumes++
 		if leaving == nil && other.State == structs.AttachmentDetaching && other.LastError == nil {
 			leaving = other
 		}
 	}
+
 	if volumes <= limit || leaving == nil {
 		return ""
 	}
+
 	return fmt.Sprintf("plugin %s has its limit of %d volumes on the node; %s",
 		a.PluginID, limit, stillAttached(tx, leaving))
 }

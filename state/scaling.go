@@ -32,15 +32,18 @@ func ScalingPoliciesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*struc
 		if !inNamespace(j.Namespace, ns) || seen[key] {
 			continue
 		}
+
 		seen[key] = true
 		all = append(all, j.ScalingPolicies()...)
 	}
+
 	slices.SortFunc(all, func(a, b *structs.ScalingPolicy) int {
 		if at.Reverse {
 			return strings.Compare(b.ID, a.ID)
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
+
 	return filter(slices.Values(all), func(p *structs.ScalingPolicy) bool {
 		before := len(at.From) > 0 && (!at.Reverse && p.ID < at.From[0] || at.Reverse && p.ID > at.From[0])
 		return !before && strings.HasPrefix(p.ID, prefix)

@@ -59,9 +59,11 @@ func nextIntendedClass(
 	if last != "" {
 		a = allocsByVolume.After(tx, c.Namespace, c.VolumeID, last)
 	}
+
 	if a == nil || a.Namespace != c.Namespace {
 		return k, false
 	}
+
 	for i := range a.CSIVolumes { // an allocation that uses only another volume has no such class
 		u := &a.CSIVolumes[i]
 		letters := classKey(u.Class())
@@ -71,6 +73,7 @@ func nextIntendedClass(
 			ok = true
 		}
 	}
+
 	return k, ok
 }
 
@@ -159,6 +162,7 @@ func PluginNodesAt(
 	if topology == nil { // it stands for every topology
 		return nil, false
 	}
+
 	for _, k := range slices.Sorted(maps.Keys(topology.Segments)) {
 		rows := instancesByOwnSegment.Scan(tx, plugin, strings.ToLower(k), topology.Segments[k])
 		for i := range rows {
@@ -168,6 +172,7 @@ func PluginNodesAt(
 				at = append(at, n)
 			}
 		}
+
 		if own {
 			return at, true
 		}

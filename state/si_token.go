@@ -37,6 +37,7 @@ func SITokensRegister(tx *WriteTx, p *structs.SITokenAccessors) error {
 		if t == nil || t.TaskName == "" || t.AccessorID == "" {
 			return structs.Invalidf("a token needs a task and an accessor")
 		}
+
 		a := Alloc(tx, t.AllocID)
 		switch {
 		case a == nil || a.NodeID != t.NodeID:
@@ -45,19 +46,23 @@ func SITokensRegister(tx *WriteTx, p *structs.SITokenAccessors) error {
 			return structs.Preconditionf("allocation %q has ended", t.AllocID)
 		}
 	}
+
 	if p.ClusterID != "" && ClusterID(tx) == "" {
 		clusterMetadata.Put(tx, &structs.ClusterMetadata{
 			ClusterID:  p.ClusterID,
 			CreateTime: p.Now,
 		})
 	}
+
 	for _, t := range p.Accessors {
 		giveUpSITokens(tx, t.AllocID, p.Now+int64(structs.SITokenSettle), t.TaskName)
 		t.RevokeTime = 0
 	}
+
 	for _, t := range p.Accessors {
 		siTokens.Put(tx, t)
 	}
+
 	return nil
 }
 

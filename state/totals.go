@@ -41,25 +41,31 @@ func CountTotals(tx Reader) Totals {
 			volumeGrows:            0,
 		},
 	}
+
 	for n := range Nodes(tx) {
 		t.Nodes[n.Status]++
 	}
+
 	for l := range claimQueues.Scan(tx) {
 		for _, c := range l.Classes {
 			t.Claims[structs.ClaimWaiting] += c.Waiting
 			t.Claims[structs.ClaimGranted] += c.Granted
 		}
 	}
+
 	for a := range UnsettledAttachments(tx) {
 		t.Attachments[a.State]++
 	}
+
 	for v := range UnsettledVolumes(tx) {
 		if v.State == structs.VolumeReady {
 			t.Volumes[volumeGrows]++
 			continue
 		}
+
 		t.Volumes[v.State]++
 	}
+
 	t.Plugins = slices.Collect(counts.Scan(tx))
 	return t
 }

@@ -133,15 +133,18 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		NodesHealthy:        s.NodesHealthy,
 		NodesExpected:       s.NodesExpected,
 	}
+
 	p := Plugin(tx, v.PluginID)
 	if p != nil {
 		d.ProviderVersion = p.Version
 	}
+
 	d.WaitingJobs = JobsWaitingFor(tx, v)
 	reason := Reasons(tx)
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		addClaim(tx, d, c, reason(c))
 	}
+
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		a = a.Copy().Redacted()
 		d.Attachments = append(d.Attachments, a)
@@ -150,6 +153,7 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 			d.Warnings = append(d.Warnings, text)
 		}
 	}
+
 	return d
 }
 
@@ -211,18 +215,22 @@ func usersOf(tx Reader, v *structs.CSIVolume) error {
 			break
 		}
 	}
+
 	if len(allocs) > 0 {
 		count := ClaimCount(tx, v.Namespace, v.ID)
 		return structs.Preconditionf(
 			"volume %q is claimed by allocation %s", v.ID, listNames(allocs, count))
 	}
+
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		nodes = append(nodes, nodeName(tx, a.NodeID))
 	}
+
 	if len(nodes) > 0 {
 		return structs.Preconditionf(
 			"volume %q is still being detached from node %s", v.ID, strings.Join(nodes, ", "))
 	}
+
 	return nil
 }
 
@@ -235,20 +243,24 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 	if err != nil {
 		return err
 	}
+
 	if !p.Force {
 		if err := usersOf(tx, v); err != nil {
 			return err
 		}
 	}
+
 	for _, k := range classesIn(tx, v, structs.ClaimGranted) {
 		for _, c := range someHolders(tx, v, k) {
 			return structs.Preconditionf("volume %q is in use: %s",
 				v.ID, describeHolder(tx, c))
 		}
 	}
+
 	if err := checkAnswered(tx, v, p); err != nil {
 		return err
 	}
+
 	if !p.Force && (v.State == structs.VolumeCreating ||
 		v.State == structs.VolumeDeleting) {
 		command := structs.CommandLine(v.Namespace, "volume deregister -force", v.ID)
@@ -256,9 +268,11 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 			"volume %q is %s: without its row it may stay at its plugin; to delete the row all the same: %s",
 			v.ID, v.State, command)
 	}
+
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		dropClaim(tx, c)
 	}
+
 	deleteVolume(tx, v)
 	return nil
 }
@@ -288,23 +302,28 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	if err != nil {
 		return err
 	}
+
 	err = usersOf(tx, v)
 	if err != nil {
 		return err
 	}
+
 	if v.State == structs.VolumeFailed &&
 		v.ExternalID == "" &&
 		!mayExist(v) {
 		deleteVolume(tx, v)
 		return nil
 	}
+
 	if v.State == structs.VolumeDeleting && p.Secrets == nil {
 		return nil
 	}
+
 	v = v.Copy()
 	if v.State != structs.VolumeDeleting {
 		v.LastError = nil
 	}
+
 	v.State = structs.VolumeDeleting
 	v.ExpandPending = false
 	v.ModifyTime = p.Now
@@ -312,8 +331,10 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		if v.Deletion == nil {
 			v.Deletion = &structs.CSIDeletion{Secrets: v.Secrets}
 		}
+
 		v.Secrets = p.Secrets.Copy()
 	}
+
 	putWithoutUnblock(tx, v)
 	return nil
 }

@@ -123,6 +123,7 @@ func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 			return err
 		}
 	}
+
 	c := Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	switch {
 	case c == nil,
@@ -130,10 +131,12 @@ func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 		c.ExpandBytes == 0,
 		p.Bytes < c.ExpandBytes:
 		return nil
+
 	case c.NodeID != p.NodeID:
 		return structs.Deniedf("the claim of volume %q for allocation %q is another node's",
 			p.VolumeID, p.AllocID)
 	}
+
 	c = c.Copy()
 	if p.Err != nil {
 		c.ExpandError = countFailure(c.ExpandError, p.Err)
@@ -141,9 +144,11 @@ func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 			c.ExpandBytes = 0
 			c.ExpandError.RetryTime = 0
 		}
+
 		storeClaim(tx, c)
 		return nil
 	}
+
 	c.ExpandBytes = 0
 	c.ExpandError = nil
 	storeClaim(tx, c)
@@ -172,6 +177,7 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 	if err != nil {
 		return err
 	}
+
 	inProgress := v.ExpandPending ||
 		v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting
 	if inProgress && v.LastError != nil {
@@ -180,6 +186,7 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		v.ModifyTime = p.Now
 		putWithoutUnblock(tx, v)
 	}
+
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		if a.LastError != nil {
 			a = a.Copy()
@@ -188,6 +195,7 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 			attachments.Put(tx, a)
 		}
 	}
+
 	for c := range growing.Scan(tx, v.Namespace, v.ID) {
 		if c.ExpandError != nil {
 			c = c.Copy()
@@ -196,6 +204,7 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 			storeClaim(tx, c)
 		}
 	}
+
 	return nil
 }
 

@@ -35,6 +35,7 @@ func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 	if !tx.Watched() {
 		return cursor.countsOf
 	}
+
 	seen := 0
 	watched := map[string]bool{}
 	return func(v *structs.CSIVolume) []structs.CSIClassCount {
@@ -42,10 +43,12 @@ func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 		if seen <= fewQueues {
 			return classCounts(tx, v.Namespace, v.ID)
 		}
+
 		if !watched[v.Namespace] {
 			watched[v.Namespace] = true
 			claimQueues.Has(tx, v.Namespace)
 		}
+
 		return cursor.countsOf(v)
 	}
 }

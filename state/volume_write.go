@@ -19,12 +19,14 @@ func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 			slices.Contains(requested.RequestedCapabilities, nil) {
 			return structs.Invalidf("a volume needs an ID and a plugin ID, and no capability of it may be empty")
 		}
+
 		v := requested.Copy()
 		v.Namespace = cmp.Or(v.Namespace, p.RequestNamespace())
 		err := CheckNamespace(tx, v.Namespace)
 		if err != nil {
 			return fmt.Errorf("volume %q: %w", v.ID, err)
 		}
+
 		err = putVolume(tx, v, p.Now)
 		if err != nil {
 			return err
@@ -95,6 +97,7 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 	if v.Secrets == nil {
 		v.Secrets = old.Secrets
 	}
+
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.Call = old.Call
 	v.Forced = old.Forced
@@ -105,6 +108,7 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 			storeClaim(tx, c)
 		}
 	}
+
 	return checkUses(tx, v, old)
 }
 
@@ -161,6 +165,7 @@ func mergeVolume(tx Reader, v, old *structs.CSIVolume) error {
 	if old.State == structs.VolumeDeleting {
 		return structs.Preconditionf("volume %q is being deleted", v.ID)
 	}
+
 	keepUnset(v, old)
 	for _, c := range []struct {
 		field   string
@@ -179,10 +184,12 @@ func mergeVolume(tx Reader, v, old *structs.CSIVolume) error {
 			return structs.Conflictf("%s of volume %q cannot change once it is registered", c.field, v.ID)
 		}
 	}
+
 	err := mergeCapacity(v, old)
 	if err != nil {
 		return err
 	}
+
 	return checkUses(tx, v, old)
 }
 
@@ -195,18 +202,23 @@ func keepUnset(v, old *structs.CSIVolume) {
 	if v.Parameters == nil {
 		v.Parameters = old.Parameters
 	}
+
 	if v.RequestedTopologies == nil {
 		v.RequestedTopologies = old.RequestedTopologies
 	}
+
 	if len(v.Context) == 0 {
 		v.Context = old.Context
 	}
+
 	if len(v.RequestedCapabilities) == 0 {
 		v.RequestedCapabilities = old.RequestedCapabilities
 	}
+
 	if v.Secrets == nil {
 		v.Secrets = old.Secrets
 	}
+
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.State = old.State
 	v.LastError = old.LastError
@@ -245,6 +257,7 @@ func mergeCapacity(v, old *structs.CSIVolume) error {
 	if old.ExpandPending || old.State == structs.VolumeCreating {
 		least = old.Capacity
 	}
+
 	switch {
 	case v.RequestedCapacityMin < least:
 		return structs.Conflictf("volume %q: capacity_min can only grow: it is %s, not %s",
@@ -255,10 +268,12 @@ func mergeCapacity(v, old *structs.CSIVolume) error {
 			v.ID, structs.FormatBytes(v.RequestedCapacityMax),
 			structs.FormatBytes(limit))
 	}
+
 	if v.State == structs.VolumeReady &&
 		v.RequestedCapacityMin > max(old.RequestedCapacityMin, old.Capacity) {
 		v.ExpandPending = true
 	}
+
 	return nil
 }
 
@@ -290,19 +305,23 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 		"delete": recordDeletion,
 		"expand": recordExpansion,
 	}[p.Op]
+
 	if apply == nil {
 		return structs.Invalidf("%q is not create, delete or expand", p.Op)
 	}
+
 	v := Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil ||
 		p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
 		return nil
 	}
+
 	v = v.Copy()
 	v.ModifyTime = p.Now
 	if !p.KeepCall {
 		v.Call = nil
 	}
+
 	apply(tx, v, p)
 	return nil
 }
@@ -320,8 +339,10 @@ func recordCreation(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutco
 			deleteVolume(tx, v) // the ID belongs to another volume
 			return
 		}
+
 		putWithoutUnblock(tx, v)
 		return
+
 	case v.State != structs.VolumeCreating:
 		return
 	case p.Err != nil:
@@ -329,9 +350,11 @@ func recordCreation(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutco
 		if p.Final {
 			v.State = structs.VolumeFailed
 		}
+
 		putWithoutUnblock(tx, v)
 		return
 	}
+
 	v.ExternalID = p.ExternalID
 	v.Capacity = p.Capacity
 	v.Context = p.Context
@@ -350,6 +373,7 @@ func recordCreation(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutco
 			Time:     p.Now,
 		}
 	}
+
 	storeVolume(tx, v, p.Now)
 }
 
@@ -384,6 +408,7 @@ func recordExpansion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutc
 		if p.NodeExpandBytes > 0 {
 			expandOnNodes(tx, v, p.NodeExpandBytes)
 		}
+
 	default:
 		v.LastError = countFailure(v.LastError, p.Err)
 		if p.Final {
@@ -391,10 +416,12 @@ func recordExpansion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutc
 			v.RequestedCapacityMin = min(v.RequestedCapacityMin, v.Capacity)
 		}
 	}
+
 	plugin := Plugin(tx, v.PluginID)
 	if !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {
 		storeVolume(tx, v, p.Now) // claims have waited for it
 		return
 	}
+
 	putWithoutUnblock(tx, v)
 }

@@ -325,6 +325,7 @@ func (a *Allocation) PutStub(s *AllocListStub) {
 		ModifyTime: a.ModifyTime,
 		Indexes:    a.Indexes,
 	}
+
 	if a.Job != nil {
 		s.JobType = a.Job.Type
 	}

@@ -35,11 +35,13 @@ func (a *Allocation) WithResources() *Allocation {
 	if a == nil {
 		return nil
 	}
+
 	all := &AllocatedResources{Tasks: map[string]*AllocatedTaskResources{}}
 	demands := map[string]*Resources{}
 	if a.Resources != nil {
 		all.Shared.DiskMB = int64(a.Resources.DiskMB)
 	}
+
 	if a.Job != nil {
 		if g := a.Job.Group(a.TaskGroup); g != nil {
 			for _, t := range g.Tasks {
@@ -47,18 +49,22 @@ func (a *Allocation) WithResources() *Allocation {
 				if a.NoMemoryMax {
 					all.Tasks[t.Name].Memory.MemoryMaxMB = 0
 				}
+
 				if t.Resources != nil {
 					demands[t.Name] = t.Resources
 				}
 			}
 		}
 	}
+
 	for task, devices := range a.Devices {
 		if all.Tasks[task] == nil {
 			all.Tasks[task] = &AllocatedTaskResources{}
 		}
+
 		all.Tasks[task].Devices = devices
 	}
+
 	all.Shared.Ports = a.Ports
 	all.Shared.Networks = networksOf(a.Ports, a.ModeOf())
 	c := *a

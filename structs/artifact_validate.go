@@ -42,6 +42,7 @@ func (a *TaskArtifact) Getter() (string, error) {
 	if m := forcedForm().FindStringSubmatch(rest); m != nil {
 		forced, rest = strings.ToLower(m[1]), m[2]
 	}
+
 	found := sourceProtocol(rest)
 	switch {
 	case strings.HasPrefix(a.GetterSource, placeholder):
@@ -54,11 +55,13 @@ func (a *TaskArtifact) Getter() (string, error) {
 			return "git", checkRepository(rest)
 		}
 		return "", Invalidf("git repositories are cloned by http, https, ssh and git, not by %s", found)
+
 	case forced != "" && found != "" && forced != found:
 		return "", unknownProtocol(forced)
 	case forced != "":
 		found = forced
 	}
+
 	switch found {
 	case "git", "ssh":
 		return "git", checkRepository(rest)
@@ -72,6 +75,7 @@ func (a *TaskArtifact) Getter() (string, error) {
 		}
 		return "", Invalidf("it names no protocol; expected a URL such as https://HOST/PATH")
 	}
+
 	return "", unknownProtocol(found)
 }
 
@@ -81,22 +85,27 @@ func checkRepository(address string) error {
 	if forcedForm().MatchString(address) {
 		return Invalidf("it names its protocol twice")
 	}
+
 	if strings.Contains(address, "://") {
 		return cmp.Or(checkHost(address), checkQuery(address))
 	}
+
 	if strings.Contains(address, placeholder) {
 		return nil // the node checks the value
 	}
+
 	user, rest, _ := strings.Cut(address, "@")
 	host, repository, isSCP := strings.Cut(rest, ":")
 	if !scpForm().MatchString(address) || !isSCP {
 		return checkQuery(address) // a host of hostedForm
 	}
+
 	for name, part := range map[string]string{"user": user, "host": host, "path": repository} {
 		if strings.HasPrefix(part, "-") {
 			return Invalidf("its %s must not begin with -", name)
 		}
 	}
+
 	return checkQuery(address)
 }
 
@@ -163,22 +172,27 @@ func checkSubdirectory(source string) error {
 	if m := forcedForm().FindStringSubmatch(source); m != nil {
 		source = m[2]
 	}
+
 	_, address, isURL := strings.Cut(source, "://")
 	if !isURL {
 		address = source
 	}
+
 	_, subdirectory, found := strings.Cut(address, "//")
 	parts := strings.SplitN(address, "/", 4) // host, owner, repository
 	if !found && hostedForm().MatchString(source) && len(parts) == 4 {
 		subdirectory = parts[3]
 	}
+
 	plain, err := url.PathUnescape(subdirectory)
 	if err != nil {
 		plain = subdirectory
 	}
+
 	if strings.HasPrefix(path.Clean("/"+plain), "/-") {
 		return Invalidf("its subdirectory must not begin with -")
 	}
+
 	return nil
 }
 
@@ -249,6 +263,7 @@ func (a *TaskArtifact) validateOptions(f fieldErrors) {
 	if f.atMost("options", len(options), MaxArtifactPairs) < len(options) {
 		return
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(options)) {
 		value := options[key]
 		f.require(key != "", "options: a key is empty")
@@ -256,9 +271,11 @@ func (a *TaskArtifact) validateOptions(f fieldErrors) {
 		if key == "ref" {
 			f.require(isGitRef(value), "options: ref %s", gitRefRule)
 		}
+
 		if strings.Contains(value, placeholder) {
 			continue
 		}
+
 		switch key {
 		case "checksum":
 			f.require(isChecksum(value), "options: checksum must be md5:, sha1:, sha256: or sha512: with its "+
@@ -280,18 +297,22 @@ func isChecksum(text string) bool {
 	if kind == "file" {
 		return isList(digits)
 	}
+
 	if !typed {
 		digits = text
 	}
+
 	sum, err := hex.DecodeString(digits)
 	if err != nil {
 		return false
 	}
+
 	for k, n := range checksumBytes {
 		if n == len(sum) && (!typed || k == kind) {
 			return true
 		}
 	}
+
 	return false
 }
 

@@ -20,13 +20,16 @@ func (s *Service) canonicalizeConnect(j *Job, g *TaskGroup) {
 	if c == nil {
 		return
 	}
+
 	s.Name = j.expandName(g, s.Name)
 	if c.SidecarService != nil && c.SidecarService.Proxy != nil {
 		c.SidecarService.Proxy.canonicalize()
 	}
+
 	if c.Gateway != nil {
 		c.Gateway.canonicalize()
 	}
+
 	if c.SidecarTask != nil {
 		canonicalizeMounts(c.SidecarTask.VolumeMounts)
 		if r := c.SidecarTask.Resources; r != nil {
@@ -88,18 +91,22 @@ func (p *ConnectProxy) canonicalize() {
 		p.Expose = p.ExposeConfig
 		p.ExposeConfig = nil
 	}
+
 	e := p.Expose
 	if e == nil {
 		return
 	}
+
 	if len(e.Paths) == 0 {
 		e.Paths = e.Path
 	}
+
 	e.Path = nil
 	if len(e.Paths) == 0 {
 		p.Expose = nil // clients of the dialect may send an empty one
 		return
 	}
+
 	for _, path := range e.Paths {
 		if path != nil {
 			setDefault(&path.Protocol, defaultExposeProtocol)
@@ -111,15 +118,18 @@ func (g *Gateway) canonicalize() {
 	if g.Proxy == nil {
 		g.Proxy = &GatewayProxy{}
 	}
+
 	setDefault(&g.Proxy.ConnectTimeout, new(defaultGatewayTimeout))
 	for _, a := range g.Proxy.EnvoyGatewayBindAddresses {
 		if a != nil {
 			a.Name = "" // clients of the dialect repeat the key of the map
 		}
 	}
+
 	if g.Ingress == nil {
 		return
 	}
+
 	for _, l := range g.Ingress.Listeners {
 		if l != nil {
 			setDefault(&l.Protocol, defaultListenerProtocol)

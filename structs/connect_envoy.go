@@ -12,23 +12,29 @@ func (p *ConnectProxy) EnvoyOnly() string {
 	if p == nil {
 		return ""
 	}
+
 	if p.Expose != nil && len(p.Expose.Paths) > 0 {
 		return "expose"
 	}
+
 	bound := map[string]bool{}
 	for _, u := range p.Upstreams {
 		if u == nil {
 			continue
 		}
+
 		setting := u.envoyOnly()
 		if setting == "" && bound[u.DestinationName] {
 			setting = "a second port for it"
 		}
+
 		if setting != "" {
 			return "upstream " + u.DestinationName + ": " + setting
 		}
+
 		bound[u.DestinationName] = true
 	}
+
 	return ""
 }
 

@@ -67,10 +67,12 @@ func (g *TaskGroup) inject(s *Service) {
 		if s.TaskName == "" {
 			s.TaskName = g.Tasks[0].Name
 		}
+
 		if t := g.Task(s.TaskName); t != nil {
 			t.Kind = kind
 		}
 		return
+
 	case KindConnectProxy:
 		g.exposeChecks(s)
 		setDefault(&c.SidecarService.Port, portLabel(kind))
@@ -80,12 +82,15 @@ func (g *TaskGroup) inject(s *Service) {
 			s.PortLabel = portLabel(kind)
 			g.injectPort(s.PortLabel)
 		}
+
 	case KindConnectMesh:
 		g.injectPort(MeshLANPort(s.Name))
 	}
+
 	if c.Gateway != nil && g.Network().Mode == NetworkModeBridge {
 		c.Gateway.bindInBridge()
 	}
+
 	g.injectTask(s, kind)
 }
 
@@ -122,14 +127,18 @@ func (g *TaskGroup) injectTask(s *Service, kind TaskKind) {
 		if t.Driver == driverDocker {
 			t.Config = g.envoyContainer()
 		}
+
 		g.Tasks = append(g.Tasks, t)
 	}
+
 	if s.Connect.SidecarTask != nil {
 		s.Connect.SidecarTask.mergeInto(t)
 	}
+
 	if t.Driver == driverDocker {
 		setDefault(&t.User, envoyUser)
 	}
+
 	if t.Driver == DriverConnect && s.Connect.needsEnvoy() {
 		t.addConstraint(&Constraint{
 			LTarget: "${attr." + AttrConnectProxy + "}",
@@ -137,6 +146,7 @@ func (g *TaskGroup) injectTask(s *Service, kind TaskKind) {
 			Operand: "=",
 		})
 	}
+
 	t.canonicalize(g)
 }
 
@@ -154,6 +164,7 @@ func newProxyTask(kind TaskKind) *Task {
 			MemoryMB: proxyMemoryMB,
 		},
 	}
+
 	if !kind.IsGateway() {
 		t.Lifecycle = &TaskLifecycle{
 			Hook:    LifecyclePrestart,
@@ -197,6 +208,7 @@ func (t *SidecarTask) mergeInto(task *Task) {
 			*field = value
 		}
 	}
+
 	override(&task.Name, t.Name)
 	override(&task.User, t.User)
 	override(&task.KillSignal, t.KillSignal)
@@ -204,23 +216,28 @@ func (t *SidecarTask) mergeInto(task *Task) {
 		task.Driver = t.Driver
 		task.Config = nil // of the other driver
 	}
+
 	task.Config = merged(task.Config, t.Config)
 	task.Env = merged(task.Env, t.Env)
 	task.Meta = merged(task.Meta, t.Meta)
 	if r := t.Resources; r != nil {
 		r.mergeInto(task.Resources)
 	}
+
 	if t.KillTimeout != nil {
 		task.KillTimeout = *t.KillTimeout
 	}
+
 	if t.ShutdownDelay != nil {
 		task.ShutdownDelay = *t.ShutdownDelay
 	}
+
 	if l := t.LogConfig; l != nil {
 		overrideNumber(&task.LogConfig.MaxFiles, l.MaxFiles)
 		overrideNumber(&task.LogConfig.MaxFileSizeMB, l.MaxFileSizeMB)
 		task.LogConfig.Disabled = task.LogConfig.Disabled || l.Disabled
 	}
+
 	if len(t.VolumeMounts) > 0 {
 		task.VolumeMounts = slices.Clone(t.VolumeMounts)
 	}
@@ -268,6 +285,7 @@ func (g *Gateway) bindInBridge() {
 	if p.EnvoyGatewayNoDefaultBind || p.EnvoyGatewayBindTaggedAddresses || len(p.EnvoyGatewayBindAddresses) > 0 {
 		return
 	}
+
 	p.EnvoyGatewayNoDefaultBind = true
 	p.EnvoyGatewayBindAddresses = map[string]*GatewayBindAddress{}
 	bind := func(name string, port int) {
@@ -276,6 +294,7 @@ func (g *Gateway) bindInBridge() {
 			Port:    port,
 		}
 	}
+
 	switch {
 	case g.Ingress != nil:
 		for _, l := range g.Ingress.Listeners {
@@ -283,6 +302,7 @@ func (g *Gateway) bindInBridge() {
 				bind(s.Name, l.Port)
 			}
 		}
+
 	case g.Terminating != nil:
 		bind("default", dynamicBind)
 	case g.Mesh != nil:
@@ -297,10 +317,12 @@ func (g *TaskGroup) exposeChecks(s *Service) {
 		if !c.Expose {
 			continue
 		}
+
 		if c.PortLabel == "" {
 			c.PortLabel = exposeLabel(s.Name, i, c)
 			g.injectPort(c.PortLabel)
 		}
+
 		port, _ := g.localPort(s)
 		x := ConnectExposePath{
 			Path:          c.Path,
@@ -308,13 +330,16 @@ func (g *TaskGroup) exposeChecks(s *Service) {
 			LocalPathPort: port,
 			ListenerPort:  c.PortLabel,
 		}
+
 		side := s.Connect.SidecarService
 		if side.Proxy == nil {
 			side.Proxy = &ConnectProxy{}
 		}
+
 		if side.Proxy.Expose == nil {
 			side.Proxy.Expose = &ConnectExpose{}
 		}
+
 		paths := side.Proxy.Expose.Paths
 		if !slices.ContainsFunc(paths, func(o *ConnectExposePath) bool { return *o == x }) {
 			side.Proxy.Expose.Paths = append(paths, &x)
@@ -334,19 +359,23 @@ func (g *TaskGroup) localPort(s *Service) (port int, known bool) {
 	if p != nil && p.LocalServicePort > 0 {
 		return p.LocalServicePort, true
 	}
+
 	port, err := strconv.Atoi(s.PortLabel)
 	if err == nil {
 		return port, port > 0
 	}
+
 	for _, p := range g.PortDemands() {
 		if p.Label != s.PortLabel {
 			continue
 		}
+
 		if p.To > 0 {
 			return p.To, true
 		}
 		return p.Value, p.Static()
 	}
+
 	return 0, false
 }
 

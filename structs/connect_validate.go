@@ -65,6 +65,7 @@ func (g *TaskGroup) validateKind(f fieldErrors, t *Task, seen map[TaskKind]bool)
 	if t.Kind == "" {
 		return
 	}
+
 	isIts := func(s *Service) bool { return s != nil && s.TaskKind() == t.Kind }
 	at := slices.IndexFunc(g.Services, isIts)
 	if at < 0 {
@@ -72,6 +73,7 @@ func (g *TaskGroup) validateKind(f fieldErrors, t *Task, seen map[TaskKind]bool)
 			Cut(string(t.Kind), MaxQuoted))
 		return
 	}
+
 	f.require(!seen[t.Kind], "kind %q is that of another task, too", t.Kind)
 	seen[t.Kind] = true
 	if t.Kind.IsProxy() {
@@ -79,6 +81,7 @@ func (g *TaskGroup) validateKind(f fieldErrors, t *Task, seen map[TaskKind]bool)
 		f.require(!t.Leader, "leader: a proxy of the service mesh cannot be leader")
 		return
 	}
+
 	of := g.Services[at].TaskName
 	f.require(of == "" || of == t.Name, "kind %q is that of task %q", t.Kind, of)
 }
@@ -92,6 +95,7 @@ func (g *TaskGroup) validateConnect(f fieldErrors) {
 		if s == nil || s.Connect == nil {
 			continue
 		}
+
 		f := f.at("service %d", i+1).at("connect")
 		f.require(!names[s.Name], "another service of the group has the name %q and connect, too", s.Name)
 		names[s.Name] = true
@@ -100,10 +104,12 @@ func (g *TaskGroup) validateConnect(f fieldErrors) {
 			f.require(!taken, "native: task %q is that of service %q, too", s.TaskName, other)
 			natives[s.TaskName] = s.Name
 		}
+
 		for n, u := range s.upstreams() {
 			if u == nil {
 				continue
 			}
+
 			other, taken := listeners[u.listener()]
 			f.at("sidecar_service").at("proxy").at("upstreams %d", n+1).require(!taken,
 				"local_bind_port: an upstream of service %q has the address %s, too", other, u.listener())
@@ -139,6 +145,7 @@ func (s *OwnedService) validateConnect(f fieldErrors, g *TaskGroup) {
 	if c == nil {
 		return
 	}
+
 	inService := f
 	f = f.at("connect")
 	f.require(s.Owner == "", "it is for services of groups; move the service to the group")
@@ -150,6 +157,7 @@ func (s *OwnedService) validateConnect(f fieldErrors, g *TaskGroup) {
 			ways++
 		}
 	}
+
 	f.require(ways == 1, "it has %d of native = true, sidecar_service and gateway; expected one", ways)
 	inService.require(!hasPlaceholder(s.Name),
 		"name %q has a placeholder that has no value before a node has the job, but connect needs one", s.Name)
@@ -159,6 +167,7 @@ func (s *OwnedService) validateConnect(f fieldErrors, g *TaskGroup) {
 		f.require(!c.Native, "sidecar_task: a service with native = true has no proxy; leave it out")
 		c.SidecarTask.validate(f.at("sidecar_task"), g)
 	}
+
 	switch {
 	case ways != 1:
 	case c.Native:
@@ -191,6 +200,7 @@ func (s *OwnedService) validateSidecar(f fieldErrors, g *TaskGroup) {
 	for _, tag := range firstOf(f, "tags", side.Tags, MaxServiceTags) {
 		f.checkString("tags: tag", tag, MaxName)
 	}
+
 	f.checkMeta("meta", side.Meta)
 	f.checkConsulMeta("meta", side.Meta)
 	if side.Proxy != nil {
@@ -207,17 +217,21 @@ func (p *ConnectProxy) validate(f fieldErrors, g *TaskGroup) {
 			f.addf("upstreams %d is null", i+1)
 			continue
 		}
+
 		u.validate(f.at("upstreams %d", i+1))
 	}
+
 	if p.Expose == nil {
 		return
 	}
+
 	f = f.at("expose")
 	for i, x := range firstOf(f, "paths", p.Expose.Paths, MaxMeshItems) {
 		if x == nil {
 			f.addf("path %d is null", i+1)
 			continue
 		}
+
 		x.validate(f.at("path %d", i+1), g)
 	}
 }
@@ -252,6 +266,7 @@ func (u *ConnectUpstream) validate(f fieldErrors) {
 	if u.MeshGateway != nil {
 		f.at("mesh_gateway").checkOneOf("mode", u.MeshGateway.Mode, []string{"", "local", "remote", "none"})
 	}
+
 	f.checkProxyConfig(u.Config)
 	f.checkBindAddress("local_bind_address", u.LocalBindAddress)
 	socket := u.LocalBindSocketPath
@@ -260,6 +275,7 @@ func (u *ConnectUpstream) validate(f fieldErrors) {
 		f.require(u.LocalBindSocketMode == "", "local_bind_socket_mode: there is no local_bind_socket_path")
 		return
 	}
+
 	f.require(u.LocalBindPort == 0 && u.LocalBindAddress == "",
 		"local_bind_socket_path: the upstream has a socket or a port; leave out one of them")
 	f.checkText("local_bind_socket_path", socket)
@@ -298,6 +314,7 @@ func (t *SidecarTask) validate(f fieldErrors, g *TaskGroup) {
 	if t.Name != "" {
 		f.checkName("name", t.Name)
 	}
+
 	f.checkString("driver", t.Driver, MaxName)
 	f.checkString("user", t.User, MaxName)
 	f.checkMeta("meta", t.Meta)
@@ -307,19 +324,23 @@ func (t *SidecarTask) validate(f fieldErrors, g *TaskGroup) {
 	if t.KillTimeout != nil {
 		f.checkDuration("kill_timeout", *t.KillTimeout, MaxTaskWait)
 	}
+
 	if t.ShutdownDelay != nil {
 		f.checkDuration("shutdown_delay", *t.ShutdownDelay, MaxTaskWait)
 	}
+
 	if l := t.LogConfig; l != nil {
 		f.checkRange("logs: max_files", l.MaxFiles, intRange{0, MaxLogFiles, ""})
 		f.checkRange("logs: max_file_size", l.MaxFileSizeMB, intRange{0, MaxLogFileSizeMB, " MiB"})
 	}
+
 	if t.Resources != nil {
 		r := *t.Resources
 		setDefault(&r.CPU, proxyCPU)
 		setDefault(&r.MemoryMB, proxyMemoryMB)
 		r.validate(f.at("resources"))
 	}
+
 	mounts := &Task{VolumeMounts: t.VolumeMounts}
 	mounts.validateMounts(f, g)
 }

@@ -61,6 +61,7 @@ func (f fieldErrors) checkConstraint(c *Constraint) {
 		_, err := c.PropertyLimit()
 		f.require(err == nil, "value %q must be the number of allocations with one value of the attribute, "+
 			"1 to %d", c.RTarget, MaxJobCount)
+
 	default:
 		f.require(c.LTarget != "", "attribute is required")
 		f.checkText("attribute", c.LTarget)
@@ -98,6 +99,7 @@ func (f fieldErrors) checkConstraintValue(c *Constraint) {
 	if len(c.RTarget) > MaxText {
 		return
 	}
+
 	var err error
 	switch c.Operand {
 	case ConstraintIsSet, ConstraintIsNotSet:
@@ -109,6 +111,7 @@ func (f fieldErrors) checkConstraintValue(c *Constraint) {
 	case ConstraintSemver:
 		_, err = ParseSemver(c.RTarget)
 	}
+
 	f.require(c.RTarget != "", "value is required with operator %s", c.Operand)
 	f.require(err == nil || c.RTarget == "",
 		"value of %s: %v", c.Operand, err)

@@ -27,6 +27,7 @@ func makeUnits() map[string]unit {
 		"MW":  {"W", 1e6},
 		"GW":  {"W", 1e9},
 	}
+
 	for _, per := range []string{"", "/s"} {
 		decimal := 1.0
 		binary := 1.0
@@ -36,6 +37,7 @@ func makeUnits() map[string]unit {
 			all[prefix+"B"+per] = unit{"B" + per, decimal}
 			all[prefix+"iB"+per] = unit{"B" + per, binary}
 		}
+
 		all["kB"+per] = all["KB"+per]
 	}
 	return all
@@ -53,16 +55,20 @@ func ParseDeviceAttribute(s string) *DeviceAttribute {
 			of = name
 		}
 	}
+
 	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 		return &DeviceAttribute{Int: &n, Unit: of}
 	}
+
 	n, err := strconv.ParseFloat(number, 64)
 	if err == nil && IsFinite(n) {
 		return &DeviceAttribute{Float: &n, Unit: of}
 	}
+
 	if b, err := strconv.ParseBool(trimmed); err == nil {
 		return &DeviceAttribute{Bool: &b}
 	}
+
 	return TextAttribute(s)
 }
 

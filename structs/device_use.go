@@ -138,11 +138,13 @@ func (u DeviceUse) rejectGroup(n *Node, d *AllocatedDeviceResource, own DeviceUs
 	if own[group] == nil {
 		own[group] = map[string]string{}
 	}
+
 	for _, id := range d.DeviceIDs {
 		var device *NodeDevice
 		if have != nil {
 			device = have.Instance(id)
 		}
+
 		switch {
 		case device == nil:
 			return fmt.Sprintf("it has no device %s of %s", id, group)
@@ -153,8 +155,10 @@ func (u DeviceUse) rejectGroup(n *Node, d *AllocatedDeviceResource, own DeviceUs
 		case own[group][id] != "":
 			return fmt.Sprintf("device %s of %s is given twice", id, group)
 		}
+
 		own[group][id] = id
 	}
+
 	return ""
 }
 

@@ -21,12 +21,14 @@ func (r *RequestedDevice) validate(f fieldErrors) {
 	for i, c := range firstOf(f, "constraints", r.Constraints, MaxConstraints) {
 		f.at("constraint %d", i+1).checkDeviceConstraint(c)
 	}
+
 	for i, a := range firstOf(f, "affinities", r.Affinities, MaxConstraints) {
 		f := f.at("affinity %d", i+1)
 		if a == nil {
 			f.addf("it is null")
 			continue
 		}
+
 		f.checkWeight(a)
 		f.checkDeviceConstraint(a.Constraint())
 	}
@@ -61,6 +63,7 @@ func (f fieldErrors) validateDevices(groups []*NodeDeviceResource) {
 			f.addf("device group %d is null", i+1)
 			continue
 		}
+
 		id := g.ID()
 		f.require(i == 0 || cmp.Compare(before, id) < 0,
 			"device group %q: the groups must be in the order of their IDs, each once", id)
@@ -70,8 +73,10 @@ func (f fieldErrors) validateDevices(groups []*NodeDeviceResource) {
 		if devices <= MaxDevices && len(g.Attributes) <= MaxDeviceAttributes {
 			g.validate(f.at("device group %q", id))
 		}
+
 		f.atMost("attributes of a device group", len(g.Attributes), MaxDeviceAttributes)
 	}
+
 	f.atMost("devices", devices, MaxDevices)
 	f.require(bytes <= MaxDeviceBytes,
 		"the texts of its device groups have %d bytes; at most %d are allowed", bytes, MaxDeviceBytes)
@@ -84,21 +89,25 @@ func (g *NodeDeviceResource) Bytes() int {
 		if d == nil {
 			continue
 		}
+
 		n += len(d.ID) + len(d.HealthDescription)
 		if d.Locality != nil {
 			n += len(d.Locality.PciBusID)
 		}
 	}
+
 	for name, a := range g.Attributes {
 		n += len(name)
 		if a == nil {
 			continue
 		}
+
 		n += len(a.Unit)
 		if a.String != nil {
 			n += len(*a.String)
 		}
 	}
+
 	return n
 }
 
@@ -107,6 +116,7 @@ func (g *NodeDeviceResource) validate(f fieldErrors) {
 		f.require(part != "" && !strings.Contains(part, "/"),
 			"%q: vendor, type and name must not be empty and must not hold a slash", part)
 	}
+
 	f.checkBytes("the name", len(g.ID()), MaxText)
 	before := ""
 	for i, d := range g.Instances {
@@ -114,11 +124,13 @@ func (g *NodeDeviceResource) validate(f fieldErrors) {
 			f.addf("device %d is null", i+1)
 			continue
 		}
+
 		f.require(d.ID > before, "device %q: the devices must be in the order of their IDs, each once", d.ID)
 		before = d.ID
 		f.checkBytes("the ID of a device", len(d.ID), MaxText)
 		f.checkBytes("the description of its health", len(d.HealthDescription), MaxText)
 	}
+
 	for name, a := range g.Attributes {
 		f.require(a != nil && a.fitsJSON(), "attribute %q is null or no number", name)
 	}

@@ -9,6 +9,7 @@ func (g *Gateway) validate(f fieldErrors, s *Service, group *TaskGroup) {
 			kinds++
 		}
 	}
+
 	f.require(kinds == 1, "it has %d of ingress, terminating and mesh; expected one", kinds)
 	n := group.Network()
 	f.require(n != nil && (n.Mode == NetworkModeHost || n.Mode == NetworkModeBridge),
@@ -16,6 +17,7 @@ func (g *Gateway) validate(f fieldErrors, s *Service, group *TaskGroup) {
 	if g.Proxy != nil {
 		g.Proxy.validate(f.at("proxy"))
 	}
+
 	switch {
 	case g.Ingress != nil:
 		g.Ingress.validate(f.at("ingress"))
@@ -33,12 +35,14 @@ func (p *GatewayProxy) validate(f fieldErrors) {
 	if p.ConnectTimeout != nil {
 		f.checkDuration("connect_timeout", *p.ConnectTimeout, MaxTaskWait)
 	}
+
 	f.checkOneOf("envoy_dns_discovery_type", p.EnvoyDNSDiscoveryType, []string{"", "STRICT_DNS", "LOGICAL_DNS"})
 	f.checkProxyConfig(p.Config)
 	addresses := p.EnvoyGatewayBindAddresses
 	if f.atMost("envoy_gateway_bind_addresses", len(addresses), MaxMeshItems) < len(addresses) {
 		return
 	}
+
 	for name, a := range addresses {
 		f := f.at("envoy_gateway_bind_addresses %q", name)
 		f.checkString("the name", name, MaxName)
@@ -46,6 +50,7 @@ func (p *GatewayProxy) validate(f fieldErrors) {
 			f.addf("it is null")
 			continue
 		}
+
 		f.require(a.Address != "", "address is required")
 		f.checkBindAddress("address", a.Address)
 		f.require(a.Port == dynamicBind || a.Port >= 1 && a.Port <= MaxPort,

@@ -41,22 +41,27 @@ func OrderOf(tasks []*Task, states map[string]*TaskState) TaskOrder {
 		if t.HasHook(LifecyclePoststop) {
 			continue
 		}
+
 		s := states[t.Name]
 		if s != nil && s.State == TaskDead && !(s.Successful() && t.mayEnd()) {
 			return TaskOrder{Failed: true}
 		}
+
 		if s == nil || s.State != TaskRunning && s.State != TaskDead {
 			return TaskOrder{}
 		}
+
 		from, ok := t.inOrderSince(s)
 		inOrder = inOrder && ok
 		if from.After(order.Since) {
 			order.Since = from
 		}
 	}
+
 	if !inOrder {
 		order.Since = time.Time{}
 	}
+
 	return order
 }
 
@@ -71,13 +76,16 @@ func (t *Task) inOrderSince(s *TaskState) (from time.Time, ok bool) {
 	if s.State == TaskDead {
 		return s.FinishedAt, true
 	}
+
 	from = s.StartedAt
 	if s.LastRestart.After(from) {
 		from = s.LastRestart
 	}
+
 	if t.CSIPluginConfig == nil {
 		return from, true
 	}
+
 	for i := len(s.Events) - 1; i >= 0; i-- {
 		e := s.Events[i]
 		switch e.Type {
@@ -86,9 +94,11 @@ func (t *Task) inOrderSince(s *TaskState) (from time.Time, ok bool) {
 				from = at
 			}
 			return from, true
+
 		case TaskEventPluginUnhealthy, TaskEventStarted:
 			return from, false
 		}
 	}
+
 	return from, false
 }

@@ -57,6 +57,7 @@ func DefaultReschedulePolicy(jobType string) *ReschedulePolicy {
 			MaxDelay:      time.Hour,
 			Unlimited:     true,
 		}
+
 	case JobBatch:
 		return &ReschedulePolicy{
 			Attempts:      1,
@@ -80,13 +81,16 @@ func (j *Job) Canonicalize() {
 	if len(j.Datacenters) == 0 {
 		j.Datacenters = []string{"*"}
 	}
+
 	j.canonicalizeUpdates()
 	if j.Periodic != nil {
 		j.Periodic.canonicalize()
 	}
+
 	if j.ParameterizedJob != nil {
 		setDefault(&j.ParameterizedJob.Payload, PayloadOptional)
 	}
+
 	for _, g := range j.TaskGroups {
 		if g != nil {
 			g.canonicalize(j)
@@ -109,23 +113,28 @@ func (g *TaskGroup) canonicalize(j *Job) {
 	if j.Type == JobSysBatch { // see perNodeWarnings
 		g.ReschedulePolicy = nil
 	}
+
 	g.Scaling = g.Scaling.Canonicalize(g.Count)
 	if g.EphemeralDisk == nil {
 		g.EphemeralDisk = &EphemeralDisk{SizeMB: DefaultDiskMB}
 	}
+
 	for _, n := range g.Networks {
 		n.canonicalize()
 	}
+
 	for alias, v := range g.Volumes {
 		if v != nil {
 			setDefault(&v.Name, alias)
 		}
 	}
+
 	for _, t := range g.Tasks {
 		if t != nil {
 			t.canonicalize(g)
 		}
 	}
+
 	for s := range g.AllServices() {
 		s.canonicalize(j, g, s.Owner)
 	}
@@ -186,22 +195,27 @@ func (t *Task) canonicalize(g *TaskGroup) {
 	if t.RestartPolicy == nil {
 		t.RestartPolicy = clonePtr(g.RestartPolicy)
 	}
+
 	t.RestartPolicy.withDefaults(*g.RestartPolicy)
 	setDefault(&t.KillTimeout, DefaultKillTimeout)
 	if t.Lifecycle != nil && *t.Lifecycle == (TaskLifecycle{}) {
 		t.Lifecycle = nil // clients of the dialect send an empty one for a main task
 	}
+
 	if t.Resources == nil {
 		t.Resources = &Resources{}
 	}
+
 	if t.Resources.Cores == 0 {
 		setDefault(&t.Resources.CPU, DefaultTaskCPU)
 	}
+
 	setDefault(&t.Resources.MemoryMB, DefaultTaskMemoryMB)
 	t.Resources.DiskMB = 0 // the dialect ignores it, too; see Warnings
 	if t.LogConfig == nil {
 		t.LogConfig = &LogConfig{}
 	}
+
 	setDefault(&t.LogConfig.MaxFiles, DefaultLogFiles)
 	setDefault(&t.LogConfig.MaxFileSizeMB, DefaultLogFileSizeMB)
 	for _, x := range t.Templates {
@@ -209,12 +223,14 @@ func (t *Task) canonicalize(g *TaskGroup) {
 			x.canonicalize()
 		}
 	}
+
 	canonicalizeMounts(t.VolumeMounts)
 	for _, a := range t.Artifacts {
 		if a != nil {
 			a.canonicalize()
 		}
 	}
+
 	if c := t.CSIPluginConfig; c != nil {
 		setDefault(&c.MountDir, DefaultPluginMountDir)
 		setDefault(&c.StagePublishBaseDir, DefaultPluginStageDir)

@@ -96,10 +96,12 @@ func (j *Job) DispatchedChild(r *JobDispatchRequest, now time.Time) (*Job, error
 	if err != nil {
 		return nil, err
 	}
+
 	prefix := ""
 	if r.IDPrefixTemplate != "" {
 		prefix = r.IDPrefixTemplate + "-"
 	}
+
 	id := fmt.Sprintf("%s%s%s%d-%s", j.ID, dispatchInfix, prefix, now.Unix(), NewID()[:8])
 	child := j.child(id)
 	child.Dispatched = true
@@ -108,9 +110,11 @@ func (j *Job) DispatchedChild(r *JobDispatchRequest, now time.Time) (*Job, error
 	if r.Priority != 0 {
 		child.Priority = r.Priority
 	}
+
 	if child.Meta == nil {
 		child.Meta = map[string]string{}
 	}
+
 	maps.Copy(child.Meta, r.Meta)
 	return child, child.Validate()
 }
@@ -131,16 +135,19 @@ func (j *Job) checkDispatch(r *JobDispatchRequest) error {
 	case len(r.IdempotencyToken) > MaxName:
 		return Invalidf("IdempotencyToken has more than %d bytes", MaxName)
 	}
+
 	for _, key := range p.MetaRequired {
 		if _, ok := r.Meta[key]; !ok {
 			return Invalidf("Meta: job %q requires a value for %q", j.ID, key)
 		}
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(r.Meta)) {
 		if !slices.Contains(p.MetaRequired, key) && !slices.Contains(p.MetaOptional, key) {
 			return Invalidf("Meta: job %q has no parameter %q; it has %s", j.ID, Cut(key, MaxQuoted),
 				strings.Join(slices.Concat(p.MetaRequired, p.MetaOptional), ", "))
 		}
 	}
+
 	return nil
 }

@@ -84,19 +84,23 @@ func (p *PeriodicConfig) Next(after time.Time) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
+
 	for _, spec := range p.specs() {
 		cron, err := parseCron(spec)
 		if err != nil {
 			return time.Time{}, err
 		}
+
 		at, err := nextOf(cron, after.In(zone))
 		if err != nil {
 			return time.Time{}, err
 		}
+
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}
+
 	return next, nil
 }
 
@@ -119,6 +123,7 @@ func nextOf(cron *cronexpr.Expression, after time.Time) (next time.Time, err err
 			err = Invalidf("the cron expression has no next time: %v", fault)
 		}
 	}()
+
 	span := after
 	for {
 		_, seconds := span.Zone()
@@ -132,6 +137,7 @@ func nextOf(cron *cronexpr.Expression, after time.Time) (next time.Time, err err
 		case end.IsZero(), next.Before(end):
 			return next, nil
 		}
+
 		span = end
 		after = end.Add(-time.Nanosecond) // the end itself belongs to the next span
 	}

@@ -34,6 +34,7 @@ func (j *Job) Faults() *Faults {
 	for _, dc := range firstOf(f, "datacenters", j.Datacenters, MaxListed) {
 		f.checkName("datacenters: name", dc)
 	}
+
 	f.checkMeta("meta", j.Meta)
 	f.checkConstraints(j.Constraints)
 	f.checkAffinities(j, j.Affinities)
@@ -42,9 +43,11 @@ func (j *Job) Faults() *Faults {
 	if j.Periodic != nil {
 		j.Periodic.validate(f.at("periodic"), j)
 	}
+
 	if j.ParameterizedJob != nil {
 		j.ParameterizedJob.validate(f.at("parameterized"), j)
 	}
+
 	f.require(len(j.TaskGroups) > 0, "at least one group is required")
 	seen := map[string]bool{}
 	total := 0
@@ -53,11 +56,13 @@ func (j *Job) Faults() *Faults {
 			f.addf("group %d is null", i)
 			continue
 		}
+
 		f.require(!seen[g.Name], "group %q is there twice", g.Name)
 		seen[g.Name] = true
 		g.validate(f.at("group %q", g.Name), j)
 		total += min(max(g.Count, 0), MaxJobCount+1)
 	}
+
 	f.require(total <= MaxJobCount, "the counts of its groups are more than %d in sum", MaxJobCount)
 	return f.found
 }
@@ -98,14 +103,17 @@ func (g *TaskGroup) validate(f fieldErrors, j *Job) {
 		f.require(!j.PerNode(), "reschedule: a %s job has none: its instances belong to their nodes", j.Type)
 		g.ReschedulePolicy.validate(f.at("reschedule"))
 	}
+
 	g.validateUpdate(f, j)
 	g.validateScaling(f, j)
 	if d := g.EphemeralDisk; d != nil {
 		f.checkRange("ephemeral_disk: size", d.SizeMB, intRange{0, MaxDiskMB, " MiB"})
 	}
+
 	if g.ShutdownDelay != nil {
 		f.checkDuration("shutdown_delay", *g.ShutdownDelay, MaxTaskWait)
 	}
+
 	g.validateRunDuration(f, j)
 	g.validateNetworks(f)
 	g.validateVolumes(f, j)
@@ -129,6 +137,7 @@ func (g *TaskGroup) validateVolumes(f fieldErrors, j *Job) {
 	if f.atMost("volumes", len(g.Volumes), MaxVolumes) < len(g.Volumes) {
 		return
 	}
+
 	aliases := map[string]string{} // type and source -> alias
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := g.Volumes[alias]
@@ -136,12 +145,14 @@ func (g *TaskGroup) validateVolumes(f fieldErrors, j *Job) {
 			f.addf("volume %q is null", alias)
 			continue
 		}
+
 		f.checkName("volume: name", alias)
 		v.validate(f.at("volume %q", alias), j, g)
 		if v.Type == VolumeTypeHost {
 			g.checkHostAliases(f, alias, v)
 			continue
 		}
+
 		volume := v.Type + "\x00" + v.Source
 		f.require(aliases[volume] == "",
 			"volume %q: source %q is that of volume %q too; mount one volume in several places instead", alias,
@@ -175,17 +186,20 @@ func (g *TaskGroup) validateTasks(f fieldErrors, j *Job) {
 			f.addf("task %d is null", i)
 			continue
 		}
+
 		f.require(!seen[t.Name], "task %q is there twice", t.Name)
 		seen[t.Name] = true
 		if t.Leader {
 			leaders++
 		}
+
 		t.validate(f.at("task %q", t.Name), g)
 		g.validateKind(f.at("task %q", t.Name), t, kinds)
 		f.at("task %q", t.Name).checkAffinities(j, t.Affinities)
 		if t.CSIPluginConfig == nil {
 			continue
 		}
+
 		for _, kind := range t.CSIPluginConfig.Kinds() {
 			key := t.CSIPluginConfig.ID + "\x00" + string(kind)
 			f.require(serves[key] == "",
@@ -194,6 +208,7 @@ func (g *TaskGroup) validateTasks(f fieldErrors, j *Job) {
 			serves[key] = t.Name
 		}
 	}
+
 	f.require(leaders <= 1, "%d tasks are leader; at most one may be", leaders)
 	g.validateLifecycles(f)
 }
@@ -237,6 +252,7 @@ func (v *VolumeRequest) validate(f fieldErrors, j *Job, g *TaskGroup) {
 		v.validateHost(f)
 		return
 	}
+
 	f.checkModes(v.AccessMode, v.AttachmentMode)
 	f.require(!v.AccessMode.ReaderOnly() || v.ReadOnly,
 		"access_mode %s needs read_only = true", v.AccessMode)
@@ -279,22 +295,27 @@ func (t *Task) validate(f fieldErrors, g *TaskGroup) {
 	if r := t.Resources; r != nil {
 		r.validate(f.at("resources"))
 	}
+
 	if l := t.LogConfig; l != nil {
 		f.checkRange("logs: max_files", l.MaxFiles, intRange{1, MaxLogFiles, ""})
 		f.checkRange("logs: max_file_size", l.MaxFileSizeMB, intRange{1, MaxLogFileSizeMB, " MiB"})
 	}
+
 	if c := t.CSIPluginConfig; c != nil {
 		c.validate(f.at("csi_plugin"))
 	}
+
 	if l := t.Lifecycle; l != nil {
 		l.validate(f.at("lifecycle"), t)
 	}
+
 	f.require(len(t.VolumeMounts) == 0 || t.Driver != driverRawExec,
 		"volume_mount: a task of the driver %s has no file system of its own to mount volumes into; use exec",
 		driverRawExec)
 	if d := t.DispatchPayload; d != nil {
 		d.validate(f.at("dispatch_payload"))
 	}
+
 	t.validateMounts(f, g)
 	t.validateArtifacts(f)
 	t.validateTemplates(f)
@@ -322,14 +343,17 @@ func NestsWithin(v any, levels int) bool {
 	default:
 		return true
 	}
+
 	if levels == 0 {
 		return false
 	}
+
 	for part := range parts {
 		if !NestsWithin(part, levels-1) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -341,6 +365,7 @@ func (r *Resources) validate(f fieldErrors) {
 	if r.Cores == 0 || r.CPU != 0 { // with cores there is no default of cpu
 		f.checkRange("cpu", r.CPU, intRange{1, MaxCPU, " MHz"})
 	}
+
 	f.checkRange("memory", r.MemoryMB, intRange{1, MaxMemoryMB, " MiB"})
 	f.require(r.MemoryMaxMB <= MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB, MaxMemoryMB)
 	f.require(r.MemoryMaxMB >= 0,
@@ -352,6 +377,7 @@ func (r *Resources) validate(f fieldErrors) {
 			f.addf("device %d is null", i+1)
 			continue
 		}
+
 		d.validate(f.at("device %d", i+1))
 	}
 }
@@ -401,6 +427,7 @@ func (t *Task) validateMounts(f fieldErrors, g *TaskGroup) {
 			f.addf("volume_mount %d is null", i+1)
 			continue
 		}
+
 		f := f.at("volume_mount %d", i+1)
 		interpolated := strings.Contains(m.Volume, "${")
 		f.require(interpolated || g.Volumes[m.Volume] != nil,
@@ -408,6 +435,7 @@ func (t *Task) validateMounts(f fieldErrors, g *TaskGroup) {
 		if !strings.Contains(m.PropagationMode, "${") {
 			f.checkOneOf("propagation_mode", m.PropagationMode, modes)
 		}
+
 		f.checkDestination(m.Destination)
 		clean := path.Clean("/" + m.Destination)
 		f.require(!seen[clean], "destination %q is taken by another volume_mount of the task", m.Destination)

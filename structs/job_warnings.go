@@ -35,12 +35,14 @@ func (g *TaskGroup) warnings() []string {
 				Cut(v.Source, MaxQuoted)))
 		}
 	}
+
 	for _, t := range g.Tasks {
 		if t != nil && t.Resources != nil && t.Resources.DiskMB != 0 {
 			all = append(all, fmt.Sprintf("task %q: resources: disk %d has no effect: "+
 				"the group's ephemeral_disk requests scratch space", Cut(t.Name, MaxQuoted), t.Resources.DiskMB))
 		}
 	}
+
 	all = append(all, g.networkWarnings()...)
 	return append(all, g.connectWarnings()...)
 }
@@ -50,11 +52,13 @@ func (g *TaskGroup) connectWarnings() []string {
 	if !g.Network().Isolated() {
 		return nil
 	}
+
 	var all []string
 	for i, s := range g.Services {
 		if s == nil || s.Connect == nil {
 			continue
 		}
+
 		for n, c := range s.Checks {
 			if c != nil && s.hidesCheck(c) {
 				all = append(all, fmt.Sprintf("service %d: check %d: it does not reach port %s in the network "+
@@ -62,9 +66,11 @@ func (g *TaskGroup) connectWarnings() []string {
 					Cut(cmp.Or(c.PortLabel, s.PortLabel), MaxQuoted)))
 			}
 		}
+
 		if s.Connect.Gateway == nil || s.Connect.Gateway.Ingress == nil {
 			continue
 		}
+
 		for n, l := range s.Connect.Gateway.Ingress.Listeners {
 			if l != nil && !g.mapsPort(l.Port) {
 				all = append(all, fmt.Sprintf("service %d: connect: gateway: ingress: listener %d: nothing reaches "+
@@ -72,6 +78,7 @@ func (g *TaskGroup) connectWarnings() []string {
 			}
 		}
 	}
+
 	return all
 }
 

@@ -93,6 +93,7 @@ func (n *NetworkResource) validate(f fieldErrors) {
 	if f.atMost("ports", ports, MaxGroupPorts) < ports {
 		return
 	}
+
 	labels := map[string]string{}   // by the name in variables
 	values := map[hostPort]string{} // by host network
 	for i := range n.ReservedPorts {
@@ -104,6 +105,7 @@ func (n *NetworkResource) validate(f fieldErrors) {
 		f.require(values[key] == "", "static %d is that of port %q too", p.Value, values[key])
 		values[key] = p.Label
 	}
+
 	for i := range n.DynamicPorts {
 		p := &n.DynamicPorts[i]
 		f := f.at("port %q", p.Label)
@@ -136,6 +138,7 @@ func (r *NodeResources) validateNetworks(f fieldErrors) {
 			f.addf("network %d is null", i+1)
 			continue
 		}
+
 		f := f.at("network %d", i+1)
 		f.require(IsNetworkMode(link.Mode), "Mode %q is not a mode of networks", Cut(link.Mode, MaxQuoted))
 		f.checkBytes("Device", len(link.Device), MaxName)
@@ -144,10 +147,12 @@ func (r *NodeResources) validateNetworks(f fieldErrors) {
 		if addresses > MaxNodeAddresses {
 			break
 		}
+
 		for _, a := range link.Addresses {
 			a.validate(f)
 		}
 	}
+
 	f.atMost("addresses of its networks", addresses, MaxNodeAddresses)
 }
 

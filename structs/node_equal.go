@@ -27,18 +27,21 @@ func NodeEqual(a, b *Node, ignore NodeIgnore) bool {
 		x.dropServersPart()
 		y.dropServersPart()
 	}
+
 	same := func(d, e *DriverInfo) bool {
 		return reflect.DeepEqual(d, e)
 	}
 	if ignore&IgnoreDriverTimes != 0 {
 		same = SameDriver
 	}
+
 	if !SameTexts(x.Attributes, y.Attributes) ||
 		!SameTexts(x.Meta, y.Meta) ||
 		(x.Drivers == nil) != (y.Drivers == nil) ||
 		!maps.EqualFunc(x.Drivers, y.Drivers, same) {
 		return false
 	}
+
 	// Everything else, including future fields. Maps are left out, since reflection over them is slow.
 	x.Attributes = nil
 	y.Attributes = nil

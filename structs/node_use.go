@@ -16,22 +16,27 @@ func NodeUseOf(a *Allocation) NodeUse {
 	if a == nil || a.ClientTerminal() {
 		return NodeUse{}
 	}
+
 	var u NodeUse
 	if len(a.Devices) > 0 || len(a.CSIVolumes) > 0 {
 		u.apart = 1
 	}
+
 	r := a.Resources
 	if r == nil {
 		return u
 	}
+
 	if max(r.CPU, r.MemoryMB, r.DiskMB) > mostSummed || min(r.CPU, r.MemoryMB, r.DiskMB) < 0 {
 		u.apart = 1
 		return u
 	}
+
 	u.all = amountsOf(r)
 	if !a.ServerTerminal() {
 		u.live = u.all
 	}
+
 	return u
 }
 

@@ -18,17 +18,20 @@ func (n *Node) Validate() error {
 		{"SecretID", n.SecretID, MaxName},
 		{"HTTPAddr", n.HTTPAddr, MaxName},
 	})
+
 	for name, d := range n.Drivers {
 		f.require(d != nil, "driver %q is null", name)
 		f.require(d == nil || fitsJSON(d.UpdateTime),
 			"driver %q: the year of UpdateTime must be from 0 to 9999", name)
 	}
+
 	n.NodeResources.validate(f.at("NodeResources"))
 	n.ReservedResources.validate(f.at("ReservedResources"))
 	f.atMost("host volumes", len(n.HostVolumes), MaxHostVolumes)
 	for name, v := range n.HostVolumes {
 		v.validate(f.at("host volume %q", name), name)
 	}
+
 	entries := len(n.Attributes) + len(n.Meta) + len(n.Drivers)
 	f.atMost("attributes, meta entries and drivers", entries, MaxNodeAttributes)
 	bytes := PairBytes(n.Attributes) + PairBytes(n.Meta) + driverBytes(n.Drivers)
@@ -270,6 +273,7 @@ func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 	if u.bounded() {
 		return u
 	}
+
 	c := &AllocClientUpdate{
 		ID:                u.ID,
 		ClientStatus:      Cut(u.ClientStatus, MaxName),
@@ -279,9 +283,11 @@ func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 		Services:          u.Services,
 		NetworkStatus:     u.NetworkStatus.Bounded(),
 	}
+
 	if u.TaskStates == nil {
 		return c // nil keeps the stored states
 	}
+
 	c.TaskStates = map[string]*TaskState{}
 	tasks := slices.Sorted(maps.Keys(u.TaskStates))
 	for _, task := range tasks[:min(len(tasks), MaxListed)] {
@@ -289,6 +295,7 @@ func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 			c.TaskStates[task] = u.TaskStates[task].cut()
 		}
 	}
+
 	return c
 }
 
@@ -332,6 +339,7 @@ func (s *TaskState) cut() *TaskState {
 	if s.bounded() {
 		return s
 	}
+
 	c := *s
 	c.State = Cut(s.State, MaxName)
 	for _, at := range []*time.Time{&c.LastRestart, &c.StartedAt, &c.FinishedAt} {
@@ -339,6 +347,7 @@ func (s *TaskState) cut() *TaskState {
 			*at = time.Time{}
 		}
 	}
+
 	oldest := max(0, len(s.Events)-MaxTaskEvents)
 	c.Events = slices.Clone(s.Events[oldest:])
 	for i, e := range c.Events {
@@ -351,8 +360,10 @@ func (s *TaskState) cut() *TaskState {
 			if PairBytes(e.Details) <= MaxText {
 				own.Details = e.Details
 			}
+
 			c.Events[i] = &own
 		}
 	}
+
 	return &c
 }

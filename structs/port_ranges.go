@@ -20,15 +20,18 @@ func ParsePorts(s string) (PortRanges, error) {
 	if len(s) > MaxPortsText {
 		return nil, fmt.Errorf("the ports have %d bytes; at most %d are allowed", len(s), MaxPortsText)
 	}
+
 	if strings.TrimSpace(s) == "" {
 		return nil, nil
 	}
+
 	var all PortRanges
 	for part := range strings.SplitSeq(s, ",") {
 		from, to, isRange := strings.Cut(strings.TrimSpace(part), "-")
 		if !isRange {
 			to = from
 		}
+
 		low, lowErr := strconv.Atoi(from)
 		high, highErr := strconv.Atoi(to)
 		if lowErr != nil || highErr != nil ||
@@ -36,8 +39,10 @@ func ParsePorts(s string) (PortRanges, error) {
 			return nil, fmt.Errorf("%q is neither a port nor a range such as 8000-8100, within 1 to %d",
 				Cut(part, MaxQuoted), MaxPort)
 		}
+
 		all = append(all, portRange{low, high})
 	}
+
 	return all, nil
 }
 

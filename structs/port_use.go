@@ -76,6 +76,7 @@ func (u *NodePorts) Rejection(a *Allocation, g *TaskGroup, stopped map[string]bo
 	if len(demands) != len(a.Ports) {
 		return fmt.Sprintf("group %q demands %d ports and is given %d", g.Name, len(demands), len(a.Ports))
 	}
+
 	given := map[hostPort]bool{}
 	for i := range demands {
 		d := &demands[i]
@@ -83,10 +84,12 @@ func (u *NodePorts) Rejection(a *Allocation, g *TaskGroup, stopped map[string]bo
 		if p == nil {
 			return fmt.Sprintf("port %q is not given", d.Label)
 		}
+
 		why := u.misfit(d, p)
 		if why != "" {
 			return why
 		}
+
 		key := p.hostPort()
 		holder := u.use[key]
 		switch {
@@ -95,8 +98,10 @@ func (u *NodePorts) Rejection(a *Allocation, g *TaskGroup, stopped map[string]bo
 		case holder != "" && !stopped[holder]:
 			return fmt.Sprintf("allocation %s has port %s", holder, p.HostAddr())
 		}
+
 		given[key] = true
 	}
+
 	return ""
 }
 

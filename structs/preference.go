@@ -125,6 +125,7 @@ func (s *Spread) validate(f fieldErrors) {
 			f.addf("target %d is null", i+1)
 			continue
 		}
+
 		f := f.at("target %d", i+1)
 		f.checkText("value", t.Value)
 		f.require(!seen[t.Value], "value %q is there twice", t.Value)
@@ -132,5 +133,6 @@ func (s *Spread) validate(f fieldErrors) {
 		f.require(t.Percent <= 100, "percent %d must be at most 100", t.Percent)
 		sum += int(t.Percent)
 	}
+
 	f.require(sum <= 100, "the percentages of its targets are %d in sum; at most 100 are allowed", sum)
 }

@@ -39,19 +39,24 @@ func (p *ScalingPolicy) Canonicalize(count int) *ScalingPolicy {
 	if p == nil {
 		return nil
 	}
+
 	c := *p
 	if c.Type == "" {
 		c.Type = ScalingHorizontal
 	}
+
 	if c.Min == nil {
 		c.Min = new(int64(count))
 	}
+
 	if c.Enabled == nil {
 		c.Enabled = new(true)
 	}
+
 	if len(c.Policy) == 0 {
 		c.Policy = nil
 	}
+
 	c.ID = ""
 	c.Namespace = ""
 	c.Target = nil
@@ -88,6 +93,7 @@ func (g *TaskGroup) validateScaling(f fieldErrors, j *Job) {
 	if p == nil {
 		return
 	}
+
 	f = f.at("scaling")
 	f.require(!j.PerNode(), "a %s job has none: it runs on every feasible node", j.Type)
 	f.require(p.Type == ScalingHorizontal, "type %q must be %q", p.Type, ScalingHorizontal)
@@ -97,12 +103,14 @@ func (g *TaskGroup) validateScaling(f fieldErrors, j *Job) {
 		f.addf("max is required")
 		return
 	}
+
 	bounds := intRange{0, MaxGroupCount, ""}
 	f.checkRange("max", int(*p.Max), bounds)
 	if p.Min != nil {
 		f.checkRange("min", int(*p.Min), bounds)
 		f.require(*p.Min <= *p.Max, "min %d must not be above max %d", *p.Min, *p.Max)
 	}
+
 	if err := p.Holds(int64(g.Count)); err != nil && (p.Min == nil || *p.Min <= *p.Max) {
 		f.addf("%v", err)
 	}
@@ -113,11 +121,13 @@ func (j *Job) ScalingPolicies() []*ScalingPolicy {
 	if j.Stop {
 		return nil
 	}
+
 	var all []*ScalingPolicy
 	for _, g := range j.TaskGroups {
 		if g == nil || g.Scaling == nil {
 			continue
 		}
+
 		p := *g.Scaling
 		p.ID = ScalingPolicyID(j.Namespace, j.ID, g.Name)
 		p.Namespace = j.Namespace
@@ -126,9 +136,11 @@ func (j *Job) ScalingPolicies() []*ScalingPolicy {
 			targetJob:       j.ID,
 			targetGroup:     g.Name,
 		}
+
 		p.Indexes = Indexes{CreateIndex: j.CreateIndex, ModifyIndex: j.JobModifyIndex}
 		all = append(all, &p)
 	}
+
 	return all
 }
 

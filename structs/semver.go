@@ -32,11 +32,13 @@ func ParseSemver(text string) (all SemverConditions, err error) {
 				break
 			}
 		}
+
 		c.version, err = version.NewSemver(rest)
 		if err != nil {
 			return nil, Invalidf("%q is no condition on a semantic version, such as \">= 1.2.0\"; "+
 				"the operators are =, !=, <, <=, > and >=", Cut(part, MaxQuoted))
 		}
+
 		all = append(all, c)
 	}
 	return all, nil

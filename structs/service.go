@@ -261,10 +261,12 @@ func (g *TaskGroup) AllServices() iter.Seq[OwnedService] {
 				return
 			}
 		}
+
 		for _, t := range g.Tasks {
 			if t == nil {
 				continue
 			}
+
 			for _, s := range t.Services {
 				if s != nil && !yield(OwnedService{t.Name, s}) {
 					return
@@ -323,6 +325,7 @@ func (s *Service) canonicalize(j *Job, g *TaskGroup, task string) {
 	if task != "" {
 		name += "-" + task
 	}
+
 	setDefault(&s.Name, name)
 	s.Name = strings.NewReplacer(
 		"${JOB}", j.Name,
@@ -330,9 +333,11 @@ func (s *Service) canonicalize(j *Job, g *TaskGroup, task string) {
 		"${TASK}", cmp.Or(task, "group"),
 		"${BASE}", j.Name+"-"+g.Name+"-"+cmp.Or(task, "group"),
 	).Replace(s.Name)
+
 	if s.Provider == serviceProviderNomad {
 		s.Provider = ServiceProviderBerth
 	}
+
 	s.canonicalizeConnect(j, g)
 	setDefault(&s.Provider, ServiceProviderConsul)
 	setDefault(&s.AddressMode, AddressModeAuto)
@@ -352,25 +357,30 @@ func (c *ServiceCheck) canonicalize(s *Service, task string) {
 		setDefault(&c.Protocol, "http")
 		setDefault(&c.Method, "GET")
 	}
+
 	if c.Type == CheckScript {
 		setDefault(&c.TaskName, cmp.Or(task, s.TaskName))
 	}
+
 	switch {
 	case c.InitialStatus == "passing":
 		c.InitialStatus = CheckPassing
 	case c.InitialStatus == "critical": // a check without a result is critical in Consul, and pending here
 		c.InitialStatus = CheckPending
 	}
+
 	c.SuccessBeforePassing = max(c.SuccessBeforePassing, 0)
 	c.FailuresBeforeCritical = max(c.FailuresBeforeCritical, 0)
 	if of := s.CheckRestart; of != nil {
 		if c.CheckRestart == nil {
 			c.CheckRestart = &CheckRestart{}
 		}
+
 		setDefault(&c.CheckRestart.Limit, of.Limit)
 		setDefault(&c.CheckRestart.Grace, of.Grace)
 		c.CheckRestart.IgnoreWarnings = c.CheckRestart.IgnoreWarnings || of.IgnoreWarnings
 	}
+
 	if c.CheckRestart != nil && c.CheckRestart.Grace == nil {
 		c.CheckRestart.Grace = new(DefaultCheckGrace)
 	}

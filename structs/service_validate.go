@@ -25,26 +25,31 @@ func (g *TaskGroup) validateServices(f fieldErrors) {
 	for _, t := range g.Tasks {
 		f.require(t == nil || !slices.Contains(t.Services, nil), "a service of a task is null")
 	}
+
 	for s := range g.AllServices() {
 		f := f
 		if s.Owner != "" {
 			f = f.at("task %q", s.Owner)
 		}
+
 		numbers[s.Owner]++
 		f = f.at("service %d", numbers[s.Owner])
 		total++
 		if total > MaxServices {
 			continue
 		}
+
 		id := s.InstanceID("", s.Owner)
 		f.require(!seen[id], "the service is there twice with the same port")
 		seen[id] = true
 		size += s.bytes()
 		s.validate(f, g)
 	}
+
 	if f.atMost("services", total, MaxServices) == total {
 		g.validateConnect(f)
 	}
+
 	f.checkBytes("services: all names, tags and meta", size, MaxServiceBytes)
 }
 
@@ -71,6 +76,7 @@ func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 		f.checkConsulMeta("meta", s.Meta)
 		f.checkConsulMeta("canary_meta", s.CanaryMeta)
 	}
+
 	f.require(!s.EnableTagOverride || s.Provider == ServiceProviderConsul,
 		"enable_tag_override is for services with provider = %q", ServiceProviderConsul)
 	s.validateConnect(f, g)
@@ -88,9 +94,11 @@ func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 	for _, tag := range firstOf(f, "tags", s.Tags, MaxServiceTags) {
 		f.checkString("tags: tag", tag, MaxName)
 	}
+
 	for _, tag := range firstOf(f, "canary_tags", s.CanaryTags, MaxServiceTags) {
 		f.checkString("canary_tags: tag", tag, MaxName)
 	}
+
 	f.checkMeta("meta", s.Meta)
 	f.checkMeta("canary_meta", s.CanaryMeta)
 	if s.Owner != "" {
@@ -99,12 +107,14 @@ func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
 	} else {
 		g.checkServiceTask(f, s.TaskName)
 	}
+
 	s.CheckRestart.validate(f.at("check_restart"))
 	for i, c := range firstOf(f, "checks", s.Checks, MaxServiceChecks) {
 		if c == nil {
 			f.addf("check %d is null", i+1)
 			continue
 		}
+
 		c.validate(f.at("check %d", i+1), s, g)
 	}
 }
@@ -171,6 +181,7 @@ func (c *ServiceCheck) validate(f fieldErrors, s *OwnedService, g *TaskGroup) {
 	} {
 		f.checkString(t.name, t.text, t.most)
 	}
+
 	f.require(c.Type == CheckHTTP || len(c.Header) == 0, "header is that of a check of type http")
 	f.checkOneOf("type", c.Type, []string{CheckHTTP, CheckTCP, CheckGRPC, CheckScript})
 	f.checkOneOf("on_update", c.OnUpdate,
@@ -190,14 +201,17 @@ func (c *ServiceCheck) validate(f fieldErrors, s *OwnedService, g *TaskGroup) {
 	if c.Expose {
 		c.validateExpose(f, s, g)
 	}
+
 	if c.Type == CheckScript {
 		c.validateScript(f)
 		return
 	}
+
 	f.require(c.Command == "" && len(c.Args) == 0, "command and args are those of a check of type script")
 	if c.AddressMode != "" {
 		s.checkAddressMode(f, g, c.AddressMode)
 	}
+
 	port := c.PortLabel
 	g.checkServicePort(f, "port", port)
 	f.require(port != "" || s.PortLabel != "", "a port is required, in the check or in its service")
@@ -205,6 +219,7 @@ func (c *ServiceCheck) validate(f fieldErrors, s *OwnedService, g *TaskGroup) {
 		c.validateHTTP(f)
 		return
 	}
+
 	f.require(c.Path == "" && len(c.Header) == 0 && c.Body == "" && c.Method == "",
 		"path, method, header and body are those of a check of type http")
 }
@@ -235,6 +250,7 @@ func (c *ServiceCheck) validateHTTP(f fieldErrors) {
 	if !hasPlaceholder(c.Protocol) {
 		f.checkOneOf("protocol", c.Protocol, []string{"http", "https"})
 	}
+
 	f.require(strings.HasPrefix(c.Path, "/") || strings.HasPrefix(c.Path, placeholder),
 		"path %q must begin with /", c.Path)
 	f.checkText("path", c.Path)
@@ -243,6 +259,7 @@ func (c *ServiceCheck) validateHTTP(f fieldErrors) {
 		f.checkOneOf("method", c.Method,
 			[]string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 	}
+
 	size := 0
 	for name, values := range c.Header {
 		f.require(hasPlaceholder(name) || headerForm().MatchString(name),
@@ -252,6 +269,7 @@ func (c *ServiceCheck) validateHTTP(f fieldErrors) {
 			size += len(name) + len(v)
 		}
 	}
+
 	f.checkBytes("header", size, MaxText)
 }
 
@@ -281,6 +299,7 @@ func (f fieldErrors) checkInstances(list []*ServiceInstance) {
 			f.addf("a service is null")
 			continue
 		}
+
 		f := f.at("service %q", i.ServiceName)
 		f.require(!seen[i.ID], "the ID %q is there twice", i.ID)
 		seen[i.ID] = true
@@ -293,8 +312,10 @@ func (f fieldErrors) checkInstances(list []*ServiceInstance) {
 			f.checkString("a tag", tag, MaxText)
 			size += len(tag)
 		}
+
 		f.checkMeta("meta", i.Meta)
 		size += PairBytes(i.Meta)
 	}
+
 	f.checkBytes("services: all tags and meta", size, 2*MaxServiceBytes)
 }

@@ -85,12 +85,14 @@ func rejectedCalls(trees map[string]*parse.Tree) (faults []error) {
 			if !ok {
 				return
 			}
+
 			first, seen := called[call.Ident]
 			if !seen || call.Pos < first {
 				called[call.Ident] = call.Pos
 			}
 		})
 	}
+
 	names := slices.SortedFunc(maps.Keys(called), func(a, b string) int {
 		return int(called[a] - called[b])
 	})
@@ -99,11 +101,13 @@ func rejectedCalls(trees map[string]*parse.Tree) (faults []error) {
 		if reason == "" {
 			continue
 		}
+
 		faults = append(faults, Invalidf("the function %s is rejected: %s", Cut(name, MaxQuoted), reason))
 		if len(faults) == MaxFaults {
 			break
 		}
 	}
+
 	return faults
 }
 
@@ -136,10 +140,12 @@ func templateChildren(n parse.Node) (children []parse.Node) {
 		if p == nil {
 			return
 		}
+
 		for _, c := range p.Cmds {
 			children = append(children, c)
 		}
 	}
+
 	addBranch := func(b *parse.BranchNode) {
 		addPipe(b.Pipe)
 		children = append(children, b.List)
@@ -147,6 +153,7 @@ func templateChildren(n parse.Node) (children []parse.Node) {
 			children = append(children, b.ElseList)
 		}
 	}
+
 	switch n := n.(type) {
 	case *parse.ListNode:
 		return n.Nodes
@@ -167,5 +174,6 @@ func templateChildren(n parse.Node) (children []parse.Node) {
 	case *parse.WithNode:
 		addBranch(&n.BranchNode)
 	}
+
 	return children
 }

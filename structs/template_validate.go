@@ -17,6 +17,7 @@ func (t *Task) validateTemplates(f fieldErrors) {
 			f.addf("template %d is null", i+1)
 			continue
 		}
+
 		f := f.at("template %d", i+1)
 		x.validate(f)
 		if t.Driver == driverExec && !path.IsAbs(x.DestPath) {
@@ -25,6 +26,7 @@ func (t *Task) validateTemplates(f fieldErrors) {
 				"destination %q: a task of the driver exec sees a change of a file that is in no folder after a restart "+
 					"only; use change_mode restart, or a folder such as local", x.DestPath)
 		}
+
 		clean := path.Clean(x.DestPath)
 		f.require(!seen[clean], "destination %q is that of another template of the task", x.DestPath)
 		seen[clean] = true
@@ -40,6 +42,7 @@ func (t *Template) validate(f fieldErrors) {
 	case t.SourcePath != "":
 		f.checkTaskPath("source", t.SourcePath)
 	}
+
 	f.checkTaskPath("destination", t.DestPath)
 	f.checkString("left_delimiter", t.LeftDelim, MaxDelimiter)
 	f.checkString("right_delimiter", t.RightDelim, MaxDelimiter)
@@ -49,6 +52,7 @@ func (t *Template) validate(f fieldErrors) {
 			f.addf("data: %v", ownError(err))
 		}
 	}
+
 	_, err := t.Mode()
 	f.require(err == nil, "perms %q must be an octal number from 0 to 777", t.Perms)
 	f.checkOwner("uid", t.Uid)
@@ -56,6 +60,7 @@ func (t *Template) validate(f fieldErrors) {
 	if t.Splay != nil {
 		f.checkDuration("splay", *t.Splay, MaxTaskWait)
 	}
+
 	t.validateWait(f)
 	t.validateChange(f)
 }
@@ -91,6 +96,7 @@ func (t *Template) validateChange(f fieldErrors) {
 	if script == nil {
 		return
 	}
+
 	f = f.at("change_script")
 	f.require(script.Command != "", "command is required")
 	f.atMost("arguments", len(script.Args), MaxExecArgs-1)
@@ -99,6 +105,7 @@ func (t *Template) validateChange(f fieldErrors) {
 		total += len(arg)
 		f.checkString("an argument", arg, MaxExecBytes)
 	}
+
 	f.checkBytes("the command", total, MaxExecBytes)
 	f.checkString("command", script.Command, MaxExecBytes)
 	f.checkDuration("timeout", script.Timeout, MaxTaskWait)

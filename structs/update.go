@@ -96,21 +96,26 @@ func (j *Job) canonicalizeUpdates() {
 	if j.Update != nil && *j.Update == (UpdateStrategy{}) {
 		j.Update = nil // clients of the dialect send an empty one for types that have none
 	}
+
 	if j.Update == nil && j.Type == JobService {
 		j.Update = new(DefaultUpdateStrategy())
 	}
+
 	if j.Migrate != nil && *j.Migrate == (MigrateStrategy{}) {
 		j.Migrate = nil
 	}
+
 	if j.Migrate == nil && j.Type == JobService {
 		j.Migrate = new(DefaultMigrateStrategy())
 	}
+
 	for _, g := range j.TaskGroups {
 		if g != nil {
 			g.Update = g.Update.withDefaults(j)
 			g.Migrate = g.Migrate.withDefaults(j)
 		}
 	}
+
 	if j.Update != nil {
 		kept := UpdateStrategy{
 			Stagger:     j.Update.Stagger,
@@ -120,6 +125,7 @@ func (j *Job) canonicalizeUpdates() {
 			j.Update = &kept
 		}
 	}
+
 	j.Migrate = nil
 }
 
@@ -132,11 +138,13 @@ func (u *UpdateStrategy) withDefaults(j *Job) *UpdateStrategy {
 		own.Stagger = j.Update.Stagger
 		own.MaxParallel = j.Update.MaxParallel
 		u = &own
+
 	case u == nil:
 		u = new(*j.Update)
 	case j.Type != JobService && *u == (UpdateStrategy{}):
 		return nil
 	}
+
 	def := DefaultUpdateStrategy()
 	setDefault(&u.Stagger, def.Stagger)
 	setDefault(&u.HealthCheck, def.HealthCheck)
@@ -145,6 +153,7 @@ func (u *UpdateStrategy) withDefaults(j *Job) *UpdateStrategy {
 		u.Canary = 0
 		u.AutoPromote = false
 	}
+
 	return u
 }
 
@@ -263,20 +272,24 @@ func (j *Job) updateWarnings() []string {
 	if j.Type == JobSystem || j.Type == JobSysBatch {
 		return j.perNodeWarnings()
 	}
+
 	canaries := 0
 	promoted := 0
 	for _, g := range j.TaskGroups {
 		if g == nil || g.Update == nil || g.Update.Canary == 0 {
 			continue
 		}
+
 		canaries++
 		if g.Update.AutoPromote {
 			promoted++
 		}
 	}
+
 	if promoted == 0 || promoted == canaries {
 		return nil
 	}
+
 	return []string{"auto_promote is set for some groups with canaries and not for others; " +
 		"canaries are promoted without an operator only if it is set for all"}
 }

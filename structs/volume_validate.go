@@ -124,11 +124,13 @@ func (v *CSIVolume) validateCapabilities(f fieldErrors) {
 			f.addf("it is null")
 			continue
 		}
+
 		f.checkModes(c.AccessMode, c.AttachmentMode)
 		f.require(!seen[*c], "it is there twice")
 		seen[*c] = true
 		mounted = mounted || c.AttachmentMode != CSIBlockDevice
 	}
+
 	f.require(v.MountOptions == nil || mounted || len(seen) == 0,
 		"mount_options need a capability with attachment_mode file-system")
 }
@@ -137,9 +139,11 @@ func (r *CSITopologyRequest) validate(f fieldErrors) {
 	if r == nil {
 		return
 	}
+
 	for i, t := range firstOf(f, "required", r.Required, MaxListed) {
 		t.validate(f.at("required").at("topology %d", i+1))
 	}
+
 	for i, t := range firstOf(f, "preferred", r.Preferred, MaxListed) {
 		f := f.at("preferred").at("topology %d", i+1)
 		t.validate(f)
@@ -159,9 +163,11 @@ func (t *CSITopology) validate(f fieldErrors) {
 		f.addf("segments must not be empty")
 		return
 	}
+
 	if f.atMost("segments", len(t.Segments), MaxListed) < len(t.Segments) {
 		return
 	}
+
 	lower := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(t.Segments)) {
 		prefix, name, ok := strings.Cut(key, "/")
@@ -169,6 +175,7 @@ func (t *CSITopology) validate(f fieldErrors) {
 			prefix = ""
 			name = key
 		}
+
 		f.require(topologyForm().MatchString(name) &&
 			(!ok || topologyForm().MatchString(prefix)),
 			"segment key %q must be [prefix/]name, each at most 63 letters, digits, dots, dashes and underscores", key)

@@ -93,12 +93,14 @@ func runHostpath(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return structs.Invalidf("the option -capacity is %q, expected a size such as 10GiB", size)
 	}
+
 	logLevel := c.String("log-level")
 	level := hclog.LevelFromString(logLevel)
 	if level == hclog.NoLevel {
 		return structs.Invalidf(
 			"the option -log-level is %q, expected trace, debug, info, warn or error", logLevel)
 	}
+
 	return hostpath.Run(ctx, hostpath.Config{
 		Endpoint:    cmp.Or(c.String("endpoint"), os.Getenv("CSI_ENDPOINT")),
 		NodeID:      c.String("node-id"),

@@ -163,20 +163,24 @@ func printAlloc(ctx context.Context, c *command.Call, a *structs.Allocation) err
 		"Preempted by", command.ShortID(a.PreemptedByAllocation),
 		"Preempted allocs", shortIDs(a.PreemptedAllocations),
 	)
+
 	printAllocHostVolumes(c, a)
 	err := printAllocVolumes(ctx, c, a)
 	if err != nil {
 		return err
 	}
+
 	printAllocPorts(c, a.AllocatedResources)
 	printAllocNetwork(c, a)
 	printAllocDevices(c, a.AllocatedResources)
 	for name, state := range command.Sorted(a.TaskStates) {
 		printTask(c, taskTitle(watch.GroupOf(a), name), state, a.ClientStatus)
 	}
+
 	if c.Bool("stats") {
 		return printAllocStats(ctx, c, a.ID)
 	}
+
 	return nil
 }
 
@@ -194,6 +198,7 @@ func printAllocVolumes(ctx context.Context, c *command.Call, a *structs.Allocati
 	if err != nil || len(claims) == 0 {
 		return err
 	}
+
 	var rows command.Grid
 	for _, v := range claims {
 		state, why := "none", ""
@@ -203,12 +208,14 @@ func printAllocVolumes(ctx context.Context, c *command.Call, a *structs.Allocati
 		case v.Claim != nil:
 			state, why = v.Claim.State, v.Claim.Reason
 		}
+
 		if v.Claim != nil &&
 			a.ClientTerminal() &&
 			state == structs.ClaimGranted {
 			state = "granted, not released yet"
 			why = watch.WhyHeld(v.Claim)
 		}
+
 		rows.AddRow(
 			v.Alias,
 			v.Volume,
@@ -218,6 +225,7 @@ func printAllocVolumes(ctx context.Context, c *command.Call, a *structs.Allocati
 			why,
 		)
 	}
+
 	c.Section("Volumes", "Alias|Volume|Access Mode|Read Only|Claim|Waits For", rows)
 	return nil
 }
@@ -247,20 +255,24 @@ func printTask(c *command.Call, title string, s *structs.TaskState, alloc string
 	if s.Failed {
 		state += ", failed"
 	}
+
 	if alloc == structs.AllocLost && s.State != structs.TaskDead {
 		state = "unknown; it was " + s.State + " at the last heartbeat of its node"
 	}
+
 	c.Pairs(
 		"State", state,
 		"Started", command.FormatTime(s.StartedAt),
 		"Finished", command.FormatTime(s.FinishedAt),
 		"Restarts", restartsText(s),
 	)
+
 	first := max(0, len(s.Events)-eventsShown)
 	var rows command.Grid
 	for _, e := range slices.Backward(s.Events[first:]) {
 		rows.AddRow(command.Age(e.Time), e.Type, watch.EventText(e))
 	}
+
 	if len(rows) > 0 {
 		c.Table("Time|Event|Description", rows)
 	}
@@ -304,6 +316,7 @@ func showAllocChecks(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	var checks map[string]*structs.CheckResult
 	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
 		checks, err = c.API.AllocChecks(ctx, id)
@@ -312,15 +325,18 @@ func showAllocChecks(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Show(checks, func() error {
 		var rows command.Grid
 		for _, check := range command.Sorted(checks) {
 			rows.AddRow(check.Service, check.Task, check.Check, check.Status, check.Output)
 		}
+
 		if len(rows) == 0 {
 			c.Printf("Allocation %s has no checks\n", command.ShortID(id))
 			return nil
 		}
+
 		c.Table("Service|Task|Name|Status|Message", rows)
 		return nil
 	})

@@ -97,20 +97,24 @@ func allocRestart(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	all := c.Bool("all-tasks")
 	if all && task != "" {
 		return command.BadUsage("expected either a task or -all-tasks")
 	}
+
 	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() error {
 		return c.API.AllocRestart(ctx, id, api.AllocRestartRequest{TaskName: task, AllTasks: all})
 	})
 	if err != nil {
 		return err
 	}
+
 	tasks := "The running tasks"
 	switch {
 	case all:
@@ -118,6 +122,7 @@ func allocRestart(ctx context.Context, c *command.Call) error {
 	case task != "":
 		tasks = "Task " + task
 	}
+
 	outcome := command.Changed{"AllocID": id, "TaskName": task, "AllTasks": strconv.FormatBool(all)}
 	return c.Report(outcome, "Restart requested: %s of allocation %s", tasks, command.ShortID(id))
 }
@@ -127,10 +132,12 @@ func allocSignal(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	signal := c.String("s")
 	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() error {
 		return c.API.AllocSignal(ctx, id, api.AllocSignalRequest{Task: task, Signal: signal})
@@ -138,6 +145,7 @@ func allocSignal(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	outcome := command.Changed{"AllocID": id, "Task": task, "Signal": signal}
 	return c.Report(outcome, "Signal %s is sent to allocation %s", signal, command.ShortID(id))
 }

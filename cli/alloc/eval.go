@@ -139,13 +139,16 @@ func evalDelete(ctx context.Context, c *command.Call) error {
 	if (len(c.Args) == 0) == (which.Filter == "") {
 		return command.BadUsage("expected either evaluations or -filter")
 	}
+
 	for _, prefix := range c.Args {
 		id, err := c.Resolve(ctx, "eval", prefix)
 		if err != nil {
 			return err
 		}
+
 		which.EvalIDs = append(which.EvalIDs, id)
 	}
+
 	n := 0
 	const servers = "the servers, which delete the evaluations"
 	err := watch.New(c).Await(ctx, servers, watch.SeeServers, func() (err error) {
@@ -156,6 +159,7 @@ func evalDelete(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Report(command.Changed{"Count": strconv.Itoa(n)}, "Deleted %s", command.Plural(n, "evaluation"))
 }
 
@@ -182,22 +186,27 @@ func printEval(ctx context.Context, c *command.Call, e *structs.Evaluation) erro
 		"Created", command.FormatNanos(e.CreateTime),
 		"Modified", command.FormatNanos(e.ModifyTime),
 	)
+
 	if len(e.FailedTGAllocs) > 0 {
 		c.Printf("\nNot placed\n")
 		watch.PrintFailures(c, e)
 	}
+
 	if e.Status == structs.EvalPending {
 		err := watch.PrintPaused(ctx, c)
 		if err != nil {
 			return err
 		}
 	}
+
 	allocs, _, err := c.API.EvalAllocations(ctx, e.ID, nil)
 	if err != nil {
 		return err
 	}
+
 	if len(allocs) > 0 {
 		SheetOfJob.Section(c, "Allocations", allocs)
 	}
+
 	return nil
 }

@@ -47,19 +47,23 @@ func allocExec(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	x := &api.Exec{
 		Command: c.Args[1:],
 		TTY:     wantsTerminal(c),
 		Stdout:  c.Out,
 		Stderr:  unescaped(c.Err),
 	}
+
 	if c.Bool("i") {
 		x.Stdin = c.In
 	}
+
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	user := terminalOf(x.Stdin)
@@ -69,12 +73,14 @@ func allocExec(ctx context.Context, c *command.Call) error {
 			return err
 		}
 		defer restore()
+
 		sizes, stop := followSize(user)
 		defer stop()
 		x.Resize = sizes
 		c.Err = rawLines{x.Stderr}
 		x.Stdin = newEscapeReader(x.Stdin, escape, func() { cancel(errEscaped) })
 	}
+
 	code, err := execute(ctx, c, id, x)
 	switch {
 	case errors.Is(context.Cause(ctx), errEscaped):
@@ -84,6 +90,7 @@ func allocExec(ctx context.Context, c *command.Call) error {
 	case code != 0:
 		return command.ExitError(code)
 	}
+
 	return nil
 }
 

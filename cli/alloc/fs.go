@@ -34,18 +34,22 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	reads := p.fromEnd || c.Bool("f")
 	if c.Bool("stat") && reads {
 		return command.BadUsage("-stat excludes -f, -tail, -n and -c")
 	}
+
 	id, err := chooseAlloc(ctx, c, "")
 	if err != nil {
 		return err
 	}
+
 	path := c.Arg(1)
 	if path == "" {
 		path = "/"
 	}
+
 	var file *structs.AllocFileInfo
 	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
 		file, err = c.API.AllocFile(ctx, id, path)
@@ -65,6 +69,7 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 	case reads:
 		return structs.Invalidf("%q is a directory; -f, -tail, -n and -c show a file", path)
 	}
+
 	var files []*structs.AllocFileInfo
 	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
 		files, err = c.API.AllocFiles(ctx, id, path)
@@ -73,6 +78,7 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Show(files, func() error { return printFiles(c, files...) })
 }
 
@@ -106,17 +112,21 @@ func printFiles(c *command.Call, files ...*structs.AllocFileInfo) error {
 			name += "/"
 			size = ""
 		}
+
 		modified := f.ModTime.Local().Format(time.RFC3339)
 		if c.Bool("H") {
 			size = strconv.FormatInt(f.Size, 10)
 			modified = f.ModTime.UTC().Format(time.RFC3339Nano)
 		}
+
 		kind := ""
 		if c.Bool("verbose") {
 			kind = f.ContentType
 		}
+
 		rows.AddRow(f.FileMode, size, modified, kind, name)
 	}
+
 	c.Table("Mode|Size|Modified Time|Content Type|Name", rows)
 	return nil
 }

@@ -70,20 +70,24 @@ func allocLogs(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	if c.String("task") != "" && c.Arg(1) != "" {
 		return command.BadUsage("-task and the second argument both name the task")
 	}
+
 	task := cmp.Or(c.String("task"), c.Arg(1))
 	id, err := chooseAlloc(ctx, c, task)
 	if err != nil {
 		return err
 	}
+
 	if task == "" {
 		task, err = defaultTask(ctx, c, id)
 		if err != nil {
 			return err
 		}
 	}
+
 	o := api.LogOptions{
 		Task:    task,
 		Follow:  c.Bool("f"),
@@ -91,6 +95,7 @@ func allocLogs(ctx context.Context, c *command.Call) error {
 		Offset:  p.offset,
 		Lines:   p.lines,
 	}
+
 	stdout := c.Bool("stdout") || !c.Bool("stderr")
 	stderr := c.Bool("stderr") || o.Follow && !c.Bool("stdout")
 	return logView{id, o, stdout, stderr}.run(ctx, c)
@@ -149,11 +154,13 @@ func followBoth(ctx context.Context, c *command.Call, outs, errs allocStream) er
 		return outs.fault(ctx, err)
 	}
 	defer command.CloseRead(fromOut)
+
 	fromErr, err := openStream(inner, c, errs)
 	if err != nil {
 		return errs.fault(ctx, err)
 	}
 	defer command.CloseRead(fromErr)
+
 	var outErr, errErr error
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -162,12 +169,14 @@ func followBoth(ctx context.Context, c *command.Call, outs, errs allocStream) er
 			cancel()
 		}
 	})
+
 	both.Go(func() {
 		errErr = writeStream(unescaped(c.Err), fromErr)
 		if errErr != nil {
 			cancel()
 		}
 	})
+
 	both.Wait()
 	return outs.fault(ctx, cmp.Or(outErr, errErr))
 }
@@ -213,29 +222,35 @@ func chooseAlloc(ctx context.Context, c *command.Call, task string) (string, err
 	if !c.Bool("job") {
 		return c.Resolve(ctx, "alloc", c.Arg(0))
 	}
+
 	job, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return "", err
 	}
+
 	all, _, err := c.API.JobAllocations(ctx, job, false, nil)
 	if err != nil {
 		return "", err
 	}
+
 	all = slices.DeleteFunc(all, func(a *structs.AllocListStub) bool {
 		return task != "" && a.TaskStates[task] == nil
 	})
 	if len(all) == 0 && task != "" {
 		return "", structs.NotFoundf("job %q has no allocation with the task %q", job, task)
 	}
+
 	if len(all) == 0 {
 		return "", structs.NotFoundf("job %q has no allocations", job)
 	}
+
 	slices.SortFunc(all, func(a, b *structs.AllocListStub) int {
 		return cmp.Or(runningFirst(a, b), NewestFirst(a, b))
 	})
 	if c.Bool("verbose") {
 		fmt.Fprintf(c.Err, "Allocation %s on node %s (%s)\n", all[0].ID, all[0].NodeName, all[0].NodeID)
 	}
+
 	return all[0].ID, nil
 }
 
@@ -256,20 +271,24 @@ func defaultTask(ctx context.Context, c *command.Call, allocID string) (string, 
 	if err != nil {
 		return "", err
 	}
+
 	var names []string
 	if group := watch.GroupOf(alloc); group != nil {
 		for _, t := range group.Tasks {
 			if t.Leader {
 				return t.Name, nil
 			}
+
 			names = append(names, t.Name)
 		}
 	} else {
 		names = slices.Sorted(maps.Keys(alloc.TaskStates))
 	}
+
 	if len(names) != 1 {
 		return "", command.BadUsage("the allocation has %s and no leader; name one of: %s",
 			command.Plural(len(names), "task"), strings.Join(names, ", "))
 	}
+
 	return names[0], nil
 }

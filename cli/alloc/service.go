@@ -48,6 +48,7 @@ func serviceList(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Show(all, func() error {
 		var rows command.Grid
 		for _, space := range all {
@@ -56,10 +57,12 @@ func serviceList(ctx context.Context, c *command.Call) error {
 					strconv.Itoa(s.Passing), tagList(s.Tags))
 			}
 		}
+
 		if len(rows) == 0 {
 			c.Printf("No service is offered\n")
 			return nil
 		}
+
 		c.Table("Service|Namespace|Instances|Passing|Tags", rows)
 		return nil
 	})
@@ -102,6 +105,7 @@ func printBadChecks(ctx context.Context, c *command.Call, instances []*structs.S
 		if !bad || read == mostBadInstances {
 			continue
 		}
+
 		read++
 		var checks []*structs.CheckResult
 		see := watch.SeeAlloc(c, i.AllocID)
@@ -116,15 +120,18 @@ func printBadChecks(ctx context.Context, c *command.Call, instances []*structs.S
 			fmt.Fprintf(c.Err, "Warning: the checks of allocation %s are not shown: %v\n", c.ID(i.AllocID),
 				err)
 		}
+
 		for _, check := range checks {
 			if check.Service == i.ServiceName {
 				rows.AddRow(c.ID(i.AllocID), check.Check, check.Status, command.OneLine(check.Output))
 			}
 		}
 	}
+
 	if len(rows) > 0 {
 		c.Section("Checks that do not pass", "Alloc|Check|Status|Last output", rows)
 	}
+
 	return nil
 }
 

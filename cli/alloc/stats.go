@@ -21,6 +21,7 @@ func printAllocStats(ctx context.Context, c *command.Call, allocID string) error
 	if err != nil {
 		return err
 	}
+
 	var rows command.Grid
 	for name, t := range command.Sorted(s.Tasks) {
 		u := t.ResourceUsage
@@ -33,14 +34,17 @@ func printAllocStats(ctx context.Context, c *command.Call, allocID string) error
 			deviceSummary(u.DeviceStats),
 		)
 	}
+
 	c.Section("Use of resources", "Task|CPU|Of a processor|Memory|Highest|Devices", rows)
 	if len(s.Unmeasured) == 0 {
 		return nil
 	}
+
 	var failed command.Grid
 	for name, reason := range command.Sorted(s.Unmeasured) {
 		failed.AddRow(name, reason)
 	}
+
 	c.Section("Not measured", "Task|Reason", failed)
 	return nil
 }

@@ -53,6 +53,7 @@ func followSize(f *os.File) (sizes <-chan structs.TerminalSize, stop func()) {
 					return
 				}
 			}
+
 			select {
 			case <-changed:
 			case <-done:
@@ -60,6 +61,7 @@ func followSize(f *os.File) (sizes <-chan structs.TerminalSize, stop func()) {
 			}
 		}
 	})
+
 	return out, func() {
 		signal.Stop(changed)
 		close(done)
@@ -103,6 +105,7 @@ func (r *escapeReader) Read(p []byte) (int, error) {
 	if r.escape == noEscape || len(p) < 2 {
 		return r.from.Read(p)
 	}
+
 	buf := make([]byte, len(p)-1) // one character may be held
 	for {
 		n, err := r.from.Read(buf)
@@ -111,10 +114,12 @@ func (r *escapeReader) Read(p []byte) (int, error) {
 			r.end()
 			return len(out), io.EOF
 		}
+
 		if err != nil && r.held {
 			r.held = false
 			out = append(out, r.escape)
 		}
+
 		if len(out) > 0 || err != nil {
 			return len(out), err
 		}
@@ -132,11 +137,13 @@ func (r *escapeReader) pass(out, in []byte) ([]byte, bool) {
 			if b != r.escape {
 				out = append(out, r.escape)
 			}
+
 		case r.start && b == r.escape:
 			r.held = true
 			r.start = false
 			continue
 		}
+
 		out = append(out, b)
 		r.start = b == '\r' || b == '\n'
 	}

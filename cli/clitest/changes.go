@@ -21,9 +21,11 @@ func (w *Cluster) answerChanges() {
 		if !strings.HasPrefix(act, "restart") || !strings.Contains(act, "f0f0f0f") {
 			return control(act)
 		}
+
 		id := slices.IndexFunc(words, func(s string) bool { return strings.HasPrefix(s, "f0f0f0f") })
 		return w.restartFleet(words[id])
 	}
+
 	w.answerScale()
 	apitest.On(c, structs.JobRevert, func(_ context.Context, r *structs.JobRevertRequest) (
 		*structs.JobRegisterResponse, error,
@@ -33,12 +35,15 @@ func (w *Cluster) answerChanges() {
 			if prior != nil && *prior != j.Version {
 				return structs.Conflictf("enforcing version %d: job %q is at version %d", *prior, j.ID, j.Version)
 			}
+
 			if r.JobVersion != 0 {
 				return structs.NotFoundf("there is no version %d of job %q", r.JobVersion, j.ID)
 			}
+
 			return nil
 		})
 	})
+
 	apitest.On(c, structs.JobEvaluate, func(_ context.Context, r *structs.JobEvaluateRequest) (
 		*structs.JobRegisterResponse, error,
 	) {
@@ -51,6 +56,7 @@ func (w *Cluster) answerChanges() {
 		}
 		return &structs.JobRegisterResponse{EvalID: eval3}, err
 	})
+
 	apitest.On(c, structs.JobDispatch, w.dispatch)
 	apitest.On(c, structs.PeriodicForce, func(_ context.Context, r *structs.PeriodicForceRequest) (
 		*structs.PeriodicForceResponse, error,
@@ -66,9 +72,11 @@ func (w *Cluster) dispatch(_ context.Context, r *structs.JobDispatchRequest) (
 	if _, err := w.job(r.JobID); err != nil {
 		return nil, err
 	}
+
 	if r.Meta["who"] == "" {
 		return nil, structs.Invalidf("Meta: job %q requires a value for %q", r.JobID, "who")
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reads["dispatch "+r.IdempotencyToken]++
@@ -77,9 +85,11 @@ func (w *Cluster) dispatch(_ context.Context, r *structs.JobDispatchRequest) (
 			r.JobID, r.IDPrefixTemplate, len(r.Payload), r.Priority),
 		EvalID: eval1,
 	}
+
 	if r.IdempotencyToken != "" && w.reads["dispatch "+r.IdempotencyToken] > 1 {
 		resp.EvalID = ""
 	}
+
 	return resp, nil
 }
 
@@ -95,6 +105,7 @@ func (w *Cluster) answerScale() {
 			if g == nil {
 				return structs.NotFoundf("job %q has no group %q", j.ID, r.Group)
 			}
+
 			key := r.JobID + "/" + g.Name
 			all := scaled[key]
 			e := &structs.ScalingEvent{
@@ -104,11 +115,13 @@ func (w *Cluster) answerScale() {
 				Message:       r.Message,
 				EvalID:        new(eval1),
 			}
+
 			scaled[key] = append([]*structs.ScalingEvent{e}, all...)
 			g.Count = int(*r.Count)
 			return nil
 		})
 	})
+
 	apitest.On(c, structs.JobScaleStatus, func(_ context.Context, r *structs.JobGetRequest) (
 		*structs.JobScaleStatusResponse, error,
 	) {
@@ -116,11 +129,13 @@ func (w *Cluster) answerScale() {
 		if err != nil {
 			return nil, err
 		}
+
 		out := &structs.JobScaleCounts{JobID: job.ID, TaskGroups: map[string]*structs.TaskGroupScaleStatus{}}
 		for _, g := range job.TaskGroups {
 			events := scaled[job.ID+"/"+g.Name]
 			out.TaskGroups[g.Name] = &structs.TaskGroupScaleStatus{Desired: g.Count, Events: events}
 		}
+
 		return &structs.JobScaleStatusResponse{JobScaleStatus: out}, nil
 	})
 }
@@ -168,12 +183,14 @@ func (w *Cluster) fleet() (all []*structs.Allocation) {
 	if job == nil {
 		return nil
 	}
+
 	for i := range job.TaskGroups[0].Count {
 		a := w.fleetAlloc(job, fmt.Sprintf("f0f0f0f%d-0000-0000-0000-000000000000", i), i)
 		all = append(all, a)
 		if w.reads["stop "+a.ID] == 0 {
 			continue
 		}
+
 		next := w.fleetAlloc(job, strings.Replace(a.ID, "f0f0", "f1f1", 1), i)
 		a.DesiredStatus = structs.AllocDesiredStop
 		a.ClientStatus = structs.AllocComplete
@@ -182,8 +199,10 @@ func (w *Cluster) fleet() (all []*structs.Allocation) {
 		if w.reads["read "+next.ID] == 1 {
 			next.ClientStatus = structs.AllocPending
 		}
+
 		all = append(all, next)
 	}
+
 	return all
 }
 
@@ -196,6 +215,7 @@ func (w *Cluster) fleetAlloc(job *structs.Job, id string, i int) *structs.Alloca
 			w.reads["restart "+id]++
 		}
 	}
+
 	restarts := time.Duration(w.reads["restart "+id])
 	started := Today.Add(-time.Hour + restarts*time.Second)
 	return &structs.Allocation{

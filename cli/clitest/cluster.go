@@ -60,6 +60,7 @@ func NewCluster(logs string) *Cluster {
 		from:   map[string]*structs.JobSubmission{},
 		Slow:   make(chan string, 1),
 	}
+
 	w.jobs = map[string]*structs.Job{
 		"web": webJob(),
 		"web-old": {
@@ -69,6 +70,7 @@ func NewCluster(logs string) *Cluster {
 			Priority: 40,
 		},
 	}
+
 	w.Agent = NewAgent(logs)
 	w.answerJobs()
 	w.answerValidation()
@@ -306,13 +308,16 @@ func (w *Cluster) newAlloc(job *structs.Job, end string) *structs.Allocation {
 		ClientStatus:  "pending",
 		Indexes:       structs.Indexes{CreateIndex: 20},
 	}
+
 	if w.reads[job.ID] > 1 {
 		a.ClientStatus = end
 	}
+
 	if job.Stop {
 		a.DesiredStatus = "stop"
 		a.ClientStatus = "complete"
 	}
+
 	return a
 }
 
@@ -347,6 +352,7 @@ func (w *Cluster) answerValidation() {
 						"job %q: group %q: task %q: driver \"exce\" is on no node that is up",
 						r.Job.ID, g.Name, t.Name))
 				}
+
 				switch t.Driver {
 				case "vn":
 					resp.Warnings = `job "j": group "g": task "t": driver "vn" is on no node that is up`
@@ -370,6 +376,7 @@ func (w *Cluster) answerJobs() {
 			return nil, structs.Errorf(structs.KindConflict, "job %q has JobModifyIndex 17, not %d",
 				r.Job.ID, r.JobModifyIndex)
 		}
+
 		w.jobs[r.Job.ID] = r.Job
 		w.from[r.Job.ID] = r.Submission
 		return &structs.JobRegisterResponse{
@@ -381,6 +388,7 @@ func (w *Cluster) answerJobs() {
 			}[r.Job.ID],
 		}, nil
 	})
+
 	apitest.On(c, structs.JobDeregister, func(_ context.Context, r *structs.JobDeregisterRequest) (
 		*structs.JobDeregisterResponse, error,
 	) {
@@ -389,11 +397,13 @@ func (w *Cluster) answerJobs() {
 		if w.jobs[r.JobID] == nil {
 			return nil, NotFound("job", r.JobID)
 		}
+
 		stopped := w.jobs[r.JobID].Copy()
 		stopped.Stop = true
 		w.jobs[r.JobID] = stopped
 		return &structs.JobDeregisterResponse{EvalID: eval3}, nil
 	})
+
 	w.answerJobReads()
 	w.answerEvals()
 }

@@ -27,6 +27,7 @@ func (w *Cluster) answerNamespaces() {
 			Capabilities: &structs.NamespaceCapabilities{DisabledTaskDrivers: []string{"raw_exec"}},
 		},
 	}
+
 	apitest.On(c, structs.NamespaceList, func(_ context.Context, r *structs.QueryRequest) (
 		*structs.NamespaceListResponse, error,
 	) {
@@ -38,6 +39,7 @@ func (w *Cluster) answerNamespaces() {
 		}
 		return resp, nil
 	})
+
 	apitest.On(c, structs.NamespaceGet, func(_ context.Context, r *structs.NamespaceGetRequest) (
 		*structs.NamespaceGetResponse, error,
 	) {
@@ -47,18 +49,21 @@ func (w *Cluster) answerNamespaces() {
 		}
 		return &structs.NamespaceGetResponse{Namespace: n}, nil
 	})
+
 	apitest.On(c, structs.NamespaceApply, func(_ context.Context, r *structs.NamespaceApplyRequest) (
 		*structs.Empty, error,
 	) {
 		all[r.Definition.Name] = r.Definition
 		return &structs.Empty{}, nil
 	})
+
 	apitest.On(c, structs.NamespaceDelete, func(_ context.Context, r *structs.NamespaceDeleteRequest) (
 		*structs.Empty, error,
 	) {
 		if all[r.Name] == nil {
 			return nil, NotFound("namespace", r.Name)
 		}
+
 		delete(all, r.Name)
 		return &structs.Empty{}, nil
 	})
@@ -74,11 +79,13 @@ func (w *Cluster) answerNodePools() {
 		for _, p := range command.Sorted(all) {
 			resp.Pools = append(resp.Pools, p)
 		}
+
 		resp.Pools = slices.DeleteFunc(resp.Pools, func(p *structs.NodePool) bool {
 			return !strings.HasPrefix(p.Name, r.Prefix)
 		})
 		return resp, nil
 	})
+
 	apitest.On(c, structs.NodePoolGet, func(_ context.Context, r *structs.NodePoolGetRequest) (
 		*structs.NodePoolGetResponse, error,
 	) {
@@ -88,28 +95,33 @@ func (w *Cluster) answerNodePools() {
 		}
 		return &structs.NodePoolGetResponse{Pool: p}, nil
 	})
+
 	apitest.Answer(c, structs.NodePoolJobs, structs.JobListResponse{Jobs: []*structs.JobListStub{{
 		ID:     "web",
 		Type:   "service",
 		Status: "running",
 	}}})
+
 	apitest.Answer(c, structs.NodePoolNodes, structs.NodeListResponse{Nodes: []*structs.NodeListStub{{
 		ID:     Node1,
 		Name:   "one",
 		Status: "ready",
 	}}})
+
 	apitest.On(c, structs.NodePoolApply, func(_ context.Context, r *structs.NodePoolApplyRequest) (
 		*structs.Empty, error,
 	) {
 		all[r.Pool.Name] = r.Pool
 		return &structs.Empty{}, nil
 	})
+
 	apitest.On(c, structs.NodePoolDelete, func(_ context.Context, r *structs.NodePoolDeleteRequest) (
 		*structs.Empty, error,
 	) {
 		if all[r.Name] == nil {
 			return nil, NotFound("node pool", r.Name)
 		}
+
 		delete(all, r.Name)
 		return &structs.Empty{}, nil
 	})

@@ -14,6 +14,7 @@ func makeFiles(dir string) error {
 	for i := range 600 {
 		fmt.Fprintln(&lines, "line", i)
 	}
+
 	err := os.MkdirAll(filepath.Join(dir, "server/secrets"), 0o755)
 	for name, text := range map[string]string{
 		"a\x1bb.html": "<p>",
@@ -25,6 +26,7 @@ func makeFiles(dir string) error {
 			os.Chmod(path, 0o640),
 			os.Chtimes(path, Today, Today))
 	}
+
 	return errors.Join(err,
 		os.Chmod(filepath.Join(dir, "server/secrets"), 0o700),
 		os.Chtimes(filepath.Join(dir, "server/secrets"), Today, Today))

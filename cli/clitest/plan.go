@@ -30,31 +30,37 @@ func (w *Cluster) answerPlans() {
 				*u = structs.DesiredUpdates{DestructiveUpdate: 2, Place: 1}
 			}
 		}
+
 		if r.Job.ID == "big" {
 			resp.FailedTGAllocs = evaluations()[1].FailedTGAllocs
 			resp.Warnings = `group "app", volume "data": there is no volume "data" in namespace "default" yet`
 		}
+
 		if r.Job.ID == "waves" {
 			*resp.Annotations.DesiredTGUpdates["app"] = structs.DesiredUpdates{
 				Stop: 2, Migrate: 3, InPlaceUpdate: 4, DestructiveUpdate: 5,
 			}
 			resp.CreatedEvals = waveEvaluations()[1:]
 		}
+
 		if r.Job.ID == "calm" {
 			*resp.Annotations.DesiredTGUpdates["app"] = structs.DesiredUpdates{InPlaceUpdate: 1, Ignore: 1}
 		}
+
 		var n uint64
 		if _, err := fmt.Sscanf(r.Job.ID, "high-%d", &n); err == nil {
 			u := resp.Annotations.DesiredTGUpdates["app"]
 			*u = structs.DesiredUpdates{Canary: 1, Ignore: 2, Preemptions: n}
 			resp.Annotations.PreemptedAllocs = displaced(int(n))
 		}
+
 		if r.Diff {
 			resp.Diff = jobdiff.Compare(old, r.Job, true)
 			for _, g := range resp.Diff.TaskGroups {
 				g.Updates = map[string]uint64{structs.UpdateCreate: 2}
 			}
 		}
+
 		return resp, nil
 	})
 }
@@ -83,6 +89,7 @@ func (w *Cluster) answerVersions() {
 		if err != nil {
 			return nil, err
 		}
+
 		before := j.Copy()
 		before.Version--
 		before.Priority = 40
@@ -93,6 +100,7 @@ func (w *Cluster) answerVersions() {
 		if r.Diffs {
 			resp.Diffs = []*structs.JobDiff{jobdiff.Compare(before, j, true)}
 		}
+
 		return resp, nil
 	})
 }

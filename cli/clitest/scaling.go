@@ -24,11 +24,14 @@ func (w *Cluster) answerScaling() {
 				},
 			}},
 		}
+
 		if id == "web" {
 			j.TaskGroups[0].Scaling.Policy = map[string]any{"cooldown": "1m"}
 		}
+
 		policies = append(policies, j.ScalingPolicies()...)
 	}
+
 	apitest.On(w.Caller, structs.ScalingPolicyList,
 		func(_ context.Context, r *structs.ScalingPolicyListRequest) (*structs.ScalingPolicyListResponse, error) {
 			resp := &structs.ScalingPolicyListResponse{}
@@ -39,6 +42,7 @@ func (w *Cluster) answerScaling() {
 			}
 			return resp, nil
 		})
+
 	apitest.On(w.Caller, structs.ScalingPolicyGet,
 		func(_ context.Context, r *structs.ScalingPolicyGetRequest) (*structs.ScalingPolicyGetResponse, error) {
 			for _, p := range policies {

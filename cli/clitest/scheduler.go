@@ -18,6 +18,7 @@ func (w *Cluster) answerSchedulerConfig() {
 			copied := config
 			return &structs.SchedulerConfigResponse{SchedulerConfig: &copied}, nil
 		})
+
 	apitest.On(w.Caller, structs.SchedulerConfigSet,
 		func(_ context.Context, r *structs.SchedulerConfigRequest) (*structs.SchedulerConfigSetResponse, error) {
 			w.mu.Lock()
@@ -25,9 +26,11 @@ func (w *Cluster) answerSchedulerConfig() {
 			if err := r.Config.Validate(); err != nil {
 				return nil, err
 			}
+
 			if r.CAS && r.Config.ModifyIndex != config.ModifyIndex {
 				return &structs.SchedulerConfigSetResponse{}, nil
 			}
+
 			config = r.Config
 			config.ModifyIndex++
 			return &structs.SchedulerConfigSetResponse{Updated: true}, nil

@@ -31,6 +31,7 @@ func (w *Cluster) answerServices() {
 			if r.Namespace == "empty" {
 				return resp, nil
 			}
+
 			resp.Services = append(resp.Services, &structs.ServiceListStub{
 				Namespace: structs.DefaultNamespace,
 				Services: []*structs.ServiceStub{
@@ -38,14 +39,17 @@ func (w *Cluster) answerServices() {
 					{ServiceName: "web", Tags: []string{"http", "v2"}, Instances: 2, Passing: 1},
 				},
 			})
+
 			if r.Namespace == structs.AllNamespaces {
 				resp.Services = append(resp.Services, &structs.ServiceListStub{
 					Namespace: "prod",
 					Services:  []*structs.ServiceStub{{ServiceName: "db", Instances: 1, Passing: 1}},
 				})
 			}
+
 			return resp, nil
 		})
+
 	instances := []*structs.ServiceRegistration{
 		{
 			ID: "i1", ServiceName: "web", Namespace: structs.DefaultNamespace, NodeID: Node1, JobID: "web",
@@ -61,6 +65,7 @@ func (w *Cluster) answerServices() {
 			AllocID: Alloc1, Address: "10.0.0.1",
 		},
 	}
+
 	apitest.On(w.Caller, structs.ServiceGet,
 		func(_ context.Context, r *structs.ServiceGetRequest) (*structs.ServiceGetResponse, error) {
 			resp := &structs.ServiceGetResponse{}

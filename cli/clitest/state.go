@@ -34,6 +34,7 @@ func ValidState() []byte {
 		JobID:     "web",
 		Status:    structs.EvalComplete,
 	}
+
 	register := &structs.JobRegisterRequest{Job: webJob(), Eval: eval}
 	register.Now = Today.UnixNano()
 	err := store.Write(42, func(tx *state.WriteTx) error {
@@ -42,10 +43,12 @@ func ValidState() []byte {
 	if err != nil {
 		panic(err)
 	}
+
 	var saved bytes.Buffer
 	if err := store.Save(&saved); err != nil {
 		panic(err)
 	}
+
 	return saved.Bytes()
 }
 

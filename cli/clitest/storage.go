@@ -117,6 +117,7 @@ func (w *Cluster) answerVolumeReads() {
 					r.PluginID != "" && r.PluginID != v.PluginID
 			})}, nil
 	})
+
 	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context, r *structs.CSIVolumeGetRequest) (
 		*structs.CSIVolumeGetResponse, error,
 	) {
@@ -125,12 +126,14 @@ func (w *Cluster) answerVolumeReads() {
 		}
 		return &structs.CSIVolumeGetResponse{Volume: dataVolume()}, nil
 	})
+
 	apitest.On(c, structs.CSIClaimList, func(_ context.Context, r *structs.CSIClaimListRequest) (
 		*structs.CSIClaimListResponse, error,
 	) {
 		if r.VolumeID != "data" {
 			return nil, NotFound("volume", r.VolumeID)
 		}
+
 		claims := append(dataVolume().Claims, &structs.CSIClaim{
 			VolumeID: "data",
 			AllocID:  Alloc3,

@@ -15,6 +15,7 @@ func answerWhy(c *apitest.Caller) {
 			Remedy: "add nodes, end other allocations, or ask for less in the resources block",
 		}},
 	}}
+
 	apitest.On(c, structs.JobWhy,
 		func(_ context.Context, r *structs.JobGetRequest) (*structs.WhyResponse, error) {
 			if r.JobID != "stuck" && r.JobID != "web-old" { // a slow watch of another job has the same output
@@ -22,6 +23,7 @@ func answerWhy(c *apitest.Caller) {
 			}
 			return &structs.WhyResponse{Waits: true, Reasons: why, Text: structs.WhyText(why)}, nil
 		})
+
 	apitest.Answer(c, structs.VolumeWhy, structs.WhyResponse{
 		Text: "volume data waits for nothing; it is ready; in use by 1 allocation\n",
 	})

@@ -78,11 +78,13 @@ func (cmd *Command) Main(ctx context.Context, args []string, std Stdio) int {
 			usage.text, usage.path)
 		return cmp.Or(usage.code, exitUsage)
 	}
+
 	if errors.As(err, &ofFiles) {
 		ofFiles.write(std.Err)
 	} else {
 		fmt.Fprintf(std.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
 	}
+
 	return structs.KindOf(err).ExitCode()
 }
 
@@ -94,38 +96,47 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 		if errors.As(err, &usage) {
 			usage.code = cmd.Misuse
 		}
+
 		return err
 	}
+
 	if len(args) > 1 && args[0] == "help" { // help job run
 		args = append(slices.Clone(args[1:]), "-h")
 	}
+
 	if len(args) == 0 || isHelp(args[0]) {
 		cmd.printGroup(std.Out, path)
 		return nil
 	}
+
 	name := args[0]
 	if name == "-version" || name == "--version" || name == "-v" {
 		name = "version"
 	}
+
 	var names []string
 	for _, sub := range cmd.Sub {
 		if sub.Name == name {
 			return sub.run(ctx, path+" "+name, args[1:], std)
 		}
+
 		names = append(names, sub.Name)
 	}
+
 	if strings.HasPrefix(name, "-") {
 		return &usageError{
 			text: fmt.Sprintf("the option %s is before the command; options follow the command", name),
 			path: path,
 		}
 	}
+
 	text := fmt.Sprintf("there is no command %q",
 		strings.TrimPrefix(path+" "+name, "berth "))
 	if near := suggest.Closest(name, names); near != "" {
 		text += fmt.Sprintf("; did you mean %q?",
 			strings.TrimPrefix(path+" "+near, "berth "))
 	}
+
 	return &usageError{text: text, path: path}
 }
 
@@ -147,24 +158,29 @@ func (cmd *Command) invoke(ctx context.Context, path string, args []string, std 
 	if err != nil {
 		return &usageError{text: err.Error(), path: path}
 	}
+
 	if cmd.Renders &&
 		c.Bool("json") &&
 		c.String("t") != "" {
 		return &usageError{text: "-json and -t exclude each other", path: path}
 	}
+
 	if cmd.Acts && c.Bool("json") {
 		c.outcome = c.Out
 		c.Out = c.Err
 	}
+
 	if !cmd.Local {
 		c.API = c.newClient()
 		defer c.API.Close()
 	}
+
 	err = cmd.Run(ctx, c)
 	var usage *usageError
 	if errors.As(err, &usage) && usage.path == "" {
 		usage.path = path
 	}
+
 	return err
 }
 

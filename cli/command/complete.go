@@ -75,6 +75,7 @@ func (c *Call) complete(ctx context.Context, at *Command) {
 		last = before[n]
 		before = before[:n]
 	}
+
 	for len(before) > 0 && at.Run == nil {
 		next := slices.IndexFunc(at.Sub, func(s Command) bool {
 			return s.Name == before[0]
@@ -82,9 +83,11 @@ func (c *Call) complete(ctx context.Context, at *Command) {
 		if next < 0 {
 			return
 		}
+
 		at = &at.Sub[next]
 		before = before[1:]
 	}
+
 	for _, word := range c.candidates(ctx, at, before, last) {
 		if strings.HasPrefix(word, last) {
 			c.Printf("%s\n", word)
@@ -103,6 +106,7 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 		}
 		return words
 	}
+
 	args, option := at.cursorPosition(before)
 	switch spec := strings.Fields(at.Args); {
 	case option != nil && strings.Contains(option.Value, "|"):
@@ -114,9 +118,11 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 			words = append(words, "-"+f.Name)
 		}
 		return words
+
 	case args < len(spec):
 		return c.valuesOf(ctx, strings.Trim(spec[args], "<>[]."), last)
 	}
+
 	return nil
 }
 
@@ -149,10 +155,12 @@ func (c *Call) valuesOf(ctx context.Context, name, prefix string) (words []strin
 	if name == "shell" {
 		return slices.Sorted(maps.Keys(shells))
 	}
+
 	k, known := kinds[name]
 	if !known {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
 	q := &api.Query{
@@ -160,15 +168,19 @@ func (c *Call) valuesOf(ctx context.Context, name, prefix string) (words []strin
 		PerPage:    100,
 		AllowStale: true,
 	}
+
 	if k.named {
 		q.Prefix = "" // the prefix selects by ID, and a name may begin otherwise
 	}
+
 	found, _ := k.find(ctx, c.API, q)
 	for _, f := range found {
 		if f.name != "" {
 			words = append(words, f.name)
 		}
+
 		words = append(words, f.id)
 	}
+
 	return words
 }

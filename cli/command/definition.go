@@ -22,6 +22,7 @@ func ReadDefinition[T interface{ Validate() error }](
 	if err != nil {
 		return none, err
 	}
+
 	name = ShownName(name)
 	var content T
 	var faults error
@@ -37,12 +38,15 @@ func ReadDefinition[T interface{ Validate() error }](
 			locate = f.Locate
 		}
 	}
+
 	if locate != nil {
 		faults = CheckContent(faults, content.Validate(), locate)
 	}
+
 	if faults != nil {
 		return none, InFiles(map[string][]byte{name: src}, faults)
 	}
+
 	return content, nil
 }
 

@@ -63,19 +63,23 @@ func jsonDiagnostics(name string, found *strictjson.Faults) (diags hcl.Diagnosti
 	if found == nil {
 		return nil
 	}
+
 	for _, f := range found.List {
 		at := hcl.Pos{
 			Line:   max(f.Line, 1),
 			Column: max(f.Column, 1),
 			Byte:   f.Offset,
 		}
+
 		diags = append(diags, hclconf.Fault(hcl.Range{Filename: name, Start: at, End: at}, "%s", f.Text))
 	}
+
 	if found.More > 0 {
 		diags = append(diags, &hcl.Diagnostic{
 			Severity: hcl.DiagError,
 			Summary:  fmt.Sprintf("and %d more", found.More),
 		})
 	}
+
 	return diags
 }

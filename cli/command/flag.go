@@ -126,22 +126,27 @@ func (c *Call) Parse(args []string) error {
 			c.Args = append(c.Args, args[i:]...)
 			return nil
 		}
+
 		if arg == "--" {
 			c.Args = append(c.Args, args[i+1:]...)
 			return nil
 		}
+
 		if !strings.HasPrefix(arg, "-") || arg == "-" {
 			c.Args = append(c.Args, arg)
 			continue
 		}
+
 		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		if isHelp("-" + name) {
 			return errHelp
 		}
+
 		f := findFlag(flags, name)
 		if f == nil {
 			return unknownOption(flags, name)
 		}
+
 		if f.Kind == Bool && !given {
 			value = "true"
 		} else if !given {
@@ -149,12 +154,15 @@ func (c *Call) Parse(args []string) error {
 			if i == len(args) {
 				return fmt.Errorf("the option -%s needs a value", name)
 			}
+
 			value = args[i]
 		}
+
 		if err := c.setFlag(f, value); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -194,9 +202,11 @@ func (c *Call) setFlag(f *Flag, value string) error {
 			expected = "a duration such as 30s"
 		}
 	}
+
 	if expected != "" {
 		return fmt.Errorf("the option -%s is %q, expected %s", f.Name, value, expected)
 	}
+
 	c.values[f.Name] = append(c.values[f.Name], value)
 	return nil
 }

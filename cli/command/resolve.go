@@ -103,37 +103,46 @@ func (c *Call) Resolve(ctx context.Context, name, prefix string) (string, error)
 	if len(prefix) == uuidLength {
 		return prefix, nil
 	}
+
 	k := kinds[name]
 	found, err := k.find(ctx, c.API, &api.Query{Prefix: prefix})
 	if err != nil {
 		return "", err
 	}
+
 	switch len(found) {
 	case 0:
 		err := c.checkNamespaceOf(ctx, k)
 		if err != nil {
 			return "", err
 		}
+
 		format := "no %s has an ID that begins with %q"
 		if k.named {
 			format = "no %s has the name %q or an ID that begins with it"
 		}
+
 		unknown := structs.NotFoundf(format, k.noun, prefix)
 		if near := c.closest(ctx, k, prefix); near != "" {
 			return "", fmt.Errorf("%w; did you mean %q?", unknown, near)
 		}
+
 		return "", fmt.Errorf("%w; \"berth %s\" lists all", unknown, cmp.Or(k.list, name+" status"))
+
 	case 1:
 		return found[0].id, nil
 	}
+
 	text := fmt.Sprintf("%q may be any of %d %ss:",
 		prefix, len(found), k.noun)
 	for _, f := range found {
 		if f.id == prefix {
 			return prefix, nil
 		}
+
 		text += "\n  " + f.id + "  " + f.about
 	}
+
 	return "", structs.Invalidf("%s", text)
 }
 
@@ -143,11 +152,13 @@ func (c *Call) DidYouMean(ctx context.Context, name, typed string, err error) er
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
+
 	k := kinds[name]
 	unknown := c.checkNamespaceOf(ctx, k)
 	if unknown != nil {
 		return unknown
 	}
+
 	var ids []string
 	found, _ := k.find(ctx, c.API, &api.Query{
 		Prefix:  typed,
@@ -156,15 +167,19 @@ func (c *Call) DidYouMean(ctx context.Context, name, typed string, err error) er
 	for _, f := range found {
 		ids = append(ids, f.id)
 	}
+
 	if slices.Contains(ids, typed) { // something else was not found
 		return err
 	}
+
 	if len(ids) > 0 {
 		return fmt.Errorf("%w; there is %s", err, strings.Join(ids, ", "))
 	}
+
 	if near := c.closest(ctx, k, typed); near != "" {
 		return fmt.Errorf("%w; did you mean %q?", err, near)
 	}
+
 	return err
 }
 
@@ -218,6 +233,7 @@ func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, e
 			return nil, err
 		}
 	}
+
 	begin, _, err := c.Nodes(ctx, q)
 	all := candidatesOf(append(named, begin...), func(n *structs.NodeListStub) candidate {
 		return candidate{
@@ -226,6 +242,7 @@ func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, e
 			about: n.Name + ", " + n.Status,
 		}
 	})
+
 	return slices.CompactFunc(all, func(a, b candidate) bool {
 		return a.id == b.id
 	}), err

@@ -99,16 +99,20 @@ func (s *Status[S, T]) Run(ctx context.Context, c *Call) error {
 		if err != nil {
 			return err
 		}
+
 		return s.Sheet.List(c, kinds[s.Kind].noun, items)
 	}
+
 	id, err := c.Resolve(ctx, s.Kind, c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	found, _, err := s.Get(c.API, ctx, id, nil)
 	if err != nil {
 		return err
 	}
+
 	return c.Show(found, func() error {
 		return s.Print(ctx, c, found)
 	})

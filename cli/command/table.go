@@ -104,8 +104,10 @@ func (c *Call) Table(titles string, rows Grid) {
 			if colour && n > 0 {
 				text = colorState(text)
 			}
+
 			line.WriteString(text + gap)
 		}
+
 		fmt.Fprintln(c.Out, strings.TrimRight(line.String(), " "))
 		if n > 0 &&
 			texts != nil &&

@@ -164,13 +164,16 @@ func deploymentStatusRun(ctx context.Context, c *command.Call) error {
 	if !c.Bool("monitor") {
 		return deploymentStatus.Run(ctx, c)
 	}
+
 	if c.Arg(0) == "" {
 		return command.BadUsage("-monitor needs a deployment: it watches one")
 	}
+
 	id, err := c.Resolve(ctx, "deployment", c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	w := watch.New(c)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
 		return w.RetryOutage(ctx, func(ctx context.Context) error {
@@ -178,6 +181,7 @@ func deploymentStatusRun(ctx context.Context, c *command.Call) error {
 			if err != nil {
 				return err
 			}
+
 			_, err = Await(ctx, w, d)
 			return err
 		})
@@ -238,6 +242,7 @@ func printRollout(c *command.Call, d *structs.Deployment, allocs []*structs.Allo
 			canaries = fmt.Sprint(s.DesiredCanaries)
 			promoted = command.YesNo(s.Promoted)
 		}
+
 		rows.AddRow(
 			name,
 			fmt.Sprint(s.DesiredTotal),
@@ -249,6 +254,7 @@ func printRollout(c *command.Call, d *structs.Deployment, allocs []*structs.Allo
 			progressUntil(d, s, healthy[name]),
 		)
 	}
+
 	c.Section("Rollout", "Group|Desired|Placed|Healthy|Unhealthy|Canaries|Promoted|Progress until", rows)
 }
 

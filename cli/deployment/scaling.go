@@ -70,10 +70,12 @@ func scalingPolicyInfo(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	p, _, err := c.API.ScalingPolicy(ctx, id, nil)
 	if err != nil {
 		return err
 	}
+
 	return c.Show(p, func() error {
 		c.Pairs(
 			"ID", p.ID,
@@ -83,10 +85,12 @@ func scalingPolicyInfo(ctx context.Context, c *command.Call) error {
 			"Min", boundText(p.Min),
 			"Max", boundText(p.Max),
 		)
+
 		text, err := json.MarshalIndent(p.Policy, "", "  ")
 		if err != nil || len(p.Policy) == 0 {
 			return err
 		}
+
 		c.Printf("\nPolicy\n%s\n", text)
 		return nil
 	})

@@ -78,18 +78,22 @@ func jobScalingEvents(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	status, err := c.API.JobScaleStatus(ctx, id)
 	if err != nil {
 		return err
 	}
+
 	var all []groupScaling
 	for name, group := range status.TaskGroups {
 		for _, e := range group.Events {
 			all = append(all, groupScaling{name, e})
 		}
 	}
+
 	if c.Bool("verbose") {
 		return verboseScalingEventSheet.List(c, "scaling event", all)
 	}
+
 	return scalingEventSheet.List(c, "scaling event", all)
 }

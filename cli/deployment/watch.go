@@ -31,6 +31,7 @@ func Await(ctx context.Context, w *watch.Watch, d *structs.Deployment) (succeede
 		if err != nil {
 			return false, err
 		}
+
 		reportDeployment(w, d)
 		allocs, _, err := w.API.DeploymentAllocations(ctx, d.ID, &api.Query{Namespace: d.Namespace})
 		if err == nil {
@@ -39,10 +40,12 @@ func Await(ctx context.Context, w *watch.Watch, d *structs.Deployment) (succeede
 		if err != nil {
 			return false, err
 		}
+
 		done, err := endOfDeployment(w, d, allocs)
 		if done || err != nil {
 			return d.Status == structs.DeploymentSuccessful, err
 		}
+
 		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return false, err
@@ -65,15 +68,18 @@ func endOfDeployment(
 		writeDeploymentStep(w, d)
 		return true, nil
 	}
+
 	if !d.AwaitsPromotion() || d.AutoPromotes() {
 		return false, nil
 	}
+
 	canaries := healthyCanaries(allocs)
 	for name, s := range d.TaskGroups {
 		if !s.Waits(canaries[name]) {
 			return false, nil
 		}
 	}
+
 	w.WriteLine(`The canaries are healthy; "%s" lets them replace the old allocations`,
 		structs.CommandLine(d.Namespace, "deployment promote", id))
 	return true, nil
@@ -137,6 +143,7 @@ func reportDeployed(w *watch.Watch, allocs []*structs.AllocListStub) error {
 			if err != nil {
 				return err
 			}
+
 		case a.DeploymentStatus.IsHealthy():
 			w.WriteChange(a.ID, "%s is healthy", subject)
 		case a.DeploymentStatus.IsUnhealthy():

@@ -37,10 +37,12 @@ func jobRevert(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return command.BadUsage("<version> is %q, expected a whole number", c.Arg(1))
 	}
+
 	var prior *uint64
 	if c.Given("prior-version") {
 		prior = new(uint64(c.Number("prior-version")))
 	}
+
 	answer, err := c.API.JobRevert(ctx, id, version, api.JobRevertOptions{
 		PriorVersion: prior,
 		ConsulToken:  givenConsulToken(c),
@@ -48,6 +50,7 @@ func jobRevert(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
+
 	return followJob(ctx, c, answer, fmt.Sprintf("is reverted to version %d", version))
 }
 
@@ -73,20 +76,25 @@ func jobScale(ctx context.Context, c *command.Call) error {
 		count = group
 		group = ""
 	}
+
 	n, err := strconv.ParseUint(count, 10, 31)
 	if err != nil {
 		return command.BadUsage("the count is %q, expected a whole number", count)
 	}
+
 	if group == "" {
 		job, _, err := c.API.Job(ctx, id, nil)
 		if err != nil {
 			return c.DidYouMean(ctx, "job", id, err)
 		}
+
 		if len(job.TaskGroups) != 1 {
 			return command.BadUsage("job %q has %d groups; name one", id, len(job.TaskGroups))
 		}
+
 		group = job.TaskGroups[0].Name
 	}
+
 	answer, err := c.API.JobScale(ctx, id, group, structs.ScalingEvent{
 		Count:   new(int64(n)),
 		Message: "submitted with berth job scale",
@@ -94,6 +102,7 @@ func jobScale(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
+
 	return followJob(ctx, c, answer, fmt.Sprintf("has the count %d in group %q", n, group))
 }
 

@@ -55,27 +55,34 @@ func jobDispatch(ctx context.Context, c *command.Call) error {
 		IdempotencyToken: c.String("idempotency-token"),
 		Priority:         int(c.Number("priority")),
 	}
+
 	for _, pair := range c.Strings("meta") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
 			return command.BadUsage("the option -meta is %q, expected key=value", pair)
 		}
+
 		if body.Meta == nil {
 			body.Meta = map[string]string{}
 		}
+
 		body.Meta[key] = value
 	}
+
 	if c.Arg(1) != "" {
 		payload, err := c.ReadFile(c.Arg(1))
 		if err != nil {
 			return err
 		}
+
 		body.Payload = payload
 	}
+
 	answer, err := c.API.JobDispatch(ctx, id, body)
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
+
 	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		w.WriteChange("request", "Job %q is dispatched", answer.DispatchedJobID)
 		if answer.EvalID == "" {
@@ -136,6 +143,7 @@ func schedulePairs(j *structs.Job) (parent, periodic, parameterized string) {
 		if p.Spec != "" {
 			specs = append(specs, p.Spec)
 		}
+
 		periodic = fmt.Sprintf("%s (%s)", strings.Join(specs, "; "), p.TimeZone)
 		next, err := p.Next(command.Now())
 		switch {
@@ -145,11 +153,13 @@ func schedulePairs(j *structs.Job) (parent, periodic, parameterized string) {
 			periodic += ", next at " + next.UTC().Format(time.RFC3339)
 		}
 	}
+
 	if p := j.ParameterizedJob; p != nil && !j.Dispatched {
 		parameterized = "payload " + p.Payload
 		if len(p.MetaRequired) > 0 {
 			parameterized += ", requires " + strings.Join(p.MetaRequired, ", ")
 		}
+
 		if len(p.MetaOptional) > 0 {
 			parameterized += ", allows " + strings.Join(p.MetaOptional, ", ")
 		}

@@ -66,19 +66,23 @@ func parseJob(c *command.Call, name string) (*jobSource, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	f.inputs, err = jobInputs(c, name)
 	if err != nil {
 		return nil, err
 	}
+
 	f.faults = f.parse()
 	if f.job == nil {
 		return nil, command.InFiles(f.sources(), f.faults)
 	}
+
 	f.warnings = f.job.Warnings()
 	for _, line := range f.warnings {
 		located := hclconf.AsWarnings(f.locate(structs.Invalidf("%s", line)))
 		f.ofFile = append(f.ofFile, located...)
 	}
+
 	err = hclconf.Write(c.Err, f.sources(), f.ofFile)
 	f.job.Canonicalize()
 	return f, err
@@ -93,6 +97,7 @@ func warnOfJob(c *command.Call, f *jobSource, warnings string) error {
 		if line == "" || slices.Contains(f.warnings, line) {
 			continue
 		}
+
 		for _, d := range hclconf.AsWarnings(f.locate(structs.Invalidf("%s", line))) {
 			if d.Subject != nil {
 				placed = append(placed, d)
@@ -101,9 +106,11 @@ func warnOfJob(c *command.Call, f *jobSource, warnings string) error {
 			}
 		}
 	}
+
 	if len(others) > 0 {
 		fmt.Fprintf(c.Err, "Warning: %s\n", strings.Join(others, "\n"))
 	}
+
 	return hclconf.Write(c.Err, f.sources(), placed)
 }
 
@@ -113,6 +120,7 @@ func jobValidate(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	faults := f.check()
 	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()
@@ -122,16 +130,20 @@ func jobValidate(ctx context.Context, c *command.Call) error {
 		fmt.Fprintf(c.Err, "Warning: the drivers of the nodes are not checked: %v\n", err)
 		answer = &api.JobValidation{}
 	}
+
 	err = warnOfJob(c, f, answer.Warnings)
 	if err != nil {
 		return err
 	}
+
 	for _, line := range answer.ValidationErrors {
 		faults = errors.Join(faults, structs.Invalidf("%s", line))
 	}
+
 	if faults != nil {
 		return f.fault(faults)
 	}
+
 	return c.Show(answer, func() error {
 		c.Printf("The job %q is valid\n", f.job.ID)
 		return nil
@@ -148,23 +160,28 @@ func jobInputs(c *command.Call, name string) (*jobspec.Inputs, error) {
 		Env:  os.Environ(),
 		Vars: c.Strings("var"),
 	}
+
 	for _, path := range c.Strings("allow-path") {
 		path, err := filepath.Abs(path)
 		if err != nil {
 			return nil, err
 		}
+
 		in.Allowed = append(in.Allowed, path)
 	}
+
 	for _, file := range c.Strings("var-file") {
 		src, err := c.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
+
 		in.Files = append(in.Files, jobspec.VarFile{
 			Name:   command.ShownName(file),
 			Source: src,
 		})
 	}
+
 	return in, nil
 }
 
@@ -213,16 +230,20 @@ func (f *jobSource) submission() *structs.JobSubmission {
 	if bytes.HasPrefix(bytes.TrimSpace(f.text), []byte("{")) {
 		s.Format = structs.FormatJSON
 	}
+
 	for _, v := range f.inputs.Vars {
 		name, value, _ := strings.Cut(v, "=")
 		if s.VariableFlags == nil {
 			s.VariableFlags = map[string]string{}
 		}
+
 		s.VariableFlags[name] = value
 	}
+
 	for _, file := range f.inputs.Files {
 		s.Variables += string(file.Source) + "\n"
 	}
+
 	return s
 }
 
@@ -236,27 +257,33 @@ func (f *jobSource) parse() error {
 			f.locate = file.Locate
 			f.ofFile = file.Warnings
 		}
+
 		if err != nil && isVolume(f.name, f.text) {
 			return structs.Invalidf("%s is the file of a volume and not of a job; to create the volume: %s",
 				f.name, structs.CommandLine("", "volume create", f.name))
 		}
+
 		return err
 	}
+
 	if len(f.inputs.Vars)+len(f.inputs.Files) > 0 {
 		return structs.Invalidf("%s is a job without variables; expected no -var and no -var-file",
 			f.name)
 	}
+
 	src := padToPosition(f.text, inspected)
 	job, warnings, err := api.DecodeJob(src)
 	locate, faults := command.PlaceJSON(f.name, src, err)
 	if locate == nil {
 		return faults
 	}
+
 	f.job = job
 	f.locate = locate
 	if len(warnings) > 0 {
 		f.ofFile = hclconf.AsWarnings(structs.Invalidf("%s", strings.Join(warnings, "\n")))
 	}
+
 	return faults
 }
 
@@ -331,10 +358,12 @@ func checkDrivers(job *structs.Job) error {
 			if check == nil {
 				continue
 			}
+
 			err := check(t.Config, g)
 			if err == nil {
 				continue
 			}
+
 			for line := range strings.SplitSeq(err.Error(), "\n") {
 				faults = append(faults, fmt.Errorf("job %q: group %q: task %q: config: %s",
 					job.ID, g.Name, t.Name, strings.TrimPrefix(line, "config.")))

@@ -31,20 +31,24 @@ func jobHistory(ctx context.Context, c *command.Call) error {
 	if c.Bool("p") && c.Bool("full") {
 		return command.BadUsage("-p and -full exclude each other")
 	}
+
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	answer, err := c.API.JobVersions(ctx, id, c.Bool("p"))
 	if err != nil {
 		return err
 	}
+
 	if c.Given("version") {
 		answer, err = oneVersion(answer, id, uint64(c.Number("version")))
 		if err != nil {
 			return err
 		}
 	}
+
 	return c.Show(answer, func() error {
 		return printHistory(c, answer)
 	})
@@ -70,19 +74,23 @@ func printHistory(c *command.Call, answer *api.JobVersions) error {
 		if i > 0 {
 			c.Printf("\n")
 		}
+
 		if c.Bool("full") {
 			err := command.WriteJSON(c.Out, j)
 			if err != nil {
 				return err
 			}
+
 			continue
 		}
+
 		c.Pairs(
 			"Version", fmt.Sprint(j.Version),
 			"Stable", command.YesNo(j.Stable),
 			"Stopped", command.YesNo(j.Stop),
 			"Submitted", command.FormatNanos(j.SubmitTime),
 		)
+
 		if i < len(answer.Diffs) {
 			diffPrinter{c, false}.printJobDiff(answer.Diffs[i])
 		}

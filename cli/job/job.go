@@ -160,29 +160,35 @@ func jobRun(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	job := source.job
 	setNamespace(c, job)
 	if c.Bool("output") {
 		return command.WriteJSON(c.OutcomeOutput(), map[string]*structs.Job{"Job": job})
 	}
+
 	o := api.JobRegisterOptions{
 		PreserveCounts: c.Bool("preserve-counts"),
 		EvalPriority:   int(c.Number("eval-priority")),
 		Submission:     source.submission(),
 		ConsulToken:    givenConsulToken(c),
 	}
+
 	if c.Given("check-index") {
 		o.EnforceIndex = true
 		o.ModifyIndex = uint64(c.Number("check-index"))
 	}
+
 	answer, err := c.API.JobRegister(ctx, job, o)
 	if err != nil {
 		return command.InFiles(source.sources(), source.locate(err))
 	}
+
 	err = warnOfJob(c, source, answer.Warnings)
 	if err != nil {
 		return err
 	}
+
 	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		w.WriteChange("request", "Job %q is registered", job.ID)
 		if job.StartsOthers() {
@@ -202,10 +208,12 @@ func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID stri
 			return err
 		}
 	}
+
 	stored, _, err := w.API.Job(ctx, job.ID, &api.Query{Namespace: job.Namespace})
 	if err != nil {
 		return err
 	}
+
 	d, err := deployment.Of(ctx, w, stored)
 	switch {
 	case err != nil:
@@ -215,13 +223,16 @@ func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID stri
 		if err != nil || w.NextEval == "" {
 			return err
 		}
+
 		w.WriteLine("The update goes on with evaluation %s", command.ShortID(w.NextEval))
 		return awaitJob(ctx, w, job, w.NextEval)
 	}
+
 	succeeded, err := deployment.Await(ctx, w, d)
 	if err != nil || !succeeded { // it waits for an operator
 		return err
 	}
+
 	return w.AwaitRunning(ctx, stored)
 }
 
@@ -230,19 +241,23 @@ func jobInspect(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	job, _, err := c.API.Job(ctx, id, nil)
 	if err != nil {
 		return err
 	}
+
 	if c.Given("version") {
 		job, err = jobVersion(ctx, c, id)
 		if err != nil {
 			return err
 		}
 	}
+
 	if c.Bool("hcl") {
 		return showSource(ctx, c, job)
 	}
+
 	return c.Show(job, func() error {
 		return command.WriteJSON(c.Out, job)
 	})
@@ -341,12 +356,14 @@ func printJob(ctx context.Context, c *command.Call, j *structs.Job) error {
 		"Periodic", periodic,
 		"Parameterized", parameterized,
 	)
+
 	switch {
 	case c.Bool("short"):
 		return nil
 	case j.StartsOthers():
 		return printChildren(ctx, c, j)
 	}
+
 	for _, print := range []func(context.Context, *command.Call, string) error{
 		printSummary,
 		printBlocked,
@@ -358,10 +375,12 @@ func printJob(ctx context.Context, c *command.Call, j *structs.Job) error {
 			return err
 		}
 	}
+
 	allocs, _, err := c.API.JobAllocations(ctx, j.ID, c.Bool("all-allocs"), nil)
 	if err != nil {
 		return err
 	}
+
 	alloc.SheetOfJob.Section(c, "Allocations", allocs)
 	return nil
 }
@@ -371,6 +390,7 @@ func printSummary(ctx context.Context, c *command.Call, id string) error {
 	if err != nil {
 		return err
 	}
+
 	var rows command.Grid
 	for name, g := range command.Sorted(sum.Summary) {
 		rows.AddRow(
@@ -383,6 +403,7 @@ func printSummary(ctx context.Context, c *command.Call, id string) error {
 			fmt.Sprint(g.Lost),
 		)
 	}
+
 	c.Section("Groups", "Group|Queued|Starting|Running|Complete|Failed|Lost", rows)
 	return nil
 }
@@ -406,6 +427,7 @@ func printBlocked(ctx context.Context, c *command.Call, id string) error {
 	if err != nil || len(evals) == 0 {
 		return err
 	}
+
 	slices.SortStableFunc(evals, alloc.NewestEvalFirst)
 	waits := func(e *structs.Evaluation) bool { return e.Status == structs.EvalBlocked }
 	failed := func(e *structs.Evaluation) bool { return len(e.FailedTGAllocs) > 0 }
@@ -415,10 +437,12 @@ func printBlocked(ctx context.Context, c *command.Call, id string) error {
 			c.ID(evals[newest].ID))
 		watch.PrintFailures(c, evals[newest])
 	}
+
 	pending := func(e *structs.Evaluation) bool { return e.Status == structs.EvalPending }
 	if slices.ContainsFunc(evals, pending) {
 		return watch.PrintPaused(ctx, c)
 	}
+
 	return nil
 }
 

@@ -46,11 +46,13 @@ func paceOf(c *command.Call) (*restartPace, error) {
 			)
 		}
 	}
+
 	f, isFile := c.In.(*os.File)
 	questions := p.asks || c.String("on-error") == ask
 	if questions && !c.Bool("yes") && isFile && !term.IsTerminal(int(f.Fd())) {
 		return nil, command.BadUsage("ask needs a terminal, or -yes")
 	}
+
 	return p, nil
 }
 

@@ -61,6 +61,7 @@ func planJob(ctx context.Context, c *command.Call) (changes bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	job := source.job
 	setNamespace(c, job)
 	var answer *api.JobPlanned
@@ -71,11 +72,13 @@ func planJob(ctx context.Context, c *command.Call) (changes bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	if answer.Annotations != nil {
 		for _, u := range answer.Annotations.DesiredTGUpdates {
 			changes = changes || u.Changes()
 		}
 	}
+
 	return changes, c.Show(answer, func() error {
 		printPlan(c, answer)
 		return nil
@@ -95,9 +98,11 @@ func printPlan(c *command.Call, a *api.JobPlanned) {
 		diffPrinter{c, c.Bool("verbose")}.printJobDiff(a.Diff)
 		c.Printf("\n")
 	}
+
 	if !c.Bool("diff") && a.Annotations != nil {
 		printDesired(c, a.Annotations.DesiredTGUpdates)
 	}
+
 	c.Printf("Scheduler dry-run:\n")
 	if len(a.FailedTGAllocs) == 0 {
 		c.Printf("- All allocations find a place.\n")
@@ -105,22 +110,27 @@ func printPlan(c *command.Call, a *api.JobPlanned) {
 		c.Printf("- Not all allocations find a place now:\n")
 		watch.PrintFailures(c, &structs.Evaluation{FailedTGAllocs: a.FailedTGAllocs})
 	}
+
 	for _, e := range a.CreatedEvals {
 		if e.TriggeredBy == structs.TriggerRollingUpdate {
 			c.Printf("- Rolling update, the next wave follows %s later.\n", command.FormatSpan(e.Wait()))
 		}
 	}
+
 	if a.NextPeriodicLaunch != nil {
 		c.Printf("- If submitted now, the next launch is at %s.\n", command.FormatTime(*a.NextPeriodicLaunch))
 	}
+
 	if a.Annotations != nil && len(a.Annotations.PreemptedAllocs) > 0 {
 		printPreempted(c, a.Annotations.PreemptedAllocs)
 	}
+
 	for line := range strings.SplitSeq(a.Warnings, "\n") {
 		if line != "" {
 			fmt.Fprintf(c.Err, "Warning: %s\n", line)
 		}
 	}
+
 	c.Printf("\nJob Modify Index: %d\n", a.JobModifyIndex)
 	c.Printf("To register this job only if the stored one has not changed meanwhile, run:\n\n  %s\n",
 		checkedRun(c, a.JobModifyIndex))
@@ -158,13 +168,16 @@ func printPreempted(c *command.Call, allocs []*structs.AllocListStub) {
 		byJob[jobKey{a.JobID, a.Namespace, a.JobType}]++
 		byType[a.JobType]++
 	}
+
 	for key, n := range byJob {
 		jobs.AddRow(key.id, key.namespace, key.kind, fmt.Sprint(n))
 	}
+
 	slices.SortFunc(jobs, slices.Compare)
 	for kind, n := range command.Sorted(byType) {
 		types.AddRow(kind, fmt.Sprint(n))
 	}
+
 	switch {
 	case len(allocs) < fewPreempted:
 		c.Section("Preemptions", "Allocation|Job|Group", each)

@@ -77,29 +77,35 @@ func jobRestart(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	id := c.Arg(0)
 	job, _, err := c.API.Job(ctx, id, nil)
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
+
 	err = checkRestarted(c, job)
 	if err != nil {
 		return err
 	}
+
 	allocs, _, err := c.API.JobAllocations(ctx, id, false, nil)
 	if err != nil {
 		return err
 	}
+
 	groups := c.Strings("group")
 	allocs = slices.DeleteFunc(allocs, func(a *structs.AllocListStub) bool {
 		return a.ClientStatus != structs.AllocRunning || a.DesiredStatus != structs.AllocDesiredRun ||
 			len(groups) > 0 && !slices.Contains(groups, a.TaskGroup) ||
 			!c.Bool("reschedule") && len(restartedTasks(c, a)) == 0
 	})
+
 	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int { return strings.Compare(a.Name, b.Name) })
 	if c.Bool(alloc.NoShutdownDelay.Name) && !c.Bool("reschedule") {
 		fmt.Fprintln(c.Err, "Warning: -no-shutdown-delay has an effect only with -reschedule")
 	}
+
 	done, failed, err := restartBatches(ctx, c, allocs)
 	switch {
 	case err != nil:
@@ -109,6 +115,7 @@ func jobRestart(ctx context.Context, c *command.Call) error {
 			command.Plural(failed, "allocation"), len(allocs),
 			structs.CommandLine(c.Namespace(), "job why", id))
 	}
+
 	return c.Report(command.Changed{"JobID": id, "Allocations": fmt.Sprint(done)},
 		"Job %q: %s restarted", id, command.Plural(done, "allocation"))
 }
@@ -134,16 +141,19 @@ func restartBatches(
 				fmt.Fprintf(c.Err, "Error: allocation %s: %v\n", c.ID(a.ID), err)
 			}
 		}
+
 		failed += faults
 		last := batch[len(batch)-1] == allocs[len(allocs)-1]
 		if last {
 			break
 		}
+
 		goOn, err := pace.beforeNext(ctx, faults)
 		if err != nil || !goOn {
 			return done, failed, err
 		}
 	}
+
 	return done, failed, nil
 }
 
@@ -152,6 +162,7 @@ func checkRestart(c *command.Call) error {
 	if err == nil {
 		_, err = paceOf(c)
 	}
+
 	tasks := c.Strings("task")
 	switch {
 	case err != nil:
@@ -164,6 +175,7 @@ func checkRestart(c *command.Call) error {
 	case c.Bool("all-tasks") && len(tasks) > 0:
 		return command.BadUsage("expected either -task or -all-tasks")
 	}
+
 	return nil
 }
 
@@ -192,16 +204,19 @@ func checkRestarted(c *command.Call, job *structs.Job) error {
 			tasks[t.Name] = tasks[t.Name] || len(groups) == 0 || slices.Contains(groups, g.Name)
 		}
 	}
+
 	for _, name := range groups {
 		if job.Group(name) == nil {
 			return structs.NotFoundf("job %q has no group %q", job.ID, name)
 		}
 	}
+
 	for _, name := range c.Strings("task") {
 		if !tasks[name] {
 			return structs.NotFoundf("job %q has no task %q in a group to restart", job.ID, name)
 		}
 	}
+
 	return nil
 }
 
@@ -232,8 +247,10 @@ func restartOne(ctx context.Context, c *command.Call, a *structs.AllocListStub) 
 		if err != nil {
 			return err
 		}
+
 		return w.RetryOutage(ctx, func(ctx context.Context) error { return awaitSuccessor(ctx, w, a.ID) })
 	}
+
 	c.Printf("Restarting allocation %s (%s)\n", c.ID(a.ID), a.Name)
 	requests := []api.AllocRestartRequest{{AllTasks: c.Bool("all-tasks")}}
 	tasks := restartedTasks(c, a)
@@ -243,6 +260,7 @@ func restartOne(ctx context.Context, c *command.Call, a *structs.AllocListStub) 
 			requests = append(requests, api.AllocRestartRequest{TaskName: name})
 		}
 	}
+
 	for _, r := range requests {
 		err := sendOrder(ctx, w, "the node of allocation "+command.ShortID(a.ID), func() error {
 			return c.API.AllocRestart(ctx, a.ID, r)
@@ -251,6 +269,7 @@ func restartOne(ctx context.Context, c *command.Call, a *structs.AllocListStub) 
 			return err
 		}
 	}
+
 	return w.RetryOutage(ctx, func(ctx context.Context) error { return awaitRestarted(ctx, w, a, tasks) })
 }
 
@@ -280,23 +299,28 @@ func awaitRestarted(
 		if err != nil {
 			return lateError(ctx, w, err, missing)
 		}
+
 		if a.ClientTerminal() {
 			return endedError(w, a, fmt.Sprintf("it is %s after the restart", watch.EndText(a.Stub())))
 		}
+
 		waits := func(name string) bool {
 			old := before.TaskStates[name]
 			s := a.TaskStates[name]
 			return s == nil || s.State != structs.TaskRunning || old != nil && !s.StartedAt.After(old.StartedAt)
 		}
+
 		i := slices.IndexFunc(tasks, waits)
 		if i < 0 {
 			return nil
 		}
+
 		w.WaitFor("job", a.Namespace, a.JobID)
 		missing = fmt.Sprintf("task %q does not run again yet", tasks[i])
 		if q.MinIndex > 0 { // the node does not report the restart at once
 			w.WriteChange(a.ID, "  %s%s", missing, watch.LastEvent(a.Stub()))
 		}
+
 		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return lateError(ctx, w, err, missing)
@@ -314,6 +338,7 @@ func awaitSuccessor(ctx context.Context, w *watch.Watch, stopped string) error {
 		if err != nil {
 			return lateError(ctx, w, err, "no successor runs yet")
 		}
+
 		switch next := a.NextAllocation; {
 		case next != "" && id != next && (id == stopped || a.ServerTerminal()):
 			id = next
@@ -326,11 +351,13 @@ func awaitSuccessor(ctx context.Context, w *watch.Watch, stopped string) error {
 			what := fmt.Sprintf("its successor %s is %s", w.Call.ID(a.ID), watch.EndText(a.Stub()))
 			return endedError(w, a, what)
 		}
+
 		w.WaitFor("job", a.Namespace, a.JobID)
 		if id != stopped && q.MinIndex > 0 {
 			w.WriteChange(id, "  its successor %s is %s%s",
 				w.Call.ID(id), a.ClientStatus, watch.LastEvent(a.Stub()))
 		}
+
 		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return lateError(ctx, w, err, "no successor runs yet")

@@ -38,6 +38,7 @@ func jobStop(ctx context.Context, c *command.Call) error {
 	if err == nil { // otherwise the next request fails, too
 		warnOfVolumes(ctx, c, job)
 	}
+
 	answer, err := c.API.JobDeregister(ctx, id, api.JobDeregisterOptions{
 		Purge:           c.Bool("purge"),
 		EvalPriority:    int(c.Number("eval-priority")),
@@ -46,6 +47,7 @@ func jobStop(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return c.DidYouMean(ctx, "job", id, err)
 	}
+
 	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		w.WriteChange("request", "Job %q is stopping", id)
 		if answer.EvalID != "" {
@@ -111,16 +113,19 @@ func warnOfVolumes(ctx context.Context, c *command.Call, job *structs.Job) {
 		if err != nil || !serves(ctx, c, job, plugin) {
 			return
 		}
+
 		inUse := 0
 		for _, v := range volumes {
 			if v.CurrentReaders+v.CurrentWriters > 0 {
 				inUse++
 			}
 		}
+
 		verb := "are"
 		if inUse == 1 {
 			verb = "is"
 		}
+
 		if inUse > 0 {
 			fmt.Fprintf(c.Err, "Warning: %s %s in use that plugin %q serves; without the plugin "+
 				"no node can mount or unmount them\n", command.Plural(inUse, "volume"), verb, plugin)

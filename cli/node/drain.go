@@ -84,32 +84,40 @@ func nodeDrain(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	id, err := nodeID(ctx, c)
 	if err != nil {
 		return err
 	}
+
 	if c.Bool("monitor") {
 		return watchDrain(ctx, c, id, false)
 	}
+
 	drain := api.NodeDrain{MarkEligible: c.Bool("disable") && !c.Bool("keep-ineligible")}
 	drain.Meta, err = drainMeta(c)
 	if err != nil {
 		return err
 	}
+
 	if c.Bool("enable") {
 		drain.DrainSpec = drainSpec(c)
 	}
+
 	err = c.API.NodeDrain(ctx, id, drain)
 	if err != nil {
 		return err
 	}
+
 	if c.Bool("disable") {
 		return c.Report(command.Changed{"NodeID": id}, "Node %s does not drain", command.ShortID(id))
 	}
+
 	err = c.Report(command.Changed{"NodeID": id}, "Node %s drains", command.ShortID(id))
 	if err != nil || c.Bool("detach") {
 		return err
 	}
+
 	return watchDrain(ctx, c, id, true)
 }
 
@@ -120,6 +128,7 @@ func checkDrainFlags(c *command.Call) error {
 			modes++
 		}
 	}
+
 	switch {
 	case modes != 1:
 		return command.BadUsage("expected one of -enable, -disable and -monitor")
@@ -135,11 +144,13 @@ func checkDrainFlags(c *command.Call) error {
 		return command.BadUsage("-deadline: %s is not positive; -force moves all at once",
 			c.Duration("deadline"))
 	}
+
 	for _, name := range []string{"deadline", "no-deadline", "force", "ignore-system"} {
 		if c.Given(name) && !c.Bool("enable") {
 			return command.BadUsage("-%s needs -enable: it says how the node drains", name)
 		}
 	}
+
 	return nil
 }
 
@@ -197,10 +208,12 @@ func awaitDrain(ctx context.Context, w *watch.Watch, id string, begun *bool) err
 		if err != nil {
 			return err
 		}
+
 		*begun = *begun || s.DrainStrategy != nil
 		if s.DrainStrategy == nil && !isComplete(s) {
 			return reportDrainEnd(w, s, *begun) // what was waited for is still there
 		}
+
 		remaining := map[string]structs.DrainWait{}
 		w.Waits.Jobs = drainedJobs(s.Waits)
 		for _, a := range s.Waits {
@@ -208,16 +221,19 @@ func awaitDrain(ctx context.Context, w *watch.Watch, id string, begun *bool) err
 			w.WriteChange(a.AllocID, "Allocation %s of job %q: %s", command.ShortID(a.AllocID), a.JobID,
 				a.Reason)
 		}
+
 		for alloc, a := range command.Sorted(there) {
 			if _, remains := remaining[alloc]; !remains {
 				w.WriteLine("Allocation %s of job %q %s", command.ShortID(alloc), a.JobID,
 					endOfDrained(s.NodeStatus))
 			}
 		}
+
 		there = remaining
 		if s.DrainStrategy == nil {
 			return reportDrainEnd(w, s, *begun)
 		}
+
 		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return err

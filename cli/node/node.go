@@ -198,6 +198,7 @@ func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) erro
 		"Dynamic ports", dynamicPorts(&n.Node),
 		"Reserved ports", reservedPorts(&n.Node),
 	)
+
 	printDrivers(c, n.Drivers)
 	printDevices(c, n.NodeResources)
 	printHostNetworks(c, n.NodeResources)
@@ -207,10 +208,12 @@ func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) erro
 	if err != nil {
 		return err
 	}
+
 	err = printDrain(ctx, c, &n.Node)
 	if err != nil {
 		return err
 	}
+
 	nodeEventSheet.Section(c, "Events", n.Events)
 	if c.Bool("stats") {
 		err := printHostStats(ctx, c, n.ID)
@@ -218,14 +221,17 @@ func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) erro
 			return err
 		}
 	}
+
 	if c.Bool("verbose") {
 		var rows command.Grid
 		for name, value := range command.Sorted(n.Attributes) {
 			rows.AddRow(name, value)
 		}
+
 		c.Section("Attributes", "Name|Value", rows)
 		printDeviceAttributes(c, n.NodeResources)
 	}
+
 	return nil
 }
 
@@ -283,23 +289,28 @@ func nodeEligibility(ctx context.Context, c *command.Call) error {
 	if c.Bool("enable") == c.Bool("disable") {
 		return command.BadUsage("expected either -enable or -disable")
 	}
+
 	if c.Arg(0) == "" && !c.Bool("self") {
 		return command.BadUsage("expected a node or -self")
 	}
+
 	id, err := nodeID(ctx, c)
 	if err != nil {
 		return err
 	}
+
 	enable := c.Bool("enable")
 	err = c.API.NodeEligibility(ctx, id, enable)
 	if err != nil {
 		return err
 	}
+
 	word, eligibility := "forbidden", structs.NodeIneligible
 	if enable {
 		word = "allowed"
 		eligibility = structs.NodeEligible
 	}
+
 	outcome := command.Changed{"NodeID": id, "Eligibility": eligibility}
 	return c.Report(outcome, "New placements on node %s are %s",
 		command.ShortID(id), word)
@@ -309,10 +320,12 @@ func nodeGC(ctx context.Context, c *command.Call) error {
 	if c.Arg(0) == "" && !c.Bool("self") {
 		return command.BadUsage("expected a node or -self")
 	}
+
 	id, err := nodeID(ctx, c)
 	if err != nil {
 		return err
 	}
+
 	n := 0
 	answer := "the answer of node " + command.ShortID(id)
 	err = watch.New(c).Await(ctx, answer, watch.SeeNode(id), func() (err error) {
@@ -322,6 +335,7 @@ func nodeGC(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	outcome := command.Changed{"NodeID": id, "Removed": strconv.Itoa(n)}
 	return c.Report(outcome, "Node %s has removed %s", command.ShortID(id), command.Plural(n, "allocation"))
 }

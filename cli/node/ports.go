@@ -13,12 +13,14 @@ func printHostNetworks(c *command.Call, r *structs.NodeResources) {
 	if r == nil {
 		return
 	}
+
 	var rows command.Grid
 	for _, link := range r.NodeNetworks {
 		for _, a := range link.Addresses {
 			rows.AddRow(a.Alias, link.Device, a.Address, a.ReservedPorts)
 		}
 	}
+
 	command.PrintSome(c, "Host networks", "Name|Interface|Address|Reserved Ports", rows)
 	rows = command.Grid{}
 	for _, link := range r.NodeNetworks {
@@ -26,6 +28,7 @@ func printHostNetworks(c *command.Call, r *structs.NodeResources) {
 			rows.AddRow(link.Mode, link.Device)
 		}
 	}
+
 	command.PrintSome(c, "Networks of allocations", "Mode|Interface", rows)
 }
 

@@ -21,10 +21,12 @@ func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 	if err != nil {
 		return err
 	}
+
 	used := 0.0
 	for _, cpu := range s.CPU {
 		used += cpu.Total
 	}
+
 	c.Section("Use of the machine", "CPU|Of its processors|Memory|Of|Up for", command.Grid{{
 		fmt.Sprintf("%.0f MHz", s.CPUTicksConsumed),
 		command.Percent(used / float64(max(len(s.CPU), 1))),
@@ -32,25 +34,30 @@ func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 		command.MiB(s.Memory.Total),
 		command.FormatSpan(time.Duration(s.Uptime) * time.Second),
 	}})
+
 	all := s.DiskStats
 	if s.AllocDirStats != nil { // its file system may be on no disk
 		all = append(all, s.AllocDirStats)
 	}
+
 	var disks command.Grid
 	for _, d := range all {
 		disks.AddRow(d.Mountpoint, d.Device, command.MiB(d.Used), command.MiB(d.Size),
 			command.Percent(d.UsedPercent))
 	}
+
 	c.Section("Disks", "Mounted on|Device|Used|Size|Full", disks)
 	if len(s.DeviceStats) == 0 {
 		return nil
 	}
+
 	var devices command.Grid
 	for _, g := range s.DeviceStats {
 		for id, d := range command.Sorted(g.InstanceStats) {
 			devices.AddRow(g.ID(), id, command.StatText(d.Summary), command.Ago(d.Timestamp))
 		}
 	}
+
 	c.Section("Use of devices", "Group|Device|Statistic|Time", devices)
 	return nil
 }

@@ -35,31 +35,37 @@ func operatorCheck(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	defer command.CloseRead(f)
+
 	checked := checkedState{Meta: meta}
 	err = watch.New(c).AwaitAnswer(ctx, "the check of the state", func() error {
 		store, err := loadState(f, meta.Index)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Arg(0), err)
 		}
+
 		checked.Faults = state.Check(store.Read())
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+
 	err = c.Show(checked, func() error {
 		for _, fault := range checked.Faults {
 			c.Printf("%s\n", fault)
 		}
+
 		if len(checked.Faults) == 0 {
 			c.Printf("The state of index %d violates no invariant\n", meta.Index)
 		}
 		return nil
 	})
+
 	if err == nil && len(checked.Faults) > 0 {
 		err = structs.Internalf("%s: the state of index %d violates invariants",
 			c.Arg(0), meta.Index)
 	}
+
 	return err
 }
 

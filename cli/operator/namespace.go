@@ -150,6 +150,7 @@ func namespaceToApply(ctx context.Context, c *command.Call) (*structs.Namespace,
 		}
 		return command.ReadDefinition(c, arg, api.DecodeNamespace, jobspec.ReadNamespace)
 	}
+
 	stored, _, err := c.API.NamespaceInfo(ctx, arg, nil)
 	switch {
 	case structs.IsKind(err, structs.KindNotFound):
@@ -157,9 +158,11 @@ func namespaceToApply(ctx context.Context, c *command.Call) (*structs.Namespace,
 	case err != nil:
 		return nil, err
 	}
+
 	if c.Given("description") {
 		stored.Description = c.String("description")
 	}
+
 	return stored, nil
 }
 

@@ -158,6 +158,7 @@ func raftListPeers(ctx context.Context, c *command.Call) error {
 			if s.Leader {
 				state = "leader"
 			}
+
 			rows.AddRow(
 				cmp.Or(s.Node, "(unknown)"),
 				s.ID,
@@ -168,6 +169,7 @@ func raftListPeers(ctx context.Context, c *command.Call) error {
 				cmp.Or(s.Status, "unknown"),
 			)
 		}
+
 		c.Table("Server|ID|Address|State|Voter|Protocol|Gossip", rows)
 		return nil
 	})

@@ -90,12 +90,15 @@ func schedulerSetConfig(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	if isSet(c, "check-index") {
 		config.ModifyIndex = uint64(c.Number("check-index"))
 	}
+
 	if isSet(c, "scheduler-algorithm") {
 		config.SchedulerAlgorithm = c.String("scheduler-algorithm")
 	}
+
 	preemption := &config.PreemptionConfig
 	for name, setting := range map[string]*bool{
 		"memory-oversubscription":    &config.MemoryOversubscriptionEnabled,
@@ -109,19 +112,23 @@ func schedulerSetConfig(ctx context.Context, c *command.Call) error {
 		if !isSet(c, name) {
 			continue
 		}
+
 		*setting, err = strconv.ParseBool(c.String(name))
 		if err != nil {
 			return structs.Invalidf("-%s is %q; expected true or false", name, c.String(name))
 		}
 	}
+
 	updated, err := c.API.SetSchedulerConfig(ctx, config, true)
 	if err != nil {
 		return err
 	}
+
 	if !updated {
 		return structs.Conflictf("the configuration has another index than %d: "+
 			"\"berth operator scheduler get-config\" shows it", config.ModifyIndex)
 	}
+
 	return c.Report(command.Changed{"Updated": "true"}, "The configuration of the scheduler is changed")
 }
 

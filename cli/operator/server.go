@@ -81,10 +81,12 @@ func serverMembers(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	leader, err := c.API.StatusLeader(ctx)
 	if err != nil && !structs.IsKind(err, structs.KindUnavailable) {
 		return err
 	}
+
 	return c.Show(members, func() error {
 		var rows command.Grid
 		for _, m := range members.Members {
@@ -100,10 +102,12 @@ func serverMembers(ctx context.Context, c *command.Call) error {
 				m.Tags["region"],
 			)
 		}
+
 		c.Table("Name|Address|Port|Status|Leader|Version|Datacenter|Region", rows)
 		if leader == "" {
 			c.Printf("\nThere is no leader now\n")
 		}
+
 		return nil
 	})
 }
@@ -127,6 +131,7 @@ func serverLeave(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	const end = "the end of its leadership and of its vote"
 	err = watch.New(c).Await(ctx, end, watch.SeeServers, func() error {
 		return c.API.AgentLeave(ctx, c.Bool("force"))
@@ -134,9 +139,11 @@ func serverLeave(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	if self.Member == nil {
 		return c.WriteOutcome(command.Changed{})
 	}
+
 	name := self.Member.Name
 	outcome := command.Changed{"Server": name}
 	return c.Report(outcome, "Server %s has left the cluster, and its agent stops", name)

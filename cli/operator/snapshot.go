@@ -26,28 +26,34 @@ func snapshotSave(ctx context.Context, c *command.Call) (err error) {
 			_ = os.Remove(tmp.Name())
 		}
 	}()
+
 	err = watch.New(c).Await(ctx, "the servers, which send the state", watch.SeeServers, func() error {
 		return c.API.SnapshotSave(ctx, tmp)
 	})
 	if err != nil {
 		return err
 	}
+
 	_, err = tmp.Seek(0, io.SeekStart)
 	if err != nil {
 		return err
 	}
+
 	meta, err := readArchive(ctx, c, tmp, io.Discard)
 	if err != nil {
 		return fmt.Errorf("verifying the archive: %w", err)
 	}
+
 	err = tmp.Sync()
 	if err != nil {
 		return err
 	}
+
 	err = os.Rename(tmp.Name(), name)
 	if err != nil {
 		return err
 	}
+
 	return c.Report(meta, "Saved the state as of index %d to %s", meta.Index, name)
 }
 
@@ -138,15 +144,18 @@ func snapshotInspect(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	defer command.CloseRead(f)
+
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
+
 	file := snapshotFile{
 		Meta:      meta,
 		Size:      info.Size(),
 		StateSize: state.n,
 	}
+
 	return c.Show(file, func() error {
 		c.Pairs(
 			"Index", fmt.Sprint(meta.Index),
@@ -157,6 +166,7 @@ func snapshotInspect(ctx context.Context, c *command.Call) error {
 			"Size", command.FormatSize(file.Size),
 			"Size of the state", command.FormatSize(file.StateSize),
 		)
+
 		c.Printf("The archive is complete\n")
 		return nil
 	})

@@ -33,6 +33,7 @@ func showExternal(
 	if filter.NodeID != "" {
 		return command.BadUsage("-verbose excludes -node, because the volumes of a plugin belong to no node")
 	}
+
 	var ids []string
 	if filter.PluginID != "" {
 		ids = []string{filter.PluginID}
@@ -41,10 +42,12 @@ func showExternal(
 		if err != nil {
 			return err
 		}
+
 		for _, p := range plugins {
 			ids = append(ids, p.ID)
 		}
 	}
+
 	all := externalListing{Volumes: vols}
 	for _, id := range ids {
 		var p *pluginVolumes
@@ -59,8 +62,10 @@ func showExternal(
 		if err != nil {
 			p.Warnings = append(p.Warnings, err.Error())
 		}
+
 		all.External = append(all.External, p)
 	}
+
 	return c.Show(all, func() error {
 		return printExternal(c, &all)
 	})
@@ -75,6 +80,7 @@ func listExternal(ctx context.Context, c *command.Call, id string) (*pluginVolum
 		if err != nil {
 			return p, err
 		}
+
 		p.Volumes = append(p.Volumes, page.Volumes...)
 		p.Warnings = append(p.Warnings, page.Warnings...)
 		q.NextToken = page.NextToken
@@ -82,6 +88,7 @@ func listExternal(ctx context.Context, c *command.Call, id string) (*pluginVolum
 			return p, nil
 		}
 	}
+
 	p.NextToken = q.NextToken
 	p.Warnings = append(p.Warnings,
 		fmt.Sprintf("the list is cut after %d volumes", len(p.Volumes)))
@@ -94,6 +101,7 @@ func printExternal(c *command.Call, all *externalListing) error {
 	for _, v := range all.Volumes {
 		own[v.PluginID+"\x00"+v.ExternalID] = v.ID
 	}
+
 	for _, p := range all.External {
 		var rows command.Grid
 		for _, v := range p.Volumes {
@@ -105,12 +113,14 @@ func printExternal(c *command.Call, all *externalListing) error {
 				strings.Join(v.PublishedExternalNodeIDs, ", "),
 			)
 		}
+
 		c.Section(fmt.Sprintf("Known to plugin %s", p.PluginID),
 			"External ID|Volume|Capacity|Condition|Nodes", rows)
 		for _, text := range p.Warnings {
 			fmt.Fprintf(c.Err, "Warning: plugin %s: %s\n", p.PluginID, text)
 		}
 	}
+
 	return nil
 }
 

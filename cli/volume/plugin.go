@@ -48,10 +48,12 @@ func InstanceRows(
 			if i.NodeInfo.MaxVolumes > 0 {
 				limit = fmt.Sprint(i.NodeInfo.MaxVolumes)
 			}
+
 			if t := i.NodeInfo.AccessibleTopology; t != nil {
 				topology = command.KeyValues(t.Segments)
 			}
 		}
+
 		rows.AddRow(
 			label(key),
 			half,
@@ -104,6 +106,7 @@ func printPlugin(_ context.Context, c *command.Call, p *structs.CSIPlugin) error
 		"Nodes healthy", command.FormatCount(p.NodesHealthy, p.NodesExpected),
 		"Can", capabilities(p),
 	)
+
 	whole := func(text string, _ int) string { return text }
 	instances := append(
 		InstanceRows("controller", p.Controllers, command.ShortID, whole),
@@ -112,6 +115,7 @@ func printPlugin(_ context.Context, c *command.Call, p *structs.CSIPlugin) error
 	if rows := watch.PluginProblems(p); len(rows) > 0 {
 		c.Section("Problems", "Node|Half|Allocation|Since|Cause", rows)
 	}
+
 	alloc.Sheet.Section(c, "Allocations", p.Allocations)
 	return nil
 }
@@ -124,6 +128,7 @@ func capabilities(p *structs.CSIPlugin) string {
 			names = append(names, name)
 		}
 	}
+
 	for _, instance := range command.Sorted(p.Controllers) {
 		if i := instance.ControllerInfo; i != nil {
 			addIf(i.SupportsCreateDelete, "create")
@@ -135,11 +140,13 @@ func capabilities(p *structs.CSIPlugin) string {
 			addIf(i.SupportsGetCapacity, "capacity")
 		}
 	}
+
 	for _, instance := range command.Sorted(p.Nodes) {
 		if i := instance.NodeInfo; i != nil {
 			addIf(i.RequiresNodeStageVolume, "stage")
 			addIf(i.SupportsStats, "stats")
 		}
 	}
+
 	return command.JoinComma(names...)
 }

@@ -37,16 +37,20 @@ func volumeListing(ctx context.Context, c *command.Call) error {
 		if err != nil {
 			return err
 		}
+
 		filter.NodeID = id
 	}
+
 	vols, _, err := c.API.Volumes(ctx, filter, nil)
 	err = c.CheckFound(ctx, len(vols), err)
 	if err != nil {
 		return err
 	}
+
 	if c.Bool("verbose") {
 		return showExternal(ctx, c, filter, vols)
 	}
+
 	return volumeSheet.List(c, "volume", vols)
 }
 
@@ -128,13 +132,16 @@ func printVolume(_ context.Context, c *command.Call, v *structs.CSIVolumeDetail)
 		"Turned read-only", turnedReadOnly(v.TurnedReadOnly),
 		"Forced", forcedText(v.Forced),
 	)
+
 	if len(v.WaitingJobs) > 0 {
 		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB shows the reason\n",
 			command.JoinComma(v.WaitingJobs...))
 	}
+
 	for _, text := range v.Warnings {
 		c.Printf("\nWarning: %s\n", command.OneLine(text))
 	}
+
 	claimSheet.Section(c, "Claims", v.Claims)
 	attachmentSheet.Section(c, "Attachments", v.Attachments)
 	return nil

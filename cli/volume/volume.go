@@ -185,6 +185,7 @@ func readVolume(c *command.Call, name string) (v *structs.CSIVolume, locate func
 	if err != nil {
 		return nil, nil, err
 	}
+
 	name = command.ShownName(name)
 	sources := map[string][]byte{name: src}
 	f, faults := jobspec.ReadVolume(name, src)
@@ -193,9 +194,11 @@ func readVolume(c *command.Call, name string) (v *structs.CSIVolume, locate func
 		f.Content.Canonicalize()
 		faults = command.CheckContent(faults, f.Content.Validate(), f.Locate)
 	}
+
 	if faults != nil {
 		return nil, nil, command.InFiles(sources, faults)
 	}
+
 	return f.Content, func(err error) error {
 		return command.InFiles(sources, f.Locate(err))
 	}, nil
@@ -223,6 +226,7 @@ func createVolume(ctx context.Context, w *watch.Watch, v *structs.CSIVolume) err
 	if err != nil {
 		return err
 	}
+
 	w.WriteLine("Volume %q is ready: %s", v.ID,
 		command.JoinComma("external ID "+made.ExternalID, command.FormatSize(made.Capacity)))
 	switch {
@@ -234,6 +238,7 @@ func createVolume(ctx context.Context, w *watch.Watch, v *structs.CSIVolume) err
 		w.WriteLine("Its content grows to %s at the next mount on a node",
 			command.FormatSize(made.NodeExpandBytes))
 	}
+
 	return w.Call.WriteOutcome(made)
 }
 
@@ -242,6 +247,7 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	var made *structs.CSIVolume
 	w := watch.New(c)
 	w.Waits.Step = "to see the volumes: " + structs.CommandLine(v.Namespace, "volume status")
@@ -257,6 +263,7 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return locate(err)
 	}
+
 	return c.Report(made, "Volume %q is registered: external ID %s",
 		made.ID, made.ExternalID)
 }
@@ -266,11 +273,13 @@ func volumeDelete(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	id := c.Arg(0)
 	_, _, err = c.API.Volume(ctx, id, nil)
 	if structs.IsKind(err, structs.KindNotFound) { // the next request meets any other fault, too
 		return c.DidYouMean(ctx, "volume", id, err)
 	}
+
 	w := watch.New(c)
 	w.WriteLine("Volume %q is to be deleted", id)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
@@ -280,6 +289,7 @@ func volumeDelete(ctx context.Context, c *command.Call) error {
 		if err != nil {
 			return c.DidYouMean(ctx, "volume", id, err)
 		}
+
 		w.WriteLine("Volume %q is deleted", id)
 		return c.WriteOutcome(command.Changed{"VolumeID": id})
 	})
@@ -301,20 +311,24 @@ func volumeDetach(ctx context.Context, c *command.Call) error {
 	if c.Bool("force") && c.String("reason") == "" {
 		return command.BadUsage("-force needs a -reason")
 	}
+
 	node := c.Arg(1)
 	if !c.Bool("external") {
 		id, err := c.Resolve(ctx, "node", node)
 		if err != nil {
 			return err
 		}
+
 		node = id
 	}
+
 	o := api.VolumeDetachOptions{
 		NodeID: node,
 		Force:  c.Bool("force"),
 		Reason: c.String("reason"),
 		By:     userAtHost(),
 	}
+
 	id := c.Arg(0)
 	var resp *structs.CSIVolumeDetachResponse
 	w := watch.New(c)
@@ -330,6 +344,7 @@ func volumeDetach(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Report(resp, "%s", command.OneLine(resp.Detail))
 }
 

@@ -30,28 +30,34 @@ func AllocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]
 	if group == nil {
 		return nil, nil
 	}
+
 	var out []AllocClaim
 	for alias, request := range command.Sorted(group.Volumes) {
 		if request.Type != structs.VolumeTypeCSI {
 			continue
 		}
+
 		v := AllocClaim{
 			Alias:   alias,
 			Request: request,
 			Volume:  request.VolumeID(a.Index()),
 		}
+
 		q := &api.Query{Namespace: a.Namespace}
 		claims, _, err := cl.VolumeClaims(ctx, v.Volume, q)
 		v.Missing = structs.IsKind(err, structs.KindNotFound)
 		if err != nil && !v.Missing {
 			return nil, err
 		}
+
 		for _, claim := range claims {
 			if claim.AllocID == a.ID {
 				v.Claim = claim
 			}
 		}
+
 		out = append(out, v)
 	}
+
 	return out, nil
 }

@@ -19,6 +19,7 @@ func (w *Watch) AwaitJobEnd(ctx context.Context, jobID string, volumes []string)
 		if err != nil {
 			return err
 		}
+
 		left := 0
 		for _, a := range allocs {
 			if !a.ClientTerminal() {
@@ -29,19 +30,23 @@ func (w *Watch) AwaitJobEnd(ctx context.Context, jobID string, volumes []string)
 					w.Call.ID(a.ID), a.Name, a.ClientStatus)
 			}
 		}
+
 		if left == 0 {
 			volumes, err = w.heldVolumes(ctx, jobID, volumes)
 			if err != nil {
 				return err
 			}
 		}
+
 		if left+len(volumes) == 0 {
 			w.WriteLine("Job %q has ended", jobID)
 			return nil
 		}
+
 		if left > 0 {
 			w.WriteChange("left", "%s still to end", command.Plural(left, "allocation"))
 		}
+
 		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return err
@@ -59,11 +64,13 @@ func (w *Watch) heldVolumes(ctx context.Context, jobID string, volumes []string)
 		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 			return nil, err
 		}
+
 		for _, claim := range claims {
 			subject := "held " + id + claim.AllocID
 			w.WriteChange(subject, "Allocation %s has ended and still holds volume %s: %s",
 				w.Call.ID(claim.AllocID), id, WhyHeld(claim))
 		}
+
 		if len(claims) > 0 {
 			still = append(still, id)
 		}
@@ -94,12 +101,14 @@ func (w *Watch) AwaitAllocEnd(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
+
 		w.WaitFor("job", a.Namespace, a.JobID)
 		w.WriteChange(id, "Allocation %s is %s",
 			w.Call.ID(id), a.ClientStatus)
 		if a.ClientTerminal() {
 			return nil
 		}
+
 		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return err

@@ -19,24 +19,29 @@ func (w *Watch) AwaitEvaluation(ctx context.Context, id string) (*structs.Evalua
 		if err != nil {
 			return nil, err
 		}
+
 		text := command.WithDescription(e.Status, e.StatusDescription)
 		if due := time.Unix(0, e.WaitUntil); e.Status == structs.EvalPending && due.After(command.Now()) {
 			text += ", due at " + due.Local().Format(time.RFC3339)
 		}
+
 		w.WaitFor("job", e.Namespace, e.JobID)
 		w.WriteChange("eval", "Evaluation %s is %s", w.Call.ID(id), text)
 		if e.Terminal() || e.Status == structs.EvalBlocked {
 			return e, nil
 		}
+
 		if q.MinIndex > 0 {
 			text, err := PausedText(ctx, w.API)
 			if err != nil {
 				return nil, err
 			}
+
 			if text != "" {
 				w.WriteChange("paused", "%s", text)
 			}
 		}
+
 		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return nil, err
@@ -51,23 +56,28 @@ func (w *Watch) AwaitPlacement(ctx context.Context, evalID string, wait bool) er
 	if err != nil {
 		return err
 	}
+
 	if e.Status == structs.EvalFailed || e.Status == structs.EvalCancelled {
 		return structs.Internalf("the evaluation ended as %s",
 			command.WithDescription(e.Status, e.StatusDescription))
 	}
+
 	w.NextEval = e.NextEval
 	if len(e.FailedTGAllocs) == 0 {
 		return nil
 	}
+
 	w.WriteLine("Some allocations cannot be placed now:")
 	PrintFailures(w.Call, e)
 	if e.BlockedEval != "" {
 		w.WriteLine("Evaluation %s is blocked and places the rest when capacity is free",
 			w.Call.ID(e.BlockedEval))
 	}
+
 	if wait {
 		return nil
 	}
+
 	return structs.Preconditionf("job %q is registered but not completely placed", e.JobID)
 }
 
@@ -98,23 +108,29 @@ func failureLines(m *structs.AllocMetric) []string {
 		if r.Nodes > 0 {
 			nodes = command.Plural(r.Nodes, "node") + " "
 		}
+
 		lines = append(lines, fmt.Sprintf("%srejected by %s: %s",
 			nodes, r.Filter, command.OneLine(r.Reason)))
 	}
+
 	if lines != nil {
 		return lines
 	}
+
 	for reason, n := range command.Sorted(m.ConstraintFiltered) {
 		lines = append(lines, fmt.Sprintf("%s rejected: %s",
 			command.Plural(n, "node"), reason))
 	}
+
 	for dimension, n := range command.Sorted(m.DimensionExhausted) {
 		lines = append(lines, fmt.Sprintf("%s without enough %s",
 			command.Plural(n, "node"), dimension))
 	}
+
 	if lines == nil && m.NodesEvaluated == 0 {
 		lines = append(lines, "there is no eligible node")
 	}
+
 	return lines
 }
 

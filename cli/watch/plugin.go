@@ -50,6 +50,7 @@ func (w *Watch) pluginsHealthy(
 			q = &api.Query{MaxWait: ReadWait}
 			w.plugins[id] = q
 		}
+
 		plugin, meta, err := w.API.Plugin(ctx, id, q)
 		if structs.IsKind(err, structs.KindNotFound) {
 			plugin = &structs.CSIPlugin{ID: id}
@@ -57,11 +58,13 @@ func (w *Watch) pluginsHealthy(
 		} else if err != nil {
 			return false, err
 		}
+
 		healthy, expected, why := ownInstances(job, allocs, plugin)
 		if healthy == expected {
 			q.MinIndex = 0
 			continue
 		}
+
 		w.WriteChange("plugin "+id, "Plugin %q: healthy instances of this job: %d of %d%s",
 			id, healthy, expected, why)
 		return false, w.AwaitChange(ctx, q, meta)
@@ -79,6 +82,7 @@ func ownInstances(
 			if t.CSIPluginConfig.ID != p.ID || a.ClientTerminal() {
 				continue
 			}
+
 			for _, kind := range t.CSIPluginConfig.Kinds() {
 				expected++
 				i := instanceOf(p, kind, a.NodeID)
@@ -124,6 +128,7 @@ func PluginProblems(p *structs.CSIPlugin) command.Grid {
 			}
 		}
 	}
+
 	for _, a := range p.Allocations {
 		if a == nil ||
 			seen[a.ID] ||
@@ -132,9 +137,11 @@ func PluginProblems(p *structs.CSIPlugin) command.Grid {
 			a.NextAllocation != "" {
 			continue
 		}
+
 		since, cause := allocProblem(a)
 		rows.AddRow(NodeLabel(a), "", command.ShortID(a.ID), command.Age(since), cause)
 	}
+
 	slices.SortFunc(rows, slices.Compare)
 	return rows
 }
@@ -158,6 +165,7 @@ func allocProblem(a *structs.AllocListStub) (since int64, cause string) {
 		if s == nil {
 			continue
 		}
+
 		restarts += s.Restarts
 		for _, e := range s.Events {
 			switch {
@@ -166,19 +174,23 @@ func allocProblem(a *structs.AllocListStub) (since int64, cause string) {
 			case since == 0:
 				since = e.Time
 			}
+
 			if slices.Contains(failureEvents, e.Type) &&
 				(last == nil || e.Time >= last.Time) {
 				last = e
 			}
 		}
 	}
+
 	cause = strings.TrimPrefix(LastEvent(a), ": ")
 	if last != nil {
 		cause = last.Type + ": " + command.OneLine(EventText(last))
 		cause = strings.TrimSuffix(cause, ": ")
 	}
+
 	if restarts > 0 {
 		cause = command.JoinComma(cause, "restarted "+command.Plural(int(restarts), "time"))
 	}
+
 	return cmp.Or(since, a.CreateTime), cause
 }

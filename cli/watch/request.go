@@ -33,6 +33,7 @@ func (w *Watch) Request(ctx context.Context, report func(context.Context), send 
 				return w.interrupted()
 			}
 			return err
+
 		case <-next.C:
 			limited, cancel := context.WithTimeout(waits, explainTime)
 			report(limited)
@@ -105,6 +106,7 @@ func (w *Watch) reportProgress(ctx context.Context, ns, id string) {
 	if err != nil {
 		return
 	}
+
 	why := command.JoinComma(command.ProblemText(d.LastError), BlockedText(d), GrowthText(d))
 	switch {
 	case why == "":
@@ -113,11 +115,13 @@ func (w *Watch) reportProgress(ctx context.Context, ns, id string) {
 		why += "; to deregister it without a call of the plugin: " +
 			structs.CommandLine(d.Namespace, "volume deregister -force", id)
 	}
+
 	w.WriteChange("volume", "Volume %q is %s: %s", id, currentChange(d), why)
 	causes, waits := causesOf(ctx, w.API.VolumeWhy, Named{Namespace: ns, ID: id})
 	if !waits || d.LastError == nil {
 		return
 	}
+
 	for _, r := range causes[:min(len(causes), mostCauses)] {
 		if r.Remedy != "" {
 			w.WriteChange("remedy "+r.Remedy, "  -> %s", command.OneLine(r.Remedy))
@@ -141,6 +145,7 @@ func (w *Watch) ReportDetach(ctx context.Context, id, nodeID string) {
 	if err != nil {
 		return
 	}
+
 	why := ""
 	for _, claim := range d.Claims {
 		if claim.NodeID == nodeID {
@@ -148,13 +153,16 @@ func (w *Watch) ReportDetach(ctx context.Context, id, nodeID string) {
 			why = command.JoinComma(why, held)
 		}
 	}
+
 	for _, a := range d.Attachments {
 		if a.NodeID == nodeID && a.LastError != nil {
 			why = command.JoinComma(why, command.ProblemText(a.LastError))
 		}
 	}
+
 	if why == "" {
 		why = "waits for the answer of the node"
 	}
+
 	w.WriteChange("volume", "Volume %q on node %s: %s", id, command.ShortID(nodeID), why)
 }

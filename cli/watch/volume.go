@@ -19,6 +19,7 @@ func GrowthText(v *structs.CSIVolumeDetail) string {
 	case v.NodeExpandBytes == 0:
 		return ""
 	}
+
 	var parts []string
 	for _, c := range v.Claims {
 		if text := claimGrowth(c); text != "" {
@@ -26,9 +27,11 @@ func GrowthText(v *structs.CSIVolumeDetail) string {
 				command.ShortID(c.AllocID), command.ShortID(c.NodeID), text))
 		}
 	}
+
 	if len(parts) == 0 {
 		parts = append(parts, "its content grows at the next mount on a node")
 	}
+
 	return command.FormatSize(v.NodeExpandBytes) + ": " + command.JoinComma(parts...)
 }
 

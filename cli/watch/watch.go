@@ -124,13 +124,16 @@ func (w *Watch) RetryOutage(ctx context.Context, follow func(context.Context) er
 		if !structs.IsKind(err, structs.KindUnavailable) && !netfault.IsLost(err) {
 			return err
 		}
+
 		if since.IsZero() || time.Since(began) > outage {
 			since = time.Now()
 			delete(w.last, "outage")
 		}
+
 		if time.Since(since) >= outage {
 			return structs.Unavailablef("%w; the operation continues%s", err, w.Advice())
 		}
+
 		w.WriteChange("outage", "  waits for the servers: %s", command.OneLine(err.Error()))
 		select {
 		case <-time.After(outagePause):
@@ -165,6 +168,7 @@ func (w *Watch) AwaitRunning(ctx context.Context, job *structs.Job) error {
 		if err != nil {
 			return err
 		}
+
 		allocs = slices.DeleteFunc(allocs, func(a *structs.AllocListStub) bool {
 			return a.JobVersion != job.Version || a.DesiredStatus != structs.AllocDesiredRun
 		})
@@ -173,24 +177,29 @@ func (w *Watch) AwaitRunning(ctx context.Context, job *structs.Job) error {
 				strings.Compare(a.Name, b.Name),
 				strings.Compare(a.NodeName, b.NodeName))
 		})
+
 		good, err := w.reportAllocs(ctx, job, allocs)
 		if err != nil {
 			return err
 		}
+
 		if good == len(allocs) && good >= requestedAllocs(job) {
 			healthy, err := w.pluginsHealthy(ctx, job, allocs)
 			if err != nil {
 				return err
 			}
+
 			if healthy {
 				if good > 0 || w.NextEval == "" { // else its nodes have an older version, or are down
 					w.WriteLine("%s", runningText(job, good))
 				}
 				return nil
 			}
+
 			q.MinIndex = 0 // pluginsHealthy has waited for a change
 			continue
 		}
+
 		err = w.AwaitChange(ctx, q, meta)
 		if err != nil {
 			return err
@@ -252,8 +261,10 @@ func (w *Watch) reportAlloc(ctx context.Context, job *structs.Job, a *structs.Al
 				return false, nil
 			}
 		}
+
 		w.WriteChange(a.ID, "%s is running", subject)
 		return true, nil
+
 	case structs.AllocComplete:
 		w.WriteChange(a.ID, "%s is complete", subject)
 		return job.Finite(), nil
@@ -265,6 +276,7 @@ func (w *Watch) reportAlloc(ctx context.Context, job *structs.Job, a *structs.Al
 		return false, structs.Internalf("allocation %s is %s",
 			w.Call.ID(a.ID), EndText(a))
 	}
+
 	w.WriteChange(a.ID, "%s is %s%s", subject, a.ClientStatus, LastEvent(a))
 	return false, w.reportClaims(ctx, job, a)
 }
@@ -300,10 +312,12 @@ func (w *Watch) reportClaims(ctx context.Context, job *structs.Job, a *structs.A
 		TaskGroup: a.TaskGroup,
 		Job:       job,
 	}
+
 	claims, err := AllocClaims(ctx, w.API, full)
 	if err != nil {
 		return err
 	}
+
 	for _, v := range claims {
 		switch {
 		case v.Claim == nil:
@@ -317,6 +331,7 @@ func (w *Watch) reportClaims(ctx context.Context, job *structs.Job, a *structs.A
 			}
 		}
 	}
+
 	return nil
 }
 

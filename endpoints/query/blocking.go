@@ -173,26 +173,33 @@ func (b *blockingQuery) await(ctx context.Context) (any, uint64, error) {
 		if late != nil && again || ctx.Err() != nil {
 			break
 		}
+
 		tx, changed := b.runLimited(again, release)
 		if changed {
 			return b.resp, b.index, b.err
 		}
+
 		if b.err == nil && MetaOf(b.resp).Rows != nil {
 			b.resp = nil // the rows of a stream can be read again
 		}
+
 		if b.store.Wait(limited, tx) != nil {
 			break
 		}
+
 		countWake(b.req.Method)
 	}
+
 	if ended := waitError(ctx, limited, q); ended != nil {
 		return nil, b.index, ended
 	}
+
 	if b.resp == nil && b.err == nil {
 		tx := b.store.Read()
 		b.resp, b.err = b.read(tx)
 		b.index = tx.Newest()
 	}
+
 	return b.resp, b.index, b.err
 }
 
@@ -226,6 +233,7 @@ func (b *blockingQuery) run(again bool) (tx *state.ReadTx, changed bool) {
 		known := b.digests.known(b.key)
 		changed = index > least && !known.holds(digest, least)
 	}
+
 	b.index = index
 	b.digest = digest
 	b.digests.record(b.key, validRange{
@@ -234,6 +242,7 @@ func (b *blockingQuery) run(again bool) (tx *state.ReadTx, changed bool) {
 		to:     max(index, tx.Applied()),
 		took:   b.took,
 	})
+
 	return tx, changed
 }
 
@@ -259,6 +268,7 @@ func Wait[Resp any](
 			MetaOf(resp).Index > q.MinIndex {
 			return resp, err
 		}
+
 		if e.store.Wait(limited, tx) != nil {
 			err = waitError(ctx, limited, q)
 			if err != nil {
@@ -266,6 +276,7 @@ func Wait[Resp any](
 			}
 			return resp, err
 		}
+
 		countWake(req.Method)
 	}
 }

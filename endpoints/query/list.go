@@ -100,6 +100,7 @@ func (l rowList) page(
 	if err != nil {
 		return err
 	}
+
 	if q.Stream {
 		meta.Rows = func(do func(row any) error) error {
 			return p.each(func(_, stub any) error {
@@ -108,19 +109,23 @@ func (l rowList) page(
 		}
 		return nil
 	}
+
 	added := 0
 	err = p.each(func(row, stub any) error {
 		if q.PerPage > 0 && added == int(q.PerPage) {
 			meta.NextToken = Token(p.key(row)...)
 			return errFull
 		}
+
 		add(stub)
 		added++
 		return nil
 	})
+
 	if errors.Is(err, errFull) {
 		err = nil
 	}
+
 	return err
 }
 
@@ -138,23 +143,28 @@ func (l rowList) pagePart(q *structs.QueryOptions) (*part, error) {
 		return nil, structs.Invalidf(
 			"per_page is %d; expected 0 (all) or more", q.PerPage)
 	}
+
 	match, err := compileFilter(q.Filter)
 	if err != nil {
 		return nil, err
 	}
+
 	begin, err := ParseToken(q.NextToken)
 	if err != nil {
 		return nil, err
 	}
+
 	p := &part{
 		rowList: l,
 		match:   match,
 		begin:   begin,
 		reverse: q.Reverse,
 	}
+
 	if q.Sort != "" {
 		err = p.sortBy(q)
 	}
+
 	return p, err
 }
 
@@ -166,10 +176,12 @@ func (p *part) each(do func(row, stub any) error) error {
 		if p.keep != nil && !p.keep(row) {
 			continue
 		}
+
 		skip = skip && p.before(row)
 		if skip {
 			continue
 		}
+
 		p.stub(row, stub)
 		ok, err := p.match(stub)
 		if ok && err == nil {
@@ -179,6 +191,7 @@ func (p *part) each(do func(row, stub any) error) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

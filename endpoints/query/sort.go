@@ -71,6 +71,7 @@ func (p *part) sortBy(q *structs.QueryOptions) error {
 		return structs.Invalidf("sort is %q; expected %s or %s",
 			q.Sort, structs.SortCreate, structs.SortModify)
 	}
+
 	if p.begin != nil {
 		_, err := strconv.ParseUint(p.begin[0], 10, 64)
 		if err != nil {
@@ -78,6 +79,7 @@ func (p *part) sortBy(q *structs.QueryOptions) error {
 				"the page token %q is not one that a sorted list gave", q.NextToken)
 		}
 	}
+
 	index := func(row any) uint64 {
 		created, modified := row.(interface {
 			Stamps() (created, modified uint64)
@@ -87,6 +89,7 @@ func (p *part) sortBy(q *structs.QueryOptions) error {
 		}
 		return created
 	}
+
 	key := p.key
 	p.key = func(row any) []string {
 		return append([]string{fmt.Sprintf("%020d", index(row))}, key(row)...)
@@ -98,6 +101,7 @@ func (p *part) sortBy(q *structs.QueryOptions) error {
 		}
 		return slices.Compare(key(a), key(b))
 	}
+
 	rows := p.rows
 	p.rows = func(yield func(any) bool) {
 		yieldSorted(slices.Collect(rows), compare, q.Reverse, yield)

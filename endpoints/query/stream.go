@@ -61,10 +61,12 @@ func (l *streamedList) AppendResponse(out *rpc.Response) error {
 	if err != nil {
 		return err
 	}
+
 	rows, rest, err := findValue(answer, l.field)
 	if err != nil {
 		return fmt.Errorf("the field %s of an answer: %w", l.field, err)
 	}
+
 	const array32 = 0xdd
 	head := append(out.Bytes(), answer[:rows]...)
 	head = append(head, array32, 0, 0, 0, 0)
@@ -72,6 +74,7 @@ func (l *streamedList) AppendResponse(out *rpc.Response) error {
 	if err := out.Put(head); err != nil {
 		return err
 	}
+
 	out.Next() // the head stays in its place
 	n := uint32(0)
 	err = MetaOf(l.resp).Rows(func(row any) error {
@@ -80,11 +83,13 @@ func (l *streamedList) AppendResponse(out *rpc.Response) error {
 		if err != nil {
 			return err
 		}
+
 		return out.Put(b)
 	})
 	if err != nil {
 		return err
 	}
+
 	binary.BigEndian.PutUint32(count, n)
 	return out.Put(append(out.Bytes(), answer[rest:]...))
 }
@@ -98,6 +103,7 @@ func findValue(b []byte, field string) (from, to int, err error) {
 		if err != nil {
 			break
 		}
+
 		rest, err = msgp.Skip(value)
 		if err == nil && string(name) == field {
 			from = len(b) - len(value)
@@ -108,5 +114,6 @@ func findValue(b []byte, field string) (from, to int, err error) {
 	if err == nil {
 		err = structs.Internalf("the field is missing")
 	}
+
 	return 0, 0, err
 }

@@ -59,19 +59,23 @@ func (d *Dir) List(path string) ([]*structs.AllocFileInfo, error) {
 		return nil, err
 	}
 	defer closeRead(found.File)
+
 	dir, err := found.open(unix.S_IFDIR)
 	if err != nil {
 		return nil, err
 	}
 	defer closeRead(dir)
+
 	names, err := dir.Readdirnames(structs.MaxFilesListed + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fileError(path, err)
 	}
+
 	if len(names) > structs.MaxFilesListed {
 		return nil, structs.Preconditionf("%s has more than %d files; name one of them",
 			shown(path), structs.MaxFilesListed)
 	}
+
 	slices.Sort(names)
 	files := make([]*structs.AllocFileInfo, 0, len(names))
 	for _, name := range names {
@@ -79,10 +83,12 @@ func (d *Dir) List(path string) ([]*structs.AllocFileInfo, error) {
 		if err != nil {
 			return nil, fileError(filepath.Join(path, name), err)
 		}
+
 		if file != nil {
 			files = append(files, file)
 		}
 	}
+
 	return files, nil
 }
 
@@ -111,17 +117,21 @@ func (d *Dir) Stat(path string) (*structs.AllocFileInfo, error) {
 		return nil, err
 	}
 	defer closeRead(found.File)
+
 	if found.secret && !found.secretRoot {
 		return nil, found.denied()
 	}
+
 	name := filepath.Base(filepath.Join("/", path))
 	if name == "/" {
 		name = filepath.Base(d.root.Name())
 	}
+
 	file, err := describe(found.File, name)
 	if err != nil {
 		return nil, fileError(path, err)
 	}
+
 	return file, nil
 }
 
@@ -209,10 +219,12 @@ func (f foundFile) open(want uint32) (*os.File, error) {
 	default:
 		return nil, structs.Invalidf("%s is not a plain file", shown(f.path))
 	}
+
 	opened, err := rootfile.Reopen(f.File, unix.O_RDONLY)
 	if err != nil {
 		return nil, fileError(f.path, err)
 	}
+
 	return opened, nil
 }
 
@@ -227,17 +239,20 @@ func (d *Dir) find(path string) (foundFile, error) {
 	if err != nil {
 		return foundFile{}, fileError(path, err)
 	}
+
 	found := foundFile{File: f, path: path}
 	below, err := d.locate(f)
 	if err != nil {
 		closeRead(f)
 		return foundFile{}, err
 	}
+
 	parts := strings.Split(below, "/")
 	if len(parts) >= 2 && parts[1] == secretsDir {
 		found.secret = true
 		found.secretRoot = len(parts) == 2
 	}
+
 	found.first = below != "" && len(parts) == 1
 	return found, nil
 }
@@ -341,6 +356,7 @@ func fileError(path string, err error) error {
 	if !errors.As(err, &errno) {
 		return err
 	}
+
 	switch errno {
 	case unix.ENOENT, unix.ENOTDIR:
 		return structs.NotFoundf("the allocation has no file %s", shown(path))
@@ -358,5 +374,6 @@ func fileError(path string, err error) error {
 	case unix.ENOSYS:
 		return structs.Preconditionf("files of allocations need Linux 5.6 or later on the node (openat2)")
 	}
+
 	return structs.Internalf("reading %s: %w", shown(path), errno)
 }

@@ -103,12 +103,15 @@ func (r *Reader) Next(p []byte) (Part, error) {
 			r.at += int64(n)
 			return Part{Data: p[:n], Offset: r.at}, nil
 		}
+
 		if err != nil && !errors.Is(err, io.EOF) {
 			return Part{}, fileError(r.o.Path, err)
 		}
+
 		if r.done || r.ctx.Err() != nil || !r.o.Follow {
 			return Part{}, io.EOF
 		}
+
 		event, err := r.lookAgain()
 		switch {
 		case err != nil:
@@ -118,6 +121,7 @@ func (r *Reader) Next(p []byte) (Part, error) {
 		case ended && !r.moved:
 			return Part{}, io.EOF
 		}
+
 		r.wait()
 	}
 }
@@ -136,11 +140,13 @@ func (r *Reader) lookAgain() (event string, err error) {
 	if err != nil {
 		return "", fileError(r.o.Path, err)
 	}
+
 	if old.Size() < r.at {
 		r.at = 0
 		_, err = r.file.Seek(0, io.SeekStart)
 		return Truncated, err
 	}
+
 	found, err := r.dir.find(r.o.Path)
 	if structs.IsKind(err, structs.KindNotFound) {
 		return r.miss(), nil
@@ -149,19 +155,23 @@ func (r *Reader) lookAgain() (event string, err error) {
 		return "", err
 	}
 	defer closeRead(found.File)
+
 	r.missed = 0
 	now, err := found.Stat()
 	if err != nil {
 		return "", fileError(r.o.Path, err)
 	}
+
 	if os.SameFile(old, now) {
 		r.moved = false
 		return "", nil
 	}
+
 	if !r.moved { // its writer may have written more since the last read
 		r.moved = true
 		return "", nil
 	}
+
 	return r.replace()
 }
 

@@ -56,6 +56,7 @@ func (b *Batcher[K, T]) Do(ctx context.Context, key K, request T) (uint64, error
 		b.markDone(key, e)
 		return e.index, e.err
 	}
+
 	select {
 	case <-e.done:
 		return e.index, e.err
@@ -77,6 +78,7 @@ func (b *Batcher[K, T]) join(key K, request T) (e *batch[T], at int) {
 		b.open = map[K]*batch[T]{}
 		b.inFlight = map[K]*batch[T]{}
 	}
+
 	e = b.open[key]
 	if e == nil {
 		e = &batch[T]{
@@ -86,8 +88,10 @@ func (b *Batcher[K, T]) join(key K, request T) (e *batch[T], at int) {
 		if e.before != nil {
 			e.full = make(chan struct{})
 		}
+
 		b.open[key] = e
 	}
+
 	at = len(e.all)
 	e.all = append(e.all, request)
 	if len(e.all) == b.Most {
@@ -96,6 +100,7 @@ func (b *Batcher[K, T]) join(key K, request T) (e *batch[T], at int) {
 			close(e.full)
 		}
 	}
+
 	return e, at
 }
 

@@ -34,6 +34,7 @@ func Generate(dir string, names []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	g := &generator{
 		pkg: pkg,
 		hot: map[types.Type]bool{},
@@ -45,18 +46,22 @@ func Generate(dir string, names []string) ([]byte, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s is no exported struct", name)
 		}
+
 		l, err := layoutOf(named)
 		if err != nil {
 			return nil, err
 		}
+
 		g.hot[named] = true
 		layouts = append(layouts, l)
 	}
+
 	for _, l := range layouts {
 		if err := g.writeMethods(l); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
 	}
+
 	return g.formatFile(pkg.Name(), "berth/internal/codec/wire", "github.com/tinylib/msgp/msgp")
 }
 
@@ -101,6 +106,7 @@ func loadPackage(dir string) (*types.Package, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, path := range paths {
@@ -108,21 +114,26 @@ func loadPackage(dir string) (*types.Package, error) {
 			filepath.Base(path) == File {
 			continue
 		}
+
 		file, err := parser.ParseFile(fset, path, nil,
 			parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
+
 		files = append(files, file)
 	}
+
 	if len(files) == 0 {
 		return nil, fmt.Errorf("no Go files in %s: %w", dir, os.ErrNotExist)
 	}
+
 	lenient := types.Config{
 		IgnoreFuncBodies: true,
 		Importer:         onlyTime{},
 		Error:            func(error) {},
 	}
+
 	pkg, _ := lenient.Check(files[0].Name.Name, fset, files, nil)
 	return pkg, nil
 }

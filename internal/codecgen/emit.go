@@ -29,16 +29,20 @@ func (g *generator) writeAppend(l *layout) error {
 		if !f.omitEmpty {
 			continue
 		}
+
 		set, err := nonZero(f)
 		if err != nil {
 			return err
 		}
+
 		g.printf("if !(%s) {\nn--\n}\n", set)
 	}
+
 	g.printf("b = msgp.AppendMapHeader(b, n)\n")
 	for _, f := range l.flat {
 		g.writeAppendField(f)
 	}
+
 	g.printf("return b, nil\n}\n")
 	return nil
 }
@@ -112,6 +116,7 @@ func nonZero(f field) (string, error) {
 		case u.Info()&types.IsNumeric != 0:
 			return x + " != 0", nil
 		}
+
 	case *types.Pointer:
 		return x + " != nil", nil
 	case *types.Slice, *types.Map:

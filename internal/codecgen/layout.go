@@ -31,15 +31,18 @@ func layoutOf(named *types.Named) (*layout, error) {
 	if encodesItself(named) {
 		return nil, fmt.Errorf("%s has methods that encode it", l.name)
 	}
+
 	var err error
 	l.own, l.embedded, err = fieldsOf(named)
 	if err != nil {
 		return nil, err
 	}
+
 	l.flat, err = flatten(named, "")
 	if err != nil {
 		return nil, err
 	}
+
 	slices.SortFunc(l.flat, func(a, b field) int {
 		return cmp.Compare(a.wire, b.wire)
 	})
@@ -49,8 +52,10 @@ func layoutOf(named *types.Named) (*layout, error) {
 			return nil, fmt.Errorf("%s: %s and %s are both %q",
 				l.name, last.path, f.path, f.wire)
 		}
+
 		last = f
 	}
+
 	return l, nil
 }
 
@@ -63,23 +68,28 @@ func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 		if v.Name() == "_struct" {
 			return nil, nil, fmt.Errorf("%s has options for all its fields", name)
 		}
+
 		f, ok := taggedField(v, s.Tag(i))
 		if !ok {
 			continue
 		}
+
 		if !v.Embedded() || f.wire != "" {
 			f.wire = cmp.Or(f.wire, v.Name())
 			own = append(own, f)
 			continue
 		}
+
 		in, ok := v.Type().(*types.Named)
 		if !ok ||
 			!isStruct(in) || !v.Exported() {
 			return nil, nil, fmt.Errorf("%s embeds %s, which is no exported struct",
 				name, v.Type())
 		}
+
 		embedded = append(embedded, f)
 	}
+
 	return own, embedded, nil
 }
 
@@ -94,11 +104,13 @@ func taggedField(v *types.Var, tag string) (field, bool) {
 	if isFunc || !v.Exported() && !v.Embedded() {
 		return f, false
 	}
+
 	tags := reflect.StructTag(tag)
 	text := cmp.Or(tags.Get("codec"), tags.Get("json"))
 	if text == "-" {
 		return f, false
 	}
+
 	name, options, _ := strings.Cut(text, ",")
 	f.wire = name
 	f.omitEmpty = slices.Contains(strings.Split(options, ","), "omitempty")

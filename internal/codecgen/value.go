@@ -79,6 +79,7 @@ func (g *generator) findCodec(t types.Type) (c codec, held types.Type) {
 	case isTextMap(t):
 		return textMap, t
 	}
+
 	switch t := t.(type) {
 	case *types.Pointer:
 		if g.hot[t.Elem()] {
@@ -136,6 +137,7 @@ func findBasic(t types.Type) codec {
 	if !ok {
 		return other
 	}
+
 	switch info := basic.Info(); {
 	case isString(t):
 		return text
@@ -150,5 +152,6 @@ func findBasic(t types.Type) codec {
 	case t == types.Typ[types.Float64]:
 		return float
 	}
+
 	return other
 }

@@ -60,12 +60,14 @@ func Start(t testing.TB, o Options) *Agent {
 	if binary == "" {
 		testskip.Lacking(t, "no Consul agent: CONSUL_BIN=$(scripts/consul.sh) names one")
 	}
+
 	a := &Agent{
 		t:      t,
 		binary: binary,
 		dir:    t.TempDir(),
 		end:    func() {},
 	}
+
 	ports := nettest.FreePorts(t, 4)
 	a.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
 	a.args = []string{"agent", "-config-file", filepath.Join(a.dir, "consul.json")}
@@ -74,6 +76,7 @@ func Start(t testing.TB, o Options) *Agent {
 	} else {
 		a.args = append(a.args, "-dev")
 	}
+
 	a.writeConfig(o, ports)
 	conf := &api.Config{
 		Address:    a.Addr,
@@ -82,11 +85,13 @@ func Start(t testing.TB, o Options) *Agent {
 	if o.ACLs {
 		conf.Token = ManagementToken
 	}
+
 	var err error
 	a.API, err = api.NewClient(conf)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(a.Kill)
 	a.Run()
 	return a
@@ -112,6 +117,7 @@ func (a *Agent) writeConfig(o Options, ports []int) {
 			"grpc_tls": -1,
 		},
 	}
+
 	if o.ACLs {
 		conf["acl"] = map[string]any{
 			"enabled":        true,
@@ -119,6 +125,7 @@ func (a *Agent) writeConfig(o Options, ports []int) {
 			"tokens":         map[string]any{"initial_management": ManagementToken, "agent": ManagementToken},
 		}
 	}
+
 	text, err := json.Marshal(conf)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(a.dir, "consul.json"), text, 0o600)
@@ -135,6 +142,7 @@ func (a *Agent) Run() {
 	if err != nil {
 		a.t.Fatal(err)
 	}
+
 	cmd := exec.Command(a.binary, a.args...)
 	cmd.Stdout = log
 	cmd.Stderr = log
@@ -148,16 +156,20 @@ func (a *Agent) Run() {
 		if err == nil {
 			err = cmd.Wait()
 		}
+
 		ended <- errors.Join(err, log.Close())
 	}()
+
 	if err := <-started; err != nil {
 		a.t.Fatal(errors.Join(err, <-ended))
 	}
+
 	a.end = func() {
 		_ = cmd.Process.Kill()
 		<-ended
 		a.end = func() {}
 	}
+
 	a.awaitServing()
 	a.awaitVirtualAddresses()
 }
@@ -213,10 +225,12 @@ func (a *Agent) awaitVirtualAddresses() {
 		if err != nil {
 			return false, err
 		}
+
 		found, _, err := a.API.Catalog().Service(name, "", (&api.QueryOptions{}).WithContext(ctx))
 		if err != nil || len(found) == 0 {
 			return false, err
 		}
+
 		_, given := found[0].ServiceTaggedAddresses["consul-virtual"]
 		_, err = a.API.Catalog().Deregister(&api.CatalogDeregistration{Node: name}, write)
 		return given, err

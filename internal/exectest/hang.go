@@ -33,18 +33,21 @@ func HangExec(t *testing.T, path string) *Hang {
 	if err != nil {
 		testskip.Lacking(t, "permission events of fanotify: "+err.Error())
 	}
+
 	h := &Hang{
 		t:      t,
 		events: os.NewFile(uintptr(fd), "fanotify"),
 		began:  make(chan int, 64),
 		ended:  make(chan struct{}),
 	}
+
 	go h.read()
 	t.Cleanup(h.Release)
 	err = unix.FanotifyMark(fd, unix.FAN_MARK_ADD, unix.FAN_OPEN_EXEC_PERM, unix.AT_FDCWD, path)
 	if err != nil {
 		testskip.Lacking(t, "permission events of fanotify: "+err.Error())
 	}
+
 	return h
 }
 

@@ -36,15 +36,18 @@ func HangLookUps(t *testing.T) *LookUps {
 	if err != nil {
 		testskip.Lacking(t, "FUSE: "+err.Error())
 	}
+
 	t.Cleanup(func() {
 		err := errors.Join(unix.Close(fd), unix.Unmount(dir, unix.MNT_DETACH))
 		if err != nil {
 			t.Error(err)
 		}
 	})
+
 	if err := answerInit(fd); err != nil {
 		t.Fatal(err)
 	}
+
 	return &LookUps{Path: dir + "/program", t: t, device: fd}
 }
 
@@ -57,11 +60,13 @@ func answerInit(fd int) error {
 		major   = 7
 		minor   = 31
 	)
+
 	request := make([]byte, minRead)
 	_, err := unix.Read(fd, request)
 	if err != nil {
 		return fmt.Errorf("reading the first request of FUSE: %w", err)
 	}
+
 	answer := make([]byte, size)
 	binary.NativeEndian.PutUint32(answer, size)
 	copy(answer[8:header], request[8:header])
@@ -71,6 +76,7 @@ func answerInit(fd int) error {
 	if err != nil {
 		return fmt.Errorf("answering the first request of FUSE: %w", err)
 	}
+
 	return nil
 }
 

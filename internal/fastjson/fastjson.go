@@ -76,6 +76,7 @@ func (p plan) writer(t reflect.Type) writer {
 	case t == reflect.TypeFor[map[string]string]():
 		return writeStrings
 	}
+
 	p[t] = true
 	defer delete(p, t)
 	switch t.Kind() {
@@ -98,6 +99,7 @@ func (p plan) writer(t reflect.Type) writer {
 	case reflect.Struct:
 		return p.structWriter(t)
 	}
+
 	return byLibrary
 }
 

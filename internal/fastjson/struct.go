@@ -23,13 +23,16 @@ func (p plan) structWriter(t reflect.Type) writer {
 	if !ok {
 		return byLibrary
 	}
+
 	names := map[string]bool{}
 	for _, f := range fields {
 		if names[f.name] {
 			return byLibrary
 		}
+
 		names[f.name] = true
 	}
+
 	return func(b []byte, v reflect.Value, e *Encoder) []byte {
 		b = append(b, '{')
 		first := len(b)
@@ -39,15 +42,19 @@ func (p plan) structWriter(t reflect.Type) writer {
 			for _, index := range f.path {
 				at = at.Field(index)
 			}
+
 			if f.omit && isEmpty(at) {
 				continue
 			}
+
 			if len(b) > first {
 				b = append(b, ',')
 			}
+
 			b = append(b, f.head...)
 			b = f.write(b, at, e)
 		}
+
 		return append(b, '}')
 	}
 }
@@ -63,26 +70,32 @@ func (p plan) structFields(t reflect.Type, path []int) (fields []field, ok bool)
 			!f.IsExported() && !f.Anonymous {
 			continue
 		}
+
 		at := append(slices.Clone(path), i)
 		if f.Anonymous && name == "" {
 			if f.Type.Kind() != reflect.Struct || options != "" {
 				return nil, false
 			}
+
 			inner, ok := p.structFields(f.Type, at)
 			if !ok {
 				return nil, false
 			}
+
 			fields = append(fields, inner...)
 			continue
 		}
+
 		known := options == "" || options == "omitempty"
 		if !known || !f.IsExported() ||
 			!isOrdinary(name) {
 			return nil, false
 		}
+
 		if name == "" {
 			name = f.Name
 		}
+
 		head, _ := json.Marshal(name) // every string can be written
 		fields = append(fields, field{
 			path:  at,

@@ -75,18 +75,22 @@ func (p plan) sliceWriter(t reflect.Type) writer {
 	if t.Elem().Kind() == reflect.Uint8 {
 		return byLibrary // base64
 	}
+
 	elem := p.writer(t.Elem())
 	return func(b []byte, v reflect.Value, e *Encoder) []byte {
 		if v.IsNil() {
 			return append(b, "null"...)
 		}
+
 		b = append(b, '[')
 		for i := range v.Len() {
 			if i > 0 {
 				b = append(b, ',')
 			}
+
 			b = elem(b, v.Index(i), e)
 		}
+
 		return append(b, ']')
 	}
 }
@@ -97,20 +101,24 @@ func writeStrings(b []byte, v reflect.Value, e *Encoder) []byte {
 	if m == nil {
 		return append(b, "null"...)
 	}
+
 	e.keys = e.keys[:0]
 	for k := range m {
 		e.keys = append(e.keys, k)
 	}
+
 	slices.Sort(e.keys)
 	b = append(b, '{')
 	for i, k := range e.keys {
 		if i > 0 {
 			b = append(b, ',')
 		}
+
 		b = appendString(b, k)
 		b = append(b, ':')
 		b = appendString(b, m[k])
 	}
+
 	return append(b, '}')
 }
 
@@ -118,11 +126,13 @@ func (p plan) mapWriter(t reflect.Type) writer {
 	if t.Key().Kind() != reflect.String || marshals(t.Key()) {
 		return byLibrary
 	}
+
 	elem := p.writer(t.Elem())
 	return func(b []byte, v reflect.Value, e *Encoder) []byte {
 		if v.IsNil() {
 			return append(b, "null"...)
 		}
+
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int {
 			return strings.Compare(a.String(), b.String())
@@ -132,10 +142,12 @@ func (p plan) mapWriter(t reflect.Type) writer {
 			if i > 0 {
 				b = append(b, ',')
 			}
+
 			b = appendString(b, k.String())
 			b = append(b, ':')
 			b = elem(b, v.MapIndex(k), e)
 		}
+
 		return append(b, '}')
 	}
 }

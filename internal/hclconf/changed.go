@@ -18,6 +18,7 @@ func changedFields(prefix string, a, b reflect.Value) []string {
 		if name == "" {
 			continue
 		}
+
 		x := indirect(a.Field(i))
 		y := indirect(b.Field(i))
 		isBlock := strings.Contains(options, "block") &&

@@ -71,10 +71,12 @@ func (d *decoder) decodeBody(body hcl.Body, dst reflect.Value) {
 			d.addUnknown(s, it)
 			continue
 		}
+
 		d.positions.record(d.path+it.name, it)
 		d.decodeItem(f, it, dst.FieldByIndex(f.index), seen[it.name])
 		seen[it.name] = true
 	}
+
 	for _, f := range s.fields {
 		if f.required && !seen[f.name] {
 			d.unset.AddArgument(body, f.name)
@@ -97,6 +99,7 @@ func (d *decoder) itemsOf(body hcl.Body, s *spec) []*item {
 			expr: a.Expr,
 		})
 	}
+
 	for _, b := range blocks {
 		out = append(out, &item{
 			name:   b.Type,
@@ -106,6 +109,7 @@ func (d *decoder) itemsOf(body hcl.Body, s *spec) []*item {
 			labels: b.Labels,
 		})
 	}
+
 	slices.SortStableFunc(out, func(a, b *item) int {
 		return a.at.Start.Byte - b.at.Start.Byte
 	})
@@ -151,6 +155,7 @@ func (d *decoder) addUnknown(s *spec, it *item) {
 		d.addFault(it.at, "%q is not supported by berth yet", it.name)
 		return
 	}
+
 	names := s.names()
 	hint := ""
 	meant := suggest.Closest(it.name, names)
@@ -160,6 +165,7 @@ func (d *decoder) addUnknown(s *spec, it *item) {
 			d.lose(it, meant)
 		}
 	}
+
 	known := strings.Join(names, ", ")
 	d.addFault(it.at, "unsupported %s %q%s; expected one of: %s",
 		it.kind(), it.name, hint, known)
@@ -180,6 +186,7 @@ func (d *decoder) asksForNothing(it *item) bool {
 	if it.body != nil {
 		return false
 	}
+
 	v, diags := it.expr.Value(d.ctx)
 	d.diags = append(d.diags, diags...)
 	switch {
@@ -196,6 +203,7 @@ func (d *decoder) asksForNothing(it *item) bool {
 	case v.CanIterateElements():
 		return v.LengthInt() == 0
 	}
+
 	return false
 }
 
@@ -253,6 +261,7 @@ func (d *decoder) decodeBlock(f *field, it *item, dst reflect.Value, again bool)
 			it.name, len(it.labels), blockHeader(f))
 		return
 	}
+
 	elem := newElem(f.elem(), it)
 	kind := f.typ.Kind()
 	switch {
@@ -263,12 +272,15 @@ func (d *decoder) decodeBlock(f *field, it *item, dst reflect.Value, again bool)
 		if dst.IsNil() {
 			dst.Set(reflect.MakeMap(f.typ))
 		}
+
 		if dst.MapIndex(key).IsValid() {
 			d.addFault(it.at, "duplicate block %s %q; expected each name once",
 				it.name, it.labels[0])
 			return
 		}
+
 		dst.SetMapIndex(key, elem)
+
 	case again:
 		d.addFault(it.at, "duplicate block %q; expected it once", it.name)
 		return
@@ -279,6 +291,7 @@ func (d *decoder) decodeBlock(f *field, it *item, dst reflect.Value, again bool)
 	default:
 		elem = dst
 	}
+
 	outer := d.path
 	d.path += it.name + "."
 	d.decodeBody(it.body, elem.Elem()) // in place, because absent arguments keep their values
@@ -308,11 +321,13 @@ func (d *decoder) decodeMapBlock(f *field, it *item, dst reflect.Value) {
 			it.name, it.name)
 		return
 	}
+
 	elem := f.typ.Elem()
 	if elem.Kind() == reflect.Interface {
 		dst.Set(reflect.ValueOf(d.freeBody(it.body)))
 		return
 	}
+
 	m := reflect.MakeMap(f.typ)
 	for _, in := range d.itemsOf(it.body, &spec{}) {
 		if in.body != nil {
@@ -320,10 +335,12 @@ func (d *decoder) decodeMapBlock(f *field, it *item, dst reflect.Value) {
 				in.name, in.name, expected(elem))
 			continue
 		}
+
 		v := reflect.New(elem).Elem()
 		d.decodeArgument(in, v)
 		m.SetMapIndex(reflect.ValueOf(in.name), v)
 	}
+
 	dst.Set(m)
 }
 
@@ -344,18 +361,22 @@ func (d *decoder) freeItem(it *item, m map[string]any) {
 		m[it.name] = v
 		return
 	}
+
 	before := d.unset.len()
 	var inner any = d.freeBody(it.body)
 	if d.unset.len() > before {
 		d.lose(it, it.name)
 	}
+
 	for _, label := range slices.Backward(it.labels) {
 		inner = map[string]any{label: []any{inner}}
 	}
+
 	list, isList := m[it.name].([]any)
 	if m[it.name] != nil && !isList {
 		d.addFault(it.at, "%q is an argument above and a block here; expected one of the two", it.name)
 		return
 	}
+
 	m[it.name] = append(list, inner)
 }

@@ -65,6 +65,7 @@ func Faults(err error) (all hcl.Diagnostics) {
 		}
 		return all
 	}
+
 	switch e := err.(type) {
 	case *placedError:
 		return slices.Clone(e.diags)
@@ -74,6 +75,7 @@ func Faults(err error) (all hcl.Diagnostics) {
 		}
 		return all
 	}
+
 	return Faults(errors.Unwrap(err))
 }
 
@@ -84,6 +86,7 @@ func Place(err error, placeOf func(text string) (at *hcl.Range, counts bool)) er
 	if !structs.IsKind(err, structs.KindInvalid) {
 		return err
 	}
+
 	var placed hcl.Diagnostics
 	for _, d := range Faults(err) {
 		if d.Subject == nil {
@@ -91,6 +94,7 @@ func Place(err error, placeOf func(text string) (at *hcl.Range, counts bool)) er
 			if !counts {
 				continue
 			}
+
 			d = &hcl.Diagnostic{
 				Severity: d.Severity,
 				Summary:  d.Summary,
@@ -98,8 +102,10 @@ func Place(err error, placeOf func(text string) (at *hcl.Range, counts bool)) er
 				Subject:  at,
 			}
 		}
+
 		placed = append(placed, d)
 	}
+
 	return Error(placed)
 }
 

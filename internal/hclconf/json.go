@@ -68,6 +68,7 @@ func ParseJSON(filename string, src []byte, form JSONForm) (*JSONFile, hcl.Diagn
 	if diags.HasErrors() {
 		return nil, diags
 	}
+
 	r := jsonReader{
 		file: &JSONFile{
 			Text:     slices.Clone(src),
@@ -77,12 +78,14 @@ func ParseJSON(filename string, src []byte, form JSONForm) (*JSONFile, hcl.Diagn
 		counts: tokenCounts{},
 		plain:  form.Plain,
 	}
+
 	r.file.Body = r.body(root, specOf(reflect.TypeOf(form.Shape)))
 	r.file.Locate(r.diags)
 	r.file.Locate(r.file.Faults)
 	if r.diags.HasErrors() {
 		return nil, append(r.diags, r.file.Faults...)
 	}
+
 	return r.file, r.diags
 }
 
@@ -146,6 +149,7 @@ func (r *jsonReader) merged(e hcl.Expression) (list []property) {
 	if isObject {
 		return list
 	}
+
 	elements, diags := hcl.ExprList(e)
 	switch {
 	case diags.HasErrors() && constantOf(e).IsNull():
@@ -154,13 +158,16 @@ func (r *jsonReader) merged(e hcl.Expression) (list []property) {
 		r.addFault(e.Range(), "got %s; expected an object", valueName(constantOf(e)))
 		return nil
 	}
+
 	for _, element := range elements {
 		inner, isObject := propertiesOf(element)
 		if !isObject {
 			r.addFault(element.Range(), "the list has an element that is not an object")
 		}
+
 		list = append(list, inner...)
 	}
+
 	return list
 }
 
@@ -171,6 +178,7 @@ func (r *jsonReader) body(e hcl.Expression, s *spec) *hclsyntax.Body {
 		SrcRange:   e.Range(),
 		EndRange:   e.Range(),
 	}
+
 	for _, p := range r.merged(e) {
 		f := s.find(p.name)
 		switch {
@@ -182,7 +190,9 @@ func (r *jsonReader) body(e hcl.Expression, s *spec) *hclsyntax.Body {
 				labels: len(f.labels()),
 				spec:   specOf(f.elem()),
 			}
+
 			b.Blocks = append(b.Blocks, r.blocks(h, p.value)...)
+
 		case p.name == "dynamic" && len(s.fields) > 0:
 			b.Blocks = append(b.Blocks, r.dynamicBlocks(s, p)...)
 		case b.Attributes[p.name] != nil:
@@ -217,6 +227,7 @@ func (r *jsonReader) blocks(h header, e hcl.Expression) (out hclsyntax.Blocks) {
 		}
 		return out
 	}
+
 	elements, diags := hcl.ExprList(e)
 	if !diags.HasErrors() {
 		for _, element := range elements {
@@ -225,6 +236,7 @@ func (r *jsonReader) blocks(h header, e hcl.Expression) (out hclsyntax.Blocks) {
 		}
 		return out
 	}
+
 	_, isObject := propertiesOf(e)
 	switch {
 	case !isObject && constantOf(e).IsNull():
@@ -236,6 +248,7 @@ func (r *jsonReader) blocks(h header, e hcl.Expression) (out hclsyntax.Blocks) {
 		r.addFault(e.Range(), "block %q is not an object; expected %q: { ... }", h.kind, h.kind)
 		return nil
 	}
+
 	return hclsyntax.Blocks{{
 		Type:           h.kind,
 		Labels:         h.names,
@@ -254,6 +267,7 @@ func (r *jsonReader) dynamicBlocks(s *spec, dynamic property) (out hclsyntax.Blo
 		if f != nil && f.block {
 			content = f.elem()
 		}
+
 		h := header{
 			kind:   dynamic.name,
 			at:     p.at,
@@ -264,6 +278,7 @@ func (r *jsonReader) dynamicBlocks(s *spec, dynamic property) (out hclsyntax.Blo
 				{name: "content", typ: content, block: true, content: true},
 			}},
 		}
+
 		out = append(out, r.blocks(h, p.value)...)
 	}
 	return out
@@ -289,6 +304,7 @@ func (r *jsonReader) value(e hcl.Expression, g *grammar) hclsyntax.Expression {
 	if isObject {
 		return r.object(properties, e)
 	}
+
 	elements, diags := hcl.ExprList(e)
 	if !diags.HasErrors() {
 		list := &hclsyntax.TupleConsExpr{
@@ -300,10 +316,12 @@ func (r *jsonReader) value(e hcl.Expression, g *grammar) hclsyntax.Expression {
 		}
 		return list
 	}
+
 	v := constantOf(e)
 	if v.Type() == cty.String {
 		return r.text(v.AsString(), e.Range(), g)
 	}
+
 	return literal(v, e.Range())
 }
 
@@ -350,6 +368,7 @@ func (r *jsonReader) text(text string, at hcl.Range, g *grammar) hclsyntax.Expre
 	if g == templateText && !strings.Contains(text, "${") && !strings.Contains(text, "%{") {
 		return constant
 	}
+
 	start := at.Start
 	start.Column++ // after the quote
 	start.Byte = len(r.file.Text)
@@ -358,6 +377,7 @@ func (r *jsonReader) text(text string, at hcl.Range, g *grammar) hclsyntax.Expre
 		start:   start.Byte,
 		escaped: len(text)+len(`""`) != at.End.Byte-at.Start.Byte,
 	})
+
 	r.file.Text = append(r.file.Text, text...)
 	r.file.Text = append(r.file.Text, '"') // a fault at the end of a string is in this string
 	src := r.plain([]byte(text))
@@ -367,6 +387,7 @@ func (r *jsonReader) text(text string, at hcl.Range, g *grammar) hclsyntax.Expre
 		r.addFault(where, "%s", reason)
 		return constant
 	}
+
 	e, diags := g.parse(src, at.Filename, start)
 	switch {
 	case diags.HasErrors() && g == templateText:
@@ -375,11 +396,13 @@ func (r *jsonReader) text(text string, at hcl.Range, g *grammar) hclsyntax.Expre
 	case diags.HasErrors():
 		r.diags = append(r.diags, diags...)
 	}
+
 	switch e := e.(type) {
 	case *hclsyntax.TemplateExpr:
 		e.SrcRange = at
 	case *hclsyntax.TemplateWrapExpr:
 		e.SrcRange = at
 	}
+
 	return e
 }

@@ -86,24 +86,29 @@ func (c tokenCounts) add(tokens hclsyntax.Tokens) (at hcl.Range, reason string) 
 	for _, p := range partTokens {
 		parts += c[p]
 	}
+
 	for _, t := range tokens {
 		depth = max(0, depth+levels[t.Type])
 		c[t.Type]++
 		if depth > maxNesting {
 			return t.Range, tooDeep
 		}
+
 		if c[t.Type] > structs.MaxRepeats &&
 			slices.Contains(repeating, t.Type) {
 			return t.Range, fmt.Sprintf("too many %q; expected at most %d in one file",
 				t.Bytes, structs.MaxRepeats)
 		}
+
 		if slices.Contains(partTokens, t.Type) {
 			parts++
 		}
+
 		if parts > structs.MaxParts {
 			return t.Range, tooMany
 		}
 	}
+
 	return at, ""
 }
 
@@ -129,5 +134,6 @@ func measureJSON(src []byte) (deepest, parts int) {
 			parts++
 		}
 	}
+
 	return deepest, parts
 }

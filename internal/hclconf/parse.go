@@ -30,6 +30,7 @@ func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 	if reason != "" {
 		return nil, hcl.Diagnostics{Fault(at, "%s", reason)}
 	}
+
 	var file *hcl.File
 	var diags hcl.Diagnostics
 	if isJSON {
@@ -38,9 +39,11 @@ func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 		file, diags = hclsyntax.ParseConfig(quotedKeys(filename, src),
 			filename, hcl.InitialPos)
 	}
+
 	if diags.HasErrors() {
 		return nil, diags
 	}
+
 	return file.Body, diags
 }
 

@@ -17,25 +17,31 @@ func quotedKeys(filename string, src []byte) []byte {
 	if !bytes.ContainsRune(src, '"') {
 		return src
 	}
+
 	tokens, diags := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
 	if diags.HasErrors() {
 		return src
 	}
+
 	out := src
 	for i := range tokens {
 		if !opensBlock(tokens, i) || !hasQuotedKey(tokens[i+1:]) {
 			continue
 		}
+
 		gap := tokens[i].Range.Start.Byte - 1
 		if gap < 0 ||
 			src[gap] != ' ' && src[gap] != '\t' {
 			continue // nothing to replace
 		}
+
 		if &out[0] == &src[0] {
 			out = bytes.Clone(src)
 		}
+
 		out[gap] = '='
 	}
+
 	return out
 }
 

@@ -96,22 +96,27 @@ func specOf(t reflect.Type) *spec {
 	if s, ok := specs.Load(t); ok {
 		return s.(*spec)
 	}
+
 	s := &spec{}
 	zero := reflect.New(t).Interface()
 	if dialect, ok := zero.(interface{ Unsupported() string }); ok {
 		s.unsupported = strings.Fields(dialect.Unsupported())
 	}
+
 	if dialect, ok := zero.(interface{ Rejected() map[string]string }); ok {
 		s.rejected = dialect.Rejected()
 	}
+
 	if dialect, ok := zero.(interface{ Ignored() map[string]string }); ok {
 		s.ignored = dialect.Ignored()
 	}
+
 	for _, f := range reflect.VisibleFields(t) {
 		if tag, tagged := f.Tag.Lookup("hcl"); tagged {
 			s.addField(f, tag)
 		}
 	}
+
 	specs.Store(t, s)
 	return s
 }
@@ -123,6 +128,7 @@ func (s *spec) addField(f reflect.StructField, tag string) {
 		index: f.Index,
 		typ:   f.Type,
 	}
+
 	for _, o := range strings.Split(options, ",") {
 		switch o {
 		case "label":
@@ -140,6 +146,7 @@ func (s *spec) addField(f reflect.StructField, tag string) {
 			panic(fmt.Sprintf("hclconf: field %s: unknown tag option %q", f.Name, o))
 		}
 	}
+
 	if name != "" {
 		s.fields = append(s.fields, added)
 	}

@@ -35,6 +35,7 @@ func setField(dst reflect.Value, v cty.Value) error {
 	case t == durationType:
 		return setDuration(dst, v)
 	}
+
 	switch t.Kind() {
 	case reflect.Pointer:
 		x, err := newValue(t.Elem(), v)
@@ -42,17 +43,20 @@ func setField(dst reflect.Value, v cty.Value) error {
 			dst.Set(x.Addr())
 		}
 		return err
+
 	case reflect.Interface:
 		x, err := newValue(plainType(v), v)
 		if err == nil {
 			dst.Set(x)
 		}
 		return err
+
 	case reflect.Slice:
 		return setSlice(dst, v)
 	case reflect.Map:
 		return setMap(dst, v)
 	}
+
 	return setPrimitive(dst, v)
 }
 
@@ -84,14 +88,17 @@ func setDuration(dst reflect.Value, v cty.Value) error {
 			return fmt.Errorf("got a number that is not whole nanoseconds; expected %s",
 				expected(dst.Type()))
 		}
+
 		dst.SetInt(n.Int64())
 		return nil
+
 	case cty.String:
 		d, err := time.ParseDuration(v.AsString())
 		if err != nil {
 			return fmt.Errorf("%.40q is not a duration; expected %s",
 				v.AsString(), expected(dst.Type()))
 		}
+
 		dst.SetInt(int64(d))
 		return nil
 	}
@@ -124,9 +131,11 @@ func setMap(dst reflect.Value, v cty.Value) error {
 			v = only
 		}
 	}
+
 	if !v.CanIterateElements() || !isMap(v.Type()) {
 		return mismatch(v, dst)
 	}
+
 	t := dst.Type()
 	out := reflect.MakeMap(t)
 	for it := v.ElementIterator(); it.Next(); {
@@ -135,8 +144,10 @@ func setMap(dst reflect.Value, v cty.Value) error {
 		if err != nil {
 			return fmt.Errorf("%q: %w", k.AsString(), err)
 		}
+
 		out.SetMapIndex(reflect.ValueOf(k.AsString()), x)
 	}
+
 	dst.Set(out)
 	return nil
 }
@@ -149,6 +160,7 @@ func setPrimitive(dst reflect.Value, v cty.Value) error {
 	case reflect.Bool:
 		to = cty.Bool
 	}
+
 	c, err := convert.Convert(v, to)
 	switch {
 	case err != nil:
@@ -162,6 +174,7 @@ func setPrimitive(dst reflect.Value, v cty.Value) error {
 	default:
 		return setInteger(dst, c)
 	}
+
 	return nil
 }
 
@@ -260,10 +273,12 @@ func expected(t reflect.Type) string {
 	if t == durationType {
 		return `a duration such as "30s"`
 	}
+
 	zero := reflect.New(t).Interface()
 	if d, ok := zero.(interface{ Expected() string }); ok {
 		return d.Expected()
 	}
+
 	switch t.Kind() {
 	case reflect.Pointer:
 		return expected(t.Elem())
@@ -274,6 +289,7 @@ func expected(t reflect.Type) string {
 			return "a map"
 		}
 		return "a map, each value " + expected(t.Elem())
+
 	case reflect.String:
 		return "a string"
 	case reflect.Bool:
@@ -283,5 +299,6 @@ func expected(t reflect.Type) string {
 	case reflect.Interface:
 		return "a value"
 	}
+
 	return "a whole number"
 }

@@ -49,15 +49,18 @@ func shown(d *hcl.Diagnostic, sources map[string][]byte) string {
 			head.Summary = d.Subject.Filename + ": " + head.Summary
 		}
 	}
+
 	var out strings.Builder
 	_ = hcl.NewDiagnosticTextWriter(&out, files, 0, false).WriteDiagnostic(head) // a builder has no errors
 	text := strings.TrimRight(out.String(), "\n")
 	if head.Subject != nil {
 		text += "\n" + line.caret(text[strings.LastIndexByte(text, '\n')+1:])
 	}
+
 	if d.Detail != "" {
 		text += "\n\n" + structs.Cut(d.Detail, maxLine)
 	}
+
 	return text + "\n\n"
 }
 
@@ -76,16 +79,19 @@ func lineAt(src []byte, at hcl.Pos) sourceLine {
 	if n := bytes.IndexByte(src[place:], '\n'); n >= 0 {
 		end = place + n
 	}
+
 	before := plainRunes(src[start:place])
 	after := plainRunes(src[place:end])
 	if len(before)+len(after) > shownColumns {
 		before = before[max(0, len(before)-shownColumns/2):]
 		after = after[:min(len(after), shownColumns-len(before))]
 	}
+
 	text := strings.TrimRight(string(before)+string(after), " ")
 	if text == "" {
 		text = " " // the writer shows no empty line
 	}
+
 	return sourceLine{
 		text:   text,
 		before: len(before),

@@ -91,10 +91,12 @@ func Value[T any](v *T) *T {
 	if v == nil {
 		return nil
 	}
+
 	code, err := codec.Encode(v)
 	if err != nil {
 		panic(err) // a snapshot file could not hold the value either
 	}
+
 	shared.Lock()
 	// A key made inside the index expression copies no bytes.
 	known := shared.values[key{(*T)(nil), string(code)}]
@@ -102,11 +104,13 @@ func Value[T any](v *T) *T {
 	if known != nil {
 		return known.(*T)
 	}
+
 	own := new(T)
 	err = codec.Decode(code, own)
 	if err != nil {
 		panic(err)
 	}
+
 	keepValue(key{(*T)(nil), string(code)}, own)
 	return own
 }

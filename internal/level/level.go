@@ -73,6 +73,7 @@ func (w *walk) visit(v reflect.Value, path string) {
 	if !v.IsValid() || highest(v.Type()) <= w.above {
 		return
 	}
+
 	switch v.Kind() {
 	case reflect.Pointer:
 		w.visit(v.Elem(), path)

@@ -28,6 +28,7 @@ func (s *Search) Back(f io.ReaderAt, size int64) (offset int64, done bool, err e
 		if s.Budget <= 0 {
 			return at, true, nil
 		}
+
 		p := buf[:min(int64(len(buf)), at, s.Budget)]
 		at -= int64(len(p))
 		s.Budget -= int64(len(p))
@@ -35,16 +36,19 @@ func (s *Search) Back(f io.ReaderAt, size int64) (offset int64, done bool, err e
 		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, false, err
 		}
+
 		p = p[:n] // the file may have become shorter
 		for {
 			i := bytes.LastIndexByte(p, '\n')
 			if i < 0 {
 				break
 			}
+
 			s.Lines--
 			if s.Lines <= 0 {
 				return at + int64(i) + 1, true, nil
 			}
+
 			p = p[:i]
 		}
 	}

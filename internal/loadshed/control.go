@@ -29,10 +29,12 @@ func (c *control) step(minAdmit int, s Sample) float64 {
 	if seconds <= 0 {
 		return 0
 	}
+
 	c.lateWindows++
 	if s.Delay <= gateDelay {
 		c.lateWindows = 0
 	}
+
 	c.moveLimit(minAdmit, s, float64(s.Admitted)/seconds)
 	c.lastDelay = s.Delay
 	rate := float64(s.Seen) / seconds
@@ -40,10 +42,12 @@ func (c *control) step(minAdmit int, s Sample) float64 {
 		c.idle = 0
 		return 1 - c.limit/rate
 	}
+
 	c.idle++
 	if c.idle >= enough {
 		c.limit = 0
 	}
+
 	return 0
 }
 

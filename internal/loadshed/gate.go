@@ -80,14 +80,17 @@ func (g *Gate) Admit() error {
 		default:
 		}
 	}
+
 	share := g.share.Load()
 	if share == 0 || n <= int64(g.minAdmit) {
 		return nil
 	}
+
 	sum := g.remainder.Add(share)
 	if sum/scale == (sum-share)/scale {
 		return nil
 	}
+
 	g.rejected.Add(1)
 	interval := time.Duration(g.interval.Load())
 	return structs.Busy(g.pacer.retryAfter(0, interval), Rejected)
@@ -152,11 +155,13 @@ func (g *Gate) watch(ctx context.Context, p prober) {
 		case <-ctx.Done():
 			return
 		}
+
 		probes++
 		took := time.Since(begin)
 		if probes < probesPerWindow && took < gateWindow {
 			continue
 		}
+
 		probes = 0
 		begin = begin.Add(took)
 		calm++

@@ -96,6 +96,7 @@ func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
 			q.full.Add(1)
 			return nil, q.rejection()
 		}
+
 		entered := q.permits.Enter(ctx, q.config.Patience)
 		q.waiting.Leave()
 		switch {
@@ -108,6 +109,7 @@ func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
 			return nil, q.rejection()
 		}
 	}
+
 	start := time.Now()
 	return func() {
 		q.permits.Leave()

@@ -50,10 +50,12 @@ func (o output) parts() ([]int, error) {
 		return nil, err
 	}
 	defer closeRead(dir)
+
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, err
 	}
+
 	var ns []int
 	for _, name := range names {
 		ext := filepath.Ext(name)
@@ -63,6 +65,7 @@ func (o output) parts() ([]int, error) {
 			ns = append(ns, n)
 		}
 	}
+
 	slices.Sort(ns)
 	return ns, nil
 }
@@ -111,12 +114,14 @@ func (o output) openOrMakeDir() (*os.File, error) {
 	if !isGone(err) {
 		return dir, err
 	}
+
 	above := output{dir: filepath.Dir(o.dir)}
 	parent, err := above.openDir()
 	if err != nil {
 		return nil, err
 	}
 	defer closeRead(parent)
+
 	name := filepath.Base(o.dir)
 	// This removes no directory, and of a link only the link. The task may use the name again at once.
 	_ = unix.Unlinkat(int(parent.Fd()), name, 0)
@@ -125,6 +130,7 @@ func (o output) openOrMakeDir() (*os.File, error) {
 	if err == nil && made == nil {
 		_ = dir.Chmod(0o755) // whatever the umask
 	}
+
 	return dir, err
 }
 

@@ -72,12 +72,15 @@ func (r *reader) seek(ns []int) error {
 		if err == nil {
 			sizes[i] = st.Size
 		}
+
 		total += sizes[i]
 	}
+
 	skip := min(r.o.Offset, total)
 	if r.o.Origin == FromEnd {
 		skip = total - skip
 	}
+
 	if r.o.Lines > 0 {
 		var err error
 		skip, err = r.findLines(ns, sizes)
@@ -85,6 +88,7 @@ func (r *reader) seek(ns []int) error {
 			return err
 		}
 	}
+
 	for i, n := range ns {
 		last := i == len(ns)-1
 		if skip > sizes[i] ||
@@ -92,6 +96,7 @@ func (r *reader) seek(ns []int) error {
 			skip -= sizes[i]
 			continue
 		}
+
 		err := r.openPart(n)
 		if isGone(err) {
 			skip = 0 // the writer has just removed the file, so the stream begins with the next one
@@ -100,9 +105,11 @@ func (r *reader) seek(ns []int) error {
 		if err != nil {
 			return err
 		}
+
 		_, err = r.file.Seek(skip, io.SeekStart)
 		return err
 	}
+
 	return nil
 }
 
@@ -113,6 +120,7 @@ func (r *reader) findLines(ns []int, sizes []int64) (int64, error) {
 	for _, size := range sizes {
 		earlier += size
 	}
+
 	newest := true // of the files with text
 	for i := len(ns) - 1; i >= 0; i-- {
 		size := sizes[i]
@@ -120,18 +128,22 @@ func (r *reader) findLines(ns []int, sizes []int64) (int64, error) {
 		if size == 0 {
 			continue
 		}
+
 		if newest {
 			newest = false
 			size-- // see lines.Search
 		}
+
 		at, done, err := r.searchPart(&s, ns[i], size)
 		if isGone(err) { // the writer has just removed it, and so all before it
 			return earlier + sizes[i], nil
 		}
+
 		if err != nil || done {
 			return earlier + at, err
 		}
 	}
+
 	return 0, nil
 }
 
@@ -182,6 +194,7 @@ func (r *reader) readAvailable(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
+
 		if r.file != nil {
 			n, err := r.file.Read(p)
 			if n > 0 ||
@@ -189,13 +202,16 @@ func (r *reader) readAvailable(p []byte) (int, error) {
 				return n, err
 			}
 		}
+
 		if next < 0 {
 			return 0, nil
 		}
+
 		err = r.openPart(next)
 		if err != nil && !isGone(err) {
 			return 0, err
 		}
+
 		r.n = next
 	}
 }
@@ -206,19 +222,23 @@ func (r *reader) nextPart() (int, error) {
 		if r.out.exists(r.n + 1) {
 			return r.n + 1, nil
 		}
+
 		if r.out.exists(r.n) {
 			return -1, nil
 		}
 	}
+
 	ns, err := r.out.parts()
 	if errors.Is(err, errReplaced) {
 		return -1, nil // the writer makes the directory again
 	}
+
 	for _, n := range ns {
 		if n > r.n {
 			return n, nil
 		}
 	}
+
 	return -1, err
 }
 

@@ -52,12 +52,15 @@ func NewRotator(cfg Config) (*Rotator, error) {
 	if err != nil && !isGone(err) {
 		return nil, err
 	}
+
 	if len(ns) > 0 {
 		r.n = ns[len(ns)-1]
 	}
+
 	if err := r.openFile(); err != nil {
 		return nil, err
 	}
+
 	r.prune()
 	return r, nil
 }
@@ -115,12 +118,14 @@ func (r *Rotator) writePart(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+
 	if r.size >= r.cfg.MaxFileSize || r.isLost() {
 		err := r.rotate()
 		if err != nil {
 			return 0, err
 		}
 	}
+
 	free := max(0, r.cfg.MaxFileSize-r.size) // the task may have put a large file there
 	p = p[:min(int64(len(p)), free)]
 	n, err := r.file.Write(p)

@@ -84,17 +84,20 @@ func (b *Batch) Apply(index uint64, fn func(*WriteTx) error) error {
 		b.part = 0
 		b.seq = 0
 	}
+
 	clear(b.undo)
 	b.undo = b.undo[:0]
 	if err := fn(tx); err != nil {
 		b.rollback()
 		return err
 	}
+
 	for n := range b.next.schema.tables {
 		if tx.touched&(1<<n) != 0 {
 			b.next.newest[n] = index
 		}
 	}
+
 	return nil
 }
 

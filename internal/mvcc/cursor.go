@@ -38,22 +38,27 @@ func (c *cursor) Next() any {
 		if c.head == nil {
 			c.head = c.readBase()
 		}
+
 		order := -1
 		if c.head != nil {
 			order = bytes.Compare(c.over[0].key, c.at)
 		}
+
 		if order > 0 {
 			break
 		}
+
 		if order == 0 {
 			c.head = nil
 		}
+
 		row := c.over[0].row
 		c.over = c.over[1:]
 		if row != nil {
 			return row
 		}
 	}
+
 	if r := c.head; r != nil {
 		c.head = nil
 		return r

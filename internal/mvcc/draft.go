@@ -16,6 +16,7 @@ func (tx *ReadTx) Draft() *WriteTx {
 		overlay: newOverlay(len(next.schema.paths)),
 		most:    math.MaxInt,
 	}
+
 	return &WriteTx{
 		Index: next.applied,
 		batch: b,

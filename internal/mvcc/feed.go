@@ -81,6 +81,7 @@ func (s *Subscription) TakeChanges() (rows []Change, all bool) {
 	case <-s.ready:
 	default:
 	}
+
 	s.watches.mu.Unlock()
 	known := make(map[Change]struct{}, len(keys))
 	for _, k := range keys {
@@ -90,6 +91,7 @@ func (s *Subscription) TakeChanges() (rows []Change, all bool) {
 			rows = append(rows, c)
 		}
 	}
+
 	return rows, all
 }
 

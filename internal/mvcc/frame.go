@@ -47,9 +47,11 @@ func (p pieceReader) readInto(b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if n > maxPiece {
 		return nil, fmt.Errorf("a piece of %d bytes", n)
 	}
+
 	b = b[:0]
 	for uint64(len(b)) < n {
 		have := len(b)
@@ -60,6 +62,7 @@ func (p pieceReader) readInto(b []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
+
 	return b, nil
 }
 

@@ -145,6 +145,7 @@ func (b *Batch) writeList(txn *memdb.Txn, writing uint64, changes []entry) {
 	if same && (p.sums == nil || p.sums.leave(b.rows, changes)) {
 		return // other rows with the same keys, or rows that came and went
 	}
+
 	next := b.next
 	before := ReadTx{view: next, txn: b.base, rows: b.rows}
 	s, was := before.list(changes[0].pathKey)
@@ -153,6 +154,7 @@ func (b *Batch) writeList(txn *memdb.Txn, writing uint64, changes []entry) {
 	if p.sums != nil {
 		row = p.sums.after(l, was, b.rows, changes)
 	}
+
 	name := pathKey{p, firstPart(changes[0].key)}
 	switch {
 	case s == nil && len(l) == 0:
@@ -161,6 +163,7 @@ func (b *Batch) writeList(txn *memdb.Txn, writing uint64, changes []entry) {
 		s = &slot{number: next.slots.alloc()}
 		next.tree.setSlot(txn, name, s)
 		next.rows.set(writing, s.number, row)
+
 	case len(l) == 0:
 		next.tree.drop(txn, name)
 		next.rows.set(writing, s.number, nil)

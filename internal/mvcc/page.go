@@ -35,20 +35,24 @@ func (x *index) rangeFunc(tx *ReadTx, scope Key, p Page) (next func() any) {
 	if tx.overlay != nil && (!tx.draft || tx.overlay.hasPath(x.path)) {
 		panic("a writer reads a page: that would miss the changes of its batch")
 	}
+
 	whole := x.cursor(tx, scope)
 	if len(p.From) == 0 && !p.Reverse {
 		return whole.Next
 	}
+
 	rows := x.seekPage(tx, scope, p)
 	return func() any {
 		row := rows.Next()
 		if row == nil || len(scope) == 0 {
 			return row
 		}
+
 		id := x.table.key(row)
 		if !bytes.HasPrefix(x.keyOf(row, id), scope) {
 			return nil
 		}
+
 		return row
 	}
 }
@@ -82,20 +86,24 @@ func MergeSorted[T any](
 		for i, next := range lists {
 			heads[i] = next()
 		}
+
 		for {
 			first := -1
 			for i, h := range heads {
 				if h == nil {
 					continue
 				}
+
 				if first < 0 ||
 					compare(h, heads[first]) < 0 != reverse {
 					first = i
 				}
 			}
+
 			if first < 0 || !yield(heads[first]) {
 				return
 			}
+
 			heads[first] = lists[first]()
 		}
 	}

@@ -60,6 +60,7 @@ func buildSchema(s *Schema) *builtSchema {
 		panic(fmt.Sprintf("the schema has %d tables, with that of the table indexes, and maxTables is %d: raise it",
 			len(b.tables), maxTables))
 	}
+
 	names := map[string]bool{}
 	for n, t := range b.tables {
 		all := t.numberPaths(n)
@@ -68,11 +69,13 @@ func buildSchema(s *Schema) *builtSchema {
 			if names[p.name] {
 				panic("there are two " + p.name)
 			}
+
 			names[p.name] = true
 			p.order = len(b.paths)
 			b.paths = append(b.paths, p)
 		}
 	}
+
 	return b
 }
 

@@ -47,10 +47,12 @@ func (tx *ReadTx) Save(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("writing the state snapshot's header: %w", err)
 	}
+
 	for n, t := range tx.view.schema.tables {
 		if n > 0 && !t.Has(tx) || t.IsComputed() {
 			continue // the first table makes its rows in save
 		}
+
 		err := out.encode(t.Name())
 		if err == nil {
 			err = t.save(tx, out)
@@ -59,6 +61,7 @@ func (tx *ReadTx) Save(w io.Writer) error {
 			return fmt.Errorf("writing table %s: %w", t.Name(), err)
 		}
 	}
+
 	return out.encode("")
 }
 
@@ -101,6 +104,7 @@ func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 		txn:     fresh.db.Txn(true),
 		writing: writings.Add(1),
 	}
+
 	err := l.readTables(pieceReader{
 		bufio.NewReaderSize(r, 64<<10),
 	})
@@ -108,6 +112,7 @@ func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 		l.txn.Abort()
 		return err
 	}
+
 	l.txn.Commit()
 	for _, fix := range fixups {
 		tx := &LoadTx{
@@ -115,9 +120,11 @@ func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 			txn:     fresh.db.Txn(true),
 			loading: l,
 		}
+
 		fix(tx)
 		tx.txn.Commit()
 	}
+
 	l.sumLists()
 	db.writer.Lock()
 	defer db.writer.Unlock()
@@ -158,18 +165,22 @@ func (l *loading) readTables(in pieceReader) error {
 	if err := in.decode(&h); err != nil {
 		return fmt.Errorf("reading the state snapshot's header: %w", err)
 	}
+
 	if h.Format != snapshotFormat || h.Version != snapshotVersion {
 		return fmt.Errorf("this is a snapshot of format %q version %d, expected %q version %d",
 			h.Format, h.Version, snapshotFormat, snapshotVersion)
 	}
+
 	for {
 		var name string
 		if err := in.decode(&name); err != nil {
 			return fmt.Errorf("the state snapshot ends early: %w", err)
 		}
+
 		if name == "" {
 			return nil
 		}
+
 		err := l.readTable(in, name)
 		if err != nil {
 			return fmt.Errorf("reading table %q of the state snapshot: %w", name, err)
@@ -202,6 +213,7 @@ func (t *table) load(l *loading, in pieceReader) error {
 		if bytes.Compare(id, last) <= 0 {
 			return fmt.Errorf("rows are not sorted by key")
 		}
+
 		last = id
 		s := &slot{number: v.slots.fresh()}
 		v.rows.set(l.writing, s.number, r)
@@ -212,9 +224,11 @@ func (t *table) load(l *loading, in pieceReader) error {
 	if err != nil {
 		return err
 	}
+
 	for _, x := range t.others {
 		x.insertAll(l, all)
 	}
+
 	return nil
 }
 
@@ -261,6 +275,7 @@ func (t *table) loadRows(in pieceReader, handOut func(row any) error) error {
 		}
 		return nil
 	}
+
 	chunks := orderedPool[[]byte, []any]{
 		do:      decode,
 		handOut: handOutAll,
@@ -272,6 +287,7 @@ func (t *table) loadRows(in pieceReader, handOut func(row any) error) error {
 		if err != nil {
 			return errors.Join(err, chunks.end())
 		}
+
 		if len(piece) == 0 || !chunks.startWork(piece) {
 			return chunks.end()
 		}

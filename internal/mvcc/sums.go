@@ -108,6 +108,7 @@ func (s *Sums[R, S]) Ascending(from Reader, first string) func(part string) *S {
 	if tx.overlay != nil && tx.overlay.hasPath(path) {
 		return func(part string) *S { return new(s.Of(tx, part)) }
 	}
+
 	slots := must(tx.txn.LowerBound(path.name, memdbIndex, tx.keyArgs(KeyOf(first))...))
 	next := func() *summedList[S] {
 		if s, _ := slots.Next().(*slot); s != nil {
@@ -115,12 +116,14 @@ func (s *Sums[R, S]) Ascending(from Reader, first string) func(part string) *S {
 		}
 		return nil
 	}
+
 	none := new(S)
 	list := next()
 	return func(part string) *S {
 		for list != nil && list.name < part {
 			list = next()
 		}
+
 		if list == nil || list.name != part {
 			return none
 		}

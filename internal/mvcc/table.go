@@ -271,6 +271,7 @@ func (x *index) change(tx *WriteTx, id Key, old, now cell) {
 		x.changeMany(tx, id, old, now)
 		return
 	}
+
 	from := x.keyOf(old.row, id)
 	to := x.keyOf(now.row, id)
 	if from != nil && to != nil &&
@@ -278,9 +279,11 @@ func (x *index) change(tx *WriteTx, id Key, old, now cell) {
 		tx.set(x.at(to), old, now)
 		return
 	}
+
 	if from != nil {
 		tx.set(x.at(from), old, cell{})
 	}
+
 	if to != nil {
 		tx.set(x.at(to), cell{}, now)
 	}

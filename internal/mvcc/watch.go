@@ -159,6 +159,7 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 		seen:   tx.view.number,
 		woken:  make(chan struct{}),
 	}
+
 	if !tx.watched {
 		me.points = watchPoints{}
 		for n, own := range tx.view.schema.own {
@@ -167,6 +168,7 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 			}
 		}
 	}
+
 	w.mu.Lock()
 	w.forEachPoint(me.points.at, func(p watchPoint) {
 		joined := w.at[p]
@@ -174,9 +176,11 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 			joined = map[*waiter]struct{}{}
 			w.at[p] = joined
 		}
+
 		joined[me] = struct{}{}
 		w.partial.addCount(p, 1)
 	})
+
 	missed, tooMany := w.changesSince(me.seen) // all changes before the last watch point was joined
 	w.mu.Unlock()
 	for _, c := range missed {
@@ -184,6 +188,7 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 			return me, true
 		}
 	}
+
 	return me, tooMany
 }
 

@@ -59,6 +59,7 @@ func plainText(err error) string {
 		errors.As(err, &timeout) && timeout.Timeout():
 		return "it does not answer in time"
 	}
+
 	return ""
 }
 

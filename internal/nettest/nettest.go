@@ -25,14 +25,17 @@ func Alone(t *testing.T, programs ...string) bool {
 	if os.Getenv(inside) == t.Name() {
 		return true
 	}
+
 	if os.Getuid() != 0 {
 		testskip.Lacking(t, "root")
 	}
+
 	for _, name := range append(programs, "ip") {
 		if _, err := exec.LookPath(name); err != nil {
 			testskip.Lacking(t, "the program "+name)
 		}
 	}
+
 	args := []string{"-c", "ip link set lo up && exec \"$@\"", "sh",
 		os.Args[0], "-test.run=^" + t.Name() + "$", "-test.count=1", "-test.v"}
 	for _, arg := range os.Args[1:] {
@@ -40,6 +43,7 @@ func Alone(t *testing.T, programs ...string) bool {
 			args = append(args, arg)
 		}
 	}
+
 	runtime.LockOSThread() // Pdeathsig is about the thread
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command("sh", args...)
@@ -57,6 +61,7 @@ func Alone(t *testing.T, programs ...string) bool {
 	case testing.Verbose():
 		t.Logf("%s", out)
 	}
+
 	return false
 }
 

@@ -42,6 +42,7 @@ func reserveAll(t testing.TB, first, n int) (ports []int) {
 			_ = l.Close()
 		}
 	}
+
 	for port := first; port < first+n; port++ {
 		// Like a port, the name of the socket belongs to the network namespace. The kernel frees it at the end
 		// of the process.
@@ -54,8 +55,10 @@ func reserveAll(t testing.TB, first, n int) (ports []int) {
 			release()
 			return nil
 		}
+
 		ports = append(ports, port)
 	}
+
 	t.Cleanup(release)
 	return ports
 }

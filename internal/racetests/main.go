@@ -52,6 +52,7 @@ func startingTests(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("%s has no Go files", dir)
 	}
@@ -62,10 +63,12 @@ func startingTests(dir string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for _, d := range f.Decls {
 			addDecl(functions, d)
 		}
 	}
+
 	spread(functions)
 
 	var tests []string
@@ -74,6 +77,7 @@ func startingTests(dir string) ([]string, error) {
 			tests = append(tests, name)
 		}
 	}
+
 	slices.Sort(tests)
 	return tests, nil
 }

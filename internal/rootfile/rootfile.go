@@ -29,10 +29,12 @@ func Replace(dir *os.Root, name string, f File) error {
 	if err != nil {
 		return err
 	}
+
 	out, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
+
 	_, err = out.WriteString(f.Text)
 	if err == nil {
 		err = out.Chown(f.UID, f.GID)
@@ -40,6 +42,7 @@ func Replace(dir *os.Root, name string, f File) error {
 	if err == nil {
 		err = out.Chmod(f.Mode) // after the chown, so that the new owner never has the old mode
 	}
+
 	err = errors.Join(err, out.Close())
 	if err == nil {
 		err = dir.Rename(temporary, name)
@@ -47,6 +50,7 @@ func Replace(dir *os.Root, name string, f File) error {
 	if err != nil {
 		_ = dir.Remove(temporary)
 	}
+
 	return err
 }
 
@@ -65,17 +69,21 @@ func Read(dir *os.Root, name string, max int) (string, error) {
 		return "", err
 	}
 	defer func() { _ = opened.Close() }()
+
 	f, err := OpenPlain(opened, name, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
+
 	text, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", name, err)
 	}
+
 	if len(text) > max {
 		return "", structs.Preconditionf("%s has more than %d bytes", name, max)
 	}
+
 	return string(text), nil
 }

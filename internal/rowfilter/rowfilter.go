@@ -60,6 +60,7 @@ func New(expression string) (*Filter, error) {
 		return nil, fmt.Errorf("has %d bytes; expected %d at most",
 			len(expression), MaxLength)
 	}
+
 	tree, err := grammar.Parse("", []byte(expression),
 		grammar.MaxExpressions(structs.MaxFilterSteps))
 	if err != nil {
@@ -68,12 +69,14 @@ func New(expression string) (*Filter, error) {
 		}
 		return nil, fmt.Errorf("is not an expression: %w", err)
 	}
+
 	f := &Filter{left: stepsAtFirst}
 	f.measureExpression(tree.(grammar.Expression), nil, nil)
 	if f.patterns > structs.MaxFilterPatterns {
 		return nil, fmt.Errorf("has regular expressions of size %d with their repetitions written out; "+
 			"expected %d at most", f.patterns, structs.MaxFilterPatterns)
 	}
+
 	f.evaluator, err = bexpr.CreateEvaluator(expression,
 		bexpr.WithHookFn(f.countSteps))
 	return f, err
@@ -139,16 +142,19 @@ func (f *Filter) measureExpression(e grammar.Expression, indexes, keys []string)
 		indexes = append(slices.Clone(indexes), name.Index)
 		keys = append(slices.Clone(keys), name.Index, name.Default)
 		f.measureExpression(e.Inner, indexes, keys)
+
 	case *grammar.MatchExpression:
 		size := patternOf(e)
 		f.patterns += size
 		if len(e.Selector.Path) != 1 {
 			return
 		}
+
 		name := e.Selector.Path[0]
 		if slices.Contains(indexes, name) {
 			f.bound.indexes++
 		}
+
 		if slices.Contains(keys, name) {
 			f.bound.keys++
 			f.bound.patterns += size

@@ -47,20 +47,25 @@ func measureTree(tree fs.FS) (map[string]size, error) {
 		if err != nil {
 			return err
 		}
+
 		if d.IsDir() {
 			return skipIgnored(path)
 		}
+
 		if filepath.Ext(path) != ".go" {
 			return nil
 		}
+
 		src, err := fs.ReadFile(tree, path)
 		if err != nil {
 			return err
 		}
+
 		lines, tokens, err := countTokens(src)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
+
 		group := groupOf(path, src)
 		s := sizes[group]
 		sizes[group] = size{
@@ -68,6 +73,7 @@ func measureTree(tree fs.FS) (map[string]size, error) {
 			lines:  s.lines + lines,
 			tokens: s.tokens + tokens,
 		}
+
 		return nil
 	}
 	return sizes, fs.WalkDir(tree, ".", visit)
@@ -116,17 +122,21 @@ func countTokens(src []byte) (lines, tokens int, err error) {
 		if tok == token.EOF {
 			break
 		}
+
 		tokens++
 		if tok == token.SEMICOLON && text == "\n" {
 			continue // it is on the line of the previous token
 		}
+
 		first := file.Line(pos)
 		end := first + strings.Count(text, "\n") // a raw string
 		lines += end - max(first-1, last)
 		last = end
 	}
+
 	if len(faults) > 0 {
 		return 0, 0, faults.Err()
 	}
+
 	return lines, tokens, nil
 }

@@ -67,11 +67,13 @@ func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 	if err != nil {
 		return err
 	}
+
 	sums := bytes.NewReader(bytes.Clone(out.sums.Bytes()))
 	err = out.writeFile(sumsName, sums.Size(), sums)
 	if err != nil {
 		return err
 	}
+
 	err = out.tar.Close()
 	return errors.Join(err, zip.Close())
 }
@@ -91,10 +93,12 @@ func (w *writer) writeFile(name string, size int64, r io.Reader) error {
 		ModTime:  w.at,
 		Format:   tar.FormatPAX,
 	}
+
 	err := w.tar.WriteHeader(head)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
+
 	n, err := w.sums.copyFile(w.tar, r, name)
 	if err == nil && n != size {
 		err = fmt.Errorf("%d bytes instead of %d", n, size)
@@ -102,6 +106,7 @@ func (w *writer) writeFile(name string, size int64, r io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
+
 	return nil
 }
 
@@ -123,38 +128,46 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 	if err != nil {
 		return nil, structs.Invalidf("not a snapshot archive: %w", err)
 	}
+
 	in := &reader{tar: tar.NewReader(zip)}
 	var head, sums bytes.Buffer
 	err = in.readFile(metaName, smallSize, &head)
 	if err != nil {
 		return nil, err
 	}
+
 	meta := &Meta{}
 	err = json.Unmarshal(head.Bytes(), meta)
 	if err != nil {
 		return nil, structs.Invalidf("%s: %w", metaName, err)
 	}
+
 	err = checkLevel(meta)
 	if err != nil {
 		return nil, err
 	}
+
 	if max(meta.Index, meta.Term) > structs.MaxArchiveIndex {
 		return nil, structs.Invalidf("%s: the index %d or the term %d is larger than %d",
 			metaName, meta.Index, meta.Term,
 			uint64(structs.MaxArchiveIndex))
 	}
+
 	err = in.readFile(stateName, structs.MaxArchive, w)
 	if err != nil {
 		return nil, err
 	}
+
 	want := bytes.Clone(in.sums.Bytes())
 	err = in.readFile(sumsName, smallSize, &sums)
 	if err != nil {
 		return nil, err
 	}
+
 	if !bytes.Equal(sums.Bytes(), want) {
 		return nil, structs.Invalidf("the archive is damaged: its contents do not match %s", sumsName)
 	}
+
 	return meta, in.readEnd(zip)
 }
 
@@ -184,13 +197,16 @@ func (r *reader) readFile(name string, limit int64, w io.Writer) error {
 	if err != nil {
 		return structs.Invalidf("reading %s: %w", name, unexpectedEOF(err))
 	}
+
 	if head.Name != name || head.Typeflag != tar.TypeReg {
 		return structs.Invalidf("found %q, expected %s", head.Name, name)
 	}
+
 	if head.Size > limit {
 		return structs.Invalidf("%s has %d bytes; an archive can have %d",
 			name, head.Size, limit)
 	}
+
 	out := &sink{w: w}
 	_, err = r.sums.copyFile(out, r.tar, name)
 	switch {
@@ -199,6 +215,7 @@ func (r *reader) readFile(name string, limit int64, w io.Writer) error {
 	case err != nil:
 		return structs.Invalidf("reading %s: %w", name, unexpectedEOF(err))
 	}
+
 	return nil
 }
 

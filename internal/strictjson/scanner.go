@@ -119,12 +119,15 @@ func (s *scanner) nested() ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
+
 			continue
+
 		case '{', '[':
 			depth++
 		case '}', ']':
 			depth--
 		}
+
 		s.at++
 		if depth == 0 {
 			return checked(s.src[start:s.at], false)

@@ -37,11 +37,13 @@ func Decode(b []byte, dst any, ignore Ignore) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return structs.Invalidf("the body is empty, expected JSON")
 	}
+
 	w := &walker{
 		scanner: scanner{src: b},
 		ignore:  ignore,
 		faults:  &Faults{},
 	}
+
 	err := w.checkBody(reflect.TypeOf(dst).Elem())
 	if err == nil && w.faults.More == 0 {
 		err = json.Unmarshal(w.withoutFaults(), dst)
@@ -50,9 +52,11 @@ func Decode(b []byte, dst any, ignore Ignore) error {
 	if err != nil {
 		w.explain(err)
 	}
+
 	if len(w.faults.List) == 0 {
 		return nil
 	}
+
 	return structs.Invalidf("%w", w.faults)
 }
 
@@ -133,6 +137,7 @@ func (w *walker) checkValue(in *place) error {
 	for in.typ.Kind() == reflect.Pointer {
 		in.typ = in.typ.Elem()
 	}
+
 	want := kindName(in.typ.Kind())
 	found := kindAt(w.next())
 	start := w.at
@@ -145,15 +150,18 @@ func (w *walker) checkValue(in *place) error {
 			w.addWrong(start, in, "expected %s, found %s", want, found)
 		}
 		return err
+
 	case found == "a list":
 		return w.checkArray(in)
 	case found == "an object":
 		return w.checkObject(in)
 	}
+
 	text, err := w.value()
 	if err == nil && found == "a number" {
 		w.checkNumber(start, in, string(text))
 	}
+
 	return err
 }
 
@@ -224,16 +232,19 @@ func (w *walker) checkObject(in *place) error {
 		if !more {
 			return err
 		}
+
 		w.next()
 		start := w.at
 		key, err := w.key()
 		if err != nil {
 			return err
 		}
+
 		here = in.child(key)
 		if seen[here.name] {
 			w.addFault(start, &here, "the field is given twice")
 		}
+
 		seen[here.name] = true
 		if here.typ != nil {
 			err = w.checkValue(&here)
@@ -253,10 +264,12 @@ func (w *walker) checkUnknown(start int, in *place) error {
 	if err != nil {
 		return err
 	}
+
 	name := in.name
 	if isEmpty(raw) {
 		return nil
 	}
+
 	remedy := ""
 	if w.ignore != nil {
 		drop := false
@@ -265,20 +278,24 @@ func (w *walker) checkUnknown(start int, in *place) error {
 			return nil
 		}
 	}
+
 	if w.faults.full() {
 		w.faults.Add(nil)
 		return nil
 	}
+
 	if remedy != "" {
 		w.addFault(start, in, "berth does not support this field: %s", remedy)
 		w.faults.List[len(w.faults.List)-1].Lost = ""
 		return nil
 	}
+
 	hint := ""
 	meant := suggest.Closest(name, shapeOf(in.in.typ).names())
 	if meant != "" {
 		hint = fmt.Sprintf(" (did you mean %q?)", meant)
 	}
+
 	w.addFault(start, in, "berth does not know this field%s", hint)
 	w.faults.List[len(w.faults.List)-1].Lost = meant
 	return nil
@@ -360,6 +377,7 @@ func isEmpty(raw json.RawMessage) bool {
 		if err != nil {
 			return errors.Is(err, io.EOF)
 		}
+
 		switch v := tok.(type) {
 		case bool:
 			if v {
@@ -370,6 +388,7 @@ func isEmpty(raw json.RawMessage) bool {
 				!isKey(dec, raw) {
 				return false
 			}
+
 		case json.Number:
 			f, err := v.Float64()
 			if err != nil || f != 0 {

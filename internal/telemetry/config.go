@@ -58,17 +58,20 @@ func (c Config) Validate() error {
 		checkRange("in_memory_retention_period", c.InMemoryRetentionPeriod, minInterval, maxRetention),
 		checkRange("prometheus_retention", c.PrometheusRetention, 0, 365*24*time.Hour),
 	}
+
 	if c.InMemoryCollectionInterval > 0 &&
 		c.InMemoryRetentionPeriod/c.InMemoryCollectionInterval > maxIntervals {
 		faults = append(faults,
 			fmt.Errorf("telemetry: in_memory_retention_period holds more than %d intervals", maxIntervals))
 	}
+
 	for _, entry := range c.PrefixFilter {
 		if entry == "" || !strings.Contains("+-", entry[:1]) {
 			faults = append(faults,
 				fmt.Errorf("telemetry: prefix_filter: %.64q begins with neither + nor -", entry))
 		}
 	}
+
 	addresses := map[string]string{
 		"statsd_address":   c.StatsdAddress,
 		"statsite_address": c.StatsiteAddress,
@@ -80,6 +83,7 @@ func (c Config) Validate() error {
 				fmt.Errorf("telemetry: %s: %w; expected host:port", name, err))
 		}
 	}
+
 	return errors.Join(faults...)
 }
 

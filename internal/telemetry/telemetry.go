@@ -38,28 +38,35 @@ func Start(cfg Config) (*Telemetry, error) {
 		memory: metrics.NewInmemSink(cfg.InMemoryCollectionInterval,
 			cfg.InMemoryRetentionPeriod),
 	}
+
 	sinks := metrics.FanoutSink{t.memory}
 	if cfg.PrometheusMetrics {
 		s, err := t.newPrometheus(cfg)
 		if err != nil {
 			return nil, fmt.Errorf("telemetry: prometheus: %w", err)
 		}
+
 		sinks = append(sinks, s)
 	}
+
 	if cfg.StatsdAddress != "" {
 		s, err := metrics.NewStatsdSink(cfg.StatsdAddress)
 		if err != nil {
 			return nil, fmt.Errorf("telemetry: statsd_address: %w", err)
 		}
+
 		sinks = append(sinks, s)
 	}
+
 	if cfg.StatsiteAddress != "" {
 		s, err := metrics.NewStatsiteSink(cfg.StatsiteAddress)
 		if err != nil {
 			return nil, fmt.Errorf("telemetry: statsite_address: %w", err)
 		}
+
 		sinks = append(sinks, s)
 	}
+
 	var err error
 	t.global, err = metrics.NewGlobal(goMetrics(cfg), sinks)
 	return t, err

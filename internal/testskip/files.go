@@ -31,16 +31,19 @@ func WatchOpens(t testing.TB, path string) (opened func() bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	probed := watchOpens(t, probe)
 	found, err := unix.Open(probe, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	_ = unix.Close(found)
 	if probed() {
 		Lacking(t, "a kernel whose inotify tells a file that is opened from one that is found (O_PATH): "+
 			"about Linux 6.5 or later")
 	}
+
 	return watchOpens(t, path)
 }
 

@@ -55,6 +55,7 @@ func Run(t *testing.T, path string, rewrite bool, run func(*Step) string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var out strings.Builder
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	for at := 0; at < len(lines); {
@@ -64,17 +65,21 @@ func Run(t *testing.T, path string, rewrite bool, run func(*Step) string) {
 			at++
 			continue
 		}
+
 		step, want, next := readStep(t, path, lines, at)
 		got := strings.TrimRight(run(step), "\n")
 		if got != want && !rewrite {
 			t.Errorf("%s:%d: %s\ngot:\n%s\nwant:\n%s", path, step.Line, line, got, want)
 		}
+
 		fmt.Fprintln(&out, strings.Join(lines[at:next.output], "\n"))
 		if got != "" {
 			fmt.Fprintln(&out, got)
 		}
+
 		at = next.step
 	}
+
 	if rewrite && out.String() != string(text) {
 		if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
 			t.Fatal(err)

@@ -16,10 +16,12 @@ func Revision() string {
 	if described != "" {
 		return described
 	}
+
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
 	}
+
 	var revision, changes string
 	for _, s := range info.Settings {
 		switch {
@@ -29,8 +31,10 @@ func Revision() string {
 			changes = "+changes"
 		}
 	}
+
 	if revision == "" {
 		return ""
 	}
+
 	return revision[:min(12, len(revision))] + changes
 }

@@ -54,6 +54,7 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 		Group:   *g,
 		Connect: connectSpecs(g),
 	}
+
 	r.Group.Count = 0
 	r.Group.Constraints = nil
 	r.Group.Affinities = nil
@@ -79,10 +80,12 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 		task.Leader = false
 		r.Tasks = append(r.Tasks, task)
 	}
+
 	out, err := json.Marshal(r)
 	if err != nil {
 		return nil // differs from any other
 	}
+
 	return out
 }
 

@@ -115,9 +115,11 @@ func (p *planner) drain(n *structs.Node) {
 		})
 		return
 	}
+
 	for _, a := range r.services {
 		p.moveService(a, due)
 	}
+
 	for _, a := range r.batch {
 		if due {
 			p.move(a)
@@ -125,6 +127,7 @@ func (p *planner) drain(n *structs.Node) {
 			p.wait(a, "a batch job may end by itself"+p.untilDeadline(s))
 		}
 	}
+
 	for _, a := range r.system {
 		if due || r.workloads() == 0 {
 			p.move(a)
@@ -132,6 +135,7 @@ func (p *planner) drain(n *structs.Node) {
 			p.wait(a, "a system job stops after "+count(r.workloads(), "other allocation"))
 		}
 	}
+
 	p.movePlugins(n, r)
 }
 
@@ -147,6 +151,7 @@ func (p *planner) remaining(n *structs.Node) *remaining {
 				r.users++
 				break
 			}
+
 		case len(a.CSIPlugins) > 0:
 			r.plugins = append(r.plugins, a)
 		case perNode:
@@ -182,6 +187,7 @@ func (p *planner) movePlugins(n *structs.Node, r *remaining) {
 	if len(r.plugins) == 0 {
 		return
 	}
+
 	held, first := state.HeldVolumes(p.tx, n.ID)
 	others := r.workloads() + len(r.system) + r.users
 	forced := p.stopsByForce(n)

@@ -40,30 +40,37 @@ func (p *planner) pace(j *structs.Job, g *structs.TaskGroup, a *structs.Allocati
 	if pace != nil {
 		return pace
 	}
+
 	migrate := structs.DefaultMigrateStrategy()
 	if g.Migrate != nil {
 		migrate = *g.Migrate
 	}
+
 	pace = &groupPace{
 		of:       "group " + g.Name,
 		parallel: migrate.MaxParallel,
 		down:     map[string]bool{},
 	}
+
 	if deployment != "" {
 		pace.of = "the canaries of " + pace.of
 	}
+
 	for a := range state.LiveAllocsByJob(p.tx, j.Namespace, j.ID) {
 		if a.TaskGroup != g.Name || a.Migrate || canariesOf(a) != deployment || p.leavesAtOnce(a) {
 			continue
 		}
+
 		condition := p.conditionOf(a)
 		if condition == isHealthy {
 			pace.healthy++
 			continue
 		}
+
 		pace.unhealthy = append(pace.unhealthy, a)
 		pace.down[a.ID] = condition == isDown
 	}
+
 	pace.wanted = p.wanted(j, g, deployment)
 	pace.spare = max(0, pace.healthy-(pace.wanted-pace.parallel))
 	p.groups[key] = pace
@@ -83,23 +90,27 @@ func (p *planner) wanted(j *structs.Job, g *structs.TaskGroup, deployment string
 	if deployment == "" && !held.Holds(g) {
 		return g.Count
 	}
+
 	live := 0
 	taken := map[int]bool{}
 	for a := range state.AllocsByJob(p.tx, j.Namespace, j.ID) {
 		if a.TaskGroup != g.Name || canariesOf(a) != deployment || a.ServerTerminal() || a.NextAllocation != "" {
 			continue
 		}
+
 		taken[a.Index()] = true // one that has ended by itself also keeps its place
 		if !a.ClientTerminal() {
 			live++
 		}
 	}
+
 	switch {
 	case deployment == "":
 		return live + len(held.Misses(p.tx, g, taken))
 	case held.Deployment != nil && held.Deployment.ID == deployment:
 		return live + held.MissedCanaries(g, len(taken))
 	}
+
 	return live
 }
 
@@ -149,14 +160,17 @@ func (p *planner) conditionOf(a *structs.Allocation) condition {
 		rule = g.HealthRule(a.DeploymentID != "")
 		decides = rule != nil && rule.Check != structs.HealthManual && p.reportsHealth(a)
 	}
+
 	if rule == nil {
 		rule = new(structs.DefaultMigrateStrategy()).HealthRule()
 	}
+
 	order := structs.OrderOf(tasks, a.TaskStates)
 	inOrder := time.Duration(0)
 	if !order.Since.IsZero() {
 		inOrder = p.now.Sub(order.Since)
 	}
+
 	switch {
 	case a.ClientStatus != structs.AllocRunning || !order.Runs || a.DeploymentStatus.IsUnhealthy():
 		return isDown
@@ -169,6 +183,7 @@ func (p *planner) conditionOf(a *structs.Allocation) condition {
 	case p.now.Sub(time.Unix(0, a.CreateTime)) >= rule.Deadline:
 		return isDown // it restarts again and again
 	}
+
 	return isNew
 }
 

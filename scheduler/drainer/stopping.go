@@ -27,18 +27,21 @@ func TasksLeft(tx *state.ReadTx, a *structs.Allocation) (tasks []string) {
 	if j == nil || j.Group(a.TaskGroup) == nil {
 		return nil
 	}
+
 	g := j.Group(a.TaskGroup)
 	for _, t := range g.Tasks {
 		s := a.TaskStates[t.Name]
 		if s == nil || s.State != structs.TaskRunning {
 			continue
 		}
+
 		var times []string
 		note := func(name string, d time.Duration) {
 			if d > 0 {
 				times = append(times, fmt.Sprintf("%s %s", name, d))
 			}
 		}
+
 		note("kill_timeout", t.KillTimeout)
 		if !a.NoShutdownDelay {
 			note("shutdown_delay", t.ShutdownDelay)
@@ -46,11 +49,14 @@ func TasksLeft(tx *state.ReadTx, a *structs.Allocation) (tasks []string) {
 				note("shutdown_delay of the group", *g.ShutdownDelay)
 			}
 		}
+
 		text := "task " + t.Name
 		if len(times) > 0 {
 			text += " (" + strings.Join(times, ", ") + ")"
 		}
+
 		tasks = append(tasks, text)
 	}
+
 	return tasks
 }

@@ -22,6 +22,7 @@ func (s *search) ownCanary(m *structs.AllocMetric) *structs.Reason {
 	if d == nil || d.JobVersion != j.Version || !d.Group(s.group.Name).AwaitsPromotion() {
 		return nil
 	}
+
 	for n := range s.candidates(j) {
 		for a := range state.LiveAllocsByNode(s.tx, n.ID) {
 			older := a.Namespace == j.Namespace && a.JobID == j.ID && a.TaskGroup == s.group.Name &&
@@ -29,6 +30,7 @@ func (s *search) ownCanary(m *structs.AllocMetric) *structs.Reason {
 			if !older {
 				continue
 			}
+
 			if thing := s.thingOf(a, m); thing != "" {
 				r := s.alloc(a, "has "+thing+", which a canary of the group needs, and it stays until the "+
 					"canaries are promoted")
@@ -38,6 +40,7 @@ func (s *search) ownCanary(m *structs.AllocMetric) *structs.Reason {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -49,20 +52,24 @@ func (s *search) thingOf(a *structs.Allocation, m *structs.AllocMetric) string {
 			return r.Filter == filter
 		})
 	}
+
 	if rejects(hostsFilter) {
 		return "its node for itself (distinct_hosts)"
 	}
+
 	if old := state.JobOf(s.tx, a); rejects(hostVolumeFilter) && old != nil {
 		if name := s.group.HostVolumeConflict(old.Group(a.TaskGroup)); name != "" {
 			return "host volume " + name
 		}
 	}
+
 	for _, demand := range s.group.PortDemands() {
 		same := func(p structs.AllocatedPort) bool { return p.Value == demand.Value }
 		if s.ports && demand.Static() && slices.ContainsFunc(a.Ports, same) {
 			return fmt.Sprintf("port %d", demand.Value)
 		}
 	}
+
 	for _, groups := range a.Devices {
 		for _, d := range groups {
 			if s.devices && s.demands(d) {
@@ -70,5 +77,6 @@ func (s *search) thingOf(a *structs.Allocation, m *structs.AllocMetric) string {
 			}
 		}
 	}
+
 	return ""
 }

@@ -15,6 +15,7 @@ func (x *jobExplainer) deployment(j *structs.Job) []*structs.Reason {
 	if d == nil || d.JobVersion != j.Version {
 		return nil
 	}
+
 	id := structs.ShortID(d.ID)
 	switch d.Status {
 	case structs.DeploymentPaused:
@@ -27,19 +28,24 @@ func (x *jobExplainer) deployment(j *structs.Job) []*structs.Reason {
 		if j.Version > 0 {
 			r.Remedy += ", or: " + command(j.Namespace, "job revert", j.ID, "VERSION")
 		}
+
 		r.Because = x.unhealthy(d)
 		if len(r.Because) == 0 {
 			r.Because = missedAims(d)
 		}
+
 		return []*structs.Reason{r}
+
 	case structs.DeploymentRunning:
 		r := reason("deployment %s of version %d is not complete", id, d.JobVersion)
 		r.Because = x.deploymentGroups(j, d)
 		if len(r.Because) == 0 {
 			r.Remedy = "if this lasts: " + command(j.Namespace, "deployment status", id)
 		}
+
 		return []*structs.Reason{r}
 	}
+
 	return nil
 }
 
@@ -73,8 +79,10 @@ func (x *jobExplainer) waves(j *structs.Job) (reasons []*structs.Reason) {
 			case a.JobVersion == j.Version:
 				done++
 			}
+
 			total++
 		}
+
 		if done < total && g.Update.Rolls() {
 			r := reason("group %s replaces %s every %s; %d of %d have version %d", g.Name,
 				count(g.Update.MaxParallel, "allocation"), g.Update.Stagger, done, total, j.Version)
@@ -97,15 +105,18 @@ func (x *jobExplainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (
 				name, s.DesiredCanaries)
 			r.Remedy = promotion(d, name)
 			reasons = append(reasons, r)
+
 		case !s.Waits(canaries):
 			r := reason("group %s has %s%s", name, progress(d, s, canaries), x.pace(j, d, name))
 			if !s.RequireProgressBy.IsZero() {
 				addPassing(r, "; without progress it fails ", x.until(s.RequireProgressBy.UnixNano()))
 			}
+
 			r.Because = x.notHealthy(d, name)
 			if len(r.Because) == 0 {
 				r.Remedy = command(d.Namespace, "deployment status", structs.ShortID(d.ID))
 			}
+
 			reasons = append(reasons, r)
 		}
 	}
@@ -141,12 +152,14 @@ func (x *jobExplainer) pace(j *structs.Job, d *structs.Deployment, group string)
 	if g == nil || !g.Update.Rolls() || d.Group(group).AwaitsPromotion() {
 		return ""
 	}
+
 	older := 0
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		if a.TaskGroup == group && a.JobVersion != d.JobVersion {
 			older++
 		}
 	}
+
 	switch {
 	case older == 0:
 		return ""
@@ -154,6 +167,7 @@ func (x *jobExplainer) pace(j *structs.Job, d *structs.Deployment, group string)
 		return fmt.Sprintf("; %s left, replaced one at a time because each has a volume for itself",
 			count(older, "older allocation"))
 	}
+
 	return fmt.Sprintf("; %s left, replaced at most %d at a time (max_parallel)",
 		count(older, "older allocation"), g.Update.MaxParallel)
 }

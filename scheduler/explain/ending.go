@@ -36,11 +36,13 @@ func (x *jobExplainer) stoppedJob(j *structs.Job, stopped string) []*structs.Rea
 			ending.add(x.endingAlloc(a))
 		}
 	}
+
 	held := x.heldVolumes(j)
 	left := len(ending.reasons) + ending.rest
 	if left == 0 {
 		return held
 	}
+
 	r := reason("job %s is %s, and %s of it did not end yet", j.ID, stopped, count(left, "allocation"))
 	r.Because = ending.list("allocations")
 	return append([]*structs.Reason{r}, held...)

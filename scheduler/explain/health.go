@@ -33,6 +33,7 @@ func (x *explainer) healthOf(a *structs.Allocation) (why, remedy string) {
 	if j == nil || j.Group(a.TaskGroup) == nil {
 		return lastEvent(a), status
 	}
+
 	g := j.Group(a.TaskGroup)
 	rule := g.HealthRule(a.DeploymentID != "")
 	order := structs.OrderOf(g.Tasks, a.TaskStates)
@@ -60,6 +61,7 @@ func (x *explainer) healthOf(a *structs.Allocation) (why, remedy string) {
 		return "its tasks run, and the checks of its services have not passed for min_healthy_time",
 			allocCommand(a, "checks")
 	}
+
 	return "its node has not decided on its health yet", status
 }
 

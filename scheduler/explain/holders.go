@@ -38,6 +38,7 @@ func (x *jobExplainer) holders(
 	if g == nil {
 		return nil
 	}
+
 	config := state.SchedulerConfig(x.tx).PreemptionConfig
 	s := &search{
 		jobExplainer: x,
@@ -46,16 +47,20 @@ func (x *jobExplainer) holders(
 		devices:      m.DimensionExhausted[dimensionDevices] > 0,
 		displaces:    !config.Enabled(j.Type),
 	}
+
 	if r := s.ownCanary(m); r != nil {
 		return []*structs.Reason{r}
 	}
+
 	older := s.predecessors(m)
 	if len(m.DimensionExhausted) == 0 {
 		return older
 	}
+
 	for n := range x.candidates(j) {
 		s.searchNode(n)
 	}
+
 	reasons := append(s.found.list("holders"), older...)
 	if s.important {
 		r := reason("it fits in the place of others, which its priority %d exceeds by %d or more, but jobs of "+
@@ -63,6 +68,7 @@ func (x *jobExplainer) holders(
 		r.Remedy = fmt.Sprintf("berth operator scheduler set-config -preempt-%s-scheduler=true", j.Type)
 		reasons = append(reasons, r)
 	}
+
 	return reasons
 }
 

@@ -56,6 +56,7 @@ func (x *jobExplainer) limitOn(found *sample, n *structs.Node, plugin string, wa
 	if instance == nil || limit <= 0 {
 		return
 	}
+
 	users := x.volumesOn(n, plugin)
 	more := 0
 	for _, id := range wanted {
@@ -63,9 +64,11 @@ func (x *jobExplainer) limitOn(found *sample, n *structs.Node, plugin string, wa
 			more++
 		}
 	}
+
 	if int64(len(users)+more) <= limit {
 		return
 	}
+
 	ids := slices.SortedFunc(maps.Keys(users), func(a, b volumeID) int {
 		return slices.Compare([]string{a.namespace, a.id}, []string{b.namespace, b.id})
 	})
@@ -74,6 +77,7 @@ func (x *jobExplainer) limitOn(found *sample, n *structs.Node, plugin string, wa
 			found.rest++
 			continue
 		}
+
 		found.add(x.limitHolder(n, id, users[id]))
 	}
 }
@@ -97,6 +101,7 @@ func (x *explainer) volumesOn(n *structs.Node, plugin string) map[volumeID]strin
 			users[volumeID{a.Namespace, a.VolumeID}] = ""
 		}
 	}
+
 	for a := range state.LiveAllocsByNode(x.tx, n.ID) {
 		for _, c := range state.IntendedBy(x.tx, a) {
 			if c.PluginID == plugin {
@@ -104,10 +109,12 @@ func (x *explainer) volumesOn(n *structs.Node, plugin string) map[volumeID]strin
 			}
 		}
 	}
+
 	for c := range state.ClaimsByNode(x.tx, n.ID) {
 		if c.PluginID == plugin {
 			users[volumeID{c.Namespace, c.VolumeID}] = c.AllocID
 		}
 	}
+
 	return users
 }

@@ -16,12 +16,14 @@ func (x *jobExplainer) parentJob(j *structs.Job) *structs.Reason {
 		r.Remedy = dispatchCommand(j)
 		return r
 	}
+
 	if !j.Periodic.Enabled {
 		r := reason("the schedule of job %s is disabled%s", j.ID, x.liveChildren(j))
 		r.Remedy = "set enabled = true in its periodic block and run it again: " +
 			command(j.Namespace, "job run", "FILE")
 		return r
 	}
+
 	force := command(j.Namespace, "job periodic force", j.ID)
 	next := x.nextLaunch(j)
 	if next.IsZero() {
@@ -29,6 +31,7 @@ func (x *jobExplainer) parentJob(j *structs.Job) *structs.Reason {
 		r.Remedy = "change cron in its periodic block and run it again; for one launch now: " + force
 		return r
 	}
+
 	r := reason("job %s waits for its next launch %s, at %s%s", j.ID, x.until(next.UnixNano()),
 		next.Format(time.RFC3339), x.liveChildren(j))
 	r.Remedy = "to launch a child now: " + force
@@ -53,10 +56,12 @@ func (x *jobExplainer) overlap(j *structs.Job) []*structs.Reason {
 	if !j.IsPeriodic() || !j.Periodic.Enabled || !j.Periodic.ProhibitOverlap || !state.HasLiveChild(x.tx, j) {
 		return nil
 	}
+
 	r := reason("the launches of job %s are skipped until its last child has ended (prohibit_overlap)", j.ID)
 	if next := x.nextLaunch(j); !next.IsZero() {
 		addPassing(r, "; the next one is due ", x.until(next.UnixNano()))
 	}
+
 	var children sample
 	for child := range state.ChildJobs(x.tx, j.Namespace, j.ID) {
 		switch {
@@ -70,6 +75,7 @@ func (x *jobExplainer) overlap(j *structs.Job) []*structs.Reason {
 			children.add(c)
 		}
 	}
+
 	r.Because = children.list("children")
 	return []*structs.Reason{r}
 }

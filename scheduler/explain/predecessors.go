@@ -46,6 +46,7 @@ func (s *search) predecessors(m *structs.AllocMetric) []*structs.Reason {
 	for dimension := range m.DimensionExhausted {
 		capacity = capacity || dimension != dimensionPorts && dimension != dimensionDevices
 	}
+
 	volume := slices.ContainsFunc(m.Rejections, func(r *structs.PlacementRejection) bool {
 		return r.Filter == hostVolumeFilter
 	})
@@ -61,10 +62,12 @@ func (s *search) predecessors(m *structs.AllocMetric) []*structs.Reason {
 			if !s.isOlder(a) || old == nil {
 				continue
 			}
+
 			name := ""
 			if volume {
 				name = s.group.HostVolumeConflict(old.Group(a.TaskGroup))
 			}
+
 			switch {
 			case name != "":
 				found.add(s.holder(a, "host volume "+name))
@@ -73,6 +76,7 @@ func (s *search) predecessors(m *structs.AllocMetric) []*structs.Reason {
 			}
 		}
 	}
+
 	return found.list("holders")
 }
 
@@ -81,10 +85,12 @@ func (x *jobExplainer) emptyPlaces(j *structs.Job) []*structs.Reason {
 	if j.PerNode() || state.BlockedEval(x.tx, j.Namespace, j.ID) == nil {
 		return nil
 	}
+
 	taken := map[string]bool{}
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		taken[a.Name] = true
 	}
+
 	var all sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		g := j.Group(a.TaskGroup)
@@ -100,5 +106,6 @@ func (x *jobExplainer) emptyPlaces(j *structs.Job) []*structs.Reason {
 			all.add(r)
 		}
 	}
+
 	return all.list("allocations that were stopped")
 }

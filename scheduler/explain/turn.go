@@ -12,11 +12,13 @@ func (x *explainer) awaitedTask(a *structs.Allocation, name string) string {
 	if j == nil || j.Group(a.TaskGroup) == nil {
 		return ""
 	}
+
 	g := j.Group(a.TaskGroup)
 	waits := g.Task(name)
 	if waits == nil || waits.HasHook(structs.LifecyclePrestart) {
 		return ""
 	}
+
 	for _, t := range g.Tasks {
 		s := a.TaskStates[t.Name]
 		switch {
@@ -30,6 +32,7 @@ func (x *explainer) awaitedTask(a *structs.Allocation, name string) string {
 			}
 		}
 	}
+
 	return ""
 }
 

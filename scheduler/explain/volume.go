@@ -59,6 +59,7 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs
 		if k := c.Class(); c.State == structs.ClaimWaiting && !slices.Contains(queued, k) {
 			queued = append(queued, k)
 		}
+
 		switch {
 		case !waiting.full():
 			r := x.claim(c, blocked(c))
@@ -67,22 +68,26 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs
 				r.Because = x.attachments(v, func(node string) bool { return node == c.NodeID })
 				shown[c.NodeID] = true
 			}
+
 		case c.State == structs.ClaimWaiting || c.EndTime != 0:
 			waiting.rest++
 		}
 	}
+
 	reasons = append(reasons, waiting.list("claims")...)
 	if len(queued) > 0 {
 		reasons = append(reasons, x.users(v, func(k structs.ClaimClass) bool {
 			return slices.ContainsFunc(queued, k.Conflicts)
 		})...)
 	}
+
 	reasons = append(reasons, x.attachments(v, func(node string) bool { return !shown[node] })...)
 	reasons = append(reasons, x.expansion(v)...)
 	reasons = append(reasons, x.turnedReadOnly(v)...)
 	if len(reasons) > 0 {
 		return true, reasons
 	}
+
 	return false, []*structs.Reason{reason("volume %s waits for nothing; it is %s; in use by %s",
 		v.ID, v.State, count(claims, "allocation"))}
 }
@@ -98,16 +103,19 @@ func (x *explainer) users(v *structs.CSIVolume, hinders func(structs.ClaimClass)
 		if c.State != structs.ClaimGranted || c.EndTime != 0 || !hinders(c.Class()) {
 			continue
 		}
+
 		if users.full() {
 			users.rest++
 			continue
 		}
+
 		r := reason("allocation %s of job %s on node %s has had volume %s for %s",
 			structs.ShortID(c.AllocID), c.JobID, x.nodeName(c.NodeID), v.ID, x.since(c.GrantTime))
 		a := state.Alloc(x.tx, c.AllocID)
 		if a != nil {
 			x.freeing(r, a, "give each group a volume of its own, or an access_mode for several")
 		}
+
 		users.add(r)
 	}
 	return users.list("users")
@@ -129,6 +137,7 @@ func (x *explainer) volumeCall(v *structs.CSIVolume) []*structs.Reason {
 	default:
 		return nil
 	}
+
 	r.Remedy = remedy
 	r.Because = x.unknownOutcome(v.Call)
 	return []*structs.Reason{r}
@@ -181,6 +190,7 @@ func (x *explainer) plugin(v *structs.CSIVolume) []*structs.Reason {
 		r.Because = x.instances(v.PluginID)
 		return []*structs.Reason{r}
 	}
+
 	var reasons []*structs.Reason
 	if p.ControllerRequired && !state.HealthyInstance(x.tx, v.PluginID, structs.CSIKindController) {
 		r := reason("no controller of plugin %s is healthy", v.PluginID)
@@ -188,12 +198,14 @@ func (x *explainer) plugin(v *structs.CSIVolume) []*structs.Reason {
 		r.Because = x.instances(v.PluginID)
 		reasons = append(reasons, r)
 	}
+
 	if !state.HealthyInstance(x.tx, v.PluginID, structs.CSIKindNode) {
 		r := reason("no node instance of plugin %s is healthy", v.PluginID)
 		r.Remedy = status
 		r.Because = x.instances(v.PluginID)
 		reasons = append(reasons, r)
 	}
+
 	return reasons
 }
 
@@ -211,10 +223,12 @@ func (x *explainer) instances(plugin string) []*structs.Reason {
 			sick = append(sick, reason("the %s half on node %s is not healthy: %s", i.Kind, x.nodeName(i.NodeID),
 				cmp.Or(i.HealthDescription, "it has not answered yet")))
 		}
+
 		if len(sick) > mostListed {
 			break
 		}
 	}
+
 	return list(sick, "instances")
 }
 
@@ -247,10 +261,12 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 				"%s is held: the allocation was lost with its node %s ago, and its tasks may still write%s",
 				name, x.since(c.EndTime), x.failing(c.ReleaseError))
 		}
+
 		r.Because = []*structs.Reason{x.nodeDown(c.NodeID)}
 		r.Remedy = "if the node is off: " + state.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
 		return r
 	}
+
 	i := state.Instance(x.tx, c.PluginID, structs.CSIKindNode, c.NodeID)
 	if i == nil || !i.Healthy {
 		needs := reason("plugin %s, which unmounts it, has no healthy instance on that node", c.PluginID)
@@ -259,6 +275,7 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 		r.Because = []*structs.Reason{needs}
 		return r
 	}
+
 	r.Remedy = "to call the node again: " + command(c.Namespace, "volume detach", c.VolumeID, c.NodeID)
 	return r
 }
@@ -270,15 +287,18 @@ func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool)
 		if a.State == structs.AttachmentAttached || !to(a.NodeID) {
 			continue
 		}
+
 		r := reason("volume %s is %s at node %s%s", v.ID, a.State, x.nodeName(a.NodeID), x.failing(a.LastError))
 		r.Remedy = x.retryRemedy(v, a.LastError)
 		if a.LastError != nil && a.State == structs.AttachmentDetaching {
 			r.Remedy += "; if the volume is surely not attached: " + state.ForceCommand(a.Namespace, v.ID, a.NodeID)
 		}
+
 		waits := state.AttachmentWaits(x.tx, a)
 		if waits != "" {
 			r.Because = append(r.Because, reason("%s", waits))
 		}
+
 		r.Because = append(r.Because, x.unknownOutcome(a.Call)...)
 		open = append(open, r)
 	}

@@ -29,18 +29,23 @@ func (x *explainer) awaited(a *structs.Allocation) *structs.Reason {
 		default:
 			others.add(x.endingAlloc(other))
 		}
+
 		n++
 	}
+
 	if n == 0 {
 		return nil
 	}
+
 	what := "is pending, and starts when " + count(n, "other allocation") + " have let go of everything"
 	if n == 1 {
 		what = "is pending, and starts when another allocation has let go of everything"
 	}
+
 	if displaced := len(a.PreemptedAllocations); displaced > 0 {
 		what += "; it displaces " + count(displaced, "allocation") + " of less important jobs"
 	}
+
 	r := x.alloc(a, what)
 	r.Because = others.list("allocations")
 	return r
@@ -65,6 +70,7 @@ func (x *jobExplainer) displaced(j *structs.Job) []*structs.Reason {
 	if state.BlockedEval(x.tx, j.Namespace, j.ID) == nil {
 		return nil
 	}
+
 	var all sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		by := state.Alloc(x.tx, a.PreemptedByAllocation)
@@ -79,6 +85,7 @@ func (x *jobExplainer) displaced(j *structs.Job) []*structs.Reason {
 			all.add(r)
 		}
 	}
+
 	return all.list("displaced allocations")
 }
 
@@ -98,6 +105,7 @@ func (x *jobExplainer) drains(j *structs.Job) []*structs.Reason {
 			nodes = append(nodes, n)
 		}
 	}
+
 	for _, w := range drainer.WaitsOf(x.tx, nodes, x.now) {
 		switch {
 		case w.JobID != j.ID || w.Namespace != j.Namespace:
@@ -112,8 +120,10 @@ func (x *jobExplainer) drains(j *structs.Job) []*structs.Reason {
 			if a.ServerTerminal() {
 				r.Remedy = x.endingRemedy(a)
 			}
+
 			left.add(r)
 		}
 	}
+
 	return left.list("allocations on nodes that drain")
 }

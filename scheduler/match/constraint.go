@@ -137,17 +137,20 @@ func TargetOf(s string) target {
 			return value{s, true}
 		}
 	}
+
 	name = strings.TrimSpace(strings.TrimSuffix(name, "}"))
 	if property := nodeTargets[name]; property != nil {
 		return func(n *structs.Node) value {
 			return value{property(n), true}
 		}
 	}
+
 	kind, key, ok := strings.Cut(name, ".")
 	if !ok { // ${meta["rack"]}
 		kind, key, _ = strings.Cut(name, "[")
 		key = strings.Trim(strings.TrimSuffix(key, "]"), `"`)
 	}
+
 	return func(n *structs.Node) value {
 		var from map[string]string
 		switch kind {
@@ -156,6 +159,7 @@ func TargetOf(s string) target {
 		case "meta":
 			from = n.Meta
 		}
+
 		text, set := from[key]
 		return value{text, set}
 	}

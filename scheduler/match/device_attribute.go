@@ -57,6 +57,7 @@ func deviceTargetOf(s string) deviceTarget {
 		value := structs.ParseDeviceAttribute(s)
 		return func(*structs.NodeDeviceResource) *structs.DeviceAttribute { return value }
 	}
+
 	attr, isAttr := strings.CutPrefix(name, "attr.")
 	return func(g *structs.NodeDeviceResource) *structs.DeviceAttribute {
 		switch {
@@ -84,9 +85,11 @@ func (c deviceConstraint) metBy(g *structs.NodeDeviceResource) bool {
 	case "<", "<=", ">", ">=":
 		return compares && l.Bool == nil && structs.SignFits(c.operand, sign)
 	}
+
 	if !compares && l != nil && l.String != nil {
 		sign, compares = structs.CompareDeviceAttributes(l, c.text) // a text may look like a number
 	}
+
 	switch c.operand {
 	case "=", "==", "is":
 		return compares && sign == 0
@@ -94,6 +97,7 @@ func (c deviceConstraint) metBy(g *structs.NodeDeviceResource) bool {
 		oneMissing := (l == nil) != (r == nil)
 		return oneMissing || compares && sign != 0
 	}
+
 	return c.onTexts != nil && c.onTexts(attributeValue(l), attributeValue(r))
 }
 

@@ -37,6 +37,7 @@ func (c *ValueCount) Add(text string, by int) {
 	if after == 0 {
 		delete(c.Counts, text)
 	}
+
 	c.move(before, -1)
 	c.move(after, 1)
 	c.Least = min(c.Least, before, after)
@@ -44,9 +45,11 @@ func (c *ValueCount) Add(text string, by int) {
 	for c.Least < c.Most && c.Values[c.Least] == 0 {
 		c.Least++
 	}
+
 	for c.Most > 0 && c.Values[c.Most] == 0 {
 		c.Most--
 	}
+
 	c.Least = min(c.Least, c.Most)
 }
 

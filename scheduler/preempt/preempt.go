@@ -51,6 +51,7 @@ func Choose(t Trial, from []Candidate) (victims []Candidate) {
 	for _, c := range victims {
 		t.PutBack(c.Alloc)
 	}
+
 	return victims
 }
 
@@ -73,6 +74,7 @@ func take(t Trial, from []Candidate) []Candidate {
 				first = r
 			}
 		}
+
 		from[at], from[best] = from[best], from[at]
 
 		missed[from[at].Spare]++

@@ -198,6 +198,7 @@ func (t *Count) list() []*structs.PlacementRejection {
 	if len(t.listed) == len(t.rejections) {
 		return t.listed
 	}
+
 	for at, nodes := range t.rejections {
 		t.listed = append(t.listed, &structs.PlacementRejection{
 			Filter: at[0],
@@ -205,6 +206,7 @@ func (t *Count) list() []*structs.PlacementRejection {
 			Nodes:  nodes,
 		})
 	}
+
 	slices.SortFunc(t.listed, func(a, b *structs.PlacementRejection) int {
 		return cmp.Or(
 			b.Nodes-a.Nodes,
@@ -212,6 +214,7 @@ func (t *Count) list() []*structs.PlacementRejection {
 			cmp.Compare(a.Reason, b.Reason),
 		)
 	})
+
 	return t.listed
 }
 

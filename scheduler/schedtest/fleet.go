@@ -61,9 +61,11 @@ func (f *Fleet) Node(id string, edits ...func(*structs.Node)) {
 			Disk:   structs.NodeDiskResources{DiskMB: 100000},
 		},
 	}
+
 	for _, edit := range edits {
 		edit(n)
 	}
+
 	Do(f, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         n,
 		CSI:          []*structs.CSIPluginInstance{Instance(id)},
@@ -115,6 +117,7 @@ func Job(id, kind string, count int, edits ...func(*structs.TaskGroup)) *structs
 			Resources: &structs.Resources{CPU: 10, MemoryMB: 10},
 		}},
 	}
+
 	for _, edit := range edits {
 		edit(g)
 	}
@@ -184,6 +187,7 @@ func (f *Fleet) runNode(node string) {
 					"t": {State: structs.TaskRunning, StartedAt: f.Clock},
 				},
 			})
+
 		default:
 			f.reportHealth(a)
 		}
@@ -239,9 +243,11 @@ func (f *Fleet) Volume(id string, edits ...func(*structs.CSIVolume)) {
 			{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem},
 		},
 	}
+
 	for _, edit := range edits {
 		edit(v)
 	}
+
 	Do(f, state.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: f.Now(),

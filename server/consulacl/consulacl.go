@@ -69,12 +69,14 @@ func (c *Client) CreateToken(ctx context.Context, t endpoints.ServiceToken) (str
 		return "", err
 	}
 	defer c.permits.Leave()
+
 	token := &api.ACLToken{
 		AccessorID:        t.AccessorID,
 		Description:       t.Description,
 		ServiceIdentities: []*api.ACLServiceIdentity{{ServiceName: t.Service}},
 		Local:             true,
 	}
+
 	made, _, err := c.conn.ACL().TokenCreate(token, (&api.WriteOptions{}).WithContext(ctx))
 	switch {
 	case err != nil:
@@ -82,6 +84,7 @@ func (c *Client) CreateToken(ctx context.Context, t endpoints.ServiceToken) (str
 	case made.AccessorID != t.AccessorID || made.SecretID == "":
 		return "", structs.Internalf("%s: Consul made another token than the ordered one", doing)
 	}
+
 	return structs.Secret(made.SecretID), nil
 }
 

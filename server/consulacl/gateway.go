@@ -21,6 +21,7 @@ func (c *Client) SetGateway(ctx context.Context, service string, g *structs.Gate
 		return err
 	}
 	defer c.permits.Leave()
+
 	var change func(api.ConfigEntry) api.ConfigEntry
 	kind := api.IngressGateway
 	if g.Ingress != nil {
@@ -29,10 +30,12 @@ func (c *Client) SetGateway(ctx context.Context, service string, g *structs.Gate
 		kind = api.TerminatingGateway
 		change = func(old api.ConfigEntry) api.ConfigEntry { return terminatingEntry(service, g.Terminating, old) }
 	}
+
 	err := c.setEntry(ctx, kind, service, change)
 	if err != nil {
 		return consul.Explain(doing, err)
 	}
+
 	return nil
 }
 
@@ -64,6 +67,7 @@ func ingressEntry(name string, g *structs.GatewayIngress, old api.ConfigEntry) a
 	if was, ok := old.(*api.IngressGatewayConfigEntry); ok {
 		*entry = *was
 	}
+
 	entry.Meta = ownMeta(entry.Meta)
 	entry.TLS.Enabled = g.TLS != nil && g.TLS.Enabled
 	if g.TLS != nil {
@@ -71,14 +75,17 @@ func ingressEntry(name string, g *structs.GatewayIngress, old api.ConfigEntry) a
 		entry.TLS.TLSMaxVersion = g.TLS.TLSMaxVersion
 		entry.TLS.CipherSuites = g.TLS.CipherSuites
 	}
+
 	entry.Listeners = nil
 	for _, l := range g.Listeners {
 		listener := api.IngressListener{Port: l.Port, Protocol: l.Protocol}
 		for _, s := range l.Services {
 			listener.Services = append(listener.Services, api.IngressService{Name: s.Name, Hosts: s.Hosts})
 		}
+
 		entry.Listeners = append(entry.Listeners, listener)
 	}
+
 	return entry
 }
 

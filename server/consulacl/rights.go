@@ -44,10 +44,12 @@ func (c *Client) CheckSubmitter(ctx context.Context, token structs.Secret, servi
 	if c.config.AllowUnauthenticated || len(services) == 0 {
 		return nil
 	}
+
 	if token == "" {
 		return structs.Deniedf("the job registers the service %q in Consul: it needs a token with service:write "+
 			"for it (-consul-token or CONSUL_HTTP_TOKEN)", services[0])
 	}
+
 	config := c.config
 	config.Token = token
 	config.TokenFile = "" // auth stays: it is for what is before Consul
@@ -56,14 +58,17 @@ func (c *Client) CheckSubmitter(ctx context.Context, token structs.Secret, servi
 		return err
 	}
 	defer conn.Close()
+
 	var rights []right
 	for _, name := range services {
 		if structs.HasReference(name) {
 			return structs.Deniedf("service %q: its name has placeholders that the servers cannot replace, so "+
 				"they cannot check the right to register it; write the name out", name)
 		}
+
 		rights = append(rights, right{Resource: "service", Access: "write", Segment: name})
 	}
+
 	answers, err := allowed(ctx, conn, rights)
 	switch {
 	case consul.IsRejected(err, http.StatusForbidden):
@@ -73,11 +78,13 @@ func (c *Client) CheckSubmitter(ctx context.Context, token structs.Secret, servi
 	case len(answers) != len(rights):
 		return structs.Unavailablef("%s: Consul answered %d of %d questions", doing, len(answers), len(rights))
 	}
+
 	for i, answer := range answers {
 		if !answer.Allow || answer.Segment != services[i] {
 			return structs.Deniedf("service %q: the Consul token of the submitter may not write it; "+
 				"its policies need service %q { policy = \"write\" }", services[i], services[i])
 		}
 	}
+
 	return nil
 }

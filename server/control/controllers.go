@@ -71,12 +71,14 @@ func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 				return
 			}
 		}
+
 		for a := range state.UnsettledAttachments(tx) {
 			key := rowKey(state.AttachmentRows, a.Namespace, a.VolumeID, a.NodeID)
 			if !yield(key) {
 				return
 			}
 		}
+
 		for c := range state.GrowingClaims(tx) {
 			key := rowKey(state.GrowingClaimRows, c.Namespace, c.VolumeID, c.AllocID)
 			if !yield(key) {
@@ -108,16 +110,19 @@ func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 			volumeSignal(c.Key[0] + "/" + c.Key[1]),
 			attachmentSignal(c.Key[2]),
 		}
+
 	case state.InstanceRows:
 		plugin := c.Key[0]
 		if controllerReachable(tx, plugin, c.Key[2]) {
 			return []string{pluginSignal(plugin)}
 		}
+
 	case state.NodeRows:
 		signals = []string{nodeSignal(c.Key[0])}
 		if state.Recovering(tx) == "" {
 			signals = append(signals, accountedSignal)
 		}
+
 		for i := range state.InstancesByNode(tx, c.Key[0]) {
 			if i.Kind == structs.CSIKindController &&
 				controllerReachable(tx, i.PluginID, i.NodeID) {
@@ -165,6 +170,7 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		if needsNodeExpand(claim) {
 			return c.growStep(tx, claim)
 		}
+
 	case state.AttachmentRows:
 		a := state.Attachment(tx, namespace, volume, k.Key[2])
 		if a != nil && nextAttachment(a) != "" {
@@ -172,6 +178,7 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 			s = waitForNodes(tx, s)
 			return waitForDetach(tx, a, s)
 		}
+
 	case state.VolumeRows:
 		v := state.Volume(tx, namespace, volume)
 		if v != nil &&
@@ -180,6 +187,7 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 			return waitForNodes(tx, c.step(tx, c.volumeWork(v)))
 		}
 	}
+
 	return workqueue.Step{}
 }
 

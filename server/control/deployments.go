@@ -50,6 +50,7 @@ func (l deploymentLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	if d == nil {
 		return workqueue.Step{}
 	}
+
 	if state.PromotesItself(tx, d) {
 		return workqueue.Step{
 			Op:      "promote",
@@ -60,6 +61,7 @@ func (l deploymentLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 			},
 		}
 	}
+
 	why := structs.DeploymentFailedByDeadline
 	due := state.DeploymentDeadline(tx, d)
 	switch {
@@ -69,6 +71,7 @@ func (l deploymentLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	case due.IsZero():
 		return workqueue.Step{}
 	}
+
 	return workqueue.Step{
 		Op:      "fail",
 		Version: d.ModifyIndex,

@@ -17,6 +17,7 @@ func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) er
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
+
 	// A list that leaves the volume out proves nothing (CSI spec, ListVolumes).
 	listed := c.listed(ctx, a)
 	if listed != nil &&
@@ -29,6 +30,7 @@ func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) er
 			"error", err)
 		return nil
 	}
+
 	tx := c.Store.Read()
 	return structs.NotFoundf(
 		"%w%s; that does not prove the volume detached. Once the storage itself shows it detached: %s",
@@ -71,10 +73,12 @@ func (c controllerLoop) listed(
 			i.ControllerInfo.SupportsListVolumes &&
 			i.ControllerInfo.SupportsListVolumesAttachedNodes
 	}
+
 	at := slices.IndexFunc(c.candidates, lists)
 	if at < 0 {
 		return nil
 	}
+
 	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
 	nodeconn.AddressDriver(tx, req)
 	to := c.target(c.candidates[at])
@@ -91,15 +95,19 @@ func (c controllerLoop) listed(
 				"error", err)
 			return nil
 		}
+
 		for _, v := range page.Volumes {
 			if v != nil && v.ExternalID == a.ExternalVolumeID {
 				return v
 			}
 		}
+
 		if page.NextToken == "" {
 			return nil
 		}
+
 		req.StartingToken = page.NextToken
 	}
+
 	return nil
 }

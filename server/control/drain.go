@@ -46,8 +46,10 @@ func (d drainLoop) takeStep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		events = nil
 	}
+
 	for some := range slices.Chunk(step.Ended, migratedTogether) {
 		err := propose(ctx, d.Deps, fsm.NodeDrained, &structs.NodeDrainedUpdate{
 			Nodes:        some,
@@ -57,6 +59,7 @@ func (d drainLoop) takeStep(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

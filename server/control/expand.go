@@ -33,14 +33,17 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 		Failed:  claim.ExpandError != nil,
 		Due:     c.growDue(claim),
 	}
+
 	if !nodeconn.Reachable(state.Node(tx, claim.NodeID)) {
 		s.Awaits = []string{nodeSignal(claim.NodeID)}
 	}
+
 	s.Act = func(ctx context.Context) error {
 		req := growRequest(c.Store.Read(), claim)
 		if req == nil {
 			return nil
 		}
+
 		to := c.target(claim.NodeID)
 		grown, err := nodeconn.Call(ctx, to, structs.ClientCSINodeExpand, req)
 		if ctx.Err() != nil {
@@ -53,8 +56,10 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 					"plugin %s: NodeExpandVolume of volume %s: %w", req.PluginID, req.VolumeID, err)
 			}
 		}
+
 		return c.growOutcome(ctx, claim, grown, err)
 	}
+
 	return s
 }
 
@@ -80,6 +85,7 @@ func growRequest(tx *state.ReadTx, claim *structs.CSIClaim) *structs.ClientCSINo
 	if v == nil {
 		return nil
 	}
+
 	req := &structs.ClientCSINodeExpandRequest{
 		VolumeID:        v.ID,
 		VolumeNamespace: v.Namespace,
@@ -91,9 +97,11 @@ func growRequest(tx *state.ReadTx, claim *structs.CSIClaim) *structs.ClientCSINo
 		AttachmentMode:  claim.AttachmentMode,
 		Secrets:         v.Secrets,
 	}
+
 	if claim.AttachmentMode == structs.CSIFileSystem {
 		req.MountOptions = v.MountOptions.Merge(jobMountOptions(tx, claim))
 	}
+
 	return req
 }
 
@@ -103,20 +111,24 @@ func jobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMoun
 	if a == nil {
 		return nil
 	}
+
 	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	if job == nil {
 		return nil
 	}
+
 	group := job.Group(a.TaskGroup)
 	if group == nil {
 		return nil
 	}
+
 	for _, r := range group.Volumes {
 		if r.Type == structs.VolumeTypeCSI &&
 			r.VolumeID(a.Index()) == claim.VolumeID {
 			return r.MountOptions
 		}
 	}
+
 	return nil
 }
 

@@ -162,12 +162,15 @@ func (g *garbage) addJob(job *structs.Job) {
 		slices.ContainsFunc(evals, open) {
 		return
 	}
+
 	for _, a := range allocs {
 		g.deleteAlloc(a)
 	}
+
 	for _, e := range evals {
 		g.deleteEval(e)
 	}
+
 	r := g.entryForRow()
 	r.Jobs = append(r.Jobs, structs.JobKey{
 		Namespace: job.Namespace,

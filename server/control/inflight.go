@@ -63,10 +63,12 @@ func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 	if state.SchedulerConfig(tx).PauseEvalBroker {
 		return false
 	}
+
 	eval := state.Eval(tx, id)
 	if eval == nil || eval.Status != structs.EvalPending {
 		return true // another plan has completed it, or it is blocked again
 	}
+
 	job := state.Job(tx, structs.NamespaceOr(eval.Namespace), eval.JobID)
 	p := proposedPlan{
 		eval:        eval,
@@ -78,16 +80,19 @@ func (s *scheduling) startPlan(ctx context.Context, id string) bool {
 			!job.LimitsProperty() &&
 			eval.NodeID != "",
 	}
+
 	if !s.allows(p) {
 		return false
 	}
 	defer metrics.MeasureSince([]string{"control", "schedule"}, time.Now())
+
 	plan, err := s.planEval(tx, eval)
 	if err != nil {
 		p.err = err
 		s.settlePlan(ctx, p)
 		return true
 	}
+
 	s.plans[id] = p
 	s.wg.Go(func() {
 		p.err = s.proposeParts(ctx, plan)
@@ -163,6 +168,7 @@ func (s *scheduling) awaitChange(ctx context.Context, tx *state.ReadTx, next tim
 		defer expire()
 		limited = timed
 	}
+
 	var changed sync.WaitGroup
 	defer changed.Wait()
 	defer cancel()

@@ -160,6 +160,7 @@ func (l leaseLoop) markDown(ctx context.Context, nodes []string) {
 			},
 			WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
 		})
+
 		if err != nil && ctx.Err() == nil {
 			l.Logger.Error("failed to mark nodes down, retrying",
 				"nodes", len(some),

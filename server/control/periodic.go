@@ -29,6 +29,7 @@ func (l periodicLoop) run(ctx context.Context) {
 				launched = true
 			}
 		}
+
 		switch {
 		case launched: // the state has changed
 		case len(due) > 0:
@@ -52,12 +53,14 @@ func (l periodicLoop) dueLaunches(tx *state.ReadTx, now time.Time) (due []dueLau
 		if last == nil {
 			continue
 		}
+
 		at, err := launchTime(job.Periodic, time.Unix(0, last.Launch), now)
 		if err != nil {
 			l.Logger.Error("failed to read the schedule of a job", "job_id", job.ID,
 				"namespace", job.Namespace, "error", err)
 			continue
 		}
+
 		switch {
 		case at.IsZero():
 		case !at.After(now):
@@ -88,6 +91,7 @@ func (l periodicLoop) launch(ctx context.Context, tx *state.ReadTx, d dueLaunch)
 		Launch:         d.at.UnixNano(),
 		WriteOptions:   l.stamp(d.job.Namespace),
 	}
+
 	if d.job.Periodic.ProhibitOverlap && state.HasLiveChild(tx, d.job) {
 		l.Logger.Debug("skipping a launch because a former child runs", "job_id", d.job.ID,
 			"namespace", d.job.Namespace)
@@ -96,6 +100,7 @@ func (l periodicLoop) launch(ctx context.Context, tx *state.ReadTx, d dueLaunch)
 		p.Eval = structs.NewEval(p.Child, structs.TriggerPeriodicJob, p.Now)
 		p.Eval.ID = structs.NewID()
 	}
+
 	err := propose(ctx, l.Deps, fsm.PeriodicLaunch, p)
 	switch {
 	case err == nil, structs.IsKind(err, structs.KindConflict), structs.IsKind(err, structs.KindNotFound):
@@ -104,6 +109,7 @@ func (l periodicLoop) launch(ctx context.Context, tx *state.ReadTx, d dueLaunch)
 		l.Logger.Warn("failed to launch a periodic job, retrying", "job_id", d.job.ID,
 			"namespace", d.job.Namespace, "error", err)
 	}
+
 	return false
 }
 

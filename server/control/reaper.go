@@ -125,10 +125,12 @@ func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why e
 	if ctx.Err() != nil || r.isReported(c.ReleaseError, why) {
 		return
 	}
+
 	e := r.operationError(why, c.ReleaseError)
 	if notRepeated[e.Code] {
 		e.RetryTime = structs.NeverTry
 	}
+
 	note := &structs.CSICallNote{
 		VolumeID:     c.VolumeID,
 		NodeID:       c.NodeID,
@@ -137,6 +139,7 @@ func (r reaperLoop) reportReason(ctx context.Context, c *structs.CSIClaim, why e
 		Err:          e,
 		WriteOptions: r.stamp(c.Namespace),
 	}
+
 	err := propose(ctx, r.Deps, fsm.CallNote, note)
 	if err != nil {
 		r.Logger.Debug("failed to record the last error of a claim",

@@ -59,6 +59,7 @@ func (c controllerLoop) explainRejection(ctx context.Context, a *structs.CSIAtta
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		return err
 	}
+
 	var external []string
 	if v := c.listed(ctx, a); v != nil {
 		isThis := func(id string) bool {
@@ -66,15 +67,18 @@ func (c controllerLoop) explainRejection(ctx context.Context, a *structs.CSIAtta
 		}
 		external = slices.DeleteFunc(v.PublishedExternalNodeIDs, isThis)
 	}
+
 	if len(external) == 0 {
 		command := state.DetachCommand(a.Namespace, a.VolumeID, "NODE")
 		return fmt.Errorf("%w; if the volume is attached to another node, and certainly not used there: %s",
 			err, command)
 	}
+
 	node := []string{state.NodeOfExternal(c.Store.Read(), a.PluginID, external[0])}
 	if node[0] == "" {
 		node = []string{"-external", external[0]}
 	}
+
 	command := state.DetachCommand(a.Namespace, a.VolumeID, node...)
 	return fmt.Errorf("%w; the plugin lists it as attached to node %s; if it is certainly not used there: %s",
 		err, external[0], command)

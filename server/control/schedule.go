@@ -48,6 +48,7 @@ func (s scheduleLoop) run(ctx context.Context) {
 		backoffs: backoffs{},
 	}
 	defer running.wg.Wait()
+
 	for ctx.Err() == nil {
 		running.settleDone(ctx)
 		tx := s.Store.ReadWatched()
@@ -59,6 +60,7 @@ func (s scheduleLoop) run(ctx context.Context) {
 		if more {
 			s.unblockMore(ctx)
 		}
+
 		if !running.startPlans(ctx, queue) && !more {
 			running.awaitChange(ctx, tx, next)
 		}
@@ -218,9 +220,11 @@ func (s *scheduling) recordFailure(ctx context.Context, eval *structs.Evaluation
 		"namespace", eval.Namespace,
 		"failures", b.failures,
 		"error", cause)
+
 	if b.failures < evalAttempts {
 		return
 	}
+
 	e := eval.Copy()
 	e.Status = structs.EvalFailed
 	e.StatusDescription = fmt.Sprintf("failed after %d attempts, the last: %v", b.failures, cause)

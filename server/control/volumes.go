@@ -52,16 +52,20 @@ func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 			return nodeconn.VolumeControllers(tx, v)
 		},
 	}
+
 	w.act = func(ctx context.Context, candidates []string, err error) error {
 		var outcome *structs.CSIVolumeOutcome
 		if err == nil {
 			outcome, err = c.withCandidates(candidates).volumeCall(ctx, v)
 		}
+
 		if ctx.Err() != nil {
 			return ctx.Err() // the outcome is unknown; the next leader makes the same call
 		}
+
 		return c.volumeOutcome(ctx, v, outcome, err)
 	}
+
 	return w
 }
 
@@ -104,6 +108,7 @@ func (c controllerLoop) volumeOutcome(
 			outcome.Err.RetryTime = 0
 		}
 	}
+
 	outcome.ID = v.ID
 	outcome.RowIndex = v.CreateIndex
 	outcome.WriteOptions = c.stamp(v.Namespace)
@@ -145,6 +150,7 @@ func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSICre
 		source.ExternalID != "" {
 		clone = source.ExternalID // a volume of ours by its own ID; any other is the plugin's ID already
 	}
+
 	return &structs.ClientCSICreateRequest{
 		PluginID:     v.PluginID,
 		Name:         v.Name,
@@ -179,9 +185,11 @@ func (c controllerLoop) create(
 	case made.ExternalID == "":
 		return nil, structs.Internalf("plugin %s answered CreateVolume without a volume_id", req.PluginID)
 	}
+
 	if err := made.Validate(req.Capacity.RequiredBytes); err != nil {
 		return nil, structs.Internalf("plugin %s: CreateVolume: %w", req.PluginID, err)
 	}
+
 	return &structs.CSIVolumeOutcome{
 		Op:         opCreate,
 		ExternalID: made.ExternalID,
@@ -235,9 +243,11 @@ func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSIExp
 		Secrets:    v.Secrets,
 		Capacity:   requestedCapacity(v),
 	}
+
 	if len(v.RequestedCapabilities) > 0 {
 		req.Capability = v.RequestedCapabilities[0]
 	}
+
 	for _, claim := range state.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if claim.State == structs.ClaimGranted {
 			req.Capability = &structs.CSIVolumeCapability{
@@ -247,6 +257,7 @@ func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSIExp
 			break
 		}
 	}
+
 	return req
 }
 
@@ -261,10 +272,12 @@ func (c controllerLoop) expand(
 	case grown.Exhausted != "":
 		return nil, exhausted(grown.Exhausted)
 	}
+
 	if err := grown.Validate(req.Capacity.RequiredBytes); err != nil {
 		return nil, structs.Internalf("plugin %s: ControllerExpandVolume of volume %s: %w",
 			req.PluginID, req.ExternalID, err)
 	}
+
 	outcome := &structs.CSIVolumeOutcome{
 		Op:       opExpand,
 		Capacity: grown.Capacity,
@@ -272,5 +285,6 @@ func (c controllerLoop) expand(
 	if grown.NodeExpansionRequired {
 		outcome.NodeExpandBytes = max(grown.Capacity, req.Capacity.RequiredBytes)
 	}
+
 	return outcome, nil
 }

@@ -73,6 +73,7 @@ func chooseControllers(
 			return topologyRank(c, want.Required) == len(want.Required)
 		})
 	}
+
 	slices.SortFunc(fitting, func(a, b Controller) int {
 		return strings.Compare(a.NodeID, b.NodeID)
 	})
@@ -84,13 +85,16 @@ func chooseControllers(
 		shift := int(hash.Sum32() % uint32(n))
 		ids[i] = fitting[(i+shift)%n].NodeID
 	}
+
 	if want == nil || len(want.Preferred) == 0 {
 		return ids
 	}
+
 	ranks := map[string]int{}
 	for _, c := range fitting {
 		ranks[c.NodeID] = topologyRank(c, want.Preferred)
 	}
+
 	slices.SortStableFunc(ids, func(a, b string) int {
 		return ranks[a] - ranks[b]
 	})

@@ -24,6 +24,7 @@ func ServerID(dataDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	path := filepath.Join(dataDir, idName)
 	b, err := readLimited(path, 4096)
 	if errors.Is(err, os.ErrNotExist) && record.id == "" {
@@ -33,6 +34,7 @@ func ServerID(dataDir string) (string, error) {
 		}
 		return id, nil
 	}
+
 	id := strings.TrimSpace(string(b))
 	switch {
 	case err == nil && record.id != "" && id == record.id:
@@ -46,6 +48,7 @@ func ServerID(dataDir string) (string, error) {
 	case !idForm.MatchString(id):
 		return "", damageError(dataDir, path, "the file does not hold a server's id")
 	}
+
 	return id, nil
 }
 

@@ -48,6 +48,7 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	if len(entries) == 0 {
 		return nil
 	}
+
 	copies := make([]raft.Log, len(entries))
 	summed := make([]*raft.Log, len(entries))
 	for i, e := range entries {
@@ -58,11 +59,14 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 			return fmt.Errorf("the log entry %d has %d bytes; the log's reader takes at most %d",
 				e.Index, size, segment.MaxEntrySize)
 		}
+
 		summed[i] = c
 	}
+
 	if err := l.WAL.StoreLogs(summed); err != nil {
 		return err
 	}
+
 	l.mark.raiseLast(entries[len(entries)-1].Index)
 	return nil
 }
@@ -104,19 +108,23 @@ func (l *Log) DeleteRange(first, last uint64) error {
 	if err != nil {
 		return err
 	}
+
 	if last >= end { // at its end
 		start, err := l.FirstIndex()
 		if err != nil {
 			return err
 		}
+
 		left := first - 1
 		if first <= start {
 			left = 0
 		}
+
 		if err := l.mark.lowerLast(left); err != nil {
 			return err
 		}
 	}
+
 	return l.WAL.DeleteRange(first, last)
 }
 

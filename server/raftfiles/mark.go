@@ -84,6 +84,7 @@ func readMark(dataDir string) (r markRecord, err error) {
 	case err == nil:
 		r, err = decodeMark(b)
 	}
+
 	switch {
 	case err == nil:
 		return r, nil
@@ -93,6 +94,7 @@ func readMark(dataDir string) (r markRecord, err error) {
 	case errors.Is(err, errNoLevel):
 		return r, damageError(dataDir, path, "%w", err)
 	}
+
 	return r, damageError(dataDir, path, "the file is damaged: %w", err)
 }
 
@@ -115,18 +117,22 @@ func openMark(dataDir string, record markRecord, logger hclog.Logger) (*mark, er
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
+
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
+
 	m := &mark{
 		file:   f,
 		record: record,
 		logger: logger,
 	}
+
 	if err := m.writeDurably(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+
 	return m, nil
 }
 

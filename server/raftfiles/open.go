@@ -59,26 +59,32 @@ func Open(options Options) (*Files, error) {
 		walDir:  filepath.Join(raftDir, "wal"),
 		snapDir: filepath.Join(raftDir, "snapshots"),
 	}
+
 	var err error
 	o.mark, err = readMark(o.DataDir)
 	if err != nil {
 		return nil, err
 	}
+
 	if err := o.checkPresence(raftDir); err != nil {
 		return nil, err
 	}
+
 	if err := os.MkdirAll(o.walDir, 0o700); err != nil {
 		return nil, err
 	}
+
 	o.meta, err = loadMeta(o.walDir)
 	if err != nil {
 		path := filepath.Join(o.walDir, metaName)
 		return nil, o.damage(path, "the list of the log's segments is damaged: %w", err)
 	}
+
 	record, err := o.checkFiles()
 	if err != nil {
 		return nil, err
 	}
+
 	return o.openFiles(raftDir, record)
 }
 
@@ -94,13 +100,16 @@ func (o *opening) checkPresence(raftDir string) error {
 		if pathExists(path) {
 			continue
 		}
+
 		segments, err := filepath.Glob(filepath.Join(o.walDir, "*.wal"))
 		if err != nil {
 			return err
 		}
+
 		if hadLog || len(segments) > 0 {
 			return o.damage(path, "it is missing, and this server has had a log")
 		}
+
 		return nil
 	}
 	return nil
@@ -112,10 +121,12 @@ func (o *opening) checkFiles() (record markRecord, err error) {
 	if err != nil {
 		return record, err
 	}
+
 	snapshot, err := o.checkSnapshots()
 	if err != nil {
 		return record, err
 	}
+
 	segments := o.meta.state().Segments
 	switch {
 	case last < o.mark.last:
@@ -128,6 +139,7 @@ func (o *opening) checkFiles() (record markRecord, err error) {
 		return record, o.damage(o.snapDir,
 			"the snapshot of the entries before %d is missing", segments[0].MinIndex)
 	}
+
 	return markRecord{
 		level:    level.Now,
 		id:       o.ID,
@@ -142,10 +154,12 @@ func (o *opening) openFiles(raftDir string, record markRecord) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	f, err := o.openLog(raftDir, mark)
 	if err != nil {
 		return nil, errors.Join(err, mark.close())
 	}
+
 	if record.last > 0 && record.last < record.snapshot {
 		// A snapshot was installed, and the log that it replaces was not removed yet. The next entry would
 		// not fit behind it.
@@ -154,6 +168,7 @@ func (o *opening) openFiles(raftDir string, record markRecord) (*Files, error) {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
+
 	return f, nil
 }
 
@@ -168,17 +183,20 @@ func (o *opening) openLog(raftDir string, mark *mark) (*Files, error) {
 	if err != nil {
 		return nil, o.damage(o.walDir, "opening the log: %w", err)
 	}
+
 	last, _ := log.LastIndex()
 	if last != mark.record.last {
 		err := o.damage(o.walDir, "the log ends at entry %d instead of %d", last, mark.record.last)
 		return nil, errors.Join(err, log.Close())
 	}
+
 	logger := o.Logger.Named("snapshot")
 	store, err := raft.NewFileSnapshotStoreWithLogger(raftDir, snapshotsKept, logger)
 	if err != nil {
 		err = fmt.Errorf("opening the snapshots in %s: %w", o.snapDir, err)
 		return nil, errors.Join(err, log.Close())
 	}
+
 	return &Files{
 		Log: &Log{
 			WAL:     log,

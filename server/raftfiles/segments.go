@@ -48,10 +48,12 @@ func scanSegment(b []byte) segmentContent {
 			if checksum(b[start:off]) != value {
 				return whole
 			}
+
 			size = 0
 			start = off + frameHeader
 			read.end = start
 			whole = read
+
 		case frameEntry:
 			read.offsets = append(read.offsets, uint32(off))
 		case frameIndex:
@@ -59,8 +61,10 @@ func scanSegment(b []byte) segmentContent {
 		default:
 			return whole
 		}
+
 		off += frameHeader + size
 	}
+
 	return whole
 }
 
@@ -95,6 +99,7 @@ func (o *opening) checkLog() (last uint64, err error) {
 			i > 0 && info.BaseIndex != last+1 {
 			return 0, o.damage(o.meta.path, "the list of segments has a hole before %s", name)
 		}
+
 		b, err := readLimited(path, segmentLimit)
 		switch {
 		case tail &&
@@ -104,13 +109,16 @@ func (o *opening) checkLog() (last uint64, err error) {
 		case err != nil:
 			return 0, o.damage(path, "reading a segment of the log: %w", err)
 		}
+
 		c := scanSegment(b)
 		if tail {
 			return o.checkTail(path, b, c, last)
 		}
+
 		if err := checkSealed(b, c, info); err != nil {
 			return 0, o.damage(path, "the segment is damaged: %w", err)
 		}
+
 		last = info.MaxIndex
 	}
 	return last, nil
@@ -129,10 +137,12 @@ func (o *opening) checkTail(
 	if len(c.offsets) > 0 {
 		last = info.BaseIndex + uint64(len(c.offsets)) - 1
 	}
+
 	if last < o.mark.last {
 		return 0, o.damage(path, "the entries behind index %d (byte %d) are not as they were written; "+
 			"according to %s the log had entries up to %d", last, c.end, markName, o.mark.last)
 	}
+
 	rest := bytes.TrimRight(b[c.end:], "\x00")
 	if len(rest) > 0 {
 		o.Logger.Warn("dropping an interrupted write at the end of the log",
@@ -144,9 +154,11 @@ func (o *opening) checkTail(
 			return 0, fmt.Errorf("%s: %w", path, err)
 		}
 	}
+
 	if c.indexStart == 0 {
 		return last, nil
 	}
+
 	return last, o.sealTail(c, last)
 }
 
@@ -167,6 +179,7 @@ func (o *opening) sealTail(c segmentContent, last uint64) error {
 		CreateTime: full.SealTime,
 		SizeLimit:  full.SizeLimit,
 	}
+
 	state.Segments = append(state.Segments, next)
 	state.NextSegmentID++
 	return o.meta.CommitState(state)

@@ -119,23 +119,29 @@ func (o *opening) checkSnapshots() (newest uint64, err error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err
 	}
+
 	for _, e := range entries {
 		dir := filepath.Join(o.snapDir, e.Name())
 		if !e.IsDir() {
 			continue
 		}
+
 		if strings.HasSuffix(e.Name(), ".tmp") {
 			if err := os.RemoveAll(dir); err != nil {
 				return 0, err
 			}
+
 			continue
 		}
+
 		index, file, err := checkSnapshot(dir)
 		if err != nil {
 			return 0, o.damage(filepath.Join(dir, file), "the snapshot is damaged: %w", err)
 		}
+
 		newest = max(newest, index)
 	}
+
 	return newest, nil
 }
 
@@ -161,14 +167,17 @@ func readMeta(dir string) (meta *stateMeta, file string, err error) {
 	if err != nil {
 		return nil, snapshotMeta, err
 	}
+
 	sum, err := readLimited(filepath.Join(dir, snapshotSum), 64)
 	noSum := errors.Is(err, os.ErrNotExist) // it was interrupted at its very end
 	if err != nil && !noSum {
 		return nil, snapshotSum, err
 	}
+
 	if !noSum && !bytes.Equal(sum, encodeSum(b)) {
 		return nil, snapshotMeta, fmt.Errorf("the checksum does not match %s", snapshotSum)
 	}
+
 	meta, err = decodeSnapshotMeta(b)
 	if err == nil && meta.ID != filepath.Base(dir) {
 		err = fmt.Errorf("it names the snapshot %q", meta.ID)
@@ -176,6 +185,7 @@ func readMeta(dir string) (meta *stateMeta, file string, err error) {
 	if err != nil {
 		return nil, snapshotMeta, err
 	}
+
 	meta.bytes = b
 	meta.noSum = noSum
 	return meta, "", nil

@@ -21,10 +21,12 @@ func Compare(old, now *structs.Job, context bool) *structs.JobDiff {
 		out.ID = old.ID
 		before = old.TaskGroups
 	}
+
 	if now != nil {
 		out.ID = now.ID
 		groups = now.TaskGroups
 	}
+
 	out.Fields, out.Objects = d.part(old, now)
 	groupName := func(g *structs.TaskGroup) string { return g.Name }
 	for _, p := range pairUp(before, groups, groupName) {
@@ -33,6 +35,7 @@ func Compare(old, now *structs.Job, context bool) *structs.JobDiff {
 			out.TaskGroups = append(out.TaskGroups, diff)
 		}
 	}
+
 	changed := changedParts(out.Fields, out.Objects) ||
 		slices.ContainsFunc(out.TaskGroups, func(g *structs.TaskGroupDiff) bool {
 			return g.Type != structs.DiffNone
@@ -48,10 +51,12 @@ func (d differ) group(old, now *structs.TaskGroup) *structs.TaskGroupDiff {
 		out.Name = old.Name
 		before = old.Tasks
 	}
+
 	if now != nil {
 		out.Name = now.Name
 		tasks = now.Tasks
 	}
+
 	out.Fields, out.Objects = d.part(old, now)
 	taskName := func(t *structs.Task) string { return t.Name }
 	for _, p := range pairUp(before, tasks, taskName) {
@@ -60,6 +65,7 @@ func (d differ) group(old, now *structs.TaskGroup) *structs.TaskGroupDiff {
 			out.Tasks = append(out.Tasks, diff)
 		}
 	}
+
 	changed := changedParts(out.Fields, out.Objects) ||
 		slices.ContainsFunc(out.Tasks, func(t *structs.TaskDiff) bool {
 			return t.Type != structs.DiffNone

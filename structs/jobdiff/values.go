@@ -93,21 +93,25 @@ func (d differ) structs(parts *diffParts, old, now reflect.Value) {
 	if !either.IsValid() {
 		return
 	}
+
 	skipped := notCompared[either.Type()]
 	for i := range either.NumField() {
 		f := either.Type().Field(i)
 		if !f.IsExported() || slices.Contains(skipped, f.Name) {
 			continue
 		}
+
 		if either.Field(i).IsZero() && old.IsValid() != now.IsValid() {
 			continue // a new or deleted object is described by the values that it has
 		}
+
 		o := fieldOf(old, i)
 		n := fieldOf(now, i)
 		if f.Anonymous {
 			d.structs(parts, o, n)
 			continue
 		}
+
 		d.values(parts, f.Name, o, n)
 	}
 }
@@ -125,6 +129,7 @@ func (d differ) values(parts *diffParts, name string, old, now reflect.Value) {
 	if !either.IsValid() {
 		return
 	}
+
 	switch either.Kind() {
 	case reflect.Struct:
 		d.object(parts, name, old, now)
@@ -263,8 +268,10 @@ func flatten(out map[string]string, path string, v reflect.Value) {
 			if path == "" {
 				inner = fmt.Sprint(key)
 			}
+
 			flatten(out, inner, value)
 		}
+
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8:
 		for i := range v.Len() {
 			flatten(out, fmt.Sprintf("%s[%d]", path, i), v.Index(i))
@@ -343,9 +350,11 @@ func (d differ) textLists(parts *diffParts, name string, old, now []string) {
 			d.field(inner, fmt.Sprintf("%s[%d]", name, i), old[i], now[i])
 		}
 	}
+
 	if name == mountFlags {
 		redactFields(inner.fields)
 	}
+
 	d.add(parts, &structs.ObjectDiff{
 		Type:   diffType(len(old) > 0, len(now) > 0, changedParts(inner.fields, nil)),
 		Name:   name,

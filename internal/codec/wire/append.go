@@ -132,6 +132,7 @@ func AppendTime(b []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return msgp.AppendNil(b)
 	}
+
 	sec := t.Unix()
 	nsec := uint64(t.Nanosecond())
 	switch packed := nsec<<34 | uint64(sec); {

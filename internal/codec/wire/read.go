@@ -30,6 +30,7 @@ func readFields(
 	if err != nil {
 		return b, err
 	}
+
 	for range n {
 		var name []byte
 		var known bool
@@ -37,18 +38,22 @@ func readFields(
 		if err != nil {
 			return b, fmt.Errorf("the name of a field: %w", err)
 		}
+
 		b, known, err = field(name, b)
 		if err != nil {
 			return b, fmt.Errorf("%s: %w", name, err)
 		}
+
 		if known {
 			continue
 		}
+
 		b, err = skip(b, deepest)
 		if err != nil {
 			return b, fmt.Errorf("an unknown field: %w", err)
 		}
 	}
+
 	return b, nil
 }
 
@@ -83,10 +88,12 @@ func ReadPointers[T any](b []byte, s *[]*T, one structFunc[T]) ([]byte, error) {
 	if !isArray(b) {
 		return ReadOther(b, s)
 	}
+
 	n, b, err := readLength(msgp.ReadArrayHeaderBytes(b))
 	if err != nil {
 		return b, err
 	}
+
 	if *s != nil && n <= cap(*s) {
 		*s = (*s)[:n]
 	} else {
@@ -94,12 +101,14 @@ func ReadPointers[T any](b []byte, s *[]*T, one structFunc[T]) ([]byte, error) {
 		*s = make([]*T, n)
 		copy(*s, had)
 	}
+
 	for i := range *s {
 		b, err = ReadPointer(b, &(*s)[i], one)
 		if err != nil {
 			return b, err
 		}
 	}
+
 	return b, nil
 }
 
@@ -111,30 +120,36 @@ func ReadSlice[E any](b []byte, s *[]E, one structFunc[E]) ([]byte, error) {
 	if !isArray(b) {
 		return ReadOther(b, s)
 	}
+
 	n, b, err := readLength(msgp.ReadArrayHeaderBytes(b))
 	if err != nil {
 		return b, err
 	}
+
 	if n <= cap(*s) && *s != nil {
 		*s = (*s)[:n]
 	} else {
 		*s = make([]E, min(n, CapacityAtOnce))
 	}
+
 	for i := range n {
 		if i == len(*s) {
 			*s = append(*s, *new(E))
 		}
+
 		e := &(*s)[i]
 		if msgp.IsNil(b) {
 			*e = *new(E)
 			b = b[1:]
 			continue
 		}
+
 		b, err = one(e, b)
 		if err != nil {
 			return b, err
 		}
 	}
+
 	return b, nil
 }
 
@@ -183,13 +198,16 @@ func readEntries[E any](
 	if !isMap(b) {
 		return ReadOther(b, m)
 	}
+
 	n, b, err := readLength(msgp.ReadMapHeaderBytes(b))
 	if err != nil {
 		return b, err
 	}
+
 	if *m == nil {
 		*m = make(map[string]E, min(n, CapacityAtOnce))
 	}
+
 	for range n {
 		var key string
 		var value E
@@ -197,11 +215,14 @@ func readEntries[E any](
 		if err != nil {
 			return b, err
 		}
+
 		value, b, err = one((*m)[key], b)
 		if err != nil {
 			return b, err
 		}
+
 		(*m)[key] = value
 	}
+
 	return b, nil
 }

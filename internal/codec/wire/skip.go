@@ -63,9 +63,11 @@ func skip(b []byte, depth int) (rest []byte, err error) {
 	if depth == 0 {
 		return b, errDepth
 	}
+
 	if len(b) == 0 {
 		return b, errEnds
 	}
+
 	var n uint32
 	values := uint64(1)
 	switch {
@@ -81,11 +83,13 @@ func skip(b []byte, depth int) (rest []byte, err error) {
 		}
 		return rest, err
 	}
+
 	values *= uint64(n)
 	for err == nil && values > 0 {
 		values--
 		rest, err = skip(rest, depth-1)
 	}
+
 	return rest, err
 }
 

@@ -105,16 +105,20 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 		if s.Op == "" {
 			return
 		}
+
 		e = &entry{key: key}
 		q.entries[key] = e
 		q.numberArrival(e)
 	}
+
 	if e.phase == working {
 		return
 	}
+
 	if e.last.op != s.Op || len(s.Awaits) > 0 {
 		e.last = attempt{}
 	}
+
 	s.Act = nil
 	s.Due = e.last.delay(s, q.retry)
 	delayed := len(s.Awaits) > 0 || s.Due.After(now)
@@ -124,6 +128,7 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 		e.step = s
 		return
 	}
+
 	q.remove(e)
 	e.step = s
 	switch {
@@ -178,6 +183,7 @@ func (q *queue) remove(e *entry) {
 			}
 		}
 	}
+
 	e.phase = noPhase
 	e.serial = nil
 }
@@ -227,6 +233,7 @@ func (q *queue) serialOf(e *entry) *serialQueue {
 		}
 		q.groups[g.name] = g
 	}
+
 	name := cmp.Or(e.step.Serial, keyText(e.key))
 	s := g.serials[name]
 	if s == nil {
@@ -235,9 +242,11 @@ func (q *queue) serialOf(e *entry) *serialQueue {
 			group: g,
 			index: -1,
 		}
+
 		s.ready.less = (*entry).beforeInSerial
 		g.serials[name] = s
 	}
+
 	return s
 }
 
@@ -308,10 +317,12 @@ func (q *queue) endStep(e *entry, err error, now time.Time) {
 		tries:   1,
 		at:      now,
 	}
+
 	if e.last.op == a.op &&
 		(a.failed || e.last.version == a.version) {
 		a.tries += e.last.tries
 	}
+
 	s := e.serial
 	e.last = a
 	e.phase = noPhase

@@ -85,6 +85,7 @@ func (r Runner) Run(ctx context.Context) {
 		results: make(chan ended),
 	}
 	defer now.workers.Wait()
+
 	most := cmp.Or(r.MaxChanges, KeptChanges)
 	now.feed = r.Store.Subscribe(most, r.Topics...) // before the first read
 	defer now.feed.Close()
@@ -127,6 +128,7 @@ func (r *running) startSteps(ctx context.Context) {
 	if len(r.runnable) == 0 {
 		return
 	}
+
 	tx := r.Store.Read()
 	for len(r.runnable) > 0 {
 		last := len(r.runnable) - 1
@@ -138,6 +140,7 @@ func (r *running) startSteps(ctx context.Context) {
 			if e == nil {
 				break
 			}
+
 			s := r.Read(tx, e.key)
 			r.update(e.key, s, time.Now())
 			if e.phase == ready && g.first() == e {
@@ -196,18 +199,22 @@ func (r *running) readChanges() {
 		r.readAll(tx)
 		return
 	}
+
 	signals := map[string]bool{}
 	for _, c := range changed {
 		for key := range r.Keys(tx, c) {
 			r.readKey(tx, key)
 		}
+
 		if len(r.waiting) == 0 || r.Signals == nil {
 			continue
 		}
+
 		for _, signal := range r.Signals(tx, c) {
 			signals[signal] = true
 		}
 	}
+
 	for signal := range signals {
 		for _, e := range r.awaiting(signal) {
 			r.readKey(tx, e.key)
