@@ -104,6 +104,7 @@ func (c *Client) runUpdates(ctx context.Context) {
 	if !waitClosed(ctx, c.contacted) {
 		return
 	}
+
 	const failed = "failed to send allocation updates"
 	for {
 		select {
@@ -111,12 +112,15 @@ func (c *Client) runUpdates(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+
 		if !backoff.Sleep(ctx, c.config().UpdateInterval) {
 			return
 		}
+
 		if !c.retry(ctx, failed, c.sendUpdates) {
 			return
 		}
+
 		c.collectDownTo(ctx, c.config().GCMaxAllocs)
 		c.gaugeAllocs()
 	}
@@ -154,6 +158,7 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 		return structs.Unavailablef("another report of allocations is in flight: %w", ctx.Err())
 	}
 	defer func() { <-c.updates.sending }()
+
 	var rejected error
 	all := c.updates.takePending()
 	for len(all) > 0 {
@@ -169,8 +174,10 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 			c.updates.requeue(all)
 			return err
 		}
+
 		all = all[len(batch):]
 	}
+
 	return rejected
 }
 

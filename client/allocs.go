@@ -33,9 +33,11 @@ func (c *Client) runnerDeps() allocrunner.Deps {
 		DeniedUsers:      cfg.DeniedUsers(),
 		MaxKillTimeout:   cfg.MaxKillTimeout,
 	}
+
 	if c.consul != nil { // a nil Consul in another interface would not be nil
 		deps.Consul = c.consul
 	}
+
 	return deps
 }
 
@@ -113,6 +115,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 	if !waitClosed(ctx, c.registered) {
 		return
 	}
+
 	var index uint64
 	var checked time.Time
 	pull := func(ctx context.Context) error {
@@ -125,6 +128,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 		if err == nil {
 			err = c.applyWanted(ctx, resp.Allocs)
 		}
+
 		if err == nil &&
 			(resp.Index < since || time.Since(checked) > claimCheckInterval) {
 			err = c.claims.check(ctx)
@@ -132,6 +136,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 				checked = time.Now()
 			}
 		}
+
 		switch {
 		case err == nil:
 			index = resp.Index // may be lower than before, after a restore of the servers
@@ -139,8 +144,10 @@ func (c *Client) runAllocs(ctx context.Context) {
 		case structs.IsKind(err, structs.KindNotFound):
 			notify(c.reregister)
 		}
+
 		return err
 	}
+
 	for ctx.Err() == nil {
 		c.retry(ctx, "failed to fetch the allocations of this node", pull)
 	}
@@ -163,6 +170,7 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 		case <-ctx.Done():
 		}
 	})
+
 	req := &structs.NodeGetRequest{
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,
@@ -176,6 +184,7 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 	if restored {
 		return nil, errStateRestored
 	}
+
 	return resp, err
 }
 
@@ -193,21 +202,25 @@ func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) erro
 			others = append(others, id)
 		}
 	}
+
 	var gone []*allocrunner.Runner
 	for id, r := range c.runners {
 		if _, ok := wanted[id]; !ok {
 			gone = append(gone, r)
 		}
 	}
+
 	for id := range c.ignored {
 		if _, ok := wanted[id]; !ok {
 			delete(c.ignored, id)
 		}
 	}
+
 	c.mu.Unlock()
 	for _, r := range gone {
 		r.Destroy()
 	}
+
 	slices.Sort(changed)
 	slices.Sort(others)
 	fetch := slices.Concat(changed, others) // those that are here may make way for others
@@ -217,6 +230,7 @@ func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) erro
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -242,12 +256,14 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,
 	}
+
 	req.Region = c.config().Region
 	req.Namespace = structs.AllNamespaces
 	resp, err := rpc.Call(ctx, c.servers, structs.AllocsGet, req)
 	if err != nil {
 		return err
 	}
+
 	slices.SortStableFunc(resp.Allocs, func(a, b *structs.Allocation) int {
 		return strings.Compare(a.ID, b.ID)
 	})
@@ -263,14 +279,17 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 			others = append(others, a)
 		}
 	}
+
 	err = c.applyAllocs(here) // first: they may make way for others
 	if err == nil {
 		err = c.applyAllocs(others)
 	}
+
 	missing := len(ids) - len(here) - len(others)
 	if err == nil && missing > 0 {
 		err = structs.Unavailablef("%d of %d allocations came back missing or out of date", missing, len(ids))
 	}
+
 	return err
 }
 
@@ -292,17 +311,20 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	if r := c.runner(alloc.ID); r != nil {
 		return r.Update(alloc)
 	}
+
 	left := alloc.ClientTerminal() &&
 		allocrunner.Leftover(c.runnerDeps(), alloc.ID)
 	if alloc.ClientTerminal() && !left {
 		c.ignoreAlloc(alloc, endedAs(alloc))
 		return nil
 	}
+
 	if ended := c.endedHere(alloc.ID); ended != nil && !left {
 		c.ignoreAlloc(alloc, ended)
 		c.updates.enqueue(ended)
 		return nil
 	}
+
 	r, err := allocrunner.New(c.runnerDeps(), alloc)
 	if structs.IsKind(err, structs.KindInvalid) {
 		c.logger.Error("failed to run an allocation",
@@ -312,6 +334,7 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 			ClientStatus:      structs.AllocFailed,
 			ClientDescription: err.Error(),
 		}
+
 		c.ignoreAlloc(alloc, failed)
 		c.updates.enqueue(failed)
 		return nil
@@ -319,9 +342,11 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	if err != nil {
 		return err
 	}
+
 	if left {
 		r.Abandon("it has ended for the servers")
 	}
+
 	c.startRunner(r)
 	return nil
 }
@@ -357,14 +382,17 @@ func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 			ended = append(ended, r)
 		}
 	}
+
 	if len(ended) <= most {
 		return 0
 	}
+
 	elsewhere, err := c.data.AwaitedElsewhere(ctx, asAllocs(ended))
 	if err != nil {
 		c.logger.Warn("failed to ask which data is needed on other nodes, collecting other allocations",
 			"error", err)
 	}
+
 	ended = slices.DeleteFunc(ended, func(r *allocrunner.Runner) bool {
 		_, keep := elsewhere[r.ID()]
 		if err != nil {
@@ -372,6 +400,7 @@ func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 		}
 		return keep
 	})
+
 	slices.SortFunc(ended, func(a, b *allocrunner.Runner) int {
 		return holds.LastFinish(a).Compare(holds.LastFinish(b))
 	})
@@ -379,5 +408,6 @@ func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 	for _, r := range ended {
 		c.collect(r)
 	}
+
 	return len(ended)
 }

@@ -222,17 +222,21 @@ func allocHooks(
 		if h := predecessor.New(env, watcherConfig(p)); h != nil {
 			list = append(list, h)
 		}
+
 		list = append(list, holds.Capacity(p.Holds.CapacityHolder, p.Progress))
 		if h := disk.New(env, diskConfig(p)); h != nil {
 			list = append(list, h)
 		}
+
 		list = append(list, csihooks.NewVolumes(volumesConfig(p, plugins), env))
 		if h := holds.Ports(env, p.Holds.PortHolder, p.Progress); h != nil {
 			list = append(list, h)
 		}
+
 		if h := network.New(networkConfig(p), env); h != nil { // it maps the ports
 			list = append(list, h)
 		}
+
 		if h := holds.HostVolumes(env, holds.HostVolumesConfig{
 			Volume:   p.HostVolume,
 			Holder:   p.Holds.HostVolumeHolder,
@@ -240,9 +244,11 @@ func allocHooks(
 		}); h != nil {
 			list = append(list, h)
 		}
+
 		if h := consul.Hook(env); h != nil {
 			list = append(list, h)
 		}
+
 		return list
 	}
 }
@@ -296,20 +302,25 @@ func meshHooks(p Parts, env *hooks.AllocEnv, task *structs.Task) (list []hooks.T
 	if p.Consul == nil {
 		return nil
 	}
+
 	if h := token.New(tokenConfig(p), env, task); h != nil {
 		list = append(list, h)
 	}
+
 	envoys := envoy.Config{
 		Consul:   p.Consul,
 		Logger:   p.Logger,
 		Progress: p.Progress,
 	}
+
 	if h := envoy.New(envoys, env, task); h != nil {
 		list = append(list, h)
 	}
+
 	if h := native.New(p.Consul, task); h != nil {
 		list = append(list, h)
 	}
+
 	return list
 }
 
@@ -325,6 +336,7 @@ func taskHooks(
 		Holder:   p.Holds.DeviceHolder,
 		Progress: p.Progress,
 	}
+
 	templates := template.Config{
 		DB:     p.DB,
 		Logger: p.Logger,
@@ -332,24 +344,30 @@ func taskHooks(
 
 		Lookups: lookups,
 	}
+
 	return func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 		var list []hooks.Task
 		if h := artifact.NewPayload(env, task); h != nil {
 			list = append(list, h)
 		}
+
 		if h := artifact.New(artifacts, env, task); h != nil {
 			list = append(list, h)
 		}
+
 		list = append(list, meshHooks(p, env, task)...)
 		if h := device.New(reserving, env, task); h != nil {
 			list = append(list, h)
 		}
+
 		if task.CSIPluginConfig != nil {
 			list = append(list, csihooks.NewPluginSupervisor(supervisors, env, task))
 		}
+
 		if h := template.New(templates, env, task); h != nil {
 			list = append(list, h)
 		}
+
 		return list
 	}
 }
@@ -371,22 +389,27 @@ func openPlugins(p Parts) (*catalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	external, err := catalog.Open(ctx, pluginConfig(p.Config), p.Logger)
 	if err != nil {
 		return nil, err
 	}
+
 	drivers := p.Config.DriverConfig()
 	wanted := map[string]bool{}
 	for _, plugin := range external.Plugins(catalog.Driver) {
 		wanted[plugin.Name] = drivers.Allows(plugin.Name)
 	}
+
 	for _, plugin := range external.Plugins(catalog.Device) {
 		wanted[plugin.Name] = true
 	}
+
 	err = external.KillOthers(ctx, p.DB, func(name string) bool { return wanted[name] })
 	if err != nil {
 		p.Logger.Warn("failed to end plugins of an earlier agent; their processes may still run", "error", err)
 	}
+
 	return external, nil
 }
 
@@ -440,13 +463,16 @@ func reconcileVolumes(p Parts, plugins *volumes.Manager) func(context.Context) {
 			p.Logger.Warn("failed to read all allocations, keeping volumes of deleted ones", "error", err)
 			return
 		}
+
 		known := func(id string) bool {
 			if before[id] {
 				return true
 			}
+
 			now, err := knownAllocs(p.DB)
 			return err != nil || now[id]
 		}
+
 		const failed = "failed to release volumes of deleted allocations, retrying"
 		pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
 		pause.Retry(ctx, p.Logger, failed, func(ctx context.Context) error {

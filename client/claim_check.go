@@ -65,10 +65,12 @@ func (c *claimCheck) check(ctx context.Context) error {
 	if len(before) == 0 {
 		return nil
 	}
+
 	claims, err := c.granted(ctx)
 	if err != nil {
 		return fmt.Errorf("reading this node's claims: %w", err)
 	}
+
 	after := c.held()
 	for k, grant := range before {
 		now, still := after[k]
@@ -77,6 +79,7 @@ func (c *claimCheck) check(ctx context.Context) error {
 			c.lose(k)
 		}
 	}
+
 	return nil
 }
 

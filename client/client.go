@@ -189,9 +189,11 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+
 	if deps.Logger == nil {
 		deps.Logger = hclog.NewNullLogger()
 	}
+
 	c := &Client{
 		logger:         deps.Logger.Named("client"),
 		nodeWrites:     make(chan struct{}, 1),
@@ -210,12 +212,14 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		consul:         deps.Consul,
 		find:           deps.FindServers,
 	}
+
 	c.settings.Store(cfg.Copy())
 	c.lease.Store(&lease{since: time.Now()})
 	if err := c.open(deps); err != nil {
 		c.close()
 		return nil, fmt.Errorf("starting the node agent: %w", err)
 	}
+
 	return c, nil
 }
 
@@ -229,10 +233,12 @@ func (c *Client) open(deps Deps) (err error) {
 	if err != nil {
 		return err
 	}
+
 	c.db, err = store.Open(cfg.StateDir())
 	if err != nil {
 		return err
 	}
+
 	c.closers = append(c.closers, func() {
 		_ = c.db.Close()
 	})
@@ -240,6 +246,7 @@ func (c *Client) open(deps Deps) (err error) {
 	if err != nil {
 		return err
 	}
+
 	c.logger = c.logger.With("node_id", c.id.NodeID)
 	c.facts, err = fingerprint.Host(cfg.AllocDir())
 	if err == nil {
@@ -248,20 +255,24 @@ func (c *Client) open(deps Deps) (err error) {
 	if err != nil {
 		return err
 	}
+
 	c.servers = servers.New(lazyPool{c}, cfg.Servers)
 	c.makeHolds()
 	starting := deps.Starting
 	if starting == nil {
 		starting = context.Background()
 	}
+
 	build := deps.Build
 	if build == nil {
 		build = buildReal
 	}
+
 	c.subsystems, err = build(c.parts(starting))
 	if err != nil {
 		return err
 	}
+
 	c.claims = c.newClaimCheck()
 	c.openPool(deps.Pool)
 	c.node.Store(c.buildNode())
@@ -309,6 +320,7 @@ func (c *Client) Run(ctx context.Context) {
 	for _, run := range c.subsystems.Run {
 		subsystems.Go(func() { run(below) })
 	}
+
 	c.mu.Lock()
 	c.life = life
 	c.mu.Unlock()
@@ -328,6 +340,7 @@ func (c *Client) Run(ctx context.Context) {
 	if c.config().DestroyOnShutdown {
 		c.destroyAll()
 	}
+
 	end()
 	loops.Wait()
 	c.wg.Wait()
@@ -444,6 +457,7 @@ func (c *Client) firstFingerprint(ctx context.Context) {
 	if c.subsystems.Devices != nil {
 		err = errors.Join(err, c.subsystems.Devices.WaitFirst(ctx))
 	}
+
 	if c.consul != nil {
 		c.consul.WaitFirst(ctx)
 	}
@@ -452,6 +466,7 @@ func (c *Client) firstFingerprint(ctx context.Context) {
 			"waited", time.Since(begin), "error", err)
 		return
 	}
+
 	c.logger.Debug("first fingerprint complete",
 		"waited", time.Since(begin))
 }

@@ -42,11 +42,13 @@ func (c *Client) buildNode() *structs.Node {
 		Status:                structs.NodeReady,
 		SchedulingEligibility: structs.NodeEligible,
 	}
+
 	n.Attributes["berth.version"] = cfg.Version
 	n.Attributes[structs.AttrNodeLevel] = strconv.Itoa(level.Now)
 	if c.consul != nil {
 		maps.Copy(n.Attributes, c.consul.Attributes())
 	}
+
 	addDriverAttributes(n)
 	res := c.facts.Resources
 	overrideIfSet(&res.CPU.CpuShares, cfg.CPUTotalCompute)
@@ -58,6 +60,7 @@ func (c *Client) buildNode() *structs.Node {
 			n.Attributes["unique.device_plugin."+name+".error"] = fault
 		}
 	}
+
 	n.Attributes["cpu.totalcompute"] = strconv.FormatInt(res.CPU.CpuShares, 10)
 	n.NodeResources = &res
 	n.ReservedResources = &structs.NodeReservedResources{}
@@ -153,11 +156,13 @@ func (c *Client) findServers(ctx context.Context) {
 	if c.find == nil {
 		return
 	}
+
 	found, err := c.find(ctx)
 	if err != nil {
 		c.logger.Warn("failed to look for servers", "error", err)
 		return
 	}
+
 	all := c.servers.All()
 	known := len(all)
 	for _, addr := range found {
@@ -165,6 +170,7 @@ func (c *Client) findServers(ctx context.Context) {
 			all = append(all, addr)
 		}
 	}
+
 	if len(all) > known {
 		c.logger.Info("found servers", "servers", all)
 		c.servers.Set(all)
@@ -216,16 +222,19 @@ func (c *Client) renewLease(
 	if !connected && limited.Err() == nil {
 		c.servers.MoveToEnd(addr) // or the request would begin with another attempt to connect to it
 	}
+
 	ttl, err = renew(limited)
 	if err == nil || limited.Err() == nil ||
 		ctx.Err() != nil {
 		return ttl, lost, err
 	}
+
 	addr, _ = c.servers.First()
 	c.servers.MoveToEnd(addr)
 	if p, ok := c.pool.(*rpc.Pool); ok {
 		p.Drop(addr)
 	}
+
 	return ttl, lost, fmt.Errorf("server %s does not answer, turning to the others: %w", addr, err)
 }
 
@@ -247,6 +256,7 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 		return 0, err
 	}
 	defer unlock()
+
 	instances := c.subsystems.Plugins.Instances()
 	node := c.buildNode()
 	c.node.Store(node)
@@ -256,12 +266,14 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 		Inventory: c.readInventory(),
 		Unsure:    c.inDoubt,
 	}
+
 	req.Region = c.config().Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
 	if err != nil {
 		c.inDoubt = c.inDoubt || outcomeUnknown(err)
 		return 0, err
 	}
+
 	c.ackedInstances = instancesByKey(instances)
 	c.inDoubt = false
 	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
@@ -272,6 +284,7 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 			"drivers", len(req.Node.Drivers))
 		close(c.registered)
 	})
+
 	return resp.HeartbeatTTL, nil
 }
 
@@ -301,11 +314,13 @@ func (c *Client) waitBeat(
 	if ttl <= 0 {
 		ttl = defaultTTL
 	}
+
 	begin := time.Now()
 	addr, moved := c.servers.First()
 	if addr != before {
 		ttl = 2 * minBeatGap
 	}
+
 	select {
 	case <-time.After(ttl / 2):
 		return false
@@ -316,6 +331,7 @@ func (c *Client) waitBeat(
 	case <-ctx.Done():
 		return false
 	}
+
 	backoff.Sleep(ctx, minBeatGap-time.Since(begin))
 	return register
 }

@@ -21,6 +21,7 @@ func (c *Client) makeHolds() {
 		Node:     c.Node,
 		Restored: c.restored,
 	})
+
 	c.data = holds.NewData(holds.DataConfig{
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,

@@ -27,22 +27,27 @@ func loadIdentity(db *store.DB, dir, configured string) (id identity, err error)
 	if err != nil {
 		return id, err
 	}
+
 	if known == nil {
 		known = &identity{}
 	}
+
 	nodeFile := filepath.Join(dir, "node-id")
 	id.NodeID, err = loadIdentityPart(nodeFile, known.NodeID, configured)
 	if err != nil {
 		return id, err
 	}
+
 	secretFile := filepath.Join(dir, "secret-id")
 	id.SecretID, err = loadIdentityPart(secretFile, known.SecretID, "")
 	if err != nil {
 		return id, err
 	}
+
 	if *known == id {
 		return id, nil // a full disk does not keep the agent from starting
 	}
+
 	return id, identityTable.Put(db, "node", &id)
 }
 
@@ -65,9 +70,11 @@ func loadIdentityPart(path, known, configured string) (string, error) {
 		return "", structs.Internalf("%s: the node's identity is empty. Put it back, or remove the file "+
 			"and become another node (see Damaged files in docs/operations/troubleshoot.md)", path)
 	}
+
 	want = cmp.Or(want, structs.NewID())
 	if err := durable.WriteFile(path, []byte(want+"\n")); err != nil {
 		return "", fmt.Errorf("writing the node's identity: %w", err)
 	}
+
 	return want, nil
 }

@@ -17,14 +17,17 @@ func (c *Client) runDrivers(ctx context.Context) {
 	if !waitClosed(ctx, c.registered) {
 		return
 	}
+
 	var devices <-chan struct{}
 	if c.subsystems.Devices != nil {
 		devices = c.subsystems.Devices.Changes()
 	}
+
 	var consul <-chan struct{}
 	if c.consul != nil {
 		consul = c.consul.Changes()
 	}
+
 	for {
 		select {
 		case <-c.subsystems.Drivers.Changes():
@@ -34,13 +37,16 @@ func (c *Client) runDrivers(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+
 		if !backoff.Sleep(ctx, nodeBatch) {
 			return
 		}
+
 		if structs.NodeEqual(c.node.Load(),
 			c.buildNode(), structs.IgnoreDriverTimes) {
 			continue // the first fingerprint, or a change that has passed
 		}
+
 		c.retry(ctx, "failed to register the changed node", c.reregisterNode)
 	}
 }

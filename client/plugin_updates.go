@@ -74,12 +74,14 @@ func (c *Client) sendInstances(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+
 	now := instancesByKey(c.subsystems.Plugins.Instances())
 	upserts, removes := diffInstances(c.ackedInstances, now)
 	full := c.ackedInstances == nil
 	if len(upserts)+len(removes) == 0 && !full {
 		return nil
 	}
+
 	req := &structs.NodeUpdateCSIRequest{
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,
@@ -88,6 +90,7 @@ func (c *Client) sendInstances(ctx context.Context) error {
 		Full:     full,
 		Unsure:   full,
 	}
+
 	req.Region = c.config().Region
 	_, err = rpc.Call(ctx, c.servers, structs.NodeUpdateCSI, req)
 	switch {
@@ -98,5 +101,6 @@ func (c *Client) sendInstances(ctx context.Context) error {
 	case structs.IsKind(err, structs.KindNotFound):
 		notify(c.reregister)
 	}
+
 	return err
 }

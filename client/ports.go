@@ -21,14 +21,17 @@ func (c *Client) readNetworks() error {
 	if err != nil {
 		return err
 	}
+
 	c.networks = found.Links
 	c.findModes()
 	for _, name := range found.Missing {
 		c.logger.Warn("host network has no address on this machine", "host_network", name)
 	}
+
 	if found.LeftOut > 0 {
 		c.logger.Warn("too many addresses in host networks, leaving out some", "left_out", found.LeftOut)
 	}
+
 	return nil
 }
 

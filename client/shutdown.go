@@ -22,13 +22,16 @@ func (c *Client) destroyAll() {
 				stopped = append(stopped, r)
 			}
 		}
+
 		for _, r := range stopped {
 			waitClosed(ctx, r.Unwound())
 		}
 	}
+
 	for _, r := range all {
 		r.Destroy()
 	}
+
 	for _, r := range all {
 		if !waitClosed(ctx, r.Reached(allocrunner.Ended)) {
 			c.logger.Warn("failed to stop an allocation at shutdown", "alloc_id", r.ID())

@@ -27,18 +27,22 @@ func (l *Link) Access() (*Access, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if u.Scheme == "unix" {
 		return &Access{Address: "unix://" + u.Path}, nil
 	}
+
 	a := &Access{Address: u.Host}
 	if u.Scheme != "https" {
 		return a, nil
 	}
+
 	a.SSL = true
 	a.VerifySSL = l.config.VerifySSL
 	if l.config.CAFile != "" {
 		a.CA, err = readCA(l.config.CAFile)
 	}
+
 	return a, err
 }
 

@@ -60,16 +60,19 @@ func (l *Link) endpoint(region string, p Endpoint) *Service {
 		Address: host,
 		Port:    number,
 	}
+
 	check := &api.AgentServiceCheck{
 		Name:     p.Service + " " + p.Tag,
 		Interval: ownInterval.String(),
 		Timeout:  ownTimeout.String(),
 		TCP:      p.CheckAddr,
 	}
+
 	if p.CheckPath != "" {
 		check.TCP = ""
 		check.HTTP = "http://" + p.CheckAddr + p.CheckPath
 	}
+
 	check.CheckID = checkID(s.ID, 0, check)
 	s.Checks = api.AgentServiceChecks{check}
 	return s

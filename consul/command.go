@@ -42,11 +42,13 @@ func (l *Link) Command() (*Command, error) {
 	if err != nil {
 		return nil, structs.Preconditionf("the program consul: %w; install it, or set consul.proxy_path", err)
 	}
+
 	c := &Command{Program: program}
 	u, err := l.config.url()
 	if err != nil {
 		return nil, err
 	}
+
 	c.Args = append(c.Args, "-http-addr", u.String())
 	for _, f := range []struct{ name, path string }{
 		{"-ca-file", l.config.CAFile},
@@ -57,15 +59,19 @@ func (l *Link) Command() (*Command, error) {
 			c.Args = append(c.Args, f.name, f.path)
 		}
 	}
+
 	if u.Scheme == "https" && l.config.CAFile != "" {
 		c.Args = append(c.Args, "-grpc-ca-file", l.config.CAFile)
 	}
+
 	if l.config.Auth != "" {
 		c.Env = append(c.Env, "CONSUL_HTTP_AUTH="+string(l.config.Auth))
 	}
+
 	if u.Scheme == "https" {
 		c.Env = append(c.Env, "CONSUL_HTTP_SSL_VERIFY="+strconv.FormatBool(l.config.VerifySSL))
 	}
+
 	return c, nil
 }
 

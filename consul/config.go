@@ -92,11 +92,13 @@ func (c *Config) Validate() error {
 			faults = append(faults, structs.Invalidf(format, args...))
 		}
 	}
+
 	if !c.Enabled() {
 		require(c.AllowUnauthenticated, "consul.allow_unauthenticated: Consul checks the tokens of submitters, "+
 			"and consul.address is empty; set the address or leave this out")
 		return structs.InvalidAll(faults)
 	}
+
 	_, err := c.url()
 	require(err == nil, "consul.address: %w", err)
 	_, err = parseAddress(c.GRPCAddress, false)
@@ -120,6 +122,7 @@ func (c *Config) Validate() error {
 			s.name, len(s.text), s.most)
 		require(!strings.ContainsAny(s.text, "\x00\r\n"), "consul.%s: it must be one line", s.name)
 	}
+
 	require(c.Auth == "" || strings.Contains(string(c.Auth), ":"), "consul.auth: expected user:password")
 	c.validateFiles(require)
 	c.validateOwn(require)
@@ -171,21 +174,26 @@ func parseAddress(text string, https bool) (*url.URL, error) {
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}
+
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil, errAddress
 	}
+
 	if u.Scheme == "unix" && u.Host == "" && filepath.IsAbs(u.Path) {
 		return u, nil
 	}
+
 	_, port, err := net.SplitHostPort(u.Host)
 	bare := u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == ""
 	if err != nil || port == "" || !bare || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errAddress
 	}
+
 	if https {
 		u.Scheme = "https"
 	}
+
 	return u, nil
 }
 

@@ -28,10 +28,12 @@ func (c Config) Open() (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	u, err := c.url()
 	if err != nil {
 		return nil, err
 	}
+
 	conn := &Conn{
 		Client:    client,
 		http:      &http.Client{Timeout: c.Timeout, Transport: &authorized{&c, transport, maxAnswer}},
@@ -39,10 +41,12 @@ func (c Config) Open() (*Conn, error) {
 		scheme:    u.Scheme,
 		host:      u.Host,
 	}
+
 	if u.Scheme == "unix" {
 		conn.scheme = "http"
 		conn.host = "localhost"
 	}
+
 	return conn, nil
 }
 
@@ -58,20 +62,24 @@ func (c *Conn) Post(ctx context.Context, path string, in, out any) error {
 	if err != nil {
 		return err
 	}
+
 	url := c.scheme + "://" + c.host + path
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
+
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
+
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRejection))
 		return api.StatusError{Code: resp.StatusCode, Body: string(text)}
 	}
+
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 

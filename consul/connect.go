@@ -87,9 +87,11 @@ func sidecarRegistration(s *mesh.Sidecar, serviceID string, of Origin) *Service 
 			Config:                 withStatsTags(sidecarConfig(s), of),
 		},
 	}
+
 	for _, u := range s.Upstreams {
 		side.Proxy.Upstreams = append(side.Proxy.Upstreams, upstream(u))
 	}
+
 	for _, p := range s.Expose {
 		side.Proxy.Expose.Paths = append(side.Proxy.Expose.Paths, api.ExposePath{
 			Path:          p.Path,
@@ -98,6 +100,7 @@ func sidecarRegistration(s *mesh.Sidecar, serviceID string, of Origin) *Service 
 			ListenerPort:  p.ListenerPort,
 		})
 	}
+
 	side.Checks = api.AgentServiceChecks{{
 		Name:         "Connect Sidecar Aliasing " + serviceID,
 		AliasService: serviceID,
@@ -110,9 +113,11 @@ func sidecarRegistration(s *mesh.Sidecar, serviceID string, of Origin) *Service 
 			Status:   api.HealthCritical,
 		})
 	}
+
 	for n, check := range side.Checks {
 		check.CheckID = checkID(serviceID+sidecarSuffix, n, check)
 	}
+
 	return side
 }
 
@@ -152,12 +157,15 @@ func upstream(u *structs.ConnectUpstream) api.Upstream {
 		LocalBindSocketMode:  u.LocalBindSocketMode,
 		Config:               u.Config,
 	}
+
 	if u.DestinationType == "" {
 		out.DestinationType = api.UpstreamDestTypeService
 	}
+
 	if u.MeshGateway != nil {
 		out.MeshGateway.Mode = api.MeshGatewayMode(u.MeshGateway.Mode)
 	}
+
 	return out
 }
 
@@ -180,10 +188,12 @@ func gatewayProxy(p *structs.GatewayProxy) *api.AgentServiceConnectProxyConfig {
 			config[name] = value
 		}
 	}
+
 	if p != nil {
 		if p.ConnectTimeout != nil {
 			set("connect_timeout_ms", p.ConnectTimeout.Milliseconds(), true)
 		}
+
 		set("envoy_gateway_bind_tagged_addresses", true, p.EnvoyGatewayBindTaggedAddresses)
 		set("envoy_gateway_no_default_bind", true, p.EnvoyGatewayNoDefaultBind)
 		set("envoy_dns_discovery_type", p.EnvoyDNSDiscoveryType, p.EnvoyDNSDiscoveryType != "")
@@ -193,8 +203,10 @@ func gatewayProxy(p *structs.GatewayProxy) *api.AgentServiceConnectProxyConfig {
 				addresses[name] = map[string]any{"Address": a.Address, "Port": a.Port}
 			}
 		}
+
 		set("envoy_gateway_bind_addresses", addresses, len(addresses) > 0)
 		maps.Copy(config, p.Config)
 	}
+
 	return &api.AgentServiceConnectProxyConfig{Config: config}
 }

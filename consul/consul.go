@@ -39,15 +39,18 @@ func New(c Config, identity string, logger hclog.Logger) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	waiting, err := c.client(transport, 0, maxLookup)
 	if err != nil {
 		return nil, err
 	}
+
 	logger = logger.Named("consul")
 	u, err := c.url()
 	if err != nil {
 		return nil, err
 	}
+
 	return &Link{
 		Syncer:      newSyncer(client.Agent(), digestOf(identity), logger),
 		config:      c,

@@ -39,19 +39,23 @@ func (l *Link) grpcURL() (*url.URL, error) {
 	if l.config.GRPCAddress != "" {
 		return parseAddress(l.config.GRPCAddress, false)
 	}
+
 	u, err := l.config.url()
 	if err != nil {
 		return nil, err
 	}
+
 	host := u.Hostname()
 	if u.Scheme == "unix" {
 		host = "127.0.0.1"
 	}
+
 	port, _ := strconv.Atoi(l.Attributes()["consul.grpc"])
 	if port < 1 || port > structs.MaxPort {
 		return nil, structs.Preconditionf("Consul has no port for gRPC: set ports.grpc there, " +
 			"or consul.grpc_address of this agent")
 	}
+
 	return &url.URL{Scheme: "tcp", Host: net.JoinHostPort(host, strconv.Itoa(port))}, nil
 }
 

@@ -62,14 +62,17 @@ func (f *fingerprint) run(ctx context.Context) {
 		if err != nil {
 			err = plain("reading /v1/agent/self (agent:read)", err)
 		}
+
 		f.setFault(err)
 		switch {
 		case err == nil:
 			if !available {
 				f.logger.Info("Consul is available")
 			}
+
 			f.set(attributesOf(self, f.https))
 			answered()
+
 		case available && ctx.Err() == nil:
 			f.logger.Warn("Consul is not available; services keep their last state there", "error", err)
 		case statusOf(err) != 0 && !warned: // it is there
@@ -78,6 +81,7 @@ func (f *fingerprint) run(ctx context.Context) {
 		case ctx.Err() == nil:
 			f.logger.Debug("Consul is not available", "error", err)
 		}
+
 		available = err == nil
 		once()
 		backoff.Sleep(ctx, fingerprintInterval)
@@ -131,6 +135,7 @@ func attributesOf(self map[string]map[string]any, https bool) map[string]string 
 			out[name] = strconv.Itoa(int(v))
 		}
 	}
+
 	config := self["Config"]
 	debug := self["DebugConfig"]
 	add("consul.server", config["Server"])
@@ -143,6 +148,7 @@ func attributesOf(self map[string]map[string]any, https bool) map[string]string 
 	if tags, ok := self["Member"]["Tags"].(map[string]any); ok {
 		add("consul.segment", tags["segment"])
 	}
+
 	port := "GRPCPort"
 	v, err := version.NewVersion(strings.TrimSpace(out["consul.version"]))
 	if err == nil {
@@ -150,10 +156,12 @@ func attributesOf(self map[string]map[string]any, https bool) map[string]string 
 		if strings.Contains(v.Metadata(), "ent") {
 			out["consul.sku"] = "ent"
 		}
+
 		if https && !v.Core().LessThan(grpcTLSSince) {
 			port = "GRPCTLSPort"
 		}
 	}
+
 	add("consul.grpc", debug[port])
 	return out
 }

@@ -25,6 +25,7 @@ func (l *Link) Lookup(
 	if after > 0 {
 		limit += wait + wait/16 // Consul adds up to a sixteenth
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	options := (&api.QueryOptions{
@@ -34,6 +35,7 @@ func (l *Link) Lookup(
 		WaitIndex:  after,
 		WaitTime:   wait,
 	}).WithContext(ctx)
+
 	value, empty, meta, err := l.lookup(q, options)
 	switch {
 	case err != nil:
@@ -44,6 +46,7 @@ func (l *Link) Lookup(
 		return nil, structs.Errorf(structs.KindDenied,
 			"reading %s from Consul: it is hidden from the agent's token", q)
 	}
+
 	return &lookup.Answer{Value: value, Index: meta.LastIndex}, nil
 }
 
@@ -75,7 +78,9 @@ func (l *Link) lookup(
 		if found == nil {
 			return (*lookup.KeyPair)(nil), false, meta, err
 		}
+
 		return keyValue(found, ""), false, meta, err
+
 	case lookup.ConsulKeys:
 		var found api.KVPairs
 		found, meta, err = l.waiting.KV().List(q.Name, options)
@@ -93,17 +98,20 @@ func serviceValues(found []*api.ServiceEntry, q lookup.Query) []*lookup.Service 
 		if e == nil || e.Service == nil || e.Node == nil {
 			continue
 		}
+
 		e.Checks = slices.DeleteFunc(e.Checks, func(c *api.HealthCheck) bool { return c == nil })
 		status := e.Checks.AggregatedStatus()
 		if slices.Contains(accepted, "any") || slices.Contains(accepted, status) {
 			list = append(list, serviceValue(e, status))
 		}
 	}
+
 	if q.Near == "" {
 		slices.SortStableFunc(list, func(a, b *lookup.Service) int {
 			return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID))
 		})
 	}
+
 	return list
 }
 
@@ -125,9 +133,11 @@ func serviceValue(e *api.ServiceEntry, status string) *lookup.Service {
 
 		ServiceTaggedAddresses: map[string]lookup.TaggedAddress{},
 	}
+
 	for name, a := range e.Service.TaggedAddresses {
 		s.ServiceTaggedAddresses[name] = lookup.TaggedAddress(a)
 	}
+
 	for _, c := range e.Checks {
 		s.Checks = append(s.Checks, lookup.Check{
 			Node:        c.Node,
@@ -142,6 +152,7 @@ func serviceValue(e *api.ServiceEntry, status string) *lookup.Service {
 			Type:        c.Type,
 		})
 	}
+
 	return s
 }
 

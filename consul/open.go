@@ -31,6 +31,7 @@ func (c *Config) open() (*api.Client, *http.Transport, error) {
 	if err != nil {
 		return nil, nil, structs.Invalidf("consul.address: %w", err)
 	}
+
 	dialer := &net.Dialer{Timeout: c.Timeout}
 	transport := &http.Transport{
 		DialContext:            dialer.DialContext,
@@ -38,15 +39,18 @@ func (c *Config) open() (*api.Client, *http.Transport, error) {
 		IdleConnTimeout:        time.Minute,
 		MaxResponseHeaderBytes: maxHeader,
 	}
+
 	if u.Scheme == "unix" {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", u.Path)
 		}
 	}
+
 	transport.TLSClientConfig, err = c.tlsConfig()
 	if err != nil {
 		return nil, nil, err
 	}
+
 	client, err := c.client(transport, c.Timeout, maxAnswer)
 	return client, transport, err
 }
@@ -58,6 +62,7 @@ func (c *Config) client(t *http.Transport, timeout time.Duration, most int64) (*
 	if err != nil {
 		return nil, structs.Invalidf("consul.address: %w", err)
 	}
+
 	conf := &api.Config{
 		Address:   u.Host,
 		Scheme:    u.Scheme,
@@ -67,14 +72,17 @@ func (c *Config) client(t *http.Transport, timeout time.Duration, most int64) (*
 			Transport: &authorized{c, t, most},
 		},
 	}
+
 	if u.Scheme == "unix" {
 		conf.Address = "localhost" // only the Host of requests
 		conf.Scheme = "http"
 	}
+
 	client, err := api.NewClient(conf)
 	if err != nil {
 		return nil, structs.Invalidf("consul: %w", err)
 	}
+
 	return client, nil
 }
 
@@ -89,18 +97,22 @@ func (c *Config) tlsConfig() (*tls.Config, error) {
 		if err != nil {
 			return nil, structs.Invalidf("consul.ca_file: %w", err)
 		}
+
 		t.RootCAs = x509.NewCertPool()
 		if !t.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, structs.Invalidf("consul.ca_file: %s has no certificate in PEM", c.CAFile)
 		}
 	}
+
 	if c.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
 		if err != nil {
 			return nil, structs.Invalidf("consul.cert_file and key_file: %w", err)
 		}
+
 		t.Certificates = []tls.Certificate{pair}
 	}
+
 	return t, nil
 }
 
@@ -118,6 +130,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	req = req.Clone(req.Context())
 	query := req.URL.Query()
 	query.Del("ns")
@@ -127,13 +140,16 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 	if token != "" {
 		req.Header.Set("X-Consul-Token", string(token))
 	}
+
 	if user, password, ok := strings.Cut(string(a.c.Auth), ":"); ok {
 		req.SetBasicAuth(user, password)
 	}
+
 	resp, err := a.next.RoundTrip(req)
 	if err == nil {
 		resp.Body = &bounded{resp.Body, a.most}
 	}
+
 	return resp, err
 }
 
@@ -142,20 +158,24 @@ func (c *Config) token() (Secret, error) {
 	if c.TokenFile == "" {
 		return c.Token, nil
 	}
+
 	f, err := os.Open(c.TokenFile)
 	if err != nil {
 		return "", structs.Preconditionf("consul.token_file: %w", err)
 	}
 	defer func() { _ = f.Close() }()
+
 	text, err := io.ReadAll(io.LimitReader(f, maxToken+1))
 	if err != nil {
 		return "", structs.Preconditionf("consul.token_file: %w", err)
 	}
+
 	token := strings.TrimSpace(string(text))
 	if len(text) > maxToken || strings.ContainsAny(token, "\r\n\x00") {
 		return "", structs.Preconditionf("consul.token_file: %s has more than one line or %d bytes",
 			c.TokenFile, maxToken)
 	}
+
 	return Secret(token), nil
 }
 

@@ -77,22 +77,27 @@ func (i *Instance) Registration() (s *Service, checkIDs []string, err error) {
 		EnableTagOverride: i.EnableTagOverride,
 		Weights:           (*api.AgentWeights)(i.Weights),
 	}
+
 	for tag, text := range i.TaggedAddresses {
 		if s.TaggedAddresses == nil {
 			s.TaggedAddresses = map[string]api.ServiceAddress{}
 		}
+
 		host, port, err := structs.SplitAddress(text, i.Port)
 		if err != nil {
 			return nil, nil, structs.Invalidf("tagged_addresses: %w", err)
 		}
+
 		s.TaggedAddresses[tag] = api.ServiceAddress{Address: host, Port: port}
 	}
+
 	for n, c := range i.Checks {
 		check := c.registration()
 		check.CheckID = checkID(s.ID, n, check)
 		s.Checks = append(s.Checks, check)
 		checkIDs = append(checkIDs, check.CheckID)
 	}
+
 	i.Connect.addConnect(s, i.Of)
 	return s, checkIDs, nil
 }
@@ -116,18 +121,21 @@ func (c Check) registration() *api.AgentServiceCheck {
 		SuccessBeforePassing:   c.SuccessBeforePassing,
 		FailuresBeforeCritical: c.FailuresBeforeCritical,
 	}
+
 	switch c.InitialStatus {
 	case structs.CheckPassing:
 		out.Status = api.HealthPassing
 	case structs.CheckWarning:
 		out.Status = api.HealthWarning
 	}
+
 	switch c.Type {
 	case structs.CheckHTTP:
 		out.HTTP = c.Protocol + "://" + c.Address + c.Path
 		out.Method = c.Method
 		out.Body = c.Body
 		out.Header = c.Header
+
 	case structs.CheckTCP:
 		out.TCP = c.Address
 	case structs.CheckGRPC:
@@ -135,7 +143,9 @@ func (c Check) registration() *api.AgentServiceCheck {
 		if c.GRPCService != "" {
 			out.GRPC += "/" + c.GRPCService
 		}
+
 		out.GRPCUseTLS = c.GRPCUseTLS
+
 	default: // the results are those of berth, with all that they depend on
 		return &api.AgentServiceCheck{
 			Name:   out.Name,
@@ -144,6 +154,7 @@ func (c Check) registration() *api.AgentServiceCheck {
 			Notes:  "run by berth in task " + c.TaskName,
 		}
 	}
+
 	return out
 }
 
@@ -156,15 +167,18 @@ func ownService(s *Service, node string) *Service {
 		if len(side.Tags) == 0 { // so does Consul
 			side.Tags = s.Tags
 		}
+
 		if len(side.Meta) == 0 {
 			side.Meta = s.Meta
 		}
+
 		side.Meta = ownMeta(side.Meta, node, owned.Meta[metaDefinition])
 		side.EnableTagOverride = s.EnableTagOverride
 		connect := *s.Connect
 		connect.SidecarService = &side
 		owned.Connect = &connect
 	}
+
 	return &owned
 }
 
@@ -228,22 +242,27 @@ func differs(s *Service, services map[string]*api.AgentService) bool {
 	if !sameService(s, services[s.ID]) {
 		return true
 	}
+
 	sidecar := sidecarOf(s)
 	beside := services[s.ID+sidecarSuffix]
 	if sidecar == nil { // the sync removes one that is left
 		return false
 	}
+
 	named := *sidecar
 	named.Kind = api.ServiceKindConnectProxy
 	if named.Name == "" {
 		named.Name = s.Name + sidecarSuffix
 	}
+
 	if named.Port == 0 && beside != nil {
 		named.Port = beside.Port // Consul has chosen it
 	}
+
 	if named.Address == "" && beside != nil {
 		named.Address = beside.Address
 	}
+
 	named.ID = s.ID + sidecarSuffix
 	return !sameService(&named, beside)
 }

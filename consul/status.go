@@ -84,12 +84,14 @@ func (s *Syncer) runStatus(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+
 		for s.status.hasFollowers() {
 			query := (&api.QueryOptions{}).WithContext(ctx)
 			checks, err := s.agent.ChecksWithFilterOpts(ownChecks, query)
 			if err == nil { // the sync reports errors
 				s.status.store(checks)
 			}
+
 			if !backoff.Sleep(ctx, pollInterval) {
 				return
 			}

@@ -152,16 +152,20 @@ func (s *Syncer) run(ctx context.Context) {
 				s.logger.Warn("failed to sync services with Consul, retrying",
 					"failures", failures, "error", err)
 			}
+
 			backoff.Sleep(ctx, retry.Next())
 			continue
 		}
+
 		if failures > 0 && !s.idle() {
 			s.logger.Info("services are in sync with Consul again", "failures", failures)
 		}
+
 		failures = 0
 		retry.Reset()
 		s.await(ctx)
 	}
+
 	s.leave(time.Since(begin) >= probation)
 }
 
@@ -245,10 +249,12 @@ func (s *Syncer) sync(ctx context.Context, settled bool) error {
 	if err != nil {
 		return plain("reading the services", err)
 	}
+
 	checks, err := s.agent.ChecksWithFilterOpts(ownChecks, query)
 	if err != nil {
 		return plain("reading the checks", err)
 	}
+
 	// A null in the place of a service or a check counts as none.
 	maps.DeleteFunc(services, func(_ string, s *api.AgentService) bool { return s == nil })
 	maps.DeleteFunc(checks, func(_ string, c *api.AgentCheck) bool { return c == nil })
@@ -261,18 +267,21 @@ func (s *Syncer) sync(ctx context.Context, settled bool) error {
 			return errors.Join(faults...)
 		}
 	}
+
 	checkIDs := checksByService(checks)
 	for _, service := range g.services {
 		var ids []string
 		for _, id := range idsOf(service) {
 			ids = append(ids, checkIDs[id]...)
 		}
+
 		err := s.syncService(ctx, service, services, ids)
 		faults = append(faults, err)
 		if unanswered(err) {
 			return errors.Join(faults...)
 		}
 	}
+
 	return errors.Join(faults...)
 }
 
@@ -285,15 +294,18 @@ func (s *Syncer) outdated(g goal, services map[string]*api.AgentService, settled
 			ids = append(ids, id)
 		}
 	}
+
 	if !settled {
 		return ids
 	}
+
 	for _, id := range slices.Sorted(maps.Keys(services)) {
 		ours := services[id].Meta[metaAgent] == s.node
 		if ours && !g.ids[id] && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
+
 	return ids
 }
 
@@ -329,17 +341,21 @@ func (s *Syncer) syncService(
 		if err != nil {
 			return plain("registering service "+service.ID, err)
 		}
+
 		s.logger.Debug("service registered in Consul", "service_id", service.ID)
 	}
+
 	for _, id := range checkIDs {
 		if hasCheck(service, id) {
 			continue
 		}
+
 		err := s.agent.CheckDeregisterOpts(id, (&api.QueryOptions{}).WithContext(ctx))
 		if err != nil && statusOf(err) != http.StatusNotFound {
 			return plain("removing a check of service "+service.ID, err)
 		}
 	}
+
 	return nil
 }
 

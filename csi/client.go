@@ -78,11 +78,13 @@ func Dial(endpoint string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	c := &Client{
 		endpoint: endpoint,
 		options:  o.withDefaults(),
 		name:     o.Name,
 	}
+
 	conn, err := grpc.NewClient("passthrough:///"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
@@ -113,6 +115,7 @@ func Dial(endpoint string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, structs.Internalf("csi endpoint %q: %w", endpoint, err)
 	}
+
 	c.conn = conn
 	c.identity = spec.NewIdentityClient(conn)
 	c.controller = spec.NewControllerClient(conn)

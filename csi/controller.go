@@ -20,6 +20,7 @@ func (c *Client) CreateVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	caps, fault := capabilities(req.Capabilities,
 		req.MountOptions, has.SupportsSingleNodeMultiWriter)
 	err = c.checkRequest(rpc,
@@ -31,6 +32,7 @@ func (c *Client) CreateVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	msg := &spec.CreateVolumeRequest{
 		Name:                req.Name,
 		CapacityRange:       toRange(req.Capacity),
@@ -39,14 +41,17 @@ func (c *Client) CreateVolume(
 		Secrets:             req.Secrets,
 		VolumeContentSource: toSource(req.CloneID, req.SnapshotID),
 	}
+
 	msg.AccessibilityRequirements, err = c.topologyRequirement(ctx, req.Topologies)
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := c.controller.CreateVolume(ctx, msg)
 	if err != nil {
 		return nil, err
 	}
+
 	return c.checkCreated(rpc, resp.GetVolume(), req.Capacity)
 }
 
@@ -123,11 +128,13 @@ func (c *Client) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	u := &Use{
 		AccessMode:     req.AccessMode,
 		AttachmentMode: req.AttachmentMode,
 		MountOptions:   req.MountOptions,
 	}
+
 	cap, fault := u.capability(has.SupportsSingleNodeMultiWriter)
 	err = c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID),
 		notEmpty("node_id", req.ExternalNodeID),
@@ -135,6 +142,7 @@ func (c *Client) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := c.controller.ControllerPublishVolume(ctx, &spec.ControllerPublishVolumeRequest{
 		VolumeId:         req.ExternalID,
 		NodeId:           req.ExternalNodeID,
@@ -146,6 +154,7 @@ func (c *Client) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	published := resp.GetPublishContext()
 	err = c.checkResponse(rpc,
 		requirement{"publish_context", mapFault(published, structs.MaxCSIContext)})
@@ -179,6 +188,7 @@ func (c *Client) ValidateVolumeCapabilities(
 	if err != nil {
 		return err
 	}
+
 	caps, fault := capabilities(req.Capabilities,
 		req.MountOptions, has.SupportsSingleNodeMultiWriter)
 	err = c.checkRequest(rpc,
@@ -187,6 +197,7 @@ func (c *Client) ValidateVolumeCapabilities(
 	if err != nil {
 		return err
 	}
+
 	msg := &spec.ValidateVolumeCapabilitiesRequest{
 		VolumeId:           req.ExternalID,
 		VolumeContext:      req.Context,
@@ -194,15 +205,18 @@ func (c *Client) ValidateVolumeCapabilities(
 		Parameters:         req.Parameters,
 		Secrets:            req.Secrets,
 	}
+
 	resp, err := c.controller.ValidateVolumeCapabilities(ctx, msg)
 	if err != nil {
 		return err
 	}
+
 	if why := unconfirmedPart(msg, resp); why != "" {
 		return structs.Invalidf("%s: %s: volume %q does not support the requested use: %s",
 			c.pluginTitle(), rpc, req.ExternalID,
 			sanitize(why, req.Secrets))
 	}
+
 	return nil
 }
 
@@ -254,16 +268,19 @@ func (c *Client) ControllerExpandVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	msg := &spec.ControllerExpandVolumeRequest{
 		VolumeId:      req.ExternalID,
 		CapacityRange: toRange(req.Capacity),
 		Secrets:       req.Secrets,
 	}
+
 	fault := ""
 	if c := req.Capability; c != nil {
 		u := &Use{AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode}
 		msg.VolumeCapability, fault = u.capability(has.SupportsSingleNodeMultiWriter)
 	}
+
 	err = c.checkRequest(rpc,
 		notEmpty("volume_id", req.ExternalID), requirement{"volume_capability", fault},
 		requirement{"capacity_range", capacityFault(req.Capacity)},
@@ -271,10 +288,12 @@ func (c *Client) ControllerExpandVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := c.controller.ControllerExpandVolume(ctx, msg)
 	if err != nil {
 		return nil, err
 	}
+
 	atLeast := structs.CSICapacityRange{RequiredBytes: req.Capacity.RequiredBytes}
 	size := resp.GetCapacityBytes()
 	err = c.checkResponse(rpc,

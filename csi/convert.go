@@ -25,9 +25,11 @@ func (u *Use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 	if !ok {
 		return nil, "no access mode " + strconv.Quote(string(u.AccessMode))
 	}
+
 	if fine && u.AccessMode == structs.CSISingleNodeWriter {
 		mode = spec.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
 	}
+
 	cap = &spec.VolumeCapability{AccessMode: &spec.VolumeCapability_AccessMode{Mode: mode}}
 	switch u.AttachmentMode {
 	case structs.CSIBlockDevice:
@@ -37,11 +39,13 @@ func (u *Use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 	default:
 		return nil, "no attachment mode " + strconv.Quote(string(u.AttachmentMode))
 	}
+
 	mount := &spec.VolumeCapability_MountVolume{VolumeMountGroup: u.MountGroup}
 	if u.MountOptions != nil {
 		mount.FsType = u.MountOptions.FSType
 		mount.MountFlags = u.MountOptions.MountFlags
 	}
+
 	cap.AccessType = &spec.VolumeCapability_Mount{Mount: mount}
 	return cap, flagsFault(mount.MountFlags)
 }
@@ -54,17 +58,21 @@ func capabilities(
 		if l == nil {
 			continue
 		}
+
 		u := &Use{
 			AccessMode:     l.AccessMode,
 			AttachmentMode: l.AttachmentMode,
 			MountOptions:   options,
 		}
+
 		cap, fault := u.capability(fine)
 		if fault != "" {
 			return nil, fault
 		}
+
 		caps = append(caps, cap)
 	}
+
 	if len(caps) == 0 {
 		return nil, "no capability is given"
 	}
@@ -111,10 +119,12 @@ func toRequirement(r *structs.CSITopologyRequest) *spec.TopologyRequirement {
 	if r == nil || len(r.Required)+len(r.Preferred) == 0 {
 		return nil
 	}
+
 	req := &spec.TopologyRequirement{}
 	for _, t := range r.Required {
 		req.Requisite = append(req.Requisite, toTopology(t))
 	}
+
 	for _, t := range r.Preferred {
 		req.Preferred = append(req.Preferred, toTopology(t))
 		equal := func(l *structs.CSITopology) bool {
@@ -125,6 +135,7 @@ func toRequirement(r *structs.CSITopologyRequest) *spec.TopologyRequirement {
 			req.Requisite = append(req.Requisite, toTopology(t))
 		}
 	}
+
 	return req
 }
 

@@ -71,11 +71,13 @@ func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string
 	if text == "" {
 		text = "no message"
 	}
+
 	root := &callError{
 		code:   st.Code(),
 		text:   text,
 		unsent: unsent,
 	}
+
 	kind := structs.KindFromGRPC(uint32(st.Code()))
 	rejected := structs.Errorf(kind, "%s: %s: %s: %w",
 		c.pluginTitle(), rpc, st.Code(), root)
@@ -83,6 +85,7 @@ func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string
 	if errors.As(rejected, &e) {
 		e.Code = st.Code().String()
 	}
+
 	return rejected
 }
 

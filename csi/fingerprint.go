@@ -66,6 +66,7 @@ func (c *Client) PluginInfo(ctx context.Context) (*PluginInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	name := resp.GetName()
 	err = c.checkResponse("GetPluginInfo",
 		requirement{"name", pluginNameFault(name)},
@@ -74,10 +75,12 @@ func (c *Client) PluginInfo(ctx context.Context) (*PluginInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	c.mu.Lock()
 	if c.name == "" {
 		c.name = name
 	}
+
 	c.mu.Unlock()
 	return &PluginInfo{Name: name, Version: resp.GetVendorVersion()}, nil
 }
@@ -103,6 +106,7 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 	if err != nil {
 		return nil, err
 	}
+
 	caps := &PluginCapabilities{}
 	for _, p := range resp.GetCapabilities() {
 		switch p.GetService().GetType() {
@@ -111,6 +115,7 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 		case spec.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS:
 			caps.Topology = true
 		}
+
 		switch p.GetVolumeExpansion().GetType() {
 		case spec.PluginCapability_VolumeExpansion_ONLINE:
 			caps.ExpandOnline = true
@@ -118,6 +123,7 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 			caps.ExpandOffline = true
 		}
 	}
+
 	c.updateLearned(func(k *learned) {
 		k.plugin = caps
 	})
@@ -202,6 +208,7 @@ func (c *Client) queryNode(ctx context.Context) (learned, error) {
 	if err != nil {
 		return learned{}, err
 	}
+
 	info := &structs.CSINodeInfo{}
 	single := false
 	for _, p := range resp.GetCapabilities() {
@@ -220,6 +227,7 @@ func (c *Client) queryNode(ctx context.Context) (learned, error) {
 			single = true
 		}
 	}
+
 	c.updateLearned(func(k *learned) {
 		k.node = info
 		k.nodeSingle = single
@@ -241,10 +249,12 @@ func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := c.node.NodeGetInfo(ctx, &spec.NodeGetInfoRequest{})
 	if err != nil {
 		return nil, err
 	}
+
 	topology := resp.GetAccessibleTopology()
 	err = c.checkResponse("NodeGetInfo",
 		requirement{"node_id", idFault(resp.GetNodeId(), structs.MaxCSINodeID)},
@@ -253,6 +263,7 @@ func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	info := *has.node
 	info.ID = resp.GetNodeId()
 	info.MaxVolumes = resp.GetMaxVolumesPerNode()

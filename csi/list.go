@@ -21,10 +21,12 @@ func (c *Client) ListVolumes(
 	if err != nil {
 		return nil, err
 	}
+
 	has, err := c.controllerHas(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	msg := &spec.ListVolumesRequest{
 		MaxEntries:    req.MaxEntries,
 		StartingToken: req.StartingToken,
@@ -34,6 +36,7 @@ func (c *Client) ListVolumes(
 	if err != nil {
 		return nil, err
 	}
+
 	page := &structs.ClientCSIListResponse{NextToken: resp.GetNextToken()}
 	again := page.NextToken != "" && page.NextToken == req.StartingToken
 	err = c.checkResponse(rpc,
@@ -42,13 +45,16 @@ func (c *Client) ListVolumes(
 	if err != nil {
 		return nil, err
 	}
+
 	for i, e := range resp.GetEntries() {
 		stub, err := c.listedVolume(rpc, i, e, has)
 		if err != nil {
 			return nil, err
 		}
+
 		page.Volumes = append(page.Volumes, stub)
 	}
+
 	return page, nil
 }
 
@@ -69,6 +75,7 @@ func (c *Client) listedVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	stub := &structs.CSIVolumeExternalStub{
 		ExternalID:    v.GetVolumeId(),
 		CapacityBytes: v.GetCapacityBytes(),
@@ -76,6 +83,7 @@ func (c *Client) listedVolume(
 		CloneID:       clone,
 		SnapshotID:    snapshot,
 	}
+
 	status := e.GetStatus()
 	if has.SupportsListVolumesAttachedNodes && status != nil {
 		for _, node := range status.GetPublishedNodeIds() {
@@ -86,8 +94,10 @@ func (c *Client) listedVolume(
 				return nil, err
 			}
 		}
+
 		stub.PublishedNodesKnown = true
 		stub.PublishedExternalNodeIDs = status.GetPublishedNodeIds()
 	}
+
 	return stub, nil
 }

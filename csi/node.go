@@ -59,6 +59,7 @@ func (c *Client) NodeStageVolume(ctx context.Context, req *StageRequest) error {
 	if err != nil {
 		return err
 	}
+
 	err = c.checkRequest("NodeStageVolume",
 		notEmpty("volume_id", req.VolumeID),
 		absolutePath("staging_target_path", req.StagingPath),
@@ -66,6 +67,7 @@ func (c *Client) NodeStageVolume(ctx context.Context, req *StageRequest) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = c.node.NodeStageVolume(ctx, &spec.NodeStageVolumeRequest{
 		VolumeId:          req.VolumeID,
 		PublishContext:    req.PublishContext,
@@ -74,6 +76,7 @@ func (c *Client) NodeStageVolume(ctx context.Context, req *StageRequest) error {
 		Secrets:           req.Secrets,
 		VolumeContext:     req.VolumeContext,
 	})
+
 	return err
 }
 
@@ -95,12 +98,14 @@ func (c *Client) NodePublishVolume(ctx context.Context, req *PublishRequest) err
 	if err != nil {
 		return err
 	}
+
 	err = c.checkRequest("NodePublishVolume", notEmpty("volume_id", req.VolumeID),
 		absolutePath("target_path", req.TargetPath),
 		optionalPath("staging_target_path", req.StagingPath), requirement{"volume_capability", fault})
 	if err != nil {
 		return err
 	}
+
 	_, err = c.node.NodePublishVolume(ctx, &spec.NodePublishVolumeRequest{
 		VolumeId:          req.VolumeID,
 		PublishContext:    req.PublishContext,
@@ -111,6 +116,7 @@ func (c *Client) NodePublishVolume(ctx context.Context, req *PublishRequest) err
 		Secrets:           req.Secrets,
 		VolumeContext:     req.VolumeContext,
 	})
+
 	return err
 }
 
@@ -150,6 +156,7 @@ func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (
 	if err != nil {
 		return 0, err
 	}
+
 	err = c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID),
 		absolutePath("volume_path", req.VolumePath),
 		optionalPath("staging_target_path", req.StagingPath),
@@ -158,6 +165,7 @@ func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (
 	if err != nil {
 		return 0, err
 	}
+
 	resp, err := c.node.NodeExpandVolume(ctx, &spec.NodeExpandVolumeRequest{
 		VolumeId:          req.VolumeID,
 		VolumePath:        req.VolumePath,
@@ -169,6 +177,7 @@ func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (
 	if err != nil {
 		return 0, err
 	}
+
 	size := resp.GetCapacityBytes()
 	return size, c.checkResponse(rpc,
 		requirement{"capacity_bytes", rangeFault(size, req.Capacity)})

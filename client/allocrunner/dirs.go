@@ -46,6 +46,7 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 		filepath.Join(shared, "logs"): {0o755, false},
 		filepath.Join(shared, "tmp"):  {0o777 | os.ModeSticky, false},
 	}
+
 	for _, t := range g.Tasks {
 		dir := filepath.Join(root, t.Name)
 		dirs[dir] = dirMode{0o700, mayOpenDirs(t)}
@@ -53,6 +54,7 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 		dirs[filepath.Join(dir, "tmp")] = dirMode{0o755, true}
 		dirs[filepath.Join(dir, secretsDir)] = dirMode{0o700, true}
 	}
+
 	return dirs
 }
 
@@ -87,9 +89,11 @@ func makeDir(root, dir string, mode dirMode) error {
 	if there && !found.IsDir() {
 		return replacedError(root, dir)
 	}
+
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+
 	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, unix.ELOOP) ||
 		errors.Is(err, unix.ENOTDIR) {
@@ -98,9 +102,11 @@ func makeDir(root, dir string, mode dirMode) error {
 	if err != nil {
 		return err
 	}
+
 	if !there || !mode.once {
 		err = f.Chmod(mode.FileMode) // umask does not bind chmod
 	}
+
 	return errors.Join(err, f.Close())
 }
 
@@ -147,17 +153,21 @@ func removeDirs(root string) error {
 	if err != nil {
 		return fmt.Errorf("removing the allocation's directory: %w", err)
 	}
+
 	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(resolved))
 	if err != nil {
 		return fmt.Errorf("reading the mount table: %w", err)
 	}
+
 	var below []string
 	for _, m := range mounts {
 		below = append(below, m.Mountpoint)
 	}
+
 	if len(below) > 0 {
 		return structs.Preconditionf(
 			"not removing %s: mounted in it are still %s", resolved, strings.Join(below, ", "))
 	}
+
 	return os.RemoveAll(resolved)
 }

@@ -56,6 +56,7 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 	for k, v := range t.Env { // its values may refer to all above, not to each other
 		env[k] = vars.expand(v)
 	}
+
 	vars.addEnv(env)
 	return env, vars
 }
@@ -79,9 +80,11 @@ func (f taskFacts) named() map[string]string {
 		"TASK_DIR":       f.dirs.Local,
 		"SECRETS_DIR":    f.dirs.Secrets,
 	}
+
 	if parent := alloc.Job.ParentID; parent != "" {
 		own["JOB_PARENT_ID"] = parent
 	}
+
 	if r := t.Resources; r != nil {
 		own["CPU_LIMIT"] = strconv.Itoa(r.CPU)
 		own["MEMORY_LIMIT"] = strconv.Itoa(r.MemoryMB)
@@ -89,6 +92,7 @@ func (f taskFacts) named() map[string]string {
 			own["MEMORY_MAX_LIMIT"] = strconv.Itoa(r.MemoryMaxMB)
 		}
 	}
+
 	return own
 }
 

@@ -42,14 +42,17 @@ func (r *Runner) taskToExec(name string) (*task, error) {
 		}
 		return found[0], nil
 	}
+
 	at := slices.IndexFunc(tasks, func(t *task) bool { return t.spec().Leader })
 	if at >= 0 {
 		return tasks[at], nil
 	}
+
 	var names []string
 	for _, t := range tasks {
 		names = append(names, t.name)
 	}
+
 	return nil, structs.Invalidf("allocation %s has %d tasks and no leader; name one of: %s",
 		r.id, len(names), strings.Join(names, ", "))
 }

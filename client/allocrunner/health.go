@@ -59,20 +59,24 @@ func (r *Runner) decideHealth(now time.Time) (next time.Time) {
 		isFinal(alloc, alloc.DeploymentStatus) || isFinal(alloc, rec.reported(alloc)) {
 		return time.Time{}
 	}
+
 	before := rec
 	if rec.Begun.IsZero() && rec.Healthy == nil && r.has(hooksUp) {
 		rec.Begun = now
 	}
+
 	states := map[string]*structs.TaskState{}
 	for _, t := range r.taskList() {
 		states[t.name] = t.state()
 	}
+
 	look := nextHealth(rule, r.group().Tasks, states, rec.Begun)
 	look = r.withChecks(look, rule)
 	rec.decide(look, now)
 	if rec != before {
 		r.saveHealth(rec)
 	}
+
 	return look.next(now)
 }
 

@@ -114,17 +114,21 @@ func (s *hookSequence) down(ctx context.Context) error {
 		if !slices.Contains(s.begun, h.name) {
 			continue
 		}
+
 		err := h.down(ctx)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("hook %s: %w", h.name, err))
 			continue
 		}
+
 		s.begun = slices.DeleteFunc(s.begun, func(n string) bool { return n == h.name })
 	}
+
 	if len(errs) == 0 && len(s.begun) > 0 {
 		s.logger.Warn("record names hooks that this agent does not have", "hooks", s.begun)
 		s.begun = nil
 	}
+
 	errs = append(errs, s.saveRecorded(slices.Clone(s.begun)))
 	return errors.Join(errs...)
 }

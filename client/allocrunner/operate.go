@@ -98,9 +98,11 @@ func (r *Runner) RestartAll() error {
 	if r.Stopping() {
 		return r.mayNotRestart()
 	}
+
 	if !r.has(hooksUp) {
 		return structs.Conflictf("allocation %s is not set up yet; retry when its hooks are up", r.id)
 	}
+
 	var rd *round
 	err := r.saveRecord(func(rec *allocRecord) {
 		if !r.roundsOver {
@@ -108,12 +110,14 @@ func (r *Runner) RestartAll() error {
 			rd = r.round
 		}
 	})
+
 	switch {
 	case err != nil:
 		return err
 	case rd == nil:
 		return r.mayNotRestart()
 	}
+
 	rd.stop(restartAll)
 	return nil
 }

@@ -13,25 +13,30 @@ func (t *task) prepare(ctx context.Context) {
 	if t.r.restored || t.isPoststop() || t.r.group().Network().Isolated() {
 		return
 	}
+
 	select {
 	case <-t.r.Reached(nearlyUp):
 	case <-t.r.Reached(hooksUp):
 	case <-ctx.Done():
 	}
+
 	g := t.round.gateOf(t.first)
 	if t.r.has(hooksUp) || ctx.Err() != nil || g != nil && !isClosed(g.opened) {
 		return
 	}
+
 	d, err := t.r.deps.Drivers.Driver(t.spec().Driver)
 	p, ok := d.(driver.Preparer)
 	if err != nil || !ok {
 		return
 	}
+
 	err = t.recordStarting()
 	if err == nil {
 		err = p.Prepare(ctx, t.buildEnv().Config)
 		t.prepared = err == nil
 	}
+
 	if err != nil && ctx.Err() == nil {
 		t.logger.Warn("failed to prepare the task", "error", err)
 	}

@@ -48,18 +48,23 @@ func (t *task) buildEnv() *hooks.TaskEnv {
 		Ports:  t.r.Alloc().Ports,
 		Dirs:   taskDirs(t.r.dir, t.name),
 	}
+
 	if spec.Resources != nil {
 		cfg.Resources = *spec.Resources
 	}
+
 	if t.r.Alloc().NoMemoryMax {
 		cfg.Resources.MemoryMaxMB = 0
 	}
+
 	if n := t.r.env.Network(); n != nil {
 		cfg.Network = &n.Network
 	}
+
 	if spec.LogConfig != nil {
 		cfg.LogConfig = *spec.LogConfig
 	}
+
 	return &hooks.TaskEnv{
 		AllocEnv:   t.r.env,
 		Task:       spec,
@@ -117,21 +122,25 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 	if !t.prepared {
 		t.cleanUp(ctx)
 	}
+
 	if t.halt.Err() != nil || ctx.Err() != nil {
 		return ending{}, false
 	}
+
 	ctx, cancel := whileWanted(ctx, t.halt)
 	defer cancel()
 	h, failure, err := t.startProcess(ctx)
 	if err != nil {
 		return t.recordStartFailure(ctx, failure, err), false
 	}
+
 	e := newEvent(structs.TaskEventStarted, "Task started by client")
 	t.updateRecord(e, func(rec *taskRecord, s *structs.TaskState) {
 		rec.markRunning(h)
 		s.State = structs.TaskRunning
 		s.StartedAt = time.Now()
 	})
+
 	t.logger.Info("task started", "pid", h.PID, "driver", h.Driver)
 	return ending{}, true
 }
@@ -145,13 +154,16 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 		err = structs.Deniedf("this node runs no task as user %q", cfg.User)
 		return nil, structs.TaskEventSetupFailure, err
 	}
+
 	cfg.Proxy, err = t.proxy(variables(t.env.Variables))
 	if err != nil {
 		return nil, structs.TaskEventSetupFailure, err
 	}
+
 	if err := t.hooks.up(ctx); err != nil {
 		return nil, hookFailure(err), err
 	}
+
 	// Hooks add variables to the environment, for example a plugin's socket. The driver's config may refer to
 	// them.
 	cfg.Config = placeholder.InValues(cfg.Config, variables(cfg.Env).expand)
@@ -162,12 +174,14 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 	if err != nil {
 		return nil, structs.TaskEventDriverFailure, err
 	}
+
 	if !t.prepared {
 		err = t.recordStarting()
 	}
 	if err != nil {
 		return nil, structs.TaskEventSetupFailure, err
 	}
+
 	h, err = d.Start(ctx, cfg)
 	return h, structs.TaskEventDriverFailure, err
 }
@@ -209,6 +223,7 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 	case <-t.restarts: // a request for an earlier process, which has ended by itself
 	default:
 	}
+
 	exited := make(chan *driver.ExitResult, 1)
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -222,6 +237,7 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 			t.r.services.Stop(t.name)
 		}
 	}()
+
 	select {
 	case res := <-exited:
 		t.r.services.Stop(t.name) // no report has the end of the process and its services
@@ -232,11 +248,14 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 		if res != nil {
 			t.Emit(t.terminated(res))
 		}
+
 		return order, res != nil
+
 	case <-t.killed.Done():
 		t.killProcess(ctx, d, exited)
 	case <-ctx.Done():
 	}
+
 	return ending{}, false
 }
 
@@ -267,6 +286,7 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 		if t.live && !t.restoreHooks(waiting) {
 			return
 		}
+
 		for _, h := range t.list {
 			if s, ok := h.(hooks.Started); ok {
 				s.Started(ctx, t)
@@ -274,21 +294,25 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 			}
 		}
 	}
+
 	var starting sync.WaitGroup
 	if t.live {
 		starting.Go(begin)
 	} else {
 		begin()
 	}
+
 	return func() {
 		stopWaiting()
 		starting.Wait()
 		if agent.Err() != nil {
 			cancel() // a context that ends with the agent may end later: the hooks have to see it ended
 		}
+
 		for _, s := range started {
 			s.Stopped()
 		}
+
 		cancel()
 	}
 }
@@ -353,6 +377,7 @@ func (t *task) stopProcess(
 		if t.r.lost.Err() != nil {
 			lost = nil
 		}
+
 		err := t.stopOnce(ctx, d)
 		select {
 		case res := <-exited:

@@ -65,10 +65,12 @@ func (h *history) decide(p structs.RestartPolicy, finite bool, now time.Time, e 
 	case e.wanted:
 		return decision{restart: true, reason: e.reason}
 	}
+
 	expired := now.Sub(h.Since) > p.Interval
 	if h.Since.IsZero() || expired {
 		*h = history{Since: now}
 	}
+
 	h.Count++
 	switch {
 	case h.Count <= p.Attempts:
@@ -77,6 +79,7 @@ func (h *history) decide(p structs.RestartPolicy, finite bool, now time.Time, e 
 			delay:   p.Delay,
 			reason:  e.reason,
 		}
+
 	case p.Mode == restartDelay:
 		delay := max(h.Since.Add(p.Interval).Sub(now), p.Delay)
 		*h = history{}
@@ -86,6 +89,7 @@ func (h *history) decide(p structs.RestartPolicy, finite bool, now time.Time, e 
 			reason:  e.reason + "; attempts of this interval are used up",
 		}
 	}
+
 	return decision{
 		failed: true,
 		reason: fmt.Sprintf("exceeded %d restarts in %s: %s",

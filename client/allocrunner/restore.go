@@ -38,19 +38,23 @@ func Restore(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	r.restored = true
 	rec, err := allocTable.Get(deps.DB, alloc.ID)
 	if err != nil {
 		return nil, err
 	}
+
 	if rec != nil {
 		r.rec = *rec
 		r.hooks.restore(rec.Begun)
 	}
+
 	for _, t := range r.tasks {
 		if err := t.loadRecord(); err != nil {
 			return nil, err
 		}
 	}
+
 	return r, nil
 }

@@ -124,11 +124,13 @@ func (r *Runner) beginRound() bool {
 			tasks[i] = t.forRound(rd)
 		}
 	}
+
 	r.setRound(rd, tasks)
 	if again {
 		r.openServices()
 		r.openGates()
 	}
+
 	return again
 }
 
@@ -158,6 +160,7 @@ func (t *task) forRound(rd *round) *task {
 	if t.isPoststop() {
 		return t
 	}
+
 	next := newTask(t.r, rd, t.spec())
 	rec := t.snapshot()
 	next.rec.State = rec.State
@@ -172,6 +175,7 @@ func (t *task) forRound(rd *round) *task {
 			s.LastRestart = time.Now()
 		}
 	})
+
 	return next
 }
 

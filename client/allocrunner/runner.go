@@ -273,9 +273,11 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 		TaskStates: map[string]*structs.TaskState{},
 		Services:   r.services.Instances(), // before the lock: it reads the allocation
 	}
+
 	for _, t := range r.taskList() {
 		u.TaskStates[t.name] = t.state()
 	}
+
 	u.ClientStatus, u.ClientDescription = summarizeTasks(u.TaskStates)
 	u.NetworkStatus = r.networkStatus()
 	r.mu.Lock()
@@ -284,6 +286,7 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	if u.DeploymentStatus != nil {
 		u.DeploymentID = r.rec.Alloc.DeploymentID
 	}
+
 	switch {
 	case r.rec.Restarting &&
 		(u.ClientStatus == structs.AllocComplete || u.ClientStatus == structs.AllocFailed):
@@ -296,6 +299,7 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	case r.progress != "" && u.ClientStatus == structs.AllocPending:
 		u.ClientDescription = r.progress
 	}
+
 	return u
 }
 
@@ -341,6 +345,7 @@ func (r *Runner) Run(ctx context.Context) {
 	for _, t := range r.tasks {
 		t.reattach(ctx)
 	}
+
 	r.resumeStop()
 	r.resumeServices()
 	r.phases.reach(Attached)
@@ -356,6 +361,7 @@ func (r *Runner) Run(ctx context.Context) {
 	if ctx.Err() == nil {
 		r.phases.reach(tasksDead)
 	}
+
 	awaitPoststop()
 	endBound()
 	r.stop(stopError{reason: "every task has ended"}) // ends setUp
@@ -363,6 +369,7 @@ func (r *Runner) Run(ctx context.Context) {
 	if ctx.Err() != nil || !r.hooks.downUntilDone(ctx) {
 		return
 	}
+
 	r.phases.reach(Unwound)
 	select {
 	case <-r.destroy:
@@ -388,24 +395,29 @@ func (r *Runner) setUp(ctx context.Context) {
 		halt = r.abandoned
 		r.wg.Go(func() { r.boundSetUp(ctx) })
 	}
+
 	wanted, cancel := whileWanted(ctx, halt)
 	defer cancel()
 	if r.finished() || ctx.Err() != nil ||
 		!r.awaitMaySetUp(wanted) {
 		return
 	}
+
 	const failed = "failed to set up hooks, retrying"
 	done := downRetry.Retry(wanted, r.logger, failed, func(wanted context.Context) error {
 		err := makeDirs(r.dir, r.env.Group)
 		if err == nil {
 			err = r.hooks.up(wanted)
 		}
+
 		if err != nil && wanted.Err() == nil &&
 			ctx.Err() == nil && !r.anyRunning() {
 			r.failSetup(err) // wanted has ended now
 		}
+
 		return err
 	})
+
 	// Otherwise the hooks are taken down, or the next agent continues.
 	if done && wanted.Err() == nil && ctx.Err() == nil {
 		r.openServices()

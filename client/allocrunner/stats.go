@@ -36,15 +36,18 @@ func (r *Runner) Stats(
 	if err != nil {
 		return nil, err
 	}
+
 	measured := make([]measurement, len(tasks))
 	var all sync.WaitGroup
 	for i, t := range tasks {
 		all.Go(func() { measured[i] = t.measure(ctx) }) // a driver that hangs delays no other task
 	}
+
 	all.Wait()
 	if ctx.Err() != nil {
 		return nil, structs.Timeoutf("measuring allocation %s: %w", r.id, ctx.Err())
 	}
+
 	held := r.Alloc().Devices
 	answer := structs.NewAllocResourceUsage()
 	for i, t := range tasks {
@@ -62,6 +65,7 @@ func (r *Runner) Stats(
 			answer.Unmeasured[t.name] = m.err.Error()
 		}
 	}
+
 	return answer, nil
 }
 
@@ -103,21 +107,26 @@ func (t *task) readTwice(ctx context.Context) (*structs.TaskResourceUsage, error
 	if !rec.runs() {
 		return nil, nil
 	}
+
 	d, err := t.r.deps.Drivers.Driver(rec.Handle.Driver)
 	if err != nil {
 		return nil, err
 	}
+
 	before, err := t.readStats(ctx, d)
 	if err != nil {
 		return nil, err
 	}
+
 	if !backoff.Sleep(ctx, statsWindow) {
 		return nil, ctx.Err()
 	}
+
 	after, err := t.readStats(ctx, d)
 	if err != nil {
 		return nil, err
 	}
+
 	return t.usageBetween(before, after), nil
 }
 

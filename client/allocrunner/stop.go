@@ -77,6 +77,7 @@ func (r *Runner) stopTasks(ctx context.Context, rd *round, tasks []*task) {
 	case <-ctx.Done():
 		return
 	}
+
 	cause := context.Cause(rd.stopping)
 	r.withdrawServices(rd, tasks)
 	d := r.group().ShutdownDelay
@@ -86,6 +87,7 @@ func (r *Runner) stopTasks(ctx context.Context, rd *round, tasks []*task) {
 			return
 		}
 	}
+
 	for rank := range stopRanks {
 		var wg sync.WaitGroup
 		for _, t := range tasks {
@@ -93,6 +95,7 @@ func (r *Runner) stopTasks(ctx context.Context, rd *round, tasks []*task) {
 				wg.Go(func() { t.stopAndWait(ctx, cause) })
 			}
 		}
+
 		wg.Wait()
 	}
 }
@@ -118,6 +121,7 @@ func (r *Runner) taskEnded(t *task) {
 			reason: "task " + t.name + " failed",
 			event:  structs.TaskEventSiblingFailed,
 		})
+
 	case t.isPoststop() || t.round.stopping.Err() != nil:
 	case t.spec().Leader:
 		reason := "the leader task " + t.name + " has ended"
@@ -125,6 +129,7 @@ func (r *Runner) taskEnded(t *task) {
 			reason: reason,
 			event:  structs.TaskEventLeaderDead,
 		})
+
 	case r.onlySidecarsLeft():
 		r.stop(stopError{
 			reason: "the main tasks have ended",
@@ -166,6 +171,7 @@ func (r *Runner) boundSetUp(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
+
 	select {
 	case <-time.After(latePoststop):
 		r.abandon(stopError{
@@ -173,6 +179,7 @@ func (r *Runner) boundSetUp(ctx context.Context) {
 			event:  structs.TaskEventSetupFailure,
 			failed: true,
 		})
+
 	case <-r.Reached(setUpOver):
 	case <-ctx.Done():
 	}

@@ -59,12 +59,14 @@ func newTask(r *Runner, rd *round, spec *structs.Task) *task {
 		restarts: make(chan ending, 1),
 		dead:     make(chan struct{}),
 	}
+
 	t.halt = rd.stopping
 	t.killed, t.kill = context.WithCancelCause(context.Background())
 	if t.isPoststop() {
 		t.killed, t.kill = context.WithCancelCause(r.abandoned)
 		t.halt = t.killed
 	}
+
 	t.list = append([]hooks.Task{&volumeMounts{t}},
 		r.deps.TaskHooks(r.env, spec)...)
 	t.hooks = &hookSequence{
@@ -75,12 +77,14 @@ func newTask(r *Runner, rd *round, spec *structs.Task) *task {
 			})
 		},
 	}
+
 	for _, h := range t.list {
 		up := func(ctx context.Context) error {
 			return h.Up(ctx, t.env)
 		}
 		t.hooks.list = append(t.hooks.list, boundHook{h.Name(), up, h.Down})
 	}
+
 	return t
 }
 
@@ -196,6 +200,7 @@ func (t *task) findProcess(ctx context.Context) {
 	if err == nil {
 		err = d.Recover(ctx, h)
 	}
+
 	switch {
 	case err == nil:
 		t.live = true
@@ -204,22 +209,27 @@ func (t *task) findProcess(ctx context.Context) {
 			if rec.Starting { // the agent ended before it recorded the start
 				s.StartedAt = time.Now()
 			}
+
 			rec.markRunning(h)
 			s.State = structs.TaskRunning
 		})
+
 	case structs.IsKind(err, structs.KindNotFound):
 		next := "; starts again once the servers were contacted"
 		if t.killed.Err() != nil {
 			next = ""
 		}
+
 		e := newEvent(structs.TaskEventRestored, "Not running any more: %v%s", err, next)
 		t.updateRecord(e, func(_ *taskRecord, s *structs.TaskState) {
 			s.State = structs.TaskPending
 		})
+
 	default:
 		t.logger.Warn("failed to find the task's process, retrying", "error", err)
 		return
 	}
+
 	t.sought = nil
 }
 
@@ -263,10 +273,12 @@ func (t *task) runUntilDead(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+
 		if !ok { // killed
 			t.markDead(false)
 			return
 		}
+
 		spec := t.spec()
 		h := t.snapshot().History
 		policy := restartPolicy(t.r.group(), spec)
@@ -277,9 +289,11 @@ func (t *task) runUntilDead(ctx context.Context) {
 				ev.FailsTask = true
 				t.Emit(ev)
 			}
+
 			t.markDead(d.failed)
 			return
 		}
+
 		ev := newEvent(structs.TaskEventRestarting, "Restarting in %s: %s",
 			d.delay, d.reason)
 		t.updateRecord(ev, func(rec *taskRecord, s *structs.TaskState) {
@@ -289,6 +303,7 @@ func (t *task) runUntilDead(ctx context.Context) {
 			s.Restarts++
 			s.LastRestart = time.Now()
 		})
+
 		if !sleepUnless(ctx, t.killed, d.delay) {
 			if ctx.Err() == nil {
 				t.markDead(false)
@@ -344,24 +359,29 @@ func (t *task) runOnce(ctx context.Context) (ending, bool) {
 		t.former = nil
 		return endingOf(former), true
 	}
+
 	if !t.live {
 		if ctx.Err() == nil {
 			t.r.services.Stop(t.name) // those of a process that has not been found
 		}
+
 		wanted, cancel := whileWanted(ctx, t.halt)
 		defer cancel()
 		t.prepare(wanted)
 		if !t.awaitMayStart(ctx) {
 			return ending{}, false
 		}
+
 		if e, ok := t.start(ctx); !ok {
 			return e, !t.awaitStopOrder(ctx)
 		}
 	}
+
 	d, err := t.r.deps.Drivers.Driver(t.snapshot().Handle.Driver)
 	if err != nil { // the driver worked a moment ago
 		return ending{reason: err.Error()}, true
 	}
+
 	return t.superviseProcess(ctx, d)
 }
 

@@ -32,28 +32,33 @@ func (h *volumeMounts) Up(_ context.Context, env *hooks.TaskEnv) error {
 	if len(env.Task.VolumeMounts) == 0 {
 		return nil
 	}
+
 	_, vars := h.task.variables()
 	table, err := mounts.Read()
 	if err != nil {
 		return err
 	}
+
 	for _, m := range env.Task.VolumeMounts {
 		alias := vars.expand(m.Volume)
 		v, ok := env.Volume(alias)
 		if !ok {
 			return structs.Invalidf("volume_mount: the group has no volume %q that is ready", alias)
 		}
+
 		destination := vars.expand(m.Destination)
 		if slices.Contains(strings.Split(destination, "/"), "..") || path.Clean("/"+destination) == "/" {
 			return structs.Invalidf(
 				"volume_mount %s: destination %q must be a path inside the task without \"..\", other than /",
 				alias, structs.Cut(destination, structs.MaxQuoted))
 		}
+
 		if v.Writable && table.ReadOnly(v.HostPath) {
 			return structs.Preconditionf(
 				"volume %s: %w after an error of its disk; the next allocation mounts it again",
 				alias, errReadOnly)
 		}
+
 		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{
 			HostPath:    v.HostPath,
 			TaskPath:    path.Join("/", destination),
@@ -63,6 +68,7 @@ func (h *volumeMounts) Up(_ context.Context, env *hooks.TaskEnv) error {
 			Volume:      alias,
 		})
 	}
+
 	return nil
 }
 

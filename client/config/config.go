@@ -296,20 +296,25 @@ func (c *Config) checkNetworks() (faults []error) {
 		if seen[n.Name] {
 			faults = append(faults, structs.Invalidf("client.host_network %q: there are two of them", n.Name))
 		}
+
 		seen[n.Name] = true
 	}
+
 	if c.MinDynamicPort < 1 || c.MinDynamicPort > c.MaxDynamicPort {
 		faults = append(faults, structs.Invalidf(
 			"client.min_dynamic_port: %d is not within 1 to max_dynamic_port, %d",
 			c.MinDynamicPort, c.MaxDynamicPort))
 	}
+
 	if c.MaxDynamicPort > structs.MaxPort {
 		faults = append(faults, structs.Invalidf("client.max_dynamic_port: %d is more than %d",
 			c.MaxDynamicPort, structs.MaxPort))
 	}
+
 	if _, err := structs.ParsePorts(c.ReservedPorts()); err != nil {
 		faults = append(faults, structs.Invalidf("client.reserved.reserved_ports: %w", err))
 	}
+
 	return faults
 }
 

@@ -28,6 +28,7 @@ func (c *Config) checkHostVolumes() (faults []error) {
 		faults = append(faults, structs.Invalidf("client.host_volume: there are %d; at most %d are allowed",
 			n, structs.MaxHostVolumes))
 	}
+
 	seen := map[string]bool{}
 	for i, v := range c.HostVolumes {
 		for _, other := range c.HostVolumes[:i] {
@@ -37,15 +38,19 @@ func (c *Config) checkHostVolumes() (faults []error) {
 					"the other; offer directories that are apart", v.Name, v.Path, other.Name))
 			}
 		}
+
 		row := &structs.HostVolume{Path: v.Path}
 		if err := row.Validate(v.Name); err != nil {
 			faults = append(faults, structs.Invalidf("client.%w", err))
 		}
+
 		if seen[v.Name] {
 			faults = append(faults, structs.Invalidf("client.host_volume %q: there are two of them", v.Name))
 		}
+
 		seen[v.Name] = true
 	}
+
 	return faults
 }
 

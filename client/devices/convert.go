@@ -27,6 +27,7 @@ func groupsOf(answer *device.FingerprintResponse) ([]*structs.NodeDeviceResource
 		return nil, structs.Invalidf("the plugin reports %d device groups: at most %d are allowed", n,
 			structs.MaxDeviceGroups)
 	}
+
 	var groups []*structs.NodeDeviceResource
 	total := 0
 	for _, g := range answer.GetDeviceGroup() {
@@ -34,16 +35,20 @@ func groupsOf(answer *device.FingerprintResponse) ([]*structs.NodeDeviceResource
 		if err != nil {
 			return nil, err
 		}
+
 		same := func(h *structs.NodeDeviceResource) bool { return h.ID() == group.ID() }
 		if slices.ContainsFunc(groups, same) {
 			return nil, structs.Invalidf("the plugin reports the device group %s twice", group.ID())
 		}
+
 		total += len(group.Instances)
 		if total > structs.MaxDevices {
 			return nil, structs.Invalidf("the plugin reports more than %d devices", structs.MaxDevices)
 		}
+
 		groups = append(groups, group)
 	}
+
 	slices.SortFunc(groups, func(a, b *structs.NodeDeviceResource) int { return cmp.Compare(a.ID(), b.ID()) })
 	return groups, nil
 }
@@ -54,12 +59,14 @@ func groupOf(g *device.DeviceGroup) (*structs.NodeDeviceResource, error) {
 		Type:   g.GetDeviceType(),
 		Name:   g.GetDeviceName(),
 	}
+
 	for _, part := range []string{group.Vendor, group.Type, group.Name} {
 		if !isName(part) {
 			return nil, structs.Invalidf("device group %q: vendor, type and name have 1 to %d bytes and no slash",
 				group.ID(), maxText)
 		}
 	}
+
 	var err error
 	group.Attributes, err = attributesOf(g.GetAttributes())
 	if err == nil {
@@ -68,6 +75,7 @@ func groupOf(g *device.DeviceGroup) (*structs.NodeDeviceResource, error) {
 	if err != nil {
 		return nil, structs.Invalidf("device group %s: %w", group.ID(), err)
 	}
+
 	return group, nil
 }
 
@@ -144,12 +152,14 @@ func reservationOf(r *device.ContainerReservation) (*Reservation, error) {
 		return nil, structs.Invalidf("the plugin reserves %d things for a task: at most %d are allowed", n,
 			maxMounts)
 	}
+
 	for name, value := range r.GetEnvs() {
 		if name == "" || len(name) > maxText || len(value) > maxValue ||
 			strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
 			return nil, structs.Invalidf("the plugin sets a variable %.40q that no process can have", name)
 		}
 	}
+
 	reservation := &Reservation{Env: r.GetEnvs()}
 	for _, m := range r.GetMounts() {
 		mount := Mount{TaskPath: m.GetTaskPath(), HostPath: m.GetHostPath(), ReadOnly: m.GetReadOnly()}
@@ -159,6 +169,7 @@ func reservationOf(r *device.ContainerReservation) (*Reservation, error) {
 				mount.TaskPath)
 		}
 	}
+
 	for _, d := range r.GetDevices() {
 		file := DeviceFile{TaskPath: d.GetTaskPath(), HostPath: d.GetHostPath(), Permissions: d.GetPermissions()}
 		reservation.Devices = append(reservation.Devices, file)
@@ -168,6 +179,7 @@ func reservationOf(r *device.ContainerReservation) (*Reservation, error) {
 				file.HostPath, file.TaskPath, file.Permissions)
 		}
 	}
+
 	return reservation, nil
 }
 

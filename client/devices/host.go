@@ -50,30 +50,37 @@ func (g *HostGroup) Validate() error {
 	if len(parts) != 3 || !isName(parts[0]) || !isName(parts[1]) || !isName(parts[2]) {
 		fault("the name has three parts, as \"vendor/type/name\"")
 	}
+
 	if len(g.Paths) == 0 {
 		fault("paths names no device file")
 	}
+
 	if len(g.Paths) > maxPaths {
 		fault("it has %d paths: at most %d are allowed", len(g.Paths), maxPaths)
 	}
+
 	for _, p := range g.Paths {
 		_, err := filepath.Match(p, "")
 		if err != nil || !isPath(p) {
 			fault("the path %q is no absolute path or pattern", p)
 		}
 	}
+
 	if strings.Trim(g.Permissions, "rwm") != "" {
 		fault("the permissions %q are not any of rwm", g.Permissions)
 	}
+
 	if len(g.Attributes) > structs.MaxDeviceAttributes {
 		fault("it has %d attributes: at most %d are allowed", len(g.Attributes), structs.MaxDeviceAttributes)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(g.Attributes)) {
 		a := hostAttribute(g.Attributes[name])
 		if a == nil || len(name) > maxText || len(a.Text()) > maxText {
 			fault("the attribute %q is no text, number or flag of at most %d bytes", name, maxText)
 		}
 	}
+
 	return errors.Join(faults...)
 }
 
@@ -152,16 +159,19 @@ func (h *host) scan() []*structs.NodeDeviceResource {
 	for device, one := range h.held.byDevice() {
 		s.owners[device] = deviceOwner{one.Group, one.Path}
 	}
+
 	for _, g := range h.groups {
 		group := g.describe()
 		if h.seen[g.ID] == nil {
 			h.seen[g.ID] = map[string]bool{}
 		}
+
 		group.Instances = s.find(g, h.seen[g.ID])
 		if len(group.Instances) > 0 {
 			groups = append(groups, group)
 		}
 	}
+
 	return groups
 }
 
@@ -203,6 +213,7 @@ func (s *hostScan) find(g *HostGroup, seen map[string]bool) []*structs.NodeDevic
 			}
 		}
 	}
+
 	s.left -= len(seen)
 	var devices []*structs.NodeDevice
 	for _, path := range slices.Sorted(maps.Keys(seen)) {
@@ -218,8 +229,10 @@ func (s *hostScan) find(g *HostGroup, seen map[string]bool) []*structs.NodeDevic
 			same := fmt.Sprintf("it is the same device as %s of %s", owner.path, owner.group)
 			d.HealthDescription = structs.Cut(same, maxText)
 		}
+
 		devices = append(devices, d)
 	}
+
 	return devices
 }
 
@@ -271,6 +284,7 @@ func (h *host) reserve(_ context.Context, alloc, group string, ids []string) (*R
 	if at < 0 {
 		return nil, structs.Unavailablef("the configuration of this node no longer has the group")
 	}
+
 	r := &Reservation{Env: map[string]string{hostVariable(group): strings.Join(ids, ",")}}
 	held := h.held.byDevice()
 	for _, path := range ids {
@@ -278,16 +292,19 @@ func (h *host) reserve(_ context.Context, alloc, group string, ids []string) (*R
 		if err != nil {
 			return nil, err
 		}
+
 		own := holding{alloc, group, path, number}
 		one, isHeld := held[number]
 		if isHeld && one != own {
 			return nil, structs.Unavailablef("%s: allocation %s has the device as %s of %s", path, one.AllocID,
 				one.Path, one.Group)
 		}
+
 		err = h.held.add(own)
 		if err != nil {
 			return nil, err
 		}
+
 		held[number] = own
 		r.Devices = append(r.Devices, DeviceFile{
 			TaskPath:    path,
@@ -295,6 +312,7 @@ func (h *host) reserve(_ context.Context, alloc, group string, ids []string) (*R
 			Permissions: cmp.Or(h.groups[at].Permissions, "rw"),
 		})
 	}
+
 	return r, nil
 }
 

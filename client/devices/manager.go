@@ -164,19 +164,23 @@ func (m *Manager) setGroups(name string, groups []*structs.NodeDeviceResource, f
 	if fault != nil {
 		m.faults[name] = structs.Cut(fault.Error(), maxText)
 	}
+
 	sameFault := before == m.faults[name]
 	if !known && len(m.groups) == len(m.sources) {
 		close(m.first)
 	}
+
 	_, left := m.merge()
 	m.mu.Unlock()
 	if sameFault && slices.EqualFunc(old, groups, structs.SameDeviceGroup) {
 		return
 	}
+
 	m.logger.Info("devices fingerprinted", "plugin", name, "groups", len(groups))
 	if len(left) > 0 {
 		m.logger.Warn("device groups left out: two plugins report them, or the node has too many", "groups", left)
 	}
+
 	select {
 	case m.changes <- struct{}{}:
 	default: // the reader has not yet seen the last one, and will see this, too
@@ -227,12 +231,14 @@ func (m *Manager) merge() (all []*structs.NodeDeviceResource, left []string) {
 				left = append(left, id)
 				continue
 			}
+
 			seen[id] = true
 			devices += len(g.Instances)
 			bytes += g.Bytes()
 			all = append(all, g)
 		}
 	}
+
 	slices.SortFunc(all, func(a, b *structs.NodeDeviceResource) int { return cmp.Compare(a.ID(), b.ID()) })
 	return all, left
 }
@@ -270,6 +276,7 @@ func (m *Manager) Reserve(
 		if err != nil {
 			return nil, err
 		}
+
 		r, err := s.reserve(ctx, alloc, d.ID(), d.DeviceIDs)
 		if err == nil {
 			err = all.add(r)
@@ -279,6 +286,7 @@ func (m *Manager) Reserve(
 				d.ID(), err)
 		}
 	}
+
 	return all, nil
 }
 

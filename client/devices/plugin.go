@@ -97,6 +97,7 @@ func (p *plugin) readGroups(
 	if err != nil {
 		return err
 	}
+
 	newest := make(chan []*structs.NodeDeviceResource, 1)
 	var reporting sync.WaitGroup
 	reporting.Go(func() {
@@ -113,14 +114,17 @@ func (p *plugin) readGroups(
 		if err != nil {
 			return err
 		}
+
 		groups, err := groupsOf(answer)
 		if err != nil {
 			return err
 		}
+
 		select {
 		case <-newest: // nobody has seen the one before
 		default:
 		}
+
 		newest <- groups
 	}
 }
@@ -149,15 +153,18 @@ func (p *plugin) readStats(ctx context.Context, service device.DevicePluginClien
 	if err != nil {
 		return err
 	}
+
 	for {
 		answer, err := stream.Recv()
 		if err != nil {
 			return err
 		}
+
 		stats, err := statsOf(answer)
 		if err != nil {
 			return err
 		}
+
 		to.stats(stats)
 	}
 }

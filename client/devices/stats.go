@@ -17,6 +17,7 @@ func statsOf(answer *device.StatsResponse) ([]*structs.DeviceGroupStats, error) 
 		return nil, structs.Invalidf("the plugin sends statistics of %d groups: at most %d are allowed",
 			len(answer.GetGroups()), structs.MaxDeviceGroups)
 	}
+
 	var groups []*structs.DeviceGroupStats
 	instances := 0
 	for _, g := range answer.GetGroups() {
@@ -25,12 +26,14 @@ func statsOf(answer *device.StatsResponse) ([]*structs.DeviceGroupStats, error) 
 			return nil, structs.Invalidf("the plugin sends statistics of more than %d devices",
 				structs.MaxDevices)
 		}
+
 		group := &structs.DeviceGroupStats{
 			Vendor:        g.GetVendor(),
 			Type:          g.GetType(),
 			Name:          g.GetName(),
 			InstanceStats: map[string]*structs.DeviceStats{},
 		}
+
 		for id, s := range g.GetInstanceStats() {
 			converter := statsConverter{left: maxStats}
 			group.InstanceStats[id] = converter.instance(s)
@@ -39,8 +42,10 @@ func statsOf(answer *device.StatsResponse) ([]*structs.DeviceGroupStats, error) 
 					group.ID(), id, maxStats)
 			}
 		}
+
 		groups = append(groups, group)
 	}
+
 	return groups, nil
 }
 
@@ -69,14 +74,17 @@ func (c *statsConverter) object(o *shared.StatObject, depth int) *structs.StatOb
 	if c.left < 0 {
 		return object
 	}
+
 	for name, nested := range o.GetNested() {
 		if depth < maxStatsDepth {
 			object.Nested[name] = c.object(nested, depth+1)
 		}
 	}
+
 	for name, value := range o.GetAttributes() {
 		object.Attributes[name] = valueOf(value)
 	}
+
 	return object
 }
 
@@ -88,21 +96,27 @@ func valueOf(v *shared.StatValue) *structs.StatValue {
 	if n := v.GetFloatNumeratorVal(); n != nil && structs.IsFinite(n.Value) {
 		value.FloatNumeratorVal = &n.Value
 	}
+
 	if n := v.GetFloatDenominatorVal(); n != nil && structs.IsFinite(n.Value) {
 		value.FloatDenominatorVal = &n.Value
 	}
+
 	if n := v.GetIntNumeratorVal(); n != nil {
 		value.IntNumeratorVal = &n.Value
 	}
+
 	if n := v.GetIntDenominatorVal(); n != nil {
 		value.IntDenominatorVal = &n.Value
 	}
+
 	if text := v.GetStringVal(); text != nil {
 		short := structs.Cut(text.Value, maxText)
 		value.StringVal = &short
 	}
+
 	if flag := v.GetBoolVal(); flag != nil {
 		value.BoolVal = &flag.Value
 	}
+
 	return value
 }

@@ -88,6 +88,7 @@ func (d *Data) AwaitedElsewhere(ctx context.Context, ended []Alloc) (map[string]
 			NodeID:   d.config.NodeID,
 			SecretID: d.config.SecretID,
 		}
+
 		req.Region = d.config.Region
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		resp, err := rpc.Call(ctx, d.config.Servers, structs.AllocDataWaits, req)
@@ -95,10 +96,12 @@ func (d *Data) AwaitedElsewhere(ctx context.Context, ended []Alloc) (map[string]
 		if err != nil {
 			return nil, err
 		}
+
 		for id, by := range resp.Waits {
 			waits[id] = by
 		}
 	}
+
 	return waits, nil
 }
 
@@ -109,10 +112,12 @@ func (d *Data) MayLose(ctx context.Context, r Alloc) error {
 		return structs.Conflictf("allocation %s has still to take over the data of allocation %s; retry",
 			by, r.ID())
 	}
+
 	waits, err := d.AwaitedElsewhere(ctx, []Alloc{r})
 	if err != nil {
 		return fmt.Errorf("asking whether the data of allocation %s is needed: %w", r.ID(), err)
 	}
+
 	by, awaited := waits[r.ID()]
 	if !awaited {
 		return nil
@@ -122,6 +127,7 @@ func (d *Data) MayLose(ctx context.Context, r Alloc) error {
 	if by == "" {
 		heir = "its replacement, which has no place yet,"
 	}
+
 	until, _ := d.KeptUntil(r)
 	return structs.Conflictf("%s has still to take over the data of allocation %s; "+
 		"this node keeps it until %s (client.moved_data.keep), or until the job is stopped",

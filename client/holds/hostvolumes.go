@@ -44,10 +44,12 @@ func (v *hostVolumes) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		Progress: v.config.Progress,
 		Part:     "one of its host volumes",
 	}
+
 	err := wait.End(ctx, env.Alloc)
 	if err != nil {
 		return err
 	}
+
 	for _, r := range v.requests {
 		offered := v.config.Volume(r.Source)
 		switch {
@@ -56,18 +58,22 @@ func (v *hostVolumes) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		case offered.ReadOnly && !r.ReadOnly:
 			return structs.Preconditionf("host volume %q is read-only on this node", r.Source)
 		}
+
 		info, err := os.Stat(offered.Path)
 		if err != nil {
 			return structs.Preconditionf("host volume %q: %w", r.Source, err)
 		}
+
 		if !info.IsDir() {
 			return structs.Preconditionf("host volume %q: %s is not a directory", r.Source, offered.Path)
 		}
+
 		env.SetVolume(r.Name, hooks.VolumeMount{
 			HostPath: offered.Path,
 			ReadOnly: r.ReadOnly,
 		})
 	}
+
 	return nil
 }
 

@@ -32,16 +32,20 @@ func (w Await) End(ctx context.Context, a *structs.Allocation) error {
 		if holder == "" {
 			break
 		}
+
 		if holder != waited {
 			w.Progress(a.ID, fmt.Sprintf("waits for allocation %s, which still holds %s", holder, w.Part))
 			waited = holder
 		}
+
 		if !backoff.Sleep(ctx, AwaitInterval) {
 			return ctx.Err()
 		}
 	}
+
 	if waited != "" {
 		w.Progress(a.ID, "")
 	}
+
 	return nil
 }

@@ -101,11 +101,13 @@ func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 		if ctx.Err() != nil {
 			return err
 		}
+
 		kind := structs.KindOf(err)
 		if kind != structs.KindUnavailable && kind != structs.KindTimeout ||
 			structs.RetryAfter(err) > 0 {
 			return err
 		}
+
 		l.MoveToEnd(addr)
 		if !mayServeElsewhere(err) {
 			return err

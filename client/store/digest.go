@@ -52,17 +52,21 @@ func changeRecord(tx *bbolt.Tx, name string, key, value []byte) error {
 	if err != nil {
 		return err
 	}
+
 	sums := tx.Bucket(digests)
 	d, err := decodeDigest(sums.Get([]byte(name)))
 	if err != nil {
 		return err
 	}
+
 	if old := bucket.Get(key); old != nil {
 		d.toggle(key, old, -1)
 	}
+
 	if value != nil {
 		d.toggle(key, value, 1)
 	}
+
 	return errors.Join(putRecord(bucket, key, value),
 		sums.Put([]byte(name), d.encode()))
 }
@@ -83,14 +87,17 @@ func copyAll(to, from *bbolt.Tx) error {
 		if bytes.Equal(name, digests) {
 			return nil
 		}
+
 		copied, err := to.CreateBucket(name)
 		if err != nil {
 			return err
 		}
+
 		d, err := digestOf(bucket, copied.Put)
 		if err != nil {
 			return err
 		}
+
 		return to.Bucket(digests).Put(name, d.encode())
 	})
 }
@@ -110,10 +117,12 @@ func checkAll(tx *bbolt.Tx) error {
 	if sums == nil {
 		return errors.New("the digests of the records are missing")
 	}
+
 	err := tx.ForEach(func(name []byte, bucket *bbolt.Bucket) error {
 		if bytes.Equal(name, digests) {
 			return nil
 		}
+
 		d, err := digestOf(bucket, func(_, _ []byte) error {
 			return nil
 		})
@@ -121,11 +130,13 @@ func checkAll(tx *bbolt.Tx) error {
 			!bytes.Equal(sums.Get(name), d.encode()) {
 			err = fmt.Errorf("the records %q do not match their digest", name)
 		}
+
 		return err
 	})
 	if err != nil {
 		return err
 	}
+
 	return sums.ForEach(func(name, _ []byte) error {
 		if tx.Bucket(name) == nil {
 			return fmt.Errorf("the records %q are missing", name)

@@ -29,23 +29,28 @@ func Open(dir string) (*DB, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+
 	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
 	}
+
 	path := filepath.Join(dir, "client.db")
 	if err := prepareFile(path); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+
 	b, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience})
 	if err != nil {
 		err = fmt.Errorf("opening %s: %w", path, err)
 		return nil, errors.Join(err, lock.Close())
 	}
+
 	if err := raiseLevel(b); err != nil {
 		err = fmt.Errorf("raising the level of %s: %w", path, err)
 		return nil, errors.Join(err, b.Close(), lock.Close())
 	}
+
 	db := &DB{bolt: b, lock: lock}
 	db.commits.Propose = db.commitAll
 	return db, nil
@@ -92,10 +97,12 @@ func copyFile(path string) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+
 	dst, err := bbolt.Open(tmp, 0o600, nil)
 	if err != nil {
 		return fmt.Errorf("making %s: %w", tmp, err)
 	}
+
 	_, err = os.Lstat(path)
 	fresh := errors.Is(err, os.ErrNotExist)
 	switch {
@@ -111,9 +118,11 @@ func copyFile(path string) error {
 			return dst.Update(func(tx *bbolt.Tx) error { return copyAll(tx, from) })
 		})
 	}
+
 	if err := errors.Join(err, dst.Sync(), dst.Close()); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
+
 	return durable.Rename(tmp, path)
 }
 
@@ -127,6 +136,7 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 	if err == nil {
 		err = readGuarded(path, read)
 	}
+
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return inUse(path, err)
@@ -140,6 +150,7 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 	case diskfault.OfMachine(err):
 		return fmt.Errorf("reading the records of %s: %w", path, err)
 	}
+
 	return structs.Internalf("%s: the records of this node are damaged: %w. "+renew, path, err)
 }
 
@@ -152,10 +163,12 @@ func readGuarded(path string, read func(*bbolt.Tx) error) (err error) {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("reading the file: %v", r)
 		}
+
 		if src != nil {
 			err = errors.Join(err, src.Close())
 		}
 	}()
+
 	src, err = bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout:  lockPatience,
 		ReadOnly: true,
@@ -163,6 +176,7 @@ func readGuarded(path string, read func(*bbolt.Tx) error) (err error) {
 	if err != nil {
 		return err
 	}
+
 	return src.View(read)
 }
 
@@ -175,18 +189,22 @@ func checkMetaPages(path string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
+
 	size := int64(0)
 	for i := range int64(2) {
 		page := make([]byte, 80) // a head of 16 bytes, then the meta data with its checksum
 		if _, err := f.ReadAt(page, i*size); err != nil {
 			return fmt.Errorf("it is cut or empty: %w", err)
 		}
+
 		sum := fnv.New64a()
 		_, _ = sum.Write(page[16:72])
 		if sum.Sum64() != binary.NativeEndian.Uint64(page[72:]) {
 			return errors.New("a meta page does not match its checksum")
 		}
+
 		size = int64(binary.NativeEndian.Uint32(page[24:]))
 	}
+
 	return nil
 }

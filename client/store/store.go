@@ -95,6 +95,7 @@ func (t Table[T]) All(db *DB, prefix string) (records []Record[T], err error) {
 		if bucket == nil {
 			return nil
 		}
+
 		c := bucket.Cursor()
 		k, b := c.Seek([]byte(prefix))
 		for ; k != nil; k, b = c.Next() {
@@ -102,13 +103,16 @@ func (t Table[T]) All(db *DB, prefix string) (records []Record[T], err error) {
 			if !strings.HasPrefix(key, prefix) {
 				break
 			}
+
 			v := new(T)
 			if err := codec.Decode(b, v); err != nil {
 				bad = t.wrapError("reading", key, err)
 				continue
 			}
+
 			records = append(records, Record[T]{key, v})
 		}
+
 		return nil
 	})
 	return records, errors.Join(err, bad)

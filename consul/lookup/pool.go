@@ -149,10 +149,12 @@ func (r *Reader) Read(q Query) (State, error) {
 	if !q.ofBerth() {
 		from = p.consul
 	}
+
 	if from == nil {
 		return State{}, structs.Preconditionf(
 			"%s: this node uses no Consul; set consul.address in the configuration of its agent", q)
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v := p.views[q]
@@ -161,6 +163,7 @@ func (r *Reader) Read(q Query) (State, error) {
 		p.views[q] = v
 		p.start(v, from)
 	}
+
 	v.readers[r] = true
 	return v.state, nil
 }
@@ -217,6 +220,7 @@ func (p *Pool) follow(ctx context.Context, v *view, from *origin) {
 			if structs.RetryAfter(err) == 0 { // else the pause has its jitter, and is not to be shorter
 				wait -= rand.N(wait / 4) // the nodes of a cluster do not all ask at once
 			}
+
 			pause.SleepAfter(ctx, wait, err, back)
 		}
 	}
@@ -255,31 +259,37 @@ func (p *Pool) store(v *view, value any) error {
 		return structs.Preconditionf("%s: the answer has %d bytes; at most %d are allowed",
 			v.q, len(text), maxAnswer)
 	}
+
 	sum := sha256.Sum256(text)
 	now := State{
 		Value:  value,
 		Digest: hex.EncodeToString(sum[:]),
 		Size:   len(text),
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.views[v.q] != v {
 		return nil // its last reader has gone
 	}
+
 	kept := p.kept + now.Size - v.state.Size
 	if kept > maxKept {
 		return structs.Preconditionf(
 			"%s: the answers for the templates of this node have more than %d bytes", v.q, maxKept)
 	}
+
 	p.kept = kept
 	if v.state.Err != nil && v.state.Digest != "" {
 		p.logger.Info("a query of templates is answered again", "query", v.q.String())
 	}
+
 	changed := v.state.Digest != now.Digest
 	v.state = now
 	if changed {
 		v.wake()
 	}
+
 	return nil
 }
 

@@ -41,6 +41,7 @@ func (q Query) String() string {
 	if q.Tag != "" {
 		name = q.Tag + "." + name
 	}
+
 	for _, part := range []struct{ before, text string }{
 		{"@", q.Place},
 		{"~", q.Near},
@@ -50,9 +51,11 @@ func (q Query) String() string {
 			name += part.before + part.text
 		}
 	}
+
 	if q.Choose != "" {
 		name += " (" + q.Choose + ")"
 	}
+
 	return strings.TrimSpace(q.Kind + " " + structs.Cut(name, structs.MaxQuoted))
 }
 
@@ -85,8 +88,10 @@ func ParseService(text string) (Query, error) {
 		if err != nil {
 			return q, err
 		}
+
 		q.Filter = accepted
 	}
+
 	rest, near, sorted := cutLast(rest, "~")
 	q.Near = near
 	rest, place, placed := cutLast(rest, "@")
@@ -95,6 +100,7 @@ func ParseService(text string) (Query, error) {
 	if !isNamed(q, rest) || sorted && !isName(near, ofPlace) || placed && !isName(place, ofPlace) {
 		return q, wrongForm("service", text, form)
 	}
+
 	return q, nil
 }
 

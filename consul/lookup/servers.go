@@ -29,18 +29,22 @@ func (s *Servers) Lookup(ctx context.Context, q Query, after uint64, wait time.D
 		MinIndex:  after,
 		MaxWait:   wait,
 	}
+
 	if q.Kind == BerthServices {
 		return s.names(ctx, options)
 	}
+
 	req := &structs.ServiceGetRequest{
 		ServiceName:  q.Name,
 		Choose:       q.Choose,
 		QueryOptions: options,
 	}
+
 	resp, err := rpc.Call(ctx, s.Caller, structs.ServiceGet, req)
 	if err != nil {
 		return nil, err
 	}
+
 	return &Answer{instances(resp.Services, q.Tag), resp.Index}, nil
 }
 
@@ -50,6 +54,7 @@ func instances(rows []*structs.ServiceRegistration, tag string) []*Instance {
 		if r == nil || tag != "" && !slices.Contains(r.Tags, tag) {
 			continue
 		}
+
 		list = append(list, &Instance{
 			ID:         r.ID,
 			Name:       r.ServiceName,

@@ -37,9 +37,11 @@ func (r Resolver) Gateway(s *structs.Service) (*Gateway, error) {
 			}
 		}
 	}
+
 	if given.Proxy == nil {
 		return out, nil
 	}
+
 	proxy := *given.Proxy
 	proxy.Config = placeholder.InValues(proxy.Config, r.Expand)
 	proxy.EnvoyGatewayBindAddresses = maps.Clone(proxy.EnvoyGatewayBindAddresses)
@@ -47,13 +49,16 @@ func (r Resolver) Gateway(s *structs.Service) (*Gateway, error) {
 		if a == nil {
 			continue
 		}
+
 		bound, err := r.bindAddress(a, cmp.Or(ports[name], s.PortLabel))
 		if err != nil {
 			return nil, structs.Invalidf("the address %q of its gateway: %w",
 				structs.Cut(name, structs.MaxQuoted), err)
 		}
+
 		proxy.EnvoyGatewayBindAddresses[name] = bound
 	}
+
 	given.Proxy = &proxy
 	return out, nil
 }

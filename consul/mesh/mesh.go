@@ -59,6 +59,7 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 	if proxy == nil {
 		proxy = &structs.ConnectProxy{}
 	}
+
 	out := &Sidecar{
 		Service:      r.Expand(s.Name),
 		LocalAddress: cmp.Or(r.Expand(proxy.LocalServiceAddress), Loopback),
@@ -68,12 +69,14 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 		Meta:         placeholder.InMap(given.Meta, r.Expand),
 		TCPCheck:     !given.DisableDefaultTCPCheck,
 	}
+
 	label := cmp.Or(given.Port, structs.KindConnectProxy+"-"+s.Name)
 	port := structs.FindPort(r.Ports, label)
 	if port == nil {
 		return nil, structs.Invalidf("the port %q of its proxy is not one of the allocation",
 			structs.Cut(label, structs.MaxQuoted))
 	}
+
 	out.Port = *port
 	var err error
 	if out.LocalPort == 0 {
@@ -82,14 +85,17 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 			return nil, structs.Invalidf("%w; its proxy has to know where it listens", err)
 		}
 	}
+
 	for _, u := range proxy.Upstreams {
 		out.Upstreams = append(out.Upstreams, r.upstream(u))
 	}
+
 	resolved := structs.ConnectProxy{Expose: proxy.Expose, Upstreams: out.Upstreams}
 	out.EnvoyOnly = resolved.EnvoyOnly()
 	if proxy.Expose != nil {
 		out.Expose, err = r.exposed(proxy.Expose.Paths)
 	}
+
 	return out, err
 }
 
@@ -134,19 +140,23 @@ func (r Resolver) Proxy(g *structs.TaskGroup, t *structs.Task) (*Proxy, error) {
 	if !t.Kind.IsProxy() {
 		return nil, nil
 	}
+
 	name := t.Kind.Service()
 	service := find(g, name)
 	if service == nil {
 		return nil, structs.Invalidf("task %q is the proxy of the service %q, which its group does not have in "+
 			"the service mesh", t.Name, structs.Cut(name, structs.MaxQuoted))
 	}
+
 	if t.Kind.IsGateway() {
 		return &Proxy{Service: r.Expand(name), Gateway: true}, nil
 	}
+
 	s, err := r.Sidecar(service)
 	if err != nil {
 		return nil, structs.Invalidf("service %q: %w", structs.Cut(name, structs.MaxQuoted), err)
 	}
+
 	return s.proxy(), nil
 }
 

@@ -82,18 +82,22 @@ func (s node) NodePublishVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	source := filepath.Join(store.dir, req.GetVolumeId())
 	if st := req.GetStagingTargetPath(); st != "" {
 		if !v.staged[st] {
 			return nil, Error("FailedPrecondition", "volume %q is not staged at %s",
 				req.GetVolumeId(), st)
 		}
+
 		source = store.cfg.HostPath(st)
 	}
+
 	err = store.bindMount(source, req.GetTargetPath(), req.GetReadonly())
 	if err != nil {
 		return nil, err
 	}
+
 	v.published[req.GetTargetPath()] = true
 	return &spec.NodePublishVolumeResponse{}, nil
 }

@@ -90,18 +90,22 @@ func New(cfg Config) (*Plugin, error) {
 	if cfg.HostPath == nil {
 		cfg.HostPath = func(p string) string { return p }
 	}
+
 	dir, err := os.MkdirTemp("/tmp", "csi")
 	if err != nil {
 		return nil, err
 	}
+
 	if cfg.SocketDir == "" {
 		cfg.SocketDir = dir
 	}
+
 	p := &Plugin{
 		cfg:     cfg,
 		dir:     dir,
 		storage: newStorage(cfg, dir),
 	}
+
 	p.scripts.init()
 	return p, nil
 }
@@ -165,10 +169,12 @@ func (p *Plugin) Restart() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	l, err := net.Listen("unix", p.Socket())
 	if err != nil {
 		return err
 	}
+
 	p.scripts.renewBroken()
 	p.srv = grpc.NewServer(grpc.UnaryInterceptor(p.intercept),
 		grpc.WaitForHandlers(true))
@@ -176,9 +182,11 @@ func (p *Plugin) Restart() error {
 	if p.cfg.Controller {
 		spec.RegisterControllerServer(p.srv, controller{p: p})
 	}
+
 	if p.cfg.Node {
 		spec.RegisterNodeServer(p.srv, node{p: p})
 	}
+
 	done := make(chan struct{})
 	srv := p.srv
 	p.done = done

@@ -36,6 +36,7 @@ func fieldOf(m protoreflect.Message, path string) string {
 	if f == nil {
 		return ""
 	}
+
 	v := m.Get(f)
 	switch {
 	case f.IsMap():
@@ -49,9 +50,11 @@ func fieldOf(m protoreflect.Message, path string) string {
 			return v.String()
 		}
 		return ""
+
 	case f.Enum() != nil:
 		return string(f.Enum().Values().ByNumber(v.Enum()).Name())
 	}
+
 	return v.String()
 }
 
@@ -108,6 +111,7 @@ func (s *scripts) recordCall(ctx context.Context, rpc string, req any) (Func, er
 			return nil, Error("Canceled", "the caller has gone")
 		}
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.fails[rpc]; len(q) > 0 {
@@ -116,6 +120,7 @@ func (s *scripts) recordCall(ctx context.Context, rpc string, req any) (Func, er
 			return nil, q[0]
 		}
 	}
+
 	return s.funcs[rpc], nil
 }
 

@@ -95,6 +95,7 @@ func (s controller) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	mode := req.GetVolumeCapability().GetAccessMode().GetMode()
 	other := keys(v.attached)
 	if singleNode(mode) && len(other) > 0 &&
@@ -102,6 +103,7 @@ func (s controller) ControllerPublishVolume(
 		return nil, Error("FailedPrecondition", "volume %q is attached to %v",
 			req.GetVolumeId(), other)
 	}
+
 	v.attached[req.GetNodeId()] = req.GetReadonly()
 	return &spec.ControllerPublishVolumeResponse{
 		PublishContext: map[string]string{"device": "/dev/" + req.GetVolumeId()},

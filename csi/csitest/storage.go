@@ -116,6 +116,7 @@ func (store *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume,
 		len(req.GetVolumeCapabilities()) == 0 {
 		return nil, Error("InvalidArgument", "name or volume_capabilities is missing")
 	}
+
 	size := max(req.GetCapacityRange().GetRequiredBytes(), 0)
 	if v := store.byName(req.GetName()); v != nil {
 		if v.GetCapacityBytes() < size {
@@ -124,9 +125,11 @@ func (store *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume,
 		}
 		return cloneOf(v.Volume), nil
 	}
+
 	if size == 0 {
 		size = defaultSize
 	}
+
 	store.next++
 	v := &spec.Volume{
 		VolumeId:      "vol-" + strconv.Itoa(store.next),
@@ -134,9 +137,11 @@ func (store *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume,
 		VolumeContext: map[string]string{"made-by": store.cfg.Name},
 		ContentSource: req.GetVolumeContentSource(),
 	}
+
 	if len(store.cfg.Topology) > 0 {
 		v.AccessibleTopology = []*spec.Topology{{Segments: store.cfg.Topology}}
 	}
+
 	return cloneOf(store.addVolume(req.GetName(), v).Volume), nil
 }
 
@@ -178,23 +183,28 @@ func (store *storage) bindMount(source, target string, readOnly bool) error {
 	if !store.cfg.Mounts {
 		return os.MkdirAll(target, 0o755)
 	}
+
 	if slices.Contains(store.mounts, target) {
 		return nil
 	}
+
 	for _, dir := range []string{source, target} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
+
 	err := unix.Mount(source, target, "", unix.MS_BIND, "")
 	if err != nil {
 		return fmt.Errorf("binding %s to %s: %w", source, target, err)
 	}
+
 	store.mounts = append(store.mounts, target)
 	if readOnly {
 		return unix.Mount("", target, "",
 			unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 	}
+
 	return nil
 }
 
@@ -208,15 +218,19 @@ func (store *storage) unmount(target string, rmdir bool) error {
 		if err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("unmounting %s: %w", target, err)
 		}
+
 		store.mounts = slices.Delete(store.mounts, i, i+1)
 	}
+
 	if !rmdir {
 		return nil
 	}
+
 	err := os.Remove(target)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	return nil
 }
 

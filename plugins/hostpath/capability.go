@@ -33,6 +33,7 @@ func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 		}
 		return nil
 	}
+
 	mount := c.GetMount()
 	want := mount.GetFsType()
 	if want != "" && want != fsType {
@@ -40,6 +41,7 @@ func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 			"a file system of type %s is requested, the volume has %s",
 			want, cmp.Or(fsType, "none"))
 	}
+
 	bits, data, _ := mountFlags(mount.GetMountFlags())
 	switch {
 	case typ == typeImage && fsType == "":
@@ -47,6 +49,7 @@ func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	case typ == typeDirectory && (len(data) > 0 || bits&^perMount != 0):
 		return preconditionf("a directory volume takes none of the mount flags that are a file system's")
 	}
+
 	return nil
 }
 

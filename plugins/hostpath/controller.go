@@ -54,19 +54,23 @@ func (d *driver) CreateVolume(
 	if sourceID != "" {
 		keys = append(keys, sourceID) // no call changes a source during the copy
 	}
+
 	release, err := d.lockKeys(keys...)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+
 	w, err := d.parseCreate(req)
 	if err != nil {
 		return nil, err
 	}
+
 	err = d.checkReachable(req.GetAccessibilityRequirements())
 	if err != nil {
 		return nil, err
 	}
+
 	v, found := d.store.volumes.findByName(w.name)
 	switch {
 	case found && v.State != stateReady:
@@ -77,12 +81,14 @@ func (d *driver) CreateVolume(
 			return nil, failf(codes.AlreadyExists,
 				"volume %s of that name has another %s", v.ID, field)
 		}
+
 	default:
 		v, err = d.createVolume(w)
 		if err != nil {
 			return nil, err
 		}
 	}
+
 	return &csi.CreateVolumeResponse{Volume: d.describeVolume(v)}, nil
 }
 
@@ -106,10 +112,12 @@ func (d *driver) createVolume(w *createRequest) (*volume, error) {
 		Parameters: w.params,
 		Created:    time.Now().UTC(),
 	}
+
 	err := putBooked(d, d.store.volumes, v, v.Size)
 	if err != nil {
 		return nil, err
 	}
+
 	crash("create recorded")
 	made := *v
 	err = d.fillVolume(&made, w)
@@ -122,6 +130,7 @@ func (d *driver) createVolume(w *createRequest) (*volume, error) {
 		err = fmt.Errorf("making volume %q: %w", w.name, err)
 		return nil, errors.Join(err, d.eraseVolume(v))
 	}
+
 	return &made, nil
 }
 
@@ -190,19 +199,24 @@ func (d *driver) fillImage(v *volume, w *createRequest, data string) error {
 		if err != nil {
 			return err
 		}
+
 		v.FSSize = w.source.FSSize
 	}
+
 	err := resizeImage(data, v.Size, false)
 	if err != nil {
 		return err
 	}
+
 	if w.source.kind == "" && v.FSType != "" {
 		err = format(d.ctx, v.FSType, data)
 		if err != nil {
 			return err
 		}
+
 		v.FSSize = v.Size
 	}
+
 	return resizeImage(data, v.Size, w.thick) // formatting may free blocks
 }
 
@@ -214,25 +228,30 @@ func (d *driver) DeleteVolume(
 	if id == "" {
 		return nil, invalidf("volume_id is missing")
 	}
+
 	release, err := d.lockKeys(id)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+
 	v, ok := d.store.volumes.getRecord(id)
 	if !ok {
 		return &csi.DeleteVolumeResponse{}, d.otherNodeError(id)
 	}
+
 	err = d.checkUnused(v)
 	if err != nil {
 		return nil, err
 	}
+
 	gone := *v
 	gone.State = stateDeleting
 	err = d.store.volumes.putRecord(&gone)
 	if err != nil {
 		return nil, err
 	}
+
 	crash("delete recorded")
 	return &csi.DeleteVolumeResponse{}, d.eraseVolume(&gone)
 }
@@ -278,24 +297,29 @@ func (d *driver) ValidateVolumeCapabilities(
 		len(req.GetVolumeCapabilities()) == 0 {
 		return nil, invalidf("volume_capabilities are missing")
 	}
+
 	v, err := d.volume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
+
 	for _, c := range req.GetVolumeCapabilities() {
 		if err := checkCapability(c); err != nil {
 			return nil, err
 		}
+
 		err := checkAllowed(v.Type, v.FSType, c)
 		if err != nil {
 			return &csi.ValidateVolumeCapabilitiesResponse{Message: err.Error()}, nil
 		}
 	}
+
 	confirmed := &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
 		VolumeContext:      req.GetVolumeContext(),
 		VolumeCapabilities: req.GetVolumeCapabilities(),
 		Parameters:         req.GetParameters(),
 	}
+
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: confirmed}, nil
 }
 
@@ -307,6 +331,7 @@ func (d *driver) GetCapacity(
 	if t != nil && !d.isHere(t) {
 		return &csi.GetCapacityResponse{}, nil
 	}
+
 	w := &createRequest{params: req.GetParameters()}
 	err := decideParams(w)
 	if err == nil {
@@ -315,10 +340,12 @@ func (d *driver) GetCapacity(
 	if err != nil {
 		return nil, err
 	}
+
 	left, err := d.freeBytes()
 	if err != nil {
 		return nil, err
 	}
+
 	least, _ := sizes(w.typ, w.fsType)
 	return &csi.GetCapacityResponse{
 		AvailableCapacity: left,

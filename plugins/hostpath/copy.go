@@ -58,26 +58,32 @@ func copyFile(ctx context.Context, src, dst *os.File) error {
 	if reflink(src, dst) == nil {
 		return nil
 	}
+
 	info, err := src.Stat()
 	if err != nil {
 		return err
 	}
+
 	size := info.Size()
 	err = dst.Truncate(size)
 	if err != nil {
 		return err
 	}
+
 	for at := int64(0); at < size; {
 		part, err := nextData(src, at, size)
 		if err != nil || part.from >= size {
 			return err
 		}
+
 		err = copyExtent(ctx, src, dst, part)
 		if err != nil {
 			return err
 		}
+
 		at = part.to
 	}
+
 	return nil
 }
 
@@ -109,6 +115,7 @@ func copyExtent(ctx context.Context, src, dst *os.File, e extent) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+
 		_, err := src.Seek(e.from, io.SeekStart)
 		if err == nil {
 			_, err = dst.Seek(e.from, io.SeekStart)
@@ -116,6 +123,7 @@ func copyExtent(ctx context.Context, src, dst *os.File, e extent) error {
 		if err != nil {
 			return err
 		}
+
 		n, err := io.CopyN(dst, src, min(copyStep, e.to-e.from))
 		if errors.Is(err, io.EOF) {
 			return nil // the file became shorter
@@ -123,6 +131,7 @@ func copyExtent(ctx context.Context, src, dst *os.File, e extent) error {
 		if err != nil {
 			return err
 		}
+
 		e.from += n
 	}
 	return nil
@@ -163,6 +172,7 @@ func (t *treeCopy) copyDirectory(name string) error {
 		return ignoreGone(err)
 	}
 	defer d.Close()
+
 	for {
 		entries, err := d.ReadDir(256)
 		for _, e := range entries {
@@ -170,6 +180,7 @@ func (t *treeCopy) copyDirectory(name string) error {
 				return err
 			}
 		}
+
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -177,11 +188,13 @@ func (t *treeCopy) copyDirectory(name string) error {
 			return err
 		}
 	}
+
 	out, err := t.dst.Open(name)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
+
 	return t.copyAttributes(d, out, name)
 }
 
@@ -197,10 +210,12 @@ func (t *treeCopy) copyEntry(name string) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
 	}
+
 	info, err := t.src.Lstat(name)
 	if err != nil {
 		return ignoreGone(err)
 	}
+
 	st := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() && st.Nlink > 1 {
 		key := inode{uint64(st.Dev), st.Ino}
@@ -210,8 +225,10 @@ func (t *treeCopy) copyEntry(name string) error {
 				return err
 			} // the first name was removed before its copy
 		}
+
 		t.links[key] = name
 	}
+
 	switch info.Mode().Type() {
 	case fs.ModeDir:
 		err := t.dst.Mkdir(name, 0o700)
@@ -219,6 +236,7 @@ func (t *treeCopy) copyEntry(name string) error {
 			return err
 		}
 		return t.copyDirectory(name)
+
 	case fs.ModeSymlink:
 		return t.copySymlink(name, st)
 	case 0:
@@ -226,6 +244,7 @@ func (t *treeCopy) copyEntry(name string) error {
 	case fs.ModeSocket:
 		return nil // a socket is of no use without its process
 	}
+
 	return t.copySpecial(name, st)
 }
 
@@ -248,18 +267,22 @@ func (t *treeCopy) copyRegular(name string) error {
 		return ignoreGone(err)
 	}
 	defer src.Close()
+
 	info, err := src.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return err // a user has replaced the file
 	}
+
 	dst, err := t.dst.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
+
 	err = copyFile(t.ctx, src, dst)
 	if err == nil {
 		err = t.copyAttributes(src, dst, name)
 	}
+
 	return errors.Join(err, dst.Close())
 }
 
@@ -286,6 +309,7 @@ func (t *treeCopy) copyAttributes(src, dst *os.File, name string) error {
 	if err != nil {
 		return err
 	}
+
 	st := info.Sys().(*syscall.Stat_t)
 	err = dst.Chown(int(st.Uid), int(st.Gid))
 	if err == nil {
@@ -294,10 +318,12 @@ func (t *treeCopy) copyAttributes(src, dst *os.File, name string) error {
 	if err != nil {
 		return err
 	}
+
 	err = copyXattrs(src, dst)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+
 	modified := info.ModTime()
 	return t.dst.Chtimes(name, modified, modified)
 }
@@ -309,6 +335,7 @@ func copyXattrs(src, dst *os.File) error {
 	if err != nil || n == 0 {
 		return nil // the file system or the file has none
 	}
+
 	value := make([]byte, 64<<10)
 	list := string(buf[:n])
 	names := strings.TrimSuffix(list, "\x00") // each name ends with NUL
@@ -317,6 +344,7 @@ func copyXattrs(src, dst *os.File) error {
 		if err != nil {
 			continue // removed meanwhile
 		}
+
 		err = unix.Fsetxattr(int(dst.Fd()), name, value[:m], 0)
 		unsupported := errors.Is(err, unix.ENOTSUP) ||
 			errors.Is(err, unix.EPERM)
@@ -324,5 +352,6 @@ func copyXattrs(src, dst *os.File) error {
 			return fmt.Errorf("extended attribute %s: %w", name, err)
 		}
 	}
+
 	return nil
 }

@@ -47,12 +47,15 @@ func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, erro
 	if req.GetName() == "" {
 		return nil, invalidf("name is missing")
 	}
+
 	if len(req.GetVolumeCapabilities()) == 0 {
 		return nil, invalidf("volume_capabilities are missing")
 	}
+
 	if len(req.GetMutableParameters()) > 0 {
 		return nil, invalidf("mutable_parameters are not supported")
 	}
+
 	w := &createRequest{
 		name:   req.GetName(),
 		params: maps.Clone(req.GetParameters()),
@@ -62,6 +65,7 @@ func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, erro
 	if err != nil {
 		return nil, err
 	}
+
 	err = decideParams(w)
 	if err == nil {
 		err = decideType(w, req.GetVolumeCapabilities())
@@ -69,6 +73,7 @@ func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, erro
 	if err == nil {
 		err = decideSize(w, req.GetCapacityRange())
 	}
+
 	return w, err
 }
 
@@ -83,6 +88,7 @@ func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 			return s, err
 		}
 		return source{"volume", v.ID, v.content}, nil
+
 	case c.GetSnapshot() != nil:
 		n, err := d.snapshot(c.GetSnapshot().GetSnapshotId())
 		if err != nil {
@@ -119,11 +125,13 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 		if err := checkCapability(c); err != nil {
 			return err
 		}
+
 		fs := c.GetMount().GetFsType()
 		if w.fsType != "" && fs != "" && fs != w.fsType {
 			return invalidf(
 				"two file-system types are requested, %s and %s", w.fsType, fs)
 		}
+
 		w.fsType = cmp.Or(w.fsType, fs)
 		mount = mount || c.GetMount() != nil
 		needsImage := c.GetBlock() != nil || fs != ""
@@ -131,6 +139,7 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 			w.typ = typeImage
 		}
 	}
+
 	from := w.source
 	w.typ = cmp.Or(w.typ, from.Type, typeDirectory)
 	if from.kind != "" {
@@ -140,25 +149,31 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 				"the source is a %s volume with file system %s: the new volume can only be the same",
 				from.Type, cmp.Or(from.FSType, "none"))
 		}
+
 		w.fsType = from.FSType
 	}
+
 	if w.typ == typeImage && mount && from.kind == "" {
 		w.fsType = cmp.Or(w.fsType, defaultFS)
 	}
+
 	if w.typ == typeDirectory && w.fsType != "" {
 		return invalidf(
 			"a directory volume has no file system: leave the type %q out, or request an image", w.fsType)
 	}
+
 	_, known := filesystems[w.fsType]
 	if w.fsType != "" && !known {
 		return invalidf("no file-system type %q (there are ext4 and xfs)", w.fsType)
 	}
+
 	for _, c := range capabilities {
 		err := checkAllowed(w.typ, w.fsType, c)
 		if err != nil {
 			return invalidf("%w", err)
 		}
 	}
+
 	return nil
 }
 
@@ -177,6 +192,7 @@ func decideSize(w *createRequest, r *csi.CapacityRange) error {
 	if err := checkRange(r); err != nil {
 		return err
 	}
+
 	least, usual := sizes(w.typ, w.fsType)
 	w.asked = r.GetRequiredBytes()
 	w.limit = r.GetLimitBytes()
@@ -187,11 +203,13 @@ func decideSize(w *createRequest, r *csi.CapacityRange) error {
 			w.size = max(least, min(usual, w.limit))
 		}
 	}
+
 	w.size = roundSize(w.typ, w.size, w.limit)
 	if w.limit > 0 && w.size > w.limit {
 		return failf(codes.OutOfRange,
 			"the volume needs %d bytes, the limit is %d", w.size, w.limit)
 	}
+
 	return nil
 }
 

@@ -88,11 +88,13 @@ func (d *driver) intercept(
 				"stack", string(debug.Stack()))
 			err = failf(codes.Internal, "%s panicked: %v", method, p)
 		}
+
 		took := time.Since(start)
 		if err == nil {
 			d.logger.Debug("csi call", "method", method, "took", took)
 			return
 		}
+
 		code := codeOf(err)
 		d.logger.Warn("csi call failed",
 			"method", method, "code", code.String(),
@@ -100,9 +102,11 @@ func (d *driver) intercept(
 		resp = nil
 		err = status.Error(code, err.Error())
 	}()
+
 	if !d.ready.Load() && !slices.Contains(earlyCalls, method) {
 		return nil, failf(codes.Unavailable, "the driver is starting")
 	}
+
 	return serve(ctx, req)
 }
 

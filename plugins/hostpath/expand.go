@@ -19,22 +19,27 @@ func (d *driver) ControllerExpandVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	r := req.GetCapacityRange()
 	if r.GetRequiredBytes() == 0 && r.GetLimitBytes() == 0 {
 		return nil, invalidf("capacity_range is missing")
 	}
+
 	if err := checkRange(r); err != nil {
 		return nil, err
 	}
+
 	release, err := d.lockKeys(v.ID)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+
 	v, err = d.volume(v.ID) // another call may have changed it before the lock
 	if err != nil {
 		return nil, err
 	}
+
 	limit := r.GetLimitBytes()
 	size := max(r.GetRequiredBytes(), v.Size)
 	size = roundSize(v.Type, size, limit)
@@ -42,10 +47,12 @@ func (d *driver) ControllerExpandVolume(
 		return nil, failf(codes.OutOfRange,
 			"volume %s has %d bytes, the limit is %d", v.ID, size, limit)
 	}
+
 	v, err = d.expand(v, size)
 	if err != nil {
 		return nil, err
 	}
+
 	return &csi.ControllerExpandVolumeResponse{
 		CapacityBytes:         v.Size,
 		NodeExpansionRequired: v.Type == typeImage && v.Stage != nil,
@@ -62,21 +69,26 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		v = &bigger
 		crash("expand recorded")
 	}
+
 	if v.Type == typeDirectory {
 		return v, nil
 	}
+
 	err := resizeImage(d.dataOf(v), v.Size, v.thick())
 	if err != nil {
 		err = fmt.Errorf("growing volume %s: %w", v.ID, err)
 		return nil, errors.Join(err, d.undoExpand(before))
 	}
+
 	crash("expand grown")
 	if v.Stage != nil {
 		return v, nil
 	}
+
 	grown, err := d.growUnused(v)
 	// It is in use although it is not staged. The next stage grows it.
 	if codeIs(err, codes.FailedPrecondition) {
@@ -84,6 +96,7 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 			"volume_id", v.ID, "error", err)
 		return v, nil
 	}
+
 	return grown, err
 }
 
@@ -121,29 +134,35 @@ func (d *driver) NodeExpandVolume(
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
 		return nil, invalidf("volume_id or volume_path is missing")
 	}
+
 	err := checkRange(req.GetCapacityRange())
 	if err != nil {
 		return nil, err
 	}
+
 	v, release, err := d.lockVolume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+
 	u, err := d.useAt(v, req.GetVolumePath())
 	if err != nil {
 		return nil, err
 	}
+
 	if req.GetCapacityRange().GetRequiredBytes() > v.Size {
 		return nil, failf(codes.OutOfRange,
 			"volume %s has %d bytes: the controller has not grown it", v.ID, v.Size)
 	}
+
 	if v.Type == typeImage {
 		err = d.readyImage(v)
 		if err == nil {
 			err = d.growInUse(v, u, req.GetVolumePath())
 		}
 	}
+
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: v.Size}, err
 }
 

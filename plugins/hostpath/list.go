@@ -84,10 +84,12 @@ func (d *driver) ListSnapshots(
 	if err != nil {
 		return nil, err
 	}
+
 	resp := &csi.ListSnapshotsResponse{NextToken: next}
 	for _, n := range page {
 		resp.Entries = append(resp.Entries,
 			&csi.ListSnapshotsResponse_Entry{Snapshot: d.describeSnapshot(n)})
 	}
+
 	return resp, nil
 }

@@ -30,6 +30,7 @@ func attachImage(ctx context.Context, image string, readOnly, auto bool) (*os.Fi
 	if err != nil {
 		return nil, err
 	}
+
 	i := slices.IndexFunc(devices, func(l loopDevice) bool {
 		return l.readOnly == readOnly
 	})
@@ -40,8 +41,10 @@ func attachImage(ctx context.Context, image string, readOnly, auto bool) (*os.Fi
 			(auto || keepAttached(dev) == nil) {
 			return dev, nil
 		}
+
 		_ = dev.Close() // nil if the open has failed
 	}
+
 	return attachFree(ctx, image, readOnly, auto)
 }
 
@@ -72,11 +75,13 @@ func attachFree(
 		return nil, err
 	}
 	defer file.Close()
+
 	control, err := os.OpenFile("/dev/loop-control", openMode(false), 0)
 	if err != nil {
 		return nil, fmt.Errorf("loop devices are not available: %w", err)
 	}
 	defer control.Close()
+
 	err = retryEBUSY(ctx, func() error { // another process may take the free device first
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err == nil {
@@ -84,9 +89,11 @@ func attachFree(
 		}
 		return err
 	})
+
 	if errors.Is(err, unix.EBUSY) {
 		err = failf(codes.ResourceExhausted, "no loop device is free: %w", err)
 	}
+
 	return dev, err
 }
 
@@ -101,13 +108,16 @@ func configureLoop(path string, file *os.File, readOnly, auto bool) (*os.File, e
 	if err != nil {
 		return nil, fmt.Errorf("opening the loop device (is /dev the host's?): %w", err)
 	}
+
 	cfg := unix.LoopConfig{Fd: uint32(file.Fd())}
 	if readOnly {
 		cfg.Info.Flags |= unix.LO_FLAGS_READ_ONLY
 	}
+
 	if auto {
 		cfg.Info.Flags |= unix.LO_FLAGS_AUTOCLEAR
 	}
+
 	name := cfg.Info.File_name[:]
 	copy(name[:len(name)-1], file.Name()) // ends with NUL
 	err = unix.IoctlLoopConfigure(int(dev.Fd()), &cfg)
@@ -115,6 +125,7 @@ func configureLoop(path string, file *os.File, readOnly, auto bool) (*os.File, e
 		_ = dev.Close()
 		return nil, fmt.Errorf("attaching %s to %s: %w", file.Name(), path, err)
 	}
+
 	return dev, nil
 }
 
@@ -139,19 +150,23 @@ func loopsOf(image string) ([]loopDevice, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	paths, err := filepath.Glob("/dev/loop[0-9]*")
 	if err != nil {
 		return nil, err
 	}
+
 	var found []loopDevice
 	for _, p := range paths {
 		if !mayBeBound(p) {
 			continue
 		}
+
 		f, err := os.OpenFile(p, openMode(true)|unix.O_NONBLOCK, 0)
 		if err != nil {
 			continue // not a device, or without permission: it shows no image of this driver
 		}
+
 		var st unix.Stat_t
 		info := loopStatus(f, image)
 		if info != nil && unix.Fstat(int(f.Fd()), &st) == nil {
@@ -161,8 +176,10 @@ func loopsOf(image string) ([]loopDevice, error) {
 				readOnly: info.Flags&unix.LO_FLAGS_READ_ONLY != 0,
 			})
 		}
+
 		_ = f.Close()
 	}
+
 	return found, nil
 }
 

@@ -83,6 +83,7 @@ func (d *driver) checkPath(field, path string) (string, error) {
 		filepath.Clean(path) == "/":
 		return "", invalidf("%s %q is not an absolute path below /", field, path)
 	}
+
 	clean := filepath.Clean(path)
 	parent, err := filepath.EvalSymlinks(filepath.Dir(clean))
 	switch {
@@ -91,14 +92,17 @@ func (d *driver) checkPath(field, path string) (string, error) {
 	case err != nil:
 		return "", invalidf("%s: %w", field, err)
 	}
+
 	real := filepath.Join(parent, filepath.Base(clean))
 	if within(real, d.store.dir) {
 		return "", invalidf("%s %q is inside the driver's data directory", field, path)
 	}
+
 	info, err := os.Lstat(real)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {
 		return "", invalidf("%s %q is a symbolic link", field, path)
 	}
+
 	return real, nil
 }
 
@@ -122,15 +126,18 @@ func (d *driver) showsVolume(v *volume, path string) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
+
 	if v.Type == typeDirectory {
 		var data unix.Stat_t
 		err := unix.Stat(d.dataOf(v), &data)
 		return at.Dev == data.Dev && at.Ino == data.Ino, err
 	}
+
 	devices, err := loopsOf(d.dataOf(v))
 	if err != nil {
 		return false, err
 	}
+
 	isNode := at.Mode&unix.S_IFMT == unix.S_IFBLK
 	return slices.ContainsFunc(devices, func(l loopDevice) bool {
 		return l.rdev == uint64(at.Dev) ||
@@ -159,16 +166,19 @@ func (d *driver) checkUnexposed(v *volume) error {
 	if err != nil {
 		return fmt.Errorf("reading the mount table: %w", err)
 	}
+
 	dir := d.store.volumes.path(v.ID)
 	var base *mountinfo.Info // the mount that has the data directory
 	for _, m := range list {
 		if !within(dir, m.Mountpoint) || dir == m.Mountpoint {
 			continue
 		}
+
 		if base == nil || len(m.Mountpoint) >= len(base.Mountpoint) {
 			base = m
 		}
 	}
+
 	for _, m := range list {
 		inside := within(m.Mountpoint, dir)
 		if base != nil && !inside {
@@ -177,10 +187,12 @@ func (d *driver) checkUnexposed(v *volume) error {
 				m.Minor == base.Minor &&
 				within(m.Root, root)
 		}
+
 		if inside {
 			return preconditionf("volume %s is in use at %s", v.ID, m.Mountpoint)
 		}
 	}
+
 	return nil
 }
 
@@ -198,10 +210,12 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 			return fmt.Errorf("binding %s to %s: %w", source, path, err)
 		}
 	}
+
 	bits &= perMount
 	if bits == 0 {
 		return nil
 	}
+
 	flags := unix.MS_BIND | unix.MS_REMOUNT | bits
 	err := retryEBUSY(d.ctx, func() error {
 		return unix.Mount("", path, "", flags, "")
@@ -209,6 +223,7 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 	if err == nil {
 		return nil
 	}
+
 	err = fmt.Errorf("setting the mount flags of %s: %w", path, err)
 	return errors.Join(err, retryEBUSY(d.ctx, func() error {
 		return unix.Unmount(path, unix.UMOUNT_NOFOLLOW)

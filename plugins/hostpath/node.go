@@ -109,14 +109,17 @@ func (d *driver) useAt(v *volume, path string) (capability, error) {
 	if err != nil {
 		return capability{}, missing
 	}
+
 	isStage := v.Stage != nil && v.Stage.Path == real
 	if isStage && v.Stage.Use.Block {
 		return v.Stage.Use, nil // a block volume has no mount at its staging path
 	}
+
 	shown, err := d.shownAt(v, real)
 	if err != nil {
 		return capability{}, err
 	}
+
 	t, published := v.Targets[real]
 	switch {
 	case shown && published:
@@ -124,6 +127,7 @@ func (d *driver) useAt(v *volume, path string) (capability, error) {
 	case shown && isStage:
 		return v.Stage.Use, nil
 	}
+
 	return capability{}, missing
 }
 
@@ -135,38 +139,45 @@ func (d *driver) NodeGetVolumeStats(
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
 		return nil, invalidf("volume_id or volume_path is missing")
 	}
+
 	v, err := d.volume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
+
 	v = v.editCopy()
 	u, err := d.useAt(v, req.GetVolumePath())
 	if err != nil {
 		return nil, err
 	}
+
 	if u.Block {
 		bytes := &csi.VolumeUsage{Unit: csi.VolumeUsage_BYTES, Total: v.Size}
 		return &csi.NodeGetVolumeStatsResponse{
 			Usage: []*csi.VolumeUsage{bytes},
 		}, nil
 	}
+
 	var st unix.Statfs_t
 	err = unix.Statfs(req.GetVolumePath(), &st)
 	if err != nil {
 		return nil, fmt.Errorf("measuring %s: %w", req.GetVolumePath(), err)
 	}
+
 	bytes := &csi.VolumeUsage{
 		Unit:      csi.VolumeUsage_BYTES,
 		Total:     int64(st.Blocks) * st.Bsize,
 		Available: int64(st.Bavail) * st.Bsize,
 		Used:      int64(st.Blocks-st.Bfree) * st.Bsize,
 	}
+
 	inodes := &csi.VolumeUsage{
 		Unit:      csi.VolumeUsage_INODES,
 		Total:     int64(st.Files),
 		Available: int64(st.Ffree),
 		Used:      int64(st.Files - st.Ffree),
 	}
+
 	return &csi.NodeGetVolumeStatsResponse{
 		Usage: []*csi.VolumeUsage{bytes, inodes},
 	}, nil

@@ -22,17 +22,20 @@ func (d *driver) NodePublishVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	c := req.GetVolumeCapability()
 	v, release, err := d.lockVolumeFor(req.GetVolumeId(), c)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+
 	use := useOf(c)
 	err = d.checkStagedAt(v, req.GetStagingTargetPath(), use.Block)
 	if err != nil {
 		return nil, err
 	}
+
 	t := &target{
 		Use:      use,
 		ReadOnly: req.GetReadonly() || readerModes[modeOf(use)],
@@ -41,6 +44,7 @@ func (d *driver) NodePublishVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	return &csi.NodePublishVolumeResponse{}, d.publish(v, path)
 }
 
@@ -49,10 +53,12 @@ func (d *driver) checkStagedAt(v *volume, path string, block bool) error {
 	if path == "" {
 		return preconditionf("staging_target_path is missing: the volume has to be staged first")
 	}
+
 	real, err := d.checkPath("staging_target_path", path)
 	if err != nil {
 		return err
 	}
+
 	live, err := d.isStaged(v)
 	switch {
 	case err != nil:
@@ -64,6 +70,7 @@ func (d *driver) checkStagedAt(v *volume, path string, block bool) error {
 	case v.Stage.Use.Block != block:
 		return preconditionf("volume %s is staged with another access type", v.ID)
 	}
+
 	return nil
 }
 
@@ -75,6 +82,7 @@ func (d *driver) recordTarget(v *volume, path string, t *target) error {
 		if err != nil {
 			return err
 		}
+
 		same := old.Use.equal(t.Use) && old.ReadOnly == t.ReadOnly
 		single := singlePathModes[modeOf(t.Use)] ||
 			singlePathModes[modeOf(old.Use)]
@@ -90,11 +98,13 @@ func (d *driver) recordTarget(v *volume, path string, t *target) error {
 			delete(v.Targets, other)
 		}
 	}
+
 	v.Targets[path] = t
 	err := d.saveVolume(v)
 	if err != nil {
 		return err
 	}
+
 	crash("publish recorded")
 	return nil
 }
@@ -109,14 +119,17 @@ func (d *driver) publish(v *volume, path string) error {
 	if t.Ready {
 		return nil
 	}
+
 	shown, err := d.shownAt(v, path)
 	if err != nil {
 		return err
 	}
+
 	err = makeTarget(path, t.Use.Block)
 	if err != nil {
 		return err
 	}
+
 	if t.Use.Block {
 		err = d.publishBlock(v, path, t, shown)
 	} else {
@@ -125,6 +138,7 @@ func (d *driver) publish(v *volume, path string) error {
 	if err != nil {
 		return fmt.Errorf("publishing volume %s: %w", v.ID, err)
 	}
+
 	crash("publish mounted")
 	t.Ready = true
 	return d.saveVolume(v)
@@ -164,6 +178,7 @@ func makeTarget(path string, block bool) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
+
 	if block {
 		var f *os.File
 		f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o600)
@@ -171,9 +186,11 @@ func makeTarget(path string, block bool) error {
 	} else {
 		err = os.Mkdir(path, 0o755)
 	}
+
 	if errors.Is(err, fs.ErrNotExist) {
 		return invalidf("the parent of target_path does not exist: %w", err)
 	}
+
 	return err
 }
 
@@ -185,6 +202,7 @@ func (d *driver) NodeUnpublishVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	v, release, err := d.lockVolume(req.GetVolumeId())
 	if codeIs(err, codes.NotFound) {
 		err = ignoreIfUnmounted(path, err)
@@ -197,22 +215,27 @@ func (d *driver) NodeUnpublishVolume(
 		return nil, err
 	}
 	defer release()
+
 	if v.Stage != nil && v.Stage.Path == path {
 		return nil, invalidf("volume %s is staged at %s, not published", v.ID, path)
 	}
+
 	err = d.unmountAll(v, path)
 	if err != nil {
 		return nil, err
 	}
+
 	crash("unpublish unmounted")
 	err = removeTarget(path)
 	if err != nil {
 		return nil, err
 	}
+
 	if v.Targets[path] != nil {
 		delete(v.Targets, path)
 		err = d.saveVolume(v)
 	}
+
 	return &csi.NodeUnpublishVolumeResponse{}, err
 }
 
@@ -226,10 +249,12 @@ func removeTarget(path string) error {
 	if err != nil {
 		return err
 	}
+
 	if !info.IsDir() &&
 		(!info.Mode().IsRegular() || info.Size() > 0) {
 		return preconditionf("%s is not an empty file: it is left alone", path)
 	}
+
 	err = os.Remove(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -238,5 +263,6 @@ func removeTarget(path string) error {
 		errors.Is(err, unix.EEXIST):
 		return preconditionf("%s holds files that are not the volume's: it is left alone", path)
 	}
+
 	return err
 }

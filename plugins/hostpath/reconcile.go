@@ -19,10 +19,12 @@ func (d *driver) reconcile() error {
 			foreign++
 		}
 	}
+
 	if foreign > 0 {
 		d.logger.Warn("found volumes of another node id",
 			"volumes", foreign, "node_id", d.cfg.NodeID)
 	}
+
 	for _, n := range d.store.snapshots.listRecords() {
 		if n.State != stateReady {
 			d.logger.Info("removing a half-made snapshot",
@@ -31,6 +33,7 @@ func (d *driver) reconcile() error {
 			d.logFault("failed to remove a half-made snapshot", "snapshot_id", n.ID, err)
 		}
 	}
+
 	removeBare(d, d.store.volumes)
 	removeBare(d, d.store.snapshots)
 	return d.sweepTemps()
@@ -48,10 +51,12 @@ func (d *driver) reconcileVolume(v *volume) error {
 			"volume_id", v.ID, "state", v.State)
 		return d.eraseVolume(v)
 	}
+
 	_, err := os.Stat(d.dataOf(v))
 	if err != nil {
 		return err
 	}
+
 	if v.BootID != "" && v.BootID != bootID() {
 		v = v.editCopy()
 		err = d.saveVolume(v)
@@ -59,12 +64,15 @@ func (d *driver) reconcileVolume(v *volume) error {
 			return err
 		}
 	}
+
 	if v.Type == typeDirectory {
 		return nil
 	}
+
 	if v.Stage == nil && len(v.Targets) == 0 {
 		return detachImage(d.dataOf(v))
 	}
+
 	return d.thawStaged(v)
 }
 

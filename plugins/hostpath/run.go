@@ -61,9 +61,11 @@ func (c *Config) Validate() error {
 			faults = append(faults, text)
 		}
 	}
+
 	if _, err := client.SocketPath(c.Endpoint); err != nil {
 		faults = append(faults, err.Error())
 	}
+
 	add(c.NodeID == "", "node id is missing")
 	add(len(c.NodeID) > 256, "node id is longer than 256 bytes")
 	add(!filepath.IsAbs(c.DataDir),
@@ -74,6 +76,7 @@ func (c *Config) Validate() error {
 	if len(faults) == 0 {
 		return nil
 	}
+
 	return structs.Invalidf("hostpath: %s", strings.Join(faults, "; "))
 }
 
@@ -110,11 +113,13 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
+
 	cfg.defaults()
 	listener, err := listen(cfg.Endpoint)
 	if err != nil {
 		return err
 	}
+
 	group, ctx := errgroup.WithContext(ctx)
 	d := &driver{
 		cfg:    cfg,
@@ -122,6 +127,7 @@ func Run(ctx context.Context, cfg Config) error {
 		logger: cfg.Logger,
 		locks:  keylock.Map{MaxUsers: 1},
 	}
+
 	srv := grpc.NewServer(
 		grpc.UnaryInterceptor(d.intercept),
 		grpc.WaitForHandlers(true))
@@ -140,16 +146,19 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 		return nil
 	})
+
 	group.Go(d.openDriver)
 	group.Go(func() error {
 		<-ctx.Done()
 		stopServer(srv)
 		return nil
 	})
+
 	err = group.Wait()
 	if d.store != nil {
 		err = errors.Join(err, d.store.close())
 	}
+
 	return err
 }
 
@@ -159,6 +168,7 @@ func listen(endpoint string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode().Type() == fs.ModeSocket {
 		err = os.Remove(path)
@@ -166,14 +176,17 @@ func listen(endpoint string) (net.Listener, error) {
 			return nil, fmt.Errorf("hostpath: removing a stale socket: %w", err)
 		}
 	}
+
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("hostpath: listening on %s: %w", path, err)
 	}
+
 	err = os.Chmod(path, 0o660)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+
 	return l, nil
 }
 
@@ -219,14 +232,17 @@ func (d *driver) awaitDataDir() error {
 			d.store = s
 			return nil
 		}
+
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return fmt.Errorf("hostpath: data directory %s: %w", d.cfg.DataDir, err)
 		}
+
 		if !reported {
 			d.logger.Info("waiting for another process to leave the data directory",
 				"data_dir", d.cfg.DataDir)
 			reported = true
 		}
+
 		if !backoff.Sleep(d.ctx, lockRetry) {
 			return d.ctx.Err()
 		}

@@ -20,19 +20,23 @@ func (d *driver) CreateSnapshot(
 	if name == "" {
 		return nil, invalidf("name is missing")
 	}
+
 	sourceID := req.GetSourceVolumeId()
 	if sourceID == "" {
 		return nil, invalidf("source_volume_id is missing")
 	}
+
 	err := d.checkReachable(req.GetAccessibilityRequirements())
 	if err != nil {
 		return nil, err
 	}
+
 	release, err := d.lockKeys("snapshot name "+name, sourceID)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+
 	n, found := d.store.snapshots.findByName(name)
 	switch {
 	case found && n.State != stateReady:
@@ -46,11 +50,13 @@ func (d *driver) CreateSnapshot(
 		if err != nil {
 			return nil, err
 		}
+
 		n, err = d.createSnapshot(name, v)
 		if err != nil {
 			return nil, err
 		}
 	}
+
 	return &csi.CreateSnapshotResponse{Snapshot: d.describeSnapshot(n)}, nil
 }
 
@@ -72,10 +78,12 @@ func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
 		Source:     v.ID,
 		Created:    time.Now().UTC(),
 	}
+
 	err := putBooked(d, d.store.snapshots, n, n.Size)
 	if err != nil {
 		return nil, err
 	}
+
 	crash("snapshot recorded")
 	data := d.store.snapshots.data(n.ID, n.Type)
 	if n.Type == typeDirectory {
@@ -95,6 +103,7 @@ func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
 		err = fmt.Errorf("making snapshot %q: %w", name, err)
 		return nil, errors.Join(err, d.eraseSnapshot(n))
 	}
+
 	return n, nil
 }
 
@@ -149,20 +158,24 @@ func (d *driver) quiesce(v *volume) (unfreeze func() error, err error) {
 	if v.Type == typeDirectory || v.Stage == nil {
 		return none, nil
 	}
+
 	if !v.Stage.Use.Block {
 		shown, err := d.shownAt(v, v.Stage.Path)
 		if err != nil || !shown {
 			return none, err
 		}
+
 		err = freeze(v.Stage.Path)
 		if err != nil {
 			return none, err
 		}
+
 		crash("snapshot frozen")
 		return func() error {
 			return thaw(v.Stage.Path)
 		}, nil
 	}
+
 	for path, t := range v.Targets {
 		if !t.ReadOnly && !canReflink(d.store.dir) {
 			return none, preconditionf(
@@ -171,6 +184,7 @@ func (d *driver) quiesce(v *volume) (unfreeze func() error, err error) {
 				v.ID, path, d.store.dir)
 		}
 	}
+
 	return none, flushImage(d.dataOf(v))
 }
 
@@ -182,21 +196,25 @@ func (d *driver) DeleteSnapshot(
 	if id == "" {
 		return nil, invalidf("snapshot_id is missing")
 	}
+
 	release, err := d.lockKeys(id)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+
 	n, ok := d.store.snapshots.getRecord(id)
 	if !ok {
 		return &csi.DeleteSnapshotResponse{}, d.otherNodeError(id)
 	}
+
 	gone := *n
 	gone.State = stateDeleting
 	err = d.store.snapshots.putRecord(&gone)
 	if err != nil {
 		return nil, err
 	}
+
 	return &csi.DeleteSnapshotResponse{}, d.eraseSnapshot(&gone)
 }
 

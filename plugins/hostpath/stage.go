@@ -19,20 +19,24 @@ func (d *driver) NodeStageVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	c := req.GetVolumeCapability()
 	v, release, err := d.lockVolumeFor(req.GetVolumeId(), c)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+
 	err = checkDir("staging_target_path", path)
 	if err != nil {
 		return nil, err
 	}
+
 	err = d.recordStage(v, path, useOf(c))
 	if err != nil {
 		return nil, err
 	}
+
 	return &csi.NodeStageVolumeResponse{}, d.stage(v)
 }
 
@@ -44,6 +48,7 @@ func (d *driver) recordStage(v *volume, path string, u capability) error {
 		if err != nil {
 			return err
 		}
+
 		switch {
 		case live && s.Path != path:
 			return preconditionf("volume %s is staged at %s", v.ID, s.Path)
@@ -54,11 +59,13 @@ func (d *driver) recordStage(v *volume, path string, u capability) error {
 			return nil
 		}
 	}
+
 	v.Stage = &staging{Path: path, Use: u}
 	err := d.saveVolume(v)
 	if err != nil {
 		return err
 	}
+
 	crash("stage recorded")
 	return nil
 }
@@ -83,12 +90,14 @@ func (d *driver) stage(v *volume) error {
 	if err != nil {
 		return err
 	}
+
 	if !live {
 		err = d.mountStage(v)
 		if err != nil {
 			return fmt.Errorf("staging volume %s: %w", v.ID, err)
 		}
 	}
+
 	crash("stage mounted")
 	if v.Type == typeImage && !v.Stage.Use.Block &&
 		v.FSSize < v.Size {
@@ -100,9 +109,11 @@ func (d *driver) stage(v *volume) error {
 				"volume_id", v.ID, "error", err)
 		}
 	}
+
 	if v.Stage.Ready {
 		return nil
 	}
+
 	v.Stage.Ready = true
 	return d.saveVolume(v)
 }
@@ -142,6 +153,7 @@ func (d *driver) stageFileSystem(v *volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
+
 	grown, err := d.growUnused(v)
 	switch {
 	case codeIs(err, codes.FailedPrecondition): // it is mounted elsewhere and works with its size
@@ -152,19 +164,23 @@ func (d *driver) stageFileSystem(v *volume) error {
 	default:
 		v.FSSize = grown.FSSize
 	}
+
 	bits, options, err := mountFlags(v.Stage.Use.Flags)
 	if err != nil {
 		return err
 	}
+
 	if o := filesystems[v.FSType].options; o != "" {
 		options = append(options, o)
 	}
+
 	data := strings.Join(options, ",")
 	dev, err := attachImage(d.ctx, d.dataOf(v), false, true)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
+
 	crash("stage attached")
 	err = retryEBUSY(d.ctx, func() error {
 		return unix.Mount(dev.Name(), v.Stage.Path, v.FSType, bits, data)
@@ -172,6 +188,7 @@ func (d *driver) stageFileSystem(v *volume) error {
 	if err != nil {
 		return fmt.Errorf("mounting %s as %s: %w", dev.Name(), v.FSType, err)
 	}
+
 	return nil
 }
 
@@ -183,6 +200,7 @@ func (d *driver) NodeUnstageVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	v, release, err := d.lockVolume(req.GetVolumeId())
 	if codeIs(err, codes.NotFound) {
 		return &csi.NodeUnstageVolumeResponse{}, ignoreIfUnmounted(path, err)
@@ -191,13 +209,16 @@ func (d *driver) NodeUnstageVolume(
 		return nil, err
 	}
 	defer release()
+
 	if v.Stage == nil || v.Stage.Path != path {
 		// The record has no such staging, but the volume may be mounted there.
 		return &csi.NodeUnstageVolumeResponse{}, d.unmountAll(v, path)
 	}
+
 	if err := checkUnpublished(v); err != nil {
 		return nil, err
 	}
+
 	return &csi.NodeUnstageVolumeResponse{}, d.unstage(v)
 }
 

@@ -141,18 +141,22 @@ func openStore(dir string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	dir, err = filepath.EvalSymlinks(dir) // the mount table has this path
 	if err != nil {
 		return nil, err
 	}
+
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
+
 	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+
 	spare := &reserveFile{path: filepath.Join(dir, "spare")}
 	spare.allocate()
 	s := &store{
@@ -167,10 +171,12 @@ func openStore(dir string) (*store, error) {
 			spare: spare,
 		},
 	}
+
 	err = errors.Join(s.volumes.loadRecords(), s.snapshots.loadRecords())
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+
 	return s, nil
 }
 
@@ -221,10 +227,12 @@ func (s *recordDir[R]) loadRecords() error {
 	if err != nil {
 		return err
 	}
+
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return err
 	}
+
 	for _, e := range entries {
 		var r R
 		b, err := os.ReadFile(s.path(e.Name(), recordFile))
@@ -239,6 +247,7 @@ func (s *recordDir[R]) loadRecords() error {
 			s.rows[e.Name()] = r
 		}
 	}
+
 	return nil
 }
 
@@ -302,10 +311,12 @@ func (s *recordDir[R]) putRecord(r R) error {
 	} else if !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("recording %s: %w", id, err)
 	}
+
 	b, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err
 	}
+
 	path := s.path(id, recordFile)
 	err = durable.WriteFile(path, b)
 	if errors.Is(err, unix.ENOSPC) && s.spare.free() {
@@ -318,6 +329,7 @@ func (s *recordDir[R]) putRecord(r R) error {
 		}
 		return fmt.Errorf("recording %s: %w", id, err)
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rows[id] = r

@@ -58,6 +58,7 @@ func runTool(ctx context.Context, okay []int, argv ...string) error {
 	if err != nil {
 		return err
 	}
+
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, path, argv[1:]...)
 	cmd.Stdout = &out
@@ -73,6 +74,7 @@ func runTool(ctx context.Context, okay []int, argv ...string) error {
 		return fmt.Errorf(
 			"%s: %w: %s", argv[0], err, shortOutput(out.String()))
 	}
+
 	return nil
 }
 
@@ -130,16 +132,19 @@ func growOnline(ctx context.Context, fsType, path string, size int64) error {
 	if fsType == "xfs" {
 		return runTool(ctx, nil, "xfs_growfs", "-d", path)
 	}
+
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+
 	var st unix.Statfs_t
 	err = unix.Fstatfs(int(f.Fd()), &st)
 	if err != nil {
 		return err
 	}
+
 	blocks := uint64(size / st.Bsize)
 	_, _, errno := unix.Syscall(
 		unix.SYS_IOCTL, f.Fd(), ext4ResizeFS, uintptr(unsafe.Pointer(&blocks)))
@@ -150,6 +155,7 @@ func growOnline(ctx context.Context, fsType, path string, size int64) error {
 		return preconditionf(
 			"the file system cannot grow while it is mounted (%w); the next stage grows it", errno)
 	}
+
 	return fmt.Errorf("growing the file system at %s: %w", path, errno)
 }
 

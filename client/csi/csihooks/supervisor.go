@@ -59,6 +59,7 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hooks.AllocEnv, task *struct
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
+
 	p := *task.CSIPluginConfig
 	p.MountDir = cmp.Or(p.MountDir, "/csi")
 	p.StagePublishBaseDir = cmp.Or(p.StagePublishBaseDir, "/local/csi")
@@ -112,21 +113,25 @@ func (s *supervisor) Up(_ context.Context, env *hooks.TaskEnv) error {
 	if err != nil {
 		return err
 	}
+
 	err = s.makeSocketDir()
 	if err != nil {
 		return fmt.Errorf("plugin %q: making its socket directory: %w", s.plugin.ID, err)
 	}
+
 	data := filepath.Join(s.Dir, "d", url.PathEscape(s.plugin.ID))
 	err = os.MkdirAll(data, 0o700)
 	if err != nil {
 		return fmt.Errorf("plugin %q: making its own directory: %w", s.plugin.ID, err)
 	}
+
 	if s.servesNode() {
 		err := mounts.MakeShared(s.Volumes.Root())
 		if err != nil {
 			return fmt.Errorf("plugin %q: %w", s.plugin.ID, err)
 		}
 	}
+
 	s.configureTask(env.Config, data)
 	return nil
 }
@@ -140,22 +145,26 @@ func (s *supervisor) validate() error {
 			return structs.Invalidf("plugin %q: %s %q is not an absolute path", p.ID, name, dir)
 		}
 	}
+
 	if strings.HasPrefix(path.Clean(p.StagePublishBaseDir)+"/",
 		path.Clean(p.MountDir)+"/") {
 		return structs.Invalidf(
 			"plugin %q: stage_publish_base_dir %q is within mount_dir %q", p.ID, p.StagePublishBaseDir, p.MountDir)
 	}
+
 	if len(p.StagePublishBaseDir) > structs.MaxPluginBaseDir {
 		return structs.Invalidf(
 			"plugin %q: stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is sent to a "+
 				"plugin accepts at most 128",
 			p.ID, len(p.StagePublishBaseDir), structs.MaxPluginBaseDir)
 	}
+
 	if sock := s.socket(); len(sock) > maxSocketPath {
 		return structs.Invalidf(
 			"plugin %q: the socket path %s is %d bytes long, the kernel allows %d: choose a shorter data_dir",
 			p.ID, sock, len(sock), maxSocketPath)
 	}
+
 	return nil
 }
 
@@ -168,10 +177,12 @@ func (s *supervisor) makeSocketDir() error {
 	if err != nil {
 		return err
 	}
+
 	err = os.Chmod(s.socketDir, 0o700)
 	if err != nil {
 		return err
 	}
+
 	conn, err := net.Dial("unix", s.socket())
 	switch {
 	case err == nil: // the process runs: the agent restarted, not the plugin
@@ -180,6 +191,7 @@ func (s *supervisor) makeSocketDir() error {
 		errors.Is(err, fs.ErrNotExist):
 		return errors.Join(s.deregister(), mounts.Remove(s.socket()), mounts.Remove(s.unhealthyMark()))
 	}
+
 	return nil // the process may run and be busy
 }
 
@@ -188,12 +200,14 @@ func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 	if c.Env == nil {
 		c.Env = map[string]string{}
 	}
+
 	c.Privileged = true
 	if s.host {
 		c.Env["CSI_ENDPOINT"] = "unix://" + s.socket()
 		c.Env["BERTH_PLUGIN_DATA"] = data
 		return
 	}
+
 	c.Env["CSI_ENDPOINT"] = "unix://" + path.Join(s.plugin.MountDir, socketName)
 	c.Env["BERTH_PLUGIN_DATA"] = pluginData
 	c.Mounts = append(c.Mounts,
@@ -207,6 +221,7 @@ func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 			TaskPath:    pluginData,
 			Propagation: "private",
 		})
+
 	if s.servesNode() {
 		c.Mounts = append(c.Mounts,
 			driver.Mount{
@@ -293,17 +308,21 @@ func (s *supervisor) warnInUse(control hooks.Control) {
 	if !s.servesNode() || s.Registry.Get(nodeHalf) != nil {
 		return
 	}
+
 	inUse, err := s.Volumes.InUse(s.plugin.ID)
 	if err != nil {
 		s.logger.Error("failed to list the plugin's volumes in use", "error", err)
 	}
+
 	if len(inUse) == 0 {
 		return
 	}
+
 	names := make([]string, len(inUse))
 	for i, k := range inUse {
 		names[i] = k.String()
 	}
+
 	s.logger.Warn("plugin stopped while its volumes are in use", "volumes", names)
 	control.Emit(s.pluginEvent(structs.TaskEventHookMessage,
 		"stopped while volumes on this node are in use: %s. The node releases them when it runs here again",
@@ -337,6 +356,7 @@ func (s *supervisor) register(info *csi.PluginInfo) error {
 			Version:        info.Version,
 			FormerProvider: s.plugin.FormerProvider,
 		}
+
 		if s.servesNode() {
 			i.HostMountPath = s.Volumes.Root()
 			i.PluginMountPath = s.plugin.StagePublishBaseDir
@@ -344,6 +364,7 @@ func (s *supervisor) register(info *csi.PluginInfo) error {
 				i.PluginMountPath = i.HostMountPath
 			}
 		}
+
 		errs = append(errs, s.Registry.Register(i))
 	}
 	return errors.Join(errs...)

@@ -41,9 +41,11 @@ func (s *supervisor) watch(ctx context.Context, task hooks.Control) {
 			s.logger.Debug("failed to close the plugin connection", "error", err)
 		}
 	}()
+
 	if !s.registered() && !s.watchStart(ctx, task, client) {
 		return
 	}
+
 	s.watchHealth(ctx, task, client)
 }
 
@@ -61,11 +63,13 @@ func (s *supervisor) watchStart(ctx context.Context, task hooks.Control, client 
 			s.markHealth(false)
 		}
 	}
+
 	for {
 		h, err := s.probe(ctx, client)
 		if h == healthy {
 			err = s.registerHealthy(ctx, client)
 		}
+
 		pause := s.StartInterval
 		switch {
 		case ctx.Err() != nil:
@@ -82,6 +86,7 @@ func (s *supervisor) watchStart(ctx context.Context, task hooks.Control, client 
 			s.restart(task, "did not become healthy within %s: %v", s.plugin.HealthTimeout, err)
 			return false
 		}
+
 		if !backoff.Sleep(ctx, pause) {
 			return false
 		}
@@ -121,21 +126,25 @@ func (s *supervisor) watchHealth(ctx context.Context, task hooks.Control, client
 		if ctx.Err() != nil {
 			return
 		}
+
 		if isHealthy := h == healthy; isHealthy != wasHealthy {
 			s.healthChanged(task, h, err)
 			wasHealthy = isHealthy
 		}
+
 		left := s.plugin.HangTimeout
 		if isUnanswered(err) {
 			left -= time.Since(answered)
 		} else {
 			answered = time.Now()
 		}
+
 		if left <= 0 {
 			s.restart(task, "has answered no probe for %s and is restarted: %v",
 				s.plugin.HangTimeout, err)
 			return
 		}
+
 		if !backoff.Sleep(ctx, min(s.ProbeInterval, left)) {
 			return
 		}

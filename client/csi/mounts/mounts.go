@@ -116,16 +116,19 @@ func MakeShared(dir string) error {
 	if err != nil {
 		return err
 	}
+
 	t, err := Read()
 	if err != nil {
 		return err
 	}
+
 	if !t.Mounted(dir) {
 		if below := t.Below(dir); len(below) > 0 {
 			return structs.Preconditionf(
 				"%s cannot be made a shared mount: it would hide the mounts below it: %s",
 				dir, strings.Join(below, ", "))
 		}
+
 		err := mount.Mount(dir, dir, "none", "bind")
 		if err != nil {
 			return needRoot(fmt.Errorf("binding %s on itself: %w", dir, err))
@@ -133,10 +136,12 @@ func MakeShared(dir string) error {
 	} else if t.shared(dir) {
 		return nil
 	}
+
 	err = mount.MakeRShared(dir)
 	if err != nil {
 		return needRoot(fmt.Errorf("making %s a shared mount: %w", dir, err))
 	}
+
 	return nil
 }
 
@@ -154,13 +159,16 @@ func releaseShared(dir string) error {
 		if err != nil {
 			return err
 		}
+
 		if !t.Mounted(dir) {
 			return nil
 		}
+
 		if below := t.Below(dir); len(below) > 0 {
 			return structs.Preconditionf("%s still has mounts below it: %s",
 				dir, strings.Join(below, ", "))
 		}
+
 		err = unix.Unmount(dir, unix.UMOUNT_NOFOLLOW)
 		if err != nil {
 			return fmt.Errorf("unmounting %s: %w", dir, err)
@@ -175,9 +183,11 @@ func Remove(path string) error {
 	if err != nil {
 		return err
 	}
+
 	if t.Mounted(path) || len(t.Below(path)) > 0 {
 		return structs.Preconditionf("%s is not removed: it is mounted", path)
 	}
+
 	err = os.Remove(path)
 	switch {
 	case err == nil || errors.Is(err, fs.ErrNotExist):
@@ -187,6 +197,7 @@ func Remove(path string) error {
 	case errors.Is(err, syscall.ENOTEMPTY):
 		return structs.Preconditionf("%s is not removed: it is not empty", path)
 	}
+
 	return err
 }
 

@@ -52,17 +52,21 @@ func ReleaseTmpfs(dir, source string) error {
 		if err != nil {
 			return err
 		}
+
 		top := t.top(dir)
 		if top == nil {
 			return nil
 		}
+
 		if top.FSType != "tmpfs" || top.Source != source {
 			return structs.Preconditionf("%s is not unmounted: %s from %q is mounted on it, which is not berth's",
 				dir, top.FSType, top.Source)
 		}
+
 		if below := t.Below(dir); len(below) > 0 {
 			return structs.Preconditionf("%s is not unmounted: mounted in it are still %q", dir, below)
 		}
+
 		err = unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 		if err != nil {
 			return fmt.Errorf("unmounting %s: %w", dir, err)

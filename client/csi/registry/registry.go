@@ -99,16 +99,19 @@ func New(db *store.DB, logger hclog.Logger) *Registry {
 		stacks: map[Key]*stack{},
 		subs:   map[*Subscription]struct{}{},
 	}
+
 	records, err := stacks.All(db, "")
 	if err != nil {
 		r.logger.Error("failed to read records of the plugin registry", "error", err)
 	}
+
 	for _, rec := range records {
 		s := rec.Value
 		if len(s.Instances) > 0 {
 			r.stacks[s.front().Key()] = s
 		}
 	}
+
 	return r
 }
 
@@ -120,11 +123,13 @@ func (r *Registry) Register(i *Instance) error {
 		i.AllocID == "" || i.SocketPath == "" {
 		return structs.Invalidf("a plugin instance needs kind, id, allocation and socket: %+v", *i)
 	}
+
 	r.write.Lock()
 	defer r.write.Unlock()
 	if err := r.checkDriver(i); err != nil {
 		return err
 	}
+
 	now := *i
 	now.RegisteredAt = time.Now().UnixNano()
 	old := r.stack(i.Key())
@@ -138,12 +143,15 @@ func (r *Registry) Register(i *Instance) error {
 		if same == *old.Instances[at] {
 			return nil
 		}
+
 		next.Instances[at] = &now
 	}
+
 	err := stacks.Put(r.db, i.Key().record(), next)
 	if err != nil {
 		return err
 	}
+
 	r.setStack(i.Key(), next)
 	return nil
 }
@@ -220,12 +228,15 @@ func (r *Registry) setStack(k Key, next *stack) {
 	} else {
 		r.stacks[k] = next
 	}
+
 	if before == now {
 		return
 	}
+
 	for s := range r.subs {
 		s.push(k)
 	}
+
 	r.logger.Info("plugin instance changed",
 		"plugin_id", k.ID, "kind", k.Kind,
 		"alloc_id", now.allocOrEmpty(),

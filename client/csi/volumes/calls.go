@@ -91,11 +91,13 @@ func Do[T any](
 	if err != nil {
 		return none, err
 	}
+
 	rec, err := m.beginCall(c)
 	if err != nil {
 		release()
 		return none, err
 	}
+
 	var settled atomic.Bool // by the end of the call, or by a caller that stops waiting
 	ended := make(chan result, 1)
 	calling, cancel := context.WithDeadline(context.WithoutCancel(ctx), limit)
@@ -109,12 +111,15 @@ func Do[T any](
 		if settled.CompareAndSwap(false, true) && err == nil && c.After != nil {
 			after = c.After()
 		}
+
 		failed := m.endCall(rec, err, calling.Err() == nil, after)
 		if len(after) > 0 {
 			err = failed
 		}
+
 		ended <- result{answer, err}
 	}()
+
 	waiting, stop := context.WithTimeout(ctx, m.cfg.CallTimeout)
 	defer stop()
 	select {
@@ -150,6 +155,7 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, l := range late {
 		if l.Where == c.Where &&
 			slices.Contains(undoes[l.RPC], c.RPC) {
@@ -159,19 +165,23 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 				l.RPC, clock(l.Since), ErrUnanswered)
 		}
 	}
+
 	if !m.countCall() {
 		return nil, structs.Unavailablef("%s is not called: the agent stops", c)
 	}
+
 	rec := &callRecord{
 		Call:   c,
 		Since:  time.Now().UnixNano(),
 		BootID: m.volumes.boot,
 	}
+
 	err = m.cfg.DB.Commit(append(c.Before, callTable.Change(rec.key(), rec))...)
 	if err != nil {
 		m.calling.Done()
 		return nil, fmt.Errorf("recording %s: %w", c, err)
 	}
+
 	return rec, nil
 }
 
@@ -244,6 +254,7 @@ func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var late []*callRecord
 	for _, r := range records {
 		rec := r.Value
@@ -253,10 +264,12 @@ func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
 			late = append(late, rec)
 			continue
 		}
+
 		err := callTable.Delete(m.cfg.DB, r.Key)
 		if err != nil {
 			return nil, err
 		}
 	}
+
 	return late, nil
 }

@@ -54,6 +54,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 	if !w.conn.Info.NodeInfo.SupportsExpand {
 		return 0, nil
 	}
+
 	req := &csi.NodeExpandRequest{
 		Use:      u.forPlugin(),
 		Capacity: structs.CSICapacityRange{RequiredBytes: u.ExpandBytes},
@@ -64,6 +65,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 			return 0, err
 		}
 	}
+
 	// A read-only publication may not be expandable: a staged file system is expanded at its staging path.
 	req.VolumePath = req.StagingPath
 	if w.stage == nil || u.AttachmentMode != structs.CSIFileSystem {
@@ -72,6 +74,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 			return 0, err
 		}
 	}
+
 	var grown int64 // of a call that was answered
 	call := func(ctx context.Context, conn *Conn) (err error) {
 		grown, err = conn.NodeExpandVolume(ctx, req)
@@ -81,6 +84,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("growing its content: %w", err)
 	}
+
 	return grown, nil
 }
 
@@ -91,23 +95,28 @@ func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error
 	if err != nil {
 		return 0, err
 	}
+
 	release, err := acquire(ctx, &v.seq,
 		u.VolumeKey.String(), "growing its content")
 	if err != nil {
 		return 0, err
 	}
 	defer release()
+
 	w, err := v.loadWork(ctx, conn, u.VolumeKey, u.AllocID)
 	if err != nil {
 		return 0, err
 	}
+
 	if w.publish == nil || !w.isPublished() {
 		return 0, structs.Unavailablef("volume %s is not mounted yet for allocation %s",
 			u.VolumeKey, u.AllocID)
 	}
+
 	capacity, err = w.expand(u)
 	if err != nil {
 		return 0, fmt.Errorf("volume %s: %w", u.VolumeKey, err)
 	}
+
 	return capacity, nil
 }

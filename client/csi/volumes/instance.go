@@ -34,6 +34,7 @@ func (m *Manager) startInstance(ctx context.Context, reg *registry.Instance) *in
 		cancel:       cancel,
 		retire:       retire,
 	}
+
 	client, err := csi.Dial(reg.SocketPath, csi.Options{
 		Name:    reg.ID,
 		Logger:  m.logger,
@@ -50,17 +51,20 @@ func (m *Manager) startInstance(ctx context.Context, reg *registry.Instance) *in
 		})
 		return i
 	}
+
 	i.client = client
 	m.wg.Go(func() {
 		m.fingerprintLoop(watching, i)
 		if ctx.Err() == nil {
 			sleepWithJitter(ctx, m.cfg.callLimit())
 		}
+
 		if err := client.Close(); err != nil {
 			m.logger.Debug("failed to close a plugin connection",
 				"plugin_id", reg.ID, "error", err)
 		}
 	})
+
 	return i
 }
 
@@ -98,6 +102,7 @@ func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 		if ctx.Err() != nil {
 			return // the result of a cancelled fingerprint is worth nothing
 		}
+
 		if i.setReport(r) {
 			m.logReport(i, r)
 			select {
@@ -106,12 +111,14 @@ func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 				return
 			}
 		}
+
 		wait := m.cfg.FingerprintInterval
 		if r.Healthy {
 			sooner.Reset()
 		} else {
 			wait = sooner.Next()
 		}
+
 		if !sleepWithJitter(ctx, wait) {
 			return
 		}
@@ -149,6 +156,7 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 	if last := i.report.Load(); last != nil {
 		*r = *last
 	}
+
 	r.PluginID = reg.ID
 	r.AllocID = reg.AllocID
 	r.FormerProvider = reg.FormerProvider
@@ -166,9 +174,11 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 			r.HealthDescription = err.Error()
 			break
 		}
+
 		r.Healthy = true
 		r.HealthDescription = "healthy"
 	}
+
 	return r
 }
 
@@ -178,10 +188,12 @@ func queryPlugin(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *st
 	if err != nil {
 		return err
 	}
+
 	caps, err := c.PluginCapabilities(ctx)
 	if err != nil {
 		return err
 	}
+
 	r.Provider = info.Name
 	r.ProviderVersion = info.Version
 	r.RequiresControllerPlugin = caps.Controller
@@ -194,9 +206,11 @@ func queryPlugin(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *st
 		}
 		return err
 	}
+
 	node, err := c.NodeInfo(ctx)
 	if err == nil {
 		r.NodeInfo = node
 	}
+
 	return err
 }

@@ -102,14 +102,17 @@ func New(cfg Config) *Manager {
 		pending:    map[registry.Key]struct{}{},
 		first:      make(chan struct{}),
 	}
+
 	m.life, m.endLife = context.WithCancel(context.Background())
 	m.volumes = newVolumes(m)
 	for _, i := range cfg.Registry.Serving() {
 		m.pending[i.Key()] = struct{}{}
 	}
+
 	if len(m.pending) == 0 {
 		close(m.first)
 	}
+
 	return m
 }
 
@@ -168,10 +171,12 @@ func (m *Manager) syncSlot(ctx context.Context, k registry.Key) {
 		m.removeSlot(k, s)
 		return
 	}
+
 	if s == nil {
 		s = &pluginSlot{}
 		m.slots[k] = s
 	}
+
 	switch {
 	case s.current == nil:
 		s.current = m.startInstance(ctx, want)
@@ -182,6 +187,7 @@ func (m *Manager) syncSlot(ctx context.Context, k registry.Key) {
 		s.next.stop()
 		s.next = m.startInstance(ctx, want)
 	}
+
 	if s.next != nil && m.mayTakeOver(k, s) {
 		m.logger.Info("plugin instance replaced",
 			"plugin_id", k.ID, "kind", k.Kind,
@@ -190,14 +196,17 @@ func (m *Manager) syncSlot(ctx context.Context, k registry.Key) {
 		s.current.retire()
 		s.current, s.next = s.next, nil
 	}
+
 	r := s.current.report.Load()
 	if r != nil {
 		m.markFingerprinted(k)
 	}
+
 	if r != s.lastNotified {
 		s.lastNotified = r
 		m.notifyChanges()
 	}
+
 	m.notifyWaiters()
 }
 
@@ -260,15 +269,18 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var names []string
 	for k := range m.pending {
 		names = append(names, fmt.Sprintf("%s (%s)", k.ID, k.Kind))
 	}
+
 	if len(names) == 0 {
 		return nil
 	}
+
 	slices.Sort(names)
 	return structs.Timeoutf("not fingerprinted yet: %s: %w",
 		strings.Join(names, ", "), ctx.Err())
@@ -287,9 +299,11 @@ func (m *Manager) Instances() []*structs.CSIPluginInstance {
 				NodeID:  m.cfg.NodeID,
 				CSIInfo: *r,
 			}
+
 			out = append(out, row.Copy())
 		}
 	}
+
 	slices.SortFunc(out, func(a, b *structs.CSIPluginInstance) int {
 		return a.Key().Compare(b.Key())
 	})
@@ -355,6 +369,7 @@ func (m *Manager) findHealthy(k registry.Key) (*Conn, <-chan struct{}, error) {
 		return nil, m.changed, structs.Unavailablef(
 			"plugin %q: no allocation on this node serves its %s", k.ID, k.Kind)
 	}
+
 	r := s.current.report.Load()
 	if r == nil || !r.Healthy {
 		why := "it has not answered yet"
@@ -364,6 +379,7 @@ func (m *Manager) findHealthy(k registry.Key) (*Conn, <-chan struct{}, error) {
 		return nil, m.changed, structs.Unavailablef(
 			"plugin %q: its %s on this node is not healthy: %s", k.ID, k.Kind, why)
 	}
+
 	return &Conn{
 		Client:       s.current.client,
 		Registration: s.current.registration,

@@ -16,6 +16,7 @@ func (v *Volumes) Presence(k VolumeKey) (*structs.ClientCSINodeVolumeResponse, e
 	if err != nil {
 		return nil, err
 	}
+
 	dir := v.hostPath(volumeDir(k))
 	has := &structs.ClientCSINodeVolumeResponse{}
 	for _, path := range w.table.Below(dir) {
@@ -24,6 +25,7 @@ func (v *Volumes) Presence(k VolumeKey) (*structs.ClientCSINodeVolumeResponse, e
 			has.Mounts = append(has.Mounts, path)
 		}
 	}
+
 	names := map[[2]string]bool{} // the plugin's ID, the plugin's volume_id
 	for _, p := range w.users {
 		target := v.hostPath(p.target())
@@ -31,19 +33,23 @@ func (v *Volumes) Presence(k VolumeKey) (*structs.ClientCSINodeVolumeResponse, e
 			!w.table.Mounted(target) && isDevice(target) {
 			has.Mounts = append(has.Mounts, target)
 		}
+
 		has.Held = append(has.Held,
 			fmt.Sprintf("%s for allocation %s", p.State, p.AllocID))
 		names[[2]string{p.PluginID, p.ExternalID}] = true
 	}
+
 	if s := w.stage; s != nil {
 		has.Held = append(has.Held, s.State)
 		names[[2]string{s.PluginID, s.ExternalID}] = true
 	}
+
 	for name := range names {
 		late, err := v.m.lateCalls(name[0], name[1])
 		if err != nil {
 			return nil, err
 		}
+
 		for _, c := range late {
 			if c.RPC == "NodeStageVolume" || c.RPC == "NodePublishVolume" {
 				call := fmt.Sprintf("%s, called at %s and not answered",
@@ -52,6 +58,7 @@ func (v *Volumes) Presence(k VolumeKey) (*structs.ClientCSINodeVolumeResponse, e
 			}
 		}
 	}
+
 	return has, nil
 }
 

@@ -18,17 +18,20 @@ func (w *volumeWork) callPublish(u *Use) error {
 	if err != nil {
 		return err
 	}
+
 	req := &csi.PublishRequest{
 		Use:        u.forPlugin(),
 		TargetPath: target,
 		ReadOnly:   u.ReadOnly || u.AccessMode.ReaderOnly(),
 	}
+
 	if w.stage != nil {
 		req.StagingPath, err = w.pluginPath(w.stage.path())
 		if err != nil {
 			return err
 		}
 	}
+
 	call := func(ctx context.Context, conn *Conn) error {
 		err := w.makeDir(targetParent(p.Dir, p.AllocID)) // the record of the call precedes it
 		if err != nil {
@@ -36,6 +39,7 @@ func (w *volumeWork) callPublish(u *Use) error {
 		}
 		return conn.NodePublishVolume(ctx, req)
 	}
+
 	c := u.call("NodePublishVolume", target)
 	c.After = func() []store.Change {
 		// An expansion precedes the mark, and so does the error of a volume that the host does not see.
@@ -44,6 +48,7 @@ func (w *volumeWork) callPublish(u *Use) error {
 		}
 		return []store.Change{w.markPublished()}
 	}
+
 	return w.callPlugin(c, call)
 }
 

@@ -78,11 +78,13 @@ func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 	for _, s := range stages {
 		staged[s.Value.key()] = true
 	}
+
 	for _, p := range records {
 		if p.mayBePublished() {
 			used[p.key()] = true
 		}
 	}
+
 	inventory := &structs.NodeInventory{}
 	for _, p := range records {
 		// A volume that is only staged is held by the allocation that mounts or unmounts it.
@@ -92,14 +94,17 @@ func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 			inventory.Left = append(inventory.Left, p.heldClaim())
 			continue
 		}
+
 		inventory.Held = append(inventory.Held, p.heldClaim())
 		owned[p.key()] = true
 	}
+
 	for _, r := range stages {
 		s := r.Value
 		if owned[s.key()] {
 			continue
 		}
+
 		// No allocation will release this volume.
 		inventory.Held = append(inventory.Held, structs.CSIHeldClaim{
 			CSIClaimKey: structs.CSIClaimKey{
@@ -110,6 +115,7 @@ func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 			ExternalVolumeID: s.ExternalID,
 		})
 	}
+
 	return inventory, errors.Join(err, stageErr)
 }
 
@@ -164,6 +170,7 @@ func (v *Volumes) Detach(
 			return err
 		}
 	}
+
 	var errs []error
 	for _, id := range ids {
 		switch {
@@ -174,9 +181,11 @@ func (v *Volumes) Detach(
 			errs = append(errs, err)
 		}
 	}
+
 	if len(ids) == 0 { // a staging without a user
 		errs = append(errs, v.Down(ctx, k, ""))
 	}
+
 	errs = append(errs, v.checkUnknownMounts(k))
 	return errors.Join(errs...)
 }
@@ -194,18 +203,21 @@ func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
 	if err != nil {
 		return err
 	}
+
 	dir := volumeDir(k)
 	stage := v.hostPath(stagePath(dir))
 	known := map[string]bool{stage: w.stage != nil}
 	for _, p := range w.users {
 		known[v.hostPath(targetPath(dir, p.AllocID))] = true
 	}
+
 	for _, path := range w.table.Below(v.hostPath(dir)) {
 		if !known[path] {
 			return structs.Preconditionf("volume %s: %s is mounted, but the node has no record of its allocation: "+
 				"it has to be unmounted by hand", k, path)
 		}
 	}
+
 	return nil
 }
 
@@ -235,6 +247,7 @@ func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool
 	if err := errors.Join(err, tableErr); err != nil {
 		return nil, fmt.Errorf("reconciling volumes: %w", err)
 	}
+
 	r := &Report{}
 	var errs []error
 	for _, p := range records {
@@ -244,6 +257,7 @@ func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool
 			table:   table,
 			publish: p,
 		}
+
 		switch {
 		case !known(p.AllocID):
 			r.Orphans = append(r.Orphans, name)
@@ -256,6 +270,7 @@ func (v *Volumes) Reconcile(ctx context.Context, known func(allocID string) bool
 			r.HalfDone = append(r.HalfDone, name+": "+p.State)
 		}
 	}
+
 	errs = append(errs, v.releaseOrphanStages(ctx)...)
 	v.logger.Info("volumes compared with the mount table",
 		"recognised", r.Recognised, "missing", r.Missing,

@@ -32,32 +32,39 @@ func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) erro
 	if err != nil {
 		return err
 	}
+
 	release, err := acquire(ctx, &v.seq,
 		k.String(), "taking it from the allocation")
 	if err != nil {
 		return err
 	}
 	defer release()
+
 	w, err := v.loadWork(ctx, conn, k, allocID)
 	if err != nil {
 		return err
 	}
+
 	if plugin := w.needsPlugin(); plugin != "" && conn == nil {
 		return structs.Unavailablef("plugin %q: its use has changed meanwhile", plugin)
 	}
+
 	if w.publish != nil && w.publish.mayBePublished() {
 		if err := w.unpublishVolume(); err != nil {
 			return err
 		}
 	}
+
 	if len(w.users) == 0 && w.stage != nil {
 		if err := w.unstageVolume(); err != nil {
 			return err
 		}
 	}
+
 	if w.publish == nil || !w.publish.holds() {
 		return nil
 	}
+
 	w.publish.State = released
 	return w.store.putPublish(w.publish)
 }
@@ -96,6 +103,7 @@ func (w *volumeWork) unpublishVolume() error {
 	if err := w.store.putPublish(p); err != nil {
 		return err
 	}
+
 	err := w.undoUntilUnmounted(&undo{
 		Call: Call{
 			PluginID: p.PluginID,
@@ -110,11 +118,13 @@ func (w *volumeWork) unpublishVolume() error {
 	if err != nil {
 		return fmt.Errorf("unpublishing: %w", err)
 	}
+
 	w.removeDirs(w.hostPath(rel),
 		w.hostPath(targetParent(p.Dir, p.AllocID)))
 	if w.stage == nil && len(w.users) == 0 {
 		w.removeDirs(w.hostPath(p.Dir))
 	}
+
 	// From here on nothing is published; the volume may still be staged.
 	p.State = claimed
 	p.Mounted = false
@@ -127,6 +137,7 @@ func (w *volumeWork) unstageVolume() error {
 	if err := w.store.putStage(s); err != nil {
 		return err
 	}
+
 	rel := s.path()
 	err := w.undoUntilUnmounted(&undo{
 		Call: Call{
@@ -141,11 +152,13 @@ func (w *volumeWork) unstageVolume() error {
 	if err != nil {
 		return fmt.Errorf("unstaging: %w", err)
 	}
+
 	w.removeDirs(w.hostPath(rel), w.hostPath(s.Dir))
 	err = w.store.deleteStage(w.key)
 	if err != nil {
 		return err
 	}
+
 	w.stage = nil
 	return nil
 }
@@ -168,6 +181,7 @@ func (w *volumeWork) undoUntilUnmounted(u *undo) error {
 	if err != nil {
 		return err
 	}
+
 	u.Where = path
 	onHost := w.hostPath(u.rel)
 	parkable := undoCall{w.key, u.RPC, onHost}
@@ -180,13 +194,16 @@ func (w *volumeWork) undoUntilUnmounted(u *undo) error {
 		if err != nil && !gone {
 			return err
 		}
+
 		if err := w.rereadMounts(); err != nil {
 			return err
 		}
+
 		if !w.table.Mounted(onHost) {
 			return nil
 		}
 	}
+
 	return structs.Unavailablef(
 		"plugin %q: %s reported success, but %s is still mounted", u.PluginID, u.RPC, onHost)
 }

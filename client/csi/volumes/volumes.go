@@ -97,16 +97,20 @@ func (v *Volumes) retryUntilFinal(
 		if err == nil || csi.Final(err) {
 			return err
 		}
+
 		if progress != nil {
 			progress(err.Error())
 		}
+
 		if _, ok := errors.AsType[unconfirmed](err); !ok {
 			back = nil // the plugin and the node depend on no server
 		}
+
 		wait := delays.After(err)
 		if structs.RetryAfter(err) == 0 { // else the servers have asked for at least this pause
 			wait = withJitter(wait)
 		}
+
 		if !delays.SleepAfter(ctx, wait, err, back) {
 			return err
 		}
@@ -125,47 +129,57 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hooks.VolumeMount, grown
 	if err != nil {
 		return m, nil, err
 	}
+
 	err = conn.CheckDriver(u.Provider, "used")
 	if err != nil {
 		return m, nil, err
 	}
+
 	release, err := acquire(ctx, &v.seq,
 		u.VolumeKey.String(), "bringing it to the allocation")
 	if err != nil {
 		return m, nil, err
 	}
 	defer release()
+
 	w, err := v.loadForUp(ctx, conn, u)
 	if err != nil {
 		return m, nil, err
 	}
 	defer func() { err = errors.Join(err, w.flush()) }()
+
 	err = w.recordUse(u)
 	if err != nil {
 		return m, nil, err
 	}
+
 	err = w.rejectReadOnly(u)
 	if err != nil {
 		return m, nil, err
 	}
+
 	if u.Confirm != nil && !w.isPublished() {
 		err := u.Confirm(ctx)
 		if err != nil {
 			return m, nil, unconfirmed{err}
 		}
 	}
+
 	err = w.stageVolume(u)
 	if err != nil {
 		return m, nil, err
 	}
+
 	err = w.expandStaged(u)
 	if err != nil {
 		return m, nil, err
 	}
+
 	err = w.publishVolume(u)
 	if err != nil {
 		return m, w.grown, err
 	}
+
 	return v.mountOf(w.publish), w.grown, nil
 }
 
@@ -247,16 +261,19 @@ func (w *volumeWork) recordUse(u *Use) error {
 		return structs.Unavailablef("it is still in use on this node by %s, and its access mode %s allows one user",
 			allocNames(w.users), u.AccessMode)
 	}
+
 	if w.stage != nil && w.stage.Use != useDigest(u) {
 		if len(w.users) > 0 {
 			return structs.Preconditionf(
 				"plugin %q: it is staged on this node for %s with other modes or mount options",
 				u.PluginID, allocNames(w.users))
 		}
+
 		if err := w.unstageVolume(); err != nil {
 			return err
 		}
 	}
+
 	before := w.publish
 	p := &publishRecord{
 		Namespace: u.Namespace,
@@ -264,14 +281,17 @@ func (w *volumeWork) recordUse(u *Use) error {
 		AllocID:   u.AllocID,
 		State:     claimed,
 	}
+
 	if before != nil && before.mayBePublished() {
 		if before.Grant != 0 && before.Grant != u.Grant {
 			return structs.Conflictf(
 				"it is still mounted here under a former grant of the claim (%d, now %d): others may have used it since",
 				before.Grant, u.Grant)
 		}
+
 		*p = *before
 	}
+
 	w.publish = p
 	p.Grant = u.Grant
 	p.PluginID = u.PluginID
@@ -284,9 +304,11 @@ func (w *volumeWork) recordUse(u *Use) error {
 	if p.Dir == "" {
 		p.Dir = volumeDir(u.VolumeKey)
 	}
+
 	if before == nil || *before != *p {
 		w.writeLater(publishChange(p))
 	}
+
 	return nil
 }
 
@@ -376,6 +398,7 @@ func (w *volumeWork) publishVolume(u *Use) error {
 	if w.isPublished() {
 		return nil
 	}
+
 	p := w.publish
 	p.State = publishing
 	w.writeLater(publishChange(p))
@@ -386,20 +409,25 @@ func (w *volumeWork) publishVolume(u *Use) error {
 		if err := w.stageVolume(u); err != nil {
 			return err
 		}
+
 		err = w.callPublish(u)
 	}
 	if err != nil {
 		return fmt.Errorf("publishing: %w", err)
 	}
+
 	if p.State == published {
 		return nil
 	}
+
 	if err := w.seePublished(u); err != nil {
 		return err
 	}
+
 	if err := w.expandPublished(u); err != nil {
 		return err
 	}
+
 	w.writeLater(w.markPublished())
 	return w.flush()
 }

@@ -71,13 +71,16 @@ func (c *Catalog) addAbsent(file string, reason error) {
 	if c.plugins[as.Name] != nil {
 		as.Name = identityByFile(file).Name
 	}
+
 	if c.plugins[as.Name] != nil {
 		as.Name = file
 	}
+
 	c.logger.Error("plugin cannot be used now", "file", file, "name", as.Name, "error", reason)
 	if c.plugins[as.Name] != nil || !wellFormed.MatchString(as.Name) || len(as.Name) > maxName {
 		return
 	}
+
 	p := c.newPlugin(file)
 	p.Name = as.Name
 	p.Kind = as.Kind
@@ -101,21 +104,26 @@ func (c *Catalog) askAgain(ctx context.Context, p *Plugin) error {
 	if p.digest != "" {
 		return nil
 	}
+
 	if err := p.reason; err != nil {
 		p.reason = nil
 		return err
 	}
+
 	answered, err := c.ask(ctx, filepath.Base(p.path))
 	if err != nil {
 		return err
 	}
+
 	if answered.Name != p.Name && c.plugins[answered.Name] != nil {
 		return c.taken(answered.Name)
 	}
+
 	if answered.Name != p.Name || answered.Kind != p.Kind {
 		return structs.Preconditionf("the program is the %s %q; restart the agent to use it",
 			strings.ToLower(answered.Kind.String()), answered.Name)
 	}
+
 	p.config = answered.config
 	p.digest = answered.digest
 	return nil

@@ -24,15 +24,18 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 	if err != nil {
 		return nil, misfit{err}
 	}
+
 	_, err = os.Stat(p.path)
 	if err != nil {
 		return nil, structs.Preconditionf("plugin_dir has no such program now: %w", err)
 	}
+
 	process, err := c.run(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	defer process.Kill()
+
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	service := base.NewBasePluginClient(process.Conn())
@@ -40,10 +43,12 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking for its name: %w", err)
 	}
+
 	err = checkInfo(info)
 	if err != nil {
 		return nil, err
 	}
+
 	p.Name = info.GetName()
 	p.Kind = info.GetType()
 	p.Version = info.GetPluginVersion()
@@ -51,14 +56,17 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking for the schema of its configuration: %w", err)
 	}
+
 	parsed, err := schema.Parse(answer.GetSpec())
 	if err != nil {
 		return nil, err
 	}
+
 	p.config, err = c.decode(parsed, file)
 	if err != nil {
 		return nil, err
 	}
+
 	c.keepIdentity(file, p)
 	p.digest, err = p.computeDigest(c.topologyDigest())
 	return p, err

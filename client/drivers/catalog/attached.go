@@ -176,10 +176,12 @@ func newRunner(ctx context.Context, a *attached, cmd *exec.Cmd) (*processRunner,
 	if err != nil {
 		return nil, err
 	}
+
 	a.stderr, err = newTail(filepath.Join(a.dir, stderrName), a.ended)
 	if err != nil {
 		return nil, err
 	}
+
 	cmd.Stdout = a.stdout.file
 	cmd.Stderr = a.stderr.file
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -197,6 +199,7 @@ func (r *processRunner) Start(context.Context) error {
 		close(r.ended)
 		return err
 	}
+
 	process, err := procref.Of(r.cmd.Process.Pid)
 	if err == nil {
 		err = r.writeRecord(process)
@@ -207,6 +210,7 @@ func (r *processRunner) Start(context.Context) error {
 		close(r.ended)
 		return err
 	}
+
 	r.watch(process, func() string {
 		_ = r.cmd.Wait()
 		return r.cmd.ProcessState.String()

@@ -103,24 +103,29 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 		plugins:  map[string]*Plugin{},
 		topology: fingerprint.ReadTopology(),
 	}
+
 	err := c.checkBlocks()
 	if err != nil {
 		return c, err
 	}
+
 	names, err := c.files()
 	if err != nil {
 		return c, err
 	}
+
 	asked := make([]*Plugin, len(names))
 	failed := make([]error, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() { asked[i], failed[i] = c.ask(ctx, name) })
 	}
+
 	all.Wait()
 	if ctx.Err() != nil {
 		return c, ctx.Err()
 	}
+
 	var faults []error
 	for i, p := range asked {
 		switch err := failed[i]; {
@@ -132,11 +137,13 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 			failed[i] = c.taken(p.Name)
 		}
 	}
+
 	for i, err := range failed {
 		if err != nil && !errors.As(err, new(misfit)) {
 			c.addAbsent(names[i], err)
 		}
 	}
+
 	return c, errors.Join(faults...)
 }
 
@@ -226,20 +233,24 @@ func (c *Catalog) Start(ctx context.Context, name string) (*Process, error) {
 	if p == nil {
 		return nil, structs.NotFoundf("there is no plugin %q", name)
 	}
+
 	err := c.askAgain(ctx, p)
 	if err != nil {
 		return nil, err
 	}
+
 	process, err := c.run(ctx, p)
 	if err != nil {
 		return nil, err
 	}
+
 	err = c.configure(ctx, process, p)
 	if err != nil {
 		err = process.attached.explain(err)
 		process.Kill()
 		return nil, err
 	}
+
 	return process, nil
 }
 
@@ -255,13 +266,16 @@ func (c *Catalog) configure(ctx context.Context, process *Process, p *Plugin) er
 	if err != nil {
 		return fmt.Errorf("configuring: %w", err)
 	}
+
 	if p.Kind != Driver {
 		return nil
 	}
+
 	_, err = driver.NewDriverClient(process.Conn()).Init(ctx, &driver.InitRequest{})
 	if err != nil && status.Code(err) != codes.Unimplemented { // an older driver
 		return fmt.Errorf("initialising: %w", err)
 	}
+
 	return nil
 }
 

@@ -170,16 +170,19 @@ func connect(client *goplugin.Client, a *attached) (*Process, error) {
 	if err == nil {
 		p.reattach, err = a.record(client.ReattachConfig())
 	}
+
 	if !a.abort() && err == nil {
 		err = context.Canceled
 	}
 	if err == nil {
 		return p, nil
 	}
+
 	if a.context.Err() != nil {
 		p.leave()
 		return nil, err
 	}
+
 	_ = a.Kill(context.Background())
 	client.Kill()
 	err = a.explain(err)
@@ -193,14 +196,17 @@ func reattach(ctx context.Context, record Reattach, logger hclog.Logger) (*Proce
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+
 	running, err := record.running()
 	if err != nil || !running {
 		return nil, err
 	}
+
 	addr, err := resolve(record.Network, record.Address)
 	if err != nil {
 		return nil, err
 	}
+
 	a := newAttached()
 	a.dir = record.Dir
 	err = a.openTails()
@@ -208,6 +214,7 @@ func reattach(ctx context.Context, record Reattach, logger hclog.Logger) (*Proce
 		a.close()
 		return nil, err
 	}
+
 	a.watch(record.Process, nil)
 	a.logs.Go(func() { a.stdout.logTo(logger) })
 	a.logs.Go(func() { a.stderr.logTo(logger) })
@@ -216,9 +223,11 @@ func reattach(ctx context.Context, record Reattach, logger hclog.Logger) (*Proce
 		if stop() {
 			return true
 		}
+
 		a.detach() // AfterFunc may not have come to it
 		return false
 	}
+
 	cfg := clientConfig(logger)
 	cfg.Reattach = &goplugin.ReattachConfig{
 		Protocol:        goplugin.ProtocolGRPC,
@@ -227,10 +236,12 @@ func reattach(ctx context.Context, record Reattach, logger hclog.Logger) (*Proce
 		Pid:             record.Process.PID,
 		ReattachFunc:    func() (runner.AttachedRunner, error) { return a, nil },
 	}
+
 	p, err := connect(goplugin.NewClient(cfg), a)
 	if err != nil {
 		return nil, err
 	}
+
 	p.reattach = record
 	return p, nil
 }

@@ -24,6 +24,7 @@ func (c *Catalog) KillOthers(ctx context.Context, records *store.DB, wanted func
 			kept[r.Value.Dir] = true
 			continue
 		}
+
 		err := kill(ctx, *r.Value)
 		if err == nil {
 			err = processes.Delete(records, r.Key)
@@ -32,6 +33,7 @@ func (c *Catalog) KillOthers(ctx context.Context, records *store.DB, wanted func
 			faults = append(faults, fmt.Errorf("plugin %s: %w", r.Key, err))
 		}
 	}
+
 	return errors.Join(append(faults, c.killUnrecorded(ctx, kept)...)...)
 }
 
@@ -44,16 +46,19 @@ func (c *Catalog) killUnrecorded(ctx context.Context, kept map[string]bool) (fau
 	if err != nil {
 		return []error{err}
 	}
+
 	for _, e := range entries {
 		dir := filepath.Join(c.cfg.Sockets, e.Name())
 		if kept[dir] || !strings.HasPrefix(e.Name(), socketDir) || c.isProgram(e.Name()) {
 			continue
 		}
+
 		err := killOf(ctx, dir)
 		if err != nil {
 			faults = append(faults, err)
 		}
 	}
+
 	return faults
 }
 

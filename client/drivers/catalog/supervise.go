@@ -44,16 +44,19 @@ func (s *Supervisor) Run(ctx context.Context) {
 	if pace.Max == 0 {
 		pace = defaultPace
 	}
+
 	for {
 		began := time.Now()
 		err := s.session(ctx)
 		if ctx.Err() != nil {
 			return
 		}
+
 		s.Failed(err)
 		if time.Since(began) > pace.Max {
 			pace.Reset()
 		}
+
 		wait := pace.After(err)
 		logger.Warn("plugin has ended", "again_in", wait, "error", err)
 		if !backoff.Sleep(ctx, wait) {
@@ -68,6 +71,7 @@ func (s *Supervisor) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	used, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var watch sync.WaitGroup
@@ -78,6 +82,7 @@ func (s *Supervisor) session(ctx context.Context) error {
 		case <-used.Done():
 		}
 	})
+
 	err = s.Session(used, p)
 	cancel()
 	watch.Wait()
@@ -85,10 +90,12 @@ func (s *Supervisor) session(ctx context.Context) error {
 		p.Detach()
 		return ctx.Err()
 	}
+
 	ended := isClosed(p.Exited())
 	if ended {
 		err = p.attached.explain(fmt.Errorf("the process has ended: %s", p.Result()))
 	}
+
 	p.Kill()
 	return errors.Join(err, processes.Delete(s.Records, s.Name))
 }
@@ -122,14 +129,17 @@ func (s *Supervisor) earlier(ctx context.Context) (*Process, error) {
 			"plugin", s.Name, "error", err)
 		return nil, nil
 	}
+
 	if record == nil {
 		return nil, nil
 	}
+
 	if s.Outlives {
 		p, err := s.Catalog.Reattach(ctx, s.Name, *record)
 		if p != nil {
 			return p, nil // also if ctx has ended: the session detaches it
 		}
+
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -137,5 +147,6 @@ func (s *Supervisor) earlier(ctx context.Context) (*Process, error) {
 			logger.Warn("failed to reattach a plugin", "plugin", s.Name, "error", err)
 		}
 	}
+
 	return nil, kill(ctx, *record)
 }

@@ -82,12 +82,15 @@ func (t *tail) Read(p []byte) (int, error) {
 		if n > 0 {
 			return n, nil
 		}
+
 		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, err
 		}
+
 		if last || isClosed(t.closed) {
 			return 0, io.EOF
 		}
+
 		t.empty()
 		select {
 		case <-t.ended:
@@ -185,17 +188,20 @@ func logLine(logger hclog.Logger, line []byte) {
 		logger.Debug(strings.ToValidUTF8(string(line), "�"))
 		return
 	}
+
 	name, _ := entry["@level"].(string)
 	level := hclog.LevelFromString(name)
 	if level == hclog.NoLevel {
 		level = hclog.Debug
 	}
+
 	var args []any
 	for _, key := range slices.Sorted(maps.Keys(entry)) {
 		if !strings.HasPrefix(key, "@") {
 			args = append(args, key, entry[key])
 		}
 	}
+
 	logger.Log(level, message, args...)
 }
 

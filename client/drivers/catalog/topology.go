@@ -29,11 +29,13 @@ func topologyOf(t *fingerprint.Topology, compute int) *base.ClientTopology {
 			to.Distances.Values = append(to.Distances.Values, uint32(distance))
 		}
 	}
+
 	for _, core := range t.Cores {
 		grade := base.CoreGrade_Performance
 		if core.Efficient {
 			grade = base.CoreGrade_Efficiency
 		}
+
 		to.Cores = append(to.Cores, &base.ClientTopologyCore{
 			SocketId:   uint32(core.Socket),
 			NodeId:     uint32(core.Node),
@@ -45,6 +47,7 @@ func topologyOf(t *fingerprint.Topology, compute int) *base.ClientTopology {
 			GuessSpeed: uint64(core.GuessSpeed),
 		})
 	}
+
 	return to
 }
 

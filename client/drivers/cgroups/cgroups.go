@@ -59,6 +59,7 @@ func detect(table string) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	// The library rejects a whole table for one line that it cannot parse, of whatever file system.
 	var own bytes.Buffer
 	for line := range strings.Lines(string(all)) {
@@ -66,11 +67,13 @@ func detect(table string) (*Machine, error) {
 			own.WriteString(line)
 		}
 	}
+
 	isCgroup := mountinfo.FSTypeFilter("cgroup", "cgroup2")
 	mounts, err := mountinfo.GetMountsFromReader(&own, isCgroup)
 	if err != nil {
 		return nil, err
 	}
+
 	m := &Machine{
 		V1:      map[string]string{},
 		Missing: map[string]string{},
@@ -78,6 +81,7 @@ func detect(table string) (*Machine, error) {
 	for _, mount := range mounts {
 		m.addHierarchy(mount)
 	}
+
 	m.leaveUnneeded()
 	for _, c := range wanted {
 		if m.V1[c] == "" &&
@@ -87,6 +91,7 @@ func detect(table string) (*Machine, error) {
 			m.Missing[c] = "no cgroup hierarchy has the " + c + " controller"
 		}
 	}
+
 	return m, nil
 }
 
@@ -199,14 +204,17 @@ func (m *Machine) HandDown(parent string, controllers ...string) error {
 	for name := range strings.SplitSeq(parent, "/") {
 		dirs = append(dirs, filepath.Join(dirs[len(dirs)-1], name))
 	}
+
 	dir := dirs[len(dirs)-1]
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the cgroup %s: %w", dir, err)
 	}
+
 	for _, c := range controllers {
 		if !slices.Contains(m.V2Has, c) {
 			continue
 		}
+
 		for _, d := range dirs {
 			file := filepath.Join(d, "cgroup.subtree_control")
 			if err := writeControl(file, "+"+c); err != nil {
@@ -214,6 +222,7 @@ func (m *Machine) HandDown(parent string, controllers ...string) error {
 			}
 		}
 	}
+
 	return nil
 }
 

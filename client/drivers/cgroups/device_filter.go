@@ -54,11 +54,13 @@ func deviceFilter(rules []DeviceRule) []instruction {
 		{code: loadWord, registers: minor | request<<4, offset: 8},
 		{code: setWord, registers: verdict, constant: 1},
 	}
+
 	for _, rule := range rules {
 		checks := rule.checks()
 		for i := range checks {
 			checks[i].offset = int16(len(checks) - i) // over the other checks and the exit
 		}
+
 		program = append(program, checks...)
 		program = append(program, instruction{code: exit})
 	}
@@ -74,10 +76,12 @@ func (r DeviceRule) checks() []instruction {
 	if r.Block {
 		wantedKind = unix.BPF_DEVCG_DEV_BLOCK
 	}
+
 	allowed := int32(0)
 	for _, p := range r.Permissions {
 		allowed |= accessBits[p]
 	}
+
 	checks := []instruction{
 		{code: skipUnless, registers: kind, constant: wantedKind},
 		{code: skipIfAny, registers: access, constant: ^allowed},
@@ -85,9 +89,11 @@ func (r DeviceRule) checks() []instruction {
 	if r.Major != anyNumber {
 		checks = append(checks, instruction{code: skipUnless, registers: major, constant: int32(r.Major)})
 	}
+
 	if r.Minor != anyNumber {
 		checks = append(checks, instruction{code: skipUnless, registers: minor, constant: int32(r.Minor)})
 	}
+
 	return checks
 }
 
@@ -106,24 +112,29 @@ func restrictUnified(dir string, rules []DeviceRule) error {
 		return err
 	}
 	defer unix.Close(group)
+
 	old, err := attachedFilters(group)
 	if err != nil {
 		return fmt.Errorf("listing the device filters: %w", err)
 	}
+
 	filter, err := loadFilter(deviceFilter(rules))
 	if err != nil {
 		return fmt.Errorf("loading the device filter: %w", err)
 	}
 	defer unix.Close(filter)
+
 	err = attachFilter(group, filter)
 	if err != nil {
 		return fmt.Errorf("attaching the device filter: %w", err)
 	}
+
 	for _, id := range old {
 		if err := detachFilter(group, id); err != nil {
 			return fmt.Errorf("detaching the former device filter: %w", err)
 		}
 	}
+
 	return nil
 }
 
@@ -150,6 +161,7 @@ func loadFilter(program []instruction) (int, error) {
 		program: uint64(uintptr(unsafe.Pointer(&program[0]))),
 		license: uint64(uintptr(unsafe.Pointer(&license[0]))),
 	}
+
 	copy(attributes.name[:], filterName)
 	return bpf(unix.BPF_PROG_LOAD, unsafe.Pointer(&attributes), unsafe.Sizeof(attributes))
 }
@@ -176,10 +188,12 @@ func attachedFilters(group int) ([]uint32, error) {
 		ids:   uint64(uintptr(unsafe.Pointer(&ids[0]))),
 		count: maxAttached,
 	}
+
 	_, err := bpf(unix.BPF_PROG_QUERY, unsafe.Pointer(&attributes), unsafe.Sizeof(attributes))
 	if err != nil {
 		return nil, err
 	}
+
 	return ids[:attributes.count], nil
 }
 

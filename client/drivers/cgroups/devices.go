@@ -49,13 +49,16 @@ func RuleOf(path, permissions string) (DeviceRule, error) {
 	if err != nil {
 		return DeviceRule{}, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
+
 	kind := st.Mode & unix.S_IFMT
 	if kind != unix.S_IFBLK && kind != unix.S_IFCHR {
 		return DeviceRule{}, fmt.Errorf("%s is not a device file", path)
 	}
+
 	if !validPermissions(permissions) {
 		return DeviceRule{}, fmt.Errorf("%s: the permissions %q are not any of rwm", path, permissions)
 	}
+
 	return DeviceRule{
 		Block:       kind == unix.S_IFBLK,
 		Major:       int64(unix.Major(st.Rdev)),
@@ -102,17 +105,21 @@ func mergeRules(rules []DeviceRule) ([]DeviceRule, error) {
 		if !validPermissions(permissions) || !validNumber(r.Major) || !validNumber(r.Minor) {
 			return nil, fmt.Errorf("the rule %q for %s is invalid", permissions, r.devices())
 		}
+
 		merged[r] += permissions
 	}
+
 	if len(merged) > maxRules {
 		return nil, fmt.Errorf("%d device rules: at most %d are allowed; mount fewer devices",
 			len(merged), maxRules)
 	}
+
 	var list []DeviceRule
 	for r, permissions := range merged {
 		r.Permissions = without("rwm", without("rwm", permissions)) // each once
 		list = append(list, r)
 	}
+
 	slices.SortFunc(list, func(a, b DeviceRule) int {
 		return cmp.Or(
 			cmp.Compare(a.Major, b.Major),
@@ -120,6 +127,7 @@ func mergeRules(rules []DeviceRule) ([]DeviceRule, error) {
 			cmp.Compare(a.devices(), b.devices()), // of the same number: block before character devices
 		)
 	})
+
 	return list, nil
 }
 
@@ -161,6 +169,7 @@ func restrictV1(dir string, rules []DeviceRule) error {
 	if err != nil {
 		return err
 	}
+
 	kept := map[string]string{} // the permissions by devices
 	for _, r := range rules {
 		kept[r.devices()] = r.Permissions
@@ -171,11 +180,13 @@ func restrictV1(dir string, rules []DeviceRule) error {
 		if len(f) != 3 {
 			return fmt.Errorf("devices.list: %q is no rule", line)
 		}
+
 		devices := f[0] + " " + f[1]
 		surplus := without(f[2], kept[devices])
 		if surplus == "" {
 			continue
 		}
+
 		if err := writeControl(filepath.Join(dir, "devices.deny"), devices+" "+surplus); err != nil {
 			return err
 		}
@@ -187,5 +198,6 @@ func restrictV1(dir string, rules []DeviceRule) error {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -60,9 +60,11 @@ func (g *Group) applyLimits(l Limits) error {
 			}
 		}
 	}
+
 	if g.V2 == "" {
 		return nil
 	}
+
 	for _, c := range l.controlsV2() {
 		if g.V1[c.controller] == "" && hasController(g.V2, c.controller) {
 			if err := c.writeLimit(g.V2); err != nil {
@@ -70,9 +72,11 @@ func (g *Group) applyLimits(l Limits) error {
 			}
 		}
 	}
+
 	if l.MemoryBytes <= 0 || !hasController(g.V2, Memory) {
 		return nil
 	}
+
 	// Swap without a limit would bypass the memory limit.
 	return ignoreUnavailable(writeControl(filepath.Join(g.V2, "memory.swap.max"), "0"))
 }

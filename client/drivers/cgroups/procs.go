@@ -182,16 +182,19 @@ func (g *Group) Kill(ctx context.Context) error {
 		_ = writeControl(filepath.Join(dir, "cgroup.kill"), "1")
 		_ = writeControl(filepath.Join(dir, "pids.max"), "0")
 	}
+
 	for {
 		pids, err := g.PIDs()
 		if err != nil || len(pids) == 0 {
 			return err
 		}
+
 		for _, pid := range pids {
 			if err := g.killMember(pid); err != nil {
 				return err
 			}
 		}
+
 		if !backoff.Sleep(ctx, pause) {
 			return fmt.Errorf("processes %v do not end: %w", pids, ctx.Err())
 		}
@@ -210,14 +213,17 @@ func (g *Group) killMember(pid int) error {
 		return fmt.Errorf("opening process %d: %w", pid, err)
 	}
 	defer unix.Close(fd)
+
 	pids, err := g.PIDs()
 	if err != nil || !slices.Contains(pids, pid) {
 		return err
 	}
+
 	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	if err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("killing process %d: %w", pid, err)
 	}
+
 	return nil
 }
 

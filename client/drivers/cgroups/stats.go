@@ -29,14 +29,17 @@ func (g *Group) Stats() Stats {
 		s.MemoryUsage = readNumber(g.V2, "memory.current")
 		s.MemoryMax = readNumber(g.V2, "memory.peak")
 	}
+
 	if dir := g.V1[CPUAcct]; dir != "" {
 		s.CPUTotal = readNumber(dir, "cpuacct.usage")
 	} else {
 		s.CPUTotal = readField(g.V2, "cpu.stat", "usage_usec") * 1000
 	}
+
 	if pids, err := g.PIDs(); err == nil {
 		s.PIDs = uint64(len(pids))
 	}
+
 	return s
 }
 

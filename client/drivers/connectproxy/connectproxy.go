@@ -62,20 +62,24 @@ func (d *Driver) Fingerprint(ctx context.Context) *structs.DriverInfo {
 	if !d.cfg.Consul {
 		return none("the node uses no Consul (consul.address)")
 	}
+
 	p, err := d.findProgram()
 	if err != nil {
 		return none(err.Error())
 	}
+
 	info := d.Driver.Fingerprint(ctx)
 	if !info.Healthy {
 		return info
 	}
+
 	version, err := d.version(ctx, p)
 	if err != nil {
 		info.Healthy = false
 		info.HealthDescription = err.Error()
 		return info
 	}
+
 	info.Attributes["driver."+Name+".proxy"] = p.kind
 	info.Attributes["driver."+Name+".version"] = version
 	return info
@@ -97,14 +101,17 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if cfg.Proxy == nil {
 		return nil, structs.Invalidf("task %q is no proxy of the service mesh; expected another driver", cfg.Task)
 	}
+
 	p, err := d.findProgram()
 	if err != nil {
 		return nil, structs.Preconditionf("%w", err)
 	}
+
 	args, err := p.args(cfg)
 	if err != nil {
 		return nil, err
 	}
+
 	inside := exec.ProgramPath(filepath.Base(p.path))
 	started := *cfg
 	started.Config = map[string]any{"command": inside, "args": args}
@@ -113,6 +120,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		TaskPath: inside,
 		ReadOnly: true,
 	})
+
 	return d.Driver.Start(ctx, &started)
 }
 
@@ -126,6 +134,7 @@ func (p program) args(cfg *driver.TaskConfig) ([]any, error) {
 			"--disable-hot-restart",
 		}, nil
 	}
+
 	work := cfg.Proxy
 	switch {
 	case work.Gateway:
@@ -138,6 +147,7 @@ func (p program) args(cfg *driver.TaskConfig) ([]any, error) {
 		return nil, structs.Invalidf("the proxy of Consul needs a network of the allocation's own: " +
 			"expected the network mode bridge or cni")
 	}
+
 	args := []any{
 		"connect", "proxy",
 		"-http-addr", "unix://" + filepath.Join(driver.Inside.AllocShared, mesh.HTTPSocket),
@@ -145,13 +155,16 @@ func (p program) args(cfg *driver.TaskConfig) ([]any, error) {
 		"-service-addr", work.Local,
 		"-listen", work.Listen,
 	}
+
 	for _, u := range work.Upstreams {
 		name := u.Name
 		if u.Query {
 			name += ".query"
 		}
+
 		args = append(args, "-upstream", name+":"+u.Bind)
 	}
+
 	_, err := os.Lstat(filepath.Join(cfg.Dirs.Secrets, driver.SITokenFile))
 	switch {
 	case err == nil:
@@ -159,5 +172,6 @@ func (p program) args(cfg *driver.TaskConfig) ([]any, error) {
 	case !os.IsNotExist(err):
 		return nil, structs.Preconditionf("looking for the token of Consul: %w", err)
 	}
+
 	return args, nil
 }

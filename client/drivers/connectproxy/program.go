@@ -53,6 +53,7 @@ func find(kind, configured string) (program, error) {
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
+
 	var info fs.FileInfo
 	if err == nil {
 		info, err = os.Stat(path)
@@ -60,6 +61,7 @@ func find(kind, configured string) (program, error) {
 	if err != nil {
 		return program{}, fmt.Errorf("the program %s: %w", cmp.Or(configured, kind), err)
 	}
+
 	return program{
 		kind:    kind,
 		path:    path,
@@ -84,12 +86,14 @@ func (d *Driver) version(ctx context.Context, p program) (string, error) {
 	if v := d.versions[p]; v != "" {
 		return v, nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	argument := "version"
 	if p.kind == KindEnvoy {
 		argument = "--version"
 	}
+
 	var out limited
 	cmd := osexec.CommandContext(ctx, p.path, argument)
 	cmd.Stdout = &out
@@ -98,10 +102,12 @@ func (d *Driver) version(ctx context.Context, p program) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", p.path, argument, err)
 	}
+
 	found := versionText.FindStringSubmatch(out.text.String())
 	if found == nil {
 		return "", fmt.Errorf("%s %s: it names no version", p.path, argument)
 	}
+
 	clear(d.versions)
 	d.versions[p] = structs.Cut(found[1], structs.MaxName)
 	return d.versions[p], nil

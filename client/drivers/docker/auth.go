@@ -41,18 +41,22 @@ func (d *Driver) authOf(ctx context.Context, want *taskconfig.Task) (engine.Auth
 			ServerAddress: a.ServerAddress,
 		}, nil
 	}
+
 	ref, err := reference.ParseNormalizedNamed(want.Image)
 	if err != nil {
 		return engine.Auth{}, nil // an image ID, which no registry has
 	}
+
 	registry := reference.Domain(ref)
 	if registry == defaultDomain {
 		registry = defaultRegistry
 	}
+
 	found, err := d.authFromFile(ctx, registry)
 	if err != nil || found != (engine.Auth{}) || d.cfg.Auth.Helper == "" {
 		return found, err
 	}
+
 	return askHelper(ctx, d.cfg.Auth.Helper, registry)
 }
 
@@ -73,43 +77,52 @@ func (d *Driver) authFromFile(ctx context.Context, registry string) (engine.Auth
 	if path == "" {
 		return engine.Auth{}, nil
 	}
+
 	text, err := readBounded(path)
 	if err != nil {
 		return engine.Auth{}, structs.Preconditionf("docker: reading the credentials of registries: %w", err)
 	}
+
 	file := &authFile{}
 	err = json.Unmarshal(text, file)
 	if err != nil {
 		return engine.Auth{}, structs.Preconditionf(
 			"docker: reading the credentials of registries: %s: %w", path, err)
 	}
+
 	helper := file.CredHelpers[registry]
 	if helper == "" {
 		helper = file.CredsStore
 	}
+
 	for name, entry := range file.Auths {
 		if trimRegistry(name) != trimRegistry(registry) {
 			continue
 		}
+
 		a := engine.Auth{
 			Username:      entry.Username,
 			Password:      entry.Password,
 			IdentityToken: entry.IdentityToken,
 			ServerAddress: registry,
 		}
+
 		pair, err := base64.StdEncoding.DecodeString(entry.Auth)
 		user, password, ok := strings.Cut(string(pair), ":")
 		if err == nil && ok {
 			a.Username = user
 			a.Password = strings.TrimRight(password, "\x00")
 		}
+
 		if a.Username != "" || a.IdentityToken != "" {
 			return a, nil
 		}
 	}
+
 	if helper == "" {
 		return engine.Auth{}, nil
 	}
+
 	return askHelper(ctx, helper, registry)
 }
 
@@ -154,14 +167,17 @@ func askHelper(ctx context.Context, helper, registry string) (engine.Auth, error
 		return engine.Auth{}, structs.Preconditionf("docker: asking docker-credential-%s for credentials: %w%s",
 			helper, err, reasonIn(out.kept.String()))
 	}
+
 	var answer struct{ Username, Secret string }
 	err = json.Unmarshal(out.kept.Bytes(), &answer)
 	if err != nil {
 		return engine.Auth{}, structs.Preconditionf("docker: docker-credential-%s answers no credentials", helper)
 	}
+
 	if answer.Username == tokenUser {
 		return engine.Auth{IdentityToken: answer.Secret, ServerAddress: registry}, nil
 	}
+
 	return engine.Auth{
 		Username:      answer.Username,
 		Password:      answer.Secret,

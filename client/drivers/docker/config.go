@@ -119,13 +119,16 @@ func (c Config) withDefaults() Config {
 	if c.AllowCaps == nil {
 		c.AllowCaps = d.AllowCaps
 	}
+
 	c.AllowCaps = slices.Clone(c.AllowCaps)
 	for i, name := range c.AllowCaps {
 		c.AllowCaps[i] = taskconfig.Capability(name)
 	}
+
 	if c.AllowLogging == nil {
 		c.AllowLogging = d.AllowLogging
 	}
+
 	c.PIDsLimit = cmp.Or(c.PIDsLimit, d.PIDsLimit)
 	c.PullActivityTimeout = cmp.Or(c.PullActivityTimeout, d.PullActivityTimeout)
 	c.GC.ImageDelay = cmp.Or(c.GC.ImageDelay, d.GC.ImageDelay)
@@ -144,18 +147,21 @@ func (c Config) Validate() error {
 				fmt.Errorf("docker.allow_caps: %q: expected a capability such as \"net_admin\", or \"all\"", name))
 		}
 	}
+
 	faults = append(faults, c.checkExtraLabels()...)
 	n := c.PIDsLimit
 	if n != 0 && n != -1 && n < minPIDsLimit {
 		faults = append(faults,
 			fmt.Errorf("docker.pids_limit: %d: expected at least %d, or -1 for no limit", n, minPIDsLimit))
 	}
+
 	within := func(name string, d, least time.Duration) {
 		if d != 0 && (d < least || d > structs.MaxInterval) {
 			faults = append(faults, fmt.Errorf("docker.%s: %s: expected a time from %s to %s",
 				name, d, least, structs.MaxInterval))
 		}
 	}
+
 	within("pull_activity_timeout", c.PullActivityTimeout, minActivityPeriod)
 	within("gc.image_delay", c.GC.ImageDelay, 0)
 	within("gc.dangling_containers.period", c.GC.Dangling.Period, minPeriod)
@@ -163,10 +169,12 @@ func (c Config) Validate() error {
 	if c.Auth.Config != "" && !filepath.IsAbs(c.Auth.Config) {
 		faults = append(faults, fmt.Errorf("docker.auth.config: %q: expected an absolute path", c.Auth.Config))
 	}
+
 	h := c.Auth.Helper
 	if h != filepath.Base(h) && h != "" || len(h) > maxHelperName {
 		faults = append(faults, fmt.Errorf("docker.auth.helper: %q: expected the suffix of docker-credential-", h))
 	}
+
 	return structs.InvalidAll(faults)
 }
 

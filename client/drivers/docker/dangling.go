@@ -32,24 +32,29 @@ func (d *Driver) searchDangling(ctx context.Context, before map[string]bool) map
 		d.noteFailure(err)
 		return nil
 	}
+
 	found := map[string]bool{}
 	for _, c := range list {
 		name, wanted := d.useOf(c.Labels)
 		if !slices.Contains(c.Names, "/"+name) {
 			continue // an image that somebody made from a task's container has the labels, too
 		}
+
 		age := time.Since(time.Unix(c.Created, 0))
 		if wanted || age < d.cfg.GC.Dangling.CreationGrace {
 			continue
 		}
+
 		if !d.cfg.GC.Container && c.State != "running" {
 			continue // it was kept
 		}
+
 		found[c.ID] = true
 		if before[c.ID] {
 			d.removeOne(ctx, c)
 		}
 	}
+
 	return found
 }
 
@@ -72,6 +77,7 @@ func (d *Driver) removeOne(ctx context.Context, c container.Summary) {
 		logger.Info("found a dangling container; a dry run leaves it")
 		return
 	}
+
 	if taskID == "" {
 		err := d.releasePause(ctx, c.Labels[labelPause])
 		if err != nil {
@@ -79,6 +85,7 @@ func (d *Driver) removeOne(ctx context.Context, c container.Summary) {
 		}
 		return
 	}
+
 	user := "dangling " + c.ID
 	d.images.Hold(c.ImageID, user)
 	defer d.images.Release(user)
@@ -88,12 +95,15 @@ func (d *Driver) removeOne(ctx context.Context, c container.Summary) {
 		logger.Warn("failed to remove a dangling container, retrying", "error", err)
 		return
 	}
+
 	if d.isWanted(taskID) {
 		return // it was started again meanwhile
 	}
+
 	err = d.output.stop(ctx, taskID)
 	if err != nil {
 		logger.Warn("failed to end the collection of the output of a dangling container", "error", err)
 	}
+
 	logger.Info("removed a dangling container")
 }

@@ -100,8 +100,10 @@ func newDriver(cfg Config, o Options) *Driver {
 		if run == nil {
 			run = o.Command
 		}
+
 		o.Pause = append(slices.Clone(run), pause.Arg)
 	}
+
 	e := engine.New(cfg.Endpoint)
 	logger := o.Logger.Named(Name)
 	return &Driver{

@@ -24,10 +24,12 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 	if err != nil {
 		return nil, err
 	}
+
 	err = structs.CheckExec(x.Command)
 	if err != nil {
 		return nil, err
 	}
+
 	command, err := d.engine.NewCommand(ctx, t.container, x.Command, x.TTY)
 	if err == nil {
 		err = command.Start(ctx)
@@ -40,6 +42,7 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 		return nil, explainExecError(t, err)
 	}
 	defer command.Close()
+
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan struct{})
@@ -56,10 +59,12 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 		d.killCommand(ctx, t, command) // it runs, and its output is lost
 		cancel(structs.Unavailablef("docker: reading the output of the command: %w", copyErr))
 	}
+
 	result, err := d.resultOfCommand(ctx, t, command)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+
 	cancel(nil)
 	command.Close() // ends a write
 	x.CloseInput()
@@ -67,6 +72,7 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 	if err != nil {
 		return nil, err
 	}
+
 	return result, nil
 }
 
@@ -171,6 +177,7 @@ func killInContainer(pid int, container string) error {
 		return fmt.Errorf("opening process %d: %w", pid, err)
 	}
 	defer unix.Close(fd)
+
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -178,12 +185,15 @@ func killInContainer(pid int, container string) error {
 	if err != nil {
 		return err
 	}
+
 	if !strings.Contains(string(groups), container) {
 		return structs.Preconditionf("process %d is not in a cgroup of container %s", pid, container)
 	}
+
 	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
+
 	return err
 }

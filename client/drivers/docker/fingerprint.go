@@ -44,6 +44,7 @@ func (d *Driver) watch(ctx context.Context, report func(*structs.DriverInfo)) {
 		if ctx.Err() != nil {
 			return
 		}
+
 		report(info)
 		wait := lookInterval
 		if info.Healthy {
@@ -51,6 +52,7 @@ func (d *Driver) watch(ctx context.Context, report func(*structs.DriverInfo)) {
 		} else {
 			wait = pause.Next()
 		}
+
 		if !d.awaitDoubt(ctx, wait, info.Healthy) {
 			return
 		}

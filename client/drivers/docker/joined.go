@@ -34,6 +34,7 @@ func (d *Driver) joinNetwork(
 				"write %s in the group's network", f.field, f.other)
 		}
 	}
+
 	h.NetworkMode = container.NetworkMode("container:" + joined)
 	h.DNS = nil
 	h.DNSSearch = nil
@@ -43,6 +44,7 @@ func (d *Driver) joinNetwork(
 	if err != nil {
 		return err
 	}
+
 	for _, f := range []struct{ source, target string }{
 		{hosts, "/etc/hosts"},
 		{cfg.Network.Resolver, "/etc/resolv.conf"},
@@ -50,10 +52,12 @@ func (d *Driver) joinNetwork(
 		if f.source == "" {
 			continue
 		}
+
 		m := bind(f.source, f.target, "")
 		m.ReadOnly = true
 		h.Mounts = append(h.Mounts, m)
 	}
+
 	return checkTargets(h)
 }
 
@@ -62,23 +66,28 @@ func (d *Driver) hostsOf(cfg *driver.TaskConfig, want *taskconfig.Task) (string,
 	if len(want.ExtraHosts) == 0 {
 		return cfg.Network.Hosts, nil
 	}
+
 	text, err := os.ReadFile(cfg.Network.Hosts)
 	if err != nil {
 		return "", err
 	}
+
 	for _, host := range want.ExtraHosts {
 		name, address, _ := strings.Cut(host, ":")
 		if address == hostGateway {
 			return "", structs.Invalidf("config.extra_hosts: %q: only the daemon knows the address %s, and "+
 				"the task is in the network of its group", structs.Cut(host, structs.MaxQuoted), hostGateway)
 		}
+
 		text = append(text, address+" "+name+"\n"...)
 	}
+
 	path := d.hostsFile(cfg.ID)
 	err = os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
 		err = os.WriteFile(path, text, 0o644)
 	}
+
 	return path, err
 }
 

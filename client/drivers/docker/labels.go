@@ -83,12 +83,14 @@ func (d *Driver) labelsOf(
 	if err != nil {
 		return nil, err
 	}
+
 	labels := map[string]string{}
 	for name := range inherited {
 		if strings.HasPrefix(name, ownPrefix) || strings.HasPrefix(name, dialectPrefix) {
 			labels[name] = ""
 		}
 	}
+
 	maps.Copy(labels, own)
 	allocID, _ := splitID(cfg.ID)
 	maps.Copy(labels, map[string]string{
@@ -107,6 +109,7 @@ func (d *Driver) labelsOf(
 		"berth.task_group": cfg.Of.Group,
 		"berth.task":       cfg.Task,
 	})
+
 	d.addExtraLabels(labels, cfg)
 	return labels, nil
 }

@@ -44,6 +44,7 @@ func (d *Driver) addMounts(h *container.HostConfig, cfg *driver.TaskConfig, want
 			return err
 		}
 	}
+
 	for _, dev := range want.Devices {
 		h.Devices = append(h.Devices, container.DeviceMapping{
 			PathOnHost:        dev.HostPath,
@@ -51,20 +52,25 @@ func (d *Driver) addMounts(h *container.HostConfig, cfg *driver.TaskConfig, want
 			CgroupPermissions: cmp.Or(dev.Permissions, "rwm"),
 		})
 	}
+
 	for _, v := range want.Volumes {
 		m, err := d.volumeMount(cfg, v)
 		if err != nil {
 			return err
 		}
+
 		h.Mounts = append(h.Mounts, m)
 	}
+
 	for _, w := range want.Mounts {
 		m, err := d.configMount(cfg, w)
 		if err != nil {
 			return err
 		}
+
 		h.Mounts = append(h.Mounts, m)
 	}
+
 	return checkTargets(h)
 }
 
@@ -93,21 +99,25 @@ func addMount(h *container.HostConfig, m driver.Mount) error {
 	if !filepath.IsAbs(m.TaskPath) || filepath.Clean(m.TaskPath) == "/" {
 		return structs.Invalidf("mount %q: expected an absolute path inside the task", m.TaskPath)
 	}
+
 	info, err := os.Stat(m.HostPath) // the daemon's answer to a missing path would be final
 	if err != nil {
 		return structs.Preconditionf("mount %s: %w", m.TaskPath, err)
 	}
+
 	if m.Device {
 		if info.Mode()&os.ModeDevice == 0 {
 			return structs.Preconditionf("mount %s: %s is not a device", m.TaskPath, m.HostPath)
 		}
 		return addDevice(h, m)
 	}
+
 	propagation, ok := propagationOf[m.Propagation]
 	if !ok {
 		return structs.Invalidf("mount %s: propagation %q: expected private, host-to-task or bidirectional",
 			m.TaskPath, m.Propagation)
 	}
+
 	b := bind(m.HostPath, filepath.Clean(m.TaskPath), propagation)
 	b.ReadOnly = m.ReadOnly
 	h.Mounts = append(h.Mounts, b)
@@ -136,6 +146,7 @@ func (d *Driver) checkVolumes(want *taskconfig.Task) []error {
 	if d.cfg.Volumes.Enabled || want.Privileged {
 		return nil
 	}
+
 	const remedy = "this node lets jobs mount only what is in the task's directory " +
 		"(volumes { enabled } in the client's drivers { docker { } })"
 	var faults []error
@@ -144,17 +155,21 @@ func (d *Driver) checkVolumes(want *taskconfig.Task) []error {
 			faults = append(faults, fmt.Errorf("config.volumes: %q: %s", v.Source, remedy))
 		}
 	}
+
 	for _, m := range want.Mounts {
 		if m.Type == taskconfig.MountBind && filepath.IsAbs(m.Source) {
 			faults = append(faults, fmt.Errorf("config.mount %q: %s", m.Source, remedy))
 		}
+
 		if m.Driver != "" || len(m.DriverOpts) > 0 {
 			faults = append(faults, fmt.Errorf("config.mount %q: driver_config: %s", m.Target, remedy))
 		}
+
 		if m.Type == taskconfig.MountVolume && m.Source != "" { // it may belong to anybody, and outlives the task
 			faults = append(faults, fmt.Errorf("config.mount %q: the volume %q: %s", m.Target, m.Source, remedy))
 		}
 	}
+
 	return faults
 }
 
@@ -171,6 +186,7 @@ func (d *Driver) volumeMount(cfg *driver.TaskConfig, v taskconfig.Volume) (mount
 			propagation = p
 		}
 	}
+
 	source, err := hostPath(cfg, v.Source, true)
 	if err == nil && !readOnly {
 		err = checkWritable(cfg, source)
@@ -178,6 +194,7 @@ func (d *Driver) volumeMount(cfg *driver.TaskConfig, v taskconfig.Volume) (mount
 	if err != nil {
 		return mount.Mount{}, fmt.Errorf("config.volumes: %q: %w", v.Source, err)
 	}
+
 	m := bind(source, filepath.Clean(v.Target), propagation)
 	m.ReadOnly = readOnly
 	return m, nil
@@ -191,6 +208,7 @@ func (d *Driver) configMount(cfg *driver.TaskConfig, w taskconfig.Mount) (mount.
 		Target:   filepath.Clean(w.Target),
 		ReadOnly: w.ReadOnly,
 	}
+
 	switch w.Type {
 	case taskconfig.MountBind:
 		source, err := hostPath(cfg, w.Source, false)
@@ -200,8 +218,10 @@ func (d *Driver) configMount(cfg *driver.TaskConfig, w taskconfig.Mount) (mount.
 		if err != nil {
 			return m, fmt.Errorf("config.mount: %q: %w", w.Source, err)
 		}
+
 		m = bind(source, m.Target, mount.Propagation(w.Propagation))
 		m.ReadOnly = w.ReadOnly
+
 	case taskconfig.MountTmpfs:
 		m.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: w.TmpfsSize, Mode: os.FileMode(w.TmpfsMode)}
 	default:
@@ -224,27 +244,33 @@ func hostPath(cfg *driver.TaskConfig, path string, missing bool) (string, error)
 		if err != nil {
 			return "", structs.Preconditionf("%w", err) // the daemon's answer would be final
 		}
+
 		return filepath.Clean(path), nil
 	}
+
 	root, err := os.OpenRoot(cfg.Dirs.Task)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
+
 	_, err = root.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && missing {
 		err = root.MkdirAll(path, 0o755)
 	}
+
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", structs.Preconditionf("it is not in the task's directory")
 	}
 	if err != nil {
 		return "", structs.Deniedf("it leads out of the task's directory: %w", err)
 	}
+
 	real, err := filepath.EvalSymlinks(filepath.Join(cfg.Dirs.Task, path))
 	if err != nil {
 		return "", structs.Preconditionf("%w", err)
 	}
+
 	return real, within(cfg.Dirs.Task, real)
 }
 

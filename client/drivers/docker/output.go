@@ -49,10 +49,12 @@ func (o *helperProcesses) start(ctx context.Context, t *task) error {
 	if t.logs.Disabled {
 		return nil
 	}
+
 	err := os.MkdirAll(o.positions, 0o700)
 	if err != nil {
 		return err
 	}
+
 	spec := o.tasks.NewSpec(&driver.TaskConfig{
 		ID:   t.id,
 		Task: t.logs.Task,
@@ -62,6 +64,7 @@ func (o *helperProcesses) start(ctx context.Context, t *task) error {
 			MaxFileSizeMB: t.logs.MaxFileSizeMB,
 		},
 	})
+
 	spec.Cgroup = nil
 	command, args := o.tasks.Duty(follow.Arg, o.endpoint, t.container, o.position(t.id))
 	spec.Program = &sandbox.Program{
@@ -72,10 +75,12 @@ func (o *helperProcesses) start(ctx context.Context, t *task) error {
 		Env:     sandbox.RuntimeEnv(1),
 		Dir:     "/",
 	}
+
 	_, err = o.tasks.Launch(ctx, spec)
 	if err != nil {
 		return fmt.Errorf("collecting the output of the task: %w", err)
 	}
+
 	return nil
 }
 

@@ -60,6 +60,7 @@ func (d *Driver) ensurePause(ctx context.Context, cfg *driver.TaskConfig) (strin
 		return "", err
 	}
 	defer unlock()
+
 	name := pauseName(allocID)
 	c, err := d.engine.Inspect(ctx, name)
 	if withoutNotFound(err) != nil {
@@ -70,24 +71,29 @@ func (d *Driver) ensurePause(ctx context.Context, cfg *driver.TaskConfig) (strin
 			return "", structs.Conflictf(
 				"docker: the name %s belongs to container %s, which is not of this node; remove it", name, c.ID)
 		}
+
 		usable, err := d.isUsablePause(ctx, c, cfg.NamespaceOf())
 		if err != nil {
 			return "", err
 		}
+
 		if usable {
 			return c.ID, nil
 		}
+
 		err = d.remove(ctx, c.ID)
 		if err != nil {
 			return "", err
 		}
 	}
+
 	id, err := d.startPause(ctx, name, allocID, cfg)
 	if err != nil && id != "" {
 		clean, cancel := detached(ctx)
 		defer cancel()
 		_ = d.engine.Remove(clean, id) // the end of the task removes what is left
 	}
+
 	return id, err
 }
 
@@ -120,10 +126,12 @@ func (d *Driver) startPause(
 	if err != nil {
 		return "", err
 	}
+
 	options, err := d.pauseContainer(name, allocID, cfg)
 	if err != nil {
 		return "", err
 	}
+
 	options.Config.Image = image
 	id, err = d.engine.Create(ctx, options)
 	if err == nil {
@@ -132,6 +140,7 @@ func (d *Driver) startPause(
 	if err == nil {
 		err = d.awaitPause(ctx, id, cfg.NamespaceOf())
 	}
+
 	return id, err
 }
 
@@ -144,17 +153,20 @@ func (d *Driver) ensurePauseImage(ctx context.Context) (id string, err error) {
 		return "", err
 	}
 	defer unlock()
+
 	image, err := d.engine.Image(ctx, pauseImage)
 	if err == nil && !image.Empty {
 		d.logger.Warn("the image of pause containers is not the one that the driver made, making it again",
 			"image", pauseImage, "image_id", image.ID)
 	}
+
 	if isGone(err) || err == nil && !image.Empty {
 		err = d.engine.ImportEmpty(ctx, pauseImage)
 		if err == nil {
 			image, err = d.engine.Image(ctx, pauseImage)
 		}
 	}
+
 	if err == nil && !image.Empty {
 		err = structs.Preconditionf("docker: image %s is not empty, although the driver has just made it; "+
 			"a program on this node replaces it", pauseImage)
@@ -162,6 +174,7 @@ func (d *Driver) ensurePauseImage(ctx context.Context) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
+
 	return image.ID, nil
 }
 
@@ -179,6 +192,7 @@ func (d *Driver) pauseContainer(
 			return options, err
 		}
 	}
+
 	command := d.options.Pause
 	options.Config = &container.Config{
 		Hostname:   hostname,
@@ -195,11 +209,13 @@ func (d *Driver) pauseContainer(
 			"berth.alloc_id": allocID,
 		},
 	}
+
 	readOnly := func(source, target string) mount.Mount {
 		m := bind(source, target, "")
 		m.ReadOnly = true
 		return m
 	}
+
 	pids := int64(pausePIDs)
 	options.HostConfig = &container.HostConfig{
 		NetworkMode:    "none",
@@ -213,6 +229,7 @@ func (d *Driver) pauseContainer(
 			readOnly(cfg.NamespaceOf(), pauseNamespace),
 		},
 	}
+
 	options.HostConfig.PidsLimit = &pids
 	return options, nil
 }
@@ -276,25 +293,31 @@ func (d *Driver) releasePause(ctx context.Context, allocID string) error {
 		return err
 	}
 	defer unlock()
+
 	if d.wantsAlloc(allocID) {
 		return nil
 	}
+
 	c, err := d.engine.Inspect(ctx, pauseName(allocID))
 	if err != nil {
 		return withoutNotFound(err)
 	}
+
 	if !d.isPause(c, allocID) {
 		return nil
 	}
+
 	others, err := d.engine.List(ctx, labelDialect+"="+allocID)
 	if err != nil {
 		return err
 	}
+
 	for _, o := range others { // this agent may not have found their tasks yet
 		if d.isTaskOf(o, allocID) && o.State == container.StateRunning {
 			return nil
 		}
 	}
+
 	return d.remove(ctx, c.ID)
 }
 

@@ -25,27 +25,33 @@ func addPorts(
 	for _, p := range cfg.Ports {
 		labels = append(labels, p.Label)
 	}
+
 	err := want.CheckPorts(labels)
 	if err != nil || h.NetworkMode.IsHost() || len(want.Ports) == 0 || joins(cfg, want) {
 		return err // those of the allocation's network lead into it
 	}
+
 	if cfg.NamespaceOf() != "" {
 		return structs.Invalidf("config.ports: the ports lead into the network of the group, and "+
 			"config.network_mode %q names another one; remove one of the two", h.NetworkMode)
 	}
+
 	if mode := string(h.NetworkMode); mode == "none" || strings.HasPrefix(mode, "container:") {
 		return structs.Invalidf("config.ports: a container with network_mode %q has no ports of its own", mode)
 	}
+
 	c.ExposedPorts = network.PortSet{}
 	h.PortBindings = network.PortMap{}
 	for _, given := range cfg.Ports {
 		if !want.HasPort(given.Label) {
 			continue
 		}
+
 		host, err := netip.ParseAddr(given.HostIP)
 		if err != nil {
 			return structs.Internalf("port %s: %w", given.Label, err)
 		}
+
 		for _, protocol := range protocols {
 			inside, _ := network.PortFrom(uint16(given.Inside()), protocol)
 			c.ExposedPorts[inside] = struct{}{}
@@ -55,5 +61,6 @@ func addPorts(
 			})
 		}
 	}
+
 	return nil
 }

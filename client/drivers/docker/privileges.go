@@ -36,6 +36,7 @@ func (d *Driver) checkAllowed(cfg *driver.TaskConfig, want *taskconfig.Task) err
 	if cfg.Privileged {
 		return nil
 	}
+
 	var faults []error
 	privileged := func(asked bool, field string) {
 		if asked && !d.cfg.AllowPrivileged {
@@ -43,6 +44,7 @@ func (d *Driver) checkAllowed(cfg *driver.TaskConfig, want *taskconfig.Task) err
 				"(allow_privileged in the client's drivers { docker { } })", field))
 		}
 	}
+
 	privileged(want.Privileged, "privileged")
 	other, joins := strings.CutPrefix(want.NetworkMode, "container:")
 	allocID, _ := splitID(cfg.ID)
@@ -59,19 +61,23 @@ func (d *Driver) checkAllowed(cfg *driver.TaskConfig, want *taskconfig.Task) err
 				"(allow_caps in the client's drivers { docker { } })", c))
 		}
 	}
+
 	if l := want.Logging; l != nil && !slices.Contains(d.cfg.AllowLogging, l.Driver) {
 		faults = append(faults, fmt.Errorf("config.logging: %q: this node allows %s "+
 			"(allow_logging in the client's drivers { docker { } })",
 			structs.Cut(l.Driver, structs.MaxQuoted), strings.Join(d.cfg.AllowLogging, ", ")))
 	}
+
 	faults = append(faults, d.checkVolumes(want)...)
 	most := d.cfg.PIDsLimit
 	if most > 0 && want.PIDsLimit > int64(most) {
 		faults = append(faults, fmt.Errorf("config.pids_limit: this node allows at most %d", most))
 	}
+
 	if len(faults) == 0 {
 		return nil
 	}
+
 	return structs.Deniedf("%w", structs.InvalidAll(faults))
 }
 
@@ -98,6 +104,7 @@ func (d *Driver) confine(h *container.HostConfig, want *taskconfig.Task) {
 		h.CapDrop = want.CapDrop
 		return
 	}
+
 	if !slices.Contains(want.CapDrop, allCapabilities) {
 		for _, c := range defaultCapabilities {
 			if d.allowsCapability(c) && !slices.Contains(want.CapDrop, c) {
@@ -105,6 +112,7 @@ func (d *Driver) confine(h *container.HostConfig, want *taskconfig.Task) {
 			}
 		}
 	}
+
 	for _, c := range want.CapAdd {
 		if !slices.Contains(h.CapAdd, c) && !slices.Contains(want.CapDrop, c) {
 			h.CapAdd = append(h.CapAdd, c)
@@ -148,22 +156,27 @@ func missingIn(status, last string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the capabilities of the kernel: %w", err)
 	}
+
 	for line := range strings.Lines(status) {
 		set, ok := strings.CutPrefix(line, "CapBnd:")
 		if !ok {
 			continue
 		}
+
 		mask, err := strconv.ParseUint(strings.TrimSpace(set), 16, 64)
 		if err != nil {
 			return nil, fmt.Errorf("reading the capabilities of the agent: %w", err)
 		}
+
 		var missing []string
 		for i, name := range capabilities {
 			if i <= n && mask&(1<<i) == 0 {
 				missing = append(missing, name)
 			}
 		}
+
 		return missing, nil
 	}
+
 	return nil, fmt.Errorf("reading the capabilities of the agent: there is no bounding set")
 }

@@ -92,21 +92,26 @@ func (d *Driver) checkRuntime(ctx context.Context, cfg *driver.TaskConfig, name 
 		if err != nil {
 			return err
 		}
+
 		allowed = []string{info.DefaultRuntime, gpuRuntime}
 	}
+
 	if !slices.Contains(allowed, name) {
 		return structs.Deniedf("config.runtime: %q: this node allows %s "+
 			"(allow_runtimes in the client's drivers { docker { } })",
 			structs.Cut(name, structs.MaxQuoted), strings.Join(allowed, ", "))
 	}
+
 	if !strings.HasPrefix(name, gpuRuntime) {
 		return nil
 	}
+
 	given := cfg.DeviceEnv[gpuVariable]
 	if given == "" || cfg.Env[gpuVariable] != given {
 		return structs.Deniedf("config.runtime: %q gives a task the GPUs in %s, which a device of the task "+
 			"has to set; ask for a GPU in the task's resources { device }, and do not set the variable",
 			structs.Cut(name, structs.MaxQuoted), gpuVariable)
 	}
+
 	return nil
 }

@@ -41,6 +41,7 @@ func (d *Driver) containerOf(
 	if err != nil {
 		return options, err
 	}
+
 	host, err := d.hostConfigOf(cfg, want)
 	if err == nil && joined != "" {
 		err = d.joinNetwork(host, cfg, want, joined)
@@ -48,6 +49,7 @@ func (d *Driver) containerOf(
 	if err != nil {
 		return options, err
 	}
+
 	options.Name = containerName(cfg.ID)
 	options.HostConfig = host
 	options.Config = &container.Config{
@@ -64,11 +66,13 @@ func (d *Driver) containerOf(
 		// The daemon checks a signal only here. With one that it does not know, the task would get none.
 		StopSignal: image.StopSignal,
 	}
+
 	options.Config.Healthcheck = healthOf(want.Health)
 	if cfg.Privileged && len(want.Health.Test) == 0 {
 		// The agent asks a CSI plugin for its health. A check of the image would run with all privileges.
 		options.Config.Healthcheck = &container.HealthConfig{Test: []string{"NONE"}}
 	}
+
 	return options, addPorts(options.Config, host, cfg, want)
 }
 
@@ -176,26 +180,32 @@ func (d *Driver) addLimits(h *container.HostConfig, cfg *driver.TaskConfig, want
 	if r.CPU > 0 {
 		h.CPUShares = int64(min(max(r.CPU, minShares), maxShares))
 	}
+
 	err := addMemory(h, r, want.MemoryHardLimit)
 	if err != nil {
 		return err
 	}
+
 	pids := int64(d.cfg.PIDsLimit)
 	if want.PIDsLimit > 0 {
 		pids = want.PIDsLimit
 	}
+
 	if pids > 0 {
 		h.PidsLimit = &pids
 	}
+
 	h.Ulimits = want.Ulimits
 	h.CpusetCpus = want.CPUSet
 	if !want.CPUHardLimit {
 		return nil
 	}
+
 	period := want.CPUCFSPeriod
 	if period == 0 {
 		period = defaultPeriod
 	}
+
 	h.CPUPeriod = period.Microseconds()
 	h.CPUQuota = quotaOf(r.CPU, d.options.MHz, period).Microseconds()
 	return nil
@@ -254,8 +264,10 @@ func addSecurity(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconf
 			if err != nil {
 				return err
 			}
+
 			option = "seccomp=" + text
 		}
+
 		h.SecurityOpt = append(h.SecurityOpt, option)
 	}
 	return nil
@@ -267,6 +279,7 @@ func readProfile(dir, path string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
+
 	info, err := root.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a plain file", path)
@@ -274,11 +287,13 @@ func readProfile(dir, path string) (string, error) {
 	if err != nil {
 		return "", structs.Preconditionf("config.security_opt: %w", err)
 	}
+
 	f, err := root.Open(path)
 	if err != nil {
 		return "", structs.Preconditionf("config.security_opt: %w", err)
 	}
 	defer f.Close()
+
 	text, err := io.ReadAll(io.LimitReader(f, maxProfile+1))
 	if err == nil && len(text) > maxProfile {
 		err = fmt.Errorf("%s has more than %d bytes", path, maxProfile)
@@ -286,5 +301,6 @@ func readProfile(dir, path string) (string, error) {
 	if err != nil {
 		return "", structs.Preconditionf("config.security_opt: %w", err)
 	}
+
 	return string(text), nil
 }

@@ -30,16 +30,19 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
+
 	err = d.checkAllowed(cfg, want)
 	if err != nil {
 		return nil, err
 	}
+
 	cfg = d.withReadableLogs(cfg, want.Logging)
 	defer d.noteStarting(cfg.ID)()
 	err = d.clearPlace(ctx, cfg.ID)
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.start(ctx, cfg, want)
 	if err != nil {
 		d.noteFailure(err)
@@ -48,6 +51,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		defer cancel()
 		return nil, errors.Join(err, d.undoStart(clean, cfg.ID))
 	}
+
 	return h, nil
 }
 
@@ -171,15 +175,18 @@ func (d *Driver) acquire(
 			d.emit(cfg.ID, "%s", text)
 		},
 	}
+
 	if r.Limit == 0 {
 		r.Limit = defaultPullTimeout
 	}
+
 	if want.Load != "" {
 		path := localName(want.Load)
 		r.Archive = filepath.Join(cfg.Dirs.Local, path)
 		r.Open = func() (io.ReadCloser, error) { return openInside(cfg.Dirs, path) }
 		return d.images.Acquire(ctx, r)
 	}
+
 	return d.download(ctx, r, want)
 }
 
@@ -198,20 +205,24 @@ func (d *Driver) download(
 		if err == nil {
 			return image, nil
 		}
+
 		if auth == (engine.Auth{}) {
 			return nil, err
 		}
 	}
+
 	r.Limit -= time.Since(begin)
 	if !want.AuthSoftFail || !structs.IsKind(err, structs.KindPrecondition) || r.Limit <= 0 || ctx.Err() != nil {
 		return nil, err
 	}
+
 	d.emit(r.TaskID, "Downloading the image without credentials (auth_soft_fail): %v", err)
 	r.Auth = engine.Auth{}
 	image, again := d.images.Acquire(ctx, r)
 	if again != nil {
 		return nil, fmt.Errorf("%w; with credentials: %w", again, err)
 	}
+
 	return image, nil
 }
 
@@ -236,20 +247,24 @@ func openInside(dirs driver.Dirs, path string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	defer own.Close()
+
 	root, err := own.OpenRoot(filepath.Base(dirs.Local))
 	if err != nil {
 		return nil, structs.Preconditionf("config.load: opening the local directory: %w", err)
 	}
 	defer root.Close()
+
 	dir, err := root.Open(".")
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
+
 	f, err := rootfile.FindPlain(dir, path)
 	if err != nil {
 		return nil, structs.Preconditionf("config.load: %w", err)
 	}
+
 	return f, nil
 }
 
@@ -276,27 +291,34 @@ func (d *Driver) userOf(ctx context.Context, container, name string) (*sandbox.U
 	if who == "" || who == "root" || who == "0" {
 		return nil, nil
 	}
+
 	uid, uidErr := strconv.ParseUint(who, 10, 32)
 	gid, gidErr := strconv.ParseUint(group, 10, 32)
 	if uidErr == nil && gidErr == nil {
 		return &sandbox.User{UID: uint32(uid), GID: uint32(gid)}, nil
 	}
+
 	users, err := d.engine.Users(ctx, container)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, u := range users {
 		if u.Name != who && (uidErr != nil || u.UID != uint32(uid)) {
 			continue
 		}
+
 		found := &sandbox.User{UID: u.UID, GID: u.GID}
 		if gidErr == nil {
 			found.GID = uint32(gid)
 		}
+
 		return found, nil
 	}
+
 	if uidErr == nil {
 		return &sandbox.User{UID: uint32(uid)}, nil // as the daemon does: group 0
 	}
+
 	return nil, structs.Invalidf("user %q: the image has no such user", name)
 }

@@ -74,6 +74,7 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 		return structs.NotFoundf("task %q was started by another version of berth (handle version %d)",
 			h.TaskID, h.Version)
 	}
+
 	state := handleState{Container: containerName(h.TaskID)}
 	if h.State != nil {
 		err := json.Unmarshal(h.State, &state)
@@ -81,6 +82,7 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 			return structs.NotFoundf("the handle of task %q cannot be read: %w", h.TaskID, err)
 		}
 	}
+
 	c, err := d.engine.Inspect(ctx, state.Container)
 	unseen := d.swapUnseen(h.TaskID, structs.IsKind(err, structs.KindUnavailable))
 	if isGone(err) || err == nil && !d.isOurs(c, h.TaskID) {
@@ -91,13 +93,16 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 		d.noteFailure(err)
 		return err
 	}
+
 	if c.State.Status == "created" {
 		err = errors.Join(d.output.stop(ctx, h.TaskID), d.remove(ctx, c.ID))
 		return errors.Join(err, structs.NotFoundf("the container of task %q was not started", h.TaskID))
 	}
+
 	if h.State == nil {
 		h.Location = locationOf(c)
 	}
+
 	t := taskOf(c)
 	t.lost = unseen && hasEnded(c)
 	t.life.Lock() // keepOutput must not start a second helper
@@ -108,6 +113,7 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	if err != nil {
 		d.logger.Warn("failed to collect the output of a task, retrying", "task_id", t.id, "error", err)
 	}
+
 	return nil
 }
 
@@ -137,6 +143,7 @@ func (d *Driver) awaitEnd(ctx context.Context, t *task) (*driver.ExitResult, err
 				ExitCode: -1,
 				Err:      "the container was removed by another program",
 			}, nil
+
 		case isGone(err):
 			return nil, structs.NotFoundf("task %q was destroyed", t.id)
 		case err == nil && hasEnded(c):
@@ -149,11 +156,13 @@ func (d *Driver) awaitEnd(ctx context.Context, t *task) (*driver.ExitResult, err
 		if err == nil {
 			continue
 		}
+
 		d.noteFailure(err)
 		if !lost && structs.IsKind(err, structs.KindUnavailable) {
 			lost = true
 			d.emit(t.id, "The docker daemon is away; waiting for it. The container may still run")
 		}
+
 		if !pause.Wait(ctx) {
 			return nil, ctx.Err()
 		}
@@ -179,9 +188,11 @@ func (d *Driver) resultOf(c *engine.Container, lost bool) *driver.ExitResult {
 		OOMKilled: c.State.OOMKilled && code != 0,
 		Err:       structs.Cut(c.State.Error, maxDescription),
 	}
+
 	if code > signalCode && unix.SignalName(unix.Signal(code-signalCode)) != "" {
 		r.Signal = code - signalCode
 	}
+
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -191,6 +202,7 @@ func (d *Driver) resultOf(c *engine.Container, lost bool) *driver.ExitResult {
 	case lost && code == unknownCode:
 		r.Err = "the container ended while the docker daemon was away"
 	}
+
 	return r
 }
 
@@ -201,6 +213,7 @@ func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Durat
 	if err != nil {
 		return err
 	}
+
 	if signal == "" {
 		err = d.signalAsImage(ctx, t)
 	} else {
@@ -209,16 +222,19 @@ func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Durat
 	if err != nil {
 		return unlessEnded(err)
 	}
+
 	patience, cancel := context.WithTimeout(ctx, timeout)
 	_, err = d.awaitEnd(patience, t)
 	cancel()
 	if err == nil || ctx.Err() != nil || isGone(err) {
 		return withoutNotFound(err)
 	}
+
 	err = d.signal(ctx, t, "SIGKILL")
 	if unlessEnded(err) != nil {
 		return err
 	}
+
 	_, err = d.awaitEnd(ctx, t)
 	return withoutNotFound(err)
 }
@@ -308,6 +324,7 @@ func (d *Driver) destroyTask(ctx context.Context, id string) error {
 	if err != nil {
 		return withoutNotFound(err)
 	}
+
 	t.life.Lock()
 	defer t.life.Unlock()
 	t.destroyed.Store(true)
@@ -316,6 +333,7 @@ func (d *Driver) destroyTask(ctx context.Context, id string) error {
 		d.noteFailure(err)
 		return fmt.Errorf("removing task %q: %w", id, err)
 	}
+
 	d.mu.Lock()
 	delete(d.tasks, id)
 	d.mu.Unlock()
@@ -399,11 +417,13 @@ func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s, err := d.engine.Stats(ctx, t.container)
 	if err != nil {
 		d.noteFailure(err)
 		return nil, err
 	}
+
 	stats := &driver.Stats{CollectedAt: time.Now().UnixNano()}
 	stats.CPUTotal = s.CPUStats.CPUUsage.TotalUsage
 	stats.MemoryUsage = s.MemoryStats.Usage
@@ -415,5 +435,6 @@ func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 			break
 		}
 	}
+
 	return stats, nil
 }

@@ -254,11 +254,13 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	err := d.Machine.logCall("start", cfg.ID, func() error {
 		t := d.Machine.add(cfg.ID)
 		if t.held && !t.waits {
 			return structs.Conflictf("task %s is started twice", cfg.ID)
 		}
+
 		t.Config = *cfg
 		t.Result = nil
 		t.held = true
@@ -271,6 +273,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
+
 	return &driver.Handle{Driver: d.Named, TaskID: cfg.ID, PID: 1, State: []byte("fake")}, nil
 }
 

@@ -90,16 +90,19 @@ func (c Config) Validate() error {
 			faults = append(faults,
 				fmt.Errorf("exec.chroot_env: %q: expected an absolute path of this machine", from))
 		}
+
 		if !isCleanPath(to) || slices.Contains(ownPaths, to) {
 			faults = append(faults,
 				fmt.Errorf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have their own of",
 					from, to))
 		}
 	}
+
 	if c.MaxFiles != 0 && c.MaxFiles < 64 {
 		faults = append(faults,
 			fmt.Errorf("exec.max_open_files: %d: expected at least 64", c.MaxFiles))
 	}
+
 	switch c.Seccomp {
 	case "", SeccompDefault, SeccompUnconfined:
 	default:
@@ -107,6 +110,7 @@ func (c Config) Validate() error {
 			fmt.Errorf("exec.seccomp: %q: expected %q or %q",
 				c.Seccomp, SeccompDefault, SeccompUnconfined))
 	}
+
 	return structs.InvalidAll(faults)
 }
 

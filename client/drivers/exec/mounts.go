@@ -23,6 +23,7 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 	if err != nil {
 		return nil, err
 	}
+
 	binds := []sandbox.Bind{
 		{Source: filepath.Join(dirs.Task, "tmp"), Target: "/tmp"},
 		{Source: dirs.AllocShared, Target: driver.Inside.AllocShared},
@@ -30,6 +31,7 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 		{Source: dirs.Secrets, Target: driver.Inside.Secrets},
 		{Source: d.Executable(), Target: binDir + "/berth", ReadOnly: true},
 	}
+
 	if dir := resolverDir(d.cfg.ChrootEnv); dir != "" {
 		binds = append(binds, sandbox.Bind{
 			Source:   dir,
@@ -37,6 +39,7 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 			ReadOnly: true,
 		})
 	}
+
 	mounts, err := jobMounts(cfg.Mounts)
 	return slices.Concat(binds, networkBinds(cfg.Network), mounts), err
 }
@@ -130,13 +133,16 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 			return nil, structs.Invalidf(
 				"mount %s: propagation %q: expected private, host-to-task or bidirectional", m.TaskPath, m.Propagation)
 		}
+
 		if !filepath.IsAbs(m.TaskPath) ||
 			filepath.Clean(m.TaskPath) == "/" {
 			return nil, structs.Invalidf("mount %q: expected an absolute path inside the task", m.TaskPath)
 		}
+
 		if err := checkSource(m); err != nil {
 			return nil, err
 		}
+
 		binds = append(binds, sandbox.Bind{
 			Source:      m.HostPath,
 			Target:      filepath.Clean(m.TaskPath),
@@ -145,6 +151,7 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 			Device:      m.Device,
 		})
 	}
+
 	slices.SortStableFunc(binds, func(a, b sandbox.Bind) int {
 		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
 	})
@@ -178,18 +185,22 @@ func checkSource(m driver.Mount) error {
 	if err != nil {
 		return structs.Preconditionf("mount %s: %w", m.TaskPath, err)
 	}
+
 	if m.Device && info.Mode()&os.ModeDevice == 0 {
 		return structs.Preconditionf("mount %s: %s is not a device", m.TaskPath, m.HostPath)
 	}
+
 	if m.Propagation != "bidirectional" {
 		return nil
 	}
+
 	shared, err := onShared(m.HostPath)
 	if err == nil && !shared {
 		err = structs.Preconditionf(
 			"mount %s: %s is not on a shared mount, so mounts made by the task could not be seen by the host",
 			m.TaskPath, m.HostPath)
 	}
+
 	return err
 }
 

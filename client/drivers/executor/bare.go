@@ -29,25 +29,30 @@ func startBare(p *sandbox.Program, out *output, group *cgroups.Group) (*bare, er
 	if err != nil {
 		return nil, err
 	}
+
 	err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	if err != nil {
 		return nil, errors.Join(err, entry.Close())
 	}
+
 	pid, err := p.Start(out.stdout.w, out.stderr.w, entry)
 	if err != nil {
 		return nil, errors.Join(err, entry.Close())
 	}
+
 	fd, err := unix.PidfdOpen(pid, 0) // a child that is not reaped, so the pid is its own
 	if err != nil {
 		_ = unix.Kill(pid, unix.SIGKILL)
 		return nil, fmt.Errorf("opening process %d: %w", pid, err)
 	}
+
 	sessions := &sandbox.Sessions{
 		Program:     p,
 		Entry:       entry,
 		Children:    &sandbox.Children{},
 		Multiplexer: pty.Multiplexer,
 	}
+
 	return &bare{pid, fd, sessions}, nil
 }
 
@@ -81,9 +86,11 @@ func (b *bare) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		if reapEnded() {
 			return nil
 		}
+
 		if !backoff.Sleep(ctx, 5*time.Millisecond) {
 			return fmt.Errorf("processes of the task do not end: %w", ctx.Err())
 		}

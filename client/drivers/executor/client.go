@@ -35,13 +35,16 @@ func (t *task) dial(ctx context.Context, socket string) (net.Conn, error) {
 			return conn, nil
 		}
 	}
+
 	if errors.Is(err, unix.ENOENT) ||
 		errors.Is(err, unix.ECONNREFUSED) {
 		return nil, structs.Preconditionf("task %q has ended", t.id)
 	}
+
 	if ctx.Err() != nil {
 		return nil, t.unanswered(ctx)
 	}
+
 	return nil, structs.Unavailablef("connecting to the supervisor of task %q: %w", t.id, err)
 }
 
@@ -60,12 +63,14 @@ func (t *task) exchange(
 	if err == nil {
 		err = read(conn)
 	}
+
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return t.unanswered(ctx)
 	}
+
 	return structs.Preconditionf("task %q has ended", t.id) // and the supervisor with it
 }
 
@@ -224,6 +229,7 @@ func (t *task) awaitRecord(ctx context.Context) (*record, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		r, err := readRecord(t.dir)
 		if errors.Is(err, errDamaged) && !alive {
 			lost, unknown := lostRecord(t.dir)
@@ -232,9 +238,11 @@ func (t *task) awaitRecord(ctx context.Context) (*record, error) {
 			}
 			return nil, errors.Join(err, unknown)
 		}
+
 		if err != nil || r != nil || !alive {
 			return r, err
 		}
+
 		if !backoff.Sleep(ctx, 5*time.Millisecond) {
 			return nil, fmt.Errorf(
 				"the supervisor in %s does not identify itself: %w", t.dir, ctx.Err())
@@ -248,21 +256,25 @@ func (t *task) destroy(ctx context.Context) error {
 	if t.starting != nil {
 		t.starting.close()
 	}
+
 	_, err := os.Stat(t.dir)
 	if errors.Is(err, os.ErrNotExist) {
 		t.reapChild()
 		return nil
 	}
+
 	err = t.kill(ctx)
 	if err != nil {
 		return err
 	}
+
 	for _, name := range filesOfTask {
 		err = os.Remove(filepath.Join(t.dir, name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -48,11 +48,13 @@ func DecodeCommand(config map[string]any) (*Command, error) {
 			faults = append(faults, err)
 		}
 	}
+
 	if _, ok := config["command"]; !ok {
 		faults = append(faults, errors.New("config.command: missing; expected the program to run"))
 	} else if c.Command == "" && len(faults) == 0 {
 		faults = append(faults, errors.New("config.command: empty; expected the program to run"))
 	}
+
 	return c, structs.InvalidAll(faults)
 }
 
@@ -118,10 +120,12 @@ func LookupUser(name string) (*sandbox.User, error) {
 	if name == "" {
 		return nil, nil
 	}
+
 	uid, gid, hasGroup := strings.Cut(name, ":")
 	if hasGroup {
 		return numericUser(name, uid, gid)
 	}
+
 	u, err := user.Lookup(name)
 	if err != nil {
 		u, err = user.LookupId(name)
@@ -133,20 +137,24 @@ func LookupUser(name string) (*sandbox.User, error) {
 		}
 		return found, err
 	}
+
 	found, err := numericUser(name, u.Uid, u.Gid)
 	if err != nil {
 		return nil, err
 	}
+
 	groups, err := u.GroupIds()
 	if err != nil {
 		return nil, fmt.Errorf("finding the groups of user %q: %w", name, err)
 	}
+
 	for _, g := range groups {
 		n, err := strconv.ParseUint(g, 10, 32)
 		if err == nil {
 			found.Groups = append(found.Groups, uint32(n))
 		}
 	}
+
 	return found, nil
 }
 

@@ -26,16 +26,20 @@ func copyPipes(stdout, stderr string) int {
 			return 1
 		}
 		defer f.Close()
+
 		from = append(from, f)
 	}
+
 	var copying sync.WaitGroup
 	for i, to := range []*os.File{os.Stdout, os.Stderr} {
 		copying.Go(func() { _ = copyOutput(to, from[i]) })
 	}
+
 	<-asked
 	for _, f := range from {
 		_ = f.SetReadDeadline(time.Unix(1, 0)) // tells copyOutput
 	}
+
 	copying.Wait()
 	return 0
 }

@@ -60,17 +60,20 @@ func changeSecretFiles(dir string, change func(*os.File) error) error {
 		return err
 	}
 	defer func() { _ = own.Close() }()
+
 	root, err := own.OpenRoot(filepath.Base(dir))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }()
+
 	for _, name := range driver.SecretFiles {
 		err := changeSecretFile(root, name, change)
 		if err != nil {
 			return fmt.Errorf("giving %s to the task's user: %w", name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -80,6 +83,7 @@ func changeSecretFile(dir *os.Root, name string, change func(*os.File) error) er
 		return err
 	}
 	defer func() { _ = at.Close() }()
+
 	f, err := rootfile.OpenPlain(at, name, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) || structs.IsKind(err, structs.KindPrecondition) {
 		return nil
@@ -88,15 +92,18 @@ func changeSecretFile(dir *os.Root, name string, change func(*os.File) error) er
 		return err
 	}
 	defer func() { _ = f.Close() }()
+
 	var st unix.Stat_t
 	err = unix.Fstat(int(f.Fd()), &st)
 	if err != nil {
 		return err
 	}
+
 	ofAgent := int(st.Uid) == os.Geteuid() && st.Nlink == 1
 	if !ofAgent {
 		return nil
 	}
+
 	return change(f)
 }
 
@@ -122,6 +129,7 @@ func OpenTo(dir string, user *sandbox.User) error {
 	if user == nil || user.UID == 0 && user.GID == 0 {
 		return nil
 	}
+
 	opening.Lock()
 	defer opening.Unlock()
 	return withDirectory(dir, func(f *os.File) error {
@@ -130,10 +138,12 @@ func OpenTo(dir string, user *sandbox.User) error {
 		if err != nil {
 			return err
 		}
+
 		shared := st.Mode&0o001 != 0
 		if st.Gid != 0 && (shared || st.Gid != user.GID) {
 			return f.Chmod(0o711)
 		}
+
 		return errors.Join(f.Chown(0, int(user.GID)), f.Chmod(0o710))
 	})
 }

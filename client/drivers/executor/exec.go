@@ -56,12 +56,14 @@ func (t *task) openSession(ctx context.Context, x *driver.ExecConfig) (*session,
 	if err != nil {
 		return nil, t.noSession(err)
 	}
+
 	s := &session{task: t, conn: conn.(*net.UnixConn), tty: x.TTY}
 	stop := interruptAtEnd(limited, conn)
 	err = s.begin(x)
 	if !stop() && err == nil {
 		err = limited.Err()
 	}
+
 	switch {
 	case err == nil:
 		return s, nil
@@ -70,6 +72,7 @@ func (t *task) openSession(ctx context.Context, x *driver.ExecConfig) (*session,
 	case limited.Err() != nil:
 		err = structs.Timeoutf("task %q did not start the command within %s", t.id, callTimeout)
 	}
+
 	s.close()
 	return nil, err
 }
@@ -90,21 +93,25 @@ func (s *session) begin(x *driver.ExecConfig) error {
 	if err != nil {
 		return s.task.hasEnded()
 	}
+
 	text := make([]byte, structs.MaxErrorText)
 	rights := make([]byte, unix.CmsgSpace(4*sandbox.SessionFiles(false)))
 	n, rn, _, _, err := s.conn.ReadMsgUnix(text, rights)
 	if err != nil || n == 0 {
 		return s.task.hasEnded()
 	}
+
 	err = s.takeFiles(rights[:rn])
 	if err != nil {
 		return err
 	}
+
 	s.reports = json.NewDecoder(io.MultiReader(bytes.NewReader(text[:n]), s.conn))
 	first, err := s.report()
 	if err == nil && (first.Started == 0 || len(s.files) != sandbox.SessionFiles(x.TTY)) {
 		err = structs.Internalf("task %q: the command was started without all of its files", s.task.id)
 	}
+
 	return err
 }
 
@@ -114,11 +121,13 @@ func (s *session) takeFiles(rights []byte) error {
 	if err != nil {
 		return err
 	}
+
 	for _, m := range messages {
 		fds, err := unix.ParseUnixRights(&m)
 		if err != nil {
 			return err
 		}
+
 		for _, fd := range fds {
 			err = errors.Join(err, unix.SetNonblock(fd, true))
 			s.files = append(s.files, os.NewFile(uintptr(fd), "session"))
@@ -127,6 +136,7 @@ func (s *session) takeFiles(rights []byte) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -176,6 +186,7 @@ func (s *session) run(ctx context.Context, x *driver.ExecConfig) (*driver.ExitRe
 			}
 		})
 	}
+
 	sizing, stopSizing := context.WithCancel(ctx)
 	defer stopSizing()
 	input.Go(func() { x.CopyInput(s.stdin(), s.stdin().Close) })
@@ -185,6 +196,7 @@ func (s *session) run(ctx context.Context, x *driver.ExecConfig) (*driver.ExitRe
 	for _, f := range s.outputs() {
 		_ = f.SetReadDeadline(time.Unix(1, 0)) // tells copyOutput
 	}
+
 	output.Wait()
 	s.close() // ends a write into the command
 	x.CloseInput()
@@ -197,6 +209,7 @@ func (s *session) run(ctx context.Context, x *driver.ExecConfig) (*driver.ExitRe
 	case last.Exit == nil:
 		return nil, structs.Internalf("task %q: the end of the command was not reported", s.task.id)
 	}
+
 	return &driver.ExitResult{ExitCode: last.Exit.Code, Signal: last.Exit.Signal}, nil
 }
 
@@ -237,6 +250,7 @@ func drainOutput(to io.Writer, from *os.File, buf []byte) error {
 	if err != nil {
 		return err
 	}
+
 	paused := false
 	for drained := 0; drained < maxDrain; {
 		var n int
@@ -251,6 +265,7 @@ func drainOutput(to io.Writer, from *os.File, buf []byte) error {
 			if err != nil {
 				return err
 			}
+
 		case errors.Is(readErr, unix.EAGAIN) && !paused:
 			paused = true
 			time.Sleep(drainPause)
@@ -258,6 +273,7 @@ func drainOutput(to io.Writer, from *os.File, buf []byte) error {
 			return nil
 		}
 	}
+
 	return nil
 }
 

@@ -27,6 +27,7 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 			return 0, fmt.Errorf("starting a supervisor: %w", err)
 		}
 	}
+
 	s := t.starting
 	t.starting = nil
 	defer s.close()
@@ -44,9 +45,11 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 				"the executable of the task's supervisor is of another version than the agent: restart the agent")
 		}
 		return pid, answer.err()
+
 	case ctx.Err() != nil:
 		return 0, fmt.Errorf("waiting for the task to start: %w", ctx.Err())
 	}
+
 	return 0, fmt.Errorf("the supervisor ended before the task was started: %w", errors.Join(err, unsent))
 }
 

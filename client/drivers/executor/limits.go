@@ -113,10 +113,12 @@ func (ts *Tasks) Healthy() *structs.DriverInfo {
 			}
 		}
 	}
+
 	description := "Healthy"
 	if len(lacking) > 0 {
 		description += ", but " + strings.Join(lacking, "; ")
 	}
+
 	return &structs.DriverInfo{
 		Detected:          true,
 		Healthy:           true,

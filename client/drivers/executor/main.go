@@ -40,24 +40,30 @@ func Main(args []string, others ...Other) int {
 		fmt.Fprintln(os.Stderr, "executor: the kernel is too old:", err)
 		return 1
 	}
+
 	if len(args) == 1 && args[0] == InitArg {
 		return sandbox.Init()
 	}
+
 	if len(args) == 3 && args[0] == CopyArg {
 		return copyPipes(args[1], args[2])
 	}
+
 	for _, o := range others {
 		if len(args) > 0 && args[0] == o.Arg {
 			return o.Main(args[1:])
 		}
 	}
+
 	if len(args) > 0 && args[0] == pause.Arg {
 		return pause.Main(args[1:])
 	}
+
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "executor: runs a task for an agent; expected the task's directory")
 		return 2
 	}
+
 	// For lists of processes: a supervisor of a sandbox is executed by the number of a file.
 	_ = os.WriteFile("/proc/self/comm", []byte("berth-executor"), 0)
 	debug.SetGCPercent(-1) // a start allocates less than 1 MB
@@ -70,6 +76,7 @@ func Main(args []string, others ...Other) int {
 	if err != nil {
 		return 1
 	}
+
 	return s.run()
 }
 

@@ -29,6 +29,7 @@ func (ts *Tasks) Prepare(ctx context.Context, cfg *driver.TaskConfig) error {
 	if err != nil {
 		return err
 	}
+
 	t := ts.heldOrNew(base.TaskID)
 	t.busy.Lock()
 	defer t.busy.Unlock()
@@ -39,6 +40,7 @@ func (ts *Tasks) Prepare(ctx context.Context, cfg *driver.TaskConfig) error {
 	if err != nil {
 		return errors.Join(err, ts.discard(ctx, t))
 	}
+
 	t.base = base
 	t.keep = context.AfterFunc(ctx, t.giveUp)
 	ts.prepared.Store(t.id, t)

@@ -52,14 +52,17 @@ func killSession(ctx context.Context, leader procref.Ref) error {
 				left = append(left, refFrom(s))
 			}
 		})
+
 		if err != nil || len(left) == 0 {
 			return err
 		}
+
 		for _, p := range left {
 			if p.PID == leader.PID && p.Start != leader.Start {
 				return nil // another process has the pid, so the session is over
 			}
 		}
+
 		for _, p := range left {
 			if err := p.Kill(ctx); err != nil {
 				return err
@@ -86,21 +89,25 @@ func startedBy(ctx context.Context, supervisor procref.Ref) (task procref.Ref, e
 		return task, err
 	}
 	defer unix.Close(fd)
+
 	err = unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0)
 	if err != nil && !errors.Is(err, unix.ESRCH) {
 		return task, fmt.Errorf("stopping process %d: %w", supervisor.PID, err)
 	}
+
 	for {
 		stopped := inStates(supervisor.PID, stoppedStates)
 		forked := stopped || inStates(supervisor.PID, stoppedStates+"D")
 		if forked {
 			task, err = childOf(supervisor.PID)
 		}
+
 		// A thread that has forked waits in state D until its child executes the program, which may hang. It forks
 		// once before the task is recorded.
 		if err != nil || stopped || forked && task.PID != 0 {
 			return task, err
 		}
+
 		if !backoff.Sleep(ctx, time.Millisecond) {
 			return task, fmt.Errorf("process %d does not stop: %w", supervisor.PID, ctx.Err())
 		}

@@ -53,6 +53,7 @@ func startTask(spec *Spec, specs *json.Decoder, name string) (*supervisor, error
 		group:      &cgroups.Group{},
 		endSignals: make(chan os.Signal, 4),
 	}
+
 	// Before the start of the task, so that a signal during the start does not end only the supervisor.
 	signal.Notify(s.endSignals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	err := s.prepare()
@@ -65,6 +66,7 @@ func startTask(spec *Spec, specs *json.Decoder, name string) (*supervisor, error
 	if err != nil {
 		return nil, errors.Join(err, s.undoStart())
 	}
+
 	return s, nil
 }
 
@@ -73,25 +75,31 @@ func (s *supervisor) prepare() (err error) {
 	if err := s.recordSelf(); err != nil {
 		return err
 	}
+
 	if err := reserveExit("."); err != nil {
 		return err
 	}
+
 	if c := s.spec.Cgroup; c != nil {
 		// A machine without cgroups is an error: the task would run without its limits.
 		group, err := c.Machine.New(c.Parent, s.name, c.Limits)
 		if err != nil {
 			return fmt.Errorf("limiting the task: %w", err)
 		}
+
 		s.group = group
 	}
+
 	s.out, err = openOutput(s.spec.Logs)
 	if err != nil {
 		return fmt.Errorf("opening the task's logs: %w", err)
 	}
+
 	s.ln, err = net.Listen("unix", socketFile)
 	if err != nil {
 		return err
 	}
+
 	s.sessions, err = net.ListenUnix("unix", &net.UnixAddr{Name: sessionFile})
 	return err
 }
@@ -117,22 +125,27 @@ func (s *supervisor) recordSelf() error {
 	if err != nil {
 		return err
 	}
+
 	boot, err := procref.BootID()
 	if err != nil {
 		return err
 	}
+
 	s.record = &record{
 		TaskID:     s.spec.TaskID,
 		Driver:     s.spec.Driver,
 		Boot:       boot,
 		Supervisor: self,
 	}
+
 	if os.Getpid() == 1 { // of the namespaces of a sandbox, which ends with it
 		s.record.Task = self
 	}
+
 	if c := s.spec.Cgroup; c != nil {
 		s.record.Cgroup = *c.Machine.Path(c.Parent, s.name)
 	}
+
 	return s.record.writeRecord(".")
 }
 
@@ -156,11 +169,13 @@ func (s *supervisor) launchBare() error {
 	if err != nil {
 		return err
 	}
+
 	s.proc = b
 	s.commands = b.sessions
 	if s.group.Empty() {
 		b.sessions.Started = s.recordSession
 	}
+
 	s.record.Task, err = procref.Of(b.pid)
 	if err == nil {
 		err = s.record.writeRecord(".")
@@ -169,6 +184,7 @@ func (s *supervisor) launchBare() error {
 		s.kill()
 		_, _ = b.Wait() // it was killed
 	}
+
 	return err
 }
 
@@ -208,12 +224,14 @@ func (s *supervisor) run() int {
 	if err != nil {
 		result.Err = err.Error()
 	}
+
 	result.OOMKilled = oom > 0 && !result.Successful()
 	err = errors.Join(left, writeExit(".", result))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "executor:", err)
 		return 1
 	}
+
 	return 0
 }
 

@@ -20,6 +20,7 @@ func tallyTree(root int) cgroups.Stats {
 	if err != nil {
 		return cgroups.Stats{}
 	}
+
 	var total cgroups.Stats
 	todo := []int{root}
 	for len(todo) > 0 {
@@ -31,5 +32,6 @@ func tallyTree(root int) cgroups.Stats {
 			total.MemoryRSS += uint64(s.ResidentMemory())
 		}
 	}
+
 	return total
 }

@@ -147,8 +147,10 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 		if err != nil {
 			return nil, err
 		}
+
 		t = ts.heldOrNew(spec.TaskID)
 	}
+
 	t.busy.Lock()
 	defer t.busy.Unlock()
 	pid, err := t.launch(ctx, spec)
@@ -158,6 +160,7 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 		defer cancel()
 		return nil, errors.Join(err, ts.discard(clean, t))
 	}
+
 	ts.held.Store(t.id, t)
 	return &driver.Handle{
 		Driver:  spec.Driver,
@@ -191,16 +194,19 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 		return structs.NotFoundf(
 			"task %q was started by another version of berth (handle version %d)", h.TaskID, h.Version)
 	}
+
 	t := ts.heldOrNew(h.TaskID)
 	t.busy.Lock()
 	defer t.busy.Unlock()
 	if h.State != nil {
 		t.dir = string(h.State)
 	}
+
 	alive, err := t.alive(ctx)
 	if err != nil {
 		return fmt.Errorf("calling the supervisor of task %q: %w", t.id, err) // the task may run
 	}
+
 	if !alive {
 		exit, _ := readExit(t.dir)
 		if exit == nil { // there is none, or it is unreadable
@@ -208,12 +214,15 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 			if err := t.destroy(ctx); err != nil {
 				return err
 			}
+
 			if begun == nil || begun.Task.PID == 0 {
 				return structs.NotFoundf("task %q was not started", h.TaskID)
 			}
+
 			return structs.NotFoundf("task %q is gone; its exit status is unknown", h.TaskID)
 		}
 	}
+
 	ts.held.Store(t.id, t)
 	return nil
 }
@@ -237,16 +246,19 @@ func (ts *Tasks) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 	if err != nil {
 		return nil, err
 	}
+
 	for {
 		err := t.waitSupervisor(ctx)
 		if err == nil {
 			break
 		}
+
 		// The task may run: a failure to reach its supervisor is not its end.
 		if !backoff.Sleep(ctx, retryDelay) {
 			return nil, fmt.Errorf("%w (%w)", ctx.Err(), err)
 		}
 	}
+
 	t.busy.Lock()
 	defer t.busy.Unlock()
 	return t.result(ctx)
@@ -301,6 +313,7 @@ func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Durat
 	if err != nil {
 		return err
 	}
+
 	req := &request{Op: opStop, Signal: int(sig), Timeout: timeout}
 	over, err := ts.stopWithin(ctx, t, req, timeout+stopGrace)
 	if over {
@@ -308,6 +321,7 @@ func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Durat
 		kill := &request{Op: opStop, Signal: int(unix.SIGKILL)}
 		over, err = ts.stopWithin(ctx, t, kill, killWait)
 	}
+
 	if over {
 		// It may answer and hang: a look-up of a command keeps it from the end of the task.
 		err = t.killBusy(ctx)
@@ -315,6 +329,7 @@ func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Durat
 			_, err = ts.Wait(ctx, id)
 		}
 	}
+
 	return err
 }
 

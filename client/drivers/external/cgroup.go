@@ -30,20 +30,24 @@ func (d *Driver) makeGroup(cfg *driver.TaskConfig) error {
 	if !d.machine.IsUnified() {
 		return nil
 	}
+
 	// A driver may set these for a task itself. The agent needs neither.
 	err := d.machine.HandDown(shareSlice, "cpuset", "io")
 	if err != nil {
 		d.logger.Debug("failed to hand controllers down to the cgroups of tasks", "error", err)
 	}
+
 	r := cfg.Resources
 	limits := cgroups.Limits{CPUShares: r.CPU, MemoryBytes: memoryLimit(cfg)}
 	if r.MemoryMaxMB > r.MemoryMB {
 		limits.MemoryReserve = int64(r.MemoryMB) << 20
 	}
+
 	_, err = d.machine.New(shareSlice, scopeOf(cfg.ID), limits)
 	if err != nil {
 		return fmt.Errorf("making the cgroup of task %q: %w", cfg.ID, err)
 	}
+
 	return nil
 }
 

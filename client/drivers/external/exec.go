@@ -19,10 +19,12 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 	if err != nil {
 		return nil, err
 	}
+
 	p, err := d.processFor(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -33,16 +35,19 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 			cancel(fmt.Errorf("the driver plugin %q does not answer: %w", d.name, err))
 		}
 	})
+
 	stream, err := p.service.ExecTaskStreaming(ctx)
 	if err != nil {
 		return nil, callError(err)
 	}
+
 	c := &command{stream: stream}
 	_ = c.send(&protocol.ExecTaskStreamingRequest{Setup: &protocol.ExecTaskStreamingRequest_Setup{
 		TaskId:  id,
 		Command: x.Command,
 		Tty:     x.TTY,
 	}})
+
 	var input sync.WaitGroup
 	input.Go(func() { x.CopyInput(c, c.closeInput) })
 	input.Go(func() { x.FollowSize(ctx, c.resize) })
@@ -50,6 +55,7 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+
 	cancel(nil) // ends a send
 	x.CloseInput()
 	input.Wait()
@@ -121,11 +127,13 @@ func (c *command) receive(x *driver.ExecConfig) (*driver.ExitResult, error) {
 	if x.TTY {
 		stderr = x.Stdout
 	}
+
 	for {
 		answer, err := c.stream.Recv()
 		if err != nil {
 			return nil, streamError(err)
 		}
+
 		err = passOn(x.Stdout, answer.GetStdout())
 		if err == nil {
 			err = passOn(stderr, answer.GetStderr())
@@ -133,6 +141,7 @@ func (c *command) receive(x *driver.ExecConfig) (*driver.ExitResult, error) {
 		if err != nil {
 			return nil, fmt.Errorf("passing the output of the command on: %w", err)
 		}
+
 		if answer.GetExited() {
 			if answer.GetResult() == nil {
 				return nil, errNoResult

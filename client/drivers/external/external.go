@@ -93,6 +93,7 @@ func New(name string, cfg Config, logger hclog.Logger) *Driver {
 		tasks:      map[string]*task{},
 		unanswered: map[string]*start{},
 	}
+
 	d.supervisor = catalog.Supervisor{
 		Catalog:  cfg.Catalog,
 		Records:  cfg.Records,

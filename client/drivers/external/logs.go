@@ -100,11 +100,13 @@ func (l Logs) start(ctx context.Context, cfg *driver.TaskConfig) (pipes, error) 
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return p, err
 		}
+
 		err = unix.Mkfifo(path, 0o600)
 		if err != nil {
 			return p, &os.PathError{Op: "mkfifo", Path: path, Err: err}
 		}
 	}
+
 	spec := l.tasks.NewSpec(cfg)
 	spec.Cgroup = nil
 	spec.Network = "" // it is no process of the task
@@ -117,6 +119,7 @@ func (l Logs) start(ctx context.Context, cfg *driver.TaskConfig) (pipes, error) 
 		Env:     sandbox.RuntimeEnv(1),
 		Dir:     "/",
 	}
+
 	_, err := l.tasks.Launch(ctx, spec)
 	return p, err
 }

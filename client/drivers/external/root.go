@@ -27,20 +27,25 @@ func (d *Driver) mounts(cfg *driver.TaskConfig, can *protocol.DriverCapabilities
 				}))
 			}
 		}
+
 		all = append(all, mountOf(driver.Mount{
 			HostPath: cfg.Dirs.AllocShared,
 			TaskPath: driver.Inside.AllocShared,
 		}))
 	}
+
 	for _, m := range cfg.Mounts {
 		if m.Device {
 			continue
 		}
+
 		if can.GetMountConfigs() == protocol.DriverCapabilities_NO_MOUNTS {
 			return nil, structs.Invalidf("the driver %q cannot mount %s into the task", d.name, m.TaskPath)
 		}
+
 		all = append(all, mountOf(m))
 	}
+
 	return all, nil
 }
 

@@ -54,31 +54,37 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, structs.Unavailablef("the driver %q has not answered the last start of task %q",
 			d.name, cfg.ID)
 	}
+
 	p, err := d.current()
 	if err != nil {
 		return nil, err
 	}
+
 	request, pipes, err := d.prepare(ctx, p, cfg)
 	if err != nil {
 		return nil, err
 	}
+
 	s := d.begin(ctx, p, request, pipes)
 	select {
 	case <-s.ended:
 	case <-ctx.Done():
 		return nil, callError(status.FromContextError(ctx.Err()).Err())
 	}
+
 	if s.isAnswered() {
 		d.mu.Lock()
 		delete(d.unanswered, cfg.ID)
 		d.mu.Unlock()
 	}
+
 	err = s.failure()
 	if err != nil {
 		clean := context.WithoutCancel(ctx)
 		return nil, errors.Join(err, d.destroy(clean, p, cfg.ID), d.removeGroup(clean, cfg.ID),
 			d.cfg.Logs.stop(clean, cfg.ID))
 	}
+
 	t := &task{id: cfg.ID, handle: s.answer.GetHandle(), holder: p}
 	d.hold(t)
 	state, err := proto.Marshal(t.handle)
@@ -93,35 +99,43 @@ func (d *Driver) prepare(
 		return nil, pipes{}, structs.Preconditionf(
 			"the driver %q cannot start a task in the network of its allocation", d.name)
 	}
+
 	config, err := p.schema.Decode(cfg.Config)
 	if err != nil {
 		return nil, pipes{}, err
 	}
+
 	mounts, err := d.mounts(cfg, p.can)
 	if err != nil {
 		return nil, pipes{}, err
 	}
+
 	user, err := d.userOf(cfg, p.can)
 	if err != nil {
 		return nil, pipes{}, err
 	}
+
 	err = openDirs(cfg, user, p.can)
 	if err != nil {
 		return nil, pipes{}, err
 	}
+
 	err = d.makeGroup(cfg)
 	if err != nil {
 		return nil, pipes{}, err
 	}
+
 	made, err := d.cfg.Logs.start(ctx, cfg)
 	if err != nil {
 		err = fmt.Errorf("opening the task's logs: %w", err)
 		return nil, pipes{}, errors.Join(err, d.removeGroup(context.WithoutCancel(ctx), cfg.ID))
 	}
+
 	err = made.link(cfg.Dirs.Logs)
 	if err != nil { // most drivers do without
 		d.logger.Warn("failed to name the pipes of a task among its logs", "task_id", cfg.ID, "error", err)
 	}
+
 	request := d.taskConfig(cfg, made)
 	request.MsgpackDriverConfig = config
 	request.Mounts = mounts

@@ -23,13 +23,16 @@ func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 		if err != nil {
 			return err
 		}
+
 		answer, err := stream.Recv()
 		if err != nil {
 			return err
 		}
+
 		stats = statsOf(answer.GetStats())
 		return nil
 	})
+
 	return stats, err
 }
 

@@ -54,9 +54,11 @@ func (d *Driver) followFingerprints(ctx context.Context, service protocol.Driver
 			h.setReport(info)
 			backoff.Sleep(ctx, reportPause)
 		})
+
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+
 		wait := pace.After(err)
 		d.logger.Warn("failed to fingerprint the driver", "again_in", wait, "error", err)
 		h.setReport(unhealthy("failed to fingerprint the driver: %v", err))
@@ -76,9 +78,11 @@ func (d *Driver) followEvents(ctx context.Context, service protocol.DriverClient
 			pace.Reset()
 			d.cfg.Events(eventOf(e))
 		})
+
 		if ctx.Err() != nil {
 			return
 		}
+
 		wait := pace.After(err)
 		d.logger.Debug("failed to read the events of tasks", "again_in", wait, "error", err)
 		if !backoff.Sleep(ctx, wait) {

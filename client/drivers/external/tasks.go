@@ -52,18 +52,22 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	if err != nil {
 		return err
 	}
+
 	p, err := d.current()
 	if err != nil {
 		return err
 	}
+
 	err = t.takeUp(ctx, p)
 	if err != nil {
 		return err
 	}
+
 	err = d.cfg.Logs.recover(ctx, h.TaskID)
 	if err != nil {
 		d.logger.Warn("failed to find the logs of a task", "task_id", h.TaskID, "error", err)
 	}
+
 	d.hold(t)
 	return nil
 }
@@ -117,6 +121,7 @@ func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 	if err != nil {
 		return nil, err
 	}
+
 	var last *process
 	pace := waitRetry
 	lost := 0
@@ -125,25 +130,31 @@ func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 		if err != nil {
 			return nil, err
 		}
+
 		if p != last {
 			last = p
 			pace.Reset()
 			lost = 0
 		}
+
 		result, err := t.wait(ctx, p)
 		if err == nil {
 			return result, nil
 		}
+
 		lost++
 		if !structs.IsKind(err, structs.KindNotFound) {
 			lost = 0
 		}
+
 		if lost == maxLost {
 			return &driver.ExitResult{Err: err.Error()}, nil
 		}
+
 		if ctx.Err() == nil {
 			d.logger.Warn("failed to wait for a task, retrying", "task_id", id, "error", err)
 		}
+
 		if !pace.Wait(ctx) {
 			return nil, ctx.Err()
 		}
@@ -160,6 +171,7 @@ func (t *task) wait(ctx context.Context, p *process) (*driver.ExitResult, error)
 	if err != nil {
 		return nil, err
 	}
+
 	answer, err := p.service.WaitTask(ctx, &protocol.WaitTaskRequest{TaskId: t.id})
 	if err != nil && isFinal(err) {
 		t.forget(p)
@@ -168,6 +180,7 @@ func (t *task) wait(ctx context.Context, p *process) (*driver.ExitResult, error)
 	if err != nil {
 		return nil, callError(err)
 	}
+
 	return &driver.ExitResult{
 		ExitCode:  int(answer.GetResult().GetExitCode()),
 		Signal:    int(answer.GetResult().GetSignal()),
@@ -233,10 +246,12 @@ func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error
 	if unanswered != nil && !unanswered.hasEnded() {
 		return structs.Unavailablef("the driver %q still starts task %q", d.name, id)
 	}
+
 	p, err := d.current()
 	if err != nil {
 		return err
 	}
+
 	t, err := d.findTask(id)
 	if err != nil {
 		t, err = taskOf(h)
@@ -244,16 +259,19 @@ func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error
 	if err == nil {
 		err = t.takeUp(ctx, p)
 	}
+
 	if err == nil || structs.IsKind(err, structs.KindNotFound) {
 		err = d.destroy(ctx, p, id)
 	}
 	if err != nil {
 		return err
 	}
+
 	err = d.removeGroup(ctx, id)
 	if err != nil {
 		return err
 	}
+
 	err = d.cfg.Logs.stop(ctx, id)
 	if err == nil && unanswered != nil && !unanswered.isAnswered() {
 		err = unanswered.pipes.checkUnused()
@@ -264,6 +282,7 @@ func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error
 	if err != nil {
 		return err
 	}
+
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.tasks, id)

@@ -98,16 +98,20 @@ func allotUser(db *store.DB, ids UserRange, taskID string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	held := map[int]bool{}
 	for _, record := range all {
 		if record.Key == taskID {
 			return record.Value.UID, nil
 		}
+
 		held[record.Value.UID] = true
 	}
+
 	if ids.isOff() {
 		return 0, structs.Preconditionf("the node allots none (client.users): set `user` in the task")
 	}
+
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(taskID))
 	size := ids.Max - ids.Min + 1
@@ -118,6 +122,7 @@ func allotUser(db *store.DB, ids UserRange, taskID string) (int, error) {
 			return uid, userTable.Put(db, taskID, &heldUser{UID: uid})
 		}
 	}
+
 	return 0, structs.Preconditionf("all IDs from %d to %d are in use: set `user` in the task, or raise "+
 		"dynamic_user_max in client.users", ids.Min, ids.Max)
 }

@@ -206,10 +206,12 @@ func (m *Manager) newExternal(
 	if chroot == nil {
 		chroot = exec.DefaultConfig().ChrootEnv
 	}
+
 	users := cfg.Users
 	if users == (UserRange{}) {
 		users = external.DefaultUserRange()
 	}
+
 	return external.New(p.Name, external.Config{
 		Catalog: o.Plugins,
 		Records: o.Records,

@@ -37,14 +37,17 @@ func (d *deviceService) Fingerprint(
 				DeviceType: "file",
 				DeviceName: name,
 			}
+
 			for _, id := range ids {
 				group.Devices = append(group.Devices, &device.DetectedDevice{ID: id, Healthy: true})
 			}
+
 			answer := &device.FingerprintResponse{DeviceGroup: []*device.DeviceGroup{group}}
 			if err := s.Send(answer); err != nil {
 				return err
 			}
 		}
+
 		time.Sleep(pollInterval)
 	}
 	return nil
@@ -66,6 +69,7 @@ func (d *deviceService) Stats(_ *device.StatsRequest, s device.DevicePlugin_Stat
 			Timestamp: timestamppb.Now(),
 		}
 	}
+
 	err := s.Send(&device.StatsResponse{Groups: []*device.DeviceGroupStats{{
 		Vendor:        "test",
 		Type:          "file",
@@ -75,6 +79,7 @@ func (d *deviceService) Stats(_ *device.StatsRequest, s device.DevicePlugin_Stat
 	if err != nil {
 		return err
 	}
+
 	<-s.Context().Done()
 	return nil
 }

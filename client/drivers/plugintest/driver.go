@@ -62,6 +62,7 @@ func (d *driverService) Capabilities(
 	default:
 		can.MountConfigs = driver.DriverCapabilities_NO_MOUNTS
 	}
+
 	can.DynamicWorkloadUsers = d.plugin.setting("users") == "dynamic"
 	if d.plugin.setting("network") == "group" {
 		can.NetworkIsolationModes = []driver.NetworkIsolationSpec_NetworkIsolationMode{
@@ -69,6 +70,7 @@ func (d *driverService) Capabilities(
 			driver.NetworkIsolationSpec_GROUP,
 		}
 	}
+
 	return &driver.CapabilitiesResponse{Capabilities: can}, nil
 }
 
@@ -94,17 +96,20 @@ func fingerprint(health, attributes string) *driver.FingerprintResponse {
 		HealthDescription: "fine",
 		Attributes:        map[string]*shared.Attribute{},
 	}
+
 	switch health {
 	case "unhealthy":
 		answer.Health = driver.FingerprintResponse_UNHEALTHY
 	case "undetected":
 		answer.Health = driver.FingerprintResponse_UNDETECTED
 	}
+
 	number, _ := strconv.Atoi(attributes)
 	for i := range number {
 		name := fmt.Sprintf("driver.test-driver.%05d", i)
 		answer.Attributes[name] = &shared.Attribute{Value: &shared.Attribute_IntVal{IntVal: int64(i)}}
 	}
+
 	return answer
 }
 
@@ -115,26 +120,32 @@ func (d *driverService) StartTask(
 	if d.find(cfg.GetId()) != nil {
 		return nil, fmt.Errorf("task %q is started already", cfg.GetId())
 	}
+
 	config := map[string]string{}
 	err := codec.NewDecoderBytes(cfg.GetMsgpackDriverConfig(), &codec.MsgpackHandle{}).Decode(&config)
 	if err != nil {
 		return nil, err
 	}
+
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		return nil, err
 	}
+
 	d.plugin.append("started", string(text))
 	for d.plugin.setting("pull") == Hang {
 		time.Sleep(pollInterval)
 	}
+
 	t, err := run(cfg, config["script"], d.opener(cfg))
 	if err != nil {
 		return nil, err
 	}
+
 	if d.plugin.setting("answer") == Exit {
 		os.Exit(3)
 	}
+
 	d.hold(cfg.GetId(), t)
 	state, err := json.Marshal(t.process)
 	return &driver.StartTaskResponse{Handle: &driver.TaskHandle{
@@ -177,28 +188,34 @@ func run(cfg *driver.TaskConfig, script string, open func(string) (*os.File, err
 			return nil, fmt.Errorf("failed to open cgroup for descriptor: %w", err)
 		}
 		defer group.Close()
+
 		cmd.SysProcAttr.UseCgroupFD = true
 		cmd.SysProcAttr.CgroupFD = int(group.Fd())
 	}
+
 	for name, value := range cfg.GetEnv() {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
+
 	stdout, err := open(cfg.GetStdoutPath())
 	if err != nil {
 		return nil, err
 	}
 	defer stdout.Close()
+
 	stderr, err := open(cfg.GetStderrPath())
 	if err != nil {
 		return nil, err
 	}
 	defer stderr.Close()
+
 	cmd.Stdout = stdout
 	cmd.Stderr = stderr
 	err = cmd.Start()
 	if err != nil {
 		return nil, err
 	}
+
 	t := &task{ended: make(chan struct{}), result: &driver.ExitResult{}}
 	t.process, err = procref.Of(cmd.Process.Pid)
 	go func() {
@@ -209,8 +226,10 @@ func run(cfg *driver.TaskConfig, script string, open func(string) (*os.File, err
 			t.result.Signal = int32(status.Signal())
 			return
 		}
+
 		t.result.ExitCode = int32(status.ExitStatus())
 	}()
+
 	return t, err
 }
 
@@ -242,15 +261,18 @@ func (d *driverService) RecoverTask(
 	if d.find(r.GetTaskId()) != nil {
 		return &driver.RecoverTaskResponse{}, nil
 	}
+
 	t := &task{ended: make(chan struct{}), result: &driver.ExitResult{}}
 	err := json.Unmarshal(r.GetHandle().GetDriverState(), &t.process)
 	if err != nil {
 		return nil, err
 	}
+
 	fd, err := t.process.Open()
 	if err != nil || fd < 0 {
 		return nil, fmt.Errorf("task %q is gone: %v", r.GetTaskId(), err)
 	}
+
 	_ = unix.Close(fd)
 	go func() {
 		defer close(t.ended)
@@ -360,8 +382,10 @@ func (d *driverService) TaskEvents(_ *driver.TaskEventsRequest, s driver.Driver_
 			if err != nil {
 				return err
 			}
+
 			sent++
 		}
+
 		time.Sleep(pollInterval)
 	}
 	return nil

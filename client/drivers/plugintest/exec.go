@@ -16,17 +16,20 @@ func (d *driverService) ExecTaskStreaming(s driver.Driver_ExecTaskStreamingServe
 	if err != nil {
 		return err
 	}
+
 	setup := first.GetSetup()
 	_, err = d.known(setup.GetTaskId())
 	if err != nil {
 		return err
 	}
+
 	var lock sync.Mutex
 	send := func(answer *driver.ExecTaskStreamingResponse) {
 		lock.Lock()
 		defer lock.Unlock()
 		_ = s.Send(answer)
 	}
+
 	cmd := exec.CommandContext(s.Context(), setup.GetCommand()[0], setup.GetCommand()[1:]...)
 	cmd.Stdout = sender(func(p []byte) {
 		send(&driver.ExecTaskStreamingResponse{Stdout: &driver.ExecTaskStreamingIOOperation{Data: p}})
@@ -38,20 +41,24 @@ func (d *driverService) ExecTaskStreaming(s driver.Driver_ExecTaskStreamingServe
 	if err != nil {
 		return err
 	}
+
 	err = cmd.Start()
 	if err != nil {
 		return err
 	}
+
 	d.plugin.append("commands", fmt.Sprint(cmd.Process.Pid))
 	go feed(s, stdin, cmd.Stdout)
 	err = cmd.Wait()
 	if exited := new(exec.ExitError); err != nil && !errors.As(err, &exited) {
 		return err
 	}
+
 	answer := &driver.ExecTaskStreamingResponse{Exited: true}
 	if d.plugin.setting("result") == "" {
 		answer.Result = &driver.ExitResult{ExitCode: int32(cmd.ProcessState.ExitCode())}
 	}
+
 	send(answer)
 	return nil
 }

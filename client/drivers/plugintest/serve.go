@@ -98,10 +98,12 @@ func (p *Plugin) fault(ctx context.Context, method string) (answer any, err erro
 			return nil, ctx.Err()
 		case <-time.After(pollInterval):
 		}
+
 		if p.setting(method) != Hang {
 			return nil, recoverable("this call was held up") // its caller may have given up
 		}
 	}
+
 	switch fault {
 	case Exit:
 		os.Exit(3)
@@ -116,6 +118,7 @@ func (p *Plugin) fault(ctx context.Context, method string) (answer any, err erro
 	case Retry:
 		return nil, recoverable("this call fails now")
 	}
+
 	return nil, nil
 }
 

@@ -51,6 +51,7 @@ func (r Ref) Open() (int, error) {
 	if r.PID <= 0 {
 		return -1, nil
 	}
+
 	fd, err := unix.PidfdOpen(r.PID, 0)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: ended, but its session continues
 		return -1, nil
@@ -58,14 +59,17 @@ func (r Ref) Open() (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("opening process %d: %w", r.PID, err)
 	}
+
 	now, err := Of(r.PID)
 	if err == nil && now == r {
 		return fd, nil
 	}
+
 	_ = unix.Close(fd)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
 		return -1, fmt.Errorf("reading the start time of process %d: %w", r.PID, err)
 	}
+
 	return -1, nil // gone, or another by now
 }
 

@@ -75,10 +75,12 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if !d.cfg.Enabled {
 		return nil, structs.Preconditionf("raw_exec is %s", howToEnable)
 	}
+
 	command, err := executor.DecodeCommand(cfg.Config)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, m := range cfg.Mounts {
 		if !m.Device || !sameFile(m.HostPath, m.TaskPath) {
 			return nil, structs.Invalidf(
@@ -86,13 +88,16 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 				m.TaskPath)
 		}
 	}
+
 	user, err := executor.LookupUser(cfg.User)
 	if err != nil {
 		return nil, err
 	}
+
 	if err := giveDirs(cfg.Dirs, user); err != nil {
 		return nil, err
 	}
+
 	bin := filepath.Dir(d.Executable())
 	spec := d.NewSpec(cfg)
 	spec.Program = &sandbox.Program{
@@ -104,6 +109,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		Dir:     workDir(cfg, command),
 		User:    user,
 	}
+
 	return d.Launch(ctx, spec)
 }
 

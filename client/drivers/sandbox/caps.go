@@ -42,6 +42,7 @@ func dropCapabilities() error {
 		if keptCapabilities[c] != "" {
 			continue
 		}
+
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
 			break // beyond the last one the kernel knows
@@ -50,14 +51,17 @@ func dropCapabilities() error {
 			return fmt.Errorf("dropping capability %d: %w", c, err)
 		}
 	}
+
 	err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	if err != nil {
 		return fmt.Errorf("dropping the ambient capabilities: %w", err)
 	}
+
 	err = dropOwn()
 	if err != nil {
 		return fmt.Errorf("dropping the capabilities of the thread: %w", err)
 	}
+
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 

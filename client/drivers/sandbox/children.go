@@ -109,6 +109,7 @@ func (c *Children) reapEnded(first int) (*Exit, error) {
 			c.over = true
 			return new(exitOf(ws)), nil
 		}
+
 		if ended := c.running[pid]; ended != nil && !c.over {
 			ended.ended <- exitOf(ws)
 			delete(c.running, pid)

@@ -46,6 +46,7 @@ func makeDev() error {
 			return err
 		}
 	}
+
 	for _, d := range devices {
 		number := unix.Mkdev(d.major, d.minor)
 		err := unix.Mknod("/dev/"+d.name, unix.S_IFCHR|0o666, int(number))
@@ -53,11 +54,13 @@ func makeDev() error {
 			return fmt.Errorf("making /dev/%s: %w", d.name, err)
 		}
 	}
+
 	for at, to := range devLinks {
 		if err := os.Symlink(to, at); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -77,11 +80,13 @@ func maskProc() error {
 			return err
 		}
 	}
+
 	for _, p := range procHidden {
 		info, err := os.Lstat(p)
 		if err != nil {
 			continue // this kernel does not have it
 		}
+
 		if info.IsDir() {
 			err = unix.Mount(
 				"berth", p, "tmpfs", noSuidDevExec|unix.MS_RDONLY, "size=4k")

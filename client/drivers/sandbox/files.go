@@ -46,6 +46,7 @@ func showFiles() error {
 	if err != nil {
 		return err
 	}
+
 	l := &linker{
 		ownRoot: own,
 		covers:  map[string]map[string]string{},
@@ -54,6 +55,7 @@ func showFiles() error {
 	if err != nil {
 		return err
 	}
+
 	dirs := slices.Sorted(maps.Keys(l.covers))
 	for _, dir := range slices.Backward(dirs) { // inner ones first: an overlay does not nest in others
 		err := coverDir(dir, l.covers[dir])
@@ -61,6 +63,7 @@ func showFiles() error {
 			return fmt.Errorf("showing files of the task in %s: %w", dir, err)
 		}
 	}
+
 	return nil
 }
 
@@ -70,6 +73,7 @@ func (l *linker) merge(dir string) error {
 	if err != nil {
 		return err
 	}
+
 	for _, e := range entries {
 		at := filepath.Join(dir, e.Name())
 		info, err := os.Stat(at) // follows links of the host, such as /bin
@@ -86,6 +90,7 @@ func (l *linker) merge(dir string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -96,14 +101,17 @@ func (l *linker) link(dir, name string) error {
 		return structs.Preconditionf("the task has more than %d files beside local, secrets, tmp and alloc",
 			maxLinks)
 	}
+
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return err
 	}
+
 	device, err := deviceOf(real)
 	if err != nil {
 		return err
 	}
+
 	target := filepath.Join(filesDir, dir, name)
 	if device == l.ownRoot {
 		err := os.Symlink(target, filepath.Join(real, name))
@@ -112,18 +120,22 @@ func (l *linker) link(dir, name string) error {
 		}
 		return nil
 	}
+
 	var mount unix.Statfs_t
 	err = unix.Statfs(real, &mount)
 	if err != nil {
 		return err
 	}
+
 	if mount.Flags&unix.ST_RDONLY == 0 {
 		return structs.Preconditionf("the file %s of the task cannot be shown in %s, which is writable",
 			filepath.Join(dir, name), real)
 	}
+
 	if l.covers[real] == nil {
 		l.covers[real] = map[string]string{}
 	}
+
 	l.covers[real][name] = target
 	return nil
 }
@@ -144,16 +156,19 @@ func coverDir(dir string, links map[string]string) error {
 	if err != nil {
 		return err
 	}
+
 	for name, target := range links {
 		err := os.Symlink(target, filepath.Join(layer, name))
 		if err != nil {
 			return err
 		}
 	}
+
 	below, err := mountsBelow(dir)
 	if err != nil {
 		return err
 	}
+
 	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`)
 	err = unix.Mount("berth", dir, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV,
 		"lowerdir="+layer+":"+escape.Replace(dir))
@@ -161,14 +176,17 @@ func coverDir(dir string, links map[string]string) error {
 		closeAll(below)
 		return err
 	}
+
 	for i, t := range below {
 		err := unix.MoveMount(t.fd, "", unix.AT_FDCWD, t.Target, unix.MOVE_MOUNT_F_EMPTY_PATH)
 		if err != nil {
 			closeAll(below[i:])
 			return err
 		}
+
 		_ = unix.Close(t.fd)
 	}
+
 	return nil
 }
 
@@ -184,14 +202,17 @@ func mountsBelow(dir string) (trees []mountTree, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	targets := map[string]bool{} // the table is in no order of paths, and has hidden mounts, too
 	for _, m := range mounts {
 		targets[m.Mountpoint] = m.Mountpoint != dir
 	}
+
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
 		if !targets[target] {
 			continue
 		}
+
 		fd, err := unix.OpenTree(unix.AT_FDCWD, target, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 		if errors.Is(err, unix.ENOENT) {
 			continue // hidden
@@ -200,7 +221,9 @@ func mountsBelow(dir string) (trees []mountTree, err error) {
 			closeAll(trees)
 			return nil, err
 		}
+
 		trees = append(trees, mountTree{Bind{Target: target}, fd, false})
 	}
+
 	return trees, nil
 }

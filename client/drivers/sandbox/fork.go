@@ -20,18 +20,22 @@ func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry
 	if err == nil {
 		err = entry.MoveThread()
 	}
+
 	if err == nil && p.User != nil {
 		err = keepPermitted()
 	}
+
 	if err == nil && p.Restrict {
 		err = dropCapabilities()
 	}
 	if err != nil {
 		return 0, err
 	}
+
 	if p.Restrict && (p.Seccomp || len(p.Filter) > 0) {
 		return p.forkFiltered(path, argv, attr, entry)
 	}
+
 	attr.Sys.CgroupFD, attr.Sys.UseCgroupFD = entry.FD()
 	return syscall.ForkExec(path, argv, attr)
 }
@@ -44,22 +48,26 @@ func closeDirectories(entry *cgroups.Entry) error {
 	if err != nil {
 		return fmt.Errorf("separating the open files: %w", err)
 	}
+
 	files, err := os.ReadDir("/proc/thread-self/fd")
 	if err != nil {
 		return err
 	}
+
 	group, _ := entry.FD()
 	for _, f := range files {
 		fd, err := strconv.Atoi(f.Name())
 		if err != nil {
 			return err
 		}
+
 		var st unix.Stat_t
 		err = unix.Fstat(fd, &st) // it fails for the list itself, which is closed
 		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && fd != group {
 			_ = unix.Close(fd)
 		}
 	}
+
 	return nil
 }
 
@@ -74,20 +82,24 @@ func (p *Program) forkFiltered(
 			"%s: the agent is of another version than its executable and gives no system call filter: "+
 				"restart the agent", p.Driver)
 	}
+
 	err := p.Filter.Install()
 	if err != nil {
 		return 0, err
 	}
+
 	_, attr.Sys.Ptrace = entry.FD()
 	pid, err := syscall.ForkExec(path, argv, attr)
 	if err != nil || !attr.Sys.Ptrace {
 		return pid, err
 	}
+
 	if err := releaseFork(pid, entry); err != nil {
 		_ = unix.Kill(pid, unix.SIGKILL) // a child that is not reaped: the pid is its own
 		_, _ = unix.Wait4(pid, nil, unix.WALL, nil)
 		return 0, err
 	}
+
 	return pid, nil
 }
 
@@ -101,14 +113,18 @@ func releaseFork(pid int, entry *cgroups.Entry) error {
 	if err != nil {
 		return fmt.Errorf("waiting for the program to stop at its start: %w", err)
 	}
+
 	if !ws.Stopped() {
 		return fmt.Errorf("the program ended before its first instruction (wait status %#x)", uint32(ws))
 	}
+
 	if err := entry.MoveProcess(pid); err != nil {
 		return err
 	}
+
 	if err := unix.PtraceDetach(pid); err != nil {
 		return fmt.Errorf("letting the program run: %w", err)
 	}
+
 	return nil
 }

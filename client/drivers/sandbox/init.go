@@ -22,6 +22,7 @@ func Init() int {
 	if err != nil || m.Config == nil || m.Group == nil {
 		return 1
 	}
+
 	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // only the parent ends it
 	box, err := Run(m.Config, os.Stdout, os.Stderr, m.Group)
 	if err == nil {
@@ -31,10 +32,12 @@ func Init() int {
 		_ = up.Encode(&message{Error: structs.ErrorToWire(err)})
 		return 1
 	}
+
 	err = up.Encode(&message{Started: true})
 	if err != nil {
 		return 1
 	}
+
 	go func() {
 		_, _ = io.Copy(io.Discard, conn) // until the parent is gone
 		os.Exit(1)
@@ -43,10 +46,12 @@ func Init() int {
 	if err != nil {
 		exit.Code = -1
 	}
+
 	err = up.Encode(&message{Exit: &exit})
 	if err != nil {
 		return 1
 	}
+
 	return 0
 }
 

@@ -75,17 +75,21 @@ func (p *Program) startHere(files stdio, entry *cgroups.Entry) (int, error) {
 			return 0, err
 		}
 		defer null.Close()
+
 		files.in = null
 	}
+
 	path, err := p.findProgram()
 	if err != nil {
 		return 0, err
 	}
+
 	if p.NoFile > 0 {
 		if err := limitFiles(p.NoFile); err != nil {
 			return 0, err
 		}
 	}
+
 	attr := &syscall.ProcAttr{
 		Dir: p.Dir,
 		Env: p.Env,
@@ -99,6 +103,7 @@ func (p *Program) startHere(files stdio, entry *cgroups.Entry) (int, error) {
 			Setctty: files.terminal, // Ctty is 0: stdin
 		},
 	}
+
 	if p.User != nil {
 		attr.Sys.Credential = &syscall.Credential{
 			Uid:    p.User.UID,
@@ -106,10 +111,12 @@ func (p *Program) startHere(files stdio, entry *cgroups.Entry) (int, error) {
 			Groups: p.User.Groups,
 		}
 	}
+
 	pid, err := p.fork(path, attr, entry)
 	if err != nil {
 		return 0, p.explainStartError(path, err)
 	}
+
 	return pid, nil
 }
 
@@ -148,6 +155,7 @@ func (p *Program) findProgram() (string, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(p.Dir, path)
 		}
+
 		mode, err := modeInside(path)
 		switch {
 		case errors.Is(err, unix.ELOOP): // a link of /proc, which only the process itself may follow
@@ -159,8 +167,10 @@ func (p *Program) findProgram() (string, error) {
 			return "", structs.Invalidf(
 				"%s: command %q is not an executable file", p.Driver, p.Command)
 		}
+
 		return path, nil
 	}
+
 	var search string
 	for _, e := range p.Env {
 		v, ok := strings.CutPrefix(e, "PATH=")
@@ -168,6 +178,7 @@ func (p *Program) findProgram() (string, error) {
 			search = v
 		}
 	}
+
 	for _, dir := range filepath.SplitList(search) {
 		path := filepath.Join(dir, p.Command)
 		mode, err := modeInside(path)
@@ -175,6 +186,7 @@ func (p *Program) findProgram() (string, error) {
 			return path, nil
 		}
 	}
+
 	return "", structs.Invalidf(
 		"%s: command %q not found %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
 }

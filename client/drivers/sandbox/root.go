@@ -29,6 +29,7 @@ func buildRoot(cfg *Config) error {
 	if err != nil {
 		return err
 	}
+
 	binds = append(binds, systemBinds(cfg.Privileged)...)
 	binds = append(binds, fileBinds(cfg.Files)...)
 	system := len(binds)
@@ -36,25 +37,30 @@ func buildRoot(cfg *Config) error {
 	if err != nil {
 		return err
 	}
+
 	err = enterRoot(cfg.Root)
 	if err != nil {
 		return err
 	}
+
 	err = fillRoot(links, cfg.Privileged, trees[:system])
 	if err != nil {
 		return err
 	}
+
 	if len(cfg.Files) > 0 {
 		err := showFiles()
 		if err != nil {
 			return err
 		}
 	}
+
 	for _, t := range trees[system:] {
 		if err := t.attach(cfg.Privileged); err != nil {
 			return err
 		}
 	}
+
 	flags := uintptr(unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV)
 	return setRoot("the root read-only", unix.MS_REMOUNT|unix.MS_BIND|flags)
 }
@@ -90,19 +96,23 @@ func hostPaths(paths map[string]string) (links map[string]string, binds []Bind, 
 		if err != nil {
 			return nil, nil, err
 		}
+
 		if info.Mode()&os.ModeSymlink == 0 {
 			binds = append(binds, Bind{
 				Source:   at,
 				Target:   paths[at],
 				ReadOnly: true,
 			})
+
 			continue
 		}
+
 		links[paths[at]], err = os.Readlink(at)
 		if err != nil {
 			return nil, nil, err
 		}
 	}
+
 	slices.SortStableFunc(binds, func(a, b Bind) int {
 		return strings.Compare(a.Target, b.Target)
 	})
@@ -116,14 +126,17 @@ func cloneMounts(binds []Bind) ([]mountTree, error) {
 		if err != nil {
 			return nil, structs.Preconditionf("mounting %s: %w", b.Target, err)
 		}
+
 		flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
 		if !b.alone {
 			flags |= unix.AT_RECURSIVE
 		}
+
 		fd, err := unix.OpenTree(unix.AT_FDCWD, b.Source, flags)
 		if err != nil {
 			return nil, fmt.Errorf("mounting %s from %s: %w", b.Target, b.Source, err)
 		}
+
 		trees = append(trees, mountTree{b, fd, info.IsDir()})
 	}
 	return trees, nil
@@ -135,20 +148,25 @@ func enterRoot(root string) error {
 	if err != nil {
 		return err
 	}
+
 	const flags = unix.MS_NOSUID | unix.MS_NODEV
 	err = unix.Mount("berth", root, "tmpfs", flags, "mode=755,size=1m")
 	if err != nil {
 		return fmt.Errorf("mounting the root: %w", err)
 	}
+
 	if err := os.Chdir(root); err != nil {
 		return err
 	}
+
 	if err := unix.PivotRoot(".", "."); err != nil { // the old root is now stacked on the new one
 		return fmt.Errorf("changing the root: %w", err)
 	}
+
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmounting the host's root: %w", err)
 	}
+
 	return os.Chdir("/")
 }
 
@@ -173,10 +191,12 @@ func fillRoot(links map[string]string, privileged bool, trees []mountTree) error
 		if _, link := links[dir]; link {
 			continue
 		}
+
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
 	}
+
 	links["/var/tmp"] = "../tmp"
 	links["/var/run"] = "../run"
 	for _, f := range ownFS {
@@ -184,11 +204,13 @@ func fillRoot(links map[string]string, privileged bool, trees []mountTree) error
 			return err
 		}
 	}
+
 	for _, t := range trees {
 		if err := t.attach(privileged); err != nil {
 			return err
 		}
 	}
+
 	for at, to := range links {
 		err := os.MkdirAll(filepath.Dir(at), 0o755)
 		if err == nil {
@@ -198,9 +220,11 @@ func fillRoot(links map[string]string, privileged bool, trees []mountTree) error
 			return err
 		}
 	}
+
 	if privileged {
 		return nil
 	}
+
 	return errors.Join(makeDev(), maskProc())
 }
 
@@ -229,24 +253,30 @@ func (t mountTree) attach(privileged bool) error {
 		return err
 	}
 	defer unix.Close(at)
+
 	attr := unix.MountAttr{Propagation: propagation[t.Propagation]}
 	if t.ReadOnly {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
+
 	if !privileged {
 		attr.Attr_set |= unix.MOUNT_ATTR_NOSUID
 	}
+
 	if !t.Device && !privileged {
 		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
 	}
+
 	err = unix.MountSetattr(t.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr)
 	if err != nil {
 		return fmt.Errorf("setting the mount attributes of %s: %w", t.Target, err)
 	}
+
 	err = unix.MoveMount(t.fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	if err != nil {
 		return fmt.Errorf("mounting %s from %s: %w", t.Target, t.Source, err)
 	}
+
 	return nil
 }
 
@@ -269,19 +299,23 @@ func openOrMake(path string, dir bool) (int, error) {
 	if !errors.Is(err, unix.ENOENT) {
 		return fd, err
 	}
+
 	parent, err := openOrMake(filepath.Dir(path), true)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(parent)
+
 	if dir {
 		err = unix.Mkdirat(parent, filepath.Base(path), 0o755)
 	} else {
 		err = unix.Mknodat(parent, filepath.Base(path), unix.S_IFREG|0o644, 0)
 	}
+
 	if err != nil && !errors.Is(err, unix.EEXIST) { // another task may share the directory
 		return -1, err
 	}
+
 	return openInside(path, unix.O_PATH)
 }
 

@@ -32,38 +32,45 @@ func Run(cfg *Config, stdout, stderr *os.File, group *cgroups.Group) (*Running, 
 		return nil, structs.Preconditionf("%s: the agent is of another version than its executable and has not "+
 			"isolated the process of the task: restart the agent", cfg.Program.Driver)
 	}
+
 	swallowSignals()
 	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // hides /proc/1 from the program
 	if err != nil {
 		return nil, err
 	}
+
 	if cfg.Hostname != "" {
 		err = unix.Sethostname([]byte(cfg.Hostname))
 		if err != nil {
 			return nil, fmt.Errorf("setting the name of the host: %w", err)
 		}
 	}
+
 	mounts, err := makeRoot(cfg)
 	if err != nil {
 		return nil, err
 	}
+
 	r := &Running{mounts: mounts}
 	r.entry, err = group.Entry()
 	if err != nil {
 		return nil, errors.Join(err, mounts.Close())
 	}
+
 	program := cfg.Program
 	program.mounts = mounts
 	r.pid, err = program.Start(stdout, stderr, r.entry)
 	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
+
 	r.Commands = &Sessions{
 		Program:     &program,
 		Entry:       r.entry,
 		Children:    &Children{},
 		Multiplexer: "/dev/pts/ptmx", // of the sandbox's own devpts; the program could replace /dev/ptmx
 	}
+
 	return r, nil
 }
 

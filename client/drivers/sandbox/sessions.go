@@ -92,9 +92,11 @@ func (s *Sessions) begin(conn *net.UnixConn) (*child, error) {
 	if err != nil {
 		return nil, structs.Invalidf("reading the request for a session: %w", err)
 	}
+
 	if len(want.Command) == 0 || want.Command[0] == "" {
 		return nil, structs.Invalidf("the command is empty; expected a program and its arguments")
 	}
+
 	_ = conn.SetReadDeadline(time.Time{})
 	files := &sessionFiles{}
 	defer files.close()
@@ -109,11 +111,13 @@ func (s *Sessions) begin(conn *net.UnixConn) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	err = files.handOver(conn, command.pid)
 	if err != nil {
 		s.Children.kill(command)
 		return nil, err
 	}
+
 	return command, nil
 }
 
@@ -183,16 +187,19 @@ func (f *sessionFiles) openPipes() error {
 	if err != nil {
 		return err
 	}
+
 	f.ours = append(f.ours, in)
 	out, f.out, err = os.Pipe()
 	if err != nil {
 		return err
 	}
+
 	f.ours = append(f.ours, out)
 	errs, f.err, err = os.Pipe()
 	if err != nil {
 		return err
 	}
+
 	f.ours = append(f.ours, errs)
 	return nil
 }

@@ -38,6 +38,7 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 		return nil, err
 	}
 	defer theirs.Close()
+
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Args[0] = "berth" // for lists of processes
 	cmd.Env = RuntimeEnv(1)
@@ -53,16 +54,19 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 		return nil, errors.Join(err, ours.Close())
 	}
 	defer exe.Close()
+
 	err = StartSupervisor(cmd.Start)
 	if err != nil {
 		err = fmt.Errorf("making the sandbox's namespaces: %w", err)
 		return nil, errors.Join(err, ours.Close())
 	}
+
 	p := &Proc{
 		cmd:  cmd,
 		conn: ours,
 		up:   json.NewDecoder(ours),
 	}
+
 	err = p.handshake(&message{
 		Config: cfg,
 		Group:  o.Group,
@@ -70,6 +74,7 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.abort())
 	}
+
 	return p, nil
 }
 

@@ -17,6 +17,7 @@ func listMaps(spec hcldec.Spec, given any) any {
 		if isMap && s.Type.IsListType() && s.Type.ElementType().IsMapType() {
 			return []any{one}
 		}
+
 	case *hcldec.BlockSpec:
 		return listMapsOfBlocks(s.Nested, given)
 	case *hcldec.BlockListSpec:
@@ -28,6 +29,7 @@ func listMaps(spec hcldec.Spec, given any) any {
 		if !isMap {
 			break
 		}
+
 		settings = maps.Clone(settings)
 		for _, inner := range s {
 			name := settingOf(inner)
@@ -35,6 +37,7 @@ func listMaps(spec hcldec.Spec, given any) any {
 				settings[name] = listMaps(inner, value)
 			}
 		}
+
 		return settings
 	}
 	return given

@@ -61,6 +61,7 @@ func (p *parser) spec(s *hclspec.Spec, name string, depth int) hcldec.Spec {
 	if depth > maxDepth {
 		return p.fault(name, "it is nested more than %d levels deep", maxDepth)
 	}
+
 	depth++
 	switch b := s.GetBlock().(type) {
 	case *hclspec.Spec_Object:
@@ -76,9 +77,11 @@ func (p *parser) spec(s *hclspec.Spec, name string, depth int) hcldec.Spec {
 			Primary: p.spec(b.Default.GetPrimary(), name, depth),
 			Default: p.spec(b.Default.GetDefault(), name, depth),
 		}
+
 	case *hclspec.Spec_Literal:
 		return p.literal(b.Literal, name)
 	}
+
 	return p.block(s, name, depth)
 }
 
@@ -97,6 +100,7 @@ func (p *parser) block(s *hclspec.Spec, name string, depth int) hcldec.Spec {
 			MaxItems: items(b.BlockList.GetMaxItems()),
 			Nested:   p.spec(b.BlockList.GetNested(), name, depth),
 		}
+
 	case *hclspec.Spec_BlockSet:
 		name = p.name(b.BlockSet.GetName(), name)
 		return &hcldec.BlockSetSpec{
@@ -105,6 +109,7 @@ func (p *parser) block(s *hclspec.Spec, name string, depth int) hcldec.Spec {
 			MaxItems: items(b.BlockSet.GetMaxItems()),
 			Nested:   p.spec(b.BlockSet.GetNested(), name, depth),
 		}
+
 	case *hclspec.Spec_BlockMap:
 		name = p.name(b.BlockMap.GetName(), name)
 		nested := p.spec(b.BlockMap.GetNested(), name, depth)
@@ -203,19 +208,23 @@ func (p *parser) typ(text, name string) cty.Type {
 	if text == "" {
 		return cty.DynamicPseudoType
 	}
+
 	if len(text) > maxExpression {
 		p.fault(name, "the type has %d bytes, at most %d are allowed", len(text), maxExpression)
 		return cty.DynamicPseudoType
 	}
+
 	expr, diags := hclsyntax.ParseExpression([]byte(text), "type", hcl.InitialPos)
 	if diags.HasErrors() {
 		p.fault(name, "the type %q: %w", text, diags)
 		return cty.DynamicPseudoType
 	}
+
 	t, diags := typeexpr.TypeConstraint(expr)
 	if diags.HasErrors() {
 		p.fault(name, "the type %q: %w", text, diags)
 		return cty.DynamicPseudoType
 	}
+
 	return t
 }

@@ -51,21 +51,26 @@ func (s *Schema) decode(config map[string]any, ctx *hcl.EvalContext) (value cty.
 			err = structs.Internalf("the schema cannot be used: %v", r)
 		}
 	}()
+
 	if config == nil {
 		config = map[string]any{}
 	}
+
 	text, err := json.Marshal(listMaps(s.spec, config))
 	if err != nil {
 		return cty.NilVal, structs.Invalidf("config: %w", err)
 	}
+
 	file, diags := hcljson.Parse(text, "config")
 	if diags.HasErrors() {
 		return cty.NilVal, invalid(diags)
 	}
+
 	value, diags = hcldec.Decode(file.Body, s.spec, ctx)
 	if diags.HasErrors() {
 		return cty.NilVal, invalid(diags)
 	}
+
 	return value, nil
 }
 

@@ -61,31 +61,38 @@ func compileMode(list *specs.LinuxSeccomp, mode *arch.Info) ([]bpf.Instruction, 
 		if err != nil {
 			return nil, err
 		}
+
 		for _, name := range rule.Names {
 			number, known := mode.SyscallNames[name]
 			if !known { // of another machine
 				continue
 			}
+
 			newest = max(newest, number)
 			if slices.Contains(always, uint32(number)) {
 				continue
 			}
+
 			block, err := compileRule(uint32(number), rule.Args, verdict)
 			if err != nil {
 				return nil, fmt.Errorf("system call %s: %w", name, err)
 			}
+
 			rules = append(rules, block...)
 		}
 	}
+
 	fallback, err := verdictOf(list.DefaultAction, list.DefaultErrnoRet)
 	if err != nil {
 		return nil, err
 	}
+
 	head := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offNumber, Size: 4},
 		jump(bpf.JumpLessOrEqual, uint32(newest), 1), // x32 calls are above 2^30
 		returnAction(unix.SECCOMP_RET_ERRNO, unix.ENOSYS),
 	}
+
 	return append(append(head, rules...), fallback), nil
 }
 
@@ -146,6 +153,7 @@ func compileRule(
 		skip := jump(bpf.JumpNotEqual, number, 1)
 		return []bpf.Instruction{skip, verdict}, nil
 	}
+
 	tail := []bpf.Instruction{
 		verdict,
 		bpf.LoadAbsolute{Off: offNumber, Size: 4},
@@ -156,8 +164,10 @@ func compileRule(
 		if err != nil {
 			return nil, err
 		}
+
 		tail = append(test, tail...)
 	}
+
 	return slices.Insert(tail, 0, jump(bpf.JumpNotEqual, number, uint8(len(tail)))), nil
 }
 
@@ -181,6 +191,7 @@ func compileArg(a specs.LinuxSeccompArg, rest uint8) ([]bpf.Instruction, error) 
 			jump(lowFails, lowValue, rest),
 		}
 	}
+
 	switch a.Op {
 	case specs.OpEqualTo:
 		return []bpf.Instruction{
@@ -189,6 +200,7 @@ func compileArg(a specs.LinuxSeccompArg, rest uint8) ([]bpf.Instruction, error) 
 			low,
 			jump(bpf.JumpNotEqual, lowValue, rest),
 		}, nil
+
 	case specs.OpLessThan:
 		return ordered(bpf.JumpGreaterThan, bpf.JumpGreaterOrEqual), nil
 	case specs.OpGreaterThan:
@@ -203,5 +215,6 @@ func compileArg(a specs.LinuxSeccompArg, rest uint8) ([]bpf.Instruction, error) 
 			jump(bpf.JumpNotEqual, uint32(a.ValueTwo), rest),
 		}, nil
 	}
+
 	return nil, fmt.Errorf("the list of system calls has the unknown comparison %s", a.Op)
 }

@@ -40,20 +40,24 @@ func Default(capabilities []string) (filter.Filter, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	bounding := &specs.LinuxCapabilities{Bounding: capabilities}
 	process := &specs.Process{Capabilities: bounding}
 	list, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
 	if err != nil {
 		return nil, fmt.Errorf("reading the list of system calls: %w", err)
 	}
+
 	program, err := compile(list, modes)
 	if err != nil {
 		return nil, err
 	}
+
 	raw, err := bpf.Assemble(program)
 	if err != nil {
 		return nil, fmt.Errorf("assembling the seccomp filter: %w", err)
 	}
+
 	f := make(filter.Filter, 0, len(raw))
 	for _, r := range raw {
 		f = append(f, unix.SockFilter{
@@ -63,6 +67,7 @@ func Default(capabilities []string) (filter.Filter, error) {
 			K:    r.K,
 		})
 	}
+
 	return f, nil
 }
 

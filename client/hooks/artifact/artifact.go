@@ -76,6 +76,7 @@ func (a *artifacts) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	if env.Running || !env.FirstStart || a.complete >= len(list) {
 		return nil
 	}
+
 	env.Emit(&structs.TaskEvent{
 		Type:    structs.TaskEventDownloading,
 		Message: fmt.Sprintf("Client is downloading artifacts (%d)", len(list)-a.complete),
@@ -87,13 +88,16 @@ func (a *artifacts) Up(ctx context.Context, env *hooks.TaskEnv) error {
 		if err != nil {
 			return a.failure(env, fmt.Errorf("artifact %d: %w", a.complete+1, err))
 		}
+
 		sum.add(got)
 	}
+
 	env.Emit(&structs.TaskEvent{
 		Type: structs.TaskEventDownloading,
 		Message: fmt.Sprintf("Artifacts are complete: %s in %d files, after %s",
 			structs.FormatBytes(sum.bytes), sum.files, time.Since(begin).Round(time.Millisecond)),
 	})
+
 	return nil
 }
 
@@ -154,29 +158,35 @@ func (a *artifacts) fetch(
 	if spec == nil {
 		return usage{}, structs.Invalidf("it is null")
 	}
+
 	spec = expandSpec(spec, env.Expand)
 	err := cmp.Or(checkReplaced(spec), spec.Validate())
 	if err != nil {
 		return usage{}, err
 	}
+
 	owner := &sandbox.User{}
 	if spec.Chown {
 		user, err := executor.LookupUser(env.Config.User)
 		if err != nil {
 			return usage{}, err
 		}
+
 		if user != nil {
 			owner = user
 		}
 	}
+
 	to, err := a.placeOf(spec.RelativeDest, env.Seen)
 	if err != nil {
 		return usage{}, err
 	}
+
 	s, err := newScratch(to, a.task)
 	if err != nil {
 		return usage{}, err
 	}
+
 	got, err := a.download(ctx, env, s, spec)
 	if err == nil {
 		err = account(env.AllocEnv, got)
@@ -187,5 +197,6 @@ func (a *artifacts) fetch(
 			env.Downloaded.Add(-got.bytes)
 		}
 	}
+
 	return got, errors.Join(err, s.remove())
 }

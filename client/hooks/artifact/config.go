@@ -68,24 +68,28 @@ func (s Settings) Validate() error {
 			faults = append(faults, structs.Invalidf("client.artifact."+format, args...))
 		}
 	}
+
 	for name, d := range map[string]time.Duration{
 		"http_read_timeout": s.HTTPReadTimeout,
 		"git_timeout":       s.GitTimeout,
 	} {
 		require(d > 0 && d <= maxTimeout, "%s: %s is not within 1ns to %s", name, d, maxTimeout)
 	}
+
 	for name, n := range map[string]bytesize.Size{
 		"http_max_size":            s.HTTPMaxSize,
 		"decompression_size_limit": s.DecompressionSizeLimit,
 	} {
 		require(n >= 1 && n <= maxBytes, "%s: %d is not within 1 to %d bytes", name, n, maxBytes)
 	}
+
 	n := s.DecompressionFileCountLimit
 	require(n >= 1 && n <= maxFiles, "decompression_file_count_limit: %d is not within 1 to %d", n, maxFiles)
 	for _, text := range s.FilesystemIsolationExtraPaths {
 		_, err := parseExtraPath(text)
 		require(err == nil, "filesystem_isolation_extra_paths: %v", err)
 	}
+
 	require(len(s.AllowNetworks) <= maxNetworks, "allow_networks: at most %d networks", maxNetworks)
 	_, err := download.ParseNetworks(s.AllowNetworks)
 	require(err == nil, "allow_networks: %v", err)

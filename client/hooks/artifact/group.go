@@ -101,17 +101,20 @@ func (a *artifacts) makeGroup(s *scratch, most usage) (*cgroups.Group, error) {
 	if !groups.usable() {
 		return &cgroups.Group{}, nil
 	}
+
 	limits := cgroups.Limits{
 		CPUShares:   groupShares,
 		CPUCores:    groupCores,
 		MemoryBytes: groupMemory,
 		PIDs:        groupPIDs,
 	}
+
 	var st unix.Statfs_t
 	err := unix.Statfs(s.path(), &st)
 	if err == nil && st.Type == unix.TMPFS_MAGIC { // its files are memory of the group
 		limits.MemoryBytes += most.bytes
 	}
+
 	ctx, stop := context.WithTimeout(context.Background(), groupPatience)
 	defer stop()
 	err = groups.Machine.Path(groupParent, a.groupName()).Kill(ctx)
@@ -122,6 +125,7 @@ func (a *artifacts) makeGroup(s *scratch, most usage) (*cgroups.Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no cgroup bounds the download: %w", err)
 	}
+
 	return g, nil
 }
 

@@ -36,20 +36,24 @@ func (p *payload) Up(_ context.Context, env *hooks.TaskEnv) error {
 	if env.Running || !env.FirstStart {
 		return nil
 	}
+
 	own, err := os.OpenRoot(env.Config.Dirs.Task)
 	if err != nil {
 		return fmt.Errorf("opening the directory of the task: %w", err)
 	}
 	defer func() { _ = own.Close() }()
+
 	local, err := own.OpenRoot(filepath.Base(env.Config.Dirs.Local))
 	if err != nil {
 		return fmt.Errorf("opening the local directory: %w", err)
 	}
 	defer func() { _ = local.Close() }()
+
 	err = p.write(local)
 	if err != nil {
 		return fmt.Errorf("writing the payload to %q: %w", structs.Cut(p.file, structs.MaxQuoted), err)
 	}
+
 	return nil
 }
 

@@ -31,14 +31,17 @@ func (a *artifacts) placeOf(dest string, seen driver.Dirs) (place, error) {
 			return place{d.at.dir, path.Join(d.at.path, rest)}, nil
 		}
 	}
+
 	clean := path.Clean(strings.TrimLeft(dest, "/"))
 	rest, ok := below("../"+filepath.Base(a.shared), clean)
 	if ok {
 		return place{a.shared, rest}, nil
 	}
+
 	if !filepath.IsLocal(clean) {
 		return place{}, structs.Invalidf("destination %.80q leads out of the task's directory", dest)
 	}
+
 	return place{a.taskDir, clean}, nil
 }
 

@@ -46,6 +46,7 @@ func (a *artifacts) sandboxConfig(dir string, insecure bool) (cfg *sandbox.Confi
 	for _, path := range shownDirs {
 		shown[path] = path
 	}
+
 	var calls filter.Filter
 	if seccomp.Supported() == nil {
 		calls, err = seccomp.Restricted()
@@ -53,6 +54,7 @@ func (a *artifacts) sandboxConfig(dir string, insecure bool) (cfg *sandbox.Confi
 			return nil, err
 		}
 	}
+
 	cfg = &sandbox.Config{
 		Root:      a.cfg.Dir,
 		HostPaths: shown,
@@ -74,12 +76,14 @@ func (a *artifacts) sandboxConfig(dir string, insecure bool) (cfg *sandbox.Confi
 			NoFile:   1024,
 		},
 	}
+
 	for _, path := range append(shownSettings, a.cfg.Settings.extraPaths()...) {
 		real, err := filepath.EvalSymlinks(path)
 		if err == nil { // else this machine has no such file
 			cfg.Binds = append(cfg.Binds, sandbox.Bind{Source: real, Target: path, ReadOnly: true})
 		}
 	}
+
 	return cfg, nil
 }
 
@@ -91,9 +95,11 @@ func (a *artifacts) environ(insecure bool) []string {
 		"TMPDIR="+temp,
 		"GIT_TERMINAL_PROMPT=0",
 		"GIT_ALLOW_PROTOCOL=http:https:ssh:git")
+
 	if insecure {
 		env = append(env, "GIT_SSL_NO_VERIFY=true")
 	}
+
 	for name := range strings.SplitSeq(a.cfg.Settings.SetEnvironmentVariables, ",") {
 		name = strings.TrimSpace(name)
 		value, ok := os.LookupEnv(name)
@@ -101,6 +107,7 @@ func (a *artifacts) environ(insecure bool) []string {
 			env = append(env, name+"="+value)
 		}
 	}
+
 	return env
 }
 
@@ -209,31 +216,38 @@ func (a *artifacts) download(
 	if err := sandbox.Supported(); err != nil {
 		return usage{}, structs.Preconditionf("this node cannot isolate downloads: %w", err)
 	}
+
 	if err := os.MkdirAll(a.cfg.Dir, 0o700); err != nil {
 		return usage{}, err
 	}
+
 	if err := a.awaitSlot(ctx, env, spec); err != nil {
 		return usage{}, err
 	}
 	defer a.cfg.Slots.running.Release(1)
+
 	free, err := a.freeBound(s.path()) // other downloads have changed it until now
 	if err != nil {
 		return usage{}, err
 	}
+
 	req, most, err := a.request(spec, diskBound(env.AllocEnv), free)
 	if err != nil {
 		return usage{}, err
 	}
+
 	err = a.runWatched(ctx, req, watch{s, most, env.Alloc.ID, shownSource(spec.GetterSource), env.Emit})
 	if err == nil {
 		_, err = s.measure(".", most.usage())
 	}
+
 	if errors.Is(err, errLarge) {
 		err = most.fault()
 	}
 	if err != nil {
 		return usage{}, withSource(spec, err)
 	}
+
 	return s.measure(download.Out, most.usage())
 }
 
@@ -310,16 +324,19 @@ func (a *artifacts) watch(ctx context.Context, end context.CancelCauseFunc, w wa
 			return
 		case <-tick.C:
 		}
+
 		got, err := w.scratch.measure(".", w.most.usage())
 		if errors.Is(err, errLarge) {
 			end(w.most.fault())
 			return
 		}
+
 		free, err := a.freeBound(w.scratch.path())
 		if err == nil && free.Bytes == 0 {
 			end(fmt.Errorf("it does not fit: %s", free.By))
 			return
 		}
+
 		if time.Since(reported) >= progressInterval {
 			reported = time.Now()
 			a.report(w, got)
@@ -369,26 +386,31 @@ func (a *artifacts) runSandbox(
 	if err != nil {
 		return err
 	}
+
 	ours, theirs, err := socketpair()
 	if err != nil {
 		return err
 	}
 	defer ours.Close()
+
 	said, stderr, err := os.Pipe()
 	if err != nil {
 		return errors.Join(err, theirs.Close())
 	}
 	defer said.Close()
+
 	proc, err := sandbox.Start(cfg, sandbox.Options{
 		Command: append(a.cfg.Command[:len(a.cfg.Command):len(a.cfg.Command)], executor.InitArg),
 		Stdout:  theirs,
 		Stderr:  stderr,
 		Group:   group,
 	})
+
 	err = errors.Join(err, theirs.Close(), stderr.Close())
 	if err != nil {
 		return err
 	}
+
 	stop := context.AfterFunc(ctx, func() { _ = proc.Kill() })
 	defer stop()
 	err = json.NewEncoder(ours).Encode(req)
@@ -396,12 +418,14 @@ func (a *artifacts) runSandbox(
 	if err == nil {
 		result, err = readReply(ours)
 	}
+
 	_ = proc.Kill() // it has nothing left to do
 	text, _ := io.ReadAll(io.LimitReader(said, maxReply))
 	_, _ = proc.Wait()
 	if err != nil {
 		return fmt.Errorf("the process of the download ended early: %w: %.2000s", err, text)
 	}
+
 	return result
 }
 

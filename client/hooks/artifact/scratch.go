@@ -40,6 +40,7 @@ func newScratch(to place, task string) (*scratch, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s := &scratch{root, scratchName(task)}
 	err = root.RemoveAll(s.name)
 	for _, dir := range []string{s.name, path.Join(s.name, download.TempDir)} {
@@ -54,6 +55,7 @@ func newScratch(to place, task string) (*scratch, error) {
 		err = fmt.Errorf("making the directory of the download: %w", err)
 		return nil, errors.Join(err, s.remove())
 	}
+
 	return s, nil
 }
 
@@ -101,26 +103,33 @@ func (s *scratch) measure(dir string, most usage) (usage, error) {
 		return sum, err
 	}
 	defer tree.Close()
+
 	err = fs.WalkDir(tree.FS(), dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // it is gone again
 		}
+
 		info, err := d.Info()
 		if err != nil {
 			return nil
 		}
+
 		sum.entries++
 		if !info.IsDir() {
 			sum.files++
 		}
+
 		if info.Mode().IsRegular() {
 			sum.bytes += info.Size()
 		}
+
 		if sum.bytes > most.bytes || sum.entries > most.entries {
 			return errLarge
 		}
+
 		return nil
 	})
+
 	return sum, err
 }
 
@@ -135,6 +144,7 @@ func (s *scratch) deliver(to string, owner *sandbox.User) error {
 		return err
 	}
 	defer tree.Close()
+
 	err = fs.WalkDir(tree.FS(), download.Out, func(name string, d fs.DirEntry, err error) error {
 		if err == nil {
 			err = prepareEntry(tree, name, owner)
@@ -144,6 +154,7 @@ func (s *scratch) deliver(to string, owner *sandbox.User) error {
 	if err != nil {
 		return err
 	}
+
 	err = s.root.MkdirAll(path.Dir(to), 0o755)
 	if err == nil {
 		err = s.move(path.Join(s.name, download.Out), to)
@@ -151,6 +162,7 @@ func (s *scratch) deliver(to string, owner *sandbox.User) error {
 	if err != nil {
 		return structs.Preconditionf("moving the files to the destination: %w", err)
 	}
+
 	return nil
 }
 
@@ -160,9 +172,11 @@ func prepareEntry(tree *os.Root, name string, owner *sandbox.User) error {
 	if err != nil {
 		return err
 	}
+
 	if strings.Count(name, "/") > maxDepth {
 		return structs.Preconditionf("it has more than %d directories within one another", maxDepth)
 	}
+
 	shown := strings.TrimPrefix(name, download.Out+"/")
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
@@ -171,17 +185,21 @@ func prepareEntry(tree *os.Root, name string, owner *sandbox.User) error {
 			return structs.Preconditionf("the symbolic link %.200q leads out of the artifact", shown)
 		}
 		return tree.Lchown(name, int(owner.UID), int(owner.GID))
+
 	case info.IsDir(), info.Mode().IsRegular():
 		err = tree.Lchown(name, int(owner.UID), int(owner.GID))
 		if err != nil {
 			return err
 		}
+
 		mode := info.Mode().Perm() &^ 0o022
 		if info.IsDir() {
 			mode |= 0o700
 		}
+
 		return tree.Chmod(name, mode)
 	}
+
 	return structs.Preconditionf("%.200q is neither a file nor a directory", shown)
 }
 
@@ -208,10 +226,12 @@ func (s *scratch) move(from, to string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	info, ferr := s.root.Lstat(from)
 	if ferr != nil {
 		return ferr
 	}
+
 	if err != nil || !there.IsDir() || !info.IsDir() {
 		err := s.root.Rename(from, to)
 		if errors.Is(err, unix.EXDEV) {
@@ -219,12 +239,14 @@ func (s *scratch) move(from, to string) error {
 		}
 		return err
 	}
+
 	entries, err := fs.ReadDir(s.root.FS(), from)
 	for _, e := range entries {
 		if err == nil {
 			err = s.move(path.Join(from, e.Name()), path.Join(to, e.Name()))
 		}
 	}
+
 	return err
 }
 
@@ -235,6 +257,7 @@ func (s *scratch) copy(from, to string) error {
 	if err != nil {
 		return err
 	}
+
 	err = fs.WalkDir(s.root.FS(), from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -247,6 +270,7 @@ func (s *scratch) copy(from, to string) error {
 	if err != nil {
 		return errors.Join(err, s.root.RemoveAll(beside))
 	}
+
 	return nil
 }
 
@@ -256,6 +280,7 @@ func (s *scratch) copyEntry(from, to string, kind fs.FileMode) error {
 	if err != nil {
 		return err
 	}
+
 	switch {
 	case kind&fs.ModeSymlink != 0:
 		var target string
@@ -263,6 +288,7 @@ func (s *scratch) copyEntry(from, to string, kind fs.FileMode) error {
 		if err == nil {
 			err = s.root.Symlink(target, to)
 		}
+
 	case kind.IsDir():
 		err = s.root.Mkdir(to, 0o700)
 	default:
@@ -271,13 +297,16 @@ func (s *scratch) copyEntry(from, to string, kind fs.FileMode) error {
 	if err != nil {
 		return err
 	}
+
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if ok {
 		err = s.root.Lchown(to, int(owner.Uid), int(owner.Gid))
 	}
+
 	if err == nil && kind&fs.ModeSymlink == 0 {
 		err = s.root.Chmod(to, info.Mode())
 	}
+
 	return err
 }
 

@@ -54,27 +54,33 @@ func (d *deviceHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	if env.Running {
 		return nil
 	}
+
 	await := hooks.Await{
 		Holder:   d.cfg.Holder,
 		Progress: d.cfg.Progress,
 		Part:     "one of its devices",
 	}
+
 	err := await.End(ctx, env.Alloc)
 	if err != nil {
 		return err
 	}
+
 	r, err := d.cfg.Reserve(ctx, env.Alloc.ID, env.Alloc.Devices[d.task])
 	if err != nil {
 		return err
 	}
+
 	env.Config.DeviceEnv = r.Env
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 		old, isSet := env.Task.Env[name]
 		if isSet && old != r.Env[name] {
 			warnOfVariable(env, name)
 		}
+
 		env.Config.Env[name] = r.Env[name]
 	}
+
 	for _, m := range r.Mounts {
 		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{
 			HostPath: m.HostPath,
@@ -82,6 +88,7 @@ func (d *deviceHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 			ReadOnly: m.ReadOnly,
 		})
 	}
+
 	for _, f := range r.Devices {
 		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{
 			HostPath:    f.HostPath,
@@ -90,6 +97,7 @@ func (d *deviceHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 			Permissions: f.Permissions,
 		})
 	}
+
 	return nil
 }
 

@@ -25,6 +25,7 @@ func openBelow(dir *os.File, path string, flags int) (*os.File, error) {
 	if flags&unix.O_CREAT != 0 {
 		how.Mode = 0o600
 	}
+
 	for {
 		fd, err := unix.Openat2(int(dir.Fd()), path, how)
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
@@ -33,6 +34,7 @@ func openBelow(dir *os.File, path string, flags int) (*os.File, error) {
 		if err != nil {
 			return nil, &os.PathError{Op: "openat2", Path: path, Err: err}
 		}
+
 		return os.NewFile(uintptr(fd), path), nil
 	}
 }

@@ -35,9 +35,11 @@ func (d *disk) fetch(ctx context.Context, from string) (instead string, err erro
 	if err != nil {
 		return "", err
 	}
+
 	if previous.NodeID == d.NodeID {
 		return "", stays("this node has removed the directory of allocation %s", from)
 	}
+
 	pause := spacePause
 	reported := false
 	for {
@@ -46,6 +48,7 @@ func (d *disk) fetch(ctx context.Context, from string) (instead string, err erro
 		if !errors.As(err, &wait) {
 			return instead, err
 		}
+
 		d.Logger.Warn("data cannot come now, retrying", "alloc_id", d.env.Alloc.ID,
 			"previous_alloc", from, "node", previous.NodeID, "error", err)
 		reason := fmt.Sprintf("waits for the data of allocation %s on node %s: %s",
@@ -55,6 +58,7 @@ func (d *disk) fetch(ctx context.Context, from string) (instead string, err erro
 			reported = true
 			d.Report(d.env.Alloc.ID, "The allocation "+reason)
 		}
+
 		if !pause.Wait(ctx) {
 			return "", ctx.Err()
 		}
@@ -70,10 +74,12 @@ func (d *disk) copyData(ctx context.Context, previous *structs.Allocation) (inst
 		return "", err
 	}
 	defer u.close()
+
 	instead, err = d.copyAll(ctx, previous, u)
 	if err != nil || instead != "" {
 		return instead, errors.Join(err, u.remove())
 	}
+
 	err = u.commit()
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return "", errors.Join(waits("there is no space on this node for %s", u.moved()), u.remove())
@@ -85,6 +91,7 @@ func (d *disk) copyData(ctx context.Context, previous *structs.Allocation) (inst
 		d.Report(d.env.Alloc.ID, fmt.Sprintf("Took over %s of allocation %s from node %s",
 			u.moved(), previous.ID, structs.ShortID(previous.NodeID)))
 	}
+
 	return "", err
 }
 
@@ -96,18 +103,22 @@ func (d *disk) checkSpace(u *unpacker, bytes int64, files int) error {
 		return waits("it has %s, more than the %s of client.moved_data.max_size on this node; raise that",
 			structs.FormatBytes(bytes), structs.FormatBytes(int64(s.MaxSize)))
 	}
+
 	if files > structs.MaxDataFiles {
 		return waits("it has more than %d files; only a new allocation on its own node takes them over",
 			structs.MaxDataFiles)
 	}
+
 	free, err := u.free()
 	if err != nil {
 		return err
 	}
+
 	if left := bytes - u.size; free-left < int64(s.MinFree) {
 		return waits("%s of it do not fit: this node has %s free, and keeps %s by client.moved_data.min_free",
 			humanize.IBytes(uint64(left)), humanize.IBytes(uint64(free)), humanize.IBytes(uint64(s.MinFree)))
 	}
+
 	return nil
 }
 
@@ -135,6 +146,7 @@ func (d *disk) awaitEnd(ctx context.Context, id string) (*structs.Allocation, er
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		}
+
 		d.Logger.Warn("failed to wait for the end of an allocation, retrying",
 			"alloc_id", d.env.Alloc.ID, "previous_alloc", id, "error", err)
 		if !pause.SleepAfter(ctx, pause.After(err), err, back) {
@@ -225,6 +237,7 @@ func (d *disk) mayRetry(ctx context.Context, from *structs.Allocation, err error
 	default:
 		return waits("%v", err)
 	}
+
 	d.Logger.Warn("failed to read the data of an allocation, retrying",
 		"alloc_id", d.env.Alloc.ID, "previous_alloc", from.ID, "node", from.NodeID, "error", err)
 	req := &structs.NodeGetRequest{NodeID: from.NodeID}
@@ -236,6 +249,7 @@ func (d *disk) mayRetry(ctx context.Context, from *structs.Allocation, err error
 	case getErr == nil && resp.Node.Status == structs.NodeDown:
 		return stays("the data of allocation %s stays on node %s, which is down", from.ID, node)
 	}
+
 	return nil
 }
 

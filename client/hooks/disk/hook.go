@@ -84,12 +84,14 @@ func (d *disk) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if Waits(env.Alloc, env.Dir) == "" {
 		return nil
 	}
+
 	select {
 	case <-d.Complete:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer d.Progress(env.Alloc.ID, "")
+
 	err := d.takeOver(ctx)
 	var left *staysError
 	if errors.As(err, &left) {
@@ -101,6 +103,7 @@ func (d *disk) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if err != nil {
 		return err
 	}
+
 	return finish(env.Dir)
 }
 
@@ -134,15 +137,18 @@ func (d *disk) takeFrom(ctx context.Context, from string) (instead string, err e
 	default:
 		return d.fetch(ctx, from)
 	}
+
 	d.Progress(d.env.Alloc.ID,
 		fmt.Sprintf("waits for the end of allocation %s, whose data it takes over", from))
 	err = awaitUnwound(ctx, local)
 	if err == nil {
 		instead, err = d.settle(ctx, local, longestChain)
 	}
+
 	if err != nil || instead != "" {
 		return instead, err
 	}
+
 	return "", moveDirs(local.Dir, d.env.Dir, dataDirs(d.env.Group))
 }
 
@@ -162,24 +168,30 @@ func (c Config) settle(ctx context.Context, a Local, most int) (elsewhere string
 	if previous == "" {
 		return "", nil
 	}
+
 	source := filepath.Join(a.Dir, ownDir, wholeName)
 	if !exists(source) {
 		local, here := c.Local(previous)
 		if !here || most == 0 {
 			return previous, nil
 		}
+
 		err = awaitUnwound(ctx, local)
 		if err == nil {
 			elsewhere, err = c.settle(ctx, local, most-1)
 		}
+
 		if err != nil || elsewhere != "" {
 			return elsewhere, err
 		}
+
 		source = local.Dir
 	}
+
 	err = moveDirs(source, a.Dir, dataDirs(a.Alloc.Job.Group(a.Alloc.TaskGroup)))
 	if err != nil {
 		return "", err
 	}
+
 	return "", finish(a.Dir)
 }

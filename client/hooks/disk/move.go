@@ -82,17 +82,20 @@ func moveDirs(from, to string, dirs []string) error {
 		return err
 	}
 	defer closeDir(src)
+
 	dst, err := openDir(to)
 	if err != nil {
 		return err
 	}
 	defer closeDir(dst)
+
 	for _, dir := range dirs {
 		err := moveDir(src, dst, dir)
 		if err != nil {
 			return fmt.Errorf("taking over %s of %s: %w", dir, filepath.Base(from), err)
 		}
 	}
+
 	return nil
 }
 
@@ -106,6 +109,7 @@ func moveDir(src, dst *os.File, dir string) error {
 		return err
 	}
 	defer closeDir(from)
+
 	var st unix.Stat_t
 	err = unix.Fstatat(int(from.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
@@ -116,18 +120,22 @@ func moveDir(src, dst *os.File, dir string) error {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return nil
 	}
+
 	to, err := openBelow(dst, parent, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
 	defer closeDir(to)
+
 	err = unix.Renameat(int(from.Fd()), name, int(to.Fd()), name)
 	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
 		return structs.Preconditionf("the new directory is not empty and is not replaced")
 	}
+
 	if isGone(err) {
 		return nil // another move was faster
 	}
+
 	return err
 }
 

@@ -27,30 +27,36 @@ func (c Config) serve(
 	default:
 		return nil, structs.Unavailablef("the node still restores its allocations")
 	}
+
 	local, here := c.Local(req.AllocID)
 	if !here {
 		return nil, structs.Preconditionf("the node has removed the directory of allocation %s", req.AllocID)
 	}
+
 	select {
 	case <-local.Unwound:
 	default:
 		return nil, structs.Unavailablef("allocation %s has not released everything of it yet", req.AllocID)
 	}
+
 	instead, err := c.settle(ctx, local, longestChain)
 	if err != nil || instead != "" {
 		return &structs.AllocDataResponse{Instead: instead}, err
 	}
+
 	root, err := openDir(local.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer closeDir(root)
+
 	p := &pager{root: root, left: structs.AllocDataPage}
 	dirs := dataDirs(local.Alloc.Job.Group(local.Alloc.TaskGroup))
 	resp, err := p.read(dirs, req)
 	if err == nil && req.After == "" {
 		resp.Bytes, resp.Files, err = p.measure(ctx, dirs)
 	}
+
 	return resp, err
 }
 
@@ -80,10 +86,12 @@ func (p *pager) read(dirs []string, req *structs.AllocDataRequest) (*structs.All
 		if first < 0 || len(req.After) > structs.MaxDataPath || req.Offset < 0 {
 			return nil, structs.Invalidf("there is no place %d of %q in the data", req.Offset, req.After)
 		}
+
 		dirs = dirs[first:]
 		below := strings.TrimPrefix(req.After[len(dirs[0]):], "/")
 		at = &place{below, req.Offset}
 	}
+
 	for _, dir := range dirs {
 		err := p.walk(dir, at)
 		if errors.Is(err, errFull) {
@@ -92,8 +100,10 @@ func (p *pager) read(dirs []string, req *structs.AllocDataRequest) (*structs.All
 		if err != nil {
 			return nil, err
 		}
+
 		at = nil
 	}
+
 	return &structs.AllocDataResponse{Entries: p.entries, Done: true}, nil
 }
 
@@ -105,15 +115,18 @@ func (p *pager) walk(path string, at *place) error {
 		if goesOn {
 			offset = at.offset
 		}
+
 		isDir, err := p.add(path, offset)
 		if err != nil || !isDir {
 			return err
 		}
 	}
+
 	names, err := p.names(path)
 	if err != nil {
 		return err
 	}
+
 	var first string
 	var deeper *place
 	if at != nil && at.below != "" {
@@ -121,19 +134,23 @@ func (p *pager) walk(path string, at *place) error {
 		first, rest, _ = strings.Cut(at.below, "/")
 		deeper = &place{rest, at.offset}
 	}
+
 	for _, name := range names {
 		if name < first {
 			continue
 		}
+
 		var at *place
 		if name == first {
 			at = deeper
 		}
+
 		err := p.walk(path+"/"+name, at)
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -147,13 +164,16 @@ func (p *pager) names(path string) ([]string, error) {
 		return nil, err
 	}
 	defer closeDir(dir)
+
 	names, err := dir.Readdirnames(structs.MaxDataFiles + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+
 	if len(names) > structs.MaxDataFiles {
 		return nil, structs.Invalidf("%s has more than %d files", path, structs.MaxDataFiles)
 	}
+
 	slices.Sort(names)
 	return names, nil
 }
@@ -174,6 +194,7 @@ func (p *pager) measure(ctx context.Context, dirs []string) (bytes int64, files 
 		if err != nil {
 			return 0, 0, err
 		}
+
 		files++
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFREG:
@@ -183,6 +204,7 @@ func (p *pager) measure(ctx context.Context, dirs []string) (bytes int64, files 
 			if err != nil {
 				return 0, 0, err
 			}
+
 			for _, name := range names {
 				left = append(left, path+"/"+name)
 			}
@@ -207,6 +229,7 @@ func (p *pager) add(path string, offset int64) (isDir bool, err error) {
 	if len(p.entries) > 0 && (p.left <= 0 || len(p.entries) >= structs.AllocDataEntries) {
 		return false, errFull
 	}
+
 	f, err := openBelow(p.root, path, unix.O_PATH)
 	if isGone(err) || errors.Is(err, unix.EXDEV) {
 		return false, nil
@@ -215,10 +238,12 @@ func (p *pager) add(path string, offset int64) (isDir bool, err error) {
 		return false, err
 	}
 	defer closeDir(f)
+
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return false, err
 	}
+
 	e := &structs.AllocDataEntry{
 		Path:    path,
 		Mode:    st.Mode,
@@ -226,6 +251,7 @@ func (p *pager) add(path string, offset int64) (isDir bool, err error) {
 		GID:     st.Gid,
 		ModTime: st.Mtim.Nano(),
 	}
+
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		isDir = true
@@ -241,10 +267,12 @@ func (p *pager) add(path string, offset int64) (isDir bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	p.entries = append(p.entries, e)
 	if e.More {
 		return false, errFull
 	}
+
 	return isDir, nil
 }
 
@@ -255,16 +283,19 @@ func (p *pager) fill(e *structs.AllocDataEntry) error {
 		return err
 	}
 	defer closeDir(f)
+
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return err
 	}
+
 	left := max(0, info.Size()-e.Offset)
 	data := make([]byte, min(left, int64(max(p.left, 1))))
 	_, err = f.ReadAt(data, e.Offset)
 	if errors.Is(err, io.EOF) {
 		err = structs.Internalf("%s became shorter", e.Path)
 	}
+
 	e.Data = string(data)
 	e.More = int64(len(data)) < left
 	p.left -= len(e.Data)

@@ -37,10 +37,12 @@ func newUnpacker(dir string, dirs []string) (*unpacker, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	root, err := openDir(part)
 	if err != nil {
 		return nil, err
 	}
+
 	u := &unpacker{dirs: dirs, root: root}
 	for _, d := range dirs {
 		err := unix.Mkdirat(int(root.Fd()), path.Dir(d), 0o700)
@@ -49,6 +51,7 @@ func newUnpacker(dir string, dirs []string) (*unpacker, error) {
 			return nil, err
 		}
 	}
+
 	return u, nil
 }
 
@@ -80,10 +83,12 @@ func (u *unpacker) add(e *structs.AllocDataEntry) error {
 	if !u.continues(e) {
 		return waits("the data has the faulty part %d of %.100q", e.Offset, e.Path)
 	}
+
 	u.last = e
 	if e.Offset == 0 {
 		u.made++
 	}
+
 	u.size += int64(len(e.Data))
 	switch {
 	case !filepath.IsLocal(e.Path) || len(e.Path) > structs.MaxDataPath || len(e.Link) > structs.MaxDataPath,
@@ -94,10 +99,12 @@ func (u *unpacker) add(e *structs.AllocDataEntry) error {
 	}):
 		return nil
 	}
+
 	err := u.write(e)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return waits("there is no more space on this node after %s", u.moved())
 	}
+
 	return err
 }
 
@@ -108,6 +115,7 @@ func (u *unpacker) write(e *structs.AllocDataEntry) error {
 		return err
 	}
 	defer closeDir(parent)
+
 	switch e.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		return addDir(parent, name, e)
@@ -118,6 +126,7 @@ func (u *unpacker) write(e *structs.AllocDataEntry) error {
 			unix.Symlinkat(e.Link, int(parent.Fd()), name),
 			mayFail(unix.Fchownat(int(parent.Fd()), name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)))
 	}
+
 	return waits("%.100q is neither a file nor a directory nor a link", e.Path)
 }
 
@@ -150,19 +159,23 @@ func addFile(parent *os.File, name string, e *structs.AllocDataEntry) error {
 	if e.Offset == 0 {
 		flags |= unix.O_CREAT | unix.O_EXCL
 	}
+
 	f, err := openBelow(parent, name, flags)
 	if err != nil {
 		return err
 	}
+
 	_, err = f.WriteAt([]byte(e.Data), e.Offset)
 	if err == nil && !e.More {
 		err = setRights(f, e)
 	}
+
 	err = errors.Join(err, f.Close())
 	if err == nil && !e.More {
 		at := unix.NsecToTimespec(e.ModTime)
 		err = unix.UtimesNanoAt(int(parent.Fd()), name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
 	}
+
 	return err
 }
 

@@ -55,20 +55,24 @@ func (n *network) addFiles(made *driver.Network) error {
 	if err != nil {
 		return err
 	}
+
 	err = os.MkdirAll(n.dir, 0o700)
 	if err != nil {
 		return err
 	}
+
 	own := structs.DNSConfig{}
 	if made.DNS != nil {
 		own = *made.DNS
 	}
+
 	own.Fill(nodeDNS(resolverFiles, made.Namespace != ""))
 	made.Resolver = filepath.Join(n.dir, "resolv.conf")
 	err = writeFile(made.Resolver, resolverText(&own))
 	if err != nil || made.Namespace == "" {
 		return err
 	}
+
 	name := made.Hostname
 	if name == "" {
 		name, err = os.Hostname()
@@ -76,6 +80,7 @@ func (n *network) addFiles(made *driver.Network) error {
 			return err
 		}
 	}
+
 	made.Hosts = filepath.Join(n.dir, "hosts")
 	return writeFile(made.Hosts, hostsText(cmp.Or(made.Address, "127.0.0.1"), name))
 }
@@ -86,6 +91,7 @@ func checkDNS(d *structs.DNSConfig) error {
 	if d == nil {
 		return nil
 	}
+
 	isAddress := func(text string) bool {
 		_, err := netip.ParseAddr(text)
 		return err == nil
@@ -99,6 +105,7 @@ func checkDNS(d *structs.DNSConfig) error {
 		}
 		return nil
 	}
+
 	return errors.Join(
 		check("servers", d.Servers, isAddress),
 		check("searches", d.Searches, structs.IsSearch),
@@ -114,6 +121,7 @@ func nodeDNS(files []string, isolated bool) *structs.DNSConfig {
 		if err != nil {
 			continue
 		}
+
 		reachable := slices.ContainsFunc(d.Servers, func(server string) bool {
 			ip, err := netip.ParseAddr(server)
 			return err == nil && !ip.IsLoopback()
@@ -121,6 +129,7 @@ func nodeDNS(files []string, isolated bool) *structs.DNSConfig {
 		if reachable || !isolated {
 			return d
 		}
+
 		if i == 0 {
 			first = d
 		}
@@ -135,16 +144,19 @@ func readResolver(file string) (*structs.DNSConfig, error) {
 		return nil, err
 	}
 	defer f.Close()
+
 	text, err := io.ReadAll(io.LimitReader(f, maxResolver))
 	if err != nil {
 		return nil, err
 	}
+
 	d := &structs.DNSConfig{}
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		if len(words) < 2 {
 			continue
 		}
+
 		switch words[0] {
 		case "nameserver":
 			d.Servers = append(d.Servers, words[1])
@@ -154,6 +166,7 @@ func readResolver(file string) (*structs.DNSConfig, error) {
 			d.Options = append(d.Options, words[1:]...)
 		}
 	}
+
 	isNoAddress := func(text string) bool {
 		_, err := netip.ParseAddr(text)
 		return err != nil

@@ -108,6 +108,7 @@ func (n *network) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		if err != nil {
 			return err
 		}
+
 		made.Namespace = n.path
 		made.Address = status.Address
 		made.Hostname = env.Expand(n.want.Hostname)
@@ -118,10 +119,12 @@ func (n *network) Up(ctx context.Context, env *hooks.AllocEnv) error {
 				structs.Cut(made.Hostname, structs.MaxQuoted))
 		}
 	}
+
 	err := n.addFiles(&made.Network)
 	if err != nil {
 		return err
 	}
+
 	env.SetNetwork(made)
 	return nil
 }
@@ -149,6 +152,7 @@ func (n *network) make(ctx context.Context) (*structs.AllocNetworkStatus, error)
 	if err != nil {
 		return nil, err
 	}
+
 	rec := &record{}
 	if n.mode != structs.NetworkModeNone {
 		rec.Attachment, err = n.cfg.Networks.Plan(n.mode, n.ports)
@@ -156,6 +160,7 @@ func (n *network) make(ctx context.Context) (*structs.AllocNetworkStatus, error)
 			return nil, err
 		}
 	}
+
 	save := func() error { return records.Put(n.cfg.DB, n.id, rec) }
 	err = save()
 	if err == nil {
@@ -164,6 +169,7 @@ func (n *network) make(ctx context.Context) (*structs.AllocNetworkStatus, error)
 	if err != nil {
 		return nil, err
 	}
+
 	status := &structs.AllocNetworkStatus{InterfaceName: "lo"}
 	if rec.Attachment != nil {
 		status, err = n.cfg.Networks.Attach(ctx, n.target(), rec.Attachment, save)
@@ -171,6 +177,7 @@ func (n *network) make(ctx context.Context) (*structs.AllocNetworkStatus, error)
 			return nil, err
 		}
 	}
+
 	rec.Status = status
 	return status, save()
 }
@@ -211,12 +218,14 @@ func (o *owner) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if rec == nil {
 		rec, err = o.guess()
 		if err != nil {
 			return err
 		}
 	}
+
 	if rec.Status != nil { // from now on it is incomplete
 		rec.Status = nil
 		err = records.Put(o.cfg.DB, o.id, rec)
@@ -224,12 +233,14 @@ func (o *owner) remove(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if rec.Attachment != nil {
 		err = o.cfg.Networks.Detach(ctx, o.target(), rec.Attachment)
 		if err != nil {
 			return err
 		}
 	}
+
 	err = o.cfg.Namespaces.Remove(o.path)
 	if err == nil {
 		err = os.RemoveAll(o.dir)
@@ -237,6 +248,7 @@ func (o *owner) remove(ctx context.Context) error {
 	if err == nil {
 		err = records.Delete(o.cfg.DB, o.id)
 	}
+
 	return err
 }
 
@@ -257,15 +269,18 @@ func RemoveUnknown(ctx context.Context, cfg Config, known func() (map[string]boo
 	if err != nil || len(all) == 0 {
 		return err
 	}
+
 	allocs, err := known()
 	if err != nil {
 		cfg.Logger.Warn("failed to read all allocations, keeping networks of deleted ones", "error", err)
 		return nil
 	}
+
 	for _, r := range all {
 		if allocs[r.Key] {
 			continue
 		}
+
 		cfg.Logger.Warn("removing the network of a deleted allocation", "alloc_id", r.Key)
 		o := ownerOf(cfg, r.Key)
 		removeErr := o.remove(ctx)
@@ -273,5 +288,6 @@ func RemoveUnknown(ctx context.Context, cfg Config, known func() (map[string]boo
 			err = errors.Join(err, fmt.Errorf("the network of allocation %s: %w", r.Key, removeErr))
 		}
 	}
+
 	return err
 }

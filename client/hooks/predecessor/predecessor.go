@@ -74,11 +74,13 @@ func (w *watcher) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if env.Running != nil && env.Running() {
 		return nil
 	}
+
 	select {
 	case <-w.Complete:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+
 	w.waits = map[string]string{}
 	errs := make([]error, len(w.ids))
 	var all sync.WaitGroup
@@ -87,20 +89,24 @@ func (w *watcher) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		if here && isClosed(unwound) {
 			continue
 		}
+
 		all.Go(func() {
 			if here {
 				errs[i] = w.awaitLocal(ctx, env.Alloc, id, unwound)
 			} else {
 				errs[i] = w.awaitRemote(ctx, env.Alloc, id)
 			}
+
 			w.show(env.Alloc, id, "")
 		})
 	}
+
 	all.Wait()
 	w.Progress(env.Alloc.ID, "")
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -152,15 +158,19 @@ func (w *watcher) awaitRemote(ctx context.Context, a *structs.Allocation, id str
 			if !pause.SleepAfter(ctx, pause.After(err), err, back) {
 				return ctx.Err()
 			}
+
 			continue
+
 		case w.hasLetGo(found):
 			return nil
 		}
+
 		pause.Reset()
 		w.show(a, id, placeOf(found))
 		if found.Index < index {
 			found.Index = 0 // the servers went back to an older state
 		}
+
 		index = found.Index
 	}
 }

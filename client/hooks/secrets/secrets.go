@@ -65,10 +65,12 @@ func (s *secrets) Up(context.Context, *hooks.AllocEnv) error {
 	if s.m.sizeMB == 0 {
 		return nil
 	}
+
 	root, err := filepath.EvalSymlinks(s.env.Dir)
 	if err != nil {
 		return err
 	}
+
 	for _, t := range s.env.Group.Tasks {
 		dir := allocrunner.SecretsDir(root, t.Name)
 		mounted, err := mounts.IsRoot(dir)
@@ -79,6 +81,7 @@ func (s *secrets) Up(context.Context, *hooks.AllocEnv) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -35,11 +35,13 @@ func (r *rendering) sockaddr(words ...string) (string, error) {
 	if len(text) > maxAddressText {
 		return "", structs.Invalidf("sockaddr: the text has more than %d bytes", maxAddressText)
 	}
+
 	functions := r.addressFunctions()
 	trees, err := parse.Parse("sockaddr", text, "", "", functions, logicFunctions)
 	if err != nil {
 		return "", err
 	}
+
 	functions[stepFunc] = r.step
 	functions[enterFunc] = r.enter
 	functions[leaveFunc] = r.leave
@@ -51,10 +53,12 @@ func (r *rendering) sockaddr(words ...string) (string, error) {
 			return "", err
 		}
 	}
+
 	all, err := sockaddr.GetAllInterfaces()
 	if err != nil {
 		return "", err
 	}
+
 	out := &output{}
 	err = set.ExecuteTemplate(out, "sockaddr", all)
 	return out.String(), err
@@ -91,11 +95,13 @@ func addressFunction(name string, f any) any {
 					beyond("the function %s of sockaddr gets more than %d bytes", name, maxAddressText))
 			}
 		}
+
 		out := v.Call(args)
 		err, _ := out[1].Interface().(error)
 		if err != nil && len(args) == 0 {
 			err = structs.Preconditionf("%s: %w", name, err)
 		}
+
 		return result(out[0], err)
 	}).Interface()
 }

@@ -82,6 +82,7 @@ func (h *templates) renderAgain(ctx context.Context, t *structs.Template) (other
 		defer h.keep()
 		h.asked[t.DestPath] = read.Answers
 	}
+
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
@@ -90,10 +91,12 @@ func (h *templates) renderAgain(ctx context.Context, t *structs.Template) (other
 			h.rec.Rendered[t.DestPath] = &rendered{last.Text, read}
 		}
 		return false, err
+
 	case last == nil: // the record is lost, and the file has the last text
 		found, _ := h.values.dirs.readFile(h.expand(t.DestPath), structs.MaxTemplateBytes)
 		last = &rendered{Text: digest(found)}
 	}
+
 	now := &rendered{digest(text), read}
 	if now.Text != last.Text {
 		err = h.write(t, text)
@@ -101,6 +104,7 @@ func (h *templates) renderAgain(ctx context.Context, t *structs.Template) (other
 			return false, err
 		}
 	}
+
 	delete(h.said, t.DestPath)
 	h.rec.Rendered[t.DestPath] = now
 	h.unsaved = true
@@ -116,9 +120,11 @@ func (h *templates) act(ctx context.Context, task hooks.Control, changed []*stru
 			delay = max(delay, rand.N(*t.Splay))
 		}
 	}
+
 	if !backoff.Sleep(ctx, delay) {
 		return false
 	}
+
 	for _, t := range changed {
 		if t.ChangeMode == structs.TemplateRestart {
 			task.RestartNow(fmt.Sprintf("the template %s has another text",
@@ -126,6 +132,7 @@ func (h *templates) act(ctx context.Context, task hooks.Control, changed []*stru
 			return true
 		}
 	}
+
 	var sent []string
 	for _, t := range changed {
 		switch {
@@ -136,6 +143,7 @@ func (h *templates) act(ctx context.Context, task hooks.Control, changed []*stru
 			h.signal(ctx, task, t)
 		}
 	}
+
 	return ctx.Err() == nil
 }
 
@@ -161,6 +169,7 @@ func (h *templates) runScript(ctx context.Context, task hooks.Control, t *struct
 	for _, arg := range script.Args {
 		x.Command = append(x.Command, h.expand(arg))
 	}
+
 	out := &head{}
 	x.Stdout = out
 	x.Stderr = out
@@ -174,12 +183,14 @@ func (h *templates) runScript(ctx context.Context, task hooks.Control, t *struct
 		err = fmt.Errorf("exit code %d, signal %d %s; it wrote %q",
 			result.ExitCode, result.Signal, result.Err, out.text())
 	}
+
 	delete(h.said, t.DestPath) // each run gets its event
 	command := structs.Cut(x.Command[0], structs.MaxText)
 	if err == nil {
 		h.say(task.Emit, t, fmt.Sprintf("another text: ran %s", command))
 		return
 	}
+
 	message := fmt.Sprintf("the script %s failed: %v", command, err)
 	h.say(task.Emit, t, message)
 	if script.FailOnError {

@@ -56,15 +56,18 @@ func (d *dirs) locate(written string) (root, rel string, err error) {
 		}
 		return "", "", outside(written)
 	}
+
 	for _, name := range []string{"alloc", "../alloc"} {
 		rel, ok := below(p, name)
 		if ok {
 			return d.shared, rel, nil
 		}
 	}
+
 	if p == ".." || strings.HasPrefix(p, "../") {
 		return "", "", outside(written)
 	}
+
 	return d.task, p, nil
 }
 
@@ -87,21 +90,25 @@ func (d *dirs) readFile(written string, max int) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	at, err := os.Open(dir)
 	if err != nil {
 		return "", err
 	}
 	defer at.Close()
+
 	f, err := rootfile.FindPlain(at, rel)
 	if err != nil {
 		return "", explain(written, err)
 	}
 	defer f.Close()
+
 	b, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
 	if err == nil && len(b) > max {
 		err = structs.Preconditionf("%q is too large: a template reads files of at most %d bytes in all",
 			written, structs.MaxTemplateBytes)
 	}
+
 	return string(b), err
 }
 
@@ -130,25 +137,30 @@ func (d *dirs) writeFile(f file) error {
 	if err != nil {
 		return err
 	}
+
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
+
 	above := path.Dir(rel)
 	err = root.MkdirAll(above, 0o755)
 	if err != nil {
 		return explain(f.written, err)
 	}
+
 	// All further steps are in the directory that is found once, whatever the task puts in its place.
 	parent, err := root.OpenRoot(above)
 	if err != nil {
 		return explain(f.written, err)
 	}
 	defer parent.Close()
+
 	err = rootfile.Replace(parent, path.Base(rel), f.File)
 	if err != nil {
 		return explain(f.written, err)
 	}
+
 	return nil
 }

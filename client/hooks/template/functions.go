@@ -31,15 +31,18 @@ func (r *rendering) functions() template.FuncMap {
 		"loop":            loop,
 		"scratch":         func() (*scratch, error) { return r.scratch, nil },
 	}
+
 	for _, some := range []template.FuncMap{
 		r.printFunctions(), r.textFunctions(), listFunctions, r.encodings(), numberFunctions,
 		r.sprigFunctions(), r.lookupFunctions(), groupFunctions,
 	} {
 		maps.Copy(all, some)
 	}
+
 	for name, f := range all {
 		all[name] = r.bound(f)
 	}
+
 	all[stepFunc] = r.step
 	all[enterFunc] = r.enter
 	all[leaveFunc] = r.leave
@@ -130,8 +133,10 @@ func loop(bounds ...any) (iter.Seq[int64], error) {
 		if err != nil {
 			return nil, err
 		}
+
 		numbers = append(numbers, n)
 	}
+
 	switch len(numbers) {
 	case 1:
 		numbers = []int64{0, numbers[0]}
@@ -139,6 +144,7 @@ func loop(bounds ...any) (iter.Seq[int64], error) {
 	default:
 		return nil, structs.Invalidf("loop takes one or two numbers")
 	}
+
 	return func(yield func(int64) bool) {
 		for i := numbers[0]; i < numbers[1] && yield(i); i++ {
 		}
@@ -291,12 +297,14 @@ func (r *rendering) regexReplaceAll(pattern, to, s string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	const header = 24 // bytes of a slice
 	most := (maxValues - r.size) / (header + 16*(re.NumSubexp()+1))
 	matches := re.FindAllStringSubmatchIndex(s, most+1)
 	if len(matches) > most {
 		return "", r.charge(maxValues)
 	}
+
 	var out []byte
 	end := 0
 	for _, match := range matches {
@@ -309,6 +317,7 @@ func (r *rendering) regexReplaceAll(pattern, to, s string) (string, error) {
 			return "", err
 		}
 	}
+
 	return string(append(out, s[end:]...)), nil
 }
 

@@ -27,6 +27,7 @@ func byTag(list any) (map[string][]any, error) {
 			groups[tag] = append(groups[tag], v)
 		}
 	}
+
 	switch list := list.(type) {
 	case nil:
 	case []*lookup.Service:
@@ -44,6 +45,7 @@ func byTag(list any) (map[string][]any, error) {
 	default:
 		return nil, structs.Invalidf("byTag: %T is not a list of services", list)
 	}
+
 	return groups, nil
 }
 
@@ -91,15 +93,18 @@ func metaPart(name string, meta map[string]string) (string, error) {
 		if value == "" {
 			value = "0"
 		}
+
 		n, err := strconv.Atoi(value)
 		if err != nil {
 			return "", structs.Invalidf("byMeta: the value of %s is not a whole number",
 				structs.Cut(name, structs.MaxQuoted))
 		}
+
 		value = fmt.Sprintf("%05d", n)
 	} else if value == "" {
 		value = "_no_" + name + "_"
 	}
+
 	return strings.Map(func(c rune) rune {
 		isWord := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 		if isWord || c == '_' || c == '-' {

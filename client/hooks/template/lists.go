@@ -78,19 +78,23 @@ func explodeMap(flat map[string]any) (map[string]any, error) {
 		if strings.Count(key, "/") >= maxLevels {
 			return nil, beyond("a key of explodeMap has more than %d levels", maxLevels)
 		}
+
 		at := out
 		names := strings.Split(key, "/")
 		for _, name := range names[:len(names)-1] {
 			if at[name] == nil {
 				at[name] = map[string]any{}
 			}
+
 			next, ok := at[name].(map[string]any)
 			if !ok {
 				return nil, structs.Invalidf("explodeMap: %q has a value, and other keys below it",
 					structs.Cut(name, structs.MaxQuoted))
 			}
+
 			at = next
 		}
+
 		if last := names[len(names)-1]; last != "" {
 			at[last] = flat[key]
 		}

@@ -58,13 +58,16 @@ func (r *rendering) ask(q lookup.Query) (any, error) {
 	if s, ok := r.answers[q]; ok {
 		return s.Value, nil
 	}
+
 	if r.values.lookups == nil {
 		return nil, structs.Preconditionf("%s: nothing answers", q)
 	}
+
 	s, err := r.values.lookups.Read(q)
 	if err != nil {
 		return nil, err
 	}
+
 	r.answers[q] = s
 	r.reads.Answers = append(r.reads.Answers, answer{q, s.Digest})
 	if s.Digest == "" {
@@ -72,8 +75,10 @@ func (r *rendering) ask(q lookup.Query) (any, error) {
 		if s.Err != nil {
 			reason = structs.Cut(s.Err.Error(), structs.MaxReason)
 		}
+
 		r.wait(q, reason)
 	}
+
 	return s.Value, r.checkReads()
 }
 
@@ -169,14 +174,17 @@ func (r *rendering) keysBelow(keep func(string) bool, some bool) func(string) ([
 		if prefix == "" {
 			return nil, nil
 		}
+
 		q, err := lookup.ParseKeys(prefix)
 		if err != nil {
 			return nil, err
 		}
+
 		value, err := r.ask(q)
 		if err != nil {
 			return nil, err
 		}
+
 		all, _ := value.([]*lookup.KeyPair)
 		var kept []*lookup.KeyPair
 		for _, pair := range all {
@@ -184,9 +192,11 @@ func (r *rendering) keysBelow(keep func(string) bool, some bool) func(string) ([
 				kept = append(kept, pair)
 			}
 		}
+
 		if some && len(kept) == 0 && r.answers[q].Digest != "" {
 			r.wait(q, "Consul has none")
 		}
+
 		return kept, nil
 	}
 }

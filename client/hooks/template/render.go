@@ -62,6 +62,7 @@ func render(ctx context.Context, t *structs.Template, v *values, source string) 
 
 		answers: map[lookup.Query]lookup.State{},
 	}
+
 	r.scratch = &scratch{r: r, values: map[string]any{}}
 	text := t.EmbeddedTmpl
 	if source != "" {
@@ -75,6 +76,7 @@ func render(ctx context.Context, t *structs.Template, v *values, source string) 
 			return "", r.reads, err
 		}
 	}
+
 	out, err := r.execute(t, text)
 	return out, r.reads, err
 }
@@ -84,10 +86,12 @@ func (r *rendering) execute(t *structs.Template, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	missingKey := "missingkey=zero"
 	if t.ErrMissingKey {
 		missingKey = "missingkey=error"
 	}
+
 	r.set = template.New("text").Funcs(r.functions()).Option(missingKey)
 	for name, tree := range trees {
 		r.countSteps(tree)
@@ -96,6 +100,7 @@ func (r *rendering) execute(t *structs.Template, text string) (string, error) {
 			return "", structs.Invalidf("%w", err)
 		}
 	}
+
 	out, err := r.run("text", nil)
 	bound, isBeyond := errors.AsType[boundError](err)
 	_, missing := errors.AsType[missingError](err)
@@ -107,6 +112,7 @@ func (r *rendering) execute(t *structs.Template, text string) (string, error) {
 	case err == nil || missing:
 		return out, err
 	}
+
 	return "", structs.Invalidf("%s", structs.Cut(describe(err), structs.MaxText))
 }
 
@@ -213,23 +219,28 @@ func (r *rendering) bound(f any) any {
 		if err != nil {
 			return fail(err)
 		}
+
 		err = boundArgs(args)
 		if err != nil {
 			return fail(err)
 		}
+
 		invoke := v.Call
 		if v.Type().IsVariadic() {
 			invoke = v.CallSlice
 		}
+
 		out := invoke(args)
 		n, ok := sizeOf(out[0], maxLevels)
 		if !ok {
 			return fail(beyond("a value nests lists and maps more than %d levels deep", maxLevels))
 		}
+
 		err = r.charge(n)
 		if err != nil {
 			return fail(err)
 		}
+
 		return out
 	}).Interface()
 }
@@ -258,6 +269,7 @@ func sizeOf(v reflect.Value, levels int) (n int, ok bool) {
 		n += size
 		return ok
 	}
+
 	switch v.Kind() {
 	case reflect.String:
 		return head + v.Len(), true
@@ -268,18 +280,21 @@ func sizeOf(v reflect.Value, levels int) (n int, ok bool) {
 			return head, true
 		}
 		return sizeOf(v.Elem(), levels)
+
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if levels == 0 || !add(v.Field(i)) {
 				return n, false
 			}
 		}
+
 	case reflect.Slice:
 		for i := range v.Len() {
 			if levels == 0 || !add(v.Index(i)) {
 				return n, false
 			}
 		}
+
 	case reflect.Map:
 		for it := v.MapRange(); it.Next(); {
 			n += 2 * head
@@ -288,6 +303,7 @@ func sizeOf(v reflect.Value, levels int) (n int, ok bool) {
 			}
 		}
 	}
+
 	return n, true
 }
 

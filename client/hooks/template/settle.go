@@ -23,25 +23,30 @@ func (h *templates) settled(t *structs.Template, r *reads) bool {
 		delete(h.unrests, t.DestPath)
 		return false
 	}
+
 	now := time.Now()
 	u := h.unrests[t.DestPath]
 	if u == nil {
 		u = &unrest{first: now}
 		h.unrests[t.DestPath] = u
 	}
+
 	if u.digests != digests {
 		u.digests = digests
 		u.last = now
 	}
+
 	least, most := t.WaitBounds()
 	due := u.last.Add(least)
 	if latest := u.first.Add(most); latest.Before(due) {
 		due = latest
 	}
+
 	if complete && now.Before(due) {
 		h.again = min(h.again, due.Sub(now))
 		return false
 	}
+
 	delete(h.unrests, t.DestPath)
 	return true
 }

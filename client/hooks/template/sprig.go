@@ -51,15 +51,18 @@ func withError(f any) any {
 	if t.NumOut() == 2 {
 		return f
 	}
+
 	in := make([]reflect.Type, t.NumIn())
 	for i := range in {
 		in[i] = t.In(i)
 	}
+
 	out := []reflect.Type{t.Out(0), errorType}
 	invoke := v.Call
 	if t.IsVariadic() {
 		invoke = v.CallSlice
 	}
+
 	return reflect.MakeFunc(reflect.FuncOf(in, out, t.IsVariadic()), func(args []reflect.Value) []reflect.Value {
 		return append(invoke(args), reflect.Zero(errorType))
 	}).Interface()
@@ -86,6 +89,7 @@ func (r *rendering) boundedSprig() template.FuncMap {
 		"untilStep":     r.untilStep,
 		"values":        valuesOf,
 	}
+
 	for name, f := range map[string]any{
 		"regexFind":       regexFind,
 		"regexFindAll":    r.regexFindAll,
@@ -209,17 +213,21 @@ func (r *rendering) sequence(bounds ...int) (string, error) {
 	default:
 		return "", structs.Invalidf("seq takes one to three numbers")
 	}
+
 	direction := 1
 	if numbers[2] < numbers[0] {
 		direction = -1
 	}
+
 	if len(bounds) < 3 {
 		numbers[1] = direction
 	}
+
 	list, err := r.untilStep(numbers[0], numbers[2]+direction, numbers[1])
 	if err != nil {
 		return "", err
 	}
+
 	return strings.Join(toStrings(list), " "), nil
 }
 

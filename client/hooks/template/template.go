@@ -122,6 +122,7 @@ func (h *templates) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	if env.Running {
 		return h.restore()
 	}
+
 	h.rec = record{Rendered: map[string]*rendered{}}
 	for _, t := range h.task.Templates {
 		err := h.renderFirst(ctx, env, t)
@@ -129,6 +130,7 @@ func (h *templates) Up(ctx context.Context, env *hooks.TaskEnv) error {
 			return fmt.Errorf("template %s: %w", structs.Cut(t.DestPath, structs.MaxQuoted), err)
 		}
 	}
+
 	return h.save()
 }
 
@@ -147,10 +149,12 @@ func (h *templates) restore() error {
 	if err != nil {
 		return err
 	}
+
 	h.rec = record{Rendered: map[string]*rendered{}}
 	if rec == nil {
 		return nil
 	}
+
 	maps.Copy(h.rec.Rendered, rec.Rendered)
 	for _, r := range h.rec.Rendered {
 		for name, v := range r.Reads.Fixed {
@@ -160,6 +164,7 @@ func (h *templates) restore() error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -171,6 +176,7 @@ func (h *templates) renderFirst(ctx context.Context, env *hooks.TaskEnv, t *stru
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+
 		h.follow(t, read)
 		_, missing := errors.AsType[missingError](err)
 		_, waits := errors.AsType[waitError](err)
@@ -181,17 +187,21 @@ func (h *templates) renderFirst(ctx context.Context, env *hooks.TaskEnv, t *stru
 			} else {
 				h.sayWaiting(env.Emit, t, err)
 			}
+
 			if !h.pause(ctx, pause) {
 				return ctx.Err()
 			}
+
 			continue
 		}
 		if err == nil {
 			err = h.write(t, text)
 		}
+
 		if err == nil && t.Envvars {
 			err = addVariables(env.Config.Env, text)
 		}
+
 		h.rec.Rendered[t.DestPath] = &rendered{digest(text), read}
 		return err
 	}
@@ -213,18 +223,22 @@ func (h *templates) write(t *structs.Template, text string) error {
 	if err != nil {
 		return structs.Invalidf("perms: %w", err)
 	}
+
 	f := rootfile.File{
 		Text: text,
 		Mode: mode,
 		UID:  -1,
 		GID:  -1,
 	}
+
 	if t.Uid != nil {
 		f.UID = *t.Uid
 	}
+
 	if t.Gid != nil {
 		f.GID = *t.Gid
 	}
+
 	return h.values.dirs.writeFile(file{h.expand(t.DestPath), f})
 }
 
@@ -238,15 +252,19 @@ func addVariables(env map[string]string, text string) error {
 		return structs.Invalidf("its text has more than %d variables or %d bytes of them",
 			structs.MaxPairs, structs.MaxPairsBytes)
 	}
+
 	for name, value := range vars {
 		if strings.ContainsRune(value, 0) {
 			return structs.Invalidf("its variable %s holds NUL", name)
 		}
+
 		if !utf8.ValidString(value) { // the task would get other bytes: drivers pass texts on
 			return structs.Invalidf("its variable %s is not text in UTF-8; use base64, for example", name)
 		}
+
 		env[name] = value
 	}
+
 	return nil
 }
 

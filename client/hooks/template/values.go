@@ -83,20 +83,24 @@ func (r *reads) changed(t *structs.Template, v *values) bool {
 	if r.Data != digest(t.EmbeddedTmpl) {
 		return true
 	}
+
 	for name, was := range r.Live {
 		now, _ := v.lookUp(name)
 		if now != was {
 			return true
 		}
 	}
+
 	left := structs.MaxTemplateBytes
 	for path, was := range r.Files {
 		text, err := v.dirs.readFile(path, left)
 		if digestOfFile(text, err) != was {
 			return true
 		}
+
 		left -= len(text)
 	}
+
 	return false
 }
 

@@ -93,6 +93,7 @@ func (n *Networks) Plan(mode string, ports []structs.AllocatedPort) (*Attachment
 	if err != nil {
 		return nil, err
 	}
+
 	a := &Attachment{
 		Network: list.Name,
 		List:    list.Bytes,
@@ -108,6 +109,7 @@ func (n *Networks) Plan(mode string, ports []structs.AllocatedPort) (*Attachment
 			})
 		}
 	}
+
 	return a, nil
 }
 
@@ -126,6 +128,7 @@ func (n *Networks) Attach(
 		return nil, err
 	}
 	defer s.lock.Close()
+
 	ctx, cancel := patient(ctx)
 	defer cancel()
 	if a.Network == n.cfg.BridgeName {
@@ -134,6 +137,7 @@ func (n *Networks) Attach(
 			return nil, err
 		}
 	}
+
 	var saved error
 	run := &plugins{
 		lock: s.lock,
@@ -143,15 +147,18 @@ func (n *Networks) Attach(
 			return saved
 		},
 	}
+
 	for left := attempts - 1; ; left-- {
 		result, err := n.library(run).AddNetworkList(ctx, s.list, s.runtime)
 		if err == nil {
 			return statusOf(result)
 		}
+
 		err = fmt.Errorf("attaching to network %q: %w", a.Network, err)
 		if left == 0 || saved != nil || ctx.Err() != nil || s.detach(ctx, a) != nil {
 			return nil, err
 		}
+
 		a.Result = nil
 	}
 }
@@ -222,12 +229,14 @@ func statusOf(result types.Result) (*structs.AllocNetworkStatus, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	status := &structs.AllocNetworkStatus{}
 	for _, ip := range r.IPs {
 		if ip == nil || ip.Interface == nil ||
 			*ip.Interface < 0 || *ip.Interface >= len(r.Interfaces) {
 			continue
 		}
+
 		link := r.Interfaces[*ip.Interface]
 		address, ok := netip.AddrFromSlice(ip.Address.IP)
 		if link != nil && link.Sandbox != "" && ok {
@@ -236,9 +245,11 @@ func statusOf(result types.Result) (*structs.AllocNetworkStatus, error) {
 			break
 		}
 	}
+
 	if status.Address == "" {
 		return nil, errors.New("the plugins of the network gave no interface with an address")
 	}
+
 	if len(r.DNS.Nameservers)+len(r.DNS.Search)+len(r.DNS.Options) > 0 {
 		status.DNS = &structs.DNSConfig{
 			Servers:  r.DNS.Nameservers,
@@ -246,5 +257,6 @@ func statusOf(result types.Result) (*structs.AllocNetworkStatus, error) {
 			Options:  r.DNS.Options,
 		}
 	}
+
 	return status.Bounded(), nil
 }

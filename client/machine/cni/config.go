@@ -62,9 +62,11 @@ func (c Settings) Faults() []error {
 			faults = append(faults, structs.Invalidf(format, args...))
 		}
 	}
+
 	for _, dir := range c.paths() {
 		require(filepath.IsAbs(dir), "client.cni_path: %q is not an absolute path", dir)
 	}
+
 	require(filepath.IsAbs(c.ConfigDir), "client.cni_config_dir: %q is not an absolute path", c.ConfigDir)
 	name := c.BridgeName
 	require(len(name) <= maxInterface && structs.IsNetworkMode(structs.NetworkModeCNI+name),
@@ -121,20 +123,24 @@ func (n *Networks) configuration(mode string) (*libcni.NetworkConfigList, error)
 		}
 		return libcni.NetworkConfFromBytes(b)
 	}
+
 	name, ok := strings.CutPrefix(mode, structs.NetworkModeCNI)
 	if !ok {
 		return nil, structs.Internalf("mode %q has no network", mode)
 	}
+
 	lists, faults := n.configured()
 	for _, list := range lists {
 		if list.Name == name {
 			return list, nil
 		}
 	}
+
 	for _, fault := range faults {
 		return nil, structs.Preconditionf("network %q has no valid configuration in %s: %w",
 			name, n.cfg.ConfigDir, fault)
 	}
+
 	return nil, structs.Preconditionf("network %q has no configuration in %s", name, n.cfg.ConfigDir)
 }
 
@@ -150,10 +156,12 @@ func (n *Networks) configured() (lists []*libcni.NetworkConfigList, faults []err
 	if isMissing(n.cfg.ConfigDir) {
 		return nil, nil
 	}
+
 	files, err := libcni.ConfFiles(n.cfg.ConfigDir, []string{".conf", ".conflist", ".json"})
 	if err != nil {
 		return nil, []error{err}
 	}
+
 	slices.Sort(files)
 	byName := map[string]bool{}
 	for _, file := range files {
@@ -177,6 +185,7 @@ func (n *Networks) configured() (lists []*libcni.NetworkConfigList, faults []err
 			faults = append(faults, fmt.Errorf("%s: %w", file, err))
 		}
 	}
+
 	return lists, faults
 }
 
@@ -186,19 +195,24 @@ func readList(file string) (*libcni.NetworkConfigList, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if info.Size() > maxConfigSize {
 		return nil, fmt.Errorf("it has %d bytes; at most %d are allowed", info.Size(), maxConfigSize)
 	}
+
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
+
 	if filepath.Ext(file) == ".conflist" {
 		return libcni.NetworkConfFromBytes(b)
 	}
+
 	plugin, err := libcni.NetworkPluginConfFromBytes(b)
 	if err != nil {
 		return nil, err
 	}
+
 	return libcni.ConfListFromConf(plugin) //nolint:staticcheck // nodes have files of this older form
 }

@@ -87,12 +87,14 @@ func (n *Networks) versions(ctx context.Context) map[string]string {
 				found[name] != "" || tried == maxPlugins {
 				continue
 			}
+
 			tried++
 			if text := versionOf(ctx, filepath.Join(dir, e.Name())); text != "" {
 				found[name] = text
 			}
 		}
 	}
+
 	return found
 }
 

@@ -54,6 +54,7 @@ func (p *plugins) ExecPlugin(
 			return nil, err
 		}
 	}
+
 	var out, problems bounded
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Env = environ
@@ -72,9 +73,11 @@ func (p *plugins) ExecPlugin(
 	case out.cut:
 		return nil, fmt.Errorf("plugin %s: its result has more than %d bytes", path, maxOutput)
 	}
+
 	if p.done != nil && slices.Contains(environ, "CNI_COMMAND=ADD") {
 		err = p.done(out.kept)
 	}
+
 	return out.kept, err
 }
 
@@ -127,23 +130,28 @@ func (n *Networks) lock(ctx context.Context, network string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	path := filepath.Join(n.dir, "lock-"+filepath.Base(network))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
+
 	for {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return f, nil
 		}
+
 		again := errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR)
 		if again && backoff.Sleep(ctx, lockPoll) {
 			continue
 		}
+
 		if again {
 			err = structs.Timeoutf("another call of a plugin of network %q does not end: %w", network, ctx.Err())
 		}
+
 		return nil, errors.Join(err, f.Close())
 	}
 }

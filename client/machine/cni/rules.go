@@ -44,12 +44,15 @@ func (c Settings) ensureRules(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+
 			continue
 		}
+
 		how := "-A"
 		if r.insert {
 			how = "-I"
 		}
+
 		err = r.iptables(ctx, how)
 		if err != nil {
 			return err

@@ -53,6 +53,7 @@ func (f *Facts) cpu(root string) error {
 	if err != nil {
 		return fmt.Errorf("fingerprinting the processors: %w", err)
 	}
+
 	model, mhz := parseCPU(string(b))
 	mhz = speedOf(root, mhz)
 	cores := runtime.NumCPU() // those this process may run on

@@ -56,6 +56,7 @@ func readTopology(root string, usable func(core int) bool) *Topology {
 	if len(t.Nodes) == 0 {
 		t.Nodes = []int{0}
 	}
+
 	nodes := map[int]int{} // by core
 	for _, n := range t.Nodes {
 		dir := filepath.Join(system, "node", fmt.Sprintf("node%d", n))
@@ -64,12 +65,14 @@ func readTopology(root string, usable func(core int) bool) *Topology {
 			nodes[core] = n
 		}
 	}
+
 	ids := readList(filepath.Join(system, "cpu/online"), maxCores)
 	if len(ids) == 0 {
 		for id := range runtime.NumCPU() {
 			ids = append(ids, id)
 		}
 	}
+
 	slow := readList(filepath.Join(root, "sys/devices/cpu_atom/cpus"), maxCores)
 	guess := guessSpeed(root)
 	for _, id := range ids {
@@ -79,11 +82,13 @@ func readTopology(root string, usable func(core int) bool) *Topology {
 		if n, known := nodes[id]; known {
 			core.Node = n
 		}
+
 		core.Efficient = slices.Contains(slow, id)
 		core.Disabled = !usable(id)
 		core.GuessSpeed = guess
 		t.Cores = append(t.Cores, core)
 	}
+
 	return t
 }
 
@@ -106,14 +111,17 @@ func readDistances(dir string, node int, nodes []int) []int {
 		if other == node {
 			row[i] = nearDistance
 		}
+
 		if len(fields) != len(nodes) {
 			continue
 		}
+
 		distance, err := strconv.ParseUint(fields[i], 10, 8)
 		if err == nil && distance > 0 {
 			row[i] = int(distance)
 		}
 	}
+
 	return row
 }
 
@@ -137,24 +145,29 @@ func readList(path string, limit int) []int {
 	if err != nil {
 		return nil
 	}
+
 	var all []int
 	for part := range strings.SplitSeq(strings.TrimSpace(string(b)), ",") {
 		first, last, isRange := strings.Cut(part, "-")
 		if !isRange {
 			last = first
 		}
+
 		from, err := strconv.Atoi(first)
 		if err != nil {
 			return nil
 		}
+
 		to, err := strconv.Atoi(last)
 		if err != nil || from < 0 || to < from || to >= limit {
 			return nil
 		}
+
 		for n := from; n <= to; n++ {
 			all = append(all, n)
 		}
 	}
+
 	slices.Sort(all)
 	return slices.Compact(all)
 }

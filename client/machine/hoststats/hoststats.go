@@ -38,25 +38,30 @@ func (h Host) Measure(ctx context.Context) (*structs.HostStats, error) {
 	if err != nil {
 		return nil, structs.Internalf("measuring the processors: %w", err)
 	}
+
 	m, err := mem.VirtualMemoryWithContext(ctx)
 	if err != nil {
 		return nil, structs.Internalf("measuring the memory: %w", err)
 	}
+
 	s.Memory = &structs.HostMemoryStats{
 		Total:     m.Total,
 		Available: m.Available,
 		Used:      m.Total - min(m.Available, m.Total),
 		Free:      m.Free,
 	}
+
 	s.Uptime, err = host.UptimeWithContext(ctx)
 	if err != nil {
 		return nil, structs.Internalf("reading the uptime: %w", err)
 	}
+
 	// The library would read the mount table of pid 1, which may be in another mount namespace.
 	mounts, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return nil, structs.Internalf("reading the mount table: %w", err)
 	}
+
 	s.DiskStats = disks(ctx, mounts)
 	s.AllocDirStats = diskAt(ctx, "", h.Dir)
 	s.Timestamp = time.Now().UnixNano()
@@ -69,21 +74,26 @@ func (h Host) processors(ctx context.Context, s *structs.HostStats) error {
 	if err != nil {
 		return err
 	}
+
 	if !backoff.Sleep(ctx, Sample) {
 		return ctx.Err()
 	}
+
 	after, err := cpu.TimesWithContext(ctx, true)
 	if err != nil {
 		return err
 	}
+
 	if len(after) == 0 { // the library's answer if it cannot read the times
 		return errors.New("the kernel shows none")
 	}
+
 	s.CPU = shares(before, after)
 	cores := float64(len(s.CPU))
 	for _, c := range s.CPU {
 		s.CPUTicksConsumed += c.Total / 100 * float64(h.MHz) / cores
 	}
+
 	return nil
 }
 
@@ -93,6 +103,7 @@ func shares(before, after []cpu.TimesStat) []*structs.HostCPUStats {
 	for _, b := range before {
 		old[b.CPU] = b
 	}
+
 	all := []*structs.HostCPUStats{}
 	for _, a := range after {
 		b := old[a.CPU]
@@ -107,8 +118,10 @@ func shares(before, after []cpu.TimesStat) []*structs.HostCPUStats {
 			c.Idle = 100 * idle / whole
 			c.Total = c.User + c.System
 		}
+
 		all = append(all, c)
 	}
+
 	return all
 }
 
@@ -142,11 +155,13 @@ func chooseDisks(mounts []*mountinfo.Info) []*mountinfo.Info {
 			slow = append(slow, m.Mountpoint+"/")
 		}
 	}
+
 	behind := func(path string) bool {
 		return slices.ContainsFunc(slow, func(dir string) bool {
 			return strings.HasPrefix(path+"/", dir)
 		})
 	}
+
 	sorted := slices.SortedStableFunc(slices.Values(mounts), func(a, b *mountinfo.Info) int {
 		return len(a.Mountpoint) - len(b.Mountpoint)
 	})
@@ -158,6 +173,7 @@ func chooseDisks(mounts []*mountinfo.Info) []*mountinfo.Info {
 			chosen = append(chosen, m)
 		}
 	}
+
 	return chosen
 }
 

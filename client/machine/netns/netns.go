@@ -28,10 +28,12 @@ func Make(path string) error {
 	if err != nil {
 		return err
 	}
+
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
 	if err != nil {
 		return fmt.Errorf("making a network namespace: %w", err)
 	}
+
 	_ = f.Close()
 	cgroups.OnOwnThread(func() {
 		err = unix.Unshare(unix.CLONE_NEWNET)
@@ -45,6 +47,7 @@ func Make(path string) error {
 	if err != nil {
 		return fmt.Errorf("making the network namespace %s: %w", path, err)
 	}
+
 	return nil
 }
 
@@ -78,6 +81,7 @@ func Remove(path string) error {
 		if errors.Is(err, unix.ENOENT) {
 			return nil
 		}
+
 		if errors.Is(err, unix.EINVAL) { // nothing is mounted
 			break
 		}
@@ -85,10 +89,12 @@ func Remove(path string) error {
 			return fmt.Errorf("removing the network namespace %s: %w", path, err)
 		}
 	}
+
 	err := os.Remove(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+
 	return err
 }
 

@@ -16,15 +16,18 @@ func readLinks() ([]link, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var links []link
 	for _, i := range all {
 		if i.Flags&net.FlagUp == 0 {
 			continue
 		}
+
 		addresses, err := i.Addrs()
 		if err != nil {
 			continue // it has just been removed
 		}
+
 		links = append(links, link{
 			name:      i.Name,
 			mac:       i.HardwareAddr.String(),
@@ -32,6 +35,7 @@ func readLinks() ([]link, error) {
 			addresses: usable(addresses),
 		})
 	}
+
 	return links, nil
 }
 

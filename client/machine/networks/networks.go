@@ -91,6 +91,7 @@ func assign(cfg Config, links []link, route string) (found Found, err error) {
 	if err != nil {
 		return found, err
 	}
+
 	seen := map[string]bool{}
 	left := structs.MaxNodeAddresses
 	for _, l := range links {
@@ -99,9 +100,11 @@ func assign(cfg Config, links []link, route string) (found Found, err error) {
 			Device:     l.name,
 			MacAddress: l.mac,
 		}
+
 		if l.name == main {
 			r.Addresses = append(r.Addresses, addressOf(structs.DefaultHostNetwork, address, ""))
 		}
+
 		for _, n := range cfg.Networks {
 			for _, ip := range l.addresses {
 				if n.has(l.name, ip) {
@@ -110,6 +113,7 @@ func assign(cfg Config, links []link, route string) (found Found, err error) {
 				}
 			}
 		}
+
 		kept := min(len(r.Addresses), left)
 		left -= kept
 		found.LeftOut += len(r.Addresses) - kept
@@ -118,11 +122,13 @@ func assign(cfg Config, links []link, route string) (found Found, err error) {
 			found.Links = append(found.Links, r)
 		}
 	}
+
 	for _, n := range cfg.Networks {
 		if !seen[n.Name] {
 			found.Missing = append(found.Missing, n.Name)
 		}
 	}
+
 	return found, nil
 }
 
@@ -152,6 +158,7 @@ func mainAddress(links []link, named, route string) (name string, address netip.
 		}
 		return 1
 	}
+
 	inOrder := slices.SortedStableFunc(slices.Values(links), func(a, b link) int {
 		return cmp.Compare(rank(a), rank(b))
 	})
@@ -160,14 +167,17 @@ func mainAddress(links []link, named, route string) (name string, address netip.
 		if len(l.addresses) == 0 {
 			continue
 		}
+
 		names = append(names, l.name)
 		if named == "" || l.name == named {
 			return l.name, l.addresses[0], nil
 		}
 	}
+
 	if named == "" {
 		return "", netip.Addr{}, nil
 	}
+
 	slices.Sort(names)
 	return "", netip.Addr{}, structs.Invalidf(
 		"client.network_interface: this machine has no interface %q with an address; it has: %s",

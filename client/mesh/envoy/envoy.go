@@ -131,26 +131,31 @@ func (h *envoy) plan(env *hooks.TaskEnv) (*plan, error) {
 		return nil, structs.Invalidf("task %q is the proxy of a service %q, which its group does not have",
 			env.Task.Name, env.Task.Kind.Service())
 	}
+
 	p := &plan{
 		service:   s.Name,
 		serviceID: consul.TaskServiceID(s.InstanceID(env.Alloc.ID, "")),
 		gateway:   gateways[env.Task.Kind.Kind()],
 		grpc:      "unix://" + path.Join(env.Seen.AllocShared, mesh.GRPCSocket),
 	}
+
 	err := p.addAddresses(env, s)
 	if err != nil {
 		return nil, err
 	}
+
 	if !env.Group.Network().Isolated() {
 		p.grpc, err = h.cfg.Consul.GRPCAddress()
 		if err != nil {
 			return nil, err
 		}
 	}
+
 	p.token, err = token.Read(env.Config.Dirs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, &hooks.Failure{Event: structs.TaskEventSetupFailure, Final: true, Err: err}
 	}
+
 	return p, nil
 }
 
@@ -223,6 +228,7 @@ func (h *envoy) bootstrap(ctx context.Context, p *plan, env *hooks.TaskEnv) erro
 	if err != nil {
 		return &hooks.Failure{Event: structs.TaskEventSetupFailure, Final: true, Err: err}
 	}
+
 	command.Args = p.args(command.Args)
 	command.Env = p.environ(command.Env)
 	wait := hooks.Wait{
@@ -232,12 +238,14 @@ func (h *envoy) bootstrap(ctx context.Context, p *plan, env *hooks.TaskEnv) erro
 		Progress: h.cfg.Progress,
 		Emit:     env.Emit,
 	}
+
 	wait.Begin()
 	text, err := h.runRepeatedly(ctx, p, command, wait.Tell)
 	wait.End()
 	if err != nil {
 		return err
 	}
+
 	return secrets.Write(env.Config.Dirs, driver.EnvoyBootstrapFile, text)
 }
 

@@ -33,6 +33,7 @@ func run(ctx context.Context, c *consul.Command) (string, error) {
 	if len(cmd.Env) == 0 {
 		cmd.Env = []string{"LANG=C"} // none at all would be that of the agent
 	}
+
 	cmd.Dir = "/"
 	cmd.Stdout = &stdout
 	cmd.Stderr = &stderr
@@ -45,6 +46,7 @@ func run(ctx context.Context, c *consul.Command) (string, error) {
 			Err:   structs.Preconditionf("starting %s: %w", c.Program, err),
 		}
 	}
+
 	err = cmd.Wait()
 	text := stdout.text.String()
 	switch {
@@ -56,6 +58,7 @@ func run(ctx context.Context, c *consul.Command) (string, error) {
 		return "", structs.Unavailablef("%s printed no configuration of at most %d bytes: %s",
 			c.Program, maxConfig, reason(stderr.text.String()))
 	}
+
 	return text, nil
 }
 

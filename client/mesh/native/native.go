@@ -46,20 +46,24 @@ func (h native) Up(_ context.Context, env *hooks.TaskEnv) error {
 	if env.Running {
 		return nil
 	}
+
 	vars := map[string]string{}
 	err := h.addAccess(vars, env)
 	if err != nil {
 		return fmt.Errorf("leading the task to Consul: %w", err)
 	}
+
 	err = addToken(vars, env)
 	if err != nil {
 		return err
 	}
+
 	for name, value := range vars {
 		if _, own := env.Config.Env[name]; !own {
 			env.Config.Env[name] = value
 		}
 	}
+
 	return nil
 }
 
@@ -72,18 +76,22 @@ func (h native) addAccess(vars map[string]string, env *hooks.TaskEnv) error {
 		vars["CONSUL_HTTP_SSL"] = strconv.FormatBool(false)
 		return nil
 	}
+
 	a, err := h.consul.Access()
 	if err != nil {
 		return err
 	}
+
 	vars["CONSUL_HTTP_ADDR"] = a.Address
 	vars["CONSUL_HTTP_SSL"] = strconv.FormatBool(a.SSL)
 	if a.SSL {
 		vars["CONSUL_HTTP_SSL_VERIFY"] = strconv.FormatBool(a.VerifySSL)
 	}
+
 	if a.CA == "" {
 		return nil
 	}
+
 	vars["CONSUL_CACERT"] = filepath.Join(env.Seen.Secrets, driver.ConsulCAFile)
 	return secrets.Write(env.Config.Dirs, driver.ConsulCAFile, a.CA)
 }

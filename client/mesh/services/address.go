@@ -36,12 +36,15 @@ func (s *Set) address(w where) (host string, port int, err error) {
 			return "", 0, structs.Preconditionf("address_mode %q: the task is in no network of its driver", w.mode)
 		}
 		return s.portAt(at.Address, w.port)
+
 	case structs.AddressModeHost:
 		return s.hostAddress(w.port)
 	}
+
 	if w.own == "" && at != nil && at.Advertised {
 		return s.portAt(at.Address, w.port)
 	}
+
 	host, port, err = s.hostAddress(w.port)
 	return cmp.Or(w.own, host), port, err
 }

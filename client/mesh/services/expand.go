@@ -27,9 +27,11 @@ func expandCheck(c *structs.ServiceCheck, expand func(string) string) *structs.S
 		if out.Header == nil {
 			out.Header = map[string][]string{}
 		}
+
 		expanded := expand(name)
 		values := placeholder.InList(c.Header[name], expand)
 		out.Header[expanded] = append(out.Header[expanded], values...)
 	}
+
 	return &out
 }

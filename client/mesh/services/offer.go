@@ -99,20 +99,24 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(
 		return structs.Preconditionf("service %q: this node uses no Consul (consul.address)",
 			o.instance.ServiceName)
 	}
+
 	err := structs.CheckConsulMeta(o.instance.Meta)
 	if err != nil {
 		return structs.Invalidf("service %q: %w", o.instance.ServiceName, err)
 	}
+
 	i := consul.Instance{
 		ServiceInstance:   o.instance,
 		EnableTagOverride: service.EnableTagOverride,
 		TaggedAddresses:   placeholder.InMap(service.TaggedAddresses, expand),
 		Weights:           service.Weights,
 	}
+
 	i.Connect, err = s.resolveConnect(service)
 	if err != nil {
 		return structs.Invalidf("service %q: %w", o.instance.ServiceName, err)
 	}
+
 	i.Of = consul.Origin{AllocID: s.Alloc().ID, Group: s.Group().Name}
 	for _, c := range o.checks {
 		i.Checks = append(i.Checks, consul.Check{
@@ -120,15 +124,18 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(
 			Address:      c.target.Address,
 		})
 	}
+
 	registration, ids, err := i.Registration()
 	if err != nil {
 		return structs.Invalidf("service %q: %w", o.instance.ServiceName, err)
 	}
+
 	o.inConsul = registration
 	for n, c := range o.checks {
 		c.consulID = ids[n]
 		c.key += "\x00" + ids[n]
 	}
+
 	o.addSidecarCheck(service.OnUpdate)
 	return nil
 }
@@ -139,12 +146,14 @@ func (o *offer) addSidecarCheck(onUpdate string) {
 	if id == "" {
 		return
 	}
+
 	check := &structs.ServiceCheck{
 		Name:     consul.SidecarCheck,
 		Type:     structs.CheckTCP,
 		Interval: consul.SidecarInterval,
 		OnUpdate: onUpdate,
 	}
+
 	own := structs.CheckID(o.instance.ID, len(o.checks))
 	o.checks = append(o.checks, &running{
 		id:       own,
@@ -181,9 +190,11 @@ func (s *Set) resolveCheck(o *offer, n int, w where, c *structs.ServiceCheck) (*
 	if err != nil {
 		return nil, err
 	}
+
 	if c.PortLabel != "" {
 		w.port = c.PortLabel
 	}
+
 	if c.Type == structs.CheckScript {
 		r.target.Exec = s.exec(c.TaskName)
 	} else {
@@ -191,8 +202,10 @@ func (s *Set) resolveCheck(o *offer, n int, w where, c *structs.ServiceCheck) (*
 		if err != nil {
 			return nil, err
 		}
+
 		r.target.Address = net.JoinHostPort(host, strconv.Itoa(port))
 	}
+
 	definition, _ := json.Marshal(c)
 	r.key = r.id + "\x00" + r.target.Address + "\x00" + string(definition)
 	return r, nil
@@ -216,6 +229,7 @@ func (o *offer) healthySince() (since time.Time, healthy bool) {
 		if rule == structs.OnUpdateIgnore {
 			continue
 		}
+
 		status := c.run.Status()
 		from := status.Since
 		switch {
@@ -224,6 +238,7 @@ func (o *offer) healthySince() (since time.Time, healthy bool) {
 		case status.Status != structs.CheckPassing:
 			return since, false
 		}
+
 		if from.After(since) {
 			since = from
 		}

@@ -197,22 +197,27 @@ func (s *Set) HealthySince() (since time.Time, healthy bool) {
 	for _, o := range s.offered {
 		offered[o.key] = o
 	}
+
 	for service := range group.AllServices() {
 		o := offered[offerKey(service)]
 		if o == nil && endsEarly(group, service) {
 			continue
 		}
+
 		if o == nil {
 			return since, false
 		}
+
 		at, ok := o.healthySince()
 		if !ok {
 			return since, false
 		}
+
 		if at.After(since) {
 			since = at
 		}
 	}
+
 	return since, true
 }
 
@@ -276,12 +281,14 @@ func (s *Set) sync() (faults []fault) {
 			former[c.key] = c
 		}
 	}
+
 	s.offered = nil
 	var all []*structs.ServiceInstance
 	for service := range s.Group().AllServices() {
 		if !s.due(service) {
 			continue
 		}
+
 		o, err := s.resolve(service)
 		if err == nil { // with those before: the servers reject a report with too many bytes
 			err = structs.CheckInstances(append(all, &o.instance))
@@ -290,16 +297,20 @@ func (s *Set) sync() (faults []fault) {
 			faults = append(faults, s.newFaults(service.Name, err)...)
 			continue
 		}
+
 		all = append(all, &o.instance)
 		s.offered = append(s.offered, o)
 	}
+
 	s.syncConsul() // before the checks, because it takes results only of checks that it knows
 	for _, o := range s.offered {
 		s.keepOrStart(o, former)
 	}
+
 	for _, c := range former {
 		c.run.Cancel()
 	}
+
 	return faults
 }
 
@@ -347,11 +358,13 @@ func (s *Set) start(o *offer, r *running) {
 	if r.target.Check.TaskName != "" {
 		restarted = r.target.Check.TaskName
 	}
+
 	c := healthcheck.Config{
 		Changed: s.Changed,
 		Restart: func(reason string) { s.restart(restarted, reason) },
 		Begun:   func() time.Time { return s.begun(restarted) },
 	}
+
 	ended := func() {}
 	switch {
 	case r.consulID == "":
@@ -363,6 +376,7 @@ func (s *Set) start(o *offer, r *running) {
 		ended = s.Consul.Follow()
 		r.run = healthcheck.Follow(s.ctx, r.target, c, s.readConsul(r.consulID))
 	}
+
 	s.wg.Go(func() {
 		r.run.Wait()
 		ended()

@@ -59,19 +59,23 @@ func listenAt(dir, shared, name string) (net.Listener, error) {
 		return nil, err
 	}
 	defer own.close()
+
 	there, err := openShared(shared, name)
 	if err != nil {
 		return nil, err
 	}
 	defer there.close()
+
 	err = unlink(own, base) // of an agent that was killed
 	if err != nil {
 		return nil, err
 	}
+
 	ln, err := net.Listen("unix", own.path(base))
 	if err != nil {
 		return nil, err
 	}
+
 	ln.(*net.UnixListener).SetUnlinkOnClose(false)
 	err = unix.Fchmodat(int(own), base, everyone, 0)
 	if err == nil {
@@ -81,6 +85,7 @@ func listenAt(dir, shared, name string) (net.Listener, error) {
 		err = fmt.Errorf("%s in %s: %w", name, shared, err)
 		return nil, errors.Join(err, ln.Close(), unlink(own, base))
 	}
+
 	return ln, nil
 }
 

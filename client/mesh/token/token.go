@@ -108,6 +108,7 @@ func (h *siToken) provide(ctx context.Context, env *hooks.TaskEnv) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	wait := hooks.Wait{
 		AllocID:  h.alloc,
 		Task:     h.task,
@@ -115,12 +116,14 @@ func (h *siToken) provide(ctx context.Context, env *hooks.TaskEnv) error {
 		Progress: h.cfg.Progress,
 		Emit:     env.Emit,
 	}
+
 	wait.Begin()
 	token, err := h.await(ctx, wait.Tell)
 	wait.End()
 	if err != nil || token == "" {
 		return err
 	}
+
 	return secrets.Write(dirs, driver.SITokenFile, token)
 }
 
@@ -169,15 +172,19 @@ func (h *siToken) await(ctx context.Context, tell func(reason string)) (string, 
 				a.err = ctx.Err()
 			}
 		}
+
 		if a.err == nil && !a.repeat {
 			return a.token, nil
 		}
+
 		if ctx.Err() != nil {
 			return "", tooLate(last, a.err)
 		}
+
 		if !a.repeat {
 			return "", a.err
 		}
+
 		last = a.err
 		tell(last.Error())
 	}
@@ -206,15 +213,18 @@ func (h *siToken) work(ctx context.Context, answers chan<- answer) {
 			}
 		}
 	}
+
 	on, err := h.acls(ctx)
 	for ; err != nil && ctx.Err() == nil; on, err = h.acls(ctx) {
 		report(answer{err: err, repeat: true})
 		backoff.Sleep(ctx, firstDelay)
 	}
+
 	if err != nil || !on {
 		report(answer{err: err})
 		return
 	}
+
 	failed := 0
 	for ctx.Err() == nil {
 		back := h.cfg.ServersBack.Next()
@@ -223,6 +233,7 @@ func (h *siToken) work(ctx context.Context, answers chan<- answer) {
 			report(answer{token: token, err: err})
 			return
 		}
+
 		h.logger.Warn("failed to get a service-identity token, retrying", "error", err)
 		report(answer{err: err, repeat: true})
 		failed++
@@ -262,14 +273,17 @@ func (h *siToken) ask(ctx context.Context) (string, error) {
 		AllocID:  h.alloc,
 		Tasks:    []string{h.task},
 	}
+
 	req.Region = h.cfg.Region
 	resp, err := rpc.Call(ctx, h.cfg.Servers, structs.NodeDeriveSIToken, req)
 	if err != nil {
 		return "", err
 	}
+
 	token := resp.Tokens[h.task]
 	if len(token) > MaxToken || check(token) != nil {
 		return "", structs.Internalf("the servers answered without a token for the task")
 	}
+
 	return token, nil
 }

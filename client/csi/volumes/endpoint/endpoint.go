@@ -72,6 +72,7 @@ func callController[T any](
 	if err != nil {
 		return nil, err
 	}
+
 	c.PluginID, _ = c.req.Driver()
 	c.Instance = controller.Registration.AllocID
 	resp, err := volumes.Do(ctx, c.m, c.Call, func(ctx context.Context) (*T, error) {
@@ -80,10 +81,12 @@ func callController[T any](
 	if err == nil {
 		return resp, nil
 	}
+
 	if errors.Is(err, volumes.ErrUnanswered) ||
 		csi.Code(err) != "" && !csi.Final(err) && !csi.Unsent(err) {
 		err = structs.Timeoutf("%w", err)
 	}
+
 	return nil, wireError(err)
 }
 
@@ -115,17 +118,21 @@ func (e *endpoints) create(
 		case err == nil || resp == nil || resp.ExternalID == "":
 			return resp, err
 		}
+
 		// The plugin made another volume than the requested one. Nothing can use it.
 		del := &structs.ClientCSIDeleteRequest{
 			PluginID:   req.PluginID,
 			ExternalID: resp.ExternalID,
 			Secrets:    req.Secrets,
 		}
+
 		if delErr := c.DeleteVolume(ctx, del); delErr != nil {
 			return nil, errors.Join(err, delErr)
 		}
+
 		return nil, structs.Invalidf("%v; the volume %q that was made is deleted again", err, resp.ExternalID)
 	}
+
 	c := volumes.Call{Volume: "name:" + req.Name, RPC: "CreateVolume"}
 	return callController(ctx, controllerCall{e, req, c}, create)
 }
@@ -247,6 +254,7 @@ func (e *endpoints) nodeExpand(
 		AttachmentMode: req.AttachmentMode,
 		MountOptions:   req.MountOptions,
 	})
+
 	switch {
 	case structs.IsKind(err, structs.KindPrecondition) &&
 		csi.Code(err) == "":

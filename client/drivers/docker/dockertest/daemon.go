@@ -73,19 +73,23 @@ func prepare(t testing.TB, args []string) *Daemon {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a docker daemon makes namespaces and mounts")
 	}
+
 	if _, err := exec.LookPath("dockerd"); err != nil {
 		testskip.Lacking(t, "no docker daemon: install Debian's docker.io, as `make setup` does")
 	}
+
 	dir, err := os.MkdirTemp("/tmp", "dd") // short, for the sockets in it, and not below /dev
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	d := &Daemon{t: t, dir: dir, args: args}
 	t.Cleanup(d.remove)
 	d.log, err = os.Create(d.path("log"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return d
 }
 
@@ -142,21 +146,25 @@ func (d *Daemon) Run() {
 		"--config-file", d.path("none.json"),
 		"--containerd", d.path("containerd.sock"),
 	}, d.args...)
+
 	err := os.WriteFile(d.path("none.json"), []byte("{}"), 0o600)
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	d.cmd = d.command("dockerd", args...)
 	err = d.Inside(d.cmd.Start)
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	e := engine.New(d.Endpoint())
 	for limit := time.Now().Add(startTimeout); ; time.Sleep(20 * time.Millisecond) {
 		_, err := e.Info(context.Background())
 		if err == nil {
 			return
 		}
+
 		if time.Now().After(limit) {
 			text, _ := os.ReadFile(d.log.Name())
 			d.t.Fatalf("the docker daemon does not answer: %v; its log ends with\n%s", err, tail(text))
@@ -189,21 +197,25 @@ func (d *Daemon) remove() {
 	if d.cmd != nil {
 		d.removeContainers(ctx, e)
 	}
+
 	d.Stop()
 	if d.containerd != nil {
 		_ = d.containerd.Process.Signal(syscall.SIGTERM)
 		_ = d.containerd.Wait()
 	}
+
 	d.killLeft()
 	for range 5 { // a mount may be below another one
 		mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(d.dir))
 		if err != nil || len(mounts) == 0 {
 			break
 		}
+
 		for _, m := range slices.Backward(mounts) {
 			_ = unix.Unmount(m.Mountpoint, unix.MNT_DETACH)
 		}
 	}
+
 	d.removeCgroups()
 	_ = d.log.Close()
 	err := os.RemoveAll(d.dir)
@@ -276,11 +288,13 @@ func (d *Daemon) Output(container string) string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	file, err := os.Open(c.LogPath)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	defer file.Close()
+
 	var all strings.Builder
 	for dec := json.NewDecoder(file); ; {
 		var m struct{ Log, Stream string }
@@ -291,6 +305,7 @@ func (d *Daemon) Output(container string) string {
 		if err != nil {
 			d.t.Fatal(err)
 		}
+
 		if m.Stream == "stdout" {
 			all.WriteString(m.Log)
 		}

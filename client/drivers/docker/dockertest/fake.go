@@ -72,6 +72,7 @@ func NewFake(t testing.TB) *Fake {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	f := &Fake{
 		t:          t,
 		path:       filepath.Join(dir, "docker.sock"),
@@ -79,6 +80,7 @@ func NewFake(t testing.TB) *Fake {
 		containers: map[string]*FakeContainer{},
 		images:     map[string]string{},
 	}
+
 	f.Serve()
 	t.Cleanup(func() {
 		f.Stop()
@@ -240,11 +242,13 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "client version is too new. Maximum supported API version is 1.41")
 		return
 	}
+
 	id := ""
 	if m := inContainers.FindStringSubmatch(path); m != nil && m[1] != "create" && m[1] != "json" {
 		id = m[1]
 		path = strings.Replace(path, m[1], "{id}", 1)
 	}
+
 	call := r.Method + " " + path
 	f.mu.Lock()
 	f.calls = append(f.calls, call)
@@ -254,10 +258,12 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 		scripted(w, r)
 		return
 	}
+
 	if strings.HasPrefix(path, "/images/") {
 		f.serveImages(w, r, strings.TrimPrefix(path, "/images/"))
 		return
 	}
+
 	f.serveCall(w, r, call, id)
 }
 
@@ -273,6 +279,7 @@ func (f *Fake) serveCall(w http.ResponseWriter, r *http.Request, call, id string
 			"CgroupVersion":      "1",
 			"LiveRestoreEnabled": f.LiveRestore,
 		})
+
 	case "POST /containers/create":
 		f.create(w, r)
 	case "GET /containers/json":
@@ -288,6 +295,7 @@ func (f *Fake) serveContainer(w http.ResponseWriter, r *http.Request, call, id s
 		fail(w, http.StatusNotFound, "No such container: "+id)
 		return
 	}
+
 	switch call {
 	case "GET /json":
 		f.inspect(w, c)
@@ -297,7 +305,9 @@ func (f *Fake) serveContainer(w http.ResponseWriter, r *http.Request, call, id s
 			c.State.Status = "running"
 			c.State.Pid = 4711
 		})
+
 		w.WriteHeader(http.StatusNoContent)
+
 	case "POST /wait":
 		f.wait(w, r, id)
 	case "POST /kill":
@@ -314,11 +324,13 @@ func (f *Fake) serveContainer(w http.ResponseWriter, r *http.Request, call, id s
 			},
 			"pids_stats": map[string]any{"current": 5},
 		})
+
 	case "DELETE ":
 		f.mu.Lock()
 		delete(f.containers, c.ID)
 		f.mu.Unlock()
 		w.WriteHeader(http.StatusNoContent)
+
 	default:
 		fail(w, http.StatusNotFound, "the fake daemon does not know "+call)
 	}
@@ -331,6 +343,7 @@ func (f *Fake) create(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
+
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	name := r.URL.Query().Get("name")
@@ -338,11 +351,13 @@ func (f *Fake) create(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusConflict, "the container name is already in use")
 		return
 	}
+
 	image := f.images[request.Image]
 	if image == "" {
 		fail(w, http.StatusNotFound, "No such image: "+request.Image)
 		return
 	}
+
 	f.created++
 	c := &FakeContainer{
 		ID:      fmt.Sprintf("c%d", f.created),
@@ -353,6 +368,7 @@ func (f *Fake) create(w http.ResponseWriter, r *http.Request) {
 		image:   image,
 		changed: make(chan struct{}),
 	}
+
 	f.containers[c.ID] = c
 	w.WriteHeader(http.StatusCreated)
 	answer(w, map[string]any{"Id": c.ID})
@@ -365,6 +381,7 @@ func (f *Fake) list(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
 	}
+
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	list := []map[string]any{}
@@ -372,6 +389,7 @@ func (f *Fake) list(w http.ResponseWriter, r *http.Request) {
 		if !c.hasLabels(filters.Label) {
 			continue
 		}
+
 		list = append(list, map[string]any{
 			"Id":      c.ID,
 			"Names":   []string{"/" + c.Name},
@@ -381,6 +399,7 @@ func (f *Fake) list(w http.ResponseWriter, r *http.Request) {
 			"ImageID": c.image,
 		})
 	}
+
 	answer(w, list)
 }
 

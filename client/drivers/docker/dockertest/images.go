@@ -31,6 +31,7 @@ func Program(t testing.TB) []byte {
 			return
 		}
 		defer os.RemoveAll(dir)
+
 		path := filepath.Join(dir, "program")
 		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path,
 			"berth/client/drivers/docker/dockertest/program")
@@ -40,11 +41,14 @@ func Program(t testing.TB) []byte {
 			buildErr = errors.Join(err, errors.New(string(out)))
 			return
 		}
+
 		program, buildErr = os.ReadFile(path)
 	})
+
 	if buildErr != nil {
 		t.Fatal(buildErr)
 	}
+
 	return program
 }
 
@@ -116,6 +120,7 @@ func (r *root) add(path string, mode int64, content []byte) {
 	if r.has[path] {
 		return
 	}
+
 	r.has[path] = true
 	err := r.writer.WriteHeader(&tar.Header{
 		Typeflag: tar.TypeReg,
@@ -147,11 +152,13 @@ func (d *Daemon) load(ref string, r *root, changes []string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	api, err := client.New(client.WithHost(d.Endpoint()))
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	defer api.Close()
+
 	answer, err := api.ImageImport(d.t.Context(),
 		client.ImageImportSource{Source: &r.archive, SourceName: "-"}, ref,
 		client.ImageImportOptions{Changes: changes})
@@ -159,6 +166,7 @@ func (d *Daemon) load(ref string, r *root, changes []string) {
 		d.t.Fatal(err)
 	}
 	defer answer.Close()
+
 	_, err = io.Copy(io.Discard, answer)
 	if err != nil {
 		d.t.Fatal(err)

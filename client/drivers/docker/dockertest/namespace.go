@@ -43,6 +43,7 @@ func (d *Daemon) makeNamespace() {
 	if err != nil {
 		testskip.Lacking(d.t, "no network namespace: "+err.Error())
 	}
+
 	d.t.Cleanup(func() { _ = d.namespace.Close() })
 	for _, command := range []string{
 		"ip link set lo up",
@@ -76,14 +77,17 @@ func inNamespace(enter, f func() error) error {
 		return err
 	}
 	defer own.Close()
+
 	err = enter()
 	if err == nil {
 		err = f()
 	}
+
 	back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET)
 	if back != nil {
 		return errors.Join(err, back) // the thread stays locked: it is not for other goroutines
 	}
+
 	runtime.UnlockOSThread()
 	return err
 }
@@ -117,20 +121,25 @@ func (d *Daemon) Network() string {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	for _, table := range []string{"filter", "nat"} {
 		rules, err := d.runInside("iptables -S -t " + table)
 		if err != nil {
 			d.t.Fatal(err)
 		}
+
 		all = append(all, rules)
 	}
+
 	namespaces, err := mountinfo.GetMounts(mountinfo.PrefixFilter(d.path("exec")))
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	for _, m := range namespaces {
 		all = append(all, m.Mountpoint)
 	}
+
 	return strings.Join(all, "\n")
 }
 

@@ -28,6 +28,7 @@ func Saved(t testing.TB, images []SavedImage, files ...File) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var archive bytes.Buffer
 	out := tar.NewWriter(&archive)
 	for _, f := range append(files, File{"manifest.json", string(list)}) {
@@ -40,10 +41,12 @@ func Saved(t testing.TB, images []SavedImage, files ...File) []byte {
 			t.Fatal(err)
 		}
 	}
+
 	err = out.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return archive.Bytes()
 }
 
@@ -58,12 +61,15 @@ func ReadSaved(archive io.Reader) (images []SavedImage, files map[string]string,
 		if err != nil {
 			return nil, nil, err
 		}
+
 		content, err := io.ReadAll(in)
 		if err != nil {
 			return nil, nil, err
 		}
+
 		files[h.Name] = string(content)
 	}
+
 	err = json.Unmarshal([]byte(files["manifest.json"]), &images)
 	return images, files, err
 }

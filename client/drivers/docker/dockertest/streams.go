@@ -38,12 +38,14 @@ func (f *Fake) logs(w http.ResponseWriter, r *http.Request, id string) {
 		if c == nil {
 			return
 		}
+
 		for _, l := range c.output[sent:] {
 			sent++
 			if !l.at.Before(since) {
 				writeLine(w, l, c.Request.Tty)
 			}
 		}
+
 		w.(http.Flusher).Flush()
 		if !c.State.Running || r.URL.Query().Get("follow") == "" || !f.await(r, c) {
 			return
@@ -84,6 +86,7 @@ func (f *Fake) serveImages(w http.ResponseWriter, r *http.Request, path string) 
 		f.images[ref] = "sha256:" + ref
 		f.images["sha256:"+ref] = "sha256:" + ref
 		answer(w, map[string]any{"status": "Downloaded"})
+
 	case r.Method == http.MethodDelete && f.images[path] != "":
 		f.deleteImage(w, f.images[path])
 	default:

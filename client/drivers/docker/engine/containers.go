@@ -113,9 +113,11 @@ func (e *Engine) AwaitEnd(ctx context.Context, id string) error {
 			return err
 		}
 	})
+
 	if context.Cause(ctx) == errRecheck {
 		return nil
 	}
+
 	return err
 }
 
@@ -182,16 +184,20 @@ func (e *Engine) Users(ctx context.Context, id string) ([]User, error) {
 					text = content
 					return err
 				}
+
 				if !path.IsAbs(link) {
 					link = path.Join(path.Dir(file), link)
 				}
+
 				file = link
 			}
 			return nil
 		})
+
 	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 		return nil, err
 	}
+
 	return parseUsers(string(text)), nil
 }
 
@@ -202,6 +208,7 @@ func readFile(ctx context.Context, api *moby, id, file string) (content []byte, 
 		return nil, "", err
 	}
 	defer answer.Content.Close()
+
 	archive := tar.NewReader(answer.Content)
 	for {
 		header, err := archive.Next()
@@ -211,6 +218,7 @@ func readFile(ctx context.Context, api *moby, id, file string) (content []byte, 
 		if err != nil {
 			return nil, "", err
 		}
+
 		switch header.Typeflag {
 		case tar.TypeReg:
 			content, err = io.ReadAll(io.LimitReader(archive, maxPasswd))

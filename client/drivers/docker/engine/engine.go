@@ -65,6 +65,7 @@ func (e *Engine) connect(ctx context.Context) (*client.Client, error) {
 	if api != nil {
 		return api, nil
 	}
+
 	// Without kept connections nothing of the client outlives a call.
 	plain := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
@@ -78,12 +79,14 @@ func (e *Engine) connect(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
 	_, err = api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err != nil {
 		return nil, err
 	}
+
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.api = api

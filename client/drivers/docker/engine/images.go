@@ -154,6 +154,7 @@ func readMessages(ctx context.Context, stream io.ReadCloser, each func(*Message)
 		case m.Error != nil:
 			return structs.Preconditionf("%s", structs.Cut(m.Error.Message, maxText))
 		}
+
 		each(m)
 		bounded.N = maxMessage
 	}

@@ -32,6 +32,7 @@ func (e *Engine) Info(ctx context.Context) (*Info, error) {
 		if err != nil {
 			return err
 		}
+
 		i := answer.Info
 		info = &Info{
 			Version:        i.ServerVersion,
@@ -45,6 +46,7 @@ func (e *Engine) Info(ctx context.Context) (*Info, error) {
 			LiveRestore:    i.LiveRestoreEnabled,
 			Remaps:         slices.ContainsFunc(i.SecurityOptions, isRemap),
 		}
+
 		return nil
 	})
 	return info, err

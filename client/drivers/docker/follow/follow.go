@@ -83,6 +83,7 @@ func Copy(ctx context.Context, from Source, stdout, stderr io.Writer) error {
 		to:     [2]io.Writer{stdout, stderr},
 		at:     readPosition(from.File),
 	}
+
 	f.saved = f.at
 	saving, stop := context.WithCancel(ctx)
 	var saver sync.WaitGroup
@@ -91,6 +92,7 @@ func Copy(ctx context.Context, from Source, stdout, stderr io.Writer) error {
 			f.save()
 		}
 	})
+
 	err := f.copyAll(ctx)
 	stop()
 	saver.Wait()
@@ -131,6 +133,7 @@ func (f *follower) copyStream(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	running := c.State.Running || c.State.Paused
 	f.dropsEnds = c.HostConfig.LogConfig.Type != "json-file"
 	stream, err := f.engine.Logs(ctx, f.Container, f.position().Time, running)
@@ -138,11 +141,13 @@ func (f *follower) copyStream(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	defer stream.Close()
+
 	if c.Config.Tty {
 		err = f.readRaw(stream, !running)
 	} else {
 		err = f.readFrames(stream)
 	}
+
 	return err == nil && !running, err
 }
 

@@ -40,15 +40,18 @@ func (f *follower) readFrames(r io.Reader) error {
 		if err != nil {
 			return err
 		}
+
 		length := binary.BigEndian.Uint32(header[4:])
 		if length > maxFrame {
 			return fmt.Errorf("the daemon sends a message of %d bytes", length)
 		}
+
 		frame := make([]byte, length)
 		_, err = io.ReadFull(in, frame)
 		if err != nil {
 			return err
 		}
+
 		err = f.writeFrame(header[0], frame, &old)
 		if err != nil {
 			return err
@@ -60,19 +63,24 @@ func (f *follower) writeFrame(stream byte, frame []byte, old *skipper) error {
 	if stream == frameFault {
 		return fmt.Errorf("the daemon cannot read the output: %s", frame)
 	}
+
 	if stream != frameStdout && stream != frameStderr {
 		return fmt.Errorf("the daemon sends a message of stream %d", stream)
 	}
+
 	at, text, ok := cutTime(frame)
 	if !ok {
 		return fmt.Errorf("the daemon sends a message without a time")
 	}
+
 	if old.isOld(at) {
 		return nil
 	}
+
 	if f.dropsEnds && len(text) < maxMessage && !bytes.HasSuffix(text, []byte("\n")) {
 		text = append(text, '\n') // only a part of a line that is not its last has that length
 	}
+
 	return f.write(f.to[stream-frameStdout], at, text)
 }
 
@@ -101,6 +109,7 @@ func (f *follower) readRaw(r io.Reader, ended bool) error {
 			if !ok {
 				return fmt.Errorf("the daemon sends a message without a time")
 			}
+
 			if !old.isOld(at) {
 				werr := f.write(f.to[0], at, text)
 				if werr != nil {
@@ -108,6 +117,7 @@ func (f *follower) readRaw(r io.Reader, ended bool) error {
 				}
 			}
 		}
+
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -126,16 +136,20 @@ func readMessage(in *bufio.Reader, noEnd bool) ([]byte, error) {
 		if err != nil {
 			return message, err
 		}
+
 		message = append(message, c)
 		if c == '\n' {
 			return message, nil
 		}
+
 		if len(message) == timeLength+maxMessage && timeFollows(in) {
 			return message, nil
 		}
+
 		if noEnd && c == '\r' && timeFollows(in) {
 			return append(message, '\n'), nil
 		}
+
 		if len(message) > maxFrame {
 			return nil, fmt.Errorf("the daemon sends a line of more than %d bytes", maxFrame)
 		}

@@ -49,6 +49,7 @@ func nameAlone(out io.Writer, in io.Reader, ref, name string) error {
 	if err != nil {
 		return structs.Preconditionf("config.load: %w", err)
 	}
+
 	archive := tar.NewReader(content)
 	copied := tar.NewWriter(out)
 	var manifest []byte
@@ -60,6 +61,7 @@ func nameAlone(out io.Writer, in io.Reader, ref, name string) error {
 		if err != nil {
 			return structs.Preconditionf("config.load: the file is no archive of an image: %w", err)
 		}
+
 		switch base := strings.TrimPrefix(path.Clean("/"+h.Name), "/"); {
 		case base == manifestName:
 			manifest, err = io.ReadAll(io.LimitReader(archive, maxManifest+1))
@@ -70,10 +72,12 @@ func nameAlone(out io.Writer, in io.Reader, ref, name string) error {
 			return err
 		}
 	}
+
 	list, err := selectImage(manifest, ref, name)
 	if err != nil {
 		return err
 	}
+
 	h := &tar.Header{Typeflag: tar.TypeReg, Name: manifestName, Mode: 0o644, Size: int64(len(list))}
 	err = copyFile(copied, h, bytes.NewReader(list))
 	return errors.Join(err, copied.Close())
@@ -92,23 +96,28 @@ func selectImage(manifest []byte, ref, name string) ([]byte, error) {
 	if len(manifest) > maxManifest {
 		return nil, structs.Preconditionf("config.load: %s has more than %d bytes", manifestName, maxManifest)
 	}
+
 	if manifest == nil {
 		return nil, structs.Preconditionf("config.load: the archive has no %s; make it by docker save",
 			manifestName)
 	}
+
 	var images []manifestEntry
 	err := json.Unmarshal(manifest, &images)
 	if err != nil {
 		return nil, structs.Preconditionf("config.load: %s: %w", manifestName, err)
 	}
+
 	var tags []string
 	for _, image := range images {
 		if image.is(ref) {
 			image.RepoTags = []string{name}
 			return json.Marshal([]manifestEntry{image})
 		}
+
 		tags = append(tags, image.RepoTags...)
 	}
+
 	shown := fmt.Sprintf("%q", tags[:min(len(tags), maxTagsShown)])
 	return nil, structs.Preconditionf("config.load: the archive has no image %s; it has %s", ref,
 		structs.Cut(shown, structs.MaxQuoted))

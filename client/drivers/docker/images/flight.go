@@ -104,21 +104,25 @@ func (c *Coordinator) bring(ctx context.Context, r Request, f *flight) (*engine.
 		}
 		return c.cfg.Engine.Image(ctx, r.Ref)
 	}
+
 	unlock, err := c.loads.Lock(ctx, r.TaskID, r.Ref)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+
 	err = c.transfer(ctx, r, f)
 	if err != nil {
 		return nil, err
 	}
+
 	image, err := c.cfg.Engine.Image(ctx, r.loadedName())
 	digits, isID := imageID(r.Ref)
 	missing := structs.IsKind(err, structs.KindNotFound)
 	if missing || err == nil && isID && image.ID != "sha256:"+digits {
 		return nil, structs.Preconditionf("the archive %s has no image %s", r.Archive, r.Ref)
 	}
+
 	return image, err
 }
 
@@ -144,18 +148,22 @@ func (c *Coordinator) transfer(ctx context.Context, r Request, f *flight) error 
 			c.tell(f, fmt.Sprintf("image %s: %s", r.Ref, text))
 		}
 	}
+
 	var err error
 	if r.Archive != "" {
 		err = c.load(ctx, r, each, idle)
 	} else {
 		err = c.cfg.Engine.Pull(ctx, r.Ref, r.Auth, each)
 	}
+
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+
 	if structs.IsKind(err, structs.KindNotFound) || structs.IsKind(err, structs.KindInvalid) {
 		return structs.Preconditionf("%w", err) // a registry may have the image later
 	}
+
 	return err
 }
 
@@ -168,6 +176,7 @@ func (c *Coordinator) load(
 		return err
 	}
 	defer archive.Close()
+
 	active := &activeReader{archive, func() { idle.Reset(c.cfg.ActivityTimeout) }}
 	out, in := io.Pipe()
 	renamed := make(chan error, 1)
@@ -176,12 +185,14 @@ func (c *Coordinator) load(
 		_ = in.CloseWithError(err)
 		renamed <- err
 	}()
+
 	err = c.cfg.Engine.Load(ctx, out, each)
 	_ = out.CloseWithError(io.ErrClosedPipe) // ends the copy if the daemon has not read it to its end
 	copyErr := <-renamed
 	if copyErr != nil && !errors.Is(copyErr, io.ErrClosedPipe) {
 		return copyErr // the daemon reports only that its input has ended
 	}
+
 	return err
 }
 
@@ -234,15 +245,19 @@ func (p *progress) add(m *engine.Message) string {
 			l.current = m.Progress.Current
 			l.total = m.Progress.Total
 		}
+
 		if m.Status == "Pull complete" || m.Status == "Already exists" {
 			l.done = true
 			l.current = l.total
 		}
+
 		p.layers[m.ID] = l
 	}
+
 	if time.Since(p.last) < progressInterval {
 		return ""
 	}
+
 	p.last = time.Now()
 	return p.String()
 }

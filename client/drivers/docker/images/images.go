@@ -85,6 +85,7 @@ func (c *Coordinator) Acquire(ctx context.Context, r Request) (*engine.Image, er
 			c.Release(r.TaskID) // of an earlier round
 			return nil, err
 		}
+
 		removal := c.hold(image.ID, r.TaskID)
 		switch {
 		case removal == nil && c.endedRemovals() == before:
@@ -92,6 +93,7 @@ func (c *Coordinator) Acquire(ctx context.Context, r Request) (*engine.Image, er
 		case removal == nil:
 			continue // the image may have been removed after it was found; none removes it from here on
 		}
+
 		select {
 		case <-removal:
 		case <-ctx.Done():
@@ -151,15 +153,18 @@ func (c *Coordinator) release(taskID string) {
 	if !ok {
 		return
 	}
+
 	delete(c.ofTask, taskID)
 	delete(c.users[imageID], taskID)
 	if len(c.users[imageID]) > 0 {
 		return
 	}
+
 	delete(c.users, imageID)
 	if !c.cfg.Remove {
 		return
 	}
+
 	c.due[imageID] = time.Now().Add(c.cfg.Delay)
 	select {
 	case c.wake <- struct{}{}:
@@ -181,13 +186,16 @@ func (c *Coordinator) Run(ctx context.Context) {
 		case <-c.wake:
 		case <-timer.C:
 		}
+
 		for {
 			id := c.takeDue()
 			if id == "" {
 				break
 			}
+
 			c.remove(ctx, id)
 		}
+
 		timer.Reset(c.untilDue())
 	}
 }

@@ -25,6 +25,7 @@ func Main(args []string) int {
 		<-stop
 		return 0
 	}
+
 	f, err := os.Open(args[0])
 	if err == nil {
 		runtime.LockOSThread()
@@ -34,11 +35,13 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "pause: entering the network namespace:", err)
 		return ExitNoNamespace
 	}
+
 	err = dropCapabilities()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pause: giving up the capabilities:", err)
 		return 1
 	}
+
 	// The thread that executes a program becomes its main thread, which is the process for others.
 	program := os.Args[:len(os.Args)-len(args)]
 	err = unix.Exec("/proc/self/exe", program, nil)

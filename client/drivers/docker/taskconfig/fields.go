@@ -119,9 +119,11 @@ func readMount(b *block) Mount {
 		Target:   b.required("target", "a path in the container"),
 		ReadOnly: b.boolean("readonly"),
 	}
+
 	if m.Type == "" {
 		m.Type = MountVolume
 	}
+
 	checkTarget(b, m.Target)
 	only := func(kind, name string, read func(*block)) {
 		_, set := b.take(name)
@@ -129,8 +131,10 @@ func readMount(b *block) Mount {
 			b.fault(name, "is for a mount of type %q, and the type is %q", kind, m.Type)
 			return
 		}
+
 		b.one(name, read)
 	}
+
 	only(MountBind, "bind_options", func(b *block) {
 		m.Propagation = b.oneOf("propagation", propagations...)
 	})
@@ -142,6 +146,7 @@ func readMount(b *block) Mount {
 			m.DriverOpts = b.pairs("options")
 		})
 	})
+
 	only(MountTmpfs, "tmpfs_options", func(b *block) {
 		m.TmpfsSize = b.number("size", 0, maxSize)
 		m.TmpfsMode = int(b.number("mode", 0, 0o7777))
@@ -181,15 +186,18 @@ func parseVolume(s string) (v Volume, problem string) {
 		return v, fmt.Sprintf("%q: expected \"source:target\" or \"source:target:mode\"",
 			structs.Cut(s, structs.MaxQuoted))
 	}
+
 	v.Source = parts[0]
 	v.Target = parts[1]
 	if !path.IsAbs(v.Target) || path.Clean(v.Target) == "/" {
 		return v, fmt.Sprintf("%q: expected an absolute path in the container",
 			structs.Cut(v.Target, structs.MaxQuoted))
 	}
+
 	if len(parts) < 3 {
 		return v, ""
 	}
+
 	v.Mode = parts[2]
 	for mode := range strings.SplitSeq(v.Mode, ",") {
 		if !slices.Contains(volumeModes, mode) {
@@ -197,6 +205,7 @@ func parseVolume(s string) (v Volume, problem string) {
 				strings.Join(volumeModes, ", "))
 		}
 	}
+
 	return v, ""
 }
 
@@ -248,6 +257,7 @@ func readProcessors(b *block) string {
 	if s == "" {
 		return ""
 	}
+
 	for part := range strings.SplitSeq(s, ",") {
 		low, high, isRange := strings.Cut(part, "-")
 		first, err := strconv.ParseUint(low, 10, 32)
@@ -255,10 +265,12 @@ func readProcessors(b *block) string {
 		if isRange && err == nil {
 			last, err = strconv.ParseUint(high, 10, 32)
 		}
+
 		if err != nil || first > last || last > maxCPU {
 			b.reject(name, s, "expected processors such as \"0-2,4\", each from 0 to %d", maxCPU)
 			return ""
 		}
 	}
+
 	return s
 }

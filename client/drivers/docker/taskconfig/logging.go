@@ -69,16 +69,19 @@ func (l *Logging) checkFiles(b *block, prefix, defaultSize, defaultFiles string)
 	if b.isOpen(sizeText) || b.isOpen(filesText) {
 		return
 	}
+
 	n, err := strconv.Atoi(filesText)
 	if err != nil || n < 1 || n > maxLogFiles {
 		b.reject("config."+files, filesText, "expected a number from 1 to %d", maxLogFiles)
 		return
 	}
+
 	bytes, err := units.RAMInBytes(sizeText)
 	if err != nil || bytes < 1 {
 		b.reject("config."+size, sizeText, "expected a size such as \"16m\"")
 		return
 	}
+
 	if bytes > maxLogBytes/int64(n) {
 		b.reject("config."+size, sizeText, "the daemon would keep %d files of that size (%s); "+
 			"expected at most %s in all", n, files, units.BytesSize(maxLogBytes))

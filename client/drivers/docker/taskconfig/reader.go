@@ -82,12 +82,15 @@ func (b *block) textOf(name string, v any) string {
 		b.fault(name, "expected a string, found %s", structs.KindOfValue(v))
 		return ""
 	}
+
 	if strings.ContainsRune(s, 0) {
 		b.fault(name, "holds a zero byte")
 	}
+
 	if len(s) > structs.MaxText {
 		b.fault(name, "has %d bytes; expected at most %d", len(s), structs.MaxText)
 	}
+
 	return s
 }
 
@@ -202,18 +205,22 @@ func (b *block) texts(name string) []string {
 	if !ok {
 		return nil
 	}
+
 	list, isList := v.([]any)
 	if !isList {
 		b.fault(name, "expected a list of strings, found %s", structs.KindOfValue(v))
 		return nil
 	}
+
 	if !b.bounded(name, len(list)) {
 		return nil
 	}
+
 	out := make([]string, 0, len(list))
 	for i, e := range list {
 		out = append(out, b.textOf(fmt.Sprintf("%s[%d]", name, i), e))
 	}
+
 	return out
 }
 
@@ -230,6 +237,7 @@ func (b *block) maps(name string) []map[string]any {
 	if !ok {
 		return nil
 	}
+
 	var list []any
 	switch v := v.(type) {
 	case map[string]any:
@@ -239,9 +247,11 @@ func (b *block) maps(name string) []map[string]any {
 	default:
 		b.fault(name, "expected a block, found %s", structs.KindOfValue(v))
 	}
+
 	if !b.bounded(name, len(list)) {
 		return nil
 	}
+
 	var out []map[string]any
 	for i, e := range list {
 		m, isMap := e.(map[string]any)
@@ -249,8 +259,10 @@ func (b *block) maps(name string) []map[string]any {
 			b.fault(fmt.Sprintf("%s[%d]", name, i), "expected a block, found %s", structs.KindOfValue(e))
 			continue
 		}
+
 		out = append(out, m)
 	}
+
 	return out
 }
 

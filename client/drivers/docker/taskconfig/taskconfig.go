@@ -153,6 +153,7 @@ func (t *Task) readImage(b *block) {
 	if t.Load != "" && t.ForcePull {
 		b.fault("force_pull", "the image comes from the archive in config.load; remove one of the two")
 	}
+
 	t.AuthSoftFail = b.boolean("auth_soft_fail")
 	b.one("auth", func(b *block) {
 		t.Auth = &Auth{
@@ -160,6 +161,7 @@ func (t *Task) readImage(b *block) {
 			Password:      b.text("password"),
 			ServerAddress: b.text("server_address"),
 		}
+
 		b.text("email") // registries ignore it
 		if t.Auth.Username == "" || t.Auth.Password == "" {
 			b.fault("", "expected a username and a password")
@@ -188,6 +190,7 @@ func (t *Task) readProgram(b *block) {
 			StartPeriod: b.duration("start_period", structs.MaxTaskWait),
 			Retries:     int(b.number("retries", 0, maxRetries)),
 		}
+
 		if t.Health.Disable && t.Health.Test != nil {
 			b.fault("disable", "the block has a test; remove one of the two")
 		}
@@ -221,6 +224,7 @@ func (t *Task) readIsolation(b *block) {
 			ContainerPath: b.text("container_path"),
 			Permissions:   b.text("cgroup_permissions"),
 		}
+
 		requireAbsolute(b, "host_path", d.HostPath)
 		requireAbsolute(b, "container_path", d.ContainerPath)
 		checkPermissions(b, d.Permissions)
@@ -235,15 +239,18 @@ func (t *Task) readFiles(b *block) {
 	for _, name := range []string{"mounts", "mount"} {
 		b.each(name, func(b *block) { t.Mounts = append(t.Mounts, readMount(b)) })
 	}
+
 	for i, text := range b.texts("volumes") {
 		v, problem := parseVolume(text)
 		if problem != "" && b.isOpen(text) {
 			continue
 		}
+
 		if problem != "" {
 			b.fault("volumes", "element %d: %s", i, problem)
 			continue
 		}
+
 		t.Volumes = append(t.Volumes, v)
 	}
 }

@@ -42,30 +42,36 @@ func install(dir string, content []byte) ([]string, error) {
 	if len(content) == 0 {
 		return nil, nil
 	}
+
 	err := os.MkdirAll(dir, 0o700)
 	if err != nil {
 		return nil, err
 	}
+
 	var st unix.Statfs_t
 	err = unix.Statfs(dir, &st)
 	if err != nil {
 		return nil, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
+
 	if st.Flags&unix.ST_NOEXEC != 0 {
 		return nil, nil
 	}
+
 	sum := sha256.Sum256(content)
 	path := filepath.Join(dir, "berth-executor-"+hex.EncodeToString(sum[:8]))
 	there, err := digestOf(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+
 	if !bytes.Equal(there, sum[:]) {
 		err = write(path, content)
 		if err != nil {
 			return nil, err
 		}
 	}
+
 	return []string{path}, removeOthers(dir, path)
 }
 

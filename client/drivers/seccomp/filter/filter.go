@@ -51,9 +51,11 @@ func (f *Filter) UnmarshalText(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("decoding a seccomp filter: %w", err)
 	}
+
 	if len(b)%instructionSize != 0 {
 		return fmt.Errorf("a seccomp filter has %d bytes: expected instructions of %d", len(b), instructionSize)
 	}
+
 	*f = make(Filter, 0, len(b)/instructionSize)
 	for ; len(b) > 0; b = b[instructionSize:] {
 		*f = append(*f, unix.SockFilter{
@@ -63,5 +65,6 @@ func (f *Filter) UnmarshalText(text []byte) error {
 			K:    binary.NativeEndian.Uint32(b[4:]),
 		})
 	}
+
 	return nil
 }

@@ -95,19 +95,23 @@ func (c *checked) checkEntries(src string) error {
 	if c.format == "zip" {
 		return c.checkZip(src)
 	}
+
 	open, isTar := tars[c.format]
 	if !isTar {
 		return nil
 	}
+
 	f, err := os.Open(src)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+
 	r, err := open(f)
 	if err != nil {
 		return fmt.Errorf("reading the archive: %w", err)
 	}
+
 	return c.checkTar(tar.NewReader(r))
 }
 
@@ -117,19 +121,24 @@ func (c *checked) checkZip(src string) error {
 		return fmt.Errorf("reading the archive: %w", err)
 	}
 	defer r.Close()
+
 	if len(r.File) > c.limits.UnpackedFiles {
 		return c.tooMany()
 	}
+
 	left := c.limits.UnpackedSize.Bytes
 	for _, f := range r.File {
 		if err := checkEntry(f.Name, f.Mode()); err != nil {
 			return err
 		}
+
 		if f.UncompressedSize64 > uint64(left) {
 			return c.tooLarge()
 		}
+
 		left -= int64(f.UncompressedSize64)
 	}
+
 	return nil
 }
 
@@ -143,19 +152,24 @@ func (c *checked) checkTar(r *tar.Reader) error {
 		if err != nil {
 			return fmt.Errorf("reading the archive: %w", err)
 		}
+
 		if n >= c.limits.UnpackedFiles {
 			return c.tooMany()
 		}
+
 		if h.Typeflag == tar.TypeXGlobalHeader {
 			continue
 		}
+
 		mode := h.FileInfo().Mode()
 		if h.Typeflag == tar.TypeLink {
 			mode |= fs.ModeSymlink // a hard link has the mode of a file
 		}
+
 		if err := checkEntry(h.Name, mode); err != nil {
 			return err
 		}
+
 		left -= h.Size
 		if left < 0 {
 			return c.tooLarge()

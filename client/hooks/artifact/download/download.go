@@ -84,6 +84,7 @@ func Main(args []string) int {
 	if len(args) == 4 && args[0] == connectArg {
 		return connect(args[1], args[2], args[3])
 	}
+
 	conn := os.Stdout
 	req := &Request{}
 	err := json.NewDecoder(conn).Decode(req)
@@ -91,6 +92,7 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "artifact: reading the request:", err)
 		return 1
 	}
+
 	reply := &Reply{}
 	err = limitProcess(max(req.Limits.MaxSize.Bytes, req.Limits.UnpackedSize.Bytes))
 	if err == nil {
@@ -100,9 +102,11 @@ func Main(args []string) int {
 		reply.Error = err.Error()
 		reply.Final = req.Limits.final != nil && req.Limits.final.Load()
 	}
+
 	if err := json.NewEncoder(conn).Encode(reply); err != nil {
 		return 1
 	}
+
 	return 0
 }
 
@@ -137,6 +141,7 @@ func Get(ctx context.Context, dir string, req *Request) error {
 		Decompressors:   decompressors(req.Limits),
 		DisableSymlinks: true,
 	}
+
 	out := filepath.Join(dir, Out)
 	_, err := client.Get(ctx, &getter.Request{
 		Src:     req.Source,
@@ -148,10 +153,12 @@ func Get(ctx context.Context, dir string, req *Request) error {
 	if err != nil {
 		return hideSecrets(err, req.Source)
 	}
+
 	if _, err := os.Lstat(out); err != nil {
 		return errors.New("nothing was downloaded: HTTP has no directories; name an archive, or a file with " +
 			"another mode than dir")
 	}
+
 	return nil
 }
 
@@ -194,23 +201,28 @@ func hideSecrets(err error, source string) error {
 		text = strings.ReplaceAll(text, name+":***@", "") // as net/http shows it
 		text = strings.ReplaceAll(text, name+"@", "")
 	}
+
 	if user != "" {
 		text = strings.ReplaceAll(text, user, "")
 	}
+
 	if path := SecretPath(source); path != "" {
 		text = strings.ReplaceAll(text, path, "/.../")
 	}
+
 	_, query, _ := strings.Cut(source, "?")
 	for pair := range strings.SplitSeq(query, "&") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || value == "" {
 			continue
 		}
+
 		text = strings.ReplaceAll(text, pair, key+"=...")
 		plain, err := url.QueryUnescape(value)
 		if err == nil { // go-getter encodes the query again
 			text = strings.ReplaceAll(text, key+"="+url.QueryEscape(plain), key+"=...")
 		}
 	}
+
 	return errors.New(text)
 }

@@ -20,6 +20,7 @@ func getters(req *Request, g *guard) []getter.Getter {
 	for name, value := range req.Headers {
 		header.Set(name, value)
 	}
+
 	list := []getter.Getter{
 		gitGetter{&getter.GitGetter{
 			Detectors: []getter.Detector{
@@ -36,9 +37,11 @@ func getters(req *Request, g *guard) []getter.Getter {
 			XTerraformGetDisabled: true,
 		},
 	}
+
 	if req.Files {
 		list = append(list, fileGetter{new(getter.FileGetter)})
 	}
+
 	return list
 }
 
@@ -125,19 +128,23 @@ func (g gitGetter) guarded(req *getter.Request, get func() error) error {
 	if err != nil {
 		return err
 	}
+
 	r, err := newRelay(g.guard)
 	if err != nil {
 		return err
 	}
 	defer r.close()
+
 	err = guardGit(g.guard, r.ln.Addr())
 	if err != nil {
 		return fmt.Errorf("setting the connections of git: %w", err)
 	}
+
 	err = get()
 	if err != nil && g.guard.rejection() != nil {
 		return g.guard.rejection() // git shows less
 	}
+
 	return err
 }
 

@@ -89,10 +89,12 @@ func (g *guard) check(to netip.AddrPort) error {
 		b := addr.As16()
 		addr = netip.AddrFrom4([4]byte(b[12:]))
 	}
+
 	contains := func(p netip.Prefix) bool { return p.Contains(addr) }
 	if slices.ContainsFunc(g.rules.Networks, contains) {
 		return nil
 	}
+
 	var err error
 	if slices.ContainsFunc(specialNetworks, contains) {
 		err = fmt.Errorf("no artifact comes from %s: the address is a loopback, link-local or multicast "+
@@ -104,6 +106,7 @@ func (g *guard) check(to netip.AddrPort) error {
 	if err != nil {
 		g.keep(err)
 	}
+
 	return err
 }
 
@@ -155,13 +158,16 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 			return g.check(to)
 		},
 	}
+
 	if g.isProxy(address) {
 		d.Control = nil // the agent names it
 	}
+
 	conn, err := d.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
+
 	return &heardConn{conn, g}, nil
 }
 
@@ -213,16 +219,20 @@ func (g *guard) proxy(u *url.URL) (*url.URL, error) {
 			return nil, err
 		}
 	}
+
 	through, err := g.proxyOf(u)
 	if err != nil {
 		return nil, err
 	}
+
 	if through == nil && g.isProxy(addressOf(u)) {
 		return nil, fmt.Errorf("no artifact comes from %s: it is the proxy of the agent", u.Host)
 	}
+
 	if through == nil {
 		return nil, nil
 	}
+
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.proxies[addressOf(through)] = true

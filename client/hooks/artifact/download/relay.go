@@ -31,6 +31,7 @@ func newRelay(g *guard) (*relay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening for git: %w", err)
 	}
+
 	r := &relay{guard: g, ln: ln, ended: make(chan struct{})}
 	plain := &httputil.ReverseProxy{
 		Rewrite:   func(*httputil.ProxyRequest) {},
@@ -39,6 +40,7 @@ func newRelay(g *guard) (*relay, error) {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		},
 	}
+
 	r.server = &http.Server{
 		ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -52,6 +54,7 @@ func newRelay(g *guard) (*relay, error) {
 			}
 		}),
 	}
+
 	go func() {
 		defer close(r.ended)
 		_ = r.server.Serve(ln)
@@ -90,20 +93,25 @@ func (r *relay) connect(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if through == nil {
 		return r.guard.dial(ctx, "tcp", address)
 	}
+
 	if through.Scheme != "http" {
 		return nil, fmt.Errorf("git goes through a proxy by http, not by %s", through.Scheme)
 	}
+
 	conn, err := r.guard.dial(ctx, "tcp", addressOf(through))
 	if err != nil {
 		return nil, err
 	}
+
 	conn, err = throughProxy(conn, through, address)
 	if err != nil {
 		return nil, fmt.Errorf("connecting through the proxy: %w", err)
 	}
+
 	return conn, nil
 }
 
@@ -115,16 +123,19 @@ func throughProxy(conn net.Conn, proxy *url.URL, address string) (net.Conn, erro
 		Host:   address,
 		Header: http.Header{},
 	}
+
 	if proxy.User != nil {
 		password, _ := proxy.User.Password()
 		auth := &http.Request{Header: http.Header{}}
 		auth.SetBasicAuth(proxy.User.Username(), password)
 		req.Header.Set("Proxy-Authorization", auth.Header.Get("Authorization"))
 	}
+
 	err := req.Write(conn)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
+
 	// A server with TLS says nothing first, so nothing after the answer is in the buffer.
 	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
 	if err == nil && resp.StatusCode != http.StatusOK {
@@ -133,6 +144,7 @@ func throughProxy(conn net.Conn, proxy *url.URL, address string) (net.Conn, erro
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
+
 	return conn, nil
 }
 
@@ -181,23 +193,28 @@ func guardGit(g *guard, at net.Addr) error {
 	if err != nil {
 		return err
 	}
+
 	rules, err := json.Marshal(g.rules)
 	if err != nil {
 		return err
 	}
+
 	script := "#!/bin/sh\nexec"
 	for _, arg := range append([]string{exe}, os.Args[1:]...) {
 		script += " " + quote(arg)
 	}
+
 	script += ` connect "$1" "$2" ` + quote(string(rules)) + "\n"
 	err = os.WriteFile(connector, []byte(script), 0o700)
 	if err != nil {
 		return err
 	}
+
 	ssh := os.Getenv("GIT_SSH_COMMAND")
 	if ssh == "" {
 		ssh = "ssh"
 	}
+
 	proxy := "http://" + at.String()
 	env := map[string]string{
 		"http_proxy":         proxy,
@@ -208,16 +225,20 @@ func guardGit(g *guard, at net.Addr) error {
 		"GIT_PROXY_COMMAND":  connector,
 		"GIT_SSH_COMMAND":    ssh + " -o " + quote("ProxyCommand="+connector+" %h %p"),
 	}
+
 	if _, set := os.LookupEnv(lfsSwitch); !set {
 		env[lfsSwitch] = "1" // it would connect by itself
 	}
+
 	others := []string{"no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"}
 	for _, name := range others {
 		err = errors.Join(err, os.Unsetenv(name))
 	}
+
 	for name, value := range env {
 		err = errors.Join(err, os.Setenv(name, value))
 	}
+
 	return err
 }
 

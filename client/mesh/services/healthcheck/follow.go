@@ -34,10 +34,12 @@ func (k *Check) follow(ctx context.Context, read Read) {
 		if fresh && k.record(r, now) {
 			k.changed()
 		}
+
 		if fresh && now.Sub(counted) >= k.target.Check.Interval {
 			counted = now
 			k.countRestart(r, now)
 		}
+
 		if !backoff.Sleep(ctx, followInterval) {
 			return
 		}

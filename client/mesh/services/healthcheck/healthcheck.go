@@ -118,12 +118,15 @@ func (k *Check) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+
 		if k.record(r, time.Now()) {
 			k.changed()
 		}
+
 		if k.results != nil {
 			k.results(k.Status())
 		}
+
 		k.countRestart(r, time.Now())
 		if !backoff.Sleep(ctx, k.target.Check.Interval) {
 			return
@@ -139,6 +142,7 @@ func (k *Check) record(r result, now time.Time) bool {
 		k.last = r.status
 		k.streak = 1
 	}
+
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.status.Output = r.output
@@ -150,9 +154,11 @@ func (k *Check) record(r result, now time.Time) bool {
 	case structs.CheckFailing:
 		needed = k.target.Check.FailuresBeforeCritical
 	}
+
 	if r.status == k.status.Status || k.streak < needed && !k.direct {
 		return false
 	}
+
 	k.status.become(r.status, now)
 	return true
 }

@@ -89,14 +89,17 @@ func probeHTTP(ctx context.Context, t Target) result {
 	if err != nil {
 		return failed("http: %v", err)
 	}
+
 	for name, values := range c.Header {
 		for _, v := range values {
 			req.Header.Add(name, v)
 		}
 	}
+
 	if host := req.Header.Get("Host"); host != "" {
 		req.Host = host
 	}
+
 	req.Header.Set("User-Agent", cmp.Or(req.Header.Get("User-Agent"), "berth-check"))
 	transport := &http.Transport{
 		TLSClientConfig:        tlsConfig(c),
@@ -104,11 +107,13 @@ func probeHTTP(ctx context.Context, t Target) result {
 		MaxResponseHeaderBytes: maxHeader,
 	}
 	defer transport.CloseIdleConnections()
+
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		return failed("http: %v", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, MaxOutput))
 	r := result{structs.CheckFailing, fmt.Sprintf("http: %s: %s", resp.Status, body)}
 	switch {
@@ -117,6 +122,7 @@ func probeHTTP(ctx context.Context, t Target) result {
 	case resp.StatusCode == http.StatusTooManyRequests:
 		r.status = structs.CheckWarning
 	}
+
 	return r
 }
 
@@ -126,20 +132,24 @@ func probeGRPC(ctx context.Context, t Target) result {
 	if t.Check.GRPCUseTLS {
 		creds = credentials.NewTLS(tlsConfig(t.Check))
 	}
+
 	conn, err := grpc.NewClient("passthrough:///"+t.Address,
 		grpc.WithTransportCredentials(creds), grpc.WithNoProxy())
 	if err != nil {
 		return failed("grpc: %v", err)
 	}
 	defer func() { _ = conn.Close() }()
+
 	req := &healthpb.HealthCheckRequest{Service: t.Check.GRPCService}
 	resp, err := healthpb.NewHealthClient(conn).Check(ctx, req)
 	if err != nil {
 		return failed("grpc: %v", err)
 	}
+
 	if resp.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		return failed("grpc: the status is %s", resp.GetStatus())
 	}
+
 	return result{structs.CheckPassing, "grpc: SERVING"}
 }
 
@@ -148,12 +158,14 @@ func probeScript(ctx context.Context, t Target) result {
 	if t.Exec == nil {
 		return failed("script: task %q does not run", t.Check.TaskName)
 	}
+
 	out := &output{}
 	res, err := t.Exec(ctx, &driver.ExecConfig{
 		Command: append([]string{t.Check.Command}, t.Check.Args...),
 		Stdout:  out,
 		Stderr:  out,
 	})
+
 	switch {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return failed("script: no end within %s: %s", t.Check.Timeout, out)
@@ -164,6 +176,7 @@ func probeScript(ctx context.Context, t Target) result {
 	case res.ExitCode == 1:
 		return result{structs.CheckWarning, out.String()}
 	}
+
 	return failed("script: exit code %d: %s", res.ExitCode, out)
 }
 

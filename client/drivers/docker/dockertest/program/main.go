@@ -46,6 +46,7 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == pause.Arg {
 		os.Exit(pause.Main(os.Args[2:]))
 	}
+
 	for _, arg := range os.Args[1:] {
 		name, value, _ := strings.Cut(arg, ":")
 		switch name {
@@ -59,11 +60,13 @@ func main() {
 			<-signals
 			code, _ := strconv.Atoi(value)
 			os.Exit(code)
+
 		case "ignore":
 			signal.Ignore(syscall.SIGTERM)
 			fmt.Println("ready")
 			time.Sleep(time.Hour)
 		}
+
 		if step := steps[name]; step != nil {
 			err := step(value)
 			if err != nil {
@@ -181,28 +184,34 @@ func serve(port string) error {
 	if err != nil {
 		return err
 	}
+
 	packets, err := net.ListenPacket("udp", ":"+port)
 	if err != nil {
 		return err
 	}
+
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
+
 			_ = write(conn, "tcp "+port)
 			_ = conn.Close()
 		}
 	}()
+
 	go func() {
 		for {
 			_, from, err := packets.ReadFrom(make([]byte, 16))
 			if err != nil {
 				return
 			}
+
 			_, _ = packets.WriteTo([]byte("udp "+port+"\n"), from)
 		}
 	}()
+
 	return nil
 }
