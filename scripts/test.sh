@@ -91,7 +91,7 @@ test_packages() {
 
 echo "test: ${outside[*]} berth/test/interop and the tests that compute run beside the others;" \
 	"their output follows at the end"
-echo "test: go compiles everything for the race detector first: some minutes, if its cache does not have it yet"
+echo "test: go compiles everything for the race detector first: about 5 minutes on two cores, if its cache does not have it yet"
 set -m # each in a process group of its own, which ends as a whole
 test_outside >"$beside_log" 2>&1 &
 running+=($!)

@@ -12,7 +12,7 @@ if [ ! -x "$folder/berth" ]; then
 		[ "${1-}" != test ] # without the binary, the test of an upgrade fails
 		exit
 	fi
-	echo "building berth of the released commit ${commit:0:12}, only once" >&2
+	echo "building berth of the released commit ${commit:0:12}: up to 2 minutes on two cores, only once" >&2
 	rm -rf .cache/released-*
 	mkdir -p "$folder/source"
 	git archive "$commit" | tar -x -C "$folder/source"
