@@ -17,11 +17,11 @@ import (
 // beginBatch sets how many of the updates of a per-node group the plan may do.
 func (p *planner) beginBatch(g *groupPlan, placements []*placement) {
 	updates := slices.ContainsFunc(placements, func(w *placement) bool { return w.update })
-	if !updates || !g.group.Update.Rolls() {
+	if !updates || !g.spec.group.Update.Rolls() {
 		return
 	}
 
-	r := &rollout{groupPlan: g, strategy: g.group.Update}
+	r := &rollout{groupPlan: g, strategy: g.spec.group.Update}
 	g.updates = r
 	if p.scope != "" {
 		return
@@ -49,7 +49,7 @@ func (p *planner) beginBatch(g *groupPlan, placements []*placement) {
 
 // has reports whether an allocation of the job belongs to the group.
 func (g *groupPlan) has(a *structs.Allocation) bool {
-	return a.TaskGroup == g.group.Name
+	return a.TaskGroup == g.spec.group.Name
 }
 
 // isUpdated reports whether an allocation of the job's version took the place of one of an older version.
@@ -73,7 +73,7 @@ func (r *rollout) noteReplaced(at int64) {
 func (p *planner) addNextBatch() {
 	due := int64(0)
 	for _, w := range p.placements {
-		if !w.held || !w.plan.job.PerNode() || w.plan.mayUpdate() {
+		if !w.held || !w.plan.spec.job.PerNode() || w.plan.mayUpdate() {
 			continue
 		}
 

@@ -83,8 +83,8 @@ func (p *placer) candidatesOf(w *placement) *candidateSet {
 // classOf returns the class of a node.
 func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	key := ""
-	if o.group.prefers.any() {
-		key = o.group.prefers.class(n)
+	if o.group.spec.prefers.any() {
+		key = o.group.spec.prefers.class(n)
 	}
 
 	c := o.byKey[key]
@@ -96,7 +96,7 @@ func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	}
 
 	c = &nodeClass{example: n}
-	if o.iter.name == "" && !o.group.prefers.any() { // about as many as a sample has
+	if o.iter.name == "" && !o.group.spec.prefers.any() { // about as many as a sample has
 		c.feasible = make([]*candidate, 0, 2*enough)
 		c.fitting = make([]*candidate, 0, enough)
 	}
@@ -123,7 +123,7 @@ func (o *candidateSet) readMore() (read, added int) {
 			continue
 		}
 
-		if o.group.admit(o.rejections, n.node) {
+		if o.group.spec.admit(o.rejections, n.node) {
 			c := o.classOf(n.node)
 			c.feasible = append(c.feasible, n)
 			added++
@@ -143,7 +143,7 @@ func (c *nodeClass) reuseChosen() int {
 
 // readAhead reads the nodes of which the first sample of a group with preferences chooses.
 func (o *candidateSet) readAhead() {
-	if !o.group.prefers.any() {
+	if !o.group.spec.prefers.any() {
 		return
 	}
 	for o.read < readAhead {
@@ -159,9 +159,9 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 	var passes bool
 	known := o.moved[n.ID] || o.iter.hasPassed(n.ID)
 	if known {
-		passes = o.group.checkNode(n) == nil
+		passes = o.group.spec.checkNode(n) == nil
 	} else {
-		passes = o.group.admit(o.rejections, n)
+		passes = o.group.spec.admit(o.rejections, n)
 	}
 
 	o.moved[n.ID] = true
@@ -252,7 +252,7 @@ func (s *sample) rate(p *outlook, w *placement, v *nodeView) (float64, *rejects.
 func (p *placer) repeats(w *placement) bool {
 	g := w.plan
 	return !p.anew && w.prev == nil && w.data == nil && len(w.uses) == 0 &&
-		len(g.properties) == 0 && len(g.prefers.spreads) == 0
+		len(g.spec.properties) == 0 && len(g.spec.prefers.spreads) == 0
 }
 
 // leavesFull reports whether a node that has rejected an allocation of the group rejects all others of the
@@ -318,7 +318,7 @@ func (o *candidateSet) rated(p *outlook) []*nodeClass {
 		return o.classes
 	}
 	for _, c := range o.classes {
-		c.rating = o.group.prefers.affinity(c.example) + o.group.prefers.spread(p, c.example)
+		c.rating = o.group.spec.prefers.affinity(c.example) + o.group.spec.prefers.spread(p, c.example)
 	}
 	return slices.SortedStableFunc(slices.Values(o.classes), func(a, b *nodeClass) int {
 		return cmp.Compare(b.rating, a.rating)

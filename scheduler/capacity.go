@@ -71,20 +71,20 @@ func (p *outlook) nameAwaited(a *structs.Allocation, v *nodeView) {
 
 	for _, id := range slices.Collect(a.Awaits()) {
 		if other := state.Alloc(p, id); other != nil {
-			p.eachAwaited(other, add)
+			eachAwaited(p, other, add)
 		}
 	}
 
 	for _, other := range from {
 		add(other.ID)
-		p.eachAwaited(other, add)
+		eachAwaited(p, other, add)
 	}
 }
 
 // eachAwaited calls fn with the allocations that have not ended and that a waits for.
-func (p *outlook) eachAwaited(a *structs.Allocation, fn func(id string)) {
+func eachAwaited(tx state.Reader, a *structs.Allocation, fn func(id string)) {
 	for id := range a.Awaits() {
-		other := state.Alloc(p, id)
+		other := state.Alloc(tx, id)
 		if other != nil && !other.ClientTerminal() {
 			fn(id)
 		}

@@ -55,7 +55,7 @@ func (p *outlook) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 // held by a claim that excludes this one.
 func (p *outlook) blockedEverywhere(w *placement) *rejects.Rejection {
 	if !w.looked {
-		w.uses = p.usesOf(w.plan.group, w.index)
+		w.uses = p.usesOf(w.plan.spec.group, w.index)
 		w.looked = true
 	}
 	for _, u := range w.uses {
@@ -77,7 +77,7 @@ func (p *outlook) unclaimableReason(u volumeUse) string {
 		return why
 	}
 
-	if p.lacksController(u.volume.PluginID) {
+	if lacksController(p, u.volume.PluginID) {
 		return fmt.Sprintf("no controller of plugin %s is healthy", u.volume.PluginID)
 	}
 
@@ -116,10 +116,10 @@ func (p *outlook) willRelease(allocID string) bool {
 }
 
 // lacksController reports whether the plugin needs a controller and none is healthy.
-func (p *outlook) lacksController(plugin string) bool {
-	row := state.Plugin(p, plugin)
+func lacksController(tx state.Reader, plugin string) bool {
+	row := state.Plugin(tx, plugin)
 	return row != nil && row.ControllerRequired &&
-		!state.HealthyInstance(p, plugin, structs.CSIKindController)
+		!state.HealthyInstance(tx, plugin, structs.CSIKindController)
 }
 
 // addIntendedClaims records the claims that an allocation of the plan will make.

@@ -54,7 +54,7 @@ type rollout struct {
 // rollOut compares a group that deployments track with its allocations.
 func (p *deployer) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	canaries, others := p.splitCanaries(allocs)
-	r := &rollout{groupPlan: g, strategy: g.group.Update}
+	r := &rollout{groupPlan: g, strategy: g.spec.group.Update}
 	slots := make([]classified, 0, len(others))
 	for _, a := range others {
 		s := p.classify(g, a, p.nodeOf(a))
@@ -64,7 +64,7 @@ func (p *deployer) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	}
 
 	p.beginDeployment(r, slots)
-	r.held = p.held.Holds(r.group)
+	r.held = p.held.Holds(r.spec.group)
 	slots = p.holdOlder(r, slots)
 	kept := p.trimToCount(g, slots)
 	taken := make(map[int]bool, len(kept))
@@ -74,7 +74,7 @@ func (p *deployer) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 
 	r.empty = p.emptyPlaces(g, func(at place) bool { return taken[at.index] })
 	p.setPace(r, kept)
-	missing := g.group.Count - len(taken)
+	missing := g.spec.group.Count - len(taken)
 	r.absent += max(0, missing-len(r.empty))
 	g.updates = r
 	for _, s := range kept {
@@ -118,8 +118,8 @@ func (p *deployer) splitCanaries(allocs []*structs.Allocation) (canaries, others
 // begins it, with the first allocation of the version and with the first update to it. Only updates of
 // allocations that the count leaves need canaries.
 func (p *deployer) beginDeployment(r *rollout, slots []classified) {
-	r.state = p.deployment.Group(r.group.Name)
-	if r.state != nil || r.group.Count == 0 ||
+	r.state = p.deployment.Group(r.spec.group.Name)
+	if r.state != nil || r.spec.group.Count == 0 ||
 		p.deployment != nil && p.plan.Deployment == nil {
 		return
 	}
@@ -145,10 +145,10 @@ func (p *deployer) beginDeployment(r *rollout, slots []classified) {
 		AutoRevert:       u.AutoRevert,
 		AutoPromote:      u.AutoPromote,
 		ProgressDeadline: u.ProgressDeadline,
-		DesiredTotal:     r.group.Count,
+		DesiredTotal:     r.spec.group.Count,
 	}
 
-	if updates > 0 && p.admitsCanaries(r.group) {
+	if updates > 0 && p.admitsCanaries(r.spec.group) {
 		r.state.DesiredCanaries = u.Canary
 	}
 
@@ -158,14 +158,14 @@ func (p *deployer) beginDeployment(r *rollout, slots []classified) {
 		p.plan.Deployment = p.deployment
 	}
 
-	p.deployment.TaskGroups[r.group.Name] = r.state
+	p.deployment.TaskGroups[r.spec.group.Name] = r.state
 	p.deployment.StatusDescription = p.deployment.DefaultDescription()
 }
 
 // firstSurplus returns the index from which on trimToCount stops the allocations of a group.
 func (g *groupPlan) firstSurplus(slots []classified) int {
-	if g.group.HasPerAlloc() {
-		return g.group.Count
+	if g.spec.group.HasPerAlloc() {
+		return g.spec.group.Count
 	}
 	var indexes []int
 	for _, s := range slots {
@@ -175,10 +175,10 @@ func (g *groupPlan) firstSurplus(slots []classified) int {
 	}
 	slices.Sort(indexes)
 	indexes = slices.Compact(indexes)
-	if len(indexes) <= g.group.Count {
+	if len(indexes) <= g.spec.group.Count {
 		return math.MaxInt
 	}
-	return indexes[g.group.Count]
+	return indexes[g.spec.group.Count]
 }
 
 // admitsCanaries reports whether canaries of a group can get their volumes. A registration with others is
@@ -206,7 +206,7 @@ func (p *deployer) newDeployment() *structs.Deployment {
 // placeTakenAway places successors for allocations of a held group that were lost or moved and found no place
 // at that time. They have the version of their predecessors.
 func (p *deployer) placeTakenAway(r *rollout, taken map[int]bool) {
-	for _, a := range p.held.Misses(p, r.group, taken) {
+	for _, a := range p.held.Misses(p, r.spec.group, taken) {
 		if p.stopped[a.ID] {
 			continue
 		}
@@ -247,7 +247,7 @@ func (p *deployer) holdOlder(r *rollout, slots []classified) []classified {
 			switch {
 			case s.alloc.CreateIndex < newest[s.index]:
 				s.action = actionNone // a newer version has taken its index
-			case s.action == actionReschedule && p.held.ExcludesCanaries(former.group, s.index):
+			case s.action == actionReschedule && p.held.ExcludesCanaries(former.spec.group, s.index):
 				s.action = actionHold
 			}
 		}
@@ -285,7 +285,7 @@ type formerGroup struct {
 // pace returns the number of allocations that an update replaces at a time. One that has a volume for itself
 // is replaced alone.
 func (r *rollout) pace() int {
-	if r.group.HoldsVolumesAlone() {
+	if r.spec.group.HoldsVolumesAlone() {
 		return 1
 	}
 	return r.strategy.MaxParallel
@@ -341,7 +341,7 @@ func (p *deployer) rollCanaries(r *rollout, canaries []*structs.Allocation, slot
 		p.planAction(r.groupPlan, s)
 	}
 
-	for _, index := range r.canaryIndexes(slots, taken, p.held.MissedCanaries(r.group, count)) {
+	for _, index := range r.canaryIndexes(slots, taken, p.held.MissedCanaries(r.spec.group, count)) {
 		p.placements = append(p.placements, &placement{
 			plan:   r.groupPlan,
 			index:  index,
@@ -363,7 +363,7 @@ func (g *groupPlan) canaryIndexes(slots []classified, taken map[int]bool, most i
 
 	stays := map[int]bool{}
 	for _, s := range slots {
-		if g.outlook.isOlder(s.alloc) && s.action != actionRefresh {
+		if g.spec.outlook.isOlder(s.alloc) && s.action != actionRefresh {
 			add(s.index)
 		} else {
 			stays[s.index] = true
@@ -371,7 +371,7 @@ func (g *groupPlan) canaryIndexes(slots []classified, taken map[int]bool, most i
 	}
 
 	for index := 0; len(indexes) < most; index++ {
-		if index == g.group.Count && stays != nil && g.group.HasPerAlloc() {
+		if index == g.spec.group.Count && stays != nil && g.spec.group.HasPerAlloc() {
 			stays = nil
 			index = 0
 		}
@@ -407,8 +407,8 @@ func (p *deployer) completeDeployment() {
 
 	reached := true
 	for _, g := range p.groups {
-		s := d.Group(g.group.Name)
-		if s == nil || g.job != p.job {
+		s := d.Group(g.spec.group.Name)
+		if s == nil || g.spec.job != p.job {
 			continue
 		}
 
@@ -483,14 +483,14 @@ func (g *groupPlan) noteAdded(w *placement, deployment string) {
 
 // counts reports whether the plan may update the group, at the pace of a deployment.
 func (r *rollout) counts() bool {
-	return r != nil && r.left > 0 && !r.job.PerNode()
+	return r != nil && r.left > 0 && !r.spec.job.PerNode()
 }
 
 // noteRejected counts an allocation whose successor has found no place. A plan leaves the others alone after
 // some.
 func (g *groupPlan) noteRejected() {
 	r := g.updates
-	if r == nil || g.job.PerNode() {
+	if r == nil || g.spec.job.PerNode() {
 		return // each node of a per-node job is a question of its own
 	}
 	r.rejected++

@@ -66,7 +66,7 @@ func TestFormerVersion_UsesTheAlgorithm(t *testing.T) {
 	}
 	of := newDeployer(p)
 	for _, a := range d.allocs("web") {
-		if g := of.formerPlan(a); a.JobVersion == 0 && (g == nil || !g.emptier) {
+		if g := of.formerPlan(a); a.JobVersion == 0 && (g == nil || !g.spec.emptier) {
 			t.Errorf("the plan of version 0 is %+v, want one that prefers the emptier node", g)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // hasDevices is a group filter: the node has healthy devices for each demand by itself.
-func hasDevices(g *groupPlan, n *structs.Node) string {
+func hasDevices(g *compiledGroup, n *structs.Node) string {
 	for _, d := range g.devices {
 		most := 0
 		for _, group := range nodeDevices(n) {
@@ -142,10 +142,10 @@ func (c *deviceChoice) give(
 
 // devicesFree checks that the node has free devices for the allocation.
 func devicesFree(w *placement, v *nodeView) *rejects.Rejection {
-	if len(w.plan.devices) == 0 {
+	if len(w.plan.spec.devices) == 0 {
 		return nil
 	}
-	_, short := chooseDevices(w.plan.devices, v)
+	_, short := chooseDevices(w.plan.spec.devices, v)
 	if short == nil {
 		return nil
 	}
@@ -157,9 +157,9 @@ func devicesFree(w *placement, v *nodeView) *rejects.Rejection {
 
 // deviceAffinities prefers the nodes whose devices meet the affinities of the demands.
 func deviceAffinities(w *placement, v *nodeView) (float64, bool) {
-	if len(w.plan.devices) == 0 {
+	if len(w.plan.spec.devices) == 0 {
 		return 0, false
 	}
-	c, _ := chooseDevices(w.plan.devices, v)
+	c, _ := chooseDevices(w.plan.spec.devices, v)
 	return c.score, c.scored
 }

@@ -12,12 +12,12 @@ import (
 // feasible, else none.
 func (p *placer) placeSticky(w *placement) (topN, *rejects.Count) {
 	prev := cmp.Or(w.prev, w.data)
-	if prev == nil || !w.plan.group.KeepsData() {
+	if prev == nil || !w.plan.spec.group.KeepsData() {
 		return nil, nil
 	}
 	n := state.Node(p, prev.NodeID)
 	t := rejects.NewCount()
-	if n == nil || !w.plan.admit(t, n) {
+	if n == nil || !w.plan.spec.admit(t, n) {
 		return nil, nil
 	}
 	named := p.namedVolumes
@@ -32,14 +32,14 @@ func (p *placer) placeSticky(w *placement) (topN, *rejects.Count) {
 // dataOf returns the allocation whose data a new one at a place takes over although it replaces none, nil for
 // none: see state.DataLeft.
 func (p *placer) dataOf(g *groupPlan, at place) *structs.Allocation {
-	if !g.group.KeepsData() {
+	if !g.spec.group.KeepsData() {
 		return nil
 	}
 	if p.dataLeft == nil {
 		p.dataLeft = state.DataLeft(p, p.job, p.jobAllocs())
 	}
 	return p.dataLeft[state.DataPlace{
-		Name: structs.AllocName(p.job.ID, g.group.Name, at.index),
+		Name: structs.AllocName(p.job.ID, g.spec.group.Name, at.index),
 		Node: at.node,
 	}]
 }

@@ -11,23 +11,30 @@ import (
 // isCrowded reports whether an allocation of an older version has to leave its node, because the newest
 // version limits the allocations of a node or of a value more than that one: by distinct_hosts or by
 // distinct_property.
-func (g *groupPlan) isCrowded(a *structs.Allocation) bool {
+func (p *outlook) isCrowded(g *compiledGroup, a *structs.Allocation) bool {
 	if g.distinct == "" && len(g.properties) == 0 {
 		return false
 	}
-	if g.crowded == nil {
-		g.crowded = g.findCrowded()
+
+	if p.crowded == nil {
+		p.crowded = map[*compiledGroup]map[string]bool{}
 	}
-	return g.crowded[a.ID]
+
+	crowded := p.crowded[g]
+	if crowded == nil {
+		crowded = p.findCrowded(g)
+		p.crowded[g] = crowded
+	}
+
+	return crowded[a.ID]
 }
 
 // findCrowded returns the IDs of the allocations that exceed the limits of the group. Those with the lowest
 // indexes stay. Those that leave their nodes anyway crowd none.
-func (g *groupPlan) findCrowded() map[string]bool {
-	p := g.outlook
-	plans := map[string]*groupPlan{g.group.Name: g}
+func (p *outlook) findCrowded(g *compiledGroup) map[string]bool {
+	specs := map[string]*compiledGroup{g.group.Name: g}
 	live := slices.DeleteFunc(slices.Clone(p.live), func(a *structs.Allocation) bool {
-		return a.Terminal() || a.Migrate || p.stopped[a.ID] || p.nodeOf(a).Lost() || p.isExcluded(a, plans)
+		return a.Terminal() || a.Migrate || p.stopped[a.ID] || p.nodeOf(a).Lost() || p.isExcluded(a, specs)
 	})
 	slices.SortFunc(live, func(a, b *structs.Allocation) int {
 		return cmp.Or(cmp.Compare(a.Index(), b.Index()), cmp.Compare(a.ID, b.ID))
@@ -50,16 +57,16 @@ func (g *groupPlan) findCrowded() map[string]bool {
 }
 
 // isExcluded reports whether an allocation of an older version has to leave its node, because the newest
-// version of its group may not run there. It adds the plans of groups that it needs.
-func (p *outlook) isExcluded(a *structs.Allocation, plans map[string]*groupPlan) bool {
+// version of its group may not run there. It adds the groups that it compiles to specs.
+func (p *outlook) isExcluded(a *structs.Allocation, specs map[string]*compiledGroup) bool {
 	group := p.job.Group(a.TaskGroup)
 	if !p.isOlder(a) || group == nil {
 		return false
 	}
-	g := plans[group.Name]
+	g := specs[group.Name]
 	if g == nil {
-		g = newGroupPlan(p, p.job, group)
-		plans[group.Name] = g
+		g = newCompiledGroup(p, p.job, group)
+		specs[group.Name] = g
 	}
 	return g.checkRunning(p.nodeOf(a)) != ""
 }
@@ -71,7 +78,7 @@ type placeOfLimit struct {
 }
 
 // placesOf returns the places of an allocation that the group limits, and whether each has capacity for it.
-func (g *groupPlan) placesOf(a *structs.Allocation, used map[placeOfLimit]int) (
+func (g *compiledGroup) placesOf(a *structs.Allocation, used map[placeOfLimit]int) (
 	all []placeOfLimit, within bool,
 ) {
 	own := a.TaskGroup == g.group.Name

@@ -44,18 +44,18 @@ func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 
 	for _, w := range p.placements {
 		if w.held {
-			u := desired[w.plan.group.Name]
+			u := desired[w.plan.spec.group.Name]
 			u.DestructiveUpdate--
 			u.Ignore++
 		}
 	}
 
 	for _, g := range p.groups {
-		if g.updates == nil || g.job != p.job {
+		if g.updates == nil || g.spec.job != p.job {
 			continue
 		}
 
-		u := desired[g.group.Name]
+		u := desired[g.spec.group.Name]
 		pace := uint64(g.updates.pace())
 		if u.DestructiveUpdate > pace {
 			u.Ignore += u.DestructiveUpdate - pace
@@ -87,7 +87,7 @@ func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 		decided: map[string]bool{},
 	}
 	for _, g := range p.groups {
-		c.of(g.group.Name)
+		c.of(g.spec.group.Name)
 	}
 
 	for _, w := range p.placements {
@@ -135,7 +135,7 @@ func (c desiredCounts) of(group string) *structs.DesiredUpdates {
 }
 
 func (c desiredCounts) addPlacement(p *planner, w *placement) {
-	u := c.of(w.plan.group.Name)
+	u := c.of(w.plan.spec.group.Name)
 	if w.prev != nil {
 		c.decided[w.prev.ID] = true
 	}

@@ -10,7 +10,7 @@ import (
 
 // hasHostVolumes is a group filter: the node offers each host volume of the group, for writing if the group
 // writes it.
-func hasHostVolumes(g *groupPlan, n *structs.Node) string {
+func hasHostVolumes(g *compiledGroup, n *structs.Node) string {
 	for _, r := range g.hostVolumes {
 		v := n.HostVolumes[r.Source]
 		switch {
@@ -26,10 +26,10 @@ func hasHostVolumes(g *groupPlan, n *structs.Node) string {
 // hostVolumesFree checks that no other allocation on the node excludes the group from one of its host
 // volumes.
 func hostVolumesFree(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
-	if len(w.plan.hostVolumes) == 0 {
+	if len(w.plan.spec.hostVolumes) == 0 {
 		return nil
 	}
-	g := w.plan.group
+	g := w.plan.spec.group
 	name, holder := state.HostVolumeHolder(p, v.node.ID, g, p.stopped)
 	if name != "" {
 		return &rejects.Rejection{Reason: fmt.Sprintf("host volume %q has a writer, allocation %s", name,

@@ -36,13 +36,13 @@ func (p *placer) sourceOf(w *placement) source {
 		size: math.MaxInt,
 		from: p.nodesFrom,
 	}
-	if id := w.plan.only; id != "" {
+	if id := w.plan.spec.only; id != "" {
 		best = listSource("node "+id, nodesWithID(p.ReadTx, id))
 	}
 
 	for i := range w.uses {
 		v := w.uses[i].volume
-		nodes, ok := p.nodesAt(v)
+		nodes, ok := nodesAt(p.outlook, v)
 		if ok {
 			if len(nodes) < best.size {
 				best = listSource("volume "+v.Namespace+"/"+v.ID, nodes)
@@ -102,9 +102,9 @@ func (p *placer) nodesFrom(id string) func() candidate {
 }
 
 // nodesAt returns the nodes from which a volume is reachable, if its topologies name them one by one.
-func (p *placer) nodesAt(v *structs.CSIVolume) (nodes []*structs.Node, ok bool) {
+func nodesAt(tx state.Reader, v *structs.CSIVolume) (nodes []*structs.Node, ok bool) {
 	for _, t := range v.Topologies {
-		at, own := state.PluginNodesAt(p, v.PluginID, t)
+		at, own := state.PluginNodesAt(tx, v.PluginID, t)
 		if !own {
 			return nil, false
 		}

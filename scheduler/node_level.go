@@ -11,13 +11,13 @@ import (
 
 // newestField returns the field of a group that needs the newest agent, the zero value if every agent knows
 // the group. An older agent drops the field as it decodes the job, and would run the tasks without it.
-func (o *outlook) newestField(g *structs.TaskGroup) level.Part {
+func newestField(o *outlook, g *structs.TaskGroup) level.Part {
 	return level.Newest(o.fieldsAbove(g, level.First))
 }
 
 // agentDropsChange reports whether the group differs from its older version, whose tasks would run on, in a
 // field that the agent of the node does not know. They would run on without the change.
-func (g *groupPlan) agentDropsChange(older *structs.TaskGroup, n *structs.Node) bool {
+func (g *compiledGroup) agentDropsChange(older *structs.TaskGroup, n *structs.Node) bool {
 	if n.Level() >= g.newest.Level {
 		return false
 	}
@@ -26,7 +26,7 @@ func (g *groupPlan) agentDropsChange(older *structs.TaskGroup, n *structs.Node) 
 }
 
 // knowsFields is a group filter: the agent of the node knows every field of the group.
-func knowsFields(g *groupPlan, n *structs.Node) string {
+func knowsFields(g *compiledGroup, n *structs.Node) string {
 	if n.Level() >= g.newest.Level {
 		return ""
 	}

@@ -28,13 +28,14 @@ type outlook struct {
 
 	fleet      []*structs.Node // all nodes, by ID; nil until allNodes
 	views      map[string]*nodeView
-	viewMemory *viewMemory                      // has the views; nil before the first one
-	nodes      map[string]*structs.Node         // see nodeOf
-	live       []*structs.Allocation            // of the job, that the servers want to run
-	knowsOwn   bool                             // live has those on all nodes
-	own        map[string][]*structs.Allocation // live by node; nil until ownByNode
-	values     []*match.ValueCount              // that have counted the job's allocations
-	stopped    map[string]bool                  // allocations that the plan stops
+	viewMemory *viewMemory                        // has the views; nil before the first one
+	nodes      map[string]*structs.Node           // see nodeOf
+	live       []*structs.Allocation              // of the job, that the servers want to run
+	knowsOwn   bool                               // live has those on all nodes
+	own        map[string][]*structs.Allocation   // live by node; nil until ownByNode
+	values     []*match.ValueCount                // that have counted the job's allocations
+	stopped    map[string]bool                    // allocations that the plan stops
+	crowded    map[*compiledGroup]map[string]bool // see isCrowded; nil until needed
 
 	intended     map[string][]*structs.CSIClaim // claims of the plan's allocations, by volume
 	namedVolumes int                            // volumes among the unblock keys
@@ -107,7 +108,7 @@ func (p *outlook) jobAllocs() iter.Seq[*structs.Allocation] {
 // deploymentOf returns the ID of the deployment that counts a placement, "" if none does.
 func (p *outlook) deploymentOf(g *groupPlan) string {
 	d := p.deployment
-	if g.job != p.job || d == nil || !d.Active() || d.Group(g.group.Name) == nil {
+	if g.spec.job != p.job || d == nil || !d.Active() || d.Group(g.spec.group.Name) == nil {
 		return ""
 	}
 	return d.ID

@@ -80,7 +80,7 @@ func (p *planner) endWithoutNode(g *groupPlan, nodes []*structs.Node) {
 	for _, id := range slices.Sorted(maps.Keys(own)) {
 		_, found := slices.BinarySearchFunc(nodes, id, compareID)
 		for _, a := range own[id] {
-			if !found && a.TaskGroup == g.group.Name {
+			if !found && a.TaskGroup == g.spec.group.Name {
 				p.endAlloc(a, "node is gone")
 			}
 		}
@@ -92,7 +92,7 @@ func (p *planner) endWithoutNode(g *groupPlan, nodes []*structs.Node) {
 func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs.Allocation) bool {
 	var best *classified
 	for _, a := range allocs {
-		if a.TaskGroup != g.group.Name {
+		if a.TaskGroup != g.spec.group.Name {
 			continue
 		}
 
@@ -130,7 +130,7 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 		}
 	}
 
-	if g.checkNode(n) == nil {
+	if g.spec.checkNode(n) == nil {
 		p.placements = append(p.placements, &placement{
 			plan:        g,
 			node:        n,
@@ -151,8 +151,8 @@ func (p *planner) classifyOnNode(g *groupPlan, n *structs.Node, a *structs.Alloc
 	if s.action != actionUpdate && s.action != actionRefresh {
 		return s
 	}
-	why := g.checkRunning(n)
-	if why == "" && g.isCrowded(a) {
+	why := g.spec.checkRunning(n)
+	if why == "" && p.isCrowded(g.spec, a) {
 		why = "its constraints admit no more allocations"
 	}
 	if why != "" {

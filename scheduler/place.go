@@ -3,7 +3,6 @@ package scheduler
 import (
 	"berth/scheduler/preempt"
 	"cmp"
-	"maps"
 	"slices"
 
 	"berth/scheduler/rejects"
@@ -102,7 +101,7 @@ func (p *placer) placeFresh(w *placement) {
 			g.queued += left
 			return
 		case g.failed == nil:
-		case !g.group.HasPerAlloc() || w.fresh-left >= structs.MaxGroupCount:
+		case !g.spec.group.HasPerAlloc() || w.fresh-left >= structs.MaxGroupCount:
 			g.failed.Metric.CoalescedFailures += left // the plan frees no capacity
 			g.queued += left
 			return
@@ -137,7 +136,7 @@ func (p *placer) placeOne(w *placement) {
 	if g.failed != nil &&
 		w.node == nil &&
 		!w.update &&
-		!g.group.HasPerAlloc() {
+		!g.spec.group.HasPerAlloc() {
 		g.failed.Metric.CoalescedFailures++ // an equal placement has failed before
 		g.queued++
 		return
@@ -174,20 +173,6 @@ func (p *placer) placeOne(w *placement) {
 
 	t.Metric.ScoreMetaData = p.scores(w, top)
 	p.addToPlan(w, top[0].view, t)
-}
-
-// recordFailure keeps the first failure of a group, and for a per-node job the rejection of each node.
-func (g *groupPlan) recordFailure(w *placement, t *rejects.Count) {
-	g.queued++
-	switch {
-	case g.failed == nil:
-		g.failed = t
-	case w.node == nil:
-		g.failed.Metric.CoalescedFailures++
-		g.failed.AddKeys(maps.Keys(t.Keys))
-	default:
-		g.failed.Merge(g.static, t)
-	}
 }
 
 // chooseNode returns the best feasible nodes: of a sample, or of all nodes if the sample has none. It returns
@@ -252,15 +237,15 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 func (p *placer) lastRejections(w *placement) (*rejects.Count, []*structs.Node) {
 	g := w.plan
 	e := p.eval
-	before := e.FailedTGAllocs[g.group.Name]
+	before := e.FailedTGAllocs[g.spec.group.Name]
 	if before == nil ||
 		len(e.BlockedOn) == 0 ||
 		e.JobModifyIndex != p.job.JobModifyIndex ||
 		len(w.uses) > 0 ||
 		w.update ||
-		len(g.properties) > 0 ||
-		g.distinct != "" ||
-		g.job != p.job {
+		len(g.spec.properties) > 0 ||
+		g.spec.distinct != "" ||
+		g.spec.job != p.job {
 		return nil, nil
 	}
 
@@ -323,7 +308,7 @@ func (p *placer) newAllocID() string {
 
 // addToPlan adds the allocation to the plan and counts it from here on.
 func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
-	group := w.plan.group.Name
+	group := w.plan.spec.group.Name
 	a := &structs.Allocation{
 		ID:                p.newAllocID(),
 		Namespace:         p.ns,
@@ -332,16 +317,16 @@ func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 		NodeID:            v.node.ID,
 		NodeName:          v.node.Name,
 		JobID:             p.job.ID,
-		JobVersion:        w.plan.job.Version,
+		JobVersion:        w.plan.spec.job.Version,
 		TaskGroup:         group,
-		Resources:         w.plan.kept,
+		Resources:         w.plan.spec.kept,
 		DesiredStatus:     structs.AllocDesiredRun,
 		ClientStatus:      structs.AllocPending,
 		RescheduleTracker: p.trackerFor(w),
 		Metrics:           t.ToMetric(structs.MaxReasons),
 
 		PreemptedAllocations: w.victims,
-		NoMemoryMax:          w.plan.noMemoryMax,
+		NoMemoryMax:          w.plan.spec.noMemoryMax,
 	}
 
 	if prev := cmp.Or(w.prev, w.data); prev != nil {
@@ -353,13 +338,13 @@ func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 		a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
 	}
 
-	if len(w.plan.devices) > 0 {
-		choice, _ := chooseDevices(w.plan.devices, v) // resourcesFit has found enough
+	if len(w.plan.spec.devices) > 0 {
+		choice, _ := chooseDevices(w.plan.spec.devices, v) // resourcesFit has found enough
 		a.Devices = choice.devices
 	}
 
-	if len(w.plan.ports) > 0 {
-		a.Ports, _ = p.choosePorts(w.plan, v) // likewise
+	if len(w.plan.spec.ports) > 0 {
+		a.Ports, _ = p.choosePorts(w.plan.spec, v) // likewise
 		v.ports.Add(a)
 	}
 
@@ -367,8 +352,8 @@ func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 	p.plan.Place = append(p.plan.Place, a)
 	p.placed += allocBytes(a)
 	v.place(p.outlook, a)
-	if len(w.plan.hostVolumes) > 0 {
-		v.writers = append(v.writers, w.plan.group)
+	if len(w.plan.spec.hostVolumes) > 0 {
+		v.writers = append(v.writers, w.plan.spec.group)
 	}
 
 	p.countValues(a, 1)

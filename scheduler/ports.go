@@ -12,7 +12,7 @@ import (
 
 // hasNetwork is a group filter: the node has the network of the group, and its drivers can start tasks in
 // it.
-func hasNetwork(g *groupPlan, n *structs.Node) string {
+func hasNetwork(g *compiledGroup, n *structs.Node) string {
 	if !g.network.Isolated() {
 		return hasPorts(g, n)
 	}
@@ -31,7 +31,7 @@ func hasNetwork(g *groupPlan, n *structs.Node) string {
 
 // hasPorts reports whether the node has the host networks that the group names, and does not reserve its
 // static ports.
-func hasPorts(g *groupPlan, n *structs.Node) string {
+func hasPorts(g *compiledGroup, n *structs.Node) string {
 	if len(g.ports) == 0 {
 		return ""
 	}
@@ -60,10 +60,10 @@ func hasPorts(g *groupPlan, n *structs.Node) string {
 
 // portsFree checks that the node has free ports for the allocation.
 func (p *outlook) portsFree(w *placement, v *nodeView) *rejects.Rejection {
-	if len(w.plan.ports) == 0 {
+	if len(w.plan.spec.ports) == 0 {
 		return nil
 	}
-	_, short := p.choosePorts(w.plan, v)
+	_, short := p.choosePorts(w.plan.spec, v)
 	if short == nil {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (p *outlook) portsFree(w *placement, v *nodeView) *rejects.Rejection {
 
 // choosePorts chooses free ports of a node for each demand of a group, in order: static ones come first. It
 // returns the first demand without a free port, nil if there is none.
-func (p *outlook) choosePorts(g *groupPlan, v *nodeView) ([]structs.AllocatedPort, *structs.Port) {
+func (p *outlook) choosePorts(g *compiledGroup, v *nodeView) ([]structs.AllocatedPort, *structs.Port) {
 	if v.ports == nil {
 		v.ports = state.PortsInUse(p, v.node)
 	}

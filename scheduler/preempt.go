@@ -104,7 +104,7 @@ func (p *placer) victimsOn(w *placement, v *nodeView) []preempt.Candidate {
 	for _, c := range from {
 		capacity.Stop(c.Alloc)
 	}
-	if capacity.Short(w.plan.ask) != "" {
+	if capacity.Short(w.plan.spec.ask) != "" {
 		return nil
 	}
 	return preempt.Choose(&nodeTrial{p.outlook, w, v}, from)
@@ -157,7 +157,7 @@ type nodeTrial struct {
 
 // Fits reports whether the placement fits on the node as its view is.
 func (t *nodeTrial) Fits() bool {
-	return t.view.capacity.Short(t.want.plan.ask) == "" && t.outlook.checkPlacement(t.want, t.view) == nil
+	return t.view.capacity.Short(t.want.plan.spec.ask) == "" && t.outlook.checkPlacement(t.want, t.view) == nil
 }
 
 // SetAside takes an allocation from the view of the node, to try the placement without it.
@@ -175,7 +175,7 @@ func (t *nodeTrial) PutBack(a *structs.Allocation) {
 // Measure looks at devices and ports first: few allocations have the ones that a group demands, and their
 // capacity counts, too.
 func (t *nodeTrial) Measure() func(a *structs.Allocation) (missing float64, helps bool) {
-	g := t.want.plan
+	g := t.want.plan.spec
 	lacks := t.view.capacity.Missing(g.ask)
 	_, device := chooseDevices(g.devices, t.view)
 	var port *structs.Port

@@ -179,18 +179,18 @@ func (p *preferences) class(n *structs.Node) string {
 
 // nodeAffinity prefers the nodes for which affinities hold.
 func nodeAffinity(w *placement, v *nodeView) (float64, bool) {
-	if len(w.plan.prefers.affinities) == 0 {
+	if len(w.plan.spec.prefers.affinities) == 0 {
 		return 0, false
 	}
-	score := w.plan.prefers.affinity(v.node)
+	score := w.plan.spec.prefers.affinity(v.node)
 	return score, score != 0
 }
 
 // allocationSpread prefers the nodes with values of which the group has too few allocations.
 func allocationSpread(w *placement, v *nodeView) (float64, bool) {
-	if len(w.plan.prefers.spreads) == 0 {
+	if len(w.plan.spec.prefers.spreads) == 0 {
 		return 0, false
 	}
-	score := w.plan.prefers.spread(w.plan.outlook, v.node)
+	score := w.plan.spec.prefers.spread(w.plan.spec.outlook, v.node)
 	return score, score != 0
 }

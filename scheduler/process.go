@@ -142,7 +142,7 @@ func (p *planner) finishEval() {
 	share := reasonsInAll / max(1, len(p.groups))
 	most := min(structs.MaxReasons, max(1, share))
 	for _, g := range p.groups {
-		e.QueuedAllocations[g.group.Name] += g.queued
+		e.QueuedAllocations[g.spec.group.Name] += g.queued
 		if g.failed == nil {
 			continue
 		}
@@ -151,7 +151,7 @@ func (p *planner) finishEval() {
 			e.FailedTGAllocs = map[string]*structs.AllocMetric{}
 		}
 
-		e.FailedTGAllocs[g.group.Name] = g.failed.ToMetric(most)
+		e.FailedTGAllocs[g.spec.group.Name] = g.failed.ToMetric(most)
 		maps.Copy(keys, g.failed.Keys)
 	}
 
@@ -234,7 +234,7 @@ func (p *planner) boundKeys(keys map[string]bool) map[string]bool {
 // on the nodes without capacity.
 func (p *planner) capacityKeys() map[string]bool {
 	volumes := slices.ContainsFunc(p.groups, func(g *groupPlan) bool {
-		return len(g.group.Volumes) > 0
+		return len(g.spec.group.Volumes) > 0
 	})
 	exhausted := len(p.exhaustedNodes)
 	if p.job == nil ||

@@ -31,7 +31,7 @@ const keptScores = 5
 func binpack(w *placement, v *nodeView) (float64, bool) {
 	sum := 0.0
 	dimensions := 0.0
-	for _, d := range v.capacity.With(w.plan.kept) {
+	for _, d := range v.capacity.With(w.plan.spec.kept) {
 		if d[0] <= 0 {
 			continue
 		}
@@ -45,7 +45,7 @@ func binpack(w *placement, v *nodeView) (float64, bool) {
 		return 0, false
 	}
 
-	if w.plan.emptier {
+	if w.plan.spec.emptier {
 		return 1 - sum/dimensions, true
 	}
 
@@ -70,7 +70,7 @@ func powerOfTen(x float64) float64 {
 
 // antiAffinity spreads a group: losing one node should not lose all of it.
 func antiAffinity(w *placement, v *nodeView) (float64, bool) {
-	group := w.plan.group
+	group := w.plan.spec.group
 	there := v.ofGroup(group.Name)
 	if there == 0 || group.Count <= 1 {
 		return 0, false

@@ -116,7 +116,7 @@ func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 		p.planAction(g, s)
 	}
 
-	missing := g.group.Count - len(taken)
+	missing := g.spec.group.Count - len(taken)
 	if missing > 0 {
 		p.placements = append(p.placements, &placement{
 			plan:  g,
@@ -145,14 +145,16 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node)
 	case a.JobVersion == p.job.Version:
 		s.action = actionKeep
 	default:
-		s.action = g.classifyVersion(a, n)
+		s.action = classifyVersion(p.outlook, g.spec, a, n)
 	}
 	return s
 }
 
 // classifyVersion compares the running version of an allocation with the new version of the job.
-func (g *groupPlan) classifyVersion(a *structs.Allocation, n *structs.Node) action {
-	if g.mayContinue(a, n) && !g.isCrowded(a) {
+func classifyVersion(
+	o *outlook, g *compiledGroup, a *structs.Allocation, n *structs.Node,
+) action {
+	if mayContinue(o, g, a, n) && !o.isCrowded(g, a) {
 		return actionRefresh
 	}
 	return actionUpdate
@@ -160,8 +162,10 @@ func (g *groupPlan) classifyVersion(a *structs.Allocation, n *structs.Node) acti
 
 // mayContinue reports whether an allocation of an older version may continue on its node as one of this
 // group.
-func (g *groupPlan) mayContinue(a *structs.Allocation, n *structs.Node) bool {
-	old := state.JobOf(g.outlook, a)
+func mayContinue(
+	o *outlook, g *compiledGroup, a *structs.Allocation, n *structs.Node,
+) bool {
+	old := state.JobOf(o, a)
 	if old == nil {
 		return false
 	}
@@ -186,14 +190,14 @@ func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 		return slots[a.at].compare(&slots[b.at])
 	})
 
-	perAlloc := g.group.HasPerAlloc()
+	perAlloc := g.spec.group.HasPerAlloc()
 	kept := make([]classified, 0, len(slots))
 	for i, o := range order {
 		s := slots[o.at]
 		duplicate := i > 0 && order[i-1].index == s.index
 		if duplicate ||
-			len(kept) >= g.group.Count ||
-			perAlloc && s.index >= g.group.Count {
+			len(kept) >= g.spec.group.Count ||
+			perAlloc && s.index >= g.spec.group.Count {
 			p.endSurplus(s, duplicate)
 			continue
 		}

@@ -67,7 +67,7 @@ func (p *outlook) policyOf(g *groupPlan) *structs.ReschedulePolicy {
 	if p.job.Type == structs.JobSystem {
 		return perNodePolicy
 	}
-	return g.group.ReschedulePolicy
+	return g.spec.group.ReschedulePolicy
 }
 
 // nextTry returns the time of the replacement of an ended allocation, and its delay; false for never.

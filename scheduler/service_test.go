@@ -234,7 +234,7 @@ func TestDrain_MovesTheAllocationsThatItsLoopNames(t *testing.T) {
 		DesiredStatus: structs.AllocDesiredRun,
 		ClientStatus:  structs.AllocRunning,
 	}
-	g := newGroupPlan(p.outlook, j, j.TaskGroups[0])
+	g := &groupPlan{spec: newCompiledGroup(p.outlook, j, j.TaskGroups[0])}
 	n := state.Node(p, "n1")
 	if s := p.classify(g, a, n); s.action != actionKeep {
 		t.Errorf("before its turn the allocation has the action %d: %s", s.action, s.why)

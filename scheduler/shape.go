@@ -38,31 +38,32 @@ func (p *placer) shape() string {
 		switch {
 		case g.failed == nil:
 			continue
-		case g.distinct != "", len(g.properties) > 0, g.group.HasPerAlloc(), updates(p.placements, g):
+		case g.spec.distinct != "", len(g.spec.properties) > 0,
+			g.spec.group.HasPerAlloc(), updates(p.placements, g):
 			return ""
 		}
 
 		s := groupShape{
 			Namespace:   p.ns,
-			NodePool:    cmp.Or(g.job.NodePool, structs.DefaultNodePool), // g may have an older version
-			Datacenters: g.job.Datacenters,
-			Drivers:     g.drivers,
-			Ask:         g.ask,
+			NodePool:    cmp.Or(g.spec.job.NodePool, structs.DefaultNodePool), // g may have an older version
+			Datacenters: g.spec.job.Datacenters,
+			Drivers:     g.spec.drivers,
+			Ask:         g.spec.ask,
 			Type:        p.job.Type,
-			Volumes:     g.group.Volumes,
-			Constraints: g.specified,
-			Level:       g.newest.Level,
+			Volumes:     g.spec.group.Volumes,
+			Constraints: g.spec.specified,
+			Level:       g.spec.newest.Level,
 		}
 
-		if g.network.Isolated() {
-			s.Network = g.network.Mode
+		if g.spec.network.Isolated() {
+			s.Network = g.spec.network.Mode
 		}
 
-		for _, d := range g.devices {
+		for _, d := range g.spec.devices {
 			s.Devices = append(s.Devices, d.Demand)
 		}
 
-		for _, d := range g.ports {
+		for _, d := range g.spec.ports {
 			s.Ports = append(s.Ports, structs.Port{Value: d.Value, HostNetwork: d.HostNetwork})
 		}
 

@@ -33,7 +33,7 @@ func (w *placement) place() place {
 }
 
 func (g *groupPlan) placeOf(a *structs.Allocation) place {
-	if g.job.PerNode() {
+	if g.spec.job.PerNode() {
 		return place{node: a.NodeID}
 	}
 	return place{index: a.Index()}
@@ -41,11 +41,11 @@ func (g *groupPlan) placeOf(a *structs.Allocation) place {
 
 // wants reports whether the group wants an allocation at the place of one.
 func (g *groupPlan) wants(a *structs.Allocation) bool {
-	if !g.job.PerNode() {
-		return a.Index() < g.group.Count
+	if !g.spec.job.PerNode() {
+		return a.Index() < g.spec.group.Count
 	}
-	n := state.Node(g.outlook, a.NodeID)
-	return n != nil && g.checkNode(n) == nil
+	n := state.Node(g.spec.outlook, a.NodeID)
+	return n != nil && g.spec.checkNode(n) == nil
 }
 
 // isReplaced reports whether an allocation was stopped for a successor of a newer version, and no allocation
@@ -184,7 +184,7 @@ func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.
 	known := map[string]bool{}
 	for _, other := range append([]*placement{w}, stops...) {
 		n := p.nodeOf(other.prev)
-		if n != nil && !known[n.ID] && w.plan.checkNode(n) == nil {
+		if n != nil && !known[n.ID] && w.plan.spec.checkNode(n) == nil {
 			nodes = append(nodes, n)
 		}
 

@@ -85,7 +85,7 @@ func propertyLimits(j *structs.Job, g *structs.TaskGroup) (out []propertyLimit) 
 
 // withinPropertyLimits checks that the allocation exceeds no distinct_property constraint.
 func withinPropertyLimits(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
-	for _, limit := range w.plan.properties {
+	for _, limit := range w.plan.spec.properties {
 		is := limit.count.On(v.node)
 		if !is.Set {
 			return &rejects.Rejection{Reason: fmt.Sprintf("distinct_property: the node has no %s", limit.attribute)}

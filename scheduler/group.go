@@ -1,0 +1,143 @@
+package scheduler
+
+import (
+	"slices"
+	"strconv"
+
+	"berth/internal/level"
+	"berth/scheduler/match"
+	"berth/scheduler/rejects"
+	"berth/state"
+	"berth/structs"
+)
+
+// compiledGroup is a group of a version of the job, with values that are computed once for all its
+// allocations. A plan does not change it. The counts of its limits and spreads belong to the outlook, which
+// keeps them.
+type compiledGroup struct {
+	outlook     *outlook
+	job         *structs.Job
+	group       *structs.TaskGroup
+	emptier     bool // prefers the emptier of two nodes
+	noMemoryMax bool // the memory_max of its tasks does not count
+	ask         structs.Resources
+	kept        *structs.Resources // ask, as all its allocations keep it
+	devices     []*match.DeviceDemand
+	network     *structs.NetworkResource // nil: none
+	ports       []structs.Port
+	hostVolumes []*structs.VolumeRequest
+	newest      level.Part // that the agent of a node has to know
+	drivers     []string
+	specified   [][]*structs.Constraint // of the job, the group and the tasks
+	constraints []match.Constraint      // all of specified, compiled
+	distinct    string                  // distinct_hosts: "job", "group" or ""
+	properties  []propertyLimit         // distinct_property
+	prefers     preferences
+	only        string // the ID of the one node that constraints allow, ""
+}
+
+// compileGroup compiles a group of a version of the job.
+func (p *outlook) compileGroup(version *structs.Job, group *structs.TaskGroup) *compiledGroup {
+	g := newCompiledGroup(p, version, group)
+	g.emptier = state.SchedulerAlgorithm(p, version.NodePool) == structs.AlgorithmSpread
+	g.noMemoryMax = group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
+	return g
+}
+
+func newCompiledGroup(o *outlook, j *structs.Job, g *structs.TaskGroup) *compiledGroup {
+	ask := g.Ask()
+	p := &compiledGroup{
+		outlook:     o,
+		job:         j,
+		group:       g,
+		ask:         ask,
+		kept:        &ask,
+		devices:     match.DeviceDemands(g),
+		network:     g.Network(),
+		ports:       g.PortDemands(),
+		hostVolumes: g.HostVolumes(),
+		newest:      newestField(o, g),
+	}
+
+	p.specified = append(p.specified, j.Constraints, g.Constraints)
+	for _, t := range g.Tasks {
+		p.specified = append(p.specified, t.Constraints)
+		if !slices.Contains(p.drivers, t.Driver) {
+			p.drivers = append(p.drivers, t.Driver)
+		}
+	}
+
+	p.constraints = match.CompileConstraints(p.specified...)
+	if g.HasConsulServices() {
+		c := match.CompileConstraint(consulConstraint)
+		c.Text = "the node has no Consul 1.8.0 or later, in which the group registers services (consul.version)"
+		p.constraints = append(p.constraints, c)
+		p.specified = append(p.specified, []*structs.Constraint{consulConstraint})
+	}
+
+	if g.UsesConnect() {
+		c := match.CompileConstraint(connectConstraint)
+		c.Text = "the Consul of the node has no service mesh, which the group uses (consul.connect)"
+		p.constraints = append(p.constraints, c)
+		p.specified = append(p.specified, []*structs.Constraint{connectConstraint})
+	}
+
+	p.only = match.OnlyNode(p.specified...)
+	p.properties = propertyLimits(j, g)
+	p.prefers = compilePreferences(j, g)
+	switch {
+	case wantsDistinct(j.Constraints):
+		p.distinct = "job"
+	case wantsDistinct(g.Constraints):
+		p.distinct = "group"
+	}
+
+	return p
+}
+
+func wantsDistinct(list []*structs.Constraint) bool {
+	return slices.ContainsFunc(list, func(c *structs.Constraint) bool {
+		if c == nil || c.Operand != structs.ConstraintDistinctHosts {
+			return false
+		}
+		on, err := strconv.ParseBool(c.RTarget)
+		return on || err != nil // without a value it is on
+	})
+}
+
+// admit counts a node and reports whether it passes the group's own filters.
+func (g *compiledGroup) admit(t *rejects.Count, n *structs.Node) bool {
+	r := g.checkNode(n)
+	if r == nil {
+		t.CountNode(n, "")
+		return true
+	}
+	t.AddRejection(n, *r)
+	t.CountNode(n, r.Filter)
+	return false
+}
+
+func (g *compiledGroup) checkNode(n *structs.Node) *rejects.Rejection {
+	for _, f := range groupFilters {
+		if why := f.check(g, n); why != "" {
+			return &rejects.Rejection{Filter: f.name, Reason: why}
+		}
+	}
+	return nil
+}
+
+// checkRunning returns the reason for which a node may no longer run an allocation of the group, "" if it
+// may. It does not matter whether the node takes new ones.
+func (g *compiledGroup) checkRunning(n *structs.Node) string {
+	for _, f := range groupFilters {
+		switch f.name {
+		case rejects.FilterEligibility, rejects.FilterLevel, rejects.FilterDriver,
+			rejects.FilterDevice, rejects.FilterNetwork, rejects.FilterHostVolume:
+			continue
+		}
+		if why := f.check(g, n); why != "" {
+			return structs.Cut(why, structs.MaxReason)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,66 @@
+package scheduler
+
+import (
+	"maps"
+
+	"berth/scheduler/rejects"
+	"berth/structs"
+)
+
+// groupPlan is a group in the plan: the nodes that it may get and the placements that found none.
+type groupPlan struct {
+	spec *compiledGroup
+
+	candidateSets map[string]*candidateSet // by source
+	passing       []*structs.Node          // of all nodes, by ID
+	static        *rejects.Count           // of all nodes; nil until a reader needs all
+	failed        *rejects.Count           // the first failure to place
+	queued        int
+	rejectedStops int // updates that fit after no stops: see placeByStops
+
+	updates    *rollout // nil: all allocations of older versions are replaced at once
+	settled    bool     // its part of the deployment has reached its aim
+	noProgress bool     // an allocation of the deployment has ended and is not replaced
+}
+
+// addGroup adds a group of the job.
+func (p *planner) addGroup(group *structs.TaskGroup) *groupPlan {
+	return p.addGroupOf(p.job, group)
+}
+
+// addGroupOf adds a group of a version of the job.
+func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *groupPlan {
+	g := &groupPlan{
+		spec:          p.compileGroup(version, group),
+		candidateSets: map[string]*candidateSet{},
+	}
+	p.groups = append(p.groups, g)
+	return g
+}
+
+// filterNodes keeps the nodes that pass the group's own filters and counts the others, once.
+func (g *groupPlan) filterNodes(nodes []*structs.Node) {
+	if g.static != nil {
+		return
+	}
+	g.static = rejects.NewCount()
+	for _, n := range nodes {
+		if g.spec.admit(g.static, n) {
+			g.passing = append(g.passing, n)
+		}
+	}
+}
+
+// recordFailure keeps the first failure of a group, and for a per-node job the rejection of each node.
+func (g *groupPlan) recordFailure(w *placement, t *rejects.Count) {
+	g.queued++
+	switch {
+	case g.failed == nil:
+		g.failed = t
+	case w.node == nil:
+		g.failed.Metric.CoalescedFailures++
+		g.failed.AddKeys(maps.Keys(t.Keys))
+	default:
+		g.failed.Merge(g.static, t)
+	}
+}
