@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 
+	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
 )
@@ -21,29 +22,30 @@ func (p *planner) beginBatch(g *groupPlan, placements []*placement) {
 		return
 	}
 
-	r := &rollout{groupPlan: g, strategy: g.spec.group.Update}
-	g.updates = r
-	if p.scope != "" {
+	if p.outlook.scope != "" {
+		g.updates = rollout.NewPace(p.outlook.job, g.spec.group, nil)
 		return
 	}
 
 	filled := map[string]bool{} // nodes
-	r.empty = p.emptyPlaces(g, func(at place) bool {
-		filled[at.node] = slices.ContainsFunc(p.ownByNode()[at.node], g.has)
-		return filled[at.node]
+	empty := p.emptyPlaces(g, func(at rollout.Place) bool {
+		filled[at.Node] = slices.ContainsFunc(p.outlook.ownByNode()[at.Node], g.has)
+		return filled[at.Node]
 	})
-	r.left = r.strategy.MaxParallel - len(r.empty)
-	begin := p.now.Add(-r.strategy.Stagger).UnixNano()
-	for a := range p.jobAllocs() {
-		if g.has(a) && a.CreateTime > begin && (p.isUpdated(a) || filled[a.NodeID] && !p.isOlder(a)) {
-			r.left--
-			r.noteReplaced(a.CreateTime)
+	r := rollout.NewPace(p.outlook.job, g.spec.group, empty)
+	g.updates = r
+	r.Left = r.Strategy.MaxParallel - len(r.Empty)
+	begin := p.outlook.now.Add(-r.Strategy.Stagger).UnixNano()
+	for a := range p.outlook.jobAllocs() {
+		if g.has(a) && a.CreateTime > begin && (p.isUpdated(a) || filled[a.NodeID] && !p.outlook.isOlder(a)) {
+			r.Left--
+			r.NoteReplaced(a.CreateTime)
 		}
 	}
 
-	r.left = max(0, r.left)
-	if r.next == 0 && len(r.empty) > 0 {
-		r.next = p.now.Add(max(r.strategy.Stagger, retryDelay)).UnixNano()
+	r.Left = max(0, r.Left)
+	if r.Next == 0 && len(r.Empty) > 0 {
+		r.Next = p.outlook.now.Add(max(r.Strategy.Stagger, retryDelay)).UnixNano()
 	}
 }
 
@@ -54,50 +56,9 @@ func (g *groupPlan) has(a *structs.Allocation) bool {
 
 // isUpdated reports whether an allocation of the job's version took the place of one of an older version.
 func (p *planner) isUpdated(a *structs.Allocation) bool {
-	if a.PreviousAllocation == "" || p.isOlder(a) {
+	if a.PreviousAllocation == "" || p.outlook.isOlder(a) {
 		return false
 	}
-	prev := state.Alloc(p, a.PreviousAllocation)
-	return prev == nil || p.isOlder(prev)
-}
-
-// noteReplaced counts an allocation that was replaced at a time, UnixNano, in the last stagger.
-func (r *rollout) noteReplaced(at int64) {
-	due := at + int64(r.strategy.Stagger)
-	if r.next == 0 || due < r.next {
-		r.next = due
-	}
-}
-
-// addNextBatch adds the evaluation that continues the updates which the plan leaves to a later one.
-func (p *planner) addNextBatch() {
-	due := int64(0)
-	for _, w := range p.placements {
-		if !w.held || !w.plan.spec.job.PerNode() || w.plan.mayUpdate() {
-			continue
-		}
-
-		next := max(w.plan.updates.next, p.now.UnixNano())
-		if due == 0 || next < due {
-			due = next
-		}
-	}
-
-	if due == 0 {
-		return
-	}
-
-	for e := range state.LaterEvalsByJob(p, p.ns, p.job.ID) {
-		if e.TriggeredBy == structs.TriggerRollingUpdate && e.ID != p.eval.ID &&
-			(p.scope != "" || e.WaitUntil <= due) {
-			p.nextBatch = e.ID
-			return
-		}
-	}
-
-	e := p.evalAt(due)
-	e.NodeID = ""
-	e.TriggeredBy = structs.TriggerRollingUpdate
-	p.nextBatch = e.ID
-	p.plan.Followups = append(p.plan.Followups, e)
+	prev := state.Alloc(p.outlook, a.PreviousAllocation)
+	return prev == nil || p.outlook.isOlder(prev)
 }

@@ -96,7 +96,7 @@ func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	}
 
 	c = &nodeClass{example: n}
-	if o.iter.name == "" && !o.group.spec.prefers.any() { // about as many as a sample has
+	if o.iter.source.name == "" && !o.group.spec.prefers.any() { // about as many as a sample has
 		c.feasible = make([]*candidate, 0, 2*enough)
 		c.fitting = make([]*candidate, 0, enough)
 	}
@@ -185,7 +185,7 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 // exhausted reports whether it has read and tried every node, and none of them is full because of the group.
 func (o *candidateSet) exhausted() bool {
 	untried := func(c *nodeClass) bool { return c.next < len(c.feasible) }
-	return o.iter.name == "" && o.iter.ended && len(o.full) == 0 &&
+	return o.iter.source.name == "" && o.iter.ended && len(o.full) == 0 &&
 		len(o.front) == 0 && !slices.ContainsFunc(o.classes, untried)
 }
 
@@ -251,7 +251,7 @@ func (s *sample) rate(p *outlook, w *placement, v *nodeView) (float64, *rejects.
 // a sample were in the sample before.
 func (p *placer) repeats(w *placement) bool {
 	g := w.plan
-	return !p.anew && w.prev == nil && w.data == nil && len(w.uses) == 0 &&
+	return !p.options.anew && w.prev == nil && w.data == nil && len(w.uses) == 0 &&
 		len(g.spec.properties) == 0 && len(g.spec.prefers.spreads) == 0
 }
 
@@ -265,8 +265,8 @@ func leavesFull(r *rejects.Rejection) bool {
 // reports whether it has the results of every node.
 func (p *placer) sampleNodes(w *placement, o *candidateSet, most int) (top topN, t *rejects.Count, all bool) {
 	s := sample{
-		enough: p.enough,
-		bound:  cmp.Or(most, max(maxSampled, p.enough)),
+		enough: p.options.enough,
+		bound:  cmp.Or(most, max(maxSampled, p.options.enough)),
 		mayEnd: most != 0,
 
 		repeats: p.repeats(w),

@@ -137,9 +137,9 @@ func (c *lateCluster) checkSums(id string) {
 		c.t.Fatal(err)
 	}
 	p.decide()
-	for n := range state.Nodes(p) {
-		use := state.UseOfNode(p, n.ID)
-		if !p.knowsOwn || !use.Suffices() {
+	for n := range state.Nodes(p.outlook) {
+		use := state.UseOfNode(p.outlook, n.ID)
+		if !p.outlook.knowsOwn || !use.Suffices() {
 			continue
 		}
 		each := &nodeView{node: n, capacity: structs.NewNodeCapacity(n)}

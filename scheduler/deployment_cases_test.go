@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
 )
@@ -64,9 +65,9 @@ func TestFormerVersion_UsesTheAlgorithm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := newDeployer(p)
+	p.rollout = rollout.Find(p.outlook, p.outlook.job)
 	for _, a := range d.allocs("web") {
-		if g := of.formerPlan(a); a.JobVersion == 0 && (g == nil || !g.spec.emptier) {
+		if g := p.formerPlan(a); a.JobVersion == 0 && (g == nil || !g.spec.emptier) {
 			t.Errorf("the plan of version 0 is %+v, want one that prefers the emptier node", g)
 		}
 	}

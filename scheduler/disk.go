@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"berth/scheduler/rejects"
+	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
 )
@@ -15,31 +16,31 @@ func (p *placer) placeSticky(w *placement) (topN, *rejects.Count) {
 	if prev == nil || !w.plan.spec.group.KeepsData() {
 		return nil, nil
 	}
-	n := state.Node(p, prev.NodeID)
+	n := state.Node(p.outlook, prev.NodeID)
 	t := rejects.NewCount()
 	if n == nil || !w.plan.spec.admit(t, n) {
 		return nil, nil
 	}
-	named := p.namedVolumes
-	tooMany := p.tooManyKeys
+	named := p.outlook.namedVolumes
+	tooMany := p.outlook.tooManyKeys
 	var s sample
 	s.try(p.outlook, w, &nodeClass{}, &candidate{node: n})
-	p.namedVolumes = named
-	p.tooManyKeys = tooMany
+	p.outlook.namedVolumes = named
+	p.outlook.tooManyKeys = tooMany
 	return s.top, t
 }
 
 // dataOf returns the allocation whose data a new one at a place takes over although it replaces none, nil for
 // none: see state.DataLeft.
-func (p *placer) dataOf(g *groupPlan, at place) *structs.Allocation {
+func (p *placer) dataOf(g *groupPlan, at rollout.Place) *structs.Allocation {
 	if !g.spec.group.KeepsData() {
 		return nil
 	}
 	if p.dataLeft == nil {
-		p.dataLeft = state.DataLeft(p, p.job, p.jobAllocs())
+		p.dataLeft = state.DataLeft(p.outlook, p.outlook.job, p.outlook.jobAllocs())
 	}
 	return p.dataLeft[state.DataPlace{
-		Name: structs.AllocName(p.job.ID, g.spec.group.Name, at.index),
-		Node: at.node,
+		Name: structs.AllocName(p.outlook.job.ID, g.spec.group.Name, at.Index),
+		Node: at.Node,
 	}]
 }

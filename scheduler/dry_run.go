@@ -21,14 +21,14 @@ func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview
 	if err != nil {
 		return nil, err
 	}
-	p.unbounded = true
+	p.placer.unbounded = true
 	p.decide()
 	desired := p.countDesired()
 	p.execute()
 	p.countHeld(desired)
 	preempted := p.countPreemptions(desired)
 	return &Preview{
-		Plan:      p.plan,
+		Plan:      p.outlook.plan,
 		Desired:   desired,
 		Preempted: preempted,
 	}, nil
@@ -38,7 +38,7 @@ func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview
 // those beyond the pace whose successors find no place.
 // The dialect counts all batches of a per-node job.
 func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
-	if p.job.PerNode() {
+	if p.outlook.job.PerNode() {
 		return
 	}
 
@@ -50,13 +50,13 @@ func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 		}
 	}
 
-	for _, g := range p.groups {
-		if g.updates == nil || g.spec.job != p.job {
+	for _, g := range p.placer.groups {
+		if g.updates == nil || g.spec.job != p.outlook.job {
 			continue
 		}
 
 		u := desired[g.spec.group.Name]
-		pace := uint64(g.updates.pace())
+		pace := uint64(g.updates.Size)
 		if u.DestructiveUpdate > pace {
 			u.Ignore += u.DestructiveUpdate - pace
 			u.DestructiveUpdate = pace
@@ -67,13 +67,13 @@ func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 // countPreemptions counts the displaced allocations for the groups that displace them, and returns them.
 func (p *planner) countPreemptions(desired map[string]*structs.DesiredUpdates) []*structs.AllocListStub {
 	var preempted []*structs.AllocListStub
-	putStub := state.AllocStubs(p)
-	for _, a := range p.plan.Place {
+	putStub := state.AllocStubs(p.outlook)
+	for _, a := range p.outlook.plan.Place {
 		u := desired[a.TaskGroup]
 		u.Preemptions += uint64(len(a.PreemptedAllocations))
 		for _, id := range a.PreemptedAllocations {
 			stub := new(structs.AllocListStub)
-			putStub(state.Alloc(p, id), stub)
+			putStub(state.Alloc(p.outlook, id), stub)
 			preempted = append(preempted, stub)
 		}
 	}
@@ -86,7 +86,7 @@ func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 		groups:  map[string]*structs.DesiredUpdates{},
 		decided: map[string]bool{},
 	}
-	for _, g := range p.groups {
+	for _, g := range p.placer.groups {
 		c.of(g.spec.group.Name)
 	}
 
@@ -94,23 +94,23 @@ func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 		c.addPlacement(p, w)
 	}
 
-	for _, u := range p.plan.Update {
-		a := state.Alloc(p, u.AllocID)
+	for _, u := range p.outlook.plan.Update {
+		a := state.Alloc(p.outlook, u.AllocID)
 		if u.SetJobVersion && a != nil {
 			c.of(a.TaskGroup).InPlaceUpdate++
 			c.decided[a.ID] = true
 		}
 	}
 
-	for _, s := range p.plan.Stop {
-		a := state.Alloc(p, s.AllocID)
+	for _, s := range p.outlook.plan.Stop {
+		a := state.Alloc(p.outlook, s.AllocID)
 		if a != nil && !c.decided[a.ID] {
 			c.of(a.TaskGroup).Stop++
 			c.decided[a.ID] = true
 		}
 	}
 
-	for a := range p.jobAllocs() {
+	for a := range p.outlook.jobAllocs() {
 		if !a.Terminal() && !c.decided[a.ID] {
 			c.of(a.TaskGroup).Ignore++
 		}
@@ -149,7 +149,7 @@ func (c desiredCounts) addPlacement(p *planner, w *placement) {
 		u.Place += uint64(len(w.nodes))
 	case w.update:
 		u.DestructiveUpdate++
-	case w.ended && !p.nodeOf(w.prev).Lost():
+	case w.ended && !p.outlook.nodeOf(w.prev).Lost():
 		u.Migrate++
 	default:
 		u.Place++

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"berth/scheduler/rejects"
+	"berth/scheduler/rollout"
 	"berth/structs"
 )
 
@@ -18,23 +19,21 @@ type groupPlan struct {
 	queued        int
 	rejectedStops int // updates that fit after no stops: see placeByStops
 
-	updates    *rollout // nil: all allocations of older versions are replaced at once
-	settled    bool     // its part of the deployment has reached its aim
-	noProgress bool     // an allocation of the deployment has ended and is not replaced
+	updates *rollout.Pace // nil: all allocations of older versions are replaced at once
 }
 
 // addGroup adds a group of the job.
 func (p *planner) addGroup(group *structs.TaskGroup) *groupPlan {
-	return p.addGroupOf(p.job, group)
+	return p.addGroupOf(p.outlook.job, group)
 }
 
 // addGroupOf adds a group of a version of the job.
 func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *groupPlan {
 	g := &groupPlan{
-		spec:          p.compileGroup(version, group),
+		spec:          p.outlook.compileGroup(version, group),
 		candidateSets: map[string]*candidateSet{},
 	}
-	p.groups = append(p.groups, g)
+	p.placer.groups = append(p.placer.groups, g)
 	return g
 }
 

@@ -37,7 +37,7 @@ func (p *placer) sourceOf(w *placement) source {
 		from: p.nodesFrom,
 	}
 	if id := w.plan.spec.only; id != "" {
-		best = listSource("node "+id, nodesWithID(p.ReadTx, id))
+		best = listSource("node "+id, nodesWithID(p.outlook.ReadTx, id))
 	}
 
 	for i := range w.uses {
@@ -51,7 +51,7 @@ func (p *placer) sourceOf(w *placement) source {
 			continue
 		}
 
-		if size := state.PluginSpread(p, v.PluginID); size < best.size {
+		if size := state.PluginSpread(p.outlook, v.PluginID); size < best.size {
 			best = p.pluginSource(w.uses, v.PluginID)
 			best.size = size
 		}
@@ -86,7 +86,7 @@ func (p *placer) pluginSource(uses []volumeUse, plugin string) source {
 	}
 
 	from := func(id string) func() candidate {
-		next := state.PluginNodes(p, plugin, id, reached)
+		next := state.PluginNodes(p.outlook, plugin, id, reached)
 		return func() candidate { return candidate{node: next()} }
 	}
 	return source{name: name, from: from}
@@ -94,7 +94,7 @@ func (p *placer) pluginSource(uses []volumeUse, plugin string) source {
 
 // nodesFrom returns a function that returns all nodes from an ID on.
 func (p *placer) nodesFrom(id string) func() candidate {
-	next := state.NodesWithUse(p, id)
+	next := state.NodesWithUse(p.outlook, id)
 	return func() candidate {
 		n, use := next()
 		return candidate{node: n, use: use}
@@ -165,7 +165,7 @@ func (r *cyclicIter) readNodes(few int) []candidate {
 				begin = ""
 			}
 
-			r.next = r.from(begin)
+			r.next = r.source.from(begin)
 		}
 
 		c := r.next()
@@ -202,17 +202,17 @@ func (p *placer) origin() string {
 		return p.start
 	}
 	h := fnv.New64a()
-	_, _ = fmt.Fprint(h, p.eval.ID, p.eval.SnapshotIndex)
+	_, _ = fmt.Fprint(h, p.outlook.eval.ID, p.outlook.eval.SnapshotIndex)
 	seed := rand.NewPCG(h.Sum64(), 0)
-	if n := state.NodeFrom(p, ""); n != nil {
-		p.start = p.randomID(n.ID, rand.New(seed))
+	if n := state.NodeFrom(p.outlook, ""); n != nil {
+		p.start = randomID(p.outlook, n.ID, rand.New(seed))
 	}
 	return p.start
 }
 
 // randomID returns the ID of the first node with random digits. It keeps the shortest prefix for which a node
 // with a greater ID exists.
-func (p *placer) randomID(first string, random *rand.Rand) string {
+func randomID(tx state.Reader, first string, random *rand.Rand) string {
 	digits := "0123456789"
 	if strings.Trim(strings.ToLower(first), "0123456789abcdef-") == "" {
 		digits += "abcdef"
@@ -228,7 +228,7 @@ func (p *placer) randomID(first string, random *rand.Rand) string {
 			id = append(id, c)
 		}
 
-		if state.NodeFrom(p, string(id)) != nil {
+		if state.NodeFrom(tx, string(id)) != nil {
 			return string(id)
 		}
 	}

@@ -23,7 +23,6 @@ type outlook struct {
 	now         time.Time
 	plan        *structs.Plan
 	scope       string                              // the ID of the only node to evaluate, "" for all
-	deployment  *structs.Deployment                 // of the job's version: see findDeployment
 	fieldsAbove func(v any, level int) []level.Part // level.Above, or in tests another
 
 	fleet      []*structs.Node // all nodes, by ID; nil until allNodes
@@ -103,13 +102,4 @@ func (p *outlook) jobAllocs() iter.Seq[*structs.Allocation] {
 			}
 		}
 	}
-}
-
-// deploymentOf returns the ID of the deployment that counts a placement, "" if none does.
-func (p *outlook) deploymentOf(g *groupPlan) string {
-	d := p.deployment
-	if g.spec.job != p.job || d == nil || !d.Active() || d.Group(g.spec.group.Name) == nil {
-		return ""
-	}
-	return d.ID
 }

@@ -21,7 +21,7 @@ func TestSplitParts_KeepsTheDisplacedWithTheirSuccessors(t *testing.T) {
 		},
 	}}}
 	p.splitParts()
-	parts := append([]*structs.Plan{p.plan}, p.plan.Rest...)
+	parts := append([]*structs.Plan{p.outlook.plan}, p.outlook.plan.Rest...)
 	for i, want := range []struct {
 		place, status string
 		stops         int

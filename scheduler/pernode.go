@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/scheduler/rollout"
 	"berth/structs"
 )
 
@@ -11,11 +12,11 @@ import (
 // feasible node, with its allocations: on all nodes, or on the one node of the evaluation. If the job limits
 // the number of its allocations with one property, a change of one node matters to others.
 func (p *planner) reconcilePerNode() {
-	nodes := p.allNodes
-	if p.eval.NodeID != "" && !p.job.LimitsProperty() {
-		p.scope = p.eval.NodeID
+	nodes := p.outlook.allNodes
+	if p.outlook.eval.NodeID != "" && !p.outlook.job.LimitsProperty() {
+		p.outlook.scope = p.outlook.eval.NodeID
 		nodes = func() []*structs.Node {
-			return nodesWithID(p.ReadTx, p.scope)
+			return nodesWithID(p.outlook.ReadTx, p.outlook.scope)
 		}
 	}
 
@@ -23,7 +24,7 @@ func (p *planner) reconcilePerNode() {
 		p.endWithoutGroup(a)
 	}
 
-	for _, group := range p.job.TaskGroups {
+	for _, group := range p.outlook.job.TaskGroups {
 		g := p.addGroup(group)
 		if group.Count > 0 {
 			g.filterNodes(nodes())
@@ -38,8 +39,8 @@ func (p *planner) reconcilePerNode() {
 func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 	before := len(p.placements)
 	fresh := &placement{plan: g}
-	anywhere := p.scope != ""
-	own := p.ownByNode()
+	anywhere := p.outlook.scope != ""
+	own := p.outlook.ownByNode()
 	passing := g.passing
 	used := 0
 	for _, n := range nodes {
@@ -76,7 +77,7 @@ func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 
 // endWithoutNode stops the group's allocations on nodes that are gone.
 func (p *planner) endWithoutNode(g *groupPlan, nodes []*structs.Node) {
-	own := p.ownByNode()
+	own := p.outlook.ownByNode()
 	for _, id := range slices.Sorted(maps.Keys(own)) {
 		_, found := slices.BinarySearchFunc(nodes, id, compareID)
 		for _, a := range own[id] {
@@ -90,7 +91,7 @@ func (p *planner) endWithoutNode(g *groupPlan, nodes []*structs.Node) {
 // reconcileNode decides on the group's allocations on one node, among the job's. It reports whether the node
 // is served and needs no placement.
 func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs.Allocation) bool {
-	var best *classified
+	var best *rollout.Decision
 	for _, a := range allocs {
 		if a.TaskGroup != g.spec.group.Name {
 			continue
@@ -99,14 +100,14 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 		s := p.classifyOnNode(g, n, a)
 		surplus := a
 		switch {
-		case s.action == actionNone:
+		case s.Action == rollout.None:
 			continue
 		case best == nil:
 			best = &s
 			continue
-		case s.action < best.action,
-			s.action == best.action && a.CreateIndex > best.alloc.CreateIndex:
-			surplus = best.alloc
+		case s.Action < best.Action,
+			s.Action == best.Action && a.CreateIndex > best.Alloc.CreateIndex:
+			surplus = best.Alloc
 			best = &s
 		}
 
@@ -117,14 +118,14 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 		return false
 	}
 
-	switch best.action {
-	case actionKeep, actionHold, actionRefresh:
+	switch best.Action {
+	case rollout.Keep, rollout.Hold, rollout.Refresh:
 		p.planAction(g, *best)
 		return true
-	case actionLose:
-		p.endAlloc(best.alloc, best.why)
+	case rollout.Lose:
+		p.endAlloc(best.Alloc, best.Why)
 		return true
-	case actionMove:
+	case rollout.Move:
 		if !p.endToMove(*best) {
 			return true
 		}
@@ -134,11 +135,11 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 		p.placements = append(p.placements, &placement{
 			plan:        g,
 			node:        n,
-			prev:        best.alloc,
-			update:      best.action == actionUpdate,
-			rescheduled: best.action == actionReschedule,
-			ended:       best.action == actionMove,
-			delay:       best.delay,
+			prev:        best.Alloc,
+			update:      best.Action == rollout.Update,
+			rescheduled: best.Action == rollout.Reschedule,
+			ended:       best.Action == rollout.Move,
+			delay:       best.Delay,
 		})
 	}
 
@@ -146,18 +147,18 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 }
 
 // classifyOnNode is classify for a per-node job. It stops an allocation that may no longer be on its node.
-func (p *planner) classifyOnNode(g *groupPlan, n *structs.Node, a *structs.Allocation) classified {
+func (p *planner) classifyOnNode(g *groupPlan, n *structs.Node, a *structs.Allocation) rollout.Decision {
 	s := p.classify(g, a, n)
-	if s.action != actionUpdate && s.action != actionRefresh {
+	if s.Action != rollout.Update && s.Action != rollout.Refresh {
 		return s
 	}
 	why := g.spec.checkRunning(n)
-	if why == "" && p.isCrowded(g.spec, a) {
+	if why == "" && p.outlook.isCrowded(g.spec, a) {
 		why = "its constraints admit no more allocations"
 	}
 	if why != "" {
 		p.endAlloc(a, "the job is no longer for this node: "+why)
-		s.action = actionNone
+		s.Action = rollout.None
 	}
 	return s
 }

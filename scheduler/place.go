@@ -1,11 +1,13 @@
 package scheduler
 
 import (
-	"berth/scheduler/preempt"
 	"cmp"
 	"slices"
+	"time"
 
+	"berth/scheduler/preempt"
 	"berth/scheduler/rejects"
+	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
 )
@@ -16,16 +18,17 @@ const mostPlaced = structs.MaxPlaced
 
 // placer finds the nodes of the placements and adds them to the plan.
 type placer struct {
-	*outlook
-	options
+	outlook *outlook
+	options options
 
 	unbounded  bool // the plan becomes no log entry
 	groups     []*groupPlan
 	placements []*placement
-	start      string // the result of origin
-	placed     int    // bytes of the allocations of the plan's last part, about
-	parts      []int  // the numbers of allocations at which later parts of the plan begin
-	more       bool   // another plan has to follow
+	rollout    *rollout.Rollout // of the job's version
+	start      string           // the result of origin
+	placed     int              // bytes of the allocations of the plan's last part, about
+	parts      []int            // the numbers of allocations at which later parts of the plan begin
+	more       bool             // another plan has to follow
 
 	exhaustedNodes map[string]bool                         // without capacity for a per-node job, by ID
 	spares         map[jobGroup]*preempt.Spare             // a group without a pace has nil
@@ -43,7 +46,9 @@ func newPlacer(o *outlook, with options) *placer {
 
 // placeAll places all placements. Updates precede others, because the allocations that they stop may be in
 // the way of these.
-func (p *placer) placeAll() {
+func (p *placer) placeAll(placements []*placement, r *rollout.Rollout) {
+	p.placements = placements
+	p.rollout = r
 	slices.SortStableFunc(p.placements, func(a, b *placement) int {
 		return cmp.Compare(a.order(), b.order())
 	})
@@ -66,11 +71,10 @@ func (p *placer) placeAll() {
 // order returns the rank of a placement in its plan. The other placements of a group precede its updates if
 // these wait for their health, or for a successor at an empty place.
 func (w *placement) order() int {
-	r := w.plan.updates
 	switch {
 	case w.update:
 		return 1
-	case r.counts() || r != nil && len(r.empty) > 0:
+	case w.plan.updates.PrecedesUpdates():
 		return 0
 	}
 	return 2
@@ -107,7 +111,7 @@ func (p *placer) placeFresh(w *placement) {
 			return
 		}
 
-		one = placement{plan: g, index: index, data: p.dataOf(g, place{index: index})}
+		one = placement{plan: g, index: index, data: p.dataOf(g, rollout.Place{Index: index})}
 		p.placeOne(&one)
 		left--
 	}
@@ -115,8 +119,8 @@ func (p *placer) placeFresh(w *placement) {
 
 // placeOnNodes places an allocation on each node of a list, which is sorted by ID.
 func (p *placer) placeOnNodes(w *placement) {
-	p.expectViews(len(w.nodes))
-	useOf := state.UsesFrom(p, w.nodes[0].ID)
+	p.outlook.expectViews(len(w.nodes))
+	useOf := state.UsesFrom(p.outlook, w.nodes[0].ID)
 	var one placement // see placeFresh
 	for at, n := range w.nodes {
 		if p.full() && !p.beginPart() {
@@ -124,8 +128,8 @@ func (p *placer) placeOnNodes(w *placement) {
 			w.plan.queued += len(w.nodes) - at
 			return
 		}
-		p.viewWith(n, useOf(n.ID))
-		one = placement{plan: w.plan, node: n, data: p.dataOf(w.plan, place{node: n.ID})}
+		p.outlook.viewWith(n, useOf(n.ID))
+		one = placement{plan: w.plan, node: n, data: p.dataOf(w.plan, rollout.Place{Node: n.ID})}
 		p.placeOne(&one)
 	}
 }
@@ -144,11 +148,11 @@ func (p *placer) placeOne(w *placement) {
 
 	switch {
 	case w.ended:
-	case w.update && !g.mayUpdate():
+	case w.update && !g.updates.MayUpdate():
 		w.held = true
 		return
 	case w.update:
-		p.stopAlloc(w.prev, structs.StopReplaced, replacedReason)
+		p.outlook.stopAlloc(w.prev, structs.StopReplaced, replacedReason)
 	}
 
 	top, t := p.chooseNode(w)
@@ -159,8 +163,8 @@ func (p *placer) placeOne(w *placement) {
 
 	if len(top) == 0 {
 		if stays {
-			p.unstopAlloc(w.prev)
-			g.noteRejected()
+			p.outlook.unstopAlloc(w.prev)
+			g.updates.NoteRejected()
 		}
 
 		if w.node != nil {
@@ -179,7 +183,7 @@ func (p *placer) placeOne(w *placement) {
 // none if every node rejected, or if all nodes alike are blocked.
 func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 	g := w.plan
-	blocked := p.blockedEverywhere(w)
+	blocked := p.outlook.blockedEverywhere(w)
 	switch {
 	case w.node != nil && blocked != nil:
 		t := g.static.Clone()
@@ -200,7 +204,7 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 
 	o := p.candidatesOf(w)
 	if w.update {
-		if n := state.Node(p, w.prev.NodeID); n != nil {
+		if n := state.Node(p.outlook, w.prev.NodeID); n != nil {
 			o.moveToFront(n)
 		}
 	}
@@ -215,12 +219,12 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 		most = len(freed) + retriedNodes
 	}
 
-	named := p.namedVolumes
-	tooMany := p.tooManyKeys
+	named := p.outlook.namedVolumes
+	tooMany := p.outlook.tooManyKeys
 	var all bool
 	top, t, all = p.sampleNodes(w, o, most)
-	p.namedVolumes = named
-	p.tooManyKeys = tooMany // only all nodes together decide the keys
+	p.outlook.namedVolumes = named
+	p.outlook.tooManyKeys = tooMany // only all nodes together decide the keys
 	switch {
 	case len(top) > 0 || all:
 		return top, t
@@ -228,7 +232,7 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 		return nil, past
 	}
 
-	g.filterNodes(p.allNodes())
+	g.filterNodes(p.outlook.allNodes())
 	return p.tryAll(w, g.passing)
 }
 
@@ -236,26 +240,26 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 // capacity freed since, if nothing else has changed since; else nil. Such a group depends on nodes only.
 func (p *placer) lastRejections(w *placement) (*rejects.Count, []*structs.Node) {
 	g := w.plan
-	e := p.eval
+	e := p.outlook.eval
 	before := e.FailedTGAllocs[g.spec.group.Name]
 	if before == nil ||
 		len(e.BlockedOn) == 0 ||
-		e.JobModifyIndex != p.job.JobModifyIndex ||
+		e.JobModifyIndex != p.outlook.job.JobModifyIndex ||
 		len(w.uses) > 0 ||
 		w.update ||
 		len(g.spec.properties) > 0 ||
 		g.spec.distinct != "" ||
-		g.spec.job != p.job {
+		g.spec.job != p.outlook.job {
 		return nil, nil
 	}
 
-	ids, known := state.NodesFreedSince(p, e.SnapshotIndex)
-	if !known || len(p.plan.Stop) > readBatch {
+	ids, known := state.NodesFreedSince(p.outlook, e.SnapshotIndex)
+	if !known || len(p.outlook.plan.Stop) > readBatch {
 		return nil, nil
 	}
 
-	for _, s := range p.plan.Stop {
-		a := state.Alloc(p, s.AllocID)
+	for _, s := range p.outlook.plan.Stop {
+		a := state.Alloc(p.outlook, s.AllocID)
 		if a != nil {
 			ids = append(ids, a.NodeID)
 		}
@@ -263,7 +267,7 @@ func (p *placer) lastRejections(w *placement) (*rejects.Count, []*structs.Node) 
 
 	var freed []*structs.Node
 	for _, id := range ids {
-		if n := state.Node(p, id); n != nil {
+		if n := state.Node(p.outlook, id); n != nil {
 			freed = append(freed, n)
 		}
 	}
@@ -276,8 +280,8 @@ func (p *placer) tryAll(w *placement, candidates []*structs.Node) (topN, *reject
 	t := w.plan.static.Clone()
 	var top topN
 	for _, n := range candidates {
-		v := p.viewOf(n)
-		r := p.checkPlacement(w, v)
+		v := p.outlook.viewOf(n)
+		r := p.outlook.checkPlacement(w, v)
 		if r != nil {
 			t.AddRejection(n, *r)
 			continue
@@ -295,10 +299,9 @@ const (
 	nearDigits = 3
 )
 
-// newAllocID returns a random ID for the next allocation of the plan.
-func (p *placer) newAllocID() string {
+// newAllocID returns a random ID for the allocation that a plan places after others.
+func newAllocID(placed []*structs.Allocation) string {
 	id := structs.NewID()
-	placed := p.plan.Place
 	first := len(placed) / nearIDs * nearIDs
 	if first == len(placed) {
 		return id
@@ -310,13 +313,13 @@ func (p *placer) newAllocID() string {
 func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 	group := w.plan.spec.group.Name
 	a := &structs.Allocation{
-		ID:                p.newAllocID(),
-		Namespace:         p.ns,
-		EvalID:            p.eval.ID,
-		Name:              structs.AllocName(p.job.ID, group, w.index),
+		ID:                newAllocID(p.outlook.plan.Place),
+		Namespace:         p.outlook.ns,
+		EvalID:            p.outlook.eval.ID,
+		Name:              structs.AllocName(p.outlook.job.ID, group, w.index),
 		NodeID:            v.node.ID,
 		NodeName:          v.node.Name,
-		JobID:             p.job.ID,
+		JobID:             p.outlook.job.ID,
 		JobVersion:        w.plan.spec.job.Version,
 		TaskGroup:         group,
 		Resources:         w.plan.spec.kept,
@@ -333,7 +336,7 @@ func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 		a.PreviousAllocation = prev.ID
 	}
 
-	a.DeploymentID = p.deploymentOf(w.plan)
+	a.DeploymentID = p.rollout.CountedBy(w.plan.spec.job, group)
 	if w.canary && a.DeploymentID != "" {
 		a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
 	}
@@ -344,26 +347,46 @@ func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 	}
 
 	if len(w.plan.spec.ports) > 0 {
-		a.Ports, _ = p.choosePorts(w.plan.spec, v) // likewise
+		a.Ports, _ = p.outlook.choosePorts(w.plan.spec, v) // likewise
 		v.ports.Add(a)
 	}
 
-	p.nameAwaited(a, v)
-	p.plan.Place = append(p.plan.Place, a)
+	p.outlook.nameAwaited(a, v)
+	p.outlook.plan.Place = append(p.outlook.plan.Place, a)
 	p.placed += allocBytes(a)
 	v.place(p.outlook, a)
 	if len(w.plan.spec.hostVolumes) > 0 {
 		v.writers = append(v.writers, w.plan.spec.group)
 	}
 
-	p.countValues(a, 1)
-	p.giveVolumePlaces(w, v)
-	p.addIntendedClaims(a, w.uses, v)
+	p.outlook.countValues(a, 1)
+	p.outlook.giveVolumePlaces(w, v)
+	p.outlook.addIntendedClaims(a, w.uses, v)
 	if w.update {
-		w.plan.noteUpdated(w, p.now.UnixNano())
+		w.plan.updates.NoteUpdated(w.place(), w.ended, p.outlook.now.UnixNano())
 	} else {
-		w.plan.noteAdded(w, a.DeploymentID)
+		countedBefore := w.rescheduled && w.prev.DeploymentID == a.DeploymentID
+		w.plan.updates.NoteAdded(w.place(), countedBefore)
 	}
+}
+
+// trackerFor returns the reschedules that the replacement remembers.
+func (p *placer) trackerFor(w *placement) *structs.RescheduleTracker {
+	if w.prev == nil || w.update {
+		return nil
+	}
+
+	var newest *structs.RescheduleEvent
+	if w.rescheduled {
+		newest = &structs.RescheduleEvent{
+			RescheduleTime: p.outlook.now.UnixNano(),
+			PrevAllocID:    w.prev.ID,
+			PrevNodeID:     w.prev.NodeID,
+			Delay:          time.Duration(w.delay),
+		}
+	}
+
+	return trackerOf(policyOf(p.outlook.job, w.plan.spec.group), w.prev, newest)
 }
 
 // allocBytes returns about the size of an allocation in a log entry.

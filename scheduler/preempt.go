@@ -21,8 +21,8 @@ const (
 
 // mayPreempt reports whether the placement may displace others.
 func (p *placer) mayPreempt(w *placement) bool {
-	config := state.SchedulerConfig(p).PreemptionConfig
-	return config.Enabled(p.job.Type) && p.blockedEverywhere(w) == nil
+	config := state.SchedulerConfig(p.outlook).PreemptionConfig
+	return config.Enabled(p.outlook.job.Type) && p.outlook.blockedEverywhere(w) == nil
 }
 
 // placeByPreemption places an allocation that fits nowhere in the place of others. It reports false if there
@@ -38,7 +38,7 @@ func (p *placer) placeByPreemption(w *placement, t *rejects.Count) bool {
 	}
 
 	for _, victim := range victims {
-		p.stopAlloc(victim.Alloc, "", "")
+		p.outlook.stopAlloc(victim.Alloc, "", "")
 		w.victims = append(w.victims, victim.Alloc.ID)
 		if victim.Spare != nil {
 			victim.Spare.Left--
@@ -46,8 +46,8 @@ func (p *placer) placeByPreemption(w *placement, t *rejects.Count) bool {
 	}
 
 	p.addToPlan(w, v, t)
-	id := p.plan.Place[len(p.plan.Place)-1].ID
-	for _, s := range p.plan.Stop[len(p.plan.Stop)-len(victims):] {
+	id := p.outlook.plan.Place[len(p.outlook.plan.Place)-1].ID
+	for _, s := range p.outlook.plan.Stop[len(p.outlook.plan.Stop)-len(victims):] {
 		s.PreemptedBy = id
 		s.Description = "Preempted by alloc ID " + id
 	}
@@ -60,13 +60,13 @@ func (p *placer) placeByPreemption(w *placement, t *rejects.Count) bool {
 func (p *placer) chooseVictims(w *placement) (node *nodeView, best []preempt.Candidate) {
 	nodes := []*structs.Node{w.node}
 	if w.node == nil {
-		w.plan.filterNodes(p.allNodes())
+		w.plan.filterNodes(p.outlook.allNodes())
 		nodes = p.fromOrigin(w.plan.passing)
 	}
 
 	found := 0
 	for _, n := range nodes {
-		v := p.viewOf(n)
+		v := p.outlook.viewOf(n)
 		victims := p.victimsOn(w, v)
 		if len(victims) == 0 {
 			continue
@@ -95,7 +95,7 @@ func (p *placer) fromOrigin(nodes []*structs.Node) []*structs.Node {
 
 // victimsOn returns the victims on one node, none if they do not suffice.
 func (p *placer) victimsOn(w *placement, v *nodeView) []preempt.Candidate {
-	r := p.checkPlacement(w, v)
+	r := p.outlook.checkPlacement(w, v)
 	if r != nil && r.Filter != rejects.FilterResources {
 		return nil
 	}
@@ -113,9 +113,9 @@ func (p *placer) victimsOn(w *placement, v *nodeView) []preempt.Candidate {
 // displaceable returns the allocations of a node that the job may displace.
 func (p *placer) displaceable(v *nodeView) []preempt.Candidate {
 	var all []preempt.Candidate
-	for a := range state.LiveAllocsByNode(p, v.node.ID) {
-		priority := state.AllocPriority(p, a)
-		if !p.stopped[a.ID] && len(a.CSIPlugins) == 0 && priority <= p.job.Priority-priorityGap {
+	for a := range state.LiveAllocsByNode(p.outlook, v.node.ID) {
+		priority := state.AllocPriority(p.outlook, a)
+		if !p.outlook.stopped[a.ID] && len(a.CSIPlugins) == 0 && priority <= p.outlook.job.Priority-priorityGap {
 			all = append(all, preempt.Candidate{Alloc: a, Priority: priority, Spare: p.spareOf(a)})
 		}
 	}
@@ -130,11 +130,11 @@ func (p *placer) spareOf(a *structs.Allocation) *preempt.Spare {
 	}
 
 	var s *preempt.Spare
-	j := state.Job(p, a.Namespace, a.JobID)
+	j := state.Job(p.outlook, a.Namespace, a.JobID)
 	if j != nil && j.Group(a.TaskGroup) != nil && j.Group(a.TaskGroup).Migrate != nil {
 		g := j.Group(a.TaskGroup)
 		s = &preempt.Spare{Left: g.Migrate.MaxParallel - g.Count}
-		for other := range state.LiveAllocsByJob(p, a.Namespace, a.JobID) {
+		for other := range state.LiveAllocsByJob(p.outlook, a.Namespace, a.JobID) {
 			if other.TaskGroup == g.Name && !other.DeploymentStatus.IsCanary() {
 				s.Left++
 			}

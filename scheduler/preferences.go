@@ -108,7 +108,7 @@ func (p *preferences) any() bool { return len(p.affinities)+len(p.spreads) > 0 }
 func (p *preferences) affinity(n *structs.Node) float64 {
 	sum := 0.0
 	for _, a := range p.affinities {
-		if a.MetBy(n) {
+		if a.Constraint.MetBy(n) {
 			sum += a.share
 		}
 	}

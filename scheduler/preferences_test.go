@@ -411,18 +411,18 @@ func TestSample_TriesAChangedNodeAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	placed := &placement{plan: p.addGroup(p.job.TaskGroups[0])}
-	n := state.Node(p, "n1")
+	placed := &placement{plan: p.addGroup(p.outlook.job.TaskGroups[0])}
+	n := state.Node(p.outlook, "n1")
 	mean := func() float64 {
-		s := sample{repeats: p.repeats(placed)}
+		s := sample{repeats: p.placer.repeats(placed)}
 		s.try(p.outlook, placed, &nodeClass{}, &candidate{node: n})
 		return s.top[0].mean
 	}
 	first := mean()
 	running := w.allocs("web")[0]
-	p.stopAlloc(running, "", "")
+	p.outlook.stopAlloc(running, "", "")
 	emptier := mean()
-	p.unstopAlloc(running)
+	p.outlook.unstopAlloc(running)
 	if again := mean(); emptier == first || again != first {
 		t.Errorf("the scores are %v, %v while the allocation is to stop, and then %v", first, emptier, again)
 	}

@@ -1,10 +1,10 @@
 package scheduler
 
 import (
-	"cmp"
 	"slices"
 
 	"berth/scheduler/change"
+	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
 )
@@ -35,47 +35,29 @@ type placement struct {
 	nodes []*structs.Node // if not nil: one allocation on each, which replaces none
 }
 
-// action is the decision on an allocation that counts for its group.
-type action int
-
-const (
-	actionKeep       action = iota
-	actionRefresh           // continues under the new version of the job
-	actionUpdate            // replaced by the new version once that has a place
-	actionMove              // stopped now and placed again
-	actionLose              // lost with its node and placed again
-	actionReschedule        // ended, and replaced now
-	actionHold              // ended, and not replaced now or ever
-	actionNone              // no longer counts
-)
-
-// classified is an allocation with the decision on it.
-type classified struct {
-	alloc  *structs.Allocation
-	index  int // of alloc
-	action action
-	former *groupPlan // not nil: it is placed again in its own, older version
-	why    string
-	delay  int64
-	due    int64 // of actionHold: the time of the replacement, 0 for never
-}
-
 // replacedReason is the description of an allocation with the cause StopReplaced.
 const replacedReason = "replaced by a newer version of the job"
 
 // reconcile compares a service or batch job with its allocations.
 func (p *planner) reconcile() {
 	byGroup := p.allocsByGroup()
-	d := newDeployer(p)
-	for _, group := range p.job.TaskGroups {
+	p.rollout = rollout.Find(p.outlook, p.outlook.job)
+	for _, group := range p.outlook.job.TaskGroups {
 		g := p.addGroup(group)
-		if state.Deploys(p.job, group) {
-			d.rollOut(g, byGroup[group.Name])
+		if state.Deploys(p.outlook.job, group) {
+			p.rollOut(g, byGroup[group.Name])
 		} else {
 			p.reconcileGroup(g, byGroup[group.Name])
 		}
 	}
-	d.completeDeployment()
+
+	if p.rollout.Begun {
+		p.outlook.plan.Deployment = p.rollout.row
+	}
+
+	if update := p.rollout.Complete(); update != nil {
+		p.outlook.plan.DeploymentUpdates = append(p.outlook.plan.DeploymentUpdates, update)
+	}
 }
 
 // allocsByGroup returns the live allocations by their group. It stops those whose group is gone.
@@ -92,8 +74,8 @@ func (p *planner) allocsByGroup() map[string][]*structs.Allocation {
 // endWithoutGroup stops an allocation whose group is gone, and reports whether it is. A group of a per-node
 // job is also gone if its count is 0.
 func (p *planner) endWithoutGroup(a *structs.Allocation) bool {
-	group := p.job.Group(a.TaskGroup)
-	gone := group == nil || group.Count == 0 && p.job.PerNode()
+	group := p.outlook.job.Group(a.TaskGroup)
+	gone := group == nil || group.Count == 0 && p.outlook.job.PerNode()
 	if gone {
 		p.endAlloc(a, "its group is no longer in the job")
 	}
@@ -101,10 +83,10 @@ func (p *planner) endWithoutGroup(a *structs.Allocation) bool {
 }
 
 func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
-	slots := make([]classified, 0, len(allocs))
+	slots := make([]rollout.Decision, 0, len(allocs))
 	for _, a := range allocs {
-		s := p.classify(g, a, p.nodeOf(a))
-		if s.action != actionNone {
+		s := p.classify(g, a, p.outlook.nodeOf(a))
+		if s.Action != rollout.None {
 			slots = append(slots, s)
 		}
 	}
@@ -112,7 +94,7 @@ func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 	kept := p.trimToCount(g, slots)
 	taken := make(map[int]bool, len(kept))
 	for _, s := range kept {
-		taken[s.index] = true
+		taken[s.Index] = true
 		p.planAction(g, s)
 	}
 
@@ -127,25 +109,25 @@ func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 }
 
 // classify decides on an allocation of the group on a node, apart from the group's other allocations.
-func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node) classified {
-	s := classified{alloc: a, index: a.Index()}
+func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node) rollout.Decision {
+	s := rollout.Decision{Alloc: a, Index: a.Index()}
 	switch {
 	case a.ClientTerminal():
 		return p.classifyEnded(g, a)
 	case n.Lost():
-		s.action = actionLose
-		s.why = state.NodeIsDown
+		s.Action = rollout.Lose
+		s.Why = state.NodeIsDown
 	case a.Migrate:
-		s.action = actionMove
-		s.why = "stopped by an operator, to be placed again"
+		s.Action = rollout.Move
+		s.Why = "stopped by an operator, to be placed again"
 		if n.Drain {
-			s.why = "moved by the drain of its node"
+			s.Why = "moved by the drain of its node"
 		}
 
-	case a.JobVersion == p.job.Version:
-		s.action = actionKeep
+	case a.JobVersion == p.outlook.job.Version:
+		s.Action = rollout.Keep
 	default:
-		s.action = classifyVersion(p.outlook, g.spec, a, n)
+		s.Action = classifyVersion(p.outlook, g.spec, a, n)
 	}
 	return s
 }
@@ -153,11 +135,11 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node)
 // classifyVersion compares the running version of an allocation with the new version of the job.
 func classifyVersion(
 	o *outlook, g *compiledGroup, a *structs.Allocation, n *structs.Node,
-) action {
+) rollout.Action {
 	if mayContinue(o, g, a, n) && !o.isCrowded(g, a) {
-		return actionRefresh
+		return rollout.Refresh
 	}
-	return actionUpdate
+	return rollout.Update
 }
 
 // mayContinue reports whether an allocation of an older version may continue on its node as one of this
@@ -177,27 +159,27 @@ func mayContinue(
 
 // trimToCount stops surplus allocations: of allocations with one index all but the best, then those with the
 // highest indexes. In a group with volumes per allocation, an index beyond the count has no volume.
-func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
+func (p *planner) trimToCount(g *groupPlan, slots []rollout.Decision) []rollout.Decision {
 	order := make([]slotPlace, len(slots))
 	for at, s := range slots {
-		order[at] = slotPlace{s.index, at}
+		order[at] = slotPlace{s.Index, at}
 	}
 
 	slices.SortFunc(order, func(a, b slotPlace) int {
 		if a.index != b.index {
 			return a.index - b.index
 		}
-		return slots[a.at].compare(&slots[b.at])
+		return slots[a.at].Compare(&slots[b.at])
 	})
 
 	perAlloc := g.spec.group.HasPerAlloc()
-	kept := make([]classified, 0, len(slots))
+	kept := make([]rollout.Decision, 0, len(slots))
 	for i, o := range order {
 		s := slots[o.at]
-		duplicate := i > 0 && order[i-1].index == s.index
+		duplicate := i > 0 && order[i-1].index == s.Index
 		if duplicate ||
 			len(kept) >= g.spec.group.Count ||
-			perAlloc && s.index >= g.spec.group.Count {
+			perAlloc && s.Index >= g.spec.group.Count {
 			p.endSurplus(s, duplicate)
 			continue
 		}
@@ -208,77 +190,66 @@ func (p *planner) trimToCount(g *groupPlan, slots []classified) []classified {
 	return kept
 }
 
-// slotPlace is the place of a classified allocation in a list. It is much smaller, so it sorts faster.
+// slotPlace is the place of a decision allocation in a list. It is much smaller, so it sorts faster.
 type slotPlace struct{ index, at int }
 
-// compare orders allocations of one index: the best first. A promoted canary precedes one of an older version
-// that moved after the canary was placed.
-func (s *classified) compare(o *classified) int {
-	return cmp.Or(
-		cmp.Compare(s.action, o.action),
-		cmp.Compare(o.alloc.JobVersion, s.alloc.JobVersion),
-		cmp.Compare(o.alloc.CreateIndex, s.alloc.CreateIndex),
-		cmp.Compare(s.alloc.ID, o.alloc.ID),
-	)
-}
-
 // endSurplus stops a surplus allocation. A duplicate of an older version has a successor: a promoted canary.
-func (p *planner) endSurplus(s classified, duplicate bool) {
-	if duplicate && s.action == actionUpdate {
-		p.stopAlloc(s.alloc, structs.StopReplaced, replacedReason)
+func (p *planner) endSurplus(s rollout.Decision, duplicate bool) {
+	if duplicate && s.Action == rollout.Update {
+		p.outlook.stopAlloc(s.Alloc, structs.StopReplaced, replacedReason)
 		return
 	}
-	p.endAlloc(s.alloc, "no longer needed by the count of its group")
+	p.endAlloc(s.Alloc, "no longer needed by the count of its group")
 }
 
 // planAction adds the consequences of a decision to the plan.
-func (p *planner) planAction(g *groupPlan, s classified) {
-	if s.action == actionKeep {
+func (p *planner) planAction(g *groupPlan, s rollout.Decision) {
+	if s.Action == rollout.Keep {
 		return
 	}
 
 	w := &placement{
 		plan:   g,
-		index:  s.index,
-		prev:   s.alloc,
-		delay:  s.delay,
-		canary: s.alloc.DeploymentStatus.IsCanary(),
+		index:  s.Index,
+		prev:   s.Alloc,
+		delay:  s.Delay,
+		canary: s.Alloc.DeploymentStatus.IsCanary(),
 	}
 
-	if s.former != nil {
-		w.plan = s.former
+	if s.Former {
+		w.plan = p.formerPlan(s.Alloc)
 	}
 
-	switch s.action {
-	case actionNone:
+	switch s.Action {
+	case rollout.None:
 		return
-	case actionHold:
-		if s.due > 0 {
+	case rollout.Hold:
+		if s.Due > 0 {
 			p.delayed = append(p.delayed, s)
-		} else if s.alloc.DeploymentID != "" && s.alloc.DeploymentID == p.deploymentOf(g) {
-			g.noProgress = true
+		} else {
+			p.rollout.Stall(g.spec.job, s.Alloc)
 		}
 		return
 
-	case actionRefresh:
-		p.plan.Update = append(p.plan.Update, &structs.PlanUpdate{
-			AllocID:       s.alloc.ID,
-			JobVersion:    p.job.Version,
+	case rollout.Refresh:
+		p.outlook.plan.Update = append(p.outlook.plan.Update, &structs.PlanUpdate{
+			AllocID:       s.Alloc.ID,
+			JobVersion:    p.outlook.job.Version,
 			SetJobVersion: true,
-			DeploymentID:  p.deploymentOf(g),
+			DeploymentID:  p.rollout.CountedBy(g.spec.job, g.spec.group.Name),
 		})
 		return
 
-	case actionMove, actionLose:
+	case rollout.Move, rollout.Lose:
 		if !p.endToMove(s) {
 			return
 		}
 
 		w.ended = true
 
-	case actionUpdate:
+	case rollout.Update:
 		w.update = true
-	case actionReschedule:
+	case rollout.Reschedule:
 		w.rescheduled = true
 	}
 
@@ -287,12 +258,12 @@ func (p *planner) planAction(g *groupPlan, s classified) {
 
 // endToMove stops an allocation that is placed again. If the plan has moved its most, it leaves the
 // allocation to the next plan.
-func (p *planner) endToMove(s classified) bool {
-	if p.moves >= mostPlaced && !p.unbounded {
-		p.more = true
+func (p *planner) endToMove(s rollout.Decision) bool {
+	if p.moves >= mostPlaced && !p.placer.unbounded {
+		p.placer.more = true
 		return false
 	}
 	p.moves++
-	p.endAlloc(s.alloc, s.why)
+	p.endAlloc(s.Alloc, s.Why)
 	return true
 }

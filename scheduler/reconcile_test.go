@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"berth/scheduler/rollout"
 	"berth/structs"
 )
 
@@ -17,28 +18,28 @@ func TestTrimToCount_KeepsTheBestOfEachIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slot := func(id string, index int, decision action, created uint64) classified {
+	slot := func(id string, index int, decided rollout.Action, created uint64) rollout.Decision {
 		a := &structs.Allocation{ID: id, NodeID: "n1"}
 		a.CreateIndex = created
-		return classified{alloc: a, index: index, action: decision}
+		return rollout.Decision{Alloc: a, Index: index, Action: decided}
 	}
 	var kept []string
-	for _, s := range p.trimToCount(p.addGroup(p.job.TaskGroups[0]), []classified{
-		slot("surplus", 5, actionKeep, 9),
-		slot("replaced", 0, actionUpdate, 9),
-		slot("older", 1, actionKeep, 3),
-		slot("second", 2, actionKeep, 4),
-		slot("continues", 0, actionKeep, 2),
-		slot("newer", 1, actionKeep, 4),
-		slot("first", 2, actionKeep, 4),
+	for _, s := range p.trimToCount(p.addGroup(p.outlook.job.TaskGroups[0]), []rollout.Decision{
+		slot("surplus", 5, rollout.Keep, 9),
+		slot("replaced", 0, rollout.Update, 9),
+		slot("older", 1, rollout.Keep, 3),
+		slot("second", 2, rollout.Keep, 4),
+		slot("continues", 0, rollout.Keep, 2),
+		slot("newer", 1, rollout.Keep, 4),
+		slot("first", 2, rollout.Keep, 4),
 	}) {
-		kept = append(kept, s.alloc.ID)
+		kept = append(kept, s.Alloc.ID)
 	}
 	if want := []string{"continues", "newer", "first"}; !slices.Equal(kept, want) {
 		t.Errorf("kept %q, want %q", kept, want)
 	}
 	var stopped []string
-	for _, s := range p.plan.Stop {
+	for _, s := range p.outlook.plan.Stop {
 		stopped = append(stopped, s.AllocID)
 	}
 	if want := []string{"replaced", "older", "second", "surplus"}; !slices.Equal(stopped, want) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/state/statetest"
 	"berth/structs"
@@ -235,13 +236,13 @@ func TestDrain_MovesTheAllocationsThatItsLoopNames(t *testing.T) {
 		ClientStatus:  structs.AllocRunning,
 	}
 	g := &groupPlan{spec: newCompiledGroup(p.outlook, j, j.TaskGroups[0])}
-	n := state.Node(p, "n1")
-	if s := p.classify(g, a, n); s.action != actionKeep {
-		t.Errorf("before its turn the allocation has the action %d: %s", s.action, s.why)
+	n := state.Node(p.outlook, "n1")
+	if s := p.classify(g, a, n); s.Action != rollout.Keep {
+		t.Errorf("before its turn the allocation has the action %d: %s", s.Action, s.Why)
 	}
 	a.Migrate = true
-	if s := p.classify(g, a, n); s.action != actionMove ||
-		s.why != "moved by the drain of its node" {
+	if s := p.classify(g, a, n); s.Action != rollout.Move ||
+		s.Why != "moved by the drain of its node" {
 		t.Errorf("got %+v", s)
 	}
 }

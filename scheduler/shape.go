@@ -29,7 +29,7 @@ type groupShape struct {
 // one state, so one of them represents all blocked ones. It is "" if that depends on more than the groups'
 // demands: on the job's existing allocations or their nodes.
 func (p *placer) shape() string {
-	if p.job == nil || p.job.PerNode() {
+	if p.outlook.job == nil || p.outlook.job.PerNode() {
 		return ""
 	}
 
@@ -44,12 +44,12 @@ func (p *placer) shape() string {
 		}
 
 		s := groupShape{
-			Namespace:   p.ns,
+			Namespace:   p.outlook.ns,
 			NodePool:    cmp.Or(g.spec.job.NodePool, structs.DefaultNodePool), // g may have an older version
 			Datacenters: g.spec.job.Datacenters,
 			Drivers:     g.spec.drivers,
 			Ask:         g.spec.ask,
-			Type:        p.job.Type,
+			Type:        p.outlook.job.Type,
 			Volumes:     g.spec.group.Volumes,
 			Constraints: g.spec.specified,
 			Level:       g.spec.newest.Level,

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/scheduler/rejects"
+	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
 )
@@ -16,27 +17,11 @@ import (
 // mostStoppable is the most predecessors that are considered for one successor.
 const mostStoppable = 256
 
-// mostRejected is the most updates of a group without a place for whose sake a plan tries to stop others.
-const mostRejected = 16
-
-// place is the place of an allocation in its group: its index, or in a per-node job its node.
-type place struct {
-	node  string
-	index int
-}
-
-func (w *placement) place() place {
+func (w *placement) place() rollout.Place {
 	if w.node != nil {
-		return place{node: w.node.ID}
+		return rollout.Place{Node: w.node.ID}
 	}
-	return place{index: w.index}
-}
-
-func (g *groupPlan) placeOf(a *structs.Allocation) place {
-	if g.spec.job.PerNode() {
-		return place{node: a.NodeID}
-	}
-	return place{index: a.Index()}
+	return rollout.Place{Index: w.index}
 }
 
 // wants reports whether the group wants an allocation at the place of one.
@@ -55,11 +40,11 @@ func isReplaced(a *structs.Allocation) bool {
 }
 
 // emptyPlaces returns the places of a group whose allocations earlier plans have stopped for the update.
-func (p *planner) emptyPlaces(g *groupPlan, taken func(place) bool) map[place]bool {
-	empty := map[place]bool{}
+func (p *planner) emptyPlaces(g *groupPlan, taken func(rollout.Place) bool) map[rollout.Place]bool {
+	empty := map[rollout.Place]bool{}
 	for _, a := range p.replaced {
-		at := g.placeOf(a)
-		if g.has(a) && p.isOlder(a) && g.wants(a) && !taken(at) {
+		at := rollout.PlaceOf(p.outlook.job, a)
+		if g.has(a) && p.outlook.isOlder(a) && g.wants(a) && !taken(at) {
 			empty[at] = true
 		}
 	}
@@ -71,8 +56,8 @@ func (p *planner) emptyPlaces(g *groupPlan, taken func(place) bool) map[place]bo
 // miss so many. The predecessor of the update itself is stopped already.
 func (p *placer) placeByStops(w *placement) bool {
 	g := w.plan
-	volume := p.blockedEverywhere(w) != nil // its users have it on any node
-	if w.node != nil && !volume || g.rejectedStops >= mostRejected {
+	volume := p.outlook.blockedEverywhere(w) != nil // its users have it on any node
+	if w.node != nil && !volume || g.rejectedStops >= rollout.MostRejected {
 		return false
 	}
 
@@ -139,8 +124,8 @@ func byNode(updates []*placement) (sets [][]*placement) {
 // it does not need. It returns the best nodes. If there is none, it stops none.
 func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.Count) {
 	var stops []*placement
-	for _, other := range set[:min(len(set), w.plan.mostStops())] {
-		p.stopAlloc(other.prev, structs.StopReplaced, replacedReason)
+	for _, other := range set[:min(len(set), w.plan.updates.MostStops())] {
+		p.outlook.stopAlloc(other.prev, structs.StopReplaced, replacedReason)
 		stops = append(stops, other)
 		top, t := p.tryWithStops(w, stops)
 		if len(top) == 0 {
@@ -148,10 +133,10 @@ func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.C
 		}
 
 		for _, needed := range stops[:len(stops)-1] {
-			p.unstopAlloc(needed.prev)
+			p.outlook.unstopAlloc(needed.prev)
 			better, count := p.tryWithStops(w, stops)
 			if len(better) == 0 {
-				p.stopAlloc(needed.prev, structs.StopReplaced, replacedReason)
+				p.outlook.stopAlloc(needed.prev, structs.StopReplaced, replacedReason)
 				continue
 			}
 
@@ -163,7 +148,7 @@ func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.C
 	}
 
 	for _, other := range slices.Backward(stops) {
-		p.unstopAlloc(other.prev)
+		p.outlook.unstopAlloc(other.prev)
 	}
 
 	return nil, nil
@@ -171,11 +156,11 @@ func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.C
 
 // tryWithStops tries the nodes of the predecessors that stop for an update.
 func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.Count) {
-	if p.blockedEverywhere(w) != nil {
+	if p.outlook.blockedEverywhere(w) != nil {
 		return nil, nil
 	}
 
-	w.plan.filterNodes(p.allNodes()) // tryAll begins with its counts
+	w.plan.filterNodes(p.outlook.allNodes()) // tryAll begins with its counts
 	if w.node != nil {
 		return p.tryAll(w, []*structs.Node{w.node})
 	}
@@ -183,7 +168,7 @@ func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.
 	var nodes []*structs.Node
 	known := map[string]bool{}
 	for _, other := range append([]*placement{w}, stops...) {
-		n := p.nodeOf(other.prev)
+		n := p.outlook.nodeOf(other.prev)
 		if n != nil && !known[n.ID] && w.plan.spec.checkNode(n) == nil {
 			nodes = append(nodes, n)
 		}
@@ -197,12 +182,12 @@ func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.
 // placeStopped places the successors of the predecessors of a set that the plan has stopped.
 func (p *placer) placeStopped(set []*placement) {
 	for _, w := range set {
-		if !p.stopped[w.prev.ID] {
+		if !p.outlook.stopped[w.prev.ID] {
 			continue
 		}
 
 		w.ended = true
-		w.plan.noteEmptied(w)
+		w.plan.updates.NoteEmptied(w.place())
 	}
 
 	for _, w := range set {

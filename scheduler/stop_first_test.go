@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"berth/scheduler/rollout"
 	"berth/structs"
 )
 
@@ -50,7 +51,7 @@ func TestStopFirst_KeepsThePace(t *testing.T) {
 
 // Stops that do not help are taken back: all predecessors run on.
 func TestStopFirst_StopsNoneInVain(t *testing.T) {
-	const all = mostRejected + 4
+	const all = rollout.MostRejected + 4
 	x := &settling{newFixture(t)}
 	x.nodes("n1", "n2")
 	x.register(web(50, all, 1))

@@ -66,9 +66,9 @@ func trialOf(t *rapid.T, w *fixture) (*placer, *nodeTrial) {
 	}
 	p.decide()
 	high := p.placements[0]
-	v := p.viewOf(p.allNodes()[0])
-	high.plan.filterNodes(p.allNodes())
-	if p.checkPlacement(high, v) == nil {
+	v := p.outlook.viewOf(p.outlook.allNodes()[0])
+	high.plan.filterNodes(p.outlook.allNodes())
+	if p.outlook.checkPlacement(high, v) == nil {
 		return nil, nil
 	}
 	return p.placer, &nodeTrial{p.outlook, high, v}

@@ -1,0 +1,292 @@
+package scheduler
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/scheduler/rollout"
+	"berth/state"
+	"berth/structs"
+)
+
+// conclusion completes a plan after its placements: it completes or blocks the evaluation, and adds the
+// evaluations that follow.
+type conclusion struct {
+	planner   *planner
+	outlook   *outlook
+	placer    *placer
+	nextBatch string // ID of the evaluation that continues an update, or ""
+}
+
+// addFollowup adds one evaluation for the first of the delayed replacements without one. That evaluation adds
+// the next.
+func (p *conclusion) addFollowup() {
+	var f *structs.Evaluation
+	for _, w := range p.planner.delayed {
+		if p.isFollowed(w) {
+			continue
+		}
+		if f == nil {
+			f = p.evalAt(w.Due)
+			p.outlook.plan.Followups = append(p.outlook.plan.Followups, f)
+		}
+		f.WaitUntil = min(f.WaitUntil, w.Due)
+		p.outlook.plan.Update = append(p.outlook.plan.Update, &structs.PlanUpdate{
+			AllocID:        w.Alloc.ID,
+			FollowupEvalID: f.ID,
+		})
+	}
+}
+
+// evalAt returns an evaluation of the job, with the same scope, for a time.
+func (p *conclusion) evalAt(due int64) *structs.Evaluation {
+	e := structs.NewEval(p.outlook.job, structs.TriggerScheduled, p.outlook.now.UnixNano())
+	e.ID = structs.NewID()
+	e.NodeID = p.outlook.scope
+	e.WaitUntil = due
+	e.PreviousEval = p.outlook.eval.ID
+	return e
+}
+
+// isFollowed reports whether an evaluation follows for the replacement, in time or early.
+func (p *conclusion) isFollowed(w rollout.Decision) bool {
+	f := state.Eval(p.outlook, w.Alloc.FollowupEvalID)
+	return f != nil &&
+		f.ID != p.outlook.eval.ID &&
+		f.Status == structs.EvalPending &&
+		f.WaitUntil <= w.Due
+}
+
+// addNextBatch adds the evaluation that continues the updates which the plan leaves to a later one.
+func (p *conclusion) addNextBatch() {
+	due := int64(0)
+	for _, w := range p.planner.placements {
+		if !w.held || !w.plan.spec.job.PerNode() || w.plan.updates.MayUpdate() {
+			continue
+		}
+
+		next := max(w.plan.updates.Next, p.outlook.now.UnixNano())
+		if due == 0 || next < due {
+			due = next
+		}
+	}
+
+	if due == 0 {
+		return
+	}
+
+	for e := range state.LaterEvalsByJob(p.outlook, p.outlook.ns, p.outlook.job.ID) {
+		if e.TriggeredBy == structs.TriggerRollingUpdate && e.ID != p.outlook.eval.ID &&
+			(p.outlook.scope != "" || e.WaitUntil <= due) {
+			p.nextBatch = e.ID
+			return
+		}
+	}
+
+	e := p.evalAt(due)
+	e.NodeID = ""
+	e.TriggeredBy = structs.TriggerRollingUpdate
+	p.nextBatch = e.ID
+	p.outlook.plan.Followups = append(p.outlook.plan.Followups, e)
+}
+
+// reasonsInAll bounds the reasons that an evaluation names for all its groups together, about: a job with
+// many groups would make the log entry too large.
+const reasonsInAll = 2000
+
+// finishEval completes or blocks the evaluation.
+func (p *conclusion) finishEval() {
+	e := p.outlook.eval.Copy()
+	e.Namespace = p.outlook.ns
+	e.Status = structs.EvalComplete
+	e.StatusDescription = ""
+	e.Again = ""
+	e.BlockedEval = ""
+	e.NextEval = p.nextBatch
+	if d := p.planner.rollout.Deployment(); d != nil {
+		e.DeploymentID = d.ID // clients of the dialect follow it from here
+	}
+
+	e.BlockedOn = nil
+	e.Shape = ""
+	e.FailedTGAllocs = nil
+	e.QueuedAllocations = map[string]int{}
+	keys := p.capacityKeys()
+	share := reasonsInAll / max(1, len(p.placer.groups))
+	most := min(structs.MaxReasons, max(1, share))
+	for _, g := range p.placer.groups {
+		e.QueuedAllocations[g.spec.group.Name] += g.queued
+		if g.failed == nil {
+			continue
+		}
+
+		if e.FailedTGAllocs == nil {
+			e.FailedTGAllocs = map[string]*structs.AllocMetric{}
+		}
+
+		e.FailedTGAllocs[g.spec.group.Name] = g.failed.ToMetric(most)
+		maps.Copy(keys, g.failed.Keys)
+	}
+
+	p.addWaiting(e)
+	p.outlook.plan.Eval = e
+	if p.outlook.job != nil {
+		p.outlook.plan.JobModifyIndex = p.outlook.job.JobModifyIndex
+	}
+
+	if p.placer.more {
+		p.outlook.plan.Eval = moreFollow(e)
+		e = p.outlook.plan.Eval
+	}
+
+	if e.FailedTGAllocs != nil {
+		keys = p.boundKeys(keys)
+		p.blockEval(e, slices.Sorted(maps.Keys(keys)))
+		p.addRetryEval()
+	}
+
+	e.SnapshotIndex = snapshotIndex(p.outlook.ReadTx)
+	if p.outlook.plan.Blocked != nil {
+		p.outlook.plan.Blocked.SnapshotIndex = e.SnapshotIndex
+	}
+}
+
+// addRetryEval adds an evaluation for later, if there is none, when no key tells of a change after which this
+// one may find capacity: the keys were too many to name, or a plugin leaves its node.
+func (p *conclusion) addRetryEval() {
+	if !p.outlook.tooManyKeys && !p.outlook.waits {
+		return
+	}
+
+	due := p.outlook.now.Add(retryDelay).UnixNano()
+	if p.outlook.waits {
+		due += jitter(p.outlook.ns, p.outlook.eval.JobID).Nanoseconds()
+	}
+
+	for e := range state.LaterEvalsByJob(p.outlook, p.outlook.ns, p.outlook.job.ID) {
+		covers := e.NodeID == "" || e.NodeID == p.outlook.scope
+		if covers &&
+			e.ID != p.outlook.eval.ID &&
+			e.WaitUntil <= due {
+			return
+		}
+	}
+
+	e := p.evalAt(due)
+	if p.outlook.waits {
+		e.NodeID = "" // one for all nodes of a per-node job
+	}
+
+	p.outlook.plan.Followups = append(p.outlook.plan.Followups, e)
+}
+
+// jitter returns a time below 17 s, another one for most jobs.
+func jitter(ns, job string) time.Duration {
+	h := fnv.New32a()
+	_, _ = fmt.Fprint(h, ns, job)
+	return time.Duration(h.Sum32()%(1<<14)) * time.Millisecond
+}
+
+// boundKeys keeps at most maxKeys unblock keys of volumes. If there are more, the evaluation is retried
+// later.
+func (p *conclusion) boundKeys(keys map[string]bool) map[string]bool {
+	if len(keys) <= maxKeys {
+		return keys
+	}
+	p.outlook.tooManyKeys = true
+	kept := map[string]bool{}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if len(kept) < maxKeys || !structs.WakesVolume(k) {
+			kept[k] = true
+		}
+	}
+	return kept
+}
+
+// capacityKeys returns the unblock keys of freed capacity: on any node, or for a per-node job without volumes
+// on the nodes without capacity.
+func (p *conclusion) capacityKeys() map[string]bool {
+	volumes := slices.ContainsFunc(p.placer.groups, func(g *groupPlan) bool {
+		return len(g.spec.group.Volumes) > 0
+	})
+	exhausted := len(p.placer.exhaustedNodes)
+	if p.outlook.job == nil ||
+		!p.outlook.job.PerNode() ||
+		p.outlook.job.LimitsProperty() ||
+		volumes ||
+		exhausted > structs.ManyNodes ||
+		exhausted == 0 && !p.planner.nowhere {
+		return map[string]bool{structs.WakeCapacity: true}
+	}
+
+	keys := map[string]bool{}
+	if p.planner.nowhere {
+		keys[structs.WakeNodes] = true
+	}
+
+	for id := range p.placer.exhaustedNodes {
+		keys[structs.WakeNode(id)] = true
+	}
+
+	return keys
+}
+
+// addWaiting adds the counts of nodes outside the scope for which the job waits.
+func (p *conclusion) addWaiting(e *structs.Evaluation) {
+	if p.outlook.scope == "" {
+		return
+	}
+	b := state.BlockedEval(p.outlook, p.outlook.ns, e.JobID)
+	if b == nil {
+		return
+	}
+	queued := e.QueuedAllocations
+	for group, n := range b.QueuedAllocations {
+		queued[group] = max(n, queued[group])
+	}
+}
+
+// blockEval blocks an evaluation on the keys: the evaluation itself if it was blocked before, else the job's
+// blocked one, else a new one.
+func (p *conclusion) blockEval(e *structs.Evaluation, keys []string) {
+	if e.TriggeredBy == structs.TriggerQueuedAllocs {
+		p.setBlocked(e, keys)
+		return
+	}
+
+	b := &structs.Evaluation{
+		ID:           structs.NewID(),
+		PreviousEval: e.ID,
+		CreateTime:   p.outlook.now.UnixNano(),
+	}
+
+	other := state.BlockedEval(p.outlook, p.outlook.ns, e.JobID)
+	if other != nil {
+		b = other.Copy()
+	}
+
+	b.Namespace = p.outlook.ns
+	b.Type = p.outlook.job.Type
+	b.JobID = e.JobID
+	b.TriggeredBy = structs.TriggerQueuedAllocs
+	b.Again = ""
+	p.setBlocked(b, keys)
+	b.FailedTGAllocs = maps.Clone(e.FailedTGAllocs)
+	b.QueuedAllocations = maps.Clone(e.QueuedAllocations)
+	b.ModifyTime = p.outlook.now.UnixNano()
+	e.BlockedEval = b.ID
+	p.outlook.plan.Blocked = b
+}
+
+// setBlocked makes an evaluation one that waits for keys.
+func (p *conclusion) setBlocked(e *structs.Evaluation, keys []string) {
+	e.JobModifyIndex = p.outlook.job.JobModifyIndex
+	e.Priority = p.outlook.job.Priority // evaluations of one queue displace the same allocations
+	e.Status = structs.EvalBlocked
+	e.StatusDescription = "waiting for capacity"
+	e.BlockedOn = keys
+	e.Shape = p.placer.shape()
+}
