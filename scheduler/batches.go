@@ -17,7 +17,7 @@ import (
 
 // beginBatch sets how many of the updates of a per-node group the plan may do.
 func (p *planner) beginBatch(g *groupPlan, placements []*placement) {
-	updates := slices.ContainsFunc(placements, func(w *placement) bool { return w.update })
+	updates := slices.ContainsFunc(placements, func(w *placement) bool { return w.isUpdate() })
 	if !updates || !g.spec.group.Update.Rolls() {
 		return
 	}
@@ -29,28 +29,26 @@ func (p *planner) beginBatch(g *groupPlan, placements []*placement) {
 
 	filled := map[string]bool{} // nodes
 	empty := p.emptyPlaces(g, func(at rollout.Place) bool {
-		filled[at.Node] = slices.ContainsFunc(p.outlook.ownByNode()[at.Node], g.has)
+		filled[at.Node] = slices.ContainsFunc(p.outlook.ownByNode()[at.Node], func(a *structs.Allocation) bool {
+			return hasAlloc(g, a)
+		})
 		return filled[at.Node]
 	})
-	r := rollout.NewPace(p.outlook.job, g.spec.group, empty)
-	g.updates = r
-	r.Left = r.Strategy.MaxParallel - len(r.Empty)
-	begin := p.outlook.now.Add(-r.Strategy.Stagger).UnixNano()
+	var replaced []int64
+	begin := p.outlook.now.Add(-g.spec.group.Update.Stagger).UnixNano()
 	for a := range p.outlook.jobAllocs() {
-		if g.has(a) && a.CreateTime > begin && (p.isUpdated(a) || filled[a.NodeID] && !p.outlook.isOlder(a)) {
-			r.Left--
-			r.NoteReplaced(a.CreateTime)
+		if hasAlloc(g, a) && a.CreateTime > begin &&
+			(p.isUpdated(a) || filled[a.NodeID] && !p.outlook.isOlder(a)) {
+			replaced = append(replaced, a.CreateTime)
 		}
 	}
 
-	r.Left = max(0, r.Left)
-	if r.Next == 0 && len(r.Empty) > 0 {
-		r.Next = p.outlook.now.Add(max(r.Strategy.Stagger, retryDelay)).UnixNano()
-	}
+	g.updates = rollout.NewPace(p.outlook.job, g.spec.group, empty)
+	g.updates.BeginBatch(replaced, p.outlook.now, retryDelay)
 }
 
-// has reports whether an allocation of the job belongs to the group.
-func (g *groupPlan) has(a *structs.Allocation) bool {
+// hasAlloc reports whether an allocation of the job belongs to a group.
+func hasAlloc(g *groupPlan, a *structs.Allocation) bool {
 	return a.TaskGroup == g.spec.group.Name
 }
 
@@ -61,4 +59,31 @@ func (p *planner) isUpdated(a *structs.Allocation) bool {
 	}
 	prev := state.Alloc(p.outlook, a.PreviousAllocation)
 	return prev == nil || p.outlook.isOlder(prev)
+}
+
+// wants reports whether a group wants an allocation at the place of one.
+func (p *planner) wants(g *groupPlan, a *structs.Allocation) bool {
+	if !g.spec.job.PerNode() {
+		return a.Index() < g.spec.group.Count
+	}
+	n := p.outlook.nodeOf(a)
+	return n != nil && g.spec.checkNode(n) == nil
+}
+
+// isReplaced reports whether an allocation was stopped for a successor of a newer version, and no allocation
+// names it as the one that it replaces.
+func isReplaced(a *structs.Allocation) bool {
+	return a.ServerTerminal() && a.NextAllocation == "" && a.StopCause == structs.StopReplaced
+}
+
+// emptyPlaces returns the places of a group whose allocations earlier plans have stopped for the update.
+func (p *planner) emptyPlaces(g *groupPlan, taken func(rollout.Place) bool) map[rollout.Place]bool {
+	empty := map[rollout.Place]bool{}
+	for _, a := range p.replaced {
+		at := rollout.PlaceOf(p.outlook.job, a)
+		if hasAlloc(g, a) && p.outlook.isOlder(a) && p.wants(g, a) && !taken(at) {
+			empty[at] = true
+		}
+	}
+	return empty
 }

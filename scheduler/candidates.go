@@ -83,8 +83,8 @@ func (p *placer) candidatesOf(w *placement) *candidateSet {
 // classOf returns the class of a node.
 func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	key := ""
-	if o.group.spec.prefers.any() {
-		key = o.group.spec.prefers.class(n)
+	if o.group.spec.hasPreferences() {
+		key = o.group.spec.preferenceClass(n)
 	}
 
 	c := o.byKey[key]
@@ -96,7 +96,7 @@ func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	}
 
 	c = &nodeClass{example: n}
-	if o.iter.source.name == "" && !o.group.spec.prefers.any() { // about as many as a sample has
+	if o.iter.source.name == "" && !o.group.spec.hasPreferences() { // about as many as a sample has
 		c.feasible = make([]*candidate, 0, 2*enough)
 		c.fitting = make([]*candidate, 0, enough)
 	}
@@ -143,7 +143,7 @@ func (c *nodeClass) reuseChosen() int {
 
 // readAhead reads the nodes of which the first sample of a group with preferences chooses.
 func (o *candidateSet) readAhead() {
-	if !o.group.spec.prefers.any() {
+	if !o.group.spec.hasPreferences() {
 		return
 	}
 	for o.read < readAhead {
@@ -231,17 +231,17 @@ func (s *sample) try(p *outlook, w *placement, c *nodeClass, n *candidate) {
 
 // rate returns the mean of the scores of a node, or its rejection, which it records.
 func (s *sample) rate(p *outlook, w *placement, v *nodeView) (float64, *rejects.Rejection) {
-	if s.repeats && v.fits.plan == w.plan {
+	if s.repeats && v.fits.group == w.plan.spec {
 		return v.fits.mean, nil
 	}
-	r := p.checkPlacement(w, v)
+	r := p.checkPlacement(&w.demand, v)
 	if r != nil {
 		s.reason = append(s.reason, rejected{v.node, r})
 		return 0, r
 	}
 	mean := rankNode(w, v).mean
 	if s.repeats {
-		v.fits = fit{plan: w.plan, mean: mean}
+		v.fits = fit{group: w.plan.spec, mean: mean}
 	}
 	return mean, nil
 }
@@ -251,8 +251,8 @@ func (s *sample) rate(p *outlook, w *placement, v *nodeView) (float64, *rejects.
 // a sample were in the sample before.
 func (p *placer) repeats(w *placement) bool {
 	g := w.plan
-	return !p.options.anew && w.prev == nil && w.data == nil && len(w.uses) == 0 &&
-		len(g.spec.properties) == 0 && len(g.spec.prefers.spreads) == 0
+	return !p.options.anew && w.prev == nil && w.data == nil && len(w.demand.uses) == 0 &&
+		!g.spec.dependsOnOthers()
 }
 
 // leavesFull reports whether a node that has rejected an allocation of the group rejects all others of the
@@ -280,7 +280,7 @@ func (p *placer) sampleNodes(w *placement, o *candidateSet, most int) (top topN,
 	}
 
 	for !s.ended() {
-		for _, c := range o.rated(p.outlook) {
+		for _, c := range o.rated() {
 			p.tryClass(w, o, c, &s)
 		}
 
@@ -313,12 +313,12 @@ func (p *placer) sampleNodes(w *placement, o *candidateSet, most int) (top topN,
 }
 
 // rated returns the classes, those with the best rating first.
-func (o *candidateSet) rated(p *outlook) []*nodeClass {
+func (o *candidateSet) rated() []*nodeClass {
 	if len(o.classes) < 2 {
 		return o.classes
 	}
 	for _, c := range o.classes {
-		c.rating = o.group.spec.prefers.affinity(c.example) + o.group.spec.prefers.spread(p, c.example)
+		c.rating = o.group.spec.affinity(c.example) + o.group.spec.spread(c.example)
 	}
 	return slices.SortedStableFunc(slices.Values(o.classes), func(a, b *nodeClass) int {
 		return cmp.Compare(b.rating, a.rating)

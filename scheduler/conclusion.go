@@ -21,6 +21,10 @@ type conclusion struct {
 	nextBatch string // ID of the evaluation that continues an update, or ""
 }
 
+// retryDelay is the delay after which an evaluation is retried that waits for more volumes than maxKeys, or
+// for a change that no key tells of.
+const retryDelay = time.Minute
+
 // addFollowup adds one evaluation for the first of the delayed replacements without one. That evaluation adds
 // the next.
 func (p *conclusion) addFollowup() {
@@ -157,7 +161,7 @@ func (p *conclusion) finishEval() {
 // addRetryEval adds an evaluation for later, if there is none, when no key tells of a change after which this
 // one may find capacity: the keys were too many to name, or a plugin leaves its node.
 func (p *conclusion) addRetryEval() {
-	if !p.outlook.tooManyKeys && !p.outlook.waits {
+	if !p.outlook.keys.tooMany && !p.outlook.waits {
 		return
 	}
 
@@ -196,7 +200,7 @@ func (p *conclusion) boundKeys(keys map[string]bool) map[string]bool {
 	if len(keys) <= maxKeys {
 		return keys
 	}
-	p.outlook.tooManyKeys = true
+	p.outlook.keys.tooMany = true
 	kept := map[string]bool{}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		if len(kept) < maxKeys || !structs.WakesVolume(k) {

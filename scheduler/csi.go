@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"berth/scheduler/rejects"
 	"berth/state"
@@ -53,12 +52,12 @@ func (p *outlook) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 
 // blockedEverywhere returns the reason for which every node rejects alike: a volume is missing, not ready, or
 // held by a claim that excludes this one.
-func (p *outlook) blockedEverywhere(w *placement) *rejects.Rejection {
-	if !w.looked {
-		w.uses = p.usesOf(w.plan.spec.group, w.index)
-		w.looked = true
+func (p *outlook) blockedEverywhere(d *Demand) *rejects.Rejection {
+	if !d.looked {
+		d.uses = p.usesOf(d.group.group, d.index)
+		d.looked = true
 	}
-	for _, u := range w.uses {
+	for _, u := range d.uses {
 		if why := p.unclaimableReason(u); why != "" {
 			return &rejects.Rejection{
 				Filter: rejects.FilterVolume,
@@ -211,8 +210,8 @@ func (p *outlook) attachedOn(v *nodeView, plugin string) map[string]*structs.CSI
 // pluginsServe checks that each plugin is healthy on the node, and stays. One that leaves is still healthy
 // until its node stops it: with a volume the node would have the capacity of the plugin's next allocation. No
 // key tells of that one if it takes over from a healthy one.
-func pluginsServe(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
-	for _, u := range w.uses {
+func pluginsServe(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
+	for _, u := range d.uses {
 		s := p.storageOn(v, u.volume.PluginID)
 		p.waits = p.waits || s.leaves
 		if s.unfit != "" {
@@ -225,9 +224,9 @@ func pluginsServe(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
 	return nil
 }
 
-func volumesReachable(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
-	for i := range w.uses {
-		u := &w.uses[i]
+func volumesReachable(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
+	for i := range d.uses {
+		u := &d.uses[i]
 		half := p.storageOn(v, u.volume.PluginID).half
 		if u.volume.ReachableFrom(half.NodeReport().AccessibleTopology) {
 			continue
@@ -256,19 +255,15 @@ func describeTopologies(v *structs.CSIVolume) string {
 	return joinBrief(out, " or ")
 }
 
-// maxKeys is the most volumes whose release an evaluation waits for because of full nodes. If there are more,
-// it is also retried after retryDelay.
-const (
-	maxKeys    = 1024
-	retryDelay = time.Minute
-)
+// maxKeys is the most volumes whose release an evaluation waits for because of full nodes.
+const maxKeys = 1024
 
 // keysOfVolumes returns the unblock keys of the volumes on a node.
 func (p *outlook) keysOfVolumes(volumes map[string]*structs.CSIClaim) []string {
-	if p.namedVolumes+len(volumes) > maxKeys {
-		p.tooManyKeys = true
+	if p.keys.named+len(volumes) > maxKeys {
+		p.keys.tooMany = true
 	}
-	if p.tooManyKeys {
+	if p.keys.tooMany {
 		return nil
 	}
 	sorted := slices.Sorted(maps.Keys(volumes))
@@ -277,6 +272,6 @@ func (p *outlook) keysOfVolumes(volumes map[string]*structs.CSIClaim) []string {
 		c := volumes[k]
 		keys = append(keys, structs.WakeVolume(c.Namespace, c.VolumeID))
 	}
-	p.namedVolumes += len(keys)
+	p.keys.named += len(keys)
 	return keys
 }

@@ -56,11 +56,7 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	case held:
 		p.placeTakenAway(g, taken)
 	default:
-		p.placements = append(p.placements, &placement{
-			plan:  g,
-			fresh: missing,
-			taken: taken,
-		})
+		p.placements = append(p.placements, placeSeveral(g, missing, taken))
 	}
 
 	if missing == 0 {
@@ -72,14 +68,14 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 // at that time. They have the version of their predecessors.
 func (p *planner) placeTakenAway(g *groupPlan, taken map[int]bool) {
 	for _, a := range p.rollout.Held.Misses(p.outlook, g.spec.group, taken) {
-		if p.outlook.stopped[a.ID] {
+		if p.outlook.stops(a.ID) {
 			continue
 		}
-		w := &placement{plan: g, index: a.Index(), prev: a}
+		version := g
 		if p.outlook.isOlder(a) {
-			w.plan = cmp.Or(p.formerPlan(a), g)
+			version = cmp.Or(p.formerPlan(a), g)
 		}
-		p.placements = append(p.placements, w)
+		p.placements = append(p.placements, replace(version, kindReturn, a))
 	}
 }
 
@@ -181,10 +177,6 @@ func (p *planner) rollCanaries(
 	group := g.spec.group
 	most := p.rollout.Held.MissedCanaries(group, count)
 	for _, index := range p.rollout.CanaryIndexes(group, slots, taken, most) {
-		p.placements = append(p.placements, &placement{
-			plan:   g,
-			index:  index,
-			canary: true,
-		})
+		p.placements = append(p.placements, placeCanary(g, index))
 	}
 }

@@ -141,11 +141,11 @@ func (c *deviceChoice) give(
 }
 
 // devicesFree checks that the node has free devices for the allocation.
-func devicesFree(w *placement, v *nodeView) *rejects.Rejection {
-	if len(w.plan.spec.devices) == 0 {
+func devicesFree(d *Demand, v *nodeView) *rejects.Rejection {
+	if len(d.group.devices) == 0 {
 		return nil
 	}
-	_, short := chooseDevices(w.plan.spec.devices, v)
+	_, short := chooseDevices(d.group.devices, v)
 	if short == nil {
 		return nil
 	}
@@ -155,11 +155,12 @@ func devicesFree(w *placement, v *nodeView) *rejects.Rejection {
 	}
 }
 
-// deviceAffinities prefers the nodes whose devices meet the affinities of the demands.
-func deviceAffinities(w *placement, v *nodeView) (float64, bool) {
-	if len(w.plan.spec.devices) == 0 {
+// deviceScore returns the score of the devices that an allocation of the group gets on a node, false if the
+// demands have no affinities.
+func (g *compiledGroup) deviceScore(v *nodeView) (float64, bool) {
+	if len(g.devices) == 0 {
 		return 0, false
 	}
-	c, _ := chooseDevices(w.plan.spec.devices, v)
+	c, _ := chooseDevices(g.devices, v)
 	return c.score, c.scored
 }

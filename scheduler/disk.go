@@ -21,12 +21,10 @@ func (p *placer) placeSticky(w *placement) (topN, *rejects.Count) {
 	if n == nil || !w.plan.spec.admit(t, n) {
 		return nil, nil
 	}
-	named := p.outlook.namedVolumes
-	tooMany := p.outlook.tooManyKeys
+	keys := p.outlook.keys
 	var s sample
 	s.try(p.outlook, w, &nodeClass{}, &candidate{node: n})
-	p.outlook.namedVolumes = named
-	p.outlook.tooManyKeys = tooMany
+	p.outlook.keys = keys
 	return s.top, t
 }
 

@@ -12,7 +12,7 @@ import (
 // version limits the allocations of a node or of a value more than that one: by distinct_hosts or by
 // distinct_property.
 func (p *outlook) isCrowded(g *compiledGroup, a *structs.Allocation) bool {
-	if g.distinct == "" && len(g.properties) == 0 {
+	if !g.limited() {
 		return false
 	}
 

@@ -143,15 +143,11 @@ func (c desiredCounts) addPlacement(p *planner, w *placement) {
 	switch {
 	case w.canary && w.prev == nil:
 		u.Canary++
-	case w.fresh > 0:
-		u.Place += uint64(w.fresh)
-	case w.nodes != nil:
-		u.Place += uint64(len(w.nodes))
-	case w.update:
+	case w.isUpdate():
 		u.DestructiveUpdate++
 	case w.ended && !p.outlook.nodeOf(w.prev).Lost():
 		u.Migrate++
 	default:
-		u.Place++
+		u.Place += uint64(w.size())
 	}
 }

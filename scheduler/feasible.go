@@ -32,7 +32,7 @@ var groupFilters = []groupFilter{
 // placeFilter checks a condition that depends on the allocation or on the plan so far.
 type placeFilter struct {
 	name  string
-	check func(p *outlook, w *placement, v *nodeView) *rejects.Rejection
+	check func(p *outlook, d *Demand, v *nodeView) *rejects.Rejection
 }
 
 var placeFilters = []placeFilter{
@@ -144,11 +144,11 @@ func meetsConstraints(g *compiledGroup, n *structs.Node) string {
 	return ""
 }
 
-func onDistinctHosts(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
+func onDistinctHosts(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
 	switch {
-	case w.plan.spec.distinct == "job" && v.jobAllocs() > 0:
+	case d.group.distinct == "job" && v.jobAllocs() > 0:
 		return &rejects.Rejection{Reason: "distinct_hosts: the node has an allocation of the job"}
-	case w.plan.spec.distinct == "group" && v.ofGroup(w.plan.spec.group.Name) > 0:
+	case d.group.distinct == "group" && v.ofGroup(d.group.group.Name) > 0:
 		return &rejects.Rejection{Reason: "distinct_hosts: the node has an allocation of the group"}
 	}
 	return nil
@@ -167,14 +167,14 @@ var exhausted = func() map[string]*rejects.Rejection {
 	return all
 }()
 
-func resourcesFit(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
-	short := v.capacity.Short(w.plan.spec.ask)
+func resourcesFit(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
+	short := v.capacity.Short(d.group.ask)
 	if short != "" {
 		return exhausted[short]
 	}
-	r := devicesFree(w, v)
+	r := devicesFree(d, v)
 	if r == nil {
-		r = p.portsFree(w, v)
+		r = p.portsFree(d, v)
 	}
 	return r
 }

@@ -22,19 +22,20 @@ type groupPlan struct {
 	updates *rollout.Pace // nil: all allocations of older versions are replaced at once
 }
 
-// addGroup adds a group of the job.
-func (p *planner) addGroup(group *structs.TaskGroup) *groupPlan {
-	return p.addGroupOf(p.outlook.job, group)
-}
-
-// addGroupOf adds a group of a version of the job.
-func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *groupPlan {
+// addGroup adds a group to the plan.
+func (p *placer) addGroup(spec *compiledGroup) *groupPlan {
 	g := &groupPlan{
-		spec:          p.outlook.compileGroup(version, group),
+		spec:          spec,
 		candidateSets: map[string]*candidateSet{},
 	}
-	p.placer.groups = append(p.placer.groups, g)
+	p.groups = append(p.groups, g)
 	return g
+}
+
+// rejectAll makes the rejections of all nodes the failure of the group: no node has rejected a placement, but
+// the group runs nowhere.
+func (g *groupPlan) rejectAll() {
+	g.failed = g.static
 }
 
 // filterNodes keeps the nodes that pass the group's own filters and counts the others, once.

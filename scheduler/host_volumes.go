@@ -25,11 +25,11 @@ func hasHostVolumes(g *compiledGroup, n *structs.Node) string {
 
 // hostVolumesFree checks that no other allocation on the node excludes the group from one of its host
 // volumes.
-func hostVolumesFree(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
-	if len(w.plan.spec.hostVolumes) == 0 {
+func hostVolumesFree(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
+	if len(d.group.hostVolumes) == 0 {
 		return nil
 	}
-	g := w.plan.spec.group
+	g := d.group.group
 	name, holder := state.HostVolumeHolder(p, v.node.ID, g, p.stopped)
 	if name != "" {
 		return &rejects.Rejection{Reason: fmt.Sprintf("host volume %q has a writer, allocation %s", name,

@@ -37,11 +37,11 @@ func (p *placer) sourceOf(w *placement) source {
 		from: p.nodesFrom,
 	}
 	if id := w.plan.spec.only; id != "" {
-		best = listSource("node "+id, nodesWithID(p.outlook.ReadTx, id))
+		best = listSource("node "+id, nodesWithID(p.outlook, id))
 	}
 
-	for i := range w.uses {
-		v := w.uses[i].volume
+	for i := range w.demand.uses {
+		v := w.demand.uses[i].volume
 		nodes, ok := nodesAt(p.outlook, v)
 		if ok {
 			if len(nodes) < best.size {
@@ -52,7 +52,7 @@ func (p *placer) sourceOf(w *placement) source {
 		}
 
 		if size := state.PluginSpread(p.outlook, v.PluginID); size < best.size {
-			best = p.pluginSource(w.uses, v.PluginID)
+			best = p.pluginSource(w.demand.uses, v.PluginID)
 			best.size = size
 		}
 	}
@@ -237,7 +237,7 @@ func randomID(tx state.Reader, first string, random *rand.Rand) string {
 }
 
 // nodesWithID returns the node with the ID, if it exists.
-func nodesWithID(tx *state.ReadTx, id string) []*structs.Node {
+func nodesWithID(tx state.Reader, id string) []*structs.Node {
 	if n := state.Node(tx, id); n != nil {
 		return []*structs.Node{n}
 	}

@@ -12,6 +12,12 @@ import (
 	"berth/structs"
 )
 
+// volumeKeys tells how many unblock keys of volumes the rejections of an evaluation have.
+type volumeKeys struct {
+	named   int  // volumes
+	tooMany bool // there are more than an evaluation may name
+}
+
 // outlook is the state as it will be with the plan so far: what the plan stops and places, and the nodes with
 // these effects. It takes no decision.
 type outlook struct {
@@ -36,10 +42,9 @@ type outlook struct {
 	stopped    map[string]bool                    // allocations that the plan stops
 	crowded    map[*compiledGroup]map[string]bool // see isCrowded; nil until needed
 
-	intended     map[string][]*structs.CSIClaim // claims of the plan's allocations, by volume
-	namedVolumes int                            // volumes among the unblock keys
-	tooManyKeys  bool                           // there are more keys than an evaluation may name
-	waits        bool                           // for the end of a plugin: see addRetryEval
+	intended map[string][]*structs.CSIClaim // claims of the plan's allocations, by volume
+	keys     volumeKeys
+	waits    bool // for the end of a plugin: no key tells of it
 }
 
 func newOutlook(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) *outlook {
@@ -72,9 +77,9 @@ func (p *outlook) allNodes() []*structs.Node {
 }
 
 // checkPlacement returns the rejection of a node by the first filter that rejects it, nil if none does.
-func (p *outlook) checkPlacement(w *placement, v *nodeView) *rejects.Rejection {
+func (p *outlook) checkPlacement(d *Demand, v *nodeView) *rejects.Rejection {
 	for _, f := range placeFilters {
-		r := f.check(p, w, v)
+		r := f.check(p, d, v)
 		if r != nil {
 			if r.Filter == "" {
 				r.Filter = f.name
@@ -83,6 +88,46 @@ func (p *outlook) checkPlacement(w *placement, v *nodeView) *rejects.Rejection {
 		}
 	}
 	return nil
+}
+
+// add adds an allocation to the plan: it gives the allocation its resources, devices and ports of a node, and
+// counts it there from here on. The node has passed checkPlacement.
+func (p *outlook) add(a *structs.Allocation, d *Demand, v *nodeView) {
+	g := d.group
+	a.Resources = g.kept
+	a.NoMemoryMax = g.noMemoryMax
+	if len(g.devices) > 0 {
+		choice, _ := chooseDevices(g.devices, v)
+		a.Devices = choice.devices
+	}
+
+	if len(g.ports) > 0 {
+		a.Ports, _ = p.choosePorts(g, v)
+		v.ports.Add(a)
+	}
+
+	p.nameAwaited(a, v)
+	p.plan.Place = append(p.plan.Place, a)
+	v.place(p, a)
+	if len(g.hostVolumes) > 0 {
+		v.writers = append(v.writers, g.group)
+	}
+
+	p.countValues(a, 1)
+	p.giveVolumePlaces(d, v)
+	p.addIntendedClaims(a, d.uses, v)
+}
+
+// setLive sets the job's allocations that the servers want to run: all, or those on the one node of the
+// scope.
+func (p *outlook) setLive(live []*structs.Allocation) {
+	p.live = live
+	p.knowsOwn = p.scope == ""
+}
+
+// stops reports whether the plan stops an allocation.
+func (p *outlook) stops(allocID string) bool {
+	return p.stopped[allocID]
 }
 
 // isOlder reports whether an allocation has an older version of the job.

@@ -3,8 +3,10 @@ package scheduler
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/scheduler/rollout"
+	"berth/state"
 	"berth/structs"
 )
 
@@ -16,7 +18,10 @@ func (p *planner) reconcilePerNode() {
 	if p.outlook.eval.NodeID != "" && !p.outlook.job.LimitsProperty() {
 		p.outlook.scope = p.outlook.eval.NodeID
 		nodes = func() []*structs.Node {
-			return nodesWithID(p.outlook.ReadTx, p.outlook.scope)
+			if n := state.Node(p.outlook, p.outlook.scope); n != nil {
+				return []*structs.Node{n}
+			}
+			return nil
 		}
 	}
 
@@ -38,7 +43,7 @@ func (p *planner) reconcilePerNode() {
 // reconcileNodes decides on a group's allocations on the nodes, and stops those on nodes that are gone.
 func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 	before := len(p.placements)
-	fresh := &placement{plan: g}
+	var empty []*structs.Node // without an allocation of the group
 	anywhere := p.outlook.scope != ""
 	own := p.outlook.ownByNode()
 	passing := g.passing
@@ -57,12 +62,12 @@ func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 		served := p.reconcileNode(g, n, allocs)
 		anywhere = anywhere || served
 		if !served && passes {
-			fresh.nodes = append(fresh.nodes, n)
+			empty = append(empty, n)
 		}
 	}
 
-	if len(fresh.nodes) > 0 {
-		p.placements = append(p.placements, fresh)
+	if len(empty) > 0 {
+		p.placements = append(p.placements, placeOnEach(g, empty))
 	}
 
 	if used < len(own) {
@@ -70,7 +75,7 @@ func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 	}
 
 	if !anywhere && len(p.placements) == before {
-		g.failed = g.static // no node has rejected, but the group runs nowhere: give the reasons
+		g.rejectAll()
 		p.nowhere = true
 	}
 }
@@ -79,7 +84,9 @@ func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 func (p *planner) endWithoutNode(g *groupPlan, nodes []*structs.Node) {
 	own := p.outlook.ownByNode()
 	for _, id := range slices.Sorted(maps.Keys(own)) {
-		_, found := slices.BinarySearchFunc(nodes, id, compareID)
+		_, found := slices.BinarySearchFunc(nodes, id, func(n *structs.Node, id string) int {
+			return strings.Compare(n.ID, id)
+		})
 		for _, a := range own[id] {
 			if !found && a.TaskGroup == g.spec.group.Name {
 				p.endAlloc(a, "node is gone")
@@ -118,6 +125,7 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 		return false
 	}
 
+	k := kindUpdate
 	switch best.Action {
 	case rollout.Keep, rollout.Hold, rollout.Refresh:
 		p.planAction(g, *best)
@@ -129,18 +137,17 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 		if !p.endToMove(*best) {
 			return true
 		}
+
+		k = kindMove
+
+	case rollout.Reschedule:
+		k = kindReschedule
 	}
 
 	if g.spec.checkNode(n) == nil {
-		p.placements = append(p.placements, &placement{
-			plan:        g,
-			node:        n,
-			prev:        best.Alloc,
-			update:      best.Action == rollout.Update,
-			rescheduled: best.Action == rollout.Reschedule,
-			ended:       best.Action == rollout.Move,
-			delay:       best.Delay,
-		})
+		w := replaceOnNode(g, k, best.Alloc, n)
+		w.delay = best.Delay
+		p.placements = append(p.placements, w)
 	}
 
 	return true

@@ -16,10 +16,16 @@ import (
 // log entry. If there are more, the evaluation stays pending for another plan.
 const mostPlaced = structs.MaxPlaced
 
+// placerOptions are the inputs of a placer besides the outlook.
+type placerOptions struct {
+	enough int  // feasible nodes of a sample
+	anew   bool // repeats no trial of a node: tests compare both
+}
+
 // placer finds the nodes of the placements and adds them to the plan.
 type placer struct {
 	outlook *outlook
-	options options
+	options placerOptions
 
 	unbounded  bool // the plan becomes no log entry
 	groups     []*groupPlan
@@ -35,7 +41,7 @@ type placer struct {
 	dataLeft       map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
 }
 
-func newPlacer(o *outlook, with options) *placer {
+func newPlacer(o *outlook, with placerOptions) *placer {
 	return &placer{
 		outlook:        o,
 		options:        with,
@@ -54,10 +60,10 @@ func (p *placer) placeAll(placements []*placement, r *rollout.Rollout) {
 	})
 	for _, w := range p.placements {
 		switch {
-		case w.update && w.ended: // placed with the update for which its predecessor was stopped
-		case w.fresh > 0:
+		case w.isUpdate() && w.ended: // placed with the update for which its predecessor was stopped
+		case w.kind == kindSeveral:
 			p.placeFresh(w)
-		case w.nodes != nil:
+		case w.kind == kindEachNode:
 			p.placeOnNodes(w)
 		case p.full() && !w.ended:
 			p.more = true
@@ -66,18 +72,6 @@ func (p *placer) placeAll(placements []*placement, r *rollout.Rollout) {
 			p.placeOne(w)
 		}
 	}
-}
-
-// order returns the rank of a placement in its plan. The other placements of a group precede its updates if
-// these wait for their health, or for a successor at an empty place.
-func (w *placement) order() int {
-	switch {
-	case w.update:
-		return 1
-	case w.plan.updates.PrecedesUpdates():
-		return 0
-	}
-	return 2
 }
 
 // placedBytes is an approximate bound of the size of a plan's allocations. The rest of the plan has to fit
@@ -94,7 +88,7 @@ func (p *placer) full() bool {
 // stored before counts were bounded may demand any number.
 func (p *placer) placeFresh(w *placement) {
 	g := w.plan
-	left := w.fresh
+	left := w.count
 	var one placement // placeOne keeps none that stops nothing
 	for index := 0; left > 0; index++ {
 		switch {
@@ -105,13 +99,14 @@ func (p *placer) placeFresh(w *placement) {
 			g.queued += left
 			return
 		case g.failed == nil:
-		case !g.spec.group.HasPerAlloc() || w.fresh-left >= structs.MaxGroupCount:
+		case !g.spec.group.HasPerAlloc() || w.count-left >= structs.MaxGroupCount:
 			g.failed.Metric.CoalescedFailures += left // the plan frees no capacity
 			g.queued += left
 			return
 		}
 
-		one = placement{plan: g, index: index, data: p.dataOf(g, rollout.Place{Index: index})}
+		one = newPlacement(g, index)
+		one.data = p.dataOf(g, one.place())
 		p.placeOne(&one)
 		left--
 	}
@@ -129,7 +124,9 @@ func (p *placer) placeOnNodes(w *placement) {
 			return
 		}
 		p.outlook.viewWith(n, useOf(n.ID))
-		one = placement{plan: w.plan, node: n, data: p.dataOf(w.plan, rollout.Place{Node: n.ID})}
+		one = newPlacement(w.plan, 0)
+		one.node = n
+		one.data = p.dataOf(w.plan, one.place())
 		p.placeOne(&one)
 	}
 }
@@ -139,7 +136,7 @@ func (p *placer) placeOne(w *placement) {
 	g := w.plan
 	if g.failed != nil &&
 		w.node == nil &&
-		!w.update &&
+		!w.isUpdate() &&
 		!g.spec.group.HasPerAlloc() {
 		g.failed.Metric.CoalescedFailures++ // an equal placement has failed before
 		g.queued++
@@ -148,15 +145,15 @@ func (p *placer) placeOne(w *placement) {
 
 	switch {
 	case w.ended:
-	case w.update && !g.updates.MayUpdate():
+	case w.isUpdate() && !g.updates.MayUpdate():
 		w.held = true
 		return
-	case w.update:
+	case w.isUpdate():
 		p.outlook.stopAlloc(w.prev, structs.StopReplaced, replacedReason)
 	}
 
 	top, t := p.chooseNode(w)
-	stays := w.update && !w.ended // unless there is a place
+	stays := w.isUpdate() && !w.ended // unless there is a place
 	if len(top) == 0 && (stays && p.placeByStops(w) || p.placeByPreemption(w, t)) {
 		return
 	}
@@ -183,7 +180,7 @@ func (p *placer) placeOne(w *placement) {
 // none if every node rejected, or if all nodes alike are blocked.
 func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 	g := w.plan
-	blocked := p.outlook.blockedEverywhere(w)
+	blocked := p.outlook.blockedEverywhere(&w.demand)
 	switch {
 	case w.node != nil && blocked != nil:
 		t := g.static.Clone()
@@ -203,7 +200,7 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 	}
 
 	o := p.candidatesOf(w)
-	if w.update {
+	if w.isUpdate() {
 		if n := state.Node(p.outlook, w.prev.NodeID); n != nil {
 			o.moveToFront(n)
 		}
@@ -219,12 +216,10 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 		most = len(freed) + retriedNodes
 	}
 
-	named := p.outlook.namedVolumes
-	tooMany := p.outlook.tooManyKeys
+	keys := p.outlook.keys
 	var all bool
 	top, t, all = p.sampleNodes(w, o, most)
-	p.outlook.namedVolumes = named
-	p.outlook.tooManyKeys = tooMany // only all nodes together decide the keys
+	p.outlook.keys = keys // only all nodes together decide the keys
 	switch {
 	case len(top) > 0 || all:
 		return top, t
@@ -245,10 +240,9 @@ func (p *placer) lastRejections(w *placement) (*rejects.Count, []*structs.Node) 
 	if before == nil ||
 		len(e.BlockedOn) == 0 ||
 		e.JobModifyIndex != p.outlook.job.JobModifyIndex ||
-		len(w.uses) > 0 ||
-		w.update ||
-		len(g.spec.properties) > 0 ||
-		g.spec.distinct != "" ||
+		len(w.demand.uses) > 0 ||
+		w.isUpdate() ||
+		g.spec.limited() ||
 		g.spec.job != p.outlook.job {
 		return nil, nil
 	}
@@ -281,7 +275,7 @@ func (p *placer) tryAll(w *placement, candidates []*structs.Node) (topN, *reject
 	var top topN
 	for _, n := range candidates {
 		v := p.outlook.viewOf(n)
-		r := p.outlook.checkPlacement(w, v)
+		r := p.outlook.checkPlacement(&w.demand, v)
 		if r != nil {
 			t.AddRejection(n, *r)
 			continue
@@ -311,73 +305,55 @@ func newAllocID(placed []*structs.Allocation) string {
 
 // addToPlan adds the allocation to the plan and counts it from here on.
 func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
+	plan := p.outlook.plan
+	job := p.outlook.job
+	version := w.plan.spec.job
 	group := w.plan.spec.group.Name
 	a := &structs.Allocation{
-		ID:                newAllocID(p.outlook.plan.Place),
+		ID:                newAllocID(plan.Place),
 		Namespace:         p.outlook.ns,
 		EvalID:            p.outlook.eval.ID,
-		Name:              structs.AllocName(p.outlook.job.ID, group, w.index),
+		Name:              structs.AllocName(job.ID, group, w.demand.index),
 		NodeID:            v.node.ID,
 		NodeName:          v.node.Name,
-		JobID:             p.outlook.job.ID,
-		JobVersion:        w.plan.spec.job.Version,
+		JobID:             job.ID,
+		JobVersion:        version.Version,
 		TaskGroup:         group,
-		Resources:         w.plan.spec.kept,
 		DesiredStatus:     structs.AllocDesiredRun,
 		ClientStatus:      structs.AllocPending,
+		DeploymentID:      p.rollout.CountedBy(version, group),
 		RescheduleTracker: p.trackerFor(w),
 		Metrics:           t.ToMetric(structs.MaxReasons),
 
 		PreemptedAllocations: w.victims,
-		NoMemoryMax:          w.plan.spec.noMemoryMax,
 	}
 
 	if prev := cmp.Or(w.prev, w.data); prev != nil {
 		a.PreviousAllocation = prev.ID
 	}
 
-	a.DeploymentID = p.rollout.CountedBy(w.plan.spec.job, group)
 	if w.canary && a.DeploymentID != "" {
 		a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
 	}
 
-	if len(w.plan.spec.devices) > 0 {
-		choice, _ := chooseDevices(w.plan.spec.devices, v) // resourcesFit has found enough
-		a.Devices = choice.devices
-	}
-
-	if len(w.plan.spec.ports) > 0 {
-		a.Ports, _ = p.outlook.choosePorts(w.plan.spec, v) // likewise
-		v.ports.Add(a)
-	}
-
-	p.outlook.nameAwaited(a, v)
-	p.outlook.plan.Place = append(p.outlook.plan.Place, a)
+	p.outlook.add(a, &w.demand, v)
 	p.placed += allocBytes(a)
-	v.place(p.outlook, a)
-	if len(w.plan.spec.hostVolumes) > 0 {
-		v.writers = append(v.writers, w.plan.spec.group)
-	}
-
-	p.outlook.countValues(a, 1)
-	p.outlook.giveVolumePlaces(w, v)
-	p.outlook.addIntendedClaims(a, w.uses, v)
-	if w.update {
+	if w.isUpdate() {
 		w.plan.updates.NoteUpdated(w.place(), w.ended, p.outlook.now.UnixNano())
 	} else {
-		countedBefore := w.rescheduled && w.prev.DeploymentID == a.DeploymentID
+		countedBefore := w.kind == kindReschedule && w.prev.DeploymentID == a.DeploymentID
 		w.plan.updates.NoteAdded(w.place(), countedBefore)
 	}
 }
 
 // trackerFor returns the reschedules that the replacement remembers.
 func (p *placer) trackerFor(w *placement) *structs.RescheduleTracker {
-	if w.prev == nil || w.update {
+	if w.prev == nil || w.isUpdate() {
 		return nil
 	}
 
 	var newest *structs.RescheduleEvent
-	if w.rescheduled {
+	if w.kind == kindReschedule {
 		newest = &structs.RescheduleEvent{
 			RescheduleTime: p.outlook.now.UnixNano(),
 			PrevAllocID:    w.prev.ID,

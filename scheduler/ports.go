@@ -59,11 +59,11 @@ func hasPorts(g *compiledGroup, n *structs.Node) string {
 }
 
 // portsFree checks that the node has free ports for the allocation.
-func (p *outlook) portsFree(w *placement, v *nodeView) *rejects.Rejection {
-	if len(w.plan.spec.ports) == 0 {
+func (p *outlook) portsFree(d *Demand, v *nodeView) *rejects.Rejection {
+	if len(d.group.ports) == 0 {
 		return nil
 	}
-	_, short := p.choosePorts(w.plan.spec, v)
+	_, short := p.choosePorts(d.group, v)
 	if short == nil {
 		return nil
 	}

@@ -349,8 +349,7 @@ func TestPorts_CostNothingWithoutADemand(t *testing.T) {
 	j := state.Job(w.s.Read(), structs.DefaultNamespace, "a")
 	p := newOutlook(w.s.Read(), w.eval("a"), w.clock)
 	v := p.viewOf(n)
-	one := &placement{plan: &groupPlan{spec: newCompiledGroup(p, j, j.TaskGroups[0])}}
-	if r := p.portsFree(one, v); r != nil || v.ports != nil {
+	if r := p.portsFree(&Demand{group: newCompiledGroup(p, j, j.TaskGroups[0])}, v); r != nil || v.ports != nil {
 		t.Errorf("got %+v and %v", r, v.ports)
 	}
 }

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"slices"
 
 	"berth/scheduler/preempt"
@@ -22,7 +21,7 @@ const (
 // mayPreempt reports whether the placement may displace others.
 func (p *placer) mayPreempt(w *placement) bool {
 	config := state.SchedulerConfig(p.outlook).PreemptionConfig
-	return config.Enabled(p.outlook.job.Type) && p.outlook.blockedEverywhere(w) == nil
+	return config.Enabled(p.outlook.job.Type) && p.outlook.blockedEverywhere(&w.demand) == nil
 }
 
 // placeByPreemption places an allocation that fits nowhere in the place of others. It reports false if there
@@ -67,7 +66,7 @@ func (p *placer) chooseVictims(w *placement) (node *nodeView, best []preempt.Can
 	found := 0
 	for _, n := range nodes {
 		v := p.outlook.viewOf(n)
-		victims := p.victimsOn(w, v)
+		victims := p.victimsOn(&w.demand, v)
 		if len(victims) == 0 {
 			continue
 		}
@@ -94,8 +93,8 @@ func (p *placer) fromOrigin(nodes []*structs.Node) []*structs.Node {
 }
 
 // victimsOn returns the victims on one node, none if they do not suffice.
-func (p *placer) victimsOn(w *placement, v *nodeView) []preempt.Candidate {
-	r := p.outlook.checkPlacement(w, v)
+func (p *placer) victimsOn(d *Demand, v *nodeView) []preempt.Candidate {
+	r := p.outlook.checkPlacement(d, v)
 	if r != nil && r.Filter != rejects.FilterResources {
 		return nil
 	}
@@ -104,10 +103,10 @@ func (p *placer) victimsOn(w *placement, v *nodeView) []preempt.Candidate {
 	for _, c := range from {
 		capacity.Stop(c.Alloc)
 	}
-	if capacity.Short(w.plan.spec.ask) != "" {
+	if capacity.Short(d.group.ask) != "" {
 		return nil
 	}
-	return preempt.Choose(&nodeTrial{p.outlook, w, v}, from)
+	return preempt.Choose(newTrial(p.outlook, d, v), from)
 }
 
 // displaceable returns the allocations of a node that the job may displace.
@@ -115,7 +114,7 @@ func (p *placer) displaceable(v *nodeView) []preempt.Candidate {
 	var all []preempt.Candidate
 	for a := range state.LiveAllocsByNode(p.outlook, v.node.ID) {
 		priority := state.AllocPriority(p.outlook, a)
-		if !p.outlook.stopped[a.ID] && len(a.CSIPlugins) == 0 && priority <= p.outlook.job.Priority-priorityGap {
+		if !p.outlook.stops(a.ID) && len(a.CSIPlugins) == 0 && priority <= p.outlook.job.Priority-priorityGap {
 			all = append(all, preempt.Candidate{Alloc: a, Priority: priority, Spare: p.spareOf(a)})
 		}
 	}
@@ -147,83 +146,3 @@ func (p *placer) spareOf(a *structs.Allocation) *preempt.Spare {
 
 // jobGroup names a group of a job.
 type jobGroup struct{ ns, job, group string }
-
-// nodeTrial tries a placement on a node.
-type nodeTrial struct {
-	outlook *outlook
-	want    *placement
-	view    *nodeView
-}
-
-// Fits reports whether the placement fits on the node as its view is.
-func (t *nodeTrial) Fits() bool {
-	return t.view.capacity.Short(t.want.plan.spec.ask) == "" && t.outlook.checkPlacement(t.want, t.view) == nil
-}
-
-// SetAside takes an allocation from the view of the node, to try the placement without it.
-func (t *nodeTrial) SetAside(a *structs.Allocation) {
-	t.outlook.stopped[a.ID] = true
-	t.view.stop(t.outlook, a)
-}
-
-// PutBack undoes SetAside.
-func (t *nodeTrial) PutBack(a *structs.Allocation) {
-	delete(t.outlook.stopped, a.ID)
-	t.view.unstop(t.outlook, a)
-}
-
-// Measure looks at devices and ports first: few allocations have the ones that a group demands, and their
-// capacity counts, too.
-func (t *nodeTrial) Measure() func(a *structs.Allocation) (missing float64, helps bool) {
-	g := t.want.plan.spec
-	lacks := t.view.capacity.Missing(g.ask)
-	_, device := chooseDevices(g.devices, t.view)
-	var port *structs.Port
-	if device == nil && len(g.ports) > 0 {
-		_, port = t.outlook.choosePorts(g, t.view)
-	}
-
-	return func(a *structs.Allocation) (missing float64, helps bool) {
-		given := lacks.Least(*cmp.Or(a.Resources, &structs.Resources{}))
-		missing = shareOf(lacks.Sub(given), g.ask)
-		switch {
-		case device != nil:
-			held := devicesFor(a, device.Demand)
-			return missing + float64(max(0, device.Demand.Number()-held)), held > 0
-		case port != nil:
-			return missing, t.hasPortFor(a, port)
-		}
-
-		return missing, !given.Equal(structs.Resources{})
-	}
-}
-
-// shareOf returns the sum of the shares that amounts have of a demand.
-func shareOf(part, ask structs.Resources) float64 {
-	share := func(part, ask int) float64 { return float64(part) / float64(max(1, ask)) }
-	return share(part.CPU, ask.CPU) + share(part.MemoryMB, ask.MemoryMB) + share(part.DiskMB, ask.DiskMB)
-}
-
-// devicesFor returns the number of an allocation's devices with the name of a demand.
-func devicesFor(a *structs.Allocation, demand *structs.RequestedDevice) (n int) {
-	for _, devices := range a.Devices {
-		for _, d := range devices {
-			if demand.Matches(&structs.NodeDeviceResource{Vendor: d.Vendor, Type: d.Type, Name: d.Name}) {
-				n += len(d.DeviceIDs)
-			}
-		}
-	}
-	return n
-}
-
-// hasPortFor reports whether an allocation has a port that meets a demand.
-func (t *nodeTrial) hasPortFor(a *structs.Allocation, demand *structs.Port) bool {
-	low, high := t.view.node.DynamicPorts()
-	if demand.Static() {
-		low = demand.Value
-		high = demand.Value
-	}
-	return slices.ContainsFunc(a.Ports, func(p structs.AllocatedPort) bool {
-		return low <= p.Value && p.Value <= high
-	})
-}

@@ -177,20 +177,27 @@ func (p *preferences) class(n *structs.Node) string {
 	return b.String()
 }
 
-// nodeAffinity prefers the nodes for which affinities hold.
-func nodeAffinity(w *placement, v *nodeView) (float64, bool) {
-	if len(w.plan.spec.prefers.affinities) == 0 {
-		return 0, false
-	}
-	score := w.plan.spec.prefers.affinity(v.node)
-	return score, score != 0
+// hasPreferences reports whether the group has affinities or spreads.
+func (g *compiledGroup) hasPreferences() bool {
+	return g.prefers.any()
 }
 
-// allocationSpread prefers the nodes with values of which the group has too few allocations.
-func allocationSpread(w *placement, v *nodeView) (float64, bool) {
-	if len(w.plan.spec.prefers.spreads) == 0 {
-		return 0, false
-	}
-	score := w.plan.spec.prefers.spread(w.plan.spec.outlook, v.node)
-	return score, score != 0
+// affinity returns the score of the affinities of the group on a node: see preferences.affinity.
+func (g *compiledGroup) affinity(n *structs.Node) float64 {
+	return g.prefers.affinity(n)
+}
+
+// spread returns the score of the spreads of the group on a node: see preferences.spread.
+func (g *compiledGroup) spread(n *structs.Node) float64 {
+	return g.prefers.spread(g.outlook, n)
+}
+
+// preferenceClass returns a text that is equal for nodes that the preferences rate alike.
+func (g *compiledGroup) preferenceClass(n *structs.Node) string {
+	return g.prefers.class(n)
+}
+
+// dependsOnOthers reports whether limits or spreads of the group make a node depend on allocations on others.
+func (g *compiledGroup) dependsOnOthers() bool {
+	return len(g.properties) > 0 || len(g.prefers.spreads) > 0
 }

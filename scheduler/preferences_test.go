@@ -411,7 +411,8 @@ func TestSample_TriesAChangedNodeAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	placed := &placement{plan: p.addGroup(p.outlook.job.TaskGroups[0])}
+	one := newPlacement(p.addGroup(p.outlook.job.TaskGroups[0]), 0)
+	placed := &one
 	n := state.Node(p.outlook, "n1")
 	mean := func() float64 {
 		s := sample{repeats: p.placer.repeats(placed)}

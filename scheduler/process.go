@@ -42,7 +42,7 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		return nil, structs.Invalidf("an evaluation needs an ID and a job")
 	}
 	view := newOutlook(tx, eval, now)
-	p := &planner{outlook: view, placer: newPlacer(view, o)}
+	p := &planner{outlook: view, placer: newPlacer(view, placerOptions{enough: o.enough, anew: o.anew})}
 	if o.above != nil {
 		p.outlook.fieldsAbove = o.above
 	}
@@ -114,8 +114,7 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 			p.replaced = append(p.replaced, a)
 		}
 	}
-	p.outlook.live = out
-	p.outlook.knowsOwn = p.outlook.scope == ""
+	p.outlook.setLive(out)
 	return out
 }
 
@@ -123,4 +122,14 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 // unblock in the snapshot.
 func snapshotIndex(tx *state.ReadTx) uint64 {
 	return max(tx.Newest(), state.NewestForPlans(tx))
+}
+
+// addGroup adds a group of the job.
+func (p *planner) addGroup(group *structs.TaskGroup) *groupPlan {
+	return p.addGroupOf(p.outlook.job, group)
+}
+
+// addGroupOf adds a group of a version of the job.
+func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *groupPlan {
+	return p.placer.addGroup(p.outlook.compileGroup(version, group))
 }

@@ -81,7 +81,24 @@ func antiAffinity(w *placement, v *nodeView) (float64, bool) {
 
 // reschedulePenalty avoids the node on which the allocation failed.
 func reschedulePenalty(w *placement, v *nodeView) (float64, bool) {
-	return -1, w.rescheduled && w.prev.NodeID == v.node.ID
+	return -1, w.kind == kindReschedule && w.prev.NodeID == v.node.ID
+}
+
+// nodeAffinity prefers the nodes for which affinities hold.
+func nodeAffinity(w *placement, v *nodeView) (float64, bool) {
+	score := w.plan.spec.affinity(v.node)
+	return score, score != 0
+}
+
+// allocationSpread prefers the nodes with values of which the group has too few allocations.
+func allocationSpread(w *placement, v *nodeView) (float64, bool) {
+	score := w.plan.spec.spread(v.node)
+	return score, score != 0
+}
+
+// deviceAffinities prefers the nodes whose devices meet the affinities of the demands.
+func deviceAffinities(w *placement, v *nodeView) (float64, bool) {
+	return w.plan.spec.deviceScore(v)
 }
 
 // ranked is a node with the mean of its scores.
@@ -134,7 +151,7 @@ func (p *placer) scores(w *placement, top topN) []*structs.NodeScoreMeta {
 	out := make([]*structs.NodeScoreMeta, len(top))
 	for i, r := range top {
 		last := &r.view.fits
-		kept := repeats && last.plan == w.plan
+		kept := repeats && last.group == w.plan.spec
 		if kept && last.scores != nil {
 			out[i] = last.scores
 			continue

@@ -9,35 +9,6 @@ import (
 	"berth/structs"
 )
 
-// placement is one allocation to place, or several that replace none.
-type placement struct {
-	plan  *groupPlan
-	index int
-	node  *structs.Node       // in per-node jobs: the node that it belongs to
-	prev  *structs.Allocation // replaced by this one, or nil
-	data  *structs.Allocation // without prev: ended long ago, and this one takes over its data, or nil
-
-	update      bool  // prev runs until its replacement is placed
-	held        bool  // the plan left the update to a later one: its deployment continues in batches
-	canary      bool  // placed beside the allocations of older versions
-	rescheduled bool  // prev failed
-	delay       int64 // of the reschedule, nanoseconds
-
-	uses   []volumeUse // looked up once
-	looked bool
-
-	victims []string // the allocations that it displaces
-
-	ended bool         // the plan has stopped prev already: it moves, or stops for the successor of another
-	fresh int          // if not 0: this number of allocations that replace none, with the lowest free indexes
-	taken map[int]bool // for fresh: the indexes in use
-
-	nodes []*structs.Node // if not nil: one allocation on each, which replaces none
-}
-
-// replacedReason is the description of an allocation with the cause StopReplaced.
-const replacedReason = "replaced by a newer version of the job"
-
 // reconcile compares a service or batch job with its allocations.
 func (p *planner) reconcile() {
 	byGroup := p.allocsByGroup()
@@ -100,11 +71,7 @@ func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 
 	missing := g.spec.group.Count - len(taken)
 	if missing > 0 {
-		p.placements = append(p.placements, &placement{
-			plan:  g,
-			fresh: missing,
-			taken: taken,
-		})
+		p.placements = append(p.placements, placeSeveral(g, missing, taken))
 	}
 }
 
@@ -204,24 +171,9 @@ func (p *planner) endSurplus(s rollout.Decision, duplicate bool) {
 
 // planAction adds the consequences of a decision to the plan.
 func (p *planner) planAction(g *groupPlan, s rollout.Decision) {
-	if s.Action == rollout.Keep {
-		return
-	}
-
-	w := &placement{
-		plan:   g,
-		index:  s.Index,
-		prev:   s.Alloc,
-		delay:  s.Delay,
-		canary: s.Alloc.DeploymentStatus.IsCanary(),
-	}
-
-	if s.Former {
-		w.plan = p.formerPlan(s.Alloc)
-	}
-
+	var k kind
 	switch s.Action {
-	case rollout.None:
+	case rollout.Keep, rollout.None:
 		return
 	case rollout.Hold:
 		if s.Due > 0 {
@@ -245,14 +197,21 @@ func (p *planner) planAction(g *groupPlan, s rollout.Decision) {
 			return
 		}
 
-		w.ended = true
+		k = kindMove
 
 	case rollout.Update:
-		w.update = true
+		k = kindUpdate
 	case rollout.Reschedule:
-		w.rescheduled = true
+		k = kindReschedule
 	}
 
+	if s.Former {
+		g = p.formerPlan(s.Alloc)
+	}
+
+	w := replace(g, k, s.Alloc)
+	w.canary = s.Alloc.DeploymentStatus.IsCanary()
+	w.delay = s.Delay
 	p.placements = append(p.placements, w)
 }
 

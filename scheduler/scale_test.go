@@ -376,7 +376,7 @@ func TestOrigin_SpreadsOverTheFleet(t *testing.T) {
 		begun := map[string]bool{}
 		for i := range 300 {
 			e := &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval")}
-			p := newPlacer(newOutlook(tx, e, w.clock), options{enough: enough})
+			p := newPlacer(newOutlook(tx, e, w.clock), placerOptions{enough: enough})
 			one := &placement{plan: &groupPlan{spec: &compiledGroup{}}}
 			r := cyclicIter{first: p.origin(), source: p.sourceOf(one)}
 			begun[r.readNodes(1)[0].node.ID] = true

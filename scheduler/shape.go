@@ -2,11 +2,7 @@ package scheduler
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"slices"
 
-	"berth/internal/codec"
 	"berth/structs"
 )
 
@@ -25,64 +21,36 @@ type groupShape struct {
 	Type                string                     // of the job: it decides whether others are displaced
 }
 
-// shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
-// one state, so one of them represents all blocked ones. It is "" if that depends on more than the groups'
-// demands: on the job's existing allocations or their nodes.
-func (p *placer) shape() string {
-	if p.outlook.job == nil || p.outlook.job.PerNode() {
-		return ""
+// shape returns the shape of the group, for a job of a type in a namespace.
+func (g *compiledGroup) shape(ns, jobType string) groupShape {
+	s := groupShape{
+		Namespace:   ns,
+		NodePool:    cmp.Or(g.job.NodePool, structs.DefaultNodePool), // it may be of an older version
+		Datacenters: g.job.Datacenters,
+		Drivers:     g.drivers,
+		Ask:         g.ask,
+		Type:        jobType,
+		Volumes:     g.group.Volumes,
+		Constraints: g.specified,
+		Level:       g.newest.Level,
 	}
 
-	var asks []groupShape
-	for _, g := range p.groups {
-		switch {
-		case g.failed == nil:
-			continue
-		case g.spec.distinct != "", len(g.spec.properties) > 0,
-			g.spec.group.HasPerAlloc(), updates(p.placements, g):
-			return ""
-		}
-
-		s := groupShape{
-			Namespace:   p.outlook.ns,
-			NodePool:    cmp.Or(g.spec.job.NodePool, structs.DefaultNodePool), // g may have an older version
-			Datacenters: g.spec.job.Datacenters,
-			Drivers:     g.spec.drivers,
-			Ask:         g.spec.ask,
-			Type:        p.outlook.job.Type,
-			Volumes:     g.spec.group.Volumes,
-			Constraints: g.spec.specified,
-			Level:       g.spec.newest.Level,
-		}
-
-		if g.spec.network.Isolated() {
-			s.Network = g.spec.network.Mode
-		}
-
-		for _, d := range g.spec.devices {
-			s.Devices = append(s.Devices, d.Demand)
-		}
-
-		for _, d := range g.spec.ports {
-			s.Ports = append(s.Ports, structs.Port{Value: d.Value, HostNetwork: d.HostNetwork})
-		}
-
-		asks = append(asks, s)
+	if g.network.Isolated() {
+		s.Network = g.network.Mode
 	}
 
-	b, err := codec.Encode(asks)
-	if err != nil {
-		return "" // such an evaluation is like no other
+	for _, d := range g.devices {
+		s.Devices = append(s.Devices, d.Demand)
 	}
 
-	digest := sha256.Sum256(b)
-	return hex.EncodeToString(digest[:16])
+	for _, d := range g.ports {
+		s.Ports = append(s.Ports, structs.Port{Value: d.Value, HostNetwork: d.HostNetwork})
+	}
+
+	return s
 }
 
-// updates reports whether placements update the group: an allocation of it stops for its successor, which
-// finds capacity where another does not.
-func updates(placements []*placement, g *groupPlan) bool {
-	return slices.ContainsFunc(placements, func(w *placement) bool {
-		return w.plan == g && w.update
-	})
+// limited reports whether constraints limit the allocations of a node, or of a value of an attribute.
+func (g *compiledGroup) limited() bool {
+	return g.distinct != "" || len(g.properties) > 0
 }

@@ -6,7 +6,6 @@ import (
 
 	"berth/scheduler/rejects"
 	"berth/scheduler/rollout"
-	"berth/state"
 	"berth/structs"
 )
 
@@ -17,46 +16,12 @@ import (
 // mostStoppable is the most predecessors that are considered for one successor.
 const mostStoppable = 256
 
-func (w *placement) place() rollout.Place {
-	if w.node != nil {
-		return rollout.Place{Node: w.node.ID}
-	}
-	return rollout.Place{Index: w.index}
-}
-
-// wants reports whether the group wants an allocation at the place of one.
-func (g *groupPlan) wants(a *structs.Allocation) bool {
-	if !g.spec.job.PerNode() {
-		return a.Index() < g.spec.group.Count
-	}
-	n := state.Node(g.spec.outlook, a.NodeID)
-	return n != nil && g.spec.checkNode(n) == nil
-}
-
-// isReplaced reports whether an allocation was stopped for a successor of a newer version, and no allocation
-// names it as the one that it replaces.
-func isReplaced(a *structs.Allocation) bool {
-	return a.ServerTerminal() && a.NextAllocation == "" && a.StopCause == structs.StopReplaced
-}
-
-// emptyPlaces returns the places of a group whose allocations earlier plans have stopped for the update.
-func (p *planner) emptyPlaces(g *groupPlan, taken func(rollout.Place) bool) map[rollout.Place]bool {
-	empty := map[rollout.Place]bool{}
-	for _, a := range p.replaced {
-		at := rollout.PlaceOf(p.outlook.job, a)
-		if g.has(a) && p.outlook.isOlder(a) && g.wants(a) && !taken(at) {
-			empty[at] = true
-		}
-	}
-	return empty
-}
-
 // placeByStops places an update that has no place beside the other predecessors of its group: it stops as
 // few of these as let it fit. It reports false, and stops none, if no such stops help or the group may not
 // miss so many. The predecessor of the update itself is stopped already.
 func (p *placer) placeByStops(w *placement) bool {
 	g := w.plan
-	volume := p.outlook.blockedEverywhere(w) != nil // its users have it on any node
+	volume := p.outlook.blockedEverywhere(&w.demand) != nil // its users have it on any node
 	if w.node != nil && !volume || g.rejectedStops >= rollout.MostRejected {
 		return false
 	}
@@ -88,7 +53,7 @@ func (p *placer) placeByStops(w *placement) bool {
 func (p *placer) stoppable(w *placement) (others []*placement) {
 	at := slices.Index(p.placements, w)
 	for _, other := range p.placements[at+1:] {
-		if other.plan == w.plan && other.update && !other.ended && len(others) < mostStoppable {
+		if other.plan == w.plan && other.isUpdate() && !other.ended && len(others) < mostStoppable {
 			others = append(others, other)
 		}
 	}
@@ -156,7 +121,7 @@ func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.C
 
 // tryWithStops tries the nodes of the predecessors that stop for an update.
 func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.Count) {
-	if p.outlook.blockedEverywhere(w) != nil {
+	if p.outlook.blockedEverywhere(&w.demand) != nil {
 		return nil, nil
 	}
 
@@ -182,7 +147,7 @@ func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.
 // placeStopped places the successors of the predecessors of a set that the plan has stopped.
 func (p *placer) placeStopped(set []*placement) {
 	for _, w := range set {
-		if !p.outlook.stopped[w.prev.ID] {
+		if !p.outlook.stops(w.prev.ID) {
 			continue
 		}
 

@@ -84,8 +84,8 @@ func propertyLimits(j *structs.Job, g *structs.TaskGroup) (out []propertyLimit) 
 }
 
 // withinPropertyLimits checks that the allocation exceeds no distinct_property constraint.
-func withinPropertyLimits(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
-	for _, limit := range w.plan.spec.properties {
+func withinPropertyLimits(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
+	for _, limit := range d.group.properties {
 		is := limit.count.On(v.node)
 		if !is.Set {
 			return &rejects.Rejection{Reason: fmt.Sprintf("distinct_property: the node has no %s", limit.attribute)}

@@ -65,9 +65,10 @@ func trialOf(t *rapid.T, w *fixture) (*placer, *nodeTrial) {
 		t.Fatal(err)
 	}
 	p.decide()
-	high := p.placements[0]
+	high := &p.placements[0].demand
+	g := p.placements[0].plan
 	v := p.outlook.viewOf(p.outlook.allNodes()[0])
-	high.plan.filterNodes(p.outlook.allNodes())
+	g.filterNodes(p.outlook.allNodes())
 	if p.outlook.checkPlacement(high, v) == nil {
 		return nil, nil
 	}
@@ -75,7 +76,7 @@ func trialOf(t *rapid.T, w *fixture) (*placer, *nodeTrial) {
 }
 
 // fitsWithout reports whether the placement fits without some allocations.
-func (t *nodeTrial) fitsWithout(victims []preempt.Candidate) bool {
+func fitsWithout(t *nodeTrial, victims []preempt.Candidate) bool {
 	for _, c := range victims {
 		t.SetAside(c.Alloc)
 	}
@@ -96,19 +97,19 @@ func TestPreemption_NoVictimIsSuperfluous(t *testing.T) {
 			t.Skip("it fits")
 		}
 		all := p.displaceable(high.view)
-		victims := p.victimsOn(high.want, high.view)
+		victims := p.victimsOn(high.demand, high.view)
 		if len(victims) == 0 {
-			if high.fitsWithout(all) {
+			if fitsWithout(high, all) {
 				t.Fatalf("none is displaced, and %s would suffice", describeVictims(all))
 			}
 			return
 		}
-		if !high.fitsWithout(victims) {
+		if !fitsWithout(high, victims) {
 			t.Fatalf("%s do not suffice", describeVictims(victims))
 		}
 		for i := range victims {
 			others := slices.Delete(slices.Clone(victims), i, i+1)
-			if high.fitsWithout(others) {
+			if fitsWithout(high, others) {
 				t.Fatalf("of %s, %s suffice", describeVictims(victims), describeVictims(others))
 			}
 		}

@@ -41,7 +41,7 @@ func (v *nodeView) volumes() *volumeView {
 
 // fit is a successful trial of a node for a group. It is valid until the plan changes the node.
 type fit struct {
-	plan   *groupPlan             // nil: none
+	group  *compiledGroup         // nil: none
 	mean   float64                // of the scores
 	scores *structs.NodeScoreMeta // nil until an allocation keeps them
 }
@@ -160,10 +160,13 @@ type viewMemory struct {
 	used   int // views in the blocks
 }
 
+// usualViews is the number of nodes that most plans view, about.
+const usualViews = 96
+
 // mostSpare is the most views that a plan leaves memory for to others.
 const mostSpare = 4 * len(viewBlock{})
 
-var spareViews = sync.Pool{New: func() any { return newViewMemory(enough + readBatch) }}
+var spareViews = sync.Pool{New: func() any { return newViewMemory(usualViews) }}
 
 func newViewMemory(views int) *viewMemory {
 	return &viewMemory{byNode: make(map[string]*nodeView, views)}

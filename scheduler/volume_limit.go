@@ -13,8 +13,8 @@ import (
 // volumesWithinLimit counts, for each plugin, the different volumes that count against the node's limit, the
 // volumes of allocations that are placed there and have not claimed yet, and this allocation's. Volumes that
 // leave with the predecessor do not count.
-func volumesWithinLimit(p *outlook, w *placement, v *nodeView) *rejects.Rejection {
-	for _, u := range w.uses {
+func volumesWithinLimit(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
+	for _, u := range d.uses {
 		plugin := u.volume.PluginID
 		limit := p.volumeLimit(v, plugin)
 		if limit <= 0 {
@@ -22,14 +22,14 @@ func volumesWithinLimit(p *outlook, w *placement, v *nodeView) *rejects.Rejectio
 		}
 
 		bound := len(p.attachedOn(v, plugin)) +
-			v.volumes().wanted + len(v.volumes().intended) + len(w.uses)
+			v.volumes().wanted + len(v.volumes().intended) + len(d.uses)
 		if int64(bound) <= limit {
 			continue
 		}
 
 		volumes := p.volumesOn(v, plugin)
-		added := w.addedTo(volumes, plugin)
-		leaving := p.leavingWith(w, v, plugin)
+		added := d.addedTo(volumes, plugin)
+		leaving := p.leavingWith(d, v, plugin)
 		if len(added) <= len(leaving) ||
 			int64(len(volumes)+len(added)-len(leaving)) <= limit {
 			continue
@@ -51,11 +51,11 @@ func (p *outlook) volumeLimit(v *nodeView, plugin string) int64 {
 }
 
 // addedTo returns the volumes of a plugin that a placement adds to others.
-func (w *placement) addedTo(
+func (d *Demand) addedTo(
 	volumes map[string]*structs.CSIClaim, plugin string,
 ) map[string]*structs.CSIClaim {
 	added := map[string]*structs.CSIClaim{}
-	for _, u := range w.uses {
+	for _, u := range d.uses {
 		key := volumeKey(u.claim)
 		if u.volume.PluginID == plugin && volumes[key] == nil {
 			added[key] = u.claim
@@ -91,25 +91,25 @@ func (p *outlook) intendedOn(v *nodeView) []*structs.CSIClaim {
 // leavingWith returns the volumes of a plugin that leave a node when the allocation has ended that an update
 // stops there. The successor waits on the node for that end, and then for the detach: see
 // state.AttachmentWaits. Volumes that others use there, or the successor, stay.
-func (p *outlook) leavingWith(w *placement, v *nodeView, plugin string) (keys []string) {
-	if !w.update || w.prev.NodeID != v.node.ID || !p.stopped[w.prev.ID] {
+func (p *outlook) leavingWith(d *Demand, v *nodeView, plugin string) (keys []string) {
+	if d.leaves == nil || d.leaves.NodeID != v.node.ID || !p.stopped[d.leaves.ID] {
 		return nil
 	}
 
 	used := map[string]bool{} // by others
 	for c := range state.ClaimsByNode(p, v.node.ID) {
-		used[volumeKey(c)] = used[volumeKey(c)] || c.AllocID != w.prev.ID
+		used[volumeKey(c)] = used[volumeKey(c)] || c.AllocID != d.leaves.ID
 	}
 
 	for _, c := range p.intendedOn(v) {
 		used[volumeKey(c)] = true
 	}
 
-	for _, u := range w.uses {
+	for _, u := range d.uses {
 		used[volumeKey(u.claim)] = true
 	}
 
-	for c := range state.ClaimsByAlloc(p, w.prev.ID) {
+	for c := range state.ClaimsByAlloc(p, d.leaves.ID) {
 		if c.PluginID == plugin && !used[volumeKey(c)] {
 			keys = append(keys, volumeKey(c))
 		}
@@ -120,17 +120,17 @@ func (p *outlook) leavingWith(w *placement, v *nodeView, plugin string) (keys []
 
 // giveVolumePlaces gives a successor the places of the volumes that leave with its predecessor, as far as it
 // adds others. The rest of the places is free only when the predecessor has ended.
-func (p *outlook) giveVolumePlaces(w *placement, v *nodeView) {
-	for _, u := range w.uses {
+func (p *outlook) giveVolumePlaces(d *Demand, v *nodeView) {
+	for _, u := range d.uses {
 		plugin := u.volume.PluginID
 		if p.volumeLimit(v, plugin) <= 0 {
 			continue
 		}
-		leaving := p.leavingWith(w, v, plugin)
+		leaving := p.leavingWith(d, v, plugin)
 		if len(leaving) == 0 {
 			continue
 		}
-		added := w.addedTo(p.volumesOn(v, plugin), plugin)
+		added := d.addedTo(p.volumesOn(v, plugin), plugin)
 		at := v.volumes()
 		at.given = append(at.given, leaving[:min(len(leaving), len(added))]...)
 	}

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"math"
+	"time"
 
 	"berth/structs"
 )
@@ -26,12 +27,12 @@ const MostRejected = 16
 // Pace is the number of allocations of a group that a plan may still replace by the new version. Without a
 // pace, nil, it may replace all at once.
 type Pace struct {
-	Strategy *structs.UpdateStrategy
+	strategy *structs.UpdateStrategy
 	perNode  bool
 	Size     int // allocations that an update replaces at a time
 
-	Left     int            // allocations that may still be replaced
-	Empty    map[Place]bool // places whose allocations earlier plans have stopped for the update
+	left     int            // allocations that may still be replaced
+	empty    map[Place]bool // places whose allocations earlier plans have stopped for the update
 	Absent   int            // allocations that the group misses for other reasons, such as a drain
 	rejected int            // that found no place for their successor
 	Next     int64          // of a per-node job: when more may be replaced, UnixNano, 0 for now
@@ -45,27 +46,27 @@ func NewPace(j *structs.Job, g *structs.TaskGroup, empty map[Place]bool) *Pace {
 		size = 1
 	}
 	return &Pace{
-		Strategy: g.Update,
+		strategy: g.Update,
 		perNode:  j.PerNode(),
 		Size:     size,
-		Empty:    empty,
+		empty:    empty,
 	}
 }
 
 // MayUpdate reports whether another allocation of the group may be replaced by the new version now.
 func (p *Pace) MayUpdate() bool {
-	return p == nil || p.Left > 0
+	return p == nil || p.left > 0
 }
 
 // counts reports whether the plan may update the group, at the pace of a deployment.
 func (p *Pace) counts() bool {
-	return p != nil && p.Left > 0 && !p.perNode
+	return p != nil && p.left > 0 && !p.perNode
 }
 
 // PrecedesUpdates reports whether the other placements of the group come before its updates, because these
 // wait for their health, or for a successor at an empty place.
 func (p *Pace) PrecedesUpdates() bool {
-	return p.counts() || p != nil && len(p.Empty) > 0
+	return p.counts() || p != nil && len(p.empty) > 0
 }
 
 // MostStops returns the most predecessors that the group may miss besides an update's own, for which they
@@ -75,17 +76,17 @@ func (p *Pace) MostStops() int {
 	switch {
 	case p == nil:
 		return math.MaxInt
-	case len(p.Empty) > 0:
+	case len(p.empty) > 0:
 		return 0
 	}
-	return max(0, p.Left-p.Absent-1)
+	return max(0, p.left-p.Absent-1)
 }
 
 // NoteEmptied counts an allocation that stops before its successor has a place.
 func (p *Pace) NoteEmptied(at Place) {
 	if p != nil {
-		p.Left--
-		p.Empty[at] = true
+		p.left--
+		p.empty[at] = true
 	}
 }
 
@@ -96,10 +97,10 @@ func (p *Pace) NoteUpdated(at Place, stoppedBefore bool, now int64) {
 		return
 	}
 	if !stoppedBefore {
-		p.Left--
+		p.left--
 	}
-	delete(p.Empty, at)
-	p.NoteReplaced(now)
+	delete(p.empty, at)
+	p.noteReplaced(now)
 }
 
 // NoteAdded counts an allocation of the deployment that replaces no running one. Its health is not known, so
@@ -109,10 +110,10 @@ func (p *Pace) NoteAdded(at Place, countedBefore bool) {
 	if p == nil {
 		return
 	}
-	empty := p.Empty[at]
-	delete(p.Empty, at)
+	empty := p.empty[at]
+	delete(p.empty, at)
 	if p.counts() && !empty && !countedBefore {
-		p.Left--
+		p.left--
 	}
 }
 
@@ -124,13 +125,26 @@ func (p *Pace) NoteRejected() {
 	}
 	p.rejected++
 	if p.rejected >= MostRejected {
-		p.Left = 0
+		p.left = 0
 	}
 }
 
-// NoteReplaced counts an allocation that was replaced at a time, UnixNano, in the last stagger.
-func (p *Pace) NoteReplaced(at int64) {
-	due := at + int64(p.Strategy.Stagger)
+// BeginBatch lets the plan replace a batch of the allocations of a per-node job: the size of the pace less
+// its empty places, and less the allocations that were replaced at some times, UnixNano, in the last stagger.
+// While places are empty, the next batch follows after a retry.
+func (p *Pace) BeginBatch(replaced []int64, now time.Time, retry time.Duration) {
+	for _, at := range replaced {
+		p.noteReplaced(at)
+	}
+	p.left = max(0, p.strategy.MaxParallel-len(p.empty)-len(replaced))
+	if p.Next == 0 && len(p.empty) > 0 {
+		p.Next = now.Add(max(p.strategy.Stagger, retry)).UnixNano()
+	}
+}
+
+// noteReplaced counts an allocation that was replaced at a time, UnixNano, in the last stagger.
+func (p *Pace) noteReplaced(at int64) {
+	due := at + int64(p.strategy.Stagger)
 	if p.Next == 0 || due < p.Next {
 		p.Next = due
 	}

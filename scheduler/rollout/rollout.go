@@ -188,7 +188,7 @@ func (r *Rollout) SetPace(p *Pace, slots []Decision) {
 		}
 	}
 
-	p.Left = max(0, p.Size-fresh-len(p.Empty))
+	p.left = max(0, p.Size-fresh-len(p.empty))
 }
 
 // CanaryIndexes returns indexes for canaries: first of the allocations that they are to replace, then free

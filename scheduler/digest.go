@@ -1,0 +1,47 @@
+package scheduler
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"berth/internal/codec"
+)
+
+// shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
+// one state, so one of them represents all blocked ones. It is "" if that depends on more than the groups'
+// demands: on the job's existing allocations or their nodes.
+func (p *placer) shape() string {
+	job := p.outlook.job
+	if job == nil || job.PerNode() {
+		return ""
+	}
+
+	var asks []groupShape
+	for _, g := range p.groups {
+		switch {
+		case g.failed == nil:
+			continue
+		case g.spec.limited(), g.spec.group.HasPerAlloc(), p.updates(g):
+			return ""
+		}
+
+		asks = append(asks, g.spec.shape(p.outlook.ns, job.Type))
+	}
+
+	b, err := codec.Encode(asks)
+	if err != nil {
+		return "" // such an evaluation is like no other
+	}
+
+	digest := sha256.Sum256(b)
+	return hex.EncodeToString(digest[:16])
+}
+
+// updates reports whether placements update the group: an allocation of it stops for its successor, which
+// finds capacity where another does not.
+func (p *placer) updates(g *groupPlan) bool {
+	return slices.ContainsFunc(p.placements, func(w *placement) bool {
+		return w.plan == g && w.isUpdate()
+	})
+}

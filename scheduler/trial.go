@@ -1,0 +1,93 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/structs"
+)
+
+// nodeTrial tries a demand on a node, without some of the allocations there.
+type nodeTrial struct {
+	outlook *outlook
+	demand  *Demand
+	view    *nodeView
+}
+
+// newTrial returns a trial of a demand on a node.
+func newTrial(o *outlook, d *Demand, v *nodeView) *nodeTrial {
+	return &nodeTrial{outlook: o, demand: d, view: v}
+}
+
+// Fits reports whether the placement fits on the node as its view is.
+func (t *nodeTrial) Fits() bool {
+	return t.view.capacity.Short(t.demand.group.ask) == "" && t.outlook.checkPlacement(t.demand, t.view) == nil
+}
+
+// SetAside takes an allocation from the view of the node, to try the placement without it.
+func (t *nodeTrial) SetAside(a *structs.Allocation) {
+	t.outlook.stopped[a.ID] = true
+	t.view.stop(t.outlook, a)
+}
+
+// PutBack undoes SetAside.
+func (t *nodeTrial) PutBack(a *structs.Allocation) {
+	delete(t.outlook.stopped, a.ID)
+	t.view.unstop(t.outlook, a)
+}
+
+// Measure looks at devices and ports first: few allocations have the ones that a group demands, and their
+// capacity counts, too.
+func (t *nodeTrial) Measure() func(a *structs.Allocation) (missing float64, helps bool) {
+	g := t.demand.group
+	lacks := t.view.capacity.Missing(g.ask)
+	_, device := chooseDevices(g.devices, t.view)
+	var port *structs.Port
+	if device == nil && len(g.ports) > 0 {
+		_, port = t.outlook.choosePorts(g, t.view)
+	}
+
+	return func(a *structs.Allocation) (missing float64, helps bool) {
+		given := lacks.Least(*cmp.Or(a.Resources, &structs.Resources{}))
+		missing = shareOf(lacks.Sub(given), g.ask)
+		switch {
+		case device != nil:
+			held := devicesFor(a, device.Demand)
+			return missing + float64(max(0, device.Demand.Number()-held)), held > 0
+		case port != nil:
+			return missing, t.hasPortFor(a, port)
+		}
+
+		return missing, !given.Equal(structs.Resources{})
+	}
+}
+
+// shareOf returns the sum of the shares that amounts have of a demand.
+func shareOf(part, ask structs.Resources) float64 {
+	share := func(part, ask int) float64 { return float64(part) / float64(max(1, ask)) }
+	return share(part.CPU, ask.CPU) + share(part.MemoryMB, ask.MemoryMB) + share(part.DiskMB, ask.DiskMB)
+}
+
+// devicesFor returns the number of an allocation's devices with the name of a demand.
+func devicesFor(a *structs.Allocation, demand *structs.RequestedDevice) (n int) {
+	for _, devices := range a.Devices {
+		for _, d := range devices {
+			if demand.Matches(&structs.NodeDeviceResource{Vendor: d.Vendor, Type: d.Type, Name: d.Name}) {
+				n += len(d.DeviceIDs)
+			}
+		}
+	}
+	return n
+}
+
+// hasPortFor reports whether an allocation has a port that meets a demand.
+func (t *nodeTrial) hasPortFor(a *structs.Allocation, demand *structs.Port) bool {
+	low, high := t.view.node.DynamicPorts()
+	if demand.Static() {
+		low = demand.Value
+		high = demand.Value
+	}
+	return slices.ContainsFunc(a.Ports, func(p structs.AllocatedPort) bool {
+		return low <= p.Value && p.Value <= high
+	})
+}
