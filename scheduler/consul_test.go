@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"berth/internal/level"
-	"berth/scheduler/change"
 	"berth/structs"
 )
 
@@ -65,50 +64,6 @@ func TestConsul_HasTheServiceMeshThatAGroupUses(t *testing.T) {
 }
 
 // A proxy learns of its upstreams while it runs, but not of another port.
-func TestSameRunSpec_KnowsWhatProxiesLearnLater(t *testing.T) {
-	spec := func(edit func(*structs.Service)) *structs.Job {
-		s := &structs.Service{
-			Name: "web",
-			Connect: &structs.Connect{SidecarService: &structs.SidecarService{
-				Port:  "mesh",
-				Proxy: &structs.ConnectProxy{},
-			}},
-		}
-		edit(s)
-		return &structs.Job{TaskGroups: []*structs.TaskGroup{{Services: []*structs.Service{s}}}}
-	}
-	gateway := func(port int) func(*structs.Service) {
-		return func(s *structs.Service) {
-			listeners := []*structs.GatewayListener{{Port: port}}
-			s.Connect = &structs.Connect{Gateway: &structs.Gateway{
-				Ingress: &structs.GatewayIngress{Listeners: listeners},
-			}}
-		}
-	}
-	same := func(a, b *structs.Job) bool { return change.SameRunSpec(a, a.TaskGroups[0], b, b.TaskGroups[0]) }
-	old := spec(func(*structs.Service) {})
-	upstreams := spec(func(s *structs.Service) {
-		s.Connect.SidecarService.Proxy.Upstreams = []*structs.ConnectUpstream{{DestinationName: "api"}}
-	})
-	if !same(old, upstreams) {
-		t.Error("another upstream replaces the allocations")
-	}
-	for name, edit := range map[string]func(*structs.Service){
-		"no connect":    func(s *structs.Service) { s.Connect = nil },
-		"native":        func(s *structs.Service) { s.Connect = &structs.Connect{Native: true} },
-		"another port":  func(s *structs.Service) { s.Connect.SidecarService.Port = "other" },
-		"another name":  func(s *structs.Service) { s.Name = "other" },
-		"another entry": gateway(1),
-	} {
-		if same(old, spec(edit)) {
-			t.Errorf("%s: the allocations run on", name)
-		}
-	}
-	if same(spec(gateway(1)), spec(gateway(2))) {
-		t.Error("a gateway with another port runs on")
-	}
-}
-
 // Workers plan at the same time.
 func TestConsul_IsCheckedByWorkersAtOnce(t *testing.T) {
 	g := &structs.TaskGroup{Services: []*structs.Service{{Name: "web", Provider: structs.ServiceProviderConsul}}}

@@ -40,12 +40,11 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 
 	empty := p.emptyPlaces(g, func(at rollout.Place) bool { return taken[at.Index] })
 	g.updates = rollout.NewPace(p.outlook.job, group, empty)
+	missing := group.Count - len(taken)
 	if !held {
-		p.rollout.SetPace(g.updates, kept)
+		p.rollout.SetPace(g.updates, kept, missing)
 	}
 
-	missing := group.Count - len(taken)
-	g.updates.Absent += max(0, missing-len(empty))
 	for _, s := range kept {
 		p.planAction(g, s)
 	}
@@ -153,8 +152,7 @@ type formerGroup struct {
 
 // rollCanaries keeps up the number of canaries of a group whose deployment awaits their promotion.
 func (p *planner) rollCanaries(
-	g *groupPlan, tracked *structs.DeploymentState,
-	canaries []*structs.Allocation, slots []rollout.Decision,
+	g *groupPlan, tracked *structs.DeploymentState, canaries []*structs.Allocation, slots []rollout.Decision,
 ) {
 	taken := map[int]bool{}
 	count := 0

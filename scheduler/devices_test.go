@@ -384,14 +384,3 @@ func TestPlan_RejectsADeviceForTwo(t *testing.T) {
 	do(w, state.PlanApply, p)
 	w.wantPlaced("a", "")
 }
-
-// A plan is one log entry, so it must not hold more IDs of devices than that.
-func TestPlan_CountsTheIDsOfDevices(t *testing.T) {
-	bare := &structs.Allocation{ID: "a", Metrics: &structs.AllocMetric{}}
-	full := &structs.Allocation{ID: "a", Metrics: bare.Metrics, Devices: map[string][]*structs.AllocatedDeviceResource{
-		"t": {{DeviceIDs: []string{strings.Repeat("x", 1000), strings.Repeat("y", 1000)}}},
-	}}
-	if more := allocBytes(full) - allocBytes(bare); more < 2000 {
-		t.Errorf("two IDs of 1000 bytes count as %d bytes", more)
-	}
-}

@@ -155,8 +155,8 @@ func TestDryRun_HasNoBound(t *testing.T) {
 		node.NodeResources.Memory.MemoryMB = 100_000
 		w.node(node)
 	}
-	p, _ := w.preview(aJob("web", structs.JobService, count(mostPlaced+500)))
-	if len(p.Place) != mostPlaced+500 || p.Desired["g"].Place != mostPlaced+500 {
+	p, _ := w.preview(aJob("web", structs.JobService, count(structs.MaxPlaced+500)))
+	if len(p.Place) != structs.MaxPlaced+500 || p.Desired["g"].Place != structs.MaxPlaced+500 {
 		t.Errorf("the dry run places %d and counts %+v", len(p.Place), p.Desired["g"])
 	}
 	if p.Eval.Status != structs.EvalComplete {

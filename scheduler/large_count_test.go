@@ -58,14 +58,14 @@ func TestCount_BeyondTheLimitIsPlacedInPlansOfBoundedSize(t *testing.T) {
 	e := w.eval("j")
 	for round := 1; round <= 2; round++ {
 		p := bounded(t, w, e)
-		if len(p.Place) != mostPlaced || p.Blocked != nil ||
+		if len(p.Place) != structs.MaxPlaced || p.Blocked != nil ||
 			p.Eval.Status != structs.EvalPending ||
 			p.Eval.Again != structs.EvalMore {
 			t.Fatalf("%d allocations, blocked %v, %s %q", len(p.Place), p.Blocked, p.Eval.Status,
 				p.Eval.StatusDescription)
 		}
 		w.apply(p)
-		if got := len(w.allocs("j")); got != round*mostPlaced {
+		if got := len(w.allocs("j")); got != round*structs.MaxPlaced {
 			t.Fatalf("%d allocations after %d plans", got, round)
 		}
 		e = state.Eval(w.s.Read(), p.Eval.ID)
@@ -75,7 +75,7 @@ func TestCount_BeyondTheLimitIsPlacedInPlansOfBoundedSize(t *testing.T) {
 func TestCount_AboveOnePlanIsPlacedWhole(t *testing.T) {
 	w := newFixture(t)
 	w.node(largeNode("a"))
-	const n = 2*mostPlaced + 10
+	const n = 2*structs.MaxPlaced + 10
 	w.job(aJob("j", structs.JobService, count(n), cpu(1)))
 	e, plans := w.eval("j"), 0
 	for ; e.Status == structs.EvalPending && plans < 10; plans++ {
@@ -113,7 +113,7 @@ func TestCount_OfManyVolumesNamesFewOfThem(t *testing.T) {
 func TestDrain_OfManyMovesThemInPlansOfBoundedSize(t *testing.T) {
 	w := newFixture(t)
 	w.node(largeNode("a"))
-	const n = mostPlaced + 100
+	const n = structs.MaxPlaced + 100
 	w.job(aJob("j", structs.JobService, count(n), cpu(1)))
 	e := w.eval("j")
 	for range 2 {
@@ -125,7 +125,7 @@ func TestDrain_OfManyMovesThemInPlansOfBoundedSize(t *testing.T) {
 	e = w.eval("j")
 	for round := range 2 {
 		p := w.process(e)
-		if len(p.Stop) > mostPlaced || len(p.Place) > 2*mostPlaced ||
+		if len(p.Stop) > structs.MaxPlaced || len(p.Place) > 2*structs.MaxPlaced ||
 			(p.Eval.Status == structs.EvalPending) != (round == 0) {
 			t.Fatalf("round %d: %d stops, %d placed, %s", round, len(p.Stop), len(p.Place), p.Eval.Status)
 		}
@@ -152,14 +152,14 @@ func TestSystemJob_HasOneFreshPlacementForAllNodesOfAGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.reconcilePerNode()
-	if len(p.placements) != 1 || len(p.placements[0].nodes) != 3 {
-		t.Errorf("%d placements, the first for %v", len(p.placements), p.placements[0].nodes)
+	if len(p.placements) != 1 || p.placements[0].size() != 3 {
+		t.Errorf("%d placements, the first for %d nodes", len(p.placements), p.placements[0].size())
 	}
 }
 
 func TestSystemJob_OfALargeFleetIsPlacedInPlansOfBoundedSize(t *testing.T) {
 	w := newFixture(t)
-	const n = mostPlaced + 50
+	const n = structs.MaxPlaced + 50
 	for i := range n {
 		w.index++
 		node := aNode(structs.DeriveID(uint64(i)))
@@ -175,7 +175,7 @@ func TestSystemJob_OfALargeFleetIsPlacedInPlansOfBoundedSize(t *testing.T) {
 		t.Fatalf("a plan has %d further parts, want 1", len(p.Rest))
 	}
 	for i, part := range []*structs.Plan{p, p.Rest[0]} {
-		if len(part.Place) > mostPlaced ||
+		if len(part.Place) > structs.MaxPlaced ||
 			(part.Eval.Status == structs.EvalPending) != (i == 0) {
 			t.Fatalf("part %d: %d placed, %s", i, len(part.Place), part.Eval.Status)
 		}

@@ -134,7 +134,7 @@ func TestProcess_SplitsAPlanByItsBytes(t *testing.T) {
 	size := encodedBytes(t, p)
 	t.Logf("%d allocations, %d bytes", len(p.Place), size)
 	if len(p.Place) == 0 ||
-		len(p.Place) >= mostPlaced || size > structs.MaxEntry/2 {
+		len(p.Place) >= structs.MaxPlaced || size > structs.MaxEntry/2 {
 		t.Errorf("%d allocations, %d bytes", len(p.Place), size)
 	}
 	if p.Eval.Again != structs.EvalMore || p.Eval.Status != structs.EvalPending {

@@ -339,29 +339,3 @@ func TestPorts_AreDrawnEvenly(t *testing.T) {
 		t.Errorf("drew %v", drawn)
 	}
 }
-
-// A job without ports reads no ports of a node.
-func TestPorts_CostNothingWithoutADemand(t *testing.T) {
-	w := newFixture(t)
-	n := withPorts("n1", 9)
-	w.node(n)
-	w.job(aJob("a", structs.JobService))
-	j := state.Job(w.s.Read(), structs.DefaultNamespace, "a")
-	p := newOutlook(w.s.Read(), w.eval("a"), w.clock)
-	v := p.viewOf(n)
-	if r := p.portsFree(&Demand{group: newCompiledGroup(p, j, j.TaskGroups[0])}, v); r != nil || v.ports != nil {
-		t.Errorf("got %+v and %v", r, v.ports)
-	}
-}
-
-// A plan is one log entry, so it must not hold more ports than that.
-func TestPlan_CountsPorts(t *testing.T) {
-	bare := &structs.Allocation{ID: "a", Metrics: &structs.AllocMetric{}}
-	full := &structs.Allocation{ID: "a", Metrics: bare.Metrics, Ports: []structs.AllocatedPort{
-		{Label: strings.Repeat("x", 64), HostIP: "10.0.0.1", Value: 1},
-		{Label: strings.Repeat("y", 64), HostIP: "10.0.0.1", Value: 2},
-	}}
-	if more := allocBytes(full) - allocBytes(bare); more < 150 {
-		t.Errorf("two ports count as %d bytes", more)
-	}
-}

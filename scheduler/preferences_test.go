@@ -344,17 +344,6 @@ func TestAlgorithm_OfANodePoolPrecedesThatOfTheCluster(t *testing.T) {
 	}
 }
 
-func TestPowerOfTen_IsExactEnough(t *testing.T) {
-	for x := 0.0; x <= 1; x += 0.00037 {
-		if got, want := powerOfTen(x), math.Pow(10, x); math.Abs(got-want) > 1e-5 {
-			t.Errorf("10 to the power of %v: got %v, want %v", x, got, want)
-		}
-	}
-	if powerOfTen(0) != 1 || powerOfTen(1) != 10 || powerOfTen(-1) != 1 || powerOfTen(2) != 10 {
-		t.Error("the ends are wrong")
-	}
-}
-
 // TestProcess_RepeatsNoTrialThatHasChanged compares plans with those that try each node anew.
 func TestProcess_RepeatsNoTrialThatHasChanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -402,29 +391,4 @@ func TestProcess_RepeatsNoTrialThatHasChanged(t *testing.T) {
 			t.Fatalf("got %q\nwant %q", got, want)
 		}
 	})
-}
-
-func TestSample_TriesAChangedNodeAnew(t *testing.T) {
-	w := running(t, aJob("web", structs.JobService), "n1")
-	w.job(aJob("new", structs.JobService))
-	p, err := newPlanner(w.s.Read(), w.eval("new"), w.clock, options{enough: enough})
-	if err != nil {
-		t.Fatal(err)
-	}
-	one := newPlacement(p.addGroup(p.outlook.job.TaskGroups[0]), 0)
-	placed := &one
-	n := state.Node(p.outlook, "n1")
-	mean := func() float64 {
-		s := sample{repeats: p.placer.repeats(placed)}
-		s.try(p.outlook, placed, &nodeClass{}, &candidate{node: n})
-		return s.top[0].mean
-	}
-	first := mean()
-	running := w.allocs("web")[0]
-	p.outlook.stopAlloc(running, "", "")
-	emptier := mean()
-	p.outlook.unstopAlloc(running)
-	if again := mean(); emptier == first || again != first {
-		t.Errorf("the scores are %v, %v while the allocation is to stop, and then %v", first, emptier, again)
-	}
 }

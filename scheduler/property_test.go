@@ -156,7 +156,11 @@ func (c *randomJobs) preferences(kind string) (edits []func(*structs.Job)) {
 func (c *randomJobs) checkLimits(tx *state.ReadTx, a *structs.Allocation) {
 	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	group := job.Group(a.TaskGroup)
-	for _, limit := range propertyLimits(job, group) {
+	for _, limit := range slices.Concat(job.Constraints, group.Constraints) {
+		if limit.Operand != structs.ConstraintDistinctProperty {
+			continue
+		}
+		most, _ := limit.PropertyLimit()
 		rack := state.Node(tx, a.NodeID).Meta["rack"]
 		live := 0
 		for other := range state.AllocsByJob(tx, a.Namespace, a.JobID) {
@@ -164,8 +168,8 @@ func (c *randomJobs) checkLimits(tx *state.ReadTx, a *structs.Allocation) {
 				live++
 			}
 		}
-		if live > limit.most {
-			c.t.Fatalf("%s is one of %d allocations on rack %s, at most %d may be", a.Name, live, rack, limit.most)
+		if live > most {
+			c.t.Fatalf("%s is one of %d allocations on rack %s, at most %d may be", a.Name, live, rack, most)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func (p *planner) reconcile() {
 	}
 
 	if p.rollout.Begun {
-		p.outlook.plan.Deployment = p.rollout.row
+		p.outlook.plan.Deployment = p.rollout.Deployment()
 	}
 
 	if update := p.rollout.Complete(); update != nil {

@@ -355,47 +355,6 @@ func (w *fixture) carryOut(t testing.TB, p *structs.Plan) {
 	})
 }
 
-// TestOrigin_SpreadsOverTheFleet: evaluations begin at different nodes, with any names of nodes.
-func TestOrigin_SpreadsOverTheFleet(t *testing.T) {
-	for name, id := range map[string]func(int) string{
-		"numbered": nodeID,
-		"random":   func(i int) string { return structs.DeriveID(uint64(i), "node") },
-		"short":    func(i int) string { return fmt.Sprint("client-", i) },
-	} {
-		w := newFixture(t)
-		b := w.s.Begin()
-		const n = 1000
-		for i := range n {
-			w.index++
-			_ = b.Apply(w.index, func(tx *state.WriteTx) error {
-				return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id(i))})
-			})
-		}
-		b.Commit()
-		tx := w.s.Read()
-		begun := map[string]bool{}
-		for i := range 300 {
-			e := &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval")}
-			p := newPlacer(newOutlook(tx, e, w.clock), placerOptions{enough: enough})
-			one := &placement{plan: &groupPlan{spec: &compiledGroup{}}}
-			r := cyclicIter{first: p.origin(), source: p.sourceOf(one)}
-			begun[r.readNodes(1)[0].node.ID] = true
-			seen := map[string]bool{}
-			for few := r.readNodes(readBatch); len(few) > 0; few = r.readNodes(readBatch) {
-				for _, c := range few {
-					seen[c.node.ID] = true
-				}
-			}
-			if len(seen) != n-1 {
-				t.Fatalf("%s: iteration from %q yields %d nodes", name, r.first, len(seen)+1)
-			}
-		}
-		if len(begun) < 150 {
-			t.Errorf("%s: 300 evaluations begin at %d nodes", name, len(begun))
-		}
-	}
-}
-
 // TestSample_PacksNearlyAsWellAsAScan fills a fleet with allocations of different sizes, one evaluation each,
 // by samples and by asking every node.
 func TestSample_PacksNearlyAsWellAsAScan(t *testing.T) {

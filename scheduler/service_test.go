@@ -235,7 +235,7 @@ func TestDrain_MovesTheAllocationsThatItsLoopNames(t *testing.T) {
 		DesiredStatus: structs.AllocDesiredRun,
 		ClientStatus:  structs.AllocRunning,
 	}
-	g := &groupPlan{spec: newCompiledGroup(p.outlook, j, j.TaskGroups[0])}
+	g := p.addGroupOf(j, j.TaskGroups[0])
 	n := state.Node(p.outlook, "n1")
 	if s := p.classify(g, a, n); s.Action != rollout.Keep {
 		t.Errorf("before its turn the allocation has the action %d: %s", s.Action, s.Why)
@@ -400,19 +400,6 @@ func TestDistinctHosts_OfAGroupCountsTheGroup(t *testing.T) {
 		want := "distinct-hosts: distinct_hosts: the node has an allocation of the group (2)"
 		if got := rejections(p, group); got != want {
 			t.Errorf("rejections of %s: %s", group, got)
-		}
-	}
-}
-
-// Any form of a boolean that a registration accepts has its meaning.
-func TestDistinctHosts_MayBeOff(t *testing.T) {
-	for text, distinct := range map[string]bool{
-		"": true, "1": true, "T": true,
-		"false": false, "F": false, "0": false,
-	} {
-		c := &structs.Constraint{Operand: structs.ConstraintDistinctHosts, RTarget: text}
-		if got := wantsDistinct([]*structs.Constraint{c}); got != distinct {
-			t.Errorf("%q: got %t", text, got)
 		}
 	}
 }

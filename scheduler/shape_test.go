@@ -30,7 +30,7 @@ func TestShape_DiffersWithTheDemand(t *testing.T) {
 		"disk":       func(j *structs.Job) { j.TaskGroups[0].EphemeralDisk = &structs.EphemeralDisk{SizeMB: 777} },
 		"driver":     func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Driver = "other" },
 		"datacenter": func(j *structs.Job) { j.Datacenters = []string{"dc*"} },
-		"pool":       func(j *structs.Job) { j.NodePool = allPools },
+		"pool":       func(j *structs.Job) { j.NodePool = structs.AllNodePools },
 		"constraint": constraints(&structs.Constraint{LTarget: "${attr.a}", Operand: "is_set"}),
 		"of the task": func(j *structs.Job) {
 			j.TaskGroups[0].Tasks[0].Constraints = []*structs.Constraint{{LTarget: "${attr.a}", Operand: "is_set"}}

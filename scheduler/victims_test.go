@@ -7,13 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"berth/scheduler/preempt"
+	"berth/state"
 	"berth/structs"
 )
 
 // withVictims draws a node with few allocations of other jobs, and a job that may displace them.
 func withVictims(t *rapid.T) *fixture {
 	w := newFixture(t)
+	w.preempting()
 	w.preempting()
 	n := withDevices("n1", "acme/gpu/x1", 4)
 	n.NodeResources.NodeNetworks = withPorts("n1", 3).NodeResources.NodeNetworks
@@ -57,34 +58,37 @@ func withVictims(t *rapid.T) *fixture {
 	return w
 }
 
-// trialOf returns a trial of the placement of the job high on the only node, with its placer, nil if it fits
-// there.
-func trialOf(t *rapid.T, w *fixture) (*placer, *nodeTrial) {
-	p, err := newPlanner(w.s.Read(), w.eval("high"), w.clock, options{enough: enough})
-	if err != nil {
-		t.Fatal(err)
+// trialOf returns a trial of an allocation of the job high on the only node, nil if it fits there.
+func trialOf(t *rapid.T, w *fixture) *nodeTrial {
+	o := newOutlook(w.s.Read(), w.eval("high"), w.clock)
+	d := &Demand{group: o.compileGroup(o.job, o.job.TaskGroups[0])}
+	v := o.viewOf(o.allNodes()[0])
+	if o.checkPlacement(d, v) == nil {
+		return nil
 	}
-	p.decide()
-	high := &p.placements[0].demand
-	g := p.placements[0].plan
-	v := p.outlook.viewOf(p.outlook.allNodes()[0])
-	g.filterNodes(p.outlook.allNodes())
-	if p.outlook.checkPlacement(high, v) == nil {
-		return nil, nil
-	}
-	return p.placer, &nodeTrial{p.outlook, high, v}
+	return newTrial(o, d, v)
 }
 
 // fitsWithout reports whether the placement fits without some allocations.
-func fitsWithout(t *nodeTrial, victims []preempt.Candidate) bool {
-	for _, c := range victims {
-		t.SetAside(c.Alloc)
+func fitsWithout(trial *nodeTrial, victims []*structs.Allocation) bool {
+	for _, a := range victims {
+		trial.SetAside(a)
 	}
-	fits := t.Fits()
-	for _, c := range victims {
-		t.PutBack(c.Alloc)
+	fits := trial.Fits()
+	for _, a := range victims {
+		trial.PutBack(a)
 	}
 	return fits
+}
+
+// victimsOf returns the allocations that the job high displaces.
+func victimsOf(w *fixture) (victims []*structs.Allocation) {
+	for _, a := range w.process(w.eval("high")).Place {
+		for _, id := range a.PreemptedAllocations {
+			victims = append(victims, state.Alloc(w.s.Read(), id))
+		}
+	}
+	return victims
 }
 
 // A displacement suffices, no victim of it is superfluous, and there is one whenever all victims together
@@ -92,12 +96,12 @@ func fitsWithout(t *nodeTrial, victims []preempt.Candidate) bool {
 func TestPreemption_NoVictimIsSuperfluous(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := withVictims(t)
-		p, high := trialOf(t, w)
+		high := trialOf(t, w)
 		if high == nil {
 			t.Skip("it fits")
 		}
-		all := p.displaceable(high.view)
-		victims := p.victimsOn(high.demand, high.view)
+		all := slices.Collect(state.LiveAllocsByNode(w.s.Read(), "n1"))
+		victims := victimsOf(w)
 		if len(victims) == 0 {
 			if fitsWithout(high, all) {
 				t.Fatalf("none is displaced, and %s would suffice", describeVictims(all))
@@ -116,11 +120,10 @@ func TestPreemption_NoVictimIsSuperfluous(t *testing.T) {
 	})
 }
 
-func describeVictims(victims []preempt.Candidate) string {
+func describeVictims(victims []*structs.Allocation) string {
 	var all []string
-	for _, c := range victims {
-		all = append(all, fmt.Sprintf("%s (%d MHz, %d MiB)", c.Alloc.JobID, c.Alloc.Resources.CPU,
-			c.Alloc.Resources.MemoryMB))
+	for _, a := range victims {
+		all = append(all, fmt.Sprintf("%s (%d MHz, %d MiB)", a.JobID, a.Resources.CPU, a.Resources.MemoryMB))
 	}
 	slices.Sort(all)
 	return fmt.Sprint(all)

@@ -23,7 +23,7 @@ const (
 // Decision is an allocation with the decision on it.
 type Decision struct {
 	Alloc  *structs.Allocation
-	Index  int // of Alloc
+	Index  int // of alloc
 	Action Action
 	Former bool // it is placed again in its own, older version
 	Why    string

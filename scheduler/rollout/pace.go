@@ -33,7 +33,7 @@ type Pace struct {
 
 	left     int            // allocations that may still be replaced
 	empty    map[Place]bool // places whose allocations earlier plans have stopped for the update
-	Absent   int            // allocations that the group misses for other reasons, such as a drain
+	absent   int            // allocations that the group misses for other reasons, such as a drain
 	rejected int            // that found no place for their successor
 	Next     int64          // of a per-node job: when more may be replaced, UnixNano, 0 for now
 }
@@ -79,7 +79,7 @@ func (p *Pace) MostStops() int {
 	case len(p.empty) > 0:
 		return 0
 	}
-	return max(0, p.left-p.Absent-1)
+	return max(0, p.left-p.absent-1)
 }
 
 // NoteEmptied counts an allocation that stops before its successor has a place.

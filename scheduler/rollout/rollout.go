@@ -165,18 +165,20 @@ func (r *Rollout) newDeployment(priority int) *structs.Deployment {
 	}
 }
 
-// SetPace sets the number of allocations that the plan may replace by the new version: the pace less the
-// allocations that the group misses because of the update, and none beside an unhealthy one. It misses one at
-// each empty place, and the allocations of the deployment whose health is not known or that have ended. One
-// that has ended is no longer unhealthy when this plan replaces it: its successor's health is not known.
-func (r *Rollout) SetPace(p *Pace, slots []Decision) {
+// SetPace sets the number of allocations that the plan may replace by the new version: the size of the pace
+// less the allocations that the group misses because of the update, and none beside an unhealthy one. It
+// misses one at each empty place, and the allocations of the deployment whose health is not known or that
+// have ended. One that has ended is no longer unhealthy when this plan replaces it: its successor's health is
+// not known. The number of missing allocations counts the places of the group that no decision is on.
+func (r *Rollout) SetPace(p *Pace, slots []Decision, missing int) {
+	p.absent += max(0, missing-len(p.empty))
 	fresh := 0
 	d := r.row
 	for _, s := range slots {
 		a := s.Alloc
 		leaves := s.Action == Lose || s.Action == Move // its successor counts if it has a place
 		if leaves {
-			p.Absent++
+			p.absent++
 		}
 
 		switch {
