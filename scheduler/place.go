@@ -7,6 +7,7 @@ import (
 
 	"berth/scheduler/preempt"
 	"berth/scheduler/rejects"
+	"berth/scheduler/reschedule"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
@@ -362,12 +363,12 @@ func (p *placer) trackerFor(w *placement) *structs.RescheduleTracker {
 		}
 	}
 
-	return trackerOf(policyOf(p.outlook.job, w.plan.spec.group), w.prev, newest)
+	return reschedule.Tracker(reschedule.PolicyOf(p.outlook.job, w.plan.spec.group), w.prev, newest)
 }
 
 // allocBytes returns about the size of an allocation in a log entry.
 func allocBytes(a *structs.Allocation) int {
-	size := 512 + 160*len(reschedules(a)) + rejects.MetricBytes(a.Metrics)
+	size := 512 + 160*len(reschedule.Events(a)) + rejects.MetricBytes(a.Metrics)
 	size += len(a.Namespace) + len(a.JobID) + len(a.TaskGroup)
 	for task, groups := range a.Devices {
 		size += len(task)

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"berth/scheduler/reschedule"
 	"berth/scheduler/rollout"
 	"berth/structs"
 )
@@ -27,7 +28,7 @@ func (p *planner) classifyEndedAs(g *groupPlan, a *structs.Allocation) rollout.D
 		return s
 	}
 
-	due, delay, ok := nextTry(policyOf(p.outlook.job, g.spec.group), a)
+	due, delay, ok := reschedule.NextTry(reschedule.PolicyOf(p.outlook.job, g.spec.group), a)
 	switch {
 	case !ok && !a.Migrate: // an operator may want it replaced beyond its policy
 	case a.Migrate || due <= p.outlook.now.UnixNano():

@@ -1,4 +1,6 @@
-package scheduler
+// Package reschedule tells when an allocation that has ended is replaced, by the policy of its group, and
+// which reschedules its successor remembers. It is pure.
+package reschedule
 
 import (
 	"cmp"
@@ -20,16 +22,16 @@ var perNodePolicy = &structs.ReschedulePolicy{
 // keptReschedules is the number of reschedules that an allocation remembers under an unlimited policy.
 const keptReschedules = 10
 
-// policyOf returns the policy of a group.
-func policyOf(j *structs.Job, g *structs.TaskGroup) *structs.ReschedulePolicy {
+// PolicyOf returns the policy of a group.
+func PolicyOf(j *structs.Job, g *structs.TaskGroup) *structs.ReschedulePolicy {
 	if j.Type == structs.JobSystem {
 		return perNodePolicy
 	}
 	return g.ReschedulePolicy
 }
 
-// nextTry returns the time of the replacement of an ended allocation, and its delay; false for never.
-func nextTry(
+// NextTry returns the time of the replacement of an ended allocation, and its delay; false for never.
+func NextTry(
 	policy *structs.ReschedulePolicy, a *structs.Allocation,
 ) (due int64, delay time.Duration, ok bool) {
 	if !policy.Enabled() {
@@ -56,8 +58,8 @@ func endOf(a *structs.Allocation) int64 {
 	return cmp.Or(last, a.ModifyTime)
 }
 
-// reschedules returns the reschedules that led to an allocation, the oldest first.
-func reschedules(a *structs.Allocation) []*structs.RescheduleEvent {
+// Events returns the reschedules that led to an allocation, the oldest first.
+func Events(a *structs.Allocation) []*structs.RescheduleEvent {
 	if a.RescheduleTracker == nil {
 		return nil
 	}
@@ -66,7 +68,7 @@ func reschedules(a *structs.Allocation) []*structs.RescheduleEvent {
 
 func triesSince(a *structs.Allocation, since int64) int {
 	n := 0
-	for _, e := range reschedules(a) {
+	for _, e := range Events(a) {
 		if e.RescheduleTime >= since {
 			n++
 		}
@@ -77,7 +79,7 @@ func triesSince(a *structs.Allocation, since int64) int {
 // nextDelay returns the delay of the next reschedule. Delays that grow begin again after an allocation that
 // lived longer than the longest delay.
 func nextDelay(policy *structs.ReschedulePolicy, a *structs.Allocation, ended int64) time.Duration {
-	past := reschedules(a)
+	past := Events(a)
 	lived := time.Duration(ended - a.CreateTime)
 	if !policy.DelaysGrow() ||
 		len(past) == 0 ||
@@ -104,12 +106,12 @@ func delayBefore(past []*structs.RescheduleEvent) time.Duration {
 	return before
 }
 
-// trackerOf returns the reschedules that the successor of an allocation remembers. The newest one is added
+// Tracker returns the reschedules that the successor of an allocation remembers. The newest one is added
 // unless it is nil.
-func trackerOf(
+func Tracker(
 	policy *structs.ReschedulePolicy, prev *structs.Allocation, newest *structs.RescheduleEvent,
 ) *structs.RescheduleTracker {
-	events := slices.Clone(reschedules(prev))
+	events := slices.Clone(Events(prev))
 	if newest != nil {
 		events = append(events, newest)
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package reschedule
 
 import (
 	"slices"
@@ -53,7 +53,7 @@ func TestReschedule_AttemptsCountInTheirInterval(t *testing.T) {
 				Events: []*structs.RescheduleEvent{{RescheduleTime: begin.UnixNano()}},
 			},
 		}
-		if _, _, ok := nextTry(policy, a); ok != want {
+		if _, _, ok := NextTry(policy, a); ok != want {
 			t.Errorf("%s after the last attempt: there is another one: %v, want %v", ended, ok, want)
 		}
 	}
