@@ -18,56 +18,56 @@ import (
 // beginBatch sets how many of the updates of a per-node group the plan may do.
 func (p *planner) beginBatch(g *groupPlan, placements []*placement) {
 	updates := slices.ContainsFunc(placements, func(w *placement) bool { return w.isUpdate() })
-	if !updates || !g.spec.group.Update.Rolls() {
+	if !updates || !g.spec.TaskGroup.Update.Rolls() {
 		return
 	}
 
-	if p.outlook.scope != "" {
-		g.updates = rollout.NewPace(p.outlook.job, g.spec.group, nil)
+	if p.outlook.Scope != "" {
+		g.updates = rollout.NewPace(p.outlook.Job, g.spec.TaskGroup, nil)
 		return
 	}
 
 	filled := map[string]bool{} // nodes
 	empty := p.emptyPlaces(g, func(at rollout.Place) bool {
-		filled[at.Node] = slices.ContainsFunc(p.outlook.ownByNode()[at.Node], func(a *structs.Allocation) bool {
+		filled[at.Node] = slices.ContainsFunc(p.outlook.OwnByNode()[at.Node], func(a *structs.Allocation) bool {
 			return hasAlloc(g, a)
 		})
 		return filled[at.Node]
 	})
 	var replaced []int64
-	begin := p.outlook.now.Add(-g.spec.group.Update.Stagger).UnixNano()
-	for a := range p.outlook.jobAllocs() {
+	begin := p.outlook.Now.Add(-g.spec.TaskGroup.Update.Stagger).UnixNano()
+	for a := range p.outlook.JobAllocs() {
 		if hasAlloc(g, a) && a.CreateTime > begin &&
-			(p.isUpdated(a) || filled[a.NodeID] && !p.outlook.isOlder(a)) {
+			(p.isUpdated(a) || filled[a.NodeID] && !p.outlook.IsOlder(a)) {
 			replaced = append(replaced, a.CreateTime)
 		}
 	}
 
-	g.updates = rollout.NewPace(p.outlook.job, g.spec.group, empty)
-	g.updates.BeginBatch(replaced, p.outlook.now, retryDelay)
+	g.updates = rollout.NewPace(p.outlook.Job, g.spec.TaskGroup, empty)
+	g.updates.BeginBatch(replaced, p.outlook.Now, retryDelay)
 }
 
 // hasAlloc reports whether an allocation of the job belongs to a group.
 func hasAlloc(g *groupPlan, a *structs.Allocation) bool {
-	return a.TaskGroup == g.spec.group.Name
+	return a.TaskGroup == g.spec.TaskGroup.Name
 }
 
 // isUpdated reports whether an allocation of the job's version took the place of one of an older version.
 func (p *planner) isUpdated(a *structs.Allocation) bool {
-	if a.PreviousAllocation == "" || p.outlook.isOlder(a) {
+	if a.PreviousAllocation == "" || p.outlook.IsOlder(a) {
 		return false
 	}
 	prev := state.Alloc(p.outlook, a.PreviousAllocation)
-	return prev == nil || p.outlook.isOlder(prev)
+	return prev == nil || p.outlook.IsOlder(prev)
 }
 
 // wants reports whether a group wants an allocation at the place of one.
 func (p *planner) wants(g *groupPlan, a *structs.Allocation) bool {
-	if !g.spec.job.PerNode() {
-		return a.Index() < g.spec.group.Count
+	if !g.spec.Job.PerNode() {
+		return a.Index() < g.spec.TaskGroup.Count
 	}
-	n := p.outlook.nodeOf(a)
-	return n != nil && g.spec.checkNode(n) == nil
+	n := p.outlook.NodeOf(a)
+	return n != nil && g.spec.CheckNode(n) == nil
 }
 
 // isReplaced reports whether an allocation was stopped for a successor of a newer version, and no allocation
@@ -80,8 +80,8 @@ func isReplaced(a *structs.Allocation) bool {
 func (p *planner) emptyPlaces(g *groupPlan, taken func(rollout.Place) bool) map[rollout.Place]bool {
 	empty := map[rollout.Place]bool{}
 	for _, a := range p.replaced {
-		at := rollout.PlaceOf(p.outlook.job, a)
-		if hasAlloc(g, a) && p.outlook.isOlder(a) && p.wants(g, a) && !taken(at) {
+		at := rollout.PlaceOf(p.outlook.Job, a)
+		if hasAlloc(g, a) && p.outlook.IsOlder(a) && p.wants(g, a) && !taken(at) {
 			empty[at] = true
 		}
 	}

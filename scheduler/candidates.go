@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/scheduler/feasible"
 	"berth/scheduler/rejects"
 	"berth/structs"
 )
@@ -36,12 +37,12 @@ type candidateSet struct {
 // candidate is a node that a group may get.
 type candidate struct {
 	node *structs.Node
-	use  *structs.NodeUse // nil: not read yet
-	view *nodeView        // nil until its first trial
+	use  *structs.NodeUse   // nil: not read yet
+	view *feasible.NodeView // nil until its first trial
 }
 
 // hasView returns a function that finds the candidate with a view.
-func hasView(v *nodeView) func(*candidate) bool {
+func hasView(v *feasible.NodeView) func(*candidate) bool {
 	return func(c *candidate) bool { return c.view == v }
 }
 
@@ -83,8 +84,8 @@ func (p *placer) candidatesOf(w *placement) *candidateSet {
 // classOf returns the class of a node.
 func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	key := ""
-	if o.group.spec.hasPreferences() {
-		key = o.group.spec.preferenceClass(n)
+	if o.group.spec.HasPreferences() {
+		key = o.group.spec.PreferenceClass(n)
 	}
 
 	c := o.byKey[key]
@@ -96,7 +97,7 @@ func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	}
 
 	c = &nodeClass{example: n}
-	if o.iter.source.name == "" && !o.group.spec.hasPreferences() { // about as many as a sample has
+	if o.iter.source.name == "" && !o.group.spec.HasPreferences() { // about as many as a sample has
 		c.feasible = make([]*candidate, 0, 2*enough)
 		c.fitting = make([]*candidate, 0, enough)
 	}
@@ -123,7 +124,7 @@ func (o *candidateSet) readMore() (read, added int) {
 			continue
 		}
 
-		if o.group.spec.admit(o.rejections, n.node) {
+		if o.group.spec.Admit(o.rejections, n.node) {
 			c := o.classOf(n.node)
 			c.feasible = append(c.feasible, n)
 			added++
@@ -143,7 +144,7 @@ func (c *nodeClass) reuseChosen() int {
 
 // readAhead reads the nodes of which the first sample of a group with preferences chooses.
 func (o *candidateSet) readAhead() {
-	if !o.group.spec.hasPreferences() {
+	if !o.group.spec.HasPreferences() {
 		return
 	}
 	for o.read < readAhead {
@@ -159,9 +160,9 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 	var passes bool
 	known := o.moved[n.ID] || o.iter.hasPassed(n.ID)
 	if known {
-		passes = o.group.spec.checkNode(n) == nil
+		passes = o.group.spec.CheckNode(n) == nil
 	} else {
-		passes = o.group.spec.admit(o.rejections, n)
+		passes = o.group.spec.Admit(o.rejections, n)
 	}
 
 	o.moved[n.ID] = true
@@ -212,10 +213,10 @@ func (s *sample) ended() bool {
 }
 
 // try adds the result of one node of a class.
-func (s *sample) try(p *outlook, w *placement, c *nodeClass, n *candidate) {
+func (s *sample) try(p *feasible.Outlook, w *placement, c *nodeClass, n *candidate) {
 	s.tried++
 	if n.view == nil {
-		n.view = p.viewWith(n.node, n.use)
+		n.view = p.ViewWith(n.node, n.use)
 	}
 	mean, r := s.rate(p, w, n.view)
 	switch {
@@ -230,18 +231,18 @@ func (s *sample) try(p *outlook, w *placement, c *nodeClass, n *candidate) {
 }
 
 // rate returns the mean of the scores of a node, or its rejection, which it records.
-func (s *sample) rate(p *outlook, w *placement, v *nodeView) (float64, *rejects.Rejection) {
-	if s.repeats && v.fits.group == w.plan.spec {
-		return v.fits.mean, nil
+func (s *sample) rate(p *feasible.Outlook, w *placement, v *feasible.NodeView) (float64, *rejects.Rejection) {
+	if s.repeats && v.Fits.Group == w.plan.spec {
+		return v.Fits.Mean, nil
 	}
-	r := p.checkPlacement(&w.demand, v)
+	r := p.Check(&w.demand, v)
 	if r != nil {
-		s.reason = append(s.reason, rejected{v.node, r})
+		s.reason = append(s.reason, rejected{v.Node, r})
 		return 0, r
 	}
 	mean := rankNode(w, v).mean
 	if s.repeats {
-		v.fits = fit{group: w.plan.spec, mean: mean}
+		v.Fits = feasible.Fit{Group: w.plan.spec, Mean: mean}
 	}
 	return mean, nil
 }
@@ -251,8 +252,8 @@ func (s *sample) rate(p *outlook, w *placement, v *nodeView) (float64, *rejects.
 // a sample were in the sample before.
 func (p *placer) repeats(w *placement) bool {
 	g := w.plan
-	return !p.options.anew && w.prev == nil && w.data == nil && len(w.demand.uses) == 0 &&
-		!g.spec.dependsOnOthers()
+	return !p.options.anew && w.prev == nil && w.data == nil && len(w.demand.Uses) == 0 &&
+		!g.spec.DependsOnOthers()
 }
 
 // leavesFull reports whether a node that has rejected an allocation of the group rejects all others of the
@@ -318,7 +319,7 @@ func (o *candidateSet) rated() []*nodeClass {
 		return o.classes
 	}
 	for _, c := range o.classes {
-		c.rating = o.group.spec.affinity(c.example) + o.group.spec.spread(c.example)
+		c.rating = o.group.spec.Affinity(c.example) + o.group.spec.Spread(c.example)
 	}
 	return slices.SortedStableFunc(slices.Values(o.classes), func(a, b *nodeClass) int {
 		return cmp.Compare(b.rating, a.rating)
@@ -367,7 +368,7 @@ func (o *candidateSet) settle(s *sample) {
 		}
 	}
 
-	var best *nodeView
+	var best *feasible.NodeView
 	if len(s.top) > 0 {
 		best = s.top[0].view
 	}
@@ -385,7 +386,7 @@ func (o *candidateSet) settle(s *sample) {
 
 // settle is candidateSet.settle for one class. It writes the feasible nodes into the places of the tried
 // ones, because a class may be large.
-func (c *nodeClass) settle(best *nodeView) {
+func (c *nodeClass) settle(best *feasible.NodeView) {
 	if at := slices.IndexFunc(c.fitting, hasView(best)); at >= 0 {
 		c.chosen = append(c.chosen, c.fitting[at])
 		c.fitting = slices.Delete(c.fitting, at, at+1)

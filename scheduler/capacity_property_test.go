@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/scheduler/feasible"
 	"berth/state"
 	"berth/state/statetest"
 	"berth/structs"
@@ -137,19 +138,19 @@ func (c *lateCluster) checkSums(id string) {
 		c.t.Fatal(err)
 	}
 	p.decide()
-	if p.outlook.job == nil {
+	if p.outlook.Job == nil {
 		return
 	}
 	sums := p.outlook
-	each := newOutlook(c.s.Read(), c.eval(id), c.clock)
-	for _, s := range sums.plan.Stop {
-		each.stopAlloc(state.Alloc(each, s.AllocID), s.Cause, s.Description)
+	each := feasible.NewOutlook(c.s.Read(), c.eval(id), c.clock)
+	for _, s := range sums.Plan.Stop {
+		each.StopAlloc(state.Alloc(each, s.AllocID), s.Cause, s.Description)
 	}
 	for n := range state.Nodes(each) {
-		got, want := sums.viewOf(n), each.viewOf(n)
-		equal := got.capacity == want.capacity
-		for _, g := range sums.job.TaskGroups {
-			equal = equal && got.ofGroup(g.Name) == want.ofGroup(g.Name)
+		got, want := sums.ViewOf(n), each.ViewOf(n)
+		equal := got.Capacity == want.Capacity
+		for _, g := range sums.Job.TaskGroups {
+			equal = equal && got.CountOf(g.Name) == want.CountOf(g.Name)
 		}
 		if !equal {
 			c.t.Fatalf("node %s has by sums %+v, by its allocations %+v", n.ID, got, want)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/scheduler/feasible"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
@@ -16,7 +17,7 @@ import (
 // evaluations that follow.
 type conclusion struct {
 	planner   *planner
-	outlook   *outlook
+	outlook   *feasible.Outlook
 	placer    *placer
 	nextBatch string // ID of the evaluation that continues an update, or ""
 }
@@ -35,10 +36,10 @@ func (p *conclusion) addFollowup() {
 		}
 		if f == nil {
 			f = p.evalAt(w.Due)
-			p.outlook.plan.Followups = append(p.outlook.plan.Followups, f)
+			p.outlook.Plan.Followups = append(p.outlook.Plan.Followups, f)
 		}
 		f.WaitUntil = min(f.WaitUntil, w.Due)
-		p.outlook.plan.Update = append(p.outlook.plan.Update, &structs.PlanUpdate{
+		p.outlook.Plan.Update = append(p.outlook.Plan.Update, &structs.PlanUpdate{
 			AllocID:        w.Alloc.ID,
 			FollowupEvalID: f.ID,
 		})
@@ -47,11 +48,11 @@ func (p *conclusion) addFollowup() {
 
 // evalAt returns an evaluation of the job, with the same scope, for a time.
 func (p *conclusion) evalAt(due int64) *structs.Evaluation {
-	e := structs.NewEval(p.outlook.job, structs.TriggerScheduled, p.outlook.now.UnixNano())
+	e := structs.NewEval(p.outlook.Job, structs.TriggerScheduled, p.outlook.Now.UnixNano())
 	e.ID = structs.NewID()
-	e.NodeID = p.outlook.scope
+	e.NodeID = p.outlook.Scope
 	e.WaitUntil = due
-	e.PreviousEval = p.outlook.eval.ID
+	e.PreviousEval = p.outlook.Eval.ID
 	return e
 }
 
@@ -59,7 +60,7 @@ func (p *conclusion) evalAt(due int64) *structs.Evaluation {
 func (p *conclusion) isFollowed(w rollout.Decision) bool {
 	f := state.Eval(p.outlook, w.Alloc.FollowupEvalID)
 	return f != nil &&
-		f.ID != p.outlook.eval.ID &&
+		f.ID != p.outlook.Eval.ID &&
 		f.Status == structs.EvalPending &&
 		f.WaitUntil <= w.Due
 }
@@ -68,11 +69,11 @@ func (p *conclusion) isFollowed(w rollout.Decision) bool {
 func (p *conclusion) addNextBatch() {
 	due := int64(0)
 	for _, w := range p.planner.placements {
-		if !w.held || !w.plan.spec.job.PerNode() || w.plan.updates.MayUpdate() {
+		if !w.held || !w.plan.spec.Job.PerNode() || w.plan.updates.MayUpdate() {
 			continue
 		}
 
-		next := max(w.plan.updates.Next, p.outlook.now.UnixNano())
+		next := max(w.plan.updates.Next, p.outlook.Now.UnixNano())
 		if due == 0 || next < due {
 			due = next
 		}
@@ -82,9 +83,9 @@ func (p *conclusion) addNextBatch() {
 		return
 	}
 
-	for e := range state.LaterEvalsByJob(p.outlook, p.outlook.ns, p.outlook.job.ID) {
-		if e.TriggeredBy == structs.TriggerRollingUpdate && e.ID != p.outlook.eval.ID &&
-			(p.outlook.scope != "" || e.WaitUntil <= due) {
+	for e := range state.LaterEvalsByJob(p.outlook, p.outlook.Namespace, p.outlook.Job.ID) {
+		if e.TriggeredBy == structs.TriggerRollingUpdate && e.ID != p.outlook.Eval.ID &&
+			(p.outlook.Scope != "" || e.WaitUntil <= due) {
 			p.nextBatch = e.ID
 			return
 		}
@@ -94,7 +95,7 @@ func (p *conclusion) addNextBatch() {
 	e.NodeID = ""
 	e.TriggeredBy = structs.TriggerRollingUpdate
 	p.nextBatch = e.ID
-	p.outlook.plan.Followups = append(p.outlook.plan.Followups, e)
+	p.outlook.Plan.Followups = append(p.outlook.Plan.Followups, e)
 }
 
 // reasonsInAll bounds the reasons that an evaluation names for all its groups together, about: a job with
@@ -103,8 +104,8 @@ const reasonsInAll = 2000
 
 // finishEval completes or blocks the evaluation.
 func (p *conclusion) finishEval() {
-	e := p.outlook.eval.Copy()
-	e.Namespace = p.outlook.ns
+	e := p.outlook.Eval.Copy()
+	e.Namespace = p.outlook.Namespace
 	e.Status = structs.EvalComplete
 	e.StatusDescription = ""
 	e.Again = ""
@@ -122,7 +123,7 @@ func (p *conclusion) finishEval() {
 	share := reasonsInAll / max(1, len(p.placer.groups))
 	most := min(structs.MaxReasons, max(1, share))
 	for _, g := range p.placer.groups {
-		e.QueuedAllocations[g.spec.group.Name] += g.queued
+		e.QueuedAllocations[g.spec.TaskGroup.Name] += g.queued
 		if g.failed == nil {
 			continue
 		}
@@ -131,19 +132,19 @@ func (p *conclusion) finishEval() {
 			e.FailedTGAllocs = map[string]*structs.AllocMetric{}
 		}
 
-		e.FailedTGAllocs[g.spec.group.Name] = g.failed.ToMetric(most)
+		e.FailedTGAllocs[g.spec.TaskGroup.Name] = g.failed.ToMetric(most)
 		maps.Copy(keys, g.failed.Keys)
 	}
 
 	p.addWaiting(e)
-	p.outlook.plan.Eval = e
-	if p.outlook.job != nil {
-		p.outlook.plan.JobModifyIndex = p.outlook.job.JobModifyIndex
+	p.outlook.Plan.Eval = e
+	if p.outlook.Job != nil {
+		p.outlook.Plan.JobModifyIndex = p.outlook.Job.JobModifyIndex
 	}
 
 	if p.placer.more {
-		p.outlook.plan.Eval = moreFollow(e)
-		e = p.outlook.plan.Eval
+		p.outlook.Plan.Eval = moreFollow(e)
+		e = p.outlook.Plan.Eval
 	}
 
 	if e.FailedTGAllocs != nil {
@@ -153,38 +154,38 @@ func (p *conclusion) finishEval() {
 	}
 
 	e.SnapshotIndex = snapshotIndex(p.outlook.ReadTx)
-	if p.outlook.plan.Blocked != nil {
-		p.outlook.plan.Blocked.SnapshotIndex = e.SnapshotIndex
+	if p.outlook.Plan.Blocked != nil {
+		p.outlook.Plan.Blocked.SnapshotIndex = e.SnapshotIndex
 	}
 }
 
 // addRetryEval adds an evaluation for later, if there is none, when no key tells of a change after which this
 // one may find capacity: the keys were too many to name, or a plugin leaves its node.
 func (p *conclusion) addRetryEval() {
-	if !p.outlook.keys.tooMany && !p.outlook.waits {
+	if !p.outlook.Keys.TooMany && !p.outlook.Waits {
 		return
 	}
 
-	due := p.outlook.now.Add(retryDelay).UnixNano()
-	if p.outlook.waits {
-		due += jitter(p.outlook.ns, p.outlook.eval.JobID).Nanoseconds()
+	due := p.outlook.Now.Add(retryDelay).UnixNano()
+	if p.outlook.Waits {
+		due += jitter(p.outlook.Namespace, p.outlook.Eval.JobID).Nanoseconds()
 	}
 
-	for e := range state.LaterEvalsByJob(p.outlook, p.outlook.ns, p.outlook.job.ID) {
-		covers := e.NodeID == "" || e.NodeID == p.outlook.scope
+	for e := range state.LaterEvalsByJob(p.outlook, p.outlook.Namespace, p.outlook.Job.ID) {
+		covers := e.NodeID == "" || e.NodeID == p.outlook.Scope
 		if covers &&
-			e.ID != p.outlook.eval.ID &&
+			e.ID != p.outlook.Eval.ID &&
 			e.WaitUntil <= due {
 			return
 		}
 	}
 
 	e := p.evalAt(due)
-	if p.outlook.waits {
+	if p.outlook.Waits {
 		e.NodeID = "" // one for all nodes of a per-node job
 	}
 
-	p.outlook.plan.Followups = append(p.outlook.plan.Followups, e)
+	p.outlook.Plan.Followups = append(p.outlook.Plan.Followups, e)
 }
 
 // jitter returns a time below 17 s, another one for most jobs.
@@ -197,13 +198,13 @@ func jitter(ns, job string) time.Duration {
 // boundKeys keeps at most maxKeys unblock keys of volumes. If there are more, the evaluation is retried
 // later.
 func (p *conclusion) boundKeys(keys map[string]bool) map[string]bool {
-	if len(keys) <= maxKeys {
+	if len(keys) <= feasible.MaxKeys {
 		return keys
 	}
-	p.outlook.keys.tooMany = true
+	p.outlook.Keys.TooMany = true
 	kept := map[string]bool{}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		if len(kept) < maxKeys || !structs.WakesVolume(k) {
+		if len(kept) < feasible.MaxKeys || !structs.WakesVolume(k) {
 			kept[k] = true
 		}
 	}
@@ -214,12 +215,12 @@ func (p *conclusion) boundKeys(keys map[string]bool) map[string]bool {
 // on the nodes without capacity.
 func (p *conclusion) capacityKeys() map[string]bool {
 	volumes := slices.ContainsFunc(p.placer.groups, func(g *groupPlan) bool {
-		return len(g.spec.group.Volumes) > 0
+		return len(g.spec.TaskGroup.Volumes) > 0
 	})
 	exhausted := len(p.placer.exhaustedNodes)
-	if p.outlook.job == nil ||
-		!p.outlook.job.PerNode() ||
-		p.outlook.job.LimitsProperty() ||
+	if p.outlook.Job == nil ||
+		!p.outlook.Job.PerNode() ||
+		p.outlook.Job.LimitsProperty() ||
 		volumes ||
 		exhausted > structs.ManyNodes ||
 		exhausted == 0 && !p.planner.nowhere {
@@ -240,10 +241,10 @@ func (p *conclusion) capacityKeys() map[string]bool {
 
 // addWaiting adds the counts of nodes outside the scope for which the job waits.
 func (p *conclusion) addWaiting(e *structs.Evaluation) {
-	if p.outlook.scope == "" {
+	if p.outlook.Scope == "" {
 		return
 	}
-	b := state.BlockedEval(p.outlook, p.outlook.ns, e.JobID)
+	b := state.BlockedEval(p.outlook, p.outlook.Namespace, e.JobID)
 	if b == nil {
 		return
 	}
@@ -264,31 +265,31 @@ func (p *conclusion) blockEval(e *structs.Evaluation, keys []string) {
 	b := &structs.Evaluation{
 		ID:           structs.NewID(),
 		PreviousEval: e.ID,
-		CreateTime:   p.outlook.now.UnixNano(),
+		CreateTime:   p.outlook.Now.UnixNano(),
 	}
 
-	other := state.BlockedEval(p.outlook, p.outlook.ns, e.JobID)
+	other := state.BlockedEval(p.outlook, p.outlook.Namespace, e.JobID)
 	if other != nil {
 		b = other.Copy()
 	}
 
-	b.Namespace = p.outlook.ns
-	b.Type = p.outlook.job.Type
+	b.Namespace = p.outlook.Namespace
+	b.Type = p.outlook.Job.Type
 	b.JobID = e.JobID
 	b.TriggeredBy = structs.TriggerQueuedAllocs
 	b.Again = ""
 	p.setBlocked(b, keys)
 	b.FailedTGAllocs = maps.Clone(e.FailedTGAllocs)
 	b.QueuedAllocations = maps.Clone(e.QueuedAllocations)
-	b.ModifyTime = p.outlook.now.UnixNano()
+	b.ModifyTime = p.outlook.Now.UnixNano()
 	e.BlockedEval = b.ID
-	p.outlook.plan.Blocked = b
+	p.outlook.Plan.Blocked = b
 }
 
 // setBlocked makes an evaluation one that waits for keys.
 func (p *conclusion) setBlocked(e *structs.Evaluation, keys []string) {
-	e.JobModifyIndex = p.outlook.job.JobModifyIndex
-	e.Priority = p.outlook.job.Priority // evaluations of one queue displace the same allocations
+	e.JobModifyIndex = p.outlook.Job.JobModifyIndex
+	e.Priority = p.outlook.Job.Priority // evaluations of one queue displace the same allocations
 	e.Status = structs.EvalBlocked
 	e.StatusDescription = "waiting for capacity"
 	e.BlockedOn = keys

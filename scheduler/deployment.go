@@ -15,7 +15,7 @@ import (
 
 // rollOut compares a group that deployments track with its allocations.
 func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
-	group := g.spec.group
+	group := g.spec.TaskGroup
 	canaries, ended, others := p.rollout.SplitCanaries(allocs)
 	for _, a := range ended {
 		p.endAlloc(a, "a canary of a deployment that has ended")
@@ -23,13 +23,13 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 
 	slots := make([]rollout.Decision, 0, len(others))
 	for _, a := range others {
-		s := p.classify(g, a, p.outlook.nodeOf(a))
-		if s.Action != rollout.None || p.outlook.isOlder(a) {
+		s := p.classify(g, a, p.outlook.NodeOf(a))
+		if s.Action != rollout.None || p.outlook.IsOlder(a) {
 			slots = append(slots, s)
 		}
 	}
 
-	tracked := p.rollout.Begin(group, slots, p.outlook.eval.Priority)
+	tracked := p.rollout.Begin(group, slots, p.outlook.Eval.Priority)
 	held := p.rollout.Held.Holds(group)
 	slots = p.holdOlder(group, slots, held)
 	kept := p.trimToCount(g, slots)
@@ -39,7 +39,7 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	}
 
 	empty := p.emptyPlaces(g, func(at rollout.Place) bool { return taken[at.Index] })
-	g.updates = rollout.NewPace(p.outlook.job, group, empty)
+	g.updates = rollout.NewPace(p.outlook.Job, group, empty)
 	missing := group.Count - len(taken)
 	if !held {
 		p.rollout.SetPace(g.updates, kept, missing)
@@ -66,12 +66,12 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 // placeTakenAway places successors for allocations of a held group that were lost or moved and found no place
 // at that time. They have the version of their predecessors.
 func (p *planner) placeTakenAway(g *groupPlan, taken map[int]bool) {
-	for _, a := range p.rollout.Held.Misses(p.outlook, g.spec.group, taken) {
-		if p.outlook.stops(a.ID) {
+	for _, a := range p.rollout.Held.Misses(p.outlook, g.spec.TaskGroup, taken) {
+		if p.outlook.Stops(a.ID) {
 			continue
 		}
 		version := g
-		if p.outlook.isOlder(a) {
+		if p.outlook.IsOlder(a) {
 			version = cmp.Or(p.formerPlan(a), g)
 		}
 		p.placements = append(p.placements, replace(version, kindReturn, a))
@@ -94,7 +94,7 @@ func (p *planner) holdOlder(
 
 	var out []rollout.Decision
 	for _, s := range slots {
-		older := p.outlook.isOlder(s.Alloc)
+		older := p.outlook.IsOlder(s.Alloc)
 		if older && s.Action == rollout.Update {
 			s.Action = rollout.Keep
 		}
@@ -109,7 +109,7 @@ func (p *planner) holdOlder(
 			switch {
 			case s.Alloc.CreateIndex < newest[s.Index]:
 				s.Action = rollout.None // a newer version has taken its index
-			case s.Action == rollout.Reschedule && p.rollout.Held.ExcludesCanaries(former.spec.group, s.Index):
+			case s.Action == rollout.Reschedule && p.rollout.Held.ExcludesCanaries(former.spec.TaskGroup, s.Index):
 				s.Action = rollout.Hold
 			}
 		}
@@ -157,7 +157,7 @@ func (p *planner) rollCanaries(
 	taken := map[int]bool{}
 	count := 0
 	for _, a := range canaries {
-		s := p.classify(g, a, p.outlook.nodeOf(a))
+		s := p.classify(g, a, p.outlook.NodeOf(a))
 		if s.Action == rollout.None {
 			continue
 		}
@@ -172,7 +172,7 @@ func (p *planner) rollCanaries(
 		p.planAction(g, s)
 	}
 
-	group := g.spec.group
+	group := g.spec.TaskGroup
 	most := p.rollout.Held.MissedCanaries(group, count)
 	for _, index := range p.rollout.CanaryIndexes(group, slots, taken, most) {
 		p.placements = append(p.placements, placeCanary(g, index))

@@ -65,9 +65,9 @@ func TestFormerVersion_UsesTheAlgorithm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.rollout = rollout.Find(p.outlook, p.outlook.job)
+	p.rollout = rollout.Find(p.outlook, p.outlook.Job)
 	for _, a := range d.allocs("web") {
-		if g := p.formerPlan(a); a.JobVersion == 0 && (g == nil || !g.spec.emptier) {
+		if g := p.formerPlan(a); a.JobVersion == 0 && (g == nil || !g.spec.Emptier) {
 			t.Errorf("the plan of version 0 is %+v, want one that prefers the emptier node", g)
 		}
 	}

@@ -6,27 +6,28 @@ import (
 	"slices"
 
 	"berth/internal/codec"
+	"berth/scheduler/feasible"
 )
 
 // shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
 // one state, so one of them represents all blocked ones. It is "" if that depends on more than the groups'
 // demands: on the job's existing allocations or their nodes.
 func (p *placer) shape() string {
-	job := p.outlook.job
+	job := p.outlook.Job
 	if job == nil || job.PerNode() {
 		return ""
 	}
 
-	var asks []groupShape
+	var asks []feasible.Shape
 	for _, g := range p.groups {
 		switch {
 		case g.failed == nil:
 			continue
-		case g.spec.limited(), g.spec.group.HasPerAlloc(), p.updates(g):
+		case g.spec.Limited(), g.spec.TaskGroup.HasPerAlloc(), p.updates(g):
 			return ""
 		}
 
-		asks = append(asks, g.spec.shape(p.outlook.ns, job.Type))
+		asks = append(asks, g.spec.Shape(p.outlook.Namespace, job.Type))
 	}
 
 	b, err := codec.Encode(asks)

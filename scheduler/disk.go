@@ -13,32 +13,32 @@ import (
 // feasible, else none.
 func (p *placer) placeSticky(w *placement) (topN, *rejects.Count) {
 	prev := cmp.Or(w.prev, w.data)
-	if prev == nil || !w.plan.spec.group.KeepsData() {
+	if prev == nil || !w.plan.spec.TaskGroup.KeepsData() {
 		return nil, nil
 	}
 	n := state.Node(p.outlook, prev.NodeID)
 	t := rejects.NewCount()
-	if n == nil || !w.plan.spec.admit(t, n) {
+	if n == nil || !w.plan.spec.Admit(t, n) {
 		return nil, nil
 	}
-	keys := p.outlook.keys
+	keys := p.outlook.Keys
 	var s sample
 	s.try(p.outlook, w, &nodeClass{}, &candidate{node: n})
-	p.outlook.keys = keys
+	p.outlook.Keys = keys
 	return s.top, t
 }
 
 // dataOf returns the allocation whose data a new one at a place takes over although it replaces none, nil for
 // none: see state.DataLeft.
 func (p *placer) dataOf(g *groupPlan, at rollout.Place) *structs.Allocation {
-	if !g.spec.group.KeepsData() {
+	if !g.spec.TaskGroup.KeepsData() {
 		return nil
 	}
 	if p.dataLeft == nil {
-		p.dataLeft = state.DataLeft(p.outlook, p.outlook.job, p.outlook.jobAllocs())
+		p.dataLeft = state.DataLeft(p.outlook, p.outlook.Job, p.outlook.JobAllocs())
 	}
 	return p.dataLeft[state.DataPlace{
-		Name: structs.AllocName(p.outlook.job.ID, g.spec.group.Name, at.Index),
+		Name: structs.AllocName(p.outlook.Job.ID, g.spec.TaskGroup.Name, at.Index),
 		Node: at.Node,
 	}]
 }

@@ -28,7 +28,7 @@ func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview
 	p.countHeld(desired)
 	preempted := p.countPreemptions(desired)
 	return &Preview{
-		Plan:      p.outlook.plan,
+		Plan:      p.outlook.Plan,
 		Desired:   desired,
 		Preempted: preempted,
 	}, nil
@@ -38,24 +38,24 @@ func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview
 // those beyond the pace whose successors find no place.
 // The dialect counts all batches of a per-node job.
 func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
-	if p.outlook.job.PerNode() {
+	if p.outlook.Job.PerNode() {
 		return
 	}
 
 	for _, w := range p.placements {
 		if w.held {
-			u := desired[w.plan.spec.group.Name]
+			u := desired[w.plan.spec.TaskGroup.Name]
 			u.DestructiveUpdate--
 			u.Ignore++
 		}
 	}
 
 	for _, g := range p.placer.groups {
-		if g.updates == nil || g.spec.job != p.outlook.job {
+		if g.updates == nil || g.spec.Job != p.outlook.Job {
 			continue
 		}
 
-		u := desired[g.spec.group.Name]
+		u := desired[g.spec.TaskGroup.Name]
 		pace := uint64(g.updates.Size)
 		if u.DestructiveUpdate > pace {
 			u.Ignore += u.DestructiveUpdate - pace
@@ -68,7 +68,7 @@ func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 func (p *planner) countPreemptions(desired map[string]*structs.DesiredUpdates) []*structs.AllocListStub {
 	var preempted []*structs.AllocListStub
 	putStub := state.AllocStubs(p.outlook)
-	for _, a := range p.outlook.plan.Place {
+	for _, a := range p.outlook.Plan.Place {
 		u := desired[a.TaskGroup]
 		u.Preemptions += uint64(len(a.PreemptedAllocations))
 		for _, id := range a.PreemptedAllocations {
@@ -87,14 +87,14 @@ func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 		decided: map[string]bool{},
 	}
 	for _, g := range p.placer.groups {
-		c.of(g.spec.group.Name)
+		c.of(g.spec.TaskGroup.Name)
 	}
 
 	for _, w := range p.placements {
 		c.addPlacement(p, w)
 	}
 
-	for _, u := range p.outlook.plan.Update {
+	for _, u := range p.outlook.Plan.Update {
 		a := state.Alloc(p.outlook, u.AllocID)
 		if u.SetJobVersion && a != nil {
 			c.of(a.TaskGroup).InPlaceUpdate++
@@ -102,7 +102,7 @@ func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 		}
 	}
 
-	for _, s := range p.outlook.plan.Stop {
+	for _, s := range p.outlook.Plan.Stop {
 		a := state.Alloc(p.outlook, s.AllocID)
 		if a != nil && !c.decided[a.ID] {
 			c.of(a.TaskGroup).Stop++
@@ -110,7 +110,7 @@ func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 		}
 	}
 
-	for a := range p.outlook.jobAllocs() {
+	for a := range p.outlook.JobAllocs() {
 		if !a.Terminal() && !c.decided[a.ID] {
 			c.of(a.TaskGroup).Ignore++
 		}
@@ -135,7 +135,7 @@ func (c desiredCounts) of(group string) *structs.DesiredUpdates {
 }
 
 func (c desiredCounts) addPlacement(p *planner, w *placement) {
-	u := c.of(w.plan.spec.group.Name)
+	u := c.of(w.plan.spec.TaskGroup.Name)
 	if w.prev != nil {
 		c.decided[w.prev.ID] = true
 	}
@@ -145,7 +145,7 @@ func (c desiredCounts) addPlacement(p *planner, w *placement) {
 		u.Canary++
 	case w.isUpdate():
 		u.DestructiveUpdate++
-	case w.ended && !p.outlook.nodeOf(w.prev).Lost():
+	case w.ended && !p.outlook.NodeOf(w.prev).Lost():
 		u.Migrate++
 	default:
 		u.Place += uint64(w.size())

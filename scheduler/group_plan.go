@@ -3,6 +3,7 @@ package scheduler
 import (
 	"maps"
 
+	"berth/scheduler/feasible"
 	"berth/scheduler/rejects"
 	"berth/scheduler/rollout"
 	"berth/structs"
@@ -10,7 +11,7 @@ import (
 
 // groupPlan is a group in the plan: the nodes that it may get and the placements that found none.
 type groupPlan struct {
-	spec *compiledGroup
+	spec *feasible.Group
 
 	candidateSets map[string]*candidateSet // by source
 	passing       []*structs.Node          // of all nodes, by ID
@@ -23,7 +24,7 @@ type groupPlan struct {
 }
 
 // addGroup adds a group to the plan.
-func (p *placer) addGroup(spec *compiledGroup) *groupPlan {
+func (p *placer) addGroup(spec *feasible.Group) *groupPlan {
 	g := &groupPlan{
 		spec:          spec,
 		candidateSets: map[string]*candidateSet{},
@@ -45,7 +46,7 @@ func (g *groupPlan) filterNodes(nodes []*structs.Node) {
 	}
 	g.static = rejects.NewCount()
 	for _, n := range nodes {
-		if g.spec.admit(g.static, n) {
+		if g.spec.Admit(g.static, n) {
 			g.passing = append(g.passing, n)
 		}
 	}

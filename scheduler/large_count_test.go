@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/scheduler/feasible"
 	"berth/state"
 	"berth/structs"
 )
@@ -98,7 +99,7 @@ func TestCount_OfManyVolumesNamesFewOfThem(t *testing.T) {
 	w.nodes("a")
 	w.job(aJob("j", structs.JobService, count(2_000_000_000), volume("v", structs.CSISingleNodeWriter, true)))
 	p := bounded(t, w, w.eval("j"))
-	if p.Blocked == nil || len(p.Blocked.BlockedOn) > maxKeys+8 ||
+	if p.Blocked == nil || len(p.Blocked.BlockedOn) > feasible.MaxKeys+8 ||
 		len(p.Followups) != 1 {
 		t.Fatalf("%d keys, %d follow-ups", len(p.Blocked.BlockedOn), len(p.Followups))
 	}

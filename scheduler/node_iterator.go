@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/scheduler/feasible"
 	"berth/state"
 	"berth/structs"
 )
@@ -36,12 +37,12 @@ func (p *placer) sourceOf(w *placement) source {
 		size: math.MaxInt,
 		from: p.nodesFrom,
 	}
-	if id := w.plan.spec.only; id != "" {
+	if id := w.plan.spec.OnlyNode; id != "" {
 		best = listSource("node "+id, nodesWithID(p.outlook, id))
 	}
 
-	for i := range w.demand.uses {
-		v := w.demand.uses[i].volume
+	for i := range w.demand.Uses {
+		v := w.demand.Uses[i].Volume
 		nodes, ok := nodesAt(p.outlook, v)
 		if ok {
 			if len(nodes) < best.size {
@@ -52,7 +53,7 @@ func (p *placer) sourceOf(w *placement) source {
 		}
 
 		if size := state.PluginSpread(p.outlook, v.PluginID); size < best.size {
-			best = p.pluginSource(w.demand.uses, v.PluginID)
+			best = p.pluginSource(w.demand.Uses, v.PluginID)
 			best.size = size
 		}
 	}
@@ -62,11 +63,11 @@ func (p *placer) sourceOf(w *placement) source {
 
 // pluginSource returns the nodes with a plugin from which its volumes of an allocation are reachable. Volumes
 // with equal topologies have the same source.
-func (p *placer) pluginSource(uses []volumeUse, plugin string) source {
+func (p *placer) pluginSource(uses []feasible.VolumeUse, plugin string) source {
 	name := "plugin " + plugin
 	var volumes []*structs.CSIVolume
 	for i := range uses {
-		v := uses[i].volume
+		v := uses[i].Volume
 		if v.PluginID != plugin || len(v.Topologies) == 0 {
 			continue
 		}
@@ -202,7 +203,7 @@ func (p *placer) origin() string {
 		return p.start
 	}
 	h := fnv.New64a()
-	_, _ = fmt.Fprint(h, p.outlook.eval.ID, p.outlook.eval.SnapshotIndex)
+	_, _ = fmt.Fprint(h, p.outlook.Eval.ID, p.outlook.Eval.SnapshotIndex)
 	seed := rand.NewPCG(h.Sum64(), 0)
 	if n := state.NodeFrom(p.outlook, ""); n != nil {
 		p.start = randomID(p.outlook, n.ID, rand.New(seed))

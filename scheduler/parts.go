@@ -13,7 +13,7 @@ func (p *placer) beginPart() bool {
 	if len(p.parts) == mostParts-1 {
 		return false
 	}
-	p.parts = append(p.parts, len(p.outlook.plan.Place))
+	p.parts = append(p.parts, len(p.outlook.Plan.Place))
 	p.placed = 0
 	return true
 }
@@ -21,9 +21,9 @@ func (p *placer) beginPart() bool {
 // partPlaced returns the number of allocations that the last part places.
 func (p *placer) partPlaced() int {
 	if len(p.parts) == 0 {
-		return len(p.outlook.plan.Place)
+		return len(p.outlook.Plan.Place)
 	}
-	return len(p.outlook.plan.Place) - p.parts[len(p.parts)-1]
+	return len(p.outlook.Plan.Place) - p.parts[len(p.parts)-1]
 }
 
 // splitParts moves what the later parts place, and those whom they displace, from the plan to its rest. The
@@ -33,7 +33,7 @@ func (p *placer) splitParts() {
 		return
 	}
 
-	whole := *p.outlook.plan
+	whole := *p.outlook.Plan
 	partOf := map[string]int{} // by allocation
 	parts := make([]*structs.Plan, 0, len(p.parts)+1)
 	for i := range len(p.parts) + 1 {
@@ -67,11 +67,11 @@ func (p *placer) splitParts() {
 	last := parts[len(parts)-1]
 	last.Eval = whole.Eval
 	last.Blocked = whole.Blocked
-	p.outlook.plan.Eval = parts[0].Eval
-	p.outlook.plan.Blocked = nil
-	p.outlook.plan.Place = parts[0].Place
-	p.outlook.plan.Stop = parts[0].Stop
-	p.outlook.plan.Rest = parts[1:]
+	p.outlook.Plan.Eval = parts[0].Eval
+	p.outlook.Plan.Blocked = nil
+	p.outlook.Plan.Place = parts[0].Place
+	p.outlook.Plan.Stop = parts[0].Stop
+	p.outlook.Plan.Rest = parts[1:]
 }
 
 // moreFollow returns an evaluation that stays pending, because another plan follows.

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"testing"
 
+	"berth/scheduler/feasible"
 	"berth/structs"
 )
 
@@ -10,7 +11,7 @@ import (
 // evaluation.
 func TestSplitParts_KeepsTheDisplacedWithTheirSuccessors(t *testing.T) {
 	e := &structs.Evaluation{ID: "e", Status: structs.EvalComplete}
-	p := &placer{parts: []int{1, 2}, outlook: &outlook{plan: &structs.Plan{
+	p := &placer{parts: []int{1, 2}, outlook: &feasible.Outlook{Plan: &structs.Plan{
 		Eval:    e,
 		Blocked: &structs.Evaluation{ID: "b"},
 		Place:   []*structs.Allocation{{ID: "x"}, {ID: "y"}, {ID: "z"}},
@@ -21,7 +22,7 @@ func TestSplitParts_KeepsTheDisplacedWithTheirSuccessors(t *testing.T) {
 		},
 	}}}
 	p.splitParts()
-	parts := append([]*structs.Plan{p.outlook.plan}, p.outlook.plan.Rest...)
+	parts := append([]*structs.Plan{p.outlook.Plan}, p.outlook.Plan.Rest...)
 	for i, want := range []struct {
 		place, status string
 		stops         int

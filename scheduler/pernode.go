@@ -14,11 +14,11 @@ import (
 // feasible node, with its allocations: on all nodes, or on the one node of the evaluation. If the job limits
 // the number of its allocations with one property, a change of one node matters to others.
 func (p *planner) reconcilePerNode() {
-	nodes := p.outlook.allNodes
-	if p.outlook.eval.NodeID != "" && !p.outlook.job.LimitsProperty() {
-		p.outlook.scope = p.outlook.eval.NodeID
+	nodes := p.outlook.AllNodes
+	if p.outlook.Eval.NodeID != "" && !p.outlook.Job.LimitsProperty() {
+		p.outlook.Scope = p.outlook.Eval.NodeID
 		nodes = func() []*structs.Node {
-			if n := state.Node(p.outlook, p.outlook.scope); n != nil {
+			if n := state.Node(p.outlook, p.outlook.Scope); n != nil {
 				return []*structs.Node{n}
 			}
 			return nil
@@ -29,7 +29,7 @@ func (p *planner) reconcilePerNode() {
 		p.endWithoutGroup(a)
 	}
 
-	for _, group := range p.outlook.job.TaskGroups {
+	for _, group := range p.outlook.Job.TaskGroups {
 		g := p.addGroup(group)
 		if group.Count > 0 {
 			g.filterNodes(nodes())
@@ -44,8 +44,8 @@ func (p *planner) reconcilePerNode() {
 func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 	before := len(p.placements)
 	var empty []*structs.Node // without an allocation of the group
-	anywhere := p.outlook.scope != ""
-	own := p.outlook.ownByNode()
+	anywhere := p.outlook.Scope != ""
+	own := p.outlook.OwnByNode()
 	passing := g.passing
 	used := 0
 	for _, n := range nodes {
@@ -82,13 +82,13 @@ func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 
 // endWithoutNode stops the group's allocations on nodes that are gone.
 func (p *planner) endWithoutNode(g *groupPlan, nodes []*structs.Node) {
-	own := p.outlook.ownByNode()
+	own := p.outlook.OwnByNode()
 	for _, id := range slices.Sorted(maps.Keys(own)) {
 		_, found := slices.BinarySearchFunc(nodes, id, func(n *structs.Node, id string) int {
 			return strings.Compare(n.ID, id)
 		})
 		for _, a := range own[id] {
-			if !found && a.TaskGroup == g.spec.group.Name {
+			if !found && a.TaskGroup == g.spec.TaskGroup.Name {
 				p.endAlloc(a, "node is gone")
 			}
 		}
@@ -100,7 +100,7 @@ func (p *planner) endWithoutNode(g *groupPlan, nodes []*structs.Node) {
 func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs.Allocation) bool {
 	var best *rollout.Decision
 	for _, a := range allocs {
-		if a.TaskGroup != g.spec.group.Name {
+		if a.TaskGroup != g.spec.TaskGroup.Name {
 			continue
 		}
 
@@ -144,7 +144,7 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 		k = kindReschedule
 	}
 
-	if g.spec.checkNode(n) == nil {
+	if g.spec.CheckNode(n) == nil {
 		w := replaceOnNode(g, k, best.Alloc, n)
 		w.delay = best.Delay
 		p.placements = append(p.placements, w)
@@ -159,8 +159,8 @@ func (p *planner) classifyOnNode(g *groupPlan, n *structs.Node, a *structs.Alloc
 	if s.Action != rollout.Update && s.Action != rollout.Refresh {
 		return s
 	}
-	why := g.spec.checkRunning(n)
-	if why == "" && p.outlook.isCrowded(g.spec, a) {
+	why := g.spec.CheckRunning(n)
+	if why == "" && p.outlook.IsCrowded(g.spec, a) {
 		why = "its constraints admit no more allocations"
 	}
 	if why != "" {

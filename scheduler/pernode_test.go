@@ -121,13 +121,13 @@ func TestReconcileNodes_StopsAllocationsOnNodesThatAreGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.liveAllocs()
-	all := p.outlook.allNodes()
-	g := p.addGroup(p.outlook.job.TaskGroups[1])
+	all := p.outlook.AllNodes()
+	g := p.addGroup(p.outlook.Job.TaskGroups[1])
 	g.filterNodes(all)
 	p.reconcileNodes(g, []*structs.Node{all[0], all[2]})
-	a := state.Alloc(p.outlook, p.outlook.plan.Stop[0].AllocID)
-	if len(p.outlook.plan.Stop) != 1 || a.NodeID != "n2" || a.TaskGroup != "g1" || len(p.placements) > 0 {
-		t.Errorf("stopped %+v, placements %+v", p.outlook.plan.Stop, p.placements)
+	a := state.Alloc(p.outlook, p.outlook.Plan.Stop[0].AllocID)
+	if len(p.outlook.Plan.Stop) != 1 || a.NodeID != "n2" || a.TaskGroup != "g1" || len(p.placements) > 0 {
+		t.Errorf("stopped %+v, placements %+v", p.outlook.Plan.Stop, p.placements)
 	}
 }
 

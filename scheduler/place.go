@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/scheduler/feasible"
 	"berth/scheduler/preempt"
 	"berth/scheduler/rejects"
 	"berth/scheduler/reschedule"
@@ -25,7 +26,7 @@ type placerOptions struct {
 
 // placer finds the nodes of the placements and adds them to the plan.
 type placer struct {
-	outlook *outlook
+	outlook *feasible.Outlook
 	options placerOptions
 
 	unbounded  bool // the plan becomes no log entry
@@ -42,7 +43,7 @@ type placer struct {
 	dataLeft       map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
 }
 
-func newPlacer(o *outlook, with placerOptions) *placer {
+func newPlacer(o *feasible.Outlook, with placerOptions) *placer {
 	return &placer{
 		outlook:        o,
 		options:        with,
@@ -100,7 +101,7 @@ func (p *placer) placeFresh(w *placement) {
 			g.queued += left
 			return
 		case g.failed == nil:
-		case !g.spec.group.HasPerAlloc() || w.count-left >= structs.MaxGroupCount:
+		case !g.spec.TaskGroup.HasPerAlloc() || w.count-left >= structs.MaxGroupCount:
 			g.failed.Metric.CoalescedFailures += left // the plan frees no capacity
 			g.queued += left
 			return
@@ -115,7 +116,7 @@ func (p *placer) placeFresh(w *placement) {
 
 // placeOnNodes places an allocation on each node of a list, which is sorted by ID.
 func (p *placer) placeOnNodes(w *placement) {
-	p.outlook.expectViews(len(w.nodes))
+	p.outlook.ExpectViews(len(w.nodes))
 	useOf := state.UsesFrom(p.outlook, w.nodes[0].ID)
 	var one placement // see placeFresh
 	for at, n := range w.nodes {
@@ -124,7 +125,7 @@ func (p *placer) placeOnNodes(w *placement) {
 			w.plan.queued += len(w.nodes) - at
 			return
 		}
-		p.outlook.viewWith(n, useOf(n.ID))
+		p.outlook.ViewWith(n, useOf(n.ID))
 		one = newPlacement(w.plan, 0)
 		one.node = n
 		one.data = p.dataOf(w.plan, one.place())
@@ -138,7 +139,7 @@ func (p *placer) placeOne(w *placement) {
 	if g.failed != nil &&
 		w.node == nil &&
 		!w.isUpdate() &&
-		!g.spec.group.HasPerAlloc() {
+		!g.spec.TaskGroup.HasPerAlloc() {
 		g.failed.Metric.CoalescedFailures++ // an equal placement has failed before
 		g.queued++
 		return
@@ -150,7 +151,7 @@ func (p *placer) placeOne(w *placement) {
 		w.held = true
 		return
 	case w.isUpdate():
-		p.outlook.stopAlloc(w.prev, structs.StopReplaced, replacedReason)
+		p.outlook.StopAlloc(w.prev, structs.StopReplaced, replacedReason)
 	}
 
 	top, t := p.chooseNode(w)
@@ -161,7 +162,7 @@ func (p *placer) placeOne(w *placement) {
 
 	if len(top) == 0 {
 		if stays {
-			p.outlook.unstopAlloc(w.prev)
+			p.outlook.UnstopAlloc(w.prev)
 			g.updates.NoteRejected()
 		}
 
@@ -181,7 +182,7 @@ func (p *placer) placeOne(w *placement) {
 // none if every node rejected, or if all nodes alike are blocked.
 func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 	g := w.plan
-	blocked := p.outlook.blockedEverywhere(&w.demand)
+	blocked := p.outlook.BlockedEverywhere(&w.demand)
 	switch {
 	case w.node != nil && blocked != nil:
 		t := g.static.Clone()
@@ -217,10 +218,10 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 		most = len(freed) + retriedNodes
 	}
 
-	keys := p.outlook.keys
+	keys := p.outlook.Keys
 	var all bool
 	top, t, all = p.sampleNodes(w, o, most)
-	p.outlook.keys = keys // only all nodes together decide the keys
+	p.outlook.Keys = keys // only all nodes together decide the keys
 	switch {
 	case len(top) > 0 || all:
 		return top, t
@@ -228,7 +229,7 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 		return nil, past
 	}
 
-	g.filterNodes(p.outlook.allNodes())
+	g.filterNodes(p.outlook.AllNodes())
 	return p.tryAll(w, g.passing)
 }
 
@@ -236,24 +237,24 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 // capacity freed since, if nothing else has changed since; else nil. Such a group depends on nodes only.
 func (p *placer) lastRejections(w *placement) (*rejects.Count, []*structs.Node) {
 	g := w.plan
-	e := p.outlook.eval
-	before := e.FailedTGAllocs[g.spec.group.Name]
+	e := p.outlook.Eval
+	before := e.FailedTGAllocs[g.spec.TaskGroup.Name]
 	if before == nil ||
 		len(e.BlockedOn) == 0 ||
-		e.JobModifyIndex != p.outlook.job.JobModifyIndex ||
-		len(w.demand.uses) > 0 ||
+		e.JobModifyIndex != p.outlook.Job.JobModifyIndex ||
+		len(w.demand.Uses) > 0 ||
 		w.isUpdate() ||
-		g.spec.limited() ||
-		g.spec.job != p.outlook.job {
+		g.spec.Limited() ||
+		g.spec.Job != p.outlook.Job {
 		return nil, nil
 	}
 
 	ids, known := state.NodesFreedSince(p.outlook, e.SnapshotIndex)
-	if !known || len(p.outlook.plan.Stop) > readBatch {
+	if !known || len(p.outlook.Plan.Stop) > readBatch {
 		return nil, nil
 	}
 
-	for _, s := range p.outlook.plan.Stop {
+	for _, s := range p.outlook.Plan.Stop {
 		a := state.Alloc(p.outlook, s.AllocID)
 		if a != nil {
 			ids = append(ids, a.NodeID)
@@ -275,8 +276,8 @@ func (p *placer) tryAll(w *placement, candidates []*structs.Node) (topN, *reject
 	t := w.plan.static.Clone()
 	var top topN
 	for _, n := range candidates {
-		v := p.outlook.viewOf(n)
-		r := p.outlook.checkPlacement(&w.demand, v)
+		v := p.outlook.ViewOf(n)
+		r := p.outlook.Check(&w.demand, v)
 		if r != nil {
 			t.AddRejection(n, *r)
 			continue
@@ -305,18 +306,18 @@ func newAllocID(placed []*structs.Allocation) string {
 }
 
 // addToPlan adds the allocation to the plan and counts it from here on.
-func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
-	plan := p.outlook.plan
-	job := p.outlook.job
-	version := w.plan.spec.job
-	group := w.plan.spec.group.Name
+func (p *placer) addToPlan(w *placement, v *feasible.NodeView, t *rejects.Count) {
+	plan := p.outlook.Plan
+	job := p.outlook.Job
+	version := w.plan.spec.Job
+	group := w.plan.spec.TaskGroup.Name
 	a := &structs.Allocation{
 		ID:                newAllocID(plan.Place),
-		Namespace:         p.outlook.ns,
-		EvalID:            p.outlook.eval.ID,
-		Name:              structs.AllocName(job.ID, group, w.demand.index),
-		NodeID:            v.node.ID,
-		NodeName:          v.node.Name,
+		Namespace:         p.outlook.Namespace,
+		EvalID:            p.outlook.Eval.ID,
+		Name:              structs.AllocName(job.ID, group, w.demand.Index),
+		NodeID:            v.Node.ID,
+		NodeName:          v.Node.Name,
 		JobID:             job.ID,
 		JobVersion:        version.Version,
 		TaskGroup:         group,
@@ -337,10 +338,10 @@ func (p *placer) addToPlan(w *placement, v *nodeView, t *rejects.Count) {
 		a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
 	}
 
-	p.outlook.add(a, &w.demand, v)
+	p.outlook.Add(a, &w.demand, v)
 	p.placed += allocBytes(a)
 	if w.isUpdate() {
-		w.plan.updates.NoteUpdated(w.place(), w.ended, p.outlook.now.UnixNano())
+		w.plan.updates.NoteUpdated(w.place(), w.ended, p.outlook.Now.UnixNano())
 	} else {
 		countedBefore := w.kind == kindReschedule && w.prev.DeploymentID == a.DeploymentID
 		w.plan.updates.NoteAdded(w.place(), countedBefore)
@@ -356,14 +357,14 @@ func (p *placer) trackerFor(w *placement) *structs.RescheduleTracker {
 	var newest *structs.RescheduleEvent
 	if w.kind == kindReschedule {
 		newest = &structs.RescheduleEvent{
-			RescheduleTime: p.outlook.now.UnixNano(),
+			RescheduleTime: p.outlook.Now.UnixNano(),
 			PrevAllocID:    w.prev.ID,
 			PrevNodeID:     w.prev.NodeID,
 			Delay:          time.Duration(w.delay),
 		}
 	}
 
-	return reschedule.Tracker(reschedule.PolicyOf(p.outlook.job, w.plan.spec.group), w.prev, newest)
+	return reschedule.Tracker(reschedule.PolicyOf(p.outlook.Job, w.plan.spec.TaskGroup), w.prev, newest)
 }
 
 // allocBytes returns about the size of an allocation in a log entry.

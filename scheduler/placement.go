@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"berth/scheduler/feasible"
 	"berth/scheduler/rollout"
 	"berth/structs"
 )
@@ -22,7 +23,7 @@ const (
 type placement struct {
 	kind   kind
 	plan   *groupPlan
-	demand Demand
+	demand feasible.Demand
 	node   *structs.Node       // in per-node jobs: the node that it belongs to
 	prev   *structs.Allocation // replaced by this one, or nil
 	data   *structs.Allocation // of kindNew: ended long ago, and this one takes over its data, or nil
@@ -45,7 +46,7 @@ const replacedReason = "replaced by a newer version of the job"
 func newPlacement(g *groupPlan, index int) placement {
 	return placement{
 		plan:   g,
-		demand: Demand{group: g.spec, index: index},
+		demand: feasible.Demand{Group: g.spec, Index: index},
 	}
 }
 
@@ -81,7 +82,7 @@ func replace(g *groupPlan, k kind, prev *structs.Allocation) *placement {
 	w.prev = prev
 	w.ended = k == kindMove
 	if k == kindUpdate {
-		w.demand.leaves = prev
+		w.demand.Leaves = prev
 	}
 	return &w
 }
@@ -90,7 +91,7 @@ func replace(g *groupPlan, k kind, prev *structs.Allocation) *placement {
 // the successor belongs to.
 func replaceOnNode(g *groupPlan, k kind, prev *structs.Allocation, n *structs.Node) *placement {
 	w := replace(g, k, prev)
-	w.demand.index = 0
+	w.demand.Index = 0
 	w.node = n
 	return w
 }
@@ -117,7 +118,7 @@ func (w *placement) place() rollout.Place {
 	if w.node != nil {
 		return rollout.Place{Node: w.node.ID}
 	}
-	return rollout.Place{Index: w.demand.index}
+	return rollout.Place{Index: w.demand.Index}
 }
 
 // order returns the rank of a placement in its plan.

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 
+	"berth/scheduler/feasible"
 	"berth/scheduler/preempt"
 	"berth/scheduler/rejects"
 	"berth/state"
@@ -21,7 +22,7 @@ const (
 // mayPreempt reports whether the placement may displace others.
 func (p *placer) mayPreempt(w *placement) bool {
 	config := state.SchedulerConfig(p.outlook).PreemptionConfig
-	return config.Enabled(p.outlook.job.Type) && p.outlook.blockedEverywhere(&w.demand) == nil
+	return config.Enabled(p.outlook.Job.Type) && p.outlook.BlockedEverywhere(&w.demand) == nil
 }
 
 // placeByPreemption places an allocation that fits nowhere in the place of others. It reports false if there
@@ -37,7 +38,7 @@ func (p *placer) placeByPreemption(w *placement, t *rejects.Count) bool {
 	}
 
 	for _, victim := range victims {
-		p.outlook.stopAlloc(victim.Alloc, "", "")
+		p.outlook.StopAlloc(victim.Alloc, "", "")
 		w.victims = append(w.victims, victim.Alloc.ID)
 		if victim.Spare != nil {
 			victim.Spare.Left--
@@ -45,8 +46,8 @@ func (p *placer) placeByPreemption(w *placement, t *rejects.Count) bool {
 	}
 
 	p.addToPlan(w, v, t)
-	id := p.outlook.plan.Place[len(p.outlook.plan.Place)-1].ID
-	for _, s := range p.outlook.plan.Stop[len(p.outlook.plan.Stop)-len(victims):] {
+	id := p.outlook.Plan.Place[len(p.outlook.Plan.Place)-1].ID
+	for _, s := range p.outlook.Plan.Stop[len(p.outlook.Plan.Stop)-len(victims):] {
 		s.PreemptedBy = id
 		s.Description = "Preempted by alloc ID " + id
 	}
@@ -56,16 +57,16 @@ func (p *placer) placeByPreemption(w *placement, t *rejects.Count) bool {
 
 // chooseVictims returns the best victims of a node, none if no node has any. Each evaluation begins at
 // another node, so that the same nodes do not always suffer.
-func (p *placer) chooseVictims(w *placement) (node *nodeView, best []preempt.Candidate) {
+func (p *placer) chooseVictims(w *placement) (node *feasible.NodeView, best []preempt.Candidate) {
 	nodes := []*structs.Node{w.node}
 	if w.node == nil {
-		w.plan.filterNodes(p.outlook.allNodes())
+		w.plan.filterNodes(p.outlook.AllNodes())
 		nodes = p.fromOrigin(w.plan.passing)
 	}
 
 	found := 0
 	for _, n := range nodes {
-		v := p.outlook.viewOf(n)
+		v := p.outlook.ViewOf(n)
 		victims := p.victimsOn(&w.demand, v)
 		if len(victims) == 0 {
 			continue
@@ -93,28 +94,28 @@ func (p *placer) fromOrigin(nodes []*structs.Node) []*structs.Node {
 }
 
 // victimsOn returns the victims on one node, none if they do not suffice.
-func (p *placer) victimsOn(d *Demand, v *nodeView) []preempt.Candidate {
-	r := p.outlook.checkPlacement(d, v)
+func (p *placer) victimsOn(d *feasible.Demand, v *feasible.NodeView) []preempt.Candidate {
+	r := p.outlook.Check(d, v)
 	if r != nil && r.Filter != rejects.FilterResources {
 		return nil
 	}
 	from := p.displaceable(v)
-	capacity := v.capacity
+	capacity := v.Capacity
 	for _, c := range from {
 		capacity.Stop(c.Alloc)
 	}
-	if capacity.Short(d.group.ask) != "" {
+	if capacity.Short(d.Group.Ask) != "" {
 		return nil
 	}
-	return preempt.Choose(newTrial(p.outlook, d, v), from)
+	return preempt.Choose(feasible.NewTrial(p.outlook, d, v), from)
 }
 
 // displaceable returns the allocations of a node that the job may displace.
-func (p *placer) displaceable(v *nodeView) []preempt.Candidate {
+func (p *placer) displaceable(v *feasible.NodeView) []preempt.Candidate {
 	var all []preempt.Candidate
-	for a := range state.LiveAllocsByNode(p.outlook, v.node.ID) {
+	for a := range state.LiveAllocsByNode(p.outlook, v.Node.ID) {
 		priority := state.AllocPriority(p.outlook, a)
-		if !p.outlook.stops(a.ID) && len(a.CSIPlugins) == 0 && priority <= p.outlook.job.Priority-priorityGap {
+		if !p.outlook.Stops(a.ID) && len(a.CSIPlugins) == 0 && priority <= p.outlook.Job.Priority-priorityGap {
 			all = append(all, preempt.Candidate{Alloc: a, Priority: priority, Spare: p.spareOf(a)})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/internal/level"
+	"berth/scheduler/feasible"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
@@ -31,8 +32,8 @@ func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o option
 	}
 	p.decide()
 	p.execute()
-	p.outlook.releaseViews()
-	return p.outlook.plan, nil
+	p.outlook.ReleaseViews()
+	return p.outlook.Plan, nil
 }
 
 func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o options) (*planner, error) {
@@ -41,10 +42,10 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		eval.JobID == "" {
 		return nil, structs.Invalidf("an evaluation needs an ID and a job")
 	}
-	view := newOutlook(tx, eval, now)
+	view := feasible.NewOutlook(tx, eval, now)
 	p := &planner{outlook: view, placer: newPlacer(view, placerOptions{enough: o.enough, anew: o.anew})}
 	if o.above != nil {
-		p.outlook.fieldsAbove = o.above
+		p.outlook.FieldsAbove = o.above
 	}
 	return p, nil
 }
@@ -52,12 +53,12 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 // decide compares the job with its allocations.
 func (p *planner) decide() {
 	switch {
-	case p.outlook.job == nil || p.outlook.job.Stop:
-		for a := range state.AllocsByJob(p.outlook, p.outlook.ns, p.outlook.eval.JobID) {
+	case p.outlook.Job == nil || p.outlook.Job.Stop:
+		for a := range state.AllocsByJob(p.outlook, p.outlook.Namespace, p.outlook.Eval.JobID) {
 			p.endAlloc(a, "job is stopped")
 		}
-	case p.outlook.job.StartsOthers(): // its children have evaluations of their own
-	case p.outlook.job.PerNode():
+	case p.outlook.Job.StartsOthers(): // its children have evaluations of their own
+	case p.outlook.Job.PerNode():
 		p.reconcilePerNode()
 	default:
 		p.reconcile()
@@ -76,7 +77,7 @@ func (p *planner) execute() {
 
 // planner computes the plan of one evaluation: it decides on the job's allocations.
 type planner struct {
-	outlook *outlook
+	outlook *feasible.Outlook
 	placer  *placer
 	rollout *rollout.Rollout // of the job's version, nil if the job has no deployments
 
@@ -92,10 +93,10 @@ type planner struct {
 func (p *planner) endAlloc(a *structs.Allocation, why string) {
 	switch {
 	case a.ClientTerminal():
-	case p.outlook.nodeOf(a).Lost():
-		p.outlook.stopAlloc(a, structs.StopNodeDown, state.NodeIsDown)
+	case p.outlook.NodeOf(a).Lost():
+		p.outlook.StopAlloc(a, structs.StopNodeDown, state.NodeIsDown)
 	case !a.ServerTerminal():
-		p.outlook.stopAlloc(a, "", why)
+		p.outlook.StopAlloc(a, "", why)
 	}
 }
 
@@ -103,18 +104,18 @@ func (p *planner) endAlloc(a *structs.Allocation, why string) {
 // their work. It marks allocations as lost that were stopping when their node went down.
 func (p *planner) liveAllocs() []*structs.Allocation {
 	var out []*structs.Allocation
-	for a := range p.outlook.jobAllocs() {
+	for a := range p.outlook.JobAllocs() {
 		switch {
 		case !a.ServerTerminal(), state.DoneWhenLost(p.outlook, a):
 			out = append(out, a)
-		case !a.ClientTerminal() && p.outlook.nodeOf(a).Lost():
-			p.outlook.stopAlloc(a, structs.StopNodeDown, state.NodeIsDown)
+		case !a.ClientTerminal() && p.outlook.NodeOf(a).Lost():
+			p.outlook.StopAlloc(a, structs.StopNodeDown, state.NodeIsDown)
 		}
 		if isReplaced(a) {
 			p.replaced = append(p.replaced, a)
 		}
 	}
-	p.outlook.setLive(out)
+	p.outlook.SetLive(out)
 	return out
 }
 
@@ -126,10 +127,10 @@ func snapshotIndex(tx *state.ReadTx) uint64 {
 
 // addGroup adds a group of the job.
 func (p *planner) addGroup(group *structs.TaskGroup) *groupPlan {
-	return p.addGroupOf(p.outlook.job, group)
+	return p.addGroupOf(p.outlook.Job, group)
 }
 
 // addGroupOf adds a group of a version of the job.
 func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *groupPlan {
-	return p.placer.addGroup(p.outlook.compileGroup(version, group))
+	return p.placer.addGroup(p.outlook.Compile(version, group))
 }

@@ -4,13 +4,14 @@ import (
 	"math"
 	"slices"
 
+	"berth/scheduler/feasible"
 	"berth/structs"
 )
 
 // scorer rates a node for an allocation, from -1 to 1, or abstains.
 type scorer struct {
 	name  string
-	score func(w *placement, v *nodeView) (float64, bool)
+	score func(w *placement, v *feasible.NodeView) (float64, bool)
 }
 
 var scorers = []scorer{
@@ -28,10 +29,10 @@ const keptScores = 5
 // binpack prefers fuller nodes, so that others stay free for large allocations. It is 1 for a node that the
 // allocation fills in every dimension, 0 for an empty one; free space counts progressively. With the
 // algorithm spread it prefers emptier nodes: it is 0 for a full one and 1 for an empty one.
-func binpack(w *placement, v *nodeView) (float64, bool) {
+func binpack(w *placement, v *feasible.NodeView) (float64, bool) {
 	sum := 0.0
 	dimensions := 0.0
-	for _, d := range v.capacity.With(w.plan.spec.kept) {
+	for _, d := range v.Capacity.With(w.plan.spec.Kept) {
 		if d[0] <= 0 {
 			continue
 		}
@@ -45,7 +46,7 @@ func binpack(w *placement, v *nodeView) (float64, bool) {
 		return 0, false
 	}
 
-	if w.plan.spec.emptier {
+	if w.plan.spec.Emptier {
 		return 1 - sum/dimensions, true
 	}
 
@@ -69,9 +70,9 @@ func powerOfTen(x float64) float64 {
 }
 
 // antiAffinity spreads a group: losing one node should not lose all of it.
-func antiAffinity(w *placement, v *nodeView) (float64, bool) {
-	group := w.plan.spec.group
-	there := v.ofGroup(group.Name)
+func antiAffinity(w *placement, v *feasible.NodeView) (float64, bool) {
+	group := w.plan.spec.TaskGroup
+	there := v.CountOf(group.Name)
 	if there == 0 || group.Count <= 1 {
 		return 0, false
 	}
@@ -80,34 +81,34 @@ func antiAffinity(w *placement, v *nodeView) (float64, bool) {
 }
 
 // reschedulePenalty avoids the node on which the allocation failed.
-func reschedulePenalty(w *placement, v *nodeView) (float64, bool) {
-	return -1, w.kind == kindReschedule && w.prev.NodeID == v.node.ID
+func reschedulePenalty(w *placement, v *feasible.NodeView) (float64, bool) {
+	return -1, w.kind == kindReschedule && w.prev.NodeID == v.Node.ID
 }
 
 // nodeAffinity prefers the nodes for which affinities hold.
-func nodeAffinity(w *placement, v *nodeView) (float64, bool) {
-	score := w.plan.spec.affinity(v.node)
+func nodeAffinity(w *placement, v *feasible.NodeView) (float64, bool) {
+	score := w.plan.spec.Affinity(v.Node)
 	return score, score != 0
 }
 
 // allocationSpread prefers the nodes with values of which the group has too few allocations.
-func allocationSpread(w *placement, v *nodeView) (float64, bool) {
-	score := w.plan.spec.spread(v.node)
+func allocationSpread(w *placement, v *feasible.NodeView) (float64, bool) {
+	score := w.plan.spec.Spread(v.Node)
 	return score, score != 0
 }
 
 // deviceAffinities prefers the nodes whose devices meet the affinities of the demands.
-func deviceAffinities(w *placement, v *nodeView) (float64, bool) {
-	return w.plan.spec.deviceScore(v)
+func deviceAffinities(w *placement, v *feasible.NodeView) (float64, bool) {
+	return w.plan.spec.DeviceScore(v)
 }
 
 // ranked is a node with the mean of its scores.
 type ranked struct {
-	view *nodeView
+	view *feasible.NodeView
 	mean float64
 }
 
-func rankNode(w *placement, v *nodeView) ranked {
+func rankNode(w *placement, v *feasible.NodeView) ranked {
 	sum := 0.0
 	n := 0.0
 	for _, s := range scorers {
@@ -124,7 +125,7 @@ func (r ranked) before(o ranked) bool {
 	if r.mean != o.mean {
 		return r.mean > o.mean
 	}
-	return r.view.node.ID < o.view.node.ID
+	return r.view.Node.ID < o.view.Node.ID
 }
 
 // topN keeps the best few nodes, in order.
@@ -150,15 +151,15 @@ func (p *placer) scores(w *placement, top topN) []*structs.NodeScoreMeta {
 	repeats := p.repeats(w)
 	out := make([]*structs.NodeScoreMeta, len(top))
 	for i, r := range top {
-		last := &r.view.fits
-		kept := repeats && last.group == w.plan.spec
-		if kept && last.scores != nil {
-			out[i] = last.scores
+		last := &r.view.Fits
+		kept := repeats && last.Group == w.plan.spec
+		if kept && last.Scores != nil {
+			out[i] = last.Scores
 			continue
 		}
 		out[i] = scoresOn(w, r)
 		if kept {
-			last.scores = out[i]
+			last.Scores = out[i]
 		}
 	}
 	return out
@@ -166,7 +167,7 @@ func (p *placer) scores(w *placement, top topN) []*structs.NodeScoreMeta {
 
 func scoresOn(w *placement, r ranked) *structs.NodeScoreMeta {
 	m := &structs.NodeScoreMeta{
-		NodeID:    r.view.node.ID,
+		NodeID:    r.view.Node.ID,
 		Scores:    map[string]float64{},
 		NormScore: r.mean,
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/scheduler/change"
+	"berth/scheduler/feasible"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
@@ -12,10 +13,10 @@ import (
 // reconcile compares a service or batch job with its allocations.
 func (p *planner) reconcile() {
 	byGroup := p.allocsByGroup()
-	p.rollout = rollout.Find(p.outlook, p.outlook.job)
-	for _, group := range p.outlook.job.TaskGroups {
+	p.rollout = rollout.Find(p.outlook, p.outlook.Job)
+	for _, group := range p.outlook.Job.TaskGroups {
 		g := p.addGroup(group)
-		if state.Deploys(p.outlook.job, group) {
+		if state.Deploys(p.outlook.Job, group) {
 			p.rollOut(g, byGroup[group.Name])
 		} else {
 			p.reconcileGroup(g, byGroup[group.Name])
@@ -23,11 +24,11 @@ func (p *planner) reconcile() {
 	}
 
 	if p.rollout.Begun {
-		p.outlook.plan.Deployment = p.rollout.Deployment()
+		p.outlook.Plan.Deployment = p.rollout.Deployment()
 	}
 
 	if update := p.rollout.Complete(); update != nil {
-		p.outlook.plan.DeploymentUpdates = append(p.outlook.plan.DeploymentUpdates, update)
+		p.outlook.Plan.DeploymentUpdates = append(p.outlook.Plan.DeploymentUpdates, update)
 	}
 }
 
@@ -45,8 +46,8 @@ func (p *planner) allocsByGroup() map[string][]*structs.Allocation {
 // endWithoutGroup stops an allocation whose group is gone, and reports whether it is. A group of a per-node
 // job is also gone if its count is 0.
 func (p *planner) endWithoutGroup(a *structs.Allocation) bool {
-	group := p.outlook.job.Group(a.TaskGroup)
-	gone := group == nil || group.Count == 0 && p.outlook.job.PerNode()
+	group := p.outlook.Job.Group(a.TaskGroup)
+	gone := group == nil || group.Count == 0 && p.outlook.Job.PerNode()
 	if gone {
 		p.endAlloc(a, "its group is no longer in the job")
 	}
@@ -56,7 +57,7 @@ func (p *planner) endWithoutGroup(a *structs.Allocation) bool {
 func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 	slots := make([]rollout.Decision, 0, len(allocs))
 	for _, a := range allocs {
-		s := p.classify(g, a, p.outlook.nodeOf(a))
+		s := p.classify(g, a, p.outlook.NodeOf(a))
 		if s.Action != rollout.None {
 			slots = append(slots, s)
 		}
@@ -69,7 +70,7 @@ func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 		p.planAction(g, s)
 	}
 
-	missing := g.spec.group.Count - len(taken)
+	missing := g.spec.TaskGroup.Count - len(taken)
 	if missing > 0 {
 		p.placements = append(p.placements, placeSeveral(g, missing, taken))
 	}
@@ -91,7 +92,7 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node)
 			s.Why = "moved by the drain of its node"
 		}
 
-	case a.JobVersion == p.outlook.job.Version:
+	case a.JobVersion == p.outlook.Job.Version:
 		s.Action = rollout.Keep
 	default:
 		s.Action = classifyVersion(p.outlook, g.spec, a, n)
@@ -101,9 +102,9 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node)
 
 // classifyVersion compares the running version of an allocation with the new version of the job.
 func classifyVersion(
-	o *outlook, g *compiledGroup, a *structs.Allocation, n *structs.Node,
+	o *feasible.Outlook, g *feasible.Group, a *structs.Allocation, n *structs.Node,
 ) rollout.Action {
-	if mayContinue(o, g, a, n) && !o.isCrowded(g, a) {
+	if mayContinue(o, g, a, n) && !o.IsCrowded(g, a) {
 		return rollout.Refresh
 	}
 	return rollout.Update
@@ -112,16 +113,16 @@ func classifyVersion(
 // mayContinue reports whether an allocation of an older version may continue on its node as one of this
 // group.
 func mayContinue(
-	o *outlook, g *compiledGroup, a *structs.Allocation, n *structs.Node,
+	o *feasible.Outlook, g *feasible.Group, a *structs.Allocation, n *structs.Node,
 ) bool {
 	old := state.JobOf(o, a)
 	if old == nil {
 		return false
 	}
 	older := old.Group(a.TaskGroup)
-	return change.SameRunSpec(old, older, g.job, g.group) &&
-		!g.agentDropsChange(older, n) &&
-		g.checkRunning(n) == ""
+	return change.SameRunSpec(old, older, g.Job, g.TaskGroup) &&
+		!g.AgentDropsChange(older, n) &&
+		g.CheckRunning(n) == ""
 }
 
 // trimToCount stops surplus allocations: of allocations with one index all but the best, then those with the
@@ -139,14 +140,14 @@ func (p *planner) trimToCount(g *groupPlan, slots []rollout.Decision) []rollout.
 		return slots[a.at].Compare(&slots[b.at])
 	})
 
-	perAlloc := g.spec.group.HasPerAlloc()
+	perAlloc := g.spec.TaskGroup.HasPerAlloc()
 	kept := make([]rollout.Decision, 0, len(slots))
 	for i, o := range order {
 		s := slots[o.at]
 		duplicate := i > 0 && order[i-1].index == s.Index
 		if duplicate ||
-			len(kept) >= g.spec.group.Count ||
-			perAlloc && s.Index >= g.spec.group.Count {
+			len(kept) >= g.spec.TaskGroup.Count ||
+			perAlloc && s.Index >= g.spec.TaskGroup.Count {
 			p.endSurplus(s, duplicate)
 			continue
 		}
@@ -163,7 +164,7 @@ type slotPlace struct{ index, at int }
 // endSurplus stops a surplus allocation. A duplicate of an older version has a successor: a promoted canary.
 func (p *planner) endSurplus(s rollout.Decision, duplicate bool) {
 	if duplicate && s.Action == rollout.Update {
-		p.outlook.stopAlloc(s.Alloc, structs.StopReplaced, replacedReason)
+		p.outlook.StopAlloc(s.Alloc, structs.StopReplaced, replacedReason)
 		return
 	}
 	p.endAlloc(s.Alloc, "no longer needed by the count of its group")
@@ -179,16 +180,16 @@ func (p *planner) planAction(g *groupPlan, s rollout.Decision) {
 		if s.Due > 0 {
 			p.delayed = append(p.delayed, s)
 		} else {
-			p.rollout.Stall(g.spec.job, s.Alloc)
+			p.rollout.Stall(g.spec.Job, s.Alloc)
 		}
 		return
 
 	case rollout.Refresh:
-		p.outlook.plan.Update = append(p.outlook.plan.Update, &structs.PlanUpdate{
+		p.outlook.Plan.Update = append(p.outlook.Plan.Update, &structs.PlanUpdate{
 			AllocID:       s.Alloc.ID,
-			JobVersion:    p.outlook.job.Version,
+			JobVersion:    p.outlook.Job.Version,
 			SetJobVersion: true,
-			DeploymentID:  p.rollout.CountedBy(g.spec.job, g.spec.group.Name),
+			DeploymentID:  p.rollout.CountedBy(g.spec.Job, g.spec.TaskGroup.Name),
 		})
 		return
 

@@ -24,7 +24,7 @@ func TestTrimToCount_KeepsTheBestOfEachIndex(t *testing.T) {
 		return rollout.Decision{Alloc: a, Index: index, Action: decided}
 	}
 	var kept []string
-	for _, s := range p.trimToCount(p.addGroup(p.outlook.job.TaskGroups[0]), []rollout.Decision{
+	for _, s := range p.trimToCount(p.addGroup(p.outlook.Job.TaskGroups[0]), []rollout.Decision{
 		slot("surplus", 5, rollout.Keep, 9),
 		slot("replaced", 0, rollout.Update, 9),
 		slot("older", 1, rollout.Keep, 3),
@@ -39,7 +39,7 @@ func TestTrimToCount_KeepsTheBestOfEachIndex(t *testing.T) {
 		t.Errorf("kept %q, want %q", kept, want)
 	}
 	var stopped []string
-	for _, s := range p.outlook.plan.Stop {
+	for _, s := range p.outlook.Plan.Stop {
 		stopped = append(stopped, s.AllocID)
 	}
 	if want := []string{"replaced", "older", "second", "surplus"}; !slices.Equal(stopped, want) {

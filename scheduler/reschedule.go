@@ -8,7 +8,7 @@ import (
 
 // classifyEnded decides on an allocation that has ended on its node although it was to run.
 func (p *planner) classifyEnded(g *groupPlan, a *structs.Allocation) rollout.Decision {
-	if a.JobVersion != p.outlook.job.Version {
+	if a.JobVersion != p.outlook.Job.Version {
 		return rollout.Decision{Alloc: a, Index: a.Index(), Action: rollout.None}
 	}
 	return p.classifyEndedAs(g, a)
@@ -24,14 +24,14 @@ func (p *planner) classifyEndedAs(g *groupPlan, a *structs.Allocation) rollout.D
 		return s
 	case d != nil && d.Status == structs.DeploymentFailed && a.DeploymentID == d.ID:
 		return s // its version does not work
-	case p.outlook.job.Finite() && a.ClientStatus == structs.AllocComplete:
+	case p.outlook.Job.Finite() && a.ClientStatus == structs.AllocComplete:
 		return s
 	}
 
-	due, delay, ok := reschedule.NextTry(reschedule.PolicyOf(p.outlook.job, g.spec.group), a)
+	due, delay, ok := reschedule.NextTry(reschedule.PolicyOf(p.outlook.Job, g.spec.TaskGroup), a)
 	switch {
 	case !ok && !a.Migrate: // an operator may want it replaced beyond its policy
-	case a.Migrate || due <= p.outlook.now.UnixNano():
+	case a.Migrate || due <= p.outlook.Now.UnixNano():
 		s.Action = rollout.Reschedule
 		s.Delay = int64(delay)
 	default:

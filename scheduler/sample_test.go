@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/scheduler/feasible"
 	"berth/state"
 	"berth/structs"
 )
@@ -19,9 +20,9 @@ func TestSample_TriesAChangedNodeAnew(t *testing.T) {
 		EphemeralDisk: &structs.EphemeralDisk{},
 		Tasks:         []*structs.Task{{Name: "t", Resources: &structs.Resources{CPU: 100}}},
 	}
-	o := newOutlook(state.New().Read(), &structs.Evaluation{JobID: "new"}, time.Time{})
+	o := feasible.NewOutlook(state.New().Read(), &structs.Evaluation{JobID: "new"}, time.Time{})
 	p := newPlacer(o, placerOptions{enough: enough})
-	placed := newPlacement(p.addGroup(o.compileGroup(&structs.Job{ID: "new"}, g)), 0)
+	placed := newPlacement(p.addGroup(o.Compile(&structs.Job{ID: "new"}, g)), 0)
 	mean := func() float64 {
 		s := sample{repeats: p.repeats(&placed)}
 		s.try(o, &placed, &nodeClass{}, &candidate{node: n})
@@ -29,7 +30,7 @@ func TestSample_TriesAChangedNodeAnew(t *testing.T) {
 	}
 	first := mean()
 	repeated := mean()
-	o.add(&structs.Allocation{ID: "a", NodeID: "n1", JobID: "new"}, &placed.demand, o.viewOf(n))
+	o.Add(&structs.Allocation{ID: "a", NodeID: "n1", JobID: "new"}, &placed.demand, o.ViewOf(n))
 	if fuller := mean(); repeated != first || fuller == first {
 		t.Errorf("the scores are %v, %v again, and then %v on a fuller node", first, repeated, fuller)
 	}

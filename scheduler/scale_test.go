@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/scheduler/feasible"
 	"berth/state"
 	"berth/structs"
 )
@@ -321,14 +322,14 @@ func TestUnblockedEval_TakesOverSnapshotOfItsShape(t *testing.T) {
 
 // TestUnblockKeys_AreBounded: an evaluation with too many unblock keys retries after a while.
 func TestUnblockKeys_AreBounded(t *testing.T) {
-	const n = maxKeys + 100
+	const n = feasible.MaxKeys + 100
 	w := fleetWithin(t, n, 1)
 	p := w.plan(t, w.eval("db"), enough)
 	if got := rejections(p,
 		"g"); got != fmt.Sprintf("csi-limit: CSI plugin p has its limit of 1 volumes on this node (%d)", n) {
 		t.Fatalf("rejections: %s", got)
 	}
-	if got := len(blockedOn(p)); got < maxKeys/2 || got > maxKeys+2 {
+	if got := len(blockedOn(p)); got < feasible.MaxKeys/2 || got > feasible.MaxKeys+2 {
 		t.Errorf("evaluation waits for %d keys", got)
 	}
 	if len(p.Followups) != 1 ||

@@ -21,7 +21,7 @@ const mostStoppable = 256
 // miss so many. The predecessor of the update itself is stopped already.
 func (p *placer) placeByStops(w *placement) bool {
 	g := w.plan
-	volume := p.outlook.blockedEverywhere(&w.demand) != nil // its users have it on any node
+	volume := p.outlook.BlockedEverywhere(&w.demand) != nil // its users have it on any node
 	if w.node != nil && !volume || g.rejectedStops >= rollout.MostRejected {
 		return false
 	}
@@ -90,7 +90,7 @@ func byNode(updates []*placement) (sets [][]*placement) {
 func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.Count) {
 	var stops []*placement
 	for _, other := range set[:min(len(set), w.plan.updates.MostStops())] {
-		p.outlook.stopAlloc(other.prev, structs.StopReplaced, replacedReason)
+		p.outlook.StopAlloc(other.prev, structs.StopReplaced, replacedReason)
 		stops = append(stops, other)
 		top, t := p.tryWithStops(w, stops)
 		if len(top) == 0 {
@@ -98,10 +98,10 @@ func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.C
 		}
 
 		for _, needed := range stops[:len(stops)-1] {
-			p.outlook.unstopAlloc(needed.prev)
+			p.outlook.UnstopAlloc(needed.prev)
 			better, count := p.tryWithStops(w, stops)
 			if len(better) == 0 {
-				p.outlook.stopAlloc(needed.prev, structs.StopReplaced, replacedReason)
+				p.outlook.StopAlloc(needed.prev, structs.StopReplaced, replacedReason)
 				continue
 			}
 
@@ -113,7 +113,7 @@ func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.C
 	}
 
 	for _, other := range slices.Backward(stops) {
-		p.outlook.unstopAlloc(other.prev)
+		p.outlook.UnstopAlloc(other.prev)
 	}
 
 	return nil, nil
@@ -121,11 +121,11 @@ func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.C
 
 // tryWithStops tries the nodes of the predecessors that stop for an update.
 func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.Count) {
-	if p.outlook.blockedEverywhere(&w.demand) != nil {
+	if p.outlook.BlockedEverywhere(&w.demand) != nil {
 		return nil, nil
 	}
 
-	w.plan.filterNodes(p.outlook.allNodes()) // tryAll begins with its counts
+	w.plan.filterNodes(p.outlook.AllNodes()) // tryAll begins with its counts
 	if w.node != nil {
 		return p.tryAll(w, []*structs.Node{w.node})
 	}
@@ -133,8 +133,8 @@ func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.
 	var nodes []*structs.Node
 	known := map[string]bool{}
 	for _, other := range append([]*placement{w}, stops...) {
-		n := p.outlook.nodeOf(other.prev)
-		if n != nil && !known[n.ID] && w.plan.spec.checkNode(n) == nil {
+		n := p.outlook.NodeOf(other.prev)
+		if n != nil && !known[n.ID] && w.plan.spec.CheckNode(n) == nil {
 			nodes = append(nodes, n)
 		}
 
@@ -147,7 +147,7 @@ func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.
 // placeStopped places the successors of the predecessors of a set that the plan has stopped.
 func (p *placer) placeStopped(set []*placement) {
 	for _, w := range set {
-		if !p.outlook.stops(w.prev.ID) {
+		if !p.outlook.Stops(w.prev.ID) {
 			continue
 		}
 

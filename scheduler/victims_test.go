@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/scheduler/feasible"
 	"berth/state"
 	"berth/structs"
 )
@@ -59,18 +60,18 @@ func withVictims(t *rapid.T) *fixture {
 }
 
 // trialOf returns a trial of an allocation of the job high on the only node, nil if it fits there.
-func trialOf(t *rapid.T, w *fixture) *nodeTrial {
-	o := newOutlook(w.s.Read(), w.eval("high"), w.clock)
-	d := &Demand{group: o.compileGroup(o.job, o.job.TaskGroups[0])}
-	v := o.viewOf(o.allNodes()[0])
-	if o.checkPlacement(d, v) == nil {
+func trialOf(t *rapid.T, w *fixture) *feasible.Trial {
+	o := feasible.NewOutlook(w.s.Read(), w.eval("high"), w.clock)
+	d := &feasible.Demand{Group: o.Compile(o.Job, o.Job.TaskGroups[0])}
+	v := o.ViewOf(o.AllNodes()[0])
+	if o.Check(d, v) == nil {
 		return nil
 	}
-	return newTrial(o, d, v)
+	return feasible.NewTrial(o, d, v)
 }
 
 // fitsWithout reports whether the placement fits without some allocations.
-func fitsWithout(trial *nodeTrial, victims []*structs.Allocation) bool {
+func fitsWithout(trial *feasible.Trial, victims []*structs.Allocation) bool {
 	for _, a := range victims {
 		trial.SetAside(a)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/scheduler"
+	"berth/scheduler/feasible"
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/structs"
@@ -84,7 +84,7 @@ func stableIDs(f *schedtest.Fleet, text string) string {
 
 func TestWhy_HasARemedyForEachFilter(t *testing.T) {
 	known := map[string]bool{}
-	for _, name := range scheduler.Filters() {
+	for _, name := range feasible.Filters() {
 		known[name] = true
 		if remedyOf(name, &structs.Job{Namespace: prod}, nil, nil) == "" {
 			t.Errorf("the filter %s has no remedy", name)

@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"fmt"
@@ -10,38 +10,38 @@ import (
 	"berth/structs"
 )
 
-// volumeUse is one volume of one allocation, looked up.
-type volumeUse struct {
+// VolumeUse is one volume of one allocation, looked up.
+type VolumeUse struct {
 	claim  *structs.CSIClaim
-	volume *structs.CSIVolume // nil: there is none
+	Volume *structs.CSIVolume // nil: there is none
 	keys   []string           // unblock keys of changes that could make it available
 	where  string             // the topologies that reach it, for users; "" until needed
 }
 
 // usesOf looks up the volumes of the allocation of the group with the index, by alias.
-func (p *outlook) usesOf(g *structs.TaskGroup, index int) []volumeUse {
+func (p *Outlook) usesOf(g *structs.TaskGroup, index int) []VolumeUse {
 	if len(g.Volumes) == 0 {
 		return nil
 	}
 
-	var out []volumeUse
+	var out []VolumeUse
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		r := g.Volumes[alias]
 		if r.Type != structs.VolumeTypeCSI {
 			continue
 		}
 
-		c := r.Claim(p.ns, index)
-		c.JobID = p.eval.JobID
+		c := r.Claim(p.Namespace, index)
+		c.JobID = p.Eval.JobID
 		c.TaskGroup = g.Name
-		u := volumeUse{
+		u := VolumeUse{
 			claim:  c,
-			volume: state.Volume(p, c.Namespace, c.VolumeID),
+			Volume: state.Volume(p, c.Namespace, c.VolumeID),
 			keys:   []string{structs.WakeVolume(c.Namespace, c.VolumeID)},
 		}
 
-		if u.volume != nil {
-			u.keys = append(u.keys, structs.WakePlugin(u.volume.PluginID))
+		if u.Volume != nil {
+			u.keys = append(u.keys, structs.WakePlugin(u.Volume.PluginID))
 		}
 
 		out = append(out, u)
@@ -50,14 +50,14 @@ func (p *outlook) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 	return out
 }
 
-// blockedEverywhere returns the reason for which every node rejects alike: a volume is missing, not ready, or
+// BlockedEverywhere returns the reason for which every node rejects alike: a volume is missing, not ready, or
 // held by a claim that excludes this one.
-func (p *outlook) blockedEverywhere(d *Demand) *rejects.Rejection {
+func (p *Outlook) BlockedEverywhere(d *Demand) *rejects.Rejection {
 	if !d.looked {
-		d.uses = p.usesOf(d.group.group, d.index)
+		d.Uses = p.usesOf(d.Group.TaskGroup, d.Index)
 		d.looked = true
 	}
-	for _, u := range d.uses {
+	for _, u := range d.Uses {
 		if why := p.unclaimableReason(u); why != "" {
 			return &rejects.Rejection{
 				Filter: rejects.FilterVolume,
@@ -70,14 +70,14 @@ func (p *outlook) blockedEverywhere(d *Demand) *rejects.Rejection {
 }
 
 // unclaimableReason returns the reason for which no allocation can claim the volume now, "" if one can.
-func (p *outlook) unclaimableReason(u volumeUse) string {
+func (p *Outlook) unclaimableReason(u VolumeUse) string {
 	ok, why := state.Claimable(p, u.claim, p.willRelease)
 	if !ok {
 		return why
 	}
 
-	if lacksController(p, u.volume.PluginID) {
-		return fmt.Sprintf("no controller of plugin %s is healthy", u.volume.PluginID)
+	if lacksController(p, u.Volume.PluginID) {
+		return fmt.Sprintf("no controller of plugin %s is healthy", u.Volume.PluginID)
 	}
 
 	for i := range state.IntendedAgainst(p, u.claim) {
@@ -106,9 +106,9 @@ func intendedReason(i *structs.CSIClaim) string {
 
 // willRelease reports whether the claims of an allocation will be released without further action: it has
 // ended or will end, and its node is there to report that.
-func (p *outlook) willRelease(allocID string) bool {
+func (p *Outlook) willRelease(allocID string) bool {
 	a := state.Alloc(p, allocID)
-	if a == nil || p.nodeOf(a).Lost() {
+	if a == nil || p.NodeOf(a).Lost() {
 		return false
 	}
 	return p.stopped[allocID] || a.Terminal()
@@ -122,12 +122,12 @@ func lacksController(tx state.Reader, plugin string) bool {
 }
 
 // addIntendedClaims records the claims that an allocation of the plan will make.
-func (p *outlook) addIntendedClaims(a *structs.Allocation, uses []volumeUse, v *nodeView) {
+func (p *Outlook) addIntendedClaims(a *structs.Allocation, uses []VolumeUse, v *NodeView) {
 	for _, u := range uses {
 		c := *u.claim
 		c.AllocID = a.ID
 		c.NodeID = a.NodeID
-		c.PluginID = u.volume.PluginID
+		c.PluginID = u.Volume.PluginID
 		key := volumeKey(&c)
 		p.intended[key] = append(p.intended[key], &c)
 		at := v.volumes()
@@ -148,14 +148,14 @@ type storage struct {
 }
 
 // storageOn looks up a plugin on a node, once.
-func (p *outlook) storageOn(v *nodeView, plugin string) *storage {
+func (p *Outlook) storageOn(v *NodeView, plugin string) *storage {
 	known := v.volumes().storage
 	if s := known[plugin]; s != nil {
 		return s
 	}
 
 	s := &storage{}
-	s.half = state.Instance(p, plugin, structs.CSIKindNode, v.node.ID)
+	s.half = state.Instance(p, plugin, structs.CSIKindNode, v.Node.ID)
 	switch {
 	case s.half == nil:
 		s.unfit = "CSI plugin " + plugin + " has no node instance here"
@@ -179,14 +179,14 @@ func (p *outlook) storageOn(v *nodeView, plugin string) *storage {
 
 // attachedOn returns a plugin's volumes that count against the limit of a node: claimed, waiting, attached or
 // still detaching.
-func (p *outlook) attachedOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
+func (p *Outlook) attachedOn(v *NodeView, plugin string) map[string]*structs.CSIClaim {
 	s := p.storageOn(v, plugin)
 	if s.volumes != nil {
 		return s.volumes
 	}
 
 	s.volumes = map[string]*structs.CSIClaim{}
-	for a := range state.AttachmentsByNode(p, v.node.ID) {
+	for a := range state.AttachmentsByNode(p, v.Node.ID) {
 		if a.PluginID != plugin {
 			continue
 		}
@@ -198,7 +198,7 @@ func (p *outlook) attachedOn(v *nodeView, plugin string) map[string]*structs.CSI
 		s.volumes[volumeKey(c)] = c
 	}
 
-	for c := range state.ClaimsByNode(p, v.node.ID) {
+	for c := range state.ClaimsByNode(p, v.Node.ID) {
 		if c.PluginID == plugin {
 			s.volumes[volumeKey(c)] = c
 		}
@@ -210,10 +210,10 @@ func (p *outlook) attachedOn(v *nodeView, plugin string) map[string]*structs.CSI
 // pluginsServe checks that each plugin is healthy on the node, and stays. One that leaves is still healthy
 // until its node stops it: with a volume the node would have the capacity of the plugin's next allocation. No
 // key tells of that one if it takes over from a healthy one.
-func pluginsServe(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
-	for _, u := range d.uses {
-		s := p.storageOn(v, u.volume.PluginID)
-		p.waits = p.waits || s.leaves
+func pluginsServe(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
+	for _, u := range d.Uses {
+		s := p.storageOn(v, u.Volume.PluginID)
+		p.Waits = p.Waits || s.leaves
 		if s.unfit != "" {
 			return &rejects.Rejection{
 				Reason: s.unfit,
@@ -224,18 +224,18 @@ func pluginsServe(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
 	return nil
 }
 
-func volumesReachable(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
-	for i := range d.uses {
-		u := &d.uses[i]
-		half := p.storageOn(v, u.volume.PluginID).half
-		if u.volume.ReachableFrom(half.NodeReport().AccessibleTopology) {
+func volumesReachable(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
+	for i := range d.Uses {
+		u := &d.Uses[i]
+		half := p.storageOn(v, u.Volume.PluginID).half
+		if u.Volume.ReachableFrom(half.NodeReport().AccessibleTopology) {
 			continue
 		}
 		if u.where == "" {
-			u.where = describeTopologies(u.volume)
+			u.where = describeTopologies(u.Volume)
 		}
 		return &rejects.Rejection{
-			Reason: "CSI volume " + u.volume.ID + ": it is reachable only from " + u.where,
+			Reason: "CSI volume " + u.Volume.ID + ": it is reachable only from " + u.where,
 			Keys:   u.keys,
 		}
 	}
@@ -255,15 +255,15 @@ func describeTopologies(v *structs.CSIVolume) string {
 	return joinBrief(out, " or ")
 }
 
-// maxKeys is the most volumes whose release an evaluation waits for because of full nodes.
-const maxKeys = 1024
+// MaxKeys is the most volumes whose release an evaluation waits for because of full nodes.
+const MaxKeys = 1024
 
 // keysOfVolumes returns the unblock keys of the volumes on a node.
-func (p *outlook) keysOfVolumes(volumes map[string]*structs.CSIClaim) []string {
-	if p.keys.named+len(volumes) > maxKeys {
-		p.keys.tooMany = true
+func (p *Outlook) keysOfVolumes(volumes map[string]*structs.CSIClaim) []string {
+	if p.Keys.named+len(volumes) > MaxKeys {
+		p.Keys.TooMany = true
 	}
-	if p.keys.tooMany {
+	if p.Keys.TooMany {
 		return nil
 	}
 	sorted := slices.Sorted(maps.Keys(volumes))
@@ -272,6 +272,6 @@ func (p *outlook) keysOfVolumes(volumes map[string]*structs.CSIClaim) []string {
 		c := volumes[k]
 		keys = append(keys, structs.WakeVolume(c.Namespace, c.VolumeID))
 	}
-	p.keys.named += len(keys)
+	p.Keys.named += len(keys)
 	return keys
 }

@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"testing"
@@ -29,7 +29,7 @@ func TestDatacenters_ArePatterns(t *testing.T) {
 		"":          false,
 		"[":         false,
 	} {
-		g := &compiledGroup{job: &structs.Job{Datacenters: []string{"other", pattern}}}
+		g := &Group{Job: &structs.Job{Datacenters: []string{"other", pattern}}}
 		if got := inDatacenter(g, n) == ""; got != want {
 			t.Errorf("%q: got %v", pattern, got)
 		}
@@ -49,7 +49,7 @@ func TestNodePools_AreAllOrOne(t *testing.T) {
 		{"gpu", "default", false},
 		{"", "gpu", false},
 	} {
-		g := &compiledGroup{job: &structs.Job{NodePool: c.job}}
+		g := &Group{Job: &structs.Job{NodePool: c.job}}
 		if got := inPool(g, &structs.Node{NodePool: c.node}) == ""; got != c.want {
 			t.Errorf("job %q, node %q: got %v", c.job, c.node, got)
 		}

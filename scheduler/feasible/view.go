@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"slices"
@@ -8,10 +8,10 @@ import (
 	"berth/structs"
 )
 
-// nodeView is a node with the effects of the plan so far.
-type nodeView struct {
-	node     *structs.Node
-	capacity structs.NodeCapacity
+// NodeView is a node with the effects of the plan so far.
+type NodeView struct {
+	Node     *structs.Node
+	Capacity structs.NodeCapacity
 	stops    []*freedCapacity     // of the allocations that the plan stops here
 	devices  structs.DeviceUse    // in use
 	ports    *structs.NodePorts   // nil until a group demands some
@@ -19,7 +19,7 @@ type nodeView struct {
 	writers  []*structs.TaskGroup // those with host volumes that the plan places here
 	csi      *volumeView          // nil until needed
 
-	fits fit // the last trial
+	Fits Fit // the last trial
 }
 
 // volumeView has the CSI volumes of a node. Most plans look at none, and a view is small without.
@@ -32,18 +32,18 @@ type volumeView struct {
 	given []string // volumes that leave, and whose place a placement of the plan has
 }
 
-func (v *nodeView) volumes() *volumeView {
+func (v *NodeView) volumes() *volumeView {
 	if v.csi == nil {
 		v.csi = &volumeView{storage: map[string]*storage{}}
 	}
 	return v.csi
 }
 
-// fit is a successful trial of a node for a group. It is valid until the plan changes the node.
-type fit struct {
-	group  *compiledGroup         // nil: none
-	mean   float64                // of the scores
-	scores *structs.NodeScoreMeta // nil until an allocation keeps them
+// Fit is a successful trial of a node for a group. It is valid until the plan changes the node.
+type Fit struct {
+	Group  *Group                 // nil: none
+	Mean   float64                // of the scores
+	Scores *structs.NodeScoreMeta // nil until an allocation keeps them
 }
 
 // groupCount is a number of allocations of a group. A job has few groups on a node.
@@ -52,8 +52,8 @@ type groupCount struct {
 	count int
 }
 
-// ofGroup returns the number of this job's live allocations of a group.
-func (v *nodeView) ofGroup(group string) int {
+// CountOf returns the number of this job's live allocations of a group.
+func (v *NodeView) CountOf(group string) int {
 	for _, c := range v.groups {
 		if c.group == group {
 			return c.count
@@ -62,7 +62,7 @@ func (v *nodeView) ofGroup(group string) int {
 	return 0
 }
 
-func (v *nodeView) jobAllocs() int {
+func (v *NodeView) jobAllocs() int {
 	n := 0
 	for _, c := range v.groups {
 		n += c.count
@@ -71,8 +71,8 @@ func (v *nodeView) jobAllocs() int {
 }
 
 // hold adds an allocation that is on the node before the plan.
-func (v *nodeView) hold(p *outlook, a *structs.Allocation) {
-	v.capacity.Hold(a)
+func (v *NodeView) hold(p *Outlook, a *structs.Allocation) {
+	v.Capacity.Hold(a)
 	v.devices = v.devices.Add(a)
 	if !a.ServerTerminal() {
 		v.countGroup(p, a, 1)
@@ -80,18 +80,18 @@ func (v *nodeView) hold(p *outlook, a *structs.Allocation) {
 }
 
 // stop removes an allocation that the plan stops.
-func (v *nodeView) stop(p *outlook, a *structs.Allocation) {
-	v.fits = fit{}
-	v.capacity.Stop(a)
+func (v *NodeView) stop(p *Outlook, a *structs.Allocation) {
+	v.Fits = Fit{}
+	v.Capacity.Stop(a)
 	v.addFreed(a)
 	v.devices.Remove(a)
 	v.countGroup(p, a, -1)
 }
 
 // unstop takes back a stop.
-func (v *nodeView) unstop(p *outlook, a *structs.Allocation) {
-	v.fits = fit{}
-	v.capacity.Unstop(a)
+func (v *NodeView) unstop(p *Outlook, a *structs.Allocation) {
+	v.Fits = Fit{}
+	v.Capacity.Unstop(a)
 	for i, given := range slices.Backward(v.stops) {
 		if given.alloc.ID == a.ID {
 			v.stops = slices.Delete(v.stops, i, i+1)
@@ -103,15 +103,15 @@ func (v *nodeView) unstop(p *outlook, a *structs.Allocation) {
 }
 
 // place adds an allocation of the plan.
-func (v *nodeView) place(p *outlook, a *structs.Allocation) {
-	v.fits = fit{}
-	v.capacity.Place(*a.Resources)
+func (v *NodeView) place(p *Outlook, a *structs.Allocation) {
+	v.Fits = Fit{}
+	v.Capacity.Place(*a.Resources)
 	v.devices = v.devices.Add(a)
 	v.countGroup(p, a, 1)
 }
 
 // countGroup counts a live allocation of the job.
-func (v *nodeView) countGroup(p *outlook, a *structs.Allocation, by int) {
+func (v *NodeView) countGroup(p *Outlook, a *structs.Allocation, by int) {
 	if !p.ofJob(a) {
 		return
 	}
@@ -124,13 +124,13 @@ func (v *nodeView) countGroup(p *outlook, a *structs.Allocation, by int) {
 	v.groups = append(v.groups, groupCount{a.TaskGroup, by})
 }
 
-// viewOf returns the view of a node: from the state the first time, and with the plan's effects later.
-func (p *outlook) viewOf(n *structs.Node) *nodeView {
-	return p.viewWith(n, nil)
+// ViewOf returns the view of a node: from the state the first time, and with the plan's effects later.
+func (p *Outlook) ViewOf(n *structs.Node) *NodeView {
+	return p.ViewWith(n, nil)
 }
 
-// viewWith is viewOf for a node whose use was read with it, or nil.
-func (p *outlook) viewWith(n *structs.Node, use *structs.NodeUse) *nodeView {
+// ViewWith is viewOf for a node whose use was read with it, or nil.
+func (p *Outlook) ViewWith(n *structs.Node, use *structs.NodeUse) *NodeView {
 	if v := p.views[n.ID]; v != nil {
 		return v
 	}
@@ -138,7 +138,7 @@ func (p *outlook) viewWith(n *structs.Node, use *structs.NodeUse) *nodeView {
 		sums := state.UseOfNode(p, n.ID)
 		use = &sums
 	}
-	p.expectViews(1)
+	p.ExpectViews(1)
 	v := p.newView(n)
 	if p.knowsOwn && use.Suffices() {
 		v.holdAll(p, *use)
@@ -150,12 +150,12 @@ func (p *outlook) viewWith(n *structs.Node, use *structs.NodeUse) *nodeView {
 }
 
 // viewBlock is memory for views.
-type viewBlock [32]nodeView
+type viewBlock [32]NodeView
 
 // viewMemory is memory for the views of a plan. Most plans view about a hundred nodes, in the memory of
 // former plans.
 type viewMemory struct {
-	byNode map[string]*nodeView
+	byNode map[string]*NodeView
 	blocks []*viewBlock
 	used   int // views in the blocks
 }
@@ -169,11 +169,11 @@ const mostSpare = 4 * len(viewBlock{})
 var spareViews = sync.Pool{New: func() any { return newViewMemory(usualViews) }}
 
 func newViewMemory(views int) *viewMemory {
-	return &viewMemory{byNode: make(map[string]*nodeView, views)}
+	return &viewMemory{byNode: make(map[string]*NodeView, views)}
 }
 
-// expectViews takes memory for about a number of views, if the plan has no view yet.
-func (p *outlook) expectViews(views int) {
+// ExpectViews takes memory for about a number of views, if the plan has no view yet.
+func (p *Outlook) ExpectViews(views int) {
 	switch {
 	case p.viewMemory != nil:
 		return
@@ -186,7 +186,7 @@ func (p *outlook) expectViews(views int) {
 }
 
 // newView returns the view of a node without allocations.
-func (p *outlook) newView(n *structs.Node) *nodeView {
+func (p *Outlook) newView(n *structs.Node) *NodeView {
 	m := p.viewMemory
 	at := m.used % len(viewBlock{})
 	block := m.used / len(viewBlock{})
@@ -195,13 +195,13 @@ func (p *outlook) newView(n *structs.Node) *nodeView {
 	}
 	m.used++
 	v := &m.blocks[block][at]
-	v.node = n
-	v.capacity = structs.NewNodeCapacity(n)
+	v.Node = n
+	v.Capacity = structs.NewNodeCapacity(n)
 	return v
 }
 
-// releaseViews gives the memory of views to other plans. This one is complete and does not use them any more.
-func (p *outlook) releaseViews() {
+// ReleaseViews gives the memory of views to other plans. This one is complete and does not use them any more.
+func (p *Outlook) ReleaseViews() {
 	m := p.viewMemory
 	if m == nil || m.used > mostSpare {
 		return // a large map takes long to clear
@@ -216,9 +216,9 @@ func (p *outlook) releaseViews() {
 
 // holdAll adds all allocations that are on the node before the plan, by their sums. Of the job's own ones it
 // reads the rows. Those of other jobs still run: the plan stops such only on nodes whose view it has.
-func (v *nodeView) holdAll(p *outlook, use structs.NodeUse) {
-	v.capacity.HoldAll(use)
-	for _, a := range p.ownByNode()[v.node.ID] {
+func (v *NodeView) holdAll(p *Outlook, use structs.NodeUse) {
+	v.Capacity.HoldAll(use)
+	for _, a := range p.OwnByNode()[v.Node.ID] {
 		if a.ClientTerminal() {
 			continue
 		}
@@ -230,9 +230,9 @@ func (v *nodeView) holdAll(p *outlook, use structs.NodeUse) {
 }
 
 // holdEach adds each allocation that is on the node before the plan.
-func (v *nodeView) holdEach(p *outlook) {
+func (v *NodeView) holdEach(p *Outlook) {
 	var stopped []*structs.Allocation
-	for a := range state.HoldersByNode(p, v.node.ID) {
+	for a := range state.HoldersByNode(p, v.Node.ID) {
 		v.hold(p, a)
 		if a.ServerTerminal() {
 			continue
@@ -254,11 +254,11 @@ func (v *nodeView) holdEach(p *outlook) {
 	}
 }
 
-// ownByNode returns the live allocations of the job by node, as knowsOwn says.
-func (p *outlook) ownByNode() map[string][]*structs.Allocation {
+// OwnByNode returns the live allocations of the job by node, as knowsOwn says.
+func (p *Outlook) OwnByNode() map[string][]*structs.Allocation {
 	if p.own == nil {
 		nodes := 0
-		if p.job.PerNode() {
+		if p.Job.PerNode() {
 			nodes = len(p.live)
 		}
 		p.own = make(map[string][]*structs.Allocation, nodes)
@@ -269,8 +269,8 @@ func (p *outlook) ownByNode() map[string][]*structs.Allocation {
 	return p.own
 }
 
-// stopAlloc plans to stop an allocation. One whose node is down has ended with that.
-func (p *outlook) stopAlloc(a *structs.Allocation, cause structs.StopCause, why string) {
+// StopAlloc plans to stop an allocation. One whose node is down has ended with that.
+func (p *Outlook) StopAlloc(a *structs.Allocation, cause structs.StopCause, why string) {
 	if p.stopped[a.ID] {
 		return
 	}
@@ -286,7 +286,7 @@ func (p *outlook) stopAlloc(a *structs.Allocation, cause structs.StopCause, why 
 		s.ClientStatus = structs.AllocLost
 	}
 
-	p.plan.Stop = append(p.plan.Stop, s)
+	p.Plan.Stop = append(p.Plan.Stop, s)
 	p.countValues(a, -1)
 	v := p.views[a.NodeID]
 	if v != nil && !a.Terminal() {
@@ -294,12 +294,12 @@ func (p *outlook) stopAlloc(a *structs.Allocation, cause structs.StopCause, why 
 	}
 }
 
-// unstopAlloc takes back a stop, which is one of the newest: the allocation keeps running.
-func (p *outlook) unstopAlloc(a *structs.Allocation) {
+// UnstopAlloc takes back a stop, which is one of the newest: the allocation keeps running.
+func (p *Outlook) UnstopAlloc(a *structs.Allocation) {
 	delete(p.stopped, a.ID)
-	for i, s := range slices.Backward(p.plan.Stop) {
+	for i, s := range slices.Backward(p.Plan.Stop) {
 		if s.AllocID == a.ID {
-			p.plan.Stop = slices.Delete(p.plan.Stop, i, i+1)
+			p.Plan.Stop = slices.Delete(p.Plan.Stop, i, i+1)
 			break
 		}
 	}
@@ -310,8 +310,8 @@ func (p *outlook) unstopAlloc(a *structs.Allocation) {
 	}
 }
 
-// nodeOf returns the node of an allocation, nil if it is gone. Many allocations share a node.
-func (p *outlook) nodeOf(a *structs.Allocation) *structs.Node {
+// NodeOf returns the node of an allocation, nil if it is gone. Many allocations share a node.
+func (p *Outlook) NodeOf(a *structs.Allocation) *structs.Node {
 	n, known := p.nodes[a.NodeID]
 	if !known {
 		n = state.Node(p, a.NodeID)

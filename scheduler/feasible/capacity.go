@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"slices"
@@ -17,7 +17,7 @@ type freedCapacity struct {
 }
 
 // addFreed adds the capacity of an allocation that the plan stops.
-func (v *nodeView) addFreed(a *structs.Allocation) {
+func (v *NodeView) addFreed(a *structs.Allocation) {
 	given := &freedCapacity{alloc: a}
 	if a.Resources != nil {
 		given.left = *a.Resources
@@ -29,7 +29,7 @@ func (v *nodeView) addFreed(a *structs.Allocation) {
 // then free capacity, then from others that the plan stops. It returns these others. The log counts the
 // capacity of the allocations that a placement names in the same order: else a later one would name others
 // than it has.
-func (v *nodeView) takeCapacity(a *structs.Allocation) (from []*structs.Allocation) {
+func (v *NodeView) takeCapacity(a *structs.Allocation) (from []*structs.Allocation) {
 	need := a.Resources.Least(*a.Resources)
 	for id := range a.Awaits() {
 		for _, given := range v.stops {
@@ -38,7 +38,7 @@ func (v *nodeView) takeCapacity(a *structs.Allocation) (from []*structs.Allocati
 			}
 		}
 	}
-	need = need.Sub(v.capacity.TakeFree(need))
+	need = need.Sub(v.Capacity.TakeFree(need))
 	for _, given := range v.stops {
 		if given.take(&need) {
 			from = append(from, given.alloc)
@@ -57,7 +57,7 @@ func (g *freedCapacity) take(need *structs.Resources) bool {
 
 // nameAwaited names the allocations that a placement waits for besides its predecessor and its victims. They
 // give it capacity, or one of all these waits for them and may end first.
-func (p *outlook) nameAwaited(a *structs.Allocation, v *nodeView) {
+func (p *Outlook) nameAwaited(a *structs.Allocation, v *NodeView) {
 	from := v.takeCapacity(a)
 	if a.PreviousAllocation == "" && len(a.PreemptedAllocations)+len(from) == 0 {
 		return

@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"slices"
@@ -117,7 +117,7 @@ func (p *preferences) affinity(n *structs.Node) float64 {
 
 // spread returns how much an allocation on a node brings the group nearer to its distribution: the sum over
 // the spreads by their weights. A node without an attribute counts -1.
-func (p *preferences) spread(of *outlook, n *structs.Node) float64 {
+func (p *preferences) spread(of *Outlook, n *structs.Node) float64 {
 	sum := 0.0
 	for _, s := range p.spreads {
 		counts := of.countsOf(s.count)
@@ -177,27 +177,27 @@ func (p *preferences) class(n *structs.Node) string {
 	return b.String()
 }
 
-// hasPreferences reports whether the group has affinities or spreads.
-func (g *compiledGroup) hasPreferences() bool {
+// HasPreferences reports whether the group has affinities or spreads.
+func (g *Group) HasPreferences() bool {
 	return g.prefers.any()
 }
 
-// affinity returns the score of the affinities of the group on a node: see preferences.affinity.
-func (g *compiledGroup) affinity(n *structs.Node) float64 {
+// Affinity returns the score of the affinities of the group on a node: see preferences.affinity.
+func (g *Group) Affinity(n *structs.Node) float64 {
 	return g.prefers.affinity(n)
 }
 
-// spread returns the score of the spreads of the group on a node: see preferences.spread.
-func (g *compiledGroup) spread(n *structs.Node) float64 {
+// Spread returns the score of the spreads of the group on a node: see preferences.spread.
+func (g *Group) Spread(n *structs.Node) float64 {
 	return g.prefers.spread(g.outlook, n)
 }
 
-// preferenceClass returns a text that is equal for nodes that the preferences rate alike.
-func (g *compiledGroup) preferenceClass(n *structs.Node) string {
+// PreferenceClass returns a text that is equal for nodes that the preferences rate alike.
+func (g *Group) PreferenceClass(n *structs.Node) string {
 	return g.prefers.class(n)
 }
 
-// dependsOnOthers reports whether limits or spreads of the group make a node depend on allocations on others.
-func (g *compiledGroup) dependsOnOthers() bool {
+// DependsOnOthers reports whether limits or spreads of the group make a node depend on allocations on others.
+func (g *Group) DependsOnOthers() bool {
 	return len(g.properties) > 0 || len(g.prefers.spreads) > 0
 }

@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // hasHostVolumes is a group filter: the node offers each host volume of the group, for writing if the group
 // writes it.
-func hasHostVolumes(g *compiledGroup, n *structs.Node) string {
+func hasHostVolumes(g *Group, n *structs.Node) string {
 	for _, r := range g.hostVolumes {
 		v := n.HostVolumes[r.Source]
 		switch {
@@ -25,12 +25,12 @@ func hasHostVolumes(g *compiledGroup, n *structs.Node) string {
 
 // hostVolumesFree checks that no other allocation on the node excludes the group from one of its host
 // volumes.
-func hostVolumesFree(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
-	if len(d.group.hostVolumes) == 0 {
+func hostVolumesFree(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
+	if len(d.Group.hostVolumes) == 0 {
 		return nil
 	}
-	g := d.group.group
-	name, holder := state.HostVolumeHolder(p, v.node.ID, g, p.stopped)
+	g := d.Group.TaskGroup
+	name, holder := state.HostVolumeHolder(p, v.Node.ID, g, p.stopped)
 	if name != "" {
 		return &rejects.Rejection{Reason: fmt.Sprintf("host volume %q has a writer, allocation %s", name,
 			structs.ShortID(holder))}

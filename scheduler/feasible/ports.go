@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 // hasNetwork is a group filter: the node has the network of the group, and its drivers can start tasks in
 // it.
-func hasNetwork(g *compiledGroup, n *structs.Node) string {
+func hasNetwork(g *Group, n *structs.Node) string {
 	if !g.network.Isolated() {
 		return hasPorts(g, n)
 	}
@@ -31,7 +31,7 @@ func hasNetwork(g *compiledGroup, n *structs.Node) string {
 
 // hasPorts reports whether the node has the host networks that the group names, and does not reserve its
 // static ports.
-func hasPorts(g *compiledGroup, n *structs.Node) string {
+func hasPorts(g *Group, n *structs.Node) string {
 	if len(g.ports) == 0 {
 		return ""
 	}
@@ -59,11 +59,11 @@ func hasPorts(g *compiledGroup, n *structs.Node) string {
 }
 
 // portsFree checks that the node has free ports for the allocation.
-func (p *outlook) portsFree(d *Demand, v *nodeView) *rejects.Rejection {
-	if len(d.group.ports) == 0 {
+func (p *Outlook) portsFree(d *Demand, v *NodeView) *rejects.Rejection {
+	if len(d.Group.ports) == 0 {
 		return nil
 	}
-	_, short := p.choosePorts(d.group, v)
+	_, short := p.choosePorts(d.Group, v)
 	if short == nil {
 		return nil
 	}
@@ -79,9 +79,9 @@ func (p *outlook) portsFree(d *Demand, v *nodeView) *rejects.Rejection {
 
 // choosePorts chooses free ports of a node for each demand of a group, in order: static ones come first. It
 // returns the first demand without a free port, nil if there is none.
-func (p *outlook) choosePorts(g *compiledGroup, v *nodeView) ([]structs.AllocatedPort, *structs.Port) {
+func (p *Outlook) choosePorts(g *Group, v *NodeView) ([]structs.AllocatedPort, *structs.Port) {
 	if v.ports == nil {
-		v.ports = state.PortsInUse(p, v.node)
+		v.ports = state.PortsInUse(p, v.Node)
 	}
 	c := portChoice{view: v, stopped: p.stopped}
 	for i := range g.ports {
@@ -94,14 +94,14 @@ func (p *outlook) choosePorts(g *compiledGroup, v *nodeView) ([]structs.Allocate
 
 // portChoice chooses ports for one allocation.
 type portChoice struct {
-	view    *nodeView
+	view    *NodeView
 	stopped map[string]bool // allocations that the plan stops
 	given   []structs.AllocatedPort
 }
 
 // choose adds a port of the first address that has one for the demand, and reports whether one has.
 func (c *portChoice) choose(demand *structs.Port) bool {
-	for _, a := range c.view.node.HostAddresses(demand.HostNetwork) {
+	for _, a := range c.view.Node.HostAddresses(demand.HostNetwork) {
 		port := demand.Value
 		found := c.isFree(a, port, true)
 		if !demand.Static() {
@@ -132,7 +132,7 @@ const drawn = 32
 // from one state seldom choose the same port. A port of an allocation that the plan stops is the last choice,
 // because the new allocation has to wait for its end.
 func (c *portChoice) drawPort(a *structs.NodeNetworkAddress) (port int, found bool) {
-	low, high := c.view.node.DynamicPorts()
+	low, high := c.view.Node.DynamicPorts()
 	for range drawn {
 		port = low + rand.IntN(high-low+1)
 		if c.isFree(a, port, false) {

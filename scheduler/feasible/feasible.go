@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 // reason of the rejection.
 type groupFilter struct {
 	name  string
-	check func(g *compiledGroup, n *structs.Node) string
+	check func(g *Group, n *structs.Node) string
 }
 
 var groupFilters = []groupFilter{
@@ -32,7 +32,7 @@ var groupFilters = []groupFilter{
 // placeFilter checks a condition that depends on the allocation or on the plan so far.
 type placeFilter struct {
 	name  string
-	check func(p *outlook, d *Demand, v *nodeView) *rejects.Rejection
+	check func(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection
 }
 
 var placeFilters = []placeFilter{
@@ -45,7 +45,7 @@ var placeFilters = []placeFilter{
 	{rejects.FilterResources, resourcesFit},
 }
 
-func eligible(g *compiledGroup, n *structs.Node) string {
+func eligible(g *Group, n *structs.Node) string {
 	switch {
 	case n.Ready(), g.returnsPlugin(n):
 		return ""
@@ -58,17 +58,17 @@ func eligible(g *compiledGroup, n *structs.Node) string {
 }
 
 // returnsPlugin reports whether a node that takes nothing else gets its CSI plugin back.
-func (g *compiledGroup) returnsPlugin(n *structs.Node) bool {
+func (g *Group) returnsPlugin(n *structs.Node) bool {
 	p := g.outlook
-	return state.NeedsPlugin(p, n, g.job, g.group)
+	return state.NeedsPlugin(p, n, g.Job, g.TaskGroup)
 }
 
-func inDatacenter(g *compiledGroup, n *structs.Node) string {
-	if g.job.InDatacenter(n) {
+func inDatacenter(g *Group, n *structs.Node) string {
+	if g.Job.InDatacenter(n) {
 		return ""
 	}
 	return fmt.Sprintf("datacenter %s is not one of %s",
-		n.Datacenter, joinBrief(g.job.Datacenters, ", "))
+		n.Datacenter, joinBrief(g.Job.Datacenters, ", "))
 }
 
 // joinBrief joins texts to the length that a reason may have.
@@ -90,15 +90,15 @@ func joinBrief(all []string, between string) string {
 // allPools is the node pool of a job that may use the nodes of every pool.
 const allPools = structs.AllNodePools
 
-func inPool(g *compiledGroup, n *structs.Node) string {
-	if g.job.InPool(n) {
+func inPool(g *Group, n *structs.Node) string {
+	if g.Job.InPool(n) {
 		return ""
 	}
 	return fmt.Sprintf("node pool %s is not %s", cmp.Or(n.NodePool, structs.DefaultNodePool),
-		cmp.Or(g.job.NodePool, structs.DefaultNodePool))
+		cmp.Or(g.Job.NodePool, structs.DefaultNodePool))
 }
 
-func hasDrivers(g *compiledGroup, n *structs.Node) string {
+func hasDrivers(g *Group, n *structs.Node) string {
 	for _, name := range g.drivers {
 		d := n.Drivers[name]
 		if d == nil {
@@ -135,7 +135,7 @@ var connectConstraint = &structs.Constraint{
 	Operand: "=",
 }
 
-func meetsConstraints(g *compiledGroup, n *structs.Node) string {
+func meetsConstraints(g *Group, n *structs.Node) string {
 	for _, c := range g.constraints {
 		if !c.MetBy(n) {
 			return c.Text
@@ -144,11 +144,11 @@ func meetsConstraints(g *compiledGroup, n *structs.Node) string {
 	return ""
 }
 
-func onDistinctHosts(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
+func onDistinctHosts(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	switch {
-	case d.group.distinct == "job" && v.jobAllocs() > 0:
+	case d.Group.distinct == "job" && v.jobAllocs() > 0:
 		return &rejects.Rejection{Reason: "distinct_hosts: the node has an allocation of the job"}
-	case d.group.distinct == "group" && v.ofGroup(d.group.group.Name) > 0:
+	case d.Group.distinct == "group" && v.CountOf(d.Group.TaskGroup.Name) > 0:
 		return &rejects.Rejection{Reason: "distinct_hosts: the node has an allocation of the group"}
 	}
 	return nil
@@ -167,8 +167,8 @@ var exhausted = func() map[string]*rejects.Rejection {
 	return all
 }()
 
-func resourcesFit(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
-	short := v.capacity.Short(d.group.ask)
+func resourcesFit(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
+	short := v.Capacity.Short(d.Group.Ask)
 	if short != "" {
 		return exhausted[short]
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"fmt"
@@ -10,26 +10,26 @@ import (
 )
 
 // countsOf returns the counts, which it counts the first time.
-func (p *outlook) countsOf(c *match.ValueCount) *match.ValueCount {
+func (p *Outlook) countsOf(c *match.ValueCount) *match.ValueCount {
 	if c.Counted {
 		return c
 	}
 	c.Counted = true
 	c.Counts = map[string]int{}
 	c.Values = map[int]int{}
-	for a := range state.AllocsByJob(p, p.ns, p.eval.JobID) {
+	for a := range state.AllocsByJob(p, p.Namespace, p.Eval.JobID) {
 		if !a.Terminal() && !p.stopped[a.ID] {
 			p.countValue(c, a, 1)
 		}
 	}
-	for _, a := range p.plan.Place {
+	for _, a := range p.Plan.Place {
 		p.countValue(c, a, 1)
 	}
 	p.values = append(p.values, c)
 	return c
 }
 
-func (p *outlook) countValue(c *match.ValueCount, a *structs.Allocation, by int) {
+func (p *Outlook) countValue(c *match.ValueCount, a *structs.Allocation, by int) {
 	if c.Group != "" && c.Group != a.TaskGroup {
 		return
 	}
@@ -40,7 +40,7 @@ func (p *outlook) countValue(c *match.ValueCount, a *structs.Allocation, by int)
 }
 
 // countValues adds an allocation of the job to all counts, or removes it if by is -1.
-func (p *outlook) countValues(a *structs.Allocation, by int) {
+func (p *Outlook) countValues(a *structs.Allocation, by int) {
 	if a.Terminal() {
 		return
 	}
@@ -84,9 +84,9 @@ func propertyLimits(j *structs.Job, g *structs.TaskGroup) (out []propertyLimit) 
 }
 
 // withinPropertyLimits checks that the allocation exceeds no distinct_property constraint.
-func withinPropertyLimits(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
-	for _, limit := range d.group.properties {
-		is := limit.count.On(v.node)
+func withinPropertyLimits(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
+	for _, limit := range d.Group.properties {
+		is := limit.count.On(v.Node)
 		if !is.Set {
 			return &rejects.Rejection{Reason: fmt.Sprintf("distinct_property: the node has no %s", limit.attribute)}
 		}

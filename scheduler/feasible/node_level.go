@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"cmp"
@@ -11,22 +11,22 @@ import (
 
 // newestField returns the field of a group that needs the newest agent, the zero value if every agent knows
 // the group. An older agent drops the field as it decodes the job, and would run the tasks without it.
-func newestField(o *outlook, g *structs.TaskGroup) level.Part {
-	return level.Newest(o.fieldsAbove(g, level.First))
+func newestField(o *Outlook, g *structs.TaskGroup) level.Part {
+	return level.Newest(o.FieldsAbove(g, level.First))
 }
 
-// agentDropsChange reports whether the group differs from its older version, whose tasks would run on, in a
+// AgentDropsChange reports whether the group differs from its older version, whose tasks would run on, in a
 // field that the agent of the node does not know. They would run on without the change.
-func (g *compiledGroup) agentDropsChange(older *structs.TaskGroup, n *structs.Node) bool {
+func (g *Group) AgentDropsChange(older *structs.TaskGroup, n *structs.Node) bool {
 	if n.Level() >= g.newest.Level {
 		return false
 	}
-	above := g.outlook.fieldsAbove
-	return !reflect.DeepEqual(above(older, n.Level()), above(g.group, n.Level()))
+	above := g.outlook.FieldsAbove
+	return !reflect.DeepEqual(above(older, n.Level()), above(g.TaskGroup, n.Level()))
 }
 
 // knowsFields is a group filter: the agent of the node knows every field of the group.
-func knowsFields(g *compiledGroup, n *structs.Node) string {
+func knowsFields(g *Group, n *structs.Node) string {
 	if n.Level() >= g.newest.Level {
 		return ""
 	}

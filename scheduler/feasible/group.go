@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"slices"
@@ -11,17 +11,17 @@ import (
 	"berth/structs"
 )
 
-// compiledGroup is a group of a version of the job, with values that are computed once for all its
+// Group is a group of a version of the job, with values that are computed once for all its
 // allocations. A plan does not change it. The counts of its limits and spreads belong to the outlook, which
 // keeps them.
-type compiledGroup struct {
-	outlook     *outlook
-	job         *structs.Job
-	group       *structs.TaskGroup
-	emptier     bool // prefers the emptier of two nodes
+type Group struct {
+	outlook     *Outlook
+	Job         *structs.Job
+	TaskGroup   *structs.TaskGroup
+	Emptier     bool // prefers the emptier of two nodes
 	noMemoryMax bool // the memory_max of its tasks does not count
-	ask         structs.Resources
-	kept        *structs.Resources // ask, as all its allocations keep it
+	Ask         structs.Resources
+	Kept        *structs.Resources // ask, as all its allocations keep it
 	devices     []*match.DeviceDemand
 	network     *structs.NetworkResource // nil: none
 	ports       []structs.Port
@@ -33,25 +33,25 @@ type compiledGroup struct {
 	distinct    string                  // distinct_hosts: "job", "group" or ""
 	properties  []propertyLimit         // distinct_property
 	prefers     preferences
-	only        string // the ID of the one node that constraints allow, ""
+	OnlyNode    string // the ID of the one node that constraints allow, ""
 }
 
-// compileGroup compiles a group of a version of the job.
-func (p *outlook) compileGroup(version *structs.Job, group *structs.TaskGroup) *compiledGroup {
-	g := newCompiledGroup(p, version, group)
-	g.emptier = state.SchedulerAlgorithm(p, version.NodePool) == structs.AlgorithmSpread
+// Compile compiles a group of a version of the job.
+func (p *Outlook) Compile(version *structs.Job, group *structs.TaskGroup) *Group {
+	g := newGroup(p, version, group)
+	g.Emptier = state.SchedulerAlgorithm(p, version.NodePool) == structs.AlgorithmSpread
 	g.noMemoryMax = group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
 	return g
 }
 
-func newCompiledGroup(o *outlook, j *structs.Job, g *structs.TaskGroup) *compiledGroup {
+func newGroup(o *Outlook, j *structs.Job, g *structs.TaskGroup) *Group {
 	ask := g.Ask()
-	p := &compiledGroup{
+	p := &Group{
 		outlook:     o,
-		job:         j,
-		group:       g,
-		ask:         ask,
-		kept:        &ask,
+		Job:         j,
+		TaskGroup:   g,
+		Ask:         ask,
+		Kept:        &ask,
 		devices:     match.DeviceDemands(g),
 		network:     g.Network(),
 		ports:       g.PortDemands(),
@@ -82,7 +82,7 @@ func newCompiledGroup(o *outlook, j *structs.Job, g *structs.TaskGroup) *compile
 		p.specified = append(p.specified, []*structs.Constraint{connectConstraint})
 	}
 
-	p.only = match.OnlyNode(p.specified...)
+	p.OnlyNode = match.OnlyNode(p.specified...)
 	p.properties = propertyLimits(j, g)
 	p.prefers = compilePreferences(j, g)
 	switch {
@@ -105,9 +105,9 @@ func wantsDistinct(list []*structs.Constraint) bool {
 	})
 }
 
-// admit counts a node and reports whether it passes the group's own filters.
-func (g *compiledGroup) admit(t *rejects.Count, n *structs.Node) bool {
-	r := g.checkNode(n)
+// Admit counts a node and reports whether it passes the group's own filters.
+func (g *Group) Admit(t *rejects.Count, n *structs.Node) bool {
+	r := g.CheckNode(n)
 	if r == nil {
 		t.CountNode(n, "")
 		return true
@@ -117,7 +117,9 @@ func (g *compiledGroup) admit(t *rejects.Count, n *structs.Node) bool {
 	return false
 }
 
-func (g *compiledGroup) checkNode(n *structs.Node) *rejects.Rejection {
+// CheckNode returns the rejection of a node by the first of the group's own filters that rejects it, nil if
+// none does.
+func (g *Group) CheckNode(n *structs.Node) *rejects.Rejection {
 	for _, f := range groupFilters {
 		if why := f.check(g, n); why != "" {
 			return &rejects.Rejection{Filter: f.name, Reason: why}
@@ -126,9 +128,9 @@ func (g *compiledGroup) checkNode(n *structs.Node) *rejects.Rejection {
 	return nil
 }
 
-// checkRunning returns the reason for which a node may no longer run an allocation of the group, "" if it
+// CheckRunning returns the reason for which a node may no longer run an allocation of the group, "" if it
 // may. It does not matter whether the node takes new ones.
-func (g *compiledGroup) checkRunning(n *structs.Node) string {
+func (g *Group) CheckRunning(n *structs.Node) string {
 	for _, f := range groupFilters {
 		switch f.name {
 		case rejects.FilterEligibility, rejects.FilterLevel, rejects.FilterDriver,

@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"fmt"
@@ -13,16 +13,16 @@ import (
 // volumesWithinLimit counts, for each plugin, the different volumes that count against the node's limit, the
 // volumes of allocations that are placed there and have not claimed yet, and this allocation's. Volumes that
 // leave with the predecessor do not count.
-func volumesWithinLimit(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
-	for _, u := range d.uses {
-		plugin := u.volume.PluginID
+func volumesWithinLimit(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
+	for _, u := range d.Uses {
+		plugin := u.Volume.PluginID
 		limit := p.volumeLimit(v, plugin)
 		if limit <= 0 {
 			continue
 		}
 
 		bound := len(p.attachedOn(v, plugin)) +
-			v.volumes().wanted + len(v.volumes().intended) + len(d.uses)
+			v.volumes().wanted + len(v.volumes().intended) + len(d.Uses)
 		if int64(bound) <= limit {
 			continue
 		}
@@ -46,7 +46,7 @@ func volumesWithinLimit(p *outlook, d *Demand, v *nodeView) *rejects.Rejection {
 }
 
 // volumeLimit returns the most volumes of a plugin that a node takes, 0 for any number.
-func (p *outlook) volumeLimit(v *nodeView, plugin string) int64 {
+func (p *Outlook) volumeLimit(v *NodeView, plugin string) int64 {
 	return p.storageOn(v, plugin).half.NodeReport().MaxVolumes
 }
 
@@ -55,9 +55,9 @@ func (d *Demand) addedTo(
 	volumes map[string]*structs.CSIClaim, plugin string,
 ) map[string]*structs.CSIClaim {
 	added := map[string]*structs.CSIClaim{}
-	for _, u := range d.uses {
+	for _, u := range d.Uses {
 		key := volumeKey(u.claim)
-		if u.volume.PluginID == plugin && volumes[key] == nil {
+		if u.Volume.PluginID == plugin && volumes[key] == nil {
 			added[key] = u.claim
 		}
 	}
@@ -65,7 +65,7 @@ func (d *Demand) addedTo(
 }
 
 // volumesOn returns the volumes of a plugin that count, or will count, against the limit of a node.
-func (p *outlook) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
+func (p *Outlook) volumesOn(v *NodeView, plugin string) map[string]*structs.CSIClaim {
 	volumes := maps.Clone(p.attachedOn(v, plugin))
 	for _, key := range v.volumes().given {
 		delete(volumes, key)
@@ -79,7 +79,7 @@ func (p *outlook) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIC
 }
 
 // intendedOn returns the claims that allocations will make on a node, unless the plan stops the allocations.
-func (p *outlook) intendedOn(v *nodeView) []*structs.CSIClaim {
+func (p *Outlook) intendedOn(v *NodeView) []*structs.CSIClaim {
 	at := v.volumes()
 	intended := slices.Clone(at.intended)
 	for _, a := range at.users {
@@ -91,25 +91,25 @@ func (p *outlook) intendedOn(v *nodeView) []*structs.CSIClaim {
 // leavingWith returns the volumes of a plugin that leave a node when the allocation has ended that an update
 // stops there. The successor waits on the node for that end, and then for the detach: see
 // state.AttachmentWaits. Volumes that others use there, or the successor, stay.
-func (p *outlook) leavingWith(d *Demand, v *nodeView, plugin string) (keys []string) {
-	if d.leaves == nil || d.leaves.NodeID != v.node.ID || !p.stopped[d.leaves.ID] {
+func (p *Outlook) leavingWith(d *Demand, v *NodeView, plugin string) (keys []string) {
+	if d.Leaves == nil || d.Leaves.NodeID != v.Node.ID || !p.stopped[d.Leaves.ID] {
 		return nil
 	}
 
 	used := map[string]bool{} // by others
-	for c := range state.ClaimsByNode(p, v.node.ID) {
-		used[volumeKey(c)] = used[volumeKey(c)] || c.AllocID != d.leaves.ID
+	for c := range state.ClaimsByNode(p, v.Node.ID) {
+		used[volumeKey(c)] = used[volumeKey(c)] || c.AllocID != d.Leaves.ID
 	}
 
 	for _, c := range p.intendedOn(v) {
 		used[volumeKey(c)] = true
 	}
 
-	for _, u := range d.uses {
+	for _, u := range d.Uses {
 		used[volumeKey(u.claim)] = true
 	}
 
-	for c := range state.ClaimsByAlloc(p, d.leaves.ID) {
+	for c := range state.ClaimsByAlloc(p, d.Leaves.ID) {
 		if c.PluginID == plugin && !used[volumeKey(c)] {
 			keys = append(keys, volumeKey(c))
 		}
@@ -120,9 +120,9 @@ func (p *outlook) leavingWith(d *Demand, v *nodeView, plugin string) (keys []str
 
 // giveVolumePlaces gives a successor the places of the volumes that leave with its predecessor, as far as it
 // adds others. The rest of the places is free only when the predecessor has ended.
-func (p *outlook) giveVolumePlaces(d *Demand, v *nodeView) {
-	for _, u := range d.uses {
-		plugin := u.volume.PluginID
+func (p *Outlook) giveVolumePlaces(d *Demand, v *NodeView) {
+	for _, u := range d.Uses {
+		plugin := u.Volume.PluginID
 		if p.volumeLimit(v, plugin) <= 0 {
 			continue
 		}

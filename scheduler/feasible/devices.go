@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 )
 
 // hasDevices is a group filter: the node has healthy devices for each demand by itself.
-func hasDevices(g *compiledGroup, n *structs.Node) string {
+func hasDevices(g *Group, n *structs.Node) string {
 	for _, d := range g.devices {
 		most := 0
 		for _, group := range nodeDevices(n) {
@@ -47,12 +47,12 @@ type deviceChoice struct {
 // chooseDevices chooses free devices of a node for each demand, from the group with the best score. Demands
 // that few groups meet come first, so that a demand for any device leaves them the only one that they accept.
 // It returns the first demand without enough free devices, nil if there is none.
-func chooseDevices(demands []*match.DeviceDemand, v *nodeView) (deviceChoice, *match.DeviceDemand) {
+func chooseDevices(demands []*match.DeviceDemand, v *NodeView) (deviceChoice, *match.DeviceDemand) {
 	c := deviceChoice{devices: map[string][]*structs.AllocatedDeviceResource{}}
 	taken := structs.DeviceUse{}
 	sum := 0.0
 	scored := 0.0
-	for _, d := range hardestFirst(demands, v.node) {
+	for _, d := range hardestFirst(demands, v.Node) {
 		best, ids := chooseGroup(d, v, taken)
 		if best == nil {
 			return c, d
@@ -96,10 +96,10 @@ func hardestFirst(demands []*match.DeviceDemand, n *structs.Node) []*match.Devic
 
 // chooseGroup returns the group with the best score that has enough free devices for a demand, and these.
 func chooseGroup(
-	d *match.DeviceDemand, v *nodeView, taken structs.DeviceUse,
+	d *match.DeviceDemand, v *NodeView, taken structs.DeviceUse,
 ) (best *structs.NodeDeviceResource, ids []string) {
 	most := 0.0
-	for _, g := range nodeDevices(v.node) {
+	for _, g := range nodeDevices(v.Node) {
 		if !d.Accepts(g) {
 			continue
 		}
@@ -141,11 +141,11 @@ func (c *deviceChoice) give(
 }
 
 // devicesFree checks that the node has free devices for the allocation.
-func devicesFree(d *Demand, v *nodeView) *rejects.Rejection {
-	if len(d.group.devices) == 0 {
+func devicesFree(d *Demand, v *NodeView) *rejects.Rejection {
+	if len(d.Group.devices) == 0 {
 		return nil
 	}
-	_, short := chooseDevices(d.group.devices, v)
+	_, short := chooseDevices(d.Group.devices, v)
 	if short == nil {
 		return nil
 	}
@@ -155,9 +155,9 @@ func devicesFree(d *Demand, v *nodeView) *rejects.Rejection {
 	}
 }
 
-// deviceScore returns the score of the devices that an allocation of the group gets on a node, false if the
+// DeviceScore returns the score of the devices that an allocation of the group gets on a node, false if the
 // demands have no affinities.
-func (g *compiledGroup) deviceScore(v *nodeView) (float64, bool) {
+func (g *Group) DeviceScore(v *NodeView) (float64, bool) {
 	if len(g.devices) == 0 {
 		return 0, false
 	}

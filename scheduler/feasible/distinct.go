@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"cmp"
@@ -8,16 +8,16 @@ import (
 	"berth/structs"
 )
 
-// isCrowded reports whether an allocation of an older version has to leave its node, because the newest
+// IsCrowded reports whether an allocation of an older version has to leave its node, because the newest
 // version limits the allocations of a node or of a value more than that one: by distinct_hosts or by
 // distinct_property.
-func (p *outlook) isCrowded(g *compiledGroup, a *structs.Allocation) bool {
-	if !g.limited() {
+func (p *Outlook) IsCrowded(g *Group, a *structs.Allocation) bool {
+	if !g.Limited() {
 		return false
 	}
 
 	if p.crowded == nil {
-		p.crowded = map[*compiledGroup]map[string]bool{}
+		p.crowded = map[*Group]map[string]bool{}
 	}
 
 	crowded := p.crowded[g]
@@ -31,10 +31,10 @@ func (p *outlook) isCrowded(g *compiledGroup, a *structs.Allocation) bool {
 
 // findCrowded returns the IDs of the allocations that exceed the limits of the group. Those with the lowest
 // indexes stay. Those that leave their nodes anyway crowd none.
-func (p *outlook) findCrowded(g *compiledGroup) map[string]bool {
-	specs := map[string]*compiledGroup{g.group.Name: g}
+func (p *Outlook) findCrowded(g *Group) map[string]bool {
+	specs := map[string]*Group{g.TaskGroup.Name: g}
 	live := slices.DeleteFunc(slices.Clone(p.live), func(a *structs.Allocation) bool {
-		return a.Terminal() || a.Migrate || p.stopped[a.ID] || p.nodeOf(a).Lost() || p.isExcluded(a, specs)
+		return a.Terminal() || a.Migrate || p.stopped[a.ID] || p.NodeOf(a).Lost() || p.isExcluded(a, specs)
 	})
 	slices.SortFunc(live, func(a, b *structs.Allocation) int {
 		return cmp.Or(cmp.Compare(a.Index(), b.Index()), cmp.Compare(a.ID, b.ID))
@@ -43,7 +43,7 @@ func (p *outlook) findCrowded(g *compiledGroup) map[string]bool {
 	used := map[placeOfLimit]int{}
 	for _, a := range live {
 		places, within := g.placesOf(a, used)
-		if !within && a.TaskGroup == g.group.Name {
+		if !within && a.TaskGroup == g.TaskGroup.Name {
 			crowded[a.ID] = true
 			continue
 		}
@@ -58,17 +58,17 @@ func (p *outlook) findCrowded(g *compiledGroup) map[string]bool {
 
 // isExcluded reports whether an allocation of an older version has to leave its node, because the newest
 // version of its group may not run there. It adds the groups that it compiles to specs.
-func (p *outlook) isExcluded(a *structs.Allocation, specs map[string]*compiledGroup) bool {
-	group := p.job.Group(a.TaskGroup)
-	if !p.isOlder(a) || group == nil {
+func (p *Outlook) isExcluded(a *structs.Allocation, specs map[string]*Group) bool {
+	group := p.Job.Group(a.TaskGroup)
+	if !p.IsOlder(a) || group == nil {
 		return false
 	}
 	g := specs[group.Name]
 	if g == nil {
-		g = newCompiledGroup(p, p.job, group)
+		g = newGroup(p, p.Job, group)
 		specs[group.Name] = g
 	}
-	return g.checkRunning(p.nodeOf(a)) != ""
+	return g.CheckRunning(p.NodeOf(a)) != ""
 }
 
 // placeOfLimit is a node, or a value of the attribute of a distinct_property constraint.
@@ -78,10 +78,10 @@ type placeOfLimit struct {
 }
 
 // placesOf returns the places of an allocation that the group limits, and whether each has capacity for it.
-func (g *compiledGroup) placesOf(a *structs.Allocation, used map[placeOfLimit]int) (
+func (g *Group) placesOf(a *structs.Allocation, used map[placeOfLimit]int) (
 	all []placeOfLimit, within bool,
 ) {
-	own := a.TaskGroup == g.group.Name
+	own := a.TaskGroup == g.TaskGroup.Name
 	within = true
 	add := func(at placeOfLimit, most int) {
 		all = append(all, at)

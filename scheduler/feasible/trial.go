@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"cmp"
@@ -7,40 +7,40 @@ import (
 	"berth/structs"
 )
 
-// nodeTrial tries a demand on a node, without some of the allocations there.
-type nodeTrial struct {
-	outlook *outlook
+// Trial tries a demand on a node, without some of the allocations there.
+type Trial struct {
+	outlook *Outlook
 	demand  *Demand
-	view    *nodeView
+	view    *NodeView
 }
 
-// newTrial returns a trial of a demand on a node.
-func newTrial(o *outlook, d *Demand, v *nodeView) *nodeTrial {
-	return &nodeTrial{outlook: o, demand: d, view: v}
+// NewTrial returns a trial of a demand on a node.
+func NewTrial(o *Outlook, d *Demand, v *NodeView) *Trial {
+	return &Trial{outlook: o, demand: d, view: v}
 }
 
 // Fits reports whether the placement fits on the node as its view is.
-func (t *nodeTrial) Fits() bool {
-	return t.view.capacity.Short(t.demand.group.ask) == "" && t.outlook.checkPlacement(t.demand, t.view) == nil
+func (t *Trial) Fits() bool {
+	return t.view.Capacity.Short(t.demand.Group.Ask) == "" && t.outlook.Check(t.demand, t.view) == nil
 }
 
 // SetAside takes an allocation from the view of the node, to try the placement without it.
-func (t *nodeTrial) SetAside(a *structs.Allocation) {
+func (t *Trial) SetAside(a *structs.Allocation) {
 	t.outlook.stopped[a.ID] = true
 	t.view.stop(t.outlook, a)
 }
 
 // PutBack undoes SetAside.
-func (t *nodeTrial) PutBack(a *structs.Allocation) {
+func (t *Trial) PutBack(a *structs.Allocation) {
 	delete(t.outlook.stopped, a.ID)
 	t.view.unstop(t.outlook, a)
 }
 
 // Measure looks at devices and ports first: few allocations have the ones that a group demands, and their
 // capacity counts, too.
-func (t *nodeTrial) Measure() func(a *structs.Allocation) (missing float64, helps bool) {
-	g := t.demand.group
-	lacks := t.view.capacity.Missing(g.ask)
+func (t *Trial) Measure() func(a *structs.Allocation) (missing float64, helps bool) {
+	g := t.demand.Group
+	lacks := t.view.Capacity.Missing(g.Ask)
 	_, device := chooseDevices(g.devices, t.view)
 	var port *structs.Port
 	if device == nil && len(g.ports) > 0 {
@@ -49,7 +49,7 @@ func (t *nodeTrial) Measure() func(a *structs.Allocation) (missing float64, help
 
 	return func(a *structs.Allocation) (missing float64, helps bool) {
 		given := lacks.Least(*cmp.Or(a.Resources, &structs.Resources{}))
-		missing = shareOf(lacks.Sub(given), g.ask)
+		missing = shareOf(lacks.Sub(given), g.Ask)
 		switch {
 		case device != nil:
 			held := devicesFor(a, device.Demand)
@@ -81,8 +81,8 @@ func devicesFor(a *structs.Allocation, demand *structs.RequestedDevice) (n int) 
 }
 
 // hasPortFor reports whether an allocation has a port that meets a demand.
-func (t *nodeTrial) hasPortFor(a *structs.Allocation, demand *structs.Port) bool {
-	low, high := t.view.node.DynamicPorts()
+func (t *Trial) hasPortFor(a *structs.Allocation, demand *structs.Port) bool {
+	low, high := t.view.Node.DynamicPorts()
 	if demand.Static() {
 		low = demand.Value
 		high = demand.Value

@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ func TestConsul_IsRequiredByServicesThatNeedIt(t *testing.T) {
 		return &structs.Node{Attributes: map[string]string{"consul.version": version}}
 	}
 	g := &structs.TaskGroup{Services: []*structs.Service{{Name: "web", Provider: structs.ServiceProviderConsul}}}
-	p := newCompiledGroup(&outlook{fieldsAbove: level.Above}, &structs.Job{}, g)
+	p := newGroup(&Outlook{FieldsAbove: level.Above}, &structs.Job{}, g)
 	for version, ok := range map[string]bool{
 		"":       false,
 		"x":      false,
@@ -30,7 +30,7 @@ func TestConsul_IsRequiredByServicesThatNeedIt(t *testing.T) {
 		t.Errorf("a node without Consul: %q", reason)
 	}
 	g.Services[0].Provider = structs.ServiceProviderBerth
-	other := newCompiledGroup(&outlook{fieldsAbove: level.Above}, &structs.Job{}, g)
+	other := newGroup(&Outlook{FieldsAbove: level.Above}, &structs.Job{}, g)
 	if reason := meetsConstraints(other, &structs.Node{}); reason != "" {
 		t.Errorf("a service that the servers keep: %q", reason)
 	}
@@ -45,7 +45,7 @@ func TestConsul_HasTheServiceMeshThatAGroupUses(t *testing.T) {
 		Provider: structs.ServiceProviderConsul,
 		Connect:  &structs.Connect{SidecarService: &structs.SidecarService{}},
 	}}}
-	p := newCompiledGroup(&outlook{fieldsAbove: level.Above}, &structs.Job{}, g)
+	p := newGroup(&Outlook{FieldsAbove: level.Above}, &structs.Job{}, g)
 	for connect, want := range map[string]string{
 		"":      "the Consul of the node has no service mesh, which the group uses (consul.connect)",
 		"false": "the Consul of the node has no service mesh, which the group uses (consul.connect)",
@@ -57,7 +57,7 @@ func TestConsul_HasTheServiceMeshThatAGroupUses(t *testing.T) {
 		}
 	}
 	g.Services[0].Connect = nil
-	other := newCompiledGroup(&outlook{fieldsAbove: level.Above}, &structs.Job{}, g)
+	other := newGroup(&Outlook{FieldsAbove: level.Above}, &structs.Job{}, g)
 	if len(p.specified) == len(other.specified) {
 		t.Error("groups within and without the service mesh have one shape")
 	}
@@ -70,7 +70,7 @@ func TestConsul_IsCheckedByWorkersAtOnce(t *testing.T) {
 	var workers sync.WaitGroup
 	for range 4 {
 		workers.Go(func() {
-			p := newCompiledGroup(&outlook{fieldsAbove: level.Above}, &structs.Job{}, g)
+			p := newGroup(&Outlook{FieldsAbove: level.Above}, &structs.Job{}, g)
 			for _, version := range []string{"1.8.0", "1.9.0", "1.10.0"} {
 				n := &structs.Node{Attributes: map[string]string{"consul.version": version}}
 				if reason := meetsConstraints(p, n); reason != "" {

@@ -1,4 +1,4 @@
-package scheduler
+package feasible
 
 import (
 	"cmp"
@@ -6,8 +6,8 @@ import (
 	"berth/structs"
 )
 
-// groupShape holds everything of a group that decides whether one of its allocations finds a place.
-type groupShape struct {
+// Shape holds everything of a group that decides whether one of its allocations finds a place.
+type Shape struct {
 	Namespace, NodePool string
 	Datacenters         []string
 	Drivers             []string
@@ -21,16 +21,16 @@ type groupShape struct {
 	Type                string                     // of the job: it decides whether others are displaced
 }
 
-// shape returns the shape of the group, for a job of a type in a namespace.
-func (g *compiledGroup) shape(ns, jobType string) groupShape {
-	s := groupShape{
+// Shape returns the shape of the group, for a job of a type in a namespace.
+func (g *Group) Shape(ns, jobType string) Shape {
+	s := Shape{
 		Namespace:   ns,
-		NodePool:    cmp.Or(g.job.NodePool, structs.DefaultNodePool), // it may be of an older version
-		Datacenters: g.job.Datacenters,
+		NodePool:    cmp.Or(g.Job.NodePool, structs.DefaultNodePool), // it may be of an older version
+		Datacenters: g.Job.Datacenters,
 		Drivers:     g.drivers,
-		Ask:         g.ask,
+		Ask:         g.Ask,
 		Type:        jobType,
-		Volumes:     g.group.Volumes,
+		Volumes:     g.TaskGroup.Volumes,
 		Constraints: g.specified,
 		Level:       g.newest.Level,
 	}
@@ -50,7 +50,7 @@ func (g *compiledGroup) shape(ns, jobType string) groupShape {
 	return s
 }
 
-// limited reports whether constraints limit the allocations of a node, or of a value of an attribute.
-func (g *compiledGroup) limited() bool {
+// Limited reports whether constraints limit the allocations of a node, or of a value of an attribute.
+func (g *Group) Limited() bool {
 	return g.distinct != "" || len(g.properties) > 0
 }
