@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 
+	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
@@ -16,26 +17,25 @@ import (
 // the same time and do not know of each other.
 
 // beginBatch sets how many of the updates of a per-node group the plan may do.
-func (p *planner) beginBatch(g *groupPlan, placements []*placement) {
-	updates := slices.ContainsFunc(placements, func(w *placement) bool { return w.isUpdate() })
-	if !updates || !g.spec.TaskGroup.Update.Rolls() {
+func (p *planner) beginBatch(g *place.Group, placements []*place.Placement) {
+	updates := slices.ContainsFunc(placements, func(w *place.Placement) bool { return w.IsUpdate() })
+	if !updates || !g.Spec.TaskGroup.Update.Rolls() {
 		return
 	}
 
 	if p.outlook.Scope != "" {
-		g.updates = rollout.NewPace(p.outlook.Job, g.spec.TaskGroup, nil)
+		g.Pace = rollout.NewPace(p.outlook.Job, g.Spec.TaskGroup, nil)
 		return
 	}
 
 	filled := map[string]bool{} // nodes
 	empty := p.emptyPlaces(g, func(at rollout.Place) bool {
-		filled[at.Node] = slices.ContainsFunc(p.outlook.OwnByNode()[at.Node], func(a *structs.Allocation) bool {
-			return hasAlloc(g, a)
-		})
+		own := p.outlook.OwnByNode()[at.Node]
+		filled[at.Node] = slices.ContainsFunc(own, func(a *structs.Allocation) bool { return hasAlloc(g, a) })
 		return filled[at.Node]
 	})
 	var replaced []int64
-	begin := p.outlook.Now.Add(-g.spec.TaskGroup.Update.Stagger).UnixNano()
+	begin := p.outlook.Now.Add(-g.Spec.TaskGroup.Update.Stagger).UnixNano()
 	for a := range p.outlook.JobAllocs() {
 		if hasAlloc(g, a) && a.CreateTime > begin &&
 			(p.isUpdated(a) || filled[a.NodeID] && !p.outlook.IsOlder(a)) {
@@ -43,13 +43,13 @@ func (p *planner) beginBatch(g *groupPlan, placements []*placement) {
 		}
 	}
 
-	g.updates = rollout.NewPace(p.outlook.Job, g.spec.TaskGroup, empty)
-	g.updates.BeginBatch(replaced, p.outlook.Now, retryDelay)
+	g.Pace = rollout.NewPace(p.outlook.Job, g.Spec.TaskGroup, empty)
+	g.Pace.BeginBatch(replaced, p.outlook.Now, retryDelay)
 }
 
 // hasAlloc reports whether an allocation of the job belongs to a group.
-func hasAlloc(g *groupPlan, a *structs.Allocation) bool {
-	return a.TaskGroup == g.spec.TaskGroup.Name
+func hasAlloc(g *place.Group, a *structs.Allocation) bool {
+	return a.TaskGroup == g.Spec.TaskGroup.Name
 }
 
 // isUpdated reports whether an allocation of the job's version took the place of one of an older version.
@@ -62,12 +62,12 @@ func (p *planner) isUpdated(a *structs.Allocation) bool {
 }
 
 // wants reports whether a group wants an allocation at the place of one.
-func (p *planner) wants(g *groupPlan, a *structs.Allocation) bool {
-	if !g.spec.Job.PerNode() {
-		return a.Index() < g.spec.TaskGroup.Count
+func (p *planner) wants(g *place.Group, a *structs.Allocation) bool {
+	if !g.Spec.Job.PerNode() {
+		return a.Index() < g.Spec.TaskGroup.Count
 	}
 	n := p.outlook.NodeOf(a)
-	return n != nil && g.spec.CheckNode(n) == nil
+	return n != nil && g.Spec.CheckNode(n) == nil
 }
 
 // isReplaced reports whether an allocation was stopped for a successor of a newer version, and no allocation
@@ -77,7 +77,7 @@ func isReplaced(a *structs.Allocation) bool {
 }
 
 // emptyPlaces returns the places of a group whose allocations earlier plans have stopped for the update.
-func (p *planner) emptyPlaces(g *groupPlan, taken func(rollout.Place) bool) map[rollout.Place]bool {
+func (p *planner) emptyPlaces(g *place.Group, taken func(rollout.Place) bool) map[rollout.Place]bool {
 	empty := map[rollout.Place]bool{}
 	for _, a := range p.replaced {
 		at := rollout.PlaceOf(p.outlook.Job, a)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/scheduler/feasible"
+	"berth/scheduler/place"
 	"berth/state"
 	"berth/state/statetest"
 	"berth/structs"
@@ -133,7 +134,7 @@ func (c *lateCluster) planJob(id string) {
 // checkSums checks that the view of a node by sums equals the one that reads each allocation, after the stops
 // that a plan begins with.
 func (c *lateCluster) checkSums(id string) {
-	p, err := newPlanner(c.s.Read(), c.eval(id), c.clock, options{enough: enough})
+	p, err := newPlanner(c.s.Read(), c.eval(id), c.clock, options{enough: place.Enough})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/scheduler/feasible"
+	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
@@ -18,7 +19,7 @@ import (
 type conclusion struct {
 	planner   *planner
 	outlook   *feasible.Outlook
-	placer    *placer
+	placer    *place.Placer
 	nextBatch string // ID of the evaluation that continues an update, or ""
 }
 
@@ -69,11 +70,11 @@ func (p *conclusion) isFollowed(w rollout.Decision) bool {
 func (p *conclusion) addNextBatch() {
 	due := int64(0)
 	for _, w := range p.planner.placements {
-		if !w.held || !w.plan.spec.Job.PerNode() || w.plan.updates.MayUpdate() {
+		if !w.Held || !w.Group.Spec.Job.PerNode() || w.Group.Pace.MayUpdate() {
 			continue
 		}
 
-		next := max(w.plan.updates.Next, p.outlook.Now.UnixNano())
+		next := max(w.Group.Pace.Next, p.outlook.Now.UnixNano())
 		if due == 0 || next < due {
 			due = next
 		}
@@ -120,11 +121,11 @@ func (p *conclusion) finishEval() {
 	e.FailedTGAllocs = nil
 	e.QueuedAllocations = map[string]int{}
 	keys := p.capacityKeys()
-	share := reasonsInAll / max(1, len(p.placer.groups))
+	share := reasonsInAll / max(1, len(p.placer.Groups))
 	most := min(structs.MaxReasons, max(1, share))
-	for _, g := range p.placer.groups {
-		e.QueuedAllocations[g.spec.TaskGroup.Name] += g.queued
-		if g.failed == nil {
+	for _, g := range p.placer.Groups {
+		e.QueuedAllocations[g.Spec.TaskGroup.Name] += g.Queued
+		if g.Failed == nil {
 			continue
 		}
 
@@ -132,8 +133,8 @@ func (p *conclusion) finishEval() {
 			e.FailedTGAllocs = map[string]*structs.AllocMetric{}
 		}
 
-		e.FailedTGAllocs[g.spec.TaskGroup.Name] = g.failed.ToMetric(most)
-		maps.Copy(keys, g.failed.Keys)
+		e.FailedTGAllocs[g.Spec.TaskGroup.Name] = g.Failed.ToMetric(most)
+		maps.Copy(keys, g.Failed.Keys)
 	}
 
 	p.addWaiting(e)
@@ -142,8 +143,8 @@ func (p *conclusion) finishEval() {
 		p.outlook.Plan.JobModifyIndex = p.outlook.Job.JobModifyIndex
 	}
 
-	if p.placer.more {
-		p.outlook.Plan.Eval = moreFollow(e)
+	if p.placer.More {
+		p.outlook.Plan.Eval = place.MoreFollow(e)
 		e = p.outlook.Plan.Eval
 	}
 
@@ -214,10 +215,10 @@ func (p *conclusion) boundKeys(keys map[string]bool) map[string]bool {
 // capacityKeys returns the unblock keys of freed capacity: on any node, or for a per-node job without volumes
 // on the nodes without capacity.
 func (p *conclusion) capacityKeys() map[string]bool {
-	volumes := slices.ContainsFunc(p.placer.groups, func(g *groupPlan) bool {
-		return len(g.spec.TaskGroup.Volumes) > 0
+	volumes := slices.ContainsFunc(p.placer.Groups, func(g *place.Group) bool {
+		return len(g.Spec.TaskGroup.Volumes) > 0
 	})
-	exhausted := len(p.placer.exhaustedNodes)
+	exhausted := len(p.placer.ExhaustedNodes)
 	if p.outlook.Job == nil ||
 		!p.outlook.Job.PerNode() ||
 		p.outlook.Job.LimitsProperty() ||
@@ -232,7 +233,7 @@ func (p *conclusion) capacityKeys() map[string]bool {
 		keys[structs.WakeNodes] = true
 	}
 
-	for id := range p.placer.exhaustedNodes {
+	for id := range p.placer.ExhaustedNodes {
 		keys[structs.WakeNode(id)] = true
 	}
 
@@ -293,5 +294,11 @@ func (p *conclusion) setBlocked(e *structs.Evaluation, keys []string) {
 	e.Status = structs.EvalBlocked
 	e.StatusDescription = "waiting for capacity"
 	e.BlockedOn = keys
-	e.Shape = p.placer.shape()
+	e.Shape = p.placer.Shape()
+}
+
+// snapshotIndex returns the index of the state that the plan has seen. It must not be below the index of any
+// unblock in the snapshot.
+func snapshotIndex(tx *state.ReadTx) uint64 {
+	return max(tx.Newest(), state.NewestForPlans(tx))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/structs"
 )
@@ -14,8 +15,8 @@ import (
 // successor has the older version, too.
 
 // rollOut compares a group that deployments track with its allocations.
-func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
-	group := g.spec.TaskGroup
+func (p *planner) rollOut(g *place.Group, allocs []*structs.Allocation) {
+	group := g.Spec.TaskGroup
 	canaries, ended, others := p.rollout.SplitCanaries(allocs)
 	for _, a := range ended {
 		p.endAlloc(a, "a canary of a deployment that has ended")
@@ -39,10 +40,10 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	}
 
 	empty := p.emptyPlaces(g, func(at rollout.Place) bool { return taken[at.Index] })
-	g.updates = rollout.NewPace(p.outlook.Job, group, empty)
+	g.Pace = rollout.NewPace(p.outlook.Job, group, empty)
 	missing := group.Count - len(taken)
 	if !held {
-		p.rollout.SetPace(g.updates, kept, missing)
+		p.rollout.SetPace(g.Pace, kept, missing)
 	}
 
 	for _, s := range kept {
@@ -55,7 +56,7 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 	case held:
 		p.placeTakenAway(g, taken)
 	default:
-		p.placements = append(p.placements, placeSeveral(g, missing, taken))
+		p.placements = append(p.placements, place.NewSeveral(g, missing, taken))
 	}
 
 	if missing == 0 {
@@ -65,8 +66,8 @@ func (p *planner) rollOut(g *groupPlan, allocs []*structs.Allocation) {
 
 // placeTakenAway places successors for allocations of a held group that were lost or moved and found no place
 // at that time. They have the version of their predecessors.
-func (p *planner) placeTakenAway(g *groupPlan, taken map[int]bool) {
-	for _, a := range p.rollout.Held.Misses(p.outlook, g.spec.TaskGroup, taken) {
+func (p *planner) placeTakenAway(g *place.Group, taken map[int]bool) {
+	for _, a := range p.rollout.Held.Misses(p.outlook, g.Spec.TaskGroup, taken) {
 		if p.outlook.Stops(a.ID) {
 			continue
 		}
@@ -74,7 +75,7 @@ func (p *planner) placeTakenAway(g *groupPlan, taken map[int]bool) {
 		if p.outlook.IsOlder(a) {
 			version = cmp.Or(p.formerPlan(a), g)
 		}
-		p.placements = append(p.placements, replace(version, kindReturn, a))
+		p.placements = append(p.placements, place.NewSuccessor(version, place.KindReturn, a))
 	}
 }
 
@@ -99,7 +100,7 @@ func (p *planner) holdOlder(
 			s.Action = rollout.Keep
 		}
 
-		var former *groupPlan
+		var former *place.Group
 		if older {
 			former = p.formerPlan(s.Alloc)
 		}
@@ -109,7 +110,8 @@ func (p *planner) holdOlder(
 			switch {
 			case s.Alloc.CreateIndex < newest[s.Index]:
 				s.Action = rollout.None // a newer version has taken its index
-			case s.Action == rollout.Reschedule && p.rollout.Held.ExcludesCanaries(former.spec.TaskGroup, s.Index):
+			case s.Action == rollout.Reschedule &&
+				p.rollout.Held.ExcludesCanaries(former.Spec.TaskGroup, s.Index):
 				s.Action = rollout.Hold
 			}
 		}
@@ -124,7 +126,7 @@ func (p *planner) holdOlder(
 }
 
 // formerPlan returns the plan of the group in the version of an allocation, nil if the version is gone.
-func (p *planner) formerPlan(a *structs.Allocation) *groupPlan {
+func (p *planner) formerPlan(a *structs.Allocation) *place.Group {
 	key := formerGroup{a.TaskGroup, a.JobVersion}
 	if g := p.former[key]; g != nil {
 		return g
@@ -136,7 +138,7 @@ func (p *planner) formerPlan(a *structs.Allocation) *groupPlan {
 	}
 
 	if p.former == nil {
-		p.former = map[formerGroup]*groupPlan{}
+		p.former = map[formerGroup]*place.Group{}
 	}
 
 	g := p.addGroupOf(old, old.Group(a.TaskGroup))
@@ -152,7 +154,8 @@ type formerGroup struct {
 
 // rollCanaries keeps up the number of canaries of a group whose deployment awaits their promotion.
 func (p *planner) rollCanaries(
-	g *groupPlan, tracked *structs.DeploymentState, canaries []*structs.Allocation, slots []rollout.Decision,
+	g *place.Group, tracked *structs.DeploymentState,
+	canaries []*structs.Allocation, slots []rollout.Decision,
 ) {
 	taken := map[int]bool{}
 	count := 0
@@ -172,9 +175,9 @@ func (p *planner) rollCanaries(
 		p.planAction(g, s)
 	}
 
-	group := g.spec.TaskGroup
+	group := g.Spec.TaskGroup
 	most := p.rollout.Held.MissedCanaries(group, count)
 	for _, index := range p.rollout.CanaryIndexes(group, slots, taken, most) {
-		p.placements = append(p.placements, placeCanary(g, index))
+		p.placements = append(p.placements, place.NewCanary(g, index))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
@@ -61,13 +62,13 @@ func TestFormerVersion_UsesTheAlgorithm(t *testing.T) {
 		j.TaskGroups[0].Update.Canary = 1
 	}))
 	d.apply(d.process(d.eval("web")))
-	p, err := newPlanner(d.s.Read(), d.eval("web"), d.clock, options{enough: enough})
+	p, err := newPlanner(d.s.Read(), d.eval("web"), d.clock, options{enough: place.Enough})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.rollout = rollout.Find(p.outlook, p.outlook.Job)
 	for _, a := range d.allocs("web") {
-		if g := p.formerPlan(a); a.JobVersion == 0 && (g == nil || !g.spec.Emptier) {
+		if g := p.formerPlan(a); a.JobVersion == 0 && (g == nil || !g.Spec.Emptier) {
 			t.Errorf("the plan of version 0 is %+v, want one that prefers the emptier node", g)
 		}
 	}

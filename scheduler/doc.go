@@ -10,8 +10,7 @@
 //     It counts placed allocations that have not claimed yet, also of the same plan.
 //   - The cost of a placement does not depend on the size of the fleet. The candidates come from the volume,
 //     the plugin or the node that the allocation names. If these are many nodes, it reads a sample, which
-//     begins at another node for each evaluation (node_iterator.go). The metrics count the nodes that it
-//     read.
+//     begins at another node for each evaluation (place/node_iterator.go). The metrics count the nodes read.
 //   - It reports that nothing fits only after it has tried every node. A group without a place counts the
 //     rejecting nodes by filter and reason. Its blocked evaluation names the unblock keys of everything that
 //     could free capacity. An unblocked evaluation tries the nodes with freed capacity, and a few others in
@@ -21,10 +20,12 @@
 //   - An allocation that a newer version of itself replaces keeps running until there is a place for the
 //     newer one. One that a drain moves, or that an operator stops, does not.
 //
-// Three types share the work. The outlook is the state as it will be with the plan so far, the placer finds
-// nodes, the planner decides. Each uses the one before it; deployer is the planner of a deployment.
+// The planner decides: it compares the job with its allocations, and lists the placements. Package place
+// finds their nodes, package feasible has the filters and the state as it will be with the plan so far,
+// package rollout the pace of updates. Each decides less than the one before it, and none calls back.
 //
 // Reading order: process.go (the frame), reconcile.go and pernode.go (the job against its allocations),
-// place.go and node_iterator.go (the choice of a node), feasible.go and csi.go (the filters), rank.go (the
-// scores). Package match compiles constraints, rejects counts rejections, change compares versions of a job.
+// deployment.go and batches.go (updates), conclusion.go (the evaluation, and those that follow). Package
+// match compiles constraints, rejects counts rejections, change compares versions of a job, reschedule has
+// the policy of allocations that end.
 package scheduler

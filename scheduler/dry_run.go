@@ -3,6 +3,7 @@ package scheduler
 import (
 	"time"
 
+	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
 )
@@ -17,11 +18,11 @@ type Preview struct {
 // DryRun computes the effects of an evaluation for a user, as Process does but in one plan of any size: it
 // never becomes a log entry.
 func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview, error) {
-	p, err := newPlanner(tx, eval, now, options{enough: enough})
+	p, err := newPlanner(tx, eval, now, options{enough: place.Enough})
 	if err != nil {
 		return nil, err
 	}
-	p.placer.unbounded = true
+	p.placer.Unbounded = true
 	p.decide()
 	desired := p.countDesired()
 	p.execute()
@@ -43,20 +44,20 @@ func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 	}
 
 	for _, w := range p.placements {
-		if w.held {
-			u := desired[w.plan.spec.TaskGroup.Name]
+		if w.Held {
+			u := desired[w.Group.Spec.TaskGroup.Name]
 			u.DestructiveUpdate--
 			u.Ignore++
 		}
 	}
 
-	for _, g := range p.placer.groups {
-		if g.updates == nil || g.spec.Job != p.outlook.Job {
+	for _, g := range p.placer.Groups {
+		if g.Pace == nil || g.Spec.Job != p.outlook.Job {
 			continue
 		}
 
-		u := desired[g.spec.TaskGroup.Name]
-		pace := uint64(g.updates.Size)
+		u := desired[g.Spec.TaskGroup.Name]
+		pace := uint64(g.Pace.Size)
 		if u.DestructiveUpdate > pace {
 			u.Ignore += u.DestructiveUpdate - pace
 			u.DestructiveUpdate = pace
@@ -86,8 +87,8 @@ func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 		groups:  map[string]*structs.DesiredUpdates{},
 		decided: map[string]bool{},
 	}
-	for _, g := range p.placer.groups {
-		c.of(g.spec.TaskGroup.Name)
+	for _, g := range p.placer.Groups {
+		c.of(g.Spec.TaskGroup.Name)
 	}
 
 	for _, w := range p.placements {
@@ -134,20 +135,20 @@ func (c desiredCounts) of(group string) *structs.DesiredUpdates {
 	return u
 }
 
-func (c desiredCounts) addPlacement(p *planner, w *placement) {
-	u := c.of(w.plan.spec.TaskGroup.Name)
-	if w.prev != nil {
-		c.decided[w.prev.ID] = true
+func (c desiredCounts) addPlacement(p *planner, w *place.Placement) {
+	u := c.of(w.Group.Spec.TaskGroup.Name)
+	if w.Prev != nil {
+		c.decided[w.Prev.ID] = true
 	}
 
 	switch {
-	case w.canary && w.prev == nil:
+	case w.Canary && w.Prev == nil:
 		u.Canary++
-	case w.isUpdate():
+	case w.IsUpdate():
 		u.DestructiveUpdate++
-	case w.ended && !p.outlook.NodeOf(w.prev).Lost():
+	case w.Ended && !p.outlook.NodeOf(w.Prev).Lost():
 		u.Migrate++
 	default:
-		u.Place += uint64(w.size())
+		u.Place += uint64(w.Size())
 	}
 }

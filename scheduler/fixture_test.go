@@ -10,8 +10,19 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/internal/level"
+	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
+)
+
+// The bounds of package place that tests reach.
+const (
+	readAhead    = 1024
+	readBatch    = 32
+	retriedNodes = 64
+	mostClass    = 128
+	nearIDs      = 16
+	nearDigits   = 3
 )
 
 // fixture is a store with short ways to fill it. After every entry the store's invariants are checked.
@@ -31,7 +42,7 @@ func newFixture(t rapid.TB) *fixture {
 		index: 10,
 		clock: time.Unix(1_700_000_000, 0),
 
-		options: options{enough: enough},
+		options: options{enough: place.Enough},
 	}
 }
 

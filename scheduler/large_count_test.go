@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/scheduler/feasible"
+	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
 )
@@ -148,13 +149,13 @@ func TestSystemJob_HasOneFreshPlacementForAllNodesOfAGroup(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("a", "b", "c")
 	w.job(aJob("j", structs.JobSystem))
-	p, err := newPlanner(w.s.Read(), w.eval("j"), w.clock, options{enough: enough})
+	p, err := newPlanner(w.s.Read(), w.eval("j"), w.clock, options{enough: place.Enough})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.reconcilePerNode()
-	if len(p.placements) != 1 || p.placements[0].size() != 3 {
-		t.Errorf("%d placements, the first for %d nodes", len(p.placements), p.placements[0].size())
+	if len(p.placements) != 1 || p.placements[0].Size() != 3 {
+		t.Errorf("%d placements, the first for %d nodes", len(p.placements), p.placements[0].Size())
 	}
 }
 

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"testing"
 
+	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
 )
@@ -32,8 +33,8 @@ func TestSample_PacksALargeGroupByTheAlgorithm(t *testing.T) {
 		return count
 	}
 	packed := used(structs.AlgorithmBinpack)
-	if len(packed) < enough || len(packed) > nodes/3 {
-		t.Errorf("binpack uses %d nodes, want %d to %d", len(packed), enough, nodes/3)
+	if len(packed) < place.Enough || len(packed) > nodes/3 {
+		t.Errorf("binpack uses %d nodes, want %d to %d", len(packed), place.Enough, nodes/3)
 	}
 	if spread := used(structs.AlgorithmSpread); len(spread) != nodes {
 		t.Errorf("spread uses %d of %d nodes", len(spread), nodes)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
@@ -32,7 +33,7 @@ func (p *planner) reconcilePerNode() {
 	for _, group := range p.outlook.Job.TaskGroups {
 		g := p.addGroup(group)
 		if group.Count > 0 {
-			g.filterNodes(nodes())
+			g.Filter(nodes())
 			before := len(p.placements)
 			p.reconcileNodes(g, nodes())
 			p.beginBatch(g, p.placements[before:])
@@ -41,12 +42,12 @@ func (p *planner) reconcilePerNode() {
 }
 
 // reconcileNodes decides on a group's allocations on the nodes, and stops those on nodes that are gone.
-func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
+func (p *planner) reconcileNodes(g *place.Group, nodes []*structs.Node) {
 	before := len(p.placements)
 	var empty []*structs.Node // without an allocation of the group
 	anywhere := p.outlook.Scope != ""
 	own := p.outlook.OwnByNode()
-	passing := g.passing
+	passing := g.Passing
 	used := 0
 	for _, n := range nodes {
 		passes := len(passing) > 0 && passing[0].ID == n.ID
@@ -67,7 +68,7 @@ func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 	}
 
 	if len(empty) > 0 {
-		p.placements = append(p.placements, placeOnEach(g, empty))
+		p.placements = append(p.placements, place.NewOnEach(g, empty))
 	}
 
 	if used < len(own) {
@@ -75,20 +76,20 @@ func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node) {
 	}
 
 	if !anywhere && len(p.placements) == before {
-		g.rejectAll()
+		g.RejectAll()
 		p.nowhere = true
 	}
 }
 
 // endWithoutNode stops the group's allocations on nodes that are gone.
-func (p *planner) endWithoutNode(g *groupPlan, nodes []*structs.Node) {
+func (p *planner) endWithoutNode(g *place.Group, nodes []*structs.Node) {
 	own := p.outlook.OwnByNode()
 	for _, id := range slices.Sorted(maps.Keys(own)) {
 		_, found := slices.BinarySearchFunc(nodes, id, func(n *structs.Node, id string) int {
 			return strings.Compare(n.ID, id)
 		})
 		for _, a := range own[id] {
-			if !found && a.TaskGroup == g.spec.TaskGroup.Name {
+			if !found && a.TaskGroup == g.Spec.TaskGroup.Name {
 				p.endAlloc(a, "node is gone")
 			}
 		}
@@ -97,10 +98,10 @@ func (p *planner) endWithoutNode(g *groupPlan, nodes []*structs.Node) {
 
 // reconcileNode decides on the group's allocations on one node, among the job's. It reports whether the node
 // is served and needs no placement.
-func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs.Allocation) bool {
+func (p *planner) reconcileNode(g *place.Group, n *structs.Node, allocs []*structs.Allocation) bool {
 	var best *rollout.Decision
 	for _, a := range allocs {
-		if a.TaskGroup != g.spec.TaskGroup.Name {
+		if a.TaskGroup != g.Spec.TaskGroup.Name {
 			continue
 		}
 
@@ -125,7 +126,7 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 		return false
 	}
 
-	k := kindUpdate
+	k := place.KindUpdate
 	switch best.Action {
 	case rollout.Keep, rollout.Hold, rollout.Refresh:
 		p.planAction(g, *best)
@@ -138,15 +139,15 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 			return true
 		}
 
-		k = kindMove
+		k = place.KindMove
 
 	case rollout.Reschedule:
-		k = kindReschedule
+		k = place.KindReschedule
 	}
 
-	if g.spec.CheckNode(n) == nil {
-		w := replaceOnNode(g, k, best.Alloc, n)
-		w.delay = best.Delay
+	if g.Spec.CheckNode(n) == nil {
+		w := place.NewSuccessorOn(g, k, best.Alloc, n)
+		w.Delay = best.Delay
 		p.placements = append(p.placements, w)
 	}
 
@@ -154,13 +155,13 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 }
 
 // classifyOnNode is classify for a per-node job. It stops an allocation that may no longer be on its node.
-func (p *planner) classifyOnNode(g *groupPlan, n *structs.Node, a *structs.Allocation) rollout.Decision {
+func (p *planner) classifyOnNode(g *place.Group, n *structs.Node, a *structs.Allocation) rollout.Decision {
 	s := p.classify(g, a, n)
 	if s.Action != rollout.Update && s.Action != rollout.Refresh {
 		return s
 	}
-	why := g.spec.CheckRunning(n)
-	if why == "" && p.outlook.IsCrowded(g.spec, a) {
+	why := g.Spec.CheckRunning(n)
+	if why == "" && p.outlook.IsCrowded(g.Spec, a) {
 		why = "its constraints admit no more allocations"
 	}
 	if why != "" {

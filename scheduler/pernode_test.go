@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/scheduler/place"
 	"berth/state"
 	"berth/state/statetest"
 	"berth/structs"
@@ -116,14 +117,14 @@ func TestSystemJob_FollowsItsNodes(t *testing.T) {
 // TestReconcileNodes_StopsAllocationsOnNodesThatAreGone: only those of the group.
 func TestReconcileNodes_StopsAllocationsOnNodesThatAreGone(t *testing.T) {
 	w := running(t, aJob("log", structs.JobSystem, groups(2)), "n1", "n2", "n3")
-	p, err := newPlanner(w.s.Read(), w.eval("log"), w.clock, options{enough: enough})
+	p, err := newPlanner(w.s.Read(), w.eval("log"), w.clock, options{enough: place.Enough})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.liveAllocs()
 	all := p.outlook.AllNodes()
 	g := p.addGroup(p.outlook.Job.TaskGroups[1])
-	g.filterNodes(all)
+	g.Filter(all)
 	p.reconcileNodes(g, []*structs.Node{all[0], all[2]})
 	a := state.Alloc(p.outlook, p.outlook.Plan.Stop[0].AllocID)
 	if len(p.outlook.Plan.Stop) != 1 || a.NodeID != "n2" || a.TaskGroup != "g1" || len(p.placements) > 0 {

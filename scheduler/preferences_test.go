@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
 )
@@ -127,8 +128,8 @@ func TestPreferences_ReadAPartOfALargeFleet(t *testing.T) {
 	w.job(aJob("web", structs.JobService, count(3), spreadOver("${meta.rack}", 100)))
 	p := w.run("web")
 	for _, a := range p.Place {
-		if n := a.Metrics.NodesEvaluated; n < enough || n > readAhead+readBatch {
-			t.Errorf("%d nodes were evaluated, want between %d and %d", n, enough, readAhead)
+		if n := a.Metrics.NodesEvaluated; n < place.Enough || n > readAhead+readBatch {
+			t.Errorf("%d nodes were evaluated, want between %d and %d", n, place.Enough, readAhead)
 		}
 	}
 }
@@ -385,8 +386,8 @@ func TestProcess_RepeatsNoTrialThatHasChanged(t *testing.T) {
 			}
 			return append(out, fmt.Sprint(p.Eval.QueuedAllocations))
 		}
-		got := placed(options{enough: enough})
-		want := placed(options{enough: enough, anew: true})
+		got := placed(options{enough: place.Enough})
+		want := placed(options{enough: place.Enough, anew: true})
 		if !slices.Equal(got, want) {
 			t.Fatalf("got %q\nwant %q", got, want)
 		}

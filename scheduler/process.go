@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/level"
 	"berth/scheduler/feasible"
+	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
@@ -14,7 +15,7 @@ import (
 // was a blocked one. Its FailedTGAllocs holds the groups without a place, and another blocked evaluation
 // waits for capacity.
 func Process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
-	return process(tx, eval, now, options{enough: enough})
+	return process(tx, eval, now, options{enough: place.Enough})
 }
 
 // options are the inputs of process besides the state.
@@ -43,7 +44,7 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 		return nil, structs.Invalidf("an evaluation needs an ID and a job")
 	}
 	view := feasible.NewOutlook(tx, eval, now)
-	p := &planner{outlook: view, placer: newPlacer(view, placerOptions{enough: o.enough, anew: o.anew})}
+	p := &planner{outlook: view, placer: place.New(view, place.Options{Enough: o.enough, Anew: o.anew})}
 	if o.above != nil {
 		p.outlook.FieldsAbove = o.above
 	}
@@ -67,26 +68,26 @@ func (p *planner) decide() {
 
 // execute looks for nodes and completes the plan.
 func (p *planner) execute() {
-	p.placer.placeAll(p.placements, p.rollout)
+	p.placer.PlaceAll(p.placements, p.rollout)
 	c := conclusion{planner: p, outlook: p.outlook, placer: p.placer}
 	c.addFollowup()
 	c.addNextBatch()
 	c.finishEval()
-	p.placer.splitParts()
+	p.placer.SplitParts()
 }
 
 // planner computes the plan of one evaluation: it decides on the job's allocations.
 type planner struct {
 	outlook *feasible.Outlook
-	placer  *placer
+	placer  *place.Placer
 	rollout *rollout.Rollout // of the job's version, nil if the job has no deployments
 
-	placements []*placement
-	former     map[formerGroup]*groupPlan // groups in older versions, which are placed again
-	replaced   []*structs.Allocation      // of the job: see isReplaced
-	delayed    []rollout.Decision         // ended allocations that are replaced later
-	nowhere    bool                       // a per-node job runs on no node
-	moves      int                        // allocations that the plan stops and places again
+	placements []*place.Placement
+	former     map[formerGroup]*place.Group // groups in older versions, which are placed again
+	replaced   []*structs.Allocation        // of the job: see isReplaced
+	delayed    []rollout.Decision           // ended allocations that are replaced later
+	nowhere    bool                         // a per-node job runs on no node
+	moves      int                          // allocations that the plan stops and places again
 }
 
 // endAlloc stops an allocation, or marks it lost if its node is down.
@@ -119,18 +120,12 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 	return out
 }
 
-// snapshotIndex returns the index of the state that the plan has seen. It must not be below the index of any
-// unblock in the snapshot.
-func snapshotIndex(tx *state.ReadTx) uint64 {
-	return max(tx.Newest(), state.NewestForPlans(tx))
-}
-
 // addGroup adds a group of the job.
-func (p *planner) addGroup(group *structs.TaskGroup) *groupPlan {
+func (p *planner) addGroup(group *structs.TaskGroup) *place.Group {
 	return p.addGroupOf(p.outlook.Job, group)
 }
 
 // addGroupOf adds a group of a version of the job.
-func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *groupPlan {
-	return p.placer.addGroup(p.outlook.Compile(version, group))
+func (p *planner) addGroupOf(version *structs.Job, group *structs.TaskGroup) *place.Group {
+	return p.placer.AddGroup(p.outlook.Compile(version, group))
 }

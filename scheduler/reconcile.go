@@ -5,6 +5,7 @@ import (
 
 	"berth/scheduler/change"
 	"berth/scheduler/feasible"
+	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/structs"
@@ -54,7 +55,7 @@ func (p *planner) endWithoutGroup(a *structs.Allocation) bool {
 	return gone
 }
 
-func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
+func (p *planner) reconcileGroup(g *place.Group, allocs []*structs.Allocation) {
 	slots := make([]rollout.Decision, 0, len(allocs))
 	for _, a := range allocs {
 		s := p.classify(g, a, p.outlook.NodeOf(a))
@@ -70,14 +71,14 @@ func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 		p.planAction(g, s)
 	}
 
-	missing := g.spec.TaskGroup.Count - len(taken)
+	missing := g.Spec.TaskGroup.Count - len(taken)
 	if missing > 0 {
-		p.placements = append(p.placements, placeSeveral(g, missing, taken))
+		p.placements = append(p.placements, place.NewSeveral(g, missing, taken))
 	}
 }
 
 // classify decides on an allocation of the group on a node, apart from the group's other allocations.
-func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node) rollout.Decision {
+func (p *planner) classify(g *place.Group, a *structs.Allocation, n *structs.Node) rollout.Decision {
 	s := rollout.Decision{Alloc: a, Index: a.Index()}
 	switch {
 	case a.ClientTerminal():
@@ -95,7 +96,7 @@ func (p *planner) classify(g *groupPlan, a *structs.Allocation, n *structs.Node)
 	case a.JobVersion == p.outlook.Job.Version:
 		s.Action = rollout.Keep
 	default:
-		s.Action = classifyVersion(p.outlook, g.spec, a, n)
+		s.Action = classifyVersion(p.outlook, g.Spec, a, n)
 	}
 	return s
 }
@@ -127,7 +128,7 @@ func mayContinue(
 
 // trimToCount stops surplus allocations: of allocations with one index all but the best, then those with the
 // highest indexes. In a group with volumes per allocation, an index beyond the count has no volume.
-func (p *planner) trimToCount(g *groupPlan, slots []rollout.Decision) []rollout.Decision {
+func (p *planner) trimToCount(g *place.Group, slots []rollout.Decision) []rollout.Decision {
 	order := make([]slotPlace, len(slots))
 	for at, s := range slots {
 		order[at] = slotPlace{s.Index, at}
@@ -140,14 +141,14 @@ func (p *planner) trimToCount(g *groupPlan, slots []rollout.Decision) []rollout.
 		return slots[a.at].Compare(&slots[b.at])
 	})
 
-	perAlloc := g.spec.TaskGroup.HasPerAlloc()
+	perAlloc := g.Spec.TaskGroup.HasPerAlloc()
 	kept := make([]rollout.Decision, 0, len(slots))
 	for i, o := range order {
 		s := slots[o.at]
 		duplicate := i > 0 && order[i-1].index == s.Index
 		if duplicate ||
-			len(kept) >= g.spec.TaskGroup.Count ||
-			perAlloc && s.Index >= g.spec.TaskGroup.Count {
+			len(kept) >= g.Spec.TaskGroup.Count ||
+			perAlloc && s.Index >= g.Spec.TaskGroup.Count {
 			p.endSurplus(s, duplicate)
 			continue
 		}
@@ -164,15 +165,15 @@ type slotPlace struct{ index, at int }
 // endSurplus stops a surplus allocation. A duplicate of an older version has a successor: a promoted canary.
 func (p *planner) endSurplus(s rollout.Decision, duplicate bool) {
 	if duplicate && s.Action == rollout.Update {
-		p.outlook.StopAlloc(s.Alloc, structs.StopReplaced, replacedReason)
+		p.outlook.StopAlloc(s.Alloc, structs.StopReplaced, place.ReplacedReason)
 		return
 	}
 	p.endAlloc(s.Alloc, "no longer needed by the count of its group")
 }
 
 // planAction adds the consequences of a decision to the plan.
-func (p *planner) planAction(g *groupPlan, s rollout.Decision) {
-	var k kind
+func (p *planner) planAction(g *place.Group, s rollout.Decision) {
+	var k place.Kind
 	switch s.Action {
 	case rollout.Keep, rollout.None:
 		return
@@ -180,7 +181,7 @@ func (p *planner) planAction(g *groupPlan, s rollout.Decision) {
 		if s.Due > 0 {
 			p.delayed = append(p.delayed, s)
 		} else {
-			p.rollout.Stall(g.spec.Job, s.Alloc)
+			p.rollout.Stall(g.Spec.Job, s.Alloc)
 		}
 		return
 
@@ -189,7 +190,7 @@ func (p *planner) planAction(g *groupPlan, s rollout.Decision) {
 			AllocID:       s.Alloc.ID,
 			JobVersion:    p.outlook.Job.Version,
 			SetJobVersion: true,
-			DeploymentID:  p.rollout.CountedBy(g.spec.Job, g.spec.TaskGroup.Name),
+			DeploymentID:  p.rollout.CountedBy(g.Spec.Job, g.Spec.TaskGroup.Name),
 		})
 		return
 
@@ -198,29 +199,29 @@ func (p *planner) planAction(g *groupPlan, s rollout.Decision) {
 			return
 		}
 
-		k = kindMove
+		k = place.KindMove
 
 	case rollout.Update:
-		k = kindUpdate
+		k = place.KindUpdate
 	case rollout.Reschedule:
-		k = kindReschedule
+		k = place.KindReschedule
 	}
 
 	if s.Former {
 		g = p.formerPlan(s.Alloc)
 	}
 
-	w := replace(g, k, s.Alloc)
-	w.canary = s.Alloc.DeploymentStatus.IsCanary()
-	w.delay = s.Delay
+	w := place.NewSuccessor(g, k, s.Alloc)
+	w.Canary = s.Alloc.DeploymentStatus.IsCanary()
+	w.Delay = s.Delay
 	p.placements = append(p.placements, w)
 }
 
 // endToMove stops an allocation that is placed again. If the plan has moved its most, it leaves the
 // allocation to the next plan.
 func (p *planner) endToMove(s rollout.Decision) bool {
-	if p.moves >= mostPlaced && !p.placer.unbounded {
-		p.placer.more = true
+	if p.moves >= structs.MaxPlaced && !p.placer.Unbounded {
+		p.placer.More = true
 		return false
 	}
 	p.moves++

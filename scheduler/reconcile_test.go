@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/structs"
 )
@@ -14,7 +15,7 @@ func TestTrimToCount_KeepsTheBestOfEachIndex(t *testing.T) {
 	w := newFixture(t)
 	w.nodes("n1")
 	w.job(aJob("web", structs.JobService, count(3)))
-	p, err := newPlanner(w.s.Read(), w.eval("web"), w.clock, options{enough: enough})
+	p, err := newPlanner(w.s.Read(), w.eval("web"), w.clock, options{enough: place.Enough})
 	if err != nil {
 		t.Fatal(err)
 	}

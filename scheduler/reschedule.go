@@ -1,13 +1,14 @@
 package scheduler
 
 import (
+	"berth/scheduler/place"
 	"berth/scheduler/reschedule"
 	"berth/scheduler/rollout"
 	"berth/structs"
 )
 
 // classifyEnded decides on an allocation that has ended on its node although it was to run.
-func (p *planner) classifyEnded(g *groupPlan, a *structs.Allocation) rollout.Decision {
+func (p *planner) classifyEnded(g *place.Group, a *structs.Allocation) rollout.Decision {
 	if a.JobVersion != p.outlook.Job.Version {
 		return rollout.Decision{Alloc: a, Index: a.Index(), Action: rollout.None}
 	}
@@ -15,7 +16,7 @@ func (p *planner) classifyEnded(g *groupPlan, a *structs.Allocation) rollout.Dec
 }
 
 // classifyEndedAs is classifyEnded for an allocation of the version of g.
-func (p *planner) classifyEndedAs(g *groupPlan, a *structs.Allocation) rollout.Decision {
+func (p *planner) classifyEndedAs(g *place.Group, a *structs.Allocation) rollout.Decision {
 	s := rollout.Decision{Alloc: a, Index: a.Index(), Action: rollout.Hold}
 	d := p.rollout.Deployment()
 	switch {
@@ -28,7 +29,7 @@ func (p *planner) classifyEndedAs(g *groupPlan, a *structs.Allocation) rollout.D
 		return s
 	}
 
-	due, delay, ok := reschedule.NextTry(reschedule.PolicyOf(p.outlook.Job, g.spec.TaskGroup), a)
+	due, delay, ok := reschedule.NextTry(reschedule.PolicyOf(p.outlook.Job, g.Spec.TaskGroup), a)
 	switch {
 	case !ok && !a.Migrate: // an operator may want it replaced beyond its policy
 	case a.Migrate || due <= p.outlook.Now.UnixNano():

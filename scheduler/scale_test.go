@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"berth/scheduler/feasible"
+	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
 )
@@ -127,10 +128,10 @@ var works = []struct {
 	perNode   bool
 	most      int // nodes that are read
 }{
-	{"plain", "web", false, enough + readBatch},
-	{"volume", "db", false, enough + readBatch},
+	{"plain", "web", false, place.Enough + readBatch},
+	{"volume", "db", false, place.Enough + readBatch},
 	{"volume of one node", "local", false, 1},
-	{"volume of a zone", "zonal", false, enough + readBatch},
+	{"volume of a zone", "zonal", false, place.Enough + readBatch},
 	{"a named node", "one", false, 1},
 	{"one node of a job per node", "log", true, 1},
 }
@@ -152,7 +153,7 @@ func TestSample_DoesNotGrowWithTheFleet(t *testing.T) {
 		for _, c := range works {
 			var p *structs.Plan
 			cost[c.name] = append(cost[c.name], testing.AllocsPerRun(10, func() {
-				p = w.plan(t, evalOf(w, n, c.job, c.perNode), enough)
+				p = w.plan(t, evalOf(w, n, c.job, c.perNode), place.Enough)
 			}))
 			if len(p.Place) != 1 || p.Blocked != nil {
 				t.Fatalf("%s among %d: %s %s", c.name, n, describe(p), rejections(p, "g"))
@@ -173,7 +174,7 @@ func TestSample_DoesNotGrowWithTheFleet(t *testing.T) {
 // TestBlockedEverywhere_LooksAtNoNode: the volume names its holder.
 func TestBlockedEverywhere_LooksAtNoNode(t *testing.T) {
 	w := fleet(t, 200)
-	p := w.plan(t, w.eval("late"), enough)
+	p := w.plan(t, w.eval("late"), place.Enough)
 	if got := rejections(p, "g"); !strings.Contains(got, "allocation fill-000 (job fill) is placed to use it") ||
 		p.Eval.FailedTGAllocs["g"].NodesEvaluated != 0 {
 		t.Errorf("rejections: %s", got)
@@ -196,7 +197,7 @@ func TestFailure_CountsEveryNode(t *testing.T) {
 	w := fleet(t, n)
 	w.t = t
 	w.job(aJob("big", structs.JobService, cpu(995)))
-	p := w.plan(t, w.eval("big"), enough)
+	p := w.plan(t, w.eval("big"), place.Enough)
 	if got := rejections(p, "g"); got != fmt.Sprintf("resources: cpu exhausted (%d)", n) {
 		t.Errorf("rejections: %s", got)
 	}
@@ -207,7 +208,7 @@ func TestFailure_CountsEveryNode(t *testing.T) {
 	large.NodeResources.CPU.CpuShares = 5000
 	w.node(large)
 	w.job(aJob("big", structs.JobService, cpu(995), count(5)))
-	w.apply(w.plan(t, w.eval("big"), enough))
+	w.apply(w.plan(t, w.eval("big"), place.Enough))
 	w.wantPlaced("big", "0@n000555x 1@n000555x 2@n000555x 3@n000555x 4@n000555x")
 }
 
@@ -221,7 +222,7 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("big", structs.JobService, cpu(995),
 				count(2))})
 		})
-		w.carryOut(t, w.plan(t, w.eval("big"), enough))
+		w.carryOut(t, w.plan(t, w.eval("big"), place.Enough))
 		waits := state.BlockedEval(w.s.Read(), structs.DefaultNamespace, "big")
 		unblock := func(nodes ...*structs.Node) *structs.Evaluation {
 			for _, node := range nodes {
@@ -240,7 +241,7 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 		unblocked := unblock(small)
 		var p *structs.Plan
 		cost = append(cost, testing.AllocsPerRun(5, func() {
-			p = w.plan(t, unblocked, enough)
+			p = w.plan(t, unblocked, place.Enough)
 		}))
 		if m := p.Eval.FailedTGAllocs["g"]; p.Eval.Status != structs.EvalBlocked ||
 			p.Eval.QueuedAllocations["g"] != 2 ||
@@ -251,7 +252,7 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 		w.carryOut(t, p)
 
 		large := aNode(nodeID(n/3) + "x")
-		p = w.plan(t, unblock(large), enough)
+		p = w.plan(t, unblock(large), place.Enough)
 		if len(p.Place) != 1 ||
 			p.Place[0].NodeID != large.ID ||
 			p.Eval.QueuedAllocations["g"] != 1 ||
@@ -266,7 +267,7 @@ func TestUnblockedEval_TriesFreedNodes(t *testing.T) {
 			other.NodeResources.CPU.CpuShares = 10
 			many = append(many, other)
 		}
-		p = w.plan(t, unblock(many...), enough) // more than is remembered
+		p = w.plan(t, unblock(many...), place.Enough) // more than is remembered
 		if m := p.Eval.FailedTGAllocs["g"]; m.NodesEvaluated != n+42 {
 			t.Errorf("%d nodes were tried", m.NodesEvaluated)
 		}
@@ -286,7 +287,7 @@ func TestUnblockedEval_TakesOverSnapshotOfItsShape(t *testing.T) {
 		w.write(t, func(tx *state.WriteTx) error {
 			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob(id, structs.JobService, cpu(995))})
 		})
-		w.carryOut(t, w.plan(t, w.eval(id), enough))
+		w.carryOut(t, w.plan(t, w.eval(id), place.Enough))
 	}
 	register := func(id string, mhz int64) {
 		node := aNode(id)
@@ -298,11 +299,11 @@ func TestUnblockedEval_TakesOverSnapshotOfItsShape(t *testing.T) {
 	first, next := state.BlockedEval(w.s.Read(), "default", "a"), state.BlockedEval(w.s.Read(), "default", "b")
 	for i := range 40 {
 		register(fmt.Sprint("small", i), 10)
-		w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), first.ID), enough))
+		w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), first.ID), place.Enough))
 	}
 	register("large", 1000)
 	seen := state.Eval(w.s.Read(), first.ID).SnapshotIndex
-	w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), first.ID), enough))
+	w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), first.ID), place.Enough))
 	w.t = t
 	w.wantPlaced("a", "0@large")
 	now := state.Eval(w.s.Read(), next.ID)
@@ -310,13 +311,13 @@ func TestUnblockedEval_TakesOverSnapshotOfItsShape(t *testing.T) {
 		t.Fatalf("next evaluation is %s of snapshot %d, before %d; want pending of snapshot %d", now.Status,
 			now.SnapshotIndex, next.SnapshotIndex, seen)
 	}
-	p := w.plan(t, now, enough)
+	p := w.plan(t, now, place.Enough)
 	if m := p.Eval.FailedTGAllocs["g"]; m == nil || m.NodesEvaluated != n { // its own result
 		t.Errorf("%+v", m)
 	}
 	w.carryOut(t, p)
 	register("larger", 1000)
-	w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), next.ID), enough))
+	w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), next.ID), place.Enough))
 	w.wantPlaced("b", "0@larger")
 }
 
@@ -324,7 +325,7 @@ func TestUnblockedEval_TakesOverSnapshotOfItsShape(t *testing.T) {
 func TestUnblockKeys_AreBounded(t *testing.T) {
 	const n = feasible.MaxKeys + 100
 	w := fleetWithin(t, n, 1)
-	p := w.plan(t, w.eval("db"), enough)
+	p := w.plan(t, w.eval("db"), place.Enough)
 	if got := rejections(p,
 		"g"); got != fmt.Sprintf("csi-limit: CSI plugin p has its limit of 1 volumes on this node (%d)", n) {
 		t.Fatalf("rejections: %s", got)
@@ -338,12 +339,12 @@ func TestUnblockKeys_AreBounded(t *testing.T) {
 		t.Fatalf("%s", describe(p))
 	}
 	w.carryOut(t, p)
-	p = w.plan(t, w.eval("db"), enough)
+	p = w.plan(t, w.eval("db"), place.Enough)
 	if len(p.Followups) != 0 {
 		t.Errorf("a second follow-up was made: %s", describe(p))
 	}
 	later := slices.Collect(state.LaterEvalsByJob(w.s.Read(), "default", "db"))
-	p = w.plan(t, later[0], enough)
+	p = w.plan(t, later[0], place.Enough)
 	if len(p.Followups) != 1 {
 		t.Errorf("no follow-up when it is due: %s", describe(p))
 	}
@@ -390,7 +391,7 @@ func TestSample_PacksNearlyAsWellAsAScan(t *testing.T) {
 		}
 		return nodes
 	}
-	scan, sample := filled(math.MaxInt), filled(enough)
+	scan, sample := filled(math.MaxInt), filled(place.Enough)
 	t.Logf("%d nodes by scans, %d by samples", scan, sample)
 	if sample > scan*115/100 {
 		t.Errorf("%d nodes by scans, %d by samples", scan, sample)
@@ -410,7 +411,7 @@ func TestSample_SpreadsAGroup(t *testing.T) {
 	w := fleet(t, 400)
 	w.t = t
 	w.job(aJob("wide", structs.JobService, count(300)))
-	p := w.plan(t, w.eval("wide"), enough)
+	p := w.plan(t, w.eval("wide"), place.Enough)
 	nodes := map[string]bool{}
 	for _, a := range p.Place {
 		nodes[a.NodeID] = true
@@ -425,9 +426,9 @@ func TestUpdate_MayStayOnItsNode(t *testing.T) {
 	w := fleet(t, 300)
 	w.t = t
 	w.job(aJob("big", structs.JobService, count(300), cpu(900)))
-	w.apply(w.plan(t, w.eval("big"), enough))
+	w.apply(w.plan(t, w.eval("big"), place.Enough))
 	w.job(aJob("big", structs.JobService, count(300), cpu(950), atOnce))
-	p := w.plan(t, w.eval("big"), enough)
+	p := w.plan(t, w.eval("big"), place.Enough)
 	if len(p.Place) != 300 || len(p.Stop) != 300 {
 		t.Fatalf("%d placed, %d stopped: %s", len(p.Place), len(p.Stop), rejections(p, "g"))
 	}
@@ -450,7 +451,7 @@ func BenchmarkEval(b *testing.B) {
 				b.ResetTimer()
 				looked := 0
 				for b.Loop() {
-					p := w.plan(b, evalOf(w, n, c.job, c.perNode), enough)
+					p := w.plan(b, evalOf(w, n, c.job, c.perNode), place.Enough)
 					looked = p.Place[0].Metrics.NodesEvaluated
 				}
 				b.ReportMetric(float64(looked), "nodes/op")

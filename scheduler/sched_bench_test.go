@@ -8,13 +8,14 @@ import (
 
 	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
+	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
 )
 
 var (
 	schedNodes  = flag.Int("sched-nodes", 0, "BenchmarkSched: only fleets of this size; 0 for all")
-	schedSample = flag.Int("sched-sample", enough, "BenchmarkSched: feasible nodes of a sample")
+	schedSample = flag.Int("sched-sample", place.Enough, "BenchmarkSched: feasible nodes of a sample")
 )
 
 // BenchmarkSched places the same jobs on the same fleets as the benchmark of this name in

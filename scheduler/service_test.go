@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/state"
 	"berth/state/statetest"
@@ -223,7 +224,7 @@ func TestDrain_MovesTheAllocationsThatItsLoopNames(t *testing.T) {
 	w.node(aNode("n1"))
 	do(w, state.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
 	j := w.job(aJob("web", structs.JobService))
-	p, err := newPlanner(w.s.Read(), w.eval("web"), w.clock, options{enough: enough})
+	p, err := newPlanner(w.s.Read(), w.eval("web"), w.clock, options{enough: place.Enough})
 	if err != nil {
 		t.Fatal(err)
 	}

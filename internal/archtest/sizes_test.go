@@ -29,7 +29,6 @@ var largePackages = map[string]int{
 	"internal/mvcc":           2800,
 	"jobspec":                 3700,
 	"plugins/hostpath":        3650,
-	"scheduler":               5100,
 	"server/control":          2700,
 	"state":                   9550,
 	"structs":                 12350,

@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"testing"
@@ -21,8 +21,8 @@ func TestSample_TriesAChangedNodeAnew(t *testing.T) {
 		Tasks:         []*structs.Task{{Name: "t", Resources: &structs.Resources{CPU: 100}}},
 	}
 	o := feasible.NewOutlook(state.New().Read(), &structs.Evaluation{JobID: "new"}, time.Time{})
-	p := newPlacer(o, placerOptions{enough: enough})
-	placed := newPlacement(p.addGroup(o.Compile(&structs.Job{ID: "new"}, g)), 0)
+	p := New(o, Options{Enough: Enough})
+	placed := newPlacement(p.AddGroup(o.Compile(&structs.Job{ID: "new"}, g)), 0)
 	mean := func() float64 {
 		s := sample{repeats: p.repeats(&placed)}
 		s.try(o, &placed, &nodeClass{}, &candidate{node: n})

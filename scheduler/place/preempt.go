@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"slices"
@@ -20,14 +20,14 @@ const (
 )
 
 // mayPreempt reports whether the placement may displace others.
-func (p *placer) mayPreempt(w *placement) bool {
+func (p *Placer) mayPreempt(w *Placement) bool {
 	config := state.SchedulerConfig(p.outlook).PreemptionConfig
 	return config.Enabled(p.outlook.Job.Type) && p.outlook.BlockedEverywhere(&w.demand) == nil
 }
 
 // placeByPreemption places an allocation that fits nowhere in the place of others. It reports false if there
 // are none.
-func (p *placer) placeByPreemption(w *placement, t *rejects.Count) bool {
+func (p *Placer) placeByPreemption(w *Placement, t *rejects.Count) bool {
 	if !p.mayPreempt(w) {
 		return false
 	}
@@ -57,11 +57,11 @@ func (p *placer) placeByPreemption(w *placement, t *rejects.Count) bool {
 
 // chooseVictims returns the best victims of a node, none if no node has any. Each evaluation begins at
 // another node, so that the same nodes do not always suffer.
-func (p *placer) chooseVictims(w *placement) (node *feasible.NodeView, best []preempt.Candidate) {
+func (p *Placer) chooseVictims(w *Placement) (node *feasible.NodeView, best []preempt.Candidate) {
 	nodes := []*structs.Node{w.node}
 	if w.node == nil {
-		w.plan.filterNodes(p.outlook.AllNodes())
-		nodes = p.fromOrigin(w.plan.passing)
+		w.Group.Filter(p.outlook.AllNodes())
+		nodes = p.fromOrigin(w.Group.Passing)
 	}
 
 	found := 0
@@ -87,14 +87,14 @@ func (p *placer) chooseVictims(w *placement) (node *feasible.NodeView, best []pr
 }
 
 // fromOrigin returns nodes, which are sorted by ID, from the evaluation's origin on.
-func (p *placer) fromOrigin(nodes []*structs.Node) []*structs.Node {
+func (p *Placer) fromOrigin(nodes []*structs.Node) []*structs.Node {
 	origin := p.origin()
 	first := max(0, slices.IndexFunc(nodes, func(n *structs.Node) bool { return n.ID >= origin }))
 	return slices.Concat(nodes[first:], nodes[:first])
 }
 
 // victimsOn returns the victims on one node, none if they do not suffice.
-func (p *placer) victimsOn(d *feasible.Demand, v *feasible.NodeView) []preempt.Candidate {
+func (p *Placer) victimsOn(d *feasible.Demand, v *feasible.NodeView) []preempt.Candidate {
 	r := p.outlook.Check(d, v)
 	if r != nil && r.Filter != rejects.FilterResources {
 		return nil
@@ -111,7 +111,7 @@ func (p *placer) victimsOn(d *feasible.Demand, v *feasible.NodeView) []preempt.C
 }
 
 // displaceable returns the allocations of a node that the job may displace.
-func (p *placer) displaceable(v *feasible.NodeView) []preempt.Candidate {
+func (p *Placer) displaceable(v *feasible.NodeView) []preempt.Candidate {
 	var all []preempt.Candidate
 	for a := range state.LiveAllocsByNode(p.outlook, v.Node.ID) {
 		priority := state.AllocPriority(p.outlook, a)
@@ -123,7 +123,7 @@ func (p *placer) displaceable(v *feasible.NodeView) []preempt.Candidate {
 }
 
 // spareOf returns the spare of an allocation's group, nil if the group has no pace.
-func (p *placer) spareOf(a *structs.Allocation) *preempt.Spare {
+func (p *Placer) spareOf(a *structs.Allocation) *preempt.Spare {
 	key := jobGroup{a.Namespace, a.JobID, a.TaskGroup}
 	if s, known := p.spares[key]; known {
 		return s

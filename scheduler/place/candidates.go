@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ const (
 
 // candidateSet has the nodes of a source that a group has read.
 type candidateSet struct {
-	group      *groupPlan
+	group      *Group
 	iter       cyclicIter
 	read       int             // nodes of iter
 	moved      map[string]bool // nodes that were moved to the front
@@ -59,12 +59,12 @@ type nodeClass struct {
 	found    int          // fitting nodes of the sample
 }
 
-func (p *placer) candidatesOf(w *placement) *candidateSet {
+func (p *Placer) candidatesOf(w *Placement) *candidateSet {
 	s := p.sourceOf(w)
-	o := w.plan.candidateSets[s.name]
+	o := w.Group.candidateSets[s.name]
 	if o == nil {
 		o = &candidateSet{
-			group: w.plan,
+			group: w.Group,
 			iter: cyclicIter{
 				source: s,
 				first:  p.origin(),
@@ -75,7 +75,7 @@ func (p *placer) candidatesOf(w *placement) *candidateSet {
 			rejections: rejects.NewCount(),
 		}
 
-		w.plan.candidateSets[s.name] = o
+		w.Group.candidateSets[s.name] = o
 	}
 
 	return o
@@ -84,8 +84,8 @@ func (p *placer) candidatesOf(w *placement) *candidateSet {
 // classOf returns the class of a node.
 func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	key := ""
-	if o.group.spec.HasPreferences() {
-		key = o.group.spec.PreferenceClass(n)
+	if o.group.Spec.HasPreferences() {
+		key = o.group.Spec.PreferenceClass(n)
 	}
 
 	c := o.byKey[key]
@@ -97,9 +97,9 @@ func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	}
 
 	c = &nodeClass{example: n}
-	if o.iter.source.name == "" && !o.group.spec.HasPreferences() { // about as many as a sample has
-		c.feasible = make([]*candidate, 0, 2*enough)
-		c.fitting = make([]*candidate, 0, enough)
+	if o.iter.source.name == "" && !o.group.Spec.HasPreferences() { // about as many as a sample has
+		c.feasible = make([]*candidate, 0, 2*Enough)
+		c.fitting = make([]*candidate, 0, Enough)
 	}
 
 	o.byKey[key] = c
@@ -124,7 +124,7 @@ func (o *candidateSet) readMore() (read, added int) {
 			continue
 		}
 
-		if o.group.spec.Admit(o.rejections, n.node) {
+		if o.group.Spec.Admit(o.rejections, n.node) {
 			c := o.classOf(n.node)
 			c.feasible = append(c.feasible, n)
 			added++
@@ -144,7 +144,7 @@ func (c *nodeClass) reuseChosen() int {
 
 // readAhead reads the nodes of which the first sample of a group with preferences chooses.
 func (o *candidateSet) readAhead() {
-	if !o.group.spec.HasPreferences() {
+	if !o.group.Spec.HasPreferences() {
 		return
 	}
 	for o.read < readAhead {
@@ -160,9 +160,9 @@ func (o *candidateSet) moveToFront(n *structs.Node) {
 	var passes bool
 	known := o.moved[n.ID] || o.iter.hasPassed(n.ID)
 	if known {
-		passes = o.group.spec.CheckNode(n) == nil
+		passes = o.group.Spec.CheckNode(n) == nil
 	} else {
-		passes = o.group.spec.Admit(o.rejections, n)
+		passes = o.group.Spec.Admit(o.rejections, n)
 	}
 
 	o.moved[n.ID] = true
@@ -200,7 +200,7 @@ type sample struct {
 	bound  int  // of tried
 	mayEnd bool // at the bound, also without a fitting node
 
-	repeats bool // see placer.repeats
+	repeats bool // see Placer.repeats
 }
 
 type rejected struct {
@@ -213,7 +213,7 @@ func (s *sample) ended() bool {
 }
 
 // try adds the result of one node of a class.
-func (s *sample) try(p *feasible.Outlook, w *placement, c *nodeClass, n *candidate) {
+func (s *sample) try(p *feasible.Outlook, w *Placement, c *nodeClass, n *candidate) {
 	s.tried++
 	if n.view == nil {
 		n.view = p.ViewWith(n.node, n.use)
@@ -231,8 +231,8 @@ func (s *sample) try(p *feasible.Outlook, w *placement, c *nodeClass, n *candida
 }
 
 // rate returns the mean of the scores of a node, or its rejection, which it records.
-func (s *sample) rate(p *feasible.Outlook, w *placement, v *feasible.NodeView) (float64, *rejects.Rejection) {
-	if s.repeats && v.Fits.Group == w.plan.spec {
+func (s *sample) rate(p *feasible.Outlook, w *Placement, v *feasible.NodeView) (float64, *rejects.Rejection) {
+	if s.repeats && v.Fits.Group == w.Group.Spec {
 		return v.Fits.Mean, nil
 	}
 	r := p.Check(&w.demand, v)
@@ -242,7 +242,7 @@ func (s *sample) rate(p *feasible.Outlook, w *placement, v *feasible.NodeView) (
 	}
 	mean := rankNode(w, v).mean
 	if s.repeats {
-		v.Fits = feasible.Fit{Group: w.plan.spec, Mean: mean}
+		v.Fits = feasible.Fit{Group: w.Group.Spec, Mean: mean}
 	}
 	return mean, nil
 }
@@ -250,10 +250,10 @@ func (s *sample) rate(p *feasible.Outlook, w *placement, v *feasible.NodeView) (
 // repeats reports whether a placement finds on a node the same as the placement before it, if the plan has
 // not changed the node since: it replaces nothing, and neither volumes nor other nodes matter. Most nodes of
 // a sample were in the sample before.
-func (p *placer) repeats(w *placement) bool {
-	g := w.plan
-	return !p.options.anew && w.prev == nil && w.data == nil && len(w.demand.Uses) == 0 &&
-		!g.spec.DependsOnOthers()
+func (p *Placer) repeats(w *Placement) bool {
+	g := w.Group
+	return !p.options.Anew && w.Prev == nil && w.data == nil && len(w.demand.Uses) == 0 &&
+		!g.Spec.DependsOnOthers()
 }
 
 // leavesFull reports whether a node that has rejected an allocation of the group rejects all others of the
@@ -264,10 +264,10 @@ func leavesFull(r *rejects.Rejection) bool {
 
 // sampleNodes tries candidates until it has enough feasible nodes, or most nodes if most is not 0. all
 // reports whether it has the results of every node.
-func (p *placer) sampleNodes(w *placement, o *candidateSet, most int) (top topN, t *rejects.Count, all bool) {
+func (p *Placer) sampleNodes(w *Placement, o *candidateSet, most int) (top topN, t *rejects.Count, all bool) {
 	s := sample{
-		enough: p.options.enough,
-		bound:  cmp.Or(most, max(maxSampled, p.options.enough)),
+		enough: p.options.Enough,
+		bound:  cmp.Or(most, max(maxSampled, p.options.Enough)),
 		mayEnd: most != 0,
 
 		repeats: p.repeats(w),
@@ -319,7 +319,7 @@ func (o *candidateSet) rated() []*nodeClass {
 		return o.classes
 	}
 	for _, c := range o.classes {
-		c.rating = o.group.spec.Affinity(c.example) + o.group.spec.Spread(c.example)
+		c.rating = o.group.Spec.Affinity(c.example) + o.group.Spec.Spread(c.example)
 	}
 	return slices.SortedStableFunc(slices.Values(o.classes), func(a, b *nodeClass) int {
 		return cmp.Compare(b.rating, a.rating)
@@ -328,7 +328,7 @@ func (o *candidateSet) rated() []*nodeClass {
 
 // tryClass tries candidates of a class until it has its share of the sample. A class among others whose
 // candidates all have an allocation of the plan uses these again, because the others are no substitute.
-func (p *placer) tryClass(w *placement, o *candidateSet, c *nodeClass, s *sample) {
+func (p *Placer) tryClass(w *Placement, o *candidateSet, c *nodeClass, s *sample) {
 	share := s.enough
 	if len(o.classes) > 1 {
 		share = min(share, max(leastShare, s.enough/len(o.classes)))
@@ -346,7 +346,7 @@ func (p *placer) tryClass(w *placement, o *candidateSet, c *nodeClass, s *sample
 // tryChosen adds the nodes of a class that the group got last. They are no part of the share of the class, so
 // a group can spread over more nodes than a sample has. The scores decide whether it does: an unused node is
 // better than an equal one with an allocation of the group, but a large empty one is not.
-func (p *placer) tryChosen(w *placement, c *nodeClass, s *sample) {
+func (p *Placer) tryChosen(w *Placement, c *nodeClass, s *sample) {
 	if c.found == 0 {
 		return // other classes are better
 	}

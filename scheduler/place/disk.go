@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"cmp"
@@ -11,14 +11,14 @@ import (
 
 // placeSticky returns the node of the replaced allocation if the group keeps its data and the node is
 // feasible, else none.
-func (p *placer) placeSticky(w *placement) (topN, *rejects.Count) {
-	prev := cmp.Or(w.prev, w.data)
-	if prev == nil || !w.plan.spec.TaskGroup.KeepsData() {
+func (p *Placer) placeSticky(w *Placement) (topN, *rejects.Count) {
+	prev := cmp.Or(w.Prev, w.data)
+	if prev == nil || !w.Group.Spec.TaskGroup.KeepsData() {
 		return nil, nil
 	}
 	n := state.Node(p.outlook, prev.NodeID)
 	t := rejects.NewCount()
-	if n == nil || !w.plan.spec.Admit(t, n) {
+	if n == nil || !w.Group.Spec.Admit(t, n) {
 		return nil, nil
 	}
 	keys := p.outlook.Keys
@@ -30,15 +30,15 @@ func (p *placer) placeSticky(w *placement) (topN, *rejects.Count) {
 
 // dataOf returns the allocation whose data a new one at a place takes over although it replaces none, nil for
 // none: see state.DataLeft.
-func (p *placer) dataOf(g *groupPlan, at rollout.Place) *structs.Allocation {
-	if !g.spec.TaskGroup.KeepsData() {
+func (p *Placer) dataOf(g *Group, at rollout.Place) *structs.Allocation {
+	if !g.Spec.TaskGroup.KeepsData() {
 		return nil
 	}
 	if p.dataLeft == nil {
 		p.dataLeft = state.DataLeft(p.outlook, p.outlook.Job, p.outlook.JobAllocs())
 	}
 	return p.dataLeft[state.DataPlace{
-		Name: structs.AllocName(p.outlook.Job.ID, g.spec.TaskGroup.Name, at.Index),
+		Name: structs.AllocName(p.outlook.Job.ID, g.Spec.TaskGroup.Name, at.Index),
 		Node: at.Node,
 	}]
 }

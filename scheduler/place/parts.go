@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import "berth/structs"
 
@@ -9,7 +9,7 @@ const mostParts = 64
 
 // beginPart begins another part of the plan, and reports whether the plan may have one. Only allocations on
 // nodes of their own are placed in later parts, so that no part depends on a former one.
-func (p *placer) beginPart() bool {
+func (p *Placer) beginPart() bool {
 	if len(p.parts) == mostParts-1 {
 		return false
 	}
@@ -19,16 +19,16 @@ func (p *placer) beginPart() bool {
 }
 
 // partPlaced returns the number of allocations that the last part places.
-func (p *placer) partPlaced() int {
+func (p *Placer) partPlaced() int {
 	if len(p.parts) == 0 {
 		return len(p.outlook.Plan.Place)
 	}
 	return len(p.outlook.Plan.Place) - p.parts[len(p.parts)-1]
 }
 
-// splitParts moves what the later parts place, and those whom they displace, from the plan to its rest. The
+// SplitParts moves what the later parts place, and those whom they displace, from the plan to its rest. The
 // last part completes the evaluation.
-func (p *placer) splitParts() {
+func (p *Placer) SplitParts() {
 	if len(p.parts) == 0 {
 		return
 	}
@@ -47,7 +47,7 @@ func (p *placer) splitParts() {
 		}
 
 		part := &structs.Plan{
-			Eval:           moreFollow(whole.Eval),
+			Eval:           MoreFollow(whole.Eval),
 			Place:          whole.Place[from:to:to],
 			JobModifyIndex: whole.JobModifyIndex,
 		}
@@ -74,8 +74,8 @@ func (p *placer) splitParts() {
 	p.outlook.Plan.Rest = parts[1:]
 }
 
-// moreFollow returns an evaluation that stays pending, because another plan follows.
-func moreFollow(e *structs.Evaluation) *structs.Evaluation {
+// MoreFollow returns an evaluation that stays pending, because another plan follows.
+func MoreFollow(e *structs.Evaluation) *structs.Evaluation {
 	e = e.Copy()
 	e.Status = structs.EvalPending
 	e.StatusDescription = "more allocations follow"

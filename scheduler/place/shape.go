@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"crypto/sha256"
@@ -9,25 +9,25 @@ import (
 	"berth/scheduler/feasible"
 )
 
-// shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
+// Shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
 // one state, so one of them represents all blocked ones. It is "" if that depends on more than the groups'
 // demands: on the job's existing allocations or their nodes.
-func (p *placer) shape() string {
+func (p *Placer) Shape() string {
 	job := p.outlook.Job
 	if job == nil || job.PerNode() {
 		return ""
 	}
 
 	var asks []feasible.Shape
-	for _, g := range p.groups {
+	for _, g := range p.Groups {
 		switch {
-		case g.failed == nil:
+		case g.Failed == nil:
 			continue
-		case g.spec.Limited(), g.spec.TaskGroup.HasPerAlloc(), p.updates(g):
+		case g.Spec.Limited(), g.Spec.TaskGroup.HasPerAlloc(), p.updates(g):
 			return ""
 		}
 
-		asks = append(asks, g.spec.Shape(p.outlook.Namespace, job.Type))
+		asks = append(asks, g.Spec.Shape(p.outlook.Namespace, job.Type))
 	}
 
 	b, err := codec.Encode(asks)
@@ -41,8 +41,8 @@ func (p *placer) shape() string {
 
 // updates reports whether placements update the group: an allocation of it stops for its successor, which
 // finds capacity where another does not.
-func (p *placer) updates(g *groupPlan) bool {
-	return slices.ContainsFunc(p.placements, func(w *placement) bool {
-		return w.plan == g && w.isUpdate()
+func (p *Placer) updates(g *Group) bool {
+	return slices.ContainsFunc(p.placements, func(w *Placement) bool {
+		return w.Group == g && w.IsUpdate()
 	})
 }

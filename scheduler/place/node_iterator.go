@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 // and some of them are feasible. So the cost of a placement does not depend on the size of the fleet, and the
 // scheduler reports that nothing fits only after it has tried every node (candidates.go has the samples).
 const (
-	enough       = 64  // feasible nodes of a sample
+	Enough       = 64  // feasible nodes of a sample
 	maxSampled   = 512 // nodes that a sample reads, if one of them is feasible
 	readBatch    = 32  // nodes that one read returns
 	retriedNodes = 64  // nodes that an unblocked evaluation tries besides those with freed capacity
@@ -32,12 +32,12 @@ type source struct {
 }
 
 // sourceOf returns the smallest source that holds every feasible node of the allocation.
-func (p *placer) sourceOf(w *placement) source {
+func (p *Placer) sourceOf(w *Placement) source {
 	best := source{
 		size: math.MaxInt,
 		from: p.nodesFrom,
 	}
-	if id := w.plan.spec.OnlyNode; id != "" {
+	if id := w.Group.Spec.OnlyNode; id != "" {
 		best = listSource("node "+id, nodesWithID(p.outlook, id))
 	}
 
@@ -63,7 +63,7 @@ func (p *placer) sourceOf(w *placement) source {
 
 // pluginSource returns the nodes with a plugin from which its volumes of an allocation are reachable. Volumes
 // with equal topologies have the same source.
-func (p *placer) pluginSource(uses []feasible.VolumeUse, plugin string) source {
+func (p *Placer) pluginSource(uses []feasible.VolumeUse, plugin string) source {
 	name := "plugin " + plugin
 	var volumes []*structs.CSIVolume
 	for i := range uses {
@@ -94,7 +94,7 @@ func (p *placer) pluginSource(uses []feasible.VolumeUse, plugin string) source {
 }
 
 // nodesFrom returns a function that returns all nodes from an ID on.
-func (p *placer) nodesFrom(id string) func() candidate {
+func (p *Placer) nodesFrom(id string) func() candidate {
 	next := state.NodesWithUse(p.outlook, id)
 	return func() candidate {
 		n, use := next()
@@ -198,7 +198,7 @@ func (r *cyclicIter) hasPassed(id string) bool {
 
 // origin returns the ID from which the evaluation reads nodes. It differs between evaluations and is always
 // the same for one. The origins are spread evenly if the IDs of nodes are random or numbers.
-func (p *placer) origin() string {
+func (p *Placer) origin() string {
 	if p.start != "" {
 		return p.start
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 // evaluation.
 func TestSplitParts_KeepsTheDisplacedWithTheirSuccessors(t *testing.T) {
 	e := &structs.Evaluation{ID: "e", Status: structs.EvalComplete}
-	p := &placer{parts: []int{1, 2}, outlook: &feasible.Outlook{Plan: &structs.Plan{
+	p := &Placer{parts: []int{1, 2}, outlook: &feasible.Outlook{Plan: &structs.Plan{
 		Eval:    e,
 		Blocked: &structs.Evaluation{ID: "b"},
 		Place:   []*structs.Allocation{{ID: "x"}, {ID: "y"}, {ID: "z"}},
@@ -21,7 +21,7 @@ func TestSplitParts_KeepsTheDisplacedWithTheirSuccessors(t *testing.T) {
 			{AllocID: "of x", PreemptedBy: "x"},
 		},
 	}}}
-	p.splitParts()
+	p.SplitParts()
 	parts := append([]*structs.Plan{p.outlook.Plan}, p.outlook.Plan.Rest...)
 	for i, want := range []struct {
 		place, status string

@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"cmp"
@@ -14,62 +14,59 @@ import (
 	"berth/structs"
 )
 
-// mostPlaced is the most allocations that one plan places, and the most that it moves, because a plan is one
-// log entry. If there are more, the evaluation stays pending for another plan.
-const mostPlaced = structs.MaxPlaced
-
-// placerOptions are the inputs of a placer besides the outlook.
-type placerOptions struct {
-	enough int  // feasible nodes of a sample
-	anew   bool // repeats no trial of a node: tests compare both
+// Options are the inputs of a placer besides the outlook.
+type Options struct {
+	Enough int  // feasible nodes of a sample
+	Anew   bool // repeats no trial of a node: tests compare both
 }
 
-// placer finds the nodes of the placements and adds them to the plan.
-type placer struct {
+// Placer finds the nodes of the placements and adds them to the plan.
+type Placer struct {
 	outlook *feasible.Outlook
-	options placerOptions
+	options Options
 
-	unbounded  bool // the plan becomes no log entry
-	groups     []*groupPlan
-	placements []*placement
+	Unbounded  bool // the plan becomes no log entry
+	Groups     []*Group
+	placements []*Placement
 	rollout    *rollout.Rollout // of the job's version
 	start      string           // the result of origin
 	placed     int              // bytes of the allocations of the plan's last part, about
 	parts      []int            // the numbers of allocations at which later parts of the plan begin
-	more       bool             // another plan has to follow
+	More       bool             // another plan has to follow
 
-	exhaustedNodes map[string]bool                         // without capacity for a per-node job, by ID
+	ExhaustedNodes map[string]bool                         // without capacity for a per-node job, by ID
 	spares         map[jobGroup]*preempt.Spare             // a group without a pace has nil
 	dataLeft       map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
 }
 
-func newPlacer(o *feasible.Outlook, with placerOptions) *placer {
-	return &placer{
+// New returns a placer for an outlook.
+func New(o *feasible.Outlook, with Options) *Placer {
+	return &Placer{
 		outlook:        o,
 		options:        with,
-		exhaustedNodes: map[string]bool{},
+		ExhaustedNodes: map[string]bool{},
 		spares:         map[jobGroup]*preempt.Spare{},
 	}
 }
 
-// placeAll places all placements. Updates precede others, because the allocations that they stop may be in
+// PlaceAll places all placements. Updates precede others, because the allocations that they stop may be in
 // the way of these.
-func (p *placer) placeAll(placements []*placement, r *rollout.Rollout) {
+func (p *Placer) PlaceAll(placements []*Placement, r *rollout.Rollout) {
 	p.placements = placements
 	p.rollout = r
-	slices.SortStableFunc(p.placements, func(a, b *placement) int {
+	slices.SortStableFunc(p.placements, func(a, b *Placement) int {
 		return cmp.Compare(a.order(), b.order())
 	})
 	for _, w := range p.placements {
 		switch {
-		case w.isUpdate() && w.ended: // placed with the update for which its predecessor was stopped
-		case w.kind == kindSeveral:
+		case w.IsUpdate() && w.Ended: // placed with the update for which its predecessor was stopped
+		case w.kind == KindSeveral:
 			p.placeFresh(w)
-		case w.kind == kindEachNode:
+		case w.kind == KindEachNode:
 			p.placeOnNodes(w)
-		case p.full() && !w.ended:
-			p.more = true
-			w.plan.queued++
+		case p.full() && !w.Ended:
+			p.More = true
+			w.Group.Queued++
 		default:
 			p.placeOne(w)
 		}
@@ -81,29 +78,29 @@ func (p *placer) placeAll(placements []*placement, r *rollout.Rollout) {
 const placedBytes = structs.MaxEntry / 4
 
 // full reports whether the plan, or its last part, has reached its bounds.
-func (p *placer) full() bool {
-	return !p.unbounded &&
-		(p.partPlaced() >= mostPlaced || p.placed >= placedBytes)
+func (p *Placer) full() bool {
+	return !p.Unbounded &&
+		(p.partPlaced() >= structs.MaxPlaced || p.placed >= placedBytes)
 }
 
 // placeFresh places allocations that replace none, one by one, until one finds no place: a job that was
 // stored before counts were bounded may demand any number.
-func (p *placer) placeFresh(w *placement) {
-	g := w.plan
+func (p *Placer) placeFresh(w *Placement) {
+	g := w.Group
 	left := w.count
-	var one placement // placeOne keeps none that stops nothing
+	var one Placement // placeOne keeps none that stops nothing
 	for index := 0; left > 0; index++ {
 		switch {
 		case w.taken[index]:
 			continue
 		case p.full():
-			p.more = true
-			g.queued += left
+			p.More = true
+			g.Queued += left
 			return
-		case g.failed == nil:
-		case !g.spec.TaskGroup.HasPerAlloc() || w.count-left >= structs.MaxGroupCount:
-			g.failed.Metric.CoalescedFailures += left // the plan frees no capacity
-			g.queued += left
+		case g.Failed == nil:
+		case !g.Spec.TaskGroup.HasPerAlloc() || w.count-left >= structs.MaxGroupCount:
+			g.Failed.Metric.CoalescedFailures += left // the plan frees no capacity
+			g.Queued += left
 			return
 		}
 
@@ -115,59 +112,59 @@ func (p *placer) placeFresh(w *placement) {
 }
 
 // placeOnNodes places an allocation on each node of a list, which is sorted by ID.
-func (p *placer) placeOnNodes(w *placement) {
+func (p *Placer) placeOnNodes(w *Placement) {
 	p.outlook.ExpectViews(len(w.nodes))
 	useOf := state.UsesFrom(p.outlook, w.nodes[0].ID)
-	var one placement // see placeFresh
+	var one Placement // see placeFresh
 	for at, n := range w.nodes {
 		if p.full() && !p.beginPart() {
-			p.more = true
-			w.plan.queued += len(w.nodes) - at
+			p.More = true
+			w.Group.Queued += len(w.nodes) - at
 			return
 		}
 		p.outlook.ViewWith(n, useOf(n.ID))
-		one = newPlacement(w.plan, 0)
+		one = newPlacement(w.Group, 0)
 		one.node = n
-		one.data = p.dataOf(w.plan, one.place())
+		one.data = p.dataOf(w.Group, one.place())
 		p.placeOne(&one)
 	}
 }
 
 // placeOne finds a node for a placement and adds it to the plan, or records why there is none.
-func (p *placer) placeOne(w *placement) {
-	g := w.plan
-	if g.failed != nil &&
+func (p *Placer) placeOne(w *Placement) {
+	g := w.Group
+	if g.Failed != nil &&
 		w.node == nil &&
-		!w.isUpdate() &&
-		!g.spec.TaskGroup.HasPerAlloc() {
-		g.failed.Metric.CoalescedFailures++ // an equal placement has failed before
-		g.queued++
+		!w.IsUpdate() &&
+		!g.Spec.TaskGroup.HasPerAlloc() {
+		g.Failed.Metric.CoalescedFailures++ // an equal placement has failed before
+		g.Queued++
 		return
 	}
 
 	switch {
-	case w.ended:
-	case w.isUpdate() && !g.updates.MayUpdate():
-		w.held = true
+	case w.Ended:
+	case w.IsUpdate() && !g.Pace.MayUpdate():
+		w.Held = true
 		return
-	case w.isUpdate():
-		p.outlook.StopAlloc(w.prev, structs.StopReplaced, replacedReason)
+	case w.IsUpdate():
+		p.outlook.StopAlloc(w.Prev, structs.StopReplaced, ReplacedReason)
 	}
 
 	top, t := p.chooseNode(w)
-	stays := w.isUpdate() && !w.ended // unless there is a place
+	stays := w.IsUpdate() && !w.Ended // unless there is a place
 	if len(top) == 0 && (stays && p.placeByStops(w) || p.placeByPreemption(w, t)) {
 		return
 	}
 
 	if len(top) == 0 {
 		if stays {
-			p.outlook.UnstopAlloc(w.prev)
-			g.updates.NoteRejected()
+			p.outlook.UnstopAlloc(w.Prev)
+			g.Pace.NoteRejected()
 		}
 
 		if w.node != nil {
-			p.exhaustedNodes[w.node.ID] = true
+			p.ExhaustedNodes[w.node.ID] = true
 		}
 
 		g.recordFailure(w, t)
@@ -180,8 +177,8 @@ func (p *placer) placeOne(w *placement) {
 
 // chooseNode returns the best feasible nodes: of a sample, or of all nodes if the sample has none. It returns
 // none if every node rejected, or if all nodes alike are blocked.
-func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
-	g := w.plan
+func (p *Placer) chooseNode(w *Placement) (topN, *rejects.Count) {
+	g := w.Group
 	blocked := p.outlook.BlockedEverywhere(&w.demand)
 	switch {
 	case w.node != nil && blocked != nil:
@@ -202,8 +199,8 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 	}
 
 	o := p.candidatesOf(w)
-	if w.isUpdate() {
-		if n := state.Node(p.outlook, w.prev.NodeID); n != nil {
+	if w.IsUpdate() {
+		if n := state.Node(p.outlook, w.Prev.NodeID); n != nil {
 			o.moveToFront(n)
 		}
 	}
@@ -229,23 +226,23 @@ func (p *placer) chooseNode(w *placement) (topN, *rejects.Count) {
 		return nil, past
 	}
 
-	g.filterNodes(p.outlook.AllNodes())
-	return p.tryAll(w, g.passing)
+	g.Filter(p.outlook.AllNodes())
+	return p.tryAll(w, g.Passing)
 }
 
 // lastRejections returns the rejections of all nodes for the evaluation's last plan, and the nodes with
 // capacity freed since, if nothing else has changed since; else nil. Such a group depends on nodes only.
-func (p *placer) lastRejections(w *placement) (*rejects.Count, []*structs.Node) {
-	g := w.plan
+func (p *Placer) lastRejections(w *Placement) (*rejects.Count, []*structs.Node) {
+	g := w.Group
 	e := p.outlook.Eval
-	before := e.FailedTGAllocs[g.spec.TaskGroup.Name]
+	before := e.FailedTGAllocs[g.Spec.TaskGroup.Name]
 	if before == nil ||
 		len(e.BlockedOn) == 0 ||
 		e.JobModifyIndex != p.outlook.Job.JobModifyIndex ||
 		len(w.demand.Uses) > 0 ||
-		w.isUpdate() ||
-		g.spec.Limited() ||
-		g.spec.Job != p.outlook.Job {
+		w.IsUpdate() ||
+		g.Spec.Limited() ||
+		g.Spec.Job != p.outlook.Job {
 		return nil, nil
 	}
 
@@ -272,8 +269,8 @@ func (p *placer) lastRejections(w *placement) (*rejects.Count, []*structs.Node) 
 }
 
 // tryAll tries each of the candidates.
-func (p *placer) tryAll(w *placement, candidates []*structs.Node) (topN, *rejects.Count) {
-	t := w.plan.static.Clone()
+func (p *Placer) tryAll(w *Placement, candidates []*structs.Node) (topN, *rejects.Count) {
+	t := w.Group.static.Clone()
 	var top topN
 	for _, n := range candidates {
 		v := p.outlook.ViewOf(n)
@@ -306,11 +303,11 @@ func newAllocID(placed []*structs.Allocation) string {
 }
 
 // addToPlan adds the allocation to the plan and counts it from here on.
-func (p *placer) addToPlan(w *placement, v *feasible.NodeView, t *rejects.Count) {
+func (p *Placer) addToPlan(w *Placement, v *feasible.NodeView, t *rejects.Count) {
 	plan := p.outlook.Plan
 	job := p.outlook.Job
-	version := w.plan.spec.Job
-	group := w.plan.spec.TaskGroup.Name
+	version := w.Group.Spec.Job
+	group := w.Group.Spec.TaskGroup.Name
 	a := &structs.Allocation{
 		ID:                newAllocID(plan.Place),
 		Namespace:         p.outlook.Namespace,
@@ -330,41 +327,41 @@ func (p *placer) addToPlan(w *placement, v *feasible.NodeView, t *rejects.Count)
 		PreemptedAllocations: w.victims,
 	}
 
-	if prev := cmp.Or(w.prev, w.data); prev != nil {
+	if prev := cmp.Or(w.Prev, w.data); prev != nil {
 		a.PreviousAllocation = prev.ID
 	}
 
-	if w.canary && a.DeploymentID != "" {
+	if w.Canary && a.DeploymentID != "" {
 		a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
 	}
 
 	p.outlook.Add(a, &w.demand, v)
 	p.placed += allocBytes(a)
-	if w.isUpdate() {
-		w.plan.updates.NoteUpdated(w.place(), w.ended, p.outlook.Now.UnixNano())
+	if w.IsUpdate() {
+		w.Group.Pace.NoteUpdated(w.place(), w.Ended, p.outlook.Now.UnixNano())
 	} else {
-		countedBefore := w.kind == kindReschedule && w.prev.DeploymentID == a.DeploymentID
-		w.plan.updates.NoteAdded(w.place(), countedBefore)
+		countedBefore := w.kind == KindReschedule && w.Prev.DeploymentID == a.DeploymentID
+		w.Group.Pace.NoteAdded(w.place(), countedBefore)
 	}
 }
 
 // trackerFor returns the reschedules that the replacement remembers.
-func (p *placer) trackerFor(w *placement) *structs.RescheduleTracker {
-	if w.prev == nil || w.isUpdate() {
+func (p *Placer) trackerFor(w *Placement) *structs.RescheduleTracker {
+	if w.Prev == nil || w.IsUpdate() {
 		return nil
 	}
 
 	var newest *structs.RescheduleEvent
-	if w.kind == kindReschedule {
+	if w.kind == KindReschedule {
 		newest = &structs.RescheduleEvent{
 			RescheduleTime: p.outlook.Now.UnixNano(),
-			PrevAllocID:    w.prev.ID,
-			PrevNodeID:     w.prev.NodeID,
-			Delay:          time.Duration(w.delay),
+			PrevAllocID:    w.Prev.ID,
+			PrevNodeID:     w.Prev.NodeID,
+			Delay:          time.Duration(w.Delay),
 		}
 	}
 
-	return reschedule.Tracker(reschedule.PolicyOf(p.outlook.Job, w.plan.spec.TaskGroup), w.prev, newest)
+	return reschedule.Tracker(reschedule.PolicyOf(p.outlook.Job, w.Group.Spec.TaskGroup), w.Prev, newest)
 }
 
 // allocBytes returns about the size of an allocation in a log entry.

@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"math"
@@ -11,7 +11,7 @@ import (
 // scorer rates a node for an allocation, from -1 to 1, or abstains.
 type scorer struct {
 	name  string
-	score func(w *placement, v *feasible.NodeView) (float64, bool)
+	score func(w *Placement, v *feasible.NodeView) (float64, bool)
 }
 
 var scorers = []scorer{
@@ -29,10 +29,10 @@ const keptScores = 5
 // binpack prefers fuller nodes, so that others stay free for large allocations. It is 1 for a node that the
 // allocation fills in every dimension, 0 for an empty one; free space counts progressively. With the
 // algorithm spread it prefers emptier nodes: it is 0 for a full one and 1 for an empty one.
-func binpack(w *placement, v *feasible.NodeView) (float64, bool) {
+func binpack(w *Placement, v *feasible.NodeView) (float64, bool) {
 	sum := 0.0
 	dimensions := 0.0
-	for _, d := range v.Capacity.With(w.plan.spec.Kept) {
+	for _, d := range v.Capacity.With(w.Group.Spec.Kept) {
 		if d[0] <= 0 {
 			continue
 		}
@@ -46,7 +46,7 @@ func binpack(w *placement, v *feasible.NodeView) (float64, bool) {
 		return 0, false
 	}
 
-	if w.plan.spec.Emptier {
+	if w.Group.Spec.Emptier {
 		return 1 - sum/dimensions, true
 	}
 
@@ -70,8 +70,8 @@ func powerOfTen(x float64) float64 {
 }
 
 // antiAffinity spreads a group: losing one node should not lose all of it.
-func antiAffinity(w *placement, v *feasible.NodeView) (float64, bool) {
-	group := w.plan.spec.TaskGroup
+func antiAffinity(w *Placement, v *feasible.NodeView) (float64, bool) {
+	group := w.Group.Spec.TaskGroup
 	there := v.CountOf(group.Name)
 	if there == 0 || group.Count <= 1 {
 		return 0, false
@@ -81,25 +81,25 @@ func antiAffinity(w *placement, v *feasible.NodeView) (float64, bool) {
 }
 
 // reschedulePenalty avoids the node on which the allocation failed.
-func reschedulePenalty(w *placement, v *feasible.NodeView) (float64, bool) {
-	return -1, w.kind == kindReschedule && w.prev.NodeID == v.Node.ID
+func reschedulePenalty(w *Placement, v *feasible.NodeView) (float64, bool) {
+	return -1, w.kind == KindReschedule && w.Prev.NodeID == v.Node.ID
 }
 
 // nodeAffinity prefers the nodes for which affinities hold.
-func nodeAffinity(w *placement, v *feasible.NodeView) (float64, bool) {
-	score := w.plan.spec.Affinity(v.Node)
+func nodeAffinity(w *Placement, v *feasible.NodeView) (float64, bool) {
+	score := w.Group.Spec.Affinity(v.Node)
 	return score, score != 0
 }
 
 // allocationSpread prefers the nodes with values of which the group has too few allocations.
-func allocationSpread(w *placement, v *feasible.NodeView) (float64, bool) {
-	score := w.plan.spec.Spread(v.Node)
+func allocationSpread(w *Placement, v *feasible.NodeView) (float64, bool) {
+	score := w.Group.Spec.Spread(v.Node)
 	return score, score != 0
 }
 
 // deviceAffinities prefers the nodes whose devices meet the affinities of the demands.
-func deviceAffinities(w *placement, v *feasible.NodeView) (float64, bool) {
-	return w.plan.spec.DeviceScore(v)
+func deviceAffinities(w *Placement, v *feasible.NodeView) (float64, bool) {
+	return w.Group.Spec.DeviceScore(v)
 }
 
 // ranked is a node with the mean of its scores.
@@ -108,7 +108,7 @@ type ranked struct {
 	mean float64
 }
 
-func rankNode(w *placement, v *feasible.NodeView) ranked {
+func rankNode(w *Placement, v *feasible.NodeView) ranked {
 	sum := 0.0
 	n := 0.0
 	for _, s := range scorers {
@@ -147,12 +147,12 @@ func (p *topN) insert(r ranked) {
 }
 
 // scores returns each scorer's score of each node.
-func (p *placer) scores(w *placement, top topN) []*structs.NodeScoreMeta {
+func (p *Placer) scores(w *Placement, top topN) []*structs.NodeScoreMeta {
 	repeats := p.repeats(w)
 	out := make([]*structs.NodeScoreMeta, len(top))
 	for i, r := range top {
 		last := &r.view.Fits
-		kept := repeats && last.Group == w.plan.spec
+		kept := repeats && last.Group == w.Group.Spec
 		if kept && last.Scores != nil {
 			out[i] = last.Scores
 			continue
@@ -165,7 +165,7 @@ func (p *placer) scores(w *placement, top topN) []*structs.NodeScoreMeta {
 	return out
 }
 
-func scoresOn(w *placement, r ranked) *structs.NodeScoreMeta {
+func scoresOn(w *Placement, r ranked) *structs.NodeScoreMeta {
 	m := &structs.NodeScoreMeta{
 		NodeID:    r.view.Node.ID,
 		Scores:    map[string]float64{},

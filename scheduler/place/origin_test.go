@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"fmt"
@@ -34,8 +34,8 @@ func TestOrigin_SpreadsOverTheFleet(t *testing.T) {
 		begun := map[string]bool{}
 		for i := range 300 {
 			e := &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval")}
-			none := newPlacement(&groupPlan{spec: &feasible.Group{}}, 0)
-			p := newPlacer(feasible.NewOutlook(tx, e, time.Time{}), placerOptions{enough: enough})
+			none := newPlacement(&Group{Spec: &feasible.Group{}}, 0)
+			p := New(feasible.NewOutlook(tx, e, time.Time{}), Options{Enough: Enough})
 			r := cyclicIter{first: p.origin(), source: p.sourceOf(&none)}
 			begun[r.readNodes(1)[0].node.ID] = true
 			seen := map[string]bool{}

@@ -1,4 +1,4 @@
-package scheduler
+package place
 
 import (
 	"cmp"
@@ -19,15 +19,15 @@ const mostStoppable = 256
 // placeByStops places an update that has no place beside the other predecessors of its group: it stops as
 // few of these as let it fit. It reports false, and stops none, if no such stops help or the group may not
 // miss so many. The predecessor of the update itself is stopped already.
-func (p *placer) placeByStops(w *placement) bool {
-	g := w.plan
+func (p *Placer) placeByStops(w *Placement) bool {
+	g := w.Group
 	volume := p.outlook.BlockedEverywhere(&w.demand) != nil // its users have it on any node
 	if w.node != nil && !volume || g.rejectedStops >= rollout.MostRejected {
 		return false
 	}
 
 	others := p.stoppable(w)
-	sets := [][]*placement{others}
+	sets := [][]*Placement{others}
 	if !volume {
 		sets = byNode(others)
 	}
@@ -50,33 +50,33 @@ func (p *placer) placeByStops(w *placement) bool {
 
 // stoppable returns the updates of a group that come after one in the plan: those on the node of its
 // predecessor first.
-func (p *placer) stoppable(w *placement) (others []*placement) {
+func (p *Placer) stoppable(w *Placement) (others []*Placement) {
 	at := slices.Index(p.placements, w)
 	for _, other := range p.placements[at+1:] {
-		if other.plan == w.plan && other.isUpdate() && !other.ended && len(others) < mostStoppable {
+		if other.Group == w.Group && other.IsUpdate() && !other.Ended && len(others) < mostStoppable {
 			others = append(others, other)
 		}
 	}
 
-	slices.SortStableFunc(others, func(a, b *placement) int {
-		switch own := w.prev.NodeID; {
-		case a.prev.NodeID == b.prev.NodeID:
+	slices.SortStableFunc(others, func(a, b *Placement) int {
+		switch own := w.Prev.NodeID; {
+		case a.Prev.NodeID == b.Prev.NodeID:
 			return 0
-		case a.prev.NodeID == own:
+		case a.Prev.NodeID == own:
 			return -1
-		case b.prev.NodeID == own:
+		case b.Prev.NodeID == own:
 			return 1
 		}
-		return cmp.Compare(a.prev.NodeID, b.prev.NodeID)
+		return cmp.Compare(a.Prev.NodeID, b.Prev.NodeID)
 	})
 
 	return others
 }
 
 // byNode splits updates, which are sorted by the nodes of their predecessors, by these.
-func byNode(updates []*placement) (sets [][]*placement) {
+func byNode(updates []*Placement) (sets [][]*Placement) {
 	for i, w := range updates {
-		if i == 0 || updates[i-1].prev.NodeID != w.prev.NodeID {
+		if i == 0 || updates[i-1].Prev.NodeID != w.Prev.NodeID {
 			sets = append(sets, nil)
 		}
 		last := len(sets) - 1
@@ -87,10 +87,10 @@ func byNode(updates []*placement) (sets [][]*placement) {
 
 // stopUntilFits stops the predecessors of a set, one by one, until an update fits, and lets those run on that
 // it does not need. It returns the best nodes. If there is none, it stops none.
-func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.Count) {
-	var stops []*placement
-	for _, other := range set[:min(len(set), w.plan.updates.MostStops())] {
-		p.outlook.StopAlloc(other.prev, structs.StopReplaced, replacedReason)
+func (p *Placer) stopUntilFits(w *Placement, set []*Placement) (topN, *rejects.Count) {
+	var stops []*Placement
+	for _, other := range set[:min(len(set), w.Group.Pace.MostStops())] {
+		p.outlook.StopAlloc(other.Prev, structs.StopReplaced, ReplacedReason)
 		stops = append(stops, other)
 		top, t := p.tryWithStops(w, stops)
 		if len(top) == 0 {
@@ -98,10 +98,10 @@ func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.C
 		}
 
 		for _, needed := range stops[:len(stops)-1] {
-			p.outlook.UnstopAlloc(needed.prev)
+			p.outlook.UnstopAlloc(needed.Prev)
 			better, count := p.tryWithStops(w, stops)
 			if len(better) == 0 {
-				p.outlook.StopAlloc(needed.prev, structs.StopReplaced, replacedReason)
+				p.outlook.StopAlloc(needed.Prev, structs.StopReplaced, ReplacedReason)
 				continue
 			}
 
@@ -113,54 +113,54 @@ func (p *placer) stopUntilFits(w *placement, set []*placement) (topN, *rejects.C
 	}
 
 	for _, other := range slices.Backward(stops) {
-		p.outlook.UnstopAlloc(other.prev)
+		p.outlook.UnstopAlloc(other.Prev)
 	}
 
 	return nil, nil
 }
 
 // tryWithStops tries the nodes of the predecessors that stop for an update.
-func (p *placer) tryWithStops(w *placement, stops []*placement) (topN, *rejects.Count) {
+func (p *Placer) tryWithStops(w *Placement, stops []*Placement) (topN, *rejects.Count) {
 	if p.outlook.BlockedEverywhere(&w.demand) != nil {
 		return nil, nil
 	}
 
-	w.plan.filterNodes(p.outlook.AllNodes()) // tryAll begins with its counts
+	w.Group.Filter(p.outlook.AllNodes()) // tryAll begins with its counts
 	if w.node != nil {
 		return p.tryAll(w, []*structs.Node{w.node})
 	}
 
 	var nodes []*structs.Node
 	known := map[string]bool{}
-	for _, other := range append([]*placement{w}, stops...) {
-		n := p.outlook.NodeOf(other.prev)
-		if n != nil && !known[n.ID] && w.plan.spec.CheckNode(n) == nil {
+	for _, other := range append([]*Placement{w}, stops...) {
+		n := p.outlook.NodeOf(other.Prev)
+		if n != nil && !known[n.ID] && w.Group.Spec.CheckNode(n) == nil {
 			nodes = append(nodes, n)
 		}
 
-		known[other.prev.NodeID] = true
+		known[other.Prev.NodeID] = true
 	}
 
 	return p.tryAll(w, nodes)
 }
 
 // placeStopped places the successors of the predecessors of a set that the plan has stopped.
-func (p *placer) placeStopped(set []*placement) {
+func (p *Placer) placeStopped(set []*Placement) {
 	for _, w := range set {
-		if !p.outlook.Stops(w.prev.ID) {
+		if !p.outlook.Stops(w.Prev.ID) {
 			continue
 		}
 
-		w.ended = true
-		w.plan.updates.NoteEmptied(w.place())
+		w.Ended = true
+		w.Group.Pace.NoteEmptied(w.place())
 	}
 
 	for _, w := range set {
 		switch {
-		case !w.ended:
+		case !w.Ended:
 		case p.full():
-			p.more = true
-			w.plan.queued++
+			p.More = true
+			w.Group.Queued++
 		default:
 			p.placeOne(w)
 		}
