@@ -159,7 +159,7 @@ func (p *planner) trimToCount(g *place.Group, slots []rollout.Decision) []rollou
 	return kept
 }
 
-// slotPlace is the place of a decision allocation in a list. It is much smaller, so it sorts faster.
+// slotPlace is the place of a decision in a list. It is much smaller, so it sorts faster.
 type slotPlace struct{ index, at int }
 
 // endSurplus stops a surplus allocation. A duplicate of an older version has a successor: a promoted canary.

@@ -5,9 +5,9 @@ import "berth/structs"
 // Demand is one allocation of a group that needs a node.
 type Demand struct {
 	Group  *Group
-	Index  int
+	Index  int                 // of the allocation in its group, 0 in a per-node job
 	Leaves *structs.Allocation // of an older version, which stops when this one has a place; nil: none
+	Uses   []VolumeUse         // its volumes, from BlockedEverywhere on
 
-	Uses   []VolumeUse // looked up once
-	looked bool
+	looked bool // for the volumes
 }

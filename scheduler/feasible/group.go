@@ -15,13 +15,15 @@ import (
 // allocations. A plan does not change it. The counts of its limits and spreads belong to the outlook, which
 // keeps them.
 type Group struct {
+	Job       *structs.Job
+	TaskGroup *structs.TaskGroup
+	Emptier   bool // prefers the emptier of two nodes
+	Ask       structs.Resources
+	Kept      *structs.Resources // Ask, as all its allocations keep it
+	OnlyNode  string             // the ID of the one node that constraints allow, ""
+
 	outlook     *Outlook
-	Job         *structs.Job
-	TaskGroup   *structs.TaskGroup
-	Emptier     bool // prefers the emptier of two nodes
 	noMemoryMax bool // the memory_max of its tasks does not count
-	Ask         structs.Resources
-	Kept        *structs.Resources // ask, as all its allocations keep it
 	devices     []*match.DeviceDemand
 	network     *structs.NetworkResource // nil: none
 	ports       []structs.Port
@@ -33,7 +35,6 @@ type Group struct {
 	distinct    string                  // distinct_hosts: "job", "group" or ""
 	properties  []propertyLimit         // distinct_property
 	prefers     preferences
-	OnlyNode    string // the ID of the one node that constraints allow, ""
 }
 
 // Compile compiles a group of a version of the job.

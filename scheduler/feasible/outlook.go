@@ -24,12 +24,14 @@ type Outlook struct {
 	*state.ReadTx
 
 	Eval        *structs.Evaluation
-	Namespace   string
-	Job         *structs.Job // nil if it is gone
-	Now         time.Time
-	Plan        *structs.Plan
+	Namespace   string                              // of the job
+	Job         *structs.Job                        // nil if it is gone
+	Now         time.Time                           // of the plan
+	Plan        *structs.Plan                       // so far
 	Scope       string                              // the ID of the only node to evaluate, "" for all
 	FieldsAbove func(v any, level int) []level.Part // level.Above, or in tests another
+	Keys        VolumeKeys                          // of the rejections so far
+	Waits       bool                                // for the end of a plugin: no key tells of it
 
 	fleet      []*structs.Node // all nodes, by ID; nil until AllNodes
 	views      map[string]*NodeView
@@ -43,8 +45,6 @@ type Outlook struct {
 	crowded    map[*Group]map[string]bool       // see IsCrowded; nil until needed
 
 	intended map[string][]*structs.CSIClaim // claims of the plan's allocations, by volume
-	Keys     VolumeKeys
-	Waits    bool // for the end of a plugin: no key tells of it
 }
 
 // NewOutlook returns the state for an evaluation, with a plan that is empty so far.

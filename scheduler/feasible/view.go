@@ -12,14 +12,14 @@ import (
 type NodeView struct {
 	Node     *structs.Node
 	Capacity structs.NodeCapacity
-	stops    []*freedCapacity     // of the allocations that the plan stops here
-	devices  structs.DeviceUse    // in use
-	ports    *structs.NodePorts   // nil until a group demands some
-	groups   []groupCount         // this job's live allocations
-	writers  []*structs.TaskGroup // those with host volumes that the plan places here
-	csi      *volumeView          // nil until needed
+	Fits     Fit // the last trial
 
-	Fits Fit // the last trial
+	stops   []*freedCapacity     // of the allocations that the plan stops here
+	devices structs.DeviceUse    // in use
+	ports   *structs.NodePorts   // nil until a group demands some
+	groups  []groupCount         // this job's live allocations
+	writers []*structs.TaskGroup // those with host volumes that the plan places here
+	csi     *volumeView          // nil until needed
 }
 
 // volumeView has the CSI volumes of a node. Most plans look at none, and a view is small without.

@@ -11,16 +11,15 @@ import (
 
 // Group is a group in the plan: the nodes that it may get and the placements that found none.
 type Group struct {
-	Spec *feasible.Group
+	Spec    *feasible.Group
+	Pace    *rollout.Pace   // nil: all allocations of older versions are replaced at once
+	Passing []*structs.Node // of all nodes, by ID; nil until Filter
+	Failed  *rejects.Count  // the first failure to place
+	Queued  int             // placements that found no node
 
 	candidateSets map[string]*candidateSet // by source
-	Passing       []*structs.Node          // of all nodes, by ID
 	static        *rejects.Count           // of all nodes; nil until a reader needs all
-	Failed        *rejects.Count           // the first failure to place
-	Queued        int
-	rejectedStops int // updates that fit after no stops: see placeByStops
-
-	Pace *rollout.Pace // nil: all allocations of older versions are replaced at once
+	rejectedStops int                      // updates that fit after no stops: see placeByStops
 }
 
 // AddGroup adds a group to the plan.

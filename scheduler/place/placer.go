@@ -22,21 +22,21 @@ type Options struct {
 
 // Placer finds the nodes of the placements and adds them to the plan.
 type Placer struct {
-	outlook *feasible.Outlook
-	options Options
+	Unbounded      bool            // the plan becomes no log entry
+	Groups         []*Group        // in the order of AddGroup
+	More           bool            // another plan has to follow
+	ExhaustedNodes map[string]bool // without capacity for a per-node job, by ID
 
-	Unbounded  bool // the plan becomes no log entry
-	Groups     []*Group
+	outlook    *feasible.Outlook
+	options    Options
 	placements []*Placement
 	rollout    *rollout.Rollout // of the job's version
 	start      string           // the result of origin
 	placed     int              // bytes of the allocations of the plan's last part, about
 	parts      []int            // the numbers of allocations at which later parts of the plan begin
-	More       bool             // another plan has to follow
 
-	ExhaustedNodes map[string]bool                         // without capacity for a per-node job, by ID
-	spares         map[jobGroup]*preempt.Spare             // a group without a pace has nil
-	dataLeft       map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
+	spares   map[jobGroup]*preempt.Spare             // a group without a pace has nil
+	dataLeft map[state.DataPlace]*structs.Allocation // see state.DataLeft; nil until dataOf
 }
 
 // New returns a placer for an outlook.

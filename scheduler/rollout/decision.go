@@ -27,7 +27,7 @@ type Decision struct {
 	Action Action
 	Former bool // it is placed again in its own, older version
 	Why    string
-	Delay  int64
+	Delay  int64 // of Reschedule, nanoseconds
 	Due    int64 // of Hold: the time of the replacement, 0 for never
 }
 

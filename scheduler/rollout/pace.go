@@ -27,15 +27,15 @@ const MostRejected = 16
 // Pace is the number of allocations of a group that a plan may still replace by the new version. Without a
 // pace, nil, it may replace all at once.
 type Pace struct {
+	Size int   // allocations that an update replaces at a time
+	Next int64 // of a per-node job: when more may be replaced, UnixNano, 0 for now
+
 	strategy *structs.UpdateStrategy
 	perNode  bool
-	Size     int // allocations that an update replaces at a time
-
 	left     int            // allocations that may still be replaced
 	empty    map[Place]bool // places whose allocations earlier plans have stopped for the update
 	absent   int            // allocations that the group misses for other reasons, such as a drain
 	rejected int            // that found no place for their successor
-	Next     int64          // of a per-node job: when more may be replaced, UnixNano, 0 for now
 }
 
 // NewPace returns the pace of a group that may replace none. An allocation that has a volume for itself is

@@ -11,12 +11,13 @@ import (
 
 // Rollout is the deployment of the job's version in a plan. A job without deployments has none, nil.
 type Rollout struct {
+	Held  *state.HeldGroups // by the deployment
+	Begun bool              // by the plan
+
 	tx       state.Reader
 	job      *structs.Job
 	row      *structs.Deployment // nil: none
-	Held     *state.HeldGroups   // by the deployment
 	deployed bool                // the job's version has, or had, a deployment
-	Begun    bool                // by the plan
 
 	settled []string // groups whose part of the deployment has reached its aim
 	stalled []string // groups with an allocation of the deployment that has ended and is not replaced
@@ -169,7 +170,7 @@ func (r *Rollout) newDeployment(priority int) *structs.Deployment {
 // less the allocations that the group misses because of the update, and none beside an unhealthy one. It
 // misses one at each empty place, and the allocations of the deployment whose health is not known or that
 // have ended. One that has ended is no longer unhealthy when this plan replaces it: its successor's health is
-// not known. The number of missing allocations counts the places of the group that no decision is on.
+// not known. The group misses a number of allocations that no decision is on.
 func (r *Rollout) SetPace(p *Pace, slots []Decision, missing int) {
 	p.absent += max(0, missing-len(p.empty))
 	fresh := 0
