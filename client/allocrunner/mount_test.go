@@ -1,9 +1,7 @@
 package allocrunner
 
 import (
-	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,54 +12,6 @@ import (
 	"berth/internal/testskip"
 	"berth/structs"
 )
-
-// bindInto mounts a directory over dir and unmounts it at the end of the test.
-func bindInto(t *testing.T, dir string) {
-	t.Helper()
-	if os.Getuid() != 0 {
-		testskip.Lacking(t, "root to mount")
-	}
-	err := unix.Mount(t.TempDir(), dir, "", unix.MS_BIND, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A task may replace entries of its writable directories. The agent creates them again as root, and must not
-// reach beyond them.
-func TestDirs_RejectALinkInPlaceOfADirectory(t *testing.T) {
-	root, host := t.TempDir(), t.TempDir()
-	g := testAlloc("web").Job.TaskGroups[0]
-	if err := makeDirs(root, g); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(host, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	data := filepath.Join(root, "alloc", "data")
-	for _, in := range []func() error{
-		func() error { return os.Symlink(host, data) },
-		func() error { return os.Symlink(filepath.Join(host, "new"), data) },
-		func() error { return os.WriteFile(data, nil, 0o600) },
-	} {
-		if err := errors.Join(os.RemoveAll(data), in()); err != nil {
-			t.Fatal(err)
-		}
-		if err := makeDirs(root, g); err == nil {
-			t.Error("makeDirs accepted something other than a directory")
-		}
-	}
-	info, err := os.Stat(host)
-	if err != nil || info.Mode().Perm() != 0o700 ||
-		exists(filepath.Join(host, "new")) {
-		t.Errorf("the host's directory is %v now", info.Mode())
-	}
-}
 
 // A file system with an error of its disk is read-only until it is mounted again. A restart of the task would
 // not help: the allocation fails, so that the next one mounts it.

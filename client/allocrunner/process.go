@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/client/allocrunner/allocdir"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/consul/mesh"
@@ -29,7 +30,7 @@ func HostPaths(drivers Drivers, t *structs.Task) bool {
 // seenDirs returns the task's directories as the task sees them.
 func (t *task) seenDirs(spec *structs.Task) driver.Dirs {
 	if HostPaths(t.r.deps.Drivers, spec) {
-		return taskDirs(t.r.dir, t.name)
+		return allocdir.OfTask(t.r.dir, t.name)
 	}
 	return driver.Inside
 }
@@ -46,7 +47,7 @@ func (t *task) buildEnv() *hooks.TaskEnv {
 		Config: placeholder.InValues(spec.Config, vars.expand),
 		Env:    env,
 		Ports:  t.r.Alloc().Ports,
-		Dirs:   taskDirs(t.r.dir, t.name),
+		Dirs:   allocdir.OfTask(t.r.dir, t.name),
 	}
 
 	if spec.Resources != nil {

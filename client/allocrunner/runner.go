@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/allocrunner/allocdir"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/client/mesh/services"
@@ -380,7 +381,7 @@ func (r *Runner) Run(ctx context.Context) {
 
 // remove removes the directory and the records.
 func (r *Runner) remove(context.Context) error {
-	if err := removeDirs(r.dir); err != nil {
+	if err := allocdir.Remove(r.dir); err != nil {
 		return err
 	}
 	return deleteRecords(r.deps.DB, r.Alloc())
@@ -405,7 +406,7 @@ func (r *Runner) setUp(ctx context.Context) {
 
 	const failed = "failed to set up hooks, retrying"
 	done := downRetry.Retry(wanted, r.logger, failed, func(wanted context.Context) error {
-		err := makeDirs(r.dir, r.env.Group)
+		err := allocdir.Make(r.dir, r.env.Group)
 		if err == nil {
 			err = r.hooks.up(wanted)
 		}

@@ -2,7 +2,6 @@ package allocrunner
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -454,25 +453,6 @@ func TestVolumeMounts_FailWithoutTheirVolume(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
-}
-
-func TestDirs_AreNotRemovedThroughAMount(t *testing.T) {
-	root := t.TempDir()
-	err := makeDirs(root, testAlloc("web").Job.TaskGroups[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, mode := range map[string]os.FileMode{"web/local": 0o755, "web/tmp": 0o755, "web/secrets": 0o700,
-		"alloc/tmp": 0o777, "alloc/data": 0o777} {
-		if st, err := os.Stat(filepath.Join(root, path)); err != nil || st.Mode().Perm() != mode {
-			t.Errorf("%s: %v, %v", path, st, err)
-		}
-	}
-	bindInto(t, filepath.Join(root, "web", "local"))
-	if err := removeDirs(root); !structs.IsKind(err, structs.KindPrecondition) ||
-		!strings.Contains(err.Error(), "web/local") {
-		t.Errorf("got %v, want precondition that names the mount", err)
-	}
 }
 
 func TestRunner_DescribesAPendingAllocationByItsProgress(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/client/allocrunner"
+	"berth/client/allocrunner/allocdir"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/client/hooks"
@@ -63,7 +63,7 @@ func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 		cfg:     cfg,
 		task:    task.Name,
 		taskDir: filepath.Join(env.Dir, task.Name),
-		shared:  allocrunner.SharedDir(env.Dir),
+		shared:  allocdir.Shared(env.Dir),
 	}
 }
 

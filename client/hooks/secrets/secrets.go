@@ -22,7 +22,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
-	"berth/client/allocrunner"
+	"berth/client/allocrunner/allocdir"
 	"berth/client/csi/mounts"
 	"berth/client/hooks"
 	"berth/structs"
@@ -72,7 +72,7 @@ func (s *secrets) Up(context.Context, *hooks.AllocEnv) error {
 	}
 
 	for _, t := range s.env.Group.Tasks {
-		dir := allocrunner.SecretsDir(root, t.Name)
+		dir := allocdir.Secrets(root, t.Name)
 		mounted, err := mounts.IsRoot(dir)
 		if err == nil && !mounted {
 			err = s.mount(dir)
@@ -128,7 +128,7 @@ func (s *secrets) Down(context.Context) error {
 	}
 	var errs []error
 	for _, t := range s.env.Group.Tasks {
-		errs = append(errs, mounts.ReleaseTmpfs(allocrunner.SecretsDir(root, t.Name), source))
+		errs = append(errs, mounts.ReleaseTmpfs(allocdir.Secrets(root, t.Name), source))
 	}
 	return errors.Join(errs...)
 }

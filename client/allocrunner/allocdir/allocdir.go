@@ -1,4 +1,12 @@
-package allocrunner
+// Package allocdir makes and removes the directories of an allocation, and knows the place of each. They are
+// below <data dir>/alloc/<alloc id>:
+//
+//	alloc/data alloc/logs alloc/tmp    shared by its tasks
+//	<task>/local <task>/secrets <task>/tmp
+//
+// A task may put anything in their places. So the functions follow no link of a task, and remove nothing
+// while something is mounted below.
+package allocdir
 
 import (
 	"errors"
@@ -17,13 +25,10 @@ import (
 	"berth/structs"
 )
 
-// The directories of an allocation, below <alloc dir>/<alloc id>:
-//
-//	alloc/data alloc/logs alloc/tmp    shared by its tasks
-//	<task>/local <task>/secrets <task>/tmp
-const sharedDir = "alloc"
-
-const secretsDir = "secrets"
+const (
+	sharedName  = "alloc"
+	secretsName = "secrets"
+)
 
 // dirMode is the mode of a directory.
 type dirMode struct {
@@ -37,7 +42,7 @@ type dirMode struct {
 // other users of the machine out: a driver with roots shows each task the inner directories only. A driver
 // without roots opens the closed ones to the user of the task.
 func layout(root string, g *structs.TaskGroup) map[string]dirMode {
-	shared := filepath.Join(root, sharedDir)
+	shared := filepath.Join(root, sharedName)
 	opens := slices.ContainsFunc(g.Tasks, mayOpenDirs)
 	dirs := map[string]dirMode{
 		root:                          {0o700, opens},
@@ -52,7 +57,7 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 		dirs[dir] = dirMode{0o700, mayOpenDirs(t)}
 		dirs[filepath.Join(dir, "local")] = dirMode{0o755, true}
 		dirs[filepath.Join(dir, "tmp")] = dirMode{0o755, true}
-		dirs[filepath.Join(dir, secretsDir)] = dirMode{0o700, true}
+		dirs[filepath.Join(dir, secretsName)] = dirMode{0o700, true}
 	}
 
 	return dirs
@@ -62,12 +67,12 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 // beside them, and so does connect.
 func mayOpenDirs(t *structs.Task) bool { return t.Driver != "exec" && t.Driver != "connect" }
 
-// makeDirs makes missing directories, outer ones first.
-func makeDirs(root string, g *structs.TaskGroup) error {
+// Make makes the missing directories of an allocation of a group, outer ones first.
+func Make(root string, g *structs.TaskGroup) error {
 	dirs := layout(root, g)
 	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
 		var err error
-		if dir == LogDir(root) { // the tasks go on without it, and their next output makes it, too
+		if dir == Logs(root) { // the tasks go on without it, and their next output makes it, too
 			err = logfile.MakeDir(dir)
 		}
 		if err == nil {
@@ -116,36 +121,36 @@ func replacedError(root, dir string) error {
 		"stop the allocation: the next one gets new directories", strings.TrimPrefix(dir, root+"/"))
 }
 
-// taskDirs returns a task's directories for its driver.
-func taskDirs(root, task string) driver.Dirs {
+// OfTask returns a task's directories on the host, for its driver.
+func OfTask(root, task string) driver.Dirs {
 	dir := filepath.Join(root, task)
 	return driver.Dirs{
 		Task:        dir,
-		AllocShared: filepath.Join(root, sharedDir),
+		AllocShared: filepath.Join(root, sharedName),
 		Local:       filepath.Join(dir, "local"),
-		Secrets:     SecretsDir(root, task),
-		Logs:        LogDir(root),
+		Secrets:     Secrets(root, task),
+		Logs:        Logs(root),
 	}
 }
 
-// SharedDir returns the directory that the tasks of an allocation share, below the allocation's directory.
-func SharedDir(allocDir string) string {
-	return filepath.Join(allocDir, sharedDir)
+// Shared returns the directory that the tasks of an allocation share, below the allocation's directory.
+func Shared(allocDir string) string {
+	return filepath.Join(allocDir, sharedName)
 }
 
-// SecretsDir returns the directory of the secrets of a task, below the allocation's directory.
-func SecretsDir(allocDir, task string) string {
-	return filepath.Join(allocDir, task, secretsDir)
+// Secrets returns the directory of the secrets of a task, below the allocation's directory.
+func Secrets(allocDir, task string) string {
+	return filepath.Join(allocDir, task, secretsName)
 }
 
-// LogDir returns the directory of the logs of an allocation's tasks, below the allocation's directory.
-func LogDir(allocDir string) string {
-	return filepath.Join(allocDir, sharedDir, "logs")
+// Logs returns the directory of the logs of an allocation's tasks, below the allocation's directory.
+func Logs(allocDir string) string {
+	return filepath.Join(allocDir, sharedName, "logs")
 }
 
-// removeDirs removes an allocation's directory. It fails while anything is mounted in it: mounted files do
+// Remove removes an allocation's directory. It fails while anything is mounted in it: mounted files do
 // not belong to the allocation.
-func removeDirs(root string) error {
+func Remove(root string) error {
 	resolved, err := filepath.EvalSymlinks(root)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -1,4 +1,4 @@
-package allocrunner
+package allocdir
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"berth/internal/testskip"
 	"berth/structs"
@@ -56,14 +58,23 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
+// groupOf is a task group with the tasks named.
+func groupOf(tasks ...string) *structs.TaskGroup {
+	g := &structs.TaskGroup{Name: "g"}
+	for _, name := range tasks {
+		g.Tasks = append(g.Tasks, &structs.Task{Name: name, Driver: "fake"})
+	}
+	return g
+}
+
 func TestDirs_AreClosedToOtherUsersOfTheMachine(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root to run programs as other users")
 	}
-	g := testAlloc("web", "job").Job.TaskGroups[0]
+	g := groupOf("web", "job")
 	g.Tasks[0].User = "daemon"
 	root := filepath.Join(openDir(t), "alloc1")
-	if err := makeDirs(root, g); err != nil {
+	if err := Make(root, g); err != nil {
 		t.Fatal(err)
 	}
 	err := runAs(setUIDProgram(t, filepath.Dir(root)), stranger)
@@ -81,14 +92,14 @@ func TestDirs_AreClosedToOtherUsersOfTheMachine(t *testing.T) {
 // A task has put something else in the place of its logs, and the agent restarts.
 func TestDirs_MakeTheLogsAgain(t *testing.T) {
 	root, host := t.TempDir(), t.TempDir()
-	g := testAlloc("web").Job.TaskGroups[0]
-	logs := LogDir(root)
+	g := groupOf("web")
+	logs := Logs(root)
 	for name, replace := range map[string]func() error{
 		"nothing": func() error { return nil },
 		"a link":  func() error { return os.Symlink(host, logs) },
 		"a file":  func() error { return os.WriteFile(logs, nil, 0o600) },
 	} {
-		err := errors.Join(makeDirs(root, g), os.Remove(logs), replace(), makeDirs(root, g))
+		err := errors.Join(Make(root, g), os.Remove(logs), replace(), Make(root, g))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -106,18 +117,18 @@ func TestDirs_MakeTheLogsAgain(t *testing.T) {
 func TestDirs_NameAReplacedDirectoryWithoutThePathOfTheNode(t *testing.T) {
 	root := t.TempDir()
 	host := t.TempDir()
-	g := testAlloc("web").Job.TaskGroups[0]
+	g := groupOf("web")
 	data := filepath.Join(root, "alloc", "data")
 	for name, replace := range map[string]func() error{
 		"a link":          func() error { return os.Symlink(host, data) },
 		"a dangling link": func() error { return os.Symlink("/none", data) },
 		"a file":          func() error { return os.WriteFile(data, nil, 0o600) },
 	} {
-		err := errors.Join(makeDirs(root, g), os.Remove(data), replace())
+		err := errors.Join(Make(root, g), os.Remove(data), replace())
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = makeDirs(root, g)
+		err = Make(root, g)
 		if !structs.IsKind(err, structs.KindPrecondition) ||
 			!strings.Contains(err.Error(), " alloc/data is not") ||
 			strings.Contains(err.Error(), root) {
@@ -135,15 +146,15 @@ func TestDirs_OpenForTheUserOfARootlessTask(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root to run programs as other users")
 	}
-	g := testAlloc("web", "raw").Job.TaskGroups[0]
+	g := groupOf("web", "raw")
 	g.Tasks[1].Driver, g.Tasks[1].User = "raw_exec", "daemon"
 	root := filepath.Join(openDir(t), "alloc1")
 	for _, step := range []func() error{ // the second time as after a restart of the agent
 		func() error {
-			return errors.Join(makeDirs(root, g),
+			return errors.Join(Make(root, g),
 				openTo(root, 1), openTo(root+"/raw", 1))
 		},
-		func() error { return makeDirs(root, g) },
+		func() error { return Make(root, g) },
 	} {
 		if err := step(); err != nil {
 			t.Fatal(err)
@@ -172,9 +183,81 @@ func openTo(dir string, gid int) error {
 }
 
 func TestDirs_StayClosedForARootlessTaskOfRoot(t *testing.T) {
-	g := testAlloc("raw").Job.TaskGroups[0]
+	g := groupOf("raw")
 	g.Tasks[0].Driver = "raw_exec"
 	if mode := layout("/a", g)["/a"].FileMode; mode != 0o700 {
 		t.Errorf("the allocation's directory has the mode %v", mode)
 	}
+}
+
+// A task may replace entries of its writable directories. The agent creates them again as root, and must not
+// reach beyond them.
+func TestDirs_RejectALinkInPlaceOfADirectory(t *testing.T) {
+	root, host := t.TempDir(), t.TempDir()
+	g := groupOf("web")
+	if err := Make(root, g); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(host, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(root, "alloc", "data")
+	for _, in := range []func() error{
+		func() error { return os.Symlink(host, data) },
+		func() error { return os.Symlink(filepath.Join(host, "new"), data) },
+		func() error { return os.WriteFile(data, nil, 0o600) },
+	} {
+		if err := errors.Join(os.RemoveAll(data), in()); err != nil {
+			t.Fatal(err)
+		}
+		if err := Make(root, g); err == nil {
+			t.Error("Make accepted something other than a directory")
+		}
+	}
+	info, err := os.Stat(host)
+	if err != nil || info.Mode().Perm() != 0o700 ||
+		exists(filepath.Join(host, "new")) {
+		t.Errorf("the host's directory is %v now", info.Mode())
+	}
+}
+
+// bindInto mounts a directory over dir and unmounts it at the end of the test.
+func bindInto(t *testing.T, dir string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		testskip.Lacking(t, "root to mount")
+	}
+	err := unix.Mount(t.TempDir(), dir, "", unix.MS_BIND, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDirs_AreNotRemovedThroughAMount(t *testing.T) {
+	root := t.TempDir()
+	err := Make(root, groupOf("web"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, mode := range map[string]os.FileMode{"web/local": 0o755, "web/tmp": 0o755, "web/secrets": 0o700,
+		"alloc/tmp": 0o777, "alloc/data": 0o777} {
+		if st, err := os.Stat(filepath.Join(root, path)); err != nil || st.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v", path, st, err)
+		}
+	}
+	bindInto(t, filepath.Join(root, "web", "local"))
+	if err := Remove(root); !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "web/local") {
+		t.Errorf("got %v, want precondition that names the mount", err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
