@@ -161,7 +161,7 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 		return nil, structs.TaskEventSetupFailure, err
 	}
 
-	if err := t.hooks.up(ctx); err != nil {
+	if err := t.hooks.Up(ctx); err != nil {
 		return nil, hookFailure(err), err
 	}
 
@@ -328,8 +328,8 @@ func (t *task) restoreHooks(ctx context.Context) bool {
 	}
 	t.env = t.buildEnv()
 	t.env.Running = true
-	return downRetry.Retry(ctx, t.logger,
-		"hook failed, retrying", t.hooks.up)
+	return hooks.Pace.Retry(ctx, t.logger,
+		"hook failed, retrying", t.hooks.Up)
 }
 
 // killProcess carries out a kill and waits for the end.
@@ -372,7 +372,7 @@ func (t *task) recordKilled(res *driver.ExitResult) {
 func (t *task) stopProcess(
 	ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult,
 ) *driver.ExitResult {
-	pause := downRetry
+	pause := hooks.Pace
 	for {
 		lost := t.r.lost.Done()
 		if t.r.lost.Err() != nil {

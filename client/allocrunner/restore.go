@@ -25,10 +25,10 @@ func Leftover(deps Deps, id string) bool {
 func (r *Runner) assumeBegun() {
 	r.logger.Warn("allocation has no readable record, searching for its tasks")
 	r.restored = true
-	r.rec.Begun = r.hooks.assumeBegun()
+	r.rec.Begun = r.hooks.AssumeBegun()
 	for _, t := range r.tasks {
 		t.rec.Starting = true
-		t.rec.Begun = t.hooks.assumeBegun()
+		t.rec.Begun = t.hooks.AssumeBegun()
 	}
 }
 
@@ -47,7 +47,7 @@ func Restore(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 
 	if rec != nil {
 		r.rec = *rec
-		r.hooks.restore(rec.Begun)
+		r.hooks.Restore(rec.Begun)
 	}
 
 	for _, t := range r.tasks {

@@ -59,7 +59,7 @@ type Runner struct {
 	dir      string
 	env      *hooks.AllocEnv
 	restored bool // the agent has found it in the store
-	hooks    *hookSequence
+	hooks    *hooks.Sequence
 	services *services.Set
 
 	notifying sync.Mutex // held while Deps.Changed is called; before all other locks
@@ -118,11 +118,11 @@ func newRecorded(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, 
 // recordFirst writes the first records of the allocation and its tasks in one step. They have all hooks, so
 // that no other write precedes the Ups.
 func (r *Runner) recordFirst() error {
-	r.rec.Begun = r.hooks.recordFirst()
+	r.rec.Begun = r.hooks.RecordFirst()
 	r.rec.Received = time.Now()
 	changes := []store.Change{allocTable.Change(r.id, &r.rec)}
 	for _, t := range r.tasks {
-		t.rec.Begun = t.hooks.recordFirst()
+		t.rec.Begun = t.hooks.RecordFirst()
 		e := newEvent(structs.TaskEventReceived, "Task received by client")
 		addEvent(t.rec.State, e)
 		changes = append(changes, taskTable.Change(t.key(), &t.rec))
@@ -171,12 +171,9 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		Consul:  deps.Consul,
 		Changed: r.notifyChanged,
 	})
-	r.hooks = &hookSequence{logger: r.logger, save: r.saveBegun}
+	r.hooks = hooks.NewSequence(r.logger, r.saveBegun)
 	for _, h := range deps.AllocHooks(r.env) {
-		up := func(ctx context.Context) error {
-			return h.Up(ctx, r.env)
-		}
-		r.hooks.list = append(r.hooks.list, boundHook{h.Name(), up, h.Down})
+		r.hooks.AddAlloc(h, r.env)
 	}
 	r.round = r.newRound()
 	for _, spec := range group.Tasks {
@@ -367,14 +364,14 @@ func (r *Runner) Run(ctx context.Context) {
 	endBound()
 	r.stop(stopError{reason: "every task has ended"}) // ends setUp
 	<-r.Reached(setUpOver)
-	if ctx.Err() != nil || !r.hooks.downUntilDone(ctx) {
+	if ctx.Err() != nil || !r.hooks.DownUntilDone(ctx) {
 		return
 	}
 
 	r.phases.reach(Unwound)
 	select {
 	case <-r.destroy:
-		downRetry.Retry(ctx, r.logger, "failed to remove the allocation, retrying", r.remove)
+		hooks.Pace.Retry(ctx, r.logger, "failed to remove the allocation, retrying", r.remove)
 	case <-ctx.Done():
 	}
 }
@@ -405,10 +402,10 @@ func (r *Runner) setUp(ctx context.Context) {
 	}
 
 	const failed = "failed to set up hooks, retrying"
-	done := downRetry.Retry(wanted, r.logger, failed, func(wanted context.Context) error {
+	done := hooks.Pace.Retry(wanted, r.logger, failed, func(wanted context.Context) error {
 		err := allocdir.Make(r.dir, r.env.Group)
 		if err == nil {
-			err = r.hooks.up(wanted)
+			err = r.hooks.Up(wanted)
 		}
 
 		if err != nil && wanted.Err() == nil &&

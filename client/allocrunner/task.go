@@ -23,7 +23,7 @@ type task struct {
 	name   string
 	id     string // the driver's: "<alloc id>/<task>"
 	logger hclog.Logger
-	hooks  *hookSequence
+	hooks  *hooks.Sequence
 	list   []hooks.Task
 	first  *structs.Task  // as it was first seen: a lifecycle does not change
 	round  *round         // the round of a poststop task is the first one
@@ -69,20 +69,14 @@ func newTask(r *Runner, rd *round, spec *structs.Task) *task {
 
 	t.list = append([]hooks.Task{&volumeMounts{t}},
 		r.deps.TaskHooks(r.env, spec)...)
-	t.hooks = &hookSequence{
-		logger: t.logger,
-		save: func(recorded []string) error {
-			return t.saveRecord(func(rec *taskRecord) {
-				rec.Begun = recorded
-			})
-		},
-	}
+	t.hooks = hooks.NewSequence(t.logger, func(recorded []string) error {
+		return t.saveRecord(func(rec *taskRecord) {
+			rec.Begun = recorded
+		})
+	})
 
 	for _, h := range t.list {
-		up := func(ctx context.Context) error {
-			return h.Up(ctx, t.env)
-		}
-		t.hooks.list = append(t.hooks.list, boundHook{h.Name(), up, h.Down})
+		t.hooks.AddTask(h, func() *hooks.TaskEnv { return t.env })
 	}
 
 	return t
@@ -98,7 +92,7 @@ func (t *task) loadRecord() error {
 	if t.rec.State == nil {
 		t.rec.State = &structs.TaskState{State: structs.TaskPending}
 	}
-	t.hooks.restore(rec.Begun)
+	t.hooks.Restore(rec.Begun)
 	return nil
 }
 
@@ -236,7 +230,7 @@ func (t *task) findProcess(ctx context.Context) {
 // findProcessUntilKnown retries until it is known whether the process still runs, the task is killed or ctx
 // ends.
 func (t *task) findProcessUntilKnown(ctx context.Context) {
-	pause := downRetry
+	pause := hooks.Pace
 	for t.sought != nil && sleepUnless(ctx, t.killed, pause.Next()) {
 		t.findProcess(ctx)
 	}
@@ -263,7 +257,7 @@ func (t *task) run(ctx context.Context) {
 	}
 	close(t.dead)
 	t.r.taskEnded(t)
-	t.hooks.downUntilDone(ctx)
+	t.hooks.DownUntilDone(ctx)
 }
 
 // runUntilDead starts the process again until the restart policy ends it.
@@ -436,7 +430,7 @@ func (t *task) cleanUp(ctx context.Context) {
 		return
 	}
 	const failed = "failed to clean up after the task, retrying"
-	if !downRetry.Retry(ctx, t.logger, failed, t.destroyProcess) {
+	if !hooks.Pace.Retry(ctx, t.logger, failed, t.destroyProcess) {
 		return
 	}
 	t.live = false

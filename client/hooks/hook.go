@@ -1,6 +1,6 @@
 // Package hooks is the contract between the runner of an allocation or a task and the steps that prepare it.
 // A hook sets one thing up and takes it down again. The runner orders the hooks, takes them down in reverse,
-// past errors, and retries a failed Down. Hooks exchange data in the Env.
+// past errors, and retries a failed Down: see Sequence. Hooks exchange data in the Env.
 package hooks
 
 import (
