@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/client/allocrunner"
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/holds"
 	"berth/rpc"
 	"berth/structs"
@@ -83,8 +84,8 @@ func (c *Client) restoreAlloc(ctx context.Context, alloc *structs.Allocation) {
 func waitAttached(ctx context.Context, runners ...*allocrunner.Runner) {
 	for _, r := range runners {
 		select {
-		case <-r.Reached(allocrunner.Attached):
-		case <-r.Reached(allocrunner.Ended):
+		case <-r.Reached(lifecycle.Attached):
+		case <-r.Reached(lifecycle.Ended):
 		case <-ctx.Done():
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/allocrunner"
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/holds"
 	"berth/client/hooks"
 	"berth/structs"
@@ -165,7 +165,7 @@ func TestCapacity_IsForgottenWithoutTheLockOfTheRunners(t *testing.T) {
 		old := r.client.runner("old")
 		r.client.mu.Lock()
 		old.Destroy() // the end of its removal waits for this lock
-		for !isClosed(old.Reached(allocrunner.Ended)) {
+		for !isClosed(old.Reached(lifecycle.Ended)) {
 			runtime.Gosched()
 		}
 		settle()

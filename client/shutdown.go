@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/client/allocrunner"
+	"berth/client/allocrunner/lifecycle"
 )
 
 // destroyAll stops every allocation and removes everything it used. It ends the allocations that use volumes
@@ -33,7 +34,7 @@ func (c *Client) destroyAll() {
 	}
 
 	for _, r := range all {
-		if !waitClosed(ctx, r.Reached(allocrunner.Ended)) {
+		if !waitClosed(ctx, r.Reached(lifecycle.Ended)) {
 			c.logger.Warn("failed to stop an allocation at shutdown", "alloc_id", r.ID())
 		}
 	}

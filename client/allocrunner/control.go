@@ -3,6 +3,7 @@ package allocrunner
 import (
 	"context"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/structs"
 )
@@ -15,13 +16,15 @@ func (t *task) Emit(e *structs.TaskEvent) {
 }
 
 // Restart orders a restart under the restart policy.
-func (t *task) Restart(reason string) { t.orderRestart(ending{reason: reason}) }
+func (t *task) Restart(reason string) { t.orderRestart(lifecycle.Ending{Reason: reason}) }
 
 // RestartNow orders a restart without the policy.
-func (t *task) RestartNow(reason string) { t.orderRestart(ending{reason: reason, wanted: true}) }
+func (t *task) RestartNow(reason string) {
+	t.orderRestart(lifecycle.Ending{Reason: reason, Wanted: true})
+}
 
 // orderRestart passes an order on to the task's goroutine. The task remembers one order at a time.
-func (t *task) orderRestart(order ending) {
+func (t *task) orderRestart(order lifecycle.Ending) {
 	select {
 	case t.restarts <- order:
 	default:
@@ -48,7 +51,7 @@ func (t *task) Exec(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResu
 
 // Fail stops the task for good, as failed.
 func (t *task) Fail(eventType, reason string) {
-	t.kill(stopError{reason, eventType, true})
+	t.kill(lifecycle.Cause{Reason: reason, Event: eventType, Failed: true})
 }
 
 // runningDriver returns the driver of the running process. The error is a conflict if there is none.

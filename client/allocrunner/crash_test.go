@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/hooks"
 	"berth/structs"
 )
@@ -90,7 +91,7 @@ func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 		a.stop()
 	})
 	prepared := slices.IndexFunc(all, func(c crash) bool { return c.point == "after prepare alloc1/web" })
@@ -134,7 +135,7 @@ func checkAfterCrash(t *testing.T, fx *fixture) {
 		}
 	}
 	rs[0].Destroy()
-	<-rs[0].Reached(Ended)
+	<-rs[0].Reached(lifecycle.Ended)
 	if len(fx.machine.Held()) > 0 || hooksLeft(fx) != "" {
 		t.Errorf("left: %v, %s; machine %v", fx.machine.Held(),
 			hooksLeft(fx), fx.machine.Log())

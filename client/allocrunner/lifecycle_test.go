@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/structs"
 )
 
@@ -96,7 +97,7 @@ func TestLifecycle_APrestartSidecarHasToRunBeforeTheMainTask(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		fx.wantRunning(t, "side", "main", "beside")
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 	})
 }
 

@@ -7,17 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/structs"
 )
 
 // signalTimeout bounds one call of a driver that sends a signal.
 const signalTimeout = 10 * time.Second
-
-// restartAll is the cause with which a round ends that another is to follow.
-var restartAll = stopError{
-	reason: "a user requested the restart of all tasks",
-	event:  structs.TaskEventRestartSignal,
-}
 
 // Report adds an event to each task.
 func (r *Runner) Report(message string) {
@@ -99,11 +94,11 @@ func (r *Runner) RestartAll() error {
 		return r.mayNotRestart()
 	}
 
-	if !r.has(hooksUp) {
+	if !r.has(lifecycle.HooksUp) {
 		return structs.Conflictf("allocation %s is not set up yet; retry when its hooks are up", r.id)
 	}
 
-	var rd *round
+	var rd *lifecycle.Round
 	err := r.saveRecord(func(rec *allocRecord) {
 		if !r.roundsOver {
 			rec.Restarting = true
@@ -118,7 +113,7 @@ func (r *Runner) RestartAll() error {
 		return r.mayNotRestart()
 	}
 
-	rd.stop(restartAll)
+	rd.Stop(lifecycle.RestartAll)
 	return nil
 }
 

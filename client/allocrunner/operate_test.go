@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/structs"
 )
 
@@ -52,7 +53,7 @@ func TestRestartTasks_DoesNotCountForThePolicy(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		fx.wantRunning(t, "web", "side")
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 	})
 }
 
@@ -75,7 +76,7 @@ func TestRestartTasks_WaitsForTheShutdownDelay(t *testing.T) {
 		synctest.Wait()
 		fx.wantStarts(t, map[string]int{"web": 2})
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 	})
 }
 
@@ -138,7 +139,7 @@ func TestRestartAll_ContinuesWithTheNextAgent(t *testing.T) {
 		fx.toMain(t)
 		fx.wantStarts(t, map[string]int{"first": 2, "side": 2, "main": 2, "late": 2, "beside": 2, "after": 0})
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 	})
 }
 
@@ -188,7 +189,7 @@ func TestSignalTasks_SignalsTheTasksThatRun(t *testing.T) {
 			[]string{"signal SIGHUP alloc1/web", "signal SIGHUP alloc1/side", "signal SIGUSR1 alloc1/web"})
 		equal(t, "events", eventsOf(a.last().TaskStates["side"]), []string{"Received", "Started", "Signaling"})
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 	})
 }
 

@@ -3,6 +3,7 @@ package allocrunner
 import (
 	"context"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 )
 
@@ -15,13 +16,13 @@ func (t *task) prepare(ctx context.Context) {
 	}
 
 	select {
-	case <-t.r.Reached(nearlyUp):
-	case <-t.r.Reached(hooksUp):
+	case <-t.r.Reached(lifecycle.NearlyUp):
+	case <-t.r.Reached(lifecycle.HooksUp):
 	case <-ctx.Done():
 	}
 
-	g := t.round.gateOf(t.first)
-	if t.r.has(hooksUp) || ctx.Err() != nil || g != nil && !isClosed(g.opened) {
+	g := t.round.GateOf(t.first)
+	if t.r.has(lifecycle.HooksUp) || ctx.Err() != nil || g != nil && !g.IsOpen() {
 		return
 	}
 

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/hooks"
 	"berth/structs"
 )
@@ -36,7 +37,7 @@ func TestPrepare_BesideTheLastHook(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 		equal(t, "driver", fx.machine.Log(), []string{
 			"prepare alloc1/web", "start alloc1/web", "destroy alloc1/web",
 			"start alloc1/web", "stop alloc1/web", "destroy alloc1/web",
@@ -75,7 +76,7 @@ func TestPrepare_OnlyOfATaskThatStartsNext(t *testing.T) {
 					}
 				}
 				r.Destroy()
-				<-r.Reached(Ended)
+				<-r.Reached(lifecycle.Ended)
 			})
 		})
 	}
@@ -106,7 +107,7 @@ func TestPrepare_NothingIsLeftIfItIsNotNeeded(t *testing.T) {
 					t.Error("the record says that the task starts")
 				}
 				r.Destroy()
-				<-r.Reached(Ended)
+				<-r.Reached(lifecycle.Ended)
 			})
 		})
 	}
@@ -130,6 +131,6 @@ func TestPrepare_AFailureIsNotThatOfTheTask(t *testing.T) {
 		synctest.Wait()
 		equal(t, "driver", fx.machine.Log(), []string{"destroy alloc1/web", "start alloc1/web"})
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 	})
 }

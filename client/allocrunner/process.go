@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/client/allocrunner/allocdir"
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/consul/mesh"
@@ -119,16 +120,16 @@ func (r *Runner) groupVariables() variables {
 }
 
 // start sets up the task's hooks and starts its process. If it reports false, the ending has the failure.
-func (t *task) start(ctx context.Context) (ending, bool) {
+func (t *task) start(ctx context.Context) (lifecycle.Ending, bool) {
 	if !t.prepared {
 		t.cleanUp(ctx)
 	}
 
 	if t.halt.Err() != nil || ctx.Err() != nil {
-		return ending{}, false
+		return lifecycle.Ending{}, false
 	}
 
-	ctx, cancel := whileWanted(ctx, t.halt)
+	ctx, cancel := lifecycle.WhileWanted(ctx, t.halt)
 	defer cancel()
 	h, failure, err := t.startProcess(ctx)
 	if err != nil {
@@ -143,7 +144,7 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 	})
 
 	t.logger.Info("task started", "pid", h.PID, "driver", h.Driver)
-	return ending{}, true
+	return lifecycle.Ending{}, true
 }
 
 // startProcess sets up the task's hooks and starts its process. failure is the type of the event for an
@@ -204,7 +205,7 @@ func hookFailure(err error) string {
 
 // recordStartFailure records why the process could not start, unless the task was to stop anyway. A failure
 // that every retry would repeat is final.
-func (t *task) recordStartFailure(ctx context.Context, kind string, err error) ending {
+func (t *task) recordStartFailure(ctx context.Context, kind string, err error) lifecycle.Ending {
 	if ctx.Err() == nil {
 		t.logger.Warn("failed to start the task", "error", err)
 		t.Emit(newEvent(kind, "%v", err))
@@ -214,12 +215,12 @@ func (t *task) recordStartFailure(ctx context.Context, kind string, err error) e
 		structs.IsKind(err, structs.KindDenied) ||
 		errors.Is(err, errReadOnly) ||
 		ok && failure.Final
-	return ending{final: final, reason: err.Error()}
+	return lifecycle.Ending{Final: final, Reason: err.Error()}
 }
 
 // superviseProcess waits for the end of a running process. It stops the process when the task is killed or a
 // hook requests a restart. It reports false if the task was killed or ctx ended.
-func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, bool) {
+func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle.Ending, bool) {
 	select {
 	case <-t.restarts: // a request for an earlier process, which has ended by itself
 	default:
@@ -244,7 +245,7 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 		t.r.services.Stop(t.name) // no report has the end of the process and its services
 		return t.recordExit(res), true
 	case order := <-t.restarts:
-		t.Emit(newEvent(structs.TaskEventRestartSignal, "%s", order.reason))
+		t.Emit(newEvent(structs.TaskEventRestartSignal, "%s", order.Reason))
 		res := t.endProcess(ctx, d, exited)
 		if res != nil {
 			t.Emit(t.terminated(res))
@@ -257,7 +258,7 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, b
 	case <-ctx.Done():
 	}
 
-	return ending{}, false
+	return lifecycle.Ending{}, false
 }
 
 // waitForExit sends the result of the process. It sends nothing if ctx ends first.
@@ -322,7 +323,7 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 // retries a failed Up, because the process runs on in any case. It reports false if ctx ended.
 func (t *task) restoreHooks(ctx context.Context) bool {
 	select {
-	case <-t.r.Reached(hooksUp):
+	case <-t.r.Reached(lifecycle.HooksUp):
 	case <-ctx.Done():
 		return false
 	}
@@ -335,9 +336,9 @@ func (t *task) restoreHooks(ctx context.Context) bool {
 // killProcess carries out a kill and waits for the end.
 func (t *task) killProcess(ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult) {
 	cause := context.Cause(t.killed)
-	why, ok := errors.AsType[stopError](cause)
-	if ok && why.event != "" && !why.failed {
-		t.Emit(newEvent(why.event, "%s", why.reason))
+	why, ok := lifecycle.CauseOf(t.killed)
+	if ok && why.Event != "" && !why.Failed {
+		t.Emit(newEvent(why.Event, "%s", why.Reason))
 	}
 	t.Emit(newEvent(structs.TaskEventKilling, "Sent interrupt: %v", cause))
 	if res := t.endProcess(ctx, d, exited); res != nil {
@@ -353,7 +354,7 @@ func (t *task) endProcess(
 	if delay := t.spec().ShutdownDelay; delay > 0 {
 		select {
 		case <-time.After(delay):
-		case <-t.r.undelayed.Done():
+		case <-t.r.orders.Undelayed.Done():
 		case res := <-exited:
 			return res
 		case <-ctx.Done():
@@ -374,8 +375,8 @@ func (t *task) stopProcess(
 ) *driver.ExitResult {
 	pause := hooks.Pace
 	for {
-		lost := t.r.lost.Done()
-		if t.r.lost.Err() != nil {
+		lost := t.r.orders.Lost.Done()
+		if t.r.orders.Lost.Err() != nil {
 			lost = nil
 		}
 
@@ -394,13 +395,13 @@ func (t *task) stopProcess(
 
 // stopOnce makes the driver stop the process within its kill timeout, or at once if the allocation is lost.
 func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
-	if t.r.lost.Err() != nil {
+	if t.r.orders.Lost.Err() != nil {
 		return d.Stop(ctx, t.id, "SIGKILL", 0)
 	}
 	spec := t.spec()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(t.r.lost, cancel)()
+	defer context.AfterFunc(t.r.orders.Lost, cancel)()
 	return d.Stop(ctx, t.id, t.killSignal(spec), t.r.deps.killTimeout(spec))
 }
 
@@ -438,7 +439,7 @@ func (d Deps) killTimeout(spec *structs.Task) time.Duration {
 
 // recordExit records the end of a process. It precedes the clean-up, after which the driver no longer knows
 // the end: an agent that is killed in between does not start the task a second time.
-func (t *task) recordExit(res *driver.ExitResult) ending {
+func (t *task) recordExit(res *driver.ExitResult) lifecycle.Ending {
 	t.updateRecord(t.terminated(res), func(rec *taskRecord, _ *structs.TaskState) {
 		rec.Ended = res
 	})
@@ -457,10 +458,10 @@ func (t *task) terminated(res *driver.ExitResult) *structs.TaskEvent {
 	return e
 }
 
-func endingOf(res *driver.ExitResult) ending {
-	return ending{
-		ok:     res.Successful(),
-		reason: describeExit(res),
+func endingOf(res *driver.ExitResult) lifecycle.Ending {
+	return lifecycle.Ending{
+		OK:     res.Successful(),
+		Reason: describeExit(res),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/drivertest"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/rawexec"
@@ -133,7 +134,7 @@ func TestLifecycle_OfProcesses(t *testing.T) {
 	r := a.new(processes(lifecycleAlloc()))
 	defer func() {
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 		a.stop()
 	}()
 	restartAgent := func() {
@@ -152,7 +153,7 @@ func TestLifecycle_OfProcesses(t *testing.T) {
 	awaitState(r, t, structs.TaskDead, "late")
 	awaitState(r, t, structs.TaskRunning, "main", "beside")
 	restartAgent()
-	<-r.Reached(Attached)
+	<-r.Reached(lifecycle.Attached)
 	if err := r.SignalTasks(t.Context(), "main", "USR1"); err != nil {
 		t.Error(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/client/store"
 	"berth/structs"
@@ -24,7 +25,7 @@ type allocRecord struct {
 	Expired bool `codec:",omitempty"`
 	// Restarting is set while all tasks are being stopped to be started again.
 	Restarting bool
-	Health     *healthRecord `codec:",omitempty"` // nil: nothing has begun to decide it
+	Health     *lifecycle.Health `codec:",omitempty"` // nil: nothing has begun to decide it
 }
 
 // taskRecord is one task in the node's store.
@@ -33,7 +34,7 @@ type taskRecord struct {
 	Starting bool           // the driver was called to start it; Handle is not known yet
 	Handle   *driver.Handle // of the process that was started and has not been destroyed
 	Begun    []string       // as in allocRecord
-	History  history
+	History  lifecycle.History
 	// Ran is set once the process has started: the next start is not the first.
 	Ran bool
 	// Ended is the end of the last process, until it is decided whether the task starts again. The driver may

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/drivertest"
 	"berth/structs"
@@ -67,7 +68,7 @@ func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 			t.Errorf("%d starts after the servers were contacted", got)
 		}
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 	})
 }
 
@@ -107,7 +108,7 @@ func TestRestore_KeepsATaskWhoseDriverIsMissing(t *testing.T) {
 		r.Stop("enough")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(fx.machine.Running()) != 1 || r.has(Ended) || slices.Contains(fx.logged(), "down a") {
+		if len(fx.machine.Running()) != 1 || r.has(lifecycle.Ended) || slices.Contains(fx.logged(), "down a") {
 			t.Errorf("running %v, hooks %q", fx.machine.Running(), fx.logged())
 		}
 		b.stop()
@@ -120,7 +121,7 @@ func TestRestore_KeepsATaskWhoseDriverIsMissing(t *testing.T) {
 			t.Errorf("status %s, tasks %v", u.ClientStatus, fx.machine.Log())
 		}
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 	})
 }
 
@@ -192,7 +193,7 @@ func TestRestore_AfterARebootWaitsForTheServers(t *testing.T) {
 		equal(t, "hooks", fx.logged(),
 			[]string{"up a", "up b", "up web", "started web"})
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 	})
 }
 
@@ -268,7 +269,7 @@ func TestRestore_ContinuesAnEarlierSetUp(t *testing.T) {
 		equal(t, "hooks", fx.logged(),
 			[]string{"up a", "up b", "up a", "up b", "up web", "started web"})
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 	})
 }
 
@@ -448,6 +449,6 @@ func TestTaskHooks_SetTheEnvironmentOfEachStart(t *testing.T) {
 		time.Sleep(policy.Delay)
 		wantEnv()
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 	})
 }

@@ -6,50 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/structs"
 )
 
-// gate is closed until the tasks behind it may start. Then it stays open.
-type gate struct {
-	opened chan struct{}
-	once   sync.Once
-}
-
-func newGate() *gate { return &gate{opened: make(chan struct{})} }
-
-func (g *gate) open() {
-	g.once.Do(func() { close(g.opened) })
-}
-
-// round is one run of the tasks of an allocation, from the first start to the last end. Most allocations have
-// one. A restart of all tasks ends it and begins another. The poststop tasks follow the last round.
-type round struct {
-	// stopping ends when the tasks are to stop: with the allocation's, or for a restart of all tasks.
-	stopping  context.Context
-	stop      context.CancelCauseFunc
-	main      *gate // open: every prestart task has ended, or runs as a sidecar
-	poststart *gate // open: every main task has started
-}
-
-func (r *Runner) newRound() *round {
-	rd := &round{main: newGate(), poststart: newGate()}
-	rd.stopping, rd.stop = context.WithCancelCause(r.stopping)
-	return rd
-}
-
-// gateOf returns the gate of a task of the round, nil for a prestart task.
-func (rd *round) gateOf(spec *structs.Task) *gate {
-	switch {
-	case spec.HasHook(structs.LifecyclePrestart):
-		return nil
-	case spec.HasHook(structs.LifecyclePoststart):
-		return rd.poststart
-	}
-	return rd.main
-}
-
 // current returns the current round, and its tasks with the poststop tasks in the order of the group.
-func (r *Runner) current() (*round, []*task) {
+func (r *Runner) current() (*lifecycle.Round, []*task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.round, r.tasks
@@ -60,34 +22,33 @@ func (r *Runner) taskList() []*task {
 	return tasks
 }
 
+// members returns the tasks for decisions on their order.
+func (r *Runner) members() []lifecycle.Member {
+	return membersOf(r.taskList())
+}
+
+func membersOf(tasks []*task) []lifecycle.Member {
+	members := make([]lifecycle.Member, 0, len(tasks))
+	for _, t := range tasks {
+		members = append(members, t.member())
+	}
+	return members
+}
+
+// member returns the task for decisions on its order.
+func (t *task) member() lifecycle.Member {
+	rec := t.snapshot()
+	return lifecycle.Member{
+		Task:  t.first,
+		State: rec.State, // no update changes it: each one makes a copy
+		Ran:   rec.Ran,
+	}
+}
+
 // openGates opens the gates of the tasks that may start now.
 func (r *Runner) openGates() {
 	rd, tasks := r.current()
-	if !holdsForAll(tasks, structs.LifecyclePrestart, (*task).hasPrepared) {
-		return
-	}
-	rd.main.open()
-	if holdsForAll(tasks, "", (*task).hasStarted) {
-		rd.poststart.open()
-	}
-}
-
-// holdsForAll reports whether a condition holds for every task with a hook.
-func holdsForAll(tasks []*task, hook string, holds func(*task) bool) bool {
-	return !slices.ContainsFunc(tasks, func(t *task) bool {
-		return t.first.HasHook(hook) && !holds(t)
-	})
-}
-
-// hasPrepared reports whether the main tasks need not wait for a prestart task.
-func (t *task) hasPrepared() bool {
-	s := t.state()
-	return s.Successful() || s.State == structs.TaskRunning && t.first.Sidecar()
-}
-
-func (t *task) hasStarted() bool {
-	s := t.state()
-	return s.Successful() || s.State == structs.TaskRunning
+	rd.OpenGates(membersOf(tasks))
 }
 
 // runRounds runs all tasks except the poststop tasks until they are dead for good, or until ctx ends.
@@ -102,7 +63,7 @@ func (r *Runner) runRounds(ctx context.Context) {
 			}
 		}
 		running.Wait()
-		rd.stop(stopError{reason: "every task has ended"}) // ends stopTasks
+		rd.Stop(lifecycle.Cause{Reason: "every task has ended"}) // ends stopTasks
 		if ctx.Err() != nil || !r.beginRound() {
 			return
 		}
@@ -112,13 +73,13 @@ func (r *Runner) runRounds(ctx context.Context) {
 // beginRound begins another round if all tasks are to be restarted and the allocation is not to stop.
 func (r *Runner) beginRound() bool {
 	r.mu.Lock()
-	again := r.rec.Restarting && r.stopping.Err() == nil
+	again := r.rec.Restarting && r.orders.Stopping.Err() == nil
 	r.roundsOver = !again
 	rd := r.round
 	tasks := r.tasks
 	r.mu.Unlock()
 	if again {
-		rd = r.newRound()
+		rd = lifecycle.NewRound(r.orders)
 		tasks = slices.Clone(tasks)
 		for i, t := range tasks {
 			tasks[i] = t.forRound(rd)
@@ -136,7 +97,7 @@ func (r *Runner) beginRound() bool {
 
 // setRound sets the round and records that no restart of all tasks is under way. If the write fails, an agent
 // that restarts before the next write restarts the tasks once more.
-func (r *Runner) setRound(rd *round, tasks []*task) {
+func (r *Runner) setRound(rd *lifecycle.Round, tasks []*task) {
 	var err error
 	r.mu.Lock()
 	restarting := r.rec.Restarting
@@ -156,7 +117,7 @@ func (r *Runner) setRound(rd *round, tasks []*task) {
 }
 
 // forRound returns the task of the next round. A poststop task is the same in all rounds.
-func (t *task) forRound(rd *round) *task {
+func (t *task) forRound(rd *lifecycle.Round) *task {
 	if t.isPoststop() {
 		return t
 	}
@@ -165,7 +126,7 @@ func (t *task) forRound(rd *round) *task {
 	rec := t.snapshot()
 	next.rec.State = rec.State
 	next.rec.Ran = rec.Ran
-	e := newEvent(structs.TaskEventRestarting, "Restarting in 0s: %s", restartAll.reason)
+	e := newEvent(structs.TaskEventRestarting, "Restarting in 0s: %s", lifecycle.RestartAll.Reason)
 	next.updateRecord(e, func(rec *taskRecord, s *structs.TaskState) {
 		s.State = structs.TaskPending
 		s.Failed = false
@@ -177,21 +138,6 @@ func (t *task) forRound(rd *round) *task {
 	})
 
 	return next
-}
-
-// poststopDue reports whether a poststop task has to run, now or after the end of the others.
-func (r *Runner) poststopDue() bool {
-	return r.othersRan() && slices.ContainsFunc(r.taskList(), func(t *task) bool {
-		return t.isPoststop() && t.state().State != structs.TaskDead
-	})
-}
-
-// othersRan reports whether a task has started that is not a poststop task. Without it there is nothing for
-// which a poststop task could clean up.
-func (r *Runner) othersRan() bool {
-	return slices.ContainsFunc(r.taskList(), func(t *task) bool {
-		return !t.isPoststop() && t.snapshot().Ran
-	})
 }
 
 func (t *task) isPoststop() bool {

@@ -4,16 +4,8 @@ import (
 	"context"
 	"time"
 
-	"berth/structs"
+	"berth/client/allocrunner/lifecycle"
 )
-
-// expiredDescription is that of the dialect for an allocation that its max_run_duration has ended.
-const expiredDescription = "allocation exceeded max_run_duration"
-
-var expired = stopError{
-	reason: "the allocation has been on the node for the max_run_duration of its group",
-	event:  structs.TaskEventMaxRunDuration,
-}
 
 // boundRun ends the allocation when it has been on the node for the max_run_duration of its group. ctx ends
 // when all tasks are dead. An update may change the duration.
@@ -57,5 +49,5 @@ func (r *Runner) expire() {
 	if err != nil {
 		r.logger.Error("failed to record that the allocation exceeds its max_run_duration", "error", err)
 	}
-	r.giveUp(expired)
+	r.orders.GiveUp(lifecycle.Expired)
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/structs"
 )
@@ -32,7 +33,7 @@ func wantExpired(t *testing.T, a *agent, r *Runner, begin time.Time, want time.D
 	}
 	events := u.TaskStates["web"].Events
 	if !slices.ContainsFunc(events, func(e *structs.TaskEvent) bool {
-		return e.Type == structs.TaskEventMaxRunDuration && e.DisplayMessage == expired.reason
+		return e.Type == structs.TaskEventMaxRunDuration && e.DisplayMessage == lifecycle.Expired.Reason
 	}) {
 		t.Errorf("no event of %d tells the reason", len(events))
 	}

@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/allocrunner/allocdir"
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/client/mesh/services"
@@ -67,28 +67,16 @@ type Runner struct {
 	mu         sync.Mutex
 	rec        allocRecord
 	progress   string
-	round      *round
+	round      *lifecycle.Round
 	tasks      []*task // those of the round and the poststop tasks
 	roundsOver bool    // no round follows
 
-	// stopping ends when the allocation is to stop: it interrupts Ups and starts in progress, and nothing but
-	// poststop tasks is started after it.
-	stopping context.Context
-	stop     context.CancelCauseFunc
-	// abandoned ends when the poststop tasks are to stop, too.
-	abandoned context.Context
-	abandon   context.CancelCauseFunc
-	// lost ends when the allocation has lost a volume: then there is no time for a graceful end.
-	lost context.Context
-	lose context.CancelFunc
-	// undelayed ends when no shutdown_delay precedes the end of the tasks any more.
-	undelayed context.Context
-	skipDelay context.CancelFunc
+	orders *lifecycle.Orders
 
 	healthChanged chan struct{} // has an item if the health may have changed
 	updated       chan struct{} // has an item if the servers may have changed the allocation
 
-	phases    *phases
+	phases    *lifecycle.Phases
 	destroy   chan struct{} // closed: the allocation is to be removed
 	destroyed sync.Once
 	wg        sync.WaitGroup
@@ -144,13 +132,10 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		id:            alloc.ID,
 		dir:           filepath.Join(deps.Dir, alloc.ID),
 		rec:           allocRecord{Alloc: alloc},
-		phases:        newPhases(),
+		phases:        lifecycle.NewPhases(),
+		orders:        lifecycle.NewOrders(),
 		destroy:       make(chan struct{}),
 	}
-	r.stopping, r.stop = context.WithCancelCause(context.Background())
-	r.abandoned, r.abandon = context.WithCancelCause(context.Background())
-	r.lost, r.lose = context.WithCancel(context.Background())
-	r.undelayed, r.skipDelay = context.WithCancel(r.lost)
 	group := alloc.Job.Group(alloc.TaskGroup)
 	r.env = &hooks.AllocEnv{
 		Alloc: alloc,
@@ -159,7 +144,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 
 		Running:  r.anyRunning,
 		Expand:   r.expandGroup,
-		NearlyUp: func() { r.phases.reach(nearlyUp) },
+		NearlyUp: func() { r.phases.Reach(lifecycle.NearlyUp) },
 	}
 	r.services = services.New(services.Config{
 		Logger:  r.logger,
@@ -175,7 +160,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	for _, h := range deps.AllocHooks(r.env) {
 		r.hooks.AddAlloc(h, r.env)
 	}
-	r.round = r.newRound()
+	r.round = lifecycle.NewRound(r.orders)
 	for _, spec := range group.Tasks {
 		r.tasks = append(r.tasks, newTask(r, r.round, spec))
 	}
@@ -195,8 +180,14 @@ func (r *Runner) Alloc() *structs.Allocation {
 	return r.rec.Alloc
 }
 
+// Reached returns a channel that is closed once the allocation has reached a phase.
+func (r *Runner) Reached(p lifecycle.Phase) <-chan struct{} { return r.phases.Reached(p) }
+
+// has reports whether the allocation has reached a phase.
+func (r *Runner) has(p lifecycle.Phase) bool { return r.phases.Has(p) }
+
 // Unwound is closed once every task is dead and every hook is down.
-func (r *Runner) Unwound() <-chan struct{} { return r.Reached(Unwound) }
+func (r *Runner) Unwound() <-chan struct{} { return r.Reached(lifecycle.Unwound) }
 
 // TaskDead returns a channel that is closed once a task, "" for the first, is dead. The error is invalid if
 // the allocation has no such task.
@@ -209,7 +200,7 @@ func (r *Runner) TaskDead(name string) (<-chan struct{}, error) {
 }
 
 // Stopping reports whether the allocation is to stop: it starts no task any more.
-func (r *Runner) Stopping() bool { return r.stopping.Err() != nil }
+func (r *Runner) Stopping() bool { return r.orders.Stopping.Err() != nil }
 
 // Update applies a new version from the servers. It stops an allocation that they have stopped. The next end
 // of a task has the new delays, signal and restart policy, and the next start anything else. With an error it
@@ -233,7 +224,7 @@ func (r *Runner) Update(alloc *structs.Allocation) error {
 // stopAs stops an allocation as the servers have ordered.
 func (r *Runner) stopAs(alloc *structs.Allocation) {
 	if alloc.NoShutdownDelay {
-		r.skipDelay()
+		r.orders.SkipDelay()
 	}
 	r.Stop(stopReason(alloc))
 }
@@ -276,26 +267,19 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 		u.TaskStates[t.name] = t.state()
 	}
 
-	u.ClientStatus, u.ClientDescription = summarizeTasks(u.TaskStates)
 	u.NetworkStatus = r.networkStatus()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	u.DeploymentStatus = r.rec.Health.reported(r.rec.Alloc)
+	u.ClientStatus, u.ClientDescription = lifecycle.Summarize(u.TaskStates, lifecycle.Marks{
+		Restarting: r.rec.Restarting,
+		Expired:    r.rec.Expired,
+		Failure:    r.rec.Failure,
+		Progress:   r.progress,
+	})
+
+	u.DeploymentStatus = r.rec.Health.Reported(r.rec.Alloc)
 	if u.DeploymentStatus != nil {
 		u.DeploymentID = r.rec.Alloc.DeploymentID
-	}
-
-	switch {
-	case r.rec.Restarting &&
-		(u.ClientStatus == structs.AllocComplete || u.ClientStatus == structs.AllocFailed):
-		u.ClientStatus = structs.AllocPending
-		u.ClientDescription = "All tasks are restarting"
-	case r.rec.Expired && u.ClientStatus == structs.AllocComplete:
-		u.ClientDescription = expiredDescription
-	case r.rec.Failure != "" && u.ClientStatus == structs.AllocFailed:
-		u.ClientDescription = r.rec.Failure
-	case r.progress != "" && u.ClientStatus == structs.AllocPending:
-		u.ClientDescription = r.progress
 	}
 
 	return u
@@ -335,7 +319,7 @@ func (r *Runner) saveBegun(recorded []string) error {
 // Run runs the allocation until it is destroyed, or until ctx ends: then tasks are left running for the
 // next agent.
 func (r *Runner) Run(ctx context.Context) {
-	defer r.phases.reach(Ended)
+	defer r.phases.Reach(lifecycle.Ended)
 	defer r.services.Close()
 	defer r.wg.Wait()
 	watched, endWatch := context.WithCancel(ctx)
@@ -346,7 +330,7 @@ func (r *Runner) Run(ctx context.Context) {
 
 	r.resumeStop()
 	r.resumeServices()
-	r.phases.reach(Attached)
+	r.phases.Reach(lifecycle.Attached)
 	r.openGates()
 	r.notifyChanged()
 	r.wg.Go(func() { r.watchHealth(watched) })
@@ -357,18 +341,18 @@ func (r *Runner) Run(ctx context.Context) {
 	awaitPoststop := r.startPoststop(ctx)
 	r.runRounds(ctx)
 	if ctx.Err() == nil {
-		r.phases.reach(tasksDead)
+		r.phases.Reach(lifecycle.TasksDead)
 	}
 
 	awaitPoststop()
 	endBound()
-	r.stop(stopError{reason: "every task has ended"}) // ends setUp
-	<-r.Reached(setUpOver)
+	r.orders.Stop(lifecycle.Cause{Reason: "every task has ended"}) // ends setUp
+	<-r.Reached(lifecycle.SetUpOver)
 	if ctx.Err() != nil || !r.hooks.DownUntilDone(ctx) {
 		return
 	}
 
-	r.phases.reach(Unwound)
+	r.phases.Reach(lifecycle.Unwound)
 	select {
 	case <-r.destroy:
 		hooks.Pace.Retry(ctx, r.logger, "failed to remove the allocation, retrying", r.remove)
@@ -387,16 +371,16 @@ func (r *Runner) remove(context.Context) error {
 // setUp sets up the allocation's hooks, or fails the allocation. While a task runs, it
 // retries instead.
 func (r *Runner) setUp(ctx context.Context) {
-	defer r.phases.reach(setUpOver)
-	halt := r.stopping
-	if r.poststopDue() { // only after a restart of the agent
-		halt = r.abandoned
+	defer r.phases.Reach(lifecycle.SetUpOver)
+	halt := r.orders.Stopping
+	if lifecycle.PoststopDue(r.members()) { // only after a restart of the agent
+		halt = r.orders.Abandoned
 		r.wg.Go(func() { r.boundSetUp(ctx) })
 	}
 
-	wanted, cancel := whileWanted(ctx, halt)
+	wanted, cancel := lifecycle.WhileWanted(ctx, halt)
 	defer cancel()
-	if r.finished() || ctx.Err() != nil ||
+	if lifecycle.AllDead(r.members()) || ctx.Err() != nil ||
 		!r.awaitMaySetUp(wanted) {
 		return
 	}
@@ -419,18 +403,9 @@ func (r *Runner) setUp(ctx context.Context) {
 	// Otherwise the hooks are taken down, or the next agent continues.
 	if done && wanted.Err() == nil && ctx.Err() == nil {
 		r.openServices()
-		r.phases.reach(hooksUp)
+		r.phases.Reach(lifecycle.HooksUp)
 		r.noteHealth()
 	}
-}
-
-// whileWanted returns a context that ends with halt, which is that of an order to stop, or soon after ctx. It
-// has ended when the order has been given: code that runs because of a later event (for example the servers'
-// contact) sees the stop.
-func whileWanted(ctx, halt context.Context) (context.Context, context.CancelFunc) {
-	wanted, cancel := context.WithCancel(halt)
-	leave := context.AfterFunc(ctx, cancel)
-	return wanted, func() { leave(); cancel() }
 }
 
 // awaitMaySetUp waits, for an allocation of a former agent without running tasks, until the servers have
@@ -455,7 +430,7 @@ func (r *Runner) failSetup(err error) {
 	r.logger.Error("failed to set up the allocation", "error", err)
 	reason := "setting up the allocation failed: " + err.Error()
 	r.recordFailure(reason, false)
-	r.giveUp(stopError{reason, structs.TaskEventSetupFailure, true})
+	r.orders.GiveUp(lifecycle.Cause{Reason: reason, Event: structs.TaskEventSetupFailure, Failed: true})
 }
 
 // recordFailure records the reason of the allocation's failure. The first reason stays.
@@ -469,17 +444,7 @@ func (r *Runner) recordFailure(reason string, lost bool) {
 	}
 }
 
-func (r *Runner) anyRunning() bool {
-	return slices.ContainsFunc(r.taskList(), func(t *task) bool {
-		return t.state().State == structs.TaskRunning
-	})
-}
-
-func (r *Runner) finished() bool {
-	return !slices.ContainsFunc(r.taskList(), func(t *task) bool {
-		return t.state().State != structs.TaskDead
-	})
-}
+func (r *Runner) anyRunning() bool { return lifecycle.AnyRunning(r.members()) }
 
 // group returns the task group as the servers last sent it. A version without the group changes nothing.
 func (r *Runner) group() *structs.TaskGroup {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/structs"
@@ -49,7 +50,7 @@ func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 			t.Error("the logs are gone before the allocation is destroyed")
 		}
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 		if exists(r.Dir()) {
 			t.Error("the directory is left after Destroy")
 		}

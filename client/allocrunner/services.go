@@ -1,8 +1,7 @@
 package allocrunner
 
 import (
-	"time"
-
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/structs"
 )
@@ -23,11 +22,11 @@ func (r *Runner) resumeServices() {
 // openServices offers the services that have a proxy, unless the tasks of the round are to stop.
 func (r *Runner) openServices() {
 	rd, _ := r.current()
-	if rd.stopping.Err() != nil {
+	if rd.Stopping.Err() != nil {
 		return
 	}
 	r.services.Open(rd)
-	if rd.stopping.Err() != nil { // withdrawServices may have passed before Open
+	if rd.Stopping.Err() != nil { // withdrawServices may have passed before Open
 		r.services.Shut(rd)
 	}
 }
@@ -49,7 +48,7 @@ func (t *task) offerServices() {
 }
 
 // withdrawServices ends the services of the tasks of a round that is to stop.
-func (r *Runner) withdrawServices(rd *round, tasks []*task) {
+func (r *Runner) withdrawServices(rd *lifecycle.Round, tasks []*task) {
 	r.services.Shut(rd)
 	var names []string
 	for _, t := range tasks {
@@ -72,20 +71,4 @@ func (r *Runner) expandFor(name string) func(string) string {
 		}
 	}
 	return r.groupVariables().expand
-}
-
-// withChecks adds the checks of services to what the states of the tasks say about the health.
-func (r *Runner) withChecks(look healthLook, rule *structs.HealthRule) healthLook {
-	if look.healthy.IsZero() || rule.Check != structs.HealthChecks {
-		return look
-	}
-	since, passing := r.services.HealthySince()
-	if !passing {
-		look.healthy = time.Time{}
-		return look
-	}
-	if from := since.Add(rule.MinTime); from.After(look.healthy) {
-		look.healthy = from
-	}
-	return look
 }

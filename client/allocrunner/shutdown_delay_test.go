@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/structs"
 )
 
@@ -138,7 +139,7 @@ func TestShutdownDelay_OfAProcess(t *testing.T) {
 	defer func() {
 		r.Lose("the test ends") // also without the clause that it holds
 		r.Destroy()
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 		a.stop()
 	}()
 	log := processLog{t, filepath.Join(r.Dir(), "alloc", "data")}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/client/allocrunner/lifecycle"
 )
 
 // The order to stop passes through several goroutines at different speeds. A goroutine that learns of the
@@ -31,7 +33,7 @@ func TestRestore_StopsBeforeItContinues(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.tasks[0].reattach(b.ctx)
-		up, cancel := whileWanted(b.ctx, r.stopping)
+		up, cancel := lifecycle.WhileWanted(b.ctx, r.orders.Stopping)
 		defer cancel()
 		var begins, starts bool
 		b.wg.Go(func() { begins = r.awaitMaySetUp(up) })
@@ -42,7 +44,7 @@ func TestRestore_StopsBeforeItContinues(t *testing.T) {
 			t.Error("the context of the set-up has not ended when Stop returns")
 		}
 		close(b.contacted)
-		r.phases.reach(hooksUp)
+		r.phases.Reach(lifecycle.HooksUp)
 		synctest.Wait()
 		if begins || starts {
 			t.Errorf("sets up %v, starts %v, after it was ordered to stop", begins, starts)
@@ -103,7 +105,7 @@ func TestRunner_StartsNothingWhileTheLeaderStops(t *testing.T) {
 			t.Errorf("running %v, the other task was started %d times", got, fx.machine.Task("alloc1/side").Starts)
 		}
 		stubborn.Store(false)
-		<-r.Reached(Ended)
+		<-r.Reached(lifecycle.Ended)
 		if got := fx.machine.Held(); len(got) > 0 {
 			t.Errorf("held %v", got)
 		}

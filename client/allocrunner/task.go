@@ -1,15 +1,13 @@
 package allocrunner
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/client/store"
@@ -25,19 +23,19 @@ type task struct {
 	logger hclog.Logger
 	hooks  *hooks.Sequence
 	list   []hooks.Task
-	first  *structs.Task  // as it was first seen: a lifecycle does not change
-	round  *round         // the round of a poststop task is the first one
-	env    *hooks.TaskEnv // of the current start; only the task's own goroutine touches it
+	first  *structs.Task    // as it was first seen: a lifecycle does not change
+	round  *lifecycle.Round // the round of a poststop task is the first one
+	env    *hooks.TaskEnv   // of the current start; only the task's own goroutine touches it
 
 	mu  sync.Mutex
 	rec taskRecord
 
-	sought   *driver.Handle     // a process of a former agent that may still run
-	live     bool               // the process of a former agent was found
-	former   *driver.ExitResult // the end of a process that a former agent recorded and did not act on
-	clean    bool               // the driver surely has nothing of the task: it may start
-	prepared bool               // the driver has begun the start
-	restarts chan ending        // orders to restart, from hooks and users
+	sought   *driver.Handle        // a process of a former agent that may still run
+	live     bool                  // the process of a former agent was found
+	former   *driver.ExitResult    // the end of a process that a former agent recorded and did not act on
+	clean    bool                  // the driver surely has nothing of the task: it may start
+	prepared bool                  // the driver has begun the start
+	restarts chan lifecycle.Ending // orders to restart, from hooks and users
 	// halt ends when the task may not start any more: when its round is to stop, or a poststop task itself.
 	halt context.Context
 	// killed ends when the task is to stop for good; its cause is the reason.
@@ -46,7 +44,7 @@ type task struct {
 	dead   chan struct{} // closed: the task is dead; the Downs of its hooks may still run
 }
 
-func newTask(r *Runner, rd *round, spec *structs.Task) *task {
+func newTask(r *Runner, rd *lifecycle.Round, spec *structs.Task) *task {
 	t := &task{
 		r:        r,
 		first:    spec,
@@ -56,14 +54,14 @@ func newTask(r *Runner, rd *round, spec *structs.Task) *task {
 		logger:   r.logger.With("task", spec.Name),
 		rec:      taskRecord{State: &structs.TaskState{State: structs.TaskPending}},
 		clean:    true,
-		restarts: make(chan ending, 1),
+		restarts: make(chan lifecycle.Ending, 1),
 		dead:     make(chan struct{}),
 	}
 
-	t.halt = rd.stopping
+	t.halt = rd.Stopping
 	t.killed, t.kill = context.WithCancelCause(context.Background())
 	if t.isPoststop() {
-		t.killed, t.kill = context.WithCancelCause(r.abandoned)
+		t.killed, t.kill = context.WithCancelCause(r.orders.Abandoned)
 		t.halt = t.killed
 	}
 
@@ -148,20 +146,6 @@ func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *
 	}
 	t.r.openGates()
 	t.r.notifyChanged()
-}
-
-// addEvent completes an event and adds it to the state of its task.
-func addEvent(s *structs.TaskState, e *structs.TaskEvent) {
-	e.Time = cmp.Or(e.Time, time.Now().UnixNano())
-	e.DisplayMessage = cmp.Or(e.DisplayMessage, e.Message)
-	appendEvent(s, e)
-}
-
-func newEvent(kind, format string, args ...any) *structs.TaskEvent {
-	return &structs.TaskEvent{
-		Type:    kind,
-		Message: fmt.Sprintf(format, args...),
-	}
 }
 
 // recoverTimeout bounds one attempt to find a process again.
@@ -275,21 +259,21 @@ func (t *task) runUntilDead(ctx context.Context) {
 
 		spec := t.spec()
 		h := t.snapshot().History
-		policy := restartPolicy(t.r.group(), spec)
-		d := h.decide(policy, spec.Finite(t.r.Alloc().Job), time.Now(), e)
-		if !d.restart {
-			if d.failed {
-				ev := newEvent(structs.TaskEventNotRestarting, "%s", d.reason)
+		policy := lifecycle.PolicyOf(t.r.group(), spec)
+		d := h.Decide(policy, spec.Finite(t.r.Alloc().Job), time.Now(), e)
+		if !d.Restart {
+			if d.Failed {
+				ev := newEvent(structs.TaskEventNotRestarting, "%s", d.Reason)
 				ev.FailsTask = true
 				t.Emit(ev)
 			}
 
-			t.markDead(d.failed)
+			t.markDead(d.Failed)
 			return
 		}
 
 		ev := newEvent(structs.TaskEventRestarting, "Restarting in %s: %s",
-			d.delay, d.reason)
+			d.Delay, d.Reason)
 		t.updateRecord(ev, func(rec *taskRecord, s *structs.TaskState) {
 			rec.History = h
 			rec.Ended = nil
@@ -298,7 +282,7 @@ func (t *task) runUntilDead(ctx context.Context) {
 			s.LastRestart = time.Now()
 		})
 
-		if !sleepUnless(ctx, t.killed, d.delay) {
+		if !sleepUnless(ctx, t.killed, d.Delay) {
 			if ctx.Err() == nil {
 				t.markDead(false)
 			}
@@ -321,10 +305,10 @@ func sleepUnless(ctx, end context.Context, d time.Duration) bool {
 // markDead records the end of the task. A task that was killed because of a failure has failed, too.
 func (t *task) markDead(failed bool) {
 	var e *structs.TaskEvent
-	why, ok := errors.AsType[stopError](context.Cause(t.killed))
-	if ok && why.failed {
+	why, ok := lifecycle.CauseOf(t.killed)
+	if ok && why.Failed {
 		failed = true
-		e = newEvent(why.event, "%s", why.reason)
+		e = newEvent(why.Event, "%s", why.Reason)
 		e.FailsTask = true
 	}
 	t.updateRecord(e, func(rec *taskRecord, s *structs.TaskState) {
@@ -346,7 +330,7 @@ func (t *task) stopAndWait(ctx context.Context, cause error) {
 
 // runOnce runs the process once, or waits for the end of the one that a former agent started. It reports
 // false if the task was killed or ctx ended.
-func (t *task) runOnce(ctx context.Context) (ending, bool) {
+func (t *task) runOnce(ctx context.Context) (lifecycle.Ending, bool) {
 	defer t.cleanUp(ctx)
 	t.findProcessUntilKnown(ctx)
 	if former := t.former; !t.live && former != nil {
@@ -359,11 +343,11 @@ func (t *task) runOnce(ctx context.Context) (ending, bool) {
 			t.r.services.Stop(t.name) // those of a process that has not been found
 		}
 
-		wanted, cancel := whileWanted(ctx, t.halt)
+		wanted, cancel := lifecycle.WhileWanted(ctx, t.halt)
 		defer cancel()
 		t.prepare(wanted)
 		if !t.awaitMayStart(ctx) {
-			return ending{}, false
+			return lifecycle.Ending{}, false
 		}
 
 		if e, ok := t.start(ctx); !ok {
@@ -373,7 +357,7 @@ func (t *task) runOnce(ctx context.Context) (ending, bool) {
 
 	d, err := t.r.deps.Drivers.Driver(t.snapshot().Handle.Driver)
 	if err != nil { // the driver worked a moment ago
-		return ending{reason: err.Error()}, true
+		return lifecycle.Ending{Reason: err.Error()}, true
 	}
 
 	return t.superviseProcess(ctx, d)
@@ -390,18 +374,18 @@ func (t *task) awaitMayStart(ctx context.Context) bool {
 		case <-ctx.Done():
 		}
 	}
-	if t.isPoststop() && !(t.r.has(hooksUp) && t.r.othersRan()) {
+	if t.isPoststop() && !(t.r.has(lifecycle.HooksUp) && lifecycle.OthersRan(t.r.members())) {
 		return false // there is nothing to clean up, or the allocation's hooks are not up
 	}
 	return !t.awaitStopOrder(ctx)
 }
 
 func (t *task) gates() []<-chan struct{} {
-	gates := []<-chan struct{}{t.r.Reached(hooksUp)}
+	gates := []<-chan struct{}{t.r.Reached(lifecycle.HooksUp)}
 	if t.isPoststop() {
-		gates = []<-chan struct{}{t.r.Reached(tasksDead), t.r.Reached(setUpOver)}
-	} else if g := t.round.gateOf(t.first); g != nil {
-		gates = append(gates, g.opened)
+		gates = []<-chan struct{}{t.r.Reached(lifecycle.TasksDead), t.r.Reached(lifecycle.SetUpOver)}
+	} else if g := t.round.GateOf(t.first); g != nil {
+		gates = append(gates, g.Opened())
 	}
 	if t.r.restored {
 		gates = append(gates, t.r.deps.ServersContacted)

@@ -32,3 +32,14 @@ func TestAppendEvent_ReplacesProgressOfTheSameWork(t *testing.T) {
 		t.Errorf("got %v, want %s", got, want)
 	}
 }
+
+func TestAppendEvent_KeepsTheNewest(t *testing.T) {
+	s := &structs.TaskState{}
+	for i := range 25 {
+		appendEvent(s, &structs.TaskEvent{ExitCode: i})
+	}
+	if len(s.Events) != structs.MaxTaskEvents ||
+		s.Events[0].ExitCode != 15 || s.Events[9].ExitCode != 24 {
+		t.Errorf("%d events, from %d", len(s.Events), s.Events[0].ExitCode)
+	}
+}

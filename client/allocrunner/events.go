@@ -1,31 +1,27 @@
 package allocrunner
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"time"
 
 	"berth/client/hooks"
 	"berth/structs"
 )
 
-// summarizeTasks returns the state of an allocation from the states of its tasks. It is terminal only when
-// every task is dead: until then a task may still use a resource of the allocation.
-func summarizeTasks(tasks map[string]*structs.TaskState) (state, description string) {
-	count := map[string]int{}
-	failed := false
-	for _, t := range tasks {
-		count[t.State]++
-		failed = failed || t.Failed
+func newEvent(kind, format string, args ...any) *structs.TaskEvent {
+	return &structs.TaskEvent{
+		Type:    kind,
+		Message: fmt.Sprintf(format, args...),
 	}
-	ended := count[structs.TaskDead] == len(tasks)
-	switch {
-	case ended && failed:
-		return structs.AllocFailed, "Failed tasks"
-	case ended:
-		return structs.AllocComplete, "All tasks have completed"
-	case count[structs.TaskRunning] > 0:
-		return structs.AllocRunning, "Tasks are running"
-	}
-	return structs.AllocPending, "No tasks have started"
+}
+
+// addEvent completes an event and adds it to the state of its task.
+func addEvent(s *structs.TaskState, e *structs.TaskEvent) {
+	e.Time = cmp.Or(e.Time, time.Now().UnixNano())
+	e.DisplayMessage = cmp.Or(e.DisplayMessage, e.Message)
+	appendEvent(s, e)
 }
 
 // appendEvent adds an event to a task's state, dropping the oldest beyond structs.MaxTaskEvents. An event
