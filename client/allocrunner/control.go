@@ -60,7 +60,7 @@ func (t *task) runningDriver() (driver.Driver, error) {
 	if !rec.runs() {
 		return nil, t.notRunning()
 	}
-	return t.r.deps.Drivers.Driver(rec.Handle.Driver)
+	return t.shared.Drivers.Driver(rec.Handle.Driver)
 }
 
 // execer returns the driver of the running process if it runs commands.

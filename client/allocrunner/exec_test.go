@@ -90,7 +90,7 @@ func TestExec_NeedsADriverThatRunsCommands(t *testing.T) {
 		a, r, _ := execAgent(t, fx, testAlloc("a"))
 		defer a.stop()
 		fake := fx.machine.Drivers()["fake"]
-		r.deps.Drivers = drivertest.Set{"fake": plainDriver{fake}}
+		r.shared.Drivers = drivertest.Set{"fake": plainDriver{fake}}
 		_, err := r.Exec("")
 		if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "driver fake") {
 			t.Errorf("got %v", err)

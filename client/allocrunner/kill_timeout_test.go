@@ -15,7 +15,8 @@ func TestKillTimeout_IsBoundedByTheNode(t *testing.T) {
 		{0, 30 * time.Second, structs.DefaultKillTimeout},
 		{0, time.Second, time.Second},
 	} {
-		got := Deps{MaxKillTimeout: c.most}.killTimeout(&structs.Task{KillTimeout: c.own})
+		s := &shared{MaxKillTimeout: c.most}
+		got := s.killTimeout(&structs.Task{KillTimeout: c.own})
 		if got != c.want {
 			t.Errorf("own %s, of the node %s: got %s, want %s", c.own, c.most, got, c.want)
 		}

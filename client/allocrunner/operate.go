@@ -28,7 +28,7 @@ func (r *taskRecord) runs() bool {
 
 func (t *task) notRunning() error {
 	return structs.Conflictf("task %q of allocation %s is %s, not running",
-		t.name, t.r.id, t.state().State)
+		t.name, t.shared.AllocID, t.state().State)
 }
 
 // RestartTasks stops the processes of the tasks that run, or of the one with the name, and starts them again.
@@ -62,7 +62,7 @@ func (t *task) signalForUser(ctx context.Context, signal string) error {
 	defer cancel()
 	err := t.Signal(ctx, signal)
 	if err != nil {
-		return fmt.Errorf("sending %s to task %q of allocation %s: %w", signal, t.name, t.r.id, err)
+		return fmt.Errorf("sending %s to task %q of allocation %s: %w", signal, t.name, t.shared.AllocID, err)
 	}
 	return nil
 }

@@ -11,22 +11,21 @@ import (
 // the task starts right after them, in the network of the node. If that fails, the driver does all of it
 // later.
 func (t *task) prepare(ctx context.Context) {
-	if t.r.restored || t.isPoststop() || t.r.group().Network().Isolated() {
+	if t.shared.Restored || t.isPoststop() || t.shared.Group().Network().Isolated() {
 		return
 	}
 
 	select {
-	case <-t.r.Reached(lifecycle.NearlyUp):
-	case <-t.r.Reached(lifecycle.HooksUp):
+	case <-t.shared.Phases.Reached(lifecycle.NearlyUp):
+	case <-t.shared.Phases.Reached(lifecycle.HooksUp):
 	case <-ctx.Done():
 	}
 
-	g := t.round.GateOf(t.first)
-	if t.r.has(lifecycle.HooksUp) || ctx.Err() != nil || g != nil && !g.IsOpen() {
+	if t.shared.Phases.Has(lifecycle.HooksUp) || ctx.Err() != nil || t.gate != nil && !t.gate.IsOpen() {
 		return
 	}
 
-	d, err := t.r.deps.Drivers.Driver(t.spec().Driver)
+	d, err := t.shared.Drivers.Driver(t.spec().Driver)
 	p, ok := d.(driver.Preparer)
 	if err != nil || !ok {
 		return

@@ -30,8 +30,8 @@ func HostPaths(drivers Drivers, t *structs.Task) bool {
 
 // seenDirs returns the task's directories as the task sees them.
 func (t *task) seenDirs(spec *structs.Task) driver.Dirs {
-	if HostPaths(t.r.deps.Drivers, spec) {
-		return allocdir.OfTask(t.r.dir, t.name)
+	if HostPaths(t.shared.Drivers, spec) {
+		return allocdir.OfTask(t.shared.Dir, t.name)
 	}
 	return driver.Inside
 }
@@ -47,19 +47,19 @@ func (t *task) buildEnv() *hooks.TaskEnv {
 		User:   vars.expand(spec.User),
 		Config: placeholder.InValues(spec.Config, vars.expand),
 		Env:    env,
-		Ports:  t.r.Alloc().Ports,
-		Dirs:   allocdir.OfTask(t.r.dir, t.name),
+		Ports:  t.shared.Alloc().Ports,
+		Dirs:   allocdir.OfTask(t.shared.Dir, t.name),
 	}
 
 	if spec.Resources != nil {
 		cfg.Resources = *spec.Resources
 	}
 
-	if t.r.Alloc().NoMemoryMax {
+	if t.shared.Alloc().NoMemoryMax {
 		cfg.Resources.MemoryMaxMB = 0
 	}
 
-	if n := t.r.env.Network(); n != nil {
+	if n := t.shared.Env.Network(); n != nil {
 		cfg.Network = &n.Network
 	}
 
@@ -68,26 +68,26 @@ func (t *task) buildEnv() *hooks.TaskEnv {
 	}
 
 	return &hooks.TaskEnv{
-		AllocEnv:   t.r.env,
+		AllocEnv:   t.shared.Env,
 		Task:       spec,
 		Config:     cfg,
 		FirstStart: !t.snapshot().Ran,
 		Seen:       t.seenDirs(spec),
 		Variables:  vars,
 		Expand:     vars.expand,
-		Node:       t.r.deps.Node,
+		Node:       t.shared.Node,
 		Emit:       t.Emit,
 	}
 }
 
 func (t *task) origin() driver.Origin {
-	alloc := t.r.Alloc()
+	alloc := t.shared.Alloc()
 	return driver.Origin{
 		Namespace: structs.NamespaceOr(alloc.Namespace),
 		JobID:     alloc.JobID,
 		JobName:   alloc.Job.Name,
 		ParentID:  alloc.Job.ParentID,
-		Group:     t.r.group().Name,
+		Group:     t.shared.Group().Name,
 		Alloc:     alloc.Name,
 	}
 }
@@ -95,28 +95,7 @@ func (t *task) origin() driver.Origin {
 // variables returns the environment of the task's next start, and all that its strings may refer to.
 func (t *task) variables() (env map[string]string, vars variables) {
 	spec := t.spec()
-	return t.r.facts(spec, t.seenDirs(spec)).variables()
-}
-
-// facts returns those of a task that sees some directories.
-func (r *Runner) facts(task *structs.Task, dirs driver.Dirs) taskFacts {
-	return taskFacts{
-		alloc:   r.Alloc(),
-		group:   r.group(),
-		task:    task,
-		node:    r.deps.Node(),
-		dirs:    dirs,
-		region:  r.deps.Region,
-		network: r.networkStatus(),
-	}
-}
-
-// expandGroup replaces the references to variables that do not depend on a task.
-func (r *Runner) expandGroup(text string) string { return r.groupVariables().expand(text) }
-
-func (r *Runner) groupVariables() variables {
-	_, vars := r.facts(&structs.Task{}, driver.Inside).variables()
-	return vars
+	return t.shared.facts(spec, t.seenDirs(spec)).variables()
 }
 
 // start sets up the task's hooks and starts its process. If it reports false, the ending has the failure.
@@ -152,7 +131,7 @@ func (t *task) start(ctx context.Context) (lifecycle.Ending, bool) {
 func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure string, err error) {
 	t.env = t.buildEnv()
 	cfg := t.env.Config
-	if isDenied(t.r.deps.DeniedUsers, cfg.User) {
+	if isDenied(t.shared.DeniedUsers, cfg.User) {
 		err = structs.Deniedf("this node runs no task as user %q", cfg.User)
 		return nil, structs.TaskEventSetupFailure, err
 	}
@@ -169,7 +148,7 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 	// Hooks add variables to the environment, for example a plugin's socket. The driver's config may refer to
 	// them.
 	cfg.Config = placeholder.InValues(cfg.Config, variables(cfg.Env).expand)
-	d, err := t.r.deps.Drivers.Driver(t.env.Task.Driver)
+	d, err := t.shared.Drivers.Driver(t.env.Task.Driver)
 	if err == nil {
 		err = d.Validate(cfg.Config)
 	}
@@ -190,8 +169,8 @@ func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 
 // proxy returns the work of a task that is a proxy of the service mesh, nil for any other.
 func (t *task) proxy(vars variables) (*mesh.Proxy, error) {
-	r := mesh.Resolver{Ports: t.r.Alloc().Ports, Expand: vars.expand}
-	return r.Proxy(t.r.group(), t.env.Task)
+	r := mesh.Resolver{Ports: t.shared.Alloc().Ports, Expand: vars.expand}
+	return r.Proxy(t.shared.Group(), t.env.Task)
 }
 
 // hookFailure returns the type of the event for the failure of a hook.
@@ -236,13 +215,13 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle
 	t.offerServices()
 	defer func() {
 		if ctx.Err() == nil { // otherwise the process keeps its services for the next agent
-			t.r.services.Stop(t.name)
+			t.shared.Services.Stop(t.name)
 		}
 	}()
 
 	select {
 	case res := <-exited:
-		t.r.services.Stop(t.name) // no report has the end of the process and its services
+		t.shared.Services.Stop(t.name) // no report has the end of the process and its services
 		return t.recordExit(res), true
 	case order := <-t.restarts:
 		t.Emit(newEvent(structs.TaskEventRestartSignal, "%s", order.Reason))
@@ -323,7 +302,7 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 // retries a failed Up, because the process runs on in any case. It reports false if ctx ended.
 func (t *task) restoreHooks(ctx context.Context) bool {
 	select {
-	case <-t.r.Reached(lifecycle.HooksUp):
+	case <-t.shared.Phases.Reached(lifecycle.HooksUp):
 	case <-ctx.Done():
 		return false
 	}
@@ -350,11 +329,11 @@ func (t *task) killProcess(ctx context.Context, d driver.Driver, exited <-chan *
 func (t *task) endProcess(
 	ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult,
 ) *driver.ExitResult {
-	t.r.services.Withdraw(t.name)
+	t.shared.Services.Withdraw(t.name)
 	if delay := t.spec().ShutdownDelay; delay > 0 {
 		select {
 		case <-time.After(delay):
-		case <-t.r.orders.Undelayed.Done():
+		case <-t.shared.Orders.Undelayed.Done():
 		case res := <-exited:
 			return res
 		case <-ctx.Done():
@@ -375,8 +354,8 @@ func (t *task) stopProcess(
 ) *driver.ExitResult {
 	pause := hooks.Pace
 	for {
-		lost := t.r.orders.Lost.Done()
-		if t.r.orders.Lost.Err() != nil {
+		lost := t.shared.Orders.Lost.Done()
+		if t.shared.Orders.Lost.Err() != nil {
 			lost = nil
 		}
 
@@ -395,14 +374,14 @@ func (t *task) stopProcess(
 
 // stopOnce makes the driver stop the process within its kill timeout, or at once if the allocation is lost.
 func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
-	if t.r.orders.Lost.Err() != nil {
+	if t.shared.Orders.Lost.Err() != nil {
 		return d.Stop(ctx, t.id, "SIGKILL", 0)
 	}
 	spec := t.spec()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(t.r.orders.Lost, cancel)()
-	return d.Stop(ctx, t.id, t.killSignal(spec), t.r.deps.killTimeout(spec))
+	defer context.AfterFunc(t.shared.Orders.Lost, cancel)()
+	return d.Stop(ctx, t.id, t.killSignal(spec), t.shared.killTimeout(spec))
 }
 
 // killSignal returns the signal that asks the process to end, "" for the default of the driver. That also
@@ -423,18 +402,6 @@ func (t *task) killSignal(spec *structs.Task) string {
 		return ""
 	}
 	return name
-}
-
-// killTimeout returns the time that a task has to end by itself: its own, up to that of the node.
-func (d Deps) killTimeout(spec *structs.Task) time.Duration {
-	timeout := spec.KillTimeout
-	if timeout <= 0 {
-		timeout = structs.DefaultKillTimeout
-	}
-	if d.MaxKillTimeout > 0 {
-		timeout = min(timeout, d.MaxKillTimeout)
-	}
-	return timeout
 }
 
 // recordExit records the end of a process. It precedes the clean-up, after which the driver no longer knows

@@ -24,7 +24,7 @@ func Leftover(deps Deps, id string) bool {
 // do no harm.
 func (r *Runner) assumeBegun() {
 	r.logger.Warn("allocation has no readable record, searching for its tasks")
-	r.restored = true
+	r.shared.Restored = true
 	r.rec.Begun = r.hooks.AssumeBegun()
 	for _, t := range r.tasks {
 		t.rec.Starting = true
@@ -39,7 +39,7 @@ func Restore(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		return nil, err
 	}
 
-	r.restored = true
+	r.shared.Restored = true
 	rec, err := allocTable.Get(deps.DB, alloc.ID)
 	if err != nil {
 		return nil, err

@@ -122,7 +122,7 @@ func (t *task) forRound(rd *lifecycle.Round) *task {
 		return t
 	}
 
-	next := newTask(t.r, rd, t.spec())
+	next := newTask(t.shared, rd, t.spec())
 	rec := t.snapshot()
 	next.rec.State = rec.State
 	next.rec.Ran = rec.Ran

@@ -58,7 +58,7 @@ type Runner struct {
 	id       string
 	dir      string
 	env      *hooks.AllocEnv
-	restored bool // the agent has found it in the store
+	shared   *shared // with its tasks
 	hooks    *hooks.Sequence
 	services *services.Set
 
@@ -143,7 +143,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		Dir:   r.dir,
 
 		Running:  r.anyRunning,
-		Expand:   r.expandGroup,
+		Expand:   func(text string) string { return r.shared.groupVariables().expand(text) },
 		NearlyUp: func() { r.phases.Reach(lifecycle.NearlyUp) },
 	}
 	r.services = services.New(services.Config{
@@ -151,7 +151,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		Alloc:   r.Alloc,
 		Group:   r.group,
 		Node:    deps.Node,
-		Network: r.networkStatus,
+		Network: func() *structs.AllocNetworkStatus { return r.shared.networkStatus() },
 		Expand:  r.expandFor,
 		Consul:  deps.Consul,
 		Changed: r.notifyChanged,
@@ -160,11 +160,46 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	for _, h := range deps.AllocHooks(r.env) {
 		r.hooks.AddAlloc(h, r.env)
 	}
+	r.shared = r.share()
 	r.round = lifecycle.NewRound(r.orders)
 	for _, spec := range group.Tasks {
-		r.tasks = append(r.tasks, newTask(r, r.round, spec))
+		r.tasks = append(r.tasks, newTask(r.shared, r.round, spec))
 	}
 	return r, nil
+}
+
+// share returns all that the tasks need of their node and of the runner.
+func (r *Runner) share() *shared {
+	return &shared{
+		DB:               r.deps.DB,
+		Drivers:          r.deps.Drivers,
+		Node:             r.deps.Node,
+		Region:           r.deps.Region,
+		DeniedUsers:      r.deps.DeniedUsers,
+		MaxKillTimeout:   r.deps.MaxKillTimeout,
+		ServersContacted: r.deps.ServersContacted,
+		Hooks:            r.deps.TaskHooks,
+
+		Logger:   r.logger,
+		AllocID:  r.id,
+		Dir:      r.dir,
+		Env:      r.env,
+		Services: r.services,
+		Orders:   r.orders,
+		Phases:   r.phases,
+		Alloc:    r.Alloc,
+		Group:    r.group,
+		Members:  r.members,
+
+		Changed: r.taskChanged,
+		Ended:   r.taskEnded,
+	}
+}
+
+// taskChanged follows each change of the state of a task.
+func (r *Runner) taskChanged() {
+	r.openGates()
+	r.notifyChanged()
 }
 
 // ID returns the allocation's ID.
@@ -246,15 +281,6 @@ func (r *Runner) passOnState() {
 	r.deps.Changed(r.ClientState())
 }
 
-// networkStatus returns the network of the allocation once a hook has made it, nil for that of the node.
-func (r *Runner) networkStatus() *structs.AllocNetworkStatus {
-	n := r.env.Network()
-	if n == nil {
-		return nil
-	}
-	return n.Status
-}
-
 // ClientState returns the state of the allocation for the servers.
 func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	u := &structs.AllocClientUpdate{
@@ -267,7 +293,7 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 		u.TaskStates[t.name] = t.state()
 	}
 
-	u.NetworkStatus = r.networkStatus()
+	u.NetworkStatus = r.shared.networkStatus()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u.ClientStatus, u.ClientDescription = lifecycle.Summarize(u.TaskStates, lifecycle.Marks{
@@ -414,7 +440,7 @@ func (r *Runner) awaitMaySetUp(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	if !r.restored || r.anyRunning() {
+	if !r.shared.Restored || r.anyRunning() {
 		return true
 	}
 	select {

@@ -41,9 +41,9 @@ func (t *task) offerServices() {
 	if h != nil {
 		location = h.Location
 	}
-	t.r.services.Start(t.name, t, t.state().StartedAt, location)
+	t.shared.Services.Start(t.name, t, t.state().StartedAt, location)
 	if t.halt.Err() != nil { // withdrawServices may have passed before Start
-		t.r.services.Withdraw(t.name)
+		t.shared.Services.Withdraw(t.name)
 	}
 }
 
@@ -70,5 +70,5 @@ func (r *Runner) expandFor(name string) func(string) string {
 			return vars.expand
 		}
 	}
-	return r.groupVariables().expand
+	return r.shared.groupVariables().expand
 }

@@ -108,7 +108,7 @@ func (t *task) readTwice(ctx context.Context) (*structs.TaskResourceUsage, error
 		return nil, nil
 	}
 
-	d, err := t.r.deps.Drivers.Driver(rec.Handle.Driver)
+	d, err := t.shared.Drivers.Driver(rec.Handle.Driver)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (t *task) usageBetween(before, after *driver.Stats) *structs.TaskResourceUs
 
 // coreMHz returns the speed of one processor of the node, 0 if it is unknown.
 func (t *task) coreMHz() float64 {
-	resources := t.r.deps.Node().NodeResources
+	resources := t.shared.Node().NodeResources
 	if resources == nil || resources.CPU.TotalCpuCores == 0 {
 		return 0
 	}

@@ -93,7 +93,7 @@ func (r *Runner) taskEnded(t *task) {
 			Event:  structs.TaskEventSiblingFailed,
 		})
 
-	case t.isPoststop() || t.round.Stopping.Err() != nil:
+	case t.isPoststop() || t.halt.Err() != nil:
 	case t.spec().Leader:
 		reason := "the leader task " + t.name + " has ended"
 		r.orders.Stop(lifecycle.Cause{

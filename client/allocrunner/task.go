@@ -17,15 +17,15 @@ import (
 
 // task runs one task of an allocation: it starts the process, waits for its end, and decides on a restart.
 type task struct {
-	r      *Runner
+	shared *shared
 	name   string
 	id     string // the driver's: "<alloc id>/<task>"
 	logger hclog.Logger
 	hooks  *hooks.Sequence
 	list   []hooks.Task
-	first  *structs.Task    // as it was first seen: a lifecycle does not change
-	round  *lifecycle.Round // the round of a poststop task is the first one
-	env    *hooks.TaskEnv   // of the current start; only the task's own goroutine touches it
+	first  *structs.Task   // as it was first seen: a lifecycle does not change
+	gate   *lifecycle.Gate // nil if the task waits for no other one
+	env    *hooks.TaskEnv  // of the current start; only the task's own goroutine touches it
 
 	mu  sync.Mutex
 	rec taskRecord
@@ -44,14 +44,14 @@ type task struct {
 	dead   chan struct{} // closed: the task is dead; the Downs of its hooks may still run
 }
 
-func newTask(r *Runner, rd *lifecycle.Round, spec *structs.Task) *task {
+func newTask(s *shared, rd *lifecycle.Round, spec *structs.Task) *task {
 	t := &task{
-		r:        r,
+		shared:   s,
 		first:    spec,
-		round:    rd,
+		gate:     rd.GateOf(spec),
 		name:     spec.Name,
-		id:       r.id + "/" + spec.Name,
-		logger:   r.logger.With("task", spec.Name),
+		id:       s.AllocID + "/" + spec.Name,
+		logger:   s.Logger.With("task", spec.Name),
 		rec:      taskRecord{State: &structs.TaskState{State: structs.TaskPending}},
 		clean:    true,
 		restarts: make(chan lifecycle.Ending, 1),
@@ -61,12 +61,12 @@ func newTask(r *Runner, rd *lifecycle.Round, spec *structs.Task) *task {
 	t.halt = rd.Stopping
 	t.killed, t.kill = context.WithCancelCause(context.Background())
 	if t.isPoststop() {
-		t.killed, t.kill = context.WithCancelCause(r.orders.Abandoned)
+		t.killed, t.kill = context.WithCancelCause(s.Orders.Abandoned)
 		t.halt = t.killed
 	}
 
 	t.list = append([]hooks.Task{&volumeMounts{t}},
-		r.deps.TaskHooks(r.env, spec)...)
+		s.Hooks(s.Env, spec)...)
 	t.hooks = hooks.NewSequence(t.logger, func(recorded []string) error {
 		return t.saveRecord(func(rec *taskRecord) {
 			rec.Begun = recorded
@@ -82,7 +82,7 @@ func newTask(r *Runner, rd *lifecycle.Round, spec *structs.Task) *task {
 
 // loadRecord reads the task's record.
 func (t *task) loadRecord() error {
-	rec, err := taskTable.Get(t.r.deps.DB, t.key())
+	rec, err := taskTable.Get(t.shared.DB, t.key())
 	if err != nil || rec == nil {
 		return err
 	}
@@ -95,15 +95,15 @@ func (t *task) loadRecord() error {
 }
 
 func (t *task) key() string {
-	return store.Key(t.r.id, t.name)
+	return store.Key(t.shared.AllocID, t.name)
 }
 
 // spec returns the task as the servers last sent it.
 func (t *task) spec() *structs.Task {
-	if s := t.r.group().Task(t.name); s != nil {
+	if s := t.shared.Group().Task(t.name); s != nil {
 		return s
 	}
-	return t.r.env.Group.Task(t.name)
+	return t.shared.Env.Group.Task(t.name)
 }
 
 // state returns a copy of the task's state.
@@ -119,7 +119,7 @@ func (t *task) saveRecord(edit func(*taskRecord)) error {
 	defer t.mu.Unlock()
 	rec := t.rec
 	edit(&rec)
-	err := taskTable.Put(t.r.deps.DB, t.key(), &rec)
+	err := taskTable.Put(t.shared.DB, t.key(), &rec)
 	if err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (t *task) saveRecord(edit func(*taskRecord)) error {
 }
 
 // updateRecord is saveRecord for a change that has already happened: if the write fails, the task keeps the
-// change in memory and logs the error. It opens the gates of other tasks and notifies Deps.Changed. The event
-// may be nil.
+// change in memory and logs the error. It calls Changed. The event may be
+// nil.
 func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *structs.TaskState)) {
 	t.mu.Lock()
 	rec := t.rec
@@ -139,13 +139,12 @@ func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *
 		addEvent(rec.State, e)
 	}
 	t.rec = rec
-	err := taskTable.Put(t.r.deps.DB, t.key(), &rec)
+	err := taskTable.Put(t.shared.DB, t.key(), &rec)
 	t.mu.Unlock()
 	if err != nil {
 		t.logger.Error("failed to record the task's state", "error", err)
 	}
-	t.r.openGates()
-	t.r.notifyChanged()
+	t.shared.Changed()
 }
 
 // recoverTimeout bounds one attempt to find a process again.
@@ -174,7 +173,7 @@ func (t *task) findProcess(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
 	h := t.sought
-	d, err := t.r.deps.Drivers.Driver(h.Driver)
+	d, err := t.shared.Drivers.Driver(h.Driver)
 	if err == nil {
 		err = d.Recover(ctx, h)
 	}
@@ -232,7 +231,7 @@ func (t *task) snapshot() taskRecord {
 // run is the task's goroutine: it returns when the task is dead and its hooks are down, or when ctx ends.
 func (t *task) run(ctx context.Context) {
 	if t.state().State != structs.TaskDead {
-		unfollow := t.r.deps.Drivers.FollowTask(t.r.id, t.name, t.Emit)
+		unfollow := t.shared.Drivers.FollowTask(t.shared.AllocID, t.name, t.Emit)
 		t.runUntilDead(ctx)
 		unfollow()
 	}
@@ -240,7 +239,7 @@ func (t *task) run(ctx context.Context) {
 		return // the agent stops
 	}
 	close(t.dead)
-	t.r.taskEnded(t)
+	t.shared.Ended(t)
 	t.hooks.DownUntilDone(ctx)
 }
 
@@ -259,8 +258,8 @@ func (t *task) runUntilDead(ctx context.Context) {
 
 		spec := t.spec()
 		h := t.snapshot().History
-		policy := lifecycle.PolicyOf(t.r.group(), spec)
-		d := h.Decide(policy, spec.Finite(t.r.Alloc().Job), time.Now(), e)
+		policy := lifecycle.PolicyOf(t.shared.Group(), spec)
+		d := h.Decide(policy, spec.Finite(t.shared.Alloc().Job), time.Now(), e)
 		if !d.Restart {
 			if d.Failed {
 				ev := newEvent(structs.TaskEventNotRestarting, "%s", d.Reason)
@@ -340,7 +339,7 @@ func (t *task) runOnce(ctx context.Context) (lifecycle.Ending, bool) {
 
 	if !t.live {
 		if ctx.Err() == nil {
-			t.r.services.Stop(t.name) // those of a process that has not been found
+			t.shared.Services.Stop(t.name) // those of a process that has not been found
 		}
 
 		wanted, cancel := lifecycle.WhileWanted(ctx, t.halt)
@@ -355,7 +354,7 @@ func (t *task) runOnce(ctx context.Context) (lifecycle.Ending, bool) {
 		}
 	}
 
-	d, err := t.r.deps.Drivers.Driver(t.snapshot().Handle.Driver)
+	d, err := t.shared.Drivers.Driver(t.snapshot().Handle.Driver)
 	if err != nil { // the driver worked a moment ago
 		return lifecycle.Ending{Reason: err.Error()}, true
 	}
@@ -374,21 +373,25 @@ func (t *task) awaitMayStart(ctx context.Context) bool {
 		case <-ctx.Done():
 		}
 	}
-	if t.isPoststop() && !(t.r.has(lifecycle.HooksUp) && lifecycle.OthersRan(t.r.members())) {
+	if t.isPoststop() && !(t.shared.Phases.Has(lifecycle.HooksUp) &&
+		lifecycle.OthersRan(t.shared.Members())) {
 		return false // there is nothing to clean up, or the allocation's hooks are not up
 	}
 	return !t.awaitStopOrder(ctx)
 }
 
 func (t *task) gates() []<-chan struct{} {
-	gates := []<-chan struct{}{t.r.Reached(lifecycle.HooksUp)}
+	gates := []<-chan struct{}{t.shared.Phases.Reached(lifecycle.HooksUp)}
 	if t.isPoststop() {
-		gates = []<-chan struct{}{t.r.Reached(lifecycle.TasksDead), t.r.Reached(lifecycle.SetUpOver)}
-	} else if g := t.round.GateOf(t.first); g != nil {
-		gates = append(gates, g.Opened())
+		gates = []<-chan struct{}{
+			t.shared.Phases.Reached(lifecycle.TasksDead),
+			t.shared.Phases.Reached(lifecycle.SetUpOver),
+		}
+	} else if t.gate != nil {
+		gates = append(gates, t.gate.Opened())
 	}
-	if t.r.restored {
-		gates = append(gates, t.r.deps.ServersContacted)
+	if t.shared.Restored {
+		gates = append(gates, t.shared.ServersContacted)
 	}
 	return gates
 }
@@ -432,7 +435,7 @@ func (t *task) destroyProcess(ctx context.Context) error {
 	if h != nil {
 		name = h.Driver
 	}
-	d, err := t.r.deps.Drivers.Driver(name)
+	d, err := t.shared.Drivers.Driver(name)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ const (
 var largePackages = map[string]int{
 	"api":                     5500,
 	"client":                  2700,
-	"client/allocrunner":      2650,
+	"client/allocrunner":      2880,
 	"client/drivers/docker":   3250,
 	"client/drivers/executor": 2600,
 	"endpoints":               5900,
@@ -39,7 +39,7 @@ var largeTypes = map[string]int{
 	"api.Client":                      125,
 	"api.call":                        49,
 	"client.Client":                   83,
-	"client/allocrunner.Runner":       71,
+	"client/allocrunner.Runner":       69,
 	"client/allocrunner.task":         63,
 	"client/drivers/docker.Driver":    87,
 	"client/hooks/template.rendering": 59,

@@ -1,0 +1,89 @@
+package allocrunner
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/allocrunner/lifecycle"
+	"berth/client/drivers/driver"
+	"berth/client/hooks"
+	"berth/client/mesh/services"
+	"berth/client/store"
+	"berth/structs"
+)
+
+// shared is all that the tasks of an allocation share: facts of their node and of the allocation, and the
+// calls by which they reach its runner. The runner makes one for all of its tasks. Nothing in it changes once
+// the first task is attached.
+type shared struct {
+	// Of the node; see Deps.
+	DB               *store.DB
+	Drivers          Drivers
+	Node             func() *structs.Node
+	Region           string
+	DeniedUsers      []string
+	MaxKillTimeout   time.Duration
+	ServersContacted <-chan struct{}
+	Hooks            func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task
+
+	// Of the allocation.
+	Logger   hclog.Logger
+	AllocID  string
+	Dir      string
+	Restored bool // the agent has found the allocation in the store
+	Env      *hooks.AllocEnv
+	Services *services.Set
+	Orders   *lifecycle.Orders
+	Phases   *lifecycle.Phases
+	// Alloc returns the allocation as the servers last sent it, and Group its task group.
+	Alloc func() *structs.Allocation
+	Group func() *structs.TaskGroup
+	// Members returns the tasks of the allocation.
+	Members func() []lifecycle.Member
+
+	// Changed is called after each change of the state of a task, Ended once a task is dead, before the Downs
+	// of its hooks. Both are called without a lock of the task.
+	Changed func()
+	Ended   func(*task)
+}
+
+// facts returns those of a task that sees some directories.
+func (s *shared) facts(task *structs.Task, dirs driver.Dirs) taskFacts {
+	return taskFacts{
+		alloc:   s.Alloc(),
+		group:   s.Group(),
+		task:    task,
+		node:    s.Node(),
+		dirs:    dirs,
+		region:  s.Region,
+		network: s.networkStatus(),
+	}
+}
+
+// networkStatus returns the network of the allocation once a hook has made it, nil for that of the node.
+func (s *shared) networkStatus() *structs.AllocNetworkStatus {
+	n := s.Env.Network()
+	if n == nil {
+		return nil
+	}
+	return n.Status
+}
+
+// groupVariables returns the variables that do not depend on a task.
+func (s *shared) groupVariables() variables {
+	_, vars := s.facts(&structs.Task{}, driver.Inside).variables()
+	return vars
+}
+
+// killTimeout returns the time that a task has to end by itself: its own, up to that of the node.
+func (s *shared) killTimeout(spec *structs.Task) time.Duration {
+	timeout := spec.KillTimeout
+	if timeout <= 0 {
+		timeout = structs.DefaultKillTimeout
+	}
+	if s.MaxKillTimeout > 0 {
+		timeout = min(timeout, s.MaxKillTimeout)
+	}
+	return timeout
+}
