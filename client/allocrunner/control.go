@@ -12,7 +12,7 @@ import (
 
 // Emit records a task event.
 func (t *task) Emit(e *structs.TaskEvent) {
-	t.updateRecord(e, func(*taskRecord, *structs.TaskState) {})
+	t.record.emit(e)
 }
 
 // Restart orders a restart under the restart policy.
@@ -56,7 +56,7 @@ func (t *task) Fail(eventType, reason string) {
 
 // runningDriver returns the driver of the running process. The error is a conflict if there is none.
 func (t *task) runningDriver() (driver.Driver, error) {
-	rec := t.snapshot()
+	rec := t.record.get()
 	if !rec.runs() {
 		return nil, t.notRunning()
 	}

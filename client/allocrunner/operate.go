@@ -28,7 +28,7 @@ func (r *taskRecord) runs() bool {
 
 func (t *task) notRunning() error {
 	return structs.Conflictf("task %q of allocation %s is %s, not running",
-		t.name, t.shared.AllocID, t.state().State)
+		t.name, t.shared.AllocID, t.record.state().State)
 }
 
 // RestartTasks stops the processes of the tasks that run, or of the one with the name, and starts them again.
@@ -74,7 +74,7 @@ func (r *Runner) runningTasks(name string) ([]*task, error) {
 		return nil, err
 	}
 	running := slices.DeleteFunc(slices.Clone(tasks), func(t *task) bool {
-		rec := t.snapshot()
+		rec := t.record.get()
 		return !rec.runs()
 	})
 	switch {

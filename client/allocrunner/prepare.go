@@ -45,7 +45,7 @@ func (t *task) prepare(ctx context.Context) {
 // recordStarting records that the driver is called to start the process.
 func (t *task) recordStarting() error {
 	t.clean = false
-	return t.saveRecord(func(rec *taskRecord) {
+	return t.record.save(func(rec *taskRecord) {
 		rec.Starting = true
 	})
 }

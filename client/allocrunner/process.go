@@ -71,7 +71,7 @@ func (t *task) buildEnv() *hooks.TaskEnv {
 		AllocEnv:   t.shared.Env,
 		Task:       spec,
 		Config:     cfg,
-		FirstStart: !t.snapshot().Ran,
+		FirstStart: !t.record.get().Ran,
 		Seen:       t.seenDirs(spec),
 		Variables:  vars,
 		Expand:     vars.expand,
@@ -116,7 +116,7 @@ func (t *task) start(ctx context.Context) (lifecycle.Ending, bool) {
 	}
 
 	e := newEvent(structs.TaskEventStarted, "Task started by client")
-	t.updateRecord(e, func(rec *taskRecord, s *structs.TaskState) {
+	t.record.update(e, func(rec *taskRecord, s *structs.TaskState) {
 		rec.markRunning(h)
 		s.State = structs.TaskRunning
 		s.StartedAt = time.Now()
@@ -407,7 +407,7 @@ func (t *task) killSignal(spec *structs.Task) string {
 // recordExit records the end of a process. It precedes the clean-up, after which the driver no longer knows
 // the end: an agent that is killed in between does not start the task a second time.
 func (t *task) recordExit(res *driver.ExitResult) lifecycle.Ending {
-	t.updateRecord(t.terminated(res), func(rec *taskRecord, _ *structs.TaskState) {
+	t.record.update(t.terminated(res), func(rec *taskRecord, _ *structs.TaskState) {
 		rec.Ended = res
 	})
 	return endingOf(res)

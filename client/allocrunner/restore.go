@@ -27,8 +27,8 @@ func (r *Runner) assumeBegun() {
 	r.shared.Restored = true
 	r.rec.Begun = r.hooks.AssumeBegun()
 	for _, t := range r.tasks {
-		t.rec.Starting = true
-		t.rec.Begun = t.hooks.AssumeBegun()
+		t.record.rec.Starting = true
+		t.record.rec.Begun = t.hooks.AssumeBegun()
 	}
 }
 

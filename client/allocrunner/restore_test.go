@@ -364,7 +364,7 @@ func TestRestore_StartsNoTaskAgainWhoseEndIsRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = r.tasks[0].saveRecord(func(rec *taskRecord) {
+		err = r.tasks[0].record.save(func(rec *taskRecord) {
 			rec.State.State = structs.TaskRunning
 			rec.Ran = true
 			rec.Ended = &driver.ExitResult{}
@@ -391,7 +391,7 @@ func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, _ := a.deps.Drivers.Driver("fake")
-		if err := r.tasks[0].saveRecord(func(rec *taskRecord) {
+		if err := r.tasks[0].record.save(func(rec *taskRecord) {
 			rec.Starting = true
 		}); err != nil {
 			t.Fatal(err)

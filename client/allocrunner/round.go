@@ -37,7 +37,7 @@ func membersOf(tasks []*task) []lifecycle.Member {
 
 // member returns the task for decisions on its order.
 func (t *task) member() lifecycle.Member {
-	rec := t.snapshot()
+	rec := t.record.get()
 	return lifecycle.Member{
 		Task:  t.first,
 		State: rec.State, // no update changes it: each one makes a copy
@@ -123,11 +123,11 @@ func (t *task) forRound(rd *lifecycle.Round) *task {
 	}
 
 	next := newTask(t.shared, rd, t.spec())
-	rec := t.snapshot()
-	next.rec.State = rec.State
-	next.rec.Ran = rec.Ran
+	rec := t.record.get()
+	next.record.rec.State = rec.State
+	next.record.rec.Ran = rec.Ran
 	e := newEvent(structs.TaskEventRestarting, "Restarting in 0s: %s", lifecycle.RestartAll.Reason)
-	next.updateRecord(e, func(rec *taskRecord, s *structs.TaskState) {
+	next.record.update(e, func(rec *taskRecord, s *structs.TaskState) {
 		s.State = structs.TaskPending
 		s.Failed = false
 		s.FinishedAt = time.Time{}

@@ -110,10 +110,10 @@ func (r *Runner) recordFirst() error {
 	r.rec.Received = time.Now()
 	changes := []store.Change{allocTable.Change(r.id, &r.rec)}
 	for _, t := range r.tasks {
-		t.rec.Begun = t.hooks.RecordFirst()
+		t.record.rec.Begun = t.hooks.RecordFirst()
 		e := newEvent(structs.TaskEventReceived, "Task received by client")
-		addEvent(t.rec.State, e)
-		changes = append(changes, taskTable.Change(t.key(), &t.rec))
+		addEvent(t.record.rec.State, e)
+		changes = append(changes, taskTable.Change(t.record.key, &t.record.rec))
 	}
 	return r.deps.DB.Commit(changes...)
 }
@@ -290,7 +290,7 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	}
 
 	for _, t := range r.taskList() {
-		u.TaskStates[t.name] = t.state()
+		u.TaskStates[t.name] = t.record.state()
 	}
 
 	u.NetworkStatus = r.shared.networkStatus()

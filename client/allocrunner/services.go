@@ -10,7 +10,7 @@ import (
 // report of this agent. A task counts as running until the driver knows that it has ended.
 func (r *Runner) resumeServices() {
 	for _, t := range r.taskList() {
-		if t.live || t.sought != nil && t.state().State == structs.TaskRunning {
+		if t.live || t.sought != nil && t.record.state().State == structs.TaskRunning {
 			t.offerServices()
 		}
 	}
@@ -37,11 +37,11 @@ func (t *task) offerServices() {
 		return
 	}
 	var location *driver.Location
-	h := t.snapshot().Handle
+	h := t.record.get().Handle
 	if h != nil {
 		location = h.Location
 	}
-	t.shared.Services.Start(t.name, t, t.state().StartedAt, location)
+	t.shared.Services.Start(t.name, t, t.record.state().StartedAt, location)
 	if t.halt.Err() != nil { // withdrawServices may have passed before Start
 		t.shared.Services.Withdraw(t.name)
 	}

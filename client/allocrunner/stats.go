@@ -58,7 +58,7 @@ func (r *Runner) Stats(
 			answer.AddTask(t.name, m.usage)
 		case m.err == nil && only != "":
 			return nil, structs.Preconditionf("task %q of allocation %s is %s; only a running task is measured",
-				t.name, r.id, t.state().State)
+				t.name, r.id, t.record.state().State)
 		case m.err != nil && only != "":
 			return nil, fmt.Errorf("measuring task %q of allocation %s: %w", t.name, r.id, m.err)
 		case m.err != nil:
@@ -96,14 +96,14 @@ type measurement struct {
 // measure compares two readings of a running task.
 func (t *task) measure(ctx context.Context) measurement {
 	usage, err := t.readTwice(ctx)
-	if t.state().State != structs.TaskRunning {
+	if t.record.state().State != structs.TaskRunning {
 		return measurement{} // also if it has ended meanwhile
 	}
 	return measurement{runs: true, usage: usage, err: err}
 }
 
 func (t *task) readTwice(ctx context.Context) (*structs.TaskResourceUsage, error) {
-	rec := t.snapshot()
+	rec := t.record.get()
 	if !rec.runs() {
 		return nil, nil
 	}

@@ -87,7 +87,7 @@ func (r *Runner) stopTasks(ctx context.Context, rd *lifecycle.Round, tasks []*ta
 // taskEnded stops the other tasks if a task has failed, the leader has ended, or only sidecars are left.
 func (r *Runner) taskEnded(t *task) {
 	switch {
-	case t.state().Failed:
+	case t.record.state().Failed:
 		r.orders.Stop(lifecycle.Cause{
 			Reason: "task " + t.name + " failed",
 			Event:  structs.TaskEventSiblingFailed,

@@ -2,7 +2,6 @@ package allocrunner
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -10,7 +9,6 @@ import (
 	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
-	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"
 )
@@ -27,8 +25,7 @@ type task struct {
 	gate   *lifecycle.Gate // nil if the task waits for no other one
 	env    *hooks.TaskEnv  // of the current start; only the task's own goroutine touches it
 
-	mu  sync.Mutex
-	rec taskRecord
+	record *recordKeeper
 
 	sought   *driver.Handle        // a process of a former agent that may still run
 	live     bool                  // the process of a former agent was found
@@ -52,12 +49,12 @@ func newTask(s *shared, rd *lifecycle.Round, spec *structs.Task) *task {
 		name:     spec.Name,
 		id:       s.AllocID + "/" + spec.Name,
 		logger:   s.Logger.With("task", spec.Name),
-		rec:      taskRecord{State: &structs.TaskState{State: structs.TaskPending}},
 		clean:    true,
 		restarts: make(chan lifecycle.Ending, 1),
 		dead:     make(chan struct{}),
 	}
 
+	t.record = newRecordKeeper(s, spec.Name, t.logger)
 	t.halt = rd.Stopping
 	t.killed, t.kill = context.WithCancelCause(context.Background())
 	if t.isPoststop() {
@@ -68,7 +65,7 @@ func newTask(s *shared, rd *lifecycle.Round, spec *structs.Task) *task {
 	t.list = append([]hooks.Task{&volumeMounts{t}},
 		s.Hooks(s.Env, spec)...)
 	t.hooks = hooks.NewSequence(t.logger, func(recorded []string) error {
-		return t.saveRecord(func(rec *taskRecord) {
+		return t.record.save(func(rec *taskRecord) {
 			rec.Begun = recorded
 		})
 	})
@@ -82,20 +79,11 @@ func newTask(s *shared, rd *lifecycle.Round, spec *structs.Task) *task {
 
 // loadRecord reads the task's record.
 func (t *task) loadRecord() error {
-	rec, err := taskTable.Get(t.shared.DB, t.key())
-	if err != nil || rec == nil {
-		return err
+	begun, err := t.record.load()
+	if err == nil {
+		t.hooks.Restore(begun)
 	}
-	t.rec = *rec
-	if t.rec.State == nil {
-		t.rec.State = &structs.TaskState{State: structs.TaskPending}
-	}
-	t.hooks.Restore(rec.Begun)
-	return nil
-}
-
-func (t *task) key() string {
-	return store.Key(t.shared.AllocID, t.name)
+	return err
 }
 
 // spec returns the task as the servers last sent it.
@@ -106,54 +94,13 @@ func (t *task) spec() *structs.Task {
 	return t.shared.Env.Group.Task(t.name)
 }
 
-// state returns a copy of the task's state.
-func (t *task) state() *structs.TaskState {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.rec.State.Copy()
-}
-
-// saveRecord edits the record and makes it durable. The edit must not change values behind pointers.
-func (t *task) saveRecord(edit func(*taskRecord)) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rec := t.rec
-	edit(&rec)
-	err := taskTable.Put(t.shared.DB, t.key(), &rec)
-	if err != nil {
-		return err
-	}
-	t.rec = rec
-	return nil
-}
-
-// updateRecord is saveRecord for a change that has already happened: if the write fails, the task keeps the
-// change in memory and logs the error. It calls Changed. The event may be
-// nil.
-func (t *task) updateRecord(e *structs.TaskEvent, edit func(rec *taskRecord, s *structs.TaskState)) {
-	t.mu.Lock()
-	rec := t.rec
-	rec.State = rec.State.Copy()
-	edit(&rec, rec.State)
-	if e != nil {
-		addEvent(rec.State, e)
-	}
-	t.rec = rec
-	err := taskTable.Put(t.shared.DB, t.key(), &rec)
-	t.mu.Unlock()
-	if err != nil {
-		t.logger.Error("failed to record the task's state", "error", err)
-	}
-	t.shared.Changed()
-}
-
 // recoverTimeout bounds one attempt to find a process again.
 const recoverTimeout = 10 * time.Second
 
 // reattach finds the process of an earlier agent. It looks by ID for a process that was started but whose
 // handle did not reach the store.
 func (t *task) reattach(ctx context.Context) {
-	rec := t.snapshot()
+	rec := t.record.get()
 	t.former = rec.Ended
 	h := rec.Handle
 	if h == nil && rec.Starting {
@@ -182,7 +129,7 @@ func (t *task) findProcess(ctx context.Context) {
 	case err == nil:
 		t.live = true
 		e := newEvent(structs.TaskEventRestored, "Task is running since before the agent restarted")
-		t.updateRecord(e, func(rec *taskRecord, s *structs.TaskState) {
+		t.record.update(e, func(rec *taskRecord, s *structs.TaskState) {
 			if rec.Starting { // the agent ended before it recorded the start
 				s.StartedAt = time.Now()
 			}
@@ -198,7 +145,7 @@ func (t *task) findProcess(ctx context.Context) {
 		}
 
 		e := newEvent(structs.TaskEventRestored, "Not running any more: %v%s", err, next)
-		t.updateRecord(e, func(_ *taskRecord, s *structs.TaskState) {
+		t.record.update(e, func(_ *taskRecord, s *structs.TaskState) {
 			s.State = structs.TaskPending
 		})
 
@@ -222,20 +169,14 @@ func (t *task) findProcessUntilKnown(ctx context.Context) {
 	}
 }
 
-func (t *task) snapshot() taskRecord {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.rec
-}
-
 // run is the task's goroutine: it returns when the task is dead and its hooks are down, or when ctx ends.
 func (t *task) run(ctx context.Context) {
-	if t.state().State != structs.TaskDead {
+	if t.record.state().State != structs.TaskDead {
 		unfollow := t.shared.Drivers.FollowTask(t.shared.AllocID, t.name, t.Emit)
 		t.runUntilDead(ctx)
 		unfollow()
 	}
-	if t.state().State != structs.TaskDead {
+	if t.record.state().State != structs.TaskDead {
 		return // the agent stops
 	}
 	close(t.dead)
@@ -257,7 +198,7 @@ func (t *task) runUntilDead(ctx context.Context) {
 		}
 
 		spec := t.spec()
-		h := t.snapshot().History
+		h := t.record.get().History
 		policy := lifecycle.PolicyOf(t.shared.Group(), spec)
 		d := h.Decide(policy, spec.Finite(t.shared.Alloc().Job), time.Now(), e)
 		if !d.Restart {
@@ -273,7 +214,7 @@ func (t *task) runUntilDead(ctx context.Context) {
 
 		ev := newEvent(structs.TaskEventRestarting, "Restarting in %s: %s",
 			d.Delay, d.Reason)
-		t.updateRecord(ev, func(rec *taskRecord, s *structs.TaskState) {
+		t.record.update(ev, func(rec *taskRecord, s *structs.TaskState) {
 			rec.History = h
 			rec.Ended = nil
 			s.State = structs.TaskPending
@@ -310,7 +251,7 @@ func (t *task) markDead(failed bool) {
 		e = newEvent(why.Event, "%s", why.Reason)
 		e.FailsTask = true
 	}
-	t.updateRecord(e, func(rec *taskRecord, s *structs.TaskState) {
+	t.record.update(e, func(rec *taskRecord, s *structs.TaskState) {
 		rec.Ended = nil
 		s.State = structs.TaskDead
 		s.Failed = failed
@@ -354,7 +295,7 @@ func (t *task) runOnce(ctx context.Context) (lifecycle.Ending, bool) {
 		}
 	}
 
-	d, err := t.shared.Drivers.Driver(t.snapshot().Handle.Driver)
+	d, err := t.shared.Drivers.Driver(t.record.get().Handle.Driver)
 	if err != nil { // the driver worked a moment ago
 		return lifecycle.Ending{Reason: err.Error()}, true
 	}
@@ -423,7 +364,7 @@ func (t *task) cleanUp(ctx context.Context) {
 	t.live = false
 	t.clean = true
 	t.prepared = false
-	t.updateRecord(nil, func(rec *taskRecord, _ *structs.TaskState) {
+	t.record.update(nil, func(rec *taskRecord, _ *structs.TaskState) {
 		rec.Handle = nil
 		rec.Starting = false
 	})
@@ -431,7 +372,7 @@ func (t *task) cleanUp(ctx context.Context) {
 
 func (t *task) destroyProcess(ctx context.Context) error {
 	name := t.spec().Driver
-	h := t.snapshot().Handle
+	h := t.record.get().Handle
 	if h != nil {
 		name = h.Driver
 	}
