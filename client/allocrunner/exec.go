@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -21,13 +20,13 @@ func (r *Runner) Exec(name string) (ExecFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	execer, err := t.execer()
+	execer, err := t.control.execer()
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
 		t.logger.Info("session started in the task", "tty", x.TTY)
-		result, err := t.exec(ctx, execer, x)
+		result, err := t.control.exec(ctx, execer, x)
 		t.logger.Debug("session ended in the task", "tty", x.TTY, "error", err)
 		return result, err
 	}, nil
@@ -55,27 +54,4 @@ func (r *Runner) taskToExec(name string) (*task, error) {
 
 	return nil, structs.Invalidf("allocation %s has %d tasks and no leader; name one of: %s",
 		r.id, len(names), strings.Join(names, ", "))
-}
-
-// exec runs a command until its end, that of ctx, or that of the task. A driver sees the end of the task by
-// itself, except one that hangs.
-func (t *task) exec(
-	ctx context.Context, d driver.Execer, x *driver.ExecConfig,
-) (*driver.ExitResult, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		select {
-		case <-t.dead:
-			cancel(structs.Conflictf("task %q has ended", t.name))
-		case <-ctx.Done():
-		}
-	})
-	defer watching.Wait()
-	defer cancel(nil)
-	result, err := d.Exec(ctx, t.id, x)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return result, err
 }

@@ -15,8 +15,8 @@ func TestKillTimeout_IsBoundedByTheNode(t *testing.T) {
 		{0, 30 * time.Second, structs.DefaultKillTimeout},
 		{0, time.Second, time.Second},
 	} {
-		s := &shared{MaxKillTimeout: c.most}
-		got := s.killTimeout(&structs.Task{KillTimeout: c.own})
+		b := &builder{shared: &shared{MaxKillTimeout: c.most}}
+		got := b.killTimeout(&structs.Task{KillTimeout: c.own})
 		if got != c.want {
 			t.Errorf("own %s, of the node %s: got %s, want %s", c.own, c.most, got, c.want)
 		}

@@ -3,32 +3,17 @@ package allocrunner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"berth/client/allocrunner/lifecycle"
 	"berth/structs"
 )
 
-// signalTimeout bounds one call of a driver that sends a signal.
-const signalTimeout = 10 * time.Second
-
 // Report adds an event to each task.
 func (r *Runner) Report(message string) {
 	for _, t := range r.taskList() {
-		t.Emit(newEvent(structs.TaskEventHookMessage, "%s", message))
+		t.record.emit(newEvent(structs.TaskEventHookMessage, "%s", message))
 	}
-}
-
-// runs reports whether the task has a process.
-func (r *taskRecord) runs() bool {
-	return r.State.State == structs.TaskRunning && r.Handle != nil
-}
-
-func (t *task) notRunning() error {
-	return structs.Conflictf("task %q of allocation %s is %s, not running",
-		t.name, t.shared.AllocID, t.record.state().State)
 }
 
 // RestartTasks stops the processes of the tasks that run, or of the one with the name, and starts them again.
@@ -37,7 +22,7 @@ func (t *task) notRunning() error {
 func (r *Runner) RestartTasks(name string) error {
 	tasks, err := r.runningTasks(name)
 	for _, t := range tasks {
-		t.RestartNow("a user requested the restart")
+		t.control.RestartNow("a user requested the restart")
 	}
 	return err
 }
@@ -51,20 +36,9 @@ func (r *Runner) SignalTasks(ctx context.Context, task, signal string) error {
 	}
 	tasks, err := r.runningTasks(task)
 	for _, t := range tasks {
-		err = errors.Join(err, t.signalForUser(ctx, sig))
+		err = errors.Join(err, t.control.signalForUser(ctx, sig))
 	}
 	return err
-}
-
-func (t *task) signalForUser(ctx context.Context, signal string) error {
-	t.Emit(newEvent(structs.TaskEventSignaling, "Task being sent signal %s: a user requested it", signal))
-	ctx, cancel := context.WithTimeout(ctx, signalTimeout)
-	defer cancel()
-	err := t.Signal(ctx, signal)
-	if err != nil {
-		return fmt.Errorf("sending %s to task %q of allocation %s: %w", signal, t.name, t.shared.AllocID, err)
-	}
-	return nil
 }
 
 // runningTasks returns the tasks that run, or the one with the name.
@@ -81,7 +55,7 @@ func (r *Runner) runningTasks(name string) ([]*task, error) {
 	case len(running) > 0:
 		return running, nil
 	case name != "":
-		return nil, tasks[0].notRunning()
+		return nil, tasks[0].control.notRunning()
 	}
 	return nil, structs.Conflictf("allocation %s has no running task", r.id)
 }

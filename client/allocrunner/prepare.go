@@ -33,7 +33,7 @@ func (t *task) prepare(ctx context.Context) {
 
 	err = t.recordStarting()
 	if err == nil {
-		err = p.Prepare(ctx, t.buildEnv().Config)
+		err = p.Prepare(ctx, t.nextEnv().Config)
 		t.prepared = err == nil
 	}
 

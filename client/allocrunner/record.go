@@ -42,6 +42,11 @@ type taskRecord struct {
 	Ended *driver.ExitResult `codec:",omitempty"`
 }
 
+// runs reports whether the task has a process.
+func (r *taskRecord) runs() bool {
+	return r.State.State == structs.TaskRunning && r.Handle != nil
+}
+
 // markRunning records a process that runs.
 func (r *taskRecord) markRunning(h *driver.Handle) {
 	r.Handle = h

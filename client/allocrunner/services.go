@@ -41,7 +41,7 @@ func (t *task) offerServices() {
 	if h != nil {
 		location = h.Location
 	}
-	t.shared.Services.Start(t.name, t, t.record.state().StartedAt, location)
+	t.shared.Services.Start(t.name, t.control, t.record.state().StartedAt, location)
 	if t.halt.Err() != nil { // withdrawServices may have passed before Start
 		t.shared.Services.Withdraw(t.name)
 	}
@@ -66,7 +66,7 @@ func (r *Runner) Checks() map[string]*structs.CheckResult { return r.services.Ch
 func (r *Runner) expandFor(name string) func(string) string {
 	for _, t := range r.taskList() {
 		if t.name == name {
-			_, vars := t.variables()
+			_, vars := t.builder.variables()
 			return vars.expand
 		}
 	}

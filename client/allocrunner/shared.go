@@ -75,15 +75,3 @@ func (s *shared) groupVariables() variables {
 	_, vars := s.facts(&structs.Task{}, driver.Inside).variables()
 	return vars
 }
-
-// killTimeout returns the time that a task has to end by itself: its own, up to that of the node.
-func (s *shared) killTimeout(spec *structs.Task) time.Duration {
-	timeout := spec.KillTimeout
-	if timeout <= 0 {
-		timeout = structs.DefaultKillTimeout
-	}
-	if s.MaxKillTimeout > 0 {
-		timeout = min(timeout, s.MaxKillTimeout)
-	}
-	return timeout
-}

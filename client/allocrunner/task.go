@@ -25,14 +25,15 @@ type task struct {
 	gate   *lifecycle.Gate // nil if the task waits for no other one
 	env    *hooks.TaskEnv  // of the current start; only the task's own goroutine touches it
 
-	record *recordKeeper
+	record  *recordKeeper
+	builder *builder
+	control *control
 
-	sought   *driver.Handle        // a process of a former agent that may still run
-	live     bool                  // the process of a former agent was found
-	former   *driver.ExitResult    // the end of a process that a former agent recorded and did not act on
-	clean    bool                  // the driver surely has nothing of the task: it may start
-	prepared bool                  // the driver has begun the start
-	restarts chan lifecycle.Ending // orders to restart, from hooks and users
+	sought   *driver.Handle     // a process of a former agent that may still run
+	live     bool               // the process of a former agent was found
+	former   *driver.ExitResult // the end of a process that a former agent recorded and did not act on
+	clean    bool               // the driver surely has nothing of the task: it may start
+	prepared bool               // the driver has begun the start
 	// halt ends when the task may not start any more: when its round is to stop, or a poststop task itself.
 	halt context.Context
 	// killed ends when the task is to stop for good; its cause is the reason.
@@ -43,15 +44,14 @@ type task struct {
 
 func newTask(s *shared, rd *lifecycle.Round, spec *structs.Task) *task {
 	t := &task{
-		shared:   s,
-		first:    spec,
-		gate:     rd.GateOf(spec),
-		name:     spec.Name,
-		id:       s.AllocID + "/" + spec.Name,
-		logger:   s.Logger.With("task", spec.Name),
-		clean:    true,
-		restarts: make(chan lifecycle.Ending, 1),
-		dead:     make(chan struct{}),
+		shared: s,
+		first:  spec,
+		gate:   rd.GateOf(spec),
+		name:   spec.Name,
+		id:     s.AllocID + "/" + spec.Name,
+		logger: s.Logger.With("task", spec.Name),
+		clean:  true,
+		dead:   make(chan struct{}),
 	}
 
 	t.record = newRecordKeeper(s, spec.Name, t.logger)
@@ -62,7 +62,18 @@ func newTask(s *shared, rd *lifecycle.Round, spec *structs.Task) *task {
 		t.halt = t.killed
 	}
 
-	t.list = append([]hooks.Task{&volumeMounts{t}},
+	t.builder = &builder{shared: s, name: t.name, id: t.id, logger: t.logger}
+	t.control = &control{
+		shared:   s,
+		name:     t.name,
+		id:       t.id,
+		record:   t.record,
+		restarts: make(chan lifecycle.Ending, 1),
+		kill:     t.kill,
+		dead:     t.dead,
+	}
+
+	t.list = append([]hooks.Task{&volumeMounts{t.builder}},
 		s.Hooks(s.Env, spec)...)
 	t.hooks = hooks.NewSequence(t.logger, func(recorded []string) error {
 		return t.record.save(func(rec *taskRecord) {
@@ -87,11 +98,11 @@ func (t *task) loadRecord() error {
 }
 
 // spec returns the task as the servers last sent it.
-func (t *task) spec() *structs.Task {
-	if s := t.shared.Group().Task(t.name); s != nil {
-		return s
-	}
-	return t.shared.Env.Group.Task(t.name)
+func (t *task) spec() *structs.Task { return t.builder.spec() }
+
+// nextEnv makes the environment for the next start.
+func (t *task) nextEnv() *hooks.TaskEnv {
+	return t.builder.env(!t.record.get().Ran, t.record.emit)
 }
 
 // recoverTimeout bounds one attempt to find a process again.
@@ -172,7 +183,7 @@ func (t *task) findProcessUntilKnown(ctx context.Context) {
 // run is the task's goroutine: it returns when the task is dead and its hooks are down, or when ctx ends.
 func (t *task) run(ctx context.Context) {
 	if t.record.state().State != structs.TaskDead {
-		unfollow := t.shared.Drivers.FollowTask(t.shared.AllocID, t.name, t.Emit)
+		unfollow := t.shared.Drivers.FollowTask(t.shared.AllocID, t.name, t.record.emit)
 		t.runUntilDead(ctx)
 		unfollow()
 	}
@@ -205,7 +216,7 @@ func (t *task) runUntilDead(ctx context.Context) {
 			if d.Failed {
 				ev := newEvent(structs.TaskEventNotRestarting, "%s", d.Reason)
 				ev.FailsTask = true
-				t.Emit(ev)
+				t.record.emit(ev)
 			}
 
 			t.markDead(d.Failed)

@@ -16,7 +16,7 @@ import (
 // volumeMounts is the task hook that turns a task's volume_mount blocks into mounts for its driver. Hooks of
 // the allocation have prepared the volumes.
 type volumeMounts struct {
-	task *task
+	builder *builder
 }
 
 // Name implements hook.Task.
@@ -33,7 +33,7 @@ func (h *volumeMounts) Up(_ context.Context, env *hooks.TaskEnv) error {
 		return nil
 	}
 
-	_, vars := h.task.variables()
+	_, vars := h.builder.variables()
 	table, err := mounts.Read()
 	if err != nil {
 		return err

@@ -40,7 +40,6 @@ var largeTypes = map[string]int{
 	"api.call":                        49,
 	"client.Client":                   83,
 	"client/allocrunner.Runner":       69,
-	"client/allocrunner.task":         58,
 	"client/drivers/docker.Driver":    87,
 	"client/hooks/template.rendering": 59,
 	"plugins/hostpath.driver":         87,

@@ -1,0 +1,117 @@
+package allocrunner
+
+import (
+	"context"
+	"time"
+
+	"berth/client/drivers/driver"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// statsWindow is the time between the two readings of a task. statsTimeout bounds one reading.
+const (
+	statsWindow  = 250 * time.Millisecond
+	statsTimeout = 5 * time.Second
+)
+
+// measurement is the result of measuring one task.
+type measurement struct {
+	runs  bool // without it there is neither a usage nor an error
+	usage *structs.TaskResourceUsage
+	err   error
+}
+
+// meter measures the process of a task.
+type meter struct {
+	id      string // the driver's: "<alloc id>/<task>"
+	record  *recordKeeper
+	drivers Drivers
+	node    func() *structs.Node
+}
+
+func (t *task) meter() meter {
+	return meter{
+		id:      t.id,
+		record:  t.record,
+		drivers: t.shared.Drivers,
+		node:    t.shared.Node,
+	}
+}
+
+// measure compares two readings of a running task.
+func (m meter) measure(ctx context.Context) measurement {
+	usage, err := m.readTwice(ctx)
+	if m.record.state().State != structs.TaskRunning {
+		return measurement{} // also if it has ended meanwhile
+	}
+	return measurement{runs: true, usage: usage, err: err}
+}
+
+func (m meter) readTwice(ctx context.Context) (*structs.TaskResourceUsage, error) {
+	rec := m.record.get()
+	if !rec.runs() {
+		return nil, nil
+	}
+
+	d, err := m.drivers.Driver(rec.Handle.Driver)
+	if err != nil {
+		return nil, err
+	}
+
+	before, err := m.readStats(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+
+	if !backoff.Sleep(ctx, statsWindow) {
+		return nil, ctx.Err()
+	}
+
+	after, err := m.readStats(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+
+	return m.usageBetween(before, after), nil
+}
+
+// readStats bounds one call of the driver.
+func (m meter) readStats(ctx context.Context, d driver.Driver) (*driver.Stats, error) {
+	limited, cancel := context.WithTimeout(ctx, statsTimeout)
+	defer cancel()
+	s, err := d.Stats(limited, m.id)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		return nil, structs.Timeoutf("driver %s did not answer within %s", d.Name(), statsTimeout)
+	}
+	return s, err
+}
+
+// usageBetween returns the use of memory now, and that of processors between two readings. A driver that
+// measures processors itself is believed.
+func (m meter) usageBetween(before, after *driver.Stats) *structs.TaskResourceUsage {
+	u := structs.NewResourceUsage()
+	u.MemoryStats.SetValues(after.MemoryRSS, after.MemoryUsage, after.MemoryMax)
+	took := after.CollectedAt - before.CollectedAt
+	switch {
+	case after.Percent != nil:
+		u.CpuStats.SetPercent(*after.Percent, m.coreMHz())
+	case took > 0 && after.CPUTotal >= before.CPUTotal:
+		share := float64(after.CPUTotal-before.CPUTotal) / float64(took)
+		u.CpuStats.SetPercent(100*share, m.coreMHz())
+	}
+	return &structs.TaskResourceUsage{
+		ResourceUsage: u,
+		Timestamp:     after.CollectedAt,
+		Pids:          map[string]*structs.ResourceUsage{},
+	}
+}
+
+// coreMHz returns the speed of one processor of the node, 0 if it is unknown.
+func (m meter) coreMHz() float64 {
+	resources := m.node().NodeResources
+	if resources == nil || resources.CPU.TotalCpuCores == 0 {
+		return 0
+	}
+	return float64(resources.CPU.CpuShares) / float64(resources.CPU.TotalCpuCores)
+}

@@ -1,0 +1,207 @@
+package allocrunner
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"berth/client/allocrunner/lifecycle"
+	"berth/client/drivers/driver"
+	"berth/client/hooks"
+	"berth/internal/placeholder"
+	"berth/structs"
+)
+
+// start sets up the task's hooks and starts its process. If it reports false, the ending has the failure.
+func (t *task) start(ctx context.Context) (lifecycle.Ending, bool) {
+	if !t.prepared {
+		t.cleanUp(ctx)
+	}
+
+	if t.halt.Err() != nil || ctx.Err() != nil {
+		return lifecycle.Ending{}, false
+	}
+
+	ctx, cancel := lifecycle.WhileWanted(ctx, t.halt)
+	defer cancel()
+	h, failure, err := t.startProcess(ctx)
+	if err != nil {
+		return t.recordStartFailure(ctx, failure, err), false
+	}
+
+	e := newEvent(structs.TaskEventStarted, "Task started by client")
+	t.record.update(e, func(rec *taskRecord, s *structs.TaskState) {
+		rec.markRunning(h)
+		s.State = structs.TaskRunning
+		s.StartedAt = time.Now()
+	})
+
+	t.logger.Info("task started", "pid", h.PID, "driver", h.Driver)
+	return lifecycle.Ending{}, true
+}
+
+// startProcess sets up the task's hooks and starts its process. failure is the type of the event for an
+// error.
+func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure string, err error) {
+	t.env = t.nextEnv()
+	cfg := t.env.Config
+	if isDenied(t.shared.DeniedUsers, cfg.User) {
+		err = structs.Deniedf("this node runs no task as user %q", cfg.User)
+		return nil, structs.TaskEventSetupFailure, err
+	}
+
+	cfg.Proxy, err = t.builder.proxy(t.env.Task, variables(t.env.Variables))
+	if err != nil {
+		return nil, structs.TaskEventSetupFailure, err
+	}
+
+	if err := t.hooks.Up(ctx); err != nil {
+		return nil, hookFailure(err), err
+	}
+
+	// Hooks add variables to the environment, for example a plugin's socket. The driver's config may refer to
+	// them.
+	cfg.Config = placeholder.InValues(cfg.Config, variables(cfg.Env).expand)
+	d, err := t.shared.Drivers.Driver(t.env.Task.Driver)
+	if err == nil {
+		err = d.Validate(cfg.Config)
+	}
+	if err != nil {
+		return nil, structs.TaskEventDriverFailure, err
+	}
+
+	if !t.prepared {
+		err = t.recordStarting()
+	}
+	if err != nil {
+		return nil, structs.TaskEventSetupFailure, err
+	}
+
+	h, err = d.Start(ctx, cfg)
+	return h, structs.TaskEventDriverFailure, err
+}
+
+// hookFailure returns the type of the event for the failure of a hook.
+func hookFailure(err error) string {
+	failure, ok := errors.AsType[*hooks.Failure](err)
+	if ok {
+		return failure.Event
+	}
+	return structs.TaskEventHookFailed
+}
+
+// recordStartFailure records why the process could not start, unless the task was to stop anyway. A failure
+// that every retry would repeat is final.
+func (t *task) recordStartFailure(ctx context.Context, kind string, err error) lifecycle.Ending {
+	if ctx.Err() == nil {
+		t.logger.Warn("failed to start the task", "error", err)
+		t.record.emit(newEvent(kind, "%v", err))
+	}
+	failure, ok := errors.AsType[*hooks.Failure](err)
+	final := structs.IsKind(err, structs.KindInvalid) ||
+		structs.IsKind(err, structs.KindDenied) ||
+		errors.Is(err, errReadOnly) ||
+		ok && failure.Final
+	return lifecycle.Ending{Final: final, Reason: err.Error()}
+}
+
+// superviseProcess waits for the end of a running process. It stops the process when the task is killed or a
+// hook requests a restart. It reports false if the task was killed or ctx ended.
+func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle.Ending, bool) {
+	select {
+	case <-t.control.restarts: // a request for an earlier process, which has ended by itself
+	default:
+	}
+
+	p := t.newProcess(d)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	waiting, stopWaiting := context.WithCancel(ctx)
+	defer stopWaiting()
+	wait.Go(func() { p.await(waiting) })
+	defer t.startHooks(ctx)()
+	t.offerServices()
+	defer func() {
+		if ctx.Err() == nil { // otherwise the process keeps its services for the next agent
+			t.shared.Services.Stop(t.name)
+		}
+	}()
+
+	select {
+	case res := <-p.exited:
+		t.shared.Services.Stop(t.name) // no report has the end of the process and its services
+		return p.recordExit(res), true
+	case order := <-t.control.restarts:
+		t.record.emit(newEvent(structs.TaskEventRestartSignal, "%s", order.Reason))
+		res := p.end(ctx)
+		if res != nil {
+			t.record.emit(p.terminated(res))
+		}
+
+		return order, res != nil
+
+	case <-t.killed.Done():
+		p.kill(ctx, t.killed)
+	case <-ctx.Done():
+	}
+
+	return lifecycle.Ending{}, false
+}
+
+// startHooks calls Started of the task's hooks once the allocation's hooks are up. For the process of an
+// earlier agent that may take a while. The returned function calls Stopped. The context of Started shows a
+// hook the cause: it is alive if the process has ended, and has ended if the agent stops and leaves the
+// process running.
+func (t *task) startHooks(agent context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(agent)
+	waiting, stopWaiting := context.WithCancel(ctx)
+	var started []hooks.Started
+	begin := func() {
+		if t.live && !t.restoreHooks(waiting) {
+			return
+		}
+
+		for _, h := range t.list {
+			if s, ok := h.(hooks.Started); ok {
+				s.Started(ctx, t.control)
+				started = append(started, s)
+			}
+		}
+	}
+
+	var starting sync.WaitGroup
+	if t.live {
+		starting.Go(begin)
+	} else {
+		begin()
+	}
+
+	return func() {
+		stopWaiting()
+		starting.Wait()
+		if agent.Err() != nil {
+			cancel() // a context that ends with the agent may end later: the hooks have to see it ended
+		}
+
+		for _, s := range started {
+			s.Stopped()
+		}
+
+		cancel()
+	}
+}
+
+// restoreHooks sets up the task's hooks for a recovered process, once the allocation's hooks are up. It
+// retries a failed Up, because the process runs on in any case. It reports false if ctx ended.
+func (t *task) restoreHooks(ctx context.Context) bool {
+	select {
+	case <-t.shared.Phases.Reached(lifecycle.HooksUp):
+	case <-ctx.Done():
+		return false
+	}
+	t.env = t.nextEnv()
+	t.env.Running = true
+	return hooks.Pace.Retry(ctx, t.logger,
+		"hook failed, retrying", t.hooks.Up)
+}
