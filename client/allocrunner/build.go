@@ -28,7 +28,7 @@ func HostPaths(drivers Drivers, t *structs.Task) bool {
 // builder builds the inputs of a task's driver and hooks from the job as the servers last sent it. It has no
 // state: each call reads the job, the node and the network anew.
 type builder struct {
-	shared *shared
+	shared *Shared
 	name   string
 	id     string // the driver's: "<alloc id>/<task>"
 	logger hclog.Logger

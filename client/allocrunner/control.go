@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -14,12 +16,13 @@ import (
 // signalTimeout bounds one call of a driver that sends a signal.
 const signalTimeout = 10 * time.Second
 
-// control acts on the running process of a task: for its hooks and checks, as hooks.Control, and for users.
+// Control acts on the running process of a task: for its hooks and checks, as hooks.Control, and for users.
 // Each of its methods may be called at any time, by any goroutine.
-type control struct {
-	shared *shared
+type Control struct {
+	shared *Shared
 	name   string
 	id     string // the driver's: "<alloc id>/<task>"
+	logger hclog.Logger
 	record *recordKeeper
 	// restarts has the order to restart that the task's goroutine has not read yet.
 	restarts chan lifecycle.Ending
@@ -28,20 +31,20 @@ type control struct {
 }
 
 // Emit records a task event.
-func (c *control) Emit(e *structs.TaskEvent) {
+func (c *Control) Emit(e *structs.TaskEvent) {
 	c.record.emit(e)
 }
 
 // Restart orders a restart under the restart policy.
-func (c *control) Restart(reason string) { c.orderRestart(lifecycle.Ending{Reason: reason}) }
+func (c *Control) Restart(reason string) { c.orderRestart(lifecycle.Ending{Reason: reason}) }
 
 // RestartNow orders a restart without the policy.
-func (c *control) RestartNow(reason string) {
+func (c *Control) RestartNow(reason string) {
 	c.orderRestart(lifecycle.Ending{Reason: reason, Wanted: true})
 }
 
 // orderRestart passes an order on to the task's goroutine. The task remembers one order at a time.
-func (c *control) orderRestart(order lifecycle.Ending) {
+func (c *Control) orderRestart(order lifecycle.Ending) {
 	select {
 	case c.restarts <- order:
 	default:
@@ -49,7 +52,7 @@ func (c *control) orderRestart(order lifecycle.Ending) {
 }
 
 // Signal sends a signal to the process.
-func (c *control) Signal(ctx context.Context, signal string) error {
+func (c *Control) Signal(ctx context.Context, signal string) error {
 	d, err := c.runningDriver()
 	if err != nil {
 		return err
@@ -58,7 +61,7 @@ func (c *control) Signal(ctx context.Context, signal string) error {
 }
 
 // Exec runs a command in the task.
-func (c *control) Exec(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
+func (c *Control) Exec(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
 	execer, err := c.execer()
 	if err != nil {
 		return nil, err
@@ -67,21 +70,21 @@ func (c *control) Exec(ctx context.Context, x *driver.ExecConfig) (*driver.ExitR
 }
 
 // Fail stops the task for good, as failed.
-func (c *control) Fail(eventType, reason string) {
+func (c *Control) Fail(eventType, reason string) {
 	c.kill(lifecycle.Cause{Reason: reason, Event: eventType, Failed: true})
 }
 
 // runningDriver returns the driver of the running process. The error is a conflict if there is none.
-func (c *control) runningDriver() (driver.Driver, error) {
+func (c *Control) runningDriver() (driver.Driver, error) {
 	rec := c.record.get()
 	if !rec.runs() {
-		return nil, c.notRunning()
+		return nil, c.NotRunning()
 	}
 	return c.shared.Drivers.Driver(rec.Handle.Driver)
 }
 
 // execer returns the driver of the running process if it runs commands.
-func (c *control) execer() (driver.Execer, error) {
+func (c *Control) execer() (driver.Execer, error) {
 	d, err := c.runningDriver()
 	if err != nil {
 		return nil, err
@@ -93,12 +96,14 @@ func (c *control) execer() (driver.Execer, error) {
 	return execer, nil
 }
 
-func (c *control) notRunning() error {
+// NotRunning returns the error for a task that does not run.
+func (c *Control) NotRunning() error {
 	return structs.Conflictf("task %q of allocation %s is %s, not running",
 		c.name, c.shared.AllocID, c.record.state().State)
 }
 
-func (c *control) signalForUser(ctx context.Context, signal string) error {
+// SignalForUser is Signal with an event that tells of it.
+func (c *Control) SignalForUser(ctx context.Context, signal string) error {
 	c.Emit(newEvent(structs.TaskEventSignaling, "Task being sent signal %s: a user requested it", signal))
 	ctx, cancel := context.WithTimeout(ctx, signalTimeout)
 	defer cancel()
@@ -109,9 +114,27 @@ func (c *control) signalForUser(ctx context.Context, signal string) error {
 	return nil
 }
 
+// ExecFunc runs a command in a task, see driver.Execer.
+type ExecFunc func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error)
+
+// Session returns the function that runs a command in the task for a user. The error is a conflict if the
+// task does not run, and a failed precondition if its driver runs no commands.
+func (c *Control) Session() (ExecFunc, error) {
+	execer, err := c.execer()
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
+		c.logger.Info("session started in the task", "tty", x.TTY)
+		result, err := c.exec(ctx, execer, x)
+		c.logger.Debug("session ended in the task", "tty", x.TTY, "error", err)
+		return result, err
+	}, nil
+}
+
 // exec runs a command until its end, that of ctx, or that of the task. A driver sees the end of the task by
 // itself, except one that hangs.
-func (c *control) exec(
+func (c *Control) exec(
 	ctx context.Context, d driver.Execer, x *driver.ExecConfig,
 ) (*driver.ExitResult, error) {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -57,7 +57,7 @@ func (r *Runner) decideHealth(now time.Time) (next time.Time) {
 
 	states := map[string]*structs.TaskState{}
 	for _, t := range r.taskList() {
-		states[t.name] = t.record.state()
+		states[t.Name] = t.State()
 	}
 
 	look := lifecycle.LookAt(rule, r.group().Tasks, states, rec.Begun)

@@ -20,7 +20,7 @@ type recordKeeper struct {
 	rec taskRecord // the values behind its pointers do not change
 }
 
-func newRecordKeeper(s *shared, task string, logger hclog.Logger) *recordKeeper {
+func newRecordKeeper(s *Shared, task string, logger hclog.Logger) *recordKeeper {
 	return &recordKeeper{
 		db:      s.DB,
 		key:     store.Key(s.AllocID, task),

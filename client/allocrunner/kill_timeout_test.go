@@ -15,7 +15,7 @@ func TestKillTimeout_IsBoundedByTheNode(t *testing.T) {
 		{0, 30 * time.Second, structs.DefaultKillTimeout},
 		{0, time.Second, time.Second},
 	} {
-		b := &builder{shared: &shared{MaxKillTimeout: c.most}}
+		b := &builder{shared: &Shared{MaxKillTimeout: c.most}}
 		got := b.killTimeout(&structs.Task{KillTimeout: c.own})
 		if got != c.want {
 			t.Errorf("own %s, of the node %s: got %s, want %s", c.own, c.most, got, c.want)

@@ -15,11 +15,11 @@ const (
 	statsTimeout = 5 * time.Second
 )
 
-// measurement is the result of measuring one task.
-type measurement struct {
-	runs  bool // without it there is neither a usage nor an error
-	usage *structs.TaskResourceUsage
-	err   error
+// Measurement is the result of measuring one task.
+type Measurement struct {
+	Runs  bool // without it there is neither a usage nor an error
+	Usage *structs.TaskResourceUsage
+	Err   error
 }
 
 // meter measures the process of a task.
@@ -30,22 +30,25 @@ type meter struct {
 	node    func() *structs.Node
 }
 
-func (t *task) meter() meter {
-	return meter{
+// Measure compares two readings of the process, if the task runs. It takes statsWindow, and up to twice
+// statsTimeout for a driver that does not answer.
+func (t *Task) Measure(ctx context.Context) Measurement {
+	m := meter{
 		id:      t.id,
 		record:  t.record,
 		drivers: t.shared.Drivers,
 		node:    t.shared.Node,
 	}
+	return m.measure(ctx)
 }
 
 // measure compares two readings of a running task.
-func (m meter) measure(ctx context.Context) measurement {
+func (m meter) measure(ctx context.Context) Measurement {
 	usage, err := m.readTwice(ctx)
 	if m.record.state().State != structs.TaskRunning {
-		return measurement{} // also if it has ended meanwhile
+		return Measurement{} // also if it has ended meanwhile
 	}
-	return measurement{runs: true, usage: usage, err: err}
+	return Measurement{Runs: true, Usage: usage, Err: err}
 }
 
 func (m meter) readTwice(ctx context.Context) (*structs.TaskResourceUsage, error) {

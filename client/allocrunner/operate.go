@@ -12,7 +12,7 @@ import (
 // Report adds an event to each task.
 func (r *Runner) Report(message string) {
 	for _, t := range r.taskList() {
-		t.record.emit(newEvent(structs.TaskEventHookMessage, "%s", message))
+		t.Report(message)
 	}
 }
 
@@ -22,7 +22,7 @@ func (r *Runner) Report(message string) {
 func (r *Runner) RestartTasks(name string) error {
 	tasks, err := r.runningTasks(name)
 	for _, t := range tasks {
-		t.control.RestartNow("a user requested the restart")
+		t.Control.RestartNow("a user requested the restart")
 	}
 	return err
 }
@@ -36,26 +36,23 @@ func (r *Runner) SignalTasks(ctx context.Context, task, signal string) error {
 	}
 	tasks, err := r.runningTasks(task)
 	for _, t := range tasks {
-		err = errors.Join(err, t.control.signalForUser(ctx, sig))
+		err = errors.Join(err, t.Control.SignalForUser(ctx, sig))
 	}
 	return err
 }
 
 // runningTasks returns the tasks that run, or the one with the name.
-func (r *Runner) runningTasks(name string) ([]*task, error) {
+func (r *Runner) runningTasks(name string) ([]*Task, error) {
 	tasks, err := r.chooseTasks(name)
 	if err != nil {
 		return nil, err
 	}
-	running := slices.DeleteFunc(slices.Clone(tasks), func(t *task) bool {
-		rec := t.record.get()
-		return !rec.runs()
-	})
+	running := slices.DeleteFunc(slices.Clone(tasks), func(t *Task) bool { return !t.Runs() })
 	switch {
 	case len(running) > 0:
 		return running, nil
 	case name != "":
-		return nil, tasks[0].control.notRunning()
+		return nil, tasks[0].Control.NotRunning()
 	}
 	return nil, structs.Conflictf("allocation %s has no running task", r.id)
 }

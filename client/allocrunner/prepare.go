@@ -10,8 +10,8 @@ import (
 // prepare makes the driver begin the start of the process while the last hooks of the allocation come up, if
 // the task starts right after them, in the network of the node. If that fails, the driver does all of it
 // later.
-func (t *task) prepare(ctx context.Context) {
-	if t.shared.Restored || t.isPoststop() || t.shared.Group().Network().Isolated() {
+func (t *Task) prepare(ctx context.Context) {
+	if t.shared.Restored || t.IsPoststop() || t.shared.Group().Network().Isolated() {
 		return
 	}
 
@@ -25,7 +25,7 @@ func (t *task) prepare(ctx context.Context) {
 		return
 	}
 
-	d, err := t.shared.Drivers.Driver(t.spec().Driver)
+	d, err := t.shared.Drivers.Driver(t.Spec().Driver)
 	p, ok := d.(driver.Preparer)
 	if err != nil || !ok {
 		return
@@ -43,7 +43,7 @@ func (t *task) prepare(ctx context.Context) {
 }
 
 // recordStarting records that the driver is called to start the process.
-func (t *task) recordStarting() error {
+func (t *Task) recordStarting() error {
 	t.clean = false
 	return t.record.save(func(rec *taskRecord) {
 		rec.Starting = true

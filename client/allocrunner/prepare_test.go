@@ -103,7 +103,9 @@ func TestPrepare_NothingIsLeftIfItIsNotNeeded(t *testing.T) {
 				end(fx, r)
 				<-r.Unwound()
 				equal(t, "driver", fx.machine.Log(), []string{"prepare alloc1/web", "destroy alloc1/web"})
-				if rec := r.tasks[0].record.get(); rec.Starting {
+				starting := true
+				err := editRecord(a.db, "web", func(rec *savedTask) { starting = rec.Starting })
+				if err != nil || starting {
 					t.Error("the record says that the task starts")
 				}
 				r.Destroy()

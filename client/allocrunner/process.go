@@ -18,17 +18,17 @@ type process struct {
 	id      string // the driver's: "<alloc id>/<task>"
 	task    string
 	driver  driver.Driver
-	shared  *shared
+	shared  *Shared
 	builder *builder
 	record  *recordKeeper
 	logger  hclog.Logger
 	exited  chan *driver.ExitResult // receives its end
 }
 
-func (t *task) newProcess(d driver.Driver) *process {
+func (t *Task) newProcess(d driver.Driver) *process {
 	return &process{
 		id:      t.id,
-		task:    t.name,
+		task:    t.Name,
 		driver:  d,
 		shared:  t.shared,
 		builder: t.builder,

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"berth/client/allocrunner/lifecycle"
-	"berth/client/drivers/driver"
 	"berth/client/store"
 	"berth/structs"
 )
@@ -28,36 +27,7 @@ type allocRecord struct {
 	Health     *lifecycle.Health `codec:",omitempty"` // nil: nothing has begun to decide it
 }
 
-// taskRecord is one task in the node's store.
-type taskRecord struct {
-	State    *structs.TaskState
-	Starting bool           // the driver was called to start it; Handle is not known yet
-	Handle   *driver.Handle // of the process that was started and has not been destroyed
-	Begun    []string       // as in allocRecord
-	History  lifecycle.History
-	// Ran is set once the process has started: the next start is not the first.
-	Ran bool
-	// Ended is the end of the last process, until it is decided whether the task starts again. The driver may
-	// have forgotten the process by then.
-	Ended *driver.ExitResult `codec:",omitempty"`
-}
-
-// runs reports whether the task has a process.
-func (r *taskRecord) runs() bool {
-	return r.State.State == structs.TaskRunning && r.Handle != nil
-}
-
-// markRunning records a process that runs.
-func (r *taskRecord) markRunning(h *driver.Handle) {
-	r.Handle = h
-	r.Starting = false
-	r.Ran = true
-}
-
-var (
-	allocTable = store.NewTable[allocRecord]("allocs")
-	taskTable  = store.NewTable[taskRecord]("alloc_tasks")
-)
+var allocTable = store.NewTable[allocRecord]("allocs")
 
 // Saved lists the allocations in the store, for Restore. With an error the list has the readable ones.
 func Saved(db *store.DB) ([]*structs.Allocation, error) {
@@ -77,11 +47,7 @@ func Saved(db *store.DB) ([]*structs.Allocation, error) {
 
 // deleteRecords deletes the records of an allocation's tasks, and then its own.
 func deleteRecords(db *store.DB, alloc *structs.Allocation) error {
-	tasks, err := taskTable.All(db, store.Key(alloc.ID, ""))
-	for _, t := range tasks {
-		err = errors.Join(err, taskTable.Delete(db, t.Key))
-	}
-	if err != nil {
+	if err := DeleteRecords(db, alloc.ID); err != nil {
 		return err
 	}
 	return allocTable.Delete(db, alloc.ID)

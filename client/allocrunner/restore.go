@@ -27,8 +27,7 @@ func (r *Runner) assumeBegun() {
 	r.shared.Restored = true
 	r.rec.Begun = r.hooks.AssumeBegun()
 	for _, t := range r.tasks {
-		t.record.rec.Starting = true
-		t.record.rec.Begun = t.hooks.AssumeBegun()
+		t.AssumeBegun()
 	}
 }
 
@@ -51,7 +50,7 @@ func Restore(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	}
 
 	for _, t := range r.tasks {
-		if err := t.loadRecord(); err != nil {
+		if err := t.LoadRecord(); err != nil {
 			return nil, err
 		}
 	}

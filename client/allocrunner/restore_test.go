@@ -14,6 +14,7 @@ import (
 	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/drivertest"
+	"berth/client/store"
 	"berth/structs"
 )
 
@@ -360,11 +361,11 @@ func TestRestore_StartsNoTaskAgainWhoseEndIsRecorded(t *testing.T) {
 		a := fx.agent()
 		alloc := testAlloc("web")
 		alloc.Job.Type = structs.JobBatch
-		r, err := New(a.deps, alloc)
+		_, err := New(a.deps, alloc)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = r.tasks[0].record.save(func(rec *taskRecord) {
+		err = editRecord(a.db, "web", func(rec *savedTask) {
 			rec.State.State = structs.TaskRunning
 			rec.Ran = true
 			rec.Ended = &driver.ExitResult{}
@@ -386,12 +387,12 @@ func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		fx := newFixture(t)
 		a := fx.agent()
-		r, err := New(a.deps, testAlloc("web"))
+		_, err := New(a.deps, testAlloc("web"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		d, _ := a.deps.Drivers.Driver("fake")
-		if err := r.tasks[0].record.save(func(rec *taskRecord) {
+		if err := editRecord(a.db, "web", func(rec *savedTask) {
 			rec.Starting = true
 		}); err != nil {
 			t.Fatal(err)
@@ -451,4 +452,26 @@ func TestTaskHooks_SetTheEnvironmentOfEachStart(t *testing.T) {
 		r.Destroy()
 		<-r.Reached(lifecycle.Ended)
 	})
+}
+
+// savedTask is the record of a task in the store.
+type savedTask struct {
+	State    *structs.TaskState
+	Starting bool
+	Handle   *driver.Handle
+	Begun    []string
+	History  lifecycle.History
+	Ran      bool
+	Ended    *driver.ExitResult
+}
+
+// editRecord edits the record of a task of alloc1.
+func editRecord(db *store.DB, task string, edit func(*savedTask)) error {
+	table := store.NewTable[savedTask]("alloc_tasks")
+	rec, err := table.Get(db, store.Key("alloc1", task))
+	if err != nil {
+		return err
+	}
+	edit(rec)
+	return table.Put(db, store.Key("alloc1", task), rec)
 }

@@ -4,20 +4,18 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"berth/client/allocrunner/lifecycle"
-	"berth/structs"
 )
 
 // current returns the current round, and its tasks with the poststop tasks in the order of the group.
-func (r *Runner) current() (*lifecycle.Round, []*task) {
+func (r *Runner) current() (*lifecycle.Round, []*Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.round, r.tasks
 }
 
-func (r *Runner) taskList() []*task {
+func (r *Runner) taskList() []*Task {
 	_, tasks := r.current()
 	return tasks
 }
@@ -27,22 +25,12 @@ func (r *Runner) members() []lifecycle.Member {
 	return membersOf(r.taskList())
 }
 
-func membersOf(tasks []*task) []lifecycle.Member {
+func membersOf(tasks []*Task) []lifecycle.Member {
 	members := make([]lifecycle.Member, 0, len(tasks))
 	for _, t := range tasks {
-		members = append(members, t.member())
+		members = append(members, t.Member())
 	}
 	return members
-}
-
-// member returns the task for decisions on its order.
-func (t *task) member() lifecycle.Member {
-	rec := t.record.get()
-	return lifecycle.Member{
-		Task:  t.first,
-		State: rec.State, // no update changes it: each one makes a copy
-		Ran:   rec.Ran,
-	}
 }
 
 // openGates opens the gates of the tasks that may start now.
@@ -58,8 +46,8 @@ func (r *Runner) runRounds(ctx context.Context) {
 		r.wg.Go(func() { r.stopTasks(ctx, rd, tasks) })
 		var running sync.WaitGroup
 		for _, t := range tasks {
-			if !t.isPoststop() {
-				running.Go(func() { t.run(ctx) })
+			if !t.IsPoststop() {
+				running.Go(func() { t.Run(ctx) })
 			}
 		}
 		running.Wait()
@@ -82,7 +70,7 @@ func (r *Runner) beginRound() bool {
 		rd = lifecycle.NewRound(r.orders)
 		tasks = slices.Clone(tasks)
 		for i, t := range tasks {
-			tasks[i] = t.forRound(rd)
+			tasks[i] = t.ForRound(rd)
 		}
 	}
 
@@ -97,7 +85,7 @@ func (r *Runner) beginRound() bool {
 
 // setRound sets the round and records that no restart of all tasks is under way. If the write fails, an agent
 // that restarts before the next write restarts the tasks once more.
-func (r *Runner) setRound(rd *lifecycle.Round, tasks []*task) {
+func (r *Runner) setRound(rd *lifecycle.Round, tasks []*Task) {
 	var err error
 	r.mu.Lock()
 	restarting := r.rec.Restarting
@@ -116,41 +104,13 @@ func (r *Runner) setRound(rd *lifecycle.Round, tasks []*task) {
 	}
 }
 
-// forRound returns the task of the next round. A poststop task is the same in all rounds.
-func (t *task) forRound(rd *lifecycle.Round) *task {
-	if t.isPoststop() {
-		return t
-	}
-
-	next := newTask(t.shared, rd, t.spec())
-	rec := t.record.get()
-	next.record.rec.State = rec.State
-	next.record.rec.Ran = rec.Ran
-	e := newEvent(structs.TaskEventRestarting, "Restarting in 0s: %s", lifecycle.RestartAll.Reason)
-	next.record.update(e, func(rec *taskRecord, s *structs.TaskState) {
-		s.State = structs.TaskPending
-		s.Failed = false
-		s.FinishedAt = time.Time{}
-		if rec.Ran {
-			s.Restarts++
-			s.LastRestart = time.Now()
-		}
-	})
-
-	return next
-}
-
-func (t *task) isPoststop() bool {
-	return t.first.HasHook(structs.LifecyclePoststop)
-}
-
 // startPoststop lets the poststop tasks wait for their time. wait returns when they are dead, or when ctx has
 // ended.
 func (r *Runner) startPoststop(ctx context.Context) (wait func()) {
 	var running sync.WaitGroup
 	for _, t := range r.taskList() {
-		if t.isPoststop() {
-			running.Go(func() { t.run(ctx) })
+		if t.IsPoststop() {
+			running.Go(func() { t.Run(ctx) })
 		}
 	}
 	return running.Wait

@@ -58,7 +58,7 @@ type Runner struct {
 	id       string
 	dir      string
 	env      *hooks.AllocEnv
-	shared   *shared // with its tasks
+	shared   *Shared // with its tasks
 	hooks    *hooks.Sequence
 	services *services.Set
 
@@ -68,7 +68,7 @@ type Runner struct {
 	rec        allocRecord
 	progress   string
 	round      *lifecycle.Round
-	tasks      []*task // those of the round and the poststop tasks
+	tasks      []*Task // those of the round and the poststop tasks
 	roundsOver bool    // no round follows
 
 	orders *lifecycle.Orders
@@ -110,10 +110,7 @@ func (r *Runner) recordFirst() error {
 	r.rec.Received = time.Now()
 	changes := []store.Change{allocTable.Change(r.id, &r.rec)}
 	for _, t := range r.tasks {
-		t.record.rec.Begun = t.hooks.RecordFirst()
-		e := newEvent(structs.TaskEventReceived, "Task received by client")
-		addEvent(t.record.rec.State, e)
-		changes = append(changes, taskTable.Change(t.record.key, &t.record.rec))
+		changes = append(changes, t.FirstRecord())
 	}
 	return r.deps.DB.Commit(changes...)
 }
@@ -143,7 +140,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		Dir:   r.dir,
 
 		Running:  r.anyRunning,
-		Expand:   func(text string) string { return r.shared.groupVariables().expand(text) },
+		Expand:   func(text string) string { return r.shared.Expander()(text) },
 		NearlyUp: func() { r.phases.Reach(lifecycle.NearlyUp) },
 	}
 	r.services = services.New(services.Config{
@@ -151,7 +148,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		Alloc:   r.Alloc,
 		Group:   r.group,
 		Node:    deps.Node,
-		Network: func() *structs.AllocNetworkStatus { return r.shared.networkStatus() },
+		Network: func() *structs.AllocNetworkStatus { return r.shared.NetworkStatus() },
 		Expand:  r.expandFor,
 		Consul:  deps.Consul,
 		Changed: r.notifyChanged,
@@ -163,14 +160,14 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	r.shared = r.share()
 	r.round = lifecycle.NewRound(r.orders)
 	for _, spec := range group.Tasks {
-		r.tasks = append(r.tasks, newTask(r.shared, r.round, spec))
+		r.tasks = append(r.tasks, NewTask(r.shared, r.round, spec))
 	}
 	return r, nil
 }
 
 // share returns all that the tasks need of their node and of the runner.
-func (r *Runner) share() *shared {
-	return &shared{
+func (r *Runner) share() *Shared {
+	return &Shared{
 		DB:               r.deps.DB,
 		Drivers:          r.deps.Drivers,
 		Node:             r.deps.Node,
@@ -231,7 +228,7 @@ func (r *Runner) TaskDead(name string) (<-chan struct{}, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tasks[0].dead, nil
+	return tasks[0].Dead(), nil
 }
 
 // Stopping reports whether the allocation is to stop: it starts no task any more.
@@ -290,10 +287,10 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	}
 
 	for _, t := range r.taskList() {
-		u.TaskStates[t.name] = t.record.state()
+		u.TaskStates[t.Name] = t.State()
 	}
 
-	u.NetworkStatus = r.shared.networkStatus()
+	u.NetworkStatus = r.shared.NetworkStatus()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u.ClientStatus, u.ClientDescription = lifecycle.Summarize(u.TaskStates, lifecycle.Marks{
@@ -351,7 +348,7 @@ func (r *Runner) Run(ctx context.Context) {
 	watched, endWatch := context.WithCancel(ctx)
 	defer endWatch()
 	for _, t := range r.tasks {
-		t.reattach(ctx)
+		t.Reattach(ctx)
 	}
 
 	r.resumeStop()

@@ -2,7 +2,6 @@ package allocrunner
 
 import (
 	"berth/client/allocrunner/lifecycle"
-	"berth/client/drivers/driver"
 	"berth/structs"
 )
 
@@ -10,8 +9,8 @@ import (
 // report of this agent. A task counts as running until the driver knows that it has ended.
 func (r *Runner) resumeServices() {
 	for _, t := range r.taskList() {
-		if t.live || t.sought != nil && t.record.state().State == structs.TaskRunning {
-			t.offerServices()
+		if t.MayRun() {
+			t.OfferServices()
 		}
 	}
 	if r.anyRunning() {
@@ -31,29 +30,13 @@ func (r *Runner) openServices() {
 	}
 }
 
-// offerServices offers the services of a task that runs, unless it is to stop.
-func (t *task) offerServices() {
-	if t.halt.Err() != nil {
-		return
-	}
-	var location *driver.Location
-	h := t.record.get().Handle
-	if h != nil {
-		location = h.Location
-	}
-	t.shared.Services.Start(t.name, t.control, t.record.state().StartedAt, location)
-	if t.halt.Err() != nil { // withdrawServices may have passed before Start
-		t.shared.Services.Withdraw(t.name)
-	}
-}
-
 // withdrawServices ends the services of the tasks of a round that is to stop.
-func (r *Runner) withdrawServices(rd *lifecycle.Round, tasks []*task) {
+func (r *Runner) withdrawServices(rd *lifecycle.Round, tasks []*Task) {
 	r.services.Shut(rd)
 	var names []string
 	for _, t := range tasks {
-		if !t.isPoststop() {
-			names = append(names, t.name)
+		if !t.IsPoststop() {
+			names = append(names, t.Name)
 		}
 	}
 	r.services.Withdraw(names...)
@@ -65,10 +48,9 @@ func (r *Runner) Checks() map[string]*structs.CheckResult { return r.services.Ch
 // expandFor returns the function that replaces placeholders in texts of a task, or of the group for "".
 func (r *Runner) expandFor(name string) func(string) string {
 	for _, t := range r.taskList() {
-		if t.name == name {
-			_, vars := t.builder.variables()
-			return vars.expand
+		if t.Name == name {
+			return t.Expander()
 		}
 	}
-	return r.shared.groupVariables().expand
+	return r.shared.Expander()
 }

@@ -13,10 +13,10 @@ import (
 	"berth/structs"
 )
 
-// shared is all that the tasks of an allocation share: facts of their node and of the allocation, and the
+// Shared is all that the tasks of an allocation share: facts of their node and of the allocation, and the
 // calls by which they reach its runner. The runner makes one for all of its tasks. Nothing in it changes once
 // the first task is attached.
-type shared struct {
+type Shared struct {
 	// Of the node; see Deps.
 	DB               *store.DB
 	Drivers          Drivers
@@ -45,11 +45,11 @@ type shared struct {
 	// Changed is called after each change of the state of a task, Ended once a task is dead, before the Downs
 	// of its hooks. Both are called without a lock of the task.
 	Changed func()
-	Ended   func(*task)
+	Ended   func(*Task)
 }
 
 // facts returns those of a task that sees some directories.
-func (s *shared) facts(task *structs.Task, dirs driver.Dirs) taskFacts {
+func (s *Shared) facts(task *structs.Task, dirs driver.Dirs) taskFacts {
 	return taskFacts{
 		alloc:   s.Alloc(),
 		group:   s.Group(),
@@ -57,12 +57,12 @@ func (s *shared) facts(task *structs.Task, dirs driver.Dirs) taskFacts {
 		node:    s.Node(),
 		dirs:    dirs,
 		region:  s.Region,
-		network: s.networkStatus(),
+		network: s.NetworkStatus(),
 	}
 }
 
-// networkStatus returns the network of the allocation once a hook has made it, nil for that of the node.
-func (s *shared) networkStatus() *structs.AllocNetworkStatus {
+// NetworkStatus returns the network of the allocation once a hook has made it, nil for that of the node.
+func (s *Shared) NetworkStatus() *structs.AllocNetworkStatus {
 	n := s.Env.Network()
 	if n == nil {
 		return nil
@@ -70,8 +70,8 @@ func (s *shared) networkStatus() *structs.AllocNetworkStatus {
 	return n.Status
 }
 
-// groupVariables returns the variables that do not depend on a task.
-func (s *shared) groupVariables() variables {
+// Expander returns the function that replaces the references to variables that do not depend on a task.
+func (s *Shared) Expander() func(string) string {
 	_, vars := s.facts(&structs.Task{}, driver.Inside).variables()
-	return vars
+	return vars.expand
 }

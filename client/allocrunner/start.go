@@ -14,7 +14,7 @@ import (
 )
 
 // start sets up the task's hooks and starts its process. If it reports false, the ending has the failure.
-func (t *task) start(ctx context.Context) (lifecycle.Ending, bool) {
+func (t *Task) start(ctx context.Context) (lifecycle.Ending, bool) {
 	if !t.prepared {
 		t.cleanUp(ctx)
 	}
@@ -43,7 +43,7 @@ func (t *task) start(ctx context.Context) (lifecycle.Ending, bool) {
 
 // startProcess sets up the task's hooks and starts its process. failure is the type of the event for an
 // error.
-func (t *task) startProcess(ctx context.Context) (h *driver.Handle, failure string, err error) {
+func (t *Task) startProcess(ctx context.Context) (h *driver.Handle, failure string, err error) {
 	t.env = t.nextEnv()
 	cfg := t.env.Config
 	if isDenied(t.shared.DeniedUsers, cfg.User) {
@@ -93,7 +93,7 @@ func hookFailure(err error) string {
 
 // recordStartFailure records why the process could not start, unless the task was to stop anyway. A failure
 // that every retry would repeat is final.
-func (t *task) recordStartFailure(ctx context.Context, kind string, err error) lifecycle.Ending {
+func (t *Task) recordStartFailure(ctx context.Context, kind string, err error) lifecycle.Ending {
 	if ctx.Err() == nil {
 		t.logger.Warn("failed to start the task", "error", err)
 		t.record.emit(newEvent(kind, "%v", err))
@@ -108,9 +108,9 @@ func (t *task) recordStartFailure(ctx context.Context, kind string, err error) l
 
 // superviseProcess waits for the end of a running process. It stops the process when the task is killed or a
 // hook requests a restart. It reports false if the task was killed or ctx ended.
-func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle.Ending, bool) {
+func (t *Task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle.Ending, bool) {
 	select {
-	case <-t.control.restarts: // a request for an earlier process, which has ended by itself
+	case <-t.Control.restarts: // a request for an earlier process, which has ended by itself
 	default:
 	}
 
@@ -121,18 +121,18 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle
 	defer stopWaiting()
 	wait.Go(func() { p.await(waiting) })
 	defer t.startHooks(ctx)()
-	t.offerServices()
+	t.OfferServices()
 	defer func() {
 		if ctx.Err() == nil { // otherwise the process keeps its services for the next agent
-			t.shared.Services.Stop(t.name)
+			t.shared.Services.Stop(t.Name)
 		}
 	}()
 
 	select {
 	case res := <-p.exited:
-		t.shared.Services.Stop(t.name) // no report has the end of the process and its services
+		t.shared.Services.Stop(t.Name) // no report has the end of the process and its services
 		return p.recordExit(res), true
-	case order := <-t.control.restarts:
+	case order := <-t.Control.restarts:
 		t.record.emit(newEvent(structs.TaskEventRestartSignal, "%s", order.Reason))
 		res := p.end(ctx)
 		if res != nil {
@@ -153,7 +153,7 @@ func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle
 // earlier agent that may take a while. The returned function calls Stopped. The context of Started shows a
 // hook the cause: it is alive if the process has ended, and has ended if the agent stops and leaves the
 // process running.
-func (t *task) startHooks(agent context.Context) (stop func()) {
+func (t *Task) startHooks(agent context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(agent)
 	waiting, stopWaiting := context.WithCancel(ctx)
 	var started []hooks.Started
@@ -164,7 +164,7 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 
 		for _, h := range t.list {
 			if s, ok := h.(hooks.Started); ok {
-				s.Started(ctx, t.control)
+				s.Started(ctx, t.Control)
 				started = append(started, s)
 			}
 		}
@@ -194,7 +194,7 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 
 // restoreHooks sets up the task's hooks for a recovered process, once the allocation's hooks are up. It
 // retries a failed Up, because the process runs on in any case. It reports false if ctx ended.
-func (t *task) restoreHooks(ctx context.Context) bool {
+func (t *Task) restoreHooks(ctx context.Context) bool {
 	select {
 	case <-t.shared.Phases.Reached(lifecycle.HooksUp):
 	case <-ctx.Done():

@@ -28,10 +28,10 @@ func (r *Runner) Stats(
 		return nil, err
 	}
 
-	measured := make([]measurement, len(tasks))
+	measured := make([]Measurement, len(tasks))
 	var all sync.WaitGroup
 	for i, t := range tasks {
-		all.Go(func() { measured[i] = t.meter().measure(ctx) }) // a driver that hangs delays no other task
+		all.Go(func() { measured[i] = t.Measure(ctx) }) // a driver that hangs delays no other task
 	}
 
 	all.Wait()
@@ -44,16 +44,16 @@ func (r *Runner) Stats(
 	for i, t := range tasks {
 		m := measured[i]
 		switch {
-		case m.err == nil && m.runs:
-			m.usage.ResourceUsage.DeviceStats = devices.DeviceStats(held[t.name])
-			answer.AddTask(t.name, m.usage)
-		case m.err == nil && only != "":
+		case m.Err == nil && m.Runs:
+			m.Usage.ResourceUsage.DeviceStats = devices.DeviceStats(held[t.Name])
+			answer.AddTask(t.Name, m.Usage)
+		case m.Err == nil && only != "":
 			return nil, structs.Preconditionf("task %q of allocation %s is %s; only a running task is measured",
-				t.name, r.id, t.record.state().State)
-		case m.err != nil && only != "":
-			return nil, fmt.Errorf("measuring task %q of allocation %s: %w", t.name, r.id, m.err)
-		case m.err != nil:
-			answer.Unmeasured[t.name] = m.err.Error()
+				t.Name, r.id, t.State().State)
+		case m.Err != nil && only != "":
+			return nil, fmt.Errorf("measuring task %q of allocation %s: %w", t.Name, r.id, m.Err)
+		case m.Err != nil:
+			answer.Unmeasured[t.Name] = m.Err.Error()
 		}
 	}
 
@@ -61,17 +61,17 @@ func (r *Runner) Stats(
 }
 
 // chooseTasks returns all tasks, or the one with the name.
-func (r *Runner) chooseTasks(only string) ([]*task, error) {
+func (r *Runner) chooseTasks(only string) ([]*Task, error) {
 	tasks := r.taskList()
 	if only == "" {
 		return tasks, nil
 	}
 	var names []string
 	for _, t := range tasks {
-		if t.name == only {
-			return []*task{t}, nil
+		if t.Name == only {
+			return []*Task{t}, nil
 		}
-		names = append(names, t.name)
+		names = append(names, t.Name)
 	}
 	return nil, structs.Invalidf("allocation %s has no task %q; expected one of: %s", r.id,
 		structs.Cut(only, structs.MaxQuoted), strings.Join(names, ", "))

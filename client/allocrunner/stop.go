@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/client/allocrunner/lifecycle"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -55,7 +56,7 @@ func (r *Runner) resumeStop() {
 
 // stopTasks waits until the tasks of a round are to stop. Then it stops the leader, the tasks that are no
 // sidecars, and the sidecars, each after the end of those before.
-func (r *Runner) stopTasks(ctx context.Context, rd *lifecycle.Round, tasks []*task) {
+func (r *Runner) stopTasks(ctx context.Context, rd *lifecycle.Round, tasks []*Task) {
 	select {
 	case <-rd.Stopping.Done():
 	case <-ctx.Done():
@@ -66,7 +67,9 @@ func (r *Runner) stopTasks(ctx context.Context, rd *lifecycle.Round, tasks []*ta
 	r.withdrawServices(rd, tasks)
 	d := r.group().ShutdownDelay
 	if d != nil && r.anyRunning() {
-		sleepUnless(ctx, r.orders.Undelayed, *d)
+		delayed, cancel := lifecycle.WhileWanted(ctx, r.orders.Undelayed)
+		backoff.Sleep(delayed, *d)
+		cancel()
 		if ctx.Err() != nil {
 			return
 		}
@@ -75,8 +78,8 @@ func (r *Runner) stopTasks(ctx context.Context, rd *lifecycle.Round, tasks []*ta
 	for rank := range lifecycle.StopRanks {
 		var wg sync.WaitGroup
 		for _, t := range tasks {
-			if !t.isPoststop() && lifecycle.StopRank(t.first, t.spec()) == rank {
-				wg.Go(func() { t.stopAndWait(ctx, cause) })
+			if !t.IsPoststop() && lifecycle.StopRank(t.First, t.Spec()) == rank {
+				wg.Go(func() { t.StopAndWait(ctx, cause) })
 			}
 		}
 
@@ -85,17 +88,17 @@ func (r *Runner) stopTasks(ctx context.Context, rd *lifecycle.Round, tasks []*ta
 }
 
 // taskEnded stops the other tasks if a task has failed, the leader has ended, or only sidecars are left.
-func (r *Runner) taskEnded(t *task) {
+func (r *Runner) taskEnded(t *Task) {
 	switch {
-	case t.record.state().Failed:
+	case t.State().Failed:
 		r.orders.Stop(lifecycle.Cause{
-			Reason: "task " + t.name + " failed",
+			Reason: "task " + t.Name + " failed",
 			Event:  structs.TaskEventSiblingFailed,
 		})
 
-	case t.isPoststop() || t.halt.Err() != nil:
-	case t.spec().Leader:
-		reason := "the leader task " + t.name + " has ended"
+	case t.IsPoststop() || t.IsToStop():
+	case t.Spec().Leader:
+		reason := "the leader task " + t.Name + " has ended"
 		r.orders.Stop(lifecycle.Cause{
 			Reason: reason,
 			Event:  structs.TaskEventLeaderDead,
@@ -113,7 +116,7 @@ func (r *Runner) taskEnded(t *task) {
 // would otherwise do so, when it finds that task dead.
 func (r *Runner) stopAfterLeader() {
 	for _, t := range r.taskList() {
-		if isClosed(t.dead) {
+		if isClosed(t.Dead()) {
 			r.taskEnded(t)
 		}
 	}

@@ -32,12 +32,12 @@ func TestRestore_StopsBeforeItContinues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.tasks[0].reattach(b.ctx)
+		r.tasks[0].Reattach(b.ctx)
 		up, cancel := lifecycle.WhileWanted(b.ctx, r.orders.Stopping)
 		defer cancel()
-		var begins, starts bool
+		var begins bool
 		b.wg.Go(func() { begins = r.awaitMaySetUp(up) })
-		b.wg.Go(func() { starts = r.tasks[0].awaitMayStart(b.ctx) })
+		b.wg.Go(func() { r.tasks[0].Run(b.ctx) })
 		synctest.Wait()
 		r.Stop("it is not wanted") // no goroutine gives the order to the task: Run was not called
 		if up.Err() == nil {
@@ -46,8 +46,8 @@ func TestRestore_StopsBeforeItContinues(t *testing.T) {
 		close(b.contacted)
 		r.phases.Reach(lifecycle.HooksUp)
 		synctest.Wait()
-		if begins || starts {
-			t.Errorf("sets up %v, starts %v, after it was ordered to stop", begins, starts)
+		if running := fx.machine.Running(); begins || len(running) > 0 {
+			t.Errorf("sets up %v, runs %q, after it was ordered to stop", begins, running)
 		}
 	})
 }

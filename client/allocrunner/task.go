@@ -9,25 +9,26 @@ import (
 	"berth/client/allocrunner/lifecycle"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
+	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"
 )
 
-// task runs one task of an allocation: it starts the process, waits for its end, and decides on a restart.
-type task struct {
-	shared *shared
-	name   string
+// Task runs one task of an allocation: it starts the process, waits for its end, and decides on a restart.
+type Task struct {
+	shared *Shared
+	Name   string
 	id     string // the driver's: "<alloc id>/<task>"
 	logger hclog.Logger
 	hooks  *hooks.Sequence
 	list   []hooks.Task
-	first  *structs.Task   // as it was first seen: a lifecycle does not change
+	First  *structs.Task   // as it was first seen: a lifecycle does not change
 	gate   *lifecycle.Gate // nil if the task waits for no other one
 	env    *hooks.TaskEnv  // of the current start; only the task's own goroutine touches it
 
 	record  *recordKeeper
 	builder *builder
-	control *control
+	Control *Control
 
 	sought   *driver.Handle     // a process of a former agent that may still run
 	live     bool               // the process of a former agent was found
@@ -42,12 +43,14 @@ type task struct {
 	dead   chan struct{} // closed: the task is dead; the Downs of its hooks may still run
 }
 
-func newTask(s *shared, rd *lifecycle.Round, spec *structs.Task) *task {
-	t := &task{
+// NewTask returns a task of a round that has not started. Call FirstRecord, LoadRecord or AssumeBegun before
+// Reattach, and that before Run.
+func NewTask(s *Shared, rd *lifecycle.Round, spec *structs.Task) *Task {
+	t := &Task{
 		shared: s,
-		first:  spec,
+		First:  spec,
 		gate:   rd.GateOf(spec),
-		name:   spec.Name,
+		Name:   spec.Name,
 		id:     s.AllocID + "/" + spec.Name,
 		logger: s.Logger.With("task", spec.Name),
 		clean:  true,
@@ -57,16 +60,17 @@ func newTask(s *shared, rd *lifecycle.Round, spec *structs.Task) *task {
 	t.record = newRecordKeeper(s, spec.Name, t.logger)
 	t.halt = rd.Stopping
 	t.killed, t.kill = context.WithCancelCause(context.Background())
-	if t.isPoststop() {
+	if t.IsPoststop() {
 		t.killed, t.kill = context.WithCancelCause(s.Orders.Abandoned)
 		t.halt = t.killed
 	}
 
-	t.builder = &builder{shared: s, name: t.name, id: t.id, logger: t.logger}
-	t.control = &control{
+	t.builder = &builder{shared: s, name: t.Name, id: t.id, logger: t.logger}
+	t.Control = &Control{
 		shared:   s,
-		name:     t.name,
+		name:     t.Name,
 		id:       t.id,
+		logger:   t.logger,
 		record:   t.record,
 		restarts: make(chan lifecycle.Ending, 1),
 		kill:     t.kill,
@@ -88,8 +92,23 @@ func newTask(s *shared, rd *lifecycle.Round, spec *structs.Task) *task {
 	return t
 }
 
-// loadRecord reads the task's record.
-func (t *task) loadRecord() error {
+// FirstRecord makes the first record of the task, for the caller to write. It has all hooks, so that no other
+// write precedes their Ups.
+func (t *Task) FirstRecord() store.Change {
+	rec := &t.record.rec
+	rec.Begun = t.hooks.RecordFirst()
+	addEvent(rec.State, newEvent(structs.TaskEventReceived, "Task received by client"))
+	return taskTable.Change(t.record.key, rec)
+}
+
+// AssumeBegun assumes, before the first record, that the task and its hooks have begun.
+func (t *Task) AssumeBegun() {
+	t.record.rec.Starting = true
+	t.record.rec.Begun = t.hooks.AssumeBegun()
+}
+
+// LoadRecord reads the record of a former agent.
+func (t *Task) LoadRecord() error {
 	begun, err := t.record.load()
 	if err == nil {
 		t.hooks.Restore(begun)
@@ -97,25 +116,25 @@ func (t *task) loadRecord() error {
 	return err
 }
 
-// spec returns the task as the servers last sent it.
-func (t *task) spec() *structs.Task { return t.builder.spec() }
+// Spec returns the task as the servers last sent it.
+func (t *Task) Spec() *structs.Task { return t.builder.spec() }
 
 // nextEnv makes the environment for the next start.
-func (t *task) nextEnv() *hooks.TaskEnv {
+func (t *Task) nextEnv() *hooks.TaskEnv {
 	return t.builder.env(!t.record.get().Ran, t.record.emit)
 }
 
 // recoverTimeout bounds one attempt to find a process again.
 const recoverTimeout = 10 * time.Second
 
-// reattach finds the process of an earlier agent. It looks by ID for a process that was started but whose
+// Reattach finds the process of an earlier agent. It looks by ID for a process that was started but whose
 // handle did not reach the store.
-func (t *task) reattach(ctx context.Context) {
+func (t *Task) Reattach(ctx context.Context) {
 	rec := t.record.get()
 	t.former = rec.Ended
 	h := rec.Handle
 	if h == nil && rec.Starting {
-		h = &driver.Handle{Driver: t.spec().Driver, TaskID: t.id}
+		h = &driver.Handle{Driver: t.Spec().Driver, TaskID: t.id}
 	}
 	if h == nil || rec.State.State == structs.TaskDead {
 		return
@@ -127,7 +146,7 @@ func (t *task) reattach(ctx context.Context) {
 
 // findProcess tries once to find the process. While the driver can neither find the process nor confirm its
 // end, the process counts as running. So it does without the driver, whose plugin may be missing.
-func (t *task) findProcess(ctx context.Context) {
+func (t *Task) findProcess(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
 	h := t.sought
@@ -170,7 +189,7 @@ func (t *task) findProcess(ctx context.Context) {
 
 // findProcessUntilKnown retries until it is known whether the process still runs, the task is killed or ctx
 // ends.
-func (t *task) findProcessUntilKnown(ctx context.Context) {
+func (t *Task) findProcessUntilKnown(ctx context.Context) {
 	pause := hooks.Pace
 	for t.sought != nil && sleepUnless(ctx, t.killed, pause.Next()) {
 		t.findProcess(ctx)
@@ -180,10 +199,11 @@ func (t *task) findProcessUntilKnown(ctx context.Context) {
 	}
 }
 
-// run is the task's goroutine: it returns when the task is dead and its hooks are down, or when ctx ends.
-func (t *task) run(ctx context.Context) {
+// Run is the goroutine of the task. It returns when the task is dead and its hooks are down, or when ctx
+// ends.
+func (t *Task) Run(ctx context.Context) {
 	if t.record.state().State != structs.TaskDead {
-		unfollow := t.shared.Drivers.FollowTask(t.shared.AllocID, t.name, t.record.emit)
+		unfollow := t.shared.Drivers.FollowTask(t.shared.AllocID, t.Name, t.record.emit)
 		t.runUntilDead(ctx)
 		unfollow()
 	}
@@ -196,7 +216,7 @@ func (t *task) run(ctx context.Context) {
 }
 
 // runUntilDead starts the process again until the restart policy ends it.
-func (t *task) runUntilDead(ctx context.Context) {
+func (t *Task) runUntilDead(ctx context.Context) {
 	for {
 		e, ok := t.runOnce(ctx)
 		if ctx.Err() != nil {
@@ -208,7 +228,7 @@ func (t *task) runUntilDead(ctx context.Context) {
 			return
 		}
 
-		spec := t.spec()
+		spec := t.Spec()
 		h := t.record.get().History
 		policy := lifecycle.PolicyOf(t.shared.Group(), spec)
 		d := h.Decide(policy, spec.Finite(t.shared.Alloc().Job), time.Now(), e)
@@ -254,7 +274,7 @@ func sleepUnless(ctx, end context.Context, d time.Duration) bool {
 }
 
 // markDead records the end of the task. A task that was killed because of a failure has failed, too.
-func (t *task) markDead(failed bool) {
+func (t *Task) markDead(failed bool) {
 	var e *structs.TaskEvent
 	why, ok := lifecycle.CauseOf(t.killed)
 	if ok && why.Failed {
@@ -270,8 +290,8 @@ func (t *task) markDead(failed bool) {
 	})
 }
 
-// stopAndWait orders the task to stop and waits until it is dead.
-func (t *task) stopAndWait(ctx context.Context, cause error) {
+// StopAndWait orders the task to stop and waits until it is dead.
+func (t *Task) StopAndWait(ctx context.Context, cause error) {
 	t.kill(cause)
 	select {
 	case <-t.dead:
@@ -281,7 +301,7 @@ func (t *task) stopAndWait(ctx context.Context, cause error) {
 
 // runOnce runs the process once, or waits for the end of the one that a former agent started. It reports
 // false if the task was killed or ctx ended.
-func (t *task) runOnce(ctx context.Context) (lifecycle.Ending, bool) {
+func (t *Task) runOnce(ctx context.Context) (lifecycle.Ending, bool) {
 	defer t.cleanUp(ctx)
 	t.findProcessUntilKnown(ctx)
 	if former := t.former; !t.live && former != nil {
@@ -291,7 +311,7 @@ func (t *task) runOnce(ctx context.Context) (lifecycle.Ending, bool) {
 
 	if !t.live {
 		if ctx.Err() == nil {
-			t.shared.Services.Stop(t.name) // those of a process that has not been found
+			t.shared.Services.Stop(t.Name) // those of a process that has not been found
 		}
 
 		wanted, cancel := lifecycle.WhileWanted(ctx, t.halt)
@@ -317,7 +337,7 @@ func (t *task) runOnce(ctx context.Context) (lifecycle.Ending, bool) {
 // awaitMayStart waits until the tasks before this one in the life of the allocation have let it pass and the
 // allocation's hooks are up, and after an agent's restart until the servers have answered. It reports false
 // if the task is not to start, or ctx ended meanwhile.
-func (t *task) awaitMayStart(ctx context.Context) bool {
+func (t *Task) awaitMayStart(ctx context.Context) bool {
 	for _, gate := range t.gates() {
 		select {
 		case <-gate:
@@ -325,16 +345,16 @@ func (t *task) awaitMayStart(ctx context.Context) bool {
 		case <-ctx.Done():
 		}
 	}
-	if t.isPoststop() && !(t.shared.Phases.Has(lifecycle.HooksUp) &&
+	if t.IsPoststop() && !(t.shared.Phases.Has(lifecycle.HooksUp) &&
 		lifecycle.OthersRan(t.shared.Members())) {
 		return false // there is nothing to clean up, or the allocation's hooks are not up
 	}
 	return !t.awaitStopOrder(ctx)
 }
 
-func (t *task) gates() []<-chan struct{} {
+func (t *Task) gates() []<-chan struct{} {
 	gates := []<-chan struct{}{t.shared.Phases.Reached(lifecycle.HooksUp)}
-	if t.isPoststop() {
+	if t.IsPoststop() {
 		gates = []<-chan struct{}{
 			t.shared.Phases.Reached(lifecycle.TasksDead),
 			t.shared.Phases.Reached(lifecycle.SetUpOver),
@@ -350,7 +370,7 @@ func (t *task) gates() []<-chan struct{} {
 
 // awaitStopOrder reports whether the task is to end. A stopping allocation starts no main task any more, but
 // its tasks are stopped one after the other. So awaitStopOrder waits for the stop of this task.
-func (t *task) awaitStopOrder(ctx context.Context) bool {
+func (t *Task) awaitStopOrder(ctx context.Context) bool {
 	if t.halt.Err() == nil {
 		return ctx.Err() != nil
 	}
@@ -364,7 +384,7 @@ func (t *task) awaitStopOrder(ctx context.Context) bool {
 // cleanUp makes the driver destroy the task, and retries until it succeeds or ctx ends: a task never starts
 // beside the remains of its last run, and is not dead while any are left. It leaves the process alone when
 // the agent stops.
-func (t *task) cleanUp(ctx context.Context) {
+func (t *Task) cleanUp(ctx context.Context) {
 	if t.clean || ctx.Err() != nil {
 		return
 	}
@@ -381,8 +401,8 @@ func (t *task) cleanUp(ctx context.Context) {
 	})
 }
 
-func (t *task) destroyProcess(ctx context.Context) error {
-	name := t.spec().Driver
+func (t *Task) destroyProcess(ctx context.Context) error {
+	name := t.Spec().Driver
 	h := t.record.get().Handle
 	if h != nil {
 		name = h.Driver
