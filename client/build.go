@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"berth/client/allocrunner"
+	"berth/client/allocrunner/taskrunner"
 	"berth/client/csi/csihooks"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
@@ -76,7 +77,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Registry:  instances,
 		Volumes:   plugins.Volumes(),
 		Logger:    p.Logger,
-		HostPaths: func(t *structs.Task) bool { return allocrunner.HostPaths(drivers, t) },
+		HostPaths: func(t *structs.Task) bool { return taskrunner.HostPaths(drivers, t) },
 	}
 	consulSockets := buildSockets(p)
 	lookups := lookup.New(lookupConfig(p))

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/allocrunner"
+	"berth/client/allocrunner/taskrunner"
 	"berth/client/config"
 	"berth/client/devices"
 	"berth/client/holds"
@@ -39,7 +40,7 @@ func DefaultConfig() *Config { return config.DefaultConfig() }
 
 // Drivers are the task drivers of this node.
 type Drivers interface {
-	allocrunner.Drivers
+	taskrunner.Drivers
 	// WaitFirst returns when each driver has been fingerprinted once, or with an error that names those
 	// that have not when ctx ends.
 	WaitFirst(ctx context.Context) error

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/client/allocrunner/lifecycle"
+	"berth/client/allocrunner/taskrunner"
 	"berth/structs"
 )
 
@@ -42,12 +43,12 @@ func (r *Runner) SignalTasks(ctx context.Context, task, signal string) error {
 }
 
 // runningTasks returns the tasks that run, or the one with the name.
-func (r *Runner) runningTasks(name string) ([]*Task, error) {
+func (r *Runner) runningTasks(name string) ([]*taskrunner.Task, error) {
 	tasks, err := r.chooseTasks(name)
 	if err != nil {
 		return nil, err
 	}
-	running := slices.DeleteFunc(slices.Clone(tasks), func(t *Task) bool { return !t.Runs() })
+	running := slices.DeleteFunc(slices.Clone(tasks), func(t *taskrunner.Task) bool { return !t.Runs() })
 	switch {
 	case len(running) > 0:
 		return running, nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/client/allocrunner/lifecycle"
+	"berth/client/allocrunner/taskrunner"
 	"berth/client/store"
 	"berth/structs"
 )
@@ -47,7 +48,7 @@ func Saved(db *store.DB) ([]*structs.Allocation, error) {
 
 // deleteRecords deletes the records of an allocation's tasks, and then its own.
 func deleteRecords(db *store.DB, alloc *structs.Allocation) error {
-	if err := DeleteRecords(db, alloc.ID); err != nil {
+	if err := taskrunner.DeleteRecords(db, alloc.ID); err != nil {
 		return err
 	}
 	return allocTable.Delete(db, alloc.ID)

@@ -6,16 +6,17 @@ import (
 	"sync"
 
 	"berth/client/allocrunner/lifecycle"
+	"berth/client/allocrunner/taskrunner"
 )
 
 // current returns the current round, and its tasks with the poststop tasks in the order of the group.
-func (r *Runner) current() (*lifecycle.Round, []*Task) {
+func (r *Runner) current() (*lifecycle.Round, []*taskrunner.Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.round, r.tasks
 }
 
-func (r *Runner) taskList() []*Task {
+func (r *Runner) taskList() []*taskrunner.Task {
 	_, tasks := r.current()
 	return tasks
 }
@@ -25,7 +26,7 @@ func (r *Runner) members() []lifecycle.Member {
 	return membersOf(r.taskList())
 }
 
-func membersOf(tasks []*Task) []lifecycle.Member {
+func membersOf(tasks []*taskrunner.Task) []lifecycle.Member {
 	members := make([]lifecycle.Member, 0, len(tasks))
 	for _, t := range tasks {
 		members = append(members, t.Member())
@@ -85,7 +86,7 @@ func (r *Runner) beginRound() bool {
 
 // setRound sets the round and records that no restart of all tasks is under way. If the write fails, an agent
 // that restarts before the next write restarts the tasks once more.
-func (r *Runner) setRound(rd *lifecycle.Round, tasks []*Task) {
+func (r *Runner) setRound(rd *lifecycle.Round, tasks []*taskrunner.Task) {
 	var err error
 	r.mu.Lock()
 	restarting := r.rec.Restarting

@@ -12,21 +12,12 @@ import (
 
 	"berth/client/allocrunner/allocdir"
 	"berth/client/allocrunner/lifecycle"
-	"berth/client/drivers/driver"
+	"berth/client/allocrunner/taskrunner"
 	"berth/client/hooks"
 	"berth/client/mesh/services"
 	"berth/client/store"
 	"berth/structs"
 )
-
-// Drivers are the task drivers of a node.
-type Drivers interface {
-	// Driver finds a driver by its name. The error is invalid for an unknown name, and unavailable if the
-	// driver cannot work now.
-	Driver(name string) (driver.Driver, error)
-	// FollowTask passes the events that drivers send about a task to handle. After stop it is not called.
-	FollowTask(allocID, task string, handle func(*structs.TaskEvent)) (stop func())
-}
 
 // Deps are shared by all Runners of a node.
 type Deps struct {
@@ -34,7 +25,7 @@ type Deps struct {
 	DB      *store.DB
 	Dir     string // holds one directory per allocation
 	Region  string
-	Drivers Drivers
+	Drivers taskrunner.Drivers
 	Node    func() *structs.Node // the current row; the caller must not change it
 	// DeniedUsers are the users that no task may run as.
 	DeniedUsers []string
@@ -58,7 +49,7 @@ type Runner struct {
 	id       string
 	dir      string
 	env      *hooks.AllocEnv
-	shared   *Shared // with its tasks
+	shared   *taskrunner.Shared // with its tasks
 	hooks    *hooks.Sequence
 	services *services.Set
 
@@ -68,8 +59,8 @@ type Runner struct {
 	rec        allocRecord
 	progress   string
 	round      *lifecycle.Round
-	tasks      []*Task // those of the round and the poststop tasks
-	roundsOver bool    // no round follows
+	tasks      []*taskrunner.Task // those of the round and the poststop tasks
+	roundsOver bool               // no round follows
 
 	orders *lifecycle.Orders
 
@@ -160,14 +151,14 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	r.shared = r.share()
 	r.round = lifecycle.NewRound(r.orders)
 	for _, spec := range group.Tasks {
-		r.tasks = append(r.tasks, NewTask(r.shared, r.round, spec))
+		r.tasks = append(r.tasks, taskrunner.NewTask(r.shared, r.round, spec))
 	}
 	return r, nil
 }
 
 // share returns all that the tasks need of their node and of the runner.
-func (r *Runner) share() *Shared {
-	return &Shared{
+func (r *Runner) share() *taskrunner.Shared {
+	return &taskrunner.Shared{
 		DB:               r.deps.DB,
 		Drivers:          r.deps.Drivers,
 		Node:             r.deps.Node,

@@ -67,7 +67,7 @@ func TestRunner_PassesOnTheEventsOfDrivers(t *testing.T) {
 		defer a.stop()
 		a.new(asBatch(testAlloc("web", "side")))
 		synctest.Wait()
-		if !fx.machine.Emit("alloc1/web", newEvent(structs.TaskEventDriver, "image is pulled")) {
+		if !fx.machine.Emit("alloc1/web", driverEvent("image is pulled")) {
 			t.Fatal("nobody follows the task")
 		}
 		synctest.Wait()
@@ -75,7 +75,7 @@ func TestRunner_PassesOnTheEventsOfDrivers(t *testing.T) {
 		equal(t, "events of side", eventsOf(a.last().TaskStates["side"]), []string{"Received", "Started"})
 		fx.machine.Exit("alloc1/web", ok)
 		synctest.Wait()
-		if fx.machine.Emit("alloc1/web", newEvent(structs.TaskEventDriver, "late")) {
+		if fx.machine.Emit("alloc1/web", driverEvent("late")) {
 			t.Error("a task that has ended is followed")
 		}
 	})
@@ -470,4 +470,8 @@ func TestRunner_DescribesAPendingAllocationByItsProgress(t *testing.T) {
 			t.Errorf("%s: %s", u.ClientStatus, u.ClientDescription)
 		}
 	})
+}
+
+func driverEvent(message string) *structs.TaskEvent {
+	return &structs.TaskEvent{Type: structs.TaskEventDriver, Message: message}
 }

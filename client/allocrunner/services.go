@@ -2,6 +2,7 @@ package allocrunner
 
 import (
 	"berth/client/allocrunner/lifecycle"
+	"berth/client/allocrunner/taskrunner"
 	"berth/structs"
 )
 
@@ -31,7 +32,7 @@ func (r *Runner) openServices() {
 }
 
 // withdrawServices ends the services of the tasks of a round that is to stop.
-func (r *Runner) withdrawServices(rd *lifecycle.Round, tasks []*Task) {
+func (r *Runner) withdrawServices(rd *lifecycle.Round, tasks []*taskrunner.Task) {
 	r.services.Shut(rd)
 	var names []string
 	for _, t := range tasks {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"berth/client/allocrunner/taskrunner"
 	"berth/structs"
 )
 
@@ -17,9 +18,9 @@ type DeviceStats interface {
 }
 
 // Stats measures the tasks that run, or one of them if only is not "". It reads when it is called, and takes
-// a quarter of a second, or up to ten seconds more for a driver that does not answer: such a task is among
-// Unmeasured, with the reason. The error is invalid if the allocation has no task of that name, and a failed
-// precondition if that task does not run.
+// taskrunner.StatsWindow, or up to twice StatsTimeout more for a driver that does not answer: such a task is
+// among Unmeasured, with the reason. The error is invalid if the allocation has no task of that name, and a
+// failed precondition if that task does not run.
 func (r *Runner) Stats(
 	ctx context.Context, only string, devices DeviceStats,
 ) (*structs.AllocResourceUsage, error) {
@@ -28,7 +29,7 @@ func (r *Runner) Stats(
 		return nil, err
 	}
 
-	measured := make([]Measurement, len(tasks))
+	measured := make([]taskrunner.Measurement, len(tasks))
 	var all sync.WaitGroup
 	for i, t := range tasks {
 		all.Go(func() { measured[i] = t.Measure(ctx) }) // a driver that hangs delays no other task
@@ -61,7 +62,7 @@ func (r *Runner) Stats(
 }
 
 // chooseTasks returns all tasks, or the one with the name.
-func (r *Runner) chooseTasks(only string) ([]*Task, error) {
+func (r *Runner) chooseTasks(only string) ([]*taskrunner.Task, error) {
 	tasks := r.taskList()
 	if only == "" {
 		return tasks, nil
@@ -69,7 +70,7 @@ func (r *Runner) chooseTasks(only string) ([]*Task, error) {
 	var names []string
 	for _, t := range tasks {
 		if t.Name == only {
-			return []*Task{t}, nil
+			return []*taskrunner.Task{t}, nil
 		}
 		names = append(names, t.Name)
 	}

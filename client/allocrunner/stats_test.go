@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/allocrunner/taskrunner"
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -82,7 +83,7 @@ func TestStats_CompareTwoReadings(t *testing.T) {
 		}
 		equal(t, "measured of memory", both.MemoryStats.Measured, []string{"RSS", "Max Usage"})
 		equal(t, "measured of processors", both.CpuStats.Measured, []string{"Percent", "Total Ticks"})
-		if got.Timestamp != begin.Add(statsWindow).UnixNano() {
+		if got.Timestamp != begin.Add(taskrunner.StatsWindow).UnixNano() {
 			t.Errorf("the time is %d, want that of the second reading", got.Timestamp)
 		}
 		got, err = r.Stats(t.Context(), "b", machineDevices{})
@@ -192,7 +193,7 @@ func TestStats_OfATaskThatEndsMeanwhile(t *testing.T) {
 		fx := newFixture(t)
 		a, r := measuredAgent(t, fx, asBatch(testAlloc("a")))
 		defer a.stop()
-		end := time.AfterFunc(statsWindow/2, func() { fx.machine.Exit("alloc1/a", ok) })
+		end := time.AfterFunc(taskrunner.StatsWindow/2, func() { fx.machine.Exit("alloc1/a", ok) })
 		defer end.Stop()
 		got, err := r.Stats(t.Context(), "", machineDevices{})
 		if err != nil || len(got.Tasks)+len(got.Unmeasured) > 0 {
@@ -222,7 +223,7 @@ func TestStats_BoundADriverThatHangs(t *testing.T) {
 		if err != nil || len(got.Tasks) != 1 || got.Tasks["works"] == nil {
 			t.Fatalf("got %+v, %v", got, err)
 		}
-		if took := time.Since(begin); took > 2*statsTimeout+statsWindow {
+		if took := time.Since(begin); took > 2*taskrunner.StatsTimeout+taskrunner.StatsWindow {
 			t.Errorf("it took %s", took)
 		}
 		want := map[string]string{"hangs": "driver fake did not answer within 5s", "fails": "no counters"}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/client/allocrunner/lifecycle"
+	"berth/client/allocrunner/taskrunner"
 	"berth/internal/backoff"
 	"berth/structs"
 )
@@ -56,7 +57,7 @@ func (r *Runner) resumeStop() {
 
 // stopTasks waits until the tasks of a round are to stop. Then it stops the leader, the tasks that are no
 // sidecars, and the sidecars, each after the end of those before.
-func (r *Runner) stopTasks(ctx context.Context, rd *lifecycle.Round, tasks []*Task) {
+func (r *Runner) stopTasks(ctx context.Context, rd *lifecycle.Round, tasks []*taskrunner.Task) {
 	select {
 	case <-rd.Stopping.Done():
 	case <-ctx.Done():
@@ -88,7 +89,7 @@ func (r *Runner) stopTasks(ctx context.Context, rd *lifecycle.Round, tasks []*Ta
 }
 
 // taskEnded stops the other tasks if a task has failed, the leader has ended, or only sidecars are left.
-func (r *Runner) taskEnded(t *Task) {
+func (r *Runner) taskEnded(t *taskrunner.Task) {
 	switch {
 	case t.State().Failed:
 		r.orders.Stop(lifecycle.Cause{

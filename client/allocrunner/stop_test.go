@@ -1,7 +1,6 @@
 package allocrunner
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -49,28 +48,6 @@ func TestRestore_StopsBeforeItContinues(t *testing.T) {
 		if running := fx.machine.Running(); begins || len(running) > 0 {
 			t.Errorf("sets up %v, runs %q, after it was ordered to stop", begins, running)
 		}
-	})
-}
-
-// lateContext has ended, but has not notified its waiters yet.
-type lateContext struct{ context.Context }
-
-func (lateContext) Done() <-chan struct{} {
-	return make(chan struct{})
-}
-func (lateContext) Err() error { return context.Canceled }
-
-func TestHooks_KnowThatTheAgentStops(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		defer a.stop()
-		r, err := New(a.deps, testAlloc("web"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.tasks[0].startHooks(lateContext{a.ctx})()
-		equal(t, "hooks", fx.logged(), []string{"started web", "stopped (agent stops) web"})
 	})
 }
 

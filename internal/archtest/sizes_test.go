@@ -22,7 +22,6 @@ const (
 var largePackages = map[string]int{
 	"api":                     5500,
 	"client":                  2700,
-	"client/allocrunner":      2880,
 	"client/drivers/docker":   3250,
 	"client/drivers/executor": 2600,
 	"endpoints":               5900,

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client"
-	"berth/client/allocrunner"
+	"berth/client/allocrunner/taskrunner"
 	"berth/rpc"
 	"berth/server"
 	"berth/state"
@@ -20,7 +20,7 @@ import (
 )
 
 // emptyParts are the subsystems of a node without drivers and plugins.
-type emptyParts struct{ allocrunner.Drivers }
+type emptyParts struct{ taskrunner.Drivers }
 
 func (emptyParts) WaitFirst(context.Context) error         { return nil }
 func (emptyParts) Infos() map[string]*structs.DriverInfo   { return nil }

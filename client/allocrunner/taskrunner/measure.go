@@ -1,4 +1,4 @@
-package allocrunner
+package taskrunner
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"berth/structs"
 )
 
-// statsWindow is the time between the two readings of a task. statsTimeout bounds one reading.
+// StatsWindow is the time between the two readings of a task. StatsTimeout bounds one reading.
 const (
-	statsWindow  = 250 * time.Millisecond
-	statsTimeout = 5 * time.Second
+	StatsWindow  = 250 * time.Millisecond
+	StatsTimeout = 5 * time.Second
 )
 
 // Measurement is the result of measuring one task.
@@ -30,8 +30,8 @@ type meter struct {
 	node    func() *structs.Node
 }
 
-// Measure compares two readings of the process, if the task runs. It takes statsWindow, and up to twice
-// statsTimeout for a driver that does not answer.
+// Measure compares two readings of the process, if the task runs. It takes StatsWindow, and up to twice
+// StatsTimeout for a driver that does not answer.
 func (t *Task) Measure(ctx context.Context) Measurement {
 	m := meter{
 		id:      t.id,
@@ -67,7 +67,7 @@ func (m meter) readTwice(ctx context.Context) (*structs.TaskResourceUsage, error
 		return nil, err
 	}
 
-	if !backoff.Sleep(ctx, statsWindow) {
+	if !backoff.Sleep(ctx, StatsWindow) {
 		return nil, ctx.Err()
 	}
 
@@ -81,11 +81,11 @@ func (m meter) readTwice(ctx context.Context) (*structs.TaskResourceUsage, error
 
 // readStats bounds one call of the driver.
 func (m meter) readStats(ctx context.Context, d driver.Driver) (*driver.Stats, error) {
-	limited, cancel := context.WithTimeout(ctx, statsTimeout)
+	limited, cancel := context.WithTimeout(ctx, StatsTimeout)
 	defer cancel()
 	s, err := d.Stats(limited, m.id)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return nil, structs.Timeoutf("driver %s did not answer within %s", d.Name(), statsTimeout)
+		return nil, structs.Timeoutf("driver %s did not answer within %s", d.Name(), StatsTimeout)
 	}
 	return s, err
 }

@@ -1,4 +1,4 @@
-package allocrunner
+package taskrunner
 
 import (
 	"maps"
@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"berth/client/drivers/driver"
 	"berth/internal/placeholder"
@@ -84,33 +83,6 @@ func TestTaskVariables_ExpandReferences(t *testing.T) {
 	if placeholder.InValues(nil, vars.expand) != nil {
 		t.Error("a nil config does not stay nil")
 	}
-}
-
-// A job may replace variables of its environment, not the names by which drivers know it.
-func TestRunner_TellsTheDriverTheOriginOfATask(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		fx := newFixture(t)
-		a := fx.agent()
-		defer a.stop()
-		alloc := testAlloc("web")
-		alloc.Job.Name = "the job"
-		alloc.Job.ParentID = "parent"
-		alloc.Job.TaskGroups[0].Tasks[0].Env = map[string]string{"NOMAD_JOB_ID": "other"}
-		a.new(alloc)
-		synctest.Wait()
-		cfg := fx.machine.Task("alloc1/web").Config
-		want := driver.Origin{
-			Namespace: "default",
-			JobID:     "job",
-			JobName:   "the job",
-			ParentID:  "parent",
-			Group:     "g",
-			Alloc:     "job.g[0]",
-		}
-		if cfg.Of != want || cfg.Env["NOMAD_JOB_ID"] != "other" {
-			t.Errorf("got %+v, %v", cfg.Of, cfg.Env)
-		}
-	})
 }
 
 func TestTaskVariables_OfPorts(t *testing.T) {
@@ -203,7 +175,7 @@ func TestDocs_ListTheVariables(t *testing.T) {
 			want[name] = true
 		}
 	}
-	src, err := os.ReadFile("../../docs/jobs.md")
+	src, err := os.ReadFile("../../../docs/jobs.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package allocrunner
+package taskrunner
 
 import (
 	"time"
@@ -12,6 +12,15 @@ import (
 	"berth/client/store"
 	"berth/structs"
 )
+
+// Drivers are the task drivers of a node.
+type Drivers interface {
+	// Driver finds a driver by its name. The error is invalid for an unknown name, and unavailable if the
+	// driver cannot work now.
+	Driver(name string) (driver.Driver, error)
+	// FollowTask passes the events that drivers send about a task to handle. After stop it is not called.
+	FollowTask(allocID, task string, handle func(*structs.TaskEvent)) (stop func())
+}
 
 // Shared is all that the tasks of an allocation share: facts of their node and of the allocation, and the
 // calls by which they reach its runner. The runner makes one for all of its tasks. Nothing in it changes once

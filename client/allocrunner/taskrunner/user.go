@@ -1,4 +1,4 @@
-package allocrunner
+package taskrunner
 
 import (
 	"os/user"
