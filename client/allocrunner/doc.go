@@ -20,5 +20,9 @@
 //   - While a recovered task runs, a hook whose Up fails is retried: a restart of the agent never ends a
 //     running workload.
 //
+// The parts of a Runner are its record with the current tasks (recordKeeper), the rounds of tasks (rounds),
+// the watch of its health (healthWatch) and the bound on its time (runBound). Package lifecycle has the
+// rules, package taskrunner runs one task, and package allocdir makes the directories.
+//
 // The servers and the hooks decide on placement, claims and mounts.
 package allocrunner

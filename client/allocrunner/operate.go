@@ -3,16 +3,14 @@ package allocrunner
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"berth/client/allocrunner/lifecycle"
-	"berth/client/allocrunner/taskrunner"
 	"berth/structs"
 )
 
 // Report adds an event to each task.
 func (r *Runner) Report(message string) {
-	for _, t := range r.taskList() {
+	for _, t := range r.record.taskList() {
 		t.Report(message)
 	}
 }
@@ -21,7 +19,7 @@ func (r *Runner) Report(message string) {
 // It does not wait, and the restarts do not count for the restart policy. The error is invalid if the
 // allocation has no such task, and a conflict if it does not run.
 func (r *Runner) RestartTasks(name string) error {
-	tasks, err := r.runningTasks(name)
+	tasks, err := r.record.taskList().running(r.id, name)
 	for _, t := range tasks {
 		t.Control.RestartNow("a user requested the restart")
 	}
@@ -35,27 +33,11 @@ func (r *Runner) SignalTasks(ctx context.Context, task, signal string) error {
 	if err != nil {
 		return err
 	}
-	tasks, err := r.runningTasks(task)
+	tasks, err := r.record.taskList().running(r.id, task)
 	for _, t := range tasks {
 		err = errors.Join(err, t.Control.SignalForUser(ctx, sig))
 	}
 	return err
-}
-
-// runningTasks returns the tasks that run, or the one with the name.
-func (r *Runner) runningTasks(name string) ([]*taskrunner.Task, error) {
-	tasks, err := r.chooseTasks(name)
-	if err != nil {
-		return nil, err
-	}
-	running := slices.DeleteFunc(slices.Clone(tasks), func(t *taskrunner.Task) bool { return !t.Runs() })
-	switch {
-	case len(running) > 0:
-		return running, nil
-	case name != "":
-		return nil, tasks[0].Control.NotRunning()
-	}
-	return nil, structs.Conflictf("allocation %s has no running task", r.id)
 }
 
 // RestartAll stops all tasks and starts them again in the order of their lifecycles, also those that have
@@ -66,18 +48,11 @@ func (r *Runner) RestartAll() error {
 		return r.mayNotRestart()
 	}
 
-	if !r.has(lifecycle.HooksUp) {
+	if !r.phases.Has(lifecycle.HooksUp) {
 		return structs.Conflictf("allocation %s is not set up yet; retry when its hooks are up", r.id)
 	}
 
-	var rd *lifecycle.Round
-	err := r.saveRecord(func(rec *allocRecord) {
-		if !r.roundsOver {
-			rec.Restarting = true
-			rd = r.round
-		}
-	})
-
+	rd, err := r.record.saveRestart()
 	switch {
 	case err != nil:
 		return err

@@ -25,8 +25,8 @@ func Leftover(deps Deps, id string) bool {
 func (r *Runner) assumeBegun() {
 	r.logger.Warn("allocation has no readable record, searching for its tasks")
 	r.shared.Restored = true
-	r.rec.Begun = r.hooks.AssumeBegun()
-	for _, t := range r.tasks {
+	r.record.rec.Begun = r.hooks.AssumeBegun()
+	for _, t := range r.record.tasks {
 		t.AssumeBegun()
 	}
 }
@@ -45,11 +45,11 @@ func Restore(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	}
 
 	if rec != nil {
-		r.rec = *rec
+		r.record.rec = *rec
 		r.hooks.Restore(rec.Begun)
 	}
 
-	for _, t := range r.tasks {
+	for _, t := range r.record.tasks {
 		if err := t.LoadRecord(); err != nil {
 			return nil, err
 		}

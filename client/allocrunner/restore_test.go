@@ -109,7 +109,8 @@ func TestRestore_KeepsATaskWhoseDriverIsMissing(t *testing.T) {
 		r.Stop("enough")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(fx.machine.Running()) != 1 || r.has(lifecycle.Ended) || slices.Contains(fx.logged(), "down a") {
+		if len(fx.machine.Running()) != 1 || r.phases.Has(lifecycle.Ended) ||
+			slices.Contains(fx.logged(), "down a") {
 			t.Errorf("running %v, hooks %q", fx.machine.Running(), fx.logged())
 		}
 		b.stop()

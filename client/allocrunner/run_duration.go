@@ -4,50 +4,53 @@ import (
 	"context"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/client/allocrunner/lifecycle"
 )
 
-// boundRun ends the allocation when it has been on the node for the max_run_duration of its group. ctx ends
-// when all tasks are dead. An update may change the duration.
-func (r *Runner) boundRun(ctx context.Context) {
+// runBound ends an allocation that has been on the node for the max_run_duration of its group.
+type runBound struct {
+	record  *recordKeeper
+	orders  *lifecycle.Orders
+	logger  hclog.Logger
+	updated chan struct{} // has an item if the servers may have changed the allocation
+}
+
+// run ends the allocation when its time is over. ctx ends when all tasks are dead. An update may change the
+// duration.
+func (b *runBound) run(ctx context.Context) {
 	for {
-		bound := r.group().MaxRunDuration
+		most := b.record.group().MaxRunDuration
 		var due <-chan time.Time
-		if bound != nil {
-			due = time.After(time.Until(r.received().Add(*bound)))
+		if most != nil {
+			due = time.After(time.Until(b.record.received().Add(*most)))
 		}
 		select {
 		case <-due:
-			r.expire()
+			b.expire()
 			return
-		case <-r.updated:
+		case <-b.updated:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// noteUpdate makes boundRun read the duration again.
-func (r *Runner) noteUpdate() {
+// note makes run read the duration again.
+func (b *runBound) note() {
 	select {
-	case r.updated <- struct{}{}:
+	case b.updated <- struct{}{}:
 	default: // it is going to read it
 	}
 }
 
-// received returns the time at which the allocation came to the node.
-func (r *Runner) received() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rec.Received
-}
-
 // expire stops all tasks and starts none any more, also no poststop task. The next agent finds the order in
 // the record.
-func (r *Runner) expire() {
-	err := r.saveRecord(func(rec *allocRecord) { rec.Expired = true })
+func (b *runBound) expire() {
+	err := b.record.save(func(rec *allocRecord) { rec.Expired = true })
 	if err != nil {
-		r.logger.Error("failed to record that the allocation exceeds its max_run_duration", "error", err)
+		b.logger.Error("failed to record that the allocation exceeds its max_run_duration", "error", err)
 	}
-	r.orders.GiveUp(lifecycle.Expired)
+	b.orders.GiveUp(lifecycle.Expired)
 }

@@ -86,7 +86,7 @@ func TestMaxRunDuration_ResumesTheEnd(t *testing.T) {
 		alloc := boundedAlloc("web")
 		r := a.new(alloc)
 		synctest.Wait()
-		err := r.saveRecord(func(rec *allocRecord) { rec.Expired = true })
+		err := r.record.save(func(rec *allocRecord) { rec.Expired = true })
 		if err != nil { // and then the agent is killed
 			t.Fatal(err)
 		}

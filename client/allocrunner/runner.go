@@ -43,30 +43,27 @@ type Deps struct {
 }
 
 // Runner runs one allocation. Make it with New or Restore, then call Run once.
+//
+// Its locks are, in the order in which they are taken: notifying; that of recordKeeper or that of a task's
+// record. No callback is called with one of the last two.
 type Runner struct {
 	deps     Deps
 	logger   hclog.Logger
 	id       string
 	dir      string
 	env      *hooks.AllocEnv
-	shared   *taskrunner.Shared // with its tasks
+	shared   *taskrunner.Shared // set up once, for its tasks
 	hooks    *hooks.Sequence
 	services *services.Set
 
 	notifying sync.Mutex // held while Deps.Changed is called; before all other locks
 
-	mu         sync.Mutex
-	rec        allocRecord
-	progress   string
-	round      *lifecycle.Round
-	tasks      []*taskrunner.Task // those of the round and the poststop tasks
-	roundsOver bool               // no round follows
+	record *recordKeeper
+	rounds *rounds
+	health *healthWatch
+	bound  *runBound
 
-	orders *lifecycle.Orders
-
-	healthChanged chan struct{} // has an item if the health may have changed
-	updated       chan struct{} // has an item if the servers may have changed the allocation
-
+	orders    *lifecycle.Orders
 	phases    *lifecycle.Phases
 	destroy   chan struct{} // closed: the allocation is to be removed
 	destroyed sync.Once
@@ -97,10 +94,11 @@ func newRecorded(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, 
 // recordFirst writes the first records of the allocation and its tasks in one step. They have all hooks, so
 // that no other write precedes the Ups.
 func (r *Runner) recordFirst() error {
-	r.rec.Begun = r.hooks.RecordFirst()
-	r.rec.Received = time.Now()
-	changes := []store.Change{allocTable.Change(r.id, &r.rec)}
-	for _, t := range r.tasks {
+	rec := &r.record.rec
+	rec.Begun = r.hooks.RecordFirst()
+	rec.Received = time.Now()
+	changes := []store.Change{allocTable.Change(r.id, rec)}
+	for _, t := range r.record.tasks {
 		changes = append(changes, t.FirstRecord())
 	}
 	return r.deps.DB.Commit(changes...)
@@ -113,47 +111,79 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 			alloc.ID, alloc.TaskGroup)
 	}
 	r := &Runner{
-		deps:          deps,
-		healthChanged: make(chan struct{}, 1),
-		updated:       make(chan struct{}, 1),
-		logger:        deps.Logger.With("alloc_id", alloc.ID),
-		id:            alloc.ID,
-		dir:           filepath.Join(deps.Dir, alloc.ID),
-		rec:           allocRecord{Alloc: alloc},
-		phases:        lifecycle.NewPhases(),
-		orders:        lifecycle.NewOrders(),
-		destroy:       make(chan struct{}),
+		deps:    deps,
+		logger:  deps.Logger.With("alloc_id", alloc.ID),
+		id:      alloc.ID,
+		dir:     filepath.Join(deps.Dir, alloc.ID),
+		phases:  lifecycle.NewPhases(),
+		orders:  lifecycle.NewOrders(),
+		destroy: make(chan struct{}),
 	}
 	group := alloc.Job.Group(alloc.TaskGroup)
+	r.record = &recordKeeper{
+		db:     deps.DB,
+		id:     r.id,
+		logger: r.logger,
+		first:  group,
+		rec:    allocRecord{Alloc: alloc},
+		round:  lifecycle.NewRound(r.orders),
+	}
 	r.env = &hooks.AllocEnv{
 		Alloc: alloc,
 		Group: group,
 		Dir:   r.dir,
 
-		Running:  r.anyRunning,
+		Running:  r.record.anyRunning,
 		Expand:   func(text string) string { return r.shared.Expander()(text) },
 		NearlyUp: func() { r.phases.Reach(lifecycle.NearlyUp) },
 	}
 	r.services = services.New(services.Config{
 		Logger:  r.logger,
 		Alloc:   r.Alloc,
-		Group:   r.group,
+		Group:   r.record.group,
 		Node:    deps.Node,
 		Network: func() *structs.AllocNetworkStatus { return r.shared.NetworkStatus() },
 		Expand:  r.expandFor,
 		Consul:  deps.Consul,
 		Changed: r.notifyChanged,
 	})
-	r.hooks = hooks.NewSequence(r.logger, r.saveBegun)
+	r.hooks = hooks.NewSequence(r.logger, r.record.saveBegun)
 	for _, h := range deps.AllocHooks(r.env) {
 		r.hooks.AddAlloc(h, r.env)
 	}
+	r.addLoops()
 	r.shared = r.share()
-	r.round = lifecycle.NewRound(r.orders)
 	for _, spec := range group.Tasks {
-		r.tasks = append(r.tasks, taskrunner.NewTask(r.shared, r.round, spec))
+		t := taskrunner.NewTask(r.shared, r.record.round, spec)
+		r.record.tasks = append(r.record.tasks, t)
 	}
 	return r, nil
+}
+
+// addLoops makes the parts of the runner that run beside each other.
+func (r *Runner) addLoops() {
+	r.rounds = &rounds{
+		record:   r.record,
+		orders:   r.orders,
+		services: r.services,
+		notify:   r.notifyChanged,
+		wg:       &r.wg,
+	}
+	r.health = &healthWatch{
+		record:   r.record,
+		orders:   r.orders,
+		phases:   r.phases,
+		services: r.services,
+		logger:   r.logger,
+		changed:  make(chan struct{}, 1),
+		notify:   r.passOnState,
+	}
+	r.bound = &runBound{
+		record:  r.record,
+		orders:  r.orders,
+		logger:  r.logger,
+		updated: make(chan struct{}, 1),
+	}
 }
 
 // share returns all that the tasks need of their node and of the runner.
@@ -176,17 +206,17 @@ func (r *Runner) share() *taskrunner.Shared {
 		Orders:   r.orders,
 		Phases:   r.phases,
 		Alloc:    r.Alloc,
-		Group:    r.group,
-		Members:  r.members,
+		Group:    r.record.group,
+		Members:  r.record.members,
 
 		Changed: r.taskChanged,
-		Ended:   r.taskEnded,
+		Ended:   r.rounds.taskEnded,
 	}
 }
 
 // taskChanged follows each change of the state of a task.
 func (r *Runner) taskChanged() {
-	r.openGates()
+	r.rounds.openGates()
 	r.notifyChanged()
 }
 
@@ -197,17 +227,10 @@ func (r *Runner) ID() string { return r.id }
 func (r *Runner) Dir() string { return r.dir }
 
 // Alloc returns the allocation as the servers last sent it, with its job.
-func (r *Runner) Alloc() *structs.Allocation {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rec.Alloc
-}
+func (r *Runner) Alloc() *structs.Allocation { return r.record.alloc() }
 
 // Reached returns a channel that is closed once the allocation has reached a phase.
 func (r *Runner) Reached(p lifecycle.Phase) <-chan struct{} { return r.phases.Reached(p) }
-
-// has reports whether the allocation has reached a phase.
-func (r *Runner) has(p lifecycle.Phase) bool { return r.phases.Has(p) }
 
 // Unwound is closed once every task is dead and every hook is down.
 func (r *Runner) Unwound() <-chan struct{} { return r.Reached(lifecycle.Unwound) }
@@ -215,7 +238,7 @@ func (r *Runner) Unwound() <-chan struct{} { return r.Reached(lifecycle.Unwound)
 // TaskDead returns a channel that is closed once a task, "" for the first, is dead. The error is invalid if
 // the allocation has no such task.
 func (r *Runner) TaskDead(name string) (<-chan struct{}, error) {
-	tasks, err := r.chooseTasks(name)
+	tasks, err := r.record.taskList().choose(r.id, name)
 	if err != nil {
 		return nil, err
 	}
@@ -229,18 +252,18 @@ func (r *Runner) Stopping() bool { return r.orders.Stopping.Err() != nil }
 // of a task has the new delays, signal and restart policy, and the next start anything else. With an error it
 // has applied nothing.
 func (r *Runner) Update(alloc *structs.Allocation) error {
-	err := r.saveRecord(func(rec *allocRecord) {
+	err := r.record.save(func(rec *allocRecord) {
 		rec.Alloc = alloc
 	})
 	if err == nil && alloc.ServerTerminal() {
 		r.stopAs(alloc)
 	}
 	if err == nil {
-		r.stopAfterLeader()
+		r.rounds.stopAfterLeader()
 	}
 	r.services.Update()
-	r.noteUpdate()
-	r.noteHealth()
+	r.bound.note()
+	r.health.note()
 	return err
 }
 
@@ -260,7 +283,7 @@ func stopReason(alloc *structs.Allocation) string {
 // follows a newer one.
 func (r *Runner) notifyChanged() {
 	r.passOnState()
-	r.noteHealth()
+	r.health.note()
 }
 
 func (r *Runner) passOnState() {
@@ -277,57 +300,20 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 		Services:   r.services.Instances(), // before the lock: it reads the allocation
 	}
 
-	for _, t := range r.taskList() {
+	for _, t := range r.record.taskList() {
 		u.TaskStates[t.Name] = t.State()
 	}
 
 	u.NetworkStatus = r.shared.NetworkStatus()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	u.ClientStatus, u.ClientDescription = lifecycle.Summarize(u.TaskStates, lifecycle.Marks{
-		Restarting: r.rec.Restarting,
-		Expired:    r.rec.Expired,
-		Failure:    r.rec.Failure,
-		Progress:   r.progress,
-	})
-
-	u.DeploymentStatus = r.rec.Health.Reported(r.rec.Alloc)
-	if u.DeploymentStatus != nil {
-		u.DeploymentID = r.rec.Alloc.DeploymentID
-	}
-
+	r.record.summarize(u)
 	return u
 }
 
 // SetProgress sets the reason for which the set-up of the allocation waits, "" if it does not wait.
 func (r *Runner) SetProgress(reason string) {
-	r.mu.Lock()
-	same := r.progress == reason
-	r.progress = reason
-	r.mu.Unlock()
-	if !same {
+	if r.record.setProgress(reason) {
 		r.notifyChanged()
 	}
-}
-
-// saveRecord edits the record and makes it durable.
-func (r *Runner) saveRecord(edit func(*allocRecord)) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rec := r.rec
-	edit(&rec)
-	err := allocTable.Put(r.deps.DB, r.id, &rec)
-	if err != nil {
-		return err
-	}
-	r.rec = rec
-	return nil
-}
-
-func (r *Runner) saveBegun(recorded []string) error {
-	return r.saveRecord(func(rec *allocRecord) {
-		rec.Begun = recorded
-	})
 }
 
 // Run runs the allocation until it is destroyed, or until ctx ends: then tasks are left running for the
@@ -338,22 +324,22 @@ func (r *Runner) Run(ctx context.Context) {
 	defer r.wg.Wait()
 	watched, endWatch := context.WithCancel(ctx)
 	defer endWatch()
-	for _, t := range r.tasks {
+	for _, t := range r.record.tasks {
 		t.Reattach(ctx)
 	}
 
 	r.resumeStop()
-	r.resumeServices()
+	r.rounds.resumeServices()
 	r.phases.Reach(lifecycle.Attached)
-	r.openGates()
+	r.rounds.openGates()
 	r.notifyChanged()
-	r.wg.Go(func() { r.watchHealth(watched) })
+	r.wg.Go(func() { r.health.run(watched) })
 	bounded, endBound := context.WithCancel(ctx)
 	defer endBound()
-	r.wg.Go(func() { r.boundRun(bounded) })
+	r.wg.Go(func() { r.bound.run(bounded) })
 	r.wg.Go(func() { r.setUp(ctx) })
-	awaitPoststop := r.startPoststop(ctx)
-	r.runRounds(ctx)
+	awaitPoststop := r.rounds.startPoststop(ctx)
+	r.rounds.run(ctx)
 	if ctx.Err() == nil {
 		r.phases.Reach(lifecycle.TasksDead)
 	}
@@ -387,14 +373,14 @@ func (r *Runner) remove(context.Context) error {
 func (r *Runner) setUp(ctx context.Context) {
 	defer r.phases.Reach(lifecycle.SetUpOver)
 	halt := r.orders.Stopping
-	if lifecycle.PoststopDue(r.members()) { // only after a restart of the agent
+	if lifecycle.PoststopDue(r.record.members()) { // only after a restart of the agent
 		halt = r.orders.Abandoned
 		r.wg.Go(func() { r.boundSetUp(ctx) })
 	}
 
 	wanted, cancel := lifecycle.WhileWanted(ctx, halt)
 	defer cancel()
-	if lifecycle.AllDead(r.members()) || ctx.Err() != nil ||
+	if lifecycle.AllDead(r.record.members()) || ctx.Err() != nil ||
 		!r.awaitMaySetUp(wanted) {
 		return
 	}
@@ -407,7 +393,7 @@ func (r *Runner) setUp(ctx context.Context) {
 		}
 
 		if err != nil && wanted.Err() == nil &&
-			ctx.Err() == nil && !r.anyRunning() {
+			ctx.Err() == nil && !r.record.anyRunning() {
 			r.failSetup(err) // wanted has ended now
 		}
 
@@ -416,9 +402,9 @@ func (r *Runner) setUp(ctx context.Context) {
 
 	// Otherwise the hooks are taken down, or the next agent continues.
 	if done && wanted.Err() == nil && ctx.Err() == nil {
-		r.openServices()
+		r.rounds.openServices()
 		r.phases.Reach(lifecycle.HooksUp)
-		r.noteHealth()
+		r.health.note()
 	}
 }
 
@@ -428,7 +414,7 @@ func (r *Runner) awaitMaySetUp(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	if !r.shared.Restored || r.anyRunning() {
+	if !r.shared.Restored || r.record.anyRunning() {
 		return true
 	}
 	select {
@@ -443,28 +429,6 @@ func (r *Runner) awaitMaySetUp(ctx context.Context) bool {
 func (r *Runner) failSetup(err error) {
 	r.logger.Error("failed to set up the allocation", "error", err)
 	reason := "setting up the allocation failed: " + err.Error()
-	r.recordFailure(reason, false)
+	r.record.saveFailure(reason, false)
 	r.orders.GiveUp(lifecycle.Cause{Reason: reason, Event: structs.TaskEventSetupFailure, Failed: true})
-}
-
-// recordFailure records the reason of the allocation's failure. The first reason stays.
-func (r *Runner) recordFailure(reason string, lost bool) {
-	err := r.saveRecord(func(rec *allocRecord) {
-		rec.Failure = cmp.Or(rec.Failure, reason)
-		rec.Lost = rec.Lost || lost
-	})
-	if err != nil {
-		r.logger.Error("failed to record the allocation's failure", "error", err)
-	}
-}
-
-func (r *Runner) anyRunning() bool { return lifecycle.AnyRunning(r.members()) }
-
-// group returns the task group as the servers last sent it. A version without the group changes nothing.
-func (r *Runner) group() *structs.TaskGroup {
-	g := r.Alloc().Job.Group(r.env.Group.Name)
-	if g != nil {
-		return g
-	}
-	return r.env.Group
 }

@@ -282,7 +282,7 @@ func TestTask_DropsARestartRequestOfAnEndedProcess(t *testing.T) {
 		synctest.Wait()
 		fx.machine.Exit("alloc1/web", exitResult(1))
 		synctest.Wait()
-		r.tasks[0].Control.Restart("too late")
+		r.record.tasks[0].Control.Restart("too late")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		got := fx.machine.Task("alloc1/web")

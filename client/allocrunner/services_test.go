@@ -96,10 +96,10 @@ func TestServices_MendTheHealthWithoutADeployment(t *testing.T) {
 			r := a.new(alloc)
 			time.Sleep(time.Minute + time.Millisecond)
 			a.wantHealth(t, "unhealthy")
-			at := r.health().At
+			at := r.record.health().At
 			time.Sleep(time.Hour)
 			a.wantHealth(t, "unhealthy")
-			if !r.health().At.Equal(at) {
+			if !r.record.health().At.Equal(at) {
 				t.Error("the same health is decided on again")
 			}
 			if restarts {

@@ -112,7 +112,7 @@ func TestRestore_SkipsTheShutdownDelays(t *testing.T) {
 				alloc := delayedAlloc()
 				r := a.new(alloc)
 				synctest.Wait()
-				err := r.saveRecord(func(rec *allocRecord) { rec.Alloc = stopped(alloc, hurry) })
+				err := r.record.save(func(rec *allocRecord) { rec.Alloc = stopped(alloc, hurry) })
 				if err != nil { // and then the agent is killed
 					t.Fatal(err)
 				}

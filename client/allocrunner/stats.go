@@ -3,7 +3,6 @@ package allocrunner
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	"berth/client/allocrunner/taskrunner"
@@ -24,7 +23,7 @@ type DeviceStats interface {
 func (r *Runner) Stats(
 	ctx context.Context, only string, devices DeviceStats,
 ) (*structs.AllocResourceUsage, error) {
-	tasks, err := r.chooseTasks(only)
+	tasks, err := r.record.taskList().choose(r.id, only)
 	if err != nil {
 		return nil, err
 	}
@@ -59,21 +58,4 @@ func (r *Runner) Stats(
 	}
 
 	return answer, nil
-}
-
-// chooseTasks returns all tasks, or the one with the name.
-func (r *Runner) chooseTasks(only string) ([]*taskrunner.Task, error) {
-	tasks := r.taskList()
-	if only == "" {
-		return tasks, nil
-	}
-	var names []string
-	for _, t := range tasks {
-		if t.Name == only {
-			return []*taskrunner.Task{t}, nil
-		}
-		names = append(names, t.Name)
-	}
-	return nil, structs.Invalidf("allocation %s has no task %q; expected one of: %s", r.id,
-		structs.Cut(only, structs.MaxQuoted), strings.Join(names, ", "))
 }

@@ -2,12 +2,9 @@ package allocrunner
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"berth/client/allocrunner/lifecycle"
-	"berth/client/allocrunner/taskrunner"
-	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -24,7 +21,7 @@ func (r *Runner) Abandon(reason string) {
 // Lose fails the allocation because it has lost a volume. It kills the tasks at once, also during a stop, and
 // takes everything down. The next agent finds the failure in the record.
 func (r *Runner) Lose(reason string) {
-	r.recordFailure(reason, true)
+	r.record.saveFailure(reason, true)
 	r.orders.Lose(lifecycle.Cause{Reason: reason, Event: structs.TaskEventLost, Failed: true})
 }
 
@@ -37,10 +34,7 @@ func (r *Runner) Destroy() {
 
 // resumeStop resumes a stop that was decided before the agent restarted.
 func (r *Runner) resumeStop() {
-	r.mu.Lock()
-	rec := r.rec
-	rd := r.round
-	r.mu.Unlock()
+	rec, rd := r.record.get()
 	switch {
 	case rec.Lost:
 		r.orders.Lose(lifecycle.Cause{Reason: rec.Failure, Event: structs.TaskEventLost, Failed: true})
@@ -52,74 +46,6 @@ func (r *Runner) resumeStop() {
 		r.orders.GiveUp(lifecycle.Cause{Reason: rec.Failure, Event: structs.TaskEventSetupFailure, Failed: true})
 	case rec.Restarting:
 		rd.Stop(lifecycle.RestartAll)
-	}
-}
-
-// stopTasks waits until the tasks of a round are to stop. Then it stops the leader, the tasks that are no
-// sidecars, and the sidecars, each after the end of those before.
-func (r *Runner) stopTasks(ctx context.Context, rd *lifecycle.Round, tasks []*taskrunner.Task) {
-	select {
-	case <-rd.Stopping.Done():
-	case <-ctx.Done():
-		return
-	}
-
-	cause := context.Cause(rd.Stopping)
-	r.withdrawServices(rd, tasks)
-	d := r.group().ShutdownDelay
-	if d != nil && r.anyRunning() {
-		delayed, cancel := lifecycle.WhileWanted(ctx, r.orders.Undelayed)
-		backoff.Sleep(delayed, *d)
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-	}
-
-	for rank := range lifecycle.StopRanks {
-		var wg sync.WaitGroup
-		for _, t := range tasks {
-			if !t.IsPoststop() && lifecycle.StopRank(t.First, t.Spec()) == rank {
-				wg.Go(func() { t.StopAndWait(ctx, cause) })
-			}
-		}
-
-		wg.Wait()
-	}
-}
-
-// taskEnded stops the other tasks if a task has failed, the leader has ended, or only sidecars are left.
-func (r *Runner) taskEnded(t *taskrunner.Task) {
-	switch {
-	case t.State().Failed:
-		r.orders.Stop(lifecycle.Cause{
-			Reason: "task " + t.Name + " failed",
-			Event:  structs.TaskEventSiblingFailed,
-		})
-
-	case t.IsPoststop() || t.IsToStop():
-	case t.Spec().Leader:
-		reason := "the leader task " + t.Name + " has ended"
-		r.orders.Stop(lifecycle.Cause{
-			Reason: reason,
-			Event:  structs.TaskEventLeaderDead,
-		})
-
-	case lifecycle.OnlySidecarsLeft(r.members()):
-		r.orders.Stop(lifecycle.Cause{
-			Reason: "the main tasks have ended",
-			Event:  structs.TaskEventMainDead,
-		})
-	}
-}
-
-// stopAfterLeader stops the tasks if an update has made one the leader that has ended before. The next agent
-// would otherwise do so, when it finds that task dead.
-func (r *Runner) stopAfterLeader() {
-	for _, t := range r.taskList() {
-		if isClosed(t.Dead()) {
-			r.taskEnded(t)
-		}
 	}
 }
 

@@ -31,12 +31,12 @@ func TestRestore_StopsBeforeItContinues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.tasks[0].Reattach(b.ctx)
+		r.record.tasks[0].Reattach(b.ctx)
 		up, cancel := lifecycle.WhileWanted(b.ctx, r.orders.Stopping)
 		defer cancel()
 		var begins bool
 		b.wg.Go(func() { begins = r.awaitMaySetUp(up) })
-		b.wg.Go(func() { r.tasks[0].Run(b.ctx) })
+		b.wg.Go(func() { r.record.tasks[0].Run(b.ctx) })
 		synctest.Wait()
 		r.Stop("it is not wanted") // no goroutine gives the order to the task: Run was not called
 		if up.Err() == nil {

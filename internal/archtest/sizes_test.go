@@ -38,7 +38,6 @@ var largeTypes = map[string]int{
 	"api.Client":                      125,
 	"api.call":                        49,
 	"client.Client":                   83,
-	"client/allocrunner.Runner":       69,
 	"client/drivers/docker.Driver":    87,
 	"client/hooks/template.rendering": 59,
 	"plugins/hostpath.driver":         87,

@@ -30,11 +30,13 @@ type Task struct {
 	builder *builder
 	Control *Control
 
+	// Only the goroutine of the task touches these, and before it starts that of the runner.
 	sought   *driver.Handle     // a process of a former agent that may still run
 	live     bool               // the process of a former agent was found
 	former   *driver.ExitResult // the end of a process that a former agent recorded and did not act on
 	clean    bool               // the driver surely has nothing of the task: it may start
 	prepared bool               // the driver has begun the start
+
 	// halt ends when the task may not start any more: when its round is to stop, or a poststop task itself.
 	halt context.Context
 	// killed ends when the task is to stop for good; its cause is the reason.
