@@ -368,8 +368,7 @@ func (r *Runner) remove(context.Context) error {
 	return deleteRecords(r.deps.DB, r.Alloc())
 }
 
-// setUp sets up the allocation's hooks, or fails the allocation. While a task runs, it
-// retries instead.
+// setUp sets up the allocation's hooks, or fails the allocation. While a task runs, it retries instead.
 func (r *Runner) setUp(ctx context.Context) {
 	defer r.phases.Reach(lifecycle.SetUpOver)
 	halt := r.orders.Stopping

@@ -26,17 +26,18 @@ type Drivers interface {
 // calls by which they reach its runner. The runner makes one for all of its tasks. Nothing in it changes once
 // the first task is attached.
 type Shared struct {
-	// Of the node; see Deps.
+	// Of the node:
 	DB               *store.DB
 	Drivers          Drivers
-	Node             func() *structs.Node
+	Node             func() *structs.Node // the current row; the caller must not change it
 	Region           string
-	DeniedUsers      []string
-	MaxKillTimeout   time.Duration
-	ServersContacted <-chan struct{}
-	Hooks            func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task
+	DeniedUsers      []string        // those that no task may run as
+	MaxKillTimeout   time.Duration   // bounds the kill_timeout of tasks; 0 is no bound
+	ServersContacted <-chan struct{} // closed: the servers have sent the allocations of this node
+	// Hooks makes the hooks of a task, in the order of their Ups.
+	Hooks func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task
 
-	// Of the allocation.
+	// Of the allocation:
 	Logger   hclog.Logger
 	AllocID  string
 	Dir      string

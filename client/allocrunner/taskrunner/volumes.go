@@ -19,7 +19,7 @@ type volumeMounts struct {
 	builder *builder
 }
 
-// Name implements hook.Task.
+// Name implements hooks.Task.
 func (*volumeMounts) Name() string { return "volume_mounts" }
 
 // errReadOnly is part of the error of a volume whose file system has turned read-only.
