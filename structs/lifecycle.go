@@ -83,11 +83,6 @@ func (g *TaskGroup) validateLifecycles(f fieldErrors) {
 		"every task has a lifecycle; at least one without it, a main task, is required")
 }
 
-// HasLifecycle reports whether a task of the group has a lifecycle.
-func (g *TaskGroup) HasLifecycle() bool {
-	return slices.ContainsFunc(g.Tasks, func(t *Task) bool { return t != nil && t.Lifecycle != nil })
-}
-
 // KeepsData reports whether an allocation of the group takes over the data of the one that it replaces. A nil
 // group does not.
 func (g *TaskGroup) KeepsData() bool {

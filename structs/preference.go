@@ -44,18 +44,6 @@ func (a *Affinity) Constraint() *Constraint {
 	}
 }
 
-// HasPreferences reports whether the job has affinities, spreads or limits of a property in any place.
-func (j *Job) HasPreferences() bool {
-	return len(j.Affinities) > 0 || len(j.Spreads) > 0 || limitsProperty(j.Constraints) ||
-		slices.ContainsFunc(j.TaskGroups, (*TaskGroup).hasPreferences)
-}
-
-func (g *TaskGroup) hasPreferences() bool {
-	prefers := func(t *Task) bool { return t != nil && len(t.Affinities) > 0 }
-	return g != nil && (len(g.Affinities) > 0 || len(g.Spreads) > 0 || limitsProperty(g.Constraints) ||
-		slices.ContainsFunc(g.Tasks, prefers))
-}
-
 // LimitsProperty reports whether the job limits the number of its allocations on nodes with one value of an
 // attribute. Then an allocation on one node depends on those on other nodes.
 func (j *Job) LimitsProperty() bool {

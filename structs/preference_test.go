@@ -113,26 +113,20 @@ func TestSpread_DefaultsInJSON(t *testing.T) {
 	}
 }
 
-func TestJob_HasPreferencesInAnyPlace(t *testing.T) {
+func TestJob_LimitsPropertyInTwoPlaces(t *testing.T) {
 	limit := []*Constraint{{LTarget: "a", Operand: ConstraintDistinctProperty}}
-	nothing := func(*Affinity) {}
 	for name, c := range map[string]struct {
-		edit           func(*Job)
-		prefers, limit bool
+		edit func(*Job)
+		want bool
 	}{
-		"none":             {func(*Job) {}, false, false},
-		"job affinity":     {func(j *Job) { j.Affinities = rackAffinity(nothing) }, true, false},
-		"group affinity":   {func(j *Job) { j.TaskGroups[0].Affinities = rackAffinity(nothing) }, true, false},
-		"task affinity":    {func(j *Job) { j.TaskGroups[0].Tasks[0].Affinities = rackAffinity(nothing) }, true, false},
-		"job spread":       {func(j *Job) { j.Spreads = rackSpread(func(*Spread) {}) }, true, false},
-		"group spread":     {func(j *Job) { j.TaskGroups[0].Spreads = rackSpread(func(*Spread) {}) }, true, false},
-		"limit of a job":   {func(j *Job) { j.Constraints = limit }, true, true},
-		"limit of a group": {func(j *Job) { j.TaskGroups[0].Constraints = limit }, true, true},
-		"other constraint": {func(j *Job) { j.Constraints = []*Constraint{{LTarget: "a", Operand: "is_set"}} }, false, false},
+		"none":             {func(*Job) {}, false},
+		"limit of a job":   {func(j *Job) { j.Constraints = limit }, true},
+		"limit of a group": {func(j *Job) { j.TaskGroups[0].Constraints = limit }, true},
+		"other constraint": {func(j *Job) { j.Constraints = []*Constraint{{LTarget: "a", Operand: "is_set"}} }, false},
 	} {
 		j := testJob(c.edit)
-		if j.HasPreferences() != c.prefers || j.LimitsProperty() != c.limit {
-			t.Errorf("%s: got %v, %v", name, j.HasPreferences(), j.LimitsProperty())
+		if j.LimitsProperty() != c.want {
+			t.Errorf("%s: got %v", name, j.LimitsProperty())
 		}
 	}
 }

@@ -3,7 +3,6 @@ package structs
 import (
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 )
 
@@ -12,19 +11,6 @@ import (
 type ServiceWeights struct {
 	Passing int
 	Warning int
-}
-
-// HasServiceAddresses reports whether a service of the group has settings that agents and servers know since
-// they know Connect.
-func (g *TaskGroup) HasServiceAddresses() bool {
-	for s := range g.AllServices() {
-		inside := func(c *ServiceCheck) bool { return c != nil && slices.Contains(insideModes, c.AddressMode) }
-		if len(s.TaggedAddresses) > 0 || s.Weights != nil || slices.Contains(insideModes, s.AddressMode) ||
-			slices.ContainsFunc(s.Checks, inside) {
-			return true
-		}
-	}
-	return false
 }
 
 // insideModes are the modes of addresses and ports that are not the node's.
