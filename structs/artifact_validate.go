@@ -26,13 +26,12 @@ var checksumBytes = map[string]int{
 }
 
 var (
-	forcedForm  = pattern(`^([A-Za-z0-9]+)::(.*)$`)
-	scpForm     = pattern(`^[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+:`)
-	hostedForm  = pattern(`^(github\.com|gitlab\.com|bitbucket\.org)/`)
-	headerForm  = pattern("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}$")
-	gitRefForm  = pattern(`^[^-\x00-\x20\x7f][^\x00-\x20\x7f]*$`)
-	inHeader    = pattern(`^[^\x00-\x08\x0a-\x1f\x7f]*$`)
-	placeholder = "${"
+	forcedForm = pattern(`^([A-Za-z0-9]+)::(.*)$`)
+	scpForm    = pattern(`^[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+:`)
+	hostedForm = pattern(`^(github\.com|gitlab\.com|bitbucket\.org)/`)
+	headerForm = pattern("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}$")
+	gitRefForm = pattern(`^[^-\x00-\x20\x7f][^\x00-\x20\x7f]*$`)
+	inHeader   = pattern(`^[^\x00-\x08\x0a-\x1f\x7f]*$`)
 )
 
 // Getter returns the protocol of the source, http, https, git or file, "" if only the node knows it. Any
@@ -45,9 +44,9 @@ func (a *TaskArtifact) Getter() (string, error) {
 
 	found := sourceProtocol(rest)
 	switch {
-	case strings.HasPrefix(a.GetterSource, placeholder):
+	case strings.HasPrefix(a.GetterSource, Placeholder):
 		return "", nil
-	case forced == "git" && found == "" && !strings.Contains(rest, placeholder):
+	case forced == "git" && found == "" && !strings.Contains(rest, Placeholder):
 		return "", Invalidf("the repository after git:: has no protocol; expected a URL such as " +
 			"https://HOST/PATH, or git@HOST:PATH")
 	case forced == "git":
@@ -70,7 +69,7 @@ func (a *TaskArtifact) Getter() (string, error) {
 	case "file":
 		return found, nil
 	case "":
-		if strings.Contains(rest, placeholder) {
+		if strings.Contains(rest, Placeholder) {
 			return "", nil
 		}
 		return "", Invalidf("it names no protocol; expected a URL such as https://HOST/PATH")
@@ -90,7 +89,7 @@ func checkRepository(address string) error {
 		return cmp.Or(checkHost(address), checkQuery(address))
 	}
 
-	if strings.Contains(address, placeholder) {
+	if strings.Contains(address, Placeholder) {
 		return nil // the node checks the value
 	}
 
@@ -111,7 +110,7 @@ func checkRepository(address string) error {
 
 // checkHost checks that a URL has a host that no program takes for an option.
 func checkHost(address string) error {
-	if strings.Contains(address, placeholder) {
+	if strings.Contains(address, Placeholder) {
 		return nil // the node checks the value
 	}
 	u, err := url.Parse(address)
@@ -134,7 +133,7 @@ func checkListed(source string) error {
 	values, _ := url.ParseQuery(query) // as the node reads it, without its faulty parts
 	for _, sum := range values["checksum"] {
 		list, isFile := strings.CutPrefix(sum, "file:")
-		if isFile && !strings.Contains(list, placeholder) && !isList(list) {
+		if isFile && !strings.Contains(list, Placeholder) && !isList(list) {
 			return Invalidf("its checksum must be file: with the URL of a list of checksums by http, https " +
 				"or file")
 		}
@@ -159,7 +158,7 @@ func checkQuery(address string) error {
 
 // isGitRef reports whether a text may be a ref. Only the node knows the value of a placeholder.
 func isGitRef(ref string) bool {
-	if strings.Contains(ref, placeholder) {
+	if strings.Contains(ref, Placeholder) {
 		return !strings.HasPrefix(ref, "-")
 	}
 	return gitRefForm().MatchString(ref)
@@ -214,7 +213,7 @@ func sourceProtocol(source string) string {
 	switch {
 	case again != nil:
 		return strings.ToLower(again[1])
-	case isURL && !strings.Contains(scheme, placeholder):
+	case isURL && !strings.Contains(scheme, Placeholder):
 		return strings.ToLower(scheme)
 	case scpForm().MatchString(source), hostedForm().MatchString(source):
 		return "git"
@@ -248,7 +247,7 @@ func (a *TaskArtifact) validate(f fieldErrors) {
 func (a *TaskArtifact) validateDest(f fieldErrors) {
 	dest := a.RelativeDest
 	f.checkText("destination", dest)
-	if strings.Contains(dest, placeholder) || len(dest) > MaxText {
+	if strings.Contains(dest, Placeholder) || len(dest) > MaxText {
 		return // only the node knows the value
 	}
 	clean := path.Clean(dest)
@@ -272,7 +271,7 @@ func (a *TaskArtifact) validateOptions(f fieldErrors) {
 			f.require(isGitRef(value), "options: ref %s", gitRefRule)
 		}
 
-		if strings.Contains(value, placeholder) {
+		if strings.Contains(value, Placeholder) {
 			continue
 		}
 

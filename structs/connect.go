@@ -1,6 +1,8 @@
 package structs
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -12,6 +14,12 @@ const (
 	KindConnectIngress     = "connect-ingress"     // the proxy of an ingress gateway
 	KindConnectTerminating = "connect-terminating" // the proxy of a terminating gateway
 	KindConnectMesh        = "connect-mesh"        // the proxy of a mesh gateway
+)
+
+// The default resources of the task of a proxy, as in the dialect.
+const (
+	DefaultProxyCPU      = 250 // MHz
+	DefaultProxyMemoryMB = 128
 )
 
 // TaskKind is the part of a task in Consul's service mesh, KIND:SERVICE, or "".
@@ -30,6 +38,14 @@ func (k TaskKind) Kind() string {
 func (k TaskKind) Service() string {
 	_, service, _ := strings.Cut(string(k), ":")
 	return service
+}
+
+// PortLabel returns the label of the port that berth gives the proxy of the kind.
+func (k TaskKind) PortLabel() string { return k.Kind() + "-" + k.Service() }
+
+// MeshLANPort returns the label of the port at which proxies of the own datacenter reach a mesh gateway.
+func MeshLANPort(service string) string {
+	return NewTaskKind(KindConnectMesh, service).PortLabel() + "-lan"
 }
 
 // IsGateway reports whether the task is the proxy of a gateway.
@@ -156,6 +172,9 @@ type GatewayBindAddress struct {
 	Port    int
 }
 
+// DynamicBind is the port of an address of a gateway that the node gets from the ports of the group.
+const DynamicBind = -1
+
 // GatewayIngress is the configuration entry of an ingress gateway.
 type GatewayIngress struct {
 	TLS       *GatewayTLS        `json:",omitempty" codec:",omitempty"`
@@ -199,3 +218,78 @@ type GatewayLinkedService struct {
 
 // GatewayMesh is a mesh gateway. It has no settings.
 type GatewayMesh struct{}
+
+// LocalPort returns the port of the service inside the network namespace of the group, if the job has it.
+func (g *TaskGroup) LocalPort(s *Service) (port int, known bool) {
+	p := s.Connect.SidecarService.Proxy
+	if p != nil && p.LocalServicePort > 0 {
+		return p.LocalServicePort, true
+	}
+
+	port, err := strconv.Atoi(s.PortLabel)
+	if err == nil {
+		return port, port > 0
+	}
+
+	for _, p := range g.PortDemands() {
+		if p.Label != s.PortLabel {
+			continue
+		}
+
+		if p.To > 0 {
+			return p.To, true
+		}
+		return p.Value, p.Static()
+	}
+
+	return 0, false
+}
+
+// TaskKind returns the kind of the task by which the service takes part in the service mesh, "" for a service
+// that does not.
+func (s *Service) TaskKind() TaskKind {
+	c := s.Connect
+	kind := ""
+	switch {
+	case c == nil:
+	case c.Native:
+		kind = KindConnectNative
+	case c.SidecarService != nil:
+		kind = KindConnectProxy
+	case c.Gateway != nil:
+		kind = c.Gateway.kind()
+	}
+	if kind == "" {
+		return ""
+	}
+	return NewTaskKind(kind, s.Name)
+}
+
+func (g *Gateway) kind() string {
+	switch {
+	case g.Ingress != nil:
+		return KindConnectIngress
+	case g.Terminating != nil:
+		return KindConnectTerminating
+	case g.Mesh != nil:
+		return KindConnectMesh
+	}
+	return ""
+}
+
+// UsesConnect reports whether a service or a task of the group is in the service mesh.
+func (g *TaskGroup) UsesConnect() bool {
+	for s := range g.AllServices() {
+		if s.Connect != nil {
+			return true
+		}
+	}
+	return slices.ContainsFunc(g.Tasks, func(t *Task) bool { return t != nil && t.Kind != "" })
+}
+
+// HasGateway reports whether a service of the group is a gateway, whose task the servers add.
+func (g *TaskGroup) HasGateway() bool {
+	return slices.ContainsFunc(g.Services, func(s *Service) bool {
+		return s != nil && s.Connect != nil && s.Connect.Gateway != nil
+	})
+}

@@ -9,8 +9,8 @@ import (
 // The defaults of the service mesh, as in the dialect.
 const (
 	defaultGatewayTimeout   = 5 * time.Second
-	defaultListenerProtocol = "tcp"
-	defaultExposeProtocol   = "http"
+	DefaultListenerProtocol = "tcp"
+	DefaultExposeProtocol   = "http"
 )
 
 // canonicalizeConnect sets the defaults of the part of a service in the service mesh. The names of tasks and
@@ -74,7 +74,7 @@ func (j *Job) ServiceName(g *TaskGroup, s OwnedService) string {
 
 // expandFacts replaces the placeholders of facts under all their names.
 func expandFacts(name string, facts map[string]string) string {
-	if !hasPlaceholder(name) {
+	if !HasPlaceholder(name) {
 		return name
 	}
 	var pairs []string
@@ -109,7 +109,7 @@ func (p *ConnectProxy) canonicalize() {
 
 	for _, path := range e.Paths {
 		if path != nil {
-			setDefault(&path.Protocol, defaultExposeProtocol)
+			setDefault(&path.Protocol, DefaultExposeProtocol)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (g *Gateway) canonicalize() {
 
 	for _, l := range g.Ingress.Listeners {
 		if l != nil {
-			setDefault(&l.Protocol, defaultListenerProtocol)
+			setDefault(&l.Protocol, DefaultListenerProtocol)
 		}
 	}
 }

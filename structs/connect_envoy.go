@@ -50,7 +50,7 @@ func (u *ConnectUpstream) envoyOnly() string {
 		return "mesh_gateway"
 	case strings.Contains(u.LocalBindAddress, ":"):
 		return "a local_bind_address of IPv6"
-	case strings.ContainsAny(u.DestinationName, ".:") && !hasPlaceholder(u.DestinationName):
+	case strings.ContainsAny(u.DestinationName, ".:") && !HasPlaceholder(u.DestinationName):
 		return "a name with a dot or a colon"
 	}
 	return ""

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -27,10 +26,8 @@ const (
 	ConnectProxyEnvoy = "envoy"
 )
 
-// The defaults of the tasks of proxies, as in the dialect.
+// The other defaults of the tasks of proxies, as in the dialect.
 const (
-	proxyCPU           = 250 // MHz
-	proxyMemoryMB      = 128
 	proxyShutdownDelay = 5 * time.Second
 	proxyLogFiles      = 2
 	proxyLogFileSizeMB = 2
@@ -75,11 +72,11 @@ func (g *TaskGroup) inject(s *Service) {
 
 	case KindConnectProxy:
 		g.exposeChecks(s)
-		setDefault(&c.SidecarService.Port, portLabel(kind))
+		setDefault(&c.SidecarService.Port, kind.PortLabel())
 		g.injectPort(c.SidecarService.Port)
 	case KindConnectTerminating:
 		if s.PortLabel == "" {
-			s.PortLabel = portLabel(kind)
+			s.PortLabel = kind.PortLabel()
 			g.injectPort(s.PortLabel)
 		}
 
@@ -94,17 +91,9 @@ func (g *TaskGroup) inject(s *Service) {
 	g.injectTask(s, kind)
 }
 
-// portLabel returns the label of the port that berth gives the proxy of a kind.
-func portLabel(kind TaskKind) string { return kind.Kind() + "-" + kind.Service() }
-
-// MeshLANPort returns the label of the port at which proxies of the own datacenter reach a mesh gateway.
-func MeshLANPort(service string) string {
-	return portLabel(NewTaskKind(KindConnectMesh, service)) + "-lan"
-}
-
 // injectPort adds a dynamic port that has the same number inside the network namespace.
 func (g *TaskGroup) injectPort(label string) {
-	if g.hasPort(label) {
+	if g.HasPort(label) {
 		return
 	}
 	n := g.Network()
@@ -147,12 +136,12 @@ func (g *TaskGroup) injectTask(s *Service, kind TaskKind) {
 		})
 	}
 
-	t.canonicalize(g)
+	t.Canonicalize(g)
 }
 
 func newProxyTask(kind TaskKind) *Task {
 	t := &Task{
-		Name:          portLabel(kind),
+		Name:          kind.PortLabel(),
 		Kind:          kind,
 		ShutdownDelay: proxyShutdownDelay,
 		LogConfig: &LogConfig{
@@ -160,8 +149,8 @@ func newProxyTask(kind TaskKind) *Task {
 			MaxFileSizeMB: proxyLogFileSizeMB,
 		},
 		Resources: &Resources{
-			CPU:      proxyCPU,
-			MemoryMB: proxyMemoryMB,
+			CPU:      DefaultProxyCPU,
+			MemoryMB: DefaultProxyMemoryMB,
 		},
 	}
 
@@ -279,7 +268,7 @@ func (t *Task) addConstraint(c *Constraint) {
 }
 
 // bindInBridge makes a gateway listen on all addresses of its network namespace, as in the dialect. An
-// address with dynamicBind gets a port of the allocation.
+// address with DynamicBind gets a port of the allocation.
 func (g *Gateway) bindInBridge() {
 	p := g.Proxy
 	if p.EnvoyGatewayNoDefaultBind || p.EnvoyGatewayBindTaggedAddresses || len(p.EnvoyGatewayBindAddresses) > 0 {
@@ -304,10 +293,10 @@ func (g *Gateway) bindInBridge() {
 		}
 
 	case g.Terminating != nil:
-		bind("default", dynamicBind)
+		bind("default", DynamicBind)
 	case g.Mesh != nil:
-		bind("wan", dynamicBind)
-		bind("lan", dynamicBind)
+		bind("wan", DynamicBind)
+		bind("lan", DynamicBind)
 	}
 }
 
@@ -323,10 +312,10 @@ func (g *TaskGroup) exposeChecks(s *Service) {
 			g.injectPort(c.PortLabel)
 		}
 
-		port, _ := g.localPort(s)
+		port, _ := g.LocalPort(s)
 		x := ConnectExposePath{
 			Path:          c.Path,
-			Protocol:      defaultExposeProtocol,
+			Protocol:      DefaultExposeProtocol,
 			LocalPathPort: port,
 			ListenerPort:  c.PortLabel,
 		}
@@ -353,32 +342,6 @@ func exposeLabel(service string, index int, c *ServiceCheck) string {
 	return "svc_" + service + "_ck_" + hex.EncodeToString(sum[:3])
 }
 
-// localPort returns the port of the service inside the network namespace of the group, if the job has it.
-func (g *TaskGroup) localPort(s *Service) (port int, known bool) {
-	p := s.Connect.SidecarService.Proxy
-	if p != nil && p.LocalServicePort > 0 {
-		return p.LocalServicePort, true
-	}
-
-	port, err := strconv.Atoi(s.PortLabel)
-	if err == nil {
-		return port, port > 0
-	}
-
-	for _, p := range g.PortDemands() {
-		if p.Label != s.PortLabel {
-			continue
-		}
-
-		if p.To > 0 {
-			return p.To, true
-		}
-		return p.Value, p.Static()
-	}
-
-	return 0, false
-}
-
 // validateExpose checks an exposed check.
 func (c *ServiceCheck) validateExpose(f fieldErrors, s *OwnedService, g *TaskGroup) {
 	sidecar := s.Owner == "" && s.Connect != nil && s.Connect.SidecarService != nil
@@ -388,7 +351,7 @@ func (c *ServiceCheck) validateExpose(f fieldErrors, s *OwnedService, g *TaskGro
 	if !sidecar {
 		return
 	}
-	_, known := g.localPort(s.Service)
+	_, known := g.LocalPort(s.Service)
 	f.require(known, "expose: the port of the service inside the network namespace is not known; "+
 		"write port = NUMBER in the service, or to in its port of the group")
 }

@@ -251,7 +251,7 @@ func TestInjectConnect_ExposesChecks(t *testing.T) {
 	paths := s.Connect.SidecarService.Proxy.Expose.Paths
 	for i, c := range s.Checks {
 		want := ConnectExposePath{Path: c.Path, Protocol: "http", LocalPathPort: 8080, ListenerPort: c.PortLabel}
-		if *paths[i] != want || !strings.HasPrefix(c.PortLabel, "svc_front_ck_") || !g.hasPort(c.PortLabel) {
+		if *paths[i] != want || !strings.HasPrefix(c.PortLabel, "svc_front_ck_") || !g.HasPort(c.PortLabel) {
 			t.Errorf("check %d: port %q, path %+v", i+1, c.PortLabel, paths[i])
 		}
 	}

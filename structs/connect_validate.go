@@ -11,55 +11,6 @@ import (
 // maxConnectName keeps the labels of the ports that berth names after a service within their bound.
 const maxConnectName = 44
 
-// TaskKind returns the kind of the task by which the service takes part in the service mesh, "" for a service
-// that does not.
-func (s *Service) TaskKind() TaskKind {
-	c := s.Connect
-	kind := ""
-	switch {
-	case c == nil:
-	case c.Native:
-		kind = KindConnectNative
-	case c.SidecarService != nil:
-		kind = KindConnectProxy
-	case c.Gateway != nil:
-		kind = c.Gateway.kind()
-	}
-	if kind == "" {
-		return ""
-	}
-	return NewTaskKind(kind, s.Name)
-}
-
-func (g *Gateway) kind() string {
-	switch {
-	case g.Ingress != nil:
-		return KindConnectIngress
-	case g.Terminating != nil:
-		return KindConnectTerminating
-	case g.Mesh != nil:
-		return KindConnectMesh
-	}
-	return ""
-}
-
-// UsesConnect reports whether a service or a task of the group is in the service mesh.
-func (g *TaskGroup) UsesConnect() bool {
-	for s := range g.AllServices() {
-		if s.Connect != nil {
-			return true
-		}
-	}
-	return slices.ContainsFunc(g.Tasks, func(t *Task) bool { return t != nil && t.Kind != "" })
-}
-
-// HasGateway reports whether a service of the group is a gateway, whose task the servers add.
-func (g *TaskGroup) HasGateway() bool {
-	return slices.ContainsFunc(g.Services, func(s *Service) bool {
-		return s != nil && s.Connect != nil && s.Connect.Gateway != nil
-	})
-}
-
 // validateKind checks that the kind of a task names a service in the service mesh.
 func (g *TaskGroup) validateKind(f fieldErrors, t *Task, seen map[TaskKind]bool) {
 	if t.Kind == "" {
@@ -159,7 +110,7 @@ func (s *OwnedService) validateConnect(f fieldErrors, g *TaskGroup) {
 	}
 
 	f.require(ways == 1, "it has %d of native = true, sidecar_service and gateway; expected one", ways)
-	inService.require(!hasPlaceholder(s.Name),
+	inService.require(!HasPlaceholder(s.Name),
 		"name %q has a placeholder that has no value before a node has the job, but connect needs one", s.Name)
 	inService.require(len(s.Name) <= maxConnectName,
 		"name has %d bytes; with connect at most %d are allowed", len(s.Name), maxConnectName)
@@ -245,7 +196,7 @@ func (f fieldErrors) checkProxyConfig(config map[string]any) {
 // checkBindAddress checks an IP address on which a proxy listens, or to which it connects.
 func (f fieldErrors) checkBindAddress(name, address string) {
 	f.checkString(name, address, MaxName)
-	f.require(address == "" || hasPlaceholder(address) || net.ParseIP(address) != nil,
+	f.require(address == "" || HasPlaceholder(address) || net.ParseIP(address) != nil,
 		"%s %q must be an IP address", name, Cut(address, MaxQuoted))
 }
 
@@ -279,7 +230,7 @@ func (u *ConnectUpstream) validate(f fieldErrors) {
 	f.require(u.LocalBindPort == 0 && u.LocalBindAddress == "",
 		"local_bind_socket_path: the upstream has a socket or a port; leave out one of them")
 	f.checkText("local_bind_socket_path", socket)
-	f.require(path.IsAbs(socket) || hasPlaceholder(socket),
+	f.require(path.IsAbs(socket) || HasPlaceholder(socket),
 		"local_bind_socket_path %q must be an absolute path", Cut(socket, MaxQuoted))
 	mode := u.LocalBindSocketMode
 	_, err := strconv.ParseUint(mode, 8, 12)
@@ -295,18 +246,13 @@ func (f fieldErrors) checkMeshName(name, value string) {
 
 func (x *ConnectExposePath) validate(f fieldErrors, g *TaskGroup) {
 	f.checkText("path", x.Path)
-	f.require(strings.HasPrefix(x.Path, "/") || strings.HasPrefix(x.Path, placeholder),
+	f.require(strings.HasPrefix(x.Path, "/") || strings.HasPrefix(x.Path, Placeholder),
 		"path %q must begin with /", Cut(x.Path, MaxQuoted))
 	f.checkOneOf("protocol", x.Protocol, []string{"http", "http2"})
 	f.checkRange("local_path_port", x.LocalPathPort, intRange{1, MaxPort, ""})
 	f.require(x.ListenerPort != "", "listener_port is required: the label of a port of the group")
-	f.require(x.ListenerPort == "" || g.hasPort(x.ListenerPort),
+	f.require(x.ListenerPort == "" || g.HasPort(x.ListenerPort),
 		"listener_port %q: the network of the group has no port with this label", Cut(x.ListenerPort, MaxQuoted))
-}
-
-// hasPort reports whether the network of the group has a port with a label.
-func (g *TaskGroup) hasPort(label string) bool {
-	return slices.ContainsFunc(g.PortDemands(), func(p Port) bool { return p.Label == label })
 }
 
 // validate checks the fields of a proxy's task that the user gives, in their place in the file.
@@ -336,8 +282,8 @@ func (t *SidecarTask) validate(f fieldErrors, g *TaskGroup) {
 
 	if t.Resources != nil {
 		r := *t.Resources
-		setDefault(&r.CPU, proxyCPU)
-		setDefault(&r.MemoryMB, proxyMemoryMB)
+		setDefault(&r.CPU, DefaultProxyCPU)
+		setDefault(&r.MemoryMB, DefaultProxyMemoryMB)
 		r.validate(f.at("resources"))
 	}
 

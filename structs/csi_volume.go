@@ -410,3 +410,41 @@ type CSIVolumeExternalResponse struct {
 	Warnings  []string `json:",omitempty"`
 	QueryMeta
 }
+
+// Bytes returns the size of the texts of the volume.
+func (v *CSIVolumeExternalStub) Bytes() int {
+	n := len(v.ExternalID) + len(v.CloneID) + len(v.SnapshotID) +
+		len(v.Status) + PairBytes(v.VolumeContext)
+	for _, id := range v.PublishedExternalNodeIDs {
+		n += len(id)
+	}
+	return n
+}
+
+// Canonicalize fills in the defaults. It is idempotent.
+func (v *CSIVolume) Canonicalize() {
+	v.Namespace = NamespaceOr(v.Namespace)
+}
+
+// DropServerFields empties the fields that the servers alone fill in.
+func (v *CSIVolume) DropServerFields() {
+	v.State = ""
+	v.LastError = nil
+	v.ExpandPending = false
+	v.NodeExpandBytes = 0
+	v.Call = nil
+	v.Forced = nil
+	v.TurnedReadOnly = nil
+	v.Deletion = nil
+	v.CreateTime = 0
+	v.ModifyTime = 0
+	v.CreateIndex = 0
+}
+
+// BarredInName reports the characters that a volume's name must not contain (CSI spec,
+// CreateVolumeRequest.name).
+func BarredInName(r rune) bool {
+	return r <= 0x08 || r == 0x0B || r == 0x0C ||
+		r >= 0x0E && r <= 0x1F ||
+		r >= 0x7F && r <= 0x9F
+}

@@ -174,3 +174,32 @@ func SameDevices(a, b *NodeDeviceResource) bool {
 			return reflect.DeepEqual(x, y)
 		})
 }
+
+// Bytes returns the size of the texts of a group, as the limits count it.
+func (g *NodeDeviceResource) Bytes() int {
+	n := len(g.ID())
+	for _, d := range g.Instances {
+		if d == nil {
+			continue
+		}
+
+		n += len(d.ID) + len(d.HealthDescription)
+		if d.Locality != nil {
+			n += len(d.Locality.PciBusID)
+		}
+	}
+
+	for name, a := range g.Attributes {
+		n += len(name)
+		if a == nil {
+			continue
+		}
+
+		n += len(a.Unit)
+		if a.String != nil {
+			n += len(*a.String)
+		}
+	}
+
+	return n
+}

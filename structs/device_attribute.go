@@ -75,9 +75,9 @@ func ParseDeviceAttribute(s string) *DeviceAttribute {
 // TextAttribute returns the value of a text.
 func TextAttribute(s string) *DeviceAttribute { return &DeviceAttribute{String: &s} }
 
-// fitsJSON reports whether JSON has a form for the value. One value without a form makes every list with it
+// FitsJSON reports whether JSON has a form for the value. One value without a form makes every list with it
 // fail.
-func (a *DeviceAttribute) fitsJSON() bool { return a.Float == nil || IsFinite(*a.Float) }
+func (a *DeviceAttribute) FitsJSON() bool { return a.Float == nil || IsFinite(*a.Float) }
 
 // IsFinite reports whether JSON has a form for a number.
 func IsFinite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }

@@ -82,35 +82,6 @@ func (f fieldErrors) validateDevices(groups []*NodeDeviceResource) {
 		"the texts of its device groups have %d bytes; at most %d are allowed", bytes, MaxDeviceBytes)
 }
 
-// Bytes returns the size of the texts of a group, as the limits count it.
-func (g *NodeDeviceResource) Bytes() int {
-	n := len(g.ID())
-	for _, d := range g.Instances {
-		if d == nil {
-			continue
-		}
-
-		n += len(d.ID) + len(d.HealthDescription)
-		if d.Locality != nil {
-			n += len(d.Locality.PciBusID)
-		}
-	}
-
-	for name, a := range g.Attributes {
-		n += len(name)
-		if a == nil {
-			continue
-		}
-
-		n += len(a.Unit)
-		if a.String != nil {
-			n += len(*a.String)
-		}
-	}
-
-	return n
-}
-
 func (g *NodeDeviceResource) validate(f fieldErrors) {
 	for _, part := range []string{g.Vendor, g.Type, g.Name} {
 		f.require(part != "" && !strings.Contains(part, "/"),
@@ -132,6 +103,6 @@ func (g *NodeDeviceResource) validate(f fieldErrors) {
 	}
 
 	for name, a := range g.Attributes {
-		f.require(a != nil && a.fitsJSON(), "attribute %q is null or no number", name)
+		f.require(a != nil && a.FitsJSON(), "attribute %q is null or no number", name)
 	}
 }

@@ -17,7 +17,7 @@ var ownOfRoot = []string{"proc", "sys", "dev", "run"}
 // firstInRoot returns the first name of a destination relative to the task's directory, "" if only the node
 // knows it.
 func firstInRoot(dest string) string {
-	if strings.Contains(dest, placeholder) {
+	if strings.Contains(dest, Placeholder) {
 		return ""
 	}
 	clean := strings.TrimPrefix(path.Clean(dest), "../")

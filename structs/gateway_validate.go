@@ -28,9 +28,6 @@ func (g *Gateway) validate(f fieldErrors, s *Service, group *TaskGroup) {
 	}
 }
 
-// dynamicBind is the port of an address of a gateway that the node gets from the ports of the group.
-const dynamicBind = -1
-
 func (p *GatewayProxy) validate(f fieldErrors) {
 	if p.ConnectTimeout != nil {
 		f.checkDuration("connect_timeout", *p.ConnectTimeout, MaxTaskWait)
@@ -53,8 +50,8 @@ func (p *GatewayProxy) validate(f fieldErrors) {
 
 		f.require(a.Address != "", "address is required")
 		f.checkBindAddress("address", a.Address)
-		f.require(a.Port == dynamicBind || a.Port >= 1 && a.Port <= MaxPort,
-			"port %d must be from 1 to %d, or %d for the port of the service", a.Port, MaxPort, dynamicBind)
+		f.require(a.Port == DynamicBind || a.Port >= 1 && a.Port <= MaxPort,
+			"port %d must be from 1 to %d, or %d for the port of the service", a.Port, MaxPort, DynamicBind)
 	}
 }
 
@@ -89,9 +86,9 @@ func (t *GatewayTLS) validate(f fieldErrors) {
 
 func (l *GatewayListener) validate(f fieldErrors) {
 	f.checkRange("port", l.Port, intRange{1, MaxPort, ""})
-	f.checkOneOf("protocol", l.Protocol, []string{defaultListenerProtocol, "http", "http2", "grpc"})
+	f.checkOneOf("protocol", l.Protocol, []string{DefaultListenerProtocol, "http", "http2", "grpc"})
 	f.require(len(l.Services) > 0, "at least one service is required")
-	f.require(l.Protocol != defaultListenerProtocol || len(l.Services) <= 1,
+	f.require(l.Protocol != DefaultListenerProtocol || len(l.Services) <= 1,
 		"protocol %q: such a listener leads to one service", l.Protocol)
 	seen := map[string]bool{}
 	for i, s := range firstOf(f, "services", l.Services, MaxMeshItems) {
@@ -111,9 +108,9 @@ const anyService = "*"
 
 func (s *GatewayIngressService) validate(f fieldErrors, protocol string) {
 	f.checkMeshName("name", s.Name)
-	f.require(protocol != defaultListenerProtocol || s.Name != anyService,
+	f.require(protocol != DefaultListenerProtocol || s.Name != anyService,
 		"name %q is for listeners of other protocols than %q", anyService, protocol)
-	f.require(protocol != defaultListenerProtocol || len(s.Hosts) == 0,
+	f.require(protocol != DefaultListenerProtocol || len(s.Hosts) == 0,
 		"hosts are for listeners of other protocols than %q", protocol)
 	f.require(s.Name != anyService || len(s.Hosts) == 0,
 		"hosts: a service with the name %q has none", anyService)

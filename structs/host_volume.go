@@ -51,9 +51,9 @@ func (r *VolumeRequest) excludesWriters() bool {
 		(r.AccessMode == CSISingleNodeWriter || r.AccessMode == CSISingleNodeSingleWriter)
 }
 
-// excludes reports whether two requests for host volumes exclude each other: both write one volume, and one
+// Excludes reports whether two requests for host volumes exclude each other: both write one volume, and one
 // of them allows no other writer.
-func (r *VolumeRequest) excludes(o *VolumeRequest) bool {
+func (r *VolumeRequest) Excludes(o *VolumeRequest) bool {
 	return o.Source == r.Source && !o.ReadOnly && !r.ReadOnly &&
 		(o.excludesWriters() || r.excludesWriters())
 }
@@ -70,7 +70,7 @@ func (g *TaskGroup) HostVolumeConflict(other *TaskGroup) string {
 	}
 	theirs := other.HostVolumes()
 	for _, r := range ours {
-		if slices.ContainsFunc(theirs, r.excludes) {
+		if slices.ContainsFunc(theirs, r.Excludes) {
 			return r.Source
 		}
 	}

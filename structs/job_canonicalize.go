@@ -131,7 +131,7 @@ func (g *TaskGroup) canonicalize(j *Job) {
 
 	for _, t := range g.Tasks {
 		if t != nil {
-			t.canonicalize(g)
+			t.Canonicalize(g)
 		}
 	}
 
@@ -191,7 +191,7 @@ func (n *NetworkResource) canonicalize() {
 	}
 }
 
-func (t *Task) canonicalize(g *TaskGroup) {
+func (t *Task) Canonicalize(g *TaskGroup) {
 	if t.RestartPolicy == nil {
 		t.RestartPolicy = clonePtr(g.RestartPolicy)
 	}

@@ -48,7 +48,8 @@ func (p *PeriodicConfig) canonicalize() {
 	setDefault(&p.TimeZone, "UTC")
 }
 
-func (p *PeriodicConfig) specs() []string {
+// Crons returns all expressions of the schedule.
+func (p *PeriodicConfig) Crons() []string {
 	if p.Spec != "" {
 		return append([]string{p.Spec}, p.Specs...)
 	}
@@ -60,17 +61,18 @@ func (p *PeriodicConfig) validate(f fieldErrors, j *Job) {
 	f.checkOneOf("type", p.SpecType, []string{PeriodicCron})
 	j.checkParentID(f)
 	f.require(p.Spec == "" || len(p.Specs) == 0, "cron and crons exclude each other")
-	f.require(len(p.specs()) > 0, "cron or crons is required")
-	for _, spec := range firstOf(f, "crons", p.specs(), MaxCrons) {
+	f.require(len(p.Crons()) > 0, "cron or crons is required")
+	for _, spec := range firstOf(f, "crons", p.Crons(), MaxCrons) {
 		f.checkText("cron", spec)
-		_, err := parseCron(spec)
+		_, err := ParseCron(spec)
 		f.require(err == nil, "cron %q is no cron expression: %v", Cut(spec, MaxQuoted), err)
 	}
-	_, err := p.location()
+	_, err := p.Location()
 	f.require(err == nil, "time_zone %q is no IANA time zone such as Europe/Berlin", Cut(p.TimeZone, MaxQuoted))
 }
 
-func (p *PeriodicConfig) location() (*time.Location, error) {
+// Location returns the time zone of the schedule.
+func (p *PeriodicConfig) Location() (*time.Location, error) {
 	if p.TimeZone == "Local" || len(p.TimeZone) > MaxName {
 		return nil, Invalidf("time_zone: expected a name that is the same on every server")
 	}
@@ -80,13 +82,13 @@ func (p *PeriodicConfig) location() (*time.Location, error) {
 // Next returns the first time of the schedule after a time, zero if there is none. A time in an hour that the
 // time zone skips does not come on that day. One in an hour that it repeats comes twice.
 func (p *PeriodicConfig) Next(after time.Time) (next time.Time, err error) {
-	zone, err := p.location()
+	zone, err := p.Location()
 	if err != nil {
 		return time.Time{}, err
 	}
 
-	for _, spec := range p.specs() {
-		cron, err := parseCron(spec)
+	for _, spec := range p.Crons() {
+		cron, err := ParseCron(spec)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -104,8 +106,8 @@ func (p *PeriodicConfig) Next(after time.Time) (next time.Time, err error) {
 	return next, nil
 }
 
-// parseCron parses a cron expression. The library may panic at a wrong one.
-func parseCron(spec string) (cron *cronexpr.Expression, err error) {
+// ParseCron parses a cron expression. The library may panic at a wrong one.
+func ParseCron(spec string) (cron *cronexpr.Expression, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = fmt.Errorf("%v", fault)

@@ -169,7 +169,7 @@ func (g *TaskGroup) checkHostAliases(f fieldErrors, alias string, v *VolumeReque
 			return
 		}
 		o := g.Volumes[former]
-		f.require(o == nil || o.Type != VolumeTypeHost || !v.excludes(o),
+		f.require(o == nil || o.Type != VolumeTypeHost || !v.Excludes(o),
 			"volume %q: host volume %q is that of volume %q too, and its access_mode allows no other writer; "+
 				"set read_only, or mount one volume in several places", alias, v.Source, former)
 	}
@@ -326,7 +326,7 @@ func (f fieldErrors) checkSignal(name, signal string) {
 	f.checkBytes(name, len(signal), MaxName)
 	f.require(signal == "" ||
 		strings.Contains(signal, "${") ||
-		slices.Contains(signals, SignalName(signal)),
+		IsSignal(signal),
 		"%s %q is not a signal such as SIGTERM", name, signal)
 }
 

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 )
 
 // NetworkModeHost is the mode of a network with the node's ports: its tasks use the addresses of the node.
@@ -141,6 +143,16 @@ func (p *Port) Give(ip string, value int) AllocatedPort {
 	}
 }
 
+// VariableName replaces the characters that the name of an environment variable must not have.
+func VariableName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r <= unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
 // HostAddresses returns the addresses of a node in a host network, in the order of its report.
 func (n *Node) HostAddresses(network string) []*NodeNetworkAddress {
 	var all []*NodeNetworkAddress
@@ -210,4 +222,9 @@ func (n *Node) ReservedPorts(a *NodeNetworkAddress) PortRanges {
 func reservedRanges(s string) PortRanges {
 	ranges, _ := ParsePorts(s)
 	return ranges
+}
+
+// HasPort reports whether the network of the group has a port with a label.
+func (g *TaskGroup) HasPort(label string) bool {
+	return slices.ContainsFunc(g.PortDemands(), func(p Port) bool { return p.Label == label })
 }

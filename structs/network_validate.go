@@ -13,11 +13,7 @@ var (
 	domainForm      = pattern(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?` +
 		`(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
 	resolverOption = pattern(`^[!-~]{1,64}$`)
-	notInVariables = pattern(`[^a-zA-Z0-9_]`)
 )
-
-// VariableName replaces the characters that the name of an environment variable must not have.
-func VariableName(s string) string { return notInVariables().ReplaceAllString(s, "_") }
 
 // IsHostNetwork reports whether a text can be the name of a host network.
 func IsHostNetwork(name string) bool { return hostNetworkForm().MatchString(name) }

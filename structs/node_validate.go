@@ -3,7 +3,6 @@ package structs
 import (
 	"maps"
 	"slices"
-	"time"
 )
 
 // Validate checks the numbers and sizes that a node reports of itself.
@@ -21,7 +20,7 @@ func (n *Node) Validate() error {
 
 	for name, d := range n.Drivers {
 		f.require(d != nil, "driver %q is null", name)
-		f.require(d == nil || fitsJSON(d.UpdateTime),
+		f.require(d == nil || TimeFitsJSON(d.UpdateTime),
 			"driver %q: the year of UpdateTime must be from 0 to 9999", name)
 	}
 
@@ -41,12 +40,6 @@ func (n *Node) Validate() error {
 	return f.err()
 }
 
-// fitsJSON reports whether JSON has a form for a time. One time without a form makes every list with it fail.
-func fitsJSON(t time.Time) bool {
-	year := t.UTC().Year()
-	return year >= 0 && year <= 9999
-}
-
 // boundedText is a text with the name of its field and its limit in bytes.
 type boundedText struct {
 	name, text string
@@ -57,14 +50,6 @@ func (f fieldErrors) checkTexts(texts []boundedText) {
 	for _, t := range texts {
 		f.checkBytes(t.name, len(t.text), t.most)
 	}
-}
-
-// PairBytes is the size of a map as the limits count it: of its keys and values.
-func PairBytes(m map[string]string) (total int) {
-	for k, v := range m {
-		total += len(k) + len(v)
-	}
-	return total
 }
 
 func driverBytes(m map[string]*DriverInfo) (total int) {
@@ -232,16 +217,6 @@ func (f fieldErrors) checkListed(v *CSIVolumeExternalStub) {
 	}
 }
 
-// Bytes returns the size of the texts of the volume.
-func (v *CSIVolumeExternalStub) Bytes() int {
-	n := len(v.ExternalID) + len(v.CloneID) + len(v.SnapshotID) +
-		len(v.Status) + PairBytes(v.VolumeContext)
-	for _, id := range v.PublishedExternalNodeIDs {
-		n += len(id)
-	}
-	return n
-}
-
 // checkContext checks a context that a plugin answered; it may hold secrets and is not shown.
 func (f fieldErrors) checkContext(name string, m map[string]string) {
 	f.checkBytes(name, PairBytes(m), MaxCSIContext)
@@ -265,105 +240,4 @@ func (u *AllocClientUpdate) CheckStates() error {
 	}
 	f.checkInstances(u.Services)
 	return f.err()
-}
-
-// Bounded returns the report with cut texts and with the newest events of each task: a node would repeat a
-// rejected report for ever. It returns the report itself if nothing is beyond a limit.
-func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
-	if u.bounded() {
-		return u
-	}
-
-	c := &AllocClientUpdate{
-		ID:                u.ID,
-		ClientStatus:      Cut(u.ClientStatus, MaxName),
-		ClientDescription: Cut(u.ClientDescription, MaxText),
-		DeploymentID:      Cut(u.DeploymentID, MaxName),
-		DeploymentStatus:  u.DeploymentStatus,
-		Services:          u.Services,
-		NetworkStatus:     u.NetworkStatus.Bounded(),
-	}
-
-	if u.TaskStates == nil {
-		return c // nil keeps the stored states
-	}
-
-	c.TaskStates = map[string]*TaskState{}
-	tasks := slices.Sorted(maps.Keys(u.TaskStates))
-	for _, task := range tasks[:min(len(tasks), MaxListed)] {
-		if len(task) <= MaxName {
-			c.TaskStates[task] = u.TaskStates[task].cut()
-		}
-	}
-
-	return c
-}
-
-func (u *AllocClientUpdate) bounded() bool {
-	if len(u.ClientStatus) > MaxName ||
-		len(u.ClientDescription) > MaxText ||
-		!u.NetworkStatus.bounded() ||
-		len(u.TaskStates) > MaxListed {
-		return false
-	}
-	for task, s := range u.TaskStates {
-		if len(task) > MaxName || !s.bounded() {
-			return false
-		}
-	}
-	return true
-}
-
-func (s *TaskState) bounded() bool {
-	if s == nil {
-		return true
-	}
-	unbounded := func(e *TaskEvent) bool { return !e.bounded() }
-	return len(s.State) <= MaxName &&
-		len(s.Events) <= MaxTaskEvents &&
-		fitsJSON(s.LastRestart) &&
-		fitsJSON(s.StartedAt) &&
-		fitsJSON(s.FinishedAt) &&
-		!slices.ContainsFunc(s.Events, unbounded)
-}
-
-func (e *TaskEvent) bounded() bool {
-	return e == nil || len(e.Type) <= MaxName &&
-		len(e.DisplayMessage) <= MaxText &&
-		len(e.Message) <= MaxText &&
-		PairBytes(e.Details) <= MaxText
-}
-
-// cut returns a copy within the limits.
-func (s *TaskState) cut() *TaskState {
-	if s.bounded() {
-		return s
-	}
-
-	c := *s
-	c.State = Cut(s.State, MaxName)
-	for _, at := range []*time.Time{&c.LastRestart, &c.StartedAt, &c.FinishedAt} {
-		if !fitsJSON(*at) {
-			*at = time.Time{}
-		}
-	}
-
-	oldest := max(0, len(s.Events)-MaxTaskEvents)
-	c.Events = slices.Clone(s.Events[oldest:])
-	for i, e := range c.Events {
-		if !e.bounded() {
-			own := *e
-			own.Type = Cut(e.Type, MaxName)
-			own.Details = nil
-			own.DisplayMessage = Cut(e.DisplayMessage, MaxText)
-			own.Message = Cut(e.Message, MaxText)
-			if PairBytes(e.Details) <= MaxText {
-				own.Details = e.Details
-			}
-
-			c.Events[i] = &own
-		}
-	}
-
-	return &c
 }

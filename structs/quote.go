@@ -24,14 +24,14 @@ type Faults struct {
 	more  int
 }
 
-// full reports whether further faults are only counted.
-func (f *Faults) full() bool {
+// Full reports whether further faults are only counted.
+func (f *Faults) Full() bool {
 	return len(f.lines) >= MaxFaults
 }
 
 // Add adds a fault. It shows control characters as escapes.
 func (f *Faults) Add(line string) {
-	if f.full() {
+	if f.Full() {
 		f.more++
 		return
 	}

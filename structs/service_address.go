@@ -75,9 +75,9 @@ func (f fieldErrors) checkTaggedAddresses(all map[string]string) {
 	const name = "tagged_addresses"
 	f.checkMeta(name, all)
 	for tag, text := range all {
-		f.require(hasPlaceholder(tag) || consulMetaForm().MatchString(tag),
+		f.require(HasPlaceholder(tag) || consulMetaForm().MatchString(tag),
 			"%s: %q: expected 1 to 128 letters, digits, - and _", name, Cut(tag, MaxQuoted))
-		if hasPlaceholder(text) {
+		if HasPlaceholder(text) {
 			continue
 		}
 		_, _, err := SplitAddress(text, 0)

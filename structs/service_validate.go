@@ -12,9 +12,6 @@ var serviceNameForm = pattern(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 // IsServiceName reports whether a name without placeholders is valid for a service.
 func IsServiceName(name string) bool { return serviceNameForm().MatchString(name) }
 
-// hasPlaceholder reports whether only the node knows the value of a text.
-func hasPlaceholder(text string) bool { return strings.Contains(text, placeholder) }
-
 // validateServices checks the services of the group and of its tasks.
 func (g *TaskGroup) validateServices(f fieldErrors) {
 	total := 0
@@ -69,7 +66,7 @@ func (s *Service) bytes() int {
 }
 
 func (s *OwnedService) validate(f fieldErrors, g *TaskGroup) {
-	f.require(IsServiceName(s.Name) || strings.Contains(s.Name, placeholder) && len(s.Name) <= MaxName,
+	f.require(IsServiceName(s.Name) || strings.Contains(s.Name, Placeholder) && len(s.Name) <= MaxName,
 		"name %q must be 1 to 63 letters, digits and dashes, and neither begin nor end with a dash", s.Name)
 	f.checkOneOf("provider", s.Provider, []string{ServiceProviderConsul, ServiceProviderBerth})
 	if s.Provider == ServiceProviderConsul {
@@ -132,7 +129,7 @@ const (
 func (f fieldErrors) checkConsulMeta(name string, meta map[string]string) {
 	f.atMost(name+" of a service in Consul", len(meta), maxConsulMeta)
 	for k, v := range meta {
-		f.require(hasPlaceholder(k) || consulMetaForm().MatchString(k),
+		f.require(HasPlaceholder(k) || consulMetaForm().MatchString(k),
 			"%s: key %q: Consul takes 1 to 128 letters, digits, - and _", name, Cut(k, MaxQuoted))
 		f.require(!strings.HasPrefix(k, "consul-") && !strings.HasPrefix(k, "berth-") && k != "external-source",
 			"%s: key %q is one of Consul or berth", name, Cut(k, MaxQuoted))
@@ -149,7 +146,7 @@ func CheckConsulMeta(meta map[string]string) error {
 
 // checkServicePort checks the label of a port of the group, or a number.
 func (g *TaskGroup) checkServicePort(f fieldErrors, name, label string) {
-	if label == "" || strings.Contains(label, placeholder) {
+	if label == "" || strings.Contains(label, Placeholder) {
 		f.checkBytes(name, len(label), MaxName)
 		return
 	}
@@ -247,22 +244,22 @@ func (c *ServiceCheck) ValidateExpanded() error {
 
 // validateHTTP leaves texts with placeholders to the node.
 func (c *ServiceCheck) validateHTTP(f fieldErrors) {
-	if !hasPlaceholder(c.Protocol) {
+	if !HasPlaceholder(c.Protocol) {
 		f.checkOneOf("protocol", c.Protocol, []string{"http", "https"})
 	}
 
-	f.require(strings.HasPrefix(c.Path, "/") || strings.HasPrefix(c.Path, placeholder),
+	f.require(strings.HasPrefix(c.Path, "/") || strings.HasPrefix(c.Path, Placeholder),
 		"path %q must begin with /", c.Path)
 	f.checkText("path", c.Path)
 	f.checkText("body", c.Body)
-	if !hasPlaceholder(c.Method) {
+	if !HasPlaceholder(c.Method) {
 		f.checkOneOf("method", c.Method,
 			[]string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 	}
 
 	size := 0
 	for name, values := range c.Header {
-		f.require(hasPlaceholder(name) || headerForm().MatchString(name),
+		f.require(HasPlaceholder(name) || headerForm().MatchString(name),
 			"header: %q is not the name of a header", name)
 		for _, v := range values {
 			f.require(inHeader().MatchString(v), "header: the value of %q must be one line", name)

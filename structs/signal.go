@@ -16,12 +16,14 @@ func SignalName(written string) string {
 
 // ParseSignal returns the name of a signal as drivers know it. The error is invalid for any other name.
 func ParseSignal(written string) (string, error) {
-	name := SignalName(written)
-	if !slices.Contains(signals, name) {
+	if !IsSignal(written) {
 		return "", Invalidf("%q is not a signal such as SIGHUP", Cut(written, MaxQuoted))
 	}
-	return name, nil
+	return SignalName(written), nil
 }
+
+// IsSignal reports whether a text is the name of a signal in any of its forms.
+func IsSignal(written string) bool { return slices.Contains(signals, SignalName(written)) }
 
 var signals = []string{
 	"SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE",

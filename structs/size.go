@@ -18,3 +18,11 @@ func FormatBytes(n int64) string {
 	}
 	return fmt.Sprintf("%s (%d bytes)", short, n)
 }
+
+// PairBytes is the size of a map as the limits count it: of its keys and values.
+func PairBytes(m map[string]string) (total int) {
+	for k, v := range m {
+		total += len(k) + len(v)
+	}
+	return total
+}

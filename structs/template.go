@@ -1,6 +1,10 @@
 package structs
 
-import "time"
+import (
+	"io/fs"
+	"strconv"
+	"time"
+)
 
 // Template is a task's `template {}`: a text that the node renders into a file before the task starts, and
 // again when a value changes that the text has read.
@@ -87,4 +91,10 @@ func (t *Template) canonicalize() {
 	if t.ChangeScript != nil {
 		setDefault(&t.ChangeScript.Timeout, DefaultTemplateTimeout)
 	}
+}
+
+// Mode returns the permissions of the file.
+func (t *Template) Mode() (fs.FileMode, error) {
+	n, err := strconv.ParseUint(t.Perms, 8, 9)
+	return fs.FileMode(n), err
 }

@@ -1,11 +1,8 @@
 package structs
 
 import (
-	"io/fs"
 	"math"
 	"path"
-	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -87,7 +84,7 @@ func ownError(err error) ownText {
 func (t *Template) validateChange(f fieldErrors) {
 	f.checkOneOf("change_mode", t.ChangeMode,
 		[]string{TemplateNoop, TemplateRestart, TemplateSignal, TemplateScript})
-	f.require(t.ChangeSignal == "" || slices.Contains(signals, SignalName(t.ChangeSignal)),
+	f.require(t.ChangeSignal == "" || IsSignal(t.ChangeSignal),
 		"change_signal %q is not a signal such as SIGHUP", t.ChangeSignal)
 	f.require(t.ChangeMode != TemplateSignal || !t.Envvars,
 		"env: a signal does not change the environment of a process; use change_mode restart")
@@ -132,10 +129,4 @@ func (f fieldErrors) checkOwner(name string, id *int) {
 	if id != nil {
 		f.checkRange(name, *id, intRange{-1, math.MaxInt32, ""})
 	}
-}
-
-// Mode returns the permissions of the file.
-func (t *Template) Mode() (fs.FileMode, error) {
-	n, err := strconv.ParseUint(t.Perms, 8, 9)
-	return fs.FileMode(n), err
 }

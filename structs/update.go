@@ -233,15 +233,15 @@ func (g *TaskGroup) validateCanaries(f fieldErrors) {
 		g.Update.Canary, g.Count)
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := g.Volumes[alias]
-		if v != nil && v.Type == VolumeTypeCSI && v.exclusive() {
+		if v != nil && v.Type == VolumeTypeCSI && v.Exclusive() {
 			f.addf("canary: volume %q has access_mode %s, so a canary would wait for the allocation that it is "+
 				"to replace; leave canary out", alias, v.AccessMode)
 		}
 	}
 }
 
-// exclusive reports whether the volume has at most one allocation that makes this request.
-func (r *VolumeRequest) exclusive() bool {
+// Exclusive reports whether the volume has at most one allocation that makes this request.
+func (r *VolumeRequest) Exclusive() bool {
 	own := r.Claim("", 0).Class()
 	return own.Conflicts(own)
 }
@@ -250,7 +250,7 @@ func (r *VolumeRequest) exclusive() bool {
 // successor waits for its end.
 func (g *TaskGroup) HoldsVolumesAlone() bool {
 	for _, v := range g.Volumes {
-		if v != nil && v.Type == VolumeTypeCSI && v.exclusive() {
+		if v != nil && v.Type == VolumeTypeCSI && v.Exclusive() {
 			return true
 		}
 	}

@@ -36,7 +36,7 @@ func (f fieldErrors) at(format string, args ...any) fieldErrors {
 }
 
 func (f fieldErrors) addf(format string, args ...any) {
-	if f.found.full() {
+	if f.found.Full() {
 		f.found.Add("")
 		return
 	}

@@ -6,11 +6,6 @@ import (
 	"strings"
 )
 
-// Canonicalize fills in the defaults. It is idempotent.
-func (v *CSIVolume) Canonicalize() {
-	v.Namespace = NamespaceOr(v.Namespace)
-}
-
 // Validate checks a volume of a user's request and returns every fault, each with its path. No secret,
 // parameter or mount flag appears in one. It checks only the specification: the plugin decides on the rest.
 func (v *CSIVolume) Validate() error {
@@ -74,29 +69,6 @@ func (f fieldErrors) checkTopologies(topologies []*CSITopology) {
 		}
 		f.checkCSIMap("topology", t.Segments)
 	}
-}
-
-// DropServerFields empties the fields that the servers alone fill in.
-func (v *CSIVolume) DropServerFields() {
-	v.State = ""
-	v.LastError = nil
-	v.ExpandPending = false
-	v.NodeExpandBytes = 0
-	v.Call = nil
-	v.Forced = nil
-	v.TurnedReadOnly = nil
-	v.Deletion = nil
-	v.CreateTime = 0
-	v.ModifyTime = 0
-	v.CreateIndex = 0
-}
-
-// BarredInName reports the characters that a volume's name must not contain (CSI spec,
-// CreateVolumeRequest.name).
-func BarredInName(r rune) bool {
-	return r <= 0x08 || r == 0x0B || r == 0x0C ||
-		r >= 0x0E && r <= 0x1F ||
-		r >= 0x7F && r <= 0x9F
 }
 
 func (v *CSIVolume) validateCapacity(f fieldErrors) {
