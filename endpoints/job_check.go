@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/endpoints/sidecars"
 	"berth/internal/suggest"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -43,7 +44,7 @@ func (j jobs) validate(
 	c := driverCheck{
 		nodes:  j.nodes,
 		known:  knownDrivers(tx),
-		faults: job.Complete(),
+		faults: sidecars.Complete(job),
 	}
 
 	err = state.CheckJobNamespace(tx, job)

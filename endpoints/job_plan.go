@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"berth/endpoints/sidecars"
 	"berth/scheduler"
 	"berth/scheduler/change"
 	"berth/state"
@@ -132,7 +133,7 @@ func (j jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 	}
 
 	job.Canonicalize()
-	err = job.Complete().Err()
+	err = sidecars.Complete(job).Err()
 	if err == nil {
 		err = j.checkCanaries(job)
 	}

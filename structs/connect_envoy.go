@@ -2,11 +2,6 @@ package structs
 
 import "strings"
 
-// needsEnvoy reports whether Consul's own proxy cannot do the work.
-func (c *Connect) needsEnvoy() bool {
-	return c.Gateway != nil || c.SidecarService.Proxy.EnvoyOnly() != ""
-}
-
 // EnvoyOnly names the first setting that Consul's own proxy does not have, "" if there is none.
 func (p *ConnectProxy) EnvoyOnly() string {
 	if p == nil {

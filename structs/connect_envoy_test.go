@@ -21,10 +21,6 @@ func TestEnvoyOnly_NamesWhatTheBuiltInProxyLacks(t *testing.T) {
 		if !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%q: got %q", want, got)
 		}
-		c := &Connect{SidecarService: &SidecarService{Proxy: p}}
-		if c.needsEnvoy() != (want != "") {
-			t.Errorf("%q: needsEnvoy is %v", want, c.needsEnvoy())
-		}
 	}
 	plain := &ConnectProxy{
 		Expose: &ConnectExpose{},
@@ -37,8 +33,5 @@ func TestEnvoyOnly_NamesWhatTheBuiltInProxyLacks(t *testing.T) {
 	}
 	if got := plain.EnvoyOnly(); got != "" {
 		t.Errorf("got %q", got)
-	}
-	if !(&Connect{Gateway: &Gateway{}}).needsEnvoy() {
-		t.Error("a gateway needs no Envoy")
 	}
 }

@@ -6,25 +6,6 @@ import (
 	"time"
 )
 
-func TestValidate_AcceptsConnect(t *testing.T) {
-	native := sidecarJob()
-	native.TaskGroups[0].Networks = nil
-	native.TaskGroups[0].Services[0].Connect = &Connect{Native: true}
-	mesh := gatewayJob(NetworkModeHost, &Gateway{Mesh: &GatewayMesh{}})
-	mesh.TaskGroups[0].Services[0].PortLabel = "wan"
-	for _, j := range []*Job{
-		sidecarJob(),
-		native,
-		gatewayJob(NetworkModeBridge, &Gateway{Ingress: oneIngress()}),
-		gatewayJob(NetworkModeHost, &Gateway{Terminating: oneTerminating()}),
-		mesh,
-	} {
-		if err := j.Complete().Err(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // TestValidate_RejectsFaultsOfConnect has one fault in each job.
 func TestValidate_RejectsFaultsOfConnect(t *testing.T) {
 	type part = func(*TaskGroup, *Service)
@@ -176,10 +157,6 @@ func TestValidate_RejectsFaultsOfConnect(t *testing.T) {
 		`sidecar_task: volume_mount 1: volume "v" is no volume`: task(func(t *SidecarTask) {
 			t.VolumeMounts = []*VolumeMount{{Volume: "v", Destination: "/v", PropagationMode: PropagationPrivate}}
 		}),
-		`task "connect-proxy-front" is there twice`: func(g *TaskGroup, _ *Service) {
-			g.Tasks = append(g.Tasks, &Task{Name: "connect-proxy-front", Driver: "exec"})
-			g.canonicalize(&Job{})
-		},
 		`kind "connect-proxy:other" is set by the servers`: func(g *TaskGroup, _ *Service) {
 			g.Tasks[0].Kind = "connect-proxy:other"
 		},
@@ -266,7 +243,7 @@ func TestValidate_RejectsFaultsOfConnect(t *testing.T) {
 	} {
 		j := sidecarJob()
 		edit(j.TaskGroups[0], j.TaskGroups[0].Services[0:1:1][0])
-		err := j.Complete().Err()
+		err := j.Validate()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}

@@ -316,3 +316,17 @@ func (f fieldErrors) checkInstances(list []*ServiceInstance) {
 
 	f.checkBytes("services: all tags and meta", size, 2*MaxServiceBytes)
 }
+
+// validateExpose checks an exposed check.
+func (c *ServiceCheck) validateExpose(f fieldErrors, s *OwnedService, g *TaskGroup) {
+	sidecar := s.Owner == "" && s.Connect != nil && s.Connect.SidecarService != nil
+	f.require(sidecar, "expose is for services of groups with connect { sidecar_service {} }")
+	f.require(c.Type == CheckHTTP && c.Protocol == "http",
+		"expose is for checks of type http with protocol http; for others write expose in the proxy")
+	if !sidecar {
+		return
+	}
+	_, known := g.LocalPort(s.Service)
+	f.require(known, "expose: the port of the service inside the network namespace is not known; "+
+		"write port = NUMBER in the service, or to in its port of the group")
+}

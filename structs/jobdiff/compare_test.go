@@ -426,7 +426,9 @@ func TestCompare_ShowsConnect(t *testing.T) {
 	now := sidecarJob()
 	u := now.TaskGroups[0].Services[0].Connect.SidecarService.Proxy.Upstreams[0]
 	u.LocalBindPort = 9002
-	now.InjectConnect()
+	g := now.TaskGroups[0]
+	g.Networks[0].DynamicPorts = []structs.Port{{Label: "connect-proxy-front"}}
+	g.Tasks = append(g.Tasks, &structs.Task{Name: "connect-proxy-front", Kind: "connect-proxy:front"})
 	text, _ := json.Marshal(Compare(old, now, false))
 	for _, want := range []string{
 		`{"Type":"Edited","Name":"LocalBindPort","Old":"9001","New":"9002","Annotations":null}`,

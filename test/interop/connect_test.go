@@ -9,6 +9,7 @@ import (
 	public "github.com/hashicorp/nomad/api"
 
 	"berth/api/apitest"
+	"berth/endpoints/sidecars"
 	"berth/structs"
 )
 
@@ -119,7 +120,7 @@ func TestClient_SendsAndReadsConnect(t *testing.T) {
 					t.Fatal(err)
 				}
 				got.Canonicalize()
-				if err := got.Complete().Err(); err != nil {
+				if err := sidecars.Complete(got).Err(); err != nil {
 					t.Fatal(err)
 				}
 				text, err := json.Marshal(got)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/sidecars"
 	"berth/jobspec"
 )
 
@@ -139,7 +140,7 @@ func rejection(t *testing.T, root, name, allowed string) string {
 	})
 	if err == nil {
 		f.Job.Canonicalize()
-		err = f.Job.Complete().Err()
+		err = sidecars.Complete(f.Job).Err()
 	}
 	if err == nil {
 		return ""

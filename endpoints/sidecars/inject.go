@@ -1,0 +1,163 @@
+// Package sidecars adds to a job the tasks and ports that its service mesh needs: a task for the proxy of a
+// service, or for a gateway, with the ports at which others reach it.
+//
+// The servers do so when they take in a job: each agent then sees plain tasks. A job is added to only after
+// its user's own text is found valid, so that every fault has a place in the file of the user. The result is
+// a job that may be registered again without a further change.
+package sidecars
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"berth/structs"
+)
+
+// Complete checks a canonical job, and adds to a job without faults what its service mesh needs. The faults
+// of the job that the user wrote come first, because they have places in the file.
+func Complete(j *structs.Job) *structs.Faults {
+	faults := j.Faults()
+	if faults.Err() != nil || !slices.ContainsFunc(j.TaskGroups, (*structs.TaskGroup).UsesConnect) {
+		return faults
+	}
+	Inject(j)
+	return j.Faults()
+}
+
+// Inject adds the tasks and ports of the service mesh to a canonical job without faults. It is idempotent:
+// the job that it changed may be registered again.
+func Inject(j *structs.Job) {
+	for _, g := range j.TaskGroups {
+		for _, s := range g.Services {
+			if s.Connect != nil {
+				inject(g, s)
+			}
+		}
+	}
+}
+
+func inject(g *structs.TaskGroup, s *structs.Service) {
+	kind := s.TaskKind()
+	c := s.Connect
+	switch kind.Kind() {
+	case structs.KindConnectNative:
+		if s.TaskName == "" {
+			s.TaskName = g.Tasks[0].Name
+		}
+
+		if t := g.Task(s.TaskName); t != nil {
+			t.Kind = kind
+		}
+		return
+
+	case structs.KindConnectProxy:
+		exposeChecks(g, s)
+		c.SidecarService.Port = cmp.Or(c.SidecarService.Port, kind.PortLabel())
+		injectPort(g, c.SidecarService.Port)
+	case structs.KindConnectTerminating:
+		if s.PortLabel == "" {
+			s.PortLabel = kind.PortLabel()
+			injectPort(g, s.PortLabel)
+		}
+
+	case structs.KindConnectMesh:
+		injectPort(g, structs.MeshLANPort(s.Name))
+	}
+
+	if c.Gateway != nil && g.Network().Mode == structs.NetworkModeBridge {
+		bindInBridge(c.Gateway)
+	}
+
+	injectTask(g, s, kind)
+}
+
+// injectPort adds a dynamic port that has the same number inside the network namespace.
+func injectPort(g *structs.TaskGroup, label string) {
+	if g.HasPort(label) {
+		return
+	}
+	n := g.Network()
+	n.DynamicPorts = append(n.DynamicPorts, structs.Port{
+		Label:       label,
+		To:          -1,
+		HostNetwork: structs.DefaultHostNetwork,
+	})
+}
+
+// bindInBridge makes a gateway listen on all addresses of its network namespace, as in the dialect. An
+// address with DynamicBind gets a port of the allocation.
+func bindInBridge(g *structs.Gateway) {
+	p := g.Proxy
+	if p.EnvoyGatewayNoDefaultBind || p.EnvoyGatewayBindTaggedAddresses || len(p.EnvoyGatewayBindAddresses) > 0 {
+		return
+	}
+
+	p.EnvoyGatewayNoDefaultBind = true
+	p.EnvoyGatewayBindAddresses = map[string]*structs.GatewayBindAddress{}
+	bind := func(name string, port int) {
+		p.EnvoyGatewayBindAddresses[name] = &structs.GatewayBindAddress{
+			Address: "0.0.0.0",
+			Port:    port,
+		}
+	}
+
+	switch {
+	case g.Ingress != nil:
+		for _, l := range g.Ingress.Listeners {
+			for _, s := range l.Services {
+				bind(s.Name, l.Port)
+			}
+		}
+
+	case g.Terminating != nil:
+		bind("default", structs.DynamicBind)
+	case g.Mesh != nil:
+		bind("wan", structs.DynamicBind)
+		bind("lan", structs.DynamicBind)
+	}
+}
+
+// exposeChecks makes the proxy of a service serve the paths of its exposed checks.
+func exposeChecks(g *structs.TaskGroup, s *structs.Service) {
+	for i, c := range s.Checks {
+		if !c.Expose {
+			continue
+		}
+
+		if c.PortLabel == "" {
+			c.PortLabel = exposeLabel(s.Name, i, c)
+			injectPort(g, c.PortLabel)
+		}
+
+		port, _ := g.LocalPort(s)
+		x := structs.ConnectExposePath{
+			Path:          c.Path,
+			Protocol:      structs.DefaultExposeProtocol,
+			LocalPathPort: port,
+			ListenerPort:  c.PortLabel,
+		}
+
+		side := s.Connect.SidecarService
+		if side.Proxy == nil {
+			side.Proxy = &structs.ConnectProxy{}
+		}
+
+		if side.Proxy.Expose == nil {
+			side.Proxy.Expose = &structs.ConnectExpose{}
+		}
+
+		paths := side.Proxy.Expose.Paths
+		if !slices.ContainsFunc(paths, func(o *structs.ConnectExposePath) bool { return *o == x }) {
+			side.Proxy.Expose.Paths = append(paths, &x)
+		}
+	}
+}
+
+// exposeLabel returns the label of the port of an exposed check. It is the same at each registration.
+func exposeLabel(service string, index int, c *structs.ServiceCheck) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s", service, index, c.Name, c.Path))
+	return "svc_" + service + "_ck_" + hex.EncodeToString(sum[:3])
+}

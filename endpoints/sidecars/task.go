@@ -1,0 +1,202 @@
+package sidecars
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/structs"
+)
+
+// driverConnect is the driver of the proxies that berth runs itself.
+const driverConnect = "connect"
+
+// driverDocker is the driver of a proxy with an image.
+const driverDocker = "docker"
+
+// envoyUser is the user and the group of Envoy's image. If the container starts as root, the image changes to
+// that user, to whom the task's secrets then do not belong.
+const envoyUser = "101:101"
+
+// attrProxy is the attribute of a node with the program that runs its proxies: proxyEnvoy, or
+// Consul's own.
+const (
+	attrProxy  = "driver.connect.proxy"
+	proxyEnvoy = "envoy"
+)
+
+// The other defaults of the tasks of proxies, as in the dialect.
+const (
+	proxyShutdownDelay = 5 * time.Second
+	proxyLogFiles      = 2
+	proxyLogFileSizeMB = 2
+)
+
+// injectTask adds the task of a proxy, if the group does not have it yet, and changes it as the user wants.
+func injectTask(g *structs.TaskGroup, s *structs.Service, kind structs.TaskKind) {
+	at := slices.IndexFunc(g.Tasks, func(t *structs.Task) bool { return t.Kind == kind })
+	var t *structs.Task
+	if at >= 0 {
+		t = g.Tasks[at]
+	} else {
+		t = newProxyTask(kind)
+		t.Driver = driverOf(s.Connect.SidecarTask)
+		if t.Driver == driverDocker {
+			t.Config = envoyContainer(g)
+		}
+
+		g.Tasks = append(g.Tasks, t)
+	}
+
+	if s.Connect.SidecarTask != nil {
+		mergeTask(s.Connect.SidecarTask, t)
+	}
+
+	if t.Driver == driverDocker {
+		t.User = cmp.Or(t.User, envoyUser)
+	}
+
+	if t.Driver == driverConnect && needsEnvoy(s.Connect) {
+		addConstraint(t, &structs.Constraint{
+			LTarget: "${attr." + attrProxy + "}",
+			RTarget: proxyEnvoy,
+			Operand: "=",
+		})
+	}
+
+	t.Canonicalize(g)
+}
+
+// needsEnvoy reports whether Consul's own proxy cannot do the work.
+func needsEnvoy(c *structs.Connect) bool {
+	return c.Gateway != nil || c.SidecarService.Proxy.EnvoyOnly() != ""
+}
+
+func newProxyTask(kind structs.TaskKind) *structs.Task {
+	t := &structs.Task{
+		Name:          kind.PortLabel(),
+		Kind:          kind,
+		ShutdownDelay: proxyShutdownDelay,
+		LogConfig: &structs.LogConfig{
+			MaxFiles:      proxyLogFiles,
+			MaxFileSizeMB: proxyLogFileSizeMB,
+		},
+		Resources: &structs.Resources{
+			CPU:      structs.DefaultProxyCPU,
+			MemoryMB: structs.DefaultProxyMemoryMB,
+		},
+	}
+
+	if !kind.IsGateway() {
+		t.Lifecycle = &structs.TaskLifecycle{
+			Hook:    structs.LifecyclePrestart,
+			Sidecar: true,
+		}
+	}
+	return t
+}
+
+// driverOf returns the driver of a proxy: one with an image runs in a container, as in the dialect.
+func driverOf(t *structs.SidecarTask) string {
+	switch {
+	case t == nil:
+		return driverConnect
+	case t.Driver != "":
+		return t.Driver
+	case t.Config["image"] != nil:
+		return driverDocker
+	}
+	return driverConnect
+}
+
+// envoyContainer returns the config of a container with Envoy, except its image.
+func envoyContainer(g *structs.TaskGroup) map[string]any {
+	config := map[string]any{"args": []any{
+		"-c", "${NOMAD_SECRETS_DIR}/envoy_bootstrap.json",
+		"-l", "info",
+		"--concurrency", "1",
+		"--disable-hot-restart",
+	}}
+	if !g.Network().Isolated() {
+		config["network_mode"] = structs.NetworkModeHost
+	}
+	return config
+}
+
+// mergeTask changes the task of a proxy.
+func mergeTask(t *structs.SidecarTask, task *structs.Task) {
+	override := func(field *string, value string) {
+		if value != "" {
+			*field = value
+		}
+	}
+
+	override(&task.Name, t.Name)
+	override(&task.User, t.User)
+	override(&task.KillSignal, t.KillSignal)
+	if t.Driver != "" && t.Driver != task.Driver {
+		task.Driver = t.Driver
+		task.Config = nil // of the other driver
+	}
+
+	task.Config = merged(task.Config, t.Config)
+	task.Env = merged(task.Env, t.Env)
+	task.Meta = merged(task.Meta, t.Meta)
+	if r := t.Resources; r != nil {
+		mergeResources(r, task.Resources)
+	}
+
+	if t.KillTimeout != nil {
+		task.KillTimeout = *t.KillTimeout
+	}
+
+	if t.ShutdownDelay != nil {
+		task.ShutdownDelay = *t.ShutdownDelay
+	}
+
+	if l := t.LogConfig; l != nil {
+		overrideNumber(&task.LogConfig.MaxFiles, l.MaxFiles)
+		overrideNumber(&task.LogConfig.MaxFileSizeMB, l.MaxFileSizeMB)
+		task.LogConfig.Disabled = task.LogConfig.Disabled || l.Disabled
+	}
+
+	if len(t.VolumeMounts) > 0 {
+		task.VolumeMounts = slices.Clone(t.VolumeMounts)
+	}
+}
+
+func mergeResources(r *structs.Resources, into *structs.Resources) {
+	overrideNumber(&into.CPU, r.CPU)
+	overrideNumber(&into.Cores, r.Cores)
+	overrideNumber(&into.MemoryMB, r.MemoryMB)
+	overrideNumber(&into.MemoryMaxMB, r.MemoryMaxMB)
+	if len(r.Devices) > 0 {
+		into.Devices = slices.Clone(r.Devices)
+	}
+}
+
+func overrideNumber(field *int, value int) {
+	if value != 0 {
+		*field = value
+	}
+}
+
+// merged returns a map with the entries of two. Those of the second one win.
+func merged[V any](under, over map[string]V) map[string]V {
+	if len(over) == 0 {
+		return under
+	}
+	all := maps.Clone(under)
+	if all == nil {
+		all = map[string]V{}
+	}
+	maps.Copy(all, over)
+	return all
+}
+
+func addConstraint(t *structs.Task, c *structs.Constraint) {
+	if !slices.ContainsFunc(t.Constraints, func(o *structs.Constraint) bool { return o != nil && *o == *c }) {
+		t.Constraints = append(t.Constraints, c)
+	}
+}
