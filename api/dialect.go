@@ -12,6 +12,7 @@ import (
 	"berth/internal/strictjson"
 	"berth/jobspec"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // dialectDefaults has the values that clients of the dialect fill into fields that berth does not have. A
@@ -160,7 +161,7 @@ func (c *call) addJobFaults(text []byte, job *structs.Job, faults *strictjson.Fa
 	}
 	defer end()
 	job.Canonicalize()
-	for _, d := range hclconf.Faults(jobspec.LocateAPI("", text, faults, job.Validate())) {
+	for _, d := range hclconf.Faults(jobspec.LocateAPI("", text, faults, validate.Job(job))) {
 		fault := &strictjson.Fault{Text: d.Summary}
 		if d.Subject != nil {
 			fault.Line = d.Subject.Start.Line

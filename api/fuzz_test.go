@@ -19,6 +19,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // FuzzHTTP checks that the handler answers every request without a panic, and that its errors are bounded.
@@ -215,13 +216,13 @@ func newFuzzed(tb testing.TB) *fuzzed {
 	apitest.On(caller, structs.JobRegister,
 		func(_ context.Context, req *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
 			req.Job.Canonicalize()
-			return &structs.JobRegisterResponse{}, req.Job.Validate()
+			return &structs.JobRegisterResponse{}, validate.Job(req.Job)
 		})
 	apitest.On(caller, structs.CSIVolumeRegister, func(_ context.Context,
 		req *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
 		for _, v := range req.Volumes {
 			v.Canonicalize()
-			if err := v.Validate(); err != nil {
+			if err := validate.Volume(v); err != nil {
 				return nil, err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"berth/client/machine/networks"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 func withPort(id string, index uint64, port int) *structs.Allocation {
@@ -54,7 +55,7 @@ func TestNode_HasItsNetworksAndPorts(t *testing.T) {
 		defer r.stop()
 		r.pass(time.Second)
 		n := r.client.Node()
-		if err := n.Validate(); err != nil {
+		if err := report.Node(n); err != nil {
 			t.Error(err)
 		}
 		local := n.HostAddresses("local")

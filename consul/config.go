@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/validate/field"
 )
 
 // The bounds of the configuration.
@@ -152,9 +153,9 @@ func (c *Config) validateFiles(require require) {
 
 // validateOwn checks the settings of the agent's own services and of those of jobs.
 func (c *Config) validateOwn(require require) {
-	require(structs.IsServiceName(c.ServerServiceName),
+	require(field.IsServiceName(c.ServerServiceName),
 		"consul.server_service_name: %q is not the name of a service", c.ServerServiceName)
-	require(structs.IsServiceName(c.ClientServiceName),
+	require(field.IsServiceName(c.ClientServiceName),
 		"consul.client_service_name: %q is not the name of a service", c.ClientServiceName)
 	require(len(c.Tags) <= maxTags, "consul.tags: there are %d; at most %d are allowed", len(c.Tags), maxTags)
 	for _, tag := range c.Tags {

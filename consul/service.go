@@ -24,7 +24,7 @@ const (
 // MetaSource is an entry of the meta of all that berth registers. Its value is berth.
 const MetaSource = "external-source"
 
-// The further entries that berth adds to the meta of a service. structs.CheckConsulMeta leaves space for
+// The further entries that berth adds to the meta of a service. validate.ConsulMeta leaves space for
 // them. Each agent has its own metaAgent. The value of metaDefinition is that of digestOf.
 const (
 	metaAgent      = "berth-agent"

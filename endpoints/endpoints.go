@@ -286,8 +286,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		// register checks the secret of its row.
 		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)),
 		write(e, structs.NodeDeregister, anyone, node.deregister),
-		e.quick(mostlyUnchanged(report(e, structs.NodeHeartbeat, nodeOnly, node.heartbeat))),
-		report(e, structs.NodeUpdateCSI, nodeOnly, node.updateCSI),
+		e.quick(mostlyUnchanged(nodeWrite(e, structs.NodeHeartbeat, nodeOnly, node.heartbeat))),
+		nodeWrite(e, structs.NodeUpdateCSI, nodeOnly, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
 		write(e, structs.NodeDrain, anyone, node.drain),
 		shed(read(e, structs.NodeDrainStatus, anyone, node.drainStatus)),
@@ -297,7 +297,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.NodeAllocs, anyone, node.allocs)),
 		call(e, structs.NodeClientAllocs, nodeOnly, node.clientAllocs),
 		write(e, structs.NodeEvaluate, anyone, node.evaluate),
-		slow(report(e, structs.NodeDeriveSIToken, nodeOnly, node.deriveSIToken)),
+		slow(nodeWrite(e, structs.NodeDeriveSIToken, nodeOnly, node.deriveSIToken)),
 
 		shed(read(e, structs.NodePoolList, anyone, pool.list)),
 		shed(read(e, structs.NodePoolGet, anyone, pool.get)),

@@ -11,6 +11,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/jobdiff"
+	"berth/structs/validate"
 )
 
 // jobs serve Job.
@@ -50,7 +51,7 @@ func (j jobs) registerFor(
 	if err != nil {
 		return 0, err
 	}
-	warnings := structs.JoinFaults(req.Job.Warnings())
+	warnings := structs.JoinFaults(validate.JobWarnings(req.Job))
 	dropped, err := j.checkSource(req)
 	if err == nil && trigger == structs.TriggerJobRegister {
 		err = j.checkSubmitter(ctx, job, req.ConsulToken)
@@ -66,7 +67,7 @@ func (j jobs) registerFor(
 		err = state.CheckRegistration(j.store.Read(), req, job)
 	}
 	if err == nil && req.PreserveCounts {
-		err = state.WithKeptCounts(j.store.Read(), job).Validate()
+		err = validate.Job(state.WithKeptCounts(j.store.Read(), job))
 	}
 	if err == nil && trigger == structs.TriggerJobRegister {
 		err = j.setGateways(ctx, job)

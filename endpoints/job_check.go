@@ -14,6 +14,8 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate"
+	"berth/structs/validate/field"
 )
 
 // The bounds of the calls of nodes for one driver of a job.
@@ -38,7 +40,7 @@ func (j jobs) validate(
 
 	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
 	job.Region = cmp.Or(job.Region, j.region)
-	warnings := structs.JoinFaults(job.Warnings())
+	warnings := structs.JoinFaults(validate.JobWarnings(job))
 	job.Canonicalize()
 	tx := j.store.Read()
 	c := driverCheck{
@@ -201,7 +203,7 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 	req := &structs.ClientDriverValidateRequest{Driver: name}
 	var asked []taskOf
 	for _, t := range tasks {
-		if !structs.NestsWithin(t.Config, structs.MaxConfigNesting) {
+		if !field.NestsWithin(t.Config, structs.MaxConfigNesting) {
 			c.skipped = true
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // registrationEval returns the evaluation of a registered job, nil for a job that runs nothing itself.
@@ -34,7 +35,7 @@ func (j jobs) dispatch(
 	}
 
 	now := time.Unix(0, req.Now)
-	child, err := parent.DispatchedChild(req, now)
+	child, err := dispatchedChild(parent, req, now)
 	if err != nil {
 		return 0, err
 	}
@@ -67,6 +68,21 @@ func (j jobs) dispatch(
 	}
 
 	return index, nil
+}
+
+// dispatchedChild returns the job that a dispatch starts, or an error if the values do not fit the
+// parameters.
+func dispatchedChild(
+	parent *structs.Job,
+	req *structs.JobDispatchRequest,
+	now time.Time,
+) (*structs.Job, error) {
+	err := validate.Dispatch(parent, req)
+	if err != nil {
+		return nil, err
+	}
+	child := parent.DispatchedChild(req, now)
+	return child, validate.Job(child)
 }
 
 func (j jobs) forcePeriodic(
@@ -183,7 +199,7 @@ func (j jobs) scale(
 		Message: req.Message,
 		Meta:    req.Meta,
 	}}
-	err = event.Event.Validate()
+	err = validate.ScalingEvent(event.Event)
 	if err != nil {
 		return 0, err
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/jobdiff"
+	"berth/structs/validate"
 )
 
 // plan registers a job in a draft of the state and lets the scheduler plan it there.
@@ -63,7 +64,7 @@ func (j jobs) plan(
 		resp.Diff = jobdiff.Compare(old, job, true)
 		change.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
 	}
-	resp.Warnings = joinWarnings(structs.JoinFaults(req.Job.Warnings()), missingVolumes(tx, job),
+	resp.Warnings = joinWarnings(structs.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
 		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job))
 	if job.IsPeriodic() {
 		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)

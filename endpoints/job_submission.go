@@ -8,6 +8,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // checkSource drops the source of a job that is too large, and returns a warning. The job itself does not
@@ -29,7 +30,7 @@ func (j jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err 
 		warning = fmt.Sprintf("the source of the job is not stored: it has %d bytes with its variables; "+
 			"the servers store at most %d (job_max_source_size)", size, j.source)
 	default:
-		return "", s.Validate()
+		return "", validate.JobSubmission(s)
 	}
 
 	req.Submission = nil

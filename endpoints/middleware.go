@@ -347,8 +347,8 @@ func write[Req, Resp any, W written[Resp]](
 	})
 }
 
-// report is like write, for a handler that uses the row with which the node was authenticated.
-func report[Req, Resp any, W written[Resp]](
+// nodeWrite is like write, for a handler that uses the row with which the node was authenticated.
+func nodeWrite[Req, Resp any, W written[Resp]](
 	e *Endpoints,
 	m structs.Method[Req, Resp],
 	allow rule,

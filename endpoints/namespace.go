@@ -6,6 +6,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // namespaces serve Namespace.
@@ -41,7 +42,7 @@ func (n namespaces) apply(
 	if req.Definition == nil {
 		return 0, structs.Invalidf("Definition: nothing is given; expected the namespace")
 	}
-	err := req.Definition.Validate()
+	err := validate.Namespace(req.Definition)
 	if err != nil {
 		return 0, err
 	}

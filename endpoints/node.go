@@ -12,6 +12,7 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // nodes serve Node.
@@ -102,7 +103,7 @@ func (n nodes) heartbeat(
 
 	var err error
 	if req.Inventory != nil {
-		err = req.Inventory.Validate(node.ID)
+		err = report.Inventory(req.Inventory, node.ID)
 	}
 	if err != nil {
 		return 0, err
@@ -252,7 +253,7 @@ func (n nodes) updateAllocs(
 			continue
 		}
 
-		err := u.CheckStates()
+		err := report.AllocUpdate(u)
 		if err != nil {
 			unknown = cmp.Or(unknown, err)
 			continue

@@ -9,6 +9,7 @@ import (
 	"berth/scheduler/drainer"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // drain starts, changes or cancels the drain of a node. The leader's loop moves the allocations.
@@ -20,7 +21,7 @@ func (n nodes) drain(ctx context.Context, req *structs.NodeDrainRequest, _ *stru
 		return 0, noNode(req.NodeID)
 	}
 	req = withNotesOf(node, req)
-	err := req.Validate()
+	err := validate.NodeDrain(req)
 	if err != nil {
 		return 0, err
 	}

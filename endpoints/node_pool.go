@@ -8,6 +8,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // nodePools serve NodePool.
@@ -50,7 +51,7 @@ func (p nodePools) apply(
 	if req.Pool == nil {
 		return 0, structs.Invalidf("Pool: nothing is given; expected the node pool")
 	}
-	err := req.Pool.Validate()
+	err := validate.NodePool(req.Pool)
 	if err != nil {
 		return 0, err
 	}

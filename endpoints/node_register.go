@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // completeNode checks the report of a node on itself and fills in its gaps, in a copy that shares its maps.
@@ -61,7 +62,7 @@ func completeNode(
 			node.SchedulingEligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
 
-	return node, node.Validate()
+	return node, report.Node(node)
 }
 
 // checkInstances rejects instances that are incomplete, that are on another node, or that are too many or too
@@ -80,5 +81,5 @@ func checkInstances(
 				path, i)
 		}
 	}
-	return structs.ValidateInstances(nodeID, instances)
+	return report.Instances(nodeID, instances)
 }

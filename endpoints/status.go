@@ -6,6 +6,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // statuses serve Status, Operator and System.
@@ -80,7 +81,7 @@ func (s statuses) setSchedulerConfig(
 	resp *structs.SchedulerConfigSetResponse,
 ) (uint64, error) {
 	req.Config.Canonicalize()
-	err := req.Config.Validate()
+	err := validate.SchedulerConfig(&req.Config)
 	if err != nil {
 		return 0, err
 	}

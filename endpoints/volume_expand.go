@@ -6,6 +6,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // nodeExpanded records the outcome of the expansion that a node made when it mounted a volume.
@@ -19,7 +20,7 @@ func (c claims) nodeExpanded(
 	if v != nil {
 		plugin = v.PluginID
 	}
-	if err := req.Validate(plugin); err != nil {
+	if err := report.ExpandOutcome(req, plugin); err != nil {
 		return 0, err
 	}
 	if req.Err != nil {

@@ -14,6 +14,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 const (
@@ -237,7 +238,7 @@ func (l *externalList) callPlace(ctx context.Context, p *place, most int) {
 	}
 	p.page, p.err = nodeconn.Call(ctx, to, structs.ClientCSIControllerList, req)
 	if p.err == nil {
-		p.err = p.page.Validate()
+		p.err = report.Listed(p.page)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // buildRow returns the row to record for a given volume; old is the row before, nil for none. The state
@@ -42,7 +43,7 @@ func rowToRegister(
 		return v, checkExpandable(tx, old, v)
 	}
 
-	if err := v.ValidateMade(); err != nil {
+	if err := report.VolumeMade(v); err != nil {
 		return nil, err
 	}
 

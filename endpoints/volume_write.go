@@ -10,6 +10,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // volumeWrites serve the methods of CSIVolume that change volumes. They record the request. The loop of the
@@ -76,7 +77,7 @@ func (w volumeWrites) checkedCopy(
 		v.Namespace = cmp.Or(v.Namespace, req.RequestNamespace())
 		v.DropServerFields()
 		v.Canonicalize()
-		if err := v.Validate(); err != nil {
+		if err := validate.Volume(v); err != nil {
 			faults = append(faults, err)
 		}
 
@@ -324,7 +325,7 @@ func (w volumeWrites) remove(
 	req *structs.CSIVolumeDeleteRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
-	if err := req.Validate(); err != nil {
+	if err := validate.VolumeDelete(req); err != nil {
 		return 0, err
 	}
 

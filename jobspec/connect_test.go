@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // sidecarInHCL has each block and argument of a sidecar.
@@ -247,7 +248,7 @@ func TestReadJob_ReadsConnectInBothForms(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Job.Canonicalize()
-		if err := f.Locate(f.Job.Validate()); err != nil {
+		if err := f.Locate(validate.Job(f.Job)); err != nil {
 			t.Error(err)
 		}
 		var got []string
@@ -307,7 +308,7 @@ func TestReadJob_LocatesFaultsOfConnectInTheAPIForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	job.Canonicalize()
-	err := LocateAPI("j.json", []byte(src), nil, job.Validate())
+	err := LocateAPI("j.json", []byte(src), nil, validate.Job(&job))
 	for _, want := range []string{
 		`j.json:6,20: job "j": group "g": service 1: connect: sidecar_service: proxy: upstreams 2: local_bind_port`,
 		`j.json:9,19: job "j": group "g": service 1: connect: sidecar_service: proxy: expose: path 1: listener_port`,

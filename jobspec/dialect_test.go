@@ -14,6 +14,7 @@ import (
 
 	"berth/internal/hclconf"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 const outdated = `job "j" {
@@ -87,7 +88,7 @@ func TestReadJob_WarnsOfNamesWithoutEffect(t *testing.T) {
 		t.Error("enabled = false does not disable the logs")
 	}
 	f.Job.Canonicalize()
-	if err := f.Job.Validate(); err != nil {
+	if err := validate.Job(f.Job); err != nil {
 		t.Error(err)
 	}
 }

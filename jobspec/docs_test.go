@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"berth/internal/hclconf"
+	"berth/structs/validate"
 )
 
 var (
@@ -284,7 +285,7 @@ func readJob(src string) (any, error) {
 		return nil, err
 	}
 	f.Job.Canonicalize()
-	return f.Job, f.Job.Validate()
+	return f.Job, validate.Job(f.Job)
 }
 
 func readVolume(src string) (any, error) {
@@ -293,7 +294,7 @@ func readVolume(src string) (any, error) {
 		return nil, err
 	}
 	v.Canonicalize()
-	return v, v.Validate()
+	return v, validate.Volume(v)
 }
 
 var firstWord = regexp.MustCompile(`(?m)^[a-z_]+`)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // metaFile is a job file whose meta has the given arguments, after other blocks.
@@ -235,7 +236,7 @@ func TestReadJob_ExpandsDynamicBlocks(t *testing.T) {
 	}
 	f.Job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: -1}
 	f.Job.Canonicalize()
-	got := f.Locate(f.Job.Validate())
+	got := f.Locate(validate.Job(f.Job))
 	const want = `dynamic.hcl:48,17: job "dynamic": group "db": task "main": resources: cpu -1`
 	if got == nil || !strings.Contains(got.Error(), want) {
 		t.Errorf("got %v, want %s", got, want)
@@ -473,7 +474,7 @@ func FuzzReadJob(f *testing.F) {
 			return
 		}
 		file.Job.Canonicalize()
-		err = file.Locate(file.Job.Validate())
+		err = file.Locate(validate.Job(file.Job))
 		if err != nil {
 			return
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"berth/structs/validate"
 )
 
 // faultyParts has parts of a group, each with faults of its own.
@@ -40,7 +42,7 @@ func TestReadJob_FaultsOfBadFiles(t *testing.T) {
 		f, err := ReadJob("j.hcl", []byte(src), &Inputs{})
 		if err == nil {
 			f.Job.Canonicalize()
-			err = f.Locate(f.Job.Validate())
+			err = f.Locate(validate.Job(f.Job))
 		}
 		if err == nil {
 			t.Errorf("%s: it is valid", part)

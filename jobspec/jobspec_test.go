@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files again")
@@ -51,7 +52,7 @@ func parseFile(t *testing.T, file string, src []byte) any {
 			t.Fatal(err)
 		}
 		v.Canonicalize()
-		err = v.Validate()
+		err = validate.Volume(v)
 		if err != nil && !strings.Contains(file, "volume.hcl") {
 			t.Fatal(err)
 		}
@@ -62,7 +63,7 @@ func parseFile(t *testing.T, file string, src []byte) any {
 		t.Fatal(err)
 	}
 	j.Canonicalize()
-	if err := j.Validate(); err != nil {
+	if err := validate.Job(j); err != nil {
 		t.Fatal(err)
 	}
 	return j
@@ -275,7 +276,7 @@ func FuzzParseJob(f *testing.F) {
 			return
 		}
 		j.Canonicalize()
-		if err := j.Validate(); err == nil {
+		if err := validate.Job(j); err == nil {
 			if _, err := json.Marshal(j); err != nil {
 				t.Fatal(err)
 			}
@@ -298,7 +299,7 @@ func FuzzParseVolume(f *testing.F) {
 		}
 		if v, err := parseVolume(file, src); err == nil {
 			v.Canonicalize()
-			_ = v.Validate()
+			_ = validate.Volume(v)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // TestReadJob_ReadsTheSameJobInJSON reads a job in both syntaxes, with the same values from outside.
@@ -45,7 +46,7 @@ func readText(t *testing.T, file string, in *Inputs) string {
 		t.Fatalf("%s: %v", file, err)
 	}
 	f.Job.Canonicalize()
-	if err := f.Locate(f.Job.Validate()); err != nil {
+	if err := f.Locate(validate.Job(f.Job)); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 	text, err := json.MarshalIndent(f.Job, "", " ")
@@ -110,7 +111,7 @@ func TestReadJob_FaultsOfBadJSON(t *testing.T) {
 		f, err := ReadJob("j.json", []byte(src), &Inputs{})
 		if err == nil {
 			f.Job.Canonicalize()
-			err = f.Locate(f.Job.Validate())
+			err = f.Locate(validate.Job(f.Job))
 		}
 		if err == nil {
 			t.Errorf("%.200s: it is valid", src)

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/strictjson"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // TestLocateAPI_LeavesOutFaultsOfLostParts decodes jobs with faults. The jobs have further faults, and those
@@ -81,7 +82,7 @@ func checkLost(t *testing.T, name, src string, want []string) {
 	}
 	job.Canonicalize()
 	var lines []string
-	if err := LocateAPI("j.json", []byte(src), faults, job.Validate()); err != nil {
+	if err := LocateAPI("j.json", []byte(src), faults, validate.Job(job)); err != nil {
 		lines = strings.Split(err.Error(), "\n")
 	}
 	matches := len(lines) == len(want)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // TestLocateAPI_AddsPositionsToFaults has faults of a job in the JSON of the API.
@@ -38,7 +39,7 @@ func TestLocateAPI_AddsPositionsToFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	job.Canonicalize()
-	err := LocateAPI("j.json", []byte(src), nil, job.Validate())
+	err := LocateAPI("j.json", []byte(src), nil, validate.Job(job))
 	for _, want := range []string{
 		`j.json:2,22: job "j": type "sevrice"`,
 		`j.json:5,14: job "j": group "g": count -1`,

@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/hclconf"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 const faulty = `job "x" {
@@ -69,7 +70,7 @@ func validateFile(t *testing.T, src string) error {
 		t.Fatal(err)
 	}
 	f.Job.Canonicalize()
-	return f.Locate(f.Job.Validate())
+	return f.Locate(validate.Job(f.Job))
 }
 
 func TestLocate_AddsPositionsToFaults(t *testing.T) {

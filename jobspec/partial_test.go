@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // TestReadJob_KeepsThePartsWithoutFaults reads files with faults. The job in them has further faults, and
@@ -84,7 +85,7 @@ func TestReadJob_KeepsThePartsWithoutFaults(t *testing.T) {
 		}
 		f.Job.Canonicalize()
 		lines := strings.Split(err.Error(), "\n")
-		if more := f.Locate(f.Job.Validate()); more != nil {
+		if more := f.Locate(validate.Job(f.Job)); more != nil {
 			lines = append(lines, strings.Split(more.Error(), "\n")...)
 		}
 		for i, line := range lines {

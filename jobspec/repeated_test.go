@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"berth/structs/validate"
 )
 
 // inJob, inGroup and inTask are job files with a part.
@@ -227,7 +229,7 @@ topology_request {
 		t.Fatal(err)
 	}
 	f.Content.Canonicalize()
-	got := f.Locate(f.Content.Validate())
+	got := f.Locate(validate.Volume(f.Content))
 	for _, want := range []string{
 		`v.hcl:8,21: volume "v": capability 2: access_mode`,
 		`v.hcl:17,18: volume "v": topology_request: required: topology 2: segments must not be empty`,

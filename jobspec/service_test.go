@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 const serviceInHCL = `job "j" {
@@ -124,7 +125,7 @@ func TestReadJob_ReadsServicesInBothForms(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Job.Canonicalize()
-		if err := f.Locate(f.Job.Validate()); err != nil {
+		if err := f.Locate(validate.Job(f.Job)); err != nil {
 			t.Error(err)
 		}
 		g := f.Job.TaskGroups[0]
@@ -180,7 +181,7 @@ func TestReadJob_RejectsServicesWithAReason(t *testing.T) {
 		f, err := ReadJob("j.hcl", []byte(serviceFile(c.lines)), &Inputs{})
 		if err == nil {
 			f.Job.Canonicalize()
-			err = f.Locate(f.Job.Validate())
+			err = f.Locate(validate.Job(f.Job))
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s\ngot %v, want %q", c.lines, err, c.want)
@@ -196,7 +197,7 @@ func TestReadJob_WarnsOfNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Job.Canonicalize()
-	if err := f.Job.Validate(); err != nil {
+	if err := validate.Job(f.Job); err != nil {
 		t.Error(err)
 	}
 	if len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0].Summary, "nothing shows the notes of a check") {

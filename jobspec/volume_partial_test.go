@@ -3,6 +3,8 @@ package jobspec
 import (
 	"strings"
 	"testing"
+
+	"berth/structs/validate"
 )
 
 // TestReadVolume_KeepsThePartsWithoutFaults reads volume files with faults. The volumes in them have further
@@ -87,7 +89,7 @@ func TestReadVolume_KeepsThePartsWithoutFaults(t *testing.T) {
 		}
 		f.Content.Canonicalize()
 		lines := strings.Split(err.Error(), "\n")
-		if more := f.Locate(f.Content.Validate()); more != nil {
+		if more := f.Locate(validate.Volume(f.Content)); more != nil {
 			lines = append(lines, strings.Split(more.Error(), "\n")...)
 		}
 		checkFaults(t, name, lines, c.want)
@@ -114,7 +116,7 @@ func TestReadDefinitions_PlaceTheFaultsOfTheirContent(t *testing.T) {
 	if namespace == nil || err == nil {
 		t.Fatalf("got %v, %v, want a file with faults", namespace, err)
 	}
-	err = namespace.Locate(namespace.Content.Validate())
+	err = namespace.Locate(validate.Namespace(namespace.Content))
 	checkFaults(t, "namespace", strings.Split(err.Error(), "\n"), []string{
 		`v.hcl:1,8: namespace: name "a b" must be`,
 		`v.hcl:4,26: namespace "a b": capabilities: disabled_task_drivers: name "x y"`,
@@ -124,7 +126,7 @@ func TestReadDefinitions_PlaceTheFaultsOfTheirContent(t *testing.T) {
 	if pool == nil || err == nil {
 		t.Fatalf("got %v, %v, want a file with faults", pool, err)
 	}
-	err = pool.Locate(pool.Content.Validate())
+	err = pool.Locate(validate.NodePool(pool.Content))
 	checkFaults(t, "node pool", strings.Split(err.Error(), "\n"), []string{
 		`v.hcl:1,1: node_pool: name "all" is built in`,
 		`v.hcl:4,25: node_pool "all": scheduler_config: scheduler_algorithm "x"`,

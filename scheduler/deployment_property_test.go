@@ -10,6 +10,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // TestDeployments_End changes jobs with volumes at random: their volumes, modes, counts and strategies, while
@@ -81,7 +82,7 @@ func (d *randomDeployments) change() {
 	}
 	// Two registrations at once may both pass the check of canaries.
 	raced := rapid.Bool().Draw(t, "raced")
-	if j.Validate() == nil && (raced || state.CanaryConflict(d.s.Read(), j, j.TaskGroups) == "") {
+	if validate.Job(j) == nil && (raced || state.CanaryConflict(d.s.Read(), j, j.TaskGroups) == "") {
 		d.job(j)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"berth/internal/transcript"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the transcripts again")
@@ -181,7 +182,7 @@ func (d *deployments) spec(s *transcript.Step) *structs.Job {
 		u.ProgressDeadline = 0
 	}
 	j.Canonicalize()
-	if err := j.Validate(); err != nil {
+	if err := validate.Job(j); err != nil {
 		d.t.Fatal(err)
 	}
 	return j

@@ -14,6 +14,7 @@ import (
 	"berth/rpc"
 	"berth/server/control"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // Config has the settings of a server. The agent's configuration file has it as its `server` block.
@@ -154,7 +155,7 @@ func (c *Config) Validate() error {
 	}
 	c.checkDurations(bad)
 	first := c.Scheduler.row()
-	if err := first.Validate(); err != nil {
+	if err := validate.SchedulerConfig(&first); err != nil {
 		bad("server: default_scheduler_config: %w", err)
 	}
 	for name, n := range map[string]uint64{

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // Check reads the whole store and describes every violated invariant. A store that only this package has
@@ -448,7 +449,7 @@ func (c *checker) jobs() {
 
 func (c *checker) schedulerConfig() {
 	for s := range schedulerConfig.Scan(c) {
-		err := s.Validate()
+		err := validate.SchedulerConfig(s)
 		c.want(err == nil, "the configuration of the scheduler is invalid: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // DrainSubsystem is the subsystem of the events of drains.
@@ -26,7 +27,7 @@ func NodeDrain(tx *WriteTx, p *structs.NodeDrainRequest) error {
 		return err
 	}
 
-	err = p.Validate()
+	err = validate.NodeDrain(p)
 	if err != nil {
 		return err
 	}

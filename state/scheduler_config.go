@@ -1,6 +1,9 @@
 package state
 
-import "berth/structs"
+import (
+	"berth/structs"
+	"berth/structs/validate"
+)
 
 // SchedulerConfig returns the configuration of the scheduler: the stored one, or else the default. It is
 // never nil.
@@ -40,7 +43,7 @@ func MemoryOversubscribed(tx Reader, pool string) bool {
 func SchedulerConfigSet(tx *WriteTx, p *structs.SchedulerConfigRequest) error {
 	config := p.Config
 	config.Canonicalize()
-	err := config.Validate()
+	err := validate.SchedulerConfig(&config)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package structs
 
 import (
 	"encoding/json"
-	"slices"
 	"testing"
 )
 
@@ -26,32 +25,6 @@ func sidecarJob() *Job {
 	}
 	j.Canonicalize()
 	return j
-}
-
-// gatewayJob returns a job with a gateway.
-func gatewayJob(mode string, g *Gateway) *Job {
-	j := &Job{
-		ID: "edge",
-		TaskGroups: []*TaskGroup{{
-			Name:     "gw",
-			Count:    1,
-			Networks: []*NetworkResource{{Mode: mode, DynamicPorts: []Port{{Label: "wan"}}}},
-			Services: []*Service{{Name: "gate", Connect: &Connect{Gateway: g}}},
-		}},
-	}
-	j.Canonicalize()
-	return j
-}
-
-func oneIngress() *GatewayIngress {
-	return &GatewayIngress{Listeners: []*GatewayListener{{
-		Port:     8080,
-		Services: []*GatewayIngressService{{Name: "web"}},
-	}}}
-}
-
-func oneTerminating() *GatewayTerminating {
-	return &GatewayTerminating{Services: []*GatewayLinkedService{{Name: "billing"}}}
 }
 
 // TestCanonicalize_ReadsFormerNamesOfExpose has those of older clients.
@@ -82,31 +55,5 @@ func TestCanonicalize_KnowsTheNameOfAServiceOfTheMesh(t *testing.T) {
 	j.Canonicalize()
 	if s.Name != "shop-web-default" {
 		t.Errorf("got %q", s.Name)
-	}
-}
-
-func TestWarnings_NameUnreachablePorts(t *testing.T) {
-	j := sidecarJob()
-	s := j.TaskGroups[0].Services[0]
-	s.Checks = []*ServiceCheck{
-		{Type: CheckTCP},
-		{Type: CheckHTTP, Expose: true},
-		{Type: CheckScript},
-		{Type: CheckTCP, PortLabel: "label"},
-	}
-	edge := gatewayJob(NetworkModeBridge, &Gateway{Ingress: oneIngress()})
-	got := append(j.Warnings(), edge.Warnings()...)
-	want := []string{
-		`job "shop": group "web": service 1: check 1: it does not reach port 8080 in the network namespace of ` +
-			`the group; use expose, or a port of the group`,
-		`job "edge": group "gw": service 1: connect: gateway: ingress: listener 1: nothing reaches its port ` +
-			`8080, because no port of the group has to = 8080`,
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
-	}
-	edge.TaskGroups[0].Networks[0].DynamicPorts[0].To = 8080
-	if got := edge.Warnings(); len(got) > 0 {
-		t.Errorf("got %q", got)
 	}
 }

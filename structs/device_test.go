@@ -2,82 +2,10 @@ package structs
 
 import (
 	"encoding/json"
-	"math"
 	"reflect"
 	"strings"
 	"testing"
 )
-
-func demanding(edit func(*RequestedDevice)) func(*Job) {
-	return task(func(t *Task) {
-		d := &RequestedDevice{Name: "acme/gpu/x1", Count: 1}
-		edit(d)
-		t.Resources = &Resources{Devices: []*RequestedDevice{d}}
-	})
-}
-
-func constrainedDevice(left, operand, right string) func(*Job) {
-	return demanding(func(d *RequestedDevice) {
-		d.Constraints = []*Constraint{{LTarget: left, Operand: operand, RTarget: right}}
-	})
-}
-
-func preferredDevice(a Affinity) func(*Job) {
-	return demanding(func(d *RequestedDevice) { d.Affinities = []*Affinity{&a} })
-}
-
-func TestRequestedDevice_NamesTheFault(t *testing.T) {
-	const named = `must be type, vendor/type or vendor/type/name`
-	for _, c := range []struct {
-		want string
-		edit func(*Job)
-	}{
-		{"", demanding(func(*RequestedDevice) {})},
-		{"", demanding(func(d *RequestedDevice) { d.Name = "gpu" })},
-		{"", demanding(func(d *RequestedDevice) { d.Count = MaxDevices })},
-		{named, demanding(func(d *RequestedDevice) { d.Name = "" })},
-		{named, demanding(func(d *RequestedDevice) { d.Name = "acme/" })},
-		{named, demanding(func(d *RequestedDevice) { d.Name = "a/b/c/d" })},
-		{"device 1: name has 5000 bytes", demanding(func(d *RequestedDevice) { d.Name = strings.Repeat("n", 5000) })},
-		{"count 0 must be at least 1", demanding(func(d *RequestedDevice) { d.Count = 0 })},
-		{"count 1025 must be at most 1024", demanding(func(d *RequestedDevice) { d.Count = MaxDevices + 1 })},
-		{"33 devices; at most 32", task(func(t *Task) {
-			t.Resources = &Resources{}
-			for range MaxDeviceDemands + 1 {
-				t.Resources.Devices = append(t.Resources.Devices, &RequestedDevice{Name: "gpu", Count: 1})
-			}
-		})},
-		{"device 1 is null", task(func(t *Task) { t.Resources = &Resources{Devices: []*RequestedDevice{nil}} })},
-
-		{"", constrainedDevice("${device.attr.memory}", ">=", "10 GiB")},
-		{"", constrainedDevice("${device.attr.unique.serial}", "is_set", "")},
-		{"", constrainedDevice("${device.ids}", "set_contains", "a,b")},
-		{`constraint 1: operator "distinct_hosts" is not for devices`, constrainedDevice("", "distinct_hosts", "")},
-		{`constraint 1: operator "~" must be one of`, constrainedDevice("${device.model}", "~", "x")},
-		{`constraint 1: "${attr.kernel.name}" must be ${device.vendor}`,
-			constrainedDevice("${attr.kernel.name}", "=", "linux")},
-		{`constraint 1: "${device.name}" must be`, constrainedDevice("x", "=", "${device.name}")},
-		{`constraint 1: "${device.attr.}" must be`, constrainedDevice("${device.attr.}", "=", "x")},
-		{"constraint 1: value of regexp", constrainedDevice("${device.model}", "regexp", "(")},
-		{"constraint 1: it is null", demanding(func(d *RequestedDevice) { d.Constraints = []*Constraint{nil} })},
-
-		{"", preferredDevice(Affinity{LTarget: "${device.model}", Operand: "=", RTarget: "x", Weight: -100})},
-		{"affinity 1: weight 0 must be",
-			preferredDevice(Affinity{LTarget: "${device.model}", Operand: "=", RTarget: "x"})},
-		{"affinity 1: weight 101 must be",
-			preferredDevice(Affinity{LTarget: "${device.model}", Operand: "=", RTarget: "x", Weight: 101})},
-		{"affinity 1: attribute is required", preferredDevice(Affinity{Operand: "=", RTarget: "x", Weight: 1})},
-		{"affinity 1: it is null", demanding(func(d *RequestedDevice) { d.Affinities = []*Affinity{nil} })},
-	} {
-		err := testJob(c.edit).Validate()
-		switch {
-		case c.want == "" && err != nil:
-			t.Errorf("a valid demand: %v", err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("got %v, want %s", err, c.want)
-		}
-	}
-}
 
 func TestRequestedDevice_DefaultsInJSON(t *testing.T) {
 	for body, want := range map[string]RequestedDevice{
@@ -141,63 +69,6 @@ func gpus(name string, n int) *NodeDeviceResource {
 		g.Instances = append(g.Instances, &NodeDevice{ID: string(rune('0' + i)), Healthy: true})
 	}
 	return g
-}
-
-func TestNodeValidate_BoundsDevices(t *testing.T) {
-	attribute := func(a *DeviceAttribute) *NodeDeviceResource {
-		g := gpus("x1", 1)
-		g.Attributes = map[string]*DeviceAttribute{"a": a}
-		return g
-	}
-	device := func(d NodeDevice) *NodeDeviceResource {
-		g := gpus("x1", 0)
-		g.Instances = []*NodeDevice{&d}
-		return g
-	}
-	long := strings.Repeat("x", MaxText+1)
-	nan := math.NaN()
-	var many []*NodeDeviceResource
-	for range MaxDeviceGroups + 1 {
-		many = append(many, gpus("x1", 0))
-	}
-	for name, c := range map[string]struct {
-		groups []*NodeDeviceResource
-		want   string
-	}{
-		"valid":          {[]*NodeDeviceResource{gpus("x1", 3), gpus("x2", 1)}, ""},
-		"null group":     {[]*NodeDeviceResource{nil}, "device group 1 is null"},
-		"group twice":    {[]*NodeDeviceResource{gpus("x1", 1), gpus("x1", 1)}, "of their IDs, each once"},
-		"wrong order":    {[]*NodeDeviceResource{gpus("x2", 1), gpus("x1", 1)}, "in the order of their IDs"},
-		"no name":        {[]*NodeDeviceResource{gpus("", 1)}, "must not be empty"},
-		"a slash":        {[]*NodeDeviceResource{gpus("a/b", 1)}, "must not hold a slash"},
-		"many groups":    {many, "129 device groups"},
-		"many devices":   {[]*NodeDeviceResource{gpus("x1", MaxDevices+1)}, "1025 devices"},
-		"null attribute": {[]*NodeDeviceResource{attribute(nil)}, `attribute "a" is null`},
-		"no number":      {[]*NodeDeviceResource{attribute(&DeviceAttribute{Float: &nan})}, `attribute "a" is null or no`},
-		"long text": {[]*NodeDeviceResource{attribute(TextAttribute(strings.Repeat("x", MaxDeviceBytes)))},
-			"the texts of its device groups have"},
-		"long name": {[]*NodeDeviceResource{gpus(strings.Repeat("x", MaxText), 0)}, "the name has"},
-		"long ID":   {[]*NodeDeviceResource{device(NodeDevice{ID: long})}, "the ID of a device has"},
-		"long description": {[]*NodeDeviceResource{device(NodeDevice{ID: "0", HealthDescription: long})},
-			"the description of its health has"},
-		"null device": {[]*NodeDeviceResource{{Vendor: "a", Type: "b", Name: "c", Instances: []*NodeDevice{nil}}},
-			"device 1 is null"},
-		"device twice": {[]*NodeDeviceResource{{
-			Vendor:    "a",
-			Type:      "b",
-			Name:      "c",
-			Instances: []*NodeDevice{{ID: "1"}, {ID: "1"}},
-		}}, "the devices must be in the order of their IDs"},
-	} {
-		n := &Node{ID: "n", NodeResources: &NodeResources{Devices: c.groups}}
-		err := n.Validate()
-		switch {
-		case c.want == "" && err != nil:
-			t.Errorf("%s: %v", name, err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: got %v, want %s", name, err, c.want)
-		}
-	}
 }
 
 func TestDeviceUse_RejectsDevices(t *testing.T) {

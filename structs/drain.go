@@ -74,22 +74,6 @@ type NodeDrainRequest struct {
 	WriteOptions
 }
 
-// Validate checks the bounds of the request.
-func (r *NodeDrainRequest) Validate() error {
-	size := 0
-	for name, value := range r.Meta {
-		size += len(name) + len(value)
-	}
-	switch {
-	case size > MaxDrainMeta:
-		return Invalidf("Meta: %d bytes; at most %d are allowed", size, MaxDrainMeta)
-	case r.DrainSpec != nil && r.DrainSpec.Deadline > MaxDrainDeadline:
-		return Invalidf("Deadline: %s; at most %s is allowed; 0 means none",
-			r.DrainSpec.Deadline, MaxDrainDeadline)
-	}
-	return nil
-}
-
 // NodeDrainedUpdate is the log entry that ends drains: nothing is left on the nodes.
 type NodeDrainedUpdate struct {
 	Nodes []DrainedNode

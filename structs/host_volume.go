@@ -2,7 +2,6 @@ package structs
 
 import (
 	"maps"
-	"path/filepath"
 	"slices"
 )
 
@@ -15,14 +14,6 @@ const (
 	CSISingleNodeSingleWriter CSIAccessMode = "single-node-single-writer"
 	CSISingleNodeMultiWriter  CSIAccessMode = "single-node-multi-writer"
 )
-
-var hostAccessModes = []CSIAccessMode{
-	"",
-	CSISingleNodeReader,
-	CSISingleNodeWriter,
-	CSISingleNodeSingleWriter,
-	CSISingleNodeMultiWriter,
-}
 
 // HostVolume is a directory of a node that its configuration offers to jobs under a name.
 type HostVolume struct {
@@ -82,34 +73,4 @@ func SameHostVolumes(a, b *Node) bool {
 	return maps.EqualFunc(a.HostVolumes, b.HostVolumes, func(x, y *HostVolume) bool {
 		return x == y || x != nil && y != nil && *x == *y
 	})
-}
-
-// Validate checks the name and the path of a host volume.
-func (v *HostVolume) Validate(name string) error {
-	f := newFieldErrors("host_volume %q", name)
-	v.validate(f, name)
-	return f.err()
-}
-
-func (v *HostVolume) validate(f fieldErrors, name string) {
-	f.checkName("name", name)
-	if v == nil {
-		f.addf("it is null")
-		return
-	}
-	f.checkText("path", v.Path)
-	f.require(filepath.IsAbs(v.Path), "path %q is not absolute", v.Path)
-}
-
-// validateHost checks a request for a host volume.
-func (r *VolumeRequest) validateHost(f fieldErrors) {
-	f.require(slices.Contains(hostAccessModes, r.AccessMode),
-		"access_mode %q is not one of a host volume: %s, %s, %s, %s", r.AccessMode,
-		CSISingleNodeReader, CSISingleNodeWriter, CSISingleNodeSingleWriter, CSISingleNodeMultiWriter)
-	f.require(r.AccessMode != CSISingleNodeReader || r.ReadOnly,
-		"access_mode %s needs read_only = true", r.AccessMode)
-	f.require(r.AttachmentMode == "" || r.AttachmentMode == CSIFileSystem,
-		"attachment_mode %q is not for host volumes: they are directories", r.AttachmentMode)
-	f.require(r.MountOptions == nil, "mount_options is not for host volumes: the machine has mounted them")
-	f.require(!r.PerAlloc, "per_alloc is not for host volumes")
 }

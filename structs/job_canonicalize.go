@@ -110,7 +110,7 @@ func (g *TaskGroup) canonicalize(j *Job) {
 		DefaultRestartPolicy(j.Type))
 	g.ReschedulePolicy = g.ReschedulePolicy.withDefaults(
 		DefaultReschedulePolicy(j.Type))
-	if j.Type == JobSysBatch { // see perNodeWarnings
+	if j.Type == JobSysBatch { // see validate.JobWarnings
 		g.ReschedulePolicy = nil
 	}
 
@@ -211,7 +211,7 @@ func (t *Task) Canonicalize(g *TaskGroup) {
 	}
 
 	setDefault(&t.Resources.MemoryMB, DefaultTaskMemoryMB)
-	t.Resources.DiskMB = 0 // the dialect ignores it, too; see Warnings
+	t.Resources.DiskMB = 0 // the dialect ignores it, too; see validate.JobWarnings
 	if t.LogConfig == nil {
 		t.LogConfig = &LogConfig{}
 	}

@@ -56,21 +56,6 @@ func (p *PeriodicConfig) Crons() []string {
 	return p.Specs
 }
 
-func (p *PeriodicConfig) validate(f fieldErrors, j *Job) {
-	f.require(j.Finite(), "the job must be of type batch or sysbatch, not %s", j.Type)
-	f.checkOneOf("type", p.SpecType, []string{PeriodicCron})
-	j.checkParentID(f)
-	f.require(p.Spec == "" || len(p.Specs) == 0, "cron and crons exclude each other")
-	f.require(len(p.Crons()) > 0, "cron or crons is required")
-	for _, spec := range firstOf(f, "crons", p.Crons(), MaxCrons) {
-		f.checkText("cron", spec)
-		_, err := ParseCron(spec)
-		f.require(err == nil, "cron %q is no cron expression: %v", Cut(spec, MaxQuoted), err)
-	}
-	_, err := p.Location()
-	f.require(err == nil, "time_zone %q is no IANA time zone such as Europe/Berlin", Cut(p.TimeZone, MaxQuoted))
-}
-
 // Location returns the time zone of the schedule.
 func (p *PeriodicConfig) Location() (*time.Location, error) {
 	if p.TimeZone == "Local" || len(p.TimeZone) > MaxName {
@@ -194,15 +179,6 @@ func (j *Job) child(id string) *Job {
 	c.ParentID = j.ID
 	return c
 }
-
-// checkParentID leaves space for the IDs of children.
-func (j *Job) checkParentID(f fieldErrors) {
-	f.require(len(j.ID) <= MaxName-childIDBytes, "the id of the job must have at most %d bytes, "+
-		"because those of its children begin with it", MaxName-childIDBytes)
-}
-
-// childIDBytes is the space for the end of the ID of a child.
-const childIDBytes = 64
 
 // StartsOthers reports whether the job runs nothing itself, and starts children instead.
 func (j *Job) StartsOthers() bool {

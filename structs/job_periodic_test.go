@@ -1,7 +1,6 @@
 package structs
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -143,124 +142,6 @@ func TestPeriodicConfig_NextTimeOverChanges(t *testing.T) {
 				}
 				at = next
 			}
-		}
-	}
-}
-
-func batchJob(edit func(*Job)) *Job {
-	j := &Job{
-		ID:   "j",
-		Type: JobBatch,
-		TaskGroups: []*TaskGroup{{
-			Name:  "g",
-			Tasks: []*Task{{Name: "t", Driver: "exec"}},
-		}},
-	}
-	edit(j)
-	j.Canonicalize()
-	return j
-}
-
-func TestJobValidate_ChecksWhatStartsOthers(t *testing.T) {
-	periodic := func(zone string, specs ...string) func(*Job) {
-		return func(j *Job) { j.Periodic = schedule(zone, specs...) }
-	}
-	parameters := func(p ParameterizedJobConfig) func(*Job) {
-		return func(j *Job) { j.ParameterizedJob = &p }
-	}
-	payloadTo := func(file string) func(*Job) {
-		return func(j *Job) {
-			j.TaskGroups[0].Tasks[0].DispatchPayload = &DispatchPayloadConfig{File: file}
-		}
-	}
-	for fault, edit := range map[string]func(*Job){
-		"": periodic("Asia/Tokyo", "@hourly", "0 0 L * *"),
-		"of type batch or sysbatch": func(j *Job) {
-			j.Type = JobService
-			j.Periodic = schedule("", "@hourly")
-		},
-		"cron or crons is required": periodic(""),
-		"is no cron expression":     periodic("", "61 * * * *"),
-		"cron \"\" is no cron":      periodic("", ""),
-		"exclude each other": func(j *Job) {
-			j.Periodic = schedule("", "@daily")
-			j.Periodic.Spec = "@daily"
-		},
-		`time_zone "Mars/Base" is no`: periodic("Mars/Base", "@daily"),
-		`time_zone "Local" is no`:     periodic("Local", "@daily"),
-		"payload \"often\"":           parameters(ParameterizedJobConfig{Payload: "often"}),
-		"cannot be both": func(j *Job) {
-			j.Periodic = schedule("", "@daily")
-			j.ParameterizedJob = &ParameterizedJobConfig{}
-		},
-		"is there twice": parameters(ParameterizedJobConfig{
-			MetaRequired: []string{"a"},
-			MetaOptional: []string{"a"},
-		}),
-		"below the local directory":      payloadTo("../x"),
-		"file \"\" must be a path below": payloadTo(""),
-		"must have at most 191 bytes": func(j *Job) {
-			j.ID = strings.Repeat("x", 192)
-			j.Periodic = schedule("", "@daily")
-		},
-	} {
-		err := batchJob(edit).Validate()
-		if fault == "" && err != nil || fault != "" && (err == nil || !strings.Contains(err.Error(), fault)) {
-			t.Errorf("got %v, want %q", err, fault)
-		}
-	}
-}
-
-func TestDispatchedChild_ChecksItsParameters(t *testing.T) {
-	parent := batchJob(func(j *Job) {
-		j.Meta = map[string]string{"kept": "1", "region": "eu"}
-		j.ParameterizedJob = &ParameterizedJobConfig{
-			Payload:      PayloadRequired,
-			MetaRequired: []string{"who"},
-			MetaOptional: []string{"region"},
-		}
-	})
-	now := time.Unix(1_700_000_000, 0)
-	dispatch := func(payload string, meta map[string]string) (*Job, error) {
-		return parent.DispatchedChild(&JobDispatchRequest{
-			Payload:          []byte(payload),
-			Meta:             meta,
-			IDPrefixTemplate: "night",
-			Priority:         70,
-		}, now)
-	}
-	child, err := dispatch("data", map[string]string{"who": "me", "region": "us"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(child.ID, "j/dispatch-night-1700000000-") || child.Name != child.ID ||
-		child.ParentID != "j" || !child.Dispatched || child.StartsOthers() || string(child.Payload) != "data" ||
-		child.Priority != 70 || child.Meta["kept"] != "1" ||
-		child.Meta["region"] != "us" || child.Meta["who"] != "me" {
-		t.Errorf("the child is %+v", child)
-	}
-	if parent.Meta["region"] != "eu" || !parent.StartsOthers() {
-		t.Error("the parent has changed")
-	}
-	for fault, try := range map[string]func() (*Job, error){
-		"requires a payload": func() (*Job, error) { return dispatch("", map[string]string{"who": "me"}) },
-		"at most 16384": func() (*Job, error) {
-			return dispatch(strings.Repeat("x", MaxPayload+1), nil)
-		},
-		`requires a value for "who"`: func() (*Job, error) { return dispatch("x", nil) },
-		`has no parameter "more"; it has who, region`: func() (*Job, error) {
-			return dispatch("x", map[string]string{"who": "me", "more": "1"})
-		},
-		"is not parameterized": func() (*Job, error) { return child.DispatchedChild(&JobDispatchRequest{}, now) },
-		"is stopped": func() (*Job, error) {
-			stopped := parent.Copy()
-			stopped.Stop = true
-			return stopped.DispatchedChild(&JobDispatchRequest{}, now)
-		},
-	} {
-		_, err := try()
-		if err == nil || !strings.Contains(err.Error(), fault) {
-			t.Errorf("got %v, want %q", err, fault)
 		}
 	}
 }

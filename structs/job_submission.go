@@ -1,7 +1,5 @@
 package structs
 
-import "slices"
-
 // The formats of the source of a job.
 const (
 	FormatHCL1 = "hcl1" // of older clients; berth does not parse it
@@ -28,20 +26,6 @@ type JobSubmission struct {
 // Size returns the bytes of the texts that a user wrote.
 func (s *JobSubmission) Size() int {
 	return len(s.Source) + len(s.Format) + len(s.Variables) + PairBytes(s.VariableFlags)
-}
-
-// Validate checks the format. It checks no other field, because the servers do not parse the source.
-func (s *JobSubmission) Validate() error {
-	formats := []string{FormatHCL1, FormatHCL2, FormatJSON}
-	if !slices.Contains(formats, s.Format) {
-		return Invalidf("Submission.Format is %q; expected %q, %q or %q",
-			Cut(s.Format, MaxQuoted), FormatHCL2, FormatJSON, FormatHCL1)
-	}
-	if n := len(s.VariableFlags); n > MaxVariables {
-		return Invalidf("Submission.VariableFlags has %d entries; at most %d are allowed",
-			n, MaxVariables)
-	}
-	return nil
 }
 
 // JobSubmissionGet reads the source of a version of a job. The error is not-found if none is stored.

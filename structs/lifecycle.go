@@ -64,25 +64,6 @@ func (s *TaskState) endedByItself() bool {
 	return false
 }
 
-func (l *TaskLifecycle) validate(f fieldErrors, t *Task) {
-	f.checkOneOf("hook", l.Hook, []string{LifecyclePrestart, LifecyclePoststart, LifecyclePoststop})
-	f.require(!l.Sidecar || l.Hook != LifecyclePoststop,
-		"sidecar: a poststop task runs after the main tasks have ended, so it cannot be a sidecar of them")
-	f.require(!t.Leader, "the task is leader; only a task without a lifecycle may be")
-}
-
-// validateLifecycles checks that a group has a task that is no helper of others.
-func (g *TaskGroup) validateLifecycles(f fieldErrors) {
-	helpers := 0
-	for _, t := range g.Tasks {
-		if t != nil && t.Lifecycle != nil {
-			helpers++
-		}
-	}
-	f.require(helpers == 0 || helpers < len(g.Tasks),
-		"every task has a lifecycle; at least one without it, a main task, is required")
-}
-
 // KeepsData reports whether an allocation of the group takes over the data of the one that it replaces. A nil
 // group does not.
 func (g *TaskGroup) KeepsData() bool {

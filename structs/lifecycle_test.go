@@ -8,9 +8,6 @@ func TestCanonicalize_DropsAnEmptyLifecycle(t *testing.T) {
 	if l := j.TaskGroups[0].Tasks[0].Lifecycle; l != nil {
 		t.Errorf("got %+v", l)
 	}
-	if err := j.Validate(); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestParseSignal_TakesEveryForm(t *testing.T) {

@@ -44,35 +44,6 @@ func (n *Namespace) Copy() *Namespace {
 	return &c
 }
 
-// Validate returns every fault of a namespace, each with its path.
-func (n *Namespace) Validate() error {
-	f := newFieldErrors("")
-	f.require(n.Name != "", "namespace: name is required")
-	f.require(n.Name == "" || namespaceForm().MatchString(n.Name),
-		"namespace: name %q must be 1 to 128 letters, digits and dashes", n.Name)
-	f = f.at("namespace %q", n.Name)
-	f.checkDescription(n.Description)
-	f.checkMeta("meta", n.Meta)
-	if c := n.Capabilities; c != nil {
-		f := f.at("capabilities")
-		f.checkDrivers("enabled_task_drivers", c.EnabledTaskDrivers)
-		f.checkDrivers("disabled_task_drivers", c.DisabledTaskDrivers)
-	}
-	return f.err()
-}
-
-// checkDescription checks the description of a namespace or node pool.
-func (f fieldErrors) checkDescription(s string) {
-	f.checkBytes("description", len(s), MaxDescription)
-	f.require(isText(s), "description must be text in UTF-8 without NUL")
-}
-
-func (f fieldErrors) checkDrivers(list string, names []string) {
-	for _, name := range firstOf(f, list, names, MaxListed) {
-		f.checkName(list+": name", name)
-	}
-}
-
 // NamespaceList lists the namespaces.
 var NamespaceList = read[QueryRequest, NamespaceListResponse]("Namespace.ListNamespaces")
 

@@ -3,7 +3,6 @@ package structs
 import (
 	"cmp"
 	"slices"
-	"strings"
 )
 
 // The modes of a network whose allocations have a network namespace of their own, which all their tasks
@@ -122,16 +121,6 @@ func cutTexts(list []string) []string {
 		cut = append(cut, Cut(text, MaxName))
 	}
 	return cut
-}
-
-// IsNetworkMode reports whether a text is a mode of a network.
-func IsNetworkMode(mode string) bool {
-	switch mode {
-	case NetworkModeHost, NetworkModeBridge, NetworkModeNone:
-		return true
-	}
-	name, ok := strings.CutPrefix(mode, NetworkModeCNI)
-	return ok && cniNameForm().MatchString(name)
 }
 
 // ModeOf returns the mode of the network of an allocation with its job: NetworkModeHost if it has none.

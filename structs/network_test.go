@@ -1,7 +1,6 @@
 package structs
 
 import (
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -42,88 +41,6 @@ func networked(n NetworkResource) func(*Job) {
 }
 
 func dynamic(ports ...Port) func(*Job) { return networked(NetworkResource{DynamicPorts: ports}) }
-func static(ports ...Port) func(*Job)  { return networked(NetworkResource{ReservedPorts: ports}) }
-
-func TestNetwork_NamesTheFault(t *testing.T) {
-	many := make([]Port, MaxGroupPorts+1)
-	for i := range many {
-		many[i].Label = fmt.Sprint("p", i)
-	}
-	for _, c := range []struct {
-		want string
-		edit func(*Job)
-	}{
-		{"", networked(NetworkResource{})},
-		{"", networked(NetworkResource{Mode: "host"})},
-		{"", dynamic(Port{Label: "http"}, Port{Label: "web-admin", To: 80, HostNetwork: "public"})},
-		{"", dynamic(Port{Label: "http", To: -1})},
-		{"", static(Port{Label: "a", Value: 80}, Port{Label: "b", Value: 80, HostNetwork: "private"})},
-		{"", dynamic(many[1:]...)},
-		{"", networked(NetworkResource{Mode: "bridge", DynamicPorts: []Port{{Label: "a"}}, Hostname: "a.b-c"})},
-		{"", networked(NetworkResource{Mode: "none", Hostname: "${NOMAD_ALLOC_ID}"})},
-		{"", networked(NetworkResource{Mode: "cni/lab-1.x", DynamicPorts: []Port{{Label: "a"}}})},
-		{"", networked(NetworkResource{DNS: &DNSConfig{
-			Servers:  []string{"10.0.0.1", "fd00::1", "${meta.dns}"},
-			Searches: []string{"a.b", "."},
-			Options:  []string{"ndots:2"},
-		}})},
-		{`network: mode "cni/" is none of "host", "bridge", "none" and "cni/NAME"`,
-			networked(NetworkResource{Mode: "cni/"})},
-		{`network: mode "cni/../x" is none of`, networked(NetworkResource{Mode: "cni/../x"})},
-		{`network: mode "Bridge" is none of`, networked(NetworkResource{Mode: "Bridge"})},
-		{`a network with mode "none" has no ports`,
-			networked(NetworkResource{Mode: "none", DynamicPorts: []Port{{Label: "a"}}})},
-		{`network: hostname: the tasks have the name of the node with mode "host"`,
-			networked(NetworkResource{Hostname: "a"})},
-		{`network: hostname "-a" must be a name`, networked(NetworkResource{Mode: "none", Hostname: "-a"})},
-		{`network: hostname "aaaaaaaa`, networked(NetworkResource{Mode: "none", Hostname: strings.Repeat("a", 65)})},
-		{`network: dns: servers 1: "dns.example" is not an IP address`,
-			networked(NetworkResource{DNS: &DNSConfig{Servers: []string{"dns.example"}}})},
-		{`network: dns: searches 1: "" is not a domain`,
-			networked(NetworkResource{DNS: &DNSConfig{Searches: []string{""}}})},
-		{`network: dns: options 1: "a\nnameserver 1.1.1.1" is not an option`,
-			networked(NetworkResource{DNS: &DNSConfig{Options: []string{"a\nnameserver 1.1.1.1"}}})},
-		{"network: dns: 17 servers; at most 16",
-			networked(NetworkResource{DNS: &DNSConfig{Servers: make([]string, MaxResolvers+1)}})},
-		{"", func(j *Job) {
-			networked(NetworkResource{Mode: "bridge"})(j)
-			group(func(g *TaskGroup) { g.Tasks[0].Driver = "docker" })(j)
-		}},
-		{"network: device, cidr and ip are not settings", networked(NetworkResource{Device: "eth0"})},
-		{"network: device, cidr and ip are not settings", networked(NetworkResource{IP: "10.0.0.1"})},
-		{"network 1 is null", group(func(g *TaskGroup) { g.Networks = []*NetworkResource{nil} })},
-		{"2 networks; a group has at most one", group(func(g *TaskGroup) {
-			g.Networks = []*NetworkResource{{}, {}}
-		})},
-		{"network: 129 ports; at most 128", dynamic(many...)},
-		{`network: port "": the label must be`, dynamic(Port{})},
-		{`port "a b": the label must be`, dynamic(Port{Label: "a b"})},
-		{"the label must be 1 to 64", dynamic(Port{Label: strings.Repeat("a", 65)})},
-		{"the label must be 1 to 64", dynamic(Port{Label: strings.Repeat("a", 1<<20)})},
-		{`port "a": port "a" has the same name in variables`, dynamic(Port{Label: "a"}, Port{Label: "a"})},
-		{`port "a_b": port "a-b" has the same name`, dynamic(Port{Label: "a-b"}, Port{Label: "a_b"})},
-		{`port "a": to 65536 must be at most 65535`, dynamic(Port{Label: "a", To: MaxPort + 1})},
-		{`port "a": to -2 must be at least -1`, dynamic(Port{Label: "a", To: -2})},
-		{`port "a": Value 80: a dynamic port has none`, dynamic(Port{Label: "a", Value: 80})},
-		{`host_network "a b" must be`, dynamic(Port{Label: "a", HostNetwork: "a b"})},
-		{`port "a": static 0 must be at least 1`, static(Port{Label: "a"})},
-		{`port "a": static 65536 must be at most 65535`, static(Port{Label: "a", Value: MaxPort + 1})},
-		{
-			`port "b": static 80 is that of port "a" too`,
-			static(Port{Label: "a", Value: 80}, Port{Label: "b", Value: 80, HostNetwork: "default"}),
-		},
-	} {
-		err := testJob(c.edit).Validate()
-		switch {
-		case c.want == "" && err != nil:
-			t.Errorf("a valid network: %v", err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("got %.300v, want %s", err, c.want)
-		case err != nil && len(err.Error()) > MaxErrorText:
-			t.Errorf("the error has %d bytes", len(err.Error()))
-		}
-	}
-}
 
 // withAddresses returns a node with two addresses of the default network and one of another.
 func withAddresses() *Node {
@@ -152,44 +69,6 @@ func withAddresses() *Node {
 		ReservedResources: &NodeReservedResources{
 			Networks: &NodeReservedNetworks{ReservedHostPorts: "22,4646-4648"},
 		},
-	}
-}
-
-func TestNode_NamesTheFaultOfItsNetworks(t *testing.T) {
-	first := func(edit func(*NodeNetworkAddress)) func(*Node) {
-		return func(n *Node) { edit(n.NodeResources.NodeNetworks[0].Addresses[0]) }
-	}
-	if err := withAddresses().Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for want, edit := range map[string]func(*Node){
-		"network 2 is null": func(n *Node) { n.NodeResources.NodeNetworks[1] = nil },
-		`Mode "bridges" is not a mode of networks`: func(n *Node) {
-			n.NodeResources.NodeNetworks[0].Mode = "bridges"
-		},
-		"an address is null": func(n *Node) { n.NodeResources.NodeNetworks[0].Addresses[1] = nil },
-		"257 networks; at most 256": func(n *Node) {
-			n.NodeResources.NodeNetworks = make([]*NodeNetworkResource, MaxNodeAddresses+1)
-		},
-		"257 addresses of its networks; at most 256": func(n *Node) {
-			n.NodeResources.NodeNetworks[1].Addresses = make([]*NodeNetworkAddress, MaxNodeAddresses-1)
-		},
-		`Family "" must be one of ipv4, ipv6`: first(func(a *NodeNetworkAddress) { a.Family = "" }),
-		`alias "" is not the name`:            first(func(a *NodeNetworkAddress) { a.Alias = "" }),
-		`"10.0.0.01" is not an IP address`:    first(func(a *NodeNetworkAddress) { a.Address = "10.0.0.01" }),
-		`"fe80::1%eth0" is not an IP address`: first(func(a *NodeNetworkAddress) {
-			a.Address = "fe80::1%eth0"
-		}),
-		`ReservedPorts: "x" is neither`:        first(func(a *NodeNetworkAddress) { a.ReservedPorts = "x" }),
-		`ReservedHostPorts: "0" is neither`:    func(n *Node) { n.ReservedResources.Networks.ReservedHostPorts = "0" },
-		"the dynamic ports are from 1003 to 2": func(n *Node) { n.NodeResources.MinDynamicPort, n.NodeResources.MaxDynamicPort = 1003, 2 },
-		"the dynamic ports are from 0 to 1003": func(n *Node) { n.NodeResources.MinDynamicPort = 0 },
-	} {
-		n := withAddresses()
-		edit(n)
-		if err := n.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
 	}
 }
 

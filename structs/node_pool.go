@@ -1,9 +1,6 @@
 package structs
 
-import (
-	"maps"
-	"slices"
-)
+import "maps"
 
 // AllNodePools is the pool of every node. A job in it may run on each of them.
 const AllNodePools = "all"
@@ -41,25 +38,6 @@ func (p *NodePool) Copy() *NodePool {
 		c.SchedulerConfiguration = new(*p.SchedulerConfiguration)
 	}
 	return &c
-}
-
-// Validate returns every fault of a node pool, each with its path.
-func (p *NodePool) Validate() error {
-	f := newFieldErrors("")
-	f.require(p.Name != "", "node_pool: name is required")
-	f.require(p.Name == "" || nodePoolForm().MatchString(p.Name),
-		"node_pool: name %q must be 1 to 128 letters, digits, dashes and underscores", p.Name)
-	f.require(!BuiltInNodePool(p.Name), "node_pool: name %q is built in and cannot be changed", p.Name)
-	f = f.at("node_pool %q", p.Name)
-	f.checkDescription(p.Description)
-	f.checkMeta("meta", p.Meta)
-	if c := p.SchedulerConfiguration; c != nil {
-		f := f.at("scheduler_config")
-		known := []string{AlgorithmBinpack, AlgorithmSpread}
-		f.require(c.SchedulerAlgorithm == "" || slices.Contains(known, c.SchedulerAlgorithm),
-			"scheduler_algorithm %q must be %s", c.SchedulerAlgorithm, oneOf(known))
-	}
-	return f.err()
 }
 
 // NodePoolList lists the node pools.

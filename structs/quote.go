@@ -1,7 +1,6 @@
 package structs
 
 import (
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,25 +67,6 @@ func Cut(s string, max int) string {
 		max--
 	}
 	return s[:max] + "…"
-}
-
-// quotable cuts the texts among the arguments of a fault, which come from outside.
-func quotable(args []any) []any {
-	out := make([]any, len(args))
-	for i, arg := range args {
-		switch v := arg.(type) {
-		case ownText:
-			out[i] = v
-		case error:
-			out[i] = Cut(v.Error(), 2*MaxQuoted)
-		default:
-			out[i] = arg
-			if r := reflect.ValueOf(arg); r.Kind() == reflect.String {
-				out[i] = Cut(r.String(), MaxQuoted)
-			}
-		}
-	}
-	return out
 }
 
 // Printable shows as escapes every character that a terminal could take for a command, or that hides the

@@ -88,34 +88,6 @@ func (p *ScalingPolicy) Nearest(count int) int {
 	return count
 }
 
-func (g *TaskGroup) validateScaling(f fieldErrors, j *Job) {
-	p := g.Scaling
-	if p == nil {
-		return
-	}
-
-	f = f.at("scaling")
-	f.require(!j.PerNode(), "a %s job has none: it runs on every feasible node", j.Type)
-	f.require(p.Type == ScalingHorizontal, "type %q must be %q", p.Type, ScalingHorizontal)
-	f.require(NestsWithin(p.Policy, MaxConfigNesting), "policy nests maps and lists more than %d levels deep",
-		MaxConfigNesting)
-	if p.Max == nil {
-		f.addf("max is required")
-		return
-	}
-
-	bounds := intRange{0, MaxGroupCount, ""}
-	f.checkRange("max", int(*p.Max), bounds)
-	if p.Min != nil {
-		f.checkRange("min", int(*p.Min), bounds)
-		f.require(*p.Min <= *p.Max, "min %d must not be above max %d", *p.Min, *p.Max)
-	}
-
-	if err := p.Holds(int64(g.Count)); err != nil && (p.Min == nil || *p.Min <= *p.Max) {
-		f.addf("%v", err)
-	}
-}
-
 // ScalingPolicies returns the policies of the groups of a job, with their targets. A stopped job has none.
 func (j *Job) ScalingPolicies() []*ScalingPolicy {
 	if j.Stop {

@@ -1,9 +1,6 @@
 package structs
 
-import (
-	"encoding/json"
-	"slices"
-)
+import "slices"
 
 const (
 	// MaxScalingEvents is the number of events that the servers keep of each group.
@@ -25,26 +22,6 @@ type ScalingEvent struct {
 	Meta          map[string]any // the autoscaler's own
 	EvalID        *string        // the evaluation of the change
 	CreateIndex   uint64
-}
-
-// Validate checks the parts that a caller gives.
-func (e *ScalingEvent) Validate() error {
-	if len(e.Message) > MaxScalingMessage {
-		return Invalidf("Message has %d bytes; at most %d are allowed", len(e.Message), MaxScalingMessage)
-	}
-	if !NestsWithin(e.Meta, MaxConfigNesting) {
-		return Invalidf("Meta nests maps and lists more than %d levels deep", MaxConfigNesting)
-	}
-	b, err := json.Marshal(e.Meta)
-	switch {
-	case err != nil:
-		return Invalidf("Meta: %v", err)
-	case len(b) > MaxScalingMeta:
-		return Invalidf("Meta has %d bytes as JSON; at most %d are allowed", len(b), MaxScalingMeta)
-	case e.Error && e.Count != nil:
-		return Invalidf("Count: an error changes no count; leave it out, or Error")
-	}
-	return nil
 }
 
 // GroupScalingEvent is an event of a group.

@@ -72,17 +72,6 @@ func (c *SchedulerConfiguration) Canonicalize() {
 	}
 }
 
-// Validate checks the algorithm.
-func (c *SchedulerConfiguration) Validate() error {
-	switch c.SchedulerAlgorithm {
-	case AlgorithmBinpack, AlgorithmSpread:
-	default:
-		return Invalidf("SchedulerAlgorithm is %q; expected %q or %q",
-			Cut(c.SchedulerAlgorithm, MaxQuoted), AlgorithmBinpack, AlgorithmSpread)
-	}
-	return nil
-}
-
 // SchedulerConfigGet reads the configuration of the scheduler.
 var SchedulerConfigGet = read[QueryRequest, SchedulerConfigResponse]("Operator.SchedulerGetConfiguration")
 

@@ -2,8 +2,6 @@ package structs
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -13,8 +11,6 @@ const (
 	HealthTaskStates = "task_states" // by the states of its tasks
 	HealthManual     = "manual"      // by an operator
 )
-
-var healthChecks = []string{HealthChecks, HealthTaskStates, HealthManual}
 
 // UpdateStrategy decides how allocations of an older version of a job are replaced. With MaxParallel 0 all of
 // them are replaced at once, and nothing watches over it.
@@ -149,7 +145,7 @@ func (u *UpdateStrategy) withDefaults(j *Job) *UpdateStrategy {
 	setDefault(&u.Stagger, def.Stagger)
 	setDefault(&u.HealthCheck, def.HealthCheck)
 	setDefault(&u.HealthyDeadline, def.HealthyDeadline)
-	if j.Type == JobSystem && u.Canary > 0 { // see updateWarnings
+	if j.Type == JobSystem && u.Canary > 0 { // see validate.JobWarnings
 		u.Canary = 0
 		u.AutoPromote = false
 	}
@@ -169,75 +165,6 @@ func (m *MigrateStrategy) withDefaults(j *Job) *MigrateStrategy {
 	setDefault(&m.HealthCheck, def.HealthCheck)
 	setDefault(&m.HealthyDeadline, def.HealthyDeadline)
 	return m
-}
-
-// validateUpdate checks what the job keeps of its strategy.
-func (j *Job) validateUpdate(f fieldErrors) {
-	if j.Update != nil {
-		f.checkRange("max_parallel", j.Update.MaxParallel, intRange{0, MaxGroupCount, ""})
-		f.checkDuration("stagger", j.Update.Stagger, MaxInterval)
-	}
-}
-
-func (g *TaskGroup) validateUpdate(f fieldErrors, j *Job) {
-	if u := g.Update; u != nil {
-		f := f.at("update")
-		f.require(j.Type == JobService || j.Type == JobSystem,
-			"a %s job has none: no version of it replaces another while it runs", j.Type)
-		u.validate(f)
-		g.validateCanaries(f)
-	}
-	if m := g.Migrate; m != nil {
-		f := f.at("migrate")
-		f.require(j.Type == JobService, "a %s job has none", j.Type)
-		m.validate(f)
-	}
-}
-
-func (u *UpdateStrategy) validate(f fieldErrors) {
-	f.checkRange("max_parallel", u.MaxParallel, intRange{0, MaxGroupCount, ""})
-	f.checkRange("canary", u.Canary, intRange{0, MaxGroupCount, ""})
-	f.checkDuration("stagger", u.Stagger, MaxInterval)
-	f.checkDuration("progress_deadline", u.ProgressDeadline, MaxInterval)
-	checkHealth(f, u.HealthCheck, u.MinHealthyTime, u.HealthyDeadline)
-	f.require(u.ProgressDeadline == 0 || u.HealthyDeadline < u.ProgressDeadline,
-		"healthy_deadline %s must be below progress_deadline %s", u.HealthyDeadline, u.ProgressDeadline)
-	f.require(!u.AutoPromote || u.Canary > 0, "auto_promote needs canary above 0")
-	f.require(u.MaxParallel > 0 || u.Canary == 0,
-		"canary needs max_parallel above 0: with 0 all allocations are replaced at once")
-}
-
-func (m *MigrateStrategy) validate(f fieldErrors) {
-	f.checkRange("max_parallel", m.MaxParallel, intRange{1, MaxGroupCount, ""})
-	f.require(m.HealthCheck != HealthManual,
-		"health_check must be %s or %s: nobody is asked about an allocation that a drain moves",
-		HealthChecks, HealthTaskStates)
-	checkHealth(f, m.HealthCheck, m.MinHealthyTime, m.HealthyDeadline)
-}
-
-func checkHealth(f fieldErrors, check string, least, deadline time.Duration) {
-	f.checkOneOf("health_check", check, healthChecks)
-	f.checkDuration("min_healthy_time", least, MaxInterval)
-	f.checkDuration("healthy_deadline", deadline, MaxInterval)
-	f.require(least < deadline, "min_healthy_time %s must be below healthy_deadline %s", least, deadline)
-}
-
-// validateCanaries rejects canaries that could never get a volume: the allocation of the old version has it
-// until the canary is promoted, or it is the volume of an index beyond the count.
-func (g *TaskGroup) validateCanaries(f fieldErrors) {
-	if g.Update.Canary == 0 {
-		return
-	}
-	f.require(!g.HasPerAlloc() || g.Count == 0 || g.Update.Canary <= g.Count,
-		"canary %d is above the count %d: with per_alloc there are no volumes for the canaries beyond it",
-		g.Update.Canary, g.Count)
-	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
-		v := g.Volumes[alias]
-		if v != nil && v.Type == VolumeTypeCSI && v.Exclusive() {
-			f.addf("canary: volume %q has access_mode %s, so a canary would wait for the allocation that it is "+
-				"to replace; leave canary out", alias, v.AccessMode)
-		}
-	}
 }
 
 // Exclusive reports whether the volume has at most one allocation that makes this request.
@@ -265,31 +192,4 @@ func (g *TaskGroup) HasPerAlloc() bool {
 		}
 	}
 	return false
-}
-
-// updateWarnings describes strategies that do not do what their writer may expect.
-func (j *Job) updateWarnings() []string {
-	if j.Type == JobSystem || j.Type == JobSysBatch {
-		return j.perNodeWarnings()
-	}
-
-	canaries := 0
-	promoted := 0
-	for _, g := range j.TaskGroups {
-		if g == nil || g.Update == nil || g.Update.Canary == 0 {
-			continue
-		}
-
-		canaries++
-		if g.Update.AutoPromote {
-			promoted++
-		}
-	}
-
-	if promoted == 0 || promoted == canaries {
-		return nil
-	}
-
-	return []string{"auto_promote is set for some groups with canaries and not for others; " +
-		"canaries are promoted without an operator only if it is set for all"}
 }

@@ -5,6 +5,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // answerSchedulerConfig keeps a configuration of the scheduler. Its index grows with each change.
@@ -23,7 +24,7 @@ func (w *Cluster) answerSchedulerConfig() {
 		func(_ context.Context, r *structs.SchedulerConfigRequest) (*structs.SchedulerConfigSetResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if err := r.Config.Validate(); err != nil {
+			if err := validate.SchedulerConfig(&r.Config); err != nil {
 				return nil, err
 			}
 

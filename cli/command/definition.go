@@ -10,14 +10,16 @@ import (
 	"berth/structs"
 )
 
-// ReadDefinition reads the file of a namespace or node pool: HCL, or the JSON of the API.
-func ReadDefinition[T interface{ Validate() error }](
+// ReadDefinition reads the file of a namespace or node pool that the first argument names: HCL, or the JSON
+// of the API. check checks the content.
+func ReadDefinition[T any](
 	c *Call,
-	name string,
 	fromJSON func([]byte) (T, error),
 	fromHCL func(string, []byte) (*jobspec.File[T], error),
+	check func(T) error,
 ) (T, error) {
 	var none T
+	name := c.Arg(0)
 	src, err := c.ReadFile(name)
 	if err != nil {
 		return none, err
@@ -40,7 +42,7 @@ func ReadDefinition[T interface{ Validate() error }](
 	}
 
 	if locate != nil {
-		faults = CheckContent(faults, content.Validate(), locate)
+		faults = CheckContent(faults, check(content), locate)
 	}
 
 	if faults != nil {

@@ -23,6 +23,7 @@ import (
 	"berth/internal/suggest"
 	"berth/jobspec"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // jobFileFlags are the options of the verbs that read a job file.
@@ -77,7 +78,7 @@ func parseJob(c *command.Call, name string) (*jobSource, error) {
 		return nil, command.InFiles(f.sources(), f.faults)
 	}
 
-	f.warnings = f.job.Warnings()
+	f.warnings = validate.JobWarnings(f.job)
 	for _, line := range f.warnings {
 		located := hclconf.AsWarnings(f.locate(structs.Invalidf("%s", line)))
 		f.ofFile = append(f.ofFile, located...)
@@ -200,7 +201,7 @@ type jobSource struct {
 
 // check returns the faults of the file and of its job.
 func (f *jobSource) check() error {
-	return errors.Join(f.faults, f.job.Validate(), checkDrivers(f.job))
+	return errors.Join(f.faults, validate.Job(f.job), checkDrivers(f.job))
 }
 
 // fault returns faults of the file and its job, which are then shown with their places.

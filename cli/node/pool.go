@@ -10,6 +10,7 @@ import (
 	"berth/cli/job"
 	"berth/jobspec"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // nodePoolCommands are the verbs of berth node pool.
@@ -144,7 +145,7 @@ func printNodePool(c *command.Call, p *structs.NodePool) {
 }
 
 func nodePoolApply(ctx context.Context, c *command.Call) error {
-	p, err := command.ReadDefinition(c, c.Arg(0), api.DecodeNodePool, jobspec.ReadNodePool)
+	p, err := command.ReadDefinition(c, api.DecodeNodePool, jobspec.ReadNodePool, validate.NodePool)
 	if err != nil {
 		return err
 	}

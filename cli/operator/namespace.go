@@ -8,6 +8,7 @@ import (
 	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // NamespaceCommands are the verbs of berth namespace.
@@ -148,7 +149,7 @@ func namespaceToApply(ctx context.Context, c *command.Call) (*structs.Namespace,
 			return nil, command.BadUsage("-description is for a name; the definition of %q is in the file",
 				arg)
 		}
-		return command.ReadDefinition(c, arg, api.DecodeNamespace, jobspec.ReadNamespace)
+		return command.ReadDefinition(c, api.DecodeNamespace, jobspec.ReadNamespace, validate.Namespace)
 	}
 
 	stored, _, err := c.API.NamespaceInfo(ctx, arg, nil)

@@ -14,6 +14,7 @@ import (
 	"berth/cli/watch"
 	"berth/jobspec"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // Commands are the verbs of berth volume.
@@ -192,7 +193,7 @@ func readVolume(c *command.Call, name string) (v *structs.CSIVolume, locate func
 	if f != nil {
 		f.Content.Namespace = cmp.Or(f.Content.Namespace, c.Namespace())
 		f.Content.Canonicalize()
-		faults = command.CheckContent(faults, f.Content.Validate(), f.Locate)
+		faults = command.CheckContent(faults, validate.Volume(f.Content), f.Locate)
 	}
 
 	if faults != nil {

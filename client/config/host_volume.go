@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // HostVolume is a directory of the node that jobs may mount by its name.
@@ -40,7 +41,7 @@ func (c *Config) checkHostVolumes() (faults []error) {
 		}
 
 		row := &structs.HostVolume{Path: v.Path}
-		if err := row.Validate(v.Name); err != nil {
+		if err := report.HostVolume(row, v.Name); err != nil {
 			faults = append(faults, structs.Invalidf("client.%w", err))
 		}
 

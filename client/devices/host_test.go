@@ -12,6 +12,7 @@ import (
 
 	"berth/client/store"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // link makes a path that leads to a device of the machine.
@@ -249,7 +250,7 @@ func TestGroups_KeepToTheBoundsOfTheServers(t *testing.T) {
 			t.Errorf("%s: %d groups, want %d", name, len(all), c.want)
 		}
 		n := &structs.Node{ID: "n", NodeResources: &structs.NodeResources{Devices: all}}
-		if err := n.Validate(); err != nil {
+		if err := report.Node(n); err != nil {
 			t.Errorf("%s: the servers reject it: %v", name, err)
 		}
 	}

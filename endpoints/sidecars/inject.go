@@ -14,17 +14,18 @@ import (
 	"slices"
 
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 // Complete checks a canonical job, and adds to a job without faults what its service mesh needs. The faults
 // of the job that the user wrote come first, because they have places in the file.
 func Complete(j *structs.Job) *structs.Faults {
-	faults := j.Faults()
+	faults := validate.JobFaults(j)
 	if faults.Err() != nil || !slices.ContainsFunc(j.TaskGroups, (*structs.TaskGroup).UsesConnect) {
 		return faults
 	}
 	Inject(j)
-	return j.Faults()
+	return validate.JobFaults(j)
 }
 
 // Inject adds the tasks and ports of the service mesh to a canonical job without faults. It is idempotent:

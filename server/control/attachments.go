@@ -8,6 +8,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // The calls that an attachment's row can need.
@@ -109,7 +110,7 @@ func (c controllerLoop) attachOrDetach(
 	if err != nil {
 		return nil, c.explainRejection(ctx, a, err)
 	}
-	if err := resp.Validate(); err != nil {
+	if err := report.Attached(resp); err != nil {
 		return nil, structs.Internalf("plugin %s: ControllerPublishVolume: %w",
 			a.PluginID, err)
 	}

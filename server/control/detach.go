@@ -7,6 +7,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // detach detaches a volume from its node. NOT_FOUND does not confirm the detach: the plugin does not know the
@@ -85,7 +86,7 @@ func (c controllerLoop) listed(
 	for range listPages {
 		page, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerList, req)
 		if err == nil {
-			err = page.Validate()
+			err = report.Listed(page)
 		}
 		if err != nil {
 			c.Logger.Debug("failed to list the attachments of a volume",

@@ -9,6 +9,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // opNodeExpand grows the file system of a volume on a node that has it (CSI spec, NodeExpandVolume).
@@ -50,7 +51,7 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 			return ctx.Err() // the outcome is not known; the next leader makes the same call
 		}
 		if err == nil {
-			err = grown.Validate(req.RequiredBytes)
+			err = report.NodeExpanded(grown, req.RequiredBytes)
 			if err != nil {
 				err = structs.Internalf(
 					"plugin %s: NodeExpandVolume of volume %s: %w", req.PluginID, req.VolumeID, err)

@@ -7,6 +7,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // The calls that a volume's row can need.
@@ -186,7 +187,7 @@ func (c controllerLoop) create(
 		return nil, structs.Internalf("plugin %s answered CreateVolume without a volume_id", req.PluginID)
 	}
 
-	if err := made.Validate(req.Capacity.RequiredBytes); err != nil {
+	if err := report.Created(made, req.Capacity.RequiredBytes); err != nil {
 		return nil, structs.Internalf("plugin %s: CreateVolume: %w", req.PluginID, err)
 	}
 
@@ -273,7 +274,7 @@ func (c controllerLoop) expand(
 		return nil, exhausted(grown.Exhausted)
 	}
 
-	if err := grown.Validate(req.Capacity.RequiredBytes); err != nil {
+	if err := report.Expanded(grown, req.Capacity.RequiredBytes); err != nil {
 		return nil, structs.Internalf("plugin %s: ControllerExpandVolume of volume %s: %w",
 			req.PluginID, req.ExternalID, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 func checkNoError(t *testing.T, what string, err error) bool {
@@ -279,7 +280,7 @@ func setAnswers(c *apitest.Caller) {
 func validateJob(_ context.Context, req *structs.JobValidateRequest) (*structs.JobValidateResponse, error) {
 	resp := &structs.JobValidateResponse{}
 	req.Job.Canonicalize()
-	err := req.Job.Validate()
+	err := validate.Job(req.Job)
 	if err != nil {
 		resp.Error = err.Error()
 		resp.ValidationErrors = []string{resp.Error}

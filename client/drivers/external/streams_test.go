@@ -14,6 +14,7 @@ import (
 	protocol "berth/client/drivers/protocol/driver"
 	"berth/client/drivers/protocol/shared"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // The servers reject a node beyond their limits: drivers with too much to say must not take it away.
@@ -39,7 +40,7 @@ func TestReports_OfAllDriversFitIntoANode(t *testing.T) {
 			n.Drivers[name] = info
 			maps.Copy(n.Attributes, info.Attributes)
 		}
-		if err := n.Validate(); err != nil {
+		if err := report.Node(n); err != nil {
 			t.Errorf("attributes of %d bytes: %v", size, err)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"berth/client/hooks"
 	"berth/internal/placeholder"
 	"berth/structs"
+	"berth/structs/validate/taskfiles"
 )
 
 // Config has the parts of the agent that the hook needs.
@@ -160,7 +161,7 @@ func (a *artifacts) fetch(
 	}
 
 	spec = expandSpec(spec, env.Expand)
-	err := cmp.Or(checkReplaced(spec), spec.Validate())
+	err := cmp.Or(checkReplaced(spec), taskfiles.Artifact(spec))
 	if err != nil {
 		return usage{}, err
 	}

@@ -23,6 +23,7 @@ import (
 	"berth/client/hooks"
 	"berth/client/hooks/artifact/download"
 	"berth/structs"
+	"berth/structs/validate/taskfiles"
 )
 
 // shownDirs are the directories of the machine that every download sees: git and its libraries.
@@ -116,7 +117,7 @@ func (a *artifacts) environ(insecure bool) []string {
 func (a *artifacts) request(
 	spec *structs.TaskArtifact, size, free download.Bound,
 ) (*download.Request, bounds, error) {
-	kind, err := spec.Getter()
+	kind, err := taskfiles.Getter(spec)
 	if err != nil {
 		return nil, bounds{}, structs.Invalidf("source: %w", err)
 	}

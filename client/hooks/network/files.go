@@ -14,6 +14,7 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/structs"
+	"berth/structs/validate/field"
 )
 
 // The files of the node that say how to resolve names. The second one has the name servers themselves where
@@ -108,8 +109,8 @@ func checkDNS(d *structs.DNSConfig) error {
 
 	return errors.Join(
 		check("servers", d.Servers, isAddress),
-		check("searches", d.Searches, structs.IsSearch),
-		check("options", d.Options, structs.IsResolverOption))
+		check("searches", d.Searches, field.IsSearch),
+		check("options", d.Options, field.IsResolverOption))
 }
 
 // nodeDNS returns the settings of the node. Tasks with a loopback interface of their own do not reach a

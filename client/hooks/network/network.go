@@ -22,6 +22,7 @@ import (
 	"berth/client/machine/netns"
 	"berth/client/store"
 	"berth/structs"
+	"berth/structs/validate/field"
 )
 
 // Namespaces makes and removes network namespaces. Its methods are those of package netns.
@@ -114,7 +115,7 @@ func (n *network) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		made.Hostname = env.Expand(n.want.Hostname)
 		made.Status = status
 		made.DNS = n.settingsOf(status.DNS)
-		if made.Hostname != "" && !structs.IsDomain(made.Hostname) {
+		if made.Hostname != "" && !field.IsDomain(made.Hostname) {
 			return structs.Invalidf("network: hostname %q is not the name of a host",
 				structs.Cut(made.Hostname, structs.MaxQuoted))
 		}

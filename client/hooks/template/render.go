@@ -13,6 +13,7 @@ import (
 
 	"berth/consul/lookup"
 	"berth/structs"
+	"berth/structs/validate/taskfiles"
 )
 
 // The bounds of one rendering. A text comes from a user or a task, and runs in the agent.
@@ -82,7 +83,7 @@ func render(ctx context.Context, t *structs.Template, v *values, source string) 
 }
 
 func (r *rendering) execute(t *structs.Template, text string) (string, error) {
-	trees, err := t.ParseText(text)
+	trees, err := taskfiles.ParseText(t, text)
 	if err != nil {
 		return "", err
 	}
@@ -145,7 +146,7 @@ const (
 // with an empty body would otherwise run on, and a template that calls itself would use up the stack, whose
 // end is that of the agent.
 func (r *rendering) countSteps(tree *parse.Tree) {
-	structs.VisitTemplate(tree.Root, func(n parse.Node) {
+	taskfiles.VisitTemplate(tree.Root, func(n parse.Node) {
 		loop, ok := n.(*parse.RangeNode)
 		if ok {
 			loop.List.Nodes = append([]parse.Node{call(stepFunc)}, loop.List.Nodes...)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/validate/taskfiles"
 )
 
 // render renders a text for the task of the fixture.
@@ -30,8 +31,8 @@ func TestFunctions_AreThoseThatTheServersKnow(t *testing.T) {
 		delete(has, name)
 	}
 	got := slices.Sorted(maps.Keys(has))
-	want := structs.TemplateFunctions()
-	for _, name := range structs.SprigFunctions() {
+	want := taskfiles.TemplateFunctions()
+	for _, name := range taskfiles.SprigFunctions() {
 		want = append(want, "sprig_"+name)
 	}
 	slices.Sort(want)

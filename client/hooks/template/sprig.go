@@ -12,6 +12,7 @@ import (
 	"github.com/Masterminds/sprig/v3"
 
 	"berth/structs"
+	"berth/structs/validate/taskfiles"
 )
 
 var library = sprig.TxtFuncMap()
@@ -31,7 +32,7 @@ var (
 func (r *rendering) sprigFunctions() template.FuncMap {
 	bounded := r.boundedSprig()
 	all := template.FuncMap{}
-	for _, name := range structs.SprigFunctions() {
+	for _, name := range taskfiles.SprigFunctions() {
 		f := bounded[name]
 		if f == nil {
 			f = withError(library[name])

@@ -6,16 +6,17 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/validate/taskfiles"
 )
 
 // Each function of the library is either known to the servers or rejected with a reason.
 func TestSprigFunctions_AreAllowedOrRejected(t *testing.T) {
 	for name := range library {
-		if structs.SprigRejection(name) == "sprig has no such function" {
+		if taskfiles.SprigRejection(name) == "sprig has no such function" {
 			t.Errorf("the servers do not know %s", name)
 		}
 	}
-	for _, name := range structs.SprigFunctions() {
+	for _, name := range taskfiles.SprigFunctions() {
 		if library[name] == nil {
 			t.Errorf("the library has no function %s", name)
 		}

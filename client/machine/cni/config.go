@@ -13,6 +13,7 @@ import (
 	"github.com/containernetworking/cni/libcni"
 
 	"berth/structs"
+	"berth/structs/validate/field"
 )
 
 // Settings are those of the operator.
@@ -69,7 +70,7 @@ func (c Settings) Faults() []error {
 
 	require(filepath.IsAbs(c.ConfigDir), "client.cni_config_dir: %q is not an absolute path", c.ConfigDir)
 	name := c.BridgeName
-	require(len(name) <= maxInterface && structs.IsNetworkMode(structs.NetworkModeCNI+name),
+	require(len(name) <= maxInterface && field.IsNetworkMode(structs.NetworkModeCNI+name),
 		"client.bridge_network_name: %q must be 1 to %d letters, digits, dots, dashes and underscores",
 		name, maxInterface)
 	subnet, err := netip.ParsePrefix(c.BridgeSubnet)
@@ -168,7 +169,7 @@ func (n *Networks) configured() (lists []*libcni.NetworkConfigList, faults []err
 		list, err := readList(file)
 		switch {
 		case err != nil:
-		case !structs.IsNetworkMode(structs.NetworkModeCNI + list.Name):
+		case !field.IsNetworkMode(structs.NetworkModeCNI + list.Name):
 			err = fmt.Errorf("the name %q must be 1 to 64 letters, digits, dots, dashes and underscores",
 				structs.Cut(list.Name, structs.MaxQuoted))
 		case list.Name == n.cfg.BridgeName:

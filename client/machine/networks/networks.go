@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"berth/structs"
+	"berth/structs/validate/field"
 )
 
 // HostNetwork is a host network of the configuration: the addresses of an interface, those in a CIDR, or the
@@ -32,7 +33,7 @@ func (n *HostNetwork) Validate() error {
 			faults = append(faults, structs.Invalidf(path+format, args...))
 		}
 	}
-	require(structs.IsHostNetwork(n.Name),
+	require(field.IsHostNetwork(n.Name),
 		"the name must be 1 to 64 letters, digits, dots, dashes and underscores")
 	require(n.Name != structs.DefaultHostNetwork, "network_interface sets this network; use another name")
 	require(n.CIDR != "" || n.Interface != "", "it needs cidr or interface")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // machine has two interfaces of which others reach one, and the loopback interface.
@@ -111,7 +112,7 @@ func TestAssign_IsBounded(t *testing.T) {
 		t.Fatalf("%d addresses and %d are left out, %v", len(got.Links[0].Addresses), got.LeftOut, err)
 	}
 	n := &structs.Node{ID: "n", NodeResources: &structs.NodeResources{NodeNetworks: got.Links}}
-	if err := n.Validate(); err != nil {
+	if err := report.Node(n); err != nil {
 		t.Error(err)
 	}
 }
@@ -126,7 +127,7 @@ func TestRead_OfThisMachine(t *testing.T) {
 		t.Fatalf("without %q: %v", got.Missing, err)
 	}
 	n := &structs.Node{ID: "n", NodeResources: &structs.NodeResources{NodeNetworks: got.Links}}
-	if err := n.Validate(); err != nil {
+	if err := report.Node(n); err != nil {
 		t.Error(err)
 	}
 	if len(n.HostAddresses(structs.DefaultHostNetwork)) != 1 {

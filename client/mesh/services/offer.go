@@ -13,6 +13,8 @@ import (
 	"berth/consul/mesh"
 	"berth/internal/placeholder"
 	"berth/structs"
+	"berth/structs/validate"
+	"berth/structs/validate/field"
 )
 
 // offer is a service that the allocation offers now.
@@ -50,7 +52,7 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 	i := &o.instance
 	i.ID = service.InstanceID(alloc.ID, service.Owner)
 	i.ServiceName = expand(service.Name)
-	if !structs.IsServiceName(i.ServiceName) {
+	if !field.IsServiceName(i.ServiceName) {
 		return nil, structs.Invalidf("service %q: its name is %q here; expected 1 to 63 letters, digits and dashes",
 			structs.Cut(service.Name, structs.MaxQuoted), structs.Cut(i.ServiceName, structs.MaxQuoted))
 	}
@@ -100,7 +102,7 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(
 			o.instance.ServiceName)
 	}
 
-	err := structs.CheckConsulMeta(o.instance.Meta)
+	err := validate.ConsulMeta(o.instance.Meta)
 	if err != nil {
 		return structs.Invalidf("service %q: %w", o.instance.ServiceName, err)
 	}
@@ -186,7 +188,7 @@ func (s *Set) resolveCheck(o *offer, n int, w where, c *structs.ServiceCheck) (*
 		id:     structs.CheckID(o.instance.ID, n),
 		target: healthcheck.Target{Check: c},
 	}
-	err := c.ValidateExpanded()
+	err := validate.ExpandedCheck(c)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"berth/consul"
 	"berth/consul/mesh"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 // Consul keeps services in the Consul of the node. consul.Syncer has the contracts. None of the methods waits
@@ -291,7 +292,7 @@ func (s *Set) sync() (faults []fault) {
 
 		o, err := s.resolve(service)
 		if err == nil { // with those before: the servers reject a report with too many bytes
-			err = structs.CheckInstances(append(all, &o.instance))
+			err = report.Services(append(all, &o.instance))
 		}
 		if err != nil {
 			faults = append(faults, s.newFaults(service.Name, err)...)

@@ -15,6 +15,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/structs"
+	"berth/structs/validate/report"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -187,7 +188,7 @@ func TestSet_BoundsAllInstancesTogether(t *testing.T) {
 	})
 	f.begin("a", "b")
 	all := f.Instances()
-	if err := structs.CheckInstances(all); err != nil || len(all) == 0 || len(all) == 10 {
+	if err := report.Services(all); err != nil || len(all) == 0 || len(all) == 10 {
 		t.Errorf("%d instances: %v", len(all), err)
 	}
 }

@@ -1,0 +1,128 @@
+package validate
+
+import (
+	"encoding/json"
+	"slices"
+
+	"berth/structs"
+	"berth/structs/validate/field"
+)
+
+var (
+	namespaceForm = field.Pattern(`^[a-zA-Z0-9-]{1,128}$`)
+	nodePoolForm  = field.Pattern(`^[a-zA-Z0-9_-]{1,128}$`)
+)
+
+// Namespace returns every fault of a namespace, each with its path.
+func Namespace(n *structs.Namespace) error {
+	f := field.New("")
+	f.Require(n.Name != "", "namespace: name is required")
+	f.Require(n.Name == "" || namespaceForm().MatchString(n.Name),
+		"namespace: name %q must be 1 to 128 letters, digits and dashes", n.Name)
+	f = f.At("namespace %q", n.Name)
+	checkDescription(f, n.Description)
+	f.CheckMeta("meta", n.Meta)
+	if c := n.Capabilities; c != nil {
+		f := f.At("capabilities")
+		checkDrivers(f, "enabled_task_drivers", c.EnabledTaskDrivers)
+		checkDrivers(f, "disabled_task_drivers", c.DisabledTaskDrivers)
+	}
+	return f.Err()
+}
+
+func checkNamespace(f field.Errors, ns string) {
+	f.Require(namespaceForm().MatchString(ns), "namespace %q must be 1 to 128 letters, digits and dashes", ns)
+}
+
+// checkDescription checks the description of a namespace or node pool.
+func checkDescription(f field.Errors, s string) {
+	f.CheckBytes("description", len(s), structs.MaxDescription)
+	f.Require(field.IsText(s), "description must be text in UTF-8 without NUL")
+}
+
+func checkDrivers(f field.Errors, list string, names []string) {
+	for _, name := range field.FirstOf(f, list, names, structs.MaxListed) {
+		f.CheckName(list+": name", name)
+	}
+}
+
+// NodePool returns every fault of a node pool, each with its path.
+func NodePool(p *structs.NodePool) error {
+	f := field.New("")
+	f.Require(p.Name != "", "node_pool: name is required")
+	f.Require(p.Name == "" || nodePoolForm().MatchString(p.Name),
+		"node_pool: name %q must be 1 to 128 letters, digits, dashes and underscores", p.Name)
+	f.Require(!structs.BuiltInNodePool(p.Name), "node_pool: name %q is built in and cannot be changed", p.Name)
+	f = f.At("node_pool %q", p.Name)
+	checkDescription(f, p.Description)
+	f.CheckMeta("meta", p.Meta)
+	if c := p.SchedulerConfiguration; c != nil {
+		f := f.At("scheduler_config")
+		known := []string{structs.AlgorithmBinpack, structs.AlgorithmSpread}
+		f.Require(c.SchedulerAlgorithm == "" || slices.Contains(known, c.SchedulerAlgorithm),
+			"scheduler_algorithm %q must be %s", c.SchedulerAlgorithm, field.OneOf(known))
+	}
+	return f.Err()
+}
+
+// SchedulerConfig checks the algorithm.
+func SchedulerConfig(c *structs.SchedulerConfiguration) error {
+	switch c.SchedulerAlgorithm {
+	case structs.AlgorithmBinpack, structs.AlgorithmSpread:
+	default:
+		return structs.Invalidf("SchedulerAlgorithm is %q; expected %q or %q",
+			structs.Cut(c.SchedulerAlgorithm, structs.MaxQuoted), structs.AlgorithmBinpack, structs.AlgorithmSpread)
+	}
+	return nil
+}
+
+// NodeDrain checks the bounds of the request.
+func NodeDrain(r *structs.NodeDrainRequest) error {
+	size := 0
+	for name, value := range r.Meta {
+		size += len(name) + len(value)
+	}
+	switch {
+	case size > structs.MaxDrainMeta:
+		return structs.Invalidf("Meta: %d bytes; at most %d are allowed", size, structs.MaxDrainMeta)
+	case r.DrainSpec != nil && r.DrainSpec.Deadline > structs.MaxDrainDeadline:
+		return structs.Invalidf("Deadline: %s; at most %s is allowed; 0 means none",
+			r.DrainSpec.Deadline, structs.MaxDrainDeadline)
+	}
+	return nil
+}
+
+// JobSubmission checks the format. It checks no other field, because the servers do not parse the source.
+func JobSubmission(s *structs.JobSubmission) error {
+	formats := []string{structs.FormatHCL1, structs.FormatHCL2, structs.FormatJSON}
+	if !slices.Contains(formats, s.Format) {
+		return structs.Invalidf("Submission.Format is %q; expected %q, %q or %q",
+			structs.Cut(s.Format, structs.MaxQuoted), structs.FormatHCL2, structs.FormatJSON, structs.FormatHCL1)
+	}
+	if n := len(s.VariableFlags); n > structs.MaxVariables {
+		return structs.Invalidf("Submission.VariableFlags has %d entries; at most %d are allowed",
+			n, structs.MaxVariables)
+	}
+	return nil
+}
+
+// ScalingEvent checks the parts that a caller gives.
+func ScalingEvent(e *structs.ScalingEvent) error {
+	if len(e.Message) > structs.MaxScalingMessage {
+		return structs.Invalidf("Message has %d bytes; at most %d are allowed", len(e.Message),
+			structs.MaxScalingMessage)
+	}
+	if !field.NestsWithin(e.Meta, structs.MaxConfigNesting) {
+		return structs.Invalidf("Meta nests maps and lists more than %d levels deep", structs.MaxConfigNesting)
+	}
+	b, err := json.Marshal(e.Meta)
+	switch {
+	case err != nil:
+		return structs.Invalidf("Meta: %v", err)
+	case len(b) > structs.MaxScalingMeta:
+		return structs.Invalidf("Meta has %d bytes as JSON; at most %d are allowed", len(b), structs.MaxScalingMeta)
+	case e.Error && e.Count != nil:
+		return structs.Invalidf("Count: an error changes no count; leave it out, or Error")
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package validate
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"berth/structs"
+	"berth/structs/validate/field"
+	"berth/structs/validate/taskfiles"
+)
+
+// driverRawExec is the driver whose tasks see the host's own paths.
+const driverRawExec = "raw_exec"
+
+func checkTask(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
+	f.CheckName("name", t.Name)
+	f.Require(t.Name != "alloc",
+		"name %q is taken: so is called the directory that the tasks of a group share", t.Name)
+	f.Require(t.Driver != "", "driver is required")
+	f.CheckString("driver", t.Driver, structs.MaxName)
+	f.CheckString("user", t.User, structs.MaxName)
+	checkTaskConstraints(f, t.Constraints)
+	f.CheckMeta("meta", t.Meta)
+	f.CheckMeta("env", t.Env)
+	f.Require(field.NestsWithin(t.Config, structs.MaxConfigNesting),
+		"config nests maps and lists more than %d levels deep", structs.MaxConfigNesting)
+	checkRestartPolicy(f.At("restart"), t.RestartPolicy)
+	f.CheckDuration("kill_timeout", t.KillTimeout, structs.MaxTaskWait)
+	f.CheckDuration("shutdown_delay", t.ShutdownDelay, structs.MaxTaskWait)
+	checkSignal(f, "kill_signal", t.KillSignal)
+	if r := t.Resources; r != nil {
+		checkResources(f.At("resources"), r)
+	}
+
+	if l := t.LogConfig; l != nil {
+		f.CheckRange("logs: max_files", l.MaxFiles, field.Between(1, structs.MaxLogFiles))
+		f.CheckRange("logs: max_file_size", l.MaxFileSizeMB, field.Between(1, structs.MaxLogFileSizeMB).In(" MiB"))
+	}
+
+	if c := t.CSIPluginConfig; c != nil {
+		checkPluginConfig(f.At("csi_plugin"), c)
+	}
+
+	if l := t.Lifecycle; l != nil {
+		checkLifecycle(f.At("lifecycle"), l, t)
+	}
+
+	f.Require(len(t.VolumeMounts) == 0 || t.Driver != driverRawExec,
+		"volume_mount: a task of the driver %s has no file system of its own to mount volumes into; use exec",
+		driverRawExec)
+	if d := t.DispatchPayload; d != nil {
+		checkDispatchPayload(f.At("dispatch_payload"), d)
+	}
+
+	checkMounts(f, t, g)
+	taskfiles.CheckArtifacts(f, t)
+	taskfiles.CheckTemplates(f, t)
+}
+
+// checkSignal checks the name of a signal. "" is the default, and the node knows the value of a placeholder.
+func checkSignal(f field.Errors, name, signal string) {
+	f.CheckBytes(name, len(signal), structs.MaxName)
+	f.Require(signal == "" ||
+		strings.Contains(signal, "${") ||
+		structs.IsSignal(signal),
+		"%s %q is not a signal such as SIGTERM", name, signal)
+}
+
+func checkResources(f field.Errors, r *structs.Resources) {
+	f.Require(r.Cores == 0, "cores is not supported by berth yet; use cpu")
+	if r.Cores == 0 || r.CPU != 0 { // with cores there is no default of cpu
+		f.CheckRange("cpu", r.CPU, field.Between(1, structs.MaxCPU).In(" MHz"))
+	}
+
+	f.CheckRange("memory", r.MemoryMB, field.Between(1, structs.MaxMemoryMB).In(" MiB"))
+	f.Require(r.MemoryMaxMB <= structs.MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB,
+		structs.MaxMemoryMB)
+	f.Require(r.MemoryMaxMB >= 0,
+		"memory_max %d is not a size: a task of berth always has a limit; give a number of MiB", r.MemoryMaxMB)
+	f.Require(r.MemoryMaxMB <= 0 || r.MemoryMaxMB >= r.MemoryMB,
+		"memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
+	for i, d := range field.FirstOf(f, "devices", r.Devices, structs.MaxDeviceDemands) {
+		if d == nil {
+			f.Addf("device %d is null", i+1)
+			continue
+		}
+
+		checkDeviceDemand(f.At("device %d", i+1), d)
+	}
+}
+
+// deviceTargets are the targets of a constraint or an affinity on devices, besides the attributes.
+var deviceTargets = []string{"${device.vendor}", "${device.type}", "${device.model}", "${device.ids}"}
+
+var deviceAttributeTarget = field.Pattern(`^\$\{device\.attr\.[^{}\s]+\}$`)
+
+func checkDeviceDemand(f field.Errors, r *structs.RequestedDevice) {
+	parts := strings.Split(r.Name, "/")
+	f.Require(len(parts) <= 3 && !slices.Contains(parts, ""),
+		"name %q must be type, vendor/type or vendor/type/name", r.Name)
+	f.CheckText("name", r.Name)
+	f.Require(r.Count >= 1, "count %d must be at least 1", r.Count)
+	f.Require(r.Count <= structs.MaxDevices, "count %d must be at most %d", r.Count, structs.MaxDevices)
+	for i, c := range field.FirstOf(f, "constraints", r.Constraints, structs.MaxConstraints) {
+		checkDeviceConstraint(f.At("constraint %d", i+1), c)
+	}
+
+	for i, a := range field.FirstOf(f, "affinities", r.Affinities, structs.MaxConstraints) {
+		f := f.At("affinity %d", i+1)
+		if a == nil {
+			f.Addf("it is null")
+			continue
+		}
+
+		checkWeight(f, a)
+		checkDeviceConstraint(f, a.Constraint())
+	}
+}
+
+// checkDeviceConstraint checks a constraint on device groups: nothing but a group has values for its targets.
+func checkDeviceConstraint(f field.Errors, c *structs.Constraint) {
+	if c != nil && (c.Operand == structs.ConstraintDistinctHosts ||
+		c.Operand == structs.ConstraintDistinctProperty) {
+		f.Addf("operator %q is not for devices", c.Operand)
+		return
+	}
+	checkConstraint(f, c)
+	if c == nil {
+		return
+	}
+	for _, target := range []string{c.LTarget, c.RTarget} {
+		if len(target) > structs.MaxText || !strings.HasPrefix(target, "${") {
+			continue
+		}
+		f.Require(slices.Contains(deviceTargets, target) || deviceAttributeTarget().MatchString(target),
+			"%q must be %s or ${device.attr.NAME}", target, field.Text(strings.Join(deviceTargets, ", ")))
+	}
+}
+
+func checkPluginConfig(f field.Errors, c *structs.CSIPluginConfig) {
+	checkPluginID(f, "id", c.ID)
+	f.CheckOneOf("type", c.Type,
+		[]string{structs.CSIPluginNode, structs.CSIPluginController, structs.CSIPluginMonolith})
+	checkAbsolutePath(f, "mount_dir", c.MountDir)
+	checkAbsolutePath(f, "stage_publish_base_dir", c.StagePublishBaseDir)
+	f.Require(len(c.StagePublishBaseDir) <= structs.MaxPluginBaseDir,
+		"stage_publish_base_dir is %d bytes long, at most %d are allowed: "+
+			"a path for a plugin has at most 128", len(c.StagePublishBaseDir), structs.MaxPluginBaseDir)
+	mount := path.Clean(c.MountDir)
+	stage := path.Clean(c.StagePublishBaseDir)
+	f.Require(stage != mount && !strings.HasPrefix(stage, mount+"/"),
+		"stage_publish_base_dir %q must not be within mount_dir %q", stage, mount)
+	f.Require(!strings.HasPrefix(mount, stage+"/"),
+		"mount_dir %q must not be within stage_publish_base_dir %q", mount, stage)
+	f.Require(c.HealthTimeout > 0, "health_timeout must be above zero")
+	f.CheckDuration("hang_timeout", c.HangTimeout, structs.MaxTaskWait)
+	f.CheckString("former_provider", c.FormerProvider, structs.MaxProvider)
+	f.CheckDuration("health_timeout", c.HealthTimeout, structs.MaxTaskWait)
+}
+
+// checkAbsolutePath checks a directory inside a task that something is mounted on.
+func checkAbsolutePath(f field.Errors, name, dir string) {
+	f.CheckText(name, dir)
+	f.Require(path.IsAbs(dir) && path.Clean(dir) != "/" &&
+		!strings.ContainsRune(dir, 0),
+		"%s %q must be an absolute path other than /", name, dir)
+}

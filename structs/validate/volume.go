@@ -1,0 +1,201 @@
+package validate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/structs"
+	"berth/structs/validate/field"
+)
+
+var (
+	pluginIDForm  = field.Pattern(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,126}[a-zA-Z0-9])?$`)
+	secretKeyForm = field.Pattern(`^[a-zA-Z0-9._-]+$`)
+	topologyForm  = field.Pattern(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)
+)
+
+// Volume checks a volume of a user's request and returns every fault, each with its path. No secret,
+// parameter or mount flag appears in one. It checks only the specification: the plugin decides on the rest.
+func Volume(v *structs.CSIVolume) error {
+	f := field.New("")
+	f.CheckName("volume: id", v.ID)
+	f = f.At("volume %q", v.ID)
+	f.CheckBytes("id", len(v.ID), structs.MaxCSIString)
+	checkNamespace(f, v.Namespace)
+	checkPluginID(f, "plugin_id", v.PluginID)
+	checkCSIString(f, "name", v.Name)
+	f.Require(!strings.ContainsFunc(v.Name, structs.BarredInName), "name must not hold control characters")
+	checkCSIString(f, "external_id", v.ExternalID)
+	checkCSIString(f, "snapshot_id", v.SnapshotID)
+	checkCSIString(f, "clone_id", v.CloneID)
+	f.Require(v.SnapshotID == "" || v.CloneID == "", "snapshot_id and clone_id exclude one another")
+	checkCapacity(f, v)
+	checkCapabilities(f, v)
+	checkMountOptions(f, v.MountOptions)
+	f.CheckCSIMap("parameters", v.Parameters)
+	f.CheckCSIMap("context", v.Context)
+	checkSecrets(f, v.Secrets)
+	checkTopologyRequest(f.At("topology_request"), v.RequestedTopologies)
+	return f.Err()
+}
+
+// VolumeDelete checks the secrets to delete a volume with.
+func VolumeDelete(r *structs.CSIVolumeDeleteRequest) error {
+	f := field.New("deleting volume %q", r.ID)
+	checkSecrets(f, r.Secrets)
+	return f.Err()
+}
+
+func checkPluginID(f field.Errors, name, id string) {
+	switch {
+	case id == "":
+		f.Addf("%s is required", name)
+	case !pluginIDForm().MatchString(id):
+		f.Addf("%s %q must be at most 128 letters, digits, dots, dashes and underscores, beginning and ending "+
+			"with a letter or digit", name, id)
+	}
+}
+
+// checkSecrets checks the secrets for a plugin. Neither a key nor a value appears in a fault.
+func checkSecrets(f field.Errors, given structs.Secrets) {
+	f.CheckCSIMap("secrets", given)
+	bad := 0
+	for k := range given {
+		if !secretKeyForm().MatchString(k) {
+			bad++
+		}
+	}
+	f.Require(bad == 0,
+		"secrets: %d keys hold other characters than letters, digits, dots, dashes and underscores", bad)
+}
+
+func checkCapacity(f field.Errors, v *structs.CSIVolume) {
+	f.Require(v.RequestedCapacityMin >= 0, "capacity_min must not be negative")
+	f.Require(v.RequestedCapacityMax >= 0, "capacity_max must not be negative")
+	f.Require(v.RequestedCapacityMin <= structs.MaxVolumeBytes,
+		"capacity_min %s is above the largest size of a volume, %s",
+		structs.FormatBytes(v.RequestedCapacityMin), structs.FormatBytes(structs.MaxVolumeBytes))
+	f.Require(v.RequestedCapacityMax <= structs.MaxVolumeBytes,
+		"capacity_max %s is above the largest size of a volume, %s",
+		structs.FormatBytes(v.RequestedCapacityMax), structs.FormatBytes(structs.MaxVolumeBytes))
+	f.Require(v.RequestedCapacityMax <= 0 || v.RequestedCapacityMax >= v.RequestedCapacityMin,
+		"capacity_max (%s) must not be below capacity_min (%s)",
+		structs.FormatBytes(v.RequestedCapacityMax), structs.FormatBytes(v.RequestedCapacityMin))
+}
+
+func checkCapabilities(f field.Errors, v *structs.CSIVolume) {
+	f.Require(len(v.RequestedCapabilities) > 0,
+		"at least one capability { access_mode, attachment_mode } is required")
+	seen := map[structs.CSIVolumeCapability]bool{}
+	mounted := false
+	for i, c := range field.FirstOf(f, "capabilities", v.RequestedCapabilities, structs.MaxListed) {
+		f := f.At("capability %d", i+1)
+		if c == nil {
+			f.Addf("it is null")
+			continue
+		}
+
+		checkModes(f, c.AccessMode, c.AttachmentMode)
+		f.Require(!seen[*c], "it is there twice")
+		seen[*c] = true
+		mounted = mounted || c.AttachmentMode != structs.CSIBlockDevice
+	}
+
+	f.Require(v.MountOptions == nil || mounted || len(seen) == 0,
+		"mount_options need a capability with attachment_mode file-system")
+}
+
+// checkModes checks the modes of a volume or of a claim.
+func checkModes(f field.Errors, access structs.CSIAccessMode, attachment structs.CSIAttachmentMode) {
+	f.Require(access.Valid(),
+		"access_mode %s; %s", requiredOr(access), field.OneOf(structs.CSIAccessModes))
+	f.Require(attachment.Valid(),
+		"attachment_mode %s; one of %s, %s", requiredOr(attachment), structs.CSIFileSystem, structs.CSIBlockDevice)
+}
+
+// requiredOr describes an invalid value: "is required" if it is empty, else that it is unknown.
+func requiredOr[T ~string](value T) field.Text {
+	if value == "" {
+		return "is required"
+	}
+	return field.Text(fmt.Sprintf("%.40q is unknown", string(value)))
+}
+
+// checkMountOptions checks mount options by the bounds of the CSI spec (VolumeCapability.MountVolume). Flags
+// may be secret, so no fault shows them.
+func checkMountOptions(f field.Errors, o *structs.CSIMountOptions) {
+	if o == nil {
+		return
+	}
+	checkCSIString(f, "mount_options: fs_type", o.FSType)
+	total := 0
+	for _, flag := range o.MountFlags {
+		total += len(flag)
+		f.Require(flag != "", "mount_options: mount_flags holds an empty flag")
+		f.Require(field.IsText(flag),
+			"mount_options: a mount flag must be text in UTF-8 without NUL")
+	}
+	f.Require(total <= structs.MaxCSIMap,
+		"mount_options: mount_flags have %d bytes in all; CSI allows %d", total, structs.MaxCSIMap)
+}
+
+// checkCSIString checks a string that is sent to a plugin (CSI spec, "Size Limits"); its text is not shown.
+func checkCSIString(f field.Errors, name, s string) {
+	f.Require(len(s) <= structs.MaxCSIString,
+		"%s has %d bytes; CSI allows %d", name, len(s), structs.MaxCSIString)
+	f.Require(field.IsText(s), "%s must be text in UTF-8 without NUL", name)
+}
+
+func checkTopologyRequest(f field.Errors, r *structs.CSITopologyRequest) {
+	if r == nil {
+		return
+	}
+
+	for i, t := range field.FirstOf(f, "required", r.Required, structs.MaxListed) {
+		checkTopology(f.At("required").At("topology %d", i+1), t)
+	}
+
+	for i, t := range field.FirstOf(f, "preferred", r.Preferred, structs.MaxListed) {
+		f := f.At("preferred").At("topology %d", i+1)
+		checkTopology(f, t)
+		equal := func(q *structs.CSITopology) bool {
+			return q != nil &&
+				len(q.Segments) == len(t.Segments) && q.Matches(t)
+		}
+		listed := len(r.Required) == 0 || t == nil ||
+			slices.ContainsFunc(r.Required, equal)
+		f.Require(listed, "it must also be among the required")
+	}
+}
+
+// checkTopology checks keys and values (CSI spec, Topology: keys are [prefix/]name and compare without case).
+func checkTopology(f field.Errors, t *structs.CSITopology) {
+	if t == nil || len(t.Segments) == 0 {
+		f.Addf("segments must not be empty")
+		return
+	}
+
+	if f.AtMost("segments", len(t.Segments), structs.MaxListed) < len(t.Segments) {
+		return
+	}
+
+	lower := map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(t.Segments)) {
+		prefix, name, ok := strings.Cut(key, "/")
+		if !ok {
+			prefix = ""
+			name = key
+		}
+
+		f.Require(topologyForm().MatchString(name) &&
+			(!ok || topologyForm().MatchString(prefix)),
+			"segment key %q must be [prefix/]name, each at most 63 letters, digits, dots, dashes and underscores", key)
+		f.Require(topologyForm().MatchString(t.Segments[key]),
+			"the value of segment %q must be at most 63 letters, digits, dots, dashes and underscores", key)
+		f.Require(!lower[strings.ToLower(key)],
+			"segment key %q is there twice: keys compare without regard to case", key)
+		lower[strings.ToLower(key)] = true
+	}
+}

@@ -1,0 +1,152 @@
+package validate
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"berth/structs"
+	"berth/structs/validate/field"
+)
+
+func checkVolumes(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
+	if f.AtMost("volumes", len(g.Volumes), structs.MaxVolumes) < len(g.Volumes) {
+		return
+	}
+
+	aliases := map[string]string{} // type and source -> alias
+	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
+		v := g.Volumes[alias]
+		if v == nil {
+			f.Addf("volume %q is null", alias)
+			continue
+		}
+
+		f.CheckName("volume: name", alias)
+		checkVolumeRequest(f.At("volume %q", alias), v, j, g)
+		if v.Type == structs.VolumeTypeHost {
+			checkHostAliases(f, g, alias, v)
+			continue
+		}
+
+		volume := v.Type + "\x00" + v.Source
+		f.Require(aliases[volume] == "",
+			"volume %q: source %q is that of volume %q too; mount one volume in several places instead", alias,
+			v.Source, aliases[volume])
+		aliases[volume] = alias
+	}
+}
+
+// checkHostAliases rejects two requests for one host volume of which one excludes the other. Others share it,
+// for example one that writes and one that only reads.
+func checkHostAliases(f field.Errors, g *structs.TaskGroup, alias string, v *structs.VolumeRequest) {
+	for _, former := range slices.Sorted(maps.Keys(g.Volumes)) {
+		if former == alias {
+			return
+		}
+		o := g.Volumes[former]
+		f.Require(o == nil || o.Type != structs.VolumeTypeHost || !v.Excludes(o),
+			"volume %q: host volume %q is that of volume %q too, and its access_mode allows no other writer; "+
+				"set read_only, or mount one volume in several places", alias, v.Source, former)
+	}
+}
+
+func checkVolumeRequest(f field.Errors, v *structs.VolumeRequest, j *structs.Job, g *structs.TaskGroup) {
+	f.CheckString("Name", v.Name, structs.MaxName)
+	f.CheckOneOf("type", v.Type, []string{structs.VolumeTypeCSI, structs.VolumeTypeHost})
+	f.CheckName("source", v.Source)
+	if v.Type == structs.VolumeTypeHost {
+		checkHostRequest(f, v)
+		return
+	}
+
+	checkModes(f, v.AccessMode, v.AttachmentMode)
+	f.Require(!v.AccessMode.ReaderOnly() || v.ReadOnly,
+		"access_mode %s needs read_only = true", v.AccessMode)
+	f.Require(v.AttachmentMode != structs.CSIBlockDevice || v.MountOptions == nil,
+		"mount_options is not allowed with attachment_mode block-device")
+	checkMountOptions(f, v.MountOptions)
+	f.Require(!v.PerAlloc || !j.PerNode(),
+		"per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)
+	exclusive := v.AccessMode.SingleNode() ||
+		v.AccessMode == structs.CSIMultiNodeSingleWriter && !v.ReadOnly
+	f.Require(!exclusive || v.PerAlloc || g.Count <= 1,
+		"access_mode %s allows one allocation, but count is %d; "+
+			"use per_alloc, another access mode or count = 1", v.AccessMode, g.Count)
+}
+
+var hostAccessModes = []structs.CSIAccessMode{
+	"",
+	structs.CSISingleNodeReader,
+	structs.CSISingleNodeWriter,
+	structs.CSISingleNodeSingleWriter,
+	structs.CSISingleNodeMultiWriter,
+}
+
+// checkHostRequest checks a request for a host volume.
+func checkHostRequest(f field.Errors, r *structs.VolumeRequest) {
+	f.Require(slices.Contains(hostAccessModes, r.AccessMode),
+		"access_mode %q is not one of a host volume: %s, %s, %s, %s", r.AccessMode,
+		structs.CSISingleNodeReader, structs.CSISingleNodeWriter, structs.CSISingleNodeSingleWriter,
+		structs.CSISingleNodeMultiWriter)
+	f.Require(r.AccessMode != structs.CSISingleNodeReader || r.ReadOnly,
+		"access_mode %s needs read_only = true", r.AccessMode)
+	f.Require(r.AttachmentMode == "" || r.AttachmentMode == structs.CSIFileSystem,
+		"attachment_mode %q is not for host volumes: they are directories", r.AttachmentMode)
+	f.Require(r.MountOptions == nil, "mount_options is not for host volumes: the machine has mounted them")
+	f.Require(!r.PerAlloc, "per_alloc is not for host volumes")
+}
+
+func checkMounts(f field.Errors, t *structs.Task, g *structs.TaskGroup) {
+	modes := []string{structs.PropagationPrivate, structs.PropagationHostToTask, structs.PropagationBothWays}
+	seen := map[string]bool{}
+	has := volumeNames(g)
+	for i, m := range field.FirstOf(f, "volume_mounts", t.VolumeMounts, structs.MaxListed) {
+		if m == nil {
+			f.Addf("volume_mount %d is null", i+1)
+			continue
+		}
+
+		f := f.At("volume_mount %d", i+1)
+		interpolated := strings.Contains(m.Volume, "${")
+		f.Require(interpolated || g.Volumes[m.Volume] != nil,
+			"volume %q is no volume of the group; it has: %s", m.Volume, has)
+		if !strings.Contains(m.PropagationMode, "${") {
+			f.CheckOneOf("propagation_mode", m.PropagationMode, modes)
+		}
+
+		checkDestination(f, m.Destination)
+		clean := path.Clean("/" + m.Destination)
+		f.Require(!seen[clean], "destination %q is taken by another volume_mount of the task", m.Destination)
+		seen[clean] = true
+	}
+}
+
+// volumeNames lists the first of the group's volumes.
+func volumeNames(g *structs.TaskGroup) field.Text {
+	if len(g.Volumes) == 0 {
+		return "none"
+	}
+	names := slices.Sorted(maps.Keys(g.Volumes))
+	for i, name := range names {
+		names[i] = structs.Cut(name, structs.MaxQuoted)
+	}
+	if len(names) > structs.MaxFaults {
+		names = append(names[:structs.MaxFaults], "…")
+	}
+	return field.Text(strings.Join(names, ", "))
+}
+
+func checkDestination(f field.Errors, dir string) {
+	f.CheckText("destination", dir)
+	switch {
+	case len(dir) > structs.MaxText:
+	case dir == "":
+		f.Addf("destination is required")
+	case strings.Contains(dir, "${"): // only the node knows the value
+	case slices.Contains(strings.Split(dir, "/"), "..") ||
+		path.Clean("/"+dir) == "/":
+		f.Addf("destination %q must be a path inside the task without \"..\", other than /", dir)
+	}
+}

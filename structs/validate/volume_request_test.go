@@ -1,0 +1,79 @@
+package validate
+
+import (
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+func TestHostVolumeRequest_NamesTheFault(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		edit func(*structs.VolumeRequest)
+	}{
+		{"", func(*structs.VolumeRequest) {}},
+		{"", func(v *structs.VolumeRequest) { v.AccessMode = structs.CSISingleNodeSingleWriter }},
+		{"", func(v *structs.VolumeRequest) { v.AttachmentMode = structs.CSIFileSystem }},
+		{"source is required", func(v *structs.VolumeRequest) { v.Source = "" }},
+		{`access_mode "multi-node-reader-only" is not one of a host volume`,
+			func(v *structs.VolumeRequest) { v.AccessMode = structs.CSIMultiNodeReader }},
+		{"access_mode single-node-reader-only needs read_only = true",
+			func(v *structs.VolumeRequest) { v.AccessMode = structs.CSISingleNodeReader }},
+		{`attachment_mode "block-device" is not for host volumes`,
+			func(v *structs.VolumeRequest) { v.AttachmentMode = structs.CSIBlockDevice }},
+		{"mount_options is not for host volumes",
+			func(v *structs.VolumeRequest) { v.MountOptions = &structs.CSIMountOptions{} }},
+		{"per_alloc is not for host volumes", func(v *structs.VolumeRequest) { v.PerAlloc = true }},
+	} {
+		j := testJob(func(j *structs.Job) {
+			v := &structs.VolumeRequest{Type: structs.VolumeTypeHost, Source: "data"}
+			c.edit(v)
+			j.TaskGroups[0].Volumes["data"] = v
+		})
+		err := Job(j)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("want %q, got %v", c.want, err)
+		}
+	}
+}
+
+// A volume ID and the name of a host volume may be equal.
+func TestHostVolumeRequest_BesideAVolumeOfItsName(t *testing.T) {
+	j := testJob(func(j *structs.Job) {
+		j.TaskGroups[0].Volumes["host"] = &structs.VolumeRequest{Type: structs.VolumeTypeHost, Source: "db"}
+	})
+	if err := Job(j); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHostVolumeRequest_SharesItsVolumeWithinAGroup has two blocks of one host volume. Those of which one
+// excludes the other are rejected.
+func TestHostVolumeRequest_SharesItsVolumeWithinAGroup(t *testing.T) {
+	const exclusive = structs.CSISingleNodeSingleWriter
+	for _, c := range []struct {
+		a, b     structs.VolumeRequest
+		rejected bool
+	}{
+		{structs.VolumeRequest{}, structs.VolumeRequest{ReadOnly: true}, false},
+		{structs.VolumeRequest{}, structs.VolumeRequest{}, false},
+		{structs.VolumeRequest{ReadOnly: true}, structs.VolumeRequest{ReadOnly: true}, false},
+		{structs.VolumeRequest{AccessMode: exclusive}, structs.VolumeRequest{ReadOnly: true}, false},
+		{structs.VolumeRequest{AccessMode: exclusive}, structs.VolumeRequest{}, true},
+		{structs.VolumeRequest{}, structs.VolumeRequest{AccessMode: structs.CSISingleNodeWriter}, true},
+	} {
+		j := testJob(func(j *structs.Job) {
+			for alias, v := range map[string]structs.VolumeRequest{"a": c.a, "b": c.b} {
+				v.Type = structs.VolumeTypeHost
+				v.Source = "srv"
+				j.TaskGroups[0].Volumes[alias] = &v
+			}
+		})
+		err := Job(j)
+		const want = `volume "b": host volume "srv" is that of volume "a" too, and its access_mode allows no other`
+		if (err != nil) != c.rejected || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v and %+v: got %v", c.a, c.b, err)
+		}
+	}
+}
