@@ -34,7 +34,9 @@ func (soleServer) Servers() []string   { return nil }
 
 type noLeases struct{}
 
-func (noLeases) Renew(string) time.Duration { return time.Hour }
+func (noLeases) Renew(string) (structs.LeaseGrant, error) {
+	return structs.LeaseGrant{HeartbeatTTL: time.Hour}, nil
+}
 
 // benchSize is the number of rows in a list.
 const benchSize = 10000

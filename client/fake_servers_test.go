@@ -27,6 +27,9 @@ type fakeServers struct {
 	updates int // how often Node.UpdateAlloc was served
 	servers []string
 	ttl     time.Duration
+	term    uint64
+	// holdsBeats is the time for which the answers to heartbeats are under way.
+	holdsBeats time.Duration
 
 	claims   map[structs.CSIClaimKey]*structs.CSIClaim
 	volume   *structs.CSIVolume
@@ -97,6 +100,7 @@ func (p *fakeServers) Call(ctx context.Context, addr, method string, req, resp a
 	}
 	lose, serve := p.lose[method], p.rpc
 	hangs := p.hang != nil && p.hang(addr, method)
+	holds := p.holdsBeats
 	p.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
@@ -106,6 +110,9 @@ func (p *fakeServers) Call(ctx context.Context, addr, method string, req, resp a
 		return err
 	}
 	err = serve.Call(ctx, method, req, resp)
+	if method == structs.NodeHeartbeat.Name {
+		time.Sleep(holds)
+	}
 	if lose {
 		return structs.Errorf(structs.KindTimeout, "the answer is lost")
 	}
@@ -136,8 +143,8 @@ func (p *fakeServers) register(ctx context.Context,
 	p.firstCSI = append(p.firstCSI, healthy)
 	p.rotate()
 	return &structs.NodeRegisterResponse{
-		HeartbeatTTL: p.ttl,
-		Servers:      p.servers,
+		LeaseGrant: p.grant(),
+		Servers:    p.servers,
 	}, nil
 }
 
@@ -154,11 +161,20 @@ func (p *fakeServers) heartbeat(ctx context.Context,
 		p.inventories = append(p.inventories, r.Inventory.Held)
 	}
 	return &structs.NodeHeartbeatResponse{
-			HeartbeatTTL: p.ttl,
-			Servers:      p.servers,
-			Unaccounted:  p.unaccounted,
+			LeaseGrant:  p.grant(),
+			Servers:     p.servers,
+			Unaccounted: p.unaccounted,
 		},
 		nil
+}
+
+// grant is the lease that the servers grant. p.mu is held.
+func (p *fakeServers) grant() structs.LeaseGrant {
+	return structs.LeaseGrant{
+		HeartbeatTTL:   p.ttl,
+		HeartbeatGrace: 10 * time.Second,
+		LeaseTerm:      p.term,
+	}
 }
 
 // rotate names another leader, if it is to. p.mu is held.

@@ -5,6 +5,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/structs"
 )
 
 // BenchRaft applies proposals at once, after the given index.
@@ -20,4 +21,6 @@ func BenchRaft(store *state.Store, index uint64) Raft {
 // noLeases is for procedures that are not those of nodes.
 type noLeases struct{}
 
-func (*noLeases) Renew(string) time.Duration { return 10 * time.Second }
+func (*noLeases) Renew(string) (structs.LeaseGrant, error) {
+	return structs.LeaseGrant{HeartbeatTTL: 10 * time.Second}, nil
+}

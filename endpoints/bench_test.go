@@ -14,6 +14,7 @@ import (
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/control"
+	"berth/server/leases"
 	"berth/state"
 	"berth/structs"
 )
@@ -32,14 +33,14 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 		}
 	}
 	batch.Commit()
-	config := control.LeaseConfig{TTL: 10 * time.Second, Grace: 10 * time.Second}
+	config := leases.Config{TTL: 10 * time.Second, Grace: 10 * time.Second}
 	config.MaxPerSecond = float64(nodes) / time.Hour.Seconds()
-	leases := control.NewLeases(config)
+	granted := leases.New(config, nil)
 	raft := endpoints.BenchRaft(store, uint64(nodes))
 	e := endpoints.New(endpoints.Deps{
 		Store:  store,
 		Raft:   raft,
-		Leases: leases,
+		Leases: granted,
 		Logger: hclog.NewNullLogger(),
 		Level:  func() int { return level.Now },
 	})
@@ -48,11 +49,16 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	lead(b, control.Deps{
 		Store:    store,
 		Proposer: raft,
-		Leases:   leases,
+		Leases:   granted,
+		Term:     1,
 		Logger:   hclog.NewNullLogger(),
 		Config:   control.DefaultConfig(),
 	})
-	for leases.Renew(benchshape.UUID("node", 0)) < time.Hour-time.Second { // until the leader has all of them
+	for { // until the loop grants leases
+		_, err := granted.Renew(benchshape.UUID("node", 0))
+		if err == nil {
+			break
+		}
 		time.Sleep(time.Millisecond)
 	}
 	return s

@@ -51,8 +51,8 @@ type Raft interface {
 
 // Leases are the nodes' heartbeats, kept by the leader.
 type Leases interface {
-	// Renew restarts the lease of a node and returns the time until the next heartbeat is due.
-	Renew(nodeID string) time.Duration
+	// Renew restarts the lease of a node. The error is unavailable if this server does not lead, or not yet.
+	Renew(nodeID string) (structs.LeaseGrant, error)
 }
 
 const (

@@ -118,13 +118,18 @@ func (r *fakeRaft) written() int {
 type fakeLeases struct {
 	mu      sync.Mutex
 	renewed []string
+	notYet  int // how often the server has not begun to lead yet
 }
 
-func (l *fakeLeases) Renew(id string) time.Duration {
+func (l *fakeLeases) Renew(id string) (structs.LeaseGrant, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.notYet > 0 {
+		l.notYet--
+		return structs.LeaseGrant{}, structs.NotServedf("not yet")
+	}
 	l.renewed = append(l.renewed, id)
-	return 10 * time.Second
+	return structs.LeaseGrant{HeartbeatTTL: 10 * time.Second, LeaseTerm: 1}, nil
 }
 
 // fakeNode answers the calls that servers make.

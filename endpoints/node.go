@@ -9,6 +9,7 @@ import (
 
 	"berth/endpoints/query"
 	"berth/fsm"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -18,19 +19,29 @@ import (
 // nodes serve Node.
 type nodes struct{ *Endpoints }
 
-// renewLease renews the lease of a node. It returns the lease and the servers. It also keeps the connection
-// of a request that the node made itself, over which the leader calls the node. A forwarded request came over
-// the connection of another server.
+// renewLease renews the lease of a node. It also keeps the connection of a request that the node made itself,
+// over which the leader calls the node. A forwarded request came over the connection of another server.
+//
+// The check of the leadership begins after the request has arrived. Without it, a leader that was frozen
+// would grant a lease of which its successor does not know.
 func (n nodes) renewLease(
-	ctx context.Context,
-	nodeID string,
-	w *structs.WriteOptions,
-) (ttl time.Duration, servers []string) {
+	ctx context.Context, nodeID string, w *structs.WriteOptions,
+) (structs.LeaseGrant, error) {
 	session := rpc.SessionFrom(ctx)
 	if session != nil && !w.Forwarded {
 		n.nodes.Bind(nodeID, session)
 	}
-	return n.leases.Renew(nodeID), n.raft.Servers()
+	deadline := time.Now().Add(n.config.holdTimeout)
+	for {
+		err := n.raft.VerifyLeader()
+		if err != nil {
+			return structs.LeaseGrant{}, err
+		}
+		grant, err := n.leases.Renew(nodeID) // an error: this server has just begun to lead
+		if err == nil || !time.Now().Before(deadline) || !backoff.Sleep(ctx, holdPoll) {
+			return grant, err
+		}
+	}
 }
 
 // register creates or updates a node. A registration without changes needs no log entry, like a heartbeat.
@@ -57,9 +68,9 @@ func (n nodes) register(
 		return 0, err
 	}
 
-	resp.HeartbeatTTL, resp.Servers = n.renewLease(
-		ctx, node.ID, &req.WriteOptions)
-	return index, nil
+	resp.Servers = n.raft.Servers()
+	resp.LeaseGrant, err = n.renewLease(ctx, node.ID, &req.WriteOptions)
+	return index, err
 }
 
 // recordRegistration writes the changes of a registration: the whole node, only its plugin instances, or
@@ -125,10 +136,10 @@ func (n nodes) heartbeat(
 		}
 	}
 
-	resp.HeartbeatTTL, resp.Servers = n.renewLease(
-		ctx, req.NodeID, &req.WriteOptions)
+	resp.Servers = n.raft.Servers()
 	resp.Unaccounted = node.Unaccounted && !accounted
-	return index, nil
+	resp.LeaseGrant, err = n.renewLease(ctx, req.NodeID, &req.WriteOptions)
+	return index, err
 }
 
 // statusChange is the change that a heartbeat may make to its node.

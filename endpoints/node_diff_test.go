@@ -409,4 +409,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 // countingLeases keep nothing.
 type countingLeases struct{ n atomic.Int64 }
 
-func (l *countingLeases) Renew(string) time.Duration { l.n.Add(1); return 10 * time.Second }
+func (l *countingLeases) Renew(string) (structs.LeaseGrant, error) {
+	l.n.Add(1)
+	return structs.LeaseGrant{HeartbeatTTL: 10 * time.Second}, nil
+}

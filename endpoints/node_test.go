@@ -457,3 +457,44 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 		}
 	})
 }
+
+// A node counts on its lease. A former leader, and a server that has just begun to lead, must not grant one.
+func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
+	for name, renew := range map[string]func(s *server) (structs.LeaseGrant, error){
+		"heartbeat": func(s *server) (structs.LeaseGrant, error) {
+			resp, err := rpc.Call(s.t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+				NodeID:   "n1",
+				SecretID: secretOf("n1"),
+				Status:   structs.NodeReady,
+			})
+			if err != nil {
+				return structs.LeaseGrant{}, err
+			}
+			return resp.LeaseGrant, nil
+		},
+		"registration": func(s *server) (structs.LeaseGrant, error) {
+			row := *state.Node(s.store.Read(), "n1")
+			resp, err := rpc.Call(s.t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row})
+			if err != nil {
+				return structs.LeaseGrant{}, err
+			}
+			return resp.LeaseGrant, nil
+		},
+	} {
+		s := newServer(t)
+		s.addNode("n1", "a")
+		granted := len(s.leases.renewed)
+		s.raft.verify = structs.NotServedf("lost the leadership")
+		grant, err := renew(s)
+		if !structs.IsKind(err, structs.KindUnavailable) || len(s.leases.renewed) != granted {
+			t.Errorf("%s: a server that may not lead granted %+v, %v", name, grant, err)
+		}
+
+		s.raft.verify = nil
+		s.leases.notYet = 2
+		grant, err = renew(s)
+		if err != nil || grant.HeartbeatTTL == 0 || s.leases.notYet != 0 {
+			t.Errorf("%s: a server that has just begun to lead granted %+v, %v", name, grant, err)
+		}
+	}
+}

@@ -59,6 +59,7 @@ var (
 	CallNote          = command(51, "CallNote", state.CallNote)
 
 	SchedulerConfigSet = command(90, "SchedulerConfigSet", state.SchedulerConfigSet)
+	LeaseBoundSet      = command(91, "LeaseBoundSet", state.LeaseBoundSet, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", state.NamespaceDelete)

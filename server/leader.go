@@ -128,6 +128,15 @@ func (s *Server) caughtUp(ctx context.Context) bool {
 	return false
 }
 
+// term returns the term in which this server leads, or 0.
+func (s *Server) term() uint64 {
+	l := s.leading.Load()
+	if l == nil {
+		return 0
+	}
+	return l.term
+}
+
 // leaderLoops returns all loops that a leader runs.
 func (s *Server) leaderLoops() []control.Loop {
 	loops := control.Loops(control.Deps{
@@ -135,6 +144,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		Proposer: s,
 		Nodes:    s.nodes,
 		Leases:   s.leases,
+		Term:     s.term(),
 		Consul:   s.cfg.Consul,
 		Logger:   s.logger.Named("control"),
 		Config:   s.cfg.control(),

@@ -22,6 +22,7 @@ import (
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/server/control"
+	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/server/raftfiles"
 	"berth/state"
@@ -40,7 +41,7 @@ type Server struct {
 	members   *membership
 	nodes     *nodeconn.Sessions
 	endpoints *endpoints.Endpoints
-	leases    *control.Leases
+	leases    *leases.Leases
 	rpc       *rpc.Server
 	gate      *loadshed.Gate
 	pool      *rpc.Pool
@@ -122,7 +123,7 @@ func (s *Server) createServices(ln net.Listener) {
 	s.loops = s.leaderLoops
 	s.gate = loadshed.NewGate(loadshed.MinAdmit)
 	s.pool = rpc.NewPool(cfg.Dial, logger, nil)
-	s.leases = control.NewLeases(cfg.control().Leases)
+	s.leases = leases.New(cfg.control().Leases, nil)
 	s.nodes = nodeconn.NewSessions()
 	s.endpoints = endpoints.New(endpoints.Deps{
 		Store:          s.store,

@@ -114,6 +114,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, scalingEvents)
 	checkIndexes(c, siTokens)
 	checkIndexes(c, clusterMetadata)
+	checkIndexes(c, leaseBounds)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim

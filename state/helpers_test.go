@@ -63,6 +63,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, scalingEvents)
 	count(tx, counted, siTokens)
 	count(tx, counted, clusterMetadata)
+	count(tx, counted, leaseBounds)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -404,6 +404,13 @@ var clusterMetadata = mvcc.NewTable("cluster_metadata", func(*structs.ClusterMet
 	return mvcc.KeyOf(onlyCluster)
 })
 
+// onlyLeaseBound is the key of the one row of its table.
+const onlyLeaseBound = "leases"
+
+var leaseBounds = mvcc.NewTable("lease_bounds", func(*structs.LeaseBound) Key {
+	return mvcc.KeyOf(onlyLeaseBound)
+})
+
 // schema lists the tables in the order in which a snapshot file holds them.
 var schema = mvcc.Schema{
 	Tables: []mvcc.AnyTable{
@@ -430,6 +437,7 @@ var schema = mvcc.Schema{
 		siTokens,
 		clusterMetadata,
 		evalAllocs,
+		leaseBounds,
 	},
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -34,6 +35,7 @@ func fullFixture(t testing.TB) *fixture {
 	w.job(periodicJob("nightly", "@daily"))
 	w.scale("j", 2)
 	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
+	do(w, LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 20 * time.Second})
 	return w
 }
 
@@ -101,6 +103,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	later := []string{
 		jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name(), deployments.Name(),
 		periodicLaunches.Name(), scalingEvents.Name(), siTokens.Name(), clusterMetadata.Name(),
+		leaseBounds.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

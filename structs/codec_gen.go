@@ -4092,6 +4092,45 @@ func (v *JobRegisterRequest) readField(name, b []byte) (_ []byte, known bool, er
 	return b, true, err
 }
 
+func (v *LeaseGrant) MsgpackSelf() any { return v }
+
+func (v *LeaseGrant) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaeHeartbeatGrace"...)
+	b = msgp.AppendInt64(b, int64(v.HeartbeatGrace))
+	b = append(b, "\xacHeartbeatTTL"...)
+	b = msgp.AppendInt64(b, int64(v.HeartbeatTTL))
+	b = append(b, "\xa9LeaseTerm"...)
+	b = msgp.AppendUint64(b, uint64(v.LeaseTerm))
+	return b, nil
+}
+
+func (v *LeaseGrant) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = LeaseGrant{}
+		return b[1:], nil
+	}
+	return wire.ReadFields(b, v, v.readField)
+}
+
+func (v *LeaseGrant) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "HeartbeatTTL":
+		b, err = wire.ReadInt(b, &v.HeartbeatTTL)
+	case "HeartbeatGrace":
+		b, err = wire.ReadInt(b, &v.HeartbeatGrace)
+	case "LeaseTerm":
+		b, err = wire.ReadUint(b, &v.LeaseTerm)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *LogConfig) MsgpackSelf() any { return v }
 
 func (v *LogConfig) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -4623,12 +4662,16 @@ func (v *NodeHeartbeatResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(4)
+	n := uint32(6)
 	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaeHeartbeatGrace"...)
+	b = msgp.AppendInt64(b, int64(v.LeaseGrant.HeartbeatGrace))
 	b = append(b, "\xacHeartbeatTTL"...)
-	b = msgp.AppendInt64(b, int64(v.HeartbeatTTL))
+	b = msgp.AppendInt64(b, int64(v.LeaseGrant.HeartbeatTTL))
 	b = append(b, "\xa5Index"...)
 	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
+	b = append(b, "\xa9LeaseTerm"...)
+	b = msgp.AppendUint64(b, uint64(v.LeaseGrant.LeaseTerm))
 	b = append(b, "\xa7Servers"...)
 	b = wire.AppendStrings(b, v.Servers)
 	b = append(b, "\xabUnaccounted"...)
@@ -4646,13 +4689,14 @@ func (v *NodeHeartbeatResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 
 func (v *NodeHeartbeatResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
-	case "HeartbeatTTL":
-		b, err = wire.ReadInt(b, &v.HeartbeatTTL)
 	case "Servers":
 		b, err = wire.ReadStrings(b, &v.Servers)
 	case "Unaccounted":
 		b, err = wire.ReadBool(b, &v.Unaccounted)
 	default:
+		if b, known, err = v.LeaseGrant.readField(name, b); known {
+			return b, true, err
+		}
 		return v.WriteMeta.readField(name, b)
 	}
 	return b, true, err
@@ -5041,14 +5085,18 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(4)
+	n := uint32(6)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7EvalIDs"...)
 	b = wire.AppendStrings(b, v.EvalIDs)
+	b = append(b, "\xaeHeartbeatGrace"...)
+	b = msgp.AppendInt64(b, int64(v.LeaseGrant.HeartbeatGrace))
 	b = append(b, "\xacHeartbeatTTL"...)
-	b = msgp.AppendInt64(b, int64(v.HeartbeatTTL))
+	b = msgp.AppendInt64(b, int64(v.LeaseGrant.HeartbeatTTL))
 	b = append(b, "\xa5Index"...)
 	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
+	b = append(b, "\xa9LeaseTerm"...)
+	b = msgp.AppendUint64(b, uint64(v.LeaseGrant.LeaseTerm))
 	b = append(b, "\xa7Servers"...)
 	b = wire.AppendStrings(b, v.Servers)
 	return b, nil
@@ -5064,13 +5112,14 @@ func (v *NodeRegisterResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 
 func (v *NodeRegisterResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
-	case "HeartbeatTTL":
-		b, err = wire.ReadInt(b, &v.HeartbeatTTL)
 	case "Servers":
 		b, err = wire.ReadStrings(b, &v.Servers)
 	case "EvalIDs":
 		b, err = wire.ReadStrings(b, &v.EvalIDs)
 	default:
+		if b, known, err = v.LeaseGrant.readField(name, b); known {
+			return b, true, err
+		}
 		return v.WriteMeta.readField(name, b)
 	}
 	return b, true, err

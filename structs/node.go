@@ -213,9 +213,9 @@ type NodeRegisterRequest struct {
 
 // NodeRegisterResponse has the lease of the node and the servers.
 type NodeRegisterResponse struct {
-	HeartbeatTTL time.Duration // send the next heartbeat before this has passed
-	Servers      []string      // RPC addresses of the servers, the leader's first
-	EvalIDs      []string      // always empty; the dialect has it
+	LeaseGrant
+	Servers []string // RPC addresses of the servers, the leader's first
+	EvalIDs []string // always empty; the dialect has it
 	WriteMeta
 }
 
@@ -264,9 +264,9 @@ type CSIHeldClaim struct {
 
 // NodeHeartbeatResponse grants a lease, and reports whether the node still has to report its volumes.
 type NodeHeartbeatResponse struct {
-	HeartbeatTTL time.Duration
-	Servers      []string
-	Unaccounted  bool
+	LeaseGrant
+	Servers     []string
+	Unaccounted bool
 	WriteMeta
 }
 

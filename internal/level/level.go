@@ -17,7 +17,7 @@ import (
 
 // Now is the level of this version. A version with a command or a field that an older server or agent must
 // not drop has the next one.
-const Now = 1
+const Now = 2
 
 // First is the level of the first release: of all commands and fields that name none.
 const First = 1

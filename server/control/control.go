@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/scheduler"
+	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -17,7 +18,7 @@ import (
 
 // Config has the settings of the loops. The server has checked them.
 type Config struct {
-	Leases LeaseConfig
+	Leases leases.Config
 
 	CallsPerPlugin int             // controller calls in flight at once
 	Retry          backoff.Backoff // of a call that may succeed when it is made again
@@ -32,7 +33,7 @@ type Config struct {
 // the leases and of the garbage collection.
 func DefaultConfig() Config {
 	return Config{
-		Leases:         LeaseConfig{MaxPerSecond: 1000},
+		Leases:         leases.Config{MaxPerSecond: 1000},
 		CallsPerPlugin: 8,
 		Retry: backoff.Backoff{
 			Min: 250 * time.Millisecond,
@@ -43,15 +44,13 @@ func DefaultConfig() Config {
 	}
 }
 
-// mostDown is the most nodes that one log entry marks down.
-const mostDown = 4096
-
 // Deps are the dependencies of the loops. The endpoints also use Leases, to renew them.
 type Deps struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Nodes    nodeconn.Caller
-	Leases   *Leases
+	Leases   *leases.Leases
+	Term     uint64 // Raft's term of the leadership; not 0
 	Consul   Consul // nil: the servers use no Consul
 	Logger   hclog.Logger
 	Config   Config
@@ -66,6 +65,16 @@ func propose[P any](ctx context.Context, d Deps, c fsm.Command[P], payload *P) e
 	return err
 }
 
+// runLeases grants and ends the leases of nodes.
+func (d Deps) runLeases(ctx context.Context) {
+	d.Leases.Run(ctx, leases.Deps{
+		Store:    d.Store,
+		Proposer: d.Proposer,
+		Logger:   d.Logger,
+		Term:     d.Term,
+	})
+}
+
 // Loop runs while this server leads. Run returns after ctx and everything that Run started have ended.
 type Loop struct {
 	Name string
@@ -78,7 +87,7 @@ func Loops(d Deps) []Loop {
 		d.Drains = &sync.Mutex{}
 	}
 	return []Loop{
-		{"leases", leaseLoop{d}.run},
+		{"leases", d.runLeases},
 		{"scheduler_config", schedulerConfigLoop{d}.run},
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},
 		{"controllers", controllerLoop{Deps: d}.runner().Run},

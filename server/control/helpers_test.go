@@ -14,6 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/fsm"
+	"berth/internal/boottime"
+	"berth/server/leases"
 	"berth/state"
 	"berth/structs"
 )
@@ -68,8 +70,9 @@ func newTestEnv(t testing.TB) *testEnv {
 		Nodes:    w,
 		Logger:   hclog.NewNullLogger(),
 		Config:   config,
+		Term:     1,
 	}
-	w.Leases = NewLeases(w.Config.Leases)
+	w.Leases = leases.New(w.Config.Leases, boottime.Monotonic())
 	return w
 }
 

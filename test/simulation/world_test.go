@@ -16,9 +16,11 @@ import (
 
 	"berth/endpoints"
 	"berth/fsm"
+	"berth/internal/boottime"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/control"
+	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -67,9 +69,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 		Store:    w.store,
 		Proposer: w.log,
 		Nodes:    w,
-		Leases:   control.NewLeases(config.Leases),
+		Leases:   leases.New(config.Leases, boottime.Monotonic()),
 		Logger:   hclog.NewNullLogger(),
 		Config:   config,
+		Term:     1,
 	}
 	serve := endpoints.New(endpoints.Deps{
 		Store:  w.store,

@@ -1,0 +1,176 @@
+// Package leases has the leader's memory of the nodes' heartbeats, and the bound of the leases.
+//
+// The servers place the work of a node elsewhere when its lease and a grace have ended. So a leader must
+// never end a lease that the node still counts. Three rules hold that, also for a leader that was frozen
+// and for a change of leader:
+//
+//   - A leader grants a lease only after a check of its leadership that began after the request arrived.
+//     Package endpoints makes the check. The node counts from before it sent the request.
+//   - A new leader takes every node for alive for the longest lease that an earlier leader may have
+//     granted. The log has that bound (structs.LeaseBound): a leader raises it before it grants a longer
+//     lease.
+//   - A renewal never shortens the lease that a node may still count.
+//
+// All times are in CLOCK_BOOTTIME. See package boottime.
+package leases
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"berth/internal/boottime"
+	"berth/structs"
+)
+
+// Config sets the interval of heartbeats and the time after which a silent node counts as down.
+type Config struct {
+	TTL   time.Duration // a node sends its next heartbeat within this, in a cluster that is not large
+	Grace time.Duration // the most by which a heartbeat may be late
+	// MaxPerSecond bounds the heartbeats: with more nodes the TTL grows. 0 is no bound. Nodes send one per
+	// half lease.
+	MaxPerSecond float64
+}
+
+// ttl returns the length of a lease in a cluster with a number of live nodes.
+func (c Config) ttl(nodes int) time.Duration {
+	if c.MaxPerSecond <= 0 {
+		return c.TTL
+	}
+	seconds := float64(nodes) / c.MaxPerSecond
+	return max(c.TTL, time.Duration(seconds*float64(time.Second)))
+}
+
+// bound returns the bound that these leases need, in whole seconds: a growing cluster raises it seldom.
+func (c Config) bound(nodes int) time.Duration {
+	longest := c.ttl(nodes) + c.Grace
+	return (longest + time.Second - 1).Truncate(time.Second)
+}
+
+// Leases are the leases that a leader knows. It also has those of a server that does not lead, which has
+// none.
+type Leases struct {
+	config Config
+	clock  boottime.Clock
+
+	mu       sync.Mutex
+	term     uint64 // of the leadership; 0: this server does not lead
+	ttl      time.Duration
+	ends     map[string]boottime.Instant // by node; each is the end of the grace
+	earliest boottime.Instant            // no lease ends before; zero: there is none
+}
+
+// New makes the leases of a server. clock nil is CLOCK_BOOTTIME.
+func New(config Config, clock boottime.Clock) *Leases {
+	if clock == nil {
+		clock = boottime.Now
+	}
+	return &Leases{
+		config: config,
+		clock:  clock,
+		ends:   map[string]boottime.Instant{},
+	}
+}
+
+// Renew starts the lease of a node again. The caller has confirmed since the request arrived that this server
+// leads. The error says that it does not, or not yet.
+func (l *Leases) Renew(nodeID string) (structs.LeaseGrant, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.term == 0 {
+		return structs.LeaseGrant{}, structs.NotServedf(
+			"this server grants no lease: it does not lead, or has just begun to")
+	}
+
+	l.extend(nodeID, l.ttl+l.config.Grace)
+	return structs.LeaseGrant{
+		HeartbeatTTL:   l.ttl,
+		HeartbeatGrace: l.config.Grace,
+		LeaseTerm:      l.term,
+	}, nil
+}
+
+// extend keeps a lease for a time from now, or for longer if it lasts longer: the node may not know of the
+// renewal.
+func (l *Leases) extend(nodeID string, by time.Duration) {
+	end := max(l.ends[nodeID], l.clock().Add(by))
+	l.ends[nodeID] = end
+	l.noteEnd(end)
+}
+
+// noteEnd keeps the earliest end of the leases.
+func (l *Leases) noteEnd(end boottime.Instant) {
+	if l.earliest.IsZero() || end < l.earliest {
+		l.earliest = end
+	}
+}
+
+// begin starts a leadership.
+func (l *Leases) begin(term uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.term = term
+}
+
+// extendAll keeps the leases of nodes for a time from now.
+func (l *Leases) extendAll(nodes []string, by time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range nodes {
+		l.extend(id, by)
+	}
+}
+
+// end ends the leadership.
+func (l *Leases) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.term = 0
+	l.ends = map[string]boottime.Instant{}
+	l.earliest = 0
+}
+
+// setTTL sets the length of the leases to grant.
+func (l *Leases) setTTL(ttl time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ttl = ttl
+}
+
+// expired removes and returns the nodes whose leases have ended. It reads all leases when the earliest known
+// one has ended. Nodes renew theirs long before the end, so that is seldom.
+func (l *Leases) expired() (nodes []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock()
+	if now < l.earliest {
+		return nil
+	}
+
+	l.earliest = 0
+	for node, end := range l.ends {
+		if end > now {
+			l.noteEnd(end)
+			continue
+		}
+		delete(l.ends, node)
+		nodes = append(nodes, node)
+	}
+
+	slices.Sort(nodes)
+	return nodes
+}
+
+// retain keeps leases that ended but could not be recorded, so that they expire again soon. A renewed lease
+// stays renewed.
+func (l *Leases) retain(nodes []string, until boottime.Instant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range nodes {
+		_, renewed := l.ends[id]
+		if !renewed {
+			l.ends[id] = until
+			l.noteEnd(until)
+		}
+	}
+}

@@ -1,0 +1,399 @@
+package leases
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+
+	"berth/fsm"
+	"berth/internal/boottime"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// cluster is the log of some servers and the nodes of their state. Each leader has leases of its own.
+type cluster struct {
+	t     *testing.T
+	store *state.Store
+	fsm   *fsm.FSM
+	clock boottime.Clock
+
+	mu    sync.Mutex
+	index uint64
+	down  map[*fsm.CommandInfo]error // of the log, by command
+}
+
+func newCluster(t *testing.T) *cluster {
+	store := state.New()
+	return &cluster{
+		t:     t,
+		store: store,
+		fsm:   fsm.New(store),
+		clock: boottime.Monotonic(),
+		index: 100,
+		down:  map[*fsm.CommandInfo]error{},
+	}
+}
+
+// Propose implements fsm.Proposer.
+func (c *cluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.down[fsm.CommandOf(entry)]
+	if err != nil {
+		return 0, nil, err
+	}
+	c.index++
+	return c.index, c.fsm.Apply(&raft.Log{Index: c.index, Type: raft.LogCommand, Data: entry}), nil
+}
+
+// fail makes the log reject a command.
+func (c *cluster) fail(command *fsm.CommandInfo, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down[command] = err
+}
+
+// addNodes adds nodes to the state, in one transaction.
+func (c *cluster) addNodes(n int) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.index++
+	err := c.store.Write(c.index, func(tx *state.WriteTx) error {
+		for i := range n {
+			id := structs.DeriveID(uint64(i))
+			err := state.NodeRegister(tx, &structs.NodeRegisterRequest{
+				Node: &structs.Node{ID: id, Name: id, SecretID: id, Status: structs.NodeReady},
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// status returns the status of the first node.
+func (c *cluster) status() string {
+	return state.Node(c.store.Read(), structs.DeriveID(0)).Status
+}
+
+// lead makes leases with a configuration lead in a term. stop ends the leadership, as a crash does: nothing
+// of it is left but the log.
+func (c *cluster) lead(config Config, term uint64) (l *Leases, stop func()) {
+	l = New(config, c.clock)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.Run(ctx, Deps{
+			Store:    c.store,
+			Proposer: c,
+			Logger:   hclog.NewNullLogger(),
+			Term:     term,
+		})
+	}()
+	synctest.Wait()
+	return l, func() { cancel(); <-ended }
+}
+
+// renew renews the lease of the first node.
+func (c *cluster) renew(l *Leases) structs.LeaseGrant {
+	c.t.Helper()
+	grant, err := l.Renew(structs.DeriveID(0))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return grant
+}
+
+func virtual(t *testing.T, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, newCluster(t))
+	})
+}
+
+// after lets virtual time pass and everything that is due happen.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+var tenSeconds = Config{TTL: 10 * time.Second, Grace: 5 * time.Second}
+
+func TestRenew_GrantsNothingWithoutALeadership(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.addNodes(1)
+		never := New(tenSeconds, c.clock)
+		former, stop := c.lead(tenSeconds, 3)
+		if grant := c.renew(former); grant.LeaseTerm != 3 || grant.HeartbeatTTL != 10*time.Second ||
+			grant.HeartbeatGrace != 5*time.Second {
+			t.Errorf("the leader granted %+v", grant)
+		}
+		stop()
+		for name, l := range map[string]*Leases{"never led": never, "led before": former} {
+			grant, err := l.Renew(structs.DeriveID(0))
+			if !structs.IsKind(err, structs.KindUnavailable) || grant.HeartbeatTTL != 0 || len(l.ends) != 0 {
+				t.Errorf("a server that %s granted %+v, %v, and keeps %d leases", name, grant, err, len(l.ends))
+			}
+		}
+	})
+}
+
+// A leader writes down how long its leases last before it grants the first one.
+func TestRun_GrantsNothingBeforeTheBoundIsRecorded(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.addNodes(1)
+		c.fail(fsm.LeaseBoundSet.CommandInfo, structs.Unavailablef("no quorum"))
+		l, stop := c.lead(tenSeconds, 1)
+		defer stop()
+		after(time.Minute)
+		_, err := l.Renew(structs.DeriveID(0))
+		if !structs.IsKind(err, structs.KindUnavailable) {
+			t.Errorf("a lease was granted without a bound: %v", err)
+		}
+
+		c.fail(fsm.LeaseBoundSet.CommandInfo, nil)
+		after(time.Second)
+		c.renew(l)
+		if bound := state.LeaseBound(c.store.Read()); bound != 15*time.Second {
+			t.Errorf("the bound is %s, want 15s", bound)
+		}
+	})
+}
+
+func TestRun_GrantsLeasesBesideServersThatKnowNoBound(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.addNodes(1)
+		c.fail(fsm.LeaseBoundSet.CommandInfo, structs.Preconditionf("a server has level 1"))
+		l, stop := c.lead(tenSeconds, 1)
+		defer stop()
+		c.renew(l)
+		c.fail(fsm.LeaseBoundSet.CommandInfo, nil)
+		after(olderServers + countEvery + expiredTogether)
+		if bound := state.LeaseBound(c.store.Read()); bound != 15*time.Second {
+			t.Errorf("the bound is %s after the last server is upgraded, want 15s", bound)
+		}
+	})
+}
+
+// The next leader has another setting, or counts another number of nodes.
+func TestRun_EndsNoLeaseThatAnEarlierLeaderMayHaveGranted(t *testing.T) {
+	fleet := Config{TTL: 10 * time.Second, Grace: 5 * time.Second, MaxPerSecond: 1000}
+	for name, test := range map[string]struct {
+		nodes       int
+		first, next Config
+		ttl         time.Duration // that the first leader grants
+	}{
+		"a shorter setting": {
+			nodes: 1,
+			first: Config{TTL: time.Minute, Grace: 30 * time.Second},
+			next:  tenSeconds,
+			ttl:   time.Minute,
+		},
+		"a shorter grace": {
+			nodes: 1,
+			first: Config{TTL: 10 * time.Second, Grace: time.Minute},
+			next:  tenSeconds,
+			ttl:   10 * time.Second,
+		},
+		"20,000 nodes": {nodes: 20_000, first: fleet, next: fleet, ttl: 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, c *cluster) {
+				c.addNodes(test.nodes)
+				leader, stop := c.lead(test.first, 1)
+				if grant := c.renew(leader); grant.HeartbeatTTL != test.ttl {
+					t.Errorf("the first leader granted %s, want %s", grant.HeartbeatTTL, test.ttl)
+				}
+				stop()
+
+				_, stop = c.lead(test.next, 2)
+				defer stop()
+				after(test.ttl + test.first.Grace - time.Second)
+				if c.status() != structs.NodeReady {
+					t.Error("the next leader ended a lease that the node still counts")
+				}
+				after(2 * time.Second)
+				if c.status() != structs.NodeDown {
+					t.Error("the next leader did not end the lease")
+				}
+			})
+		})
+	}
+}
+
+// The answer with the shorter lease may be lost.
+func TestRenew_NeverShortensALease(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.addNodes(1)
+		long := Config{TTL: time.Minute, Grace: 5 * time.Second}
+		leader, stop := c.lead(long, 1)
+		c.renew(leader)
+		stop()
+
+		leader, stop = c.lead(tenSeconds, 2)
+		defer stop()
+		c.renew(leader)
+		after(64 * time.Second)
+		if c.status() != structs.NodeReady {
+			t.Error("a renewal shortened a lease")
+		}
+	})
+}
+
+// The log of a cluster that grows has the longer lease before a node has it.
+func TestRun_RaisesTheBoundFirst(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		fleet := Config{TTL: 10 * time.Second, Grace: 5 * time.Second, MaxPerSecond: 10}
+		l, stop := c.lead(fleet, 1)
+		defer stop()
+		c.addNodes(500)
+		c.fail(fsm.LeaseBoundSet.CommandInfo, structs.Unavailablef("no quorum"))
+		after(5 * time.Second)
+		if grant := c.renew(l); grant.HeartbeatTTL != 10*time.Second {
+			t.Errorf("a lease of %s was granted, the bound is %s",
+				grant.HeartbeatTTL, state.LeaseBound(c.store.Read()))
+		}
+		c.fail(fsm.LeaseBoundSet.CommandInfo, nil)
+		after(5 * time.Second)
+		if grant := c.renew(l); grant.HeartbeatTTL != 50*time.Second {
+			t.Errorf("a lease of %s was granted to one of 500 nodes at 10 heartbeats a second, want 50s",
+				grant.HeartbeatTTL)
+		}
+	})
+}
+
+func TestRun_LowersTheBoundWhenTheLastLongerLeaseHasEnded(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.addNodes(1)
+		_, stop := c.lead(Config{TTL: time.Minute, Grace: 30 * time.Second}, 1)
+		stop()
+		_, stop = c.lead(tenSeconds, 2)
+		defer stop()
+		after(90*time.Second - time.Millisecond)
+		if bound := state.LeaseBound(c.store.Read()); bound != 90*time.Second {
+			t.Errorf("the bound is %s while a lease of 90s may last", bound)
+		}
+		after(2 * time.Second)
+		if bound := state.LeaseBound(c.store.Read()); bound != 15*time.Second {
+			t.Errorf("the bound is %s, want 15s", bound)
+		}
+	})
+}
+
+// An archive has the bound of the cluster from which it is.
+func TestRun_RecordsTheBoundAgainAfterItWasReplaced(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.addNodes(1)
+		_, stop := c.lead(tenSeconds, 1)
+		defer stop()
+		_, err := fsm.Propose(t.Context(), c, fsm.LeaseBoundSet,
+			&structs.LeaseBoundRequest{Longest: 2 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		after(countEvery + expiredTogether)
+		if bound := state.LeaseBound(c.store.Read()); bound != 15*time.Second {
+			t.Errorf("the bound is %s, want 15s", bound)
+		}
+	})
+}
+
+// A clock that counts a suspend ends leases whose timers of Go have hours left.
+func TestRun_EndsLeasesAfterASuspend(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.addNodes(1)
+		var suspended atomic.Int64
+		awake := c.clock
+		c.clock = func() boottime.Instant { return awake().Add(time.Duration(suspended.Load())) }
+		_, stop := c.lead(Config{TTL: 10 * time.Hour, Grace: time.Hour}, 1)
+		defer stop()
+		suspended.Store(int64(11 * time.Hour))
+		after(2 * expiredTogether)
+		if c.status() != structs.NodeDown {
+			t.Error("the lease did not end during the suspend")
+		}
+	})
+}
+
+func TestExpired_KeepsARenewedLease(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		l := New(Config{TTL: 10 * time.Second}, c.clock)
+		l.begin(1)
+		l.setTTL(10 * time.Second)
+		renew := func(node string) {
+			_, err := l.Renew(node)
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		renew("renewed")
+		renew("silent")
+		time.Sleep(10 * time.Second)
+		nodes := l.expired()
+		renew("renewed") // while the entry that takes both down fails
+		l.retain(nodes, c.clock().Add(time.Second))
+		time.Sleep(time.Second)
+		nodes = l.expired()
+		if !slices.Equal(nodes, []string{"silent"}) || l.earliest != c.clock().Add(9*time.Second) {
+			t.Errorf("%v expire, the next in %s", nodes, l.earliest.Sub(c.clock()))
+		}
+	})
+}
+
+// The loss of a whole site takes few entries, and none of it is forgotten while the log is down.
+func TestMarkDown_BoundsTheNodesOfAnEntry(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		nodes := make([]string, 2*mostDown+1)
+		for i := range nodes {
+			nodes[i] = structs.DeriveID(uint64(i))
+		}
+		l := New(tenSeconds, c.clock)
+		l.begin(1)
+		r := &leadership{Leases: l, Deps: Deps{Store: c.store, Proposer: c, Logger: hclog.NewNullLogger()}}
+		before := c.index
+		r.markDown(t.Context(), nodes)
+		if n := c.index - before; n != 3 {
+			t.Errorf("%d entries for %d nodes", n, len(nodes))
+		}
+
+		c.fail(fsm.NodeStatus.CommandInfo, structs.Unavailablef("no quorum"))
+		r.markDown(t.Context(), nodes)
+		time.Sleep(time.Minute)
+		if again := l.expired(); len(again) != len(nodes) {
+			t.Errorf("%d of %d leases expire again", len(again), len(nodes))
+		}
+	})
+}
+
+func TestConfig_TenThousandNodesHaveTheConfiguredTTL(t *testing.T) {
+	c := Config{TTL: 10 * time.Second, MaxPerSecond: 1000}
+	for nodes, want := range map[int]time.Duration{
+		0:      10 * time.Second,
+		10_000: 10 * time.Second,
+		20_000: 20 * time.Second,
+	} {
+		if got := c.ttl(nodes); got != want {
+			t.Errorf("%s with %d nodes, want %s", got, nodes, want)
+		}
+	}
+	if got := (Config{TTL: 10 * time.Second}).ttl(1_000_000); got != 10*time.Second {
+		t.Errorf("%s without a bound on heartbeats", got)
+	}
+}
