@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/go-metrics"
 
+	"berth/client/lease"
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
@@ -196,9 +196,9 @@ func (c *Client) markAcked(all []*structs.AllocClientUpdate) {
 // that was down is up, and the servers replace what was lost with it. They are to know which work is done.
 // A report that fails is repeated after the heartbeat.
 func (c *Client) reportFirst(
-	beat func(context.Context) (time.Duration, error),
-) func(context.Context) (time.Duration, error) {
-	return func(ctx context.Context) (time.Duration, error) {
+	beat func(context.Context) (lease.Lease, error),
+) func(context.Context) (lease.Lease, error) {
+	return func(ctx context.Context) (lease.Lease, error) {
 		limited, cancel := context.WithTimeout(ctx, minBeatTimeout/2)
 		defer cancel()
 		if isClosed(c.contacted) {

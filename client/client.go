@@ -20,6 +20,7 @@ import (
 	"berth/client/devices"
 	"berth/client/holds"
 	"berth/client/hooks"
+	"berth/client/lease"
 	"berth/client/machine/fingerprint"
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"
@@ -28,6 +29,7 @@ import (
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/internal/backoff"
+	"berth/internal/boottime"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -134,6 +136,8 @@ type Deps struct {
 	FindServers func(ctx context.Context) ([]string, error)
 	// Build makes the subsystems. Nil makes the real ones.
 	Build func(Parts) (*Subsystems, error)
+	// Clock is that of leases. Nil is CLOCK_BOOTTIME.
+	Clock boottime.Clock
 }
 
 // Client is the agent of one node. The caller of New must call Run, which releases everything New took.
@@ -152,7 +156,8 @@ type Client struct {
 	servers    *servers.List
 
 	node  atomic.Pointer[structs.Node] // of the last or the coming registration
-	lease atomic.Pointer[lease]        // that the servers granted last
+	lease atomic.Pointer[lease.Lease]  // that the servers granted last
+	clock boottime.Clock
 
 	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these two:
 	ackedInstances instanceMap
@@ -212,10 +217,14 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		sessions:       newSessions(structs.MaxExecs),
 		consul:         deps.Consul,
 		find:           deps.FindServers,
+		clock:          deps.Clock,
+	}
+	if c.clock == nil {
+		c.clock = boottime.Now
 	}
 
 	c.settings.Store(cfg.Copy())
-	c.lease.Store(&lease{since: time.Now()})
+	c.lease.Store(&lease.Lease{Since: c.clock()})
 	if err := c.open(deps); err != nil {
 		c.close()
 		return nil, fmt.Errorf("starting the node agent: %w", err)
@@ -369,11 +378,11 @@ func (c *Client) Servers() []string {
 	return c.servers.All()
 }
 
-// Lease returns the length of the lease that the servers granted last, and the time since then. The length is
-// 0, and the time is that since the start, if they have granted none.
+// Lease returns the length of the lease that the servers granted last, and the time since its request. The
+// length is 0, and the time is that since the start, if they have granted none.
 func (c *Client) Lease() (ttl, age time.Duration) {
 	l := c.lease.Load()
-	return l.ttl, time.Since(l.since)
+	return l.TTL, c.clock().Sub(l.Since)
 }
 
 // Caller calls the servers as the node does: the leader first, another server if it does not answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/drivertest"
 	"berth/client/hooks"
+	"berth/internal/boottime"
 	"berth/structs"
 )
 
@@ -165,7 +167,9 @@ type fixture struct {
 	node    *structs.DriverInfo
 	holds   map[structs.CSIClaimKey]uint64
 	consul  Consul
-	find    func(context.Context) ([]string, error)
+	// suspended is the time that only CLOCK_BOOTTIME counts.
+	suspended atomic.Int64
+	find      func(context.Context) ([]string, error)
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -213,10 +217,14 @@ func (r *fixture) prepare(slow bool) {
 	cfg.NodeName = "node1"
 	cfg.Version = "0.1"
 	r.edit(cfg)
+	clock := boottime.Monotonic()
 	c, err := New(cfg, Deps{
 		Pool:        r.servers,
 		Consul:      r.consul,
 		FindServers: r.find,
+		Clock: func() boottime.Instant {
+			return clock().Add(time.Duration(r.suspended.Load()))
+		},
 		Build: func(made Parts) (*Subsystems, error) {
 			return &Subsystems{
 				Drivers: fakeDrivers{p.drivers, p.Set,

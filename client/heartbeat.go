@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"berth/client/lease"
 	"berth/internal/backoff"
 	"berth/internal/level"
 	"berth/rpc"
@@ -101,17 +102,19 @@ func (c *Client) runLease(ctx context.Context) {
 	pause := leaseRetry
 	unregistered := true
 	failed := false // the last heartbeat
-	var held lease
+	down := false   // the servers count this node as down since then
 	for ctx.Err() == nil {
+		held := c.lease.Load()
 		beat := c.heartbeat
 		if unregistered {
 			beat = c.register
 		}
-		if held.ended(time.Now()) {
+		if held.Ended(c.clock()) {
 			beat = c.reportFirst(beat)
 		}
+
 		before, _ := c.servers.First()
-		ttl, lost, err := c.renewLease(ctx, beat, held.ttl)
+		renewed, lost, err := c.renewLease(ctx, beat, held.TTL)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -121,33 +124,40 @@ func (c *Client) runLease(ctx context.Context) {
 				c.serversBack.Announce()
 			}
 			failed = false
-			if held.graceOver {
+			if down {
 				notify(c.claimCheckDue) // the servers may have released claims of a node that was away
 			}
-			if !unregistered && held.ended(time.Now()) {
+			down = false
+			if !unregistered && held.Ended(c.clock()) {
 				c.resendAllocStates() // the servers may have been restored to an older state
 				notify(c.reregister)
 			}
-			now := time.Now()
-			held = lease{ttl: ttl, since: now, until: now.Add(ttl)}
-			granted := held
-			c.lease.Store(&granted)
-			unregistered = c.waitBeat(ctx, c.untilNextBeat(ttl), before, lost)
+			c.lease.Store(&renewed)
+			due := nextBeat(c.untilNextBeat(renewed.TTL), c.clock().Sub(renewed.Since))
+			unregistered = c.waitBeat(ctx, due, before, lost)
 			continue
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
 			c.logger.Warn("node unknown to the servers, registering again", "error", err)
 			unregistered = true
 			continue
 		}
+
 		failed = true
 		wait := pause.After(err)
 		c.logger.Warn("failed to reach the servers", "retry_in", wait, "error", err)
 		c.findServers(ctx)
-		if held.graceEnded(time.Now(), c.config().HeartbeatGrace) {
-			c.logger.Error("lease ended, the servers consider this node down", "ended_at", held.until)
+		if !down && held.GraceEnded(c.clock()) {
+			down = true
+			c.logger.Error("lease ended, the servers consider this node down",
+				"ended", c.clock().Sub(held.Until()).String()+" ago")
 		}
 		backoff.Sleep(ctx, wait)
 	}
+}
+
+// nextBeat returns the time until the next heartbeat is due, half of a lease after the last one was sent.
+func nextBeat(ttl, passed time.Duration) time.Duration {
+	return max(ttl/2-passed, minBeatGap)
 }
 
 // findServers adds servers that are not known yet to the list. The next registration replaces the list by
@@ -177,29 +187,6 @@ func (c *Client) findServers(ctx context.Context) {
 	}
 }
 
-// lease is the time for which the servers consider this node alive.
-type lease struct {
-	ttl       time.Duration // 0 before the first
-	since     time.Time
-	until     time.Time // zero before the first
-	graceOver bool
-}
-
-// ended reports whether there was a lease and it has ended.
-func (l *lease) ended(now time.Time) bool {
-	return !l.until.IsZero() && now.After(l.until)
-}
-
-// graceEnded reports, once, that there was a lease and that its grace period has ended, too.
-func (l *lease) graceEnded(now time.Time, grace time.Duration) bool {
-	if l.graceOver || l.until.IsZero() ||
-		now.Before(l.until.Add(grace)) {
-		return false
-	}
-	l.graceOver = true
-	return true
-}
-
 // beatTimeout returns the time that a server has to renew a lease of length ttl. The node sends its request
 // when half of the lease has passed, so it can still call another server before the lease ends.
 func beatTimeout(ttl time.Duration) time.Duration {
@@ -213,9 +200,9 @@ func beatTimeout(ttl time.Duration) time.Duration {
 // closes the connection to a server that does not answer in time: the server may be unreachable without a
 // reset, and all calls on that connection then continue with another server.
 func (c *Client) renewLease(
-	ctx context.Context, renew func(context.Context) (time.Duration, error), held time.Duration,
-) (ttl time.Duration, lost <-chan struct{}, err error) {
-	limited, cancel := context.WithTimeout(ctx, beatTimeout(held))
+	ctx context.Context, renew func(context.Context) (lease.Lease, error), ttl time.Duration,
+) (renewed lease.Lease, lost <-chan struct{}, err error) {
+	limited, cancel := context.WithTimeout(ctx, beatTimeout(ttl))
 	defer cancel()
 	addr, _ := c.servers.First()
 	lost, connected := c.connect(limited, addr)
@@ -223,10 +210,10 @@ func (c *Client) renewLease(
 		c.servers.MoveToEnd(addr) // or the request would begin with another attempt to connect to it
 	}
 
-	ttl, err = renew(limited)
+	renewed, err = renew(limited)
 	if err == nil || limited.Err() == nil ||
 		ctx.Err() != nil {
-		return ttl, lost, err
+		return renewed, lost, err
 	}
 
 	addr, _ = c.servers.First()
@@ -235,7 +222,7 @@ func (c *Client) renewLease(
 		p.Drop(addr)
 	}
 
-	return ttl, lost, fmt.Errorf("server %s does not answer, turning to the others: %w", addr, err)
+	return renewed, lost, fmt.Errorf("server %s does not answer, turning to the others: %w", addr, err)
 }
 
 // lockNode waits until no other write of the node's rows is in flight: writes take place one at a time, in
@@ -250,10 +237,10 @@ func (c *Client) lockNode(ctx context.Context) (unlock func(), err error) {
 }
 
 // register writes the node's rows: the node itself and all its plugin instances.
-func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
+func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 	unlock, err := c.lockNode(ctx)
 	if err != nil {
-		return 0, err
+		return lease.Lease{}, err
 	}
 	defer unlock()
 
@@ -268,10 +255,11 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	}
 
 	req.Region = c.config().Region
+	sent := c.clock()
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
 	if err != nil {
 		c.inDoubt = c.inDoubt || outcomeUnknown(err)
-		return 0, err
+		return lease.Lease{}, err
 	}
 
 	c.ackedInstances = instancesByKey(instances)
@@ -285,11 +273,11 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 		close(c.registered)
 	})
 
-	return resp.HeartbeatTTL, nil
+	return c.lease.Load().Renewed(grantOf(resp.LeaseGrant), sent)
 }
 
 // heartbeat renews the lease and binds its connection to the node.
-func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
+func (c *Client) heartbeat(ctx context.Context) (lease.Lease, error) {
 	req := &structs.NodeHeartbeatRequest{
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,
@@ -297,32 +285,40 @@ func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
 	}
 	req.Inventory = c.reportInventory(ctx)
 	req.Region = c.config().Region
+	sent := c.clock()
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeHeartbeat, req)
 	if err != nil {
-		return 0, err
+		return lease.Lease{}, err
 	}
+
 	c.servers.Set(resp.Servers)
-	return c.leaseLength(resp), nil
+	c.noteUnaccounted(resp.Unaccounted)
+	return c.lease.Load().Renewed(grantOf(resp.LeaseGrant), sent)
 }
 
-// waitBeat waits until the next heartbeat is due: half the lease, or less if another server than before is
-// first now (the leader has changed), if the connection is lost (the leader cannot call back, even if another
-// call has made a new one), or if the node has to register again, which it reports.
-func (c *Client) waitBeat(
-	ctx context.Context, ttl time.Duration, before string, lost <-chan struct{},
-) (register bool) {
-	if ttl <= 0 {
-		ttl = defaultTTL
+// grantOf returns what a leader granted.
+func grantOf(g structs.LeaseGrant) lease.Grant {
+	return lease.Grant{
+		TTL:   cmp.Or(g.HeartbeatTTL, defaultTTL),
+		Grace: g.HeartbeatGrace,
+		Term:  g.LeaseTerm,
 	}
+}
 
+// waitBeat waits until the next heartbeat is due: for a time, or less if another server than before is first
+// now (the leader has changed), if the connection is lost (the leader cannot call back, even if another call
+// has made a new one), or if the node has to register again, which it reports.
+func (c *Client) waitBeat(
+	ctx context.Context, wait time.Duration, before string, lost <-chan struct{},
+) (register bool) {
 	begin := time.Now()
 	addr, moved := c.servers.First()
 	if addr != before {
-		ttl = 2 * minBeatGap
+		wait = minBeatGap
 	}
 
 	select {
-	case <-time.After(ttl / 2):
+	case <-time.After(wait):
 		return false
 	case <-moved:
 	case <-lost:

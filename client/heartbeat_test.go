@@ -264,21 +264,64 @@ func TestPluginChanges_AreBatchedAndSentAsDifferences(t *testing.T) {
 	})
 }
 
-func TestLease_IsLostOnce(t *testing.T) {
-	now := time.Unix(100, 0)
-	var none lease
-	if none.graceEnded(now, 0) {
-		t.Error("a lease that was never held is lost")
-	}
-	l := lease{until: now}
-	for _, tc := range []struct {
-		after time.Duration
-		want  bool
-	}{{0, false}, {9 * time.Second, false}, {10 * time.Second, true}, {time.Hour, false}} {
-		if got := l.graceEnded(now.Add(tc.after), 10*time.Second); got != tc.want {
-			t.Errorf("%s after the end of the lease: got %v", tc.after, got)
+// The leader may have granted the lease as soon as the request was sent, however late its answer arrives.
+func TestLease_CountsFromBeforeItsRequest(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.start(false)
+		defer r.stop()
+		hold := 4 * time.Second
+		r.servers.do(func() { r.servers.holdsBeats = hold })
+		r.pass(5*time.Second + hold)
+		beats := r.servers.called("Node.UpdateStatus")
+		if len(beats) != 1 {
+			t.Fatalf("%d heartbeats, want 1", len(beats))
 		}
-	}
+		ttl, age := r.client.Lease()
+		if ttl != 10*time.Second || age != hold {
+			t.Errorf("the lease of %s has the age %s, want 10s and %s", ttl, age, hold)
+		}
+
+		r.pass(5*time.Second - hold)
+		beats = r.servers.called("Node.UpdateStatus")
+		if len(beats) != 2 || beats[1].at.Sub(beats[0].at) != 5*time.Second {
+			t.Errorf("heartbeats: %+v; want the second one half a lease after the first", beats)
+		}
+	})
+}
+
+// Go's timers and time.Now do not count a suspend.
+func TestLease_IsOverAfterASuspend(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.start(false)
+		defer r.stop()
+		r.pass(time.Second)
+		r.suspended.Store(int64(time.Hour))
+		r.pass(5 * time.Second)
+		if n := len(r.servers.called("Node.Register")); n != 2 {
+			t.Errorf("%d registrations, want a second one: the servers counted this node as down", n)
+		}
+	})
+}
+
+func TestLease_OfAFormerLeaderIsIgnored(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.servers.term = 7
+		r.start(false)
+		defer r.stop()
+		r.servers.do(func() { r.servers.term = 6 })
+		r.pass(9 * time.Second)
+		if _, age := r.client.Lease(); age != 9*time.Second {
+			t.Errorf("the lease was renewed %s ago, by a former leader", age)
+		}
+		r.servers.do(func() { r.servers.term = 8 })
+		r.pass(9 * time.Second)
+		if _, age := r.client.Lease(); age >= 9*time.Second {
+			t.Errorf("the lease of the next leader was ignored for %s", age)
+		}
+	})
 }
 
 func TestDiffInstances_FindsChanges(t *testing.T) {

@@ -32,12 +32,11 @@ func (c *Client) untilNextBeat(ttl time.Duration) time.Duration {
 	return min(ttl, unaccountedTTL)
 }
 
-// leaseLength returns the length of the lease that a heartbeat's answer grants. It starts a recovery if the
-// servers wait for the node's inventory.
-func (c *Client) leaseLength(resp *structs.NodeHeartbeatResponse) time.Duration {
-	if !resp.Unaccounted {
+// noteUnaccounted starts a recovery if the servers wait for the node's inventory.
+func (c *Client) noteUnaccounted(waiting bool) {
+	if !waiting {
 		c.unaccounted = time.Time{}
-		return resp.HeartbeatTTL
+		return
 	}
 	if c.unaccounted.IsZero() {
 		c.unaccounted = time.Now()
@@ -45,7 +44,6 @@ func (c *Client) leaseLength(resp *structs.NodeHeartbeatResponse) time.Duration 
 		notify(c.pullAnew)
 	}
 	notify(c.claimCheckDue)
-	return resp.HeartbeatTTL
 }
 
 // reportInventory sends the states of the allocations and returns the volumes of this node. It returns nil

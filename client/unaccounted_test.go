@@ -189,16 +189,12 @@ func TestUnaccountedNode_KeepsItsLeaseAndBeatsSoon(t *testing.T) {
 		reregister:    make(chan struct{}, 1),
 		claimCheckDue: make(chan struct{}, 1),
 	}
-	answer := &structs.NodeHeartbeatResponse{HeartbeatTTL: time.Minute, Unaccounted: true}
-	if ttl := c.leaseLength(answer); ttl != time.Minute {
-		t.Errorf("the lease is %s, want a minute", ttl)
-	}
+	c.noteUnaccounted(true)
 	if next := c.untilNextBeat(time.Minute); next != unaccountedTTL {
 		t.Errorf("the next heartbeat is sent as for a lease of %s", next)
 	}
-	answer.Unaccounted = false
-	ttl := c.leaseLength(answer)
-	if next := c.untilNextBeat(ttl); next != time.Minute {
+	c.noteUnaccounted(false)
+	if next := c.untilNextBeat(time.Minute); next != time.Minute {
 		t.Errorf("accounted node: got a heartbeat lease of %s, want a minute", next)
 	}
 }

@@ -61,8 +61,6 @@ type Config struct {
 	// FirstFingerprintTimeout bounds how long the first registration waits for drivers and for CSI
 	// plugins that run already.
 	FirstFingerprintTimeout time.Duration `hcl:"first_fingerprint_timeout"`
-	// HeartbeatGrace is the time after the end of its lease for which a node still considers itself reachable.
-	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`
 	// UpdateInterval is how long changes of allocations are gathered before they are sent.
 	UpdateInterval time.Duration `hcl:"update_interval"`
 
@@ -192,7 +190,6 @@ func DefaultConfig() *Config {
 		Datacenter:              "dc1",
 		NodePool:                structs.DefaultNodePool,
 		FirstFingerprintTimeout: 50 * time.Second,
-		HeartbeatGrace:          10 * time.Second,
 		UpdateInterval:          200 * time.Millisecond,
 		MinDynamicPort:          structs.DefaultMinDynamicPort,
 		MaxDynamicPort:          structs.DefaultMaxDynamicPort,
@@ -275,7 +272,6 @@ func (c *Config) checkAmounts(require func(ok bool, format string, args ...any))
 		within(name, int64(v), most, v)
 	}
 	span("first_fingerprint_timeout", c.FirstFingerprintTimeout)
-	span("heartbeat_grace", c.HeartbeatGrace)
 	span("update_interval", c.UpdateInterval)
 	span("shutdown_timeout", c.ShutdownTimeout)
 	span("max_kill_timeout", c.MaxKillTimeout)

@@ -32,7 +32,7 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 	c.NodePool = "all"
 	c.NodeID = "a/b"
 	c.Servers = []string{"one:1", "two"}
-	c.HeartbeatGrace, c.GCMaxAllocs = -time.Second, -1
+	c.UpdateInterval, c.GCMaxAllocs = -time.Second, -1
 	c.Reserved.CPU, c.MemoryTotalMB = -5, structs.MaxMemoryMB+1
 	c.Options = map[string]string{"nope": "1", OptionUserDenylist: "root"}
 	c.Drivers.RawExec.CgroupParent = "/abs"
@@ -58,7 +58,7 @@ func TestValidate_NamesEveryFault(t *testing.T) {
 	}
 	for _, want := range []string{"data_dir:", "datacenter:", "client.node_pool:", "client.node_id:",
 		`"two" is not host:port`,
-		"client.heartbeat_grace:", "client.gc_max_allocs:", "client.reserved.cpu:", "client.drivers:",
+		"client.update_interval:", "client.gc_max_allocs:", "client.reserved.cpu:", "client.drivers:",
 		"client.memory_total_mb: 1073741825 is more than",
 		"client.secrets_size_mb: 1025 is more than 1024",
 		"client.users: dynamic_user_min, 90000, and dynamic_user_max, 89999, are no range",

@@ -105,7 +105,8 @@ var settingTexts = []blockText{
 		},
 		{
 			"heartbeat_grace", "",
-			"the time by which a heartbeat may be late before the node becomes down; 1s or more",
+			"the time by which a heartbeat may be late before the node becomes down; 1s or more; the servers " +
+				"tell it the nodes",
 		},
 		{
 			"eval_gc_threshold", "",
@@ -182,10 +183,6 @@ var settingTexts = []blockText{
 		{
 			"first_fingerprint_timeout", "",
 			"how long the first registration waits for running drivers and plugins",
-		},
-		{
-			"heartbeat_grace", "",
-			"the time after the end of its lease for which a node counts itself as reachable",
 		},
 		{"update_interval", "", "how long changes of allocations are collected"},
 		{"cpu_total_compute", "detected", "the CPU of the node in MHz over all cores"},

@@ -1,0 +1,59 @@
+// Package lease has the time for which the servers count this node as alive.
+//
+// The servers place the work of a node elsewhere after its lease and a grace. A node must therefore never
+// take its lease for longer than the servers do:
+//
+//   - It counts from before it sent the request: the leader granted the lease later than that.
+//   - It counts in CLOCK_BOOTTIME, so a machine that was suspended wakes with its lease over.
+//   - The grant of an earlier term than the newest known one is no lease.
+package lease
+
+import (
+	"fmt"
+	"time"
+
+	"berth/internal/boottime"
+)
+
+// Grant is the answer of a leader.
+type Grant struct {
+	TTL   time.Duration // the next heartbeat reaches the leader within it
+	Grace time.Duration // the leader waits for that time beyond the TTL before it counts the node as down
+	Term  uint64        // Raft's term of the leader; 0: not told
+}
+
+// Lease is a grant and the time of its request. The zero Lease is that of a node that has none yet.
+type Lease struct {
+	Grant
+	// Since is before the request was sent.
+	Since boottime.Instant
+}
+
+// Until returns the end of the lease. It is zero for a node that has none yet.
+func (l Lease) Until() boottime.Instant {
+	if l.TTL <= 0 {
+		return 0
+	}
+	return l.Since.Add(l.TTL)
+}
+
+// Ended reports that there was a lease and that it has ended.
+func (l Lease) Ended(now boottime.Instant) bool {
+	return l.TTL > 0 && now >= l.Until()
+}
+
+// GraceEnded reports that there was a lease and that its grace has ended too: the servers count the node as
+// down.
+func (l Lease) GraceEnded(now boottime.Instant) bool {
+	return l.TTL > 0 && now >= l.Until().Add(l.Grace)
+}
+
+// Renewed returns the lease after an answer to a request that was sent at an instant. It rejects the answer
+// of a former leader.
+func (l Lease) Renewed(g Grant, sent boottime.Instant) (Lease, error) {
+	if g.Term != 0 && g.Term < l.Term {
+		return l, fmt.Errorf("a former leader of term %d answered; the leader of term %d is known",
+			g.Term, l.Term)
+	}
+	return Lease{Grant: g, Since: sent}, nil
+}

@@ -1,0 +1,55 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"berth/internal/boottime"
+)
+
+const begin = boottime.Instant(time.Hour)
+
+func TestLease_EndsByTheTimeOfItsRequest(t *testing.T) {
+	grant := Grant{TTL: 10 * time.Second, Grace: 5 * time.Second, Term: 3}
+	l, err := Lease{}.Renewed(grant, begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after             time.Duration
+		ended, graceEnded bool
+	}{
+		{0, false, false},
+		{10*time.Second - 1, false, false},
+		{10 * time.Second, true, false},
+		{15*time.Second - 1, true, false},
+		{15 * time.Second, true, true},
+	} {
+		now := begin.Add(c.after)
+		if l.Ended(now) != c.ended || l.GraceEnded(now) != c.graceEnded {
+			t.Errorf("after %s: ended %t, grace ended %t", c.after, l.Ended(now), l.GraceEnded(now))
+		}
+	}
+}
+
+func TestLease_OfANodeWithoutOneHasNotEnded(t *testing.T) {
+	var l Lease
+	if l.Ended(begin) || l.GraceEnded(begin) || !l.Until().IsZero() {
+		t.Errorf("%+v has ended", l)
+	}
+}
+
+func TestLease_IsNotRenewedByAFormerLeader(t *testing.T) {
+	l := Lease{Grant: Grant{TTL: time.Second, Term: 7}, Since: begin}
+	later := begin.Add(time.Second / 2)
+	same, err := l.Renewed(Grant{TTL: time.Hour, Term: 6}, later)
+	if err == nil || same != l {
+		t.Errorf("got %+v, %v; want the lease as it was, and an error", same, err)
+	}
+	for _, term := range []uint64{0, 7, 8} {
+		renewed, err := l.Renewed(Grant{TTL: time.Second, Term: term}, later)
+		if err != nil || renewed.Since != later {
+			t.Errorf("term %d: got %+v, %v", term, renewed, err)
+		}
+	}
+}
