@@ -17,7 +17,7 @@ type Access struct {
 	SSL     bool   // it talks https
 	// VerifySSL says that the program verifies the certificate of Consul.
 	VerifySSL bool
-	CA        string // certificates in PEM for that, "" for those of the system
+	CA        string // certificates in PEM for that, "" for the system's
 }
 
 // Access returns the address and the authority of the configuration, and none of the agent's own secrets: its

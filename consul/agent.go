@@ -90,7 +90,7 @@ func (l *Link) advertise(ctx context.Context) {
 	}
 }
 
-// Servers returns the addresses of the servers of a region that Consul knows by a tag, those that pass
+// Servers returns the addresses of the servers of a region that Consul knows by a tag, the ones that pass
 // their checks first. The error is unavailable or denied.
 func (l *Link) Servers(ctx context.Context, region, tag string) (addrs []string, err error) {
 	query := (&api.QueryOptions{}).WithContext(ctx)
@@ -104,6 +104,7 @@ func (l *Link) Servers(ctx context.Context, region, tag string) (addrs []string,
 	})
 	slices.SortStableFunc(found, func(a, b *api.ServiceEntry) int { return cmp.Compare(rank(a), rank(b)) })
 	for _, e := range found[:min(len(found), maxFound)] {
+		// A service without an address has the address of its node.
 		host := cmp.Or(e.Service.Address, e.Node.Address)
 		addrs = append(addrs, net.JoinHostPort(host, strconv.Itoa(e.Service.Port)))
 	}

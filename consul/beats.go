@@ -36,7 +36,7 @@ func (b *beats) init() {
 	b.pending = make(chan struct{}, 1)
 }
 
-// replace makes the checks of services those that may have results. Those that stay keep theirs.
+// replace lets the checks of the wanted services have results, and no others. Checks that stay keep theirs.
 func (b *beats) replace(old, wanted []*Service) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,6 +46,8 @@ func (b *beats) replace(old, wanted []*Service) {
 			kept[c.CheckID] = b.last[c.CheckID]
 		}
 	}
+
+	// A check in both lists keeps its result: the copy comes after the removal.
 	for _, s := range old {
 		for _, c := range s.Checks {
 			delete(b.last, c.CheckID)
@@ -100,6 +102,7 @@ func (b *beats) unsent() map[string]beat {
 func (b *beats) sent(checkID string, now beat) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// A newer result, which came meanwhile, is still unsent.
 	if b.last[checkID] == now {
 		now.unsent = false
 		b.last[checkID] = now
@@ -119,6 +122,8 @@ func (s *Syncer) runBeats(ctx context.Context) {
 			pause.Reset()
 			continue
 		}
+
+		// The results are still unsent.
 		wake(s.beats.pending)
 		if !pause.Wait(ctx) {
 			return

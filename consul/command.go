@@ -60,6 +60,7 @@ func (l *Link) Command() (*Command, error) {
 		}
 	}
 
+	// Where the HTTP API has TLS, gRPC has it, too: see attributesOf.
 	if u.Scheme == "https" && l.config.CAFile != "" {
 		c.Args = append(c.Args, "-grpc-ca-file", l.config.CAFile)
 	}

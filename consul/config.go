@@ -25,7 +25,7 @@ type Secret = structs.Secret
 // does there.
 type Config struct {
 	Address     string `hcl:"address"`      // host:port, a URL or unix:///path; "" turns Consul off
-	GRPCAddress string `hcl:"grpc_address"` // host:port or unix:///path; that of sidecars
+	GRPCAddress string `hcl:"grpc_address"` // host:port or unix:///path, for sidecars
 	Token       Secret `hcl:"token"`        // of Consul's ACLs
 	TokenFile   string `hcl:"token_file"`   // has the token; it is read again when it changes
 	Auth        Secret `hcl:"auth"`         // user:password of HTTP
@@ -48,7 +48,7 @@ type Config struct {
 	ServerServiceName string   `hcl:"server_service_name"`
 	ClientServiceName string   `hcl:"client_service_name"`
 	Tags              []string `hcl:"tags"` // of the agent's own services
-	// ChecksUseAdvertise makes Consul check the advertised addresses of this agent, not those that it
+	// ChecksUseAdvertise makes Consul check the advertised addresses of this agent, not the ones that it
 	// listens on.
 	ChecksUseAdvertise bool `hcl:"checks_use_advertise"`
 	// ServerAutoJoin and ClientAutoJoin look for servers in Consul, where no address of a server is
@@ -151,7 +151,7 @@ func (c *Config) validateFiles(require require) {
 	require((c.CertFile == "") == (c.KeyFile == ""), "consul.cert_file and key_file: expected both or none")
 }
 
-// validateOwn checks the settings of the agent's own services and of those of jobs.
+// validateOwn checks the settings of the agent's own services and of jobs' services.
 func (c *Config) validateOwn(require require) {
 	require(field.IsServiceName(c.ServerServiceName),
 		"consul.server_service_name: %q is not the name of a service", c.ServerServiceName)

@@ -42,6 +42,7 @@ func (c Config) Open() (*Conn, error) {
 		host:      u.Host,
 	}
 
+	// The transport dials the socket; a request needs a host nevertheless.
 	if u.Scheme == "unix" {
 		conn.scheme = "http"
 		conn.host = "localhost"

@@ -127,6 +127,8 @@ func sidecarConfig(s *mesh.Sidecar) map[string]any {
 		"bind_address": s.BindAddress(),
 		"bind_port":    s.Port.Inside(),
 	}
+
+	// The settings of the job win.
 	maps.Copy(config, s.Config)
 	return config
 }
@@ -135,6 +137,8 @@ func sidecarConfig(s *mesh.Sidecar) map[string]any {
 func withStatsTags(config map[string]any, of Origin) map[string]any {
 	const name = "envoy_stats_tags"
 	given, _ := config[name].([]any)
+
+	// Others read the config of the job, so the longer list goes into a copy.
 	tags := slices.Concat(given, []any{"nomad.group=" + of.Group, "nomad.alloc_id=" + of.AllocID})
 	out := maps.Clone(config)
 	if out == nil {

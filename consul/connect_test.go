@@ -161,7 +161,7 @@ func TestRegistration_OfGateways(t *testing.T) {
 	i.TaggedAddresses = map[string]string{"wan": "10.0.0.2:3"}
 	addresses := map[string]api.ServiceAddress{
 		"lan": {Address: "10.0.0.1", Port: 1},
-		"wan": {Address: "10.0.0.2", Port: 3}, // that of the job
+		"wan": {Address: "10.0.0.2", Port: 3}, // the job's
 	}
 	mesh := mustRegister(t, i)
 	if mesh.Kind != api.ServiceKindMeshGateway || !maps.Equal(mesh.TaggedAddresses, addresses) {

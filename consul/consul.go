@@ -1,6 +1,6 @@
 // Package consul connects an agent with the Consul agent of its machine. A Syncer keeps the services of the
-// agent and of its allocations there, sends the results of the checks that berth runs, and reads those that
-// Consul runs. A fingerprint has the attributes that the node gets from Consul.
+// agent and of its allocations there, sends the results of the checks that berth runs, and reads the results
+// of Consul's own. A fingerprint has the attributes that the node gets from Consul.
 //
 // Nothing depends on an answer of Consul: while it is away, slow or broken, the agent and its tasks run on
 // with what they know, and the Syncer repeats its work until Consul has the wanted services.
@@ -61,8 +61,8 @@ func New(c Config, identity string, logger hclog.Logger) (*Link, error) {
 	}, nil
 }
 
-// Run works until ctx ends. It then syncs the services for the last time, removes those of PutUntilEnd, and
-// waits for all that it has started.
+// Run works until ctx ends. It then syncs the services for the last time, removes the services of
+// PutUntilEnd, and waits for all that it has started.
 func (l *Link) Run(ctx context.Context) {
 	defer l.transport.CloseIdleConnections()
 	var loops sync.WaitGroup
@@ -74,7 +74,7 @@ func (l *Link) Run(ctx context.Context) {
 	loops.Wait()
 }
 
-// Attributes returns those of the node, by their names in the dialect. It is empty until Consul has
+// Attributes returns the node's attributes, by their names in the dialect. It is empty until Consul has
 // answered once.
 func (l *Link) Attributes() map[string]string { return l.fingerprint.current() }
 

@@ -46,6 +46,7 @@ func (l *Link) grpcURL() (*url.URL, error) {
 	}
 
 	host := u.Hostname()
+	// Consul serves gRPC at an address, also beside an HTTP API at a socket.
 	if u.Scheme == "unix" {
 		host = "127.0.0.1"
 	}

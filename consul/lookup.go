@@ -76,6 +76,7 @@ func (l *Link) lookup(
 		var found *api.KVPair
 		found, meta, err = l.waiting.KV().Get(q.Name, options)
 		if found == nil {
+			// A nil of the type: a template sees a key without a value, and no error.
 			return (*lookup.KeyPair)(nil), false, meta, err
 		}
 

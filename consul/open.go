@@ -131,6 +131,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 
+	// A RoundTripper must not change the request of its caller.
 	req = req.Clone(req.Context())
 	query := req.URL.Query()
 	query.Del("ns")

@@ -21,6 +21,8 @@ func sameProxy(want, now *api.AgentServiceConnectProxyConfig) bool {
 	if now == nil {
 		now = &api.AgentServiceConnectProxyConfig{}
 	}
+
+	// Upstreams of Consul's central configuration are not in the job.
 	upstreams := slices.DeleteFunc(slices.Clone(now.Upstreams), func(u api.Upstream) bool {
 		return u.CentrallyConfigured
 	})

@@ -31,7 +31,7 @@ const (
 	metaDefinition = "berth-definition"
 )
 
-// sidecarSuffix is the end of the ID and of the name of a sidecar: Consul adds it to those of the service.
+// sidecarSuffix is the end of the ID and of the name of a sidecar: Consul adds it to the service's.
 const sidecarSuffix = "-sidecar-proxy"
 
 // ttlMargin is added to the interval and the timeout of a script for the time until Consul counts its check
@@ -41,8 +41,8 @@ const ttlMargin = 30 * time.Second
 // Service is a service as Consul is to have it. The syncer adds the meta that says whose it is.
 type Service = api.AgentServiceRegistration
 
-// TaskServiceID returns the ID in Consul of a service of an allocation, whose own ID is that of
-// structs.Service.InstanceID.
+// TaskServiceID returns the ID in Consul of a service of an allocation. structs.Service.InstanceID makes its
+// own ID.
 func TaskServiceID(instanceID string) string {
 	return taskPrefix + strings.TrimPrefix(instanceID, idPrefix)
 }
@@ -52,7 +52,7 @@ type Instance struct {
 	structs.ServiceInstance
 	EnableTagOverride bool
 	TaggedAddresses   map[string]string       // see structs.SplitAddress
-	Weights           *structs.ServiceWeights // nil: those of Consul
+	Weights           *structs.ServiceWeights // nil: Consul's
 	Checks            []Check
 	Connect           *Connect // nil: it takes no part in the service mesh
 	Of                Origin
@@ -146,7 +146,7 @@ func (c Check) registration() *api.AgentServiceCheck {
 
 		out.GRPCUseTLS = c.GRPCUseTLS
 
-	default: // the results are those of berth, with all that they depend on
+	default: // the results are berth's, with all that they depend on
 		return &api.AgentServiceCheck{
 			Name:   out.Name,
 			Status: out.Status,

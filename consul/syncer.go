@@ -49,9 +49,9 @@ const (
 	ownChecks   = `CheckID matches "^` + idPrefix + `"`
 )
 
-// Syncer keeps the services of one agent in Consul as their owners want them. It never touches services
-// that it has not registered, nor those of other nodes that use the same Consul. Its methods may be called
-// at any time, and they do not wait for Consul.
+// Syncer keeps the services of one agent in Consul as their owners want them. It never touches services that
+// it has not registered, nor services of other nodes that use the same Consul. Its methods may be called at
+// any time, and they do not wait for Consul.
 type Syncer struct {
 	logger hclog.Logger
 	agent  AgentAPI
@@ -84,7 +84,7 @@ func newSyncer(agent AgentAPI, node string, logger hclog.Logger) *Syncer {
 	return s
 }
 
-// Put replaces the services of an owner. No services remove those that it had.
+// Put replaces the services of an owner. No services remove the former ones.
 func (s *Syncer) Put(owner string, services []*Service) {
 	s.put(owner, services)
 	s.wake()
@@ -101,6 +101,7 @@ func (s *Syncer) PutUntilEnd(owner string, services []*Service) {
 func (s *Syncer) put(owner string, services []*Service) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// An old service is gone unless a new one has its ID: see below.
 	for _, old := range s.wanted[owner] {
 		for _, id := range idsOf(old) {
 			s.gone[id] = true
@@ -201,6 +202,8 @@ func (s *Syncer) leave(settled bool) {
 	if s.idle() {
 		return
 	}
+
+	// The context of the agent has ended; the last sync has a time of its own.
 	ctx, cancel := context.WithTimeout(context.Background(), lastSync)
 	defer cancel()
 	if err := s.sync(ctx, settled); err != nil {
@@ -300,6 +303,7 @@ func (s *Syncer) outdated(g goal, services map[string]*api.AgentService, settled
 	}
 
 	for _, id := range slices.Sorted(maps.Keys(services)) {
+		// The Consul may have services of other agents.
 		ours := services[id].Meta[metaAgent] == s.node
 		if ours && !g.ids[id] && !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -330,7 +334,7 @@ func checksByService(checks map[string]*api.AgentCheck) map[string][]string {
 }
 
 // syncService registers a service if Consul has it otherwise, and removes checks that it had. checkIDs are
-// those of the checks that Consul has.
+// the IDs of the checks that Consul has.
 func (s *Syncer) syncService(
 	ctx context.Context, service *Service, services map[string]*api.AgentService, checkIDs []string,
 ) error {
@@ -345,6 +349,7 @@ func (s *Syncer) syncService(
 		s.logger.Debug("service registered in Consul", "service_id", service.ID)
 	}
 
+	// A registration leaves the former checks of a service in Consul.
 	for _, id := range checkIDs {
 		if hasCheck(service, id) {
 			continue

@@ -24,7 +24,7 @@ import (
 const (
 	// maxRequests bounds the requests in flight to a source. A Consul agent takes 200 connections of a client.
 	maxRequests = 100
-	// maxAnswer bounds the bytes of an answer, and maxKept those of all, about.
+	// maxAnswer bounds the bytes of an answer, and maxKept about the bytes of all.
 	maxAnswer = 8 << 20
 	maxKept   = 256 << 20
 )
@@ -59,7 +59,7 @@ type Config struct {
 	Servers Source
 	Logger  hclog.Logger
 	// ServersBack, if not nil, is announced when the servers can be reached again after a cut. It ends the
-	// pauses of their queries, and not those of Consul's, which depend on the node's Consul alone.
+	// pauses of their queries, and not of Consul's, which depend on the node's Consul alone.
 	ServersBack *backoff.Recovery
 }
 
@@ -108,6 +108,7 @@ func New(c Config) *Pool {
 func (p *Pool) Run(ctx context.Context) {
 	<-ctx.Done()
 	p.mu.Lock()
+	// start checks the context under this lock, so no goroutine starts after the wait has begun.
 	p.stop()
 	p.mu.Unlock()
 	p.running.Wait()

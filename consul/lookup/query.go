@@ -62,7 +62,7 @@ func (q Query) String() string {
 // passing is the state that a service has to have in Consul if a query names none.
 const passing = "passing"
 
-// states are those of an instance in Consul, and "any".
+// states are the states of an instance in Consul, and "any".
 var states = []string{"any", passing, "warning", "critical", "maintenance"}
 
 // The bounds of a query: the bytes of each part, and the instances that it chooses.
@@ -153,15 +153,15 @@ func keyQuery(kind, text string) (Query, error) {
 	return Query{Kind: kind, Name: path, Place: place}, nil
 }
 
-// leavesKeys reports a path that Consul would take for another address than that of a key: it answers such an
+// leavesKeys reports a path that Consul would take for an address outside the keys: it answers such an
 // address by the clean one, with the rights of the agent's token.
 func leavesKeys(path string) bool {
 	parts := strings.Split(path, "/")
 	return slices.Contains(parts, "..") || slices.Contains(parts, ".")
 }
 
-// ParseInstances parses the text of the function berthService: [TAG.]NAME[@REGION]. The namespace is that of
-// the job.
+// ParseInstances parses the text of the function berthService: [TAG.]NAME[@REGION]. The namespace is the
+// job's.
 func ParseInstances(namespace, text string) (Query, error) {
 	rest, place, placed := cutLast(text, "@")
 	q := Query{
@@ -188,7 +188,7 @@ func ParseChosen(namespace, text string, count int64, key string) (Query, error)
 	return q, err
 }
 
-// ParseNames parses the text of the function berthServices: "" or @REGION. The namespace is that of the job.
+// ParseNames parses the text of the function berthServices: "" or @REGION. The namespace is the job's.
 func ParseNames(namespace, text string) (Query, error) {
 	place, err := placeAlone(BerthServices, text, "@REGION")
 	return Query{

@@ -11,7 +11,7 @@ type Service struct {
 	NodeTaggedAddresses    map[string]string
 	NodeMeta               map[string]string
 	ServiceMeta            map[string]string
-	Address                string // that of the node if the service has none
+	Address                string // the node's if the service has none
 	ServiceTaggedAddresses map[string]TaggedAddress
 	ID                     string
 	Name                   string
@@ -28,7 +28,7 @@ type TaggedAddress struct {
 	Port    int
 }
 
-// Weights are those of a service in Consul's answers over DNS.
+// Weights are the weights of a service in Consul's answers over DNS.
 type Weights struct {
 	Passing int
 	Warning int

@@ -22,9 +22,10 @@ const (
 	wan = "wan"
 )
 
-// Gateway resolves the proxy of a service, whose Connect has a Gateway: addresses with a negative port have
-// that of the service, or of the address lan of a mesh gateway. The error is invalid.
+// Gateway resolves the proxy of a service, whose Connect has a Gateway: an address with a negative port gets
+// the port of the service, or of the address lan of a mesh gateway. The error is invalid.
 func (r Resolver) Gateway(s *structs.Service) (*Gateway, error) {
+	// The job is shared: each level that changes is a copy.
 	given := *s.Connect.Gateway
 	out := &Gateway{Gateway: &given}
 	ports := map[string]string{} // labels by the names of addresses
@@ -63,7 +64,7 @@ func (r Resolver) Gateway(s *structs.Service) (*Gateway, error) {
 	return out, nil
 }
 
-// bindAddress resolves an address of a gateway. A negative port stands for that of a label.
+// bindAddress resolves an address of a gateway. A negative port stands for the port of a label.
 func (r Resolver) bindAddress(
 	a *structs.GatewayBindAddress, label string,
 ) (*structs.GatewayBindAddress, error) {

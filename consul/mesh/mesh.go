@@ -90,6 +90,7 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 		out.Upstreams = append(out.Upstreams, r.upstream(u))
 	}
 
+	// Two placeholders may stand for one name, so the resolved upstreams decide.
 	resolved := structs.ConnectProxy{Expose: proxy.Expose, Upstreams: out.Upstreams}
 	out.EnvoyOnly = resolved.EnvoyOnly()
 	if proxy.Expose != nil {

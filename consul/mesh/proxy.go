@@ -17,6 +17,6 @@ type Proxy struct {
 // ProxyUpstream is a service that a proxy leads to.
 type ProxyUpstream struct {
 	Name  string
-	Query bool   // Name is that of a prepared query
+	Query bool   // Name is a prepared query's
 	Bind  string // where the tasks of the group connect
 }
