@@ -111,6 +111,7 @@ func (c *Client) checkRequest(rpc string, list ...requirement) error {
 func (c *Client) checkResponse(rpc string, list ...requirement) error {
 	for _, d := range list {
 		if d.fault != "" {
+			// The plugin may have done its work, so Final and Code must not tell of a rejection.
 			root := &callError{malformed: true, text: d.fault}
 			return structs.Internalf("%s: %s: the answer's %s: %w",
 				c.pluginTitle(), rpc, d.field, root)

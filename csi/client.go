@@ -85,6 +85,8 @@ func Dial(endpoint string, o Options) (*Client, error) {
 		name:     o.Name,
 	}
 
+	// The endpoint is a path: a resolver has nothing to look up. Without an authority of its own, gRPC would
+	// send the path as one, which strict HTTP/2 servers reject.
 	conn, err := grpc.NewClient("passthrough:///"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
@@ -96,6 +98,7 @@ func Dial(endpoint string, o Options) (*Client, error) {
 			return conn, err
 		}),
 		grpc.WithConnectParams(grpc.ConnectParams{
+			// The plugin is on this machine: frequent attempts cost little and find it soon after its start.
 			Backoff: backoff.Config{
 				BaseDelay:  20 * time.Millisecond,
 				Multiplier: 1.5,
@@ -110,6 +113,7 @@ func Dial(endpoint string, o Options) (*Client, error) {
 		grpc.WithInitialWindowSize(window),
 		grpc.WithInitialConnWindowSize(window),
 		grpc.WithDisableServiceConfig(),
+		// An idle connection stays open, because a new one would look like another process: see Connections.
 		grpc.WithIdleTimeout(0),
 	)
 	if err != nil {
@@ -157,8 +161,8 @@ func SocketPath(endpoint string) (string, error) {
 	return path, nil
 }
 
-// intercept makes one RPC: bounded in time, measured, its error classified and free of secrets. The signature
-// is that of grpc.UnaryClientInterceptor.
+// intercept makes one RPC: bounded in time, measured, its error classified and free of secrets. It is a
+// grpc.UnaryClientInterceptor.
 func (c *Client) intercept(
 	ctx context.Context, method string, req, resp any,
 	conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,

@@ -67,6 +67,7 @@ func (c *Client) checkCreated(
 	if err != nil {
 		return nil, err
 	}
+	// The answer is complete before the size is checked: the caller needs the ID to delete the volume.
 	resp := &structs.ClientCSICreateResponse{
 		ExternalID: v.GetVolumeId(),
 		Capacity:   v.GetCapacityBytes(),
@@ -124,6 +125,7 @@ func (c *Client) ControllerPublishVolume(
 	ctx context.Context, req *structs.ClientCSIAttachRequest,
 ) (*structs.ClientCSIAttachResponse, error) {
 	const rpc = "ControllerPublishVolume"
+	// The plugin's own capabilities decide on the wire form of the access mode, so they come first.
 	has, err := c.controllerHas(ctx)
 	if err != nil {
 		return nil, err
@@ -211,6 +213,7 @@ func (c *Client) ValidateVolumeCapabilities(
 		return err
 	}
 
+	// The reason is the plugin's free text, which may quote the request with its secrets.
 	if why := unconfirmedPart(msg, resp); why != "" {
 		return structs.Invalidf("%s: %s: volume %q does not support the requested use: %s",
 			c.pluginTitle(), rpc, req.ExternalID,
@@ -294,6 +297,7 @@ func (c *Client) ControllerExpandVolume(
 		return nil, err
 	}
 
+	// A volume that is larger already is no failure (CSI spec, ControllerExpandVolume).
 	atLeast := structs.CSICapacityRange{RequiredBytes: req.Capacity.RequiredBytes}
 	size := resp.GetCapacityBytes()
 	err = c.checkResponse(rpc,

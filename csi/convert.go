@@ -26,6 +26,7 @@ func (u *Use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 		return nil, "no access mode " + strconv.Quote(string(u.AccessMode))
 	}
 
+	// Such a plugin also knows SINGLE_NODE_SINGLE_WRITER, which says exactly what the job means.
 	if fine && u.AccessMode == structs.CSISingleNodeWriter {
 		mode = spec.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
 	}
@@ -42,6 +43,7 @@ func (u *Use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 
 	mount := &spec.VolumeCapability_MountVolume{VolumeMountGroup: u.MountGroup}
 	if u.MountOptions != nil {
+		// The plugin chooses the file system if the type is empty.
 		mount.FsType = u.MountOptions.FSType
 		mount.MountFlags = u.MountOptions.MountFlags
 	}

@@ -82,6 +82,7 @@ func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string
 	rejected := structs.Errorf(kind, "%s: %s: %s: %w",
 		c.pluginTitle(), rpc, st.Code(), root)
 	var e *structs.Error
+	// The code is a field of the outer error, too: only that crosses the wire to the servers.
 	if errors.As(rejected, &e) {
 		e.Code = st.Code().String()
 	}
@@ -92,6 +93,7 @@ func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string
 // sanitize makes a plugin's message safe for a log or a terminal: without secrets and control characters, and
 // of bounded length.
 func sanitize(text string, secrets map[string]string) string {
+	// The secrets go before the text is cut, because the cut could leave a part of one.
 	for _, v := range longestFirst(secrets) {
 		text = strings.ReplaceAll(text, v, structs.Redacted)
 	}
@@ -102,6 +104,7 @@ func sanitize(text string, secrets map[string]string) string {
 		return r
 	}, text)
 	if len(text) > structs.MaxCSIErrorText {
+		// The cut may be inside of a character; ToValidUTF8 removes its rest.
 		text = strings.ToValidUTF8(text[:structs.MaxCSIErrorText], "") + " ..."
 	}
 	return strings.TrimSpace(text)

@@ -76,6 +76,7 @@ func (c *Client) PluginInfo(ctx context.Context) (*PluginInfo, error) {
 		return nil, err
 	}
 
+	// The ID in the cluster has precedence: operators know a plugin by it.
 	c.mu.Lock()
 	if c.name == "" {
 		c.name = name
@@ -108,6 +109,7 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 	}
 
 	caps := &PluginCapabilities{}
+	// Other values are ignored: see above.
 	for _, p := range resp.GetCapabilities() {
 		switch p.GetService().GetType() {
 		case spec.PluginCapability_Service_CONTROLLER_SERVICE:
@@ -127,6 +129,7 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 	c.updateLearned(func(k *learned) {
 		k.plugin = caps
 	})
+	// Calls in flight read the learned value, so the caller gets a copy.
 	return new(*caps), nil
 }
 
@@ -245,6 +248,7 @@ func (c *Client) nodeHas(ctx context.Context) (learned, error) {
 
 // NodeInfo returns the node's name, limit and topology, and its capabilities.
 func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
+	// The capabilities are queried each time, because a newer process may answer behind the same socket.
 	has, err := c.queryNode(ctx)
 	if err != nil {
 		return nil, err

@@ -38,6 +38,7 @@ func (c *Client) ListVolumes(
 	}
 
 	page := &structs.ClientCSIListResponse{NextToken: resp.GetNextToken()}
+	// A list that returns its own start would never end.
 	again := page.NextToken != "" && page.NextToken == req.StartingToken
 	err = c.checkResponse(rpc,
 		requirement{"next_token", sizeFault(page.NextToken, structs.MaxCSIToken)},
@@ -85,6 +86,7 @@ func (c *Client) listedVolume(
 	}
 
 	status := e.GetStatus()
+	// The IDs of the nodes mean something only if the plugin announces them: empty is then an answer.
 	if has.SupportsListVolumesAttachedNodes && status != nil {
 		for _, node := range status.GetPublishedNodeIds() {
 			err := c.checkResponse(rpc, requirement{

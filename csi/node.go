@@ -45,6 +45,7 @@ func (c *Client) capability(
 	if err != nil {
 		return nil, "", err
 	}
+	// A plugin without the capability may reject a field that it does not know.
 	if !has.node.SupportsMountGroup {
 		u.MountGroup = ""
 	}

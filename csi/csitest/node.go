@@ -83,6 +83,7 @@ func (s node) NodePublishVolume(
 		return nil, err
 	}
 
+	// A staged volume is bound from its staging path: the stage may have mounted another directory.
 	source := filepath.Join(store.dir, req.GetVolumeId())
 	if st := req.GetStagingTargetPath(); st != "" {
 		if !v.staged[st] {

@@ -91,6 +91,8 @@ func New(cfg Config) (*Plugin, error) {
 		cfg.HostPath = func(p string) string { return p }
 	}
 
+	// A short path: the path of a unix socket has at most 107 bytes, and a test's own directory may be
+	// longer.
 	dir, err := os.MkdirTemp("/tmp", "csi")
 	if err != nil {
 		return nil, err
@@ -153,6 +155,7 @@ func (p *Plugin) stop() {
 	if p.srv == nil {
 		return
 	}
+	// Hung calls end first, because the server waits for its handlers.
 	p.scripts.breakHung()
 	p.srv.Stop()
 	<-p.done
@@ -165,6 +168,7 @@ func (p *Plugin) Restart() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stop()
+	// The last server may have left its socket, and a listener does not replace a file.
 	err := os.Remove(p.Socket())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

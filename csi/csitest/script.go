@@ -102,6 +102,8 @@ func (s *scripts) recordCall(ctx context.Context, rpc string, req any) (Func, er
 	s.notify = make(chan struct{})
 	hung, broken := s.hung[rpc], s.broken
 	s.mu.Unlock()
+
+	// The call waits without the lock: a test must be able to release it, and other calls to pass it.
 	if hung != nil {
 		select {
 		case <-hung:
@@ -112,6 +114,7 @@ func (s *scripts) recordCall(ctx context.Context, rpc string, req any) (Func, er
 		}
 	}
 
+	// The scripts are read after the wait: a test may have changed them meanwhile.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.fails[rpc]; len(q) > 0 {
@@ -198,6 +201,7 @@ func (p *Plugin) Forget() {
 // Await waits until an RPC has been called n times, or until ctx ends.
 func (p *Plugin) Await(ctx context.Context, rpc string, n int) error {
 	for {
+		// The channel is older than the count, so no call between the two is missed.
 		p.scripts.mu.Lock()
 		changed := p.scripts.notify
 		p.scripts.mu.Unlock()

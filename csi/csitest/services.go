@@ -31,6 +31,7 @@ func (s identity) GetPluginCapabilities(
 	resp := &spec.GetPluginCapabilitiesResponse{}
 	for _, name := range s.p.cfg.PluginCaps {
 		cap := &spec.PluginCapability{}
+		// One list names values of two enums; the name tells which one.
 		if e, ok := spec.PluginCapability_VolumeExpansion_Type_value[name]; ok && e != 0 {
 			cap.Type = &spec.PluginCapability_VolumeExpansion_{VolumeExpansion: &spec.PluginCapability_VolumeExpansion{
 				Type: spec.PluginCapability_VolumeExpansion_Type(e)}}
@@ -98,6 +99,7 @@ func (s controller) ControllerPublishVolume(
 
 	mode := req.GetVolumeCapability().GetAccessMode().GetMode()
 	other := keys(v.attached)
+	// A repeat for the node that has the volume succeeds.
 	if singleNode(mode) && len(other) > 0 &&
 		(len(other) > 1 || other[0] != req.GetNodeId()) {
 		return nil, Error("FailedPrecondition", "volume %q is attached to %v",

@@ -118,6 +118,8 @@ func (store *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume,
 	}
 
 	size := max(req.GetCapacityRange().GetRequiredBytes(), 0)
+	// As the specification demands, the name makes the call idempotent, unless the sizes contradict each
+	// other.
 	if v := store.byName(req.GetName()); v != nil {
 		if v.GetCapacityBytes() < size {
 			return nil, Error("AlreadyExists", "volume %q exists with %d bytes",
@@ -151,6 +153,7 @@ func cloneOf(v *spec.Volume) *spec.Volume {
 }
 
 func (store *storage) deleteVolume(id string) error {
+	// A missing volume is deleted already.
 	v := store.volumes[id]
 	if v != nil &&
 		len(v.attached)+len(v.staged)+len(v.published) > 0 {
@@ -184,6 +187,7 @@ func (store *storage) bindMount(source, target string, readOnly bool) error {
 		return os.MkdirAll(target, 0o755)
 	}
 
+	// A repeat of a call must not stack a second mount.
 	if slices.Contains(store.mounts, target) {
 		return nil
 	}
@@ -201,6 +205,7 @@ func (store *storage) bindMount(source, target string, readOnly bool) error {
 
 	store.mounts = append(store.mounts, target)
 	if readOnly {
+		// The kernel ignores MS_RDONLY when it makes a bind mount; only the remount sets it.
 		return unix.Mount("", target, "",
 			unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 	}
@@ -215,6 +220,7 @@ func (store *storage) unmount(target string, rmdir bool) error {
 		err := backoff.RetryEBUSY(context.Background(), func() error {
 			return unix.Unmount(target, 0)
 		})
+		// EINVAL: the path is no mount any more.
 		if err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("unmounting %s: %w", target, err)
 		}
@@ -237,6 +243,7 @@ func (store *storage) unmount(target string, rmdir bool) error {
 func (store *storage) unmountAll() {
 	store.mu.Lock()
 	defer store.mu.Unlock()
+	// Later mounts may be below earlier ones.
 	for _, m := range slices.Backward(store.mounts) {
 		_ = unix.Unmount(m, unix.MNT_DETACH)
 	}
