@@ -190,7 +190,8 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 }
 
 // applyWanted compares this node's allocations with the servers' list. It fetches and applies new and changed
-// ones and destroys those that the servers no longer know. After an error the caller repeats the whole call.
+// ones, and destroys the ones that the servers no longer know. After an error the caller repeats the whole
+// call.
 func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) error {
 	c.mu.Lock()
 	var changed, others []string
@@ -224,7 +225,7 @@ func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) erro
 
 	slices.Sort(changed)
 	slices.Sort(others)
-	fetch := slices.Concat(changed, others) // those that are here may make way for others
+	fetch := slices.Concat(changed, others) // allocations that are here may make way for others
 	for ids := range slices.Chunk(fetch, fetchBatch) {
 		err := c.fetchAllocs(ctx, ids, wanted)
 		if err != nil {
@@ -366,7 +367,7 @@ func (c *Client) endedHere(id string) *structs.AllocClientUpdate {
 }
 
 // CollectEnded destroys what is left of all allocations that have ended and returns their number. See
-// collectDownTo for those that it keeps.
+// collectDownTo for the ones that it keeps.
 func (c *Client) CollectEnded(ctx context.Context) int {
 	return c.collectDownTo(ctx, 0)
 }

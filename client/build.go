@@ -187,7 +187,7 @@ func networkConfig(p Parts) network.Config {
 	}
 }
 
-// namespaces are those of this machine.
+// namespaces are this machine's.
 type namespaces struct{}
 
 func (namespaces) Make(path string) error   { return netns.Make(path) }
@@ -213,7 +213,7 @@ func watcherConfig(p Parts) predecessor.Config {
 }
 
 // allocHooks returns the hooks of an allocation: its secrets, the waits for its predecessors and for its
-// capacity, and those of its disk, its volumes, its ports, its network and its sockets.
+// capacity, and the hooks of its disk, its volumes, its ports, its network and its sockets.
 func allocHooks(
 	p Parts, plugins *volumes.Manager, consul *sockets.Sockets,
 ) func(*hooks.AllocEnv) []hooks.Alloc {
@@ -325,9 +325,9 @@ func meshHooks(p Parts, env *hooks.AllocEnv, task *structs.Task) (list []hooks.T
 	return list
 }
 
-// taskHooks returns the hooks of a task: those of its payload, its artifacts, the service mesh, its devices,
-// its CSI plugin and its templates. A task does not keep devices waiting while it downloads. Templates read
-// the files and the variables of the other hooks.
+// taskHooks returns the hooks of a task: for its payload, its artifacts, the service mesh, its devices, its
+// CSI plugin and its templates. A task does not keep devices waiting while it downloads. Templates read the
+// files and the variables of the other hooks.
 func taskHooks(
 	p Parts, supervisors csihooks.SupervisorConfig, reserve device.Reserve, lookups *lookup.Pool,
 ) func(*hooks.AllocEnv, *structs.Task) []hooks.Task {

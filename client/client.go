@@ -65,8 +65,8 @@ type Plugins interface {
 
 // Devices are the devices of this node.
 type Devices interface {
-	// WaitFirst returns when each device plugin has reported once, or with an error that names those that
-	// have not when ctx ends.
+	// WaitFirst returns when each device plugin has reported once, or with an error that names the missing
+	// ones when ctx ends.
 	WaitFirst(ctx context.Context) error
 	// Groups returns the last report, by vendor, type and name. The values are read-only.
 	Groups() []*structs.NodeDeviceResource
@@ -109,7 +109,7 @@ type Consul interface {
 	lookup.Source
 	// WaitFirst returns when Consul has been asked once, with or without an answer, or when ctx ends.
 	WaitFirst(ctx context.Context)
-	// Attributes returns those of the node. It is empty until Consul has answered once.
+	// Attributes returns the node's attributes. It is empty until Consul has answered once.
 	Attributes() map[string]string
 	// Changes receives a value after Attributes may have changed. It has one reader.
 	Changes() <-chan struct{}

@@ -63,7 +63,7 @@ func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
 	})
 }
 
-// kept returns the numbers of records by allocation, of those that the agent has.
+// kept returns the number of records of each allocation that the agent has.
 func (r *fixture) kept() map[string]int {
 	c := r.client
 	capacity := c.holds.Len()

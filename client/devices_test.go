@@ -95,8 +95,8 @@ func TestDevices_AreNotUsedByTwoTasks(t *testing.T) {
 	})
 }
 
-// After a return of the servers to an earlier state a new allocation may have a lower index than those that
-// the servers no longer know.
+// After a return of the servers to an earlier state a new allocation may have a lower index than allocations
+// that the servers no longer know.
 func TestDeviceHolder_IsAnAllocationThatEnds(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)

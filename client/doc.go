@@ -1,6 +1,6 @@
 // Package client is the node agent, which runs allocations on a machine. It registers the machine as a node,
 // keeps the node's lease with the servers, runs the allocations that the servers place on the node, and
-// reports their states and those of the CSI plugins among them.
+// reports their states, and the states of the CSI plugins among them.
 //
 // Its rules:
 //

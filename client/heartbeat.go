@@ -136,6 +136,7 @@ func (c *Client) runLease(ctx context.Context) {
 			due := nextBeat(c.untilNextBeat(renewed.TTL), c.clock().Sub(renewed.Since))
 			unregistered = c.waitBeat(ctx, due, before, lost)
 			continue
+
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
 			c.logger.Warn("node unknown to the servers, registering again", "error", err)
 			unregistered = true
@@ -151,6 +152,7 @@ func (c *Client) runLease(ctx context.Context) {
 			c.logger.Error("lease ended, the servers consider this node down",
 				"ended", c.clock().Sub(held.Until()).String()+" ago")
 		}
+
 		backoff.Sleep(ctx, wait)
 	}
 }

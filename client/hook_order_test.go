@@ -17,8 +17,8 @@ import (
 	"berth/structs"
 )
 
-// hookOrder is one hook in the order of their Ups, which is the reverse of that of their Downs, and why it is
-// not earlier.
+// hookOrder is one hook in the order of their Ups, which is the reverse of the order of their Downs, and why
+// it is not earlier.
 type hookOrder struct{ name, why string }
 
 var allocHookOrder = []hookOrder{

@@ -34,7 +34,7 @@ type Parts struct {
 	// LocalAlloc finds an allocation on this node.
 	LocalAlloc func(allocID string) (disk.Local, bool)
 	// Contacted is closed once the servers have sent the allocations of this node: then LocalAlloc knows all of
-	// them, also those of an earlier agent whose records are lost.
+	// them, also an earlier agent's whose records are lost.
 	Contacted <-chan struct{}
 	// MovedData returns the bounds of data from other nodes.
 	MovedData func() disk.Settings

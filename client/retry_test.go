@@ -15,7 +15,7 @@ import (
 )
 
 // A cut makes the pauses of all loops long. Its end is the first heartbeat that reaches a server. Each loop
-// has just made an attempt when the cut ends, so its pause would be much longer than that of the heartbeats.
+// has just made an attempt when the cut ends, so its pause would be much longer than the heartbeats'.
 func TestLoops_TryAgainWithTheFirstHeartbeatAfterACut(t *testing.T) {
 	for method, work := range map[string]func(r *fixture){
 		"Node.GetClientAllocs": func(r *fixture) {
@@ -65,7 +65,7 @@ func TestLoops_TryAgainWithTheFirstHeartbeatAfterACut(t *testing.T) {
 	}
 }
 
-// The hooks whose set-up waits for the servers end their pauses with those of the loops.
+// The hooks whose set-up waits for the servers end their pauses together with the loops.
 func TestParts_GiveTheEndOfACutToTheHooks(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)

@@ -26,7 +26,7 @@ func (r *Runner) RestartTasks(name string) error {
 	return err
 }
 
-// SignalTasks sends a signal to the tasks that run, or to the one with the name. The errors are those of
+// SignalTasks sends a signal to the tasks that run, or to the one with the name. It has the errors of
 // RestartTasks, and invalid for an unknown signal.
 func (r *Runner) SignalTasks(ctx context.Context, task, signal string) error {
 	sig, err := structs.ParseSignal(signal)

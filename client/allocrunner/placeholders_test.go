@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// TestTask_ReplacesPlaceholders starts a task with placeholders, and looks at that of the driver.
+// TestTask_ReplacesPlaceholders starts a task with placeholders, and looks at the driver's task.
 func TestTask_ReplacesPlaceholders(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		fx := newFixture(t)

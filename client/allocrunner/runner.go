@@ -110,6 +110,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		return nil, structs.Invalidf("allocation %s: its job has no group %q",
 			alloc.ID, alloc.TaskGroup)
 	}
+
 	r := &Runner{
 		deps:    deps,
 		logger:  deps.Logger.With("alloc_id", alloc.ID),
@@ -137,6 +138,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		Expand:   func(text string) string { return r.shared.Expander()(text) },
 		NearlyUp: func() { r.phases.Reach(lifecycle.NearlyUp) },
 	}
+
 	r.services = services.New(services.Config{
 		Logger:  r.logger,
 		Alloc:   r.Alloc,

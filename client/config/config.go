@@ -113,8 +113,8 @@ const (
 	// OptionUserDenylist names the users that no task may run as. The driver decides on the user of a task that
 	// names none.
 	OptionUserDenylist = "user.denylist"
-	// OptionDriverAllowlist names the only drivers of the node, and OptionDriverDenylist those that it does not
-	// have.
+	// OptionDriverAllowlist names the only drivers of the node, and OptionDriverDenylist the drivers that it
+	// does not have.
 	OptionDriverAllowlist = "driver.allowlist"
 	OptionDriverDenylist  = "driver.denylist"
 )
@@ -169,8 +169,8 @@ func (c *Config) Copy() *Config {
 	return all.(*Config)
 }
 
-// WithLive returns a copy with the live settings of another configuration: those that a running node agent
-// takes over. It shares nothing with the two.
+// WithLive returns a copy with the live settings of another configuration, which a running node agent takes
+// over. It shares nothing with the two.
 func (c *Config) WithLive(next *Config) *Config {
 	changed := c.Copy()
 	next = next.Copy()
@@ -225,7 +225,7 @@ func (c *Config) ArtifactDir() string {
 	return filepath.Join(c.DataDir, "artifacts")
 }
 
-// PluginSocketDir holds the sockets and logs of external plugins. Its path is short, because that of a socket
+// PluginSocketDir holds the sockets and logs of external plugins. Its path is short, because a socket's path
 // has at most 107 bytes.
 func (c *Config) PluginSocketDir() string {
 	return filepath.Join(c.DataDir, "plugins")
@@ -332,6 +332,7 @@ func (c *Config) Validate() error {
 		"client.node_pool: %q cannot be a node's pool", c.NodePool)
 	require(!strings.ContainsAny(c.NodeID, "\x00/ "),
 		"client.node_id: %q has characters that an ID may not have", c.NodeID)
+
 	if err := c.Drivers.Validate(); err != nil {
 		faults = append(faults, fmt.Errorf("client.drivers: %w", err))
 	}
@@ -348,6 +349,7 @@ func (c *Config) Validate() error {
 		require(slices.Contains(options, name), "client.options: there is no option %q; expected %s",
 			name, strings.Join(options, ", "))
 	}
+
 	seen := map[string]bool{}
 	for _, g := range c.Devices {
 		if err := g.Validate(); err != nil {
@@ -356,9 +358,11 @@ func (c *Config) Validate() error {
 		require(!seen[g.ID], "client.device %q: there are two of them", g.ID)
 		seen[g.ID] = true
 	}
+
 	faults = append(faults, c.checkNetworks()...)
 	faults = append(faults, c.Settings.Faults()...)
 	faults = append(faults, c.checkHostVolumes()...)
+
 	require(c.Plugins.Dir == "" || filepath.IsAbs(c.Plugins.Dir),
 		"plugin_dir: %q is not an absolute path", c.Plugins.Dir)
 	for _, addr := range c.Servers {

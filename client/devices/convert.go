@@ -88,6 +88,7 @@ func attributesOf(all map[string]*shared.Attribute) (map[string]*structs.DeviceA
 		if len(name) > maxText || len(a.GetStringVal()) > maxText || len(a.GetUnit()) > maxText {
 			return nil, fmt.Errorf("the attribute %.40q has more than %d bytes", name, maxText)
 		}
+		// JSON, in which clients get the node, has no infinite number.
 		if !structs.IsFinite(a.GetFloatVal()) {
 			return nil, fmt.Errorf("the attribute %.40q is no number", name)
 		}

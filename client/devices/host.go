@@ -156,6 +156,7 @@ func (h *host) scan() []*structs.NodeDeviceResource {
 		owners: map[deviceNumber]deviceOwner{},
 		left:   structs.MaxDevices,
 	}
+	// A device that a task has keeps its name: it is not offered under another one.
 	for device, one := range h.held.byDevice() {
 		s.owners[device] = deviceOwner{one.Group, one.Path}
 	}
@@ -190,8 +191,8 @@ func (g *HostGroup) describe() *structs.NodeDeviceResource {
 	return group
 }
 
-// deviceOwner is the group and the path under which jobs get a device: those of the task that has it, else
-// the first ones that lead to it.
+// deviceOwner is the group and the path under which jobs get a device: the ones under which a task has it,
+// else the first ones that lead to it.
 type deviceOwner struct{ group, path string }
 
 // hostScan is one look at all groups.
@@ -200,9 +201,10 @@ type hostScan struct {
 	left   int // devices that the node may still report
 }
 
-// find returns the devices of the group's patterns, and those that were seen before, by path. A second path
+// find returns the devices of the group's patterns, and devices that were seen before, by path. A second path
 // to a device is unhealthy: two tasks would get one device.
 func (s *hostScan) find(g *HostGroup, seen map[string]bool) []*structs.NodeDevice {
+	// New files must not displace the devices that were seen before.
 	free := max(s.left-len(seen), 0)
 	for _, pattern := range g.Paths {
 		found, _ := filepath.Glob(pattern) // Validate has checked the pattern
@@ -236,7 +238,7 @@ func (s *hostScan) find(g *HostGroup, seen map[string]bool) []*structs.NodeDevic
 	return devices
 }
 
-// hostDevice looks at one path. The number is that of a healthy device.
+// hostDevice looks at one path. Only a healthy device has a number.
 func hostDevice(path string) (*structs.NodeDevice, deviceNumber) {
 	d := &structs.NodeDevice{ID: path}
 	var number deviceNumber
@@ -294,6 +296,7 @@ func (h *host) reserve(_ context.Context, alloc, group string, ids []string) (*R
 		}
 
 		own := holding{alloc, group, path, number}
+		// A repeated reservation finds its own record.
 		one, isHeld := held[number]
 		if isHeld && one != own {
 			return nil, structs.Unavailablef("%s: allocation %s has the device as %s of %s", path, one.AllocID,

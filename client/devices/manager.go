@@ -216,7 +216,7 @@ func (m *Manager) Faults() map[string]string {
 	return maps.Clone(m.faults)
 }
 
-// merge returns the groups of the node, and the IDs of those that it leaves out. The caller holds m.mu.
+// merge returns the groups of the node, and the IDs of the groups that it leaves out. The caller holds m.mu.
 func (m *Manager) merge() (all []*structs.NodeDeviceResource, left []string) {
 	devices := 0
 	bytes := 0
@@ -243,7 +243,7 @@ func (m *Manager) merge() (all []*structs.NodeDeviceResource, left []string) {
 	return all, left
 }
 
-// WaitFirst returns when every plugin has reported once, or with an error that names those that have not when
+// WaitFirst returns when every plugin has reported once, or with an error that names the missing ones when
 // ctx ends.
 func (m *Manager) WaitFirst(ctx context.Context) error {
 	select {
@@ -290,7 +290,7 @@ func (m *Manager) Reserve(
 	return all, nil
 }
 
-// sourceOf finds the plugin of the devices. It rejects those that others have.
+// sourceOf finds the plugin of the devices. It rejects devices that others have.
 func (m *Manager) sourceOf(d *structs.AllocatedDeviceResource, others structs.DeviceUse) (source, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -106,6 +106,8 @@ func (p *plugin) readGroups(
 			backoff.Sleep(ctx, reportPause)
 		}
 	})
+
+	// In reverse order: no more reports come, the pause between them ends, and the goroutine ends.
 	defer reporting.Wait()
 	defer cancel()
 	defer close(newest)

@@ -57,6 +57,7 @@ type statsConverter struct {
 
 func (c *statsConverter) instance(s *device.DeviceStats) *structs.DeviceStats {
 	stats := &structs.DeviceStats{Summary: valueOf(s.GetSummary()), Stats: c.object(s.GetStats(), 0)}
+	// A plugin may leave the time out.
 	if at := s.GetTimestamp(); at.CheckValid() == nil {
 		stats.Timestamp = at.AsTime()
 	} else {

@@ -119,8 +119,8 @@ func runs(r Alloc) bool {
 }
 
 // othersOf returns the allocations that have not ended and from which the servers may have given something to
-// a: those that are older than a, or that end. After a return of the servers to an earlier state their
-// indexes begin below those of the allocations that this node ends.
+// a: the ones that are older than a, or that end. After a return of the servers to an earlier state, their
+// indexes begin below the allocations that this node ends.
 func (t *Tracker) othersOf(a *structs.Allocation) []Alloc {
 	var others []Alloc
 	for _, r := range t.config.Allocs() {

@@ -87,7 +87,7 @@ type AllocEnv struct {
 	network atomic.Pointer[Network]
 }
 
-// Network is the network of an allocation, as far as it differs from that of the node.
+// Network is the network of an allocation, as far as it differs from the node's.
 type Network struct {
 	driver.Network
 	Status *structs.AllocNetworkStatus // for the servers; nil if it has no namespace of its own
@@ -96,7 +96,7 @@ type Network struct {
 // SetNetwork stores the network of the allocation.
 func (e *AllocEnv) SetNetwork(n *Network) { e.network.Store(n) }
 
-// Network returns the network of the allocation, nil for that of the node.
+// Network returns the network of the allocation, nil for the node's.
 func (e *AllocEnv) Network() *Network { return e.network.Load() }
 
 // SetVolume stores a volume under its alias.
@@ -123,7 +123,8 @@ type TaskEnv struct {
 	Running bool
 	// Seen are the task's directories as the task sees them. Config.Dirs has the host's paths.
 	Seen driver.Dirs
-	// Variables are all values that strings of the task may refer to, without those that hooks add to Config.
+	// Variables are all values that strings of the task may refer to, without the ones that hooks add to
+	// Config.
 	Variables map[string]string
 	// Expand replaces the references to Variables in a string of the task.
 	Expand func(string) string

@@ -31,7 +31,7 @@ func (d *DB) Commit(changes ...Change) error {
 		return nil
 	}
 	if g.err == nil {
-		_, _ = d.commits.Do(context.Background(), struct{}{}, g) // the error is that of g
+		_, _ = d.commits.Do(context.Background(), struct{}{}, g) // the error is g's
 	}
 	first := changes[0]
 	doing := "writing"

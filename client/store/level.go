@@ -47,7 +47,7 @@ func putLevel(tx *bbolt.Tx) error {
 	return changeRecord(tx, formatBucket, []byte(levelKey), text)
 }
 
-// raiseLevel gives a file of a lower level that of this version, before a record is written.
+// raiseLevel gives a file of a lower level this version's level, before a record is written.
 func raiseLevel(b *bbolt.DB) error {
 	var of uint64
 	err := b.View(func(tx *bbolt.Tx) (err error) {

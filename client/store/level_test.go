@@ -94,7 +94,7 @@ func TestOpen_RejectsAFileWithoutALevel(t *testing.T) {
 	}
 }
 
-// A file of a lower level gets that of this version, and its records stay.
+// A file of a lower level gets this version's level, and its records stay.
 func TestOpen_RaisesTheLevel(t *testing.T) {
 	t.Parallel()
 	path, _, want := makeUsedFile(t)

@@ -218,7 +218,7 @@ func TestOpen_RejectsAChangedByte(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d changes rejected", rejected, tries)
-	if rejected < 108 { // those of the meta pages
+	if rejected < 108 { // the changes of the meta pages
 		t.Errorf("only %d changes were rejected", rejected)
 	}
 }
@@ -386,7 +386,7 @@ func FuzzDecodeDigest(f *testing.F) {
 	})
 }
 
-// TestCommit_IsAllOrNone: a record that cannot be written shares its transaction with those of other commits.
+// TestCommit_IsAllOrNone: a record that cannot be written shares its transaction with other commits.
 func TestCommit_IsAllOrNone(t *testing.T) {
 	db := open(t, t.TempDir())
 	value, err := codec.Encode(&testRecord{N: 1})

@@ -14,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// envPrefixes are the names under which a task finds each of its variables: berth's own and those of the
-// dialect, which existing jobs and images know.
+// envPrefixes are the names under which a task finds each of its variables: berth's own and the dialect's,
+// which existing jobs and images know.
 var envPrefixes = []string{"BERTH_", "NOMAD_"}
 
 // variables are the values that a task's strings may refer to as ${name}.
@@ -29,7 +29,7 @@ type taskFacts struct {
 	node   *structs.Node
 	dirs   driver.Dirs // as the task sees them
 	region string
-	// network is that of the allocation, nil if it has none of its own.
+	// network is the allocation's, nil if it has none of its own.
 	network *structs.AllocNetworkStatus
 }
 
@@ -51,6 +51,8 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 	f.addUpstreams(labelled, asWritten)
 	setPrefixed(vars, labelled)
 	vars.addEnv(env)
+
+	// The meta may refer to the environment so far, and the task's own variables to both.
 	setPrefixed(env, f.meta(vars))
 	vars.addEnv(env)
 	for k, v := range t.Env { // its values may refer to all above, not to each other
@@ -61,7 +63,7 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 	return env, vars
 }
 
-// named returns the task's variables without their prefixes, except those of ports and metadata.
+// named returns the task's variables without their prefixes, except the variables of ports and metadata.
 func (f taskFacts) named() map[string]string {
 	alloc, t := f.alloc, f.task
 	own := map[string]string{

@@ -178,6 +178,7 @@ func (s *supervisor) makeSocketDir() error {
 		return err
 	}
 
+	// An existing directory has kept its mode.
 	err = os.Chmod(s.socketDir, 0o700)
 	if err != nil {
 		return err
@@ -201,6 +202,7 @@ func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 		c.Env = map[string]string{}
 	}
 
+	// A plugin has to mount, and to see the devices of the machine.
 	c.Privileged = true
 	if s.host {
 		c.Env["CSI_ENDPOINT"] = "unix://" + s.socket()
@@ -360,6 +362,7 @@ func (s *supervisor) register(info *csi.PluginInfo) error {
 		if s.servesNode() {
 			i.HostMountPath = s.Volumes.Root()
 			i.PluginMountPath = s.plugin.StagePublishBaseDir
+			// The task sees the paths of the host.
 			if s.host {
 				i.PluginMountPath = i.HostMountPath
 			}

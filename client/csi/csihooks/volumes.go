@@ -110,6 +110,8 @@ func (h *volumesHook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if err != nil {
 		return err
 	}
+
+	// A volume that is published already stays so: its claim and its mount are repeated without an effect.
 	if len(ready) < len(required) {
 		if err := h.claimVolumes(ctx, required); err != nil {
 			return err
@@ -189,6 +191,8 @@ func (h *volumesHook) claimVolumes(ctx context.Context, required []*requiredVolu
 	nodeID, secret := h.Node()
 	req := &structs.CSIVolumeClaimRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)
+
+	// The record precedes the request, so that Down also releases a claim whose answer was lost.
 	for _, w := range required {
 		err := h.Volumes.Claim(w.VolumeKey, h.alloc.ID)
 		if err != nil {
@@ -224,6 +228,7 @@ func claimMode(r *structs.VolumeRequest) string {
 func (h *volumesHook) mountAll(ctx context.Context, required []*requiredVolume) (volumeMounts, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
@@ -233,6 +238,7 @@ func (h *volumesHook) mountAll(ctx context.Context, required []*requiredVolume) 
 	)
 	waits.Store(int64(len(required)))
 	for _, w := range required {
+		// mountOne repeats its wait after some errors, and its volume counts once.
 		granted := sync.OnceFunc(func() {
 			if waits.Add(-1) == 0 {
 				h.nearlyUp()
@@ -252,6 +258,7 @@ func (h *volumesHook) mountAll(ctx context.Context, required []*requiredVolume) 
 			cancel()
 		})
 	}
+
 	wg.Wait()
 	return ready, errors.Join(errs...)
 }
@@ -477,9 +484,12 @@ func (h *volumesHook) releaseClaims(ctx context.Context, keys []volumes.VolumeKe
 		}
 	}
 	_, err := callOnce(ctx, h, structs.CSIVolumeUnpublish, req)
+	// Not-found: the servers no longer have the claims.
 	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 		return fmt.Errorf("releasing the claims: %w", err)
 	}
+
+	// The records go last: after a crash the release is repeated.
 	var errs []error
 	for _, k := range keys {
 		errs = append(errs, h.Volumes.Forget(k, h.alloc.ID))

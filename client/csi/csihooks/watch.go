@@ -145,6 +145,7 @@ func (s *supervisor) watchHealth(ctx context.Context, task hooks.Control, client
 			return
 		}
 
+		// A silent plugin is probed once more at the end of its time.
 		if !backoff.Sleep(ctx, min(s.ProbeInterval, left)) {
 			return
 		}

@@ -154,6 +154,7 @@ func ReleaseShared(dir string) error {
 }
 
 func releaseShared(dir string) error {
+	// Several mounts may be stacked on the path.
 	for {
 		t, err := Read()
 		if err != nil {

@@ -25,6 +25,7 @@ const inodesPerMB = 1024
 // Mount mounts the file system on an empty directory. A symbolic link in the place of the directory is an
 // error. Without the rights to mount, the error is denied.
 func (t Tmpfs) Mount(dir string) error {
+	// The descriptor keeps the directory: a link that takes its place now changes nothing.
 	f, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return fmt.Errorf("mounting a file system in memory: %w", err)
@@ -33,6 +34,8 @@ func (t Tmpfs) Mount(dir string) error {
 	target := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
 	options := fmt.Sprintf("noexec,nosuid,nodev,mode=0700,size=%dm,nr_inodes=%d",
 		t.SizeMB, t.SizeMB*inodesPerMB)
+
+	// noswap keeps the files from the disk of the machine.
 	err = mount.Mount(t.Source, target, "tmpfs", options+",noswap")
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.4
 		err = mount.Mount(t.Source, target, "tmpfs", options)

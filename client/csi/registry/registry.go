@@ -130,6 +130,7 @@ func (r *Registry) Register(i *Instance) error {
 		return err
 	}
 
+	// Each registration has a value of its own: readers compare pointers to see whether it is another one.
 	now := *i
 	now.RegisteredAt = time.Now().UnixNano()
 	old := r.stack(i.Key())
@@ -140,6 +141,7 @@ func (r *Registry) Register(i *Instance) error {
 	} else {
 		same := now
 		same.RegisteredAt = old.Instances[at].RegisteredAt
+		// Nothing has changed: readers must not see another value.
 		if same == *old.Instances[at] {
 			return nil
 		}
@@ -159,7 +161,7 @@ func (r *Registry) Register(i *Instance) error {
 // ErrOtherDriver means that two different drivers were started under one plugin ID.
 var ErrOtherDriver = errors.New("a plugin ID belongs to one driver")
 
-// checkDriver compares an instance with those of other allocations, of both halves.
+// checkDriver compares an instance with other allocations' instances, of both halves.
 func (r *Registry) checkDriver(i *Instance) error {
 	others := append(r.Stack(Key{structs.CSIKindController, i.ID}),
 		r.Stack(Key{structs.CSIKindNode, i.ID})...)

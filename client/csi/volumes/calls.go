@@ -113,6 +113,7 @@ func Do[T any](
 		}
 
 		failed := m.endCall(rec, err, calling.Err() == nil, after)
+		// The changes are a part of the success: without them on disk, the caller has to repeat the step.
 		if len(after) > 0 {
 			err = failed
 		}
@@ -257,6 +258,7 @@ func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
 
 	var late []*callRecord
 	for _, r := range records {
+		// The plugin's process, and with it the call, has ended with an earlier boot of the kernel.
 		rec := r.Value
 		until := time.Unix(0, rec.Since).Add(m.cfg.LateWait)
 		if rec.BootID == m.volumes.boot &&

@@ -55,6 +55,8 @@ func (m *Manager) startInstance(ctx context.Context, reg *registry.Instance) *in
 	i.client = client
 	m.wg.Go(func() {
 		m.fingerprintLoop(watching, i)
+
+		// A retired instance keeps its connection for the calls in flight.
 		if ctx.Err() == nil {
 			sleepWithJitter(ctx, m.cfg.callLimit())
 		}
@@ -79,6 +81,7 @@ func (i *instance) stop() {
 func (i *instance) setReport(r *structs.CSIInfo) bool {
 	last := i.report.Load()
 	if last != nil {
+		// A report that differs only in its time is no new one.
 		r.UpdateTime = last.UpdateTime
 		if reflect.DeepEqual(r, last) {
 			return false

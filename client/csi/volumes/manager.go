@@ -124,6 +124,8 @@ func (m *Manager) Run(ctx context.Context) {
 	sub := m.cfg.Registry.Subscribe()
 	defer sub.Close()
 	defer m.wg.Wait()
+
+	// The connections outlive ctx, because endCalls leaves the calls in flight some time.
 	connections, disconnect := context.WithCancel(context.WithoutCancel(ctx))
 	defer disconnect()
 	defer m.endCalls()
@@ -193,6 +195,7 @@ func (m *Manager) syncSlot(ctx context.Context, k registry.Key) {
 			"plugin_id", k.ID, "kind", k.Kind,
 			"alloc_id", s.next.registration.AllocID,
 			"before", s.current.registration.AllocID)
+		// Calls in flight continue at the older instance.
 		s.current.retire()
 		s.current, s.next = s.next, nil
 	}
@@ -222,6 +225,7 @@ func (m *Manager) mayTakeOver(k registry.Key, s *pluginSlot) bool {
 }
 
 func (m *Manager) removeSlot(k registry.Key, s *pluginSlot) {
+	// WaitFirst must not wait for a plugin that has left.
 	m.markFingerprinted(k)
 	if s == nil {
 		return
@@ -277,6 +281,7 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 		names = append(names, fmt.Sprintf("%s (%s)", k.ID, k.Kind))
 	}
 
+	// The last one was fingerprinted when ctx ended.
 	if len(names) == 0 {
 		return nil
 	}

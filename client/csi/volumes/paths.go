@@ -21,7 +21,7 @@ func volumeDir(k VolumeKey) string {
 // stagePath returns the staging path in the directory of a volume.
 func stagePath(dir string) string { return filepath.Join(dir, "stage") }
 
-// targetParent returns the directory of an allocation in that of a volume.
+// targetParent returns the directory of an allocation in a volume's.
 func targetParent(dir, allocID string) string {
 	return filepath.Join(dir, ShortName(allocID))
 }

@@ -29,6 +29,7 @@ func (v *Volumes) Presence(k VolumeKey) (*structs.ClientCSINodeVolumeResponse, e
 	names := map[[2]string]bool{} // the plugin's ID, the plugin's volume_id
 	for _, p := range w.users {
 		target := v.hostPath(p.target())
+		// A plugin may publish a device as a device node, without a mount.
 		if p.AttachmentMode == structs.CSIBlockDevice &&
 			!w.table.Mounted(target) && isDevice(target) {
 			has.Mounts = append(has.Mounts, target)

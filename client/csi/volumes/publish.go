@@ -58,6 +58,8 @@ func (w *volumeWork) checkVisible(u *Use, target string) error {
 	if w.publish.Mounted || w.m.cfg.AcceptUnmounted {
 		return nil
 	}
+
+	// A plugin may publish a device as a device node, without a mount.
 	if u.AttachmentMode == structs.CSIBlockDevice {
 		fi, err := os.Lstat(target)
 		if err == nil && fi.Mode()&os.ModeDevice != 0 &&

@@ -135,7 +135,7 @@ func (p *publishRecord) heldClaim() structs.CSIHeldClaim {
 	}
 }
 
-// Users lists the allocations with a record of a volume, also those that only claim it.
+// Users lists the allocations with a record of a volume, also if they only claim it.
 func (v *Volumes) Users(k VolumeKey) ([]string, error) {
 	records, err := v.store.publishesOf(k)
 	ids := make([]string, len(records))
@@ -288,6 +288,7 @@ func (v *Volumes) releaseOrphanStages(ctx context.Context) (errs []error) {
 	for _, s := range stages {
 		k := s.Value.key()
 		records, err := v.store.publishesOf(k)
+		// With an error the users are not known, so the volume stays.
 		if err == nil &&
 			!slices.ContainsFunc(records, (*publishRecord).holds) {
 			err = v.Down(ctx, k, "")

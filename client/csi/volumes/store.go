@@ -125,7 +125,7 @@ func (vs volumeStore) deletePublish(v VolumeKey, allocID string) error {
 	return publishTable.Delete(vs.db, store.Key(v.Namespace, v.ID, allocID))
 }
 
-// usersOf returns the publish records for which a volume has to stay staged, except that of one allocation.
+// usersOf returns the publish records for which a volume has to stay staged, except one allocation's.
 func (vs volumeStore) usersOf(v VolumeKey, without string) ([]*publishRecord, error) {
 	users, err := vs.publishesOf(v)
 	return slices.DeleteFunc(users, func(p *publishRecord) bool {
@@ -155,6 +155,8 @@ func useDigest(u *Use) string {
 	if u.MountOptions != nil {
 		options = *u.MountOptions
 	}
+
+	// No flags and an empty list have one encoding.
 	flags := append([]string{}, options.MountFlags...)
 	b, err := codec.Encode(struct {
 		AccessMode     structs.CSIAccessMode

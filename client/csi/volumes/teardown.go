@@ -45,6 +45,7 @@ func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) erro
 		return err
 	}
 
+	// connFor has read the records before the lock was taken: they may have changed since.
 	if plugin := w.needsPlugin(); plugin != "" && conn == nil {
 		return structs.Unavailablef("plugin %q: its use has changed meanwhile", plugin)
 	}
@@ -121,6 +122,8 @@ func (w *volumeWork) unpublishVolume() error {
 
 	w.removeDirs(w.hostPath(rel),
 		w.hostPath(targetParent(p.Dir, p.AllocID)))
+
+	// unstageVolume removes the directory of a staged volume.
 	if w.stage == nil && len(w.users) == 0 {
 		w.removeDirs(w.hostPath(p.Dir))
 	}

@@ -17,7 +17,7 @@ type Use struct {
 	ExternalID     string
 	AccessMode     structs.CSIAccessMode
 	AttachmentMode structs.CSIAttachmentMode
-	MountOptions   *structs.CSIMountOptions // of the volume, with those of the job over it
+	MountOptions   *structs.CSIMountOptions // of the volume, with the job's over it
 	ReadOnly       bool
 	VolumeContext  map[string]string
 	PublishContext structs.Secrets

@@ -146,6 +146,7 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hooks.VolumeMount, grown
 	if err != nil {
 		return m, nil, err
 	}
+	// Changes that no call has written are written also after a failure: rejectReadOnly makes one.
 	defer func() { err = errors.Join(err, w.flush()) }()
 
 	err = w.recordUse(u)
@@ -158,6 +159,7 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hooks.VolumeMount, grown
 		return m, nil, err
 	}
 
+	// A published volume is not brought here anew: recordUse has compared its grant.
 	if u.Confirm != nil && !w.isPublished() {
 		err := u.Confirm(ctx)
 		if err != nil {
@@ -282,6 +284,7 @@ func (w *volumeWork) recordUse(u *Use) error {
 		State:     claimed,
 	}
 
+	// An earlier try may have published the volume, perhaps for an earlier agent: its state stays.
 	if before != nil && before.mayBePublished() {
 		if before.Grant != 0 && before.Grant != u.Grant {
 			return structs.Conflictf(
@@ -344,6 +347,7 @@ func (w *volumeWork) stageVolume(u *Use) error {
 		w.isStaged() {
 		return nil
 	}
+
 	if w.stage == nil {
 		w.stage = &stageRecord{
 			Namespace:  u.Namespace,
@@ -353,15 +357,18 @@ func (w *volumeWork) stageVolume(u *Use) error {
 			Dir:        w.publish.Dir,
 		}
 	}
+
 	s := w.stage
 	s.State = staging
 	s.Use = useDigest(u)
 	s.Provider = w.conn.Info.Provider
 	w.writeLater(stageChange(s))
+
 	path, err := w.pluginPath(s.path())
 	if err != nil {
 		return err
 	}
+
 	call := func(ctx context.Context, conn *Conn) error {
 		err := w.makeDir(s.path()) // the record of the call precedes it
 		if err != nil {
@@ -372,8 +379,9 @@ func (w *volumeWork) stageVolume(u *Use) error {
 			StagingPath: path,
 		})
 	}
-	// The record tells of the success as soon as that of the call is gone: who takes the volume down has to
-	// know that the step has succeeded.
+
+	// The record tells of the success as soon as the call's record is gone: a later Down has to know that the
+	// step has succeeded.
 	var unread error
 	c := u.call("NodeStageVolume", path)
 	c.After = func() []store.Change {
@@ -387,6 +395,7 @@ func (w *volumeWork) stageVolume(u *Use) error {
 		}
 		return []store.Change{stageChange(s)}
 	}
+
 	err = w.callPlugin(c, call)
 	if err != nil {
 		return fmt.Errorf("staging: %w", err)
@@ -416,6 +425,7 @@ func (w *volumeWork) publishVolume(u *Use) error {
 		return fmt.Errorf("publishing: %w", err)
 	}
 
+	// The success of the call has marked the volume.
 	if p.State == published {
 		return nil
 	}
@@ -432,7 +442,7 @@ func (w *volumeWork) publishVolume(u *Use) error {
 	return w.flush()
 }
 
-// writeLater adds a change to those that are written with the record of the next call, or by flush.
+// writeLater adds a change that is written with the record of the next call, or by flush.
 func (w *volumeWork) writeLater(c store.Change) { w.unwritten = append(w.unwritten, c) }
 
 // flush writes the changes that no call has written.

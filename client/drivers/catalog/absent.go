@@ -42,7 +42,7 @@ func (c *Catalog) keepIdentity(file string, p *Plugin) {
 	}
 }
 
-// identityOf returns the identity that a program had. One that never answered has that of its file.
+// identityOf returns the identity that a program had. One that never answered has the one of its file's name.
 func (c *Catalog) identityOf(file string) identity {
 	var last identity
 	text, err := os.ReadFile(c.identityPath(file))
@@ -65,7 +65,7 @@ func identityByFile(file string) identity {
 }
 
 // addAbsent adds a program that cannot be used now. Its Supervisor asks it again. If its name is taken, it
-// has that of its file, so that the node tells of it.
+// has the name of its file, so that the node tells of it.
 func (c *Catalog) addAbsent(file string, reason error) {
 	as := c.identityOf(file)
 	if c.plugins[as.Name] != nil {

@@ -122,7 +122,7 @@ const (
 	maxVersion = 128
 )
 
-// wellFormed are the names that can be those of directories, records and attributes.
+// wellFormed are the names that directories, records and attributes can have.
 var wellFormed = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 func checkInfo(info *base.PluginInfoResponse) error {

@@ -184,6 +184,8 @@ func newRunner(ctx context.Context, a *attached, cmd *exec.Cmd) (*processRunner,
 
 	cmd.Stdout = a.stdout.file
 	cmd.Stderr = a.stderr.file
+
+	// A signal to the agent's session must not end a plugin that outlives the agent.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return &processRunner{
 		attached: a,
@@ -196,6 +198,7 @@ func newRunner(ctx context.Context, a *attached, cmd *exec.Cmd) (*processRunner,
 func (r *processRunner) Start(context.Context) error {
 	err := r.cmd.Start()
 	if err != nil {
+		// The readers of the output end with it.
 		close(r.ended)
 		return err
 	}

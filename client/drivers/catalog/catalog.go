@@ -54,7 +54,7 @@ type Config struct {
 	Dir     string // "" or missing: there are no external plugins
 	Plugins []*PluginConfig
 	Sockets string // a private directory of the node for sockets and logs; its path is short
-	// Compute is the MHz of all cores that the operator set instead of those of the machine, 0: none.
+	// Compute is the MHz of all cores that the operator set instead of the machine's, 0: none.
 	Compute int
 }
 
@@ -89,7 +89,7 @@ type Catalog struct {
 	cfg     Config
 	logger  hclog.Logger
 	plugins map[string]*Plugin
-	// topology is that of the machine at the start of the agent.
+	// topology is the machine's at the start of the agent.
 	topology *fingerprint.Topology
 }
 
@@ -127,6 +127,8 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 	}
 
 	var faults []error
+
+	// Of two programs with one name the first file has it, at every start of the agent.
 	for i, p := range asked {
 		switch err := failed[i]; {
 		case errors.As(err, new(misfit)):
@@ -181,7 +183,7 @@ func (c *Catalog) Plugins(kind Kind) []*Plugin {
 	return found
 }
 
-// files lists the programs of the directory, and those of the operator's blocks, which may be missing.
+// files lists the programs of the directory and of the operator's blocks, which may be missing.
 func (c *Catalog) files() ([]string, error) {
 	names := c.programs()
 	for _, given := range c.cfg.Plugins {
@@ -246,6 +248,7 @@ func (c *Catalog) Start(ctx context.Context, name string) (*Process, error) {
 
 	err = c.configure(ctx, process, p)
 	if err != nil {
+		// Kill removes the file from which explain reads.
 		err = process.attached.explain(err)
 		process.Kill()
 		return nil, err

@@ -410,7 +410,7 @@ func TestStart_EndsWithItsContext(t *testing.T) {
 	}
 }
 
-// directories are those of processes.
+// directories are the directories of processes.
 func directories(t *testing.T, c *Catalog) []string {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(c.cfg.Sockets, socketDir+"*"))

@@ -143,7 +143,8 @@ func clientConfig(logger hclog.Logger) *goplugin.ClientConfig {
 	}
 }
 
-// start starts a process. sockets is an existing private directory for that of its socket and its log.
+// start starts a process. sockets is an existing private directory, in which the process gets one for its
+// socket and its log.
 func start(ctx context.Context, cmd *exec.Cmd, sockets string, logger hclog.Logger) (*Process, error) {
 	a := newAttached()
 	cfg := clientConfig(logger)
@@ -171,6 +172,7 @@ func connect(client *goplugin.Client, a *attached) (*Process, error) {
 		p.reattach, err = a.record(client.ReattachConfig())
 	}
 
+	// The end of ctx has killed or detached the process after it was connected.
 	if !a.abort() && err == nil {
 		err = context.Canceled
 	}
@@ -178,6 +180,7 @@ func connect(client *goplugin.Client, a *attached) (*Process, error) {
 		return p, nil
 	}
 
+	// A detached process runs on for the next agent.
 	if a.context.Err() != nil {
 		p.leave()
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"berth/client/store"
 )
 
-// KillOthers kills the processes of earlier agents whose plugins are not wanted any more, and those that an
-// earlier agent started and did not record. No Supervisor of the catalog may run.
+// KillOthers kills the processes of earlier agents whose plugins are not wanted any more, and processes that
+// an earlier agent started and did not record. No Supervisor of the catalog may run.
 func (c *Catalog) KillOthers(ctx context.Context, records *store.DB, wanted func(name string) bool) error {
 	all, err := processes.All(records, "")
 	faults := []error{err}

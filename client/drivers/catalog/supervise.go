@@ -11,7 +11,7 @@ import (
 	"berth/internal/backoff"
 )
 
-// defaultPace is that of Supervisor.
+// defaultPace is the Supervisor's.
 var defaultPace = backoff.Backoff{
 	Min: 5 * time.Second,
 	Max: 2 * time.Minute,
@@ -28,7 +28,7 @@ type Supervisor struct {
 	// Outlives is for a plugin whose process runs on when the agent stops, and serves the next agent. Any
 	// other process ends with the agent.
 	Outlives bool
-	// Pace is that of the starts of a process that ends, by default from 5 s to 2 min.
+	// Pace is the pause before the next start of a process that ends, by default from 5 s to 2 min.
 	Pace backoff.Backoff
 	// Session uses a process until that ends or ctx does. It returns why it ended.
 	Session func(ctx context.Context, p *Process) error
@@ -36,8 +36,8 @@ type Supervisor struct {
 	Failed func(err error)
 }
 
-// Run starts a process, or takes up that of an earlier agent, and starts another one when it ends. It returns
-// when ctx has ended.
+// Run starts a process, or takes up an earlier agent's, and starts another one when it ends. It returns when
+// ctx has ended.
 func (s *Supervisor) Run(ctx context.Context) {
 	logger := s.Catalog.logger.Named(s.Name)
 	pace := s.Pace
@@ -53,6 +53,7 @@ func (s *Supervisor) Run(ctx context.Context) {
 		}
 
 		s.Failed(err)
+		// After a long run the next start is no repetition of a failed one.
 		if time.Since(began) > pace.Max {
 			pace.Reset()
 		}
@@ -92,11 +93,13 @@ func (s *Supervisor) session(ctx context.Context) error {
 	}
 
 	ended := isClosed(p.Exited())
+	// The end of the process says more than the failure of its last call.
 	if ended {
 		err = p.attached.explain(fmt.Errorf("the process has ended: %s", p.Result()))
 	}
 
 	p.Kill()
+	// The record goes last: a killed agent leaves no process without one.
 	return errors.Join(err, processes.Delete(s.Records, s.Name))
 }
 
@@ -120,7 +123,7 @@ func (s *Supervisor) process(ctx context.Context) (*Process, error) {
 }
 
 // earlier returns the process of an earlier agent. If there is none that can be used, it returns nil, and
-// kills the one that was recorded.
+// kills the recorded one.
 func (s *Supervisor) earlier(ctx context.Context) (*Process, error) {
 	logger := s.Catalog.logger
 	record, err := processes.Get(s.Records, s.Name)

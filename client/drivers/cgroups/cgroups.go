@@ -197,8 +197,8 @@ func (m *Machine) enableControllers(parent string) error {
 	return m.HandDown(parent, wanted...)
 }
 
-// HandDown makes a group of the unified hierarchy, and hands those of the controllers that the machine
-// has down to its children.
+// HandDown makes a group of the unified hierarchy, and hands the controllers, as far as the machine has them,
+// down to its children.
 func (m *Machine) HandDown(parent string, controllers ...string) error {
 	dirs := []string{m.V2}
 	for name := range strings.SplitSeq(parent, "/") {
@@ -215,6 +215,7 @@ func (m *Machine) HandDown(parent string, controllers ...string) error {
 			continue
 		}
 
+		// From the top down, because a group can hand down only what it has itself.
 		for _, d := range dirs {
 			file := filepath.Join(d, "cgroup.subtree_control")
 			if err := writeControl(file, "+"+c); err != nil {

@@ -169,7 +169,7 @@ func loadFilter(program []instruction) (int, error) {
 // maxAttached is the kernel's bound on the programs of one kind of a group.
 const maxAttached = 64
 
-// attachedFilters returns the IDs of the filters that a group has itself, without those of its parents.
+// attachedFilters returns the IDs of the filters that a group has itself, without its parents' ones.
 func attachedFilters(group int) ([]uint32, error) {
 	ids := make([]uint32, maxAttached)
 	var pinned runtime.Pinner
@@ -202,8 +202,8 @@ type attachment struct {
 	group, filter, event, flags uint32
 }
 
-// attachFilter adds a filter to those of a group. BPF_F_ALLOW_MULTI keeps the others in force, and lets
-// groups below add their own, which can only reject more.
+// attachFilter adds a filter to a group. BPF_F_ALLOW_MULTI keeps the others in force, and lets groups below
+// add their own, which can only reject more.
 func attachFilter(group, filter int) error {
 	attributes := attachment{
 		group:  uint32(group),

@@ -106,7 +106,7 @@ func TestMergeRules_GivesEachDeviceOneRule(t *testing.T) {
 	}
 }
 
-// manyRules returns n rules of different devices that come before those of other tests.
+// manyRules returns n rules of different devices that come before other tests' rules.
 func manyRules(n int) []DeviceRule {
 	var rules []DeviceRule
 	for i := range n {

@@ -66,6 +66,7 @@ func (g *Group) applyLimits(l Limits) error {
 	}
 
 	for _, c := range l.controlsV2() {
+		// On a hybrid machine v1 has the controller, and this hierarchy does not.
 		if g.V1[c.controller] == "" && hasController(g.V2, c.controller) {
 			if err := c.writeLimit(g.V2); err != nil {
 				return err

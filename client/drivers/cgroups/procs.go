@@ -227,7 +227,8 @@ func (g *Group) killMember(pid int) error {
 	return nil
 }
 
-// Remove removes the group's directories and those that the task made below them. It is idempotent.
+// Remove removes the group's directories, and the directories that the task made below them. It is
+// idempotent.
 func (g *Group) Remove() error {
 	var errs []error
 	for _, top := range g.dirs() {

@@ -85,7 +85,7 @@ func (d *Driver) Fingerprint(ctx context.Context) *structs.DriverInfo {
 	return info
 }
 
-// Validate implements driver.Driver. The driver has no settings: those of a proxy are in the job's connect
+// Validate implements driver.Driver. The driver has no settings: a proxy's settings are in the job's connect
 // block.
 func (d *Driver) Validate(config map[string]any) error {
 	var faults []error

@@ -108,6 +108,7 @@ func (d *Driver) version(ctx context.Context, p program) (string, error) {
 		return "", fmt.Errorf("%s %s: it names no version", p.path, argument)
 	}
 
+	// A program that was replaced does not come back.
 	clear(d.versions)
 	d.versions[p] = structs.Cut(found[1], structs.MaxName)
 	return d.versions[p], nil

@@ -31,8 +31,8 @@ const (
 	tokenUser = "<token>"
 )
 
-// authOf returns the credentials for the image of a task: the task's own, those of the operator's file, those
-// of the operator's helper, or none.
+// authOf returns the credentials for the image of a task: the task's own, the operator's from a file or from
+// a helper, or none.
 func (d *Driver) authOf(ctx context.Context, want *taskconfig.Task) (engine.Auth, error) {
 	if a := want.Auth; a != nil {
 		return engine.Auth{
@@ -156,6 +156,7 @@ func askHelper(ctx context.Context, helper, registry string) (engine.Auth, error
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "docker-credential-"+helper, "get")
 	cmd.Stdin = strings.NewReader(registry)
+	// A child of the helper may keep the output open after its end.
 	cmd.WaitDelay = time.Second
 	out := &boundedBuffer{}
 	cmd.Stdout = out

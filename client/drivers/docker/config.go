@@ -20,17 +20,17 @@ type Config struct {
 	// AllowPrivileged lets jobs ask for privileges over the host: privileged containers, namespaces and device
 	// files of the host. A task that runs a CSI plugin has them in any case.
 	AllowPrivileged bool `hcl:"allow_privileged"`
-	// AllowCaps are the capabilities that containers may have; "all" is every one. nil selects those that
+	// AllowCaps are the capabilities that containers may have; "all" is every one. nil selects the ones that
 	// container engines give by default, without raw sockets.
 	AllowCaps []string `hcl:"allow_caps"`
 	// AllowLogging are the log drivers of the daemon that jobs may name. Others send the output away, some with
-	// credentials of the node. nil selects those that keep it on the node, or not at all.
+	// credentials of the node. nil selects the drivers that keep it on the node, or not at all.
 	AllowLogging []string `hcl:"allow_logging"`
-	// ExtraLabels are names of labels that containers get besides those of berth, see extraLabels. A name may
+	// ExtraLabels are names of labels that containers get besides berth's own, see extraLabels. A name may
 	// have wildcards, as path.Match knows them.
 	ExtraLabels []string `hcl:"extra_labels"`
 	// AllowRuntimes are the runtimes of the daemon that jobs may name. nil selects the daemon's default one,
-	// and that of NVIDIA.
+	// and NVIDIA's.
 	AllowRuntimes []string `hcl:"allow_runtimes"`
 	// PIDsLimit is the most processes and threads that a task may have at a time; -1 is no limit.
 	PIDsLimit int `hcl:"pids_limit"`

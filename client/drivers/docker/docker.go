@@ -7,7 +7,8 @@
 // copies its output from the daemon to the task's log files: see package follow.
 //
 // Every call of the daemon is bounded in time. A daemon that is away makes the driver unhealthy: no task is
-// placed. Tasks that are to start wait until the daemon is back, and those that run are waited for.
+// placed. Tasks that are to start wait until the daemon is back, and the driver keeps waiting for the running
+// ones.
 package docker
 
 import (
@@ -46,7 +47,7 @@ type Options struct {
 	NodeID string
 	// NodeName is shown in the labels of containers.
 	NodeName string
-	// MHz are those of the node over all cores. A hard limit of a task's processor time is a share of them.
+	// MHz is the node's, over all cores. A hard limit of a task's processor time is a share of them.
 	MHz int
 	// Events takes the messages about tasks. It must not block. It may be nil.
 	Events func(driver.TaskEvent)
@@ -73,7 +74,7 @@ type Driver struct {
 	unseen      map[string]bool // tasks that Recover has missed because the daemon was away
 	detected    bool            // a daemon has answered once
 	liveRestore bool            // of the last daemon that answered
-	// defaultRuntime is that of the daemon when it answered last. "" asks it.
+	// defaultRuntime is the daemon's when it answered last. "" asks it.
 	defaultRuntime string
 }
 

@@ -107,9 +107,11 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 			HealthDescription: structs.Cut(text, maxDescription),
 		}
 	}
+
 	d.detected = true
 	d.liveRestore = found.LiveRestore
 	d.defaultRuntime = found.DefaultRuntime
+
 	info := &structs.DriverInfo{
 		Detected:          true,
 		Healthy:           found.OSType == "linux",
@@ -128,6 +130,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 			"driver.docker.volumes.enabled":    fmt.Sprint(d.cfg.Volumes.Enabled),
 		},
 	}
+
 	err = d.checkPause(found)
 	if err == nil {
 		info.Attributes[structs.AttrNetworkNamespace(Name)] = "1"
@@ -136,6 +139,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 			d.logger.Warn("containers cannot join the networks of groups on this node", "reason", err)
 		})
 	}
+
 	for name, value := range info.Attributes {
 		info.Attributes[name] = structs.Cut(value, structs.MaxName)
 	}

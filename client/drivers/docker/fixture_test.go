@@ -248,7 +248,7 @@ func shortContext(t *testing.T) context.Context {
 
 var nullLogger = hclog.NewNullLogger()
 
-// cores are those of the machine, of which a processor quota is a share.
+// cores are the machine's, of which a processor quota is a share.
 func cores() int { return runtime.NumCPU() }
 
 // uidOf is the owner of a file.

@@ -14,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// joinNetwork makes a container that of a task in the network of its allocation. Settings of the container
-// that the daemon keeps with its network are those of the container that it joins.
+// joinNetwork makes a container join the network of the task's allocation. Settings that the daemon keeps
+// with a network come from the joined container.
 func (d *Driver) joinNetwork(
 	h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task, joined string,
 ) error {
@@ -36,6 +36,8 @@ func (d *Driver) joinNetwork(
 	}
 
 	h.NetworkMode = container.NetworkMode("container:" + joined)
+
+	// The daemon rejects these settings beside the network of another container.
 	h.DNS = nil
 	h.DNSSearch = nil
 	h.DNSOptions = nil
@@ -61,7 +63,7 @@ func (d *Driver) joinNetwork(
 	return checkTargets(h)
 }
 
-// hostsOf returns the file for /etc/hosts: that of the allocation, or one with the hosts of the task, too.
+// hostsOf returns the file for /etc/hosts: the allocation's, or one with the hosts of the task, too.
 func (d *Driver) hostsOf(cfg *driver.TaskConfig, want *taskconfig.Task) (string, error) {
 	if len(want.ExtraHosts) == 0 {
 		return cfg.Network.Hosts, nil

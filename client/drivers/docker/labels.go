@@ -73,9 +73,9 @@ func (d *Driver) addExtraLabels(labels map[string]string, cfg *driver.TaskConfig
 	}
 }
 
-// labelsOf returns the labels of a task's container. A job cannot replace those of berth. The container
-// inherits the labels of its image that it does not replace. An image must not say what berth says of a
-// container, for example its job, so such labels become empty.
+// labelsOf returns the labels of a task's container. A job cannot replace berth's own. The container inherits
+// the labels of its image that it does not replace. An image must not say what berth says of a container, for
+// example its job, so such labels become empty.
 func (d *Driver) labelsOf(
 	cfg *driver.TaskConfig, own, inherited map[string]string,
 ) (map[string]string, error) {
@@ -124,7 +124,7 @@ func logSettingsOf(cfg *driver.TaskConfig) logSettings {
 	}
 }
 
-// isOurs reports whether a container is that of a task of this node.
+// isOurs reports whether a container runs a task of this node.
 func (d *Driver) isOurs(c *engine.Container, taskID string) bool {
 	return c.Config.Labels[labelNode] == d.options.NodeID && c.Config.Labels[labelTask] == taskID
 }
@@ -151,7 +151,7 @@ func splitID(id string) (allocID, name string) {
 
 var notInName = regexp.MustCompile(`[^a-zA-Z0-9_.-]`)
 
-// maxTaskInName bounds the part of a task's name in that of its container, which is a host name, too.
+// maxTaskInName bounds the part of a task's name in the name of its container, which is a host name, too.
 const maxTaskInName = 128
 
 // containerName is <task>-<alloc id>.

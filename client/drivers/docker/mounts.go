@@ -274,8 +274,8 @@ func hostPath(cfg *driver.TaskConfig, path string, missing bool) (string, error)
 	return real, within(cfg.Dirs.Task, real)
 }
 
-// checkWritable rejects a mount for writing of the directory in which the agent makes those of the task. The
-// task could put links in their place, and the next start would follow them.
+// checkWritable rejects a mount for writing of the directory in which the agent makes the task's directories.
+// The task could put links in their place, and the next start would follow them.
 func checkWritable(cfg *driver.TaskConfig, source string) error {
 	own, err := filepath.EvalSymlinks(cfg.Dirs.Task)
 	if err == nil && source == own {

@@ -25,7 +25,7 @@ type outputs interface {
 	stop(ctx context.Context, taskID string) error
 }
 
-// logSettings are those of a task's log files. They are kept in a label of the container.
+// logSettings are the settings of a task's log files. They are kept in a label of the container.
 type logSettings struct {
 	Dir           string
 	Task          string

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// labelPause is that of a pause container: the ID of its allocation.
+	// labelPause is the label of a pause container: the ID of its allocation.
 	labelPause = "berth.pause"
 	// pauseImage is an image without files, which the driver makes. Jobs cannot name it:
 	// package taskconfig rejects the name.
@@ -321,7 +321,7 @@ func (d *Driver) releasePause(ctx context.Context, allocID string) error {
 	return d.remove(ctx, c.ID)
 }
 
-// isTaskOf reports whether a container is that of a task of an allocation on this node. Any container on the
+// isTaskOf reports whether a container runs a task of an allocation on this node. Any container on the
 // machine may have such labels, for example one of an image that somebody made from a task's container.
 func (d *Driver) isTaskOf(c container.Summary, allocID string) bool {
 	id := c.Labels[labelTask]

@@ -28,7 +28,7 @@ func addPorts(
 
 	err := want.CheckPorts(labels)
 	if err != nil || h.NetworkMode.IsHost() || len(want.Ports) == 0 || joins(cfg, want) {
-		return err // those of the allocation's network lead into it
+		return err // the ports of the allocation's network lead into it
 	}
 
 	if cfg.NamespaceOf() != "" {

@@ -24,7 +24,7 @@ var capabilities = []string{
 	"checkpoint_restore",
 }
 
-// defaultCapabilities are those that the daemon gives a container.
+// defaultCapabilities are the capabilities that the daemon gives a container.
 var defaultCapabilities = []string{
 	"audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod", "net_bind_service", "net_raw",
 	"setfcap", "setgid", "setpcap", "setuid", "sys_chroot",
@@ -96,7 +96,7 @@ func (d *Driver) allowsCapability(name string) bool {
 }
 
 // confine sets the capabilities of a container without privileges: the daemon's default ones that the node
-// allows, those that the job adds, without those that the job drops.
+// allows, with the job's additions, without the ones that the job drops.
 func (d *Driver) confine(h *container.HostConfig, want *taskconfig.Task) {
 	h.CapDrop = []string{allCapabilities}
 	if slices.Contains(want.CapAdd, allCapabilities) {
@@ -136,8 +136,8 @@ func privilege(h *container.HostConfig, missing []string) {
 	h.ReadonlyPaths = []string{}
 }
 
-// missingCapabilities are those of the kernel that no process of the agent can have. The daemon's are the
-// same.
+// missingCapabilities are the kernel's capabilities that no process of the agent can have. The daemon's are
+// the same.
 func missingCapabilities() ([]string, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

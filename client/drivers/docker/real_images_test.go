@@ -76,7 +76,7 @@ func TestDaemon_LoadReplacesNoNameOfOthers(t *testing.T) {
 	}
 }
 
-// TestDaemon_PauseContainerInheritsNothing of an image that has the name of that of the driver.
+// TestDaemon_PauseContainerInheritsNothing of an image that has the name of the driver's own.
 func TestDaemon_PauseContainerInheritsNothing(t *testing.T) {
 	n := newNode(t)
 	d, _ := n.agent()

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// dialectLabels are the labels of the dialect that the container of a task has, but for that of its
-// allocation.
+// dialectLabels are the labels of the dialect that the container of a task has, but for its allocation's.
 func (n *node) dialectLabels(d *Driver, labels map[string]any) map[string]string {
 	n.t.Helper()
 	cfg := n.task("labelled", "trap:0")

@@ -26,7 +26,7 @@ type node struct {
 	ctx context.Context
 	dir string
 	cfg Config
-	// pause is the program of pause containers: that of the test may be linked dynamically.
+	// pause is the program of pause containers: the test's own may be linked dynamically.
 	pause string
 }
 
@@ -289,7 +289,7 @@ func hasItsLimits(t *testing.T, n *node, d *Driver) {
 	}
 }
 
-// hasFewPrivileges compares the capabilities of containers: those of allow_caps are 13 of the kernel's.
+// hasFewPrivileges compares the capabilities of containers: allow_caps has 13 of the kernel's.
 func hasFewPrivileges(t *testing.T, n *node, d *Driver) {
 	const usual, withoutKill = "00000000a80405fb", "00000000a80405db"
 	_, out := n.run(d, n.task("caps", "status:CapEff"))

@@ -22,8 +22,8 @@ const (
 
 // withRuntime checks the runtime that the job names, and returns the configuration of the task for it, and
 // the runtime. A container without one runs with the daemon's default runtime. If that gives GPUs, the task
-// gets those of its devices alone, whatever the job or the image asks for. A task that runs a CSI plugin may
-// have any.
+// gets only the GPUs among its devices, whatever the job or the image asks for. A task that runs a CSI plugin
+// may have any.
 func (d *Driver) withRuntime(
 	ctx context.Context, cfg *driver.TaskConfig, name string,
 ) (bounded *driver.TaskConfig, runtime string, err error) {

@@ -109,7 +109,7 @@ func healthOf(h taskconfig.Health) *container.HealthConfig {
 	return c
 }
 
-// dnsOf returns the settings of the task, and those of its group for which it has none.
+// dnsOf returns the settings of the task, and its group's where it has none.
 func dnsOf(cfg *driver.TaskConfig, want *taskconfig.Task) structs.DNSConfig {
 	dns := structs.DNSConfig{
 		Servers:  want.DNSServers,
@@ -143,6 +143,7 @@ func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*c
 		ShmSize:        want.ShmSize,
 		Sysctls:        want.Sysctl,
 	}
+
 	if want.Init {
 		h.Init = &want.Init
 	}
@@ -153,6 +154,7 @@ func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*c
 		}
 		h.DNS = append(h.DNS, address)
 	}
+
 	err := d.addLimits(h, cfg, want)
 	if err == nil {
 		err = d.addMounts(h, cfg, want)
@@ -163,10 +165,12 @@ func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*c
 	if err != nil {
 		return nil, err
 	}
+
 	if !cfg.Privileged && !want.Privileged {
 		d.confine(h, want)
 		return h, nil
 	}
+
 	missing, err := missingCapabilities()
 	if err != nil {
 		return nil, err
@@ -235,8 +239,7 @@ func bytesOf(mib int) int64 {
 	return int64(min(mib, structs.MaxMemoryMB)) << 20
 }
 
-// quotaOf is the processor time in a period for a number of MHz. total has those of the machine; 0 is
-// unknown.
+// quotaOf is the processor time in a period for a number of MHz. total is the machine's; 0 is unknown.
 func quotaOf(mhz, total int, period time.Duration) time.Duration {
 	if total <= 0 || mhz <= 0 {
 		return 0

@@ -79,6 +79,7 @@ func (d *Driver) start(
 	if err != nil {
 		return nil, err
 	}
+
 	id, err := d.engine.Create(ctx, options)
 	if err != nil {
 		return nil, err
@@ -91,6 +92,7 @@ func (d *Driver) start(
 	if err != nil {
 		return nil, err
 	}
+
 	t := &task{
 		id:        cfg.ID,
 		container: id,

@@ -52,7 +52,7 @@ func TestStart_WaitsForTheDaemon(t *testing.T) {
 	}
 }
 
-// credentials returns those of a download.
+// credentials returns the credentials of a download.
 func (f *fixture) credentials(r *http.Request) (auth registry.AuthConfig) {
 	text, err := base64.URLEncoding.DecodeString(r.Header.Get("X-Registry-Auth"))
 	if err == nil && len(text) > 0 {
@@ -226,7 +226,7 @@ func TestStart_BoundsTheDownload(t *testing.T) {
 	}
 }
 
-// A privileged container has all capabilities that this machine has, another one only those that it gets.
+// A privileged container has all capabilities that this machine has, another one only the ones that it gets.
 func TestStart_GivesPrivilegesThatTheNodeAllows(t *testing.T) {
 	f := newFixture(t)
 	for _, privileged := range []bool{false, true} {

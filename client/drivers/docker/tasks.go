@@ -32,7 +32,7 @@ type task struct {
 	destroyed atomic.Bool
 }
 
-// handleVersion is that of Handle.State: a handleState in JSON.
+// handleVersion is the version of Handle.State: a handleState in JSON.
 const handleVersion = 1
 
 type handleState struct{ Container string }

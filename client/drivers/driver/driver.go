@@ -66,7 +66,7 @@ type TaskConfig struct {
 	Ports     []structs.AllocatedPort // of the allocation
 	Dirs      Dirs
 	Mounts    []Mount
-	Network   *Network    // nil: that of the node
+	Network   *Network    // nil: the node's
 	Proxy     *mesh.Proxy // nil: the task is no proxy of Consul's service mesh
 	LogConfig structs.LogConfig
 	// Privileged keeps all capabilities and system calls and shows the host's /dev: for a task that runs a
@@ -110,22 +110,22 @@ var Inside = Dirs{
 	Secrets:     "/secrets",
 }
 
-// Network is the network of the allocation of a task, as far as it differs from that of the node.
+// Network is the network of the allocation of a task, as far as it differs from the node's.
 type Network struct {
-	// Namespace is the file of the network namespace in which the task has to start, "" for that of the node. A
+	// Namespace is the file of the network namespace in which the task has to start, "" for the node's. A
 	// driver that cannot do so does not start the task.
 	Namespace string
-	Hostname  string // "": that of the node
-	// Address is that of the allocation, "" if it has none of its own.
+	Hostname  string // "": the node's
+	// Address is the allocation's, "" if it has none of its own.
 	Address string
-	// DNS has the settings of the job and the network, nil if all are those of the node.
+	// DNS has the settings of the job and the network, nil if all are the node's.
 	DNS *structs.DNSConfig
 	// Hosts and Resolver are files of the node that a task with a private root sees as /etc/hosts and
-	// /etc/resolv.conf, "" for those of the node.
+	// /etc/resolv.conf, "" for the node's own.
 	Hosts, Resolver string
 }
 
-// NamespaceOf returns the file of the network namespace of a task, "" for that of the node.
+// NamespaceOf returns the file of the network namespace of a task, "" for the node's.
 func (c *TaskConfig) NamespaceOf() string {
 	if c.Network == nil {
 		return ""

@@ -64,7 +64,7 @@ func DefaultConfig() Config {
 	return c
 }
 
-// withDefaults fills in missing settings, except those of the cgroup, which executor fills in.
+// withDefaults fills in missing settings, except for the cgroup, which executor fills in.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	if c.ChrootEnv == nil {
@@ -185,6 +185,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if user == nil {
 		user = &sandbox.User{}
 	}
+
 	binds, err := d.binds(cfg, user)
 	if err != nil {
 		return nil, err
@@ -193,6 +194,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
+
 	env := map[string]string{"TMPDIR": "/tmp"}
 	maps.Copy(env, cfg.Env)
 	spec := d.NewSpec(cfg)
@@ -207,6 +209,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
+
 	spec.Sandbox = &sandbox.Config{
 		Root:       d.DirOf(cfg.ID),
 		HostPaths:  d.cfg.ChrootEnv,

@@ -11,7 +11,7 @@ import (
 	"berth/internal/testskip"
 )
 
-// Set-uid bits have no effect in a task, and no device node opens except those of its own /dev.
+// Set-uid bits have no effect in a task, and no device node opens outside its own /dev.
 func TestSandbox_MountsEverythingNosuidAndNodev(t *testing.T) {
 	r := newFixture(t)
 	vol := r.dir + "/vol"

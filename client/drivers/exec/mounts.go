@@ -86,7 +86,7 @@ func networkBinds(n *driver.Network) []sandbox.Bind {
 	return binds
 }
 
-// realPath follows the links of the host, which are those of the task. A path that is not there stays.
+// realPath follows the links of the host, which the task sees, too. A path that is not there stays.
 func realPath(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -152,6 +152,7 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 		})
 	}
 
+	// An outer mount that comes later would hide an inner one.
 	slices.SortStableFunc(binds, func(a, b sandbox.Bind) int {
 		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
 	})

@@ -132,8 +132,8 @@ func TestFilesOfTheTask_FollowLaterRenderings(t *testing.T) {
 	}
 }
 
-// The files of directories one in another are shown beside those of the host and of the mounts below them,
-// all of which stay read-only.
+// The files of directories one in another are shown beside the files of the host and of the mounts below
+// them, all of which stay read-only.
 func TestFilesOfTheTask_LeaveTheMountsBelow(t *testing.T) {
 	base := newFixture(t)
 	host := base.dir + "/host"

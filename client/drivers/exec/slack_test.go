@@ -8,7 +8,7 @@ import (
 	"berth/client/drivers/driver"
 )
 
-// A supervisor is started with a timer slack of its own. Its programs have that of any other program.
+// A supervisor is started with a timer slack of its own. Its programs have the slack of any other program.
 func TestStart_PassesNoTimerSlackOn(t *testing.T) {
 	const script = `cat /proc/self/timerslack_ns`
 	const usual = "50000\n"

@@ -159,6 +159,7 @@ func (t *task) kill(ctx context.Context) error {
 		t.reapChild()
 		return nil
 	}
+
 	now, err := r.thisBoot()
 	if err != nil || !now {
 		return err
@@ -166,6 +167,7 @@ func (t *task) kill(ctx context.Context) error {
 	if t.isForeign(r) {
 		return t.killForeign(ctx, r)
 	}
+
 	var started procref.Ref
 	// There is a moment between the start of the task and its record. A cgroup has the task from its fork on.
 	if r.Task.PID == 0 && r.Cgroup.Empty() {
@@ -174,6 +176,7 @@ func (t *task) kill(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if err := r.Supervisor.Kill(ctx); err != nil {
 		return err
 	}
@@ -190,6 +193,7 @@ func (t *task) kill(ctx context.Context) error {
 		return err
 	}
 	reap(r.Task)
+
 	if r.Cgroup.Empty() {
 		return killSessions(ctx, append(r.Sessions, r.Task))
 	}

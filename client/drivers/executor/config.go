@@ -94,7 +94,7 @@ func textsOf(path string, v any) ([]string, error) {
 }
 
 // Environ renders the environment of a task that sees its directories at dirs. bin is the last directory in
-// its PATH, after those of the task's own PATH or of defaultPath.
+// its PATH, after the task's own PATH or defaultPath.
 func Environ(
 	env map[string]string, dirs driver.Dirs, defaultPath, bin string,
 ) []string {

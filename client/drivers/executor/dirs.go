@@ -24,8 +24,8 @@ const (
 	OpenTmp             = 0o777 | os.ModeSticky
 )
 
-// GiveDirs makes the user, nil for that of the agent, the owner of the task's own directories. Others may
-// read local, and only the user enters secrets. Files in the directories keep their owners, except those of
+// GiveDirs makes the user, nil for the agent's, the owner of the task's own directories. Others may read
+// local, and only the user enters secrets. Files in the directories keep their owners, except
 // driver.SecretFiles. A symbolic link that a task has put in the place of a directory is an error.
 func GiveDirs(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
 	path := filepath.Join(dirs.Task, "tmp")

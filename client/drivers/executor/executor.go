@@ -48,7 +48,7 @@ type Spec struct {
 	Sandbox *sandbox.Config
 	Program *sandbox.Program // the program, if there is no Sandbox
 	Logs    Logs
-	// Network is the file of the network namespace of the supervisor and the task, "" for that of the agent.
+	// Network is the file of the network namespace of the supervisor and the task, "" for the agent's.
 	Network string `json:",omitempty"`
 }
 

@@ -93,6 +93,7 @@ func (t *task) spawn(network string) error {
 		return errors.Join(err, spec.Close())
 	}
 	defer status.Close()
+
 	args := append(slices.Clone(t.command[1:]), t.dir)
 	cmd := exec.Command(t.command[0], args...)
 	cmd.Env = sandbox.RuntimeEnv(1)
@@ -101,6 +102,7 @@ func (t *task) spawn(network string) error {
 	cmd.Stderr = log
 	cmd.ExtraFiles = []*os.File{lock, status}
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+
 	if t.sandboxed {
 		exe, err := sandbox.Isolate(cmd)
 		if err != nil {

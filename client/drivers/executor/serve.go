@@ -54,7 +54,7 @@ func classifySignalError(err error) error {
 	return err
 }
 
-// stats reads the counters of the cgroup. Without a cgroup it adds up those of the processes.
+// stats reads the counters of the cgroup. Without a cgroup it adds up the counters of the processes.
 func (s *supervisor) stats() cgroups.Stats {
 	if !s.group.Empty() {
 		return s.group.Stats()

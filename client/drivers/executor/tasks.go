@@ -183,7 +183,7 @@ func (ts *Tasks) clearTask(ctx context.Context, id string) error {
 	return ts.Destroy(ctx, id, nil)
 }
 
-// handleVersion is that of Handle.State: the task's directory.
+// handleVersion is the version of Handle.State: the task's directory.
 const handleVersion = 1
 
 // Recover finds a task again. A handle without a State is of a start that was not recorded: Recover looks for
@@ -295,8 +295,8 @@ func (ts *Tasks) findToSignal(id, signal string) (*task, unix.Signal, error) {
 	return t, sig, err
 }
 
-// defaultStopSignal is that of the dialect for programs without an image: the job files that name no signal
-// run programs that end by it.
+// defaultStopSignal is the dialect's for programs without an image: the job files that name no signal run
+// programs that end by it.
 const defaultStopSignal = "SIGINT"
 
 // stopGrace is the time that a supervisor has for the end of its task after the timeout of a stop.

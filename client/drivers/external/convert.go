@@ -11,8 +11,7 @@ import (
 	"berth/structs"
 )
 
-// taskConfig converts the configuration of a task, but for that of the driver, the mounts and the
-// user.
+// taskConfig converts the configuration of a task, but for the driver's part, the mounts and the user.
 func (d *Driver) taskConfig(cfg *driver.TaskConfig, p pipes) *protocol.TaskConfig {
 	allocID, _, _ := strings.Cut(cfg.ID, "/")
 	return &protocol.TaskConfig{
@@ -39,7 +38,7 @@ func (d *Driver) taskConfig(cfg *driver.TaskConfig, p pipes) *protocol.TaskConfi
 	}
 }
 
-// isolationOf returns the network of the task's allocation, nil for that of the node.
+// isolationOf returns the network of the task's allocation, nil for the node's.
 func isolationOf(n *driver.Network) *protocol.NetworkIsolationSpec {
 	if n == nil || n.Namespace == "" {
 		return nil

@@ -158,7 +158,7 @@ func (c *command) receive(x *driver.ExecConfig) (*driver.ExitResult, error) {
 // errNoResult is the error of a command whose plugin does not say how it has ended.
 var errNoResult = structs.Internalf("driver plugin: the exit code of the command is unknown")
 
-// streamError converts the end of a stream before that of the command.
+// streamError converts the end of a stream before the end of the command.
 func streamError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errNoResult

@@ -132,6 +132,7 @@ func (d *Driver) Run(ctx context.Context, report func(*structs.DriverInfo)) {
 	d.report = report
 	d.supervisor.Run(ctx)
 	d.setProcess(nil)
+	// A start ends with the connection, which the supervisor has closed.
 	d.starts.Wait()
 }
 

@@ -66,7 +66,8 @@ func TestDriver_StopsATask(t *testing.T) {
 }
 
 // stopped reports whether the script was stopped. The peer's driver closes the connection to its own helper
-// at a stop, and may lose the exit code; then it says so. Ours does not know that of a task that it took up.
+// at a stop, and may lose the exit code; then it says so. Ours does not know the exit code of a task that it
+// took up.
 func stopped(r *driver.ExitResult) bool {
 	return r.ExitCode == 3 || *r == (driver.ExitResult{}) || strings.Contains(r.Err, "error waiting on process")
 }

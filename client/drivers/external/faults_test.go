@@ -359,7 +359,7 @@ func TestDestroy_ReachesATaskThatWasNotRecovered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, _ := os.ReadFile(cmdline) // that of a zombie is empty
+	left, _ := os.ReadFile(cmdline) // a zombie's is empty
 	if len(left) != 0 {
 		t.Errorf("the process is left: %q", left)
 	}

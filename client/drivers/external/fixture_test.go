@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// shorten shortens the bound of a call for a test in which one hangs. That test is not parallel, because the
-// bound is that of all drivers. Its subtests may be.
+// shorten shortens the bound of a call for a test in which one hangs. That test is not parallel, because all
+// drivers share the bound. Its subtests may be.
 func shorten(t *testing.T) {
 	old := callTimeout
 	callTimeout = 5 * time.Second // a busy machine keeps to it in other calls
@@ -295,7 +295,7 @@ func (a *agent) destroy(id string) {
 	}
 }
 
-// record is that of the one process of a plugin.
+// record is the record of the one process of a plugin.
 func (f *fixture) record() catalog.Reattach {
 	f.t.Helper()
 	all, err := store.NewTable[catalog.Reattach]("plugin_processes").All(f.records, "")

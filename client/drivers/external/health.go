@@ -26,6 +26,7 @@ func (h *health) setReport(info *structs.DriverInfo) {
 	defer h.mu.Unlock()
 	h.reported = info
 	h.silent = false
+	// The lock is held, so that reports keep their order.
 	h.publish(info)
 }
 

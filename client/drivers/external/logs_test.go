@@ -37,8 +37,8 @@ func TestLogs_OfADriverThatLooksForThePipesAmongTheLogs(t *testing.T) {
 	}
 }
 
-// The task changes its logs while it runs. Its later output arrives, that of its next start too, and the
-// file of the host stays as it is.
+// The task changes its logs while it runs. Its later output arrives, also after its next start, and the file
+// of the host stays as it is.
 func TestLogs_OfATaskThatChangesTheNamesOfThePipes(t *testing.T) {
 	t.Parallel()
 	host := filepath.Join(t.TempDir(), "file")

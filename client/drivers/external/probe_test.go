@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// shippedInterval is the one of a real agent. TestMain shortens that of the other tests.
+// shippedInterval is a real agent's. TestMain shortens it for the other tests.
 var shippedInterval = probeInterval
 
 // hungDriver answers no call.

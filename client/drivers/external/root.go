@@ -49,7 +49,7 @@ func (d *Driver) mounts(cfg *driver.TaskConfig, can *protocol.DriverCapabilities
 	return all, nil
 }
 
-// seesHost reports whether the paths in a task are those of the host, of which the task may see only a part.
+// seesHost reports whether a task sees the paths of the host, perhaps only a part of them.
 func seesHost(can *protocol.DriverCapabilities) bool {
 	isolation := can.GetFsIsolation()
 	return isolation == protocol.DriverCapabilities_NONE || isolation == protocol.DriverCapabilities_UNVEIL

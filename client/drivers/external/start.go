@@ -72,6 +72,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, callError(status.FromContextError(ctx.Err()).Err())
 	}
 
+	// Without an answer the task may run, and Destroy has to know of the start.
 	if s.isAnswered() {
 		d.mu.Lock()
 		delete(d.unanswered, cfg.ID)
@@ -80,6 +81,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 
 	err = s.failure()
 	if err != nil {
+		// Without a handle nothing else finds what the start has left, so the end of ctx does not count.
 		clean := context.WithoutCancel(ctx)
 		return nil, errors.Join(err, d.destroy(clean, p, cfg.ID), d.removeGroup(clean, cfg.ID),
 			d.cfg.Logs.stop(clean, cfg.ID))

@@ -18,7 +18,7 @@ import (
 	"berth/structs"
 )
 
-// handleVersion is that of Handle.State: the plugin's handle of the task.
+// handleVersion is the version of Handle.State: the plugin's handle of the task.
 const handleVersion = 1
 
 // task is a task that the plugin started, or took up again.
@@ -252,6 +252,7 @@ func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error
 		return err
 	}
 
+	// A restarted agent that has not taken up the task knows only its handle.
 	t, err := d.findTask(id)
 	if err != nil {
 		t, err = taskOf(h)
@@ -273,6 +274,7 @@ func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error
 	}
 
 	err = d.cfg.Logs.stop(ctx, id)
+	// The plugin may have started a process of which it knows nothing.
 	if err == nil && unanswered != nil && !unanswered.isAnswered() {
 		err = unanswered.pipes.checkUnused()
 	}

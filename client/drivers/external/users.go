@@ -23,7 +23,7 @@ type UserRange struct {
 	Max int `hcl:"dynamic_user_max"`
 }
 
-// DefaultUserRange is that of the dialect.
+// DefaultUserRange is the dialect's range.
 func DefaultUserRange() UserRange { return UserRange{Min: 80_000, Max: 89_999} }
 
 // maxUID is the highest user ID that drivers accept.

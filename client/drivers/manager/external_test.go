@@ -133,7 +133,7 @@ func TestNew_KeepsABuiltInDriverThatAPluginHasTheNameOf(t *testing.T) {
 	}
 }
 
-// The settings of a built-in driver have their place: those of a block would be lost.
+// The settings of a built-in driver have their place: a block's settings would be lost.
 func TestNew_RejectsABlockForABuiltInDriver(t *testing.T) {
 	n := newPluginNode(t, "test-driver", &catalog.PluginConfig{Name: docker.Name})
 	_, err := New(Config{}, n.options)

@@ -111,6 +111,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+
 	command, err := executor.DefaultCommand()
 	if err != nil {
 		return nil, err
@@ -119,6 +120,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("installing the program of supervisors: %w", err)
 	}
+
 	run := func(name string) executor.Config {
 		return executor.Config{
 			Dir:        filepath.Join(o.Dir, name),
@@ -126,6 +128,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 			Supervisor: supervisor,
 		}
 	}
+
 	m := newManager(nil, o.Logger)
 	builtIn := []driver.Driver{
 		exec.New(cfg.Exec, run(exec.Name)),
@@ -140,6 +143,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 			m.denied = append(m.denied, deniedDriver{d})
 		}
 	}
+
 	for _, p := range o.Plugins.Plugins(catalog.Driver) {
 		isName := func(d driver.Driver) bool { return d.Name() == p.Name }
 		if slices.ContainsFunc(builtIn, isName) {
@@ -231,7 +235,7 @@ func (m *Manager) newExternal(
 // volumes.
 type deniedDriver struct{ driver.Driver }
 
-// HostPaths is that of the driver.
+// HostPaths reports what the driver does.
 func (d deniedDriver) HostPaths() bool {
 	rootless, ok := d.Driver.(interface{ HostPaths() bool })
 	return ok && rootless.HostPaths()
@@ -333,8 +337,8 @@ func (m *Manager) Infos() map[string]*structs.DriverInfo {
 // Changes receives a value after Infos may have changed. It has one reader.
 func (m *Manager) Changes() <-chan struct{} { return m.changes }
 
-// WaitFirst returns when every driver was fingerprinted once, or with an error that names those that were
-// not when ctx ends.
+// WaitFirst returns when every driver was fingerprinted once, or with an error that names the missing ones
+// when ctx ends.
 func (m *Manager) WaitFirst(ctx context.Context) error {
 	select {
 	case <-m.first:

@@ -175,7 +175,7 @@ const threeChildren = `
 	(setsid sh -c 'echo $$; exec sleep 1000' &)
 	`
 
-// The remaining processes of a task are killed when its first process ends, also those that have left its
+// The remaining processes of a task are killed when its first process ends, also if they have left its
 // session.
 func TestDestroy_LeavesNothing(t *testing.T) {
 	withAndWithoutCgroups(t, func(r *fixture) {

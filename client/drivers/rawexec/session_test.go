@@ -45,7 +45,7 @@ func TestExec_RunsBesideTheTask(t *testing.T) {
 	})
 }
 
-// A supervisor is started with a timer slack of its own. Its programs have that of any other program.
+// A supervisor is started with a timer slack of its own. Its programs have the slack of any other program.
 func TestStart_PassesNoTimerSlackOn(t *testing.T) {
 	withAndWithoutCgroups(t, func(r *fixture) {
 		const script = "cat /proc/self/timerslack_ns"

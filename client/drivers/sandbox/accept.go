@@ -9,7 +9,7 @@ import (
 	"berth/internal/backoff"
 )
 
-// acceptPace is that of accepts that fail: a machine may have no free file for a while.
+// acceptPace is the pause after an accept that fails: a machine may have no free file for a while.
 var acceptPace = backoff.Backoff{
 	Min: 5 * time.Millisecond,
 	Max: time.Second,

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keptCapabilities are the capabilities that the root user of a restricted program keeps: those with which
-// servers drop privileges, own files and bind low ports. It lacks those that reach beyond the sandbox:
-// mounting, modules, raw I/O, rebooting, tracing, making device nodes, raw sockets, the network's
+// keptCapabilities are the capabilities that the root user of a restricted program keeps. Servers drop
+// privileges, own files and bind low ports with them. The list lacks capabilities that reach beyond the
+// sandbox: mounting, modules, raw I/O, rebooting, tracing, making device nodes, raw sockets, the network's
 // configuration.
 var keptCapabilities = map[uintptr]string{
 	unix.CAP_CHOWN:            "CAP_CHOWN",

@@ -39,6 +39,7 @@ var devFS = []fileSystem{
 
 // makeDev builds a minimal /dev.
 func makeDev() error {
+	// The nodes and file systems get exactly the modes of the lists.
 	old := unix.Umask(0)
 	defer unix.Umask(old)
 	for _, f := range devFS {

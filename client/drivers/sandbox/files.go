@@ -151,6 +151,7 @@ func deviceOf(path string) (uint64, error) {
 func coverDir(dir string, links map[string]string) error {
 	layer, err := os.MkdirTemp("/run/berth", "links")
 	if err == nil {
+		// The user of the program follows the links.
 		err = os.Chmod(layer, 0o755)
 	}
 	if err != nil {
@@ -169,6 +170,7 @@ func coverDir(dir string, links map[string]string) error {
 		return err
 	}
 
+	// These characters separate options and layers.
 	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`)
 	err = unix.Mount("berth", dir, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV,
 		"lowerdir="+layer+":"+escape.Replace(dir))

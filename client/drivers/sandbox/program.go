@@ -30,7 +30,7 @@ type Program struct {
 	Filter  filter.Filter
 	NoFile  uint64
 
-	mounts *os.File // the mount namespace of the program; nil: that of this process
+	mounts *os.File // the mount namespace of the program; nil: this process's
 }
 
 // User is the user of a program.

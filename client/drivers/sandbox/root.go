@@ -61,6 +61,7 @@ func buildRoot(cfg *Config) error {
 		}
 	}
 
+	// The steps before have written in the root.
 	flags := uintptr(unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV)
 	return setRoot("the root read-only", unix.MS_REMOUNT|unix.MS_BIND|flags)
 }
@@ -113,6 +114,7 @@ func hostPaths(paths map[string]string) (links map[string]string, binds []Bind, 
 		}
 	}
 
+	// An outer path that is mounted later would hide an inner one.
 	slices.SortStableFunc(binds, func(a, b Bind) int {
 		return strings.Compare(a.Target, b.Target)
 	})

@@ -74,8 +74,8 @@ func Run(cfg *Config, stdout, stderr *os.File, group *cgroups.Group) (*Running, 
 	return r, nil
 }
 
-// deadly are the signals at which the Go runtime ends a process, except those that os/signal turns into an
-// orderly end for the caller of Run: SIGTERM, SIGINT and SIGHUP.
+// deadly are the signals at which the Go runtime ends a process, except SIGTERM, SIGINT and SIGHUP, which
+// os/signal turns into an orderly end for the caller of Run.
 var deadly = []os.Signal{
 	unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS,
 	unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
@@ -108,8 +108,8 @@ func makeRoot(cfg *Config) (mounts *os.File, err error) {
 	return mounts, nil
 }
 
-// enterMounts moves the calling thread, which has to end afterwards, to the root of a mount namespace. nil
-// is that of this process.
+// enterMounts moves the calling thread, which has to end afterwards, to the root of a mount namespace. nil is
+// this process's own.
 func enterMounts(mounts *os.File) error {
 	if mounts == nil {
 		return nil

@@ -33,7 +33,7 @@ type Config struct {
 	// of a directory that HostPaths show, too, are among its files. No two have the same name.
 	Files []string
 	Binds []Bind // in this order
-	// Hostname is the name of the host that the program sees, "" for that of the host.
+	// Hostname is the host name that the program sees, "" for the real one.
 	Hostname string
 	// Privileged keeps all capabilities and system calls, shows the host's /dev and leaves /sys and /proc
 	// writable. Another sandbox mounts everything nosuid, and nodev except its own /dev and devices.

@@ -24,7 +24,7 @@ const (
 	maxFaults     = 10
 )
 
-// functions are those that a literal may call.
+// functions are the functions that a literal may call.
 var functions = map[string]function.Function{
 	"abs":        stdlib.AbsoluteFunc,
 	"coalesce":   stdlib.CoalesceFunc,
@@ -43,7 +43,7 @@ var functions = map[string]function.Function{
 	"upper":      stdlib.UpperFunc,
 }
 
-// parser turns announced specs into those of hcldec. It keeps the faults.
+// parser turns announced specs into specs of hcldec. It keeps the faults.
 type parser struct{ faults []error }
 
 func (p *parser) fault(name, format string, args ...any) hcldec.Spec {
@@ -56,7 +56,7 @@ func (p *parser) fault(name, format string, args ...any) hcldec.Spec {
 	return hcldec.ObjectSpec{}
 }
 
-// spec parses s. name is that of the enclosing object's setting, the default for attributes and blocks.
+// spec parses s. name is the enclosing object's setting, the default for attributes and blocks.
 func (p *parser) spec(s *hclspec.Spec, name string, depth int) hcldec.Spec {
 	if depth > maxDepth {
 		return p.fault(name, "it is nested more than %d levels deep", maxDepth)
@@ -118,7 +118,7 @@ func (p *parser) block(s *hclspec.Spec, name string, depth int) hcldec.Spec {
 	return p.fault(name, "it has no kind that is known here")
 }
 
-// items converts a number of items to that of hcldec. A number that does not fit is no bound.
+// items converts a number of items to hcldec's type. A number that does not fit is no bound.
 func items(n uint64) int {
 	const most = 1 << 30
 	if n > most {

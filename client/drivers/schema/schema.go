@@ -74,8 +74,7 @@ func (s *Schema) decode(config map[string]any, ctx *hcl.EvalContext) (value cty.
 	return value, nil
 }
 
-// invalid joins the faults. The positions are left out: they are those of the text in JSON, which nobody
-// wrote.
+// invalid joins the faults. The positions are left out: they are in the text in JSON, which nobody wrote.
 func invalid(diags hcl.Diagnostics) error {
 	var faults []error
 	for _, d := range diags {

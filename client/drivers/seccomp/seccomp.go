@@ -2,9 +2,9 @@
 // the container engines (github.com/moby/profiles/seccomp). The package compiles the list to a BPF program
 // without cgo.
 //
-// Invariants: a filter covers the native calls of the machine and, on 64-bit machines, those of its 32-bit
-// mode. Each call of another mode fails with ENOSYS. A call that is newer than the list fails with ENOSYS, so
-// that a C library falls back to an older one. Each other call outside the list fails with EPERM.
+// Invariants: a filter covers the native calls of the machine and, on 64-bit machines, the calls of its
+// 32-bit mode. Each call of another mode fails with ENOSYS. A call that is newer than the list fails with
+// ENOSYS, so that a C library falls back to an older one. Each other call outside the list fails with EPERM.
 package seccomp
 
 import (

@@ -166,6 +166,7 @@ func (a *artifacts) fetch(
 		return usage{}, err
 	}
 
+	// Root owns the files, unless the job gives them to the user of its task.
 	owner := &sandbox.User{}
 	if spec.Chown {
 		user, err := executor.LookupUser(env.Config.User)

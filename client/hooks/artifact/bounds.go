@@ -34,7 +34,7 @@ func both(a, b download.Bound) download.Bound {
 	}
 }
 
-// bounds are those of the tree of a download.
+// bounds bound the tree of a download.
 type bounds struct {
 	size    download.Bound
 	entries int // files, directories and links
@@ -110,8 +110,8 @@ func (a *artifacts) freeBound(dir string) (download.Bound, error) {
 	}, nil
 }
 
-// account adds the files of an artifact to those of the allocation, unless its ephemeral_disk is too small
-// for them. Other tasks of the allocation download at the same time.
+// account adds the files of an artifact to the allocation's, unless its ephemeral_disk is too small for them.
+// Other tasks of the allocation download at the same time.
 func account(env *hooks.AllocEnv, got usage) error {
 	size := diskBytes(env.Group)
 	if env.Downloaded.Add(got.bytes) <= size {

@@ -11,11 +11,11 @@ import (
 	"berth/structs"
 )
 
-// Settings are the agent's `client { artifact {} }`: the bounds of downloads on this node. The names are
-// those of the dialect.
+// Settings are the agent's `client { artifact {} }`: the bounds of downloads on this node. The dialect gives
+// the names.
 type Settings struct {
-	// HTTPReadTimeout bounds the download of one artifact by HTTP, GitTimeout that of a repository. A file of
-	// the machine has the first.
+	// HTTPReadTimeout bounds the download of one artifact by HTTP, GitTimeout the download of a repository. A
+	// file of the machine has the first.
 	HTTPReadTimeout time.Duration `hcl:"http_read_timeout"`
 	GitTimeout      time.Duration `hcl:"git_timeout"`
 	// HTTPMaxSize bounds one answer of a server, and a repository on the disk.
@@ -27,11 +27,11 @@ type Settings struct {
 	// the kind file is in one of them. An element is "f:r:PATH" for a file and "d:r:PATH" for a directory,
 	// with rx in the place of r for programs.
 	FilesystemIsolationExtraPaths []string `hcl:"filesystem_isolation_extra_paths"`
-	// AllowNetworks are loopback and link-local networks, and those of metadata services, from which
+	// AllowNetworks are loopback and link-local networks and networks of metadata services from which
 	// artifacts may come, such as "127.0.0.0/8". Artifacts may come from all other networks.
 	AllowNetworks []string `hcl:"allow_networks"`
 	// SetEnvironmentVariables names the agent's variables that a download gets, separated by commas, for
-	// example those of a proxy.
+	// example the variables of a proxy.
 	SetEnvironmentVariables string `hcl:"set_environment_variables"`
 }
 

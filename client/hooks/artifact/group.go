@@ -25,7 +25,7 @@ var groupMemory int64 = download.MaxMemory
 // The other bounds of the processes of one download together.
 const (
 	groupPIDs   = 256 // git starts a thread for each core
-	groupShares = 256 // MHz, beside those of tasks
+	groupShares = 256 // MHz, beside the tasks' own
 	groupCores  = 2
 )
 
@@ -132,13 +132,14 @@ func (a *artifacts) makeGroup(s *scratch, most usage) (*cgroups.Group, error) {
 // groupPatience bounds the end of the processes of a download that were killed.
 const groupPatience = 10 * time.Second
 
-// remove ends what is left in the cgroup of a download, and removes it. The error is that of the download, or
-// says that the download needed more memory than it may have, unless ctx has ended it. The next download of
-// the task removes a group that is left.
+// remove ends what is left in the cgroup of a download, and removes it. The error is the download's, or says
+// that the download needed more memory than it may have, unless ctx has ended it. The next download of the
+// task removes a group that is left.
 func (g *Groups) remove(ctx context.Context, group *cgroups.Group, err error) error {
 	if err != nil && ctx.Err() == nil && group.OOMKills() > 0 {
 		err = fmt.Errorf("it needs more than the %d MiB of memory that a download may have", groupMemory>>20)
 	}
+	// ctx may have ended: what is left goes in any case.
 	patient, stop := context.WithTimeout(context.Background(), groupPatience)
 	defer stop()
 	left := errors.Join(group.Kill(patient), group.Remove())

@@ -95,6 +95,7 @@ func (a *artifacts) environ(insecure bool) []string {
 		"HOME="+temp,
 		"TMPDIR="+temp,
 		"GIT_TERMINAL_PROMPT=0",
+		// Other protocols of git read files of the machine, or run any program.
 		"GIT_ALLOW_PROTOCOL=http:https:ssh:git")
 
 	if insecure {
@@ -121,11 +122,13 @@ func (a *artifacts) request(
 	if err != nil {
 		return nil, bounds{}, structs.Invalidf("source: %w", err)
 	}
+
 	s := a.cfg.Settings
 	networks, err := download.ParseNetworks(s.AllowNetworks)
 	if err != nil {
 		return nil, bounds{}, structs.Invalidf("client.artifact.allow_networks: %w", err)
 	}
+
 	answer := download.Bound{Bytes: int64(s.HTTPMaxSize), By: "http_max_size of the agent"}
 	answer = smaller(answer, smaller(size, free))
 	unpacked := download.Bound{
@@ -139,6 +142,7 @@ func (a *artifacts) request(
 	if least := smaller(answer, unpacked); least.Bytes == 0 {
 		return nil, bounds{}, excess(least, "nothing more fits (%s)", least.By)
 	}
+
 	req := &download.Request{
 		Source:   withOptions(spec),
 		Mode:     spec.GetterMode,
@@ -157,6 +161,7 @@ func (a *artifacts) request(
 			UnpackedFiles: s.DecompressionFileCountLimit,
 		},
 	}
+
 	// An archive is there beside its files, and names its directories or implies them.
 	all := smaller(both(answer, unpacked), free)
 	entries := 4*s.DecompressionFileCountLimit + 16
@@ -238,6 +243,7 @@ func (a *artifacts) download(
 	}
 
 	err = a.runWatched(ctx, req, watch{s, most, env.Alloc.ID, shownSource(spec.GetterSource), env.Emit})
+	// What the download leaves beside its result counts, too.
 	if err == nil {
 		_, err = s.measure(".", most.usage())
 	}
@@ -407,6 +413,7 @@ func (a *artifacts) runSandbox(
 		Group:   group,
 	})
 
+	// Without our copies of the ends, reads end with the process.
 	err = errors.Join(err, theirs.Close(), stderr.Close())
 	if err != nil {
 		return err

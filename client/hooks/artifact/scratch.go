@@ -192,6 +192,7 @@ func prepareEntry(tree *os.Root, name string, owner *sandbox.User) error {
 			return err
 		}
 
+		// Only the owner writes, and it enters its own directories.
 		mode := info.Mode().Perm() &^ 0o022
 		if info.IsDir() {
 			mode |= 0o700
@@ -250,7 +251,7 @@ func (s *scratch) move(from, to string) error {
 	return err
 }
 
-// copy is move into another file system: that of the task's secrets. The copy takes its place as a whole.
+// copy is move into another file system, which the task's secrets have. The copy takes its place as a whole.
 func (s *scratch) copy(from, to string) error {
 	beside := path.Join(path.Dir(to), rootfile.TemporaryName(path.Base(to)))
 	err := s.root.RemoveAll(beside) // of an agent that was killed

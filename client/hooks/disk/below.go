@@ -28,6 +28,7 @@ func openBelow(dir *os.File, path string, flags int) (*os.File, error) {
 
 	for {
 		fd, err := unix.Openat2(int(dir.Fd()), path, how)
+		// EAGAIN: a rename on the machine has disturbed the kernel's check of the path.
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
 			continue
 		}

@@ -191,9 +191,12 @@ func (d *disk) copyAll(
 		if resp.Instead != "" {
 			return resp.Instead, nil
 		}
+
+		// Only the first page has the sums.
 		if req.After == "" {
 			sum = fmt.Sprintf(" of %.1f MiB", float64(resp.Bytes)/(1<<20))
 		}
+		// The node may send more than it has announced.
 		err = d.checkSpace(u, max(resp.Bytes, u.size+pageBytes(resp)), max(resp.Files, u.made+len(resp.Entries)))
 		if err != nil {
 			return "", err
@@ -206,6 +209,7 @@ func (d *disk) copyAll(
 		if resp.Done {
 			return "", nil
 		}
+		// The next request would be the same one.
 		if len(resp.Entries) == 0 {
 			return "", waits("the node sends no more of it")
 		}

@@ -345,7 +345,7 @@ func TestUp_WaitsForTheOtherNode(t *testing.T) {
 }
 
 // b, on the second node, has ended before it took over the data of a. c, on the first node or a third one,
-// takes that of a.
+// takes a's data.
 func TestUp_AnotherAllocationHasTheData(t *testing.T) {
 	for _, id := range []string{"n1", "n3"} {
 		from, to := twoNodes(t)

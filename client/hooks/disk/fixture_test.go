@@ -191,7 +191,7 @@ func (n *node) write(id string, files map[string]string) {
 	}
 }
 
-// files returns the files of an allocation, without those of this package.
+// files returns the files of an allocation, without this package's own.
 func (n *node) files(id string) map[string]string {
 	n.t.Helper()
 	files := map[string]string{}

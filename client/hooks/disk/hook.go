@@ -33,8 +33,8 @@ type Config struct {
 	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
 	ServersBack *backoff.Recovery
 	Logger      hclog.Logger
-	// Complete is closed when Local knows all allocations of this node, also those of an earlier agent whose
-	// records are lost.
+	// Complete is closed when Local knows all allocations of this node, also an earlier agent's whose records
+	// are lost.
 	Complete <-chan struct{}
 	// Local finds an allocation on this node.
 	Local func(allocID string) (Local, bool)
@@ -112,6 +112,7 @@ func (d *disk) Down(context.Context) error { return nil }
 
 func (d *disk) takeOver(ctx context.Context) error {
 	whole := filepath.Join(d.env.Dir, ownDir, wholeName)
+	// An earlier agent has fetched all of it, and may have moved a part into its place.
 	if exists(whole) {
 		return moveDirs(whole, d.env.Dir, dataDirs(d.env.Group))
 	}
@@ -169,6 +170,7 @@ func (c Config) settle(ctx context.Context, a Local, most int) (elsewhere string
 		return "", nil
 	}
 
+	// Data that came whole from another node takes the place of the predecessor's.
 	source := filepath.Join(a.Dir, ownDir, wholeName)
 	if !exists(source) {
 		local, here := c.Local(previous)

@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// ownDir is the directory of this package in that of an allocation. No task has a name with white space.
+// ownDir is the directory of this package in an allocation's. No task has a name with white space.
 const ownDir = "moved data"
 
 // The names in ownDir.
@@ -22,7 +22,7 @@ const (
 	doneName  = "done"  // a file: the allocation has taken over its data, or has given up
 )
 
-// dataDirs returns the directories that move, relative to that of the allocation.
+// dataDirs returns the directories that move, relative to the allocation's.
 func dataDirs(g *structs.TaskGroup) []string {
 	dirs := []string{"alloc/data"}
 	for _, t := range g.Tasks {
@@ -31,7 +31,7 @@ func dataDirs(g *structs.TaskGroup) []string {
 	return dirs
 }
 
-// Sticky reports whether allocations of a group take over the data of those that they replace.
+// Sticky reports whether allocations of a group take over the data of their predecessors.
 func Sticky(g *structs.TaskGroup) bool {
 	return g != nil && g.EphemeralDisk != nil && g.EphemeralDisk.Sticky
 }
@@ -72,7 +72,7 @@ func makeOwnDir(path string) error {
 }
 
 // moveDirs renames directories of one allocation into the places of the empty ones of another. It leaves out
-// those that are gone, because they have moved, and those that a task has replaced.
+// directories that have moved already and directories that a task has replaced.
 func moveDirs(from, to string, dirs []string) error {
 	src, err := openDir(from)
 	if errors.Is(err, os.ErrNotExist) {

@@ -135,6 +135,7 @@ func (p *pager) walk(path string, at *place) error {
 		deeper = &place{rest, at.offset}
 	}
 
+	// Earlier pages have the names before the first one.
 	for _, name := range names {
 		if name < first {
 			continue
@@ -225,6 +226,7 @@ func (p *pager) stat(path string) (st unix.Stat_t, err error) {
 // add adds a file, or its bytes from an offset. It leaves out what is neither a file nor a directory nor a
 // link, and mounts.
 func (p *pager) add(path string, offset int64) (isDir bool, err error) {
+	// An entry costs about 128 bytes beside its texts.
 	p.left -= len(path) + 128
 	if len(p.entries) > 0 && (p.left <= 0 || len(p.entries) >= structs.AllocDataEntries) {
 		return false, errFull
@@ -278,6 +280,7 @@ func (p *pager) add(path string, offset int64) (isDir bool, err error) {
 
 // fill reads the bytes of a file that fit.
 func (p *pager) fill(e *structs.AllocDataEntry) error {
+	// A task may have put a pipe there: the agent must not wait for its writer.
 	f, err := openBelow(p.root, e.Path, unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
 		return err
@@ -290,6 +293,8 @@ func (p *pager) fill(e *structs.AllocDataEntry) error {
 	}
 
 	left := max(0, info.Size()-e.Offset)
+
+	// Each page has at least one byte, so that the transfer comes to an end.
 	data := make([]byte, min(left, int64(max(p.left, 1))))
 	_, err = f.ReadAt(data, e.Offset)
 	if errors.Is(err, io.EOF) {

@@ -23,7 +23,7 @@ type unpacker struct {
 	made int // files, directories and links
 }
 
-// newUnpacker begins with an empty directory in that of an allocation.
+// newUnpacker begins with an empty directory in an allocation's.
 func newUnpacker(dir string, dirs []string) (*unpacker, error) {
 	own := filepath.Join(dir, ownDir)
 	part := filepath.Join(own, partName)
@@ -171,6 +171,7 @@ func addFile(parent *os.File, name string, e *structs.AllocDataEntry) error {
 	}
 
 	err = errors.Join(err, f.Close())
+	// The time comes last, because each write changes it.
 	if err == nil && !e.More {
 		at := unix.NsecToTimespec(e.ModTime)
 		err = unix.UtimesNanoAt(int(parent.Fd()), name, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)

@@ -36,7 +36,8 @@ type plan struct {
 	At                 string // the step at which the process is killed
 }
 
-// steps are those of Up and Down. A step of a plugin kills the process from outside while the plugin runs.
+// steps are the steps of Up and Down. A step of a plugin kills the process from outside while the plugin
+// runs.
 func steps() []string {
 	var all []string
 	for _, when := range []string{"before", "after"} {

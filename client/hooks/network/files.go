@@ -24,8 +24,8 @@ var resolverFiles = []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.co
 // maxResolver bounds the part of a file of the node that is read.
 const maxResolver = 64 << 10
 
-// settingsOf returns the settings of name resolution of the job, and those of the network for which the job
-// has none, nil if neither has any.
+// settingsOf returns the settings of name resolution: each from the job, or from the network if the job has
+// none, nil if neither has any.
 func (n *network) settingsOf(given *structs.DNSConfig) *structs.DNSConfig {
 	own := structs.DNSConfig{}
 	if d := n.want.DNS; d != nil {
@@ -86,8 +86,8 @@ func (n *network) addFiles(made *driver.Network) error {
 	return writeFile(made.Hosts, hostsText(cmp.Or(made.Address, "127.0.0.1"), name))
 }
 
-// checkDNS checks settings of a job whose references are replaced, and those of a network: a line break in
-// one of them would be another setting.
+// checkDNS checks settings of a network, or of a job whose references are replaced: a line break in one of
+// them would be another setting.
 func checkDNS(d *structs.DNSConfig) error {
 	if d == nil {
 		return nil
@@ -114,7 +114,7 @@ func checkDNS(d *structs.DNSConfig) error {
 }
 
 // nodeDNS returns the settings of the node. Tasks with a loopback interface of their own do not reach a
-// server on that of the node, so a file that names only such servers does not count for them.
+// server on the node's, so a file that names only such servers does not count for them.
 func nodeDNS(files []string, isolated bool) *structs.DNSConfig {
 	first := &structs.DNSConfig{}
 	for i, file := range files {

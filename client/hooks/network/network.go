@@ -25,14 +25,14 @@ import (
 	"berth/structs/validate/field"
 )
 
-// Namespaces makes and removes network namespaces. Its methods are those of package netns.
+// Namespaces makes and removes network namespaces. Package netns implements it.
 type Namespaces interface {
 	Make(path string) error
 	IsLive(path string) bool
 	Remove(path string) error
 }
 
-// Networks attaches namespaces to networks. Its methods are those of cni.Networks.
+// Networks attaches namespaces to networks. cni.Networks implements it.
 type Networks interface {
 	Plan(mode string, ports []structs.AllocatedPort) (*cni.Attachment, error)
 	Attach(ctx context.Context, t cni.Target, a *cni.Attachment, save func() error) (
@@ -97,7 +97,7 @@ func (n *network) announce() {
 
 func (*network) Name() string { return "network" }
 
-// Up makes the network, or finds that of an earlier agent.
+// Up makes the network, or finds an earlier agent's.
 func (n *network) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	made := &hooks.Network{}
 	made.DNS = n.settingsOf(nil)
@@ -115,6 +115,7 @@ func (n *network) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		made.Hostname = env.Expand(n.want.Hostname)
 		made.Status = status
 		made.DNS = n.settingsOf(status.DNS)
+		// Only now its placeholders are replaced.
 		if made.Hostname != "" && !field.IsDomain(made.Hostname) {
 			return structs.Invalidf("network: hostname %q is not the name of a host",
 				structs.Cut(made.Hostname, structs.MaxQuoted))
@@ -195,7 +196,7 @@ type owner struct {
 	id   string // of the allocation
 	path string // of the namespace
 	dir  string // of the files
-	// mode and ports are those of the job, "" if it is not known. They matter only if the record is lost.
+	// mode and ports come from the job, "" if it is not known. They matter only if the record is lost.
 	mode  string
 	ports []structs.AllocatedPort
 }

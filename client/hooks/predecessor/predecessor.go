@@ -35,8 +35,8 @@ type Config struct {
 	// ServersBack, if not nil, is announced when the servers can be reached again after a cut.
 	ServersBack *backoff.Recovery
 	Logger      hclog.Logger
-	// Complete is closed when Local knows all allocations of this node, also those of an earlier agent whose
-	// records are lost.
+	// Complete is closed when Local knows all allocations of this node, also an earlier agent's whose records
+	// are lost.
 	Complete <-chan struct{}
 	// Local finds an allocation on this node. The channel is closed when its tasks are dead, and everything of
 	// it is released.

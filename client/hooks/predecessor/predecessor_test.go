@@ -134,7 +134,7 @@ func TestNew_IsNilWithoutPredecessors(t *testing.T) {
 	}
 }
 
-// Ended allocations of this node, those that it no longer has and those that nobody has cost no wait.
+// Allocations that have ended, that this node no longer has or that nobody has cost no wait.
 func TestUp_ReturnsAtOnceForEndedAllocations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
@@ -247,7 +247,7 @@ func TestUp_NamesAFew(t *testing.T) {
 	})
 }
 
-// Servers that do not answer are asked again. An error that stays is the result, after that of the context.
+// Servers that do not answer are asked again. An error that stays is the result, after the context's.
 func TestUp_RetriesAndReportsErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()

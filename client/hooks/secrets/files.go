@@ -8,7 +8,7 @@ import (
 	"berth/internal/rootfile"
 )
 
-// fileMode is that of the agent's files. The driver of the task gives them to its user.
+// fileMode is the mode of the agent's files. The driver of the task gives them to its user.
 const fileMode = 0o440
 
 // Write makes or replaces a file of the agent among the secrets of a task.

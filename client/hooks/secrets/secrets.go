@@ -34,7 +34,7 @@ const DefaultSizeMB = 16
 // MaxSizeMB bounds it.
 const MaxSizeMB = 1024
 
-// source is that of the mounts of this package in the mount table.
+// source is the source of this package's mounts in the mount table.
 const source = "berth-secrets"
 
 // Mounter makes the hooks of the allocations of a node.

@@ -64,7 +64,7 @@ func (r *rendering) sockaddr(words ...string) (string, error) {
 	return out.String(), err
 }
 
-// addressFunctions returns those of go-sockaddr, with those that print.
+// addressFunctions returns the functions of go-sockaddr, with the printing ones.
 func (r *rendering) addressFunctions() template.FuncMap {
 	all := template.FuncMap{}
 	for _, some := range []template.FuncMap{

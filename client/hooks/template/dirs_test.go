@@ -130,7 +130,7 @@ func TestWriteFile_SetsModeAndReplacesAsAWhole(t *testing.T) {
 	fx.checkFile("web/secrets/deep/er/y", "kept")
 }
 
-// The file on the disk has the owner of the template, and without one that of the agent.
+// The file on the disk has the owner of the template, or the agent's without one.
 func TestUp_GivesTheFileToItsOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root: a file gets another owner")
@@ -189,7 +189,7 @@ func TestWriteFile_NeverLeavesTheDirectories(t *testing.T) {
 	}
 }
 
-// A task swaps a directory for a link to that of another task, and back, while the agent reads and writes.
+// A task swaps a directory for a link to another task's, and back, while the agent reads and writes.
 func TestDirs_StayInsideWhileTheTaskSwapsALink(t *testing.T) {
 	fx := newFixture(t)
 	fx.mustWrite("other/secrets/x", "secret")

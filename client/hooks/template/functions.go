@@ -16,8 +16,8 @@ import (
 	"berth/structs"
 )
 
-// functions returns the functions of a text, with those of text/template that make new texts: all that make
-// values are bounded.
+// functions returns the functions of a text. It replaces the functions of text/template that make texts,
+// because every function that makes a value is bounded.
 func (r *rendering) functions() template.FuncMap {
 	all := template.FuncMap{
 		"env":          r.env,

@@ -68,7 +68,7 @@ func byKey(pairs []*lookup.KeyPair) (map[string]map[string]*lookup.KeyPair, erro
 }
 
 // byMeta returns instances by the values of entries of their meta, whose names are joined by commas. A name
-// with the suffix |int is that of a number.
+// with the suffix |int stands for a number.
 func byMeta(names string, list []*lookup.Service) (map[string][]*lookup.Service, error) {
 	groups := map[string][]*lookup.Service{}
 	for _, s := range list {

@@ -109,7 +109,7 @@ func mergeWith(override bool) func(into, from map[string]any) (map[string]any, e
 }
 
 // merge returns a map with the entries of both, maps within them merged likewise. Where both have a value
-// that is not empty, override decides for that of from.
+// that is not empty, override selects from's.
 func merge(into, from map[string]any, override bool) map[string]any {
 	out := maps.Clone(into)
 	if out == nil {

@@ -349,7 +349,7 @@ func TestUp_HasTheLastAnswers(t *testing.T) {
 	})
 }
 
-// An agent that starts again follows the answers of the texts, and compares them with those that it had.
+// An agent that starts again follows the answers of the texts, and compares them with the former ones.
 func TestRestart_OfTheAgentComparesAnswers(t *testing.T) {
 	list := reading(`{{ timestamp "unix" }}`+listIDs, waiting(0, 0))
 	withAnswers(t, list, func(t *testing.T, fx *fixture, s *source) {

@@ -143,8 +143,8 @@ const (
 )
 
 // countSteps makes a text count the passes of its loops, and the depth of templates in one another: a loop
-// with an empty body would otherwise run on, and a template that calls itself would use up the stack, whose
-// end is that of the agent.
+// with an empty body would otherwise run on, and a template that calls itself would use up the stack, which
+// ends the agent.
 func (r *rendering) countSteps(tree *parse.Tree) {
 	taskfiles.VisitTemplate(tree.Root, func(n parse.Node) {
 		loop, ok := n.(*parse.RangeNode)

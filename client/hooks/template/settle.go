@@ -51,7 +51,7 @@ func (h *templates) settled(t *structs.Template, r *reads) bool {
 	return true
 }
 
-// answersNow compares the answers that a text has read with those of now. An answer that is not there, as
+// answersNow compares the answers that a text has read with the current ones. An answer that is not there, as
 // after a restart of the agent, counts as the same.
 func (h *templates) answersNow(r *reads) (digests string, changed, complete bool) {
 	var all strings.Builder

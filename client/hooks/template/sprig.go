@@ -145,7 +145,7 @@ func (r *rendering) joinAny(separator string, list any) (string, error) {
 	return strings.Join(parts, separator), nil
 }
 
-// keys returns the keys of maps in order: those of the library come in any.
+// keys returns the keys of maps in order; the library returns them in any.
 func keys(all ...map[string]any) ([]string, error) {
 	found := []string{}
 	for _, m := range all {

@@ -2,8 +2,8 @@
 // again when a value changes that a text has read: a file in the directories of the task, the metadata of the
 // node, a service or a key. A change then acts on the process, as the template says.
 //
-// The text is that of Go's text/template with the functions of the dialect (ADR 31). It comes from a user or
-// from the task, and runs in the agent, which has all rights on the machine:
+// The text is a Go text/template with the functions of the dialect (ADR 31). It comes from a user or from the
+// task, and runs in the agent, which has all rights on the machine:
 //
 //   - A text reads no variable of the agent, and no file outside of the directories of its task, also not
 //     through a symbolic link that the task makes. Likewise, no file is written outside of them.

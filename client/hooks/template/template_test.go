@@ -114,7 +114,7 @@ func TestUp_EndsWithItsContext(t *testing.T) {
 	})
 }
 
-// The time of a text is bounded. It begins when the text has its place among those of the node.
+// The time of a text is bounded. It begins when the text has its place among the node's texts.
 func TestUp_BoundsTheTimeOfATemplate(t *testing.T) {
 	for took, want := range map[time.Duration]string{
 		maxTime / 2: "",

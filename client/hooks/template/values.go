@@ -63,7 +63,7 @@ type reads struct {
 	Fixed map[string]variable // the environment of the process
 	Live  map[string]variable // the node's metadata
 	Files map[string]string   // digests by path
-	// Answers are those of Consul and of the servers.
+	// Answers come from Consul and from the servers.
 	Answers []answer
 }
 

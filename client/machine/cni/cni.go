@@ -1,5 +1,5 @@
 // Package cni attaches network namespaces to networks by plugins of the Container Network Interface, through
-// libcni. A network is that of the node's bridge, or one that the operator has configured by a file.
+// libcni. A network is the node's bridge, or one that the operator has configured by a file.
 //
 // An Attachment is the durable record of one namespace in one network. It is stored before the first plugin
 // is called and after each of them, so that Detach undoes whatever has been done, also in another process. A
@@ -49,12 +49,12 @@ func New(cfg Settings, dir string) *Networks {
 	}
 }
 
-// Attachment is a namespace in a network. ID and Namespace are those of Attach.
+// Attachment is a namespace in a network. ID and Namespace are arguments of Attach.
 type Attachment struct {
 	Network string // the name of the network
 	List    []byte // its configuration at the time of Attach
 	Ports   []Port
-	// Result is that of the last plugin that has succeeded.
+	// Result is the result of the last plugin that has succeeded.
 	Result []byte `codec:",omitempty"`
 }
 
@@ -114,7 +114,7 @@ func (n *Networks) Plan(mode string, ports []structs.AllocatedPort) (*Attachment
 }
 
 // attempts of an attachment. Plugins of two networks, or of two agents, may make the same chain of the packet
-// filter at once, and that of the second then fails.
+// filter at once, and the second one then fails.
 const attempts = 3
 
 // Attach calls the plugins of a planned attachment. save stores the attachment after each of them. If a
@@ -155,6 +155,7 @@ func (n *Networks) Attach(
 		}
 
 		err = fmt.Errorf("attaching to network %q: %w", a.Network, err)
+		// Without the record on disk, nobody could undo what another attempt makes.
 		if left == 0 || saved != nil || ctx.Err() != nil || s.detach(ctx, a) != nil {
 			return nil, err
 		}
@@ -204,6 +205,8 @@ func (n *Networks) begin(ctx context.Context, t Target, a *Attachment) (*session
 
 func (s *session) detach(ctx context.Context, a *Attachment) error {
 	run := &plugins{lock: s.lock}
+
+	// Before this version, a plugin that detaches gets no result of the attachment.
 	takes, err := version.GreaterThanOrEqualTo(s.list.CNIVersion, "0.4.0")
 	if err == nil && takes {
 		run.previous = a.Result

@@ -41,7 +41,7 @@ func (l *lab) write(name, text string) {
 	}
 }
 
-// result is that of each plugin.
+// result is the result of each plugin.
 const result = `{"cniVersion": "0.4.0", "interfaces": [{"name": "br0"}, {"name": "eth0", "sandbox": "/ns"}],
 	"ips": [{"version": "4", "interface": 0, "address": "10.0.0.1/24"},
 		{"version": "4", "interface": 1, "address": "10.0.0.7/24"}], "dns": {"nameservers": ["10.0.0.53"]}}`

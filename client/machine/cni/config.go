@@ -16,7 +16,7 @@ import (
 	"berth/structs/validate/field"
 )
 
-// Settings are those of the operator.
+// Settings are the operator's.
 type Settings struct {
 	// Path has the directories of the plugins, separated by colons.
 	Path string `hcl:"cni_path"`
@@ -85,7 +85,7 @@ func (c Settings) paths() []string { return filepath.SplitList(c.Path) }
 type object = map[string]any
 
 // bridgeList returns the configuration of the bridge. It has no plugin that makes rules of the packet filter
-// for one allocation, except those of its ports: see ensureRules.
+// for one allocation, except for its ports: see ensureRules.
 func (c Settings) bridgeList() ([]byte, error) {
 	return json.Marshal(object{
 		"cniVersion": "0.4.0",

@@ -21,7 +21,7 @@ type Found struct {
 	Attributes map[string]string
 	// NoBridge is the reason for which the node has no network with mode bridge, nil if it has.
 	NoBridge error
-	// Faults are those of configurations that the node does not use.
+	// Faults tell why the node does not use a configuration.
 	Faults []error
 }
 

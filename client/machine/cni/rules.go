@@ -17,9 +17,9 @@ type rule struct {
 	match        []string
 }
 
-// rules are those of the bridge. They name the bridge and its subnet, not an allocation, so no crash leaves
-// one too many. Packets to and from allocations are forwarded also where the policy is to drop them, and
-// those that leave the bridge have the address of the node.
+// rules returns the rules of the bridge. They name the bridge and its subnet, not an allocation, so no crash
+// leaves one too many. Packets to and from allocations are forwarded also where the policy is to drop them,
+// and packets that leave the bridge have the address of the node.
 func (c Settings) rules() []rule {
 	comment := []string{"-m", "comment", "--comment", "berth bridge"}
 	return []rule{

@@ -73,6 +73,7 @@ func readTopology(root string, usable func(core int) bool) *Topology {
 		}
 	}
 
+	// The kernel lists the slow cores of mixed processors of Intel here.
 	slow := readList(filepath.Join(root, "sys/devices/cpu_atom/cpus"), maxCores)
 	guess := guessSpeed(root)
 	for _, id := range ids {

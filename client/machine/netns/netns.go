@@ -76,6 +76,7 @@ func IsLive(path string) bool {
 // Remove removes the file, and with it the namespace once no process is in it. It is idempotent. The removal
 // of the file also takes down copies of the mount in other mount namespaces.
 func Remove(path string) error {
+	// Several mounts may be stacked on the file.
 	for {
 		err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 		if errors.Is(err, unix.ENOENT) {

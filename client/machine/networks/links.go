@@ -39,8 +39,8 @@ func readLinks() ([]link, error) {
 	return links, nil
 }
 
-// usable returns the addresses to which a program can bind without a zone: those of IPv4 first, each family
-// in the order of the kernel.
+// usable returns the addresses to which a program can bind without a zone: IPv4 first, each family in the
+// order of the kernel.
 func usable(all []net.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range all {

@@ -1,6 +1,6 @@
 // Package networks finds the host networks of this machine: the addresses whose ports allocations get. The
-// network "default" is one address of one interface: that of the configuration, or else that of the default
-// route. The configuration adds networks by interface or CIDR. The package reads the interfaces and routes of
+// network "default" is one address of one interface, which the configuration names or else the default route
+// has. The configuration adds networks by interface or CIDR. The package reads the interfaces and routes of
 // the kernel and changes nothing.
 package networks
 
@@ -55,7 +55,7 @@ func (n *HostNetwork) has(device string, address netip.Addr) bool {
 
 // Config selects the host networks.
 type Config struct {
-	Interface string // of the default network; "": that of the default route
+	Interface string // of the default network; "": the default route's
 	Networks  []*HostNetwork
 	Exclude   string // an interface that is in no host network: the bridge of allocations
 }
@@ -64,7 +64,7 @@ type Config struct {
 type link struct {
 	name, mac string
 	loopback  bool
-	addresses []netip.Addr // those that others may use
+	addresses []netip.Addr // the ones that others may use
 }
 
 // Found is what Read found.

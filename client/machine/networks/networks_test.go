@@ -208,7 +208,7 @@ func TestHostNetwork_NamesTheFault(t *testing.T) {
 	}
 }
 
-// The address of the bridge of allocations must not become that of the node.
+// The address of the bridge of allocations must not become the node's.
 func TestRead_LeavesAnInterfaceOut(t *testing.T) {
 	for _, left := range []string{"", "lo"} {
 		found, err := Read(Config{

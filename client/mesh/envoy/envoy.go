@@ -170,8 +170,8 @@ func serviceOf(env *hooks.TaskEnv) *structs.Service {
 	return env.Group.Services[i]
 }
 
-// addAddresses chooses those of Envoy's own listeners. In a network of the allocation's own, the tasks differ
-// by their index. In that of the node, the port of the service is the allocation's alone.
+// addAddresses chooses the addresses of Envoy's own listeners. In a network of the allocation's own, the
+// tasks differ by their index. In the node's network, the port of the service is the allocation's alone.
 func (p *plan) addAddresses(env *hooks.TaskEnv, s *structs.Service) error {
 	index := slices.IndexFunc(env.Group.Tasks, func(t *structs.Task) bool { return t.Name == env.Task.Name })
 	admin := adminPort + max(index, 0)

@@ -89,7 +89,7 @@ type fixture struct {
 	events   []string // their messages
 }
 
-// keepEvents keeps the messages of events, which are those of the allocation.
+// keepEvents keeps the messages of the allocation's events.
 func (fx *fixture) keepEvents() {
 	fx.env.Emit = func(e *structs.TaskEvent) {
 		fx.events = append(fx.events, e.Message)

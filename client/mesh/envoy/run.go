@@ -31,7 +31,7 @@ func run(ctx context.Context, c *consul.Command) (string, error) {
 	cmd := exec.CommandContext(ctx, c.Program, c.Args...)
 	cmd.Env = c.Env
 	if len(cmd.Env) == 0 {
-		cmd.Env = []string{"LANG=C"} // none at all would be that of the agent
+		cmd.Env = []string{"LANG=C"} // none at all would be the agent's
 	}
 
 	cmd.Dir = "/"

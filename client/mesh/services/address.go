@@ -16,7 +16,7 @@ type where struct {
 }
 
 // ofCheck returns the address and the port of a check of the service. As in the dialect, a check without a
-// mode has the address in the job, or that of the node.
+// mode has the address in the job, or the node's.
 func (w where) ofCheck(c *structs.ServiceCheck) where {
 	w.mode = c.AddressMode
 	if w.mode == "" && w.own == "" {
@@ -58,7 +58,7 @@ func (s *Set) locationOf(task string) *driver.Location {
 	return t.location
 }
 
-// hostAddress returns the address of a port of the node, or that of the node.
+// hostAddress returns the address of a port of the node, or the node's own.
 func (s *Set) hostAddress(label string) (host string, port int, err error) {
 	p := s.portOf(label)
 	if p != nil {

@@ -52,10 +52,12 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 	i := &o.instance
 	i.ID = service.InstanceID(alloc.ID, service.Owner)
 	i.ServiceName = expand(service.Name)
+	// The validation of the job cannot check a name with placeholders.
 	if !field.IsServiceName(i.ServiceName) {
 		return nil, structs.Invalidf("service %q: its name is %q here; expected 1 to 63 letters, digits and dashes",
 			structs.Cut(service.Name, structs.MaxQuoted), structs.Cut(i.ServiceName, structs.MaxQuoted))
 	}
+
 	w := where{
 		mode: service.AddressMode,
 		own:  expand(service.Address),
@@ -67,17 +69,20 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 	if err != nil {
 		return nil, structs.Invalidf("service %q: %w", i.ServiceName, err)
 	}
+
 	canary := alloc.DeploymentStatus.IsCanary()
 	tags := service.Tags
 	if canary && len(service.CanaryTags) > 0 {
 		tags = service.CanaryTags
 	}
 	i.Tags = placeholder.InList(tags, expand)
+
 	meta := service.Meta
 	if canary && len(service.CanaryMeta) > 0 {
 		meta = service.CanaryMeta
 	}
 	i.Meta = placeholder.InMap(meta, expand)
+
 	for n, c := range service.Checks {
 		expandText := expand
 		if c.Type == structs.CheckScript { // it runs in a task, also if the service is that of the group
@@ -89,6 +94,7 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 		}
 		o.checks = append(o.checks, check)
 	}
+
 	if service.Provider == structs.ServiceProviderConsul {
 		return o, s.resolveConsul(o, service, expand)
 	}
@@ -135,6 +141,7 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(
 	o.inConsul = registration
 	for n, c := range o.checks {
 		c.consulID = ids[n]
+		// A check with another definition in Consul is another check.
 		c.key += "\x00" + ids[n]
 	}
 
@@ -216,6 +223,7 @@ func (s *Set) resolveCheck(o *offer, n int, w where, c *structs.ServiceCheck) (*
 // exec returns a function that runs commands in a task.
 func (s *Set) exec(task string) func(context.Context, *driver.ExecConfig) (*driver.ExitResult, error) {
 	return func(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error) {
+		// The task may have started again since the check began.
 		tasks := s.tasks(task)
 		if len(tasks) == 0 {
 			return nil, structs.Conflictf("task %q does not run", task)

@@ -38,7 +38,7 @@ type Config struct {
 	Alloc func() *structs.Allocation
 	Group func() *structs.TaskGroup
 	Node  func() *structs.Node
-	// Network returns that of the allocation, nil if it has none of its own.
+	// Network returns the allocation's network, nil if it has none of its own.
 	Network func() *structs.AllocNetworkStatus
 	// Expand returns the function that replaces the placeholders in the texts of a service of a task, ""
 	// for the group.
@@ -92,6 +92,7 @@ func New(c Config) *Set {
 // Close ends all checks and waits for them. The instances stay as they are: the next agent continues.
 func (s *Set) Close() {
 	s.mu.Lock()
+	// Under the lock, so that change starts no check after this.
 	s.close()
 	s.mu.Unlock()
 	s.wg.Wait()
@@ -273,8 +274,8 @@ func (s *Set) mainTasks() []string {
 	return names
 }
 
-// sync makes the offers those of the current version of the job and of the running tasks. A check that has
-// not changed goes on. It returns the faults that are new.
+// sync makes the offers match the current version of the job and the running tasks. A check that has not
+// changed goes on. It returns the faults that are new.
 func (s *Set) sync() (faults []fault) {
 	former := map[string]*running{}
 	for _, o := range s.offered {
@@ -308,6 +309,7 @@ func (s *Set) sync() (faults []fault) {
 		s.keepOrStart(o, former)
 	}
 
+	// The checks that are left have changed, or their services are gone.
 	for _, c := range former {
 		c.run.Cancel()
 	}
@@ -340,7 +342,7 @@ func (s *Set) newFaults(service string, err error) []fault {
 	return []fault{{service, err, s.running[first].control}}
 }
 
-// keepOrStart starts the checks of an offer. It takes those that go on out of former.
+// keepOrStart starts the checks of an offer. It removes the unchanged ones from former.
 func (s *Set) keepOrStart(o *offer, former map[string]*running) {
 	for n, c := range o.checks {
 		if old := former[c.key]; old != nil {

@@ -76,6 +76,7 @@ func listenAt(dir, shared, name string) (net.Listener, error) {
 		return nil, err
 	}
 
+	// The socket leaves the path that the listener would remove.
 	ln.(*net.UnixListener).SetUnlinkOnClose(false)
 	err = unix.Fchmodat(int(own), base, everyone, 0)
 	if err == nil {

@@ -31,7 +31,7 @@ const dialTimeout = 5 * time.Second
 // Dial connects to an address of Consul.
 type Dial func(ctx context.Context) (net.Conn, error)
 
-// Sockets has those of all allocations of a node.
+// Sockets has the sockets of all allocations of a node.
 type Sockets struct {
 	logger hclog.Logger
 	dials  map[string]Dial // by socket

@@ -205,7 +205,7 @@ func TestSockets_LeadToConsul(t *testing.T) {
 	}
 }
 
-// The next agent opens the sockets again in the place of those of the former one, where tasks look for them.
+// The next agent opens the sockets again in the place of the former agent's, where tasks look for them.
 func TestSockets_AreOpenedAgainByTheNextAgent(t *testing.T) {
 	c := startConsul(t, "consul")
 	f := newFixture(t, c.dial, c.dial)

@@ -32,7 +32,7 @@ type fixture struct {
 	file     string
 	requests atomic.Int32
 	progress string
-	// answer is that of the servers to the nth request, from 1.
+	// answer is the servers' answer to the nth request, from 1.
 	answer func(ctx context.Context, n int) (string, error)
 }
 

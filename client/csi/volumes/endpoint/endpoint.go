@@ -63,8 +63,8 @@ type controllerCall struct {
 
 // callController calls the plugin's healthy controller with an RPC that changes storage. No other call for
 // the volume runs meanwhile. With an error there is no answer. An unknown outcome is a timeout, with any
-// gRPC code, also that of an earlier call which this one must not overtake: after unavailable, which means
-// that the plugin was not called, the servers would call another controller.
+// gRPC code, also if an earlier call, which this one must not overtake, has it: after unavailable, which
+// means that the plugin was not called, the servers would call another controller.
 func callController[T any](
 	ctx context.Context, c controllerCall, fn func(context.Context, *conn) (*T, error),
 ) (*T, error) {

@@ -40,7 +40,7 @@ type Fake struct {
 	created    int
 	// LiveRestore is what the daemon says of itself. It is set before the first call.
 	LiveRestore bool
-	// Networks are those of each container. They are set before the first call.
+	// Networks are the networks of each container. They are set before the first call.
 	Networks map[string]*network.EndpointSettings
 }
 

@@ -152,8 +152,8 @@ func (e *Engine) classify(ctx context.Context, doing string, err error) error {
 	return structs.Preconditionf("docker: %s: %s", doing, text)
 }
 
-// isLate reports whether the time of a call is over: that of this package, or of a caller that gives no
-// reason.
+// isLate reports whether the time of a call is over: this package's bound, or the bound of a caller that
+// gives no reason.
 func isLate(ctx context.Context) bool {
 	why := context.Cause(ctx)
 	return errors.Is(why, errNoAnswer) || errors.Is(why, context.DeadlineExceeded)

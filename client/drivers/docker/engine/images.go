@@ -25,7 +25,7 @@ type Image struct {
 	User string // the user of its programs, "" for root
 	// StopSignal ends its programs, "" for SIGTERM.
 	StopSignal string
-	// Labels are those that a container inherits.
+	// Labels are the labels that a container inherits.
 	Labels map[string]string
 	// Empty says that it is as ImportEmpty makes it: without files, and with nothing that a container inherits.
 	Empty bool
@@ -139,6 +139,7 @@ const maxMessage = 1 << 20
 // readMessages reads a stream of JSON messages to its end. A message may say that the operation has failed.
 func readMessages(ctx context.Context, stream io.ReadCloser, each func(*Message)) error {
 	defer stream.Close()
+	// A read of the stream has no time of its own: the end of ctx ends it.
 	defer context.AfterFunc(ctx, func() { _ = stream.Close() })()
 	bounded := &io.LimitedReader{R: stream, N: maxMessage}
 	for dec := json.NewDecoder(bounded); ; {

@@ -18,7 +18,7 @@ type Info struct {
 	CgroupDriver  string
 	StorageDriver string
 	Runtimes      []string
-	// DefaultRuntime is that of containers that name none.
+	// DefaultRuntime is the runtime of containers that name none.
 	DefaultRuntime string
 	LiveRestore    bool // containers outlive the daemon
 	Remaps         bool // containers have a user namespace of their own, or the daemon has one

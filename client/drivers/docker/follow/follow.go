@@ -114,6 +114,7 @@ func (f *follower) copyAll(ctx context.Context) error {
 		if done || errors.Is(err, errWrite) {
 			return err
 		}
+		// A stream that has brought something is no failed attempt.
 		if f.position() != before {
 			pause.Reset()
 		}

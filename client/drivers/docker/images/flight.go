@@ -51,6 +51,7 @@ func (c *Coordinator) join(r Request) *flight {
 	defer c.mu.Unlock()
 	f := c.flights[r.key()]
 	if f == nil {
+		// The task that begins the flight may leave it before the others.
 		ctx, cancel := context.WithCancelCause(context.Background())
 		f = &flight{
 			listeners: map[string]func(string){},
@@ -86,6 +87,8 @@ func (c *Coordinator) fly(ctx context.Context, r Request, f *flight) {
 	image, err := c.bring(ctx, r, f)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
+	// The last task has left, and another flight may have the key.
 	if c.flights[r.key()] == f {
 		delete(c.flights, r.key())
 	}

@@ -20,7 +20,7 @@ const (
 	KeptFiles  = "2"
 )
 
-// The daemon's disk and its memory are those of all jobs, so a job gets a bounded part of them.
+// All jobs share the daemon's disk and its memory, so a job gets a bounded part of them.
 const (
 	maxLogBytes  = 1 << 30 // on disk, for one container
 	maxLogFiles  = 100

@@ -39,7 +39,7 @@ func TestDecode_ReadsHowOutputIsKeptFromJSON(t *testing.T) {
 	}
 }
 
-// The disk and the memory of the daemon are those of all jobs.
+// All jobs share the disk and the memory of the daemon.
 func TestDecode_BoundsTheOutputThatTheDaemonKeeps(t *testing.T) {
 	for options, want := range map[string]string{
 		`max-size = "512m"`:                   "",

@@ -111,6 +111,7 @@ func (b *block) required(name, meaning string) string {
 	}
 	before := len(*b.faults)
 	s := b.textOf(name, v)
+	// A fault of textOf says more than this one.
 	if s == "" && len(*b.faults) == before {
 		b.fault(name, "empty; expected %s", meaning)
 	}
@@ -172,6 +173,7 @@ func wholeNumber(v any) (int64, bool) {
 	case uint64:
 		return int64(v), v <= math.MaxInt64
 	case float64:
+		// A number of JSON is a float, and above this bound not every whole number is one.
 		return int64(v), v == math.Trunc(v) && math.Abs(v) < 1<<53
 	case string:
 		n, err := strconv.ParseInt(v, 10, 64)
@@ -317,6 +319,7 @@ func (b *block) readEach(name string, list []map[string]any, read func(*block)) 
 // unsupported reports a field that berth does not support, with the reason.
 func (b *block) unsupported(name, reason string) {
 	_, set := b.take(name)
+	// end must not suggest the name for a misspelt one.
 	delete(b.known, name)
 	if set {
 		b.fault(name, "%s", reason)

@@ -181,6 +181,7 @@ func (t *Task) readProgram(b *block) {
 	t.Init = b.boolean("init")
 	t.Labels = b.pairs("labels")
 	t.Logging = readLogging(b)
+
 	b.one("healthchecks", func(b *block) {
 		t.Health = Health{
 			Disable:     b.boolean("disable"),

@@ -45,7 +45,7 @@ var tars = map[string]unpacker{
 	"tzst":    openZstd,
 }
 
-// decompressors returns those of go-getter with limits and further checks.
+// decompressors returns go-getter's decompressors with limits and further checks.
 func decompressors(l Limits) map[string]getter.Decompressor {
 	// go-getter cuts a compressed file at the limit. One byte more shows that it was larger.
 	list := getter.LimitedDecompressors(l.UnpackedFiles, l.UnpackedSize.Bytes+1)
@@ -126,6 +126,7 @@ func (c *checked) checkZip(src string) error {
 		return c.tooMany()
 	}
 
+	// The table may lie about the sizes: go-getter counts the bytes again.
 	left := c.limits.UnpackedSize.Bytes
 	for _, f := range r.File {
 		if err := checkEntry(f.Name, f.Mode()); err != nil {
@@ -157,6 +158,7 @@ func (c *checked) checkTar(r *tar.Reader) error {
 			return c.tooMany()
 		}
 
+		// git archive writes such a header, which is no file.
 		if h.Typeflag == tar.TypeXGlobalHeader {
 			continue
 		}

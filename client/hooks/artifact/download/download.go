@@ -110,11 +110,11 @@ func Main(args []string) int {
 	return 0
 }
 
-// MaxMemory bounds the memory of the process: an archive may ask for a large window. The agent bounds that of
-// all processes of the download together by it.
+// MaxMemory bounds the memory of the process: an archive may ask for a large window. The agent bounds all
+// processes of the download together by it, too.
 const MaxMemory = 1 << 30
 
-// limitProcess bounds the size of a file and the memory, of this process and of those that it starts.
+// limitProcess bounds the size of a file and the memory, of this process and of its children.
 func limitProcess(fileSize int64) error {
 	signal.Ignore(unix.SIGXFSZ)                        // the write fails
 	size := uint64(min(fileSize, math.MaxInt64-2) + 2) // go-getter writes one byte more than fits

@@ -31,9 +31,11 @@ func getters(req *Request, g *guard) []getter.Getter {
 			},
 		}, g},
 		&getter.HttpGetter{
-			Client:                httpClient(req, g),
-			Header:                header,
-			DoNotCheckHeadFirst:   true,
+			Client: httpClient(req, g),
+			Header: header,
+			// A request before the download would cost time, and some servers reject HEAD.
+			DoNotCheckHeadFirst: true,
+			// A server must not lead to another source by a header of its answer.
 			XTerraformGetDisabled: true,
 		},
 	}

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// specialNetworks are those of the machine itself, and of services of a cloud that know the secrets of its
+// specialNetworks are networks of the machine itself, and of services of a cloud that know the secrets of its
 // machines. Such a service also has link-local addresses.
 var specialNetworks = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
@@ -225,6 +225,7 @@ func (g *guard) proxy(u *url.URL) (*url.URL, error) {
 		return nil, err
 	}
 
+	// dial does not check the address of a proxy, so a proxy must not be a source.
 	if through == nil && g.isProxy(addressOf(u)) {
 		return nil, fmt.Errorf("no artifact comes from %s: it is the proxy of the agent", u.Host)
 	}

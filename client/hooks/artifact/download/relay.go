@@ -150,6 +150,7 @@ func throughProxy(conn net.Conn, proxy *url.URL, address string) (net.Conn, erro
 
 // exchange copies in both directions until there is nothing more to read from conn.
 func exchange(conn net.Conn, from io.Reader, to io.Writer) {
+	// The goroutine ends with its connections, which the caller closes.
 	go func() {
 		_, _ = io.Copy(conn, from)
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
@@ -185,8 +186,8 @@ func copyServer(g *guard, address string) error {
 	return errors.Join(g.rejection(), conn.Close())
 }
 
-// guardGit makes git, and the ssh that it starts, connect by the guard alone. The variables are those of
-// this process, because git gets them from there.
+// guardGit makes git, and the ssh that it starts, connect by the guard alone. It sets variables of this
+// process, from which git inherits them.
 func guardGit(g *guard, at net.Addr) error {
 	connector := filepath.Join(os.TempDir(), "connect")
 	exe, err := os.Executable()

@@ -115,6 +115,7 @@ func (k *Check) run(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, k.target.Check.Timeout)
 		r := probe(limited, k.target)
 		cancel()
+		// The end of the check has cut the run short.
 		if ctx.Err() != nil {
 			return
 		}

@@ -96,6 +96,7 @@ func probeHTTP(ctx context.Context, t Target) result {
 		}
 	}
 
+	// net/http sends req.Host, and not this field of the header.
 	if host := req.Header.Get("Host"); host != "" {
 		req.Host = host
 	}
@@ -133,6 +134,7 @@ func probeGRPC(ctx context.Context, t Target) result {
 		creds = credentials.NewTLS(tlsConfig(t.Check))
 	}
 
+	// The check goes to the service itself, whatever proxy the environment of the agent names.
 	conn, err := grpc.NewClient("passthrough:///"+t.Address,
 		grpc.WithTransportCredentials(creds), grpc.WithNoProxy())
 	if err != nil {
