@@ -102,7 +102,7 @@ func (d *driver) describeVolume(v *volume) *csi.Volume {
 }
 
 // createVolume records a volume, fills it and marks it ready. It removes the remains of a failure. The next
-// start removes those of a kill.
+// start removes the remains of a kill.
 func (d *driver) createVolume(w *createRequest) (*volume, error) {
 	v := &volume{
 		recordHead: d.newRecord("vol", w.name),
@@ -188,6 +188,7 @@ func (d *driver) fillDirectory(_ *volume, w *createRequest, data string) error {
 		return err
 	}
 	if w.source.kind == "" {
+		// The user of the task is not known here, and the umask bounds Mkdir.
 		return os.Chmod(data, 0o777)
 	}
 	return d.copyFrom(w.source, data)

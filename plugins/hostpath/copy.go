@@ -261,6 +261,7 @@ func (t *treeCopy) copySymlink(name string, st *syscall.Stat_t) error {
 }
 
 func (t *treeCopy) copyRegular(name string) error {
+	// A user may have put a pipe there: the driver must not wait for its writer.
 	src, err := t.src.OpenFile(
 		name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -328,7 +329,7 @@ func (t *treeCopy) copyAttributes(src, dst *os.File, name string) error {
 	return t.dst.Chtimes(name, modified, modified)
 }
 
-// copyXattrs copies extended attributes, except those that the target's file system does not support.
+// copyXattrs copies extended attributes, unless the target's file system does not support them.
 func copyXattrs(src, dst *os.File) error {
 	buf := make([]byte, 64<<10)
 	n, err := unix.Flistxattr(int(src.Fd()), buf)

@@ -70,7 +70,7 @@ func TestCopyTree_CopiesEverything(t *testing.T) {
 	}
 }
 
-// A file has two names, and its owner removes the one that would have been copied first.
+// A file has two names, and its owner removes the name that would have been copied first.
 func TestCopyTree_AFileWhoseFirstNameIsGone(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	err := errors.Join(

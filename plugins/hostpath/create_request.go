@@ -111,7 +111,7 @@ func decideParams(w *createRequest) error {
 			w.thick = v == "thick"
 		case k == paramProvisioning:
 			return invalidf("parameter provisioning %q: expected thin or thick", v)
-		case !strings.HasPrefix(k, foreignParams): // those of other orchestrators' sidecars mean nothing here
+		case !strings.HasPrefix(k, foreignParams): // the parameters of other orchestrators mean nothing
 			return invalidf("unknown parameter %q; expected type or provisioning", k)
 		}
 	}
@@ -196,6 +196,8 @@ func decideSize(w *createRequest, r *csi.CapacityRange) error {
 	least, usual := sizes(w.typ, w.fsType)
 	w.asked = r.GetRequiredBytes()
 	w.limit = r.GetLimitBytes()
+
+	// A copy needs at least the size of its source.
 	w.size = max(w.asked, least, w.source.Size)
 	if w.asked == 0 && w.source.kind == "" {
 		w.size = max(least, usual)

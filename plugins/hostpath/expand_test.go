@@ -29,7 +29,7 @@ func TestExpand_Unused(t *testing.T) {
 	})
 }
 
-// hasGrown checks that the visible size at the target is about that of the volume.
+// hasGrown checks that the visible size at the target is about the volume's.
 func (o *testVolume) hasGrown(size int64) {
 	o.t.Helper()
 	if o.typ == typeDirectory {

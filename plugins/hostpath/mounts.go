@@ -16,7 +16,7 @@ import (
 )
 
 // flagBits has the mount options that are bits for the kernel, and whether an option clears its bit. A
-// directory volume accepts those of perMount.
+// directory volume accepts the options of perMount.
 var flagBits = map[string]struct {
 	bit   uintptr
 	clear bool
@@ -181,6 +181,8 @@ func (d *driver) checkUnexposed(v *volume) error {
 
 	for _, m := range list {
 		inside := within(m.Mountpoint, dir)
+
+		// A bind mount may show the volume at a path outside of it: its root is compared, too.
 		if base != nil && !inside {
 			root := filepath.Join(base.Root, strings.TrimPrefix(dir, base.Mountpoint))
 			inside = m.Major == base.Major &&
@@ -224,6 +226,7 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 		return nil
 	}
 
+	// Without its flags the mount could be written to, or more, so it does not stay.
 	err = fmt.Errorf("setting the mount flags of %s: %w", path, err)
 	return errors.Join(err, retryEBUSY(d.ctx, func() error {
 		return unix.Unmount(path, unix.UMOUNT_NOFOLLOW)

@@ -42,6 +42,7 @@ func (d *driver) NodeGetInfo(
 
 // lockVolume locks a volume for a call and then reads its record, without the mounts of an earlier boot.
 func (d *driver) lockVolume(id string) (v *volume, release func(), err error) {
+	// An unknown volume is not found, also while a call has the lock of its ID.
 	_, err = d.volume(id)
 	if err != nil {
 		return nil, nil, err

@@ -95,6 +95,7 @@ func (d *driver) recordTarget(v *volume, path string, t *target) error {
 		case other != path && shown && single:
 			return preconditionf("volume %s is published at %s", v.ID, other)
 		case other != path && !shown:
+			// A killed call has recorded a target that it did not mount, or a former call did not drop it.
 			delete(v.Targets, other)
 		}
 	}

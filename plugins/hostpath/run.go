@@ -45,7 +45,7 @@ type Config struct {
 	Endpoint    string // unix:///path, unix:/path or an absolute path
 	NodeID      string // this node's name, unique among the nodes that run the driver; at most 256 bytes
 	DataDir     string // the directory of the volumes; Run makes a missing one
-	Capacity    int64  // bytes that volumes and snapshots may have together; 0: those of the file system
+	Capacity    int64  // bytes that volumes and snapshots may have together; 0: the file system's
 	MaxVolumes  int64  // reported to the orchestrator as the limit of this node; 0: none
 	TopologyKey string // DefaultTopologyKey if ""
 	Name        string // of the driver, DefaultName if ""
@@ -125,7 +125,8 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg:    cfg,
 		ctx:    ctx,
 		logger: cfg.Logger,
-		locks:  keylock.Map{MaxUsers: 1},
+		// No call waits for another one: see lockKeys.
+		locks: keylock.Map{MaxUsers: 1},
 	}
 
 	srv := grpc.NewServer(

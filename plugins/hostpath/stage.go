@@ -257,6 +257,7 @@ func (d *driver) unstage(v *volume) error {
 			return err
 		}
 	}
+
 	crash("unstage unmounted")
 	if v.Type == typeImage {
 		err := detachImage(d.dataOf(v))

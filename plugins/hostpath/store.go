@@ -319,6 +319,7 @@ func (s *recordDir[R]) putRecord(r R) error {
 
 	path := s.path(id, recordFile)
 	err = durable.WriteFile(path, b)
+	// Records that free space come before it is free: see reserveFile.
 	if errors.Is(err, unix.ENOSPC) && s.spare.free() {
 		err = durable.WriteFile(path, b)
 	}
