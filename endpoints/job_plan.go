@@ -97,7 +97,7 @@ func (j jobs) dryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) 
 }
 
 // laterEvals returns the evaluations that continue a plan: its followups, and the one of an earlier plan that
-// would do its next wave.
+// would do its next batch.
 func laterEvals(tx *state.ReadTx, p *scheduler.Preview) []*structs.Evaluation {
 	evals := p.Followups
 	if next := state.Eval(tx, p.Eval.NextEval); next != nil {

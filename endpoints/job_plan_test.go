@@ -49,8 +49,9 @@ func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 	rejected(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{})
 }
 
-// The plan of an update in waves has the evaluation of the next wave, also if an earlier plan has added it.
-func TestJobPlan_ShowsTheNextWave(t *testing.T) {
+// The plan of an update in batches has the evaluation of the next batch, also if an earlier plan has added
+// it.
+func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
 	s := newServer(t)
 	for _, id := range []string{"n1", "n2", "n3"} {
 		s.addNode(id, "")
@@ -72,7 +73,7 @@ func TestJobPlan_ShowsTheNextWave(t *testing.T) {
 		p.Now = s.clock.UnixNano()
 		mustPropose(s, fsm.PlanApply, p)
 	}
-	checkWave := func(when, id string) {
+	checkBatch := func(when, id string) {
 		t.Helper()
 		evals := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).CreatedEvals
 		if len(evals) != 1 || evals[0].TriggeredBy != structs.TriggerRollingUpdate ||
@@ -82,14 +83,14 @@ func TestJobPlan_ShowsTheNextWave(t *testing.T) {
 	}
 	schedule()
 	job.TaskGroups[0].Tasks[0].Config["command"] = "false"
-	checkWave("a new version", "")
+	checkBatch("a new version", "")
 	schedule()
-	waves := slices.Collect(state.LaterEvals(s.store.Read()))
-	if len(waves) != 1 {
-		t.Fatalf("%d evaluations follow the first wave", len(waves))
+	batches := slices.Collect(state.LaterEvals(s.store.Read()))
+	if len(batches) != 1 {
+		t.Fatalf("%d evaluations follow the first batch", len(batches))
 	}
 	job.Priority = 51
-	checkWave("during the update", waves[0].ID)
+	checkBatch("during the update", batches[0].ID)
 }
 
 // The plan counts and lists the allocations of other jobs that the job would displace. Beside an older server

@@ -21,7 +21,7 @@ import (
 //	node ID cpu=N [gpus=N]               a node
 //	preemption TYPE...                   the types of jobs that may displace others
 //	job ID type=T priority=N cpu=N       registers a job and evaluates it; also with
-//	  [count=N] [migrate=N] [waves=N]    its count, max_parallel of migrate, and of update with a stagger of 1m
+//	  [count=N] [migrate=N] [batch=N]    its count, max_parallel of migrate, and of update with a stagger of 1m
 //	  [port=N] [gpus=N] [brief]          its demands; brief writes numbers in place of allocations
 //	start                                starts all allocations that wait for no other
 //	end JOB                              ends the allocations of a job that are to end
@@ -117,7 +117,7 @@ func jobOf(t *testing.T, cmd *transcript.Step) *structs.Job {
 	if n := number("migrate"); n > 0 {
 		edits = append(edits, moves(n))
 	}
-	if n := number("waves"); n > 0 {
+	if n := number("batch"); n > 0 {
 		edits = append(edits, inBatches(n, time.Minute))
 	}
 	if n := number("port"); n > 0 {

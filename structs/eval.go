@@ -106,8 +106,8 @@ const (
 	EvalChanged = "changed" // its inputs have changed since its plan was made
 )
 
-// Wait returns the time between the creation of an evaluation that continues an update in waves and its
-// processing, 0 for all others. Clients of the dialect show when the next wave follows.
+// Wait returns the time between the creation of an evaluation that continues an update in batches and its
+// processing, 0 for all others. Clients of the dialect show when the next batch follows.
 func (e *Evaluation) Wait() time.Duration {
 	if e.TriggeredBy != TriggerRollingUpdate || e.WaitUntil == 0 {
 		return 0

@@ -32,7 +32,7 @@ func TestJSON_Times(t *testing.T) {
 			},
 		},
 		&Evaluation{ID: "never waits"},
-		&Evaluation{ID: "wave", TriggeredBy: TriggerRollingUpdate, WaitUntil: at.UnixNano()},
+		&Evaluation{ID: "batch", TriggeredBy: TriggerRollingUpdate, WaitUntil: at.UnixNano()},
 		&info,
 		&CSIInfo{},
 		&CSIPluginInstance{

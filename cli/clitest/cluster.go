@@ -381,10 +381,10 @@ func (w *Cluster) answerJobs() {
 		w.from[r.Job.ID] = r.Submission
 		return &structs.JobRegisterResponse{
 			EvalID: map[string]string{
-				"big":    eval2,
-				"new":    eval3,
-				"broken": eval3,
-				"waves":  eval4,
+				"big":     eval2,
+				"new":     eval3,
+				"broken":  eval3,
+				"batches": eval4,
 			}[r.Job.ID],
 		}, nil
 	})

@@ -67,12 +67,12 @@ func evaluations() []*structs.Evaluation {
 	}
 }
 
-// waveEvaluations returns the evaluations of an update of a system job.
-func waveEvaluations() []*structs.Evaluation {
+// batchEvaluations returns the evaluations of an update of a system job.
+func batchEvaluations() []*structs.Evaluation {
 	return []*structs.Evaluation{
 		{
 			ID:          eval4,
-			JobID:       "waves",
+			JobID:       "batches",
 			Type:        "system",
 			TriggeredBy: "job-register",
 			Status:      "complete",
@@ -81,7 +81,7 @@ func waveEvaluations() []*structs.Evaluation {
 		},
 		{
 			ID:           eval5,
-			JobID:        "waves",
+			JobID:        "batches",
 			Type:         "system",
 			TriggeredBy:  "rolling-update",
 			Status:       "complete",
@@ -102,7 +102,7 @@ func (w *Cluster) answerEvals() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.reads[r.EvalID]++
-		for _, e := range slices.Concat(evaluations(), waveEvaluations()) {
+		for _, e := range slices.Concat(evaluations(), batchEvaluations()) {
 			if e.ID == r.EvalID {
 				if (e.ID == eval3 || e.ID == eval5) && w.reads[e.ID] == 1 {
 					e.Status = "pending"

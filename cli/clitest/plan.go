@@ -36,11 +36,11 @@ func (w *Cluster) answerPlans() {
 			resp.Warnings = `group "app", volume "data": there is no volume "data" in namespace "default" yet`
 		}
 
-		if r.Job.ID == "waves" {
+		if r.Job.ID == "batches" {
 			*resp.Annotations.DesiredTGUpdates["app"] = structs.DesiredUpdates{
 				Stop: 2, Migrate: 3, InPlaceUpdate: 4, DestructiveUpdate: 5,
 			}
-			resp.CreatedEvals = waveEvaluations()[1:]
+			resp.CreatedEvals = batchEvaluations()[1:]
 		}
 
 		if r.Job.ID == "calm" {

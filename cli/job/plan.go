@@ -113,7 +113,7 @@ func printPlan(c *command.Call, a *api.JobPlanned) {
 
 	for _, e := range a.CreatedEvals {
 		if e.TriggeredBy == structs.TriggerRollingUpdate {
-			c.Printf("- Rolling update, the next wave follows %s later.\n", command.FormatSpan(e.Wait()))
+			c.Printf("- Rolling update, the next batch follows %s later.\n", command.FormatSpan(e.Wait()))
 		}
 	}
 

@@ -67,8 +67,8 @@ func missedAims(d *structs.Deployment) (reasons []*structs.Reason) {
 	return reasons
 }
 
-// waves explains how far the update of a job of every node has come.
-func (x *jobExplainer) waves(j *structs.Job) (reasons []*structs.Reason) {
+// batches explains how far the update of a job of every node has come.
+func (x *jobExplainer) batches(j *structs.Job) (reasons []*structs.Reason) {
 	for _, g := range j.TaskGroups {
 		total := 0
 		done := 0

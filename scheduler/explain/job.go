@@ -147,7 +147,7 @@ func (x *jobExplainer) pendingEval(
 		case structs.TriggerScheduled:
 			r.Remedy = x.hastenRemedy(j, e, replacing)
 		case structs.TriggerRollingUpdate:
-			r.Because = x.waves(j)
+			r.Because = x.batches(j)
 		}
 		return r
 	case state.SchedulerConfig(x.tx).PauseEvalBroker:

@@ -214,8 +214,8 @@ func TestSchedule_DoesNotBlameAnEvaluationForTheLog(t *testing.T) {
 	})
 }
 
-// The update of a system job goes on at its pace when the leader changes between two waves, and at once after
-// a longer time without a leader.
+// The update of a system job goes on at its pace when the leader changes between two batches, and at once
+// after a longer time without a leader.
 func TestSchedule_ContinuesAnUpdateAfterAChangeOfTheLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		for i := range 6 {
@@ -261,7 +261,7 @@ func TestSchedule_ContinuesAnUpdateAfterAChangeOfTheLeader(t *testing.T) {
 		updated(6)
 		after(time.Hour)
 		if n := w.entryCount(); n != 6+2+1+1+1+1 {
-			t.Errorf("%d entries: two jobs on six nodes need one plan, then one for each wave", n)
+			t.Errorf("%d entries: two jobs on six nodes need one plan, then one for each batch", n)
 		}
 		w.check()
 	})

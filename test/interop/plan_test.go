@@ -68,8 +68,8 @@ func TestClient_ReadsPlans(t *testing.T) {
 		len(plan.CreatedEvals) != 2 || plan.CreatedEvals[0].Status != "blocked" {
 		t.Fatalf("the plan arrives as %+v", plan)
 	}
-	if wave := plan.CreatedEvals[1]; wave.TriggeredBy != "rolling-update" || wave.Wait != 30*time.Second ||
+	if batch := plan.CreatedEvals[1]; batch.TriggeredBy != "rolling-update" || batch.Wait != 30*time.Second ||
 		plan.CreatedEvals[0].Wait != 0 {
-		t.Errorf("the next wave arrives as %+v", wave)
+		t.Errorf("the next batch arrives as %+v", batch)
 	}
 }
