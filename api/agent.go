@@ -339,7 +339,7 @@ func (c *Client) SnapshotRestore(ctx context.Context, r io.Reader) error {
 var systemGC = route(put, "/v1/system/gc",
 	serveMethod(structs.SystemGC, nil, whole))
 
-// SystemGC deletes the rows that are past their retention.
+// SystemGC deletes the ended rows that nothing needs, however young they are.
 func (c *Client) SystemGC(ctx context.Context) error {
 	return systemGC.route.exec(ctx, c, request{})
 }

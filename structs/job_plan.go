@@ -19,7 +19,7 @@ type JobPlanResponse struct {
 	CreatedEvals       []*Evaluation // that continue the plan: one that waits for capacity, and later ones
 	Diff               *JobDiff
 	Annotations        *PlanAnnotations
-	FailedTGAllocs     map[string]*AllocMetric // groups of which not all allocations find a place
+	FailedTGAllocs     map[string]*AllocMetric // groups of which not all allocations can be placed
 	NextPeriodicLaunch time.Time               // zero if the job is not periodic
 	Warnings           string
 	QueryMeta

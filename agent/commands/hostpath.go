@@ -55,7 +55,7 @@ var hostpathFlags = []command.Flag{
 		Kind:    command.String,
 		Value:   "size",
 		Default: "0",
-		Usage:   "The size of all volumes together, such as 10GiB; 0: that of the file system",
+		Usage:   "The size of all volumes together, such as 10GiB; 0: the file system's",
 	},
 	{
 		Name:    "max-volumes",

@@ -25,12 +25,12 @@ var restartCommand = command.Command{
 	Help: `
 The node stops the processes and starts them again. This does not count for
 the restart policy. With -all-tasks the node stops all tasks and starts them
-in the order of their lifecycles, also those that have ended. The command does
-not wait for the restarts.`,
+in the order of their lifecycles, also the ended ones. The command does not
+wait for the restarts.`,
 	Acts: true,
 	Flags: []command.Flag{
 		taskFlag,
-		{Name: "all-tasks", Usage: "Restart all tasks, also those that have ended"},
+		{Name: "all-tasks", Usage: "Restart all tasks, also the ended ones"},
 	},
 	Run: allocRestart,
 	Examples: "berth alloc restart 53b92b20\n" +

@@ -25,7 +25,7 @@ var EvalCommands = []command.Command{
 				Name:  "status",
 				Kind:  command.String,
 				Value: "status",
-				Usage: "List those with this status, such as pending",
+				Usage: "List the evaluations with this status, such as pending",
 			},
 			command.VerboseFlag,
 		}, command.PageFlags...),
@@ -54,10 +54,11 @@ var EvalCommands = []command.Command{
 		Args:     "[eval]...",
 		Synopsis: "Delete evaluations that have ended",
 		Help: `
-Evaluations that have ended are deleted after a time ("berth system gc": at
-once). This deletes chosen ones. One that has not ended, or that allocations
-name, is rejected; -filter passes over it. -filter takes the expressions of
-lists, for example 'Status == "failed"', and sees one namespace.`,
+The servers delete ended evaluations after a while, or at once with "berth
+system gc". This command deletes chosen ones. It rejects one that has not
+ended or that an allocation names; -filter skips these. -filter takes the
+expressions of lists, for example 'Status == "failed"', and sees one
+namespace.`,
 		Acts: true,
 		Flags: []command.Flag{
 			{

@@ -32,15 +32,15 @@ var execFlags = []command.Flag{
 		Kind:    command.String,
 		Value:   "char",
 		Default: "~",
-		Usage: "With a terminal: this character and a dot at the start of a line end the command. " +
-			"none: nothing does",
+		Usage: "With a terminal, this character and a dot at the start of a line end the command; " +
+			"none turns that off",
 	},
 }
 
 const helpExec = `The command has the user, the environment and the root of the task. The exit
-code is that of the command: 128 and the number of the signal if one ended it.
-Options precede the allocation. The command is killed when this program ends
-or loses its connection.`
+code is the command's, or 128 plus the number of the signal that ended it.
+Options come before the allocation. The command is killed when this program
+ends or loses its connection.`
 
 func allocExec(ctx context.Context, c *command.Call) error {
 	escape, err := escapeCharacter(c.String("e"))

@@ -25,9 +25,10 @@ var filesFlags = slices.Concat(tailFlags[:len(tailFlags)-1], []command.Flag{
 })
 
 const helpFiles = `The path is relative to the directory of the allocation. It has alloc, which
-the tasks share, and a directory for each task. No path leads out of it, also
-not through a link. Volumes and secrets are not shown. -f continues when the
-file is cut or replaced, and ends with the file and with the allocation.`
+the tasks share, and a directory for each task. No path leads out of it, not
+even through a link. Volumes and secrets are not shown. -f continues when the
+file is truncated or replaced, and ends when the file is deleted or the
+allocation ends.`
 
 func allocFiles(ctx context.Context, c *command.Call) error {
 	p, err := placeOf(c)

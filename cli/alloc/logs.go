@@ -21,8 +21,8 @@ import (
 var tailFlags = []command.Flag{
 	{Name: "f", Usage: "Follow the output until interrupted"},
 	{Name: "tail", Usage: "Begin near the end: with the last 10 lines, or with -n or -c"},
-	{Name: "n", Kind: command.Number, Value: "lines", Usage: "Begin with this number of last lines"},
-	{Name: "c", Kind: command.Number, Value: "bytes", Usage: "Begin with this number of last bytes"},
+	{Name: "n", Kind: command.Number, Value: "lines", Usage: "Begin this many lines before the end"},
+	{Name: "c", Kind: command.Number, Value: "bytes", Usage: "Begin this many bytes before the end"},
 	{Name: "job", Usage: "The first argument is a job: choose its newest running allocation"},
 	{Name: "verbose", Usage: "With -job: name the allocation on the standard error"},
 }
@@ -33,9 +33,10 @@ var logsFlags = slices.Concat(tailFlags, []command.Flag{
 	{Name: "stderr", Usage: "Show the standard error. Default: true with -f and without -stdout"},
 })
 
-const helpLogs = `Without a task: the only one of the allocation, or its leader. With -f both
-outputs are followed, each to its own output of this program, until the task
-ends. A log is the text of all files that are kept of it.`
+const helpLogs = `Without a task the command shows the only task of the allocation, or the
+leader. With -f it follows the standard output and the standard error of the
+task until it ends, and writes them to its own standard output and standard
+error. A log consists of all its files that the node still keeps.`
 
 // defaultTail is the number of lines of -tail alone.
 const defaultTail = 10

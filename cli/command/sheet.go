@@ -52,9 +52,14 @@ func (s Sheet[T]) Section(c *Call, title string, items []T) {
 
 // PageFlags are the options of lists that are read page by page.
 var PageFlags = []Flag{
-	{Name: "filter", Kind: String, Value: "expression", Usage: "List only the items for which this is true"},
+	{Name: "filter", Kind: String, Value: "expression", Usage: "List only the items that match"},
 	{Name: "per-page", Kind: Number, Value: "number", Usage: "Items of one page. Default: all"},
-	{Name: "page-token", Kind: String, Value: "token", Usage: "Begin with the page that the last one names"},
+	{
+		Name:  "page-token",
+		Kind:  String,
+		Value: "token",
+		Usage: "Begin with this page; the page before it names the token",
+	},
 }
 
 // Page returns the options of a query for a page.

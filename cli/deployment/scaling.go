@@ -21,8 +21,8 @@ var ScalingCommands = []command.Command{{
 			Synopsis: "List the scaling policies of jobs that are not stopped",
 			Renders:  true,
 			Flags: []command.Flag{
-				{Name: "job", Kind: command.String, Value: "id", Usage: "Only those of the job"},
-				{Name: "type", Kind: command.String, Value: "type", Usage: "Only those of the type"},
+				{Name: "job", Kind: command.String, Value: "id", Usage: "List only the policies of the job"},
+				{Name: "type", Kind: command.String, Value: "type", Usage: "List only the policies of the type"},
 			},
 			Run: scalingPolicyList,
 			Examples: "berth scaling policy list\n" +

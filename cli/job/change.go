@@ -124,11 +124,11 @@ func followJob(
 var jobEvalCommand = command.Command{
 	Name:     "eval",
 	Args:     "<job>",
-	Synopsis: "Make the servers compare a job with its allocations",
+	Synopsis: "Make the servers evaluate a job again",
 	Acts:     true,
 	Flags: append([]command.Flag{{
 		Name:  "force-reschedule",
-		Usage: "Replace failed allocations at once, also beyond the attempts of their policy",
+		Usage: "Replace failed allocations at once, even beyond the attempts of their reschedule policy",
 	}}, command.DetachFlags...),
 	Run: func(ctx context.Context, c *command.Call) error {
 		id := c.Arg(0)
@@ -151,7 +151,7 @@ var jobAllocsCommand = command.Command{
 	Synopsis: "List the allocations of a job",
 	Renders:  true,
 	Flags: []command.Flag{
-		{Name: "all", Usage: "List also those of an earlier job with the same ID"},
+		{Name: "all", Usage: "Also list allocations of an earlier job with the same ID"},
 		command.VerboseFlag,
 	},
 	Run: func(ctx context.Context, c *command.Call) error {

@@ -19,8 +19,9 @@ var jobDispatchCommand = command.Command{
 	Synopsis: "Start a child of a parameterized job",
 	Help: `
 Starts a child with values for the parameters of the job. The payload is the
-content of the file; "-" is the standard input. The job decides whether a
-payload is needed or allowed, and which keys of -meta.`,
+content of the file; "-" is the standard input. The parameterized block of the
+job decides whether a payload is needed or allowed, and which keys -meta may
+have.`,
 	Acts: true,
 	Flags: append([]command.Flag{
 		{Name: "meta", Kind: command.Strings, Value: "key=value", Usage: "Set a parameter; may be repeated"},
@@ -34,13 +35,13 @@ payload is needed or allowed, and which keys of -meta.`,
 			Name:  "idempotency-token",
 			Kind:  command.String,
 			Value: "text",
-			Usage: "Start no second child with the same token",
+			Usage: "Do not start a second child with the same token",
 		},
 		{
 			Name:  "priority",
 			Kind:  command.Number,
 			Value: "number",
-			Usage: "Of the child. Default: that of the job",
+			Usage: "The priority of the child. Default: the job's",
 		},
 	}, command.DetachFlags...),
 	Run: jobDispatch,
@@ -102,7 +103,8 @@ var jobPeriodicCommand = command.Command{
 		Args:     "<job>",
 		Synopsis: "Launch a child of a periodic job now",
 		Help: `
-Launches a child beside the schedule, also where the job prohibits overlaps.`,
+Launches a child in addition to the schedule, even if the job prohibits
+overlaps.`,
 		Acts:     true,
 		Flags:    command.DetachFlags,
 		Run:      jobPeriodicForce,

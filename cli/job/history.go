@@ -15,7 +15,7 @@ var jobHistoryCommand = command.Command{
 	Synopsis: "Show the stored versions of a job",
 	Help: `
 Shows the stored versions, the newest first. The servers keep the current one,
-the six before it, the newest stable one, and those that allocations use.`,
+the six before it, the newest stable one, and each that an allocation uses.`,
 	Renders: true,
 	Flags: []command.Flag{
 		{Name: "p", Usage: "Show the difference of each version to the one before it"},

@@ -49,7 +49,7 @@ if the file is invalid.`,
 				Value: "index",
 				Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none",
 			},
-			{Name: "preserve-counts", Usage: "Keep the counts of the groups that the stored job has"},
+			{Name: "preserve-counts", Usage: "Keep the group counts of the stored job"},
 			evalPriority,
 			consulToken,
 		}, command.DetachFlags),
@@ -69,7 +69,7 @@ if the file is invalid.`,
 		Flags: []command.Flag{
 			{Name: "short", Usage: "Leave out groups, deployments and allocations"},
 			{Name: "evals", Usage: "Also list the evaluations of the job"},
-			{Name: "all-allocs", Usage: "List also allocations of an earlier job with the same ID"},
+			{Name: "all-allocs", Usage: "Also list allocations of an earlier job with the same ID"},
 			{Name: "verbose", Usage: "Show complete IDs, and list the evaluations of the job"},
 		},
 		Run: jobStatus.Run,
@@ -85,7 +85,7 @@ if the file is invalid.`,
 		Renders:  true,
 		Flags: []command.Flag{
 			{Name: "latest", Usage: "Show the newest deployment only"},
-			{Name: "all", Usage: "List also those of an earlier job with the same ID"},
+			{Name: "all", Usage: "Also list deployments of an earlier job with the same ID"},
 			command.VerboseFlag,
 		},
 		Run: deployment.ListOfJob,
@@ -114,10 +114,10 @@ if the file is invalid.`,
 		Args:     "<file>",
 		Synopsis: "Check a job file",
 		Help: `
-Checks the file and, if an agent answers, its drivers: a node that is up
-checks the configs of the tasks. The command warns of a driver that no such
-node has, as job run does: the job would wait for one. Without an agent, or if
-no node is up, it warns that the drivers are not checked.`,
+Checks the file. If an agent answers, a node that is up also checks the
+configs of the tasks, and the command warns of a driver that no such node has:
+the job would wait for one. Without an agent, or if no node is up, it warns
+that the drivers are not checked.`,
 		Renders: true,
 		Flags:   jobFileFlags,
 		Run:     jobValidate,
@@ -454,7 +454,7 @@ var evalPriority = command.Flag{
 	Name:  "eval-priority",
 	Kind:  command.Number,
 	Value: "number",
-	Usage: "The priority of the evaluation, from 1 to 100. Default: that of the job",
+	Usage: "The priority of the evaluation, from 1 to 100. Default: the job's",
 }
 
 // consulToken is the option of commands that register the services of a job.

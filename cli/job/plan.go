@@ -105,9 +105,9 @@ func printPlan(c *command.Call, a *api.JobPlanned) {
 
 	c.Printf("Scheduler dry-run:\n")
 	if len(a.FailedTGAllocs) == 0 {
-		c.Printf("- All allocations find a place.\n")
+		c.Printf("- All allocations can be placed.\n")
 	} else {
-		c.Printf("- Not all allocations find a place now:\n")
+		c.Printf("- Not all allocations can be placed now:\n")
 		watch.PrintFailures(c, &structs.Evaluation{FailedTGAllocs: a.FailedTGAllocs})
 	}
 

@@ -21,10 +21,10 @@ var jobRestartCommand = command.Command{
 	Args:     "<job>",
 	Synopsis: "Restart the running tasks of a job, batch by batch",
 	Help: `
-Restarts the tasks of the running allocations, a batch of them at a time. The
-next batch follows when they run again. With -reschedule the allocations are
-stopped instead, and others take their places, also on other nodes: the next
-batch follows when the successors run.`,
+Restarts the tasks of the running allocations in batches. The next batch
+follows when the tasks run again. With -reschedule allocations are replaced
+instead, perhaps on other nodes, and the next batch follows when their
+replacements run.`,
 	Acts: true,
 	Flags: []command.Flag{
 		{
@@ -32,32 +32,32 @@ batch follows when the successors run.`,
 			Kind:    command.String,
 			Value:   "number|percent",
 			Default: "1",
-			Usage:   "Allocations of one batch, or the percentage of those that run, such as 25%",
+			Usage:   "Allocations in a batch, or a percentage of the running ones, such as 25%",
 		},
 		{
 			Name:    "batch-wait",
 			Kind:    command.String,
 			Value:   "duration|ask",
 			Default: "0s",
-			Usage:   "Between two batches; ask asks on the terminal before each",
+			Usage:   "The pause between two batches; ask asks on the terminal before each",
 		},
-		{Name: "group", Kind: command.Strings, Value: "name", Usage: "Only this group; may be repeated"},
-		{Name: "task", Kind: command.Strings, Value: "name", Usage: "Only this task; may be repeated"},
-		{Name: "all-tasks", Usage: "Also the tasks that have ended, in the order of their lifecycles"},
+		{Name: "group", Kind: command.Strings, Value: "name", Usage: "Restart only this group; may be repeated"},
+		{Name: "task", Kind: command.Strings, Value: "name", Usage: "Restart only this task; may be repeated"},
+		{Name: "all-tasks", Usage: "Also restart ended tasks, in the order of their lifecycles"},
 		{Name: "reschedule", Usage: "Replace the allocations"},
 		{
 			Name:    "on-error",
 			Kind:    command.String,
 			Value:   "action",
 			Default: "fail",
-			Usage:   "fail, continue or ask after a fault; ask asks on the terminal",
+			Usage:   "After a fault: fail, continue, or ask on the terminal",
 		},
 		{
 			Name:    "timeout",
 			Kind:    command.Duration,
 			Value:   "duration",
 			Default: "5m",
-			Usage:   "How long to await one allocation",
+			Usage:   "How long to wait for one allocation",
 		},
 		{Name: "yes", Usage: "Answer each question with yes"},
 		{

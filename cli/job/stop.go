@@ -20,8 +20,8 @@ var jobStopCommand = command.Command{
 	Flags: append([]command.Flag{
 		{Name: "purge", Usage: "Also delete the job at once"},
 		evalPriority,
-		{Name: "yes", Usage: "Accepted for the dialect; the command never asks"},
-		{Name: "global", Usage: "Accepted for the dialect; a job has one region"},
+		{Name: "yes", Usage: "Accepted for compatibility; the command never asks"},
+		{Name: "global", Usage: "Accepted for compatibility; a job has one region"},
 		alloc.NoShutdownDelay,
 	}, command.DetachFlags...),
 	Run: jobStop,

@@ -19,11 +19,11 @@ var nodeDrainCommand = command.Command{
 	Args:     "[node]",
 	Synopsis: "Move all allocations off a node",
 	Help: `
-Services move at the pace of their migrate block: as many of a group as it
-allows are missing at a time. Batch jobs may end by themselves until the
-deadline. System jobs move after those, and CSI plugins last, when the node
-has let go of all volumes. After the deadline the rest moves at once; the
-plugins still wait for the volumes, with -force for 30 seconds at most.`,
+Services move at the pace of their migrate block, which says how many
+allocations of a group may be missing at a time. Batch jobs may run to their
+end until the deadline. Then system jobs move, and CSI plugins last, when the
+node has released all volumes. At the deadline the rest moves at once; the
+plugins still wait for the volumes, with -force for at most 30 seconds.`,
 	Acts: true,
 	Flags: []command.Flag{
 		{Name: "enable", Usage: "Start the drain, or change it"},
@@ -33,13 +33,13 @@ plugins still wait for the volumes, with -force for 30 seconds at most.`,
 			Kind:    command.Duration,
 			Value:   "duration",
 			Default: "1h",
-			Usage:   "After this time the rest moves at once",
+			Usage:   "The time after which the rest moves at once",
 		},
-		{Name: "no-deadline", Usage: "Wait for as long as it takes"},
+		{Name: "no-deadline", Usage: "Set no deadline"},
 		{
 			Name: "force",
-			Usage: "Move all at once. With -deadline: at the deadline. " +
-				"CSI plugins stop even if the node has volumes",
+			Usage: "Move everything at once, or with -deadline at the deadline. " +
+				"CSI plugins stop even if the node still has volumes",
 		},
 		{Name: "ignore-system", Usage: "Leave the allocations of system jobs on the node"},
 		{
@@ -60,8 +60,7 @@ plugins still wait for the volumes, with -force for 30 seconds at most.`,
 			Name:  "m",
 			Kind:  command.String,
 			Value: "text",
-			Usage: "A note that is kept with the drain, as its meta value message; " +
-				"with -disable as cancel_message",
+			Usage: "A note on the drain, kept in its meta as message; with -disable as cancel_message",
 		},
 		{
 			Name:  "meta",
@@ -69,7 +68,7 @@ plugins still wait for the volumes, with -force for 30 seconds at most.`,
 			Value: "key=value",
 			Usage: "A note under a key; may be repeated",
 		},
-		{Name: "yes", Usage: "Accepted for the dialect; the command never asks"},
+		{Name: "yes", Usage: "Accepted for compatibility; the command never asks"},
 		selfFlag,
 	},
 	Run: nodeDrain,

@@ -59,9 +59,9 @@ with its next heartbeat. After a restore the cluster no longer waits for it.`,
 		Args:     "[node]",
 		Synopsis: "Remove what is left of the allocations that have ended on a node",
 		Help: `
-The node removes their directories, with logs and data. It keeps those whose
-data a replacement has still to take over. It removes the oldest by itself if
-there are more than gc_max_allocs.`,
+The node removes their directories, with logs and data. It keeps a directory
+whose data a replacement still has to take over. If there are more than
+gc_max_allocs, the node removes the oldest by itself.`,
 		Acts:  true,
 		Flags: []command.Flag{selfFlag},
 		Run:   nodeGC,

@@ -18,7 +18,7 @@ const helpOperatorCheck = `
 Loads an archive of "berth operator snapshot save" and verifies the invariants
 of the state. Examples of violations are two writers of one volume, a claim
 without its volume and a wrong counter. A state that only berth has changed
-has none. It calls no agent and needs as much memory as a server.
+has none. The command calls no agent and needs as much memory as a server.
 
 The exit code is 0 without a violation, 1 with one, and 2 if the archive
 cannot be loaded.`

@@ -20,9 +20,9 @@ var NamespaceCommands = []command.Command{
 		Help: `
 The argument is the name of a namespace, or a file with its definition: HCL,
 or the JSON that "berth namespace inspect" writes. "-" is the standard input.
-The definition of a file replaces the whole namespace. A name creates the
-namespace if it has no definition, and otherwise changes only what the options
-name.`,
+A file replaces the whole definition. With a name the command creates a
+definition if the namespace has none, and otherwise changes only what the
+options say.`,
 		Acts:  true,
 		Flags: []command.Flag{descriptionFlag},
 		Run:   namespaceApply,

@@ -36,7 +36,7 @@ var Commands = []command.Command{
 				Synopsis: "Remove a failed server from the Raft configuration",
 				Help: `
 For a server that has failed and that "berth server force-leave" does not
-know. It is rejected for a live server: use "berth server leave" there.
+know. A live server is rejected: use "berth server leave" there.
 "berth operator raft list-peers" shows IDs and addresses.`,
 				Acts:  true,
 				Flags: raftServerFlags,
@@ -78,7 +78,7 @@ leads. Writes that come meanwhile wait for it.
 				Kind:    command.String,
 				Value:   "json|prometheus",
 				Default: api.MetricsJSON,
-				Usage:   "How the agent renders them",
+				Usage:   "The format of the metrics",
 			},
 			{Name: "json", Usage: "The same as -format json"},
 		},
@@ -101,7 +101,7 @@ leads. Writes that come meanwhile wait for it.
 			{
 				Name:     "restore",
 				Args:     "<file>",
-				Synopsis: "Replace the whole state by a saved one",
+				Synopsis: "Replace the whole state with a saved one",
 				Acts:     true,
 				Run:      snapshotRestore,
 				Examples: "berth operator snapshot restore backup.snap",

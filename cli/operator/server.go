@@ -25,8 +25,8 @@ var ServerCommands = []command.Command{
 		Synopsis: "Make the agent's server join the gossip of other servers",
 		Help: `
 An address is the gossip address of a server: host or host:port. The server
-joins at once and once only: after a restart it uses retry_join and the
-servers that it knew. The leader then gives a new server its vote. Never join
+joins at once, but not again after a restart: then it uses retry_join and the
+servers that it knew. The leader gives a new server its vote. Never join
 servers of two clusters: each leader would take over the other's servers.`,
 		Acts: true,
 		Run:  serverJoin,
@@ -53,11 +53,11 @@ it. The server does not leave if the other live servers are no majority.`,
 	{
 		Name:     "force-leave",
 		Args:     "<server>",
-		Synopsis: "Mark a failed server as one that has left",
+		Synopsis: "Mark a failed server as left",
 		Help: `
 The server loses its vote. The list of members drops it after a day, or at
-once with -prune. It is rejected for a live server: use "berth server leave"
-there. A server that comes back afterwards joins the cluster again.`,
+once with -prune. A live server is rejected: use "berth server leave" there. A
+server that comes back afterwards joins the cluster again.`,
 		Acts:  true,
 		Flags: []command.Flag{{Name: "prune", Usage: "Remove the server from the list of members at once"}},
 		Run: func(ctx context.Context, c *command.Call) error {

@@ -79,7 +79,7 @@ var Commands = []command.Command{
 		Args:     "<volume>",
 		Synopsis: "Deregister a volume and leave it at its plugin",
 		Acts:     true,
-		Flags:    []command.Flag{{Name: "force", Usage: "Even if claims wait or a detach is in flight"}},
+		Flags:    []command.Flag{{Name: "force", Usage: "Deregister even if claims wait or a detach is in flight"}},
 		Run: func(ctx context.Context, c *command.Call) error {
 			id := c.Arg(0)
 			err := c.API.VolumeDeregister(ctx, id, c.Bool("force"))
@@ -140,10 +140,10 @@ Running allocations on the node keep the volume: stop them first. The node is
 called, and its answer explains a failure. If only the plugin's controller has
 not detached yet, it is called again at once.
 
-Without a claim and an attachment on the node the plugin's controller is
-called to detach the volume, because after a restore it may be attached
-without a row. A node that berth does not know is named by the plugin's own ID
-of it.
+If the volume has neither a claim nor an attachment on the node, the plugin's
+controller is called all the same: after a restore the volume may be attached
+without a trace in the state. With -external the argument is the plugin's own
+ID of the node, for a node that berth does not know.
 
 With -force the claims are released although the node is down, and their
 allocations count as lost. Use it only if the node is surely off, because a
@@ -163,7 +163,7 @@ not confirm: first verify in the storage system that the volume is detached.`,
 				Value: "text",
 				Usage: "The reason; recorded. Required with -force",
 			},
-			{Name: "external", Usage: "The node is named by the plugin's own ID of it"},
+			{Name: "external", Usage: "The argument is the plugin's own ID of the node"},
 		},
 		Run: volumeDetach,
 		Examples: "berth volume detach data n1\n" +
