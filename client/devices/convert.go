@@ -49,6 +49,7 @@ func groupsOf(answer *device.FingerprintResponse) ([]*structs.NodeDeviceResource
 		groups = append(groups, group)
 	}
 
+	// Sorted, a report with another order is no other report.
 	slices.SortFunc(groups, func(a, b *structs.NodeDeviceResource) int { return cmp.Compare(a.ID(), b.ID()) })
 	return groups, nil
 }

@@ -114,6 +114,8 @@ func (h *host) setGroups(groups []*HostGroup) {
 		maps.DeleteFunc(named[g.ID], func(path string, _ bool) bool { return !g.names(path) })
 	}
 	h.seen = named
+
+	// One value is enough: run then looks at all groups.
 	select {
 	case h.changed <- struct{}{}:
 	default:
@@ -134,6 +136,8 @@ func (h *host) run(ctx context.Context, to reporter) {
 	defer pause.Stop()
 	for first := true; ; first = false {
 		groups := h.scan()
+
+		// WaitFirst needs a report of each plugin, even an empty one.
 		if first || !reflect.DeepEqual(groups, last) {
 			to.groups(groups)
 		}

@@ -21,6 +21,7 @@ type digest struct{ count, sum uint64 }
 
 // toggle adds a record that is not in the digest, or removes one that is. by is 1 or -1.
 func (d *digest) toggle(key, value []byte, by int) {
+	// The length tells records apart whose keys and values make up the same bytes.
 	head := binary.BigEndian.AppendUint64(nil, uint64(len(key)))
 	sum := crc64.Checksum(head, crcTable)
 	sum = crc64.Update(sum, crcTable, key)

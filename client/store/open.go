@@ -93,6 +93,8 @@ func inUse(path string, err error) error {
 // copyFile writes the records of the file to a new one and puts it in the place of the file.
 func copyFile(path string) error {
 	tmp := path + ".tmp"
+
+	// An earlier agent may have been killed while it copied.
 	err := os.Remove(tmp)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -157,6 +159,7 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 // readGuarded turns the panics of bbolt, which trusts its pages, into errors. A page behind the end of a cut
 // file is unmapped memory.
 func readGuarded(path string, read func(*bbolt.Tx) error) (err error) {
+	// The inner call makes faults panics from now on, and the outer one restores the setting.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	var src *bbolt.DB
 	defer func() {

@@ -225,6 +225,7 @@ func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 		})
 
 	if s.servesNode() {
+		// The mounts that the plugin makes there have to reach the tasks that use the volumes.
 		c.Mounts = append(c.Mounts,
 			driver.Mount{
 				HostPath:    s.Volumes.Root(),

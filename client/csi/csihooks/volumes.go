@@ -163,6 +163,7 @@ func (h *volumesHook) requiredVolumes() ([]*requiredVolume, error) {
 
 func sameUse(a, b *structs.VolumeRequest) bool {
 	none := &structs.CSIMountOptions{}
+	// Merge gives an empty value to options that are left out.
 	ao := none.Merge(a.MountOptions)
 	bo := none.Merge(b.MountOptions)
 	return a.ReadOnly == b.ReadOnly &&

@@ -185,6 +185,7 @@ func (m *Machine) Emit(id string, e *structs.TaskEvent) bool {
 	if handle == nil {
 		return false
 	}
+	// Without the lock: the agent may call the driver while it handles the event.
 	handle(e)
 	return true
 }
@@ -194,6 +195,7 @@ func (m *Machine) Drivers() Set { return Set{"fake": &Driver{m, "fake"}} }
 
 func (m *Machine) logCall(verb, id string, act func() error) error {
 	point := verb + " " + id
+	// Before and After run without the lock, because tests use the machine in them.
 	if m.Before != nil {
 		if err := m.Before(point); err != nil {
 			return err

@@ -181,6 +181,8 @@ func (d *driverService) opener(cfg *driver.TaskConfig) func(path string) (*os.Fi
 func run(cfg *driver.TaskConfig, script string, open func(string) (*os.File, error)) (*task, error) {
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.Dir = filepath.Join(cfg.GetAllocDir(), cfg.GetName())
+
+	// The process leads a session and so a group, which the calls below signal as a whole.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if dir := cfg.GetResources().GetLinuxResources().GetCpusetCgroup(); dir != "" {
 		group, err := os.Open(dir) // the task begins in it: the kernel takes its descriptor with the clone
@@ -273,6 +275,7 @@ func (d *driverService) RecoverTask(
 		return nil, fmt.Errorf("task %q is gone: %v", r.GetTaskId(), err)
 	}
 
+	// This was only the look whether it still runs; Wait opens it by itself.
 	_ = unix.Close(fd)
 	go func() {
 		defer close(t.ended)

@@ -23,6 +23,7 @@ func (d *driverService) ExecTaskStreaming(s driver.Driver_ExecTaskStreamingServe
 		return err
 	}
 
+	// A stream takes one sender at a time, and each output has a goroutine of its own.
 	var lock sync.Mutex
 	send := func(answer *driver.ExecTaskStreamingResponse) {
 		lock.Lock()

@@ -97,6 +97,7 @@ func Install(t testing.TB, dir, kind string) *Plugin {
 func (p *Plugin) Set(name, value string) {
 	p.t.Helper()
 	path := filepath.Join(p.dir, name)
+	// Renamed into place, so that a process never reads a part of a value.
 	err := os.WriteFile(path+".tmp", []byte(value), 0o600)
 	if err == nil {
 		err = os.Rename(path+".tmp", path)
@@ -149,6 +150,7 @@ func (p *Plugin) Lines(name string) []string {
 
 // append adds a line to a file.
 func (p *Plugin) append(name, line string) {
+	// Several processes of a plugin may add lines at a time.
 	const flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	f, err := os.OpenFile(filepath.Join(p.dir, name), flags, 0o600)
 	if err == nil {

@@ -53,6 +53,8 @@ func (p *parser) fault(name, format string, args ...any) hcldec.Spec {
 	if len(p.faults) < maxFaults {
 		p.faults = append(p.faults, fmt.Errorf(format, args...))
 	}
+
+	// The parser goes on with a spec that needs nothing, so that one attempt names many faults.
 	return hcldec.ObjectSpec{}
 }
 

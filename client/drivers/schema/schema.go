@@ -56,6 +56,7 @@ func (s *Schema) decode(config map[string]any, ctx *hcl.EvalContext) (value cty.
 		config = map[string]any{}
 	}
 
+	// hcldec reads only the bodies of HCL files, and JSON is the form of them that a map converts to.
 	text, err := json.Marshal(listMaps(s.spec, config))
 	if err != nil {
 		return cty.NilVal, structs.Invalidf("config: %w", err)

@@ -196,6 +196,7 @@ func (a *artifacts) fetch(
 	if err == nil {
 		err = s.deliver(to.path, owner)
 		if err != nil {
+			// The files are removed below, and take nothing of the disk.
 			env.Downloaded.Add(-got.bytes)
 		}
 	}

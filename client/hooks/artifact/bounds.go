@@ -100,6 +100,8 @@ func (a *artifacts) freeBound(dir string) (download.Bound, error) {
 	if err != nil {
 		return download.Bound{}, fmt.Errorf("reading the free space of the node: %w", err)
 	}
+
+	// A file system may report so many blocks that their bytes do not fit the integer.
 	free := int64(min(st.Bavail, math.MaxInt64/uint64(st.Bsize))) * st.Bsize
 	keep := a.cfg.MinFree()
 	return download.Bound{

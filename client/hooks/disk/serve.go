@@ -186,6 +186,8 @@ func (p *pager) measure(ctx context.Context, dirs []string) (bytes int64, files 
 		path := left[len(left)-1]
 		left = left[:len(left)-1]
 		st, err := p.stat(path)
+
+		// A mount (EXDEV) does not move, so its files do not count.
 		if isGone(err) || errors.Is(err, unix.EXDEV) {
 			continue
 		}
@@ -228,6 +230,8 @@ func (p *pager) stat(path string) (st unix.Stat_t, err error) {
 func (p *pager) add(path string, offset int64) (isDir bool, err error) {
 	// An entry costs about 128 bytes beside its texts.
 	p.left -= len(path) + 128
+
+	// Each page has an entry, so that the transfer comes to an end.
 	if len(p.entries) > 0 && (p.left <= 0 || len(p.entries) >= structs.AllocDataEntries) {
 		return false, errFull
 	}

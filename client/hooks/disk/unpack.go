@@ -59,6 +59,7 @@ func (u *unpacker) close() { closeDir(u.root) }
 
 // commit makes the data durable and gives it its final name.
 func (u *unpacker) commit() error {
+	// One call syncs all files, which may be very many.
 	err := unix.Syncfs(int(u.root.Fd()))
 	if err != nil {
 		return err
@@ -74,6 +75,7 @@ func (u *unpacker) remove() error { return os.RemoveAll(u.root.Name()) }
 func (u *unpacker) free() (int64, error) {
 	var st unix.Statfs_t
 	err := unix.Fstatfs(int(u.root.Fd()), &st)
+	// A file system may report so many blocks that their bytes do not fit the integer.
 	return int64(min(st.Bavail, maxBytes/uint64(st.Bsize))) * st.Bsize, err
 }
 

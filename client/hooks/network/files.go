@@ -76,12 +76,14 @@ func (n *network) addFiles(made *driver.Network) error {
 
 	name := made.Hostname
 	if name == "" {
+		// The tasks then have the name of the node, and programs look up their own.
 		name, err = os.Hostname()
 		if err != nil {
 			return err
 		}
 	}
 
+	// Without a network there is only the loopback interface.
 	made.Hosts = filepath.Join(n.dir, "hosts")
 	return writeFile(made.Hosts, hostsText(cmp.Or(made.Address, "127.0.0.1"), name))
 }

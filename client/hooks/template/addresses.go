@@ -42,6 +42,7 @@ func (r *rendering) sockaddr(words ...string) (string, error) {
 		return "", err
 	}
 
+	// The parser did not know these, so the text itself cannot call them: only countSteps adds the calls.
 	functions[stepFunc] = r.step
 	functions[enterFunc] = r.enter
 	functions[leaveFunc] = r.leave

@@ -78,6 +78,8 @@ func (h *templates) renderChanged(ctx context.Context, task hooks.Control) (chan
 func (h *templates) renderAgain(ctx context.Context, t *structs.Template) (other bool, err error) {
 	last := h.rec.Rendered[t.DestPath]
 	text, read, err := h.render(ctx, t)
+
+	// A rendering that was cut off has asked only some of its questions, so the former ones stay followed.
 	if ctx.Err() == nil {
 		defer h.keep()
 		h.asked[t.DestPath] = read.Answers
@@ -135,6 +137,7 @@ func (h *templates) act(ctx context.Context, task hooks.Control, changed []*stru
 
 	var sent []string
 	for _, t := range changed {
+		// A process reads all of its files again at a signal, so one is enough for several templates.
 		switch {
 		case t.ChangeMode == structs.TemplateScript:
 			h.runScript(ctx, task, t)

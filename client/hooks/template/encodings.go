@@ -72,6 +72,8 @@ const (
 
 func (r *rendering) parseJSON(s string) (any, error) {
 	var v any = map[string]any{}
+
+	// As in the dialect, the empty text has no entries.
 	if s == "" {
 		return v, nil
 	}

@@ -43,6 +43,7 @@ func (r *rendering) functions() template.FuncMap {
 		all[name] = r.bound(f)
 	}
 
+	// Bound, each of these would count as one more step of the text.
 	all[stepFunc] = r.step
 	all[enterFunc] = r.enter
 	all[leaveFunc] = r.leave
@@ -299,6 +300,7 @@ func (r *rendering) regexReplaceAll(pattern, to, s string) (string, error) {
 	}
 
 	const header = 24 // bytes of a slice
+	// The matches take memory before the result is charged, so what is left bounds their number.
 	most := (maxValues - r.size) / (header + 16*(re.NumSubexp()+1))
 	matches := re.FindAllStringSubmatchIndex(s, most+1)
 	if len(matches) > most {

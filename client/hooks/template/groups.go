@@ -60,6 +60,7 @@ func byKey(pairs []*lookup.KeyPair) (map[string]map[string]*lookup.KeyPair, erro
 		if groups[first] == nil {
 			groups[first] = map[string]*lookup.KeyPair{}
 		}
+		// All texts that ask share the answer, so its pairs stay as they are.
 		below := *pair
 		below.Key = rest
 		groups[first][rest] = &below
@@ -100,6 +101,7 @@ func metaPart(name string, meta map[string]string) (string, error) {
 				structs.Cut(name, structs.MaxQuoted))
 		}
 
+		// Leading zeros let the names of groups sort as numbers.
 		value = fmt.Sprintf("%05d", n)
 	} else if value == "" {
 		value = "_no_" + name + "_"
@@ -120,6 +122,7 @@ func explode(pairs []*lookup.KeyPair) (map[string]any, error) {
 	for _, pair := range pairs {
 		flat[pair.Key] = pair.Value
 	}
+	// The prefix may itself be a key, which has no name below it.
 	maps.DeleteFunc(flat, func(key string, _ any) bool { return key == "" })
 	return explodeMap(flat)
 }

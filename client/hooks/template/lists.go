@@ -74,6 +74,8 @@ func containsSome(atEnd, inverted bool) func(values, list any) (bool, error) {
 // explodeMap makes a map of maps from one with keys such as a/b.
 func explodeMap(flat map[string]any) (map[string]any, error) {
 	out := map[string]any{}
+
+	// In this order a key comes before the keys below it, which then find that it has a value.
 	for _, key := range slices.Sorted(maps.Keys(flat)) {
 		if strings.Count(key, "/") >= maxLevels {
 			return nil, beyond("a key of explodeMap has more than %d levels", maxLevels)

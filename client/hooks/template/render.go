@@ -226,6 +226,7 @@ func (r *rendering) bound(f any) any {
 			return fail(err)
 		}
 
+		// MakeFunc hands over the last arguments of a variadic function as one list.
 		invoke := v.Call
 		if v.Type().IsVariadic() {
 			invoke = v.CallSlice

@@ -224,6 +224,7 @@ func (r *rendering) sequence(bounds ...int) (string, error) {
 		numbers[1] = direction
 	}
 
+	// untilStep leaves its end out, and seq has it.
 	list, err := r.untilStep(numbers[0], numbers[2]+direction, numbers[1])
 	if err != nil {
 		return "", err
@@ -267,6 +268,7 @@ func regexFind(pattern, s string) (string, error) {
 func (r *rendering) regexFindAll(pattern, s string, n int) ([]string, error) {
 	re, err := compile(pattern)
 	if err == nil {
+		// Each byte may begin an empty match, and so may the end.
 		err = r.chargeTimes(len(s)+1, memoryOfPart)
 	}
 	if err != nil {

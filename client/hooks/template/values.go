@@ -91,6 +91,7 @@ func (r *reads) changed(t *structs.Template, v *values) bool {
 		}
 	}
 
+	// Together the files have the bound of a rendering: the task may let them grow at any time.
 	left := structs.MaxTemplateBytes
 	for path, was := range r.Files {
 		text, err := v.dirs.readFile(path, left)

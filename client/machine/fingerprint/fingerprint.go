@@ -97,6 +97,8 @@ func parseCPU(text string) (model string, mhz int) {
 			model = value
 		case "cpu MHz":
 			v, err := strconv.ParseFloat(value, 64)
+
+			// A greater number is no frequency.
 			if err == nil && v < 1e6 {
 				mhz = max(mhz, int(v))
 			}
@@ -144,6 +146,8 @@ func (f *Facts) disk(dir string) error {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return fmt.Errorf("fingerprinting the disk of %s: %w", dir, err)
 	}
+
+	// Bavail leaves out the blocks that the file system reserves for root.
 	free := s.Bavail * uint64(s.Bsize)
 	f.Resources.Disk.DiskMB = int64(free >> 20)
 	f.setAttribute("unique.storage.volume", device(dir))
@@ -174,6 +178,8 @@ func (f *Facts) kernel() {
 		f.setAttribute("kernel.arch", unix.ByteSliceToString(u.Machine[:]))
 	}
 	var st unix.Stat_t
+
+	// Only the unified hierarchy has this file at its root.
 	if unix.Stat("/sys/fs/cgroup/cgroup.controllers", &st) == nil {
 		f.setAttribute("os.cgroups.version", "2")
 	} else if unix.Stat("/sys/fs/cgroup", &st) == nil {

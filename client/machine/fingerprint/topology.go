@@ -46,6 +46,8 @@ type Core struct {
 func ReadTopology() *Topology {
 	var set unix.CPUSet
 	err := unix.SchedGetaffinity(0, &set)
+
+	// Without an answer of the kernel, no processor counts as disabled.
 	usable := func(id int) bool { return err != nil || set.IsSet(id) }
 	return readTopology("/", usable)
 }

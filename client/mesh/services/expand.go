@@ -23,6 +23,8 @@ func expandCheck(c *structs.ServiceCheck, expand func(string) string) *structs.S
 	out.TLSServerName = expand(c.TLSServerName)
 	out.GRPCService = expand(c.GRPCService)
 	out.Header = nil
+
+	// Two names may be equal once placeholders are replaced, so their values need a fixed order.
 	for _, name := range slices.Sorted(maps.Keys(c.Header)) {
 		if out.Header == nil {
 			out.Header = map[string][]string{}

@@ -117,6 +117,9 @@ func (d *Daemon) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Stdout = d.log
 	cmd.Stderr = d.log
+
+	// In a session of its own it gets no signals of the terminal: a test that is interrupted still needs it
+	// to remove the containers.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd
 }
@@ -147,6 +150,7 @@ func (d *Daemon) Run() {
 		"--containerd", d.path("containerd.sock"),
 	}, d.args...)
 
+	// Without a file of its own, the daemon would read the machine's.
 	err := os.WriteFile(d.path("none.json"), []byte("{}"), 0o600)
 	if err != nil {
 		d.t.Fatal(err)
@@ -319,10 +323,13 @@ func (d *Daemon) removeCgroups() {
 	dirs, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
 	more, _ := filepath.Glob("/sys/fs/cgroup/" + name)
 	for _, dir := range append(dirs, more...) {
+		// A cgroup with others in it cannot be removed, so those of containers are first.
 		inner, _ := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
 		for _, path := range append(inner, filepath.Join(dir, "cgroup.procs")) {
 			text, _ := os.ReadFile(path)
 			for _, pid := range strings.Fields(string(text)) {
+				// A process of another PID namespace is listed as 0, which would be the group of this
+				// process.
 				n, err := strconv.Atoi(pid)
 				if err == nil && n > 1 {
 					_ = syscall.Kill(n, syscall.SIGKILL)

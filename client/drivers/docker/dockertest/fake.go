@@ -119,6 +119,7 @@ func (f *Fake) Stop() {
 	f.mu.Unlock()
 	_ = server.Close()
 	<-served
+	// Close does not wait for the calls that still run.
 	f.serving.Wait()
 }
 
@@ -259,6 +260,7 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
+	// References have slashes, so that no fixed text could name these calls.
 	if strings.HasPrefix(path, "/images/") {
 		f.serveImages(w, r, strings.TrimPrefix(path, "/images/"))
 		return

@@ -35,6 +35,7 @@ func Program(t testing.TB) []byte {
 		path := filepath.Join(dir, "program")
 		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path,
 			"berth/client/drivers/docker/dockertest/program")
+		// The images have no libraries.
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		out, err := build.CombinedOutput()
 		if err != nil {

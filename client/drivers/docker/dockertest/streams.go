@@ -10,6 +10,7 @@ import (
 )
 
 func (f *Fake) wait(w http.ResponseWriter, r *http.Request, id string) {
+	// As from the daemon, the header tells the caller that the wait has begun.
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	for {

@@ -62,6 +62,7 @@ func nameAlone(out io.Writer, in io.Reader, ref, name string) error {
 			return structs.Preconditionf("config.load: the file is no archive of an image: %w", err)
 		}
 
+		// To the daemon, ./manifest.json is the same file.
 		switch base := strings.TrimPrefix(path.Clean("/"+h.Name), "/"); {
 		case base == manifestName:
 			manifest, err = io.ReadAll(io.LimitReader(archive, maxManifest+1))
@@ -162,6 +163,7 @@ var formats = []struct {
 	{"BZh", func(r io.Reader) (io.Reader, error) { return bzip2.NewReader(r), nil }},
 	{"\xfd7zXZ\x00", func(r io.Reader) (io.Reader, error) { return xz.NewReader(r) }},
 	{"\x28\xb5\x2f\xfd", func(r io.Reader) (io.Reader, error) {
+		// With one decoder nothing runs beside the reader, which nobody closes.
 		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
 	}},
 }

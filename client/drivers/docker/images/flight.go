@@ -159,6 +159,7 @@ func (c *Coordinator) transfer(ctx context.Context, r Request, f *flight) error 
 		err = c.cfg.Engine.Pull(ctx, r.Ref, r.Auth, each)
 	}
 
+	// The engine knows only that it was cancelled; the cause says why.
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -244,6 +245,7 @@ type layer struct {
 func (p *progress) add(m *engine.Message) string {
 	l, known := p.layers[m.ID]
 	if m.ID != "" && (known || len(p.layers) < maxLayers) {
+		// While it extracts a layer, the daemon counts the same bytes again.
 		if m.Progress != nil && m.Progress.Total > 0 && m.Status == "Downloading" {
 			l.current = m.Progress.Current
 			l.total = m.Progress.Total

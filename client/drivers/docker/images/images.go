@@ -204,6 +204,7 @@ func (c *Coordinator) Run(ctx context.Context) {
 func (c *Coordinator) untilDue() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// An image that becomes due earlier wakes Run.
 	next := time.Hour
 	for _, at := range c.due {
 		next = min(next, max(time.Until(at), 0))

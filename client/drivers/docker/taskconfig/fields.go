@@ -83,6 +83,7 @@ var securityOptions = []string{"apparmor", "label", "no-new-privileges", "seccom
 func readSecurity(b *block) []string {
 	options := b.texts("security_opt")
 	for i, o := range options {
+		// The daemon takes both separators, as in seccomp=unconfined and no-new-privileges:true.
 		name, _, _ := strings.Cut(o, "=")
 		name, _, _ = strings.Cut(name, ":")
 		if !slices.Contains(securityOptions, name) {
@@ -102,6 +103,7 @@ func readTmpfs(b *block) map[string]string {
 			continue
 		}
 		target = path.Clean(target)
+		// The daemon has the options by path, so one of the two would be lost.
 		if _, twice := out[target]; twice {
 			b.fault(fmt.Sprintf("tmpfs[%d]", i), "%q is there twice", structs.Cut(target, structs.MaxQuoted))
 		}
@@ -236,6 +238,8 @@ func readExtraHosts(b *block) []string {
 func readUlimits(b *block) []*units.Ulimit {
 	var out []*units.Ulimit
 	pairs := b.pairs("ulimit")
+
+	// Sorted, the faults have the same order each time.
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		u, err := units.ParseUlimit(name + "=" + pairs[name])
 		if err != nil && b.isOpen(pairs[name]) {

@@ -82,6 +82,7 @@ func (l *Logging) checkFiles(b *block, prefix, defaultSize, defaultFiles string)
 		return
 	}
 
+	// The product of the two could be too great for an integer.
 	if bytes > maxLogBytes/int64(n) {
 		b.reject("config."+size, sizeText, "the daemon would keep %d files of that size (%s); "+
 			"expected at most %s in all", n, files, units.BytesSize(maxLogBytes))

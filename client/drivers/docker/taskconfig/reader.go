@@ -136,6 +136,7 @@ func (b *block) boolean(name string) bool {
 	case bool:
 		return v
 	case string:
+		// References in a job are replaced by strings.
 		is, err := strconv.ParseBool(v)
 		if err == nil {
 			return is

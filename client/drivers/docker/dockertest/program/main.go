@@ -137,6 +137,7 @@ func eat(size string) error {
 	kept := make([][]byte, 0, mib)
 	for range mib {
 		block := make([]byte, 1<<20)
+		// The kernel gives memory to a page when it is written.
 		for i := 0; i < len(block); i += 4096 {
 			block[i] = 1
 		}
