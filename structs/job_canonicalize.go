@@ -191,6 +191,7 @@ func (n *NetworkResource) canonicalize() {
 	}
 }
 
+// Canonicalize fills in the defaults of a task of a canonical group. It is idempotent.
 func (t *Task) Canonicalize(g *TaskGroup) {
 	if t.RestartPolicy == nil {
 		t.RestartPolicy = clonePtr(g.RestartPolicy)

@@ -24,13 +24,13 @@ func Complete(j *structs.Job) *structs.Faults {
 	if faults.Err() != nil || !slices.ContainsFunc(j.TaskGroups, (*structs.TaskGroup).UsesConnect) {
 		return faults
 	}
-	Inject(j)
+	injectJob(j)
 	return validate.JobFaults(j)
 }
 
-// Inject adds the tasks and ports of the service mesh to a canonical job without faults. It is idempotent:
+// injectJob adds the tasks and ports of the service mesh to a canonical job without faults. It is idempotent:
 // the job that it changed may be registered again.
-func Inject(j *structs.Job) {
+func injectJob(j *structs.Job) {
 	for _, g := range j.TaskGroups {
 		for _, s := range g.Services {
 			if s.Connect != nil {

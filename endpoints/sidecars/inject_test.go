@@ -55,7 +55,7 @@ func TestInject_ChangesTheTaskAsTheUserWants(t *testing.T) {
 	}
 	g.Networks[0].Mode = "cni/x"
 	j.Canonicalize()
-	Inject(j)
+	injectJob(j)
 	p := g.Task("proxy")
 	args, _ := p.Config["args"].([]any)
 	if p.Driver != "docker" || p.Config["image"] != "envoy:1" || len(args) == 0 ||
@@ -86,7 +86,7 @@ func TestInject_ChoosesTheUserOfAContainer(t *testing.T) {
 		j := sidecarJob()
 		j.TaskGroups[0].Services[0].Connect.SidecarTask = c.task
 		j.Canonicalize()
-		Inject(j)
+		injectJob(j)
 		p := j.TaskGroups[0].Task("connect-proxy-front")
 		if p == nil || p.User != c.want {
 			t.Errorf("%s: got %+v, want the user %q", name, p, c.want)
@@ -182,7 +182,7 @@ func TestInject_AsksForEnvoy(t *testing.T) {
 		j := sidecarJob()
 		g := j.TaskGroups[0]
 		edit(g.Services[0].Connect.SidecarService.Proxy)
-		Inject(j)
+		injectJob(j)
 		p := g.Task("connect-proxy-front")
 		want := structs.Constraint{LTarget: "${attr.driver.connect.proxy}", RTarget: "envoy", Operand: "="}
 		if len(p.Constraints) != 1 || *p.Constraints[0] != want {
@@ -243,14 +243,14 @@ func TestComplete_IsIdempotent(t *testing.T) {
 			j.TaskGroups[0].Networks[0].Mode = "cni/x"
 		}
 		j.Canonicalize()
-		Inject(j)
+		injectJob(j)
 		stored, _ := json.Marshal(j)
 		again := &structs.Job{}
 		if err := json.Unmarshal(stored, again); err != nil {
 			t.Fatal(err)
 		}
 		again.Canonicalize()
-		Inject(again)
+		injectJob(again)
 		text, _ := json.Marshal(again)
 		if string(text) != string(stored) {
 			t.Errorf("first\n%s\nthen\n%s", stored, text)

@@ -61,6 +61,7 @@ func checkDispatchPayload(f field.Errors, d *structs.DispatchPayloadConfig) {
 		"file %q must be a path below the local directory of the task", structs.Cut(d.File, structs.MaxQuoted))
 }
 
+// Dispatch checks the values of a dispatch against the parameters of its job.
 func Dispatch(j *structs.Job, r *structs.JobDispatchRequest) error {
 	p := j.ParameterizedJob
 	switch {

@@ -28,6 +28,7 @@ var checksumBytes = map[string]int{
 	"sha512": 64,
 }
 
+// CheckArtifacts checks the artifacts of a task.
 func CheckArtifacts(f field.Errors, t *structs.Task) {
 	for i, a := range field.FirstOf(f, "artifacts", t.Artifacts, structs.MaxArtifacts) {
 		if a == nil {
