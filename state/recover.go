@@ -22,9 +22,9 @@ import (
 // (ControllerPublishVolume is idempotent). A deletion is cancelled: since the snapshot it may have been
 // executed, and another volume may have the plugin's ID.
 //
-// before is the replaced state. Recover takes over its nodes, its attachments, its tokens and the controller
-// calls with an unknown outcome. An attachment that the restored state lacks is to be detached, unless a
-// granted claim of the restored state uses it.
+// before is the replaced state. Recover takes over its nodes, its attachments, its tokens, its bound of
+// leases and the controller calls with an unknown outcome. An attachment that the restored state lacks is
+// to be detached, unless a granted claim of the restored state uses it.
 func Recover(tx *WriteTx, before Reader, now int64) {
 	for _, n := range slices.Collect(Nodes(tx)) {
 		if !n.Unaccounted && !surelyEmpty(before, n.ID) {
@@ -62,6 +62,16 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 
 	keepCalls(tx, before)
 	keepSITokens(tx, before, now)
+	keepLeaseBound(tx, before)
+}
+
+// keepLeaseBound keeps the longer bound of leases: the leaders of the replaced state have granted those that
+// the nodes count now.
+func keepLeaseBound(tx *WriteTx, before Reader) {
+	longest := LeaseBound(before)
+	if longest > LeaseBound(tx) {
+		leaseBounds.Put(tx, &structs.LeaseBound{Longest: longest})
+	}
 }
 
 // keepUsedAttachment keeps an attachment that the restored state lacks although it has a granted claim that

@@ -404,3 +404,30 @@ func TestAttachmentWaits_ForADetachAtTheLimit(t *testing.T) {
 		})
 	}
 }
+
+// The nodes count leases that the leaders of the replaced state have granted, and perhaps leases of the
+// leaders of the archive, if that is of another cluster.
+func TestRecover_KeepsTheLongerBoundOfLeases(t *testing.T) {
+	bound := func(longest time.Duration) *fixture {
+		w := newFixture(t)
+		do(w, LeaseBoundSet, &structs.LeaseBoundRequest{Longest: longest})
+		return w
+	}
+	for _, c := range []struct{ archive, before, want time.Duration }{
+		{time.Minute, time.Second, time.Minute},
+		{time.Second, time.Minute, time.Minute},
+	} {
+		w := bound(c.archive)
+		before := bound(c.before).s.Read()
+		err := w.s.Write(w.index+1, func(tx *WriteTx) error {
+			Recover(tx, before, 1)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := LeaseBound(w.s.Read()); got != c.want {
+			t.Errorf("archive %s, replaced state %s: the bound is %s", c.archive, c.before, got)
+		}
+	}
+}
