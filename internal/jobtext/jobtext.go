@@ -15,8 +15,8 @@ const (
 
 // The places that read placeholders, besides the packages of the node.
 const (
-	Scheduler = "scheduler" // it compares the values of nodes
-	Literal   = ""          // nothing replaces them
+	Scheduler = "scheduler/feasible" // it compares the values of nodes
+	Literal   = ""                   // nothing replaces them
 )
 
 // Field is a field with texts, also in lists and maps.

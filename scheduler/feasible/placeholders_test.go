@@ -15,7 +15,7 @@ func TestScheduler_ReadsPlaceholders(t *testing.T) {
 	affinityHolds := func(a *structs.Affinity) bool { return match.CompileConstraint(a.Constraint()).MetBy(n) }
 	g := &structs.TaskGroup{}
 	of := newSpreadTerm(g, &structs.Spread{Attribute: placeholder}).count.Of(n)
-	jobtext.Check(t, "scheduler", map[string]bool{
+	jobtext.Check(t, "scheduler/feasible", map[string]bool{
 		"Constraint.LTarget": constraintHolds(&structs.Constraint{LTarget: placeholder, Operand: "=", RTarget: "r1"}),
 		"Constraint.RTarget": constraintHolds(&structs.Constraint{LTarget: "r1", Operand: "=", RTarget: placeholder}),
 		"Affinity.LTarget":   affinityHolds(&structs.Affinity{LTarget: placeholder, Operand: "=", RTarget: "r1"}),
