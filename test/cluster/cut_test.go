@@ -94,48 +94,6 @@ func TestCutLeader_TakesNoNodeDown(t *testing.T) {
 	}
 }
 
-// A leader that is cut off takes itself for the leader until it misses its quorum. Its successor would know
-// nothing of a lease that it grants meanwhile, and might end it too early.
-func TestCutLeader_GrantsNoLease(t *testing.T) {
-	t.Parallel()
-	c := cluster.New(t, 3, likeAgents)
-	old := c.Leader()
-	pool := rpc.NewPool(c.Net.From("n1").Dial, c.Logger, nil)
-	t.Cleanup(pool.Close)
-	at := pool.At(old.Current().RPCAddr())
-	node := &structs.Node{
-		ID:       structs.NewID(),
-		SecretID: structs.NewID(),
-		Name:     "n1",
-		Status:   structs.NodeReady,
-	}
-	heartbeat := func() (*structs.NodeHeartbeatResponse, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), cluster.Patience)
-		defer cancel()
-		return rpc.Call(ctx, at, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
-			NodeID:   node.ID,
-			SecretID: node.SecretID,
-			Status:   structs.NodeReady,
-		})
-	}
-
-	cluster.Must(c, old, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
-	before, err := heartbeat()
-	if err != nil || before.HeartbeatTTL == 0 {
-		t.Fatalf("the leader granted %+v, %v", before, err)
-	}
-	c.Net.Cut(old.Name, cluster.Names(c.Others(old))...)
-	resp, err := heartbeat()
-	if err == nil {
-		t.Fatalf("the leader that is cut off granted a lease of %s in term %d", resp.HeartbeatTTL, resp.LeaseTerm)
-	}
-	c.Net.Heal()
-	c.Await("a lease of the next leader", func() bool {
-		resp, err = heartbeat()
-		return err == nil && resp.LeaseTerm > before.LeaseTerm
-	})
-}
-
 // likeAgents gives servers the timeout of agents, for which the time that a request waits for an election is
 // made. A busy machine seldom exceeds it.
 func likeAgents(cfg *server.Config) { cfg.RaftTimeout = time.Second }
