@@ -47,8 +47,7 @@ func (c Config) bound(nodes int) time.Duration {
 	return (longest + time.Second - 1).Truncate(time.Second)
 }
 
-// Leases are the leases that a leader knows. It also has those of a server that does not lead, which has
-// none.
+// Leases are the leases that a leader keeps. A server that does not lead keeps none.
 type Leases struct {
 	config Config
 	clock  boottime.Clock

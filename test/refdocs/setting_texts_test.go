@@ -106,7 +106,7 @@ var settingTexts = []blockText{
 		{
 			"heartbeat_grace", "",
 			"the time by which a heartbeat may be late before the node becomes down; 1s or more; the servers " +
-				"tell it the nodes",
+				"tell it to the nodes",
 		},
 		{
 			"eval_gc_threshold", "",

@@ -243,7 +243,7 @@ func (a *artifacts) download(
 	}
 
 	err = a.runWatched(ctx, req, watch{s, most, env.Alloc.ID, shownSource(spec.GetterSource), env.Emit})
-	// What the download leaves beside its result counts, too.
+	// Files that the download leaves beside its result count, too.
 	if err == nil {
 		_, err = s.measure(".", most.usage())
 	}
