@@ -1,7 +1,7 @@
 package client
 
 import (
-	"berth/client/allocrunner/allocdir"
+	"berth/client/allocrunner/taskdirs"
 	"berth/structs"
 )
 
@@ -20,7 +20,7 @@ func (c *Client) LogFiles(allocID, task, kind string) (dir string, ended <-chan 
 	if err != nil {
 		return "", nil, err
 	}
-	return allocdir.Logs(r.Dir()), ended, nil
+	return taskdirs.Logs(r.Dir()), ended, nil
 }
 
 // AllocDir returns the directory of an allocation on this node. ended is closed when every task is dead and

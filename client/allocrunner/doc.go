@@ -22,7 +22,7 @@
 //
 // The parts of a Runner are its record with the current tasks (recordKeeper), the rounds of tasks (rounds),
 // the watch of its health (healthWatch) and the bound on its time (runBound). Package lifecycle has the
-// rules, package taskrunner runs one task, and package allocdir makes the directories.
+// rules, package taskrunner runs one task, and package taskdirs makes the directories.
 //
 // The servers and the hooks decide on placement, claims and mounts.
 package allocrunner

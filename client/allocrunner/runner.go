@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/allocrunner/allocdir"
 	"berth/client/allocrunner/lifecycle"
+	"berth/client/allocrunner/taskdirs"
 	"berth/client/allocrunner/taskrunner"
 	"berth/client/hooks"
 	"berth/client/mesh/services"
@@ -364,7 +364,7 @@ func (r *Runner) Run(ctx context.Context) {
 
 // remove removes the directory and the records.
 func (r *Runner) remove(context.Context) error {
-	if err := allocdir.Remove(r.dir); err != nil {
+	if err := taskdirs.Remove(r.dir); err != nil {
 		return err
 	}
 	return deleteRecords(r.deps.DB, r.Alloc())
@@ -388,7 +388,7 @@ func (r *Runner) setUp(ctx context.Context) {
 
 	const failed = "failed to set up hooks, retrying"
 	done := hooks.Pace.Retry(wanted, r.logger, failed, func(wanted context.Context) error {
-		err := allocdir.Make(r.dir, r.env.Group)
+		err := taskdirs.Make(r.dir, r.env.Group)
 		if err == nil {
 			err = r.hooks.Up(wanted)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/allocrunner/allocdir"
+	"berth/client/allocrunner/taskdirs"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/consul/mesh"
@@ -45,7 +45,7 @@ func (b *builder) spec() *structs.Task {
 // seenDirs returns the task's directories as the task sees them.
 func (b *builder) seenDirs(spec *structs.Task) driver.Dirs {
 	if HostPaths(b.shared.Drivers, spec) {
-		return allocdir.OfTask(b.shared.Dir, b.name)
+		return taskdirs.OfTask(b.shared.Dir, b.name)
 	}
 	return driver.Inside
 }
@@ -78,7 +78,7 @@ func (b *builder) config(spec *structs.Task) (variables, *driver.TaskConfig) {
 		Config: placeholder.InValues(spec.Config, vars.expand),
 		Env:    env,
 		Ports:  b.shared.Alloc().Ports,
-		Dirs:   allocdir.OfTask(b.shared.Dir, b.name),
+		Dirs:   taskdirs.OfTask(b.shared.Dir, b.name),
 	}
 
 	if spec.Resources != nil {

@@ -18,7 +18,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/client/allocrunner/allocdir"
+	"berth/client/allocrunner/taskdirs"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/client/hooks"
@@ -64,7 +64,7 @@ func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 		cfg:     cfg,
 		task:    task.Name,
 		taskDir: filepath.Join(env.Dir, task.Name),
-		shared:  allocdir.Shared(env.Dir),
+		shared:  taskdirs.Shared(env.Dir),
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
-	"berth/client/allocrunner/allocdir"
+	"berth/client/allocrunner/taskdirs"
 	"berth/client/csi/mounts"
 	"berth/client/hooks"
 	"berth/structs"
@@ -72,7 +72,7 @@ func (s *secrets) Up(context.Context, *hooks.AllocEnv) error {
 	}
 
 	for _, t := range s.env.Group.Tasks {
-		dir := allocdir.Secrets(root, t.Name)
+		dir := taskdirs.Secrets(root, t.Name)
 		mounted, err := mounts.IsRoot(dir)
 		if err == nil && !mounted {
 			err = s.mount(dir)
@@ -128,7 +128,7 @@ func (s *secrets) Down(context.Context) error {
 	}
 	var errs []error
 	for _, t := range s.env.Group.Tasks {
-		errs = append(errs, mounts.ReleaseTmpfs(allocdir.Secrets(root, t.Name), source))
+		errs = append(errs, mounts.ReleaseTmpfs(taskdirs.Secrets(root, t.Name), source))
 	}
 	return errors.Join(errs...)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
-	"berth/client/allocrunner/allocdir"
+	"berth/client/allocrunner/taskdirs"
 	"berth/client/csi/mounts"
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
@@ -65,7 +65,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-func (fx *fixture) dir(task string) string { return allocdir.Secrets(fx.env.Dir, task) }
+func (fx *fixture) dir(task string) string { return taskdirs.Secrets(fx.env.Dir, task) }
 
 func (fx *fixture) path(task, file string) string { return filepath.Join(fx.dir(task), file) }
 

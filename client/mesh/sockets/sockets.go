@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sync/semaphore"
 
-	"berth/client/allocrunner/allocdir"
+	"berth/client/allocrunner/taskdirs"
 	"berth/consul/mesh"
 	"berth/internal/backoff"
 )
@@ -73,7 +73,7 @@ func (s *Sockets) listen(allocID, dir string) error {
 	}
 	var opened []*socket
 	for name, dial := range s.dials {
-		ln, err := listenAt(dir, allocdir.Shared(dir), name)
+		ln, err := listenAt(dir, taskdirs.Shared(dir), name)
 		if err != nil {
 			closeAll(opened)
 			return err
@@ -93,7 +93,7 @@ func (s *Sockets) remove(allocID, dir string) error {
 	closeAll(opened)
 	var faults []error
 	for name := range s.dials {
-		faults = append(faults, removeAt(allocdir.Shared(dir), name))
+		faults = append(faults, removeAt(taskdirs.Shared(dir), name))
 	}
 	return errors.Join(faults...)
 }

@@ -1,4 +1,4 @@
-package allocdir
+package taskdirs
 
 import (
 	"errors"

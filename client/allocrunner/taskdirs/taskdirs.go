@@ -1,4 +1,4 @@
-// Package allocdir makes and removes the directories of an allocation, and knows the place of each. They are
+// Package taskdirs makes and removes the directories of an allocation, and knows the place of each. They are
 // below <data dir>/alloc/<alloc id>:
 //
 //	alloc/data alloc/logs alloc/tmp    shared by its tasks
@@ -6,7 +6,7 @@
 //
 // A task may put anything in their places. So the functions follow no link of a task, and remove nothing
 // while something is mounted below.
-package allocdir
+package taskdirs
 
 import (
 	"errors"
