@@ -89,7 +89,7 @@ func (p *Pool) Session(ctx context.Context, addr string) (*Session, error) {
 		return d.session, d.err
 	case <-ctx.Done():
 		return nil, structs.Unavailablef("connecting to %s: %w",
-			addr, ctx.Err())
+			addr, transportFault{netfault.Plain(ctx.Err())})
 	}
 }
 

@@ -185,6 +185,32 @@ func TestSession_CarriesCallsBothWays(t *testing.T) {
 	}
 }
 
+// A server whose leader changes while it connects to it gives the attempt up, and calls the next leader.
+func TestPool_AnEndedAttemptToConnectHasSentNothing(t *testing.T) {
+	dialed, end := make(chan struct{}), make(chan struct{})
+	p := NewPool(func(string, time.Duration) (net.Conn, error) {
+		close(dialed)
+		<-end
+		return nil, net.ErrClosed
+	}, hclog.NewNullLogger(), nil)
+	t.Cleanup(func() {
+		close(end)
+		p.Close()
+	})
+	ctx, giveUp := context.WithCancel(t.Context())
+	go func() {
+		<-dialed
+		giveUp()
+	}()
+	_, err := Call(ctx, p.At("s1"), echoMethod, &echo{})
+	if !structs.IsKind(err, structs.KindUnavailable) || !IsTransport(err) {
+		t.Errorf("got %v (%s), want an error of the connection that is unavailable", err, structs.KindOf(err))
+	}
+	if want := "connecting to s1: the call was cancelled"; err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
+}
+
 func TestPool_NoListenerIsUnavailable(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
