@@ -12,27 +12,23 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Network connects the members. Each has its own address, and the path between any two can be cut. A cut
-// loses datagrams and delays streams without an error, like a dead switch. After the repair the streams
-// continue.
+// Network connects the members. Each has its own address, and the path between any two can be cut, also in one
+// direction. A cut loses datagrams and delays streams without an error, like a dead switch. After the repair
+// the streams continue.
 type Network struct {
 	mu    sync.Mutex
 	names map[string]string // by IP address
 	cuts  map[path]chan struct{}
 	links map[*link]bool
-	ended bool // nothing connects any more
+	held  map[path]int // pieces of data that a cut delays
+	ended bool         // nothing connects any more
 	pumps sync.WaitGroup
 }
 
-// path names the two ends of a connection, the lesser name first.
-type path struct{ a, b string }
+// path is one direction between two members.
+type path struct{ from, to string }
 
-func pathBetween(a, b string) path {
-	if a > b {
-		a, b = b, a
-	}
-	return path{a, b}
-}
+func (p path) back() path { return path{p.to, p.from} }
 
 var addresses atomic.Uint32
 
@@ -42,6 +38,7 @@ func NewNetwork() *Network {
 		names: map[string]string{},
 		cuts:  map[path]chan struct{}{},
 		links: map[*link]bool{},
+		held:  map[path]int{},
 	}
 }
 
@@ -58,22 +55,50 @@ func (n *Network) Address(name string) string {
 
 // Cut cuts the paths between one member and others.
 func (n *Network) Cut(name string, others ...string) {
+	for _, other := range others {
+		n.CutOneWay(name, other)
+		n.CutOneWay(other, name)
+	}
+}
+
+// CutOneWay cuts the path from one member to another. Nothing connects the two any more. Data of open streams
+// still arrives in the other direction.
+func (n *Network) CutOneWay(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, other := range others {
-		if w := pathBetween(name, other); n.cuts[w] == nil {
-			n.cuts[w] = make(chan struct{})
-		}
+	p := path{from, to}
+	if n.cuts[p] == nil {
+		n.cuts[p] = make(chan struct{})
 	}
+}
+
+// Holds reports whether a cut delays data on the way from one member to another.
+func (n *Network) Holds(from, to string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.held[path{from, to}] > 0
+}
+
+// HealOneWay repairs the path from one member to another.
+func (n *Network) HealOneWay(from, to string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.heal(path{from, to})
 }
 
 // Heal repairs all cuts.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for w, healed := range n.cuts {
+	for p := range n.cuts {
+		n.heal(p)
+	}
+}
+
+func (n *Network) heal(p path) {
+	if healed := n.cuts[p]; healed != nil {
 		close(healed)
-		delete(n.cuts, w)
+		delete(n.cuts, p)
 	}
 }
 
@@ -117,7 +142,7 @@ func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
 // WriteToAddress sends a datagram, or drops it if the path is cut.
 func (g *gossip) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	net := g.from.net
-	if net.healed(pathBetween(g.from.name, net.memberAt(a.Addr))) != nil {
+	if net.healed(path{g.from.name, net.memberAt(a.Addr)}) != nil {
 		return time.Now(), nil
 	}
 	return g.NetTransport.WriteToAddress(b, a)
@@ -133,13 +158,13 @@ func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration)
 	return g.from.Dial(a.Addr, timeout)
 }
 
-// Dial connects, or waits for the timeout if the path is cut.
+// Dial connects, or waits for the timeout if the path is cut in a direction.
 func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
-	w := pathBetween(v.name, v.net.memberAt(addr))
+	there := path{v.name, v.net.memberAt(addr)}
 	late := make(chan struct{})
 	timer := time.AfterFunc(timeout, func() { close(late) })
 	defer timer.Stop()
-	if !v.net.awaitPath(w, late) {
+	if !v.net.awaitPath(there, late) || !v.net.awaitPath(there.back(), late) {
 		return nil, fmt.Errorf("dialling %s: %w", addr, os.ErrDeadlineExceeded)
 	}
 	far, err := net.DialTimeout("tcp", addr, timeout)
@@ -149,7 +174,7 @@ func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
 	near, inner := net.Pipe()
 	l := &link{
 		net:  v.net,
-		path: w,
+		path: there,
 		ends: [2]net.Conn{inner, far},
 		gone: make(chan struct{}),
 	}
@@ -168,19 +193,19 @@ func (n *Network) memberAt(addr string) string {
 }
 
 // healed returns a channel that closes when the path is repaired, nil for a path that works.
-func (n *Network) healed(w path) <-chan struct{} {
+func (n *Network) healed(p path) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if healed, ok := n.cuts[w]; ok {
+	if healed, ok := n.cuts[p]; ok {
 		return healed
 	}
 	return nil
 }
 
 // awaitPath waits until the path works, and returns false if givenUp closes first.
-func (n *Network) awaitPath(w path, givenUp <-chan struct{}) bool {
+func (n *Network) awaitPath(p path, givenUp <-chan struct{}) bool {
 	for {
-		healed := n.healed(w)
+		healed := n.healed(p)
 		if healed == nil {
 			return true
 		}
@@ -195,7 +220,7 @@ func (n *Network) awaitPath(w path, givenUp <-chan struct{}) bool {
 // link is one connection with the data in transit.
 type link struct {
 	net  *Network
-	path path
+	path path // from the end that has connected
 	ends [2]net.Conn
 	once sync.Once
 	gone chan struct{}
@@ -210,16 +235,13 @@ func (n *Network) startLink(l *link) bool {
 	}
 	n.links[l] = true
 	var pumps sync.WaitGroup
-	for _, end := range [][2]net.Conn{
-		{l.ends[0], l.ends[1]},
-		{l.ends[1], l.ends[0]},
-	} {
+	for i, p := range []path{l.path, l.path.back()} {
 		sent := make(chan []byte, 256) // a kernel holds unacknowledged data in the same way
 		pumps.Go(func() {
-			l.receive(end[0], sent)
+			l.receive(l.ends[i], sent)
 		})
 		pumps.Go(func() {
-			l.deliver(end[1], sent)
+			l.deliver(p, l.ends[1-i], sent)
 		})
 	}
 	n.pumps.Go(func() {
@@ -260,17 +282,34 @@ func (l *link) receive(from net.Conn, sent chan<- []byte) {
 
 // deliver writes the data to the other end while the path works. A cut also holds back the close of the first
 // end.
-func (l *link) deliver(to net.Conn, sent <-chan []byte) {
+func (l *link) deliver(p path, to net.Conn, sent <-chan []byte) {
 	defer l.close()
 	for {
 		b, open := <-sent
-		if !l.net.awaitPath(l.path, l.gone) || !open {
+		arrives := l.net.carry(p, l.gone)
+		if !arrives || !open {
 			return
 		}
 		if _, err := to.Write(b); err != nil {
 			return
 		}
 	}
+}
+
+// carry waits until data arrives. It returns false if givenUp closes first.
+func (n *Network) carry(p path, givenUp <-chan struct{}) bool {
+	if n.healed(p) == nil {
+		return true
+	}
+	n.hold(p, 1)
+	defer n.hold(p, -1)
+	return n.awaitPath(p, givenUp)
+}
+
+func (n *Network) hold(p path, more int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.held[p] += more
 }
 
 // pipe is the near end of a link with the addresses of the far end.
