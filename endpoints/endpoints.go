@@ -96,6 +96,8 @@ type Deps struct {
 	JobSource int
 	// CollectGarbage deletes every row that has ended and is not needed, of any age.
 	CollectGarbage func(context.Context, fsm.Proposer) (index uint64, err error)
+	// RaftMultiplier scales how long a request waits for an election, as it scales the timeouts of Raft. 0 is 1.
+	RaftMultiplier int
 	// Level returns the least level of the servers.
 	Level func() int
 	// Drains is held while a request changes the drain of a node: see control.Deps.
@@ -146,6 +148,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		d.Drains = &sync.Mutex{}
 	}
 
+	config.holdTimeout *= time.Duration(max(d.RaftMultiplier, 1))
 	d.Region = cmp.Or(d.Region, structs.DefaultRegion)
 	writes := newWrites(config)
 	e := &Endpoints{

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
@@ -94,6 +96,16 @@ func TestRoute_WaitsForElection(t *testing.T) {
 	if _, err := rpc.Call(ctx, s.rpc, structs.NodeList, &structs.QueryRequest{}); !structs.IsKind(err,
 		structs.KindUnavailable) {
 		t.Errorf("got %v, want unavailable", err)
+	}
+}
+
+// An election takes longer where Raft's timeouts are longer.
+func TestRoute_WaitsLongerForAnElectionOfSlowServers(t *testing.T) {
+	d := Deps{Logger: hclog.NewNullLogger()}
+	usual := New(d).config.holdTimeout
+	d.RaftMultiplier = 3
+	if got := New(d).config.holdTimeout; got != 3*usual {
+		t.Errorf("a request waits %s for an election, want three times %s", got, usual)
 	}
 }
 

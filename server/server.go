@@ -136,6 +136,7 @@ func (s *Server) createServices(ln net.Listener) {
 		JobSource:      int(cfg.JobSource),
 		Now:            time.Now,
 		CollectGarbage: s.collectGarbage,
+		RaftMultiplier: cfg.RaftMultiplier,
 		Level:          s.level,
 		Drains:         &s.drains,
 	})
