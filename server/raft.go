@@ -66,11 +66,12 @@ func (s *Server) openRaft() (*consensus, error) {
 			Timeout: 10 * time.Second,
 			Logger:  logger.Named("transport"),
 		}),
-		gate: &c.gate,
+		gate:     &c.gate,
+		contacts: new(contacts),
 	}
 
 	c.verifier.Propose = func(context.Context, struct{}, []struct{}) (uint64, error) {
-		return 0, c.VerifyLeader().Error()
+		return 0, c.confirm()
 	}
 	c.batcher = newBatcher(c.send)
 	err = c.startRaft(&s.cfg, fsm.New(s.store), logger)

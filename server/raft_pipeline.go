@@ -2,11 +2,12 @@ package server
 
 import (
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
 
-// transport is the transport of Raft with two differences.
+// transport is the transport of Raft with three differences.
 //
 // Its pipelines end when Raft stops reading their answers. Raft reads answers until the first failure, and
 // may send further entries before it notices. The sending and the receiving goroutine would then wait for
@@ -14,9 +15,27 @@ import (
 //
 // It passes a heartbeat to Raft only while the gate is open. The goroutine of a connection handles it, for
 // which Raft's shutdown does not wait, and Raft panics if it cannot store a new term in the closed files.
+//
+// It notes when the requests were sent that followers have answered, before Raft learns of the answers.
 type transport struct {
 	*raft.NetworkTransport
-	gate *gate
+	gate     *gate
+	contacts *contacts
+}
+
+// AppendEntries implements raft.Transport.
+func (t transport) AppendEntries(
+	id raft.ServerID,
+	target raft.ServerAddress,
+	req *raft.AppendEntriesRequest,
+	resp *raft.AppendEntriesResponse,
+) error {
+	sent := time.Now()
+	err := t.NetworkTransport.AppendEntries(id, target, req, resp)
+	if err == nil && resp.Success {
+		t.contacts.note(id, req.Term, sent)
+	}
+	return err
 }
 
 // SetHeartbeatHandler implements raft.Transport.
@@ -42,8 +61,11 @@ func (t transport) AppendEntriesPipeline(
 	}
 	p := &pipeline{
 		AppendPipeline: inner,
-		answers:        make(chan raft.AppendFuture),
-		closed:         make(chan struct{}),
+		note: func(f raft.AppendFuture) {
+			t.contacts.note(id, f.Request().Term, f.Start())
+		},
+		answers: make(chan raft.AppendFuture),
+		closed:  make(chan struct{}),
 	}
 	p.forwards.Go(p.forward)
 	return p, nil
@@ -52,6 +74,7 @@ func (t transport) AppendEntriesPipeline(
 // pipeline forwards answers. The first failure closes it.
 type pipeline struct {
 	raft.AppendPipeline
+	note     func(raft.AppendFuture) // a request that was answered with success
 	answers  chan raft.AppendFuture
 	closed   chan struct{}
 	once     sync.Once
@@ -81,6 +104,8 @@ func (p *pipeline) forward() {
 				f.Response().Term > f.Request().Term
 			if last {
 				_ = p.AppendPipeline.Close() // ends the wait of the sender; later answers are of no use
+			} else {
+				p.note(f)
 			}
 
 			select {

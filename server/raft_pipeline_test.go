@@ -29,6 +29,13 @@ func plainTransport(t *testing.T) *raft.NetworkTransport {
 	return n
 }
 
+func newTransport(t *testing.T) transport {
+	return transport{
+		NetworkTransport: plainTransport(t),
+		contacts:         new(contacts),
+	}
+}
+
 // follower answers the first entries with success.
 func follower(t *testing.T, successes int) *raft.NetworkTransport {
 	t.Helper()
@@ -53,7 +60,7 @@ func follower(t *testing.T, successes int) *raft.NetworkTransport {
 
 func TestPipeline_EndsWithTheFirstFailedAnswer(t *testing.T) {
 	f := follower(t, 2)
-	p, err := transport{NetworkTransport: plainTransport(t)}.AppendEntriesPipeline("f", f.LocalAddr())
+	p, err := newTransport(t).AppendEntriesPipeline("f", f.LocalAddr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +98,7 @@ func TestPipeline_EndsWithTheFirstFailedAnswer(t *testing.T) {
 
 func TestPipeline_CloseReleasesSenders(t *testing.T) {
 	f := follower(t, 1<<30)
-	p, err := transport{NetworkTransport: plainTransport(t)}.AppendEntriesPipeline("f", f.LocalAddr())
+	p, err := newTransport(t).AppendEntriesPipeline("f", f.LocalAddr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +123,7 @@ func TestTransport_PassesHeartbeatsOnWhileTheGateIsOpen(t *testing.T) {
 	n := plainTransport(t)
 	begun := make(chan struct{})
 	end := make(chan struct{})
-	transport{n, &g}.SetHeartbeatHandler(func(rpc raft.RPC) {
+	transport{n, &g, new(contacts)}.SetHeartbeatHandler(func(rpc raft.RPC) {
 		close(begun)
 		<-end
 		rpc.Respond(&raft.AppendEntriesResponse{Term: 7}, nil)

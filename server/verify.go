@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -20,6 +21,43 @@ func (c *consensus) verify() error {
 		return structs.NotServedf("this server may have lost leadership: %w", err)
 	}
 	return nil
+}
+
+// confirm asks the other servers whether they follow this one. It returns nil when a quorum has answered
+// requests of this term that were sent after the call. No other server had been elected before the call then.
+//
+// Raft's check sends the requests, but it also counts answers to earlier ones (see contacts). So it is repeated
+// until the answers are new ones. Each time it waits for an answer, or for the end of the leadership.
+func (c *consensus) confirm() error {
+	begun := time.Now()
+	term := c.CurrentTerm()
+	for {
+		if err := c.VerifyLeader().Error(); err != nil {
+			return err
+		}
+		if c.CurrentTerm() != term {
+			return raft.ErrLeadershipLost
+		}
+		if c.followedAfter(term, begun) {
+			return nil
+		}
+	}
+}
+
+// followedAfter reports whether a quorum has answered requests of a term that were sent after an instant.
+func (c *consensus) followedAfter(term uint64, instant time.Time) bool {
+	voters := 0
+	following := 0
+	for _, s := range c.members() {
+		if s.Suffrage != raft.Voter {
+			continue
+		}
+		voters++
+		if s.ID == c.id || c.transport.contacts.after(s.ID, term, instant) {
+			following++
+		}
+	}
+	return following > voters/2
 }
 
 // alone reports whether this server leads and is the only voter. No other server can have been elected
