@@ -32,7 +32,7 @@ func (soleServer) VerifyLeader() error { return nil }
 func (soleServer) Alone() bool         { return true }
 func (soleServer) Servers() []string   { return nil }
 
-type noLeases struct{}
+type noLeases struct{ endpoints.Leases }
 
 func (noLeases) Renew(string) (structs.LeaseGrant, error) {
 	return structs.LeaseGrant{HeartbeatTTL: time.Hour}, nil

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"berth/structs"
 )
@@ -147,6 +148,34 @@ func (c *Client) NodeEligibility(ctx context.Context, id string, eligible bool) 
 		body.Eligibility = structs.NodeEligible
 	}
 	return nodeEligibility.route.exec(ctx, c, request{id: id, body: body})
+}
+
+var nodeLease = route(put, "/v1/node/{id}/lease", serveMethod(structs.NodeExtendLease, bindNodeLease,
+	func(r *structs.NodeExtendLeaseResponse) *structs.NodeExtendLeaseResponse { return r }))
+
+// nodeLeaseBody is the body that orders a longer lease.
+type nodeLeaseBody struct {
+	NodeID string
+	For    time.Duration
+}
+
+func bindNodeLease(c *call, req *structs.NodeExtendLeaseRequest) error {
+	var b nodeLeaseBody
+	err := c.decodeBody(&b)
+	if err != nil {
+		return err
+	}
+	req.NodeID = c.id()
+	req.For = b.For
+	return c.sameID("node", b.NodeID)
+}
+
+// NodeExtendLease makes the servers count a node as alive for a time from now, without heartbeats. It returns
+// the time after which they count it as down.
+func (c *Client) NodeExtendLease(ctx context.Context, id string, by time.Duration) (time.Duration, error) {
+	var resp structs.NodeExtendLeaseResponse
+	_, err := nodeLease.route.decode(ctx, c, request{id: id, body: nodeLeaseBody{id, by}}, &resp)
+	return resp.DownAfter, err
 }
 
 var nodeDrain = route(put, "/v1/node/{id}/drain",

@@ -304,6 +304,7 @@ func grantOf(g structs.LeaseGrant) lease.Grant {
 		TTL:   cmp.Or(g.HeartbeatTTL, defaultTTL),
 		Grace: g.HeartbeatGrace,
 		Term:  g.LeaseTerm,
+		Alone: g.LeaseFor,
 	}
 }
 

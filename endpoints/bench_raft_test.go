@@ -19,7 +19,7 @@ func BenchRaft(store *state.Store, index uint64) Raft {
 }
 
 // noLeases is for procedures that are not those of nodes.
-type noLeases struct{}
+type noLeases struct{ Leases }
 
 func (*noLeases) Renew(string) (structs.LeaseGrant, error) {
 	return structs.LeaseGrant{HeartbeatTTL: 10 * time.Second}, nil

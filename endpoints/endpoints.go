@@ -53,6 +53,10 @@ type Raft interface {
 type Leases interface {
 	// Renew restarts the lease of a node. The error is unavailable if this server does not lead, or not yet.
 	Renew(nodeID string) (structs.LeaseGrant, error)
+	// Length returns the length, with the grace, of a lease that an operator orders.
+	Length(ordered time.Duration) (time.Duration, error)
+	// Extend grants a lease of a length that the log has. The error is unavailable if this server does not lead.
+	Extend(nodeID string, length time.Duration) error
 }
 
 const (
@@ -292,6 +296,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		e.quick(mostlyUnchanged(nodeWrite(e, structs.NodeHeartbeat, nodeOnly, node.heartbeat))),
 		nodeWrite(e, structs.NodeUpdateCSI, nodeOnly, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
+		write(e, structs.NodeExtendLease, anyone, node.extendLease),
 		write(e, structs.NodeDrain, anyone, node.drain),
 		shed(read(e, structs.NodeDrainStatus, anyone, node.drainStatus)),
 		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, nodeOnly, node.updateAllocs)),

@@ -118,7 +118,9 @@ func (r *fakeRaft) written() int {
 type fakeLeases struct {
 	mu      sync.Mutex
 	renewed []string
-	notYet  int // how often the server has not begun to lead yet
+	// extended has the node and the length of each longer lease.
+	extended []string
+	notYet   int // how often the server has not begun to lead yet
 }
 
 func (l *fakeLeases) Renew(id string) (structs.LeaseGrant, error) {
@@ -130,6 +132,20 @@ func (l *fakeLeases) Renew(id string) (structs.LeaseGrant, error) {
 	}
 	l.renewed = append(l.renewed, id)
 	return structs.LeaseGrant{HeartbeatTTL: 10 * time.Second, LeaseTerm: 1}, nil
+}
+
+func (l *fakeLeases) Length(ordered time.Duration) (time.Duration, error) {
+	if ordered > time.Hour {
+		return 0, structs.Invalidf("too long")
+	}
+	return ordered + time.Second, nil
+}
+
+func (l *fakeLeases) Extend(id string, length time.Duration) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.extended = append(l.extended, id+" "+length.String())
+	return nil
 }
 
 // fakeNode answers the calls that servers make.

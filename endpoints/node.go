@@ -236,6 +236,30 @@ func (n nodes) eligibility(
 	return fsm.Propose(ctx, n.raft, fsm.NodeEligibility, req)
 }
 
+// extendLease grants a node a longer lease. The log has its length before: a new leader counts it too.
+func (n nodes) extendLease(
+	ctx context.Context,
+	req *structs.NodeExtendLeaseRequest,
+	resp *structs.NodeExtendLeaseResponse,
+) (uint64, error) {
+	length, err := n.leases.Length(req.For)
+	if err != nil {
+		return 0, err
+	}
+
+	longer := &structs.NodeLeaseRequest{
+		NodeID: req.NodeID,
+		Length: length,
+	}
+	index, err := fsm.Propose(ctx, n.raft, fsm.NodeLeaseSet, longer)
+	if err != nil {
+		return 0, err
+	}
+
+	resp.DownAfter = length
+	return index, n.leases.Extend(req.NodeID, length)
+}
+
 // updateAllocs records the reports of a node on its own allocations. It ignores an allocation that is not the
 // node's, for example a deleted one, so that the other reports are recorded. It ignores reports without
 // changes, because a restarted agent reports all allocations. It rejects an unknown state after the other

@@ -407,7 +407,10 @@ func BenchmarkHeartbeat(b *testing.B) {
 }
 
 // countingLeases keep nothing.
-type countingLeases struct{ n atomic.Int64 }
+type countingLeases struct {
+	Leases
+	n atomic.Int64
+}
 
 func (l *countingLeases) Renew(string) (structs.LeaseGrant, error) {
 	l.n.Add(1)

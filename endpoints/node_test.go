@@ -459,6 +459,29 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 }
 
 // A node counts on its lease. A former leader, and a server that has just begun to lead, must not grant one.
+// The row of a longer lease is in the log before the lease is granted: the next leader knows of it.
+func TestExtendLease_IsRecordedFirst(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	req := &structs.NodeExtendLeaseRequest{NodeID: "n1", For: time.Minute}
+	s.raft.do(func() { s.raft.proposed = structs.Unavailablef("no quorum") })
+	rejected(s, structs.KindUnavailable, structs.NodeExtendLease, req)
+	if len(s.leases.extended) > 0 {
+		t.Errorf("a lease was granted without its row: %v", s.leases.extended)
+	}
+
+	s.raft.do(func() { s.raft.proposed = nil })
+	resp := must(s, structs.NodeExtendLease, req)
+	if !slices.Equal(s.leases.extended, []string{"n1 1m1s"}) || resp.DownAfter != 61*time.Second {
+		t.Errorf("granted %v, answered %s", s.leases.extended, resp.DownAfter)
+	}
+
+	rejected(s, structs.KindNotFound, structs.NodeExtendLease,
+		&structs.NodeExtendLeaseRequest{NodeID: "n2", For: time.Minute})
+	rejected(s, structs.KindInvalid, structs.NodeExtendLease,
+		&structs.NodeExtendLeaseRequest{NodeID: "n1", For: 2 * time.Hour})
+}
+
 func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 	for name, renew := range map[string]func(s *server) (structs.LeaseGrant, error){
 		"heartbeat": func(s *server) (structs.LeaseGrant, error) {

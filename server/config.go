@@ -26,6 +26,7 @@ type Config struct {
 
 	HeartbeatTTL   time.Duration `hcl:"heartbeat_ttl"`     // a node sends its next heartbeat within this
 	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // a node is down when its heartbeat is this late
+	MaxNodeLease   time.Duration `hcl:"max_node_lease"`    // the longest lease that an operator can order
 	EvalGC         time.Duration `hcl:"eval_gc_threshold"` // age of ended evaluations and allocations to delete
 	JobGC          time.Duration `hcl:"job_gc_threshold"`
 	NodeGC         time.Duration `hcl:"node_gc_threshold"`
@@ -89,6 +90,7 @@ func DefaultConfig() Config {
 		RetryInterval:     5 * time.Second,
 		HeartbeatTTL:      10 * time.Second,
 		HeartbeatGrace:    10 * time.Second,
+		MaxNodeLease:      30 * time.Minute,
 		EvalGC:            time.Hour,
 		JobGC:             4 * time.Hour,
 		NodeGC:            24 * time.Hour,
@@ -191,6 +193,7 @@ func (c *Config) checkDurations(bad func(format string, args ...any)) {
 		{"gc_interval", c.GCInterval},
 		{"eval_gc_threshold", c.EvalGC},
 		{"job_gc_threshold", c.JobGC},
+		{"max_node_lease", c.MaxNodeLease},
 		{"node_gc_threshold", c.NodeGC},
 	} {
 		if v.d <= 0 || v.d > structs.MaxInterval {
@@ -214,6 +217,7 @@ func (c *Config) control() control.Config {
 	loops := control.DefaultConfig()
 	loops.Leases.TTL = c.HeartbeatTTL
 	loops.Leases.Grace = c.HeartbeatGrace
+	loops.Leases.Longest = c.MaxNodeLease
 	loops.GCInterval = c.GCInterval
 	loops.Scheduler = c.Scheduler.row()
 	loops.GCKeep = control.GCThresholds{

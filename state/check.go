@@ -115,6 +115,8 @@ func (c *checker) indexes() {
 	checkIndexes(c, siTokens)
 	checkIndexes(c, clusterMetadata)
 	checkIndexes(c, leaseBounds)
+	checkIndexes(c, nodeLeases)
+	c.nodeLeases()
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim

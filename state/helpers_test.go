@@ -64,6 +64,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, siTokens)
 	count(tx, counted, clusterMetadata)
 	count(tx, counted, leaseBounds)
+	count(tx, counted, nodeLeases)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"iter"
 	"time"
 
 	"berth/structs"
@@ -23,4 +24,38 @@ func LeaseBoundSet(tx *WriteTx, p *structs.LeaseBoundRequest) error {
 	}
 	leaseBounds.Put(tx, &structs.LeaseBound{Longest: p.Longest})
 	return nil
+}
+
+// NodeLeases yields the longer leases that operators have ordered.
+func NodeLeases(tx Reader) iter.Seq[*structs.NodeLease] { return nodeLeases.Scan(tx) }
+
+// NodeLeaseSet stores the longer lease of a node, or deletes it. It never shortens one: the leader that
+// granted it may still count it.
+func NodeLeaseSet(tx *WriteTx, p *structs.NodeLeaseRequest) error {
+	old := nodeLeases.Get(tx, p.NodeID)
+	if p.Length <= 0 {
+		if old != nil {
+			nodeLeases.Delete(tx, old)
+		}
+		return nil
+	}
+
+	n, err := findNode(tx, p.NodeID, "")
+	if err != nil {
+		return err
+	}
+	if n.Status == structs.NodeDown {
+		return structs.Preconditionf("node %q is down: its lease has ended already", p.NodeID)
+	}
+	if old == nil || old.Length < p.Length {
+		nodeLeases.Put(tx, &structs.NodeLease{NodeID: n.ID, Length: p.Length})
+	}
+	return nil
+}
+
+// nodeLeases checks that every longer lease has its node.
+func (c *checker) nodeLeases() {
+	for l := range NodeLeases(c) {
+		c.want(Node(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
+	}
 }

@@ -319,6 +319,10 @@ func deleteNode(tx *WriteTx, n *structs.Node, now int64) {
 		removeInstance(tx, i, now)
 	}
 	nodes.Delete(tx, n)
+	lease := nodeLeases.Get(tx, n.ID)
+	if lease != nil {
+		nodeLeases.Delete(tx, lease)
+	}
 	deleteUnblock(tx, structs.WakeNode(n.ID))
 }
 

@@ -65,12 +65,19 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	keepLeaseBound(tx, before)
 }
 
-// keepLeaseBound keeps the longer bound of leases: the leaders of the replaced state have granted those that
-// the nodes count now.
+// keepLeaseBound keeps the longer bound of leases, and the longer lease of each node: the leaders of the
+// replaced state have granted those that the nodes count now.
 func keepLeaseBound(tx *WriteTx, before Reader) {
 	longest := LeaseBound(before)
 	if longest > LeaseBound(tx) {
 		leaseBounds.Put(tx, &structs.LeaseBound{Longest: longest})
+	}
+
+	for was := range NodeLeases(before) {
+		now := nodeLeases.Get(tx, was.NodeID)
+		if Node(tx, was.NodeID) != nil && (now == nil || now.Length < was.Length) {
+			nodeLeases.Put(tx, &structs.NodeLease{NodeID: was.NodeID, Length: was.Length})
+		}
 	}
 }
 

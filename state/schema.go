@@ -411,6 +411,10 @@ var leaseBounds = mvcc.NewTable("lease_bounds", func(*structs.LeaseBound) Key {
 	return mvcc.KeyOf(onlyLeaseBound)
 })
 
+var nodeLeases = mvcc.NewTable("node_leases", func(l *structs.NodeLease) Key {
+	return mvcc.KeyOf(l.NodeID)
+})
+
 // schema lists the tables in the order in which a snapshot file holds them.
 var schema = mvcc.Schema{
 	Tables: []mvcc.AnyTable{
@@ -438,6 +442,7 @@ var schema = mvcc.Schema{
 		clusterMetadata,
 		evalAllocs,
 		leaseBounds,
+		nodeLeases,
 	},
 }
 

@@ -36,6 +36,7 @@ func fullFixture(t testing.TB) *fixture {
 	w.scale("j", 2)
 	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
 	do(w, LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 20 * time.Second})
+	do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
 	return w
 }
 

@@ -4098,12 +4098,19 @@ func (v *LeaseGrant) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(3)
+	n := uint32(4)
+	if !(v.LeaseFor != 0) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaeHeartbeatGrace"...)
 	b = msgp.AppendInt64(b, int64(v.HeartbeatGrace))
 	b = append(b, "\xacHeartbeatTTL"...)
 	b = msgp.AppendInt64(b, int64(v.HeartbeatTTL))
+	if v.LeaseFor != 0 {
+		b = append(b, "\xa8LeaseFor"...)
+		b = msgp.AppendInt64(b, int64(v.LeaseFor))
+	}
 	b = append(b, "\xa9LeaseTerm"...)
 	b = msgp.AppendUint64(b, uint64(v.LeaseTerm))
 	return b, nil
@@ -4125,6 +4132,8 @@ func (v *LeaseGrant) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = wire.ReadInt(b, &v.HeartbeatGrace)
 	case "LeaseTerm":
 		b, err = wire.ReadUint(b, &v.LeaseTerm)
+	case "LeaseFor":
+		b, err = wire.ReadInt(b, &v.LeaseFor)
 	default:
 		return b, false, nil
 	}
@@ -4662,7 +4671,10 @@ func (v *NodeHeartbeatResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(6)
+	n := uint32(7)
+	if !(v.LeaseGrant.LeaseFor != 0) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaeHeartbeatGrace"...)
 	b = msgp.AppendInt64(b, int64(v.LeaseGrant.HeartbeatGrace))
@@ -4670,6 +4682,10 @@ func (v *NodeHeartbeatResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.LeaseGrant.HeartbeatTTL))
 	b = append(b, "\xa5Index"...)
 	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
+	if v.LeaseGrant.LeaseFor != 0 {
+		b = append(b, "\xa8LeaseFor"...)
+		b = msgp.AppendInt64(b, int64(v.LeaseGrant.LeaseFor))
+	}
 	b = append(b, "\xa9LeaseTerm"...)
 	b = msgp.AppendUint64(b, uint64(v.LeaseGrant.LeaseTerm))
 	b = append(b, "\xa7Servers"...)
@@ -5085,7 +5101,10 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(6)
+	n := uint32(7)
+	if !(v.LeaseGrant.LeaseFor != 0) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7EvalIDs"...)
 	b = wire.AppendStrings(b, v.EvalIDs)
@@ -5095,6 +5114,10 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.LeaseGrant.HeartbeatTTL))
 	b = append(b, "\xa5Index"...)
 	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
+	if v.LeaseGrant.LeaseFor != 0 {
+		b = append(b, "\xa8LeaseFor"...)
+		b = msgp.AppendInt64(b, int64(v.LeaseGrant.LeaseFor))
+	}
 	b = append(b, "\xa9LeaseTerm"...)
 	b = msgp.AppendUint64(b, uint64(v.LeaseGrant.LeaseTerm))
 	b = append(b, "\xa7Servers"...)

@@ -83,6 +83,30 @@ gc_max_allocs, the node removes the oldest by itself.`,
 			"berth node eligibility -enable -self",
 	},
 	{
+		Name:     "lease",
+		Args:     "[node]",
+		Synopsis: "Let the agent of a node be away for a while",
+		Help: `
+The servers count the node as alive for that time, although its agent sends no
+heartbeat. Its tasks continue, and nothing is placed elsewhere. Use it before
+you stop the agent for longer than a restart, for example to upgrade it. If
+the machine fails in that time, its work moves only at the end of the time.
+The setting max_node_lease of the servers bounds the time.`,
+		Acts: true,
+		Flags: []command.Flag{
+			{
+				Name:  "for",
+				Kind:  command.Duration,
+				Value: "duration",
+				Usage: "The time from now, for example 15m",
+			},
+			selfFlag,
+		},
+		Run: nodeLease,
+		Examples: "berth node lease -for 15m n1\n" +
+			"berth node lease -for 15m -self",
+	},
+	{
 		Name:     "pool",
 		Synopsis: "Create, show and delete node pools",
 		Sub:      nodePoolCommands,
@@ -314,6 +338,31 @@ func nodeEligibility(ctx context.Context, c *command.Call) error {
 	outcome := command.Changed{"NodeID": id, "Eligibility": eligibility}
 	return c.Report(outcome, "New placements on node %s are %s",
 		command.ShortID(id), word)
+}
+
+func nodeLease(ctx context.Context, c *command.Call) error {
+	if c.Arg(0) == "" && !c.Bool("self") {
+		return command.BadUsage("expected a node or -self")
+	}
+
+	length := c.Duration("for")
+	if length <= 0 {
+		return command.BadUsage("expected -for with a time above 0, for example -for 15m")
+	}
+
+	id, err := nodeID(ctx, c)
+	if err != nil {
+		return err
+	}
+
+	downAfter, err := c.API.NodeExtendLease(ctx, id, length)
+	if err != nil {
+		return err
+	}
+
+	outcome := command.Changed{"NodeID": id, "DownAfter": downAfter.String()}
+	return c.Report(outcome, "Node %s counts as alive for %s without a heartbeat, and as down after %s",
+		command.ShortID(id), length, downAfter)
 }
 
 func nodeGC(ctx context.Context, c *command.Call) error {

@@ -20,6 +20,8 @@ type Grant struct {
 	TTL   time.Duration // the next heartbeat reaches the leader within it
 	Grace time.Duration // the leader waits for that time beyond the TTL before it counts the node as down
 	Term  uint64        // Raft's term of the leader; 0: not told
+	// Alone is how long the node may act alone, if that is longer than the TTL: an operator has ordered it.
+	Alone time.Duration
 }
 
 // Lease is a grant and the time of its request. The zero Lease is that of a node that has none yet.
@@ -34,7 +36,7 @@ func (l Lease) Until() boottime.Instant {
 	if l.TTL <= 0 {
 		return 0
 	}
-	return l.Since.Add(l.TTL)
+	return l.Since.Add(max(l.TTL, l.Alone))
 }
 
 // Ended reports that there was a lease and that it has ended.

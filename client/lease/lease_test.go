@@ -32,6 +32,18 @@ func TestLease_EndsByTheTimeOfItsRequest(t *testing.T) {
 	}
 }
 
+// An operator has ordered a longer lease before the agent stops.
+func TestLease_EndsLaterIfTheNodeMayActAloneForLonger(t *testing.T) {
+	grant := Grant{TTL: 10 * time.Second, Grace: 5 * time.Second, Alone: time.Hour}
+	l, err := Lease{}.Renewed(grant, begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Ended(begin.Add(time.Hour-1)) || !l.Ended(begin.Add(time.Hour)) {
+		t.Error("the lease does not end an hour after the request")
+	}
+}
+
 func TestLease_OfANodeWithoutOneHasNotEnded(t *testing.T) {
 	var l Lease
 	if l.Ended(begin) || l.GraceEnded(begin) || !l.Until().IsZero() {

@@ -30,6 +30,8 @@ type Config struct {
 	// MaxPerSecond bounds the heartbeats: with more nodes the TTL grows. 0 is no bound. Nodes send one per
 	// half lease.
 	MaxPerSecond float64
+	// Longest bounds the lease that an operator can order for a node. 0: none can be ordered.
+	Longest time.Duration
 }
 
 // ttl returns the length of a lease in a cluster with a number of live nodes.
@@ -86,7 +88,37 @@ func (l *Leases) Renew(nodeID string) (structs.LeaseGrant, error) {
 		HeartbeatTTL:   l.ttl,
 		HeartbeatGrace: l.config.Grace,
 		LeaseTerm:      l.term,
+		LeaseFor:       l.ends[nodeID].Sub(l.clock()) - l.config.Grace,
 	}, nil
+}
+
+// Length returns the length, with the grace, of a lease that an operator orders. It rejects a lease that is
+// too long.
+func (l *Leases) Length(ordered time.Duration) (time.Duration, error) {
+	if ordered <= 0 || ordered > l.config.Longest {
+		return 0, structs.Invalidf("a lease of %s was ordered; expected more than 0 and at most %s "+
+			"(max_node_lease of the servers)", ordered, l.config.Longest)
+	}
+	return ordered + l.config.Grace, nil
+}
+
+// Extend keeps the lease of a node for a length from now. The log has the length already. The error says that
+// this server does not lead.
+func (l *Leases) Extend(nodeID string, length time.Duration) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.term == 0 {
+		return structs.NotServedf("this server does not lead any more: repeat the request")
+	}
+	l.extend(nodeID, length)
+	return nil
+}
+
+// lasts reports whether the lease of a node lasts for longer than a time from now.
+func (l *Leases) lasts(nodeID string, by time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ends[nodeID] > l.clock().Add(by)
 }
 
 // extend keeps a lease for a time from now, or for longer if it lasts longer: the node may not know of the

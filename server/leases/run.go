@@ -55,7 +55,11 @@ func (l *Leases) Run(ctx context.Context, d Deps) {
 	l.begin(d.Term)
 	defer l.end()
 	// A node that registers from now on calls Renew. The others have their rows.
-	l.extendAll(liveNodes(d.Store.Read()), max(earlier, r.needed))
+	tx := d.Store.Read()
+	l.extendAll(liveNodes(tx), max(earlier, r.needed))
+	for longer := range state.NodeLeases(tx) {
+		l.extendAll([]string{longer.NodeID}, longer.Length)
+	}
 	for backoff.Sleep(ctx, expiredTogether) {
 		r.follow(ctx)
 		nodes := l.expired()
@@ -97,6 +101,10 @@ func (r *leadership) follow(ctx context.Context) {
 
 	r.counted = now
 	tx := r.Store.Read()
+	if r.ready {
+		r.dropEnded(ctx, tx)
+	}
+
 	nodes := len(liveNodes(tx))
 	needed := r.config.bound(nodes)
 	recorded := state.LeaseBound(tx) // read again, because an archive may have replaced it
@@ -111,6 +119,20 @@ func (r *leadership) follow(ctx context.Context) {
 	if needed != r.needed {
 		r.needed = needed
 		r.since = r.clock()
+	}
+}
+
+// dropEnded deletes the longer leases that have ended: the usual lease of the node ends later.
+func (r *leadership) dropEnded(ctx context.Context, tx *state.ReadTx) {
+	for longer := range state.NodeLeases(tx) {
+		if r.lasts(longer.NodeID, r.needed) {
+			continue
+		}
+		_, err := fsm.Propose(ctx, r.Proposer, fsm.NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: longer.NodeID})
+		if err != nil && ctx.Err() == nil {
+			r.Logger.Warn("failed to delete a lease that has ended, retrying",
+				"node_id", longer.NodeID, "error", err)
+		}
 	}
 }
 

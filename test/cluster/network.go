@@ -12,9 +12,9 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Network connects the members. Each has its own address, and the path between any two can be cut, also in one
-// direction. A cut loses datagrams and delays streams without an error, like a dead switch. After the repair
-// the streams continue.
+// Network connects the members. Each has its own address, and the path between any two can be cut, also in
+// one direction. A cut loses datagrams and delays streams without an error, like a dead switch. After the
+// repair the streams continue.
 type Network struct {
 	mu    sync.Mutex
 	names map[string]string // by IP address

@@ -65,7 +65,8 @@ func TestVerifyLeader_CountsNoAnswerToAnEarlierHeartbeat(t *testing.T) {
 		leads := old.Leads()
 		verified := make(chan error, 1)
 		go func() { verified <- old.Current().VerifyLeader() }()
-		time.Sleep(20 * time.Millisecond)          // the check has probably begun; one that begins later must fail too
+		// The check has probably begun after that. One that begins later must fail too.
+		time.Sleep(20 * time.Millisecond)
 		c.Net.HealOneWay(others[1].Name, old.Name) // the late answers arrive, and nothing of the new leader
 		err := <-verified
 		if err == nil {

@@ -103,6 +103,7 @@ var settingTexts = []blockText{
 			"the lease of a node, 1s or more; the next heartbeat arrives within it; it " +
 				"grows with the number of nodes above 1,000 for each second of it",
 		},
+		{"max_node_lease", "", "the longest lease that an operator can order for a node: `berth node lease`"},
 		{
 			"heartbeat_grace", "",
 			"the time by which a heartbeat may be late before the node becomes down; 1s or more; the servers " +

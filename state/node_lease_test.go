@@ -1,0 +1,83 @@
+package state
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// lengths returns the longer leases in the state.
+func (w *fixture) lengths() (all []time.Duration) {
+	for l := range NodeLeases(w.s.Read()) {
+		all = append(all, l.Length)
+	}
+	return all
+}
+
+func TestNodeLeaseSet_NeverShortensALease(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	for _, length := range []time.Duration{time.Minute, time.Hour, time.Minute} {
+		do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: length})
+	}
+	if got := w.lengths(); !slices.Equal(got, []time.Duration{time.Hour}) {
+		t.Errorf("got %v, want one lease of an hour", got)
+	}
+	do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1"})
+	if got := w.lengths(); len(got) > 0 {
+		t.Errorf("got %v after the deletion", got)
+	}
+}
+
+func TestNodeLeaseSet_NeedsALiveNode(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	down := &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour}
+	wantKind(t, try(w, NodeLeaseSet, down), structs.KindPrecondition)
+	unknown := &structs.NodeLeaseRequest{NodeID: "n2", Length: time.Hour}
+	wantKind(t, try(w, NodeLeaseSet, unknown), structs.KindNotFound)
+}
+
+func TestNodeDeregister_DeletesTheLongerLease(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+	if got := w.lengths(); len(got) > 0 {
+		t.Errorf("got %v after the node was deleted", got)
+	}
+}
+
+// The node counts a lease that the leader of the replaced state has granted.
+func TestRecover_KeepsLongerLeasesOfNodes(t *testing.T) {
+	with := func(length time.Duration) *fixture {
+		w := newFixture(t)
+		w.node("n1")
+		if length > 0 {
+			do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: length})
+		}
+		return w
+	}
+	for _, c := range []struct{ archive, before, want time.Duration }{
+		{0, time.Hour, time.Hour},
+		{time.Minute, time.Hour, time.Hour},
+		{time.Hour, time.Minute, time.Hour},
+	} {
+		w := with(c.archive)
+		before := with(c.before).s.Read()
+		err := w.s.Write(w.index+1, func(tx *WriteTx) error {
+			Recover(tx, before, 1)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.lengths(); !slices.Equal(got, []time.Duration{c.want}) {
+			t.Errorf("archive %s, replaced state %s: got %v", c.archive, c.before, got)
+		}
+	}
+}
