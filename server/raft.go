@@ -14,6 +14,7 @@ import (
 	"berth/fsm"
 	"berth/internal/coalesce"
 	"berth/server/raftfiles"
+	"berth/server/raftnet"
 	"berth/structs"
 )
 
@@ -25,7 +26,7 @@ type consensus struct {
 	*raft.Raft
 	gate
 	files     *raftfiles.Files
-	transport transport
+	transport *raftnet.Transport
 	id        raft.ServerID
 	addr      raft.ServerAddress
 	batcher   *batcher
@@ -59,16 +60,12 @@ func (s *Server) openRaft() (*consensus, error) {
 		addr:  raft.ServerAddress(s.addr),
 	}
 
-	c.transport = transport{
-		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream:  s.layer,
-			MaxPool: 3,
-			Timeout: 10 * time.Second,
-			Logger:  logger.Named("transport"),
-		}),
-		gate:     &c.gate,
-		contacts: new(contacts),
-	}
+	c.transport = raftnet.New(&raft.NetworkTransportConfig{
+		Stream:  s.layer,
+		MaxPool: 3,
+		Timeout: 10 * time.Second,
+		Logger:  logger.Named("transport"),
+	}, &c.gate)
 
 	c.verifier.Propose = func(context.Context, struct{}, []struct{}) (uint64, error) {
 		return 0, c.confirm()
@@ -159,6 +156,12 @@ func (g *gate) enter() error {
 	}
 	g.inside.Add(1)
 	return nil
+}
+
+// Enter implements raftnet.Gate.
+func (g *gate) Enter() (leave func(), err error) {
+	err = g.enter()
+	return g.inside.Done, err
 }
 
 func (g *gate) shut() {

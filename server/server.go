@@ -25,6 +25,7 @@ import (
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/server/raftfiles"
+	"berth/server/raftnet"
 	"berth/state"
 	"berth/structs"
 )
@@ -37,7 +38,7 @@ type Server struct {
 	addr      string // advertised RPC address
 	store     *state.Store
 	consensus *consensus
-	layer     *raftLayer
+	layer     *raftnet.Layer
 	members   *membership
 	nodes     *nodeconn.Sessions
 	endpoints *endpoints.Endpoints
@@ -102,7 +103,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 		return nil, err
 	}
 	s.addr = advertised.String()
-	s.layer = newRaftLayer(advertised, cfg.Dial)
+	s.layer = raftnet.NewLayer(advertised, cfg.Dial)
 	s.consensus, err = s.openRaft()
 	if err != nil {
 		return nil, err
@@ -146,7 +147,7 @@ func (s *Server) createServices(ln net.Listener) {
 	s.listener = rpc.NewListener(ln, logger, map[byte]func(net.Conn){
 		rpc.ByteRPC:  s.rpc.ServeConn,
 		rpc.ByteMux:  s.rpc.ServeMux,
-		rpc.ByteRaft: s.layer.handoff,
+		rpc.ByteRaft: s.layer.Handoff,
 	})
 
 	s.listener.LimitPerAddr(cfg.MaxConnsPerAddr)

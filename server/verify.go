@@ -26,7 +26,7 @@ func (c *consensus) verify() error {
 // confirm asks the other servers whether they follow this one. It returns nil when a quorum has answered
 // requests of this term that were sent after the call. No other server had been elected before the call then.
 //
-// Raft's check sends the requests, but it also counts answers to earlier ones (see contacts). So it is repeated
+// Raft's check sends the requests, but it also counts answers to earlier ones (see package raftnet). So it is repeated
 // until the answers are new ones. Each time it waits for an answer, or for the end of the leadership.
 func (c *consensus) confirm() error {
 	begun := time.Now()
@@ -53,7 +53,7 @@ func (c *consensus) followedAfter(term uint64, instant time.Time) bool {
 			continue
 		}
 		voters++
-		if s.ID == c.id || c.transport.contacts.after(s.ID, term, instant) {
+		if s.ID == c.id || c.transport.FollowedAfter(s.ID, term, instant) {
 			following++
 		}
 	}

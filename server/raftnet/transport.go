@@ -1,4 +1,4 @@
-package server
+package raftnet
 
 import (
 	"sync"
@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// transport is the transport of Raft with three differences.
+// Transport is the transport of Raft with three differences.
 //
 // Its pipelines end when Raft stops reading their answers. Raft reads answers until the first failure, and
 // may send further entries before it notices. The sending and the receiving goroutine would then wait for
@@ -17,14 +17,34 @@ import (
 // which Raft's shutdown does not wait, and Raft panics if it cannot store a new term in the closed files.
 //
 // It notes when the requests were sent that followers have answered, before Raft learns of the answers.
-type transport struct {
+type Transport struct {
 	*raft.NetworkTransport
-	gate     *gate
-	contacts *contacts
+	gate     Gate
+	contacts contacts
+}
+
+// Gate is open until Raft ends.
+type Gate interface {
+	// Enter admits a call, which ends with leave. The error says that the gate is closed.
+	Enter() (leave func(), err error)
+}
+
+// New makes the transport of a server.
+func New(config *raft.NetworkTransportConfig, gate Gate) *Transport {
+	return &Transport{
+		NetworkTransport: raft.NewNetworkTransportWithConfig(config),
+		gate:             gate,
+	}
+}
+
+// FollowedAfter reports whether a server has answered as a follower, in a term, a request that was sent to it
+// after an instant.
+func (t *Transport) FollowedAfter(id raft.ServerID, term uint64, instant time.Time) bool {
+	return t.contacts.after(id, term, instant)
 }
 
 // AppendEntries implements raft.Transport.
-func (t transport) AppendEntries(
+func (t *Transport) AppendEntries(
 	id raft.ServerID,
 	target raft.ServerAddress,
 	req *raft.AppendEntriesRequest,
@@ -39,19 +59,20 @@ func (t transport) AppendEntries(
 }
 
 // SetHeartbeatHandler implements raft.Transport.
-func (t transport) SetHeartbeatHandler(handle func(raft.RPC)) {
+func (t *Transport) SetHeartbeatHandler(handle func(raft.RPC)) {
 	t.NetworkTransport.SetHeartbeatHandler(func(rpc raft.RPC) {
-		if err := t.gate.enter(); err != nil {
+		leave, err := t.gate.Enter()
+		if err != nil {
 			rpc.Respond(nil, raft.ErrRaftShutdown)
 			return
 		}
-		defer t.gate.inside.Done()
+		defer leave()
 		handle(rpc)
 	})
 }
 
 // AppendEntriesPipeline implements raft.Transport.
-func (t transport) AppendEntriesPipeline(
+func (t *Transport) AppendEntriesPipeline(
 	id raft.ServerID,
 	target raft.ServerAddress,
 ) (raft.AppendPipeline, error) {

@@ -1,15 +1,20 @@
-package server
+package raftnet
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // plainLayer is TCP on loopback (raft.StreamLayer).
 type plainLayer struct{ net.Listener }
@@ -29,10 +34,34 @@ func plainTransport(t *testing.T) *raft.NetworkTransport {
 	return n
 }
 
-func newTransport(t *testing.T) transport {
-	return transport{
+// testGate is a gate that a test closes. Its end waits for the calls inside.
+type testGate struct {
+	mu     sync.Mutex
+	closed bool
+	inside sync.WaitGroup
+}
+
+func (g *testGate) Enter() (leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, errors.New("closed")
+	}
+	g.inside.Add(1)
+	return g.inside.Done, nil
+}
+
+func (g *testGate) shut() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.inside.Wait()
+}
+
+func newTransport(t *testing.T) *Transport {
+	return &Transport{
 		NetworkTransport: plainTransport(t),
-		contacts:         new(contacts),
+		gate:             new(testGate),
 	}
 }
 
@@ -119,11 +148,11 @@ func TestPipeline_CloseReleasesSenders(t *testing.T) {
 
 // A heartbeat that is handled delays the end of Raft's files, and a later one does not reach Raft.
 func TestTransport_PassesHeartbeatsOnWhileTheGateIsOpen(t *testing.T) {
-	var g gate
+	var g testGate
 	n := plainTransport(t)
 	begun := make(chan struct{})
 	end := make(chan struct{})
-	transport{n, &g, new(contacts)}.SetHeartbeatHandler(func(rpc raft.RPC) {
+	(&Transport{NetworkTransport: n, gate: &g}).SetHeartbeatHandler(func(rpc raft.RPC) {
 		close(begun)
 		<-end
 		rpc.Respond(&raft.AppendEntriesResponse{Term: 7}, nil)

@@ -1,4 +1,4 @@
-package server
+package raftnet
 
 import (
 	"sync"

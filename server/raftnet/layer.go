@@ -1,4 +1,4 @@
-package server
+package raftnet
 
 import (
 	"net"
@@ -10,9 +10,9 @@ import (
 	"berth/rpc"
 )
 
-// raftLayer is Raft's share of the port: the listener hands it the connections whose first byte is
+// Layer is Raft's share of the port: the listener hands it the connections whose first byte is
 // Raft's, and it dials others with that byte.
-type raftLayer struct {
+type Layer struct {
 	addr   net.Addr
 	dial   rpc.Dialer
 	conns  chan net.Conn
@@ -20,8 +20,9 @@ type raftLayer struct {
 	once   sync.Once
 }
 
-func newRaftLayer(addr net.Addr, dial rpc.Dialer) *raftLayer {
-	return &raftLayer{
+// NewLayer makes the share of Raft in the port at an address. It dials other servers with dial.
+func NewLayer(addr net.Addr, dial rpc.Dialer) *Layer {
+	return &Layer{
 		addr:   addr,
 		dial:   dial,
 		conns:  make(chan net.Conn),
@@ -29,8 +30,8 @@ func newRaftLayer(addr net.Addr, dial rpc.Dialer) *raftLayer {
 	}
 }
 
-// handoff gives a connection to Raft, which owns it from then on.
-func (l *raftLayer) handoff(conn net.Conn) {
+// Handoff gives a connection to Raft, which owns it from then on.
+func (l *Layer) Handoff(conn net.Conn) {
 	select {
 	case l.conns <- conn:
 	case <-l.closed:
@@ -39,7 +40,7 @@ func (l *raftLayer) handoff(conn net.Conn) {
 }
 
 // Accept waits for the next connection from another server.
-func (l *raftLayer) Accept() (net.Conn, error) {
+func (l *Layer) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.conns:
 		return conn, nil
@@ -49,18 +50,18 @@ func (l *raftLayer) Accept() (net.Conn, error) {
 }
 
 // Close ends Accept. The port itself is the listener's.
-func (l *raftLayer) Close() error {
+func (l *Layer) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
 // Addr returns the advertised address.
-func (l *raftLayer) Addr() net.Addr {
+func (l *Layer) Addr() net.Addr {
 	return l.addr
 }
 
 // Dial opens a connection to another server's Raft.
-func (l *raftLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	conn, err := l.dial(string(address), timeout)
 	if err != nil {
 		return nil, err
