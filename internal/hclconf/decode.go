@@ -208,6 +208,10 @@ func (d *decoder) asksForNothing(it *item) bool {
 }
 
 func (d *decoder) decodeItem(f *field, it *item, dst reflect.Value, again bool) {
+	if f.placeholders {
+		keepPlaceholders(it)
+	}
+
 	switch {
 	case f.block && it.body == nil:
 		d.unset.AddBlock(it.in, it.name)

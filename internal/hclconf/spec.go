@@ -17,7 +17,9 @@ type field struct {
 	block    bool
 	required bool
 	syntax   bool // in JSON, its string is the text of an expression
-	content  bool // a block whose labels are elsewhere
+	// placeholders keeps each ${name} in the texts of an argument.
+	placeholders bool
+	content      bool // a block whose labels are elsewhere
 }
 
 // elem returns the struct type of a block field, also through pointers, slices and maps.
@@ -141,6 +143,8 @@ func (s *spec) addField(f reflect.StructField, tag string) {
 			added.required = true
 		case "syntax":
 			added.syntax = true
+		case "placeholders":
+			added.placeholders = true
 		case "":
 		default:
 			panic(fmt.Sprintf("hclconf: field %s: unknown tag option %q", f.Name, o))

@@ -145,12 +145,7 @@ func TargetOf(s string) target {
 		}
 	}
 
-	kind, key, ok := strings.Cut(name, ".")
-	if !ok { // ${meta["rack"]}
-		kind, key, _ = strings.Cut(name, "[")
-		key = strings.Trim(strings.TrimSuffix(key, "]"), `"`)
-	}
-
+	kind, key := splitName(name)
 	return func(n *structs.Node) value {
 		var from map[string]string
 		switch kind {
@@ -163,6 +158,22 @@ func TargetOf(s string) target {
 		text, set := from[key]
 		return value{text, set}
 	}
+}
+
+// splitName splits the name of an attribute or of an entry of the meta: meta.rack, or meta["rack"].
+func splitName(name string) (kind, key string) {
+	kind, key, ok := strings.Cut(name, ".")
+	if !ok {
+		kind, key, _ = strings.Cut(name, "[")
+		key = strings.Trim(strings.TrimSuffix(key, "]"), `"`)
+	}
+	return kind, key
+}
+
+// IsNodeName reports whether nodes may have a value for a name in ${}, as TargetOf understands it.
+func IsNodeName(name string) bool {
+	kind, key := splitName(name)
+	return nodeTargets[name] != nil || (kind == "attr" || kind == "meta") && key != ""
 }
 
 func equalValues(l, r value) bool {
