@@ -21,7 +21,7 @@ type LookUps struct {
 }
 
 // HangLookUps mounts a file system whose look-ups hang until the end of the test. The process that looks up
-// can be killed.
+// can be killed, but for Hold.
 func HangLookUps(t *testing.T) *LookUps {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,14 +51,16 @@ func HangLookUps(t *testing.T) *LookUps {
 	return &LookUps{Path: dir + "/program", t: t, device: fd}
 }
 
+// minRead is the shortest read to which the kernel passes a request, in bytes.
+const minRead = 8192
+
 // answerInit answers FUSE_INIT, which the kernel sends first.
 func answerInit(fd int) error {
 	const (
-		minRead = 8192 // the kernel passes no request to a shorter read
-		header  = 16   // of an answer: its size, the error, the number of the request
-		size    = header + 64
-		major   = 7
-		minor   = 31
+		header = 16 // of an answer: its size, the error, the number of the request
+		size   = header + 64
+		major  = 7
+		minor  = 31
 	)
 
 	request := make([]byte, minRead)
@@ -91,5 +93,14 @@ func (l *LookUps) Await() {
 	}
 	if err != nil || asked[0].Revents&unix.POLLIN == 0 {
 		l.t.Fatalf("no process looks up a file (%v)", err)
+	}
+}
+
+// Hold takes the look-up that Await has seen: the process cannot be killed until the end of the test.
+func (l *LookUps) Hold() {
+	l.t.Helper()
+	_, err := unix.Read(l.device, make([]byte, minRead))
+	if err != nil {
+		l.t.Fatalf("reading a request of FUSE: %v", err)
 	}
 }
