@@ -1,0 +1,112 @@
+package fencing
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/structs"
+)
+
+// fenceAgent is the program of a device with its input for one node.
+type fenceAgent struct {
+	program string
+	options []string // lines of key=value
+	timeout time.Duration
+	output  *output
+}
+
+// prepare finds the program, and makes its input but for the action: for a node, or for none.
+func (d *Device) prepare(n *structs.Node) (*fenceAgent, error) {
+	program, err := d.findProgram()
+	if err != nil {
+		return nil, err
+	}
+
+	a := &fenceAgent{
+		program: program,
+		timeout: d.timeout(),
+		output:  &output{},
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Options)) {
+		value, err := expand(d.Options[name], n)
+		if err != nil {
+			return nil, fmt.Errorf("options: %s: %w", name, err)
+		}
+		a.add(name, value)
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(d.SecretFiles)) {
+		secret, err := readSecret(d.SecretFiles[name])
+		if err != nil {
+			return nil, fmt.Errorf("secret_files: %s: %w", name, err)
+		}
+		a.output.secrets = append(a.output.secrets, secret)
+		a.add(name, secret)
+	}
+
+	if n == nil {
+		return a, nil
+	}
+	return a, d.addPlug(a, n)
+}
+
+// addPlug names the node to the agent. Some agents read plug, others nodename, and some prefer the one and
+// some the other to it. Both are the same, so that no agent acts on another machine than the plug.
+func (d *Device) addPlug(a *fenceAgent, n *structs.Node) error {
+	plug, err := expand(d.plug(), n)
+	if err == nil && strings.TrimSpace(plug) == "" {
+		err = fmt.Errorf("it is empty")
+	}
+	if err != nil {
+		return fmt.Errorf("plug: %w", err)
+	}
+	a.add("plug", plug)
+	a.add("nodename", plug)
+	return nil
+}
+
+func (a *fenceAgent) add(name, value string) {
+	a.options = append(a.options, name+"="+value)
+}
+
+// input is the standard input for an action. The last line with a name counts.
+func (a *fenceAgent) input(action string) string {
+	lines := append(slices.Clone(a.options), "action="+action)
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// environment is the whole environment of an agent.
+func environment() []string {
+	return []string{"PATH=" + searchPath(), "LANG=C"}
+}
+
+// searchPath has the directories of programs, also where the PATH of the server lacks sbin.
+func searchPath() string {
+	dirs := []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin"}
+	own := filepath.SplitList(os.Getenv("PATH"))
+	return strings.Join(slices.Concat(own, dirs), string(filepath.ListSeparator))
+}
+
+// findProgram returns the absolute path of the agent.
+func (d *Device) findProgram() (string, error) {
+	if filepath.IsAbs(d.Agent) {
+		return exec.LookPath(d.Agent)
+	}
+	for _, dir := range filepath.SplitList(searchPath()) {
+		if !filepath.IsAbs(dir) {
+			continue // it depends on the directory in which the server was started
+		}
+		path, err := exec.LookPath(filepath.Join(dir, d.Agent))
+		if err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("agent %q is not in %s: install it on this server, for example the package fence-agents",
+		d.Agent, searchPath())
+}

@@ -1,0 +1,199 @@
+package fencing
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestFence_OffThenStatusOffIsTheProof(t *testing.T) {
+	t.Parallel()
+	d := Device{Name: "d", Agent: agentOf(t, `echo "$action of $plug"; `+offThenOff)}
+	got := d.Fence(t.Context(), node())
+	want := Result{Action: "status", ExitCode: 2, Output: "off of web1\nstatus of web1\n", Proved: true}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestFence_AnythingElseProvesNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script string
+		want   Result
+	}{
+		"off fails": {`[ $action = off ] && exit 1; exit 2`,
+			Result{Action: "off", ExitCode: 1, Reason: "off: the agent ended with exit code 1; expected 0"}},
+		"off says off": {`exit 2`,
+			Result{Action: "off", ExitCode: 2, Reason: "off: the agent ended with exit code 2; expected 0"}},
+		"status says on": {`exit 0`,
+			Result{Action: "status", ExitCode: 0, Reason: "status: the agent ended with exit code 0; expected 2"}},
+		"status fails": {`[ $action = off ] && exit 0; exit 1`,
+			Result{Action: "status", ExitCode: 1, Reason: "status: the agent ended with exit code 1; expected 2"}},
+		"a signal": {`kill -KILL $$`,
+			Result{Action: "off", ExitCode: -1, Reason: "off: the agent ended by a signal: signal: killed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := Device{Name: "d", Agent: agentOf(t, "echo words\n"+c.script)}
+			got := d.Fence(t.Context(), node())
+			if got.Action == "off" && got.Output != "words\n" ||
+				got.Action == "status" && got.Output != "words\nwords\n" {
+				t.Errorf("the words of the agent are %q", got.Output)
+			}
+			got.Output = ""
+			if got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestFence_GivesTheOptionsByStandardInputAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(t.TempDir(), "fence_test")
+	script := "#!/bin/sh\ncat >" + dir + "/input.$$\necho $# >" + dir + "/count\n" +
+		"tr '\\0' '\\n' </proc/$$/environ >" + dir + "/environ\npwd >" + dir + "/pwd\n" +
+		"mv " + dir + "/input.$$ " + dir + "/input\nexit 1\n"
+	writeProgram(t, path, script)
+	d := Device{
+		Name:        "d",
+		Agent:       path,
+		Options:     map[string]string{"ip": "bmc-${node.unique.name}.example", "lanplus": "1"},
+		SecretFiles: map[string]string{"password": secretFile(t, "hunter2\n")},
+		Plug:        "${meta.plug}",
+	}
+	d.Fence(t.Context(), node())
+	for name, want := range map[string]string{
+		"input": "ip=bmc-web1.example\nlanplus=1\npassword=hunter2\nplug=vm-7\nnodename=vm-7\naction=off\n",
+		"count": "0\n",
+		"pwd":   "/\n",
+	} {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || string(got) != want {
+			t.Errorf("%s is %q, %v; want %q", name, got, err, want)
+		}
+	}
+
+	environ, err := os.ReadFile(filepath.Join(dir, "environ"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(environ)) {
+		if !strings.HasPrefix(line, "PATH=/") && line != "LANG=C\n" {
+			t.Errorf("the environment has %q", line)
+		}
+	}
+}
+
+func TestFence_RunsNothingWithoutThePlug(t *testing.T) {
+	t.Parallel()
+	for plug, reason := range map[string]string{
+		"${meta.nothing}":         "off: plug: node web1 has no value for ${meta.nothing}: set it there",
+		"vm-${attr.nothing}":      "off: plug: node web1 has no value for ${attr.nothing}: set it there",
+		"${meta.empty}":           "off: plug: node web1 has no value for ${meta.empty}: set it there",
+		"${meta.lines}":           "off: plug: node web1 has control characters in ${meta.lines}",
+		" ":                       "off: plug: it is empty",
+		"${node.class}${node.id}": "off: plug: node web1 has no value for ${node.id}: set it there",
+	} {
+		for _, inOption := range []bool{false, true} {
+			if inOption && plug == " " {
+				continue
+			}
+			ran := filepath.Join(t.TempDir(), "ran")
+			d := Device{Name: "d", Agent: agentOf(t, "touch "+ran+"\n"+offThenOff), Plug: plug}
+			want := Result{Action: "off", ExitCode: -1, Reason: reason}
+			if inOption {
+				d.Options = map[string]string{"ip": plug}
+				want.Reason = strings.Replace(reason, "plug:", "options: ip:", 1)
+			}
+			if got := d.Fence(t.Context(), node()); got != want {
+				t.Errorf("%q: got %+v, want %+v", plug, got, want)
+			}
+			if _, err := os.Stat(ran); err == nil {
+				t.Errorf("%q: the agent ran", plug)
+			}
+		}
+	}
+}
+
+func TestFence_NeedsPrivateSecrets(t *testing.T) {
+	t.Parallel()
+	open := secretFile(t, "hunter2")
+	err := os.Chmod(open, 0o640)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, reason := range map[string]string{
+		"/nonexistent/secret":                    "no such file",
+		secretFile(t, ""):                        "it is empty",
+		secretFile(t, "\n"):                      "it is empty",
+		secretFile(t, "hunter2\nhunter3\n"):      "more than one line",
+		secretFile(t, strings.Repeat("x", 4097)): "more than 4096 bytes",
+		open:                                     "its mode is 0640: chmod 600",
+		newFifo(t).path:                          "it is no plain file",
+		t.TempDir():                              "it is no plain file",
+		secretFile(t, "a\xff"):                   "control characters",
+		secretFile(t, strings.Repeat("y", 4096)+"\n\n\n"): "more than 4096 bytes",
+	} {
+		d := Device{Name: "d", Agent: agentOf(t, offThenOff), SecretFiles: map[string]string{"password": file}}
+		got := d.Fence(t.Context(), node())
+		wantParts(t, got.Reason, "off: secret_files: password: ", reason)
+		if got.Proved || got.ExitCode != -1 || strings.Contains(got.Reason, "hunter") {
+			t.Errorf("%s: got %+v", file, got)
+		}
+	}
+}
+
+func TestFence_FindsItsAgent(t *testing.T) {
+	t.Setenv("PATH", "relative:"+filepath.Dir(agentOf(t, offThenOff)))
+	d := Device{Name: "d", Agent: "fence_test"}
+	if got := d.Fence(t.Context(), node()); !got.Proved {
+		t.Errorf("in the PATH: got %+v", got)
+	}
+
+	t.Setenv("PATH", "")
+	got := d.Fence(t.Context(), node())
+	wantParts(t, got.Reason, `agent "fence_test" is not in `, "/usr/sbin", "install it on this server")
+	d.Agent = "/nonexistent/fence_test"
+	got = d.Fence(t.Context(), node())
+	wantParts(t, got.Reason, "/nonexistent/fence_test")
+	d.Agent = "fsfreeze" // of /usr/sbin, without any options
+	if got = d.Fence(t.Context(), node()); got.ExitCode != 1 {
+		t.Errorf("in sbin: got %+v", got)
+	}
+}
+
+func TestFence_StartsNothingAfterItsContext(t *testing.T) {
+	t.Parallel()
+	ran := filepath.Join(t.TempDir(), "ran")
+	d := Device{Name: "d", Agent: agentOf(t, "touch "+ran+"\n"+offThenOff)}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	want := Result{Action: "off", ExitCode: -1, Reason: "off: the server has stopped the agent"}
+	if got := d.Fence(ctx, node()); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("the agent ran")
+	}
+}
+
+func TestMonitor_AsksForNoNode(t *testing.T) {
+	t.Parallel()
+	d := Device{Name: "d", Agent: agentOf(t, `echo "$action $plug"; [ $action = monitor ] || exit 7`)}
+	want := Result{Action: "monitor", Output: "monitor \n"}
+	if got := d.Monitor(t.Context()); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+
+	d.Agent = agentOf(t, `exit 2`)
+	got := d.Monitor(t.Context())
+	wantParts(t, got.Reason, "monitor: the agent ended with exit code 2; expected 0")
+	d.Options = map[string]string{"ip": "${meta.bmc}"}
+	got = d.Monitor(t.Context())
+	wantParts(t, got.Reason, "monitor: options: ip: ${meta.bmc} needs a node")
+}

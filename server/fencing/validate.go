@@ -1,0 +1,143 @@
+package fencing
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/scheduler/match"
+	"berth/structs"
+	"berth/structs/validate/field"
+)
+
+// The bounds of a device.
+const (
+	maxName       = 64  // bytes of its name, and of the name of an option
+	maxOptions    = 64  // options, with those of secrets
+	maxMatch      = 64  // names
+	maxStorage    = 256 // plugins; volumes likewise
+	minTimeout    = time.Second
+	maxTimeout    = 10 * time.Minute
+	maxSecretFile = 4 << 10 // bytes
+)
+
+var (
+	deviceName = field.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	optionName = field.Pattern(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+)
+
+// reserved are the options that the runner itself gives to an agent, and their older names.
+var reserved = []string{"action", "option", "plug", "port", "nodename"}
+
+// Validate names every fault, with its place in the agent's configuration.
+func (d *Device) Validate() error {
+	f := field.New("server.fencing %q", d.Name)
+	f.Require(len(d.Name) <= maxName && deviceName().MatchString(d.Name),
+		"the name must be of letters, digits, '.', '_' and '-', at most %d", maxName)
+	d.checkAgent(f)
+	d.checkOptions(f)
+	d.checkMatch(f)
+	checkText(f, "plug", d.Plug)
+	d.checkScope(f)
+	if d.Timeout != 0 && (d.Timeout < minTimeout || d.Timeout > maxTimeout) {
+		f.Addf("timeout %s must be %s to %s, or left out for %s", d.Timeout, minTimeout, maxTimeout, DefaultTimeout)
+	}
+	return f.Err()
+}
+
+func (d *Device) checkAgent(f field.Errors) {
+	f.CheckBytes("agent", len(d.Agent), structs.MaxText)
+	isName := d.Agent != "" && !strings.Contains(d.Agent, "/") && d.Agent != "." && d.Agent != ".."
+	f.Require(isPrintable(d.Agent) && (isName || filepath.IsAbs(d.Agent)),
+		"agent %q must be the name of a program, such as fence_ipmilan, or an absolute path", d.Agent)
+}
+
+func (d *Device) checkOptions(f field.Errors) {
+	count := len(d.Options) + len(d.SecretFiles)
+	if f.AtMost("options, with those in secret_files", count, maxOptions) < count {
+		return
+	}
+
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(d.Options)) {
+		checkOption(f.At("options"), name, seen)
+		checkText(f, "options: "+structs.Cut(name, structs.MaxQuoted), d.Options[name])
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(d.SecretFiles)) {
+		checkOption(f.At("secret_files"), name, seen)
+		path := d.SecretFiles[name]
+		f.Require(filepath.IsAbs(path) && field.IsText(path) && len(path) <= structs.MaxText,
+			"secret_files: %q must have the absolute path of a file", name)
+	}
+}
+
+// checkOption checks the name of an option. Agents take '-' and '_' for equal.
+func checkOption(f field.Errors, name string, seen map[string]bool) {
+	plain := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
+	switch {
+	case len(name) > maxName || !optionName().MatchString(name):
+		f.Addf("the name %q must be of letters, digits, '_' and '-', at most %d", name, maxName)
+	case slices.Contains(reserved, plain):
+		f.Addf("%q is set by berth: leave it out, and use plug for the name of the node", name)
+	case seen[plain]:
+		f.Addf("%q is there twice: leave one of the two out", name)
+	}
+	seen[plain] = true
+}
+
+func (d *Device) checkMatch(f field.Errors) {
+	f = f.At("match")
+	if f.AtMost("names", len(d.Match), maxMatch) < len(d.Match) {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Match)) {
+		f.Require(match.IsNodeName(name), "%q must be %s, without ${}", name, nodeNames)
+		f.CheckText("the value of "+structs.Cut(name, structs.MaxQuoted), d.Match[name])
+	}
+}
+
+func (d *Device) checkScope(f field.Errors) {
+	switch d.Scope {
+	case "", ScopePower:
+		f.Require(len(d.Plugins) == 0 && len(d.Volumes) == 0,
+			"plugins and volumes are for scope %q alone: a machine that is off writes to no volume", ScopeStorage)
+		return
+	case ScopeStorage:
+		f.Require(len(d.Plugins) > 0 || len(d.Volumes) > 0,
+			"scope %q needs plugins or volumes: name those from which the agent cuts the node off", ScopeStorage)
+	default:
+		f.Addf("scope %q must be %q or %q", d.Scope, ScopePower, ScopeStorage)
+	}
+
+	for _, id := range field.FirstOf(f, "plugins", d.Plugins, maxStorage) {
+		f.CheckName("plugins: the ID", id)
+	}
+
+	for _, volume := range field.FirstOf(f, "volumes", d.Volumes, maxStorage) {
+		namespace, id, _ := strings.Cut(volume, "/")
+		if namespace == "" || id == "" {
+			f.Addf("volumes: %q must be NAMESPACE/ID, such as %q", volume, structs.DefaultNamespace+"/db")
+			continue
+		}
+		f.CheckName("volumes: the namespace", namespace)
+		f.CheckName("volumes: the ID", id)
+	}
+}
+
+// nodeNames describes the names that match.IsNodeName allows.
+const nodeNames = field.Text("attr.NAME, meta.NAME, node.unique.id, node.unique.name, node.datacenter, " +
+	"node.class or node.pool")
+
+// checkText checks a text that may refer to the node.
+func checkText(f field.Errors, name, text string) {
+	f.CheckBytes(name, len(text), structs.MaxText)
+	f.Require(isPrintable(text), "%s must be text without line ends and other control characters", name)
+	for _, ref := range reference().FindAllStringSubmatch(text, -1) {
+		f.Require(match.IsNodeName(ref[1]), "%s: ${%s} must be %s", name, ref[1], nodeNames)
+	}
+	rest := reference().ReplaceAllString(text, "")
+	f.Require(!structs.HasPlaceholder(rest), "%s: ${ needs a name and } after it", name)
+}
