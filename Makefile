@@ -13,7 +13,7 @@ LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # All packages whose tests need no built binary.
 UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 
-.PHONY: help build setup setup-demo test interop-tools upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
+.PHONY: help build setup setup-demo test interop-tools fence-agents-test upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,11 @@ test: setup build ## run all tests with the race detector, with real processes, 
 interop-tools: build ## build tools of the dialect once (levant, wander, the autoscaler, OpenTofu) and test berth with them
 	INTEROP_TOOLS=$$(./scripts/interop-tools.sh) && cd test/interop && BERTH_BIN=$(CURDIR)/$(BIN) \
 		INTEROP_TOOLS=$$INTEROP_TOOLS CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -run TestTool ./...
+
+fence-agents-test: ## run a fence agent of Debian's package fence-agents, which it installs (root)
+	@test -x /usr/sbin/fence_dummy || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends fence-agents >/dev/null; }
+	FENCE_AGENTS=1 CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -run ByAnAgentOfDebian ./server/fencing
 
 upgrade: build ## replace a cluster of the released version by this one, agent by agent (root)
 	./scripts/upgrade.sh test
