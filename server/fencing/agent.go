@@ -107,6 +107,6 @@ func (d *Device) findProgram() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("agent %q is not in %s: install it on this server, for example the package fence-agents",
+	return "", fmt.Errorf("agent %q is not in %s: install it on this server, as the package fence-agents does",
 		d.Agent, searchPath())
 }

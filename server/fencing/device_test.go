@@ -23,7 +23,9 @@ func TestDevice_ValidateNamesEveryFault(t *testing.T) {
 		"a good one": {func(*Device) {}, ""},
 		"a path":     {func(d *Device) { d.Agent = "/opt/fence_x" }, ""},
 		"storage": {func(d *Device) {
-			d.Scope, d.Plugins, d.Volumes = ScopeStorage, []string{"san"}, []string{"default/db"}
+			d.Scope = ScopeStorage
+			d.Plugins = []string{"san"}
+			d.Volumes = []string{"default/db"}
 		}, ""},
 		"references": {func(d *Device) {
 			d.Plug, d.Options = "vm-${ meta.id }-${node.class}", map[string]string{"ip": `${meta["bmc"]}`}

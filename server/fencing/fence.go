@@ -47,8 +47,8 @@ func (d *Device) Fence(ctx context.Context, n *structs.Node) Result {
 	return r
 }
 
-// Monitor asks an agent whether it reaches its device. It proves nothing: a Reason is a fault of the agent, its
-// device or its options. Options that refer to nodes are such a fault, because the question is about none.
+// Monitor asks an agent whether it reaches its device. It proves nothing: a Reason is a fault of the agent,
+// its device or its options. Options that refer to nodes are a fault, because the question is about none.
 func (d *Device) Monitor(ctx context.Context) Result {
 	a, err := d.prepare(nil)
 	if err != nil {

@@ -162,7 +162,8 @@ func TestFence_FindsItsAgent(t *testing.T) {
 	got = d.Fence(t.Context(), node())
 	wantParts(t, got.Reason, "/nonexistent/fence_test")
 	d.Agent = "fsfreeze" // of /usr/sbin, without any options
-	if got = d.Fence(t.Context(), node()); got.ExitCode != 1 {
+	got = d.Fence(t.Context(), node())
+	if got.ExitCode != 1 {
 		t.Errorf("in sbin: got %+v", got)
 	}
 }

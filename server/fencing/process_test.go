@@ -42,7 +42,8 @@ func TestFence_ContextEndsTheAgentAndItsChildren(t *testing.T) {
 	done := fence(ctx, &d)
 	pipe.awaitLine()
 	cancel()
-	want := Result{Action: "off", ExitCode: -1, Output: "begins\n", Reason: "off: the server has stopped the agent"}
+	want := Result{Action: "off", ExitCode: -1, Output: "begins\n",
+		Reason: "off: the server has stopped the agent"}
 	if got := <-done; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -63,7 +64,8 @@ func TestFence_AnAgentThatIsEndedProvesNothing(t *testing.T) {
 		done := fence(ctx, &d)
 		pipe.awaitLine()
 		cancel()
-		want := Result{Action: action, ExitCode: -1, Output: "bye\n", Reason: action + ": the server has stopped the agent"}
+		want := Result{Action: action, ExitCode: -1, Output: "bye\n",
+			Reason: action + ": the server has stopped the agent"}
 		if got := <-done; got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}

@@ -38,5 +38,6 @@ func expand(text string, n *structs.Node) (string, error) {
 
 // isPrintable reports whether an agent reads a text as one value: a line end would begin another option.
 func isPrintable(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unprintable)
 }
