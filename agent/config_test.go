@@ -15,6 +15,7 @@ import (
 	"berth/cli/command"
 	"berth/client/hooks/artifact"
 	"berth/server"
+	"berth/server/fencing"
 	"berth/structs"
 )
 
@@ -102,6 +103,76 @@ func TestConfig_ReadsTheConfigurationOfTheScheduler(t *testing.T) {
 	}
 	if c.Server.Scheduler != want {
 		t.Errorf("got %+v, want %+v", c.Server.Scheduler, want)
+	}
+}
+
+func TestConfig_ReadsTheDevicesThatFence(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"a.hcl": `server {
+  enabled = true
+  fencing "ipmi" {
+    agent        = "fence_ipmilan"
+    options      = { ip = "bmc-${node.unique.name}.example", lanplus = 1 }
+    secret_files = { password = "/etc/berth/bmc" }
+    match        = { "meta.rack" = "r1" }
+    timeout      = "90s"
+  }
+  fencing "san" {
+    agent   = "fence_scsi"
+    plug    = "${meta.plug}"
+    scope   = "storage"
+    plugins = ["san"]
+    volumes = ["default/db"]
+    options {
+      key = "${meta.scsi-key}"
+    }
+  }
+}`,
+		"b.json": `{"server": {"fencing": [{"pve": {"agent": "fence_pve", "plug": "${meta.vmid}"}}]}}`,
+	})
+	c, err := parseConfig(t, "-config", dir, "-data-dir", "/x")
+	if err == nil {
+		err = c.Finish()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*fencing.Device{
+		{
+			Name:        "ipmi",
+			Agent:       "fence_ipmilan",
+			Options:     map[string]string{"ip": "bmc-${node.unique.name}.example", "lanplus": "1"},
+			SecretFiles: map[string]string{"password": "/etc/berth/bmc"},
+			Match:       map[string]string{"meta.rack": "r1"},
+			Timeout:     90 * time.Second,
+		},
+		{
+			Name:    "san",
+			Agent:   "fence_scsi",
+			Options: map[string]string{"key": "${meta.scsi-key}"},
+			Plug:    "${meta.plug}",
+			Scope:   fencing.ScopeStorage,
+			Plugins: []string{"san"},
+			Volumes: []string{"default/db"},
+		},
+		{Name: "pve", Agent: "fence_pve", Plug: "${meta.vmid}"},
+	}
+	if !reflect.DeepEqual(c.Server.Fencing, want) {
+		t.Errorf("got %+v", c.Server.Fencing)
+	}
+}
+
+func TestConfig_FaultsOfDevicesThatFenceHaveAPosition(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"a.hcl": "server {\n  enabled = true\n  fencing \"a\" {\n    agent = \"x\"\n  }\n" +
+		"  fencing \"b\" {\n    agent = \"x\"\n    plug  = \"${var.x}\"\n  }\n}\n"})
+	c, err := parseConfig(t, "-config", dir, "-data-dir", "/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Finish()
+	const want = `a.hcl:6,3: server.fencing "b": plug: ${var.x} must be`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"berth/internal/bytesize"
 	"berth/rpc"
 	"berth/server/control"
+	"berth/server/fencing"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -44,6 +45,9 @@ type Config struct {
 
 	// Scheduler is the configuration that the first leader stores.
 	Scheduler SchedulerConfig `hcl:"default_scheduler_config,block"`
+
+	// Fencing has the devices that fence lost nodes. The servers try them in this order.
+	Fencing []*fencing.Device `hcl:"fencing,block"`
 
 	// The agent fills in the rest from its own blocks.
 	DataDir       string // Raft and gossip files; made if missing
@@ -176,6 +180,27 @@ func (c *Config) Validate() error {
 		if err != nil {
 			bad("server: %s: %w", name, err)
 		}
+	}
+	return errors.Join(append(faults, c.checkFencing())...)
+}
+
+// maxFencing is the most fencing blocks.
+const maxFencing = 64
+
+// checkFencing joins the faults of all fencing blocks.
+func (c *Config) checkFencing() error {
+	if len(c.Fencing) > maxFencing {
+		return fmt.Errorf("server.fencing: there are %d blocks; expected at most %d", len(c.Fencing), maxFencing)
+	}
+	var faults []error
+	seen := map[string]bool{}
+	for _, d := range c.Fencing {
+		faults = append(faults, d.Validate())
+		if seen[d.Name] {
+			faults = append(faults, fmt.Errorf("server.fencing %q: there are two of them; expected each name once",
+				d.Name))
+		}
+		seen[d.Name] = true
 	}
 	return errors.Join(faults...)
 }

@@ -1,9 +1,12 @@
 package server
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"berth/server/control"
+	"berth/server/fencing"
 )
 
 // Each setting of the garbage collection reaches the loop.
@@ -23,5 +26,28 @@ func TestConfig_GivesTheCollectionItsSettings(t *testing.T) {
 	}
 	if loops.GCKeep != keep || loops.GCInterval != 4 {
 		t.Errorf("the loops have %+v, each %s", loops.GCKeep, loops.GCInterval)
+	}
+}
+
+func TestConfig_ChecksTheDevicesThatFence(t *testing.T) {
+	good := []*fencing.Device{{Name: "a", Agent: "x"}, {Name: "b", Agent: "x"}}
+	for name, tc := range map[string]struct {
+		devices []*fencing.Device
+		want    string
+	}{
+		"good":     {good, ""},
+		"no agent": {[]*fencing.Device{{Name: "a"}}, `server.fencing "a": agent "" must be`},
+		"a name twice": {slices.Concat(good, good),
+			`server.fencing "a": there are two of them; expected each name once`},
+		"many": {make([]*fencing.Device, 65), "server.fencing: there are 65 blocks; expected at most 64"},
+	} {
+		c := DefaultConfig()
+		c.DataDir = "/data"
+		c.Name = "s1"
+		c.Fencing = tc.devices
+		err := c.Validate()
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tc.want)
+		}
 	}
 }

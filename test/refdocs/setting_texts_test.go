@@ -169,6 +169,36 @@ var settingTexts = []blockText{
 		{"batch_scheduler_enabled", "", "jobs of type `batch`"},
 		{"service_scheduler_enabled", "", "jobs of type `service`"},
 	}},
+	{Block: "server.fencing", Intro: "A device that fences lost nodes, `fencing \"NAME\" { }`; at most 64, which the servers " +
+		"try in their order, see [Fence agents](../operations/fencing.md).", Settings: []settingText{
+		{
+			"agent", "",
+			"the program of the device: its name, or its absolute path; required",
+		},
+		{
+			"options", "",
+			"a map of options of the agent, besides the action and the plug; a value may refer to the node: " +
+				"`\"${meta.bmc}\"`; at most 64 with those of `secret_files`",
+		},
+		{
+			"secret_files", "",
+			"a map of options whose values are the contents of files, which only their owner may read, at most 4KiB",
+		},
+		{
+			"match", "all nodes",
+			"a map of names of a node and their values, `\"meta.rack\" = \"r1\"`: the device fences the nodes that have " +
+				"all of them",
+		},
+		{"plug", "`${node.unique.name}`", "the name of the node at the device, which may refer to the node"},
+		{
+			"scope", "power",
+			"`power`: a node that the device has fenced is off; `storage`: it is cut off from `plugins` and " +
+				"`volumes`",
+		},
+		{"plugins", "", "with `storage`, the IDs of the CSI plugins from whose volumes the device cuts a node off"},
+		{"volumes", "", "likewise volumes, each as `\"NAMESPACE/ID\"`"},
+		{"timeout", "1m", "the longest time of one action of the agent, 1s to 10m"},
+	}},
 	{Block: "client", Intro: "A node.", Settings: []settingText{
 		{"enabled", "", "the agent is a node"},
 		{
