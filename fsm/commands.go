@@ -61,6 +61,7 @@ var (
 	SchedulerConfigSet = command(90, "SchedulerConfigSet", state.SchedulerConfigSet)
 	LeaseBoundSet      = command(91, "LeaseBoundSet", state.LeaseBoundSet, since(2))
 	NodeLeaseSet       = command(110, "NodeLeaseSet", state.NodeLeaseSet, since(2))
+	AutopilotConfigSet = command(95, "AutopilotConfigSet", state.AutopilotConfigSet, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", state.NamespaceDelete)

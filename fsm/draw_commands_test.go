@@ -109,6 +109,15 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		}
 		return SchedulerConfigSet.Encode(p)
 	},
+	"AutopilotConfigSet": func(d dice, tx *state.ReadTx) ([]byte, error) {
+		p := &structs.AutopilotConfigRequest{CAS: d.flip(), WriteOptions: d.now()}
+		p.Config = structs.DefaultAutopilotConfig()
+		p.Config.CleanupDeadServers = d.flip()
+		if d.flip() {
+			p.Config.ModifyIndex = state.AutopilotConfig(tx).ModifyIndex
+		}
+		return AutopilotConfigSet.Encode(p)
+	},
 	"EvalUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return EvalUpdate.Encode(&structs.EvalUpdateRequest{
 			Evals:        []*structs.Evaluation{d.eval(), d.eval()},

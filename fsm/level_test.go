@@ -12,7 +12,11 @@ import (
 // TestCommands_HaveTheLevelOfTheirRelease holds the level of each command: a server of a lower level stops at
 // an entry of it.
 func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
-	newer := map[string]int{"LeaseBoundSet": 2, "NodeLeaseSet": 2} // the commands that are newer than the first release
+	newer := map[string]int{ // the commands that are newer than the first release
+		"LeaseBoundSet":      2,
+		"NodeLeaseSet":       2,
+		"AutopilotConfigSet": 2,
+	}
 	for _, c := range commands {
 		want := level.First
 		if of, ok := newer[c.Name]; ok {

@@ -27,6 +27,7 @@ func Check(tx *ReadTx) []string {
 	c.jobs()
 	c.schedules()
 	c.schedulerConfig()
+	c.autopilotConfig()
 	c.namespaces()
 	c.nodePools()
 	c.deployments()
@@ -117,6 +118,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, leaseBounds)
 	checkIndexes(c, nodeLeases)
 	c.nodeLeases()
+	checkIndexes(c, autopilotConfig)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
@@ -454,6 +456,13 @@ func (c *checker) schedulerConfig() {
 	for s := range schedulerConfig.Scan(c) {
 		err := validate.SchedulerConfig(s)
 		c.want(err == nil, "the configuration of the scheduler is invalid: %v", err)
+	}
+}
+
+func (c *checker) autopilotConfig() {
+	for a := range autopilotConfig.Scan(c) {
+		err := validate.AutopilotConfig(a)
+		c.want(err == nil, "the configuration of autopilot is invalid: %v", err)
 	}
 }
 

@@ -65,6 +65,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, clusterMetadata)
 	count(tx, counted, leaseBounds)
 	count(tx, counted, nodeLeases)
+	count(tx, counted, autopilotConfig)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

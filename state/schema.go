@@ -415,6 +415,13 @@ var nodeLeases = mvcc.NewTable("node_leases", func(l *structs.NodeLease) Key {
 	return mvcc.KeyOf(l.NodeID)
 })
 
+// onlyAutopilotConfig is the key of the one row of its table.
+const onlyAutopilotConfig = "config"
+
+var autopilotConfig = mvcc.NewTable("autopilot_config", func(*structs.AutopilotConfig) Key {
+	return mvcc.KeyOf(onlyAutopilotConfig)
+})
+
 // schema lists the tables in the order in which a snapshot file holds them.
 var schema = mvcc.Schema{
 	Tables: []mvcc.AnyTable{
@@ -443,6 +450,7 @@ var schema = mvcc.Schema{
 		evalAllocs,
 		leaseBounds,
 		nodeLeases,
+		autopilotConfig,
 	},
 }
 

@@ -37,6 +37,7 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
 	do(w, LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 20 * time.Second})
 	do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
+	do(w, AutopilotConfigSet, &structs.AutopilotConfigRequest{Config: structs.DefaultAutopilotConfig()})
 	return w
 }
 
@@ -104,7 +105,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	later := []string{
 		jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name(), deployments.Name(),
 		periodicLaunches.Name(), scalingEvents.Name(), siTokens.Name(), clusterMetadata.Name(),
-		leaseBounds.Name(),
+		leaseBounds.Name(), autopilotConfig.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

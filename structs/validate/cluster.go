@@ -76,6 +76,29 @@ func SchedulerConfig(c *structs.SchedulerConfiguration) error {
 	return nil
 }
 
+// The most that a configuration of autopilot may name.
+const (
+	maxTrailingLogs = 10_000_000
+	maxMinQuorum    = 1000
+)
+
+// AutopilotConfig checks the bounds of the numbers and times.
+func AutopilotConfig(c *structs.AutopilotConfig) error {
+	switch {
+	case c.LastContactThreshold <= 0 || c.LastContactThreshold > structs.MaxInterval:
+		return structs.Invalidf("LastContactThreshold is %s; expected more than 0 and at most %s",
+			c.LastContactThreshold, structs.MaxInterval)
+	case c.MaxTrailingLogs < 1 || c.MaxTrailingLogs > maxTrailingLogs:
+		return structs.Invalidf("MaxTrailingLogs is %d; expected 1 to %d", c.MaxTrailingLogs, maxTrailingLogs)
+	case c.MinQuorum > maxMinQuorum:
+		return structs.Invalidf("MinQuorum is %d; expected 0 to %d", c.MinQuorum, maxMinQuorum)
+	case c.ServerStabilizationTime < 0 || c.ServerStabilizationTime > structs.MaxInterval:
+		return structs.Invalidf("ServerStabilizationTime is %s; expected 0 to %s",
+			c.ServerStabilizationTime, structs.MaxInterval)
+	}
+	return nil
+}
+
 // NodeDrain checks the bounds of the request.
 func NodeDrain(r *structs.NodeDrainRequest) error {
 	size := 0

@@ -1,0 +1,34 @@
+package state
+
+import (
+	"berth/structs"
+	"berth/structs/validate"
+)
+
+// AutopilotConfig returns the configuration of autopilot: the stored one, or else the default. It is never
+// nil.
+func AutopilotConfig(tx Reader) *structs.AutopilotConfig {
+	stored := autopilotConfig.Get(tx, onlyAutopilotConfig)
+	if stored != nil {
+		return stored
+	}
+	config := structs.DefaultAutopilotConfig()
+	return &config
+}
+
+// AutopilotConfigSet stores the configuration of autopilot. The error is of kind conflict if the request
+// demands another version than the stored one.
+func AutopilotConfigSet(tx *WriteTx, p *structs.AutopilotConfigRequest) error {
+	config := p.Config
+	err := validate.AutopilotConfig(&config)
+	if err != nil {
+		return err
+	}
+	stored := AutopilotConfig(tx)
+	if p.CAS && config.ModifyIndex != stored.ModifyIndex {
+		return structs.Conflictf("the configuration of autopilot has index %d, not %d",
+			stored.ModifyIndex, config.ModifyIndex)
+	}
+	autopilotConfig.Put(tx, &config)
+	return nil
+}

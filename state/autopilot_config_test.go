@@ -1,0 +1,39 @@
+package state
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+func TestAutopilotConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
+	w := newFixture(t)
+	read := func() *structs.AutopilotConfig { return AutopilotConfig(w.s.Read()) }
+	request := func(index, minQuorum uint64, cas bool) *structs.AutopilotConfigRequest {
+		c := structs.DefaultAutopilotConfig()
+		c.MinQuorum = minQuorum
+		c.ModifyIndex = index
+		return &structs.AutopilotConfigRequest{Config: c, CAS: cas}
+	}
+	if got := *read(); got != structs.DefaultAutopilotConfig() {
+		t.Errorf("the default is %+v", got)
+	}
+	wantKind(t, try(w, AutopilotConfigSet, request(3, 1, true)), structs.KindConflict)
+	do(w, AutopilotConfigSet, request(0, 1, true))
+	first := read()
+	if first.MinQuorum != 1 || first.CreateIndex != w.s.Index() {
+		t.Errorf("got %+v", first)
+	}
+	wantKind(t, try(w, AutopilotConfigSet, request(0, 2, true)), structs.KindConflict)
+	do(w, AutopilotConfigSet, request(first.ModifyIndex, 2, true))
+	if got := read(); got.MinQuorum != 2 || got.CreateIndex != first.CreateIndex {
+		t.Errorf("got %+v", got)
+	}
+	do(w, AutopilotConfigSet, request(0, 4, false))
+	if got := read(); got.MinQuorum != 4 {
+		t.Errorf("got %+v", got)
+	}
+	bad := request(0, 0, false)
+	bad.Config.MaxTrailingLogs = 0
+	wantKind(t, try(w, AutopilotConfigSet, bad), structs.KindInvalid)
+}

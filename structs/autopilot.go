@@ -1,0 +1,189 @@
+package structs
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// AutopilotConfig is the row with the rules by which the leader gives votes and removes dead servers. There
+// is at most one. While there is none, DefaultAutopilotConfig counts.
+type AutopilotConfig struct {
+	CleanupDeadServers      bool          `level:"2"` // failed servers are removed
+	LastContactThreshold    time.Duration `level:"2"` // a healthy server has heard of the leader within it
+	MaxTrailingLogs         uint64        `level:"2"` // log entries by which a healthy server may be late
+	MinQuorum               uint64        `level:"2"` // voters that stay, at least, when failed ones are removed
+	ServerStabilizationTime time.Duration `level:"2"` // a server is healthy for that long before it has a vote
+	EnableRedundancyZones   bool          `level:"2"` // one server of each redundancy_zone votes
+	Indexes                 `level:"2"`
+}
+
+// DefaultAutopilotConfig returns the configuration that counts while none is stored.
+func DefaultAutopilotConfig() AutopilotConfig {
+	return AutopilotConfig{
+		CleanupDeadServers:      true,
+		LastContactThreshold:    200 * time.Millisecond,
+		MaxTrailingLogs:         250,
+		ServerStabilizationTime: 10 * time.Second,
+		EnableRedundancyZones:   true,
+	}
+}
+
+// AutopilotConfigJSON is the JSON of an AutopilotConfig: the dialect has these durations as texts. In a
+// request, an empty text and a MaxTrailingLogs of 0 stand for the default.
+type AutopilotConfigJSON struct {
+	CleanupDeadServers      bool
+	LastContactThreshold    string
+	MaxTrailingLogs         uint64
+	MinQuorum               uint64
+	ServerStabilizationTime string
+	EnableRedundancyZones   bool
+	Indexes
+}
+
+// Row returns the configuration of the JSON. The error is invalid if a text is no duration.
+func (j *AutopilotConfigJSON) Row() (AutopilotConfig, error) {
+	row := DefaultAutopilotConfig()
+	row.CleanupDeadServers = j.CleanupDeadServers
+	row.MinQuorum = j.MinQuorum
+	row.EnableRedundancyZones = j.EnableRedundancyZones
+	row.Indexes = j.Indexes
+	if j.MaxTrailingLogs != 0 {
+		row.MaxTrailingLogs = j.MaxTrailingLogs
+	}
+	err := readDuration("LastContactThreshold", j.LastContactThreshold, &row.LastContactThreshold)
+	if err != nil {
+		return AutopilotConfig{}, err
+	}
+	err = readDuration("ServerStabilizationTime", j.ServerStabilizationTime, &row.ServerStabilizationTime)
+	return row, err
+}
+
+// readDuration reads the text of a field, and leaves d as it is for an empty one.
+func readDuration(field, text string, d *time.Duration) error {
+	if text == "" {
+		return nil
+	}
+	read, err := time.ParseDuration(text)
+	if err != nil {
+		return Invalidf("%s is %q; expected a duration such as 10s", field, Cut(text, MaxQuoted))
+	}
+	*d = read
+	return nil
+}
+
+// MarshalJSON writes the durations as texts.
+func (c AutopilotConfig) MarshalJSON() ([]byte, error) {
+	return json.Marshal(AutopilotConfigJSON{
+		CleanupDeadServers:      c.CleanupDeadServers,
+		LastContactThreshold:    c.LastContactThreshold.String(),
+		MaxTrailingLogs:         c.MaxTrailingLogs,
+		MinQuorum:               c.MinQuorum,
+		ServerStabilizationTime: c.ServerStabilizationTime.String(),
+		EnableRedundancyZones:   c.EnableRedundancyZones,
+		Indexes:                 c.Indexes,
+	})
+}
+
+// UnmarshalJSON decodes the result of MarshalJSON.
+func (c *AutopilotConfig) UnmarshalJSON(b []byte) error {
+	var j AutopilotConfigJSON
+	err := json.Unmarshal(b, &j)
+	if err != nil {
+		return err
+	}
+	*c, err = j.Row()
+	return err
+}
+
+// AutopilotConfigGet reads the configuration of autopilot.
+var AutopilotConfigGet = read[QueryRequest, AutopilotConfigResponse]("Operator.AutopilotGetConfiguration")
+
+// AutopilotConfigResponse has the configuration. Its indexes are 0 while none is stored.
+type AutopilotConfigResponse struct {
+	Config *AutopilotConfig
+	QueryMeta
+}
+
+// AutopilotConfigSet replaces the configuration of autopilot.
+var AutopilotConfigSet = write[AutopilotConfigRequest, AutopilotConfigSetResponse](
+	"Operator.AutopilotSetConfiguration")
+
+// AutopilotConfigRequest has the new configuration. With CAS it replaces only a configuration with the
+// ModifyIndex of the new one; 0 requires that none is stored.
+type AutopilotConfigRequest struct {
+	Config       AutopilotConfig `level:"2"`
+	CAS          bool            `level:"2"`
+	WriteOptions `level:"2"`
+}
+
+// AutopilotConfigSetResponse reports whether the configuration was replaced. It is false only with CAS.
+type AutopilotConfigSetResponse struct {
+	Updated bool
+	WriteMeta
+}
+
+// StatusRaftStats reads how far one server has followed the log. Each server answers it itself.
+var StatusRaftStats = read[QueryRequest, RaftStats]("Status.RaftStats")
+
+// RaftStats tell how far a server has followed the log. QueryMeta has the time since its last contact with
+// the leader.
+type RaftStats struct {
+	LastTerm  uint64 // of the last entry of its log
+	LastIndex uint64 // of the last entry of its log
+	QueryMeta
+}
+
+// AutopilotHealth reads the health of the servers, as the leader sees it.
+var AutopilotHealth = read[QueryRequest, AutopilotHealthResponse]("Operator.ServerHealth")
+
+// AutopilotHealthResponse has the health of all servers of the Raft configuration.
+type AutopilotHealthResponse struct {
+	Healthy          bool     // all servers are healthy
+	FailureTolerance int      // healthy voters that may fail before the cluster stops answering
+	Leader           string   // the ID of the leader
+	Voters           []string // the IDs of the servers with a vote, the leader first
+	Servers          []*ServerHealth
+	QueryMeta
+}
+
+// ServerHealth is the health of one server, as the leader sees it.
+type ServerHealth struct {
+	ID          string
+	Name        string
+	Address     string // host:port of Raft and RPC
+	SerfStatus  string // in the gossip: alive, leaving, left or failed
+	Version     string
+	Leader      bool
+	LastContact time.Duration // since the last contact with the leader; in JSON a text
+	LastTerm    uint64        // of the last entry of its log
+	LastIndex   uint64        // of the last entry of its log
+	Healthy     bool
+	Voter       bool
+	StableSince time.Time // the time at which Healthy last changed
+}
+
+type plainServerHealth ServerHealth
+
+type serverHealthJSON struct {
+	plainServerHealth
+	LastContact string
+}
+
+// MarshalJSON writes LastContact as a text, as the dialect has it.
+func (s ServerHealth) MarshalJSON() ([]byte, error) {
+	return json.Marshal(serverHealthJSON{
+		plainServerHealth: plainServerHealth(s),
+		LastContact:       s.LastContact.String(),
+	})
+}
+
+// UnmarshalJSON decodes the result of MarshalJSON.
+func (s *ServerHealth) UnmarshalJSON(b []byte) error {
+	var j serverHealthJSON
+	err := json.Unmarshal(b, &j)
+	if err != nil {
+		return err
+	}
+	*s = ServerHealth(j.plainServerHealth)
+	return readDuration("LastContact", j.LastContact, &s.LastContact)
+}
