@@ -32,6 +32,7 @@ require (
 	github.com/hashicorp/memberlist v0.6.0
 	github.com/hashicorp/net-rpc-msgpackrpc/v2 v2.0.1
 	github.com/hashicorp/raft v1.7.3
+	github.com/hashicorp/raft-autopilot v0.3.0
 	github.com/hashicorp/raft-wal v0.4.2
 	github.com/hashicorp/serf v0.10.4
 	github.com/hashicorp/yamux v0.1.2
@@ -69,6 +70,8 @@ require github.com/containernetworking/cni v1.3.1
 require (
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
 	github.com/hashicorp/go-rootcerts v1.0.2 // indirect
+	github.com/stretchr/objx v0.5.3 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
 )
 
 require (

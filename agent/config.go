@@ -21,6 +21,7 @@ import (
 	"berth/internal/hclconf"
 	"berth/internal/telemetry"
 	"berth/server"
+	"berth/server/autopilot"
 	"berth/structs"
 )
 
@@ -61,8 +62,10 @@ type Config struct {
 
 	Telemetry telemetry.Config `hcl:"telemetry,block"`
 	Server    server.Config    `hcl:"server,block"`
-	Client    *client.Config   `hcl:"client,block"`
-	Consul    consul.Config    `hcl:"consul,block"`
+	// Autopilot is the configuration of autopilot that the first leader stores.
+	Autopilot autopilot.Settings `hcl:"autopilot,block"`
+	Client    *client.Config     `hcl:"client,block"`
+	Consul    consul.Config      `hcl:"consul,block"`
 
 	// PluginDir has the programs of external drivers and device plugins. A plugin block configures one of them.
 	PluginDir string                  `hcl:"plugin_dir"`
@@ -90,6 +93,7 @@ func DefaultConfig() Config {
 		Limits:     defaultLimits(),
 		Telemetry:  telemetry.DefaultConfig(),
 		Server:     server.DefaultConfig(),
+		Autopilot:  autopilot.DefaultSettings(),
 		Client:     client.DefaultConfig(),
 		Consul:     consul.DefaultConfig(),
 	}
@@ -191,6 +195,7 @@ func (c *Config) finishServer() {
 	s.Name = c.Name
 	s.Region = c.Region
 	s.Datacenter = c.Datacenter
+	s.Autopilot = c.Autopilot
 	s.RPCBind = c.bind(c.Addresses.RPC, c.Ports.RPC)
 	s.SerfBind = c.bind(c.Addresses.Serf, c.Ports.Serf)
 	s.RPCAdvertise = c.advertise(c.Advertise.RPC, c.Ports.RPC)

@@ -16,6 +16,7 @@ import (
 	"berth/client/hooks/artifact"
 	"berth/server"
 	"berth/server/fencing"
+	"berth/server/control"
 	"berth/structs"
 )
 
@@ -97,9 +98,9 @@ func TestConfig_ReadsTheConfigurationOfTheScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := server.SchedulerConfig{
+	want := control.SchedulerSettings{
 		Algorithm:  "spread",
-		Preemption: server.Preemption{System: true, Batch: true},
+		Preemption: control.Preemption{System: true, Batch: true},
 	}
 	if c.Server.Scheduler != want {
 		t.Errorf("got %+v, want %+v", c.Server.Scheduler, want)

@@ -41,7 +41,10 @@ func runServer(t *testing.T, name string, edit func(*Config)) (
 	cfg.Ports = Ports{}
 	cfg.Server.Enabled = true
 	cfg.Server.RaftTimeout = 500 * time.Millisecond // also bounds a transfer of the leadership
-	cfg.Consul.Address = ""                         // a test must not use the Consul of its machine
+	cfg.Server.AutopilotInterval = 500 * time.Millisecond
+	cfg.Autopilot.ServerStabilizationTime = 0
+	cfg.Autopilot.LastContactThreshold = 10 * time.Second
+	cfg.Consul.Address = "" // a test must not use the Consul of its machine
 	edit(&cfg)
 	if err := cfg.Finish(); err != nil {
 		t.Fatal(err)
@@ -148,6 +151,11 @@ func joinServer(c *Config, other *Agent) {
 }
 
 // voters returns the number of servers with a vote, as the server of an agent knows them.
-func voters(a *Agent) int {
-	return len(a.server.Configuration())
+func voters(a *Agent) (n int) {
+	for _, s := range a.server.Configuration() {
+		if s.Voter {
+			n++
+		}
+	}
+	return n
 }

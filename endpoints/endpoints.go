@@ -59,6 +59,14 @@ type Leases interface {
 	Extend(nodeID string, length time.Duration) error
 }
 
+// Autopilot is the view of the leader on the servers.
+type Autopilot interface {
+	// Stats returns how far this server has followed the log.
+	Stats() structs.RaftStats
+	// Health returns the health of all servers. The error is unavailable if this server does not lead.
+	Health() (*structs.AutopilotHealthResponse, error)
+}
+
 const (
 	callTimeout   = 2 * time.Minute // of one call to a node
 	writePatience = time.Second     // how long a request waits until it may write
@@ -91,11 +99,13 @@ type Deps struct {
 	Store  *state.Store
 	Raft   Raft
 	Leases Leases
-	Nodes  *nodeconn.Sessions // over which this server can call nodes
-	Logger hclog.Logger
-	Region string
-	Now    func() time.Time
-	Consul Consul // nil: the servers use no Consul
+	// Autopilot knows the health of the servers.
+	Autopilot Autopilot
+	Nodes     *nodeconn.Sessions // over which this server can call nodes
+	Logger    hclog.Logger
+	Region    string
+	Now       func() time.Time
+	Consul    Consul // nil: the servers use no Consul
 	// JobSource bounds the source of a job that is stored, with its variables, in bytes. 0 stores none.
 	JobSource int
 	// CollectGarbage deletes every row that has ended and is not needed, of any age.
@@ -117,6 +127,7 @@ type Endpoints struct {
 	raft    Raft
 	writes  *loadshed.Queue // of raft
 	leases  Leases
+	pilot   Autopilot
 	collect func(context.Context, fsm.Proposer) (uint64, error) // see Deps.CollectGarbage
 	logger  hclog.Logger
 	region  string
@@ -163,6 +174,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		raft:        boundedRaft{d.Raft, writes},
 		writes:      writes,
 		leases:      d.Leases,
+		pilot:       d.Autopilot,
 		collect:     d.CollectGarbage,
 		logger:      d.Logger,
 		region:      d.Region,
@@ -283,12 +295,16 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		local(e, structs.StatusPing, status.ping),
 		local(e, structs.StatusLeader, status.leader),
 		local(e, structs.StatusPeers, status.peers),
+		local(e, structs.StatusRaftStats, status.raftStats),
 		read(e, structs.OperatorRaft, anyone, status.raftConfiguration),
 		write(e, structs.OperatorRemove, anyone, status.removePeer),
 		write(e, structs.OperatorTransfer, anyone, status.transferLeadership),
 		write(e, structs.SystemGC, anyone, status.collectGarbage),
 		read(e, structs.SchedulerConfigGet, anyone, status.schedulerConfig),
 		write(e, structs.SchedulerConfigSet, anyone, status.setSchedulerConfig),
+		call(e, structs.AutopilotHealth, anyone, status.health),
+		read(e, structs.AutopilotConfigGet, anyone, status.autopilotConfig),
+		write(e, structs.AutopilotConfigSet, anyone, status.setAutopilotConfig),
 
 		// register checks the secret of its row.
 		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)),

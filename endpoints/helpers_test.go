@@ -206,6 +206,7 @@ func newServer(t testing.TB, config ...settings) *server {
 		Store:          store,
 		Raft:           s.raft,
 		Leases:         s.leases,
+		Autopilot:      fakeAutopilot{},
 		Nodes:          nodeconn.NewSessions(),
 		Logger:         hclog.NewNullLogger(),
 		Level:          func() int { return level.Now },

@@ -12,6 +12,7 @@ import (
 	"berth/endpoints"
 	"berth/internal/bytesize"
 	"berth/rpc"
+	"berth/server/autopilot"
 	"berth/server/control"
 	"berth/server/fencing"
 	"berth/structs"
@@ -43,13 +44,17 @@ type Config struct {
 	// JobSource bounds the source of a job that the servers store, with its variables. 0 stores none.
 	JobSource bytesize.Size `hcl:"job_max_source_size"`
 
+	RedundancyZone string `hcl:"redundancy_zone"`   // one server of each zone votes
+	NonVoting      bool   `hcl:"non_voting_server"` // it follows the log and never votes
+
 	// Scheduler is the configuration that the first leader stores.
-	Scheduler SchedulerConfig `hcl:"default_scheduler_config,block"`
+	Scheduler control.SchedulerSettings `hcl:"default_scheduler_config,block"`
 
 	// Fencing has the devices that fence lost nodes. The servers try them in this order.
 	Fencing []*fencing.Device `hcl:"fencing,block"`
 
 	// The agent fills in the rest from its own blocks.
+	Autopilot     autopilot.Settings
 	DataDir       string // Raft and gossip files; made if missing
 	Name          string // unique among the servers
 	Region        string
@@ -67,6 +72,9 @@ type Config struct {
 	// AutoJoin says that FindServers finds the gossip addresses of other servers, where retry_join does not.
 	AutoJoin    bool
 	FindServers func(context.Context) ([]string, error)
+
+	// AutopilotInterval is the time between two checks of the servers; 0 for autopilot's own. Tests set it.
+	AutopilotInterval time.Duration
 
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for Raft's own default
 
@@ -105,7 +113,8 @@ func DefaultConfig() Config {
 		TrailingLogs:      10240,
 		MaxConnsPerAddr:   rpc.DefaultConnsPerAddr,
 		JobSource:         1_000_000,
-		Scheduler:         defaultSchedulerConfig(),
+		Scheduler:         control.DefaultSchedulerSettings(),
+		Autopilot:         autopilot.DefaultSettings(),
 		Region:            "global",
 		Datacenter:        "dc1",
 		RPCBind:           "0.0.0.0:4747",
@@ -128,23 +137,13 @@ func (c *Config) Validate() error {
 	bad := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf(format, args...))
 	}
+	faults = append(faults, c.Autopilot.Validate())
+	c.checkVote(bad)
 	if c.DataDir == "" {
 		bad("server: data_dir is required")
 	}
 	if c.Name == "" {
 		bad("server: name is required")
-	}
-	if c.BootstrapExpect < 0 || c.BootstrapExpect > 9 {
-		bad("server: bootstrap_expect is %d; expected the number of servers, 1 to 9, or 0 to join others only",
-			c.BootstrapExpect)
-	}
-	if c.BootstrapExpect > 1 && c.BootstrapExpect%2 == 0 {
-		bad("server: bootstrap_expect is %d; expected an odd number, since an even one survives no more "+
-			"failures than the odd one below it", c.BootstrapExpect)
-	}
-	if c.BootstrapExpect != 1 && len(c.RetryJoin) == 0 && !c.AutoJoin {
-		bad("server: retry_join is required where bootstrap_expect is not 1: " +
-			"the servers have to find each other, unless consul.server_auto_join finds them")
 	}
 	if c.RaftMultiplier < 1 || c.RaftMultiplier > 10 {
 		bad("server: raft_multiplier is %d; expected 1 to 10", c.RaftMultiplier)
@@ -160,7 +159,7 @@ func (c *Config) Validate() error {
 			c.JobSource, structs.MaxJobSource)
 	}
 	c.checkDurations(bad)
-	first := c.Scheduler.row()
+	first := c.Scheduler.Row()
 	if err := validate.SchedulerConfig(&first); err != nil {
 		bad("server: default_scheduler_config: %w", err)
 	}
@@ -205,6 +204,32 @@ func (c *Config) checkFencing() error {
 	return errors.Join(faults...)
 }
 
+// maxZone bounds a redundancy_zone in bytes: the gossip carries 512 bytes of all tags of a server.
+const maxZone = 64
+
+// checkVote reports the faults of the settings that decide on the first vote and on later ones.
+func (c *Config) checkVote(bad func(format string, args ...any)) {
+	if c.BootstrapExpect < 0 || c.BootstrapExpect > 9 {
+		bad("server: bootstrap_expect is %d; expected the number of servers, 1 to 9, or 0 to join others only",
+			c.BootstrapExpect)
+	}
+	if c.BootstrapExpect > 1 && c.BootstrapExpect%2 == 0 {
+		bad("server: bootstrap_expect is %d; expected an odd number, since an even one survives no more "+
+			"failures than the odd one below it", c.BootstrapExpect)
+	}
+	if c.BootstrapExpect != 1 && len(c.RetryJoin) == 0 && !c.AutoJoin {
+		bad("server: retry_join is required where bootstrap_expect is not 1: " +
+			"the servers have to find each other, unless consul.server_auto_join finds them")
+	}
+	if c.NonVoting && c.BootstrapExpect != 0 {
+		bad("server: bootstrap_expect is %d with non_voting_server; expected 0: a server without a vote joins "+
+			"others", c.BootstrapExpect)
+	}
+	if len(c.RedundancyZone) > maxZone {
+		bad("server: redundancy_zone has %d bytes; at most %d are allowed", len(c.RedundancyZone), maxZone)
+	}
+}
+
 // setting is a duration with its name in the configuration.
 type setting struct {
 	name string
@@ -244,7 +269,7 @@ func (c *Config) control() control.Config {
 	loops.Leases.Grace = c.HeartbeatGrace
 	loops.Leases.Longest = c.MaxNodeLease
 	loops.GCInterval = c.GCInterval
-	loops.Scheduler = c.Scheduler.row()
+	loops.Scheduler = c.Scheduler.Row()
 	loops.GCKeep = control.GCThresholds{
 		Eval: c.EvalGC,
 		Job:  c.JobGC,

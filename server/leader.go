@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -150,11 +149,10 @@ func (s *Server) leaderLoops() []control.Loop {
 		Config:   s.cfg.control(),
 		Drains:   &s.drains,
 	})
-	members := control.Loop{
-		Name: "members",
-		Run:  s.reconcileMembers,
-	}
-	return slices.Insert(loops, 0, members)
+	return append([]control.Loop{
+		{Name: "members", Run: s.reconcileMembers},
+		{Name: "autopilot", Run: s.autopilot.Run},
+	}, loops...)
 }
 
 // collectGarbage deletes every row that has ended and is not needed, of any age (endpoints.Deps).

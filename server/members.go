@@ -12,9 +12,10 @@ import (
 // an event.
 const membersInterval = 30 * time.Second
 
-// reconcileMembers makes the Raft configuration follow the gossip while this server leads. A live server gets
-// a vote. A failed server keeps its vote, because it is expected back. The vote of a server ends when the
-// server has left, when another server has its name or its address, and when the gossip has dropped it.
+// reconcileMembers makes the Raft configuration follow the gossip while this server leads. It adds a live
+// server without a vote, and follows the address of a server with one. It removes a server that has left, one
+// whose name or address another server has, and one that the gossip has dropped. Package autopilot decides on
+// votes, and has failed servers leave.
 func (s *Server) reconcileMembers(ctx context.Context) {
 	for {
 		peers := s.members.peers()
@@ -41,7 +42,8 @@ func (s *Server) reconcileMembers(ctx context.Context) {
 	}
 }
 
-// admitMember gives a server that is alive its vote, at the address that it has now.
+// admitMember adds a server that is alive, at the address that it has now. It does not change the vote of a
+// known one.
 func (s *Server) admitMember(p peer) error {
 	if p.id == "" || p.status != serf.StatusAlive {
 		return nil
@@ -67,7 +69,7 @@ func (s *Server) admitMember(p peer) error {
 		"rpc_addr", p.rpcAddr)
 	id := raft.ServerID(p.id)
 	addr := raft.ServerAddress(p.rpcAddr)
-	return s.consensus.AddVoter(id, addr, 0, enqueueTimeout).Error()
+	return s.consensus.AddNonvoter(id, addr, 0, enqueueTimeout).Error()
 }
 
 // dismissMembers removes the servers that are gone for good.

@@ -34,6 +34,8 @@ const (
 	tagBootstrap = "bootstrapped" // this server is or was part of a Raft cluster
 	tagVersion   = "build"
 	tagLevel     = "level" // see package level
+	tagZone      = "redundancy_zone"
+	tagNonVoting = "nonvoter" // this server never votes
 
 	roleServer = "berth-server"
 )
@@ -41,8 +43,9 @@ const (
 // peer is another server as the gossip sees it.
 type peer struct {
 	name, id, rpcAddr, httpAddr string
+	version, zone               string
 	expect, level               int
-	bootstrapped                bool
+	bootstrapped, nonVoting     bool
 	status                      serf.MemberStatus
 }
 
@@ -238,9 +241,12 @@ func (m *membership) peers() []peer {
 			id:           member.Tags[tagID],
 			rpcAddr:      member.Tags[tagRPCAddr],
 			httpAddr:     member.Tags[tagHTTPAddr],
+			version:      member.Tags[tagVersion],
+			zone:         member.Tags[tagZone],
 			expect:       expect,
 			level:        of,
 			bootstrapped: member.Tags[tagBootstrap] == "1",
+			nonVoting:    member.Tags[tagNonVoting] == "1",
 			status:       member.Status,
 		})
 	}

@@ -26,7 +26,8 @@ func TestEndVote_OfALeaderGivesUpItsLeadership(t *testing.T) {
 	}
 	staying := startAny(t, other)
 	staying.until("it has a vote", func() bool {
-		return len(staying.Configuration()) == 2
+		all := staying.Configuration()
+		return len(all) == 2 && all[0].Voter && all[1].Voter
 	})
 	leaving.until("it knows the other server", func() bool {
 		return len(leaving.members.serf.Members()) == 2

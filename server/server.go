@@ -21,6 +21,7 @@ import (
 	"berth/endpoints"
 	"berth/internal/loadshed"
 	"berth/rpc"
+	"berth/server/autopilot"
 	"berth/server/control"
 	"berth/server/leases"
 	"berth/server/nodeconn"
@@ -43,6 +44,7 @@ type Server struct {
 	nodes     *nodeconn.Sessions
 	endpoints *endpoints.Endpoints
 	leases    *leases.Leases
+	autopilot *autopilot.Autopilot
 	rpc       *rpc.Server
 	gate      *loadshed.Gate
 	pool      *rpc.Pool
@@ -126,10 +128,12 @@ func (s *Server) createServices(ln net.Listener) {
 	s.pool = rpc.NewPool(cfg.Dial, logger, nil)
 	s.leases = leases.New(cfg.control().Leases, nil)
 	s.nodes = nodeconn.NewSessions()
+	s.autopilot = autopilot.New(autopilotDeps(s))
 	s.endpoints = endpoints.New(endpoints.Deps{
 		Store:          s.store,
 		Raft:           s,
 		Leases:         s.leases,
+		Autopilot:      s.autopilot,
 		Nodes:          s.nodes,
 		Consul:         cfg.Consul,
 		Logger:         logger,
@@ -206,6 +210,12 @@ func (s *Server) tags() map[string]string {
 	_, tags[tagPort], _ = net.SplitHostPort(s.addr)
 	if !s.consensus.fresh {
 		tags[tagBootstrap] = "1"
+	}
+	if s.cfg.RedundancyZone != "" {
+		tags[tagZone] = s.cfg.RedundancyZone
+	}
+	if s.cfg.NonVoting {
+		tags[tagNonVoting] = "1"
 	}
 	return tags
 }

@@ -52,6 +52,9 @@ func testConfig(t *testing.T) Config {
 	c.RPCBind = "127.0.0.1:0"
 	c.SerfBind = "127.0.0.1:0"
 	c.RaftTimeout = 100 * time.Millisecond
+	c.AutopilotInterval = 500 * time.Millisecond
+	c.Autopilot.ServerStabilizationTime = 0
+	c.Autopilot.LastContactThreshold = 10 * time.Second
 	return c
 }
 

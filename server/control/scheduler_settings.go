@@ -1,10 +1,10 @@
-package server
+package control
 
 import "berth/structs"
 
-// SchedulerConfig is the `default_scheduler_config` block of a server. A setting that it leaves out has its
-// default.
-type SchedulerConfig struct {
+// SchedulerSettings are the `default_scheduler_config` block of a server. A setting that it leaves out has
+// its default.
+type SchedulerSettings struct {
 	Algorithm              string     `hcl:"scheduler_algorithm"`
 	MemoryOversubscription bool       `hcl:"memory_oversubscription_enabled"`
 	RejectJobRegistration  bool       `hcl:"reject_job_registration"`
@@ -12,7 +12,7 @@ type SchedulerConfig struct {
 	Preemption             Preemption `hcl:"preemption_config,block"`
 }
 
-// Preemption is the `preemption_config` block of SchedulerConfig.
+// Preemption is the `preemption_config` block of SchedulerSettings.
 type Preemption struct {
 	System   bool `hcl:"system_scheduler_enabled"`
 	SysBatch bool `hcl:"sysbatch_scheduler_enabled"`
@@ -20,9 +20,10 @@ type Preemption struct {
 	Service  bool `hcl:"service_scheduler_enabled"`
 }
 
-func defaultSchedulerConfig() SchedulerConfig {
+// DefaultSchedulerSettings returns the settings of a server without the block.
+func DefaultSchedulerSettings() SchedulerSettings {
 	d := structs.DefaultSchedulerConfiguration()
-	return SchedulerConfig{
+	return SchedulerSettings{
 		Algorithm: d.SchedulerAlgorithm,
 		Preemption: Preemption{
 			System:   d.PreemptionConfig.SystemSchedulerEnabled,
@@ -33,8 +34,8 @@ func defaultSchedulerConfig() SchedulerConfig {
 	}
 }
 
-// row returns the configuration as the row that the first leader stores.
-func (c *SchedulerConfig) row() structs.SchedulerConfiguration {
+// Row returns the settings as the row that the first leader stores.
+func (c *SchedulerSettings) Row() structs.SchedulerConfiguration {
 	return structs.SchedulerConfiguration{
 		SchedulerAlgorithm:            c.Algorithm,
 		MemoryOversubscriptionEnabled: c.MemoryOversubscription,

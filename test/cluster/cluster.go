@@ -17,6 +17,7 @@ import (
 
 	"berth/rpc"
 	"berth/server"
+	"berth/server/autopilot"
 	"berth/state"
 	"berth/structs"
 )
@@ -140,6 +141,8 @@ func (c *Cluster) Add(expect int) *Server {
 	cfg.SerfBind = net.JoinHostPort(ip, "0")
 	cfg.RaftTimeout = 400 * time.Millisecond
 	cfg.RetryInterval = 200 * time.Millisecond
+	cfg.AutopilotInterval = 500 * time.Millisecond
+	cfg.Autopilot = patientAutopilot()
 	cfg.Dial = c.Net.From(name).Dial
 	cfg.Gossip = c.Net.From(name).Gossip
 	for _, other := range c.Servers {
@@ -152,6 +155,17 @@ func (c *Cluster) Add(expect int) *Server {
 	s := &Server{Name: name, cfg: cfg}
 	c.startServer(s)
 	c.Servers = append(c.Servers, s)
+	return s
+}
+
+// patientAutopilot keeps servers that tests kill, because most tests start them again. It gives votes without
+// a wait, also on a slow machine.
+func patientAutopilot() autopilot.Settings {
+	s := autopilot.DefaultSettings()
+	s.CleanupDeadServers = false
+	s.LastContactThreshold = 10 * time.Second
+	s.MaxTrailingLogs = 100_000
+	s.ServerStabilizationTime = 0
 	return s
 }
 

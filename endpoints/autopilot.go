@@ -1,0 +1,44 @@
+package endpoints
+
+import (
+	"context"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+	"berth/structs/validate"
+)
+
+func (s statuses) raftStats(resp *structs.RaftStats) {
+	*resp = s.pilot.Stats()
+}
+
+func (s statuses) health(context.Context, *structs.QueryRequest) (*structs.AutopilotHealthResponse, error) {
+	return s.pilot.Health()
+}
+
+func (statuses) autopilotConfig(
+	tx *state.ReadTx,
+	_ *structs.QueryRequest,
+	resp *structs.AutopilotConfigResponse,
+) error {
+	resp.Config = state.AutopilotConfig(tx)
+	return nil
+}
+
+func (s statuses) setAutopilotConfig(
+	ctx context.Context,
+	req *structs.AutopilotConfigRequest,
+	resp *structs.AutopilotConfigSetResponse,
+) (uint64, error) {
+	err := validate.AutopilotConfig(&req.Config)
+	if err != nil {
+		return 0, err
+	}
+	index, err := fsm.Propose(ctx, s.raft, fsm.AutopilotConfigSet, req)
+	if req.CAS && structs.IsKind(err, structs.KindConflict) {
+		return max(index, s.store.Index()), nil // the answer says so
+	}
+	resp.Updated = err == nil
+	return index, err
+}

@@ -1,0 +1,74 @@
+package endpoints
+
+import (
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// fakeAutopilot knows one server, which is unhealthy.
+type fakeAutopilot struct{}
+
+func (fakeAutopilot) Stats() structs.RaftStats {
+	return structs.RaftStats{LastTerm: 3, LastIndex: 70}
+}
+
+func (fakeAutopilot) Health() (*structs.AutopilotHealthResponse, error) {
+	return &structs.AutopilotHealthResponse{
+		Leader:  "s1",
+		Servers: []*structs.ServerHealth{{ID: "s1", LastContact: -1}},
+	}, nil
+}
+
+func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
+	s := newServer(t)
+	read := func() *structs.AutopilotConfig {
+		return must(s, structs.AutopilotConfigGet, &structs.QueryRequest{}).Config
+	}
+	set := func(c structs.AutopilotConfig, cas bool) bool {
+		return must(s, structs.AutopilotConfigSet, &structs.AutopilotConfigRequest{Config: c, CAS: cas}).Updated
+	}
+	first := *read()
+	if first != structs.DefaultAutopilotConfig() {
+		t.Errorf("got %+v, want the default", first)
+	}
+	next := first
+	next.MinQuorum = 3
+	if !set(next, true) || set(next, true) {
+		t.Error("want the first of two changes of one version, and not the second")
+	}
+	if got := read(); got.MinQuorum != 3 {
+		t.Errorf("got %+v", got)
+	}
+	if !set(first, false) || read().MinQuorum != 0 {
+		t.Error("a change without a condition was not made")
+	}
+	entries := s.raft.entries
+	for _, spoil := range []func(*structs.AutopilotConfig){
+		func(c *structs.AutopilotConfig) { c.LastContactThreshold = 0 },
+		func(c *structs.AutopilotConfig) { c.LastContactThreshold = structs.MaxInterval + 1 },
+		func(c *structs.AutopilotConfig) { c.MaxTrailingLogs = 0 },
+		func(c *structs.AutopilotConfig) { c.MaxTrailingLogs = 10_000_001 },
+		func(c *structs.AutopilotConfig) { c.MinQuorum = 1001 },
+		func(c *structs.AutopilotConfig) { c.ServerStabilizationTime = -time.Second },
+		func(c *structs.AutopilotConfig) { c.ServerStabilizationTime = structs.MaxInterval + 1 },
+	} {
+		bad := structs.DefaultAutopilotConfig()
+		spoil(&bad)
+		rejected(s, structs.KindInvalid, structs.AutopilotConfigSet, &structs.AutopilotConfigRequest{Config: bad})
+	}
+	if s.raft.entries != entries {
+		t.Error("an invalid configuration reached the log")
+	}
+}
+
+// TestRaftStats_AreThoseOfEachServer: the leader asks the others, so a follower answers by itself.
+func TestRaftStats_AreThoseOfEachServer(t *testing.T) {
+	s := newServer(t)
+	s.raft.isMe = false
+	got := must(s, structs.StatusRaftStats, &structs.QueryRequest{})
+	if got.LastTerm != 3 || got.LastIndex != 70 || !got.KnownLeader {
+		t.Errorf("got %+v", got)
+	}
+}

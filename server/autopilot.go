@@ -1,0 +1,49 @@
+package server
+
+import (
+	"context"
+
+	"github.com/hashicorp/raft"
+
+	"berth/rpc"
+	"berth/server/autopilot"
+	"berth/structs"
+)
+
+// autopilotDeps gives autopilot its view of this server. The gossip starts after it.
+func autopilotDeps(s *Server) autopilot.Deps {
+	used := raftConfig(&s.cfg, s.consensus.id, s.logger).HeartbeatTimeout
+	own := raft.DefaultConfig().HeartbeatTimeout
+	return autopilot.Deps{
+		ID:       s.id,
+		Raft:     s.consensus.Raft,
+		Members:  func() []autopilot.Member { return autopilotMembers(s.members.peers()) },
+		Store:    s.store,
+		Proposer: s,
+		Ask: func(ctx context.Context, address string) (*structs.RaftStats, error) {
+			return rpc.Call(ctx, s.pool.At(address), structs.StatusRaftStats, &structs.QueryRequest{})
+		},
+		ForceLeave: func(name string) error { return s.members.serf.RemoveFailedNode(name) },
+		First:      s.cfg.Autopilot.Row(),
+		Logger:     s.logger,
+		Slowness:   float64(used) / float64(own),
+		Interval:   s.cfg.AutopilotInterval,
+	}
+}
+
+// autopilotMembers translates the servers of the gossip.
+func autopilotMembers(peers []peer) (members []autopilot.Member) {
+	for _, p := range peers {
+		members = append(members, autopilot.Member{
+			ID:        p.id,
+			Name:      p.name,
+			Address:   p.rpcAddr,
+			Status:    p.status.String(),
+			Version:   p.version,
+			Level:     p.level,
+			Zone:      p.zone,
+			NonVoting: p.nonVoting,
+		})
+	}
+	return members
+}
