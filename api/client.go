@@ -173,7 +173,7 @@ func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error
 	if err != nil {
 		return nil, c.transportError(ctx, err)
 	}
-	if resp.StatusCode/100 != 2 {
+	if resp.StatusCode/100 != 2 && resp.StatusCode != r.route.Also {
 		defer closeBody(resp)
 		return nil, errorOf(resp)
 	}

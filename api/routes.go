@@ -19,6 +19,7 @@ type Route struct {
 	answer  reflect.Type // the client decodes into it; nil for a route without a client method
 	Jobs    bool         // its body may have jobs or volumes, and therefore a larger bound
 	Streams bool         // its body or its answer is a stream without a bound
+	Also    int          // a status beside 2xx that has the answer as its body; 0 for none
 }
 
 // mostBody returns the bound of a request's body in bytes. 0 is no bound.
@@ -73,6 +74,9 @@ func handle(methods, path string, serve func(*call) (any, error), options ...fun
 // The options of a route set its fields of the same names.
 func holdsJobs(r *Route) { r.Jobs = true }
 func streams(r *Route)   { r.Streams = true }
+func answersAlso(status int) func(*Route) {
+	return func(r *Route) { r.Also = status }
+}
 
 // endpoint is a route together with its client call. The client decodes the answer into a T. The receivers of
 // its methods are pointers, and the route is not embedded: otherwise the compiler would write all methods

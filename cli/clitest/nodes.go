@@ -24,6 +24,7 @@ func (w *Cluster) answerCluster() {
 	apitest.Answer(c, structs.OperatorTransfer, structs.Empty{})
 	apitest.Answer(c, structs.SystemGC, structs.Empty{})
 	w.answerSchedulerConfig()
+	w.answerAutopilot()
 	apitest.Answer(c, structs.OperatorRaft, structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{
 		{
 			ID:           "s1",

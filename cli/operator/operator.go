@@ -59,6 +59,7 @@ leads. Writes that come meanwhile wait for it.
 		},
 	},
 	operatorScheduler,
+	operatorAutopilot,
 	{
 		Name:     "check",
 		Args:     "<file>",

@@ -100,7 +100,7 @@ func schedulerSetConfig(ctx context.Context, c *command.Call) error {
 	}
 
 	preemption := &config.PreemptionConfig
-	for name, setting := range map[string]*bool{
+	err = setSwitches(c, map[string]*bool{
 		"memory-oversubscription":    &config.MemoryOversubscriptionEnabled,
 		"reject-job-registration":    &config.RejectJobRegistration,
 		"pause-eval-broker":          &config.PauseEvalBroker,
@@ -108,15 +108,9 @@ func schedulerSetConfig(ctx context.Context, c *command.Call) error {
 		"preempt-service-scheduler":  &preemption.ServiceSchedulerEnabled,
 		"preempt-sysbatch-scheduler": &preemption.SysBatchSchedulerEnabled,
 		"preempt-system-scheduler":   &preemption.SystemSchedulerEnabled,
-	} {
-		if !isSet(c, name) {
-			continue
-		}
-
-		*setting, err = strconv.ParseBool(c.String(name))
-		if err != nil {
-			return structs.Invalidf("-%s is %q; expected true or false", name, c.String(name))
-		}
+	})
+	if err != nil {
+		return err
 	}
 
 	updated, err := c.API.SetSchedulerConfig(ctx, config, true)
@@ -134,3 +128,18 @@ func schedulerSetConfig(ctx context.Context, c *command.Call) error {
 
 // isSet reports whether the command line has an option.
 func isSet(c *command.Call, name string) bool { return len(c.Strings(name)) > 0 }
+
+// setSwitches sets the settings whose options are on the command line.
+func setSwitches(c *command.Call, settings map[string]*bool) (err error) {
+	for name, setting := range settings {
+		if !isSet(c, name) {
+			continue
+		}
+
+		*setting, err = strconv.ParseBool(c.String(name))
+		if err != nil {
+			return structs.Invalidf("-%s is %q; expected true or false", name, c.String(name))
+		}
+	}
+	return nil
+}

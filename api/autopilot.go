@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"berth/structs"
+)
+
+const autopilotConfigPath = "/v1/operator/autopilot/configuration"
+
+var autopilotConfig = route(get, autopilotConfigPath,
+	serveMethod(structs.AutopilotConfigGet, nil, autopilotConfigOf))
+
+func autopilotConfigOf(a *structs.AutopilotConfigResponse) *structs.AutopilotConfig { return a.Config }
+
+// AutopilotConfig reads the configuration of autopilot.
+func (c *Client) AutopilotConfig(ctx context.Context, q *Query) (*structs.AutopilotConfig, *Meta, error) {
+	return autopilotConfig.fetch(ctx, c, "", q)
+}
+
+var autopilotConfigSet = route(put, autopilotConfigPath,
+	serveMethod(structs.AutopilotConfigSet, bindAutopilotConfig, autopilotUpdated))
+
+func autopilotUpdated(a *structs.AutopilotConfigSetResponse) bool { return a.Updated }
+
+// bindAutopilotConfig reads the configuration from the body. ?cas is the index that the stored one must have.
+func bindAutopilotConfig(c *call, req *structs.AutopilotConfigRequest) error {
+	var body structs.AutopilotConfigJSON
+	err := c.decodeBody(&body)
+	if err != nil {
+		return err
+	}
+	req.Config, err = body.Row()
+	if err != nil {
+		return err
+	}
+	req.CAS = c.values().Has("cas")
+	req.Config.ModifyIndex, err = numberParam[uint64](c, "cas", 64)
+	return err
+}
+
+// SetAutopilotConfig replaces the configuration of autopilot. With cas it replaces only one that has the
+// ModifyIndex of the new one, 0 for none; otherwise updated is false.
+func (c *Client) SetAutopilotConfig(
+	ctx context.Context,
+	config *structs.AutopilotConfig,
+	cas bool,
+) (updated bool, err error) {
+	params := url.Values{}
+	if cas {
+		params.Set("cas", strconv.FormatUint(config.ModifyIndex, 10))
+	}
+	return autopilotConfigSet.send(ctx, c, request{query: params, body: config})
+}
+
+var autopilotHealth = route[*structs.AutopilotHealthResponse](get, "/v1/operator/autopilot/health",
+	serveAutopilotHealth, answersAlso(http.StatusTooManyRequests))
+
+var callAutopilotHealth = serveMethod(structs.AutopilotHealth, nil, whole)
+
+// serveAutopilotHealth answers with status 429 if a server is unhealthy, as the dialect does.
+func serveAutopilotHealth(c *call) (any, error) {
+	answer, err := callAutopilotHealth(c)
+	if err != nil {
+		return nil, err
+	}
+	status := http.StatusOK
+	if !answer.(*structs.AutopilotHealthResponse).Healthy {
+		status = http.StatusTooManyRequests
+	}
+	c.render(status, answer)
+	return nil, nil
+}
+
+// AutopilotHealth reads the health of the servers, also if one is unhealthy.
+func (c *Client) AutopilotHealth(ctx context.Context, q *Query) (
+	*structs.AutopilotHealthResponse, *Meta, error,
+) {
+	return autopilotHealth.fetch(ctx, c, "", q)
+}

@@ -1,0 +1,87 @@
+package clitest
+
+import (
+	"context"
+	"time"
+
+	"berth/api/apitest"
+	"berth/structs"
+	"berth/structs/validate"
+)
+
+// answerAutopilot keeps a configuration of autopilot, whose index grows with each change. Two servers are
+// healthy, and more than two voters are too few.
+func (w *Cluster) answerAutopilot() {
+	config := structs.DefaultAutopilotConfig()
+	config.ModifyIndex = 7
+	apitest.On(w.Caller, structs.AutopilotConfigGet,
+		func(context.Context, *structs.QueryRequest) (*structs.AutopilotConfigResponse, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return &structs.AutopilotConfigResponse{Config: new(config)}, nil
+		})
+
+	apitest.On(w.Caller, structs.AutopilotConfigSet,
+		func(_ context.Context, r *structs.AutopilotConfigRequest) (*structs.AutopilotConfigSetResponse, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if err := validate.AutopilotConfig(&r.Config); err != nil {
+				return nil, err
+			}
+
+			if r.CAS && r.Config.ModifyIndex != config.ModifyIndex {
+				return &structs.AutopilotConfigSetResponse{}, nil
+			}
+
+			config = r.Config
+			config.ModifyIndex++
+			return &structs.AutopilotConfigSetResponse{Updated: true}, nil
+		})
+
+	apitest.On(w.Caller, structs.AutopilotHealth,
+		func(context.Context, *structs.QueryRequest) (*structs.AutopilotHealthResponse, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return serversOfTwo(config.MinQuorum <= 2), nil
+		})
+}
+
+// serversOfTwo returns the health of two servers, of which the second may be unhealthy.
+func serversOfTwo(healthy bool) *structs.AutopilotHealthResponse {
+	second := &structs.ServerHealth{
+		ID:          "s2",
+		Name:        "s2.global",
+		Address:     "10.0.0.2:4747",
+		SerfStatus:  "alive",
+		Version:     "0.2.0",
+		LastContact: 31 * time.Millisecond,
+		LastTerm:    2,
+		LastIndex:   90,
+		Healthy:     true,
+		Voter:       true,
+		StableSince: time.Unix(1_800_000_000, 0),
+	}
+	if !healthy {
+		second.SerfStatus = "failed"
+		second.LastContact = -1
+		second.Healthy = false
+	}
+	return &structs.AutopilotHealthResponse{
+		Healthy: healthy,
+		Leader:  "s1",
+		Voters:  []string{"s1", "s2"},
+		Servers: []*structs.ServerHealth{{
+			ID:          "s1",
+			Name:        "s1.global",
+			Address:     "10.0.0.1:4747",
+			SerfStatus:  "alive",
+			Version:     "0.2.0",
+			Leader:      true,
+			LastTerm:    2,
+			LastIndex:   91,
+			Healthy:     true,
+			Voter:       true,
+			StableSince: time.Unix(1_800_000_000, 0),
+		}, second},
+	}
+}
