@@ -14,9 +14,8 @@ import (
 	"berth/cli"
 	"berth/cli/command"
 	"berth/client/hooks/artifact"
-	"berth/server"
-	"berth/server/fencing"
 	"berth/server/control"
+	"berth/server/fencing"
 	"berth/structs"
 )
 

@@ -47,20 +47,22 @@ var notOurs = []string{"github.com/hashicorp/serf/cmd"}
 
 // meaning explains berth's own metrics.
 var meaning = map[string]string{
-	"client.allocs":           "allocations on this node; label state",
-	"control.nodes":           "nodes, on the leader; label status",
-	"control.schedule":        "processing of one evaluation, with its plan",
-	"control.waiting":         "keys that wait in the work queue of a leader loop; label loop",
-	"csi.attachments_pending": "attachments that need a controller call, on the leader; label state",
-	"csi.call":                "one call of a CSI plugin, in ms; labels plugin, method, code",
-	"csi.claims":              "claims, on the leader; label state",
-	"csi.plugin_expected":     "expected instances, on the leader; labels plugin, kind",
-	"csi.plugin_healthy":      "healthy instances, on the leader; labels plugin, kind",
-	"csi.volumes_pending":     "volumes that need a controller call, on the leader; label state",
-	"fsm.apply":               "one command of the Raft log; label command",
-	"rpc.rejected":            "requests and connections rejected because of a limit; label limit",
-	"rpc.served":              "one request; labels method, error (the kind, empty on success)",
-	"rpc.woken":               "repeated runs of blocking queries; label method",
+	"autopilot.failure_tolerance": "healthy voters that may fail before the cluster stops, on the leader",
+	"autopilot.healthy":           "1 while all servers are healthy, else 0, on the leader",
+	"client.allocs":               "allocations on this node; label state",
+	"control.nodes":               "nodes, on the leader; label status",
+	"control.schedule":            "processing of one evaluation, with its plan",
+	"control.waiting":             "keys that wait in the work queue of a leader loop; label loop",
+	"csi.attachments_pending":     "attachments that need a controller call, on the leader; label state",
+	"csi.call":                    "one call of a CSI plugin, in ms; labels plugin, method, code",
+	"csi.claims":                  "claims, on the leader; label state",
+	"csi.plugin_expected":         "expected instances, on the leader; labels plugin, kind",
+	"csi.plugin_healthy":          "healthy instances, on the leader; labels plugin, kind",
+	"csi.volumes_pending":         "volumes that need a controller call, on the leader; label state",
+	"fsm.apply":                   "one command of the Raft log; label command",
+	"rpc.rejected":                "requests and connections rejected because of a limit; label limit",
+	"rpc.served":                  "one request; labels method, error (the kind, empty on success)",
+	"rpc.woken":                   "repeated runs of blocking queries; label method",
 }
 
 // emitted is a metric that the source of a package emits.

@@ -138,6 +138,15 @@ var settingTexts = []blockText{
 				"none",
 		},
 		{"rpc_max_conns_per_client", "", "RPC connections of one remote address"},
+		{
+			"redundancy_zone", "",
+			"the zone of the server, at most 64 bytes: one server of each zone votes, see [Redundancy " +
+				"zones](../operations/servers.md#redundancy-zones)",
+		},
+		{
+			"non_voting_server", "",
+			"the server follows the log and never votes; it needs `bootstrap_expect = 0`",
+		},
 	}},
 	{Block: "server.default_scheduler_config", Intro: "The configuration that the first leader stores, see " +
 		"[Configuration of the " +
@@ -198,6 +207,24 @@ var settingTexts = []blockText{
 		{"plugins", "", "with `storage`, the IDs of the CSI plugins from whose volumes the device cuts a node off"},
 		{"volumes", "", "likewise volumes, each as `\"NAMESPACE/ID\"`"},
 		{"timeout", "1m", "the longest time of one action of the agent, 1s to 10m"},
+	}},
+	{Block: "autopilot", Intro: "The configuration of autopilot that the first leader stores, see " +
+		"[Autopilot](../operations/servers.md#autopilot).", Settings: []settingText{
+		{"cleanup_dead_servers", "", "servers that have failed are removed, while a majority of the voters stays"},
+		{
+			"last_contact_threshold", "",
+			"a healthy server has heard of the leader within it; times `raft_multiplier`",
+		},
+		{
+			"max_trailing_logs", "",
+			"a healthy server is behind the leader by at most this number of log entries; 1 to 10,000,000",
+		},
+		{"min_quorum", "", "no voter is removed if fewer would stay; at most 1000"},
+		{"server_stabilization_time", "", "a new server is healthy for that long before it gets a vote"},
+		{
+			"enable_redundancy_zones", "",
+			"one server of each `redundancy_zone` votes; otherwise all do",
+		},
 	}},
 	{Block: "client", Intro: "A node.", Settings: []settingText{
 		{"enabled", "", "the agent is a node"},
