@@ -149,6 +149,10 @@ func TestServers_AreRemoved(t *testing.T) {
 	first := followers[0]
 	second := followers[1]
 
+	// The commands remove servers here, and not the leader by itself.
+	leader.mustEventually("operator", "autopilot", "set-config", "-cleanup-dead-servers=false",
+		"-server-stabilization-time", "1s")
+
 	// A server is gone for good.
 	first.awaitAlive(3)
 	first.mustFailEventually(6, []string{leader.name, "is alive", "berth server leave"},

@@ -116,6 +116,59 @@ var operatorCalls = []callRow{
 		resp, _, err := f.c.Operator().SchedulerCASConfiguration(now.SchedulerConfig, nil)
 		return check(err, func() bool { return resp.Updated }, resp)
 	}},
+	{"Operator.AutopilotGetConfiguration", func(f *callFixture) error {
+		c, _, err := f.c.Operator().AutopilotGetConfiguration(nil)
+		return check(err, func() bool {
+			return c.CleanupDeadServers && c.LastContactThreshold == 200*time.Millisecond && c.MaxTrailingLogs == 250 &&
+				c.ServerStabilizationTime == 10*time.Second
+		}, c)
+	}},
+	{"Operator.AutopilotSetConfiguration", func(f *callFixture) error {
+		c := &public.AutopilotConfiguration{
+			CleanupDeadServers:      true,
+			LastContactThreshold:    time.Second,
+			MaxTrailingLogs:         500,
+			MinQuorum:               3,
+			ServerStabilizationTime: time.Minute,
+			EnableRedundancyZones:   true,
+		}
+		if _, err := f.c.Operator().AutopilotSetConfiguration(c, nil); err != nil {
+			return err
+		}
+		now, _, err := f.c.Operator().AutopilotGetConfiguration(nil)
+		return check(err, func() bool {
+			c.CreateIndex = now.CreateIndex
+			c.ModifyIndex = now.ModifyIndex
+			return *now == *c && now.ModifyIndex > 0
+		}, now)
+	}},
+	{"Operator.AutopilotCASConfiguration", func(f *callFixture) error {
+		now, _, err := f.c.Operator().AutopilotGetConfiguration(nil)
+		if err != nil {
+			return err
+		}
+		now.MinQuorum = 0
+		first, _, err := f.c.Operator().AutopilotCASConfiguration(now, nil)
+		if err != nil {
+			return err
+		}
+		again, _, err := f.c.Operator().AutopilotCASConfiguration(now, nil)
+		return check(err, func() bool { return first && !again }, now)
+	}},
+	{"Operator.AutopilotServerHealth", func(f *callFixture) error {
+		var health *public.OperatorHealthReply
+		var err error
+		f.await("the health of the server", func() (bool, error) {
+			health, _, err = f.c.Operator().AutopilotServerHealth(nil)
+			return err == nil, err
+		})
+		return check(err, func() bool {
+			s := health.Servers[0]
+			return health.Healthy && len(health.Servers) == 1 && s.Healthy && s.Leader && s.Voter &&
+				s.SerfStatus == "alive" && s.LastTerm > 0 && s.LastIndex > 0 && s.Version != "" &&
+				!s.StableSince.IsZero()
+		}, health)
+	}},
 	{"Operator.Metrics", func(f *callFixture) error {
 		text, err := f.c.Operator().Metrics(nil)
 		return check(err, func() bool { return bytes.Contains(text, []byte("Gauges")) }, string(text))

@@ -24,7 +24,7 @@ type serverOfCalls struct {
 	log     bytes.Buffer
 	address string // of RPC
 	gossip  string // its address
-	config  string // the path of a configuration file, which is empty
+	config  string // the path of a configuration file
 	c       *public.Client
 }
 
@@ -79,9 +79,18 @@ func (f *callFixture) newServer(name string, expect int) *serverOfCalls {
 	return s
 }
 
+// patientAutopilot leaves the removal of dead servers to the calls, and gives votes soon.
+const patientAutopilot = `
+autopilot {
+  cleanup_dead_servers      = false
+  server_stabilization_time = "1s"
+}
+`
+
 // configure writes the configuration file of a server.
 func (s *serverOfCalls) configure(t *testing.T, text string) {
 	t.Helper()
+	text += patientAutopilot
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -94,6 +94,7 @@ func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
 	for _, args := range [][]string{
 		{"server", "members"},
 		{"operator", "raft", "list-peers"},
+		{"operator", "autopilot", "get-config"},
 		{"volume", "status"},
 		{"plugin", "status"},
 		{"eval", "list"},
@@ -145,7 +146,7 @@ client {
 func TestPeersCommandLine_NamesARouteThatIsNotThere(t *testing.T) {
 	peer, _ := connectPeer(t)
 	for route, args := range map[string][]string{
-		"GET /v1/operator/autopilot/configuration": {"operator", "autopilot", "get-config"},
+		"GET /v1/quotas": {"quota", "list"},
 	} {
 		peer.checkOutput(peer.exits(1, args...), "there is no route "+route+" in this API")
 	}
