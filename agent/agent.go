@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"berth/api"
 	"berth/client"
 	"berth/consul"
+	"berth/internal/opsocket"
 	"berth/internal/telemetry"
 	"berth/internal/version"
 	"berth/rpc"
@@ -38,20 +38,21 @@ type Agent struct {
 	acl      *consulacl.Client // of a server; nil like consul
 	caller   rpc.Caller
 	ln       net.Listener
+	socket   net.Listener // the operator socket
+	apis     []*apiServer // on ln and on socket
 	// metrics ends last, because all other parts emit through it.
 	metrics *telemetry.Telemetry
-	http    *http.Server
 	// source makes the configuration again. It is nil for an agent that has none to read.
 	source    func() (*Config, error)
 	reloading sync.Mutex // held while the configuration is read again
-	// sessions are the requests that http does not wait for.
+	// sessions are the requests that the servers of the API do not wait for.
 	sessions sync.WaitGroup
 
 	leaving sync.Mutex    // held while the server leaves
 	left    chan struct{} // closed when the server has left, which ends the agent
 }
 
-// New opens the server, the node and the HTTP port of cfg. Config.Finish must have completed cfg. New gives
+// New opens the server, the node and the listeners of cfg. Config.Finish must have completed cfg. New gives
 // up when ctx ends. It does not keep ctx.
 func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o711); err != nil {
@@ -64,15 +65,21 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 		return nil, err
 	}
 
+	socket, err := opsocket.Listen(cfg.OperatorSocket)
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+
 	sinks, err := telemetry.Start(cfg.Telemetry) // first, because the Raft log takes the sink when it opens
 	if err != nil {
 		err = structs.Invalidf("%w", err)
-		return nil, errors.Join(err, ln.Close())
+		return nil, errors.Join(err, ln.Close(), socket.Close())
 	}
 
 	a := &Agent{
 		logger:  logger,
 		ln:      ln,
+		socket:  socket,
 		metrics: sinks,
 		left:    make(chan struct{}),
 	}
@@ -84,26 +91,20 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 
 	a.advertiseInConsul()
 	httpLogger := logger.Named("http")
-	atDebug := &hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}
-	a.http = &http.Server{
-		Handler: api.NewHandler(api.Config{
-			Caller:       a.caller,
-			Agent:        local{a},
-			Logger:       httpLogger,
-			AllowedHosts: cfg.httpHosts(),
-			Sessions:     &a.sessions,
-		}),
-		MaxHeaderBytes: structs.MaxHTTPHead,
-		ErrorLog:       httpLogger.StandardLogger(atDebug),
-	}
-
-	cfg.Limits.bound(a.http)
+	handler := api.NewHandler(api.Config{
+		Caller:       a.caller,
+		Agent:        local{a},
+		Logger:       httpLogger,
+		AllowedHosts: cfg.httpHosts(),
+		Sessions:     &a.sessions,
+	})
+	a.apis = a.newAPIServers(handler, httpLogger)
 	return a, nil
 }
 
 // close closes the open parts of an agent that never runs.
 func (a *Agent) close() error {
-	err := a.ln.Close()
+	err := errors.Join(a.ln.Close(), a.socket.Close())
 	if a.server != nil {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -250,28 +251,4 @@ func startPart(run func(context.Context) error, ended chan<- error) (stop func()
 		cancel()
 		part.Wait()
 	}
-}
-
-// serveHTTP serves until ctx ends. ctx is the parent of the requests' contexts, so blocking queries end with
-// it.
-func (a *Agent) serveHTTP(ctx context.Context) error {
-	a.http.BaseContext = func(net.Listener) context.Context { return ctx }
-	drained := make(chan struct{})
-	stopped := context.AfterFunc(ctx, func() {
-		defer close(drained)
-		drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
-		defer cancel()
-		if a.http.Shutdown(drain) != nil {
-			_ = a.http.Close()
-		}
-	})
-
-	err := a.http.Serve(a.ln)
-	if stopped() {
-		return err // ctx has not ended
-	}
-
-	<-drained
-	a.sessions.Wait() // their contexts have ended
-	return nil
 }

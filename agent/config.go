@@ -19,6 +19,7 @@ import (
 	"berth/client/drivers/connectproxy"
 	"berth/consul"
 	"berth/internal/hclconf"
+	"berth/internal/opsocket"
 	"berth/internal/telemetry"
 	"berth/server"
 	"berth/server/autopilot"
@@ -45,9 +46,13 @@ type Config struct {
 	Datacenter string `hcl:"datacenter"`
 	Name       string `hcl:"name"`     // default: the host name
 	DataDir    string `hcl:"data_dir"` // absolute; it has all data of the agent
-	BindAddr   string `hcl:"bind_addr"`
-	LogLevel   string `hcl:"log_level"` // trace, debug, info, warn, error
-	LogJSON    bool   `hcl:"log_json"`
+	// OperatorSocket is the path of the Unix socket on which root has the HTTP API. Default: berth.sock in
+	// DataDir.
+	OperatorSocket string `hcl:"operator_socket"`
+
+	BindAddr string `hcl:"bind_addr"`
+	LogLevel string `hcl:"log_level"` // trace, debug, info, warn, error
+	LogJSON  bool   `hcl:"log_json"`
 
 	LeaveOnInterrupt bool `hcl:"leave_on_interrupt"` // the server leaves the cluster on SIGINT
 	LeaveOnTerminate bool `hcl:"leave_on_terminate"` // the server leaves the cluster on SIGTERM
@@ -162,6 +167,11 @@ func (c *Config) Finish() error {
 		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)
 	}
 
+	c.OperatorSocket = cmp.Or(c.OperatorSocket, filepath.Join(c.DataDir, "berth.sock"))
+	if filepath.IsAbs(c.DataDir) {
+		faults = append(faults, opsocket.CheckPath("operator_socket", c.OperatorSocket))
+	}
+
 	checkIP := func(setting, value string) {
 		if value != "" && net.ParseIP(value) == nil {
 			fault("%s is %q; expected an IP address", setting, value)
@@ -193,6 +203,7 @@ func (c *Config) finishServer() {
 	s := &c.Server
 	s.DataDir = filepath.Join(c.DataDir, "server")
 	s.Name = c.Name
+	s.OperatorSocket = c.OperatorSocket
 	s.Region = c.Region
 	s.Datacenter = c.Datacenter
 	s.Autopilot = c.Autopilot

@@ -285,6 +285,7 @@ func errorOf(resp *http.Response) error {
 		Kind:       cmp.Or(kind, structs.KindFromHTTP(resp.StatusCode)),
 		Text:       cmp.Or(strings.TrimSpace(string(text)), resp.Status),
 		RetryAfter: retryAfter(resp.Header),
+		Socket:     resp.Header.Get(headerSocket),
 	}
 }
 

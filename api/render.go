@@ -24,8 +24,9 @@ const (
 	headerKnownLeader = "X-Nomad-KnownLeader"
 	headerNextToken   = "X-Nomad-NextToken"
 	headerErrorKind   = "X-Berth-Error-Kind"
-	headerRetryAfter  = "Retry-After"         // whole seconds
-	headerRetryExact  = "X-Berth-Retry-After" // the same as a duration: 250ms
+	headerSocket      = "X-Berth-Operator-Socket" // of a denied request: the path of the socket that takes it
+	headerRetryAfter  = "Retry-After"             // whole seconds
+	headerRetryExact  = "X-Berth-Retry-After"     // the same as a duration: 250ms
 )
 
 // gzipFrom is the least size of an answer that is compressed.
@@ -138,6 +139,10 @@ func renderError(w http.ResponseWriter, err error) {
 		seconds := int(math.Ceil(after.Seconds()))
 		h.Set(headerRetryAfter, strconv.Itoa(seconds))
 		h.Set(headerRetryExact, after.String())
+	}
+
+	if socket := structs.SocketOf(err); socket != "" {
+		h.Set(headerSocket, socket)
 	}
 
 	status := kind.HTTPStatus()

@@ -1,8 +1,10 @@
 package endpoints
 
 import (
+	"context"
 	"crypto/subtle"
 
+	"berth/internal/opsocket"
 	"berth/state"
 	"berth/structs"
 )
@@ -10,17 +12,32 @@ import (
 // rule returns an error if a caller may not use a method at all. The handler decides about the rows. node is
 // the row of a node that gave its secret. There are no access policies yet: every other caller is an
 // operator, without a node.
-type rule func(node *structs.Node) error
+type rule func(ctx context.Context, node *structs.Node) error
 
 // anyone is the rule of methods for operators. Access policies will go here.
-func anyone(*structs.Node) error { return nil }
+func anyone(context.Context, *structs.Node) error { return nil }
 
 // nodeOnly is the rule of methods that a node uses about itself.
-func nodeOnly(node *structs.Node) error {
+func nodeOnly(_ context.Context, node *structs.Node) error {
 	if node == nil {
 		return structs.Deniedf("only a node may call this, with its ID and secret")
 	}
 	return nil
+}
+
+// socketOnly is the rule of methods that assert a fact of which the servers have no proof. A request needs
+// the mark of the operator socket of this server, which leads. The mark is in the context and no part of the
+// request, so a request by RPC has none, also one that another server has forwarded.
+func (e *Endpoints) socketOnly(ctx context.Context, _ *structs.Node) error {
+	if opsocket.Marked(ctx) {
+		return nil
+	}
+	return &structs.Error{
+		Kind: structs.KindDenied,
+		Text: "this is accepted only over the operator socket of the server that leads, which root alone may " +
+			"open: it is unix://" + e.socket + " on server " + e.name,
+		Socket: e.socket,
+	}
 }
 
 // authenticate finds the node that sent a request. A request without a secret is an operator's.

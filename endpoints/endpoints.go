@@ -104,6 +104,8 @@ type Deps struct {
 	Nodes     *nodeconn.Sessions // over which this server can call nodes
 	Logger    hclog.Logger
 	Region    string
+	Name      string // of this server
+	Socket    string // the path of its operator socket
 	Now       func() time.Time
 	Consul    Consul // nil: the servers use no Consul
 	// JobSource bounds the source of a job that is stored, with its variables, in bytes. 0 stores none.
@@ -131,6 +133,8 @@ type Endpoints struct {
 	collect func(context.Context, fsm.Proposer) (uint64, error) // see Deps.CollectGarbage
 	logger  hclog.Logger
 	region  string
+	name    string // see Deps
+	socket  string
 	source  int // see Deps.JobSource
 	now     func() time.Time
 	config  settings
@@ -178,6 +182,8 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		collect:     d.CollectGarbage,
 		logger:      d.Logger,
 		region:      d.Region,
+		name:        d.Name,
+		socket:      d.Socket,
 		source:      d.JobSource,
 		now:         d.Now,
 		config:      config,

@@ -137,7 +137,7 @@ func (e *Endpoints) serveHere(
 ) (any, error) {
 	node, err := e.authenticate(req)
 	if err == nil {
-		err = d.allow(node)
+		err = d.allow(ctx, node)
 	}
 	if err != nil {
 		return nil, err

@@ -65,6 +65,8 @@ type Config struct {
 	SerfBind      string // host:port of the gossip
 	SerfAdvertise string
 	HTTPAdvertise string // host:port of this agent's HTTP API
+	// OperatorSocket is the path of this agent's operator socket, which errors name.
+	OperatorSocket string
 
 	// Consul does the servers' work in Consul, nil: the agent uses none.
 	Consul Consul

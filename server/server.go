@@ -138,6 +138,8 @@ func (s *Server) createServices(ln net.Listener) {
 		Consul:         cfg.Consul,
 		Logger:         logger,
 		Region:         cfg.Region,
+		Name:           cfg.Name,
+		Socket:         cfg.OperatorSocket,
 		JobSource:      int(cfg.JobSource),
 		Now:            time.Now,
 		CollectGarbage: s.collectGarbage,

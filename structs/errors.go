@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -97,6 +98,8 @@ type Error struct {
 	// again, such as the configuration entry of a gateway. Without it, another server may make further side
 	// effects, a token in Consul for example.
 	NotServed bool
+	// Socket, set on KindDenied, is the path of the operator socket over which the leader takes the request.
+	Socket string
 	// Code is the name of the gRPC code of a CSI plugin's error ("NotFound", "Aborted", ...), "" if the error
 	// is not from a plugin. It crosses the RPC wire with the kind.
 	Code string
@@ -226,6 +229,19 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
+// SocketOf returns the path of the operator socket over which the leader takes the denied request, through
+// any wrapping, and "" if the error names none.
+func SocketOf(err error) string {
+	var e *Error
+	for IsKind(err, KindDenied) && errors.As(err, &e) {
+		if e.Socket != "" {
+			return e.Socket
+		}
+		err = e.err
+	}
+	return ""
+}
+
 // NotServedf makes an error of KindUnavailable with NotServed.
 func NotServedf(format string, args ...any) error {
 	err := Unavailablef(format, args...).(*Error)
@@ -254,10 +270,12 @@ const (
 	retryMark  = "; retry after "
 	codeMark   = "; csi code "
 	servedMark = "; not served here"
+	socketMark = "; operator socket "
 )
 
-// ErrorToWire encodes an error as "kind: text", followed by "; csi code NotFound", "; not served here" and
-// "; retry after 250ms" if they are set. A net/rpc reply carries errors in this form only.
+// ErrorToWire encodes an error as "kind: text", followed by "; csi code NotFound", "; not served here",
+// `; operator socket "/path"` and "; retry after 250ms" if they are set. A net/rpc reply carries errors in
+// this form only.
 func ErrorToWire(err error) string {
 	s := string(KindOf(err)) + ": "
 	s += withoutMark(KindOf(err), Cut(err.Error(), MaxErrorText))
@@ -266,6 +284,9 @@ func ErrorToWire(err error) string {
 	}
 	if IsNotServed(err) {
 		s += servedMark
+	}
+	if path := SocketOf(err); path != "" {
+		s += socketMark + strconv.Quote(path)
 	}
 	if after := RetryAfter(err); after > 0 {
 		s += retryMark + after.String()
@@ -278,8 +299,9 @@ func ErrorToWire(err error) string {
 func withoutMark(kind Kind, text string) string {
 	_, code := cutCode(text)
 	_, after := cutRetry(text)
+	_, socket := cutSocket(text)
 	advises := after > 0 || strings.HasSuffix(text, servedMark)
-	if code != "" || advises && kind == KindUnavailable {
+	if code != "" || advises && kind == KindUnavailable || socket != "" && kind == KindDenied {
 		return text + "."
 	}
 	return text
@@ -296,6 +318,9 @@ func ErrorFromWire(s string) error {
 		if r.kind == KindUnavailable {
 			text, e.RetryAfter = cutRetry(text)
 			text, e.NotServed = strings.CutSuffix(text, servedMark)
+		}
+		if r.kind == KindDenied {
+			text, e.Socket = cutSocket(text)
 		}
 		text, e.Code = cutCode(text)
 		e.Text = Cut(text, MaxErrorText)
@@ -315,6 +340,19 @@ func cutRetry(text string) (string, time.Duration) {
 		return text, 0
 	}
 	return text[:at], after
+}
+
+// cutSocket returns a text without the path that ErrorToWire appended, and the path.
+func cutSocket(text string) (rest, path string) {
+	at := strings.LastIndex(text, socketMark)
+	if at < 0 {
+		return text, ""
+	}
+	path, err := strconv.Unquote(text[at+len(socketMark):])
+	if err != nil || path == "" {
+		return text, ""
+	}
+	return text[:at], path
 }
 
 // cutCode returns a text without the code that ErrorToWire appended, and the code, which is one word.

@@ -102,6 +102,26 @@ func TestErrorToWire_TakesNoFieldFromAText(t *testing.T) {
 	}
 }
 
+func TestSocket_CrossesTheWire(t *testing.T) {
+	denied := &Error{Kind: KindDenied, Text: "not here", Socket: `/run/"b.sock`}
+	for _, err := range []error{denied, fmt.Errorf("fencing: %w", denied), Deniedf("fencing: %w", denied)} {
+		back := ErrorFromWire(ErrorToWire(ErrorFromWire(ErrorToWire(err)))) // over two servers
+		if SocketOf(err) != denied.Socket || SocketOf(back) != denied.Socket || back.Error() != err.Error() {
+			t.Errorf("%v came back as %v with the socket %q", err, back, SocketOf(back))
+		}
+	}
+
+	const text = `no; operator socket "/tmp/x"`
+	for _, err := range []error{Deniedf("%s", text), Invalidf("%s", text), Unavailablef("x: %w", denied), nil} {
+		if err != nil {
+			err = ErrorFromWire(ErrorToWire(err))
+		}
+		if SocketOf(err) != "" {
+			t.Errorf("%v names the socket %q", err, SocketOf(err))
+		}
+	}
+}
+
 func TestRetryAfter_CrossesTheWire(t *testing.T) {
 	busy := Busy(250*time.Millisecond, "%d writes are under way", 512)
 	for _, tc := range []struct {

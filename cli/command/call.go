@@ -68,7 +68,7 @@ func (c *Call) newClient() *api.Client {
 	return api.NewClient(api.ClientConfig{
 		Address:   c.String("address"),
 		Namespace: c.Namespace(),
-		Region:    cmp.Or(c.String("region"), os.Getenv("BERTH_REGION")),
+		Region:    c.region(),
 		Token:     os.Getenv("BERTH_TOKEN"),
 		Late:      c.sayLate,
 	})
@@ -77,6 +77,11 @@ func (c *Call) newClient() *api.Client {
 // Namespace returns the namespace that an option or the environment names, or "".
 func (c *Call) Namespace() string {
 	return cmp.Or(c.String("namespace"), os.Getenv("BERTH_NAMESPACE"))
+}
+
+// region returns the region that an option or the environment names, or "".
+func (c *Call) region() string {
+	return cmp.Or(c.String("region"), os.Getenv("BERTH_REGION"))
 }
 
 // Printf writes to the standard output for users.

@@ -175,7 +175,7 @@ func (cmd *Command) invoke(ctx context.Context, path string, args []string, std 
 		defer c.API.Close()
 	}
 
-	err = cmd.Run(ctx, c)
+	err = addSocketStep(c, path, cmd.Run(ctx, c))
 	var usage *usageError
 	if errors.As(err, &usage) && usage.path == "" {
 		usage.path = path

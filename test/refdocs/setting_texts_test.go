@@ -15,6 +15,11 @@ var settingTexts = []blockText{
 			"the absolute path of the directory with all data of the agent; required " +
 				"without `-dev`",
 		},
+		{
+			"operator_socket", "berth.sock in `data_dir`",
+			"the path of the Unix socket on which root has the HTTP API, at most 107 bytes, see [The " +
+				"operator socket](../operations/configure.md#the-operator-socket)",
+		},
 		{"bind_addr", "", "the IP address of the agent's ports"},
 		{
 			"log_level", "",

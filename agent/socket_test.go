@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// overSocket returns a client of the operator socket in a data directory.
+func overSocket(t *testing.T, dataDir string) *api.Client {
+	t.Helper()
+	c := api.NewClient(api.ClientConfig{Address: "unix://" + filepath.Join(dataDir, "berth.sock")})
+	t.Cleanup(c.Close)
+	return c
+}
+
+// shortDir returns a directory whose path is short enough for a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func TestOperatorSocket_ServesTheAPIUntilTheEndOfTheAgent(t *testing.T) {
+	dir := shortDir(t)
+	_, _, stop := startServer(t, "-data-dir", dir)
+	path := filepath.Join(dir, "berth.sock")
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
+		t.Fatalf("got %v, error %v", info, err)
+	}
+
+	self, err := overSocket(t, dir).AgentSelf(t.Context())
+	if err != nil || self.Config["DataDir"] != dir {
+		t.Errorf("got the agent %+v, error %v", self, err)
+	}
+
+	if code := stop(); code != 0 {
+		t.Errorf("the agent ended with %d", code)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+func TestOperatorSocket_RejectsASecondAgentOnTheDirectory(t *testing.T) {
+	dir := shortDir(t)
+	startServer(t, "-data-dir", dir)
+	log := newLogBuffer()
+	args := append([]string{"-http-port", "0", "-data-dir", dir}, onLoopback...)
+	code := runCommandLine(t.Context(), newLogBuffer(), log, args...)
+	if code != structs.KindPrecondition.ExitCode() {
+		t.Errorf("the second agent ended with %d", code)
+	}
+	log.await(t, "another agent uses it")
+	if _, err := overSocket(t, dir).AgentSelf(t.Context()); err != nil {
+		t.Errorf("the first agent: %v", err)
+	}
+}
+
+func TestOperatorSocket_KeepsAnotherFileAtItsPath(t *testing.T) {
+	dir := shortDir(t)
+	path := filepath.Join(dir, "berth.sock")
+	if err := os.Symlink("/dev/null", path); err != nil {
+		t.Fatal(err)
+	}
+	log := newLogBuffer()
+	args := append([]string{"-http-port", "0", "-data-dir", dir}, onLoopback...)
+	code := runCommandLine(t.Context(), newLogBuffer(), log, args...)
+	if code != structs.KindPrecondition.ExitCode() {
+		t.Errorf("the agent ended with %d", code)
+	}
+	log.await(t, "no socket has this path")
+	if target, err := os.Readlink(path); target != "/dev/null" {
+		t.Errorf("the link leads to %q, error %v", target, err)
+	}
+}
+
+func TestConfig_BoundsThePathOfTheOperatorSocket(t *testing.T) {
+	long := "/" + strings.Repeat("x", 110)
+	for _, c := range []struct{ dataDir, socket, want string }{
+		{"/data", "", ""},
+		{long, "", "operator_socket"},
+		{long, "/run/berth.sock", ""},
+		{"/data", "run/berth.sock", "operator_socket"},
+	} {
+		cfg := DefaultConfig()
+		cfg.Server.Enabled = true
+		cfg.BindAddr = "127.0.0.1"
+		cfg.DataDir = c.dataDir
+		cfg.OperatorSocket = c.socket
+		err := cfg.Finish()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("data_dir %s, socket %q: got %v, want %q", c.dataDir, c.socket, err, c.want)
+		}
+		if c.want == "" && cfg.Server.OperatorSocket != cfg.OperatorSocket {
+			t.Errorf("the server names the socket %q, the agent has %q", cfg.Server.OperatorSocket, cfg.OperatorSocket)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package endpoints
+
+import (
+	"context"
+	"net"
+	stdrpc "net/rpc"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	msgpackrpc "github.com/hashicorp/net-rpc-msgpackrpc/v2"
+
+	"berth/internal/opsocket"
+	"berth/rpc"
+	"berth/structs"
+)
+
+type assertRequest = structs.NodeEligibilityRequest
+
+var assertMethod = structs.Method[assertRequest, structs.Empty]{Name: "Test.Assert", Write: true}
+
+// serveAssert makes a server serve assertMethod over the operator socket alone, and returns the counter of
+// the served requests.
+func serveAssert(t *testing.T, s *server, socket string) *int {
+	t.Helper()
+	s.Endpoints.socket = socket
+	s.Endpoints.name = "server-1"
+	served := 0
+	s.rpc.Close()
+	s.rpc = rpc.NewServer(hclog.NewNullLogger(), write(s.Endpoints, assertMethod, s.socketOnly, func(
+		context.Context, *assertRequest, *structs.Empty,
+	) (uint64, error) {
+		served++
+		return 1, nil
+	}))
+	t.Cleanup(s.rpc.Close)
+	return &served
+}
+
+// wantSocket fails the test unless an error says that the socket of a server takes the request.
+func wantSocket(t *testing.T, err error, socket string) {
+	t.Helper()
+	if !structs.IsKind(err, structs.KindDenied) || structs.SocketOf(err) != socket {
+		t.Errorf("got %v (%s) with the socket %q, want %q", err, structs.KindOf(err), structs.SocketOf(err), socket)
+	}
+}
+
+func TestSocketOnly_NeedsTheMarkOfTheContext(t *testing.T) {
+	s := newServer(t)
+	served := serveAssert(t, s, "/run/berth.sock")
+	forged := &assertRequest{WriteOptions: structs.WriteOptions{Forwarded: true, AuthToken: "root"}}
+	for _, req := range []*assertRequest{{}, forged} {
+		_, err := rpc.Call(t.Context(), s.rpc, assertMethod, req)
+		wantSocket(t, err, "/run/berth.sock")
+	}
+	if *served != 0 {
+		t.Fatal("a request without the mark was served")
+	}
+	_, err := rpc.Call(opsocket.Mark(t.Context()), s.rpc, assertMethod, &assertRequest{})
+	if err != nil || *served != 1 {
+		t.Errorf("with the mark: served %d times, error %v", *served, err)
+	}
+}
+
+// The context of the caller is marked, and its request claims to come from another server: none of it reaches
+// the server that it calls.
+func TestSocketOnly_DeniesEveryRemoteCall(t *testing.T) {
+	for name, first := range map[string]byte{"plain": rpc.ByteRPC, "mux": rpc.ByteMux} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			served := serveAssert(t, s, "/run/berth.sock")
+			caller := remoteCaller(t, s, first)
+			for _, forwarded := range []bool{false, true} {
+				req := &assertRequest{WriteOptions: structs.WriteOptions{Forwarded: forwarded}}
+				_, err := rpc.Call(opsocket.Mark(t.Context()), caller, assertMethod, req)
+				wantSocket(t, err, "/run/berth.sock")
+			}
+			if *served != 0 {
+				t.Error("a remote call was served")
+			}
+		})
+	}
+}
+
+// remoteCaller returns a caller of a server over a connection of either kind.
+func remoteCaller(t *testing.T, s *server, first byte) rpc.Caller {
+	t.Helper()
+	if first == rpc.ByteMux {
+		return newPool(t).At(listen(t, s.rpc))
+	}
+	near, far := net.Pipe()
+	var serving sync.WaitGroup
+	serving.Go(func() { s.rpc.ServeConn(far) })
+	client := stockClient{stdrpc.NewClientWithCodec(msgpackrpc.NewCodec(true, true, near))}
+	t.Cleanup(func() {
+		_ = client.Close()
+		serving.Wait()
+	})
+	return client
+}
+
+// stockClient is a caller over a plain connection.
+type stockClient struct{ *stdrpc.Client }
+
+func (c stockClient) Call(_ context.Context, method string, req, resp any) error {
+	err := c.Client.Call(method, req, resp)
+	if err == nil {
+		return nil
+	}
+	return structs.ErrorFromWire(err.Error())
+}
+
+// The socket of a server that does not lead takes the request, and the leader denies it: nothing that crosses
+// the network proves that it came over a socket. The error names the socket of the leader.
+func TestSocketOnly_NamesTheSocketOfTheLeader(t *testing.T) {
+	p := newPair(t, gateRejecting(0), gateRejecting(0))
+	follower := serveAssert(t, p.follower, "/run/follower.sock")
+	served := serveAssert(t, p.leader, "/run/leader.sock")
+	p.addr = listen(t, p.leader.rpc)
+	p.follower.raft.leader = p.addr
+	_, err := rpc.Call(opsocket.Mark(t.Context()), p.follower.rpc, assertMethod, &assertRequest{})
+	wantSocket(t, err, "/run/leader.sock")
+	if len(p.answers) != 1 || *follower+*served != 0 {
+		t.Errorf("the leader was called %d times; served %d and %d", len(p.answers), *follower, *served)
+	}
+}
