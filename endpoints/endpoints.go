@@ -320,6 +320,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
 		write(e, structs.NodeExtendLease, anyone, node.extendLease),
 		write(e, structs.NodeDrain, anyone, node.drain),
+		write(e, structs.NodeLeave, nodeOnly, node.leave),
 		shed(read(e, structs.NodeDrainStatus, anyone, node.drainStatus)),
 		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, nodeOnly, node.updateAllocs)),
 		shed(e.quick(read(e, structs.NodeGet, anyone, node.get))),

@@ -69,6 +69,7 @@ func (n nodes) register(
 	}
 
 	resp.Servers = n.raft.Servers()
+	resp.Left = old != nil && state.HasLeft(old)
 	resp.LeaseGrant, err = n.renewLease(ctx, node.ID, &req.WriteOptions)
 	return index, err
 }

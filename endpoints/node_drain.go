@@ -48,6 +48,21 @@ func withNotesOf(node *structs.Node, req *structs.NodeDrainRequest) *structs.Nod
 	return &own
 }
 
+// leave drains the calling node, whose agent shuts down, or ends this drain when the agent is back.
+func (n nodes) leave(
+	ctx context.Context,
+	req *structs.NodeLeaveRequest,
+	_ *structs.Empty,
+) (uint64, error) {
+	n.drains.Lock()
+	defer n.drains.Unlock()
+	err := validate.DrainSpec(req.DrainSpec)
+	if err != nil {
+		return 0, err
+	}
+	return fsm.Propose(ctx, n.raft, fsm.NodeLeave, req)
+}
+
 // drainStatus tells what the drain of a node waits for. Some reasons change with the time alone, so a client
 // reads again without a change of the index.
 func (n nodes) drainStatus(

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/state"
 	"berth/structs"
@@ -82,4 +83,44 @@ func TestNodeDrainStatus_TellsWhatIsWaitedFor(t *testing.T) {
 		got.DrainStrategy == nil || got.LastDrain == nil {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// A node that registers learns that its last shutdown has drained it, until it has said that it is back.
+func TestNodeLeave_IsToldToTheNextAgent(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	lock := &lockOfDrains{drains: func() bool { return state.Node(s.store.Read(), "n1").DrainStrategy != nil }}
+	s.drains = lock
+	leave := func(spec *structs.DrainSpec) {
+		t.Helper()
+		must(s, structs.NodeLeave, &structs.NodeLeaveRequest{
+			NodeID:    "n1",
+			SecretID:  secretOf("n1"),
+			DrainSpec: spec,
+		})
+	}
+	left := func() bool {
+		t.Helper()
+		node := state.Node(s.store.Read(), "n1").Copy()
+		return must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node}).Left
+	}
+	if left() {
+		t.Error("a node that has not left is told so")
+	}
+	leave(&structs.DrainSpec{Deadline: time.Hour})
+	if !left() || state.Node(s.store.Read(), "n1").DrainStrategy == nil {
+		t.Error("a node that has left is not told so, or its registration ends the drain")
+	}
+	leave(nil)
+	if left() || !state.Node(s.store.Read(), "n1").Ready() {
+		t.Error("the node is not back")
+	}
+	if !slices.Equal(lock.seen, []bool{false, true, true, false}) {
+		t.Errorf("the node drains at the locks and unlocks: %v", lock.seen)
+	}
+	rejected(s, structs.KindInvalid, structs.NodeLeave, &structs.NodeLeaveRequest{
+		NodeID:    "n1",
+		SecretID:  secretOf("n1"),
+		DrainSpec: &structs.DrainSpec{Deadline: structs.MaxDrainDeadline + 1},
+	})
 }

@@ -23,6 +23,7 @@ var (
 	NodeEvents      = command(6, "NodeEvents", state.NodeEvents)
 	NodeDrain       = command(8, "NodeDrain", state.NodeDrain)
 	NodeDrained     = command(9, "NodeDrained", state.NodeDrained)
+	NodeLeave       = command(105, "NodeLeave", state.NodeLeave, since(2))
 
 	JobRegister     = command(10, "JobRegister", state.JobRegister, batched)
 	JobStable       = command(12, "JobStable", state.JobStable)

@@ -16,6 +16,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"LeaseBoundSet":      2,
 		"NodeLeaseSet":       2,
 		"AutopilotConfigSet": 2,
+		"NodeLeave":          2,
 	}
 	for _, c := range commands {
 		want := level.First

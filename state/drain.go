@@ -53,14 +53,21 @@ func NodeDrain(tx *WriteTx, p *structs.NodeDrainRequest) error {
 }
 
 func startDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now time.Time) {
-	strategy := &structs.DrainStrategy{
-		DrainSpec: *p.DrainSpec,
-		StartedAt: now,
-	}
 	message := "Node drain strategy set"
 	if n.DrainStrategy != nil {
-		strategy.StartedAt = n.DrainStrategy.StartedAt
 		message = "Node drain strategy updated"
+	}
+	setDrain(n, *p.DrainSpec, p.Meta, now)
+	addEvents(tx, n, serverEvent(DrainSubsystem, message, p.Now))
+}
+
+func setDrain(n *structs.Node, spec structs.DrainSpec, meta map[string]string, now time.Time) {
+	strategy := &structs.DrainStrategy{
+		DrainSpec: spec,
+		StartedAt: now,
+	}
+	if n.DrainStrategy != nil {
+		strategy.StartedAt = n.DrainStrategy.StartedAt
 	}
 
 	if strategy.Deadline > 0 {
@@ -74,10 +81,8 @@ func startDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now t
 		StartedAt: strategy.StartedAt,
 		UpdatedAt: now,
 		Status:    structs.DrainDraining,
-		Meta:      maps.Clone(p.Meta),
+		Meta:      maps.Clone(meta),
 	}
-
-	addEvents(tx, n, serverEvent(DrainSubsystem, message, p.Now))
 }
 
 // cancelDrain ends a drain, if there is one. A node that does not drain may become eligible by it.
@@ -89,6 +94,7 @@ func cancelDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now 
 		}
 		addEvents(tx, n, serverEvent(DrainSubsystem, "Node drain canceled", p.Now))
 	}
+	restoreOnStart(n, "") // the operator has decided
 	if p.MarkEligible {
 		makeEligible(n)
 	}
@@ -97,6 +103,7 @@ func cancelDrain(tx *WriteTx, n *structs.Node, p *structs.NodeDrainRequest, now 
 // makeEligible lets a node take allocations again, CSI plugins among them.
 func makeEligible(n *structs.Node) {
 	n.SchedulingEligibility = structs.NodeEligible
+	restoreOnStart(n, "")
 	if n.LastDrain != nil && n.LastDrain.PluginsOff {
 		last := *n.LastDrain
 		last.PluginsOff = false

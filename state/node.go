@@ -392,7 +392,7 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 			p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
 	n, err := findNode(tx, p.NodeID, "")
-	if err != nil || n.SchedulingEligibility == p.Eligibility {
+	if err != nil || n.SchedulingEligibility == p.Eligibility && !HasLeft(n) {
 		return err
 	}
 	if n.Drain && p.Eligibility == structs.NodeEligible {
@@ -400,6 +400,7 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	}
 	n = shallowCopy(n)
 	n.SchedulingEligibility = p.Eligibility
+	restoreOnStart(n, p.Eligibility) // the operator has decided
 	if p.Eligibility == structs.NodeEligible {
 		makeEligible(n)
 	}

@@ -5101,8 +5101,11 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(7)
+	n := uint32(8)
 	if !(v.LeaseGrant.LeaseFor != 0) {
+		n--
+	}
+	if !(v.Left) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -5120,6 +5123,10 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa9LeaseTerm"...)
 	b = msgp.AppendUint64(b, uint64(v.LeaseGrant.LeaseTerm))
+	if v.Left {
+		b = append(b, "\xa4Left"...)
+		b = msgp.AppendBool(b, v.Left)
+	}
 	b = append(b, "\xa7Servers"...)
 	b = wire.AppendStrings(b, v.Servers)
 	return b, nil
@@ -5139,6 +5146,8 @@ func (v *NodeRegisterResponse) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = wire.ReadStrings(b, &v.Servers)
 	case "EvalIDs":
 		b, err = wire.ReadStrings(b, &v.EvalIDs)
+	case "Left":
+		b, err = wire.ReadBool(b, &v.Left)
 	default:
 		if b, known, err = v.LeaseGrant.readField(name, b); known {
 			return b, true, err

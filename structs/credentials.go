@@ -13,6 +13,11 @@ func (r *NodeUpdateCSIRequest) Credentials() (nodeID, secretID string) {
 	return r.NodeID, r.SecretID
 }
 
+// Credentials names the calling node.
+func (r *NodeLeaveRequest) Credentials() (nodeID, secretID string) {
+	return r.NodeID, r.SecretID
+}
+
 // Credentials names the calling node. An operator reads a node without its secret.
 func (r *NodeGetRequest) Credentials() (nodeID, secretID string) {
 	return r.NodeID, r.SecretID

@@ -58,6 +58,9 @@ type DrainMetadata struct {
 	// PluginsOff: the drain is complete and has stopped the CSI plugins of system jobs by force. They stay off
 	// until the node is eligible or drains again.
 	PluginsOff bool `json:",omitempty" codec:",omitempty"`
+	// RestoreOnStart is set for a drain that the agent of the node has requested as it shut down. It is the
+	// eligibility that the next start of the agent restores.
+	RestoreOnStart string `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // NodeDrain starts, changes or cancels the drain of a node.
@@ -72,6 +75,18 @@ type NodeDrainRequest struct {
 	MarkEligible bool
 	Meta         map[string]string
 	WriteOptions
+}
+
+// NodeLeave drains the calling node, whose agent shuts down, or ends this drain when the agent is back.
+var NodeLeave = write[NodeLeaveRequest, Empty]("Node.Leave")
+
+// NodeLeaveRequest is of the node itself. A drain of an operator continues unchanged. Without a DrainSpec the
+// agent has started again: the servers cancel the drain of its shutdown, and restore the eligibility.
+type NodeLeaveRequest struct {
+	NodeID       string     `level:"2"`
+	SecretID     string     `level:"2"`
+	DrainSpec    *DrainSpec `level:"2"`
+	WriteOptions `level:"2"`
 }
 
 // NodeDrainedUpdate is the log entry that ends drains: nothing is left on the nodes.

@@ -216,6 +216,8 @@ type NodeRegisterResponse struct {
 	LeaseGrant
 	Servers []string // RPC addresses of the servers, the leader's first
 	EvalIDs []string // always empty; the dialect has it
+	// Left: an earlier agent of the node has drained it as it shut down (see NodeLeave).
+	Left bool `json:",omitempty"`
 	WriteMeta
 }
 

@@ -272,6 +272,7 @@ var all = []any{
 	new(structs.NodeInventory),
 	new(structs.NodeLease),
 	new(structs.NodeLeaseRequest),
+	new(structs.NodeLeaveRequest),
 	new(structs.NodeListResponse),
 	new(structs.NodeListStub),
 	new(structs.NodeMemoryResources),

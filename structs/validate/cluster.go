@@ -105,12 +105,17 @@ func NodeDrain(r *structs.NodeDrainRequest) error {
 	for name, value := range r.Meta {
 		size += len(name) + len(value)
 	}
-	switch {
-	case size > structs.MaxDrainMeta:
+	if size > structs.MaxDrainMeta {
 		return structs.Invalidf("Meta: %d bytes; at most %d are allowed", size, structs.MaxDrainMeta)
-	case r.DrainSpec != nil && r.DrainSpec.Deadline > structs.MaxDrainDeadline:
+	}
+	return DrainSpec(r.DrainSpec)
+}
+
+// DrainSpec checks the bounds of a drain, which may be nil.
+func DrainSpec(s *structs.DrainSpec) error {
+	if s != nil && s.Deadline > structs.MaxDrainDeadline {
 		return structs.Invalidf("Deadline: %s; at most %s is allowed; 0 means none",
-			r.DrainSpec.Deadline, structs.MaxDrainDeadline)
+			s.Deadline, structs.MaxDrainDeadline)
 	}
 	return nil
 }
