@@ -21,7 +21,8 @@ Options override the configuration files, and these override the defaults.
 SIGTERM and SIGINT stop the agent. Its tasks continue, and the next start
 finds them again (not with -dev). SIGHUP reloads the live settings from the
 configuration. With leave_on_interrupt or leave_on_terminate the server first
-leaves the cluster.`
+leaves the cluster. With drain_on_shutdown the node first drains; a second
+signal ends the wait.`
 
 // Command returns "berth agent", which runs an agent until ctx ends.
 func Command() command.Command {

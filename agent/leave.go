@@ -11,7 +11,10 @@ import (
 )
 
 // signalled is the cause of a context that ended because of a signal.
-type signalled struct{ os.Signal }
+type signalled struct {
+	os.Signal
+	again context.Context // ends with a second signal
+}
 
 // Error names the signal.
 func (s signalled) Error() string {
@@ -19,35 +22,51 @@ func (s signalled) Error() string {
 }
 
 // NotifyContext returns a context that ends with the first of the signals. Its cause names the signal for
-// Agent. stop also ends it and restores the default behaviour of the signals.
+// Agent, and tells it of a second one. stop also ends the context and restores the default behaviour of the
+// signals.
 func NotifyContext(parent context.Context, signals ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	received := make(chan os.Signal, 1)
+	received := make(chan os.Signal, 2)
 	signal.Notify(received, signals...)
+	stopped := make(chan struct{})
 	var wait sync.WaitGroup
 	wait.Go(func() {
+		again, endAgain := context.WithCancel(context.Background())
+		defer endAgain()
 		select {
 		case s := <-received:
-			cancel(signalled{s})
-		case <-ctx.Done():
+			cancel(signalled{s, again})
+		case <-stopped:
+			return
+		}
+
+		select {
+		case <-received:
+		case <-stopped:
 		}
 	})
 	return ctx, func() {
 		signal.Stop(received)
 		cancel(nil)
+		close(stopped)
 		wait.Wait()
 	}
 }
 
-// runUntilSignal is like Run. If ctx ends by a signal with a leave option, the server first leaves the
-// cluster, unless the cluster would lose its majority.
+// runUntilSignal is like Run. If ctx ends by a signal, the node first drains itself, if its configuration has
+// drain_on_shutdown. After a signal with a leave option the server then leaves the cluster, unless the cluster
+// would lose its majority.
 func (a *Agent) runUntilSignal(ctx context.Context) error {
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
 		case <-ctx.Done():
-			a.leaveOn(context.Cause(ctx))
+			s, ok := context.Cause(ctx).(signalled)
+			if ok {
+				a.drainOn(running, s)
+				a.leaveOn(s)
+			}
 			end()
 		case <-running.Done():
 		}
@@ -58,12 +77,31 @@ func (a *Agent) runUntilSignal(ctx context.Context) error {
 	return err
 }
 
-func (a *Agent) leaveOn(cause error) {
-	s, ok := cause.(signalled)
-	cfg := a.config()
-	leaves := s.Signal == os.Interrupt && cfg.LeaveOnInterrupt ||
-		s.Signal == syscall.SIGTERM && cfg.LeaveOnTerminate
-	if !ok || !leaves || a.server == nil {
+// drainOn drains the node at a signal. A second signal ends the wait.
+func (a *Agent) drainOn(ctx context.Context, s signalled) {
+	if a.client == nil || !a.config().drainsOn(s.Signal) {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.again, cancel)()
+	a.client.Leave(ctx)
+}
+
+// leavesOn reports whether a signal has a leave option.
+func (c *Config) leavesOn(s os.Signal) bool {
+	return s == os.Interrupt && c.LeaveOnInterrupt ||
+		s == syscall.SIGTERM && c.LeaveOnTerminate
+}
+
+// drainsOn reports whether the node drains at a signal, if it has drain_on_shutdown: at those with a leave
+// option, as in the dialect, and at each if none has one.
+func (c *Config) drainsOn(s os.Signal) bool {
+	return c.leavesOn(s) || !c.LeaveOnInterrupt && !c.LeaveOnTerminate
+}
+
+func (a *Agent) leaveOn(s signalled) {
+	if a.server == nil || !a.config().leavesOn(s.Signal) {
 		return
 	}
 	err := a.leave(context.Background(), false)

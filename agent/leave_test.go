@@ -29,6 +29,44 @@ func TestNotifyContext_NamesTheSignal(t *testing.T) {
 	}
 }
 
+func TestNotifyContext_TellsOfASecondSignal(t *testing.T) {
+	ctx, stop := NotifyContext(t.Context(), syscall.SIGUSR1, syscall.SIGUSR2)
+	defer stop()
+	raise := func(s syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(os.Getpid(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raise(syscall.SIGUSR1)
+	<-ctx.Done()
+	first := context.Cause(ctx).(signalled)
+	if first.again.Err() != nil {
+		t.Error("the second signal is there before it was sent")
+	}
+	raise(syscall.SIGUSR2)
+	<-first.again.Done()
+}
+
+// With a leave option the node drains at the same signals as in the dialect, without one at both.
+func TestConfig_SelectsTheSignalsThatDrain(t *testing.T) {
+	for _, c := range []struct {
+		onInterrupt, onTerminate bool
+		interrupt, terminate     bool
+	}{
+		{false, false, true, true},
+		{true, false, true, false},
+		{false, true, false, true},
+		{true, true, true, true},
+	} {
+		cfg := Config{LeaveOnInterrupt: c.onInterrupt, LeaveOnTerminate: c.onTerminate}
+		if cfg.drainsOn(os.Interrupt) != c.interrupt || cfg.drainsOn(syscall.SIGTERM) != c.terminate {
+			t.Errorf("%+v: it drains on SIGINT: %t, on SIGTERM: %t",
+				c, cfg.drainsOn(os.Interrupt), cfg.drainsOn(syscall.SIGTERM))
+		}
+	}
+}
+
 // runServer runs an agent with a server until end is called.
 func runServer(t *testing.T, name string, edit func(*Config)) (
 	a *Agent, end context.CancelCauseFunc, ended chan error,
@@ -92,13 +130,13 @@ func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("force-leave of a live server: got %v, want precondition", err)
 	}
-	end(signalled{os.Interrupt})
+	end(signalled{os.Interrupt, t.Context()})
 	if err := <-ended; err != nil || voters(first) != 1 {
 		t.Errorf("the second agent ended with %v, and %d servers have a vote, want 1", err, voters(first))
 	}
 
 	// The cluster needs the first server, which stops and keeps its data and its vote.
-	endFirst(signalled{syscall.SIGTERM})
+	endFirst(signalled{syscall.SIGTERM, t.Context()})
 	if err := <-firstEnded; err != nil {
 		t.Error(err)
 	}
@@ -111,7 +149,7 @@ func TestAgent_KeepsItsVoteOnOtherSignals(t *testing.T) {
 		c.LeaveOnInterrupt = true
 	})
 	awaitCondition(t, "both servers have a vote", func() bool { return voters(first) == 2 })
-	end(signalled{syscall.SIGTERM})
+	end(signalled{syscall.SIGTERM, t.Context()})
 	if err := <-ended; err != nil || voters(first) != 2 {
 		t.Errorf("the second agent ended with %v, and %d servers have a vote, want 2", err, voters(first))
 	}

@@ -159,9 +159,10 @@ type Client struct {
 	lease atomic.Pointer[lease.Lease]  // that the servers granted last
 	clock boottime.Clock
 
-	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these two:
+	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these three:
 	ackedInstances instanceMap
 	inDoubt        bool // whether the servers may still carry out an earlier report of the node
+	leaves         bool // whether the node drains because its agent shuts down
 
 	unaccounted time.Time     // since when the servers wait for the node's inventory, or zero; of runLease
 	reloaded    chan struct{} // has a value if the configuration may have changed the node

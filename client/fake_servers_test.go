@@ -50,6 +50,7 @@ type fakeServers struct {
 	lose map[string]bool                // the answers of these methods
 
 	twice bool // each allocation is twice in an answer
+	left  bool // the node has drained itself
 }
 
 // call is one received request.
@@ -78,6 +79,8 @@ func (p *fakeServers) serve() *rpc.Server {
 	return rpc.NewServer(hclog.NewNullLogger(),
 		rpc.Handle(structs.NodeRegister, p.register),
 		rpc.Handle(structs.NodeHeartbeat, p.heartbeat),
+		rpc.Handle(structs.NodeLeave, p.leave),
+		rpc.Handle(structs.NodeDrainStatus, p.drainStatus),
 		rpc.Handle(structs.NodeUpdateCSI, p.updateCSI),
 		rpc.Handle(structs.NodeClientAllocs, p.clientAllocs),
 		rpc.Handle(structs.AllocsGet, p.allocsGet),
@@ -145,6 +148,7 @@ func (p *fakeServers) register(ctx context.Context,
 	return &structs.NodeRegisterResponse{
 		LeaseGrant: p.grant(),
 		Servers:    p.servers,
+		Left:       p.left,
 	}, nil
 }
 

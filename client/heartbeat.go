@@ -268,6 +268,13 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 	c.inDoubt = false
 	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
 	c.servers.Set(resp.Servers)
+	if resp.Left {
+		err = c.comeBack(ctx)
+	}
+	if err != nil {
+		return lease.Lease{}, err
+	}
+
 	c.registeredOnce.Do(func() {
 		c.logger.Info("node registered",
 			"plugin_instances", len(instances),

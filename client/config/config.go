@@ -23,6 +23,7 @@ import (
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/secrets"
+	"berth/client/leaving"
 	"berth/client/machine/cni"
 	"berth/client/machine/networks"
 	"berth/structs"
@@ -106,6 +107,8 @@ type Config struct {
 	DestroyOnShutdown bool `hcl:"destroy_on_shutdown"`
 	// ShutdownTimeout bounds that.
 	ShutdownTimeout time.Duration `hcl:"shutdown_timeout"`
+	// DrainOnShutdown drains the node before its agent stops. Nil: the agent stops at once.
+	DrainOnShutdown *leaving.Config `hcl:"drain_on_shutdown,block"`
 }
 
 // The options. Each is a list of names, separated by commas.
@@ -344,6 +347,9 @@ func (c *Config) Validate() error {
 	}
 	if err := c.MovedData.Validate(); err != nil {
 		faults = append(faults, err)
+	}
+	if c.DrainOnShutdown != nil {
+		faults = append(faults, c.DrainOnShutdown.Validate())
 	}
 	for name := range c.Options {
 		require(slices.Contains(options, name), "client.options: there is no option %q; expected %s",

@@ -29,11 +29,13 @@ var settingTexts = []blockText{
 		{"log_json", "", "log one JSON object a line"},
 		{
 			"leave_on_interrupt", "",
-			"on SIGINT the server leaves the cluster first; without it, it keeps its vote",
+			"on SIGINT the server leaves the cluster first; without it, it keeps its vote. See also " +
+				"[client.drain_on_shutdown](#clientdrain_on_shutdown)",
 		},
 		{
 			"leave_on_terminate", "",
-			"on SIGTERM the server leaves the cluster first; without it, it keeps its vote",
+			"on SIGTERM the server leaves the cluster first; without it, it keeps its vote. See also " +
+				"[client.drain_on_shutdown](#clientdrain_on_shutdown)",
 		},
 		{
 			"http_allowed_hosts", "",
@@ -412,6 +414,16 @@ var settingTexts = []blockText{
 				"another node",
 		},
 	}},
+	{Block: "client.drain_on_shutdown", Intro: "With this block the node drains before its agent stops, " +
+		"see [Before a machine is switched off](../operations/nodes.md#before-a-machine-is-switched-off).",
+		Settings: []settingText{
+			{
+				"deadline", "1h",
+				"the time after which the rest moves at once; the agent stops a minute later, at most",
+			},
+			{"force", "", "move everything at once; CSI plugins wait for their volumes for 30 seconds at most"},
+			{"ignore_system_jobs", "", "leave allocations of system and sysbatch jobs on the node"},
+		}},
 	{Block: "consul", Intro: "The Consul agent of the machine, see " +
 		"[consul.md](../consul.md). An agent that finds no " +
 		"Consul at the address works without it.", Settings: []settingText{

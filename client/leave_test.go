@@ -1,0 +1,130 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"berth/client/leaving"
+	"berth/structs"
+)
+
+// leave serves Node.Leave, and drainStatus the status of the drain: it has ended at once.
+func (p *fakeServers) leave(_ context.Context, r *structs.NodeLeaveRequest) (*structs.Empty, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = r.DrainSpec != nil
+	return &structs.Empty{}, nil
+}
+
+func (p *fakeServers) drainStatus(context.Context, *structs.NodeGetRequest) (
+	*structs.NodeDrainStatusResponse, error,
+) {
+	return &structs.NodeDrainStatusResponse{}, nil
+}
+
+// leaves lists the calls of Node.Leave: whether each starts a drain.
+func (p *fakeServers) leaves() (starts []bool) {
+	for _, c := range p.called(structs.NodeLeave.Name) {
+		starts = append(starts, c.req.(*structs.NodeLeaveRequest).DrainSpec != nil)
+	}
+	return starts
+}
+
+func TestLeave_DrainsOnlyIfConfigured(t *testing.T) {
+	for _, configured := range []bool{false, true} {
+		inVirtualTime(t, func(t *testing.T) {
+			r := newFixture(t)
+			if configured {
+				r.edit = func(c *Config) { c.DrainOnShutdown = &leaving.Config{} }
+			}
+			r.start(false)
+			defer r.stop()
+			r.client.Leave(t.Context())
+			if got := len(r.servers.leaves()) > 0; got != configured {
+				t.Errorf("configured %t: the node drains: %t", configured, got)
+			}
+		})
+	}
+}
+
+// The next agent ends the drain once, also if its first attempts fail. A later registration ends none.
+func TestLeave_TheNextAgentEndsTheDrain(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.edit = func(c *Config) { c.DrainOnShutdown = &leaving.Config{} }
+		r.start(false)
+		r.client.Leave(t.Context())
+		r.flip(broken)
+		r.pass(time.Minute) // a registration of the agent that leaves
+		r.stop()
+		r.servers.do(func() {
+			r.servers.fail = func(_, method string) error {
+				if method == structs.NodeLeave.Name {
+					return structs.NotServedf("electing")
+				}
+				return nil
+			}
+		})
+		r.start(false)
+		defer r.stop()
+		r.pass(time.Minute)
+		if isClosed(r.client.registered) || len(r.servers.leaves()) < 3 {
+			t.Errorf("the node is registered while it cannot end the drain, after %v", r.servers.leaves())
+		}
+		r.servers.do(func() { r.servers.fail = nil })
+		r.pass(time.Minute)
+		starts := r.servers.leaves()
+		if !starts[0] || slices.Contains(starts[1:], true) || r.servers.left || !isClosed(r.client.registered) {
+			t.Errorf("the node left and came back: %v", starts)
+		}
+		r.servers.do(func() { r.servers.left = true })
+		r.flip(broken)
+		r.pass(time.Minute)
+		if again := r.servers.leaves(); len(again) != len(starts) {
+			t.Errorf("a later registration calls Node.Leave: %v", again)
+		}
+	})
+}
+
+// A node that cannot end the drain for good takes part in the cluster nevertheless, and is ineligible.
+func TestLeave_AFinalErrorKeepsNoNodeOut(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.servers.left = true
+		r.servers.fail = func(_, method string) error {
+			if method == structs.NodeLeave.Name {
+				return structs.Preconditionf("a server has level 1")
+			}
+			return nil
+		}
+		r.start(false)
+		defer r.stop()
+		if !isClosed(r.client.registered) {
+			t.Error("the node is not registered")
+		}
+	})
+}
+
+// An agent that is told to stop while its first registration is in flight does not end its own drain.
+func TestLeave_ComesAfterTheFirstRegistration(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.edit = func(c *Config) { c.DrainOnShutdown = &leaving.Config{} }
+		r.servers.fail = func(_, method string) error {
+			if method == structs.NodeRegister.Name {
+				return structs.NotServedf("electing")
+			}
+			return nil
+		}
+		r.start(false)
+		defer r.stop()
+		r.client.Leave(t.Context())
+		r.servers.do(func() { r.servers.fail = nil })
+		r.pass(time.Minute)
+		if got := r.servers.leaves(); !slices.Equal(got, []bool{true}) || !isClosed(r.client.registered) {
+			t.Errorf("got the calls %v", got)
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package leaving
+
+import (
+	"time"
+
+	"berth/structs"
+)
+
+// Config is the agent's `client { drain_on_shutdown {} }`.
+type Config struct {
+	// Deadline is the time after which the rest moves at once. Nil: DefaultDeadline.
+	Deadline *time.Duration `hcl:"deadline"`
+	// Force moves everything at once. CSI plugins stop even if the node still has volumes.
+	Force bool `hcl:"force"`
+	// IgnoreSystemJobs leaves the allocations of system and sysbatch jobs on the node.
+	IgnoreSystemJobs bool `hcl:"ignore_system_jobs"`
+}
+
+// DefaultDeadline is the deadline of a drain whose configuration gives none.
+const DefaultDeadline = time.Hour
+
+// Validate names every fault.
+func (c Config) Validate() error {
+	deadline := c.deadline()
+	if deadline <= 0 || deadline > structs.MaxDrainDeadline {
+		return structs.Invalidf("client.drain_on_shutdown.deadline: %s is not within 1ns to %s",
+			deadline, structs.MaxDrainDeadline)
+	}
+	return nil
+}
+
+func (c Config) deadline() time.Duration {
+	if c.Deadline == nil {
+		return DefaultDeadline
+	}
+	return *c.Deadline
+}
+
+// drainSpec is the drain that the node requests.
+func (c Config) drainSpec() *structs.DrainSpec {
+	spec := &structs.DrainSpec{
+		Deadline:         c.deadline(),
+		IgnoreSystemJobs: c.IgnoreSystemJobs,
+	}
+	if c.Force {
+		spec.Deadline = -time.Second
+	}
+	return spec
+}
