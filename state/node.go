@@ -149,6 +149,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	}
 	n := shallowCopy(p.Node)
 	event := mergeNode(n, old, p.Now)
+	n.Epoch = epochAfter(tx, old, n.Status)
 	if event != "" {
 		addEvents(tx, n, serverEvent("Cluster", event, p.Now))
 	}
@@ -215,6 +216,19 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	n.StatusUpdatedAt = now / int64(time.Second)
 	n.StatusDescription = ""
 	return "Node re-registered"
+}
+
+// epochAfter returns the epoch of a node that has a status from now on: see structs.Node. Servers of level 1
+// know no epochs. So no server counts them before an entry that needs level 2, which is the bound of leases.
+func epochAfter(tx *WriteTx, old *structs.Node, status string) uint64 {
+	comes := old == nil || old.Status == structs.NodeDown && status != structs.NodeDown
+	switch {
+	case !comes:
+		return old.Epoch
+	case LeaseBound(tx) == 0:
+		return 0
+	}
+	return tx.Index
 }
 
 // sameForPlacement reports whether the scheduler would decide the same with both rows, so that no evaluation
@@ -354,6 +368,7 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 }
 
 func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
+	n.Epoch = epochAfter(tx, n, p.Status)
 	n.Status = p.Status
 	n.StatusUpdatedAt = p.Now / int64(time.Second)
 	addEvents(tx, n, p.Event)

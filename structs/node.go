@@ -100,6 +100,9 @@ type Node struct {
 	Status            string
 	StatusDescription string
 	StatusUpdatedAt   int64 // unix seconds, as the dialect has it
+	// Epoch is the log index of the entry with which the node came, or came back after it was down. So it is
+	// another one after each loss. It is 0 for a node that came while a server of level 1 was in the cluster.
+	Epoch uint64 `json:",omitempty" codec:",omitempty" level:"2"`
 	// Unaccounted: the node has not reported its volumes since a restore of the state.
 	Unaccounted           bool `json:",omitempty"`
 	SchedulingEligibility string
@@ -134,6 +137,7 @@ func (n *Node) DropServerFields() {
 	n.ComputedClass = ""
 	n.StatusDescription = ""
 	n.StatusUpdatedAt = 0
+	n.Epoch = 0
 	n.Drain = false
 	n.DrainStrategy = nil
 	n.LastDrain = nil

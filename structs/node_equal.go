@@ -56,6 +56,7 @@ func (n *Node) dropServersPart() {
 	n.Status = ""
 	n.StatusDescription = ""
 	n.StatusUpdatedAt = 0
+	n.Epoch = 0
 	n.SchedulingEligibility = ""
 	n.Drain = false
 	n.DrainStrategy = nil

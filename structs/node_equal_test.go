@@ -10,8 +10,8 @@ import (
 // TestNodeEqual_ComparesEachField changes one field of a node at a time, also new fields.
 func TestNodeEqual_ComparesEachField(t *testing.T) {
 	ignored := []string{
-		"Status", "StatusDescription", "StatusUpdatedAt", "SchedulingEligibility", "Drain", "DrainStrategy",
-		"LastDrain", "Events", "Indexes",
+		"Status", "StatusDescription", "StatusUpdatedAt", "Epoch", "SchedulingEligibility",
+		"Drain", "DrainStrategy", "LastDrain", "Events", "Indexes",
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Node]()) {
 		if !f.IsExported() || len(f.Index) > 1 {
@@ -102,6 +102,8 @@ func changeField(t *testing.T, name string, v reflect.Value) {
 		v.SetBool(!v.Bool())
 	case int64:
 		v.SetInt(v.Int() + 1)
+	case uint64:
+		v.SetUint(v.Uint() + 1)
 	case map[string]string:
 		v.Set(reflect.ValueOf(map[string]string{"other": "value"}))
 	case map[string]*DriverInfo:
