@@ -29,6 +29,7 @@ type volumeFile struct {
 	Parameters   map[string]string `hcl:"parameters"`
 	Context      map[string]string `hcl:"context"`
 	Topology     *topologyRequest  `hcl:"topology_request,block"`
+	OnNodeLoss   string            `hcl:"on_node_loss"`
 }
 
 type capability struct {
@@ -71,6 +72,7 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		Secrets:              f.Secrets,
 		Parameters:           f.Parameters,
 		Context:              f.Context,
+		OnNodeLoss:           f.OnNodeLoss,
 	}
 
 	for _, c := range f.Capabilities {

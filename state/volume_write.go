@@ -199,6 +199,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 	v.CloneID = cmp.Or(v.CloneID, old.CloneID)
 	v.SnapshotID = cmp.Or(v.SnapshotID, old.SnapshotID)
+	v.OnNodeLoss = cmp.Or(v.OnNodeLoss, old.OnNodeLoss)
 	if v.Parameters == nil {
 		v.Parameters = old.Parameters
 	}

@@ -1929,7 +1929,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(29)
+	n := uint32(30)
 	if !(v.Call != nil) {
 		n--
 	}
@@ -1946,6 +1946,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.NodeExpandBytes != 0) {
+		n--
+	}
+	if !(v.OnNodeLoss != "") {
 		n--
 	}
 	if !(v.TurnedReadOnly != nil) {
@@ -2009,6 +2012,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.NodeExpandBytes != 0 {
 		b = append(b, "\xafNodeExpandBytes"...)
 		b = msgp.AppendInt64(b, int64(v.NodeExpandBytes))
+	}
+	if v.OnNodeLoss != "" {
+		b = append(b, "\xaaOnNodeLoss"...)
+		b = msgp.AppendString(b, v.OnNodeLoss)
 	}
 	b = append(b, "\xaaParameters"...)
 	b = wire.AppendStringMap(b, v.Parameters)
@@ -2097,6 +2104,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadString(b, &v.CloneID)
 	case "SnapshotID":
 		b, err = wire.ReadString(b, &v.SnapshotID)
+	case "OnNodeLoss":
+		b, err = wire.ReadString(b, &v.OnNodeLoss)
 	case "CreateTime":
 		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
@@ -2262,7 +2271,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(48)
+	n := uint32(49)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -2285,6 +2294,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.NodeExpandBytes != 0) {
+		n--
+	}
+	if !(v.CSIVolume.OnNodeLoss != "") {
 		n--
 	}
 	if !(v.CSIVolume.TurnedReadOnly != nil) {
@@ -2389,6 +2401,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendInt64(b, int64(v.NodesExpected))
 	b = append(b, "\xacNodesHealthy"...)
 	b = msgp.AppendInt64(b, int64(v.NodesHealthy))
+	if v.CSIVolume.OnNodeLoss != "" {
+		b = append(b, "\xaaOnNodeLoss"...)
+		b = msgp.AppendString(b, v.CSIVolume.OnNodeLoss)
+	}
 	b = append(b, "\xaaParameters"...)
 	b = wire.AppendStringMap(b, v.CSIVolume.Parameters)
 	b = append(b, "\xa8PluginID"...)
@@ -4185,8 +4201,11 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(26)
+	n := uint32(27)
 	if !(v.DrainStrategy != nil) {
+		n--
+	}
+	if !(v.Epoch != 0) {
 		n--
 	}
 	if !(len(v.HostVolumes) != 0) {
@@ -4218,6 +4237,10 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa7Drivers"...)
 	if b, err = wire.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.Epoch != 0 {
+		b = append(b, "\xa5Epoch"...)
+		b = msgp.AppendUint64(b, uint64(v.Epoch))
 	}
 	b = append(b, "\xa6Events"...)
 	if b, err = wire.AppendPointers(b, v.Events, (*NodeEvent).AppendMsgpack); err != nil {
@@ -4322,6 +4345,8 @@ func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadString(b, &v.StatusDescription)
 	case "StatusUpdatedAt":
 		b, err = wire.ReadInt(b, &v.StatusUpdatedAt)
+	case "Epoch":
+		b, err = wire.ReadUint(b, &v.Epoch)
 	case "Unaccounted":
 		b, err = wire.ReadBool(b, &v.Unaccounted)
 	case "SchedulingEligibility":

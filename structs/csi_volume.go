@@ -150,6 +150,16 @@ type CSIDeletion struct {
 	Secrets Secrets `codec:"Secrets"`
 }
 
+// The rules for a volume whose node is lost: who releases it.
+const (
+	// LossHold: an operator. It is the default.
+	LossHold = "hold"
+	// LossFence: the servers, once a fence device has proved that the node can no longer write.
+	LossFence = "fence"
+	// LossLease is the end of the node's lease, for a node that stops itself. No server has it yet.
+	LossLease = "lease"
+)
+
 // CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments have their own rows.
 type CSIVolume struct {
 	ID string
@@ -178,8 +188,10 @@ type CSIVolume struct {
 	RequestedCapabilities []*CSIVolumeCapability
 	CloneID               string
 	SnapshotID            string
-	CreateTime            int64
-	ModifyTime            int64
+	// OnNodeLoss is LossHold or LossFence, "" for LossHold: see LossPolicy.
+	OnNodeLoss string `json:",omitempty" codec:",omitempty" level:"2"`
+	CreateTime int64
+	ModifyTime int64
 	// a call for the volume itself of unknown outcome
 	Call           *CSICall           `json:",omitempty"`
 	Forced         *CSIForced         `json:",omitempty"` // the last thing that an operator forced
@@ -197,6 +209,9 @@ func (v *CSIVolume) Copy() *CSIVolume {
 	c.RequestedCapabilities = append([]*CSIVolumeCapability{}, v.RequestedCapabilities...) // never nil
 	return &c
 }
+
+// LossPolicy returns the rule for the loss of a node that has the volume.
+func (v *CSIVolume) LossPolicy() string { return cmp.Or(v.OnNodeLoss, LossHold) }
 
 // Unsettled reports whether the leader still has a call to make for the volume itself.
 func (v *CSIVolume) Unsettled() bool {

@@ -47,3 +47,5 @@ topology_request {
     }
   }
 }
+
+on_node_loss = "fence"

@@ -37,8 +37,21 @@ func Volume(v *structs.CSIVolume) error {
 	f.CheckCSIMap("parameters", v.Parameters)
 	f.CheckCSIMap("context", v.Context)
 	checkSecrets(f, v.Secrets)
+	checkNodeLoss(f, v.OnNodeLoss)
 	checkTopologyRequest(f.At("topology_request"), v.RequestedTopologies)
 	return f.Err()
+}
+
+// checkNodeLoss checks the rule for the loss of a node that has the volume.
+func checkNodeLoss(f field.Errors, policy string) {
+	switch policy {
+	case "", structs.LossHold, structs.LossFence:
+	case structs.LossLease:
+		f.Addf("on_node_loss %q is not there yet: this version releases a volume after a fence (%q) "+
+			"or by an operator (%q)", policy, structs.LossFence, structs.LossHold)
+	default:
+		f.Addf("on_node_loss %.40q is unknown; one of %s, %s", policy, structs.LossHold, structs.LossFence)
+	}
 }
 
 // VolumeDelete checks the secrets to delete a volume with.

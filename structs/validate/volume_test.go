@@ -41,6 +41,17 @@ func TestVolume_NamesTheFault(t *testing.T) {
 	})
 }
 
+func TestVolume_OnNodeLoss(t *testing.T) {
+	policy := func(p string) func(*structs.CSIVolume) {
+		return func(v *structs.CSIVolume) { v.OnNodeLoss = p }
+	}
+	rejectVolumes(t, map[string]func(*structs.CSIVolume){
+		`ok`: policy(structs.LossFence),
+		`volume "db": on_node_loss "lease" is not there yet: this version releases`: policy(structs.LossLease),
+		`volume "db": on_node_loss "never" is unknown; one of hold, fence`:          policy("never"),
+	})
+}
+
 func TestDuty_B1_StringsAndMapsAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 129)
 	rejectVolumes(t, map[string]func(*structs.CSIVolume){
