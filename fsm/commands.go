@@ -64,6 +64,11 @@ var (
 	NodeLeaseSet       = command(110, "NodeLeaseSet", state.NodeLeaseSet, since(2))
 	AutopilotConfigSet = command(95, "AutopilotConfigSet", state.AutopilotConfigSet, since(2))
 
+	FenceBegin   = command(92, "FenceBegin", state.FenceBegin, since(2))
+	FenceEnd     = command(93, "FenceEnd", state.FenceEnd, since(2))
+	FenceOrdered = command(94, "FenceOrdered", state.FenceOrdered, since(2))
+	ConfirmLost  = command(96, "ConfirmLost", state.ConfirmLost, since(2))
+
 	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", state.NamespaceDelete)
 	NodePoolApply   = command(72, "NodePoolApply", state.NodePoolApply)

@@ -56,6 +56,40 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			WriteOptions: d.now(),
 		})
 	},
+	"FenceBegin": func(d dice, tx *state.ReadTx) ([]byte, error) {
+		node, number := d.fenced(tx)
+		p := &structs.FenceBeginRequest{
+			NodeID:  node,
+			Number:  number + 1,
+			Attempt: d.upTo(3),
+			Device:  d.of("ipmi", "san"),
+			Scope:   d.of(structs.FencePower, structs.FenceStorage),
+			Now:     d.now().Now,
+		}
+		if n := state.Node(tx, node); n != nil {
+			p.Epoch = n.Epoch
+		}
+		return FenceBegin.Encode(p)
+	},
+	"FenceEnd": func(d dice, tx *state.ReadTx) ([]byte, error) {
+		node, number := d.fenced(tx)
+		return FenceEnd.Encode(&structs.FenceEndRequest{
+			NodeID:  node,
+			Number:  number,
+			Proved:  d.flip(),
+			NextTry: int64(d.upTo(2)),
+			Covered: []structs.CSIClaimKey{{Namespace: "default", VolumeID: d.vol(), AllocID: d.alloc()}},
+			Now:     d.now().Now,
+		})
+	},
+	"FenceOrdered": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return FenceOrdered.Encode(&structs.NodeFenceRequest{NodeID: d.node(), By: "ann", WriteOptions: d.now()})
+	},
+	"ConfirmLost": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return ConfirmLost.Encode(&structs.NodeFenceRequest{
+			NodeID: d.node(), By: "ann", Why: "it is off", WriteOptions: d.now(),
+		})
+	},
 	"NodeEligibility": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeEligibility.Encode(&structs.NodeEligibilityRequest{
 			NodeID:       d.node(),

@@ -35,6 +35,15 @@ func (d dice) upTo(n int) int { return rapid.IntRange(0, n).Draw(d.t, "up to") }
 
 func (d dice) node() string { return d.of(pools["Node"]...) }
 
+// fenced draws a node, with the number of its last run of a fence device.
+func (d dice) fenced(tx *state.ReadTx) (node string, last uint64) {
+	node = d.node()
+	for _, r := range state.FenceRuns(tx, node) {
+		last = r.Number
+	}
+	return node, last
+}
+
 func (d dice) job() string { return d.of(pools["Job"]...) }
 
 func (d dice) alloc() string { return d.of(pools["Alloc"]...) }

@@ -17,6 +17,10 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"NodeLeaseSet":       2,
 		"AutopilotConfigSet": 2,
 		"NodeLeave":          2,
+		"FenceBegin":         2,
+		"FenceEnd":           2,
+		"FenceOrdered":       2,
+		"ConfirmLost":        2,
 	}
 	for _, c := range commands {
 		want := level.First

@@ -33,6 +33,7 @@ func Check(tx *ReadTx) []string {
 	c.deployments()
 	c.scalingEvents()
 	c.siTokens()
+	c.fences()
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
@@ -119,6 +120,8 @@ func (c *checker) indexes() {
 	checkIndexes(c, nodeLeases)
 	c.nodeLeases()
 	checkIndexes(c, autopilotConfig)
+	checkIndexes(c, fenceRuns)
+	checkIndexes(c, fenceOrders)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim

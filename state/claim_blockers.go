@@ -292,6 +292,11 @@ func staleHolder(tx Reader, c *structs.CSIClaim) string {
 	switch {
 	case c.State != structs.ClaimGranted:
 		return ""
+	case Node(tx, c.NodeID).Lost() && followsFence(tx, c):
+		return "that node is down, so nothing is released until it is back, " +
+			"until a fence device proves that it cannot write, " +
+			"or until an operator who knows that it is off runs: " +
+			"berth node confirm-lost " + c.NodeID
 	case Node(tx, c.NodeID).Lost():
 		return "that node is down, so nothing is released until it is back, " +
 			"or until an operator who knows that it is off runs: " +

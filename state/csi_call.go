@@ -60,6 +60,26 @@ func noteRelease(tx *WriteTx, p *structs.CSICallNote) {
 // VolumeForce releases a node's claims of a volume, or deletes its attachment, and records the user and the
 // reason. It rejects an attachment that is in use again or was created later.
 func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
+	err := forceRelease(tx, p)
+	if err != nil {
+		return err
+	}
+
+	n := Node(tx, p.NodeID)
+	if n != nil {
+		n = shallowCopy(n)
+		text := fmt.Sprintf("Volume %s: %s, by %s: %s",
+			p.VolumeID, p.What, p.By, p.Reason)
+		addEvents(tx, n, serverEvent("Storage", text, p.Now))
+		nodes.Put(tx, n)
+	}
+
+	return nil
+}
+
+// forceRelease is VolumeForce without the event of the node. Every release without the node's own report goes
+// through it.
+func forceRelease(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 	ns := p.RequestNamespace()
 	release := &structs.CSIVolumeUnpublishRequest{
 		Claims:       p.Claims,
@@ -93,15 +113,6 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		}
 
 		putWithoutUnblock(tx, v)
-	}
-
-	n := Node(tx, p.NodeID)
-	if n != nil {
-		n = shallowCopy(n)
-		text := fmt.Sprintf("Volume %s: %s, by %s: %s",
-			p.VolumeID, p.What, p.By, p.Reason)
-		addEvents(tx, n, serverEvent("Storage", text, p.Now))
-		nodes.Put(tx, n)
 	}
 
 	return nil

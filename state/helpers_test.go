@@ -66,6 +66,8 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, leaseBounds)
 	count(tx, counted, nodeLeases)
 	count(tx, counted, autopilotConfig)
+	count(tx, counted, fenceRuns)
+	count(tx, counted, fenceOrders)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -150,6 +150,9 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	n := shallowCopy(p.Node)
 	event := mergeNode(n, old, p.Now)
 	n.Epoch = epochAfter(tx, old, n.Status)
+	if old.Lost() && !n.Lost() {
+		nodeCameBack(tx, n.ID, p.Now)
+	}
 	if event != "" {
 		addEvents(tx, n, serverEvent("Cluster", event, p.Now))
 	}
@@ -337,6 +340,7 @@ func deleteNode(tx *WriteTx, n *structs.Node, now int64) {
 	if lease != nil {
 		nodeLeases.Delete(tx, lease)
 	}
+	deleteFences(tx, n.ID)
 	deleteUnblock(tx, structs.WakeNode(n.ID))
 }
 
@@ -368,6 +372,9 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 }
 
 func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
+	if n.Lost() { // the status is another one
+		nodeCameBack(tx, n.ID, p.Now)
+	}
 	n.Epoch = epochAfter(tx, n, p.Status)
 	n.Status = p.Status
 	n.StatusUpdatedAt = p.Now / int64(time.Second)

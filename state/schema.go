@@ -421,6 +421,15 @@ const onlyAutopilotConfig = "config"
 var autopilotConfig = mvcc.NewTable("autopilot_config", func(*structs.AutopilotConfig) Key {
 	return mvcc.KeyOf(onlyAutopilotConfig)
 })
+var (
+	fenceRuns = mvcc.NewTable("fence_runs", func(r *structs.FenceRun) Key {
+		return mvcc.KeyOf(r.NodeID, mvcc.Ordered(r.Number))
+	})
+
+	fenceOrders = mvcc.NewTable("fence_orders", func(o *structs.FenceOrder) Key {
+		return mvcc.KeyOf(o.NodeID)
+	})
+)
 
 // schema lists the tables in the order in which a snapshot file holds them.
 var schema = mvcc.Schema{
@@ -451,6 +460,8 @@ var schema = mvcc.Schema{
 		leaseBounds,
 		nodeLeases,
 		autopilotConfig,
+		fenceRuns,
+		fenceOrders,
 	},
 }
 

@@ -38,6 +38,10 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 20 * time.Second})
 	do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
 	do(w, AutopilotConfigSet, &structs.AutopilotConfigRequest{Config: structs.DefaultAutopilotConfig()})
+	w.node("lost")
+	w.status(structs.NodeDown, "lost")
+	do(w, ConfirmLost, &structs.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()})
+	do(w, FenceOrdered, &structs.NodeFenceRequest{NodeID: "lost", By: "ann", WriteOptions: w.now()})
 	return w
 }
 
@@ -105,7 +109,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 	later := []string{
 		jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name(), deployments.Name(),
 		periodicLaunches.Name(), scalingEvents.Name(), siTokens.Name(), clusterMetadata.Name(),
-		leaseBounds.Name(), autopilotConfig.Name(),
+		leaseBounds.Name(), nodeLeases.Name(), autopilotConfig.Name(), fenceRuns.Name(), fenceOrders.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

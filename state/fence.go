@@ -1,0 +1,397 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+
+	"berth/internal/mvcc"
+	"berth/structs"
+)
+
+// This file has the runs that prove that a lost node can no longer write, and the release of its volumes
+// after a proof.
+
+// FenceRuns returns the runs of a node, the oldest first.
+func FenceRuns(tx Reader, node string) []*structs.FenceRun {
+	return slices.Collect(fenceRuns.Scan(tx, node))
+}
+
+// FenceOrders yields the orders of operators to fence a node.
+func FenceOrders(tx Reader) iter.Seq[*structs.FenceOrder] {
+	return fenceOrders.Scan(tx)
+}
+
+// FenceOrder returns the order to fence a node, nil if there is none.
+func FenceOrder(tx Reader, node string) *structs.FenceOrder {
+	return fenceOrders.Get(tx, node)
+}
+
+// FenceOrdered records the order of an operator to fence a node. An order that is there already stays.
+func FenceOrdered(tx *WriteTx, p *structs.NodeFenceRequest) error {
+	n, err := findLost(tx, p.NodeID, p.Epoch)
+	if err != nil {
+		return err
+	}
+	if p.By == "" {
+		return structs.Invalidf("By is empty; expected the name of the operator")
+	}
+	if FenceOrder(tx, n.ID) != nil {
+		return nil
+	}
+	fenceOrders.Put(tx, &structs.FenceOrder{
+		NodeID: n.ID,
+		Epoch:  n.Epoch,
+		After:  lastFence(tx, n.ID),
+		By:     p.By,
+		Why:    p.Why,
+		Time:   p.Now,
+	})
+	return nil
+}
+
+// findLost returns a node that is down. With an epoch other than 0, the loss of that epoch is meant.
+func findLost(tx Reader, id string, epoch uint64) (*structs.Node, error) {
+	n, err := findNode(tx, id, "")
+	switch {
+	case err != nil:
+		return nil, err
+	case n.Status != structs.NodeDown:
+		return nil, structs.Preconditionf("node %s is %s: its lease and grace have not ended",
+			nodeName(tx, id), n.Status)
+	case epoch != 0 && epoch != n.Epoch:
+		return nil, structs.Conflictf("node %s has been back since you looked, and is down again: look again",
+			nodeName(tx, id))
+	}
+	return n, nil
+}
+
+// lastFence returns the number of the last run of a node, 0 if it has none.
+func lastFence(tx Reader, node string) (last uint64) {
+	for r := range fenceRuns.Scan(tx, node) {
+		last = r.Number
+	}
+	return last
+}
+
+// FenceBegin records that a run begins. The order of an operator, if there is one, is the reason.
+func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
+	n, err := findLost(tx, p.NodeID, 0)
+	if err != nil {
+		return err
+	}
+	if p.Attempt < 1 {
+		return structs.Invalidf("Attempt is %d; expected the number of an attempt, from 1", p.Attempt)
+	}
+	if n.Epoch != p.Epoch || p.Number != lastFence(tx, n.ID)+1 {
+		return structs.Conflictf("run %d of node %s does not follow: the state has changed", p.Number, n.ID)
+	}
+	for r := range fenceRuns.Scan(tx, n.ID) {
+		if r.State == structs.FenceRunning {
+			return structs.Conflictf("run %d of node %s has not ended", r.Number, n.ID)
+		}
+	}
+	run := &structs.FenceRun{
+		NodeID:  n.ID,
+		Number:  p.Number,
+		Epoch:   n.Epoch,
+		Attempt: p.Attempt,
+		Kind:    structs.FenceByAgent,
+		Device:  p.Device,
+		Scope:   p.Scope,
+		State:   structs.FenceRunning,
+		Begun:   p.Now,
+	}
+	order := FenceOrder(tx, n.ID)
+	if order != nil {
+		run.By = order.By
+		run.Why = order.Why
+	}
+	fenceRuns.Put(tx, run)
+	return nil
+}
+
+// FenceEnd records the end of a run. A proof releases the claims that it covers, unless the node came back
+// after the run had begun. A run that has ended stays as it is, so the entry may be repeated.
+func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
+	run := fenceRuns.Get(tx, p.NodeID, mvcc.Ordered(p.Number))
+	if run == nil || run.State != structs.FenceRunning {
+		return nil
+	}
+	run = new(*run)
+	run.Action = p.Action
+	run.ExitCode = p.ExitCode
+	run.Output = p.Output
+	run.Reason = p.Reason
+	run.NextTry = p.NextTry
+	run.Ended = p.Now
+
+	n := Node(tx, run.NodeID)
+	switch {
+	case n.Status != structs.NodeDown || n.Epoch != run.Epoch:
+		voidRun(run)
+	case !p.Proved:
+		run.State = structs.FenceFailed
+		run.Cause = p.Cause
+	default:
+		run.State = structs.FenceProved
+		err := releaseProved(tx, run, p)
+		if err != nil {
+			return err
+		}
+	}
+
+	order := FenceOrder(tx, run.NodeID)
+	if order != nil && p.NextTry != 0 && run.Number > order.After {
+		fenceOrders.Delete(tx, order)
+	}
+	endRun(tx, run)
+	return nil
+}
+
+func voidRun(run *structs.FenceRun) {
+	run.State = structs.FenceVoid
+	run.Reason = "the node came back after the run had begun"
+}
+
+// endRun stores a run that has ended, and deletes the oldest of those that are too many.
+func endRun(tx *WriteTx, run *structs.FenceRun) {
+	fenceRuns.Put(tx, run)
+	runs := slices.DeleteFunc(FenceRuns(tx, run.NodeID), func(r *structs.FenceRun) bool {
+		return r.State == structs.FenceRunning
+	})
+	for _, r := range runs[:max(0, len(runs)-structs.FenceRuns)] {
+		fenceRuns.Delete(tx, r)
+	}
+}
+
+// releaseProved releases the claims of a node that the proof of a run covers, and whose volumes follow it.
+func releaseProved(tx *WriteTx, run *structs.FenceRun, p *structs.FenceEndRequest) error {
+	covered := map[structs.CSIClaimKey]bool{}
+	for _, k := range p.Covered {
+		covered[k] = true
+	}
+	var keys []structs.CSIClaimKey
+	for c := range ClaimsByNode(tx, run.NodeID) {
+		about := run.Scope == structs.FencePower || covered[c.Key()]
+		if about && c.State == structs.ClaimGranted && (run.Ordered() || followsFence(tx, c)) {
+			keys = append(keys, c.Key())
+		}
+	}
+	return releaseLost(tx, run, keys, structs.CSIVolumeForceRequest{
+		What:         fmt.Sprintf("claims released; fence device %q proved that the node cannot write", run.Device),
+		By:           cmp.Or(run.By, "the servers"),
+		Reason:       cmp.Or(run.Why, "on_node_loss is "+structs.LossFence),
+		WriteOptions: structs.WriteOptions{Now: p.Now},
+	})
+}
+
+// followsFence reports whether the proof of a run of the servers releases a claim.
+func followsFence(tx Reader, c *structs.CSIClaim) bool {
+	v := Volume(tx, c.Namespace, c.VolumeID)
+	return v != nil && v.LossPolicy() == structs.LossFence
+}
+
+// ConfirmLost records the word of an operator that the machine of a node is off, and releases all claims of
+// the node.
+func ConfirmLost(tx *WriteTx, p *structs.NodeFenceRequest) error {
+	n, err := findLost(tx, p.NodeID, p.Epoch)
+	if err != nil {
+		return err
+	}
+	if p.By == "" || p.Why == "" {
+		return structs.Invalidf("By and Why are needed: the name of the operator and the reason")
+	}
+
+	run := &structs.FenceRun{
+		NodeID: n.ID,
+		Number: lastFence(tx, n.ID) + 1,
+		Epoch:  n.Epoch,
+		Kind:   structs.FenceByWord,
+		Scope:  structs.FencePower,
+		By:     p.By,
+		Why:    p.Why,
+		State:  structs.FenceProved,
+		Begun:  p.Now,
+		Ended:  p.Now,
+	}
+	var keys []structs.CSIClaimKey
+	for c := range ClaimsByNode(tx, n.ID) {
+		if c.State == structs.ClaimGranted {
+			keys = append(keys, c.Key())
+		}
+	}
+	err = releaseLost(tx, run, keys, structs.CSIVolumeForceRequest{
+		What:         "claims released; an operator confirmed that the machine is off",
+		By:           p.By,
+		Reason:       p.Why,
+		WriteOptions: p.WriteOptions,
+	})
+	if err != nil {
+		return err
+	}
+	order := FenceOrder(tx, n.ID)
+	if order != nil {
+		fenceOrders.Delete(tx, order)
+	}
+	endRun(tx, run)
+	return nil
+}
+
+// releaseLost releases claims of a node that is down, volume by volume, and records in each volume and in the
+// run that they are released. decision has the texts of the record.
+func releaseLost(
+	tx *WriteTx,
+	run *structs.FenceRun,
+	keys []structs.CSIClaimKey,
+	decision structs.CSIVolumeForceRequest,
+) error {
+	run.Released = len(keys)
+	decision.NodeID = run.NodeID
+	byVolume := map[volumeKey][]structs.CSIClaimKey{}
+	var order []volumeKey
+	for _, k := range keys {
+		v := volumeKey{k.Namespace, k.VolumeID}
+		if byVolume[v] == nil {
+			order = append(order, v)
+		}
+		byVolume[v] = append(byVolume[v], k)
+	}
+	for _, k := range order {
+		forced := decision
+		forced.Namespace = k.ns
+		forced.VolumeID = k.volume
+		forced.Claims = byVolume[k]
+		err := forceRelease(tx, &forced)
+		if err != nil {
+			return err
+		}
+	}
+
+	n := shallowCopy(Node(tx, run.NodeID))
+	text := fmt.Sprintf("%s, by %s: %s", decision.What, decision.By, decision.Reason)
+	event := serverEvent("Storage", text, decision.Now)
+	event.Details = map[string]string{"volumes": fmt.Sprint(len(order)), "claims": fmt.Sprint(len(keys))}
+	addEvents(tx, n, event)
+	nodes.Put(tx, n)
+	return nil
+}
+
+// nodeCameBack ends all that follows from the loss of a node: a run that has begun proves nothing.
+func nodeCameBack(tx *WriteTx, node string, now int64) {
+	order := FenceOrder(tx, node)
+	if order != nil {
+		fenceOrders.Delete(tx, order)
+	}
+	for _, r := range FenceRuns(tx, node) {
+		if r.State == structs.FenceRunning {
+			r = new(*r)
+			r.Ended = now
+			voidRun(r)
+			endRun(tx, r)
+		}
+	}
+}
+
+// deleteFences deletes the runs and the order of a node that is deleted.
+func deleteFences(tx *WriteTx, node string) {
+	for _, r := range FenceRuns(tx, node) {
+		fenceRuns.Delete(tx, r)
+	}
+	order := FenceOrder(tx, node)
+	if order != nil {
+		fenceOrders.Delete(tx, order)
+	}
+}
+
+// LostNodes yields the nodes that are down, also those that have not reported their volumes since a restore.
+func LostNodes(tx Reader) iter.Seq[*structs.Node] {
+	return func(yield func(*structs.Node) bool) {
+		for n := range nodesByDown.Scan(tx) {
+			if !yield(n) {
+				return
+			}
+		}
+		for n := range unaccounted.Scan(tx) {
+			if n.Lost() && !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// LostClaims describes the granted claims of a node.
+func LostClaims(tx Reader, node string) (lost []*structs.LostClaim) {
+	for c := range ClaimsByNode(tx, node) {
+		v := Volume(tx, c.Namespace, c.VolumeID)
+		if c.State != structs.ClaimGranted || v == nil {
+			continue
+		}
+		l := &structs.LostClaim{
+			CSIClaimKey: c.Key(),
+			PluginID:    c.PluginID,
+			JobID:       c.JobID,
+			TaskGroup:   c.TaskGroup,
+			OnNodeLoss:  v.LossPolicy(),
+			Waited:      IsWaitedFor(tx, v),
+		}
+		a := Alloc(tx, c.AllocID)
+		if a != nil {
+			l.Status = a.ClientStatus
+		}
+		lost = append(lost, l)
+	}
+	return lost
+}
+
+// IsWaitedFor reports whether a claim waits for a volume, or an evaluation is blocked on it.
+func IsWaitedFor(tx Reader, v *structs.CSIVolume) bool {
+	return len(classesIn(tx, v, structs.ClaimWaiting)) > 0 ||
+		evalsByBlocked.Has(tx, structs.WakeVolume(v.Namespace, v.ID))
+}
+
+// FenceBrake returns the reason for which the servers fence no node by themselves, nil if there is none: more
+// than a third of the nodes, and at least 3, were lost within structs.FenceBrakeWindow, and are still down. A
+// node that an operator has fenced, or whose loss one has confirmed, no longer counts.
+func FenceBrake(tx Reader) *structs.FenceBrake {
+	var lost []int64 // when each was lost
+	up := 0
+	for n := range Nodes(tx) {
+		switch {
+		case n.Status != structs.NodeDown:
+			up++
+		case !isHandled(tx, n):
+			lost = append(lost, n.StatusUpdatedAt)
+		}
+	}
+
+	slices.Sort(lost)
+	first := 0
+	var brake *structs.FenceBrake
+	for i, at := range lost {
+		for at-lost[first] > structs.FenceBrakeWindow {
+			first++
+		}
+		together := i - first + 1
+		of := up + together
+		if together >= 3 && 3*together > of && (brake == nil || together > brake.Lost) {
+			brake = &structs.FenceBrake{
+				Lost:  together,
+				Of:    of,
+				Since: lost[first],
+			}
+		}
+	}
+	return brake
+}
+
+// isHandled reports whether an operator has a proof that a node that is down cannot write.
+func isHandled(tx Reader, n *structs.Node) bool {
+	for r := range fenceRuns.Scan(tx, n.ID) {
+		if r.Epoch == n.Epoch && r.State == structs.FenceProved && r.Ordered() {
+			return true
+		}
+	}
+	return false
+}

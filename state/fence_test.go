@@ -1,0 +1,378 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// lostNode returns a fixture in which n1 is down and holds, for job db: "fenced" and "other" (plugin q), whose
+// policy is fence, and "held", whose policy is hold. n2 is up, and job next waits there for all three.
+func lostNode(t *testing.T) *fixture {
+	w := newFixture(t)
+	w.countEpochs()
+	w.node("n1", append(attachingHalves("p"), attachingHalves("q")...)...)
+	w.node("n2", append(attachingHalves("p"), attachingHalves("q")...)...)
+	for _, v := range []struct{ id, plugin, policy string }{
+		{"fenced", "p", structs.LossFence},
+		{"held", "p", ""},
+		{"other", "q", structs.LossFence},
+	} {
+		row := aVolume(v.id, v.plugin)
+		row.OnNodeLoss = v.policy
+		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+			Volumes:      []*structs.CSIVolume{row},
+			WriteOptions: w.now(),
+		})
+		w.alloc("db-"+v.id, "db", "n1")
+		w.alloc("next-"+v.id, "next", "n2")
+		for _, job := range []string{"db-", "next-"} {
+			w.claim(aClaim(v.id, job+v.id, structs.ClaimWrite, structs.CSISingleNodeWriter))
+		}
+		w.outcome(v.id, "n1", "attach", nil)
+	}
+	w.status(structs.NodeDown, "n1")
+	return w
+}
+
+func (w *fixture) runs(node string) []*structs.FenceRun {
+	return FenceRuns(w.s.Read(), node)
+}
+
+// begin begins the next run for n1.
+func (w *fixture) begin(device, scope string) {
+	w.t.Helper()
+	do(w, FenceBegin, &structs.FenceBeginRequest{
+		NodeID:  "n1",
+		Epoch:   w.epoch("n1"),
+		Number:  lastFence(w.s.Read(), "n1") + 1,
+		Attempt: 1,
+		Device:  device,
+		Scope:   scope,
+		Now:     w.now().Now,
+	})
+}
+
+// end ends the last run for n1.
+func (w *fixture) end(p structs.FenceEndRequest) {
+	w.t.Helper()
+	p.NodeID = "n1"
+	p.Number = lastFence(w.s.Read(), "n1")
+	p.Now = w.now().Now
+	do(w, FenceEnd, &p)
+}
+
+func (w *fixture) order(node string) error {
+	w.t.Helper()
+	return try(w, FenceOrdered, &structs.NodeFenceRequest{
+		NodeID:       node,
+		By:           "ann",
+		Why:          "the board is dead",
+		WriteOptions: w.now(),
+	})
+}
+
+// held returns the volumes that n1 still holds.
+func (w *fixture) held() string {
+	var held []string
+	for _, v := range []string{"fenced", "held", "other"} {
+		if w.claimState(v, "db-"+v) == structs.ClaimGranted {
+			held = append(held, v)
+		}
+	}
+	return strings.Join(held, " ")
+}
+
+func TestFenceEnd_ReleasesWhatTheProofCovers(t *testing.T) {
+	proved := structs.FenceEndRequest{Proved: true, NextTry: 1}
+	all := []structs.CSIClaimKey{
+		{Namespace: structs.DefaultNamespace, VolumeID: "fenced", AllocID: "db-fenced"},
+		{Namespace: structs.DefaultNamespace, VolumeID: "held", AllocID: "db-held"},
+	}
+	for name, c := range map[string]struct {
+		order bool
+		scope string
+		end   structs.FenceEndRequest
+		held  string
+	}{
+		"power":             {false, structs.FencePower, proved, "held"},
+		"power, ordered":    {true, structs.FencePower, proved, ""},
+		"no proof":          {true, structs.FencePower, structs.FenceEndRequest{Cause: structs.FenceCauseAgent}, "fenced held other"},
+		"storage":           {false, structs.FenceStorage, structs.FenceEndRequest{Proved: true, Covered: all}, "held other"},
+		"storage, ordered":  {true, structs.FenceStorage, structs.FenceEndRequest{Proved: true, Covered: all}, "other"},
+		"storage, of none":  {true, structs.FenceStorage, proved, "fenced held other"},
+		"no scope, no name": {true, "", proved, "fenced held other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := lostNode(t)
+			if c.order {
+				if err := w.order("n1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.begin("ipmi", c.scope)
+			if got := w.held(); got != "fenced held other" {
+				t.Errorf("before the proof n1 holds %q", got)
+			}
+			w.end(c.end)
+			if got := w.held(); got != c.held {
+				t.Errorf("n1 holds %q, want %q", got, c.held)
+			}
+		})
+	}
+}
+
+func TestFenceEnd_ReleasesAsAForcedDetachDoes(t *testing.T) {
+	w := lostNode(t)
+	w.begin("ipmi", structs.FencePower)
+	w.end(structs.FenceEndRequest{Proved: true, Action: "status", ExitCode: 2, Output: "OFF", NextTry: 1})
+
+	tx := w.s.Read()
+	a := Alloc(tx, "db-fenced")
+	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop {
+		t.Errorf("the holder is %s, wanted %s", a.ClientStatus, a.DesiredStatus)
+	}
+	forced := Volume(tx, structs.DefaultNamespace, "fenced").Forced
+	if forced == nil || forced.NodeID != "n1" || forced.By != "the servers" ||
+		!strings.Contains(forced.What, `"ipmi"`) {
+		t.Errorf("the volume records %+v", forced)
+	}
+	if got := w.attachment("fenced", "n1"); got != structs.AttachmentDetaching {
+		t.Errorf("the attachment is %q", got)
+	}
+	run := w.runs("n1")[0]
+	if run.State != structs.FenceProved || run.Released != 2 || run.Output != "OFF" || run.ExitCode != 2 {
+		t.Errorf("the run is %+v", run)
+	}
+	w.outcome("fenced", "n1", "detach", nil)
+	w.wantClaims("fenced", map[string]string{"next-fenced": structs.ClaimGranted})
+}
+
+// A detach that succeeded is no proof: the claim stays.
+func TestDetach_ReleasesNoClaimOfALostNode(t *testing.T) {
+	w := lostNode(t)
+	w.outcome("fenced", "n1", "detach", nil)
+	w.wantClaims("fenced", map[string]string{
+		"db-fenced":   structs.ClaimGranted,
+		"next-fenced": structs.ClaimWaiting,
+	})
+}
+
+func TestFenceEnd_ProvesNothingAfterTheNodeCameBack(t *testing.T) {
+	for name, back := range map[string]func(w *fixture){
+		"by its registration": func(w *fixture) { w.node("n1") },
+		"by its heartbeat":    func(w *fixture) { w.status(structs.NodeReady, "n1") },
+		"and is down again":   func(w *fixture) { w.node("n1"); w.status(structs.NodeDown, "n1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := lostNode(t)
+			if err := w.order("n1"); err != nil {
+				t.Fatal(err)
+			}
+			w.begin("ipmi", structs.FencePower)
+			back(w)
+			w.end(structs.FenceEndRequest{Proved: true, NextTry: 1})
+			if got := w.held(); got != "fenced held other" {
+				t.Errorf("n1 holds %q", got)
+			}
+			if run := w.runs("n1")[0]; run.State != structs.FenceVoid || run.Released != 0 {
+				t.Errorf("the run is %+v", run)
+			}
+			if FenceOrder(w.s.Read(), "n1") != nil {
+				t.Error("the order outlives the loss")
+			}
+		})
+	}
+}
+
+func TestFenceBegin_IsTheOnlyRunOfALoss(t *testing.T) {
+	w := lostNode(t)
+	begin := func(change func(*structs.FenceBeginRequest)) error {
+		p := &structs.FenceBeginRequest{NodeID: "n1", Epoch: w.epoch("n1"), Number: 1, Attempt: 1, Device: "ipmi"}
+		change(p)
+		return try(w, FenceBegin, p)
+	}
+	for name, c := range map[string]struct {
+		change func(*structs.FenceBeginRequest)
+		kind   structs.Kind
+	}{
+		"another number":    {func(p *structs.FenceBeginRequest) { p.Number = 2 }, structs.KindConflict},
+		"another epoch":     {func(p *structs.FenceBeginRequest) { p.Epoch++ }, structs.KindConflict},
+		"a node that is up": {func(p *structs.FenceBeginRequest) { p.NodeID = "n2" }, structs.KindPrecondition},
+		"no such node":      {func(p *structs.FenceBeginRequest) { p.NodeID = "n3" }, structs.KindNotFound},
+		"no attempt":        {func(p *structs.FenceBeginRequest) { p.Attempt = 0 }, structs.KindInvalid},
+	} {
+		err := begin(c.change)
+		if !structs.IsKind(err, c.kind) {
+			t.Errorf("%s: %v, want %s", name, err, c.kind)
+		}
+	}
+	w.begin("ipmi", structs.FencePower)
+	wantKind(t, begin(func(p *structs.FenceBeginRequest) { p.Number = 2 }), structs.KindConflict)
+}
+
+func TestFenceRuns_TheNewestStay(t *testing.T) {
+	w := lostNode(t)
+	for range structs.FenceRuns + 3 {
+		w.begin("ipmi", structs.FencePower)
+		w.end(structs.FenceEndRequest{Cause: structs.FenceCauseAgent})
+	}
+	runs := w.runs("n1")
+	if len(runs) != structs.FenceRuns || runs[0].Number != 4 {
+		t.Errorf("%d runs are left, from %d on", len(runs), runs[0].Number)
+	}
+}
+
+func TestFenceRuns_GoWithTheNode(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1")
+	w.status(structs.NodeDown, "n1")
+	w.begin("ipmi", structs.FencePower)
+	w.end(structs.FenceEndRequest{Cause: structs.FenceCauseAgent})
+	if err := w.order("n1"); err != nil {
+		t.Fatal(err)
+	}
+	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+	if len(w.runs("n1")) > 0 || FenceOrder(w.s.Read(), "n1") != nil {
+		t.Error("rows of a deleted node are left")
+	}
+}
+
+func TestFenceOrder_LastsForOneAttempt(t *testing.T) {
+	w := lostNode(t)
+	w.begin("ipmi", structs.FencePower) // of the servers
+	if err := w.order("n1"); err != nil {
+		t.Fatal(err)
+	}
+	w.end(structs.FenceEndRequest{Proved: true, NextTry: 1})
+	if got := w.held(); got != "held" {
+		t.Errorf("the run that began before the order leaves %q", got)
+	}
+	if FenceOrder(w.s.Read(), "n1") == nil {
+		t.Fatal("the order is gone before its attempt")
+	}
+	w.begin("ipmi", structs.FencePower)
+	w.end(structs.FenceEndRequest{Cause: structs.FenceCauseAgent})
+	if FenceOrder(w.s.Read(), "n1") == nil {
+		t.Fatal("the order is gone before the last device was tried")
+	}
+	w.begin("pdu", structs.FencePower)
+	if run := w.runs("n1")[2]; run.By != "ann" || run.Why != "the board is dead" {
+		t.Errorf("the run does not name the operator: %+v", run)
+	}
+	w.end(structs.FenceEndRequest{Cause: structs.FenceCauseAgent, NextTry: 1})
+	if FenceOrder(w.s.Read(), "n1") != nil {
+		t.Error("the order outlives its attempt")
+	}
+	wantKind(t, w.order("n2"), structs.KindPrecondition)
+}
+
+func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
+	w := lostNode(t)
+	word := &structs.NodeFenceRequest{
+		NodeID:       "n1",
+		Epoch:        w.epoch("n1"),
+		By:           "ann@desk",
+		Why:          "I pulled the plug",
+		WriteOptions: w.now(),
+	}
+	for name, c := range map[string]struct {
+		change func(p *structs.NodeFenceRequest)
+		kind   structs.Kind
+	}{
+		"a node that is up": {func(p *structs.NodeFenceRequest) { p.NodeID = "n2" }, structs.KindPrecondition},
+		"another loss":      {func(p *structs.NodeFenceRequest) { p.Epoch++ }, structs.KindConflict},
+		"nobody":            {func(p *structs.NodeFenceRequest) { p.By = "" }, structs.KindInvalid},
+		"no reason":         {func(p *structs.NodeFenceRequest) { p.Why = "" }, structs.KindInvalid},
+	} {
+		changed := *word
+		c.change(&changed)
+		err := try(w, ConfirmLost, &changed)
+		if !structs.IsKind(err, c.kind) || w.held() != "fenced held other" {
+			t.Errorf("%s: %v, want %s; n1 holds %q", name, err, c.kind, w.held())
+		}
+	}
+
+	do(w, ConfirmLost, word)
+	run := w.runs("n1")[0]
+	if got := w.held(); got != "" || run.Released != 3 {
+		t.Errorf("n1 holds %q after %d were released", got, run.Released)
+	}
+	if run.Kind != structs.FenceByWord || run.By != "ann@desk" || run.Why != "I pulled the plug" || run.Begun == 0 {
+		t.Errorf("the word is recorded as %+v", run)
+	}
+	forced := Volume(w.s.Read(), structs.DefaultNamespace, "held").Forced
+	if forced == nil || forced.By != "ann@desk" || forced.Reason != "I pulled the plug" {
+		t.Errorf("the volume records %+v", forced)
+	}
+}
+
+func TestLostClaims_NamesThoseThatAreWaitedFor(t *testing.T) {
+	w := newFixture(t)
+	w.node("n1", anInstance("p", structs.CSIKindNode, true))
+	for _, v := range []string{"idle", "queued", "blocked"} {
+		w.volume(v, "p")
+		w.alloc("a-"+v, "j", "n1")
+		w.claim(aClaim(v, "a-"+v, structs.ClaimWrite, structs.CSISingleNodeWriter))
+	}
+	w.alloc("b", "j", "n1")
+	w.claim(aClaim("queued", "b", structs.ClaimWrite, structs.CSISingleNodeWriter))
+	w.blocked("next", structs.WakeVolume(structs.DefaultNamespace, "blocked"))
+	waited := map[string]bool{}
+	for _, l := range LostClaims(w.s.Read(), "n1") {
+		waited[l.VolumeID] = l.Waited
+	}
+	if got := fmt.Sprint(waited); got != "map[blocked:true idle:false queued:true]" {
+		t.Errorf("waited for: %s", got)
+	}
+}
+
+func TestFenceBrake_CountsTheNodesThatWereLostTogether(t *testing.T) {
+	const minute = 60
+	for name, c := range map[string]struct {
+		up   int
+		lost []int64 // seconds at which nodes were lost
+		want int     // nodes lost together, 0: the brake is off
+	}{
+		"two of two":                  {0, []int64{1, 1}, 0},
+		"three of three":              {0, []int64{1, 1, 1}, 3},
+		"three of nine":               {6, []int64{1, 1, 1}, 0},
+		"four of nine":                {5, []int64{1, 2, 3, 4}, 4},
+		"within ten minutes":          {6, []int64{0, 3 * minute, 6 * minute, 10 * minute}, 4},
+		"within eleven":               {6, []int64{0, 3 * minute, 6 * minute, 11 * minute}, 0},
+		"those lost before are apart": {5, []int64{0, 0, 60 * minute, 61 * minute, 62 * minute}, 3},
+		"a later loss goes on alone":  {5, []int64{0, 1, 2, 3, 60 * minute}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.countEpochs()
+			for i := range c.up {
+				w.node(fmt.Sprint("up", i))
+			}
+			for i, at := range c.lost {
+				id := fmt.Sprint("lost", i)
+				w.node(id)
+				do(w, NodeStatus, &structs.NodeStatusUpdate{
+					NodeIDs:      []string{id},
+					Status:       structs.NodeDown,
+					WriteOptions: structs.WriteOptions{Now: at * 1e9},
+				})
+			}
+			brake := FenceBrake(w.s.Read())
+			if (brake == nil) != (c.want == 0) || brake != nil && brake.Lost != c.want {
+				t.Errorf("the brake is %+v, want %d nodes", brake, c.want)
+			}
+			if brake == nil {
+				return
+			}
+			for i := range c.lost {
+				do(w, ConfirmLost, &structs.NodeFenceRequest{NodeID: fmt.Sprint("lost", i), By: "ann", Why: "it burns"})
+			}
+			if brake := FenceBrake(w.s.Read()); brake != nil {
+				t.Errorf("the brake is %+v after an operator confirmed each loss", brake)
+			}
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package structs
+
+// The kinds of a run.
+const (
+	FenceByAgent = "agent"    // a fence device proves that the node can no longer write
+	FenceByWord  = "operator" // an operator says that the machine is off
+)
+
+// The scopes of a proof: see package fencing.
+const (
+	FencePower   = "power"   // the machine is off: it writes to nothing
+	FenceStorage = "storage" // the machine is cut off from some volumes
+)
+
+// The states of a run. It begins running, except that the word of an operator begins proved.
+const (
+	FenceRunning = "running" // the agent runs, or ran when the leader ended
+	FenceProved  = "proved"
+	FenceFailed  = "failed" // Cause says why
+	FenceVoid    = "void"   // the node came back after the run had begun: the run proves nothing
+)
+
+// The causes of a failed run.
+const (
+	FenceCauseAgent    = "agent"        // the agent gave no proof
+	FenceCauseLeader   = "leader-ended" // the leader ended before the run did
+	FenceCauseNoDevice = "no-device"    // no device of the servers fences the node, or covers its volumes
+)
+
+// FenceRuns is the most runs of a node that have ended and are kept.
+const FenceRuns = 10
+
+// FenceOutput is the most that a run keeps of the end of the agent's output, in bytes.
+const FenceOutput = 4096
+
+// FenceRun is the row of one run of a fence agent for a node that is down, or of the word of an operator. It
+// is written before the agent starts. Key: (NodeID, Number).
+type FenceRun struct {
+	NodeID  string
+	Number  uint64 // counts the runs of the node, from 1
+	Epoch   uint64 // of the node when the run began
+	Attempt int    // all devices together are one attempt; counts from 1 in each epoch
+	Kind    string // FenceByAgent or FenceByWord
+	Device  string // "" for the word of an operator, and for FenceCauseNoDevice
+	Scope   string // FencePower or FenceStorage
+	By      string // the operator who ordered the run or gave the word, unverified; "": the servers alone
+	Why     string `json:",omitempty"` // the reason of that operator
+	State   string
+	Cause   string `json:",omitempty"` // of a failed run
+	Reason  string `json:",omitempty"` // a sentence: why the run gave no proof
+	Action  string `json:",omitempty"` // the agent's last action
+	// ExitCode is that of the last action: -1 if the agent did not start or did not end by itself.
+	ExitCode int
+	Output   string `json:",omitempty"` // the last FenceOutput bytes of the agent's output
+	Begun    int64  // UnixNano
+	Ended    int64  // UnixNano; 0: it runs
+	// NextTry is the time of the next attempt (UnixNano). 0: the next device is tried at once, or the run is not
+	// the last of its attempt.
+	NextTry  int64 `json:",omitempty"`
+	Released int   // claims that the proof released
+	Indexes
+}
+
+// Ordered reports whether an operator ordered the run, or gave the word.
+func (r *FenceRun) Ordered() bool { return r.By != "" }
+
+// FenceOrder is the order of an operator to fence a node now. The leader deletes it when an attempt with all
+// devices has ended, and the servers delete it when the node comes back. Key: NodeID.
+type FenceOrder struct {
+	NodeID string
+	Epoch  uint64
+	After  uint64 // the number of the node's last run at that time
+	By     string // the name of the operator, unverified
+	Why    string
+	Time   int64 // UnixNano
+	Indexes
+}
+
+// FenceBeginRequest records that a run begins. The servers reject it unless the node is down in the epoch, no
+// other run of the node runs, and Number is the next one.
+type FenceBeginRequest struct {
+	NodeID  string `level:"2"`
+	Epoch   uint64 `level:"2"`
+	Number  uint64 `level:"2"`
+	Attempt int    `level:"2"`
+	Device  string `level:"2"`
+	Scope   string `level:"2"`
+	Now     int64  `level:"2"` // UnixNano
+}
+
+// FenceEndRequest records the end of a run. If it proved, and the node is still down in the epoch of the run,
+// the entry also releases the claims that the proof covers. A run that has ended stays as it is.
+type FenceEndRequest struct {
+	NodeID   string `level:"2"`
+	Number   uint64 `level:"2"`
+	Proved   bool   `level:"2"`
+	Cause    string `level:"2"` // of a failed run
+	Reason   string `level:"2"`
+	Action   string `level:"2"`
+	ExitCode int    `level:"2"`
+	Output   string `level:"2"`
+	// Covered names the claims that a proof of FenceStorage is about.
+	Covered []CSIClaimKey `level:"2"`
+	NextTry int64         `level:"2"` // see FenceRun; not 0: the attempt has ended
+	Now     int64         `level:"2"` // UnixNano
+}
+
+// NodeFence orders a run of the fence devices for a node that is down.
+var NodeFence = write[NodeFenceRequest, Empty]("Node.Fence")
+
+// NodeFenceRequest names the node and the operator. With Epoch 0 any loss of the node is meant.
+type NodeFenceRequest struct {
+	NodeID string `level:"2"`
+	Epoch  uint64 `level:"2"`
+	By     string `level:"2"` // the name of the operator, unverified; needed
+	Why    string `level:"2"`
+	WriteOptions
+}
+
+// NodeConfirmLost records the word of an operator that a machine is off, and releases all claims of its node.
+// The node must be down.
+var NodeConfirmLost = write[NodeFenceRequest, Empty]("Node.ConfirmLost")
+
+// NodeFenceStatus reads the runs of a node, its devices and the claims that a proof would release.
+var NodeFenceStatus = read[NodeGetRequest, NodeFenceStatusResponse]("Node.FenceStatus")
+
+// NodeFenceStatusResponse has the facts about the loss of a node.
+type NodeFenceStatusResponse struct {
+	NodeID  string
+	Name    string
+	Status  string
+	Since   int64 // unix seconds: of the status
+	Epoch   uint64
+	Order   *FenceOrder    `json:",omitempty"` // nil: nobody waits for a run that an operator ordered
+	Runs    []*FenceRun    // the newest first
+	Devices []*FenceDevice // of the server that answers, in the order in which they are tried
+	Claims  []*LostClaim   // the granted claims of the node
+	Brake   *FenceBrake    `json:",omitempty"` // nil: the servers fence by themselves
+	QueryMeta
+}
+
+// FenceDevice is a device that fences a node.
+type FenceDevice struct {
+	Name  string
+	Scope string
+	Plug  string `json:",omitempty"` // as the device is configured; "": it is not known
+	// Covers is the number of the node's granted claims that a proof of the device covers.
+	Covers int
+}
+
+// LostClaim is a granted claim of a node, with the facts that decide who releases it.
+type LostClaim struct {
+	CSIClaimKey
+	PluginID   string
+	JobID      string
+	TaskGroup  string
+	Status     string // of the allocation
+	OnNodeLoss string // of the volume
+	Waited     bool   // a claim or an evaluation waits for the volume
+}
+
+// FenceBrake says that so many nodes were lost within a short time that the fault may be on the side of the
+// servers. They then fence no node by themselves.
+type FenceBrake struct {
+	Lost  int   // nodes lost within FenceBrakeWindow, and not handled by an operator
+	Of    int   // nodes that were up before, those included
+	Since int64 // unix seconds: when the first of them was lost
+}
+
+// FenceBrakeWindow is the time, in seconds, within which lost nodes are counted together.
+const FenceBrakeWindow = 600
+
+// NodeFenceTest runs the action monitor of each device of a node.
+var NodeFenceTest = read[NodeGetRequest, NodeFenceTestResponse]("Node.FenceTest")
+
+// NodeFenceTestResponse has the results in the order of the devices.
+type NodeFenceTestResponse struct {
+	Results []*FenceTest
+	QueryMeta
+}
+
+// FenceTest is the result of the action monitor of a device.
+type FenceTest struct {
+	Device   string
+	OK       bool
+	Reason   string // a sentence: why it is not OK
+	ExitCode int
+	Output   string
+}
