@@ -14,6 +14,7 @@ import (
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/server/control"
+	"berth/server/control/fence"
 	"berth/server/fencing"
 	"berth/structs"
 	"berth/structs/validate"
@@ -70,6 +71,9 @@ type Config struct {
 
 	// Consul does the servers' work in Consul, nil: the agent uses none.
 	Consul Consul
+
+	// Fencers are the devices that prove that a lost node can no longer write, in the order of their trial.
+	Fencers fence.Devices
 
 	// AutoJoin says that FindServers finds the gossip addresses of other servers, where retry_join does not.
 	AutoJoin    bool

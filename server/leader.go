@@ -145,6 +145,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		Leases:   s.leases,
 		Term:     s.term(),
 		Consul:   s.cfg.Consul,
+		Fencers:  s.cfg.Fencers,
 		Logger:   s.logger.Named("control"),
 		Config:   s.cfg.control(),
 		Drains:   &s.drains,

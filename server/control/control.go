@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/scheduler"
+	"berth/server/control/fence"
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -52,6 +53,7 @@ type Deps struct {
 	Leases   *leases.Leases
 	Term     uint64 // Raft's term of the leadership; not 0
 	Consul   Consul // nil: the servers use no Consul
+	Fencers  fence.Devices
 	Logger   hclog.Logger
 	Config   Config
 	// Drains is held while a drain takes a step, and while a request changes one: a step acts on the drain for
@@ -75,6 +77,16 @@ func (d Deps) runLeases(ctx context.Context) {
 	})
 }
 
+// runFence fences lost nodes.
+func (d Deps) runFence(ctx context.Context) {
+	fence.Loop{
+		Store:    d.Store,
+		Proposer: d.Proposer,
+		Logger:   d.Logger,
+		Devices:  d.Fencers,
+	}.Run(ctx)
+}
+
 // Loop runs while this server leads. Run returns after ctx and everything that Run started have ended.
 type Loop struct {
 	Name string
@@ -92,6 +104,7 @@ func Loops(d Deps) []Loop {
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
 		{"reaper", reaperLoop{d}.runner().Run},
+		{"fence", d.runFence},
 		{"deployments", deploymentLoop{d}.runner().Run},
 		{"drain", drainLoop{d}.run},
 		{"periodic", periodicLoop{d}.run},

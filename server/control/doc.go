@@ -11,7 +11,8 @@
 //     its number.
 //   - A volume has at most one controller call in flight (CSI spec, "Concurrency"), a plugin a bounded
 //     number. A failure delays only itself.
-//   - No claim is released for a node that is down: the node may still write.
+//   - No claim is released for a node that is down, because the node may still write: except after a proof
+//     that it can no longer (package fence).
 //   - A loop ends with its context and waits for everything that it started.
 //
 // Calls to nodes go through server/nodeconn. This package does not import endpoints, which serve requests.

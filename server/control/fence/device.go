@@ -1,0 +1,86 @@
+package fence
+
+import (
+	"context"
+
+	"berth/server/fencing"
+	"berth/structs"
+)
+
+// Agent runs the program of a device. A *fencing.Device is one.
+type Agent interface {
+	// Matches reports whether the device fences a node.
+	Matches(n *structs.Node) bool
+	// Covers reports whether a proof of fencing.ScopeStorage is about a volume.
+	Covers(pluginID, namespace, volumeID string) bool
+	// Fence runs the action off and then status.
+	Fence(ctx context.Context, n *structs.Node) fencing.Result
+	// Monitor runs the action monitor, which changes nothing.
+	Monitor(ctx context.Context) fencing.Result
+}
+
+// Device is a fence device of the servers.
+type Device struct {
+	Name  string
+	Scope string // fencing.ScopePower or fencing.ScopeStorage
+	Plug  string // as it is configured; for operators
+	Agent
+}
+
+// covers reports whether a proof of the device is about a claim.
+func (d *Device) covers(c *structs.LostClaim) bool {
+	return d.Scope == fencing.ScopePower || d.Covers(c.PluginID, c.Namespace, c.VolumeID)
+}
+
+// covered returns the claims that a proof of the device is about.
+func (d *Device) covered(claims []*structs.LostClaim) (keys []structs.CSIClaimKey) {
+	for _, c := range claims {
+		if d.covers(c) {
+			keys = append(keys, c.CSIClaimKey)
+		}
+	}
+	return keys
+}
+
+// Devices are the fence devices of a server, in the order in which they are tried.
+type Devices []*Device
+
+// For returns the devices that fence a node, with the numbers of the claims that they cover.
+func (d Devices) For(n *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice {
+	list := []*structs.FenceDevice{}
+	for _, device := range d {
+		if device.Matches(n) {
+			list = append(list, &structs.FenceDevice{
+				Name:   device.Name,
+				Scope:  device.Scope,
+				Plug:   device.Plug,
+				Covers: len(device.covered(claims)),
+			})
+		}
+	}
+	return list
+}
+
+// Test runs the action monitor of each device that fences a node, one after the other.
+func (d Devices) Test(ctx context.Context, n *structs.Node) []*structs.FenceTest {
+	results := []*structs.FenceTest{}
+	for _, device := range d {
+		if !device.Matches(n) {
+			continue
+		}
+		r := device.Monitor(ctx)
+		results = append(results, &structs.FenceTest{
+			Device:   device.Name,
+			OK:       r.ExitCode == 0,
+			Reason:   r.Reason,
+			ExitCode: r.ExitCode,
+			Output:   tail(r.Output),
+		})
+	}
+	return results
+}
+
+// tail returns the end of an output, as much as a row keeps.
+func tail(output string) string {
+	return output[max(0, len(output)-structs.FenceOutput):]
+}

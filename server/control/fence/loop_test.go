@@ -1,0 +1,455 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+
+	"berth/fsm"
+	"berth/server/fencing"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// cluster is a log with the state of the servers: n1 is down and has the volumes "fenced" and "held", for
+// which jobs wait at n2.
+type cluster struct {
+	t     *testing.T
+	store *state.Store
+	fsm   *fsm.FSM
+
+	mu    sync.Mutex
+	index uint64
+	fail  map[string]error // of the log, by the name of the command
+}
+
+// Propose implements fsm.Proposer.
+func (c *cluster) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := errors.Join(ctx.Err(), c.fail[fsm.CommandOf(entry).Name])
+	if err != nil {
+		return 0, nil, structs.Unavailablef("%w", err)
+	}
+	c.index++
+	return c.index, c.fsm.Apply(&raft.Log{Index: c.index, Type: raft.LogCommand, Data: entry}), nil
+}
+
+func propose[P any](c *cluster, command fsm.Command[P], p *P) {
+	c.t.Helper()
+	_, err := fsm.Propose(context.Background(), c, command, p)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, fault := range state.Check(c.store.Read()) {
+		c.t.Error(fault)
+	}
+}
+
+func newCluster(t *testing.T) *cluster {
+	store := state.New()
+	c := &cluster{
+		t:     t,
+		store: store,
+		fsm:   fsm.New(store),
+		index: 100,
+		fail:  map[string]error{},
+	}
+	propose(c, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Second})
+	for i := range 3 {
+		c.register(fmt.Sprint("n", i+1))
+	}
+	for _, v := range []string{"fenced", "held"} {
+		row := &structs.CSIVolume{
+			ID:         v,
+			Namespace:  structs.DefaultNamespace,
+			PluginID:   "p",
+			ExternalID: "ext-" + v,
+		}
+		if v == "fenced" {
+			row.OnNodeLoss = structs.LossFence
+		}
+		propose(c, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{row}})
+		c.use(v, "n1")
+		c.use(v, "n2")
+	}
+	c.down("n1")
+	return c
+}
+
+func (c *cluster) register(id string) {
+	c.t.Helper()
+	propose(c, fsm.NodeRegister, &structs.NodeRegisterRequest{
+		Node: &structs.Node{ID: id, Name: id, SecretID: id, Status: structs.NodeReady},
+		CSI: []*structs.CSIPluginInstance{{
+			Kind:    structs.CSIKindNode,
+			CSIInfo: structs.CSIInfo{PluginID: "p", Healthy: true, NodeInfo: &structs.CSINodeInfo{ID: "x-" + id}},
+		}},
+	})
+}
+
+func (c *cluster) down(id string) {
+	c.t.Helper()
+	p := &structs.NodeStatusUpdate{NodeIDs: []string{id}, Status: structs.NodeDown}
+	p.Now = time.Now().UnixNano()
+	propose(c, fsm.NodeStatus, p)
+}
+
+// use places an allocation that uses a volume, and claims the volume for it.
+func (c *cluster) use(volume, node string) {
+	c.t.Helper()
+	job := &structs.Job{
+		ID:         volume + "-" + node,
+		Namespace:  structs.DefaultNamespace,
+		Type:       structs.JobService,
+		Priority:   50,
+		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}},
+	}
+	propose(c, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	row := state.Job(c.store.Read(), job.Namespace, job.ID)
+	propose(c, fsm.PlanApply, &structs.Plan{
+		JobModifyIndex: row.JobModifyIndex,
+		Eval: &structs.Evaluation{
+			ID: "eval-" + job.ID, Namespace: job.Namespace, JobID: job.ID, Type: job.Type, Status: structs.EvalComplete,
+		},
+		Place: []*structs.Allocation{{
+			ID: job.ID, Namespace: job.Namespace, JobID: job.ID, JobVersion: row.Version, TaskGroup: "g",
+			Name: structs.AllocName(job.ID, "g", 0), NodeID: node,
+		}},
+	})
+	propose(c, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{{
+		Namespace:      structs.DefaultNamespace,
+		VolumeID:       volume,
+		AllocID:        job.ID,
+		Mode:           structs.ClaimWrite,
+		AccessMode:     structs.CSISingleNodeWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}}})
+}
+
+// holds returns the volumes that a node holds.
+func (c *cluster) holds(node string) string {
+	var held []string
+	for _, l := range state.LostClaims(c.store.Read(), node) {
+		held = append(held, l.VolumeID)
+	}
+	slices.Sort(held)
+	return strings.Join(held, " ")
+}
+
+// runs returns the runs for n1: device, attempt, state and cause.
+func (c *cluster) runs() (all []string) {
+	for _, r := range state.FenceRuns(c.store.Read(), "n1") {
+		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %d %s %s", r.Device, r.Attempt, r.State, r.Cause)))
+	}
+	return all
+}
+
+func (c *cluster) wantRuns(want ...string) {
+	c.t.Helper()
+	if got := c.runs(); !slices.Equal(got, want) {
+		c.t.Errorf("the runs are %q, want %q", got, want)
+	}
+}
+
+// lead runs the loop of a leader. stop ends the leadership, as a crash does.
+func (c *cluster) lead(devices ...*Device) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		Loop{
+			Store:    c.store,
+			Proposer: c,
+			Logger:   hclog.NewNullLogger(),
+			Devices:  devices,
+		}.Run(ctx)
+	}()
+	synctest.Wait()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func power(name string, a *agent) *Device {
+	return &Device{Name: name, Scope: fencing.ScopePower, Agent: a}
+}
+
+// after lets virtual time pass and everything that is due happen.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func virtual(t *testing.T, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		test(t, c)
+		for _, fault := range state.Check(c.store.Read()) {
+			t.Error(fault)
+		}
+	})
+}
+
+// agent is a scriptable agent.
+type agent struct {
+	others bool // it fences none of the nodes
+	covers string
+	fence  func(ctx context.Context, n *structs.Node) fencing.Result
+	runs   int
+}
+
+func (a *agent) Matches(*structs.Node) bool { return !a.others }
+
+func (a *agent) Covers(_, _, volume string) bool { return volume == a.covers }
+
+func (a *agent) Fence(ctx context.Context, n *structs.Node) fencing.Result {
+	a.runs++
+	return a.fence(ctx, n)
+}
+
+func (a *agent) Monitor(context.Context) fencing.Result { return fencing.Result{} }
+
+func succeeds(context.Context, *structs.Node) fencing.Result {
+	return fencing.Result{Action: "status", ExitCode: 2, Output: "OFF", Proved: true}
+}
+
+func fails(context.Context, *structs.Node) fencing.Result {
+	return fencing.Result{Action: "off", ExitCode: 1, Output: "no route", Reason: "the agent failed"}
+}
+
+func hangs(ctx context.Context, _ *structs.Node) fencing.Result {
+	<-ctx.Done()
+	return fencing.Result{Action: "off", ExitCode: -1, Proved: true} // nobody believes it
+}
+
+func TestLoop_ReleasesAfterTheProof(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		proof := make(chan struct{})
+		a := &agent{fence: func(ctx context.Context, n *structs.Node) fencing.Result {
+			<-proof
+			return succeeds(ctx, n)
+		}}
+		stop := c.lead(power("ipmi", a))
+		defer stop()
+		after(time.Minute)
+		c.wantRuns("ipmi 1 running")
+		if got := c.holds("n1"); got != "fenced held" {
+			t.Errorf("n1 holds %q before the proof", got)
+		}
+		close(proof)
+		synctest.Wait()
+		c.wantRuns("ipmi 1 proved")
+		if got := c.holds("n1") + ", " + c.holds("n2"); got != "held, fenced" {
+			t.Errorf("after the proof n1 and n2 hold %q", got)
+		}
+		after(time.Hour)
+		if a.runs != 1 {
+			t.Errorf("%d runs, and nobody waits", a.runs)
+		}
+	})
+}
+
+func TestLoop_FencesOnlyForSomebodyThatWaits(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		propose(c, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{
+			{Namespace: structs.DefaultNamespace, VolumeID: "fenced", AllocID: "fenced-n2"},
+		}})
+		a := &agent{fence: succeeds}
+		stop := c.lead(power("ipmi", a))
+		defer stop()
+		after(time.Hour)
+		c.wantRuns()
+		c.use("fenced", "n2")
+		after(2 * interval)
+		c.wantRuns("ipmi 1 proved")
+	})
+}
+
+func TestLoop_RetriesWithAGrowingDelay(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		a := &agent{fence: fails}
+		b := &agent{fence: fails}
+		other := &agent{others: true, fence: succeeds}
+		start := time.Now()
+		stop := c.lead(power("a", a), power("other", other), power("b", b))
+		defer stop()
+		after(29 * time.Second)
+		c.wantRuns("a 1 failed agent", "b 1 failed agent")
+		if run := state.FenceRuns(c.store.Read(), "n1")[0]; run.Output != "no route" ||
+			run.Reason != "the agent failed" || run.ExitCode != 1 || run.NextTry != 0 {
+			t.Errorf("the run is recorded as %+v", run)
+		}
+		var begun []time.Duration
+		for range 7 {
+			runs := state.FenceRuns(c.store.Read(), "n1")
+			next := time.Unix(0, runs[len(runs)-1].NextTry)
+			begun = append(begun, next.Sub(start).Round(10*time.Second))
+			after(time.Until(next) + 2*interval)
+			start = next
+		}
+		if got := fmt.Sprint(begun); got != "[30s 1m0s 2m0s 4m0s 8m0s 10m0s 10m0s]" {
+			t.Errorf("the delays are %s", got)
+		}
+		if a.runs != 8 || b.runs != 8 || other.runs != 0 {
+			t.Errorf("the devices ran %d, %d and %d times", a.runs, b.runs, other.runs)
+		}
+	})
+}
+
+func TestLoop_RecordsThatNoDeviceMatches(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		elsewhere := &Device{Name: "san", Scope: fencing.ScopeStorage, Agent: &agent{covers: "held"}}
+		stop := c.lead(power("ipmi", &agent{others: true}), elsewhere)
+		defer stop()
+		after(29 * time.Second)
+		c.wantRuns("1 failed no-device")
+		after(5 * time.Second)
+		c.wantRuns("1 failed no-device", "2 failed no-device")
+	})
+}
+
+// An agent ends with the leadership. The next leader says so and tries the device again.
+func TestLoop_ARunEndsWithItsLeader(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		stop := c.lead(power("ipmi", &agent{fence: hangs}))
+		after(time.Minute)
+		stop()
+		c.wantRuns("ipmi 1 running")
+		if got := c.holds("n1"); got != "fenced held" {
+			t.Errorf("n1 holds %q", got)
+		}
+		stop = c.lead(power("ipmi", &agent{fence: succeeds}))
+		defer stop()
+		after(2 * interval)
+		c.wantRuns("ipmi 1 failed leader-ended", "ipmi 1 proved")
+		if got := c.holds("n1"); got != "held" {
+			t.Errorf("n1 holds %q", got)
+		}
+	})
+}
+
+func TestLoop_ARegistrationDuringTheRunVoidsTheProof(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		stop := c.lead(power("ipmi", &agent{fence: func(ctx context.Context, n *structs.Node) fencing.Result {
+			c.register("n1")
+			return succeeds(ctx, n)
+		}}))
+		defer stop()
+		after(time.Hour)
+		c.wantRuns("ipmi 1 void")
+		if got := c.holds("n1"); got != "fenced held" {
+			t.Errorf("n1 holds %q", got)
+		}
+	})
+}
+
+func TestLoop_RecordsAProofWhenTheLogIsBack(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		a := &agent{fence: succeeds}
+		c.fail["FenceEnd"] = errors.New("no quorum")
+		stop := c.lead(power("ipmi", a))
+		defer stop()
+		after(time.Minute)
+		c.wantRuns("ipmi 1 running")
+		c.mu.Lock()
+		delete(c.fail, "FenceEnd")
+		c.mu.Unlock()
+		after(time.Minute)
+		c.wantRuns("ipmi 1 proved")
+		if a.runs != 1 {
+			t.Errorf("the agent ran %d times", a.runs)
+		}
+	})
+}
+
+func TestLoop_RunsNothingWithoutARecord(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		a := &agent{fence: succeeds}
+		c.fail["FenceBegin"] = errors.New("no quorum")
+		stop := c.lead(power("ipmi", a))
+		defer stop()
+		after(time.Minute)
+		if a.runs != 0 {
+			t.Errorf("the agent ran %d times without a row", a.runs)
+		}
+	})
+}
+
+// The servers stop when many nodes are lost together. An operator may order each run.
+func TestLoop_StopsForAnOperator(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.down("n2")
+		c.down("n3")
+		a := &agent{fence: succeeds}
+		stop := c.lead(power("ipmi", a))
+		defer stop()
+		after(24 * time.Hour)
+		c.wantRuns()
+		propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n1", By: "ann"})
+		after(2 * interval)
+		c.wantRuns("ipmi 1 proved")
+		if got := c.holds("n1"); got != "" || a.runs != 1 {
+			t.Errorf("n1 holds %q after %d runs", got, a.runs)
+		}
+		if state.FenceOrder(c.store.Read(), "n1") != nil {
+			t.Error("the order is left")
+		}
+	})
+}
+
+func TestLoop_OneNodeAtATime(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		for i := range 9 {
+			c.register(fmt.Sprint("up", i))
+		}
+		c.use("fenced", "n3")
+		c.down("n2") // it waits for the volume and holds none
+		at := 0
+		most := 0
+		stop := c.lead(power("ipmi", &agent{fence: func(ctx context.Context, n *structs.Node) fencing.Result {
+			at++
+			most = max(most, at)
+			time.Sleep(time.Second)
+			at--
+			return succeeds(ctx, n)
+		}}))
+		defer stop()
+		propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n2", By: "ann"})
+		after(time.Minute)
+		if most != 1 || len(state.FenceRuns(c.store.Read(), "n2")) != 1 {
+			t.Errorf("%d runs at once", most)
+		}
+	})
+}
+
+func TestLoop_StorageProofReleasesWhatItCovers(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		san := &Device{Name: "san", Scope: fencing.ScopeStorage, Agent: &agent{covers: "fenced", fence: succeeds}}
+		ipmi := &agent{fence: fails}
+		stop := c.lead(san, power("ipmi", ipmi))
+		defer stop()
+		after(2 * interval)
+		c.wantRuns("san 1 proved")
+		if got := c.holds("n1"); got != "held" || ipmi.runs != 0 {
+			t.Errorf("n1 holds %q, and ipmi ran %d times", got, ipmi.runs)
+		}
+		propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n1", By: "ann"})
+		after(2 * interval)
+		c.wantRuns("san 1 proved", "ipmi 2 failed agent")
+	})
+}

@@ -1,0 +1,52 @@
+package fence
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+func TestNext(t *testing.T) {
+	const later = 100
+	run := func(attempt int, device, state string, changes ...func(*structs.FenceRun)) *structs.FenceRun {
+		r := &structs.FenceRun{Attempt: attempt, Device: device, State: state}
+		for _, change := range changes {
+			change(r)
+		}
+		return r
+	}
+	ends := func(r *structs.FenceRun) { r.NextTry = later }
+	left := func(r *structs.FenceRun) { r.Cause = structs.FenceCauseLeader }
+	failed := structs.FenceFailed
+	order := &structs.FenceOrder{After: 2}
+	both := []string{"a", "b"}
+	type runs = []*structs.FenceRun
+	for name, c := range map[string]struct {
+		at   situation
+		now  int64
+		want step
+	}{
+		"nobody waits":           {situation{devices: both}, 0, step{}},
+		"somebody waits":         {situation{devices: both, waited: true}, 0, step{kind: runDevice, device: "a", attempt: 1}},
+		"the brake is on":        {situation{devices: both, waited: true, braked: true}, 0, step{}},
+		"an order needs nobody":  {situation{devices: both, order: order}, 0, step{kind: runDevice, device: "a", attempt: 1}},
+		"an order passes it":     {situation{devices: both, order: order, braked: true}, 0, step{kind: runDevice, device: "a", attempt: 1}},
+		"there is no device":     {situation{waited: true}, 0, step{kind: noteNoDevice, attempt: 1}},
+		"the next device":        {situation{devices: both, waited: true, runs: runs{run(1, "a", failed)}}, 0, step{kind: runDevice, device: "b", attempt: 1}},
+		"after a leader ended":   {situation{devices: both, waited: true, runs: runs{run(1, "a", failed, left)}}, 0, step{kind: runDevice, device: "a", attempt: 1}},
+		"too early":              {situation{devices: both, waited: true, runs: runs{run(1, "b", failed, ends)}}, later - 1, step{}},
+		"again":                  {situation{devices: both, waited: true, runs: runs{run(1, "b", failed, ends)}}, later, step{kind: runDevice, device: "a", attempt: 2}},
+		"an order does not wait": {situation{devices: both, order: order, runs: runs{run(1, "b", failed, ends)}}, 0, step{kind: runDevice, device: "a", attempt: 2}},
+		"the devices are others": {situation{devices: []string{"a"}, waited: true, runs: runs{run(1, "a", failed)}}, 0, step{kind: noteNoDevice, attempt: 1}},
+	} {
+		if got := next(c.at, c.now); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+
+	running := run(1, "a", structs.FenceRunning)
+	got := next(situation{devices: both, braked: true, runs: runs{running}}, 0)
+	if got.kind != endLeft || got.run != running {
+		t.Errorf("a run that a leader left: got %+v", got)
+	}
+}
