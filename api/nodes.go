@@ -233,6 +233,59 @@ func (c *Client) NodeEvaluate(ctx context.Context, id string) (
 	return nodeEvaluate.send(ctx, c, request{id: id})
 }
 
+// The dialect has none of the following routes.
+var nodeFenceStatus = route(get, "/v1/node/{id}/fence",
+	serveMethod(structs.NodeFenceStatus, bindNode, whole))
+
+// NodeFenceStatus reads the runs of fence devices for a node, and the claims that a proof would release.
+func (c *Client) NodeFenceStatus(ctx context.Context, id string, q *Query) (
+	*structs.NodeFenceStatusResponse, *Meta, error,
+) {
+	return nodeFenceStatus.fetch(ctx, c, id, q)
+}
+
+// NodeFence is the body of a request about the loss of a node: the operator with the reason. With Epoch other
+// than 0, only the loss of that epoch is meant.
+type NodeFence struct {
+	Epoch uint64
+	By    string
+	Why   string
+}
+
+func bindNodeFence(c *call, req *structs.NodeFenceRequest) error {
+	var b NodeFence
+	err := c.decodeBody(&b)
+	req.NodeID = c.id()
+	req.Epoch = b.Epoch
+	req.By = b.By
+	req.Why = b.Why
+	return err
+}
+
+var nodeFence = route(put, "/v1/node/{id}/fence",
+	serveMethod(structs.NodeFence, bindNodeFence, whole))
+
+// NodeFence orders a run of the fence devices for a node that is down.
+func (c *Client) NodeFence(ctx context.Context, id string, order NodeFence) error {
+	return nodeFence.route.exec(ctx, c, request{id: id, body: order})
+}
+
+var nodeConfirmLost = route(put, "/v1/node/{id}/confirm-lost",
+	serveMethod(structs.NodeConfirmLost, bindNodeFence, whole))
+
+// NodeConfirmLost records that the machine of a node is off, and releases the volumes of the node.
+func (c *Client) NodeConfirmLost(ctx context.Context, id string, word NodeFence) error {
+	return nodeConfirmLost.route.exec(ctx, c, request{id: id, body: word})
+}
+
+var nodeFenceTest = route(put, "/v1/node/{id}/fence/test",
+	serveMethod(structs.NodeFenceTest, bindNode, whole))
+
+// NodeFenceTest runs the action monitor of each fence device of a node.
+func (c *Client) NodeFenceTest(ctx context.Context, id string) (*structs.NodeFenceTestResponse, error) {
+	return nodeFenceTest.send(ctx, c, request{id: id})
+}
+
 var nodePurge = route(put, "/v1/node/{id}/purge",
 	serveMethod(structs.NodeDeregister, bindNodePurge, nodeWritten))
 

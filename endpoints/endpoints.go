@@ -108,6 +108,8 @@ type Deps struct {
 	Socket    string // the path of its operator socket
 	Now       func() time.Time
 	Consul    Consul // nil: the servers use no Consul
+	// Fencing has the fence devices of this server.
+	Fencing Fencing
 	// JobSource bounds the source of a job that is stored, with its variables, in bytes. 0 stores none.
 	JobSource int
 	// CollectGarbage deletes every row that has ended and is not needed, of any age.
@@ -124,6 +126,7 @@ type Deps struct {
 type Endpoints struct {
 	nodes   *nodeconn.Sessions
 	consul  Consul // nil: the servers use no Consul
+	fencing Fencing
 	store   *state.Store
 	queries *query.Engine
 	raft    Raft
@@ -173,6 +176,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 	e := &Endpoints{
 		nodes:       d.Nodes,
 		consul:      d.Consul,
+		fencing:     d.Fencing,
 		store:       d.Store,
 		queries:     query.NewEngine(d.Store, d.Raft),
 		raft:        boundedRaft{d.Raft, writes},
@@ -284,6 +288,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 	var (
 		status = statuses{e}
 		node   = nodes{e}
+		lost   = lostNodes{e}
 		pool   = nodePools{e}
 		space  = namespaces{e}
 		job    = jobs{e}
@@ -329,6 +334,12 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		call(e, structs.NodeClientAllocs, nodeOnly, node.clientAllocs),
 		write(e, structs.NodeEvaluate, anyone, node.evaluate),
 		slow(nodeWrite(e, structs.NodeDeriveSIToken, nodeOnly, node.deriveSIToken)),
+
+		// These release volumes, or run programs of the servers.
+		write(e, structs.NodeFence, anyone, lost.fence),
+		write(e, structs.NodeConfirmLost, anyone, lost.confirm),
+		slow(call(e, structs.NodeFenceTest, anyone, lost.test)),
+		shed(read(e, structs.NodeFenceStatus, anyone, lost.status)),
 
 		shed(read(e, structs.NodePoolList, anyone, pool.list)),
 		shed(read(e, structs.NodePoolGet, anyone, pool.get)),

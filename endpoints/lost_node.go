@@ -1,0 +1,120 @@
+package endpoints
+
+import (
+	"context"
+	"slices"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// Fencing has the fence devices of a server, in the order in which they are tried.
+type Fencing interface {
+	// For returns the devices that fence a node, with the numbers of the claims that a proof of each covers.
+	For(n *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice
+	// Test runs the action monitor of each device that fences a node. It changes nothing.
+	Test(ctx context.Context, n *structs.Node) []*structs.FenceTest
+}
+
+// lostNodes serve the procedures about nodes that are lost: see structs/fence.go.
+type lostNodes struct{ *Endpoints }
+
+// devices returns the devices that fence a node.
+func (l lostNodes) devices(n *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice {
+	if l.fencing == nil {
+		return []*structs.FenceDevice{}
+	}
+	return l.fencing.For(n, claims)
+}
+
+// fence orders a run of the devices for a node. The leader's loop carries it out.
+func (l lostNodes) fence(
+	ctx context.Context, req *structs.NodeFenceRequest, _ *structs.Empty,
+) (uint64, error) {
+	n, err := l.find(req.NodeID)
+	if err == nil {
+		err = checkOperator(req)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !slices.ContainsFunc(l.devices(n, state.LostClaims(l.store.Read(), n.ID)), useful) {
+		return 0, structs.Preconditionf("no fence device of the servers matches node %s and covers its volumes; "+
+			"if the machine is off: berth node confirm-lost %s", n.Name, structs.ShortID(n.ID))
+	}
+	return fsm.Propose(ctx, l.raft, fsm.FenceOrdered, req)
+}
+
+// useful reports whether a proof of a device is about all writes of its node, or about a claim of it.
+func useful(d *structs.FenceDevice) bool {
+	return d.Scope == structs.FencePower || d.Covers > 0
+}
+
+// confirm records the word of an operator that a machine is off, and releases the volumes of its node.
+func (l lostNodes) confirm(
+	ctx context.Context, req *structs.NodeFenceRequest, _ *structs.Empty,
+) (uint64, error) {
+	_, err := l.find(req.NodeID)
+	if err == nil {
+		err = checkOperator(req)
+	}
+	if err != nil {
+		return 0, err
+	}
+	l.logger.Warn("operator confirms that a node is lost", "node_id", req.NodeID, "by", req.By, "reason", req.Why)
+	return fsm.Propose(ctx, l.raft, fsm.ConfirmLost, req)
+}
+
+// checkOperator bounds the texts of an operator, which rows store.
+func checkOperator(req *structs.NodeFenceRequest) error {
+	if len(req.Why) > structs.MaxText || len(req.By) > structs.MaxName {
+		return structs.Invalidf("Why and By may have %d and %d bytes", structs.MaxText, structs.MaxName)
+	}
+	return nil
+}
+
+func (l lostNodes) find(id string) (*structs.Node, error) {
+	n := state.Node(l.store.Read(), id)
+	if n == nil {
+		return nil, noNode(structs.Cut(id, structs.MaxQuoted))
+	}
+	return n, nil
+}
+
+// test runs the action monitor of the devices of a node.
+func (l lostNodes) test(ctx context.Context, req *structs.NodeGetRequest) (*structs.NodeFenceTestResponse, error) {
+	n, err := l.find(req.NodeID)
+	if err != nil {
+		return nil, err
+	}
+	resp := &structs.NodeFenceTestResponse{Results: []*structs.FenceTest{}}
+	if l.fencing != nil {
+		resp.Results = l.fencing.Test(ctx, n)
+	}
+	return resp, nil
+}
+
+// status shows the facts about the loss of a node.
+func (l lostNodes) status(
+	tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.NodeFenceStatusResponse,
+) error {
+	n := state.Node(tx, req.NodeID)
+	if n == nil {
+		return noNode(req.NodeID)
+	}
+	resp.NodeID = n.ID
+	resp.Name = n.Name
+	resp.Status = n.Status
+	resp.Since = n.StatusUpdatedAt
+	resp.Epoch = n.Epoch
+	resp.Order = state.FenceOrder(tx, n.ID)
+	resp.Runs = state.FenceRuns(tx, n.ID)
+	slices.Reverse(resp.Runs)
+	resp.Claims = state.LostClaims(tx, n.ID)
+	resp.Devices = l.devices(n, resp.Claims)
+	if n.Lost() {
+		resp.Brake = state.FenceBrake(tx)
+	}
+	return nil
+}
