@@ -262,8 +262,7 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 				name, x.since(c.EndTime), x.failing(c.ReleaseError))
 		}
 
-		r.Because = []*structs.Reason{x.nodeDown(c.NodeID)}
-		r.Remedy = "if the node is off: " + state.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
+		x.lostHolder(r, c)
 		return r
 	}
 

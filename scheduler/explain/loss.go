@@ -1,0 +1,105 @@
+package explain
+
+import (
+	"cmp"
+	"strings"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// mostSaid bounds the words of an agent in a reason, in bytes.
+const mostSaid = 300
+
+// lostHolder explains a claim that a lost node holds: the loss, and who releases the claim.
+func (x *explainer) lostHolder(r *structs.Reason, c *structs.CSIClaim) {
+	r.Because = []*structs.Reason{x.nodeDown(c.NodeID)}
+	v := state.Volume(x.tx, c.Namespace, c.VolumeID)
+	n := state.Node(x.tx, c.NodeID)
+	switch {
+	case n == nil || v == nil:
+		r.Remedy = "if the node is off: " + state.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
+	case v.LossPolicy() == structs.LossFence:
+		r.Because = append(r.Because, x.fence(v, n))
+	default:
+		held := reason("on_node_loss of volume %s is %s: only an operator releases it", v.ID, v.LossPolicy())
+		held.Remedy = confirmRemedy(n) + "; to prove it by a fence device: " + fenceCommand(n)
+		r.Because = append(r.Because, held)
+	}
+}
+
+func fenceCommand(n *structs.Node) string { return "berth node fence " + structs.ShortID(n.ID) }
+
+func confirmRemedy(n *structs.Node) string {
+	return `if the machine is off: berth node confirm-lost -reason "..." ` + structs.ShortID(n.ID)
+}
+
+// fence explains how far the servers are with a proof that a lost node can no longer write.
+func (x *explainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Reason {
+	var last *structs.FenceRun
+	for _, r := range state.FenceRuns(x.tx, n.ID) {
+		if r.Epoch == n.Epoch && r.Kind == structs.FenceByAgent {
+			last = r
+		}
+	}
+	order := state.FenceOrder(x.tx, n.ID)
+	switch {
+	case last != nil && last.State == structs.FenceRunning:
+		r := reason("fence device %s is being tried for %s", last.Device, x.since(last.Begun))
+		r.Remedy = "wait for its end: berth node status " + structs.ShortID(n.ID)
+		return r
+	case order == nil && !state.IsWaitedFor(x.tx, v):
+		r := reason("nobody waits for volume %s, so the servers do not fence node %s for it", v.ID, x.nodeName(n.ID))
+		r.Remedy = "to fence it all the same: " + fenceCommand(n)
+		return r
+	case order == nil:
+		brake := state.FenceBrake(x.tx)
+		if brake != nil {
+			return x.braked(brake, n)
+		}
+	}
+	return x.fenced(last, n)
+}
+
+// braked explains that the servers fence no node by themselves.
+func (x *explainer) braked(b *structs.FenceBrake, n *structs.Node) *structs.Reason {
+	r := reason("the servers fence no node by themselves: %d of %d nodes were lost within %d minutes, since %s ago, "+
+		"so the fault may be on their side", b.Lost, b.Of, structs.FenceBrakeWindow/60, x.since(b.Since*1e9))
+	r.Remedy = "mend the network of the servers, or decide for each node: " + fenceCommand(n) +
+		"; " + confirmRemedy(n)
+	return r
+}
+
+// fenced explains the last run of a fence device, nil for none, and the next one.
+func (x *explainer) fenced(last *structs.FenceRun, n *structs.Node) *structs.Reason {
+	if last == nil {
+		r := reason("the servers are about to fence node %s", x.nodeName(n.ID))
+		r.Remedy = "if this lasts: berth node status " + structs.ShortID(n.ID)
+		return r
+	}
+
+	var again passing
+	if last.NextTry != 0 {
+		at := x.until(last.NextTry)
+		again = passing{text: "; the next attempt " + at.text}
+	}
+	now := "to try now: " + fenceCommand(n) + "; " + confirmRemedy(n)
+	switch {
+	case last.Cause == structs.FenceCauseNoDevice:
+		r := reason("no fence device of the servers matches node %s and covers the volume%s", x.nodeName(n.ID), again)
+		r.Remedy = "add a fencing block to the configuration of the servers; " + confirmRemedy(n)
+		return r
+	case last.State == structs.FenceProved:
+		r := reason("the proof of fence device %s does not cover the volume%s", last.Device, again)
+		r.Remedy = now
+		return r
+	case last.Output == "":
+		r := reason("fence device %s gave no proof: %s%s", last.Device, last.Reason, again)
+		r.Remedy = now
+		return r
+	}
+	r := reason("fence device %s gave no proof: %s: %s%s", last.Device, cmp.Or(last.Reason, last.Cause),
+		structs.Cut(strings.Join(strings.Fields(last.Output), " "), mostSaid), again)
+	r.Remedy = now
+	return r
+}

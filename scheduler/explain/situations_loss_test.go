@@ -1,0 +1,79 @@
+package explain
+
+import (
+	"time"
+
+	"berth/scheduler/schedtest"
+	"berth/state"
+	"berth/structs"
+)
+
+// lossSituations are those of a volume whose node is lost and whose policy is fence. A job waits for it.
+var lossSituations = []situation{
+	{name: "volume: a lost node holds it", volume: "vol", nodes: 2, make: after(lostHolder(structs.LossHold))},
+	{name: "volume: a lost node is about to be fenced", volume: "vol", nodes: 2,
+		make: after(lostHolder(structs.LossFence))},
+	{name: "volume: a fence device is being tried", volume: "vol", nodes: 2,
+		make: after(lostHolder(structs.LossFence), fenceBegins("ipmi"), wait(20*time.Second))},
+	{name: "volume: a fence device gave no proof", volume: "vol", nodes: 2,
+		make: after(lostHolder(structs.LossFence), fenceBegins("ipmi"), fenceEnds(structs.FenceEndRequest{
+			Cause:  structs.FenceCauseAgent,
+			Reason: "the action off ended with exit code 1",
+			Output: "Connection timed out\nFailed: Unable to connect/login to fencing device\n",
+		}, 2*time.Minute))},
+	{name: "volume: no fence device matches", volume: "vol", nodes: 2,
+		make: after(lostHolder(structs.LossFence), fenceBegins(""), fenceEnds(structs.FenceEndRequest{
+			Cause:  structs.FenceCauseNoDevice,
+			Reason: "no fence device of the servers matches",
+		}, time.Minute))},
+	{name: "volume: the proof of a fence device does not cover it", volume: "vol", nodes: 2,
+		make: after(lostHolder(structs.LossFence), fenceBegins("san"), fenceEnds(structs.FenceEndRequest{
+			Proved: true,
+		}, time.Minute))},
+	{name: "volume: the brake stops the fences", volume: "vol", nodes: 5,
+		make: after(lostHolder(structs.LossFence), nodeStatus("n1", structs.NodeDown),
+			nodeStatus("n2", structs.NodeDown), wait(time.Hour))},
+	{name: "volume: nobody waits for that of a lost node", volume: "vol", nodes: 2, make: after(
+		volume(onNodeLoss(structs.LossFence)), runsDB(both(usesVolume(structs.CSISingleNodeWriter), onNode("n0"))),
+		dbClaims, nodeStatus("n0", structs.NodeDown), stopDB, wait(time.Minute))},
+}
+
+func onNodeLoss(policy string) func(*structs.CSIVolume) {
+	return func(v *structs.CSIVolume) { v.OnNodeLoss = policy }
+}
+
+// lostHolder has n0 lost with a volume, for which the job web waits.
+func lostHolder(policy string) func(*schedtest.Fleet) {
+	return after(volume(onNodeLoss(policy)),
+		runsDB(both(usesVolume(structs.CSISingleNodeWriter), onNode("n0"))), dbClaims,
+		nodeStatus("n0", structs.NodeDown), placed(1, usesVolume(structs.CSISingleNodeWriter)), wait(time.Minute))
+}
+
+func fenceBegins(device string) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		scope := structs.FencePower
+		if device == "san" {
+			scope = structs.FenceStorage
+		}
+		schedtest.Do(f, state.FenceBegin, &structs.FenceBeginRequest{
+			NodeID:  "n0",
+			Epoch:   state.Node(f.Store.Read(), "n0").Epoch,
+			Number:  1,
+			Attempt: 1,
+			Device:  device,
+			Scope:   scope,
+			Now:     f.Now().Now,
+		})
+	}
+}
+
+// fenceEnds ends the run. The next attempt is due after a time.
+func fenceEnds(p structs.FenceEndRequest, again time.Duration) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		p.NodeID = "n0"
+		p.Number = 1
+		p.Now = f.Now().Now
+		p.NextTry = f.Clock.Add(again).UnixNano()
+		schedtest.Do(f, state.FenceEnd, &p)
+	}
+}
