@@ -18,6 +18,7 @@ func (w *Cluster) answerCluster() {
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
 	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
 	apitest.Answer(c, structs.NodeDrainStatus, structs.NodeDrainStatusResponse{NodeID: "n1"})
+	w.answerLost()
 	w.answerDefinitions()
 	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
 	apitest.Answer(c, structs.OperatorRemove, structs.Empty{})

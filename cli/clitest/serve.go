@@ -50,10 +50,16 @@ func WriteFile(t *testing.T, name string, text []byte) {
 // Run runs the command line of some arguments in this process, with the commands of a tree.
 func Run(t *testing.T, tree []command.Command, args ...string) (code int, out, errs string) {
 	t.Helper()
+	return RunTyped(t, tree, "", args...)
+}
+
+// RunTyped is Run with a standard input.
+func RunTyped(t *testing.T, tree []command.Command, typed string, args ...string) (code int, out, errs string) {
+	t.Helper()
 	var o, e bytes.Buffer
 	root := command.Command{Name: "berth", Sub: tree}
 	code = root.Main(t.Context(), args, command.Stdio{
-		In:  strings.NewReader(""),
+		In:  strings.NewReader(typed),
 		Out: &o,
 		Err: &e,
 	})

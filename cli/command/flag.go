@@ -81,10 +81,12 @@ var (
 			Value: "template",
 			Usage: "Show the API's answer through a Go template",
 		},
-		{
-			Name:  "no-color",
-			Usage: "No colours. Only a terminal has colours, and only if NO_COLOR is not set",
-		},
+		NoColorFlag,
+	}
+	// NoColorFlag is for commands that act and show a table.
+	NoColorFlag = Flag{
+		Name:  "no-color",
+		Usage: "No colours. Only a terminal has colours, and only if NO_COLOR is not set",
 	}
 	ActFlags = []Flag{
 		{Name: "json", Usage: "Write the outcome as JSON; other messages go to the standard error"},

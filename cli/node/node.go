@@ -54,6 +54,8 @@ with its next heartbeat. After a restore the cluster no longer waits for it.`,
 		Examples: "berth node purge n1",
 	},
 	nodeDrainCommand,
+	nodeFenceCommand,
+	confirmLostCommand,
 	{
 		Name:     "gc",
 		Args:     "[node]",
@@ -234,6 +236,11 @@ func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) erro
 	}
 
 	err = printDrain(ctx, c, &n.Node)
+	if err != nil {
+		return err
+	}
+
+	err = printFences(ctx, c, n.ID)
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"os/user"
 	"strings"
 
 	"berth/api"
@@ -327,7 +325,7 @@ func volumeDetach(ctx context.Context, c *command.Call) error {
 		NodeID: node,
 		Force:  c.Bool("force"),
 		Reason: c.String("reason"),
-		By:     userAtHost(),
+		By:     command.UserAtHost(),
 	}
 
 	id := c.Arg(0)
@@ -347,18 +345,4 @@ func volumeDetach(ctx context.Context, c *command.Call) error {
 	}
 
 	return c.Report(resp, "%s", command.OneLine(resp.Detail))
-}
-
-// userAtHost returns the login name of the user and the name of the machine.
-func userAtHost() string {
-	name := os.Getenv("SUDO_USER")
-	u, err := user.Current()
-	if name == "" && err == nil {
-		name = u.Username
-	}
-	host, err := os.Hostname()
-	if err != nil || name == "" {
-		return name
-	}
-	return name + "@" + host
 }

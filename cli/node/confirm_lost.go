@@ -1,0 +1,98 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"berth/api"
+	"berth/cli/command"
+	"berth/structs"
+)
+
+// confirmLostCommand is berth node confirm-lost.
+var confirmLostCommand = command.Command{
+	Name:     "confirm-lost",
+	Args:     "<node>",
+	Synopsis: "State that the machine of a node is off, and release all of its volumes",
+	Help: `
+Use it when you know that the machine is off: you have seen it, or cut its
+power. A machine that runs may continue to write, and two writers destroy the
+data of a volume. The node must be down. Its volumes are released whatever
+their on_node_loss is, their allocations count as lost, and your word is
+recorded. The name of the node is asked for, unless -yes is set.
+
+If a fence device can prove it, use "berth node fence" instead.`,
+	Acts: true,
+	Flags: []command.Flag{
+		{
+			Name:  "reason",
+			Kind:  command.String,
+			Value: "text",
+			Usage: "How you know that it is off; recorded. Required",
+		},
+		{Name: "yes", Usage: "Do not ask for the name of the node"},
+		command.NoColorFlag,
+	},
+	Run:      confirmLost,
+	Examples: `berth node confirm-lost -reason "I pulled its plug" n1`,
+}
+
+func confirmLost(ctx context.Context, c *command.Call) error {
+	if strings.TrimSpace(c.String("reason")) == "" {
+		return command.BadUsage("a -reason is needed: how do you know that the machine is off?")
+	}
+	id, err := c.Resolve(ctx, "node", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	s, _, err := c.API.NodeFenceStatus(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	if s.Status != structs.NodeDown {
+		return structs.Preconditionf("node %s is %s: its lease and grace have not ended",
+			command.ShortID(id), s.Status)
+	}
+
+	c.Printf("Node %s (%s) is down.\n", s.Name, command.ShortID(id))
+	printLostClaims(c, s)
+	if !c.Bool("yes") {
+		err = askName(c, s.Name)
+		if err != nil {
+			return err
+		}
+	}
+
+	err = c.API.NodeConfirmLost(ctx, id, api.NodeFence{
+		Epoch: s.Epoch,
+		By:    command.UserAtHost(),
+		Why:   c.String("reason"),
+	})
+	if err != nil {
+		return err
+	}
+	return c.Report(command.Changed{"NodeID": id}, "The loss of node %s is confirmed; %s released",
+		command.ShortID(id), command.Plural(len(s.Claims), "claim"))
+}
+
+// askName has the user type the name of the node. Only a terminal is asked.
+func askName(c *command.Call, name string) error {
+	f, isFile := c.In.(*os.File)
+	if isFile && !term.IsTerminal(int(f.Fd())) {
+		return command.BadUsage("the input is no terminal: set -yes if the machine is off")
+	}
+	c.Printf("\nIf the machine runs, its data may be destroyed. Type the name of the node: ")
+	typed, err := bufio.NewReader(io.LimitReader(c.In, structs.MaxName)).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return structs.Internalf("reading the name: %w", err)
+	}
+	if strings.TrimSpace(typed) != name {
+		return structs.Preconditionf("that is not the name %q: nothing is released", name)
+	}
+	return nil
+}

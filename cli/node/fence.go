@@ -1,0 +1,249 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/api"
+	"berth/cli/command"
+	"berth/cli/watch"
+	"berth/structs"
+)
+
+// nodeFenceCommand is berth node fence.
+var nodeFenceCommand = command.Command{
+	Name:     "fence",
+	Args:     "<node>",
+	Synopsis: "Prove by a fence device that a lost node can no longer write, and release its volumes",
+	Help: `
+The leader tries the fence devices of its configuration that match the node,
+one after the other, until one proves that the machine is off, or cut off from
+its storage. Then the volumes that the proof covers are released, also those
+whose on_node_loss is hold. The node must be down. A proof counts only if the
+node does not come back before it.
+
+With -dry-run nothing runs: the devices, and the volumes that a proof would
+release, are shown. With -test each device is asked for its state (monitor),
+which changes nothing; the node may be up.`,
+	Acts: true,
+	Flags: []command.Flag{
+		{Name: "dry-run", Usage: "Only show the devices and the volumes"},
+		{Name: "test", Usage: "Only run the action monitor of each device"},
+		{
+			Name:  "reason",
+			Kind:  command.String,
+			Value: "text",
+			Usage: "The reason; recorded",
+		},
+		{Name: "detach", Usage: "Do not wait for the end"},
+		{
+			Name:    "timeout",
+			Kind:    command.Duration,
+			Value:   "duration",
+			Default: "15m",
+			Usage:   "How long to wait",
+		},
+		command.NoColorFlag,
+	},
+	Run: nodeFence,
+	Examples: "berth node fence -dry-run n1\n" +
+		"berth node fence -test n1\n" +
+		`berth node fence -reason "its board is dead" n1`,
+}
+
+func nodeFence(ctx context.Context, c *command.Call) error {
+	if c.Bool("dry-run") && c.Bool("test") {
+		return command.BadUsage("-dry-run and -test exclude each other")
+	}
+	id, err := c.Resolve(ctx, "node", c.Arg(0))
+	if err != nil {
+		return err
+	}
+	if c.Bool("test") {
+		return testFence(ctx, c, id)
+	}
+
+	s, _, err := c.API.NodeFenceStatus(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	if c.Bool("dry-run") {
+		showFence(c, s)
+		return c.WriteOutcome(s)
+	}
+
+	err = c.API.NodeFence(ctx, id, api.NodeFence{
+		Epoch: s.Epoch,
+		By:    command.UserAtHost(),
+		Why:   c.String("reason"),
+	})
+	if err != nil {
+		return err
+	}
+	err = c.Report(command.Changed{"NodeID": id}, "Node %s is to be fenced", command.ShortID(id))
+	if err != nil || c.Bool("detach") {
+		return err
+	}
+	return watchFence(ctx, c, s)
+}
+
+// showFence shows the devices that fence a node, and the claims that a proof releases.
+func showFence(c *command.Call, s *structs.NodeFenceStatusResponse) {
+	c.Printf("Node %s (%s) is %s\n", s.Name, command.ShortID(s.NodeID), s.Status)
+	var devices command.Grid
+	for _, d := range s.Devices {
+		devices.AddRow(d.Name, d.Scope, d.Plug, fmt.Sprintf("%d of %d", d.Covers, len(s.Claims)))
+	}
+	c.Section("Devices, in order", "Name|Scope|Plug|Covers", devices)
+	printLostClaims(c, s)
+}
+
+func printLostClaims(c *command.Call, s *structs.NodeFenceStatusResponse) {
+	var claims command.Grid
+	for _, l := range s.Claims {
+		claims.AddRow(l.VolumeID, l.Namespace, l.OnNodeLoss, command.YesNo(l.Waited),
+			command.ShortID(l.AllocID), l.JobID, l.Status)
+	}
+	c.Section("Volumes that are released", "Volume|Namespace|On node loss|Waited for|Allocation|Job|Status", claims)
+}
+
+func testFence(ctx context.Context, c *command.Call, id string) error {
+	var tests *structs.NodeFenceTestResponse
+	err := watch.New(c).Await(ctx, "the fence devices", watch.SeeNode(id), func() (err error) {
+		tests, err = c.API.NodeFenceTest(ctx, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+
+	bad := 0
+	var rows command.Grid
+	for _, r := range tests.Results {
+		if !r.OK {
+			bad++
+		}
+		rows.AddRow(r.Device, command.HealthWord(r.OK), fmt.Sprint(r.ExitCode),
+			command.OneLine(command.WithDescription(r.Reason, r.Output)))
+	}
+	c.Section("Devices", "Name|Health|Exit code|Answer", rows)
+	err = c.WriteOutcome(tests)
+	switch {
+	case err != nil:
+		return err
+	case len(tests.Results) == 0:
+		return structs.Preconditionf("no fence device of the servers matches node %s", command.ShortID(id))
+	case bad > 0:
+		return structs.Unavailablef("%d of %d devices do not work", bad, len(tests.Results))
+	}
+	return nil
+}
+
+// watchFence follows an order until its attempt has ended. before is the state before the order.
+func watchFence(ctx context.Context, c *command.Call, before *structs.NodeFenceStatusResponse) error {
+	w := watch.New(c)
+	w.Waits.Step = watch.SeeNode(before.NodeID)
+	return w.WithTimeout(ctx, func(ctx context.Context) error {
+		return w.RetryOutage(ctx, func(ctx context.Context) error {
+			return awaitFence(ctx, w, before)
+		})
+	})
+}
+
+func awaitFence(ctx context.Context, w *watch.Watch, before *structs.NodeFenceStatusResponse) error {
+	var last uint64
+	if len(before.Runs) > 0 {
+		last = before.Runs[0].Number
+	}
+	q := &api.Query{MaxWait: watch.ReadWait}
+	for {
+		s, meta, err := w.API.NodeFenceStatus(ctx, before.NodeID, q)
+		if err != nil {
+			return err
+		}
+
+		released := 0
+		var end *structs.FenceRun // the newest
+		for i := len(s.Runs) - 1; i >= 0; i-- {
+			r := s.Runs[i]
+			if r.Number <= last || !r.Ordered() {
+				continue
+			}
+			end = r
+			released += r.Released
+			w.WriteChange(fmt.Sprint("run", r.Number), "%s", command.OneLine(fenceText(r)))
+		}
+		if s.Order == nil {
+			return reportFence(w, s, end, released)
+		}
+		if end == nil {
+			w.WriteChange("order", "waits for the leader, which fences one node at a time")
+		}
+
+		err = w.AwaitChange(ctx, q, meta)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// fenceText describes a run in a line.
+func fenceText(r *structs.FenceRun) string {
+	subject := "device " + r.Device
+	if r.Device == "" {
+		subject = "no device"
+	}
+	switch r.State {
+	case structs.FenceRunning:
+		return subject + " runs"
+	case structs.FenceProved:
+		return fmt.Sprintf("%s has proved that the node cannot write: %s released",
+			subject, command.Plural(r.Released, "claim"))
+	}
+	return command.WithDescription(fmt.Sprintf("%s: %s: %s", subject, r.State, r.Reason), r.Output)
+}
+
+// reportFence tells how an order ended.
+func reportFence(w *watch.Watch, s *structs.NodeFenceStatusResponse, end *structs.FenceRun, released int) error {
+	node := command.ShortID(s.NodeID)
+	switch {
+	case released > 0 || end != nil && end.State == structs.FenceProved:
+		w.WriteLine("Node %s is fenced, and %s released", node, command.Plural(released, "claim"))
+		return nil
+	case s.Status != structs.NodeDown:
+		return structs.Preconditionf("node %s is %s: it came back, and nothing is released", node, s.Status)
+	}
+	return structs.Unavailablef("no device proved that node %s cannot write; if the machine is off: "+
+		"berth node confirm-lost %s", node, node)
+}
+
+// printFences shows the newest runs of a node, if it has any.
+func printFences(ctx context.Context, c *command.Call, id string) error {
+	s, _, err := c.API.NodeFenceStatus(ctx, id, nil)
+	if structs.IsKind(err, structs.KindNotFound) {
+		return nil // a server of an earlier version
+	}
+	if err != nil {
+		return err
+	}
+	var rows command.Grid
+	for _, r := range s.Runs {
+		subject := r.Device
+		if r.Kind == structs.FenceByWord {
+			subject = "the word of an operator"
+		}
+		rows.AddRow(fmt.Sprint(r.Number), subject, r.State, command.Age(r.Begun), took(r),
+			brief(c, command.WithDescription(r.Reason, r.Output), maxEventText), r.By)
+	}
+	command.PrintSome(c, "Fence runs", "Run|Device|State|Begun|Took|Answer|By", rows)
+	return nil
+}
+
+// took returns how long a run took, "" while it runs.
+func took(r *structs.FenceRun) string {
+	if r.Ended == 0 {
+		return ""
+	}
+	return time.Duration(r.Ended - r.Begun).Round(time.Second).String()
+}

@@ -1,0 +1,138 @@
+package node_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"berth/api/apitest"
+	"berth/cli"
+	"berth/cli/clitest"
+	"berth/structs"
+)
+
+// lostCluster answers with the losses one after the other, the last one again and again. It records the
+// requests of operators.
+func lostCluster(t *testing.T, losses ...structs.NodeFenceStatusResponse) (addr string, sent *[]structs.NodeFenceRequest) {
+	t.Helper()
+	w := clitest.NewCluster(t.TempDir())
+	apitest.On(w.Caller, structs.NodeFenceStatus, func(context.Context, *structs.NodeGetRequest) (*structs.NodeFenceStatusResponse, error) {
+		now := losses[0]
+		if len(losses) > 1 {
+			losses = losses[1:]
+		}
+		return &now, nil
+	})
+	sent = new([]structs.NodeFenceRequest)
+	record := func(_ context.Context, req *structs.NodeFenceRequest) (*structs.Empty, error) {
+		*sent = append(*sent, *req)
+		return &structs.Empty{}, nil
+	}
+	apitest.On(w.Caller, structs.NodeFence, record)
+	apitest.On(w.Caller, structs.NodeConfirmLost, record)
+	return clitest.Serve(t, w.Caller, w.Agent), sent
+}
+
+func ordered(state, reason string, released int) *structs.FenceRun {
+	return &structs.FenceRun{
+		Number: 3, Device: "ipmi", By: "ann", State: state, Reason: reason, Released: released, Begun: 1, Ended: 2,
+	}
+}
+
+func TestNodeFence_WaitsForTheEndOfItsOrder(t *testing.T) {
+	before := &structs.FenceRun{Number: 2, Device: "old", By: "bob", State: structs.FenceProved, Released: 9}
+	waiting := clitest.Lost(before)
+	waiting.Order = &structs.FenceOrder{NodeID: clitest.Node1}
+	runs := clitest.Lost(ordered(structs.FenceRunning, "", 0), before)
+	runs.Order = waiting.Order
+	back := clitest.Lost(ordered(structs.FenceVoid, "the node came back", 0), before)
+	back.Status = structs.NodeReady
+	for name, c := range map[string]struct {
+		end  structs.NodeFenceStatusResponse
+		code int
+		says string
+	}{
+		"proved": {clitest.Lost(ordered(structs.FenceProved, "", 1), before), 0, "is fenced, and 1 claim released"},
+		"failed": {clitest.Lost(ordered(structs.FenceFailed, "no route", 0), before), 7, "berth node confirm-lost 11111111"},
+		"back":   {back, 6, "it came back, and nothing is released"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr, sent := lostCluster(t, clitest.Lost(before), waiting, runs, c.end)
+			code, out, errs := runLine(t, "node fence -reason dead -address "+addr+" one")
+			if code != c.code || !strings.Contains(out+errs, c.says) || !strings.Contains(out, "device ipmi runs") ||
+				!strings.Contains(out, "waits for the leader") || strings.Contains(out, "old") {
+				t.Errorf("exit code %d:\n%s%s", code, out, errs)
+			}
+			if len(*sent) != 1 || (*sent)[0].Epoch != 7 || (*sent)[0].By == "" || (*sent)[0].Why != "dead" {
+				t.Errorf("sent %+v", *sent)
+			}
+		})
+	}
+}
+
+func TestNodeFence_DryRunShowsWhatWouldBeReleased(t *testing.T) {
+	addr, sent := lostCluster(t, clitest.Lost())
+	code, out, errs := runLine(t, "node fence -dry-run -address "+addr+" one")
+	for _, want := range []string{"ipmi", "power", "${meta.plug}", "1 of 1", "data", "hold", "a1a1a1a1", "web"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	if code != 0 || len(*sent) != 0 {
+		t.Errorf("exit code %d, sent %+v: %s", code, *sent, errs)
+	}
+}
+
+func TestNodeFence_TestNamesTheDevicesThatDoNotWork(t *testing.T) {
+	for name, c := range map[string]struct {
+		results []*structs.FenceTest
+		code    int
+		says    string
+	}{
+		"none":   {nil, 6, "no fence device of the servers matches"},
+		"works":  {[]*structs.FenceTest{{Device: "ipmi", OK: true}}, 0, "ipmi"},
+		"is off": {[]*structs.FenceTest{{Device: "ipmi", ExitCode: 1, Output: "no route"}}, 7, "1 of 1 devices do not work"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := clitest.NewCluster(t.TempDir())
+			apitest.Answer(w.Caller, structs.NodeFenceTest, structs.NodeFenceTestResponse{Results: c.results})
+			code, out, errs := runLine(t, "node fence -test -address "+clitest.Serve(t, w.Caller, w.Agent)+" one")
+			if code != c.code || !strings.Contains(out+errs, c.says) {
+				t.Errorf("exit code %d:\n%s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+func TestConfirmLost_NeedsTheNameOfTheNode(t *testing.T) {
+	up := clitest.Lost()
+	up.Status = structs.NodeReady
+	for name, c := range map[string]struct {
+		loss  structs.NodeFenceStatusResponse
+		args  string
+		typed string
+		code  int
+		says  string
+		sent  int
+	}{
+		"the name":     {clitest.Lost(), "-reason burnt", "one\n", 0, "1 claim released", 1},
+		"another name": {clitest.Lost(), "-reason burnt", "two\n", 6, "nothing is released", 0},
+		"nothing":      {clitest.Lost(), "-reason burnt", "", 6, "nothing is released", 0},
+		"yes":          {clitest.Lost(), "-reason burnt -yes", "", 0, "1 claim released", 1},
+		"no reason":    {clitest.Lost(), "-yes", "", 2, "a -reason is needed", 0},
+		"a node is up": {up, "-reason burnt -yes", "", 6, "its lease and grace have not ended", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr, sent := lostCluster(t, c.loss)
+			line := strings.Fields("node confirm-lost " + c.args + " -address " + addr + " one")
+			code, out, errs := clitest.RunTyped(t, cli.Tree(), c.typed, line...)
+			if code != c.code || !strings.Contains(out+errs, c.says) || len(*sent) != c.sent {
+				t.Errorf("exit code %d, sent %+v:\n%s%s", code, *sent, out, errs)
+			}
+			if c.sent == 1 && ((*sent)[0].Epoch != 7 || (*sent)[0].Why != "burnt" || (*sent)[0].By == "" ||
+				!strings.Contains(out, "data")) {
+				t.Errorf("sent %+v:\n%s", *sent, out)
+			}
+		})
+	}
+}
