@@ -336,9 +336,9 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(nodeWrite(e, structs.NodeDeriveSIToken, nodeOnly, node.deriveSIToken)),
 
 		// These release volumes, or run programs of the servers.
-		write(e, structs.NodeFence, anyone, lost.fence),
-		write(e, structs.NodeConfirmLost, anyone, lost.confirm),
-		slow(call(e, structs.NodeFenceTest, anyone, lost.test)),
+		write(e, structs.NodeFence, e.socketOnly, lost.fence),
+		write(e, structs.NodeConfirmLost, e.socketOnly, lost.confirm),
+		slow(call(e, structs.NodeFenceTest, e.socketOnly, lost.test)),
 		shed(read(e, structs.NodeFenceStatus, anyone, lost.status)),
 
 		shed(read(e, structs.NodePoolList, anyone, pool.list)),

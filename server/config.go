@@ -72,7 +72,8 @@ type Config struct {
 	// Consul does the servers' work in Consul, nil: the agent uses none.
 	Consul Consul
 
-	// Fencers are the devices that prove that a lost node can no longer write, in the order of their trial.
+	// Fencers are devices that prove that a lost node can no longer write, besides those of Fencing. Tests set
+	// them.
 	Fencers fence.Devices
 
 	// AutoJoin says that FindServers finds the gossip addresses of other servers, where retry_join does not.
@@ -266,6 +267,11 @@ func (c *Config) checkDurations(bad func(format string, args ...any)) {
 				"when one is cut off", v.name, v.d, leastHeartbeat)
 		}
 	}
+}
+
+// fencers returns the fence devices in the order in which they are tried.
+func (c *Config) fencers() fence.Devices {
+	return append(fence.NewDevices(c.Fencing), c.Fencers...)
 }
 
 // control returns the configuration of the leader loops.

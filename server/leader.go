@@ -145,7 +145,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		Leases:   s.leases,
 		Term:     s.term(),
 		Consul:   s.cfg.Consul,
-		Fencers:  s.cfg.Fencers,
+		Fencers:  s.cfg.fencers(),
 		Logger:   s.logger.Named("control"),
 		Config:   s.cfg.control(),
 		Drains:   &s.drains,

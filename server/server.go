@@ -136,7 +136,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Autopilot:      s.autopilot,
 		Nodes:          s.nodes,
 		Consul:         cfg.Consul,
-		Fencing:        cfg.Fencers,
+		Fencing:        cfg.fencers(),
 		Logger:         logger,
 		Region:         cfg.Region,
 		Name:           cfg.Name,

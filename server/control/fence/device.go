@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 
 	"berth/server/fencing"
@@ -25,6 +26,19 @@ type Device struct {
 	Scope string // fencing.ScopePower or fencing.ScopeStorage
 	Plug  string // as it is configured; for operators
 	Agent
+}
+
+// NewDevices returns the devices of a configuration, in its order.
+func NewDevices(configured []*fencing.Device) (devices Devices) {
+	for _, d := range configured {
+		devices = append(devices, &Device{
+			Name:  d.Name,
+			Scope: cmp.Or(d.Scope, fencing.ScopePower),
+			Plug:  cmp.Or(d.Plug, fencing.DefaultPlug),
+			Agent: d,
+		})
+	}
+	return devices
 }
 
 // covers reports whether a proof of the device is about a claim.
