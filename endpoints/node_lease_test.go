@@ -1,0 +1,75 @@
+package endpoints
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// The row of a longer lease is in the log before the lease is granted: the next leader knows of it.
+func TestExtendLease_IsRecordedFirst(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	req := &structs.NodeExtendLeaseRequest{NodeID: "n1", For: time.Minute}
+	s.raft.do(func() { s.raft.proposed = structs.Unavailablef("no quorum") })
+	rejected(s, structs.KindUnavailable, structs.NodeExtendLease, req)
+	if len(s.leases.extended) > 0 {
+		t.Errorf("a lease was granted without its row: %v", s.leases.extended)
+	}
+
+	s.raft.do(func() { s.raft.proposed = nil })
+	resp := must(s, structs.NodeExtendLease, req)
+	if !slices.Equal(s.leases.extended, []string{"n1 1m1s"}) || resp.DownAfter != 61*time.Second {
+		t.Errorf("granted %v, answered %s", s.leases.extended, resp.DownAfter)
+	}
+
+	rejected(s, structs.KindNotFound, structs.NodeExtendLease,
+		&structs.NodeExtendLeaseRequest{NodeID: "n2", For: time.Minute})
+	rejected(s, structs.KindInvalid, structs.NodeExtendLease,
+		&structs.NodeExtendLeaseRequest{NodeID: "n1", For: 2 * time.Hour})
+}
+
+// A node counts on its lease. A former leader, and a server that has just begun to lead, must not grant one.
+func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
+	for name, renew := range map[string]func(s *server) (structs.LeaseGrant, error){
+		"heartbeat": func(s *server) (structs.LeaseGrant, error) {
+			resp, err := rpc.Call(s.t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+				NodeID:   "n1",
+				SecretID: secretOf("n1"),
+				Status:   structs.NodeReady,
+			})
+			if err != nil {
+				return structs.LeaseGrant{}, err
+			}
+			return resp.LeaseGrant, nil
+		},
+		"registration": func(s *server) (structs.LeaseGrant, error) {
+			row := *state.Node(s.store.Read(), "n1")
+			resp, err := rpc.Call(s.t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row})
+			if err != nil {
+				return structs.LeaseGrant{}, err
+			}
+			return resp.LeaseGrant, nil
+		},
+	} {
+		s := newServer(t)
+		s.addNode("n1", "a")
+		granted := len(s.leases.renewed)
+		s.raft.verify = structs.NotServedf("lost the leadership")
+		grant, err := renew(s)
+		if !structs.IsKind(err, structs.KindUnavailable) || len(s.leases.renewed) != granted {
+			t.Errorf("%s: a server that may not lead granted %+v, %v", name, grant, err)
+		}
+
+		s.raft.verify = nil
+		s.leases.notYet = 2
+		grant, err = renew(s)
+		if err != nil || grant.HeartbeatTTL == 0 || s.leases.notYet != 0 {
+			t.Errorf("%s: a server that has just begun to lead granted %+v, %v", name, grant, err)
+		}
+	}
+}
