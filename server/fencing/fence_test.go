@@ -2,10 +2,13 @@ package fencing
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestFence_OffThenStatusOffIsTheProof(t *testing.T) {
@@ -123,7 +126,8 @@ func TestFence_RunsNothingWithoutThePlug(t *testing.T) {
 func TestFence_NeedsPrivateSecrets(t *testing.T) {
 	t.Parallel()
 	open := secretFile(t, "hunter2")
-	err := os.Chmod(open, 0o640)
+	pipe := filepath.Join(t.TempDir(), "pipe") // without a writer
+	err := errors.Join(os.Chmod(open, 0o640), unix.Mkfifo(pipe, 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +138,7 @@ func TestFence_NeedsPrivateSecrets(t *testing.T) {
 		secretFile(t, "hunter2\nhunter3\n"):      "more than one line",
 		secretFile(t, strings.Repeat("x", 4097)): "more than 4096 bytes",
 		open:                                     "its mode is 0640: chmod 600",
-		newFifo(t).path:                          "it is no plain file",
+		pipe:                                     "it is no plain file",
 		t.TempDir():                              "it is no plain file",
 		secretFile(t, "a\xff"):                   "control characters",
 		secretFile(t, strings.Repeat("y", 4096)+"\n\n\n"): "more than 4096 bytes",
@@ -155,7 +159,13 @@ func TestFence_FindsItsAgent(t *testing.T) {
 		t.Errorf("in the PATH: got %+v", got)
 	}
 
-	t.Setenv("PATH", "")
+	t.Chdir(t.TempDir())
+	err := os.Mkdir("relative", 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeProgram(t, "relative/fence_test", readInput+offThenOff)
+	t.Setenv("PATH", "relative")
 	got := d.Fence(t.Context(), node())
 	wantParts(t, got.Reason, `agent "fence_test" is not in `, "/usr/sbin", "install it on this server")
 	d.Agent = "/nonexistent/fence_test"
@@ -170,17 +180,16 @@ func TestFence_FindsItsAgent(t *testing.T) {
 
 func TestFence_StartsNothingAfterItsContext(t *testing.T) {
 	t.Parallel()
-	ran := filepath.Join(t.TempDir(), "ran")
-	d := Device{Name: "d", Agent: agentOf(t, "touch "+ran+"\n"+offThenOff)}
+	d := Device{Name: "d", Agent: filepath.Join(t.TempDir(), "fence_test")}
+	writeProgram(t, d.Agent, "#!/nonexistent\n") // a start fails
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	want := Result{Action: "off", ExitCode: -1, Reason: "off: the server has stopped the agent"}
 	if got := d.Fence(ctx, node()); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if _, err := os.Stat(ran); err == nil {
-		t.Error("the agent ran")
-	}
+	got := d.Fence(t.Context(), node())
+	wantParts(t, got.Reason, "off: starting the agent: ")
 }
 
 func TestMonitor_AsksForNoNode(t *testing.T) {

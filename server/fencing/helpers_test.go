@@ -85,6 +85,8 @@ type fifo struct {
 	in     *os.File
 	reader *bufio.Reader
 	writer *os.File // without it the pipe is at its end before the first process
+	// hang is a command that ends with the test. A test that fails leaves no process.
+	hang string
 }
 
 func newFifo(t *testing.T) *fifo {
@@ -110,7 +112,23 @@ func newFifo(t *testing.T) *fifo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fifo{t, path, in, bufio.NewReader(in), writer}
+	return &fifo{t, path, in, bufio.NewReader(in), writer, hangingCommand(t)}
+}
+
+// hangingCommand returns a command that reads from a pipe without an end.
+func hangingCommand(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	err := unix.Mkfifo(path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = writer.Close() })
+	return "cat " + path
 }
 
 // awaitLine waits for a line from a process.

@@ -35,10 +35,21 @@ func TestOutput_ShowsWholeLinesWithoutSecrets(t *testing.T) {
 	}
 }
 
+func TestOutput_KeepsNoLongLine(t *testing.T) {
+	t.Parallel()
+	var o output
+	for range 100 {
+		_, _ = o.Write(make([]byte, maxLine))
+	}
+	if len(o.line) > maxLine {
+		t.Errorf("it keeps %d bytes of a line", len(o.line))
+	}
+}
+
 func TestOutput_IsCutBetweenCharacters(t *testing.T) {
 	t.Parallel()
 	var o output
-	_, _ = o.Write([]byte(strings.Repeat("ä", maxOutput) + "x\n"))
+	_, _ = o.Write([]byte(strings.Repeat("ä", maxOutput) + "xy\n"))
 	got := o.String()
 	if len(got) > maxOutput || len(got) < maxOutput-4 || !utf8.ValidString(got) || !strings.HasPrefix(got, "ä") {
 		t.Errorf("got %d bytes: %.20q", len(got), got)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +18,7 @@ import (
 // hangs makes an agent that hangs with a child. Both have the pipe open, and so has no other process.
 func hangs(t *testing.T, p *fifo) string {
 	t.Helper()
-	return agentOf(t, "exec 3>"+p.path+"\necho begins\nsleep 1000 &\necho ready >&3\nsleep 1000\n")
+	return agentOf(t, "exec 3>"+p.path+"\necho begins\n"+p.hang+" &\necho ready >&3\n"+p.hang+"\n")
 }
 
 func TestFence_TimeoutEndsTheAgentAndItsChildren(t *testing.T) {
@@ -59,7 +58,8 @@ func TestFence_AnAgentThatIsEndedProvesNothing(t *testing.T) {
 	} {
 		pipe := newFifo(t)
 		d := Device{Name: "d", Agent: agentOf(t, earlier+"exec 3>"+pipe.path+"\n"+
-			"trap 'echo bye; [ $action = off ] && exit 0; exit 2' TERM\necho ready >&3\nsleep 1000 & wait\n")}
+			"trap 'echo bye; [ $action = off ] && exit 0; exit 2' TERM\necho ready >&3\n"+
+			pipe.hang+" & wait\n")}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := fence(ctx, &d)
 		pipe.awaitLine()
@@ -77,7 +77,7 @@ func TestFence_KillsAnAgentThatDoesNotEnd(t *testing.T) {
 	pipe := newFifo(t)
 	d := Device{
 		Name:    "d",
-		Agent:   agentOf(t, "exec 3>"+pipe.path+"\ntrap '' TERM\necho ready >&3\nsleep 1000\n"),
+		Agent:   agentOf(t, "exec 3>"+pipe.path+"\ntrap '' TERM\necho ready >&3\n"+pipe.hang+"\n"),
 		Timeout: 5 * time.Second, // the grace is a second
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -91,7 +91,7 @@ func TestFence_KillsAnAgentThatDoesNotEnd(t *testing.T) {
 func TestFence_EndsTheProcessesThatAnAgentLeaves(t *testing.T) {
 	t.Parallel()
 	pipe := newFifo(t)
-	d := Device{Name: "d", Agent: agentOf(t, "exec 3>"+pipe.path+"\nsleep 1000 &\n"+offThenOff)}
+	d := Device{Name: "d", Agent: agentOf(t, "exec 3>"+pipe.path+"\n"+pipe.hang+" &\n"+offThenOff)}
 	if got := d.Fence(t.Context(), node()); !got.Proved {
 		t.Errorf("got %+v", got)
 	}
@@ -102,18 +102,11 @@ func TestFence_DoesNotWaitForTheOutputOfOthers(t *testing.T) {
 	t.Parallel()
 	pipe := newFifo(t)
 	d := Device{Name: "d", Agent: agentOf(t, `[ $action = status ] && exit 2
-exec 3>`+pipe.path+`
-setsid sh -c 'echo $$ >&3; exec sleep 1000' &
+setsid `+pipe.hang+` &
 until [ "$(ps -o sid= -p $!)" -ne $$ ]; do :; done
 exit 0
 `)}
-	done := fence(t.Context(), &d)
-	pid, err := strconv.Atoi(pipe.awaitLine())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGKILL) })
-	if got := <-done; !got.Proved {
+	if got := d.Fence(t.Context(), node()); !got.Proved {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -150,7 +143,7 @@ func runHelper() int {
 func TestFence_AgentsEndWithTheServer(t *testing.T) {
 	t.Parallel()
 	pipe := newFifo(t)
-	agent := agentOf(t, "exec 3>"+pipe.path+"\necho ready >&3\nexec sleep 1000\n")
+	agent := agentOf(t, "exec 3>"+pipe.path+"\necho ready >&3\nexec "+pipe.hang+"\n")
 	server := exec.Command(os.Args[0])
 	server.Env = append(os.Environ(), helperVar+"="+agent)
 	server.SysProcAttr = &unix.SysProcAttr{Setsid: true} // as an agent of its own
