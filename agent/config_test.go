@@ -176,6 +176,39 @@ func TestConfig_FaultsOfDevicesThatFenceHaveAPosition(t *testing.T) {
 	}
 }
 
+func TestConfig_ReadsTheConfigurationOfAutopilot(t *testing.T) {
+	read := func(server, autopilot string) (Config, error) {
+		dir := writeFiles(t, map[string]string{
+			"a.hcl": "server {\n  enabled = true\n" + server + "}\nautopilot {\n" + autopilot + "}\n",
+		})
+		c, err := parseConfig(t, "-config", dir, "-data-dir", "/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, c.Finish()
+	}
+	c, err := read("redundancy_zone = \"a\"\n", "min_quorum = 3\nserver_stabilization_time = \"1m\"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := structs.DefaultAutopilotConfig()
+	want.MinQuorum = 3
+	want.ServerStabilizationTime = time.Minute
+	if got := c.Server.Autopilot.Row(); got != want || c.Server.RedundancyZone != "a" {
+		t.Errorf("got %+v in zone %q, want %+v", got, c.Server.RedundancyZone, want)
+	}
+	for _, bad := range [][3]string{
+		{"", "max_trailing_logs = 0\n", "autopilot: MaxTrailingLogs is 0"},
+		{"non_voting_server = true\n", "", "expected 0: a server without a vote"},
+		{"redundancy_zone = \"" + strings.Repeat("z", 65) + "\"\n", "", "redundancy_zone has 65 bytes"},
+	} {
+		_, err := read(bad[0], bad[1])
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), bad[2]) {
+			t.Errorf("got %v, want %q", err, bad[2])
+		}
+	}
+}
+
 func TestConfig_FaultsOfFilesHaveAPosition(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
 		"unknown.hcl": "server {\n  enabled = true\n  bootstrap_expct = 3\n}\n",

@@ -105,7 +105,7 @@ func describeServer(s *structs.RaftServer) string {
 // has left but may still have its vote. After any other error the server is still a member.
 //
 // The last server stays. Without force a server also stays if the cluster would lose its majority with it.
-// A server that is stopped without Leave keeps its vote, because it is expected back.
+// A server that is stopped without Leave is expected back. It keeps its vote until autopilot removes it.
 func (s *Server) Leave(ctx context.Context, force bool) error {
 	servers, err := s.mayLeave(ctx, force)
 	if err != nil {

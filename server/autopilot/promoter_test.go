@@ -188,6 +188,13 @@ var promoterCases = []struct {
 		demote: []raft.ServerID{"n"},
 		leader: "v",
 	},
+	{
+		name: "a server that never votes leads, and no other voter is healthy",
+		servers: map[string]look{
+			"l":    {state: leads, of: neverHas},
+			"sick": {state: votes, unhealthy: true},
+		},
+	},
 }
 
 func TestPromoter_GivesAndTakesVotes(t *testing.T) {

@@ -29,12 +29,12 @@ var settingTexts = []blockText{
 		{"log_json", "", "log one JSON object a line"},
 		{
 			"leave_on_interrupt", "",
-			"on SIGINT the server leaves the cluster first; without it, it keeps its vote. See also " +
+			"on SIGINT the server leaves the cluster first; without it, it keeps its vote if it is soon back. See also " +
 				"[client.drain_on_shutdown](#clientdrain_on_shutdown)",
 		},
 		{
 			"leave_on_terminate", "",
-			"on SIGTERM the server leaves the cluster first; without it, it keeps its vote. See also " +
+			"on SIGTERM the server leaves the cluster first; without it, it keeps its vote if it is soon back. See also " +
 				"[client.drain_on_shutdown](#clientdrain_on_shutdown)",
 		},
 		{
