@@ -46,6 +46,13 @@ func (f *fakeRaft) AddVoter(
 	return done{}
 }
 
+// votedSoFar returns the servers that got a vote.
+func (f *fakeRaft) votedSoFar() []raft.ServerID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.voted)
+}
+
 func (f *fakeRaft) GetConfiguration() raft.ConfigurationFuture {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,6 +151,13 @@ func (w *world) forceLeave(name string) error {
 	return nil
 }
 
+// leftSoFar returns the names of the servers that were removed.
+func (w *world) leftSoFar() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.left)
+}
+
 // fails has the gossip take servers for failed.
 func (w *world) fails(ids ...string) {
 	w.mu.Lock()
@@ -200,12 +214,12 @@ func TestRun_GivesAVoteAfterTheStabilisation(t *testing.T) {
 		w.set(t, func(c *structs.AutopilotConfig) { c.ServerStabilizationTime = time.Minute })
 		w.start(t)
 		after(59 * time.Second)
-		if len(w.raft.voted) > 0 {
-			t.Errorf("%v got a vote before the time", w.raft.voted)
+		if len(w.raft.votedSoFar()) > 0 {
+			t.Errorf("%v got a vote before the time", w.raft.votedSoFar())
 		}
 		after(20 * time.Second)
-		if !slices.Equal(w.raft.voted, []raft.ServerID{"s3"}) {
-			t.Errorf("%v got a vote, want s3", w.raft.voted)
+		if !slices.Equal(w.raft.votedSoFar(), []raft.ServerID{"s3"}) {
+			t.Errorf("%v got a vote, want s3", w.raft.votedSoFar())
 		}
 	})
 }
@@ -223,7 +237,7 @@ func TestRun_GivesNoVoteToAServerThatDoesNotFollow(t *testing.T) {
 			spoil(w)
 			w.start(t)
 			after(time.Minute)
-			if len(w.raft.voted) > 0 {
+			if len(w.raft.votedSoFar()) > 0 {
 				t.Errorf("%s: it got a vote", name)
 			}
 			health, err := w.Health()
@@ -243,8 +257,8 @@ func TestRun_GivesAVoteToAnOlderServer(t *testing.T) {
 		w.silent = true
 		w.start(t)
 		after(time.Minute)
-		if !slices.Equal(w.raft.voted, []raft.ServerID{"s2"}) {
-			t.Errorf("%v got a vote, want s2", w.raft.voted)
+		if !slices.Equal(w.raft.votedSoFar(), []raft.ServerID{"s2"}) {
+			t.Errorf("%v got a vote, want s2", w.raft.votedSoFar())
 		}
 	})
 }
@@ -278,8 +292,8 @@ func TestRun_RemovesDeadServersWhileAMajorityStays(t *testing.T) {
 			after(time.Minute)
 			w.fails(c.dead...)
 			after(time.Minute)
-			if len(w.left) != c.want {
-				t.Errorf("%s: %v were removed, want %d", c.name, w.left, c.want)
+			if len(w.leftSoFar()) != c.want {
+				t.Errorf("%s: %v were removed, want %d", c.name, w.leftSoFar(), c.want)
 			}
 		})
 	}
@@ -297,13 +311,13 @@ func TestRun_CountsOnlyVotersAsMajority(t *testing.T) {
 		after(time.Minute)
 		w.fails("s2", "s3")
 		after(time.Minute)
-		if !slices.Equal(w.left, []string{"s2.global"}) {
-			t.Errorf("%v were removed, want one of two dead voters", w.left)
+		if !slices.Equal(w.leftSoFar(), []string{"s2.global"}) {
+			t.Errorf("%v were removed, want one of two dead voters", w.leftSoFar())
 		}
 		w.fails("s5")
 		after(time.Minute)
-		if !slices.Equal(w.left, []string{"s2.global", "s5.global"}) {
-			t.Errorf("%v were removed, want the dead server without a vote, too", w.left)
+		if !slices.Equal(w.leftSoFar(), []string{"s2.global", "s5.global"}) {
+			t.Errorf("%v were removed, want the dead server without a vote, too", w.leftSoFar())
 		}
 	})
 }
