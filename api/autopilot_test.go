@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// TestAutopilotHealth_IsAlsoAnAnswerWhenUnhealthy: the status is 429, as the dialect has it, and the client of
-// berth reads the answer all the same.
+// TestAutopilotHealth_IsAlsoAnAnswerWhenUnhealthy: the status is 429, as the dialect has it, and the client
+// reads the answer all the same.
 func TestAutopilotHealth_IsAlsoAnAnswerWhenUnhealthy(t *testing.T) {
 	s := newServer(t)
 	c := api.NewClient(api.ClientConfig{Address: s.URL})

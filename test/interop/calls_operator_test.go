@@ -119,8 +119,8 @@ var operatorCalls = []callRow{
 	{"Operator.AutopilotGetConfiguration", func(f *callFixture) error {
 		c, _, err := f.c.Operator().AutopilotGetConfiguration(nil)
 		return check(err, func() bool {
-			return c.CleanupDeadServers && c.LastContactThreshold == 200*time.Millisecond && c.MaxTrailingLogs == 250 &&
-				c.ServerStabilizationTime == 10*time.Second
+			return c.CleanupDeadServers && c.LastContactThreshold == 200*time.Millisecond &&
+				c.MaxTrailingLogs == 250 && c.ServerStabilizationTime == 10*time.Second
 		}, c)
 	}},
 	{"Operator.AutopilotSetConfiguration", func(f *callFixture) error {
