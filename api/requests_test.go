@@ -488,6 +488,7 @@ func routeCalls() map[string]routeCall {
 	maps.Copy(calls, childCalls())
 	maps.Copy(calls, autopilotCalls())
 	maps.Copy(calls, evalCalls())
+	maps.Copy(calls, lossCalls())
 	maps.Copy(calls, serviceCalls())
 	return calls
 }

@@ -62,7 +62,10 @@ func (l lostNodes) confirm(
 	if err != nil {
 		return 0, err
 	}
-	l.logger.Warn("operator confirms that a node is lost", "node_id", req.NodeID, "by", req.By, "reason", req.Why)
+	l.logger.Warn("operator confirms that a node is lost",
+		"node_id", req.NodeID,
+		"by", req.By,
+		"reason", req.Why)
 	return fsm.Propose(ctx, l.raft, fsm.ConfirmLost, req)
 }
 
@@ -83,7 +86,9 @@ func (l lostNodes) find(id string) (*structs.Node, error) {
 }
 
 // test runs the action monitor of the devices of a node.
-func (l lostNodes) test(ctx context.Context, req *structs.NodeGetRequest) (*structs.NodeFenceTestResponse, error) {
+func (l lostNodes) test(
+	ctx context.Context, req *structs.NodeGetRequest,
+) (*structs.NodeFenceTestResponse, error) {
 	n, err := l.find(req.NodeID)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		"Job.GetJobSubmission Job.GetJobVersions Job.GetServiceRegistrations Job.LatestDeployment Job.List Job.Plan Job.ScaleStatus " +
 		"Job.Summary Job.Why " +
 		"Namespace.GetNamespace Namespace.ListNamespaces " +
-		"Node.DrainStatus Node.Get Node.GetAllocs Node.List NodePool.GetNodePool " +
+		"Node.DrainStatus Node.FenceStatus Node.Get Node.GetAllocs Node.List NodePool.GetNodePool " +
 		"NodePool.List NodePool.ListJobs NodePool.ListNodes " +
 		"Scaling.GetPolicy Scaling.ListPolicies Search.FuzzySearch Search.PrefixSearch " +
 		"ServiceRegistration.GetService ServiceRegistration.List"

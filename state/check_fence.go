@@ -34,7 +34,8 @@ func (c *checker) fences() {
 
 	for o := range fenceOrders.Scan(c) {
 		n := Node(c, o.NodeID)
-		c.want(n != nil && n.Lost() && n.Epoch == o.Epoch, "the order to fence node %s is not for its loss", o.NodeID)
+		c.want(n != nil && n.Lost() && n.Epoch == o.Epoch,
+			"the order to fence node %s is not for its loss", o.NodeID)
 	}
 	for node, count := range running {
 		c.want(count == 1, "node %s has %d runs that have not ended", node, count)

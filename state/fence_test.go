@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// lostNode returns a fixture in which n1 is down and holds, for job db: "fenced" and "other" (plugin q), whose
-// policy is fence, and "held", whose policy is hold. n2 is up, and job next waits there for all three.
+// lostNode returns a fixture in which n1 is down and holds, for job db: "fenced" and "other" (plugin q),
+// whose policy is fence, and "held", whose policy is hold. n2 is up, and job next waits there for all three.
 func lostNode(t *testing.T) *fixture {
 	w := newFixture(t)
 	w.countEpochs()
@@ -300,7 +300,8 @@ func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 	if got := w.held(); got != "" || run.Released != 3 {
 		t.Errorf("n1 holds %q after %d were released", got, run.Released)
 	}
-	if run.Kind != structs.FenceByWord || run.By != "ann@desk" || run.Why != "I pulled the plug" || run.Begun == 0 {
+	if run.Kind != structs.FenceByWord || run.By != "ann@desk" ||
+		run.Why != "I pulled the plug" || run.Begun == 0 {
 		t.Errorf("the word is recorded as %+v", run)
 	}
 	forced := Volume(w.s.Read(), structs.DefaultNamespace, "held").Forced

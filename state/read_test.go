@@ -32,7 +32,7 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 	volume := func(v *structs.CSIVolume) string { return v.ID }
 	plugin := func(p *structs.CSIPluginRow) string { return p.ID }
 	for _, c := range []struct{ what, got, want string }{
-		{"nodes", ids(Nodes(tx), node), "n1 n2 n3"},
+		{"nodes", ids(Nodes(tx), node), "lost n1 n2 n3"},
 		{"nodes by prefix", ids(NodesByPrefix(tx, "n2"), node), "n2"},
 		{"plugins", ids(Plugins(tx, ""), plugin), "p"},
 		{"plugins by prefix", ids(Plugins(tx, "q"), plugin), ""},

@@ -40,8 +40,9 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, AutopilotConfigSet, &structs.AutopilotConfigRequest{Config: structs.DefaultAutopilotConfig()})
 	w.node("lost")
 	w.status(structs.NodeDown, "lost")
-	do(w, ConfirmLost, &structs.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()})
-	do(w, FenceOrdered, &structs.NodeFenceRequest{NodeID: "lost", By: "ann", WriteOptions: w.now()})
+	word := &structs.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
+	do(w, ConfirmLost, word)
+	do(w, FenceOrdered, word)
 	return w
 }
 

@@ -110,11 +110,11 @@ var NodeFence = write[NodeFenceRequest, Empty]("Node.Fence")
 
 // NodeFenceRequest names the node and the operator. With Epoch 0 any loss of the node is meant.
 type NodeFenceRequest struct {
-	NodeID string `level:"2"`
-	Epoch  uint64 `level:"2"`
-	By     string `level:"2"` // the name of the operator, unverified; needed
-	Why    string `level:"2"`
-	WriteOptions
+	NodeID       string `level:"2"`
+	Epoch        uint64 `level:"2"`
+	By           string `level:"2"` // the name of the operator, unverified; needed
+	Why          string `level:"2"`
+	WriteOptions `level:"2"`
 }
 
 // NodeConfirmLost records the word of an operator that a machine is off, and releases all claims of its node.

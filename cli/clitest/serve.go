@@ -54,7 +54,9 @@ func Run(t *testing.T, tree []command.Command, args ...string) (code int, out, e
 }
 
 // RunTyped is Run with a standard input.
-func RunTyped(t *testing.T, tree []command.Command, typed string, args ...string) (code int, out, errs string) {
+func RunTyped(
+	t *testing.T, tree []command.Command, typed string, args ...string,
+) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
 	root := command.Command{Name: "berth", Sub: tree}

@@ -105,7 +105,8 @@ func printLostClaims(c *command.Call, s *structs.NodeFenceStatusResponse) {
 		claims.AddRow(l.VolumeID, l.Namespace, l.OnNodeLoss, command.YesNo(l.Waited),
 			command.ShortID(l.AllocID), l.JobID, l.Status)
 	}
-	c.Section("Volumes that are released", "Volume|Namespace|On node loss|Waited for|Allocation|Job|Status", claims)
+	titles := "Volume|Namespace|On node loss|Waited for|Allocation|Job|Status"
+	c.Section("Volumes that are released", titles, claims)
 }
 
 func testFence(ctx context.Context, c *command.Call, id string) error {
@@ -205,7 +206,9 @@ func fenceText(r *structs.FenceRun) string {
 }
 
 // reportFence tells how an order ended.
-func reportFence(w *watch.Watch, s *structs.NodeFenceStatusResponse, end *structs.FenceRun, released int) error {
+func reportFence(
+	w *watch.Watch, s *structs.NodeFenceStatusResponse, end *structs.FenceRun, released int,
+) error {
 	node := command.ShortID(s.NodeID)
 	switch {
 	case released > 0 || end != nil && end.State == structs.FenceProved:

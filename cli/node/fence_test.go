@@ -11,18 +11,21 @@ import (
 	"berth/structs"
 )
 
+type loss = structs.NodeFenceStatusResponse
+
 // lostCluster answers with the losses one after the other, the last one again and again. It records the
 // requests of operators.
-func lostCluster(t *testing.T, losses ...structs.NodeFenceStatusResponse) (addr string, sent *[]structs.NodeFenceRequest) {
+func lostCluster(t *testing.T, losses ...loss) (addr string, sent *[]structs.NodeFenceRequest) {
 	t.Helper()
 	w := clitest.NewCluster(t.TempDir())
-	apitest.On(w.Caller, structs.NodeFenceStatus, func(context.Context, *structs.NodeGetRequest) (*structs.NodeFenceStatusResponse, error) {
+	next := func(context.Context, *structs.NodeGetRequest) (*loss, error) {
 		now := losses[0]
 		if len(losses) > 1 {
 			losses = losses[1:]
 		}
 		return &now, nil
-	})
+	}
+	apitest.On(w.Caller, structs.NodeFenceStatus, next)
 	sent = new([]structs.NodeFenceRequest)
 	record := func(_ context.Context, req *structs.NodeFenceRequest) (*structs.Empty, error) {
 		*sent = append(*sent, *req)
@@ -91,7 +94,7 @@ func TestNodeFence_TestNamesTheDevicesThatDoNotWork(t *testing.T) {
 	}{
 		"none":   {nil, 6, "no fence device of the servers matches"},
 		"works":  {[]*structs.FenceTest{{Device: "ipmi", OK: true}}, 0, "ipmi"},
-		"is off": {[]*structs.FenceTest{{Device: "ipmi", ExitCode: 1, Output: "no route"}}, 7, "1 of 1 devices do not work"},
+		"is off": {[]*structs.FenceTest{{Device: "ipmi", ExitCode: 1}}, 7, "1 of 1 devices do not work"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := clitest.NewCluster(t.TempDir())

@@ -11,8 +11,11 @@ import (
 // mostSaid bounds the words of an agent in a reason, in bytes.
 const mostSaid = 300
 
+// lossExplainer explains the losses of nodes that hold volumes.
+type lossExplainer struct{ *explainer }
+
 // lostHolder explains a claim that a lost node holds: the loss, and who releases the claim.
-func (x *explainer) lostHolder(r *structs.Reason, c *structs.CSIClaim) {
+func (x lossExplainer) lostHolder(r *structs.Reason, c *structs.CSIClaim) {
 	r.Because = []*structs.Reason{x.nodeDown(c.NodeID)}
 	v := state.Volume(x.tx, c.Namespace, c.VolumeID)
 	n := state.Node(x.tx, c.NodeID)
@@ -35,7 +38,7 @@ func confirmRemedy(n *structs.Node) string {
 }
 
 // fence explains how far the servers are with a proof that a lost node can no longer write.
-func (x *explainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Reason {
+func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Reason {
 	var last *structs.FenceRun
 	for _, r := range state.FenceRuns(x.tx, n.ID) {
 		if r.Epoch == n.Epoch && r.Kind == structs.FenceByAgent {
@@ -49,7 +52,8 @@ func (x *explainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Reason
 		r.Remedy = "wait for its end: berth node status " + structs.ShortID(n.ID)
 		return r
 	case order == nil && !state.IsWaitedFor(x.tx, v):
-		r := reason("nobody waits for volume %s, so the servers do not fence node %s for it", v.ID, x.nodeName(n.ID))
+		r := reason("nobody waits for volume %s, so the servers do not fence node %s for it",
+			v.ID, x.nodeName(n.ID))
 		r.Remedy = "to fence it all the same: " + fenceCommand(n)
 		return r
 	case order == nil:
@@ -62,16 +66,17 @@ func (x *explainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Reason
 }
 
 // braked explains that the servers fence no node by themselves.
-func (x *explainer) braked(b *structs.FenceBrake, n *structs.Node) *structs.Reason {
-	r := reason("the servers fence no node by themselves: %d of %d nodes were lost within %d minutes, since %s ago, "+
-		"so the fault may be on their side", b.Lost, b.Of, structs.FenceBrakeWindow/60, x.since(b.Since*1e9))
+func (x lossExplainer) braked(b *structs.FenceBrake, n *structs.Node) *structs.Reason {
+	r := reason("the servers fence no node by themselves: %d of %d nodes were lost within %d minutes, "+
+		"since %s ago, so the fault may be on their side",
+		b.Lost, b.Of, structs.FenceBrakeWindow/60, x.since(b.Since*1e9))
 	r.Remedy = "mend the network of the servers, or decide for each node: " + fenceCommand(n) +
 		"; " + confirmRemedy(n)
 	return r
 }
 
 // fenced explains the last run of a fence device, nil for none, and the next one.
-func (x *explainer) fenced(last *structs.FenceRun, n *structs.Node) *structs.Reason {
+func (x lossExplainer) fenced(last *structs.FenceRun, n *structs.Node) *structs.Reason {
 	if last == nil {
 		r := reason("the servers are about to fence node %s", x.nodeName(n.ID))
 		r.Remedy = "if this lasts: berth node status " + structs.ShortID(n.ID)
@@ -86,7 +91,8 @@ func (x *explainer) fenced(last *structs.FenceRun, n *structs.Node) *structs.Rea
 	now := "to try now: " + fenceCommand(n) + "; " + confirmRemedy(n)
 	switch {
 	case last.Cause == structs.FenceCauseNoDevice:
-		r := reason("no fence device of the servers matches node %s and covers the volume%s", x.nodeName(n.ID), again)
+		r := reason("no fence device of the servers matches node %s and covers the volume%s",
+			x.nodeName(n.ID), again)
 		r.Remedy = "add a fencing block to the configuration of the servers; " + confirmRemedy(n)
 		return r
 	case last.State == structs.FenceProved:

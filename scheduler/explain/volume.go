@@ -262,7 +262,7 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 				name, x.since(c.EndTime), x.failing(c.ReleaseError))
 		}
 
-		x.lostHolder(r, c)
+		lossExplainer{x}.lostHolder(r, c)
 		return r
 	}
 

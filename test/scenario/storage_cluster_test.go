@@ -33,20 +33,23 @@ type storageCluster struct {
 }
 
 // startStorageCluster starts servers that record a silent node as down after about a second.
-func startStorageCluster(t *testing.T, servers int) *storageCluster {
+func startStorageCluster(t *testing.T, servers int, options ...cluster.Option) *storageCluster {
 	t.Helper()
 	t.Parallel()
-	c := cluster.New(t, servers, func(cfg *server.Config) {
+	options = append(options, func(cfg *server.Config) {
 		cfg.HeartbeatTTL = time.Second
 		cfg.HeartbeatGrace = time.Second
 	})
+	c := cluster.New(t, servers, options...)
 	return &storageCluster{c, t, cluster.NewStorage(c)}
 }
 
 // startWithVolume starts servers, two nodes, and the registered volume v1 that each node reaches.
-func startWithVolume(t *testing.T, servers int) (s *storageCluster, n1, n2 *cluster.Node) {
+func startWithVolume(
+	t *testing.T, servers int, options ...cluster.Option,
+) (s *storageCluster, n1, n2 *cluster.Node) {
 	t.Helper()
-	s = startStorageCluster(t, servers)
+	s = startStorageCluster(t, servers, options...)
 	n1 = s.addNode("n1", attaching)
 	n2 = s.addNode("n2", attaching)
 	s.registerVolume("v1")

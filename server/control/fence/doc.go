@@ -1,9 +1,9 @@
 // Package fence has the leader's loop that proves by fence devices that lost nodes can no longer write.
 //
-// The rows decide, so that a new leader continues where an earlier one ended: next has no clock and no effect.
-// A run has its row before its agent starts. The loop fences a node only if somebody waits for a volume of it,
-// one node at a time, and none while so many nodes are lost that the fault may be on the side of the servers
-// (state.FenceBrake). The order of an operator passes all of this.
+// The rows decide, so that a new leader continues where an earlier one ended: next has no clock and no
+// effect. A run has its row before its agent starts. The loop fences a node only if somebody waits for a
+// volume of it, one node at a time, and none while so many nodes are lost that the fault may be on the side
+// of the servers (state.FenceBrake). The order of an operator passes all of this.
 //
 // The entry that records a proof also releases the volumes (state.FenceEnd), unless the node came back after
 // the run had begun.

@@ -1,0 +1,21 @@
+package api_test
+
+import "berth/structs"
+
+// lossCalls has the requests to the routes about the loss of a node.
+func lossCalls() map[string]routeCall {
+	return map[string]routeCall{
+		"PUT /v1/node/{id}/fence": {
+			path:    "/v1/node/n/fence",
+			body:    `{"Epoch":7,"By":"ann","Why":"no answer"}`,
+			rpc:     "Node.Fence",
+			request: &structs.NodeFenceRequest{NodeID: "n", Epoch: 7, By: "ann", Why: "no answer"},
+		},
+		"PUT /v1/node/{id}/confirm-lost": {
+			path:    "/v1/node/n/confirm-lost",
+			body:    `{"By":"ann","Why":"it burns"}`,
+			rpc:     "Node.ConfirmLost",
+			request: &structs.NodeFenceRequest{NodeID: "n", By: "ann", Why: "it burns"},
+		},
+	}
+}
