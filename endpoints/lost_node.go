@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -69,8 +70,9 @@ func (l lostNodes) confirm(
 	return fsm.Propose(ctx, l.raft, fsm.ConfirmLost, req)
 }
 
-// checkOperator bounds the texts of an operator, which rows store.
+// checkOperator bounds the texts of an operator, which rows store. An operator without a name gets one.
 func checkOperator(req *structs.NodeFenceRequest) error {
+	req.By = cmp.Or(req.By, "an operator")
 	if len(req.Why) > structs.MaxText || len(req.By) > structs.MaxName {
 		return structs.Invalidf("Why and By may have %d and %d bytes", structs.MaxText, structs.MaxName)
 	}

@@ -43,15 +43,14 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 		change  func(*request)
 		kind    structs.Kind // "": it is ordered
 	}{
-		"a power switch":      {false, devices{power}, nil, ""},
-		"its storage":         {false, devices{other, covering}, nil, ""},
-		"other storage":       {false, devices{other}, nil, structs.KindPrecondition},
-		"no device":           {false, nil, nil, structs.KindPrecondition},
-		"a node that is up":   {true, devices{power}, nil, structs.KindPrecondition},
-		"an unknown node":     {false, devices{power}, func(r *request) { r.NodeID = "n9" }, structs.KindNotFound},
-		"a very long reason":  {false, devices{power}, func(r *request) { r.Why = tooLong }, structs.KindInvalid},
-		"a very long name":    {false, devices{power}, func(r *request) { r.By = tooLong }, structs.KindInvalid},
-		"without an operator": {false, devices{power}, func(r *request) { r.By = "" }, structs.KindInvalid},
+		"a power switch":     {false, devices{power}, nil, ""},
+		"its storage":        {false, devices{other, covering}, nil, ""},
+		"other storage":      {false, devices{other}, nil, structs.KindPrecondition},
+		"no device":          {false, nil, nil, structs.KindPrecondition},
+		"a node that is up":  {true, devices{power}, nil, structs.KindPrecondition},
+		"an unknown node":    {false, devices{power}, func(r *request) { r.NodeID = "n9" }, structs.KindNotFound},
+		"a very long reason": {false, devices{power}, func(r *request) { r.Why = tooLong }, structs.KindInvalid},
+		"a very long name":   {false, devices{power}, func(r *request) { r.By = tooLong }, structs.KindInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := serverWithClaim(t)
@@ -80,7 +79,7 @@ func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 	s, _ := serverWithClaim(t)
 	s.fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
 	s.setNodeDown("n1")
-	must(s, structs.NodeFence, &structs.NodeFenceRequest{NodeID: "n1", By: "ann"})
+	must(s, structs.NodeFence, &structs.NodeFenceRequest{NodeID: "n1"})
 	for i := range 2 {
 		mustPropose(s, fsm.FenceBegin, &structs.FenceBeginRequest{
 			NodeID: "n1", Epoch: state.Node(s.store.Read(), "n1").Epoch, Number: uint64(i + 1), Attempt: 1, Device: "ipmi",
@@ -91,7 +90,7 @@ func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 	}
 	got := must(s, structs.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
 	switch {
-	case got.Status != structs.NodeDown || got.Order == nil || got.Brake != nil:
+	case got.Status != structs.NodeDown || got.Order == nil || got.Order.By != "an operator" || got.Brake != nil:
 		t.Errorf("got %+v", got)
 	case len(got.Runs) != 2 || got.Runs[0].Number != 2:
 		t.Errorf("the newest run is not the first: %+v", got.Runs)
