@@ -18,7 +18,7 @@ import (
 var confirmLostCommand = command.Command{
 	Name:     "confirm-lost",
 	Args:     "<node>",
-	Synopsis: "State that the machine of a node is off, and release all of its volumes",
+	Synopsis: "State that a machine is off, and release its volumes",
 	Help: `
 Use it when you know that the machine is off: you have seen it, or cut its
 power. A machine that runs may continue to write, and two writers destroy the

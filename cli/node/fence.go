@@ -15,13 +15,14 @@ import (
 var nodeFenceCommand = command.Command{
 	Name:     "fence",
 	Args:     "<node>",
-	Synopsis: "Prove by a fence device that a lost node can no longer write, and release its volumes",
+	Synopsis: "Fence a lost node, and release its volumes",
 	Help: `
-The leader tries the fence devices of its configuration that match the node,
-one after the other, until one proves that the machine is off, or cut off from
-its storage. Then the volumes that the proof covers are released, also those
-whose on_node_loss is hold. The node must be down. A proof counts only if the
-node does not come back before it.
+Proves by a fence device that the node can no longer write. The leader tries
+the devices of its configuration that match the node, one after the other,
+until one proves that the machine is off, or cut off from its storage. Then
+the volumes that the proof covers are released, also those whose on_node_loss
+is hold. The node must be down. A proof counts only if the node does not come
+back before it.
 
 With -dry-run nothing runs: the devices, and the volumes that a proof would
 release, are shown. With -test each device is asked for its state (monitor),
