@@ -53,9 +53,9 @@ func NotifyContext(parent context.Context, signals ...os.Signal) (ctx context.Co
 	}
 }
 
-// runUntilSignal is like Run. If ctx ends by a signal, the node first drains itself, if its configuration has
-// drain_on_shutdown. After a signal with a leave option the server then leaves the cluster, unless the cluster
-// would lose its majority.
+// runUntilSignal is like Run. If ctx ends by a signal, a node with drain_on_shutdown first drains itself. If
+// the signal has a leave option, the server then leaves the cluster, unless the cluster would lose its
+// majority.
 func (a *Agent) runUntilSignal(ctx context.Context) error {
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup

@@ -21,6 +21,7 @@ import (
 	"berth/client/holds"
 	"berth/client/hooks"
 	"berth/client/lease"
+	"berth/client/leaving"
 	"berth/client/machine/fingerprint"
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"
@@ -159,10 +160,9 @@ type Client struct {
 	lease atomic.Pointer[lease.Lease]  // that the servers granted last
 	clock boottime.Clock
 
-	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these three:
+	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these two:
 	ackedInstances instanceMap
 	inDoubt        bool // whether the servers may still carry out an earlier report of the node
-	leaves         bool // whether the node drains because its agent shuts down
 
 	unaccounted time.Time     // since when the servers wait for the node's inventory, or zero; of runLease
 	reloaded    chan struct{} // has a value if the configuration may have changed the node
@@ -186,6 +186,8 @@ type Client struct {
 	holds   *holds.Tracker
 	data    *holds.Data
 	claims  *claimCheck
+
+	departure *leaving.Node
 
 	sessions sessions
 }
@@ -285,6 +287,7 @@ func (c *Client) open(deps Deps) (err error) {
 	}
 
 	c.claims = c.newClaimCheck()
+	c.departure = newDeparture(c)
 	c.openPool(deps.Pool)
 	c.node.Store(c.buildNode())
 	return nil

@@ -268,8 +268,8 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 	c.inDoubt = false
 	notify(c.claimCheckDue) // the servers may have deleted the node meanwhile, and released its claims
 	c.servers.Set(resp.Servers)
-	if resp.Left {
-		err = c.comeBack(ctx)
+	if resp.Left && !isClosed(c.registered) {
+		err = c.departure.Return(ctx)
 	}
 	if err != nil {
 		return lease.Lease{}, err

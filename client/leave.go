@@ -11,43 +11,17 @@ import (
 func (c *Client) Leave(ctx context.Context) {
 	cfg := c.config().DrainOnShutdown
 	if cfg != nil {
-		c.departure().Leave(ctx, *cfg)
+		c.departure.Leave(ctx, cfg)
 	}
 }
 
-func (c *Client) departure() *leaving.Node {
+func newDeparture(c *Client) *leaving.Node {
 	return &leaving.Node{
 		ID:       c.id.NodeID,
 		SecretID: c.id.SecretID,
 		Region:   c.config().Region,
 		Servers:  c.servers,
 		Logger:   c.logger,
-		Begin:    c.beginLeave,
+		Lock:     c.lockNode,
 	}
-}
-
-// beginLeave keeps a first registration that is still to come, or to be answered, from ending the drain.
-func (c *Client) beginLeave(ctx context.Context) error {
-	unlock, err := c.lockNode(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	c.leaves = true
-	return nil
-}
-
-// comeBack ends the drain of the last shutdown. It returns an error only if the call may be repeated: no
-// other one keeps the node from its registration. The caller has locked the node.
-func (c *Client) comeBack(ctx context.Context) error {
-	if c.leaves || isClosed(c.registered) {
-		return nil
-	}
-	err := c.departure().Return(ctx)
-	if err != nil && !leaving.MayPass(err) {
-		c.logger.Error("failed to end the drain of the last shutdown; "+
-			"the node takes no allocations before berth node eligibility -enable", "error", err)
-		return nil
-	}
-	return err
 }

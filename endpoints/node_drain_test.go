@@ -118,6 +118,12 @@ func TestNodeLeave_IsToldToTheNextAgent(t *testing.T) {
 	if !slices.Equal(lock.seen, []bool{false, true, true, false}) {
 		t.Errorf("the node drains at the locks and unlocks: %v", lock.seen)
 	}
+	for _, secret := range []string{"", "wrong"} {
+		rejected(s, structs.KindDenied, structs.NodeLeave, &structs.NodeLeaveRequest{
+			NodeID:   "n1",
+			SecretID: secret,
+		})
+	}
 	rejected(s, structs.KindInvalid, structs.NodeLeave, &structs.NodeLeaveRequest{
 		NodeID:    "n1",
 		SecretID:  secretOf("n1"),

@@ -52,7 +52,6 @@ func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
 				SecretID: s,
 			}
 		},
-		"Node.Leave":           func(n, s string) any { return &structs.NodeLeaveRequest{NodeID: n, SecretID: s} },
 		"Node.GetClientAllocs": func(n, s string) any { return &structs.NodeGetRequest{NodeID: n, SecretID: s} },
 		"CSIVolume.Unpublish": func(n, s string) any {
 			return &structs.CSIVolumeUnpublishRequest{

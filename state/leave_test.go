@@ -74,12 +74,19 @@ func TestNodeLeave_RestoresTheEligibilityOnTheNextStart(t *testing.T) {
 			w.drained()
 			w.leave(spec)
 		}, true, false},
-		"without a drain":                  {func(*fixture) {}, true, false},
-		"ineligible without a drain":       {func(w *fixture) { w.eligibility("ineligible") }, false, false},
-		"ineligible before the shutdown":   {func(w *fixture) { w.eligibility("ineligible"); w.leave(spec) }, false, false},
-		"ineligible during the drain":      {func(w *fixture) { w.leave(spec); w.eligibility("ineligible") }, false, false},
-		"draining before the shutdown":     {func(w *fixture) { w.drainNode(&spec); w.leave(spec) }, false, true},
-		"drained before the shutdown":      {func(w *fixture) { w.drainNode(&spec); w.drained(); w.leave(spec) }, false, false},
+		"without a drain":            {func(*fixture) {}, true, false},
+		"ineligible without a drain": {func(w *fixture) { w.eligibility("ineligible") }, false, false},
+		"ineligible before the shutdown": {func(w *fixture) {
+			w.eligibility("ineligible")
+			w.leave(spec)
+		}, false, false},
+		"ineligible during the drain":  {func(w *fixture) { w.leave(spec); w.eligibility("ineligible") }, false, false},
+		"draining before the shutdown": {func(w *fixture) { w.drainNode(&spec); w.leave(spec) }, false, true},
+		"drained before the shutdown": {func(w *fixture) {
+			w.drainNode(&spec)
+			w.drained()
+			w.leave(spec)
+		}, false, false},
 		"drained by an operator meanwhile": {func(w *fixture) { w.leave(spec); w.drainNode(&spec) }, false, true},
 		"cancelled, to stay ineligible":    {func(w *fixture) { w.leave(spec); w.cancelDrain(false) }, false, false},
 		"ended, to stay ineligible": {func(w *fixture) {

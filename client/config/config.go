@@ -348,9 +348,6 @@ func (c *Config) Validate() error {
 	if err := c.MovedData.Validate(); err != nil {
 		faults = append(faults, err)
 	}
-	if c.DrainOnShutdown != nil {
-		faults = append(faults, c.DrainOnShutdown.Validate())
-	}
 	for name := range c.Options {
 		require(slices.Contains(options, name), "client.options: there is no option %q; expected %s",
 			name, strings.Join(options, ", "))
@@ -368,6 +365,7 @@ func (c *Config) Validate() error {
 	faults = append(faults, c.checkNetworks()...)
 	faults = append(faults, c.Settings.Faults()...)
 	faults = append(faults, c.checkHostVolumes()...)
+	faults = append(faults, c.DrainOnShutdown.Validate())
 
 	require(c.Plugins.Dir == "" || filepath.IsAbs(c.Plugins.Dir),
 		"plugin_dir: %q is not an absolute path", c.Plugins.Dir)

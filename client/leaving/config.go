@@ -19,8 +19,11 @@ type Config struct {
 // DefaultDeadline is the deadline of a drain whose configuration gives none.
 const DefaultDeadline = time.Hour
 
-// Validate names every fault.
-func (c Config) Validate() error {
+// Validate names every fault. Nil has none.
+func (c *Config) Validate() error {
+	if c == nil {
+		return nil
+	}
 	deadline := c.deadline()
 	if deadline <= 0 || deadline > structs.MaxDrainDeadline {
 		return structs.Invalidf("client.drain_on_shutdown.deadline: %s is not within 1ns to %s",
@@ -29,7 +32,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) deadline() time.Duration {
+func (c *Config) deadline() time.Duration {
 	if c.Deadline == nil {
 		return DefaultDeadline
 	}
@@ -37,7 +40,7 @@ func (c Config) deadline() time.Duration {
 }
 
 // drainSpec is the drain that the node requests.
-func (c Config) drainSpec() *structs.DrainSpec {
+func (c *Config) drainSpec() *structs.DrainSpec {
 	spec := &structs.DrainSpec{
 		Deadline:         c.deadline(),
 		IgnoreSystemJobs: c.IgnoreSystemJobs,

@@ -11,6 +11,7 @@ package leaving
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -43,13 +44,15 @@ type Node struct {
 	Region   string
 	Servers  rpc.Caller
 	Logger   hclog.Logger
-	// Begin comes before the request of the drain: no report of the start of the agent follows it.
-	Begin func(ctx context.Context) error
+	// Lock waits until no write of the node's rows is in flight, and keeps others out until unlock is called.
+	Lock func(ctx context.Context) (unlock func(), err error)
+
+	leaves bool // guarded by Lock
 }
 
 // Leave drains the node and waits until the drain has ended. It returns earlier if ctx ends, if no server
 // answers for ServerPatience, or StopPatience after the deadline. It logs the reason.
-func (n *Node) Leave(ctx context.Context, cfg Config) {
+func (n *Node) Leave(ctx context.Context, cfg *Config) {
 	bound := cfg.deadline() + StopPatience
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -66,17 +69,30 @@ func (n *Node) Leave(ctx context.Context, cfg Config) {
 	}
 }
 
+// request requests the drain. A first registration that is still to come does not end it afterwards.
 func (n *Node) request(ctx context.Context, spec *structs.DrainSpec) error {
-	err := n.Begin(ctx)
+	unlock, err := n.Lock(ctx)
 	if err != nil {
 		return err
 	}
+	n.leaves = true
+	unlock()
 	return n.send(ctx, spec)
 }
 
-// Return ends the drain of an earlier shutdown, because the agent has started again.
+// Return ends the drain of the last shutdown, because the agent has started again. It returns an error only
+// if the call may succeed later: no other one keeps the node out of the cluster. The caller has locked the
+// node.
 func (n *Node) Return(ctx context.Context) error {
-	return n.send(ctx, nil)
+	if n.leaves {
+		return nil
+	}
+	err := n.send(ctx, nil)
+	if err != nil && !mayPass(err) {
+		n.Logger.Error("failed to end the drain of the last shutdown, the node stays ineligible", "error", err)
+		return nil
+	}
+	return err
 }
 
 func (n *Node) send(ctx context.Context, spec *structs.DrainSpec) error {
@@ -97,20 +113,20 @@ func (n *Node) reach(ctx context.Context, call func(context.Context) error) erro
 	pause := serverRetry
 	for {
 		err := call(limited)
-		if err == nil || !MayPass(err) || !backoff.Sleep(limited, pause.After(err)) {
+		if err == nil || !mayPass(err) || !backoff.Sleep(limited, pause.After(err)) {
 			return err
 		}
 	}
 }
 
-// MayPass reports whether a call that failed with err may succeed later.
-func MayPass(err error) bool {
+// mayPass reports whether a call that failed with err may succeed later.
+func mayPass(err error) bool {
 	return structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout)
 }
 
 // awaitEnd waits until the node drains no more. It logs each change of the allocations that are left.
 func (n *Node) awaitEnd(ctx context.Context) error {
-	reasons := map[string]string{}
+	known := map[string]structs.DrainWait{}
 	req := &structs.NodeGetRequest{
 		NodeID:   n.ID,
 		SecretID: n.SecretID,
@@ -128,7 +144,7 @@ func (n *Node) awaitEnd(ctx context.Context) error {
 			return err
 		}
 
-		n.logChanges(reasons, status.Waits)
+		n.logChanges(known, status.Waits)
 		if status.DrainStrategy == nil {
 			n.logEnd(status)
 			return nil
@@ -138,20 +154,17 @@ func (n *Node) awaitEnd(ctx context.Context) error {
 	}
 }
 
-// logChanges logs the reasons that are new, and the allocations that have left. It keeps reasons up to date.
-func (n *Node) logChanges(reasons map[string]string, waits []structs.DrainWait) {
-	left := map[string]bool{}
-	for id := range reasons {
-		left[id] = true
-	}
-
+// logChanges logs the waits that are new or have another reason, and the allocations that have left. It keeps
+// known up to date.
+func (n *Node) logChanges(known map[string]structs.DrainWait, waits []structs.DrainWait) {
+	left := maps.Clone(known)
 	for _, w := range waits {
 		delete(left, w.AllocID)
-		if reasons[w.AllocID] == w.Reason {
+		if known[w.AllocID] == w {
 			continue
 		}
 
-		reasons[w.AllocID] = w.Reason
+		known[w.AllocID] = w
 		n.Logger.Info("waiting for an allocation to leave the node",
 			"alloc_id", w.AllocID,
 			"namespace", w.Namespace, "job_id", w.JobID,
@@ -160,7 +173,7 @@ func (n *Node) logChanges(reasons map[string]string, waits []structs.DrainWait) 
 	}
 
 	for id := range left {
-		delete(reasons, id)
+		delete(known, id)
 		n.Logger.Info("allocation has left the node", "alloc_id", id, "remaining", len(waits))
 	}
 }

@@ -65,7 +65,9 @@ func (s *servers) leave(_ context.Context, r *structs.NodeLeaveRequest) (*struct
 	return &structs.Empty{}, nil
 }
 
-func (s *servers) status(ctx context.Context, r *structs.NodeGetRequest) (*structs.NodeDrainStatusResponse, error) {
+func (s *servers) status(ctx context.Context, r *structs.NodeGetRequest) (
+	*structs.NodeDrainStatusResponse, error,
+) {
 	over := time.After(r.MaxWait)
 	for {
 		s.mu.Lock()
@@ -115,11 +117,11 @@ func leave(t *testing.T, s *servers, cfg Config, during func(stop context.Cancel
 		SecretID: "secret",
 		Servers:  s,
 		Logger:   hclog.New(&hclog.LoggerOptions{Output: &out}),
-		Begin:    func(context.Context) error { return nil },
+		Lock:     func(context.Context) (func(), error) { return func() {}, nil },
 	}
 	begin := time.Now()
 	var leaving sync.WaitGroup
-	leaving.Go(func() { n.Leave(ctx, cfg) })
+	leaving.Go(func() { n.Leave(ctx, &cfg) })
 	time.Sleep(time.Second)
 	synctest.Wait()
 	s.mu.Lock()
@@ -238,12 +240,14 @@ func TestConfig_BoundsTheDeadline(t *testing.T) {
 		0: false, -1: false, 1: true,
 		structs.MaxDrainDeadline: true, structs.MaxDrainDeadline + 1: false,
 	} {
-		err := Config{Deadline: &deadline}.Validate()
+		err := (&Config{Deadline: &deadline}).Validate()
 		if (err == nil) != valid || err != nil && !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("a deadline of %s: got %v", deadline, err)
 		}
 	}
-	if err := (Config{}).Validate(); err != nil {
-		t.Error(err)
+	for _, c := range []*Config{nil, {}} {
+		if err := c.Validate(); err != nil {
+			t.Error(err)
+		}
 	}
 }
