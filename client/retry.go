@@ -19,14 +19,14 @@ var (
 	}
 )
 
-// retry calls attempt until it succeeds. It logs each failure as msg and pauses after it. The pause ends when
-// a heartbeat reaches the servers again: the cut that made it long is over. A pause that the servers have
-// asked for does not end early. It reports false if ctx ended first.
+// retry calls attempt until it succeeds. It logs each failure as msg and pauses after it. A heartbeat that
+// reaches the servers again ends the pause, and the attempt in flight (see backoff.Attempt). A pause that the
+// servers have asked for does not end early. It reports false if ctx ended first.
 func (c *Client) retry(ctx context.Context, msg string, attempt func(context.Context) error) bool {
 	pause := serverRetry
 	for {
 		back := c.serversBack.Next() // before the attempt: they may come back during it
-		err := attempt(ctx)
+		err := backoff.Attempt(ctx, back, attempt)
 		if err == nil {
 			return true
 		}

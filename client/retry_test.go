@@ -65,6 +65,49 @@ func TestLoops_TryAgainWithTheFirstHeartbeatAfterACut(t *testing.T) {
 	}
 }
 
+// A call that hangs in the cut, on a connection that no heartbeat uses any more, ends with the cut, too.
+func TestLoops_EndAnAttemptThatHangsWithTheFirstHeartbeat(t *testing.T) {
+	for method, work := range map[string]func(r *fixture){
+		"Node.GetClientAllocs": func(r *fixture) { r.servers.place(testAlloc("new")) },
+		"Node.UpdateAlloc":     func(r *fixture) { r.machine.Exit("a/web", driver.ExitResult{}) },
+	} {
+		t.Run(method, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
+				r := newFixture(t)
+				startHolding(r, "a")
+				defer r.stop()
+				r.pass(time.Minute)
+				calls := func() int { return len(r.servers.called(method)) }
+				r.servers.do(func() { r.servers.hang = func(_, called string) bool { return called == method } })
+				before := calls()
+				work(r)
+				for calls() == before {
+					r.pass(10 * time.Millisecond)
+				}
+				hanging := calls()
+				r.servers.do(func() {
+					r.servers.hang = nil
+					r.servers.fail = func(_, called string) error {
+						if called == structs.NodeHeartbeat.Name {
+							return structs.NotServedf("connection refused")
+						}
+						return nil
+					}
+				})
+				r.pass(6 * time.Second) // a heartbeat fails
+				if calls() != hanging {
+					t.Fatalf("the call does not hang: %d more", calls()-hanging)
+				}
+				r.servers.do(func() { r.servers.fail = nil })
+				r.pass(leaseRetry.Max)
+				if calls() == hanging {
+					t.Error("the loop makes no attempt with the heartbeat")
+				}
+			})
+		})
+	}
+}
+
 // The hooks whose set-up waits for the servers end their pauses together with the loops.
 func TestParts_GiveTheEndOfACutToTheHooks(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {

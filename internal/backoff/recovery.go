@@ -39,6 +39,24 @@ func (r *Recovery) Announce() {
 	r.next = nil
 }
 
+// Attempt makes an attempt that ends with a recovery: it may hang on a connection from before, and the next
+// one succeeds.
+func Attempt(ctx context.Context, recovered <-chan struct{}, attempt func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-recovered:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	err := attempt(ctx)
+	cancel()
+	watch.Wait()
+	return err
+}
+
 // SleepAfter pauses for d after a failed attempt. If recovered closes before the end, the pauses begin again
 // with the shortest. It reports false if ctx has ended.
 func (b *Backoff) SleepAfter(
