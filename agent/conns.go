@@ -44,11 +44,15 @@ const headTime = 10 * time.Second
 func (l Limits) bound(s *http.Server) {
 	const text = "this agent has too many connections; expected fewer at once, each used again " +
 		"(limits in its configuration)"
+	const waiting = "too many blocking queries wait at this agent; its other connections are kept for writes " +
+		"and other reads (limits in its configuration)"
 	s.ReadHeaderTimeout = headTime
 	s.IdleTimeout = idleConn
 	conns := &loadshed.HTTPConns{
-		Most:   l.HTTPMaxConns,
-		Excess: api.Busy(time.Second, text),
+		Most:       l.HTTPMaxConns,
+		Excess:     api.Busy(time.Second, text),
+		Waits:      api.Waits,
+		ExcessWait: api.Busy(time.Second, waiting),
 	}
 	conns.MostPerHost = l.HTTPMaxConnsPerClient
 	conns.Bound(s)

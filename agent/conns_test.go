@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"berth/api"
 	"berth/structs"
 )
 
@@ -81,6 +83,51 @@ func TestHTTP_ConnectionsAreBounded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Blocking queries take not all connections: a write gets in, and a further query learns when to try again.
+func TestHTTP_KeepsConnectionsForWrites(t *testing.T) {
+	waits := make(chan struct{}, 100)
+	limits := Limits{HTTPMaxConns: 40, HTTPMaxConnsPerClient: 100}
+	srv := serveConns(t, limits, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if api.Waits(r) {
+			waits <- struct{}{}
+			<-r.Context().Done()
+		}
+	}))
+	ask := func(method, path string) (resp *http.Response, err error) {
+		req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, err = srv.Client().Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return resp, err
+	}
+	var queries sync.WaitGroup
+	t.Cleanup(func() {
+		srv.CloseClientConnections()
+		queries.Wait()
+	})
+	for range 32 { // 8 connections are kept
+		queries.Go(func() { _, _ = ask(http.MethodGet, "/v1/jobs?index=7") })
+		<-waits
+	}
+	resp, err := ask(http.MethodGet, "/v1/jobs?index=7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || !resp.Close {
+		t.Errorf("one more blocking query: got status %d, %v", resp.StatusCode, resp.Header)
+	}
+	for method, path := range map[string]string{http.MethodPut: "/v1/jobs", http.MethodGet: "/v1/jobs?index=0"} {
+		resp, err := ask(method, path)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s %s: got %+v, %v", method, path, resp, err)
+		}
 	}
 }
 

@@ -338,3 +338,13 @@ func parseSecrets(header string) (structs.Secrets, error) {
 
 	return secrets, nil
 }
+
+// Waits reports whether a request is a blocking query, whose connection waits for a change. A wrong index is
+// none: the answer names the fault at once.
+func Waits(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || r.URL.RawQuery == "" {
+		return false
+	}
+	index, err := strconv.ParseUint(r.URL.Query().Get("index"), 10, 64)
+	return err == nil && index > 0
+}

@@ -77,7 +77,7 @@ func (l *Listener) Run(ctx context.Context) {
 			return
 		}
 
-		_, ofHost := l.conns.Add(conn)
+		ofHost := l.conns.Add(conn)
 		if ofHost > l.conns.MostPerHost {
 			l.conns.Remove(conn)
 			loadshed.CountRejected("address", 1)

@@ -41,17 +41,20 @@ func TestConns_CountsByHost(t *testing.T) {
 		conn   net.Conn
 		ofHost int
 	}{{one, 1}, {two, 2}, {other, 1}, {unix, 1}} {
-		if all, ofHost := c.Add(add.conn); all != n+1 || ofHost != add.ofHost {
-			t.Errorf("connection %d: got %d in all, %d of its host; want %d, %d", n, all, ofHost, n+1, add.ofHost)
+		if ofHost := c.Add(add.conn); ofHost != add.ofHost {
+			t.Errorf("connection %d: got %d of its host; want %d", n, ofHost, add.ofHost)
 		}
 	}
 	for _, conn := range []net.Conn{one, two, other, unix} {
 		c.Remove(conn)
 	}
-	if c.all != 0 || len(c.from) > 0 {
-		t.Errorf("%d connections are still counted: %v", c.all, c.from)
+	if len(c.from) > 0 {
+		t.Errorf("connections are still counted: %v", c.from)
 	}
 }
+
+// isBeyond reports whether a connection is beyond a bound, by the context of its requests.
+func isBeyond(ctx context.Context) bool { return ctx.Value(connClassKey{}).(connClass).beyond }
 
 func TestHTTPConns_OnlyClosesAtTwiceTheBound(t *testing.T) {
 	c := &HTTPConns{Most: 2}
@@ -59,7 +62,7 @@ func TestHTTPConns_OnlyClosesAtTwiceTheBound(t *testing.T) {
 	for n := range 5 {
 		conn := connFrom("10.0.0.1", n)
 		ctx := c.connContext(context.Background(), conn)
-		beyond := ctx.Value(excess{}) != nil
+		beyond := isBeyond(ctx)
 		if beyond != (n >= 2) || conn.closed != (n >= 4) {
 			t.Errorf("connection %d of 2: beyond the bound %v, closed %v", n, beyond, conn.closed)
 		}
@@ -74,14 +77,14 @@ func TestHTTPConns_OneHostTakesNoPlacesOfOthers(t *testing.T) {
 	for n := range 20 {
 		conn := connFrom("10.0.0.1", n)
 		excessive = append(excessive, conn)
-		beyond := c.connContext(context.Background(), conn).Value(excess{}) != nil
+		beyond := isBeyond(c.connContext(context.Background(), conn))
 		if beyond != (n >= 2) || conn.closed != (n >= 4) {
 			t.Errorf("connection %d of 2: beyond the bound %v, closed %v", n, beyond, conn.closed)
 		}
 	}
 	for n, ip := range []string{"10.0.0.2", "10.0.0.3"} {
 		conn := connFrom(ip, n)
-		if c.connContext(context.Background(), conn).Value(excess{}) != nil || conn.closed {
+		if isBeyond(c.connContext(context.Background(), conn)) || conn.closed {
 			t.Errorf("a connection from %s is beyond the bound, want it served", ip)
 		}
 		c.connState(conn, http.StateClosed)
@@ -89,8 +92,8 @@ func TestHTTPConns_OneHostTakesNoPlacesOfOthers(t *testing.T) {
 	for _, conn := range excessive {
 		c.connState(conn, http.StateClosed)
 	}
-	if c.all != 0 || len(c.from) > 0 {
-		t.Errorf("%d connections are still counted: %v", c.all, c.from)
+	if c.uses.served != 0 || len(c.uses.beyond) > 0 || len(c.from) > 0 {
+		t.Errorf("%d connections are still counted: %v", c.uses.served, c.from)
 	}
 }
 
