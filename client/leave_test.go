@@ -80,7 +80,7 @@ func TestLeave_TheNextAgentEndsTheDrain(t *testing.T) {
 			t.Errorf("the node left and came back: %v", starts)
 		}
 		r.servers.do(func() { r.servers.left = true })
-		r.flip(broken)
+		r.flip(working)
 		r.pass(time.Minute)
 		if again := r.servers.leaves(); len(again) != len(starts) {
 			t.Errorf("a later registration calls Node.Leave: %v", again)
