@@ -2,13 +2,19 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/api"
+	"berth/internal/opsocket"
+	"berth/rpc"
 	"berth/structs"
 )
 
@@ -106,5 +112,70 @@ func TestConfig_BoundsThePathOfTheOperatorSocket(t *testing.T) {
 		if c.want == "" && cfg.Server.OperatorSocket != cfg.OperatorSocket {
 			t.Errorf("the server names the socket %q, the agent has %q", cfg.Server.OperatorSocket, cfg.OperatorSocket)
 		}
+	}
+}
+
+// overRPC calls a method of a server as any client of the network can.
+func overRPC(t *testing.T, addr string, req *structs.VolumeClaimReleaseRequest) error {
+	t.Helper()
+	pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), nil)
+	t.Cleanup(pool.Close)
+	_, err := rpc.Call(opsocket.Mark(t.Context()), pool.At(addr), structs.VolumeClaimForce, req)
+	return err
+}
+
+// TestOperatorSocket_AloneTakesWhatNobodyCanProve sends one request by every way to a server: the claim does
+// not exist, so the request is denied, or it is served and finds nothing.
+func TestOperatorSocket_AloneTakesWhatNobodyCanProve(t *testing.T) {
+	dir := shortDir(t)
+	addr, _, _ := startServer(t, "-data-dir", dir)
+	self := getJSON[api.AgentSelf](t, addr+"/v1/agent/self")
+	get(t, addr+"/v1/volumes/claims") // there is a leader
+	release := api.ClaimReleaseOptions{AllocID: "a1", Force: true, Reason: "off"}
+	socket := filepath.Join(dir, "berth.sock")
+
+	tcp := api.NewClient(api.ClientConfig{Address: addr})
+	t.Cleanup(tcp.Close)
+	_, err := tcp.ClaimRelease(t.Context(), "v", release)
+	wantDenied(t, "HTTP over TCP", err, socket)
+
+	req, err := http.NewRequest(http.MethodDelete,
+		addr+"/v1/volume/csi/v/claim/force?alloc_id=a1&reason=off&forwarded=true&operator=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"X-Berth-Operator-Socket", "X-Berth-Passed-On", "X-Forwarded-For"} {
+		req.Header.Set(name, socket)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("forged headers: got %s", resp.Status)
+	}
+
+	byRPC := self.Member.Tags["rpc_addr"]
+	for _, forwarded := range []bool{false, true} {
+		err := overRPC(t, byRPC, &structs.VolumeClaimReleaseRequest{
+			VolumeID:     "v",
+			AllocID:      "a1",
+			Reason:       "off",
+			WriteOptions: structs.WriteOptions{Forwarded: forwarded},
+		})
+		wantDenied(t, fmt.Sprintf("RPC with Forwarded %t", forwarded), err, socket)
+	}
+
+	_, err = overSocket(t, dir).ClaimRelease(t.Context(), "v", release)
+	if !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("over the socket: got %v (%s), want not-found", err, structs.KindOf(err))
+	}
+}
+
+func wantDenied(t *testing.T, way string, err error, socket string) {
+	t.Helper()
+	if !structs.IsKind(err, structs.KindDenied) || structs.SocketOf(err) != socket {
+		t.Errorf("%s: got %v (%s) with the socket %q", way, err, structs.KindOf(err), structs.SocketOf(err))
 	}
 }

@@ -60,7 +60,6 @@ var slashed = []string{"/v1/job/", volumePrefix, "/v1/plugin/csi/"}
 var volumeVerbs = []string{
 	"attach",
 	"capabilities",
-	"claim",
 	"clone",
 	"deregister",
 	"expand",

@@ -489,6 +489,7 @@ func routeCalls() map[string]routeCall {
 	maps.Copy(calls, autopilotCalls())
 	maps.Copy(calls, evalCalls())
 	maps.Copy(calls, lossCalls())
+	maps.Copy(calls, claimCalls())
 	maps.Copy(calls, serviceCalls())
 	return calls
 }

@@ -7,10 +7,38 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/endpoints/claimlist"
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
 )
+
+// listAll lists claims with their causes.
+func (c claims) listAll(
+	tx *state.ReadTx,
+	req *structs.VolumeClaimListRequest,
+	resp *structs.VolumeClaimListResponse,
+) error {
+	inner := &structs.CSIClaimListRequest{
+		VolumeID:     req.VolumeID,
+		NodeID:       req.NodeID,
+		QueryOptions: req.QueryOptions,
+	}
+	rows, err := claimRows(tx, inner)
+	if err != nil {
+		return err
+	}
+
+	l := query.List[structs.CSIClaim, structs.VolumeClaimStub]{
+		Key:  claimKey,
+		Stub: claimlist.Stub(tx),
+		Keep: func(row *structs.CSIClaim) bool {
+			return claimlist.Selected(req, row) && inNamespace(row.Namespace, req)
+		},
+	}
+	resp.Claims, err = l.Page(rows, req, resp)
+	return err
+}
 
 // list returns why each claim of a waiting allocation waits, as of now. Claims come volume by volume, and
 // within a volume in the order of its queue.

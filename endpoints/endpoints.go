@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints/query"
+	"berth/endpoints/release"
 	"berth/fsm"
 	"berth/internal/coalesce"
 	"berth/internal/keylock"
@@ -297,6 +298,12 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		plugin = plugins{e}
 		volume = volumes{e}
 		claim  = claims{e}
+		free   = release.Releaser{
+			Store:  e.store,
+			Raft:   e.raft,
+			Nodes:  e.nodes,
+			Logger: e.logger,
+		}
 		change = volumeWrites{e}
 		search = searches{e}
 		deploy = deployments{e}
@@ -420,11 +427,14 @@ func (e *Endpoints) List() []rpc.Endpoint {
 
 		write(e, structs.CSIVolumeClaim, nodeOnly, claim.claim),
 		write(e, structs.CSIVolumeUnpublish, nodeOnly, claim.unpublish),
-		slow(write(e, structs.CSIVolumeDetach, anyone, claim.detach)),
+		slow(write(e, structs.CSIVolumeDetach, anyone, free.Detach)),
 		write(e, structs.CSIVolumeNodeExpanded, nodeOnly, claim.nodeExpanded),
 		write(e, structs.CSIVolumeRetry, anyone, propose(e, fsm.VolumeRetry)),
 		e.quick(call(e, structs.CSIClaimGet, nodeOnly, claim.get)),
 		read(e, structs.CSIClaimList, anyone, claim.list),
+		shed(read(e, structs.VolumeClaimList, anyone, claim.listAll)),
+		slow(write(e, structs.VolumeClaimRelease, anyone, free.Claim)),
+		slow(write(e, structs.VolumeClaimForce, e.socketOnly, free.ForceClaim)),
 
 		shed(read(e, structs.SearchPrefix, anyone, search.prefix)),
 		shed(read(e, structs.SearchFuzzy, anyone, search.fuzzy)),

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/endpoints/query"
+	"berth/endpoints/release"
 	"berth/state"
 	"berth/structs"
 )
@@ -12,9 +13,7 @@ import (
 // volumes serve the methods of CSIVolume that show volumes.
 type volumes struct{ *Endpoints }
 
-func noVolume(ns, id string) error {
-	return structs.NotFoundf("there is no volume %q in namespace %q", id, ns)
-}
+func noVolume(ns, id string) error { return release.NoVolume(ns, id) }
 
 func (v volumes) get(
 	tx *state.ReadTx,

@@ -29,6 +29,12 @@ func ClaimBlocked(tx Reader, c *structs.CSIClaim) string {
 // Reasons returns ClaimBlocked for a list of claims. They come volume by volume and in the order of each
 // volume's queue, without a gap after the first. The list may start again at any claim.
 func Reasons(tx Reader) func(*structs.CSIClaim) string {
+	next := Causes(tx)
+	return func(c *structs.CSIClaim) string { return next(c).CauseText }
+}
+
+// Causes is like Reasons, with the kind of each reason. A granted claim that can be used has none.
+func Causes(tx Reader) func(*structs.CSIClaim) structs.ClaimCause {
 	r := reasons{Reader: tx}
 	return r.next
 }
@@ -37,7 +43,7 @@ func Reasons(tx Reader) func(*structs.CSIClaim) string {
 type reasons struct {
 	Reader
 	volume    *structs.CSIVolume
-	block     string // of the volume itself
+	block     structs.ClaimCause // of the volume itself
 	counts    []structs.CSIClassCount
 	conflicts map[structs.ClaimClass]*conflicts // by the class of the waiting claim
 	last      *structs.CSIClaim
@@ -50,41 +56,65 @@ type conflicts struct {
 	counted int                 // the number of waiting ones, up to one more than farAhead
 }
 
-func (r *reasons) next(c *structs.CSIClaim) string {
+func (r *reasons) next(c *structs.CSIClaim) structs.ClaimCause {
 	v := r.volume
 	if v == nil || v.ID != c.VolumeID ||
 		v.Namespace != c.Namespace ||
 		inQueueOrder(c, r.last) <= 0 {
 		v = Volume(r, c.Namespace, c.VolumeID)
 		if v == nil {
-			return fmt.Sprintf("volume %s is gone", c.VolumeID)
+			return structs.ClaimCause{
+				Cause:     structs.CauseVolume,
+				CauseText: fmt.Sprintf("volume %s is gone", c.VolumeID),
+			}
 		}
 
 		r.volume = v
-		r.block = volumeBlock(r, v)
+		r.block = volumeCause(r, v)
 		r.counts = classCounts(r, v.Namespace, v.ID)
 		r.conflicts = map[structs.ClaimClass]*conflicts{}
 	}
 
 	r.last = c
 	if c.State == structs.ClaimGranted {
-		return attachBlock(r, c)
+		return causeOf(structs.CauseAttach, attachBlock(r, c))
 	}
 	defer r.noteAhead(c)
 
-	if r.block != "" {
+	if r.block.Cause != "" {
 		return r.block
 	}
 
 	why := r.conflict(c)
 	if why != "" {
-		return why
+		return causeOf(structs.CauseClaims, why)
 	}
 
 	return cmp.Or(
-		classBlock(r, r.volume, c.Class()),
-		nodeBlock(r, r.volume, c),
-		"it is about to be granted",
+		causeOf(structs.CauseAttachment, classBlock(r, r.volume, c.Class())),
+		causeOf(structs.CauseNode, nodeBlock(r, r.volume, c)),
+		causeOf(structs.CauseNext, "it is about to be granted"),
+	)
+}
+
+// causeOf returns a cause with its text, and none without a text.
+func causeOf(cause, text string) structs.ClaimCause {
+	if text == "" {
+		return structs.ClaimCause{}
+	}
+	return structs.ClaimCause{Cause: cause, CauseText: text}
+}
+
+// volumeCause is volumeBlock with the kind of the reason.
+func volumeCause(tx Reader, v *structs.CSIVolume) structs.ClaimCause {
+	p := Plugin(tx, v.PluginID)
+	cause := structs.CausePlugin
+	if v.State != structs.VolumeReady {
+		cause = structs.CauseVolume
+	}
+	return cmp.Or(
+		causeOf(cause, blockOf(v, p)),
+		causeOf(structs.CauseExpansion, expandsOffline(tx, v, p)),
 	)
 }
 

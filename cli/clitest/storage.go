@@ -182,6 +182,7 @@ func (w *Cluster) answerVolumeWrites() {
 			}
 			return &structs.Empty{}, nil
 		})
+	w.answerClaims()
 	apitest.On(c, structs.CSIVolumeDetach,
 		func(_ context.Context, r *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
 			if r.NodeID == Node2 && !r.Force {
@@ -200,6 +201,51 @@ func (w *Cluster) answerVolumeWrites() {
 			}
 			return &structs.Empty{}, nil
 		})
+}
+
+// answerClaims answers the requests for single claims.
+func (w *Cluster) answerClaims() {
+	c := w.Caller
+	apitest.On(c, structs.VolumeClaimList,
+		func(_ context.Context, r *structs.VolumeClaimListRequest) (*structs.VolumeClaimListResponse, error) {
+			granted := &structs.VolumeClaimStub{
+				VolumeID: "data",
+				AllocID:  Alloc1,
+				NodeID:   Node1,
+				NodeName: "one",
+				JobID:    "web",
+				Mode:     structs.ClaimWrite,
+				State:    structs.ClaimGranted,
+			}
+			granted.Cause = structs.CauseInUse
+			granted.CauseText = "allocation of job web is running"
+			waiting := *granted
+			waiting.AllocID = Alloc3
+			waiting.State = structs.ClaimWaiting
+			waiting.Position = 1
+			waiting.Cause = structs.CauseClaims
+			waiting.CauseText = "allocation of job web holds it"
+			all := []*structs.VolumeClaimStub{granted, &waiting}
+			return &structs.VolumeClaimListResponse{Claims: slices.DeleteFunc(all,
+				func(v *structs.VolumeClaimStub) bool {
+					return r.AllocID != "" && v.AllocID != r.AllocID || r.VolumeID != "" && v.VolumeID != r.VolumeID
+				})}, nil
+		})
+	apitest.On(c, structs.VolumeClaimRelease,
+		func(_ context.Context, r *structs.VolumeClaimReleaseRequest) (*structs.VolumeClaimReleaseResponse, error) {
+			if r.DryRun {
+				return &structs.VolumeClaimReleaseResponse{
+					Steps:    []string{"the claim is deleted"},
+					Unproved: []string{"node one does not write"},
+				}, nil
+			}
+			return &structs.VolumeClaimReleaseResponse{Detail: "Node one has released it"}, nil
+		})
+	apitest.Fail(c, structs.VolumeClaimForce, &structs.Error{
+		Kind:   structs.KindDenied,
+		Text:   "only over the operator socket of server s1",
+		Socket: "/var/lib/berth/berth.sock",
+	})
 }
 
 // crashingAlloc returns an allocation whose plugin was healthy once and exits repeatedly.

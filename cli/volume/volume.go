@@ -167,6 +167,11 @@ not confirm: first verify in the storage system that the volume is detached.`,
 		Examples: "berth volume detach data n1\n" +
 			`berth volume detach -force -reason "its power is off" data n1`,
 	},
+	{
+		Name:     "claim",
+		Synopsis: "Show and release claims on volumes",
+		Sub:      claimCommands,
+	},
 }
 
 var pluginTimeout = command.Flag{

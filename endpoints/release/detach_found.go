@@ -1,4 +1,4 @@
-package endpoints
+package release
 
 import (
 	"context"
@@ -17,14 +17,14 @@ func (d detachment) detachUnclaimed(
 	v *structs.CSIVolume,
 ) (uint64, error) {
 	req := d.req
-	tx := d.store.Read()
+	tx := d.Store.Read()
 	plugin := state.Plugin(tx, v.PluginID)
 	attaches := plugin != nil && plugin.SupportsAttachDetach
 	if !attaches {
 		d.setProof(structs.DetachNothingHeld,
-			"No claim and no attachment of volume %q names %s",
-			v.ID, nodeNamed(tx, req.NodeID))
-		return d.store.Index(), nil
+			"No claim and no attachment of volume %q names %s%s",
+			v.ID, nodeNamed(tx, req.NodeID), missingOf(tx, req.NodeID, v.PluginID))
+		return d.Store.Index(), nil
 	}
 
 	found := &structs.CSIAttachment{
@@ -53,7 +53,7 @@ func (d detachment) detachUnclaimed(
 			"is its job running there?", v.ID, v.PluginID, found.NodeID)
 	}
 
-	d.logger.Info("detaching a volume without a claim from a node",
+	d.Logger.Info("detaching a volume without a claim from a node",
 		"volume_id", v.ID,
 		"namespace", d.ns,
 		"node_id", found.NodeID,
@@ -67,7 +67,7 @@ func (d detachment) detachUnclaimed(
 		Attachments:  []*structs.CSIAttachment{found},
 		WriteOptions: req.WriteOptions,
 	}
-	return fsm.Propose(ctx, d.raft, fsm.AttachmentsFound, entry)
+	return fsm.Propose(ctx, d.Raft, fsm.AttachmentsFound, entry)
 }
 
 // checkUnused makes sure that nothing on a node uses the volume; node is its row, if it has one. It calls a

@@ -1,4 +1,4 @@
-package endpoints
+package release
 
 import (
 	"cmp"
@@ -15,81 +15,103 @@ import (
 	"berth/structs"
 )
 
+// callTimeout bounds the call to a node to release a volume.
+const callTimeout = 2 * time.Minute
+
 // mountsTimeout bounds the call to a node for its mounts of a volume. The node calls no plugin for it.
 const mountsTimeout = 10 * time.Second
 
-// detach makes a node release a volume whose allocations there have ended, and releases their claims. It
+// Detach makes a node release a volume whose allocations there have ended, and releases their claims. It
 // calls the node, and releases nothing while the node has the volume mounted. Force is for an unreachable
 // node: an operator asserts that it does not write, and the allocations count as ended. Force also helps if
 // the plugin does not confirm the unmount and the node has nothing mounted.
-func (c claims) detach(
+func (r Releaser) Detach(
 	ctx context.Context,
 	req *structs.CSIVolumeDetachRequest,
 	resp *structs.CSIVolumeDetachResponse,
 ) (uint64, error) {
-	// The row of the volume stores both.
-	if len(req.Reason) > structs.MaxText ||
-		len(req.By) > structs.MaxName {
-		return 0, structs.Invalidf("reason and by may have %d and %d bytes",
-			structs.MaxText, structs.MaxName)
-	}
-
-	d := detachment{
-		claims: c,
-		req:    req,
-		resp:   resp,
-		ns:     req.RequestNamespace(),
-	}
-
-	tx := c.store.Read()
-	volume := state.Volume(tx, d.ns, req.VolumeID)
-	attachment := state.Attachment(tx, d.ns, req.VolumeID, req.NodeID)
-	if volume == nil && attachment == nil {
-		return 0, noVolume(d.ns, req.VolumeID)
-	}
-
-	keys, err := d.claimsOnNode(tx)
+	err := checkRecord(req.Reason, req.By)
 	if err != nil {
 		return 0, err
 	}
 
-	switch {
-	case len(keys) == 0 && attachment != nil:
-		return d.detachAttachment(ctx, attachment)
-	case len(keys) == 0:
-		return d.detachUnclaimed(ctx, volume)
+	d := detachment{
+		Releaser: r,
+		req:      req,
+		resp:     resp,
+		ns:       req.RequestNamespace(),
 	}
 
-	rejection := c.releaseOnNode(ctx, keys, req.NodeID)
+	tx := r.Store.Read()
+	volume := state.Volume(tx, d.ns, req.VolumeID)
+	attachment := state.Attachment(tx, d.ns, req.VolumeID, req.NodeID)
+	rows, err := d.claimsOnNode(tx)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(rows) > 0:
+		return d.releaseClaims(ctx, rows)
+	case attachment != nil:
+		return d.detachAttachment(ctx, attachment)
+	case volume == nil:
+		return 0, NoVolume(d.ns, req.VolumeID)
+	}
+	return d.detachUnclaimed(ctx, volume)
+}
+
+// releaseClaims makes the node release the volume, and then releases claims of it. An operator releases
+// claims by this path alone. With Force the node need not confirm the release.
+func (d detachment) releaseClaims(
+	ctx context.Context,
+	rows []*structs.CSIClaim,
+) (uint64, error) {
+	req := d.req
+	tx := d.Store.Read()
+	keys := keysOf(rows)
+	rejection := d.releaseOnNode(ctx, keys, req.NodeID)
 	switch {
 	case rejection == nil:
 		d.setProof(structs.DetachLetGo,
-			"%s has released volume %q: nothing of it is mounted there",
-			nodeNamed(tx, req.NodeID), req.VolumeID)
-		release := &structs.CSIVolumeUnpublishRequest{
-			Claims:       keys,
-			NodeID:       req.NodeID,
-			WriteOptions: req.WriteOptions,
-		}
-		return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, release)
-
+			"%s has released volume %q: nothing of it is mounted there%s",
+			nodeNamed(tx, req.NodeID), req.VolumeID, missingRows(tx, rows))
+		return d.proposeRelease(ctx, keys)
 	case req.Force:
-		return d.forceRelease(ctx, keys, rejection)
+		return d.forceRelease(ctx, rows, rejection)
 	}
-
 	return 0, rejection
+}
+
+// proposeRelease releases claims whose volume nothing uses any more.
+func (d detachment) proposeRelease(
+	ctx context.Context,
+	keys []structs.CSIClaimKey,
+) (uint64, error) {
+	return fsm.Propose(ctx, d.Raft, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		Claims:       keys,
+		NodeID:       d.req.NodeID,
+		WriteOptions: d.req.WriteOptions,
+	})
 }
 
 // detachment is one request to detach a volume, with its answer.
 type detachment struct {
-	claims
+	Releaser
 	req  *structs.CSIVolumeDetachRequest
 	resp *structs.CSIVolumeDetachResponse
 	ns   string
+	// claim is the only one that is released, nil: all of the node.
+	claim *structs.CSIClaim
+}
+
+func keysOf(rows []*structs.CSIClaim) (keys []structs.CSIClaimKey) {
+	for _, row := range rows {
+		keys = append(keys, row.Key())
+	}
+	return keys
 }
 
 // claimsOnNode returns the claims of the node, or an error while an allocation may still use the volume.
-func (d detachment) claimsOnNode(tx *state.ReadTx) (keys []structs.CSIClaimKey, err error) {
+func (d detachment) claimsOnNode(tx *state.ReadTx) (rows []*structs.CSIClaim, err error) {
 	for _, row := range state.ClaimsByVolume(tx, d.ns, d.req.VolumeID) {
 		if row.NodeID != d.req.NodeID {
 			continue
@@ -98,9 +120,9 @@ func (d detachment) claimsOnNode(tx *state.ReadTx) (keys []structs.CSIClaimKey, 
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, row.Key())
+		rows = append(rows, row)
 	}
-	return keys, nil
+	return rows, nil
 }
 
 // setProof sets the answer: the proof (see structs.DetachNotMounted) and a sentence for the operator.
@@ -113,11 +135,12 @@ func (d detachment) setProof(proof, sentence string, args ...any) {
 // volume.
 func (d detachment) forceRelease(
 	ctx context.Context,
-	keys []structs.CSIClaimKey,
+	rows []*structs.CSIClaim,
 	rejection error,
 ) (uint64, error) {
 	req := d.req
-	tx := d.store.Read()
+	tx := d.Store.Read()
+	keys := keysOf(rows)
 	if !mayOverrule(tx, keys, req.NodeID, rejection) {
 		return 0, rejection
 	}
@@ -128,19 +151,21 @@ func (d detachment) forceRelease(
 	}
 
 	node := nodeNamed(tx, req.NodeID)
-	record := "claims released; the node saw nothing mounted"
+	gone := missingRows(tx, rows)
+	record := d.what("released; the node saw nothing mounted")
 	if answered {
 		d.setProof(structs.DetachNotMounted, "%s sees nothing of volume %q mounted, "+
 			"but the plugin did not confirm the release. "+
-			"The claims are released because you forced it", node, req.VolumeID)
+			"%s because you forced it%s", node, req.VolumeID, d.subject(), gone)
 	} else {
-		record = "claims released; the node was down and did not answer"
-		d.setProof(structs.DetachVouched, "%s is down and did not answer: "+
+		record = d.what("released; the node " + absence(tx, req.NodeID) + " and did not answer")
+		d.setProof(structs.DetachVouched, "%s %s and did not answer: "+
 			"nothing proves that it does not write to volume %q. "+
-			"The claims are released because you assert it", node, req.VolumeID)
+			"%s because you assert it%s",
+			node, absence(tx, req.NodeID), req.VolumeID, d.subject(), gone)
 	}
 
-	d.logger.Warn("operator forces a volume off a node",
+	d.Logger.Warn("operator forces a volume off a node",
 		"volume_id", req.VolumeID,
 		"namespace", d.ns,
 		"node_id", req.NodeID,
@@ -166,7 +191,7 @@ func (d detachment) proposeForce(
 	forced.By = cmp.Or(d.req.By, "an operator")
 	forced.Reason = cmp.Or(d.req.Reason, "no reason was given")
 	forced.WriteOptions = d.req.WriteOptions
-	return fsm.Propose(ctx, d.raft, fsm.VolumeForce, forced)
+	return fsm.Propose(ctx, d.Raft, fsm.VolumeForce, forced)
 }
 
 // checkUnmounted calls a node for its mounts. It reports false if the node is down and does not answer. It
@@ -176,9 +201,9 @@ func (d detachment) checkUnmounted(
 	nodeID string,
 	rejection error,
 ) (answered bool, err error) {
-	tx := d.store.Read()
+	tx := d.Store.Read()
 	to := nodeconn.Target{
-		Nodes: d.nodes,
+		Nodes: d.Nodes,
 		IDs:   []string{nodeID},
 		Limit: mountsTimeout,
 	}
@@ -216,7 +241,7 @@ func (d detachment) detachAttachment(
 	a *structs.CSIAttachment,
 ) (uint64, error) {
 	req := d.req
-	name := nodeNamed(d.store.Read(), req.NodeID)
+	name := nodeNamed(d.Store.Read(), req.NodeID)
 	switch {
 	case a.State != structs.AttachmentDetaching || !req.Force:
 		d.setProof(structs.DetachPending,
@@ -226,20 +251,23 @@ func (d detachment) detachAttachment(
 			ID:           req.VolumeID,
 			WriteOptions: req.WriteOptions,
 		}
-		index, err := fsm.Propose(ctx, d.raft, fsm.VolumeRetry, retry)
+		index, err := fsm.Propose(ctx, d.Raft, fsm.VolumeRetry, retry)
 		if structs.IsKind(err, structs.KindNotFound) {
 			err = nil // the volume is deleted; its attachment continues to be detached
 		}
 
 		return index, err
 
-	case a.LastError == nil:
+	case a.LastError == nil && state.Plugin(d.Store.Read(), a.PluginID) != nil:
 		return 0, structs.Preconditionf(
 			"volume %q is being detached from %s, and nothing has failed yet: wait for it",
 			req.VolumeID, name)
 	}
 
-	last := errors.New(a.LastError.Message)
+	last := fmt.Errorf("plugin %q has no row, so nothing detaches the volume", a.PluginID)
+	if a.LastError != nil {
+		last = errors.New(a.LastError.Message)
+	}
 	_, err := d.checkUnmounted(ctx, req.NodeID, last)
 	if err != nil {
 		return 0, err
@@ -247,15 +275,15 @@ func (d detachment) detachAttachment(
 
 	d.setProof(structs.DetachForgotten,
 		"The attachment of volume %q to %s is deleted because you assert it; "+
-			"the plugin did not confirm the detach%s",
-		req.VolumeID, name, lastFailure(a))
+			"the plugin did not confirm the detach%s%s",
+		req.VolumeID, name, lastFailure(a), missingOf(d.Store.Read(), a.NodeID, a.PluginID))
 	index, err := d.proposeForce(ctx, &structs.CSIVolumeForceRequest{
 		What:       "attachment deleted; the plugin did not confirm the detach",
 		Attachment: a.CreateIndex,
 		Settle:     structs.CallSettles,
 	})
 	if err == nil {
-		d.logger.Warn("operator deleted an attachment without a confirmed detach",
+		d.Logger.Warn("operator deleted an attachment without a confirmed detach",
 			"volume_id", req.VolumeID,
 			"namespace", d.ns,
 			"node_id", req.NodeID,
@@ -311,9 +339,10 @@ func checkDetachable(
 
 	case down && !force:
 		return structs.Unavailablef(
-			"node %s is down and cannot report whether it released volume %q; "+
+			"node %s %s and cannot report whether it released volume %q; "+
 				"bring it back, or, once it is certainly off: %s",
 			row.NodeID,
+			absence(tx, row.NodeID),
 			row.VolumeID,
 			state.DetachCommand(
 				row.Namespace, row.VolumeID, row.NodeID))
@@ -344,18 +373,18 @@ func mayOverrule(
 }
 
 // releaseOnNode calls the node to unpublish and unstage for each claim.
-func (c claims) releaseOnNode(
+func (r Releaser) releaseOnNode(
 	ctx context.Context,
 	keys []structs.CSIClaimKey,
 	nodeID string,
 ) error {
-	if isDown(c.store.Read(), nodeID) {
+	if isDown(r.Store.Read(), nodeID) {
 		return structs.Unavailablef("node %s is down", nodeID)
 	}
 
 	var faults []error
 	for _, k := range keys {
-		err := c.operatorDetach(ctx, k, nodeID)
+		err := r.operatorDetach(ctx, k, nodeID)
 		if err != nil {
 			faults = append(faults, err)
 		}
@@ -377,12 +406,12 @@ func (c claims) releaseOnNode(
 }
 
 // operatorDetach calls a node to release the volume of a claim, for an operator.
-func (c claims) operatorDetach(
+func (r Releaser) operatorDetach(
 	ctx context.Context,
 	k structs.CSIClaimKey,
 	nodeID string,
 ) error {
-	return nodeconn.DetachFromNode(ctx, c.nodes, callTimeout, nodeconn.Detach{
+	return nodeconn.DetachFromNode(ctx, r.Nodes, callTimeout, nodeconn.Detach{
 		Claim:      k,
 		NodeID:     nodeID,
 		ByOperator: true,

@@ -1,0 +1,36 @@
+package api_test
+
+import "berth/structs"
+
+// claimCalls has the requests to the routes of claims.
+func claimCalls() map[string]routeCall {
+	return map[string]routeCall{
+		"DELETE /v1/volume/csi/{id}/claim": {
+			rpc:  "VolumeClaim.Release",
+			path: "/v1/volume/csi/a%2Fb/claim?alloc_id=x&dry_run=true&force=true&reason=burnt&by=me",
+			request: &structs.VolumeClaimReleaseRequest{
+				VolumeID: "a/b",
+				AllocID:  "x",
+				DryRun:   true,
+				Force:    true,
+				Reason:   "burnt",
+				By:       "me",
+			},
+		},
+		"DELETE /v1/volume/csi/{id}/claim/force": {
+			rpc:     "VolumeClaim.Force",
+			path:    "/v1/volume/csi/a%2Fb/claim/force?alloc_id=x&reason=burnt",
+			request: &structs.VolumeClaimReleaseRequest{VolumeID: "a/b", AllocID: "x", Reason: "burnt"},
+		},
+		"GET /v1/volumes/claims": {
+			rpc:  "VolumeClaim.List",
+			path: "/v1/volumes/claims?volume_id=v&node_id=n&alloc_id=x&namespace=default",
+			request: &structs.VolumeClaimListRequest{
+				VolumeID:     "v",
+				NodeID:       "n",
+				AllocID:      "x",
+				QueryOptions: structs.QueryOptions{Namespace: "default"},
+			},
+		},
+	}
+}

@@ -1,0 +1,213 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"berth/api"
+	"berth/cli/command"
+	"berth/cli/watch"
+	"berth/structs"
+)
+
+// claimCommands are the verbs of berth volume claim.
+var claimCommands = []command.Command{
+	{
+		Name:     "list",
+		Synopsis: "List claims with what holds each, or for what it waits",
+		Renders:  true,
+		Flags: append([]command.Flag{
+			{Name: "volume", Kind: command.String, Value: "id", Usage: "List the claims on one volume"},
+			{Name: "node", Kind: command.String, Value: "id", Usage: "List the claims of one node"},
+			{Name: "alloc", Kind: command.String, Value: "id", Usage: "List the claims of one allocation"},
+			command.VerboseFlag,
+		}, command.PageFlags...),
+		Run: claimList,
+		Examples: "berth volume claim list\n" +
+			"berth volume claim list -volume data\n" +
+			"berth volume claim list -node n1",
+	},
+	{
+		Name:     "release",
+		Args:     "<volume> <alloc>",
+		Synopsis: "Release the claim of an allocation that has ended",
+		Help: `
+The node of the claim is called, and has to confirm that it has unmounted the
+volume. The claim of a running allocation is not released: stop it first.
+
+-dry-run changes nothing. It prints what the release would do, and what
+nothing proves. With -force it tells the same of a forced release.
+
+With -force the claim is released although the node is down or its plugin does
+not confirm the unmount, and the allocation counts as lost. Use it only if the
+node is surely off, because a running node may continue to write. It is
+rejected if the node answers and has the volume mounted. Only the operator
+socket of the server that leads takes it; the error prints the command.`,
+		Acts: true,
+		Flags: []command.Flag{
+			{Name: "dry-run", Usage: "Print what would be done and what cannot be proved; change nothing"},
+			{Name: "force", Usage: "Assert that the node does not write; release without its confirmation"},
+			{
+				Name:  "reason",
+				Kind:  command.String,
+				Value: "text",
+				Usage: "The reason; recorded. Required with -force",
+			},
+		},
+		Run: claimRelease,
+		Examples: "berth volume claim release data 3fe7f397\n" +
+			"berth volume claim release -dry-run -force data 3fe7f397\n" +
+			`berth volume claim release -force -reason "its power is off" data 3fe7f397`,
+	},
+}
+
+var claimRowSheet = command.Sheet[*structs.VolumeClaimStub]{
+	Titles: "Volume|Allocation|Job|Group|Node|Mode|Access Mode|State|Place|Since|Reason|Cause",
+	Row: func(c *command.Call, v *structs.VolumeClaimStub) []string {
+		place := ""
+		if v.Position > 0 {
+			place = fmt.Sprint(v.Position)
+		}
+		node := v.NodeName
+		if node == "" {
+			node = c.ID(v.NodeID)
+		}
+		return []string{
+			v.VolumeID,
+			c.ID(v.AllocID),
+			v.JobID,
+			v.TaskGroupName,
+			node,
+			v.Mode,
+			string(v.AccessMode),
+			v.State,
+			place,
+			command.Age(v.Since),
+			v.Cause,
+			v.CauseText,
+		}
+	},
+}
+
+func claimList(ctx context.Context, c *command.Call) error {
+	filter := api.ClaimFilter{
+		VolumeID: c.String("volume"),
+		AllocID:  c.String("alloc"),
+	}
+	if c.Given("node") {
+		id, err := c.Resolve(ctx, "node", c.String("node"))
+		if err != nil {
+			return err
+		}
+		filter.NodeID = id
+	}
+	if c.Given("alloc") {
+		id, err := c.Resolve(ctx, "alloc", filter.AllocID)
+		if err != nil {
+			return err
+		}
+		filter.AllocID = id
+	}
+
+	claims, meta, err := c.API.Claims(ctx, filter, c.Page())
+	err = c.CheckFound(ctx, len(claims), err)
+	if err != nil {
+		return err
+	}
+	return c.Show(claims, func() error {
+		claimRowSheet.Print(c, "claim", claims)
+		c.PrintNextPage(meta)
+		return nil
+	})
+}
+
+// findClaim returns the claim on a volume of the allocation with a prefix of its ID. It looks among the
+// claims, because the allocation itself may have no row any more.
+func findClaim(ctx context.Context, c *command.Call, volume, prefix string) (
+	*structs.VolumeClaimStub, error,
+) {
+	claims, _, err := c.API.Claims(ctx, api.ClaimFilter{VolumeID: volume}, nil)
+	if err != nil {
+		return nil, err
+	}
+
+	var found []*structs.VolumeClaimStub
+	text := ""
+	for _, v := range claims {
+		if v.AllocID == prefix {
+			return v, nil
+		}
+		if strings.HasPrefix(v.AllocID, prefix) {
+			found = append(found, v)
+			text += "\n  " + v.AllocID
+		}
+	}
+
+	switch len(found) {
+	case 0:
+		return nil, structs.NotFoundf("no allocation with an ID that begins with %q has a claim on volume %q; "+
+			"to see the claims: %s", prefix, volume,
+			structs.CommandLine(c.Namespace(), "volume claim list -volume", volume))
+	case 1:
+		return found[0], nil
+	}
+	return nil, structs.Invalidf("%q may be any of %d allocations:%s", prefix, len(found), text)
+}
+
+func claimRelease(ctx context.Context, c *command.Call) error {
+	o := api.ClaimReleaseOptions{
+		DryRun: c.Bool("dry-run"),
+		Force:  c.Bool("force"),
+		Reason: c.String("reason"),
+		By:     command.UserAtHost(),
+	}
+	if o.Force && !o.DryRun && o.Reason == "" {
+		return command.BadUsage("-force needs a -reason")
+	}
+
+	id := c.Arg(0)
+	claim, err := findClaim(ctx, c, id, c.Arg(1))
+	if err != nil {
+		return err
+	}
+
+	o.AllocID = claim.AllocID
+
+	var resp *structs.VolumeClaimReleaseResponse
+	w := watch.New(c)
+	w.WaitFor("volume", "", id)
+	report := func(ctx context.Context) { w.ReportDetach(ctx, id, claim.NodeID) }
+	err = w.Request(ctx, report, func() (err error) {
+		resp, err = c.API.ClaimRelease(ctx, id, o)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !o.DryRun {
+		return c.Report(resp, "%s", command.OneLine(resp.Detail))
+	}
+	printDryRun(c, resp)
+	return c.WriteOutcome(resp)
+}
+
+// printDryRun prints what a release would do.
+func printDryRun(c *command.Call, resp *structs.VolumeClaimReleaseResponse) {
+	if resp.Rejected != "" {
+		c.Printf("It would be rejected: %s\n", command.OneLine(resp.Rejected))
+	}
+	printLines(c, "It would do:", resp.Steps)
+	printLines(c, "Nothing proves:", resp.Unproved)
+	c.Printf("Nothing was changed\n")
+}
+
+func printLines(c *command.Call, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	c.Printf("%s\n", title)
+	for _, line := range lines {
+		c.Printf("  - %s\n", command.OneLine(line))
+	}
+}

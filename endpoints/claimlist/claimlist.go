@@ -1,0 +1,130 @@
+// Package claimlist makes the rows of a list of claims: each says what holds the claim, or for what it waits.
+// It only reads the state.
+package claimlist
+
+import (
+	"fmt"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// Selected reports whether a request selects a claim.
+func Selected(req *structs.VolumeClaimListRequest, c *structs.CSIClaim) bool {
+	matches := func(asked, value string) bool { return asked == "" || asked == value }
+	return matches(req.VolumeID, c.VolumeID) &&
+		matches(req.NodeID, c.NodeID) &&
+		matches(req.AllocID, c.AllocID)
+}
+
+// Stub returns the function that makes the rows of a list from the claims of a snapshot.
+func Stub(tx *state.ReadTx) func(*structs.CSIClaim, *structs.VolumeClaimStub) {
+	causes := state.Causes(tx)
+	queues := positions{tx: tx}
+	return func(c *structs.CSIClaim, stub *structs.VolumeClaimStub) {
+		*stub = structs.VolumeClaimStub{
+			Namespace:      c.Namespace,
+			VolumeID:       c.VolumeID,
+			AllocID:        c.AllocID,
+			NodeID:         c.NodeID,
+			PluginID:       c.PluginID,
+			JobID:          c.JobID,
+			TaskGroupName:  c.TaskGroup,
+			Mode:           c.Mode,
+			AccessMode:     c.AccessMode,
+			AttachmentMode: c.AttachmentMode,
+			State:          c.State,
+			Since:          c.GrantTime,
+			ClaimCause:     causes(c),
+			Indexes:        c.Indexes,
+		}
+
+		if node := state.Node(tx, c.NodeID); node != nil {
+			stub.NodeName = node.Name
+		}
+
+		if c.State == structs.ClaimWaiting {
+			stub.Since = c.CreateTime
+			stub.Position = queues.of(c)
+			return
+		}
+
+		held := holder(tx, c)
+		if held.Cause != structs.CauseInUse || stub.Cause == "" {
+			stub.ClaimCause = held
+		}
+	}
+}
+
+// positions has the positions in the queue of the volume of the last claim.
+type positions struct {
+	tx         *state.ReadTx
+	ns, volume string
+	byAlloc    map[string]int
+}
+
+// of returns the position of a waiting claim among those of its volume, from 1.
+func (p *positions) of(c *structs.CSIClaim) int {
+	if p.byAlloc == nil || p.ns != c.Namespace || p.volume != c.VolumeID {
+		p.ns = c.Namespace
+		p.volume = c.VolumeID
+		p.byAlloc = map[string]int{}
+		for _, row := range state.ClaimsByVolume(p.tx, c.Namespace, c.VolumeID) {
+			if row.State == structs.ClaimWaiting {
+				p.byAlloc[row.AllocID] = len(p.byAlloc) + 1
+			}
+		}
+	}
+	return p.byAlloc[c.AllocID]
+}
+
+// holder says what holds a granted claim.
+func holder(tx *state.ReadTx, c *structs.CSIClaim) structs.ClaimCause {
+	alloc := state.Alloc(tx, c.AllocID)
+	node := state.Node(tx, c.NodeID)
+	name := nodeName(node, c.NodeID)
+	switch {
+	case node == nil:
+		return cause(structs.CauseNodeGone, "node %s has no row any more, so no server can call it", name)
+	case node.Lost():
+		return cause(structs.CauseNodeDown, "node %s is down, and nothing proves that it does not write", name)
+	case alloc != nil && !alloc.ClientTerminal():
+		text := "allocation %s of job %s is %s"
+		if alloc.ServerTerminal() {
+			text += ", and is being stopped"
+		}
+		return cause(structs.CauseInUse, text, structs.ShortID(alloc.ID), alloc.JobID, alloc.ClientStatus)
+	}
+	return unreleased(tx, c, name)
+}
+
+// unreleased says why a claim is held whose allocation has ended, or has no row, on a node that is up.
+func unreleased(tx *state.ReadTx, c *structs.CSIClaim, node string) structs.ClaimCause {
+	unmounts := state.Instance(tx, c.PluginID, structs.CSIKindNode, c.NodeID)
+	switch {
+	case state.Plugin(tx, c.PluginID) == nil:
+		return cause(structs.CausePluginGone, "the allocation has ended, and plugin %s, which unmounts the "+
+			"volume on node %s, has no row any more", c.PluginID, node)
+	case unmounts == nil || !unmounts.Healthy:
+		return cause(structs.CausePluginSick, "the allocation has ended, and plugin %s, which unmounts the "+
+			"volume, has no healthy instance on node %s", c.PluginID, node)
+	case c.ReleaseError != nil:
+		return cause(structs.CauseFailing, "the allocation has ended, and node %s fails to release the volume: %s",
+			node, c.ReleaseError.Message)
+	}
+	return cause(structs.CauseReleasing, "the allocation has ended, and node %s releases the volume", node)
+}
+
+func nodeName(n *structs.Node, id string) string {
+	if n == nil || n.Name == "" {
+		return id
+	}
+	return n.Name
+}
+
+func cause(kind, format string, args ...any) structs.ClaimCause {
+	return structs.ClaimCause{
+		Cause:     kind,
+		CauseText: fmt.Sprintf(format, args...),
+	}
+}

@@ -1,0 +1,43 @@
+package release
+
+import (
+	"fmt"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// absence says why a node is not up.
+func absence(tx *state.ReadTx, nodeID string) string {
+	if state.Node(tx, nodeID) == nil {
+		return "has no row any more"
+	}
+	return "is down"
+}
+
+// missingRows names the rows to which claims of one volume and node refer, and which do not exist. It is a
+// part of a sentence, "" if none is missing.
+func missingRows(tx *state.ReadTx, rows []*structs.CSIClaim) (text string) {
+	for _, c := range rows {
+		if state.Alloc(tx, c.AllocID) == nil {
+			text += fmt.Sprintf("; allocation %s has no row any more, so the servers run nothing of it", c.AllocID)
+		}
+	}
+	return text + missingPlugin(tx, rows[0].PluginID)
+}
+
+// missingOf is like missingRows for a node and a plugin without a claim.
+func missingOf(tx *state.ReadTx, nodeID, plugin string) string {
+	text := missingPlugin(tx, plugin)
+	if state.Node(tx, nodeID) == nil {
+		text = fmt.Sprintf("; node %s has no row any more", nodeID) + text
+	}
+	return text
+}
+
+func missingPlugin(tx *state.ReadTx, plugin string) string {
+	if plugin == "" || state.Plugin(tx, plugin) != nil {
+		return ""
+	}
+	return fmt.Sprintf("; plugin %s has no row any more, so nothing else confirms the release", plugin)
+}

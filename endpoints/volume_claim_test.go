@@ -1,0 +1,224 @@
+package endpoints
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/opsocket"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+var releaseV = &structs.VolumeClaimReleaseRequest{
+	VolumeID: "v",
+	AllocID:  "a1",
+	Reason:   "its power is off",
+	By:       "ann@desk",
+}
+
+func TestClaimRelease_KeepsTheClaimOfARunningAllocation(t *testing.T) {
+	s, _ := serverWithClaim(t)
+	wantText(t, rejected(s, structs.KindPrecondition, structs.VolumeClaimRelease, releaseV), "alloc stop a1")
+	if !s.claimed() {
+		t.Error("the claim was released")
+	}
+}
+
+func TestClaimRelease_ReleasesOneClaimWithTheWordOfItsNode(t *testing.T) {
+	s, n := serverWithEndedClaim(t)
+	s.addAlloc("a2", "n1")
+	s.claim("v", "a2", "n1")
+	n.calls = nil
+	got := must(s, structs.VolumeClaimRelease, releaseV)
+	if s.claimed() || got.Proof != structs.DetachLetGo ||
+		!slices.Equal(n.called(), []string{structs.ClientCSINodeDetach.Name}) {
+		t.Errorf("got %+v; claimed %t; called %v", got, s.claimed(), n.called())
+	}
+	if state.Claim(s.store.Read(), "default", "v", "a2") == nil {
+		t.Error("the claim of another allocation was released")
+	}
+	rejected(s, structs.KindNotFound, structs.VolumeClaimRelease, releaseV)
+}
+
+func TestClaimForce_IsOneClaimOverTheSocketAlone(t *testing.T) {
+	s, n := serverWithClaim(t)
+	s.addAlloc("a2", "n1")
+	s.claim("v", "a2", "n1")
+	s.setNodeDown("n1")
+	n.answer = func(string, any, any) error { return structs.Timeoutf("no answer") }
+	s.Endpoints.socket = "/run/berth.sock"
+	wantSocket(t, rejected(s, structs.KindDenied, structs.VolumeClaimForce, releaseV), "/run/berth.sock")
+	forged := *releaseV
+	forged.Force = true
+	rejected(s, structs.KindInvalid, structs.VolumeClaimRelease, &forged)
+	rejected(s, structs.KindUnavailable, structs.VolumeClaimRelease, releaseV)
+	if !s.claimed() {
+		t.Fatal("the claim was released without the socket")
+	}
+
+	got, err := rpc.Call(opsocket.Mark(t.Context()), s.rpc, structs.VolumeClaimForce, releaseV)
+	if err != nil || s.claimed() || got.Proof != structs.DetachVouched {
+		t.Fatalf("over the socket: got %+v, error %v; claimed %t", got, err, s.claimed())
+	}
+	if state.Claim(s.store.Read(), "default", "v", "a2") == nil {
+		t.Error("the claim of another allocation was released")
+	}
+	if a := state.Alloc(s.store.Read(), "a1"); a.ClientStatus != structs.AllocLost {
+		t.Errorf("the allocation is %s", a.ClientStatus)
+	}
+	f := s.getVolume("v").Forced
+	if f == nil || f.By != "ann@desk" || f.Reason != "its power is off" ||
+		!strings.Contains(f.What, "claim of allocation a1 released") {
+		t.Errorf("got the record %+v", f)
+	}
+}
+
+func TestClaimForce_NeedsAReason(t *testing.T) {
+	s, _ := serverWithClaim(t)
+	s.setNodeDown("n1")
+	_, err := rpc.Call(opsocket.Mark(t.Context()), s.rpc, structs.VolumeClaimForce,
+		&structs.VolumeClaimReleaseRequest{VolumeID: "v", AllocID: "a1"})
+	if !structs.IsKind(err, structs.KindInvalid) || !s.claimed() {
+		t.Errorf("got %v; claimed %t", err, s.claimed())
+	}
+}
+
+func TestClaimRelease_DryRunSaysWhatNothingProves(t *testing.T) {
+	s, n := serverWithClaim(t)
+	s.setNodeDown("n1")
+	n.answer = func(string, any, any) error { return structs.Timeoutf("no answer") }
+	before := s.raft.written()
+	dry := *releaseV
+	dry.DryRun = true
+	plain := must(s, structs.VolumeClaimRelease, &dry)
+	if !strings.Contains(plain.Rejected, "is down and cannot report") {
+		t.Errorf("without force: got %+v", plain)
+	}
+	dry.Force = true
+	forced := must(s, structs.VolumeClaimRelease, &dry)
+	if forced.Rejected != "" ||
+		!strings.Contains(strings.Join(forced.Unproved, "\n"), "nothing proves that it does not write") ||
+		!strings.Contains(strings.Join(forced.Steps, "\n"), "allocation a1 counts as lost") {
+		t.Errorf("with force: got %+v", forced)
+	}
+	if s.raft.written() != before || !s.claimed() {
+		t.Error("a dry run changed something")
+	}
+}
+
+// serverWithQueue has the volume v with one writer at a time: a1 holds it, a2 and a3 wait.
+func serverWithQueue(t *testing.T) *server {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	v := testVolume("v")
+	v.ExternalID = "ext-v"
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
+		AccessMode:     structs.CSIMultiNodeSingleWriter,
+		AttachmentMode: structs.CSIFileSystem,
+	}}
+	must(s, structs.CSIVolumeRegister, registerRequest(v))
+	for _, id := range []string{"a1", "a2", "a3"} {
+		s.addAlloc(id, "n1")
+		must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+			NodeID:   "n1",
+			SecretID: secretOf("n1"),
+			Claims: []*structs.CSIClaim{{
+				VolumeID:       "v",
+				AllocID:        id,
+				Mode:           structs.ClaimWrite,
+				AccessMode:     structs.CSIMultiNodeSingleWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}},
+		})
+	}
+	return s
+}
+
+func TestClaimList_SaysWhatHoldsAClaimOrForWhatItWaits(t *testing.T) {
+	s := serverWithQueue(t)
+	rows := must(s, structs.VolumeClaimList, &structs.VolumeClaimListRequest{VolumeID: "v"}).Claims
+	if len(rows) != 3 {
+		t.Fatalf("got %d claims", len(rows))
+	}
+	for i, want := range []struct {
+		alloc, state, cause, text string
+		position                  int
+	}{
+		{"a1", structs.ClaimGranted, "", "", 0},
+		{"a2", structs.ClaimWaiting, structs.CauseClaims, "a1", 1},
+		{"a3", structs.ClaimWaiting, structs.CauseClaims, "a1", 2},
+	} {
+		r := rows[i]
+		if r.AllocID != want.alloc || r.State != want.state || r.Position != want.position ||
+			want.cause != "" && r.Cause != want.cause || !strings.Contains(r.CauseText, want.text) {
+			t.Errorf("got %+v, want %+v", r, want)
+		}
+		if r.NodeName != "name-n1" || r.JobID != "job-"+r.AllocID || r.TaskGroupName != "g" || r.Since == 0 ||
+			r.Mode != structs.ClaimWrite || r.ModifyIndex == 0 {
+			t.Errorf("the row lacks something: %+v", r)
+		}
+	}
+
+	s.setNodeDown("n1")
+	rows = must(s, structs.VolumeClaimList, &structs.VolumeClaimListRequest{AllocID: "a1"}).Claims
+	if len(rows) != 1 || rows[0].Cause != structs.CauseNodeDown {
+		t.Errorf("on a node that is down: got %+v", rows)
+	}
+}
+
+func TestClaimList_SelectsAndPages(t *testing.T) {
+	s := serverWithQueue(t)
+	for name, c := range map[string]struct {
+		req  structs.VolumeClaimListRequest
+		want []string
+	}{
+		"an allocation":        {structs.VolumeClaimListRequest{AllocID: "a3"}, []string{"a3"}},
+		"both, of a volume":    {structs.VolumeClaimListRequest{VolumeID: "v", AllocID: "a3"}, []string{"a3"}},
+		"a node":               {structs.VolumeClaimListRequest{NodeID: "n1"}, []string{"a1", "a2", "a3"}},
+		"another node":         {structs.VolumeClaimListRequest{NodeID: "n2"}, nil},
+		"another volume":       {structs.VolumeClaimListRequest{VolumeID: "w"}, nil},
+		"a filter on the rows": {filtered(`Position == 2`), []string{"a3"}},
+	} {
+		var got []string
+		for _, r := range must(s, structs.VolumeClaimList, &c.req).Claims {
+			got = append(got, r.AllocID)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+
+	page := &structs.VolumeClaimListRequest{}
+	page.PerPage = 2
+	first := must(s, structs.VolumeClaimList, page)
+	page.NextToken = first.NextToken
+	second := must(s, structs.VolumeClaimList, page)
+	if len(first.Claims) != 2 || len(second.Claims) != 1 || second.Claims[0].Position != 2 {
+		t.Errorf("got the pages %+v and %+v", first.Claims, second.Claims)
+	}
+}
+
+func filtered(expression string) (req structs.VolumeClaimListRequest) {
+	req.Filter = expression
+	return req
+}
+
+func TestClaimList_BlocksUntilAClaimChanges(t *testing.T) {
+	s, _ := serverWithEndedClaim(t)
+	req := &structs.VolumeClaimListRequest{VolumeID: "v"}
+	index := must(s, structs.VolumeClaimList, req).Index
+	answer := make(chan *structs.VolumeClaimListResponse, 1)
+	go func() {
+		waiting := &structs.VolumeClaimListRequest{VolumeID: "v"}
+		waiting.MinIndex = index
+		resp, _ := rpc.Call(t.Context(), s.rpc, structs.VolumeClaimList, waiting)
+		answer <- resp
+	}()
+	must(s, structs.VolumeClaimRelease, releaseV)
+	got := <-answer
+	if got == nil || len(got.Claims) != 0 || got.Index <= index {
+		t.Errorf("got %+v after index %d", got, index)
+	}
+}
