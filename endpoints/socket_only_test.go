@@ -93,7 +93,7 @@ func remoteCaller(t *testing.T, s *server, first byte) rpc.Caller {
 	serving.Go(func() { s.rpc.ServeConn(far) })
 	client := stockClient{stdrpc.NewClientWithCodec(msgpackrpc.NewCodec(true, true, near))}
 	t.Cleanup(func() {
-		_ = client.Close()
+		_ = near.Close() // which ends the client
 		serving.Wait()
 	})
 	return client
