@@ -35,7 +35,7 @@ func TestFence_ByAnAgentOfDebian(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	got := d.Monitor(t.Context())
+	got := d.Monitor(t.Context(), nil)
 	if got.Reason != "" || got.ExitCode != 0 {
 		t.Errorf("monitor: got %+v", got)
 	}

@@ -196,14 +196,14 @@ func TestMonitor_AsksForNoNode(t *testing.T) {
 	t.Parallel()
 	d := Device{Name: "d", Agent: agentOf(t, `echo "$action $plug"; [ $action = monitor ] || exit 7`)}
 	want := Result{Action: "monitor", Output: "monitor \n"}
-	if got := d.Monitor(t.Context()); got != want {
+	if got := d.Monitor(t.Context(), nil); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 
 	d.Agent = agentOf(t, `exit 2`)
-	got := d.Monitor(t.Context())
+	got := d.Monitor(t.Context(), nil)
 	wantParts(t, got.Reason, "monitor: the agent ended with exit code 2; expected 0")
 	d.Options = map[string]string{"ip": "${meta.bmc}"}
-	got = d.Monitor(t.Context())
+	got = d.Monitor(t.Context(), nil)
 	wantParts(t, got.Reason, "monitor: options: ip: ${meta.bmc} needs a node")
 }

@@ -33,7 +33,7 @@ func (p *powerSwitch) Matches(*structs.Node) bool { return true }
 
 func (p *powerSwitch) Covers(string, string, string) bool { return true }
 
-func (p *powerSwitch) Monitor(context.Context) fencing.Result { return fencing.Result{} }
+func (p *powerSwitch) Monitor(context.Context, *structs.Node) fencing.Result { return fencing.Result{} }
 
 func (p *powerSwitch) Fence(ctx context.Context, n *structs.Node) fencing.Result {
 	select {

@@ -17,7 +17,7 @@ type Agent interface {
 	// Fence runs the action off and then status.
 	Fence(ctx context.Context, n *structs.Node) fencing.Result
 	// Monitor runs the action monitor, which changes nothing.
-	Monitor(ctx context.Context) fencing.Result
+	Monitor(ctx context.Context, n *structs.Node) fencing.Result
 }
 
 // Device is a fence device of the servers.
@@ -82,7 +82,7 @@ func (d Devices) Test(ctx context.Context, n *structs.Node) []*structs.FenceTest
 		if !device.Matches(n) {
 			continue
 		}
-		r := device.Monitor(ctx)
+		r := device.Monitor(ctx, n)
 		results = append(results, &structs.FenceTest{
 			Device:   device.Name,
 			OK:       r.ExitCode == 0,

@@ -222,7 +222,7 @@ func (a *agent) Fence(ctx context.Context, n *structs.Node) fencing.Result {
 	return a.fence(ctx, n)
 }
 
-func (a *agent) Monitor(context.Context) fencing.Result { return fencing.Result{} }
+func (a *agent) Monitor(context.Context, *structs.Node) fencing.Result { return fencing.Result{} }
 
 func succeeds(context.Context, *structs.Node) fencing.Result {
 	return fencing.Result{Action: "status", ExitCode: 2, Output: "OFF", Proved: true}
