@@ -15,6 +15,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/level"
+	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -183,6 +184,8 @@ type server struct {
 	leases *fakeLeases
 	rpc    *rpc.Server
 	clock  time.Time
+	// overSocket makes must and rejected call over the operator socket.
+	overSocket bool
 }
 
 // testJobSource bounds the sources of jobs in tests.
@@ -224,10 +227,18 @@ func newServer(t testing.TB, config ...settings) *server {
 	return s
 }
 
+// callContext returns the context of a request: over the operator socket, or over a port.
+func (s *server) callContext() context.Context {
+	if s.overSocket {
+		return opsocket.Mark(s.t.Context())
+	}
+	return s.t.Context()
+}
+
 // must calls a method and fails the test when it fails.
 func must[Req, Resp any](s *server, m structs.Method[Req, Resp], req *Req) *Resp {
 	s.t.Helper()
-	resp, err := rpc.Call(s.t.Context(), s.rpc, m, req)
+	resp, err := rpc.Call(s.callContext(), s.rpc, m, req)
 	if err != nil {
 		s.t.Fatalf("%s: %v (%s)", m.Name, err, structs.KindOf(err))
 	}
@@ -237,7 +248,7 @@ func must[Req, Resp any](s *server, m structs.Method[Req, Resp], req *Req) *Resp
 // rejected calls a method and fails the test unless it fails with the kind.
 func rejected[Req, Resp any](s *server, kind structs.Kind, m structs.Method[Req, Resp], req *Req) error {
 	s.t.Helper()
-	_, err := rpc.Call(s.t.Context(), s.rpc, m, req)
+	_, err := rpc.Call(s.callContext(), s.rpc, m, req)
 	if !structs.IsKind(err, kind) {
 		s.t.Fatalf("%s: got %v (%s), want %s", m.Name, err, structs.KindOf(err), kind)
 	}

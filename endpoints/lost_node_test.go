@@ -30,6 +30,21 @@ func (f fakeFencing) For(_ *structs.Node, claims []*structs.LostClaim) []*struct
 
 func (f fakeFencing) Test(context.Context, *structs.Node) []*structs.FenceTest { return f.tests }
 
+// The machine of a node may write, and no server can know. So not everybody may say that it does not.
+func TestLostNode_OrdersNeedTheOperatorSocket(t *testing.T) {
+	s, _ := serverWithClaim(t)
+	s.fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
+	s.setNodeDown("n1")
+	word := &structs.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
+	rejected(s, structs.KindDenied, structs.NodeConfirmLost, word)
+	rejected(s, structs.KindDenied, structs.NodeFence, word)
+	rejected(s, structs.KindDenied, structs.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
+	must(s, structs.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
+	if !s.claimed() {
+		t.Error("the claim was released")
+	}
+}
+
 func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 	type devices = []*structs.FenceDevice
 	type request = structs.NodeFenceRequest
@@ -54,6 +69,7 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := serverWithClaim(t)
+			s.overSocket = true
 			s.fencing = fakeFencing{devices: c.devices}
 			if !c.up {
 				s.setNodeDown("n1")
@@ -77,6 +93,7 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 
 func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 	s, _ := serverWithClaim(t)
+	s.overSocket = true
 	s.fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
 	s.setNodeDown("n1")
 	must(s, structs.NodeFence, &structs.NodeFenceRequest{NodeID: "n1"})
@@ -104,6 +121,7 @@ func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 
 func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
 	s, _ := serverWithClaim(t)
+	s.overSocket = true
 	word := &structs.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
 	rejected(s, structs.KindPrecondition, structs.NodeConfirmLost, word)
 	s.setNodeDown("n1")
@@ -122,6 +140,7 @@ func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
 
 func TestNodeFenceTest_ShowsTheDevices(t *testing.T) {
 	s, _ := serverWithClaim(t)
+	s.overSocket = true
 	if got := must(s, structs.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"}); len(got.Results) != 0 {
 		t.Errorf("without devices: %+v", got.Results)
 	}

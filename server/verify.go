@@ -27,7 +27,7 @@ func (c *consensus) verify() error {
 // requests of this term that were sent after the call. No other server had been elected before the call then.
 //
 // Raft's check sends the requests, but it also counts answers to earlier ones (see package raftnet). So it is
-// repeated until the answers are new ones. Each time it waits for an answer, or for the end of the leadership.
+// repeated until the answers are new ones. Each time it waits for an answer or the end of the leadership.
 func (c *consensus) confirm() error {
 	begun := time.Now()
 	term := c.CurrentTerm()

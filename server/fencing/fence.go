@@ -47,8 +47,8 @@ func (d *Device) Fence(ctx context.Context, n *structs.Node) Result {
 	return r
 }
 
-// Monitor asks an agent whether it reaches its device for a node. It proves nothing: a Reason is a fault of the
-// agent, its device or its options. Without a node, options that refer to nodes are a fault.
+// Monitor asks an agent whether it reaches its device for a node. It proves nothing: a Reason is a fault of
+// the agent, its device or its options. Without a node, options that refer to nodes are a fault.
 func (d *Device) Monitor(ctx context.Context, n *structs.Node) Result {
 	a, err := d.prepare(n)
 	if err != nil {

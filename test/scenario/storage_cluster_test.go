@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/server"
 	"berth/state"
@@ -229,9 +230,9 @@ func hostAndOther(a *structs.Allocation, n1, n2 *cluster.Node) (host, other *clu
 	return n2, n1
 }
 
-// callOnce calls a method at the leader and returns its error.
+// callOnce calls a method at the leader, over its operator socket, and returns its error.
 func callOnce[Req, Resp any](s *storageCluster, m structs.Method[Req, Resp], req *Req) error {
-	ctx, cancel := context.WithTimeout(context.Background(), cluster.Patience)
+	ctx, cancel := context.WithTimeout(opsocket.Mark(context.Background()), cluster.Patience)
 	defer cancel()
 	_, err := rpc.Call(ctx, s.Leader(), m, req)
 	return err
