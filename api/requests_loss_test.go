@@ -1,6 +1,10 @@
 package api_test
 
-import "berth/structs"
+import (
+	"time"
+
+	"berth/structs"
+)
 
 // lossCalls has the requests to the routes about the loss of a node.
 func lossCalls() map[string]routeCall {
@@ -16,6 +20,12 @@ func lossCalls() map[string]routeCall {
 			body:    `{"By":"ann","Why":"it burns"}`,
 			rpc:     "Node.ConfirmLost",
 			request: &structs.NodeFenceRequest{NodeID: "n", By: "ann", Why: "it burns"},
+		},
+		"PUT /v1/node/{id}/lease": {
+			path:    "/v1/node/n/lease",
+			body:    `{"NodeID":"n","For":900000000000}`,
+			rpc:     "Node.ExtendLease",
+			request: &structs.NodeExtendLeaseRequest{NodeID: "n", For: 15 * time.Minute},
 		},
 	}
 }

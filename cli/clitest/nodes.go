@@ -17,6 +17,11 @@ func (w *Cluster) answerCluster() {
 	w.answerNodes()
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
 	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
+	apitest.On(c, structs.NodeExtendLease, func(
+		_ context.Context, req *structs.NodeExtendLeaseRequest,
+	) (*structs.NodeExtendLeaseResponse, error) {
+		return &structs.NodeExtendLeaseResponse{DownAfter: req.For + 10*time.Second}, nil
+	})
 	apitest.Answer(c, structs.NodeDrainStatus, structs.NodeDrainStatusResponse{NodeID: "n1"})
 	w.answerLost()
 	w.answerDefinitions()
