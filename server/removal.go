@@ -246,17 +246,25 @@ func (s *Server) TransferLeadership(ctx context.Context, id, address string) err
 	return s.awaitOther(ctx, "server "+describeServer(target)+" is to lead")
 }
 
-// transferLeadership makes another server lead, if this one does, and waits until one is known.
+// transferLeadership makes another server lead, if this one does, and waits until one is known. Raft gives a
+// successor one election timeout. A busy one may need longer, so the transfer is repeated.
 func (s *Server) transferLeadership(ctx context.Context) error {
 	if s.consensus.State() != raft.Leader || s.consensus.alone() {
 		return nil
 	}
-	err := s.consensus.LeadershipTransfer().Error()
-	if err != nil {
-		return structs.Unavailablef(
-			"server %s does not leave: no other server took over leadership: %w", s.cfg.Name, err)
+
+	limited, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
+	for {
+		err := s.consensus.LeadershipTransfer().Error()
+		if err == nil || s.consensus.State() != raft.Leader {
+			return s.awaitOther(ctx, "server "+s.cfg.Name+" does not leave")
+		}
+		if !backoff.Sleep(limited, leavePoll) {
+			return structs.Unavailablef(
+				"server %s does not leave: no other server took over leadership: %w", s.cfg.Name, err)
+		}
 	}
-	return s.awaitOther(ctx, "server "+s.cfg.Name+" does not leave")
 }
 
 // awaitOther waits until another server leads. action begins the error.
