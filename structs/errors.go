@@ -277,16 +277,16 @@ const (
 // `; operator socket "/path"` and "; retry after 250ms" if they are set. A net/rpc reply carries errors in
 // this form only.
 func ErrorToWire(err error) string {
-	s := string(KindOf(err)) + ": "
-	s += withoutMark(KindOf(err), Cut(err.Error(), MaxErrorText))
+	kind := KindOf(err)
+	s := string(kind) + ": " + withoutMark(kind, Cut(err.Error(), MaxErrorText))
 	if code := CodeOf(err); code != "" {
 		s += codeMark + code
 	}
 	if IsNotServed(err) {
 		s += servedMark
 	}
-	if path := SocketOf(err); path != "" {
-		s += socketMark + strconv.Quote(path)
+	if kind == KindDenied && SocketOf(err) != "" {
+		s += socketMark + strconv.Quote(SocketOf(err))
 	}
 	if after := RetryAfter(err); after > 0 {
 		s += retryMark + after.String()

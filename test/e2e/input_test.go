@@ -224,7 +224,7 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The log takes 64 MiB at once for each of its segments.
-	if err := unix.Mount("tmpfs", a.data(), "tmpfs", 0, "size=160m"); err != nil {
+	if err := unix.Mount("tmpfs", a.data(), "tmpfs", 0, "size=160m,mode=0700"); err != nil {
 		t.Fatal(err)
 	}
 	a.start()
@@ -294,7 +294,7 @@ func TestFullDisk_EndsTheStartWithItsReason(t *testing.T) {
 	if err := os.Mkdir(a.data(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount("tmpfs", a.data(), "tmpfs", 0, "size=64k"); err != nil {
+	if err := unix.Mount("tmpfs", a.data(), "tmpfs", 0, "size=64k,mode=0700"); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, a.args...)
