@@ -2,6 +2,7 @@ package interop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	public "github.com/hashicorp/nomad/api"
@@ -48,6 +49,11 @@ var volumeCalls = []callRow{
 	{"CSIVolumes.ListExternal", func(f *callFixture) error {
 		resp, _, err := f.c.CSIVolumes().ListExternal(f.plugin, &public.QueryOptions{PerPage: 5})
 		return check(err, func() bool { return len(resp.Volumes) >= 2 && resp.Volumes[0].ExternalID != "" }, resp)
+	}},
+	{"TaskGroupHostVolumeClaims.List", func(f *callFixture) error { // those of CSI volumes
+		claims, _, err := f.c.TaskGroupHostVolumeClaims().List(nil, nil)
+		nameless := func(c *public.TaskGroupHostVolumeClaim) bool { return c.VolumeID == "" || c.AllocID == "" }
+		return check(err, func() bool { return !slices.ContainsFunc(claims, nameless) }, claims)
 	}},
 	{"CSIVolumes.Register", func(f *callFixture) error {
 		v, _, err := f.c.CSIVolumes().Info(f.volume, nil)

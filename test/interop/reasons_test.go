@@ -56,7 +56,7 @@ var withoutRoute = map[string]string{
 	"Recommendations":                            enterprise,
 	"SentinelPolicies":                           enterprise,
 	"Services.Delete":                            "an instance ends with its allocation",
-	"TaskGroupHostVolumeClaims":                  "host volumes are those in the configuration of nodes",
+	"TaskGroupHostVolumeClaims.Delete":           "host volumes are those in the configuration of nodes",
 }
 
 // reasonOf returns why berth does not serve a call, "" if nobody has said it.
