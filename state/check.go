@@ -34,6 +34,7 @@ func Check(tx *ReadTx) []string {
 	c.scalingEvents()
 	c.siTokens()
 	c.fences()
+	c.nodeLeases()
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
@@ -118,7 +119,6 @@ func (c *checker) indexes() {
 	checkIndexes(c, clusterMetadata)
 	checkIndexes(c, leaseBounds)
 	checkIndexes(c, nodeLeases)
-	c.nodeLeases()
 	checkIndexes(c, autopilotConfig)
 	checkIndexes(c, fenceRuns)
 	checkIndexes(c, fenceOrders)

@@ -58,7 +58,7 @@ func (l *Leases) Run(ctx context.Context, d Deps) {
 	tx := d.Store.Read()
 	l.extendAll(liveNodes(tx), max(earlier, r.needed))
 	for longer := range state.NodeLeases(tx) {
-		l.extendAll([]string{longer.NodeID}, longer.Length)
+		_ = l.Extend(longer.NodeID, longer.Length) // this server leads
 	}
 	for backoff.Sleep(ctx, expiredTogether) {
 		r.follow(ctx)
