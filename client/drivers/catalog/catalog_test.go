@@ -62,7 +62,7 @@ func (s *served) PluginInfo(
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case "huge":
-		info.Name = strings.Repeat("x", 64<<20)
+		info.Name = strings.Repeat("x", maxMessage+1)
 	case "long name":
 		info.Name = strings.Repeat("x", 129)
 	case "path":
@@ -253,13 +253,15 @@ func TestOpen_NamesTheFaultOfABadPlugin(t *testing.T) {
 	}
 }
 
-// shorten shortens the timeout that a plugin lets pass. A busy machine keeps to the other one.
+// shorten shortens the timeout that a plugin lets pass. A busy machine keeps to the other one, which is longer
+// than usual for calls.
 func shorten(t *testing.T, how string) {
 	start, call := startTimeout, callTimeout
 	t.Cleanup(func() {
 		startTimeout = start
 		callTimeout = call
 	})
+	callTimeout = time.Minute
 	switch {
 	case how == "silent", how == "noise":
 		startTimeout = 2 * time.Second
