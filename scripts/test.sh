@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs all tests: most with the race detector, and those that compute on one goroutine without it. Beside them run
-# the tests of the built binary, and the public Go client and the command line of the dialect against the binary.
+# Runs all tests: most with the race detector, and those that compute on one goroutine without it. Then run the
+# tests of the built binary, and the public Go client and the command line of the dialect against the binary.
 # `make test` first installs the packages that the tests need, and builds the binary. A random test that fails names
 # its seed: BERTH_TEST_SEED=... repeats its choices.
 set -euo pipefail
@@ -11,9 +11,7 @@ export GOFLAGS="${GOFLAGS-} -trimpath -gcflags=all=-dwarf=false"
 export GORACE="${GORACE-} atexit_sleep_ms=100" # each of the many test processes sleeps a second at its end otherwise
 BERTH_SKIPS=$(mktemp) # see internal/testskip
 export BERTH_SKIPS
-beside_log=$(mktemp)
-interop_log=$(mktemp)
-computing_log=$(mktemp)
+logs_dir=$(mktemp -d)
 running=() # process groups
 tell_skips() {
 	[ ! -s "$BERTH_SKIPS" ] || { echo "test: skipped, because this machine lacks:" && sort -u "$BERTH_SKIPS"; } >&2
@@ -23,7 +21,7 @@ end_all() {
 	for group in "${running[@]}"; do
 		kill -- "-$group" 2>/dev/null || true
 	done
-	rm -f "$beside_log" "$interop_log" "$computing_log"
+	rm -rf "$logs_dir"
 	tell_skips
 }
 trap end_all EXIT
@@ -93,30 +91,36 @@ test_packages() {
 	go test -race -p "$many" -tags hashicorpmetrics -timeout 30m "${packages[@]}"
 }
 
-echo "test: ${outside[*]} berth/test/interop and the tests that compute run beside the others;" \
-	"their output follows at the end"
-echo "test: go compiles everything for the race detector first: about 5 minutes on two cores, if its cache does not have it yet"
-set -m # each in a process group of its own, which ends as a whole
-test_outside >"$beside_log" 2>&1 &
-running+=($!)
-test_interop >"$interop_log" 2>&1 &
-running+=($!)
-test_computing >"$computing_log" 2>&1 &
-running+=($!)
-test_packages &
-running+=($!)
-set +m
+test_alone() {
+	go test -race -tags hashicorpmetrics -timeout 30m "${alone[@]}"
+}
+
+# together runs functions beside each other, and prints the output of all but the last when all have ended.
 status=0
-for group in "${running[@]}"; do
-	wait "$group" || status=1
-done
-running=()
-set -m
-go test -race -tags hashicorpmetrics -timeout 30m "${alone[@]}" &
-running+=($!)
-set +m
-wait "${running[0]}" || status=1
-running=()
-cat "$computing_log" "$beside_log" "$interop_log"
+together() {
+	local group logs=()
+	set -m # each in a process group of its own, which ends as a whole
+	while [ "$#" -gt 1 ]; do
+		logs+=("$logs_dir/$1")
+		"$1" >"$logs_dir/$1" 2>&1 &
+		running+=($!)
+		shift
+	done
+	"$1" &
+	running+=($!)
+	set +m
+	for group in "${running[@]}"; do
+		wait "$group" || status=1
+	done
+	running=()
+	[ "${#logs[@]}" -eq 0 ] || cat "${logs[@]}"
+	echo "test: $SECONDS s have passed"
+}
+
+echo "test: go compiles everything for the race detector first: about 5 minutes on two cores, if its cache does not have it yet"
+# Tests of processes wait for each other. Beside all others they would wait longer than anybody who runs berth.
+together test_computing test_packages
+together test_outside test_interop
+together test_alone
 echo "test: took $SECONDS s, with what it built"
 exit "$status"

@@ -38,19 +38,35 @@ job "crowd" {
 }`, count))
 }
 
-// awaitCrowd waits until each allocation has had so many restarts and an event with the text, and runs.
-func (a *agent) awaitCrowd(count int, restarts uint64, text string) {
+// restarts returns the number of restarts of each allocation of the crowd.
+func (a *agent) restarts() map[string]uint64 {
 	a.t.Helper()
-	eventually(a.t, fmt.Sprintf("%d allocations run with %d restarts and say %q", count, restarts, text), func() error {
+	allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/crowd/allocations")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	restarts := map[string]uint64{}
+	for _, s := range allocs {
+		restarts[s.ID] = s.TaskStates["t"].Restarts
+	}
+	return restarts
+}
+
+// awaitCrowd waits until each allocation has had so many restarts more than before and an event with the text,
+// and runs.
+func (a *agent) awaitCrowd(before map[string]uint64, restarts uint64, text string) {
+	a.t.Helper()
+	what := fmt.Sprintf("%d allocations run with %d restarts more and say %q", len(before), restarts, text)
+	eventually(a.t, what, func() error {
 		allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/crowd/allocations")
-		if err == nil && len(allocs) != count {
+		if err == nil && len(allocs) != len(before) {
 			err = fmt.Errorf("there are %d", len(allocs))
 		}
 		for _, s := range allocs {
 			task := s.TaskStates["t"]
-			if err == nil && (task == nil || task.State != structs.TaskRunning || task.Restarts != restarts ||
-				!strings.Contains(events(s), text)) {
-				err = fmt.Errorf("allocation %s is %+v%s", s.ID, task, events(s))
+			if err == nil && (task == nil || task.State != structs.TaskRunning ||
+				task.Restarts != before[s.ID]+restarts || !strings.Contains(events(s), text)) {
+				err = fmt.Errorf("allocation %s had %d restarts and is %+v%s", s.ID, before[s.ID], task, events(s))
 			}
 		}
 		return err
@@ -74,11 +90,12 @@ func TestDocker_TasksOutliveTheAgentAndTheDaemon(t *testing.T) {
 		}
 		return nil
 	})
+	before := a.restarts() // a busy daemon may have failed to start a container at first
 	check := func(text string) {
 		t.Helper()
 		a.awaitDriver("docker", true)
 		a.awaitMoreOutput(alloc)
-		a.awaitCrowd(count, 0, text)
+		a.awaitCrowd(before, 0, text)
 		awaitProcesses(t, d, processes)
 	}
 
@@ -88,7 +105,7 @@ func TestDocker_TasksOutliveTheAgentAndTheDaemon(t *testing.T) {
 
 	d.Kill()
 	const away = "The docker daemon is away"
-	a.awaitCrowd(count, 0, away)
+	a.awaitCrowd(before, 0, away)
 	a.awaitDriver("docker", false)
 	d.Run()
 	check(away)
@@ -118,8 +135,9 @@ func TestDocker_TasksThatEndWithTheDaemonStartAgain(t *testing.T) {
 	a := dockerAgent(t, d)
 	a.must("job", "run", a.crowdJob(count))
 	a.awaitRunning("crowd", count)
+	before := a.restarts()
 	d.Kill()
 	d.Run()
-	a.awaitCrowd(count, 1, "live-restore is off")
+	a.awaitCrowd(before, 1, "live-restore is off")
 	a.must("job", "stop", "-purge", "crowd")
 }
