@@ -941,7 +941,7 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(22)
+	n := uint32(23)
 	if !(v.EndTime != 0) {
 		n--
 	}
@@ -949,6 +949,9 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.ExpandError != nil) {
+		n--
+	}
+	if !(v.Guarded) {
 		n--
 	}
 	if !(v.Reason != "") {
@@ -986,6 +989,10 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendUint64(b, uint64(v.GrantIndex))
 	b = append(b, "\xa9GrantTime"...)
 	b = msgp.AppendInt64(b, int64(v.GrantTime))
+	if v.Guarded {
+		b = append(b, "\xa7Guarded"...)
+		b = msgp.AppendBool(b, v.Guarded)
+	}
 	b = append(b, "\xa5JobID"...)
 	b = msgp.AppendString(b, v.JobID)
 	b = append(b, "\xa4Mode"...)
@@ -1061,6 +1068,8 @@ func (v *CSIClaim) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "GrantTime":
 		b, err = wire.ReadInt(b, &v.GrantTime)
+	case "Guarded":
+		b, err = wire.ReadBool(b, &v.Guarded)
 	case "EndTime":
 		b, err = wire.ReadInt(b, &v.EndTime)
 	case "ExpandBytes":
@@ -6509,8 +6518,11 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(18)
+	n := uint32(19)
 	if !(len(v.Affinities) != 0) {
+		n--
+	}
+	if !(v.Disconnect != nil) {
 		n--
 	}
 	if !(v.MaxRunDuration != nil) {
@@ -6550,6 +6562,12 @@ func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa5Count"...)
 	b = msgp.AppendInt64(b, int64(v.Count))
+	if v.Disconnect != nil {
+		b = append(b, "\xaaDisconnect"...)
+		if b, err = wire.AppendOther(b, &v.Disconnect); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xadEphemeralDisk"...)
 	if b, err = v.EphemeralDisk.AppendMsgpack(b); err != nil {
 		return b, err
@@ -6657,6 +6675,8 @@ func (v *TaskGroup) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadOther(b, &v.Migrate)
 	case "Scaling":
 		b, err = wire.ReadOther(b, &v.Scaling)
+	case "Disconnect":
+		b, err = wire.ReadOther(b, &v.Disconnect)
 	case "EphemeralDisk":
 		b, err = wire.ReadPointer(b, &v.EphemeralDisk, (*EphemeralDisk).DecodeMsgpack)
 	case "Networks":

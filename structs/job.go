@@ -249,12 +249,14 @@ type TaskGroup struct {
 	Update           *UpdateStrategy  `json:",omitempty" codec:",omitempty"` // nil: all are replaced at once
 	Migrate          *MigrateStrategy `json:",omitempty" codec:",omitempty"`
 	Scaling          *ScalingPolicy   `json:",omitempty" codec:",omitempty"`
-	EphemeralDisk    *EphemeralDisk
-	Networks         []*NetworkResource `json:",omitempty" codec:",omitempty"`
-	Volumes          map[string]*VolumeRequest
-	Services         []*Service `json:",omitempty" codec:",omitempty"`
-	Meta             map[string]string
-	ShutdownDelay    *time.Duration `json:",omitempty"`
+	// Disconnect says what happens when the node has no contact to the servers; nil: the usual.
+	Disconnect    *DisconnectStrategy `json:",omitempty" codec:",omitempty" level:"2"`
+	EphemeralDisk *EphemeralDisk
+	Networks      []*NetworkResource `json:",omitempty" codec:",omitempty"`
+	Volumes       map[string]*VolumeRequest
+	Services      []*Service `json:",omitempty" codec:",omitempty"`
+	Meta          map[string]string
+	ShutdownDelay *time.Duration `json:",omitempty"`
 	// MaxRunDuration bounds the time of an allocation of a batch or sysbatch job on its node; nil is no
 	// bound.
 	MaxRunDuration *time.Duration `json:",omitempty" codec:",omitempty"`

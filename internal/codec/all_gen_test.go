@@ -157,6 +157,7 @@ var all = []any{
 	new(structs.DeviceAttribute),
 	new(structs.DeviceGroupStats),
 	new(structs.DeviceStats),
+	new(structs.DisconnectStrategy),
 	new(structs.DispatchPayloadConfig),
 	new(structs.DrainMetadata),
 	new(structs.DrainSpec),
