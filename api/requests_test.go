@@ -367,6 +367,17 @@ func routeCalls() map[string]routeCall {
 			rpc:     "CSIPlugin.Delete",
 			request: &structs.CSIPluginDeleteRequest{ID: "p"},
 		},
+		"GET /v1/plugin/csi/{id}/config": {
+			path:    "/v1/plugin/csi/p/config",
+			rpc:     "CSIPlugin.GetConfig",
+			request: &structs.CSIPluginGetRequest{ID: "p"},
+		},
+		"PUT /v1/plugin/csi/{id}/config": {
+			path:    "/v1/plugin/csi/p/config",
+			body:    `{"ID":"q","OnNodeLoss":"fence"}`,
+			rpc:     "CSIPlugin.SetConfig",
+			request: &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: "fence"},
+		},
 
 		"GET /v1/agent/self":    {path: "/v1/agent/self", status: 200},
 		"GET /v1/agent/members": {path: "/v1/agent/members", status: 200},

@@ -97,6 +97,8 @@ func ownClaims(
 		c.NodeID = req.NodeID
 		c.JobID = alloc.JobID
 		c.TaskGroup = alloc.TaskGroup
+		// Servers of level 1 know no guard. The bound of leases is there once all of them have level 2.
+		c.Guarded = c.Guarded && state.LeaseBound(tx) > 0
 		v := state.Volume(tx, c.Namespace, c.VolumeID)
 		if v != nil {
 			c.PluginID = v.PluginID

@@ -259,3 +259,31 @@ func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
 		t.Errorf("got %v, want not-found at once", err)
 	}
 }
+
+// Only the node of an allocation says that its claim is guarded. Servers of level 1 would drop that.
+func TestClaim_AGuardNeedsServersThatKnowIt(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("v")
+	claim := func(alloc, node string) *structs.CSIVolumeClaimRequest {
+		c := testClaim("v", alloc)
+		c.Guarded = true
+		return &structs.CSIVolumeClaimRequest{
+			NodeID:   node,
+			SecretID: secretOf(node),
+			Claims:   []*structs.CSIClaim{c},
+		}
+	}
+	s.addAlloc("a1", "n1")
+	s.addAlloc("a2", "n1")
+	operator := claim("a1", "n1")
+	operator.SecretID = ""
+	rejected(s, structs.KindDenied, structs.CSIVolumeClaim, operator)
+	if got := must(s, structs.CSIVolumeClaim, claim("a1", "n1")).Claims[0]; got.Guarded {
+		t.Error("a claim is guarded before all servers have level 2")
+	}
+	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
+	if got := must(s, structs.CSIVolumeClaim, claim("a2", "n1")).Claims[0]; !got.Guarded {
+		t.Error("the claim is not guarded")
+	}
+}

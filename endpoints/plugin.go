@@ -79,3 +79,13 @@ func (p plugins) list(
 	resp.Plugins, err = l.Page(rows, req, resp)
 	return err
 }
+
+// config reads the settings for the volumes of a plugin, which need not exist.
+func (plugins) config(
+	tx *state.ReadTx,
+	req *structs.CSIPluginGetRequest,
+	resp *structs.CSIPluginSettingsResponse,
+) error {
+	resp.Config = state.PluginConfig(tx, req.ID)
+	return nil
+}

@@ -68,6 +68,9 @@ var (
 	FenceEnd     = command(93, "FenceEnd", state.FenceEnd, since(2))
 	FenceOrdered = command(94, "FenceOrdered", state.FenceOrdered, since(2))
 	ConfirmLost  = command(96, "ConfirmLost", state.ConfirmLost, since(2))
+	LeaseProof   = command(106, "LeaseProof", state.LeaseProof, since(2))
+
+	PluginConfigSet = command(107, "PluginConfigSet", state.PluginConfigSet, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", state.NamespaceDelete)

@@ -90,6 +90,19 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			NodeID: d.node(), By: "ann", Why: "it is off", WriteOptions: d.now(),
 		})
 	},
+	"LeaseProof": func(d dice, tx *state.ReadTx) ([]byte, error) {
+		p := &structs.LeaseProofRequest{NodeID: d.node(), Now: d.now().Now}
+		if n := state.Node(tx, p.NodeID); n != nil {
+			p.Epoch = n.Epoch
+		}
+		return LeaseProof.Encode(p)
+	},
+	"PluginConfigSet": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return PluginConfigSet.Encode(&structs.CSIPluginSettingsRequest{
+			ID:         "p",
+			OnNodeLoss: d.of("", structs.LossHold, structs.LossFence, structs.LossLease),
+		})
+	},
 	"NodeEligibility": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeEligibility.Encode(&structs.NodeEligibilityRequest{
 			NodeID:       d.node(),

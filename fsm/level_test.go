@@ -21,6 +21,8 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"FenceEnd":           2,
 		"FenceOrdered":       2,
 		"ConfirmLost":        2,
+		"LeaseProof":         2,
+		"PluginConfigSet":    2,
 	}
 	for _, c := range commands {
 		want := level.First

@@ -78,6 +78,17 @@ func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	attachments.Put(tx, a)
 }
 
+// markForced records in the attachment of a claim that the claim is released without its node: see
+// CSIAttachment.Forced. Servers of level 1 know no such mark: see countsEpochs.
+func markForced(tx *WriteTx, c *structs.CSIClaim) {
+	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
+	if c.State == structs.ClaimGranted && a != nil && !a.Forced && countsEpochs(tx) {
+		a = a.Copy()
+		a.Forced = true
+		attachments.Put(tx, a)
+	}
+}
+
 // attachGranted puts the attachments of a plugin that has begun to attach after claims of its volumes were
 // granted without them.
 func attachGranted(tx *WriteTx, plugin string, now int64) {

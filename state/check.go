@@ -34,6 +34,7 @@ func Check(tx *ReadTx) []string {
 	c.scalingEvents()
 	c.siTokens()
 	c.fences()
+	c.pluginConfigs()
 	c.nodeLeases()
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
@@ -120,6 +121,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, leaseBounds)
 	checkIndexes(c, nodeLeases)
 	checkIndexes(c, autopilotConfig)
+	checkIndexes(c, pluginConfigs)
 	checkIndexes(c, fenceRuns)
 	checkIndexes(c, fenceOrders)
 }

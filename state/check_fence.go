@@ -16,8 +16,10 @@ func (c *checker) fences() {
 		n := Node(c, r.NodeID)
 		c.want(n != nil, "%s: no such node", subject)
 		c.want(n == nil || r.Epoch <= n.Epoch, "%s: epoch %d is after that of the node", subject, r.Epoch)
-		c.want((r.Kind == structs.FenceByWord) == (r.Attempt == 0), "%s: attempt %d", subject, r.Attempt)
-		c.want(r.Kind == structs.FenceByAgent || r.Ordered(), "%s: no operator gave the word", subject)
+		c.want((r.Kind == structs.FenceByAgent) == (r.Attempt > 0), "%s: attempt %d", subject, r.Attempt)
+		c.want(r.Kind != structs.FenceByWord || r.Ordered(), "%s: no operator gave the word", subject)
+		c.want(r.Kind != structs.FenceByLease || r.State == structs.FenceProved, "%s: the end of a lease is %s",
+			subject, r.State)
 		switch r.State {
 		case structs.FenceRunning:
 			running[r.NodeID]++

@@ -252,6 +252,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			if err := endHolder(tx, c, p); err != nil {
 				return err
 			}
+			markForced(tx, c)
 		}
 
 		freeClaim(tx, c, p.Now)

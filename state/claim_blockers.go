@@ -69,11 +69,9 @@ func classBlock(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) string {
 
 // nodeBlock returns why the claim's own node prevents the grant.
 func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
-	if c.AccessMode.SingleNode() {
-		for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
-			if a.NodeID != c.NodeID {
-				return stillAttached(tx, a)
-			}
+	for a := range excludingAttachments(tx, v, c.Class()) {
+		if a.NodeID != c.NodeID {
+			return stillAttached(tx, a)
 		}
 	}
 
@@ -90,6 +88,19 @@ func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
 	}
 
 	return ""
+}
+
+// excludingAttachments yields the attachments of a volume that exclude a claim of a class on another node.
+func excludingAttachments(
+	tx Reader, v *structs.CSIVolume, k structs.ClaimClass,
+) iter.Seq[*structs.CSIAttachment] {
+	switch {
+	case k.AccessMode.SingleNode():
+		return AttachmentsByVolume(tx, v.Namespace, v.ID)
+	case k.Conflicts(k):
+		return forcedDetaches.Scan(tx, v.Namespace, v.ID)
+	}
+	return func(func(*structs.CSIAttachment) bool) {}
 }
 
 func stillAttached(tx Reader, a *structs.CSIAttachment) string {
@@ -278,6 +289,22 @@ func describeHolder(tx Reader, c *structs.CSIClaim) string {
 	return text
 }
 
+// lostHolder returns who releases the claim of a lost node, and the remedy.
+func lostHolder(tx Reader, c *structs.CSIClaim) string {
+	const (
+		down = "that node is down, so nothing is released until it is back, "
+		off  = "or until an operator who knows that it is off runs: "
+	)
+	confirm := off + "berth node confirm-lost " + c.NodeID
+	switch {
+	case followsFence(tx, c):
+		return down + "until a fence device proves that it cannot write, " + confirm
+	case followsLease(tx, c):
+		return down + "until it has surely ended the tasks itself, because its lease has ended, " + confirm
+	}
+	return down + off + DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
+}
+
 // canUnmount reports whether the node of a claim has a healthy plugin, which unmounts the volume.
 func canUnmount(tx Reader, c *structs.CSIClaim) bool {
 	i := Instance(tx, c.PluginID, structs.CSIKindNode, c.NodeID)
@@ -292,15 +319,8 @@ func staleHolder(tx Reader, c *structs.CSIClaim) string {
 	switch {
 	case c.State != structs.ClaimGranted:
 		return ""
-	case Node(tx, c.NodeID).Lost() && followsFence(tx, c):
-		return "that node is down, so nothing is released until it is back, " +
-			"until a fence device proves that it cannot write, " +
-			"or until an operator who knows that it is off runs: " +
-			"berth node confirm-lost " + c.NodeID
 	case Node(tx, c.NodeID).Lost():
-		return "that node is down, so nothing is released until it is back, " +
-			"or until an operator who knows that it is off runs: " +
-			DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
+		return lostHolder(tx, c)
 	case ended && !canUnmount(tx, c):
 		return fmt.Sprintf("it has ended, and plugin %s, which unmounts the volume, has no healthy instance on "+
 			"that node: is its job running there?", c.PluginID)

@@ -190,7 +190,7 @@ func releaseProved(tx *WriteTx, run *structs.FenceRun, p *structs.FenceEndReques
 // followsFence reports whether the proof of a run of the servers releases a claim.
 func followsFence(tx Reader, c *structs.CSIClaim) bool {
 	v := Volume(tx, c.Namespace, c.VolumeID)
-	return v != nil && v.LossPolicy() == structs.LossFence
+	return v != nil && LossPolicy(tx, v) == structs.LossFence
 }
 
 // ConfirmLost records the word of an operator that the machine of a node is off, and releases all claims of
@@ -333,7 +333,8 @@ func LostClaims(tx Reader, node string) (lost []*structs.LostClaim) {
 			PluginID:    c.PluginID,
 			JobID:       c.JobID,
 			TaskGroup:   c.TaskGroup,
-			OnNodeLoss:  v.LossPolicy(),
+			OnNodeLoss:  LossPolicy(tx, v),
+			Guarded:     c.Guarded,
 			Waited:      IsWaitedFor(tx, v),
 		}
 		a := Alloc(tx, c.AllocID)

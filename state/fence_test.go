@@ -295,7 +295,13 @@ func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 		}
 	}
 
+	if err := w.order("n1"); err != nil {
+		t.Fatal(err)
+	}
 	do(w, ConfirmLost, word)
+	if FenceOrder(w.s.Read(), "n1") != nil {
+		t.Error("the order outlives the word")
+	}
 	run := w.runs("n1")[0]
 	if got := w.held(); got != "" || run.Released != 3 {
 		t.Errorf("n1 holds %q after %d were released", got, run.Released)

@@ -68,6 +68,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, autopilotConfig)
 	count(tx, counted, fenceRuns)
 	count(tx, counted, fenceOrders)
+	count(tx, counted, pluginConfigs)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

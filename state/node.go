@@ -221,14 +221,17 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	return "Node re-registered"
 }
 
-// epochAfter returns the epoch of a node that has a status from now on: see structs.Node. Servers of level 1
-// know no epochs. So no server counts them before an entry that needs level 2, which is the bound of leases.
+// countsEpochs reports whether all servers have level 2. Servers of level 1 know no epochs. So no server counts
+// them before an entry that needs level 2, which is the bound of leases.
+func countsEpochs(tx Reader) bool { return LeaseBound(tx) != 0 }
+
+// epochAfter returns the epoch of a node that has a status from now on: see structs.Node.
 func epochAfter(tx *WriteTx, old *structs.Node, status string) uint64 {
 	comes := old == nil || old.Status == structs.NodeDown && status != structs.NodeDown
 	switch {
 	case !comes:
 		return old.Epoch
-	case LeaseBound(tx) == 0:
+	case !countsEpochs(tx):
 		return 0
 	}
 	return tx.Index

@@ -138,6 +138,12 @@ var (
 		return mvcc.KeyOf(a.PluginID, a.ExternalVolumeID)
 	})
 
+	// Attachments whose claim was released without its node, and that are being detached.
+	forcedDetaches = attachments.Index("forced", func(a *structs.CSIAttachment) Key {
+		return mvcc.KeyIf(a.Forced && a.State == structs.AttachmentDetaching,
+			a.Namespace, a.VolumeID, a.NodeID)
+	})
+
 	// Attachments that need a call of the leader: an attach or a detach.
 	unsettledAttachments = attachments.Index("unsettled", func(a *structs.CSIAttachment) Key {
 		return mvcc.KeyIf(a.Unsettled(), a.State)
@@ -415,6 +421,10 @@ var nodeLeases = mvcc.NewTable("node_leases", func(l *structs.NodeLease) Key {
 	return mvcc.KeyOf(l.NodeID)
 })
 
+var pluginConfigs = mvcc.NewTable("csi_plugin_configs", func(c *structs.CSIPluginSettings) Key {
+	return mvcc.KeyOf(c.ID)
+})
+
 // onlyAutopilotConfig is the key of the one row of its table.
 const onlyAutopilotConfig = "config"
 
@@ -462,6 +472,7 @@ var schema = mvcc.Schema{
 		autopilotConfig,
 		fenceRuns,
 		fenceOrders,
+		pluginConfigs,
 	},
 }
 

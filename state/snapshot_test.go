@@ -43,6 +43,7 @@ func fullFixture(t testing.TB) *fixture {
 	word := &structs.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
 	do(w, ConfirmLost, word)
 	do(w, FenceOrdered, word)
+	do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	return w
 }
 
@@ -111,6 +112,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name(), deployments.Name(),
 		periodicLaunches.Name(), scalingEvents.Name(), siTokens.Name(), clusterMetadata.Name(),
 		leaseBounds.Name(), nodeLeases.Name(), autopilotConfig.Name(), fenceRuns.Name(), fenceOrders.Name(),
+		pluginConfigs.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -126,6 +126,7 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		Schedulable:         s.Schedulable,
 		Blocked:             summarizePlugin(tx, v.PluginID).unschedulable(v),
 		ExpandBlocked:       ExpandBlocked(tx, v),
+		LossPolicy:          LossPolicy(tx, v),
 		Provider:            s.Provider,
 		ControllerRequired:  s.ControllerRequired,
 		ControllersHealthy:  s.ControllersHealthy,

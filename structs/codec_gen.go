@@ -813,8 +813,11 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(21)
+	n := uint32(22)
 	if !(v.Call != nil) {
+		n--
+	}
+	if !(v.Forced) {
 		n--
 	}
 	if !(v.Found) {
@@ -842,6 +845,10 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ExternalNodeID)
 	b = append(b, "\xb0ExternalVolumeID"...)
 	b = msgp.AppendString(b, v.ExternalVolumeID)
+	if v.Forced {
+		b = append(b, "\xa6Forced"...)
+		b = msgp.AppendBool(b, v.Forced)
+	}
 	if v.Found {
 		b = append(b, "\xa5Found"...)
 		b = msgp.AppendBool(b, v.Found)
@@ -923,6 +930,8 @@ func (v *CSIAttachment) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = wire.ReadOther(b, &v.LastError)
 	case "Found":
 		b, err = wire.ReadBool(b, &v.Found)
+	case "Forced":
+		b, err = wire.ReadBool(b, &v.Forced)
 	case "CreateTime":
 		b, err = wire.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
@@ -2280,7 +2289,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(49)
+	n := uint32(50)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -2390,6 +2399,8 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 			return b, err
 		}
 	}
+	b = append(b, "\xaaLossPolicy"...)
+	b = msgp.AppendString(b, v.LossPolicy)
 	b = append(b, "\xabModifyIndex"...)
 	b = msgp.AppendUint64(b, uint64(v.CSIVolume.Indexes.ModifyIndex))
 	b = append(b, "\xaaModifyTime"...)
@@ -2505,6 +2516,8 @@ func (v *CSIVolumeDetail) readField(name, b []byte) (_ []byte, known bool, err e
 		b, err = wire.ReadStrings(b, &v.WaitingJobs)
 	case "ExpandBlocked":
 		b, err = wire.ReadString(b, &v.ExpandBlocked)
+	case "LossPolicy":
+		b, err = wire.ReadString(b, &v.LossPolicy)
 	case "Provider":
 		b, err = wire.ReadString(b, &v.Provider)
 	case "ProviderVersion":

@@ -207,7 +207,10 @@ type CSIAttachment struct {
 	LastError      *OperationError `json:",omitempty"`
 	// Found marks an attachment that no claim made: a node or the plugin reported it after a restore of the
 	// servers, or an operator named it. It is always detaching.
-	Found      bool `json:",omitempty"`
+	Found bool `json:",omitempty"`
+	// Forced marks an attachment whose claim was released without its node. No claim that excludes others is
+	// granted before the detach has succeeded.
+	Forced     bool `json:",omitempty" level:"2"`
 	CreateTime int64
 	ModifyTime int64
 	Call       *CSICall `json:",omitempty"` // an attach or detach with an unknown outcome

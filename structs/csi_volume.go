@@ -156,7 +156,8 @@ const (
 	LossHold = "hold"
 	// LossFence: the servers, once a fence device has proved that the node can no longer write.
 	LossFence = "fence"
-	// LossLease is the end of the node's lease, for a node that stops itself. No server has it yet.
+	// LossLease: the servers, once the node's lease has ended, if the node stops the tasks of the claim by itself
+	// then: see CSIClaim.Guarded.
 	LossLease = "lease"
 )
 
@@ -188,7 +189,7 @@ type CSIVolume struct {
 	RequestedCapabilities []*CSIVolumeCapability
 	CloneID               string
 	SnapshotID            string
-	// OnNodeLoss is LossHold or LossFence, "" for LossHold: see LossPolicy.
+	// OnNodeLoss is LossHold, LossFence or LossLease, "" for LossHold: see LossPolicy.
 	OnNodeLoss string `json:",omitempty" codec:",omitempty" level:"2"`
 	CreateTime int64
 	ModifyTime int64
@@ -209,9 +210,6 @@ func (v *CSIVolume) Copy() *CSIVolume {
 	c.RequestedCapabilities = append([]*CSIVolumeCapability{}, v.RequestedCapabilities...) // never nil
 	return &c
 }
-
-// LossPolicy returns the rule for the loss of a node that has the volume.
-func (v *CSIVolume) LossPolicy() string { return cmp.Or(v.OnNodeLoss, LossHold) }
 
 // Unsettled reports whether the leader still has a call to make for the volume itself.
 func (v *CSIVolume) Unsettled() bool {
@@ -251,7 +249,9 @@ type CSIVolumeDetail struct {
 	// jobs that wait for the volume without an allocation, at most MaxWaitingJobs
 	WaitingJobs []string `json:",omitempty"`
 	// the users that have to release the volume before the plugin may expand it
-	ExpandBlocked       string `json:",omitempty"`
+	ExpandBlocked string `json:",omitempty"`
+	// LossPolicy is OnNodeLoss, or else the rule of the volume's plugin, or else LossHold.
+	LossPolicy          string
 	Provider            string
 	ProviderVersion     string
 	ControllerRequired  bool

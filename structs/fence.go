@@ -1,10 +1,23 @@
 package structs
 
+import "time"
+
 // The kinds of a run.
 const (
 	FenceByAgent = "agent"    // a fence device proves that the node can no longer write
 	FenceByWord  = "operator" // an operator says that the machine is off
+	// FenceByLease: the node's lease has ended on its own clock too, and its guard has had the time to end the
+	// tasks of the guarded claims. The run has no device, no scope and no attempt.
+	FenceByLease = "lease"
 )
+
+// GuardKillTime is the most that the guard of a node takes from the end of the lease until the tasks of the
+// guarded claims have ended.
+const GuardKillTime = 10 * time.Second
+
+// GuardEndTime is the time after the end of a node's lease, on the node's own clock, from which on the guarded
+// claims count as released there: the kill, and a margin for the unmounts.
+const GuardEndTime = GuardKillTime + 5*time.Second
 
 // The scopes of a proof: see package fencing.
 const (
@@ -33,16 +46,16 @@ const FenceRuns = 10
 // FenceOutput is the most that a run keeps of the end of the agent's output, in bytes.
 const FenceOutput = 4096
 
-// FenceRun is the row of one run of a fence agent for a node that is down, or of the word of an operator. It
-// is written before the agent starts. Key: (NodeID, Number).
+// FenceRun is the row of one run of a fence agent for a node that is down, of the word of an operator, or of
+// the end of a lease. It is written before the agent starts. Key: (NodeID, Number).
 type FenceRun struct {
 	NodeID  string
 	Number  uint64 // counts the runs of the node, from 1
 	Epoch   uint64 // of the node when the run began
 	Attempt int    // all devices together are one attempt; counts from 1 in each epoch
-	Kind    string // FenceByAgent or FenceByWord
-	Device  string // "" for the word of an operator, and for FenceCauseNoDevice
-	Scope   string // FencePower or FenceStorage
+	Kind    string // FenceByAgent, FenceByWord or FenceByLease
+	Device  string // "" for the kinds without an agent, and for FenceCauseNoDevice
+	Scope   string // FencePower or FenceStorage; "" for FenceByLease
 	By      string // the operator who ordered the run or gave the word, unverified; "": the servers alone
 	Why     string `json:",omitempty"` // the reason of that operator
 	State   string
@@ -105,6 +118,14 @@ type FenceEndRequest struct {
 	Now     int64         `level:"2"` // UnixNano
 }
 
+// LeaseProofRequest says that the lease of a node that is down has ended on the node's own clock too, at least
+// GuardEndTime ago. The servers reject it unless the node is down in the epoch.
+type LeaseProofRequest struct {
+	NodeID string `level:"2"`
+	Epoch  uint64 `level:"2"`
+	Now    int64  `level:"2"` // UnixNano
+}
+
 // NodeFence orders a run of the fence devices for a node that is down.
 var NodeFence = write[NodeFenceRequest, Empty]("Node.Fence")
 
@@ -155,7 +176,8 @@ type LostClaim struct {
 	JobID      string
 	TaskGroup  string
 	Status     string // of the allocation
-	OnNodeLoss string // of the volume
+	OnNodeLoss string // of the volume, or else of its plugin
+	Guarded    bool   // see CSIClaim
 	Waited     bool   // a claim or an evaluation waits for the volume
 }
 

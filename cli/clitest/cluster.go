@@ -46,6 +46,7 @@ type Cluster struct {
 	Slow       chan string                       // the first volume whose deletion never ends
 	restarting string                            // the allocation of the job fleet that restarts, or ""
 	Drains     []*structs.NodeDrainRequest       // that were sent
+	onNodeLoss string                            // of the volumes of plugins, "" for the default
 }
 
 func nanosBefore(d time.Duration) int64 {

@@ -1,6 +1,7 @@
 package clitest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"berth/api/apitest"
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/validate"
 )
 
 func (w *Cluster) answerStorage() {
@@ -60,6 +62,18 @@ func (w *Cluster) answerPlugins() {
 				return w.readPlug()
 			}
 			return hostpath, nil
+		})
+	apitest.On(c, structs.CSIPluginSettingsGet,
+		func(_ context.Context, r *structs.CSIPluginGetRequest) (*structs.CSIPluginSettingsResponse, error) {
+			policy := cmp.Or(w.onNodeLoss, structs.LossHold)
+			return &structs.CSIPluginSettingsResponse{
+				Config: &structs.CSIPluginSettings{ID: r.ID, OnNodeLoss: policy},
+			}, nil
+		})
+	apitest.On(c, structs.CSIPluginSettingsSet,
+		func(_ context.Context, r *structs.CSIPluginSettingsRequest) (*structs.Empty, error) {
+			w.onNodeLoss = r.OnNodeLoss
+			return &structs.Empty{}, validate.PluginConfig(r)
 		})
 	type externals = structs.CSIVolumeExternalResponse
 	apitest.On(c, structs.CSIVolumeExternal,
@@ -330,6 +344,7 @@ func dataVolume() *structs.CSIVolumeDetail {
 		},
 		AccessMode:          structs.CSISingleNodeWriter,
 		AttachmentMode:      structs.CSIFileSystem,
+		LossPolicy:          structs.LossHold,
 		Schedulable:         true,
 		Provider:            "hostpath.berth",
 		ProviderVersion:     "0.1.0",

@@ -23,6 +23,45 @@ var PluginCommands = []command.Command{
 		Examples: "berth plugin status\n" +
 			"berth plugin status hostpath",
 	},
+	{
+		Name:     "config",
+		Args:     "<plugin>",
+		Synopsis: "Show or change the settings for the volumes of a plugin",
+		Help: `
+Without an option it shows the settings. They need no instance of the plugin,
+and stay when its last instance and its last volume are gone.
+`,
+		Flags: []command.Flag{{
+			Name:  "on-node-loss",
+			Value: "hold|fence|lease",
+			Usage: "Who releases a volume of a lost node, where the volume itself does not say so",
+		}},
+		Renders: true,
+		Run:     configurePlugin,
+		Examples: "berth plugin config hostpath\n" +
+			"berth plugin config -on-node-loss fence hostpath",
+	},
+}
+
+func configurePlugin(ctx context.Context, c *command.Call) error {
+	policy := c.String("on-node-loss")
+	if policy != "" {
+		err := c.API.SetPluginConfig(ctx, &structs.CSIPluginSettings{
+			ID:         c.Arg(0),
+			OnNodeLoss: policy,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	config, _, err := c.API.PluginConfig(ctx, c.Arg(0), nil)
+	if err != nil {
+		return err
+	}
+	return c.Show(config, func() error {
+		c.Pairs("Plugin", config.ID, "On node loss", config.OnNodeLoss)
+		return nil
+	})
 }
 
 // InstanceTitles are the titles of InstanceRows, without the first one.

@@ -127,7 +127,7 @@ func printVolume(_ context.Context, c *command.Call, v *structs.CSIVolumeDetail)
 		"Made for", capabilityText(v.RequestedCapabilities),
 		"Mount options", mountOptions(v.MountOptions),
 		"Reachable from", topologies(v.Topologies),
-		"On node loss", v.LossPolicy(),
+		"On node loss", v.LossPolicy,
 		"Created", command.FormatNanos(v.CreateTime),
 		"Modified", command.FormatNanos(v.ModifyTime),
 		"Turned read-only", turnedReadOnly(v.TurnedReadOnly),

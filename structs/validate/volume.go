@@ -45,12 +45,10 @@ func Volume(v *structs.CSIVolume) error {
 // checkNodeLoss checks the rule for the loss of a node that has the volume.
 func checkNodeLoss(f field.Errors, policy string) {
 	switch policy {
-	case "", structs.LossHold, structs.LossFence:
-	case structs.LossLease:
-		f.Addf("on_node_loss %q is not there yet: this version releases a volume after a fence (%q) "+
-			"or by an operator (%q)", policy, structs.LossFence, structs.LossHold)
+	case "", structs.LossHold, structs.LossFence, structs.LossLease:
 	default:
-		f.Addf("on_node_loss %.40q is unknown; one of %s, %s", policy, structs.LossHold, structs.LossFence)
+		f.Addf("on_node_loss %.40q is unknown; one of %s, %s, %s",
+			policy, structs.LossHold, structs.LossFence, structs.LossLease)
 	}
 }
 
@@ -58,6 +56,14 @@ func checkNodeLoss(f field.Errors, policy string) {
 func VolumeDelete(r *structs.CSIVolumeDeleteRequest) error {
 	f := field.New("deleting volume %q", r.ID)
 	checkSecrets(f, r.Secrets)
+	return f.Err()
+}
+
+// PluginConfig checks the settings for the volumes of a plugin.
+func PluginConfig(p *structs.CSIPluginSettingsRequest) error {
+	f := field.New("plugin %q", structs.Cut(p.ID, structs.MaxQuoted))
+	checkPluginID(f, "ID", p.ID)
+	checkNodeLoss(f, p.OnNodeLoss)
 	return f.Err()
 }
 

@@ -45,10 +45,10 @@ func TestVolume_OnNodeLoss(t *testing.T) {
 	policy := func(p string) func(*structs.CSIVolume) {
 		return func(v *structs.CSIVolume) { v.OnNodeLoss = p }
 	}
+	rejectVolumes(t, map[string]func(*structs.CSIVolume){`ok`: policy(structs.LossFence)})
 	rejectVolumes(t, map[string]func(*structs.CSIVolume){
-		`ok`: policy(structs.LossFence),
-		`volume "db": on_node_loss "lease" is not there yet: this version releases`: policy(structs.LossLease),
-		`volume "db": on_node_loss "never" is unknown; one of hold, fence`:          policy("never"),
+		`ok`: policy(structs.LossLease),
+		`volume "db": on_node_loss "never" is unknown; one of hold, fence, lease`: policy("never"),
 	})
 }
 

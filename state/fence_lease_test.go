@@ -1,0 +1,182 @@
+package state
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// leaseNode returns a fixture in which n1 is down. Job db holds there volumes of the plugin p: "guarded" and
+// "bare", whose policy is lease, and "held" and "fenced". Only the claim of "bare" is not guarded. n2 is up,
+// and job next waits there for all of them.
+func leaseNode(t *testing.T) *fixture {
+	w := newFixture(t)
+	w.countEpochs()
+	w.node("n1", attachingHalves("p")...)
+	w.node("n2", attachingHalves("p")...)
+	for id, policy := range map[string]string{
+		"guarded": structs.LossLease,
+		"bare":    structs.LossLease,
+		"held":    structs.LossHold,
+		"fenced":  structs.LossFence,
+	} {
+		row := aVolume(id, "p")
+		row.OnNodeLoss = policy
+		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+			Volumes:      []*structs.CSIVolume{row},
+			WriteOptions: w.now(),
+		})
+		for job, node := range map[string]string{"db-": "n1", "next-": "n2"} {
+			w.alloc(job+id, strings.Trim(job, "-"), node)
+		}
+		c := aClaim(id, "db-"+id, structs.ClaimWrite, structs.CSISingleNodeWriter)
+		c.Guarded = id != "bare"
+		w.claim(c)
+		w.claim(aClaim(id, "next-"+id, structs.ClaimWrite, structs.CSISingleNodeWriter))
+		w.outcome(id, "n1", "attach", nil)
+	}
+	w.status(structs.NodeDown, "n1")
+	return w
+}
+
+// leaseHeld returns the volumes of leaseNode that n1 still holds.
+func (w *fixture) leaseHeld() string {
+	var held []string
+	for c := range ClaimsByNode(w.s.Read(), "n1") {
+		if c.State == structs.ClaimGranted {
+			held = append(held, c.VolumeID)
+		}
+	}
+	slices.Sort(held)
+	return strings.Join(held, " ")
+}
+
+func (w *fixture) leaseProof(epoch uint64) error {
+	w.t.Helper()
+	return try(w, LeaseProof, &structs.LeaseProofRequest{NodeID: "n1", Epoch: epoch, Now: w.now().Now})
+}
+
+func TestLeaseProof_ReleasesGuardedClaimsOfVolumesUnderLease(t *testing.T) {
+	w := leaseNode(t)
+	for range 2 { // a repeated entry changes nothing
+		if err := w.leaseProof(w.epoch("n1")); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.leaseHeld(); got != "bare fenced held" {
+			t.Errorf("n1 holds %q", got)
+		}
+	}
+	runs := w.runs("n1")
+	if len(runs) != 1 || runs[0].Kind != structs.FenceByLease || runs[0].State != structs.FenceProved ||
+		runs[0].Epoch != w.epoch("n1") || runs[0].Released != 1 || runs[0].Ordered() {
+		t.Errorf("the runs are %+v", runs[0])
+	}
+	forced := Volume(w.s.Read(), structs.DefaultNamespace, "guarded").Forced
+	if forced == nil || forced.NodeID != "n1" || forced.By != "the servers" ||
+		forced.Reason != "on_node_loss is lease" {
+		t.Errorf("the volume records %+v", forced)
+	}
+	a := Alloc(w.s.Read(), "db-guarded")
+	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop {
+		t.Errorf("the holder is %s, wanted %s", a.ClientStatus, a.DesiredStatus)
+	}
+}
+
+// A detach that fails holds the volume.
+func TestLeaseProof_TheNextClaimWaitsForTheDetach(t *testing.T) {
+	w := leaseNode(t)
+	if err := w.leaseProof(w.epoch("n1")); err != nil {
+		t.Fatal(err)
+	}
+	w.outcome("guarded", "n1", "detach", &structs.OperationError{Kind: structs.KindUnavailable})
+	w.wantClaims("guarded", map[string]string{"next-guarded": structs.ClaimWaiting})
+	w.outcome("guarded", "n1", "detach", nil)
+	w.wantClaims("guarded", map[string]string{"next-guarded": structs.ClaimGranted})
+}
+
+func TestLeaseProof_IsAboutOneLoss(t *testing.T) {
+	w := leaseNode(t)
+	lost := w.epoch("n1")
+	wantKind(t, w.leaseProof(0), structs.KindConflict)
+	wantKind(t, w.leaseProof(lost+1), structs.KindConflict)
+	w.status(structs.NodeReady, "n1")
+	wantKind(t, w.leaseProof(lost), structs.KindPrecondition)
+	wantKind(t, w.leaseProof(w.epoch("n1")), structs.KindPrecondition)
+	w.status(structs.NodeDown, "n1")
+	wantKind(t, w.leaseProof(lost), structs.KindConflict)
+	if got := w.leaseHeld(); got != "bare fenced guarded held" {
+		t.Errorf("n1 holds %q", got)
+	}
+}
+
+// The node may have other volumes than the restored claims say.
+func TestLeaseProof_HoldsANodeThatHasNotReportedSinceARestore(t *testing.T) {
+	w := leaseNode(t)
+	do(w, func(tx *WriteTx, n *structs.Node) error {
+		putUnaccounted(tx, n, 1)
+		return nil
+	}, shallowCopy(Node(w.s.Read(), "n1")))
+	if err := w.leaseProof(w.epoch("n1")); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.leaseHeld(); got != "bare fenced guarded held" {
+		t.Errorf("n1 holds %q", got)
+	}
+}
+
+func TestVolumeClaim_KeepsTheGuardOfItsFirstRequest(t *testing.T) {
+	for _, guarded := range []bool{true, false} {
+		w := newFixture(t)
+		w.node("n1", anInstance("p", structs.CSIKindNode, true))
+		w.volume("v", "p")
+		w.alloc("a", "j", "n1")
+		for _, says := range []bool{guarded, !guarded} {
+			c := aClaim("v", "a", structs.ClaimWrite, structs.CSISingleNodeWriter)
+			c.Guarded = says
+			w.claim(c)
+			if got := Claim(w.s.Read(), c.Namespace, "v", "a").Guarded; got != guarded {
+				t.Errorf("the claim is guarded: %v, want %v", got, guarded)
+			}
+		}
+	}
+}
+
+// A volume that several nodes read, and that one writes, is released with its detach too.
+func TestForced_AWriterWaitsForTheDetach(t *testing.T) {
+	for name, c := range map[string]struct {
+		forced, level2 bool
+		want           string
+	}{
+		"released by its node":            {false, true, structs.ClaimGranted},
+		"released by force":               {true, true, structs.ClaimWaiting},
+		"beside servers that hold nobody": {true, false, structs.ClaimGranted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			if c.level2 {
+				w.countEpochs()
+			}
+			w.node("n1", attachingHalves("p")...)
+			w.node("n2", attachingHalves("p")...)
+			w.volume("v", "p")
+			w.alloc("a", "j", "n1")
+			w.alloc("b", "j", "n2")
+			w.alloc("r", "j", "n2")
+			w.claim(aClaim("v", "a", structs.ClaimWrite, structs.CSIMultiNodeSingleWriter))
+			w.claim(aClaim("v", "b", structs.ClaimWrite, structs.CSIMultiNodeSingleWriter))
+			w.outcome("v", "n1", "attach", nil)
+			if c.forced {
+				w.status(structs.NodeDown, "n1")
+				do(w, ConfirmLost, &structs.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"})
+			} else {
+				w.release("v", "a")
+			}
+			w.claim(aClaim("v", "r", structs.ClaimRead, structs.CSIMultiNodeSingleWriter))
+			w.wantClaims("v", map[string]string{"b": c.want, "r": structs.ClaimGranted})
+			w.outcome("v", "n1", "detach", nil)
+			w.wantClaims("v", map[string]string{"b": structs.ClaimGranted, "r": structs.ClaimGranted})
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package state
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
+	w := newFixture(t)
+	w.volume("own", "p")
+	set := func(policy string) {
+		t.Helper()
+		do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: policy})
+	}
+	policy := func(own string) string {
+		v := aVolume("v", "p")
+		v.OnNodeLoss = own
+		return LossPolicy(w.s.Read(), v)
+	}
+	for _, c := range []struct{ plugin, own, want string }{
+		{"", "", structs.LossHold},
+		{structs.LossFence, "", structs.LossFence},
+		{structs.LossFence, structs.LossHold, structs.LossHold},
+		{structs.LossLease, "", structs.LossLease},
+		{structs.LossHold, structs.LossLease, structs.LossLease},
+		{structs.LossHold, "", structs.LossHold},
+	} {
+		set(c.plugin)
+		if got := policy(c.own); got != c.want {
+			t.Errorf("plugin %q, volume %q: the policy is %q, want %q", c.plugin, c.own, got, c.want)
+		}
+		v := Volume(w.s.Read(), structs.DefaultNamespace, "own")
+		if got := VolumeDetail(w.s.Read(), v).LossPolicy; got != policy("") {
+			t.Errorf("plugin %q: a volume without a rule shows %q", c.plugin, got)
+		}
+	}
+	if n := rowsByTable(w.s.Read())[pluginConfigs.Name()]; n != 0 {
+		t.Errorf("%d rows have only defaults", n)
+	}
+	for _, p := range []structs.CSIPluginSettingsRequest{
+		{ID: "", OnNodeLoss: structs.LossFence},
+		{ID: "a b", OnNodeLoss: structs.LossFence},
+		{ID: "p", OnNodeLoss: "never"},
+	} {
+		wantKind(t, try(w, PluginConfigSet, &p), structs.KindInvalid)
+	}
+}
+
+func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
+	w := newFixture(t)
+	do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	w.node("n1", anInstance("p", structs.CSIKindNode, true))
+	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+	if Plugin(w.s.Read(), "p") != nil {
+		t.Fatal("the plugin is still there")
+	}
+	if got := PluginConfig(w.s.Read(), "p").OnNodeLoss; got != structs.LossFence {
+		t.Errorf("the setting is %q", got)
+	}
+}

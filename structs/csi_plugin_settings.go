@@ -1,0 +1,30 @@
+package structs
+
+// CSIPluginSettings is the row with an operator's settings for the volumes of a plugin. Key: ID. It is there
+// only while a setting differs from its default, and it outlives the plugin's instances and volumes.
+type CSIPluginSettings struct {
+	ID string // of the plugin
+	// OnNodeLoss is the rule for the volumes that have none of their own: LossHold, LossFence or LossLease; "" for
+	// LossHold.
+	OnNodeLoss string
+	Indexes
+}
+
+// CSIPluginSettingsGet reads the settings of a plugin, which need not exist.
+var CSIPluginSettingsGet = read[CSIPluginGetRequest, CSIPluginSettingsResponse]("CSIPlugin.GetConfig")
+
+// CSIPluginSettingsResponse has the settings. Their indexes are 0 while all are the defaults.
+type CSIPluginSettingsResponse struct {
+	Config *CSIPluginSettings
+	QueryMeta
+}
+
+// CSIPluginSettingsSet replaces the settings of a plugin, which need not exist yet.
+var CSIPluginSettingsSet = write[CSIPluginSettingsRequest, Empty]("CSIPlugin.SetConfig")
+
+// CSIPluginSettingsRequest has all settings of a plugin: see CSIPluginSettings.
+type CSIPluginSettingsRequest struct {
+	ID           string `level:"2"`
+	OnNodeLoss   string `level:"2"`
+	WriteOptions `level:"2"`
+}
