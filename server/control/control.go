@@ -87,6 +87,16 @@ func (d Deps) runFence(ctx context.Context) {
 	}.Run(ctx)
 }
 
+// runLeaseProofs releases the claims whose nodes end them with their leases.
+func (d Deps) runLeaseProofs(ctx context.Context) {
+	fence.LeaseLoop{
+		Store:    d.Store,
+		Proposer: d.Proposer,
+		Logger:   d.Logger,
+		Grace:    d.Config.Leases.Grace,
+	}.Run(ctx)
+}
+
 // Loop runs while this server leads. Run returns after ctx and everything that Run started have ended.
 type Loop struct {
 	Name string
@@ -105,6 +115,7 @@ func Loops(d Deps) []Loop {
 		{"controllers", controllerLoop{Deps: d}.runner().Run},
 		{"reaper", reaperLoop{d}.runner().Run},
 		{"fence", d.runFence},
+		{"lease_proofs", d.runLeaseProofs},
 		{"deployments", deploymentLoop{d}.runner().Run},
 		{"drain", drainLoop{d}.run},
 		{"periodic", periodicLoop{d}.run},

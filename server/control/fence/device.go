@@ -3,6 +3,9 @@ package fence
 import (
 	"cmp"
 	"context"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
 
 	"berth/server/fencing"
 	"berth/structs"
@@ -44,6 +47,13 @@ func NewDevices(configured []*fencing.Device) (devices Devices) {
 // covers reports whether a proof of the device is about a claim.
 func (d *Device) covers(c *structs.LostClaim) bool {
 	return d.Scope == fencing.ScopePower || d.Covers(c.PluginID, c.Namespace, c.VolumeID)
+}
+
+// timedFence runs the agent and measures it.
+func (d *Device) timedFence(ctx context.Context, n *structs.Node) fencing.Result {
+	labels := []metrics.Label{{Name: "device", Value: d.Name}}
+	defer metrics.MeasureSinceWithLabels([]string{"fence", "agent"}, time.Now(), labels)
+	return d.Fence(ctx, n)
 }
 
 // covered returns the claims that a proof of the device is about.

@@ -1,11 +1,13 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-metrics"
 
 	"berth/fsm"
 	"berth/internal/backoff"
@@ -148,7 +150,7 @@ func (l Loop) run(ctx context.Context, at lost, s step) error {
 	}
 
 	l.Logger.Warn("fencing a lost node", "node_id", at.node.ID, "device", d.Name, "run", run.Number)
-	result := d.Fence(ctx, at.node)
+	result := d.timedFence(ctx, at.node)
 	if ctx.Err() != nil {
 		return ctx.Err() // the next leader ends the run
 	}
@@ -209,5 +211,14 @@ func (l Loop) end(ctx context.Context, run *structs.FenceRun, p structs.FenceEnd
 			_, err := fsm.Propose(ctx, l.Proposer, fsm.FenceEnd, &p)
 			return err
 		})
+	if ctx.Err() == nil {
+		countEnd(cmp.Or(p.Cause, structs.FenceProved))
+	}
 	return ctx.Err()
+}
+
+// countEnd counts a recorded end of a run. result is structs.FenceProved, the cause of a failure, or
+// structs.FenceByLease.
+func countEnd(result string) {
+	metrics.IncrCounterWithLabels([]string{"fence", "runs"}, 1, []metrics.Label{{Name: "result", Value: result}})
 }

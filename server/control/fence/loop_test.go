@@ -166,16 +166,21 @@ func (c *cluster) wantRuns(want ...string) {
 
 // lead runs the loop of a leader. stop ends the leadership, as a crash does.
 func (c *cluster) lead(devices ...*Device) (stop func()) {
+	return run(Loop{
+		Store:    c.store,
+		Proposer: c,
+		Logger:   hclog.NewNullLogger(),
+		Devices:  devices,
+	}.Run)
+}
+
+// run runs a loop of a leader until stop.
+func run(loop func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		Loop{
-			Store:    c.store,
-			Proposer: c,
-			Logger:   hclog.NewNullLogger(),
-			Devices:  devices,
-		}.Run(ctx)
+		loop(ctx)
 	}()
 	synctest.Wait()
 	return func() {

@@ -1,0 +1,173 @@
+package fence
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// underLease changes the policy of the volumes of the cluster, and puts a guard on the claim of "fenced".
+func (c *cluster) underLease() {
+	c.t.Helper()
+	propose(c, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeReady})
+	for _, v := range []string{"fenced", "held"} {
+		c.freeAll(v)
+		propose(c, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{
+			ID:         v,
+			Namespace:  structs.DefaultNamespace,
+			PluginID:   "p",
+			ExternalID: "ext-" + v,
+			OnNodeLoss: structs.LossLease,
+		}}})
+		propose(c, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{{
+			Namespace:      structs.DefaultNamespace,
+			VolumeID:       v,
+			AllocID:        v + "-n1",
+			Mode:           structs.ClaimWrite,
+			AccessMode:     structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem,
+			Guarded:        v == "fenced",
+		}}})
+	}
+}
+
+// freeAll releases the claims of a volume.
+func (c *cluster) freeAll(volume string) {
+	c.t.Helper()
+	var keys []structs.CSIClaimKey
+	for _, row := range state.ClaimsByVolume(c.store.Read(), structs.DefaultNamespace, volume) {
+		keys = append(keys, row.Key())
+	}
+	propose(c, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: keys})
+}
+
+// leadLeases runs the loop of a leader whose leases have a grace.
+func (c *cluster) leadLeases(grace time.Duration) (stop func()) {
+	return run(LeaseLoop{
+		Store:    c.store,
+		Proposer: c,
+		Logger:   hclog.NewNullLogger(),
+		Grace:    grace,
+	}.Run)
+}
+
+// wantReleased fails the test unless the guarded claim of n1 is released after a time, and not much earlier.
+func (c *cluster) wantReleased(in time.Duration) {
+	c.t.Helper()
+	if in > 0 {
+		after(in - time.Millisecond)
+		if got := c.holds("n1"); got != "fenced held" {
+			c.t.Errorf("n1 holds %q before %s are over", got, in)
+		}
+	}
+	after(2 * interval)
+	if got := c.holds("n1"); got != "held" {
+		c.t.Errorf("n1 holds %q after %s", got, in)
+	}
+}
+
+func TestLeaseLoop_WaitsForTheKillAfterTheLease(t *testing.T) {
+	for name, c := range map[string]struct{ grace, wait time.Duration }{
+		"a grace of the default": {10 * time.Second, 5 * time.Second},
+		"a short grace":          {time.Second, 14 * time.Second},
+		"a long grace":           {time.Minute, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *cluster) {
+				w.underLease()
+				stop := w.leadLeases(c.grace)
+				defer stop()
+				w.down("n1")
+				w.wantReleased(c.wait)
+				run := state.FenceRuns(w.store.Read(), "n1")[0]
+				if run.Kind != structs.FenceByLease || run.Released != 1 {
+					t.Errorf("the run is %+v", run)
+				}
+				after(time.Hour)
+				if n := len(state.FenceRuns(w.store.Read(), "n1")); n != 1 {
+					t.Errorf("%d runs, and one released all that is guarded", n)
+				}
+			})
+		})
+	}
+}
+
+// An earlier leader marked the node down, with a grace that this one does not know.
+func TestLeaseLoop_WaitsForTheBoundAfterAChangeOfLeader(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.underLease()
+		propose(c, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Minute})
+		c.down("n1")
+		stop := c.leadLeases(time.Hour)
+		after(time.Minute + 14*time.Second)
+		stop()
+		stop = c.leadLeases(time.Hour)
+		defer stop()
+		propose(c, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Second}) // the longer ones have ended
+		c.wantReleased(time.Minute + structs.GuardEndTime)
+	})
+}
+
+func TestLeaseLoop_AReturnBeginsAgain(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.underLease()
+		stop := c.leadLeases(10 * time.Second)
+		defer stop()
+		c.down("n1")
+		after(4 * time.Second)
+		c.register("n1") // between two looks
+		c.down("n1")
+		c.wantReleased(5 * time.Second)
+	})
+}
+
+func TestLeaseLoop_HoldsANodeThatIsUp(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.underLease()
+		stop := c.leadLeases(time.Minute)
+		defer stop()
+		after(time.Hour)
+		if got := c.holds("n1"); got != "fenced held" {
+			t.Errorf("n1 is up and holds %q", got)
+		}
+	})
+}
+
+func TestLeaseLoop_ReleasesWhenTheLogIsBack(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.underLease()
+		c.fail["LeaseProof"] = errors.New("no quorum")
+		stop := c.leadLeases(time.Minute)
+		defer stop()
+		c.down("n1")
+		after(time.Minute)
+		if got := c.holds("n1"); got != "fenced held" {
+			t.Errorf("n1 holds %q", got)
+		}
+		c.mu.Lock()
+		delete(c.fail, "LeaseProof")
+		c.mu.Unlock()
+		c.wantReleased(0)
+	})
+}
+
+// A fence agent that takes long delays no release of another node's claims.
+func TestLeaseLoop_DoesNotWaitForAFenceAgent(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.underLease()
+		stopFence := c.lead(power("ipmi", &agent{fence: hangs}))
+		defer stopFence()
+		stop := c.leadLeases(time.Minute)
+		defer stop()
+		c.down("n1")
+		c.down("n2")
+		propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n2", By: "ann"})
+		c.wantReleased(0)
+	})
+}
