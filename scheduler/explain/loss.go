@@ -22,16 +22,45 @@ func (x lossExplainer) lostHolder(r *structs.Reason, c *structs.CSIClaim) {
 	switch {
 	case n == nil || v == nil:
 		r.Remedy = "if the node is off: " + state.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
-	case v.LossPolicy() == structs.LossFence:
+	case state.LossPolicy(x.tx, v) == structs.LossFence:
 		r.Because = append(r.Because, x.fence(v, n))
+	case state.LossPolicy(x.tx, v) == structs.LossLease:
+		r.Because = append(r.Because, x.leaseEnd(c, n))
 	default:
-		held := reason("on_node_loss of volume %s is %s: only an operator releases it", v.ID, v.LossPolicy())
-		held.Remedy = confirmRemedy(n) + "; to prove it by a fence device: " + fenceCommand(n)
+		held := reason("on_node_loss of volume %s is %s: only an operator releases it", v.ID, structs.LossHold)
+		held.Remedy = operatorRemedy(n)
 		r.Because = append(r.Because, held)
 	}
 }
 
+// leaseEnd explains a claim whose volume follows the end of the lease.
+func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) *structs.Reason {
+	held := ""
+	switch {
+	case n.Unaccounted:
+		held = "the node has not reported its volumes since the servers were restored"
+	case !c.Guarded:
+		held = "the node reported no working guard for this claim, which ends its tasks, and for FUSE its " +
+			"plugin, with the lease"
+	}
+	if held != "" {
+		r := reason("on_node_loss of volume %s is %s, but %s: only an operator releases it",
+			c.VolumeID, structs.LossLease, held)
+		r.Remedy = operatorRemedy(n)
+		return r
+	}
+	r := reason("node %s ends the tasks of the claim by itself when its lease has ended, and the servers are "+
+		"about to release it", x.nodeName(n.ID))
+	r.Remedy = "if this lasts for more than a minute, read the log of the server that leads; " + confirmRemedy(n)
+	return r
+}
+
 func fenceCommand(n *structs.Node) string { return "berth node fence " + structs.ShortID(n.ID) }
+
+// operatorRemedy returns the commands by which an operator releases the volumes of a lost node.
+func operatorRemedy(n *structs.Node) string {
+	return confirmRemedy(n) + "; to prove it by a fence device: " + fenceCommand(n)
+}
 
 func confirmRemedy(n *structs.Node) string {
 	return `if the machine is off: berth node confirm-lost -reason "..." ` + structs.ShortID(n.ID)

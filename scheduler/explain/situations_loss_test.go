@@ -36,6 +36,10 @@ var lossSituations = []situation{
 	{name: "volume: nobody waits for that of a lost node", volume: "vol", nodes: 2, make: after(
 		volume(onNodeLoss(structs.LossFence)), runsDB(both(usesVolume(structs.CSISingleNodeWriter), onNode("n0"))),
 		dbClaims, nodeStatus("n0", structs.NodeDown), stopDB, wait(time.Minute))},
+	{name: "volume: a lost node had no guard for its claim", volume: "vol", nodes: 2,
+		make: after(lostHolder(structs.LossLease))},
+	{name: "volume: the lease of a lost node has ended", volume: "vol", nodes: 2,
+		make: after(lostHolderBy(structs.LossLease, dbClaimsGuarded))},
 }
 
 func onNodeLoss(policy string) func(*structs.CSIVolume) {
@@ -43,10 +47,16 @@ func onNodeLoss(policy string) func(*structs.CSIVolume) {
 }
 
 // lostHolder has n0 lost with a volume, for which the job web waits.
-func lostHolder(policy string) func(*schedtest.Fleet) {
+func lostHolder(policy string) func(*schedtest.Fleet) { return lostHolderBy(policy, dbClaims) }
+
+func lostHolderBy(policy string, claims func(*schedtest.Fleet)) func(*schedtest.Fleet) {
 	return after(volume(onNodeLoss(policy)),
-		runsDB(both(usesVolume(structs.CSISingleNodeWriter), onNode("n0"))), dbClaims,
+		runsDB(both(usesVolume(structs.CSISingleNodeWriter), onNode("n0"))), claims,
 		nodeStatus("n0", structs.NodeDown), placed(1, usesVolume(structs.CSISingleNodeWriter)), wait(time.Minute))
+}
+
+func dbClaimsGuarded(f *schedtest.Fleet) {
+	f.Claim(f.Allocs("db")[0], "vol", structs.CSISingleNodeWriter, func(c *structs.CSIClaim) { c.Guarded = true })
 }
 
 func fenceBegins(device string) func(*schedtest.Fleet) {

@@ -255,17 +255,26 @@ func (f *Fleet) Volume(id string, edits ...func(*structs.CSIVolume)) {
 }
 
 // Claim lets an allocation claim a volume.
-func (f *Fleet) Claim(a *structs.Allocation, volume string, access structs.CSIAccessMode) {
+func (f *Fleet) Claim(
+	a *structs.Allocation,
+	volume string,
+	access structs.CSIAccessMode,
+	edits ...func(*structs.CSIClaim),
+) {
 	f.T.Helper()
+	c := &structs.CSIClaim{
+		VolumeID:       volume,
+		AllocID:        a.ID,
+		Mode:           structs.ClaimWrite,
+		AccessMode:     access,
+		AttachmentMode: structs.CSIFileSystem,
+	}
+	for _, edit := range edits {
+		edit(c)
+	}
 	Do(f, state.VolumeClaim, &structs.CSIVolumeClaimRequest{
-		NodeID: a.NodeID,
-		Claims: []*structs.CSIClaim{{
-			VolumeID:       volume,
-			AllocID:        a.ID,
-			Mode:           structs.ClaimWrite,
-			AccessMode:     access,
-			AttachmentMode: structs.CSIFileSystem,
-		}},
+		NodeID:       a.NodeID,
+		Claims:       []*structs.CSIClaim{c},
 		WriteOptions: f.Now(),
 	})
 }
