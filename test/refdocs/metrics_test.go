@@ -59,10 +59,13 @@ var meaning = map[string]string{
 	"csi.plugin_expected":         "expected instances, on the leader; labels plugin, kind",
 	"csi.plugin_healthy":          "healthy instances, on the leader; labels plugin, kind",
 	"csi.volumes_pending":         "volumes that need a controller call, on the leader; label state",
-	"fsm.apply":                   "one command of the Raft log; label command",
-	"rpc.rejected":                "requests and connections rejected because of a limit; label limit",
-	"rpc.served":                  "one request; labels method, error (the kind, empty on success)",
-	"rpc.woken":                   "repeated runs of blocking queries; label method",
+	"fence.agent":                 "one run of a fence agent; label device",
+	"fence.runs": "recorded ends of fence runs; label result: proved, lease, or the cause of a failed run " +
+		"(agent, leader-ended, no-device)",
+	"fsm.apply":    "one command of the Raft log; label command",
+	"rpc.rejected": "requests and connections rejected because of a limit; label limit",
+	"rpc.served":   "one request; labels method, error (the kind, empty on success)",
+	"rpc.woken":    "repeated runs of blocking queries; label method",
 }
 
 // emitted is a metric that the source of a package emits.
