@@ -169,6 +169,7 @@ func (n *Node) mountAll(ctx context.Context, r *running) (mounts []mountedVolume
 	for _, v := range group.Volumes {
 		c := v.Claim(a.Namespace, a.Index())
 		c.AllocID = a.ID
+		c.Guarded = n.guarded
 		req.Claims = append(req.Claims, c)
 	}
 	if len(req.Claims) == 0 {

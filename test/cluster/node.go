@@ -31,6 +31,7 @@ type Node struct {
 
 	c         *Cluster
 	stopDelay time.Duration // the time that a task takes to stop
+	guarded   bool          // see WithGuard
 	plugins   map[string]Plugin
 	servers   *servers.List
 	serve     *rpc.Server
@@ -52,6 +53,12 @@ type NodeOption func(*Node, *structs.Node)
 // WithPlugin has a node run an instance of a plugin.
 func WithPlugin(p Plugin) NodeOption {
 	return func(n *Node, _ *structs.Node) { n.plugins[p.ID] = p }
+}
+
+// WithGuard makes the node claim its volumes as one that ends its tasks with its lease. A test that kills the
+// node has Storage.PowerOff do that.
+func WithGuard() NodeOption {
+	return func(n *Node, _ *structs.Node) { n.guarded = true }
 }
 
 // WithStopDelay makes the node's tasks take a moment to stop. They keep their volumes until then.

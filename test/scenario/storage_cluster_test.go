@@ -74,9 +74,9 @@ func (s *storageCluster) restoreSnapshot(archive *bytes.Buffer) {
 	}
 }
 
-func (s *storageCluster) addNode(name string, p cluster.Plugin) *cluster.Node {
+func (s *storageCluster) addNode(name string, p cluster.Plugin, more ...cluster.NodeOption) *cluster.Node {
 	s.t.Helper()
-	return s.AddNode(name, s.storage, cluster.WithPlugin(p))
+	return s.AddNode(name, s.storage, append(more, cluster.WithPlugin(p))...)
 }
 
 var oneWriter = []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter,
