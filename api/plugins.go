@@ -72,6 +72,6 @@ func bindPluginConfig(c *call, req *structs.CSIPluginSettingsRequest) error {
 }
 
 // SetPluginConfig replaces the settings for the volumes of a plugin.
-func (c *Client) SetPluginConfig(ctx context.Context, config *structs.CSIPluginSettings) error {
-	return pluginConfigSet.route.exec(ctx, c, request{id: config.ID, body: config})
+func (c *Client) SetPluginConfig(ctx context.Context, id string, config *structs.CSIPluginSettings) error {
+	return pluginConfigSet.route.exec(ctx, c, request{id: id, body: config})
 }

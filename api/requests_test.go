@@ -367,17 +367,6 @@ func routeCalls() map[string]routeCall {
 			rpc:     "CSIPlugin.Delete",
 			request: &structs.CSIPluginDeleteRequest{ID: "p"},
 		},
-		"GET /v1/plugin/csi/{id}/config": {
-			path:    "/v1/plugin/csi/p/config",
-			rpc:     "CSIPlugin.GetConfig",
-			request: &structs.CSIPluginGetRequest{ID: "p"},
-		},
-		"PUT /v1/plugin/csi/{id}/config": {
-			path:    "/v1/plugin/csi/p/config",
-			body:    `{"ID":"q","OnNodeLoss":"fence"}`,
-			rpc:     "CSIPlugin.SetConfig",
-			request: &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: "fence"},
-		},
 
 		"GET /v1/agent/self":    {path: "/v1/agent/self", status: 200},
 		"GET /v1/agent/members": {path: "/v1/agent/members", status: 200},
@@ -498,6 +487,7 @@ func routeCalls() map[string]routeCall {
 	}
 	maps.Copy(calls, childCalls())
 	maps.Copy(calls, autopilotCalls())
+	maps.Copy(calls, pluginConfigCalls())
 	maps.Copy(calls, evalCalls())
 	maps.Copy(calls, lossCalls())
 	maps.Copy(calls, claimCalls())

@@ -415,7 +415,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.CSIPluginGet, anyone, plugin.get)),
 		shed(read(e, structs.CSIPluginList, anyone, plugin.list)),
 		write(e, structs.CSIPluginDelete, anyone, propose(e, fsm.PluginDelete)),
-		shed(read(e, structs.CSIPluginSettingsGet, anyone, plugin.config)),
+		read(e, structs.CSIPluginSettingsGet, anyone, plugin.config),
 		write(e, structs.CSIPluginSettingsSet, anyone, propose(e, fsm.PluginConfigSet)),
 
 		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, anyone, volume.get)), volume.isSmall)),

@@ -221,8 +221,8 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	return "Node re-registered"
 }
 
-// countsEpochs reports whether all servers have level 2. Servers of level 1 know no epochs. So no server counts
-// them before an entry that needs level 2, which is the bound of leases.
+// countsEpochs reports whether all servers have level 2. Servers of level 1 know no epochs. So no server
+// counts them before an entry that needs level 2, which is the bound of leases.
 func countsEpochs(tx Reader) bool { return LeaseBound(tx) != 0 }
 
 // epochAfter returns the epoch of a node that has a status from now on: see structs.Node.

@@ -93,8 +93,7 @@ var (
 		}
 		created := mvcc.Ordered(c.CreateIndex)
 		seq := mvcc.Ordered(uint64(c.Seq))
-		return mvcc.KeyOf(c.Namespace, c.VolumeID,
-			c.State, classKey(k), created, seq)
+		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, classKey(k), created, seq)
 	})
 
 	waitingByPlugin = claims.Index("waiting_plugin", func(c *structs.CSIClaim) Key {
@@ -130,8 +129,7 @@ var (
 	})
 
 	attachmentsByMode = attachments.Index("mode", func(a *structs.CSIAttachment) Key {
-		return mvcc.KeyOf(a.Namespace, a.VolumeID,
-			string(a.AccessMode), string(a.AttachmentMode))
+		return mvcc.KeyOf(a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode))
 	})
 
 	attachmentsByExternal = attachments.Index("external", func(a *structs.CSIAttachment) Key {
@@ -234,8 +232,7 @@ var (
 	}).OnPut(internAlloc).OnChange(recountEvalAllocs)
 
 	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) Key {
-		return mvcc.KeyOf(a.Namespace, a.JobID,
-			liveOrDone(a.Terminal()), a.ID)
+		return mvcc.KeyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
 	})
 
 	// Allocations that hold the capacity, the devices and the host volumes of their node: until the node reports
@@ -327,13 +324,11 @@ var (
 	evalsByJob = evals.Index("job", func(e *structs.Evaluation) Key {
 		switch {
 		case e.Terminal():
-			return mvcc.KeyOf(e.Namespace, e.JobID, doneEval,
-				e.NodeID, retention(e))
+			return mvcc.KeyOf(e.Namespace, e.JobID, doneEval, e.NodeID, retention(e))
 		case e.Status == structs.EvalPending && e.WaitUntil > 0:
 			return mvcc.KeyOf(e.Namespace, e.JobID, openEval, laterEval)
 		}
-		return mvcc.KeyOf(e.Namespace, e.JobID, openEval,
-			e.Status, e.NodeID)
+		return mvcc.KeyOf(e.Namespace, e.JobID, openEval, e.Status, e.NodeID)
 	})
 
 	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by that
@@ -347,8 +342,7 @@ var (
 		case e.Status == structs.EvalPending && e.WaitUntil > 0:
 			return mvcc.KeyOf(laterEval, orderedTime(e.WaitUntil))
 		case e.Status == structs.EvalPending:
-			return mvcc.KeyOf(openEval, byPriority(e),
-				mvcc.Ordered(e.CreateIndex))
+			return mvcc.KeyOf(openEval, byPriority(e), mvcc.Ordered(e.CreateIndex))
 		}
 		return nil
 	})

@@ -156,8 +156,8 @@ const (
 	LossHold = "hold"
 	// LossFence: the servers, once a fence device has proved that the node can no longer write.
 	LossFence = "fence"
-	// LossLease: the servers, once the node's lease has ended, if the node stops the tasks of the claim by itself
-	// then: see CSIClaim.Guarded.
+	// LossLease: the servers, once the node's lease has ended, if the node stops the tasks of the claim by
+	// itself then: see CSIClaim.Guarded.
 	LossLease = "lease"
 )
 

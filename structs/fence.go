@@ -15,8 +15,8 @@ const (
 // guarded claims have ended.
 const GuardKillTime = 10 * time.Second
 
-// GuardEndTime is the time after the end of a node's lease, on the node's own clock, from which on the guarded
-// claims count as released there: the kill, and a margin for the unmounts.
+// GuardEndTime is the time after the end of a node's lease, on the node's own clock, from which on the
+// guarded claims count as released there: the kill, and a margin for the unmounts.
 const GuardEndTime = GuardKillTime + 5*time.Second
 
 // The scopes of a proof: see package fencing.
@@ -118,8 +118,8 @@ type FenceEndRequest struct {
 	Now     int64         `level:"2"` // UnixNano
 }
 
-// LeaseProofRequest says that the lease of a node that is down has ended on the node's own clock too, at least
-// GuardEndTime ago. The servers reject it unless the node is down in the epoch.
+// LeaseProofRequest says that the lease of a node that is down has ended on the node's own clock too, at
+// least GuardEndTime ago. The servers reject it unless the node is down in the epoch.
 type LeaseProofRequest struct {
 	NodeID string `level:"2"`
 	Epoch  uint64 `level:"2"`

@@ -33,6 +33,7 @@ and stay when its last instance and its last volume are gone.
 `,
 		Flags: []command.Flag{{
 			Name:  "on-node-loss",
+			Kind:  command.String,
 			Value: "hold|fence|lease",
 			Usage: "Who releases a volume of a lost node, where the volume itself does not say so",
 		}},
@@ -46,10 +47,7 @@ and stay when its last instance and its last volume are gone.
 func configurePlugin(ctx context.Context, c *command.Call) error {
 	policy := c.String("on-node-loss")
 	if policy != "" {
-		err := c.API.SetPluginConfig(ctx, &structs.CSIPluginSettings{
-			ID:         c.Arg(0),
-			OnNodeLoss: policy,
-		})
+		err := c.API.SetPluginConfig(ctx, c.Arg(0), &structs.CSIPluginSettings{OnNodeLoss: policy})
 		if err != nil {
 			return err
 		}

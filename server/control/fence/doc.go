@@ -1,5 +1,5 @@
-// Package fence has the loops of the leader that prove that lost nodes can no longer write: by fence devices, and
-// by the end of the lease of a node that ends its tasks then (LeaseLoop).
+// Package fence has the loops of the leader that prove that lost nodes can no longer write: by fence devices,
+// and by the end of the lease of a node that ends its tasks then (LeaseLoop).
 //
 // The rows decide, so that a new leader continues where an earlier one ended: next has no clock and no
 // effect. A run has its row before its agent starts. The loop fences a node only if somebody waits for a

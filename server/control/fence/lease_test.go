@@ -85,13 +85,10 @@ func TestLeaseLoop_WaitsForTheKillAfterTheLease(t *testing.T) {
 				defer stop()
 				w.down("n1")
 				w.wantReleased(c.wait)
-				run := state.FenceRuns(w.store.Read(), "n1")[0]
-				if run.Kind != structs.FenceByLease || run.Released != 1 {
-					t.Errorf("the run is %+v", run)
-				}
 				after(time.Hour)
-				if n := len(state.FenceRuns(w.store.Read(), "n1")); n != 1 {
-					t.Errorf("%d runs, and one released all that is guarded", n)
+				runs := state.FenceRuns(w.store.Read(), "n1")
+				if len(runs) != 1 || runs[0].Kind != structs.FenceByLease || runs[0].Released != 1 {
+					t.Errorf("the runs are %+v, want one for all that is guarded", runs)
 				}
 			})
 		})
@@ -109,7 +106,8 @@ func TestLeaseLoop_WaitsForTheBoundAfterAChangeOfLeader(t *testing.T) {
 		stop()
 		stop = c.leadLeases(time.Hour)
 		defer stop()
-		propose(c, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Second}) // the longer ones have ended
+		shorter := &structs.LeaseBoundRequest{Longest: time.Second}
+		propose(c, fsm.LeaseBoundSet, shorter) // the longer leases have ended
 		c.wantReleased(time.Minute + structs.GuardEndTime)
 	})
 }

@@ -1,0 +1,46 @@
+package fence
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
+
+	"berth/fsm"
+	"berth/server/fencing"
+	"berth/structs"
+)
+
+func TestMetrics_CountRunsByResultAndMeasureAgents(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		sink := metrics.NewInmemSink(24*time.Hour, 24*time.Hour)
+		if _, err := metrics.NewGlobal(&metrics.Config{FilterDefault: true}, sink); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _, _ = metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{}) }()
+
+		c.underLease()
+		stopLease := c.leadLeases(time.Minute)
+		defer stopLease()
+		c.down("n1")
+		a := &agent{}
+		stop := c.lead(power("ipmi", a))
+		defer stop()
+		for _, outcome := range []func(context.Context, *structs.Node) fencing.Result{fails, succeeds} {
+			a.fence = outcome
+			propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n1", By: "ann"})
+			after(2 * interval)
+		}
+
+		seen := sink.Data()[0]
+		for _, result := range []string{structs.FenceCauseAgent, structs.FenceProved, structs.FenceByLease} {
+			if got := seen.Counters["fence.runs;result="+result].Count; got != 1 {
+				t.Errorf("%d runs with the result %s, want 1", got, result)
+			}
+		}
+		if got := seen.Samples["fence.agent;device=ipmi"].Count; got != 2 {
+			t.Errorf("%d agents were measured, want 2", got)
+		}
+	})
+}
