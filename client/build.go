@@ -23,6 +23,7 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/manager"
+	"berth/client/guard"
 	"berth/client/holds"
 	"berth/client/hooks"
 	"berth/client/hooks/artifact"
@@ -72,6 +73,10 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Root:     root,
 		Metrics:  measureCall,
 	})
+	guarding, err := buildGuard(p, drivers)
+	if err != nil {
+		return nil, err
+	}
 	supervisors := csihooks.SupervisorConfig{
 		Dir:       csiDir,
 		Registry:  instances,
@@ -85,8 +90,9 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Drivers:    drivers,
 		Plugins:    plugins,
 		Devices:    deviceManager,
-		AllocHooks: allocHooks(p, plugins, consulSockets),
-		TaskHooks:  taskHooks(p, supervisors, deviceManager.Reserve, lookups),
+		AllocHooks: allocHooks(p, plugins, guarding, consulSockets),
+		TaskHooks:  taskHooks(p, supervisors, guarding, deviceManager.Reserve, lookups),
+		Renewed:    guarding.Renewed,
 		Inventory:  plugins.Volumes().Inventory,
 		Endpoints: append(endpoint.List(plugins, p.Holds.Running),
 			drivers.Endpoint(), disk.Endpoint(diskConfig(p))),
@@ -95,7 +101,8 @@ func buildReal(p Parts) (*Subsystems, error) {
 			deviceManager.Run,
 			plugins.Run,
 			consulSockets.Run,
-			reconcileVolumes(p, plugins),
+			reconcileVolumes(p, plugins, guarding),
+			guarding.Run,
 			reconcileNetworks(p),
 			lookups.Run,
 		},
@@ -147,13 +154,25 @@ func buildDevices(p Parts, external *catalog.Catalog) *devices.Manager {
 	}, p.Logger)
 }
 
-func volumesConfig(p Parts, plugins *volumes.Manager) csihooks.VolumesConfig {
+func buildGuard(p Parts, drivers *manager.Manager) (*guard.Guard, error) {
+	return guard.New(guard.Config{
+		Dir:     p.Config.GuardDir(),
+		Command: drivers.Supervisor(),
+		Drivers: drivers,
+		Lose:    p.Lose,
+		Clock:   p.Clock,
+		Logger:  p.Logger.Named("guard"),
+	})
+}
+
+func volumesConfig(p Parts, plugins *volumes.Manager, guarding *guard.Guard) csihooks.VolumesConfig {
 	return csihooks.VolumesConfig{
 		Volumes:  plugins.Volumes(),
 		Servers:  p.Servers,
 		Logger:   p.Logger,
 		Progress: p.Progress,
 		Node:     func() (id, secretID string) { return p.NodeID, p.SecretID },
+		Guard:    guarding,
 
 		ServersBack: p.ServersBack,
 	}
@@ -215,7 +234,7 @@ func watcherConfig(p Parts) predecessor.Config {
 // allocHooks returns the hooks of an allocation: its secrets, the waits for its predecessors and for its
 // capacity, and the hooks of its disk, its volumes, its ports, its network and its sockets.
 func allocHooks(
-	p Parts, plugins *volumes.Manager, consul *sockets.Sockets,
+	p Parts, plugins *volumes.Manager, guarding *guard.Guard, consul *sockets.Sockets,
 ) func(*hooks.AllocEnv) []hooks.Alloc {
 	mounter := secrets.NewMounter(p.Config.SecretsSizeMB, p.Logger)
 	return func(env *hooks.AllocEnv) []hooks.Alloc {
@@ -229,7 +248,11 @@ func allocHooks(
 			list = append(list, h)
 		}
 
-		list = append(list, csihooks.NewVolumes(volumesConfig(p, plugins), env))
+		if h := guarding.Hook(env); h != nil {
+			list = append(list, h)
+		}
+
+		list = append(list, csihooks.NewVolumes(volumesConfig(p, plugins, guarding), env))
 		if h := holds.Ports(env, p.Holds.PortHolder, p.Progress); h != nil {
 			list = append(list, h)
 		}
@@ -329,7 +352,8 @@ func meshHooks(p Parts, env *hooks.AllocEnv, task *structs.Task) (list []hooks.T
 // CSI plugin and its templates. A task does not keep devices waiting while it downloads. Templates read the
 // files and the variables of the other hooks.
 func taskHooks(
-	p Parts, supervisors csihooks.SupervisorConfig, reserve device.Reserve, lookups *lookup.Pool,
+	p Parts, supervisors csihooks.SupervisorConfig, guarding *guard.Guard, reserve device.Reserve,
+	lookups *lookup.Pool,
 ) func(*hooks.AllocEnv, *structs.Task) []hooks.Task {
 	artifacts := artifactConfig(p)
 	reserving := device.Config{
@@ -366,6 +390,10 @@ func taskHooks(
 		}
 
 		if h := template.New(templates, env, task); h != nil {
+			list = append(list, h)
+		}
+
+		if h := guarding.TaskHook(env); h != nil { // the last before the start
 			list = append(list, h)
 		}
 
@@ -457,7 +485,7 @@ func knownAllocs(db *store.DB) (map[string]bool, error) {
 // and releases volumes of allocations that this node did not have then. It retries until they are released,
 // because nothing else may know of them. It calls plugins and no server, so the end of a cut between the
 // servers and the node ends no pause.
-func reconcileVolumes(p Parts, plugins *volumes.Manager) func(context.Context) {
+func reconcileVolumes(p Parts, plugins *volumes.Manager, guarding *guard.Guard) func(context.Context) {
 	before, err := knownAllocs(p.DB)
 	return func(ctx context.Context) {
 		if err != nil {
@@ -478,6 +506,9 @@ func reconcileVolumes(p Parts, plugins *volumes.Manager) func(context.Context) {
 		pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
 		pause.Retry(ctx, p.Logger, failed, func(ctx context.Context) error {
 			_, err := plugins.Volumes().Reconcile(ctx, known)
+			if err == nil {
+				err = guarding.Retain(known)
+			}
 			return err
 		})
 	}

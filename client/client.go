@@ -94,6 +94,8 @@ type Subsystems struct {
 	Inventory func() (*structs.NodeInventory, error)
 	// Endpoints are the procedures that servers may call on this node.
 	Endpoints []rpc.Endpoint
+	// Renewed, if not nil, takes each new lease of the node, before any other use of it.
+	Renewed func(lease.Lease)
 	// Run are the subsystems' own loops. They end with ctx, after the runner of every allocation.
 	Run []func(ctx context.Context)
 	// Release, if not nil, removes what the subsystems made for the node itself and make again when it is
@@ -406,6 +408,15 @@ func (c *Client) report(allocID, message string) {
 	if r := c.runner(allocID); r != nil {
 		r.Report(message)
 	}
+}
+
+// loseAlloc ends an allocation that the node must not run any more, if it has a runner.
+func (c *Client) loseAlloc(allocID, reason string) bool {
+	r := c.runner(allocID)
+	if r != nil {
+		r.Lose(reason)
+	}
+	return r != nil
 }
 
 func (c *Client) setProgress(allocID, reason string) {

@@ -120,6 +120,9 @@ func (c *Client) runLease(ctx context.Context) {
 			return
 		case err == nil:
 			pause.Reset()
+			if c.subsystems.Renewed != nil {
+				c.subsystems.Renewed(renewed)
+			}
 			if failed {
 				c.serversBack.Announce()
 			}

@@ -10,6 +10,7 @@ import (
 	"berth/client/csi/csihooks"
 	"berth/client/csi/registry"
 	"berth/client/csi/volumes"
+	"berth/client/guard"
 	"berth/client/hooks"
 	"berth/client/mesh/sockets"
 	"berth/client/store"
@@ -26,6 +27,7 @@ var allocHookOrder = []hookOrder{
 	{"predecessors", "nothing is taken from one that has not let go of it"},
 	{"capacity", "the capacity of predecessors is free"},
 	{"disk", "data is moved into capacity that the allocation has"},
+	{"guard", "its order counts for the whole use of the volumes"},
 	{"csi_volumes", "no claim excludes others while the allocation waits for its data"},
 	{"ports", "the holder of a port may end meanwhile"},
 	{"network", "it maps the ports"},
@@ -41,6 +43,7 @@ var taskHookOrder = []hookOrder{
 	{"devices", "they do not wait for a download"},
 	{"csi_plugin", "the plugin has its devices"},
 	{"templates", "they read the files and the variables of the others"},
+	{"guard", "nothing is between its look at the lease and the start"},
 }
 
 // An allocation and a task with everything have all hooks, in the order of the tables.
@@ -58,7 +61,10 @@ func TestHooks_AreInOrder(t *testing.T) {
 		Tasks:         []*structs.Task{task},
 		EphemeralDisk: &structs.EphemeralDisk{Sticky: true},
 		Networks:      []*structs.NetworkResource{{Mode: structs.NetworkModeBridge}},
-		Volumes:       map[string]*structs.VolumeRequest{"data": {Type: structs.VolumeTypeHost, Source: "disk"}},
+		Volumes: map[string]*structs.VolumeRequest{
+			"data":  {Type: structs.VolumeTypeHost, Source: "disk"},
+			"files": {Type: structs.VolumeTypeCSI, Source: "files"},
+		},
 	}
 	env := &hooks.AllocEnv{
 		Alloc: &structs.Allocation{
@@ -78,8 +84,12 @@ func TestHooks_AreInOrder(t *testing.T) {
 	defer db.Close()
 	p := Parts{DB: db, Config: &config.Config{}, Consul: &fakeConsul{}, Logger: hclog.NewNullLogger()}
 	plugins := volumes.New(volumes.Config{Registry: &registry.Registry{}, Root: t.TempDir()})
+	guarding, err := guard.New(guard.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var got []string
-	for _, h := range allocHooks(p, plugins, sockets.New(nil, nil, p.Logger))(env) {
+	for _, h := range allocHooks(p, plugins, guarding, sockets.New(nil, nil, p.Logger))(env) {
 		got = append(got, h.Name())
 	}
 	checkOrder(t, "an allocation", got, allocHookOrder)
@@ -87,7 +97,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 	lookups := lookup.New(lookupConfig(p))
 	supervisors := csihooks.SupervisorConfig{Logger: p.Logger}
 	got = nil
-	for _, h := range taskHooks(p, supervisors, nil, lookups)(env, task) {
+	for _, h := range taskHooks(p, supervisors, guarding, nil, lookups)(env, task) {
 		got = append(got, h.Name())
 	}
 	checkOrder(t, "a task", got, taskHookOrder)

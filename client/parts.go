@@ -11,6 +11,7 @@ import (
 	"berth/client/hooks/disk"
 	"berth/client/store"
 	"berth/internal/backoff"
+	"berth/internal/boottime"
 	"berth/rpc"
 )
 
@@ -36,10 +37,13 @@ type Parts struct {
 	// Contacted is closed once the servers have sent the allocations of this node: then LocalAlloc knows all of
 	// them, also an earlier agent's whose records are lost.
 	Contacted <-chan struct{}
+	Clock     boottime.Clock // of leases
 	// MovedData returns the bounds of data from other nodes.
 	MovedData func() disk.Settings
 	// Report adds an event to the tasks of an allocation.
 	Report func(allocID, message string)
+	// Lose ends an allocation that the node must not run any more. It reports false for one without a runner.
+	Lose func(allocID, reason string) bool
 	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 }
@@ -65,6 +69,8 @@ func (c *Client) parts(starting context.Context) Parts {
 		LocalAlloc: c.localAlloc,
 		Contacted:  c.contacted,
 		Report:     c.report,
+		Lose:       c.loseAlloc,
+		Clock:      c.clock,
 		Progress:   c.setProgress,
 
 		MovedData: func() disk.Settings { return c.config().MovedData },

@@ -117,7 +117,7 @@ func TestParts_GiveTheEndOfACutToTheHooks(t *testing.T) {
 		p := r.client.parts(t.Context())
 		p.Consul = &fakeConsul{}
 		for name, back := range map[string]*backoff.Recovery{
-			"the volumes":      volumesConfig(p, &volumes.Manager{}).ServersBack,
+			"the volumes":      volumesConfig(p, &volumes.Manager{}, nil).ServersBack,
 			"the predecessors": watcherConfig(p).ServersBack,
 			"the disk":         diskConfig(p).ServersBack,
 			"the tokens":       tokenConfig(p).ServersBack,

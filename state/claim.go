@@ -85,6 +85,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		}
 
 		if v == nil {
+			guardClaim(tx, &c)
 			continue
 		}
 
@@ -188,7 +189,21 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 		return nil, structs.Preconditionf("allocation %q has ended or is being stopped", a.ID)
 	}
 
+	c.Guarded = c.Guarded && LossPolicy(tx, v) == structs.LossLease
 	return v, claimable(v, c)
+}
+
+// guardClaim notes that the node of an existing claim guards it from now on: it does so once it knows the policy
+// of the volume. If the policy is another one by then, the claim stays as it is.
+func guardClaim(tx *WriteTx, c *structs.CSIClaim) {
+	v := Volume(tx, c.Namespace, c.VolumeID)
+	old := Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
+	if !c.Guarded || old.Guarded || LossPolicy(tx, v) != structs.LossLease {
+		return
+	}
+	guarded := old.Copy()
+	guarded.Guarded = true
+	storeClaim(tx, guarded)
 }
 
 // claimable rejects a claim that the volume can never grant, with or without other claims.

@@ -11,10 +11,6 @@ const (
 	FenceByLease = "lease"
 )
 
-// GuardKillTime is the most that the guard of a node takes from the end of the lease until the tasks of the
-// guarded claims have ended.
-const GuardKillTime = 10 * time.Second
-
 // GuardEndTime is the time after the end of a node's lease, on the node's own clock, from which on the
 // guarded claims count as released there: the kill, and a margin for the unmounts.
 const GuardEndTime = GuardKillTime + 5*time.Second

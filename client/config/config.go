@@ -223,6 +223,11 @@ func (c *Config) DriverDir() string {
 	return filepath.Join(c.DataDir, "drivers")
 }
 
+// GuardDir holds the orders to the guard of the node.
+func (c *Config) GuardDir() string {
+	return filepath.Join(c.DataDir, "guard")
+}
+
 // ArtifactDir is the root of the sandboxes of downloads.
 func (c *Config) ArtifactDir() string {
 	return filepath.Join(c.DataDir, "artifacts")

@@ -7,8 +7,9 @@ import (
 	"os"
 
 	"berth/client/drivers/executor"
+	"berth/client/guard/watch"
 )
 
 func main() {
-	os.Exit(executor.Main(os.Args[1:]))
+	os.Exit(executor.Main(os.Args[1:], executor.Other{Arg: watch.Arg, Main: watch.Main}))
 }

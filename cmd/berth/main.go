@@ -14,6 +14,7 @@ import (
 	"berth/cli/command"
 	"berth/client/drivers/docker/follow"
 	"berth/client/drivers/executor"
+	"berth/client/guard/watch"
 	"berth/client/hooks/artifact/download"
 )
 
@@ -22,7 +23,8 @@ func main() {
 		// The supervisor comes before all other code, so that the parent of a task stays small.
 		os.Exit(executor.Main(os.Args[2:],
 			executor.Other{Arg: download.Arg, Main: download.Main},
-			executor.Other{Arg: follow.Arg, Main: follow.Main}))
+			executor.Other{Arg: follow.Arg, Main: follow.Main},
+			executor.Other{Arg: watch.Arg, Main: watch.Main}))
 	}
 	ctx, stop := agent.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	std := command.Stdio{

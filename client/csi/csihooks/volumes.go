@@ -38,6 +38,8 @@ type VolumesConfig struct {
 	ConfirmAfter time.Duration
 	// Now is the clock that measures this age. Nil means time.Now.
 	Now func() time.Time
+	// Guard ends allocations with the lease of the node. Nil: the node guards none.
+	Guard Guard
 }
 
 // claimWait bounds one blocking query for a claim. After a restore the servers' index may be lower than the
@@ -307,6 +309,7 @@ func (h *volumesHook) awaitClaim(
 ) (resp *structs.CSIClaimGetResponse, asked time.Time, err error) {
 	req := h.claimRequest(w)
 	req.MaxWait = claimWait
+	guarded := false // the guard has its order, if it needs one
 	pause := h.newBackoff()
 	for {
 		asked = h.Now()
@@ -324,6 +327,14 @@ func (h *volumesHook) awaitClaim(
 			return nil, asked, err
 		case resp.Claim == nil:
 			return nil, asked, structs.NotFoundf("volume %s: the claim is gone", w.VolumeKey)
+		case !guarded && needsGuard(resp):
+			guarded = true
+			err = h.guard(ctx, w, resp.Claim)
+			if err != nil {
+				return nil, asked, fmt.Errorf(`volume %s with on_node_loss = "lease": %w`, w.VolumeKey, err)
+			}
+			req.MinIndex = 0
+			continue
 		case resp.Ready && resp.Volume != nil:
 			return resp, asked, nil
 		}

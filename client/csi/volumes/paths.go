@@ -31,6 +31,13 @@ func targetPath(dir, allocID string) string {
 	return filepath.Join(targetParent(dir, allocID), "mount")
 }
 
+// MountPoints returns the paths on the host at which a volume is published for an allocation, and staged for
+// all of them. Nothing need be mounted there.
+func (v *Volumes) MountPoints(k VolumeKey, allocID string) (target, stage string) {
+	dir := volumeDir(k)
+	return v.hostPath(targetPath(dir, allocID)), v.hostPath(stagePath(dir))
+}
+
 // hostPath returns a path on the host from one relative to the root.
 func (v *Volumes) hostPath(rel string) string {
 	return filepath.Join(v.root, rel)

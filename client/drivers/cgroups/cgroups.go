@@ -181,7 +181,7 @@ func (m *Machine) makeGroup(g *Group, parent string, limits Limits) error {
 			return err
 		}
 	}
-	for _, dir := range g.dirs() {
+	for _, dir := range g.Dirs() {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("making a cgroup: %w", err)
 		}
@@ -233,14 +233,22 @@ func (m *Machine) IsUnified() bool {
 	return len(m.V1) == 0 && slices.Contains(m.V2Has, CPU) && slices.Contains(m.V2Has, Memory)
 }
 
-// dirs returns the group's directories, each once (v1 controllers may share one).
-func (g *Group) dirs() []string {
+// Dirs returns the group's directories, each once (v1 controllers may share one).
+func (g *Group) Dirs() []string {
 	dirs := slices.Collect(maps.Values(g.V1))
 	if g.V2 != "" {
 		dirs = append(dirs, g.V2)
 	}
 	slices.Sort(dirs)
 	return slices.Compact(dirs)
+}
+
+// Name returns one of the group's directories, for messages.
+func (g *Group) Name() string {
+	for _, dir := range g.Dirs() {
+		return dir
+	}
+	return ""
 }
 
 // probes counts the groups that Probe makes, because drivers probe at the same time.

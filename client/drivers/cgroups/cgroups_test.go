@@ -384,7 +384,7 @@ func TestRealGroup_KillsAGroupThatForks(t *testing.T) {
 // A task with rights on the hierarchy may make groups below its own group.
 func TestRealGroup_EndsWithTheGroupsBelowIt(t *testing.T) {
 	g := realGroup(t, Limits{})
-	for _, dir := range g.dirs() {
+	for _, dir := range g.Dirs() {
 		if err := os.MkdirAll(dir+"/a/b", 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -414,7 +414,7 @@ func TestRealGroup_EndsWithTheGroupsBelowIt(t *testing.T) {
 	if err := errors.Join(g.Kill(ctx), g.Remove()); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range g.dirs() {
+	for _, dir := range g.Dirs() {
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {
 			t.Errorf("the directory %s is left: %v", dir, err)
 		}

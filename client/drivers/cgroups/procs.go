@@ -1,6 +1,7 @@
 package cgroups
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ type Entry struct {
 // Entry opens the files with which a thread forks processes into the group.
 func (g *Group) Entry() (*Entry, error) {
 	e := &Entry{}
-	for _, dir := range g.dirs() {
+	for _, dir := range g.Dirs() {
 		var f *os.File
 		var err error
 		if dir == g.V2 {
@@ -126,7 +127,7 @@ func (e *Entry) Close() error {
 // process.
 func (g *Group) PIDs() ([]int, error) {
 	var pids []int
-	for _, top := range g.dirs() {
+	for _, top := range g.Dirs() {
 		for _, dir := range groupTree(top) {
 			in, err := processesIn(dir)
 			if err != nil {
@@ -140,6 +141,21 @@ func (g *Group) PIDs() ([]int, error) {
 	return slices.DeleteFunc(pids, func(pid int) bool {
 		return pid == os.Getpid() || pid == 0
 	}), nil
+}
+
+// Populated reports whether the group, or a group below it, has a process. A group that does not exist has
+// none. Only the kernel of cgroup v2 answers for the whole tree at once: in v1 a process may move while its
+// tree is read, so the caller repeats the question.
+func (g *Group) Populated() (bool, error) {
+	pids, err := g.PIDs()
+	if err != nil || len(pids) > 0 || g.V2 == "" {
+		return len(pids) > 0, err
+	}
+	events, err := os.ReadFile(filepath.Join(g.V2, "cgroup.events"))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return false, nil
+	}
+	return bytes.Contains(events, []byte("populated 1")), err
 }
 
 // groupTree lists a group's directory and those below it, each after its parent. It omits one that is gone.
@@ -178,7 +194,7 @@ const pause = 5 * time.Millisecond
 // Kill kills all processes in the group and returns when there are none, or with ctx's error. The pids
 // controller prevents new ones meanwhile. Without it Kill repeats until none are left.
 func (g *Group) Kill(ctx context.Context) error {
-	for _, dir := range g.dirs() { // both best effort: the loop below decides
+	for _, dir := range g.Dirs() { // both best effort: the loop below decides
 		_ = writeControl(filepath.Join(dir, "cgroup.kill"), "1")
 		_ = writeControl(filepath.Join(dir, "pids.max"), "0")
 	}
@@ -231,7 +247,7 @@ func (g *Group) killMember(pid int) error {
 // idempotent.
 func (g *Group) Remove() error {
 	var errs []error
-	for _, top := range g.dirs() {
+	for _, top := range g.Dirs() {
 		for _, dir := range slices.Backward(groupTree(top)) {
 			errs = append(errs, removeGroup(dir))
 		}

@@ -96,6 +96,16 @@ func (l *limiter) cgroup(r structs.Resources) *Cgroup {
 	return &Cgroup{Machine: machine, Parent: l.parent, Limits: limits}
 }
 
+// TaskGroup returns the cgroup that a task has, or will have once it is started. It reports false if the tasks
+// of this machine have none.
+func (ts *Tasks) TaskGroup(id string) (*cgroups.Group, bool) {
+	machine, err := ts.limits.probe()
+	if err != nil {
+		return nil, false
+	}
+	return machine.Path(ts.limits.parent, filepath.Base(ts.DirOf(id))), true
+}
+
 // Healthy returns the report of a working driver: its attributes name the controllers in use, its description
 // the limits that are not enforced, with reasons.
 func (ts *Tasks) Healthy() *structs.DriverInfo {

@@ -84,6 +84,8 @@ type Manager struct {
 	first   chan struct{} // closed when each was fingerprinted once
 	events  taskEvents
 
+	supervisor []string
+
 	mu    sync.Mutex
 	infos map[string]*structs.DriverInfo
 }
@@ -130,6 +132,10 @@ func New(cfg Config, o Options) (*Manager, error) {
 	}
 
 	m := newManager(nil, o.Logger)
+	m.supervisor = supervisor
+	if supervisor == nil {
+		m.supervisor = command
+	}
 	builtIn := []driver.Driver{
 		exec.New(cfg.Exec, run(exec.Name)),
 		rawexec.New(cfg.RawExec, run(rawexec.Name)),
@@ -162,6 +168,9 @@ func New(cfg Config, o Options) (*Manager, error) {
 	}
 	return m, nil
 }
+
+// Supervisor returns the command that runs executor.Main in a small program, if this build has one.
+func (m *Manager) Supervisor() []string { return slices.Clone(m.supervisor) }
 
 // skipBuiltIn tells of a plugin with the name of a built-in driver, which has the name. A block without a
 // program is one for the built-in driver itself: without an error its settings would be lost.

@@ -1,0 +1,282 @@
+package watch
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/csi/mounts"
+	"berth/client/guard/order"
+	"berth/internal/boottime"
+	"berth/structs"
+)
+
+// The parts of structs.GuardKillTime. A look and the unmounts of targets and of staging paths take the rest.
+const (
+	recordWait  = 500 * time.Millisecond // for a disk that may hang, before the unmounts
+	unmountTime = 1500 * time.Millisecond
+	killTime    = structs.GuardKillTime - poll - recordWait - 2*unmountTime
+)
+
+// watchPause is the time between two looks at an allocation that has ended.
+const watchPause = time.Second
+
+// ending is the end of one allocation.
+type ending struct {
+	g        *guard
+	order    *order.Order
+	record   order.Ended
+	released bool // its targets are unmounted; under guard.mu
+	saving   sync.Mutex
+}
+
+// begin ends an allocation, unless that has begun. The caller holds mu.
+func (g *guard) begin(o *order.Order, at boottime.Instant) {
+	if g.ending[o.AllocID] != nil {
+		return
+	}
+	marked, err := g.files.Due(o.AllocID)
+	if err == nil && marked != nil {
+		at = marked.At
+	}
+	e := &ending{
+		g:     g,
+		order: o,
+		record: order.Ended{
+			AllocID: o.AllocID,
+			BootID:  g.boot,
+			Due:     at,
+		},
+	}
+	g.ending[o.AllocID] = e
+	logf("the lease has ended: ending allocation %s", o.AllocID)
+	err = g.files.MarkDue(&order.Due{AllocID: o.AllocID, At: at})
+	if err != nil {
+		logf("%v", err) // the lease may be renewed, but this guard ends the allocation all the same
+	}
+	go e.run()
+}
+
+// run ends the allocation, and keeps it so until its order is gone.
+func (e *ending) run() {
+	e.kill()
+	e.record.Empty = boottime.Now()
+	e.record.Time = time.Now()
+	e.record.Left = nil
+	e.save(recordWait)
+	e.unmount()
+	e.save(recordWait)
+	logf("allocation %s has ended; left: %v", e.order.AllocID, e.record.Left)
+
+	for e.g.order(e.order.AllocID) != nil {
+		time.Sleep(watchPause)
+		e.again()
+	}
+	e.g.mu.Lock()
+	delete(e.g.ending, e.order.AllocID)
+	e.g.mu.Unlock()
+}
+
+// kill returns when no process of the allocation is left. It records if that takes too long.
+func (e *ending) kill() {
+	late := time.Now().Add(killTime)
+	told := false
+	for !e.tryKill() {
+		if told || time.Now().Before(late) {
+			continue
+		}
+		told = true
+		for _, group := range e.order.Groups {
+			pids, err := group.PIDs()
+			if len(pids) > 0 || err != nil {
+				reason := fmt.Sprintf("processes %v do not end (%v)", pids, err)
+				e.record.Left = append(e.record.Left, order.Left{Path: group.Name(), Reason: reason})
+			}
+		}
+		e.save(recordWait)
+	}
+}
+
+// tryKill kills all processes, and reports whether none is left.
+func (e *ending) tryKill() bool {
+	ctx, cancel := timeout(killTime / 2)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, group := range e.order.Groups {
+		all.Go(func() {
+			err := group.Kill(ctx)
+			if err != nil {
+				logf("allocation %s: %v", e.order.AllocID, err)
+				time.Sleep(poll)
+			}
+		})
+	}
+	all.Wait()
+	return e.isEmpty()
+}
+
+// isEmpty looks several times, because a process may move in the tree of a cgroup while it is read.
+func (e *ending) isEmpty() bool {
+	const looks = 3
+	for range looks {
+		for _, group := range e.order.Groups {
+			populated, err := group.Populated()
+			if err != nil || populated {
+				return false
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return true
+}
+
+// save writes the record if the order is still there. A disk that hangs does not hold the unmounts up.
+func (e *ending) save(wait time.Duration) {
+	record := e.record
+	record.Left = slices.Clone(record.Left)
+	saved := make(chan struct{})
+	go func() {
+		defer close(saved)
+		e.saving.Lock()
+		defer e.saving.Unlock()
+		o, err := e.g.files.Get(e.order.AllocID)
+		if err == nil && o != nil {
+			err = e.g.files.WriteEnded(&record)
+		}
+		if err != nil {
+			logf("recording the end of allocation %s: %v", e.order.AllocID, err)
+		}
+	}()
+	select {
+	case <-saved:
+	case <-time.After(wait):
+		logf("recording the end of allocation %s takes long", e.order.AllocID)
+	}
+}
+
+// unmount unmounts the volumes, and notes what is left.
+func (e *ending) unmount() {
+	targets := make([]string, len(e.order.Volumes))
+	for i, v := range e.order.Volumes {
+		targets[i] = v.Target
+	}
+	left := e.g.unmountAll(targets)
+
+	e.g.mu.Lock()
+	e.released = len(left) == 0
+	var stages []string
+	for _, v := range e.order.Volumes {
+		user := e.g.userOf(v.Stage)
+		if user == "" {
+			stages = append(stages, v.Stage)
+		} else if e.released { // the last user unmounts it
+			logf("%s is still used by allocation %s", v.Stage, user)
+		}
+	}
+	e.g.mu.Unlock()
+	e.record.Left = append(left, e.g.unmountAll(stages)...)
+	e.record.Unmounted = len(e.record.Left) == 0
+}
+
+// userOf returns an allocation that may still use a staging path, "" for none. The caller holds mu.
+func (g *guard) userOf(stage string) string {
+	for id, o := range g.orders {
+		uses := slices.ContainsFunc(o.Volumes, func(v order.Volume) bool { return v.Stage == stage })
+		if uses && (g.ending[id] == nil || !g.ending[id].released) {
+			return id
+		}
+	}
+	return ""
+}
+
+// again ends what has started, and unmounts what has been mounted, after the end of the allocation: a call of
+// a frozen agent, or of a plugin, may come late.
+func (e *ending) again() {
+	if !e.isEmpty() {
+		logf("allocation %s has a process again", e.order.AllocID)
+		e.tryKill()
+	}
+	if len(e.order.Volumes) == 0 {
+		return
+	}
+	before := slices.Clone(e.record.Left)
+	e.unmount()
+	if !slices.Equal(before, e.record.Left) {
+		e.save(recordWait)
+	}
+}
+
+// unmountAll unmounts everything at the paths, all at the same time, and returns what is left.
+func (g *guard) unmountAll(paths []string) []order.Left {
+	reasons := make([]string, len(paths))
+	var all sync.WaitGroup
+	for i, path := range paths {
+		all.Go(func() { reasons[i] = g.unmountWithin(path, unmountTime) })
+	}
+	all.Wait()
+
+	var left []order.Left
+	for i, reason := range reasons {
+		if reason != "" {
+			left = append(left, order.Left{Path: paths[i], Reason: reason})
+		}
+	}
+	return left
+}
+
+// stuck is the reason of an unmount that has not ended in time. It may still end.
+const stuck = "the unmount does not end"
+
+// unmountWithin unmounts everything at a path. It returns the reason for which something may be left. One
+// unmount at a time is under way for a path: one that hangs keeps a thread.
+func (g *guard) unmountWithin(path string, wait time.Duration) (reason string) {
+	g.mu.Lock()
+	busy := g.busy[path]
+	g.busy[path] = true
+	g.mu.Unlock()
+	if busy {
+		return stuck
+	}
+
+	ended := make(chan string, 1)
+	go func() {
+		reason := unmount(path, time.Now().Add(wait))
+		g.mu.Lock()
+		delete(g.busy, path)
+		g.mu.Unlock()
+		ended <- reason
+	}()
+	select {
+	case reason := <-ended:
+		return reason
+	case <-time.After(wait + wait/10):
+		return stuck
+	}
+}
+
+// unmount unmounts everything at a path. It waits until the deadline while the mount is busy: the kernel takes
+// the last files of a killed process back a moment after its end.
+func unmount(path string, deadline time.Time) (reason string) {
+	for {
+		table, err := mounts.Read()
+		if err != nil {
+			return err.Error()
+		}
+		if !table.Mounted(path) {
+			return ""
+		}
+
+		err = unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
+		if err == nil || time.Now().Before(deadline) {
+			if err != nil {
+				time.Sleep(20 * time.Millisecond)
+			}
+			continue
+		}
+		return (&os.PathError{Op: "unmount", Path: path, Err: err}).Error()
+	}
+}

@@ -1,0 +1,292 @@
+// Package watch is the guard of a node: one process beside the agent, which ends what must not outlive the
+// lease of the node. It needs neither the agent nor a server: a killed, frozen or hung agent makes no
+// difference.
+//
+// Its rules:
+//
+//   - It looks four times a second at CLOCK_BOOTTIME, because timers of Go stop while the machine sleeps.
+//   - What is once due ends, also if the lease is renewed meanwhile: a mark says so, which the next guard reads.
+//   - It kills, waits until no process is left, records that, and then unmounts. It never detaches a mount: an
+//     unmount that has ended has written what was not written yet.
+//   - It does not wait for ever: an unmount or a process that does not end is recorded, and tried again.
+//   - Until the order is gone it kills what starts, and unmounts what is mounted, for an allocation that has
+//     ended.
+//   - Guards of two agents may run at a time. Each step can be repeated.
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/drivers/cgroups"
+	"berth/client/drivers/procref"
+	"berth/client/drivers/sandbox"
+	"berth/client/guard/leasefile"
+	"berth/client/guard/order"
+	"berth/internal/boottime"
+)
+
+// poll is the time between two looks.
+const poll = 250 * time.Millisecond
+
+// ownCgroup is the cgroup of the guards of a machine. One in the cgroup of the agent would end with it, if a
+// service manager ends all of a cgroup.
+const ownCgroup = "berth-guard"
+
+// guard is the state of the process.
+type guard struct {
+	files order.Files
+	boot  string
+	agent procref.Ref
+	self  procref.Ref
+	until boottime.Instant // the end of the last known lease, 0 for none
+	read  time.Time        // the change of the directory after which the orders were read
+
+	mu     sync.Mutex
+	orders map[string]*order.Order // by allocation
+	ending map[string]*ending      // by allocation
+	busy   map[string]bool         // mount points with an unmount under way
+}
+
+// Main is the guard. It returns the exit code.
+func Main(given []string) int {
+	mode, files, agent, err := parse(given)
+	if err == nil && mode == startMode {
+		err = start(files, agent)
+	}
+	if err != nil {
+		logf("%v", err)
+		return 1
+	}
+	if mode == startMode {
+		return 0
+	}
+
+	g, err := newGuard(files, agent)
+	if err != nil {
+		logf("%v", err)
+		return 1
+	}
+	return g.run()
+}
+
+// start starts the guard as a process that is nobody's child, and does not wait for it.
+func start(files order.Files, agent procref.Ref) error {
+	const program = "/proc/self/exe"
+	argv := []string{os.Args[0]}
+	for _, a := range os.Args[1:] {
+		if a == Arg {
+			break
+		}
+		argv = append(argv, a)
+	}
+
+	argv = append(argv, args(runMode, files, agent)...)
+	p, err := os.StartProcess(program, argv, &os.ProcAttr{
+		Dir:   "/",
+		Env:   sandbox.RuntimeEnv(1),
+		Files: []*os.File{nil, os.Stdout, os.Stderr},
+		Sys:   &unix.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return fmt.Errorf("starting the guard: %w", err)
+	}
+	return p.Release()
+}
+
+func newGuard(files order.Files, agent procref.Ref) (*guard, error) {
+	boot, err := procref.BootID()
+	if err != nil {
+		return nil, err
+	}
+	self, err := procref.Self()
+	if err != nil {
+		return nil, err
+	}
+	return &guard{
+		files:  files,
+		boot:   boot,
+		agent:  agent,
+		self:   self,
+		orders: map[string]*order.Order{},
+		ending: map[string]*ending{},
+		busy:   map[string]bool{},
+	}, nil
+}
+
+// run looks until there is nothing more to guard, or a newer guard has taken over.
+func (g *guard) run() int {
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE) // they are meant for the agent
+	_ = os.WriteFile("/proc/self/comm", []byte("berth-guard"), 0)
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-999"), 0) // it needs a right that not all have
+	leaveCgroup()
+
+	g.look()
+	err := Record{Guard: g.self, Agent: g.agent}.write(g.files.Memory)
+	if err != nil {
+		logf("%v", err)
+		return 1
+	}
+
+	for !g.isReplaced() && !g.isIdle() {
+		time.Sleep(poll)
+		g.look()
+	}
+	return 0
+}
+
+// leaveCgroup moves the process out of the cgroups of the agent, as far as the machine lets it.
+func leaveCgroup() {
+	g := cgroups.Detect().Path(ownCgroup, "")
+	for _, dir := range g.Dirs() {
+		err := os.MkdirAll(dir, 0o755)
+		if err == nil {
+			procs := filepath.Join(dir, "cgroup.procs")
+			err = os.WriteFile(procs, []byte(strconv.Itoa(os.Getpid())), 0)
+		}
+		if err != nil {
+			logf("staying in the cgroup of the agent: %v", err)
+		}
+	}
+}
+
+// look ends the allocations that are due now.
+func (g *guard) look() {
+	g.readLease()
+	err := g.readOrders()
+	if err != nil {
+		logf("reading the orders: %v", err)
+	}
+
+	marked, err := g.files.ListDue()
+	if err != nil {
+		logf("reading the marks: %v", err)
+	}
+
+	now := boottime.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id, o := range g.orders {
+		end := o.End(g.until)
+		if now >= end || slices.Contains(marked, id) {
+			g.begin(o, end)
+		}
+	}
+
+	err = beat(g.files.Memory, now)
+	if err != nil {
+		logf("%v", err)
+	}
+}
+
+// readLease reads the lease. While the file cannot be read the last lease counts.
+func (g *guard) readLease() {
+	l, err := leasefile.Read(filepath.Join(g.files.Memory, LeaseFile), g.boot)
+	switch {
+	case err == nil:
+		g.until = l.Until
+	case errors.Is(err, leasefile.ErrEnded):
+		g.until = 0
+	default:
+		logf("reading the lease: %v", err)
+	}
+}
+
+// readOrders reads the orders anew if their directory has changed. The clock of files is coarse, so a change
+// counts for a while.
+func (g *guard) readOrders() error {
+	const coarse = 2 * time.Second
+	info, err := os.Stat(g.files.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil || info.ModTime().Equal(g.read) {
+		return err
+	}
+
+	ids, err := g.files.List()
+	if err != nil {
+		return err
+	}
+
+	orders := map[string]*order.Order{}
+	for _, id := range ids {
+		o, err := g.files.Get(id)
+		if err != nil {
+			logf("%v", err)
+			o = g.order(id) // as it was known
+		}
+		// An order of another boot has nothing left to end.
+		if o != nil && o.BootID == g.boot {
+			orders[id] = o
+		}
+	}
+
+	g.mu.Lock()
+	g.orders = orders
+	g.mu.Unlock()
+	if time.Since(info.ModTime()) > coarse {
+		g.read = info.ModTime()
+	}
+	return nil
+}
+
+// order returns an order that is still there, nil for none.
+func (g *guard) order(allocID string) *order.Order {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.orders[allocID]
+}
+
+// isReplaced reports whether a newer guard lives.
+func (g *guard) isReplaced() bool {
+	r, err := ReadRecord(g.files.Memory)
+	if err != nil || r.Guard == g.self {
+		return false
+	}
+	alive, err := isAlive(r.Guard)
+	return err == nil && alive
+}
+
+// isIdle reports whether the agent has ended and nothing is left to guard.
+func (g *guard) isIdle() bool {
+	g.mu.Lock()
+	orders := len(g.orders)
+	g.mu.Unlock()
+	alive, err := isAlive(g.agent)
+	return err == nil && !alive && orders == 0
+}
+
+func isAlive(r procref.Ref) (bool, error) {
+	fd, err := r.Open()
+	if err != nil || fd < 0 {
+		return false, err
+	}
+	// A process that has ended and waits for its parent can be opened, and is readable.
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	_ = unix.Close(fd)
+	if errors.Is(err, unix.EINTR) {
+		return true, nil
+	}
+	return err == nil && n == 0, err
+}
+
+func timeout(limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), limit)
+}
+
+// logf writes a line to the log of the guard.
+func logf(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	_, _ = fmt.Fprintf(os.Stderr, "%s guard: %s\n", time.Now().UTC().Format(time.RFC3339), line)
+}
