@@ -225,6 +225,7 @@ func claimWithRows(
 	resp.Index = claim.ModifyIndex
 	if resp.Volume != nil {
 		resp.Index = max(resp.Index, resp.Volume.ModifyIndex)
+		resp.LossPolicy = state.LossPolicy(tx, resp.Volume)
 	}
 
 	if claim.State != structs.ClaimGranted || resp.Volume == nil {

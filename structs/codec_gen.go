@@ -1228,7 +1228,10 @@ func (v *CSIClaimGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(10)
+	n := uint32(11)
+	if !(v.LossPolicy != "") {
+		n--
+	}
 	if !(v.QueryMeta.NextToken != "") {
 		n--
 	}
@@ -1252,6 +1255,10 @@ func (v *CSIClaimGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
 	b = append(b, "\xabLastContact"...)
 	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
+	if v.LossPolicy != "" {
+		b = append(b, "\xaaLossPolicy"...)
+		b = msgp.AppendString(b, v.LossPolicy)
+	}
 	if v.QueryMeta.NextToken != "" {
 		b = append(b, "\xa9NextToken"...)
 		b = msgp.AppendString(b, v.QueryMeta.NextToken)
@@ -1291,6 +1298,8 @@ func (v *CSIClaimGetResponse) readField(name, b []byte) (_ []byte, known bool, e
 		b, err = wire.ReadString(b, &v.Blocked)
 	case "Provider":
 		b, err = wire.ReadString(b, &v.Provider)
+	case "LossPolicy":
+		b, err = wire.ReadString(b, &v.LossPolicy)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}

@@ -159,6 +159,7 @@ type CSIClaimGetResponse struct {
 	Ready      bool
 	Blocked    string // why not ready, for users
 	Provider   string `json:",omitempty"` // when Ready: the driver that the volume's plugin belongs to
+	LossPolicy string `json:",omitempty"` // who releases the volume if the node is lost, as LossHold; "" if not known
 	QueryMeta
 }
 

@@ -16,8 +16,7 @@ type Guard interface {
 
 // needsGuard reports whether the servers release a claim at the end of the lease, or are to.
 func needsGuard(r *structs.CSIClaimGetResponse) bool {
-	return r.Claim.Guarded ||
-		r.Volume != nil && r.Volume.LossPolicy() == structs.LossLease
+	return r.Claim.Guarded || r.LossPolicy == structs.LossLease
 }
 
 // guard lets the guard end the allocation and unmount the volume at the end of the lease, and then tells the

@@ -1,0 +1,256 @@
+package watch
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/drivers/cgroups"
+	"berth/client/drivers/procref"
+	"berth/client/guard/leasefile"
+	"berth/client/guard/order"
+	"berth/internal/boottime"
+	"berth/structs"
+)
+
+// orderFor orders the end of an allocation with a task and a volume.
+func (f *fixture) orderFor(allocID string, groups ...*cgroups.Group) order.Volume {
+	f.t.Helper()
+	v := f.volume(allocID)
+	f.put(&order.Order{AllocID: allocID, Groups: groups, Volumes: []order.Volume{v}})
+	return v
+}
+
+func TestGuard_EndsAnAllocationWithTheLeaseWithoutItsAgent(t *testing.T) {
+	for name, end := range map[string]func(f *fixture){
+		"a killed agent": func(f *fixture) {
+			must(f.t, f.agent.Process.Kill())
+			_ = f.agent.Wait()
+		},
+		"a frozen agent": func(f *fixture) { must(f.t, f.agent.Process.Signal(unix.SIGSTOP)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			held, other := f.task("hold") // without an order
+			group, task := f.task("lease")
+			v := f.orderFor("a1", group)
+			f.guard()
+			end(f)
+			until := f.renew(300 * time.Millisecond)
+			f.killed(task)
+			e := f.ended("a1", unmounted)
+			if e.Due != until || e.Empty < until || e.BootID != f.boot || len(e.Left) > 0 {
+				t.Errorf("the lease ended at %d, the record is %+v", until, e)
+			}
+			took := boottime.Now().Sub(until)
+			if took > structs.GuardKillTime {
+				t.Errorf("it took %s", took)
+			}
+			if f.isMounted(v.Target) || f.isMounted(v.Stage) {
+				t.Error("the volume is still mounted")
+			}
+			populated, err := held.Populated()
+			if err != nil || !populated || !f.runs(other) {
+				t.Errorf("the task without an order has ended (%v)", err)
+			}
+		})
+	}
+}
+
+func TestGuard_TakesNoLeaseOfThisBootForItsEnd(t *testing.T) {
+	for name, damage := range map[string]func(f *fixture) error{
+		"missing": func(f *fixture) error { return os.Remove(f.leasePath()) },
+		"torn":    func(f *fixture) error { return os.WriteFile(f.leasePath(), make([]byte, 300), 0o600) },
+		"foreign": func(f *fixture) error {
+			must(f.t, os.Remove(f.leasePath()))
+			other, err := leasefile.Open(f.leasePath(), "01234567-89ab-cdef-0123-456789abcdef")
+			if err == nil {
+				err = other.Write(boottime.Now().Add(time.Hour))
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			group, task := f.task("t")
+			f.put(&order.Order{AllocID: "a1", Groups: []*cgroups.Group{group}, Delay: time.Hour})
+			f.guard()
+			must(t, damage(f))
+			f.killed(task)
+			f.ended("a1", anyRecord)
+		})
+	}
+}
+
+func TestGuard_WaitsForTheDelayOfAnOrder(t *testing.T) {
+	f := newFixture(t)
+	soon, first := f.task("soon")
+	late, second := f.task("late")
+	f.put(&order.Order{AllocID: "late", Groups: []*cgroups.Group{late}, Delay: time.Second})
+	f.put(&order.Order{AllocID: "soon", Groups: []*cgroups.Group{soon}})
+	f.guard()
+	until := f.renew(0)
+	f.killed(first)
+	f.killed(second)
+	e := f.ended("late", anyRecord)
+	if e.Due != until.Add(time.Second) || e.Empty < e.Due {
+		t.Errorf("the lease ended at %d, the record is %+v", until, e)
+	}
+}
+
+// The lease of an agent that was restarted or upgraded is renewed by the next one.
+func TestGuard_LeavesAnAllocationWhoseLeaseIsRenewed(t *testing.T) {
+	f := newFixture(t)
+	group, task := f.task("t")
+	v := f.orderFor("a1", group)
+	first := f.guard()
+	must(t, f.agent.Process.Kill())
+	_ = f.agent.Wait()
+	f.agent = f.process() // the next agent
+	second := f.guard()
+	f.eventually("the first guard has ended", func() bool {
+		alive, err := isAlive(first.Guard)
+		return err == nil && !alive
+	})
+	must(t, f.lease.Close())
+	lease, err := leasefile.Open(f.leasePath(), f.boot)
+	must(t, err)
+	f.lease = lease
+	f.renew(time.Hour)
+	f.twoLooks()
+	e, err := f.files.Ended("a1")
+	if err != nil || e != nil || !f.runs(task) || !f.isMounted(v.Target) {
+		t.Errorf("the allocation has ended: %+v, %v", e, err)
+	}
+	if alive, err := isAlive(second.Guard); err != nil || !alive {
+		t.Errorf("the second guard has ended (%v)", err)
+	}
+}
+
+// twoLooks waits until the guard has looked at everything anew.
+func (f *fixture) twoLooks() {
+	f.t.Helper()
+	for range 2 {
+		last, err := readBeat(f.files.Memory)
+		must(f.t, err)
+		f.eventually("the guard looks", func() bool {
+			now, err := readBeat(f.files.Memory)
+			return err == nil && now != last
+		})
+	}
+}
+
+// A renewal after the end of the lease does not save what was due.
+func TestGuard_EndsWhatIsMarkedUnderAValidLease(t *testing.T) {
+	f := newFixture(t)
+	group, task := f.task("t")
+	f.put(&order.Order{AllocID: "a1", Groups: []*cgroups.Group{group}})
+	must(t, f.files.MarkDue(&order.Due{AllocID: "a1", At: 7}))
+	f.guard()
+	f.killed(task)
+	if e := f.ended("a1", anyRecord); e.Due != 7 {
+		t.Errorf("the record is %+v", e)
+	}
+}
+
+func TestGuard_RecordsBeforeItUnmounts(t *testing.T) {
+	f := newFixture(t)
+	group, task := f.task("t")
+	v := f.orderFor("a1", group)
+	busy, err := os.Create(filepath.Join(v.Target, "open"))
+	must(t, err)
+	f.guard()
+	f.renew(0)
+	f.killed(task)
+	e := f.ended("a1", func(e *order.Ended) bool { return len(e.Left) > 0 })
+	if e.Unmounted || e.Empty.IsZero() || e.Left[0].Path != v.Target || !f.isMounted(v.Stage) {
+		t.Errorf("the record is %+v", e)
+	}
+	must(t, busy.Close())
+	f.ended("a1", unmounted)
+	if f.isMounted(v.Target) || f.isMounted(v.Stage) {
+		t.Error("the volume is still mounted")
+	}
+}
+
+func TestGuard_UnstagesAfterTheLastUser(t *testing.T) {
+	f := newFixture(t)
+	group, task := f.task("t")
+	v := f.orderFor("a1", group)
+	other, second := f.task("other")
+	w := f.orderFor("a2", other)
+	must(t, f.files.MarkDue(&order.Due{AllocID: "a1"}))
+	f.guard()
+	f.killed(task)
+	f.ended("a1", unmounted)
+	if f.isMounted(v.Target) || !f.isMounted(w.Target) || !f.isMounted(w.Stage) {
+		t.Error("the volume of the other allocation is not left alone")
+	}
+	must(t, f.files.MarkDue(&order.Due{AllocID: "a2"}))
+	f.killed(second)
+	f.ended("a2", unmounted)
+	if f.isMounted(w.Stage) {
+		t.Error("the volume is still staged")
+	}
+}
+
+// A frozen agent may go on with a start, and a plugin with a mount, at any time.
+func TestGuard_EndsWhatBeginsAfterTheEnd(t *testing.T) {
+	f := newFixture(t)
+	group, task := f.task("t")
+	v := f.orderFor("a1", group)
+	f.guard()
+	f.renew(0)
+	f.killed(task)
+	f.ended("a1", unmounted)
+	f.mount("tmpfs", v.Target, "tmpfs", 0)
+	f.eventually("the late mount is gone", func() bool { return !f.isMounted(v.Target) })
+	for _, dir := range group.Dirs() {
+		_ = os.WriteFile(filepath.Join(dir, "pids.max"), []byte("max"), 0)
+	}
+	f.killed(f.startIn(group))
+}
+
+func TestGuard_EndsWithItsAgentIfNothingIsLeft(t *testing.T) {
+	f := newFixture(t)
+	group, task := f.task("t")
+	f.put(&order.Order{AllocID: "a1", Groups: []*cgroups.Group{group}})
+	g := f.guard()
+	must(t, f.agent.Process.Kill())
+	_ = f.agent.Wait()
+	f.twoLooks()
+	if alive, err := isAlive(g.Guard); err != nil || !alive || !f.runs(task) {
+		t.Fatalf("the guard left an order (%v)", err)
+	}
+	must(t, f.files.Remove("a1"))
+	f.eventually("the guard has ended", func() bool {
+		alive, err := isAlive(g.Guard)
+		return err == nil && !alive
+	})
+	if !f.runs(task) {
+		t.Error("the task has ended with the guard")
+	}
+}
+
+// A service manager that ends the agent's group of processes does not end the guard.
+func TestGuard_IsInASessionAndCgroupsOfItsOwn(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	session, err := unix.Getsid(g.Guard.PID)
+	if err != nil || session != g.Guard.PID {
+		t.Errorf("the guard is in session %d (%v)", session, err)
+	}
+	pids, err := cgroups.Detect().Path(ownCgroup, "").PIDs()
+	if err != nil || !slices.Contains(pids, g.Guard.PID) {
+		t.Errorf("its cgroup has %v (%v)", pids, err)
+	}
+	self, err := procref.Self()
+	must(t, err)
+	if works, err := Works(f.files.Memory, self); works || err != nil {
+		t.Errorf("it works for an agent that has not started it (%v)", err)
+	}
+}
