@@ -1,0 +1,300 @@
+package guard
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/csi/mounts"
+	"berth/client/drivers/cgroups"
+	"berth/client/drivers/driver"
+	"berth/client/drivers/procref"
+	"berth/client/guard/order"
+	"berth/client/guard/watch"
+	"berth/client/hooks"
+	"berth/client/lease"
+	"berth/internal/boottime"
+	"berth/internal/testskip"
+	"berth/structs"
+)
+
+// TestMain lets this program be the guard, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == watch.Arg {
+		os.Exit(watch.Main(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// drivers has one driver that knows the cgroups of its tasks, and one that does not.
+type drivers struct{ group *cgroups.Group }
+
+type knowing struct {
+	driver.Driver
+	group *cgroups.Group
+}
+
+func (k knowing) TaskGroup(string) (*cgroups.Group, bool) { return k.group, true }
+
+type blind struct{ driver.Driver }
+
+func (d drivers) Driver(name string) (driver.Driver, error) {
+	if name == "exec" {
+		return knowing{group: d.group}, nil
+	}
+	return blind{}, nil
+}
+
+// fixture is an agent with its guard.
+type fixture struct {
+	*Guard
+	t     *testing.T
+	group *cgroups.Group
+
+	mu   sync.Mutex
+	lost map[string]string
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		testskip.Lacking(t, "root: it makes cgroups and mounts")
+	}
+	dir, err := mounts.Resolve(t.TempDir())
+	must(t, err)
+	f := &fixture{t: t, lost: map[string]string{}}
+	f.group, err = cgroups.Detect().New("berth-guard-test", filepath.Base(dir)+t.Name(), cgroups.Limits{})
+	must(t, err)
+	t.Cleanup(func() { must(t, f.group.Remove()) })
+	f.Guard, err = New(Config{
+		Dir:     dir,
+		Command: []string{os.Args[0]},
+		Drivers: drivers{f.group},
+		Lose:    f.lose,
+		Logger:  hclog.NewNullLogger(),
+	})
+	must(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(dir + "/log")
+			t.Logf("the log of the guard:\n%s", log)
+		}
+		must(t, f.Retain(func(string) bool { return false }))
+		must(t, f.open())
+		must(t, f.leave())
+	})
+	return f
+}
+
+func (f *fixture) lose(allocID, reason string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost[allocID] = reason
+	return true
+}
+
+// renew takes a lease that ends after a time.
+func (f *fixture) renew(ttl time.Duration) {
+	f.Renewed(lease.Lease{Grant: lease.Grant{TTL: ttl}, Since: boottime.Now()})
+}
+
+func group(name string, stop *time.Duration) *structs.TaskGroup {
+	g := &structs.TaskGroup{Name: "g", Tasks: []*structs.Task{{Name: "t", Driver: name}}}
+	if stop != nil {
+		g.Disconnect = &structs.DisconnectStrategy{StopOnClientAfter: stop}
+	}
+	return g
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOrder_RejectsTasksWithoutAKnownCgroup(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	err := f.Order("a1", group("podman", nil), nil)
+	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), `driver "podman"`) {
+		t.Errorf("got %v", err)
+	}
+	if o, err := f.files.Get("a1"); o != nil || err != nil {
+		t.Errorf("the order is %+v, %v", o, err)
+	}
+}
+
+func TestOrder_NeedsALease(t *testing.T) {
+	f := newFixture(t)
+	for name, l := range map[string]lease.Lease{
+		"none yet":  {},
+		"one ended": {Grant: lease.Grant{TTL: time.Second}, Since: boottime.Now().Add(-time.Minute)},
+	} {
+		f.Renewed(l)
+		err := f.Order("a1", group("exec", nil), nil)
+		if !structs.IsKind(err, structs.KindUnavailable) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestOrder_IsDurableAndGuarded(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	hour := time.Hour
+	must(t, f.Order("a1", group("exec", &hour), nil))
+	o, err := f.files.Get("a1")
+	must(t, err)
+	if o.Delay != hour || o.BootID != f.boot || len(o.Groups) != 1 || o.Groups[0].Name() != f.group.Name() {
+		t.Errorf("the order is %+v", o)
+	}
+	works, err := watch.Works(f.files.Memory, f.self)
+	if !works {
+		t.Errorf("no guard works (%v)", err)
+	}
+
+	// A volume ends the allocation with the lease, and each further one is added.
+	must(t, f.Order("a1", group("exec", &hour), []order.Volume{{ID: "v", Target: "/v"}}))
+	must(t, f.Order("a1", group("exec", &hour), []order.Volume{{ID: "w", Target: "/w"}}))
+	o, err = f.files.Get("a1")
+	if err != nil || o.Delay != 0 || len(o.Volumes) != 2 {
+		t.Errorf("with volumes the order is %+v, %v", o, err)
+	}
+	must(t, f.Release("a1"))
+	if ids, err := f.files.List(); err != nil || len(ids) > 0 {
+		t.Errorf("after its release: %q, %v", ids, err)
+	}
+}
+
+// The guard may have had no time to see the end, as on a machine that was asleep.
+func TestRenewed_DoesNotSaveWhatWasDue(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	must(t, f.Order("due", group("exec", nil), nil))
+	hour := time.Hour
+	must(t, f.Order("later", group("exec", &hour), nil))
+	f.Clock = func() boottime.Instant { return boottime.Now().Add(time.Hour + time.Minute) }
+	f.renew(2 * time.Hour)
+	for id, want := range map[string]bool{"due": true, "later": false} {
+		d, err := f.files.Due(id)
+		if err != nil || (d != nil) != want {
+			t.Errorf("%s: the mark is %+v, %v", id, d, err)
+		}
+	}
+	err := f.Order("due", group("exec", nil), []order.Volume{{ID: "v", Target: "/v"}})
+	if !structs.IsKind(err, structs.KindConflict) {
+		t.Errorf("it is ordered anew: %v", err)
+	}
+}
+
+func TestRenewed_WithinTheLeaseChangesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	must(t, f.Order("a1", group("exec", nil), nil))
+	next, err := New(f.Config) // an agent that has restarted
+	must(t, err)
+	next.Renewed(lease.Lease{Grant: lease.Grant{TTL: time.Hour}, Since: boottime.Now()})
+	if d, err := next.files.Due("a1"); d != nil || err != nil {
+		t.Errorf("it is due: %+v, %v", d, err)
+	}
+	must(t, next.file.Close())
+}
+
+func TestTaskHook_StartsNoTaskAfterTheEnd(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	zero := time.Duration(0)
+	g := group("exec", &zero)
+	env := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}, Group: g}
+	must(t, f.Hook(env).Up(t.Context(), env))
+	h := f.TaskHook(env)
+	must(t, h.Up(t.Context(), &hooks.TaskEnv{}))
+	must(t, f.files.MarkDue(&order.Due{AllocID: "a1"}))
+	err := h.Up(t.Context(), &hooks.TaskEnv{})
+	failure, ok := err.(*hooks.Failure)
+	if !ok || !failure.Final || !strings.Contains(err.Error(), "the lease of this node ended") {
+		t.Errorf("got %v", err)
+	}
+	if f.Hook(&hooks.AllocEnv{Group: group("exec", nil)}) != nil {
+		t.Error("a group that no guard ends has a hook")
+	}
+}
+
+func TestRun_ReplacesTheGuardAndGivesUpWhatIsDue(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	must(t, f.Order("a1", group("exec", nil), nil))
+	first, err := watch.ReadRecord(f.files.Memory)
+	must(t, err)
+	must(t, first.Guard.Kill(t.Context()))
+	must(t, f.files.MarkDue(&order.Due{AllocID: "a1"}))
+
+	ctx, end := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { f.Run(ctx) })
+	f.eventually("it is given up", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return strings.Contains(f.lost["a1"], "the lease of this node ended")
+	})
+	works, err := watch.Works(f.files.Memory, f.self)
+	now, err2 := watch.ReadRecord(f.files.Memory)
+	if !works || now.Guard == first.Guard || err != nil || err2 != nil {
+		t.Errorf("no new guard works: %+v, %v, %v", now, err, err2)
+	}
+	f.eventually("the end is recorded", func() bool {
+		e, err := f.files.Ended("a1")
+		return err == nil && e != nil && e.Unmounted
+	})
+	end()
+	running.Wait()
+	if !f.runs(now.Guard) {
+		t.Error("the guard has ended with the agent, and an order is left")
+	}
+}
+
+func TestRun_LeavesNothingWithoutOrders(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	must(t, f.Order("a1", group("exec", nil), nil))
+	r, err := watch.ReadRecord(f.files.Memory)
+	must(t, err)
+	must(t, f.Release("a1"))
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	f.Run(ctx)
+	if f.runs(r.Guard) {
+		t.Error("the guard runs")
+	}
+	out, _ := exec.Command("ls", f.files.Memory).Output()
+	if len(out) > 0 {
+		t.Errorf("left in memory: %s", out)
+	}
+}
+
+// runs reports whether a process runs. One that has ended may still have a pid.
+func (f *fixture) runs(r procref.Ref) bool {
+	over, cancel := context.WithCancel(f.t.Context())
+	cancel()
+	return r.Wait(over) != nil
+}
+
+// eventually waits until check reports true. It polls, because another process makes the changes.
+func (f *fixture) eventually(what string, check func() bool) {
+	f.t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for !check() {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("waited without success: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
