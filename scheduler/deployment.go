@@ -22,6 +22,7 @@ func (p *planner) rollOut(g *place.Group, allocs []*structs.Allocation) {
 		p.endAlloc(a, "a canary of a deployment that has ended")
 	}
 
+	others = settleAway(p, g, others)
 	slots := make([]rollout.Decision, 0, len(others))
 	for _, a := range others {
 		s := p.classify(g, a, p.outlook.NodeOf(a))

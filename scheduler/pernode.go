@@ -128,7 +128,7 @@ func (p *planner) reconcileNode(g *place.Group, n *structs.Node, allocs []*struc
 
 	k := place.KindUpdate
 	switch best.Action {
-	case rollout.Keep, rollout.Hold, rollout.Refresh:
+	case rollout.Keep, rollout.Hold, rollout.Refresh, rollout.Await:
 		p.planAction(g, *best)
 		return true
 	case rollout.Lose:

@@ -56,6 +56,7 @@ func (p *planner) endWithoutGroup(a *structs.Allocation) bool {
 }
 
 func (p *planner) reconcileGroup(g *place.Group, allocs []*structs.Allocation) {
+	allocs = settleAway(p, g, allocs)
 	slots := make([]rollout.Decision, 0, len(allocs))
 	for _, a := range allocs {
 		s := p.classify(g, a, p.outlook.NodeOf(a))
@@ -83,9 +84,8 @@ func (p *planner) classify(g *place.Group, a *structs.Allocation, n *structs.Nod
 	switch {
 	case a.ClientTerminal():
 		return p.classifyEnded(g, a)
-	case n.Lost():
-		s.Action = rollout.Lose
-		s.Why = state.NodeIsDown
+	case n.Lost() || a.IsUnknown():
+		return classifyAway(p, g, a)
 	case a.Migrate:
 		s.Action = rollout.Move
 		s.Why = "stopped by an operator, to be placed again"
@@ -177,6 +177,9 @@ func (p *planner) planAction(g *place.Group, s rollout.Decision) {
 	switch s.Action {
 	case rollout.Keep, rollout.None:
 		return
+	case rollout.Await:
+		holdUnknown(p, s.Alloc, s.Due)
+		return
 	case rollout.Hold:
 		if s.Due > 0 {
 			p.delayed = append(p.delayed, s)
@@ -201,6 +204,9 @@ func (p *planner) planAction(g *place.Group, s rollout.Decision) {
 
 		k = place.KindMove
 
+	case rollout.Replace:
+		holdUnknown(p, s.Alloc, s.Due)
+		k = place.KindAway
 	case rollout.Update:
 		k = place.KindUpdate
 	case rollout.Reschedule:

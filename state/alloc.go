@@ -171,8 +171,8 @@ func dropUnusedPlugins(tx *WriteTx, a *structs.Allocation) {
 }
 
 // AllocsClientUpdate stores a node's report on its allocations. It ignores allocations that are unknown, that
-// belong to another node or that have ended already. If an allocation of a live job ends, or its health
-// becomes known, the job is evaluated once.
+// belong to another node or that have ended already. If an allocation of a live job ends, is known again after
+// its node was away, or its health becomes known, the job is evaluated once.
 func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error {
 	if p.NodeID != "" {
 		_, err := findNode(tx, p.NodeID, p.SecretID)
@@ -203,8 +203,8 @@ func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error
 			Namespace: a.Namespace,
 			ID:        a.JobID,
 		}
-		if a.ClientTerminal() && !old.Terminal() &&
-			!evaluated[key] {
+		decides := a.ClientTerminal() && !old.Terminal() || old.IsUnknown() && !a.IsUnknown()
+		if decides && !evaluated[key] {
 			evaluated[key] = true
 			evaluateAfter(tx, a, p.Now)
 		}
@@ -229,7 +229,7 @@ func applyClientUpdate(
 	differs := u.ClientStatus != "" && u.ClientStatus != old.ClientStatus
 	endKnown := old.ClientStatus == structs.AllocLost &&
 		reported.ClientTerminal()
-	if u.ClientStatus == structs.AllocLost ||
+	if u.ClientStatus == structs.AllocLost || u.ClientStatus == structs.AllocUnknown ||
 		(differs && old.ClientTerminal() && !endKnown) {
 		return nil
 	}
@@ -258,15 +258,19 @@ func applyClientUpdate(
 	return a
 }
 
-// evaluateAfter puts an evaluation of the job of an allocation that has ended by itself.
+// evaluateAfter puts an evaluation of the job of an allocation that has ended by itself, or that is known
+// again.
 func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
 	j := Job(tx, a.Namespace, a.JobID)
 	if j == nil || j.Stop {
 		return
 	}
 	trigger := structs.TriggerAllocStop
-	if a.ClientStatus == structs.AllocFailed {
+	switch {
+	case a.ClientStatus == structs.AllocFailed:
 		trigger = structs.TriggerAllocFailure
+	case !a.ClientTerminal():
+		trigger = structs.TriggerReconnect
 	}
 	e := structs.NewEval(j, trigger, now)
 	e.NodeID = a.NodeID

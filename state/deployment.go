@@ -128,7 +128,7 @@ func deploymentCountOf(a *structs.Allocation) deploymentCount {
 	switch {
 	case a.DeploymentStatus.IsUnhealthy():
 		c.unhealthy = 1
-	case a.DeploymentStatus.IsHealthy() && !a.Terminal():
+	case a.DeploymentStatus.IsHealthy() && !a.Terminal() && !a.IsUnknown():
 		c.healthy = 1
 	}
 	return c
@@ -209,7 +209,7 @@ func countInGroup(d *structs.Deployment, a *structs.Allocation, change deploymen
 // is lost, or the servers stop it. Its deadline may have passed long ago, while the group had reached its aim
 // or waited for a promotion, and the successor of the allocation needs time.
 func lostHealthy(a *structs.Allocation, change deploymentCount) bool {
-	return change.healthy < 0 && a.ServerTerminal()
+	return change.healthy < 0 && (a.ServerTerminal() || a.IsUnknown())
 }
 
 // extendDeadline gives a group of a deployment that runs its time for the next progress, from now on.
@@ -400,7 +400,7 @@ func CannotSucceed(tx Reader, d *structs.Deployment) bool {
 func HealthyCanaries(tx Reader, s *structs.DeploymentState) (healthy int) {
 	for _, id := range s.PlacedCanaries {
 		a := Alloc(tx, id)
-		if a != nil && !a.Terminal() && a.DeploymentStatus.IsHealthy() {
+		if a != nil && !a.Terminal() && !a.IsUnknown() && a.DeploymentStatus.IsHealthy() {
 			healthy++
 		}
 	}

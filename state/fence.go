@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"berth/internal/mvcc"
 	"berth/structs"
@@ -147,6 +148,9 @@ func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
 		fenceOrders.Delete(tx, order)
 	}
 	endRun(tx, run)
+	if run.State == structs.FenceProved && run.Scope == structs.FencePower {
+		evaluateNode(tx, run.NodeID, false, p.Now) // none of its allocations comes back
+	}
 	return nil
 }
 
@@ -236,6 +240,7 @@ func ConfirmLost(tx *WriteTx, p *structs.NodeFenceRequest) error {
 		fenceOrders.Delete(tx, order)
 	}
 	endRun(tx, run)
+	evaluateNode(tx, n.ID, false, p.Now) // none of its allocations comes back
 	return nil
 }
 
@@ -385,6 +390,17 @@ func FenceBrake(tx Reader) *structs.FenceBrake {
 		}
 	}
 	return brake
+}
+
+// IsProvedOff reports whether there is a proof that a node that is down was switched off after its loss.
+func IsProvedOff(tx Reader, n *structs.Node) bool {
+	for r := range fenceRuns.Scan(tx, n.ID) {
+		if r.Epoch == n.Epoch && r.State == structs.FenceProved && r.Scope == structs.FencePower &&
+			r.Begun >= n.StatusUpdatedAt*int64(time.Second) {
+			return true
+		}
+	}
+	return false
 }
 
 // isHandled reports whether an operator has a proof that a node that is down cannot write.

@@ -102,6 +102,8 @@ func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
 		g.Failed++
 	case structs.AllocLost:
 		g.Lost++
+	case structs.AllocUnknown:
+		g.Unknown++
 	}
 }
 

@@ -200,6 +200,14 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 
 	a := old.Copy()
 	a.FollowupEvalID = cmp.Or(u.FollowupEvalID, a.FollowupEvalID)
+	if u.KeepOriginal {
+		a.NextAllocation = ""
+	}
+
+	if u.Unknown && !old.Terminal() && Node(tx, old.NodeID).Lost() {
+		makeUnknown(tx, a, now)
+	}
+
 	if u.SetJobVersion {
 		a.JobVersion = u.JobVersion
 		a.DeploymentID = u.DeploymentID
@@ -225,4 +233,17 @@ func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
 	}
 
 	putAlloc(tx, old, a)
+}
+
+// makeUnknown marks an allocation whose node is down and may come back. It offers no services meanwhile, and
+// its node reads the new state and reports the allocation.
+func makeUnknown(tx *WriteTx, a *structs.Allocation, now int64) {
+	if a.IsUnknown() {
+		return
+	}
+	a.ClientStatus = structs.AllocUnknown
+	a.ClientDescription = NodeIsDown
+	a.Services = nil
+	a.AllocModifyIndex = tx.Index
+	a.ModifyTime = now
 }

@@ -22,7 +22,8 @@ const (
 	AllocRunning  = "running"
 	AllocComplete = "complete"
 	AllocFailed   = "failed"
-	AllocLost     = "lost" // set by the servers: its node is down or deleted
+	AllocLost     = "lost"    // set by the servers: its node is down or deleted
+	AllocUnknown  = "unknown" // set by the servers: its node is down, and may come back with it
 )
 
 // The states of a task.
@@ -239,6 +240,10 @@ func (a *Allocation) ServerTerminal() bool {
 func (a *Allocation) ClientTerminal() bool {
 	return clientTerminal(a.ClientStatus)
 }
+
+// IsUnknown reports whether the servers do not know what the allocation does: its node was down, and has not
+// reported since. It may run, so it holds its claims and the capacity of its node.
+func (a *Allocation) IsUnknown() bool { return a.ClientStatus == AllocUnknown }
 
 // ClientTerminal reports whether the allocation has ended on its node.
 func (s *AllocListStub) ClientTerminal() bool {

@@ -5801,8 +5801,14 @@ func (v *PlanUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(5)
+	n := uint32(7)
 	if !(v.DeploymentID != "") {
+		n--
+	}
+	if !(v.KeepOriginal) {
+		n--
+	}
+	if !(v.Unknown) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -5816,8 +5822,16 @@ func (v *PlanUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.FollowupEvalID)
 	b = append(b, "\xaaJobVersion"...)
 	b = msgp.AppendUint64(b, uint64(v.JobVersion))
+	if v.KeepOriginal {
+		b = append(b, "\xacKeepOriginal"...)
+		b = msgp.AppendBool(b, v.KeepOriginal)
+	}
 	b = append(b, "\xadSetJobVersion"...)
 	b = msgp.AppendBool(b, v.SetJobVersion)
+	if v.Unknown {
+		b = append(b, "\xa7Unknown"...)
+		b = msgp.AppendBool(b, v.Unknown)
+	}
 	return b, nil
 }
 
@@ -5841,6 +5855,10 @@ func (v *PlanUpdate) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = wire.ReadString(b, &v.FollowupEvalID)
 	case "DeploymentID":
 		b, err = wire.ReadString(b, &v.DeploymentID)
+	case "Unknown":
+		b, err = wire.ReadBool(b, &v.Unknown)
+	case "KeepOriginal":
+		b, err = wire.ReadBool(b, &v.KeepOriginal)
 	default:
 		return b, false, nil
 	}

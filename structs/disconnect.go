@@ -19,7 +19,8 @@ type DisconnectStrategy struct {
 	// StopOnClientAfter is the time after the end of the node's lease at which the node itself stops the tasks;
 	// nil: they run on.
 	StopOnClientAfter *time.Duration `json:",omitempty" codec:",omitempty" level:"2"`
-	// Replace says whether an allocation that is unknown or lost is replaced on another node; nil: it is.
+	// Replace says whether an allocation that is unknown is replaced on another node; nil: it is. One that is
+	// not, and has no other bound, stays unknown until its node is back.
 	Replace *bool `json:",omitempty" codec:",omitempty" level:"2"`
 	// Reconcile is one of the Reconcile rules; "" for ReconcileBestScore.
 	Reconcile string `json:",omitempty" codec:",omitempty" level:"2"`

@@ -31,6 +31,7 @@ const (
 	TriggerNodeDrain     = "node-drain"
 	TriggerDeployment    = "deployment-watcher" // its deployment has changed
 	TriggerPeriodicJob   = "periodic-job"       // a child was launched
+	TriggerReconnect     = "reconnect"          // a node is back with an allocation that was unknown
 )
 
 // WakeCapacity is the unblock key of evaluations that found too little capacity. Each key names one kind of
@@ -257,14 +258,18 @@ type PlanStop struct {
 	PreemptedBy    string // the allocation of the plan that displaces it
 }
 
-// PlanUpdate changes an allocation in place (a new job version that needs no restart) or links it to
-// the evaluation that will replace it.
+// PlanUpdate changes an allocation in place (a new job version that needs no restart), links it to the
+// evaluation that will replace it, or follows the loss and the return of its node.
 type PlanUpdate struct {
 	AllocID        string
 	JobVersion     uint64
 	SetJobVersion  bool
 	FollowupEvalID string
 	DeploymentID   string `json:",omitempty" codec:",omitempty"` // with SetJobVersion: of the new version
+	// Unknown makes the allocation unknown, unless it has ended or its node is back.
+	Unknown bool `json:",omitempty" codec:",omitempty" level:"2"`
+	// KeepOriginal takes back that the allocation was replaced: its node is back, and it stays.
+	KeepOriginal bool `json:",omitempty" codec:",omitempty" level:"2"`
 }
 
 // ReapRequest deletes unused rows. Apply checks each row again and keeps a row that is used after all.

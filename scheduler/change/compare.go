@@ -65,6 +65,7 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 	r.Group.ReschedulePolicy = nil
 	r.Group.Update = nil
 	r.Group.Migrate = nil
+	r.Group.Disconnect = nil
 	r.Group.Scaling = nil
 	r.Group.Services = nil
 	r.Group.Tasks = nil

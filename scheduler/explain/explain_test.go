@@ -54,7 +54,7 @@ func TestWhy_Situations(t *testing.T) {
 
 func allSituations() []situation {
 	return slices.Concat(situations, calmSituations, waitSituations, holderSituations, nodeSituations,
-		deploymentSituations, updateSituations, lossSituations)
+		deploymentSituations, updateSituations, lossSituations, awaySituations)
 }
 
 func explainSubject(f *schedtest.Fleet, s situation) (bool, []*structs.Reason) {

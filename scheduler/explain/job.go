@@ -117,7 +117,7 @@ func (x *jobExplainer) evaluations(j *structs.Job) []*structs.Reason {
 	var newest *structs.Evaluation
 	replacing := map[string]bool{}
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
-		replacing[a.FollowupEvalID] = true
+		replacing[a.FollowupEvalID] = replacing[a.FollowupEvalID] || a.ClientStatus == structs.AllocFailed
 	}
 	for e := range state.EvalsByJob(x.tx, j.Namespace, j.ID) {
 		if newest == nil || e.ModifyIndex > newest.ModifyIndex {
@@ -408,6 +408,8 @@ func (x *jobExplainer) allocations(j *structs.Job) []*structs.Reason {
 
 func (x *jobExplainer) liveAlloc(a *structs.Allocation) *structs.Reason {
 	switch {
+	case a.IsUnknown():
+		return x.unknownAlloc(a)
 	case state.Node(x.tx, a.NodeID).Lost():
 		r := x.alloc(a, "is on a node that is lost")
 		r.Because = []*structs.Reason{x.nodeDown(a.NodeID)}

@@ -18,7 +18,7 @@ func (x *explainer) awaited(a *structs.Allocation) *structs.Reason {
 		other := state.Alloc(x.tx, id)
 		held := x.heldBy(other)
 		switch {
-		case other == nil || other.ClientTerminal() && len(held) == 0:
+		case other == nil, other.IsUnknown(), other.ClientTerminal() && len(held) == 0:
 			continue
 		case others.full():
 			others.rest++

@@ -15,6 +15,7 @@ const (
 	KindMove                   // replaces one that the plan has stopped
 	KindReschedule             // replaces one that has ended
 	KindReturn                 // replaces one that an earlier plan has stopped, and that found no place then
+	KindAway                   // takes the place of one whose node is away, and which may come back
 	KindSeveral                // several that replace none, with the lowest free indexes
 	KindEachNode               // one on each of some nodes, which replace none
 )

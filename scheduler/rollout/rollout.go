@@ -177,7 +177,7 @@ func (r *Rollout) SetPace(p *Pace, slots []Decision, missing int) {
 	d := r.row
 	for _, s := range slots {
 		a := s.Alloc
-		leaves := s.Action == Lose || s.Action == Move // its successor counts if it has a place
+		leaves := s.Action.isAbsent() // its successor counts if it has a place
 		if leaves {
 			p.absent++
 		}

@@ -1,0 +1,226 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/transcript"
+	"berth/state"
+	"berth/structs"
+)
+
+// The transcripts of nodes that are away show the allocations of a job after each command, in the order of
+// their placement, and the evaluations of a later time. Each command processes the evaluations that are due:
+//
+//	node ID                           a node registers, with the plugin hostpath
+//	volume                            the volume vol is there
+//	job [type=TYPE] [count=N] [RULE]  the job web registers; RULE has the arguments of disconnect, volume
+//	                                  and prefers=NODE
+//	run                               the nodes that are there report all allocations as they run or end
+//	report NAME STATUS, healthy NAME  the node of an allocation reports it
+//	down ID, back ID                  a node loses the servers, and has them again
+//	off ID                            an operator confirms that the machine of a node is off
+//	stop NAME, stop                   an operator stops an allocation, or the job
+//	wait TIME                         time passes
+func TestAwayNode_Transcripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/away/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d transcripts, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			c := &awayCluster{fixture: newFixture(t), names: map[string]string{}}
+			transcript.Run(t, path, *rewrite, c.step)
+		})
+	}
+}
+
+type awayCluster struct {
+	*fixture
+	names map[string]string // of allocations, by ID
+}
+
+func (c *awayCluster) step(s *transcript.Step) string {
+	arg := strings.Join(s.Args, " ")
+	switch s.Name {
+	case "node":
+		c.node(aNode(arg), half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController))
+	case "volume":
+		c.volume("vol", "hostpath")
+	case "job":
+		c.register(s)
+	case "run":
+		c.runAll()
+	case "healthy":
+		a := c.named(arg)
+		do(c.fixture, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+			WriteOptions: c.now(),
+			Allocs: []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: structs.AllocRunning,
+				DeploymentID: a.DeploymentID, DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: new(true)}}},
+		})
+	case "report":
+		c.client(c.named(s.Args[0]), s.Args[1])
+	case "down":
+		c.status(arg, structs.NodeDown)
+	case "back":
+		c.status(arg, structs.NodeReady)
+	case "off":
+		do(c.fixture, state.ConfirmLost, &structs.NodeFenceRequest{
+			NodeID: arg, By: "ann", Why: "it burns", WriteOptions: c.now()})
+	case "stop":
+		c.stop(arg)
+	case "wait":
+		d, err := time.ParseDuration(arg)
+		if err != nil {
+			c.t.Fatalf("line %d: %v", s.Line, err)
+		}
+		c.clock = c.clock.Add(d)
+	default:
+		c.t.Fatalf("line %d: there is no command %s", s.Line, s.Name)
+	}
+	c.evaluate()
+	return c.describe()
+}
+
+func (c *awayCluster) register(s *transcript.Step) {
+	n, err := strconv.Atoi(cmp.Or(s.Arg("count"), "1"))
+	if err != nil {
+		c.t.Fatalf("line %d: %v", s.Line, err)
+	}
+	rule := &structs.DisconnectStrategy{Reconcile: s.Arg("reconcile")}
+	rule.LostAfter, _ = time.ParseDuration(s.Arg("lost_after"))
+	if d, err := time.ParseDuration(s.Arg("stop_on_client_after")); err == nil {
+		rule.StopOnClientAfter = &d
+	}
+	if s.Has("replace=false") {
+		rule.Replace = new(false)
+	}
+	j := aJob("web", cmp.Or(s.Arg("type"), structs.JobService), count(n), func(j *structs.Job) {
+		j.TaskGroups[0].Disconnect = rule
+		j.TaskGroups[0].Tasks[0].Meta = map[string]string{"v": s.Arg("v")}
+	})
+	if node := s.Arg("prefers"); node != "" {
+		j.TaskGroups[0].Affinities = []*structs.Affinity{{
+			LTarget: "${node.unique.name}", Operand: "=", RTarget: "name-" + node, Weight: 100}}
+	}
+	if s.Has("volume") {
+		volume("vol", structs.CSISingleNodeWriter, false)(j)
+	}
+	c.job(j)
+	c.apply(c.process(c.eval("web")))
+}
+
+func (c *awayCluster) stop(name string) {
+	if name == "" {
+		do(c.fixture, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: c.now()})
+		c.apply(c.process(c.eval("web")))
+		return
+	}
+	do(c.fixture, state.AllocStop, &structs.AllocStopRequest{
+		AllocID: c.named(name).ID, WriteOptions: c.now()})
+	c.apply(c.process(c.eval("web")))
+}
+
+// runAll lets the nodes that are there start, end and report their allocations. One gets its volumes first.
+func (c *awayCluster) runAll() {
+	c.clock = c.clock.Add(time.Second)
+	for _, a := range c.all() {
+		switch {
+		case a.ClientTerminal() || state.Node(c.s.Read(), a.NodeID).Lost():
+		case a.ServerTerminal():
+			c.client(a, structs.AllocComplete)
+			c.release(a)
+		default:
+			if len(a.CSIVolumes) > 0 {
+				c.claim(a)
+			}
+			do(c.fixture, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+				WriteOptions: c.now(),
+				Allocs: []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: structs.AllocRunning,
+					TaskStates: c.tasksOf(a)}},
+			})
+		}
+	}
+}
+
+// tasksOf returns the states of the tasks of an allocation, which runs since its first report.
+func (c *awayCluster) tasksOf(a *structs.Allocation) map[string]*structs.TaskState {
+	if len(a.TaskStates) > 0 {
+		return a.TaskStates
+	}
+	return map[string]*structs.TaskState{"t": {State: structs.TaskRunning, StartedAt: c.clock.UTC()}}
+}
+
+// evaluate processes the evaluations that are due, until none is left.
+func (c *awayCluster) evaluate() {
+	for {
+		var due *structs.Evaluation
+		for e := range state.EvalsByJob(c.s.Read(), structs.DefaultNamespace, "web") {
+			if due == nil && e.Status == structs.EvalPending && e.WaitUntil <= c.clock.UnixNano() {
+				due = e
+			}
+		}
+		if due == nil {
+			return
+		}
+		c.apply(c.process(due))
+	}
+}
+
+func (c *awayCluster) all() []*structs.Allocation {
+	return slices.SortedFunc(state.AllocsByJob(c.s.Read(), structs.DefaultNamespace, "web"),
+		func(a, b *structs.Allocation) int {
+			return cmp.Or(cmp.Compare(a.CreateIndex, b.CreateIndex), cmp.Compare(a.Name, b.Name))
+		})
+}
+
+func (c *awayCluster) named(name string) *structs.Allocation {
+	for _, a := range c.all() {
+		if c.names[a.ID] == name {
+			return a
+		}
+	}
+	c.t.Fatalf("there is no allocation %s", name)
+	return nil
+}
+
+func (c *awayCluster) describe() string {
+	var lines []string
+	for _, a := range c.all() {
+		if c.names[a.ID] == "" {
+			c.names[a.ID] = fmt.Sprintf("a%d", len(c.names)+1)
+		}
+		line := fmt.Sprintf("%s: %d@%s %s, %s", c.names[a.ID], a.Index(), a.NodeID, a.DesiredStatus, a.ClientStatus)
+		if a.ServerTerminal() {
+			line += " (" + a.DesiredDescription + ")"
+		}
+		if a.NextAllocation != "" {
+			line += ", replaced"
+		}
+		for claim := range state.ClaimsByAlloc(c.s.Read(), a.ID) {
+			line += fmt.Sprintf(", %s %s", claim.State, claim.VolumeID)
+		}
+		lines = append(lines, line)
+	}
+	if d := state.LatestDeployment(c.s.Read(), structs.DefaultNamespace, "web"); d != nil {
+		g := d.TaskGroups["g"]
+		lines = append(lines, fmt.Sprintf("deployment %s: %d of %d healthy", d.Status, g.HealthyAllocs, g.DesiredTotal))
+	}
+	var evals []string
+	for e := range state.EvalsByJob(c.s.Read(), structs.DefaultNamespace, "web") {
+		if e.Status == structs.EvalPending {
+			evals = append(evals, fmt.Sprintf("evaluation in %s", time.Unix(0, e.WaitUntil).Sub(c.clock)))
+		}
+		if e.Status == structs.EvalBlocked {
+			evals = append(evals, "evaluation blocked")
+		}
+	}
+	slices.Sort(evals)
+	return strings.Join(append(lines, evals...), "\n")
+}
