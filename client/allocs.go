@@ -308,10 +308,15 @@ func (c *Client) applyAllocs(allocs []*structs.Allocation) error {
 
 // applyAlloc applies one allocation. It reports an allocation that cannot run as failed. It ignores one that
 // has ended and is not here. If something of an ended one is left here, because the servers took it for lost,
-// it ends the tasks of that allocation.
+// it ends the tasks of that allocation. It reports one whose state the servers do not know after a loss of this
+// node.
 func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	if r := c.runner(alloc.ID); r != nil {
-		return r.Update(alloc)
+		err := r.Update(alloc)
+		if err == nil && alloc.IsUnknown() {
+			c.updates.enqueueNewest(r.ClientState)
+		}
+		return err
 	}
 
 	left := alloc.ClientTerminal() &&

@@ -345,6 +345,7 @@ func (c *Client) Run(ctx context.Context) {
 	loops.Go(func() { c.runLease(life) })
 	loops.Go(func() { c.runDrivers(life) })
 	loops.Go(func() { c.runPlugins(life) })
+	loops.Go(func() { runStopAlone(life, c) })
 	// A node that stops accepts no new allocation. It does not report the ends that it causes: the servers
 	// place these allocations elsewhere when the lease has ended, or this node runs them again if it is back
 	// before.

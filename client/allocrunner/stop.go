@@ -25,6 +25,12 @@ func (r *Runner) Lose(reason string) {
 	r.orders.Lose(lifecycle.Cause{Reason: reason, Event: structs.TaskEventLost, Failed: true})
 }
 
+// Fail stops the tasks and fails the allocation. The next agent finds the failure in the record.
+func (r *Runner) Fail(reason string) {
+	r.record.saveFailure(reason, false)
+	r.orders.GiveUp(lifecycle.Cause{Reason: reason, Event: structs.TaskEventKilling, Failed: true})
+}
+
 // Destroy abandons the allocation. Once all is down, it removes the directory and the records, and Run
 // returns.
 func (r *Runner) Destroy() {

@@ -157,6 +157,16 @@ func (n *Node) reportStatus(ctx context.Context, a *structs.Allocation, status s
 	})
 }
 
+// reportAgain reports an allocation that the servers do not know the state of.
+func (n *Node) reportAgain(ctx context.Context, r *running) {
+	n.mu.Lock()
+	works := r.works
+	n.mu.Unlock()
+	if works {
+		n.reportStatus(ctx, r.alloc, structs.AllocRunning)
+	}
+}
+
 // mountAll claims all volumes of an allocation at once, waits in their claim queues and mounts them. It also
 // returns the completed mounts with an error.
 func (n *Node) mountAll(ctx context.Context, r *running) (mounts []mountedVolume, err error) {

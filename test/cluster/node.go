@@ -367,6 +367,8 @@ func (n *Node) syncAllocs(ctx context.Context, ids []string) {
 		switch {
 		case r != nil && a.Terminal():
 			r.stop()
+		case r != nil && a.IsUnknown():
+			n.reportAgain(ctx, r)
 		case r == nil && ended != "" && !a.ClientTerminal():
 			n.reportStatus(ctx, a, ended)
 		case r == nil && a.DesiredStatus == structs.AllocDesiredRun && !a.ClientTerminal():

@@ -137,6 +137,8 @@ func (d *disk) awaitEnd(ctx context.Context, id string) (*structs.Allocation, er
 		switch {
 		case err == nil && resp.Alloc.ClientTerminal():
 			return resp.Alloc, nil
+		case err == nil && resp.Alloc.IsUnknown():
+			return nil, stays("the data of allocation %s stays on node %s, which is away", id, resp.Alloc.NodeName)
 		case err == nil:
 			pause.Reset()
 			req.MinIndex = resp.Index

@@ -176,9 +176,10 @@ func (w *watcher) awaitRemote(ctx context.Context, a *structs.Allocation, id str
 }
 
 // hasLetGo reports whether an allocation that is not here has ended, and its node has released its volumes.
+// Nothing waits for one that is unknown, because its replacement runs meanwhile. Its claims keep its volumes.
 func (w *watcher) hasLetGo(found *structs.AllocGetResponse) bool {
 	a := found.Alloc
-	return a == nil || a.NodeID == w.NodeID || a.ClientTerminal() && len(found.HeldVolumes) == 0
+	return a == nil || a.NodeID == w.NodeID || a.IsUnknown() || a.ClientTerminal() && len(found.HeldVolumes) == 0
 }
 
 // placeOf describes where an allocation is, and what is left of one that has ended.
