@@ -62,6 +62,12 @@ type ignoredFields []string
 // accept reports whether an unknown field may be dropped. Groups and tasks have the object Consul.
 func (i *ignoredFields) accept(field string, value json.RawMessage) (drop bool, remedy string) {
 	switch field {
+	case "MaxClientDisconnect":
+		return false, "set Disconnect.LostAfter"
+	case "StopAfterClientDisconnect":
+		return false, "set Disconnect.StopOnClientAfter"
+	case "PreventRescheduleOnLost":
+		return false, "set Disconnect.Replace to false"
 	case "Consul":
 		return strictjson.Decode(value, &struct{}{}, i.acceptOfConsul) == nil, ""
 	case "Identity", "Identities":

@@ -39,18 +39,6 @@ func (consul) Rejected() map[string]string {
 	return map[string]string{"partition": "partitions are those of Consul Enterprise; leave it out"}
 }
 
-const whileDisconnected = "an allocation is lost once its node is down: another node replaces it, " +
-	"unless the job runs on each node, and its own node stops it when it reaches the servers again; leave it out"
-
-func (group) Rejected() map[string]string {
-	return map[string]string{
-		"disconnect":                   whileDisconnected,
-		"max_client_disconnect":        whileDisconnected,
-		"stop_after_client_disconnect": whileDisconnected,
-		"prevent_reschedule_on_lost":   whileDisconnected,
-	}
-}
-
 func (task) Rejected() map[string]string {
 	return map[string]string{
 		"schedule": "start and stop the job from outside with berth job run and berth job stop",

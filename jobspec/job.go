@@ -59,6 +59,7 @@ type group struct {
 	Update        *update            `hcl:"update,block"`
 	Migrate       *migrate           `hcl:"migrate,block"`
 	Scaling       *scaling           `hcl:"scaling,block"`
+	Disconnect    *disconnect        `hcl:"disconnect,block"`
 	EphemeralDisk *ephemeralDisk     `hcl:"ephemeral_disk,block"`
 	Network       *network           `hcl:"network,block"`
 	Volumes       map[string]*volume `hcl:"volume,block"`
@@ -68,6 +69,10 @@ type group struct {
 	ShutdownDelay *time.Duration     `hcl:"shutdown_delay"`
 	MaxRun        *time.Duration     `hcl:"max_run_duration"`
 	Tasks         []*task            `hcl:"task,block"`
+
+	FormerLostAfter *time.Duration `hcl:"max_client_disconnect"`        // lost_after
+	FormerStopAfter *time.Duration `hcl:"stop_after_client_disconnect"` // stop_on_client_after
+	FormerNoReplace *bool          `hcl:"prevent_reschedule_on_lost"`   // the opposite of replace
 }
 
 func (group) Unsupported() string {
@@ -183,6 +188,13 @@ type scaling struct {
 	Min     *int64         `hcl:"min"`
 	Max     int64          `hcl:"max,required"`
 	Policy  map[string]any `hcl:"policy"`
+}
+
+type disconnect struct {
+	LostAfter         time.Duration  `hcl:"lost_after"`
+	StopOnClientAfter *time.Duration `hcl:"stop_on_client_after"`
+	Replace           *bool          `hcl:"replace"`
+	Reconcile         string         `hcl:"reconcile"`
 }
 
 type reschedule struct {

@@ -150,8 +150,9 @@ const (
 func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{head + "    cout = 1" + tail, `j.hcl:3,5: unsupported argument "cout" (did you mean "count"?); ` +
-			`expected one of: count, constraint, affinity, spread, restart, reschedule, update, migrate, scaling, ephemeral_disk, network, ` +
-			`volume, service, consul, meta, shutdown_delay, max_run_duration, task`},
+			`expected one of: count, constraint, affinity, spread, restart, reschedule, update, migrate, scaling, disconnect, ephemeral_disk, ` +
+			`network, volume, service, consul, meta, shutdown_delay, max_run_duration, task, max_client_disconnect, ` +
+			`stop_after_client_disconnect, prevent_reschedule_on_lost`},
 		{head + "    network {\n      cni {}\n    }" + tail,
 			`j.hcl:4,7: "cni" is not supported by berth: the configuration of the network`},
 		{head + "    network {\n      port \"x\" {\n        ignore_collision = true\n      }\n    }" + tail,

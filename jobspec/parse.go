@@ -190,6 +190,7 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 	}
 
 	out.MaxRunDuration = g.MaxRun
+	out.Disconnect = c.disconnect(g)
 	c.policies(g, out)
 	override(&out.Count, g.Count)
 	def := structs.DefaultRestartPolicy(c.jobType)

@@ -122,7 +122,7 @@ const (
 	MaxCSIErrorText  = 2048     // a plugin's message in an error
 
 	// Bounds of durations.
-	MaxInterval = 10 * 365 * 24 * time.Hour // of restart and reschedule policies; max_run_duration
+	MaxInterval = 10 * 365 * 24 * time.Hour // of restart and reschedule policies; max_run_duration; disconnect
 	MaxTaskWait = 24 * time.Hour            // kill_timeout, shutdown_delay, health_timeout, hang_timeout
 	MaxWait     = 10 * time.Minute          // of a blocking query
 

@@ -256,7 +256,8 @@ func printTask(c *command.Call, title string, s *structs.TaskState, alloc string
 		state += ", failed"
 	}
 
-	if alloc == structs.AllocLost && s.State != structs.TaskDead {
+	away := alloc == structs.AllocLost || alloc == structs.AllocUnknown
+	if away && s.State != structs.TaskDead {
 		state = "unknown; it was " + s.State + " at the last heartbeat of its node"
 	}
 

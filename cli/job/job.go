@@ -401,10 +401,11 @@ func printSummary(ctx context.Context, c *command.Call, id string) error {
 			fmt.Sprint(g.Complete),
 			fmt.Sprint(g.Failed),
 			fmt.Sprint(g.Lost),
+			fmt.Sprint(g.Unknown),
 		)
 	}
 
-	c.Section("Groups", "Group|Queued|Starting|Running|Complete|Failed|Lost", rows)
+	c.Section("Groups", "Group|Queued|Starting|Running|Complete|Failed|Lost|Unknown", rows)
 	return nil
 }
 

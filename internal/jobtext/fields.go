@@ -158,6 +158,7 @@ var literal = map[string]map[string][]string{
 		"ReschedulePolicy":       {"DelayFunction"},
 		"UpdateStrategy":         {"HealthCheck"},
 		"MigrateStrategy":        {"HealthCheck"},
+		"DisconnectStrategy":     {"Reconcile"},
 		"Service":                {"Provider"},
 	},
 	"an autoscaler reads it": {

@@ -92,6 +92,7 @@ func checkGroup(f field.Errors, g *structs.TaskGroup, j *structs.Job) {
 
 	checkGroupUpdate(f, g, j)
 	checkScaling(f, g, j)
+	checkDisconnect(f.At("disconnect"), g.Disconnect, j)
 	if d := g.EphemeralDisk; d != nil {
 		f.CheckRange("ephemeral_disk: size", d.SizeMB, field.Between(0, structs.MaxDiskMB).In(" MiB"))
 	}

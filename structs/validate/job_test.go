@@ -35,6 +35,38 @@ func TestJob_BoundsMaxRunDuration(t *testing.T) {
 	}
 }
 
+func TestJob_ChecksDisconnect(t *testing.T) {
+	minute := time.Minute
+	for _, c := range []struct {
+		jobType string
+		rule    structs.DisconnectStrategy
+		want    string
+	}{
+		{structs.JobService, structs.DisconnectStrategy{}, ""},
+		{structs.JobSystem, structs.DisconnectStrategy{LostAfter: minute, Replace: new(false)}, ""},
+		{structs.JobBatch, structs.DisconnectStrategy{StopOnClientAfter: &minute}, ""},
+		{structs.JobService, structs.DisconnectStrategy{StopOnClientAfter: &minute, Replace: new(false)}, ""},
+		{structs.JobService, structs.DisconnectStrategy{Reconcile: structs.ReconcileLongestRunning}, ""},
+		{structs.JobService, structs.DisconnectStrategy{Reconcile: "newest"}, "disconnect: reconcile"},
+		{structs.JobService, structs.DisconnectStrategy{LostAfter: -1}, "disconnect: lost_after must not be negative"},
+		{structs.JobService, structs.DisconnectStrategy{LostAfter: structs.MaxInterval + 1}, "must be at most"},
+		{structs.JobService, structs.DisconnectStrategy{StopOnClientAfter: new(-minute)}, "must not be negative"},
+		{structs.JobService, structs.DisconnectStrategy{LostAfter: minute, StopOnClientAfter: &minute},
+			"lost_after and stop_on_client_after exclude each other"},
+		{structs.JobSystem, structs.DisconnectStrategy{StopOnClientAfter: &minute},
+			"stop_on_client_after is for service and batch jobs, not for a system job"},
+	} {
+		err := Job(testJob(func(j *structs.Job) {
+			j.Type = c.jobType
+			j.TaskGroups[0].Disconnect = &c.rule
+			j.TaskGroups[0].Tasks[0].CSIPluginConfig = nil
+		}))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s job, %+v: %v", c.jobType, c.rule, err)
+		}
+	}
+}
+
 func TestScalingPolicy_IsValidated(t *testing.T) {
 	for _, c := range []struct {
 		name, kind string

@@ -77,7 +77,8 @@ var allLimits = []limit{
 	{"MaxReschedules", structs.MaxReschedules, "", "`attempts` of a reschedule policy", beyondInvalid},
 	{
 		"MaxInterval", int64(structs.MaxInterval), "duration",
-		"`interval`, `delay` and `max_delay` of either policy; `max_run_duration`",
+		"`interval`, `delay` and `max_delay` of either policy; " +
+			"`max_run_duration`, `lost_after`, `stop_on_client_after`",
 		beyondInvalid,
 	},
 	{
