@@ -2,7 +2,8 @@
 // allocations when the lease of the node ends, also without the agent. It has two kinds of work:
 //
 //   - Allocations with a volume under the policy "lease" end with the lease, and their volumes are unmounted.
-//   - Allocations whose group says stop_on_client_after end that time later.
+//   - Allocations whose group says stop_on_client_after end that time later, and only if the agent has not stopped
+//     them by then, with their signals.
 //
 // Its rules:
 //
@@ -79,6 +80,9 @@ type Guard struct {
 	lost  map[string]bool // allocations that Lose has ended
 }
 
+// agentMargin is the time between the end of an agent's own stop and the guard's.
+const agentMargin = 5 * time.Second
+
 // New makes the Guard of an agent. It starts nothing.
 func New(cfg Config) (*Guard, error) {
 	if cfg.Clock == nil {
@@ -127,8 +131,8 @@ func (g *Guard) groupsOf(allocID string, group *structs.TaskGroup) ([]*cgroups.G
 	return groups, nil
 }
 
-// Order orders the guard to end an allocation: with the lease if it has volumes, else after the group's
-// stop_on_client_after. Volumes of an earlier order stay in it. Without an error the order is durable, and the
+// Order orders the guard to end an allocation: with the lease if it has volumes, else when an agent that works
+// would have stopped it after the group's stop_on_client_after. Volumes of an earlier order stay in it. Without an error the order is durable, and the
 // guard works. The error is unavailable while the node has no lease.
 func (g *Guard) Order(allocID string, group *structs.TaskGroup, volumes []order.Volume) error {
 	groups, err := g.groupsOf(allocID, group)
@@ -147,7 +151,7 @@ func (g *Guard) Order(allocID string, group *structs.TaskGroup, volumes []order.
 		o.Volumes = merge(old.Volumes, volumes)
 	}
 	if len(o.Volumes) == 0 && stops(group) {
-		o.Delay = *group.Disconnect.StopOnClientAfter
+		o.Delay = *group.Disconnect.StopOnClientAfter + stopTime(group)
 	}
 
 	err = g.prepare(allocID, old.Same(o))
@@ -161,6 +165,19 @@ func (g *Guard) Order(allocID string, group *structs.TaskGroup, volumes []order.
 		return fmt.Errorf("guarding the allocation: %w", err)
 	}
 	return nil
+}
+
+// stopTime is the time that an agent takes to stop the tasks of a group: a kill without their signal comes
+// after it.
+func stopTime(group *structs.TaskGroup) time.Duration {
+	longest := time.Duration(0)
+	for _, t := range group.Tasks {
+		longest = max(longest, t.KillTimeout+t.ShutdownDelay)
+	}
+	if group.ShutdownDelay != nil {
+		longest += *group.ShutdownDelay
+	}
+	return longest + agentMargin
 }
 
 // prepare makes the place in memory. It returns an error if the allocation is due, or if it would be due at

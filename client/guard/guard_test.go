@@ -106,7 +106,7 @@ func (f *fixture) renew(ttl time.Duration) {
 }
 
 func group(name string, stop *time.Duration) *structs.TaskGroup {
-	g := &structs.TaskGroup{Name: "g", Tasks: []*structs.Task{{Name: "t", Driver: name}}}
+	g := &structs.TaskGroup{Name: "g", Tasks: []*structs.Task{{Name: "t", Driver: name, KillTimeout: time.Minute}}}
 	if stop != nil {
 		g.Disconnect = &structs.DisconnectStrategy{StopOnClientAfter: stop}
 	}
@@ -153,7 +153,7 @@ func TestOrder_IsDurableAndGuarded(t *testing.T) {
 	must(t, f.Order("a1", group("exec", &hour), nil))
 	o, err := f.files.Get("a1")
 	must(t, err)
-	if o.Delay != hour || o.BootID != f.boot || len(o.Groups) != 1 || o.Groups[0].Name() != f.group.Name() {
+	if o.Delay != hour+time.Minute+agentMargin || o.BootID != f.boot || len(o.Groups) != 1 || o.Groups[0].Name() != f.group.Name() {
 		t.Errorf("the order is %+v", o)
 	}
 	works, err := watch.Works(f.files.Memory, f.self)

@@ -55,7 +55,8 @@ type hook struct {
 // Name implements hooks.Alloc.
 func (*hook) Name() string { return "guard" }
 
-// Up implements hooks.Alloc. It waits for a lease of the node.
+// Up implements hooks.Alloc. It waits for a lease of the node. Where the guard cannot end the tasks, their agent
+// alone stops them.
 func (h *hook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if !stops(env.Group) {
 		return nil
@@ -63,6 +64,11 @@ func (h *hook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	pause := newPause()
 	for {
 		err := h.g.Order(env.Alloc.ID, env.Group, nil)
+		if structs.IsKind(err, structs.KindPrecondition) {
+			h.g.Logger.Warn("the guard cannot end an allocation with stop_on_client_after; only the agent stops it",
+				"alloc_id", env.Alloc.ID, "reason", err)
+			return nil
+		}
 		if !structs.IsKind(err, structs.KindUnavailable) || !pause.Wait(ctx) {
 			return err
 		}
