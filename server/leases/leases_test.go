@@ -366,7 +366,7 @@ func TestMarkDown_BoundsTheNodesOfAnEntry(t *testing.T) {
 		}
 		l := New(tenSeconds, c.clock)
 		l.begin(1)
-		r := &leadership{Leases: l, Deps: Deps{Store: c.store, Proposer: c, Logger: hclog.NewNullLogger()}}
+		r := l.Lead(Deps{Store: c.store, Proposer: c, Logger: hclog.NewNullLogger()})
 		before := c.index
 		r.markDown(t.Context(), nodes)
 		if n := c.index - before; n != 3 {

@@ -40,32 +40,69 @@ type Deps struct {
 // Run grants and ends leases while this server leads, until ctx ends. It marks nodes down whose leases have
 // ended.
 func (l *Leases) Run(ctx context.Context, d Deps) {
-	r := &leadership{
-		Leases: l,
-		Deps:   d,
-	}
-	earlier := state.LeaseBound(d.Store.Read())
-	for !r.ready {
-		r.follow(ctx)
-		if !r.ready && !backoff.Sleep(ctx, expiredTogether) {
+	r := l.Lead(d)
+	defer r.End()
+	for {
+		r.Step(ctx)
+		if !backoff.Sleep(ctx, expiredTogether) {
 			return
 		}
 	}
+}
 
-	l.begin(d.Term)
-	defer l.end()
-	// A node that registers from now on calls Renew. The others have their rows.
-	tx := d.Store.Read()
-	l.extendAll(liveNodes(tx), max(earlier, r.needed))
-	for longer := range state.NodeLeases(tx) {
-		_ = l.Extend(longer.NodeID, longer.Length) // this server leads
+// Lead prepares a leadership. No lease is granted before its first step that succeeds.
+func (l *Leases) Lead(d Deps) *Leadership {
+	return &Leadership{
+		leases:  l,
+		deps:    d,
+		earlier: state.LeaseBound(d.Store.Read()),
 	}
-	for backoff.Sleep(ctx, expiredTogether) {
-		r.follow(ctx)
-		nodes := l.expired()
+}
+
+// Leadership is the time in which a server leads. Its methods run on one goroutine.
+type Leadership struct {
+	leases *Leases
+	deps   Deps
+
+	earlier time.Duration    // the bound of the leases of earlier leaders
+	begun   bool             // this server grants leases
+	ready   bool             // the bound covers the leases to grant
+	needed  time.Duration    // the bound that the leases of now need
+	since   boottime.Instant // no lease that needs more than needed was granted since then
+	counted boottime.Instant // when the nodes were last counted
+	retry   boottime.Instant // not before: an attempt to record a bound that older servers do not know
+}
+
+// Step does all that is due now. It does not wait for a time. It is called every 200 ms or so.
+func (r *Leadership) Step(ctx context.Context) {
+	r.follow(ctx)
+	switch {
+	case !r.ready:
+	case !r.begun:
+		r.begin()
+	default:
+		nodes := r.leases.expired()
 		if len(nodes) > 0 {
 			r.markDown(ctx, nodes)
 		}
+	}
+}
+
+// End ends the leadership. No lease is granted after it.
+func (r *Leadership) End() {
+	if r.begun {
+		r.leases.end()
+	}
+}
+
+// begin starts to grant leases. A node that registers from now on calls Renew. The others have their rows.
+func (r *Leadership) begin() {
+	r.begun = true
+	r.leases.begin(r.deps.Term)
+	tx := r.deps.Store.Read()
+	r.leases.extendAll(liveNodes(tx), max(r.earlier, r.needed))
+	for longer := range state.NodeLeases(tx) {
+		_ = r.leases.Extend(longer.NodeID, longer.Length) // this server leads
 	}
 }
 
@@ -79,34 +116,22 @@ func liveNodes(tx state.Reader) (ids []string) {
 	return ids
 }
 
-// leadership is the time in which a server leads. Its methods run on one goroutine.
-type leadership struct {
-	*Leases
-	Deps
-
-	ready   bool             // the bound covers the leases to grant
-	needed  time.Duration    // the bound that the leases of now need
-	since   boottime.Instant // no lease that needs more than needed was granted since then
-	counted boottime.Instant // when the nodes were last counted
-	retry   boottime.Instant // not before: an attempt to record a bound that older servers do not know
-}
-
 // follow adapts the leases to the number of nodes. It records a higher bound before longer leases are
 // granted, and a lower one when the last longer lease has ended.
-func (r *leadership) follow(ctx context.Context) {
-	now := r.clock()
+func (r *Leadership) follow(ctx context.Context) {
+	now := r.leases.clock()
 	if r.ready && now.Sub(r.counted) < countEvery {
 		return
 	}
 
 	r.counted = now
-	tx := r.Store.Read()
+	tx := r.deps.Store.Read()
 	if r.ready {
 		r.dropEnded(ctx, tx)
 	}
 
 	nodes := len(liveNodes(tx))
-	needed := r.config.bound(nodes)
+	needed := r.leases.config.bound(nodes)
 	recorded := state.LeaseBound(tx) // read again, because an archive may have replaced it
 	raise := needed > recorded && now >= r.retry
 	lower := needed < recorded && needed == r.needed && now.Sub(r.since) > recorded
@@ -115,53 +140,54 @@ func (r *leadership) follow(ctx context.Context) {
 	}
 
 	r.ready = true
-	r.setTTL(r.config.ttl(nodes))
+	r.leases.setTTL(r.leases.config.ttl(nodes))
 	if needed != r.needed {
 		r.needed = needed
-		r.since = r.clock()
+		r.since = r.leases.clock()
 	}
 }
 
 // dropEnded deletes the longer leases that have ended: the usual lease of the node ends later.
-func (r *leadership) dropEnded(ctx context.Context, tx *state.ReadTx) {
+func (r *Leadership) dropEnded(ctx context.Context, tx *state.ReadTx) {
 	for longer := range state.NodeLeases(tx) {
-		if r.lasts(longer.NodeID, r.needed) {
+		if r.leases.lasts(longer.NodeID, r.needed) {
 			continue
 		}
-		_, err := fsm.Propose(ctx, r.Proposer, fsm.NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: longer.NodeID})
+		gone := &structs.NodeLeaseRequest{NodeID: longer.NodeID}
+		_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.NodeLeaseSet, gone)
 		if err != nil && ctx.Err() == nil {
-			r.Logger.Warn("failed to delete a lease that has ended, retrying",
+			r.deps.Logger.Warn("failed to delete a lease that has ended, retrying",
 				"node_id", longer.NodeID, "error", err)
 		}
 	}
 }
 
 // record records a bound. It reports false if leases may not be longer than before.
-func (r *leadership) record(ctx context.Context, bound time.Duration) bool {
-	_, err := fsm.Propose(ctx, r.Proposer, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: bound})
+func (r *Leadership) record(ctx context.Context, bound time.Duration) bool {
+	_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: bound})
 	switch {
 	case err == nil:
 		return true
 	case structs.IsKind(err, structs.KindPrecondition):
 		// Servers of an earlier version grant leases without a bound until the last of them is upgraded.
-		r.retry = r.clock().Add(olderServers)
-		r.Logger.Info("the bound of leases is not recorded yet", "reason", err)
+		r.retry = r.leases.clock().Add(olderServers)
+		r.deps.Logger.Info("the bound of leases is not recorded yet", "reason", err)
 		return true
 	case ctx.Err() == nil:
-		r.Logger.Warn("failed to record the bound of leases, retrying", "error", err)
+		r.deps.Logger.Warn("failed to record the bound of leases, retrying", "error", err)
 	}
 	return false
 }
 
 // markDown records that nodes are down, in few entries. If that fails, their leases stay ended.
-func (r *leadership) markDown(ctx context.Context, nodes []string) {
+func (r *Leadership) markDown(ctx context.Context, nodes []string) {
 	first := nodes[:min(len(nodes), 16)]
-	r.Logger.Warn("nodes missed their heartbeats",
+	r.deps.Logger.Warn("nodes missed their heartbeats",
 		"nodes", len(nodes),
 		"first", first)
 	for some := range slices.Chunk(nodes, mostDown) {
 		now := time.Now()
-		_, err := fsm.Propose(ctx, r.Proposer, fsm.NodeStatus, &structs.NodeStatusUpdate{
+		_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.NodeStatus, &structs.NodeStatusUpdate{
 			NodeIDs: some,
 			Status:  structs.NodeDown,
 			Event: &structs.NodeEvent{
@@ -173,10 +199,10 @@ func (r *leadership) markDown(ctx context.Context, nodes []string) {
 		})
 
 		if err != nil && ctx.Err() == nil {
-			r.Logger.Error("failed to mark nodes down, retrying",
+			r.deps.Logger.Error("failed to mark nodes down, retrying",
 				"nodes", len(some),
 				"error", err)
-			r.retain(some, r.clock().Add(time.Second))
+			r.leases.retain(some, r.leases.clock().Add(time.Second))
 		}
 	}
 }

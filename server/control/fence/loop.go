@@ -36,7 +36,7 @@ var record = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 // Run fences nodes, one at a time, until ctx ends.
 func (l Loop) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		acted, err := l.takeStep(ctx)
+		acted, err := l.Step(ctx)
 		if err != nil && ctx.Err() == nil {
 			l.Logger.Warn("failed to fence a node, retrying", "error", err)
 		}
@@ -46,8 +46,9 @@ func (l Loop) Run(ctx context.Context) {
 	}
 }
 
-// takeStep does the next thing for one node, those of operators first. It reports whether there was any.
-func (l Loop) takeStep(ctx context.Context) (acted bool, err error) {
+// Step does the next thing for one node, those of operators first. It reports whether there was any. It returns
+// when the agent that it runs has ended.
+func (l Loop) Step(ctx context.Context) (acted bool, err error) {
 	tx := l.Store.Read()
 	for o := range state.FenceOrders(tx) {
 		acted, err = l.act(ctx, l.look(tx, state.Node(tx, o.NodeID), false))
