@@ -1,0 +1,329 @@
+package simulate
+
+import (
+	"strconv"
+	"time"
+
+	"berth/client/lease"
+	"berth/fsm"
+	"berth/internal/boottime"
+	"berth/internal/level"
+	"berth/state"
+	"berth/structs"
+)
+
+// thePlugin attaches volumes. Each machine has it.
+const thePlugin = "disk"
+
+// node is a machine with its agent.
+type node struct {
+	w    *world
+	id   string
+	dead bool // it stays off
+
+	on        bool
+	suspended bool
+	cutOut    bool          // requests of the agent are lost
+	cutIn     bool          // answers to it are lost
+	slow      time.Duration // most that a message takes beyond the usual time
+	boot      int
+	booted    time.Duration
+	late      []func() // events of a suspended machine
+	returns   int      // after a loss
+
+	agent      int // number of the process; 0: none runs
+	agents     int // that were started
+	lease      lease.Lease
+	registered bool
+	index      uint64           // of the newest list of allocations
+	parked     func(any, error) // answers the poll that waits at the leader; nil: none waits
+
+	runs   map[string]*run                  // of this boot, by allocation
+	ledger map[string][]structs.CSIClaimKey // on disk: claims that are not released, by allocation
+	ended  map[string]string                // on disk: the last state of the allocations that have ended
+}
+
+func (w *world) node(id string) *node {
+	for _, n := range w.nodes {
+		if n.id == id {
+			return n
+		}
+	}
+	return nil
+}
+
+// clock is CLOCK_BOOTTIME of the machine. It also counts while the machine is suspended.
+func (n *node) clock() boottime.Instant {
+	return boottime.Instant(n.w.now - n.booted).Add(time.Minute)
+}
+
+// answers reports whether the leader can call the plugin of the node.
+func (n *node) answers() bool {
+	return n.on && !n.suspended && n.agent != 0 && !n.cutIn && !n.cutOut
+}
+
+// powerOn starts the machine.
+func (n *node) powerOn() {
+	if n.on || n.dead {
+		return
+	}
+	n.w.note("%s is switched on", n.id)
+	n.on = true
+	n.boot++
+	n.booted = n.w.now
+	n.lease = lease.Lease{}
+	n.runs = map[string]*run{}
+	n.inKernel(5*time.Second+n.w.upTo(20*time.Second), n.startAgent)
+}
+
+// powerOff ends all that runs. What is on disk stays, and attachments stay.
+func (n *node) powerOff() {
+	if !n.on {
+		return
+	}
+	n.w.note("%s is switched off", n.id)
+	n.on = false
+	n.suspended = false
+	n.late = nil
+	n.agent = 0
+	for _, v := range n.w.volumes {
+		v.unmount(func(m mount) bool { return m.node == n })
+	}
+}
+
+func (n *node) suspend() {
+	if n.on && !n.suspended {
+		n.w.note("%s is suspended", n.id)
+		n.suspended = true
+	}
+}
+
+func (n *node) resume() {
+	if !n.suspended {
+		return
+	}
+	n.w.note("%s is resumed", n.id)
+	n.suspended = false
+	late := n.late
+	n.late = nil
+	for _, do := range late {
+		n.w.after(0, do)
+	}
+}
+
+// inKernel does something later in this boot. Nothing happens in a suspended machine.
+func (n *node) inKernel(d time.Duration, do func()) {
+	boot := n.boot
+	var deliver func()
+	deliver = func() {
+		switch {
+		case !n.on || n.boot != boot:
+		case n.suspended:
+			n.late = append(n.late, deliver)
+		default:
+			do()
+		}
+	}
+	n.w.after(d, deliver)
+}
+
+// inAgent does something later in this process of the agent.
+func (n *node) inAgent(d time.Duration, do func()) {
+	agent := n.agent
+	n.inKernel(d, func() {
+		if n.agent == agent {
+			do()
+		}
+	})
+}
+
+// startAgent starts the agent. Tasks of an earlier process of it still run.
+func (n *node) startAgent() {
+	if n.agent != 0 {
+		return
+	}
+	n.agents++
+	n.agent = n.agents
+	n.w.note("the agent of %s starts", n.id)
+	n.registered = false
+	n.index = 0
+	n.beat()
+	n.poll()
+	for _, r := range n.sortedRuns() {
+		r.advance()
+	}
+}
+
+// killAgent ends the agent. Its tasks go on.
+func (n *node) killAgent() {
+	if n.agent != 0 {
+		n.w.note("the agent of %s is killed", n.id)
+		n.agent = 0
+	}
+}
+
+// latency is the time that a message takes.
+func (n *node) latency() time.Duration {
+	d := n.w.upTo(20 * time.Millisecond)
+	if n.slow > 0 {
+		d += n.w.upTo(n.slow)
+	}
+	return d
+}
+
+// requestTimeout is the time after which an agent gives a request up.
+const requestTimeout = 10 * time.Second
+
+// call sends a request of the agent to the leader. done has its answer, or an error after the timeout. Nothing
+// reaches another process of the agent.
+func (n *node) call(timeout time.Duration, serve func(*leader, func(any, error)), done func(any, error)) {
+	if n.agent == 0 {
+		return // the next process of the agent repeats it
+	}
+	w := n.w
+	ended := false
+	end := func(answer any, err error) {
+		if !ended {
+			ended = true
+			done(answer, err)
+		}
+	}
+	n.inAgent(timeout, func() { end(nil, structs.Timeoutf("no answer")) })
+	if n.cutOut || !w.quiet && w.chance(500) {
+		return
+	}
+	boot := n.boot
+	agent := n.agent
+	reply := func(answer any, err error) {
+		if n.on && n.boot == boot && n.agent == agent && !n.cutIn && (w.quiet || !w.chance(500)) {
+			n.inAgent(n.latency(), func() { end(answer, err) })
+		}
+	}
+	w.after(n.latency(), func() {
+		if w.leader == nil {
+			reply(nil, structs.Unavailablef("nobody leads"))
+			return
+		}
+		serve(w.leader, reply)
+	})
+}
+
+// row is the report of the node on itself.
+func (n *node) row() *structs.NodeRegisterRequest {
+	info := structs.CSIInfo{
+		PluginID:                 thePlugin,
+		Healthy:                  true,
+		Provider:                 "disk.csi",
+		ProviderVersion:          "1",
+		RequiresControllerPlugin: true,
+	}
+	control := info
+	control.ControllerInfo = &structs.CSIControllerInfo{SupportsAttachDetach: true}
+	info.NodeInfo = &structs.CSINodeInfo{ID: n.id}
+	return &structs.NodeRegisterRequest{
+		Node: &structs.Node{
+			ID:                    n.id,
+			Name:                  n.id,
+			SecretID:              "secret of " + n.id,
+			Datacenter:            "dc1",
+			NodePool:              structs.DefaultNodePool,
+			Status:                structs.NodeReady,
+			SchedulingEligibility: structs.NodeEligible,
+			Attributes: map[string]string{
+				"kernel.name":         "linux",
+				structs.AttrNodeLevel: strconv.Itoa(level.Now),
+			},
+			Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+			NodeResources: &structs.NodeResources{
+				CPU:    structs.NodeCPUResources{CpuShares: 10_000},
+				Memory: structs.NodeMemoryResources{MemoryMB: 10_000},
+				Disk:   structs.NodeDiskResources{DiskMB: 100_000},
+			},
+		},
+		CSI: []*structs.CSIPluginInstance{
+			{Kind: structs.CSIKindNode, NodeID: n.id, CSIInfo: info},
+			{Kind: structs.CSIKindController, NodeID: n.id, CSIInfo: control},
+		},
+		WriteOptions: n.w.stamp(),
+	}
+}
+
+// beat registers the node or sends a heartbeat.
+func (n *node) beat() {
+	serve := n.serveBeat
+	if !n.registered {
+		serve = n.serveRegister
+	}
+	sent := n.clock()
+	n.call(n.beatTimeout(), serve, func(answer any, err error) {
+		if err == nil {
+			err = n.renew(answer.(structs.LeaseGrant), sent)
+		}
+		if err != nil {
+			n.w.note("%s has no lease: %v", n.id, err)
+			n.registered = n.registered && !structs.IsKind(err, structs.KindNotFound)
+			n.inAgent(time.Second+n.w.upTo(2*time.Second), n.beat)
+			return
+		}
+		passed := n.clock().Sub(sent)
+		n.inAgent(max(n.lease.TTL/2-passed, 100*time.Millisecond), n.beat)
+	})
+}
+
+// beatTimeout leaves time for another request within the lease.
+func (n *node) beatTimeout() time.Duration {
+	if n.lease.TTL <= 0 {
+		return requestTimeout
+	}
+	return min(n.lease.TTL/2, requestTimeout)
+}
+
+// renew takes a grant. A node that was down compares its volumes with its claims.
+func (n *node) renew(g structs.LeaseGrant, sent boottime.Instant) error {
+	wasDown := n.lease.GraceEnded(n.clock())
+	renewed, err := n.lease.Renewed(lease.Grant{
+		TTL:   g.HeartbeatTTL,
+		Grace: g.HeartbeatGrace,
+		Term:  g.LeaseTerm,
+		Alone: g.LeaseFor,
+	}, sent)
+	if err != nil {
+		return err
+	}
+	n.lease = renewed
+	n.inKernel(max(0, renewed.Until().Sub(n.clock())), n.guard)
+	if !n.registered || wasDown {
+		n.checkClaims()
+	}
+	n.registered = true
+	return nil
+}
+
+func (n *node) serveRegister(l *leader, reply func(any, error)) {
+	err := propose(n.w, fsm.NodeRegister, n.row())
+	if err != nil {
+		reply(nil, err)
+		return
+	}
+	l.grant(n, reply)
+}
+
+func (n *node) serveBeat(l *leader, reply func(any, error)) {
+	row := state.Node(n.w.store.Read(), n.id)
+	var err error
+	switch {
+	case row == nil:
+		err = structs.NotFoundf("there is no node %s", n.id)
+	case row.Status != structs.NodeReady:
+		err = propose(n.w, fsm.NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs:      []string{n.id},
+			Status:       structs.NodeReady,
+			WriteOptions: n.w.stamp(),
+		})
+	}
+	if err != nil {
+		reply(nil, err)
+		return
+	}
+	l.grant(n, reply)
+}

@@ -1,0 +1,41 @@
+package simulate
+
+// property is a guarantee that the simulation checks.
+type property string
+
+const (
+	exclusiveWriter   property = "exclusive-writer"
+	claimedWriter     property = "claimed-writer"
+	leaseBeforeLoss   property = "lease-before-loss"
+	provedRelease     property = "proved-release"
+	proofOfOneLoss    property = "proof-of-one-loss"
+	oneFence          property = "one-fence"
+	oneAttachment     property = "one-attachment"
+	detachedUnmounted property = "detached-unmounted"
+	growingEpoch      property = "growing-epoch"
+	consistentState   property = "consistent-state"
+	equalReplay       property = "equal-replay"
+	nothingStuck      property = "nothing-stuck"
+)
+
+// properties has each property, its guarantee and the faults under which it holds: see docs/reliability.md.
+var properties = []struct {
+	name      property
+	guarantee string
+	faults    string
+}{
+	{exclusiveWriter, "An exclusive volume has at most one task that runs and has it mounted.", "all"},
+	{claimedWriter, "A task has a volume mounted only while its claim is granted.", "all"},
+	{leaseBeforeLoss, "No node is marked down while it counts its lease.", "all"},
+	{provedRelease, "A claim of a lost node is released by the node itself, by a fence proof that its policy " +
+		"or an operator allows, or by the word of an operator, and by nothing else.", "all"},
+	{proofOfOneLoss, "A run of a fence agent proves nothing if its node came back after the run had begun.", "all"},
+	{oneFence, "At most one run of a fence agent is recorded as running.", "all"},
+	{oneAttachment, "No exclusive volume is attached to a second node.", "all"},
+	{detachedUnmounted, "No volume is detached from a machine that has it mounted.", "all"},
+	{growingEpoch, "A node that was down comes back with a higher epoch.", "all"},
+	{consistentState, "The rows and their indexes agree, at each minute.", "all"},
+	{equalReplay, "A second server that applies the same log has the same state, byte for byte.", "all"},
+	{nothingStuck, "An hour after the last fault, at the latest, each job runs, nothing waits, and no machine " +
+		"that is gone has a claim.", "the faults have ended, and an operator has confirmed each machine that is gone"},
+}

@@ -1,0 +1,397 @@
+package simulate
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// The stages of an allocation on a machine.
+const (
+	claiming = iota // its claim is to be recorded
+	awaiting        // its claim waits for the grant or the attachment
+	mounting        // it may mount
+	running         // it runs, and has its volume mounted
+	stopping        // it is about to end
+	leaving         // it has ended, and its claim is to be released
+	gone
+)
+
+// run is an allocation on a machine.
+type run struct {
+	n      *node
+	id     string
+	job    string
+	claims []*structs.CSIClaim
+	stage  int
+	failed bool
+}
+
+func (n *node) sortedRuns() (all []*run) {
+	for _, id := range slices.Sorted(maps.Keys(n.runs)) {
+		all = append(all, n.runs[id])
+	}
+	return all
+}
+
+// pollTimeout is longer than the time for which a poll waits at the leader.
+const pollTimeout = 30 * time.Second
+
+// poll asks for the allocations of the node. The leader answers when they have changed.
+func (n *node) poll() {
+	n.call(pollTimeout, n.servePoll, func(answer any, err error) {
+		pause := 10 * time.Millisecond
+		if err == nil {
+			n.follow(answer.([]*structs.Allocation))
+		} else {
+			n.index = 0
+			pause = n.w.upTo(2 * time.Second)
+		}
+		n.inAgent(pause, n.poll)
+	})
+}
+
+func (n *node) servePoll(_ *leader, reply func(any, error)) {
+	n.parked = reply
+	n.answerPoll()
+	if n.parked != nil {
+		n.w.after(pollTimeout/2, func() {
+			if n.parked != nil {
+				n.index = 0
+				n.answerPoll()
+			}
+		})
+	}
+}
+
+// answerPoll answers the poll that waits, if the allocations have changed.
+func (n *node) answerPoll() {
+	if n.parked == nil {
+		return
+	}
+	var rows []*structs.Allocation
+	newest := uint64(1)
+	for a := range state.AllocsByNode(n.w.store.Read(), n.id) {
+		rows = append(rows, a)
+		newest = max(newest, a.AllocModifyIndex)
+	}
+	if newest <= n.index {
+		return
+	}
+	n.index = newest
+	reply := n.parked
+	n.parked = nil
+	reply(rows, nil)
+}
+
+// follow starts and stops allocations.
+func (n *node) follow(rows []*structs.Allocation) {
+	wanted := map[string]bool{}
+	for _, a := range rows {
+		wanted[a.ID] = true
+		r := n.runs[a.ID]
+		switch {
+		case r != nil && a.ServerTerminal():
+			r.stop()
+		case r != nil:
+		case n.ledger[a.ID] != nil && (a.Terminal() || n.ended[a.ID] != ""):
+			n.finish(a) // the machine was switched off meanwhile
+		case n.ended[a.ID] != "":
+			if !a.ClientTerminal() {
+				n.report(a.ID)
+			}
+		case a.ClientTerminal():
+		case a.ServerTerminal():
+			n.ended[a.ID] = structs.AllocComplete
+			n.report(a.ID)
+		default:
+			n.start(a, claiming)
+		}
+	}
+	for _, r := range n.sortedRuns() {
+		if !wanted[r.id] {
+			r.stop()
+		}
+	}
+}
+
+func (n *node) start(a *structs.Allocation, stage int) {
+	r := &run{
+		n:     n,
+		id:    a.ID,
+		job:   a.JobID,
+		stage: stage,
+	}
+	job := state.JobVersion(n.w.store.Read(), a.Namespace, a.JobID, a.JobVersion)
+	if job != nil {
+		for _, v := range job.Group(a.TaskGroup).Volumes {
+			c := v.Claim(a.Namespace, a.Index())
+			c.AllocID = a.ID
+			r.claims = append(r.claims, c)
+		}
+	}
+	n.runs[a.ID] = r
+	r.advance()
+}
+
+// finish releases the claims of an allocation that ended with the power.
+func (n *node) finish(a *structs.Allocation) {
+	if n.ended[a.ID] == "" {
+		n.ended[a.ID] = structs.AllocComplete
+	}
+	n.start(a, leaving)
+}
+
+// advance does the next thing for the allocation. The agent does it, so it repeats it after a restart.
+func (r *run) advance() {
+	n := r.n
+	switch r.stage {
+	case claiming:
+		if len(r.claims) == 0 {
+			r.stage = mounting
+			n.inAgent(n.w.upTo(time.Second), r.mount)
+			return
+		}
+		r.claim()
+	case awaiting:
+		r.await()
+	case mounting:
+		n.inAgent(n.w.upTo(time.Second), r.mount)
+	case running:
+		n.report(r.id)
+	case stopping:
+		n.inAgent(n.w.upTo(5*time.Second), r.end)
+	case leaving:
+		n.report(r.id)
+		r.release()
+	}
+}
+
+// claim records the claim, on disk first.
+func (r *run) claim() {
+	n := r.n
+	n.ledger[r.id] = nil
+	for _, c := range r.claims {
+		n.ledger[r.id] = append(n.ledger[r.id], c.Key())
+	}
+	serve := func(_ *leader, reply func(any, error)) {
+		a := state.Alloc(n.w.store.Read(), r.id)
+		if a == nil || a.NodeID != n.id {
+			reply(nil, structs.NotFoundf("there is no allocation %s", r.id))
+			return
+		}
+		reply(nil, propose(n.w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{
+			NodeID:       n.id,
+			SecretID:     "secret of " + n.id,
+			Claims:       r.claims,
+			WriteOptions: n.w.stamp(),
+		}))
+	}
+	n.call(requestTimeout, serve, func(_ any, err error) {
+		switch {
+		case r.stage != claiming:
+		case err == nil:
+			r.stage = awaiting
+			r.advance()
+		case isTransient(err):
+			n.inAgent(time.Second, func() {
+				if r.stage == claiming {
+					r.claim()
+				}
+			})
+		default:
+			r.fail()
+		}
+	})
+}
+
+func isTransient(err error) bool {
+	return structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout)
+}
+
+// await asks whether the volume is ready.
+func (r *run) await() {
+	n := r.n
+	serve := func(_ *leader, reply func(any, error)) {
+		tx := n.w.store.Read()
+		c := state.Claim(tx, structs.DefaultNamespace, r.claims[0].VolumeID, r.id)
+		if c == nil {
+			reply(false, structs.NotFoundf("allocation %s has no claim", r.id))
+			return
+		}
+		a := state.Attachment(tx, c.Namespace, c.VolumeID, n.id)
+		reply(c.State == structs.ClaimGranted && a != nil && a.State == structs.AttachmentAttached, nil)
+	}
+	n.call(requestTimeout, serve, func(answer any, err error) {
+		switch {
+		case r.stage != awaiting:
+		case err == nil && answer.(bool):
+			r.stage = mounting
+			r.advance()
+		case err == nil || isTransient(err):
+			n.inAgent(time.Second+n.w.upTo(time.Second), func() {
+				if r.stage == awaiting {
+					r.await()
+				}
+			})
+		default:
+			r.fail()
+		}
+	})
+}
+
+// mount mounts the volume and starts the task. A volume that another node may get at the end of the lease is
+// not mounted without a lease.
+func (r *run) mount() {
+	n := r.n
+	if r.stage != mounting {
+		return
+	}
+	if r.endsWithLease() && n.lease.Ended(n.clock()) {
+		n.inAgent(time.Second, r.mount)
+		return
+	}
+	for _, c := range r.claims {
+		n.w.mount(n.w.volume(c.VolumeID), mount{n, r.id})
+	}
+	r.stage = running
+	n.report(r.id)
+}
+
+// stop orders the end of the allocation.
+func (r *run) stop() {
+	if r.stage < stopping {
+		r.stage = stopping
+		r.advance()
+	}
+}
+
+func (r *run) fail() {
+	r.failed = true
+	r.stop()
+}
+
+// end ends the task and unmounts the volume.
+func (r *run) end() {
+	n := r.n
+	if r.stage != stopping {
+		return
+	}
+	for _, c := range r.claims {
+		n.w.volume(c.VolumeID).unmount(func(m mount) bool { return m.node == n && m.alloc == r.id })
+	}
+	n.w.note("%s: allocation %s has ended", n.id, structs.ShortID(r.id))
+	n.ended[r.id] = structs.AllocComplete
+	if r.failed {
+		n.ended[r.id] = structs.AllocFailed
+	}
+	r.stage = leaving
+	r.advance()
+}
+
+// release tells the servers that the volume is unmounted, until they know.
+func (r *run) release() {
+	n := r.n
+	keys := n.ledger[r.id]
+	if len(keys) == 0 {
+		r.stage = gone
+		delete(n.runs, r.id)
+		return
+	}
+	serve := func(_ *leader, reply func(any, error)) {
+		reply(nil, propose(n.w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+			NodeID:       n.id,
+			SecretID:     "secret of " + n.id,
+			Claims:       keys,
+			WriteOptions: n.w.stamp(),
+		}))
+	}
+	n.call(requestTimeout, serve, func(_ any, err error) {
+		if r.stage != leaving {
+			return
+		}
+		if err != nil {
+			n.inAgent(time.Second, r.release)
+			return
+		}
+		delete(n.ledger, r.id)
+		r.release()
+	})
+}
+
+// report tells the servers the state of an allocation, until they know.
+func (n *node) report(id string) {
+	serve := func(_ *leader, reply func(any, error)) {
+		a := state.Alloc(n.w.store.Read(), id)
+		status := n.ended[id]
+		if status == "" {
+			status = structs.AllocRunning
+		}
+		if a == nil || a.ClientStatus == status || a.ClientStatus == structs.AllocComplete ||
+			a.ClientStatus == structs.AllocFailed {
+			reply(nil, nil)
+			return
+		}
+		reply(nil, propose(n.w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
+			NodeID:       n.id,
+			SecretID:     "secret of " + n.id,
+			Allocs:       []*structs.AllocClientUpdate{{ID: id, ClientStatus: status}},
+			WriteOptions: n.w.stamp(),
+		}))
+	}
+	n.call(requestTimeout, serve, func(_ any, err error) {
+		if err != nil && isTransient(err) {
+			n.inAgent(time.Second, func() { n.report(id) })
+		}
+	})
+}
+
+// checkClaims ends the allocations that have a volume without a claim.
+func (n *node) checkClaims() {
+	serve := func(_ *leader, reply func(any, error)) {
+		granted := map[string]bool{}
+		for c := range state.ClaimsByNode(n.w.store.Read(), n.id) {
+			granted[c.AllocID] = granted[c.AllocID] || c.State == structs.ClaimGranted
+		}
+		reply(granted, nil)
+	}
+	n.call(requestTimeout, serve, func(answer any, err error) {
+		if err != nil {
+			n.inAgent(time.Second, n.checkClaims)
+			return
+		}
+		for _, r := range n.sortedRuns() {
+			if r.stage == running && len(r.claims) > 0 && !answer.(map[string]bool)[r.id] {
+				r.fail()
+			}
+		}
+	})
+}
+
+// endsWithLease reports whether another node may get the volume at the end of the lease.
+func (r *run) endsWithLease() bool {
+	return slices.ContainsFunc(r.claims, func(c *structs.CSIClaim) bool {
+		return r.n.w.volume(c.VolumeID).policy == structs.LossLease
+	})
+}
+
+// killTime is the most that the guard takes. It is shorter than each grace.
+const killTime = 500 * time.Millisecond
+
+// guard ends the tasks that must not outlive the lease. It needs no agent.
+func (n *node) guard() {
+	if !n.lease.Ended(n.clock()) {
+		return
+	}
+	for _, r := range n.sortedRuns() {
+		if r.stage <= stopping && r.endsWithLease() {
+			r.failed = true
+			r.stage = stopping
+			n.inKernel(n.w.upTo(killTime), r.end)
+		}
+	}
+}
