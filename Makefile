@@ -13,7 +13,7 @@ LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # All packages whose tests need no built binary.
 UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 
-.PHONY: help build setup setup-demo test interop-tools fence-agents-test upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
+.PHONY: help build setup setup-demo test interop-tools fence-agents-test simulate upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ fence-agents-test: ## run a fence agent of Debian's package fence-agents, which 
 	@test -x /usr/sbin/fence_dummy || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends fence-agents >/dev/null; }
 	FENCE_AGENTS=1 CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -run ByAnAgentOfDebian ./server/fencing
+
+simulate: ## simulate a cluster for HOURS (100) with faults drawn from SEED (1), in virtual time
+	@cd test/simulate && CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -timeout 0 -run 'TestSimulate$$' \
+		-seed $(or $(SEED),1) -hours $(or $(HOURS),100)
 
 upgrade: build ## replace a cluster of the released version by this one, agent by agent (root)
 	./scripts/upgrade.sh test

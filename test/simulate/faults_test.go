@@ -128,10 +128,7 @@ func (w *world) register(id string) {
 	e := structs.NewEval(j, structs.TriggerJobRegister, time.Now().UnixNano())
 	e.ID = structs.NewID()
 	j.SubmitTime = e.CreateTime
-	err := propose(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: j, Eval: e, WriteOptions: w.stamp()})
-	if err == nil {
-		delete(w.stopped, id)
-	}
+	_ = propose(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: j, Eval: e, WriteOptions: w.stamp()})
 }
 
 func (w *world) stopJob(id string) {
@@ -141,10 +138,7 @@ func (w *world) stopJob(id string) {
 	}
 	e := structs.NewEval(row, structs.TriggerJobDeregister, time.Now().UnixNano())
 	e.ID = structs.NewID()
-	err := propose(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: id, Eval: e, WriteOptions: w.stamp()})
-	if err == nil {
-		w.stopped[id] = true
-	}
+	_ = propose(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: id, Eval: e, WriteOptions: w.stamp()})
 }
 
 // job returns a version of a job: a service of one task. The jobs "v0", "v1" and so on write the volume of

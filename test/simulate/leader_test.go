@@ -104,7 +104,7 @@ func (l *leader) watchLeases() {
 	}
 	l.lease.Step(l.ctx)
 	l.work()
-	l.w.after(500*time.Millisecond, l.watchLeases)
+	l.w.after(time.Second, l.watchLeases)
 }
 
 // watchFences is the loop that fences nodes. Time passes in it while an agent runs.

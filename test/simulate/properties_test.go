@@ -18,24 +18,27 @@ const (
 	nothingStuck      property = "nothing-stuck"
 )
 
+// allFaults says that a property holds under each fault of faults.
+const allFaults = "all faults"
+
 // properties has each property, its guarantee and the faults under which it holds: see docs/reliability.md.
 var properties = []struct {
 	name      property
 	guarantee string
 	faults    string
 }{
-	{exclusiveWriter, "An exclusive volume has at most one task that runs and has it mounted.", "all"},
-	{claimedWriter, "A task has a volume mounted only while its claim is granted.", "all"},
-	{leaseBeforeLoss, "No node is marked down while it counts its lease.", "all"},
+	{exclusiveWriter, "An exclusive volume has at most one task that runs and has it mounted.", allFaults},
+	{claimedWriter, "A task has a volume mounted only while its claim is granted.", allFaults},
+	{leaseBeforeLoss, "No node is marked down while it counts its lease.", allFaults},
 	{provedRelease, "A claim of a lost node is released by the node itself, by a fence proof that its policy " +
-		"or an operator allows, or by the word of an operator, and by nothing else.", "all"},
-	{proofOfOneLoss, "A run of a fence agent proves nothing if its node came back after the run had begun.", "all"},
-	{oneFence, "At most one run of a fence agent is recorded as running.", "all"},
-	{oneAttachment, "No exclusive volume is attached to a second node.", "all"},
-	{detachedUnmounted, "No volume is detached from a machine that has it mounted.", "all"},
-	{growingEpoch, "A node that was down comes back with a higher epoch.", "all"},
-	{consistentState, "The rows and their indexes agree, at each minute.", "all"},
-	{equalReplay, "A second server that applies the same log has the same state, byte for byte.", "all"},
+		"or an operator allows, or by the word of an operator, and by nothing else.", allFaults},
+	{proofOfOneLoss, "A run of a fence agent proves nothing if its node came back after the run had begun.", allFaults},
+	{oneFence, "At most one run of a fence agent is recorded as running.", allFaults},
+	{oneAttachment, "No exclusive volume is attached to a second node.", allFaults},
+	{detachedUnmounted, "No volume is detached from a machine that has it mounted.", allFaults},
+	{growingEpoch, "A node that was down comes back with a higher epoch.", allFaults},
+	{consistentState, "The rows and their indexes agree, each five minutes and in the end.", allFaults},
+	{equalReplay, "A second server that applies the same log has the same state, byte for byte.", allFaults},
 	{nothingStuck, "An hour after the last fault, at the latest, each job runs, nothing waits, and no machine " +
 		"that is gone has a claim.", "the faults have ended, and an operator has confirmed each machine that is gone"},
 }

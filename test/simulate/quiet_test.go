@@ -55,9 +55,10 @@ func (w *world) stuck() (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	tx := w.store.Read()
 	for _, id := range w.jobs {
-		want := 1
-		if w.stopped[id] {
-			want = 0
+		row := state.Job(tx, structs.DefaultNamespace, id)
+		want := 0
+		if row != nil && !row.Stop {
+			want = 1
 		}
 		if got := w.running(id); got != want {
 			add("job %s has %d tasks that run, want %d", id, got, want)

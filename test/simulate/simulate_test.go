@@ -102,12 +102,11 @@ func simulate(t *testing.T, seed uint64, hours float64, log io.Writer) (r result
 
 func newWorld(seed, number uint64, log io.Writer) *world {
 	w := &world{
-		Rand:    rand.New(rand.NewPCG(seed, number)),
-		log:     log,
-		began:   time.Now(),
-		store:   state.New(),
-		stopped: map[string]bool{},
-		seen:    newSeen(),
+		Rand:  rand.New(rand.NewPCG(seed, number)),
+		log:   log,
+		began: time.Now(),
+		store: state.New(),
+		seen:  newSeen(),
 	}
 	w.note("cluster %d", number)
 	w.fsm = fsm.New(w.store)
@@ -148,7 +147,7 @@ func (w *world) live() {
 	w.pass(ctx, time.Minute)
 	w.disturb()
 	for end := w.now + faultyFor; w.now < end; {
-		w.pass(ctx, time.Minute)
+		w.pass(ctx, 5*time.Minute)
 		w.checkRows()
 	}
 	w.calmDown(ctx)

@@ -37,8 +37,7 @@ type world struct {
 	device  *device
 	volumes []*volume
 	jobs    []string
-	stopped map[string]bool // jobs
-	quiet   bool            // no fault happens any more
+	quiet   bool // no fault happens any more
 	seen    seen
 
 	violations int
