@@ -14,6 +14,7 @@ import (
 type device struct {
 	w    *world
 	mode string
+	run  context.Context // of the agent that runs; nil: none does
 }
 
 const (
@@ -45,6 +46,15 @@ func (d *device) Fence(ctx context.Context, row *structs.Node) fencing.Result {
 	n := w.node(row.ID)
 	mode := d.mode
 	w.note("fence %s: the device %s", n.id, mode)
+	if d.run != nil && d.run.Err() == nil {
+		w.violate(oneFence, "an agent for %s starts while another runs", n.id)
+	}
+	d.run = ctx // its end ends the agent
+	defer func() {
+		if d.run == ctx {
+			d.run = nil
+		}
+	}()
 	pause := time.Second
 	switch mode {
 	case deviceFails:

@@ -174,9 +174,12 @@ func (n *node) latency() time.Duration {
 // requestTimeout is the time after which an agent gives a request up.
 const requestTimeout = 10 * time.Second
 
+// procedure is the side of the leader. It may answer later, or not at all.
+type procedure func(l *leader, reply func(any, error))
+
 // call sends a request of the agent to the leader. done has its answer, or an error after the timeout. Nothing
 // reaches another process of the agent.
-func (n *node) call(timeout time.Duration, serve func(*leader, func(any, error)), done func(any, error)) {
+func (n *node) call(timeout time.Duration, serve procedure, done func(any, error)) {
 	if n.agent == 0 {
 		return // the next process of the agent repeats it
 	}

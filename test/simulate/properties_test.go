@@ -33,7 +33,7 @@ var properties = []struct {
 	{provedRelease, "A claim of a lost node is released by the node itself, by a fence proof that its policy " +
 		"or an operator allows, or by the word of an operator, and by nothing else.", allFaults},
 	{proofOfOneLoss, "A run of a fence agent proves nothing if its node came back after the run had begun.", allFaults},
-	{oneFence, "At most one run of a fence agent is recorded as running.", allFaults},
+	{oneFence, "At most one fence agent runs at a time.", allFaults},
 	{oneAttachment, "No exclusive volume is attached to a second node.", allFaults},
 	{detachedUnmounted, "No volume is detached from a machine that has it mounted.", allFaults},
 	{growingEpoch, "A node that was down comes back with a higher epoch.", allFaults},

@@ -46,8 +46,8 @@ func (l Loop) Run(ctx context.Context) {
 	}
 }
 
-// Step does the next thing for one node, those of operators first. It reports whether there was any. It returns
-// when the agent that it runs has ended.
+// Step does the next thing for one node, those of operators first. It reports whether there was any. It
+// waits for the agent that it runs.
 func (l Loop) Step(ctx context.Context) (acted bool, err error) {
 	tx := l.Store.Read()
 	for o := range state.FenceOrders(tx) {
