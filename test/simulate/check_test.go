@@ -91,8 +91,7 @@ func (w *world) checkFences(tx *state.ReadTx) (proved map[string]bool) {
 				}
 				proved[n.id] = r.Ordered()
 				if last.returns != n.returns {
-					w.violate(proofOfOneLoss, "run %d proved that %s is off, and it came back after the run had begun",
-						r.Number, n.id)
+					w.violate(proofOfOneLoss, "run %d of %s is a proof, and the node came back meanwhile", r.Number, n.id)
 				}
 			}
 			last.state = r.State

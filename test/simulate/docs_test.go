@@ -12,7 +12,8 @@ func TestProperties_AreThoseOfTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile(`(?m)^\| ([a-z-]+) \| (.+) \| (.+) \|$`).FindAllStringSubmatch(string(page), -1)
+	row := regexp.MustCompile(`(?m)^\| ([a-z-]+) \| (.+) \| (.+) \|$`)
+	rows := row.FindAllStringSubmatch(string(page), -1)
 	rows = rows[1:] // the head
 	if len(rows) != len(properties) {
 		t.Fatalf("docs/reliability.md has %d properties, and the code %d", len(rows), len(properties))

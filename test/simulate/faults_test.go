@@ -138,7 +138,11 @@ func (w *world) stopJob(id string) {
 	}
 	e := structs.NewEval(row, structs.TriggerJobDeregister, time.Now().UnixNano())
 	e.ID = structs.NewID()
-	_ = propose(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: id, Eval: e, WriteOptions: w.stamp()})
+	_ = propose(w, fsm.JobDeregister, &structs.JobDeregisterRequest{
+		JobID:        id,
+		Eval:         e,
+		WriteOptions: w.stamp(),
+	})
 }
 
 // job returns a version of a job: a service of one task. The jobs "v0", "v1" and so on write the volume of

@@ -177,8 +177,8 @@ const requestTimeout = 10 * time.Second
 // procedure is the side of the leader. It may answer later, or not at all.
 type procedure func(l *leader, reply func(any, error))
 
-// call sends a request of the agent to the leader. done has its answer, or an error after the timeout. Nothing
-// reaches another process of the agent.
+// call sends a request of the agent to the leader. done has its answer, or an error after the timeout.
+// Nothing reaches another process of the agent.
 func (n *node) call(timeout time.Duration, serve procedure, done func(any, error)) {
 	if n.agent == 0 {
 		return // the next process of the agent repeats it
