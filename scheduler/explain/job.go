@@ -116,14 +116,19 @@ func (x *jobExplainer) evaluations(j *structs.Job) []*structs.Reason {
 	var pending []*structs.Reason
 	var newest *structs.Evaluation
 	replacing := map[string]bool{}
+	needed := map[string]bool{} // of the evaluations that allocations name
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
-		replacing[a.FollowupEvalID] = replacing[a.FollowupEvalID] || a.ClientStatus == structs.AllocFailed
+		id := a.FollowupEvalID
+		replacing[id] = replacing[id] || a.ClientStatus == structs.AllocFailed
+		needed[id] = needed[id] || a.IsUnknown() || a.ClientTerminal()
 	}
 	for e := range state.EvalsByJob(x.tx, j.Namespace, j.ID) {
 		if newest == nil || e.ModifyIndex > newest.ModifyIndex {
 			newest = e
 		}
-		if e.Status == structs.EvalPending {
+		need, named := needed[e.ID]
+		idle := named && !need && e.WaitUntil > x.now.UnixNano() // the node of an allocation is back
+		if e.Status == structs.EvalPending && !idle {
 			pending = append(pending, x.pendingEval(j, e, replacing))
 		}
 	}
