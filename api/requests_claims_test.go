@@ -22,6 +22,17 @@ func claimCalls() map[string]routeCall {
 			path:    "/v1/volume/csi/a%2Fb/claim/force?alloc_id=x&reason=burnt",
 			request: &structs.VolumeClaimReleaseRequest{VolumeID: "a/b", AllocID: "x", Reason: "burnt"},
 		},
+		"DELETE /v1/volumes/claim/{id}": {
+			rpc:  "VolumeClaim.Release",
+			path: "/v1/volumes/claim/x.a%2Fb?dry_run=true&reason=burnt&by=me",
+			request: &structs.VolumeClaimReleaseRequest{
+				VolumeID: "a/b",
+				AllocID:  "x",
+				DryRun:   true,
+				Reason:   "burnt",
+				By:       "me",
+			},
+		},
 		"GET /v1/volumes/claims": {
 			rpc:  "VolumeClaim.List",
 			path: "/v1/volumes/claims?volume_id=v&node_id=n&alloc_id=x&namespace=default",

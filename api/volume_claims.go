@@ -44,19 +44,35 @@ func (c *Client) Claims(ctx context.Context, f ClaimFilter, q *Query) (
 var claimRelease = route(remove, "/v1/volume/csi/{id}/claim",
 	serveMethod(structs.VolumeClaimRelease, bindClaimRelease, whole))
 
+// The dialect deletes the claims of its host volumes here.
+var _ = handle(remove, "/v1/volumes/claim/{id}",
+	serveMethod(structs.VolumeClaimRelease, bindClaimDelete, whole))
+
 // Only the operator socket of the server that leads takes this route.
 var claimForce = route(remove, "/v1/volume/csi/{id}/claim/force",
 	serveMethod(structs.VolumeClaimForce, bindClaimRelease, whole))
 
-func bindClaimRelease(c *call, req *structs.VolumeClaimReleaseRequest) (err error) {
+func bindClaimRelease(c *call, req *structs.VolumeClaimReleaseRequest) error {
 	req.VolumeID = c.id()
 	req.AllocID = c.param("alloc_id")
-	req.Reason = c.param("reason")
-	req.By = c.param("by")
 	if req.AllocID == "" {
 		return badParam("alloc_id", "", "the ID of an allocation")
 	}
+	return bindRelease(c, req)
+}
 
+func bindClaimDelete(c *call, req *structs.VolumeClaimReleaseRequest) (err error) {
+	req.VolumeID, req.AllocID, err = structs.ParseClaimID(c.id())
+	if err != nil {
+		return err
+	}
+	return bindRelease(c, req)
+}
+
+// bindRelease reads what the routes that release a claim share.
+func bindRelease(c *call, req *structs.VolumeClaimReleaseRequest) (err error) {
+	req.Reason = c.param("reason")
+	req.By = c.param("by")
 	req.DryRun, err = c.flag("dry_run")
 	if err != nil {
 		return err

@@ -223,6 +223,7 @@ func (w *Cluster) answerClaims() {
 	apitest.On(c, structs.VolumeClaimList,
 		func(_ context.Context, r *structs.VolumeClaimListRequest) (*structs.VolumeClaimListResponse, error) {
 			granted := &structs.VolumeClaimStub{
+				ID:       structs.ClaimID("data", Alloc1),
 				VolumeID: "data",
 				AllocID:  Alloc1,
 				NodeID:   Node1,
@@ -235,6 +236,7 @@ func (w *Cluster) answerClaims() {
 			granted.CauseText = "allocation of job web is running"
 			waiting := *granted
 			waiting.AllocID = Alloc3
+			waiting.ID = structs.ClaimID("data", Alloc3)
 			waiting.State = structs.ClaimWaiting
 			waiting.Position = 1
 			waiting.Cause = structs.CauseClaims

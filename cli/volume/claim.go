@@ -44,21 +44,38 @@ not confirm the unmount, and the allocation counts as lost. Use it only if the
 node is surely off, because a running node may continue to write. It is
 rejected if the node answers and has the volume mounted. Only the operator
 socket of the server that leads takes it; the error prints the command.`,
-		Acts: true,
-		Flags: []command.Flag{
-			{Name: "dry-run", Usage: "Print what would be done and what cannot be proved; change nothing"},
-			{Name: "force", Usage: "Assert that the node does not write; release without its confirmation"},
-			{
-				Name:  "reason",
-				Kind:  command.String,
-				Value: "text",
-				Usage: "The reason; recorded. Required with -force",
-			},
-		},
-		Run: claimRelease,
+		Acts:  true,
+		Flags: releaseFlags,
+		Run:   claimRelease,
 		Examples: "berth volume claim release data 3fe7f397\n" +
 			"berth volume claim release -dry-run -force data 3fe7f397\n" +
 			`berth volume claim release -force -reason "its power is off" data 3fe7f397`,
+	},
+	{
+		Name:     "delete",
+		Args:     "<claim>",
+		Synopsis: "Release the claim with an ID",
+		Help: `
+It does the same as volume claim release. The ID of a claim is that of its
+allocation, a dot and the ID of its volume; the beginning of it suffices.`,
+		Acts: true,
+		Flags: append([]command.Flag{
+			{Name: "y", Usage: "Accepted for compatibility; the command never asks"},
+		}, releaseFlags...),
+		Run: claimDelete,
+		Examples: "berth volume claim delete -dry-run 3fe7f397\n" +
+			"berth volume claim delete 3fe7f397",
+	},
+}
+
+var releaseFlags = []command.Flag{
+	{Name: "dry-run", Usage: "Print what would be done and what cannot be proved; change nothing"},
+	{Name: "force", Usage: "Assert that the node does not write; release without its confirmation"},
+	{
+		Name:  "reason",
+		Kind:  command.String,
+		Value: "text",
+		Usage: "The reason; recorded. Required with -force",
 	},
 }
 
@@ -132,30 +149,80 @@ func findClaim(ctx context.Context, c *command.Call, volume, prefix string) (
 		return nil, err
 	}
 
-	var found []*structs.VolumeClaimStub
-	text := ""
-	for _, v := range claims {
-		if v.AllocID == prefix {
-			return v, nil
-		}
-		if strings.HasPrefix(v.AllocID, prefix) {
-			found = append(found, v)
-			text += "\n  " + v.AllocID
-		}
-	}
-
-	switch len(found) {
-	case 0:
+	allocOf := func(v *structs.VolumeClaimStub) string { return v.AllocID }
+	found, err := onlyClaim(claims, "allocations", prefix, allocOf)
+	if found == nil && err == nil {
 		return nil, structs.NotFoundf("no allocation with an ID that begins with %q has a claim on volume %q; "+
 			"to see the claims: %s", prefix, volume,
 			structs.CommandLine(c.Namespace(), "volume claim list -volume", volume))
-	case 1:
-		return found[0], nil
 	}
-	return nil, structs.Invalidf("%q may be any of %d allocations:%s", prefix, len(found), text)
+	return found, err
+}
+
+// findClaimID returns the claim whose ID has a prefix.
+func findClaimID(ctx context.Context, c *command.Call, prefix string) (*structs.VolumeClaimStub, error) {
+	filter := api.ClaimFilter{}
+	alloc, _, complete := strings.Cut(prefix, ".")
+	if complete {
+		filter.AllocID = alloc
+	}
+	claims, _, err := c.API.Claims(ctx, filter, nil)
+	if err != nil {
+		return nil, err
+	}
+
+	idOf := func(v *structs.VolumeClaimStub) string { return v.ID }
+	found, err := onlyClaim(claims, "claims", prefix, idOf)
+	if found == nil && err == nil {
+		return nil, structs.NotFoundf("no claim has an ID that begins with %q; to see the claims: %s", prefix,
+			structs.CommandLine(c.Namespace(), "volume claim list"))
+	}
+	return found, err
+}
+
+// maxChoices bounds the claims that an error names.
+const maxChoices = 10
+
+// onlyClaim returns the claim whose name is the prefix, or the only one whose name begins with it; nil if
+// there is none. The noun is that of the names, for the error about several.
+func onlyClaim(
+	claims []*structs.VolumeClaimStub, noun, prefix string, name func(*structs.VolumeClaimStub) string,
+) (only *structs.VolumeClaimStub, err error) {
+	found := 0
+	text := ""
+	for _, v := range claims {
+		if name(v) == prefix {
+			return v, nil
+		}
+		if !strings.HasPrefix(name(v), prefix) {
+			continue
+		}
+		only = v
+		found++
+		if found <= maxChoices {
+			text += "\n  " + name(v)
+		}
+	}
+	if found > 1 {
+		return nil, structs.Invalidf("%q may be any of %d %s:%s", prefix, found, noun, text)
+	}
+	return only, nil
 }
 
 func claimRelease(ctx context.Context, c *command.Call) error {
+	return releaseFound(ctx, c, func() (*structs.VolumeClaimStub, error) {
+		return findClaim(ctx, c, c.Arg(0), c.Arg(1))
+	})
+}
+
+func claimDelete(ctx context.Context, c *command.Call) error {
+	return releaseFound(ctx, c, func() (*structs.VolumeClaimStub, error) {
+		return findClaimID(ctx, c, c.Arg(0))
+	})
+}
+
+// releaseFound releases the claim that find returns.
+func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.VolumeClaimStub, error)) error {
 	o := api.ClaimReleaseOptions{
 		DryRun: c.Bool("dry-run"),
 		Force:  c.Bool("force"),
@@ -166,12 +233,12 @@ func claimRelease(ctx context.Context, c *command.Call) error {
 		return command.BadUsage("-force needs a -reason")
 	}
 
-	id := c.Arg(0)
-	claim, err := findClaim(ctx, c, id, c.Arg(1))
+	claim, err := find()
 	if err != nil {
 		return err
 	}
 
+	id := claim.VolumeID
 	o.AllocID = claim.AllocID
 
 	var resp *structs.VolumeClaimReleaseResponse

@@ -23,6 +23,7 @@ func Stub(tx *state.ReadTx) func(*structs.CSIClaim, *structs.VolumeClaimStub) {
 	queues := positions{tx: tx}
 	return func(c *structs.CSIClaim, stub *structs.VolumeClaimStub) {
 		*stub = structs.VolumeClaimStub{
+			ID:             structs.ClaimID(c.VolumeID, c.AllocID),
 			Namespace:      c.Namespace,
 			VolumeID:       c.VolumeID,
 			AllocID:        c.AllocID,

@@ -20,7 +20,7 @@ const (
 // largePackages are the packages with more lines, and the most that each may have: a bound that only falls.
 // They are from a time before the bound. New code goes to a package of its own.
 var largePackages = map[string]int{
-	"api":                     5760,
+	"api": 5760,
 	"client":                  2730,
 	"client/drivers/docker":   3250,
 	"client/drivers/executor": 2600,
@@ -29,8 +29,8 @@ var largePackages = map[string]int{
 	"jobspec":                 3700,
 	"plugins/hostpath":        3650,
 	"server/control":          2700,
-	"state":                   10400,
-	"structs":                 9400,
+	"state": 10400,
+	"structs": 9400,
 }
 
 // largeTypes are the types with more methods, and the most that each may have: a bound that only falls.

@@ -88,6 +88,14 @@ var volumeCalls = []callRow{
 		volumes, err := f.c.Nodes().CSIVolumes(f.nodeID, nil)
 		return check(err, func() bool { return len(volumes) == 1 && volumes[0].ID == f.volume }, volumes)
 	}},
+	{"TaskGroupHostVolumeClaims.Delete", func(f *callFixture) error { // that of an allocation that runs
+		claims, _, err := f.c.TaskGroupHostVolumeClaims().List(nil, nil)
+		if err != nil {
+			return err
+		}
+		_, err = f.c.TaskGroupHostVolumeClaims().Delete(claims[0].ID, nil)
+		return checkRejected(err, "berth alloc stop "+claims[0].AllocID[:8])
+	}},
 	{"CSIVolumes.Detach", func(f *callFixture) error {
 		_, _, err := f.c.Jobs().Deregister("uses-volume", false, nil)
 		if err != nil {

@@ -55,8 +55,8 @@ var withoutRoute = map[string]string{
 	"Quotas":                                     enterprise,
 	"Recommendations":                            enterprise,
 	"SentinelPolicies":                           enterprise,
+	"TaskGroupHostVolumeClaims.Delete":           "the claim is that of an allocation that runs",
 	"Services.Delete":                            "an instance ends with its allocation",
-	"TaskGroupHostVolumeClaims.Delete":           "host volumes are those in the configuration of nodes",
 }
 
 // reasonOf returns why berth does not serve a call, "" if nobody has said it.
@@ -74,6 +74,7 @@ func reasonOf(call string) string {
 // notWorking has the outcomes of rows that do not count. An empty answer is right, because berth does not
 // have such things. A rejected call has a row because it needs an object to be rejected for.
 var notWorking = map[string]string{
-	"HostVolumes.List": "empty",
-	"Nodes.GcAlloc":    "rejected",
+	"HostVolumes.List":                 "empty",
+	"Nodes.GcAlloc":                    "rejected",
+	"TaskGroupHostVolumeClaims.Delete": "rejected",
 }
