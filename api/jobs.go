@@ -266,34 +266,42 @@ func bindJobDeregister(c *call, req *structs.JobDeregisterRequest) error {
 	if err != nil {
 		return err
 	}
+	force, err := c.flag("force")
+	if err != nil {
+		return err
+	}
 	priority, err := numberParam[int32](c, "eval_priority", 32)
 	req.JobID = c.id()
 	req.Purge = purge
 	req.NoShutdownDelay = undelayed
+	req.Force = force
 	req.EvalPriority = int(priority)
 	return err
 }
 
 // JobDeregisterOptions has the parameters of a stop. Purge also deletes the job. EvalPriority is the
 // priority of the evaluation, 0 for the job's. NoShutdownDelay ends the tasks without their shutdown_delay.
+// Force also stops CSI plugins that volumes need.
 type JobDeregisterOptions struct {
 	Purge           bool
 	EvalPriority    int
 	NoShutdownDelay bool
+	Force           bool
 }
 
 // JobDeregister stops a job.
 func (c *Client) JobDeregister(ctx context.Context, id string, o JobDeregisterOptions) (
 	*structs.JobDeregisterResponse, error,
 ) {
-	return jobDeregister.send(ctx, c, request{
-		id: id,
-		query: url.Values{
-			"purge":             {strconv.FormatBool(o.Purge)},
-			"eval_priority":     {strconv.Itoa(o.EvalPriority)},
-			"no_shutdown_delay": {strconv.FormatBool(o.NoShutdownDelay)},
-		},
-	})
+	params := url.Values{
+		"purge":             {strconv.FormatBool(o.Purge)},
+		"eval_priority":     {strconv.Itoa(o.EvalPriority)},
+		"no_shutdown_delay": {strconv.FormatBool(o.NoShutdownDelay)},
+	}
+	if o.Force {
+		params.Set("force", "true")
+	}
+	return jobDeregister.send(ctx, c, request{id: id, query: params})
 }
 
 var jobEvaluate = route(put, "/v1/job/{id}/evaluate",

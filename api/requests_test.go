@@ -89,13 +89,14 @@ func routeCalls() map[string]routeCall {
 			},
 		},
 		"DELETE /v1/job/{id}": {
-			path: "/v1/job/j?purge=true&eval_priority=70&no_shutdown_delay=true&namespace=default",
+			path: "/v1/job/j?purge=true&eval_priority=70&no_shutdown_delay=true&force=true&namespace=default",
 			rpc:  "Job.Deregister",
 			request: &structs.JobDeregisterRequest{
 				JobID:           "j",
 				Purge:           true,
 				EvalPriority:    70,
 				NoShutdownDelay: true,
+				Force:           true,
 				WriteOptions:    wns,
 			},
 		},

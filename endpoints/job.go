@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/endpoints/pluginuse"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/codec"
@@ -66,6 +67,9 @@ func (j jobs) registerFor(
 	if err == nil {
 		err = state.CheckRegistration(j.store.Read(), req, job)
 	}
+	if err == nil {
+		err = j.checkPlugins(job)
+	}
 	if err == nil && req.PreserveCounts {
 		err = validate.Job(state.WithKeptCounts(j.store.Read(), job))
 	}
@@ -94,6 +98,16 @@ func (j jobs) registerFor(
 	resp.Warnings = joinWarnings(warnings, dropped, missingVolumes(tx, job), missingDrivers(tx, job),
 		boundMemory(tx, job), largeMemory(tx, job))
 	return index, nil
+}
+
+// checkPlugins rejects a new version of a job without a plugin that volumes need.
+func (j jobs) checkPlugins(version *structs.Job) error {
+	tx := j.store.Read()
+	stored := state.Job(tx, version.Namespace, version.ID)
+	if stored == nil {
+		return nil
+	}
+	return pluginuse.Check(tx, stored, version)
 }
 
 // checkCanaries rejects canaries of a new version that could never get their volumes.
@@ -167,9 +181,17 @@ func (j jobs) deregister(
 		return 0, structs.Invalidf("JobID: nothing is given; expected the ID of a job")
 	}
 
-	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
+	tx := j.store.Read()
+	job := state.Job(tx, req.RequestNamespace(), req.JobID)
 	if job == nil { // no log entry shows whether this server still leads, and knows all jobs
 		return j.store.Index(), j.raft.VerifyLeader()
+	}
+
+	if !req.Force {
+		err := pluginuse.Check(tx, job, nil)
+		if err != nil {
+			return 0, err
+		}
 	}
 
 	req.Eval = evaluationOf(job, structs.TriggerJobDeregister, req.Now)

@@ -337,7 +337,7 @@ func (c *checker) counts() {
 	}
 
 	for a := range allocs.Scan(c) {
-		for _, half := range runs(c, a) {
+		for _, half := range PluginHalves(c, a) {
 			k := name(half)
 			found[k] = found[k].Plus(tally{Runs: 1})
 		}

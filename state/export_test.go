@@ -15,19 +15,9 @@ func Plugins(tx *ReadTx, prefix string) iter.Seq[*structs.CSIPluginRow] {
 	return plugins.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{})
 }
 
-// VolumesByPlugin yields a plugin's volumes in all namespaces.
-func VolumesByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.CSIVolume] {
-	return volumesByPlugin.Scan(tx, plugin)
-}
-
 // WaitingClaims yields the claims that wait, by plugin.
 func WaitingClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] {
 	return waitingByPlugin.Scan(tx)
-}
-
-// AllocsByPlugin yields the allocations that run a plugin, those that ended first.
-func AllocsByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.Allocation] {
-	return allocsByPlugin.Scan(tx, plugin)
 }
 
 // Volumes yields the volumes of a namespace whose ID has a prefix.

@@ -54,16 +54,16 @@ func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
 	}
 	none := tally{}
 	one := tally{Runs: 1}
-	for _, half := range runs(tx, old) {
+	for _, half := range PluginHalves(tx, old) {
 		recountHalf(tx, half, one, none)
 	}
-	for _, half := range runs(tx, now) {
+	for _, half := range PluginHalves(tx, now) {
 		recountHalf(tx, half, none, one)
 	}
 }
 
-// runs lists the halves of plugins that the allocation runs, none if it is nil or has ended.
-func runs(tx Reader, a *structs.Allocation) []structs.CSIInstanceKey {
+// PluginHalves lists the halves of plugins that the allocation runs, none if it is nil or has ended.
+func PluginHalves(tx Reader, a *structs.Allocation) []structs.CSIInstanceKey {
 	if a == nil || a.ClientTerminal() || len(a.CSIPlugins) == 0 {
 		return nil
 	}

@@ -188,7 +188,7 @@ func InstanceStays(tx Reader, i *structs.CSIPluginInstance) bool {
 		return true
 	}
 	for other := range LiveAllocsByNode(tx, i.NodeID) {
-		if slices.Contains(runs(tx, other), i.Key()) {
+		if slices.Contains(PluginHalves(tx, other), i.Key()) {
 			return true
 		}
 	}

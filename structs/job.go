@@ -418,13 +418,14 @@ func (g *TaskGroup) HasMemoryMax() bool {
 var JobDeregister = write[JobDeregisterRequest, JobDeregisterResponse]("Job.Deregister")
 
 // JobDeregisterRequest names the job. Purge also deletes it at once. NoShutdownDelay ends its tasks without
-// their shutdown_delay, also tasks that are stopping already.
+// their shutdown_delay, also tasks that are stopping already. Force also stops plugins that volumes need.
 type JobDeregisterRequest struct {
 	JobID           string
 	Purge           bool
 	Eval            *Evaluation // set by the server
 	EvalPriority    int         `json:",omitempty" codec:",omitempty"` // of the evaluation; 0: the job's
 	NoShutdownDelay bool        `json:",omitempty" codec:",omitempty"`
+	Force           bool        `json:",omitempty" codec:",omitempty" level:"2"`
 	WriteOptions
 }
 

@@ -398,6 +398,9 @@ func (w *Cluster) answerJobs() {
 		if w.jobs[r.JobID] == nil {
 			return nil, NotFound("job", r.JobID)
 		}
+		if r.JobID == "storage" && !r.Force {
+			return nil, structs.Preconditionf(`job "storage" runs plugin hostpath, which its users need`)
+		}
 
 		stopped := w.jobs[r.JobID].Copy()
 		stopped.Stop = true

@@ -1,0 +1,170 @@
+// Package pluginuse finds the users of the CSI plugins that a job runs: the volumes that nobody could unmount
+// or detach without them. It only reads the state.
+package pluginuse
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// mostNamed bounds the users that an error names. It counts the others.
+const mostNamed = 8
+
+// Check returns an error while volumes need a plugin that a job runs and would no longer run as next, nil for
+// a job that stops. A half of a plugin that another job also runs, on the same node if it is the node's, is
+// not needed from this one.
+func Check(tx *state.ReadTx, job, next *structs.Job) error {
+	s := &search{
+		tx:   tx,
+		job:  job,
+		seen: map[structs.CSIClaimKey]bool{},
+	}
+	kept := halvesOf(next)
+	controllers := map[string]bool{}
+	for a := range state.LiveAllocsByJob(tx, job.Namespace, job.ID) {
+		for _, half := range state.PluginHalves(tx, a) {
+			switch {
+			case slices.Contains(kept, half):
+			case half.Kind == structs.CSIKindNode:
+				s.findMounts(half, a.NodeID)
+			case !controllers[half.PluginID]:
+				controllers[half.PluginID] = true
+				s.findAttachments(half)
+			}
+		}
+	}
+	return s.rejection()
+}
+
+// halvesOf lists the halves of plugins that the groups of a job run.
+func halvesOf(job *structs.Job) (halves []structs.CSIInstanceKey) {
+	if job == nil {
+		return nil
+	}
+	for _, g := range job.TaskGroups {
+		for _, t := range g.Tasks {
+			if t.CSIPluginConfig == nil || g.Count == 0 {
+				continue
+			}
+			for _, kind := range t.CSIPluginConfig.Kinds() {
+				halves = append(halves, structs.CSIInstanceKey{PluginID: t.CSIPluginConfig.ID, Kind: kind})
+			}
+		}
+	}
+	return halves
+}
+
+// search collects the users of the plugins of a job.
+type search struct {
+	tx      *state.ReadTx
+	job     *structs.Job
+	seen    map[structs.CSIClaimKey]bool // the users that were found
+	plugins []string                     // that are used
+	named   []string                     // the first users
+}
+
+// findMounts finds the claims on volumes of a plugin for which its half on a node is needed. A claim is a use
+// until the node has unmounted the volume, also after the end of its allocation.
+func (s *search) findMounts(half structs.CSIInstanceKey, node string) {
+	if s.servedByAnother(half, node) {
+		return
+	}
+	for c := range state.ClaimsByNode(s.tx, node) {
+		if c.State == structs.ClaimGranted && c.PluginID == half.PluginID {
+			s.addClaim(c)
+		}
+	}
+}
+
+// findAttachments finds the attachments that nothing but the controller of a plugin detaches.
+func (s *search) findAttachments(half structs.CSIInstanceKey) {
+	for a := range state.AllocsByPlugin(s.tx, half.PluginID) {
+		if s.runsInAnother(a, half) {
+			return
+		}
+	}
+	for v := range state.VolumesByPlugin(s.tx, half.PluginID) {
+		for a := range state.AttachmentsByVolume(s.tx, v.Namespace, v.ID) {
+			s.addAttachment(a)
+		}
+	}
+}
+
+// servedByAnother reports whether an allocation of another job runs a half of a plugin on a node.
+func (s *search) servedByAnother(half structs.CSIInstanceKey, node string) bool {
+	for a := range state.LiveAllocsByNode(s.tx, node) {
+		if s.runsInAnother(a, half) {
+			return true
+		}
+	}
+	return false
+}
+
+// runsInAnother reports whether an allocation of another job runs a half of a plugin, and is to go on.
+func (s *search) runsInAnother(a *structs.Allocation, half structs.CSIInstanceKey) bool {
+	own := a.Namespace == s.job.Namespace && a.JobID == s.job.ID
+	if own || a.ServerTerminal() || a.ClientStatus != structs.AllocRunning {
+		return false
+	}
+	job := state.Job(s.tx, a.Namespace, a.JobID) // its stop may not have reached the allocation yet
+	return job != nil && !job.Stop && slices.Contains(state.PluginHalves(s.tx, a), half)
+}
+
+// addAttachment adds the claims for which a volume is attached to a node. Without one, nobody uses it there,
+// but the controller still has to detach it.
+func (s *search) addAttachment(a *structs.CSIAttachment) {
+	used := false
+	for _, c := range state.ClaimsByVolume(s.tx, a.Namespace, a.VolumeID) {
+		if c.State == structs.ClaimGranted && c.NodeID == a.NodeID {
+			used = true
+			s.addClaim(c)
+		}
+	}
+	if !used {
+		s.add(structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: a.VolumeID, AllocID: a.NodeID}, a.PluginID,
+			fmt.Sprintf("volume %q is %s at node %s", a.VolumeID, a.State, s.nodeName(a.NodeID)))
+	}
+}
+
+func (s *search) addClaim(c *structs.CSIClaim) {
+	s.add(c.Key(), c.PluginID, fmt.Sprintf("volume %q is in use by allocation %s of job %q on node %s",
+		c.VolumeID, structs.ShortID(c.AllocID), c.JobID, s.nodeName(c.NodeID)))
+}
+
+func (s *search) add(key structs.CSIClaimKey, plugin, text string) {
+	if s.seen[key] {
+		return
+	}
+	s.seen[key] = true
+	if !slices.Contains(s.plugins, plugin) {
+		s.plugins = append(s.plugins, plugin)
+	}
+	if len(s.named) < mostNamed {
+		s.named = append(s.named, text)
+	}
+}
+
+func (s *search) nodeName(id string) string {
+	n := state.Node(s.tx, id)
+	if n == nil || n.Name == "" {
+		return structs.ShortID(id)
+	}
+	return n.Name
+}
+
+// rejection names the users, nil if there are none.
+func (s *search) rejection() error {
+	if len(s.seen) == 0 {
+		return nil
+	}
+	if rest := len(s.seen) - len(s.named); rest > 0 {
+		s.named = append(s.named, fmt.Sprintf("and %d more", rest))
+	}
+	return structs.Preconditionf("job %q runs plugin %s, which its users need to let go of their volumes: %s. "+
+		"Stop the users first. To stop the plugin all the same: %s", s.job.ID, strings.Join(s.plugins, ", "),
+		strings.Join(s.named, "; "), structs.CommandLine(s.job.Namespace, "job stop -force", s.job.ID))
+}
