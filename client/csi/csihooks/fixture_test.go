@@ -39,6 +39,7 @@ type fixture struct {
 	servers  *fakeServers
 	end      func()
 
+	guard        Guard
 	confirmAfter time.Duration
 	now          func() time.Time
 
@@ -140,6 +141,7 @@ func (r *fixture) volumes(env *hooks.AllocEnv) hooks.Alloc {
 		RetryMax:     5 * time.Millisecond,
 		ConfirmAfter: r.confirmAfter,
 		Now:          r.now,
+		Guard:        r.guard,
 	}, env)
 }
 
@@ -239,6 +241,7 @@ type fakeServers struct {
 	fail     map[string][]error // by method
 	publish  structs.Secrets
 	provider string
+	policy   string // for the loss of the node
 	grows    int64 // ExpandBytes of claims that are granted
 	grown    []*structs.CSINodeExpandOutcome
 	readOnly []structs.CSIClaimKey // under which a file system turned so
@@ -390,6 +393,7 @@ func (s *fakeServers) get(
 			resp.Ready = why == ""
 			resp.Blocked = why
 			resp.Provider = s.provider
+			resp.LossPolicy = s.policy
 			if s.publish != nil {
 				resp.Attachment = &structs.CSIAttachment{
 					State: structs.AttachmentAttached, PublishContext: s.publish, ExternalNodeID: "i-1",
