@@ -242,7 +242,7 @@ type fakeServers struct {
 	publish  structs.Secrets
 	provider string
 	policy   string // for the loss of the node
-	grows    int64 // ExpandBytes of claims that are granted
+	grows    int64  // ExpandBytes of claims that are granted
 	grown    []*structs.CSINodeExpandOutcome
 	readOnly []structs.CSIClaimKey // under which a file system turned so
 }
