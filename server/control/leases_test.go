@@ -140,8 +140,8 @@ func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 			}
 		}
 		want := []string{
-			"leases", "scheduler_config", "schedule", "controllers", "reaper", "fence", "deployments", "drain",
-			"periodic", "si_tokens", "gc", "gauges",
+			"leases", "scheduler_config", "schedule", "controllers", "reaper", "fence", "lease_proofs",
+			"deployments", "drain", "periodic", "si_tokens", "gc", "gauges",
 		}
 		if !slices.Equal(names, want) {
 			t.Errorf("loops %v, want %v", names, want)
