@@ -20,8 +20,8 @@ const (
 // largePackages are the packages with more lines, and the most that each may have: a bound that only falls.
 // They are from a time before the bound. New code goes to a package of its own.
 var largePackages = map[string]int{
-	"api": 5760,
-	"client": 2790,
+	"api":                     5760,
+	"client":                  2790,
 	"client/drivers/docker":   3250,
 	"client/drivers/executor": 2600,
 	"endpoints":               6025,
@@ -29,8 +29,8 @@ var largePackages = map[string]int{
 	"jobspec":                 3700,
 	"plugins/hostpath":        3650,
 	"server/control":          2700,
-	"state": 10400,
-	"structs": 9400,
+	"state":                   10400,
+	"structs":                 9400,
 }
 
 // largeTypes are the types with more methods, and the most that each may have: a bound that only falls.
