@@ -40,8 +40,7 @@ func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) *structs.R
 	case n.Unaccounted:
 		held = "the node has not reported its volumes since the servers were restored"
 	case !c.Guarded:
-		held = "the node reported no working guard for this claim, which ends its tasks, and for FUSE its " +
-			"plugin, with the lease"
+		held = "the node reported no working guard for this claim, which ends its tasks with the lease"
 	}
 	if held != "" {
 		r := reason("on_node_loss of volume %s is %s, but %s: only an operator releases it",

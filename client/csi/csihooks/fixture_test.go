@@ -40,6 +40,7 @@ type fixture struct {
 	end      func()
 
 	guard        Guard
+	fileSystem   func(string) (string, error)
 	confirmAfter time.Duration
 	now          func() time.Time
 
@@ -142,6 +143,7 @@ func (r *fixture) volumes(env *hooks.AllocEnv) hooks.Alloc {
 		ConfirmAfter: r.confirmAfter,
 		Now:          r.now,
 		Guard:        r.guard,
+		FileSystem:   r.fileSystem,
 	}, env)
 }
 

@@ -2,6 +2,7 @@ package csihooks
 
 import (
 	"context"
+	"strings"
 
 	"berth/client/guard/order"
 	"berth/structs"
@@ -68,4 +69,27 @@ func (h *volumesHook) orderGuard(ctx context.Context, w *requiredVolume) error {
 			return err
 		}
 	}
+}
+
+// checkServed rejects a mounted volume whose file system is served by a process of its plugin (FUSE). The
+// guard does not end that process, so it might write after the end of the lease what the tasks have
+// written before.
+func (h *volumesHook) checkServed(w *requiredVolume, claim *structs.CSIClaimGetResponse) error {
+	if !needsGuard(claim) {
+		return nil
+	}
+
+	target, stage := h.Volumes.MountPoints(w.VolumeKey, h.alloc.ID)
+	for _, path := range []string{target, stage} {
+		kind, err := h.FileSystem(path)
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(kind, "fuse") {
+			return structs.Preconditionf(`volume %s with on_node_loss = "lease": a process of plugin %s serves its `+
+				`file system (%s), and the guard does not end it; use "hold" or "fence"`,
+				w.VolumeKey, claim.Claim.PluginID, kind)
+		}
+	}
+	return nil
 }

@@ -109,3 +109,29 @@ func TestVolumes_UnderLeaseAreRejectedWithoutAGuard(t *testing.T) {
 		})
 	}
 }
+
+func TestVolumes_UnderLeaseAreRejectedWithAFileSystemOfAProcess(t *testing.T) {
+	for kind, rejected := range map[string]bool{
+		"ext4":        false,
+		"":            false,
+		"fuse.s3fs":   true,
+		"fuseblk":     true,
+		"fuse.ceph-9": true,
+	} {
+		t.Run("a "+kind, func(t *testing.T) {
+			r := newFixture(t)
+			r.plugin("ebs")
+			r.servers.policy = structs.LossLease
+			r.guard = &fakeGuard{}
+			r.fileSystem = func(string) (string, error) { return kind, nil }
+			e := allocEnv("a1", map[string]string{"d": "data"})
+			h := r.volumes(e)
+			err := h.Up(r.ctx(), e)
+			if structs.IsKind(err, structs.KindPrecondition) != rejected {
+				t.Errorf("got %v", err)
+			}
+			must(t, h.Down(r.ctx()))
+			r.clean()
+		})
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/csi/mounts"
 	"berth/client/csi/volumes"
 	"berth/client/hooks"
 	"berth/csi"
@@ -40,6 +41,9 @@ type VolumesConfig struct {
 	Now func() time.Time
 	// Guard ends allocations with the lease of the node. Nil: the node guards none.
 	Guard Guard
+	// FileSystem returns the type of the file system at a mount point, "" for none. Nil means that of the mount
+	// table.
+	FileSystem func(path string) (string, error)
 }
 
 // claimWait bounds one blocking query for a claim. After a restore the servers' index may be lower than the
@@ -65,6 +69,9 @@ func NewVolumes(cfg VolumesConfig, env *hooks.AllocEnv) hooks.Alloc {
 	cfg.ConfirmAfter = cmp.Or(cfg.ConfirmAfter, ConfirmAfter)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.FileSystem == nil {
+		cfg.FileSystem = mounts.FileSystem
 	}
 	nearlyUp := env.NearlyUp
 	if nearlyUp == nil {
@@ -288,6 +295,9 @@ func (h *volumesHook) mountOne(
 			h.setProgress("%v", err)
 			pause.Wait(ctx)
 			continue
+		}
+		if err == nil {
+			err = h.checkServed(w, claim)
 		}
 		if csi.Code(err) != "NotFound" {
 			return m, err

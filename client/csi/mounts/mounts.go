@@ -55,6 +55,16 @@ func readFor(_ context.Context, _ struct{}, tables []*Table) (uint64, error) {
 	return 0, err
 }
 
+// FileSystem reads the mount table, and returns the type of the file system at a mount point: see
+// Table.FileSystem.
+func FileSystem(path string) (string, error) {
+	t, err := Read()
+	if err != nil {
+		return "", err
+	}
+	return t.FileSystem(path), nil
+}
+
 // IsRoot reports whether a mount has its root at a path. It asks the file system there, in place of the mount
 // table: the caller knows that only berth mounts there, and no file system that may hang.
 func IsRoot(path string) (bool, error) {
@@ -80,6 +90,16 @@ func (t *Table) top(path string) *mountinfo.Info {
 // Mounted reports whether something is mounted at exactly this path.
 func (t *Table) Mounted(path string) bool {
 	return t.top(path) != nil
+}
+
+// FileSystem returns the type of the file system that is mounted at exactly this path, as the kernel
+// names it, "" for none.
+func (t *Table) FileSystem(path string) string {
+	m := t.top(path)
+	if m == nil {
+		return ""
+	}
+	return m.FSType
 }
 
 // ReadOnly reports whether the file system that is mounted at a path is read-only as a whole, as after an
