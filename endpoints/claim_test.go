@@ -264,7 +264,10 @@ func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
 func TestClaim_AGuardNeedsServersThatKnowIt(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	s.addVolume("v")
+	v := testVolume("v")
+	v.ExternalID = "ext-v"
+	v.OnNodeLoss = structs.LossLease
+	must(s, structs.CSIVolumeRegister, registerRequest(v))
 	claim := func(alloc, node string) *structs.CSIVolumeClaimRequest {
 		c := testClaim("v", alloc)
 		c.Guarded = true
@@ -285,5 +288,15 @@ func TestClaim_AGuardNeedsServersThatKnowIt(t *testing.T) {
 	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
 	if got := must(s, structs.CSIVolumeClaim, claim("a2", "n1")).Claims[0]; !got.Guarded {
 		t.Error("the claim is not guarded")
+	}
+	if got := must(s, structs.CSIVolumeClaim, claim("a1", "n1")).Claims[0]; !got.Guarded {
+		t.Error("a claim that was made before is not guarded")
+	}
+
+	v.OnNodeLoss = structs.LossHold
+	must(s, structs.CSIVolumeRegister, registerRequest(v))
+	s.addAlloc("a3", "n1")
+	if got := must(s, structs.CSIVolumeClaim, claim("a3", "n1")).Claims[0]; got.Guarded {
+		t.Error("a claim is guarded although the volume holds")
 	}
 }

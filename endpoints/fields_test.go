@@ -329,6 +329,11 @@ func filledJob() *structs.Job {
 	g.Constraints = constraints()
 	g.Meta = meta()
 	g.ShutdownDelay = new(time.Duration)
+	g.Disconnect = &structs.DisconnectStrategy{
+		StopOnClientAfter: new(time.Duration),
+		Replace:           new(bool),
+		Reconcile:         structs.ReconcileKeepOriginal,
+	}
 	g.Volumes["data"].MountOptions = &structs.CSIMountOptions{MountFlags: []string{"ro"}}
 	task := g.Tasks[0]
 	task.Constraints = constraints()

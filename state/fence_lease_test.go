@@ -126,20 +126,45 @@ func TestLeaseProof_HoldsANodeThatHasNotReportedSinceARestore(t *testing.T) {
 	}
 }
 
-func TestVolumeClaim_KeepsTheGuardOfItsFirstRequest(t *testing.T) {
-	for _, guarded := range []bool{true, false} {
-		w := newFixture(t)
-		w.node("n1", anInstance("p", structs.CSIKindNode, true))
-		w.volume("v", "p")
-		w.alloc("a", "j", "n1")
-		for _, says := range []bool{guarded, !guarded} {
-			c := aClaim("v", "a", structs.ClaimWrite, structs.CSISingleNodeWriter)
-			c.Guarded = says
-			w.claim(c)
-			if got := Claim(w.s.Read(), c.Namespace, "v", "a").Guarded; got != guarded {
-				t.Errorf("the claim is guarded: %v, want %v", got, guarded)
+// A node claims first, learns the policy, orders its guard, and then says that the claim is guarded. It never
+// takes that back.
+func TestVolumeClaim_IsGuardedOnlyUnderLease(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy, plugins string
+		guarded         bool
+	}{
+		"the volume's rule":           {structs.LossLease, "", true},
+		"the plugin's rule":           {"", structs.LossLease, true},
+		"hold":                        {"", "", false},
+		"its own before the plugin's": {structs.LossFence, structs.LossLease, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.node("n1", anInstance("p", structs.CSIKindNode, true))
+			w.alloc("first", "j", "n1")
+			w.alloc("later", "k", "n1")
+			do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: c.plugins})
+			row := aVolume("v", "p")
+			row.OnNodeLoss = c.policy
+			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+				Volumes:      []*structs.CSIVolume{row},
+				WriteOptions: w.now(),
+			})
+
+			claim := func(alloc string, guarded, want bool) {
+				t.Helper()
+				own := aClaim("v", alloc, structs.ClaimWrite, structs.CSISingleNodeWriter)
+				own.Guarded = guarded
+				w.claim(own)
+				if got := Claim(w.s.Read(), own.Namespace, "v", alloc).Guarded; got != want {
+					t.Errorf("the claim of %s is guarded: %v, want %v", alloc, got, want)
+				}
 			}
-		}
+			claim("first", true, c.guarded)
+			claim("later", false, false)
+			claim("later", true, c.guarded)
+			claim("later", false, c.guarded)
+		})
 	}
 }
 

@@ -74,9 +74,9 @@ func (c *cluster) wantReleased(in time.Duration) {
 
 func TestLeaseLoop_WaitsForTheKillAfterTheLease(t *testing.T) {
 	for name, c := range map[string]struct{ grace, wait time.Duration }{
-		"a grace of the default": {10 * time.Second, 5 * time.Second},
-		"a short grace":          {time.Second, 14 * time.Second},
-		"a long grace":           {time.Minute, 0},
+		"a short grace":  {time.Second, structs.GuardEndTime - time.Second},
+		"half the grace": {structs.GuardEndTime / 2, structs.GuardEndTime / 2},
+		"a long grace":   {time.Minute, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *cluster) {
@@ -102,7 +102,7 @@ func TestLeaseLoop_WaitsForTheBoundAfterAChangeOfLeader(t *testing.T) {
 		propose(c, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Minute})
 		c.down("n1")
 		stop := c.leadLeases(time.Hour)
-		after(time.Minute + 14*time.Second)
+		after(time.Minute + structs.GuardEndTime - time.Second)
 		stop()
 		stop = c.leadLeases(time.Hour)
 		defer stop()
@@ -115,7 +115,7 @@ func TestLeaseLoop_WaitsForTheBoundAfterAChangeOfLeader(t *testing.T) {
 func TestLeaseLoop_AReturnBeginsAgain(t *testing.T) {
 	virtual(t, func(t *testing.T, c *cluster) {
 		c.underLease()
-		stop := c.leadLeases(10 * time.Second)
+		stop := c.leadLeases(structs.GuardEndTime - 5*time.Second)
 		defer stop()
 		c.down("n1")
 		after(4 * time.Second)
