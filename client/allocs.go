@@ -306,10 +306,10 @@ func (c *Client) applyAllocs(allocs []*structs.Allocation) error {
 	return errors.Join(errs...)
 }
 
-// applyAlloc applies one allocation. It reports an allocation that cannot run as failed. It ignores one that
-// has ended and is not here. If something of an ended one is left here, because the servers took it for lost,
-// it ends the tasks of that allocation. It reports one whose state the servers do not know after a loss of this
-// node.
+// applyAlloc applies one allocation. It reports an allocation that cannot run as failed. It ignores one
+// that has ended and is not here. If something of an ended one is left here, because the servers took it
+// for lost, it ends the tasks of that allocation. It reports one whose state the servers do not know
+// after a loss of this node.
 func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	if r := c.runner(alloc.ID); r != nil {
 		err := r.Update(alloc)

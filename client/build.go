@@ -64,14 +64,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 		return nil, err
 	}
 	root := filepath.Join(csiDir, "v")
-	plugins := volumes.New(volumes.Config{
-		Registry: instances,
-		DB:       p.DB,
-		Logger:   p.Logger,
-		NodeID:   p.NodeID,
-		Root:     root,
-		Metrics:  measureCall,
-	})
+	plugins := buildVolumes(p, instances, root)
 	guarding, err := buildGuard(p, drivers)
 	if err != nil {
 		return nil, err
@@ -90,7 +83,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Plugins:    plugins,
 		Devices:    deviceManager,
 		AllocHooks: allocHooks(p, plugins, guarding, consulSockets),
-		TaskHooks:  taskHooks(p, supervisors, guarding, deviceManager.Reserve, lookups),
+		TaskHooks:  guardedLast(guarding, taskHooks(p, supervisors, deviceManager.Reserve, lookups)),
 		Renewed:    guarding.Renewed,
 		Inventory:  plugins.Volumes().Inventory,
 		Endpoints: append(endpoint.List(plugins, p.Holds.Running),
@@ -151,6 +144,17 @@ func buildDevices(p Parts, external *catalog.Catalog) *devices.Manager {
 		Holds:   p.Holds.HoldsDevices,
 		Others:  p.Holds.OtherDevices,
 	}, p.Logger)
+}
+
+func buildVolumes(p Parts, instances *registry.Registry, root string) *volumes.Manager {
+	return volumes.New(volumes.Config{
+		Registry: instances,
+		DB:       p.DB,
+		Logger:   p.Logger,
+		NodeID:   p.NodeID,
+		Root:     root,
+		Metrics:  measureCall,
+	})
 }
 
 func buildGuard(p Parts, drivers *manager.Manager) (*guard.Guard, error) {
@@ -351,8 +355,7 @@ func meshHooks(p Parts, env *hooks.AllocEnv, task *structs.Task) (list []hooks.T
 // CSI plugin and its templates. A task does not keep devices waiting while it downloads. Templates read the
 // files and the variables of the other hooks.
 func taskHooks(
-	p Parts, supervisors csihooks.SupervisorConfig, guarding *guard.Guard, reserve device.Reserve,
-	lookups *lookup.Pool,
+	p Parts, supervisors csihooks.SupervisorConfig, reserve device.Reserve, lookups *lookup.Pool,
 ) func(*hooks.AllocEnv, *structs.Task) []hooks.Task {
 	artifacts := artifactConfig(p)
 	reserving := device.Config{
@@ -392,10 +395,21 @@ func taskHooks(
 			list = append(list, h)
 		}
 
-		if h := guarding.TaskHook(env); h != nil { // the last before the start
+		return list
+	}
+}
+
+// taskHooksOf makes the hooks of a task.
+type taskHooksOf = func(*hooks.AllocEnv, *structs.Task) []hooks.Task
+
+// guardedLast puts the hook of the guard behind the others: it is the last before the start.
+func guardedLast(guarding *guard.Guard, others taskHooksOf) taskHooksOf {
+	return func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
+		list := others(env, task)
+		h := guarding.TaskHook(env)
+		if h != nil {
 			list = append(list, h)
 		}
-
 		return list
 	}
 }

@@ -412,7 +412,7 @@ func (c *Client) report(allocID, message string) {
 }
 
 // loseAlloc ends an allocation that the node must not run any more, if it has a runner.
-func (c *Client) loseAlloc(allocID, reason string) bool {
+func loseAlloc(c *Client, allocID, reason string) bool {
 	r := c.runner(allocID)
 	if r != nil {
 		r.Lose(reason)

@@ -120,9 +120,7 @@ func (c *Client) runLease(ctx context.Context) {
 			return
 		case err == nil:
 			pause.Reset()
-			if c.subsystems.Renewed != nil {
-				c.subsystems.Renewed(renewed)
-			}
+			c.subsystems.tellRenewed(renewed)
 			if failed {
 				c.serversBack.Announce()
 			}
@@ -359,4 +357,11 @@ func (c *Client) connect(ctx context.Context, addr string) (lost <-chan struct{}
 		return none, false
 	}
 	return s.Done(), true
+}
+
+// tellRenewed tells the subsystems of a new lease.
+func (s *Subsystems) tellRenewed(l lease.Lease) {
+	if s.Renewed != nil {
+		s.Renewed(l)
+	}
 }

@@ -97,7 +97,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 	lookups := lookup.New(lookupConfig(p))
 	supervisors := csihooks.SupervisorConfig{Logger: p.Logger}
 	got = nil
-	for _, h := range taskHooks(p, supervisors, guarding, nil, lookups)(env, task) {
+	for _, h := range guardedLast(guarding, taskHooks(p, supervisors, nil, lookups))(env, task) {
 		got = append(got, h.Name())
 	}
 	checkOrder(t, "a task", got, taskHookOrder)

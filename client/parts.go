@@ -69,7 +69,7 @@ func (c *Client) parts(starting context.Context) Parts {
 		LocalAlloc: c.localAlloc,
 		Contacted:  c.contacted,
 		Report:     c.report,
-		Lose:       c.loseAlloc,
+		Lose:       func(id, reason string) bool { return loseAlloc(c, id, reason) },
 		Clock:      c.clock,
 		Progress:   c.setProgress,
 

@@ -65,10 +65,7 @@ func (j jobs) registerFor(
 	req.Eval = registrationEval(job, trigger, req.Now)
 	err = req.Eval.SetPriority(req.EvalPriority)
 	if err == nil {
-		err = state.CheckRegistration(j.store.Read(), req, job)
-	}
-	if err == nil {
-		err = j.checkPlugins(job)
+		err = j.checkStored(req, job)
 	}
 	if err == nil && req.PreserveCounts {
 		err = validate.Job(state.WithKeptCounts(j.store.Read(), job))
@@ -100,12 +97,14 @@ func (j jobs) registerFor(
 	return index, nil
 }
 
-// checkPlugins rejects a new version of a job without a plugin that volumes need.
-func (j jobs) checkPlugins(version *structs.Job) error {
+// checkStored checks a new version of a job against what is stored. It rejects one without a plugin that
+// volumes need.
+func (j jobs) checkStored(req *structs.JobRegisterRequest, version *structs.Job) error {
 	tx := j.store.Read()
+	err := state.CheckRegistration(tx, req, version)
 	stored := state.Job(tx, version.Namespace, version.ID)
-	if stored == nil {
-		return nil
+	if err != nil || stored == nil {
+		return err
 	}
 	return pluginuse.Check(tx, stored, version)
 }

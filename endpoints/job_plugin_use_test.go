@@ -76,7 +76,8 @@ func TestJobDeregister_OfAUserIsNotHeldUp(t *testing.T) {
 	must(s, structs.JobDeregister, stopOf("job-a1"))
 	rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1")) // v is mounted still
 	s.endAlloc("a1", "n1")
-	rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1")) // the node has not unmounted it
+	// The node has not unmounted it.
+	rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
 }
 
 func TestJobDeregister_OfAPluginWithoutUsers(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// This file applies the rules of package disconnect: it reads the state of nodes and allocations for them, and
-// adds what follows to the plan.
+// This file applies the rules of package disconnect: it reads the state of nodes and allocations for
+// them, and adds what follows to the plan.
 
 // classifyAway decides on an allocation whose node is away, or has not reported it since, and whose place no
 // other allocation has.
@@ -32,8 +32,8 @@ func classifyAway(p *planner, g *place.Group, a *structs.Allocation) rollout.Dec
 	return s
 }
 
-// decideAway decides on an allocation of a group. A canary is lost with its node: its deployment needs another
-// one.
+// decideAway decides on an allocation of a group. A canary is lost with its node: its deployment needs
+// another one.
 func decideAway(
 	o *feasible.Outlook, g *place.Group, a *structs.Allocation, covered bool,
 ) disconnect.Decision {

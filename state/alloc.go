@@ -170,9 +170,9 @@ func dropUnusedPlugins(tx *WriteTx, a *structs.Allocation) {
 	}
 }
 
-// AllocsClientUpdate stores a node's report on its allocations. It ignores allocations that are unknown, that
-// belong to another node or that have ended already. If an allocation of a live job ends, is known again after
-// its node was away, or its health becomes known, the job is evaluated once.
+// AllocsClientUpdate stores a node's report on its allocations. It ignores allocations that are unknown,
+// that belong to another node or that have ended already. If an allocation of a live job ends, is known
+// again after its node was away, or its health becomes known, the job is evaluated once.
 func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error {
 	if p.NodeID != "" {
 		_, err := findNode(tx, p.NodeID, p.SecretID)

@@ -193,8 +193,8 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 	return v, claimable(v, c)
 }
 
-// guardClaim notes that the node of an existing claim guards it from now on: it does so once it knows the policy
-// of the volume. If the policy is another one by then, the claim stays as it is.
+// guardClaim notes that the node of an existing claim guards it from now on: it does so once it knows the
+// policy of the volume. If the policy is another one by then, the claim stays as it is.
 func guardClaim(tx *WriteTx, c *structs.CSIClaim) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	old := Claim(tx, c.Namespace, c.VolumeID, c.AllocID)

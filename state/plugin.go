@@ -43,16 +43,6 @@ func InstancesByPluginKind(
 	return instances.Scan(tx, plugin, string(kind))
 }
 
-// AllocsByPlugin yields the allocations that run a plugin, those that ended first.
-func AllocsByPlugin(tx Reader, plugin string) iter.Seq[*structs.Allocation] {
-	return allocsByPlugin.Scan(tx, plugin)
-}
-
-// VolumesByPlugin yields a plugin's volumes in all namespaces.
-func VolumesByPlugin(tx Reader, plugin string) iter.Seq[*structs.CSIVolume] {
-	return volumesByPlugin.Scan(tx, plugin)
-}
-
 // InstancesByNode yields the instances that a node reported, by plugin and kind. The node's row names them,
 // because an index by node would take as much memory as the rows.
 func InstancesByNode(tx Reader, node string) iter.Seq[*structs.CSIPluginInstance] {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"iter"
 	"slices"
 
 	"berth/structs"
@@ -98,4 +99,14 @@ func talliesOf(tx Reader, id string) (controllers, nodes tally) {
 // HealthyInstance reports whether a half of the plugin is healthy anywhere.
 func HealthyInstance(tx Reader, plugin string, kind structs.CSIKind) bool {
 	return tallyOf(tx, plugin, kind).Healthy > 0
+}
+
+// AllocsByPlugin yields the allocations that run a plugin, those that ended first.
+func AllocsByPlugin(tx Reader, plugin string) iter.Seq[*structs.Allocation] {
+	return allocsByPlugin.Scan(tx, plugin)
+}
+
+// VolumesByPlugin yields a plugin's volumes in all namespaces.
+func VolumesByPlugin(tx Reader, plugin string) iter.Seq[*structs.CSIVolume] {
+	return volumesByPlugin.Scan(tx, plugin)
 }

@@ -159,7 +159,8 @@ type CSIClaimGetResponse struct {
 	Ready      bool
 	Blocked    string // why not ready, for users
 	Provider   string `json:",omitempty"` // when Ready: the driver that the volume's plugin belongs to
-	LossPolicy string `json:",omitempty"` // who releases the volume if the node is lost, as LossHold; "" if not known
+	// LossPolicy says who releases the volume if the node is lost, as LossHold does; "" if not known.
+	LossPolicy string `json:",omitempty"`
 	QueryMeta
 }
 

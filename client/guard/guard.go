@@ -2,15 +2,15 @@
 // allocations when the lease of the node ends, also without the agent. It has two kinds of work:
 //
 //   - Allocations with a volume under the policy "lease" end with the lease, and their volumes are unmounted.
-//   - Allocations whose group says stop_on_client_after end that time later, and only if the agent has not stopped
-//     them by then, with their signals.
+//   - Allocations whose group says stop_on_client_after end that time later, and only if the agent has
+//     not stopped them by then, with their signals.
 //
 // Its rules:
 //
-//   - The order to the guard is durable, and the guard works, before the first mount and the first task of the
-//     allocation. It stays until the allocation has ended and has released its volumes.
-//   - The end of the lease is in memory, where the guard reads it. Before a renewal after the end replaces it,
-//     all that was due in between is marked: it ends all the same.
+//   - The order to the guard is durable, and the guard works, before the first mount and the first task
+//     of the allocation. It stays until the allocation has ended and has released its volumes.
+//   - The end of the lease is in memory, where the guard reads it. Before a renewal after the end
+//     replaces it, all that was due in between is marked: it ends all the same.
 //   - A task of an allocation that is due does not start any more, and the agent gives the allocation up.
 //   - A node without orders has no guard.
 package guard
@@ -131,9 +131,10 @@ func (g *Guard) groupsOf(allocID string, group *structs.TaskGroup) ([]*cgroups.G
 	return groups, nil
 }
 
-// Order orders the guard to end an allocation: with the lease if it has volumes, else when an agent that works
-// would have stopped it after the group's stop_on_client_after. Volumes of an earlier order stay in it. Without an error the order is durable, and the
-// guard works. The error is unavailable while the node has no lease.
+// Order orders the guard to end an allocation: with the lease if it has volumes, else when an agent that
+// works would have stopped it after the group's stop_on_client_after. Volumes of an earlier order stay in
+// it. Without an error the order is durable, and the guard works. The error is unavailable while the node
+// has no lease.
 func (g *Guard) Order(allocID string, group *structs.TaskGroup, volumes []order.Volume) error {
 	groups, err := g.groupsOf(allocID, group)
 	if err != nil {

@@ -153,7 +153,8 @@ func TestOrder_IsDurableAndGuarded(t *testing.T) {
 	must(t, f.Order("a1", group("exec", &hour), nil))
 	o, err := f.files.Get("a1")
 	must(t, err)
-	if o.Delay != hour+time.Minute+agentMargin || o.BootID != f.boot || len(o.Groups) != 1 || o.Groups[0].Name() != f.group.Name() {
+	if o.Delay != hour+time.Minute+agentMargin ||
+		o.BootID != f.boot || len(o.Groups) != 1 || o.Groups[0].Name() != f.group.Name() {
 		t.Errorf("the order is %+v", o)
 	}
 	works, err := watch.Works(f.files.Memory, f.self)

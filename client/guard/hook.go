@@ -8,9 +8,9 @@ import (
 	"berth/structs"
 )
 
-// Hook returns the hook that orders the guard to end an allocation after its group's stop_on_client_after, and
-// that removes the order of the allocation, of whatever reason. It comes before the hook of volumes. It is nil
-// for a group that no guard ends.
+// Hook returns the hook that orders the guard to end an allocation after its group's
+// stop_on_client_after, and that removes the order of the allocation, of whatever reason. It comes before
+// the hook of volumes. It is nil for a group that no guard ends.
 func (g *Guard) Hook(env *hooks.AllocEnv) hooks.Alloc {
 	if !isGuarded(env.Group) {
 		return nil
@@ -55,8 +55,8 @@ type hook struct {
 // Name implements hooks.Alloc.
 func (*hook) Name() string { return "guard" }
 
-// Up implements hooks.Alloc. It waits for a lease of the node. Where the guard cannot end the tasks, their agent
-// alone stops them.
+// Up implements hooks.Alloc. It waits for a lease of the node. Where the guard cannot end the tasks,
+// their agent alone stops them.
 func (h *hook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if !stops(env.Group) {
 		return nil

@@ -4,7 +4,7 @@
 // An allocation takes these ways:
 //
 //	running, its node is down  -> lost                  without a rule, or with a proof that the node is off
-//	                           -> unknown               with lost_after, stop_on_client_after or replace = false
+//	                           -> unknown               with a rule of the block
 //	unknown, its node is down  -> lost                  at the end of the time, or with a proof
 //	unknown, its node is back  -> what the node reports one of it and its replacement is stopped
 //

@@ -487,19 +487,3 @@ func (x *jobExplainer) deadTask(a *structs.Allocation) (turn *structs.Reason) {
 	}
 	return turn
 }
-
-// sickPlugin explains that a CSI plugin of an allocation is not healthy.
-func (x *explainer) sickPlugin(a *structs.Allocation) *structs.Reason {
-	for _, id := range a.CSIPlugins {
-		for i := range state.InstancesByPlugin(x.tx, id) {
-			if i.NodeID != a.NodeID || i.AllocID != a.ID || i.Healthy {
-				continue
-			}
-			r := x.alloc(a, fmt.Sprintf("runs plugin %s, whose %s half is not healthy: %s", id, i.Kind,
-				cmp.Or(i.HealthDescription, "it has not answered yet")))
-			r.Remedy = x.pluginLogs(a, id)
-			return r
-		}
-	}
-	return nil
-}

@@ -22,7 +22,8 @@ func (x *jobExplainer) unknownAlloc(a *structs.Allocation) *structs.Reason {
 	case until != 0:
 		r.Because = append(r.Because, reason("it is lost %s, if its node is not back", x.until(until)))
 	case n != nil:
-		r.Because = append(r.Because, reason("the disconnect block of its group waits for its node without a bound"))
+		r.Because = append(r.Because,
+			reason("the disconnect block of its group waits for its node without a bound"))
 	}
 	if a.NextAllocation != "" {
 		r.Because = append(r.Because, reason("allocation %s has its place", structs.ShortID(a.NextAllocation)))

@@ -52,8 +52,8 @@ func (a *agent) restarts() map[string]uint64 {
 	return restarts
 }
 
-// awaitCrowd waits until each allocation has had so many restarts more than before and an event with the text,
-// and runs.
+// awaitCrowd waits until each allocation has had so many restarts more than before and an event with the
+// text, and runs.
 func (a *agent) awaitCrowd(before map[string]uint64, restarts uint64, text string) {
 	a.t.Helper()
 	what := fmt.Sprintf("%d allocations run with %d restarts more and say %q", len(before), restarts, text)

@@ -253,8 +253,8 @@ func TestOpen_NamesTheFaultOfABadPlugin(t *testing.T) {
 	}
 }
 
-// shorten shortens the timeout that a plugin lets pass. A busy machine keeps to the other one, which is longer
-// than usual for calls.
+// shorten shortens the timeout that a plugin lets pass. A busy machine keeps to the other one, which is
+// longer than usual for calls.
 func shorten(t *testing.T, how string) {
 	start, call := startTimeout, callTimeout
 	t.Cleanup(func() {

@@ -96,8 +96,8 @@ func (l *limiter) cgroup(r structs.Resources) *Cgroup {
 	return &Cgroup{Machine: machine, Parent: l.parent, Limits: limits}
 }
 
-// TaskGroup returns the cgroup that a task has, or will have once it is started. It reports false if the tasks
-// of this machine have none.
+// TaskGroup returns the cgroup that a task has, or will have once it is started. It reports false if the
+// tasks of this machine have none.
 func (ts *Tasks) TaskGroup(id string) (*cgroups.Group, bool) {
 	machine, err := ts.limits.probe()
 	if err != nil {

@@ -5,10 +5,10 @@
 //
 //   - A write replaces the older of two slots. A writer that stops in the middle of a write, or for ever, so
 //     leaves the lease as it was.
-//   - A slot counts only with its checksum and under the boot that it names. A file without such a slot, and a
-//     missing one, is a lease that has ended.
-//   - It is read and written by calls, not by a mapping: a reader of a mapped file ends by a signal if another
-//     process cuts the file.
+//   - A slot counts only with its checksum and under the boot that it names. A file without such a slot,
+//     and a missing one, is a lease that has ended.
+//   - It is read and written by calls, not by a mapping: a reader of a mapped file ends by a signal if
+//     another process cuts the file.
 package leasefile
 
 import (

@@ -258,8 +258,8 @@ func (g *guard) unmountWithin(path string, wait time.Duration) (reason string) {
 	}
 }
 
-// unmount unmounts everything at a path. It waits until the deadline while the mount is busy: the kernel takes
-// the last files of a killed process back a moment after its end.
+// unmount unmounts everything at a path. It waits until the deadline while the mount is busy: the kernel
+// takes the last files of a killed process back a moment after its end.
 func unmount(path string, deadline time.Time) (reason string) {
 	for {
 		table, err := mounts.Read()

@@ -5,9 +5,10 @@
 // Its rules:
 //
 //   - It looks four times a second at CLOCK_BOOTTIME, because timers of Go stop while the machine sleeps.
-//   - What is once due ends, also if the lease is renewed meanwhile: a mark says so, which the next guard reads.
-//   - It kills, waits until no process is left, records that, and then unmounts. It never detaches a mount: an
-//     unmount that has ended has written what was not written yet.
+//   - What is once due ends, also if the lease is renewed meanwhile: a mark says so, which the next guard
+//     reads.
+//   - It kills, waits until no process is left, records that, and then unmounts. It never detaches a
+//     mount: an unmount that has ended has written what was not written yet.
 //   - It does not wait for ever: an unmount or a process that does not end is recorded, and tried again.
 //   - Until the order is gone it kills what starts, and unmounts what is mounted, for an allocation that has
 //     ended.
