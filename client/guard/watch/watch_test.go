@@ -157,7 +157,7 @@ func TestGuard_EndsWhatIsMarkedUnderAValidLease(t *testing.T) {
 	}
 }
 
-func TestGuard_RecordsBeforeItUnmounts(t *testing.T) {
+func TestGuard_RecordsABusyMountAndTriesAgain(t *testing.T) {
 	f := newFixture(t)
 	group, task := f.task("t")
 	v := f.orderFor("a1", group)
@@ -174,6 +174,27 @@ func TestGuard_RecordsBeforeItUnmounts(t *testing.T) {
 	f.ended("a1", unmounted)
 	if f.isMounted(v.Target) || f.isMounted(v.Stage) {
 		t.Error("the volume is still mounted")
+	}
+}
+
+// After a reboot nothing of an order is left, and its cgroups may be those of others.
+func TestGuard_LeavesAnOrderOfAnotherBoot(t *testing.T) {
+	f := newFixture(t)
+	group, _ := f.task("t")
+	v := f.orderFor("a1", group)
+	o, err := f.files.Get("a1")
+	must(t, err)
+	o.BootID = "another"
+	must(t, f.files.Put(o))
+	other, second := f.task("other")
+	f.orderFor("a2", other)
+	f.guard()
+	f.renew(0)
+	f.killed(second)
+	f.ended("a2", anyRecord)
+	due, err := f.files.Due("a1")
+	if due != nil || err != nil || !f.isMounted(v.Target) {
+		t.Errorf("the guard ends it: %+v, %v", due, err)
 	}
 }
 
