@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 
@@ -14,6 +13,7 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/procref"
+	"berth/internal/crc32c"
 	"berth/internal/durable"
 )
 
@@ -150,31 +150,17 @@ func encodeSummed(v any) ([]byte, error) {
 		return nil, err
 	}
 	b = b[:len(b)-1] // the closing brace
-	return fmt.Appendf(b, sumField, sumOf(b)), nil
+	return fmt.Appendf(b, sumField, crc32c.Sum(b)), nil
 }
 
 // decodeSummed decodes the result of encodeSummed.
 func decodeSummed(b []byte, v any) error {
 	b = bytes.TrimRight(b, " ") // of reserveExit
 	at := len(b) - len(fmt.Sprintf(sumField, 0))
-	if at < 0 || string(b[at:]) != fmt.Sprintf(sumField, sumOf(b[:at])) {
+	if at < 0 || string(b[at:]) != fmt.Sprintf(sumField, crc32c.Sum(b[:at])) {
 		return errors.New("the checksum does not match")
 	}
 	return json.Unmarshal(b, v)
-}
-
-// sumOf sums without a table: each process would make it, which takes longer than to sum a few records.
-func sumOf(b []byte) uint32 {
-	sum := ^uint32(0)
-	for _, c := range b {
-		sum ^= uint32(c)
-		for range 8 {
-			odd := sum & 1
-			sum >>= 1
-			sum ^= crc32.Castagnoli * odd
-		}
-	}
-	return ^sum
 }
 
 // takeLock locks a task's directory. Nil without an error means that a supervisor has the lock. The lock

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -120,16 +119,6 @@ func TestAwaitRecord_TakesADamagedOneOfAnEarlierBootForNone(t *testing.T) {
 				t.Error("a damaged record of a supervisor that lives was accepted")
 			}
 		})
-	}
-}
-
-func TestSumOf_IsCRC32C(t *testing.T) {
-	b := bytes.Repeat([]byte("record \x00\xff"), 30)
-	for n := range b {
-		want := crc32.Checksum(b[:n], crc32.MakeTable(crc32.Castagnoli))
-		if got := sumOf(b[:n]); got != want {
-			t.Fatalf("%d bytes: got %08x, want %08x", n, got, want)
-		}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -23,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/boottime"
+	"berth/internal/crc32c"
 )
 
 // Lease is the content of the file.
@@ -136,14 +136,14 @@ func encode(l Lease, boot string) []byte {
 	b = append(b, boot...)
 	b = binary.LittleEndian.AppendUint64(b, l.Sequence)
 	b = binary.LittleEndian.AppendUint64(b, uint64(l.Until))
-	b = binary.LittleEndian.AppendUint32(b, sumOf(b))
+	b = binary.LittleEndian.AppendUint32(b, crc32c.Sum(b))
 	return b[:slotSize] // the second slot begins behind it
 }
 
 func decode(b []byte, boot string) (Lease, bool) {
 	own := append([]byte(magic), boot...)
 	if string(b[:len(own)]) != string(own) ||
-		binary.LittleEndian.Uint32(b[sumAt:]) != sumOf(b[:sumAt]) {
+		binary.LittleEndian.Uint32(b[sumAt:]) != crc32c.Sum(b[:sumAt]) {
 		return Lease{}, false
 	}
 	rest := b[len(own):]
@@ -151,18 +151,4 @@ func decode(b []byte, boot string) (Lease, bool) {
 		Sequence: binary.LittleEndian.Uint64(rest),
 		Until:    boottime.Instant(binary.LittleEndian.Uint64(rest[8:])),
 	}, true
-}
-
-// sumOf sums without a table, which every supervisor of a task would make at its start.
-func sumOf(b []byte) uint32 {
-	sum := ^uint32(0)
-	for _, c := range b {
-		sum ^= uint32(c)
-		for range 8 {
-			odd := sum & 1
-			sum >>= 1
-			sum ^= crc32.Castagnoli * odd
-		}
-	}
-	return ^sum
 }
