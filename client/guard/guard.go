@@ -186,21 +186,27 @@ func stopTime(group *structs.TaskGroup) time.Duration {
 func (g *Guard) prepare(allocID string, ordered bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	err := g.open()
+	err := g.checkDue(allocID)
 	if err != nil {
 		return err
-	}
-	due, err := g.files.Due(allocID)
-	if err != nil {
-		return err
-	}
-	if due != nil {
-		return structs.Conflictf("%s", reasonOf(nil))
 	}
 	if until := g.lease.Until(); !ordered && g.Clock() >= until {
 		return structs.Unavailablef("the node has no lease from the servers now")
 	}
 	return nil
+}
+
+// checkDue makes the place in memory, and returns a conflict if an allocation is due. The caller holds mu.
+func (g *Guard) checkDue(allocID string) error {
+	err := g.open()
+	if err != nil {
+		return err
+	}
+	due, err := g.files.Due(allocID)
+	if err == nil && due != nil {
+		return structs.Conflictf("%s", reasonOf(nil))
+	}
+	return err
 }
 
 // merge returns the volumes of both lists.

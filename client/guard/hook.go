@@ -114,16 +114,9 @@ func (g *Guard) mayStart(allocID string) error {
 	if err != nil || o == nil {
 		return err
 	}
-	err = g.open()
+	err = g.checkDue(allocID)
 	if err != nil {
 		return err
-	}
-	due, err := g.files.Due(allocID)
-	if err != nil {
-		return err
-	}
-	if due != nil {
-		return structs.Conflictf("%s", reasonOf(nil))
 	}
 	l, err := g.read()
 	if err == nil && g.Clock() >= o.End(l.Until) {

@@ -76,7 +76,7 @@ func (n *node) powerOn() {
 	n.inKernel(5*time.Second+n.w.upTo(20*time.Second), n.startAgent)
 }
 
-// powerOff ends all that runs. What is on disk stays, and attachments stay.
+// powerOff ends everything that runs. The disk and the attachments stay.
 func (n *node) powerOff() {
 	if !n.on {
 		return
