@@ -49,6 +49,8 @@ type fakeServers struct {
 	hang func(addr, method string) bool // such a call gets no answer
 	lose map[string]bool                // the answers of these methods
 
+	cluster string // "": they do not tell it
+
 	twice bool // each allocation is twice in an answer
 	left  bool // the node has drained itself
 }
@@ -135,6 +137,9 @@ func (p *fakeServers) register(ctx context.Context,
 	r *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if r.ClusterID != p.cluster && r.ClusterID != "" && p.nodes[r.Node.ID] == nil {
+		return nil, structs.Conflictf("the node belongs to cluster %s", r.ClusterID)
+	}
 	p.nodes[r.Node.ID] = r.Node
 	p.csi, p.session = instancesByKey(r.CSI), rpc.SessionFrom(ctx)
 	healthy := 0
@@ -149,6 +154,7 @@ func (p *fakeServers) register(ctx context.Context,
 		LeaseGrant: p.grant(),
 		Servers:    p.servers,
 		Left:       p.left,
+		ClusterID:  p.cluster,
 	}, nil
 }
 
@@ -208,6 +214,10 @@ func (p *fakeServers) clientAllocs(ctx context.Context,
 	p.mu.Unlock()
 	for {
 		p.mu.Lock()
+		if p.cluster != "" && p.nodes[r.NodeID] == nil {
+			p.mu.Unlock()
+			return nil, structs.NotFoundf("the node is not registered")
+		}
 		if p.index > r.MinIndex || p.restores != before && !p.deaf {
 			resp := &structs.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
 			for id, a := range p.allocs {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"berth/client/cluster"
 	"berth/client/lease"
 	"berth/internal/backoff"
 	"berth/internal/level"
@@ -247,6 +248,11 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 	}
 	defer unlock()
 
+	belongs, err := cluster.Read(c.config().StateDir())
+	if err != nil {
+		return lease.Lease{}, err
+	}
+
 	instances := c.subsystems.Plugins.Instances()
 	node := c.buildNode()
 	c.node.Store(node)
@@ -255,6 +261,7 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 		CSI:       instances,
 		Inventory: c.readInventory(),
 		Unsure:    c.inDoubt,
+		ClusterID: belongs,
 	}
 
 	req.Region = c.config().Region
@@ -263,6 +270,11 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 	if err != nil {
 		c.inDoubt = c.inDoubt || outcomeUnknown(err)
 		return lease.Lease{}, err
+	}
+
+	err = cluster.Write(c.config().StateDir(), resp.ClusterID)
+	if err != nil { // a full disk does not keep a node from its work
+		c.logger.Error("failed to record the cluster of this node", "error", err)
 	}
 
 	c.ackedInstances = instancesByKey(instances)

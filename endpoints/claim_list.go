@@ -74,6 +74,10 @@ func (c claims) list(
 	}
 
 	resp.Claims, err = l.Page(rows, req, resp)
+	if err == nil && len(resp.Claims) == 0 && req.NodeID != "" && state.Node(tx, req.NodeID) == nil {
+		// A node would take an empty list for the loss of all its claims.
+		return structs.NotFoundf("there is no node %q, and no claim of it", req.NodeID)
+	}
 	return err
 }
 

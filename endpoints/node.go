@@ -63,11 +63,17 @@ func (n nodes) register(
 		return 0, err
 	}
 
+	cluster, err := n.joinCluster(ctx, req, node, old != nil)
+	if err != nil {
+		return 0, err
+	}
+
 	index, err := n.recordRegistration(ctx, req, old, node)
 	if err != nil {
 		return 0, err
 	}
 
+	resp.ClusterID = cluster
 	resp.Servers = n.raft.Servers()
 	resp.Left = old != nil && state.HasLeft(old)
 	resp.LeaseGrant, err = n.renewLease(ctx, node.ID, &req.WriteOptions)

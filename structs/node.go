@@ -212,6 +212,8 @@ type NodeRegisterRequest struct {
 	CSI       []*CSIPluginInstance
 	Inventory *NodeInventory `json:",omitempty"` // nil: not reported
 	Unsure    bool           `json:",omitempty"` // an earlier request may still be in flight
+	// ClusterID is that of the cluster to which the node belongs, "" for none. Another cluster rejects it.
+	ClusterID string `json:",omitempty" level:"2"`
 	WriteOptions
 }
 
@@ -221,7 +223,8 @@ type NodeRegisterResponse struct {
 	Servers []string // RPC addresses of the servers, the leader's first
 	EvalIDs []string // always empty; the dialect has it
 	// Left: an earlier agent of the node has drained it as it shut down (see NodeLeave).
-	Left bool `json:",omitempty"`
+	Left      bool   `json:",omitempty"`
+	ClusterID string `json:",omitempty"` // of the cluster to which the node belongs now
 	WriteMeta
 }
 

@@ -1,0 +1,49 @@
+package endpoints
+
+import (
+	"context"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// clusterLevel is the level from which nodes tell to which cluster they belong.
+const clusterLevel = 2
+
+// joinCluster returns the ID of this cluster for a node that registers, and makes it for the first one. A node
+// of another cluster is rejected, unless these servers know it: they would end all that runs on it and that
+// they do not know. The request then no longer has the ID, which no log entry needs.
+func (n nodes) joinCluster(
+	ctx context.Context, req *structs.NodeRegisterRequest, node *structs.Node, known bool,
+) (string, error) {
+	shown := req.ClusterID
+	req.ClusterID = ""
+	if n.level() < clusterLevel { // some servers would not take the ID from the node
+		return "", nil
+	}
+	if len(shown) > structs.MaxName {
+		return "", structs.Invalidf("ClusterID: %d bytes; expected at most %d", len(shown), structs.MaxName)
+	}
+
+	id := state.ClusterID(n.store.Read())
+	if id == "" {
+		first := &structs.SITokenAccessors{ClusterID: structs.NewID(), WriteOptions: req.WriteOptions}
+		if known && shown != "" { // the state is older than its ID: it was restored
+			first.ClusterID = shown
+		}
+		_, err := fsm.Propose(ctx, n.raft, fsm.SITokensRegister, first)
+		if err != nil {
+			return "", err
+		}
+		id = state.ClusterID(n.store.Read())
+	}
+
+	if shown != "" && shown != id && !known {
+		return "", structs.Conflictf("node %s belongs to cluster %s, and these are the servers of cluster %s, "+
+			"which do not know it. What runs and is mounted on it stays as it is. To move the node to this "+
+			"cluster, which ends all of that: remove the file cluster-id in the state directory of its agent",
+			node.Name, structs.ShortID(shown), structs.ShortID(id))
+	}
+	return id, nil
+}

@@ -1,0 +1,65 @@
+package endpoints
+
+import (
+	"testing"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// registers returns the request of a node that shows the ID of a cluster.
+func registers(id, cluster string) *structs.NodeRegisterRequest {
+	return &structs.NodeRegisterRequest{
+		Node: &structs.Node{
+			ID:       id,
+			SecretID: secretOf(id),
+			Name:     "name-" + id,
+		},
+		ClusterID: cluster,
+	}
+}
+
+func TestNodeRegister_TellsTheCluster(t *testing.T) {
+	s := newServer(t)
+	first := must(s, structs.NodeRegister, registers("n1", "")).ClusterID
+	if first == "" || first != state.ClusterID(s.store.Read()) {
+		t.Fatalf("the cluster is %q, its row has %q", first, state.ClusterID(s.store.Read()))
+	}
+	for _, node := range []string{"n1", "n2"} {
+		if got := must(s, structs.NodeRegister, registers(node, "")).ClusterID; got != first {
+			t.Errorf("%s: the cluster is %q, then %q", node, first, got)
+		}
+	}
+	must(s, structs.NodeRegister, registers("n3", first))
+}
+
+func TestNodeRegister_RejectsANodeOfAnotherCluster(t *testing.T) {
+	s := newServer(t) // new and empty
+	for range 2 {     // also once it has an ID
+		err := rejected(s, structs.KindConflict, structs.NodeRegister, registers("n1", "another"))
+		wantText(t, err, "node name-n1 belongs to cluster another")
+		wantText(t, err, "remove the file cluster-id")
+	}
+	if state.Node(s.store.Read(), "n1") != nil {
+		t.Error("the node has a row")
+	}
+	must(s, structs.NodeRegister, registers("n1", "")) // an operator has removed the file
+}
+
+// Servers that were restored from an archive of the node's cluster are that cluster.
+func TestNodeRegister_TakesANodeThatItKnows(t *testing.T) {
+	s := newServer(t)
+	first := must(s, structs.NodeRegister, registers("n1", "")).ClusterID
+	if got := must(s, structs.NodeRegister, registers("n1", "another")).ClusterID; got != first {
+		t.Errorf("the node joins %q, want %q", got, first)
+	}
+}
+
+// A node takes an empty list of its claims for their loss, and kills the allocations that use the volumes.
+func TestClaimList_OfAnUnknownNodeIsNoEmptyList(t *testing.T) {
+	s := newServer(t)
+	req := &structs.CSIClaimListRequest{NodeID: "n1"}
+	rejected(s, structs.KindNotFound, structs.CSIClaimList, req)
+	must(s, structs.NodeRegister, registers("n1", ""))
+	must(s, structs.CSIClaimList, req)
+}
