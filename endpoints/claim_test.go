@@ -154,6 +154,7 @@ func TestDuty_K2_K17_ANodeWaitsForAnAttachThatHasNotBegun(t *testing.T) {
 func TestClaimList_HasOrderOfQueue(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
+	s.addNode("n2", "b")
 	s.addVolume("v")
 	s.addVolume("w")
 	for _, id := range []string{"a3", "a1", "a2"} {

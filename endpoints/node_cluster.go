@@ -11,9 +11,9 @@ import (
 // clusterLevel is the level from which nodes tell to which cluster they belong.
 const clusterLevel = 2
 
-// joinCluster returns the ID of this cluster for a node that registers, and makes it for the first one. A node
-// of another cluster is rejected, unless these servers know it: they would end all that runs on it and that
-// they do not know. The request then no longer has the ID, which no log entry needs.
+// joinCluster returns the ID of this cluster for a node that registers, and makes it for the first one. A
+// node of another cluster is rejected, unless these servers know it: they would end all that runs on it
+// and that they do not know. The request then no longer has the ID, which no log entry needs.
 func (n nodes) joinCluster(
 	ctx context.Context, req *structs.NodeRegisterRequest, node *structs.Node, known bool,
 ) (string, error) {
@@ -40,6 +40,12 @@ func (n nodes) joinCluster(
 	}
 
 	if shown != "" && shown != id && !known {
+		held := 0
+		if req.Inventory != nil {
+			held = len(req.Inventory.Held)
+		}
+		n.logger.Warn("rejected a node of another cluster; what runs on it stays as it is",
+			"node_id", node.ID, "node_name", node.Name, "cluster_id", shown, "held_volumes", held)
 		return "", structs.Conflictf("node %s belongs to cluster %s, and these are the servers of cluster %s, "+
 			"which do not know it. What runs and is mounted on it stays as it is. To move the node to this "+
 			"cluster, which ends all of that: remove the file cluster-id in the state directory of its agent",

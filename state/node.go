@@ -311,7 +311,7 @@ func NodeDeregister(tx *WriteTx, p *structs.NodeDeregisterRequest) error {
 		if n == nil {
 			continue
 		}
-		held := leftOnNode(tx, id)
+		held := LeftOnNode(tx, id)
 		if held != "" {
 			return structs.Preconditionf("node %q has %s", id, held)
 		}
@@ -320,8 +320,8 @@ func NodeDeregister(tx *WriteTx, p *structs.NodeDeregisterRequest) error {
 	return nil
 }
 
-// leftOnNode names an allocation or a claim that is left on a node, and returns "" if there is none.
-func leftOnNode(tx Reader, id string) string {
+// LeftOnNode names an allocation or a claim that is left on a node, and returns "" if there is none.
+func LeftOnNode(tx Reader, id string) string {
 	for a := range AllocsByNode(tx, id) {
 		if !a.ClientTerminal() {
 			return "allocation " + a.ID + ", which has not ended"

@@ -143,7 +143,7 @@ func laterCall(a, b *structs.CSICall) bool {
 func surelyEmpty(before Reader, id string) bool {
 	n := Node(before, id)
 	return n != nil && n.Status == structs.NodeDown &&
-		!n.Unaccounted && leftOnNode(before, id) == "" &&
+		!n.Unaccounted && LeftOnNode(before, id) == "" &&
 		!attachmentsByNode.Has(before, id)
 }
 

@@ -5068,7 +5068,10 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(10)
+	if !(v.ClusterID != "") {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -5093,6 +5096,10 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa3CSI"...)
 	if b, err = wire.AppendPointers(b, v.CSI, (*CSIPluginInstance).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.ClusterID != "" {
+		b = append(b, "\xa9ClusterID"...)
+		b = msgp.AppendString(b, v.ClusterID)
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -5145,6 +5152,8 @@ func (v *NodeRegisterRequest) readField(name, b []byte) (_ []byte, known bool, e
 		b, err = wire.ReadOther(b, &v.Inventory)
 	case "Unsure":
 		b, err = wire.ReadBool(b, &v.Unsure)
+	case "ClusterID":
+		b, err = wire.ReadString(b, &v.ClusterID)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5157,7 +5166,10 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(8)
+	n := uint32(9)
+	if !(v.ClusterID != "") {
+		n--
+	}
 	if !(v.LeaseGrant.LeaseFor != 0) {
 		n--
 	}
@@ -5165,6 +5177,10 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.ClusterID != "" {
+		b = append(b, "\xa9ClusterID"...)
+		b = msgp.AppendString(b, v.ClusterID)
+	}
 	b = append(b, "\xa7EvalIDs"...)
 	b = wire.AppendStrings(b, v.EvalIDs)
 	b = append(b, "\xaeHeartbeatGrace"...)
@@ -5204,6 +5220,8 @@ func (v *NodeRegisterResponse) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = wire.ReadStrings(b, &v.EvalIDs)
 	case "Left":
 		b, err = wire.ReadBool(b, &v.Left)
+	case "ClusterID":
+		b, err = wire.ReadString(b, &v.ClusterID)
 	default:
 		if b, known, err = v.LeaseGrant.readField(name, b); known {
 			return b, true, err

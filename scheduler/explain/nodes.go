@@ -19,6 +19,9 @@ func (x *explainer) nodeDown(id string) *structs.Reason {
 	}
 	r := reason("node %s has been down for %s", x.nodeName(id), x.since(n.StatusUpdatedAt*int64(time.Second)))
 	r.Remedy = "start its agent; if the machine is off for good: berth node purge " + structs.ShortID(id)
+	if state.LeftOnNode(x.tx, id) != "" { // the purge would be rejected
+		r.Remedy = "start its agent; " + confirmRemedy(n)
+	}
 	return r
 }
 

@@ -34,6 +34,7 @@ var pages = []struct {
 	{"metrics.md", metricNames},
 	{"limits.md", limits},
 	{"settings.md", settingsPage},
+	{"stuck.md", stuckStates},
 }
 
 func TestReference_IsCurrent(t *testing.T) {
