@@ -281,7 +281,8 @@ func TestInterner_SharesThePartsOfEndedAllocations(t *testing.T) {
 	}
 }
 
-// sharesAMessage tries several messages, because two texts with one place in the interner displace each other.
+// sharesAMessage tries several messages, because two texts with one place in the interner displace each
+// other.
 func sharesAMessage() bool {
 	for code := range 8 {
 		message := func() *byte {

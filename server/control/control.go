@@ -89,12 +89,13 @@ func (d Deps) runFence(ctx context.Context) {
 
 // runLeaseProofs releases the claims whose nodes end them with their leases.
 func (d Deps) runLeaseProofs(ctx context.Context) {
-	fence.LeaseLoop{
+	loop := fence.LeaseLoop{
 		Store:    d.Store,
 		Proposer: d.Proposer,
 		Logger:   d.Logger,
 		Grace:    d.Config.Leases.Grace,
-	}.Run(ctx)
+	}
+	loop.Run(ctx)
 }
 
 // Loop runs while this server leads. Run returns after ctx and everything that Run started have ended.

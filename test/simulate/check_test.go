@@ -109,12 +109,13 @@ func (w *world) checkClaims(tx *state.ReadTx, v *volume, command string, ordered
 	old := w.seen.granted[v.id]
 	if old != nil && !isGranted(old.AllocID) && command != fsm.VolumeUnpublish.Name {
 		byOperator, proved := ordered[old.NodeID]
-		if !proved || !byOperator && v.policy != structs.LossFence {
+		byLease := command == fsm.LeaseProof.Name && v.policy == structs.LossLease && old.Guarded
+		if !byLease && (!proved || !byOperator && v.policy != structs.LossFence) {
 			w.violate(provedRelease, "%s released volume %s of %s", command, v.id, old.NodeID)
 		}
 	}
 	for _, m := range v.mounts {
-		if !isGranted(m.alloc) {
+		if !isGranted(m.alloc) && !v.sleeps(m) {
 			w.violate(claimedWriter, "after %s allocation %s has volume %s on %s without a claim",
 				command, structs.ShortID(m.alloc), v.id, m.node.id)
 		}

@@ -26,6 +26,7 @@ type leader struct {
 	leases  *leases.Leases
 	lease   *leases.Leadership
 	fencing fence.Loop
+	proofs  fence.LeaseLoop
 	calls   map[string]bool          // of a controller, in flight
 	pauses  map[string]time.Duration // until when an attachment or an evaluation is not tried
 }
@@ -42,11 +43,12 @@ func (w *world) elect() {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	started := w.now - time.Hour - w.upTo(time.Hour)
 	clock := func() boottime.Instant { return boottime.Instant(w.now - started) }
-	l.leases = leases.New(leases.Config{
+	config := leases.Config{
 		TTL:     oneOf(w, 8*time.Second, 10*time.Second, 30*time.Second),
-		Grace:   oneOf(w, time.Second, 5*time.Second),
+		Grace:   oneOf(w, time.Second, 5*time.Second, 15*time.Second),
 		Longest: time.Hour,
-	}, clock)
+	}
+	l.leases = leases.New(config, clock)
 	l.lease = l.leases.Lead(leases.Deps{
 		Store:    w.store,
 		Proposer: l,
@@ -58,6 +60,12 @@ func (w *world) elect() {
 		Proposer: l,
 		Logger:   hclog.NewNullLogger(),
 		Devices:  fence.Devices{w.device.row()},
+	}
+	l.proofs = fence.LeaseLoop{
+		Store:    w.store,
+		Proposer: l,
+		Logger:   hclog.NewNullLogger(),
+		Grace:    config.Grace,
 	}
 	w.leader = l
 	w.note("leader of term %d", l.term)
@@ -103,6 +111,7 @@ func (l *leader) watchLeases() {
 		return
 	}
 	l.lease.Step(l.ctx)
+	l.proofs.Step(l.ctx)
 	l.work()
 	l.w.after(time.Second, l.watchLeases)
 }

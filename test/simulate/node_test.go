@@ -23,9 +23,10 @@ type node struct {
 
 	on        bool
 	suspended bool
-	cutOut    bool          // requests of the agent are lost
-	cutIn     bool          // answers to it are lost
-	slow      time.Duration // most that a message takes beyond the usual time
+	woken     boottime.Instant // the end of the last suspension in this boot
+	cutOut    bool             // requests of the agent are lost
+	cutIn     bool             // answers to it are lost
+	slow      time.Duration    // most that a message takes beyond the usual time
 	boot      int
 	booted    time.Duration
 	late      []func() // events of a suspended machine
@@ -72,6 +73,7 @@ func (n *node) powerOn() {
 	n.boot++
 	n.booted = n.w.now
 	n.lease = lease.Lease{}
+	n.woken = 0
 	n.runs = map[string]*run{}
 	n.inKernel(5*time.Second+n.w.upTo(20*time.Second), n.startAgent)
 }
@@ -104,6 +106,7 @@ func (n *node) resume() {
 	}
 	n.w.note("%s is resumed", n.id)
 	n.suspended = false
+	n.woken = n.clock()
 	late := n.late
 	n.late = nil
 	for _, do := range late {

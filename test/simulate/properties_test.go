@@ -21,21 +21,26 @@ const (
 // allFaults says that a property holds under each fault of faults.
 const allFaults = "all faults"
 
+// exceptSleep is allFaults without one case.
+const exceptSleep = "all faults, but with `lease` not a machine that is suspended beyond its lease, until its " +
+	"guard has run"
+
 // properties has each property, its guarantee and the faults under which it holds: see docs/reliability.md.
 var properties = []struct {
 	name      property
 	guarantee string
 	faults    string
 }{
-	{exclusiveWriter, "An exclusive volume has at most one task that runs and has it mounted.", allFaults},
-	{claimedWriter, "A task has a volume mounted only while its claim is granted.", allFaults},
+	{exclusiveWriter, "An exclusive volume has at most one task that runs and has it mounted.", exceptSleep},
+	{claimedWriter, "A task has a volume mounted only while its claim is granted.", exceptSleep},
 	{leaseBeforeLoss, "No node is marked down while it counts its lease.", allFaults},
 	{provedRelease, "A claim of a lost node is released by the node itself, by a fence proof that its policy " +
-		"or an operator allows, or by the word of an operator, and by nothing else.", allFaults},
+		"or an operator allows, by the end of its lease if the policy is `lease` and the claim is guarded, or by " +
+		"the word of an operator, and by nothing else.", allFaults},
 	{proofOfOneLoss, "A run of a fence agent proves nothing if its node came back after the run had begun.", allFaults},
 	{oneFence, "At most one fence agent runs at a time.", allFaults},
 	{oneAttachment, "No exclusive volume is attached to a second node.", allFaults},
-	{detachedUnmounted, "No volume is detached from a machine that has it mounted.", allFaults},
+	{detachedUnmounted, "No volume is detached from a machine that has it mounted.", exceptSleep},
 	{growingEpoch, "A node that was down comes back with a higher epoch.", allFaults},
 	{consistentState, "The rows and their indexes agree, each five minutes and in the end.", allFaults},
 	{equalReplay, "A second server that applies the same log has the same state, byte for byte.", allFaults},

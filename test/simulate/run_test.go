@@ -29,6 +29,8 @@ type run struct {
 	claims []*structs.CSIClaim
 	stage  int
 	failed bool
+	// guarded: the guard of the machine ends the allocation with the lease.
+	guarded bool
 }
 
 func (n *node) sortedRuns() (all []*run) {
@@ -131,12 +133,17 @@ func (n *node) start(a *structs.Allocation, stage int) {
 		for _, v := range job.Group(a.TaskGroup).Volumes {
 			c := v.Claim(a.Namespace, a.Index())
 			c.AllocID = a.ID
+			c.Guarded = n.w.volume(c.VolumeID).policy == structs.LossLease && canGuard(a.ID)
+			r.guarded = r.guarded || c.Guarded
 			r.claims = append(r.claims, c)
 		}
 	}
 	n.runs[a.ID] = r
 	r.advance()
 }
+
+// canGuard reports whether the guard of a machine can end an allocation: it can end one of eight not.
+func canGuard(id string) bool { return id[0] > '1' }
 
 // finish releases the claims of an allocation that ended with the power.
 func (n *node) finish(a *structs.Allocation) {
@@ -251,7 +258,7 @@ func (r *run) mount() {
 	if r.stage != mounting {
 		return
 	}
-	if r.endsWithLease() && n.lease.Ended(n.clock()) {
+	if r.guarded && n.lease.Ended(n.clock()) {
 		n.inAgent(time.Second, r.mount)
 		return
 	}
@@ -372,26 +379,16 @@ func (n *node) checkClaims() {
 	})
 }
 
-// endsWithLease reports whether another node may get the volume at the end of the lease.
-func (r *run) endsWithLease() bool {
-	return slices.ContainsFunc(r.claims, func(c *structs.CSIClaim) bool {
-		return r.n.w.volume(c.VolumeID).policy == structs.LossLease
-	})
-}
-
-// killTime is the most that the guard takes. It is shorter than each grace.
-const killTime = 500 * time.Millisecond
-
 // guard ends the tasks that must not outlive the lease. It needs no agent.
 func (n *node) guard() {
 	if !n.lease.Ended(n.clock()) {
 		return
 	}
 	for _, r := range n.sortedRuns() {
-		if r.stage <= stopping && r.endsWithLease() {
+		if r.stage <= stopping && r.guarded {
 			r.failed = true
 			r.stage = stopping
-			n.inKernel(n.w.upTo(killTime), r.end)
+			n.inKernel(n.w.upTo(structs.GuardEndTime), r.end)
 		}
 	}
 }

@@ -6,9 +6,8 @@ import (
 	"berth/structs"
 )
 
-// policies are the rules for the loss of a node that the volumes of the simulation have. The nodes also keep
-// structs.LossLease, which the servers do not take yet.
-var policies = []string{structs.LossHold, structs.LossFence}
+// policies are the rules for the loss of a node that the volumes of the simulation have.
+var policies = []string{structs.LossHold, structs.LossFence, structs.LossLease}
 
 // volume is the truth about an exclusive volume, whatever the servers know.
 type volume struct {
@@ -33,6 +32,9 @@ func (w *world) volume(id string) *volume {
 func (w *world) mount(v *volume, m mount) {
 	w.note("volume %s is mounted for %s on %s", v.id, structs.ShortID(m.alloc), m.node.id)
 	for _, other := range v.mounts {
+		if v.sleeps(other) {
+			continue
+		}
 		w.violate(exclusiveWriter, "volume %s is mounted for %s on %s, and for %s on %s", v.id,
 			structs.ShortID(m.alloc), m.node.id, structs.ShortID(other.alloc), other.node.id)
 	}
@@ -40,6 +42,14 @@ func (w *world) mount(v *volume, m mount) {
 		w.violate(detachedUnmounted, "volume %s is mounted on %s and not attached", v.id, m.node.id)
 	}
 	v.mounts = append(v.mounts, m)
+}
+
+// sleeps reports whether the guard could not yet end a task, because the machine was suspended when its lease
+// ended. The guarantee of the policy lease does not hold for it: see properties.
+func (v *volume) sleeps(m mount) bool {
+	n := m.node
+	woke := n.clock().Sub(n.woken) < structs.GuardEndTime
+	return v.policy == structs.LossLease && n.on && (n.suspended || woke)
 }
 
 // unmount ends the mounts for which gone is true.
@@ -60,7 +70,7 @@ func (w *world) attach(v *volume, n *node) {
 func (w *world) detach(v *volume, n *node) {
 	w.note("volume %s is detached from %s", v.id, n.id)
 	for _, m := range v.mounts {
-		if m.node == n {
+		if m.node == n && !v.sleeps(m) {
 			w.violate(detachedUnmounted, "volume %s is detached from %s while %s has it",
 				v.id, n.id, structs.ShortID(m.alloc))
 		}

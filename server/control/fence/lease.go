@@ -2,6 +2,8 @@ package fence
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -19,6 +21,9 @@ type LeaseLoop struct {
 	Proposer fsm.Proposer
 	Logger   hclog.Logger
 	Grace    time.Duration // of the leases that this leadership grants
+
+	losses map[string]loss // by node; nil: none has been looked for
+	bound  time.Duration   // the longest that was seen in this leadership
 }
 
 // loss is the loss of a node as this leadership sees it.
@@ -39,20 +44,23 @@ func (l loss) due(grace, bound time.Duration) time.Time {
 }
 
 // Run releases claims until ctx ends.
-func (l LeaseLoop) Run(ctx context.Context) {
-	var losses map[string]loss // nil: none has been looked for
-	var bound time.Duration
+func (l *LeaseLoop) Run(ctx context.Context) {
 	for {
-		tx := l.Store.Read()
-		bound = max(bound, state.LeaseBound(tx))
-		losses = seeLosses(tx, losses, time.Now())
-		for id, lost := range losses {
-			if !time.Now().Before(lost.due(l.Grace, bound)) {
-				l.release(ctx, tx, state.Node(tx, id))
-			}
-		}
+		l.Step(ctx)
 		if !backoff.Sleep(ctx, interval) {
 			return
+		}
+	}
+}
+
+// Step releases the claims that are due now. It is to be called about once a second.
+func (l *LeaseLoop) Step(ctx context.Context) {
+	tx := l.Store.Read()
+	l.bound = max(l.bound, state.LeaseBound(tx))
+	l.losses = seeLosses(tx, l.losses, time.Now())
+	for _, id := range slices.Sorted(maps.Keys(l.losses)) {
+		if !time.Now().Before(l.losses[id].due(l.Grace, l.bound)) {
+			l.release(ctx, tx, state.Node(tx, id))
 		}
 	}
 }
@@ -75,7 +83,7 @@ func seeLosses(tx *state.ReadTx, known map[string]loss, now time.Time) map[strin
 }
 
 // release proposes the proof for a node that has claims to release. The entry checks the loss again.
-func (l LeaseLoop) release(ctx context.Context, tx *state.ReadTx, n *structs.Node) {
+func (l *LeaseLoop) release(ctx context.Context, tx *state.ReadTx, n *structs.Node) {
 	claims := state.EndsWithLease(tx, n)
 	if len(claims) == 0 {
 		return

@@ -49,12 +49,13 @@ func (c *cluster) freeAll(volume string) {
 
 // leadLeases runs the loop of a leader whose leases have a grace.
 func (c *cluster) leadLeases(grace time.Duration) (stop func()) {
-	return run(LeaseLoop{
+	loop := LeaseLoop{
 		Store:    c.store,
 		Proposer: c,
 		Logger:   hclog.NewNullLogger(),
 		Grace:    grace,
-	}.Run)
+	}
+	return run(loop.Run)
 }
 
 // wantReleased fails the test unless the guarded claim of n1 is released after a time, and not much earlier.
