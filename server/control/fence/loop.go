@@ -50,6 +50,15 @@ func (l Loop) Run(ctx context.Context) {
 // waits for the agent that it runs.
 func (l Loop) Step(ctx context.Context) (acted bool, err error) {
 	tx := l.Store.Read()
+	run := leftRun(tx)
+	if run != nil {
+		return true, l.end(ctx, run, structs.FenceEndRequest{
+			Cause:    structs.FenceCauseLeader,
+			Reason:   "its leader ended before the run did",
+			ExitCode: -1,
+		})
+	}
+
 	for o := range state.FenceOrders(tx) {
 		acted, err = l.act(ctx, l.look(tx, state.Node(tx, o.NodeID), false))
 		if acted {
@@ -69,6 +78,19 @@ func (l Loop) Step(ctx context.Context) (acted bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// leftRun returns a run that an earlier leader has left, nil if there is none: this one waits for its own runs.
+// All of them end before the next one begins, so an operator never sees two that run.
+func leftRun(tx *state.ReadTx) *structs.FenceRun {
+	for n := range state.LostNodes(tx) {
+		for _, r := range state.FenceRuns(tx, n.ID) {
+			if r.State == structs.FenceRunning {
+				return r
+			}
+		}
+	}
+	return nil
 }
 
 // lost is a lost node with its situation.
@@ -113,12 +135,6 @@ func (l Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 func (l Loop) act(ctx context.Context, at lost) (acted bool, err error) {
 	s := next(at.situation, time.Now().UnixNano())
 	switch s.kind {
-	case endLeft:
-		return true, l.end(ctx, s.run, structs.FenceEndRequest{
-			Cause:    structs.FenceCauseLeader,
-			Reason:   "its leader ended before the run did",
-			ExitCode: -1,
-		})
 	case noteNoDevice:
 		return true, l.noteNoDevice(ctx, at, s)
 	case runDevice:

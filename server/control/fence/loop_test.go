@@ -348,6 +348,24 @@ func TestLoop_ARunEndsWithItsLeader(t *testing.T) {
 	})
 }
 
+// An operator orders the fence of another node. Nobody sees two runs at a time.
+func TestLoop_ALeftRunEndsBeforeAnother(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		stop := c.lead(power("ipmi", &agent{fence: hangs}))
+		after(time.Minute)
+		stop()
+		c.down("n3")
+		propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n3", By: "ann"})
+		stop = c.lead(power("ipmi", &agent{fence: hangs}))
+		defer stop()
+		after(2 * interval)
+		c.wantRuns("ipmi 1 failed leader-ended")
+		if runs := state.FenceRuns(c.store.Read(), "n3"); len(runs) != 1 {
+			t.Errorf("%d runs for n3, want one", len(runs))
+		}
+	})
+}
+
 func TestLoop_ARegistrationDuringTheRunVoidsTheProof(t *testing.T) {
 	virtual(t, func(t *testing.T, c *cluster) {
 		stop := c.lead(power("ipmi", &agent{fence: func(ctx context.Context, n *structs.Node) fencing.Result {

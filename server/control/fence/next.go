@@ -9,7 +9,7 @@ import (
 // situation is all that decides about a node that is down.
 type situation struct {
 	order   *structs.FenceOrder // nil: no operator ordered a run
-	runs    []*structs.FenceRun // of the agents, in the epoch of the node, the oldest first
+	runs    []*structs.FenceRun // of the agents, in the epoch of the node, all ended, the oldest first
 	devices []string            // that fence the node and cover a claim that is to be released, in order
 	waited  bool                // somebody waits for a volume that a proof releases
 	braked  bool                // see state.FenceBrake
@@ -18,27 +18,20 @@ type situation struct {
 // step is the next thing to do for a node.
 type step struct {
 	kind    kind
-	run     *structs.FenceRun // for endLeft
-	device  string            // for runDevice
-	attempt int               // for runDevice and noteNoDevice
+	device  string // for runDevice
+	attempt int    // for runDevice and noteNoDevice
 }
 
 type kind int
 
 const (
 	nothing      kind = iota
-	endLeft           // end a run that an earlier leader has left
 	runDevice         // run the agent of a device
 	noteNoDevice      // record that no device is left to try
 )
 
 // next returns the next step for a node, at a time in UnixNano.
 func next(s situation, now int64) step {
-	for _, r := range s.runs {
-		if r.State == structs.FenceRunning {
-			return step{kind: endLeft, run: r}
-		}
-	}
 	if s.order == nil && (!s.waited || s.braked) {
 		return step{}
 	}

@@ -43,10 +43,4 @@ func TestNext(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
-
-	running := run(1, "a", structs.FenceRunning)
-	got := next(situation{devices: both, braked: true, runs: runs{running}}, 0)
-	if got.kind != endLeft || got.run != running {
-		t.Errorf("a run that a leader left: got %+v", got)
-	}
 }
