@@ -103,11 +103,19 @@ func showFence(c *command.Call, s *structs.NodeFenceStatusResponse) {
 func printLostClaims(c *command.Call, s *structs.NodeFenceStatusResponse) {
 	var claims command.Grid
 	for _, l := range s.Claims {
-		claims.AddRow(l.VolumeID, l.Namespace, l.OnNodeLoss, command.YesNo(l.Waited),
+		claims.AddRow(l.VolumeID, l.Namespace, lossRule(l), command.YesNo(l.Waited),
 			command.ShortID(l.AllocID), l.JobID, l.Status)
 	}
 	titles := "Volume|Namespace|On node loss|Waited for|Allocation|Job|Status"
 	c.Section("Volumes that are released", titles, claims)
+}
+
+// lossRule returns the policy of a claim, with the reason for which the end of a lease does not release it.
+func lossRule(l *structs.LostClaim) string {
+	if l.OnNodeLoss == structs.LossLease && !l.Guarded {
+		return "lease (no guard: holds)"
+	}
+	return l.OnNodeLoss
 }
 
 func testFence(ctx context.Context, c *command.Call, id string) error {

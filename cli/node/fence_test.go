@@ -74,9 +74,18 @@ func TestNodeFence_WaitsForTheEndOfItsOrder(t *testing.T) {
 }
 
 func TestNodeFence_DryRunShowsWhatWouldBeReleased(t *testing.T) {
-	addr, sent := lostCluster(t, clitest.Lost())
+	lost := clitest.Lost()
+	unguarded := *lost.Claims[0]
+	unguarded.OnNodeLoss = structs.LossLease
+	guarded := unguarded
+	guarded.Guarded = true
+	lost.Claims = append(lost.Claims, &unguarded, &guarded)
+	addr, sent := lostCluster(t, lost)
 	code, out, errs := runLine(t, "node fence -dry-run -address "+addr+" one")
-	for _, want := range []string{"ipmi", "power", "${meta.plug}", "1 of 1", "data", "hold", "a1a1a1a1", "web"} {
+	for _, want := range []string{
+		"ipmi", "power", "${meta.plug}", "1 of 3", "data", "hold", "a1a1a1a1", "web",
+		"lease (no guard: holds)", "lease  ",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
