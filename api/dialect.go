@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/api/former"
 	"berth/internal/hclconf"
 	"berth/internal/strictjson"
 	"berth/jobspec"
@@ -56,18 +57,25 @@ var withoutEffect = map[string]string{
 
 const namespaceOfConsul = "namespaces are those of Consul Enterprise; berth uses that of the agent"
 
-// ignoredFields collects a warning for each field of withoutEffect.
-type ignoredFields []string
+// ignoredFields collects a warning for each field of withoutEffect, and for each former name.
+type ignoredFields struct {
+	warnings []string
+	former   int // fields with a former name: see former.Add
+}
 
 // accept reports whether an unknown field may be dropped. Groups and tasks have the object Consul.
 func (i *ignoredFields) accept(field string, value json.RawMessage) (drop bool, remedy string) {
+	now, isFormer := former.Name(field)
+	switch {
+	case isFormer && !former.Fits(field, value):
+		return false, "set " + now
+	case isFormer:
+		i.former++
+		i.add(fmt.Sprintf("%s is a former name of %s", field, now))
+		return true, ""
+	}
+
 	switch field {
-	case "MaxClientDisconnect":
-		return false, "set Disconnect.LostAfter"
-	case "StopAfterClientDisconnect":
-		return false, "set Disconnect.StopOnClientAfter"
-	case "PreventRescheduleOnLost":
-		return false, "set Disconnect.Replace to false"
 	case "Consul":
 		return strictjson.Decode(value, &struct{}{}, i.acceptOfConsul) == nil, ""
 	case "Identity", "Identities":
@@ -81,17 +89,18 @@ func (i *ignoredFields) accept(field string, value json.RawMessage) (drop bool, 
 	return true, ""
 }
 
-// warn adds a warning of a field, each once.
+// warn adds a warning of a field.
 func (i *ignoredFields) warn(field string, value json.RawMessage, reason string) {
-	if len(*i) >= structs.MaxFaults {
-		return
-	}
 	if len(value) > 0 {
 		field += " " + structs.Cut(string(value), structs.MaxQuoted)
 	}
-	line := fmt.Sprintf("%s has no effect: %s", field, reason)
-	if !slices.Contains(*i, line) {
-		*i = append(*i, line)
+	i.add(fmt.Sprintf("%s has no effect: %s", field, reason))
+}
+
+// add adds a warning, each once.
+func (i *ignoredFields) add(line string) {
+	if len(i.warnings) < structs.MaxFaults && !slices.Contains(i.warnings, line) {
+		i.warnings = append(i.warnings, line)
 	}
 }
 
@@ -128,8 +137,8 @@ func (i *ignoredFields) acceptIdentities(field string, value json.RawMessage) (d
 }
 
 // addTo adds the warnings to others, a line each.
-func (i ignoredFields) addTo(warnings *string) {
-	lines := append([]string{*warnings}, i...)
+func (i *ignoredFields) addTo(warnings *string) {
+	lines := append([]string{*warnings}, i.warnings...)
 	*warnings = strings.Trim(strings.Join(lines, "\n"), "\n")
 }
 
@@ -139,7 +148,10 @@ func DecodeJob(src []byte) (job *structs.Job, warnings []string, err error) {
 	job = &structs.Job{}
 	var ignored ignoredFields
 	err = strictjson.Decode(src, job, ignored.accept)
-	return job, ignored, err
+	if err == nil && ignored.former > 0 {
+		err = former.Add(src, job, ignored.former)
+	}
+	return job, ignored.warnings, err
 }
 
 // decodeJobBody decodes a body that has a job. If faults of the body leave the job, the job's faults follow.
@@ -155,6 +167,8 @@ func (c *call) decodeJobBody(body any, job **structs.Job) error {
 		return c.addJobFaults(text, *job, faults)
 	case err == nil && *job == nil:
 		return structs.Invalidf("Job: expected a job, found none")
+	case err == nil && c.ignored.former > 0:
+		return former.Add(text, *job, c.ignored.former)
 	}
 	return err
 }

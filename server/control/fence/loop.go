@@ -80,8 +80,8 @@ func (l Loop) Step(ctx context.Context) (acted bool, err error) {
 	return false, nil
 }
 
-// leftRun returns a run that an earlier leader has left, nil if there is none: this one waits for its own runs.
-// All of them end before the next one begins, so an operator never sees two that run.
+// leftRun returns a run that an earlier leader has left, nil if there is none: this one waits for its own
+// runs. All of them end before the next one begins, so an operator never sees two that run.
 func leftRun(tx *state.ReadTx) *structs.FenceRun {
 	for n := range state.LostNodes(tx) {
 		for _, r := range state.FenceRuns(tx, n.ID) {
