@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"berth/client/servers"
+	"berth/internal/level"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -102,6 +104,7 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 		Name:       n.Name,
 		Datacenter: "dc1",
 		Status:     structs.NodeReady,
+		Attributes: map[string]string{structs.AttrNodeLevel: strconv.Itoa(level.Now)},
 		Drivers:    map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
 		NodeResources: &structs.NodeResources{
 			CPU:    structs.NodeCPUResources{CpuShares: 8000},
