@@ -258,7 +258,7 @@ func (r *run) mount() {
 	if r.stage != mounting {
 		return
 	}
-	if r.guarded && n.lease.Ended(n.clock()) {
+	if r.guarded && n.clock() >= n.lease.Until() {
 		n.inAgent(time.Second, r.mount)
 		return
 	}
