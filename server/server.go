@@ -57,6 +57,7 @@ type Server struct {
 	drains    sync.Mutex    // see control.Deps.Drains
 	between   chan func()   // called while none of the leader's loops runs
 	leadEnded chan struct{} // closed when between has no reader
+	restoring sync.Mutex    // held during a restore
 }
 
 // New opens the server's files and its port. Run releases them, and New does if it fails.

@@ -8,6 +8,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -85,6 +87,9 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 		return err
 	}
 
+	s.restoring.Lock() // one at a time: each needs the memory of a state
+	defer s.restoring.Unlock()
+	defer collectOften()()
 	whole := io.NewSectionReader(tmp, 0, math.MaxInt64)
 	aside, err := fsm.LoadAside(whole, meta.Index) // no row can be newer than the archive
 	if err != nil {
@@ -92,7 +97,7 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	}
 
 	err = s.betweenLoops(ctx, func() error {
-		return s.replaceState(ctx, aside, *meta, tmp)
+		return s.replaceState(ctx, &aside, *meta, tmp)
 	})
 	if err != nil {
 		return err
@@ -101,13 +106,28 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	return ctx.Err()
 }
 
-// replaceState makes the cluster take over a state that was loaded aside. The leader loops do not run: if one
+// restoreGC is the percentage of GOGC during a restore. Two states exist then, the old and the new one, and
+// with the usual percentage as much garbage.
+const restoreGC = 50
+
+// collectOften lowers GOGC to restoreGC until the function that it returns. An operator's lower value stays, and
+// so does the end of collections by the value off.
+func collectOften() (end func()) {
+	usual := debug.SetGCPercent(restoreGC)
+	if usual < restoreGC {
+		debug.SetGCPercent(usual)
+	}
+	return func() { debug.SetGCPercent(usual) }
+}
+
+// replaceState makes the cluster take over a state that was loaded aside, and clears aside before Raft loads it
+// again: the memory of a state may be most of the machine's. The leader loops do not run: if one
 // of them recorded something after state.Recover had read the state, for example a controller call, the
 // record would be lost although the call takes effect. For the same reason no other server may have led since
 // the state was read.
 func (s *Server) replaceState(
 	ctx context.Context,
-	aside *state.Store,
+	aside **state.Store,
 	meta snaparchive.Meta,
 	f *os.File,
 ) error {
@@ -116,10 +136,12 @@ func (s *Server) replaceState(
 		return structs.Unavailablef("the snapshot was not restored: this server does not lead any more")
 	}
 
-	size, err := s.prepareState(aside, f)
+	size, err := s.prepareState(*aside, f)
 	if err != nil {
 		return err
 	}
+	*aside = nil
+	runtime.GC()
 
 	if s.consensus.CurrentTerm() != term {
 		return structs.Unavailablef("the snapshot was not restored: the leader has changed; restore again")
