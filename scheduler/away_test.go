@@ -20,8 +20,8 @@ import (
 //
 //	node ID                           a node registers, with the plugin hostpath
 //	volume                            the volume vol is there
-//	job [type=TYPE] [count=N] [RULE]  the job web registers; RULE has the arguments of disconnect, volume
-//	                                  and prefers=NODE
+//	job [type=TYPE] [count=N] [RULE]  the job web registers; RULE has the arguments of disconnect, volume,
+//	                                  canary and prefers=NODE
 //	run                               the nodes that are there report all allocations as they run or end
 //	report NAME STATUS, healthy NAME  the node of an allocation reports it
 //	down ID, back ID                  a node loses the servers, and has them again
@@ -108,6 +108,9 @@ func (c *awayCluster) register(s *transcript.Step) {
 	if node := s.Arg("prefers"); node != "" {
 		j.TaskGroups[0].Affinities = []*structs.Affinity{{
 			LTarget: "${node.unique.name}", Operand: "=", RTarget: "name-" + node, Weight: 100}}
+	}
+	if s.Has("canary") {
+		j.TaskGroups[0].Update.Canary = 1
 	}
 	if s.Has("volume") {
 		volume("vol", structs.CSISingleNodeWriter, false)(j)
@@ -223,4 +226,30 @@ func (c *awayCluster) describe() string {
 	}
 	slices.Sort(evals)
 	return strings.Join(append(lines, evals...), "\n")
+}
+
+func TestAwayNode_IsMarkedOnce(t *testing.T) {
+	c := &awayCluster{fixture: newFixture(t), names: map[string]string{}}
+	c.node(aNode("n1"), half("hostpath", structs.CSIKindNode))
+	c.job(aJob("web", structs.JobService, func(j *structs.Job) {
+		j.TaskGroups[0].Disconnect = &structs.DisconnectStrategy{Replace: new(false)}
+	}))
+	c.apply(c.process(c.eval("web")))
+	c.runAll()
+	c.status("n1", structs.NodeDown)
+	marks := c.process(c.eval("web"))
+	if len(marks.Update) != 1 || !marks.Update[0].Unknown {
+		t.Fatalf("the first plan has the updates %+v, want one that marks the allocation", marks.Update)
+	}
+	c.apply(marks)
+	if again := c.process(c.eval("web")); len(again.Update) != 0 {
+		t.Errorf("the next plan has the updates %+v", again.Update)
+	}
+}
+
+// A node that is deleted does not come back to its allocations.
+func TestLossOf_ADeletedNodeIsOff(t *testing.T) {
+	if got := lossOf(nil, nil); !got.Lost || !got.Off {
+		t.Errorf("got %+v", got)
+	}
 }

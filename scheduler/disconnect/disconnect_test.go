@@ -87,6 +87,7 @@ func TestKeepsOriginal_FollowsTheRule(t *testing.T) {
 		{structs.ReconcileLongestRunning, older, newer, true},
 		{structs.ReconcileLongestRunning, newer, older, false},
 		{structs.ReconcileLongestRunning, newer, newer, true},
+		{structs.ReconcileLongestRunning, idle, newer, false},
 		{structs.ReconcileBestScore, older, newer, false},
 		{structs.ReconcileBestScore, newer, older, true},
 		{"", older, newer, false},
