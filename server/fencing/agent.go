@@ -42,7 +42,8 @@ func (d *Device) prepare(n *structs.Node) (*fenceAgent, error) {
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(d.SecretFiles)) {
-		secret, err := readSecret(d.SecretFiles[name])
+		path := d.SecretFiles[name]
+		secret, err := readWithin(a.timeout, func() (string, error) { return readSecret(path) })
 		if err != nil {
 			return nil, fmt.Errorf("secret_files: %s: %w", name, err)
 		}

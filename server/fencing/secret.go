@@ -6,9 +6,41 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// secretReads has a place for each read in flight. A file system that hangs, for example of a network, keeps
+// its reads: further ones then fail at once.
+var secretReads = make(chan struct{}, 8)
+
+// readWithin returns what read returns, or an error after a time. The read then goes on in the background.
+func readWithin(timeout time.Duration, read func() (string, error)) (string, error) {
+	select {
+	case secretReads <- struct{}{}:
+	default:
+		return "", errors.New("earlier reads of secret files have not ended: their file system hangs")
+	}
+
+	type result struct {
+		secret string
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer func() { <-secretReads }()
+		secret, err := read()
+		done <- result{secret, err}
+	}()
+
+	select {
+	case r := <-done:
+		return r.secret, r.err
+	case <-time.After(timeout):
+		return "", fmt.Errorf("it was not read within %s: its file system hangs; keep it on a local disk", timeout)
+	}
+}
 
 // readSecret reads the value of an option from a file, without the line end after it. Its errors show nothing
 // of the content.
