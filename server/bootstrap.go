@@ -87,5 +87,9 @@ func (s *Server) tryBootstrap() bool {
 	}
 
 	s.logger.Info("formed the cluster", "servers", len(servers))
+	err = s.consensus.electAlone()
+	if err != nil { // Raft's timer comes later
+		s.logger.Warn("failed to begin an election", "error", err)
+	}
 	return true
 }

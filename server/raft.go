@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -114,7 +115,38 @@ func (c *consensus) startRaft(
 	}
 
 	log.Serve()
-	return nil
+	return c.electAlone()
+}
+
+// electAlone makes a server that is the only voter stand for election now. Nobody else can send the heartbeats
+// for which it would wait otherwise.
+func (c *consensus) electAlone() error {
+	f := c.GetConfiguration()
+	err := f.Error()
+	if err != nil {
+		return fmt.Errorf("reading the servers of the cluster: %w", err)
+	}
+	if !isOnlyVoter(f.Configuration().Servers, c.id) {
+		return nil
+	}
+
+	// Raft looks at its timer at once when the timeout becomes shorter.
+	usual := c.ReloadableConfig()
+	longer := usual
+	longer.HeartbeatTimeout *= 2
+	longer.ElectionTimeout *= 2
+	return errors.Join(c.ReloadConfig(longer), c.ReloadConfig(usual))
+}
+
+// isOnlyVoter reports whether a server has the only vote.
+func isOnlyVoter(servers []raft.Server, id raft.ServerID) bool {
+	var voters []raft.ServerID
+	for _, s := range servers {
+		if s.Suffrage == raft.Voter {
+			voters = append(voters, s.ID)
+		}
+	}
+	return slices.Equal(voters, []raft.ServerID{id})
 }
 
 func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config {
