@@ -118,8 +118,8 @@ func (c *consensus) startRaft(
 	return c.electAlone()
 }
 
-// electAlone makes a server that is the only voter stand for election now. Nobody else can send the heartbeats
-// for which it would wait otherwise.
+// electAlone makes a server that is the only voter stand for election now. Nobody else can send the
+// heartbeats for which it would wait otherwise.
 func (c *consensus) electAlone() error {
 	f := c.GetConfiguration()
 	err := f.Error()

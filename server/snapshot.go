@@ -110,8 +110,8 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 // with the usual percentage as much garbage.
 const restoreGC = 50
 
-// collectOften lowers GOGC to restoreGC until the function that it returns. An operator's lower value stays, and
-// so does the end of collections by the value off.
+// collectOften lowers GOGC to restoreGC until the function that it returns. An operator's lower value
+// stays, and so does the end of collections by the value off.
 func collectOften() (end func()) {
 	usual := debug.SetGCPercent(restoreGC)
 	if usual < restoreGC {
@@ -120,11 +120,11 @@ func collectOften() (end func()) {
 	return func() { debug.SetGCPercent(usual) }
 }
 
-// replaceState makes the cluster take over a state that was loaded aside, and clears aside before Raft loads it
-// again: the memory of a state may be most of the machine's. The leader loops do not run: if one
+// replaceState makes the cluster take over a state that was loaded aside, and clears aside before Raft
+// loads it again: the memory of a state may be most of the machine's. The leader loops do not run: if one
 // of them recorded something after state.Recover had read the state, for example a controller call, the
-// record would be lost although the call takes effect. For the same reason no other server may have led since
-// the state was read.
+// record would be lost although the call takes effect. For the same reason no other server may have led
+// since the state was read.
 func (s *Server) replaceState(
 	ctx context.Context,
 	aside **state.Store,
