@@ -93,7 +93,6 @@ func (d Deps) runLeaseProofs(ctx context.Context) {
 		Store:    d.Store,
 		Proposer: d.Proposer,
 		Logger:   d.Logger,
-		Grace:    d.Config.Leases.Grace,
 	}
 	loop.Run(ctx)
 }

@@ -65,7 +65,6 @@ func (w *world) elect() {
 		Store:    w.store,
 		Proposer: l,
 		Logger:   hclog.NewNullLogger(),
-		Grace:    config.Grace,
 	}
 	w.leader = l
 	w.note("leader of term %d", l.term)

@@ -20,28 +20,20 @@ type LeaseLoop struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Logger   hclog.Logger
-	Grace    time.Duration // of the leases that this leadership grants
 
-	losses map[string]loss // by node; nil: none has been looked for
-	bound  time.Duration   // the longest that was seen in this leadership
+	losses map[string]loss // by node
 }
 
 // loss is the loss of a node as this leadership sees it.
 type loss struct {
-	epoch     uint64
-	seen      time.Time // the first look at which the node was down
-	inherited bool      // an earlier leadership marked the node down, with a grace that is not known
+	epoch uint64
+	seen  time.Time // the first look at which the node was down
 }
 
-// due returns the time at which the tasks of the guarded claims have surely ended. A node is marked down when
-// its lease and the grace have ended, so only the rest of GuardEndTime is left. For a loss of an earlier
-// leadership the bound of all leases begins with this one, as it does for nodes that are alive.
-func (l loss) due(grace, bound time.Duration) time.Time {
-	if l.inherited {
-		return l.seen.Add(bound + structs.GuardEndTime)
-	}
-	return l.seen.Add(max(0, structs.GuardEndTime-grace))
-}
+// due returns the time at which the tasks of the guarded claims have surely ended. A node is marked down
+// when its lease has ended. The grace after it, and the time since an earlier leader marked it, do not
+// count: another leader may have granted the lease, with another grace.
+func (l loss) due() time.Time { return l.seen.Add(structs.GuardEndTime) }
 
 // Run releases claims until ctx ends.
 func (l *LeaseLoop) Run(ctx context.Context) {
@@ -56,26 +48,21 @@ func (l *LeaseLoop) Run(ctx context.Context) {
 // Step releases the claims that are due now. It is to be called about once a second.
 func (l *LeaseLoop) Step(ctx context.Context) {
 	tx := l.Store.Read()
-	l.bound = max(l.bound, state.LeaseBound(tx))
 	l.losses = seeLosses(tx, l.losses, time.Now())
 	for _, id := range slices.Sorted(maps.Keys(l.losses)) {
-		if !time.Now().Before(l.losses[id].due(l.Grace, l.bound)) {
+		if !time.Now().Before(l.losses[id].due()) {
 			l.release(ctx, tx, state.Node(tx, id))
 		}
 	}
 }
 
-// seeLosses returns the losses of now. known has those of the last look, nil at the first one.
+// seeLosses returns the losses of now. known has those of the last look.
 func seeLosses(tx *state.ReadTx, known map[string]loss, now time.Time) map[string]loss {
 	losses := map[string]loss{}
 	for n := range state.LostNodes(tx) {
 		lost, ok := known[n.ID]
 		if !ok || lost.epoch != n.Epoch {
-			lost = loss{
-				epoch:     n.Epoch,
-				seen:      now,
-				inherited: known == nil,
-			}
+			lost = loss{n.Epoch, now}
 		}
 		losses[n.ID] = lost
 	}

@@ -47,13 +47,12 @@ func (c *cluster) freeAll(volume string) {
 	propose(c, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: keys})
 }
 
-// leadLeases runs the loop of a leader whose leases have a grace.
-func (c *cluster) leadLeases(grace time.Duration) (stop func()) {
+// leadLeases runs the loop of a leader.
+func (c *cluster) leadLeases() (stop func()) {
 	loop := LeaseLoop{
 		Store:    c.store,
 		Proposer: c,
 		Logger:   hclog.NewNullLogger(),
-		Grace:    grace,
 	}
 	return run(loop.Run)
 }
@@ -74,62 +73,51 @@ func (c *cluster) wantReleased(in time.Duration) {
 }
 
 func TestLeaseLoop_WaitsForTheKillAfterTheLease(t *testing.T) {
-	for name, c := range map[string]struct{ grace, wait time.Duration }{
-		"a short grace":  {time.Second, structs.GuardEndTime - time.Second},
-		"half the grace": {structs.GuardEndTime / 2, structs.GuardEndTime / 2},
-		"a long grace":   {time.Minute, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w *cluster) {
-				w.underLease()
-				stop := w.leadLeases(c.grace)
-				defer stop()
-				w.down("n1")
-				w.wantReleased(c.wait)
-				after(time.Hour)
-				runs := state.FenceRuns(w.store.Read(), "n1")
-				if len(runs) != 1 || runs[0].Kind != structs.FenceByLease || runs[0].Released != 1 {
-					t.Errorf("the runs are %+v, want one for all that is guarded", runs)
-				}
-			})
-		})
-	}
-}
-
-// An earlier leader marked the node down, with a grace that this one does not know.
-func TestLeaseLoop_WaitsForTheBoundAfterAChangeOfLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, c *cluster) {
 		c.underLease()
-		propose(c, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Minute})
-		c.down("n1")
-		stop := c.leadLeases(time.Hour)
-		after(time.Minute + structs.GuardEndTime - time.Second)
-		stop()
-		stop = c.leadLeases(time.Hour)
+		stop := c.leadLeases()
 		defer stop()
-		shorter := &structs.LeaseBoundRequest{Longest: time.Second}
-		propose(c, fsm.LeaseBoundSet, shorter) // the longer leases have ended
-		c.wantReleased(time.Minute + structs.GuardEndTime)
+		c.down("n1")
+		c.wantReleased(structs.GuardEndTime)
+		after(time.Hour)
+		runs := state.FenceRuns(c.store.Read(), "n1")
+		if len(runs) != 1 || runs[0].Kind != structs.FenceByLease || runs[0].Released != 1 {
+			t.Errorf("the runs are %+v, want one for all that is guarded", runs)
+		}
+	})
+}
+
+// An earlier leader marked the node down, at a time that this one does not know.
+func TestLeaseLoop_WaitsAgainAfterAChangeOfLeader(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.underLease()
+		c.down("n1")
+		stop := c.leadLeases()
+		after(structs.GuardEndTime - time.Second)
+		stop()
+		stop = c.leadLeases()
+		defer stop()
+		c.wantReleased(structs.GuardEndTime)
 	})
 }
 
 func TestLeaseLoop_AReturnBeginsAgain(t *testing.T) {
 	virtual(t, func(t *testing.T, c *cluster) {
 		c.underLease()
-		stop := c.leadLeases(structs.GuardEndTime - 5*time.Second)
+		stop := c.leadLeases()
 		defer stop()
 		c.down("n1")
-		after(4 * time.Second)
+		after(structs.GuardEndTime - time.Second)
 		c.register("n1") // between two looks
 		c.down("n1")
-		c.wantReleased(5 * time.Second)
+		c.wantReleased(structs.GuardEndTime)
 	})
 }
 
 func TestLeaseLoop_HoldsANodeThatIsUp(t *testing.T) {
 	virtual(t, func(t *testing.T, c *cluster) {
 		c.underLease()
-		stop := c.leadLeases(time.Minute)
+		stop := c.leadLeases()
 		defer stop()
 		after(time.Hour)
 		if got := c.holds("n1"); got != "fenced held" {
@@ -142,7 +130,7 @@ func TestLeaseLoop_ReleasesWhenTheLogIsBack(t *testing.T) {
 	virtual(t, func(t *testing.T, c *cluster) {
 		c.underLease()
 		c.fail["LeaseProof"] = errors.New("no quorum")
-		stop := c.leadLeases(time.Minute)
+		stop := c.leadLeases()
 		defer stop()
 		c.down("n1")
 		after(time.Minute)
@@ -162,11 +150,11 @@ func TestLeaseLoop_DoesNotWaitForAFenceAgent(t *testing.T) {
 		c.underLease()
 		stopFence := c.lead(power("ipmi", &agent{fence: hangs}))
 		defer stopFence()
-		stop := c.leadLeases(time.Minute)
+		stop := c.leadLeases()
 		defer stop()
 		c.down("n1")
 		c.down("n2")
 		propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n2", By: "ann"})
-		c.wantReleased(0)
+		c.wantReleased(structs.GuardEndTime)
 	})
 }

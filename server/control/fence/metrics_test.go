@@ -21,9 +21,10 @@ func TestMetrics_CountRunsByResultAndMeasureAgents(t *testing.T) {
 		defer func() { _, _ = metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{}) }()
 
 		c.underLease()
-		stopLease := c.leadLeases(time.Minute)
+		stopLease := c.leadLeases()
 		defer stopLease()
 		c.down("n1")
+		after(structs.GuardEndTime + interval)
 		a := &agent{}
 		stop := c.lead(power("ipmi", a))
 		defer stop()
