@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,8 +31,15 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == watch.Arg {
 		os.Exit(watch.Main(os.Args[2:]))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, dir := range cgroups.Detect().Path(testCgroup, "").Dirs() {
+		_ = os.Remove(dir)
+	}
+	os.Exit(code)
 }
+
+// testCgroup has the cgroups of the tasks. Tests of another package run at the same time.
+var testCgroup = fmt.Sprintf("berth-guard-test-%d", os.Getpid())
 
 // drivers has one driver that knows the cgroups of its tasks, and one that does not.
 type drivers struct{ group *cgroups.Group }
@@ -70,7 +78,7 @@ func newFixture(t *testing.T) *fixture {
 	dir, err := mounts.Resolve(t.TempDir())
 	must(t, err)
 	f := &fixture{t: t, lost: map[string]string{}}
-	f.group, err = cgroups.Detect().New("berth-guard-test", filepath.Base(dir)+t.Name(), cgroups.Limits{})
+	f.group, err = cgroups.Detect().New(testCgroup, filepath.Base(dir)+t.Name(), cgroups.Limits{})
 	must(t, err)
 	t.Cleanup(func() { must(t, f.group.Remove()) })
 	f.Guard, err = New(Config{

@@ -26,8 +26,15 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Arg {
 		os.Exit(Main(os.Args[2:]))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, dir := range cgroups.Detect().Path(testCgroup, "").Dirs() {
+		_ = os.Remove(dir)
+	}
+	os.Exit(code)
 }
+
+// testCgroup has the cgroups of the tasks. Tests of another package run at the same time.
+var testCgroup = fmt.Sprintf("berth-guard-test-%d", os.Getpid())
 
 // fixture is a node: its files, a stand-in for its agent, and a guard.
 type fixture struct {
@@ -114,7 +121,7 @@ func (f *fixture) guard() Record {
 func (f *fixture) task(name string) (*cgroups.Group, *exec.Cmd) {
 	f.t.Helper()
 	name = fmt.Sprintf("%s-%d", name, time.Now().UnixNano())
-	group, err := cgroups.Detect().New("berth-guard-test", name, cgroups.Limits{})
+	group, err := cgroups.Detect().New(testCgroup, name, cgroups.Limits{})
 	must(f.t, err)
 	f.t.Cleanup(func() {
 		ctx, cancel := timeout(time.Minute)

@@ -132,7 +132,8 @@ func readBeat(memory string) (boottime.Instant, error) {
 	return boottime.Instant(binary.LittleEndian.Uint64(b)), nil
 }
 
-// Stop kills the newest guard of a directory, and returns when it has ended or ctx has.
+// Stop kills the newest guard of a directory, and returns when it has ended, with its cgroup, or the limit has
+// passed.
 func Stop(memory string, limit time.Duration) error {
 	r, err := ReadRecord(memory)
 	if err != nil {
@@ -140,5 +141,5 @@ func Stop(memory string, limit time.Duration) error {
 	}
 	ctx, cancel := timeout(limit)
 	defer cancel()
-	return r.Guard.Kill(ctx)
+	return errors.Join(r.Guard.Kill(ctx), removeOwnCgroup())
 }

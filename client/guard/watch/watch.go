@@ -23,13 +23,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"berth/client/drivers/cgroups"
 	"berth/client/drivers/procref"
 	"berth/client/drivers/sandbox"
 	"berth/client/guard/leasefile"
@@ -39,10 +37,6 @@ import (
 
 // poll is the time between two looks.
 const poll = 250 * time.Millisecond
-
-// ownCgroup is the cgroup of the guards of a machine. One in the cgroup of the agent would end with it, if a
-// service manager ends all of a cgroup.
-const ownCgroup = "berth-guard"
 
 // guard is the state of the process.
 type guard struct {
@@ -130,7 +124,7 @@ func (g *guard) run() int {
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE) // they are meant for the agent
 	_ = os.WriteFile("/proc/self/comm", []byte("berth-guard"), 0)
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-999"), 0) // it needs a right that not all have
-	leaveCgroup()
+	enterOwnCgroup()
 
 	g.look()
 	err := Record{Guard: g.self, Agent: g.agent}.write(g.files.Memory)
@@ -143,22 +137,8 @@ func (g *guard) run() int {
 		time.Sleep(poll)
 		g.look()
 	}
+	leaveOwnCgroup()
 	return 0
-}
-
-// leaveCgroup moves the process out of the cgroups of the agent, as far as the machine lets it.
-func leaveCgroup() {
-	g := cgroups.Detect().Path(ownCgroup, "")
-	for _, dir := range g.Dirs() {
-		err := os.MkdirAll(dir, 0o755)
-		if err == nil {
-			procs := filepath.Join(dir, "cgroup.procs")
-			err = os.WriteFile(procs, []byte(strconv.Itoa(os.Getpid())), 0)
-		}
-		if err != nil {
-			logf("staying in the cgroup of the agent: %v", err)
-		}
-	}
 }
 
 // look ends the allocations that are due now.

@@ -157,6 +157,33 @@ func TestGuard_EndsWhatIsMarkedUnderAValidLease(t *testing.T) {
 	}
 }
 
+// A machine that loses its power during the unmounts has the record of what has ended.
+func TestGuard_RecordsTheEndBeforeTheUnmounts(t *testing.T) {
+	f := newFixture(t)
+	group, task := f.task("t")
+	v := f.orderFor("a1", group)
+	busy, err := os.Create(filepath.Join(v.Target, "open"))
+	must(t, err)
+	defer busy.Close()
+	f.guard()
+	f.renew(0)
+	f.killed(task)
+	e := f.ended("a1", anyRecord)
+	if e.Empty.IsZero() || e.Unmounted || len(e.Left) > 0 || !f.isMounted(v.Target) {
+		t.Errorf("the first record is %+v; want one of before the unmounts", e)
+	}
+}
+
+// A service manager that stops the agent may send its signals to the guard, too.
+func TestGuard_IgnoresTheSignalsThatStopAnAgent(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	for _, s := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP} {
+		must(t, unix.Kill(g.Guard.PID, s))
+		f.twoLooks()
+	}
+}
+
 func TestGuard_RecordsABusyMountAndTriesAgain(t *testing.T) {
 	f := newFixture(t)
 	group, task := f.task("t")
@@ -255,6 +282,40 @@ func TestGuard_EndsWithItsAgentIfNothingIsLeft(t *testing.T) {
 	if !f.runs(task) {
 		t.Error("the task has ended with the guard")
 	}
+	f.lastGuardHasNoCgroup()
+}
+
+func TestStop_RemovesTheCgroupOfTheLastGuard(t *testing.T) {
+	f := newFixture(t)
+	f.guard()
+	must(t, Stop(f.files.Memory, time.Minute))
+	f.lastGuardHasNoCgroup()
+}
+
+// lastGuardHasNoCgroup waits until the cgroup of the guards is gone. Guards of other tests may be there.
+func (f *fixture) lastGuardHasNoCgroup() {
+	f.t.Helper()
+	f.eventually("the cgroup is gone, or others are there", func() bool {
+		group := cgroups.Detect().Path(ownCgroup, "")
+		pids, err := group.PIDs()
+		_, missing := os.Stat(group.Name())
+		return err == nil && (len(pids) > 0 || os.IsNotExist(missing))
+	})
+}
+
+func TestRemoveOwnCgroup_LeavesOneWithAGuard(t *testing.T) {
+	f := newFixture(t)
+	g := f.guard()
+	must(t, removeOwnCgroup())
+	f.isInOwnCgroup(g)
+}
+
+func (f *fixture) isInOwnCgroup(g Record) {
+	f.t.Helper()
+	pids, err := cgroups.Detect().Path(ownCgroup, "").PIDs()
+	if err != nil || !slices.Contains(pids, g.Guard.PID) {
+		f.t.Errorf("the cgroup of the guards has %v (%v)", pids, err)
+	}
 }
 
 // A service manager that ends the agent's group of processes does not end the guard.
@@ -265,10 +326,7 @@ func TestGuard_IsInASessionAndCgroupsOfItsOwn(t *testing.T) {
 	if err != nil || session != g.Guard.PID {
 		t.Errorf("the guard is in session %d (%v)", session, err)
 	}
-	pids, err := cgroups.Detect().Path(ownCgroup, "").PIDs()
-	if err != nil || !slices.Contains(pids, g.Guard.PID) {
-		t.Errorf("its cgroup has %v (%v)", pids, err)
-	}
+	f.isInOwnCgroup(g)
 	self, err := procref.Self()
 	must(t, err)
 	if works, err := Works(f.files.Memory, self); works || err != nil {
