@@ -162,6 +162,7 @@ func buildGuard(p Parts, drivers *manager.Manager) (*guard.Guard, error) {
 		Dir:     p.Config.GuardDir(),
 		Command: drivers.Supervisor(),
 		Drivers: drivers,
+		Group:   p.Group,
 		Lose:    p.Lose,
 		Clock:   p.Clock,
 		Logger:  p.Logger.Named("guard"),
@@ -251,11 +252,7 @@ func allocHooks(
 			list = append(list, h)
 		}
 
-		if h := guarding.Hook(env); h != nil {
-			list = append(list, h)
-		}
-
-		list = append(list, csihooks.NewVolumes(volumesConfig(p, plugins, guarding), env))
+		list = append(list, guarding.Hook(env), csihooks.NewVolumes(volumesConfig(p, plugins, guarding), env))
 		if h := holds.Ports(env, p.Holds.PortHolder, p.Progress); h != nil {
 			list = append(list, h)
 		}
@@ -405,12 +402,7 @@ type taskHooksOf = func(*hooks.AllocEnv, *structs.Task) []hooks.Task
 // guardedLast puts the hook of the guard behind the others: it is the last before the start.
 func guardedLast(guarding *guard.Guard, others taskHooksOf) taskHooksOf {
 	return func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
-		list := others(env, task)
-		h := guarding.TaskHook(env)
-		if h != nil {
-			list = append(list, h)
-		}
-		return list
+		return append(others(env, task), guarding.TaskHook(env))
 	}
 }
 

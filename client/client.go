@@ -411,15 +411,6 @@ func (c *Client) report(allocID, message string) {
 	}
 }
 
-// loseAlloc ends an allocation that the node must not run any more, if it has a runner.
-func loseAlloc(c *Client, allocID, reason string) bool {
-	r := c.runner(allocID)
-	if r != nil {
-		r.Lose(reason)
-	}
-	return r != nil
-}
-
 func (c *Client) setProgress(allocID, reason string) {
 	if r := c.runner(allocID); r != nil {
 		r.SetProgress(reason)

@@ -13,6 +13,7 @@ import (
 	"berth/internal/backoff"
 	"berth/internal/boottime"
 	"berth/rpc"
+	"berth/structs"
 )
 
 // Parts are the inputs of Deps.Build.
@@ -44,6 +45,8 @@ type Parts struct {
 	Report func(allocID, message string)
 	// Lose ends an allocation that the node must not run any more. It reports false for one without a runner.
 	Lose func(allocID, reason string) bool
+	// Group returns the present group of an allocation, nil for one without a runner.
+	Group func(allocID string) *structs.TaskGroup
 	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
 }
@@ -70,9 +73,28 @@ func (c *Client) parts(starting context.Context) Parts {
 		Contacted:  c.contacted,
 		Report:     c.report,
 		Lose:       func(id, reason string) bool { return loseAlloc(c, id, reason) },
+		Group:      func(id string) *structs.TaskGroup { return presentGroup(c, id) },
 		Clock:      c.clock,
 		Progress:   c.setProgress,
 
 		MovedData: func() disk.Settings { return c.config().MovedData },
 	}
+}
+
+// loseAlloc ends an allocation that the node must not run any more, if it has a runner.
+func loseAlloc(c *Client, allocID, reason string) bool {
+	r := c.runner(allocID)
+	if r != nil {
+		r.Lose(reason)
+	}
+	return r != nil
+}
+
+// presentGroup returns the group of an allocation as the last update left it, nil for one without a runner.
+func presentGroup(c *Client, allocID string) *structs.TaskGroup {
+	if r := c.runner(allocID); r != nil {
+		a := r.Alloc()
+		return a.Job.Group(a.TaskGroup)
+	}
+	return nil
 }

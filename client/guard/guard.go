@@ -16,27 +16,22 @@
 package guard
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/procref"
-	"berth/client/drivers/sandbox"
 	"berth/client/guard/leasefile"
 	"berth/client/guard/order"
 	"berth/client/guard/watch"
 	"berth/client/lease"
-	"berth/internal/backoff"
 	"berth/internal/boottime"
 	"berth/structs"
 )
@@ -48,6 +43,8 @@ type Config struct {
 	// Command runs executor.Main with the duty of a guard.
 	Command []string
 	Drivers Drivers
+	// Group returns the present group of an allocation, nil if the agent does not have the allocation (yet).
+	Group func(allocID string) *structs.TaskGroup
 	// Lose ends an allocation that is due. It reports false if the agent does not have the allocation (yet).
 	Lose   func(allocID, reason string) bool
 	Clock  boottime.Clock
@@ -57,11 +54,6 @@ type Config struct {
 // Drivers finds the driver of a task.
 type Drivers interface {
 	Driver(name string) (driver.Driver, error)
-}
-
-// grouped is a driver that knows the cgroup of a task before its start. All processes of the task are in it.
-type grouped interface {
-	TaskGroup(taskID string) (*cgroups.Group, bool)
 }
 
 // Guard is the agent's side of the guard.
@@ -78,10 +70,9 @@ type Guard struct {
 	file  *leasefile.File
 	lease lease.Lease
 	lost  map[string]bool // allocations that Lose has ended
+	// followed has the allocations between the Up and the Down of their hooks.
+	followed map[string]*followed
 }
-
-// agentMargin is the time between the end of an agent's own stop and the guard's.
-const agentMargin = 5 * time.Second
 
 // New makes the Guard of an agent. It starts nothing.
 func New(cfg Config) (*Guard, error) {
@@ -102,33 +93,9 @@ func New(cfg Config) (*Guard, error) {
 		boot:   boot,
 		files:  order.Files{Dir: cfg.Dir},
 		lost:   map[string]bool{},
-	}, nil
-}
 
-// groupsOf returns the cgroups of the tasks of an allocation.
-func (g *Guard) groupsOf(allocID string, group *structs.TaskGroup) ([]*cgroups.Group, error) {
-	if os.Geteuid() != 0 {
-		return nil, structs.Preconditionf("the agent does not run as root, so it can guard no task")
-	}
-	var groups []*cgroups.Group
-	for _, t := range group.Tasks {
-		d, err := g.Drivers.Driver(t.Driver)
-		if err != nil {
-			return nil, err
-		}
-		known, ok := d.(grouped)
-		var of *cgroups.Group
-		if ok {
-			of, ok = known.TaskGroup(allocID + "/" + t.Name)
-		}
-		if !ok {
-			return nil, structs.Preconditionf(
-				"task %q runs in the driver %q, and this node does not find all its processes by a cgroup: "+
-					"use the driver exec or raw_exec on a machine with cgroups", t.Name, t.Driver)
-		}
-		groups = append(groups, of)
-	}
-	return groups, nil
+		followed: map[string]*followed{},
+	}, nil
 }
 
 // Order orders the guard to end an allocation: with the lease if it has volumes, else when an agent that
@@ -136,31 +103,46 @@ func (g *Guard) groupsOf(allocID string, group *structs.TaskGroup) ([]*cgroups.G
 // it. Without an error the order is durable, and the guard works. The error is unavailable while the node
 // has no lease.
 func (g *Guard) Order(allocID string, group *structs.TaskGroup, volumes []order.Volume) error {
+	g.ordering.Lock()
+	defer g.ordering.Unlock()
+	return g.order(allocID, group, volumes)
+}
+
+// order is Order. The caller holds ordering.
+func (g *Guard) order(allocID string, group *structs.TaskGroup, volumes []order.Volume) error {
 	groups, err := g.groupsOf(allocID, group)
 	if err != nil {
 		return err
 	}
 
-	g.ordering.Lock()
-	defer g.ordering.Unlock()
 	o := &order.Order{AllocID: allocID, BootID: g.boot, Groups: groups, Volumes: volumes}
-	old, err := g.files.Get(allocID)
+	old, err := g.present().Get(allocID)
 	if err != nil {
 		return err
 	}
 	if old != nil {
 		o.Volumes = merge(old.Volumes, volumes)
+		o.Tasks = old.Tasks
 	}
 	if len(o.Volumes) == 0 && stops(group) {
-		o.Delay = *group.Disconnect.StopOnClientAfter + stopTime(group)
+		o.Delay = delayOf(group)
 	}
+	return g.replace(old, o)
+}
 
-	err = g.prepare(allocID, old.Same(o))
+// replace writes an order in the place of another, nil for none, once the guard works. The caller holds
+// ordering.
+func (g *Guard) replace(old, o *order.Order) error {
+	same := old.Same(o)
+	err := g.prepare(o.AllocID, same)
 	if err == nil {
 		err = g.start()
 	}
-	if err == nil && !old.Same(o) {
+	if err == nil && !same {
 		err = g.files.Put(o)
+	}
+	if err == nil && !same { // the guard may have ended the old one meanwhile
+		err = g.prepare(o.AllocID, same)
 	}
 	if err != nil {
 		return fmt.Errorf("guarding the allocation: %w", err)
@@ -168,17 +150,22 @@ func (g *Guard) Order(allocID string, group *structs.TaskGroup, volumes []order.
 	return nil
 }
 
-// stopTime is the time that an agent takes to stop the tasks of a group: a kill without their signal comes
-// after it.
-func stopTime(group *structs.TaskGroup) time.Duration {
-	longest := time.Duration(0)
-	for _, t := range group.Tasks {
-		longest = max(longest, t.KillTimeout+t.ShutdownDelay)
+// addGroup adds the cgroup of a task that is about to start to the order of its allocation, if it has one.
+// Without an error the order is durable, and the guard works.
+func (g *Guard) addGroup(allocID, task string, group *cgroups.Group) error {
+	g.ordering.Lock()
+	defer g.ordering.Unlock()
+	old, err := g.present().Get(allocID)
+	if err != nil || old == nil {
+		return err
 	}
-	if group.ShutdownDelay != nil {
-		longest += *group.ShutdownDelay
+	o := *old
+	o.Tasks = maps.Clone(old.Tasks)
+	if o.Tasks == nil {
+		o.Tasks = map[string]*cgroups.Group{}
 	}
-	return longest + agentMargin
+	o.Tasks[task] = group
+	return g.replace(old, &o)
 }
 
 // prepare makes the place in memory. It returns an error if the allocation is due, or if it would be due at
@@ -320,9 +307,12 @@ func (g *Guard) markDue() error {
 
 // Release removes the order of an allocation that has ended, with the records of the guard.
 func (g *Guard) Release(allocID string) error {
+	g.ordering.Lock()
+	defer g.ordering.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.lost, allocID)
+	delete(g.followed, allocID)
 	files := g.files
 	if files.Memory == "" { // an earlier agent may have made it
 		files.Memory, _ = place(g.Dir)
@@ -347,147 +337,4 @@ func (g *Guard) present() order.Files {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.files
-}
-
-// startWait bounds the start of the guard.
-const startWait = 5 * time.Second
-
-// start starts the guard, unless one of this agent works. It returns when the guard works. An older one ends
-// by itself.
-func (g *Guard) start() error {
-	g.starting.Lock()
-	defer g.starting.Unlock()
-	files := g.present()
-	works, err := watch.Works(files.Memory, g.self)
-	if works {
-		return nil
-	}
-	if err != nil {
-		g.Logger.Warn("failed to look for the guard, starting one", "error", err)
-	}
-
-	path := filepath.Join(g.Dir, "log")
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = log.Close() }()
-
-	args := append(append([]string{}, g.Command[1:]...), watch.Args(files, g.self)...)
-	cmd := exec.Command(g.Command[0], args...)
-	cmd.Dir = "/"
-	cmd.Env = sandbox.RuntimeEnv(1)
-	cmd.Stdout = log
-	cmd.Stderr = log
-	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-	err = cmd.Run() // it starts the guard and ends
-	if err != nil {
-		return fmt.Errorf("starting the guard: %w", err)
-	}
-
-	ctx, cancel := context.WithTimeout(context.Background(), startWait)
-	defer cancel()
-	for {
-		works, err = watch.Works(files.Memory, g.self)
-		if works {
-			return nil
-		}
-		if !backoff.Sleep(ctx, 10*time.Millisecond) {
-			return errors.Join(structs.Unavailablef("the guard does not work; its log is %s", path), err)
-		}
-	}
-}
-
-// Run keeps the guard running while there are orders, and gives the allocations up that are due. It returns
-// when ctx has ended. The guard then stays if anything is left to guard.
-func (g *Guard) Run(ctx context.Context) {
-	err := g.files.Sweep()
-	if err != nil {
-		g.Logger.Warn("failed to remove records of the guard", "error", err)
-	}
-	for {
-		err := g.keep()
-		if err != nil {
-			g.Logger.Error("failed to keep the guard running, trying again", "error", err)
-		}
-		if !backoff.Sleep(ctx, time.Second) {
-			break
-		}
-	}
-	err = g.leave()
-	if err != nil {
-		g.Logger.Warn("failed to end the guard", "error", err)
-	}
-}
-
-// keep is one round of Run.
-func (g *Guard) keep() error {
-	ids, err := g.files.List()
-	if err != nil || len(ids) == 0 {
-		return err
-	}
-
-	g.mu.Lock()
-	err = g.open()
-	g.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	err = g.start()
-	due, unread := g.present().ListDue()
-	for _, id := range due {
-		g.giveUp(id)
-	}
-	return errors.Join(err, unread)
-}
-
-// giveUp ends an allocation that is due.
-func (g *Guard) giveUp(allocID string) {
-	g.mu.Lock()
-	lost := g.lost[allocID]
-	g.mu.Unlock()
-	o, err := g.files.Get(allocID)
-	if lost || err != nil || o == nil {
-		return
-	}
-
-	ended, _ := g.files.Ended(allocID) // only for the text
-	if !g.Lose(allocID, reasonOf(ended)) {
-		return
-	}
-	g.Logger.Error("the lease of the node has ended, giving the allocation up", "alloc_id", allocID)
-	g.mu.Lock()
-	g.lost[allocID] = true
-	g.mu.Unlock()
-}
-
-// reasonOf is the reason for which an allocation has ended, for users.
-func reasonOf(e *order.Ended) string {
-	reason := "the lease of this node ended, and the allocation must not run without one"
-	switch {
-	case e == nil || e.Empty.IsZero():
-	case e.Unmounted:
-		reason += fmt.Sprintf(": its guard ended all tasks at %s and unmounted the volumes", clock(e.Time))
-	default:
-		reason += fmt.Sprintf(": its guard ended all tasks at %s; still mounted: %v", clock(e.Time), e.Left)
-	}
-	return reason
-}
-
-func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
-
-// leave ends the guard of this agent and removes its place, unless anything is left to guard.
-func (g *Guard) leave() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	ids, err := g.files.List()
-	if err != nil || g.file == nil {
-		return err
-	}
-	err = g.file.Close()
-	g.file = nil
-	if len(ids) > 0 {
-		return err
-	}
-	return errors.Join(err, watch.Stop(g.files.Memory, startWait), releasePlace(g.Dir))
 }

@@ -53,9 +53,22 @@ func (k knowing) TaskGroup(string) (*cgroups.Group, bool) { return k.group, true
 
 type blind struct{ driver.Driver }
 
+// announcer is a driver that knows the cgroup of a task only at its start.
+type announcer struct {
+	driver.Driver
+	fault error
+}
+
+func (a announcer) Guardable() error { return a.fault }
+
 func (d drivers) Driver(name string) (driver.Driver, error) {
-	if name == "exec" {
+	switch name {
+	case "exec":
 		return knowing{group: d.group}, nil
+	case "docker":
+		return announcer{}, nil
+	case "faulty":
+		return announcer{fault: structs.Preconditionf("its daemon is elsewhere")}, nil
 	}
 	return blind{}, nil
 }
@@ -66,8 +79,9 @@ type fixture struct {
 	t     *testing.T
 	group *cgroups.Group
 
-	mu   sync.Mutex
-	lost map[string]string
+	mu     sync.Mutex
+	lost   map[string]string
+	groups map[string]*structs.TaskGroup // of the running allocations
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -77,7 +91,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	dir, err := mounts.Resolve(t.TempDir())
 	must(t, err)
-	f := &fixture{t: t, lost: map[string]string{}}
+	f := &fixture{t: t, lost: map[string]string{}, groups: map[string]*structs.TaskGroup{}}
 	f.group, err = cgroups.Detect().New(testCgroup, filepath.Base(dir)+t.Name(), cgroups.Limits{})
 	must(t, err)
 	t.Cleanup(func() { must(t, f.group.Remove()) })
@@ -86,7 +100,12 @@ func newFixture(t *testing.T) *fixture {
 		Command: []string{os.Args[0]},
 		Drivers: drivers{f.group},
 		Lose:    f.lose,
-		Logger:  hclog.NewNullLogger(),
+		Group: func(id string) *structs.TaskGroup {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.groups[id]
+		},
+		Logger: hclog.NewNullLogger(),
 	})
 	must(t, err)
 	t.Cleanup(func() {
@@ -225,15 +244,131 @@ func TestTaskHook_StartsNoTaskAfterTheEnd(t *testing.T) {
 	env := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}, Group: g}
 	must(t, f.Hook(env).Up(t.Context(), env))
 	h := f.TaskHook(env)
-	must(t, h.Up(t.Context(), &hooks.TaskEnv{}))
+	must(t, h.Up(t.Context(), &hooks.TaskEnv{Task: g.Tasks[0]}))
 	must(t, f.files.MarkDue(&order.Due{AllocID: "a1"}))
 	err := h.Up(t.Context(), &hooks.TaskEnv{})
 	failure, ok := err.(*hooks.Failure)
 	if !ok || !failure.Final || !strings.Contains(err.Error(), "the lease of this node ended") {
 		t.Errorf("got %v", err)
 	}
-	if f.Hook(&hooks.AllocEnv{Group: group("exec", nil)}) != nil {
-		t.Error("a group that no guard ends has a hook")
+}
+
+// up runs the Up of the hook of an allocation.
+func (f *fixture) up(allocID string, g *structs.TaskGroup) hooks.Alloc {
+	f.t.Helper()
+	env := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: allocID}, Group: g}
+	h := f.Hook(env)
+	must(f.t, h.Up(f.t.Context(), env))
+	return h
+}
+
+// order returns the delay of the order of an allocation, and whether it has one.
+func (f *fixture) orderOf(allocID string) *order.Order {
+	f.t.Helper()
+	o, err := f.present().Get(allocID)
+	must(f.t, err)
+	return o
+}
+
+// update gives a running allocation another group, and lets the guard look.
+func (f *fixture) update(allocID string, g *structs.TaskGroup) *order.Order {
+	f.t.Helper()
+	f.mu.Lock()
+	f.groups[allocID] = g
+	f.mu.Unlock()
+	must(f.t, f.keep())
+	return f.orderOf(allocID)
+}
+
+func TestOrder_FollowsAChangeInPlace(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	second := time.Second
+	hour := time.Hour
+	h := f.up("a1", group("exec", nil))
+	if o := f.orderOf("a1"); o != nil {
+		t.Errorf("without stop_on_client_after the order is %+v", o)
+	}
+	for _, stop := range []*time.Duration{&hour, &second} {
+		o := f.update("a1", group("exec", stop))
+		if o == nil || o.Delay != *stop+time.Minute+agentMargin {
+			t.Errorf("with %s the order is %+v", *stop, o)
+		}
+	}
+	if o := f.update("a1", group("exec", nil)); o != nil {
+		t.Errorf("the setting is gone, and the order is %+v", o)
+	}
+
+	must(t, f.Order("a1", group("exec", nil), []order.Volume{{ID: "v", Target: "/v"}}))
+	if o := f.update("a1", group("exec", &hour)); o == nil || o.Delay != 0 {
+		t.Errorf("with a volume the order is %+v", o)
+	}
+	must(t, h.Down(t.Context()))
+	if o := f.update("a1", group("exec", &second)); o != nil {
+		t.Errorf("after the end of the allocation the order is %+v", o)
+	}
+}
+
+// An agent that was cut off from the servers orders nothing that would be due at once.
+func TestOrder_FollowsAChangeOnceThereIsALease(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	hour := time.Hour
+	f.up("a1", group("exec", nil))
+	f.renew(0)
+	if o := f.update("a1", group("exec", &hour)); o != nil {
+		t.Errorf("without a lease the order is %+v", o)
+	}
+	f.renew(time.Hour)
+	if o := f.update("a1", group("exec", &hour)); o == nil {
+		t.Error("with a lease there is no order")
+	}
+}
+
+func TestOrder_KeepsOneThatIsDue(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	hour := time.Hour
+	f.up("a1", group("exec", &hour))
+	must(t, f.files.MarkDue(&order.Due{AllocID: "a1"}))
+	if o := f.update("a1", group("exec", nil)); o == nil {
+		t.Error("the order is gone")
+	}
+}
+
+func TestOrder_GetsTheCgroupsOfStartingTasks(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	err := f.Order("a1", group("faulty", nil), nil)
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "its daemon is elsewhere") {
+		t.Errorf("got %v", err)
+	}
+
+	hour := time.Hour
+	g := group("docker", &hour)
+	f.up("a1", g)
+	start := func(name string) error {
+		env := &hooks.TaskEnv{Task: g.Tasks[0], Config: &driver.TaskConfig{}}
+		h := f.TaskHook(&hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}})
+		must(t, h.Up(t.Context(), env))
+		return env.Config.OrderGuard(cgroups.Detect().Path(testCgroup, name))
+	}
+	for _, name := range []string{"first", "again"} {
+		must(t, start(name))
+		o := f.orderOf("a1")
+		if len(o.AllGroups()) != 1 || filepath.Base(o.AllGroups()[0].Name()) != name {
+			t.Errorf("the order has %+v, want the cgroup %s", o.AllGroups(), name)
+		}
+	}
+	o := f.update("a1", group("docker", new(2*time.Hour)))
+	if len(o.AllGroups()) != 1 || o.Delay < 2*time.Hour {
+		t.Errorf("after a change in place the order is %+v", o)
+	}
+	f.Clock = func() boottime.Instant { return boottime.Now().Add(2 * time.Hour) }
+	err = f.addGroup("a1", "t", cgroups.Detect().Path(testCgroup, "late"))
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("after the end of the lease: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 
+	"berth/client/drivers/cgroups"
 	"berth/client/hooks"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -10,35 +11,11 @@ import (
 
 // Hook returns the hook that orders the guard to end an allocation after its group's
 // stop_on_client_after, and that removes the order of the allocation, of whatever reason. It comes before
-// the hook of volumes. It is nil for a group that no guard ends.
-func (g *Guard) Hook(env *hooks.AllocEnv) hooks.Alloc {
-	if !isGuarded(env.Group) {
-		return nil
-	}
-	return &hook{g, env}
-}
+// the hook of volumes. The group may get that setting while the allocation runs, so each one has the hook.
+func (g *Guard) Hook(env *hooks.AllocEnv) hooks.Alloc { return &hook{g, env} }
 
-// TaskHook returns the hook that keeps a task from a start after the end of the allocation, nil for a group
-// that no guard ends.
-func (g *Guard) TaskHook(env *hooks.AllocEnv) hooks.Task {
-	if !isGuarded(env.Group) {
-		return nil
-	}
-	return &taskHook{g, env.Alloc.ID}
-}
-
-// isGuarded reports whether allocations of a group may have an order.
-func isGuarded(group *structs.TaskGroup) bool {
-	if stops(group) {
-		return true
-	}
-	for _, v := range group.Volumes {
-		if v != nil && v.Type == structs.VolumeTypeCSI {
-			return true
-		}
-	}
-	return false
-}
+// TaskHook returns the hook that keeps a task from a start after the end of the allocation.
+func (g *Guard) TaskHook(env *hooks.AllocEnv) hooks.Task { return &taskHook{g, env.Alloc.ID} }
 
 func stops(group *structs.TaskGroup) bool {
 	return group.Disconnect != nil && group.Disconnect.StopOnClientAfter != nil
@@ -55,20 +32,12 @@ type hook struct {
 // Name implements hooks.Alloc.
 func (*hook) Name() string { return "guard" }
 
-// Up implements hooks.Alloc. It waits for a lease of the node. Where the guard cannot end the tasks,
-// their agent alone stops them.
+// Up implements hooks.Alloc. It waits for a lease of the node.
 func (h *hook) Up(ctx context.Context, env *hooks.AllocEnv) error {
-	if !stops(env.Group) {
-		return nil
-	}
+	h.g.follow(env.Alloc.ID)
 	pause := newPause()
 	for {
-		err := h.g.Order(env.Alloc.ID, env.Group, nil)
-		if structs.IsKind(err, structs.KindPrecondition) {
-			h.g.Logger.Warn("the guard cannot end an allocation with stop_on_client_after; only the agent stops it",
-				"alloc_id", env.Alloc.ID, "reason", err)
-			return nil
-		}
+		err := h.g.followGroup(env.Alloc.ID, env.Group)
 		if !structs.IsKind(err, structs.KindUnavailable) || !pause.Wait(ctx) {
 			return err
 		}
@@ -94,6 +63,9 @@ func (h *taskHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	pause := newPause()
 	for {
 		err := h.g.mayStart(h.allocID)
+		if err == nil {
+			return h.announce(env)
+		}
 		if structs.IsKind(err, structs.KindConflict) {
 			return &hooks.Failure{Event: structs.TaskEventLost, Final: true, Err: err}
 		}
@@ -101,6 +73,24 @@ func (h *taskHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 			return err
 		}
 	}
+}
+
+// announce lets the driver of a guarded task add the cgroup that it makes to the order.
+func (h *taskHook) announce(env *hooks.TaskEnv) error {
+	o, err := h.g.present().Get(h.allocID)
+	if err != nil || o == nil {
+		return err
+	}
+	d, err := h.g.Drivers.Driver(env.Task.Driver)
+	if err != nil {
+		return err
+	}
+	if _, ok := d.(announcing); ok {
+		env.Config.OrderGuard = func(group *cgroups.Group) error {
+			return h.g.addGroup(h.allocID, env.Task.Name, group)
+		}
+	}
+	return nil
 }
 
 // Down implements hooks.Task.

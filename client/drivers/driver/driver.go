@@ -72,6 +72,9 @@ type TaskConfig struct {
 	// Privileged keeps all capabilities and system calls and shows the host's /dev: for a task that runs a
 	// CSI plugin.
 	Privileged bool
+	// OrderGuard, if not nil, has to know the cgroup that the task gets before the first process of the task. If
+	// it returns an error, the task must not start. Later the driver checks that the task is there.
+	OrderGuard func(*cgroups.Group) error
 }
 
 // Origin has the names of what a task belongs to. Env has them, too, but there a job can replace them.

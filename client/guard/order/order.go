@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,8 @@ type Order struct {
 	// Delay is the time from the end of the lease to the end of the allocation.
 	Delay  time.Duration
 	Groups []*cgroups.Group // of its tasks; they need not exist
+	// Tasks are the cgroups of tasks whose drivers make them, by the name of the task, from before its start.
+	Tasks map[string]*cgroups.Group `json:",omitempty"`
 	// Volumes are those under the policy "lease", which the guard unmounts.
 	Volumes []Volume `json:",omitempty"`
 }
@@ -43,6 +46,11 @@ func (o *Order) End(until boottime.Instant) boottime.Instant {
 		return 0
 	}
 	return until.Add(o.Delay)
+}
+
+// AllGroups returns the cgroups of all tasks, as far as these have been started.
+func (o *Order) AllGroups() []*cgroups.Group {
+	return slices.AppendSeq(slices.Clone(o.Groups), maps.Values(o.Tasks))
 }
 
 // Same reports whether two orders are equal. A nil one equals none.

@@ -51,8 +51,8 @@ func move(dir string) error {
 	return os.WriteFile(procs, []byte(strconv.Itoa(os.Getpid())), 0)
 }
 
-// leaveOwnCgroup moves the process to the root, because a cgroup with a process cannot be removed, and removes
-// its cgroup if it was the last guard there. The process ends then.
+// leaveOwnCgroup moves the process, which is about to end, to the root, and removes the cgroup of the
+// guards if this was the last one there: a cgroup with a process cannot be removed.
 func leaveOwnCgroup() {
 	for _, dir := range ownDirs() {
 		_ = move(filepath.Dir(dir))

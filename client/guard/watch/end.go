@@ -28,7 +28,7 @@ const watchPause = time.Second
 // ending is the end of one allocation.
 type ending struct {
 	g        *guard
-	order    *order.Order
+	order    *order.Order // the newest known
 	record   order.Ended
 	released bool // its targets are unmounted; under guard.mu
 	saving   sync.Mutex
@@ -72,7 +72,12 @@ func (e *ending) run() {
 	e.save(recordWait)
 	logf("allocation %s has ended; left: %v", e.order.AllocID, e.record.Left)
 
-	for e.g.order(e.order.AllocID) != nil {
+	for {
+		o := e.g.order(e.order.AllocID)
+		if o == nil {
+			break
+		}
+		e.order = o
 		time.Sleep(watchPause)
 		e.again()
 	}
@@ -90,7 +95,7 @@ func (e *ending) kill() {
 			continue
 		}
 		told = true
-		for _, group := range e.order.Groups {
+		for _, group := range e.order.AllGroups() {
 			pids, err := group.PIDs()
 			if len(pids) > 0 || err != nil {
 				reason := fmt.Sprintf("processes %v do not end (%v)", pids, err)
@@ -106,7 +111,7 @@ func (e *ending) tryKill() bool {
 	ctx, cancel := timeout(killTime / 2)
 	defer cancel()
 	var all sync.WaitGroup
-	for _, group := range e.order.Groups {
+	for _, group := range e.order.AllGroups() {
 		all.Go(func() {
 			err := group.Kill(ctx)
 			if err != nil {
@@ -123,7 +128,7 @@ func (e *ending) tryKill() bool {
 func (e *ending) isEmpty() bool {
 	const looks = 3
 	for range looks {
-		for _, group := range e.order.Groups {
+		for _, group := range e.order.AllGroups() {
 			populated, err := group.Populated()
 			if err != nil || populated {
 				return false
@@ -136,6 +141,7 @@ func (e *ending) isEmpty() bool {
 
 // save writes the record if the order is still there. A disk that hangs does not hold the unmounts up.
 func (e *ending) save(wait time.Duration) {
+	id := e.order.AllocID
 	record := e.record
 	record.Left = slices.Clone(record.Left)
 	saved := make(chan struct{})
@@ -143,18 +149,18 @@ func (e *ending) save(wait time.Duration) {
 		defer close(saved)
 		e.saving.Lock()
 		defer e.saving.Unlock()
-		o, err := e.g.files.Get(e.order.AllocID)
+		o, err := e.g.files.Get(id)
 		if err == nil && o != nil {
 			err = e.g.files.WriteEnded(&record)
 		}
 		if err != nil {
-			logf("recording the end of allocation %s: %v", e.order.AllocID, err)
+			logf("recording the end of allocation %s: %v", id, err)
 		}
 	}()
 	select {
 	case <-saved:
 	case <-time.After(wait):
-		logf("recording the end of allocation %s takes long", e.order.AllocID)
+		logf("recording the end of allocation %s takes long", id)
 	}
 }
 

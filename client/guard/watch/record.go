@@ -132,8 +132,8 @@ func readBeat(memory string) (boottime.Instant, error) {
 	return boottime.Instant(binary.LittleEndian.Uint64(b)), nil
 }
 
-// Stop kills the newest guard of a directory, and returns when it has ended, with its cgroup, or the limit has
-// passed.
+// Stop kills the newest guard of a directory, and returns when it has ended, or the limit has passed. It
+// removes the cgroup of the guards after the last one.
 func Stop(memory string, limit time.Duration) error {
 	r, err := ReadRecord(memory)
 	if err != nil {

@@ -143,6 +143,7 @@ func (g *guard) run() int {
 
 // look ends the allocations that are due now.
 func (g *guard) look() {
+	now := boottime.Now() // an order that comes later belongs to the next look
 	g.readLease()
 	err := g.readOrders()
 	if err != nil {
@@ -154,7 +155,6 @@ func (g *guard) look() {
 		logf("reading the marks: %v", err)
 	}
 
-	now := boottime.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for id, o := range g.orders {

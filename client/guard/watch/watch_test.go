@@ -263,6 +263,20 @@ func TestGuard_EndsWhatBeginsAfterTheEnd(t *testing.T) {
 	f.killed(f.startIn(group))
 }
 
+// An order that comes just before the end of the lease may miss the kill.
+func TestGuard_EndsWhatIsOrderedAfterTheEnd(t *testing.T) {
+	f := newFixture(t)
+	group, task := f.task("t")
+	f.put(&order.Order{AllocID: "a1", Groups: []*cgroups.Group{group}})
+	f.guard()
+	f.renew(0)
+	f.killed(task)
+	f.ended("a1", anyRecord)
+	late, second := f.task("late")
+	f.put(&order.Order{AllocID: "a1", Tasks: map[string]*cgroups.Group{"late": late}})
+	f.killed(second)
+}
+
 func TestGuard_EndsWithItsAgentIfNothingIsLeft(t *testing.T) {
 	f := newFixture(t)
 	group, task := f.task("t")

@@ -1,0 +1,163 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/drivers/sandbox"
+	"berth/client/guard/order"
+	"berth/client/guard/watch"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// startWait bounds the start of the guard.
+const startWait = 5 * time.Second
+
+// start starts the guard, unless one of this agent works. It returns when the guard works. An older one ends
+// by itself.
+func (g *Guard) start() error {
+	g.starting.Lock()
+	defer g.starting.Unlock()
+	files := g.present()
+	works, err := watch.Works(files.Memory, g.self)
+	if works {
+		return nil
+	}
+	if err != nil {
+		g.Logger.Warn("failed to look for the guard, starting one", "error", err)
+	}
+
+	path := filepath.Join(g.Dir, "log")
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+
+	args := append(append([]string{}, g.Command[1:]...), watch.Args(files, g.self)...)
+	cmd := exec.Command(g.Command[0], args...)
+	cmd.Dir = "/"
+	cmd.Env = sandbox.RuntimeEnv(1)
+	cmd.Stdout = log
+	cmd.Stderr = log
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	err = cmd.Run() // it starts the guard and ends
+	if err != nil {
+		return fmt.Errorf("starting the guard: %w", err)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), startWait)
+	defer cancel()
+	for {
+		works, err = watch.Works(files.Memory, g.self)
+		if works {
+			return nil
+		}
+		if !backoff.Sleep(ctx, 10*time.Millisecond) {
+			return errors.Join(structs.Unavailablef("the guard does not work; its log is %s", path), err)
+		}
+	}
+}
+
+// Run keeps the guard running while there are orders, and gives the allocations up that are due. It returns
+// when ctx has ended. The guard then stays if anything is left to guard.
+func (g *Guard) Run(ctx context.Context) {
+	err := g.files.Sweep()
+	if err != nil {
+		g.Logger.Warn("failed to remove records of the guard", "error", err)
+	}
+	for {
+		err := g.keep()
+		if err != nil {
+			g.Logger.Error("failed to keep the guard running, trying again", "error", err)
+		}
+		if !backoff.Sleep(ctx, time.Second) {
+			break
+		}
+	}
+	err = g.leave()
+	if err != nil {
+		g.Logger.Warn("failed to end the guard", "error", err)
+	}
+}
+
+// keep is one round of Run.
+func (g *Guard) keep() error {
+	unfollowed := g.followGroups()
+	ids, err := g.files.List()
+	if err != nil || len(ids) == 0 {
+		return errors.Join(err, unfollowed)
+	}
+
+	g.mu.Lock()
+	err = g.open()
+	g.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = g.start()
+	due, unread := g.present().ListDue()
+	for _, id := range due {
+		g.giveUp(id)
+	}
+	return errors.Join(err, unread, unfollowed)
+}
+
+// giveUp ends an allocation that is due.
+func (g *Guard) giveUp(allocID string) {
+	g.mu.Lock()
+	lost := g.lost[allocID]
+	g.mu.Unlock()
+	o, err := g.present().Get(allocID)
+	if lost || err != nil || o == nil {
+		return
+	}
+
+	ended, _ := g.files.Ended(allocID) // only for the text
+	if !g.Lose(allocID, reasonOf(ended)) {
+		return
+	}
+	g.Logger.Error("the lease of the node has ended, giving the allocation up", "alloc_id", allocID)
+	g.mu.Lock()
+	g.lost[allocID] = true
+	g.mu.Unlock()
+}
+
+// reasonOf is the reason for which an allocation has ended, for users.
+func reasonOf(e *order.Ended) string {
+	reason := "the lease of this node ended, and the allocation must not run without one"
+	switch {
+	case e == nil || e.Empty.IsZero():
+	case e.Unmounted:
+		reason += fmt.Sprintf(": its guard ended all tasks at %s and unmounted the volumes", clock(e.Time))
+	default:
+		reason += fmt.Sprintf(": its guard ended all tasks at %s; still mounted: %v", clock(e.Time), e.Left)
+	}
+	return reason
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
+
+// leave ends the guard of this agent and removes its place, unless anything is left to guard.
+func (g *Guard) leave() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ids, err := g.files.List()
+	if err != nil || g.file == nil {
+		return err
+	}
+	err = g.file.Close()
+	g.file = nil
+	if len(ids) > 0 {
+		return err
+	}
+	return errors.Join(err, watch.Stop(g.files.Memory, startWait), releasePlace(g.Dir))
+}
