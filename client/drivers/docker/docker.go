@@ -25,6 +25,7 @@ import (
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/images"
 	"berth/client/drivers/docker/pause"
+	"berth/client/drivers/docker/placed"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
@@ -56,6 +57,7 @@ type Options struct {
 
 // Driver implements driver.Driver. Run must be running.
 type Driver struct {
+	placed.Daemon
 	cfg      Config
 	options  Options
 	logger   hclog.Logger

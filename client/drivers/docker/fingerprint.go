@@ -110,6 +110,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 
 	d.detected = true
 	d.liveRestore = found.LiveRestore
+	d.Note(found.CgroupDriver)
 	d.defaultRuntime = found.DefaultRuntime
 
 	info := &structs.DriverInfo{

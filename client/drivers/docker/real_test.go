@@ -196,6 +196,7 @@ func TestDaemon_RunsContainers(t *testing.T) {
 		"archive":    comesFromAnArchive,
 		"failure":    leavesNothing,
 		"plugin":     sharesItsMounts,
+		"guard":      isEndedByItsCgroup,
 	} {
 		t.Run(name, func(t *testing.T) {
 			sub := *n

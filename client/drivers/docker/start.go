@@ -79,16 +79,12 @@ func (d *Driver) start(
 	if err != nil {
 		return nil, err
 	}
-
-	id, err := d.engine.Create(ctx, options)
+	guard, err := d.GuardOf(cfg.OrderGuard)
 	if err != nil {
 		return nil, err
 	}
-	err = d.giveDirs(ctx, cfg, image, id)
-	if err != nil {
-		return nil, err
-	}
-	err = d.engine.StartContainer(ctx, id)
+	give := func(id string) error { return d.giveDirs(ctx, cfg, image, id) }
+	id, err := guard.Launch(ctx, d.engine, options, give)
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +105,12 @@ func (d *Driver) start(
 	}
 	if joined != "" {
 		err = checkJoined(c, cfg.NamespaceOf())
-		if err != nil {
-			return nil, err
-		}
+	}
+	if err == nil {
+		err = guard.Check(ctx, d.engine, c)
+	}
+	if err != nil {
+		return nil, err
 	}
 	d.hold(t)
 	return t.handle(c)
