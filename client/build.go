@@ -159,13 +159,14 @@ func buildVolumes(p Parts, instances *registry.Registry, root string) *volumes.M
 
 func buildGuard(p Parts, drivers *manager.Manager) (*guard.Guard, error) {
 	return guard.New(guard.Config{
-		Dir:     p.Config.GuardDir(),
-		Command: drivers.Supervisor(),
-		Drivers: drivers,
-		Group:   p.Group,
-		Lose:    p.Lose,
-		Clock:   p.Clock,
-		Logger:  p.Logger.Named("guard"),
+		Dir:      p.Config.GuardDir(),
+		Command:  drivers.Supervisor(),
+		Drivers:  drivers,
+		Group:    p.Group,
+		Lose:     p.Lose,
+		Watchdog: p.Config.Fencing.Watchdog,
+		Clock:    p.Clock,
+		Logger:   p.Logger.Named("guard"),
 	})
 }
 

@@ -76,8 +76,7 @@ func (c *Client) parts(starting context.Context) Parts {
 		Group:      func(id string) *structs.TaskGroup { return presentGroup(c, id) },
 		Clock:      c.clock,
 		Progress:   c.setProgress,
-
-		MovedData: func() disk.Settings { return c.config().MovedData },
+		MovedData:  func() disk.Settings { return c.config().MovedData },
 	}
 }
 

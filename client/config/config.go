@@ -107,6 +107,8 @@ type Config struct {
 	DestroyOnShutdown bool `hcl:"destroy_on_shutdown"`
 	// ShutdownTimeout bounds that.
 	ShutdownTimeout time.Duration `hcl:"shutdown_timeout"`
+	// Fencing has the settings of the guard.
+	Fencing Fencing `hcl:"fencing,block"`
 	// DrainOnShutdown drains the node before its agent stops. Nil: the agent stops at once.
 	DrainOnShutdown *leaving.Config `hcl:"drain_on_shutdown,block"`
 }
@@ -152,6 +154,21 @@ type Reserved struct {
 	MemoryMB int    `hcl:"memory"`
 	DiskMB   int    `hcl:"disk"`
 	Ports    string `hcl:"reserved_ports"`
+}
+
+// Fencing are the settings of the guard, which ends tasks with the lease of the node.
+type Fencing struct {
+	// Watchdog is the device of a watchdog that reboots the machine if the guard cannot end tasks in time. ""
+	// is none.
+	Watchdog string `hcl:"watchdog"`
+}
+
+func (f Fencing) validate() error {
+	if f.Watchdog == "" || filepath.IsAbs(f.Watchdog) {
+		return nil
+	}
+	return structs.Invalidf("client.fencing.watchdog: %q is not an absolute path such as /dev/watchdog",
+		f.Watchdog)
 }
 
 // ReservedPorts are the ports of all addresses that no allocation gets, as structs.ParsePorts reads them.
@@ -370,7 +387,7 @@ func (c *Config) Validate() error {
 	faults = append(faults, c.checkNetworks()...)
 	faults = append(faults, c.Settings.Faults()...)
 	faults = append(faults, c.checkHostVolumes()...)
-	faults = append(faults, c.DrainOnShutdown.Validate())
+	faults = append(faults, c.DrainOnShutdown.Validate(), c.Fencing.validate())
 
 	require(c.Plugins.Dir == "" || filepath.IsAbs(c.Plugins.Dir),
 		"plugin_dir: %q is not an absolute path", c.Plugins.Dir)

@@ -46,9 +46,11 @@ type Config struct {
 	// Group returns the present group of an allocation, nil if the agent does not have the allocation (yet).
 	Group func(allocID string) *structs.TaskGroup
 	// Lose ends an allocation that is due. It reports false if the agent does not have the allocation (yet).
-	Lose   func(allocID, reason string) bool
-	Clock  boottime.Clock
-	Logger hclog.Logger
+	Lose func(allocID, reason string) bool
+	// Watchdog is the watchdog of the machine that the guard feeds, "" for none.
+	Watchdog string
+	Clock    boottime.Clock
+	Logger   hclog.Logger
 }
 
 // Drivers finds the driver of a task.

@@ -42,7 +42,12 @@ func (g *Guard) start() error {
 	}
 	defer func() { _ = log.Close() }()
 
-	args := append(append([]string{}, g.Command[1:]...), watch.Args(files, g.self)...)
+	of := watch.Of{
+		Files:    files,
+		Agent:    g.self,
+		Watchdog: g.Watchdog,
+	}
+	args := append(append([]string{}, g.Command[1:]...), watch.Args(of)...)
 	cmd := exec.Command(g.Command[0], args...)
 	cmd.Dir = "/"
 	cmd.Env = sandbox.RuntimeEnv(1)

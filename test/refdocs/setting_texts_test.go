@@ -424,6 +424,15 @@ var settingTexts = []blockText{
 			{"force", "", "move everything at once; CSI plugins wait for their volumes for 30 seconds at most"},
 			{"ignore_system_jobs", "", "leave allocations of system and sysbatch jobs on the node"},
 		}},
+	{Block: "client.fencing", Intro: "The guard of the node, see " +
+		"[What a node ends by itself](../operations/lost-nodes.md#what-a-node-ends-by-itself).",
+		Settings: []settingText{
+			{
+				"watchdog", "none",
+				"the watchdog that reboots the machine if the guard cannot end the tasks of a volume in " +
+					"time, for example `/dev/watchdog`",
+			},
+		}},
 	{Block: "consul", Intro: "The Consul agent of the machine, see " +
 		"[consul.md](../consul.md). An agent that finds no " +
 		"Consul at the address works without it.", Settings: []settingText{

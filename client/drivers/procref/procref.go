@@ -73,6 +73,20 @@ func (r Ref) Open() (int, error) {
 	return -1, nil // gone, or another by now
 }
 
+// Signal sends a signal to the process, if it is still there.
+func (r Ref) Signal(s unix.Signal) error {
+	fd, err := r.Open()
+	if err != nil || fd < 0 {
+		return err
+	}
+	defer unix.Close(fd)
+	err = unix.PidfdSendSignal(fd, s, nil, 0)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("sending %s to process %d: %w", unix.SignalName(s), r.PID, err)
+	}
+	return nil
+}
+
 // Kill kills the process, if it is still there, and returns when it has ended.
 func (r Ref) Kill(ctx context.Context) error {
 	fd, err := r.Open()

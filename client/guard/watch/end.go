@@ -31,7 +31,9 @@ type ending struct {
 	order    *order.Order // the newest known
 	record   order.Ended
 	released bool // its targets are unmounted; under guard.mu
-	saving   sync.Mutex
+	// unended is the time since which it has to end, 0 when all has ended; under guard.mu.
+	unended boottime.Instant
+	saving  sync.Mutex
 }
 
 // begin ends an allocation, unless that has begun. The caller holds mu.
@@ -51,6 +53,7 @@ func (g *guard) begin(o *order.Order, at boottime.Instant) {
 			BootID:  g.boot,
 			Due:     at,
 		},
+		unended: boottime.Now(),
 	}
 	g.ending[o.AllocID] = e
 	logf("the lease has ended: ending allocation %s", o.AllocID)
@@ -69,6 +72,7 @@ func (e *ending) run() {
 	e.record.Left = nil
 	e.save(recordWait)
 	e.unmount()
+	e.settle(true)
 	e.save(recordWait)
 	logf("allocation %s has ended; left: %v", e.order.AllocID, e.record.Left)
 
@@ -202,17 +206,31 @@ func (g *guard) userOf(stage string) string {
 // again ends what has started, and unmounts what has been mounted, after the end of the allocation: a call of
 // a frozen agent, or of a plugin, may come late.
 func (e *ending) again() {
-	if !e.isEmpty() {
+	empty := e.isEmpty()
+	if !empty {
 		logf("allocation %s has a process again", e.order.AllocID)
-		e.tryKill()
+		e.settle(false)
+		empty = e.tryKill()
 	}
 	if len(e.order.Volumes) == 0 {
 		return
 	}
 	before := slices.Clone(e.record.Left)
 	e.unmount()
+	e.settle(empty)
 	if !slices.Equal(before, e.record.Left) {
 		e.save(recordWait)
+	}
+}
+
+// settle notes whether all has ended. empty says that no process is left.
+func (e *ending) settle(empty bool) {
+	e.g.mu.Lock()
+	defer e.g.mu.Unlock()
+	if empty && e.record.Unmounted {
+		e.unended = 0
+	} else if e.unended.IsZero() {
+		e.unended = boottime.Now()
 	}
 }
 

@@ -43,6 +43,8 @@ type fixture struct {
 	boot  string
 	lease *leasefile.File
 	agent *exec.Cmd
+	// device is a file in the place of a watchdog, "" for none.
+	device string
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -93,7 +95,7 @@ func (f *fixture) guard() Record {
 	f.t.Helper()
 	agent, err := procref.Of(f.agent.Process.Pid)
 	must(f.t, err)
-	cmd := exec.Command(os.Args[0], Args(f.files, agent)...)
+	cmd := exec.Command(os.Args[0], Args(Of{f.files, agent, f.device})...)
 	log, err := os.OpenFile(f.files.Dir+"/log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	must(f.t, err)
 	defer log.Close()
@@ -106,7 +108,7 @@ func (f *fixture) guard() Record {
 			text, _ := os.ReadFile(f.files.Dir + "/log")
 			f.t.Logf("the log of the guard:\n%s", text)
 		}
-		must(f.t, Stop(f.files.Memory, time.Minute))
+		f.kill()
 	})
 	var now Record
 	f.eventually("the guard works", func() bool {
@@ -115,6 +117,17 @@ func (f *fixture) guard() Record {
 		return err == nil && err2 == nil && now.Guard != before.Guard && works
 	})
 	return now
+}
+
+// kill kills the newest guard, which may have orders.
+func (f *fixture) kill() {
+	f.t.Helper()
+	r, err := ReadRecord(f.files.Memory)
+	must(f.t, err)
+	ctx, cancel := timeout(time.Minute)
+	defer cancel()
+	must(f.t, r.Guard.Kill(ctx))
+	must(f.t, removeOwnCgroup())
 }
 
 // task starts a task in a cgroup of its own.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/client/drivers/procref"
 	"berth/client/guard/order"
 	"berth/internal/boottime"
@@ -34,11 +36,16 @@ type Record struct {
 	Agent procref.Ref // that started it
 }
 
+// Of is what a guard belongs to.
+type Of struct {
+	Files    order.Files
+	Agent    procref.Ref
+	Watchdog string // the device of the machine that it feeds, "" for none
+}
+
 // Args returns the arguments with which executor.Main starts a guard for an agent and ends. The guard is then
 // no child of the agent, and has a session of its own.
-func Args(files order.Files, agent procref.Ref) []string {
-	return args(startMode, files, agent)
-}
+func Args(of Of) []string { return args(startMode, of) }
 
 // The modes of Main: to start a guard, and to be one.
 const (
@@ -46,25 +53,27 @@ const (
 	runMode   = "run"
 )
 
-func args(mode string, files order.Files, agent procref.Ref) []string {
+func args(mode string, of Of) []string {
 	return []string{
-		Arg, mode, files.Dir, files.Memory,
-		strconv.Itoa(agent.PID), strconv.FormatUint(agent.Start, 10),
+		Arg, mode, of.Files.Dir, of.Files.Memory,
+		strconv.Itoa(of.Agent.PID), strconv.FormatUint(of.Agent.Start, 10), of.Watchdog,
 	}
 }
 
 // parse is the reverse of args, without Arg.
-func parse(given []string) (mode string, files order.Files, agent procref.Ref, err error) {
-	if len(given) != 5 || given[0] != startMode && given[0] != runMode {
-		err = fmt.Errorf("expected a mode, two directories, and the pid and the start of an agent; found %q", given)
-		return "", files, agent, err
+func parse(given []string) (mode string, of Of, err error) {
+	if len(given) != 6 || given[0] != startMode && given[0] != runMode {
+		err = fmt.Errorf("expected a mode, two directories, the pid and the start of an agent, and a watchdog; "+
+			"found %q", given)
+		return "", of, err
 	}
-	files = order.Files{Dir: given[1], Memory: given[2]}
-	agent.PID, err = strconv.Atoi(given[3])
+	of.Files = order.Files{Dir: given[1], Memory: given[2]}
+	of.Agent.PID, err = strconv.Atoi(given[3])
 	if err == nil {
-		agent.Start, err = strconv.ParseUint(given[4], 10, 64)
+		of.Agent.Start, err = strconv.ParseUint(given[4], 10, 64)
 	}
-	return given[0], files, agent, err
+	of.Watchdog = given[5]
+	return given[0], of, err
 }
 
 // ReadRecord returns the record of a directory, the zero Record if there is none.
@@ -132,8 +141,12 @@ func readBeat(memory string) (boottime.Instant, error) {
 	return boottime.Instant(binary.LittleEndian.Uint64(b)), nil
 }
 
-// Stop kills the newest guard of a directory, and returns when it has ended, or the limit has passed. It
-// removes the cgroup of the guards after the last one.
+// dismiss is the signal by which an agent that has no orders any more ends its guard in order: a guard that
+// is killed does not close the watchdog.
+const dismiss = unix.SIGUSR2
+
+// Stop ends the newest guard of a directory without orders, and returns when it has ended. It kills one that
+// has not ended within the limit. It removes the cgroup of the guards after the last one.
 func Stop(memory string, limit time.Duration) error {
 	r, err := ReadRecord(memory)
 	if err != nil {
@@ -141,5 +154,14 @@ func Stop(memory string, limit time.Duration) error {
 	}
 	ctx, cancel := timeout(limit)
 	defer cancel()
-	return errors.Join(r.Guard.Kill(ctx), removeOwnCgroup())
+	err = r.Guard.Signal(dismiss)
+	if err == nil {
+		err = r.Guard.Wait(ctx)
+	}
+	if err != nil {
+		kill, cancel := timeout(limit)
+		defer cancel()
+		err = r.Guard.Kill(kill)
+	}
+	return errors.Join(err, removeOwnCgroup())
 }

@@ -32,6 +32,7 @@ import (
 	"berth/client/drivers/sandbox"
 	"berth/client/guard/leasefile"
 	"berth/client/guard/order"
+	"berth/client/guard/watchdog"
 	"berth/internal/boottime"
 )
 
@@ -47,6 +48,10 @@ type guard struct {
 	until boottime.Instant // the end of the last known lease, 0 for none
 	read  time.Time        // the change of the directory after which the orders were read
 
+	watchdog  string // the device, "" for none
+	dismissal chan os.Signal
+	dismissed bool // by its agent, which has no orders any more
+
 	mu     sync.Mutex
 	orders map[string]*order.Order // by allocation
 	ending map[string]*ending      // by allocation
@@ -55,9 +60,9 @@ type guard struct {
 
 // Main is the guard. It returns the exit code.
 func Main(given []string) int {
-	mode, files, agent, err := parse(given)
+	mode, of, err := parse(given)
 	if err == nil && mode == startMode {
-		err = start(files, agent)
+		err = start(of)
 	}
 	if err != nil {
 		logf("%v", err)
@@ -67,7 +72,7 @@ func Main(given []string) int {
 		return 0
 	}
 
-	g, err := newGuard(files, agent)
+	g, err := newGuard(of)
 	if err != nil {
 		logf("%v", err)
 		return 1
@@ -76,7 +81,7 @@ func Main(given []string) int {
 }
 
 // start starts the guard as a process that is nobody's child, and does not wait for it.
-func start(files order.Files, agent procref.Ref) error {
+func start(of Of) error {
 	const program = "/proc/self/exe"
 	argv := []string{os.Args[0]}
 	for _, a := range os.Args[1:] {
@@ -86,7 +91,7 @@ func start(files order.Files, agent procref.Ref) error {
 		argv = append(argv, a)
 	}
 
-	argv = append(argv, args(runMode, files, agent)...)
+	argv = append(argv, args(runMode, of)...)
 	p, err := os.StartProcess(program, argv, &os.ProcAttr{
 		Dir:   "/",
 		Env:   sandbox.RuntimeEnv(1),
@@ -99,7 +104,7 @@ func start(files order.Files, agent procref.Ref) error {
 	return p.Release()
 }
 
-func newGuard(files order.Files, agent procref.Ref) (*guard, error) {
+func newGuard(of Of) (*guard, error) {
 	boot, err := procref.BootID()
 	if err != nil {
 		return nil, err
@@ -109,19 +114,23 @@ func newGuard(files order.Files, agent procref.Ref) (*guard, error) {
 		return nil, err
 	}
 	return &guard{
-		files:  files,
+		files:  of.Files,
 		boot:   boot,
-		agent:  agent,
+		agent:  of.Agent,
 		self:   self,
 		orders: map[string]*order.Order{},
 		ending: map[string]*ending{},
 		busy:   map[string]bool{},
+
+		watchdog:  of.Watchdog,
+		dismissal: make(chan os.Signal, 1),
 	}, nil
 }
 
 // run looks until there is nothing more to guard, or a newer guard has taken over.
 func (g *guard) run() int {
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE) // they are meant for the agent
+	signal.Notify(g.dismissal, dismiss)
 	_ = os.WriteFile("/proc/self/comm", []byte("berth-guard"), 0)
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-999"), 0) // it needs a right that not all have
 	enterOwnCgroup()
@@ -133,12 +142,38 @@ func (g *guard) run() int {
 		return 1
 	}
 
+	endFeeds := g.feed()
 	for !g.isReplaced() && !g.isIdle() {
-		time.Sleep(poll)
+		g.await(poll)
 		g.look()
 	}
+	endFeeds()
 	leaveOwnCgroup()
 	return 0
+}
+
+// feed feeds the watchdog of the machine, if the node has one, until end is called.
+func (g *guard) feed() (end func()) {
+	if g.watchdog == "" {
+		return func() {}
+	}
+	f := &feeder{g: g, path: g.watchdog, control: watchdog.Kernel{}}
+	stop := make(chan struct{})
+	var feeding sync.WaitGroup
+	feeding.Go(func() { f.run(stop) })
+	return func() {
+		close(stop)
+		feeding.Wait()
+	}
+}
+
+// await waits for the time of the next look, or until the agent dismisses the guard.
+func (g *guard) await(pause time.Duration) {
+	select {
+	case <-g.dismissal:
+		g.dismissed = true
+	case <-time.After(pause):
+	}
 }
 
 // look ends the allocations that are due now.
@@ -239,11 +274,14 @@ func (g *guard) isReplaced() bool {
 	return err == nil && alive
 }
 
-// isIdle reports whether the agent has ended and nothing is left to guard.
+// isIdle reports whether the agent has ended, or has dismissed the guard, and nothing is left to guard.
 func (g *guard) isIdle() bool {
 	g.mu.Lock()
 	orders := len(g.orders)
 	g.mu.Unlock()
+	if g.dismissed {
+		return orders == 0
+	}
 	alive, err := isAlive(g.agent)
 	return err == nil && !alive && orders == 0
 }
