@@ -92,8 +92,7 @@ func loseAlloc(c *Client, allocID, reason string) bool {
 // presentGroup returns the group of an allocation as the last update left it, nil for one without a runner.
 func presentGroup(c *Client, allocID string) *structs.TaskGroup {
 	if r := c.runner(allocID); r != nil {
-		a := r.Alloc()
-		return a.Job.Group(a.TaskGroup)
+		return r.Alloc().Job.Group(r.Alloc().TaskGroup)
 	}
 	return nil
 }
