@@ -69,8 +69,8 @@ func checkEmpty(t *testing.T, dirs []string) {
 	}
 }
 
-// A container with a volume under "lease" and one with stop_on_client_after end without their agent, and their
-// daemon starts neither again. Another one runs on.
+// A container with a volume under "lease" and one with stop_on_client_after end without their agent, and
+// their daemon starts neither again. Another one runs on.
 func TestGuard_EndsContainersOfAFrozenAgent(t *testing.T) {
 	t.Parallel()
 	d := dockertest.Start(t)

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// releaseRunsVar is the environment variable with the number of runs of TestLease_RecordsTheEndBeforeTheRelease.
+// releaseRunsVar is the environment variable with the number of runs.
 const releaseRunsVar = "LEASE_RELEASE_RUNS"
 
 // releasedLine is in the log of the server that leads just before it releases the claims of a lost node.
 const releasedLine = "the lease of a lost node has ended, and its guarded claims are released"
 
-// The agent stops in the middle of its work, and the servers release its volume by the time alone. By then the
-// node has recorded that no process of the allocation is left and that its volume is unmounted. Each run has a
-// cluster of its own.
+// The agent stops in the middle of its work, and the servers release its volume by the time alone. By then
+// the node has recorded that no process of the allocation is left and that its volume is unmounted. Each run
+// has a cluster of its own.
 func TestLease_RecordsTheEndBeforeTheRelease(t *testing.T) {
 	t.Parallel()
 	runs := 1

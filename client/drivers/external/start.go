@@ -80,6 +80,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	}
 
 	err = s.failure()
+	if err == nil {
+		err = d.checkPlace(ctx, p.service, cfg)
+	}
 	if err != nil {
 		// Without a handle nothing else finds what the start has left, so the end of ctx does not count.
 		clean := context.WithoutCancel(ctx)
@@ -125,6 +128,11 @@ func (d *Driver) prepare(
 	err = d.makeGroup(cfg)
 	if err != nil {
 		return nil, pipes{}, err
+	}
+
+	err = orderGuard(d, cfg)
+	if err != nil {
+		return nil, pipes{}, errors.Join(err, d.removeGroup(context.WithoutCancel(ctx), cfg.ID))
 	}
 
 	made, err := d.cfg.Logs.start(ctx, cfg)
