@@ -303,6 +303,9 @@ func TestOrder_FollowsAChangeInPlace(t *testing.T) {
 	if o := f.update("a1", group("exec", &hour)); o == nil || o.Delay != 0 {
 		t.Errorf("with a volume the order is %+v", o)
 	}
+	if o := f.update("a1", group("exec", nil)); o == nil || len(o.Volumes) != 1 {
+		t.Errorf("with a volume and without the setting the order is %+v", o)
+	}
 	must(t, h.Down(t.Context()))
 	if o := f.update("a1", group("exec", &second)); o != nil {
 		t.Errorf("after the end of the allocation the order is %+v", o)
@@ -322,6 +325,24 @@ func TestOrder_FollowsAChangeOnceThereIsALease(t *testing.T) {
 	f.renew(time.Hour)
 	if o := f.update("a1", group("exec", &hour)); o == nil {
 		t.Error("with a lease there is no order")
+	}
+}
+
+// The guard may have ended the allocation by an older order while the new one was written.
+func TestOrder_LooksAtTheLeaseAgainAfterItIsWritten(t *testing.T) {
+	f := newFixture(t)
+	f.renew(time.Hour)
+	looks := 0
+	f.Clock = func() boottime.Instant {
+		looks++
+		if looks == 1 {
+			return boottime.Now()
+		}
+		return boottime.Now().Add(2 * time.Hour)
+	}
+	err := f.Order("a1", group("exec", nil), []order.Volume{{ID: "v", Target: "/v"}})
+	if !structs.IsKind(err, structs.KindUnavailable) || f.orderOf("a1") == nil {
+		t.Errorf("got %v after %d looks", err, looks)
 	}
 }
 
