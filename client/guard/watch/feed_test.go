@@ -190,6 +190,22 @@ func TestFeeder_StarvesIfTheGuardHangs(t *testing.T) {
 			t.Errorf("at %d, of a lease until %d: fed %q, want %q", c.now, until, got, c.want)
 		}
 	}
+	g.ending = map[string]*ending{"a1": {}} // all has ended
+	feeding.step(late)
+	if feeding.starved {
+		t.Error("it starves although the allocation has ended")
+	}
+	g.ending["a1"].unended = until.Add(time.Second) // something has come back
+	feeding.step(late)
+	if feeding.starved {
+		t.Error("it starves too early")
+	}
+	feeding.step(late.Add(time.Second))
+	if !feeding.starved {
+		t.Error("it does not starve")
+	}
+	g.ending = nil
+
 	feeding.end()
 	if strings.Contains(f.fed(), "V") {
 		t.Error("its end saves the machine")
