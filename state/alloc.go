@@ -175,7 +175,7 @@ func dropUnusedPlugins(tx *WriteTx, a *structs.Allocation) {
 // again after its node was away, or its health becomes known, the job is evaluated once.
 func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error {
 	if p.NodeID != "" {
-		_, err := findNode(tx, p.NodeID, p.SecretID)
+		_, err := findCaller(tx, p)
 		if err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ func NodesWithEndedClaims(tx Reader) iter.Seq[string] {
 // one claim can never be granted, all are rejected.
 func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	if p.NodeID != "" {
-		if _, err := findNode(tx, p.NodeID, p.SecretID); err != nil {
+		if _, err := findCaller(tx, p); err != nil {
 			return err
 		}
 	}
@@ -242,7 +242,7 @@ func errorText(e *structs.OperationError) string {
 // counts as released.
 func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	if p.NodeID != "" && p.SecretID != "" {
-		if _, err := findNode(tx, p.NodeID, p.SecretID); err != nil {
+		if _, err := findCaller(tx, p); err != nil {
 			return err
 		}
 	}

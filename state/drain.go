@@ -188,6 +188,9 @@ func NeedsPlugin(tx Reader, n *structs.Node, j *structs.Job, g *structs.TaskGrou
 		n.LastDrain != nil && n.LastDrain.PluginsOff {
 		return false
 	}
+	if n.Returning {
+		return true // also for volumes whose claims were released without it
+	}
 	for c := range ClaimsByNode(tx, n.ID) {
 		if isGranted(c) && slices.Contains(ids, c.PluginID) {
 			return true

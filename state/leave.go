@@ -13,7 +13,7 @@ const leaveMessage = "the agent of the node was shut down"
 // NodeLeave drains a node whose agent shuts down, or ends this drain because the agent has started again. A
 // drain of an operator continues unchanged.
 func NodeLeave(tx *WriteTx, p *structs.NodeLeaveRequest) error {
-	old, err := findNode(tx, p.NodeID, "")
+	old, err := findCaller(tx, p)
 	if err != nil {
 		return err
 	}

@@ -132,6 +132,17 @@ func findNode(tx Reader, id, secret string) (*structs.Node, error) {
 	return n, nil
 }
 
+// findCaller returns the node that sent a request. It rejects a wrong secret, and a request of an earlier
+// epoch.
+func findCaller(tx Reader, p structs.EpochRequest) (*structs.Node, error) {
+	id, secret := p.Credentials()
+	n, err := findNode(tx, id, secret)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.CheckEpoch(p)
+}
+
 // NodeRegister creates or updates a node with its plugin instances. The fields of the servers (eligibility,
 // drain, history) stay. The jobs of a node are evaluated if it is new, comes back, or has changed in a
 // property that placement depends on. An equal registration changes nothing.
@@ -152,6 +163,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	n.Epoch = epochAfter(tx, old, n.Status)
 	if old.Lost() && !n.Lost() {
 		nodeCameBack(tx, n.ID, p.Now)
+		n.Returning = old != nil && mustComeClean(tx, n)
 	}
 	if event != "" {
 		addEvents(tx, n, serverEvent("Cluster", event, p.Now))
@@ -194,6 +206,7 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	if old == nil {
 		n.SchedulingEligibility = cmp.Or(n.SchedulingEligibility, structs.NodeEligible)
 		n.Unaccounted = false
+		n.Returning = false
 		n.Drain = false
 		n.DrainStrategy = nil
 		n.LastDrain = nil
@@ -207,6 +220,7 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	n.LastDrain = old.LastDrain
 	n.Events = old.Events
 	n.Unaccounted = old.Unaccounted
+	n.Returning = old.Returning
 	n.StatusUpdatedAt = old.StatusUpdatedAt
 	n.StatusDescription = old.StatusDescription
 	n.Indexes = old.Indexes
@@ -235,6 +249,12 @@ func epochAfter(tx *WriteTx, old *structs.Node, status string) uint64 {
 		return 0
 	}
 	return tx.Index
+}
+
+// mustComeClean reports whether a node that comes back has to tell that it is clean: see
+// structs.Node.Returning. Nodes and servers of level 1 know nothing of it.
+func mustComeClean(tx Reader, n *structs.Node) bool {
+	return n.BootID != "" && LeaseBound(tx) != 0
 }
 
 // sameForPlacement reports whether the scheduler would decide the same with both rows, so that no evaluation
@@ -369,6 +389,10 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 		}
 		if n != nil && n.Status != p.Status {
 			setNodeStatus(tx, shallowCopy(n), p)
+			continue
+		}
+		if n != nil && n.Returning && p.CleanFor != 0 && p.CleanFor == n.Epoch {
+			endReturn(tx, shallowCopy(n), p.Now)
 		}
 	}
 	return nil
@@ -377,6 +401,7 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	if n.Lost() { // the status is another one
 		nodeCameBack(tx, n.ID, p.Now)
+		n.Returning = mustComeClean(tx, n)
 	}
 	n.Epoch = epochAfter(tx, n, p.Status)
 	n.Status = p.Status
@@ -392,6 +417,14 @@ func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 		reviveInstances(tx, n.ID, p.Now)
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
+}
+
+// endReturn lets a node that came back take allocations.
+func endReturn(tx *WriteTx, n *structs.Node, now int64) {
+	n.Returning = false
+	addEvents(tx, n, serverEvent("Cluster", "Node has released all that is no longer its own", now))
+	nodes.Put(tx, n)
+	evaluateNode(tx, n.ID, true, now)
 }
 
 // markStoppingLost marks the stopping allocations of a node that went down as lost: no report of their end
@@ -417,7 +450,7 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 			p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
 	n, err := findNode(tx, p.NodeID, "")
-	if err != nil || n.SchedulingEligibility == p.Eligibility && !HasLeft(n) {
+	if err != nil || n.SchedulingEligibility == p.Eligibility && !HasLeft(n) && !n.Returning {
 		return err
 	}
 	if n.Drain && p.Eligibility == structs.NodeEligible {
@@ -428,6 +461,7 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	restoreOnStart(n, p.Eligibility) // the operator has decided
 	if p.Eligibility == structs.NodeEligible {
 		makeEligible(n)
+		n.Returning = false
 	}
 	text := "Node marked as " + p.Eligibility + " for scheduling"
 	addEvents(tx, n, serverEvent("Cluster", text, p.Now))

@@ -79,8 +79,11 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 
 	n := use.node
 	if !n.Ready() && !NeedsPlugin(c, n, job, job.Group(a.TaskGroup)) {
-		return fmt.Sprintf("it is %s and %s",
-			n.Status, n.SchedulingEligibility)
+		why := n.SchedulingEligibility
+		if n.Returning {
+			why = "still releases what it lost"
+		}
+		return fmt.Sprintf("it is %s and %s", n.Status, why)
 	}
 
 	for _, id := range a.PreemptedAllocations {

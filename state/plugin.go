@@ -189,7 +189,7 @@ func PluginStub(tx Reader, row *structs.CSIPluginRow) *structs.CSIPluginListStub
 
 // NodeUpdateCSI stores a node's report of its plugin instances: all of them, or the changes.
 func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
-	old, err := findNode(tx, p.NodeID, p.SecretID)
+	old, err := findCaller(tx, p)
 	if err != nil {
 		return err
 	}

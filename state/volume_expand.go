@@ -118,7 +118,7 @@ var leftToStage = map[structs.Kind]bool{
 // outcome if the claim is gone, was created later, or now requests a larger size.
 func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 	if p.SecretID != "" {
-		_, err := findNode(tx, p.NodeID, p.SecretID)
+		_, err := findCaller(tx, p)
 		if err != nil {
 			return err
 		}

@@ -384,6 +384,7 @@ var NodeUpdateAllocs = write[AllocsClientUpdateRequest, Empty]("Node.UpdateAlloc
 type AllocsClientUpdateRequest struct {
 	NodeID   string
 	SecretID string
+	Epoch    uint64 `json:",omitempty" codec:",omitempty" level:"2"` // see EpochRequest
 	Allocs   []*AllocClientUpdate
 	WriteOptions
 }

@@ -696,7 +696,10 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(8)
+	n := uint32(9)
+	if !(v.Epoch != 0) {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -716,6 +719,10 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	}
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.Epoch != 0 {
+		b = append(b, "\xa5Epoch"...)
+		b = msgp.AppendUint64(b, uint64(v.Epoch))
+	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
@@ -753,6 +760,8 @@ func (v *AllocsClientUpdateRequest) readField(name, b []byte) (_ []byte, known b
 		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
 		b, err = wire.ReadString(b, &v.SecretID)
+	case "Epoch":
+		b, err = wire.ReadUint(b, &v.Epoch)
 	case "Allocs":
 		b, err = wire.ReadPointers(b, &v.Allocs, (*AllocClientUpdate).DecodeMsgpack)
 	default:
@@ -2192,7 +2201,10 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(8)
+	n := uint32(9)
+	if !(v.Epoch != 0) {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -2211,6 +2223,10 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa6Claims"...)
 	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.Epoch != 0 {
+		b = append(b, "\xa5Epoch"...)
+		b = msgp.AppendUint64(b, uint64(v.Epoch))
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -2251,6 +2267,8 @@ func (v *CSIVolumeClaimRequest) readField(name, b []byte) (_ []byte, known bool,
 		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
 		b, err = wire.ReadString(b, &v.SecretID)
+	case "Epoch":
+		b, err = wire.ReadUint(b, &v.Epoch)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -3063,7 +3081,10 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(10)
+	n := uint32(11)
+	if !(v.Epoch != 0) {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -3085,6 +3106,10 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	b = append(b, "\xa6Claims"...)
 	if b, err = wire.AppendSlice(b, v.Claims, (*CSIClaimKey).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.Epoch != 0 {
+		b = append(b, "\xa5Epoch"...)
+		b = msgp.AppendUint64(b, uint64(v.Epoch))
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -3135,6 +3160,8 @@ func (v *CSIVolumeUnpublishRequest) readField(name, b []byte) (_ []byte, known b
 		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
 		b, err = wire.ReadString(b, &v.SecretID)
+	case "Epoch":
+		b, err = wire.ReadUint(b, &v.Epoch)
 	case "Operator":
 		b, err = wire.ReadString(b, &v.Operator)
 	default:
@@ -4145,11 +4172,21 @@ func (v *LeaseGrant) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(4)
+	n := uint32(6)
+	if !(v.Epoch != 0) {
+		n--
+	}
 	if !(v.LeaseFor != 0) {
 		n--
 	}
+	if !(v.Returning) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.Epoch != 0 {
+		b = append(b, "\xa5Epoch"...)
+		b = msgp.AppendUint64(b, uint64(v.Epoch))
+	}
 	b = append(b, "\xaeHeartbeatGrace"...)
 	b = msgp.AppendInt64(b, int64(v.HeartbeatGrace))
 	b = append(b, "\xacHeartbeatTTL"...)
@@ -4160,6 +4197,10 @@ func (v *LeaseGrant) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa9LeaseTerm"...)
 	b = msgp.AppendUint64(b, uint64(v.LeaseTerm))
+	if v.Returning {
+		b = append(b, "\xa9Returning"...)
+		b = msgp.AppendBool(b, v.Returning)
+	}
 	return b, nil
 }
 
@@ -4179,6 +4220,10 @@ func (v *LeaseGrant) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = wire.ReadInt(b, &v.HeartbeatGrace)
 	case "LeaseTerm":
 		b, err = wire.ReadUint(b, &v.LeaseTerm)
+	case "Epoch":
+		b, err = wire.ReadUint(b, &v.Epoch)
+	case "Returning":
+		b, err = wire.ReadBool(b, &v.Returning)
 	case "LeaseFor":
 		b, err = wire.ReadInt(b, &v.LeaseFor)
 	default:
@@ -4232,7 +4277,10 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(27)
+	n := uint32(29)
+	if !(v.BootID != "") {
+		n--
+	}
 	if !(v.DrainStrategy != nil) {
 		n--
 	}
@@ -4245,12 +4293,19 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if !(v.LastDrain != nil) {
 		n--
 	}
+	if !(v.Returning) {
+		n--
+	}
 	if !(v.Unaccounted) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaaAttributes"...)
 	b = wire.AppendStringMap(b, v.Attributes)
+	if v.BootID != "" {
+		b = append(b, "\xa6BootID"...)
+		b = msgp.AppendString(b, v.BootID)
+	}
 	b = append(b, "\xadComputedClass"...)
 	b = msgp.AppendString(b, v.ComputedClass)
 	b = append(b, "\xabCreateIndex"...)
@@ -4310,6 +4365,10 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb1ReservedResources"...)
 	if b, err = v.ReservedResources.AppendMsgpack(b); err != nil {
 		return b, err
+	}
+	if v.Returning {
+		b = append(b, "\xa9Returning"...)
+		b = msgp.AppendBool(b, v.Returning)
 	}
 	b = append(b, "\xb5SchedulingEligibility"...)
 	b = msgp.AppendString(b, v.SchedulingEligibility)
@@ -4378,6 +4437,10 @@ func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadInt(b, &v.StatusUpdatedAt)
 	case "Epoch":
 		b, err = wire.ReadUint(b, &v.Epoch)
+	case "BootID":
+		b, err = wire.ReadString(b, &v.BootID)
+	case "Returning":
+		b, err = wire.ReadBool(b, &v.Returning)
 	case "Unaccounted":
 		b, err = wire.ReadBool(b, &v.Unaccounted)
 	case "SchedulingEligibility":
@@ -4647,7 +4710,13 @@ func (v *NodeHeartbeatRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(11)
+	if !(v.Agent != nil) {
+		n--
+	}
+	if !(v.CleanFor != 0) {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4664,8 +4733,18 @@ func (v *NodeHeartbeatRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.Agent != nil {
+		b = append(b, "\xa5Agent"...)
+		if b, err = wire.AppendOther(b, &v.Agent); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.CleanFor != 0 {
+		b = append(b, "\xa8CleanFor"...)
+		b = msgp.AppendUint64(b, uint64(v.CleanFor))
+	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
@@ -4715,6 +4794,10 @@ func (v *NodeHeartbeatRequest) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = wire.ReadString(b, &v.Status)
 	case "Inventory":
 		b, err = wire.ReadOther(b, &v.Inventory)
+	case "Agent":
+		b, err = wire.ReadOther(b, &v.Agent)
+	case "CleanFor":
+		b, err = wire.ReadUint(b, &v.CleanFor)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -4727,11 +4810,21 @@ func (v *NodeHeartbeatResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(7)
+	n := uint32(9)
+	if !(v.LeaseGrant.Epoch != 0) {
+		n--
+	}
 	if !(v.LeaseGrant.LeaseFor != 0) {
 		n--
 	}
+	if !(v.LeaseGrant.Returning) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.LeaseGrant.Epoch != 0 {
+		b = append(b, "\xa5Epoch"...)
+		b = msgp.AppendUint64(b, uint64(v.LeaseGrant.Epoch))
+	}
 	b = append(b, "\xaeHeartbeatGrace"...)
 	b = msgp.AppendInt64(b, int64(v.LeaseGrant.HeartbeatGrace))
 	b = append(b, "\xacHeartbeatTTL"...)
@@ -4744,6 +4837,10 @@ func (v *NodeHeartbeatResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa9LeaseTerm"...)
 	b = msgp.AppendUint64(b, uint64(v.LeaseGrant.LeaseTerm))
+	if v.LeaseGrant.Returning {
+		b = append(b, "\xa9Returning"...)
+		b = msgp.AppendBool(b, v.LeaseGrant.Returning)
+	}
 	b = append(b, "\xa7Servers"...)
 	b = wire.AppendStrings(b, v.Servers)
 	b = append(b, "\xabUnaccounted"...)
@@ -4826,7 +4923,7 @@ func (v *NodeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(18)
+	n := uint32(19)
 	if !(len(v.Attributes) != 0) {
 		n--
 	}
@@ -4837,6 +4934,9 @@ func (v *NodeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.ReservedResources != nil) {
+		n--
+	}
+	if !(v.Returning) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -4883,6 +4983,10 @@ func (v *NodeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 		if b, err = v.ReservedResources.AppendMsgpack(b); err != nil {
 			return b, err
 		}
+	}
+	if v.Returning {
+		b = append(b, "\xa9Returning"...)
+		b = msgp.AppendBool(b, v.Returning)
 	}
 	b = append(b, "\xb5SchedulingEligibility"...)
 	b = msgp.AppendString(b, v.SchedulingEligibility)
@@ -4931,6 +5035,8 @@ func (v *NodeListStub) readField(name, b []byte) (_ []byte, known bool, err erro
 		b, err = wire.ReadString(b, &v.Status)
 	case "StatusDescription":
 		b, err = wire.ReadString(b, &v.StatusDescription)
+	case "Returning":
+		b, err = wire.ReadBool(b, &v.Returning)
 	case "Drivers":
 		b, err = wire.ReadMap(b, &v.Drivers, (*DriverInfo).DecodeMsgpack)
 	case "NodeResources":
@@ -5069,7 +5175,7 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return msgp.AppendNil(b), nil
 	}
 	n := uint32(10)
-	if !(v.ClusterID != "") {
+	if !(v.Agent != nil) {
 		n--
 	}
 	if !(v.WriteOptions.Forwarded) {
@@ -5091,15 +5197,17 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.Agent != nil {
+		b = append(b, "\xa5Agent"...)
+		if b, err = wire.AppendOther(b, &v.Agent); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa3CSI"...)
 	if b, err = wire.AppendPointers(b, v.CSI, (*CSIPluginInstance).AppendMsgpack); err != nil {
 		return b, err
-	}
-	if v.ClusterID != "" {
-		b = append(b, "\xa9ClusterID"...)
-		b = msgp.AppendString(b, v.ClusterID)
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -5152,8 +5260,8 @@ func (v *NodeRegisterRequest) readField(name, b []byte) (_ []byte, known bool, e
 		b, err = wire.ReadOther(b, &v.Inventory)
 	case "Unsure":
 		b, err = wire.ReadBool(b, &v.Unsure)
-	case "ClusterID":
-		b, err = wire.ReadString(b, &v.ClusterID)
+	case "Agent":
+		b, err = wire.ReadOther(b, &v.Agent)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5166,8 +5274,8 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
-	if !(v.ClusterID != "") {
+	n := uint32(10)
+	if !(v.LeaseGrant.Epoch != 0) {
 		n--
 	}
 	if !(v.LeaseGrant.LeaseFor != 0) {
@@ -5176,10 +5284,13 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if !(v.Left) {
 		n--
 	}
+	if !(v.LeaseGrant.Returning) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
-	if v.ClusterID != "" {
-		b = append(b, "\xa9ClusterID"...)
-		b = msgp.AppendString(b, v.ClusterID)
+	if v.LeaseGrant.Epoch != 0 {
+		b = append(b, "\xa5Epoch"...)
+		b = msgp.AppendUint64(b, uint64(v.LeaseGrant.Epoch))
 	}
 	b = append(b, "\xa7EvalIDs"...)
 	b = wire.AppendStrings(b, v.EvalIDs)
@@ -5198,6 +5309,10 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.Left {
 		b = append(b, "\xa4Left"...)
 		b = msgp.AppendBool(b, v.Left)
+	}
+	if v.LeaseGrant.Returning {
+		b = append(b, "\xa9Returning"...)
+		b = msgp.AppendBool(b, v.LeaseGrant.Returning)
 	}
 	b = append(b, "\xa7Servers"...)
 	b = wire.AppendStrings(b, v.Servers)
@@ -5220,8 +5335,6 @@ func (v *NodeRegisterResponse) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = wire.ReadStrings(b, &v.EvalIDs)
 	case "Left":
 		b, err = wire.ReadBool(b, &v.Left)
-	case "ClusterID":
-		b, err = wire.ReadString(b, &v.ClusterID)
 	default:
 		if b, known, err = v.LeaseGrant.readField(name, b); known {
 			return b, true, err
@@ -5479,7 +5592,10 @@ func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(10)
+	if !(v.CleanFor != 0) {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -5497,6 +5613,10 @@ func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendBool(b, v.Accounted)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.CleanFor != 0 {
+		b = append(b, "\xa8CleanFor"...)
+		b = msgp.AppendUint64(b, uint64(v.CleanFor))
+	}
 	b = append(b, "\xa5Event"...)
 	if b, err = v.Event.AppendMsgpack(b); err != nil {
 		return b, err
@@ -5540,6 +5660,8 @@ func (v *NodeStatusUpdate) readField(name, b []byte) (_ []byte, known bool, err 
 		b, err = wire.ReadString(b, &v.Status)
 	case "Accounted":
 		b, err = wire.ReadBool(b, &v.Accounted)
+	case "CleanFor":
+		b, err = wire.ReadUint(b, &v.CleanFor)
 	case "Event":
 		b, err = wire.ReadPointer(b, &v.Event, (*NodeEvent).DecodeMsgpack)
 	default:
@@ -5554,7 +5676,10 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(11)
+	n := uint32(12)
+	if !(v.Epoch != 0) {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -5573,6 +5698,10 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.Epoch != 0 {
+		b = append(b, "\xa5Epoch"...)
+		b = msgp.AppendUint64(b, uint64(v.Epoch))
+	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
@@ -5632,6 +5761,8 @@ func (v *NodeUpdateCSIRequest) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = wire.ReadBool(b, &v.Full)
 	case "Unsure":
 		b, err = wire.ReadBool(b, &v.Unsure)
+	case "Epoch":
+		b, err = wire.ReadUint(b, &v.Epoch)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}

@@ -79,6 +79,7 @@ type CSIVolumeClaimRequest struct {
 	Claims   []*CSIClaim
 	NodeID   string
 	SecretID string
+	Epoch    uint64 `json:",omitempty" codec:",omitempty" level:"2"` // see EpochRequest
 	WriteOptions
 }
 
@@ -100,6 +101,7 @@ type CSIVolumeUnpublishRequest struct {
 	TurnedReadOnly []CSIClaimKey `json:",omitempty"`
 	NodeID         string
 	SecretID       string
+	Epoch          uint64 `json:",omitempty" codec:",omitempty" level:"2"` // see EpochRequest
 	Operator       string // the reason, when an operator forced it; kept in the log
 	WriteOptions
 }
@@ -288,6 +290,7 @@ type CSINodeExpandOutcome struct {
 	AllocID  string
 	NodeID   string
 	SecretID string // of a node that reports; "" from the leader
+	Epoch    uint64 `json:",omitempty" codec:",omitempty" level:"2"` // see EpochRequest
 	RowIndex uint64 // CreateIndex of the claim for which the call was made; 0 for any
 	Bytes    int64  // the requested size
 	Capacity int64  // the size that the plugin answered, 0 if it reported none

@@ -85,6 +85,7 @@ var NodeLeave = write[NodeLeaveRequest, Empty]("Node.Leave")
 type NodeLeaveRequest struct {
 	NodeID       string     `level:"2"`
 	SecretID     string     `level:"2"`
+	Epoch        uint64     `json:",omitempty" codec:",omitempty" level:"2"` // see EpochRequest
 	DrainSpec    *DrainSpec `level:"2"`
 	WriteOptions `level:"2"`
 }

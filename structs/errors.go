@@ -26,6 +26,18 @@ const (
 	KindInternal     Kind = "internal"     // a fault of berth or of a plugin
 )
 
+// Cause is the reason for which the servers reject a request of a node. The agent acts on it.
+type Cause string
+
+// The causes.
+const (
+	// CauseStaleEpoch: the node was lost and is back since the epoch of the request (see Node.Epoch). The agent
+	// learns the new epoch with its next heartbeat.
+	CauseStaleEpoch Cause = "stale-epoch"
+	// CauseSecondAgent: another agent with the same node ID has the lease (see AgentProof).
+	CauseSecondAgent Cause = "second-agent"
+)
+
 // kindRow is one line of the one table of error classes.
 type kindRow struct {
 	kind  Kind
@@ -100,6 +112,8 @@ type Error struct {
 	NotServed bool
 	// Socket, set on KindDenied, is the path of the operator socket over which the leader takes the request.
 	Socket string
+	// Cause, set on KindUnavailable, tells the agent of a node why its request was rejected: see the causes.
+	Cause Cause
 	// Code is the name of the gRPC code of a CSI plugin's error ("NotFound", "Aborted", ...), "" if the error
 	// is not from a plugin. It crosses the RPC wire with the kind.
 	Code string
@@ -242,6 +256,29 @@ func SocketOf(err error) string {
 	return ""
 }
 
+// Rejectedf makes the error of a request of a node that is rejected for a cause: unavailable, and nothing was
+// done. The agent may try again after a delay, at the same server.
+func Rejectedf(cause Cause, after time.Duration, format string, args ...any) error {
+	err := Busy(after, format, args...).(*Error)
+	err.Cause = cause
+	return err
+}
+
+// CauseOf returns the cause of a rejection through any wrapping, "" if the error has none.
+func CauseOf(err error) Cause {
+	if KindOf(err) != KindUnavailable {
+		return ""
+	}
+	var e *Error
+	for errors.As(err, &e) {
+		if e.Cause != "" {
+			return e.Cause
+		}
+		err = e.err
+	}
+	return ""
+}
+
 // NotServedf makes an error of KindUnavailable with NotServed.
 func NotServedf(format string, args ...any) error {
 	err := Unavailablef(format, args...).(*Error)
@@ -271,10 +308,11 @@ const (
 	codeMark   = "; csi code "
 	servedMark = "; not served here"
 	socketMark = "; operator socket "
+	causeMark  = "; cause "
 )
 
 // ErrorToWire encodes an error as "kind: text", followed by "; csi code NotFound", "; not served here",
-// `; operator socket "/path"` and "; retry after 250ms" if they are set. A net/rpc reply carries errors in
+// `; operator socket "/path"`, "; cause stale-epoch" and "; retry after 250ms" if they are set. A net/rpc reply carries errors in
 // this form only.
 func ErrorToWire(err error) string {
 	kind := KindOf(err)
@@ -288,6 +326,9 @@ func ErrorToWire(err error) string {
 	if kind == KindDenied && SocketOf(err) != "" {
 		s += socketMark + strconv.Quote(SocketOf(err))
 	}
+	if cause := CauseOf(err); cause != "" {
+		s += causeMark + string(cause)
+	}
 	if after := RetryAfter(err); after > 0 {
 		s += retryMark + after.String()
 	}
@@ -300,7 +341,8 @@ func withoutMark(kind Kind, text string) string {
 	_, code := cutCode(text)
 	_, after := cutRetry(text)
 	_, socket := cutSocket(text)
-	advises := after > 0 || strings.HasSuffix(text, servedMark)
+	_, cause := cutCause(text)
+	advises := after > 0 || cause != "" || strings.HasSuffix(text, servedMark)
 	if code != "" || advises && kind == KindUnavailable || socket != "" && kind == KindDenied {
 		return text + "."
 	}
@@ -317,6 +359,7 @@ func ErrorFromWire(s string) error {
 		e := &Error{Kind: r.kind}
 		if r.kind == KindUnavailable {
 			text, e.RetryAfter = cutRetry(text)
+			text, e.Cause = cutCause(text)
 			text, e.NotServed = strings.CutSuffix(text, servedMark)
 		}
 		if r.kind == KindDenied {
@@ -340,6 +383,17 @@ func cutRetry(text string) (string, time.Duration) {
 		return text, 0
 	}
 	return text[:at], after
+}
+
+// cutCause returns a text without the cause that ErrorToWire appended, and the cause.
+func cutCause(text string) (string, Cause) {
+	for _, c := range []Cause{CauseStaleEpoch, CauseSecondAgent} {
+		rest, cut := strings.CutSuffix(text, causeMark+string(c))
+		if cut {
+			return rest, c
+		}
+	}
+	return text, ""
 }
 
 // cutSocket returns a text without the path that ErrorToWire appended, and the path.

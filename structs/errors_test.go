@@ -153,3 +153,20 @@ func TestRetryAfter_CrossesTheWire(t *testing.T) {
 		t.Error("nil has a retry time")
 	}
 }
+
+func TestCause_CrossesTheWire(t *testing.T) {
+	late := Rejectedf(CauseStaleEpoch, time.Second, "too late")
+	for _, err := range []error{late, fmt.Errorf("claiming: %w", late), Unavailablef("claiming: %w", late)} {
+		back := ErrorFromWire(ErrorToWire(ErrorFromWire(ErrorToWire(err)))) // over two servers
+		if CauseOf(back) != CauseStaleEpoch || RetryAfter(back) != time.Second || back.Error() != err.Error() {
+			t.Errorf("%v came back as %v with the cause %q", err, back, CauseOf(back))
+		}
+	}
+	for _, err := range []error{
+		Unavailablef("away; cause stale-epoch"), Invalidf("x: %w", late), Unavailablef("away"),
+	} {
+		if back := ErrorFromWire(ErrorToWire(err)); CauseOf(back) != "" {
+			t.Errorf("%v came back with the cause %q", err, CauseOf(back))
+		}
+	}
+}

@@ -103,6 +103,11 @@ type Node struct {
 	// Epoch is the log index of the entry with which the node came, or came back after it was down. So it is
 	// another one after each loss. It is 0 for a node that came while a server of level 1 was in the cluster.
 	Epoch uint64 `json:",omitempty" codec:",omitempty" level:"2"`
+	// BootID is that of the machine when the agent last registered; "" for an agent of level 1.
+	BootID string `json:",omitempty" codec:",omitempty" level:"2"`
+	// Returning: the node is back after a loss, and has not told yet that it has stopped and released all that
+	// is no longer its own. It gets no new allocations.
+	Returning bool `json:",omitempty" codec:",omitempty" level:"2"`
 	// Unaccounted: the node has not reported its volumes since a restore of the state.
 	Unaccounted           bool `json:",omitempty"`
 	SchedulingEligibility string
@@ -138,6 +143,8 @@ func (n *Node) DropServerFields() {
 	n.StatusDescription = ""
 	n.StatusUpdatedAt = 0
 	n.Epoch = 0
+	n.BootID = ""
+	n.Returning = false
 	n.Drain = false
 	n.DrainStrategy = nil
 	n.LastDrain = nil
@@ -148,7 +155,7 @@ func (n *Node) DropServerFields() {
 // Ready reports whether allocations may be placed on the node.
 func (n *Node) Ready() bool {
 	return n.Status == NodeReady &&
-		n.SchedulingEligibility == NodeEligible && !n.Drain
+		n.SchedulingEligibility == NodeEligible && !n.Drain && !n.Returning
 }
 
 // Lost reports whether the node is down or, if it is nil, deleted.
@@ -196,6 +203,7 @@ type NodeListStub struct {
 	SchedulingEligibility string
 	Status                string
 	StatusDescription     string
+	Returning             bool `json:",omitempty"` // see Node
 	Drivers               map[string]*DriverInfo
 	NodeResources         *NodeResources         `json:",omitempty"`
 	ReservedResources     *NodeReservedResources `json:",omitempty"`
@@ -214,6 +222,7 @@ type NodeRegisterRequest struct {
 	Unsure    bool           `json:",omitempty"` // an earlier request may still be in flight
 	// ClusterID is that of the cluster to which the node belongs, "" for none. Another cluster rejects it.
 	ClusterID string `json:",omitempty" level:"2"`
+	Agent     *AgentProof    `json:",omitempty" level:"2"`
 	WriteOptions
 }
 
@@ -247,6 +256,9 @@ type NodeHeartbeatRequest struct {
 	SecretID  string
 	Status    string
 	Inventory *NodeInventory `json:",omitempty"` // nil: not reported
+	Agent     *AgentProof    `json:",omitempty" level:"2"`
+	// CleanFor is the epoch in which the node has stopped and released all that is no longer its own; 0: none.
+	CleanFor uint64 `json:",omitempty" level:"2"`
 	WriteOptions
 }
 
@@ -285,7 +297,10 @@ type NodeStatusUpdate struct {
 	NodeIDs   []string
 	Status    string
 	Accounted bool // the nodes have reported their volumes, and hold none without a claim
-	Event     *NodeEvent
+	// CleanFor is the epoch in which the nodes are no longer returning; 0: none. A node of another epoch stays
+	// returning.
+	CleanFor uint64 `json:",omitempty" codec:",omitempty" level:"2"`
+	Event    *NodeEvent
 	WriteOptions
 }
 

@@ -57,6 +57,7 @@ func (n *Node) dropServersPart() {
 	n.StatusDescription = ""
 	n.StatusUpdatedAt = 0
 	n.Epoch = 0
+	n.Returning = false
 	n.SchedulingEligibility = ""
 	n.Drain = false
 	n.DrainStrategy = nil

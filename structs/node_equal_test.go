@@ -10,7 +10,7 @@ import (
 // TestNodeEqual_ComparesEachField changes one field of a node at a time, also new fields.
 func TestNodeEqual_ComparesEachField(t *testing.T) {
 	ignored := []string{
-		"Status", "StatusDescription", "StatusUpdatedAt", "Epoch", "SchedulingEligibility",
+		"Status", "StatusDescription", "StatusUpdatedAt", "Epoch", "Returning", "SchedulingEligibility",
 		"Drain", "DrainStrategy", "LastDrain", "Events", "Indexes",
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Node]()) {

@@ -9,6 +9,7 @@ import (
 var all = []any{
 	new(structs.Affinity),
 	new(structs.AgentMember),
+	new(structs.AgentProof),
 	new(structs.AllocClientUpdate),
 	new(structs.AllocDataEntry),
 	new(structs.AllocDataRequest),

@@ -61,6 +61,11 @@ func (x *explainer) nodeNotReady(n *structs.Node) *structs.Reason {
 	case n.Status != structs.NodeReady:
 		r.Text = fmt.Sprintf("node %s is %s", x.nodeName(n.ID), n.Status)
 		r.Remedy = "if this lasts, see the log of its agent"
+	case n.Returning:
+		r.Text = fmt.Sprintf("node %s is back after a loss and still stops and releases what it lost",
+			x.nodeName(n.ID))
+		r.Remedy = "see the log of its agent for the allocations and volumes that are left; " +
+			"to use the node all the same: berth node eligibility -enable " + id
 	}
 	return r
 }

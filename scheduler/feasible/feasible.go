@@ -53,6 +53,8 @@ func eligible(g *Group, n *structs.Node) string {
 		return "node is " + n.Status
 	case n.Drain:
 		return "node is draining"
+	case n.SchedulingEligibility == structs.NodeEligible:
+		return "node is back after a loss and still releases what it lost"
 	}
 	return "node is not eligible for scheduling"
 }

@@ -45,6 +45,20 @@ func Node(n *structs.Node) error {
 	return f.Err()
 }
 
+// Agent checks the sizes of the proof of an agent, which may be nil.
+func Agent(p *structs.AgentProof) error {
+	if p == nil {
+		return nil
+	}
+	f := field.New("Agent")
+	checkTexts(f, []boundedText{
+		{"BootID", p.BootID, structs.MaxName},
+		{"Nonce", p.Nonce, structs.MaxName},
+		{"Previous", p.Previous, structs.MaxName},
+	})
+	return f.Err()
+}
+
 // boundedText is a text with the name of its field and its limit in bytes.
 type boundedText struct {
 	name, text string

@@ -1,0 +1,65 @@
+package state
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+// A call that a node sent before its loss may arrive after its return. Others may have its work by then.
+func TestEpoch_ALateCallIsRejected(t *testing.T) {
+	w := newFixture(t)
+	w.countEpochs()
+	w.node("n1")
+	early := w.epoch("n1")
+	w.status(structs.NodeDown, "n1")
+	w.status(structs.NodeReady, "n1")
+	now := w.epoch("n1")
+
+	const secret = "secret-n1"
+	calls := map[string]func(epoch uint64) error{
+		"claim": func(epoch uint64) error {
+			return try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secret, Epoch: epoch})
+		},
+		"unpublish": func(epoch uint64) error {
+			return try(w, VolumeUnpublish,
+				&structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secret, Epoch: epoch})
+		},
+		"expansion": func(epoch uint64) error {
+			return try(w, NodeExpanded, &structs.CSINodeExpandOutcome{NodeID: "n1", SecretID: secret, Epoch: epoch})
+		},
+		"allocations": func(epoch uint64) error {
+			return try(w, AllocsClientUpdate,
+				&structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secret, Epoch: epoch})
+		},
+		"plugins": func(epoch uint64) error {
+			return try(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secret, Epoch: epoch})
+		},
+		"leave": func(epoch uint64) error {
+			return try(w, NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", SecretID: secret, Epoch: epoch})
+		},
+	}
+	for name, call := range calls {
+		for epoch, want := range map[uint64]structs.Cause{
+			early:     structs.CauseStaleEpoch,
+			now:       "",
+			now + 100: "", // the servers were restored to an older state
+			0:         "", // the node knows no epochs
+		} {
+			err := call(epoch)
+			if structs.CauseOf(err) != want || want == "" && err != nil {
+				t.Errorf("%s of epoch %d, and the node has %d: %v, want the cause %q", name, epoch, now, err, want)
+			}
+		}
+	}
+}
+
+// Until it is back, a node that is down may report: nothing of it is new to others.
+func TestEpoch_ALostNodeMayReport(t *testing.T) {
+	w := newFixture(t)
+	w.countEpochs()
+	w.node("n1")
+	epoch := w.epoch("n1")
+	w.status(structs.NodeDown, "n1")
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", Epoch: epoch})
+}

@@ -1,0 +1,27 @@
+package structs
+
+// AgentProof tells the servers which agent of a node sends a heartbeat or a registration. Two agents have one
+// node ID if a data directory was copied, or the disk of a machine was cloned. Only one of them may have the
+// lease.
+//
+// The agent draws a new nonce each time the servers have acknowledged the last one, and writes it to its disk
+// before it sends it. So a copy of the disk falls behind with the next heartbeat of the other agent. An agent
+// that starts again, also after a reboot, reads from its disk the nonce that the servers know.
+type AgentProof struct {
+	BootID   string // of the kernel: /proc/sys/kernel/random/boot_id
+	Nonce    string // drawn after the servers acknowledged Previous; the same one until they acknowledge it
+	Previous string `json:",omitempty"` // "": they have acknowledged none
+	// Rejected: the servers rejected the last request of this agent, with CauseSecondAgent.
+	Rejected bool `json:",omitempty"`
+}
+
+// DropProof removes the fields that servers of level 1 do not know. The request is then accepted as one of an
+// agent of level 1.
+func (r *NodeRegisterRequest) DropProof() { r.Agent = nil }
+
+// DropProof removes the fields that servers of level 1 do not know. The request is then accepted as one of an
+// agent of level 1.
+func (r *NodeHeartbeatRequest) DropProof() {
+	r.Agent = nil
+	r.CleanFor = 0
+}
