@@ -34,7 +34,11 @@ func (soleServer) Servers() []string   { return nil }
 
 type noLeases struct{ endpoints.Leases }
 
-func (noLeases) Renew(string) (structs.LeaseGrant, error) {
+func (noLeases) Admit(*structs.Node, *structs.AgentProof) error { return nil }
+
+func (noLeases) Forget(string) {}
+
+func (noLeases) Renew(string, *structs.AgentProof) (structs.LeaseGrant, error) {
 	return structs.LeaseGrant{HeartbeatTTL: time.Hour}, nil
 }
 

@@ -53,7 +53,29 @@ func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 		return nil, nil
 	}
 	node := state.Node(e.store.Read(), id)
-	return node, e.checkNode(node, secret)
+	err := e.checkNode(node, secret)
+	sent, ok := req.(structs.EpochRequest)
+	if err == nil && ok {
+		err = node.CheckEpoch(sent)
+	}
+	return node, err
+}
+
+// proofLevel is the level of servers that know the epochs and the proofs of nodes.
+const proofLevel = 2
+
+// dropForOlder makes the request of a node one of level 1 while a server of that level is in the cluster. The
+// node cannot know that, and its heartbeats must pass.
+func (e *Endpoints) dropForOlder(req any) {
+	if e.level() >= proofLevel {
+		return
+	}
+	switch r := req.(type) {
+	case structs.EpochRequest:
+		r.StampEpoch(0)
+	case interface{ DropProof() }:
+		r.DropProof()
+	}
 }
 
 // checkNode compares a secret with the row of a node in constant time. The error for an unknown node is

@@ -21,6 +21,10 @@ func BenchRaft(store *state.Store, index uint64) Raft {
 // noLeases is for procedures that are not those of nodes.
 type noLeases struct{ Leases }
 
-func (*noLeases) Renew(string) (structs.LeaseGrant, error) {
+func (*noLeases) Admit(*structs.Node, *structs.AgentProof) error { return nil }
+
+func (*noLeases) Forget(string) {}
+
+func (*noLeases) Renew(string, *structs.AgentProof) (structs.LeaseGrant, error) {
 	return structs.LeaseGrant{HeartbeatTTL: 10 * time.Second}, nil
 }

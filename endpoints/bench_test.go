@@ -55,7 +55,7 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 		Config:   control.DefaultConfig(),
 	})
 	for { // until the loop grants leases
-		_, err := granted.Renew(benchshape.UUID("node", 0))
+		_, err := granted.Renew(benchshape.UUID("node", 0), nil)
 		if err == nil {
 			break
 		}

@@ -52,8 +52,13 @@ type Raft interface {
 
 // Leases are the nodes' heartbeats, kept by the leader.
 type Leases interface {
-	// Renew restarts the lease of a node. The error is unavailable if this server does not lead, or not yet.
-	Renew(nodeID string) (structs.LeaseGrant, error)
+	// Admit returns an error if another agent has the lease of the node. row is nil for a new node.
+	Admit(row *structs.Node, agent *structs.AgentProof) error
+	// Renew restarts the lease of a node for an agent, nil for one of level 1. The error is unavailable if this
+	// server does not lead, or not yet, or if another agent was faster.
+	Renew(nodeID string, agent *structs.AgentProof) (structs.LeaseGrant, error)
+	// Forget ends the lease of a node that was deleted.
+	Forget(nodeID string)
 	// Length returns the length, with the grace, of a lease that an operator orders.
 	Length(ordered time.Duration) (time.Duration, error)
 	// Extend grants a lease of a length that the log has. The error is unavailable if this server does not lead.

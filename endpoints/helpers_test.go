@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/fsm"
+	"berth/internal/admission"
 	"berth/internal/level"
 	"berth/internal/opsocket"
 	"berth/rpc"
@@ -124,7 +125,13 @@ type fakeLeases struct {
 	notYet   int // how often the server has not begun to lead yet
 }
 
-func (l *fakeLeases) Renew(id string) (structs.LeaseGrant, error) {
+func (l *fakeLeases) Admit(row *structs.Node, agent *structs.AgentProof) error {
+	return admission.Check(row, nil, agent)
+}
+
+func (l *fakeLeases) Forget(string) {}
+
+func (l *fakeLeases) Renew(id string, _ *structs.AgentProof) (structs.LeaseGrant, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.notYet > 0 {

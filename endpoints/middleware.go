@@ -88,6 +88,7 @@ func (e *Endpoints) deliver(
 ) (resp any, err error) {
 	start := time.Now()
 	defer func() { measureServed(d.method.Name, start, err) }()
+	e.dropForOlder(req)
 	err = level.Check(req, e.level())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.method.Name, err)

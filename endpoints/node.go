@@ -25,7 +25,7 @@ type nodes struct{ *Endpoints }
 // The check of the leadership begins after the request has arrived. Without it, a leader that was frozen
 // would grant a lease of which its successor does not know.
 func (n nodes) renewLease(
-	ctx context.Context, nodeID string, w *structs.WriteOptions,
+	ctx context.Context, nodeID string, agent *structs.AgentProof, w *structs.WriteOptions,
 ) (structs.LeaseGrant, error) {
 	session := rpc.SessionFrom(ctx)
 	if session != nil && !w.Forwarded {
@@ -37,8 +37,12 @@ func (n nodes) renewLease(
 		if err != nil {
 			return structs.LeaseGrant{}, err
 		}
-		grant, err := n.leases.Renew(nodeID) // an error: this server has just begun to lead
-		if err == nil || !time.Now().Before(deadline) || !backoff.Sleep(ctx, holdPoll) {
+		grant, err := n.leases.Renew(nodeID, agent) // an error: this server has just begun to lead
+		if row := state.Node(n.store.Read(), nodeID); row != nil {
+			grant.Epoch = row.Epoch
+			grant.Returning = row.Returning
+		}
+		if err == nil || structs.CauseOf(err) != "" || !time.Now().Before(deadline) || !backoff.Sleep(ctx, holdPoll) {
 			return grant, err
 		}
 	}
@@ -59,6 +63,9 @@ func (n nodes) register(
 	if err == nil && old != nil {
 		err = n.checkNode(old, node.SecretID)
 	}
+	if err == nil {
+		err = n.leases.Admit(old, req.Agent)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -69,6 +76,9 @@ func (n nodes) register(
 	}
 
 	index, err := n.recordRegistration(ctx, req, old, node)
+	row := *req
+	row.Agent = nil // the log does not need it
+	index, err := n.recordRegistration(ctx, &row, old, node)
 	if err != nil {
 		return 0, err
 	}
@@ -76,7 +86,7 @@ func (n nodes) register(
 	resp.ClusterID = cluster
 	resp.Servers = n.raft.Servers()
 	resp.Left = old != nil && state.HasLeft(old)
-	resp.LeaseGrant, err = n.renewLease(ctx, node.ID, &req.WriteOptions)
+	resp.LeaseGrant, err = n.renewLease(ctx, node.ID, req.Agent, &req.WriteOptions)
 	return index, err
 }
 
@@ -123,6 +133,9 @@ func (n nodes) heartbeat(
 	if req.Inventory != nil {
 		err = report.Inventory(req.Inventory, node.ID)
 	}
+	if err == nil {
+		err = n.admitHeartbeat(node, req.Agent)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -130,11 +143,15 @@ func (n nodes) heartbeat(
 	index := node.ModifyIndex
 	status := cmp.Or(req.Status, node.Status)
 	accounted := node.Unaccounted && n.accountFor(ctx, node, req.Inventory)
-	if status != node.Status || accounted {
+	clean := node.Returning && req.CleanFor == node.Epoch
+	if status != node.Status || accounted || clean {
 		change := statusChange{
 			status:    status,
 			accounted: accounted,
 			wasDown:   node.Status == structs.NodeDown,
+		}
+		if clean {
+			change.cleanFor = node.Epoch
 		}
 
 		index, err = n.statusBatch.Do(ctx, change, req.NodeID)
@@ -145,14 +162,28 @@ func (n nodes) heartbeat(
 
 	resp.Servers = n.raft.Servers()
 	resp.Unaccounted = node.Unaccounted && !accounted
-	resp.LeaseGrant, err = n.renewLease(ctx, req.NodeID, &req.WriteOptions)
+	resp.LeaseGrant, err = n.renewLease(ctx, req.NodeID, req.Agent, &req.WriteOptions)
 	return index, err
+}
+
+// admitHeartbeat rejects the heartbeat of a second agent, and of an agent whose boot the row does not have: it
+// has to register.
+func (n nodes) admitHeartbeat(node *structs.Node, agent *structs.AgentProof) error {
+	err := report.Agent(agent)
+	if err == nil {
+		err = n.leases.Admit(node, agent)
+	}
+	if err == nil && agent != nil && agent.BootID != node.BootID {
+		err = structs.NotFoundf("node %s has not registered in this boot of its machine", node.ID)
+	}
+	return err
 }
 
 // statusChange is the change that a heartbeat may make to its node.
 type statusChange struct {
 	status    string
 	accounted bool // see NodeStatusUpdate
+	cleanFor  uint64
 	wasDown   bool
 }
 
@@ -168,6 +199,7 @@ func (e *Endpoints) recordStatus(
 		NodeIDs:   nodes,
 		Status:    change.status,
 		Accounted: change.accounted,
+		CleanFor:  change.cleanFor,
 	}
 	update.Now = now.UnixNano()
 	if change.wasDown {
@@ -206,6 +238,7 @@ func (n nodes) deregister(
 
 	for _, id := range req.NodeIDs {
 		n.nodes.Drop(id)
+		n.leases.Forget(id)
 	}
 
 	return index, nil
@@ -416,6 +449,7 @@ func setNodeStub(n *structs.Node, s *structs.NodeListStub) {
 		SchedulingEligibility: n.SchedulingEligibility,
 		Status:                n.Status,
 		StatusDescription:     n.StatusDescription,
+		Returning:             n.Returning,
 		Drivers:               n.Drivers,
 		NodeResources:         n.NodeResources,
 		ReservedResources:     n.ReservedResources,

@@ -412,7 +412,9 @@ type countingLeases struct {
 	n atomic.Int64
 }
 
-func (l *countingLeases) Renew(string) (structs.LeaseGrant, error) {
+func (l *countingLeases) Admit(*structs.Node, *structs.AgentProof) error { return nil }
+
+func (l *countingLeases) Renew(string, *structs.AgentProof) (structs.LeaseGrant, error) {
 	l.n.Add(1)
 	return structs.LeaseGrant{HeartbeatTTL: 10 * time.Second}, nil
 }

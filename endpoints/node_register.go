@@ -31,6 +31,9 @@ func completeNode(
 	}
 
 	node.DropServerFields()
+	if req.Agent != nil {
+		node.BootID = req.Agent.BootID
+	}
 	if old != nil {
 		node.SchedulingEligibility = old.SchedulingEligibility
 	}
@@ -62,7 +65,7 @@ func completeNode(
 			node.SchedulingEligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
 
-	return node, report.Node(node)
+	return node, cmp.Or(report.Node(node), report.Agent(req.Agent))
 }
 
 // checkInstances rejects instances that are incomplete, that are on another node, or that are too many or too

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/admission"
 	"berth/internal/boottime"
 	"berth/structs"
 )
@@ -57,8 +58,9 @@ type Leases struct {
 	mu       sync.Mutex
 	term     uint64 // of the leadership; 0: this server does not lead
 	ttl      time.Duration
-	ends     map[string]boottime.Instant // by node; each is the end of the grace
-	earliest boottime.Instant            // no lease ends before; zero: there is none
+	ends     map[string]boottime.Instant   // by node; each is the end of the grace
+	agents   map[string]structs.AgentProof // by node: the last proof within the lease
+	earliest boottime.Instant              // no lease ends before; zero: there is none
 }
 
 // New makes the leases of a server. clock nil is CLOCK_BOOTTIME.
@@ -70,17 +72,55 @@ func New(config Config, clock boottime.Clock) *Leases {
 		config: config,
 		clock:  clock,
 		ends:   map[string]boottime.Instant{},
+		agents: map[string]structs.AgentProof{},
 	}
 }
 
-// Renew starts the lease of a node again. The caller has confirmed since the request arrived that this server
-// leads. The error says that it does not, or not yet.
-func (l *Leases) Renew(nodeID string) (structs.LeaseGrant, error) {
+// Admit returns an error if another agent than that of the request has the lease of a node: see package
+// admission. row is nil for a new node, agent for one of level 1.
+func (l *Leases) Admit(row *structs.Node, agent *structs.AgentProof) error {
+	if row == nil {
+		return nil
+	}
+	return admission.Check(row, l.holder(row.ID), agent)
+}
+
+// holder returns the last proof within the lease of a node, nil if there is none.
+func (l *Leases) holder(nodeID string) *structs.AgentProof {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known, ok := l.agents[nodeID]
+	if !ok {
+		return nil
+	}
+	return &known
+}
+
+// Forget ends the lease of a node that was deleted.
+func (l *Leases) Forget(nodeID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.ends, nodeID)
+	delete(l.agents, nodeID)
+}
+
+// Renew starts the lease of a node again, for an agent that Admit has accepted. The caller has confirmed since
+// the request arrived that this server leads. The error says that it does not, or not yet, or that another
+// agent was accepted at the same time.
+func (l *Leases) Renew(nodeID string, agent *structs.AgentProof) (structs.LeaseGrant, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.term == 0 {
 		return structs.LeaseGrant{}, structs.NotServedf(
 			"this server grants no lease: it does not lead, or has just begun to")
+	}
+
+	if agent != nil && agent.Nonce != "" {
+		known, ok := l.agents[nodeID]
+		if ok && !admission.Continues(&known, agent) {
+			return structs.LeaseGrant{}, admission.Rejection(nodeID)
+		}
+		l.agents[nodeID] = *agent
 	}
 
 	l.extend(nodeID, l.ttl+l.config.Grace)
@@ -158,6 +198,7 @@ func (l *Leases) end() {
 	defer l.mu.Unlock()
 	l.term = 0
 	l.ends = map[string]boottime.Instant{}
+	l.agents = map[string]structs.AgentProof{}
 	l.earliest = 0
 }
 
@@ -185,6 +226,7 @@ func (l *Leases) expired() (nodes []string) {
 			continue
 		}
 		delete(l.ends, node)
+		delete(l.agents, node)
 		nodes = append(nodes, node)
 	}
 

@@ -114,7 +114,7 @@ func (c *cluster) lead(config Config, term uint64) (l *Leases, stop func()) {
 // renew renews the lease of the first node.
 func (c *cluster) renew(l *Leases) structs.LeaseGrant {
 	c.t.Helper()
-	grant, err := l.Renew(structs.DeriveID(0))
+	grant, err := l.Renew(structs.DeriveID(0), nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestRenew_GrantsNothingWithoutALeadership(t *testing.T) {
 		}
 		stop()
 		for name, l := range map[string]*Leases{"never led": never, "led before": former} {
-			grant, err := l.Renew(structs.DeriveID(0))
+			grant, err := l.Renew(structs.DeriveID(0), nil)
 			if !structs.IsKind(err, structs.KindUnavailable) || grant.HeartbeatTTL != 0 || len(l.ends) != 0 {
 				t.Errorf("a server that %s granted %+v, %v, and keeps %d leases", name, grant, err, len(l.ends))
 			}
@@ -163,7 +163,7 @@ func TestRun_GrantsNothingBeforeTheBoundIsRecorded(t *testing.T) {
 		l, stop := c.lead(tenSeconds, 1)
 		defer stop()
 		after(time.Minute)
-		_, err := l.Renew(structs.DeriveID(0))
+		_, err := l.Renew(structs.DeriveID(0), nil)
 		if !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("a lease was granted without a bound: %v", err)
 		}
@@ -338,7 +338,7 @@ func TestExpired_KeepsARenewedLease(t *testing.T) {
 		l.begin(1)
 		l.setTTL(10 * time.Second)
 		renew := func(node string) {
-			_, err := l.Renew(node)
+			_, err := l.Renew(node, nil)
 			if err != nil {
 				t.Error(err)
 			}

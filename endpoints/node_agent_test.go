@@ -1,0 +1,112 @@
+package endpoints
+
+import (
+	"testing"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// registerAgent registers node n1 again, for an agent.
+func (s *server) registerAgent(agent *structs.AgentProof) {
+	s.t.Helper()
+	row := *state.Node(s.store.Read(), "n1")
+	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: agent})
+}
+
+func beatOf(agent *structs.AgentProof) *structs.NodeHeartbeatRequest {
+	return &structs.NodeHeartbeatRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Status:   structs.NodeReady,
+		Agent:    agent,
+	}
+}
+
+// The row has the boot, by which the next leader knows the node. A heartbeat does not change it.
+func TestHeartbeat_OfAnotherBootHasToRegister(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	first := &structs.AgentProof{BootID: "b1", Nonce: "x"}
+	rejected(s, structs.KindNotFound, structs.NodeHeartbeat, beatOf(first))
+	s.registerAgent(first)
+	if boot := state.Node(s.store.Read(), "n1").BootID; boot != "b1" {
+		t.Errorf("the row has boot %q, want b1", boot)
+	}
+	must(s, structs.NodeHeartbeat, beatOf(first))
+}
+
+// A rejected agent changes nothing, and gets no lease.
+func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.registerAgent(&structs.AgentProof{BootID: "b1", Nonce: "x"})
+	renewed := len(s.leases.renewed)
+	written := s.raft.written()
+	second := &structs.AgentProof{BootID: "b2", Nonce: "y"}
+	err := rejected(s, structs.KindUnavailable, structs.NodeHeartbeat, beatOf(second))
+	if structs.CauseOf(err) != structs.CauseSecondAgent {
+		t.Errorf("the heartbeat: %v", err)
+	}
+	row := *state.Node(s.store.Read(), "n1")
+	row.Name = "other"
+	err = rejected(s, structs.KindUnavailable, structs.NodeRegister,
+		&structs.NodeRegisterRequest{Node: &row, Agent: second})
+	if structs.CauseOf(err) != structs.CauseSecondAgent {
+		t.Errorf("the registration: %v", err)
+	}
+	if len(s.leases.renewed) != renewed || s.raft.written() != written {
+		t.Error("the second agent got a lease, or changed the row")
+	}
+}
+
+// A server of level 1 drops the fields of level 2. The node cannot know that, and its calls must pass.
+func TestNodeCalls_PassBesideAServerOfLevel1(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.level = func() int { return 1 }
+	beat := beatOf(&structs.AgentProof{BootID: "b1", Nonce: "x"})
+	beat.CleanFor = 7
+	must(s, structs.NodeHeartbeat, beat)
+	s.registerAgent(&structs.AgentProof{BootID: "b1", Nonce: "x"})
+	must(s, structs.NodeUpdateAllocs,
+		&structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), Epoch: 7})
+}
+
+// A call of an earlier epoch is rejected, also if it would change nothing.
+func TestNodeCalls_OfAnEarlierEpochAreRejected(t *testing.T) {
+	s := newServer(t)
+	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
+	s.addNode("n1", "a")
+	early := must(s, structs.NodeHeartbeat, beatOf(nil)).Epoch
+	for _, status := range []string{structs.NodeDown, structs.NodeReady} {
+		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
+	}
+	req := &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), Epoch: early}
+	err := rejected(s, structs.KindUnavailable, structs.NodeUpdateAllocs, req)
+	if structs.CauseOf(err) != structs.CauseStaleEpoch {
+		t.Errorf("a report of epoch %d: %v", early, err)
+	}
+	req.Epoch = must(s, structs.NodeHeartbeat, beatOf(nil)).Epoch
+	must(s, structs.NodeUpdateAllocs, req)
+}
+
+// The heartbeat in which the node tells that it is clean ends its return.
+func TestHeartbeat_EndsTheReturn(t *testing.T) {
+	s := newServer(t)
+	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
+	s.addNode("n1", "a")
+	agent := &structs.AgentProof{BootID: "b1", Nonce: "x"}
+	s.registerAgent(agent)
+	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	back := must(s, structs.NodeHeartbeat, beatOf(agent))
+	if !back.Returning || back.Epoch == 0 {
+		t.Errorf("the answer is %+v, want a return in an epoch", back.LeaseGrant)
+	}
+	beat := beatOf(agent)
+	beat.CleanFor = back.Epoch
+	if last := must(s, structs.NodeHeartbeat, beat); last.Returning {
+		t.Error("the node still returns")
+	}
+}

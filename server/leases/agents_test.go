@@ -1,0 +1,54 @@
+package leases
+
+import (
+	"testing"
+	"time"
+
+	"berth/internal/boottime"
+	"berth/structs"
+)
+
+func proofOf(boot, nonce, previous string) *structs.AgentProof {
+	return &structs.AgentProof{BootID: boot, Nonce: nonce, Previous: previous}
+}
+
+// Two agents may pass Admit at the same time, when the lease of a third one has ended.
+func TestRenew_GrantsTheLeaseToOneAgent(t *testing.T) {
+	now := boottime.Instant(time.Hour)
+	l := New(Config{TTL: 10 * time.Second, Grace: 5 * time.Second}, func() boottime.Instant { return now })
+	l.begin(1)
+	l.setTTL(10 * time.Second)
+	row := &structs.Node{ID: "n", Status: structs.NodeReady, BootID: "b1"}
+	renew := func(p *structs.AgentProof, want structs.Cause) {
+		t.Helper()
+		_, err := l.Renew("n", p)
+		if structs.CauseOf(err) != want || want == "" && err != nil {
+			t.Errorf("the agent with %+v: %v, want the cause %q", p, err, want)
+		}
+	}
+	renew(proofOf("b1", "k", ""), "")
+	renew(proofOf("b2", "x", ""), structs.CauseSecondAgent)
+	renew(proofOf("b1", "k", ""), "") // the answer was lost
+	renew(proofOf("b1", "l", "k"), "")
+	renew(proofOf("b1", "k", ""), structs.CauseSecondAgent) // a copy has this on its disk
+	renew(nil, "")                                          // an agent of level 1
+	if err := l.Admit(row, proofOf("b2", "x", "")); structs.CauseOf(err) != structs.CauseSecondAgent {
+		t.Errorf("a second agent is admitted: %v", err)
+	}
+
+	now = now.Add(time.Minute)
+	if ended := l.expired(); len(ended) != 1 {
+		t.Fatalf("%d leases end, want 1", len(ended))
+	}
+	row.Status = structs.NodeDown
+	if err := l.Admit(row, proofOf("b2", "x", "")); err != nil {
+		t.Errorf("nobody may take over after the lease: %v", err)
+	}
+	renew(proofOf("b2", "x", ""), "")
+	renew(proofOf("b1", "l", "k"), structs.CauseSecondAgent)
+	l.Forget("n")
+	renew(proofOf("b1", "l", "k"), "")
+	l.end()
+	l.begin(2)
+	renew(proofOf("b2", "y", "x"), "") // the next leader learns it
+}
