@@ -120,6 +120,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 	var index uint64
 	var checked time.Time
 	pull := func(ctx context.Context) error {
+		epoch := c.servers.Epoch()
 		since := index
 		index = 0 // after a failure: since may belong to a state that the servers no longer have
 		resp, err := c.awaitWanted(ctx, since)
@@ -128,6 +129,10 @@ func (c *Client) runAllocs(ctx context.Context) {
 		}
 		if err == nil {
 			err = c.applyWanted(ctx, resp.Allocs)
+		}
+
+		if err == nil {
+			c.comeback.Pulled(epoch)
 		}
 
 		if err == nil &&

@@ -135,3 +135,47 @@ func (c *claimCheck) lose(k structs.CSIClaimKey) {
 	r.Lose(fmt.Sprintf("volume %s was taken from this node: "+
 		"the servers have no claim of this allocation on it any more", k.VolumeID))
 }
+
+// runReturn looks for things that are not this node's own, after each return, until there are none.
+func (c *Client) runReturn(ctx context.Context) {
+	for {
+		select {
+		case <-c.returns:
+		case <-ctx.Done():
+			return
+		}
+		check := func(ctx context.Context) error { return c.comeback.Check(ctx, c.left) }
+		c.retry(ctx, "this node gets no allocations until it has released what it lost", check)
+	}
+}
+
+// left returns an error that names an allocation that stops, or a volume without a claim.
+func (c *Client) left(ctx context.Context) error {
+	for _, r := range c.allRunners() {
+		if r.Stopping() && !isClosed(r.Unwound()) {
+			return structs.Unavailablef("allocation %s has not ended", r.ID())
+		}
+	}
+	return c.claims.left(ctx)
+}
+
+// left returns an error that names a volume that this node holds without a claim.
+func (c *claimCheck) left(ctx context.Context) error {
+	if c.inventory == nil {
+		return nil
+	}
+	inventory, err := c.inventory()
+	if err != nil || len(inventory.Held) == 0 {
+		return err
+	}
+	claims, err := c.granted(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range inventory.Held {
+		if !stillGranted(claims[h.CSIClaimKey], h.GrantIndex) {
+			return structs.Unavailablef("volume %s is held without a claim", h.VolumeID)
+		}
+	}
+	return nil
+}

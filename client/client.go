@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ import (
 	"berth/client/mesh/envoy"
 	"berth/client/mesh/native"
 	"berth/client/mesh/services"
+	"berth/client/proof"
+	"berth/client/returning"
 	"berth/client/servers"
 	"berth/client/store"
 	"berth/consul/lookup"
@@ -141,6 +144,8 @@ type Deps struct {
 	Build func(Parts) (*Subsystems, error)
 	// Clock is that of leases. Nil is CLOCK_BOOTTIME.
 	Clock boottime.Clock
+	// BootID is that of the machine. "" is that of the kernel.
+	BootID string
 }
 
 // Client is the agent of one node. The caller of New must call Run, which releases everything New took.
@@ -189,6 +194,10 @@ type Client struct {
 	data    *holds.Data
 	claims  *claimCheck
 
+	proof    *proof.Keeper
+	comeback returning.Return
+	returns  chan struct{} // has a value: runReturn has to look for things that are not this node's own
+
 	departure *leaving.Node
 
 	sessions sessions
@@ -215,6 +224,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		registered:     make(chan struct{}),
 		pullAnew:       make(chan struct{}, 1),
 		claimCheckDue:  make(chan struct{}, 1),
+		returns:        make(chan struct{}, 1),
 		contacted:      make(chan struct{}),
 		runners:        map[string]*allocrunner.Runner{},
 		ignored:        map[string]ignoredAlloc{},
@@ -263,6 +273,11 @@ func (c *Client) open(deps Deps) (err error) {
 	}
 
 	c.logger = c.logger.With("node_id", c.id.NodeID)
+	c.proof, err = proof.Load(c.db, cmp.Or(deps.BootID, proof.BootID()), c.logger)
+	if err != nil {
+		return err
+	}
+
 	c.facts, err = fingerprint.Host(cfg.AllocDir())
 	if err == nil {
 		err = c.readNetworks()
@@ -353,6 +368,7 @@ func (c *Client) Run(ctx context.Context) {
 	exchange.Go(func() { c.runAllocs(ctx) })
 	exchange.Go(func() { c.runUpdates(ctx) })
 	exchange.Go(func() { c.runClaims(ctx) })
+	exchange.Go(func() { c.runReturn(ctx) })
 	exchange.Wait()
 	if c.config().DestroyOnShutdown {
 		c.destroyAll()

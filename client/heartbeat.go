@@ -135,6 +135,11 @@ func (c *Client) runLease(ctx context.Context) {
 				notify(c.reregister)
 			}
 			c.lease.Store(&renewed)
+			c.servers.SetEpoch(renewed.Epoch)
+			if c.comeback.Note(renewed.Epoch, renewed.Returning) {
+				notify(c.pullAnew)
+				notify(c.returns)
+			}
 			due := nextBeat(c.untilNextBeat(renewed.TTL), c.clock().Sub(renewed.Since))
 			unregistered = c.waitBeat(ctx, due, before, lost)
 			continue
@@ -143,6 +148,9 @@ func (c *Client) runLease(ctx context.Context) {
 			c.logger.Warn("node unknown to the servers, registering again", "error", err)
 			unregistered = true
 			continue
+		}
+		if structs.CauseOf(err) == structs.CauseSecondAgent {
+			unregistered = true // it takes over with the boot of its machine
 		}
 
 		failed = true
@@ -262,11 +270,14 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 		Inventory: c.readInventory(),
 		Unsure:    c.inDoubt,
 		ClusterID: belongs,
+		Agent:     c.proof.Current(),
 	}
 
 	req.Region = c.config().Region
 	sent := c.clock()
+	agent := *req.Agent // the call owns the request
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
+	c.proof.Answered(&agent, err)
 	if err != nil {
 		c.inDoubt = c.inDoubt || outcomeUnknown(err)
 		return lease.Lease{}, err
@@ -304,11 +315,15 @@ func (c *Client) heartbeat(ctx context.Context) (lease.Lease, error) {
 		NodeID:   c.id.NodeID,
 		SecretID: c.id.SecretID,
 		Status:   structs.NodeReady,
+		CleanFor: c.comeback.CleanFor(),
+		Agent:    c.proof.Current(),
 	}
+	agent := *req.Agent // the call owns the request
 	req.Inventory = c.reportInventory(ctx)
 	req.Region = c.config().Region
 	sent := c.clock()
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeHeartbeat, req)
+	c.proof.Answered(&agent, err)
 	if err != nil {
 		return lease.Lease{}, err
 	}
@@ -324,7 +339,10 @@ func grantOf(g structs.LeaseGrant) lease.Grant {
 		TTL:   cmp.Or(g.HeartbeatTTL, defaultTTL),
 		Grace: g.HeartbeatGrace,
 		Term:  g.LeaseTerm,
-		Alone: g.LeaseFor,
+		Epoch: g.Epoch,
+
+		Returning: g.Returning,
+		Alone:     g.LeaseFor,
 	}
 }
 

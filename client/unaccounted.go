@@ -26,7 +26,7 @@ const unaccountedTTL = 2 * time.Second
 
 // untilNextBeat returns the lease from which the next heartbeat's time is computed.
 func (c *Client) untilNextBeat(ttl time.Duration) time.Duration {
-	if c.unaccounted.IsZero() {
+	if c.unaccounted.IsZero() && !c.comeback.Pending() {
 		return ttl
 	}
 	return min(ttl, unaccountedTTL)

@@ -2,6 +2,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -206,6 +207,14 @@ func nodeStatus(ctx context.Context, c *command.Call) error {
 	return oneOrAllNodes.Run(ctx, c)
 }
 
+// returnNote tells why a node that is ready takes no allocations after a loss, "" if it does.
+func returnNote(n *structs.Node) string {
+	if !n.Returning {
+		return ""
+	}
+	return "back after a loss, takes no allocations until it has released what it lost"
+}
+
 func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) error {
 	free := n.Available()
 	resources := fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk",
@@ -217,7 +226,7 @@ func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) erro
 		"Class", n.NodeClass,
 		"Pool", n.NodePool,
 		"HTTP", n.HTTPAddr,
-		"Status", command.WithDescription(n.Status, n.StatusDescription),
+		"Status", command.WithDescription(n.Status, cmp.Or(n.StatusDescription, returnNote(&n.Node))),
 		"Eligibility", n.SchedulingEligibility,
 		"Drain", describeDrain(&n.Node),
 		"Resources", resources,

@@ -20,6 +20,9 @@ type Grant struct {
 	TTL   time.Duration // the next heartbeat reaches the leader within it
 	Grace time.Duration // the leader waits for that time beyond the TTL before it counts the node as down
 	Term  uint64        // Raft's term of the leader; 0: not told
+	Epoch uint64        // of the node, see structs.Node; 0: the servers count none
+	// Returning: the servers wait until the node is clean in the epoch. See package returning.
+	Returning bool
 	// Alone is how long the node may act alone, if that is longer than the TTL: an operator has ordered it.
 	Alone time.Duration
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"berth/rpc"
 	"berth/structs"
@@ -20,7 +21,8 @@ type Pool interface {
 
 // List is an ordered list of servers, best first. It is an rpc.Caller that tries them in this order.
 type List struct {
-	pool Pool
+	pool  Pool
+	epoch atomic.Uint64 // of the node
 
 	mu    sync.Mutex
 	addrs []string
@@ -75,6 +77,12 @@ func (l *List) First() (addr string, moved <-chan struct{}) {
 	return addr, l.moved
 }
 
+// SetEpoch sets the epoch with which Call stamps the writes of the node. The calls in flight keep theirs.
+func (l *List) SetEpoch(epoch uint64) { l.epoch.Store(epoch) }
+
+// Epoch returns the epoch of the node.
+func (l *List) Epoch() uint64 { return l.epoch.Load() }
+
 // MoveToEnd moves a server that does not answer to the end, if it is still the first.
 func (l *List) MoveToEnd(addr string) {
 	l.mu.Lock()
@@ -92,9 +100,15 @@ func (l *List) MoveToEnd(addr string) {
 // example, which each further server would make again. After such an error, or an unknown outcome, the next
 // call begins with another server, but this one is not repeated: that is the caller's decision.
 //
+// It stamps the writes of the node with its epoch.
+//
 // If the answer says when to try again (structs.RetryAfter), the next call begins with the same server: it is
 // overloaded, or a system that all servers use is away.
 func (l *List) Call(ctx context.Context, method string, req, resp any) error {
+	if r, ok := req.(structs.EpochRequest); ok {
+		r.StampEpoch(l.epoch.Load())
+	}
+
 	err := structs.Unavailablef("calling %s: no server is known", method)
 	for _, addr := range l.All() {
 		err = l.pool.Call(ctx, addr, method, req, resp)

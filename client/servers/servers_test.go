@@ -141,3 +141,27 @@ func TestList_ConcurrentUse(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// stamped notes the epochs of requests.
+type stamped struct{ epochs []uint64 }
+
+func (s *stamped) Call(_ context.Context, _, _ string, req, _ any) error {
+	s.epochs = append(s.epochs, req.(structs.EpochRequest).CallerEpoch())
+	return nil
+}
+
+// A request that is sent again after the node has got another epoch is a new one.
+func TestCall_StampsTheEpochOfTheNode(t *testing.T) {
+	p := &stamped{}
+	l := New(p, []string{"a"})
+	req := &structs.CSIVolumeClaimRequest{}
+	for _, epoch := range []uint64{7, 9} {
+		l.SetEpoch(epoch)
+		if err := l.Call(t.Context(), "M", req, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(p.epochs, []uint64{7, 9}) {
+		t.Errorf("the requests have the epochs %d, want 7 and 9", p.epochs)
+	}
+}

@@ -1,0 +1,164 @@
+package proof
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/store"
+	"berth/internal/admission"
+	"berth/structs"
+)
+
+// agent is an agent on a data directory, with the servers' knowledge of it.
+type agent struct {
+	*Keeper
+	db *store.DB
+}
+
+func start(t *testing.T, dir, boot string) *agent {
+	t.Helper()
+	db, err := store.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := Load(db, boot, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &agent{Keeper: k, db: db}
+}
+
+func (a *agent) stop(t *testing.T) {
+	t.Helper()
+	if err := a.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// servers accept proofs as a leader does while the lease runs.
+type servers struct {
+	row   *structs.Node
+	known *structs.AgentProof
+}
+
+// beat sends a heartbeat. A lost answer does not reach the agent.
+func (s *servers) beat(a *agent, lost bool) error {
+	sent := a.Current()
+	err := admission.Check(s.row, s.known, sent)
+	if err == nil {
+		s.known = sent
+		s.row = &structs.Node{ID: "n", Status: structs.NodeReady, BootID: sent.BootID}
+	}
+	if !lost {
+		a.Answered(sent, err)
+	}
+	return err
+}
+
+func (s *servers) mustBeat(t *testing.T, a *agent, lost bool) {
+	t.Helper()
+	if err := s.beat(a, lost); err != nil {
+		t.Fatalf("the node is locked out: %v", err)
+	}
+}
+
+// Each of these leaves the disk of the node as it was, so the next agent continues the lease.
+func TestProof_NoRestartLocksANodeOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		boot string // of the second agent
+		lost bool   // the answers to the last heartbeats of the first one
+	}{
+		"a restart of the agent":            {"b1", false},
+		"a restart after lost answers":      {"b1", true},
+		"a reboot within the lease":         {"b2", false},
+		"such a reboot after lost answers":  {"b2", true},
+		"lost answers and the same machine": {"b1", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			var s servers
+			first := start(t, dir, "b1")
+			s.mustBeat(t, first, false)
+			s.mustBeat(t, first, false)
+			s.mustBeat(t, first, c.lost)
+			s.mustBeat(t, first, c.lost)
+			first.stop(t)
+			for range 3 { // agents that end before any answer
+				between := start(t, dir, c.boot)
+				s.mustBeat(t, between, true)
+				between.stop(t)
+			}
+			second := start(t, dir, c.boot)
+			defer second.stop(t)
+			for range 3 {
+				s.mustBeat(t, second, false)
+			}
+		})
+	}
+}
+
+// copyDir copies the data directory of an agent that does not run at the moment.
+func copyDir(t *testing.T, from string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func TestProof_ACopiedDirectoryIsRejected(t *testing.T) {
+	for _, boot := range []string{"b1", "b2"} {
+		dir := t.TempDir()
+		var s servers
+		first := start(t, dir, "b1")
+		s.mustBeat(t, first, false)
+		first.stop(t)
+		copied := copyDir(t, dir)
+		first = start(t, dir, "b1")
+		s.mustBeat(t, first, false)
+		s.mustBeat(t, first, false)
+
+		second := start(t, copied, boot)
+		for range 3 {
+			if err := s.beat(second, false); structs.CauseOf(err) != structs.CauseSecondAgent {
+				t.Fatalf("a copy in boot %s: %v", boot, err)
+			}
+			s.mustBeat(t, first, false)
+		}
+
+		s.known = nil // the next leader knows the row alone
+		if err := s.beat(second, false); structs.CauseOf(err) != structs.CauseSecondAgent {
+			t.Errorf("a copy in boot %s that the last leader rejected: %v", boot, err)
+		}
+		s.mustBeat(t, first, false)
+		first.stop(t)
+
+		s.known = nil // the lease has ended
+		s.row.Status = structs.NodeDown
+		s.mustBeat(t, second, false)
+		s.mustBeat(t, second, false)
+		second.stop(t)
+	}
+}
+
+// The copy may be as new as the last heartbeat. Then one of the two is rejected with the next one.
+func TestProof_OneOfTwoEqualDisksIsRejected(t *testing.T) {
+	dir := t.TempDir()
+	var s servers
+	first := start(t, dir, "b1")
+	s.mustBeat(t, first, false)
+	first.stop(t)
+	second := start(t, copyDir(t, dir), "b1")
+	defer second.stop(t)
+	first = start(t, dir, "b1")
+	defer first.stop(t)
+	s.mustBeat(t, first, false)
+	if err := s.beat(second, false); structs.CauseOf(err) != structs.CauseSecondAgent {
+		t.Errorf("both agents have the lease: %v", err)
+	}
+	s.mustBeat(t, first, false)
+}
