@@ -29,8 +29,8 @@ type Keeper struct {
 	logger hclog.Logger
 	bootID string
 
-	mu      sync.Mutex
-	kept    record
+	mu       sync.Mutex
+	kept     record
 	rejected bool
 }
 
@@ -84,7 +84,7 @@ func (k *Keeper) Current() *structs.AgentProof {
 		BootID:   k.bootID,
 		Nonce:    k.kept.Next,
 		Previous: k.kept.Acked,
-		Rejected:  k.rejected,
+		Rejected: k.rejected,
 	}
 }
 
