@@ -157,6 +157,8 @@ func TestProof_OneOfTwoEqualDisksIsRejected(t *testing.T) {
 	first = start(t, dir, "b1")
 	defer first.stop(t)
 	s.mustBeat(t, first, false)
+	s.mustBeat(t, second, false) // as if the answer to the first one were lost
+	s.mustBeat(t, first, false)
 	if err := s.beat(second, false); structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("both agents have the lease: %v", err)
 	}
