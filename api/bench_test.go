@@ -34,7 +34,7 @@ func (soleServer) Servers() []string   { return nil }
 
 type noLeases struct{ endpoints.Leases }
 
-func (noLeases) Admit(*structs.Node, *structs.AgentProof) error { return nil }
+func (noLeases) Admit(*structs.Node, bool, *structs.AgentProof) error { return nil }
 
 func (noLeases) Forget(string) {}
 

@@ -136,6 +136,23 @@ func (c *claimCheck) lose(k structs.CSIClaimKey) {
 		"the servers have no claim of this allocation on it any more", k.VolumeID))
 }
 
+// checkEpoch rejects a call of the servers that comes too late: after the lease of this node, or in a later
+// epoch. The node may have been frozen between. 0 is the epoch of servers that count none. A call of the next
+// epoch may overtake the answer that tells it.
+func (c *Client) checkEpoch(epoch uint64) error {
+	own := c.servers.Epoch()
+	switch {
+	case epoch > own:
+		return nil
+	case epoch != 0 && epoch < own:
+		return structs.Unavailablef("this node was lost after the servers sent this call (epoch %d, now %d)",
+			epoch, own)
+	case c.lease.Load().Ended(c.clock()):
+		return structs.Unavailablef("the lease of this node has ended; it takes calls again with the next one")
+	}
+	return nil
+}
+
 // runReturn looks for things that are not this node's own, after each return, until there are none.
 func (c *Client) runReturn(ctx context.Context) {
 	for {

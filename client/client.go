@@ -369,6 +369,7 @@ func (c *Client) Run(ctx context.Context) {
 	exchange.Go(func() { c.runUpdates(ctx) })
 	exchange.Go(func() { c.runClaims(ctx) })
 	exchange.Go(func() { c.runReturn(ctx) })
+	exchange.Go(func() { c.proof.Run(ctx) })
 	exchange.Wait()
 	if c.config().DestroyOnShutdown {
 		c.destroyAll()

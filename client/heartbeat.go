@@ -138,6 +138,7 @@ func (c *Client) runLease(ctx context.Context) {
 			c.servers.SetEpoch(renewed.Epoch)
 			if c.comeback.Note(renewed.Epoch, renewed.Returning) {
 				notify(c.pullAnew)
+				notify(c.claimCheckDue)
 				notify(c.returns)
 			}
 			due := nextBeat(c.untilNextBeat(renewed.TTL), c.clock().Sub(renewed.Since))
@@ -150,6 +151,7 @@ func (c *Client) runLease(ctx context.Context) {
 			continue
 		}
 		if structs.CauseOf(err) == structs.CauseSecondAgent {
+			c.servers.Suspend()
 			unregistered = true // it takes over with the boot of its machine
 		}
 

@@ -39,6 +39,8 @@ type Parts struct {
 	// them, also an earlier agent's whose records are lost.
 	Contacted <-chan struct{}
 	Clock     boottime.Clock // of leases
+	// CheckEpoch rejects a call of the servers for an epoch of the node that has ended.
+	CheckEpoch func(epoch uint64) error
 	// MovedData returns the bounds of data from other nodes.
 	MovedData func() disk.Settings
 	// Report adds an event to the tasks of an allocation.
@@ -75,6 +77,7 @@ func (c *Client) parts(starting context.Context) Parts {
 		Lose:       func(id, reason string) bool { return loseAlloc(c, id, reason) },
 		Group:      func(id string) *structs.TaskGroup { return presentGroup(c, id) },
 		Clock:      c.clock,
+		CheckEpoch: c.checkEpoch,
 		Progress:   c.setProgress,
 		MovedData:  func() disk.Settings { return c.config().MovedData },
 	}

@@ -21,7 +21,7 @@ func BenchRaft(store *state.Store, index uint64) Raft {
 // noLeases is for procedures that are not those of nodes.
 type noLeases struct{ Leases }
 
-func (*noLeases) Admit(*structs.Node, *structs.AgentProof) error { return nil }
+func (*noLeases) Admit(*structs.Node, bool, *structs.AgentProof) error { return nil }
 
 func (*noLeases) Forget(string) {}
 

@@ -122,11 +122,24 @@ type fakeLeases struct {
 	renewed []string
 	// extended has the node and the length of each longer lease.
 	extended []string
+	second   *structs.SecondAgent
 	notYet   int // how often the server has not begun to lead yet
 }
 
-func (l *fakeLeases) Admit(row *structs.Node, agent *structs.AgentProof) error {
-	return admission.Check(row, nil, agent)
+func (l *fakeLeases) Admit(row *structs.Node, hasVolumes bool, agent *structs.AgentProof) error {
+	return admission.Check(admission.Node{Row: row, HasVolumes: hasVolumes}, agent)
+}
+
+func (l *fakeLeases) NoteSecond(_ string, _ *structs.AgentProof, s structs.SecondAgent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.second = &s
+}
+
+func (l *fakeLeases) Second(string) *structs.SecondAgent {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.second
 }
 
 func (l *fakeLeases) Forget(string) {}

@@ -64,7 +64,15 @@ func (n nodes) register(
 		err = n.checkNode(old, node.SecretID)
 	}
 	if err == nil {
-		err = n.leases.Admit(old, req.Agent)
+		err = n.admit(old, req.Agent)
+	}
+	if structs.CauseOf(err) == structs.CauseSecondAgent {
+		n.leases.NoteSecond(node.ID, req.Agent, structs.SecondAgent{
+			Name:     node.Name,
+			HTTPAddr: node.HTTPAddr,
+			BootID:   node.BootID,
+			Reason:   err.Error(),
+		})
 	}
 	if err != nil {
 		return 0, err
@@ -166,12 +174,19 @@ func (n nodes) heartbeat(
 	return index, err
 }
 
+// admit rejects an agent while another one has the lease of the node, or its volumes. row is nil for a new
+// node.
+func (n nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
+	hasVolumes := row != nil && row.Lost() && state.HasGrantedClaims(n.store.Read(), row.ID)
+	return n.leases.Admit(row, hasVolumes, agent)
+}
+
 // admitHeartbeat rejects the heartbeat of a second agent, and of an agent whose boot the row does not have: it
 // has to register.
 func (n nodes) admitHeartbeat(node *structs.Node, agent *structs.AgentProof) error {
 	err := report.Agent(agent)
 	if err == nil {
-		err = n.leases.Admit(node, agent)
+		err = n.admit(node, agent)
 	}
 	if err == nil && agent != nil && agent.BootID != node.BootID {
 		err = structs.NotFoundf("node %s has not registered in this boot of its machine", node.ID)
@@ -410,6 +425,7 @@ func (n nodes) get(
 	}
 	resp.Node = state.NodeDetail(tx, node)
 	resp.Node.SecretID = ""
+	resp.Node.SecondAgent = n.leases.Second(node.ID)
 	return nil
 }
 

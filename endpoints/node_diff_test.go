@@ -412,7 +412,7 @@ type countingLeases struct {
 	n atomic.Int64
 }
 
-func (l *countingLeases) Admit(*structs.Node, *structs.AgentProof) error { return nil }
+func (l *countingLeases) Admit(*structs.Node, bool, *structs.AgentProof) error { return nil }
 
 func (l *countingLeases) Renew(string, *structs.AgentProof) (structs.LeaseGrant, error) {
 	l.n.Add(1)

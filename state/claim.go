@@ -33,6 +33,16 @@ func ClaimsByNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
 	return claimsByNode.Scan(tx, node)
 }
 
+// HasGrantedClaims reports whether allocations of a node have volumes that were not released.
+func HasGrantedClaims(tx Reader, node string) bool {
+	for c := range ClaimsByNode(tx, node) {
+		if c.State == structs.ClaimGranted {
+			return true
+		}
+	}
+	return false
+}
+
 // ClaimsByAlloc yields an allocation's claims. All of them are on its node.
 func ClaimsByAlloc(tx Reader, alloc string) iter.Seq[*structs.CSIClaim] {
 	a := Alloc(tx, alloc)

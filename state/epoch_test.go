@@ -19,24 +19,24 @@ func TestEpoch_ALateCallIsRejected(t *testing.T) {
 	const secret = "secret-n1"
 	calls := map[string]func(epoch uint64) error{
 		"claim": func(epoch uint64) error {
-			return try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secret, Epoch: epoch})
+			return try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
 		},
 		"unpublish": func(epoch uint64) error {
 			return try(w, VolumeUnpublish,
-				&structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secret, Epoch: epoch})
+				&structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
 		},
 		"expansion": func(epoch uint64) error {
-			return try(w, NodeExpanded, &structs.CSINodeExpandOutcome{NodeID: "n1", SecretID: secret, Epoch: epoch})
+			return try(w, NodeExpanded, &structs.CSINodeExpandOutcome{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
 		},
 		"allocations": func(epoch uint64) error {
 			return try(w, AllocsClientUpdate,
-				&structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secret, Epoch: epoch})
+				&structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
 		},
 		"plugins": func(epoch uint64) error {
-			return try(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secret, Epoch: epoch})
+			return try(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
 		},
 		"leave": func(epoch uint64) error {
-			return try(w, NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", SecretID: secret, Epoch: epoch})
+			return try(w, NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
 		},
 	}
 	for name, call := range calls {
@@ -61,5 +61,5 @@ func TestEpoch_ALostNodeMayReport(t *testing.T) {
 	w.node("n1")
 	epoch := w.epoch("n1")
 	w.status(structs.NodeDown, "n1")
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", Epoch: epoch})
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
 }

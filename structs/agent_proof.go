@@ -8,11 +8,21 @@ package structs
 // before it sends it. So a copy of the disk falls behind with the next heartbeat of the other agent. An agent
 // that starts again, also after a reboot, reads from its disk the nonce that the servers know.
 type AgentProof struct {
-	BootID   string // of the kernel: /proc/sys/kernel/random/boot_id
-	Nonce    string // drawn after the servers acknowledged Previous; the same one until they acknowledge it
-	Previous string `json:",omitempty"` // "": they have acknowledged none
+	// BootID is that of the kernel: /proc/sys/kernel/random/boot_id.
+	BootID string `level:"2"`
+	// Nonce was drawn after the servers acknowledged Previous. It is the same one until they acknowledge it.
+	Nonce    string `level:"2"`
+	Previous string `json:",omitempty" level:"2"` // "": they have acknowledged none
 	// Rejected: the servers rejected the last request of this agent, with CauseSecondAgent.
-	Rejected bool `json:",omitempty"`
+	Rejected bool `json:",omitempty" level:"2"`
+}
+
+// SecondAgent is an agent that asks for the lease of a node that another agent has, as it describes itself.
+type SecondAgent struct {
+	Name     string
+	HTTPAddr string
+	BootID   string
+	Reason   string // for which the servers reject it, with the remedy
 }
 
 // DropProof removes the fields that servers of level 1 do not know. The request is then accepted as one of an

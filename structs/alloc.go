@@ -384,8 +384,8 @@ var NodeUpdateAllocs = write[AllocsClientUpdateRequest, Empty]("Node.UpdateAlloc
 type AllocsClientUpdateRequest struct {
 	NodeID   string
 	SecretID string
-	Epoch    uint64 `json:",omitempty" codec:",omitempty" level:"2"` // see EpochRequest
-	Allocs   []*AllocClientUpdate
+	NodeEpoch
+	Allocs []*AllocClientUpdate
 	WriteOptions
 }
 
@@ -415,6 +415,7 @@ type AllocsGetRequest struct {
 	AllocIDs []string
 	NodeID   string
 	SecretID string
+	NodeEpoch
 	QueryOptions
 }
 

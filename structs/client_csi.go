@@ -3,7 +3,8 @@ package structs
 // The methods that a node serves to servers, over the connection that the node opened.
 // A request for a plugin's controller names the plugin by its ID. Without a healthy instance of the plugin
 // the node answers unavailable. Provider, unless empty, is the driver that the plugin's ID belongs to: the
-// node answers unavailable and does not call another driver.
+// node answers unavailable and does not call another driver. A request that changes storage has the epoch of
+// the node: the node rejects one that comes after its lease, or is of an earlier epoch.
 
 // CSIControllerRequest is a request for a plugin's controller.
 type CSIControllerRequest interface {
@@ -34,6 +35,7 @@ type ClientCSICreateRequest struct {
 	SnapshotID   string  // the plugin's snapshot_id of the source
 	Topologies   *CSITopologyRequest
 	Provider     string `json:",omitempty"`
+	NodeEpoch
 	WriteOptions
 }
 
@@ -62,6 +64,7 @@ type ClientCSIDeleteRequest struct {
 	ExternalID string
 	Secrets    Secrets `codec:"Secrets"`
 	Provider   string  `json:",omitempty"`
+	NodeEpoch
 	WriteOptions
 }
 
@@ -86,6 +89,7 @@ type ClientCSIAttachRequest struct {
 	VolumeContext  map[string]string
 	Secrets        Secrets `codec:"Secrets"`
 	Provider       string  `json:",omitempty"`
+	NodeEpoch
 	WriteOptions
 }
 
@@ -110,6 +114,7 @@ type ClientCSIDetachRequest struct {
 	ExternalNodeID string
 	Secrets        Secrets `codec:"Secrets"`
 	Provider       string  `json:",omitempty"`
+	NodeEpoch
 	WriteOptions
 }
 
@@ -153,6 +158,7 @@ type ClientCSIExpandRequest struct {
 	Capability *CSIVolumeCapability
 	Secrets    Secrets `codec:"Secrets"`
 	Provider   string  `json:",omitempty"`
+	NodeEpoch
 	WriteOptions
 }
 

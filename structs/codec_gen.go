@@ -697,7 +697,7 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 		return msgp.AppendNil(b), nil
 	}
 	n := uint32(9)
-	if !(v.Epoch != 0) {
+	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
 	if !(v.WriteOptions.Forwarded) {
@@ -719,9 +719,9 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	}
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.Epoch != 0 {
+	if v.NodeEpoch.Epoch != 0 {
 		b = append(b, "\xa5Epoch"...)
-		b = msgp.AppendUint64(b, uint64(v.Epoch))
+		b = msgp.AppendUint64(b, uint64(v.NodeEpoch.Epoch))
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -760,11 +760,12 @@ func (v *AllocsClientUpdateRequest) readField(name, b []byte) (_ []byte, known b
 		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
 		b, err = wire.ReadString(b, &v.SecretID)
-	case "Epoch":
-		b, err = wire.ReadUint(b, &v.Epoch)
 	case "Allocs":
 		b, err = wire.ReadPointers(b, &v.Allocs, (*AllocClientUpdate).DecodeMsgpack)
 	default:
+		if b, known, err = v.NodeEpoch.readField(name, b); known {
+			return b, true, err
+		}
 		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err
@@ -1108,8 +1109,11 @@ func (v *CSIClaimGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(17)
+	n := uint32(18)
 	if !(v.QueryOptions.AllowStale) {
+		n--
+	}
+	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
 	if !(v.QueryOptions.Filter != "") {
@@ -1154,6 +1158,10 @@ func (v *CSIClaimGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
+	if v.NodeEpoch.Epoch != 0 {
+		b = append(b, "\xa5Epoch"...)
+		b = msgp.AppendUint64(b, uint64(v.NodeEpoch.Epoch))
+	}
 	if v.QueryOptions.Filter != "" {
 		b = append(b, "\xa6Filter"...)
 		b = msgp.AppendString(b, v.QueryOptions.Filter)
@@ -1226,6 +1234,9 @@ func (v *CSIClaimGetRequest) readField(name, b []byte) (_ []byte, known bool, er
 	case "SecretID":
 		b, err = wire.ReadString(b, &v.SecretID)
 	default:
+		if b, known, err = v.NodeEpoch.readField(name, b); known {
+			return b, true, err
+		}
 		return v.QueryOptions.readField(name, b)
 	}
 	return b, true, err
@@ -2202,7 +2213,7 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return msgp.AppendNil(b), nil
 	}
 	n := uint32(9)
-	if !(v.Epoch != 0) {
+	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
 	if !(v.WriteOptions.Forwarded) {
@@ -2224,9 +2235,9 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if b, err = wire.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
 		return b, err
 	}
-	if v.Epoch != 0 {
+	if v.NodeEpoch.Epoch != 0 {
 		b = append(b, "\xa5Epoch"...)
-		b = msgp.AppendUint64(b, uint64(v.Epoch))
+		b = msgp.AppendUint64(b, uint64(v.NodeEpoch.Epoch))
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -2267,9 +2278,10 @@ func (v *CSIVolumeClaimRequest) readField(name, b []byte) (_ []byte, known bool,
 		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
 		b, err = wire.ReadString(b, &v.SecretID)
-	case "Epoch":
-		b, err = wire.ReadUint(b, &v.Epoch)
 	default:
+		if b, known, err = v.NodeEpoch.readField(name, b); known {
+			return b, true, err
+		}
 		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err
@@ -3082,7 +3094,7 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 		return msgp.AppendNil(b), nil
 	}
 	n := uint32(11)
-	if !(v.Epoch != 0) {
+	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
 	if !(v.WriteOptions.Forwarded) {
@@ -3107,9 +3119,9 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	if b, err = wire.AppendSlice(b, v.Claims, (*CSIClaimKey).AppendMsgpack); err != nil {
 		return b, err
 	}
-	if v.Epoch != 0 {
+	if v.NodeEpoch.Epoch != 0 {
 		b = append(b, "\xa5Epoch"...)
-		b = msgp.AppendUint64(b, uint64(v.Epoch))
+		b = msgp.AppendUint64(b, uint64(v.NodeEpoch.Epoch))
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -3160,11 +3172,12 @@ func (v *CSIVolumeUnpublishRequest) readField(name, b []byte) (_ []byte, known b
 		b, err = wire.ReadString(b, &v.NodeID)
 	case "SecretID":
 		b, err = wire.ReadString(b, &v.SecretID)
-	case "Epoch":
-		b, err = wire.ReadUint(b, &v.Epoch)
 	case "Operator":
 		b, err = wire.ReadString(b, &v.Operator)
 	default:
+		if b, known, err = v.NodeEpoch.readField(name, b); known {
+			return b, true, err
+		}
 		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err
@@ -4536,6 +4549,42 @@ func (v *NodeDiskResources) readField(name, b []byte) (_ []byte, known bool, err
 	return b, true, err
 }
 
+func (v *NodeEpoch) MsgpackSelf() any { return v }
+
+func (v *NodeEpoch) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(1)
+	if !(v.Epoch != 0) {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if v.Epoch != 0 {
+		b = append(b, "\xa5Epoch"...)
+		b = msgp.AppendUint64(b, uint64(v.Epoch))
+	}
+	return b, nil
+}
+
+func (v *NodeEpoch) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = NodeEpoch{}
+		return b[1:], nil
+	}
+	return wire.ReadFields(b, v, v.readField)
+}
+
+func (v *NodeEpoch) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Epoch":
+		b, err = wire.ReadUint(b, &v.Epoch)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *NodeEvent) MsgpackSelf() any { return v }
 
 func (v *NodeEvent) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -5677,7 +5726,7 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		return msgp.AppendNil(b), nil
 	}
 	n := uint32(12)
-	if !(v.Epoch != 0) {
+	if !(v.NodeEpoch.Epoch != 0) {
 		n--
 	}
 	if !(v.WriteOptions.Forwarded) {
@@ -5698,9 +5747,9 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.Epoch != 0 {
+	if v.NodeEpoch.Epoch != 0 {
 		b = append(b, "\xa5Epoch"...)
-		b = msgp.AppendUint64(b, uint64(v.Epoch))
+		b = msgp.AppendUint64(b, uint64(v.NodeEpoch.Epoch))
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -5761,9 +5810,10 @@ func (v *NodeUpdateCSIRequest) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = wire.ReadBool(b, &v.Full)
 	case "Unsure":
 		b, err = wire.ReadBool(b, &v.Unsure)
-	case "Epoch":
-		b, err = wire.ReadUint(b, &v.Epoch)
 	default:
+		if b, known, err = v.NodeEpoch.readField(name, b); known {
+			return b, true, err
+		}
 		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err

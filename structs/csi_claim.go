@@ -79,7 +79,7 @@ type CSIVolumeClaimRequest struct {
 	Claims   []*CSIClaim
 	NodeID   string
 	SecretID string
-	Epoch    uint64 `json:",omitempty" codec:",omitempty" level:"2"` // see EpochRequest
+	NodeEpoch
 	WriteOptions
 }
 
@@ -101,8 +101,8 @@ type CSIVolumeUnpublishRequest struct {
 	TurnedReadOnly []CSIClaimKey `json:",omitempty"`
 	NodeID         string
 	SecretID       string
-	Epoch          uint64 `json:",omitempty" codec:",omitempty" level:"2"` // see EpochRequest
-	Operator       string // the reason, when an operator forced it; kept in the log
+	NodeEpoch
+	Operator string // the reason, when an operator forced it; kept in the log
 	WriteOptions
 }
 
@@ -148,6 +148,7 @@ type CSIClaimGetRequest struct {
 	AllocID  string
 	NodeID   string // the claim's node: only this node gets an answer, which has secrets
 	SecretID string
+	NodeEpoch
 	QueryOptions
 }
 
@@ -290,7 +291,7 @@ type CSINodeExpandOutcome struct {
 	AllocID  string
 	NodeID   string
 	SecretID string // of a node that reports; "" from the leader
-	Epoch    uint64 `json:",omitempty" codec:",omitempty" level:"2"` // see EpochRequest
+	NodeEpoch
 	RowIndex uint64 // CreateIndex of the claim for which the call was made; 0 for any
 	Bytes    int64  // the requested size
 	Capacity int64  // the size that the plugin answered, 0 if it reported none

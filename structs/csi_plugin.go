@@ -257,7 +257,7 @@ type NodeUpdateCSIRequest struct {
 	Upserts  []*CSIPluginInstance
 	Removes  []CSIInstanceKey
 	Full     bool
-	Unsure   bool   `json:",omitempty"`
-	Epoch    uint64 `json:",omitempty" codec:",omitempty" level:"2"` // see EpochRequest
+	Unsure   bool `json:",omitempty"`
+	NodeEpoch
 	WriteOptions
 }

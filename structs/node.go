@@ -186,6 +186,7 @@ type NodeDetail struct {
 	Node
 	CSIControllerPlugins map[string]*CSIInfo
 	CSINodePlugins       map[string]*CSIInfo
+	SecondAgent          *SecondAgent `json:",omitempty"` // that the servers reject; nil: none, or not known to this server
 }
 
 // NodeListStub is one node in a list.

@@ -121,6 +121,9 @@ func (n *Node) reach(ctx context.Context, call func(context.Context) error) erro
 
 // mayPass reports whether a call that failed with err may succeed later.
 func mayPass(err error) bool {
+	if structs.CauseOf(err) == structs.CauseSecondAgent {
+		return false // the work is the other agent's
+	}
 	return structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout)
 }
 

@@ -3,6 +3,7 @@
 package proof
 
 import (
+	"context"
 	"os"
 	"strings"
 	"sync"
@@ -15,8 +16,9 @@ import (
 
 // record is what outlives the agent.
 type record struct {
-	Next  string // is sent until the servers acknowledge it
-	Acked string // the last one that they have acknowledged; "": none
+	Next     string // is sent until the servers acknowledge it
+	Acked    string // the last one that they have acknowledged; "": none
+	Rejected bool   // the servers have answered the last request with structs.CauseSecondAgent
 }
 
 const recordKey = "node"
@@ -28,10 +30,12 @@ type Keeper struct {
 	db     *store.DB
 	logger hclog.Logger
 	bootID string
+	due    chan struct{} // has a value: the disk does not have the last answer yet
+	stored record        // is on the disk; only Store uses it
 
-	mu       sync.Mutex
-	kept     record
-	rejected bool
+	mu    sync.Mutex
+	now   record
+	acked bool // the servers have acknowledged now.Next
 }
 
 // BootID returns the ID of the boot of this machine, "" if the kernel does not tell it.
@@ -55,25 +59,19 @@ func Load(db *store.DB, bootID string, logger hclog.Logger) (*Keeper, error) {
 		db:     db,
 		logger: logger,
 		bootID: bootID,
+		due:    make(chan struct{}, 1),
 	}
-	if kept != nil {
-		k.kept = *kept
-		return k, nil
+	if kept == nil {
+		kept = &record{Next: structs.NewID()}
+		err = table.Put(db, recordKey, kept)
+		if err != nil {
+			return nil, err
+		}
 	}
-	return k, k.draw("")
-}
 
-// draw draws the next nonce. It is on the disk before it is sent: an agent that starts again knows it.
-func (k *Keeper) draw(acked string) error {
-	next := record{
-		Next:  structs.NewID(),
-		Acked: acked,
-	}
-	err := table.Put(k.db, recordKey, &next)
-	if err == nil {
-		k.kept = next
-	}
-	return err
+	k.now = *kept
+	k.stored = *kept
+	return k, nil
 }
 
 // Current returns the proof of a request.
@@ -82,28 +80,75 @@ func (k *Keeper) Current() *structs.AgentProof {
 	defer k.mu.Unlock()
 	return &structs.AgentProof{
 		BootID:   k.bootID,
-		Nonce:    k.kept.Next,
-		Previous: k.kept.Acked,
-		Rejected: k.rejected,
+		Nonce:    k.now.Next,
+		Previous: k.now.Acked,
+		Rejected: k.now.Rejected,
 	}
 }
 
-// Answered notes how the servers have answered a request. If they accepted it, the next one has another nonce.
-// If the disk is full, it has the same one, which they accept too.
+// Answered notes how the servers have answered a request. It does not wait for the disk, which may be slow:
+// the lease of the node must not depend on it.
 func (k *Keeper) Answered(sent *structs.AgentProof, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case structs.CauseOf(err) == structs.CauseSecondAgent:
-		k.rejected = true
+		k.now.Rejected = true
 	case err == nil:
-		k.rejected = false
-		if sent.Nonce != k.kept.Next {
-			return // another request has acknowledged it already
+		k.now.Rejected = false
+		k.acked = k.acked || sent.Nonce == k.now.Next
+	default:
+		return
+	}
+
+	select {
+	case k.due <- struct{}{}:
+	default: // Store is due already
+	}
+}
+
+// Run stores each answer, until ctx ends. If the disk is full or slow, the node sends the last nonce again,
+// which the servers accept.
+func (k *Keeper) Run(ctx context.Context) {
+	for {
+		select {
+		case <-k.due:
+		case <-ctx.Done():
+			return
 		}
-		err = k.draw(sent.Nonce)
+		err := k.store()
 		if err != nil {
 			k.logger.Warn("failed to store the nonce of the agent, sending the last one again", "error", err)
 		}
 	}
+}
+
+// store writes the last answer to the disk. If the servers have acknowledged the nonce, it draws the next one,
+// which is on the disk before it is sent: an agent that starts again knows it.
+func (k *Keeper) store() error {
+	k.mu.Lock()
+	next := k.now
+	if k.acked {
+		next.Acked = k.now.Next
+		next.Next = structs.NewID()
+	}
+	k.mu.Unlock()
+	if next == k.stored {
+		return nil
+	}
+
+	err := table.Put(k.db, recordKey, &next)
+	if err != nil {
+		return err
+	}
+
+	k.stored = next
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if next.Next != k.now.Next {
+		k.now.Next = next.Next
+		k.now.Acked = next.Acked
+		k.acked = false
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 // agent is an agent on a data directory, with the servers' knowledge of it.
 type agent struct {
 	*Keeper
+	t  *testing.T
 	db *store.DB
 }
 
@@ -28,7 +29,7 @@ func start(t *testing.T, dir, boot string) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &agent{Keeper: k, db: db}
+	return &agent{Keeper: k, t: t, db: db}
 }
 
 func (a *agent) stop(t *testing.T) {
@@ -47,13 +48,16 @@ type servers struct {
 // beat sends a heartbeat. A lost answer does not reach the agent.
 func (s *servers) beat(a *agent, lost bool) error {
 	sent := a.Current()
-	err := admission.Check(s.row, s.known, sent)
+	err := admission.Check(admission.Node{Row: s.row, Last: s.known}, sent)
 	if err == nil {
 		s.known = sent
 		s.row = &structs.Node{ID: "n", Status: structs.NodeReady, BootID: sent.BootID}
 	}
 	if !lost {
 		a.Answered(sent, err)
+		if err := a.store(); err != nil {
+			a.t.Fatal(err)
+		}
 	}
 	return err
 }

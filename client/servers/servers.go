@@ -9,10 +9,14 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"berth/rpc"
 	"berth/structs"
 )
+
+// suspendedRetry is the time after which a call may be repeated that was rejected by Suspend.
+const suspendedRetry = 2 * time.Second
 
 // Pool calls a method at an address, as rpc.Pool does.
 type Pool interface {
@@ -23,6 +27,8 @@ type Pool interface {
 type List struct {
 	pool  Pool
 	epoch atomic.Uint64 // of the node
+
+	suspended atomic.Bool // see Suspend
 
 	mu    sync.Mutex
 	addrs []string
@@ -77,8 +83,16 @@ func (l *List) First() (addr string, moved <-chan struct{}) {
 	return addr, l.moved
 }
 
-// SetEpoch sets the epoch with which Call stamps the writes of the node. The calls in flight keep theirs.
-func (l *List) SetEpoch(epoch uint64) { l.epoch.Store(epoch) }
+// SetEpoch sets the epoch with which Call stamps the calls of the node. The calls in flight keep theirs. It ends
+// a suspension.
+func (l *List) SetEpoch(epoch uint64) {
+	l.epoch.Store(epoch)
+	l.suspended.Store(false)
+}
+
+// Suspend makes Call reject the calls of the node (structs.EpochRequest): another agent is the node. It may be
+// of the same epoch.
+func (l *List) Suspend() { l.suspended.Store(true) }
 
 // Epoch returns the epoch of the node.
 func (l *List) Epoch() uint64 { return l.epoch.Load() }
@@ -100,13 +114,17 @@ func (l *List) MoveToEnd(addr string) {
 // example, which each further server would make again. After such an error, or an unknown outcome, the next
 // call begins with another server, but this one is not repeated: that is the caller's decision.
 //
-// It stamps the writes of the node with its epoch.
+// It stamps the calls of the node with its epoch.
 //
 // If the answer says when to try again (structs.RetryAfter), the next call begins with the same server: it is
 // overloaded, or a system that all servers use is away.
 func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 	if r, ok := req.(structs.EpochRequest); ok {
 		r.StampEpoch(l.epoch.Load())
+		if l.suspended.Load() {
+			return structs.Rejectedf(structs.CauseSecondAgent, suspendedRetry,
+				"calling %s: another agent has the lease of this node", method)
+		}
 	}
 
 	err := structs.Unavailablef("calling %s: no server is known", method)

@@ -146,7 +146,7 @@ func TestList_ConcurrentUse(t *testing.T) {
 type stamped struct{ epochs []uint64 }
 
 func (s *stamped) Call(_ context.Context, _, _ string, req, _ any) error {
-	s.epochs = append(s.epochs, req.(structs.EpochRequest).CallerEpoch())
+	s.epochs = append(s.epochs, req.(structs.EpochRequest).SentEpoch())
 	return nil
 }
 

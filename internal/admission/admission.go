@@ -1,18 +1,21 @@
 // Package admission decides which of two agents with one node ID has the lease of the node.
 //
 // A second agent exists if a data directory was copied, or the disk of a machine was cloned. The servers
-// reject it while the lease of the first one runs. When that lease has ended, the node is down, and the next
-// agent that calls takes over: the node comes back with a new epoch.
+// reject it while the lease of the first one runs. When that lease has ended, the node is down, and the second
+// agent takes over: the node comes back with a new epoch. It does not take over while the node has volumes.
+// The first agent may still write to them on its machine, so they wait for the proof that releases the volumes
+// of each lost node.
 //
 // An agent continues the lease with the nonce that the leader knows: structs.AgentProof says how that nonce
 // changes. A restart of the agent, a reboot of the machine and an answer that was lost do not change what is
-// on the disk of the node. So each of them continues the lease at once.
+// on the disk of the node. So each of them continues the lease at once, and also after it has ended.
 //
 // A leader learns the nonce of a node with its first heartbeat. Until then it compares the boot of the machine
 // with that of the row.
 package admission
 
 import (
+	"fmt"
 	"time"
 
 	"berth/structs"
@@ -21,24 +24,42 @@ import (
 // retryAfter is the time after which an agent that is rejected tries again.
 const retryAfter = 2 * time.Second
 
-// Check returns an error with structs.CauseSecondAgent if another agent has the lease of the node. row is that
-// of the node, nil for a new one. A row that is not down has a lease that runs. known is the last proof that
-// this leader has accepted within the lease, nil if there is none. given is the proof of the request, nil for
-// an agent of level 1, which is accepted.
-func Check(row *structs.Node, known, given *structs.AgentProof) error {
+// Node is the knowledge of a leader about the node of a request.
+type Node struct {
+	// Row is nil for a new node. One that is not down has a lease that runs.
+	Row *structs.Node
+	// Last is the last proof that this leader has accepted, nil if there is none.
+	Last *structs.AgentProof
+	// HasVolumes: allocations of the node have volumes that the servers have not released.
+	HasVolumes bool
+}
+
+// Check returns an error with structs.CauseSecondAgent if another agent than that of the request has the
+// lease of the node, or its volumes. given is the proof of the request, nil for an agent of level 1, which is
+// accepted.
+func Check(n Node, given *structs.AgentProof) error {
 	switch {
-	case given == nil || given.Nonce == "":
+	case given == nil || given.Nonce == "" || n.Row == nil:
 		return nil
-	case row.Lost():
-		return nil // the first of them takes over
-	case known != nil && Continues(known, given):
+	case n.isOfSameAgent(given):
 		return nil
-	case known == nil && row.BootID == "":
-		return nil // an agent of level 1 registered the node
-	case known == nil && row.BootID == given.BootID && !given.Rejected:
-		return nil
+	case !n.Row.Lost():
+		return Rejection(n.Row.ID, "it runs on "+describe(n.Row))
+	case n.HasVolumes:
+		return Rejection(n.Row.ID, "it is lost, and may still write to the volumes of the node on "+
+			describe(n.Row)+". If that machine is off: berth node confirm-lost "+n.Row.ID)
 	}
-	return Rejection(row.ID)
+	return nil
+}
+
+// isOfSameAgent reports whether a proof is of the last agent, or of its successor.
+func (n Node) isOfSameAgent(given *structs.AgentProof) bool {
+	if n.Last != nil {
+		return Continues(n.Last, given)
+	}
+	// An empty BootID in the row is that of an agent of level 1. After the lease the machine may have rebooted.
+	return !given.Rejected &&
+		(n.Row.Lost() || n.Row.BootID == "" || n.Row.BootID == given.BootID)
 }
 
 // Continues reports whether a proof is of the agent, or of a successor with its disk, that gave the known one.
@@ -46,10 +67,15 @@ func Continues(known, given *structs.AgentProof) bool {
 	return known.Nonce == given.Nonce || known.Nonce == given.Previous
 }
 
-// Rejection is the error for an agent while another one has the lease of the node.
-func Rejection(nodeID string) error {
+// describe names the machine of a node.
+func describe(n *structs.Node) string {
+	return fmt.Sprintf("%s (%s, boot %s)", n.Name, n.HTTPAddr, n.BootID)
+}
+
+// Rejection is the error for an agent while another one has the lease of the node, or its volumes.
+func Rejection(nodeID, why string) error {
 	return structs.Rejectedf(structs.CauseSecondAgent, retryAfter,
-		"another agent has the lease of node %s: the data directory of one was copied, or its machine cloned. "+
-			"Give one of them a new identity (see lost-nodes.md in docs/operations). "+
-			"This agent may take over when that lease has ended", nodeID)
+		"node %s has another agent: %s. The data directory of one of the two was copied, or its machine cloned. "+
+			"Give one of them a new identity (see docs/operations/lost-nodes.md). "+
+			"This agent tries again by itself, and takes over when the other one is gone", nodeID, why)
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"strings"
 	"testing"
 
 	"berth/structs"
@@ -18,42 +19,60 @@ func TestCheck_AcceptsOneAgentOfANode(t *testing.T) {
 	rejected.Rejected = true
 
 	for name, c := range map[string]struct {
-		row          *structs.Node
-		known, given *structs.AgentProof
-		accepted     bool
+		node     Node
+		given    *structs.AgentProof
+		accepted bool
 	}{
-		"a new node":                          {nil, nil, proof("boot1", "a", ""), true},
-		"an agent of level 1":                 {ready, known, nil, true},
-		"a proof without a nonce":             {ready, known, proof("boot2", "", ""), true},
-		"the next heartbeat":                  {ready, known, proof("boot1", "l", "k"), true},
-		"after a lost answer":                 {ready, known, proof("boot1", "k", "j"), true},
-		"after a lost request":                {ready, proof("boot1", "j", "i"), proof("boot1", "k", "j"), true},
-		"a restart of the agent":              {ready, known, proof("boot1", "l", "k"), true},
-		"a reboot":                            {ready, known, proof("boot2", "l", "k"), true},
-		"a reboot after a lost answer":        {ready, known, proof("boot2", "k", "j"), true},
-		"a copy that has fallen behind":       {ready, known, proof("boot2", "x", "i"), false},
-		"such a copy in the same boot":        {ready, known, proof("boot1", "x", "i"), false},
-		"one that sends what both had":        {ready, known, proof("boot2", "j", "i"), false},
-		"one that has sent nothing before":    {ready, known, proof("boot1", "x", ""), false},
-		"a copy after the lease":              {down, nil, proof("boot2", "x", "i"), true},
-		"the first one after its lease":       {down, nil, proof("boot1", "l", "k"), true},
-		"a new leader, the same boot":         {ready, nil, proof("boot1", "l", "k"), true},
-		"a new leader, another boot":          {ready, nil, proof("boot2", "l", "k"), false},
-		"a new leader, rejected before":       {ready, nil, rejected, false},
-		"rejected before, and it continues":   {ready, proof("boot1", "i", ""), rejected, true},
-		"rejected before, after the lease":    {down, nil, rejected, true},
-		"a row of an agent of level 1":        {older, nil, proof("boot1", "a", ""), true},
-		"such a row, and a proof since":       {older, known, proof("boot2", "x", ""), false},
-		"such a row, and the next heartbeat":  {older, known, proof("boot1", "l", "k"), true},
-		"no nonce is known by an empty one":   {ready, proof("boot1", "k", ""), proof("boot2", "x", ""), false},
-		"a deleted node whose agent is there": {nil, known, proof("boot2", "x", "i"), true},
+		"a new node":                         {Node{}, proof("boot1", "a", ""), true},
+		"an agent of level 1":                {Node{ready, known, true}, nil, true},
+		"a proof without a nonce":            {Node{ready, known, true}, proof("boot2", "", ""), true},
+		"the next heartbeat":                 {Node{ready, known, true}, proof("boot1", "l", "k"), true},
+		"after a lost answer":                {Node{ready, known, true}, proof("boot1", "k", "j"), true},
+		"a reboot":                           {Node{ready, known, true}, proof("boot2", "l", "k"), true},
+		"a reboot after a lost answer":       {Node{ready, known, true}, proof("boot2", "k", "j"), true},
+		"a reboot over the end of the lease": {Node{down, known, true}, proof("boot2", "l", "k"), true},
+		"a copy that has fallen behind":      {Node{ready, known, false}, proof("boot2", "x", "i"), false},
+		"such a copy in the same boot":       {Node{ready, known, false}, proof("boot1", "x", "i"), false},
+		"one that sends what both had":       {Node{ready, known, false}, proof("boot2", "j", "i"), false},
+		"one that has sent nothing before":   {Node{ready, known, false}, proof("boot1", "x", ""), false},
+		"a copy after the lease":             {Node{down, known, false}, proof("boot2", "x", "i"), true},
+		"a copy while the node has volumes":  {Node{down, known, true}, proof("boot2", "x", "i"), false},
+		"a new leader, the same boot":        {Node{ready, nil, true}, proof("boot1", "l", "k"), true},
+		"a new leader, another boot":         {Node{ready, nil, false}, proof("boot2", "l", "k"), false},
+		"a new leader, such a node is down":  {Node{down, nil, true}, proof("boot2", "l", "k"), true},
+		"a new leader, rejected before":      {Node{ready, nil, false}, rejected, false},
+		"that one after the lease":           {Node{down, nil, false}, rejected, true},
+		"that one while there are volumes":   {Node{down, nil, true}, rejected, false},
+		"rejected before, and it continues":  {Node{ready, proof("boot1", "i", ""), true}, rejected, true},
+		"a row of an agent of level 1":       {Node{older, nil, true}, proof("boot1", "a", ""), true},
+		"such a row, and a proof since":      {Node{older, known, false}, proof("boot2", "x", ""), false},
+		"such a row, and the next heartbeat": {Node{older, known, true}, proof("boot1", "l", "k"), true},
+		"a deleted node":                     {Node{nil, known, false}, proof("boot2", "x", "i"), true},
 	} {
-		err := Check(c.row, c.known, c.given)
+		err := Check(c.node, c.given)
 		if (err == nil) != c.accepted {
 			t.Errorf("%s: %v, want accepted: %v", name, err, c.accepted)
 		}
 		if err != nil && structs.CauseOf(err) != structs.CauseSecondAgent {
 			t.Errorf("%s: %v has the cause %q", name, err, structs.CauseOf(err))
+		}
+	}
+}
+
+// An operator reads it in the log of the second agent.
+func TestCheck_NamesTheOtherAgentAndTheRemedy(t *testing.T) {
+	row := &structs.Node{ID: "n", Status: structs.NodeReady, Name: "web1", HTTPAddr: "10.0.0.1:4646", BootID: "b1"}
+	second := &structs.AgentProof{BootID: "b2", Nonce: "x"}
+	for status, want := range map[string][]string{
+		structs.NodeReady: {"web1", "10.0.0.1:4646", "b1", "lost-nodes.md"},
+		structs.NodeDown:  {"web1", "10.0.0.1:4646", "b1", "berth node confirm-lost n"},
+	} {
+		row.Status = status
+		err := Check(Node{Row: row, Last: &structs.AgentProof{Nonce: "k"}, HasVolumes: true}, second)
+		for _, text := range want {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("the node is %s: %v, want %q in it", status, err, text)
+			}
 		}
 	}
 }

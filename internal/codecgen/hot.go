@@ -12,7 +12,7 @@ var Hot = []string{
 	"DriverInfo", "HostVolume", "Node", "NodeCPUResources", "NodeDiskResources", "NodeEvent",
 	"NodeMemoryResources", "NodeNetworkAddress", "NodeNetworkResource", "NodeReservedCPU",
 	"NodeReservedNetworks", "NodeReservedResources", "NodeResources",
-	"LeaseGrant", "NodeGetRequest", "NodeHeartbeatRequest", "NodeHeartbeatResponse", "NodeListResponse",
+	"LeaseGrant", "NodeGetRequest", "NodeEpoch", "NodeHeartbeatRequest", "NodeHeartbeatResponse", "NodeListResponse",
 	"NodeListStub", "NodeRegisterRequest", "NodeRegisterResponse", "NodeStatusUpdate", "NodeUpdateCSIRequest",
 
 	// A plugin instance, and the plugin, which an answer assembles from the instances of the whole fleet.

@@ -76,6 +76,7 @@ func callController[Req, Resp any](
 		if err := c.recordCall(ctx, node); err != nil {
 			return nil, structs.Unavailablef("recording the call to node %s: %w", node, err)
 		}
+		nodeconn.StampEpoch(c.Store.Read(), node, req)
 		var resp *Resp
 		resp, err = nodeconn.Call(ctx, c.target(node), m, req)
 		if !nodeconn.TryNext(err) || ctx.Err() != nil {

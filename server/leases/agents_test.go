@@ -32,7 +32,7 @@ func TestRenew_GrantsTheLeaseToOneAgent(t *testing.T) {
 	renew(proofOf("b1", "l", "k"), "")
 	renew(proofOf("b1", "k", ""), structs.CauseSecondAgent) // a copy has this on its disk
 	renew(nil, "")                                          // an agent of level 1
-	if err := l.Admit(row, proofOf("b2", "x", "")); structs.CauseOf(err) != structs.CauseSecondAgent {
+	if err := l.Admit(row, false, proofOf("b2", "x", "")); structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("a second agent is admitted: %v", err)
 	}
 
@@ -41,7 +41,7 @@ func TestRenew_GrantsTheLeaseToOneAgent(t *testing.T) {
 		t.Fatalf("%d leases end, want 1", len(ended))
 	}
 	row.Status = structs.NodeDown
-	if err := l.Admit(row, proofOf("b2", "x", "")); err != nil {
+	if err := l.Admit(row, false, proofOf("b2", "x", "")); err != nil {
 		t.Errorf("nobody may take over after the lease: %v", err)
 	}
 	renew(proofOf("b2", "x", ""), "")

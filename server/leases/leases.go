@@ -59,7 +59,8 @@ type Leases struct {
 	term     uint64 // of the leadership; 0: this server does not lead
 	ttl      time.Duration
 	ends     map[string]boottime.Instant   // by node; each is the end of the grace
-	agents   map[string]structs.AgentProof // by node: the last proof within the lease
+	agents   map[string]structs.AgentProof // by node: the last proof, also of a lease that has ended
+	seconds  map[string]second             // by node
 	earliest boottime.Instant              // no lease ends before; zero: there is none
 }
 
@@ -73,27 +74,24 @@ func New(config Config, clock boottime.Clock) *Leases {
 		clock:  clock,
 		ends:   map[string]boottime.Instant{},
 		agents: map[string]structs.AgentProof{},
+
+		seconds: map[string]second{},
 	}
 }
 
-// Admit returns an error if another agent than that of the request has the lease of a node: see package
-// admission. row is nil for a new node, agent for one of level 1.
-func (l *Leases) Admit(row *structs.Node, agent *structs.AgentProof) error {
+// Admit returns an error if another agent than that of the request has the lease or the volumes of a node: see
+// package admission. row is nil for a new node, agent for one of level 1.
+func (l *Leases) Admit(row *structs.Node, hasVolumes bool, agent *structs.AgentProof) error {
 	if row == nil {
 		return nil
 	}
-	return admission.Check(row, l.holder(row.ID), agent)
-}
-
-// holder returns the last proof within the lease of a node, nil if there is none.
-func (l *Leases) holder(nodeID string) *structs.AgentProof {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known, ok := l.agents[nodeID]
-	if !ok {
-		return nil
+	n := admission.Node{Row: row, HasVolumes: hasVolumes}
+	if last, ok := l.agents[row.ID]; ok {
+		n.Last = &last
 	}
-	return &known
+	return admission.Check(n, agent)
 }
 
 // Forget ends the lease of a node that was deleted.
@@ -102,6 +100,7 @@ func (l *Leases) Forget(nodeID string) {
 	defer l.mu.Unlock()
 	delete(l.ends, nodeID)
 	delete(l.agents, nodeID)
+	delete(l.seconds, nodeID)
 }
 
 // Renew starts the lease of a node again, for an agent that Admit has accepted. The caller has confirmed since
@@ -116,11 +115,15 @@ func (l *Leases) Renew(nodeID string, agent *structs.AgentProof) (structs.LeaseG
 	}
 
 	if agent != nil && agent.Nonce != "" {
-		known, ok := l.agents[nodeID]
-		if ok && !admission.Continues(&known, agent) {
-			return structs.LeaseGrant{}, admission.Rejection(nodeID)
+		last, known := l.agents[nodeID]
+		_, runs := l.ends[nodeID]
+		if runs && known && !admission.Continues(&last, agent) {
+			return structs.LeaseGrant{}, admission.Rejection(nodeID, "it was faster")
 		}
 		l.agents[nodeID] = *agent
+		if l.seconds[nodeID].Nonce == agent.Nonce {
+			delete(l.seconds, nodeID)
+		}
 	}
 
 	l.extend(nodeID, l.ttl+l.config.Grace)
@@ -199,6 +202,7 @@ func (l *Leases) end() {
 	l.term = 0
 	l.ends = map[string]boottime.Instant{}
 	l.agents = map[string]structs.AgentProof{}
+	l.seconds = map[string]second{}
 	l.earliest = 0
 }
 
@@ -226,7 +230,6 @@ func (l *Leases) expired() (nodes []string) {
 			continue
 		}
 		delete(l.ends, node)
-		delete(l.agents, node)
 		nodes = append(nodes, node)
 	}
 

@@ -181,6 +181,7 @@ func (r *Leadership) record(ctx context.Context, bound time.Duration) bool {
 
 // markDown records that nodes are down, in few entries. If that fails, their leases stay ended.
 func (r *Leadership) markDown(ctx context.Context, nodes []string) {
+	r.leases.forgetDeleted(r.deps.Store.Read())
 	first := nodes[:min(len(nodes), 16)]
 	r.deps.Logger.Warn("nodes missed their heartbeats",
 		"nodes", len(nodes),

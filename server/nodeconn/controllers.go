@@ -124,6 +124,16 @@ func AddressDriver(tx *state.ReadTx, req any) {
 	}
 }
 
+// StampEpoch gives a request the present epoch of the node that it is sent to. If the request arrives after
+// the node was lost, the node rejects it.
+func StampEpoch(tx *state.ReadTx, nodeID string, req any) {
+	node := state.Node(tx, nodeID)
+	r, ok := req.(interface{ StampEpoch(epoch uint64) })
+	if ok && node != nil {
+		r.StampEpoch(node.Epoch)
+	}
+}
+
 // Provider returns the driver that a plugin's ID belongs to, "" while it is not known.
 func Provider(tx *state.ReadTx, pluginID string) string {
 	plugin := state.Plugin(tx, pluginID)

@@ -246,6 +246,6 @@ func (l *leader) grant(n *node, reply func(any, error)) {
 }
 
 func (l *leader) answerGrant(n *node, reply func(any, error)) {
-	grant, err := l.leases.Renew(n.id)
+	grant, err := l.leases.Renew(n.id, nil)
 	reply(grant, err)
 }

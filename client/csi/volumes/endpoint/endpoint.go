@@ -16,9 +16,18 @@ import (
 	"berth/structs"
 )
 
-// List makes the endpoints. running reports whether an allocation still runs on this node.
-func List(m *volumes.Manager, running func(allocID string) bool) []rpc.Endpoint {
-	e := &endpoints{m, running}
+// Deps are what the endpoints need besides the volumes.
+type Deps struct {
+	// Running reports whether an allocation still runs on this node.
+	Running func(allocID string) bool
+	// CheckEpoch rejects a call of the servers for an epoch of the node that has ended. 0: the servers count
+	// none.
+	CheckEpoch func(epoch uint64) error
+}
+
+// List makes the endpoints.
+func List(m *volumes.Manager, deps Deps) []rpc.Endpoint {
+	e := &endpoints{m, deps}
 	return []rpc.Endpoint{
 		rpc.Handle(structs.ClientCSIControllerCreate, e.create),
 		rpc.Handle(structs.ClientCSIControllerDelete, e.delete),
@@ -36,8 +45,8 @@ func List(m *volumes.Manager, running func(allocID string) bool) []rpc.Endpoint 
 type conn = volumes.Conn
 
 type endpoints struct {
-	m       *volumes.Manager
-	running func(allocID string) bool
+	m *volumes.Manager
+	Deps
 }
 
 // controller returns the healthy controller that a request is for. One of another driver than the request
@@ -54,17 +63,25 @@ func (e *endpoints) controller(req structs.CSIControllerRequest) (*conn, error) 
 	return conn, nil
 }
 
+// storageRequest is a request that changes storage.
+type storageRequest interface {
+	structs.CSIControllerRequest
+	SentEpoch() uint64
+}
+
 // controllerCall is a call of the controller that a request is for.
 type controllerCall struct {
 	*endpoints
-	req structs.CSIControllerRequest
+	req storageRequest
 	volumes.Call
 }
 
 // callController calls the plugin's healthy controller with an RPC that changes storage. No other call for
 // the volume runs meanwhile. With an error there is no answer. An unknown outcome is a timeout, with any
 // gRPC code, also if an earlier call, which this one must not overtake, has it: after unavailable, which
-// means that the plugin was not called, the servers would call another controller.
+// means that the plugin was not called, the servers would call another controller. A call that comes after the
+// loss of this node, which may have been frozen, is rejected: the servers may have called another controller
+// since.
 func callController[T any](
 	ctx context.Context, c controllerCall, fn func(context.Context, *conn) (*T, error),
 ) (*T, error) {
@@ -76,6 +93,10 @@ func callController[T any](
 	c.PluginID, _ = c.req.Driver()
 	c.Instance = controller.Registration.AllocID
 	resp, err := volumes.Do(ctx, c.m, c.Call, func(ctx context.Context) (*T, error) {
+		err := c.CheckEpoch(c.req.SentEpoch())
+		if err != nil {
+			return nil, err
+		}
 		return fn(ctx, controller)
 	})
 	if err == nil {
@@ -229,7 +250,7 @@ func (e *endpoints) nodeDetach(
 	if req.ByOperator {
 		e.m.Volumes().UnparkCalls(k)
 	}
-	err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.running)
+	err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.Running)
 	return &structs.Empty{}, wireError(err)
 }
 

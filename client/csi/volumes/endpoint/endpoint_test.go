@@ -78,14 +78,25 @@ func startManager(t *testing.T, cfg volumes.Config, running ...string) (*volumes
 	t.Helper()
 	m := volumes.New(cfg)
 	s := rpc.NewServer(hclog.NewNullLogger(),
-		List(m, func(id string) bool {
-			return strings.Contains(strings.Join(running, " "), id)
+		List(m, Deps{
+			Running:    func(id string) bool { return strings.Contains(strings.Join(running, " "), id) },
+			CheckEpoch: checkEpoch,
 		})...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { m.Run(ctx) })
 	t.Cleanup(func() { cancel(); wg.Wait(); s.Close() })
 	return m, s
+}
+
+// epochNow is the epoch of the node in these tests.
+const epochNow = 9
+
+func checkEpoch(epoch uint64) error {
+	if epoch != 0 && epoch < epochNow {
+		return structs.Unavailablef("epoch %d has ended", epoch)
+	}
+	return nil
 }
 
 func must(t *testing.T, err error) {
