@@ -28,6 +28,11 @@ type fakeServers struct {
 	servers []string
 	ttl     time.Duration
 	term    uint64
+
+	epoch     uint64
+	returning bool                 // in the answer to each heartbeat
+	order     []structs.AgentProof // of the requests for a lease
+
 	// holdsBeats is the time for which the answers to heartbeats are under way.
 	holdsBeats time.Duration
 
@@ -140,6 +145,7 @@ func (p *fakeServers) register(ctx context.Context,
 	if r.ClusterID != p.cluster && r.ClusterID != "" && p.nodes[r.Node.ID] == nil {
 		return nil, structs.Conflictf("the node belongs to cluster %s", r.ClusterID)
 	}
+	p.order = append(p.order, *r.Agent)
 	p.nodes[r.Node.ID] = r.Node
 	p.csi, p.session = instancesByKey(r.CSI), rpc.SessionFrom(ctx)
 	healthy := 0
@@ -165,6 +171,7 @@ func (p *fakeServers) heartbeat(ctx context.Context,
 	if n := p.nodes[r.NodeID]; n == nil || n.SecretID != r.SecretID {
 		return nil, structs.Errorf(structs.KindNotFound, "no node %s", r.NodeID)
 	}
+	p.order = append(p.order, *r.Agent)
 	p.session = rpc.SessionFrom(ctx)
 	p.rotate()
 	if r.Inventory != nil {
@@ -184,6 +191,8 @@ func (p *fakeServers) grant() structs.LeaseGrant {
 		HeartbeatTTL:   p.ttl,
 		HeartbeatGrace: 10 * time.Second,
 		LeaseTerm:      p.term,
+		Epoch:          p.epoch,
+		Returning:      p.returning,
 	}
 }
 

@@ -110,3 +110,31 @@ func TestHeartbeat_EndsTheReturn(t *testing.T) {
 		t.Error("the node still returns")
 	}
 }
+
+// The first agent may still write to the volumes of a lost node, on its machine.
+func TestRegister_NoOtherAgentTakesOverVolumes(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.addVolume("v")
+	first := &structs.AgentProof{BootID: "b1", Nonce: "x"}
+	second := &structs.AgentProof{BootID: "b2", Nonce: "y", Rejected: true}
+	s.registerAgent(first)
+	s.claim("v", "a1", "n1")
+	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	row := *state.Node(s.store.Read(), "n1")
+	err := rejected(s, structs.KindUnavailable, structs.NodeRegister,
+		&structs.NodeRegisterRequest{Node: &row, Agent: second})
+	if structs.CauseOf(err) != structs.CauseSecondAgent {
+		t.Errorf("with a volume: %v", err)
+	}
+	detail := must(s, structs.NodeGet, &structs.NodeGetRequest{NodeID: "n1"}).Node
+	if got := detail.SecondAgent; got == nil || got.BootID != "b2" || got.Reason != err.Error() {
+		t.Errorf("an operator sees %+v, want the second agent with the reason", got)
+	}
+	mustPropose(s, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		Operator: "the machine is off",
+		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
+	})
+	s.registerAgent(second)
+}

@@ -382,10 +382,10 @@ var NodeUpdateAllocs = write[AllocsClientUpdateRequest, Empty]("Node.UpdateAlloc
 
 // AllocsClientUpdateRequest has the reports of a node on several allocations.
 type AllocsClientUpdateRequest struct {
-	NodeID   string
-	SecretID string
-	NodeEpoch
-	Allocs []*AllocClientUpdate
+	NodeID    string
+	SecretID  string
+	NodeEpoch `level:"2"`
+	Allocs    []*AllocClientUpdate
 	WriteOptions
 }
 
@@ -412,10 +412,10 @@ var AllocsGet = read[AllocsGetRequest, AllocsResponse]("Alloc.GetAllocs")
 
 // AllocsGetRequest is the request for allocations by ID. The answer omits missing allocations.
 type AllocsGetRequest struct {
-	AllocIDs []string
-	NodeID   string
-	SecretID string
-	NodeEpoch
+	AllocIDs  []string
+	NodeID    string
+	SecretID  string
+	NodeEpoch `level:"2"`
 	QueryOptions
 }
 

@@ -35,7 +35,7 @@ type ClientCSICreateRequest struct {
 	SnapshotID   string  // the plugin's snapshot_id of the source
 	Topologies   *CSITopologyRequest
 	Provider     string `json:",omitempty"`
-	NodeEpoch
+	NodeEpoch    `level:"2"`
 	WriteOptions
 }
 
@@ -64,7 +64,7 @@ type ClientCSIDeleteRequest struct {
 	ExternalID string
 	Secrets    Secrets `codec:"Secrets"`
 	Provider   string  `json:",omitempty"`
-	NodeEpoch
+	NodeEpoch  `level:"2"`
 	WriteOptions
 }
 
@@ -89,7 +89,7 @@ type ClientCSIAttachRequest struct {
 	VolumeContext  map[string]string
 	Secrets        Secrets `codec:"Secrets"`
 	Provider       string  `json:",omitempty"`
-	NodeEpoch
+	NodeEpoch      `level:"2"`
 	WriteOptions
 }
 
@@ -114,7 +114,7 @@ type ClientCSIDetachRequest struct {
 	ExternalNodeID string
 	Secrets        Secrets `codec:"Secrets"`
 	Provider       string  `json:",omitempty"`
-	NodeEpoch
+	NodeEpoch      `level:"2"`
 	WriteOptions
 }
 
@@ -158,7 +158,7 @@ type ClientCSIExpandRequest struct {
 	Capability *CSIVolumeCapability
 	Secrets    Secrets `codec:"Secrets"`
 	Provider   string  `json:",omitempty"`
-	NodeEpoch
+	NodeEpoch  `level:"2"`
 	WriteOptions
 }
 

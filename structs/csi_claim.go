@@ -76,10 +76,10 @@ var CSIVolumeClaim = write[CSIVolumeClaimRequest, CSIVolumeClaimResponse]("CSIVo
 // CSIVolumeClaimRequest has the claims. A claim that exists with the same modes stays as it is. With other
 // modes the error is a conflict. One claim that can never be granted rejects the whole request.
 type CSIVolumeClaimRequest struct {
-	Claims   []*CSIClaim
-	NodeID   string
-	SecretID string
-	NodeEpoch
+	Claims    []*CSIClaim
+	NodeID    string
+	SecretID  string
+	NodeEpoch `level:"2"`
 	WriteOptions
 }
 
@@ -101,8 +101,8 @@ type CSIVolumeUnpublishRequest struct {
 	TurnedReadOnly []CSIClaimKey `json:",omitempty"`
 	NodeID         string
 	SecretID       string
-	NodeEpoch
-	Operator string // the reason, when an operator forced it; kept in the log
+	NodeEpoch      `level:"2"`
+	Operator       string // the reason, when an operator forced it; kept in the log
 	WriteOptions
 }
 
@@ -144,11 +144,11 @@ var CSIClaimGet = read[CSIClaimGetRequest, CSIClaimGetResponse]("CSIVolume.GetCl
 // CSIClaimGetRequest names the claim. With MinIndex set the answer waits until the claim or its attachment
 // has changed.
 type CSIClaimGetRequest struct {
-	VolumeID string
-	AllocID  string
-	NodeID   string // the claim's node: only this node gets an answer, which has secrets
-	SecretID string
-	NodeEpoch
+	VolumeID  string
+	AllocID   string
+	NodeID    string // the claim's node: only this node gets an answer, which has secrets
+	SecretID  string
+	NodeEpoch `level:"2"`
 	QueryOptions
 }
 
@@ -287,15 +287,15 @@ var CSIVolumeNodeExpanded = write[CSINodeExpandOutcome, Empty]("CSIVolume.NodeEx
 // CSINodeExpandOutcome records the outcome of NodeExpandVolume for one allocation. With Err nil the call
 // succeeded, or the plugin's node half has nothing to expand.
 type CSINodeExpandOutcome struct {
-	VolumeID string
-	AllocID  string
-	NodeID   string
-	SecretID string // of a node that reports; "" from the leader
-	NodeEpoch
-	RowIndex uint64 // CreateIndex of the claim for which the call was made; 0 for any
-	Bytes    int64  // the requested size
-	Capacity int64  // the size that the plugin answered, 0 if it reported none
-	Err      *OperationError
+	VolumeID  string
+	AllocID   string
+	NodeID    string
+	SecretID  string // of a node that reports; "" from the leader
+	NodeEpoch `level:"2"`
+	RowIndex  uint64 // CreateIndex of the claim for which the call was made; 0 for any
+	Bytes     int64  // the requested size
+	Capacity  int64  // the size that the plugin answered, 0 if it reported none
+	Err       *OperationError
 	WriteOptions
 }
 

@@ -252,12 +252,12 @@ var NodeUpdateCSI = write[NodeUpdateCSIRequest, Empty]("Node.UpdateCSI")
 // and the servers remove the node's other instances. With Unsure, the servers write it even if it changes
 // nothing, because an earlier request may still be in flight.
 type NodeUpdateCSIRequest struct {
-	NodeID   string
-	SecretID string
-	Upserts  []*CSIPluginInstance
-	Removes  []CSIInstanceKey
-	Full     bool
-	Unsure   bool `json:",omitempty"`
-	NodeEpoch
+	NodeID    string
+	SecretID  string
+	Upserts   []*CSIPluginInstance
+	Removes   []CSIInstanceKey
+	Full      bool
+	Unsure    bool `json:",omitempty"`
+	NodeEpoch `level:"2"`
 	WriteOptions
 }

@@ -83,9 +83,9 @@ var NodeLeave = write[NodeLeaveRequest, Empty]("Node.Leave")
 // NodeLeaveRequest is of the node itself. A drain of an operator continues unchanged. Without a DrainSpec the
 // agent has started again: the servers cancel the drain of its shutdown, and restore the eligibility.
 type NodeLeaveRequest struct {
-	NodeID   string `level:"2"`
-	SecretID string `level:"2"`
-	NodeEpoch
+	NodeID       string `level:"2"`
+	SecretID     string `level:"2"`
+	NodeEpoch    `level:"2"`
 	DrainSpec    *DrainSpec `level:"2"`
 	WriteOptions `level:"2"`
 }

@@ -179,3 +179,55 @@ func TestNodeStatus_ShowsWhatItsDrainWaitsFor(t *testing.T) {
 	}
 	clitest.CheckLines(t, out, "Drain waits for", "it is stopping")
 }
+
+// statusOutput returns what node status prints about a node.
+func statusOutput(t *testing.T, n *structs.NodeDetail) string {
+	t.Helper()
+	w, addr := drainingCluster(t)
+	apitest.On(w.Caller, structs.NodeGet, func(context.Context, *structs.NodeGetRequest) (
+		*structs.NodeGetResponse, error,
+	) {
+		return &structs.NodeGetResponse{Node: n}, nil
+	})
+	code, out, errs := runLine(t, "node status -address "+addr+" one")
+	if code != 0 {
+		t.Fatalf("got exit code %d: %s", code, errs)
+	}
+	return out
+}
+
+// An operator must see why a node gets no work, and which machine to change.
+func TestNodeStatus_ShowsAReturnAndASecondAgent(t *testing.T) {
+	n := &structs.NodeDetail{
+		Node: structs.Node{
+			ID:        clitest.Node1,
+			Name:      "one",
+			HTTPAddr:  "10.0.0.1:4646",
+			Status:    structs.NodeReady,
+			BootID:    "b1",
+			Returning: true,
+		},
+		SecondAgent: &structs.SecondAgent{
+			Name:     "clone",
+			HTTPAddr: "10.0.0.2:4646",
+			BootID:   "b2",
+			Reason:   "the lease runs",
+		},
+	}
+	out := statusOutput(t, n)
+	for _, want := range []string{
+		"Status         = ready (back after a loss; it takes no allocations until it has released what it lost",
+		"has the node  one    10.0.0.1:4646  b1",
+		"rejected      clone  10.0.0.2:4646  b2",
+		"the lease runs",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("want %q in\n%s", want, out)
+		}
+	}
+	n.Status = structs.NodeDown
+	n.SecondAgent = nil
+	if out := statusOutput(t, n); !strings.Contains(out, "= down\n") || strings.Contains(out, "rejected") {
+		t.Errorf("got\n%s", out)
+	}
+}

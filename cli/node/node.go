@@ -2,7 +2,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -128,9 +127,17 @@ var nodeSheet = command.Sheet[*structs.NodeListStub]{
 			n.NodeClass,
 			n.Address,
 			n.SchedulingEligibility,
-			n.Status,
+			listedStatus(n),
 		}
 	},
+}
+
+// listedStatus returns the status of a node in a list.
+func listedStatus(n *structs.NodeListStub) string {
+	if n.Returning && n.Status == structs.NodeReady {
+		return command.WithDescription(n.Status, "returning")
+	}
+	return n.Status
 }
 
 // nodeAllocSheet shows the allocations of one node.
@@ -207,12 +214,25 @@ func nodeStatus(ctx context.Context, c *command.Call) error {
 	return oneOrAllNodes.Run(ctx, c)
 }
 
-// returnNote tells why a node that is ready takes no allocations after a loss, "" if it does.
-func returnNote(n *structs.Node) string {
-	if !n.Returning {
-		return ""
+// statusOf returns the status of a node, with the reason for which one that is back takes no allocations yet.
+func statusOf(n *structs.Node) string {
+	note := n.StatusDescription
+	if n.Returning && n.Status == structs.NodeReady {
+		note = "back after a loss; it takes no allocations until it has released what it lost, see its log"
 	}
-	return "back after a loss, takes no allocations until it has released what it lost"
+	return command.WithDescription(n.Status, note)
+}
+
+// printSecondAgent shows an agent that asks for the lease of the node, and the one that has it.
+func printSecondAgent(c *command.Call, n *structs.NodeDetail) {
+	if n.SecondAgent == nil {
+		return
+	}
+	var rows command.Grid
+	rows.AddRow("has the node", n.Name, n.HTTPAddr, n.BootID)
+	rows.AddRow("rejected", n.SecondAgent.Name, n.SecondAgent.HTTPAddr, n.SecondAgent.BootID)
+	c.Section("Two agents have the ID of this node", "Agent|Name|HTTP|Boot", rows)
+	c.Printf("%s\n", n.SecondAgent.Reason)
 }
 
 func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) error {
@@ -226,7 +246,7 @@ func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) erro
 		"Class", n.NodeClass,
 		"Pool", n.NodePool,
 		"HTTP", n.HTTPAddr,
-		"Status", command.WithDescription(n.Status, cmp.Or(n.StatusDescription, returnNote(&n.Node))),
+		"Status", statusOf(&n.Node),
 		"Eligibility", n.SchedulingEligibility,
 		"Drain", describeDrain(&n.Node),
 		"Resources", resources,
@@ -234,6 +254,7 @@ func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) erro
 		"Reserved ports", reservedPorts(&n.Node),
 	)
 
+	printSecondAgent(c, n)
 	printDrivers(c, n.Drivers)
 	printDevices(c, n.NodeResources)
 	printHostNetworks(c, n.NodeResources)

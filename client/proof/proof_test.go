@@ -168,3 +168,48 @@ func TestProof_OneOfTwoEqualDisksIsRejected(t *testing.T) {
 	}
 	s.mustBeat(t, first, false)
 }
+
+// The lease does not wait for the disk: until it has the next nonce, the last one is sent.
+func TestProof_ASlowDiskSendsTheLastNonceAgain(t *testing.T) {
+	var s servers
+	a := start(t, t.TempDir(), "b1")
+	defer a.stop(t)
+	for range 3 {
+		sent := a.Current()
+		s.mustBeat(t, a, true)
+		a.Answered(sent, nil)
+		if now := a.Current(); *now != *sent {
+			t.Errorf("%+v is sent before the disk has it", now)
+		}
+	}
+	sent := a.Current()
+	s.mustBeat(t, a, false)
+	if now := a.Current(); now.Previous != sent.Nonce || now.Nonce == sent.Nonce {
+		t.Errorf("%+v follows %+v", now, sent)
+	}
+	s.mustBeat(t, a, false)
+}
+
+// A leader that knows no nonce takes the word of the agent.
+func TestProof_ARejectionOutlivesTheAgent(t *testing.T) {
+	dir := t.TempDir()
+	rejects := servers{
+		row:   &structs.Node{ID: "n", Status: structs.NodeReady},
+		known: &structs.AgentProof{Nonce: "other"},
+	}
+	first := start(t, dir, "b1")
+	if err := rejects.beat(first, false); err == nil {
+		t.Fatal("the agent is accepted")
+	}
+	first.stop(t)
+	second := start(t, dir, "b1")
+	defer second.stop(t)
+	if !second.Current().Rejected {
+		t.Error("the next agent does not know that it was rejected")
+	}
+	var accepts servers
+	accepts.mustBeat(t, second, false)
+	if second.Current().Rejected {
+		t.Error("the agent is accepted, and still counts as rejected")
+	}
+}

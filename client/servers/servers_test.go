@@ -165,3 +165,18 @@ func TestCall_StampsTheEpochOfTheNode(t *testing.T) {
 		t.Errorf("the requests have the epochs %d, want 7 and 9", p.epochs)
 	}
 }
+
+// The heartbeat of a rejected agent goes on, and its calls as an operator's do.
+func TestSuspend_RejectsTheCallsOfTheNodeUntilItHasAnEpoch(t *testing.T) {
+	p := &stamped{}
+	l := New(p, []string{"a"})
+	l.Suspend()
+	err := l.Call(t.Context(), "M", &structs.AllocsGetRequest{}, nil)
+	if structs.CauseOf(err) != structs.CauseSecondAgent || len(p.epochs) != 0 {
+		t.Errorf("%d calls were made: %v", len(p.epochs), err)
+	}
+	l.SetEpoch(9)
+	if err := l.Call(t.Context(), "M", &structs.AllocsGetRequest{}, nil); err != nil || len(p.epochs) != 1 {
+		t.Errorf("%d calls were made: %v", len(p.epochs), err)
+	}
+}

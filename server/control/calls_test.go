@@ -413,3 +413,27 @@ func tryPut[P any](w *testEnv, c fsm.Command[P], p *P) error {
 	_, err := fsm.Propose(w.t.Context(), w, c, p)
 	return err
 }
+
+// The node rejects the call if it arrives after the loss of the node.
+func TestControllerCall_HasTheEpochOfItsNode(t *testing.T) {
+	virtual(t, func(t *testing.T, w *testEnv) {
+		put(w, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Minute})
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		stop := w.runLoop("controllers")
+		defer stop()
+		w.addClaim("v", "a1", "n1")
+		synctest.Wait()
+		before := state.Node(w.Store.Read(), "n1").Epoch
+		w.setStatus("n1", structs.NodeDown)
+		w.setStatus("n1", structs.NodeReady)
+		now := state.Node(w.Store.Read(), "n1").Epoch
+		w.unclaim("v", "a1")
+		synctest.Wait()
+		attached := w.called(attachMethod)[0].req.(*structs.ClientCSIAttachRequest).Epoch
+		detached := w.called(detachMethod)[0].req.(*structs.ClientCSIDetachRequest).Epoch
+		if attached != before || detached != now || before == now || now == 0 {
+			t.Errorf("the attach has epoch %d, and the detach %d; want %d and %d", attached, detached, before, now)
+		}
+	})
+}

@@ -44,6 +44,12 @@ func TestRenew_GrantsTheLeaseToOneAgent(t *testing.T) {
 	if err := l.Admit(row, false, proofOf("b2", "x", "")); err != nil {
 		t.Errorf("nobody may take over after the lease: %v", err)
 	}
+	if err := l.Admit(row, true, proofOf("b2", "x", "")); structs.CauseOf(err) != structs.CauseSecondAgent {
+		t.Errorf("a second agent takes over with the volumes of the first one: %v", err)
+	}
+	if err := l.Admit(row, true, proofOf("b2", "m", "l")); err != nil {
+		t.Errorf("the first agent may not return after its lease: %v", err)
+	}
 	renew(proofOf("b2", "x", ""), "")
 	renew(proofOf("b1", "l", "k"), structs.CauseSecondAgent)
 	l.Forget("n")
@@ -51,4 +57,38 @@ func TestRenew_GrantsTheLeaseToOneAgent(t *testing.T) {
 	l.end()
 	l.begin(2)
 	renew(proofOf("b2", "y", "x"), "") // the next leader learns it
+}
+
+// Operators see the second agent while it tries.
+func TestSecond_IsTheAgentThatWasRejectedLast(t *testing.T) {
+	now := boottime.Instant(time.Hour)
+	l := New(Config{TTL: 10 * time.Second}, func() boottime.Instant { return now })
+	l.begin(1)
+	want := structs.SecondAgent{Name: "copy", BootID: "b2", Reason: "another one has it"}
+	note := func() { l.NoteSecond("n", proofOf("b2", "x", ""), want) }
+	if got := l.Second("n"); got != nil {
+		t.Errorf("%+v was never rejected", got)
+	}
+	note()
+	if got := l.Second("n"); got == nil || *got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	now = now.Add(secondFor + 1)
+	if got := l.Second("n"); got != nil {
+		t.Errorf("%+v has stopped trying", got)
+	}
+	note()
+	for _, proof := range []*structs.AgentProof{proofOf("b2", "x", ""), proofOf("b2", "y", "x")} {
+		if _, err := l.Renew("n", proof); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := l.Second("n"); got != nil {
+		t.Errorf("%+v has taken over", got)
+	}
+	note()
+	l.end()
+	if got := l.Second("n"); got != nil {
+		t.Errorf("%+v is known without a leadership", got)
+	}
 }

@@ -412,3 +412,35 @@ func TestNodeVolume_NamesMountsAndPendingCalls(t *testing.T) {
 		t.Errorf("%+v, %v", has, err)
 	}
 }
+
+// A frozen node finds such calls in its connections. The servers may have called another controller since.
+func TestController_RejectsACallOfAnEarlierEpoch(t *testing.T) {
+	r := newFixture(t)
+	stale := structs.NodeEpoch{Epoch: epochNow - 1}
+	late := map[string]error{}
+	_, late["create"] = call(r, structs.ClientCSIControllerCreate,
+		&structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer, NodeEpoch: stale})
+	_, late["delete"] = call(r, structs.ClientCSIControllerDelete,
+		&structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
+	_, late["attach"] = call(r, structs.ClientCSIControllerAttach,
+		&structs.ClientCSIAttachRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
+	_, late["detach"] = call(r, structs.ClientCSIControllerDetach,
+		&structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
+	_, late["expand"] = call(r, structs.ClientCSIControllerExpand,
+		&structs.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
+	for name, err := range late {
+		if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "epoch 8") {
+			t.Errorf("%s: got %v, want a rejection that says that the plugin was not called", name, err)
+		}
+	}
+	if made := r.plugin.Volumes(); len(made) != 0 {
+		t.Errorf("the plugin made %q", made)
+	}
+	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+		PluginID:     "ebs",
+		Name:         "v",
+		Capabilities: writer,
+		NodeEpoch:    structs.NodeEpoch{Epoch: epochNow},
+	})
+	must(t, err)
+}
