@@ -137,7 +137,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 
 		if err == nil &&
 			(resp.Index < since || time.Since(checked) > claimCheckInterval) {
-			err = c.claims.check(ctx)
+			err = c.claims.Run(ctx)
 			if err == nil {
 				checked = time.Now()
 			}

@@ -86,7 +86,8 @@ func buildReal(p Parts) (*Subsystems, error) {
 		TaskHooks:  guardedLast(guarding, taskHooks(p, supervisors, deviceManager.Reserve, lookups)),
 		Renewed:    guarding.Renewed,
 		Inventory:  plugins.Volumes().Inventory,
-		Endpoints: append(endpoint.List(plugins, endpoint.Deps{Running: p.Holds.Running, CheckEpoch: p.CheckEpoch}),
+		Endpoints: append(
+			endpoint.List(plugins, endpoint.Deps{Running: p.Holds.Running, CheckEpoch: p.CheckEpoch}),
 			drivers.Endpoint(), disk.Endpoint(diskConfig(p))),
 		Run: []func(context.Context){
 			drivers.Run,

@@ -17,6 +17,7 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/allocrunner/taskrunner"
+	"berth/client/claimcheck"
 	"berth/client/config"
 	"berth/client/devices"
 	"berth/client/holds"
@@ -192,11 +193,10 @@ type Client struct {
 	updates *allocUpdates
 	holds   *holds.Tracker
 	data    *holds.Data
-	claims  *claimCheck
+	claims  *claimcheck.Check
 
 	proof    *proof.Keeper
-	comeback returning.Return
-	returns  chan struct{} // has a value: runReturn has to look for things that are not this node's own
+	comeback *returning.Return
 
 	departure *leaving.Node
 
@@ -224,7 +224,7 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		registered:     make(chan struct{}),
 		pullAnew:       make(chan struct{}, 1),
 		claimCheckDue:  make(chan struct{}, 1),
-		returns:        make(chan struct{}, 1),
+		comeback:       returning.New(),
 		contacted:      make(chan struct{}),
 		runners:        map[string]*allocrunner.Runner{},
 		ignored:        map[string]ignoredAlloc{},
@@ -303,7 +303,7 @@ func (c *Client) open(deps Deps) (err error) {
 		return err
 	}
 
-	c.claims = c.newClaimCheck()
+	c.claims = newClaimCheck(c)
 	c.departure = newDeparture(c)
 	c.openPool(deps.Pool)
 	c.node.Store(c.buildNode())
@@ -368,7 +368,7 @@ func (c *Client) Run(ctx context.Context) {
 	exchange.Go(func() { c.runAllocs(ctx) })
 	exchange.Go(func() { c.runUpdates(ctx) })
 	exchange.Go(func() { c.runClaims(ctx) })
-	exchange.Go(func() { c.runReturn(ctx) })
+	exchange.Go(func() { runReturn(ctx, c) })
 	exchange.Go(func() { c.proof.Run(ctx) })
 	exchange.Wait()
 	if c.config().DestroyOnShutdown {
@@ -389,36 +389,6 @@ func (c *Client) NodeID() string { return c.id.NodeID }
 // Node returns the row with which the node registers. The caller must not change it.
 func (c *Client) Node() *structs.Node {
 	return c.node.Load()
-}
-
-// ServersContacted is closed once the servers have sent the allocations of this node.
-func (c *Client) ServersContacted() <-chan struct{} { return c.contacted }
-
-// Registered is closed once the node has registered.
-func (c *Client) Registered() <-chan struct{} { return c.registered }
-
-// Servers returns the servers' addresses in the order in which the node tries them.
-func (c *Client) Servers() []string {
-	return c.servers.All()
-}
-
-// Lease returns the length of the lease that the servers granted last, and the time since its request. The
-// length is 0, and the time is that since the start, if they have granted none.
-func (c *Client) Lease() (ttl, age time.Duration) {
-	l := c.lease.Load()
-	return l.TTL, c.clock().Sub(l.Since)
-}
-
-// Caller calls the servers as the node does: the leader first, another server if it does not answer.
-func (c *Client) Caller() rpc.Caller { return c.servers }
-
-// Allocs returns the states of the allocations on this node, as the node reports them to the servers.
-func (c *Client) Allocs() map[string]*structs.AllocClientUpdate {
-	m := map[string]*structs.AllocClientUpdate{}
-	for _, r := range c.allRunners() {
-		m[r.ID()] = r.ClientState()
-	}
-	return m
 }
 
 // report adds an event to the tasks of an allocation.

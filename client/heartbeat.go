@@ -134,13 +134,7 @@ func (c *Client) runLease(ctx context.Context) {
 				c.resendAllocStates() // the servers may have been restored to an older state
 				notify(c.reregister)
 			}
-			c.lease.Store(&renewed)
-			c.servers.SetEpoch(renewed.Epoch)
-			if c.comeback.Note(renewed.Epoch, renewed.Returning) {
-				notify(c.pullAnew)
-				notify(c.claimCheckDue)
-				notify(c.returns)
-			}
+			noteLease(c, &renewed)
 			due := nextBeat(c.untilNextBeat(renewed.TTL), c.clock().Sub(renewed.Since))
 			unregistered = c.waitBeat(ctx, due, before, lost)
 			continue
@@ -167,6 +161,24 @@ func (c *Client) runLease(ctx context.Context) {
 
 		backoff.Sleep(ctx, wait)
 	}
+}
+
+// noteLease acts on an answer of the servers.
+func noteLease(c *Client, l *lease.Lease) {
+	c.lease.Store(l)
+	c.servers.SetEpoch(l.Epoch)
+	if c.comeback.Note(l.Epoch, l.Returning) {
+		notify(c.pullAnew)
+		notify(c.claimCheckDue)
+	}
+}
+
+// runReturn tells the servers, after each return of this node, when it has released what it lost.
+func runReturn(ctx context.Context, c *Client) {
+	repeat := func(check func(context.Context) error) {
+		c.retry(ctx, "this node gets no allocations until it has released what it lost", check)
+	}
+	c.comeback.Run(ctx, repeat, c.claims.Left)
 }
 
 // nextBeat returns the time until the next heartbeat is due, half of a lease after the last one was sent.

@@ -77,7 +77,7 @@ func (c *Client) parts(starting context.Context) Parts {
 		Lose:       func(id, reason string) bool { return loseAlloc(c, id, reason) },
 		Group:      func(id string) *structs.TaskGroup { return presentGroup(c, id) },
 		Clock:      c.clock,
-		CheckEpoch: c.checkEpoch,
+		CheckEpoch: func(epoch uint64) error { return c.lease.Load().CheckCall(epoch, c.clock()) },
 		Progress:   c.setProgress,
 		MovedData:  func() disk.Settings { return c.config().MovedData },
 	}

@@ -128,7 +128,7 @@ func TestCheckEpoch_RejectsACallAfterALoss(t *testing.T) {
 		check := func(when string, accepted map[uint64]bool) {
 			t.Helper()
 			for epoch, want := range accepted {
-				err := r.client.checkEpoch(epoch)
+				err := r.client.lease.Load().CheckCall(epoch, r.client.clock())
 				if (err == nil) != want || err != nil && !structs.IsKind(err, structs.KindUnavailable) {
 					t.Errorf("%s, a call of epoch %d: %v, want accepted: %v", when, epoch, err, want)
 				}
@@ -143,8 +143,8 @@ func TestCheckEpoch_RejectsACallAfterALoss(t *testing.T) {
 	})
 }
 
-// Each request continues the last one that the servers have accepted, also that of the next agent, and also if
-// answers are lost.
+// Each request continues the last one that the servers have accepted, also that of the next agent, and also
+// if answers are lost.
 func TestProof_EachRequestContinuesTheLast(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -191,7 +191,8 @@ func TestSecondAgent_DoesNothingForTheNodeUntilItTakesOver(t *testing.T) {
 		r.servers.do(func() { r.servers.calls = nil })
 		r.servers.place(testAlloc("a1"))
 		r.pass(time.Minute)
-		for _, m := range []string{structs.AllocsGet.Name, structs.NodeUpdateAllocs.Name, structs.NodeHeartbeat.Name} {
+		own := []string{structs.AllocsGet.Name, structs.NodeUpdateAllocs.Name, structs.NodeHeartbeat.Name}
+		for _, m := range own {
 			if n := len(r.servers.called(m)); n != 0 {
 				t.Errorf("the second agent calls %s %d times", m, n)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/client/csi/csihooks"
+	"berth/client/returning"
 	"berth/structs"
 )
 
@@ -188,6 +189,7 @@ func TestUnaccountedNode_KeepsItsLeaseAndBeatsSoon(t *testing.T) {
 		pullAnew:      make(chan struct{}, 1),
 		reregister:    make(chan struct{}, 1),
 		claimCheckDue: make(chan struct{}, 1),
+		comeback:      returning.New(),
 	}
 	c.noteUnaccounted(true)
 	if next := c.untilNextBeat(time.Minute); next != unaccountedTTL {

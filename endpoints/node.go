@@ -42,7 +42,8 @@ func (n nodes) renewLease(
 			grant.Epoch = row.Epoch
 			grant.Returning = row.Returning
 		}
-		if err == nil || structs.CauseOf(err) != "" || !time.Now().Before(deadline) || !backoff.Sleep(ctx, holdPoll) {
+		final := err == nil || structs.CauseOf(err) != "" || !time.Now().Before(deadline)
+		if final || !backoff.Sleep(ctx, holdPoll) {
 			return grant, err
 		}
 	}
@@ -64,15 +65,7 @@ func (n nodes) register(
 		err = n.checkNode(old, node.SecretID)
 	}
 	if err == nil {
-		err = n.admit(old, req.Agent)
-	}
-	if structs.CauseOf(err) == structs.CauseSecondAgent {
-		n.leases.NoteSecond(node.ID, req.Agent, structs.SecondAgent{
-			Name:     node.Name,
-			HTTPAddr: node.HTTPAddr,
-			BootID:   node.BootID,
-			Reason:   err.Error(),
-		})
+		err = n.admitRegistration(old, node, req.Agent)
 	}
 	if err != nil {
 		return 0, err
@@ -172,26 +165,6 @@ func (n nodes) heartbeat(
 	resp.Unaccounted = node.Unaccounted && !accounted
 	resp.LeaseGrant, err = n.renewLease(ctx, req.NodeID, req.Agent, &req.WriteOptions)
 	return index, err
-}
-
-// admit rejects an agent while another one has the lease of the node, or its volumes. row is nil for a new
-// node.
-func (n nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
-	hasVolumes := row != nil && row.Lost() && state.HasGrantedClaims(n.store.Read(), row.ID)
-	return n.leases.Admit(row, hasVolumes, agent)
-}
-
-// admitHeartbeat rejects the heartbeat of a second agent, and of an agent whose boot the row does not have: it
-// has to register.
-func (n nodes) admitHeartbeat(node *structs.Node, agent *structs.AgentProof) error {
-	err := report.Agent(agent)
-	if err == nil {
-		err = n.admit(node, agent)
-	}
-	if err == nil && agent != nil && agent.BootID != node.BootID {
-		err = structs.NotFoundf("node %s has not registered in this boot of its machine", node.ID)
-	}
-	return err
 }
 
 // statusChange is the change that a heartbeat may make to its node.

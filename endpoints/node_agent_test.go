@@ -71,7 +71,11 @@ func TestNodeCalls_PassBesideAServerOfLevel1(t *testing.T) {
 	must(s, structs.NodeHeartbeat, beat)
 	s.registerAgent(&structs.AgentProof{BootID: "b1", Nonce: "x"})
 	must(s, structs.NodeUpdateAllocs,
-		&structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), NodeEpoch: structs.NodeEpoch{Epoch: 7}})
+		&structs.AllocsClientUpdateRequest{
+			NodeID:    "n1",
+			SecretID:  secretOf("n1"),
+			NodeEpoch: structs.NodeEpoch{Epoch: 7},
+		})
 }
 
 // A call of an earlier epoch is rejected, also if it would change nothing.
@@ -83,7 +87,11 @@ func TestNodeCalls_OfAnEarlierEpochAreRejected(t *testing.T) {
 	for _, status := range []string{structs.NodeDown, structs.NodeReady} {
 		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
 	}
-	req := &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), NodeEpoch: structs.NodeEpoch{Epoch: early}}
+	req := &structs.AllocsClientUpdateRequest{
+		NodeID:    "n1",
+		SecretID:  secretOf("n1"),
+		NodeEpoch: structs.NodeEpoch{Epoch: early},
+	}
 	err := rejected(s, structs.KindUnavailable, structs.NodeUpdateAllocs, req)
 	if structs.CauseOf(err) != structs.CauseStaleEpoch {
 		t.Errorf("a report of epoch %d: %v", early, err)

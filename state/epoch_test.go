@@ -6,6 +6,8 @@ import (
 	"berth/structs"
 )
 
+func inEpoch(epoch uint64) structs.NodeEpoch { return structs.NodeEpoch{Epoch: epoch} }
+
 // A call that a node sent before its loss may arrive after its return. Others may have its work by then.
 func TestEpoch_ALateCallIsRejected(t *testing.T) {
 	w := newFixture(t)
@@ -19,24 +21,28 @@ func TestEpoch_ALateCallIsRejected(t *testing.T) {
 	const secret = "secret-n1"
 	calls := map[string]func(epoch uint64) error{
 		"claim": func(epoch uint64) error {
-			return try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
+			return try(w, VolumeClaim,
+				&structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"unpublish": func(epoch uint64) error {
 			return try(w, VolumeUnpublish,
-				&structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
+				&structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"expansion": func(epoch uint64) error {
-			return try(w, NodeExpanded, &structs.CSINodeExpandOutcome{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
+			return try(w, NodeExpanded,
+				&structs.CSINodeExpandOutcome{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"allocations": func(epoch uint64) error {
 			return try(w, AllocsClientUpdate,
-				&structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
+				&structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"plugins": func(epoch uint64) error {
-			return try(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
+			return try(w, NodeUpdateCSI,
+				&structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 		"leave": func(epoch uint64) error {
-			return try(w, NodeLeave, &structs.NodeLeaveRequest{NodeID: "n1", SecretID: secret, NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
+			return try(w, NodeLeave,
+				&structs.NodeLeaveRequest{NodeID: "n1", SecretID: secret, NodeEpoch: inEpoch(epoch)})
 		},
 	}
 	for name, call := range calls {
@@ -61,5 +67,5 @@ func TestEpoch_ALostNodeMayReport(t *testing.T) {
 	w.node("n1")
 	epoch := w.epoch("n1")
 	w.status(structs.NodeDown, "n1")
-	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", NodeEpoch: structs.NodeEpoch{Epoch: epoch}})
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", NodeEpoch: inEpoch(epoch)})
 }

@@ -2,8 +2,8 @@ package structs
 
 import "time"
 
-// NodeEpoch is the part of a request that has the epoch of a node (see Node.Epoch): of the node that sends the
-// request, or of the one that the servers call. 0: the node has none, or the sender has level 1. Then the
+// NodeEpoch is the part of a request that has the epoch of a node (see Node.Epoch): of the node that sends
+// the request, or of the one that the servers call. 0: the node has none, or the sender has level 1. Then the
 // request passes.
 type NodeEpoch struct {
 	Epoch uint64 `json:",omitempty" codec:",omitempty" level:"2"`
@@ -27,7 +27,7 @@ type EpochRequest interface {
 // one meanwhile.
 const staleRetry = 250 * time.Millisecond
 
-// CheckEpoch returns an error with CauseStaleEpoch if a request of a node is of an earlier epoch than its row.
+// CheckEpoch returns an error with CauseStaleEpoch if a request is of an earlier epoch than the node.
 func (n *Node) CheckEpoch(r EpochRequest) error {
 	sent := r.SentEpoch()
 	if sent == 0 || sent >= n.Epoch {

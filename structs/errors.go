@@ -312,8 +312,8 @@ const (
 )
 
 // ErrorToWire encodes an error as "kind: text", followed by "; csi code NotFound", "; not served here",
-// `; operator socket "/path"`, "; cause stale-epoch" and "; retry after 250ms" if they are set. A net/rpc reply carries errors in
-// this form only.
+// `; operator socket "/path"`, "; cause stale-epoch" and "; retry after 250ms" if they are set. A net/rpc
+// reply carries errors in this form only.
 func ErrorToWire(err error) string {
 	kind := KindOf(err)
 	s := string(kind) + ": " + withoutMark(kind, Cut(err.Error(), MaxErrorText))

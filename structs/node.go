@@ -186,7 +186,8 @@ type NodeDetail struct {
 	Node
 	CSIControllerPlugins map[string]*CSIInfo
 	CSINodePlugins       map[string]*CSIInfo
-	SecondAgent          *SecondAgent `json:",omitempty"` // that the servers reject; nil: none, or not known to this server
+	// SecondAgent is an agent with the node's ID that the servers reject; nil: none, or not known to this server.
+	SecondAgent *SecondAgent `json:",omitempty"`
 }
 
 // NodeListStub is one node in a list.

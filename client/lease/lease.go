@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/internal/boottime"
+	"berth/structs"
 )
 
 // Grant is the answer of a leader.
@@ -61,4 +62,20 @@ func (l Lease) Renewed(g Grant, sent boottime.Instant) (Lease, error) {
 			g.Term, l.Term)
 	}
 	return Lease{Grant: g, Since: sent}, nil
+}
+
+// CheckCall rejects a call of the servers that comes too late: for an epoch that has ended, or after the
+// lease. The node may have been frozen meanwhile. 0 is the epoch of servers that count none. A call of the
+// next epoch may overtake the answer that tells it.
+func (l Lease) CheckCall(epoch uint64, now boottime.Instant) error {
+	switch {
+	case epoch > l.Epoch:
+		return nil
+	case epoch != 0 && epoch < l.Epoch:
+		return structs.Unavailablef("this node was lost after the servers sent this call (epoch %d, now %d)",
+			epoch, l.Epoch)
+	case l.Ended(now):
+		return structs.Unavailablef("the lease of this node has ended; it takes calls again with the next one")
+	}
+	return nil
 }

@@ -123,8 +123,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// store writes the last answer to the disk. If the servers have acknowledged the nonce, it draws the next one,
-// which is on the disk before it is sent: an agent that starts again knows it.
+// store writes the last answer to the disk. If the servers have acknowledged the nonce, it draws the next
+// one, which is on the disk before it is sent: an agent that starts again knows it.
 func (k *Keeper) store() error {
 	k.mu.Lock()
 	next := k.now

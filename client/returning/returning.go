@@ -10,12 +10,16 @@ import (
 	"berth/structs"
 )
 
-// Return is the return of a node. The zero value is that of a node that was not lost.
+// Return is the return of a node.
 type Return struct {
 	awaited atomic.Uint64 // the epoch for which the servers wait; 0: they do not
 	pulled  atomic.Uint64 // the epoch in which the node last fetched and applied the list of its allocations
 	clean   atomic.Uint64 // the epoch in which the node was clean
+	begun   chan struct{} // has a value: Run has to look for things that are not this node's own
 }
+
+// New returns the return of a node that was not lost.
+func New() *Return { return &Return{begun: make(chan struct{}, 1)} }
 
 // Note takes the answer to a heartbeat in an epoch. It reports whether a return begins: the node is to fetch
 // the list of its allocations again.
@@ -23,7 +27,29 @@ func (r *Return) Note(epoch uint64, returning bool) (begins bool) {
 	if !returning {
 		epoch = 0
 	}
-	return r.awaited.Swap(epoch) != epoch && epoch != 0
+	begins = r.awaited.Swap(epoch) != epoch && epoch != 0
+	if begins {
+		select {
+		case r.begun <- struct{}{}:
+		default:
+		}
+	}
+	return begins
+}
+
+// Run looks, after each return, for things that are not this node's own, until there are none. repeat repeats
+// a call until it succeeds. left names a thing that is left, by an error.
+func (r *Return) Run(
+	ctx context.Context, repeat func(func(context.Context) error), left func(context.Context) error,
+) {
+	for {
+		select {
+		case <-r.begun:
+		case <-ctx.Done():
+			return
+		}
+		repeat(func(ctx context.Context) error { return r.check(ctx, left) })
+	}
 }
 
 // Pending reports whether the servers wait.
@@ -41,8 +67,8 @@ func (r *Return) CleanFor() uint64 {
 	return clean
 }
 
-// Check notes that the node is clean if left, which names something that is left, returns no error.
-func (r *Return) Check(ctx context.Context, left func(context.Context) error) error {
+// check notes that the node is clean if left, which names something that is left, returns no error.
+func (r *Return) check(ctx context.Context, left func(context.Context) error) error {
 	epoch := r.awaited.Load()
 	switch {
 	case epoch == 0 || r.clean.Load() == epoch:

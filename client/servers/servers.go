@@ -83,15 +83,15 @@ func (l *List) First() (addr string, moved <-chan struct{}) {
 	return addr, l.moved
 }
 
-// SetEpoch sets the epoch with which Call stamps the calls of the node. The calls in flight keep theirs. It ends
-// a suspension.
+// SetEpoch sets the epoch with which Call stamps the calls of the node. The calls in flight keep theirs. It
+// ends a suspension.
 func (l *List) SetEpoch(epoch uint64) {
 	l.epoch.Store(epoch)
 	l.suspended.Store(false)
 }
 
-// Suspend makes Call reject the calls of the node (structs.EpochRequest): another agent is the node. It may be
-// of the same epoch.
+// Suspend makes Call reject the calls of the node (structs.EpochRequest): another agent is the node. It may
+// be of the same epoch.
 func (l *List) Suspend() { l.suspended.Store(true) }
 
 // Epoch returns the epoch of the node.

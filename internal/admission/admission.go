@@ -1,17 +1,17 @@
 // Package admission decides which of two agents with one node ID has the lease of the node.
 //
 // A second agent exists if a data directory was copied, or the disk of a machine was cloned. The servers
-// reject it while the lease of the first one runs. When that lease has ended, the node is down, and the second
-// agent takes over: the node comes back with a new epoch. It does not take over while the node has volumes.
-// The first agent may still write to them on its machine, so they wait for the proof that releases the volumes
-// of each lost node.
+// reject it while the lease of the first one runs. When that lease has ended, the node is down, and the
+// second agent takes over: the node comes back with a new epoch. It does not take over while the node has
+// volumes. The first agent may still write to them on its machine, so they wait for the proof that releases
+// the volumes of each lost node.
 //
 // An agent continues the lease with the nonce that the leader knows: structs.AgentProof says how that nonce
 // changes. A restart of the agent, a reboot of the machine and an answer that was lost do not change what is
 // on the disk of the node. So each of them continues the lease at once, and also after it has ended.
 //
-// A leader learns the nonce of a node with its first heartbeat. Until then it compares the boot of the machine
-// with that of the row.
+// A leader learns the nonce of a node with its first heartbeat. Until then it compares the boot of the
+// machine with that of the row.
 package admission
 
 import (
@@ -62,7 +62,7 @@ func (n Node) isOfSameAgent(given *structs.AgentProof) bool {
 		(n.Row.Lost() || n.Row.BootID == "" || n.Row.BootID == given.BootID)
 }
 
-// Continues reports whether a proof is of the agent, or of a successor with its disk, that gave the known one.
+// Continues reports whether a proof is of the agent that gave the known one, or of its successor.
 func Continues(known, given *structs.AgentProof) bool {
 	return known.Nonce == given.Nonce || known.Nonce == given.Previous
 }
@@ -75,7 +75,7 @@ func describe(n *structs.Node) string {
 // Rejection is the error for an agent while another one has the lease of the node, or its volumes.
 func Rejection(nodeID, why string) error {
 	return structs.Rejectedf(structs.CauseSecondAgent, retryAfter,
-		"node %s has another agent: %s. The data directory of one of the two was copied, or its machine cloned. "+
-			"Give one of them a new identity (see docs/operations/lost-nodes.md). "+
+		"node %s has another agent: %s. The data directory of one of the two was copied, or its "+
+			"machine cloned. Give one of them a new identity (see docs/operations/lost-nodes.md). "+
 			"This agent tries again by itself, and takes over when the other one is gone", nodeID, why)
 }

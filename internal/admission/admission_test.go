@@ -61,7 +61,7 @@ func TestCheck_AcceptsOneAgentOfANode(t *testing.T) {
 
 // An operator reads it in the log of the second agent.
 func TestCheck_NamesTheOtherAgentAndTheRemedy(t *testing.T) {
-	row := &structs.Node{ID: "n", Status: structs.NodeReady, Name: "web1", HTTPAddr: "10.0.0.1:4646", BootID: "b1"}
+	row := &structs.Node{ID: "n", Name: "web1", HTTPAddr: "10.0.0.1:4646", BootID: "b1"}
 	second := &structs.AgentProof{BootID: "b2", Nonce: "x"}
 	for status, want := range map[string][]string{
 		structs.NodeReady: {"web1", "10.0.0.1:4646", "b1", "lost-nodes.md"},

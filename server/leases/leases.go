@@ -79,8 +79,8 @@ func New(config Config, clock boottime.Clock) *Leases {
 	}
 }
 
-// Admit returns an error if another agent than that of the request has the lease or the volumes of a node: see
-// package admission. row is nil for a new node, agent for one of level 1.
+// Admit returns an error if another agent than that of the request has the lease or the volumes of a node.
+// See package admission. row is nil for a new node, agent for one of level 1.
 func (l *Leases) Admit(row *structs.Node, hasVolumes bool, agent *structs.AgentProof) error {
 	if row == nil {
 		return nil
@@ -103,9 +103,9 @@ func (l *Leases) Forget(nodeID string) {
 	delete(l.seconds, nodeID)
 }
 
-// Renew starts the lease of a node again, for an agent that Admit has accepted. The caller has confirmed since
-// the request arrived that this server leads. The error says that it does not, or not yet, or that another
-// agent was accepted at the same time.
+// Renew starts the lease of a node again, for an agent that Admit has accepted. The caller has confirmed
+// since the request arrived that this server leads. The error says that it does not, or not yet, or that
+// another agent was accepted at the same time.
 func (l *Leases) Renew(nodeID string, agent *structs.AgentProof) (structs.LeaseGrant, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -131,7 +131,7 @@ func TestReturn_ANodeReleasesWhatItLostBeforeItIsEligible(t *testing.T) {
 	n.signal(syscall.SIGCONT)
 	back := s.awaitNode("the node is back and gets allocations", id, (*structs.NodeDetail).Ready)
 	if left := stagedBelow(n.dir); len(left) > 0 || n.allocsAtWork()[alloc] {
-		t.Errorf("a node that gets allocations has the mounts %q, its old task runs: %v", left, n.allocsAtWork()[alloc])
+		t.Errorf("a node that gets allocations has the mounts %q, its tasks are %v", left, n.allocsAtWork())
 	}
 	if back.Epoch <= before.Epoch {
 		t.Errorf("it is back in epoch %d, and was lost in %d", back.Epoch, before.Epoch)

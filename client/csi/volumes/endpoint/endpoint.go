@@ -79,9 +79,9 @@ type controllerCall struct {
 // callController calls the plugin's healthy controller with an RPC that changes storage. No other call for
 // the volume runs meanwhile. With an error there is no answer. An unknown outcome is a timeout, with any
 // gRPC code, also if an earlier call, which this one must not overtake, has it: after unavailable, which
-// means that the plugin was not called, the servers would call another controller. A call that comes after the
-// loss of this node, which may have been frozen, is rejected: the servers may have called another controller
-// since.
+// means that the plugin was not called, the servers would call another controller. A call that comes after
+// the loss of this node, which may have been frozen, is rejected: the servers may have called another
+// controller since.
 func callController[T any](
 	ctx context.Context, c controllerCall, fn func(context.Context, *conn) (*T, error),
 ) (*T, error) {

@@ -1,0 +1,41 @@
+package endpoints
+
+import (
+	"berth/state"
+	"berth/structs"
+	"berth/structs/validate/report"
+)
+
+// admitRegistration is admit for a registration. Operators see an agent that it rejects.
+func (n nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentProof) error {
+	err := n.admit(old, agent)
+	if structs.CauseOf(err) == structs.CauseSecondAgent {
+		n.leases.NoteSecond(node.ID, agent, structs.SecondAgent{
+			Name:     node.Name,
+			HTTPAddr: node.HTTPAddr,
+			BootID:   node.BootID,
+			Reason:   err.Error(),
+		})
+	}
+	return err
+}
+
+// admit rejects an agent while another one has the lease of the node, or its volumes. row is nil for a new
+// node.
+func (n nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
+	hasVolumes := row != nil && row.Lost() && state.HasGrantedClaims(n.store.Read(), row.ID)
+	return n.leases.Admit(row, hasVolumes, agent)
+}
+
+// admitHeartbeat rejects the heartbeat of a second agent, and of an agent whose boot the row does not have:
+// it has to register.
+func (n nodes) admitHeartbeat(node *structs.Node, agent *structs.AgentProof) error {
+	err := report.Agent(agent)
+	if err == nil {
+		err = n.admit(node, agent)
+	}
+	if err == nil && agent != nil && agent.BootID != node.BootID {
+		err = structs.NotFoundf("node %s has not registered in this boot of its machine", node.ID)
+	}
+	return err
+}
