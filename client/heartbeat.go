@@ -130,11 +130,7 @@ func (c *Client) runLease(ctx context.Context) {
 				notify(c.claimCheckDue) // the servers may have released claims of a node that was away
 			}
 			down = false
-			if !unregistered && held.Ended(c.clock()) {
-				c.resendAllocStates() // the servers may have been restored to an older state
-				notify(c.reregister)
-			}
-			noteLease(c, &renewed)
+			noteLease(c, &renewed, unregistered)
 			due := nextBeat(c.untilNextBeat(renewed.TTL), c.clock().Sub(renewed.Since))
 			unregistered = c.waitBeat(ctx, due, before, lost)
 			continue
@@ -163,8 +159,13 @@ func (c *Client) runLease(ctx context.Context) {
 	}
 }
 
-// noteLease acts on an answer of the servers.
-func noteLease(c *Client, l *lease.Lease) {
+// noteLease acts on an answer of the servers, to a registration or to a heartbeat.
+func noteLease(c *Client, l *lease.Lease, registered bool) {
+	held := c.lease.Load()
+	if !registered && held.Ended(c.clock()) {
+		c.resendAllocStates() // the servers may have been restored to an older state
+		notify(c.reregister)
+	}
 	c.lease.Store(l)
 	c.servers.SetEpoch(l.Epoch)
 	if c.comeback.Note(l.Epoch, l.Returning) {

@@ -12,6 +12,7 @@ import (
 func (s *server) registerAgent(agent *structs.AgentProof) {
 	s.t.Helper()
 	row := *state.Node(s.store.Read(), "n1")
+	row.Status = structs.NodeReady
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: agent})
 }
 
@@ -131,6 +132,7 @@ func TestRegister_NoOtherAgentTakesOverVolumes(t *testing.T) {
 	s.claim("v", "a1", "n1")
 	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	row := *state.Node(s.store.Read(), "n1")
+	row.Status = structs.NodeReady
 	err := rejected(s, structs.KindUnavailable, structs.NodeRegister,
 		&structs.NodeRegisterRequest{Node: &row, Agent: second})
 	if structs.CauseOf(err) != structs.CauseSecondAgent {

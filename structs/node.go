@@ -186,7 +186,7 @@ type NodeDetail struct {
 	Node
 	CSIControllerPlugins map[string]*CSIInfo
 	CSINodePlugins       map[string]*CSIInfo
-	// SecondAgent is an agent with the node's ID that the servers reject; nil: none, or not known to this server.
+	// SecondAgent is an agent with the node's ID that the servers reject. Nil: none, or not known here.
 	SecondAgent *SecondAgent `json:",omitempty"`
 }
 

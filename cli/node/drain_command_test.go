@@ -216,7 +216,7 @@ func TestNodeStatus_ShowsAReturnAndASecondAgent(t *testing.T) {
 	}
 	out := statusOutput(t, n)
 	for _, want := range []string{
-		"Status         = ready (back after a loss; it takes no allocations until it has released what it lost",
+		"= ready (back after a loss; it takes no allocations until it has released what it lost",
 		"has the node  one    10.0.0.1:4646  b1",
 		"rejected      clone  10.0.0.2:4646  b2",
 		"the lease runs",
