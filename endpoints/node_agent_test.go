@@ -128,8 +128,8 @@ func TestRegister_NoOtherAgentTakesOverVolumes(t *testing.T) {
 	s.addVolume("v")
 	first := &structs.AgentProof{BootID: "b1", Nonce: "x"}
 	second := &structs.AgentProof{BootID: "b2", Nonce: "y", Rejected: true}
+	s.claim("v", "a1", "n1") // first: the registration has no plugin
 	s.registerAgent(first)
-	s.claim("v", "a1", "n1")
 	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	row := *state.Node(s.store.Read(), "n1")
 	row.Status = structs.NodeReady
