@@ -76,7 +76,6 @@ func (n nodes) register(
 		return 0, err
 	}
 
-	index, err := n.recordRegistration(ctx, req, old, node)
 	row := *req
 	row.Agent = nil // the log does not need it
 	index, err := n.recordRegistration(ctx, &row, old, node)

@@ -5223,8 +5223,11 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(10)
+	n := uint32(11)
 	if !(v.Agent != nil) {
+		n--
+	}
+	if !(v.ClusterID != "") {
 		n--
 	}
 	if !(v.WriteOptions.Forwarded) {
@@ -5257,6 +5260,10 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa3CSI"...)
 	if b, err = wire.AppendPointers(b, v.CSI, (*CSIPluginInstance).AppendMsgpack); err != nil {
 		return b, err
+	}
+	if v.ClusterID != "" {
+		b = append(b, "\xa9ClusterID"...)
+		b = msgp.AppendString(b, v.ClusterID)
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -5309,6 +5316,8 @@ func (v *NodeRegisterRequest) readField(name, b []byte) (_ []byte, known bool, e
 		b, err = wire.ReadOther(b, &v.Inventory)
 	case "Unsure":
 		b, err = wire.ReadBool(b, &v.Unsure)
+	case "ClusterID":
+		b, err = wire.ReadString(b, &v.ClusterID)
 	case "Agent":
 		b, err = wire.ReadOther(b, &v.Agent)
 	default:
@@ -5323,7 +5332,10 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(10)
+	n := uint32(11)
+	if !(v.ClusterID != "") {
+		n--
+	}
 	if !(v.LeaseGrant.Epoch != 0) {
 		n--
 	}
@@ -5337,6 +5349,10 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.ClusterID != "" {
+		b = append(b, "\xa9ClusterID"...)
+		b = msgp.AppendString(b, v.ClusterID)
+	}
 	if v.LeaseGrant.Epoch != 0 {
 		b = append(b, "\xa5Epoch"...)
 		b = msgp.AppendUint64(b, uint64(v.LeaseGrant.Epoch))
@@ -5384,6 +5400,8 @@ func (v *NodeRegisterResponse) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = wire.ReadStrings(b, &v.EvalIDs)
 	case "Left":
 		b, err = wire.ReadBool(b, &v.Left)
+	case "ClusterID":
+		b, err = wire.ReadString(b, &v.ClusterID)
 	default:
 		if b, known, err = v.LeaseGrant.readField(name, b); known {
 			return b, true, err

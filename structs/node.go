@@ -223,8 +223,8 @@ type NodeRegisterRequest struct {
 	Inventory *NodeInventory `json:",omitempty"` // nil: not reported
 	Unsure    bool           `json:",omitempty"` // an earlier request may still be in flight
 	// ClusterID is that of the cluster to which the node belongs, "" for none. Another cluster rejects it.
-	ClusterID string `json:",omitempty" level:"2"`
-	Agent     *AgentProof    `json:",omitempty" level:"2"`
+	ClusterID string      `json:",omitempty" level:"2"`
+	Agent     *AgentProof `json:",omitempty" level:"2"`
 	WriteOptions
 }
 
