@@ -20,6 +20,7 @@ import (
 
 	"berth/internal/nettest"
 	"berth/structs"
+	"berth/test/shelf"
 )
 
 // binary is the berth under test: that of the environment variable, or built once.
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 	switch role {
 	case "shelf":
-		os.Exit(runShelf(os.Args[2:]))
+		os.Exit(shelf.Run(os.Args[2:]))
 	case "web":
 		os.Exit(runWeb(os.Args[2:]))
 	case "answer":

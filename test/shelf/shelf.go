@@ -1,4 +1,4 @@
-package e2e
+package shelf
 
 import (
 	"context"
@@ -24,10 +24,8 @@ import (
 	"berth/client/csi/mounts"
 )
 
-// shelf is a CSI plugin that attaches. Its volumes are images in a directory that all nodes share. A node may
-// mount one only while it is attached there. The test binary is also the plugin's process, if its first
-// argument is "shelf". The directory records the calls of the processes, and the calls that a plugin must
-// never receive:
+// shelf is the plugin. The directory records the calls of the processes, and the calls that a plugin must never
+// receive:
 //
 //	vol/ID/disk             the image
 //	vol/ID/attached/NODE    the volume is attached to the node
@@ -39,6 +37,8 @@ import (
 //	hold/RPC.late           the same, and a call also has its effect when its caller has gone
 //	hold/RPC.held           a call has waited, at the node that it names
 //	offline                 while the file exists, volumes are expanded only while they are attached nowhere
+//	machines/NODE           if the directory exists, the mount table of each machine that is on: then it says
+//	                        whether a volume that is a directory is mounted there
 type shelf struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
@@ -49,8 +49,9 @@ type shelf struct {
 // defaultShelfSize is the size of a volume without a requested size: about the minimum of xfs.
 const defaultShelfSize = 300 << 20
 
-// runShelf serves the plugin until it is told to stop, and returns the process's exit code.
-func runShelf(args []string) int {
+// Run serves the plugin until it is told to stop, and returns the process's exit code. See its flags for the
+// arguments.
+func Run(args []string) int {
 	flags := flag.NewFlagSet("shelf", flag.ExitOnError)
 	root := flags.String("root", "", "the shared directory")
 	node := flags.String("node", "", "this node")
@@ -168,7 +169,9 @@ func (s *shelf) disk(id string) string {
 func (s *shelf) nodes(id, dir string) (names []string) {
 	entries, _ := os.ReadDir(s.path("vol", id, dir))
 	for _, e := range entries {
-		names = append(names, e.Name())
+		if dir == "attached" || s.mayBeMounted(id, e.Name()) {
+			names = append(names, e.Name())
+		}
 	}
 	return names
 }
