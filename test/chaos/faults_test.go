@@ -1,0 +1,196 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fault is one that the seed has chosen.
+type fault struct {
+	number int // the virtual sequence number
+	pause  time.Duration
+	kind   *faultKind
+	target int // among the members of the kind
+	choice int // for what else the kind has to choose
+	length time.Duration
+}
+
+// faultKind is a kind of fault. begin makes it and returns its end. It has a token of the member's.
+type faultKind struct {
+	name    string
+	servers bool
+	weight  int
+	begin   func(ctx context.Context, w *world, m *member, f *fault) (end func() error, err error)
+}
+
+// faultKinds has all kinds of faults: see docs/reliability.md.
+var faultKinds = []*faultKind{
+	{name: "kill-agent", weight: 4, begin: killAgent},
+	{name: "power-off", weight: 4, begin: powerOff},
+	{name: "kill-server", servers: true, weight: 2, begin: killAgent},
+	{name: "kill-leader", servers: true, weight: 2, begin: killAgent},
+	{name: "power-off-server", servers: true, weight: 1, begin: powerOff},
+}
+
+// errBusy rejects a fault of a member that has another one.
+var errBusy = errors.New("another fault lasts")
+
+// drawFault chooses the next fault. It always draws the same number of values.
+func (w *world) drawFault(r *rand.Rand, number int, kinds []*faultKind) *fault {
+	f := &fault{
+		number: number,
+		pause:  time.Duration(500+r.IntN(2500)) * time.Millisecond,
+		target: r.IntN(12), // a multiple of the servers and of the nodes
+		choice: r.IntN(1 << 20),
+		length: time.Duration(1000+r.IntN(4000)) * time.Millisecond,
+	}
+	if r.IntN(3) == 0 {
+		f.length *= 4
+	}
+	sum := 0
+	for _, k := range kinds {
+		sum += k.weight
+	}
+	at := r.IntN(sum)
+	for _, k := range kinds {
+		if at < k.weight {
+			f.kind = k
+			break
+		}
+		at -= k.weight
+	}
+	return f
+}
+
+// disturb makes faults until the context ends, and waits for their ends.
+func (w *world) disturb(ctx context.Context) {
+	kinds := faultKinds
+	if w.only != "" {
+		kinds = slices.DeleteFunc(slices.Clone(kinds), func(k *faultKind) bool {
+			return !slices.Contains(strings.Split(w.only, ","), k.name)
+		})
+	}
+	r := w.draws(1)
+	var lasting sync.WaitGroup
+	defer lasting.Wait()
+	for number := 1; ; number++ {
+		f := w.drawFault(r, number, kinds)
+		if !sleep(ctx, f.pause) {
+			return
+		}
+		m := w.target(f)
+		w.note("#%d fault: %s %s for %s", f.number, f.kind.name, m.name, f.length)
+		release, ok := w.take(m)
+		if !ok {
+			w.note("#%d: %v", f.number, errBusy)
+			continue
+		}
+		lasting.Go(func() {
+			defer release()
+			w.last(ctx, m, f)
+		})
+	}
+}
+
+// last makes a fault and ends it.
+func (w *world) last(ctx context.Context, m *member, f *fault) {
+	w.faults.Add(1)
+	defer w.faults.Add(-1)
+	end, err := f.kind.begin(ctx, w, m, f)
+	if err != nil {
+		w.note("#%d: %v", f.number, err)
+		return
+	}
+	sleep(ctx, f.length)
+	if err := end(); err != nil {
+		w.violate("harness", "#%d does not end: %v", f.number, err)
+	}
+	w.note("#%d ends: %s %s", f.number, f.kind.name, m.name)
+}
+
+// target returns the member of a fault. Which server leads is known only now.
+func (w *world) target(f *fault) *member {
+	if !f.kind.servers {
+		return w.nodes[f.target%len(w.nodes)]
+	}
+	if strings.HasSuffix(f.kind.name, "-leader") {
+		if leader := w.leader(); leader != nil {
+			return leader
+		}
+	}
+	return w.servers[f.target%len(w.servers)]
+}
+
+// take reserves a member for a fault. One server at a time has one: two of three have to agree.
+func (w *world) take(m *member) (release func(), ok bool) {
+	tokens := []chan struct{}{m.busy}
+	if m.server {
+		tokens = append(tokens, w.disturbed)
+	}
+	for i, t := range tokens {
+		select {
+		case t <- struct{}{}:
+		default:
+			for _, taken := range tokens[:i] {
+				<-taken
+			}
+			return nil, false
+		}
+	}
+	return func() {
+		for _, t := range tokens {
+			<-t
+		}
+	}, true
+}
+
+// sleep reports whether the time has passed before the context ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+func killAgent(_ context.Context, _ *world, m *member, _ *fault) (func() error, error) {
+	return m.startAgent, m.killAgent()
+}
+
+// powerOff switches a machine off. For one of two, an operator says so as soon as its node is down.
+func powerOff(ctx context.Context, w *world, m *member, f *fault) (func() error, error) {
+	m.powerOff()
+	if !m.server && f.choice%2 == 0 {
+		w.confirmLost(ctx, m, f)
+	}
+	return m.powerOn, nil
+}
+
+// signalFault sends a signal to processes, and another one at its end to those that are there.
+func signalFault(pids []int, sig, undo unix.Signal) (func() error, error) {
+	if len(pids) == 0 {
+		return nil, errors.New("no such process")
+	}
+	for _, pid := range pids {
+		if err := unix.Kill(pid, sig); err != nil {
+			return nil, fmt.Errorf("process %d: %w", pid, err)
+		}
+	}
+	return func() error {
+		for _, pid := range pids {
+			if undo != 0 {
+				_ = unix.Kill(pid, undo) // it may have been killed meanwhile
+			}
+		}
+		return nil
+	}, nil
+}

@@ -1,0 +1,174 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// operation is one that the seed has chosen. It goes to a server, and may fail: faults last.
+type operation struct {
+	name   string
+	weight int
+	run    func(w *world, c *api.Client, j *job, choice int) error
+}
+
+var operations = []*operation{
+	{"run", 5, func(_ *world, c *api.Client, j *job, _ int) error { return register(c, j.hcl()) }},
+	{"update", 3, func(_ *world, c *api.Client, j *job, _ int) error {
+		j.version.Add(1)
+		return register(c, j.hcl())
+	}},
+	{"stop", 2, func(_ *world, c *api.Client, j *job, _ int) error {
+		return call(func(ctx context.Context) error {
+			_, err := c.JobDeregister(ctx, j.name, api.JobDeregisterOptions{})
+			return err
+		})
+	}},
+	{"move", 3, moveAlloc},
+	{"expand", 1, func(_ *world, c *api.Client, j *job, _ int) error {
+		j.mib.Add(16)
+		return j.createVolume(c)
+	}},
+	{"drain", 1, func(w *world, c *api.Client, _ *job, choice int) error {
+		spec := &structs.DrainSpec{Deadline: 5 * time.Second, IgnoreSystemJobs: true}
+		return w.drain(c, w.nodes[choice%len(w.nodes)], api.NodeDrain{DrainSpec: spec})
+	}},
+	{"undrain", 3, func(w *world, c *api.Client, _ *job, choice int) error {
+		return w.drain(c, w.nodes[choice%len(w.nodes)], api.NodeDrain{MarkEligible: true})
+	}},
+}
+
+// moveAlloc stops the allocation of a job, so that another one takes its place.
+func moveAlloc(_ *world, c *api.Client, j *job, _ int) error {
+	return call(func(ctx context.Context) error {
+		allocs, _, err := c.JobAllocations(ctx, j.name, false, nil)
+		if err != nil {
+			return err
+		}
+		for _, a := range allocs {
+			if a.ClientStatus == structs.AllocRunning && a.DesiredStatus == structs.AllocDesiredRun {
+				_, err := c.AllocStop(ctx, a.ID, api.AllocStopOptions{})
+				return err
+			}
+		}
+		return errors.New("nothing runs")
+	})
+}
+
+func (w *world) drain(c *api.Client, m *member, how api.NodeDrain) error {
+	n, err := w.node(c, m)
+	if err != nil {
+		return err
+	}
+	return call(func(ctx context.Context) error { return c.NodeDrain(ctx, n.ID, how) })
+}
+
+// node returns the node of a member as a server knows it.
+func (w *world) node(c *api.Client, m *member) (found *structs.NodeListStub, err error) {
+	err = call(func(ctx context.Context) error {
+		nodes, _, err := c.Nodes(ctx, nil)
+		for _, n := range nodes {
+			if n.Name == m.name {
+				found = n
+			}
+		}
+		return err
+	})
+	if err == nil && found == nil {
+		err = errors.New("no node " + m.name)
+	}
+	return found, err
+}
+
+// operate makes operations until the context ends.
+func (w *world) operate(ctx context.Context) {
+	r := w.draws(2)
+	sum := 0
+	for _, o := range operations {
+		sum += o.weight
+	}
+	for number := 1; ; number++ {
+		pause := time.Duration(200+r.IntN(600)) * time.Millisecond
+		at := r.IntN(sum)
+		j := w.jobs[r.IntN(len(w.jobs))]
+		s := w.servers[r.IntN(len(w.servers))]
+		choice := r.IntN(1 << 20)
+		if !sleep(ctx, pause) {
+			return
+		}
+		var chosen *operation
+		for _, o := range operations {
+			if at < o.weight {
+				chosen = o
+				break
+			}
+			at -= o.weight
+		}
+		during := w.faults.Load() > 0
+		err := chosen.run(w, s.client, j, choice)
+		w.operations++
+		if during || w.faults.Load() > 0 {
+			w.faulted++
+		}
+		w.note("operation %d: %s %s at %s: %s", number, chosen.name, j.name, s.name, outcome(err))
+	}
+}
+
+// outcome shows an error in one line.
+func outcome(err error) string {
+	if err == nil {
+		return "done"
+	}
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
+}
+
+// leader returns the server that leads, nil if none says so.
+func (w *world) leader() *member {
+	for _, s := range w.servers {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		addr, err := s.client.StatusLeader(ctx)
+		cancel()
+		for _, leader := range w.servers {
+			if err == nil && strings.HasPrefix(addr, leader.addr+":") {
+				return leader
+			}
+		}
+	}
+	return nil
+}
+
+// wordWithin bounds the wait of an operator for a node to be down.
+const wordWithin = time.Minute
+
+// confirmLost has an operator say that a machine, which is off, is off. It stays off until the answer.
+func (w *world) confirmLost(ctx context.Context, m *member, f *fault) {
+	err := await(wordWithin, func() error {
+		if ctx.Err() != nil {
+			return nil
+		}
+		leader := w.leader()
+		if leader == nil {
+			return errors.New("no leader")
+		}
+		n, err := w.node(leader.client, m)
+		if err == nil && n.Status != structs.NodeDown {
+			err = fmt.Errorf("the node is %s", n.Status)
+		}
+		if err != nil {
+			return err
+		}
+		socket := api.NewClient(api.ClientConfig{Address: "unix://" + leader.path("data", "berth", "berth.sock")})
+		defer socket.Close()
+		return call(func(ctx context.Context) error {
+			return socket.NodeConfirmLost(ctx, n.ID, api.NodeFence{By: "chaos", Why: "its power is cut"})
+		})
+	})
+	w.note("#%d the word of an operator about %s: %s", f.number, m.name, outcome(err))
+}
