@@ -103,8 +103,8 @@ func parseSettings(args []string) *settings {
 	return s
 }
 
-// runKeeper runs the world until its end or that of the tests, and removes what it leaves: the namespaces have
-// ended with it, so that is a directory and empty cgroups.
+// runKeeper runs the world until its end or that of the tests, and removes what it leaves: the namespaces
+// have ended with it, so that is a directory and empty cgroups.
 func runKeeper(args []string) int {
 	s := parseSettings(args)
 	cmd := exec.Command("/proc/self/exe", append([]string{"world"}, args...)...)
@@ -142,8 +142,8 @@ func runKeeper(args []string) int {
 	return code
 }
 
-// removeCgroups removes the cgroups whose names begin with a text. They are busy until the kernel has reaped their
-// processes.
+// removeCgroups removes the cgroups whose names begin with a text. They are busy until the kernel has
+// reaped their processes.
 func removeCgroups(prefix string) (err error) {
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
 		left := cgroupsOf(prefix)

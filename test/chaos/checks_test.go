@@ -20,8 +20,8 @@ import (
 	"berth/api"
 )
 
-// settleFor bounds the time in which a cluster without faults comes to rest. A busy machine needs a multiple of the
-// usual time.
+// settleFor bounds the time in which a cluster without faults comes to rest. A busy machine needs a
+// multiple of the usual time.
 const settleFor = 5 * time.Minute
 
 // watch reads the journal until the context ends.
@@ -51,6 +51,7 @@ func (w *world) calmDown() {
 		{"the plugin runs everywhere", w.pluginReady},
 		{"all jobs are registered", w.registerAll},
 		{"all writers write", w.allWriteAgain},
+		{"all servers vote", w.voters},
 		{"the servers agree", w.serversAgree},
 	} {
 		if err := await(settleFor, step.check); err != nil {
@@ -204,8 +205,7 @@ func (w *world) purge(name string) error {
 func (m *member) clean() error {
 	pid, _ := m.running()
 	for _, p := range m.processes() {
-		guard := slices.Contains(p.args, "guard")
-		if p.pid != pid && !guard && p.parent != pid {
+		if p.pid != pid && !isGuard(p) && p.parent != pid {
 			return fmt.Errorf("process %d is left: %q", p.pid, p.args)
 		}
 	}

@@ -131,8 +131,8 @@ func (d *device) run(conn net.Conn, action, plug string) int {
 // fencedFor is the time for which a machine stays off that the device has switched off.
 const fencedFor = 8 * time.Second
 
-// switchOn is the person who switches a machine on after the device has switched it off. A fault that lasts does so
-// itself at its end.
+// switchOn is the person who switches a machine on after the device has switched it off. A fault that
+// lasts does so itself at its end.
 func (d *device) switchOn(m *member) {
 	time.Sleep(fencedFor)
 	m.busy <- struct{}{}

@@ -1,8 +1,9 @@
-// Package chaos runs three servers and four nodes as real processes, each member in namespaces of its own, while
-// faults happen. Tasks write to volumes, and the storage notes the writers. See docs/reliability.md.
+// Package chaos runs three servers and four nodes as real processes, each member in namespaces of its
+// own, while faults happen. Tasks write to volumes, and the storage notes the writers. See
+// docs/reliability.md.
 //
-// The test binary is each process besides the agents, by its first argument (roles). The tests start a keeper, the
-// keeper the world, and the world the members:
+// The test binary is each process besides the agents, by its first argument (roles). The tests start a
+// keeper, the keeper the world, and the world the members:
 //
 //   - The keeper removes everything when the tests or the world have ended, also if they were killed.
 //   - The world is pid 1 of its namespaces, where all members and their network are: all ends with it.

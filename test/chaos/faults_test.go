@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -33,11 +32,30 @@ type faultKind struct {
 
 // faultKinds has all kinds of faults: see docs/reliability.md.
 var faultKinds = []*faultKind{
-	{name: "kill-agent", weight: 4, begin: killAgent},
-	{name: "power-off", weight: 4, begin: powerOff},
+	{name: "kill-agent", weight: 3, begin: killAgent},
+	{name: "freeze-agent", weight: 3, begin: freezeAgent},
+	{name: "kill-plugin", weight: 1, begin: signalOne(isPlugin, unix.SIGKILL, 0)},
+	{name: "freeze-plugin", weight: 1, begin: signalOne(isPlugin, unix.SIGSTOP, unix.SIGCONT)},
+	{name: "kill-supervisor", weight: 2, begin: signalOne(isSupervisor, unix.SIGKILL, 0)},
+	{name: "freeze-supervisor", weight: 1, begin: signalOne(isSupervisor, unix.SIGSTOP, unix.SIGCONT)},
+	{name: "kill-guard", weight: 1, begin: killGuard},
+	{name: "freeze-guard", weight: 1, begin: signalOne(isGuard, unix.SIGSTOP, unix.SIGCONT)},
+	{name: "cut-node", weight: 3, begin: cut(true, true)},
+	{name: "cut-node-sends", weight: 1, begin: cut(true, false)},
+	{name: "cut-node-hears", weight: 1, begin: cut(false, true)},
+	{name: "power-off", weight: 3, begin: powerOff},
+	{name: "full-disk", weight: 1, begin: fillDisk},
+	{name: "device-fails", weight: 1, begin: setDevice(deviceFails)},
+	{name: "device-hangs", weight: 1, begin: setDevice(deviceHangs)},
 	{name: "kill-server", servers: true, weight: 2, begin: killAgent},
 	{name: "kill-leader", servers: true, weight: 2, begin: killAgent},
+	{name: "freeze-leader", servers: true, weight: 2, begin: freezeAgent},
+	{name: "cut-leader", servers: true, weight: 2, begin: cut(true, true)},
+	{name: "cut-leader-sends", servers: true, weight: 1, begin: cut(true, false)},
+	{name: "cut-leader-hears", servers: true, weight: 1, begin: cut(false, true)},
 	{name: "power-off-server", servers: true, weight: 1, begin: powerOff},
+	{name: "full-disk-leader", servers: true, weight: 1, begin: fillDisk},
+	{name: "damage-server", servers: true, weight: 1, begin: damage},
 }
 
 // errBusy rejects a fault of a member that has another one.
@@ -52,8 +70,8 @@ func (w *world) drawFault(r *rand.Rand, number int, kinds []*faultKind) *fault {
 		choice: r.IntN(1 << 20),
 		length: time.Duration(1000+r.IntN(4000)) * time.Millisecond,
 	}
-	if r.IntN(3) == 0 {
-		f.length *= 4
+	if r.IntN(2) == 0 {
+		f.length = f.length*3 + 5*time.Second // longer than most leases with their grace
 	}
 	sum := 0
 	for _, k := range kinds {
@@ -121,7 +139,7 @@ func (w *world) target(f *fault) *member {
 	if !f.kind.servers {
 		return w.nodes[f.target%len(w.nodes)]
 	}
-	if strings.HasSuffix(f.kind.name, "-leader") {
+	if strings.Contains(f.kind.name, "-leader") {
 		if leader := w.leader(); leader != nil {
 			return leader
 		}
@@ -160,37 +178,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
-}
-
-func killAgent(_ context.Context, _ *world, m *member, _ *fault) (func() error, error) {
-	return m.startAgent, m.killAgent()
-}
-
-// powerOff switches a machine off. For one of two, an operator says so as soon as its node is down.
-func powerOff(ctx context.Context, w *world, m *member, f *fault) (func() error, error) {
-	m.powerOff()
-	if !m.server && f.choice%2 == 0 {
-		w.confirmLost(ctx, m, f)
-	}
-	return m.powerOn, nil
-}
-
-// signalFault sends a signal to processes, and another one at its end to those that are there.
-func signalFault(pids []int, sig, undo unix.Signal) (func() error, error) {
-	if len(pids) == 0 {
-		return nil, errors.New("no such process")
-	}
-	for _, pid := range pids {
-		if err := unix.Kill(pid, sig); err != nil {
-			return nil, fmt.Errorf("process %d: %w", pid, err)
-		}
-	}
-	return func() error {
-		for _, pid := range pids {
-			if undo != 0 {
-				_ = unix.Kill(pid, undo) // it may have been killed meanwhile
-			}
-		}
-		return nil
-	}, nil
 }

@@ -95,8 +95,8 @@ func (j *journal) acks(volume string) int {
 	return len(j.volumes[volume].acks)
 }
 
-// checkRecords compares the acknowledged records with those on the volumes. A volume may have one more of each
-// writer, whose end came before the acknowledgement.
+// checkRecords compares the acknowledged records with those on the volumes. A volume may have one more of
+// each writer, whose end came before the acknowledgement.
 func (j *journal) checkRecords() {
 	j.check()
 	j.mu.Lock()

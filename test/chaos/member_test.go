@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,7 +37,8 @@ type member struct {
 	agent int           // its pid in the namespace of the world; 0: it has ended
 	ended chan struct{} // closed when that agent has ended
 
-	busy chan struct{} // holds a token while a fault lasts
+	busy   chan struct{} // holds a token while a fault lasts
+	mayEnd atomic.Bool   // a fault lasts that an agent may end by itself for, or the world ends it
 }
 
 // path is a path in the directory of the member. Its "data" is the disk of the machine.
@@ -102,6 +104,9 @@ func (m *member) follow(cmd *exec.Cmd, lines *bufio.Scanner) {
 				inner, _ := strconv.Atoi(number)
 				m.agent = outerPID(cmd.Process.Pid, inner)
 			case "ended":
+				if !m.mayEnd.Load() {
+					m.w.violate("no-crash", "the agent of %s ended by itself: status %s", m.name, number)
+				}
 				m.agentEndedLocked()
 			}
 		}
@@ -188,6 +193,8 @@ func (m *member) killAgent() error {
 	if pid == 0 {
 		return errors.New("it has no agent")
 	}
+	m.mayEnd.Store(true)
+	defer m.mayEnd.Store(false)
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		return err
 	}
@@ -246,16 +253,6 @@ func (m *member) processes() (found []process) {
 		}
 	}
 	return found
-}
-
-// withArgs lists the processes of the machine with some successive arguments.
-func (m *member) withArgs(args ...string) (pids []int) {
-	for _, p := range m.processes() {
-		if strings.Contains("\x00"+strings.Join(p.args, "\x00")+"\x00", strings.Join(args, "\x00")+"\x00") {
-			pids = append(pids, p.pid)
-		}
-	}
-	return pids
 }
 
 // await repeats a check until it succeeds or the time is over.

@@ -39,6 +39,24 @@ var operations = []*operation{
 		spec := &structs.DrainSpec{Deadline: 5 * time.Second, IgnoreSystemJobs: true}
 		return w.drain(c, w.nodes[choice%len(w.nodes)], api.NodeDrain{DrainSpec: spec})
 	}},
+	{"fence", 1, func(w *world, _ *api.Client, _ *job, choice int) error {
+		return w.atSocket(w.nodes[choice%len(w.nodes)], func(ctx context.Context, c *api.Client, id string) error {
+			return c.NodeFence(ctx, id, api.NodeFence{By: "chaos", Why: "the seed says so"})
+		})
+	}},
+	{"lease", 1, func(w *world, c *api.Client, _ *job, choice int) error {
+		n, err := w.node(c, w.nodes[choice%len(w.nodes)])
+		if err != nil {
+			return err
+		}
+		return call(func(ctx context.Context) error {
+			_, err := c.NodeExtendLease(ctx, n.ID, time.Duration(5+choice%10)*time.Second)
+			return err
+		})
+	}},
+	{"transfer", 1, func(_ *world, c *api.Client, _ *job, _ int) error {
+		return call(func(ctx context.Context) error { return c.RaftTransferLeadership(ctx, "", "") })
+	}},
 	{"undrain", 3, func(w *world, c *api.Client, _ *job, choice int) error {
 		return w.drain(c, w.nodes[choice%len(w.nodes)], api.NodeDrain{MarkEligible: true})
 	}},
@@ -147,28 +165,33 @@ func (w *world) leader() *member {
 // wordWithin bounds the wait of an operator for a node to be down.
 const wordWithin = time.Minute
 
+// atSocket calls the leader at its operator socket about the node of a member, which has to be down.
+func (w *world) atSocket(m *member, f func(ctx context.Context, c *api.Client, node string) error) error {
+	leader := w.leader()
+	if leader == nil {
+		return errors.New("no leader")
+	}
+	n, err := w.node(leader.client, m)
+	if err == nil && n.Status != structs.NodeDown {
+		err = fmt.Errorf("the node is %s", n.Status)
+	}
+	if err != nil {
+		return err
+	}
+	socket := api.NewClient(api.ClientConfig{Address: "unix://" + leader.path("data", "berth", "berth.sock")})
+	defer socket.Close()
+	return call(func(ctx context.Context) error { return f(ctx, socket, n.ID) })
+}
+
 // confirmLost has an operator say that a machine, which is off, is off. It stays off until the answer.
 func (w *world) confirmLost(ctx context.Context, m *member, f *fault) {
 	err := await(wordWithin, func() error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		leader := w.leader()
-		if leader == nil {
-			return errors.New("no leader")
-		}
-		n, err := w.node(leader.client, m)
-		if err == nil && n.Status != structs.NodeDown {
-			err = fmt.Errorf("the node is %s", n.Status)
-		}
-		if err != nil {
-			return err
-		}
-		socket := api.NewClient(api.ClientConfig{Address: "unix://" + leader.path("data", "berth", "berth.sock")})
-		defer socket.Close()
-		return call(func(ctx context.Context) error {
-			return socket.NodeConfirmLost(ctx, n.ID, api.NodeFence{By: "chaos", Why: "its power is cut"})
+		return w.atSocket(m, func(ctx context.Context, c *api.Client, id string) error {
+			return c.NodeConfirmLost(ctx, id, api.NodeFence{By: "chaos", Why: "its power is cut"})
 		})
 	})
-	w.note("#%d the word of an operator about %s: %s", f.number, m.name, outcome(err))
+	w.note("#%d the word of an operator about %s: %s", f.number, m.name, outcome(errors.Join(err, ctx.Err())))
 }

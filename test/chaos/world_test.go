@@ -188,6 +188,9 @@ server {
   retry_interval          = "1s"
   raft_snapshot_threshold = 300
   raft_trailing_logs      = 200
+  default_scheduler_config {
+    scheduler_algorithm = "spread"
+  }
   fencing "power" {
     agent   = %q
     timeout = "10s"

@@ -24,8 +24,8 @@ import (
 	"berth/client/csi/mounts"
 )
 
-// shelf is the plugin. The directory records the calls of the processes, and the calls that a plugin must never
-// receive:
+// shelf is the plugin. The directory records the calls of the processes, and the calls that a plugin must
+// never receive:
 //
 //	vol/ID/disk             the image
 //	vol/ID/attached/NODE    the volume is attached to the node
