@@ -236,25 +236,25 @@ func flipByte(dir string, choice int) (string, error) {
 	return fmt.Sprintf("%s at %d of %d", path, at, used), errors.Join(err, file.Close())
 }
 
-// voters returns nil if each server has a vote, and no other one has.
+// voters returns nil if every server is healthy and has a vote, and no other one is a member.
 func (w *world) voters() error {
 	return call(func(ctx context.Context) error {
 		leader := w.leader()
 		if leader == nil {
 			return errors.New("no leader")
 		}
-		servers, err := leader.client.RaftConfiguration(ctx, nil)
+		health, _, err := leader.client.AutopilotHealth(ctx, nil)
 		if err != nil {
 			return err
 		}
 		voters := 0
-		for _, s := range servers {
-			if s.Voter {
+		for _, s := range health.Servers {
+			if s.Voter && s.Healthy {
 				voters++
 			}
 		}
-		if voters != len(w.servers) || len(servers) != len(w.servers) {
-			return fmt.Errorf("%d servers, of which %d vote", len(servers), voters)
+		if voters != len(w.servers) || len(health.Servers) != len(w.servers) {
+			return fmt.Errorf("%d servers, of which %d vote and are healthy", len(health.Servers), voters)
 		}
 		return nil
 	})

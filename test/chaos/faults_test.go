@@ -118,10 +118,18 @@ func (w *world) disturb(ctx context.Context) {
 	}
 }
 
+// losesQuorum is the number of faults of servers of which one may happen while a server that is back has no vote
+// yet.
+const losesQuorum = 5
+
 // last makes a fault and ends it.
 func (w *world) last(ctx context.Context, m *member, f *fault) {
 	w.faults.Add(1)
 	defer w.faults.Add(-1)
+	if f.kind.servers && f.choice%losesQuorum > 0 && w.voters() != nil {
+		w.note("#%d: not all servers vote", f.number)
+		return
+	}
 	end, err := f.kind.begin(ctx, w, m, f)
 	if err != nil {
 		w.note("#%d: %v", f.number, err)

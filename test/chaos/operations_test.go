@@ -54,8 +54,9 @@ var operations = []*operation{
 			return err
 		})
 	}},
-	{"transfer", 1, func(_ *world, c *api.Client, _ *job, _ int) error {
-		return call(func(ctx context.Context) error { return c.RaftTransferLeadership(ctx, "", "") })
+	{"transfer", 1, func(w *world, c *api.Client, _ *job, choice int) error {
+		to := w.servers[choice%len(w.servers)].addr + ":4747"
+		return call(func(ctx context.Context) error { return c.RaftTransferLeadership(ctx, "", to) })
 	}},
 	{"undrain", 3, func(w *world, c *api.Client, _ *job, choice int) error {
 		return w.drain(c, w.nodes[choice%len(w.nodes)], api.NodeDrain{MarkEligible: true})

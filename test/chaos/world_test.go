@@ -182,6 +182,9 @@ func serverConfig(m *member) string {
 consul {
   address = ""
 }
+autopilot {
+  server_stabilization_time = "1s"
+}
 server {
   heartbeat_ttl           = "3s"
   heartbeat_grace         = "10s"
