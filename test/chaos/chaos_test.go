@@ -60,8 +60,8 @@ func TestChaos(t *testing.T) {
 	if minutes == 0 {
 		minutes = shortRun
 	}
-	cmd := exec.Command("/proc/self/exe", "keeper", fmt.Sprint("-keep=", *keepFlag), "-dir", dir, "-program", program,
-		"-seed", fmt.Sprint(*seedFlag), "-minutes", fmt.Sprint(minutes), "-only", *onlyFlag)
+	cmd := exec.Command("/proc/self/exe", "keeper", fmt.Sprint("-keep=", *keepFlag), "-dir", dir,
+		"-program", program, "-seed", fmt.Sprint(*seedFlag), "-minutes", fmt.Sprint(minutes), "-only", *onlyFlag)
 	cmd.Stdout = os.Stdout
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -55,7 +55,11 @@ func (w *world) calmDown() {
 		{"the servers agree", w.serversAgree},
 	} {
 		if err := await(settleFor, step.check); err != nil {
-			w.violate("nothing-stuck", "%s: %v", step.what, err)
+			guarantee := "nothing-stuck"
+			if errors.Is(err, errDiffer) {
+				guarantee = "equal-servers"
+			}
+			w.violate(guarantee, "%s: %v", step.what, err)
 			w.explain()
 			return
 		}
@@ -97,8 +101,10 @@ func asJSON(v any) string {
 }
 
 // states are the lists of a server that are compared. Each server reads its own rows.
-var states = []string{"/v1/jobs", "/v1/allocations", "/v1/nodes", "/v1/volumes?type=csi", "/v1/plugins?type=csi",
-	"/v1/evaluations", "/v1/volumes/claims", "/v1/deployments"}
+var states = []string{"/v1/jobs", "/v1/allocations", "/v1/nodes", "/v1/volumes?type=csi",
+	"/v1/plugins?type=csi", "/v1/evaluations", "/v1/volumes/claims", "/v1/deployments"}
+
+var errDiffer = errors.New("the rows of two servers differ")
 
 // serversAgree returns nil if all servers have equal rows at one index.
 func (w *world) serversAgree() error {
@@ -110,7 +116,7 @@ func (w *world) serversAgree() error {
 				return err
 			}
 			if s != w.servers[0] && got != want {
-				return fmt.Errorf("%s differs:\n%s\n%s", path, want, got)
+				return fmt.Errorf("%s: %w:\n%s\n%s", path, errDiffer, want, got)
 			}
 			want = got
 		}
@@ -168,7 +174,7 @@ func (w *world) checkEnd() {
 	}
 	for _, m := range w.nodes {
 		if err := await(settleFor, m.clean); err != nil {
-			w.violate("leak", "%s: %v", m.name, err)
+			w.violate("nothing-left", "%s: %v", m.name, err)
 		}
 	}
 }

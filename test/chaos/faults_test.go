@@ -71,7 +71,7 @@ func (w *world) drawFault(r *rand.Rand, number int, kinds []*faultKind) *fault {
 		length: time.Duration(1000+r.IntN(4000)) * time.Millisecond,
 	}
 	if r.IntN(2) == 0 {
-		f.length = f.length*3 + 5*time.Second // longer than most leases with their grace
+		f.length = f.length*2 + 13*time.Second // longer than leases with their grace
 	}
 	sum := 0
 	for _, k := range kinds {

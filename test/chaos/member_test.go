@@ -62,8 +62,9 @@ func (m *member) powerOn() error {
 	cmd := exec.Command("/proc/self/exe", append([]string{"init", bootID, m.path("agent.log")}, m.args...)...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
-		Setsid:     true,
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
+			unix.CLONE_NEWUTS,
+		Setsid: true,
 	}
 	input, err := cmd.StdinPipe()
 	if err != nil {
@@ -161,7 +162,7 @@ func (m *member) powerOff() {
 	m.first = nil
 	m.agentEndedLocked()
 	if err := removeCgroups(m.cgroup()); err != nil {
-		m.w.violate("leak", "%s was switched off: %v", m.name, err)
+		m.w.violate("nothing-left", "%s was switched off: %v", m.name, err)
 	}
 }
 

@@ -105,9 +105,12 @@ func (w *world) node(c *api.Client, m *member) (found *structs.NodeListStub, err
 	return found, err
 }
 
-// operate makes operations until the context ends.
-func (w *world) operate(ctx context.Context) {
-	r := w.draws(2)
+// operators is the number of operators, who do not know of each other.
+const operators = 3
+
+// operate makes the operations of one operator until the context ends.
+func (w *world) operate(ctx context.Context, operator int) {
+	r := w.draws(uint64(2 + operator))
 	sum := 0
 	for _, o := range operations {
 		sum += o.weight
@@ -131,11 +134,11 @@ func (w *world) operate(ctx context.Context) {
 		}
 		during := w.faults.Load() > 0
 		err := chosen.run(w, s.client, j, choice)
-		w.operations++
+		w.operations.Add(1)
 		if during || w.faults.Load() > 0 {
-			w.faulted++
+			w.faulted.Add(1)
 		}
-		w.note("operation %d: %s %s at %s: %s", number, chosen.name, j.name, s.name, outcome(err))
+		w.note("operation %d.%d: %s %s at %s: %s", operator, number, chosen.name, j.name, s.name, outcome(err))
 	}
 }
 

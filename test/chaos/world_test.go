@@ -27,8 +27,8 @@ type world struct {
 	journal        *journal
 	disturbed      chan struct{} // holds a token while a fault of a server lasts
 	faults         atomic.Int32  // that last
-	operations     int
-	faulted        int // of the operations, those during a fault
+	operations     atomic.Int32
+	faulted        atomic.Int32 // of the operations, those during a fault
 
 	mu         sync.Mutex
 	violations int
@@ -55,13 +55,17 @@ func runWorld(args []string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(w.minutes*float64(time.Minute)))
 	defer cancel()
 	var parts sync.WaitGroup
-	for _, part := range []func(context.Context){w.disturb, w.operate, w.watch} {
+	for _, part := range []func(context.Context){w.disturb, w.watch} {
 		parts.Go(func() { part(ctx) })
+	}
+	for number := range operators {
+		parts.Go(func() { w.operate(ctx, number) })
 	}
 	parts.Wait()
 	w.calmDown()
 	w.checkEnd()
-	fmt.Printf("operations: %d, faulted: %d\nviolations: %d\n", w.operations, w.faulted, w.violations)
+	fmt.Printf("operations: %d, faulted: %d\nviolations: %d\n", w.operations.Load(), w.faulted.Load(),
+		w.violations)
 	return min(w.violations, 1)
 }
 
@@ -164,8 +168,8 @@ func (m *member) prepare() error {
 		return err
 	}
 	config := m.path("agent.hcl")
-	m.args = []string{m.w.program, "agent", "-data-dir", m.path("data", "berth"), "-bind", m.addr, "-name", m.name,
-		"-config", config}
+	m.args = []string{m.w.program, "agent", "-data-dir", m.path("data", "berth"), "-bind", m.addr,
+		"-name", m.name, "-config", config}
 	text := nodeConfig(m)
 	if m.server {
 		text = serverConfig(m)

@@ -7,9 +7,9 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// mayBeMounted reports whether a volume that was staged on a node may still be mounted there. A machine
-// that has lost its power has no mounts, and others than the plugin unmount, too. Only the mount tables
-// of the machines show that, if the test offers them.
+// mayBeMounted reports whether a volume that was staged on a node may still be mounted there. A machine that
+// has lost its power has no mounts, and others than the plugin unmount, too. Only the mount tables of the
+// machines show that, if the test offers them.
 func (s *shelf) mayBeMounted(id, node string) bool {
 	if _, err := os.Stat(s.path("machines")); err != nil {
 		return true
