@@ -164,9 +164,9 @@ func fillDisk(_ context.Context, w *world, m *member, f *fault) (func() error, e
 // rejoinWithin bounds the wait for a server that has lost its data.
 const rejoinWithin = 3 * time.Minute
 
-// damage changes a byte of a file of a server that does not run. The server finds it and does not start, or the byte
-// is in no use. In the first case it loses its data, as the error demands. The fault lasts until it is back:
-// no other server may lose its data meanwhile.
+// damage changes a byte of a file of a server that does not run. The server finds it and does not start,
+// or the byte is in no use. In the first case it loses its data, as the error demands. The fault lasts
+// until it is back: no other server may lose its data meanwhile.
 func damage(ctx context.Context, w *world, m *member, f *fault) (func() error, error) {
 	if err := m.killAgent(); err != nil {
 		return nil, err

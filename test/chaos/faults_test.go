@@ -118,8 +118,8 @@ func (w *world) disturb(ctx context.Context) {
 	}
 }
 
-// losesQuorum is the number of faults of servers of which one may happen while a server that is back has no vote
-// yet.
+// losesQuorum is the number of faults of servers of which one may happen while a server that is back has
+// no vote yet.
 const losesQuorum = 5
 
 // last makes a fault and ends it.

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runInit is the first process of a machine. Its arguments are the file with the boot ID, that of the log, and
-// the command of the agent. It starts the agent for each line of its standard input and writes the agent's pid,
-// and later its end. It reaps everything.
+// runInit is the first process of a machine. Its arguments are the file with the boot ID, that of the
+// log, and the command of the agent. It starts the agent for each line of its standard input and writes
+// the agent's pid, and later its end. It reaps everything.
 func runInit(args []string) int {
 	if err := enterMachine(args[0]); err != nil {
 		fmt.Fprintln(os.Stderr, "init:", err)
