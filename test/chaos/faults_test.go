@@ -32,21 +32,21 @@ type faultKind struct {
 
 // faultKinds has all kinds of faults: see docs/reliability.md.
 var faultKinds = []*faultKind{
-	{name: "kill-agent", weight: 3, begin: killAgent},
-	{name: "freeze-agent", weight: 3, begin: freezeAgent},
-	{name: "kill-plugin", weight: 1, begin: signalOne(isPlugin, unix.SIGKILL, 0)},
-	{name: "freeze-plugin", weight: 1, begin: signalOne(isPlugin, unix.SIGSTOP, unix.SIGCONT)},
-	{name: "kill-supervisor", weight: 2, begin: signalOne(isSupervisor, unix.SIGKILL, 0)},
-	{name: "freeze-supervisor", weight: 1, begin: signalOne(isSupervisor, unix.SIGSTOP, unix.SIGCONT)},
-	{name: "kill-guard", weight: 1, begin: killGuard},
-	{name: "freeze-guard", weight: 1, begin: signalOne(isGuard, unix.SIGSTOP, unix.SIGCONT)},
-	{name: "cut-node", weight: 3, begin: cut(true, true)},
-	{name: "cut-node-sends", weight: 1, begin: cut(true, false)},
-	{name: "cut-node-hears", weight: 1, begin: cut(false, true)},
-	{name: "power-off", weight: 3, begin: powerOff},
-	{name: "full-disk", weight: 1, begin: fillDisk},
-	{name: "device-fails", weight: 1, begin: setDevice(deviceFails)},
-	{name: "device-hangs", weight: 1, begin: setDevice(deviceHangs)},
+	{name: "kill-agent", weight: 9, begin: killAgent},
+	{name: "freeze-agent", weight: 9, begin: freezeAgent},
+	{name: "kill-plugin", weight: 3, begin: signalOne(isPlugin, unix.SIGKILL, 0)},
+	{name: "freeze-plugin", weight: 3, begin: signalOne(isPlugin, unix.SIGSTOP, unix.SIGCONT)},
+	{name: "kill-supervisor", weight: 6, begin: signalOne(isSupervisor, unix.SIGKILL, 0)},
+	{name: "freeze-supervisor", weight: 3, begin: signalOne(isSupervisor, unix.SIGSTOP, unix.SIGCONT)},
+	{name: "kill-guard", weight: 3, begin: killGuard},
+	{name: "freeze-guard", weight: 3, begin: signalOne(isGuard, unix.SIGSTOP, unix.SIGCONT)},
+	{name: "cut-node", weight: 9, begin: cut(true, true)},
+	{name: "cut-node-sends", weight: 3, begin: cut(true, false)},
+	{name: "cut-node-hears", weight: 3, begin: cut(false, true)},
+	{name: "power-off", weight: 9, begin: powerOff},
+	{name: "full-disk", weight: 3, begin: fillDisk},
+	{name: "device-fails", weight: 3, begin: setDevice(deviceFails)},
+	{name: "device-hangs", weight: 3, begin: setDevice(deviceHangs)},
 	{name: "kill-server", servers: true, weight: 2, begin: killAgent},
 	{name: "kill-leader", servers: true, weight: 2, begin: killAgent},
 	{name: "freeze-leader", servers: true, weight: 2, begin: freezeAgent},
@@ -70,7 +70,7 @@ func (w *world) drawFault(r *rand.Rand, number int, kinds []*faultKind) *fault {
 		choice: r.IntN(1 << 20),
 		length: time.Duration(1000+r.IntN(4000)) * time.Millisecond,
 	}
-	if r.IntN(2) == 0 {
+	if r.IntN(3) > 0 {
 		f.length = f.length*2 + 13*time.Second // longer than leases with their grace
 	}
 	sum := 0

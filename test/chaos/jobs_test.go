@@ -23,8 +23,9 @@ type job struct {
 // pluginJob is the job of the plugin, which runs from the begin to the end.
 const pluginJob = "shelf"
 
-// volumesOfPolicy is the number of volumes with each policy.
-const volumesOfPolicy = 2
+// volumesOfPolicy is the number of volumes with each policy. Operators leave the first of them alone, so that
+// its writer is still wanted when its node is lost.
+const volumesOfPolicy = 3
 
 func (w *world) makeJobs() {
 	policies := []string{structs.LossHold, structs.LossFence, structs.LossLease}
@@ -34,6 +35,9 @@ func (w *world) makeJobs() {
 			j := &job{name: fmt.Sprintf("dir-%s-%d", policy, i), policy: policy}
 			j.mib.Store(16)
 			w.jobs = append(w.jobs, j)
+			if i > 0 {
+				w.operated = append(w.operated, j)
+			}
 		}
 	}
 }

@@ -19,27 +19,27 @@ type operation struct {
 }
 
 var operations = []*operation{
-	{"run", 5, func(_ *world, c *api.Client, j *job, _ int) error { return register(c, j.hcl()) }},
-	{"update", 3, func(_ *world, c *api.Client, j *job, _ int) error {
+	{"run", 80, func(_ *world, c *api.Client, j *job, _ int) error { return register(c, j.hcl()) }},
+	{"update", 30, func(_ *world, c *api.Client, j *job, _ int) error {
 		j.version.Add(1)
 		return register(c, j.hcl())
 	}},
-	{"stop", 2, func(_ *world, c *api.Client, j *job, _ int) error {
+	{"stop", 15, func(_ *world, c *api.Client, j *job, _ int) error {
 		return call(func(ctx context.Context) error {
 			_, err := c.JobDeregister(ctx, j.name, api.JobDeregisterOptions{})
 			return err
 		})
 	}},
-	{"move", 3, moveAlloc},
-	{"expand", 1, func(_ *world, c *api.Client, j *job, _ int) error {
+	{"move", 15, moveAlloc},
+	{"expand", 5, func(_ *world, c *api.Client, j *job, _ int) error {
 		j.mib.Add(16)
 		return j.createVolume(c)
 	}},
-	{"drain", 1, func(w *world, c *api.Client, _ *job, choice int) error {
+	{"drain", 6, func(w *world, c *api.Client, _ *job, choice int) error {
 		spec := &structs.DrainSpec{Deadline: 5 * time.Second, IgnoreSystemJobs: true}
 		return w.drain(c, w.nodes[choice%len(w.nodes)], api.NodeDrain{DrainSpec: spec})
 	}},
-	{"fence", 1, func(w *world, _ *api.Client, _ *job, choice int) error {
+	{"fence", 8, func(w *world, _ *api.Client, _ *job, choice int) error {
 		return w.atSocket(w.nodes[choice%len(w.nodes)], func(ctx context.Context, c *api.Client, id string) error {
 			return c.NodeFence(ctx, id, api.NodeFence{By: "chaos", Why: "the seed says so"})
 		})
@@ -58,7 +58,7 @@ var operations = []*operation{
 		to := w.servers[choice%len(w.servers)].addr + ":4747"
 		return call(func(ctx context.Context) error { return c.RaftTransferLeadership(ctx, "", to) })
 	}},
-	{"undrain", 3, func(w *world, c *api.Client, _ *job, choice int) error {
+	{"undrain", 25, func(w *world, c *api.Client, _ *job, choice int) error {
 		return w.drain(c, w.nodes[choice%len(w.nodes)], api.NodeDrain{MarkEligible: true})
 	}},
 }
@@ -118,7 +118,7 @@ func (w *world) operate(ctx context.Context, operator int) {
 	for number := 1; ; number++ {
 		pause := time.Duration(200+r.IntN(600)) * time.Millisecond
 		at := r.IntN(sum)
-		j := w.jobs[r.IntN(len(w.jobs))]
+		j := w.operated[r.IntN(len(w.operated))]
 		s := w.servers[r.IntN(len(w.servers))]
 		choice := r.IntN(1 << 20)
 		if !sleep(ctx, pause) {

@@ -22,6 +22,7 @@ type world struct {
 	servers, nodes []*member
 	all            []*member
 	jobs           []*job
+	operated       []*job // those that operators run, change and stop
 	cuts           cuts
 	device         *device
 	journal        *journal

@@ -7,11 +7,17 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
+// hasMachines reports whether the test offers the mount tables of its machines.
+func (s *shelf) hasMachines() bool {
+	_, err := os.Stat(s.path("machines"))
+	return err == nil
+}
+
 // mayBeMounted reports whether a volume that was staged on a node may still be mounted there. A machine that
 // has lost its power has no mounts, and others than the plugin unmount, too. Only the mount tables of the
 // machines show that, if the test offers them.
 func (s *shelf) mayBeMounted(id, node string) bool {
-	if _, err := os.Stat(s.path("machines")); err != nil {
+	if !s.hasMachines() {
 		return true
 	}
 	table, err := os.Open(s.path("machines", node))

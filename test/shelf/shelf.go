@@ -38,7 +38,8 @@ import (
 //	hold/RPC.held           a call has waited, at the node that it names
 //	offline                 while the file exists, volumes are expanded only while they are attached nowhere
 //	machines/NODE           if the directory exists, the mount table of each machine that is on: then it says
-//	                        whether a volume that is a directory is mounted there
+//	                        whether a volume that is a directory is mounted there, and the plugin attaches a
+//	                        volume to any number of nodes, as many storages do
 type shelf struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
@@ -292,7 +293,8 @@ func (s *shelf) ControllerPublishVolume(
 	if _, err := s.find(id); err != nil {
 		return nil, err
 	}
-	if at := s.nodes(id, "attached"); len(at) > 0 && !slices.Equal(at, []string{req.GetNodeId()}) {
+	at := s.nodes(id, "attached")
+	if len(at) > 0 && !slices.Equal(at, []string{req.GetNodeId()}) && !s.hasMachines() {
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %v", id, at)
 	}
 	err := os.WriteFile(s.path("vol", id, "attached", req.GetNodeId()), nil, 0o600)
