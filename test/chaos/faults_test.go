@@ -65,13 +65,13 @@ var errBusy = errors.New("another fault lasts")
 func (w *world) drawFault(r *rand.Rand, number int, kinds []*faultKind) *fault {
 	f := &fault{
 		number: number,
-		pause:  time.Duration(500+r.IntN(2500)) * time.Millisecond,
+		pause:  time.Duration(500+r.IntN(4000)) * time.Millisecond,
 		target: r.IntN(12), // a multiple of the servers and of the nodes
 		choice: r.IntN(1 << 20),
 		length: time.Duration(1000+r.IntN(4000)) * time.Millisecond,
 	}
 	if r.IntN(3) > 0 {
-		f.length = f.length*2 + 13*time.Second // longer than leases with their grace
+		f.length = f.length*2 + 15*time.Second // longer than leases with their grace
 	}
 	sum := 0
 	for _, k := range kinds {
@@ -155,11 +155,12 @@ func (w *world) target(f *fault) *member {
 	return w.servers[f.target%len(w.servers)]
 }
 
-// take reserves a member for a fault. One server at a time has one: two of three have to agree.
+// take reserves a member for a fault. One server at a time has one, because two of three have to agree, and two
+// of the nodes: the others have room for what is lost.
 func (w *world) take(m *member) (release func(), ok bool) {
-	tokens := []chan struct{}{m.busy}
+	tokens := []chan struct{}{m.busy, w.disturbedNodes}
 	if m.server {
-		tokens = append(tokens, w.disturbed)
+		tokens[1] = w.disturbedServers
 	}
 	for i, t := range tokens {
 		select {

@@ -26,10 +26,12 @@ type world struct {
 	cuts           cuts
 	device         *device
 	journal        *journal
-	disturbed      chan struct{} // holds a token while a fault of a server lasts
-	faults         atomic.Int32  // that last
+	faults         atomic.Int32 // that last
 	operations     atomic.Int32
 	faulted        atomic.Int32 // of the operations, those during a fault
+
+	// They hold a token for each fault that lasts.
+	disturbedNodes, disturbedServers chan struct{}
 
 	mu         sync.Mutex
 	violations int
@@ -39,10 +41,11 @@ type world struct {
 // runWorld is the whole run. It is pid 1 of its namespaces.
 func runWorld(args []string) int {
 	w := &world{
-		settings:  parseSettings(args),
-		cuts:      cuts{counts: map[[2]*member]int{}},
-		disturbed: make(chan struct{}, 1),
-		began:     time.Now(),
+		settings:         parseSettings(args),
+		cuts:             cuts{counts: map[[2]*member]int{}},
+		disturbedNodes:   make(chan struct{}, 2),
+		disturbedServers: make(chan struct{}, 1),
+		began:            time.Now(),
 	}
 	w.note("seed %d, %.1f minutes with faults", w.seed, w.minutes)
 	if err := w.prepare(); err != nil {
@@ -181,7 +184,7 @@ func (m *member) prepare() error {
 	return os.WriteFile(config, []byte(text), 0o600)
 }
 
-// serverConfig has the shortest lease and grace that guards allow, and snapshots in a short run.
+// serverConfig has a short lease, the shortest grace that guards allow, and snapshots in a short run.
 func serverConfig(m *member) string {
 	return fmt.Sprintf(`
 consul {
@@ -191,7 +194,7 @@ autopilot {
   server_stabilization_time = "1s"
 }
 server {
-  heartbeat_ttl           = "3s"
+  heartbeat_ttl           = "5s"
   heartbeat_grace         = "10s"
   retry_interval          = "1s"
   raft_snapshot_threshold = 300
