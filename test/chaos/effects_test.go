@@ -171,9 +171,9 @@ func damage(ctx context.Context, w *world, m *member, f *fault) (func() error, e
 	if err := m.killAgent(); err != nil {
 		return nil, err
 	}
-	path, err := flipByte(m.path("data", "berth", "raft"), f.choice)
+	path, err := flipByte(m.path("data", "berth", "server", "raft"), f.choice)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.startAgent())
 	}
 	w.note("#%d changed a byte of %s", f.number, path)
 	m.mayEnd.Store(true)
