@@ -155,8 +155,8 @@ func (w *world) target(f *fault) *member {
 	return w.servers[f.target%len(w.servers)]
 }
 
-// take reserves a member for a fault. One server at a time has one, because two of three have to agree, and two
-// of the nodes: the others have room for what is lost.
+// take reserves a member for a fault. One server at a time has one, because two of three have to agree, and
+// two of the nodes: the others take over what is lost.
 func (w *world) take(m *member) (release func(), ok bool) {
 	tokens := []chan struct{}{m.busy, w.disturbedNodes}
 	if m.server {
