@@ -13,8 +13,7 @@ LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # All packages whose tests need no built binary.
 UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 
-.PHONY: help build setup setup-demo test interop-tools fence-agents-test simulate lease-release upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
-.PHONY: help build setup setup-demo test interop-tools fence-agents-test simulate chaos upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
+.PHONY: help build setup setup-demo test interop-tools fence-agents-test simulate chaos lease-release upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +51,7 @@ lease-release: build ## freeze an agent RUNS times (100): its node ends all befo
 	@cd test/e2e && LEASE_RELEASE_RUNS=$(or $(RUNS),100) BERTH_BIN=$(CURDIR)/$(BIN) CGO_ENABLED=0 $(GO) test -tags $(TAGS) \
 		-count 1 -timeout 0 -parallel $(or $(PARALLEL),4) -run 'TestLease_RecordsTheEndBeforeTheRelease$$' -v . | \
 		grep -E '^ *(--- FAIL|[0-9]+ of [0-9]+)|_test.go'
+
 chaos: build ## run a cluster of real processes for MINUTES (5) with faults drawn from SEED (1) (root)
 	@cd test/chaos && BERTH_BIN=$(CURDIR)/$(BIN) CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -timeout 0 \
 		-run 'TestChaos$$' -seed $(or $(SEED),1) -minutes $(or $(MINUTES),5)

@@ -122,7 +122,7 @@ func TestAgent_ReloadsTheServersOfItsNode(t *testing.T) {
 	peers := getJSON[[]string](t, addr+"/v1/status/peers")
 	file := newConfigFile(t, nodeText("info", `servers = ["127.0.0.1:1"]`, ""))
 	_, log, _ := startServer(t, "-server=false", "-data-dir", t.TempDir(), "-config", file.path)
-	log.await(t, "failed to reach the servers")
+	log.await(t, "no lease from the servers")
 	file.reload(nodeText("info", fmt.Sprintf("servers = %q", peers), ""))
 	log.await(t, `configuration reloaded: changed=["client.servers"]`)
 	log.await(t, "node registered")

@@ -147,7 +147,7 @@ func (c *Client) runLease(ctx context.Context) {
 
 		failed = true
 		wait := pause.After(err)
-		c.logger.Warn("failed to reach the servers", "retry_in", wait, "error", err)
+		c.logger.Warn("no lease from the servers, asking again", "retry_in", wait, "error", err)
 		c.findServers(ctx)
 		if !down && held.GraceEnded(c.clock()) {
 			down = true

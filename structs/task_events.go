@@ -8,6 +8,8 @@ const (
 	TaskEventMainDead      = "Main Tasks Dead" // the event of a sidecar
 	// the allocation's claim is gone: another allocation may use the volume now
 	TaskEventLost = "Volume Lost"
+	// the lease of the node ended, and the allocation must not run without one
+	TaskEventLeaseEnded = "Lease Ended"
 	// the allocation has been on its node for the max_run_duration of its group
 	TaskEventMaxRunDuration = "Max Run Duration Exceeded"
 	// a signal is being sent to the task, which is not for its end

@@ -67,7 +67,7 @@ func (h *taskHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 			return h.announce(env)
 		}
 		if structs.IsKind(err, structs.KindConflict) {
-			return &hooks.Failure{Event: structs.TaskEventLost, Final: true, Err: err}
+			return &hooks.Failure{Event: structs.TaskEventLeaseEnded, Final: true, Err: err}
 		}
 		if !structs.IsKind(err, structs.KindUnavailable) || !pause.Wait(ctx) {
 			return err
