@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"berth/endpoints"
+	"berth/internal/boottime"
 	"berth/internal/bytesize"
 	"berth/rpc"
 	"berth/server/autopilot"
@@ -280,6 +281,7 @@ func (c *Config) control() control.Config {
 	loops.Leases.TTL = c.HeartbeatTTL
 	loops.Leases.Grace = c.HeartbeatGrace
 	loops.Leases.Longest = c.MaxNodeLease
+	loops.Leases.BootID = boottime.ID()
 	loops.GCInterval = c.GCInterval
 	loops.Scheduler = c.Scheduler.Row()
 	loops.GCKeep = control.GCThresholds{

@@ -4,8 +4,6 @@ package proof
 
 import (
 	"context"
-	"os"
-	"strings"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -36,15 +34,6 @@ type Keeper struct {
 	mu    sync.Mutex
 	now   record
 	acked bool // the servers have acknowledged now.Next
-}
-
-// BootID returns the ID of the boot of this machine, "" if the kernel does not tell it.
-func BootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
 }
 
 // Load reads the nonces of the last agent, or draws the first one. Without a record the agent cannot continue

@@ -11,7 +11,9 @@
 // on the disk of the node. So each of them continues the lease at once, and also after it has ended.
 //
 // A leader learns the nonce of a node with its first heartbeat. Until then it compares the boot of the
-// machine with that of the row.
+// machine with that of the row. An agent of another boot waits until the lease of the row's boot has ended,
+// unless it runs on the leader's own machine, which was switched on together with it. To wait is no
+// rejection: the machine may have rebooted, and then the agent has its node and its volumes after that.
 package admission
 
 import (
@@ -32,17 +34,23 @@ type Node struct {
 	Last *structs.AgentProof
 	// HasVolumes: allocations of the node have volumes that the servers have not released.
 	HasVolumes bool
+	// LeaderBoot is the boot of the leader's machine, "" if it is not known.
+	LeaderBoot string
 }
 
 // Check returns an error with structs.CauseSecondAgent if another agent than that of the request has the
-// lease of the node, or its volumes. given is the proof of the request, nil for an agent of level 1, which is
-// accepted.
+// lease of the node, or its volumes. The error has no cause if that may be so. given is the proof of the
+// request, nil for an agent of level 1, which is accepted.
 func Check(n Node, given *structs.AgentProof) error {
 	switch {
 	case given == nil || given.Nonce == "" || n.Row == nil:
 		return nil
 	case n.isOfSameAgent(given):
 		return nil
+	case n.Last == nil && !given.Rejected:
+		return structs.Busy(retryAfter, "node %s ran in another boot (%s) than this agent (%s) before this leader "+
+			"was elected, which cannot tell a reboot from a second agent. The agent gets the lease when that of "+
+			"the former boot has ended", n.Row.ID, n.Row.BootID, given.BootID)
 	case !n.Row.Lost():
 		return Rejection(n.Row.ID, "it runs on "+describe(n.Row))
 	case n.HasVolumes:
@@ -58,8 +66,9 @@ func (n Node) isOfSameAgent(given *structs.AgentProof) bool {
 		return Continues(n.Last, given)
 	}
 	// An empty BootID in the row is that of an agent of level 1. After the lease the machine may have rebooted.
-	return !given.Rejected &&
-		(n.Row.Lost() || n.Row.BootID == "" || n.Row.BootID == given.BootID)
+	// The boot of the leader's machine is none of a copy elsewhere.
+	return !given.Rejected && (n.Row.Lost() || n.Row.BootID == "" ||
+		n.Row.BootID == given.BootID || n.LeaderBoot != "" && n.LeaderBoot == given.BootID)
 }
 
 // Continues reports whether a proof is of the agent that gave the known one, or of its successor.

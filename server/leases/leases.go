@@ -33,6 +33,8 @@ type Config struct {
 	MaxPerSecond float64
 	// Longest bounds the lease that an operator can order for a node. 0: none can be ordered.
 	Longest time.Duration
+	// BootID is that of the machine of this server, "" if it is not known.
+	BootID string
 }
 
 // ttl returns the length of a lease in a cluster with a number of live nodes.
@@ -87,7 +89,7 @@ func (l *Leases) Admit(row *structs.Node, hasVolumes bool, agent *structs.AgentP
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := admission.Node{Row: row, HasVolumes: hasVolumes}
+	n := admission.Node{Row: row, HasVolumes: hasVolumes, LeaderBoot: l.config.BootID}
 	if last, ok := l.agents[row.ID]; ok {
 		n.Last = &last
 	}
