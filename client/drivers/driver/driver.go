@@ -74,7 +74,7 @@ type TaskConfig struct {
 	Privileged bool
 	// OrderGuard, if not nil, has to know the cgroup that the task gets before the first process of the task. If
 	// it returns an error, the task must not start. Later the driver checks that the task is there.
-	OrderGuard func(*cgroups.Group) error
+	OrderGuard func(*cgroups.Group) error `json:"-"`
 }
 
 // Origin has the names of what a task belongs to. Env has them, too, but there a job can replace them.

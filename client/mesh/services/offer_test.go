@@ -145,6 +145,7 @@ func TestSet_TellsTheResultsOfChecks(t *testing.T) {
 			}
 		})
 		defer f.Close()
+		f.task.mu.Lock() // the first run waits for it
 		f.begin("a", "b")
 		id := structs.CheckID(f.Instances()[0].ID, 0)
 		want := structs.CheckResult{
@@ -159,6 +160,7 @@ func TestSet_TellsTheResultsOfChecks(t *testing.T) {
 		if got := f.Checks()[id]; *got != want {
 			t.Errorf("before the first run: %+v", *got)
 		}
+		f.task.mu.Unlock()
 		synctest.Wait()
 		want.Status = structs.CheckPassing
 		want.Output = "looked"
