@@ -57,6 +57,25 @@ func TestRestartTasks_DoesNotCountForThePolicy(t *testing.T) {
 	})
 }
 
+// A user may ask for it before the agent watches a process that an earlier agent started.
+func TestRestartTasks_RightAfterARestartOfTheAgent(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		fx := afterAgent(t, testAlloc("web"))
+		b := fx.agent()
+		defer b.stop()
+		close(b.contacted)
+		r := b.restore()[0]
+		err := r.RestartTasks("web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		fx.wantStarts(t, map[string]int{"web": 2})
+		r.Destroy()
+		<-r.Reached(lifecycle.Ended)
+	})
+}
+
 func TestRestartTasks_WaitsForTheShutdownDelay(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		fx := newFixture(t)
