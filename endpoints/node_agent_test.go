@@ -45,7 +45,7 @@ func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
 	s.registerAgent(&structs.AgentProof{BootID: "b1", Nonce: "x"})
 	renewed := len(s.leases.renewed)
 	written := s.raft.written()
-	second := &structs.AgentProof{BootID: "b2", Nonce: "y"}
+	second := &structs.AgentProof{BootID: "b2", Nonce: "y", Rejected: true} // by an earlier leader
 	err := rejected(s, structs.KindUnavailable, structs.NodeHeartbeat, beatOf(second))
 	if structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("the heartbeat: %v", err)
