@@ -61,7 +61,7 @@ func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 	return node, err
 }
 
-// proofLevel is the level of servers that know the epochs and the proofs of nodes.
+// proofLevel is the level of servers that know the epochs, the proofs and the cluster of nodes.
 const proofLevel = 2
 
 // dropForOlder makes the request of a node one of level 1 while a server of that level is in the cluster. The

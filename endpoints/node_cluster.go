@@ -8,9 +8,6 @@ import (
 	"berth/structs"
 )
 
-// clusterLevel is the level from which nodes tell to which cluster they belong.
-const clusterLevel = 2
-
 // joinCluster returns the ID of this cluster for a node that registers, and makes it for the first one. A
 // node of another cluster is rejected, unless these servers know it: they would end all that runs on it
 // and that they do not know. The request then no longer has the ID, which no log entry needs.
@@ -19,7 +16,7 @@ func (n nodes) joinCluster(
 ) (string, error) {
 	shown := req.ClusterID
 	req.ClusterID = ""
-	if n.level() < clusterLevel { // some servers would not take the ID from the node
+	if n.level() < proofLevel { // some servers would not take the ID from the node
 		return "", nil
 	}
 	if len(shown) > structs.MaxName {

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// The world is a router between its members. Each has a pair of interfaces with it. What the router
-// drops, by a rule for a source and a destination, is lost without a message.
+// The network namespace of the run routes between the members. Each member has a pair of interfaces with it.
+// A packet that it drops, by a rule for a source and a destination, is lost without a message.
 
 // worldAddr is the address of the router. It is no member, so no rule drops what it sends.
 const worldAddr = "10.77.0.254"

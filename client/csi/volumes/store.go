@@ -1,13 +1,14 @@
 package volumes
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
-	"os"
 	"slices"
 	"strings"
 
 	"berth/client/store"
+	"berth/internal/boottime"
 	"berth/internal/codec"
 	"berth/structs"
 )
@@ -178,9 +179,5 @@ func ShortName(parts ...string) string {
 
 // bootID identifies the boot of the kernel: mounts and device attachments end with it.
 func bootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(b))
+	return cmp.Or(boottime.ID(), "unknown")
 }
