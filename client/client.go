@@ -273,7 +273,7 @@ func (c *Client) open(deps Deps) (err error) {
 	}
 
 	c.logger = c.logger.With("node_id", c.id.NodeID)
-	c.proof, err = proof.Load(c.db, cmp.Or(deps.BootID, boottime.ID()), c.logger)
+	c.proof, err = proof.Load(c.db, cfg.StateDir(), cmp.Or(deps.BootID, boottime.ID()), c.logger)
 	if err != nil {
 		return err
 	}

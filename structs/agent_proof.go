@@ -6,10 +6,13 @@ package structs
 //
 // The agent draws a new nonce each time the servers have acknowledged the last one, and writes it to its disk
 // before it sends it. So a copy of the disk falls behind with the next heartbeat of the other agent. An agent
-// that starts again, also after a reboot, reads from its disk the nonce that the servers know.
+// that starts again, also after a reboot, reads from its disk the nonce that the servers know. A copy that is
+// as new as the last heartbeat has that nonce as well, but not the boot and the store.
 type AgentProof struct {
 	// BootID is that of the kernel: /proc/sys/kernel/random/boot_id.
 	BootID string `level:"2"`
+	// Store has the device and the inode of the directory in which the agent keeps its state, "2049:131".
+	Store string `json:",omitempty" level:"2"`
 	// Nonce was drawn after the servers acknowledged Previous. It is the same one until they acknowledge it.
 	Nonce    string `level:"2"`
 	Previous string `json:",omitempty" level:"2"` // "": they have acknowledged none

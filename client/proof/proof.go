@@ -4,9 +4,11 @@ package proof
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"berth/client/store"
 	"berth/structs"
@@ -28,6 +30,7 @@ type Keeper struct {
 	db     *store.DB
 	logger hclog.Logger
 	bootID string
+	dir    string        // its device and inode
 	due    chan struct{} // has a value: the disk does not have the last answer yet
 	stored record        // is on the disk; only Store uses it
 
@@ -36,9 +39,14 @@ type Keeper struct {
 	acked bool // the servers have acknowledged now.Next
 }
 
-// Load reads the nonces of the last agent, or draws the first one. Without a record the agent cannot continue
-// the lease of an earlier one: it waits until that has ended.
-func Load(db *store.DB, bootID string, logger hclog.Logger) (*Keeper, error) {
+// Load reads the nonces of the last agent from the store in a directory, or draws the first one. Without a
+// record the agent cannot continue the lease of an earlier one: it waits until that has ended.
+func Load(db *store.DB, dir, bootID string, logger hclog.Logger) (*Keeper, error) {
+	var place unix.Stat_t
+	err := unix.Stat(dir, &place)
+	if err != nil {
+		return nil, fmt.Errorf("reading the inode of %s: %w", dir, err)
+	}
 	kept, err := table.Get(db, recordKey)
 	if err != nil {
 		logger.Error("failed to read the nonce of the agent, drawing another one", "error", err)
@@ -48,6 +56,7 @@ func Load(db *store.DB, bootID string, logger hclog.Logger) (*Keeper, error) {
 		db:     db,
 		logger: logger,
 		bootID: bootID,
+		dir:    fmt.Sprintf("%d:%d", place.Dev, place.Ino),
 		due:    make(chan struct{}, 1),
 	}
 	if kept == nil {
@@ -69,6 +78,7 @@ func (k *Keeper) Current() *structs.AgentProof {
 	defer k.mu.Unlock()
 	return &structs.AgentProof{
 		BootID:   k.bootID,
+		Store:    k.dir,
 		Nonce:    k.now.Next,
 		Previous: k.now.Acked,
 		Rejected: k.now.Rejected,

@@ -8,7 +8,12 @@
 //
 // An agent continues the lease with the nonce that the leader knows: structs.AgentProof says how that nonce
 // changes. A restart of the agent, a reboot of the machine and an answer that was lost do not change what is
-// on the disk of the node. So each of them continues the lease at once, and also after it has ended.
+// on the disk of the node. So each of them continues the lease, and also after it has ended.
+//
+// A copy of the disk that is as new as the last heartbeat continues it as well. So a successor in another
+// boot or another directory waits until the lease that the leader gave to the last proof has ended. The agent
+// of that proof, if it is alive, sends a heartbeat before that, and the copy has fallen behind. A restart
+// does not wait: the agent before it has ended, or this one could not open the store.
 //
 // A leader learns the nonce of a node with its first heartbeat. Until then it compares the boot of the
 // machine with that of the row. An agent of another boot waits until the lease of the row's boot has ended,
@@ -30,12 +35,30 @@ const retryAfter = 2 * time.Second
 type Node struct {
 	// Row is nil for a new node. One that is not down has a lease that runs.
 	Row *structs.Node
-	// Last is the last proof that this leader has accepted, nil if there is none.
-	Last *structs.AgentProof
+	// Last is nil if this leader has accepted no proof of the node.
+	Last *Last
 	// HasVolumes: allocations of the node have volumes that the servers have not released.
 	HasVolumes bool
 	// LeaderBoot is the boot of the leader's machine, "" if it is not known.
 	LeaderBoot string
+}
+
+// Last is the last proof that a leader has accepted.
+type Last struct {
+	structs.AgentProof
+	// Counts is the time for which its agent may still count the lease that the leader gave to it.
+	Counts time.Duration
+}
+
+// Continues reports whether a proof is of the agent that gave the last one, or of its successor.
+func (l *Last) Continues(given *structs.AgentProof) bool {
+	return l.Nonce == given.Nonce || l.Nonce == given.Previous
+}
+
+// MayCount reports whether a proof is of another place than the last one, whose agent may still count its
+// lease there.
+func (l *Last) MayCount(given *structs.AgentProof) bool {
+	return l.Counts > 0 && (l.BootID != given.BootID || l.Store != given.Store)
 }
 
 // Check returns an error with structs.CauseSecondAgent if another agent than that of the request has the
@@ -45,6 +68,10 @@ func Check(n Node, given *structs.AgentProof) error {
 	switch {
 	case given == nil || given.Nonce == "" || n.Row == nil:
 		return nil
+	case n.Last != nil && n.Last.Continues(given) && n.Last.MayCount(given):
+		return structs.Busy(n.Last.Counts, "node %s has a lease of an agent in boot %s with the store %s, and "+
+			"this agent is in boot %s with the store %s. It gets the lease when that one has ended, in %s",
+			n.Row.ID, n.Last.BootID, n.Last.Store, given.BootID, given.Store, n.Last.Counts.Round(time.Second))
 	case n.isOfSameAgent(given):
 		return nil
 	case n.Last == nil && !given.Rejected:
@@ -63,17 +90,12 @@ func Check(n Node, given *structs.AgentProof) error {
 // isOfSameAgent reports whether a proof is of the last agent, or of its successor.
 func (n Node) isOfSameAgent(given *structs.AgentProof) bool {
 	if n.Last != nil {
-		return Continues(n.Last, given)
+		return n.Last.Continues(given)
 	}
 	// An empty BootID in the row is that of an agent of level 1. After the lease the machine may have rebooted.
 	// The boot of the leader's machine is none of a copy elsewhere.
 	return !given.Rejected && (n.Row.Lost() || n.Row.BootID == "" ||
 		n.Row.BootID == given.BootID || n.LeaderBoot != "" && n.LeaderBoot == given.BootID)
-}
-
-// Continues reports whether a proof is of the agent that gave the known one, or of its successor.
-func Continues(known, given *structs.AgentProof) bool {
-	return known.Nonce == given.Nonce || known.Nonce == given.Previous
 }
 
 // describe names the machine of a node.

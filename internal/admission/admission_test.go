@@ -3,6 +3,7 @@ package admission
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -11,10 +12,14 @@ func TestCheck_AcceptsOneAgentOfANode(t *testing.T) {
 	ready := &structs.Node{ID: "n", Status: structs.NodeReady, BootID: "boot1"}
 	down := &structs.Node{ID: "n", Status: structs.NodeDown, BootID: "boot1"}
 	older := &structs.Node{ID: "n", Status: structs.NodeReady}
-	known := &structs.AgentProof{BootID: "boot1", Nonce: "k", Previous: "j"}
+	place := structs.AgentProof{BootID: "boot1", Nonce: "k", Previous: "j"}
+	known := &Last{AgentProof: place}                       // its lease has ended
+	counts := &Last{AgentProof: place, Counts: time.Second} // or not
 	proof := func(boot, nonce, previous string) *structs.AgentProof {
 		return &structs.AgentProof{BootID: boot, Nonce: nonce, Previous: previous}
 	}
+	copied := proof("boot1", "l", "k")
+	copied.Store = "8:1"
 	rejected := proof("boot1", "x", "i")
 	rejected.Rejected = true
 
@@ -28,6 +33,10 @@ func TestCheck_AcceptsOneAgentOfANode(t *testing.T) {
 		"a proof without a nonce":            {Node{ready, known, true, ""}, proof("boot2", "", ""), true},
 		"the next heartbeat":                 {Node{ready, known, true, ""}, proof("boot1", "l", "k"), true},
 		"after a lost answer":                {Node{ready, known, true, ""}, proof("boot1", "k", "j"), true},
+		"a restart within the lease":         {Node{ready, counts, true, ""}, proof("boot1", "l", "k"), true},
+		"a reboot within the lease":          {Node{ready, counts, true, ""}, proof("boot2", "l", "k"), false},
+		"a new copy within the lease":        {Node{ready, counts, true, ""}, copied, false},
+		"that copy after the lease":          {Node{ready, known, true, ""}, copied, true},
 		"a reboot":                           {Node{ready, known, true, ""}, proof("boot2", "l", "k"), true},
 		"a reboot after a lost answer":       {Node{ready, known, true, ""}, proof("boot2", "k", "j"), true},
 		"a reboot over the end of the lease": {Node{down, known, true, ""}, proof("boot2", "l", "k"), true},
@@ -45,7 +54,7 @@ func TestCheck_AcceptsOneAgentOfANode(t *testing.T) {
 		"a new leader, rejected before":      {Node{ready, nil, false, ""}, rejected, false},
 		"that one after the lease":           {Node{down, nil, false, ""}, rejected, true},
 		"that one while there are volumes":   {Node{down, nil, true, ""}, rejected, false},
-		"rejected before, and it continues":  {Node{ready, proof("boot1", "i", ""), true, ""}, rejected, true},
+		"rejected before, and it continues":  {Node{ready, &Last{AgentProof: *proof("boot1", "i", "")}, true, ""}, rejected, true},
 		"a row of an agent of level 1":       {Node{older, nil, true, ""}, proof("boot1", "a", ""), true},
 		"such a row, and a proof since":      {Node{older, known, false, ""}, proof("boot2", "x", ""), false},
 		"such a row, and the next heartbeat": {Node{older, known, true, ""}, proof("boot1", "l", "k"), true},
@@ -56,7 +65,9 @@ func TestCheck_AcceptsOneAgentOfANode(t *testing.T) {
 			t.Errorf("%s: %v, want accepted: %v", name, err, c.accepted)
 		}
 		cause := structs.CauseSecondAgent
-		if c.given != nil && c.node.Last == nil && !c.given.Rejected {
+		mayBeTheSame := c.node.Last == counts ||
+			c.node.Last == nil && c.given != nil && !c.given.Rejected
+		if mayBeTheSame {
 			cause = "" // an agent that was rejected would stay so while the node has volumes
 		}
 		if err != nil && structs.CauseOf(err) != cause {
@@ -74,7 +85,8 @@ func TestCheck_NamesTheOtherAgentAndTheRemedy(t *testing.T) {
 		structs.NodeDown:  {"web1", "10.0.0.1:4646", "b1", "berth node confirm-lost n"},
 	} {
 		row.Status = status
-		err := Check(Node{Row: row, Last: &structs.AgentProof{Nonce: "k"}, HasVolumes: true}, second)
+		last := &Last{AgentProof: structs.AgentProof{Nonce: "k"}}
+		err := Check(Node{Row: row, Last: last, HasVolumes: true}, second)
 		for _, text := range want {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("the node is %s: %v, want %q in it", status, err, text)

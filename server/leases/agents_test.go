@@ -59,6 +59,42 @@ func TestRenew_GrantsTheLeaseToOneAgent(t *testing.T) {
 	renew(proofOf("b2", "y", "x"), "") // the next leader learns it
 }
 
+// A copy of the disk that is as new as the last heartbeat waits. It may also be the agent itself after a
+// reboot, which then gets its node in the grace, before the servers count it as down.
+func TestAdmit_AnAgentElsewhereWaitsUntilNobodyCountsTheLease(t *testing.T) {
+	now := boottime.Instant(time.Hour)
+	l := New(Config{TTL: 10 * time.Second, Grace: 5 * time.Second}, func() boottime.Instant { return now })
+	l.begin(1)
+	l.setTTL(10 * time.Second)
+	row := &structs.Node{ID: "n", Status: structs.NodeReady, BootID: "b1"}
+	renew := func(p *structs.AgentProof) error {
+		_, err := l.Renew("n", p)
+		return err
+	}
+	if err := renew(proofOf("b1", "k", "")); err != nil {
+		t.Fatal(err)
+	}
+	later := proofOf("b2", "l", "k")
+	if err := l.Extend("n", time.Hour); err != nil { // an operator expects the reboot
+		t.Fatal(err)
+	}
+	now = now.Add(10*time.Second - 1)
+	err := l.Admit(row, true, later)
+	if err == nil || structs.CauseOf(err) != "" || structs.RetryAfter(err) != 1 {
+		t.Errorf("within the lease: %v, after %s", err, structs.RetryAfter(err))
+	}
+	if err := renew(later); structs.CauseOf(err) != structs.CauseSecondAgent {
+		t.Errorf("an agent that was admitted at the same time: %v", err)
+	}
+	now = now.Add(1)
+	if err := l.Admit(row, true, later); err != nil {
+		t.Errorf("after the lease: %v", err)
+	}
+	if err := renew(later); err != nil {
+		t.Error(err)
+	}
+}
+
 // Operators see the second agent while it tries.
 func TestSecond_IsTheAgentThatWasRejectedLast(t *testing.T) {
 	now := boottime.Instant(time.Hour)

@@ -60,10 +60,16 @@ type Leases struct {
 	mu       sync.Mutex
 	term     uint64 // of the leadership; 0: this server does not lead
 	ttl      time.Duration
-	ends     map[string]boottime.Instant   // by node; each is the end of the grace
-	agents   map[string]structs.AgentProof // by node: the last proof, also of a lease that has ended
-	seconds  map[string]second             // by node
-	earliest boottime.Instant              // no lease ends before; zero: there is none
+	ends     map[string]boottime.Instant // by node; each is the end of the grace
+	agents   map[string]agent            // by node: the last one, also of a lease that has ended
+	seconds  map[string]second           // by node
+	earliest boottime.Instant            // no lease ends before; zero: there is none
+}
+
+// agent is an agent that Renew has accepted.
+type agent struct {
+	proof structs.AgentProof
+	until boottime.Instant // it may count its lease until then
 }
 
 // New makes the leases of a server. clock nil is CLOCK_BOOTTIME.
@@ -75,25 +81,39 @@ func New(config Config, clock boottime.Clock) *Leases {
 		config: config,
 		clock:  clock,
 		ends:   map[string]boottime.Instant{},
-		agents: map[string]structs.AgentProof{},
+		agents: map[string]agent{},
 
 		seconds: map[string]second{},
 	}
 }
 
 // Admit returns an error if another agent than that of the request has the lease or the volumes of a node.
-// See package admission. row is nil for a new node, agent for one of level 1.
-func (l *Leases) Admit(row *structs.Node, hasVolumes bool, agent *structs.AgentProof) error {
+// See package admission. row is nil for a new node, given for an agent of level 1.
+func (l *Leases) Admit(row *structs.Node, hasVolumes bool, given *structs.AgentProof) error {
 	if row == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := admission.Node{Row: row, HasVolumes: hasVolumes, LeaderBoot: l.config.BootID}
-	if last, ok := l.agents[row.ID]; ok {
-		n.Last = &last
+	n := admission.Node{
+		Row:        row,
+		HasVolumes: hasVolumes,
+		LeaderBoot: l.config.BootID,
+		Last:       l.last(row.ID),
 	}
-	return admission.Check(n, agent)
+	return admission.Check(n, given)
+}
+
+// last returns what is known of the agent of a node, or nil.
+func (l *Leases) last(nodeID string) *admission.Last {
+	a, known := l.agents[nodeID]
+	if !known {
+		return nil
+	}
+	return &admission.Last{
+		AgentProof: a.proof,
+		Counts:     a.until.Sub(l.clock()),
+	}
 }
 
 // Forget ends the lease of a node that was deleted.
@@ -108,7 +128,7 @@ func (l *Leases) Forget(nodeID string) {
 // Renew starts the lease of a node again, for an agent that Admit has accepted. The caller has confirmed
 // since the request arrived that this server leads. The error says that it does not, or not yet, or that
 // another agent was accepted at the same time.
-func (l *Leases) Renew(nodeID string, agent *structs.AgentProof) (structs.LeaseGrant, error) {
+func (l *Leases) Renew(nodeID string, given *structs.AgentProof) (structs.LeaseGrant, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.term == 0 {
@@ -116,14 +136,17 @@ func (l *Leases) Renew(nodeID string, agent *structs.AgentProof) (structs.LeaseG
 			"this server grants no lease: it does not lead, or has just begun to")
 	}
 
-	if agent != nil && agent.Nonce != "" {
-		last, known := l.agents[nodeID]
+	if given != nil && given.Nonce != "" {
+		last := l.last(nodeID)
 		_, runs := l.ends[nodeID]
-		if runs && known && !admission.Continues(&last, agent) {
+		if runs && last != nil && (!last.Continues(given) || last.MayCount(given)) {
 			return structs.LeaseGrant{}, admission.Rejection(nodeID, "it was faster")
 		}
-		l.agents[nodeID] = *agent
-		if l.seconds[nodeID].Nonce == agent.Nonce {
+		l.agents[nodeID] = agent{
+			proof: *given,
+			until: l.clock().Add(l.ttl),
+		}
+		if l.seconds[nodeID].Nonce == given.Nonce {
 			delete(l.seconds, nodeID)
 		}
 	}
@@ -203,7 +226,7 @@ func (l *Leases) end() {
 	defer l.mu.Unlock()
 	l.term = 0
 	l.ends = map[string]boottime.Instant{}
-	l.agents = map[string]structs.AgentProof{}
+	l.agents = map[string]agent{}
 	l.seconds = map[string]second{}
 	l.earliest = 0
 }

@@ -53,6 +53,7 @@ func Agent(p *structs.AgentProof) error {
 	f := field.New("Agent")
 	checkTexts(f, []boundedText{
 		{"BootID", p.BootID, structs.MaxName},
+		{"Store", p.Store, structs.MaxName},
 		{"Nonce", p.Nonce, structs.MaxName},
 		{"Previous", p.Previous, structs.MaxName},
 	})
