@@ -52,9 +52,11 @@ lease-release: build ## freeze an agent RUNS times (100): its node ends all befo
 		-count 1 -timeout 0 -parallel $(or $(PARALLEL),4) -run 'TestLease_RecordsTheEndBeforeTheRelease$$' -v . | \
 		grep -E '^ *(--- FAIL|[0-9]+ of [0-9]+)|_test.go'
 
-chaos: build ## run a cluster of real processes for MINUTES (5) with faults drawn from SEED (1) (root)
-	@cd test/chaos && BERTH_BIN=$(CURDIR)/$(BIN) CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -timeout 0 \
-		-run 'TestChaos$$' -seed $(or $(SEED),1) -minutes $(or $(MINUTES),5)
+chaos: ## run a cluster of real processes for MINUTES (5) with faults drawn from SEED (1) (root)
+	@# Its wall clocks are stepped, so it has a binary of its own.
+	@stepped=$$(./scripts/stepped.sh) && $(MAKE) -s build BIN=bin/berth-stepped GOFLAGS="$(GOFLAGS) -overlay=$$stepped"
+	@cd test/chaos && BERTH_BIN=$(CURDIR)/bin/berth-stepped CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -timeout 0 \
+		-run 'TestChaos$$' -seed $(or $(SEED),1) -minutes $(or $(MINUTES),5) -stepped
 
 upgrade: build ## replace a cluster of the released version by this one, agent by agent (root)
 	./scripts/upgrade.sh test

@@ -20,6 +20,7 @@ var (
 	seedFlag    = flag.Uint64("seed", 1, "the faults and operations")
 	minutesFlag = flag.Float64("minutes", 0, "the minutes with faults; 0: less than one")
 	onlyFlag    = flag.String("only", "", "the only kinds of faults, with commas between them; none: all")
+	steppedFlag = flag.Bool("stepped", false, "the program was built so that its wall clock can be stepped")
 	keepFlag    = flag.Bool("keep", false, "keep the directory with the logs of the members")
 )
 
@@ -61,7 +62,8 @@ func TestChaos(t *testing.T) {
 		minutes = shortRun
 	}
 	cmd := exec.Command("/proc/self/exe", "keeper", fmt.Sprint("-keep=", *keepFlag), "-dir", dir,
-		"-program", program, "-seed", fmt.Sprint(*seedFlag), "-minutes", fmt.Sprint(minutes), "-only", *onlyFlag)
+		"-program", program, fmt.Sprint("-stepped=", *steppedFlag), "-only", *onlyFlag,
+		"-seed", fmt.Sprint(*seedFlag), "-minutes", fmt.Sprint(minutes))
 	cmd.Stdout = os.Stdout
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -85,7 +87,7 @@ func TestChaos(t *testing.T) {
 // settings are those of a run.
 type settings struct {
 	dir, program, only string
-	keep               bool
+	keep, stepped      bool
 	seed               uint64
 	minutes            float64
 }
@@ -97,6 +99,7 @@ func parseSettings(args []string) *settings {
 	flags.StringVar(&s.program, "program", "", "")
 	flags.StringVar(&s.only, "only", "", "")
 	flags.BoolVar(&s.keep, "keep", false, "")
+	flags.BoolVar(&s.stepped, "stepped", false, "")
 	flags.Uint64Var(&s.seed, "seed", 0, "")
 	flags.Float64Var(&s.minutes, "minutes", 0, "")
 	_ = flags.Parse(args) // it exits

@@ -58,6 +58,12 @@ var faultKinds = []*faultKind{
 	{name: "damage-server", servers: true, weight: 1, begin: damage},
 }
 
+// steps are the kinds of faults of a program whose wall clock can be stepped.
+var steps = []*faultKind{
+	{name: "step-clock", weight: 6, begin: stepClock},
+	{name: "step-leader-clock", servers: true, weight: 3, begin: stepClock},
+}
+
 // errBusy rejects a fault of a member that has another one.
 var errBusy = errors.New("another fault lasts")
 
@@ -91,6 +97,9 @@ func (w *world) drawFault(r *rand.Rand, number int, kinds []*faultKind) *fault {
 // disturb makes faults until the context ends, and waits for their ends.
 func (w *world) disturb(ctx context.Context) {
 	kinds := faultKinds
+	if w.stepped {
+		kinds = append(slices.Clone(kinds), steps...)
+	}
 	if w.only != "" {
 		kinds = slices.DeleteFunc(slices.Clone(kinds), func(k *faultKind) bool {
 			return !slices.Contains(strings.Split(w.only, ","), k.name)
@@ -147,7 +156,7 @@ func (w *world) target(f *fault) *member {
 	if !f.kind.servers {
 		return w.nodes[f.target%len(w.nodes)]
 	}
-	if strings.Contains(f.kind.name, "-leader") {
+	if strings.Contains(f.kind.name, "leader") {
 		if leader := w.leader(); leader != nil {
 			return leader
 		}

@@ -6,18 +6,21 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"berth/test/stepclock"
 )
 
 // runInit is the first process of a machine. Its arguments are the file with the boot ID, that of the
 // log, and the command of the agent. It starts the agent for each line of its standard input and writes
 // the agent's pid, and later its end. It reaps everything.
 func runInit(args []string) int {
-	if err := enterMachine(args[0]); err != nil {
+	if err := enterMachine(args[0], filepath.Join(filepath.Dir(args[0]), "clock")); err != nil {
 		fmt.Fprintln(os.Stderr, "init:", err)
 		return 1
 	}
@@ -68,8 +71,8 @@ func reap(agent *int) {
 	}
 }
 
-// enterMachine makes the mounts of a machine: its own processes, its memory and its boot ID.
-func enterMachine(bootID string) error {
+// enterMachine makes the mounts of a machine: its own processes, its memory, its boot ID and its wall clock.
+func enterMachine(bootID, clock string) error {
 	const idPath = "/proc/sys/kernel/random/boot_id"
 	for _, m := range []struct {
 		source, target, kind string
@@ -79,7 +82,13 @@ func enterMachine(bootID string) error {
 		{"proc", "/proc", "proc", 0},
 		{"tmpfs", "/run", "tmpfs", 0},
 		{bootID, idPath, "", unix.MS_BIND},
+		{clock, stepclock.Path, "", unix.MS_BIND},
 	} {
+		if m.source == clock {
+			if err := os.WriteFile(m.target, nil, 0o400); err != nil {
+				return err
+			}
+		}
 		if err := unix.Mount(m.source, m.target, m.kind, m.flags, ""); err != nil {
 			return fmt.Errorf("mounting %s: %w", m.target, err)
 		}

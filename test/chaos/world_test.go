@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/api"
+	"berth/test/stepclock"
 )
 
 // world is a run: the members, what happens to them, and what was found.
@@ -166,6 +167,9 @@ const diskSize = "size=512m"
 // prepare makes the disk and the configuration of a member.
 func (m *member) prepare() error {
 	if err := os.MkdirAll(m.path("data"), 0o755); err != nil {
+		return err
+	}
+	if err := stepclock.Set(m.path("clock"), 0); err != nil {
 		return err
 	}
 	if err := unix.Mount("disk", m.path("data"), "tmpfs", 0, diskSize); err != nil {

@@ -1,0 +1,44 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"berth/test/stepclock"
+)
+
+// clockSteps are those of the wall clock of a machine. The longest make the servers delete what has ended.
+var clockSteps = []time.Duration{-2 * time.Hour, -30 * time.Second, 30 * time.Second, 30 * time.Hour}
+
+// stepClock changes the wall clock of a machine, and changes it back.
+func stepClock(ctx context.Context, w *world, m *member, f *fault) (func() error, error) {
+	by := clockSteps[f.choice%len(clockSteps)]
+	end := func() error { return stepclock.Set(m.path("clock"), 0) }
+	if err := stepclock.Set(m.path("clock"), by); err != nil {
+		return end, err
+	}
+	w.note("#%d the wall clock of %s steps by %s", f.number, m.name, by)
+
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.addr+":4746/v1/status/leader", nil)
+	if err != nil {
+		return end, err
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.note("#%d: %v", f.number, err)
+		return end, nil
+	}
+	_ = answer.Body.Close()
+	seen, err := stepclock.Of(answer.Header)
+	if err == nil && (seen-by).Abs() > 15*time.Second {
+		err = fmt.Errorf("it has stepped by %s", seen)
+	}
+	if err != nil {
+		w.violate("harness", "#%d: the wall clock of %s: %v", f.number, m.name, err)
+	}
+	return end, nil
+}
