@@ -259,7 +259,8 @@ func (r *run) mount() {
 		return
 	}
 	if r.guarded && n.clock() >= n.lease.Until() {
-		n.inAgent(time.Second, r.mount)
+		r.stage = awaiting // it asks again when there is a lease: the servers may have released the claim
+		n.inAgent(time.Second, r.advance)
 		return
 	}
 	for _, c := range r.claims {
