@@ -99,6 +99,7 @@ func ownClaims(
 		c.TaskGroup = alloc.TaskGroup
 		// Servers of level 1 know no guard. The bound of leases is there once all of them have level 2.
 		c.Guarded = c.Guarded && state.LeaseBound(tx) > 0
+		c.Unguarded = structs.Cut(c.Unguarded, structs.MaxReason)
 		v := state.Volume(tx, c.Namespace, c.VolumeID)
 		if v != nil {
 			c.PluginID = v.PluginID

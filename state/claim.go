@@ -199,20 +199,27 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 		return nil, structs.Preconditionf("allocation %q has ended or is being stopped", a.ID)
 	}
 
-	c.Guarded = c.Guarded && LossPolicy(tx, v) == structs.LossLease
+	c.Guarded = c.Guarded && c.Unguarded == "" && LossPolicy(tx, v) == structs.LossLease
 	return v, claimable(v, c)
 }
 
-// guardClaim notes that the node of an existing claim guards it from now on: it does so once it knows the
-// policy of the volume. If the policy is another one by then, the claim stays as it is.
+// guardClaim notes that the node of an existing claim guards it from now on, or cannot: it knows that once it
+// knows the policy of the volume. If the policy is another one by then, the node does not begin to guard it.
 func guardClaim(tx *WriteTx, c *structs.CSIClaim) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	old := Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
-	if !c.Guarded || old.Guarded || LossPolicy(tx, v) != structs.LossLease {
+	guarded := old.Copy()
+	switch {
+	case old.Unguarded != "":
+		return
+	case c.Unguarded != "":
+		guarded.Guarded = false
+		guarded.Unguarded = c.Unguarded
+	case c.Guarded && !old.Guarded && LossPolicy(tx, v) == structs.LossLease:
+		guarded.Guarded = true
+	default:
 		return
 	}
-	guarded := old.Copy()
-	guarded.Guarded = true
 	storeClaim(tx, guarded)
 }
 

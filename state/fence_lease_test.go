@@ -126,8 +126,8 @@ func TestLeaseProof_HoldsANodeThatHasNotReportedSinceARestore(t *testing.T) {
 	}
 }
 
-// A node claims first, learns the policy, orders its guard, and then says that the claim is guarded. It never
-// takes that back.
+// A node claims first, learns the policy, orders its guard, and then says that the claim is guarded. It takes
+// that back only with a reason.
 func TestVolumeClaim_IsGuardedOnlyUnderLease(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy, plugins string
@@ -202,6 +202,43 @@ func TestForced_AWriterWaitsForTheDetach(t *testing.T) {
 			w.wantClaims("v", map[string]string{"b": c.want, "r": structs.ClaimGranted})
 			w.outcome("v", "n1", "detach", nil)
 			w.wantClaims("v", map[string]string{"b": structs.ClaimGranted, "r": structs.ClaimGranted})
+		})
+	}
+}
+
+func TestVolumeClaim_StaysUnguarded(t *testing.T) {
+	for name, first := range map[string]bool{"a guarded claim": true, "a new claim": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.node("n1", anInstance("p", structs.CSIKindNode, true))
+			w.alloc("a", "j", "n1")
+			row := aVolume("v", "p")
+			row.OnNodeLoss = structs.LossLease
+			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+				Volumes:      []*structs.CSIVolume{row},
+				WriteOptions: w.now(),
+			})
+
+			claim := func(guarded bool, reason string) *structs.CSIClaim {
+				t.Helper()
+				own := aClaim("v", "a", structs.ClaimWrite, structs.CSISingleNodeWriter)
+				own.Guarded = guarded
+				own.Unguarded = reason
+				w.claim(own)
+				return Claim(w.s.Read(), own.Namespace, "v", "a")
+			}
+			grant := uint64(0)
+			if first {
+				grant = claim(true, "").GrantIndex
+			}
+			got := claim(true, "fuse")
+			if got.Guarded || got.Unguarded != "fuse" || first && got.GrantIndex != grant {
+				t.Errorf("the claim is %+v", got)
+			}
+			// A request that comes late changes nothing.
+			if got = claim(true, ""); got.Guarded || got.Unguarded != "fuse" {
+				t.Errorf("the claim is %+v", got)
+			}
 		})
 	}
 }

@@ -960,7 +960,7 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(23)
+	n := uint32(24)
 	if !(v.EndTime != 0) {
 		n--
 	}
@@ -977,6 +977,9 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.ReleaseError != nil) {
+		n--
+	}
+	if !(v.Unguarded != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -1040,6 +1043,10 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.State)
 	b = append(b, "\xa9TaskGroup"...)
 	b = msgp.AppendString(b, v.TaskGroup)
+	if v.Unguarded != "" {
+		b = append(b, "\xa9Unguarded"...)
+		b = msgp.AppendString(b, v.Unguarded)
+	}
 	b = append(b, "\xa8VolumeID"...)
 	b = msgp.AppendString(b, v.VolumeID)
 	return b, nil
@@ -1089,6 +1096,8 @@ func (v *CSIClaim) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = wire.ReadInt(b, &v.GrantTime)
 	case "Guarded":
 		b, err = wire.ReadBool(b, &v.Guarded)
+	case "Unguarded":
+		b, err = wire.ReadString(b, &v.Unguarded)
 	case "EndTime":
 		b, err = wire.ReadInt(b, &v.EndTime)
 	case "ExpandBytes":

@@ -39,6 +39,9 @@ type CSIClaim struct {
 	// Guarded says that the node ends every task of the allocation, unpublishes and unstages the volume when its
 	// lease ends, also without its agent. Only such a claim can be released by the end of a lease.
 	Guarded bool `json:",omitempty" level:"2"`
+	// Unguarded is the reason for which the node does not guard the claim although the policy of the volume is
+	// LossLease: the volume then holds. Such a claim is never Guarded any more.
+	Unguarded string `json:",omitempty" level:"2"`
 	// UnixNano; when its allocation ended, for one that is not yet released
 	EndTime int64 `json:",omitempty"`
 	// ExpandBytes is the size to which the node still has to expand the allocation's view of the volume.

@@ -114,11 +114,5 @@ func (g *Guard) orderDelay(allocID string, group *structs.TaskGroup) error {
 		return nil
 	}
 
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	err = g.checkDue(allocID)
-	if err != nil {
-		return err
-	}
-	return g.files.Remove(allocID)
+	return g.remove(allocID)
 }

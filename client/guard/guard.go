@@ -21,6 +21,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -130,6 +131,45 @@ func (g *Guard) order(allocID string, group *structs.TaskGroup, volumes []order.
 		o.Delay = delayOf(group)
 	}
 	return g.replace(old, o)
+}
+
+// Has reports whether the allocation has an order with the volume.
+func (g *Guard) Has(allocID string, v order.Volume) (bool, error) {
+	o, err := g.present().Get(allocID)
+	return o != nil && slices.Contains(o.Volumes, v), err
+}
+
+// Withdraw takes a volume out of the order of an allocation. An allocation without volumes has an order only if
+// its group stops. The error is a conflict if the allocation is due, and unavailable while the node has no
+// lease.
+func (g *Guard) Withdraw(allocID string, group *structs.TaskGroup, v order.Volume) error {
+	g.ordering.Lock()
+	defer g.ordering.Unlock()
+	old, err := g.present().Get(allocID)
+	if err != nil || old == nil || !slices.Contains(old.Volumes, v) {
+		return err
+	}
+
+	o := *old
+	o.Volumes = slices.DeleteFunc(slices.Clone(old.Volumes), func(other order.Volume) bool { return other == v })
+	if len(o.Volumes) == 0 && !stops(group) {
+		return g.remove(allocID)
+	}
+	if len(o.Volumes) == 0 {
+		o.Delay = delayOf(group)
+	}
+	return g.replace(old, &o)
+}
+
+// remove removes the order of an allocation that is not due. The caller holds ordering.
+func (g *Guard) remove(allocID string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := g.checkDue(allocID)
+	if err != nil {
+		return err
+	}
+	return g.files.Remove(allocID)
 }
 
 // replace writes an order in the place of another, nil for none, once the guard works. The caller holds

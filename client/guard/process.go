@@ -56,7 +56,7 @@ func (g *Guard) start() error {
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	err = cmd.Run() // it starts the guard and ends
 	if err != nil {
-		return fmt.Errorf("starting the guard: %w", err)
+		return noGuard("starting it: %v", err)
 	}
 
 	ctx, cancel := context.WithTimeout(context.Background(), startWait)
@@ -67,9 +67,14 @@ func (g *Guard) start() error {
 			return nil
 		}
 		if !backoff.Sleep(ctx, 10*time.Millisecond) {
-			return errors.Join(structs.Unavailablef("the guard does not work; its log is %s", path), err)
+			return noGuard("its log is %s (%v)", path, err)
 		}
 	}
+}
+
+// noGuard returns order.ErrNoGuard with its reason. It is unavailable, because the agent tries again.
+func noGuard(format string, args ...any) error {
+	return structs.Unavailablef("%w: %s", order.ErrNoGuard, fmt.Sprintf(format, args...))
 }
 
 // Run keeps the guard running while there are orders, and gives the allocations up that are due. It returns

@@ -39,6 +39,8 @@ func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) *structs.R
 	switch {
 	case n.Unaccounted:
 		held = "the node has not reported its volumes since the servers were restored"
+	case c.Unguarded != "":
+		held = "its node does not guard this claim: " + c.Unguarded
 	case !c.Guarded:
 		held = "the node reported no working guard for this claim, which ends its tasks with the lease"
 	}

@@ -38,6 +38,8 @@ var lossSituations = []situation{
 		dbClaims, nodeStatus("n0", structs.NodeDown), stopDB, wait(time.Minute))},
 	{name: "volume: a lost node had no guard for its claim", volume: "vol", nodes: 2,
 		make: after(lostHolder(structs.LossLease))},
+	{name: "volume: a process of the plugin of a lost node serves it", volume: "vol", nodes: 2,
+		make: after(lostHolderBy(structs.LossLease, dbClaimsServed))},
 	{name: "volume: the lease of a lost node has ended", volume: "vol", nodes: 2,
 		make: after(lostHolderBy(structs.LossLease, dbClaimsGuarded))},
 }
@@ -57,6 +59,12 @@ func lostHolderBy(policy string, claims func(*schedtest.Fleet)) func(*schedtest.
 
 func dbClaimsGuarded(f *schedtest.Fleet) {
 	f.Claim(f.Allocs("db")[0], "vol", structs.CSISingleNodeWriter, func(c *structs.CSIClaim) { c.Guarded = true })
+}
+
+func dbClaimsServed(f *schedtest.Fleet) {
+	f.Claim(f.Allocs("db")[0], "vol", structs.CSISingleNodeWriter, func(c *structs.CSIClaim) {
+		c.Unguarded = "a process of plugin ebs serves its file system (fuse.s3fs), and the guard does not end it"
+	})
 }
 
 func fenceBegins(device string) func(*schedtest.Fleet) {

@@ -368,10 +368,14 @@ func (s *fakeServers) claim(
 			row := c.Copy()
 			row.State, row.GrantIndex = structs.ClaimGranted, s.index
 			row.ExpandBytes = s.grows
+			old := s.claims[c.Key()]
+			if old != nil {
+				row.GrantIndex = old.GrantIndex
+			}
 			s.claims[c.Key()] = row
+			resp.Claims = append(resp.Claims, row)
 		}
 	})
-	resp.Claims = r.Claims
 	return err
 }
 

@@ -2,66 +2,124 @@ package csihooks
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"berth/client/guard/order"
 	"berth/structs"
 )
 
-// Guard ends allocations with the lease of the node, also without the agent. Package guard has it.
+// Guard ends allocations with the lease of the node, also without the agent. Package guard has it. The errors
+// of its orders are unavailable while the node has no lease.
 type Guard interface {
-	// Order returns once the guard will end the allocation and unmount the volumes. While the node has no lease
-	// the error is unavailable. If it cannot guard the tasks of the group, the error is a precondition.
+	// Order returns once the guard will end the allocation and unmount the volumes. If no guard can find the
+	// tasks of the group, the error is a precondition, and order.ErrNoGuard if no guard works here.
 	Order(allocID string, group *structs.TaskGroup, volumes []order.Volume) error
+	// Has reports whether the allocation has an order with the volume.
+	Has(allocID string, v order.Volume) (bool, error)
+	// Withdraw takes a volume out of the order of the allocation.
+	Withdraw(allocID string, group *structs.TaskGroup, v order.Volume) error
 }
 
 // needsGuard reports whether the servers release a claim at the end of the lease, or are to.
 func needsGuard(r *structs.CSIClaimGetResponse) bool {
-	return r.Claim.Guarded || r.LossPolicy == structs.LossLease
+	return r.Claim.Guarded || r.LossPolicy == structs.LossLease && r.Claim.Unguarded == ""
 }
 
 // guard lets the guard end the allocation and unmount the volume at the end of the lease, and then tells the
-// servers that it does. It precedes each mount. If the servers have another policy by then, they leave the
-// claim as it is, and do not release it.
+// servers that it does, or that no guard works here. It precedes each mount. If the servers have another
+// policy by then, they do not release the claim.
 func (h *volumesHook) guard(ctx context.Context, w *requiredVolume, claim *structs.CSIClaim) error {
 	if h.Guard == nil {
 		return structs.Preconditionf("this node has no guard")
 	}
 
-	err := h.orderGuard(ctx, w)
+	volume := h.orderOf(w)
+	err := h.orderUntilLeased(ctx, w, func() error {
+		return h.Guard.Order(h.alloc.ID, h.group, []order.Volume{volume})
+	})
+	if errors.Is(err, order.ErrNoGuard) {
+		return h.tellUnguarded(ctx, w, claim, err.Error())
+	}
 	if err != nil || claim.Guarded {
 		return err
 	}
 
-	nodeID, secret := h.Node()
 	own := claim.Copy()
 	own.Guarded = true
+	_, err = h.claimAgain(ctx, "claiming the volume with a guard", own)
+	return err
+}
+
+// claimAgain repeats a claim with what the node knows more about it.
+func (h *volumesHook) claimAgain(
+	ctx context.Context, doing string, own *structs.CSIClaim,
+) (*structs.CSIClaim, error) {
+	nodeID, secret := h.Node()
 	req := &structs.CSIVolumeClaimRequest{
 		NodeID:   nodeID,
 		SecretID: secret,
 		Claims:   []*structs.CSIClaim{own},
 	}
-	req.Namespace = w.Namespace
+	req.Namespace = own.Namespace
 	call := func() (*structs.CSIVolumeClaimResponse, error) {
 		return callOnce(ctx, h, structs.CSIVolumeClaim, req)
 	}
-	_, err = callUntilFinal(ctx, h, "claiming the volume with a guard", call)
-	return err
+	resp, err := callUntilFinal(ctx, h, doing, call)
+	if err != nil {
+		return nil, err
+	}
+	if len(resp.Claims) != 1 || resp.Claims[0] == nil {
+		return nil, fmt.Errorf("%s: the servers answered with %d claims; expected 1", doing, len(resp.Claims))
+	}
+	return resp.Claims[0], nil
 }
 
-// orderGuard orders the guard, and waits until the node has a lease.
-func (h *volumesHook) orderGuard(ctx context.Context, w *requiredVolume) error {
+// tellUnguarded tells the servers that the node does not guard a claim, so that the volume holds. Without an
+// error they have not released the claim before, and do not release it at the end of a lease.
+func (h *volumesHook) tellUnguarded(
+	ctx context.Context, w *requiredVolume, claim *structs.CSIClaim, reason string,
+) error {
+	own := claim.Copy()
+	own.Guarded = false
+	own.Unguarded = structs.Cut(reason, structs.MaxReason)
+	now, err := h.claimAgain(ctx, "claiming the volume without a guard", own)
+	if err != nil {
+		return err
+	}
+	if now.Guarded || now.GrantIndex != claim.GrantIndex {
+		return structs.Conflictf("volume %s: the servers have released the claim meanwhile", w.VolumeKey)
+	}
+	claim.Guarded = false
+	claim.Unguarded = own.Unguarded
+	h.logger.Warn("the volume holds if this node is lost", "volume", w.VolumeKey.String(), "reason", reason)
+	return nil
+}
+
+func (h *volumesHook) orderOf(w *requiredVolume) order.Volume {
 	target, stage := h.Volumes.MountPoints(w.VolumeKey, h.alloc.ID)
-	volume := order.Volume{
+	return order.Volume{
 		Namespace: w.Namespace,
 		ID:        w.ID,
 		Target:    target,
 		Stage:     stage,
 	}
+}
+
+// guardTries is the number of tries if no guard works on the node.
+const guardTries = 3
+
+// orderUntilLeased repeats a change of the order until the node has a lease.
+func (h *volumesHook) orderUntilLeased(ctx context.Context, w *requiredVolume, change func() error) error {
 	pause := h.newBackoff()
+	failed := 0
 	for {
-		err := h.Guard.Order(h.alloc.ID, h.group, []order.Volume{volume})
-		if !structs.IsKind(err, structs.KindUnavailable) {
+		err := change()
+		if errors.Is(err, order.ErrNoGuard) {
+			failed++
+		}
+		if failed == guardTries || !structs.IsKind(err, structs.KindUnavailable) {
 			return err
 		}
 		h.setProgress("volume %s: %v", w.VolumeKey, err)
@@ -71,25 +129,51 @@ func (h *volumesHook) orderGuard(ctx context.Context, w *requiredVolume) error {
 	}
 }
 
-// checkServed rejects a mounted volume whose file system is served by a process of its plugin (FUSE). The
-// guard does not end that process, so it might write after the end of the lease what the tasks have
-// written before.
-func (h *volumesHook) checkServed(w *requiredVolume, claim *structs.CSIClaimGetResponse) error {
-	if !needsGuard(claim) {
+// holdServed looks at a mounted volume, before the first task. If a process of its plugin serves its file
+// system (FUSE), the volume holds: the guard does not end that process, which might write after the end of
+// the lease what the tasks have written before. Nothing has to end with the lease then.
+func (h *volumesHook) holdServed(ctx context.Context, w *requiredVolume, r *structs.CSIClaimGetResponse) error {
+	if !needsGuard(r) && r.Claim.Unguarded == "" {
 		return nil
 	}
+	kind, err := h.servedAs(w)
+	if err != nil || kind == "" {
+		return err
+	}
+	if needsGuard(r) {
+		err = h.tellUnguarded(ctx, w, r.Claim, fmt.Sprintf(
+			"a process of plugin %s serves its file system (%s), and the guard does not end it",
+			r.Claim.PluginID, kind))
+	}
 
-	target, stage := h.Volumes.MountPoints(w.VolumeKey, h.alloc.ID)
-	for _, path := range []string{target, stage} {
+	volume := h.orderOf(w)
+	if err == nil {
+		err = h.orderUntilLeased(ctx, w, func() error { return h.Guard.Withdraw(h.alloc.ID, h.group, volume) })
+	}
+	return err
+}
+
+// servedAs returns the type of the file system of a mounted volume if a process serves it, else "".
+func (h *volumesHook) servedAs(w *requiredVolume) (string, error) {
+	volume := h.orderOf(w)
+	for _, path := range []string{volume.Target, volume.Stage} {
 		kind, err := h.FileSystem(path)
-		if err != nil {
-			return err
-		}
-		if strings.HasPrefix(kind, "fuse") {
-			return structs.Preconditionf(`volume %s with on_node_loss = "lease": a process of plugin %s serves its `+
-				`file system (%s), and the guard does not end it; use "hold" or "fence"`,
-				w.VolumeKey, claim.Claim.PluginID, kind)
+		if err != nil || strings.HasPrefix(kind, "fuse") {
+			return kind, err
 		}
 	}
-	return nil
+	return "", nil
+}
+
+// isDecided reports whether holdServed has looked at a mounted volume: an earlier agent may have ended before.
+func (h *volumesHook) isDecided(w *requiredVolume) (bool, error) {
+	if h.Guard == nil {
+		return true, nil
+	}
+	has, err := h.Guard.Has(h.alloc.ID, h.orderOf(w))
+	if err != nil || !has {
+		return true, err
+	}
+	kind, err := h.servedAs(w)
+	return kind == "", err
 }

@@ -1,6 +1,7 @@
 package csihooks
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 type fakeGuard struct {
 	errs    []error // of the first orders
 	orders  [][]order.Volume
+	volumes []order.Volume // of the present order
 	ordered func()
 }
 
@@ -22,9 +24,19 @@ func (g *fakeGuard) Order(_ string, _ *structs.TaskGroup, volumes []order.Volume
 		g.errs = g.errs[1:]
 		return err
 	}
+	g.volumes = volumes
 	if g.ordered != nil {
 		g.ordered()
 	}
+	return nil
+}
+
+func (g *fakeGuard) Has(_ string, v order.Volume) (bool, error) {
+	return slices.Contains(g.volumes, v), nil
+}
+
+func (g *fakeGuard) Withdraw(_ string, _ *structs.TaskGroup, v order.Volume) error {
+	g.volumes = slices.DeleteFunc(slices.Clone(g.volumes), func(other order.Volume) bool { return other == v })
 	return nil
 }
 
@@ -110,8 +122,27 @@ func TestVolumes_UnderLeaseAreRejectedWithoutAGuard(t *testing.T) {
 	}
 }
 
-func TestVolumes_UnderLeaseAreRejectedWithAFileSystemOfAProcess(t *testing.T) {
-	for kind, rejected := range map[string]bool{
+// served has each mount point served by a process.
+func served(kind string) func(string) (string, error) {
+	return func(string) (string, error) { return kind, nil }
+}
+
+// claimOf returns the claim of the only volume.
+func (s *fakeServers) claimOf(t *testing.T) *structs.CSIClaim {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.claims) != 1 {
+		t.Fatalf("there are %d claims", len(s.claims))
+	}
+	for _, c := range s.claims {
+		return c.Copy()
+	}
+	return nil
+}
+
+func TestVolumes_WithAFileSystemOfAProcessHold(t *testing.T) {
+	for kind, held := range map[string]bool{
 		"ext4":        false,
 		"":            false,
 		"fuse.s3fs":   true,
@@ -122,16 +153,88 @@ func TestVolumes_UnderLeaseAreRejectedWithAFileSystemOfAProcess(t *testing.T) {
 			r := newFixture(t)
 			r.plugin("ebs")
 			r.servers.policy = structs.LossLease
-			r.guard = &fakeGuard{}
-			r.fileSystem = func(string) (string, error) { return kind, nil }
+			g := &fakeGuard{}
+			r.guard = g
+			r.fileSystem = served(kind)
 			e := allocEnv("a1", map[string]string{"d": "data"})
 			h := r.volumes(e)
-			err := h.Up(r.ctx(), e)
-			if structs.IsKind(err, structs.KindPrecondition) != rejected {
-				t.Errorf("got %v", err)
+			must(t, h.Up(r.ctx(), e))
+
+			c := r.servers.claimOf(t)
+			if c.Guarded == held || (c.Unguarded != "") != held || len(g.volumes) == 0 != held {
+				t.Errorf("the claim is guarded: %v, with the reason %q; the order is %+v",
+					c.Guarded, c.Unguarded, g.volumes)
+			}
+			if held && !strings.Contains(c.Unguarded, kind) {
+				t.Errorf("the reason is %q", c.Unguarded)
 			}
 			must(t, h.Down(r.ctx()))
 			r.clean()
 		})
 	}
+}
+
+// The agent ends between the mount and the look at its file system.
+func TestVolumes_WithAFileSystemOfAProcessHoldAfterARestart(t *testing.T) {
+	r := newFixture(t)
+	r.plugin("ebs")
+	r.servers.policy = structs.LossLease
+	g := &fakeGuard{}
+	r.guard = g
+	r.fileSystem = func(string) (string, error) { return "", structs.Internalf("the agent ends") }
+	e := allocEnv("a1", map[string]string{"d": "data"})
+	if err := r.volumes(e).Up(r.ctx(), e); err == nil || !r.servers.claimOf(t).Guarded {
+		t.Fatalf("got %v", err)
+	}
+
+	r.fileSystem = served("fuse.s3fs")
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	if c := r.servers.claimOf(t); c.Guarded || c.Unguarded == "" || len(g.volumes) > 0 {
+		t.Errorf("the claim is %+v, the order %+v", c, g.volumes)
+	}
+	asked := r.servers.count("CSIVolume.Claim")
+	must(t, r.volumes(e).Up(r.ctx(), e))
+	if r.servers.count("CSIVolume.Claim") > asked {
+		t.Error("a later agent asks the servers again")
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+// The servers release a claim by the end of the lease while the node tells them that the volume holds.
+func TestVolumes_WithAFileSystemOfAProcessNeedTheirGrant(t *testing.T) {
+	r := newFixture(t)
+	r.plugin("ebs")
+	r.servers.policy = structs.LossLease
+	r.guard = &fakeGuard{}
+	r.fileSystem = func(string) (string, error) {
+		r.servers.change(func() { clear(r.servers.claims) })
+		return "fuse.s3fs", nil
+	}
+	e := allocEnv("a1", map[string]string{"d": "data"})
+	h := r.volumes(e)
+	if err := h.Up(r.ctx(), e); !structs.IsKind(err, structs.KindConflict) {
+		t.Errorf("got %v", err)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+func TestVolumes_OfANodeWithoutAWorkingGuardHold(t *testing.T) {
+	r := newFixture(t)
+	r.plugin("ebs")
+	r.servers.policy = structs.LossLease
+	fault := structs.Unavailablef("%w: its program is gone", order.ErrNoGuard)
+	g := &fakeGuard{errs: []error{fault, fault, fault}}
+	r.guard = g
+	e := allocEnv("a1", map[string]string{"d": "data"})
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	c := r.servers.claimOf(t)
+	if c.Guarded || !strings.Contains(c.Unguarded, "its program is gone") || len(g.orders) != guardTries {
+		t.Errorf("the claim is %+v after %d orders", c, len(g.orders))
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
 }

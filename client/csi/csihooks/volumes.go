@@ -181,11 +181,14 @@ func sameUse(a, b *structs.VolumeRequest) bool {
 		slices.Equal(ao.MountFlags, bo.MountFlags)
 }
 
-// findPublished returns the volumes that are published already.
+// findPublished returns the volumes that are published already, and need no look of the servers any more.
 func (h *volumesHook) findPublished(required []*requiredVolume) (volumeMounts, error) {
 	ready := volumeMounts{}
 	for _, w := range required {
 		m, ok, err := h.Volumes.Published(w.VolumeKey, h.alloc.ID)
+		if err == nil && ok {
+			ok, err = h.isDecided(w)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -297,7 +300,7 @@ func (h *volumesHook) mountOne(
 			continue
 		}
 		if err == nil {
-			err = h.checkServed(w, claim)
+			err = h.holdServed(ctx, w, claim)
 		}
 		if csi.Code(err) != "NotFound" {
 			return m, err

@@ -27,6 +27,9 @@ import (
 	"berth/structs"
 )
 
+// ErrNoGuard says that no guard works on this node, so that nothing can be ordered.
+var ErrNoGuard = errors.New("no guard works on this node")
+
 // Order tells how to end one allocation.
 type Order struct {
 	AllocID string
