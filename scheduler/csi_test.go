@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,15 @@ func TestVolumes_RejectionsNameTheReason(t *testing.T) {
 		{"topology", func(w *fixture) { w.storage("n1"); w.volume("db", "hostpath", r1) },
 			volume("db", structs.CSISingleNodeWriter, false),
 			"csi-volume: CSI volume db: it is reachable only from rack=r1 (1)", []string{"csi-volume:default:db"}},
+		{"a driver whose tasks no guard ends", func(w *fixture) {
+			w.storage("n1")
+			w.unguarded("n1", "exec")
+			w.volume("db", "hostpath")
+			do(w, state.PluginConfigSet,
+				&structs.CSIPluginSettingsRequest{ID: "hostpath", OnNodeLoss: structs.LossLease})
+		}, volume("db", structs.CSISingleNodeWriter, false),
+			`csi-guard: CSI volume db with on_node_loss = "lease": no guard can end the tasks of driver exec: cgroup v1 (1)`,
+			[]string{"csi-plugin:hostpath", "csi-volume:default:db"}},
 		{"mode", func(w *fixture) {
 			w.storage("n1")
 			do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{
@@ -116,6 +126,39 @@ func TestVolumes_RejectionsNameTheReason(t *testing.T) {
 					t.Errorf("blocked on %q, not on %q", blockedOn(p), k)
 				}
 			}
+		})
+	}
+}
+
+// unguarded has a node report that no guard can end the tasks of a driver there.
+func (w *fixture) unguarded(node, driver string) {
+	n := state.Node(w.s.Read(), node).Copy()
+	n.Attributes = maps.Clone(n.Attributes)
+	n.Attributes[structs.AttrUnguarded(driver)] = "cgroup v1"
+	w.node(n, half("hostpath", structs.CSIKindNode))
+}
+
+func TestVolumes_UnderLeaseArePlacedWhereAGuardEndsTheTasks(t *testing.T) {
+	for policy, want := range map[string]string{
+		structs.LossLease: "0@n2",
+		structs.LossHold:  "0@n1",
+	} {
+		t.Run(policy, func(t *testing.T) {
+			w := newFixture(t)
+			w.storage("n1", "n2")
+			w.unguarded("n1", "exec")
+			w.volume("db", "hostpath")
+			do(w, state.PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "hostpath", OnNodeLoss: policy})
+			w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false), func(j *structs.Job) {
+				j.TaskGroups[0].Affinities = []*structs.Affinity{{
+					LTarget: "${node.unique.name}",
+					RTarget: "name-n1",
+					Operand: "=",
+					Weight:  100,
+				}}
+			}))
+			w.run("db")
+			w.wantPlaced("db", want)
 		})
 	}
 }

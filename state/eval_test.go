@@ -32,6 +32,9 @@ func TestBlockedEvals_AreUnblocked(t *testing.T) {
 			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindNode, true)) }, false}, // it is
 		{"a controller becomes healthy", structs.WakePlugin("p"),
 			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindController, true)) }, true},
+		{"the settings of a plugin change", structs.WakePlugin("p"), func(w *fixture) {
+			do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+		}, true},
 		{"a half becomes unhealthy", structs.WakePlugin("p"),
 			func(w *fixture) { w.update("n1", anInstance("p", structs.CSIKindNode, false)) }, false},
 		{"a node registers", structs.WakeCapacity, func(w *fixture) { w.node("n4") }, true},

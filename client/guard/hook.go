@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/client/drivers/cgroups"
+	"berth/client/drivers/driver"
 	"berth/client/hooks"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -85,7 +86,7 @@ func (h *taskHook) announce(env *hooks.TaskEnv) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := d.(announcing); ok {
+	if _, ok := d.(driver.Announcing); ok {
 		env.Config.OrderGuard = func(group *cgroups.Group) error {
 			return h.g.addGroup(h.allocID, env.Task.Name, group)
 		}

@@ -21,6 +21,8 @@ var nodeSituations = []situation{
 	})},
 	{name: "a volume that no node reaches", nodes: 1, make: after(volume(inZone("a")),
 		placed(1, usesVolume(structs.CSISingleNodeWriter)))},
+	{name: "a volume under lease with tasks that no guard ends", nodes: 1, make: after(
+		volume(onNodeLoss(structs.LossLease)), unguarded("n0"), placed(1, usesVolume(structs.CSISingleNodeWriter)))},
 	{name: "a volume that no node reaches, and that another job has", nodes: 1, make: after(
 		volume(inZone("a")), runsDB(onNode("n0")), dbShares, placed(1, usesVolume(structs.CSIMultiNodeMultipleWriter)))},
 	{name: "a volume that one of two allocations lacks", nodes: 1, make: after(firstVolume,
@@ -107,6 +109,14 @@ func eligible(f *schedtest.Fleet) {
 		Eligibility:  structs.NodeEligible,
 		WriteOptions: f.Now(),
 	})
+}
+
+func unguarded(node string) func(*schedtest.Fleet) {
+	return func(f *schedtest.Fleet) {
+		f.Node(node, func(n *structs.Node) {
+			n.Attributes[structs.AttrUnguarded("exec")] = "this node does not find all processes of its tasks by a cgroup"
+		})
+	}
 }
 
 func inZone(zone string) func(*structs.CSIVolume) {

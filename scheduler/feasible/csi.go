@@ -242,6 +242,27 @@ func volumesReachable(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	return nil
 }
 
+// guardsTasks checks that the guard of the node can end all tasks, if a volume needs that. The node would
+// reject the allocation.
+func guardsTasks(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
+	for _, u := range d.Uses {
+		if state.LossPolicy(p, u.Volume) != structs.LossLease {
+			continue
+		}
+		for _, driver := range d.Group.drivers {
+			why := v.Node.Attributes[structs.AttrUnguarded(driver)]
+			if why != "" {
+				return &rejects.Rejection{
+					Reason: fmt.Sprintf("CSI volume %s with on_node_loss = %q: no guard can end the tasks of driver %s: %s",
+						u.Volume.ID, structs.LossLease, driver, why),
+					Keys: u.keys,
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // describeTopologies formats the topologies of a volume.
 func describeTopologies(v *structs.CSIVolume) string {
 	var out []string

@@ -41,6 +41,7 @@ var placeFilters = []placeFilter{
 	{rejects.FilterHostVolume, hostVolumesFree},
 	{rejects.FilterPlugin, pluginsServe},
 	{rejects.FilterVolume, volumesReachable},
+	{rejects.FilterGuard, guardsTasks},
 	{rejects.FilterLimit, volumesWithinLimit},
 	{rejects.FilterResources, resourcesFit},
 }

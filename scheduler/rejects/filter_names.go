@@ -15,6 +15,7 @@ const (
 	FilterProperty    = "distinct-property"
 	FilterPlugin      = "csi-plugin"
 	FilterVolume      = "csi-volume"
+	FilterGuard       = "csi-guard"
 	FilterLimit       = "csi-limit"
 	FilterResources   = "resources"
 )

@@ -32,7 +32,7 @@ func needsGuard(r *structs.CSIClaimGetResponse) bool {
 // policy by then, they do not release the claim.
 func (h *volumesHook) guard(ctx context.Context, w *requiredVolume, claim *structs.CSIClaim) error {
 	if h.Guard == nil {
-		return structs.Preconditionf("this node has no guard")
+		return h.tellUnguarded(ctx, w, claim, order.ErrNoGuard.Error())
 	}
 
 	volume := h.orderOf(w)
@@ -133,7 +133,7 @@ func (h *volumesHook) orderUntilLeased(ctx context.Context, w *requiredVolume, c
 // system (FUSE), the volume holds: the guard does not end that process, which might write after the end of
 // the lease what the tasks have written before. Nothing has to end with the lease then.
 func (h *volumesHook) holdServed(ctx context.Context, w *requiredVolume, r *structs.CSIClaimGetResponse) error {
-	if !needsGuard(r) && r.Claim.Unguarded == "" {
+	if h.Guard == nil || !needsGuard(r) && r.Claim.Unguarded == "" {
 		return nil
 	}
 	kind, err := h.servedAs(w)

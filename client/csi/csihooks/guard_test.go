@@ -94,32 +94,23 @@ func TestVolumes_UnderAnotherPolicyAreNotGuarded(t *testing.T) {
 	r.clean()
 }
 
-func TestVolumes_UnderLeaseAreRejectedWithoutAGuard(t *testing.T) {
-	for name, g := range map[string]Guard{
-		"no guard": nil,
-		"a task without a cgroup": &fakeGuard{errs: []error{
-			structs.Preconditionf("task \"t\" runs in the driver \"podman\""),
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newFixture(t)
-			p := r.plugin("ebs")
-			r.servers.policy = structs.LossLease
-			r.guard = g
-			e := allocEnv("a1", map[string]string{"d": "data"})
-			h := r.volumes(e)
-			err := h.Up(r.ctx(), e)
-			if !structs.IsKind(err, structs.KindPrecondition) ||
-				!strings.Contains(err.Error(), `volume default/data with on_node_loss = "lease"`) {
-				t.Errorf("got %v", err)
-			}
-			if p.Count("NodeStageVolume") > 0 || r.servers.anyGuarded() {
-				t.Error("the volume is used")
-			}
-			must(t, h.Down(r.ctx()))
-			r.clean()
-		})
+func TestVolumes_UnderLeaseAreRejectedForATaskWithoutACgroup(t *testing.T) {
+	r := newFixture(t)
+	p := r.plugin("ebs")
+	r.servers.policy = structs.LossLease
+	r.guard = &fakeGuard{errs: []error{structs.Preconditionf("task \"t\" runs in the driver \"podman\"")}}
+	e := allocEnv("a1", map[string]string{"d": "data"})
+	h := r.volumes(e)
+	err := h.Up(r.ctx(), e)
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), `volume default/data with on_node_loss = "lease"`) {
+		t.Errorf("got %v", err)
 	}
+	if p.Count("NodeStageVolume") > 0 || r.servers.anyGuarded() {
+		t.Error("the volume is used")
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
 }
 
 // served has each mount point served by a process.
@@ -222,19 +213,31 @@ func TestVolumes_WithAFileSystemOfAProcessNeedTheirGrant(t *testing.T) {
 }
 
 func TestVolumes_OfANodeWithoutAWorkingGuardHold(t *testing.T) {
-	r := newFixture(t)
-	r.plugin("ebs")
-	r.servers.policy = structs.LossLease
-	fault := structs.Unavailablef("%w: its program is gone", order.ErrNoGuard)
-	g := &fakeGuard{errs: []error{fault, fault, fault}}
-	r.guard = g
-	e := allocEnv("a1", map[string]string{"d": "data"})
-	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
-	c := r.servers.claimOf(t)
-	if c.Guarded || !strings.Contains(c.Unguarded, "its program is gone") || len(g.orders) != guardTries {
-		t.Errorf("the claim is %+v after %d orders", c, len(g.orders))
+	later := structs.Unavailablef("%w: its program is gone", order.ErrNoGuard)
+	never := structs.Preconditionf("%w: the agent does not run as root", order.ErrNoGuard)
+	for name, errs := range map[string][]error{
+		"no guard":       nil,
+		"after a while":  {later, later, later},
+		"at once":        {never},
+		"for other ones": {structs.Unavailablef("no lease"), never},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFixture(t)
+			r.plugin("ebs")
+			r.servers.policy = structs.LossLease
+			g := &fakeGuard{errs: errs}
+			if errs != nil {
+				r.guard = g
+			}
+			e := allocEnv("a1", map[string]string{"d": "data"})
+			h := r.volumes(e)
+			must(t, h.Up(r.ctx(), e))
+			c := r.servers.claimOf(t)
+			if c.Guarded || !strings.Contains(c.Unguarded, "no guard works") || len(g.orders) != len(errs) {
+				t.Errorf("the claim is %+v after %d orders", c, len(g.orders))
+			}
+			must(t, h.Down(r.ctx()))
+			r.clean()
+		})
 	}
-	must(t, h.Down(r.ctx()))
-	r.clean()
 }

@@ -310,8 +310,24 @@ func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) {
 	m.report(d, d.Fingerprint(ctx))
 }
 
+// addUnguarded adds the reason for which no guard can end the tasks of a driver to its attributes.
+func addUnguarded(d driver.Driver, info *structs.DriverInfo) *structs.DriverInfo {
+	_, err := driver.Guardable(d, "any/task")
+	if !info.Healthy || !structs.IsKind(err, structs.KindPrecondition) {
+		return info
+	}
+	told := *info
+	told.Attributes = maps.Clone(info.Attributes)
+	if told.Attributes == nil {
+		told.Attributes = map[string]string{}
+	}
+	told.Attributes[structs.AttrUnguarded(d.Name())] = structs.Cut(err.Error(), structs.MaxReason/2)
+	return &told
+}
+
 // report stores the fingerprint of a driver and notifies when it has changed.
 func (m *Manager) report(d driver.Driver, info *structs.DriverInfo) {
+	info = addUnguarded(d, info)
 	if !m.setInfo(d.Name(), info) {
 		return
 	}

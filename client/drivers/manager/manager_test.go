@@ -99,6 +99,41 @@ func TestChanges_AreSignalled(t *testing.T) {
 	})
 }
 
+// guardedDriver makes the cgroups of its tasks itself, and knows them before their start or not.
+type guardedDriver struct {
+	*fakeDriver
+	fault error
+}
+
+func (g guardedDriver) Guardable() error { return g.fault }
+
+// The scheduler places no allocation with a volume under the policy "lease" where its node would reject it.
+func TestInfos_TellWhichTasksNoGuardEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := newFakeDriver("broken")
+		broken.answer.Store(&structs.DriverInfo{HealthDescription: "broken"})
+		m := startManager(t, newFakeDriver("podman"), broken,
+			guardedDriver{newFakeDriver("good"), nil},
+			guardedDriver{newFakeDriver("faulty"), structs.Preconditionf("cgroup v1")},
+			guardedDriver{newFakeDriver("late"), structs.Unavailablef("no answer yet")})
+		if err := m.WaitFirst(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]string{
+			"podman": "this node does not find all processes of its tasks by a cgroup",
+			"faulty": "cgroup v1",
+			"good":   "",
+			"late":   "",
+			"broken": "",
+		} {
+			got := m.Infos()[name].Attributes[structs.AttrUnguarded(name)]
+			if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
+	})
+}
+
 func TestWaitFirst_NamesLateDrivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := newFakeDriver("slow")
