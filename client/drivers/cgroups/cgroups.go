@@ -42,9 +42,11 @@ type Machine struct {
 	Missing map[string]string // reason by controller that no hierarchy has
 }
 
+const ownMounts = "/proc/self/mountinfo"
+
 // Detect finds the controllers of this machine.
 func Detect() *Machine {
-	m, err := detect("/proc/self/mountinfo")
+	m, err := detect(ownMounts)
 	if err != nil {
 		m = &Machine{Missing: map[string]string{}}
 		for _, c := range wanted {
@@ -54,7 +56,8 @@ func Detect() *Machine {
 	return m
 }
 
-func detect(table string) (*Machine, error) {
+// readMounts returns the mounts of all hierarchies in a mount table.
+func readMounts(table string) ([]*mountinfo.Info, error) {
 	all, err := os.ReadFile(table)
 	if err != nil {
 		return nil, err
@@ -68,8 +71,11 @@ func detect(table string) (*Machine, error) {
 		}
 	}
 
-	isCgroup := mountinfo.FSTypeFilter("cgroup", "cgroup2")
-	mounts, err := mountinfo.GetMountsFromReader(&own, isCgroup)
+	return mountinfo.GetMountsFromReader(&own, mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+}
+
+func detect(table string) (*Machine, error) {
+	mounts, err := readMounts(table)
 	if err != nil {
 		return nil, err
 	}
