@@ -234,6 +234,14 @@ func (c *Client) NodeEvaluate(ctx context.Context, id string) (
 }
 
 // The dialect has none of the following routes.
+var nodeForeignList = route(get, "/v1/nodes/foreign", serveMethod(structs.NodeForeignList, nil,
+	func(a *structs.NodeForeignListResponse) []*structs.ForeignNode { return a.Nodes }))
+
+// ForeignNodes lists the nodes of other clusters that asked to join this one and were rejected.
+func (c *Client) ForeignNodes(ctx context.Context, q *Query) ([]*structs.ForeignNode, *Meta, error) {
+	return nodeForeignList.fetch(ctx, c, "", q)
+}
+
 var nodeFenceStatus = route(get, "/v1/node/{id}/fence",
 	serveMethod(structs.NodeFenceStatus, bindNode, whole))
 

@@ -9,6 +9,11 @@ import (
 // lossCalls has the requests to the routes about the loss of a node.
 func lossCalls() map[string]routeCall {
 	return map[string]routeCall{
+		"GET /v1/nodes/foreign": {
+			path:    "/v1/nodes/foreign",
+			rpc:     "Node.ListForeign",
+			request: &structs.QueryRequest{},
+		},
 		"PUT /v1/node/{id}/fence": {
 			path:    "/v1/node/n/fence",
 			body:    `{"Epoch":7,"By":"ann","Why":"no answer"}`,

@@ -416,6 +416,16 @@ func (c *Client) allRunners() []*allocrunner.Runner {
 	return slices.Collect(maps.Values(c.runners))
 }
 
+// countAllocs returns the number of the allocations that have not ended on this node.
+func (c *Client) countAllocs() (count int) {
+	for _, r := range c.allRunners() {
+		if !isClosed(r.Unwound()) {
+			count++
+		}
+	}
+	return count
+}
+
 // notify puts a value into a channel of capacity 1 that its reader has not emptied.
 func notify(ch chan<- struct{}) {
 	select {

@@ -285,6 +285,7 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 		Inventory: c.readInventory(),
 		Unsure:    c.inDoubt,
 		ClusterID: belongs,
+		Allocs:    c.countAllocs(),
 		Agent:     c.proof.Current(),
 	}
 

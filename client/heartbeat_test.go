@@ -181,6 +181,28 @@ func TestRegistration_IsRepeatedForADeletedNode(t *testing.T) {
 	})
 }
 
+// Servers that do not know the node tell operators how much runs on it.
+func TestRegistration_CountsTheAllocationsThatHaveNotEnded(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		r.start(false)
+		defer r.stop()
+		if got := r.lastRegistration().Allocs; got != 0 {
+			t.Errorf("%d allocations before the first one", got)
+		}
+		r.servers.place(testAlloc("a1"))
+		r.servers.place(testAlloc("a2"))
+		r.pass(time.Second)
+		r.servers.stopAlloc("a1")
+		r.pass(time.Minute)
+		r.servers.do(func() { clear(r.servers.nodes) })
+		r.pass(5 * time.Second)
+		if got := r.lastRegistration().Allocs; got != 1 {
+			t.Errorf("%d allocations, want the one that has not ended", got)
+		}
+	})
+}
+
 func TestHeartbeats_GoToAnotherServer(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints/foreign"
 	"berth/endpoints/query"
 	"berth/endpoints/release"
 	"berth/fsm"
@@ -154,6 +155,8 @@ type Endpoints struct {
 	config  settings
 	level   func() int // see Deps.Level
 	drains  sync.Locker
+
+	foreign foreign.Nodes // that this server has rejected while it led
 
 	volumeLocks keylock.Map      // held while a volume is recorded, by namespace and ID
 	jobLocks    keylock.Map      // held while a job is registered, by namespace and ID
@@ -347,6 +350,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, nodeOnly, node.updateAllocs)),
 		shed(e.quick(read(e, structs.NodeGet, anyone, node.get))),
 		shed(read(e, structs.NodeList, anyone, node.list)),
+		shed(call(e, structs.NodeForeignList, anyone, node.listForeign)),
 		shed(read(e, structs.NodeAllocs, anyone, node.allocs)),
 		call(e, structs.NodeClientAllocs, nodeOnly, node.clientAllocs),
 		write(e, structs.NodeEvaluate, anyone, node.evaluate),

@@ -10,12 +10,14 @@ import (
 
 // joinCluster returns the ID of this cluster for a node that registers, and makes it for the first one. A
 // node of another cluster is rejected, unless these servers know it: they would end all that runs on it
-// and that they do not know. The request then no longer has the ID, which no log entry needs.
+// and that they do not know. The request then no longer has what no log entry needs.
 func (n nodes) joinCluster(
 	ctx context.Context, req *structs.NodeRegisterRequest, node *structs.Node, known bool,
 ) (string, error) {
 	shown := req.ClusterID
+	allocs := req.Allocs
 	req.ClusterID = ""
+	req.Allocs = 0
 	if n.level() < proofLevel { // some servers would not take the ID from the node
 		return "", nil
 	}
@@ -37,16 +39,43 @@ func (n nodes) joinCluster(
 	}
 
 	if shown != "" && shown != id && !known {
-		held := 0
-		if req.Inventory != nil {
-			held = len(req.Inventory.Held)
+		foreign := structs.ForeignNode{
+			ID:        node.ID,
+			Name:      node.Name,
+			HTTPAddr:  node.HTTPAddr,
+			ClusterID: shown,
+			Allocs:    max(allocs, 0),
 		}
-		n.logger.Warn("rejected a node of another cluster; what runs on it stays as it is",
-			"node_id", node.ID, "node_name", node.Name, "cluster_id", shown, "held_volumes", held)
-		return "", structs.Conflictf("node %s belongs to cluster %s, and these are the servers of cluster %s, "+
-			"which do not know it. What runs and is mounted on it stays as it is. To move the node to this "+
-			"cluster, which ends all of that: remove the file cluster-id in the state directory of its agent",
-			node.Name, structs.ShortID(shown), structs.ShortID(id))
+		if req.Inventory != nil {
+			foreign.Volumes = len(req.Inventory.Held)
+		}
+		return "", n.rejectForeign(foreign, id)
 	}
+	n.foreign.Forget(node.ID)
 	return id, nil
+}
+
+// rejectForeign returns the error for a node of another cluster than this one, and remembers the node.
+func (n nodes) rejectForeign(node structs.ForeignNode, here string) error {
+	err := structs.Conflictf("node %s belongs to cluster %s, and these are the servers of cluster %s, "+
+		"which do not know it. What runs and is mounted on it stays as it is. To move the node to this "+
+		"cluster, which ends all of that: remove the file cluster-id in the state directory of its agent",
+		node.Name, structs.ShortID(node.ClusterID), structs.ShortID(here))
+	node.Asked = n.now().UnixNano()
+	node.Reason = err.Error()
+	n.foreign.Note(node)
+	n.logger.Warn("rejected a node of another cluster; what runs on it stays as it is",
+		"node_id", node.ID,
+		"node_name", node.Name,
+		"cluster_id", node.ClusterID,
+		"allocations", node.Allocs,
+		"volumes", node.Volumes)
+	return err
+}
+
+// listForeign lists the nodes that rejectForeign remembers.
+func (n nodes) listForeign(
+	context.Context, *structs.QueryRequest,
+) (*structs.NodeForeignListResponse, error) {
+	return &structs.NodeForeignListResponse{Nodes: n.foreign.List(n.now())}, nil
 }

@@ -46,6 +46,43 @@ func TestNodeRegister_RejectsANodeOfAnotherCluster(t *testing.T) {
 	must(s, structs.NodeRegister, registers("n1", "")) // an operator has removed the file
 }
 
+// Otherwise an operator of new and empty servers sees no node, and not why.
+func TestForeignNodes_AreListedUntilTheyJoin(t *testing.T) {
+	s := newServer(t)
+	list := func() []*structs.ForeignNode {
+		return must(s, structs.NodeForeignList, &structs.QueryRequest{}).Nodes
+	}
+	if got := list(); got == nil || len(got) > 0 {
+		t.Errorf("got %v, want an empty list", got)
+	}
+
+	req := registers("n1", "another")
+	req.Node.HTTPAddr = "10.0.0.9:4646"
+	req.Allocs = 5
+	req.Inventory = &structs.NodeInventory{Held: []structs.CSIHeldClaim{
+		{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: "a"}},
+	}}
+	err := rejected(s, structs.KindConflict, structs.NodeRegister, req)
+	want := structs.ForeignNode{
+		ID:        "n1",
+		Name:      "name-n1",
+		HTTPAddr:  "10.0.0.9:4646",
+		ClusterID: "another",
+		Allocs:    5,
+		Volumes:   1,
+		Asked:     s.now().UnixNano(),
+		Reason:    err.Error(),
+	}
+	if got := list(); len(got) != 1 || *got[0] != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+
+	must(s, structs.NodeRegister, registers("n1", ""))
+	if got := list(); len(got) > 0 {
+		t.Errorf("a node that has joined is listed: %+v", got[0])
+	}
+}
+
 // Servers that were restored from an archive of the node's cluster are that cluster.
 func TestNodeRegister_TakesANodeThatItKnows(t *testing.T) {
 	s := newServer(t)

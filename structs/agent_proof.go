@@ -30,7 +30,10 @@ type SecondAgent struct {
 
 // DropProof removes the fields that servers of level 1 do not know. The request is then accepted as one of an
 // agent of level 1.
-func (r *NodeRegisterRequest) DropProof() { r.Agent = nil }
+func (r *NodeRegisterRequest) DropProof() {
+	r.Agent = nil
+	r.Allocs = 0
+}
 
 // DropProof removes the fields that servers of level 1 do not know. The request is then accepted as one of an
 // agent of level 1.

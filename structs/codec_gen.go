@@ -5232,8 +5232,11 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(11)
+	n := uint32(12)
 	if !(v.Agent != nil) {
+		n--
+	}
+	if !(v.Allocs != 0) {
 		n--
 	}
 	if !(v.ClusterID != "") {
@@ -5263,6 +5266,10 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		if b, err = wire.AppendOther(b, &v.Agent); err != nil {
 			return b, err
 		}
+	}
+	if v.Allocs != 0 {
+		b = append(b, "\xa6Allocs"...)
+		b = msgp.AppendInt64(b, int64(v.Allocs))
 	}
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
@@ -5327,6 +5334,8 @@ func (v *NodeRegisterRequest) readField(name, b []byte) (_ []byte, known bool, e
 		b, err = wire.ReadBool(b, &v.Unsure)
 	case "ClusterID":
 		b, err = wire.ReadString(b, &v.ClusterID)
+	case "Allocs":
+		b, err = wire.ReadInt(b, &v.Allocs)
 	case "Agent":
 		b, err = wire.ReadOther(b, &v.Agent)
 	default:

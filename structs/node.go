@@ -224,6 +224,7 @@ type NodeRegisterRequest struct {
 	Unsure    bool           `json:",omitempty"` // an earlier request may still be in flight
 	// ClusterID is that of the cluster to which the node belongs, "" for none. Another cluster rejects it.
 	ClusterID string      `json:",omitempty" level:"2"`
+	Allocs    int         `json:",omitempty" level:"2"` // that have not ended on the node
 	Agent     *AgentProof `json:",omitempty" level:"2"`
 	WriteOptions
 }

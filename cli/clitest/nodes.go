@@ -15,6 +15,7 @@ func (w *Cluster) answerCluster() {
 	c := w.Caller
 	w.answerServices()
 	w.answerNodes()
+	apitest.Answer(c, structs.NodeForeignList, structs.NodeForeignListResponse{})
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
 	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
 	apitest.On(c, structs.NodeExtendLease, func(

@@ -20,7 +20,11 @@ var Commands = []command.Command{
 		Name:     "status",
 		Args:     "[node]",
 		Synopsis: "List nodes, or show one with its plugins and allocations",
-		Renders:  true,
+		Help: `
+Below the list are the nodes of another cluster that asked to join this one
+within the last hour, for example because these servers have lost their state.
+They are rejected, and what runs on them goes on.`,
+		Renders: true,
 		Flags: []command.Flag{
 			selfFlag,
 			{Name: "verbose", Usage: "Also show complete IDs and texts, and attributes"},
@@ -210,6 +214,9 @@ func nodeStatus(ctx context.Context, c *command.Call) error {
 	err := command.CheckStats(c)
 	if err != nil {
 		return err
+	}
+	if c.Arg(0) == "" {
+		return listNodes(ctx, c)
 	}
 	return oneOrAllNodes.Run(ctx, c)
 }
