@@ -71,7 +71,7 @@ func (r *Return) CleanFor() uint64 {
 func (r *Return) check(ctx context.Context, left func(context.Context) error) error {
 	epoch := r.awaited.Load()
 	switch {
-	case epoch == 0 || r.clean.Load() == epoch:
+	case epoch == 0:
 		return nil
 	case r.pulled.Load() != epoch:
 		return structs.Unavailablef("the servers have not sent the allocations of this node yet")

@@ -32,6 +32,9 @@ func TestReturn_EndsWhenNothingIsLeft(t *testing.T) {
 	if !r.Note(11, true) || r.CleanFor() != 0 {
 		t.Error("the node is clean for an epoch that began since")
 	}
+	if r.Note(11, false) || r.Pending() {
+		t.Error("the end of a return begins another one")
+	}
 }
 
 // A node may be lost again while it looks.
