@@ -46,6 +46,16 @@ func TestMain(m *testing.M) {
 
 // TestChaos runs a cluster for some minutes. Without flags it is a short run. `make chaos` runs it with flags.
 func TestChaos(t *testing.T) {
+	minutes := *minutesFlag
+	if minutes == 0 {
+		minutes = shortRun
+	}
+	runUnderKeeper(t, "-minutes", fmt.Sprint(minutes), "-only", *onlyFlag, fmt.Sprint("-stepped=", *steppedFlag))
+}
+
+// runUnderKeeper runs a keeper with some settings, and checks that nothing is left.
+func runUnderKeeper(t *testing.T, settings ...string) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root: it makes namespaces and mounts")
 	}
@@ -57,13 +67,9 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	minutes := *minutesFlag
-	if minutes == 0 {
-		minutes = shortRun
-	}
-	cmd := exec.Command("/proc/self/exe", "keeper", fmt.Sprint("-keep=", *keepFlag), "-dir", dir,
-		"-program", program, fmt.Sprint("-stepped=", *steppedFlag), "-only", *onlyFlag,
-		"-seed", fmt.Sprint(*seedFlag), "-minutes", fmt.Sprint(minutes))
+	args := []string{"keeper", fmt.Sprint("-keep=", *keepFlag), "-dir", dir, "-program", program,
+		"-seed", fmt.Sprint(*seedFlag)}
+	cmd := exec.Command("/proc/self/exe", append(args, settings...)...)
 	cmd.Stdout = os.Stdout
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -90,6 +96,8 @@ type settings struct {
 	keep, stepped      bool
 	seed               uint64
 	minutes            float64
+	figure             string // to measure; none: a run with faults
+	runs               int    // of the figure
 }
 
 func parseSettings(args []string) *settings {
@@ -102,6 +110,8 @@ func parseSettings(args []string) *settings {
 	flags.BoolVar(&s.stepped, "stepped", false, "")
 	flags.Uint64Var(&s.seed, "seed", 0, "")
 	flags.Float64Var(&s.minutes, "minutes", 0, "")
+	flags.StringVar(&s.figure, "figure", "", "")
+	flags.IntVar(&s.runs, "runs", 0, "")
 	_ = flags.Parse(args) // it exits
 	return s
 }

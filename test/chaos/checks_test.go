@@ -215,30 +215,27 @@ func (m *member) clean() error {
 			return fmt.Errorf("process %d is left: %q", p.pid, p.args)
 		}
 	}
-	if left := m.mountsOfVolumes(); len(left) > 0 {
-		return fmt.Errorf("mounts are left: %q", left)
+	left, err := m.mountsOfVolumes()
+	if err != nil {
+		return err
 	}
-	if left := cgroupsOf(m.cgroup()); slices.ContainsFunc(left, func(path string) bool {
+	if len(left) > 0 {
+		return fmt.Errorf("%d mounts are left, the first is %s", len(left), left[0].Mountpoint)
+	}
+	if groups := cgroupsOf(m.cgroup()); slices.ContainsFunc(groups, func(path string) bool {
 		return filepath.Base(path) != m.cgroup()
 	}) {
-		return fmt.Errorf("cgroups are left: %q", left)
+		return fmt.Errorf("cgroups are left: %q", groups)
 	}
 	return nil
 }
 
-// mountsOfVolumes lists the mount points of volumes on the machine.
-func (m *member) mountsOfVolumes() (points []string) {
+// mountsOfVolumes lists the mounts of volumes on the machine.
+func (m *member) mountsOfVolumes() ([]*mountinfo.Info, error) {
 	_, first := m.boot()
-	infos, err := mountinfo.GetMountsFromReader(openTable(first), func(i *mountinfo.Info) (skip, stop bool) {
+	return mountinfo.GetMountsFromReader(openTable(first), func(i *mountinfo.Info) (skip, stop bool) {
 		return !strings.Contains(i.Root, "/shelf/vol/"), false
 	})
-	if err != nil {
-		return []string{err.Error()}
-	}
-	for _, i := range infos {
-		points = append(points, i.Mountpoint)
-	}
-	return points
 }
 
 // openTable returns the mount table of a process.

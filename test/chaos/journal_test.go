@@ -95,6 +95,28 @@ func (j *journal) acks(volume string) int {
 	return len(j.volumes[volume].acks)
 }
 
+// newest returns the writer that has begun last on a volume, and its epoch.
+func (j *journal) newest(volume string) (writer, epoch string) {
+	j.check()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	v := j.volumes[volume]
+	return v.writer, v.epoch
+}
+
+// ackedAfter returns the writer of the newest epoch of a volume, once that is another epoch than the given one
+// and the writer has a record. Otherwise it returns "".
+func (j *journal) ackedAfter(volume, epoch string) (writer string) {
+	j.check()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	v := j.volumes[volume]
+	if v.epoch == epoch || len(v.acks) == 0 || !strings.HasPrefix(v.acks[len(v.acks)-1], v.epoch+" ") {
+		return ""
+	}
+	return v.writer
+}
+
 // checkRecords compares the acknowledged records with those on the volumes. A volume may have one more of
 // each writer, whose end came before the acknowledgement.
 func (j *journal) checkRecords() {

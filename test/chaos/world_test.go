@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -34,6 +35,11 @@ type world struct {
 	// They hold a token for each fault that lasts.
 	disturbedNodes, disturbedServers chan struct{}
 
+	log        io.Writer
+	nodeCount  int
+	heartbeats string     // settings of the servers
+	phase      *rand.Rand // of the runs of a figure
+
 	mu         sync.Mutex
 	violations int
 	began      time.Time
@@ -47,7 +53,14 @@ func runWorld(args []string) int {
 		disturbedNodes:   make(chan struct{}, 2),
 		disturbedServers: make(chan struct{}, 1),
 		began:            time.Now(),
+		log:              os.Stdout,
+		nodeCount:        4,
 	}
+	if w.figure != "" {
+		return w.runFigure()
+	}
+	w.makeJobs()
+	w.heartbeats = shortHeartbeats
 	w.note("seed %d, %.1f minutes with faults", w.seed, w.minutes)
 	if err := w.prepare(); err != nil {
 		fmt.Println("chaos: preparing:", err)
@@ -78,7 +91,7 @@ func runWorld(args []string) int {
 func (w *world) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fmt.Printf("%7.1f %s\n", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
+	_, _ = fmt.Fprintf(w.log, "%7.1f %s\n", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // violate logs the violation of a guarantee.
@@ -117,7 +130,6 @@ func (w *world) prepare() error {
 	if err := routeAll(); err != nil {
 		return err
 	}
-	w.makeJobs()
 	if err := w.prepareBackEnd(w.volumes()); err != nil {
 		return err
 	}
@@ -127,7 +139,7 @@ func (w *world) prepare() error {
 	for i := range 3 {
 		w.servers = append(w.servers, w.newMember(fmt.Sprint("s", i), i+1, true))
 	}
-	for i := range 4 {
+	for i := range w.nodeCount {
 		w.nodes = append(w.nodes, w.newMember(fmt.Sprint("n", i), i+11, false))
 	}
 	w.all = append(append(w.all, w.servers...), w.nodes...)
@@ -188,7 +200,13 @@ func (m *member) prepare() error {
 	return os.WriteFile(config, []byte(text), 0o600)
 }
 
-// serverConfig has a short lease, the shortest grace that guards allow, and snapshots in a short run.
+// shortHeartbeats are a short lease and the shortest grace that guards allow.
+const shortHeartbeats = `
+  heartbeat_ttl           = "5s"
+  heartbeat_grace         = "10s"
+`
+
+// serverConfig has snapshots in a short run.
 func serverConfig(m *member) string {
 	return fmt.Sprintf(`
 consul {
@@ -197,9 +215,7 @@ consul {
 autopilot {
   server_stabilization_time = "1s"
 }
-server {
-  heartbeat_ttl           = "5s"
-  heartbeat_grace         = "10s"
+server {%s
   retry_interval          = "1s"
   raft_snapshot_threshold = 300
   raft_trailing_logs      = 200
@@ -211,7 +227,7 @@ server {
     timeout = "10s"
   }
 }
-`, m.w.device.agent)
+`, m.w.heartbeats, m.w.device.agent)
 }
 
 func nodeConfig(m *member) string {
