@@ -87,6 +87,7 @@ const (
 // settings tune the procedures. Tests change them.
 type settings struct {
 	holdTimeout   time.Duration // how long a request waits for a leader to be elected
+	answerTimeout time.Duration // a leader that was voted out shows within it that it still answers
 	volumeTimeout time.Duration // how long a request waits for a volume to be created or deleted
 	maxClaims     int           // claims in one claim or unpublish request
 	writes        int           // log entries of requests in flight
@@ -98,6 +99,7 @@ type settings struct {
 func defaultSettings() settings {
 	return settings{
 		holdTimeout:   5 * time.Second,
+		answerTimeout: 500 * time.Millisecond,
 		volumeTimeout: 5 * time.Minute,
 		maxClaims:     structs.MaxClaims,
 		writes:        512,
@@ -184,7 +186,9 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		d.Drains = &sync.Mutex{}
 	}
 
-	config.holdTimeout *= time.Duration(max(d.RaftMultiplier, 1))
+	slowness := time.Duration(max(d.RaftMultiplier, 1))
+	config.holdTimeout *= slowness
+	config.answerTimeout *= slowness
 	d.Region = cmp.Or(d.Region, structs.DefaultRegion)
 	writes := newWrites(config)
 	e := &Endpoints{

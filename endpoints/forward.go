@@ -11,9 +11,6 @@ import (
 	"berth/structs"
 )
 
-// answerTimeout bounds the time in which a leader that was voted out shows that it still answers.
-const answerTimeout = 2 * time.Second
-
 // electionDelay is how long this server may take to learn of an election after the previous leader has.
 const electionDelay = 500 * time.Millisecond
 
@@ -145,9 +142,9 @@ func (d *delivery) awaitLeader(
 	return true, nil
 }
 
-// serverAnswers reports whether a server answers a ping within answerTimeout.
+// serverAnswers reports whether a server answers a ping soon (settings.answerTimeout).
 func (e *Endpoints) serverAnswers(ctx context.Context, addr string) bool {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.config.answerTimeout)
 	defer cancel()
 	err := e.raft.Forward(ctx, addr, structs.StatusPing.Name,
 		new(structs.QueryRequest), new(structs.Empty))

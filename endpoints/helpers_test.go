@@ -42,6 +42,7 @@ type fakeRaft struct {
 	hold     chan struct{} // if set, proposals wait until it is closed
 	forwards []string
 	leads    context.Context
+	frozen   bool // a forwarded call waits for its end
 	forward  func(method string, req, resp any) error
 }
 
@@ -104,10 +105,14 @@ func (r *fakeRaft) TransferLeadership(context.Context, string, string) error {
 	return nil
 }
 
-func (r *fakeRaft) Forward(_ context.Context, addr, method string, req, resp any) error {
+func (r *fakeRaft) Forward(ctx context.Context, addr, method string, req, resp any) error {
 	r.mu.Lock()
 	r.forwards = append(r.forwards, addr+" "+method)
 	r.mu.Unlock()
+	if r.frozen {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	return r.forward(method, req, resp)
 }
 

@@ -216,3 +216,15 @@ func TestLostLeadership_OnlyWhatHasNotBegunIsRepeated(t *testing.T) {
 		}
 	}
 }
+
+// A leader that is frozen answers neither a write nor a ping. The caller of the write gets to repeat it.
+func TestLostLeadership_AWriteLeavesAFrozenLeader(t *testing.T) {
+	config := quickSettings()
+	config.answerTimeout = 10 * time.Millisecond
+	s := newServer(t, config)
+	ended, end := context.WithCancel(context.Background())
+	s.raft.isMe, s.raft.leads = false, ended
+	s.raft.frozen = true
+	end()
+	rejected(s, structs.KindTimeout, structs.SystemGC, &structs.WriteRequest{})
+}

@@ -102,10 +102,14 @@ func TestRoute_WaitsForElection(t *testing.T) {
 // An election takes longer where Raft's timeouts are longer.
 func TestRoute_WaitsLongerForAnElectionOfSlowServers(t *testing.T) {
 	d := Deps{Logger: hclog.NewNullLogger()}
-	usual := New(d).config.holdTimeout
+	usual := New(d).config
 	d.RaftMultiplier = 3
-	if got := New(d).config.holdTimeout; got != 3*usual {
-		t.Errorf("a request waits %s for an election, want three times %s", got, usual)
+	slow := New(d).config
+	if slow.holdTimeout != 3*usual.holdTimeout {
+		t.Errorf("a request waits %s for an election, want three times %s", slow.holdTimeout, usual.holdTimeout)
+	}
+	if slow.answerTimeout != 3*usual.answerTimeout {
+		t.Errorf("a former leader has %s for an answer, want three times %s", slow.answerTimeout, usual.answerTimeout)
 	}
 }
 

@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 
-	"github.com/hashicorp/raft"
-
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/structs"
@@ -13,7 +11,6 @@ import (
 // autopilotDeps gives autopilot its view of this server. The gossip starts after it.
 func autopilotDeps(s *Server) autopilot.Deps {
 	used := raftConfig(&s.cfg, s.consensus.id, s.logger).HeartbeatTimeout
-	own := raft.DefaultConfig().HeartbeatTimeout
 	return autopilot.Deps{
 		ID:       s.id,
 		Raft:     s.consensus.Raft,
@@ -26,7 +23,7 @@ func autopilotDeps(s *Server) autopilot.Deps {
 		ForceLeave: func(name string) error { return s.members.serf.RemoveFailedNode(name) },
 		First:      s.cfg.Autopilot.Row(),
 		Logger:     s.logger,
-		Slowness:   float64(used) / float64(own),
+		Slowness:   float64(used) / float64(raftTimeout),
 		Interval:   s.cfg.AutopilotInterval,
 	}
 }

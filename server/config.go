@@ -84,7 +84,7 @@ type Config struct {
 	// AutopilotInterval is the time between two checks of the servers; 0 for autopilot's own. Tests set it.
 	AutopilotInterval time.Duration
 
-	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for Raft's own default
+	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for raftTimeout
 
 	// Dial and Gossip connect to the other servers, nil for the real network. Tests set connections that they
 	// can cut. Gossip returns the transport by which the gossip sends. It receives by the sockets of t.
