@@ -67,6 +67,9 @@ job %q {
 `, killJob, mountedVolumes)
 }
 
+// lateWithin is the time after the last kill in which the agent does whatever it does late.
+const lateWithin = 10 * time.Second
+
 // measureAgentKills kills an agent many times, and counts what happens to the volumes of its node: a third of
 // them has each policy. One of two kills comes while the agent starts.
 func measureAgentKills(w *world) error {
@@ -102,6 +105,12 @@ func measureAgentKills(w *world) error {
 	calls := w.volumeCalls()
 
 	changed := 0
+	look := func() error {
+		after, err := n.volumeMounts()
+		changed += differences(before, after)
+		before = after
+		return err
+	}
 	for run := range w.runs {
 		if err := n.killAgent(); err != nil {
 			return err
@@ -117,13 +126,14 @@ func measureAgentKills(w *world) error {
 		if err != nil {
 			return fmt.Errorf("run %d: %w", run+1, err)
 		}
-		after, err := n.volumeMounts()
-		if err != nil {
+		if err := look(); err != nil {
 			return err
 		}
-		changed += differences(before, after)
-		before = after
-		w.note("kill %d: %d mounts", run+1, len(after))
+		w.note("kill %d: %d mounts", run+1, len(before))
+	}
+	time.Sleep(lateWithin)
+	if err := look(); err != nil {
+		return err
 	}
 	if err := w.printKills(calls, changed); err != nil {
 		return err

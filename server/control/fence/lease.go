@@ -35,17 +35,20 @@ type loss struct {
 // count: another leader may have granted the lease, with another grace.
 func (l loss) due() time.Time { return l.seen.Add(structs.GuardEndTime) }
 
+// leaseInterval is the time between two steps. A claim waits for up to two of them besides GuardEndTime.
+const leaseInterval = interval / 5
+
 // Run releases claims until ctx ends.
 func (l *LeaseLoop) Run(ctx context.Context) {
 	for {
 		l.Step(ctx)
-		if !backoff.Sleep(ctx, interval) {
+		if !backoff.Sleep(ctx, leaseInterval) {
 			return
 		}
 	}
 }
 
-// Step releases the claims that are due now. It is to be called about once a second.
+// Step releases the claims that are due now. It is to be called each second at least.
 func (l *LeaseLoop) Step(ctx context.Context) {
 	tx := l.Store.Read()
 	l.losses = seeLosses(tx, l.losses, time.Now())

@@ -66,7 +66,7 @@ func (c *cluster) wantReleased(in time.Duration) {
 			c.t.Errorf("n1 holds %q before %s are over", got, in)
 		}
 	}
-	after(2 * interval)
+	after(2 * leaseInterval)
 	if got := c.holds("n1"); got != "held" {
 		c.t.Errorf("n1 holds %q after %s", got, in)
 	}
