@@ -13,7 +13,7 @@ LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # All packages whose tests need no built binary.
 UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 
-.PHONY: help build setup setup-demo test interop-tools fence-agents-test simulate chaos lease-release upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
+.PHONY: help build setup setup-demo test interop-tools fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,10 @@ chaos: ## run a cluster of real processes for MINUTES (5) with faults drawn from
 	@stepped=$$(./scripts/stepped.sh) && $(MAKE) -s build BIN=bin/berth-stepped GOFLAGS="$(GOFLAGS) -overlay=$$stepped"
 	@cd test/chaos && BERTH_BIN=$(CURDIR)/bin/berth-stepped CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -timeout 0 \
 		-run 'TestChaos$$' -seed $(or $(SEED),1) -minutes $(or $(MINUTES),5) -stepped
+
+reliability-figures: build ## measure losses of leaders and of power, and kills of an agent: FIGURES (all), RUNS of each (root)
+	@cd test/chaos && BERTH_BIN=$(CURDIR)/$(BIN) CGO_ENABLED=0 $(GO) test -tags $(TAGS) -count 1 -timeout 0 \
+		-run 'TestFigures$$' -figures $(or $(FIGURES),all) -runs $(or $(RUNS),0)
 
 upgrade: build ## replace a cluster of the released version by this one, agent by agent (root)
 	./scripts/upgrade.sh test

@@ -1,6 +1,6 @@
 // Package chaos runs three servers and four nodes as real processes, each member in namespaces of its
-// own, while faults happen. Tasks write to volumes, and the storage notes the writers. See
-// docs/reliability.md.
+// own, while faults happen. Tasks write to volumes, and the storage notes the writers. TestFigures measures
+// single faults on such a cluster. See docs/reliability.md.
 //
 // The test binary is each process besides the agents, by its first argument (roles). The tests start a
 // keeper, the keeper the world, and the world the members:

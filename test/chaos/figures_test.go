@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 )
 
 var (
-	figuresFlag = flag.String("figures", "", "the figures to measure, with commas between them; none: a short form")
+	figuresFlag = flag.String("figures", "", "the figures to measure, with commas between them, or all; none: a short form")
 	runsFlag    = flag.Int("runs", 0, "the runs of each figure; 0: the usual number")
 )
 
@@ -46,17 +47,26 @@ func TestFigures(t *testing.T) {
 		runs = 1
 	}
 	printRow("", "runs", "min", "median", "max", "aim", "")
-	for _, name := range strings.Split(chosen, ",") {
-		i := slices.IndexFunc(figureKinds(), func(f *figure) bool { return f.name == name })
+	for _, f := range chooseFigures(t, chosen) {
+		runUnderKeeper(t, "-figure", f.name, "-runs", fmt.Sprint(cmp.Or(runs, f.runs)))
+	}
+}
+
+// chooseFigures returns the figures with some names.
+func chooseFigures(t *testing.T, names string) (chosen []*figure) {
+	t.Helper()
+	kinds := figureKinds()
+	if names == "all" {
+		return kinds
+	}
+	for _, name := range strings.Split(names, ",") {
+		i := slices.IndexFunc(kinds, func(f *figure) bool { return f.name == name })
 		if i < 0 {
 			t.Fatalf("no figure %q", name)
 		}
-		of := runs
-		if of == 0 {
-			of = figureKinds()[i].runs
-		}
-		runUnderKeeper(t, "-figure", name, "-runs", fmt.Sprint(of))
+		chosen = append(chosen, kinds[i])
 	}
+	return chosen
 }
 
 // runFigure measures a figure. Its notes go to a file, and to the output if it fails.
@@ -138,7 +148,7 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds())
 // printRow prints the name, the number of runs, the least, the median, the most, the aim, and whether it is
 // missed.
 func printRow(columns ...any) {
-	fmt.Println(strings.TrimRight(fmt.Sprintf("%-58v %4v %8v %8v %8v  %-11v %v", columns...), " "))
+	fmt.Println(strings.TrimRight(fmt.Sprintf("%-62v %4v %8v %8v %8v  %-11v %v", columns...), " "))
 }
 
 // startAll starts all machines, and waits until all servers vote and all nodes are ready.
