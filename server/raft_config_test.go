@@ -8,8 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A lost leader is noticed within three times the timeout, which is to leave writes still for less than 3 s. The
-// library checks how the timeouts relate.
+// A lost leader is noticed within three times the timeout. The library checks how the timeouts relate.
 func TestRaftConfig_TimeoutsAreShortAndGrowWithTheMultiplier(t *testing.T) {
 	cfg := DefaultConfig()
 	usual := raftConfig(&cfg, "s1", hclog.NewNullLogger())

@@ -36,9 +36,9 @@ func figureKinds() []*figure {
 	}
 }
 
-// TestFigures measures the figures of docs/reliability.md and prints a table. Without flags it is a short form
-// of one figure. `make reliability-figures` runs it with flags. An aim that is missed is in the table and fails
-// no test: a busy machine is slow.
+// TestFigures measures the figures of docs/reliability.md and prints a table. Without flags it is a short
+// form of one figure. `make reliability-figures` runs it with flags. An aim that is missed is in the table
+// and fails no test: a busy machine is slow.
 func TestFigures(t *testing.T) {
 	chosen := *figuresFlag
 	runs := *runsFlag

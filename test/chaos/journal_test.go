@@ -104,8 +104,8 @@ func (j *journal) newest(volume string) (writer, epoch string) {
 	return v.writer, v.epoch
 }
 
-// ackedAfter returns the writer of the newest epoch of a volume, once that is another epoch than the given one
-// and the writer has a record. Otherwise it returns "".
+// ackedAfter returns the writer of the newest epoch of a volume, once that is another epoch than the given
+// one and the writer has a record. Otherwise it returns "".
 func (j *journal) ackedAfter(volume, epoch string) (writer string) {
 	j.check()
 	j.mu.Lock()
