@@ -114,6 +114,12 @@ func TestHeartbeat_EndsTheReturn(t *testing.T) {
 		t.Errorf("the answer is %+v, want a return in an epoch", back.LeaseGrant)
 	}
 	beat := beatOf(agent)
+	for _, other := range []uint64{0, back.Epoch - 1} {
+		beat.CleanFor = other
+		if again := must(s, structs.NodeHeartbeat, beat); !again.Returning {
+			t.Errorf("a node that is clean for epoch %d ends its return in epoch %d", other, back.Epoch)
+		}
+	}
 	beat.CleanFor = back.Epoch
 	if last := must(s, structs.NodeHeartbeat, beat); last.Returning {
 		t.Error("the node still returns")
