@@ -209,18 +209,12 @@ func guardClaim(tx *WriteTx, c *structs.CSIClaim) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	old := Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 	guarded := old.Copy()
-	switch {
-	case old.Unguarded != "":
-		return
-	case c.Unguarded != "":
-		guarded.Guarded = false
-		guarded.Unguarded = c.Unguarded
-	case c.Guarded && !old.Guarded && LossPolicy(tx, v) == structs.LossLease:
-		guarded.Guarded = true
-	default:
-		return
+	guarded.Unguarded = cmp.Or(old.Unguarded, c.Unguarded)
+	guarded.Guarded = guarded.Unguarded == "" &&
+		(old.Guarded || c.Guarded && LossPolicy(tx, v) == structs.LossLease)
+	if *guarded != *old {
+		storeClaim(tx, guarded)
 	}
-	storeClaim(tx, guarded)
 }
 
 // claimable rejects a claim that the volume can never grant, with or without other claims.

@@ -236,7 +236,8 @@ func TestVolumeClaim_StaysUnguarded(t *testing.T) {
 				t.Errorf("the claim is %+v", got)
 			}
 			// A request that comes late changes nothing.
-			if got = claim(true, ""); got.Guarded || got.Unguarded != "fuse" {
+			got = claim(true, "")
+			if got.Guarded || got.Unguarded != "fuse" {
 				t.Errorf("the claim is %+v", got)
 			}
 		})

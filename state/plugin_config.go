@@ -29,7 +29,7 @@ func PluginConfigSet(tx *WriteTx, p *structs.CSIPluginSettingsRequest) error {
 		ID:         p.ID,
 		OnNodeLoss: cmp.Or(p.OnNodeLoss, structs.LossHold),
 	}
-	if Plugin(tx, p.ID) != nil { // more nodes may take the allocations that use its volumes
+	if Plugin(tx, p.ID) != nil { // other nodes may take its volumes
 		unblock(tx, structs.WakePlugin(p.ID))
 	}
 	if config.OnNodeLoss != structs.LossHold {

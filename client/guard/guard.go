@@ -139,8 +139,8 @@ func (g *Guard) Has(allocID string, v order.Volume) (bool, error) {
 	return o != nil && slices.Contains(o.Volumes, v), err
 }
 
-// Withdraw takes a volume out of the order of an allocation. An allocation without volumes has an order only if
-// its group stops. The error is a conflict if the allocation is due, and unavailable while the node has no
+// Withdraw takes a volume out of the order of an allocation. One without volumes has an order only if its group
+// stops. The error is a conflict if the allocation is due, and unavailable while the node has no
 // lease.
 func (g *Guard) Withdraw(allocID string, group *structs.TaskGroup, v order.Volume) error {
 	g.ordering.Lock()
@@ -151,7 +151,8 @@ func (g *Guard) Withdraw(allocID string, group *structs.TaskGroup, v order.Volum
 	}
 
 	o := *old
-	o.Volumes = slices.DeleteFunc(slices.Clone(old.Volumes), func(other order.Volume) bool { return other == v })
+	isIt := func(other order.Volume) bool { return other == v }
+	o.Volumes = slices.DeleteFunc(slices.Clone(old.Volumes), isIt)
 	if len(o.Volumes) == 0 && !stops(group) {
 		return g.remove(allocID)
 	}

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -391,56 +390,6 @@ func TestOrder_GetsTheCgroupsOfStartingTasks(t *testing.T) {
 	err = f.addGroup("a1", "t", cgroups.Detect().Path(testCgroup, "late"))
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("after the end of the lease: %v", err)
-	}
-}
-
-func TestWithdraw_LeavesTheRestOfTheOrder(t *testing.T) {
-	f := newFixture(t)
-	f.renew(time.Hour)
-	stop := time.Minute
-	first := order.Volume{ID: "first", Target: "/t1", Stage: "/s1"}
-	second := order.Volume{ID: "second", Target: "/t2", Stage: "/s2"}
-	for _, id := range []string{"plain", "stops"} {
-		of := group("exec", nil)
-		if id == "stops" {
-			of = group("exec", &stop)
-		}
-		must(t, f.Order(id, of, []order.Volume{first, second}))
-		must(t, f.Withdraw(id, of, first))
-		if o := f.orderOf(id); len(o.Volumes) != 1 || o.Volumes[0] != second || o.Delay != 0 || len(o.Groups) != 1 {
-			t.Errorf("the order of %s is %+v", id, o)
-		}
-		must(t, f.Withdraw(id, of, second))
-		o := f.orderOf(id)
-		if id == "plain" && o != nil {
-			t.Errorf("the order %+v is left", o)
-		}
-		if id == "stops" && (len(o.Volumes) > 0 || o.Delay != delayOf(of)) {
-			t.Errorf("the order is %+v", o)
-		}
-		must(t, f.Withdraw(id, of, second))
-	}
-}
-
-func TestWithdraw_RejectsWhatIsDue(t *testing.T) {
-	f := newFixture(t)
-	f.renew(time.Hour)
-	v := order.Volume{ID: "v", Target: "/t", Stage: "/s"}
-	must(t, f.Order("a", group("exec", nil), []order.Volume{v}))
-	must(t, f.present().MarkDue(&order.Due{AllocID: "a"}))
-	err := f.Withdraw("a", group("exec", nil), v)
-	if has, _ := f.Has("a", v); !structs.IsKind(err, structs.KindConflict) || !has {
-		t.Errorf("got %v, ordered: %v", err, has)
-	}
-}
-
-func TestOrder_SaysThatNoGuardWorks(t *testing.T) {
-	f := newFixture(t)
-	f.renew(time.Hour)
-	f.Command = []string{"/nonexistent"}
-	err := f.Order("a", group("exec", nil), []order.Volume{{ID: "v", Target: "/t", Stage: "/s"}})
-	if !errors.Is(err, order.ErrNoGuard) || f.orderOf("a") != nil {
-		t.Errorf("got %v", err)
 	}
 }
 

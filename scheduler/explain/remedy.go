@@ -121,7 +121,8 @@ var remedies = map[string]string{
 	"distinct-hosts": "add nodes, lower the count, or remove distinct_hosts",
 	"distinct-property": "add nodes with other values of the property, raise its limit, " +
 		"or lower the count",
-	"csi-guard": `use the driver exec, raw_exec or docker, or set on_node_loss of the volume to "hold" or "fence"`,
+	"csi-guard": `use the driver exec, raw_exec or docker, ` +
+		`or set on_node_loss of the volume to "hold" or "fence"`,
 	limitFilter: "add nodes, or end allocations that use volumes of the plugin on these nodes",
 	"resources": "add nodes, end other allocations, or ask for less in the resources block",
 }

@@ -18,14 +18,14 @@ func softdog(t *testing.T) string {
 	}
 	version, err := exec.Command("linux.uml", "--version").Output()
 	if err != nil {
-		testskip.Lacking(t, "no user-mode Linux: install Debian's user-mode-linux, as `make setup` does on amd64")
+		testskip.Lacking(t, "no user-mode Linux: install Debian's user-mode-linux")
 	}
 	return filepath.Join("/usr/lib/uml/modules", strings.TrimSpace(string(version)),
 		"kernel/drivers/watchdog/softdog.ko")
 }
 
-// The watchdog of the kernel resets the machine when the guard is killed, and when a volume is not unmounted in
-// time. A guard that feeds and closes it keeps the machine.
+// The watchdog of the kernel resets the machine when the guard is killed, and when a volume is not unmounted
+// in time. A guard that feeds and closes it keeps the machine.
 func TestWatchdog_ResetsTheMachine(t *testing.T) {
 	module := softdog(t)
 	dir := t.TempDir()

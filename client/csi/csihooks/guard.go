@@ -111,7 +111,9 @@ func (h *volumesHook) orderOf(w *requiredVolume) order.Volume {
 const guardTries = 3
 
 // orderUntilLeased repeats a change of the order until the node has a lease.
-func (h *volumesHook) orderUntilLeased(ctx context.Context, w *requiredVolume, change func() error) error {
+func (h *volumesHook) orderUntilLeased(
+	ctx context.Context, w *requiredVolume, change func() error,
+) error {
 	pause := h.newBackoff()
 	failed := 0
 	for {
@@ -132,7 +134,9 @@ func (h *volumesHook) orderUntilLeased(ctx context.Context, w *requiredVolume, c
 // holdServed looks at a mounted volume, before the first task. If a process of its plugin serves its file
 // system (FUSE), the volume holds: the guard does not end that process, which might write after the end of
 // the lease what the tasks have written before. Nothing has to end with the lease then.
-func (h *volumesHook) holdServed(ctx context.Context, w *requiredVolume, r *structs.CSIClaimGetResponse) error {
+func (h *volumesHook) holdServed(
+	ctx context.Context, w *requiredVolume, r *structs.CSIClaimGetResponse,
+) error {
 	if h.Guard == nil || !needsGuard(r) && r.Claim.Unguarded == "" {
 		return nil
 	}
@@ -148,7 +152,9 @@ func (h *volumesHook) holdServed(ctx context.Context, w *requiredVolume, r *stru
 
 	volume := h.orderOf(w)
 	if err == nil {
-		err = h.orderUntilLeased(ctx, w, func() error { return h.Guard.Withdraw(h.alloc.ID, h.group, volume) })
+		err = h.orderUntilLeased(ctx, w, func() error {
+			return h.Guard.Withdraw(h.alloc.ID, h.group, volume)
+		})
 	}
 	return err
 }
@@ -165,7 +171,8 @@ func (h *volumesHook) servedAs(w *requiredVolume) (string, error) {
 	return "", nil
 }
 
-// isDecided reports whether holdServed has looked at a mounted volume: an earlier agent may have ended before.
+// isDecided reports whether holdServed has looked at a mounted volume: an earlier agent may have ended
+// before.
 func (h *volumesHook) isDecided(w *requiredVolume) (bool, error) {
 	if h.Guard == nil {
 		return true, nil
