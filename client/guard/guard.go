@@ -139,9 +139,8 @@ func (g *Guard) Has(allocID string, v order.Volume) (bool, error) {
 	return o != nil && slices.Contains(o.Volumes, v), err
 }
 
-// Withdraw takes a volume out of the order of an allocation. One without volumes has an order only if its group
-// stops. The error is a conflict if the allocation is due, and unavailable while the node has no
-// lease.
+// Withdraw takes a volume out of the order of an allocation. One without volumes has an order only if its
+// group stops. The error is a conflict if the allocation is due, and unavailable while the node has no lease.
 func (g *Guard) Withdraw(allocID string, group *structs.TaskGroup, v order.Volume) error {
 	g.ordering.Lock()
 	defer g.ordering.Unlock()
