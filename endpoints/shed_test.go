@@ -26,8 +26,8 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		"Job.GetJobSubmission Job.GetJobVersions Job.GetServiceRegistrations Job.LatestDeployment Job.List Job.Plan Job.ScaleStatus " +
 		"Job.Summary Job.Why " +
 		"Namespace.GetNamespace Namespace.ListNamespaces " +
-		"Node.DrainStatus Node.FenceStatus Node.Get Node.GetAllocs Node.List NodePool.GetNodePool " +
-		"NodePool.List NodePool.ListJobs NodePool.ListNodes " +
+		"Node.DrainStatus Node.FenceStatus Node.Get Node.GetAllocs Node.List Node.ListForeign " +
+		"NodePool.GetNodePool NodePool.List NodePool.ListJobs NodePool.ListNodes " +
 		"Scaling.GetPolicy Scaling.ListPolicies Search.FuzzySearch Search.PrefixSearch " +
 		"ServiceRegistration.GetService ServiceRegistration.List VolumeClaim.List"
 	if strings.Join(got, " ") != want {

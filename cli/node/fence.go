@@ -113,7 +113,7 @@ func printLostClaims(c *command.Call, s *structs.NodeFenceStatusResponse) {
 // lossRule returns the policy of a claim, with the reason for which the end of a lease does not release it.
 func lossRule(l *structs.LostClaim) string {
 	if l.OnNodeLoss == structs.LossLease && !l.Guarded {
-		return "lease (no guard: holds)"
+		return "lease (not guarded: holds)"
 	}
 	return l.OnNodeLoss
 }

@@ -84,7 +84,7 @@ func TestNodeFence_DryRunShowsWhatWouldBeReleased(t *testing.T) {
 	code, out, errs := runLine(t, "node fence -dry-run -address "+addr+" one")
 	for _, want := range []string{
 		"ipmi", "power", "${meta.plug}", "1 of 3", "data", "hold", "a1a1a1a1", "web",
-		"lease (no guard: holds)", "lease  ",
+		"lease (not guarded: holds)", "lease  ",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)

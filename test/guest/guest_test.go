@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -34,26 +33,8 @@ func build(t *testing.T, dir, pkg string) string {
 	return out
 }
 
-// resetLine is in the output of a guest that its watchdog resets.
-const resetLine = "softdog: Initiating system reboot"
-
-// output keeps the output of a guest, and ends the guest after the line of a reset: the kernel may hang then.
-type output struct {
-	bytes.Buffer
-	end func()
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.Buffer.Write(p)
-	if bytes.Contains(o.Bytes(), []byte(resetLine)) {
-		o.end()
-	}
-	return n, err
-}
-
 // boot runs a shell script as the first process of a guest and returns the guest's output. The script finds
-// dir at /mnt. A guest that is reset ends.
+// dir at /mnt.
 func boot(t *testing.T, dir, script string) string {
 	t.Helper()
 	kernel, err := exec.LookPath("linux.uml")
@@ -70,7 +51,7 @@ func boot(t *testing.T, dir, script string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), bootTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx,
-		os.Args[0], kernel, "mem=512M", "noreboot", "rootfstype=hostfs", "root=/dev/root", "ro", "quiet",
+		os.Args[0], kernel, "mem=512M", "rootfstype=hostfs", "root=/dev/root", "ro", "quiet",
 		"con=null", "con0=fd:0,fd:1", "init="+first)
 	cmd.Env = append(os.Environ(), asKernel+"=1")
 	// The guest is pid 1 of a separate process tree: all its processes end with it, and it ends with this
@@ -78,22 +59,14 @@ func boot(t *testing.T, dir, script string) string {
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Pdeathsig: unix.SIGKILL}
 	runtime.LockOSThread() // Pdeathsig is bound to the thread
 	defer runtime.UnlockOSThread()
-	out := &output{end: cancel}
-	cmd.Stdout = out
-	cmd.Stderr = out
-	cmd.WaitDelay = 5 * time.Second
-	err = cmd.Run()
-	text := out.String()
-	if strings.Contains(text, resetLine) {
-		return text
-	}
+	b, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		t.Fatalf("the guest did not end within %s:\n%s", bootTimeout, text)
+		t.Fatalf("the guest did not end within %s:\n%s", bootTimeout, b)
 	}
 	if err != nil {
-		t.Fatalf("the guest: %v\n%s", err, text)
+		t.Fatalf("the guest: %v\n%s", err, b)
 	}
-	return text
+	return string(b)
 }
 
 // prepare mounts the usual file systems of Linux, and only version 2 of cgroups. Go's programs use no vector
