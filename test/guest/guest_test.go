@@ -76,6 +76,7 @@ func prepare(dir string) string {
 mount -t proc proc /proc; mount -t sysfs sys /sys
 mount --bind ` + dir + ` /mnt; mount -t tmpfs -o mode=1777 tmp /tmp
 mount -t cgroup2 none /sys/fs/cgroup
+export BERTH_TEST_SOFTDOG=/usr/lib/uml/modules/$(uname -r)/kernel/drivers/watchdog/softdog.ko
 echo hierarchies: $(grep -c ' cgroup ' /proc/mounts) $(cat /sys/fs/cgroup/cgroup.controllers)
 `
 }
@@ -87,7 +88,8 @@ var (
 	otherwise = regexp.MustCompile(`(?m)^\s*--- (FAIL|SKIP): (\S+)`)
 )
 
-// The drivers' limits, the kill and the statistics on a machine with cgroup v2 alone. Each test named here
+// The drivers' limits, the kill and the statistics on a machine with cgroup v2 alone, and the guard with the
+// watchdog of its kernel. Each test named here
 // is one that runs on every machine, and must neither fail nor be skipped in the guest.
 func TestCgroupV2_BoundsTasks(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
@@ -113,6 +115,8 @@ func TestCgroupV2_BoundsTasks(t *testing.T) {
 			"TestGuard_EndsAnAllocationWithTheLeaseWithoutItsAgent", "TestGuard_RecordsTheEndBeforeTheUnmounts",
 			"TestGuard_EndsWhatBeginsAfterTheEnd", "TestGuard_UnstagesAfterTheLastUser",
 			"TestGuard_IsInASessionAndCgroupsOfItsOwn", "TestStop_RemovesTheCgroupOfTheLastGuard",
+			"TestSoftdog_LeavesAMachineThatIsFed", "TestSoftdog_ResetsTheMachineAfterAKillOfTheGuard",
+			"TestSoftdog_ResetsAMachineThatDoesNotUnmount",
 		},
 	}
 	dir := t.TempDir()
