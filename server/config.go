@@ -35,8 +35,9 @@ type Config struct {
 	JobGC          time.Duration `hcl:"job_gc_threshold"`
 	NodeGC         time.Duration `hcl:"node_gc_threshold"`
 	GCInterval     time.Duration `hcl:"gc_interval"`
-	GCRows         int           `hcl:"gc_max_rows"`     // ended rows of a kind that stay
-	RaftMultiplier int           `hcl:"raft_multiplier"` // scales Raft's timeouts: 1 for a fast network
+	GCRows         int           `hcl:"gc_max_rows"`        // ended rows of a kind that stay
+	RaftMultiplier int           `hcl:"raft_multiplier"`    // scales Raft's timeouts: 1 for a fast network
+	FenceParallel  int           `hcl:"fence_max_parallel"` // nodes that are fenced at once
 
 	SnapshotThreshold uint64 `hcl:"raft_snapshot_threshold"` // log entries between snapshots
 	TrailingLogs      uint64 `hcl:"raft_trailing_logs"`      // entries kept behind a snapshot for slow followers
@@ -85,7 +86,6 @@ type Config struct {
 	AutopilotInterval time.Duration
 
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for raftTimeout
-
 	// Dial and Gossip connect to the other servers, nil for the real network. Tests set connections that they
 	// can cut. Gossip returns the transport by which the gossip sends. It receives by the sockets of t.
 	Dial   rpc.Dialer
@@ -116,6 +116,7 @@ func DefaultConfig() Config {
 		NodeGC:            24 * time.Hour,
 		GCInterval:        5 * time.Minute,
 		GCRows:            20_000,
+		FenceParallel:     1,
 		RaftMultiplier:    1,
 		SnapshotThreshold: 16384,
 		TrailingLogs:      10240,
@@ -165,6 +166,9 @@ func (c *Config) Validate() error {
 	if c.JobSource < 0 || c.JobSource > structs.MaxJobSource {
 		bad("server: job_max_source_size is %d bytes; expected 0, which stores no sources, to %d",
 			c.JobSource, structs.MaxJobSource)
+	}
+	if c.FenceParallel < 1 || c.FenceParallel > fence.MostParallel {
+		bad("server: fence_max_parallel is %d; expected 1 to %d", c.FenceParallel, fence.MostParallel)
 	}
 	c.checkDurations(bad)
 	first := c.Scheduler.Row()
@@ -282,6 +286,7 @@ func (c *Config) control() control.Config {
 	loops.Leases.Grace = c.HeartbeatGrace
 	loops.Leases.Longest = c.MaxNodeLease
 	loops.Leases.BootID = boottime.ID()
+	loops.FenceParallel = c.FenceParallel
 	loops.GCInterval = c.GCInterval
 	loops.Scheduler = c.Scheduler.Row()
 	loops.GCKeep = control.GCThresholds{

@@ -17,12 +17,16 @@ func TestConfig_GivesTheCollectionItsSettings(t *testing.T) {
 	c.NodeGC = 3
 	c.GCInterval = 4
 	c.GCRows = 5
+	c.FenceParallel = 3
 	loops := c.control()
 	keep := control.GCThresholds{
 		Eval: 1,
 		Job:  2,
 		Node: 3,
 		Rows: 5,
+	}
+	if loops.FenceParallel != 3 {
+		t.Errorf("the loops fence %d nodes at once, want 3", loops.FenceParallel)
 	}
 	if loops.GCKeep != keep || loops.GCInterval != 4 {
 		t.Errorf("the loops have %+v, each %s", loops.GCKeep, loops.GCInterval)
@@ -48,6 +52,19 @@ func TestConfig_ChecksTheDevicesThatFence(t *testing.T) {
 		err := c.Validate()
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+func TestConfig_BoundsTheNodesThatAreFencedAtOnce(t *testing.T) {
+	for n, good := range map[int]bool{0: false, 1: true, 16: true, 17: false} {
+		c := DefaultConfig()
+		c.DataDir = "/data"
+		c.Name = "s1"
+		c.FenceParallel = n
+		err := c.Validate()
+		if (err == nil) != good || !good && !strings.Contains(err.Error(), "expected 1 to 16") {
+			t.Errorf("%d at once: %v", n, err)
 		}
 	}
 }

@@ -149,11 +149,8 @@ func isOnlyVoter(servers []raft.Server, id raft.ServerID) bool {
 	return slices.Equal(voters, []raft.ServerID{id})
 }
 
-// raftTimeout is the time without a heartbeat after which a server may call for an election, with a
-// raft_multiplier of 1. A lost leader is replaced when a majority has noticed its loss, each server after
-// one to three times this. With Raft's own default, a second, writes stood still for 2.5 s at the median,
-// with this time for 1.5 s (docs/reliability.md). A load of 20 on two cores caused no election within six
-// minutes.
+// raftTimeout is the time without a heartbeat before an election, with a raft_multiplier of 1. With Raft's own
+// second, writes stood still for 2.5 s after the loss of a leader (docs/reliability.md).
 const raftTimeout = 700 * time.Millisecond
 
 func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config {

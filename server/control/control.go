@@ -26,6 +26,7 @@ type Config struct {
 	GCInterval     time.Duration
 	GCKeep         GCThresholds
 	SchedulerBatch int // evaluations processed before their order is read again
+	FenceParallel  int // nodes that are fenced at once; 0: one
 	// Scheduler is stored if no configuration of the scheduler is, and this is not the default.
 	Scheduler structs.SchedulerConfiguration
 }
@@ -79,12 +80,14 @@ func (d Deps) runLeases(ctx context.Context) {
 
 // runFence fences lost nodes.
 func (d Deps) runFence(ctx context.Context) {
-	fence.Loop{
-		Store:    d.Store,
-		Proposer: d.Proposer,
-		Logger:   d.Logger,
-		Devices:  d.Fencers,
-	}.Run(ctx)
+	loop := fence.Loop{
+		Store:       d.Store,
+		Proposer:    d.Proposer,
+		Logger:      d.Logger,
+		Devices:     d.Fencers,
+		MaxParallel: d.Config.FenceParallel,
+	}
+	loop.Run(ctx)
 }
 
 // runLeaseProofs releases the claims whose nodes end them with their leases.

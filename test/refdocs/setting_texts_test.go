@@ -110,6 +110,10 @@ var settingTexts = []blockText{
 			"the lease of a node, 1s or more; the next heartbeat arrives within it; it " +
 				"grows with the number of nodes above 1,000 for each second of it",
 		},
+		{
+			"fence_max_parallel", "",
+			"the most nodes that the leader fences at once, 1 to 16; each node has one agent at a time",
+		},
 		{"max_node_lease", "", "the longest lease that an operator can order for a node: `berth node lease`"},
 		{
 			"heartbeat_grace", "",

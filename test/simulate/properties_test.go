@@ -38,7 +38,7 @@ var properties = []struct {
 		"or an operator allows, by the end of its lease if the policy is `lease` and the claim is guarded, or by " +
 		"the word of an operator, and by nothing else.", allFaults},
 	{proofOfOneLoss, "A run of a fence agent proves nothing if its node came back after the run had begun.", allFaults},
-	{oneFence, "At most one fence agent runs at a time.", allFaults},
+	{oneFence, "At most one fence agent runs at a time, with the default `fence_max_parallel`.", allFaults},
 	{oneAttachment, "No exclusive volume is attached to a second node.", allFaults},
 	{detachedUnmounted, "No volume is detached from a machine that has it mounted.", exceptSleep},
 	{growingEpoch, "A node that was down comes back with a higher epoch.", allFaults},

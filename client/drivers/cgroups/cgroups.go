@@ -42,11 +42,9 @@ type Machine struct {
 	Missing map[string]string // reason by controller that no hierarchy has
 }
 
-const ownMounts = "/proc/self/mountinfo"
-
 // Detect finds the controllers of this machine.
 func Detect() *Machine {
-	m, err := detect(ownMounts)
+	m, err := detect("/proc/self/mountinfo")
 	if err != nil {
 		m = &Machine{Missing: map[string]string{}}
 		for _, c := range wanted {
@@ -56,8 +54,7 @@ func Detect() *Machine {
 	return m
 }
 
-// readMounts returns the mounts of all hierarchies in a mount table.
-func readMounts(table string) ([]*mountinfo.Info, error) {
+func detect(table string) (*Machine, error) {
 	all, err := os.ReadFile(table)
 	if err != nil {
 		return nil, err
@@ -71,11 +68,8 @@ func readMounts(table string) ([]*mountinfo.Info, error) {
 		}
 	}
 
-	return mountinfo.GetMountsFromReader(&own, mountinfo.FSTypeFilter("cgroup", "cgroup2"))
-}
-
-func detect(table string) (*Machine, error) {
-	mounts, err := readMounts(table)
+	isCgroup := mountinfo.FSTypeFilter("cgroup", "cgroup2")
+	mounts, err := mountinfo.GetMountsFromReader(&own, isCgroup)
 	if err != nil {
 		return nil, err
 	}

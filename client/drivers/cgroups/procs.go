@@ -265,19 +265,3 @@ func removeGroup(dir string) error {
 	}
 	return fmt.Errorf("removing the cgroup %s: %w", dir, err)
 }
-
-// RemoveEmpty removes a cgroup that another program has made, in all hierarchies, also in those that are not
-// used here. It leaves one with processes or with groups below it.
-func RemoveEmpty(name string) error {
-	mounts, err := readMounts(ownMounts)
-	errs := []error{err}
-	for _, m := range mounts {
-		dir := filepath.Join(m.Mountpoint, name)
-		err := unix.Rmdir(dir)
-		if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EBUSY) {
-			continue
-		}
-		errs = append(errs, &os.PathError{Op: "rmdir", Path: dir, Err: err})
-	}
-	return errors.Join(errs...)
-}

@@ -338,10 +338,6 @@ func (d *Driver) destroyTask(ctx context.Context, id string) error {
 	delete(d.tasks, id)
 	d.mu.Unlock()
 	d.images.Release(id)
-	err = d.Tidy()
-	if err != nil {
-		d.logger.Warn("failed to remove the empty cgroup of guarded containers", "error", err)
-	}
 	return nil
 }
 

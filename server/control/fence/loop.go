@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -22,7 +23,14 @@ type Loop struct {
 	Proposer fsm.Proposer
 	Logger   hclog.Logger
 	Devices  Devices
+	// MaxParallel is the most nodes that are fenced at once. 0: one.
+	MaxParallel int
+
+	busy busyNodes
 }
+
+// MostParallel bounds Loop.MaxParallel.
+const MostParallel = 16
 
 // interval is the time between two looks at the lost nodes. While none is lost a look costs little.
 const interval = time.Second
@@ -33,8 +41,17 @@ var retry = backoff.Backoff{Min: 30 * time.Second, Max: 10 * time.Minute}
 // record paces the proposals of the end of a run. It is proposed until this server no longer leads.
 var record = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
-// Run fences nodes, one at a time, until ctx ends.
-func (l Loop) Run(ctx context.Context) {
+// Run fences nodes until ctx ends, each by one agent at a time.
+func (l *Loop) Run(ctx context.Context) {
+	var workers sync.WaitGroup
+	for range max(l.MaxParallel, 1) {
+		workers.Go(func() { l.work(ctx) })
+	}
+	workers.Wait()
+}
+
+// work fences one node after the other.
+func (l *Loop) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		acted, err := l.Step(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -48,19 +65,17 @@ func (l Loop) Run(ctx context.Context) {
 
 // Step does the next thing for one node, those of operators first. It reports whether there was any. It
 // waits for the agent that it runs.
-func (l Loop) Step(ctx context.Context) (acted bool, err error) {
+func (l *Loop) Step(ctx context.Context) (acted bool, err error) {
 	tx := l.Store.Read()
-	run := leftRun(tx)
-	if run != nil {
-		return true, l.end(ctx, run, structs.FenceEndRequest{
-			Cause:    structs.FenceCauseLeader,
-			Reason:   "its leader ended before the run did",
-			ExitCode: -1,
-		})
+	for n := range state.LostNodes(tx) {
+		acted, err = l.endLeft(ctx, n.ID)
+		if acted {
+			return acted, err
+		}
 	}
 
 	for o := range state.FenceOrders(tx) {
-		acted, err = l.act(ctx, l.look(tx, state.Node(tx, o.NodeID), false))
+		acted, err = l.act(ctx, o.NodeID, false)
 		if acted {
 			return acted, err
 		}
@@ -72,7 +87,7 @@ func (l Loop) Step(ctx context.Context) (acted bool, err error) {
 			braked = state.FenceBrake(tx) != nil
 			counted = true
 		}
-		acted, err = l.act(ctx, l.look(tx, n, braked))
+		acted, err = l.act(ctx, n.ID, braked)
 		if acted {
 			return acted, err
 		}
@@ -80,17 +95,23 @@ func (l Loop) Step(ctx context.Context) (acted bool, err error) {
 	return false, nil
 }
 
-// leftRun returns a run that an earlier leader has left, nil if there is none: this one waits for its own
-// runs. All of them end before the next one begins, so an operator never sees two that run.
-func leftRun(tx *state.ReadTx) *structs.FenceRun {
-	for n := range state.LostNodes(tx) {
-		for _, r := range state.FenceRuns(tx, n.ID) {
-			if r.State == structs.FenceRunning {
-				return r
-			}
+// endLeft ends a run of a node that an earlier leader has left. It reports whether there is one: this leader
+// waits for its own runs. All of them end before the next one begins.
+func (l *Loop) endLeft(ctx context.Context, nodeID string) (acted bool, err error) {
+	if !l.busy.take(nodeID) {
+		return false, nil
+	}
+	defer l.busy.release(nodeID)
+	for _, r := range state.FenceRuns(l.Store.Read(), nodeID) {
+		if r.State == structs.FenceRunning {
+			return true, l.end(ctx, r, structs.FenceEndRequest{
+				Cause:    structs.FenceCauseLeader,
+				Reason:   "its leader ended before the run did",
+				ExitCode: -1,
+			})
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // lost is a lost node with its situation.
@@ -101,7 +122,7 @@ type lost struct {
 	claims []*structs.LostClaim
 }
 
-func (l Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
+func (l *Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 	at := lost{
 		node:   n,
 		claims: state.LostClaims(tx, n.ID),
@@ -131,8 +152,19 @@ func (l Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 	return at
 }
 
-// act takes the next step for a node. It reports whether there is one.
-func (l Loop) act(ctx context.Context, at lost) (acted bool, err error) {
+// act takes the next step for a lost node, unless another worker has it. It reports whether there is one.
+func (l *Loop) act(ctx context.Context, nodeID string, braked bool) (acted bool, err error) {
+	if !l.busy.take(nodeID) {
+		return false, nil
+	}
+	defer l.busy.release(nodeID)
+	tx := l.Store.Read() // another worker may just have ended a run of the node
+	n := state.Node(tx, nodeID)
+	if n == nil || !n.Lost() {
+		return false, nil
+	}
+
+	at := l.look(tx, n, braked)
 	s := next(at.situation, time.Now().UnixNano())
 	switch s.kind {
 	case noteNoDevice:
@@ -144,7 +176,7 @@ func (l Loop) act(ctx context.Context, at lost) (acted bool, err error) {
 }
 
 // noteNoDevice ends an attempt for which no device is left.
-func (l Loop) noteNoDevice(ctx context.Context, at lost, s step) error {
+func (l *Loop) noteNoDevice(ctx context.Context, at lost, s step) error {
 	run, err := l.begin(ctx, at, s, &Device{})
 	if err != nil {
 		return err
@@ -158,7 +190,7 @@ func (l Loop) noteNoDevice(ctx context.Context, at lost, s step) error {
 }
 
 // run runs the agent of a device between the two entries about it.
-func (l Loop) run(ctx context.Context, at lost, s step) error {
+func (l *Loop) run(ctx context.Context, at lost, s step) error {
 	i := slices.IndexFunc(l.Devices, func(d *Device) bool { return d.Name == s.device })
 	d := l.Devices[i]
 	run, err := l.begin(ctx, at, s, d)
@@ -200,7 +232,7 @@ func nextTry(attempt int) int64 {
 }
 
 // begin records that a run begins.
-func (l Loop) begin(ctx context.Context, at lost, s step, d *Device) (*structs.FenceRun, error) {
+func (l *Loop) begin(ctx context.Context, at lost, s step, d *Device) (*structs.FenceRun, error) {
 	run := &structs.FenceRun{
 		NodeID: at.node.ID,
 		Number: at.last + 1,
@@ -219,7 +251,7 @@ func (l Loop) begin(ctx context.Context, at lost, s step, d *Device) (*structs.F
 
 // end records the end of a run. A proof that is not recorded would be lost, so it is proposed until this
 // server no longer leads.
-func (l Loop) end(ctx context.Context, run *structs.FenceRun, p structs.FenceEndRequest) error {
+func (l *Loop) end(ctx context.Context, run *structs.FenceRun, p structs.FenceEndRequest) error {
 	p.NodeID = run.NodeID
 	p.Number = run.Number
 	p.Now = time.Now().UnixNano()

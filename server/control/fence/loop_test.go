@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,12 +167,19 @@ func (c *cluster) wantRuns(want ...string) {
 
 // lead runs the loop of a leader. stop ends the leadership, as a crash does.
 func (c *cluster) lead(devices ...*Device) (stop func()) {
-	return run(Loop{
-		Store:    c.store,
-		Proposer: c,
-		Logger:   hclog.NewNullLogger(),
-		Devices:  devices,
-	}.Run)
+	return c.leadParallel(1, devices...)
+}
+
+// leadParallel runs the loop of a leader that fences a number of nodes at once.
+func (c *cluster) leadParallel(most int, devices ...*Device) (stop func()) {
+	loop := &Loop{
+		Store:       c.store,
+		Proposer:    c,
+		Logger:      hclog.NewNullLogger(),
+		Devices:     devices,
+		MaxParallel: most,
+	}
+	return run(loop.Run)
 }
 
 // run runs a loop of a leader until stop.
@@ -215,7 +223,9 @@ type agent struct {
 	others bool // it fences none of the nodes
 	covers string
 	fence  func(ctx context.Context, n *structs.Node) fencing.Result
-	runs   int
+
+	mu   sync.Mutex
+	runs int
 }
 
 func (a *agent) Matches(*structs.Node) bool { return !a.others }
@@ -223,7 +233,9 @@ func (a *agent) Matches(*structs.Node) bool { return !a.others }
 func (a *agent) Covers(_, _, volume string) bool { return volume == a.covers }
 
 func (a *agent) Fence(ctx context.Context, n *structs.Node) fencing.Result {
+	a.mu.Lock()
 	a.runs++
+	a.mu.Unlock()
 	return a.fence(ctx, n)
 }
 
@@ -435,29 +447,39 @@ func TestLoop_StopsForAnOperator(t *testing.T) {
 	})
 }
 
-func TestLoop_OneNodeAtATime(t *testing.T) {
-	virtual(t, func(t *testing.T, c *cluster) {
-		for i := range 9 {
-			c.register(fmt.Sprint("up", i))
-		}
-		c.use("fenced", "n3")
-		c.down("n2") // it waits for the volume and holds none
-		at := 0
-		most := 0
-		stop := c.lead(power("ipmi", &agent{fence: func(ctx context.Context, n *structs.Node) fencing.Result {
-			at++
-			most = max(most, at)
-			time.Sleep(time.Second)
-			at--
-			return succeeds(ctx, n)
-		}}))
-		defer stop()
-		propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n2", By: "ann"})
-		after(time.Minute)
-		if most != 1 || len(state.FenceRuns(c.store.Read(), "n2")) != 1 {
-			t.Errorf("%d runs at once", most)
-		}
-	})
+func TestLoop_FencesAsManyNodesAtOnceAsItMay(t *testing.T) {
+	for parallel, want := range map[int]int32{0: 1, 1: 1, 2: 2, 3: 3, 9: 3} {
+		virtual(t, func(t *testing.T, c *cluster) {
+			for i := range 9 {
+				c.register(fmt.Sprint("up", i))
+			}
+			c.use("fenced", "up1")
+			c.down("n2") // they wait for the volume and hold none
+			c.down("n3")
+			var now, most atomic.Int32
+			slow := &agent{fence: func(ctx context.Context, n *structs.Node) fencing.Result {
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				time.Sleep(time.Second)
+				return succeeds(ctx, n)
+			}}
+			for _, id := range []string{"n2", "n3"} {
+				propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: id, By: "ann"})
+			}
+			stop := c.leadParallel(parallel, power("ipmi", slow))
+			defer stop()
+			after(time.Minute)
+			if most.Load() != want {
+				t.Errorf("%d at once: %d agents ran at once, want %d", parallel, most.Load(), want)
+			}
+			for _, id := range []string{"n1", "n2", "n3"} {
+				runs := state.FenceRuns(c.store.Read(), id)
+				if len(runs) == 0 || runs[0].State != structs.FenceProved {
+					t.Errorf("%d at once: the runs of %s are %+v", parallel, id, runs)
+				}
+			}
+		})
+	}
 }
 
 func TestLoop_StorageProofReleasesWhatItCovers(t *testing.T) {

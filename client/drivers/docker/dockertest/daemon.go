@@ -221,6 +221,10 @@ func (d *Daemon) remove() {
 	}
 
 	d.removeCgroups()
+	if d.t.Failed() {
+		text, _ := os.ReadFile(d.log.Name())
+		d.t.Logf("the log of the docker daemon ends with\n%s", tail(text))
+	}
 	_ = d.log.Close()
 	err := os.RemoveAll(d.dir)
 	if err != nil {

@@ -19,13 +19,12 @@ import (
 type parent struct {
 	setting        string // as the daemon takes it
 	path           string // in a hierarchy
-	removed        bool   // by its last user: systemd removes its own
 	prefix, suffix string // of the cgroup of a container, around its ID
 }
 
 // parents are the parents by the daemon's driver of cgroups.
 var parents = map[string]parent{
-	"cgroupfs": {setting: "/berth-docker", path: "berth-docker", removed: true},
+	"cgroupfs": {setting: "/berth-docker", path: "berth-docker"},
 	"systemd": {
 		setting: "berth-docker.slice",
 		path:    "berth.slice/berth-docker.slice",
@@ -39,8 +38,6 @@ type Daemon struct {
 	mu       sync.Mutex
 	answered bool
 	driver   string
-	// starting is held for reading while the daemon makes the cgroup of a container below its parent.
-	starting sync.RWMutex
 }
 
 // Note takes the daemon's driver of cgroups from an answer.
@@ -80,18 +77,7 @@ func (d *Daemon) GuardOf(tell func(*cgroups.Group) error) (Guard, error) {
 		return Guard{}, nil
 	}
 	p, err := d.parent()
-	return Guard{p, tell, &d.starting}, err
-}
-
-// Tidy removes the parent of the guarded containers after the last one, in all hierarchies: the daemon makes
-// it in each. While a container starts it does nothing, because that one needs the parent.
-func (d *Daemon) Tidy() error {
-	p, err := d.parent()
-	if err != nil || !p.removed || !d.starting.TryLock() {
-		return nil
-	}
-	defer d.starting.Unlock()
-	return cgroups.RemoveEmpty(p.path)
+	return Guard{p, tell}, err
 }
 
 // group returns the cgroup that a container gets at its start.
@@ -101,9 +87,8 @@ func (p parent) group(container string) *cgroups.Group {
 
 // Guard is the guard of a container. The zero Guard is none.
 type Guard struct {
-	parent   parent
-	tell     func(*cgroups.Group) error
-	starting *sync.RWMutex
+	parent parent
+	tell   func(*cgroups.Group) error
 }
 
 // Launch makes a container, prepares it and starts it. A guard knows its cgroup before the start.
@@ -119,17 +104,9 @@ func (g Guard) Launch(
 		err = g.tell(g.parent.group(id))
 	}
 	if err == nil {
-		err = g.start(ctx, e, id)
+		err = e.StartContainer(ctx, id)
 	}
 	return id, err
-}
-
-func (g Guard) start(ctx context.Context, e *engine.Engine, id string) error {
-	if g.starting != nil {
-		g.starting.RLock()
-		defer g.starting.RUnlock()
-	}
-	return e.StartContainer(ctx, id)
 }
 
 // Check rejects a container whose first process is not where its guard looks, unless it has ended meanwhile.
