@@ -149,7 +149,7 @@ func isOnlyVoter(servers []raft.Server, id raft.ServerID) bool {
 	return slices.Equal(voters, []raft.ServerID{id})
 }
 
-// raftTimeout is the time without a heartbeat before an election, with a raft_multiplier of 1. With Raft's own
+// raftTimeout is the time without a heartbeat before an election, with a raft_multiplier of 1. With a
 // second, writes stood still for 2.5 s after the loss of a leader (docs/reliability.md).
 const raftTimeout = 700 * time.Millisecond
 
