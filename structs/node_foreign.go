@@ -9,7 +9,7 @@ const (
 )
 
 // ForeignNode is a node of another cluster that asked to join this one and was rejected, as it describes
-// itself. What runs on it goes on.
+// itself. Its tasks go on.
 type ForeignNode struct {
 	ID        string
 	Name      string

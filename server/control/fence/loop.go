@@ -95,8 +95,8 @@ func (l *Loop) Step(ctx context.Context) (acted bool, err error) {
 	return false, nil
 }
 
-// endLeft ends a run of a node that an earlier leader has left. It reports whether there is one: this leader
-// waits for its own runs. All of them end before the next one begins.
+// endLeft ends a run of a node that an earlier leader has left. It reports whether there is one. The runs of
+// this leader are those of busy nodes.
 func (l *Loop) endLeft(ctx context.Context, nodeID string) (acted bool, err error) {
 	if !l.busy.take(nodeID) {
 		return false, nil
