@@ -53,7 +53,7 @@ func (g *guard) begin(o *order.Order, at boottime.Instant) {
 			BootID:  g.boot,
 			Due:     at,
 		},
-		unended: boottime.Now(),
+		unended: g.clock(),
 	}
 	g.ending[o.AllocID] = e
 	logf("the lease has ended: ending allocation %s", o.AllocID)
@@ -67,7 +67,7 @@ func (g *guard) begin(o *order.Order, at boottime.Instant) {
 // run ends the allocation, and keeps it so until its order is gone.
 func (e *ending) run() {
 	e.kill()
-	e.record.Empty = boottime.Now()
+	e.record.Empty = e.g.clock()
 	e.record.Time = time.Now()
 	e.record.Left = nil
 	e.save(recordWait)
@@ -230,7 +230,7 @@ func (e *ending) settle(empty bool) {
 	if empty && e.record.Unmounted {
 		e.unended = 0
 	} else if e.unended.IsZero() {
-		e.unended = boottime.Now()
+		e.unended = e.g.clock()
 	}
 }
 

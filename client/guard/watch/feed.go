@@ -34,7 +34,7 @@ func (f *feeder) run(stop <-chan struct{}) {
 	looks := time.NewTicker(poll)
 	defer looks.Stop()
 	for {
-		f.step(boottime.Now())
+		f.step(f.g.clock())
 		select {
 		case <-looks.C:
 		case <-stop:

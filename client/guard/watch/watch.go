@@ -45,6 +45,7 @@ type guard struct {
 	boot  string
 	agent procref.Ref
 	self  procref.Ref
+	clock boottime.Clock
 	until boottime.Instant // the end of the last known lease, 0 for none
 	read  time.Time        // the change of the directory after which the orders were read
 
@@ -118,6 +119,7 @@ func newGuard(of Of) (*guard, error) {
 		boot:   boot,
 		agent:  of.Agent,
 		self:   self,
+		clock:  boottime.Now,
 		orders: map[string]*order.Order{},
 		ending: map[string]*ending{},
 		busy:   map[string]bool{},
@@ -178,7 +180,7 @@ func (g *guard) await(pause time.Duration) {
 
 // look ends the allocations that are due now.
 func (g *guard) look() {
-	now := boottime.Now() // an order that comes later belongs to the next look
+	now := g.clock() // an order that comes later belongs to the next look
 	g.readLease()
 	err := g.readOrders()
 	if err != nil {

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -100,6 +101,52 @@ func TestGuard_WaitsForTheDelayOfAnOrder(t *testing.T) {
 	if e.Due != until.Add(time.Second) || e.Empty < e.Due {
 		t.Errorf("the lease ended at %d, the record is %+v", until, e)
 	}
+}
+
+// The machine sleeps between two looks, and wakes after the end of the lease.
+func TestLook_EndsAllThatWasDueDuringASuspend(t *testing.T) {
+	f := newFixture(t)
+	until := f.renew(time.Hour)
+	agent, err := procref.Of(f.agent.Process.Pid)
+	must(t, err)
+	g, err := newGuard(Of{Files: f.files, Agent: agent})
+	must(t, err)
+	now := until - 1
+	g.clock = func() boottime.Instant { return now }
+
+	delays := map[string]time.Duration{"lease": 0, "delayed": time.Minute, "later": time.Hour}
+	tasks := map[string]*exec.Cmd{}
+	for id, delay := range delays {
+		group, task := f.task(id)
+		tasks[id] = task
+		f.put(&order.Order{AllocID: id, Groups: []*cgroups.Group{group}, Delay: delay})
+	}
+	g.look()
+	if len(g.ending) > 0 {
+		t.Errorf("%d allocations end before the end of the lease", len(g.ending))
+	}
+
+	now = until.Add(time.Minute)
+	g.look()
+	for _, id := range []string{"lease", "delayed"} {
+		e := f.ended(id, unmounted)
+		f.killed(tasks[id])
+		if want := until.Add(delays[id]); e.Due != want || e.Empty != now {
+			t.Errorf("the record of %s is %+v, want it due at %d and empty at %d", id, e, want, now)
+		}
+	}
+	if !f.runs(tasks["later"]) {
+		t.Error("an allocation has ended before its time")
+	}
+	for id := range delays {
+		must(t, f.files.Remove(id))
+	}
+	f.eventually("the ends have ended", func() bool {
+		g.look()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.ending) == 0
+	})
 }
 
 // The lease of an agent that was restarted or upgraded is renewed by the next one.
