@@ -113,8 +113,8 @@ func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
 	return nil
 }
 
-// FenceEnd records the end of a run. A proof releases the claims that it covers, unless the node came back
-// after the run had begun. A run that has ended stays as it is, so the entry may be repeated.
+// FenceEnd records the end of a run. A proof releases the claims that it covers. A run that has ended stays as
+// it is, so the entry may be repeated, and proves nothing once the node came back, which ends its run.
 func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
 	run := fenceRuns.Get(tx, p.NodeID, mvcc.Ordered(p.Number))
 	if run == nil || run.State != structs.FenceRunning {
@@ -128,14 +128,10 @@ func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
 	run.NextTry = p.NextTry
 	run.Ended = p.Now
 
-	n := Node(tx, run.NodeID)
-	switch {
-	case n.Status != structs.NodeDown || n.Epoch != run.Epoch:
-		voidRun(run)
-	case !p.Proved:
+	if !p.Proved {
 		run.State = structs.FenceFailed
 		run.Cause = p.Cause
-	default:
+	} else {
 		run.State = structs.FenceProved
 		err := releaseProved(tx, run, p)
 		if err != nil {
@@ -152,11 +148,6 @@ func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
 		evaluateNode(tx, run.NodeID, false, p.Now) // none of its allocations comes back
 	}
 	return nil
-}
-
-func voidRun(run *structs.FenceRun) {
-	run.State = structs.FenceVoid
-	run.Reason = "the node came back after the run had begun"
 }
 
 // endRun stores a run that has ended, and deletes the oldest of those that are too many.
@@ -293,7 +284,8 @@ func nodeCameBack(tx *WriteTx, node string, now int64) {
 		if r.State == structs.FenceRunning {
 			r = new(*r)
 			r.Ended = now
-			voidRun(r)
+			r.State = structs.FenceVoid
+			r.Reason = "the node came back after the run had begun"
 			endRun(tx, r)
 		}
 	}

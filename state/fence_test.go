@@ -187,6 +187,45 @@ func TestFenceEnd_ProvesNothingAfterTheNodeCameBack(t *testing.T) {
 	}
 }
 
+// A node has epochs only once all servers count them, and the time of a loss is known to the second only.
+func TestIsProvedOff_NeedsAProofOfThisLoss(t *testing.T) {
+	for name, c := range map[string]struct {
+		epochs bool
+		again  int64 // the second of the next loss
+	}{
+		"another epoch, in the same second": {true, 7},
+		"no epochs, a second later":         {false, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			if c.epochs {
+				w.countEpochs()
+			}
+			at := func(status string, second int64) {
+				do(w, NodeStatus, &structs.NodeStatusUpdate{
+					NodeIDs:      []string{"n1"},
+					Status:       status,
+					WriteOptions: structs.WriteOptions{Now: second * 1e9},
+				})
+			}
+			isOff := func() bool { return IsProvedOff(w.s.Read(), Node(w.s.Read(), "n1")) }
+			w.node("n1")
+			at(structs.NodeDown, 7)
+			word := &structs.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
+			word.Now = 7.5e9
+			do(w, ConfirmLost, word)
+			if !isOff() {
+				t.Error("the proof of this loss does not count")
+			}
+			at(structs.NodeReady, 7)
+			at(structs.NodeDown, c.again)
+			if isOff() {
+				t.Error("the proof of an earlier loss counts")
+			}
+		})
+	}
+}
+
 func TestFenceBegin_IsTheOnlyRunOfALoss(t *testing.T) {
 	w := lostNode(t)
 	begin := func(change func(*structs.FenceBeginRequest)) error {
@@ -379,6 +418,18 @@ func TestFenceBrake_CountsTheNodesThatWereLostTogether(t *testing.T) {
 			}
 			if brake := FenceBrake(w.s.Read()); brake != nil {
 				t.Errorf("the brake is %+v after an operator confirmed each loss", brake)
+			}
+			for i, at := range c.lost {
+				for _, status := range []string{structs.NodeReady, structs.NodeDown} {
+					do(w, NodeStatus, &structs.NodeStatusUpdate{
+						NodeIDs:      []string{fmt.Sprint("lost", i)},
+						Status:       status,
+						WriteOptions: structs.WriteOptions{Now: at * 1e9},
+					})
+				}
+			}
+			if FenceBrake(w.s.Read()) == nil {
+				t.Error("the brake is off after another loss of each, of which nobody has confirmed any")
 			}
 		})
 	}
