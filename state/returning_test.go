@@ -99,6 +99,20 @@ func TestReturning_NeedsAnAgentThatTells(t *testing.T) {
 	w.wantReady("an agent of level 1", true)
 }
 
+// Without an epoch a node cannot tell for which return it is clean.
+func TestReturning_NeedsAnEpoch(t *testing.T) {
+	for name, back := range map[string]func(w *fixture){
+		"by its registration": func(w *fixture) { w.bootedNode("n1") },
+		"by its heartbeat":    func(w *fixture) { w.status(structs.NodeReady, "n1") },
+	} {
+		w := newFixture(t)
+		w.bootedNode("n1")
+		w.status(structs.NodeDown, "n1")
+		back(w)
+		w.wantReady(name, true)
+	}
+}
+
 // The node gets its plugins back, without which it cannot release its volumes.
 func TestReturning_TakesItsPlugins(t *testing.T) {
 	w := newFixture(t)
