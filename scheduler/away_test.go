@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/internal/transcript"
+	"berth/scheduler/feasible"
 	"berth/state"
 	"berth/structs"
 )
@@ -244,6 +245,38 @@ func TestAwayNode_IsMarkedOnce(t *testing.T) {
 	c.apply(marks)
 	if again := c.process(c.eval("web")); len(again.Update) != 0 {
 		t.Errorf("the next plan has the updates %+v", again.Update)
+	}
+}
+
+func TestIsTakenBack_OnlyAnEndedReplacement(t *testing.T) {
+	is := func(rule *structs.DisconnectStrategy, edit func(a, has *structs.Allocation)) bool {
+		p := &planner{outlook: &feasible.Outlook{Job: &structs.Job{Version: 2}}}
+		has := &structs.Allocation{JobVersion: 2, NextAllocation: "a"}
+		has.CreateIndex = 7
+		a := &structs.Allocation{JobVersion: 2, ClientStatus: structs.AllocFailed}
+		a.CreateIndex = 8
+		edit(a, has)
+		return isTakenBack(p, rule, a, has)
+	}
+	rule := &structs.DisconnectStrategy{}
+	if !is(rule, func(*structs.Allocation, *structs.Allocation) {}) {
+		t.Fatal("an ended replacement of an allocation that is back is not taken back")
+	}
+	for name, edit := range map[string]func(a, has *structs.Allocation){
+		"it runs":                  func(a, _ *structs.Allocation) { a.ClientStatus = structs.AllocRunning },
+		"it is stopped":            func(a, _ *structs.Allocation) { a.DesiredStatus = structs.AllocDesiredStop },
+		"it was replaced itself":   func(a, _ *structs.Allocation) { a.NextAllocation = "b" },
+		"it has an older version":  func(a, _ *structs.Allocation) { a.JobVersion = 1 },
+		"it was there before":      func(a, _ *structs.Allocation) { a.CreateIndex = 6 },
+		"the other was not away":   func(_, has *structs.Allocation) { has.NextAllocation = "" },
+		"both have older versions": func(a, has *structs.Allocation) { a.JobVersion, has.JobVersion = 1, 1 },
+	} {
+		if is(rule, edit) {
+			t.Errorf("taken back, although %s", name)
+		}
+	}
+	if is(nil, func(*structs.Allocation, *structs.Allocation) {}) {
+		t.Error("taken back in a group without the block")
 	}
 }
 
