@@ -113,8 +113,8 @@ func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
 	return nil
 }
 
-// FenceEnd records the end of a run. A proof releases the claims that it covers. A run that has ended stays as
-// it is, so the entry may be repeated, and proves nothing once the node came back, which ends its run.
+// FenceEnd records the end of a run. A proof releases the claims that it covers. A run that has ended stays
+// as it is: the entry may be repeated, and it proves nothing after the node came back, which ends its run.
 func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
 	run := fenceRuns.Get(tx, p.NodeID, mvcc.Ordered(p.Number))
 	if run == nil || run.State != structs.FenceRunning {
