@@ -25,6 +25,7 @@ type parts struct {
 	plugins *fakePlugins
 	devices *fakeDevices
 	hooks   func(env *hooks.AllocEnv) []hooks.Alloc
+	made    Parts
 	// tasks makes the hooks of a task. nil: there are none.
 	tasks func(made Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task
 	holds *map[structs.CSIClaimKey]uint64 // the volume store, which outlives agents
@@ -226,6 +227,7 @@ func (r *fixture) prepare(slow bool) {
 			return clock().Add(time.Duration(r.suspended.Load()))
 		},
 		Build: func(made Parts) (*Subsystems, error) {
+			p.made = made
 			return &Subsystems{
 				Drivers: fakeDrivers{p.drivers, p.Set,
 					func() map[string]*structs.DriverInfo {

@@ -128,7 +128,7 @@ func TestCheckEpoch_RejectsACallAfterALoss(t *testing.T) {
 		check := func(when string, accepted map[uint64]bool) {
 			t.Helper()
 			for epoch, want := range accepted {
-				err := r.client.lease.Load().CheckCall(epoch, r.client.clock())
+				err := r.parts.made.CheckEpoch(epoch)
 				if (err == nil) != want || err != nil && !structs.IsKind(err, structs.KindUnavailable) {
 					t.Errorf("%s, a call of epoch %d: %v, want accepted: %v", when, epoch, err, want)
 				}
