@@ -199,6 +199,10 @@ func TestUnaccountedNode_KeepsItsLeaseAndBeatsSoon(t *testing.T) {
 	if next := c.untilNextBeat(time.Minute); next != time.Minute {
 		t.Errorf("accounted node: got a heartbeat lease of %s, want a minute", next)
 	}
+	c.comeback.Note(5, true) // the servers wait for its return, too
+	if next := c.untilNextBeat(time.Minute); next != unaccountedTTL {
+		t.Errorf("the next heartbeat of a node that is back is sent as for a lease of %s", next)
+	}
 }
 
 // The servers may go back to an older state just when a pull has its answer.
