@@ -80,6 +80,70 @@ func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 	}
 }
 
+// A record with the grant 0 does not tell it.
+func TestClaimCheck_OfARecordWithoutItsGrant(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		r := newFixture(t)
+		startHolding(r, "a1", "a2")
+		defer r.stop()
+		r.parts.mu.Lock()
+		for _, id := range []string{"a1", "a2"} {
+			r.holds[claimOf(id, 0).Key()] = 0
+		}
+		r.parts.mu.Unlock()
+		waits := claimOf("a1", 0)
+		waits.State = structs.ClaimWaiting
+		r.servers.do(func() { r.servers.claims[waits.Key()] = waits })
+		r.pass(claimCheckInterval)
+		r.servers.place(testAlloc("b1")) // any change
+		r.pass(time.Second)
+		want := []string{"a2/web", "b1/web"}
+		if got := r.machine.Running(); !slices.Equal(got, want) || !r.lost("a1") {
+			t.Errorf("running %v, want %v", got, want)
+		}
+	})
+}
+
+// The allocation releases its volume, or claims it again, while the node reads the claims.
+func TestClaimCheck_LeavesWhatChangesMeanwhile(t *testing.T) {
+	k := claimOf("a1", 0).Key()
+	for name, change := range map[string]func(r *fixture){
+		"released": func(r *fixture) {
+			delete(r.servers.claims, k)
+			delete(r.holds, k)
+		},
+		"claimed again": func(r *fixture) {
+			r.servers.claims[k] = claimOf("a1", 9)
+			r.holds[k] = 9
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
+				r := newFixture(t)
+				startHolding(r, "a1")
+				defer r.stop()
+				r.pass(claimCheckInterval)
+				checks := len(r.servers.called(structs.CSIClaimList.Name))
+				r.servers.do(func() {
+					r.servers.fail = func(_, method string) error {
+						if method == structs.CSIClaimList.Name {
+							r.parts.mu.Lock()
+							defer r.parts.mu.Unlock()
+							change(r)
+						}
+						return nil
+					}
+				})
+				r.servers.place(testAlloc("b1")) // any change
+				r.pass(time.Second)
+				if len(r.servers.called(structs.CSIClaimList.Name)) == checks || r.lost("a1") {
+					t.Error("there was no check, or the allocation was ended by it")
+				}
+			})
+		})
+	}
+}
+
 // A starting agent checks the claims before it starts stopped tasks.
 func TestClaimCheck_StartsNothingWithoutItsClaim(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
