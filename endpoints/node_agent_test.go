@@ -70,7 +70,10 @@ func TestNodeCalls_PassBesideAServerOfLevel1(t *testing.T) {
 	beat := beatOf(&structs.AgentProof{BootID: "b1", Nonce: "x"})
 	beat.CleanFor = 7
 	must(s, structs.NodeHeartbeat, beat)
-	s.registerAgent(&structs.AgentProof{BootID: "b1", Nonce: "x"})
+	register := registers("n1", "")
+	register.Agent = &structs.AgentProof{BootID: "b1", Nonce: "x"}
+	register.Allocs = 7
+	must(s, structs.NodeRegister, register)
 	must(s, structs.NodeUpdateAllocs,
 		&structs.AllocsClientUpdateRequest{
 			NodeID:    "n1",
