@@ -23,7 +23,7 @@ func (n nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentPr
 // admit rejects an agent while another one has the lease of the node, or its volumes. row is nil for a new
 // node.
 func (n nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
-	hasVolumes := row != nil && row.Lost() && state.HasGrantedClaims(n.store.Read(), row.ID)
+	hasVolumes := row != nil && state.HasGrantedClaims(n.store.Read(), row.ID)
 	return n.leases.Admit(row, hasVolumes, agent)
 }
 
