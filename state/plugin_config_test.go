@@ -50,6 +50,9 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
 	w := newFixture(t)
 	do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	if unblocks.Get(w.s.Read(), structs.WakePlugin("p")) != nil {
+		t.Error("an unblock is recorded of a plugin that is not there: nothing deletes it")
+	}
 	w.node("n1", anInstance("p", structs.CSIKindNode, true))
 	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	if Plugin(w.s.Read(), "p") != nil {
