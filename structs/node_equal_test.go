@@ -31,6 +31,26 @@ func TestNodeEqual_ComparesEachField(t *testing.T) {
 	}
 }
 
+// TestNodeDropServerFields_LeavesTheReport fills one field of a node at a time, also new fields.
+func TestNodeDropServerFields_LeavesTheReport(t *testing.T) {
+	dropped := []string{
+		"ComputedClass", "StatusDescription", "StatusUpdatedAt", "Epoch", "BootID", "Returning", "Drain",
+		"DrainStrategy", "LastDrain", "Events", "Indexes",
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Node]()) {
+		if !f.IsExported() || len(f.Index) > 1 {
+			continue
+		}
+		n := testNode()
+		field := reflect.ValueOf(n).Elem().FieldByIndex(f.Index)
+		changeField(t, f.Name, field)
+		n.DropServerFields()
+		if want := slices.Contains(dropped, f.Name); field.IsZero() != want {
+			t.Errorf("%s: it is dropped: %v, want %v", f.Name, field.IsZero(), want)
+		}
+	}
+}
+
 func TestNodeEqual_PluginInstancesAreTheServersPart(t *testing.T) {
 	known := testNode()
 	changed := testNode()
