@@ -1,6 +1,7 @@
 package csihooks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -371,6 +372,8 @@ func (s *fakeServers) claim(
 			old := s.claims[c.Key()]
 			if old != nil {
 				row.GrantIndex = old.GrantIndex
+				row.Unguarded = cmp.Or(old.Unguarded, row.Unguarded)
+				row.Guarded = row.Unguarded == "" && (old.Guarded || row.Guarded)
 			}
 			s.claims[c.Key()] = row
 			resp.Claims = append(resp.Claims, row)

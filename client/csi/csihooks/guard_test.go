@@ -15,6 +15,7 @@ type fakeGuard struct {
 	orders  [][]order.Volume
 	volumes []order.Volume // of the present order
 	ordered func()
+	stays   error // of Withdraw
 }
 
 func (g *fakeGuard) Order(_ string, _ *structs.TaskGroup, volumes []order.Volume) error {
@@ -36,6 +37,9 @@ func (g *fakeGuard) Has(_ string, v order.Volume) (bool, error) {
 }
 
 func (g *fakeGuard) Withdraw(_ string, _ *structs.TaskGroup, v order.Volume) error {
+	if g.stays != nil {
+		return g.stays
+	}
 	g.volumes = slices.DeleteFunc(slices.Clone(g.volumes), func(other order.Volume) bool { return other == v })
 	return nil
 }
@@ -188,6 +192,29 @@ func TestVolumes_WithAFileSystemOfAProcessHoldAfterARestart(t *testing.T) {
 	must(t, r.volumes(e).Up(r.ctx(), e))
 	if r.servers.count("CSIVolume.Claim") > asked {
 		t.Error("a later agent asks the servers again")
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+// The agent ends after the servers know that the volume holds, and before its order does.
+func TestVolumes_ThatHoldLeaveTheOrderAfterARestart(t *testing.T) {
+	r := newFixture(t)
+	r.plugin("ebs")
+	r.servers.policy = structs.LossLease
+	g := &fakeGuard{stays: structs.Internalf("the agent ends")}
+	r.guard = g
+	r.fileSystem = served("fuse.s3fs")
+	e := allocEnv("a1", map[string]string{"d": "data"})
+	if err := r.volumes(e).Up(r.ctx(), e); err == nil || r.servers.claimOf(t).Guarded || len(g.volumes) != 1 {
+		t.Fatalf("got %v with the order %+v", err, g.volumes)
+	}
+
+	g.stays = nil
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	if len(g.volumes) > 0 {
+		t.Errorf("the order is %+v", g.volumes)
 	}
 	must(t, h.Down(r.ctx()))
 	r.clean()
