@@ -1,5 +1,5 @@
-// Package pki has the certificates of a cluster: the authority that signs them, and the role and the ID that each
-// one gives to its holder. It opens no connections (see internal/peertls).
+// Package pki has the certificates of a cluster: the authority that signs them, and the role and the ID that
+// each one gives to its holder. It opens no connections (see internal/peertls).
 package pki
 
 import (
@@ -78,13 +78,18 @@ func parseIdentity(u *url.URL) (Identity, error) {
 	return identity, nil
 }
 
-// Validate returns an error that names the faults of an identity.
+// Validate returns an error that names the faults of an identity. The URI of a valid one reads back as the
+// same identity.
 func (id Identity) Validate() error {
 	f := field.New("the identity")
-	f.CheckName("region", id.Region)
+	id.check(f)
+	return f.Err()
+}
+
+func (id Identity) check(f field.Errors) {
+	checkRegion(f, id.Region)
 	f.CheckName("id", id.ID)
 	if !slices.Contains(Roles, id.Role) {
 		f.Addf("role %q; expected server, node or operator", id.Role)
 	}
-	return f.Err()
 }
