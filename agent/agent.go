@@ -17,6 +17,7 @@ import (
 	"berth/client"
 	"berth/consul"
 	"berth/internal/opsocket"
+	"berth/internal/peertls"
 	"berth/internal/telemetry"
 	"berth/internal/version"
 	"berth/rpc"
@@ -38,8 +39,10 @@ type Agent struct {
 	acl      *consulacl.Client // of a server; nil like consul
 	caller   rpc.Caller
 	ln       net.Listener
-	socket   net.Listener // the operator socket
-	apis     []*apiServer // on ln and on socket
+	socket   net.Listener      // the operator socket
+	apis     []*apiServer      // on ln and on socket
+	keys     *peertls.Keys     // nil: the agent does not speak TLS
+	splitter *peertls.Splitter // of ln, nil: ln has connections of one kind
 	// metrics ends last, because all other parts emit through it.
 	metrics *telemetry.Telemetry
 	// source makes the configuration again. It is nil for an agent that has none to read.
@@ -85,7 +88,11 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	}
 
 	a.settings.Store(&cfg)
-	if err := a.open(ctx); err != nil {
+	err = a.openKeys()
+	if err == nil {
+		err = a.open(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, a.close())
 	}
 
@@ -96,6 +103,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 		Agent:        local{a},
 		Logger:       httpLogger,
 		AllowedHosts: cfg.httpHosts(),
+		Connect:      a.connect,
 		Sessions:     &a.sessions,
 	})
 	a.apis = a.newAPIServers(handler, httpLogger)
@@ -126,6 +134,8 @@ func (a *Agent) open(ctx context.Context) (err error) {
 		sc := cfg.Server
 		sc.Version = version.Version
 		sc.HTTPAdvertise = httpAddr
+		sc.Keys = a.keys
+		sc.RequireTLS = cfg.TLS.Required()
 		sc.FindServers = a.findServers(cfg.Consul.ServerAutoJoin, consul.TagSerf)
 		if a.acl != nil {
 			sc.Consul = a.acl
@@ -147,8 +157,10 @@ func (a *Agent) open(ctx context.Context) (err error) {
 	cc.HTTPAddr = httpAddr
 	cc.Version = version.Version
 	deps := client.Deps{
-		Starting: ctx,
-		Logger:   a.logger,
+		Starting:   ctx,
+		Logger:     a.logger,
+		Keys:       a.keys,
+		RequireTLS: cfg.TLS.Required(),
 	}
 	if a.server == nil {
 		deps.FindServers = a.findServers(cfg.Consul.ClientAutoJoin, consul.TagRPC)
@@ -194,7 +206,7 @@ func (a *Agent) HTTPAddr() string {
 // Run blocks until ctx ends, the server has left the cluster, or a part of the agent fails. It then stops the
 // other parts and returns the cause.
 func (a *Agent) Run(ctx context.Context) error {
-	ended := make(chan error, 5)
+	ended := make(chan error, 6)
 	defer a.metrics.Close()
 	defer a.closeConsul()
 	var stops []func()
@@ -219,6 +231,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.client != nil {
 		run(func(ctx context.Context) error {
 			a.client.Run(ctx)
+			return nil
+		})
+	}
+
+	if a.keys != nil {
+		run(func(ctx context.Context) error {
+			a.keys.Run(ctx)
 			return nil
 		})
 	}

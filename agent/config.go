@@ -20,6 +20,7 @@ import (
 	"berth/consul"
 	"berth/internal/hclconf"
 	"berth/internal/opsocket"
+	"berth/internal/peertls"
 	"berth/internal/telemetry"
 	"berth/server"
 	"berth/server/autopilot"
@@ -61,6 +62,8 @@ type Config struct {
 	Addresses Addresses `hcl:"addresses,block"`
 	Advertise Addresses `hcl:"advertise,block"` // host or host:port at which others reach this agent
 	Limits    Limits    `hcl:"limits,block"`
+
+	TLS peertls.Config `hcl:"tls,block"`
 	// HTTPAllowedHosts lists the names by which clients may call the HTTP API, in addition to addresses,
 	// localhost, name and the name in advertise. *.example.com allows every name below example.com.
 	HTTPAllowedHosts []string `hcl:"http_allowed_hosts"`
@@ -96,6 +99,7 @@ func DefaultConfig() Config {
 		LogLevel:   "info",
 		Ports:      Ports{HTTP: 4746, RPC: 4747, Serf: 4748},
 		Limits:     defaultLimits(),
+		TLS:        peertls.DefaultConfig(),
 		Telemetry:  telemetry.DefaultConfig(),
 		Server:     server.DefaultConfig(),
 		Autopilot:  autopilot.DefaultSettings(),
@@ -162,7 +166,8 @@ func (c *Config) Finish() error {
 			"expected server { enabled = true }, client { enabled = true }, or -dev")
 	}
 
-	faults = append(faults, c.Limits.validate(), c.Telemetry.Validate(), c.Consul.Validate())
+	faults = append(faults, c.Limits.validate(), c.TLS.Validate(), c.Telemetry.Validate(),
+		c.Consul.Validate())
 	if !filepath.IsAbs(c.DataDir) {
 		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)
 	}

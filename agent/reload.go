@@ -28,7 +28,7 @@ func (a *Agent) reread() error {
 		return structs.Preconditionf("the configuration is invalid, and nothing changes: %w", err)
 	}
 	a.Reload(next)
-	return nil
+	return a.reloadKeys()
 }
 
 // Reload applies the live settings of a configuration that Config.Finish has completed (see withLive). The

@@ -25,10 +25,11 @@ type apiServer struct {
 // newAPIServers returns the servers of the port and of the operator socket.
 func (a *Agent) newAPIServers(handler http.Handler, logger hclog.Logger) []*apiServer {
 	onPort := func(ctx context.Context) context.Context { return ctx }
-	servers := []*apiServer{
-		{ln: a.ln, mark: onPort},
-		{ln: a.socket, mark: opsocket.Mark},
+	servers := []*apiServer{{ln: a.socket, mark: opsocket.Mark}}
+	for _, ln := range a.openPort() {
+		servers = append(servers, &apiServer{ln: ln, mark: onPort})
 	}
+
 	limits := a.config().Limits
 	atDebug := &hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}
 	for _, s := range servers {
@@ -69,7 +70,15 @@ func (a *Agent) serveHTTP(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	faults := make([]error, len(a.apis))
+	var splitFault error
 	var serving sync.WaitGroup
+	if a.splitter != nil {
+		serving.Go(func() {
+			defer cancel()
+			splitFault = a.splitter.Run(ctx)
+		})
+	}
+
 	for i, s := range a.apis {
 		serving.Go(func() {
 			defer cancel()
@@ -79,5 +88,5 @@ func (a *Agent) serveHTTP(ctx context.Context) error {
 
 	serving.Wait()
 	a.sessions.Wait() // their contexts have ended
-	return errors.Join(faults...)
+	return errors.Join(append(faults, splitFault)...)
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -86,21 +87,45 @@ func (c *call) anyServer() structs.QueryOptions {
 	}
 }
 
-// proxyTransport carries the requests to other agents.
-var proxyTransport = &http.Transport{
-	DialContext:           dialPlain,
-	ResponseHeaderTimeout: 30 * time.Second,
-	DisableKeepAlives:     true, // such requests are rare, and the handler has no Close
+// connectTimeout bounds the connect to another agent, whose machine may be off.
+const connectTimeout = 5 * time.Second
+
+// transportTo returns a transport to the agent of a node.
+func (c *call) transportTo(n *structs.Node) *http.Transport {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+			defer cancel()
+			conn, err := c.Connect(ctx, address, n.ID)
+			if err != nil {
+				return nil, dialFault(err)
+			}
+			if _, secured := conn.(*tls.Conn); secured {
+				return conn, nil
+			}
+			return &plainConn{Conn: conn}, nil
+		},
+		ResponseHeaderTimeout: 30 * time.Second,
+		DisableKeepAlives:     true, // such requests are rare, and the handler has no Close
+	}
 }
 
-// dialPlain connects to an agent, which does not speak TLS.
-func dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: 5 * time.Second} // the machine may be off
-	conn, err := d.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
+// dialFault marks an error of a connect, also of its handshake: nothing of the request was sent.
+func dialFault(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return err
 	}
-	return &plainConn{Conn: conn}, nil
+	return &net.OpError{
+		Op:  "dial",
+		Net: "tcp",
+		Err: err,
+	}
+}
+
+// connectPlain connects without TLS.
+func connectPlain(ctx context.Context, address, _ string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
 // tlsAlert is the first byte with which TLS rejects a request in plain text.
@@ -161,7 +186,7 @@ func (c *call) proxyTo(n *structs.Node, look string) {
 	c.r.Header.Set(headerHops, "1")
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1, // at once, because a user may follow the log
-		Transport:     proxyTransport,
+		Transport:     c.transportTo(n),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{
 				Scheme: "http",

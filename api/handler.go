@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"reflect"
 	"runtime/debug"
@@ -115,6 +116,8 @@ type Config struct {
 	// AllowedHosts lists the names by which clients may call the agent, in addition to addresses and
 	// localhost. *.example.com allows every name below example.com.
 	AllowedHosts []string
+	// Connect opens a connection to the HTTP port of the agent of a node. Nil connects without TLS.
+	Connect func(ctx context.Context, address, nodeID string) (net.Conn, error)
 	// Sessions counts the requests that have taken over their connections: net/http does not wait for them.
 	// Their contexts end with the base context of the server. It may be nil.
 	Sessions *sync.WaitGroup
@@ -152,6 +155,10 @@ func NewHandler(cfg Config) http.Handler {
 		origin: http.NewCrossOriginProtection(),
 
 		streaming: make(chan struct{}, structs.MaxFileStreams),
+	}
+
+	if h.Connect == nil {
+		h.Connect = connectPlain
 	}
 
 	h.StreamStall = cmp.Or(h.StreamStall, streamStall)

@@ -35,6 +35,8 @@ import (
 	"berth/consul/lookup"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
+	"berth/internal/peertls"
+	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -141,6 +143,9 @@ type Deps struct {
 	Consul Consul
 	// FindServers, if not nil, finds the RPC addresses of servers when none of the known ones answers.
 	FindServers func(ctx context.Context) ([]string, error)
+	// Keys has the TLS certificate of this agent, nil: it speaks plain TCP. With RequireTLS it speaks TLS alone.
+	Keys       *peertls.Keys
+	RequireTLS bool
 	// Build makes the subsystems. Nil makes the real ones.
 	Build func(Parts) (*Subsystems, error)
 	// Clock is that of leases. Nil is CLOCK_BOOTTIME.
@@ -267,7 +272,12 @@ func (c *Client) open(deps Deps) (err error) {
 	c.closers = append(c.closers, func() {
 		_ = c.db.Close()
 	})
-	c.id, err = loadIdentity(c.db, cfg.StateDir(), cfg.NodeID)
+	id, err := certifiedID(deps.Keys, cfg.StateDir(), cfg.NodeID)
+	if err != nil {
+		return err
+	}
+
+	c.id, err = loadIdentity(c.db, cfg.StateDir(), id)
 	if err != nil {
 		return err
 	}
@@ -305,20 +315,26 @@ func (c *Client) open(deps Deps) (err error) {
 
 	c.claims = newClaimCheck(c)
 	c.departure = newDeparture(c)
-	c.openPool(deps.Pool)
+	c.openPool(deps)
 	c.node.Store(c.buildNode())
 	return nil
 }
 
 // openPool makes the pool over which the servers can call the node back.
-func (c *Client) openPool(pool servers.Pool) {
-	if pool != nil {
-		c.pool = pool
+func (c *Client) openPool(deps Deps) {
+	if deps.Pool != nil {
+		c.pool = deps.Pool
 		return
 	}
 	logger := c.logger.Named("rpc")
 	serve := rpc.NewServer(logger, c.subsystems.Endpoints...)
-	p := rpc.NewPool(rpc.Dial, logger, serve)
+	dial := rpc.Dialer(rpc.Dial)
+	if deps.Keys != nil {
+		toServers := deps.Keys.Client(peertls.Roles(pki.RoleServer))
+		dial = rpc.SecureDialer(dial, toServers, !deps.RequireTLS)
+	}
+
+	p := rpc.NewPool(dial, logger, serve)
 	c.pool = p
 	c.closers = append(c.closers, serve.Close, p.Close)
 }

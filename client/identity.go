@@ -10,6 +10,8 @@ import (
 
 	"berth/client/store"
 	"berth/internal/durable"
+	"berth/internal/peertls"
+	"berth/internal/pki"
 	"berth/structs"
 )
 
@@ -18,6 +20,30 @@ import (
 type identity struct{ NodeID, SecretID string }
 
 var identityTable = store.NewTable[identity]("identity")
+
+// certifiedID returns the configured ID of the node, or the one in its certificate: the servers let the
+// certificate act for that node alone. A node in dir with another ID is an error.
+func certifiedID(keys *peertls.Keys, dir, configured string) (string, error) {
+	if keys == nil || keys.Identity().Role != pki.RoleNode {
+		return configured, nil
+	}
+
+	certified := keys.Identity().ID
+	b, err := os.ReadFile(filepath.Join(dir, nodeIDFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("reading the node's identity: %w", err)
+	}
+
+	known := cmp.Or(configured, strings.TrimSpace(string(b)))
+	if known != "" && known != certified {
+		return "", structs.Preconditionf("tls: cert_file is the certificate of the node %s, and this node is %s; "+
+			"make its certificate with `berth tls cert create -client -id %s`", certified, known, known)
+	}
+	return certified, nil
+}
+
+// nodeIDFile has the ID of the node.
+const nodeIDFile = "node-id"
 
 // loadIdentity reads the identity in dir or makes it, and keeps a copy in the node's records. A configured
 // node ID wins over the one on disk. A changed file is an error: another ID or secret would be another node,
@@ -32,7 +58,7 @@ func loadIdentity(db *store.DB, dir, configured string) (id identity, err error)
 		known = &identity{}
 	}
 
-	nodeFile := filepath.Join(dir, "node-id")
+	nodeFile := filepath.Join(dir, nodeIDFile)
 	id.NodeID, err = loadIdentityPart(nodeFile, known.NodeID, configured)
 	if err != nil {
 		return id, err

@@ -88,6 +88,11 @@ func (e *Endpoints) deliver(
 ) (resp any, err error) {
 	start := time.Now()
 	defer func() { measureServed(d.method.Name, start, err) }()
+	err = checkCaller(ctx, d, req)
+	if err != nil {
+		return nil, err
+	}
+
 	e.dropForOlder(req)
 	err = level.Check(req, e.level())
 	if err != nil {

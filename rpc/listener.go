@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -19,6 +20,7 @@ const (
 	ByteRPC  byte = 0x01 // plain net/rpc in msgpack
 	ByteRaft byte = 0x02 // Raft's own protocol
 	ByteMux  byte = 0x03 // yamux; each stream is plain net/rpc in msgpack
+	ByteTLS  byte = 0x04 // TLS; the first byte in it selects one of the others
 )
 
 // firstByteTimeout is the longest that the first byte of a connection may take.
@@ -31,6 +33,9 @@ type Listener struct {
 	logger   hclog.Logger
 	handlers map[byte]func(net.Conn)
 	conns    loadshed.Conns // whose first byte has not arrived, or whose handler has not returned
+	tls      *tls.Config    // nil: the port does not speak TLS
+	onlyTLS  bool
+	rejected rejections
 }
 
 // DefaultConnsPerAddr is the most connections of one remote address, unless LimitPerAddr changes it: many
@@ -54,6 +59,13 @@ func NewListener(
 // handler returns.
 func (l *Listener) LimitPerAddr(n int) {
 	l.conns.MostPerHost = n
+}
+
+// Secure makes the port speak TLS, before Run. If only is set, it rejects connections without TLS. Handlers get
+// a connection with TLS as a *tls.Conn after its handshake.
+func (l *Listener) Secure(config *tls.Config, only bool) {
+	l.tls = config
+	l.onlyTLS = only
 }
 
 // Run accepts connections until ctx ends, and returns when each handler has returned.
@@ -96,19 +108,49 @@ func (l *Listener) Run(ctx context.Context) {
 }
 
 func (l *Listener) dispatch(ctx context.Context, conn net.Conn) {
-	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	var first [1]byte
-	_ = conn.SetReadDeadline(time.Now().Add(firstByteTimeout))
-	_, err := io.ReadFull(conn, first[:])
-	_ = conn.SetReadDeadline(time.Time{})
+	raw := conn
+	unhook := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	_ = raw.SetDeadline(time.Now().Add(firstByteTimeout))
+	conn, first, err := l.open(ctx, raw)
+	_ = raw.SetDeadline(time.Time{})
 	unhook()
-	handle, ok := l.handlers[first[0]]
+	handle, ok := l.handlers[first]
 	if err != nil || !ok {
 		l.logger.Debug("no handler for the first byte",
-			"remote", conn.RemoteAddr().String(),
-			"byte", first[0], "error", err)
-		_ = conn.Close()
+			"remote", raw.RemoteAddr().String(),
+			"byte", first, "error", err)
+		_ = raw.Close()
 		return
 	}
 	handle(conn)
+}
+
+// open reads the byte that selects the protocol, with the handshake of TLS before it.
+func (l *Listener) open(ctx context.Context, raw net.Conn) (net.Conn, byte, error) {
+	first, err := readByte(raw)
+	if err != nil || l.tls == nil {
+		return raw, first, err
+	}
+	if first != ByteTLS {
+		if l.onlyTLS {
+			l.tellPlain(raw)
+			return raw, first, errPlain
+		}
+		return raw, first, nil
+	}
+
+	secured := tls.Server(raw, l.tls)
+	err = secured.HandshakeContext(ctx)
+	if err != nil {
+		l.tellHandshake(raw, err)
+		return raw, first, err
+	}
+	first, err = readByte(secured)
+	return secured, first, err
+}
+
+func readByte(conn net.Conn) (byte, error) {
+	var b [1]byte
+	_, err := io.ReadFull(conn, b[:])
+	return b[0], err
 }

@@ -153,7 +153,7 @@ func (p *Pool) dial(addr string, d *dial) {
 
 	if p.serve != nil {
 		p.wg.Go(func() {
-			p.serve.serveSession(d.session)
+			p.serve.serveSession(p.serve.contextOf(conn), d.session)
 		})
 	}
 }

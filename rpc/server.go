@@ -121,7 +121,7 @@ func (s *Server) ServeConn(conn net.Conn) {
 		return
 	}
 	defer s.wg.Done()
-	s.serveStream(s.ctx, conn, s.newConnLoad())
+	s.serveStream(s.contextOf(conn), conn, s.newConnLoad())
 }
 
 func (s *Server) newConnLoad() *load {

@@ -179,15 +179,16 @@ func (s *Server) ServeMux(conn net.Conn) {
 	if err != nil {
 		panic("the yamux configuration is wrong: " + err.Error())
 	}
-	s.serveSession(&Session{
+	session := &Session{
 		mux:     mux,
 		answers: structs.MaxRPCRequest,
-	})
+	}
+	s.serveSession(s.contextOf(conn), session)
 }
 
 // serveSession accepts streams of the other end until the session or the server ends. It rejects each stream
 // beyond the limit. It closes a session with more than twice that number.
-func (s *Server) serveSession(session *Session) {
+func (s *Server) serveSession(ctx context.Context, session *Session) {
 	if !s.addConn() {
 		session.Close()
 		return
@@ -195,7 +196,7 @@ func (s *Server) serveSession(session *Session) {
 	defer s.wg.Done()
 	defer context.AfterFunc(s.ctx, session.Close)()
 	defer session.Close()
-	ctx := context.WithValue(s.ctx, sessionKey{}, session)
+	ctx = context.WithValue(ctx, sessionKey{}, session)
 	of := s.newConnLoad()
 	for {
 		conn, err := session.mux.Accept()

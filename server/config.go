@@ -12,6 +12,7 @@ import (
 	"berth/endpoints"
 	"berth/internal/boottime"
 	"berth/internal/bytesize"
+	"berth/internal/peertls"
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/server/control"
@@ -84,6 +85,10 @@ type Config struct {
 
 	// AutopilotInterval is the time between two checks of the servers; 0 for autopilot's own. Tests set it.
 	AutopilotInterval time.Duration
+
+	// Keys has the TLS certificate of this server, nil: it speaks plain TCP. With RequireTLS it speaks TLS alone.
+	Keys       *peertls.Keys
+	RequireTLS bool
 
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for raftTimeout
 	// Dial and Gossip connect to the other servers, nil for the real network. Tests set connections that they

@@ -20,6 +20,8 @@ import (
 
 	"berth/endpoints"
 	"berth/internal/loadshed"
+	"berth/internal/peertls"
+	"berth/internal/pki"
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/server/control"
@@ -67,6 +69,10 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	}
 	if cfg.Dial == nil {
 		cfg.Dial = rpc.Dial
+	}
+	if cfg.Keys != nil {
+		toServers := cfg.Keys.Client(peertls.Roles(pki.RoleServer))
+		cfg.Dial = rpc.SecureDialer(cfg.Dial, toServers, !cfg.RequireTLS)
 	}
 	s := &Server{
 		cfg:       cfg,
@@ -155,10 +161,26 @@ func (s *Server) createServices(ln net.Listener) {
 	s.listener = rpc.NewListener(ln, logger, map[byte]func(net.Conn){
 		rpc.ByteRPC:  s.rpc.ServeConn,
 		rpc.ByteMux:  s.rpc.ServeMux,
-		rpc.ByteRaft: s.layer.Handoff,
+		rpc.ByteRaft: s.acceptRaft,
 	})
+	if cfg.Keys != nil {
+		fromAgents := cfg.Keys.Server(peertls.Roles(pki.RoleServer, pki.RoleNode))
+		s.listener.Secure(fromAgents, cfg.RequireTLS)
+	}
 
 	s.listener.LimitPerAddr(cfg.MaxConnsPerAddr)
+}
+
+// acceptRaft gives a connection of another server to Raft.
+func (s *Server) acceptRaft(conn net.Conn) {
+	peer, secured := rpc.PeerOf(conn)
+	if secured && peer.Role != pki.RoleServer {
+		s.logger.Warn("rejected a connection of Raft, whose certificate is not that of a server",
+			"remote", conn.RemoteAddr().String(), "identity", peer.String())
+		_ = conn.Close()
+		return
+	}
+	s.layer.Handoff(conn)
 }
 
 // advertisedAddress resolves the address of this server for others.

@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/netip"
+
+	"berth/internal/peertls"
+	"berth/internal/pki"
+	"berth/structs"
+)
+
+// openKeys reads the TLS certificate of the agent, if the configuration has one. An agent with a server needs
+// the certificate of a server: its node calls that one alone.
+func (a *Agent) openKeys() (err error) {
+	cfg := a.config()
+	if !cfg.TLS.On() {
+		return nil
+	}
+	role := pki.RoleNode
+	if cfg.Server.Enabled {
+		role = pki.RoleServer
+	}
+	a.keys, err = peertls.Open(cfg.TLS, cfg.Region, role, a.logger.Named("tls"))
+	if err == nil && cfg.TLS.PlainLoopback {
+		a.logger.Warn("the HTTP API answers loopback addresses without TLS (plain_loopback); each task with the "+
+			"network of this machine can use it", "setting", "tls")
+	}
+	return err
+}
+
+// reloadKeys reads the files of the TLS certificate again.
+func (a *Agent) reloadKeys() error {
+	if a.keys == nil {
+		return nil
+	}
+	_, err := a.keys.Reload()
+	if err != nil {
+		a.logger.Error("failed to read the TLS certificate again; the former one stays in use", "error", err)
+		return structs.Preconditionf("the TLS certificate stays as it is: %w", err)
+	}
+	return nil
+}
+
+// openPort returns the listeners of the HTTP port. With TLS a caller is an operator or, for a request that an
+// agent forwards, a server.
+func (a *Agent) openPort() []net.Listener {
+	cfg := a.config()
+	if a.keys == nil {
+		return []net.Listener{a.ln}
+	}
+
+	callers := peertls.Roles(pki.RoleOperator, pki.RoleServer)
+	config := a.keys.Server(callers)
+	if !cfg.TLS.Required() {
+		config = a.keys.ServerOptional(callers)
+	}
+	if cfg.TLS.Required() && !cfg.TLS.PlainLoopback {
+		return []net.Listener{tls.NewListener(a.ln, config)}
+	}
+
+	a.splitter = peertls.NewSplitter(a.ln, peertls.SplitConfig{
+		AllowPlain: func(from net.Addr) bool {
+			return !cfg.TLS.Required() || isLoopback(from)
+		},
+		FirstByte:   headTime,
+		MostPerHost: cfg.Limits.HTTPMaxConnsPerClient,
+		Logger:      a.logger.Named("http"),
+	})
+	return []net.Listener{
+		a.splitter.Plain(),
+		tls.NewListener(a.splitter.Secure(), config),
+	}
+}
+
+func isLoopback(addr net.Addr) bool {
+	from, err := netip.ParseAddrPort(addr.String())
+	return err == nil && from.Addr().Unmap().IsLoopback()
+}
+
+// connect opens a connection to the HTTP port of the agent of a node. The node may be part of a server.
+func (a *Agent) connect(ctx context.Context, address, nodeID string) (net.Conn, error) {
+	plain := func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	}
+	if a.keys == nil {
+		return plain(ctx)
+	}
+	d := peertls.Dialing{
+		Connect: plain,
+		TLS:     a.keys.Client(isAgentOf(nodeID)),
+		Plain:   !a.config().TLS.Required(),
+	}
+	return d.Dial(ctx)
+}
+
+// isAgentOf accepts the certificate of a node and those of servers.
+func isAgentOf(nodeID string) peertls.Accept {
+	return func(id pki.Identity) error {
+		if id.Role == pki.RoleServer || id.Role == pki.RoleNode && id.ID == nodeID {
+			return nil
+		}
+		return structs.Deniedf("%s answers at the HTTP address of node %s", id, nodeID)
+	}
+}

@@ -1,0 +1,271 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/peertls"
+	"berth/internal/pki"
+	"berth/internal/pki/pkitest"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// securedServer runs a server with a mode of TLS. It returns its HTTP and its RPC address.
+func securedServer(t *testing.T, a *pkitest.Authority, mode, more string) (httpAddr, rpcAddr string, log *logBuffer) {
+	t.Helper()
+	files := a.Files(t, pki.RoleServer, "s1")
+	config := filepath.Join(t.TempDir(), "tls.hcl")
+	pkitest.Write(t, config, fmt.Appendf(nil, "tls {\n mode = %q\n ca_file = %q\n cert_file = %q\n key_file = %q\n%s\n}\n",
+		mode, a.CAFile, files.Cert, files.Key, more))
+	httpAddr, log, _ = startServer(t, "-config", config, "-data-dir", t.TempDir())
+	line := log.await(t, "server started")
+	_, rest, _ := strings.Cut(line, "rpc_addr=")
+	rpcAddr, _, _ = strings.Cut(rest, " ")
+	_, httpAddr, _ = strings.Cut(httpAddr, "://")
+	return httpAddr, rpcAddr, log
+}
+
+// httpClient returns a client with a certificate of an authority that trusts the authority trusted.
+func httpClient(t *testing.T, trusted *pkitest.Authority, files *pkitest.Files, change func(*tls.Config)) *http.Client {
+	t.Helper()
+	pem, err := os.ReadFile(trusted.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	config.RootCAs.AppendCertsFromPEM(pem)
+	if files != nil {
+		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if change != nil {
+		change(config)
+	}
+	transport := &http.Transport{TLSClientConfig: config}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// expired issues a certificate that has expired.
+func expired(t *testing.T, a *pkitest.Authority, role pki.Role) pkitest.Files {
+	t.Helper()
+	return a.FilesOf(t, pki.Request{
+		Identity: pki.Identity{
+			Region: a.Region(),
+			Role:   role,
+			ID:     "expired",
+		},
+		From: time.Now().Add(-2 * time.Hour),
+		Life: time.Hour,
+	})
+}
+
+func TestTLS_HTTPPortRejectsOthersThanOperatorsAndServers(t *testing.T) {
+	own := pkitest.New(t, "global")
+	other := pkitest.New(t, "global")
+	region := pkitest.New(t, "eu")
+	addr, _, _ := securedServer(t, own, "require", "")
+	operator := own.Files(t, pki.RoleOperator, "anna")
+	ofRole := func(a *pkitest.Authority, role pki.Role) *pkitest.Files {
+		files := a.Files(t, role, "x")
+		return &files
+	}
+	late := expired(t, own, pki.RoleOperator)
+	old := func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }
+	for name, c := range map[string]struct {
+		scheme   string
+		files    *pkitest.Files
+		change   func(*tls.Config)
+		accepted bool
+	}{
+		"an operator":                  {"https", &operator, nil, true},
+		"a server":                     {"https", ofRole(own, pki.RoleServer), nil, true},
+		"a node":                       {"https", ofRole(own, pki.RoleNode), nil, false},
+		"no certificate":               {"https", nil, nil, false},
+		"another authority":            {"https", ofRole(other, pki.RoleOperator), nil, false},
+		"another authority and region": {"https", ofRole(region, pki.RoleOperator), nil, false},
+		"an expired certificate":       {"https", &late, nil, false},
+		"TLS 1.2":                      {"https", &operator, old, false},
+		"no TLS":                       {"http", nil, nil, false},
+	} {
+		client := httpClient(t, own, c.files, c.change)
+		resp, err := client.Get(c.scheme + "://" + addr + "/v1/agent/self")
+		accepted := err == nil && resp.StatusCode == http.StatusOK
+		if err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+		}
+		if accepted != c.accepted {
+			t.Errorf("%s: accepted %v; error %v", name, accepted, err)
+		}
+	}
+}
+
+// keysOf opens the keys of a caller.
+func keysOf(t *testing.T, a *pkitest.Authority, files pkitest.Files, role pki.Role) *peertls.Keys {
+	t.Helper()
+	config := peertls.Config{
+		Mode:     peertls.ModeRequire,
+		CAFile:   a.CAFile,
+		CertFile: files.Cert,
+		KeyFile:  files.Key,
+	}
+	keys, err := peertls.Open(config, a.Region(), role, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// call calls a method over a connection of dial.
+func call(t *testing.T, dial rpc.Dialer, addr string, m string, req, resp any) error {
+	t.Helper()
+	pool := rpc.NewPool(dial, hclog.NewNullLogger(), nil)
+	defer pool.Close()
+	return pool.Call(context.Background(), addr, m, req, resp)
+}
+
+func TestTLS_RPCPortRejectsOthersThanServersAndNodes(t *testing.T) {
+	own := pkitest.New(t, "global")
+	_, addr, _ := securedServer(t, own, "require", "")
+	anyServer := peertls.Roles(pki.RoleServer)
+	trusting := keysOf(t, own, own.Files(t, pki.RoleServer, "s2"), pki.RoleServer)
+	dialWith := func(files pkitest.Files) rpc.Dialer {
+		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := trusting.Client(anyServer)
+		config.GetClientCertificate = nil
+		config.Certificates = []tls.Certificate{pair}
+		return rpc.SecureDialer(rpc.Dial, config, false)
+	}
+	ping := func(dial rpc.Dialer) error {
+		return call(t, dial, addr, structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+	}
+	for _, role := range []pki.Role{pki.RoleServer, pki.RoleNode} {
+		err := ping(dialWith(own.Files(t, role, "x")))
+		if err != nil {
+			t.Errorf("%s: %v", role, err)
+		}
+	}
+	for name, dial := range map[string]rpc.Dialer{
+		"an operator":            dialWith(own.Files(t, pki.RoleOperator, "x")),
+		"another authority":      dialWith(pkitest.New(t, "global").Files(t, pki.RoleServer, "x")),
+		"a node of this name":    dialWith(pkitest.New(t, "eu").Files(t, pki.RoleNode, "x")),
+		"an expired certificate": dialWith(expired(t, own, pki.RoleServer)),
+		"no TLS":                 rpc.Dial,
+	} {
+		err := ping(dial)
+		if err == nil || !rpc.IsTransport(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTLS_ANodeActsForItselfAlone(t *testing.T) {
+	own := pkitest.New(t, "global")
+	_, addr, _ := securedServer(t, own, "require", "")
+	keys := keysOf(t, own, own.Files(t, pki.RoleNode, "n1"), pki.RoleNode)
+	dial := rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)
+	for name, c := range map[string]struct {
+		method string
+		req    any
+	}{
+		"a registration of another node": {structs.NodeRegister.Name,
+			&structs.NodeRegisterRequest{Node: &structs.Node{ID: "n2", SecretID: "s"}}},
+		"a heartbeat of another node": {structs.NodeHeartbeat.Name,
+			&structs.NodeHeartbeatRequest{NodeID: "n2", SecretID: "s"}},
+		"a claim of another node": {structs.CSIVolumeClaim.Name,
+			&structs.CSIVolumeClaimRequest{NodeID: "n2", SecretID: "s"}},
+		"the allocations of all nodes": {structs.AllocsGet.Name, &structs.AllocsGetRequest{}},
+		"a job":                        {structs.JobRegister.Name, &structs.JobRegisterRequest{}},
+		"the drain of a node":          {structs.NodeDrain.Name, &structs.NodeDrainRequest{}},
+	} {
+		err := call(t, dial, addr, c.method, c.req, &struct{}{})
+		if !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s: %v; expected denied", name, err)
+		}
+	}
+	err := call(t, dial, addr, structs.NodeGet.Name, &structs.NodeGetRequest{NodeID: "n2"}, &structs.NodeGetResponse{})
+	if !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("a read of another node: %v", err)
+	}
+}
+
+func TestTLS_RaftTakesConnectionsOfServersAlone(t *testing.T) {
+	own := pkitest.New(t, "global")
+	_, addr, log := securedServer(t, own, "require", "")
+	keys := keysOf(t, own, own.Files(t, pki.RoleNode, "n1"), pki.RoleNode)
+	dial := rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)
+	conn, err := dial(addr, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = conn.Write([]byte{rpc.ByteRaft})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+	_, err = conn.Read(make([]byte, 1))
+	if err == nil || os.IsTimeout(err) {
+		t.Fatalf("the connection is open: %v", err)
+	}
+	log.await(t, "whose certificate is not that of a server")
+}
+
+func TestTLS_PreferSpeaksBoth(t *testing.T) {
+	own := pkitest.New(t, "global")
+	addr, rpcAddr, _ := securedServer(t, own, "prefer", "")
+	for _, scheme := range []string{"http", "https"} {
+		resp, err := httpClient(t, own, nil, nil).Get(scheme + "://" + addr + "/v1/agent/self")
+		if err != nil {
+			t.Errorf("%s: %v", scheme, err)
+			continue
+		}
+		_ = resp.Body.Close()
+		if (resp.TLS != nil) != (scheme == "https") {
+			t.Errorf("%s: TLS %v", scheme, resp.TLS)
+		}
+	}
+	keys := keysOf(t, own, own.Files(t, pki.RoleNode, "n1"), pki.RoleNode)
+	secure := rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)
+	for name, dial := range map[string]rpc.Dialer{"TLS": secure, "no TLS": rpc.Dial} {
+		err := call(t, dial, rpcAddr, structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTLS_PlainLoopbackIsOptIn(t *testing.T) {
+	own := pkitest.New(t, "global")
+	addr, _, log := securedServer(t, own, "require", "plain_loopback = true")
+	log.await(t, "plain_loopback")
+	resp, err := http.Get("http://" + addr + "/v1/agent/self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if !isLoopback(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 9), Port: 1}) ||
+		isLoopback(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 1}) {
+		t.Error("another address counts as one of this machine")
+	}
+}

@@ -1,0 +1,134 @@
+package peertls
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"time"
+
+	"berth/internal/pki"
+	"berth/structs"
+)
+
+// Accept decides whether this agent has a connection with the holder of a certificate. The error is denied.
+type Accept func(pki.Identity) error
+
+// Roles accepts the holders of some roles.
+func Roles(roles ...pki.Role) Accept {
+	return func(id pki.Identity) error {
+		for _, role := range roles {
+			if id.Role == role {
+				return nil
+			}
+		}
+		return structs.Deniedf("%s has no access here; expected the role %s", id, roles)
+	}
+}
+
+// Server returns the TLS configuration of a port. Each connection has a certificate that accept accepts.
+func (k *Keys) Server(accept Accept) *tls.Config {
+	return k.server(tls.RequireAndVerifyClientCert, accept)
+}
+
+// ServerOptional returns the TLS configuration of a port on which a certificate is optional.
+func (k *Keys) ServerOptional(accept Accept) *tls.Config {
+	return k.server(tls.VerifyClientCertIfGiven, accept)
+}
+
+func (k *Keys) server(auth tls.ClientAuthType, accept Accept) *tls.Config {
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		ClientAuth: auth,
+		// It runs for a resumed session, too. The certificate was verified when the session began, so it is
+		// verified again: it may have expired since.
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) == 0 && auth == tls.VerifyClientCertIfGiven {
+				return nil
+			}
+			return k.verify(s.PeerCertificates, x509.ExtKeyUsageClientAuth, accept)
+		},
+	}
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		m := k.current.Load()
+		now := config.Clone()
+		now.GetConfigForClient = nil
+		now.ClientCAs = m.roots
+		now.Certificates = []tls.Certificate{m.cert}
+		return now, nil
+	}
+	return config
+}
+
+// Client returns the TLS configuration for a connection to an agent that accept accepts. The certificate of
+// the other end needs no name of the host.
+func (k *Keys) Client(accept Accept) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &k.current.Load().cert, nil
+		},
+		// VerifyConnection verifies the certificate, without the name of the host.
+		InsecureSkipVerify: true, //nolint:gosec // see above
+		VerifyConnection: func(s tls.ConnectionState) error {
+			return k.verify(s.PeerCertificates, x509.ExtKeyUsageServerAuth, accept)
+		},
+	}
+}
+
+// verify verifies the chain of another agent and its identity.
+func (k *Keys) verify(chain []*x509.Certificate, use x509.ExtKeyUsage, accept Accept) error {
+	if len(chain) == 0 {
+		return structs.Deniedf("the other end has sent no certificate")
+	}
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots:         k.current.Load().roots,
+		Intermediates: between,
+		KeyUsages:     []x509.ExtKeyUsage{use},
+	})
+	if err != nil {
+		return plainFault(err, chain[0])
+	}
+	id, err := identityIn(k.region, chain[0])
+	if err != nil {
+		return err
+	}
+	return accept(id)
+}
+
+// identityIn returns the identity in a verified certificate of a region.
+func identityIn(region string, cert *x509.Certificate) (pki.Identity, error) {
+	id, err := pki.IdentityOf(cert)
+	if err == nil && id.Region != region {
+		err = structs.Deniedf("%s is of another region; this is region %q", id, region)
+	}
+	return id, err
+}
+
+// plainFault explains why a certificate is not valid.
+func plainFault(err error, cert *x509.Certificate) error {
+	var invalid x509.CertificateInvalidError
+	if !errors.As(err, &invalid) || invalid.Reason != x509.Expired {
+		return structs.Deniedf("the certificate: %w", err)
+	}
+	now := time.Now().UTC().Format(time.RFC3339)
+	if time.Now().Before(cert.NotBefore) {
+		return structs.Deniedf("the certificate is valid from %s on, and the clock of this machine says %s; "+
+			"set the clocks of both machines", cert.NotBefore.Format(time.RFC3339), now)
+	}
+	return structs.Deniedf("the certificate expired at %s, and the clock of this machine says %s; "+
+		"make a new one with `berth tls cert create`, or set the clock", cert.NotAfter.Format(time.RFC3339), now)
+}
+
+// PeerOf returns the identity of the other end of a connection. It returns false for a connection without TLS
+// or without a certificate.
+func PeerOf(s tls.ConnectionState) (pki.Identity, bool) {
+	if len(s.PeerCertificates) == 0 {
+		return pki.Identity{}, false
+	}
+	id, err := pki.IdentityOf(s.PeerCertificates[0])
+	return id, err == nil
+}

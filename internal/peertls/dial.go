@@ -1,0 +1,63 @@
+package peertls
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+)
+
+// Dialing is how an agent connects to another one.
+type Dialing struct {
+	// Connect opens a plain connection.
+	Connect func(ctx context.Context) (net.Conn, error)
+	// Prefix is sent before the handshake, so that the port knows the protocol. It may be empty.
+	Prefix []byte
+	TLS    *tls.Config
+	// Plain allows a connection without TLS if the other end does not speak TLS.
+	Plain bool
+}
+
+// Dial connects with TLS. The connection is a *tls.Conn, or a plain one if the other end does not speak TLS
+// and Plain allows it. ctx bounds all of it.
+func (d Dialing) Dial(ctx context.Context) (net.Conn, error) {
+	conn, err := d.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	err = d.sendPrefix(conn)
+	secured := tls.Client(conn, d.TLS)
+	if err == nil {
+		err = secured.HandshakeContext(ctx)
+	}
+	if err == nil {
+		return secured, nil
+	}
+
+	_ = conn.Close()
+	if d.Plain && speaksNoTLS(err) && ctx.Err() == nil {
+		return d.Connect(ctx)
+	}
+	return nil, err
+}
+
+func (d Dialing) sendPrefix(conn net.Conn) error {
+	if len(d.Prefix) == 0 {
+		return nil
+	}
+	_, err := conn.Write(d.Prefix)
+	return err
+}
+
+// speaksNoTLS reports whether a handshake failed because the other end has answered in another protocol, or
+// has closed the connection without an answer. A certificate that is not valid is no such fault.
+func speaksNoTLS(err error) bool {
+	var head tls.RecordHeaderError
+	return errors.As(err, &head) ||
+		errors.Is(err, io.EOF) ||
+		errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
+}

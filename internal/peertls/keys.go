@@ -1,0 +1,174 @@
+package peertls
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/backoff"
+	"berth/internal/pki"
+	"berth/structs"
+)
+
+// MaxFile is the most bytes of a file with certificates or a key.
+const MaxFile = 1 << 20
+
+// pollInterval is the time between two looks at the files.
+const pollInterval = 10 * time.Second
+
+// Keys has the certificate of an agent, its key and the authorities that it trusts.
+type Keys struct {
+	cfg     Config
+	region  string
+	logger  hclog.Logger
+	current atomic.Pointer[material]
+	reading sync.Mutex // held while the files are read
+}
+
+// material is the content of the files.
+type material struct {
+	raw      [3][]byte // as in Config.files
+	roots    *x509.CertPool
+	cert     tls.Certificate
+	identity pki.Identity
+}
+
+// Open reads the files of an agent of a region. role is the role that its certificate must give. The error
+// names the file and its setting.
+func Open(cfg Config, region string, role pki.Role, logger hclog.Logger) (*Keys, error) {
+	k := &Keys{
+		cfg:    cfg,
+		region: region,
+		logger: logger,
+	}
+	m, err := k.read()
+	if err != nil {
+		return nil, err
+	}
+	if m.identity.Role != role {
+		return nil, structs.Invalidf("tls: cert_file %s is the certificate of %s; this agent needs one of a %s",
+			cfg.CertFile, m.identity, role)
+	}
+	k.current.Store(m)
+	return k, nil
+}
+
+// Identity returns the identity in the certificate of this agent.
+func (k *Keys) Identity() pki.Identity { return k.current.Load().identity }
+
+// Expires returns the end of the certificate of this agent.
+func (k *Keys) Expires() time.Time { return k.current.Load().cert.Leaf.NotAfter }
+
+// Reload reads the files again, and reports whether they have changed. New connections use the new ones. If
+// the files are not valid, nothing changes. Another identity needs a restart of the agent, so it is not valid.
+func (k *Keys) Reload() (changed bool, err error) {
+	k.reading.Lock()
+	defer k.reading.Unlock()
+	old := k.current.Load()
+	next, err := k.read()
+	if err != nil {
+		return false, err
+	}
+	if next.same(old) {
+		return false, nil
+	}
+	if next.identity != old.identity {
+		return false, structs.Preconditionf("tls: cert_file %s is now the certificate of %s, and the agent runs as %s; "+
+			"restart the agent, or put the former file back", k.cfg.CertFile, next.identity, old.identity)
+	}
+	k.current.Store(next)
+	k.logger.Info("read the TLS certificate again",
+		"identity", next.identity.String(),
+		"expires", next.cert.Leaf.NotAfter)
+	return true, nil
+}
+
+// Run reads the files again when they change, until ctx ends. It logs a fault once until the fault is another.
+func (k *Keys) Run(ctx context.Context) {
+	logged := ""
+	for backoff.Sleep(ctx, pollInterval) {
+		_, err := k.Reload()
+		fault := ""
+		if err != nil {
+			fault = err.Error()
+		}
+		if fault != "" && fault != logged {
+			k.logger.Error("failed to read the TLS certificate again; the former one stays in use", "error", err)
+		}
+		logged = fault
+	}
+}
+
+func (k *Keys) read() (*material, error) {
+	m := &material{}
+	for i, file := range k.cfg.files() {
+		content, err := readFile(file)
+		if err != nil {
+			return nil, err
+		}
+		m.raw[i] = content
+	}
+
+	m.roots = x509.NewCertPool()
+	if !m.roots.AppendCertsFromPEM(m.raw[0]) {
+		return nil, structs.Invalidf("tls: ca_file %s has no certificate in PEM", k.cfg.CAFile)
+	}
+
+	var err error
+	m.cert, err = tls.X509KeyPair(m.raw[1], m.raw[2])
+	if err != nil {
+		return nil, structs.Invalidf("tls: cert_file %s and key_file %s: %w", k.cfg.CertFile, k.cfg.KeyFile, err)
+	}
+
+	m.identity, err = k.check(m.cert.Leaf, m.roots)
+	if err != nil {
+		return nil, structs.Invalidf("tls: cert_file %s: %w", k.cfg.CertFile, err)
+	}
+	return m, nil
+}
+
+// check verifies the certificate of this agent as the other ends will do.
+func (k *Keys) check(leaf *x509.Certificate, roots *x509.CertPool) (pki.Identity, error) {
+	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
+		_, err := leaf.Verify(x509.VerifyOptions{
+			Roots:     roots,
+			KeyUsages: []x509.ExtKeyUsage{use},
+		})
+		if err != nil {
+			return pki.Identity{}, plainFault(err, leaf)
+		}
+	}
+	return identityIn(k.region, leaf)
+}
+
+func (m *material) same(other *material) bool {
+	for i := range m.raw {
+		if !bytes.Equal(m.raw[i], other.raw[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func readFile(file pemFile) ([]byte, error) {
+	info, err := os.Stat(file.path)
+	if err == nil && info.Size() > MaxFile {
+		err = errors.New("it is larger than 1 MiB")
+	}
+	var content []byte
+	if err == nil {
+		content, err = os.ReadFile(file.path)
+	}
+	if err != nil {
+		return nil, structs.Invalidf("tls: %s: %w", file.setting, err)
+	}
+	return content, nil
+}

@@ -1,0 +1,101 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"berth/internal/netfault"
+	"berth/internal/peertls"
+	"berth/internal/pki"
+)
+
+// peerKey is the key of the identity of the other end in a context.
+type peerKey struct{}
+
+// PeerFrom returns the identity in the certificate of the caller of a request. It returns false for a call from
+// the same process and for a connection without TLS.
+func PeerFrom(ctx context.Context) (pki.Identity, bool) {
+	id, ok := ctx.Value(peerKey{}).(pki.Identity)
+	return id, ok
+}
+
+// WithPeer returns the context of the requests of a caller with a certificate.
+func WithPeer(ctx context.Context, id pki.Identity) context.Context {
+	return context.WithValue(ctx, peerKey{}, id)
+}
+
+// PeerOf returns the identity of the other end of a connection that a Listener has handed over. It returns
+// false for a connection without TLS.
+func PeerOf(conn net.Conn) (pki.Identity, bool) {
+	secured, ok := conn.(*tls.Conn)
+	if !ok {
+		return pki.Identity{}, false
+	}
+	return peertls.PeerOf(secured.ConnectionState())
+}
+
+// contextOf returns the context of the requests that come over a connection.
+func (s *Server) contextOf(conn net.Conn) context.Context {
+	id, ok := PeerOf(conn)
+	if !ok {
+		return s.ctx
+	}
+	return WithPeer(s.ctx, id)
+}
+
+// SecureDialer returns a dialer that connects with TLS. If plain is set, it connects without TLS to an address
+// that does not speak it.
+func SecureDialer(connect Dialer, config *tls.Config, plain bool) Dialer {
+	return func(addr string, timeout time.Duration) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		d := peertls.Dialing{
+			Connect: func(context.Context) (net.Conn, error) { return connect(addr, timeout) },
+			Prefix:  []byte{ByteTLS},
+			TLS:     config,
+			Plain:   plain,
+		}
+		return d.Dial(ctx)
+	}
+}
+
+// errPlain is the fault of a connection without TLS to a port that requires it.
+var errPlain = errors.New("the connection has no TLS")
+
+// rejectionPeriod is the least time between two warnings of rejected connections.
+const rejectionPeriod = time.Minute
+
+// rejections bounds how often the log tells of rejected connections: others decide how many there are.
+type rejections struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+// due reports whether the log is to tell of another rejection.
+func (r *rejections) due() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.last) < rejectionPeriod {
+		return false
+	}
+	r.last = time.Now()
+	return true
+}
+
+func (l *Listener) tellPlain(conn net.Conn) {
+	if l.rejected.due() {
+		l.logger.Warn("rejected a connection without TLS; its agent needs tls { mode = \"prefer\" } or "+
+			"\"require\". More rejections of this minute are not logged", "remote", conn.RemoteAddr().String())
+	}
+}
+
+func (l *Listener) tellHandshake(conn net.Conn, err error) {
+	if l.rejected.due() {
+		l.logger.Warn("rejected a connection with TLS. More rejections of this minute are not logged",
+			"remote", conn.RemoteAddr().String(), "error", netfault.Plain(err))
+	}
+}
