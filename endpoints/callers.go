@@ -38,10 +38,10 @@ var nodeMethods = map[string]bool{
 
 // checkCaller returns an error if the certificate of the caller does not give it a method. A node acts for
 // itself alone. The server that takes a request from a node checks it: for the others the caller is this server.
-// Operators call the HTTP API. A caller without a certificate is of this process, or TLS is not required.
-func checkCaller(ctx context.Context, d delivered, req any) error {
+// Operators call the HTTP API. A caller without a certificate is of this process.
+func (e *Endpoints) checkCaller(ctx context.Context, d delivered, req any) error {
 	peer, secured := rpc.PeerFrom(ctx)
-	if !secured || peer.Role == pki.RoleServer {
+	if !e.roles || !secured || peer.Role == pki.RoleServer {
 		return nil
 	}
 

@@ -120,8 +120,11 @@ type Deps struct {
 	Region    string
 	Name      string // of this server
 	Socket    string // the path of its operator socket
-	Now       func() time.Time
-	Consul    Consul // nil: the servers use no Consul
+	// Roles says that the certificates of callers decide on their rights. Without it a caller without a
+	// certificate may do everything, and so may each other.
+	Roles  bool
+	Now    func() time.Time
+	Consul Consul // nil: the servers use no Consul
 	// Fencing has the fence devices of this server.
 	Fencing Fencing
 	// JobSource bounds the source of a job that is stored, with its variables, in bytes. 0 stores none.
@@ -152,7 +155,8 @@ type Endpoints struct {
 	region  string
 	name    string // see Deps
 	socket  string
-	source  int // see Deps.JobSource
+	source  int  // see Deps.JobSource
+	roles   bool // see Deps.Roles
 	now     func() time.Time
 	config  settings
 	level   func() int // see Deps.Level
@@ -207,6 +211,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		name:        d.Name,
 		socket:      d.Socket,
 		source:      d.JobSource,
+		roles:       d.Roles,
 		now:         d.Now,
 		config:      config,
 		level:       d.Level,

@@ -88,7 +88,7 @@ func (e *Endpoints) deliver(
 ) (resp any, err error) {
 	start := time.Now()
 	defer func() { measureServed(d.method.Name, start, err) }()
-	err = checkCaller(ctx, d, req)
+	err = e.checkCaller(ctx, d, req)
 	if err != nil {
 		return nil, err
 	}

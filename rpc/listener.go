@@ -20,7 +20,7 @@ const (
 	ByteRPC  byte = 0x01 // plain net/rpc in msgpack
 	ByteRaft byte = 0x02 // Raft's own protocol
 	ByteMux  byte = 0x03 // yamux; each stream is plain net/rpc in msgpack
-	ByteTLS  byte = 0x04 // TLS; the first byte in it selects one of the others
+	ByteTLS  byte = 0x04 // TLS; the server answers with this byte, and the next byte selects one of the others
 )
 
 // firstByteTimeout is the longest that the first byte of a connection may take.
@@ -145,7 +145,10 @@ func (l *Listener) open(ctx context.Context, raw net.Conn) (net.Conn, byte, erro
 		l.tellHandshake(raw, err)
 		return raw, first, err
 	}
-	first, err = readByte(secured)
+	_, err = secured.Write([]byte{ByteTLS}) // the caller waits for it: see peertls.Dialing
+	if err == nil {
+		first, err = readByte(secured)
+	}
 	return secured, first, err
 }
 

@@ -56,6 +56,7 @@ func SecureDialer(connect Dialer, config *tls.Config, plain bool) Dialer {
 		d := peertls.Dialing{
 			Connect: func(context.Context) (net.Conn, error) { return connect(addr, timeout) },
 			Prefix:  []byte{ByteTLS},
+			Answer:  true,
 			TLS:     config,
 			Plain:   plain,
 		}

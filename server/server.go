@@ -147,6 +147,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Logger:         logger,
 		Region:         cfg.Region,
 		Name:           cfg.Name,
+		Roles:          cfg.RequireTLS,
 		Socket:         cfg.OperatorSocket,
 		JobSource:      int(cfg.JobSource),
 		Now:            time.Now,

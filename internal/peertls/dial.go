@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"syscall"
+	"time"
 )
 
 // Dialing is how an agent connects to another one.
@@ -15,6 +17,9 @@ type Dialing struct {
 	Connect func(ctx context.Context) (net.Conn, error)
 	// Prefix is sent before the handshake, so that the port knows the protocol. It may be empty.
 	Prefix []byte
+	// Answer makes Dial wait for a byte of the other end. It comes when the other end has verified the
+	// certificate of this agent. Without it the handshake ends before that, and the next read has the rejection.
+	Answer bool
 	TLS    *tls.Config
 	// Plain allows a connection without TLS if the other end does not speak TLS.
 	Plain bool
@@ -33,6 +38,9 @@ func (d Dialing) Dial(ctx context.Context) (net.Conn, error) {
 	if err == nil {
 		err = secured.HandshakeContext(ctx)
 	}
+	if err == nil && d.Answer {
+		err = awaitAnswer(ctx, secured)
+	}
 	if err == nil {
 		return secured, nil
 	}
@@ -41,7 +49,23 @@ func (d Dialing) Dial(ctx context.Context) (net.Conn, error) {
 	if d.Plain && speaksNoTLS(err) && ctx.Err() == nil {
 		return d.Connect(ctx)
 	}
-	return nil, err
+	return nil, explain(err)
+}
+
+// awaitAnswer waits until the other end has accepted the connection.
+func awaitAnswer(ctx context.Context, conn net.Conn) error {
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	_, err := io.ReadFull(conn, make([]byte, 1))
+	return err
+}
+
+// explain says in plain words that the other end has rejected this agent.
+func explain(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "remote error" {
+		return fmt.Errorf("the other agent rejected the certificate of this one, and its log says why: %w", op.Err)
+	}
+	return err
 }
 
 func (d Dialing) sendPrefix(conn net.Conn) error {
