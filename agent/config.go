@@ -99,7 +99,6 @@ func DefaultConfig() Config {
 		LogLevel:   "info",
 		Ports:      Ports{HTTP: 4746, RPC: 4747, Serf: 4748},
 		Limits:     defaultLimits(),
-		TLS:        peertls.DefaultConfig(),
 		Telemetry:  telemetry.DefaultConfig(),
 		Server:     server.DefaultConfig(),
 		Autopilot:  autopilot.DefaultSettings(),

@@ -16,6 +16,7 @@ import (
 func (a *Agent) openKeys() (err error) {
 	cfg := a.config()
 	if !cfg.TLS.On() {
+		a.warnOfOpenPorts()
 		return nil
 	}
 	role := pki.RoleNode
@@ -28,6 +29,19 @@ func (a *Agent) openKeys() (err error) {
 			"network of this machine can use it", "setting", "tls")
 	}
 	return err
+}
+
+// warnOfOpenPorts says that everybody who reaches the ports may do everything. A configuration that says so
+// itself is known to its operator.
+func (a *Agent) warnOfOpenPorts() {
+	cfg := a.config()
+	addr, err := netip.ParseAddr(cfg.BindAddr)
+	if cfg.TLS.Mode == peertls.ModeOff || err != nil || addr.IsLoopback() {
+		return
+	}
+	a.logger.Warn("the ports of this agent are open to the network without TLS: everybody who reaches them may "+
+		"register jobs, claim volumes and run programs as root; set up TLS (docs/operations/tls.md), or write "+
+		"tls { mode = \"off\" } if a private network has no other users", "bind_addr", cfg.BindAddr)
 }
 
 // reloadKeys reads the files of the TLS certificate again.

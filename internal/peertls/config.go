@@ -13,6 +13,8 @@ import (
 type Mode string
 
 const (
+	// ModeUnset is ModeOff, of an agent whose configuration says nothing about TLS.
+	ModeUnset Mode = ""
 	// ModeOff is plain TCP.
 	ModeOff Mode = "off"
 	// ModePrefer is TLS with agents that speak it, and plain TCP with others. It is for the time in which a
@@ -33,13 +35,8 @@ type Config struct {
 	PlainLoopback bool `hcl:"plain_loopback"`
 }
 
-// DefaultConfig returns the configuration of an agent without TLS.
-func DefaultConfig() Config {
-	return Config{Mode: ModeOff}
-}
-
 // On reports whether the agent speaks TLS.
-func (c Config) On() bool { return c.Mode != ModeOff }
+func (c Config) On() bool { return c.Mode != ModeUnset && c.Mode != ModeOff }
 
 // Required reports whether the agent speaks nothing but TLS.
 func (c Config) Required() bool { return c.Mode == ModeRequire }
@@ -48,9 +45,11 @@ func (c Config) Required() bool { return c.Mode == ModeRequire }
 func (c Config) Validate() error {
 	f := field.New("tls")
 	modes := []string{string(ModeOff), string(ModePrefer), string(ModeRequire)}
-	f.CheckOneOf("mode", string(c.Mode), modes)
+	if c.Mode != ModeUnset {
+		f.CheckOneOf("mode", string(c.Mode), modes)
+	}
+	f.Require(!c.PlainLoopback || c.Required(), "plain_loopback is set; expected mode \"require\" with it")
 	if !c.On() {
-		f.Require(!c.PlainLoopback, "plain_loopback is set; expected mode \"require\" with it")
 		return f.Err()
 	}
 	for _, file := range c.files() {

@@ -1,0 +1,328 @@
+package peertls
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/pki"
+	"berth/internal/pki/pkitest"
+)
+
+// configOf returns the configuration of an agent with a certificate.
+func configOf(a *pkitest.Authority, files pkitest.Files) Config {
+	return Config{
+		Mode:     ModeRequire,
+		CAFile:   a.CAFile,
+		CertFile: files.Cert,
+		KeyFile:  files.Key,
+	}
+}
+
+func open(t *testing.T, a *pkitest.Authority, role pki.Role, id string) *Keys {
+	t.Helper()
+	keys, err := Open(configOf(a, a.Files(t, role, id)), a.Region(), role, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// echo serves connections with TLS that answer each byte by itself, until the test ends.
+func echo(t *testing.T, config *tls.Config) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			secured := tls.Server(conn, config)
+			go func() {
+				defer func() { _ = secured.Close() }()
+				_, _ = io.Copy(secured, secured)
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// dialing returns a way to an address.
+func dialing(addr string, config *tls.Config, plain bool) Dialing {
+	return Dialing{
+		Connect: func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		},
+		TLS:   config,
+		Plain: plain,
+	}
+}
+
+// dial connects, and ends the connection with the test.
+func dial(t *testing.T, d Dialing) (net.Conn, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := d.Dial(ctx)
+	if err == nil {
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	return conn, err
+}
+
+// mustEcho sends a byte over a connection and reads it back.
+func mustEcho(t *testing.T, conn net.Conn) {
+	t.Helper()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	_, err := conn.Write([]byte{7})
+	got := make([]byte, 1)
+	if err == nil {
+		_, err = io.ReadFull(conn, got)
+	}
+	if err != nil || got[0] != 7 {
+		t.Fatalf("got %v, %v", got, err)
+	}
+}
+
+func TestKeys_ChangeWithoutADroppedConnection(t *testing.T) {
+	a := pkitest.New(t, "global")
+	server := open(t, a, pki.RoleServer, "s1")
+	client := open(t, a, pki.RoleNode, "n1")
+	addr := echo(t, server.Server(Roles(pki.RoleNode)))
+	d := dialing(addr, client.Client(Roles(pki.RoleServer)), false)
+	before, err := dial(t, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustEcho(t, before)
+
+	a.Files(t, pki.RoleServer, "s1") // another key in the same files
+	changed, err := server.Reload()
+	if err != nil || !changed {
+		t.Fatalf("changed %v, %v", changed, err)
+	}
+	changed, err = server.Reload()
+	if err != nil || changed {
+		t.Fatalf("the same files again: changed %v, %v", changed, err)
+	}
+
+	after, err := dial(t, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustEcho(t, after)
+	mustEcho(t, before)
+	first := before.(*tls.Conn).ConnectionState().PeerCertificates[0]
+	second := after.(*tls.Conn).ConnectionState().PeerCertificates[0]
+	if bytes.Equal(first.Raw, second.Raw) {
+		t.Error("the new connection has the former certificate")
+	}
+}
+
+func TestKeys_StayIfTheNewFilesAreNotValid(t *testing.T) {
+	a := pkitest.New(t, "global")
+	files := a.Files(t, pki.RoleServer, "s1")
+	keys := open(t, a, pki.RoleServer, "s1")
+	cert, err := os.ReadFile(files.Cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := a.Files(t, pki.RoleServer, "s2")
+	otherCert, err := os.ReadFile(other.Cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	otherKey, err := os.ReadFile(other.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		cert, key []byte
+		text      string
+	}{
+		"half of the file":      {cert[:len(cert)/2], nil, "cert_file"},
+		"the key of another":    {nil, otherKey, "key_file"},
+		"another identity":      {otherCert, otherKey, "restart the agent"},
+		"an empty certificate":  {[]byte{}, nil, "cert_file"},
+		"a file without bounds": {bytes.Repeat([]byte{' '}, MaxFile+1), nil, "larger than"},
+	} {
+		files := a.Files(t, pki.RoleServer, "s1")
+		if c.cert != nil {
+			pkitest.Write(t, files.Cert, c.cert)
+		}
+		if c.key != nil {
+			pkitest.Write(t, files.Key, c.key)
+		}
+		former := keys.current.Load()
+		changed, err := keys.Reload()
+		if changed || err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: changed %v, %v", name, changed, err)
+		}
+		if keys.current.Load() != former {
+			t.Errorf("%s: the keys are others", name)
+		}
+	}
+}
+
+func TestOpen_NamesTheFault(t *testing.T) {
+	a := pkitest.New(t, "global")
+	node := a.Files(t, pki.RoleNode, "n1")
+	past := a.FilesOf(t, pki.Request{
+		Identity: pki.Identity{Region: "global", Role: pki.RoleServer, ID: "old"},
+		From:     time.Now().Add(-2 * time.Hour),
+		Life:     time.Hour,
+	})
+	future := a.FilesOf(t, pki.Request{
+		Identity: pki.Identity{Region: "global", Role: pki.RoleServer, ID: "new"},
+		From:     time.Now().Add(3 * time.Hour),
+		Life:     time.Hour,
+	})
+	other := pkitest.New(t, "global").Files(t, pki.RoleServer, "s1")
+	missing := configOf(a, node)
+	missing.CAFile += ".missing"
+	for name, c := range map[string]struct {
+		config Config
+		text   string
+	}{
+		"the role of a node":       {configOf(a, node), "needs one of a server"},
+		"an expired certificate":   {configOf(a, past), "expired at"},
+		"one that is not yet used": {configOf(a, future), "set the clocks"},
+		"another authority":        {configOf(a, other), "unknown authority"},
+		"no file":                  {missing, "ca_file"},
+	} {
+		_, err := Open(c.config, "global", pki.RoleServer, hclog.NewNullLogger())
+		if err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	server := a.Files(t, pki.RoleServer, "s1")
+	_, err := Open(configOf(a, server), "eu", pki.RoleServer, hclog.NewNullLogger())
+	if err == nil || !strings.Contains(err.Error(), "another region") {
+		t.Errorf("a certificate of another region: %v", err)
+	}
+}
+
+func TestDial_IsPlainOnlyWithAnEndThatSpeaksNoTLS(t *testing.T) {
+	a := pkitest.New(t, "global")
+	keys := open(t, a, pki.RoleServer, "s1")
+	other := open(t, pkitest.New(t, "global"), pki.RoleServer, "s2")
+	toServers := keys.Client(Roles(pki.RoleServer))
+	secure := echo(t, keys.Server(Roles(pki.RoleServer)))
+	stranger := echo(t, other.Server(Roles(pki.RoleServer)))
+	closes := closing(t, nil)
+	text := closing(t, []byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+	for name, c := range map[string]struct {
+		addr   string
+		plain  bool
+		config *tls.Config
+		want   string // tls, plain or none
+	}{
+		"TLS":                                  {secure, true, toServers, "tls"},
+		"an end that closes the connection":    {closes, true, toServers, "plain"},
+		"an end that answers in text":          {text, true, toServers, "plain"},
+		"one that closes, and TLS is required": {closes, false, toServers, "none"},
+		"another authority":                    {stranger, true, toServers, "none"},
+		"another role":                         {secure, true, keys.Client(Roles(pki.RoleNode)), "none"},
+	} {
+		conn, err := dial(t, dialing(c.addr, c.config, c.plain))
+		got := "none"
+		if err == nil {
+			got = "plain"
+			if _, secured := conn.(*tls.Conn); secured {
+				got = "tls"
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, %v; expected %s", name, got, err, c.want)
+		}
+	}
+}
+
+// closing listens at an address, reads a little of each connection, answers and closes it.
+func closing(t *testing.T, answer []byte) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := ln.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil {
+				continue
+			}
+			go func() {
+				_, _ = conn.Read(make([]byte, 1))
+				_, _ = conn.Write(answer)
+				_ = conn.Close()
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// A session that is resumed has its certificate verified again.
+func TestServer_VerifiesAResumedSession(t *testing.T) {
+	a := pkitest.New(t, "global")
+	keys := open(t, a, pki.RoleServer, "s1")
+	revoked := false
+	server := keys.Server(func(pki.Identity) error {
+		if revoked {
+			return errors.New("revoked")
+		}
+		return nil
+	})
+	client := keys.Client(Roles(pki.RoleServer))
+	client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	client.ServerName = "s1"
+	addr := echo(t, server)
+	d := dialing(addr, client, false)
+	for _, resumed := range []bool{false, true} {
+		conn, err := dial(t, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustEcho(t, conn) // reads the ticket, too
+		if conn.(*tls.Conn).ConnectionState().DidResume != resumed {
+			t.Fatalf("resumed %v, expected %v", !resumed, resumed)
+		}
+	}
+	revoked = true
+	conn, err := dial(t, d)
+	if err == nil {
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		_, _ = conn.Write([]byte{1})
+		_, err = conn.Read(make([]byte, 1))
+	}
+	if err == nil || os.IsTimeout(err) {
+		t.Fatalf("a resumed session of a certificate that is not accepted any more: %v", err)
+	}
+}
