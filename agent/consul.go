@@ -53,10 +53,18 @@ func (a *Agent) advertiseInConsul() {
 		CheckAddr: checked(a.advertisedHTTP(), a.HTTPAddr()),
 	}
 
+	// Consul has no certificate of an operator, so it can only connect to a port that requires one.
+	path := func(kind string) string {
+		if cfg.TLS.Required() {
+			return ""
+		}
+		return "/v1/agent/health?type=" + kind
+	}
+
 	var ports []consul.Endpoint
 	if a.server != nil {
 		http.Service = cfg.Consul.ServerServiceName
-		http.CheckPath = "/v1/agent/health?type=server"
+		http.CheckPath = path("server")
 		serf := serfAddr(a.server)
 		ports = append(ports, http, consul.Endpoint{
 			Service:   cfg.Consul.ServerServiceName,
@@ -73,7 +81,7 @@ func (a *Agent) advertiseInConsul() {
 
 	if a.client != nil {
 		http.Service = cfg.Consul.ClientServiceName
-		http.CheckPath = "/v1/agent/health?type=client"
+		http.CheckPath = path("client")
 		ports = append(ports, http)
 	}
 

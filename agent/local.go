@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"berth/api"
 	"berth/client/drivers/driver"
@@ -63,6 +64,14 @@ func (l local) Self() *api.AgentSelf {
 
 	if l.client != nil {
 		self.Stats["client"] = l.clientStats()
+	}
+
+	if l.keys != nil {
+		self.Stats["tls"] = map[string]string{
+			"mode":     string(c.TLS.Mode),
+			"identity": l.keys.Identity().String(),
+			"expires":  l.keys.Expires().Format(time.RFC3339),
+		}
 	}
 
 	return self

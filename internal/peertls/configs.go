@@ -27,36 +27,30 @@ func Roles(roles ...pki.Role) Accept {
 
 // Server returns the TLS configuration of a port. Each connection has a certificate that accept accepts.
 func (k *Keys) Server(accept Accept) *tls.Config {
-	return k.server(tls.RequireAndVerifyClientCert, accept)
+	return k.server(tls.RequireAnyClientCert, accept)
 }
 
 // ServerOptional returns the TLS configuration of a port on which a certificate is optional.
 func (k *Keys) ServerOptional(accept Accept) *tls.Config {
-	return k.server(tls.VerifyClientCertIfGiven, accept)
+	return k.server(tls.RequestClientCert, accept)
 }
 
+// server returns a configuration that verifies certificates itself, against the present authorities. The library
+// calls VerifyConnection for a resumed session, too: its certificate may have expired since.
 func (k *Keys) server(auth tls.ClientAuthType, accept Accept) *tls.Config {
-	config := &tls.Config{
+	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: auth,
-		// It runs for a resumed session, too. The certificate was verified when the session began, so it is
-		// verified again: it may have expired since.
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return &k.current.Load().cert, nil
+		},
 		VerifyConnection: func(s tls.ConnectionState) error {
-			if len(s.PeerCertificates) == 0 && auth == tls.VerifyClientCertIfGiven {
+			if len(s.PeerCertificates) == 0 && auth == tls.RequestClientCert {
 				return nil
 			}
 			return k.verify(s.PeerCertificates, x509.ExtKeyUsageClientAuth, accept)
 		},
 	}
-	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		m := k.current.Load()
-		now := config.Clone()
-		now.GetConfigForClient = nil
-		now.ClientCAs = m.roots
-		now.Certificates = []tls.Certificate{m.cert}
-		return now, nil
-	}
-	return config
 }
 
 // Client returns the TLS configuration for a connection to an agent that accept accepts. The certificate of

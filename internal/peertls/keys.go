@@ -91,10 +91,18 @@ func (k *Keys) Reload() (changed bool, err error) {
 	return true, nil
 }
 
-// Run reads the files again when they change, until ctx ends. It logs a fault once until the fault is another.
+// Run reads the files again when they change, until ctx ends. It logs a fault once until the fault is another,
+// and warns once a day when the certificate ends soon.
 func (k *Keys) Run(ctx context.Context) {
 	logged := ""
+	var warned time.Time
 	for backoff.Sleep(ctx, pollInterval) {
+		if now := time.Now(); k.endsSoon(now) && now.Sub(warned) >= 24*time.Hour {
+			warned = now
+			k.logger.Warn("the TLS certificate of this agent ends soon; put a new one into the same files",
+				"expires", k.Expires())
+		}
+
 		_, err := k.Reload()
 		fault := ""
 		if err != nil {
@@ -105,6 +113,13 @@ func (k *Keys) Run(ctx context.Context) {
 		}
 		logged = fault
 	}
+}
+
+// endsSoon reports whether less than a fifth of the life of the certificate is left.
+func (k *Keys) endsSoon(now time.Time) bool {
+	leaf := k.current.Load().cert.Leaf
+	life := leaf.NotAfter.Sub(leaf.NotBefore)
+	return leaf.NotAfter.Sub(now) < life/5
 }
 
 func (k *Keys) read() (*material, error) {

@@ -221,6 +221,22 @@ func TestOpen_NamesTheFault(t *testing.T) {
 	}
 }
 
+func TestKeys_EndSoonInTheLastFifthOfTheirLife(t *testing.T) {
+	keys := open(t, pkitest.New(t, "global"), pki.RoleServer, "s1")
+	leaf := keys.current.Load().cert.Leaf
+	fifth := leaf.NotAfter.Sub(leaf.NotBefore) / 5
+	for before, want := range map[time.Duration]bool{
+		fifth + time.Minute: false,
+		fifth - time.Minute: true,
+		-time.Minute:        true,
+	} {
+		now := leaf.NotAfter.Add(-before)
+		if keys.endsSoon(now) != want {
+			t.Errorf("%s before the end: %v", before, !want)
+		}
+	}
+}
+
 func TestDial_IsPlainOnlyWithAnEndThatSpeaksNoTLS(t *testing.T) {
 	a := pkitest.New(t, "global")
 	keys := open(t, a, pki.RoleServer, "s1")
