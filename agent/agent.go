@@ -18,6 +18,7 @@ import (
 	"berth/consul"
 	"berth/internal/opsocket"
 	"berth/internal/peertls"
+	"berth/internal/pki"
 	"berth/internal/telemetry"
 	"berth/internal/version"
 	"berth/rpc"
@@ -123,49 +124,57 @@ func (a *Agent) close() error {
 	return err
 }
 
-func (a *Agent) open(ctx context.Context) (err error) {
+func (a *Agent) open(ctx context.Context) error {
 	cfg := a.config()
-	httpAddr := a.advertisedHTTP()
-	if err := a.openConsul(); err != nil {
+	err := a.openConsul()
+	if err == nil && cfg.Server.Enabled {
+		err = a.openServer()
+	}
+	if err == nil && cfg.Client.Enabled {
+		err = a.openClient(ctx)
+	}
+	return err
+}
+
+func (a *Agent) openServer() (err error) {
+	cfg := a.config()
+	sc := cfg.Server
+	sc.Version = version.Version
+	sc.HTTPAdvertise = a.advertisedHTTP()
+	sc.FindServers = a.findServers(cfg.Consul.ServerAutoJoin, consul.TagSerf)
+	if a.keys != nil {
+		sc.TLS = a.keys.Server(peertls.Roles(pki.RoleServer, pki.RoleNode))
+		sc.RequireTLS = cfg.TLS.Required()
+		sc.Dial = a.dialServers()
+	}
+	if a.acl != nil {
+		sc.Consul = a.acl
+	}
+
+	a.server, err = server.New(sc, a.logger.Named("server"))
+	if err != nil {
 		return err
 	}
+	a.caller = a.server
+	return nil
+}
 
-	if cfg.Server.Enabled {
-		sc := cfg.Server
-		sc.Version = version.Version
-		sc.HTTPAdvertise = httpAddr
-		sc.Keys = a.keys
-		sc.RequireTLS = cfg.TLS.Required()
-		sc.FindServers = a.findServers(cfg.Consul.ServerAutoJoin, consul.TagSerf)
-		if a.acl != nil {
-			sc.Consul = a.acl
-		}
-
-		a.server, err = server.New(sc, a.logger.Named("server"))
-		if err != nil {
-			return err
-		}
-
-		a.caller = a.server
-	}
-
-	if !cfg.Client.Enabled {
-		return nil
-	}
-
+func (a *Agent) openClient(ctx context.Context) (err error) {
+	cfg := a.config()
 	cc := a.nodeSettings(cfg.Client)
-	cc.HTTPAddr = httpAddr
+	cc.HTTPAddr = a.advertisedHTTP()
 	cc.Version = version.Version
 	deps := client.Deps{
-		Starting:   ctx,
-		Logger:     a.logger,
-		Keys:       a.keys,
-		RequireTLS: cfg.TLS.Required(),
+		Starting: ctx,
+		Logger:   a.logger,
+	}
+	if a.keys != nil {
+		deps.Dial = a.dialServers()
+		deps.CertifiedID = a.keys.NodeID()
 	}
 	if a.server == nil {
 		deps.FindServers = a.findServers(cfg.Consul.ClientAutoJoin, consul.TagRPC)
 	}
-
 	if a.consul != nil {
 		deps.Consul = a.consul
 	}
@@ -174,11 +183,9 @@ func (a *Agent) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-
 	if a.caller == nil {
 		a.caller = a.client.Caller()
 	}
-
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/peertls"
 	"berth/internal/pki"
+	"berth/rpc"
 	"berth/structs"
 )
 
@@ -91,6 +92,12 @@ func (a *Agent) openPort() []net.Listener {
 func isLoopback(addr net.Addr) bool {
 	from, err := netip.ParseAddrPort(addr.String())
 	return err == nil && from.Addr().Unmap().IsLoopback()
+}
+
+// dialServers returns a dialer that takes the certificates of servers alone.
+func (a *Agent) dialServers() rpc.Dialer {
+	config := a.keys.Client(peertls.Roles(pki.RoleServer))
+	return rpc.SecureDialer(rpc.Dial, config, !a.config().TLS.Required())
 }
 
 // connect opens a connection to the HTTP port of the agent of a node. The node may be part of a server.

@@ -24,7 +24,9 @@ import (
 )
 
 // securedServer runs a server with a mode of TLS. It returns its HTTP and its RPC address.
-func securedServer(t *testing.T, a *pkitest.Authority, mode, more string) (httpAddr, rpcAddr string, log *logBuffer) {
+func securedServer(
+	t *testing.T, a *pkitest.Authority, mode, more string,
+) (httpAddr, rpcAddr string, log *logBuffer) {
 	t.Helper()
 	files := a.Files(t, pki.RoleServer, "s1")
 	config := filepath.Join(t.TempDir(), "tls.hcl")
@@ -39,7 +41,9 @@ func securedServer(t *testing.T, a *pkitest.Authority, mode, more string) (httpA
 }
 
 // httpClient returns a client with a certificate of an authority that trusts the authority trusted.
-func httpClient(t *testing.T, trusted *pkitest.Authority, files *pkitest.Files, change func(*tls.Config)) *http.Client {
+func httpClient(
+	t *testing.T, trusted *pkitest.Authority, files *pkitest.Files, change func(*tls.Config),
+) *http.Client {
 	t.Helper()
 	pem, err := os.ReadFile(trusted.CAFile)
 	if err != nil {
@@ -173,7 +177,8 @@ func TestTLS_RPCPortRejectsOthersThanServersAndNodes(t *testing.T) {
 		"no TLS":                 rpc.Dial,
 	} {
 		err := ping(dial)
-		rejected := structs.IsKind(err, structs.KindUnavailable) && strings.Contains(err.Error(), "rejected the certificate")
+		rejected := structs.IsKind(err, structs.KindUnavailable) &&
+			strings.Contains(err.Error(), "rejected the certificate")
 		if name == "no TLS" {
 			rejected = rpc.IsTransport(err)
 		}
@@ -207,7 +212,8 @@ func TestTLS_ANodeActsForItselfAlone(t *testing.T) {
 			t.Errorf("%s: %v; expected denied", name, err)
 		}
 	}
-	err := call(t, dial, addr, structs.NodeGet.Name, &structs.NodeGetRequest{NodeID: "n2"}, &structs.NodeGetResponse{})
+	another := &structs.NodeGetRequest{NodeID: "n2"}
+	err := call(t, dial, addr, structs.NodeGet.Name, another, &structs.NodeGetResponse{})
 	if !structs.IsKind(err, structs.KindNotFound) {
 		t.Errorf("a read of another node: %v", err)
 	}

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -10,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"berth/api/nodehttp"
 	"berth/internal/netfault"
 	"berth/rpc"
 	"berth/structs"
@@ -87,76 +86,11 @@ func (c *call) anyServer() structs.QueryOptions {
 	}
 }
 
-// connectTimeout bounds the connect to another agent, whose machine may be off.
-const connectTimeout = 5 * time.Second
-
-// transportTo returns a transport to the agent of a node.
-func (c *call) transportTo(n *structs.Node) *http.Transport {
-	return &http.Transport{
-		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-			defer cancel()
-			conn, err := c.Connect(ctx, address, n.ID)
-			if err != nil {
-				return nil, dialFault(err)
-			}
-			if _, secured := conn.(*tls.Conn); secured {
-				return conn, nil
-			}
-			return &plainConn{Conn: conn}, nil
-		},
-		ResponseHeaderTimeout: 30 * time.Second,
-		DisableKeepAlives:     true, // such requests are rare, and the handler has no Close
-	}
-}
-
-// dialFault marks an error of a connect, also of its handshake: nothing of the request was sent.
-func dialFault(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		return err
-	}
-	return &net.OpError{
-		Op:  "dial",
-		Net: "tcp",
-		Err: err,
-	}
-}
-
-// connectPlain connects without TLS.
-func connectPlain(ctx context.Context, address, _ string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", address)
-}
-
-// tlsAlert is the first byte with which TLS rejects a request in plain text.
-const tlsAlert = 0x15
-
-// plainConn is a connection whose first answer is not one of TLS. One goroutine reads it.
-type plainConn struct {
-	net.Conn
-	answered bool
-}
-
-// Read reads from the connection.
-func (p *plainConn) Read(b []byte) (int, error) {
-	n, err := p.Conn.Read(b)
-	if n > 0 && !p.answered {
-		p.answered = true
-		if b[0] == tlsAlert {
-			return 0, errNoAgent
-		}
-	}
-	return n, err
-}
-
-// errNoAgent is the fault of a request that something else than an agent has rejected: it has had no effect.
-var errNoAgent = errors.New("the server at this address is no agent, and may expect TLS")
-
 // rejectOthers rejects an answer by which a server of TLS rejects plain text. The errors of an agent have a
 // kind.
 func rejectOthers(resp *http.Response) error {
 	if resp.StatusCode == http.StatusBadRequest && resp.Header.Get(headerErrorKind) == "" {
-		return errNoAgent
+		return nodehttp.ErrNoAgent
 	}
 	return nil
 }
@@ -174,7 +108,7 @@ const unanswered = "node %s (%s, status %s): its agent did not answer at its HTT
 // done. Else the outcome is unknown: a client that repeats the request may restart or signal a task twice.
 func forwardFault(n *structs.Node, look string, err error) error {
 	var op *net.OpError
-	if errors.Is(err, errNoAgent) || errors.As(err, &op) && op.Op == "dial" {
+	if errors.Is(err, nodehttp.ErrNoAgent) || errors.As(err, &op) && op.Op == "dial" {
 		return structs.Unavailablef(unreachable, n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err))
 	}
 	return structs.Timeoutf(unanswered, n.Name, n.ID, n.Status, n.HTTPAddr, netfault.Plain(err), look)
@@ -186,7 +120,7 @@ func (c *call) proxyTo(n *structs.Node, look string) {
 	c.r.Header.Set(headerHops, "1")
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1, // at once, because a user may follow the log
-		Transport:     c.transportTo(n),
+		Transport:     nodehttp.Transport(c.Connect, n.ID),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{
 				Scheme: "http",

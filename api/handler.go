@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"reflect"
 	"runtime/debug"
@@ -30,6 +29,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/api/nodehttp"
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/structs"
@@ -117,7 +117,7 @@ type Config struct {
 	// localhost. *.example.com allows every name below example.com.
 	AllowedHosts []string
 	// Connect opens a connection to the HTTP port of the agent of a node. Nil connects without TLS.
-	Connect func(ctx context.Context, address, nodeID string) (net.Conn, error)
+	Connect nodehttp.Connect
 	// Sessions counts the requests that have taken over their connections: net/http does not wait for them.
 	// Their contexts end with the base context of the server. It may be nil.
 	Sessions *sync.WaitGroup
@@ -158,7 +158,7 @@ func NewHandler(cfg Config) http.Handler {
 	}
 
 	if h.Connect == nil {
-		h.Connect = connectPlain
+		h.Connect = nodehttp.Plain
 	}
 
 	h.StreamStall = cmp.Or(h.StreamStall, streamStall)

@@ -22,6 +22,7 @@ import (
 	"berth/client/devices"
 	"berth/client/holds"
 	"berth/client/hooks"
+	"berth/client/identity"
 	"berth/client/lease"
 	"berth/client/leaving"
 	"berth/client/machine/fingerprint"
@@ -35,8 +36,6 @@ import (
 	"berth/consul/lookup"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
-	"berth/internal/peertls"
-	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -143,9 +142,10 @@ type Deps struct {
 	Consul Consul
 	// FindServers, if not nil, finds the RPC addresses of servers when none of the known ones answers.
 	FindServers func(ctx context.Context) ([]string, error)
-	// Keys has the TLS certificate of this agent, nil: it speaks plain TCP. With RequireTLS it speaks TLS alone.
-	Keys       *peertls.Keys
-	RequireTLS bool
+	// Dial connects to servers. Nil is rpc.Dial.
+	Dial rpc.Dialer
+	// CertifiedID is the ID of the node in the TLS certificate of the agent, "" without one.
+	CertifiedID string
 	// Build makes the subsystems. Nil makes the real ones.
 	Build func(Parts) (*Subsystems, error)
 	// Clock is that of leases. Nil is CLOCK_BOOTTIME.
@@ -159,7 +159,7 @@ type Client struct {
 	logger     hclog.Logger
 	settings   atomic.Pointer[Config] // see config and Reload
 	db         *store.DB
-	id         identity
+	id         identity.Identity
 	facts      *fingerprint.Facts
 	networks   []*structs.NodeNetworkResource
 	subsystems *Subsystems
@@ -272,12 +272,8 @@ func (c *Client) open(deps Deps) (err error) {
 	c.closers = append(c.closers, func() {
 		_ = c.db.Close()
 	})
-	id, err := certifiedID(deps.Keys, cfg.StateDir(), cfg.NodeID)
-	if err != nil {
-		return err
-	}
-
-	c.id, err = loadIdentity(c.db, cfg.StateDir(), id)
+	wanted := identity.Wanted{Configured: cfg.NodeID, Certified: deps.CertifiedID}
+	c.id, err = identity.Load(c.db, cfg.StateDir(), wanted)
 	if err != nil {
 		return err
 	}
@@ -298,11 +294,7 @@ func (c *Client) open(deps Deps) (err error) {
 
 	c.servers = servers.New(lazyPool{c}, cfg.Servers)
 	c.makeHolds()
-	starting := deps.Starting
-	if starting == nil {
-		starting = context.Background()
-	}
-
+	starting := cmp.Or(deps.Starting, context.Background())
 	build := deps.Build
 	if build == nil {
 		build = buildReal
@@ -328,13 +320,11 @@ func (c *Client) openPool(deps Deps) {
 	}
 	logger := c.logger.Named("rpc")
 	serve := rpc.NewServer(logger, c.subsystems.Endpoints...)
-	dial := rpc.Dialer(rpc.Dial)
-	if deps.Keys != nil {
-		toServers := deps.Keys.Client(peertls.Roles(pki.RoleServer))
-		dial = rpc.SecureDialer(dial, toServers, !deps.RequireTLS)
+	if deps.Dial == nil {
+		deps.Dial = rpc.Dial
 	}
 
-	p := rpc.NewPool(dial, logger, serve)
+	p := rpc.NewPool(deps.Dial, logger, serve)
 	c.pool = p
 	c.closers = append(c.closers, serve.Close, p.Close)
 }

@@ -61,8 +61,8 @@ func (l *Listener) LimitPerAddr(n int) {
 	l.conns.MostPerHost = n
 }
 
-// Secure makes the port speak TLS, before Run. If only is set, it rejects connections without TLS. Handlers get
-// a connection with TLS as a *tls.Conn after its handshake.
+// Secure makes the port speak TLS, before Run. If only is set, it rejects connections without TLS.
+// Handlers get a connection with TLS as a *tls.Conn after its handshake.
 func (l *Listener) Secure(config *tls.Config, only bool) {
 	l.tls = config
 	l.onlyTLS = only

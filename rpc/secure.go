@@ -16,8 +16,8 @@ import (
 // peerKey is the key of the identity of the other end in a context.
 type peerKey struct{}
 
-// PeerFrom returns the identity in the certificate of the caller of a request. It returns false for a call from
-// the same process and for a connection without TLS.
+// PeerFrom returns the identity in the certificate of the caller of a request. It returns false for a
+// call from the same process and for a connection without TLS.
 func PeerFrom(ctx context.Context) (pki.Identity, bool) {
 	id, ok := ctx.Value(peerKey{}).(pki.Identity)
 	return id, ok
@@ -47,8 +47,8 @@ func (s *Server) contextOf(conn net.Conn) context.Context {
 	return WithPeer(s.ctx, id)
 }
 
-// SecureDialer returns a dialer that connects with TLS. If plain is set, it connects without TLS to an address
-// that does not speak it.
+// SecureDialer returns a dialer that connects with TLS. If plain is set, it connects without TLS to an
+// address that does not speak it.
 func SecureDialer(connect Dialer, config *tls.Config, plain bool) Dialer {
 	return func(addr string, timeout time.Duration) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)

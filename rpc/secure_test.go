@@ -14,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// securePort serves on loopback with TLS until the test ends. It returns the address, and the dialer of an agent with
-// the same certificate.
+// securePort serves on loopback with TLS until the test ends. It returns the address, and the dialer of
+// an agent with the same certificate.
 func securePort(t testing.TB, s *Server, only bool) (addr string, dial Dialer) {
 	t.Helper()
 	a := pkitest.New(t, "global")
@@ -63,10 +63,11 @@ func TestSecure_TellsTheHandlerTheIdentityOfTheCaller(t *testing.T) {
 	for name, secured := range map[string]bool{"TLS": true, "plain": false} {
 		var peer pki.Identity
 		var known bool
-		srv := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(ctx context.Context, r *echo) (*echo, error) {
+		notePeer := func(ctx context.Context, r *echo) (*echo, error) {
 			peer, known = PeerFrom(ctx)
 			return r, nil
-		}))
+		}
+		srv := NewServer(hclog.NewNullLogger(), Handle(echoMethod, notePeer))
 		addr, dial := securePort(t, srv, false)
 		if !secured {
 			dial = Dial

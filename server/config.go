@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -12,7 +13,6 @@ import (
 	"berth/endpoints"
 	"berth/internal/boottime"
 	"berth/internal/bytesize"
-	"berth/internal/peertls"
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/server/control"
@@ -86,13 +86,15 @@ type Config struct {
 	// AutopilotInterval is the time between two checks of the servers; 0 for autopilot's own. Tests set it.
 	AutopilotInterval time.Duration
 
-	// Keys has the TLS certificate of this server, nil: it speaks plain TCP. With RequireTLS it speaks TLS alone.
-	Keys       *peertls.Keys
+	// TLS is that of the port, nil for plain TCP. With RequireTLS the port takes nothing else, and the
+	// certificates of callers decide on their rights.
+	TLS        *tls.Config
 	RequireTLS bool
 
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for raftTimeout
-	// Dial and Gossip connect to the other servers, nil for the real network. Tests set connections that they
-	// can cut. Gossip returns the transport by which the gossip sends. It receives by the sockets of t.
+	// Dial and Gossip connect to the other servers, nil for the real network without TLS. Tests set
+	// connections that they can cut. Gossip returns the transport by which the gossip sends. It receives
+	// by the sockets of t.
 	Dial   rpc.Dialer
 	Gossip func(t *memberlist.NetTransport) memberlist.NodeAwareTransport
 }

@@ -20,8 +20,6 @@ import (
 
 	"berth/endpoints"
 	"berth/internal/loadshed"
-	"berth/internal/peertls"
-	"berth/internal/pki"
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/server/control"
@@ -70,10 +68,6 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	if cfg.Dial == nil {
 		cfg.Dial = rpc.Dial
 	}
-	if cfg.Keys != nil {
-		toServers := cfg.Keys.Client(peertls.Roles(pki.RoleServer))
-		cfg.Dial = rpc.SecureDialer(cfg.Dial, toServers, !cfg.RequireTLS)
-	}
 	s := &Server{
 		cfg:       cfg,
 		logger:    logger,
@@ -112,7 +106,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 		return nil, err
 	}
 	s.addr = advertised.String()
-	s.layer = raftnet.NewLayer(advertised, cfg.Dial)
+	s.layer = raftnet.NewLayer(advertised, cfg.Dial, logger)
 	s.consensus, err = s.openRaft()
 	if err != nil {
 		return nil, err
@@ -162,26 +156,11 @@ func (s *Server) createServices(ln net.Listener) {
 	s.listener = rpc.NewListener(ln, logger, map[byte]func(net.Conn){
 		rpc.ByteRPC:  s.rpc.ServeConn,
 		rpc.ByteMux:  s.rpc.ServeMux,
-		rpc.ByteRaft: s.acceptRaft,
+		rpc.ByteRaft: s.layer.Handoff,
 	})
-	if cfg.Keys != nil {
-		fromAgents := cfg.Keys.Server(peertls.Roles(pki.RoleServer, pki.RoleNode))
-		s.listener.Secure(fromAgents, cfg.RequireTLS)
-	}
+	s.listener.Secure(cfg.TLS, cfg.RequireTLS)
 
 	s.listener.LimitPerAddr(cfg.MaxConnsPerAddr)
-}
-
-// acceptRaft gives a connection of another server to Raft.
-func (s *Server) acceptRaft(conn net.Conn) {
-	peer, secured := rpc.PeerOf(conn)
-	if secured && peer.Role != pki.RoleServer {
-		s.logger.Warn("rejected a connection of Raft, whose certificate is not that of a server",
-			"remote", conn.RemoteAddr().String(), "identity", peer.String())
-		_ = conn.Close()
-		return
-	}
-	s.layer.Handoff(conn)
 }
 
 // advertisedAddress resolves the address of this server for others.

@@ -1,6 +1,7 @@
-// Package peertls secures the connections of agents with TLS: of servers and nodes with each other, and of operators
-// with the HTTP API. Both ends have a certificate of the cluster's authority, and the role in it (see internal/pki)
-// decides what the holder may do. The names and addresses of hosts decide nothing, because machines move.
+// Package peertls secures the connections of agents with TLS: of servers and nodes with each other, and
+// of operators with the HTTP API. Both ends have a certificate of the cluster's authority, and the role
+// in it (see internal/pki) decides what the holder may do. The names and addresses of hosts decide
+// nothing, because machines move.
 //
 // The keys are files. They are read again when they change. Connections that are open stay open.
 package peertls

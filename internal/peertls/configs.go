@@ -3,7 +3,6 @@ package peertls
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"time"
 
 	"berth/internal/pki"
@@ -35,8 +34,8 @@ func (k *Keys) ServerOptional(accept Accept) *tls.Config {
 	return k.server(tls.RequestClientCert, accept)
 }
 
-// server returns a configuration that verifies certificates itself, against the present authorities. The library
-// calls VerifyConnection for a resumed session, too: its certificate may have expired since.
+// server returns a configuration that verifies certificates itself, against the present authorities. The
+// library calls VerifyConnection for a resumed session, too: its certificate may have expired since.
 func (k *Keys) server(auth tls.ClientAuthType, accept Accept) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -104,17 +103,18 @@ func identityIn(region string, cert *x509.Certificate) (pki.Identity, error) {
 
 // plainFault explains why a certificate is not valid.
 func plainFault(err error, cert *x509.Certificate) error {
-	var invalid x509.CertificateInvalidError
-	if !errors.As(err, &invalid) || invalid.Reason != x509.Expired {
-		return structs.Deniedf("the certificate: %w", err)
-	}
-	now := time.Now().UTC().Format(time.RFC3339)
-	if time.Now().Before(cert.NotBefore) {
+	now := time.Now().UTC()
+	clock := now.Format(time.RFC3339)
+	switch {
+	case now.Before(cert.NotBefore):
 		return structs.Deniedf("the certificate is valid from %s on, and the clock of this machine says %s; "+
-			"set the clocks of both machines", cert.NotBefore.Format(time.RFC3339), now)
+			"set the clocks of both machines", cert.NotBefore.Format(time.RFC3339), clock)
+	case now.After(cert.NotAfter):
+		return structs.Deniedf("the certificate expired at %s, and the clock of this machine says %s; "+
+			"make a new one with `berth tls cert create`, or set the clock",
+			cert.NotAfter.Format(time.RFC3339), clock)
 	}
-	return structs.Deniedf("the certificate expired at %s, and the clock of this machine says %s; "+
-		"make a new one with `berth tls cert create`, or set the clock", cert.NotAfter.Format(time.RFC3339), now)
+	return structs.Deniedf("the certificate: %w", err)
 }
 
 // PeerOf returns the identity of the other end of a connection. It returns false for a connection without TLS

@@ -64,11 +64,21 @@ func Open(cfg Config, region string, role pki.Role, logger hclog.Logger) (*Keys,
 // Identity returns the identity in the certificate of this agent.
 func (k *Keys) Identity() pki.Identity { return k.current.Load().identity }
 
+// NodeID returns the ID of the node in the certificate of this agent, "" for a server.
+func (k *Keys) NodeID() string {
+	id := k.Identity()
+	if id.Role != pki.RoleNode {
+		return ""
+	}
+	return id.ID
+}
+
 // Expires returns the end of the certificate of this agent.
 func (k *Keys) Expires() time.Time { return k.current.Load().cert.Leaf.NotAfter }
 
-// Reload reads the files again, and reports whether they have changed. New connections use the new ones. If
-// the files are not valid, nothing changes. Another identity needs a restart of the agent, so it is not valid.
+// Reload reads the files again, and reports whether they have changed. New connections use the new ones.
+// If the files are not valid, nothing changes. Another identity needs a restart of the agent, so it is
+// not valid.
 func (k *Keys) Reload() (changed bool, err error) {
 	k.reading.Lock()
 	defer k.reading.Unlock()
@@ -81,8 +91,8 @@ func (k *Keys) Reload() (changed bool, err error) {
 		return false, nil
 	}
 	if next.identity != old.identity {
-		return false, structs.Preconditionf("tls: cert_file %s is now the certificate of %s, and the agent runs as %s; "+
-			"restart the agent, or put the former file back", k.cfg.CertFile, next.identity, old.identity)
+		return false, structs.Preconditionf("tls: cert_file %s is now the certificate of %s, and the agent runs "+
+			"as %s; restart the agent, or put the former file back", k.cfg.CertFile, next.identity, old.identity)
 	}
 	k.current.Store(next)
 	k.logger.Info("read the TLS certificate again",
@@ -91,8 +101,8 @@ func (k *Keys) Reload() (changed bool, err error) {
 	return true, nil
 }
 
-// Run reads the files again when they change, until ctx ends. It logs a fault once until the fault is another,
-// and warns once a day when the certificate ends soon.
+// Run reads the files again when they change, until ctx ends. It logs a fault once until the fault is
+// another, and warns once a day when the certificate ends soon.
 func (k *Keys) Run(ctx context.Context) {
 	logged := ""
 	var warned time.Time

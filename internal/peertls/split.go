@@ -56,8 +56,8 @@ func (s *Splitter) Plain() net.Listener { return s.plain }
 // Secure returns the listener of connections with TLS. The handshake has not begun.
 func (s *Splitter) Secure() net.Listener { return s.secure }
 
-// Run accepts connections until ctx ends or the port fails, and returns when no connection is left whose first
-// byte has not arrived. Both listeners end with it.
+// Run accepts connections until ctx ends or the port fails, and returns when no connection is left whose
+// first byte has not arrived. Both listeners end with it.
 func (s *Splitter) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.plain.Close()

@@ -5,8 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"berth/internal/pki"
 	"berth/rpc"
 )
 
@@ -15,23 +17,33 @@ import (
 type Layer struct {
 	addr   net.Addr
 	dial   rpc.Dialer
+	logger hclog.Logger
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
 // NewLayer makes the share of Raft in the port at an address. It dials other servers with dial.
-func NewLayer(addr net.Addr, dial rpc.Dialer) *Layer {
+func NewLayer(addr net.Addr, dial rpc.Dialer, logger hclog.Logger) *Layer {
 	return &Layer{
 		addr:   addr,
 		dial:   dial,
+		logger: logger,
 		conns:  make(chan net.Conn),
 		closed: make(chan struct{}),
 	}
 }
 
-// Handoff gives a connection to Raft, which owns it from then on.
+// Handoff gives a connection to Raft, which owns it from then on. With TLS the other end is a server.
 func (l *Layer) Handoff(conn net.Conn) {
+	peer, secured := rpc.PeerOf(conn)
+	if secured && peer.Role != pki.RoleServer {
+		l.logger.Warn("rejected a connection of Raft, whose certificate is not that of a server",
+			"remote", conn.RemoteAddr().String(), "identity", peer.String())
+		_ = conn.Close()
+		return
+	}
+
 	select {
 	case l.conns <- conn:
 	case <-l.closed:

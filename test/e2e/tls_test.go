@@ -22,8 +22,8 @@ type closing struct {
 	configs   map[*agent]string // the file with the mode
 }
 
-// nodeReady is agent.nodeReady by the API of a server: the one of a node does not serve the cluster when TLS is
-// required.
+// nodeReady is agent.nodeReady by the API of a server: the one of a node does not serve the cluster when
+// TLS is required.
 func (c *closing) nodeReady(n *agent) error {
 	_, err := get[map[string]any](n, "/v1/agent/health?type=client")
 	if err != nil {
@@ -73,8 +73,8 @@ func (c *closing) setAll(t *testing.T, mode string) {
 	c.check("mode " + mode)
 }
 
-// A cluster of three servers and two nodes goes from plain TCP to TLS alone and one step back, while jobs write to
-// volumes. No allocation, claim or mount changes.
+// A cluster of three servers and two nodes goes from plain TCP to TLS alone and one step back, while jobs
+// write to volumes. No allocation, claim or mount changes.
 func TestTLS_IsTurnedOnAgentByAgent(t *testing.T) {
 	t.Parallel()
 	c := &closing{

@@ -1,4 +1,5 @@
-package endpoints
+// Package callers decides which methods the certificate of a caller allows.
+package callers
 
 import (
 	"context"
@@ -8,9 +9,9 @@ import (
 	"berth/structs"
 )
 
-// nodeMethods are the methods that the certificate of a node allows. The request of most names the node, and it is
-// the one in the certificate. For the others the value is true: a node reads the allocation before its own,
-// the node of that one, the services that its templates name, and the servers.
+// nodeMethods are the methods that the certificate of a node allows. The request of most names the node,
+// and it is the one in the certificate. For the others the value is true: a node reads the allocation
+// before its own, the node of that one, the services that its templates name, and the servers.
 var nodeMethods = map[string]bool{
 	structs.NodeRegister.Name:          false,
 	structs.NodeHeartbeat.Name:         false,
@@ -36,26 +37,25 @@ var nodeMethods = map[string]bool{
 	structs.StatusPeers.Name:           true,
 }
 
-// checkCaller returns an error if the certificate of the caller does not give it a method. A node acts for
-// itself alone. The server that takes a request from a node checks it: for the others the caller is this server.
+// Check returns an error if the certificate of the caller does not give it a method. A node acts for itself
+// alone. The server that takes a request from a node checks it: for the others the caller is that server.
 // Operators call the HTTP API. A caller without a certificate is of this process.
-func (e *Endpoints) checkCaller(ctx context.Context, d delivered, req any) error {
+func Check(ctx context.Context, method string, req any) error {
 	peer, secured := rpc.PeerFrom(ctx)
-	if !e.roles || !secured || peer.Role == pki.RoleServer {
+	if !secured || peer.Role == pki.RoleServer {
 		return nil
 	}
 
-	name := d.method.Name
-	ofAny, allowed := nodeMethods[name]
+	ofAny, allowed := nodeMethods[method]
 	if peer.Role != pki.RoleNode || !allowed {
 		return structs.Deniedf("%s: the certificate of %s does not allow it; call the HTTP API of a server with "+
-			"the certificate of an operator", name, peer)
+			"the certificate of an operator", method, peer)
 	}
 
 	id, secret := subject(req)
 	if id != peer.ID && (!ofAny || secret != "") {
 		return structs.Deniedf("%s: the certificate is that of node %s, and the request is one of node %q",
-			name, peer.ID, id)
+			method, peer.ID, id)
 	}
 	return nil
 }
