@@ -165,7 +165,7 @@ func (c *Config) Finish() error {
 			"expected server { enabled = true }, client { enabled = true }, or -dev")
 	}
 
-	faults = append(faults, c.Limits.validate(), c.TLS.Validate(), c.Telemetry.Validate(),
+	faults = append(faults, c.Limits.validate(), c.TLS.Validate(), c.checkOpenPorts(), c.Telemetry.Validate(),
 		c.Consul.Validate())
 	if !filepath.IsAbs(c.DataDir) {
 		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)

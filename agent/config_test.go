@@ -93,7 +93,7 @@ func TestConfig_ReadsTheConfigurationOfTheScheduler(t *testing.T) {
 		"a.hcl": "server {\n  enabled = true\n  default_scheduler_config {\n    scheduler_algorithm = \"spread\"\n" +
 			"    preemption_config {\n      batch_scheduler_enabled = true\n    }\n  }\n}\n",
 	})
-	c, err := parseConfig(t, "-config", dir, "-data-dir", "/x")
+	c, err := parseConfig(t, "-config", dir, "-data-dir", "/x", "-bind", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestConfig_ReadsTheDevicesThatFence(t *testing.T) {
 }`,
 		"b.json": `{"server": {"fencing": [{"pve": {"agent": "fence_pve", "plug": "${meta.vmid}"}}]}}`,
 	})
-	c, err := parseConfig(t, "-config", dir, "-data-dir", "/x")
+	c, err := parseConfig(t, "-config", dir, "-data-dir", "/x", "-bind", "127.0.0.1")
 	if err == nil {
 		err = c.Finish()
 	}
@@ -165,7 +165,7 @@ func TestConfig_ReadsTheDevicesThatFence(t *testing.T) {
 func TestConfig_FaultsOfDevicesThatFenceHaveAPosition(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"a.hcl": "server {\n  enabled = true\n  fencing \"a\" {\n    agent = \"x\"\n  }\n" +
 		"  fencing \"b\" {\n    agent = \"x\"\n    plug  = \"${var.x}\"\n  }\n}\n"})
-	c, err := parseConfig(t, "-config", dir, "-data-dir", "/x")
+	c, err := parseConfig(t, "-config", dir, "-data-dir", "/x", "-bind", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestConfig_ReadsTheConfigurationOfAutopilot(t *testing.T) {
 		dir := writeFiles(t, map[string]string{
 			"a.hcl": "server {\n  enabled = true\n" + server + "}\nautopilot {\n" + autopilot + "}\n",
 		})
-		c, err := parseConfig(t, "-config", dir, "-data-dir", "/x")
+		c, err := parseConfig(t, "-config", dir, "-data-dir", "/x", "-bind", "127.0.0.1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,8 @@ client {
   options = { "driver.allowlist" = "exec, podman", "driver.denylist" = "docker" }
   users { dynamic_user_max = 80005 }
 }`})
-	c, err := parseConfig(t, "-config", filepath.Join(dir, "a.hcl"), "-data-dir", "/x")
+	c, err := parseConfig(t, "-config", filepath.Join(dir, "a.hcl"), "-data-dir", "/x",
+		"-bind", "127.0.0.1")
 	if err == nil {
 		err = c.Finish()
 	}
@@ -431,12 +432,35 @@ func TestConfig_DestroysAtTheEndIfItIsTold(t *testing.T) {
 		"client {\n enabled = true\n destroy_on_shutdown = true\n}": true,
 	} {
 		dir := writeFiles(t, map[string]string{"a.hcl": content})
-		c, err := parseConfig(t, "-config", filepath.Join(dir, "a.hcl"), "-data-dir", "/x")
+		c, err := parseConfig(t, "-config", filepath.Join(dir, "a.hcl"), "-data-dir", "/x",
+			"-bind", "127.0.0.1")
 		if err == nil {
 			err = c.Finish()
 		}
 		if err != nil || c.Client.DestroyOnShutdown != want {
 			t.Errorf("%s: got %t, %v", content, c.Client.DestroyOnShutdown, err)
+		}
+	}
+}
+
+func TestConfig_OpenPortsNeedAWordAboutTLS(t *testing.T) {
+	for name, c := range map[string]struct {
+		content  string
+		accepted bool
+	}{
+		"all addresses":               {"", false},
+		"an address of the network":   {"bind_addr = \"10.0.0.7\"", false},
+		"loopback":                    {"bind_addr = \"127.0.0.1\"", true},
+		"loopback with one open port": {"bind_addr = \"127.0.0.1\"\naddresses {\n rpc = \"10.0.0.7\"\n}", false},
+		"off in writing":              {"tls {\n mode = \"off\"\n}", true},
+	} {
+		dir := writeFiles(t, map[string]string{"a.hcl": "server {\n enabled = true\n}\n" + c.content})
+		config, err := parseConfig(t, "-config", dir, "-data-dir", "/x")
+		if err == nil {
+			err = config.Finish()
+		}
+		if (err == nil) != c.accepted || err != nil && !strings.Contains(err.Error(), "tls { mode = \"off\" }") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/netip"
 
@@ -32,17 +34,42 @@ func (a *Agent) openKeys() (err error) {
 	return err
 }
 
-// warnOfOpenPorts says that everybody who reaches the ports may do everything. A configuration that says so
-// itself is known to its operator.
+// openAddress returns an address beyond loopback on which the agent listens, "" if there is none.
+func (c *Config) openAddress() string {
+	bound := []string{c.Addresses.HTTP}
+	if c.Server.Enabled {
+		bound = append(bound, c.Addresses.RPC, c.Addresses.Serf)
+	}
+	for _, own := range bound {
+		host := cmp.Or(own, c.BindAddr)
+		addr, err := netip.ParseAddr(host)
+		if err != nil || !addr.IsLoopback() {
+			return host
+		}
+	}
+	return ""
+}
+
+// checkOpenPorts rejects a configuration that opens ports to the network and says nothing about TLS: everybody
+// who reaches them may do everything.
+func (c *Config) checkOpenPorts() error {
+	open := c.openAddress()
+	if c.TLS.Mode != peertls.ModeUnset || open == "" {
+		return nil
+	}
+	return fmt.Errorf("tls: the agent listens on %s without TLS, and everybody who reaches its ports may do "+
+		"everything; set tls { mode = \"require\" } with the files of a certificate (docs/operations/tls.md), or "+
+		"bind_addr = \"127.0.0.1\", or tls { mode = \"off\" } if you trust all of that network", open)
+}
+
+// warnOfOpenPorts says what an agent without TLS risks.
 func (a *Agent) warnOfOpenPorts() {
-	cfg := a.config()
-	addr, err := netip.ParseAddr(cfg.BindAddr)
-	if cfg.TLS.Mode == peertls.ModeOff || err != nil || addr.IsLoopback() {
+	open := a.config().openAddress()
+	if open == "" {
 		return
 	}
 	a.logger.Warn("the ports of this agent are open to the network without TLS: everybody who reaches them may "+
-		"register jobs, claim volumes and run programs as root; set up TLS (docs/operations/tls.md), or write "+
-		"tls { mode = \"off\" } if a private network has no other users", "bind_addr", cfg.BindAddr)
+		"register jobs, claim volumes and run programs as root (docs/operations/tls.md)", "address", open)
 }
 
 // reloadKeys reads the files of the TLS certificate again.

@@ -212,6 +212,9 @@ func serverConfig(m *member) string {
 consul {
   address = ""
 }
+tls {
+  mode = "off"
+}
 autopilot {
   server_stabilization_time = "1s"
 }
@@ -234,6 +237,9 @@ func nodeConfig(m *member) string {
 	return fmt.Sprintf(`
 consul {
   address = ""
+}
+tls {
+  mode = "off"
 }
 client {
   gc_max_allocs = 10
