@@ -107,7 +107,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 		Connect:      a.connect,
 		Sessions:     &a.sessions,
 	})
-	a.apis = a.newAPIServers(handler, httpLogger)
+	a.apis = a.newAPIServers(withHeaders(cfg.HTTPHeaders, handler), httpLogger)
 	return a, nil
 }
 

@@ -67,6 +67,8 @@ type Config struct {
 	// HTTPAllowedHosts lists the names by which clients may call the HTTP API, in addition to addresses,
 	// localhost, name and the name in advertise. *.example.com allows every name below example.com.
 	HTTPAllowedHosts []string `hcl:"http_allowed_hosts"`
+	// HTTPHeaders are added to each answer of the HTTP API.
+	HTTPHeaders map[string]string `hcl:"http_api_response_headers"`
 
 	Telemetry telemetry.Config `hcl:"telemetry,block"`
 	Server    server.Config    `hcl:"server,block"`
@@ -165,8 +167,8 @@ func (c *Config) Finish() error {
 			"expected server { enabled = true }, client { enabled = true }, or -dev")
 	}
 
-	faults = append(faults, c.Limits.validate(), c.TLS.Validate(), c.checkOpenPorts(), c.Telemetry.Validate(),
-		c.Consul.Validate())
+	faults = append(faults, c.Limits.validate(), c.TLS.Validate(), c.checkOpenPorts(),
+		checkHeaders(c.HTTPHeaders), c.Telemetry.Validate(), c.Consul.Validate())
 	if !filepath.IsAbs(c.DataDir) {
 		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)
 	}

@@ -50,8 +50,8 @@ func (c *Config) openAddress() string {
 	return ""
 }
 
-// checkOpenPorts rejects a configuration that opens ports to the network and says nothing about TLS: everybody
-// who reaches them may do everything.
+// checkOpenPorts rejects a configuration that opens ports to the network and says nothing about TLS:
+// everybody who reaches them may do everything.
 func (c *Config) checkOpenPorts() error {
 	open := c.openAddress()
 	if c.TLS.Mode != peertls.ModeUnset || open == "" {

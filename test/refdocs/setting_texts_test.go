@@ -43,6 +43,10 @@ var settingTexts = []blockText{
 				"agent](../operations/install.md#ports-of-the-agent)",
 		},
 		{
+			"http_api_response_headers", "",
+			"headers of each answer of the HTTP API, for example `Strict-Transport-Security`",
+		},
+		{
 			"plugin_dir", "",
 			"the directory of the programs that serve a task driver or devices, see " +
 				"[External plugins](../operations/plugins.md#external-plugins)",
