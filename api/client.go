@@ -6,11 +6,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/netfault"
+	"berth/api/transport"
 	"berth/structs"
 )
 
@@ -27,10 +25,12 @@ const DefaultAddress = "http://127.0.0.1:4746"
 
 // ClientConfig has the settings of a client.
 type ClientConfig struct {
-	Address   string // http://host:port or unix:///path; default: BERTH_ADDR, then DefaultAddress
+	// Address is http://host:port, https://host:port or unix:///path; default: BERTH_ADDR, then DefaultAddress
+	Address   string
 	Namespace string
 	Region    string
 	Token     string
+	TLS       transport.TLS // of an address with https
 	// Late is called in the goroutine of the caller when the answer to a request takes longer than LateAfter. A
 	// blocking read waits for a change, so its answer is never late. Late may be nil.
 	Late func()
@@ -39,46 +39,28 @@ type ClientConfig struct {
 // Client calls one agent. An error has the kind that the agent gave it. The kind is unavailable if the agent
 // cannot be reached. A Client is safe for concurrent use.
 type Client struct {
-	cfg  ClientConfig
-	base *url.URL
-	bad  error // the fault of the configuration; every call returns it
-	http *http.Client
+	cfg   ClientConfig
+	agent *transport.Transport
+	bad   error // the fault of the configuration; every call returns it
+	http  *http.Client
 }
 
-// NewClient returns a client. The calls of a client with an invalid address return an error.
+// NewClient returns a client. The calls of a client with an invalid configuration return an error.
 func NewClient(cfg ClientConfig) *Client {
 	cfg.Address = cmp.Or(cfg.Address, os.Getenv("BERTH_ADDR"), DefaultAddress)
-	c := &Client{cfg: cfg}
-	c.base, c.bad = parseAddress(cfg.Address)
-	transport := &http.Transport{MaxIdleConnsPerHost: 8}
-	if c.bad == nil && c.base.Scheme == "unix" {
-		socket := c.base.Path
-		c.base = &url.URL{Scheme: "http", Host: "localhost"}
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		}
+	c := &Client{cfg: cfg, http: &http.Client{}}
+	c.agent, c.bad = transport.Open(cfg.Address, cfg.TLS)
+	if c.bad == nil {
+		c.http.Transport = c.agent.HTTP
 	}
-	c.http = &http.Client{Transport: transport}
 	return c
-}
-
-func parseAddress(s string) (*url.URL, error) {
-	if !strings.Contains(s, "://") {
-		s = "http://" + s
-	}
-	u, err := url.Parse(s)
-	if err == nil {
-		overHTTP := u.Scheme == "http" || u.Scheme == "https"
-		if overHTTP && u.Host != "" || u.Scheme == "unix" {
-			return u, nil
-		}
-	}
-	return nil, structs.Invalidf("the address %q is not of the form http://host:port or unix:///path", s)
 }
 
 // Close closes idle connections.
 func (c *Client) Close() {
-	c.http.CloseIdleConnections()
+	if c.bad == nil {
+		c.agent.HTTP.CloseIdleConnections()
+	}
 }
 
 // Namespace returns the namespace of the calls.
@@ -171,7 +153,7 @@ func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.transportError(ctx, err)
+		return nil, c.agent.Explain(ctx, err)
 	}
 	if resp.StatusCode/100 != 2 && resp.StatusCode != r.route.Also {
 		defer closeBody(resp)
@@ -182,7 +164,7 @@ func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error
 
 // urlOf returns the URL of a request, in the namespace and region of the client if the query names no other.
 func (c *Client) urlOf(r request) string {
-	u := *c.base
+	u := *c.agent.Base
 	for s := range strings.SplitSeq(r.route.Path[1:], "/") {
 		if s == "{id}" {
 			s = r.id
@@ -236,50 +218,14 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 // closeBody closes the body of an answer. Its error loses nothing.
 func closeBody(resp *http.Response) { _ = resp.Body.Close() }
 
-// transportError explains why the agent could not be reached or did not answer.
-func (c *Client) transportError(ctx context.Context, err error) error {
-	var op *net.OpError
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		err = wrapped.Err // drops the URL, because the text has the address already
-	}
-
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return structs.Timeoutf("no answer from the agent at %s in time", c.cfg.Address)
-	case ctx.Err() != nil:
-		return structs.Timeoutf("the call was cancelled: %w", ctx.Err())
-	case errors.Is(err, http.ErrSchemeMismatch):
-		return structs.Invalidf(
-			"the agent at %s speaks http and not https: use http:// in -address or BERTH_ADDR",
-			c.cfg.Address)
-	case errors.As(err, &op) && op.Op == "dial":
-		return structs.Unavailablef(
-			"no agent can be reached at %s (-address, BERTH_ADDR): %w",
-			c.cfg.Address, netfault.Plain(err))
-	}
-
-	return structs.Timeoutf("the agent at %s did not answer: %w%s",
-		c.cfg.Address, netfault.Plain(err), c.portHint())
-}
-
-// portHint explains a lost connection to a port that, by default, does not serve HTTP.
-func (c *Client) portHint() string {
-	port := c.base.Port()
-	if port != "4747" && port != "4748" {
-		return ""
-	}
-	return "; port " + port + " is one of the servers' own, the HTTP API has port 4746 (-address, BERTH_ADDR)"
-}
-
 // errorOf returns the error of an answer that is not a success.
 func errorOf(resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	kind := structs.Kind(resp.Header.Get(headerErrorKind))
 	if resp.StatusCode == http.StatusBadRequest &&
 		bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
-		return structs.Invalidf("the agent at %s expects https: use https:// in -address or BERTH_ADDR",
-			resp.Request.URL.Host)
+		return structs.Invalidf("the agent at %[1]s expects TLS: use https://%[1]s in -address or BERTH_ADDR, "+
+			"and name its authority with -ca-cert or BERTH_CACERT", resp.Request.URL.Host)
 	}
 	return &structs.Error{
 		Kind:       cmp.Or(kind, structs.KindFromHTTP(resp.StatusCode)),
@@ -308,7 +254,7 @@ func (c *Client) callJSON(ctx context.Context, r request, out any) (*Meta, error
 	defer closeBody(resp)
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, c.transportError(ctx, err)
+		return nil, c.agent.Explain(ctx, err)
 	}
 	err = json.Unmarshal(body, out)
 	if err != nil {

@@ -93,7 +93,7 @@ func (c *Client) dialExec(ctx context.Context, id, task string, x *Exec) (*webso
 	case err != nil && resp != nil:
 		return nil, errorOf(resp)
 	case err != nil:
-		return nil, c.transportError(ctx, err)
+		return nil, c.agent.Explain(ctx, err)
 	}
 
 	ws.SetReadLimit(maxMessage)

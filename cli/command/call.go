@@ -10,6 +10,7 @@ import (
 	"text/template"
 
 	"berth/api"
+	"berth/api/transport"
 	"berth/structs"
 )
 
@@ -71,6 +72,13 @@ func (c *Call) newClient() *api.Client {
 		Region:    c.region(),
 		Token:     os.Getenv("BERTH_TOKEN"),
 		Late:      c.sayLate,
+		TLS: transport.TLS{
+			CACert:     c.String("ca-cert"),
+			CAPath:     c.String("ca-path"),
+			ClientCert: c.String("client-cert"),
+			ClientKey:  c.String("client-key"),
+			ServerName: c.String("tls-server-name"),
+		},
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"berth/api"
 	"berth/internal/suggest"
 )
 
@@ -49,30 +48,8 @@ func (f *Flag) About() string {
 	return f.Usage + ". Default: " + f.Default
 }
 
-// The options of commands: of all that call an agent, of all that render an answer, and of all that change
-// something.
+// The options of commands: of all that render an answer, and of all that change something.
 var (
-	CommonFlags = []Flag{
-		{
-			Name:  "address",
-			Kind:  String,
-			Value: "url",
-			Usage: "The agent to call, http://host:port or unix:///path. Default: BERTH_ADDR, else " +
-				api.DefaultAddress,
-		},
-		{
-			Name:  "namespace",
-			Kind:  String,
-			Value: "name",
-			Usage: "The namespace. Default: BERTH_NAMESPACE, else default",
-		},
-		{
-			Name:  "region",
-			Kind:  String,
-			Value: "name",
-			Usage: "The region. Default: BERTH_REGION, else the agent's own",
-		},
-	}
 	RenderFlags = []Flag{
 		{Name: "json", Usage: "Show the API's answer as JSON"},
 		{

@@ -18,17 +18,16 @@ func addSocketStep(c *Call, path string, err error) error {
 	return fmt.Errorf("%w\nRun there: %s", err, commandOver(c, "unix://"+socket, path))
 }
 
-// commandOver returns the command line of this call as root over another address. It names the namespace and
-// the region of the environment, because sudo drops them.
+// commandOver returns the command line of this call as root over the socket of an address, without TLS. It
+// names the namespace and the region of the environment, because sudo drops them.
 func commandOver(c *Call, address, path string) string {
 	words := []string{"sudo", path, "-address", structs.ShellWord(address)}
 	add := func(name, value string) {
 		words = append(words, "-"+name, structs.ShellWord(value))
 	}
-	for _, f := range c.Command.AllFlags() {
+	for _, f := range c.Command.ownFlags() {
 		for _, value := range c.values[f.Name] {
 			switch {
-			case f.Name == "address" || f.Name == "namespace" || f.Name == "region":
 			case value == "true" && f.Kind == Bool:
 				words = append(words, "-"+f.Name)
 			case f.Kind == Bool: // false is the default

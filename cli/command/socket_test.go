@@ -28,6 +28,8 @@ func TestRun_NamesTheCommandOverTheOperatorSocket(t *testing.T) {
 		{"n1 -force -reason off", "", over + " -force -reason off n1"},
 		{"-json=false -reason it's -- -n1", "", over + ` -reason 'it'\''s' -- -n1`},
 		{"n1", "web", over + " -namespace web n1"},
+		{"-address https://a -ca-cert ca.pem -client-cert c.pem -client-key k.pem -tls-server-name s n1", "",
+			over + " n1"},
 		{"-namespace db -region eu n1", "web", over + " -namespace db -region eu n1"},
 	} {
 		t.Setenv("BERTH_NAMESPACE", c.namespace)
