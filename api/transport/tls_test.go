@@ -167,7 +167,8 @@ func TestOpen_TakesNoOlderTLS(t *testing.T) {
 }
 
 func TestExplain_NamesTheRemedyOfAFaultOfTLS(t *testing.T) {
-	f, twin, other := newFixture(t, "eu"), newFixture(t, "eu"), newFixture(t, "us")
+	f, twin := newFixture(t, "eu"), newFixture(t, "eu")
+	other := newFixture(t, "us")
 	open := f.serve(false, nil).URL
 	ended := f.serve(true, nil).URL
 	closed := f.serve(false, requiring(f)).URL
