@@ -7,6 +7,7 @@ import (
 	"berth/cli/job"
 	"berth/cli/node"
 	"berth/cli/operator"
+	"berth/cli/tlscmd"
 	"berth/cli/volume"
 )
 
@@ -90,6 +91,12 @@ var tree = []command.Command{
 		Group:    command.GroupCluster,
 		Synopsis: "Operate the cluster",
 		Sub:      operator.Commands,
+	},
+	{
+		Name:     "tls",
+		Group:    command.GroupCluster,
+		Synopsis: "Create and show the certificates of a cluster",
+		Sub:      tlscmd.Commands,
 	},
 	{
 		Name:     "system",
