@@ -71,12 +71,16 @@ func (t *Transport) portHint() string {
 	return "; port " + port + " is one of the servers' own, the HTTP API has port 4746 (-address, BERTH_ADDR)"
 }
 
-// certHint explains a connection that ended before the agent's alert arrived.
+// certHint explains a connection that the agent may have ended because of the client's certificate. The alert
+// with the reason is lost if the agent closes the connection while the body of a request is on its way.
 func (t *Transport) certHint(err error) string {
-	if t.Base.Scheme != "https" || t.tls.ClientCert != "" || !netfault.IsLost(err) {
+	switch {
+	case t.Base.Scheme != "https" || !netfault.IsLost(err):
 		return ""
+	case t.tls.ClientCert == "":
+		return "; if it requires a client certificate, name one with -client-cert and -client-key"
 	}
-	return "; if it requires a client certificate, name one with -client-cert and -client-key"
+	return "; if it rejects the client certificate " + t.tls.ClientCert + ", its log has the reason"
 }
 
 // tlsFault explains the end of a handshake. It returns nil for other errors.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -200,6 +201,29 @@ func TestExplain_NamesTheRemedyOfAFaultOfTLS(t *testing.T) {
 	} {
 		_, err := get(t, c.address, c.settings)
 		wantError(t, c.name, err, c.kind, c.want)
+	}
+}
+
+func TestExplain_HintsAtTheClientCertificateOfALostConnection(t *testing.T) {
+	f := newFixture(t, "eu")
+	with := f.client(false)
+	for _, c := range []struct {
+		address  string
+		settings TLS
+		want     string
+	}{
+		{"https://127.0.0.1:1", TLS{CACert: f.ca}, "; if it requires a client certificate, name one with"},
+		{"https://127.0.0.1:1", with, "; if it rejects the client certificate " + with.ClientCert},
+		{"http://127.0.0.1:1", TLS{}, "the connection was lost"},
+	} {
+		tr, err := Open(c.address, c.settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := tr.Explain(t.Context(), syscall.ECONNRESET).Error()
+		if !strings.Contains(text, c.want) || strings.Contains(text, "certificate") != (c.settings != TLS{}) {
+			t.Errorf("%s: got %q, want %q", c.address, text, c.want)
+		}
 	}
 }
 
