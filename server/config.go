@@ -18,6 +18,7 @@ import (
 	"berth/server/control"
 	"berth/server/control/fence"
 	"berth/server/fencing"
+	"berth/server/gossip"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -28,6 +29,11 @@ type Config struct {
 	BootstrapExpect int           `hcl:"bootstrap_expect"` // servers that form the cluster at first
 	RetryJoin       []string      `hcl:"retry_join"`       // gossip addresses of servers: host or host:port
 	RetryInterval   time.Duration `hcl:"retry_interval"`
+
+	// Encrypt is the first key of the gossip: see gossip.Encryption, also for the two below.
+	Encrypt        structs.Secret `hcl:"encrypt"`
+	VerifyIncoming bool           `hcl:"encrypt_verify_incoming"`
+	VerifyOutgoing bool           `hcl:"encrypt_verify_outgoing"`
 
 	HeartbeatTTL   time.Duration `hcl:"heartbeat_ttl"`     // a node sends its next heartbeat within this
 	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // a node is down when its heartbeat is this late
@@ -115,6 +121,8 @@ func DefaultConfig() Config {
 	return Config{
 		BootstrapExpect:   1,
 		RetryInterval:     5 * time.Second,
+		VerifyIncoming:    true,
+		VerifyOutgoing:    true,
 		HeartbeatTTL:      10 * time.Second,
 		HeartbeatGrace:    10 * time.Second,
 		MaxNodeLease:      30 * time.Minute,
@@ -153,7 +161,7 @@ func (c *Config) Validate() error {
 	bad := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf(format, args...))
 	}
-	faults = append(faults, c.Autopilot.Validate())
+	faults = append(faults, c.Autopilot.Validate(), gossip.CheckKey(c.Encrypt))
 	c.checkVote(bad)
 	if c.DataDir == "" {
 		bad("server: data_dir is required")

@@ -18,6 +18,7 @@ import (
 
 	"berth/internal/backoff"
 	"berth/internal/level"
+	"berth/server/gossip"
 	"berth/structs"
 )
 
@@ -99,6 +100,17 @@ func startMembership(
 	sc.MemberlistConfig.DeadNodeReclaimTime = reclaimAfter
 	sc.Logger = logger.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true})
 	sc.MemberlistConfig.Logger = sc.Logger
+	encryption := gossip.Encryption{
+		Dir:            cfg.DataDir,
+		Key:            cfg.Encrypt,
+		VerifyIncoming: cfg.VerifyIncoming,
+		VerifyOutgoing: cfg.VerifyOutgoing,
+	}
+	err = encryption.Apply(sc, logger)
+	if err != nil {
+		return nil, err
+	}
+
 	transport, err := openGossip(cfg, sc.MemberlistConfig)
 	if err != nil {
 		return nil, err
@@ -192,7 +204,7 @@ func (m *membership) joinEach(ctx context.Context, addrs []string) (answered int
 // Join joins the gossip of the servers at some gossip addresses, once, and returns the number of addresses
 // that answered. The error is unavailable if none of another server did. The log names the others.
 func (s *Server) Join(ctx context.Context, addrs []string) (answered int, err error) {
-	err = checkJoinAddresses(addrs)
+	err = gossip.CheckAddresses(addrs)
 	if err != nil {
 		return 0, err
 	}
@@ -208,21 +220,6 @@ func (s *Server) Join(ctx context.Context, addrs []string) (answered int, err er
 		s.logger.Warn("failed to join some of the servers", "error", err)
 	}
 	return answered, nil
-}
-
-// checkJoinAddresses bounds the addresses of one request.
-func checkJoinAddresses(addrs []string) error {
-	if len(addrs) == 0 || len(addrs) > structs.MaxJoinAddresses {
-		return structs.Invalidf("joining servers: %d gossip addresses are given, expected 1 to %d",
-			len(addrs), structs.MaxJoinAddresses)
-	}
-	for _, addr := range addrs {
-		if addr == "" || len(addr) > structs.MaxJoinAddress {
-			return structs.Invalidf("joining servers: an address has %d bytes, expected host or host:port, "+
-				"at most %d bytes", len(addr), structs.MaxJoinAddress)
-		}
-	}
-	return nil
 }
 
 // peers lists the servers of the region, this one included, in the order of their IDs.
@@ -290,21 +287,5 @@ func (m *membership) markBootstrapped() {
 	copied[tagBootstrap] = "1"
 	if err := m.serf.SetTags(copied); err != nil {
 		m.logger.Warn("failed to announce the cluster in the gossip", "error", err)
-	}
-}
-
-func agentMember(m serf.Member) *structs.AgentMember {
-	return &structs.AgentMember{
-		Name:        m.Name,
-		Addr:        m.Addr.String(),
-		Port:        m.Port,
-		Tags:        m.Tags,
-		Status:      m.Status.String(),
-		ProtocolMin: m.ProtocolMin,
-		ProtocolMax: m.ProtocolMax,
-		ProtocolCur: m.ProtocolCur,
-		DelegateMin: m.DelegateMin,
-		DelegateMax: m.DelegateMax,
-		DelegateCur: m.DelegateCur,
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/server/control"
+	"berth/server/gossip"
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/server/raftfiles"
@@ -41,16 +42,18 @@ type Server struct {
 	consensus *consensus
 	layer     *raftnet.Layer
 	members   *membership
-	nodes     *nodeconn.Sessions
-	endpoints *endpoints.Endpoints
-	leases    *leases.Leases
-	autopilot *autopilot.Autopilot
-	rpc       *rpc.Server
-	gate      *loadshed.Gate
-	pool      *rpc.Pool
-	listener  *rpc.Listener
-	loops     func() []control.Loop // the leader loops
-	lock      *os.File              // held while the data directory is this server's
+	// GossipKeys changes the keys with which the servers encrypt their gossip.
+	GossipKeys *gossip.Keyrings
+	nodes      *nodeconn.Sessions
+	endpoints  *endpoints.Endpoints
+	leases     *leases.Leases
+	autopilot  *autopilot.Autopilot
+	rpc        *rpc.Server
+	gate       *loadshed.Gate
+	pool       *rpc.Pool
+	listener   *rpc.Listener
+	loops      func() []control.Loop // the leader loops
+	lock       *os.File              // held while the data directory is this server's
 	// leading is set while this server leads and has applied everything that earlier leaders committed.
 	leading   atomic.Pointer[leadership]
 	watch     leaderWatch
@@ -117,6 +120,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.GossipKeys = gossip.NewKeyrings(s.members.serf)
 	return s, nil
 }
 
@@ -284,14 +288,14 @@ func (s *Server) RPCAddr() string {
 func (s *Server) Members() []*structs.AgentMember {
 	var out []*structs.AgentMember
 	for _, m := range s.members.serf.Members() {
-		out = append(out, agentMember(m))
+		out = append(out, gossip.Member(m))
 	}
 	return out
 }
 
 // Member returns this server as the gossip sees it.
 func (s *Server) Member() *structs.AgentMember {
-	return agentMember(s.members.serf.LocalMember())
+	return gossip.Member(s.members.serf.LocalMember())
 }
 
 // Store returns the server's state; for readers only.

@@ -28,7 +28,6 @@ var largePackages = map[string]int{
 	"internal/mvcc":           2800,
 	"jobspec":                 3725,
 	"plugins/hostpath":        3650,
-	"server":                  2502,
 	"server/control":          2700,
 	"state":                   10470,
 	"structs":                 9598,

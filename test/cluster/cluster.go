@@ -60,6 +60,12 @@ type Option func(*server.Config)
 // the test, which checks the state of every server.
 func New(t testing.TB, servers int, options ...Option) *Cluster {
 	t.Helper()
+	return NewLogged(t, logger(), servers, options...)
+}
+
+// NewLogged is New with a log of the servers.
+func NewLogged(t testing.TB, log hclog.Logger, servers int, options ...Option) *Cluster {
+	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "berth-cluster")
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +74,7 @@ func New(t testing.TB, servers int, options ...Option) *Cluster {
 		T:      t,
 		Net:    NewNetwork(),
 		dir:    dir,
-		Logger: logger(),
+		Logger: log,
 		Configure: func(cfg *server.Config) {
 			for _, o := range options {
 				o(cfg)
@@ -216,6 +222,9 @@ func (c *Cluster) Restart(s *Server) {
 	c.T.Helper()
 	c.startServer(s)
 }
+
+// Change changes the configuration of a server that was killed for its next starts.
+func (s *Server) Change(change func(*server.Config)) { change(&s.cfg) }
 
 // FailsToStart starts a server that was killed and returns the error with which it does not start.
 func (c *Cluster) FailsToStart(s *Server) error {

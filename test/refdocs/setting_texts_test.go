@@ -111,6 +111,13 @@ var settingTexts = []blockText{
 		},
 		{"retry_interval", "", "the delay between attempts to join"},
 		{
+			"encrypt", "",
+			"the first key of the gossip, 16, 24 or 32 bytes in base64; a keyring file wins over it, see " +
+				"[Encrypt the gossip](../operations/servers.md#encrypt-the-gossip)",
+		},
+		{"encrypt_verify_incoming", "", "with a key: reject gossip that is not encrypted"},
+		{"encrypt_verify_outgoing", "", "with a key: encrypt the gossip that this server sends"},
+		{
 			"heartbeat_ttl", "",
 			"the lease of a node, 1s or more; the next heartbeat arrives within it; it " +
 				"grows with the number of nodes above 1,000 for each second of it",

@@ -1,0 +1,132 @@
+package gossip
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/serf/serf"
+
+	"berth/structs"
+	"berth/structs/gossipkey"
+)
+
+// Keyrings shows and changes the keyrings of all servers through one of them.
+type Keyrings struct {
+	serf *serf.Serf
+	turn sync.Mutex // held during an operation, so that what it has checked still holds
+}
+
+// NewKeyrings returns the keyrings of the servers that a gossip knows.
+func NewKeyrings(s *serf.Serf) *Keyrings { return &Keyrings{serf: s} }
+
+// Do asks all servers to do an operation and waits for their answers, a few seconds at most. key is in
+// base64. The error is invalid for a wrong key, and a failed precondition where the operation would cut off a
+// server: nothing has changed then. It is internal if a server has not done it. The others may have done it,
+// and the operation may be repeated.
+func (k *Keyrings) Do(op gossipkey.Operation, key string) (*gossipkey.Keyrings, error) {
+	if !k.serf.EncryptionEnabled() {
+		return nil, structs.Preconditionf("the gossip of this server is not encrypted: "+
+			"set server.encrypt to a key, which \"%s\" prints", gossipkey.Generate)
+	}
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	manager := k.serf.KeyManager()
+	if op == gossipkey.List {
+		return answer(op)(manager.ListKeys())
+	}
+
+	_, err := gossipkey.Parse("the key", key)
+	if err == nil {
+		err = k.check(op, key)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	switch op {
+	case gossipkey.Install:
+		return answer(op)(manager.InstallKey(key))
+	case gossipkey.Use:
+		return answer(op)(manager.UseKey(key))
+	case gossipkey.Remove:
+		return answer(op)(manager.RemoveKey(key))
+	}
+	return nil, structs.Invalidf("the operation %q on the keys of the gossip is unknown", op)
+}
+
+// check returns an error if a change would cut off a server.
+func (k *Keyrings) check(op gossipkey.Operation, key string) error {
+	if failed := k.failed(); len(failed) > 0 {
+		return structs.Preconditionf("the gossip takes %s for failed, so the change would not reach all servers, "+
+			"and nothing has changed: start that server, or remove it by \"berth server force-leave\"",
+			strings.Join(failed, ", "))
+	}
+
+	now, err := answer(gossipkey.List)(k.serf.KeyManager().ListKeys())
+	if err != nil {
+		return fmt.Errorf("before the change, which has not been made: %w", err)
+	}
+
+	switch {
+	case op == gossipkey.Install && now.Keys[key] == 0 && len(now.Keys) >= MaxKeys:
+		return structs.Preconditionf("the servers have %d keys, the most that are allowed: "+
+			"remove those that are not in use", len(now.Keys))
+	case op == gossipkey.Use && now.Keys[key] < now.NumNodes:
+		return structs.Preconditionf("%d of %d servers have the key: install it first, or again",
+			now.Keys[key], now.NumNodes)
+	case op == gossipkey.Remove && now.PrimaryKeys[key] > 0:
+		return structs.Preconditionf("it is the primary key of %d of %d servers, with which they encrypt: "+
+			"install and use another key first", now.PrimaryKeys[key], now.NumNodes)
+	}
+	return nil
+}
+
+// failed returns the names of the servers that have failed and not left, in order.
+func (k *Keyrings) failed() (names []string) {
+	for _, m := range k.serf.Members() {
+		if m.Status == serf.StatusFailed {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// answer returns the function that makes an answer of one of the library. The error names the servers that
+// reported a fault, with their texts.
+func answer(op gossipkey.Operation) func(r *serf.KeyResponse, err error) (*gossipkey.Keyrings, error) {
+	return func(r *serf.KeyResponse, err error) (*gossipkey.Keyrings, error) {
+		if err == nil {
+			return &gossipkey.Keyrings{
+				Messages:    r.Messages,
+				Keys:        r.Keys,
+				PrimaryKeys: primaries(r),
+				NumNodes:    r.NumNodes,
+				NumErr:      r.NumErr,
+			}, nil
+		}
+
+		if r.NumNodes == 0 { // nobody was asked
+			return nil, structs.Internalf("the request to %s keys of the gossip: %w", op, err)
+		}
+		var faults []string
+		if r.NumResp < r.NumNodes {
+			faults = append(faults, fmt.Sprintf("%d of %d servers have answered", r.NumResp, r.NumNodes))
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Messages)) {
+			faults = append(faults, name+": "+structs.Cut(r.Messages[name], structs.MaxQuoted))
+		}
+		return nil, structs.Internalf("the request to %s keys of the gossip failed at %d of %d servers: %s", op,
+			r.NumNodes-r.NumResp+r.NumErr, r.NumNodes, strings.Join(faults, "; "))
+	}
+}
+
+// primaries returns how many servers encrypt with each key. The library counts the answers to a change as "".
+func primaries(r *serf.KeyResponse) map[string]int {
+	counts := maps.Clone(r.PrimaryKeys)
+	delete(counts, "")
+	return counts
+}
