@@ -11,8 +11,10 @@ import (
 	"berth/api"
 	"berth/client/drivers/driver"
 	"berth/internal/netfault"
+	"berth/internal/opsocket"
 	"berth/internal/version"
 	"berth/structs"
+	"berth/structs/gossipkey"
 )
 
 // local implements api.Agent for the HTTP API of the agent.
@@ -135,6 +137,25 @@ func (l local) Join(ctx context.Context, addrs []string) (int, error) {
 		return 0, noServer("joining servers")
 	}
 	return l.server.Join(ctx, addrs)
+}
+
+// GossipKeyring shows or changes the keys of the servers' gossip. It decides who may speak to the servers.
+func (l local) GossipKeyring(
+	ctx context.Context, op gossipkey.Operation, key string,
+) (*gossipkey.Keyrings, error) {
+	if l.server == nil {
+		return nil, noServer("the keys of the gossip")
+	}
+	socket := l.config().OperatorSocket
+	if !opsocket.Marked(ctx) {
+		return nil, &structs.Error{
+			Kind: structs.KindDenied,
+			Text: "the keys of the gossip are shown and changed only over the operator socket of a server, which " +
+				"root alone may open: it is unix://" + socket + " on server " + l.config().Name,
+			Socket: socket,
+		}
+	}
+	return l.server.GossipKeys.Do(op, key)
 }
 
 // Reload reads the configuration again and applies its live settings.

@@ -9,7 +9,7 @@
 //     text of the error.
 //   - A body with an unknown field is rejected with the path of the field (see internal/strictjson).
 //   - A web page of another origin in a browser on the machine can change nothing.
-//   - No answer shows a secret. Mount flags show as [REDACTED].
+//   - No answer shows a secret. Mount flags show as [REDACTED]. The operator socket alone shows gossip keys.
 //
 // The endpoints behind the Caller authorize and validate requests.
 package api
@@ -30,9 +30,11 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api/nodehttp"
+	"berth/internal/hostcheck"
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/gossipkey"
 )
 
 // Agent has the methods of the process that the handler needs in addition to remote procedures.
@@ -47,6 +49,9 @@ type Agent interface {
 	// Join makes the agent's server join the gossip of the servers at some addresses, and returns the number of
 	// addresses that answered. The error is unavailable if none did.
 	Join(ctx context.Context, addrs []string) (int, error)
+	// GossipKeyring shows or changes the keys with which the servers encrypt their gossip. key is "" for List.
+	// The request is denied unless it came over the operator socket of a server.
+	GossipKeyring(ctx context.Context, op gossipkey.Operation, key string) (*gossipkey.Keyrings, error)
 	// Reload reads the configuration of the agent again and applies its live settings. An invalid configuration
 	// is a failed precondition, and changes nothing.
 	Reload() error
@@ -204,7 +209,7 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 
 	body := h.boundBody(m, r)
 	defer body.release()
-	err := h.checkHost(r.Host)
+	err := hostcheck.Check(h.AllowedHosts, r.Host)
 	if err != nil {
 		renderError(m, err)
 		return

@@ -493,5 +493,6 @@ func routeCalls() map[string]routeCall {
 	maps.Copy(calls, lossCalls())
 	maps.Copy(calls, claimCalls())
 	maps.Copy(calls, serviceCalls())
+	maps.Copy(calls, gossipCalls())
 	return calls
 }

@@ -106,6 +106,10 @@ type Agent struct {
 	// web", "restart all a1", "signal a1 web HUP", "gc a1" or "gc node n1".
 	Control func(act string) error
 
+	// GossipKeys and GossipDenied: see GossipKeyring.
+	GossipKeys   []string
+	GossipDenied string
+
 	mu       sync.Mutex
 	restored []byte
 	leaves   []string

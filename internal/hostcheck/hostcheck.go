@@ -1,4 +1,5 @@
-package api
+// Package hostcheck keeps pages of others away from the HTTP API of an agent.
+package hostcheck
 
 import (
 	"net"
@@ -7,18 +8,18 @@ import (
 	"berth/structs"
 )
 
-// checkHost rejects a request whose Host header is neither an address nor a name of this agent. A hostile
-// page may have its own name resolve to the agent (DNS rebinding) and then has the same origin as the agent.
-// An address and localhost cannot resolve to another machine. A request of HTTP/1.0 without a host does not
+// Check rejects a request whose Host header is neither an address nor a name of this agent. A hostile page
+// may have its own name resolve to the agent (DNS rebinding) and then has the same origin as the agent. An
+// address and localhost cannot resolve to another machine. A request of HTTP/1.0 without a host does not
 // come from a browser.
-func (h *handler) checkHost(host string) error {
+func Check(names []string, host string) error {
 	name := hostName(host)
 	if name == "" ||
 		name == "localhost" ||
 		net.ParseIP(name) != nil {
 		return nil
 	}
-	for _, allowed := range h.AllowedHosts {
+	for _, allowed := range names {
 		if isHost(name, strings.ToLower(allowed)) {
 			return nil
 		}

@@ -1,0 +1,40 @@
+package api
+
+import (
+	"context"
+
+	"berth/structs/gossipkey"
+)
+
+// gossipKeyring has the route of each operation on the keys of the gossip.
+var gossipKeyring = map[gossipkey.Operation]*endpoint[*gossipkey.Keyrings]{
+	gossipkey.List:    route(get, "/v1/agent/keyring/list", serveGossip(gossipkey.List)),
+	gossipkey.Install: route(put, "/v1/agent/keyring/install", serveGossip(gossipkey.Install)),
+	gossipkey.Use:     route(put, "/v1/agent/keyring/use", serveGossip(gossipkey.Use)),
+	gossipkey.Remove:  route(put, "/v1/agent/keyring/remove", serveGossip(gossipkey.Remove)),
+}
+
+func serveGossip(op gossipkey.Operation) serveFunc[*gossipkey.Keyrings] {
+	return func(c *call) (any, error) {
+		var req gossipkey.Request
+		if op != gossipkey.List {
+			err := c.decodeBody(&req)
+			if err != nil {
+				return nil, err
+			}
+		}
+		return c.Agent.GossipKeyring(c.ctx(), op, req.Key)
+	}
+}
+
+// GossipKeyring shows or changes the keys with which all servers encrypt their gossip. key is in base64, and
+// "" for List. The address of the client has to be the operator socket of a server.
+func GossipKeyring(ctx context.Context, c *Client, op gossipkey.Operation, key string) (
+	*gossipkey.Keyrings, error,
+) {
+	var r request
+	if op != gossipkey.List {
+		r.body = gossipkey.Request{Key: key}
+	}
+	return gossipKeyring[op].send(ctx, c, r)
+}

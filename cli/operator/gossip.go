@@ -1,0 +1,134 @@
+package operator
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/cli/command"
+	"berth/structs"
+	"berth/structs/gossipkey"
+)
+
+// operatorGossip has the verbs of berth operator gossip.
+var operatorGossip = command.Command{
+	Name:     "gossip",
+	Synopsis: "Change the keys that encrypt the gossip of the servers",
+	Sub: []command.Command{{
+		Name:     "keyring",
+		Synopsis: "Show and change the keys that encrypt the gossip of the servers",
+		Sub: []command.Command{
+			{
+				Name:     "generate",
+				Synopsis: "Print a new key",
+				Help: `
+The key is random, and is for server.encrypt or for "install". Nothing stores
+it.`,
+				Local: true,
+				Run: func(_ context.Context, c *command.Call) error {
+					c.Printf("%s\n", gossipkey.New())
+					return nil
+				},
+				Examples: "berth operator gossip keyring generate",
+			},
+			{
+				Name:     "list",
+				Synopsis: "List the keys, and how many servers have each",
+				Help: `
+The keys are secret. The agent has to run a server, and the address has to be
+its operator socket.`,
+				Renders:  true,
+				Run:      gossipList,
+				Examples: "berth operator gossip keyring list -address unix:///run/berth.sock",
+			},
+			gossipChange(gossipkey.Install, "Give all servers a key", `
+The servers decrypt with it, and encrypt with it after "use".`),
+			gossipChange(gossipkey.Use, "Have all servers encrypt with an installed key", `
+The key becomes the primary one. The former one stays until it is removed.`),
+			gossipChange(gossipkey.Remove, "Remove a key from all servers", `
+A server that has no other key cannot join any more. The primary key is
+rejected: use another one first.`),
+		},
+	}},
+}
+
+// gossipChange returns the verb of an operation that changes the keys.
+func gossipChange(op gossipkey.Operation, synopsis, help string) command.Command {
+	verb := "berth operator gossip keyring " + string(op)
+	return command.Command{
+		Name:     string(op),
+		Args:     "<key>",
+		Synopsis: synopsis,
+		Help: help + `
+Every server has to be alive. The key - is read from the standard input, so
+that no list of processes shows it. The agent has to run a server, and the
+address has to be its operator socket.`,
+		Acts: true,
+		Run: func(ctx context.Context, c *command.Call) error {
+			return changeGossip(ctx, c, op)
+		},
+		Examples: verb + " -address unix:///run/berth.sock -",
+	}
+}
+
+func gossipList(ctx context.Context, c *command.Call) error {
+	rings, err := api.GossipKeyring(ctx, c.API, gossipkey.List, "")
+	if err != nil {
+		return err
+	}
+	return c.Show(rings, func() error {
+		var rows command.Grid
+		for _, key := range slices.Sorted(maps.Keys(rings.Keys)) {
+			rows.AddRow(
+				key,
+				fmt.Sprintf("%d of %d", rings.Keys[key], rings.NumNodes),
+				fmt.Sprint(rings.PrimaryKeys[key]),
+			)
+		}
+		c.Table("Key|Servers|Encrypt with it", rows)
+		printMessages(c, rings)
+		return nil
+	})
+}
+
+func changeGossip(ctx context.Context, c *command.Call, op gossipkey.Operation) error {
+	key := c.Arg(0)
+	if key == "-" {
+		line, err := bufio.NewReader(io.LimitReader(c.In, gossipkey.MaxText+1)).ReadString('\n')
+		if err != nil && err != io.EOF {
+			return structs.Internalf("reading the key: %w", err)
+		}
+		key = strings.TrimRight(line, "\r\n")
+	}
+	c.Args = []string{"KEY"} // for the command that an error may name
+
+	_, err := gossipkey.Parse("<key>", key)
+	if err != nil {
+		return err
+	}
+	rings, err := api.GossipKeyring(ctx, c.API, op, key)
+	if err != nil {
+		return err
+	}
+
+	printMessages(c, rings)
+	done := map[gossipkey.Operation]string{
+		gossipkey.Install: "have the key",
+		gossipkey.Use:     "encrypt with the key",
+		gossipkey.Remove:  "do not take the key any more",
+	}
+	return c.Report(command.Changed{"Servers": fmt.Sprint(rings.NumNodes)}, "%s %s",
+		command.Plural(rings.NumNodes, "server"), done[op])
+}
+
+// printMessages prints the warnings of servers.
+func printMessages(c *command.Call, rings *gossipkey.Keyrings) {
+	for _, name := range slices.Sorted(maps.Keys(rings.Messages)) {
+		c.Printf("%s: %s\n", name, rings.Messages[name])
+	}
+}
