@@ -13,6 +13,9 @@ import (
 	"berth/structs/gossipkey"
 )
 
+// maxMessage bounds the text of a server in an error, in bytes.
+const maxMessage = 256
+
 // Keyrings shows and changes the keyrings of all servers through one of them.
 type Keyrings struct {
 	serf *serf.Serf
@@ -117,7 +120,7 @@ func answer(op gossipkey.Operation) func(r *serf.KeyResponse, err error) (*gossi
 			faults = append(faults, fmt.Sprintf("%d of %d servers have answered", r.NumResp, r.NumNodes))
 		}
 		for _, name := range slices.Sorted(maps.Keys(r.Messages)) {
-			faults = append(faults, name+": "+structs.Cut(r.Messages[name], structs.MaxQuoted))
+			faults = append(faults, name+": "+structs.Cut(r.Messages[name], maxMessage))
 		}
 		return nil, structs.Internalf("the request to %s keys of the gossip failed at %d of %d servers: %s", op,
 			r.NumNodes-r.NumResp+r.NumErr, r.NumNodes, strings.Join(faults, "; "))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"net"
 	"os"
@@ -288,4 +289,63 @@ func checkCanaries(t *testing.T, c *cluster.Cluster, log string, keys ...string)
 	if found < 3 {
 		t.Errorf("%d files have a key: the search is broken", found)
 	}
+}
+
+// TestGossip_NamesTheServersThatDoNotFollow has one server that cannot write its file, one without a key, and one
+// that has failed.
+func TestGossip_NamesTheServersThatDoNotFollow(t *testing.T) {
+	t.Parallel()
+	key := structs.Secret(gossipkey.New())
+	mixed := func(cfg *server.Config) {
+		cfg.Encrypt = key
+		cfg.VerifyIncoming = false
+		cfg.VerifyOutgoing = false
+	}
+	c := cluster.New(t, 3, mixed)
+	first := c.Servers[0]
+	second := c.Servers[1]
+	third := c.Servers[2]
+	awaitGossip(t, c, c.Servers)
+
+	path := filepath.Join(second.DataDir(), gossip.KeyringFile)
+	if err := errors.Join(os.Rename(path, path+".away"), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	wantUnfollowed(t, c, first, gossipkey.Install, structs.KindInternal, second.Name+".global: ", "is a directory")
+	if err := errors.Join(os.Remove(path), os.Rename(path+".away", path)); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := third.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	third.Change(func(cfg *server.Config) { cfg.Encrypt = "" })
+	if err := os.Remove(filepath.Join(third.DataDir(), gossip.KeyringFile)); err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(third)
+	c.Await("the last server knows all", func() bool { return knowsAlive(third, 3) })
+	wantUnfollowed(t, c, first, gossipkey.List, structs.KindInternal, third.Name+".global: ")
+	wantUnfollowed(t, c, first, gossipkey.Install, structs.KindInternal, third.Name+".global: ",
+		"has not been made")
+
+	killAndAwaitFailed(c, t, third, first)
+	wantUnfollowed(t, c, first, gossipkey.Install, structs.KindPrecondition, third.Name+".global for failed",
+		"force-leave")
+	if rings, err := second.Current().GossipKeys.Do(gossipkey.List, ""); err != nil || rings.NumNodes != 2 {
+		t.Errorf("the others have %+v, error %v", rings, err)
+	}
+}
+
+// wantUnfollowed waits until an operation fails in a way, and not because an answer got lost.
+func wantUnfollowed(t *testing.T, c *cluster.Cluster, s *cluster.Server, op gossipkey.Operation,
+	kind structs.Kind, texts ...string,
+) {
+	t.Helper()
+	var err error
+	c.Await("the answers of all servers", func() bool {
+		_, err = s.Current().GossipKeys.Do(op, gossipkey.New())
+		return err == nil || !strings.Contains(err.Error(), "servers have answered")
+	})
+	checkError(t, err, kind, texts...)
 }

@@ -87,10 +87,13 @@ autopilot {
 }
 `
 
+// gossipKey is the first key of the gossip of the servers.
+const gossipKey = "MTIzNDU2Nzg5MDEyMzQ1Ng=="
+
 // configure writes the configuration file of a server.
 func (s *serverOfCalls) configure(t *testing.T, text string) {
 	t.Helper()
-	text += patientAutopilot
+	text += patientAutopilot + fmt.Sprintf("server {\n  encrypt = %q\n}\n", gossipKey)
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -290,6 +293,29 @@ var serverCalls = []callRow{
 		f.awaitVoters(3)
 		return err
 	}},
+	{"Agent.InstallKey", func(f *callFixture) error {
+		return f.changeKeys(func(agent *public.Agent) (*public.KeyringResponse, error) {
+			return agent.InstallKey(nextKey)
+		})
+	}},
+	{"Agent.UseKey", func(f *callFixture) error {
+		return f.changeKeys(func(agent *public.Agent) (*public.KeyringResponse, error) {
+			return agent.UseKey(nextKey)
+		})
+	}},
+	{"Agent.RemoveKey", func(f *callFixture) error {
+		return f.changeKeys(func(agent *public.Agent) (*public.KeyringResponse, error) {
+			return agent.RemoveKey(gossipKey)
+		})
+	}},
+	{"Agent.ListKeys", func(f *callFixture) error {
+		var rings *public.KeyringResponse
+		err := f.changeKeys(func(agent *public.Agent) (_ *public.KeyringResponse, err error) {
+			rings, err = agent.ListKeys()
+			return rings, err
+		})
+		return check(err, func() bool { return len(rings.Keys) == 1 && rings.Keys[nextKey] == 3 }, rings)
+	}},
 	{"Agent.Reload", func(f *callFixture) error {
 		first := f.servers[0]
 		first.configure(f.t, `log_level = "loud"`)
@@ -308,6 +334,25 @@ var serverCalls = []callRow{
 		}
 		return err
 	}},
+}
+
+// nextKey replaces gossipKey.
+const nextKey = "YWJjZGVmZ2hpamtsbW5vcA=="
+
+// changeKeys makes a request over the operator socket of the first server, again if an answer got lost.
+func (f *callFixture) changeKeys(call func(*public.Agent) (*public.KeyringResponse, error)) error {
+	socket := filepath.Join(filepath.Dir(f.servers[0].config), "berth.sock")
+	c, err := public.NewClient(&public.Config{Address: "unix://" + socket})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var rings *public.KeyringResponse
+	err = f.retried(func() error {
+		rings, err = call(c.Agent())
+		return err
+	})
+	return check(err, func() bool { return rings.NumNodes == 3 && len(rings.Messages) == 0 }, rings)
 }
 
 func statuses(members *public.ServerMembers) (all []string) {
