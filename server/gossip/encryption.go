@@ -24,7 +24,7 @@ import (
 // in base64 as JSON, the primary one first. The library writes it again after each change.
 const KeyringFile = "serf.keyring"
 
-// MaxKeys is the most keys of a keyring. A rotation needs two. An answer of the library has room for some 20.
+// MaxKeys is the most keys of a keyring. A rotation needs two. An answer of the library holds some 20.
 const MaxKeys = 16
 
 // maxFile bounds the keyring file in bytes, far above MaxKeys keys.

@@ -291,8 +291,8 @@ func checkCanaries(t *testing.T, c *cluster.Cluster, log string, keys ...string)
 	}
 }
 
-// TestGossip_NamesTheServersThatDoNotFollow has one server that cannot write its file, one without a key, and one
-// that has failed.
+// TestGossip_NamesTheServersThatDoNotFollow has one server that cannot write its file, then one without a key,
+// and then one that has failed.
 func TestGossip_NamesTheServersThatDoNotFollow(t *testing.T) {
 	t.Parallel()
 	key := structs.Secret(gossipkey.New())
@@ -311,7 +311,8 @@ func TestGossip_NamesTheServersThatDoNotFollow(t *testing.T) {
 	if err := errors.Join(os.Rename(path, path+".away"), os.Mkdir(path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	wantUnfollowed(t, c, first, gossipkey.Install, structs.KindInternal, second.Name+".global: ", "is a directory")
+	wantUnfollowed(t, c, first, gossipkey.Install, structs.KindInternal, second.Name+".global: ",
+		"is a directory")
 	if err := errors.Join(os.Remove(path), os.Rename(path+".away", path)); err != nil {
 		t.Fatal(err)
 	}
