@@ -53,7 +53,7 @@ func wantFault(t *testing.T, what string, err error, kind structs.Kind, text str
 func TestKeyrings_RejectWhatWouldCutOffAServer(t *testing.T) {
 	k := startGossip(t, keys[0])
 	_, err := k.Do(gossipkey.Use, keys[1])
-	wantFault(t, "the use of a key that nobody has", err, structs.KindPrecondition, "0 of 1 servers have the key")
+	wantFault(t, "the use of a key of nobody", err, structs.KindPrecondition, "0 of 1 servers have the key")
 	_, err = k.Do(gossipkey.Remove, keys[0])
 	wantFault(t, "the removal of the primary key", err, structs.KindPrecondition, "the primary key of 1 of 1")
 	_, err = k.Do(gossipkey.Install, keys[0][1:])
@@ -78,7 +78,8 @@ func TestKeyrings_BoundTheNumberOfKeys(t *testing.T) {
 		t.Errorf("a key that they have: %v", err)
 	}
 	rings, err := k.Do(gossipkey.List, "")
-	if err != nil || len(rings.Keys) != MaxKeys || rings.PrimaryKeys[keys[0]] != 1 || len(rings.PrimaryKeys) != 1 {
+	if err != nil || len(rings.Keys) != MaxKeys || len(rings.PrimaryKeys) != 1 ||
+		rings.PrimaryKeys[keys[0]] != 1 {
 		t.Errorf("got %+v, error %v", rings, err)
 	}
 }

@@ -291,7 +291,7 @@ func checkCanaries(t *testing.T, c *cluster.Cluster, log string, keys ...string)
 	}
 }
 
-// TestGossip_NamesTheServersThatDoNotFollow has one server that cannot write its file, then one without a key,
+// TestGossip_NamesTheServersThatDoNotFollow has a server that cannot write its file, then one without a key,
 // and then one that has failed.
 func TestGossip_NamesTheServersThatDoNotFollow(t *testing.T) {
 	t.Parallel()
