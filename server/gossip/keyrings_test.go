@@ -73,11 +73,11 @@ func TestKeyrings_BoundTheNumberOfKeys(t *testing.T) {
 	}
 	_, err := k.Do(gossipkey.Install, keys[1])
 	wantFault(t, "one key more", err, structs.KindPrecondition, "the servers have 16 keys")
-	_, err = k.Do(gossipkey.Install, keys[0])
-	if err != nil {
-		t.Errorf("a key that they have: %v", err)
+	rings, err := k.Do(gossipkey.Install, keys[0])
+	if err != nil || len(rings.PrimaryKeys) != 0 || rings.NumNodes != 1 {
+		t.Errorf("a key that they have: got %+v, error %v", rings, err)
 	}
-	rings, err := k.Do(gossipkey.List, "")
+	rings, err = k.Do(gossipkey.List, "")
 	if err != nil || len(rings.Keys) != MaxKeys || len(rings.PrimaryKeys) != 1 ||
 		rings.PrimaryKeys[keys[0]] != 1 {
 		t.Errorf("got %+v, error %v", rings, err)
