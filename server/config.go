@@ -92,15 +92,12 @@ type Config struct {
 	// AutopilotInterval is the time between two checks of the servers; 0 for autopilot's own. Tests set it.
 	AutopilotInterval time.Duration
 
-	// TLS is that of the port, nil for plain TCP. With RequireTLS the port takes nothing else, and the
-	// certificates of callers decide on their rights.
-	TLS        *tls.Config
-	RequireTLS bool
+	TLS        *tls.Config // of the port, nil for plain TCP
+	RequireTLS bool        // take nothing else, and decide on the rights of a caller by its certificate
 
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for raftTimeout
-	// Dial and Gossip connect to the other servers, nil for the real network without TLS. Tests set
-	// connections that they can cut. Gossip returns the transport by which the gossip sends. It receives
-	// by the sockets of t.
+	// Dial and Gossip connect to other servers, nil for the real network without TLS. Tests can cut them.
+	// Gossip returns the transport by which the gossip sends. It receives by the sockets of t.
 	Dial   rpc.Dialer
 	Gossip func(t *memberlist.NetTransport) memberlist.NodeAwareTransport
 }

@@ -42,10 +42,7 @@ var settingTexts = []blockText{
 			"names by which clients may call the HTTP API, see [Ports of the " +
 				"agent](../operations/install.md#ports-of-the-agent)",
 		},
-		{
-			"http_api_response_headers", "",
-			"headers of each answer of the HTTP API, for example `Strict-Transport-Security`",
-		},
+		{"http_api_response_headers", "", "headers of each answer of the HTTP API, as `X-Frame-Options`"},
 		{
 			"plugin_dir", "",
 			"the directory of the programs that serve a task driver or devices, see " +
@@ -110,11 +107,8 @@ var settingTexts = []blockText{
 				"name them, too",
 		},
 		{"retry_interval", "", "the delay between attempts to join"},
-		{
-			"encrypt", "",
-			"the first key of the gossip, 16, 24 or 32 bytes in base64; a keyring file wins over it, see " +
-				"[Encrypt the gossip](../operations/servers.md#encrypt-the-gossip)",
-		},
+		{"encrypt", "", "the first key of the gossip, 16, 24 or 32 bytes in base64; a keyring file wins over it, " +
+			"see [Encrypt the gossip](../operations/servers.md#encrypt-the-gossip)"},
 		{"encrypt_verify_incoming", "", "with a key: reject gossip that is not encrypted"},
 		{"encrypt_verify_outgoing", "", "with a key: encrypt the gossip that this server sends"},
 		{
