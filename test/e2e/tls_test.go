@@ -94,9 +94,32 @@ func TestTLS_IsTurnedOnAgentByAgent(t *testing.T) {
 	for _, s := range c.servers {
 		mustRejectPlain(t, s.rpc)
 	}
+	c.mustTakeOperators(t)
 
 	c.setAll(t, "prefer")
 	c.finish()
+}
+
+// mustTakeOperators calls the API with the certificate of an operator, also a node by way of a server. The
+// certificate of a node gives no access.
+func (c *closing) mustTakeOperators(t *testing.T) {
+	t.Helper()
+	s := c.servers[0]
+	with := func(files pkitest.Files) []string {
+		return []string{"-address", "https://127.0.0.1:" + strconv.Itoa(s.http), "-ca-cert", c.authority.CAFile,
+			"-client-cert", files.Cert, "-client-key", files.Key}
+	}
+	operator := with(c.authority.Files(t, pki.RoleOperator, "ann"))
+	s.must(append([]string{"node", "status"}, operator...)...)
+	out := s.must(append([]string{"alloc", "exec"}, append(operator, c.writers[0].alloc, "echo", "from the task")...)...)
+	if !strings.Contains(out, "from the task") {
+		t.Errorf("the command in the task printed %q", out)
+	}
+	node := with(c.authority.Files(t, pki.RoleNode, "x"))
+	_, err := s.run(append([]string{"node", "status"}, node...)...)
+	if err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("with the certificate of a node: %v", err)
+	}
 }
 
 // mustRejectPlain sends the first byte of plain RPC to a port, which has to close the connection.
