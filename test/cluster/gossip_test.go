@@ -248,8 +248,8 @@ func writeKeys(t *testing.T, cfg *server.Config, keys ...string) {
 	}
 }
 
-// checkCanaries stops the servers, and fails the test if keys are in the log, or in a file of a server besides
-// its keyring file.
+// checkCanaries stops the servers, and fails the test if keys are in the log, or in a file of a server
+// besides its keyring file.
 func checkCanaries(t *testing.T, c *cluster.Cluster, log string, keys ...string) {
 	t.Helper()
 	var hidden []string
