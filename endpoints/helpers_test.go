@@ -128,7 +128,8 @@ type fakeLeases struct {
 	// extended has the node and the length of each longer lease.
 	extended []string
 	second   *structs.SecondAgent
-	notYet   int // how often the server has not begun to lead yet
+	notYet   int    // how often the server has not begun to lead yet
+	granting func() // called before each lease is granted
 }
 
 func (l *fakeLeases) Admit(row *structs.Node, hasVolumes bool, agent *structs.AgentProof) error {
@@ -155,6 +156,9 @@ func (l *fakeLeases) Renew(id string, _ *structs.AgentProof) (structs.LeaseGrant
 	if l.notYet > 0 {
 		l.notYet--
 		return structs.LeaseGrant{}, structs.NotServedf("not yet")
+	}
+	if l.granting != nil {
+		l.granting()
 	}
 	l.renewed = append(l.renewed, id)
 	return structs.LeaseGrant{HeartbeatTTL: 10 * time.Second, LeaseTerm: 1}, nil

@@ -38,7 +38,11 @@ func (n nodes) renewLease(
 			return structs.LeaseGrant{}, err
 		}
 		grant, err := n.leases.Renew(nodeID, agent) // an error: this server has just begun to lead
-		if row := state.Node(n.store.Read(), nodeID); row != nil {
+		row := state.Node(n.store.Read(), nodeID)
+		if err == nil && row != nil && row.Lost() {
+			return structs.LeaseGrant{}, errLostMeanwhile
+		}
+		if row != nil {
 			grant.Epoch = row.Epoch
 			grant.Returning = row.Returning
 		}
@@ -48,6 +52,10 @@ func (n nodes) renewLease(
 		}
 	}
 }
+
+// errLostMeanwhile is the error of a request that began before the log had its node down. The next request of the
+// node brings it back, in a new epoch.
+var errLostMeanwhile = structs.Unavailablef("the servers have just taken this node for lost: repeat the request")
 
 // register creates or updates a node. A registration without changes needs no log entry, like a heartbeat.
 func (n nodes) register(

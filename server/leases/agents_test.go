@@ -40,6 +40,7 @@ func TestRenew_GrantsTheLeaseToOneAgent(t *testing.T) {
 	if ended := l.expired(); len(ended) != 1 {
 		t.Fatalf("%d leases end, want 1", len(ended))
 	}
+	l.markedDown([]string{"n"})
 	row.Status = structs.NodeDown
 	if err := l.Admit(row, false, proofOf("b2", "x", "")); err != nil {
 		t.Errorf("nobody may take over after the lease: %v", err)

@@ -1,7 +1,7 @@
 // Package leases has the leader's memory of the nodes' heartbeats, and the bound of the leases.
 //
 // The servers place the work of a node elsewhere when its lease and a grace have ended. So a leader must
-// never end a lease that the node still counts. Three rules hold that, also for a leader that was frozen
+// never end a lease that the node still counts. Four rules hold that, also for a leader that was frozen
 // and for a change of leader:
 //
 //   - A leader grants a lease only after a check of its leadership that began after the request arrived.
@@ -10,6 +10,8 @@
 //     granted. The log has that bound (structs.LeaseBound): a leader raises it before it grants a longer
 //     lease.
 //   - A renewal never shortens the lease that a node may still count.
+//   - No lease is renewed from its end on until the log has the node down. From then on its row says so, and
+//     package endpoints looks at the row after each renewal.
 //
 // All times are in CLOCK_BOOTTIME. See package boottime.
 package leases
@@ -62,6 +64,7 @@ type Leases struct {
 	ttl      time.Duration
 	ends     map[string]boottime.Instant // by node; each is the end of the grace
 	agents   map[string]agent            // by node: the last one, also of a lease that has ended
+	ending   map[string]bool             // nodes whose lease has ended, until the log has them down
 	seconds  map[string]second           // by node
 	earliest boottime.Instant            // no lease ends before; zero: there is none
 }
@@ -82,6 +85,7 @@ func New(config Config, clock boottime.Clock) *Leases {
 		clock:  clock,
 		ends:   map[string]boottime.Instant{},
 		agents: map[string]agent{},
+		ending: map[string]bool{},
 
 		seconds: map[string]second{},
 	}
@@ -122,18 +126,23 @@ func (l *Leases) Forget(nodeID string) {
 	defer l.mu.Unlock()
 	delete(l.ends, nodeID)
 	delete(l.agents, nodeID)
+	delete(l.ending, nodeID)
 	delete(l.seconds, nodeID)
 }
 
 // Renew starts the lease of a node again, for an agent that Admit has accepted. The caller has confirmed
-// since the request arrived that this server leads. The error says that it does not, or not yet, or that
-// another agent was accepted at the same time.
+// since the request arrived that this server leads. The error says that it does not, or not yet, that another
+// agent was accepted at the same time, or that the lease has ended and the log does not have that yet.
 func (l *Leases) Renew(nodeID string, given *structs.AgentProof) (structs.LeaseGrant, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.term == 0 {
 		return structs.LeaseGrant{}, structs.NotServedf(
 			"this server grants no lease: it does not lead, or has just begun to")
+	}
+
+	if l.ending[nodeID] {
+		return structs.LeaseGrant{}, errEnding
 	}
 
 	if given != nil && given.Nonce != "" {
@@ -159,6 +168,9 @@ func (l *Leases) Renew(nodeID string, given *structs.AgentProof) (structs.LeaseG
 		LeaseFor:       l.ends[nodeID].Sub(l.clock()) - l.config.Grace,
 	}, nil
 }
+
+// errEnding is the error of a renewal that comes too late.
+var errEnding = structs.Unavailablef("the lease of this node has just ended: repeat the request")
 
 // Length returns the length, with the grace, of a lease that an operator orders. It rejects a lease that is
 // too long.
@@ -227,6 +239,7 @@ func (l *Leases) end() {
 	l.term = 0
 	l.ends = map[string]boottime.Instant{}
 	l.agents = map[string]agent{}
+	l.ending = map[string]bool{}
 	l.seconds = map[string]second{}
 	l.earliest = 0
 }
@@ -238,7 +251,7 @@ func (l *Leases) setTTL(ttl time.Duration) {
 	l.ttl = ttl
 }
 
-// expired removes and returns the nodes whose leases have ended. It reads all leases when the earliest known
+// expired removes and returns the nodes whose leases have ended. They get no lease until markedDown. It reads all leases when the earliest known
 // one has ended. Nodes renew theirs long before the end, so that is seldom.
 func (l *Leases) expired() (nodes []string) {
 	l.mu.Lock()
@@ -255,6 +268,7 @@ func (l *Leases) expired() (nodes []string) {
 			continue
 		}
 		delete(l.ends, node)
+		l.ending[node] = true
 		nodes = append(nodes, node)
 	}
 
@@ -262,16 +276,22 @@ func (l *Leases) expired() (nodes []string) {
 	return nodes
 }
 
-// retain keeps leases that ended but could not be recorded, so that they expire again soon. A renewed lease
-// stays renewed.
+// markedDown says that the log has nodes down: their rows tell it from now on.
+func (l *Leases) markedDown(nodes []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range nodes {
+		delete(l.ending, id)
+	}
+}
+
+// retain keeps leases that ended but could not be recorded, so that they expire again soon. The entry may
+// still be applied, so the nodes get no lease meanwhile.
 func (l *Leases) retain(nodes []string, until boottime.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range nodes {
-		_, renewed := l.ends[id]
-		if !renewed {
-			l.ends[id] = until
-			l.noteEnd(until)
-		}
+		l.ends[id] = max(l.ends[id], until) // an operator may have ordered a longer one
+		l.noteEnd(l.ends[id])
 	}
 }

@@ -332,27 +332,100 @@ func TestRun_EndsLeasesAfterASuspend(t *testing.T) {
 	})
 }
 
-func TestExpired_KeepsARenewedLease(t *testing.T) {
+// A node that heartbeats while the entry that takes it down is in flight would count a lease beside the next
+// writer of its volumes.
+func TestRenew_GrantsNothingWhileTheEndIsRecorded(t *testing.T) {
 	virtual(t, func(t *testing.T, c *cluster) {
 		l := New(Config{TTL: 10 * time.Second}, c.clock)
 		l.begin(1)
 		l.setTTL(10 * time.Second)
-		renew := func(node string) {
-			_, err := l.Renew(node, nil)
-			if err != nil {
-				t.Error(err)
-			}
+		renew := func() error {
+			_, err := l.Renew("n", nil)
+			return err
 		}
-		renew("renewed")
-		renew("silent")
+		err := renew()
+		if err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(10 * time.Second)
+		for range 2 {
+			nodes := l.expired()
+			if !slices.Equal(nodes, []string{"n"}) {
+				t.Fatalf("%v expire", nodes)
+			}
+			err = renew() // while the entry is in flight
+			if !structs.IsKind(err, structs.KindUnavailable) {
+				t.Errorf("a renewal while the entry is in flight: %v", err)
+			}
+			l.retain(nodes, c.clock().Add(time.Second)) // its outcome is not known
+			err = renew()
+			if !structs.IsKind(err, structs.KindUnavailable) {
+				t.Errorf("a renewal after an unknown outcome: %v", err)
+			}
+			time.Sleep(time.Second)
+		}
+		l.markedDown(l.expired())
+		err = renew()
+		if err != nil {
+			t.Errorf("a renewal of a node that is back: %v", err)
+		}
+	})
+}
+
+// An operator may order a longer lease while the end of the usual one is recorded.
+func TestRetain_KeepsALongerLease(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		l := New(Config{TTL: 10 * time.Second}, c.clock)
+		l.begin(1)
+		err := l.Extend("n", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.retain([]string{"n"}, c.clock().Add(time.Second))
+		time.Sleep(time.Minute)
 		nodes := l.expired()
-		renew("renewed") // while the entry that takes both down fails
-		l.retain(nodes, c.clock().Add(time.Second))
-		time.Sleep(time.Second)
-		nodes = l.expired()
-		if !slices.Equal(nodes, []string{"silent"}) || l.earliest != c.clock().Add(9*time.Second) {
-			t.Errorf("%v expire, the next in %s", nodes, l.earliest.Sub(c.clock()))
+		if len(nodes) > 0 || !l.lasts("n", 58*time.Minute) {
+			t.Errorf("%v expire", nodes)
+		}
+	})
+}
+
+// during is a cluster that calls a function while the entry that marks nodes down is in flight.
+type during struct {
+	*cluster
+	entry func()
+}
+
+// Propose implements fsm.Proposer.
+func (d *during) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	if fsm.CommandOf(entry) == fsm.NodeStatus.CommandInfo {
+		d.entry()
+	}
+	return d.cluster.Propose(ctx, entry)
+}
+
+func TestRun_GrantsNoLeaseToANodeThatItTakesDown(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		c.addNodes(1)
+		l := New(Config{TTL: 30 * time.Second, Grace: 10 * time.Second}, c.clock)
+		granted := 0
+		d := &during{cluster: c, entry: func() {
+			_, err := l.Renew(structs.DeriveID(0), nil)
+			if err == nil {
+				granted++
+			}
+		}}
+		lead := l.Lead(Deps{Store: c.store, Proposer: d, Logger: hclog.NewNullLogger(), Term: 1})
+		for range 300 {
+			lead.Step(t.Context())
+			time.Sleep(expiredTogether)
+		}
+		if granted > 0 || c.status() != structs.NodeDown {
+			t.Errorf("the node is %s and got %d leases", c.status(), granted)
+		}
+		_, err := l.Renew(structs.DeriveID(0), nil)
+		if err != nil {
+			t.Errorf("a renewal after the entry: %v", err)
 		}
 	})
 }

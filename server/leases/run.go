@@ -179,7 +179,8 @@ func (r *Leadership) record(ctx context.Context, bound time.Duration) bool {
 	return false
 }
 
-// markDown records that nodes are down, in few entries. If that fails, their leases stay ended.
+// markDown records that nodes are down, in few entries. If that fails, their leases stay ended, and it is tried
+// again.
 func (r *Leadership) markDown(ctx context.Context, nodes []string) {
 	r.leases.forgetDeleted(r.deps.Store.Read())
 	first := nodes[:min(len(nodes), 16)]
@@ -199,7 +200,11 @@ func (r *Leadership) markDown(ctx context.Context, nodes []string) {
 			WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
 		})
 
-		if err != nil && ctx.Err() == nil {
+		if err == nil {
+			r.leases.markedDown(some)
+			continue
+		}
+		if ctx.Err() == nil {
 			r.deps.Logger.Error("failed to mark nodes down, retrying",
 				"nodes", len(some),
 				"error", err)

@@ -247,5 +247,9 @@ func (l *leader) grant(n *node, reply func(any, error)) {
 
 func (l *leader) answerGrant(n *node, reply func(any, error)) {
 	grant, err := l.leases.Renew(n.id, nil)
+	row := state.Node(l.w.store.Read(), n.id)
+	if err == nil && row.Lost() { // as the endpoint does: the request began before its node was down
+		err = structs.Unavailablef("lost meanwhile")
+	}
 	reply(grant, err)
 }

@@ -297,6 +297,10 @@ func (n *node) renew(g structs.LeaseGrant, sent boottime.Instant) error {
 		return err
 	}
 	n.lease = renewed
+	row := state.Node(n.w.store.Read(), n.id)
+	if row.Lost() && !renewed.Ended(n.clock()) {
+		n.w.violate(leaseBeforeLoss, "%s is down, and gets a lease for %s", n.id, renewed.Until().Sub(n.clock()))
+	}
 	n.inKernel(max(0, renewed.Until().Sub(n.clock())), n.guard)
 	if !n.registered || wasDown {
 		n.checkClaims()

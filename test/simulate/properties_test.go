@@ -33,7 +33,7 @@ var properties = []struct {
 }{
 	{exclusiveWriter, "An exclusive volume has at most one task that runs and has it mounted.", exceptSleep},
 	{claimedWriter, "A task has a volume mounted only while its claim is granted.", exceptSleep},
-	{leaseBeforeLoss, "No node is marked down while it counts its lease.", allFaults},
+	{leaseBeforeLoss, "No node is marked down while it counts its lease, and none that is down gets one.", allFaults},
 	{provedRelease, "A claim of a lost node is released by the node itself, by a fence proof that its policy " +
 		"or an operator allows, by the end of its lease if the policy is `lease` and the claim is guarded, or by " +
 		"the word of an operator, and by nothing else.", allFaults},

@@ -1,0 +1,41 @@
+package endpoints
+
+import (
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// A node may be marked down after its request was authenticated, by this leader or the one before. Its volumes are
+// released soon, so it must not count a lease in the former epoch.
+func TestLease_IsNotGrantedToANodeThatIsDownMeanwhile(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Minute}) // the servers count epochs
+	beat := func() (*structs.NodeHeartbeatResponse, error) {
+		return rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+			NodeID:   "n1",
+			SecretID: secretOf("n1"),
+			Status:   structs.NodeReady,
+		})
+	}
+	before, err := beat()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	s.leases.granting = func() { s.setNodeDown("n1") }
+	resp, err := beat()
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		t.Fatalf("got %+v, %v; expected unavailable", resp, err)
+	}
+
+	s.leases.granting = nil
+	after, err := beat()
+	if err != nil || after.Epoch <= before.Epoch {
+		t.Errorf("the next heartbeat: %+v, %v; expected a later epoch than %d", after, err, before.Epoch)
+	}
+}
