@@ -123,6 +123,7 @@ func TestPeersCommandLine_ChecksAgents(t *testing.T) {
 	server, err := c.Status().Leader()
 	checkNoError(t, "the leader", err)
 	peer.addr = startAgent(t, bin, fmt.Sprintf(`
+bind_addr = "127.0.0.1"
 consul {
   address = ""
 }
