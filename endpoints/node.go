@@ -53,9 +53,10 @@ func (n nodes) renewLease(
 	}
 }
 
-// errLostMeanwhile is the error of a request that began before the log had its node down. The next request of the
-// node brings it back, in a new epoch.
-var errLostMeanwhile = structs.Unavailablef("the servers have just taken this node for lost: repeat the request")
+// errLostMeanwhile is the error of a request that began before the log had its node down. The next
+// request of the node brings it back, in a new epoch.
+var errLostMeanwhile = structs.Unavailablef(
+	"the servers have just taken this node for lost: repeat the request")
 
 // register creates or updates a node. A registration without changes needs no log entry, like a heartbeat.
 func (n nodes) register(

@@ -9,12 +9,13 @@ import (
 	"berth/structs"
 )
 
-// A node may be marked down after its request was authenticated, by this leader or the one before. Its volumes are
-// released soon, so it must not count a lease in the former epoch.
+// A node may be marked down after its request was authenticated, by this leader or the one before. Its
+// volumes are released soon, so it must not count a lease in the former epoch.
 func TestLease_IsNotGrantedToANodeThatIsDownMeanwhile(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Minute}) // the servers count epochs
+	// The servers count epochs from then on.
+	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Minute})
 	beat := func() (*structs.NodeHeartbeatResponse, error) {
 		return rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 			NodeID:   "n1",

@@ -251,8 +251,9 @@ func (l *Leases) setTTL(ttl time.Duration) {
 	l.ttl = ttl
 }
 
-// expired removes and returns the nodes whose leases have ended. They get no lease until markedDown. It reads all leases when the earliest known
-// one has ended. Nodes renew theirs long before the end, so that is seldom.
+// expired removes and returns the nodes whose leases have ended. They get no lease until markedDown. It
+// reads all leases when the earliest known one has ended. Nodes renew theirs long before the end, so that
+// is seldom.
 func (l *Leases) expired() (nodes []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -179,8 +179,8 @@ func (r *Leadership) record(ctx context.Context, bound time.Duration) bool {
 	return false
 }
 
-// markDown records that nodes are down, in few entries. If that fails, their leases stay ended, and it is tried
-// again.
+// markDown records that nodes are down, in few entries. If that fails, their leases stay ended, and it is
+// tried again.
 func (r *Leadership) markDown(ctx context.Context, nodes []string) {
 	r.leases.forgetDeleted(r.deps.Store.Read())
 	first := nodes[:min(len(nodes), 16)]
