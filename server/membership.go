@@ -116,7 +116,7 @@ func startMembership(
 		return nil, err
 	}
 
-	m.serf, err = serf.Create(sc)
+	m.serf, err = gossip.Create(sc, logger)
 	if err != nil {
 		err = structs.Internalf("starting the gossip on %s: %w", cfg.SerfBind, err)
 		return nil, errors.Join(err, transport.Shutdown())

@@ -120,7 +120,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.GossipKeys = gossip.NewKeyrings(s.members.serf)
+	s.GossipKeys = gossip.NewKeyrings(s.members.serf, cfg.VerifyIncoming, cfg.VerifyOutgoing)
 	return s, nil
 }
 

@@ -76,7 +76,9 @@ func (e *Encryption) Apply(sc *serf.Config, logger hclog.Logger) error {
 		return structs.Internalf("the keyring of the gossip: %w", err)
 	}
 
-	sc.KeyringFile = path
+	if e.VerifyIncoming && e.VerifyOutgoing {
+		sc.KeyringFile = path // nobody changes keys otherwise, see Create
+	}
 	sc.MemberlistConfig.Keyring = ring
 	sc.MemberlistConfig.GossipVerifyIncoming = e.VerifyIncoming
 	sc.MemberlistConfig.GossipVerifyOutgoing = e.VerifyOutgoing

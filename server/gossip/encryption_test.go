@@ -85,13 +85,35 @@ func TestApply_WritesTheFileOfTheFirstStart(t *testing.T) {
 
 	path := filepath.Join(dir, KeyringFile)
 	info, err := os.Stat(path)
-	if err != nil || info.Mode() != 0o600 || sc.KeyringFile != path {
-		t.Errorf("got the file %v of %q, error %v", info, sc.KeyringFile, err)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("got the file %v, error %v", info, err)
 	}
 	var stored []string
 	content, err := os.ReadFile(path)
 	if err != nil || json.Unmarshal(content, &stored) != nil || !slices.Equal(stored, keys[:1]) {
 		t.Errorf("the file has %s, error %v", content, err)
+	}
+}
+
+func TestApply_KeepsChangesOnlyIfAllGossipIsEncrypted(t *testing.T) {
+	for _, c := range []struct{ incoming, outgoing, keeps bool }{
+		{false, false, false},
+		{false, true, false},
+		{true, false, false},
+		{true, true, true},
+	} {
+		sc, _, err := apply(Encryption{
+			Dir:            t.TempDir(),
+			Key:            structs.Secret(keys[0]),
+			VerifyIncoming: c.incoming,
+			VerifyOutgoing: c.outgoing,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sc.KeyringFile != ""; got != c.keeps {
+			t.Errorf("incoming %t, outgoing %t: keeps changes %t", c.incoming, c.outgoing, got)
+		}
 	}
 }
 

@@ -18,22 +18,30 @@ const maxMessage = 256
 
 // Keyrings shows and changes the keyrings of all servers through one of them.
 type Keyrings struct {
-	serf *serf.Serf
-	turn sync.Mutex // held during an operation, so that what it has checked still holds
+	serf     *serf.Serf
+	verified error      // set if the gossip of this server is not always encrypted
+	turn     sync.Mutex // held during an operation, so that what it has checked still holds
 }
 
-// NewKeyrings returns the keyrings of the servers that a gossip knows.
-func NewKeyrings(s *serf.Serf) *Keyrings { return &Keyrings{serf: s} }
+// NewKeyrings returns the keyrings of the servers that a gossip knows. verifyIncoming and verifyOutgoing are
+// the settings of its Encryption.
+func NewKeyrings(s *serf.Serf, verifyIncoming, verifyOutgoing bool) *Keyrings {
+	return &Keyrings{serf: s, verified: checkVerified(verifyIncoming, verifyOutgoing)}
+}
 
 // Do asks all servers to do an operation and waits for their answers, a few seconds at most. key is in
-// base64. The error is invalid for a wrong key, and a failed precondition where the operation would cut off a
-// server: nothing has changed then. It is internal if a server has not done it. The others may have done it,
-// and the operation may be repeated.
+// base64. The error is invalid for a wrong key. It is a failed precondition where the operation would cut off
+// a server, or where the gossip of this server is not always encrypted: nothing has changed then. It is
+// internal if a server has not done it. The others may have done it, and the operation may be repeated.
 func (k *Keyrings) Do(op gossipkey.Operation, key string) (*gossipkey.Keyrings, error) {
 	if !k.serf.EncryptionEnabled() {
 		return nil, structs.Preconditionf("the gossip of this server is not encrypted: "+
 			"set server.encrypt to a key, which \"%s\" prints", gossipkey.Generate)
 	}
+	if k.verified != nil {
+		return nil, k.verified
+	}
+
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	manager := k.serf.KeyManager()
@@ -117,7 +125,9 @@ func answer(op gossipkey.Operation) func(r *serf.KeyResponse, err error) (*gossi
 		}
 		var faults []string
 		if r.NumResp < r.NumNodes {
-			faults = append(faults, fmt.Sprintf("%d of %d servers have answered", r.NumResp, r.NumNodes))
+			faults = append(faults, fmt.Sprintf("%d of %d servers have answered "+
+				"(none does with encrypt_verify_incoming or encrypt_verify_outgoing = false)",
+				r.NumResp, r.NumNodes))
 		}
 		for _, name := range slices.Sorted(maps.Keys(r.Messages)) {
 			faults = append(faults, name+": "+structs.Cut(r.Messages[name], maxMessage))

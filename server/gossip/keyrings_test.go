@@ -2,43 +2,60 @@ package gossip
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/serf/serf"
 
 	"berth/structs"
 	"berth/structs/gossipkey"
 )
 
-// startGossip starts the gossip of one server.
+// startGossip starts the gossip of one server, which encrypts in both directions if it has a key.
 func startGossip(t *testing.T, key string) *Keyrings {
 	t.Helper()
-	sc, _, err := apply(Encryption{
-		Dir:            t.TempDir(),
-		Key:            structs.Secret(key),
-		VerifyIncoming: true,
-		VerifyOutgoing: true,
+	e := Encryption{Dir: t.TempDir(), Key: structs.Secret(key), VerifyIncoming: true, VerifyOutgoing: true}
+	s, _ := startMember(t, "s1.global", e, hclog.NewNullLogger())
+	return NewKeyrings(s, true, true)
+}
+
+// startMember starts a member of a gossip on the loopback interface.
+func startMember(t *testing.T, name string, e Encryption, logger hclog.Logger) (*serf.Serf, *serf.Config) {
+	t.Helper()
+	sc, _, err := apply(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc.NodeName = name
+	sc.Logger = hclog.NewNullLogger().StandardLogger(nil)
+	mc := sc.MemberlistConfig
+	mc.Logger = sc.Logger
+
+	transport, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{
+		BindAddrs: []string{"127.0.0.1"},
+		Logger:    sc.Logger,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc.NodeName = "s1.global"
-	sc.MemberlistConfig.BindAddr = "127.0.0.1"
-	sc.MemberlistConfig.BindPort = 0
-	sc.Logger = hclog.NewNullLogger().StandardLogger(nil)
-	sc.MemberlistConfig.Logger = sc.Logger
-	s, err := serf.Create(sc)
+	mc.Transport = transport
+	mc.BindAddr = "127.0.0.1"
+	mc.BindPort = transport.GetAutoBindPort()
+	mc.AdvertisePort = mc.BindPort
+
+	s, err := Create(sc, logger)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(errors.Join(err, transport.Shutdown()))
 	}
 	t.Cleanup(func() {
 		if err := s.Shutdown(); err != nil {
 			t.Error(err)
 		}
 	})
-	return NewKeyrings(s)
+	return s, sc
 }
 
 func wantFault(t *testing.T, what string, err error, kind structs.Kind, text string) {
@@ -62,6 +79,28 @@ func TestKeyrings_RejectWhatWouldCutOffAServer(t *testing.T) {
 	wantFault(t, "an unknown operation", err, structs.KindInvalid, "unknown")
 	_, err = startGossip(t, "").Do(gossipkey.List, "")
 	wantFault(t, "a server without a key", err, structs.KindPrecondition, "not encrypted")
+}
+
+func TestKeyrings_AreNotSentWithoutEncryption(t *testing.T) {
+	e := Encryption{Dir: t.TempDir(), Key: structs.Secret(keys[0])}
+	s, sc := startMember(t, "s1.global", e, hclog.NewNullLogger())
+	for _, c := range []struct {
+		incoming, outgoing bool
+		setting            string
+	}{
+		{false, false, "server.encrypt_verify_incoming = false"},
+		{false, true, "server.encrypt_verify_incoming = false"},
+		{true, false, "server.encrypt_verify_outgoing = false"},
+	} {
+		k := NewKeyrings(s, c.incoming, c.outgoing)
+		_, err := k.Do(gossipkey.List, "")
+		wantFault(t, "the list", err, structs.KindPrecondition, c.setting)
+		_, err = k.Do(gossipkey.Install, keys[1])
+		wantFault(t, "a new key", err, structs.KindPrecondition, "true on all servers")
+	}
+	if got := ringOf(sc); !slices.Equal(got, keys[:1]) {
+		t.Errorf("the server has %d keys", len(got))
+	}
 }
 
 func TestKeyrings_BoundTheNumberOfKeys(t *testing.T) {
