@@ -10,7 +10,6 @@ import (
 
 	"berth/api"
 	"berth/client/drivers/driver"
-	"berth/internal/netfault"
 	"berth/internal/opsocket"
 	"berth/internal/version"
 	"berth/structs"
@@ -331,33 +330,4 @@ func (l local) SnapshotRestore(ctx context.Context, r io.Reader) error {
 		return l.server.SnapshotRestore(ctx, r)
 	}
 	return l.forwardSnapshot(ctx, http.MethodPut, r, io.Discard)
-}
-
-// forwardSnapshot forwards a snapshot request to the HTTP API of the leader.
-func (l local) forwardSnapshot(ctx context.Context, method string, body io.Reader, w io.Writer) error {
-	addr := l.server.LeaderHTTP()
-	if addr == "" {
-		return structs.Unavailablef("no leader is known; retry")
-	}
-
-	url := "http://" + addr + "/v1/operator/snapshot"
-	req, err := http.NewRequestWithContext(ctx, method, url, body)
-	if err != nil {
-		return err
-	}
-
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return structs.Unavailablef("the leader at %s: %w", addr, netfault.Plain(err))
-	}
-	defer func() { _ = resp.Body.Close() }()
-
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-		kind := structs.KindFromHTTP(resp.StatusCode)
-		return structs.Errorf(kind, "the leader at %s: %s", addr, text)
-	}
-
-	_, err = io.Copy(w, resp.Body)
-	return err
 }

@@ -143,7 +143,7 @@ func (a *Agent) connect(ctx context.Context, address, nodeID string) (net.Conn, 
 	return d.Dial(ctx)
 }
 
-// isAgentOf accepts the certificate of a node and those of servers.
+// isAgentOf accepts the certificate of a node and those of servers, with the ID "" those of servers alone.
 func isAgentOf(nodeID string) peertls.Accept {
 	return func(id pki.Identity) error {
 		if id.Role == pki.RoleServer || id.Role == pki.RoleNode && id.ID == nodeID {

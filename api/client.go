@@ -222,7 +222,7 @@ func closeBody(resp *http.Response) { _ = resp.Body.Close() }
 func errorOf(resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	kind := structs.Kind(resp.Header.Get(headerErrorKind))
-	if resp.StatusCode == http.StatusBadRequest &&
+	if resp.StatusCode == http.StatusBadRequest && kind == "" &&
 		bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
 		return structs.Invalidf("the agent at %[1]s expects TLS: use https://%[1]s in -address or BERTH_ADDR, "+
 			"and name its authority with -ca-cert or BERTH_CACERT", resp.Request.URL.Host)

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -109,5 +110,21 @@ func TestClient_ExplainsTLSForCallsAndForCommands(t *testing.T) {
 				t.Errorf("%s: got %v, want %s with %q", tc.name, err, tc.kind, tc.want)
 			}
 		}
+	}
+}
+
+// An agent may quote another server's answer in its error.
+func TestClient_TakesTheErrorOfAnAgentAsItIs(t *testing.T) {
+	quoted := "the leader at 10.0.0.1:4746: Client sent an HTTP request to an HTTPS server."
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Berth-Error-Kind", string(structs.KindInvalid))
+		http.Error(w, quoted, http.StatusBadRequest)
+	}))
+	defer srv.Close()
+	c := api.NewClient(api.ClientConfig{Address: srv.URL})
+	defer c.Close()
+	_, err := c.AgentSelf(t.Context())
+	if err == nil || !strings.Contains(err.Error(), quoted) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ type closing struct {
 	upgrade
 	authority *pkitest.Authority
 	configs   map[*agent]string // the file with the mode
+	closed    *agent            // takes no connection without TLS when TLS is required
 }
 
 // nodeReady is agent.nodeReady by the API of a server: the one of a node does not serve the cluster when
@@ -51,7 +53,7 @@ func (c *closing) setMode(a *agent, mode string) {
   key_file       = %q
   plain_loopback = %v
 }
-`, mode, c.authority.CAFile, files.Cert, files.Key, mode == "require")) // the commands of this test are plain
+`, mode, c.authority.CAFile, files.Cert, files.Key, mode == "require" && a != c.closed)) // for commands without TLS
 	if c.configs[a] == "" {
 		a.args = append(a.args, "-config", path)
 		c.configs[a] = path
@@ -95,9 +97,53 @@ func TestTLS_IsTurnedOnAgentByAgent(t *testing.T) {
 		mustRejectPlain(t, s.rpc)
 	}
 	c.mustTakeOperators(t)
+	c.mustForwardSnapshots(t)
 
 	c.setAll(t, "prefer")
 	c.finish()
+}
+
+// options returns the options with which a command calls an agent over TLS.
+func (c *closing) options(a *agent, files pkitest.Files) []string {
+	return []string{"-address", "https://127.0.0.1:" + strconv.Itoa(a.http), "-ca-cert", c.authority.CAFile,
+		"-client-cert", files.Cert, "-client-key", files.Key}
+}
+
+// mustForwardSnapshots saves and restores the state at a follower of a leader that takes TLS alone.
+func (c *closing) mustForwardSnapshots(t *testing.T) {
+	t.Helper()
+	leader, followers := c.leader()
+	next, follower := followers[0], followers[1]
+	operator := c.options(next, c.authority.Files(t, pki.RoleOperator, "ann"))
+	ready := next.ready
+	c.closed = next
+	next.ready = func(a *agent) error {
+		_, err := a.run(append([]string{"operator", "raft", "list-peers"}, operator...)...)
+		return err
+	}
+	c.setMode(next, "require")
+
+	leader.mustEventually("operator", "raft", "transfer-leadership", "-peer-address",
+		"127.0.0.1:"+strconv.Itoa(next.rpc))
+	eventually(t, "the leader takes TLS alone", func() error {
+		peers, err := follower.peers()
+		if err == nil && (peers[next.name] == nil || !peers[next.name].Leader) {
+			err = errors.New("another server leads")
+		}
+		return err
+	})
+	archive := filepath.Join(follower.dir, "forwarded.snap")
+	follower.must("operator", "snapshot", "save", archive)
+	out := follower.must("operator", "snapshot", "inspect", archive)
+	if !strings.Contains(out, "complete") {
+		t.Errorf("the archive: %s", out)
+	}
+	follower.must("operator", "snapshot", "restore", archive)
+
+	c.closed = nil
+	next.ready = ready
+	c.setMode(next, "require")
+	next.awaitPeers(t, len(c.servers))
 }
 
 // mustTakeOperators calls the API with the certificate of an operator, also a node by way of a server. The
@@ -105,17 +151,13 @@ func TestTLS_IsTurnedOnAgentByAgent(t *testing.T) {
 func (c *closing) mustTakeOperators(t *testing.T) {
 	t.Helper()
 	s := c.servers[0]
-	with := func(files pkitest.Files) []string {
-		return []string{"-address", "https://127.0.0.1:" + strconv.Itoa(s.http), "-ca-cert", c.authority.CAFile,
-			"-client-cert", files.Cert, "-client-key", files.Key}
-	}
-	operator := with(c.authority.Files(t, pki.RoleOperator, "ann"))
+	operator := c.options(s, c.authority.Files(t, pki.RoleOperator, "ann"))
 	s.must(append([]string{"node", "status"}, operator...)...)
 	out := s.must(append([]string{"alloc", "exec"}, append(operator, c.writers[0].alloc, "echo", "from the task")...)...)
 	if !strings.Contains(out, "from the task") {
 		t.Errorf("the command in the task printed %q", out)
 	}
-	node := with(c.authority.Files(t, pki.RoleNode, "x"))
+	node := c.options(s, c.authority.Files(t, pki.RoleNode, "x"))
 	_, err := s.run(append([]string{"node", "status"}, node...)...)
 	if err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("with the certificate of a node: %v", err)
