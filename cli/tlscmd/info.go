@@ -47,12 +47,11 @@ func showCertificate(_ context.Context, c *command.Call) error {
 	}
 
 	info := describe(certs[0])
-	for _, issuer := range issuers {
-		if certs[0].CheckSignatureFrom(issuer) == nil {
-			info.IssuerFingerprint = fingerprint(issuer.Raw)
-		}
+	issuer := issuerOf(certs[0], append(issuers, certs[1:]...))
+	if issuer != nil {
+		info.IssuerFingerprint = fingerprint(issuer.Raw)
 	}
-	if c.Given("ca") && info.IssuerFingerprint == "" {
+	if c.Given("ca") && !isSignedBy(certs, issuers) {
 		return structs.Invalidf("the certificate %s is not signed by %s: its issuer is %q with the key ID %s",
 			c.Arg(0), c.String("ca"), info.Issuer, info.IssuerKeyID)
 	}
@@ -60,6 +59,32 @@ func showCertificate(_ context.Context, c *command.Call) error {
 		printCertificate(c, info)
 		return nil
 	})
+}
+
+// issuerOf returns the certificate that has signed another one, nil if none of the candidates has.
+func issuerOf(cert *x509.Certificate, candidates []*x509.Certificate) *x509.Certificate {
+	for _, candidate := range candidates {
+		if cert.CheckSignatureFrom(candidate) == nil {
+			return candidate
+		}
+	}
+	return nil
+}
+
+// isSignedBy reports whether an authority has signed the first certificate of a chain, or one of the others
+// that lead to it.
+func isSignedBy(chain, authorities []*x509.Certificate) bool {
+	cert := chain[0]
+	for range chain {
+		if issuerOf(cert, authorities) != nil {
+			return true
+		}
+		cert = issuerOf(cert, chain[1:])
+		if cert == nil {
+			return false
+		}
+	}
+	return false
 }
 
 // readCertificates returns the certificates of a file, at least one.

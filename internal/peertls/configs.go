@@ -73,23 +73,32 @@ func (k *Keys) verify(chain []*x509.Certificate, use x509.ExtKeyUsage, accept Ac
 	if len(chain) == 0 {
 		return structs.Deniedf("the other end has sent no certificate")
 	}
-	between := x509.NewCertPool()
-	for _, c := range chain[1:] {
-		between.AddCert(c)
-	}
-	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots:         k.current.Load().roots,
-		Intermediates: between,
-		KeyUsages:     []x509.ExtKeyUsage{use},
-	})
+	err := verifyChain(chain, k.current.Load().roots, use)
 	if err != nil {
-		return plainFault(err, chain[0])
+		return err
 	}
 	id, err := identityIn(k.region, chain[0])
 	if err != nil {
 		return err
 	}
 	return accept(id)
+}
+
+// verifyChain verifies the first certificate of a chain. The others lead to its authority.
+func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsage) error {
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots:         roots,
+		Intermediates: between,
+		KeyUsages:     []x509.ExtKeyUsage{use},
+	})
+	if err != nil {
+		return plainFault(err, chain[0])
+	}
+	return nil
 }
 
 // identityIn returns the identity in a verified certificate of a region.

@@ -153,7 +153,7 @@ func (k *Keys) read() (*material, error) {
 		return nil, structs.Invalidf("tls: cert_file %s and key_file %s: %w", k.cfg.CertFile, k.cfg.KeyFile, err)
 	}
 
-	m.identity, err = k.check(m.cert.Leaf, m.roots)
+	m.identity, err = k.check(m.cert, m.roots)
 	if err != nil {
 		return nil, structs.Invalidf("tls: cert_file %s: %w", k.cfg.CertFile, err)
 	}
@@ -161,17 +161,23 @@ func (k *Keys) read() (*material, error) {
 }
 
 // check verifies the certificate of this agent as the other ends will do.
-func (k *Keys) check(leaf *x509.Certificate, roots *x509.CertPool) (pki.Identity, error) {
-	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
-		_, err := leaf.Verify(x509.VerifyOptions{
-			Roots:     roots,
-			KeyUsages: []x509.ExtKeyUsage{use},
-		})
+func (k *Keys) check(cert tls.Certificate, roots *x509.CertPool) (pki.Identity, error) {
+	chain := []*x509.Certificate{cert.Leaf}
+	for _, der := range cert.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
 		if err != nil {
-			return pki.Identity{}, plainFault(err, leaf)
+			return pki.Identity{}, structs.Invalidf("certificate %d of the file: %w", len(chain)+1, err)
+		}
+		chain = append(chain, c)
+	}
+
+	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
+		err := verifyChain(chain, roots, use)
+		if err != nil {
+			return pki.Identity{}, err
 		}
 	}
-	return identityIn(k.region, leaf)
+	return identityIn(k.region, cert.Leaf)
 }
 
 func (m *material) same(other *material) bool {

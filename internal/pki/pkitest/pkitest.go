@@ -18,6 +18,8 @@ type Authority struct {
 	*pki.Authority
 	Dir    string
 	CAFile string
+
+	between []byte // in PEM: the certificate of an authority that another one has signed
 }
 
 // New makes the authority of a region in a new directory of the test.
@@ -71,7 +73,7 @@ func (a *Authority) FilesOf(t testing.TB, r pki.Request) Files {
 		Cert: base + ".pem",
 		Key:  base + "-key.pem",
 	}
-	Write(t, f.Cert, cert)
+	Write(t, f.Cert, append(cert, a.between...))
 	Write(t, f.Key, key)
 	return f
 }
