@@ -98,6 +98,7 @@ func (a *Agent) openPort() []net.Listener {
 	if !cfg.TLS.Required() {
 		config = a.keys.ServerOptional(callers)
 	}
+	config = peertls.WarnOfRejections(config, a.logger.Named("http"))
 	if cfg.TLS.Required() && !cfg.TLS.PlainLoopback {
 		return []net.Listener{tls.NewListener(a.ln, config)}
 	}

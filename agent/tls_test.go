@@ -84,7 +84,7 @@ func TestTLS_HTTPPortRejectsOthersThanOperatorsAndServers(t *testing.T) {
 	own := pkitest.New(t, "global")
 	other := pkitest.New(t, "global")
 	region := pkitest.New(t, "eu")
-	addr, _, _ := securedServer(t, own, "require", "")
+	addr, _, log := securedServer(t, own, "require", "")
 	operator := own.Files(t, pki.RoleOperator, "anna")
 	ofRole := func(a *pkitest.Authority, role pki.Role) *pkitest.Files {
 		files := a.Files(t, role, "x")
@@ -119,6 +119,7 @@ func TestTLS_HTTPPortRejectsOthersThanOperatorsAndServers(t *testing.T) {
 			t.Errorf("%s: accepted %v; error %v", name, accepted, err)
 		}
 	}
+	log.await(t, "rejected the certificate of a caller")
 }
 
 // keysOf opens the keys of a caller.

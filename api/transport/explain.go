@@ -159,17 +159,9 @@ func (t *Transport) invalidCertificate(err x509.CertificateInvalidError) error {
 		cert.Subject, t.address, formatTime(cert.NotBefore), formatTime(cert.NotAfter), formatTime(now))
 }
 
-// reasons has the meaning of alerts on the certificate of a client.
-var reasons = map[uint8]string{
-	alertRevoked:      "it is revoked",
-	alertExpired:      "it is not valid at this time",
-	alertUnknownCA:    "its authority is not the cluster's",
-	alertCertRequired: "its authority is not the cluster's", // the client kept it back for that
-}
-
 // rejected explains the alert by which an agent ended the connection.
 func (t *Transport) rejected(alert uint8) error {
-	reason := cmp.Or(reasons[alert], fmt.Sprintf("the alert of TLS has the number %d", alert))
+	reason := t.reason(alert)
 	asksForOne := alert == alertCertRequired || alert == alertBadCertificate || alert == alertHandshake
 	switch {
 	case alert == alertVersion:
