@@ -8,6 +8,9 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"berth/internal/netfault"
+	"berth/internal/peertls"
 )
 
 // connectTimeout bounds the connect to another agent, whose machine may be off.
@@ -34,7 +37,7 @@ func Transport(connect Connect, nodeID string) *http.Transport {
 				return nil, dialFault(err)
 			}
 			if _, secured := conn.(*tls.Conn); secured {
-				return conn, nil
+				return &securedConn{Conn: conn}, nil
 			}
 			return &plainConn{Conn: conn}, nil
 		},
@@ -53,6 +56,23 @@ func dialFault(err error) error {
 		Net: "tcp",
 		Err: err,
 	}
+}
+
+// securedConn is a connection with TLS. The agent verifies the certificate of this end last, so its rejection
+// comes with the first read. Nothing of the request had an effect. One goroutine reads it.
+type securedConn struct {
+	net.Conn
+	answered bool
+}
+
+// Read reads from the connection.
+func (s *securedConn) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if _, rejected := netfault.TLSAlert(err); rejected && !s.answered {
+		return n, dialFault(peertls.Explain(err))
+	}
+	s.answered = s.answered || n > 0
+	return n, err
 }
 
 // tlsAlert is the first byte with which TLS rejects a request in plain text.

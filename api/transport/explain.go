@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +105,7 @@ func (t *Transport) tlsFault(err error) error {
 	case errors.As(err, &other):
 		return structs.Invalidf("the certificate of the agent at %s is not valid: %w", t.address, other)
 	}
-	alert, ok := alertOf(err)
+	alert, ok := netfault.TLSAlert(err)
 	if !ok {
 		return nil
 	}
@@ -187,19 +186,6 @@ func (t *Transport) clientFacts() string {
 	leaf := pairs[0].Leaf
 	return fmt.Sprintf("; it is of %q, valid from %s until %s",
 		leaf.Issuer, formatTime(leaf.NotBefore), formatTime(leaf.NotAfter))
-}
-
-// alertOf returns the number of the alert that the other side sent. The library has no exported type for it.
-func alertOf(err error) (alert uint8, ok bool) {
-	var op *net.OpError
-	if !errors.As(err, &op) || op.Op != "remote error" {
-		return 0, false
-	}
-	v := reflect.ValueOf(op.Err)
-	if v.Kind() != reflect.Uint8 {
-		return 0, false
-	}
-	return uint8(v.Uint()), true
 }
 
 func formatTime(at time.Time) string { return at.UTC().Format(time.RFC3339) }

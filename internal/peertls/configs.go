@@ -3,6 +3,8 @@ package peertls
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"fmt"
 	"time"
 
 	"berth/internal/pki"
@@ -114,14 +116,20 @@ func identityIn(region string, cert *x509.Certificate) (pki.Identity, error) {
 func plainFault(err error, cert *x509.Certificate) error {
 	now := time.Now().UTC()
 	clock := now.Format(time.RFC3339)
+	name := "the certificate"
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &invalid) && invalid.Cert != nil && invalid.Cert != cert {
+		cert = invalid.Cert
+		name = fmt.Sprintf("the authority %q of the certificate", cert.Subject)
+	}
 	switch {
 	case now.Before(cert.NotBefore):
-		return structs.Deniedf("the certificate is valid from %s on, and the clock of this machine says %s; "+
-			"set the clocks of both machines", cert.NotBefore.Format(time.RFC3339), clock)
+		return structs.Deniedf("%s is valid from %s on, and the clock of this machine says %s; "+
+			"set the clocks of both machines", name, cert.NotBefore.Format(time.RFC3339), clock)
 	case now.After(cert.NotAfter):
-		return structs.Deniedf("the certificate expired at %s, and the clock of this machine says %s; "+
+		return structs.Deniedf("%s expired at %s, and the clock of this machine says %s; "+
 			"make a new one with `berth tls cert create`, or set the clock",
-			cert.NotAfter.Format(time.RFC3339), clock)
+			name, cert.NotAfter.Format(time.RFC3339), clock)
 	}
 	return structs.Deniedf("the certificate: %w", err)
 }

@@ -9,6 +9,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"berth/internal/netfault"
 )
 
 // Dialing is how an agent connects to another one.
@@ -49,7 +51,7 @@ func (d Dialing) Dial(ctx context.Context) (net.Conn, error) {
 	if d.Plain && speaksNoTLS(err) && ctx.Err() == nil {
 		return d.Connect(ctx)
 	}
-	return nil, explain(err)
+	return nil, Explain(err)
 }
 
 // awaitAnswer waits until the other end has accepted the connection.
@@ -59,13 +61,24 @@ func awaitAnswer(ctx context.Context, conn net.Conn) error {
 	return err
 }
 
-// explain says in plain words that the other end has rejected this agent.
-func explain(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "remote error" {
-		return fmt.Errorf("the other agent rejected the certificate of this one, and its log says why: %w", op.Err)
+// The alerts on a certificate have the numbers 40 to 49, and 116 says that it is missing.
+const (
+	alertHandshake  = 40
+	alertAccess     = 49
+	alertNoIdentity = 116
+)
+
+// Explain says in plain words that the other end has ended the handshake. The error of a read has it, too:
+// the other end verifies the certificate of this one last. It returns other errors as they are.
+func Explain(err error) error {
+	alert, ok := netfault.TLSAlert(err)
+	switch {
+	case !ok:
+		return err
+	case alert >= alertHandshake && alert <= alertAccess || alert == alertNoIdentity:
+		return fmt.Errorf("the other agent rejected the certificate of this one, and its log says why: %w", err)
 	}
-	return err
+	return fmt.Errorf("the other end ended the handshake of TLS: %w", err)
 }
 
 func (d Dialing) sendPrefix(conn net.Conn) error {

@@ -109,8 +109,7 @@ func (k *Keys) Run(ctx context.Context) {
 	for backoff.Sleep(ctx, pollInterval) {
 		if now := time.Now(); k.endsSoon(now) && now.Sub(warned) >= 24*time.Hour {
 			warned = now
-			k.logger.Warn("the TLS certificate of this agent ends soon; put a new one into the same files",
-				"expires", k.Expires())
+			k.tellEnd(now)
 		}
 
 		_, err := k.Reload()
@@ -123,6 +122,17 @@ func (k *Keys) Run(ctx context.Context) {
 		}
 		logged = fault
 	}
+}
+
+// tellEnd tells the log that the certificate ends soon, or that it has ended.
+func (k *Keys) tellEnd(now time.Time) {
+	if now.After(k.Expires()) {
+		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; put a new one "+
+			"into the same files", "expired", k.Expires())
+		return
+	}
+	k.logger.Warn("the TLS certificate of this agent ends soon; put a new one into the same files",
+		"expires", k.Expires())
 }
 
 // endsSoon reports whether less than a fifth of the life of the certificate is left.

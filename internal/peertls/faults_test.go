@@ -1,0 +1,56 @@
+package peertls
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/pki"
+	"berth/internal/pki/pkitest"
+)
+
+func TestPlainFault_NamesTheAuthorityThatHasExpired(t *testing.T) {
+	begin := time.Now().Add(-3 * time.Hour)
+	a, err := pki.NewAuthority("global", begin, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := &x509.Certificate{NotBefore: begin, NotAfter: begin.Add(24 * time.Hour)}
+	fault := x509.CertificateInvalidError{Cert: a.Cert, Reason: x509.Expired}
+	text := plainFault(fault, leaf).Error()
+	if !strings.Contains(text, `the authority "CN=berth CA,O=global" of the certificate expired at`) {
+		t.Error(text)
+	}
+}
+
+func TestKeys_TellThatTheyHaveExpired(t *testing.T) {
+	keys := open(t, pkitest.New(t, "global"), pki.RoleServer, "s1")
+	for after, want := range map[time.Duration]string{
+		-time.Minute: "[WARN]  the TLS certificate of this agent ends soon",
+		time.Minute:  "[ERROR] the TLS certificate of this agent has expired",
+	} {
+		var b bytes.Buffer
+		keys.logger = hclog.New(&hclog.LoggerOptions{Output: &b})
+		keys.tellEnd(keys.Expires().Add(after))
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%s after the end: %s", after, b.String())
+		}
+	}
+}
+
+func TestDial_BlamesTheCertificateForItsOwnAlertsAlone(t *testing.T) {
+	a := pkitest.New(t, "global")
+	keys := open(t, a, pki.RoleServer, "s1")
+	old := keys.Client(Roles(pki.RoleServer))
+	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+	_, err := dial(t, dialing(echo(t, keys.Server(Roles(pki.RoleServer))), old, false))
+	if err == nil || strings.Contains(err.Error(), "rejected the certificate") ||
+		!strings.Contains(err.Error(), "protocol version") {
+		t.Errorf("another version: %v", err)
+	}
+}
