@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"berth/internal/pki"
 	"berth/structs"
 )
 
@@ -75,19 +76,27 @@ func (t TLS) roots() (*x509.CertPool, error) {
 	roots := x509.NewCertPool()
 	switch {
 	case t.CACert != "":
-		pem, err := readFile(t.CACert, "-ca-cert, BERTH_CACERT")
-		if err != nil {
-			return nil, err
-		}
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, structs.Invalidf(
-				"%s has no certificate: expected the authority's in PEM (-ca-cert, BERTH_CACERT)", t.CACert)
-		}
-		return roots, nil
+		return roots, addFile(roots, t.CACert, "-ca-cert, BERTH_CACERT")
 	case t.CAPath != "":
 		return roots, addDirectory(roots, t.CAPath)
 	}
 	return nil, nil
+}
+
+// addFile adds the certificates of a file. A damaged one is an error.
+func addFile(roots *x509.CertPool, name, options string) error {
+	content, err := readFile(name, options)
+	if err != nil {
+		return err
+	}
+	certs, err := pki.ParseCertificates(content)
+	if err != nil {
+		return structs.Invalidf("%s %w: expected the authority's (%s)", name, err, options)
+	}
+	for _, cert := range certs {
+		roots.AddCert(cert)
+	}
+	return nil
 }
 
 // addDirectory adds the certificates in the files of a directory.
@@ -107,11 +116,11 @@ func addDirectory(roots *x509.CertPool, dir string) error {
 		if !slices.Contains([]string{".pem", ".crt", ".cer"}, filepath.Ext(entry.Name())) {
 			continue
 		}
-		pem, err := readFile(filepath.Join(dir, entry.Name()), options)
+		err := addFile(roots, filepath.Join(dir, entry.Name()), options)
 		if err != nil {
 			return err
 		}
-		found = roots.AppendCertsFromPEM(pem) || found
+		found = true
 	}
 	if !found {
 		return structs.Invalidf("the directory %s has no certificate in a file *.pem, *.crt or *.cer (%s)",

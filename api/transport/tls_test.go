@@ -263,6 +263,9 @@ func TestOpen_RejectsFilesThatCannotServe(t *testing.T) {
 	}{
 		{"no file", func(s *TLS) { s.CACert = f.dir + "/none" }, "no such file or directory (-ca-cert, BERTH_CACERT)"},
 		{"no certificate", func(s *TLS) { s.CACert = f.write("text.pem", []byte("x")) }, "has no certificate"},
+		{"a damaged authority", func(s *TLS) {
+			s.CACert = f.write("half.pem", append(f.authority.CertPEM(), f.authority.CertPEM()[:200]...))
+		}, "begins 2 certificates"},
 		{"a large file", func(s *TLS) { s.CACert = f.write("big.pem", big) }, "no file of certificates"},
 		{"no directory", func(s *TLS) { s.CACert, s.CAPath = "", f.ca }, "not a directory (-ca-path, BERTH_CAPATH)"},
 		{"an empty directory", func(s *TLS) { s.CACert, s.CAPath = "", t.TempDir() }, "no certificate in a file"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"strings"
 	"time"
@@ -89,28 +88,13 @@ func isSignedBy(chain, authorities []*x509.Certificate) bool {
 
 // readCertificates returns the certificates of a file, at least one.
 func readCertificates(c *command.Call, name string) ([]*x509.Certificate, error) {
-	rest, err := c.ReadFile(name)
+	content, err := c.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	var certs []*x509.Certificate
-	for {
-		var block *pem.Block
-		block, rest = pem.Decode(rest)
-		if block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, structs.Invalidf("%s has a damaged certificate: %w", name, err)
-		}
-		certs = append(certs, cert)
-	}
-	if len(certs) == 0 {
-		return nil, structs.Invalidf("%s has no certificate in PEM", name)
+	certs, err := pki.ParseCertificates(content)
+	if err != nil {
+		return nil, structs.Invalidf("%s %w", name, err)
 	}
 	return certs, nil
 }

@@ -152,12 +152,15 @@ func (k *Keys) read() (*material, error) {
 		m.raw[i] = content
 	}
 
+	authorities, err := pki.ParseCertificates(m.raw[0])
+	if err != nil {
+		return nil, structs.Invalidf("tls: ca_file %s %w", k.cfg.CAFile, err)
+	}
 	m.roots = x509.NewCertPool()
-	if !m.roots.AppendCertsFromPEM(m.raw[0]) {
-		return nil, structs.Invalidf("tls: ca_file %s has no certificate in PEM", k.cfg.CAFile)
+	for _, authority := range authorities {
+		m.roots.AddCert(authority)
 	}
 
-	var err error
 	m.cert, err = tls.X509KeyPair(m.raw[1], m.raw[2])
 	if err != nil {
 		return nil, structs.Invalidf("tls: cert_file %s and key_file %s: %w", k.cfg.CertFile, k.cfg.KeyFile, err)

@@ -199,6 +199,9 @@ func TestOpen_NamesTheFault(t *testing.T) {
 	other := pkitest.New(t, "global").Files(t, pki.RoleServer, "s1")
 	missing := configOf(a, node)
 	missing.CAFile += ".missing"
+	damaged := configOf(a, node)
+	damaged.CAFile += ".damaged"
+	pkitest.Write(t, damaged.CAFile, append(a.CertPEM(), a.CertPEM()[:200]...))
 	for name, c := range map[string]struct {
 		config Config
 		text   string
@@ -208,6 +211,7 @@ func TestOpen_NamesTheFault(t *testing.T) {
 		"one that is not yet used": {configOf(a, future), "set the clocks"},
 		"another authority":        {configOf(a, other), "unknown authority"},
 		"no file":                  {missing, "ca_file"},
+		"a damaged authority":      {damaged, "begins 2 certificates"},
 	} {
 		_, err := Open(c.config, "global", pki.RoleServer, hclog.NewNullLogger())
 		if err == nil || !strings.Contains(err.Error(), c.text) {
