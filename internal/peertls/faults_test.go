@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -52,5 +53,21 @@ func TestDial_BlamesTheCertificateForItsOwnAlertsAlone(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "rejected the certificate") ||
 		!strings.Contains(err.Error(), "protocol version") {
 		t.Errorf("another version: %v", err)
+	}
+}
+
+func TestOpen_WarnsOfAKeyThatOthersMayRead(t *testing.T) {
+	a := pkitest.New(t, "global")
+	files := a.Files(t, pki.RoleServer, "s1")
+	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true, 0o602: true} {
+		err := os.Chmod(files.Key, mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		_, err = Open(configOf(a, files), "global", pki.RoleServer, hclog.New(&hclog.LoggerOptions{Output: &b}))
+		if warned := strings.Contains(b.String(), "every user of this machine"); err != nil || warned != want {
+			t.Errorf("mode %o: warned %v, %v", mode, warned, err)
+		}
 	}
 }

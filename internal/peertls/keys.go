@@ -58,7 +58,18 @@ func Open(cfg Config, region string, role pki.Role, logger hclog.Logger) (*Keys,
 			cfg.CertFile, m.identity, role)
 	}
 	k.current.Store(m)
+	k.warnOfOpenKey()
 	return k, nil
+}
+
+// warnOfOpenKey warns if every user of the machine may read or change the key. A group may, because some
+// tools give certificates to one.
+func (k *Keys) warnOfOpenKey() {
+	info, err := os.Stat(k.cfg.KeyFile)
+	if err == nil && info.Mode().Perm()&0o007 != 0 {
+		k.logger.Warn("every user of this machine has access to the key of the TLS certificate; "+
+			"set its mode to 0600 (chmod 600)", "key_file", k.cfg.KeyFile, "mode", info.Mode().Perm().String())
+	}
 }
 
 // Identity returns the identity in the certificate of this agent.
