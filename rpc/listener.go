@@ -13,6 +13,7 @@ import (
 
 	"berth/internal/backoff"
 	"berth/internal/loadshed"
+	"berth/internal/peertls"
 )
 
 // The first byte of a connection selects its protocol.
@@ -35,7 +36,7 @@ type Listener struct {
 	conns    loadshed.Conns // whose first byte has not arrived, or whose handler has not returned
 	tls      *tls.Config    // nil: the port does not speak TLS
 	onlyTLS  bool
-	rejected rejections
+	rejected peertls.Rejections
 }
 
 // DefaultConnsPerAddr is the most connections of one remote address, unless LimitPerAddr changes it: many

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"sync"
 	"time"
 
 	"berth/internal/netfault"
@@ -67,36 +66,17 @@ func SecureDialer(connect Dialer, config *tls.Config, plain bool) Dialer {
 // errPlain is the fault of a connection without TLS to a port that requires it.
 var errPlain = errors.New("the connection has no TLS")
 
-// rejectionPeriod is the least time between two warnings of rejected connections.
-const rejectionPeriod = time.Minute
-
-// rejections bounds how often the log tells of rejected connections: others decide how many there are.
-type rejections struct {
-	mu   sync.Mutex
-	last time.Time
-}
-
-// due reports whether the log is to tell of another rejection.
-func (r *rejections) due() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if time.Since(r.last) < rejectionPeriod {
-		return false
-	}
-	r.last = time.Now()
-	return true
-}
-
 func (l *Listener) tellPlain(conn net.Conn) {
-	if l.rejected.due() {
+	if l.rejected.Due(conn.RemoteAddr()) {
 		l.logger.Warn("rejected a connection without TLS; its agent needs tls { mode = \"prefer\" } or "+
-			"\"require\". More rejections of this minute are not logged", "remote", conn.RemoteAddr().String())
+			"\"require\". More rejections of its host in this minute are not logged",
+			"remote", conn.RemoteAddr().String())
 	}
 }
 
 func (l *Listener) tellHandshake(conn net.Conn, err error) {
-	if l.rejected.due() {
-		l.logger.Warn("rejected a connection with TLS. More rejections of this minute are not logged",
+	if l.rejected.Due(conn.RemoteAddr()) {
+		l.logger.Warn("rejected a connection with TLS. More rejections of its host in this minute are not logged",
 			"remote", conn.RemoteAddr().String(), "error", netfault.Plain(err))
 	}
 }

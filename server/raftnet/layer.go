@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/rpc"
 )
@@ -21,6 +22,8 @@ type Layer struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
+
+	rejected peertls.Rejections
 }
 
 // NewLayer makes the share of Raft in the port at an address. It dials other servers with dial.
@@ -38,8 +41,10 @@ func NewLayer(addr net.Addr, dial rpc.Dialer, logger hclog.Logger) *Layer {
 func (l *Layer) Handoff(conn net.Conn) {
 	peer, secured := rpc.PeerOf(conn)
 	if secured && peer.Role != pki.RoleServer {
-		l.logger.Warn("rejected a connection of Raft, whose certificate is not that of a server",
-			"remote", conn.RemoteAddr().String(), "identity", peer.String())
+		if remote := conn.RemoteAddr(); l.rejected.Due(remote) {
+			l.logger.Warn("rejected a connection of Raft, whose certificate is not that of a server",
+				"remote", remote.String(), "identity", peer.String())
+		}
 		_ = conn.Close()
 		return
 	}
