@@ -53,11 +53,14 @@ func SecureDialer(connect Dialer, config *tls.Config, plain bool) Dialer {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		d := peertls.Dialing{
-			Connect: func(context.Context) (net.Conn, error) { return connect(addr, timeout) },
-			Prefix:  []byte{ByteTLS},
-			Answer:  true,
-			TLS:     config,
-			Plain:   plain,
+			Connect: func(ctx context.Context) (net.Conn, error) {
+				end, _ := ctx.Deadline() // the second connection, without TLS, has what the first one left
+				return connect(addr, time.Until(end))
+			},
+			Prefix: []byte{ByteTLS},
+			Answer: true,
+			TLS:    config,
+			Plain:  plain,
 		}
 		return d.Dial(ctx)
 	}

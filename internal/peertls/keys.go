@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -213,17 +214,31 @@ func (m *material) same(other *material) bool {
 	return true
 }
 
+// readFile reads a regular file of at most MaxFile bytes. A pipe would never end.
 func readFile(file pemFile) ([]byte, error) {
-	info, err := os.Stat(file.path)
-	if err == nil && info.Size() > MaxFile {
-		err = errors.New("it is larger than 1 MiB")
-	}
-	var content []byte
-	if err == nil {
-		content, err = os.ReadFile(file.path)
-	}
+	content, err := readRegular(file.path)
 	if err != nil {
 		return nil, structs.Invalidf("tls: %s: %w", file.setting, err)
 	}
 	return content, nil
+}
+
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Stat(path) // opening a pipe waits for a writer
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New(path + " is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	content, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err == nil && len(content) > MaxFile {
+		err = errors.New(path + " is larger than 1 MiB")
+	}
+	return content, err
 }
