@@ -99,9 +99,15 @@ func (d *Device) checkMatch(f field.Errors) {
 	}
 }
 
+// storageAgents are agents that cut a node off from disks and leave its machine on.
+var storageAgents = []string{"fence_scsi", "fence_mpath"}
+
 func (d *Device) checkScope(f field.Errors) {
 	switch d.Scope {
 	case "", ScopePower:
+		if agent := filepath.Base(d.Agent); slices.Contains(storageAgents, agent) {
+			f.Addf("scope must be %q: %s cuts a node off from disks, and the machine stays on", ScopeStorage, agent)
+		}
 		f.Require(len(d.Plugins) == 0 && len(d.Volumes) == 0,
 			"plugins and volumes are for scope %q alone: a machine that is off writes to no volume", ScopeStorage)
 		return
