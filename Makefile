@@ -13,6 +13,10 @@ LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # All packages whose tests need no built binary.
 UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 
+# These have pipes, each of which fails if one of its commands does.
+lease-release cover check fmt: private SHELL := /bin/bash
+lease-release cover check fmt: private .SHELLFLAGS := -o pipefail -c
+
 .PHONY: help build setup setup-demo test interop-tools fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
 
 help: ## list the targets
@@ -77,7 +81,7 @@ fuzz: ## run every fuzz target for FUZZTIME (20000 inputs)
 	./scripts/fuzz.sh
 
 check: lint ## check formatting, linters, import layers, generated files and docs
-	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)"; \
+	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)" || exit 1; \
 		test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) test -count=1 -tags $(TAGS) ./internal/archtest ./internal/codecgen ./test/refdocs
 
