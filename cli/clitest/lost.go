@@ -7,9 +7,34 @@ import (
 	"berth/structs"
 )
 
-// answerLost answers the requests about the loss of a node: no run was made.
+// answerLost answers the requests about the loss of a node, which had one run of each kind before.
 func (w *Cluster) answerLost() {
-	apitest.Answer(w.Caller, structs.NodeFenceStatus, structs.NodeFenceStatusResponse{NodeID: Node1})
+	run := func(number uint64, kind, device, by string) *structs.FenceRun {
+		begun := nanosBefore(time.Hour)
+		return &structs.FenceRun{
+			NodeID: Node1,
+			Number: number,
+			Kind:   kind,
+			Device: device,
+			By:     by,
+			State:  structs.FenceProved,
+			Begun:  begun,
+			Ended:  begun + int64(5*time.Second),
+		}
+	}
+	none := run(1, structs.FenceByAgent, "", "")
+	none.State = structs.FenceFailed
+	none.Cause = structs.FenceCauseNoDevice
+	none.Reason = "no device of the servers fences the node"
+	apitest.Answer(w.Caller, structs.NodeFenceStatus, structs.NodeFenceStatusResponse{
+		NodeID: Node1,
+		Runs: []*structs.FenceRun{
+			run(4, structs.FenceByLease, "", ""),
+			run(3, structs.FenceByWord, "", "ann"),
+			run(2, structs.FenceByAgent, "ipmi", "ann"),
+			none,
+		},
+	})
 	apitest.Answer(w.Caller, structs.NodeFence, structs.Empty{})
 	apitest.Answer(w.Caller, structs.NodeConfirmLost, structs.Empty{})
 	apitest.Answer(w.Caller, structs.NodeFenceTest, structs.NodeFenceTestResponse{})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -23,7 +24,7 @@ var confirmLostCommand = command.Command{
 Use it when you know that the machine is off: you have seen it, or cut its
 power. A machine that runs may continue to write, and two writers destroy the
 data of a volume. The node must be down. Its volumes are released whatever
-their on_node_loss is, their allocations count as lost, and your word is
+their on_node_loss is, all its allocations count as lost, and your word is
 recorded. The name of the node is asked for, unless -yes is set.
 
 If a fence device can prove it, use "berth node fence" instead.`,
@@ -61,6 +62,10 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 
 	c.Printf("Node %s (%s) is down.\n", s.Name, command.ShortID(id))
 	printLostClaims(c, s)
+	err = printLostAllocs(ctx, c, s)
+	if err != nil {
+		return err
+	}
 	if !c.Bool("yes") {
 		err = askName(c, s.Name)
 		if err != nil {
@@ -78,6 +83,24 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 	}
 	return c.Report(command.Changed{"NodeID": id}, "The loss of node %s is confirmed; %s released",
 		command.ShortID(id), command.Plural(len(s.Claims), "claim"))
+}
+
+// printLostAllocs shows the allocations without a claim that count as lost: they are unknown, or run.
+func printLostAllocs(ctx context.Context, c *command.Call, s *structs.NodeFenceStatusResponse) error {
+	allocs, _, err := c.API.NodeAllocations(ctx, s.NodeID, nil)
+	if err != nil {
+		return err
+	}
+	var rows command.Grid
+	for _, a := range allocs {
+		hasClaim := slices.ContainsFunc(s.Claims, func(l *structs.LostClaim) bool { return l.AllocID == a.ID })
+		if !hasClaim && !a.ClientTerminal() {
+			rows.AddRow(command.ShortID(a.ID), a.Namespace, a.JobID, a.TaskGroup, a.DesiredStatus, a.ClientStatus)
+		}
+	}
+	titles := "Allocation|Namespace|Job|Task group|Desired|Status"
+	command.PrintSome(c, "Other allocations that count as lost", titles, rows)
+	return nil
 }
 
 // askName has the user type the name of the node. Only a terminal is asked.

@@ -188,7 +188,7 @@ func awaitFence(ctx context.Context, w *watch.Watch, before *structs.NodeFenceSt
 			return reportFence(w, s, end, released)
 		}
 		if end == nil {
-			w.WriteChange("order", "waits for the leader, which fences one node at a time")
+			w.WriteChange("order", "waits for the leader, which runs as many fence agents at a time as fence_max_parallel allows")
 		}
 
 		err = w.AwaitChange(ctx, q, meta)
@@ -200,9 +200,9 @@ func awaitFence(ctx context.Context, w *watch.Watch, before *structs.NodeFenceSt
 
 // fenceText describes a run in a line.
 func fenceText(r *structs.FenceRun) string {
-	subject := "device " + r.Device
-	if r.Device == "" {
-		subject = "no device"
+	subject := proverOf(r)
+	if r.Device != "" {
+		subject = "device " + r.Device
 	}
 	switch r.State {
 	case structs.FenceRunning:
@@ -241,15 +241,24 @@ func printFences(ctx context.Context, c *command.Call, id string) error {
 	}
 	var rows command.Grid
 	for _, r := range s.Runs {
-		subject := r.Device
-		if r.Kind == structs.FenceByWord {
-			subject = "the word of an operator"
-		}
-		rows.AddRow(fmt.Sprint(r.Number), subject, r.State, command.Age(r.Begun), took(r),
+		rows.AddRow(fmt.Sprint(r.Number), proverOf(r), r.State, command.Age(r.Begun), took(r),
 			brief(c, command.WithDescription(r.Reason, r.Output), maxEventText), r.By)
 	}
 	command.PrintSome(c, "Fence runs", "Run|Device|State|Begun|Took|Answer|By", rows)
 	return nil
+}
+
+// proverOf returns what proves in a run: its device, or its kind if it has none.
+func proverOf(r *structs.FenceRun) string {
+	switch {
+	case r.Device != "":
+		return r.Device
+	case r.Kind == structs.FenceByWord:
+		return "the word of an operator"
+	case r.Kind == structs.FenceByLease:
+		return "the end of its lease"
+	}
+	return "no device"
 }
 
 // took returns how long a run took, "" while it runs.

@@ -148,3 +148,32 @@ func TestConfirmLost_NeedsTheNameOfTheNode(t *testing.T) {
 		})
 	}
 }
+
+func TestConfirmLost_ListsTheAllocationsWithoutAClaim(t *testing.T) {
+	w := clitest.NewCluster(t.TempDir())
+	lost := clitest.Lost()
+	apitest.Answer(w.Caller, structs.NodeFenceStatus, lost)
+	apitest.Answer(w.Caller, structs.NodeConfirmLost, structs.Empty{})
+	alloc := func(id, job, desired, status string) *structs.Allocation {
+		return &structs.Allocation{
+			ID: id, Namespace: "default", JobID: job, TaskGroup: "app", NodeID: clitest.Node1,
+			DesiredStatus: desired, ClientStatus: status,
+		}
+	}
+	apitest.Answer(w.Caller, structs.NodeAllocs, structs.AllocsResponse{Allocs: []*structs.Allocation{
+		alloc(lost.Claims[0].AllocID, "web", structs.AllocDesiredRun, structs.AllocUnknown),
+		alloc("b2b2b2b2-0000", "cache", structs.AllocDesiredRun, structs.AllocUnknown),
+		alloc("c3c3c3c3-0000", "batch", structs.AllocDesiredStop, structs.AllocRunning),
+		alloc("d4d4d4d4-0000", "old", structs.AllocDesiredStop, structs.AllocComplete),
+	}})
+	addr := clitest.Serve(t, w.Caller, w.Agent)
+	code, out, errs := runLine(t, "node confirm-lost -yes -reason burnt -address "+addr+" one")
+	_, others, found := strings.Cut(out, "Other allocations that count as lost\n")
+	want := `Allocation  Namespace  Job    Task group  Desired  Status
+b2b2b2b2    default    cache  app         run      unknown
+c3c3c3c3    default    batch  app         stop     running
+`
+	if code != 0 || !found || !strings.HasPrefix(others, want) {
+		t.Errorf("exit code %d, want\n%s in\n%s%s", code, want, out, errs)
+	}
+}
