@@ -188,7 +188,8 @@ func awaitFence(ctx context.Context, w *watch.Watch, before *structs.NodeFenceSt
 			return reportFence(w, s, end, released)
 		}
 		if end == nil {
-			w.WriteChange("order", "waits for the leader, which runs as many fence agents at a time as fence_max_parallel allows")
+			w.WriteChange("order", "waits for the leader, which runs as many fence agents at a time as "+
+				"fence_max_parallel allows")
 		}
 
 		err = w.AwaitChange(ctx, q, meta)
