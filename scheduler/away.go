@@ -103,6 +103,15 @@ func settleAway(p *planner, g *place.Group, allocs []*structs.Allocation) []*str
 		}
 	}
 
+	for _, a := range allocs {
+		has := present[a.Index()]
+		if isTakenBack(p, rule, a, has) && isDone(p, a) {
+			p.outlook.StopAlloc(has, "", "its node is back, and its replacement has done the work")
+			stopped[has.ID] = true
+			delete(present, a.Index())
+		}
+	}
+
 	rest := make([]*structs.Allocation, 0, len(allocs))
 	for _, a := range allocs {
 		has := present[a.Index()]
@@ -148,7 +157,7 @@ func settlePair(
 const originalIsBack = "the node of the allocation that it replaced is back"
 
 // isTakenBack reports whether an allocation has ended as the replacement of one that is there and has its
-// place alone. It would be replaced itself.
+// place alone. It would be replaced itself, or has done the work.
 func isTakenBack(p *planner, rule *structs.DisconnectStrategy, a, has *structs.Allocation) bool {
 	return has != nil && wasReplaced(p, rule, has) && a.ClientTerminal() && !a.ServerTerminal() &&
 		a.NextAllocation == "" && a.JobVersion == has.JobVersion && a.CreateIndex > has.CreateIndex

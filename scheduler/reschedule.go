@@ -25,7 +25,7 @@ func (p *planner) classifyEndedAs(g *place.Group, a *structs.Allocation) rollout
 		return s
 	case d != nil && d.Status == structs.DeploymentFailed && a.DeploymentID == d.ID:
 		return s // its version does not work
-	case p.outlook.Job.Finite() && a.ClientStatus == structs.AllocComplete:
+	case isDone(p, a):
 		return s
 	}
 
@@ -47,4 +47,9 @@ func (p *planner) classifyEndedAs(g *place.Group, a *structs.Allocation) rollout
 func (p *planner) endedBeforeUpdate(a *structs.Allocation) bool {
 	d := p.rollout.Deployment()
 	return d != nil && d.Active() && a.DeploymentID == d.ID && !a.DeploymentStatus.IsKnown()
+}
+
+// isDone reports whether an allocation of a job that ends has done its work.
+func isDone(p *planner, a *structs.Allocation) bool {
+	return p.outlook.Job.Finite() && a.ClientStatus == structs.AllocComplete
 }
