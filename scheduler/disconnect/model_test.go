@@ -84,7 +84,7 @@ type model struct {
 	t         *testing.T
 	rule      *structs.DisconnectStrategy
 	exclusive bool           // the allocation writes a volume that has one writer
-	fences    bool           // the node ends the task at the end of its lease, and the servers then release its claim
+	fences    bool           // the node ends the task with its lease, and the servers then release its claim
 	settled   map[world]bool // the states that became quiet as they should
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"berth/api"
+	"berth/test/guarantees"
 )
 
 // settleFor bounds the time in which a cluster without faults comes to rest. A busy machine needs a
@@ -37,7 +38,7 @@ func (w *world) calmDown() {
 	for _, m := range w.all {
 		m.busy <- struct{}{} // a machine that the device has switched off is on again
 		if err := errors.Join(m.powerOn(), m.startAgent()); err != nil {
-			w.violate("harness", "%s does not start: %v", m.name, err)
+			w.violate(harness, "%s does not start: %v", m.name, err)
 		}
 		<-m.busy
 	}
@@ -55,9 +56,9 @@ func (w *world) calmDown() {
 		{"the servers agree", w.serversAgree},
 	} {
 		if err := await(settleFor, step.check); err != nil {
-			guarantee := "nothing-stuck"
+			guarantee := guarantees.NothingStuck
 			if errors.Is(err, errDiffer) {
-				guarantee = "equal-servers"
+				guarantee = guarantees.EqualServers
 			}
 			w.violate(guarantee, "%s: %v", step.what, err)
 			w.explain()
@@ -157,7 +158,7 @@ func (w *world) checkEnd() {
 	faults, _ := os.ReadFile(filepath.Join(w.shelf(), "faults"))
 	for line := range strings.Lines(string(faults)) {
 		if mustNotBe.MatchString(line) {
-			w.violate("detached-unmounted", "%s", strings.TrimSpace(line))
+			w.violate(guarantees.DetachedUnmounted, "%s", strings.TrimSpace(line))
 		}
 	}
 	if w.violations > 0 {
@@ -167,14 +168,14 @@ func (w *world) checkEnd() {
 	for _, name := range names {
 		err := await(settleFor, func() error { return w.purge(name) })
 		if err != nil {
-			w.violate("nothing-stuck", "job %s does not end: %v", name, err)
+			w.violate(guarantees.NothingStuck, "job %s does not end: %v", name, err)
 			w.explain()
 			return
 		}
 	}
 	for _, m := range w.nodes {
 		if err := await(settleFor, m.clean); err != nil {
-			w.violate("nothing-left", "%s: %v", m.name, err)
+			w.violate(guarantees.NothingLeft, "%s: %v", m.name, err)
 		}
 	}
 }

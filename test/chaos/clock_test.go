@@ -38,7 +38,7 @@ func stepClock(ctx context.Context, w *world, m *member, f *fault) (func() error
 		err = fmt.Errorf("it has stepped by %s", seen)
 	}
 	if err != nil {
-		w.violate("harness", "#%d: the wall clock of %s: %v", f.number, m.name, err)
+		w.violate(harness, "#%d: the wall clock of %s: %v", f.number, m.name, err)
 	}
 	return end, nil
 }

@@ -138,7 +138,7 @@ func (d *device) switchOn(m *member) {
 	m.busy <- struct{}{}
 	defer func() { <-m.busy }()
 	if err := m.powerOn(); err != nil {
-		d.w.violate("harness", "%s does not start: %v", m.name, err)
+		d.w.violate(harness, "%s does not start: %v", m.name, err)
 	}
 }
 

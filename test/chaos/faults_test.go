@@ -146,7 +146,7 @@ func (w *world) last(ctx context.Context, m *member, f *fault) {
 	}
 	sleep(ctx, f.length)
 	if err := end(); err != nil {
-		w.violate("harness", "#%d does not end: %v", f.number, err)
+		w.violate(harness, "#%d does not end: %v", f.number, err)
 	}
 	w.note("#%d ends: %s %s", f.number, f.kind.name, m.name)
 }

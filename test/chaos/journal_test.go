@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"berth/test/guarantees"
 )
 
 // journal follows the journal of the back end.
@@ -75,12 +77,12 @@ func (j *journal) check() {
 		v := j.volumes[words[1]]
 		switch {
 		case words[0] == "second":
-			j.w.violate("exclusive-writer", "%s began while %s, epoch %s, is alive", words[1:], v.writer, v.epoch)
+			j.w.violate(guarantees.ExclusiveWriter, "%s began while %s, epoch %s, is alive", words[1:], v.writer, v.epoch)
 		case words[0] == "begin":
 			v.epoch = words[2]
 			v.writer = words[3]
 		case words[2] != v.epoch || words[4] != v.writer:
-			j.w.violate("exclusive-writer", "%s appended after %s, epoch %s, had begun", words[1:], v.writer, v.epoch)
+			j.w.violate(guarantees.ExclusiveWriter, "%s appended after %s, epoch %s, had begun", words[1:], v.writer, v.epoch)
 		default:
 			v.acks = append(v.acks, strings.Join(words[2:], " "))
 		}
@@ -126,7 +128,7 @@ func (j *journal) checkRecords() {
 	for id, v := range j.volumes {
 		text, err := os.ReadFile(filepath.Join(j.w.shelf(), "vol", externalID(id), "files", "records"))
 		if err != nil {
-			j.w.violate("lost-record", "%s: %v", id, err)
+			j.w.violate(guarantees.LostRecord, "%s: %v", id, err)
 			continue
 		}
 		found := strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -137,7 +139,7 @@ func (j *journal) checkRecords() {
 			}
 		}
 		if next < len(v.acks) {
-			j.w.violate("lost-record", "%s: %q is acknowledged, record %d of %d", id, v.acks[next], next+1, len(v.acks))
+			j.w.violate(guarantees.LostRecord, "%s: %q is acknowledged, record %d of %d", id, v.acks[next], next+1, len(v.acks))
 		}
 		j.w.note("volume %s: %d records acknowledged, %d on it, epoch %s", id, len(v.acks), len(found), v.epoch)
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/api"
+	"berth/test/guarantees"
 )
 
 // member is a machine with an agent.
@@ -106,7 +107,7 @@ func (m *member) follow(cmd *exec.Cmd, lines *bufio.Scanner) {
 				m.agent = outerPID(cmd.Process.Pid, inner)
 			case "ended":
 				if !m.mayEnd.Load() {
-					m.w.violate("no-crash", "the agent of %s ended by itself: status %s", m.name, number)
+					m.w.violate(guarantees.NoCrash, "the agent of %s ended by itself: status %s", m.name, number)
 				}
 				m.agentEndedLocked()
 			}
@@ -162,7 +163,7 @@ func (m *member) powerOff() {
 	m.first = nil
 	m.agentEndedLocked()
 	if err := removeCgroups(m.cgroup()); err != nil {
-		m.w.violate("nothing-left", "%s was switched off: %v", m.name, err)
+		m.w.violate(guarantees.NothingLeft, "%s was switched off: %v", m.name, err)
 	}
 }
 

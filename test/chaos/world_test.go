@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/api"
+	"berth/test/guarantees"
 	"berth/test/stepclock"
 )
 
@@ -94,8 +95,11 @@ func (w *world) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(w.log, "%7.1f %s\n", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
+// harness is the name of a fault of the run itself, which is no guarantee of the product.
+const harness guarantees.Property = "harness"
+
 // violate logs the violation of a guarantee.
-func (w *world) violate(guarantee, format string, args ...any) {
+func (w *world) violate(guarantee guarantees.Property, format string, args ...any) {
 	w.note("VIOLATION of %s: %s", guarantee, fmt.Sprintf(format, args...))
 	w.mu.Lock()
 	defer w.mu.Unlock()

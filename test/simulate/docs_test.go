@@ -4,6 +4,8 @@ import (
 	"os"
 	"regexp"
 	"testing"
+
+	"berth/test/guarantees"
 )
 
 // TestProperties_AreThoseOfTheDocs compares the list with docs/reliability.md.
@@ -15,12 +17,12 @@ func TestProperties_AreThoseOfTheDocs(t *testing.T) {
 	row := regexp.MustCompile(`(?m)^\| ([a-z-]+) \| (.+) \| (.+) \|$`)
 	rows := row.FindAllStringSubmatch(string(page), -1)
 	rows = rows[1:] // the head
-	if len(rows) != len(properties) {
-		t.Fatalf("docs/reliability.md has %d properties, and the code %d", len(rows), len(properties))
+	if len(rows) != len(guarantees.All) {
+		t.Fatalf("docs/reliability.md has %d properties, and the code %d", len(rows), len(guarantees.All))
 	}
-	for i, p := range properties {
-		if r := rows[i]; r[1] != string(p.name) || r[2] != p.guarantee || r[3] != p.faults {
-			t.Errorf("docs/reliability.md has %q, want %s: %s (%s)", r[0], p.name, p.guarantee, p.faults)
+	for i, p := range guarantees.All {
+		if r := rows[i]; r[1] != string(p.Name) || r[2] != p.Guarantee || r[3] != p.Faults {
+			t.Errorf("docs/reliability.md has %q, want %s: %s (%s)", r[0], p.Name, p.Guarantee, p.Faults)
 		}
 	}
 }

@@ -1,0 +1,66 @@
+// Package guarantees has the properties that the simulation and the chaos run check: see docs/reliability.md.
+package guarantees
+
+// Property is the name of a guarantee.
+type Property string
+
+// The properties that the simulation checks. The chaos run checks some of them too.
+const (
+	ExclusiveWriter   Property = "exclusive-writer"
+	ClaimedWriter     Property = "claimed-writer"
+	LeaseBeforeLoss   Property = "lease-before-loss"
+	ProvedRelease     Property = "proved-release"
+	ProofOfOneLoss    Property = "proof-of-one-loss"
+	OneFence          Property = "one-fence"
+	OneAttachment     Property = "one-attachment"
+	DetachedUnmounted Property = "detached-unmounted"
+	GrowingEpoch      Property = "growing-epoch"
+	ConsistentState   Property = "consistent-state"
+	EqualReplay       Property = "equal-replay"
+	NothingStuck      Property = "nothing-stuck"
+)
+
+// The properties that the chaos run alone checks.
+const (
+	LostRecord   Property = "lost-record"
+	NothingLeft  Property = "nothing-left"
+	EqualServers Property = "equal-servers"
+	NoCrash      Property = "no-crash"
+)
+
+// allFaults says that a property holds under each fault of the simulation.
+const allFaults = "all faults"
+
+// exceptSleep is allFaults without one case.
+const exceptSleep = "all faults, but with `lease` not a machine that is suspended beyond its lease, until its " +
+	"guard has run"
+
+// chaosFaults says that a property holds under each fault of the chaos run.
+const chaosFaults = "all faults of the chaos run"
+
+// All has each property, its guarantee and the faults under which it holds.
+var All = []struct {
+	Name      Property
+	Guarantee string
+	Faults    string
+}{
+	{ExclusiveWriter, "An exclusive volume has at most one task that runs and has it mounted.", exceptSleep},
+	{ClaimedWriter, "A task has a volume mounted only while its claim is granted.", exceptSleep},
+	{LeaseBeforeLoss, "No node is marked down while it counts its lease, and none that is down gets one.", allFaults},
+	{ProvedRelease, "A claim of a lost node is released by the node itself, by a fence proof that its policy " +
+		"or an operator allows, by the end of its lease if the policy is `lease` and the claim is guarded, or by " +
+		"the word of an operator, and by nothing else.", allFaults},
+	{ProofOfOneLoss, "A run of a fence agent proves nothing if its node came back after the run had begun.", allFaults},
+	{OneFence, "At most one fence agent runs at a time, with the default `fence_max_parallel`.", allFaults},
+	{OneAttachment, "No exclusive volume is attached to a second node.", allFaults},
+	{DetachedUnmounted, "No volume is detached from a machine that has it mounted.", exceptSleep},
+	{GrowingEpoch, "A node that was down comes back with a higher epoch.", allFaults},
+	{ConsistentState, "The rows and their indexes agree, each five minutes and in the end.", allFaults},
+	{EqualReplay, "A second server that applies the same log has the same state, byte for byte.", allFaults},
+	{NothingStuck, "An hour after the last fault, at the latest, each job runs, nothing waits, and no machine " +
+		"that is gone has a claim.", "the faults have ended, and an operator has confirmed each machine that is gone"},
+	{LostRecord, "A record whose write was acknowledged is on the volume.", chaosFaults},
+	{NothingLeft, "No process, mount or cgroup stays when all jobs have stopped, or after a loss of power.", chaosFaults},
+	{EqualServers, "The lists of all servers are equal.", "the faults of the chaos run have ended"},
+	{NoCrash, "No agent ends by itself.", "all faults of the chaos run, but not damaged files of a server"},
+}
