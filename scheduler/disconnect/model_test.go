@@ -130,7 +130,9 @@ func (m *model) decide(w *world) (p plan) {
 	}
 	free := slices.IndexFunc(w.nodes[:], func(n machine) bool { return !n.lost })
 	if free < 0 || m.isHeld(w, p) {
-		p.places, p.replaces, free = 0, 0, 0
+		p.places = 0
+		p.replaces = 0
+		free = 0
 	}
 	p.node = uint8(free)
 	return p

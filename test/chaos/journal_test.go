@@ -77,7 +77,8 @@ func (j *journal) check() {
 		v := j.volumes[words[1]]
 		switch {
 		case words[0] == "second":
-			j.w.violate(guarantees.ExclusiveWriter, "%s began while %s, epoch %s, is alive", words[1:], v.writer, v.epoch)
+			j.w.violate(guarantees.ExclusiveWriter, "%s began while %s, epoch %s, is alive",
+				words[1:], v.writer, v.epoch)
 		case words[0] == "begin":
 			v.epoch = words[2]
 			v.writer = words[3]
