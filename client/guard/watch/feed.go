@@ -77,7 +77,8 @@ func (f *feeder) open() error {
 	f.device = d
 	if actual > watchdogTimeout {
 		logf("the watchdog %s has a timeout of %s: a machine whose tasks do not end may reboot after the servers "+
-			"have released their volumes; heartbeat_grace should be %s longer", f.path, actual, actual)
+			"have released their volumes, unless heartbeat_grace is at least %s on all servers",
+			f.path, actual, actual-watchdogTimeout)
 	}
 	return nil
 }
