@@ -36,6 +36,7 @@ type fakeRaft struct {
 	leader   string
 	isMe     bool
 	verify   error
+	verifies func() error // if set, it answers in place of verify
 	lost     chan struct{}
 	watched  func() // called for each watch of lost
 	proposed error
@@ -80,9 +81,14 @@ func (r *fakeRaft) Leader() (string, bool, bool, time.Duration) {
 	return r.leader, r.isMe, r.leader != "", time.Second
 }
 
-func (r *fakeRaft) VerifyLeader() error { return r.verify }
-func (r *fakeRaft) Alone() bool         { return r.isMe && r.verify == nil }
-func (r *fakeRaft) Servers() []string   { return []string{r.leader} }
+func (r *fakeRaft) VerifyLeader() error {
+	if r.verifies != nil {
+		return r.verifies()
+	}
+	return r.verify
+}
+func (r *fakeRaft) Alone() bool       { return r.isMe && r.verify == nil }
+func (r *fakeRaft) Servers() []string { return []string{r.leader} }
 func (r *fakeRaft) LostLeadership() <-chan struct{} {
 	if r.watched != nil {
 		r.watched()

@@ -73,3 +73,45 @@ func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 		}
 	}
 }
+
+// A check that began before a request says nothing about the leadership at its arrival.
+func TestLease_NeedsACheckThatBeganAfterTheRequest(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addNode("n2", "a")
+	renew := func(node string) (ended chan error) {
+		ended = make(chan error, 1)
+		go func() {
+			_, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+				NodeID: node, SecretID: secretOf(node), Status: structs.NodeReady,
+			})
+			ended <- err
+		}()
+		return ended
+	}
+
+	checks := make(chan chan error)
+	s.raft.verifies = func() error {
+		answer := make(chan error)
+		checks <- answer
+		return <-answer
+	}
+	first := renew("n1")
+	earlier := <-checks
+	second := renew("n2")
+	select {
+	case later := <-checks:
+		earlier <- nil
+		if err := <-first; err != nil {
+			t.Errorf("the first request: %v", err)
+		}
+		later <- structs.NotServedf("lost the leadership")
+	case <-time.After(10 * time.Second):
+		earlier <- nil
+		<-first
+		t.Error("the second request began no check of its own")
+	}
+	if err := <-second; !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("a lease was granted by an earlier check: %v", err)
+	}
+}
