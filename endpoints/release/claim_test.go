@@ -1,6 +1,7 @@
 package release
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/fsm"
+	"berth/internal/mvcc"
 	"berth/state"
 	"berth/structs"
 )
@@ -83,20 +85,70 @@ func orphan() *structs.CSIClaim {
 	}
 }
 
-func (w *world) detachment(force bool) detachment {
-	c := orphan()
-	return detachment{
-		Releaser: *w.Releaser,
-		ns:       c.Namespace,
-		claim:    c,
-		resp:     &structs.CSIVolumeDetachResponse{},
-		req: &structs.CSIVolumeDetachRequest{
-			VolumeID: c.VolumeID,
-			NodeID:   c.NodeID,
-			Force:    force,
-			Reason:   "it burnt",
-		},
+// load replaces the state by a snapshot file with one claim and none of the rows that it names. No entry of
+// the log leads to such a state.
+func (w *world) load(c *structs.CSIClaim) {
+	w.t.Helper()
+	class := structs.CSIClassCount{Granted: 1}
+	if c.State == structs.ClaimWaiting {
+		class = structs.CSIClassCount{Waiting: 1}
 	}
+	claims := mvcc.NewTable("csi_claims", func(c *structs.CSIClaim) mvcc.Key {
+		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.AllocID)
+	})
+	queues := mvcc.NewTable("csi_lines", func(q *structs.CSIClaimQueueRow) mvcc.Key {
+		return mvcc.KeyOf(q.Namespace, q.VolumeID)
+	})
+	w.loadTables([]mvcc.AnyTable{claims, queues}, func(tx *mvcc.WriteTx) error {
+		claims.Put(tx, c)
+		queues.Put(tx, &structs.CSIClaimQueueRow{
+			Namespace: c.Namespace,
+			VolumeID:  c.VolumeID,
+			Classes:   []structs.CSIClassCount{class},
+		})
+		return nil
+	})
+}
+
+// loadTables replaces the state by a snapshot file of tables that a function fills.
+func (w *world) loadTables(tables []mvcc.AnyTable, fill func(tx *mvcc.WriteTx) error) {
+	w.t.Helper()
+	db := mvcc.Open(&mvcc.Schema{Tables: tables})
+	err := db.Write(w.index, fill)
+	var file bytes.Buffer
+	if err == nil {
+		err = db.Save(&file)
+	}
+	if err == nil {
+		err = w.Store.Load(&file)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// release releases the claim by the exported call, and fails the test unless the claim is then released or,
+// with an error, still there without an entry.
+func (w *world) release(force, dryRun bool) (*structs.VolumeClaimReleaseResponse, error) {
+	w.t.Helper()
+	call := w.Claim
+	if force && !dryRun {
+		call = w.ForceClaim
+	}
+	resp := &structs.VolumeClaimReleaseResponse{}
+	_, err := call(w.t.Context(), &structs.VolumeClaimReleaseRequest{
+		VolumeID: "v",
+		AllocID:  "a1",
+		Force:    force,
+		DryRun:   dryRun,
+		Reason:   "it burnt",
+	}, resp)
+	isHeld := state.Claim(w.Store.Read(), "default", "v", "a1") != nil
+	wantHeld := err != nil || dryRun
+	if isHeld != wantHeld || wantHeld != (w.entries == 0) {
+		w.t.Errorf("answered %+v, %v; the claim is there: %t, with %d entries", resp, err, isHeld, w.entries)
+	}
+	return resp, err
 }
 
 func wantAll(t *testing.T, text string, want ...string) {
@@ -111,35 +163,34 @@ func wantAll(t *testing.T, text string, want ...string) {
 // TestClaim_WithoutTheRowOfItsNode needs force: nobody can be called.
 func TestClaim_WithoutTheRowOfItsNode(t *testing.T) {
 	w := newWorld(t)
+	w.load(orphan())
 	w.silent = true
-	plain := w.detachment(false)
-	_, err := plain.carryOut(t.Context(), plain.plan())
-	if !structs.IsKind(err, structs.KindUnavailable) || w.entries != 0 {
-		t.Fatalf("without force: got %v, %d entries", err, w.entries)
+	_, err := w.release(false, false)
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		t.Fatalf("without force: got %v", err)
 	}
 	wantAll(t, err.Error(), "node n1 has no row any more and cannot report")
 
-	forced := w.detachment(true)
-	p := forced.plan()
-	wantAll(t, strings.Join(p.unproved, "\n"), "Node n1 has no row any more: nothing proves that it does not write")
-	_, err = forced.carryOut(t.Context(), p)
-	if err != nil || w.entries != 1 || forced.resp.Proof != structs.DetachVouched {
-		t.Fatalf("with force: got %+v, error %v, %d entries", forced.resp, err, w.entries)
+	would, _ := w.release(true, true)
+	wantAll(t, strings.Join(would.Unproved, "\n"), "Node n1 has no row any more: nothing proves that it does not write")
+	resp, err := w.release(true, false)
+	if err != nil || resp.Proof != structs.DetachVouched {
+		t.Fatalf("with force: got %+v, error %v", resp, err)
 	}
-	wantAll(t, forced.resp.Detail, "Node n1 has no row any more", "nothing proves",
+	wantAll(t, resp.Detail, "Node n1 has no row any more", "nothing proves",
 		"The claim of allocation a1 is released because you assert it")
 }
 
 // TestClaim_WithoutTheRowOfItsAllocation is released with the word of its node.
 func TestClaim_WithoutTheRowOfItsAllocation(t *testing.T) {
 	w := newWorld(t)
+	w.load(orphan())
 	w.addNode()
-	d := w.detachment(false)
-	_, err := d.carryOut(t.Context(), d.plan())
-	if err != nil || d.resp.Proof != structs.DetachLetGo || w.entries != 1 {
-		t.Fatalf("got %+v, error %v, %d entries", d.resp, err, w.entries)
+	resp, err := w.release(false, false)
+	if err != nil || resp.Proof != structs.DetachLetGo {
+		t.Fatalf("got %+v, error %v", resp, err)
 	}
-	wantAll(t, d.resp.Detail, "Node one (n1) has released volume", "allocation a1 has no row any more")
+	wantAll(t, resp.Detail, "Node one (n1) has released volume", "allocation a1 has no row any more")
 	if !slices.Equal(w.called, []string{structs.ClientCSINodeDetach.Name}) {
 		t.Errorf("called %v", w.called)
 	}
@@ -148,27 +199,26 @@ func TestClaim_WithoutTheRowOfItsAllocation(t *testing.T) {
 // TestClaim_WithoutTheRowOfItsPlugin: nothing unmounts the volume, and the node says what it has mounted.
 func TestClaim_WithoutTheRowOfItsPlugin(t *testing.T) {
 	w := newWorld(t)
+	w.load(orphan())
 	w.addNode()
 	w.stuck = true
-	plain := w.detachment(false)
-	_, err := plain.carryOut(t.Context(), plain.plan())
-	if !structs.IsKind(err, structs.KindUnavailable) || w.entries != 0 {
-		t.Fatalf("without force: got %v, %d entries", err, w.entries)
+	_, err := w.release(false, false)
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		t.Fatalf("without force: got %v", err)
 	}
 
 	w.mounts = []string{"/csi/v/mount"}
-	forced := w.detachment(true)
-	_, err = forced.carryOut(t.Context(), forced.plan())
-	if !structs.IsKind(err, structs.KindPrecondition) || w.entries != 0 {
-		t.Fatalf("mounted, with force: got %v, %d entries", err, w.entries)
+	_, err = w.release(true, false)
+	if !structs.IsKind(err, structs.KindPrecondition) {
+		t.Fatalf("mounted, with force: got %v", err)
 	}
 
 	w.mounts = nil
-	_, err = forced.carryOut(t.Context(), forced.plan())
-	if err != nil || forced.resp.Proof != structs.DetachNotMounted || w.entries != 1 {
-		t.Fatalf("with force: got %+v, error %v, %d entries", forced.resp, err, w.entries)
+	resp, err := w.release(true, false)
+	if err != nil || resp.Proof != structs.DetachNotMounted {
+		t.Fatalf("with force: got %+v, error %v", resp, err)
 	}
-	wantAll(t, forced.resp.Detail, "sees nothing of volume", "plugin p has no row any more")
+	wantAll(t, resp.Detail, "sees nothing of volume", "plugin p has no row any more")
 }
 
 // TestDetach_DeletesAnAttachmentWithoutTheRowsOfItsNodeAndPlugin: no call will ever fail, so nobody waits for
@@ -176,43 +226,42 @@ func TestClaim_WithoutTheRowOfItsPlugin(t *testing.T) {
 func TestDetach_DeletesAnAttachmentWithoutTheRowsOfItsNodeAndPlugin(t *testing.T) {
 	w := newWorld(t)
 	w.silent = true
-	found := &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{{
-		Namespace:        "default",
-		VolumeID:         "v",
-		NodeID:           "n1",
-		PluginID:         "p",
-		ExternalVolumeID: "ext-v",
-		ExternalNodeID:   "ext-n1",
-	}}}
-	if _, err := fsm.Propose(t.Context(), w, fsm.AttachmentsFound, found); err != nil {
-		t.Fatal(err)
-	}
-	row := state.Attachment(w.Store.Read(), "default", "v", "n1")
-	if row == nil {
-		t.Fatal("there is no attachment")
-	}
-
-	gone := row.Copy()
-	gone.PluginID = "q"
-	d := w.detachment(true)
-	_, err := d.detachAttachment(t.Context(), gone)
-	if err != nil || d.resp.Proof != structs.DetachForgotten ||
+	attachments := mvcc.NewTable("csi_attachments", func(a *structs.CSIAttachment) mvcc.Key {
+		return mvcc.KeyOf(a.Namespace, a.VolumeID, a.NodeID)
+	})
+	w.loadTables([]mvcc.AnyTable{attachments}, func(tx *mvcc.WriteTx) error {
+		attachments.Put(tx, &structs.CSIAttachment{
+			Namespace: "default",
+			VolumeID:  "v",
+			NodeID:    "n1",
+			PluginID:  "p",
+			State:     structs.AttachmentDetaching,
+		})
+		return nil
+	})
+	resp := &structs.CSIVolumeDetachResponse{}
+	_, err := w.Detach(t.Context(), &structs.CSIVolumeDetachRequest{
+		VolumeID: "v",
+		NodeID:   "n1",
+		Force:    true,
+		Reason:   "it burnt",
+	}, resp)
+	if err != nil || resp.Proof != structs.DetachForgotten ||
 		state.Attachment(w.Store.Read(), "default", "v", "n1") != nil {
-		t.Fatalf("got %+v, error %v", d.resp, err)
+		t.Fatalf("got %+v, error %v", resp, err)
 	}
-	wantAll(t, d.resp.Detail, "node n1 has no row any more", "plugin q has no row any more")
+	wantAll(t, resp.Detail, "node n1 has no row any more", "plugin p has no row any more")
 }
 
 func TestDryRun_ChangesNothing(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		w := newWorld(t)
+		w.load(orphan())
 		w.addNode()
 		w.mounts = []string{"/csi/v/mount"}
-		d := w.detachment(force)
-		resp := &structs.VolumeClaimReleaseResponse{}
-		d.describePlan(t.Context(), d.plan(), resp)
-		if w.entries != 0 || slices.Contains(w.called, structs.ClientCSINodeDetach.Name) {
-			t.Errorf("force %t: called %v, %d entries", force, w.called, w.entries)
+		resp, err := w.release(force, true)
+		if err != nil || slices.Contains(w.called, structs.ClientCSINodeDetach.Name) {
+			t.Errorf("force %t: called %v, error %v", force, w.called, err)
 		}
 		wantAll(t, strings.Join(resp.Steps, "\n"), "is called to unmount", "the claim on volume \"v\" is deleted")
 		where := resp.Rejected
@@ -225,10 +274,11 @@ func TestDryRun_ChangesNothing(t *testing.T) {
 
 func TestClaim_ThatWaitsNeedsNoNode(t *testing.T) {
 	w := newWorld(t)
-	d := w.detachment(false)
-	d.claim.State = structs.ClaimWaiting
-	_, err := d.carryOut(t.Context(), d.plan())
-	if err != nil || d.resp.Proof != structs.DetachNeverGranted || len(w.called) != 0 {
-		t.Errorf("got %+v, error %v, called %v", d.resp, err, w.called)
+	c := orphan()
+	c.State = structs.ClaimWaiting
+	w.load(c)
+	resp, err := w.release(false, false)
+	if err != nil || resp.Proof != structs.DetachNeverGranted || len(w.called) != 0 {
+		t.Errorf("got %+v, error %v, called %v", resp, err, w.called)
 	}
 }
