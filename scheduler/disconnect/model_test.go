@@ -325,7 +325,6 @@ func pathTo(w world, seen map[world]origin) (path []string) {
 // No interleaving of cuts, returns, ends of leases, restarts of agents and tasks, proofs, stops by an
 // operator, changes of the leader and plans that are out of date breaks a promise.
 func TestModel_HoldsInAllInterleavings(t *testing.T) {
-	t.Parallel()
 	type rule = structs.DisconnectStrategy
 	for name, c := range map[string]struct {
 		rule *rule
