@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,29 +41,34 @@ func open(t *testing.T, a *pkitest.Authority, role pki.Role, id string) *Keys {
 // echo serves connections with TLS that answer each byte by itself, until the test ends.
 func echo(t *testing.T, config *tls.Config) (addr string) {
 	t.Helper()
+	return serve(t, func(conn net.Conn) {
+		secured := tls.Server(conn, config)
+		_, _ = io.Copy(secured, secured)
+		_ = secured.Close()
+	})
+}
+
+// serve calls a function for each connection to an address, until the test ends.
+func serve(t *testing.T, each func(net.Conn)) (addr string) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
+	var serving sync.WaitGroup
 	t.Cleanup(func() {
 		_ = ln.Close()
-		<-ended
+		serving.Wait()
 	})
-	go func() {
-		defer close(ended)
+	serving.Go(func() {
 		for {
 			conn, err := ln.Accept()
 			if err != nil {
 				return
 			}
-			secured := tls.Server(conn, config)
-			go func() {
-				defer func() { _ = secured.Close() }()
-				_, _ = io.Copy(secured, secured)
-			}()
+			serving.Go(func() { each(conn) })
 		}
-	}()
+	})
 	return ln.Addr().String()
 }
 
@@ -280,33 +286,11 @@ func TestDial_IsPlainOnlyWithAnEndThatSpeaksNoTLS(t *testing.T) {
 // closing listens at an address, reads a little of each connection, answers and closes it.
 func closing(t *testing.T, answer []byte) (addr string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	t.Cleanup(func() {
-		_ = ln.Close()
-		<-ended
+	return serve(t, func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 1))
+		_, _ = conn.Write(answer)
+		_ = conn.Close()
 	})
-	go func() {
-		defer close(ended)
-		for {
-			conn, err := ln.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err != nil {
-				continue
-			}
-			go func() {
-				_, _ = conn.Read(make([]byte, 1))
-				_, _ = conn.Write(answer)
-				_ = conn.Close()
-			}()
-		}
-	}()
-	return ln.Addr().String()
 }
 
 // A session that is resumed has its certificate verified again.
