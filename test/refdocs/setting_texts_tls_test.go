@@ -1,7 +1,8 @@
 package refdocs
 
 // tlsTexts explains the block tls.
-var tlsTexts = blockText{Block: "tls", Intro: "The encryption of all ports of the agent, and the certificates that give access to them, see " +
+var tlsTexts = blockText{Block: "tls", Intro: "The encryption of all ports of the agent, and the certificates that " +
+	"give access to them, see " +
 	"[TLS](../operations/tls.md).", Settings: []settingText{
 	{
 		"mode", "`off`, with a warning beyond loopback",
