@@ -15,6 +15,7 @@ import (
 	"berth/fsm"
 	"berth/internal/coalesce"
 	"berth/internal/keylock"
+	"berth/internal/keyring"
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/server/nodeconn"
@@ -137,6 +138,8 @@ type Deps struct {
 	Level func() int
 	// Drains is held while a request changes the drain of a node: see control.Deps.
 	Drains sync.Locker
+	// Keys encrypt the secrets of the cluster before they enter the log. nil: none.
+	Keys *keyring.Ring
 }
 
 // Endpoints serve the procedures of one server.
@@ -161,6 +164,7 @@ type Endpoints struct {
 	config  settings
 	level   func() int // see Deps.Level
 	drains  sync.Locker
+	keys    *keyring.Ring // see Deps.Keys
 
 	foreign foreign.Nodes // that this server has rejected while it led
 
@@ -190,6 +194,10 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		d.Drains = &sync.Mutex{}
 	}
 
+	if d.Keys == nil {
+		d.Keys = &keyring.Ring{}
+	}
+
 	slowness := time.Duration(max(d.RaftMultiplier, 1))
 	config.holdTimeout *= slowness
 	config.answerTimeout *= slowness
@@ -216,6 +224,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		config:      config,
 		level:       d.Level,
 		drains:      d.Drains,
+		keys:        d.Keys,
 		volumeLocks: keylock.Map{MaxUsers: 1 + config.turnQueue},
 		jobLocks:    keylock.Map{MaxUsers: 1 + config.turnQueue},
 		dataPages:   make(loadshed.Permits, maxDataPages),

@@ -149,6 +149,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		Logger:   s.logger.Named("control"),
 		Config:   s.cfg.control(),
 		Drains:   &s.drains,
+		Keys:     s.keys,
 	})
 	return append([]control.Loop{
 		{Name: "members", Run: s.reconcileMembers},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -16,9 +15,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	"github.com/hashicorp/serf/serf"
-	"golang.org/x/sys/unix"
 
 	"berth/endpoints"
+	"berth/internal/keyring"
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/server/autopilot"
@@ -44,6 +43,7 @@ type Server struct {
 	members   *membership
 	// GossipKeys changes the keys with which the servers encrypt their gossip.
 	GossipKeys *gossip.Keyrings
+	keys       *keyring.Ring
 	nodes      *nodeconn.Sessions
 	endpoints  *endpoints.Endpoints
 	leases     *leases.Leases
@@ -75,6 +75,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 		cfg:       cfg,
 		logger:    logger,
 		store:     state.New(),
+		keys:      &keyring.Ring{},
 		between:   make(chan func()),
 		leadEnded: make(chan struct{}),
 	}
@@ -86,7 +87,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 			}
 		}
 	}()
-	s.lock, err = lockDataDir(cfg.DataDir)
+	s.lock, err = raftfiles.LockDir(cfg.DataDir)
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +154,7 @@ func (s *Server) createServices(ln net.Listener) {
 		RaftMultiplier: cfg.RaftMultiplier,
 		Level:          s.level,
 		Drains:         &s.drains,
+		Keys:           s.keys,
 	})
 
 	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)
@@ -187,23 +189,6 @@ func resolveAddress(setting, configured string, bound int) (*net.TCPAddr, error)
 	}
 	addr.Port = cmp.Or(addr.Port, bound)
 	return addr, nil
-}
-
-// lockDataDir locks the data directory against other servers. It makes the directory if it is missing.
-func lockDataDir(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, structs.Internalf("server: data_dir: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "server.lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, structs.Internalf("server: data_dir: %w", err)
-	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err != nil {
-		_ = f.Close() // the error that counts is the other
-		return nil, structs.Preconditionf("server: another server uses the data directory %s: %w", dir, err)
-	}
-	return f, nil
 }
 
 func (s *Server) tags() map[string]string {

@@ -364,6 +364,7 @@ var all = []any{
 	new(structs.SchedulerConfigResponse),
 	new(structs.SchedulerConfigSetResponse),
 	new(structs.SchedulerConfiguration),
+	new(structs.Sealed),
 	new(structs.SearchRequest),
 	new(structs.SearchResponse),
 	new(structs.SecondAgent),

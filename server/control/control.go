@@ -9,6 +9,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/internal/keyring"
 	"berth/scheduler"
 	"berth/server/control/fence"
 	"berth/server/leases"
@@ -60,6 +61,8 @@ type Deps struct {
 	// Drains is held while a drain takes a step, and while a request changes one: a step acts on the drain for
 	// which it was planned. nil: nothing else changes drains.
 	Drains sync.Locker
+	// Keys open the secrets of the cluster. nil: none.
+	Keys *keyring.Ring
 }
 
 // propose executes a command on all servers.
