@@ -143,6 +143,7 @@ func (l *leader) work() {
 	for a := range state.UnsettledAttachments(tx) {
 		l.settle(tx, a)
 	}
+	l.reap(tx)
 }
 
 func (l *leader) dueEvals() (ids []string) {
