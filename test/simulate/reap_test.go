@@ -12,8 +12,8 @@ import (
 // reapGrace is the time for which a node may release the claims of an ended allocation by itself.
 const reapGrace = 10 * time.Second
 
-// reap releases the claims of ended allocations whose node is reachable and has not released them. A request of a
-// node for a claim may arrive after its release, and nobody else knows of that claim.
+// reap releases the claims of ended allocations whose node is reachable and has not released them. A
+// request of a node for a claim may arrive after its release, and nobody else knows of that claim.
 func (l *leader) reap(tx *state.ReadTx) {
 	for id := range state.NodesWithEndedClaims(tx) {
 		if !nodeconn.Reachable(state.Node(tx, id)) {
@@ -54,8 +54,8 @@ func (l *leader) release(c *structs.CSIClaim) {
 	})
 }
 
-// hasUnmounted reports whether nothing of an allocation is left on the machine. An allocation that has not ended
-// there keeps its volume.
+// hasUnmounted reports whether nothing of an allocation is left on the machine. An allocation that has
+// not ended there keeps its volume.
 func (n *node) hasUnmounted(alloc string) bool {
 	r := n.runs[alloc]
 	return r == nil || r.stage >= leaving
