@@ -72,6 +72,11 @@ var (
 
 	PluginConfigSet = command(107, "PluginConfigSet", state.PluginConfigSet, since(2))
 
+	RootKeyAdd     = command(114, "RootKeyAdd", state.RootKeyAdd, since(2))
+	RootKeyRekeyed = command(115, "RootKeyRekeyed", state.RootKeyRekeyed, since(2))
+	RootKeyRemove  = command(116, "RootKeyRemove", state.RootKeyRemove, since(2))
+	Reseal         = command(117, "Reseal", state.Reseal, since(2))
+
 	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", state.NamespaceDelete)
 	NodePoolApply   = command(72, "NodePoolApply", state.NodePoolApply)

@@ -103,6 +103,40 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			OnNodeLoss: d.of("", structs.LossHold, structs.LossFence, structs.LossLease),
 		})
 	},
+	"RootKeyAdd": func(d dice, tx *state.ReadTx) ([]byte, error) {
+		id := d.of("k1", "k2", "k3")
+		p := &structs.RootKeyAddRequest{
+			KeyID:   id,
+			Wrapped: []byte{1},
+			KEK:     "kek",
+			Digest:  []byte(id),
+			Full:    d.flip(),
+			Now:     d.now().Now,
+		}
+		if k := state.ActiveRootKey(tx); k != nil {
+			p.Was = k.KeyID
+		}
+		return RootKeyAdd.Encode(p)
+	},
+	"RootKeyRekeyed": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return RootKeyRekeyed.Encode(&structs.RootKeyRekeyedRequest{KeyID: d.of("k1", "k2", "k3")})
+	},
+	"RootKeyRemove": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return RootKeyRemove.Encode(&structs.RootKeyRemoveRequest{KeyID: d.of("k1", "k2", "k3")})
+	},
+	"Reseal": func(d dice, tx *state.ReadTx) ([]byte, error) {
+		p := &structs.ResealRequest{}
+		for v := range state.SealedValues(tx) {
+			p.Values = append(p.Values, structs.ResealedValue{
+				Table: v.Table,
+				Key:   v.Key,
+				Place: v.Place,
+				Was:   state.SealedDigest(v.Value),
+				Value: structs.Sealed{KeyID: d.of("k1", "k2", "k3"), Data: []byte{byte(d.upTo(3))}},
+			})
+		}
+		return Reseal.Encode(p)
+	},
 	"NodeEligibility": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeEligibility.Encode(&structs.NodeEligibilityRequest{
 			NodeID:       d.node(),

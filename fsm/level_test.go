@@ -23,6 +23,10 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"ConfirmLost":        2,
 		"LeaseProof":         2,
 		"PluginConfigSet":    2,
+		"RootKeyAdd":         2,
+		"RootKeyRekeyed":     2,
+		"RootKeyRemove":      2,
+		"Reseal":             2,
 	}
 	for _, c := range commands {
 		want := level.First

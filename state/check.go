@@ -36,6 +36,8 @@ func Check(tx *ReadTx) []string {
 	c.fences()
 	c.pluginConfigs()
 	c.nodeLeases()
+	c.rootKeys()
+	c.sealedValues()
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
@@ -124,6 +126,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, pluginConfigs)
 	checkIndexes(c, fenceRuns)
 	checkIndexes(c, fenceOrders)
+	checkIndexes(c, rootKeys)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim

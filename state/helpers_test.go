@@ -69,6 +69,8 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, fenceRuns)
 	count(tx, counted, fenceOrders)
 	count(tx, counted, pluginConfigs)
+	count(tx, counted, rootKeys)
+	count(tx, counted, safes)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -22,9 +22,9 @@ import (
 // (ControllerPublishVolume is idempotent). A deletion is cancelled: since the snapshot it may have been
 // executed, and another volume may have the plugin's ID.
 //
-// before is the replaced state. Recover takes over its nodes, its attachments, its tokens, its bound of
-// leases and the controller calls with an unknown outcome. An attachment that the restored state lacks is
-// to be detached, unless a granted claim of the restored state uses it.
+// before is the replaced state. Recover takes over its nodes, its attachments, its tokens, its root keys, its
+// bound of leases and the controller calls with an unknown outcome. An attachment that the restored state
+// lacks is to be detached, unless a granted claim of the restored state uses it.
 func Recover(tx *WriteTx, before Reader, now int64) {
 	for _, n := range slices.Collect(Nodes(tx)) {
 		if !n.Unaccounted && !surelyEmpty(before, n.ID) {
@@ -63,6 +63,24 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	keepCalls(tx, before)
 	keepSITokens(tx, before, now)
 	keepLeaseBound(tx, before)
+	keepRootKeys(tx, before)
+}
+
+// keepRootKeys keeps the root keys that the restored state lacks, because the rows that are taken over may
+// have secrets that they encrypt. The restored state has the keys of its own secrets, and its active key
+// stays active.
+func keepRootKeys(tx *WriteTx, before Reader) {
+	hasActive := ActiveRootKey(tx) != nil
+	for was := range RootKeys(before) {
+		if RootKey(tx, was.KeyID) != nil {
+			continue
+		}
+		k := new(*was)
+		if hasActive && k.State == structs.RootKeyActive {
+			k.State = structs.RootKeyInactive
+		}
+		rootKeys.Put(tx, k)
+	}
 }
 
 // keepLeaseBound keeps the longer bound of leases, and the longer lease of each node: the leaders of the

@@ -425,6 +425,11 @@ const onlyAutopilotConfig = "config"
 var autopilotConfig = mvcc.NewTable("autopilot_config", func(*structs.AutopilotConfig) Key {
 	return mvcc.KeyOf(onlyAutopilotConfig)
 })
+
+var rootKeys = mvcc.NewTable("root_keys", func(k *structs.RootKey) Key {
+	return mvcc.KeyOf(k.KeyID)
+})
+
 var (
 	fenceRuns = mvcc.NewTable("fence_runs", func(r *structs.FenceRun) Key {
 		return mvcc.KeyOf(r.NodeID, mvcc.Ordered(r.Number))
@@ -467,6 +472,7 @@ var schema = mvcc.Schema{
 		fenceRuns,
 		fenceOrders,
 		pluginConfigs,
+		rootKeys,
 	},
 }
 
@@ -481,6 +487,7 @@ var (
 	InstanceRows   = instances.Topic(0)   // plugin, kind, node
 	VolumeRows     = volumes.Topic(0)     // namespace, volume
 	AttachmentRows = attachments.Topic(0) // namespace, volume, node
+	RootKeyRows    = rootKeys.Topic(0)    // key
 
 	// ActiveDeploymentRows are deployments that have not ended, or had not before the change: namespace, job,
 	// deployment.

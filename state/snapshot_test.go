@@ -44,6 +44,8 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, ConfirmLost, word)
 	do(w, FenceOrdered, word)
 	do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	w.rootKey("one", "", false)
+	w.safe("a", "one", "x")
 	return w
 }
 
@@ -112,7 +114,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name(), deployments.Name(),
 		periodicLaunches.Name(), scalingEvents.Name(), siTokens.Name(), clusterMetadata.Name(),
 		leaseBounds.Name(), nodeLeases.Name(), autopilotConfig.Name(), fenceRuns.Name(), fenceOrders.Name(),
-		pluginConfigs.Name(),
+		pluginConfigs.Name(), rootKeys.Name(), safes.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -148,7 +148,17 @@ func (t *Table[R]) Get(tx Reader, parts ...string) R {
 
 func (t *table) get(tx *ReadTx, parts []string) any {
 	tx.scratch = appendKey(tx.scratch[:0], parts)
-	at := t.at(tx.scratch)
+	return t.getKey(tx, tx.scratch)
+}
+
+// GetKey returns the row with a key that KeyOfRow returned, nil if there is none.
+func (t *Table[R]) GetKey(tx Reader, key Key) R {
+	r, _ := t.table.getKey(tx.reader(), key).(R)
+	return r
+}
+
+func (t *table) getKey(tx *ReadTx, key Key) any {
+	at := t.at(key)
 	tx.recordRead(at)
 	return tx.lookup(at).row
 }

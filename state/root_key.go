@@ -1,0 +1,169 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"berth/structs"
+)
+
+// RootKeys yields the root keys, in the order of their IDs.
+func RootKeys(tx Reader) iter.Seq[*structs.RootKey] { return rootKeys.Scan(tx) }
+
+// RootKey returns a root key, or nil.
+func RootKey(tx Reader, id string) *structs.RootKey { return rootKeys.Get(tx, id) }
+
+// ActiveRootKey returns the key with which new values are encrypted, or nil.
+func ActiveRootKey(tx Reader) *structs.RootKey {
+	for k := range RootKeys(tx) {
+		if k.State == structs.RootKeyActive {
+			return k
+		}
+	}
+	return nil
+}
+
+// The bounds of a root key. A wrapping program of an operator may add its own envelope to the key.
+const (
+	maxRootKeys    = 64
+	maxRootKeyID   = 64
+	maxRootWrapped = 8 << 10
+)
+
+// RootKeyAdd stores a new key and makes it the active one. A repeat of the same request changes nothing.
+func RootKeyAdd(tx *WriteTx, p *structs.RootKeyAddRequest) error {
+	if err := checkRootKey(p); err != nil {
+		return err
+	}
+	if known := RootKey(tx, p.KeyID); known != nil {
+		if slices.Equal(known.Digest, p.Digest) {
+			return nil
+		}
+		return structs.Conflictf("there is another root key %s", p.KeyID)
+	}
+	was := ActiveRootKey(tx)
+	active := ""
+	if was != nil {
+		active = was.KeyID
+	}
+	if active != p.Was {
+		return structs.Conflictf("the active root key is %q, not %q: another one was made at the same time",
+			active, p.Was)
+	}
+	others := slices.Collect(RootKeys(tx))
+	if len(others) >= maxRootKeys {
+		return structs.Preconditionf("there are %d root keys, the most; remove some that no value uses: "+
+			"berth operator root keyring remove KEY", len(others))
+	}
+
+	for _, k := range others {
+		if p.Full {
+			setRootKeyState(tx, k, structs.RootKeyRekeying)
+		} else if k.State == structs.RootKeyActive {
+			setRootKeyState(tx, k, structs.RootKeyInactive)
+		}
+	}
+	rootKeys.Put(tx, &structs.RootKey{
+		KeyID:      p.KeyID,
+		State:      structs.RootKeyActive,
+		Wrapped:    p.Wrapped,
+		KEK:        p.KEK,
+		Digest:     p.Digest,
+		CreateTime: p.Now,
+	})
+	return nil
+}
+
+func checkRootKey(p *structs.RootKeyAddRequest) error {
+	switch {
+	case p.KeyID == "" || len(p.KeyID) > maxRootKeyID:
+		return structs.Invalidf("KeyID has %d bytes; expected 1 to %d", len(p.KeyID), maxRootKeyID)
+	case len(p.Wrapped) == 0 || len(p.Wrapped) > maxRootWrapped:
+		return structs.Invalidf("Wrapped has %d bytes; expected 1 to %d", len(p.Wrapped), maxRootWrapped)
+	case p.KEK == "" || len(p.KEK) > maxRootKeyID:
+		return structs.Invalidf("KEK has %d bytes; expected 1 to %d", len(p.KEK), maxRootKeyID)
+	}
+	return nil
+}
+
+func setRootKeyState(tx *WriteTx, k *structs.RootKey, state string) {
+	if k.State != state {
+		changed := new(*k)
+		changed.State = state
+		rootKeys.Put(tx, changed)
+	}
+}
+
+// RootKeyRekeyed makes a key inactive whose values are all encrypted with another key. It changes nothing if
+// the key is not rekeying.
+func RootKeyRekeyed(tx *WriteTx, p *structs.RootKeyRekeyedRequest) error {
+	k := RootKey(tx, p.KeyID)
+	if k == nil || k.State != structs.RootKeyRekeying {
+		return nil
+	}
+	if err := checkUnused(tx, k); err != nil {
+		return err
+	}
+	setRootKeyState(tx, k, structs.RootKeyInactive)
+	return nil
+}
+
+// RootKeyRemove deletes a key. The error is precondition if the key is active or a value uses it. A missing
+// key counts as deleted.
+func RootKeyRemove(tx *WriteTx, p *structs.RootKeyRemoveRequest) error {
+	k := RootKey(tx, p.KeyID)
+	if k == nil {
+		return nil
+	}
+	if k.State == structs.RootKeyActive {
+		return structs.Preconditionf("root key %s is active; make another one first: "+
+			"berth operator root keyring rotate", k.KeyID)
+	}
+	if err := checkUnused(tx, k); err != nil {
+		return err
+	}
+	rootKeys.Delete(tx, k)
+	return nil
+}
+
+// mostPlaces is the number of places that checkUnused names.
+const mostPlaces = 5
+
+// checkUnused returns an error, of kind precondition, if a value is encrypted with a key.
+func checkUnused(tx Reader, k *structs.RootKey) error {
+	uses := 0
+	var places []string
+	for v := range SealedValues(tx) {
+		if v.Value.KeyID == k.KeyID {
+			uses++
+			if len(places) < mostPlaces {
+				places = append(places, v.Place)
+			}
+		}
+	}
+	if uses == 0 {
+		return nil
+	}
+	if uses > len(places) {
+		places = append(places, fmt.Sprintf("and %d more", uses-len(places)))
+	}
+	return structs.Preconditionf("root key %s encrypts the secrets of %d places: %s. "+
+		"Encrypt them with another key first: berth operator root keyring rotate -full",
+		k.KeyID, uses, strings.Join(places, ", "))
+}
+
+// rootKeys checks the states of the keys, and that at most one is active.
+func (c *checker) rootKeys() {
+	active := 0
+	states := []string{structs.RootKeyActive, structs.RootKeyInactive, structs.RootKeyRekeying}
+	for k := range RootKeys(c) {
+		c.want(slices.Contains(states, k.State), "root key %s: state %q", k.KeyID, k.State)
+		c.want(len(k.Wrapped) > 0 && k.KEK != "", "root key %s: it has no wrapped form", k.KeyID)
+		if k.State == structs.RootKeyActive {
+			active++
+		}
+	}
+	c.want(active <= 1, "%d root keys are active", active)
+}

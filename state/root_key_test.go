@@ -1,0 +1,281 @@
+package state
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/mvcc"
+	"berth/structs"
+)
+
+// rootKey stores a key that replaces another one.
+func (w *fixture) rootKey(id, was string, full bool) {
+	w.t.Helper()
+	do(w, RootKeyAdd, aRootKey(id, was, full))
+}
+
+func aRootKey(id, was string, full bool) *structs.RootKeyAddRequest {
+	return &structs.RootKeyAddRequest{
+		KeyID:   id,
+		Was:     was,
+		Full:    full,
+		Wrapped: []byte("wrapped"),
+		KEK:     "kek",
+		Digest:  []byte(id),
+	}
+}
+
+// keyStates returns the states of the root keys, by their IDs.
+func keyStates(tx Reader) map[string]string {
+	states := map[string]string{}
+	for k := range RootKeys(tx) {
+		states[k.KeyID] = k.State
+	}
+	return states
+}
+
+func (w *fixture) wantKeys(want ...string) {
+	w.t.Helper()
+	var got []string
+	for k := range RootKeys(w.s.Read()) {
+		got = append(got, k.KeyID+" "+k.State)
+	}
+	if !slices.Equal(got, want) {
+		w.t.Errorf("the keys are %q, want %q", got, want)
+	}
+	if faults := Check(w.s.Read()); faults != nil {
+		w.t.Error(faults)
+	}
+}
+
+// safe is a row with two sealed values. No table of the product is needed for the rules of sealed values.
+type safe struct {
+	ID    string
+	Left  *structs.Sealed
+	Right *structs.Sealed
+	structs.Indexes
+}
+
+// safes is the table of the tests in the list of sealed tables. No snapshot file has it.
+var safes = func() *mvcc.Table[*safe] {
+	table := mvcc.NewTable("safes", func(s *safe) Key { return mvcc.KeyOf(s.ID) }).Computed()
+	schema.Tables = append(schema.Tables, table)
+	sealedTables = append(sealedTables, sealedIn(table, copySafe, sealedOfSafe))
+	return table
+}()
+
+func copySafe(s *safe) *safe { return new(*s) }
+
+func sealedOfSafe(s *safe) []sealedField {
+	return []sealedField{
+		{"left of " + s.ID, s.Left, func(v *structs.Sealed) { s.Left = v }},
+		{"right of " + s.ID, s.Right, func(v *structs.Sealed) { s.Right = v }},
+	}
+}
+
+// safe stores a row with a value that a key encrypts.
+func (w *fixture) safe(id, key, data string) {
+	w.t.Helper()
+	do(w, func(tx *WriteTx, s *safe) error {
+		safes.Put(tx, s)
+		return nil
+	}, &safe{ID: id, Right: &structs.Sealed{KeyID: key, Data: []byte(data)}})
+}
+
+func TestRootKey_OneIsActive(t *testing.T) {
+	w := newFixture(t)
+	if ActiveRootKey(w.s.Read()) != nil {
+		t.Error("a key is active in an empty store")
+	}
+	w.rootKey("one", "", false)
+	w.wantKeys("one active")
+	w.rootKey("two", "one", false)
+	w.wantKeys("one inactive", "two active")
+	w.rootKey("three", "two", true)
+	w.wantKeys("one rekeying", "three active", "two rekeying")
+	if got := ActiveRootKey(w.s.Read()); got.KeyID != "three" || got.CreateIndex == 0 || got.KEK != "kek" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestRootKeyAdd_ReplacesTheKeyThatTheProposerSaw(t *testing.T) {
+	w := newFixture(t)
+	w.rootKey("one", "", false)
+	wantKind(t, try(w, RootKeyAdd, aRootKey("two", "", false)), structs.KindConflict)
+	w.rootKey("one", "", false) // a repeat
+	w.rootKey("two", "one", false)
+	w.rootKey("one", "", false) // a late repeat
+	w.wantKeys("one inactive", "two active")
+
+	other := aRootKey("one", "two", false)
+	other.Digest = []byte("of another key")
+	wantKind(t, try(w, RootKeyAdd, other), structs.KindConflict)
+}
+
+func TestRootKeyAdd_BoundsItsFields(t *testing.T) {
+	w := newFixture(t)
+	for name, change := range map[string]func(*structs.RootKeyAddRequest){
+		"no ID":           func(p *structs.RootKeyAddRequest) { p.KeyID = "" },
+		"a long ID":       func(p *structs.RootKeyAddRequest) { p.KeyID = strings.Repeat("x", maxRootKeyID+1) },
+		"no key":          func(p *structs.RootKeyAddRequest) { p.Wrapped = nil },
+		"a long key":      func(p *structs.RootKeyAddRequest) { p.Wrapped = make([]byte, maxRootWrapped+1) },
+		"no wrapping key": func(p *structs.RootKeyAddRequest) { p.KEK = "" },
+	} {
+		p := aRootKey("one", "", false)
+		change(p)
+		if err := try(w, RootKeyAdd, p); structs.KindOf(err) != structs.KindInvalid {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	was := ""
+	for i := range maxRootKeys {
+		id := strings.Repeat("k", i+1)
+		w.rootKey(id, was, false)
+		was = id
+	}
+	wantKind(t, try(w, RootKeyAdd, aRootKey("more", was, false)), structs.KindPrecondition)
+}
+
+func TestRootKeyRemove_RejectsAKeyInUse(t *testing.T) {
+	w := newFixture(t)
+	w.rootKey("one", "", false)
+	remove := &structs.RootKeyRemoveRequest{KeyID: "one"}
+	wantKind(t, try(w, RootKeyRemove, remove), structs.KindPrecondition) // it is active
+
+	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		w.safe(id, "one", "x")
+	}
+	w.rootKey("two", "one", false)
+	err := try(w, RootKeyRemove, remove)
+	wantKind(t, err, structs.KindPrecondition)
+	for _, text := range []string{"7 places", "right of a, ", "and 2 more", "rotate -full"} {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("the error lacks %q: %v", text, err)
+		}
+	}
+
+	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		w.safe(id, "two", "x")
+	}
+	do(w, RootKeyRemove, remove)
+	w.wantKeys("two active")
+	do(w, RootKeyRemove, remove) // a repeat
+}
+
+func TestRootKeyRekeyed_WaitsForTheLastValue(t *testing.T) {
+	w := newFixture(t)
+	w.rootKey("one", "", false)
+	w.safe("a", "one", "x")
+	w.rootKey("two", "one", true)
+	rekeyed := &structs.RootKeyRekeyedRequest{KeyID: "one"}
+	wantKind(t, try(w, RootKeyRekeyed, rekeyed), structs.KindPrecondition)
+	w.wantKeys("one rekeying", "two active")
+	w.safe("a", "two", "x")
+	do(w, RootKeyRekeyed, rekeyed)
+	do(w, RootKeyRekeyed, &structs.RootKeyRekeyedRequest{KeyID: "two"}) // it is not rekeying
+	do(w, RootKeyRekeyed, &structs.RootKeyRekeyedRequest{KeyID: "gone"})
+	w.wantKeys("one inactive", "two active")
+}
+
+// resealed returns the request that replaces the value of a row.
+func resealed(id, was, key, data string) *structs.ResealRequest {
+	return &structs.ResealRequest{Values: []structs.ResealedValue{{
+		Table: safes.Name(),
+		Key:   mvcc.KeyOf(id),
+		Place: "right of " + id,
+		Was:   SealedDigest(&structs.Sealed{Data: []byte(was)}),
+		Value: structs.Sealed{KeyID: key, Data: []byte(data)},
+	}}}
+}
+
+func TestReseal_ReplacesOnlyTheValueThatWasRead(t *testing.T) {
+	w := newFixture(t)
+	w.rootKey("one", "", false)
+	w.rootKey("two", "one", true)
+	w.safe("a", "one", "old")
+	right := func() string {
+		s := safes.Get(w.s.Read(), "a")
+		return s.Right.KeyID + " " + string(s.Right.Data)
+	}
+	for _, c := range []struct {
+		name, want string
+		request    *structs.ResealRequest
+	}{
+		{"a value that has changed under the same key", "one old", resealed("a", "older", "two", "new")},
+		{"a row that is gone", "one old", resealed("b", "old", "two", "new")},
+		{"the value that was read", "two new", resealed("a", "old", "two", "new")},
+		{"a repeat", "two new", resealed("a", "old", "two", "newer")},
+	} {
+		before := safes.Get(w.s.Read(), "a")
+		do(w, Reseal, c.request)
+		if got := right(); got != c.want {
+			t.Errorf("%s: the value is %q, want %q", c.name, got, c.want)
+		}
+		if before.Right.KeyID == "one" && string(before.Right.Data) != "old" {
+			t.Errorf("%s: it has changed a row of a snapshot", c.name)
+		}
+	}
+
+	other := resealed("a", "new", "two", "newest")
+	other.Values[0].Table = "others"
+	do(w, Reseal, other)
+	other = resealed("a", "new", "two", "newest")
+	other.Values[0].Place = "left of a"
+	do(w, Reseal, other)
+	if got := right(); got != "two new" {
+		t.Errorf("a value of another place was replaced: %q", got)
+	}
+}
+
+func TestReseal_RejectsAKeyThatIsGone(t *testing.T) {
+	w := newFixture(t)
+	w.rootKey("one", "", false)
+	w.safe("a", "one", "old")
+	wantKind(t, try(w, Reseal, resealed("a", "old", "gone", "new")), structs.KindUnavailable)
+	many := &structs.ResealRequest{Values: make([]structs.ResealedValue, structs.MaxResealedValues+1)}
+	wantKind(t, try(w, Reseal, many), structs.KindInvalid)
+	w.wantKeys("one active")
+}
+
+func TestCheck_FindsASecretWithoutItsKey(t *testing.T) {
+	w := newFixture(t)
+	_ = w.s.Write(w.index+1, func(tx *WriteTx) error {
+		safes.Put(tx, &safe{ID: "a", Right: &structs.Sealed{KeyID: "gone"}})
+		return nil
+	})
+	if faults := Check(w.s.Read()); len(faults) != 1 || !strings.Contains(faults[0], "root key gone is gone") {
+		t.Errorf("got %q", faults)
+	}
+}
+
+func TestRecover_KeepsTheKeysOfBothStates(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		archived func(w *fixture)
+		want     map[string]string
+	}{
+		{"an archive with a key", func(w *fixture) { w.rootKey("one", "", false) }, map[string]string{
+			"one": "active", "two": "inactive", "old": "inactive",
+		}},
+		{"an archive without one", func(*fixture) {}, map[string]string{"two": "active", "old": "inactive"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := newFixture(t)
+			before.rootKey("old", "", false)
+			before.rootKey("two", "old", false)
+			w := newFixture(t)
+			c.archived(w)
+			do(w, func(tx *WriteTx, _ *struct{}) error {
+				Recover(tx, before.s.Read(), 1)
+				return nil
+			}, &struct{}{})
+			got := keyStates(w.s.Read())
+			for id, state := range c.want {
+				if got[id] != state || len(got) != len(c.want) {
+					t.Errorf("the keys are %v, want %v", got, c.want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,137 @@
+package state
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"iter"
+
+	"berth/internal/mvcc"
+	"berth/structs"
+)
+
+// This file lists the places of sealed values: the rows with secrets that are encrypted with a root key. The
+// number of uses of a key, its removal and the encryption with another key go over this list alone.
+
+// sealedTables has a line for each table whose rows have sealed values, for example
+//
+//	sealedIn(volumes, (*structs.CSIVolume).Copy, sealedOfVolume),
+var sealedTables = []sealedTable{}
+
+// sealedField is a sealed value of a row, which may be nil.
+type sealedField struct {
+	place string // for which it was sealed: see keyring.Ring.Seal
+	value *structs.Sealed
+	set   func(*structs.Sealed) // replaces the value in the row
+}
+
+// sealedTable is a table whose rows have sealed values.
+type sealedTable struct {
+	name    string
+	scan    func(tx Reader) iter.Seq[SealedValue]
+	replace func(tx *WriteTx, v *structs.ResealedValue)
+}
+
+// SealedValue is a sealed value with the row that has it.
+type SealedValue struct {
+	Table string
+	Key   Key // of the row
+	Place string
+	Value *structs.Sealed
+}
+
+// sealedIn returns the line of a table. copied returns a copy of a row in which each set of its fields
+// changes nothing else. fields lists the sealed values of a row. No two of them have the same place.
+func sealedIn[R mvcc.Record](
+	t *mvcc.Table[R],
+	copied func(R) R,
+	fields func(R) []sealedField,
+) sealedTable {
+	return sealedTable{
+		name: t.Name(),
+		scan: func(tx Reader) iter.Seq[SealedValue] {
+			return func(yield func(SealedValue) bool) {
+				for r := range t.Scan(tx) {
+					for _, f := range fields(r) {
+						if f.value != nil && !yield(SealedValue{t.Name(), t.KeyOfRow(r), f.place, f.value}) {
+							return
+						}
+					}
+				}
+			}
+		},
+		replace: func(tx *WriteTx, v *structs.ResealedValue) {
+			var none R
+			r := t.GetKey(tx, v.Key)
+			if any(r) == any(none) {
+				return
+			}
+			r = copied(r)
+			for _, f := range fields(r) {
+				if f.place == v.Place && f.value != nil && bytes.Equal(SealedDigest(f.value), v.Was) {
+					f.set(&v.Value)
+					t.Put(tx, r)
+				}
+			}
+		},
+	}
+}
+
+// SealedValues yields all sealed values.
+func SealedValues(tx Reader) iter.Seq[SealedValue] {
+	return func(yield func(SealedValue) bool) {
+		for _, t := range sealedTables {
+			for v := range t.scan(tx) {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// SealedDigest identifies an encryption of a value (see structs.ResealedValue).
+func SealedDigest(s *structs.Sealed) []byte {
+	sum := sha256.Sum256(s.Data)
+	return sum[:]
+}
+
+// checkSealed returns an error if the root key of a value that a command stores was removed: nobody could
+// decrypt it. It is of kind unavailable, because the value may be sealed again. nil values are skipped.
+func checkSealed(tx Reader, values ...*structs.Sealed) error {
+	for _, s := range values {
+		if s != nil && RootKey(tx, s.KeyID) == nil {
+			return structs.Unavailablef("root key %s, with which a secret is encrypted, was removed; repeat the request",
+				s.KeyID)
+		}
+	}
+	return nil
+}
+
+// Reseal replaces sealed values by the same secrets under the active root key. It leaves a value that has
+// changed since it was read.
+func Reseal(tx *WriteTx, p *structs.ResealRequest) error {
+	if len(p.Values) > structs.MaxResealedValues {
+		return structs.Invalidf("Values: %d are given; expected at most %d", len(p.Values), structs.MaxResealedValues)
+	}
+	for i := range p.Values {
+		if err := checkSealed(tx, &p.Values[i].Value); err != nil {
+			return err
+		}
+	}
+	for i := range p.Values {
+		for _, t := range sealedTables {
+			if t.name == p.Values[i].Table {
+				t.replace(tx, &p.Values[i])
+			}
+		}
+	}
+	return nil
+}
+
+// sealedValues checks that the root key of each sealed value is there.
+func (c *checker) sealedValues() {
+	for v := range SealedValues(c) {
+		c.want(RootKey(c, v.Value.KeyID) != nil,
+			"the secret of %s: its root key %s is gone", v.Place, v.Value.KeyID)
+	}
+}

@@ -1,0 +1,64 @@
+package structs
+
+// The states of a root key, as the dialect names them.
+const (
+	RootKeyActive   = "active"   // new values are encrypted with it; at most one
+	RootKeyInactive = "inactive" // it decrypts values that were encrypted while it was active
+	RootKeyRekeying = "rekeying" // the leader encrypts its values again with the active key
+)
+
+// RootKeyAlgorithm is the algorithm of all root keys, as the dialect names it.
+const RootKeyAlgorithm = "aes256-gcm"
+
+// RootKey is a key with which the servers encrypt secrets. Key: KeyID. The row has it only wrapped, that is
+// encrypted with a key that is not in the data directories of the servers.
+type RootKey struct {
+	KeyID      string
+	State      string // one of the RootKey constants
+	Wrapped    []byte
+	KEK        string // the ID of the key-encryption key that unwraps it
+	Digest     []byte // SHA-256 of the key and its ID: an unwrapped key is checked against it
+	CreateTime int64  // in ns since 1970
+	Indexes
+}
+
+// RootKeyAddRequest stores a new root key and makes it the active one.
+type RootKeyAddRequest struct {
+	KeyID   string `level:"2"`
+	Wrapped []byte `level:"2"`
+	KEK     string `level:"2"`
+	Digest  []byte `level:"2"`
+	// Was is the ID of the active key that it replaces, "" for none. The request fails if another one is active.
+	Was string `level:"2"`
+	// Full has the values of all other keys encrypted again with this one.
+	Full bool  `level:"2"`
+	Now  int64 `level:"2"` // in ns since 1970
+}
+
+// RootKeyRekeyedRequest ends the state rekeying of a key that no value uses any more.
+type RootKeyRekeyedRequest struct {
+	KeyID string `level:"2"`
+}
+
+// RootKeyRemoveRequest deletes a root key that is not active and that no value uses.
+type RootKeyRemoveRequest struct {
+	KeyID string `level:"2"`
+}
+
+// ResealRequest replaces sealed values by the same secrets under another root key. A value that has changed
+// since it was read is left as it is.
+type ResealRequest struct {
+	Values []ResealedValue `level:"2"` // at most MaxResealedValues
+}
+
+// MaxResealedValues bounds the values of a ResealRequest. The size of the entry is bounded by its proposer.
+const MaxResealedValues = 256
+
+// ResealedValue is a secret that was encrypted again.
+type ResealedValue struct {
+	Table string `level:"2"`
+	Key   []byte `level:"2"` // of the row, as the table has it
+	Place string `level:"2"` // for which it is sealed: a row may have several
+	Was   []byte `level:"2"` // SHA-256 of the former Data
+	Value Sealed `level:"2"`
+}
