@@ -48,6 +48,7 @@ func (n *node) recoverFirst(h *driver.Handle) (d *Driver, stop func()) {
 // TestDaemon_LosesWhatNoTaskNeeds: a container whose task the agent does not know, and the image after the
 // last task.
 func TestDaemon_LosesWhatNoTaskNeeds(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.cfg.GC.ImageDelay = 100 * time.Millisecond
 	n.cfg.GC.Dangling.Period = 500 * time.Millisecond

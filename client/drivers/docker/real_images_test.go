@@ -52,6 +52,7 @@ func (n *node) loads(cfg *driver.TaskConfig, image string, archive []byte) *driv
 // TestDaemon_LoadReplacesNoNameOfOthers: an archive has the names of the pause image and of another job's
 // image.
 func TestDaemon_LoadReplacesNoNameOfOthers(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	n.Import("hostile:1", "ENV HOSTILE=1", `HEALTHCHECK --interval=1s CMD ["/program", "out:healthy"]`)
@@ -78,6 +79,7 @@ func TestDaemon_LoadReplacesNoNameOfOthers(t *testing.T) {
 
 // TestDaemon_PauseContainerInheritsNothing of an image that has the name of the driver's own.
 func TestDaemon_PauseContainerInheritsNothing(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	n.Import(pauseImage, "ENV HOSTILE=1", "VOLUME /v", "USER web", "LABEL hostile=1", "WORKDIR /tmp",
@@ -104,6 +106,7 @@ func TestDaemon_PauseContainerInheritsNothing(t *testing.T) {
 
 // TestDaemon_PauseContainerGivesItsCapabilityUp once it is in the namespace.
 func TestDaemon_PauseContainerGivesItsCapabilityUp(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	n.start(d, n.member("al", "web", n.network("ns"), "trap:0"))
@@ -124,6 +127,7 @@ func TestDaemon_PauseContainerGivesItsCapabilityUp(t *testing.T) {
 
 // TestDaemon_TaskIsNoPauseContainer although its image or its job has the label of one.
 func TestDaemon_TaskIsNoPauseContainer(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	n.Import("labelled:1", "LABEL "+labelPause+"=al")

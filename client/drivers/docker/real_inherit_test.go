@@ -18,6 +18,7 @@ import (
 // TestDaemon_ChecksNoHealthInAPluginContainer unless the job asks for it: the check of an image would run
 // with all privileges.
 func TestDaemon_ChecksNoHealthInAPluginContainer(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	n.Import("checked:1", `HEALTHCHECK --interval=100ms CMD ["/program", "exit:0"]`)
@@ -86,6 +87,7 @@ func (n *node) configured(name, field string, value any) {
 
 // TestDaemon_RejectsAnImageWithAnUnknownSignal: the container would get no signal but SIGKILL.
 func TestDaemon_RejectsAnImageWithAnUnknownSignal(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	n.configured("odd:1", "StopSignal", "SIGNONSENSE")
@@ -126,6 +128,7 @@ func (n *node) volumes() int {
 // TestDaemon_RemovesTheVolumesOfAnImage with the container, also after a failed start and in a search for
 // containers without a task. A mount of berth has the place of one.
 func TestDaemon_RemovesTheVolumesOfAnImage(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, stop := n.agent()
 	n.Import("volumes:1", "VOLUME /v", "VOLUME /alloc", "VOLUME /secrets")

@@ -83,6 +83,7 @@ func (n *node) names(d *Driver) string {
 // TestDaemon_JoinsTheNetworkOfTheAllocation shares a namespace between two containers and a process of the
 // node.
 func TestDaemon_JoinsTheNetworkOfTheAllocation(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	if info := d.Fingerprint(n.ctx); info.Attributes[structs.AttrNetworkNamespace(Name)] != "1" {
@@ -161,6 +162,7 @@ func (n *node) mustRemove(d *Driver, container string) {
 
 // TestDaemon_JoinsTheSameNetworkAgain starts containers after the end of what the earlier ones have joined.
 func TestDaemon_JoinsTheSameNetworkAgain(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, stop := n.agent()
 	in := n.network("ns")
@@ -220,6 +222,7 @@ func (n *node) mustRemoveImage(d *Driver) {
 
 // TestDaemon_LosesPauseContainers of agents that were killed.
 func TestDaemon_LosesPauseContainers(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	killed, kill := n.agent()
 	in := n.network("ns")
@@ -273,6 +276,7 @@ func TestDaemon_LosesPauseContainers(t *testing.T) {
 
 // TestDaemon_NamesTheFaultOfANetwork starts tasks that cannot join theirs.
 func TestDaemon_NamesTheFaultOfANetwork(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	in := n.network("ns")

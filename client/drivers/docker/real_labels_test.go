@@ -29,6 +29,7 @@ func (n *node) dialectLabels(d *Driver, labels map[string]any) map[string]string
 
 // TestDaemon_LabelsContainersAsTheNodeSays checks the labels of the dialect. A job does not replace them.
 func TestDaemon_LabelsContainersAsTheNodeSays(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	own := map[string]any{dialectPrefix + "job_id": "another"}
 	for name, c := range map[string]struct {
@@ -57,6 +58,7 @@ func TestDaemon_LabelsContainersAsTheNodeSays(t *testing.T) {
 
 // TestDaemon_InheritsNoLabelOfBerth: an image says that its containers are of another node and allocation.
 func TestDaemon_InheritsNoLabelOfBerth(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	n.Import("claiming:1",

@@ -19,6 +19,7 @@ import (
 // TestDaemon_KeepsOutputAsTheJobSays runs a container with each log driver, and looks for its output in the
 // logs of the task.
 func TestDaemon_KeepsOutputAsTheJobSays(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d := n.driver()
 	var events []string
@@ -75,6 +76,7 @@ func TestDaemon_KeepsOutputAsTheJobSays(t *testing.T) {
 // TestDaemon_SendsOutputOnlyWhereTheNodeAllows: the daemon sends the output away, and the logs of the task
 // have it, too.
 func TestDaemon_SendsOutputOnlyWhereTheNodeAllows(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -111,6 +113,7 @@ func TestDaemon_SendsOutputOnlyWhereTheNodeAllows(t *testing.T) {
 
 // TestDaemon_KeepsNoDisabledOutput: the task's own logs block turns the output off, for the daemon and berth.
 func TestDaemon_KeepsNoDisabledOutput(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	cfg := n.task("quiet", "out:hello")
@@ -128,6 +131,7 @@ func TestDaemon_KeepsNoDisabledOutput(t *testing.T) {
 
 // TestDaemon_KeepsLongLines: the daemon keeps a long line in parts, each log driver in its own form.
 func TestDaemon_KeepsLongLines(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	long := strings.Repeat("x", 40_000) + "\n" + strings.Repeat("y", 16<<10) + "\nend\n"

@@ -35,6 +35,7 @@ func (n *node) earlierPause(d *Driver, cfg *driver.TaskConfig, image string) (id
 
 // TestDaemon_ReplacesAPauseContainerOfAnotherImage, and keeps one of the empty image.
 func TestDaemon_ReplacesAPauseContainerOfAnotherImage(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	n.Import("hostile:1", `HEALTHCHECK --interval=1s CMD ["/program", "out:healthy"]`)
@@ -63,6 +64,7 @@ func TestDaemon_ReplacesAPauseContainerOfAnotherImage(t *testing.T) {
 // TestDaemon_ReleasesThePauseContainerBesideOthers: containers that are not of berth, or not of this node,
 // have the labels of the allocation.
 func TestDaemon_ReleasesThePauseContainerBesideOthers(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	cfg := n.member("al", "web", n.network("ns"), "trap:0")

@@ -56,6 +56,7 @@ func (n *node) listen(network, addr string) error {
 // TestDaemon_PublishesPorts connects to the ports of an allocation. The daemon forwards them to the
 // container: at the loopback address with a process, at others with the packet filter.
 func TestDaemon_PublishesPorts(t *testing.T) {
+	t.Parallel()
 	n := nodeOf(t, dockertest.StartBridged(t))
 	d, _ := n.agent()
 	before := n.Network()

@@ -25,6 +25,7 @@ func runtimeProgram(t *testing.T) (path, note string) {
 
 // TestDaemon_RunsWithTheRuntimeOfTheJob if the node allows it.
 func TestDaemon_RunsWithTheRuntimeOfTheJob(t *testing.T) {
+	t.Parallel()
 	path, note := runtimeProgram(t)
 	n := newNode(t, "--add-runtime", "odd="+path, "--add-runtime", "nvidia="+path)
 	given := map[string]string{gpuVariable: "GPU-1"}
@@ -97,6 +98,7 @@ func setGPUs(given map[string]string) func(*driver.TaskConfig) {
 // TestDaemon_KeepsItsOwnDefaultRuntime: an operator who isolates containers with another runtime does not
 // allow the usual one.
 func TestDaemon_KeepsItsOwnDefaultRuntime(t *testing.T) {
+	t.Parallel()
 	path, note := runtimeProgram(t)
 	n := newNode(t, "--add-runtime", "odd="+path, "--default-runtime", "odd")
 	d, _ := n.agent()
@@ -117,6 +119,7 @@ func TestDaemon_KeepsItsOwnDefaultRuntime(t *testing.T) {
 // TestDaemon_GivesNoGPUsByItsDefaultRuntime: the default runtime gives the GPUs that a variable of the
 // image or of the job names.
 func TestDaemon_GivesNoGPUsByItsDefaultRuntime(t *testing.T) {
+	t.Parallel()
 	path, note := runtimeProgram(t)
 	n := newNode(t, "--add-runtime", "nvidia="+path, "--default-runtime", "nvidia")
 	given := map[string]string{gpuVariable: "GPU-1"}

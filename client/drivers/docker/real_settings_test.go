@@ -66,6 +66,7 @@ func (n *node) groupValue(c *engine.Container, names ...string) string {
 // TestDaemon_AppliesTheSettingsOfATask starts a container with each setting, and reads what the kernel has of
 // it, or the daemon if the kernel has nothing.
 func TestDaemon_AppliesTheSettingsOfATask(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	n.cfg.AllowPrivileged = true // for pid_mode
 	d, _ := n.agent()
@@ -123,6 +124,7 @@ func TestDaemon_AppliesTheSettingsOfATask(t *testing.T) {
 
 // TestDaemon_ChecksTheHealthAsTheImageSays, unless the task turns the check off.
 func TestDaemon_ChecksTheHealthAsTheImageSays(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	n.Import("checked:1", `HEALTHCHECK --interval=100ms CMD ["/program", "exit:0"]`)

@@ -17,7 +17,7 @@ import (
 
 // patience bounds a test with a real daemon.
 
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // node is a node with a real daemon.
 type node struct {
@@ -177,6 +177,7 @@ func (n *node) run(d *Driver, cfg *driver.TaskConfig) (*driver.ExitResult, strin
 }
 
 func TestDaemon_RunsContainers(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, _ := n.agent()
 	for name, test := range map[string]func(*testing.T, *node, *Driver){
@@ -421,6 +422,7 @@ func comesFromAnArchive(t *testing.T, n *node, d *Driver) {
 
 // TestDaemon_ReportsAFullDisk loads an archive into a daemon that has no space for it.
 func TestDaemon_ReportsAFullDisk(t *testing.T) {
+	t.Parallel()
 	big := filepath.Join(t.TempDir(), "big")
 	if err := os.WriteFile(big, make([]byte, 48<<20), 0o600); err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ func numbers(n int) string {
 // TestDaemon_KeepsContainersThroughRestarts kills the agent and the daemon beside twenty tasks. A daemon that
 // is killed may lose a message that it has read and not written: all the others are in the tasks' logs.
 func TestDaemon_KeepsContainersThroughRestarts(t *testing.T) {
+	t.Parallel()
 	const tasks, lines = 20, 400
 	n := newNode(t, "--live-restore")
 	d, stop := n.agent()
@@ -107,6 +108,7 @@ func (n *node) recoverAll(handles []*driver.Handle) (*Driver, func()) {
 
 // TestDaemon_SaysWhyContainersEndWithIt: without live-restore the containers end with the daemon.
 func TestDaemon_SaysWhyContainersEndWithIt(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*node){
 		"stopped": func(n *node) { n.Stop() },
 		"killed":  func(n *node) { n.Kill() },
@@ -152,6 +154,7 @@ func isAwaitingEnd() bool {
 // TestDaemon_ReplacesAHelperThatWasKilled loses nothing of the output, and repeats at most what was written
 // after a position was saved.
 func TestDaemon_ReplacesAHelperThatWasKilled(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	d, stop := n.agent()
 	cfg := n.task("a1", "count:100000 10ms") // longer than the test
