@@ -8,8 +8,9 @@ BUILDENV := CGO_ENABLED=0 GOGC=off GOMEMLIMIT=600MiB
 REVISION := $(shell git describe --always --dirty --abbrev=12 --match 'v*' 2>/dev/null)
 LDFLAGS  := -s -w -X berth/internal/version.described=$(REVISION)
 BIN      := bin/berth
-# The linter is pinned here: as a tool directive, it would bring its dependencies into go.mod.
+# These programs are pinned here: as tool directives, they would bring their dependencies into go.mod.
 LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+VULN     = golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # All packages whose tests need no built binary.
 UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 
@@ -17,7 +18,7 @@ UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 lease-release cover check fmt: private SHELL := /bin/bash
 lease-release cover check fmt: private .SHELLFLAGS := -o pipefail -c
 
-.PHONY: help build setup setup-demo test interop-tools fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
+.PHONY: help build setup setup-demo test interop-tools fence-agents-test simulate chaos reliability-figures lease-release upgrade unit cover fuzz check lint vulncheck sizes demo bench bench-peer goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +88,9 @@ check: lint ## check formatting, linters, import layers, generated files and doc
 
 lint: ## run the linters of .golangci.yml
 	$(GO) run $(LINT) run ./...
+
+vulncheck: ## look for known vulnerabilities in the code that berth calls (needs the database of the Go project)
+	@GO="$(GO)" ./scripts/vulncheck.sh $(VULN)
 
 sizes: ## print lines, tokens and tokens per line of product, generated code, tests and benchmarks
 	@$(GO) run ./internal/sizes
