@@ -189,7 +189,8 @@ type volumesAnswer struct {
 
 func volumesWritten(a *structs.CSIVolumeRegisterResponse) volumesAnswer {
 	answer := volumesAnswer{
-		Volumes: make([]*structs.CSIVolume, len(a.Volumes)),
+		Volumes:  make([]*structs.CSIVolume, len(a.Volumes)),
+		Warnings: a.Warnings,
 	}
 	for i, v := range a.Volumes {
 		answer.Volumes[i] = v.Redacted()
@@ -200,10 +201,14 @@ func volumesWritten(a *structs.CSIVolumeRegisterResponse) volumesAnswer {
 var volumeRegister = route(put, "/v1/volume/csi/{id}",
 	serveMethod(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
 
+// VolumeWritten is a volume as it is after a request. Warnings are findings for an operator, "" for none.
+type VolumeWritten struct {
+	*structs.CSIVolume
+	Warnings string
+}
+
 // VolumeRegister registers an existing volume of a plugin.
-func (c *Client) VolumeRegister(ctx context.Context, v *structs.CSIVolume) (
-	*structs.CSIVolume, error,
-) {
+func (c *Client) VolumeRegister(ctx context.Context, v *structs.CSIVolume) (*VolumeWritten, error) {
 	return c.volumePut(ctx, volumeRegister, v)
 }
 
@@ -211,9 +216,7 @@ var volumeCreate = route(put, "/v1/volume/csi/{id}/create",
 	serveMethod(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), holdsJobs)
 
 // VolumeCreate creates a volume at its plugin. It returns after the plugin has created the volume.
-func (c *Client) VolumeCreate(ctx context.Context, v *structs.CSIVolume) (
-	*structs.CSIVolume, error,
-) {
+func (c *Client) VolumeCreate(ctx context.Context, v *structs.CSIVolume) (*VolumeWritten, error) {
 	return c.volumePut(ctx, volumeCreate, v)
 }
 
@@ -239,7 +242,7 @@ type volumeSent struct {
 
 func (c *Client) volumePut(
 	ctx context.Context, e *endpoint[volumesAnswer], v *structs.CSIVolume,
-) (*structs.CSIVolume, error) {
+) (*VolumeWritten, error) {
 	body := struct{ Volumes []volumeSent }{
 		[]volumeSent{{v, v.Secrets}},
 	}
@@ -254,7 +257,7 @@ func (c *Client) volumePut(
 		return nil, structs.Internalf(
 			"the agent answered with %d volumes, expected one", len(answer.Volumes))
 	}
-	return answer.Volumes[0], nil
+	return &VolumeWritten{answer.Volumes[0], answer.Warnings}, nil
 }
 
 var volumeDeregister = route(remove, "/v1/volume/csi/{id}",

@@ -6,6 +6,7 @@ import (
 
 	"berth/endpoints/query"
 	"berth/fsm"
+	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -197,7 +198,30 @@ func (c claims) get(
 		return resp, changed, nil
 	}
 
-	return query.Wait(ctx, c.queries, asked, read)
+	resp, err := query.Wait(ctx, c.queries, asked, read)
+	if err != nil {
+		return nil, err
+	}
+	return resp, c.openSecrets(resp)
+}
+
+// openSecrets decrypts the secrets of an answer's volume, once its node may use the volume. A node needs none
+// of the secrets of attachments.
+func (c claims) openSecrets(resp *structs.CSIClaimGetResponse) (err error) {
+	if resp.Attachment != nil {
+		own := *resp.Attachment
+		own.Secrets = nil
+		own.SealedSecrets = nil
+		resp.Attachment = &own
+	}
+	if !resp.Ready && resp.Volume != nil {
+		own := *resp.Volume
+		own.Secrets = nil
+		own.SealedSecrets = nil
+		resp.Volume = &own
+	}
+	resp.Volume, err = sealing.OpenVolume(c.keys, resp.Volume)
+	return err
 }
 
 // claimWithRows returns a claim with the rows that its node needs. The grant makes the attachment, so a claim

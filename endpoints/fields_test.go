@@ -171,7 +171,9 @@ func filledVolume() *structs.CSIVolume {
 	v.RequestedTopologies = &structs.CSITopologyRequest{Required: topologies(), Preferred: topologies()}
 	v.Parameters = map[string]string{"k": "v"}
 	v.Context = map[string]string{"k": "v"}
-	v.Deletion = &structs.CSIDeletion{Secrets: structs.Secrets{"k": "v"}}
+	sealed := &structs.Sealed{KeyID: "k", Data: []byte("v")}
+	v.SealedSecrets = sealed
+	v.Deletion = &structs.CSIDeletion{Secrets: structs.Secrets{"k": "v"}, SealedSecrets: sealed}
 	v.Call = &structs.CSICall{}
 	v.Forced = &structs.CSIForced{}
 	v.TurnedReadOnly = &structs.CSITurnedReadOnly{}

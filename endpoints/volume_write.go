@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"berth/fsm"
+	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -116,7 +117,10 @@ func (w volumeWrites) confirmVolume(
 
 	old := state.Volume(tx, v.Namespace, v.ID)
 	if old != nil {
-		fillFromStored(v, old)
+		err := w.fillFromStored(v, old)
+		if err != nil {
+			return err
+		}
 	}
 
 	req := &structs.ClientCSIValidateRequest{
@@ -150,10 +154,14 @@ func (w volumeWrites) confirmVolume(
 }
 
 // fillFromStored gives a field that the request leaves out, or has redacted, the stored value.
-func fillFromStored(v, old *structs.CSIVolume) {
+func (w volumeWrites) fillFromStored(v, old *structs.CSIVolume) error {
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 	if len(v.Secrets) == 0 {
-		v.Secrets = old.Secrets
+		opened, err := sealing.OpenVolume(w.keys, old)
+		if err != nil {
+			return err
+		}
+		v.Secrets = opened.Secrets
 	}
 	if len(v.Context) == 0 {
 		v.Context = old.Context
@@ -161,6 +169,7 @@ func fillFromStored(v, old *structs.CSIVolume) {
 	if v.MountOptions.IsRedacted() {
 		v.MountOptions = old.MountOptions
 	}
+	return nil
 }
 
 // qualifiedID returns the ID of a volume with its namespace.
@@ -197,6 +206,9 @@ func (w volumeWrites) recordAndAwait(
 
 		index = max(index, row.ModifyIndex)
 		resp.Volumes = append(resp.Volumes, row.Redacted())
+		if len(row.Secrets) > 0 {
+			resp.Warnings = sealing.Warning
+		}
 	}
 
 	return index, errors.Join(faults...)
@@ -226,9 +238,21 @@ func (w volumeWrites) recordRows(
 		WriteOptions: given.WriteOptions,
 	}
 	for _, v := range given.Volumes {
-		wanted, err := build(tx, state.Volume(tx, v.Namespace, v.ID), v)
+		old := state.Volume(tx, v.Namespace, v.ID)
+		wanted, err := build(tx, old, v)
 		if err != nil {
 			return 0, err
+		}
+
+		if w.seals() {
+			err := sealing.SealVolume(w.keys, wanted, old)
+			if err != nil {
+				return 0, err
+			}
+		} else if len(wanted.Secrets) > 0 {
+			w.logger.Warn("storing the secrets of a volume without encryption: the cluster has no root key",
+				"volume_id", wanted.ID,
+				"namespace", wanted.Namespace)
 		}
 
 		entry.Volumes = append(entry.Volumes, wanted)
@@ -236,6 +260,15 @@ func (w volumeWrites) recordRows(
 
 	return fsm.Propose(ctx, w.raft, fsm.VolumePut, entry)
 }
+
+// seals reports whether secrets are encrypted before they enter the log: this server, which leads, has a root
+// key, and no server is too old to know encrypted secrets.
+func (e *Endpoints) seals() bool {
+	return e.keys.Active() != "" && e.level() >= sealedLevel
+}
+
+// sealedLevel is the level of servers that know encrypted secrets.
+const sealedLevel = 2
 
 // isSettled reports whether nothing is pending for a requested volume. It returns an error if the request can
 // never be fulfilled.
@@ -329,6 +362,7 @@ func (w volumeWrites) remove(
 		return 0, err
 	}
 
+	req.SealedSecrets = nil
 	ns := req.RequestNamespace()
 	tx := w.store.Read()
 	row := state.Volume(tx, ns, req.ID)
@@ -341,7 +375,16 @@ func (w volumeWrites) remove(
 		return 0, err
 	}
 
-	index, err := fsm.Propose(ctx, w.raft, fsm.VolumeDelete, req)
+	entry := *req
+	if len(req.Secrets) > 0 && w.seals() {
+		entry.Secrets = nil
+		entry.SealedSecrets, err = sealing.Seal(w.keys, ns, req.ID, req.Secrets)
+		if err != nil {
+			return 0, err
+		}
+	}
+
+	index, err := fsm.Propose(ctx, w.raft, fsm.VolumeDelete, &entry)
 	if err != nil {
 		return 0, err
 	}

@@ -57,6 +57,7 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 		MountOptions:     v.MountOptions,
 		VolumeContext:    maps.Clone(v.Context),
 		Secrets:          v.Secrets.Copy(),
+		SealedSecrets:    v.SealedSecrets,
 		State:            structs.AttachmentAttaching,
 		CreateTime:       now,
 		ModifyTime:       now,

@@ -24,8 +24,9 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 
 		a = a.Copy()
 		a.Call = p.Call
-		if p.Secrets != nil {
+		if p.Secrets != nil || p.SealedSecrets != nil {
 			a.Secrets = p.Secrets
+			a.SealedSecrets = p.SealedSecrets
 		}
 
 		attachments.Put(tx, a)

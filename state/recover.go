@@ -286,10 +286,11 @@ func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachme
 		a.ExternalVolumeID = cmp.Or(a.ExternalVolumeID, v.ExternalID)
 	}
 
-	if v != nil && a.Secrets == nil &&
+	if v != nil && a.Secrets == nil && a.SealedSecrets == nil &&
 		a.PluginID == v.PluginID &&
 		a.ExternalVolumeID == v.ExternalID {
 		a.Secrets = v.Secrets.Copy()
+		a.SealedSecrets = v.SealedSecrets
 	}
 
 	p := Plugin(tx, a.PluginID)
@@ -328,6 +329,14 @@ func underPresentName(tx Reader, found *structs.CSIAttachment) *structs.CSIAttac
 		a.VolumeID = now.ID
 	case v != nil && v.ExternalID != "":
 		a.VolumeID = a.ExternalVolumeID
+	}
+
+	if a.SealedSecrets != nil && (a.VolumeID != found.VolumeID || a.Namespace != found.Namespace) {
+		a.SealedSecrets = nil // they open under the former name alone
+		if now != nil {
+			a.Secrets = now.Secrets.Copy()
+			a.SealedSecrets = now.SealedSecrets
+		}
 	}
 
 	return a

@@ -316,7 +316,8 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		return nil
 	}
 
-	if v.State == structs.VolumeDeleting && p.Secrets == nil {
+	own := p.Secrets != nil || p.SealedSecrets != nil
+	if v.State == structs.VolumeDeleting && !own {
 		return nil
 	}
 
@@ -328,12 +329,16 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	v.State = structs.VolumeDeleting
 	v.ExpandPending = false
 	v.ModifyTime = p.Now
-	if p.Secrets != nil {
+	if own {
 		if v.Deletion == nil {
-			v.Deletion = &structs.CSIDeletion{Secrets: v.Secrets}
+			v.Deletion = &structs.CSIDeletion{
+				Secrets:       v.Secrets,
+				SealedSecrets: v.SealedSecrets,
+			}
 		}
 
 		v.Secrets = p.Secrets.Copy()
+		v.SealedSecrets = p.SealedSecrets
 	}
 
 	putWithoutUnblock(tx, v)
@@ -345,6 +350,7 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 func endDeletion(v *structs.CSIVolume) {
 	if v.Deletion != nil {
 		v.Secrets = v.Deletion.Secrets
+		v.SealedSecrets = v.Deletion.SealedSecrets
 		v.Deletion = nil
 	}
 }

@@ -94,10 +94,7 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 	v.Name = cmp.Or(v.Name, old.Name)
 	v.CreateTime = old.CreateTime
 	v.State = cmp.Or(v.State, structs.VolumeReady)
-	if v.Secrets == nil {
-		v.Secrets = old.Secrets
-	}
-
+	keepSecrets(v, old)
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.Call = old.Call
 	v.Forced = old.Forced
@@ -216,10 +213,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 		v.RequestedCapabilities = old.RequestedCapabilities
 	}
 
-	if v.Secrets == nil {
-		v.Secrets = old.Secrets
-	}
-
+	keepSecrets(v, old)
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.State = old.State
 	v.LastError = old.LastError
@@ -231,6 +225,14 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.Topologies = old.Topologies
 	v.Capacity = old.Capacity
 	v.CreateTime = old.CreateTime
+}
+
+// keepSecrets copies the stored secrets, in either form, into a new row without any.
+func keepSecrets(v, old *structs.CSIVolume) {
+	if v.Secrets == nil && v.SealedSecrets == nil {
+		v.Secrets = old.Secrets
+		v.SealedSecrets = old.SealedSecrets
+	}
 }
 
 func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {

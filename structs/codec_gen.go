@@ -823,7 +823,7 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(22)
+	n := uint32(23)
 	if !(v.Call != nil) {
 		n--
 	}
@@ -834,6 +834,9 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.LastError != nil) {
+		n--
+	}
+	if !(v.SealedSecrets != nil) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -887,6 +890,12 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = wire.AppendStringMap(b, v.PublishContext)
 	b = append(b, "\xa8ReadOnly"...)
 	b = msgp.AppendBool(b, v.ReadOnly)
+	if v.SealedSecrets != nil {
+		b = append(b, "\xadSealedSecrets"...)
+		if b, err = wire.AppendOther(b, &v.SealedSecrets); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa7Secrets"...)
 	b = wire.AppendStringMap(b, v.Secrets)
 	b = append(b, "\xa5State"...)
@@ -932,6 +941,8 @@ func (v *CSIAttachment) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.VolumeContext))
 	case "Secrets":
 		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Secrets))
+	case "SealedSecrets":
+		b, err = wire.ReadOther(b, &v.SealedSecrets)
 	case "State":
 		b, err = wire.ReadString(b, &v.State)
 	case "PublishContext":
@@ -1985,7 +1996,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(30)
+	n := uint32(31)
 	if !(v.Call != nil) {
 		n--
 	}
@@ -2005,6 +2016,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.OnNodeLoss != "") {
+		n--
+	}
+	if !(v.SealedSecrets != nil) {
 		n--
 	}
 	if !(v.TurnedReadOnly != nil) {
@@ -2089,6 +2103,12 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if b, err = wire.AppendOther(b, &v.RequestedTopologies); err != nil {
 		return b, err
 	}
+	if v.SealedSecrets != nil {
+		b = append(b, "\xadSealedSecrets"...)
+		if b, err = wire.AppendOther(b, &v.SealedSecrets); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa7Secrets"...)
 	b = wire.AppendStringMap(b, v.Secrets)
 	b = append(b, "\xaaSnapshotID"...)
@@ -2144,6 +2164,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "Secrets":
 		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Secrets))
+	case "SealedSecrets":
+		b, err = wire.ReadOther(b, &v.SealedSecrets)
 	case "Parameters":
 		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Parameters))
 	case "Context":
@@ -2337,7 +2359,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(50)
+	n := uint32(51)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -2363,6 +2385,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.OnNodeLoss != "") {
+		n--
+	}
+	if !(v.CSIVolume.SealedSecrets != nil) {
 		n--
 	}
 	if !(v.CSIVolume.TurnedReadOnly != nil) {
@@ -2499,6 +2524,12 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xabSchedulable"...)
 	b = msgp.AppendBool(b, v.Schedulable)
+	if v.CSIVolume.SealedSecrets != nil {
+		b = append(b, "\xadSealedSecrets"...)
+		if b, err = wire.AppendOther(b, &v.CSIVolume.SealedSecrets); err != nil {
+			return b, err
+		}
+	}
 	b = append(b, "\xa7Secrets"...)
 	b = wire.AppendStringMap(b, v.CSIVolume.Secrets)
 	b = append(b, "\xaaSnapshotID"...)

@@ -210,6 +210,7 @@ type CSIAttachment struct {
 	VolumeContext    map[string]string
 	// of the attach, for the detach (CSI spec, ControllerUnpublishVolumeRequest.secrets)
 	Secrets        Secrets `codec:"Secrets"`
+	SealedSecrets  *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"` // see CSIVolume.SealedSecrets
 	State          string
 	PublishContext Secrets         `codec:"PublishContext"` // opaque, for stage and publish
 	LastError      *OperationError `json:",omitempty"`
@@ -263,8 +264,9 @@ type CSICallNote struct {
 	RowIndex uint64 // CreateIndex of the row
 	Call     *CSICall
 	// of an attachment: the secrets of the call, nil: as they are
-	Secrets Secrets         `codec:"Secrets"`
-	Err     *OperationError // of the claim, nil: none any more
+	Secrets       Secrets         `codec:"Secrets"`
+	SealedSecrets *Sealed         `json:"-" codec:"SealedSecrets,omitempty" level:"2"` // likewise
+	Err           *OperationError // of the claim, nil: none any more
 	WriteOptions
 }
 

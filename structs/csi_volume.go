@@ -147,7 +147,8 @@ type CSITurnedReadOnly struct {
 
 // CSIDeletion keeps the secrets that a volume had before the request to delete it replaced them.
 type CSIDeletion struct {
-	Secrets Secrets `codec:"Secrets"`
+	Secrets       Secrets `codec:"Secrets"`
+	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"` // see CSIVolume.SealedSecrets
 }
 
 // The rules for a volume whose node is lost: who releases it.
@@ -176,11 +177,14 @@ type CSIVolume struct {
 	// NodeExpandBytes is the size to which nodes still have to expand the volume: the next node that
 	// stages or publishes it, and each node that has it now (CSI spec, NodeExpandVolume). 0 if no node has
 	// to.
-	NodeExpandBytes       int64 `json:",omitempty"`
-	RequestedTopologies   *CSITopologyRequest
-	Topologies            []*CSITopology // where it is reachable from; none: from everywhere
-	MountOptions          *CSIMountOptions
-	Secrets               Secrets           `codec:"Secrets"`
+	NodeExpandBytes     int64 `json:",omitempty"`
+	RequestedTopologies *CSITopologyRequest
+	Topologies          []*CSITopology // where it is reachable from; none: from everywhere
+	MountOptions        *CSIMountOptions
+	Secrets             Secrets `codec:"Secrets"`
+	// SealedSecrets are the secrets in the rows and in the log of a cluster with a root key. Secrets is then
+	// empty there. Package sealing opens them.
+	SealedSecrets         *Sealed           `json:"-" codec:"SealedSecrets,omitempty" level:"2"`
 	Parameters            map[string]string // opaque, for CreateVolume
 	Context               map[string]string // opaque volume_context: passed back byte for byte
 	Capacity              int64             // bytes; 0: the plugin reported none
@@ -334,7 +338,8 @@ type CSIVolumeRegisterRequest struct {
 
 // CSIVolumeRegisterResponse has the volumes as they are now.
 type CSIVolumeRegisterResponse struct {
-	Volumes []*CSIVolume
+	Volumes  []*CSIVolume
+	Warnings string `json:",omitempty"` // findings for an operator
 	WriteMeta
 }
 
@@ -360,8 +365,9 @@ var CSIVolumeDelete = write[CSIVolumeDeleteRequest, Empty]("CSIVolume.Delete")
 
 // CSIVolumeDeleteRequest names the volume. As a log entry it records the intent (State deleting).
 type CSIVolumeDeleteRequest struct {
-	ID      string
-	Secrets Secrets `codec:"Secrets"`
+	ID            string
+	Secrets       Secrets `codec:"Secrets"`
+	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"` // see CSIVolume.SealedSecrets
 	WriteOptions
 }
 
@@ -451,6 +457,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.Forced = nil
 	v.TurnedReadOnly = nil
 	v.Deletion = nil
+	v.SealedSecrets = nil
 	v.CreateTime = 0
 	v.ModifyTime = 0
 	v.CreateIndex = 0

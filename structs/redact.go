@@ -26,6 +26,7 @@ func (o *CSIMountOptions) IsRedacted() bool {
 func (v *CSIVolume) Redacted() *CSIVolume {
 	c := *v
 	c.Secrets = nil
+	c.SealedSecrets = nil
 	c.Deletion = nil
 	c.MountOptions = v.MountOptions.Redacted()
 	return &c
@@ -35,6 +36,7 @@ func (v *CSIVolume) Redacted() *CSIVolume {
 func (a *CSIAttachment) Redacted() *CSIAttachment {
 	c := *a
 	c.Secrets = nil
+	c.SealedSecrets = nil
 	c.PublishContext = nil
 	c.MountOptions = a.MountOptions.Redacted()
 	return &c

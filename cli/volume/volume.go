@@ -222,7 +222,7 @@ func volumeCreate(ctx context.Context, c *command.Call) error {
 
 // createVolume creates or expands a volume and writes the reasons of a delay.
 func createVolume(ctx context.Context, w *watch.Watch, v *structs.CSIVolume) error {
-	var made *structs.CSIVolume
+	var made *api.VolumeWritten
 	err := w.VolumeRequest(ctx, v.Namespace, v.ID, func() (err error) {
 		made, err = w.API.VolumeCreate(ctx, v)
 		return err
@@ -231,6 +231,7 @@ func createVolume(ctx context.Context, w *watch.Watch, v *structs.CSIVolume) err
 		return err
 	}
 
+	warnOfVolume(w, made)
 	w.WriteLine("Volume %q is ready: %s", v.ID,
 		command.JoinComma("external ID "+made.ExternalID, command.FormatSize(made.Capacity)))
 	switch {
@@ -243,7 +244,14 @@ func createVolume(ctx context.Context, w *watch.Watch, v *structs.CSIVolume) err
 			command.FormatSize(made.NodeExpandBytes))
 	}
 
-	return w.Call.WriteOutcome(made)
+	return w.Call.WriteOutcome(made.CSIVolume)
+}
+
+// warnOfVolume shows the warnings of the servers.
+func warnOfVolume(w *watch.Watch, made *api.VolumeWritten) {
+	if made.Warnings != "" {
+		w.WriteLine("Warning: %s", made.Warnings)
+	}
 }
 
 func volumeRegister(ctx context.Context, c *command.Call) error {
@@ -252,7 +260,7 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 		return err
 	}
 
-	var made *structs.CSIVolume
+	var made *api.VolumeWritten
 	w := watch.New(c)
 	w.Waits.Step = "to see the volumes: " + structs.CommandLine(v.Namespace, "volume status")
 	what := fmt.Sprintf("plugin %q, which confirms the volume", v.PluginID)
@@ -268,7 +276,8 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 		return locate(err)
 	}
 
-	return c.Report(made, "Volume %q is registered: external ID %s",
+	warnOfVolume(w, made)
+	return c.Report(made.CSIVolume, "Volume %q is registered: external ID %s",
 		made.ID, made.ExternalID)
 }
 

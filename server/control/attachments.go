@@ -2,9 +2,9 @@ package control
 
 import (
 	"context"
-	"maps"
 
 	"berth/fsm"
+	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -54,10 +54,12 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 		NodeID:   a.NodeID,
 		RowIndex: a.CreateIndex,
 	}
-	if fresh := freshSecrets(tx, a); fresh != nil {
+	if v := freshSecrets(tx, a); v != nil {
 		a = a.Copy()
-		a.Secrets = fresh
-		note.Secrets = fresh
+		a.Secrets = v.Secrets
+		a.SealedSecrets = v.SealedSecrets
+		note.Secrets = v.Secrets
+		note.SealedSecrets = v.SealedSecrets
 	}
 	c = c.recordingCalls(a.Namespace, note, op)
 	w.candidates = func(tx *state.ReadTx) []string {
@@ -80,19 +82,20 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 	return w
 }
 
-// freshSecrets returns the volume's present secrets when the attach was denied with others, else nil (CSI
-// spec, "Error Scheme", UNAUTHENTICATED).
-func freshSecrets(tx *state.ReadTx, a *structs.CSIAttachment) structs.Secrets {
+// freshSecrets returns the volume, with its present secrets, when the attach was denied with others, else
+// nil (CSI spec, "Error Scheme", UNAUTHENTICATED). It compares them as they are stored. Secrets that were
+// encrypted again count as others, and the call is then repeated with the same ones.
+func freshSecrets(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSIVolume {
 	v := state.Volume(tx, a.Namespace, a.VolumeID)
 	if v == nil ||
 		a.State != structs.AttachmentAttaching ||
 		a.LastError == nil ||
 		a.LastError.Kind != structs.KindDenied ||
-		len(v.Secrets) == 0 ||
-		maps.Equal(v.Secrets, a.Secrets) {
+		len(v.Secrets) == 0 && v.SealedSecrets == nil ||
+		sealing.Equal(v.Secrets, a.Secrets, v.SealedSecrets, a.SealedSecrets) {
 		return nil
 	}
-	return v.Secrets
+	return v
 }
 
 // attachOrDetach makes the call that the row needs. It returns the publish_context of an attach.
@@ -100,6 +103,10 @@ func (c controllerLoop) attachOrDetach(
 	ctx context.Context,
 	a *structs.CSIAttachment,
 ) (structs.Secrets, error) {
+	a, err := sealing.OpenAttachment(c.Keys, a)
+	if err != nil {
+		return nil, err
+	}
 	if nextAttachment(a) == opDetach {
 		return nil, c.detach(ctx, a)
 	}

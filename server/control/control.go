@@ -114,6 +114,9 @@ func Loops(d Deps) []Loop {
 	if d.Drains == nil {
 		d.Drains = &sync.Mutex{}
 	}
+	if d.Keys == nil {
+		d.Keys = &keyring.Ring{}
+	}
 	return []Loop{
 		{"leases", d.runLeases},
 		{"scheduler_config", schedulerConfigLoop{d}.run},

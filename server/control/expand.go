@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/sealing"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -40,7 +41,10 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 	}
 
 	s.Act = func(ctx context.Context) error {
-		req := growRequest(c.Store.Read(), claim)
+		req, err := c.growRequest(c.Store.Read(), claim)
+		if err != nil {
+			return c.growOutcome(ctx, claim, nil, err)
+		}
 		if req == nil {
 			return nil
 		}
@@ -81,10 +85,13 @@ func (c controllerLoop) growDue(claim *structs.CSIClaim) time.Time {
 func nodeSignal(id string) string { return "node " + id }
 
 // growRequest names the volume as the allocation uses it; nil when the volume is gone.
-func growRequest(tx *state.ReadTx, claim *structs.CSIClaim) *structs.ClientCSINodeExpandRequest {
-	v := state.Volume(tx, claim.Namespace, claim.VolumeID)
-	if v == nil {
-		return nil
+func (c controllerLoop) growRequest(
+	tx *state.ReadTx,
+	claim *structs.CSIClaim,
+) (*structs.ClientCSINodeExpandRequest, error) {
+	v, err := sealing.OpenVolume(c.Keys, state.Volume(tx, claim.Namespace, claim.VolumeID))
+	if v == nil || err != nil {
+		return nil, err
 	}
 
 	req := &structs.ClientCSINodeExpandRequest{
@@ -103,7 +110,7 @@ func growRequest(tx *state.ReadTx, claim *structs.CSIClaim) *structs.ClientCSINo
 		req.MountOptions = v.MountOptions.Merge(jobMountOptions(tx, claim))
 	}
 
-	return req
+	return req, nil
 }
 
 // jobMountOptions returns the options that the allocation's job sets for the volume.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/fsm"
+	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -76,6 +77,10 @@ func (c controllerLoop) volumeCall(
 	v *structs.CSIVolume,
 ) (*structs.CSIVolumeOutcome, error) {
 	tx := c.Store.Read()
+	v, err := sealing.OpenVolume(c.Keys, v)
+	if err != nil {
+		return nil, err
+	}
 	switch nextVolume(v) {
 	case opCreate:
 		return c.create(ctx, createRequest(tx, v))

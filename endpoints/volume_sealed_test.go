@@ -1,0 +1,183 @@
+package endpoints
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/fsm"
+	"berth/internal/keyring"
+	"berth/internal/sealing"
+	"berth/state"
+	"berth/structs"
+)
+
+// canary is a secret that no log and no row may have.
+const canary = "c4n4ry-of-the-volume"
+
+// addRootKey gives the server a root key.
+func (s *server) addRootKey(id string) {
+	s.t.Helper()
+	require.NoError(s.t, s.keys.Add(id, bytes.Repeat([]byte{byte(len(id))}, keyring.KeySize)))
+	require.NoError(s.t, s.keys.Use(id))
+}
+
+// sealedVolume is a volume to register, whose secret is the canary.
+func sealedVolume(id string) *structs.CSIVolume {
+	v := testVolume(id)
+	v.ExternalID = "ext-" + id
+	v.Secrets = structs.Secrets{"password": canary}
+	return v
+}
+
+func (s *server) row(id string) *structs.CSIVolume {
+	return state.Volume(s.store.Read(), "default", id)
+}
+
+func (s *server) claimOf(volume, alloc, node string) *structs.CSIClaimGetRequest {
+	return &structs.CSIClaimGetRequest{
+		VolumeID: volume,
+		AllocID:  alloc,
+		NodeID:   node,
+		SecretID: secretOf(node),
+	}
+}
+
+func TestVolumeRegister_SealsItsSecretsBeforeTheLog(t *testing.T) {
+	s := newServer(t)
+	s.addRootKey("k1")
+	n := s.addNode("n1", "a")
+	confirmed := ""
+	n.answer = func(_ string, req, _ any) error {
+		confirmed = req.(*structs.ClientCSIValidateRequest).Secrets["password"]
+		return nil
+	}
+	s.addAlloc("a1", "n1")
+	s.addAlloc("a2", "n1")
+	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
+	require.Empty(t, resp.Warnings)
+	require.Nil(t, resp.Volumes[0].SealedSecrets)
+	require.Equal(t, canary, confirmed)
+	require.Nil(t, s.row("v").Secrets)
+	require.Equal(t, "k1", s.row("v").SealedSecrets.KeyID)
+
+	// Puts back the answer of a read.
+	got := s.getVolume("v").CSIVolume
+	require.Nil(t, got.SealedSecrets)
+	must(s, structs.CSIVolumeRegister, registerRequest(&got))
+	require.Equal(t, canary, confirmed)
+
+	s.claim("v", "a1", "n1")
+	s.claim("v", "a2", "n1")
+	waiting := must(s, structs.CSIClaimGet, s.claimOf("v", "a1", "n1"))
+	require.False(t, waiting.Ready)
+	require.Nil(t, waiting.Volume.Secrets)
+	require.Nil(t, waiting.Volume.SealedSecrets)
+	s.confirmAttach("v", "n1")
+	ready := must(s, structs.CSIClaimGet, s.claimOf("v", "a1", "n1"))
+	require.True(t, ready.Ready)
+	require.Equal(t, structs.Secrets{"password": canary}, ready.Volume.Secrets)
+	require.Nil(t, ready.Volume.SealedSecrets)
+	require.Nil(t, ready.Attachment.Secrets)
+	require.Nil(t, ready.Attachment.SealedSecrets)
+	a := state.Attachment(s.store.Read(), "default", "v", "n1")
+	require.Equal(t, s.row("v").SealedSecrets, a.SealedSecrets)
+
+	require.NotContains(t, s.raft.log.String(), canary)
+}
+
+func TestVolumeRegister_KeepsTheRowForEqualSecrets(t *testing.T) {
+	s := newServer(t)
+	s.addRootKey("k1")
+	s.addNode("n1", "a")
+	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
+	before := s.row("v")
+	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
+	require.Same(t, before, s.row("v"))
+
+	other := sealedVolume("v")
+	other.Secrets = structs.Secrets{"password": "another"}
+	must(s, structs.CSIVolumeRegister, registerRequest(other))
+	opened, err := sealing.OpenVolume(s.keys, s.row("v"))
+	require.NoError(t, err)
+	require.Equal(t, structs.Secrets{"password": "another"}, opened.Secrets)
+}
+
+func TestVolumeRegister_DropsSealedSecretsOfAClient(t *testing.T) {
+	s := newServer(t)
+	s.addRootKey("k1")
+	s.addNode("n1", "a")
+	given := sealedVolume("v")
+	given.Secrets = nil
+	given.SealedSecrets = &structs.Sealed{KeyID: "k1", Data: []byte("x")}
+	must(s, structs.CSIVolumeRegister, registerRequest(given))
+	require.Nil(t, s.row("v").SealedSecrets)
+}
+
+func TestVolumeRegister_WarnsOfSecretsWithoutARootKey(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
+	require.Equal(t, sealing.Warning, resp.Warnings)
+	require.Equal(t, canary, s.row("v").Secrets["password"])
+
+	bare := sealedVolume("bare")
+	bare.Secrets = nil
+	resp = must(s, structs.CSIVolumeRegister, registerRequest(bare))
+	require.Empty(t, resp.Warnings)
+}
+
+func TestVolumeRegister_StoresPlainSecretsBesideAnOlderServer(t *testing.T) {
+	s := newServer(t)
+	s.addRootKey("k1")
+	s.level = func() int { return sealedLevel - 1 }
+	s.addNode("n1", "a")
+	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
+	require.NotEmpty(t, resp.Warnings)
+	require.Equal(t, canary, s.row("v").Secrets["password"])
+}
+
+func TestClaimGet_WaitsForTheRootKeyOfTheSecrets(t *testing.T) {
+	s := newServer(t)
+	s.addRootKey("k1")
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
+	s.claim("v", "a1", "n1")
+	s.confirmAttach("v", "n1")
+	s.keys.Remove("k1")
+	// The kind lets the node ask again.
+	err := rejected(s, structs.KindUnavailable, structs.CSIClaimGet, s.claimOf("v", "a1", "n1"))
+	require.ErrorContains(t, err, "root key k1")
+}
+
+func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
+	s := newServer(t)
+	s.addRootKey("k1")
+	s.config.volumeTimeout = time.Millisecond
+	s.addNode("n1", "a")
+	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
+	stored := s.row("v").SealedSecrets
+	rejected(s, structs.KindTimeout, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{
+		ID:      "v",
+		Secrets: structs.Secrets{"password": canary + "-2"},
+	})
+	row := s.row("v")
+	require.Equal(t, stored, row.Deletion.SealedSecrets)
+	opened, err := sealing.OpenVolume(s.keys, row)
+	require.NoError(t, err)
+	require.Equal(t, structs.Secrets{"password": canary + "-2"}, opened.Secrets)
+	require.NotContains(t, s.raft.log.String(), canary)
+
+	// A deletion that fails for good gives the volume its own secrets back.
+	mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
+		ID:    "v",
+		Op:    "delete",
+		Err:   &structs.OperationError{Kind: structs.KindInvalid, Message: "no"},
+		Final: true,
+	})
+	require.Equal(t, stored, s.row("v").SealedSecrets)
+	require.Nil(t, s.row("v").Secrets)
+}

@@ -1,0 +1,89 @@
+package sealing_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/internal/keyring"
+	"berth/internal/sealing"
+	"berth/structs"
+)
+
+func testRing(t *testing.T) *keyring.Ring {
+	t.Helper()
+	ring := &keyring.Ring{}
+	require.NoError(t, ring.Add("k1", bytes.Repeat([]byte{1}, keyring.KeySize)))
+	require.NoError(t, ring.Use("k1"))
+	return ring
+}
+
+func TestSecrets_OpenForTheirVolumeAlone(t *testing.T) {
+	ring := testRing(t)
+	secrets := structs.Secrets{"user": "u", "password": "p\u00e4ss, \"=\n"}
+	sealed, err := sealing.Seal(ring, "default", "db", secrets)
+	require.NoError(t, err)
+	opened, err := sealing.Open(ring, "default", "db", sealed)
+	require.NoError(t, err)
+	require.Equal(t, secrets, opened)
+
+	for _, other := range [][2]string{{"default", "other"}, {"other", "db"}} {
+		_, err = sealing.Open(ring, other[0], other[1], sealed)
+		require.Equal(t, structs.KindInternal, structs.KindOf(err))
+	}
+}
+
+func TestOpen_IsUnavailableWithoutTheKey(t *testing.T) {
+	ring := testRing(t)
+	sealed, err := sealing.Seal(ring, "default", "db", structs.Secrets{"k": "v"})
+	require.NoError(t, err)
+	ring.Remove("k1")
+	_, err = sealing.Open(ring, "default", "db", sealed)
+	require.Equal(t, structs.KindUnavailable, structs.KindOf(err))
+
+	v := &structs.CSIVolume{Namespace: "default", ID: "db", SealedSecrets: sealed}
+	_, err = sealing.OpenVolume(ring, v)
+	require.Error(t, err)
+	_, err = sealing.Seal(ring, "default", "db", structs.Secrets{"k": "v"})
+	require.Equal(t, structs.KindPrecondition, structs.KindOf(err))
+}
+
+func TestOpenVolume_ChangesNoRow(t *testing.T) {
+	ring := testRing(t)
+	row := &structs.CSIVolume{Namespace: "default", ID: "db", Secrets: structs.Secrets{"k": "v"}}
+	plain, err := sealing.OpenVolume(ring, row)
+	require.NoError(t, err)
+	require.Same(t, row, plain)
+
+	require.NoError(t, sealing.SealVolume(ring, row, nil))
+	require.Nil(t, row.Secrets)
+	opened, err := sealing.OpenVolume(ring, row)
+	require.NoError(t, err)
+	require.Equal(t, structs.Secrets{"k": "v"}, opened.Secrets)
+	require.Nil(t, opened.SealedSecrets)
+	require.Nil(t, row.Secrets)
+
+	a := &structs.CSIAttachment{Namespace: "default", VolumeID: "db", SealedSecrets: row.SealedSecrets}
+	attached, err := sealing.OpenAttachment(ring, a)
+	require.NoError(t, err)
+	require.Equal(t, structs.Secrets{"k": "v"}, attached.Secrets)
+	require.Nil(t, a.Secrets)
+}
+
+func TestSealVolume_KeepsTheSealedFormOfEqualSecrets(t *testing.T) {
+	ring := testRing(t)
+	old := &structs.CSIVolume{Namespace: "default", ID: "db", Secrets: structs.Secrets{"k": "v"}}
+	require.NoError(t, sealing.SealVolume(ring, old, nil))
+	same := &structs.CSIVolume{Namespace: "default", ID: "db", Secrets: structs.Secrets{"k": "v"}}
+	require.NoError(t, sealing.SealVolume(ring, same, old))
+	require.Same(t, old.SealedSecrets, same.SealedSecrets)
+
+	other := &structs.CSIVolume{Namespace: "default", ID: "db", Secrets: structs.Secrets{"k": "w"}}
+	require.NoError(t, sealing.SealVolume(ring, other, old))
+	require.NotEqual(t, old.SealedSecrets, other.SealedSecrets)
+
+	kept := &structs.CSIVolume{Namespace: "default", ID: "db"} // a row without secrets keeps the stored ones later
+	require.NoError(t, sealing.SealVolume(ring, kept, old))
+	require.Nil(t, kept.SealedSecrets)
+}
