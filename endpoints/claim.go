@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"berth/endpoints/callers"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/sealing"
@@ -30,7 +31,7 @@ func (c claims) claim(
 		return 0, err
 	}
 
-	own, err := ownClaims(c.store.Read(), req)
+	own, err := ownClaims(c.store.Read(), req, c.roles)
 	if err != nil {
 		return 0, err
 	}
@@ -66,11 +67,12 @@ func (c claims) checkCount(n int) error {
 	return nil
 }
 
-// ownClaims checks that each claim is for an allocation on the calling node. It returns copies with the
-// fields that follow from the rows.
+// ownClaims checks that each claim is for an allocation on the calling node and, where roles decide, that the
+// allocation asks for it. It returns copies with the fields that follow from the rows.
 func ownClaims(
 	tx *state.ReadTx,
 	req *structs.CSIVolumeClaimRequest,
+	roles bool,
 ) ([]*structs.CSIClaim, error) {
 	n := len(req.Claims)
 	own := make([]*structs.CSIClaim, n)
@@ -92,6 +94,13 @@ func ownClaims(
 			return nil, structs.Deniedf(
 				"allocation %s is not on node %s: a node claims for its own allocations alone",
 				c.AllocID, req.NodeID)
+		}
+
+		if roles {
+			err := callers.CheckClaim(alloc, c)
+			if err != nil {
+				return nil, err
+			}
 		}
 
 		c.Namespace = alloc.Namespace

@@ -1,0 +1,28 @@
+package callers
+
+import (
+	"slices"
+
+	"berth/structs"
+)
+
+// The rules of this file hold where the roles in certificates decide. Elsewhere whoever reaches a server may
+// register a job that asks for any volume, so they would protect nothing. They need the rows of the leader,
+// and no caller: a request of an operator has no node.
+
+// CheckClaim returns an error unless a volume block of the allocation asks for the claim: for the same
+// volume, in the same modes or to read where the block asks to write.
+func CheckClaim(a *structs.Allocation, c *structs.CSIClaim) error {
+	asks := func(u structs.CSIVolumeUse) bool {
+		asked := u.Class()
+		if c.Mode == structs.ClaimRead {
+			asked.Mode = structs.ClaimRead
+		}
+		return u.VolumeID == c.VolumeID && asked == c.Class()
+	}
+	if slices.ContainsFunc(a.CSIVolumes, asks) {
+		return nil
+	}
+	return structs.Deniedf("no volume block of allocation %s asks for volume %q in the modes %s: a node claims "+
+		"the volumes that its jobs ask for", a.ID, structs.Cut(c.VolumeID, structs.MaxQuoted), c.Class())
+}

@@ -1,0 +1,91 @@
+package endpoints
+
+import (
+	"testing"
+
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// The secrets of a volume come with its claim, and a claim keeps others from the volume.
+func TestClaim_IsOneThatTheAllocationAsksFor(t *testing.T) {
+	const writer, reader = structs.CSIMultiNodeMultipleWriter, structs.CSIMultiNodeReader
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("v")
+	s.addVolume("w")
+	s.roles = true
+	s.addAlloc("plain", "n1")
+	s.addAlloc("writes", "n1", asksFor("v"))
+	s.addAlloc("reads", "n1", asksIn(reader, "v"), readsOnly)
+	s.addAlloc("host", "n1", asksFor("v"), func(g *structs.TaskGroup) {
+		g.Volumes["v"].Type = structs.VolumeTypeHost
+	})
+	s.addAlloc("each", "n1", asksFor("v"), func(g *structs.TaskGroup) { g.Volumes["v"].PerAlloc = true })
+	for name, c := range map[string]struct {
+		alloc, volume, mode string
+		access              structs.CSIAccessMode
+		asked               bool
+	}{
+		"no block":                 {"plain", "v", structs.ClaimWrite, writer, false},
+		"the volume":               {"writes", "v", structs.ClaimWrite, writer, true},
+		"to read only":             {"writes", "v", structs.ClaimRead, writer, true},
+		"another volume":           {"writes", "w", structs.ClaimWrite, writer, false},
+		"another access mode":      {"writes", "v", structs.ClaimWrite, structs.CSISingleNodeWriter, false},
+		"a block that reads":       {"reads", "v", structs.ClaimRead, reader, true},
+		"to write, where it reads": {"reads", "v", structs.ClaimWrite, reader, false},
+		"a host volume":            {"host", "v", structs.ClaimWrite, writer, false},
+		"the prefix":               {"each", "v", structs.ClaimWrite, writer, false},
+		"one of each":              {"each", "v[0]", structs.ClaimWrite, writer, true},
+		"the one of another":       {"each", "v[1]", structs.ClaimWrite, writer, false},
+	} {
+		claim := testClaim(c.volume, c.alloc)
+		claim.Mode = c.mode
+		claim.AccessMode = c.access
+		req := &structs.CSIVolumeClaimRequest{
+			NodeID:   "n1",
+			SecretID: secretOf("n1"),
+			Claims:   []*structs.CSIClaim{claim},
+		}
+		// A claim that the job asks for may still be one that the volume does not offer.
+		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim, req)
+		if structs.IsKind(err, structs.KindDenied) == c.asked {
+			t.Errorf("%s: %v", name, err)
+		}
+		made := state.Claim(s.store.Read(), "default", c.volume, c.alloc)
+		if made != nil && made.Class() == claim.Class() && !c.asked {
+			t.Errorf("%s: there is the claim %s", name, made.Class())
+		}
+	}
+}
+
+// asksFor makes a group ask for volumes, to write to them beside others, as testClaim does.
+func asksFor(volumes ...string) func(*structs.TaskGroup) {
+	return asksIn(structs.CSIMultiNodeMultipleWriter, volumes...)
+}
+
+// asksIn makes a group ask for volumes in an access mode, to write to them.
+func asksIn(mode structs.CSIAccessMode, volumes ...string) func(*structs.TaskGroup) {
+	return func(g *structs.TaskGroup) {
+		if g.Volumes == nil {
+			g.Volumes = map[string]*structs.VolumeRequest{}
+		}
+		for _, id := range volumes {
+			g.Volumes[id] = &structs.VolumeRequest{
+				Name:           id,
+				Type:           structs.VolumeTypeCSI,
+				Source:         id,
+				AccessMode:     mode,
+				AttachmentMode: structs.CSIFileSystem,
+			}
+		}
+	}
+}
+
+// readsOnly makes a group ask to read its volumes.
+func readsOnly(g *structs.TaskGroup) {
+	for _, v := range g.Volumes {
+		v.ReadOnly = true
+	}
+}
