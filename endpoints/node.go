@@ -87,6 +87,7 @@ func (n nodes) register(
 
 	row := *req
 	row.Agent = nil // the log does not need it
+	row.CSI, _ = n.keepOwn(req.CSI)
 	index, err := n.recordRegistration(ctx, &row, old, node)
 	if err != nil {
 		return 0, err
@@ -238,24 +239,6 @@ func (n nodes) deregister(
 	}
 
 	return index, nil
-}
-
-// updateCSI records changes of the plugin instances on the calling node.
-func (n nodes) updateCSI(
-	ctx context.Context,
-	node *structs.Node,
-	req *structs.NodeUpdateCSIRequest,
-	_ *structs.Empty,
-) (uint64, error) {
-	err := checkInstances(req.NodeID, "Upserts", req.Upserts)
-	if err != nil {
-		return 0, err
-	}
-	if !req.Unsure && node.Status != structs.NodeDown &&
-		instancesUnchanged(n.store.Read(), req) {
-		return node.ModifyIndex, nil
-	}
-	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req)
 }
 
 func (n nodes) eligibility(

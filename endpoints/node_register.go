@@ -2,8 +2,11 @@ package endpoints
 
 import (
 	"cmp"
+	"context"
 	"strings"
 
+	"berth/endpoints/callers"
+	"berth/fsm"
 	"berth/structs"
 	"berth/structs/validate/report"
 )
@@ -66,6 +69,51 @@ func completeNode(
 	}
 
 	return node, cmp.Or(report.Node(node), report.Agent(req.Agent))
+}
+
+// updateCSI records changes of the plugin instances on the calling node.
+func (n nodes) updateCSI(
+	ctx context.Context,
+	node *structs.Node,
+	req *structs.NodeUpdateCSIRequest,
+	_ *structs.Empty,
+) (uint64, error) {
+	err := checkInstances(req.NodeID, "Upserts", req.Upserts)
+	if err != nil {
+		return 0, err
+	}
+
+	own, others := n.keepOwn(req.Upserts)
+	req.Upserts = own
+	req.Removes = append(req.Removes, others...)
+	if !req.Unsure && node.Status != structs.NodeDown &&
+		instancesUnchanged(n.store.Read(), req) {
+		return node.ModifyIndex, nil
+	}
+	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req)
+}
+
+// keepOwn returns the instances that the node may report, and the keys of the others: none where no roles
+// decide. It does not reject the report: a plugin may outlive the row of its allocation, and the node has
+// others to report.
+func (n nodes) keepOwn(
+	instances []*structs.CSIPluginInstance,
+) (own []*structs.CSIPluginInstance, others []structs.CSIInstanceKey) {
+	if !n.roles {
+		return instances, nil
+	}
+
+	tx := n.store.Read()
+	for _, i := range instances {
+		if callers.RunsPlugin(tx, i) {
+			own = append(own, i)
+			continue
+		}
+		others = append(others, i.Key())
+		n.logger.Warn("node reports a plugin that no allocation of it runs, ignoring it",
+			"node_id", i.NodeID, "plugin_id", i.PluginID, "kind", i.Kind, "alloc_id", i.AllocID)
+	}
+	return own, others
 }
 
 // checkInstances rejects instances that are incomplete, that are on another node, or that are too many or too

@@ -89,3 +89,81 @@ func readsOnly(g *structs.TaskGroup) {
 		v.ReadOnly = true
 	}
 }
+
+// The servers send the secrets of volumes with their calls to a plugin.
+func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
+	s := newServer(t)
+	s.roles = true
+	s.addNode("n1", "a")
+	s.addNode("n2", "a")
+	s.addAlloc("plain", "n1")
+	s.addAlloc("both", "n1", runsPlugin(structs.CSIPluginMonolith))
+	s.addAlloc("half", "n1", runsPlugin(structs.CSIPluginNode))
+	s.addAlloc("other", "n2", runsPlugin(structs.CSIPluginMonolith))
+	for name, c := range map[string]struct {
+		alloc, plugin string
+		kind          structs.CSIKind
+		runs          bool
+	}{
+		"a controller":                    {"both", "pl", structs.CSIKindController, true},
+		"a node half":                     {"half", "pl", structs.CSIKindNode, true},
+		"a controller of a node half":     {"half", "pl", structs.CSIKindController, false},
+		"another plugin":                  {"both", "other", structs.CSIKindController, false},
+		"an allocation without a plugin":  {"plain", "pl", structs.CSIKindController, false},
+		"an allocation of another node":   {"other", "pl", structs.CSIKindController, false},
+		"an allocation that is not there": {"gone", "pl", structs.CSIKindController, false},
+		"no allocation":                   {"", "pl", structs.CSIKindController, false},
+	} {
+		instance := &structs.CSIPluginInstance{
+			Kind:    c.kind,
+			NodeID:  "n1",
+			CSIInfo: structs.CSIInfo{PluginID: c.plugin, AllocID: c.alloc, Healthy: true},
+		}
+		has := func() bool {
+			return state.Instance(s.store.Read(), c.plugin, c.kind, "n1") != nil
+		}
+		report := func(list ...*structs.CSIPluginInstance) {
+			must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+				NodeID:   "n1",
+				SecretID: secretOf("n1"),
+				Upserts:  list,
+				Full:     true,
+			})
+		}
+		report(instance)
+		if has() != c.runs {
+			t.Errorf("%s: reported %t, want %t", name, has(), c.runs)
+		}
+
+		report()
+		again := testRegistration("n1")
+		again.CSI = []*structs.CSIPluginInstance{instance}
+		must(s, structs.NodeRegister, again)
+		if has() != c.runs {
+			t.Errorf("%s: registered %t, want %t", name, has(), c.runs)
+		}
+		report()
+	}
+
+	// What was recorded of an instance does not stay when its allocation has another plugin, or is gone.
+	row := &structs.CSIPluginInstance{
+		Kind:    structs.CSIKindController,
+		NodeID:  "n1",
+		CSIInfo: structs.CSIInfo{PluginID: "pl", AllocID: "both", Healthy: true},
+	}
+	change := &structs.NodeUpdateCSIRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+	}
+	for _, alloc := range []string{"both", "gone"} {
+		row = row.Copy()
+		row.AllocID = alloc
+		change.Upserts = []*structs.CSIPluginInstance{row}
+		own := *change
+		must(s, structs.NodeUpdateCSI, &own)
+		has := state.Instance(s.store.Read(), "pl", row.Kind, "n1") != nil
+		if has != (alloc == "both") {
+			t.Errorf("of allocation %s: reported %t", alloc, has)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package callers
 import (
 	"slices"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -25,4 +26,23 @@ func CheckClaim(a *structs.Allocation, c *structs.CSIClaim) error {
 	}
 	return structs.Deniedf("no volume block of allocation %s asks for volume %q in the modes %s: a node claims "+
 		"the volumes that its jobs ask for", a.ID, structs.Cut(c.VolumeID, structs.MaxQuoted), c.Class())
+}
+
+// RunsPlugin reports whether the node of an instance may report it: its allocation is on the node, and a task
+// of it runs that half of the plugin. The servers send calls, with secrets of volumes, to such an instance.
+func RunsPlugin(tx state.Reader, i *structs.CSIPluginInstance) bool {
+	a := state.Alloc(tx, i.AllocID)
+	if a == nil || a.NodeID != i.NodeID {
+		return false
+	}
+
+	job := state.JobOf(tx, a)
+	if job == nil || job.Group(a.TaskGroup) == nil {
+		return false
+	}
+
+	return slices.ContainsFunc(job.Group(a.TaskGroup).Tasks, func(t *structs.Task) bool {
+		c := t.CSIPluginConfig
+		return c != nil && c.ID == i.PluginID && slices.Contains(c.Kinds(), i.Kind)
+	})
 }
