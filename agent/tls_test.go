@@ -205,6 +205,8 @@ func TestTLS_ANodeActsForItselfAlone(t *testing.T) {
 		"a claim of another node": {structs.CSIVolumeClaim.Name,
 			&structs.CSIVolumeClaimRequest{NodeID: "n2", SecretID: "s"}},
 		"the allocations of all nodes": {structs.AllocsGet.Name, &structs.AllocsGetRequest{}},
+		"an allocation of any node":    {structs.AllocGet.Name, &structs.AllocGetRequest{AllocID: "a"}},
+		"another node":                 {structs.NodeGet.Name, &structs.NodeGetRequest{NodeID: "n2"}},
 		"a job":                        {structs.JobRegister.Name, &structs.JobRegisterRequest{}},
 		"the drain of a node":          {structs.NodeDrain.Name, &structs.NodeDrainRequest{}},
 	} {
@@ -213,10 +215,10 @@ func TestTLS_ANodeActsForItselfAlone(t *testing.T) {
 			t.Errorf("%s: %v; expected denied", name, err)
 		}
 	}
-	another := &structs.NodeGetRequest{NodeID: "n2"}
-	err := call(t, dial, addr, structs.NodeGet.Name, another, &structs.NodeGetResponse{})
+	read := &structs.AllocGetRequest{AllocID: "gone", NodeID: "n1"}
+	err := call(t, dial, addr, structs.AllocGet.Name, read, &structs.AllocGetResponse{})
 	if !structs.IsKind(err, structs.KindNotFound) {
-		t.Errorf("a read of another node: %v", err)
+		t.Errorf("a read of an allocation that the node may have had: %v", err)
 	}
 }
 

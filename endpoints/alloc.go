@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"berth/endpoints/callers"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
@@ -57,6 +58,13 @@ func (a allocs) get(
 	if row == nil {
 		return noAlloc(req.AllocID)
 	}
+
+	// The rows that allow it are read outside tx: a change of them must not end the wait of the node.
+	err := callers.CheckAlloc(a.store.Read(), req.NodeID, row)
+	if err != nil {
+		return err
+	}
+
 	resp.Alloc = state.AllocWithJob(tx, row)
 	if row.ClientTerminal() && !state.Node(tx, row.NodeID).Lost() {
 		for c := range state.ClaimsByAlloc(tx, row.ID) {

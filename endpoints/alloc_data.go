@@ -56,7 +56,12 @@ func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 		Offset:    req.Offset,
 	}
 
-	return nodeconn.Call(ctx, to, structs.ClientAllocData, page)
+	answer, err := nodeconn.Call(ctx, to, structs.ClientAllocData, page)
+	away := state.Node(a.store.Read(), ended.NodeID).Lost() && ctx.Err() == nil
+	if away && (structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout)) {
+		return nil, structs.Preconditionf("it is down, or not registered any more: %w", err)
+	}
+	return answer, err
 }
 
 // dataWaits tells a node which of its ended allocations it keeps for their replacements.

@@ -102,6 +102,30 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	}
 }
 
+// A node that waits for data must learn that it cannot come, because it may not read the other node.
+func TestAllocData_OfALostNodeDoesNotCome(t *testing.T) {
+	s := newServer(t)
+	from := s.addNode("n1", "a")
+	s.addNode("n2", "a")
+	s.addAlloc("a", "n1")
+	s.replace("a", "b", "n2")
+	s.endAlloc("a", "n1")
+	req := &structs.AllocDataRequest{
+		AllocID:   "a",
+		Successor: "b",
+		NodeID:    "n2",
+		SecretID:  secretOf("n2"),
+	}
+	for _, kind := range []structs.Kind{structs.KindUnavailable, structs.KindTimeout} {
+		from.answer = func(string, any, any) error { return structs.Errorf(kind, "no answer") }
+		rejected(s, kind, structs.AllocData, req)
+	}
+	s.setNodeDown("n1")
+	wantText(t, rejected(s, structs.KindPrecondition, structs.AllocData, req), "it is down")
+	from.answer = func(string, any, any) error { return structs.Internalf("input/output error") }
+	rejected(s, structs.KindInternal, structs.AllocData, req)
+}
+
 func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

@@ -75,6 +75,8 @@ func (e *Endpoints) dropForOlder(req any) {
 		r.StampEpoch(0)
 	case interface{ DropProof() }:
 		r.DropProof()
+	case *structs.AllocGetRequest:
+		r.NodeID = ""
 	}
 }
 

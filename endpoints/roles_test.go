@@ -3,6 +3,7 @@ package endpoints
 import (
 	"testing"
 
+	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -165,5 +166,66 @@ func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 		if has != (alloc == "both") {
 			t.Errorf("of allocation %s: reported %t", alloc, has)
 		}
+	}
+}
+
+// An allocation comes with its job: its environment, its templates, the places of its artifacts.
+func TestAllocGet_IsForTheNodeThatNeedsIt(t *testing.T) {
+	s := newServer(t)
+	for _, node := range []string{"n1", "n2", "n3"} {
+		s.addNode(node, "a")
+	}
+	s.addAlloc("a", "n1")
+	s.addAlloc("x", "n2")
+	get := func(alloc, node string) error {
+		req := &structs.AllocGetRequest{AllocID: alloc, NodeID: node}
+		_, err := rpc.Call(t.Context(), s.rpc, structs.AllocGet, req)
+		return err
+	}
+	for _, node := range []string{"n2", "n3"} {
+		err := get("a", node)
+		if !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("node %s reads an allocation of n1: %v", node, err)
+		}
+	}
+	s.follow("x", "c", "n3")
+	if err := get("x", "n3"); err != nil {
+		t.Errorf("the node of c, which waits for the end of x: %v", err)
+	}
+
+	s.replace("a", "b", "n2")
+	for caller, allowed := range map[string]bool{"": true, "n1": true, "n2": true, "n3": false} {
+		err := get("a", caller)
+		if structs.IsKind(err, structs.KindDenied) == allowed || allowed && err != nil {
+			t.Errorf("%q reads the allocation before b on n2: %v", caller, err)
+		}
+	}
+}
+
+// follow places an allocation of a job of its own that waits for the end of another job's.
+func (s *server) follow(old, id, node string) {
+	s.t.Helper()
+	job := testJob("job-" + id)
+	job.Namespace = "default"
+	job.TaskGroups[0].Volumes = nil
+	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	stored := state.Job(s.store.Read(), "default", job.ID)
+	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
+	e.Status = structs.EvalComplete
+	mustPropose(s, fsm.PlanApply, &structs.Plan{
+		Eval:           e,
+		JobModifyIndex: stored.JobModifyIndex,
+		Place: []*structs.Allocation{{
+			ID:                 id,
+			Namespace:          "default",
+			JobID:              job.ID,
+			TaskGroup:          "g",
+			Name:               structs.AllocName(job.ID, "g", 0),
+			NodeID:             node,
+			AwaitedAllocations: []string{old},
+		}},
+	})
+	if state.Alloc(s.store.Read(), id) == nil {
+		s.t.Fatalf("allocation %s was not placed", id)
 	}
 }

@@ -395,6 +395,7 @@ var AllocGet = read[AllocGetRequest, AllocGetResponse]("Alloc.GetAlloc")
 // AllocGetRequest is the request for one allocation.
 type AllocGetRequest struct {
 	AllocID string
+	NodeID  string `level:"2"` // the node that asks; "" is any other caller, which may read all
 	QueryOptions
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // nodeMethods are the methods that the certificate of a node allows. The request of most names the node,
-// and it is the one in the certificate. For the others the value is true: a node reads the allocation
-// before its own, the node of that one, the services that its templates name, and the servers.
+// and it is the one in the certificate. The value of the others is true: templates of a node read services,
+// which have addresses and no secrets, and each node reads the addresses of the servers.
 var nodeMethods = map[string]bool{
 	structs.NodeRegister.Name:          false,
 	structs.NodeHeartbeat.Name:         false,
@@ -28,9 +28,8 @@ var nodeMethods = map[string]bool{
 	structs.CSIVolumeNodeExpanded.Name: false,
 	structs.CSIClaimGet.Name:           false,
 	structs.CSIClaimList.Name:          false,
-	structs.NodeDrainStatus.Name:       true,
-	structs.AllocGet.Name:              true,
-	structs.NodeGet.Name:               true,
+	structs.NodeDrainStatus.Name:       false,
+	structs.AllocGet.Name:              false,
 	structs.ServiceGet.Name:            true,
 	structs.ServiceList.Name:           true,
 	structs.StatusPing.Name:            true,
@@ -47,33 +46,33 @@ func Check(ctx context.Context, method string, req any) error {
 	}
 
 	ofAny, allowed := nodeMethods[method]
-	if peer.Role != pki.RoleNode || !allowed {
+	id := subject(req)
+	switch {
+	case peer.Role != pki.RoleNode || !allowed || id == "" && !ofAny:
 		return structs.Deniedf("%s: the certificate of %s does not allow it; call the HTTP API of a server with "+
 			"the certificate of an operator", method, peer)
-	}
-
-	id, secret := subject(req)
-	if id != peer.ID && (!ofAny || secret != "") {
+	case id != peer.ID && !ofAny:
 		return structs.Deniedf("%s: the certificate is that of node %s, and the request is one of node %q",
-			method, peer.ID, id)
+			method, peer.ID, structs.Cut(id, structs.MaxQuoted))
 	}
 	return nil
 }
 
-// subject returns the node that a request names as its sender, with the secret of that node.
-func subject(req any) (nodeID, secretID string) {
+// subject returns the node that a request names as its sender.
+func subject(req any) (nodeID string) {
 	switch r := req.(type) {
 	case *structs.NodeRegisterRequest:
-		if r.Node == nil {
-			return "", ""
+		if r.Node != nil {
+			return r.Node.ID
 		}
-		return r.Node.ID, r.Node.SecretID
 	case *structs.CSIClaimListRequest:
-		return r.NodeID, ""
+		return r.NodeID
+	case *structs.AllocGetRequest:
+		return r.NodeID
 	case interface {
 		Credentials() (nodeID, secretID string)
 	}:
-		return r.Credentials()
+		nodeID, _ = r.Credentials()
 	}
-	return "", ""
+	return nodeID
 }

@@ -22,8 +22,8 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 	of := func(id string) *structs.NodeHeartbeatRequest {
 		return &structs.NodeHeartbeatRequest{NodeID: id, SecretID: "s"}
 	}
-	read := func(id, secret string) *structs.NodeGetRequest {
-		return &structs.NodeGetRequest{NodeID: id, SecretID: secret}
+	alloc := func(node string) *structs.AllocGetRequest {
+		return &structs.AllocGetRequest{AllocID: "a", NodeID: node}
 	}
 	for name, c := range map[string]struct {
 		ctx     context.Context
@@ -34,8 +34,10 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 		"itself":                   {as(pki.RoleNode), structs.NodeHeartbeat.Name, of("n1"), true},
 		"another node":             {as(pki.RoleNode), structs.NodeHeartbeat.Name, of("n2"), false},
 		"no node":                  {as(pki.RoleNode), structs.NodeHeartbeat.Name, of(""), false},
-		"a row of another node":    {as(pki.RoleNode), structs.NodeGet.Name, read("n2", ""), true},
-		"as another node":          {as(pki.RoleNode), structs.NodeGet.Name, read("n2", "s"), false},
+		"its own allocations":      {as(pki.RoleNode), structs.AllocGet.Name, alloc("n1"), true},
+		"as another node":          {as(pki.RoleNode), structs.AllocGet.Name, alloc("n2"), false},
+		"an allocation as nobody":  {as(pki.RoleNode), structs.AllocGet.Name, alloc(""), false},
+		"services":                 {as(pki.RoleNode), structs.ServiceGet.Name, &structs.ServiceGetRequest{}, true},
 		"a method of operators":    {as(pki.RoleNode), structs.JobRegister.Name, &structs.JobRegisterRequest{}, false},
 		"a list of operators":      {as(pki.RoleNode), structs.NodeList.Name, &structs.QueryRequest{}, false},
 		"a registration of nobody": {as(pki.RoleNode), structs.NodeRegister.Name, &structs.NodeRegisterRequest{}, false},
@@ -47,6 +49,66 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 		err := Check(c.ctx, c.method, c.req)
 		if (err == nil) != c.allowed || err != nil && !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// attacks are the requests of a node that its certificate must not allow, by what they would reach.
+func attacks() map[string]struct {
+	method string
+	req    any
+} {
+	const n2, s = "n2", "the secret of n2"
+	type attack = struct {
+		method string
+		req    any
+	}
+	return map[string]attack{
+		"a registration": {structs.NodeRegister.Name,
+			&structs.NodeRegisterRequest{Node: &structs.Node{ID: n2, SecretID: s}}},
+		"a heartbeat": {structs.NodeHeartbeat.Name, &structs.NodeHeartbeatRequest{NodeID: n2, SecretID: s}},
+		"a plugin":    {structs.NodeUpdateCSI.Name, &structs.NodeUpdateCSIRequest{NodeID: n2, SecretID: s}},
+		"a leave":     {structs.NodeLeave.Name, &structs.NodeLeaveRequest{NodeID: n2, SecretID: s}},
+		"a report": {structs.NodeUpdateAllocs.Name,
+			&structs.AllocsClientUpdateRequest{NodeID: n2, SecretID: s}},
+		"a token": {structs.NodeDeriveSIToken.Name,
+			&structs.DeriveSITokenRequest{NodeID: n2, SecretID: s}},
+		"its allocations": {structs.NodeClientAllocs.Name, &structs.NodeGetRequest{NodeID: n2, SecretID: s}},
+		"allocations":     {structs.AllocsGet.Name, &structs.AllocsGetRequest{NodeID: n2, SecretID: s}},
+		"an allocation":   {structs.AllocGet.Name, &structs.AllocGetRequest{NodeID: n2, AllocID: "a2"}},
+		"any allocation":  {structs.AllocGet.Name, &structs.AllocGetRequest{AllocID: "a2"}},
+		"data":            {structs.AllocData.Name, &structs.AllocDataRequest{NodeID: n2, SecretID: s}},
+		"waits for data":  {structs.AllocDataWaits.Name, &structs.AllocDataWaitsRequest{NodeID: n2, SecretID: s}},
+		"a claim":         {structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{NodeID: n2, SecretID: s}},
+		"a release": {structs.CSIVolumeUnpublish.Name,
+			&structs.CSIVolumeUnpublishRequest{NodeID: n2, SecretID: s}},
+		"an expansion": {structs.CSIVolumeNodeExpanded.Name,
+			&structs.CSINodeExpandOutcome{NodeID: n2, SecretID: s}},
+		"a secret": {structs.CSIClaimGet.Name, &structs.CSIClaimGetRequest{NodeID: n2, SecretID: s}},
+		"claims":   {structs.CSIClaimList.Name, &structs.CSIClaimListRequest{NodeID: n2}},
+		"a drain":  {structs.NodeDrainStatus.Name, &structs.NodeGetRequest{NodeID: n2}},
+		"the node": {structs.NodeGet.Name, &structs.NodeGetRequest{NodeID: n2}},
+		"a job":    {structs.JobGet.Name, &structs.JobGetRequest{}},
+		"a volume": {structs.CSIVolumeGet.Name, &structs.CSIVolumeGetRequest{}},
+		// Logs and call-backs: a server calls the node of a connection, and no node calls another one.
+		"the log of a task": {structs.ClientAllocData.Name, &structs.AllocDataRequest{NodeID: n2, SecretID: s}},
+		"a call-back":       {structs.ClientCSINodeDetach.Name, &structs.ClientCSINodeDetachRequest{}},
+	}
+}
+
+// The certificate of n1 is of no use against n2, also with the secret of n2.
+func TestCheck_AStolenCertificateIsWorthItsNodeAlone(t *testing.T) {
+	tried := map[string]bool{}
+	for name, a := range attacks() {
+		tried[a.method] = true
+		err := Check(as(pki.RoleNode), a.method, a.req)
+		if !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s of another node: %v", name, err)
+		}
+	}
+	for method, ofAny := range nodeMethods {
+		if !ofAny && !tried[method] {
+			t.Errorf("no attack tries %s", method)
 		}
 	}
 }

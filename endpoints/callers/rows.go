@@ -46,3 +46,30 @@ func RunsPlugin(tx state.Reader, i *structs.CSIPluginInstance) bool {
 		return c != nil && c.ID == i.PluginID && slices.Contains(c.Kinds(), i.Kind)
 	})
 }
+
+// CheckAlloc returns an error unless a node may read an allocation: it is on the node, one there waits for
+// its end, or one there is of the same group and may take over its data. nodeID is "" for a caller that is no
+// node.
+func CheckAlloc(tx state.Reader, nodeID string, a *structs.Allocation) error {
+	if nodeID == "" || a.NodeID == nodeID {
+		return nil
+	}
+
+	for own := range state.AllocsByNode(tx, nodeID) {
+		sameGroup := own.Namespace == a.Namespace && own.JobID == a.JobID && own.TaskGroup == a.TaskGroup
+		if sameGroup || awaits(own, a.ID) {
+			return nil
+		}
+	}
+	return structs.Deniedf("allocation %s is not on node %s, and none there waits for it: a node reads its own "+
+		"allocations", a.ID, nodeID)
+}
+
+func awaits(a *structs.Allocation, id string) bool {
+	for awaited := range a.Awaits() {
+		if awaited == id {
+			return true
+		}
+	}
+	return false
+}

@@ -126,7 +126,7 @@ func (d *disk) checkSpace(u *unpacker, bytes int64, files int) error {
 func (d *disk) awaitEnd(ctx context.Context, id string) (*structs.Allocation, error) {
 	d.Progress(d.env.Alloc.ID, fmt.Sprintf(
 		"waits for the end of allocation %s on its node, whose data it takes over", id))
-	req := &structs.AllocGetRequest{AllocID: id}
+	req := &structs.AllocGetRequest{AllocID: id, NodeID: d.NodeID}
 	req.Region = d.Region
 	req.Namespace = d.env.Alloc.Namespace
 	req.MaxWait = awaitMost
@@ -157,7 +157,8 @@ func (d *disk) awaitEnd(ctx context.Context, id string) (*structs.Allocation, er
 	}
 }
 
-// copyAll copies all pages of the data. It waits while the other node does not answer and is not down.
+// copyAll copies all pages of the data. It waits while the other node does not answer. The servers end the
+// wait once that node is down.
 func (d *disk) copyAll(
 	ctx context.Context, from *structs.Allocation, u *unpacker,
 ) (instead string, err error) {
@@ -239,23 +240,13 @@ func (d *disk) mayRetry(ctx context.Context, from *structs.Allocation, err error
 		structs.IsKind(err, structs.KindTimeout),
 		structs.IsKind(err, structs.KindNotFound): // the servers do not know this node now
 	case structs.IsKind(err, structs.KindPrecondition):
-		return stays("the data of allocation %s is gone from node %s: %v", from.ID, node, err)
+		return stays("the data of allocation %s does not come from node %s: %v", from.ID, node, err)
 	default:
 		return waits("%v", err)
 	}
 
 	d.Logger.Warn("failed to read the data of an allocation, retrying",
 		"alloc_id", d.env.Alloc.ID, "previous_alloc", from.ID, "node", from.NodeID, "error", err)
-	req := &structs.NodeGetRequest{NodeID: from.NodeID}
-	req.Region = d.Region
-	resp, getErr := rpc.Call(ctx, d.Servers, structs.NodeGet, req)
-	switch {
-	case structs.IsKind(getErr, structs.KindNotFound):
-		return stays("the data of allocation %s stays on node %s, which is not registered any more", from.ID, node)
-	case getErr == nil && resp.Node.Status == structs.NodeDown:
-		return stays("the data of allocation %s stays on node %s, which is down", from.ID, node)
-	}
-
 	return nil
 }
 

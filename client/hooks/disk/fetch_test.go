@@ -158,14 +158,7 @@ func TestUp_LeavesDataThatItCannotGet(t *testing.T) {
 	}{
 		"its node is down": {
 			func(from, _ *node) { from.down["n1"] = true },
-			"the data of allocation a stays on node n1, which is down",
-		},
-		"its node is not registered": {
-			func(from, _ *node) {
-				delete(from.nodes, "n1")
-				from.fail = func(int) error { return structs.Unavailablef("no connection") }
-			},
-			"the data of allocation a stays on node n1, which is not registered any more",
+			"the data of allocation a does not come from node n1: it is down, or not registered any more",
 		},
 		"the allocation is gone": {
 			func(from, _ *node) { delete(from.allocs, "a") },
@@ -173,7 +166,7 @@ func TestUp_LeavesDataThatItCannotGet(t *testing.T) {
 		},
 		"its directory is gone": {
 			func(from, _ *node) { delete(from.local, "a") },
-			"is gone from node n1: the node has removed the directory of allocation a",
+			"does not come from node n1: the node has removed the directory of allocation a",
 		},
 		"its directory on this node is gone": {
 			func(from, _ *node) { from.allocs["a"].NodeID = "n2" },

@@ -47,7 +47,6 @@ func newCluster(t *testing.T) *cluster {
 	}
 	c.rpc = rpc.NewServer(hclog.NewNullLogger(),
 		rpc.Handle(structs.AllocGet, c.alloc),
-		rpc.Handle(structs.NodeGet, c.node),
 		rpc.Handle(structs.AllocData, c.data))
 	return c
 }
@@ -65,17 +64,6 @@ func (c *cluster) alloc(_ context.Context, r *structs.AllocGetRequest) (*structs
 	return &structs.AllocGetResponse{Alloc: a}, nil
 }
 
-func (c *cluster) node(_ context.Context, r *structs.NodeGetRequest) (*structs.NodeGetResponse, error) {
-	if c.nodes[r.NodeID] == nil {
-		return nil, structs.NotFoundf("no node %s", r.NodeID)
-	}
-	n := &structs.Node{ID: r.NodeID, Status: structs.NodeReady}
-	if c.down[r.NodeID] {
-		n.Status = structs.NodeDown
-	}
-	return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: *n}}, nil
-}
-
 func (c *cluster) data(ctx context.Context, r *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
 	c.mu.Lock()
 	c.pages++
@@ -86,7 +74,7 @@ func (c *cluster) data(ctx context.Context, r *structs.AllocDataRequest) (*struc
 	}
 	from := c.allocs[r.AllocID].NodeID
 	if c.down[from] {
-		return nil, structs.Unavailablef("no connection")
+		return nil, structs.Preconditionf("it is down, or not registered any more")
 	}
 	resp, err := c.nodes[from].config().serve(ctx, r)
 	if err == nil {

@@ -202,7 +202,7 @@ func nodeName(a *structs.Allocation) string {
 func (w *watcher) get(
 	ctx context.Context, a *structs.Allocation, id string, index uint64,
 ) (*structs.AllocGetResponse, error) {
-	req := &structs.AllocGetRequest{AllocID: id}
+	req := &structs.AllocGetRequest{AllocID: id, NodeID: w.NodeID}
 	req.Region = w.Region
 	req.Namespace = a.Namespace
 	req.MinIndex = index
