@@ -142,6 +142,7 @@ func awaitAnswer(t *testing.T, what string,
 }
 
 func TestClient_ReadsTheAgent(t *testing.T) {
+	t.Parallel()
 	c := connectToAgent(t)
 	node := awaitReadyNode(t, c)
 	t.Run("jobs", func(t *testing.T) { testJobs(t, c) })

@@ -37,6 +37,7 @@ const (
 // the list also ends with the number of requests (method and path). Those of the dialect's enterprise
 // edition, and of tokens and policies, are not among all requests: berth has neither.
 func TestClient_MakesItsCalls(t *testing.T) {
+	t.Parallel()
 	c := connectToAgent(t)
 	outcomes := makeCalls(t, newCallFixture(t, c))
 	requests := requestsOfCalls(t)

@@ -11,6 +11,7 @@ import (
 
 // TestClient_ChangesNamespaces changes namespaces of a real agent with the public client.
 func TestClient_ChangesNamespaces(t *testing.T) {
+	t.Parallel()
 	c := connectToAgent(t)
 	_, err := c.Namespaces().Register(&public.Namespace{
 		Name:         "prod",
@@ -64,6 +65,7 @@ func TestClient_ChangesNamespaces(t *testing.T) {
 
 // TestClient_ChangesNodePools changes node pools of a real agent with the public client.
 func TestClient_ChangesNodePools(t *testing.T) {
+	t.Parallel()
 	c := connectToAgent(t)
 	_, err := c.NodePools().Register(&public.NodePool{
 		Name:        "gpu",
@@ -103,6 +105,7 @@ func TestClient_ChangesNodePools(t *testing.T) {
 }
 
 func TestPeersCommandLine_ChangesNamespacesAndNodePools(t *testing.T) {
+	t.Parallel()
 	peer, _ := connectPeer(t)
 	file := func(name, text string) string {
 		path := filepath.Join(t.TempDir(), name)

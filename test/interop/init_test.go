@@ -11,6 +11,7 @@ import (
 // TestPeersCommandLine_RegistersItsExampleFiles registers each file that the peer writes for a new user, as
 // it is, and reads the warnings. The tests of the built binary run the files, with docker and Consul.
 func TestPeersCommandLine_RegistersItsExampleFiles(t *testing.T) {
+	t.Parallel()
 	peer, c := connectPeer(t)
 	awaitReadyNode(t, c)
 	const noToken = "berth issues no tokens"

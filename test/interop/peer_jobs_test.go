@@ -58,6 +58,7 @@ const batchFile = `job "%s" {
 // TestPeersCommandLine_ChangesJobs runs the verbs that change jobs, deployments and nodes against a real
 // agent. It compares their exit codes, their output and the effects.
 func TestPeersCommandLine_ChangesJobs(t *testing.T) {
+	t.Parallel()
 	peer, c := connectPeer(t)
 	awaitReadyNode(t, c)
 	web := peerJob{c, "peer-web", t.TempDir()}

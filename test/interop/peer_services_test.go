@@ -47,6 +47,7 @@ const servedFile = `job "peer-served" {
 // TestPeersCommandLine_ShowsServices runs a job with a service of the dialect's own provider and shows its
 // instances and checks.
 func TestPeersCommandLine_ShowsServices(t *testing.T) {
+	t.Parallel()
 	peer, c := connectPeer(t)
 	node := awaitReadyNode(t, c).ID
 	file := peerJob{c, "peer-served", t.TempDir()}.file(t, "served.hcl", servedFile)

@@ -71,6 +71,7 @@ func (p peerCLI) checkOutput(output string, texts ...string) {
 }
 
 func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
+	t.Parallel()
 	peer, c := connectPeer(t)
 	node := awaitReadyNode(t, c).ID
 	alloc := runJob(t, c, shellJob("sleeper", "sleep 600")).ID
@@ -105,6 +106,7 @@ func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
 }
 
 func TestPeersCommandLine_InspectsASnapshot(t *testing.T) {
+	t.Parallel()
 	peer, _ := connectPeer(t)
 	file := filepath.Join(t.TempDir(), "state.snap")
 	peer.run("operator", "snapshot", "save", file)
@@ -113,6 +115,7 @@ func TestPeersCommandLine_InspectsASnapshot(t *testing.T) {
 
 // TestPeersCommandLine_ChecksAgents checks the command for monitoring, at a server and at a node without one.
 func TestPeersCommandLine_ChecksAgents(t *testing.T) {
+	t.Parallel()
 	peer, c := connectPeer(t)
 	peer.run("check")
 	peer.checkOutput(peer.exits(2, "check", "-min-peers", "5"), "expected number of peers: 5")
@@ -145,6 +148,7 @@ client {
 
 // berth rejects a route of the dialect that it does not have, and does not read it as the ID of a job.
 func TestPeersCommandLine_NamesARouteThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	peer, _ := connectPeer(t)
 	for route, args := range map[string][]string{
 		"GET /v1/quotas": {"quota", "list"},

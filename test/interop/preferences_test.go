@@ -112,6 +112,7 @@ func TestClient_ChangesTheConfigurationOfTheScheduler(t *testing.T) {
 }
 
 func TestPeersCommandLine_ChangesTheConfigurationOfTheScheduler(t *testing.T) {
+	t.Parallel()
 	peer, c := connectPeer(t)
 	peer.checkOutput(peer.run("operator", "scheduler", "get-config"), "Preemption System Scheduler", "binpack")
 	peer.checkOutput(peer.run("operator", "scheduler", "set-config", "-scheduler-algorithm", "spread",

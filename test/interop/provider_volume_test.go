@@ -34,6 +34,7 @@ func volumeOfProvider(plugin, id string, capacity int64) *public.CSIVolume {
 // in a namespace: those of its resources nomad_csi_volume and nomad_csi_volume_registration, of their import,
 // and of its data sources nomad_plugin and nomad_volumes. The provider updates a volume by a second creation.
 func TestClient_ManagesAVolumeLikeTheProvider(t *testing.T) {
+	t.Parallel()
 	c := connectToAgent(t)
 	awaitReadyNode(t, c)
 	plugin := runPlugin(t, c)
