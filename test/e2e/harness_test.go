@@ -128,6 +128,16 @@ type agent struct {
 	elects bool
 }
 
+// baseConfig keeps an agent from the Consul of the machine. Without networks of its own it looks for no plugin:
+// it would start each one, for its version, which takes longer than the rest of its start.
+const baseConfig = `consul {
+  address = ""
+}
+client {
+  cni_path = "/nonexistent"
+}
+`
+
 // newAgent makes an agent, not started yet.
 func newAgent(t testing.TB, name string, extra ...string) *agent {
 	t.Helper()
@@ -149,8 +159,8 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 	}
 	a.args = append([]string{"agent", "-data-dir", a.data(), "-bind", "127.0.0.1", "-name", name,
 		"-http-port", strconv.Itoa(ports[0]), "-rpc-port", strconv.Itoa(ports[1]), "-serf-port",
-		strconv.Itoa(ports[2]), "-config", a.writeFile("no-consul.hcl", "consul {\n  address = \"\"\n}\n"),
-	}, extra...) // a test must not use the Consul of its machine
+		strconv.Itoa(ports[2]), "-config", a.writeFile("base.hcl", baseConfig),
+	}, extra...)
 	a.log, err = os.Create(filepath.Join(dir, "agent.log"))
 	if err != nil {
 		t.Fatal(err)
@@ -193,8 +203,9 @@ func (a *agent) nodeReady() error {
 	if err != nil {
 		return err
 	}
-	out, err := a.run("node", "status")
-	if err == nil && !strings.Contains(out, "ready") {
+	nodes, err := get[[]*structs.NodeListStub](a, "/v1/nodes")
+	isReady := func(n *structs.NodeListStub) bool { return n.Status == structs.NodeReady }
+	if err == nil && !slices.ContainsFunc(nodes, isReady) {
 		err = errors.New("no node is ready")
 	}
 	return err
@@ -394,18 +405,20 @@ func programsOf(dir string) (pids []int) {
 	return pids
 }
 
-// eventually waits, up to a generous bound, until check returns nil. It polls every 50 ms, because the
-// changes happen in other processes.
+// eventually waits, up to a generous bound, until check returns nil. It polls, because the changes happen in
+// other processes: every 50 ms, or after twice the time of a check that is slow. One that starts a command
+// would otherwise take a core from what it waits for.
 func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	err := errors.New("not checked")
 	for time.Now().Before(deadline) {
+		begin := time.Now()
 		err = check()
 		if err == nil {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(max(50*time.Millisecond, 2*time.Since(begin)))
 	}
 	t.Fatalf("waited without success: %s: %v", what, err)
 }

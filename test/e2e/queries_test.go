@@ -15,19 +15,25 @@ import (
 
 // get reads a resource of the HTTP API.
 func get[T any](a *agent, path string) (v T, err error) {
-	resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", a.http, path))
+	body, err := a.read(path)
 	if err != nil {
 		return v, err
+	}
+	return v, json.Unmarshal(body, &v)
+}
+
+// read reads the body of an answer of the HTTP API.
+func (a *agent) read(path string) ([]byte, error) {
+	resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", a.http, path))
+	if err != nil {
+		return nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return v, err
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %s", path, resp.Status, body)
 	}
-	if resp.StatusCode != http.StatusOK {
-		return v, fmt.Errorf("GET %s: %s: %s", path, resp.Status, body)
-	}
-	return v, json.Unmarshal(body, &v)
+	return body, err
 }
 
 // awaitRunning waits until the job has as many running allocations as wanted and no others that are to run,
@@ -104,10 +110,24 @@ func (a *agent) awaitFree(volume string) {
 	})
 }
 
-// logs returns the standard output of an allocation.
+// logs returns the standard output of the only task of an allocation, "" before there is any. Tests wait for
+// it, so it starts no process each time.
 func (a *agent) logs(alloc string) string {
-	out, _ := a.run("alloc", "logs", alloc)
-	return out
+	a.t.Helper()
+	found, err := get[*structs.Allocation](a, "/v1/allocation/"+alloc)
+	if err != nil {
+		return ""
+	}
+	if len(found.TaskStates) > 1 {
+		a.t.Fatalf("allocation %s has %d tasks: name one to alloc logs", alloc, len(found.TaskStates))
+	}
+	for task := range found.TaskStates {
+		out, err := a.read("/v1/client/fs/logs/" + alloc + "?type=stdout&plain=true&task=" + task)
+		if err == nil {
+			return string(out)
+		}
+	}
+	return ""
 }
 
 // example returns the path of a copy of a file in the folder examples, with quick health.
