@@ -1,0 +1,57 @@
+package endpoints
+
+import (
+	"testing"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// otherVolume registers a volume with the ID of the default one in another namespace.
+func (s *server) otherVolume() {
+	s.t.Helper()
+	s.addNamespace("other")
+	v := testVolume("v")
+	v.ExternalID = "ext-other"
+	v.Namespace = "other"
+	must(s, structs.CSIVolumeRegister, registerRequest(v))
+}
+
+// A claim is on the volume of the allocation's own namespace, whatever namespace the request names.
+func TestClaim_StaysInTheNamespaceOfItsAllocation(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.otherVolume()
+	claim := testClaim("v", "a1")
+	claim.Namespace = "other"
+	request := &structs.CSIVolumeClaimRequest{
+		NodeID:   "n1",
+		SecretID: secretOf("n1"),
+		Claims:   []*structs.CSIClaim{claim},
+	}
+	rejected(s, structs.KindNotFound, structs.CSIVolumeClaim, request)
+
+	s.addVolume("v")
+	must(s, structs.CSIVolumeClaim, request)
+	tx := s.store.Read()
+	if state.Claim(tx, "other", "v", "a1") != nil || state.Claim(tx, "default", "v", "a1") == nil {
+		t.Error("the claim is not on the volume of the allocation's namespace")
+	}
+
+	get := &structs.CSIClaimGetRequest{VolumeID: "v", AllocID: "a1", NodeID: "n1", SecretID: secretOf("n1")}
+	get.Namespace = "other"
+	rejected(s, structs.KindNotFound, structs.CSIClaimGet, get)
+}
+
+// A release in one namespace leaves the claims of others (issue 28205 of the peer).
+func TestClaimRelease_LeavesClaimsOfOtherNamespaces(t *testing.T) {
+	s, _ := serverWithEndedClaim(t)
+	s.otherVolume()
+	release := *releaseV
+	release.Namespace = "other"
+	rejected(s, structs.KindNotFound, structs.VolumeClaimRelease, &release)
+	if !s.claimed() {
+		t.Error("a release in another namespace took the claim")
+	}
+}
