@@ -7,9 +7,9 @@ import (
 	"berth/structs"
 )
 
-// The rules of this file hold where the roles in certificates decide. Elsewhere whoever reaches a server may
-// register a job that asks for any volume, so they would protect nothing. They need the rows of the leader,
-// and no caller: a request of an operator has no node.
+// The rules for claims and plugins hold where the roles in certificates decide. Elsewhere whoever reaches a
+// server may register a job that asks for any volume, so they would protect nothing. The rules need the rows
+// of the server that answers, and no caller: a request of an operator names no node.
 
 // CheckClaim returns an error unless a volume block of the allocation asks for the claim: for the same
 // volume, in the same modes or to read where the block asks to write.
