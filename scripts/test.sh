@@ -38,46 +38,50 @@ export BERTH_RELEASED
 INTEROP_TOOLS=$PWD/.cache/interop-tools # what `make interop-tools` built, perhaps nothing
 export INTEROP_TOOLS
 
-# Both start programs that the test cache does not know, so they run each time.
-outside=(berth/test/e2e berth/test/guest)
+# All start programs that the test cache does not know, so they run each time.
+e2e=berth/test/e2e
+guest=berth/test/guest
+chaos=berth/test/chaos
 # Most tests of these packages compute on one goroutine. The race detector has nothing to compare there, and makes
 # them two to ten times as slow, so they run without it. Those that may start a goroutine run with it besides.
 mapfile -t computing < <(go list -tags hashicorpmetrics ./scheduler/... ./state/... ./structs/... ./fsm ./jobspec/... \
 	./internal/codec ./internal/codecgen ./internal/hclconf ./internal/archtest ./internal/racetests ./internal/sizes \
 	./test/invariant ./test/refdocs ./client/hooks/template | sed 's|^berth/||')
 mapfile -t packages < <(go list -tags hashicorpmetrics ./... |
-	grep -vxF "$(printf '%s\n' "${outside[@]}" "${computing[@]/#/berth/}")")
+	grep -vxF "$(printf '%s\n' "$e2e" "$guest" "$chaos" "${computing[@]/#/berth/}")")
 if [ "$(id -u)" -ne 0 ]; then
-	echo "test: not root: skipping tests that mount file systems or start isolated tasks, and" \
-		"${outside[*]}" >&2
-	outside=()
+	echo "test: not root: skipping tests that mount file systems or start isolated tasks, and $e2e $guest" >&2
+	e2e=
+	guest=
 fi
 # The servers of these tests elect leaders within tenths of a second. Beside the other tests, at ten times as many
-# processes as cores, some elections took minutes. So they run alone, at the end.
-alone=(berth/test/cluster)
-# It runs the built binary, so it needs no race detector, and runs after them.
-chaos=berth/test/chaos
-mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -vxF "$(printf '%s\n' "${alone[@]}" "$chaos")")
+# processes as cores, some elections took minutes. So they run at the end, with nothing but a guest beside them.
+cluster=berth/test/cluster
+mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -vxF "$cluster")
 # go test starts the packages in this order, each once. The longest are first, so that none of them runs alone at
 # the end.
-longest=(endpoints plugins/hostpath client/drivers/docker server test/scenario api client client/drivers/external client/csi/volumes)
+longest=(plugins/hostpath client endpoints client/drivers/docker client/drivers/external server cli client/hooks/artifact
+	client/drivers/exec test/scenario api client/csi/volumes)
 packages=("${longest[@]/#/berth/}" "${packages[@]}")
 # Most tests wait for processes, elections and leases, so more of them than cores run at once.
 many=$(($(nproc) + 2))
 
 # -timeout ends a hang. A busy machine takes a multiple of the usual time, so the bounds are far from that.
-test_outside() {
-	export CGO_ENABLED=0 # like the binary
-	if [ "${#outside[@]}" -gt 0 ]; then
-		go test -tags hashicorpmetrics -parallel "$many" -timeout 30m -count 1 "${outside[@]}"
-	fi
+# The tests of the built binary need no race detector.
+test_e2e() {
+	[ -z "$e2e" ] || CGO_ENABLED=0 go test -tags hashicorpmetrics -parallel "$many" -timeout 30m -count 1 "$e2e"
+}
+
+# It is one process, and waits for its guest most of the time. It yields to the elections beside it.
+test_guest() {
+	[ -z "$guest" ] || CGO_ENABLED=0 nice go test -tags hashicorpmetrics -timeout 30m -count 1 "$guest"
 }
 
 # It waits for most of its time, for the peer's command line.
 test_interop() {
 	export CGO_ENABLED=0
 	cd test/interop
-	go test -tags hashicorpmetrics -timeout 30m -count 1 ./...
+	go test -tags hashicorpmetrics -parallel "$many" -timeout 30m -count 1 ./...
 }
 
 test_computing() {
@@ -93,8 +97,8 @@ test_packages() {
 	go test -race -p "$many" -tags hashicorpmetrics -timeout 30m "${packages[@]}"
 }
 
-test_alone() {
-	go test -race -tags hashicorpmetrics -timeout 30m "${alone[@]}" || return
+test_elections() {
+	go test -race -tags hashicorpmetrics -timeout 30m "$cluster" || return
 	CGO_ENABLED=0 go test -tags hashicorpmetrics -timeout 30m -count 1 "$chaos"
 }
 
@@ -123,7 +127,7 @@ together() {
 echo "test: go compiles everything for the race detector first: about 5 minutes on two cores, if its cache does not have it yet"
 # Tests of processes wait for each other. Beside all others they would wait longer than anybody who runs berth.
 together test_computing test_packages
-together test_outside test_interop
-together test_alone
+together test_interop test_e2e
+together test_guest test_elections
 echo "test: took $SECONDS s, with what it built"
 exit "$status"
