@@ -67,14 +67,17 @@ packages=("${longest[@]/#/berth/}" "${packages[@]}")
 many=$(($(nproc) + 2))
 
 # -timeout ends a hang. A busy machine takes a multiple of the usual time, so the bounds are far from that.
+# `make check` vets, once for all: go test would do so for each way in which it compiles, also what they import.
+usual=(-tags hashicorpmetrics -timeout 30m -vet=off)
+
 # The tests of the built binary need no race detector.
 test_e2e() {
-	[ -z "$e2e" ] || CGO_ENABLED=0 go test -tags hashicorpmetrics -parallel "$many" -timeout 30m -count 1 "$e2e"
+	[ -z "$e2e" ] || CGO_ENABLED=0 go test "${usual[@]}" -parallel "$many" -count 1 "$e2e"
 }
 
 # It is one process, and waits for its guest most of the time. It yields to the elections beside it.
 test_guest() {
-	[ -z "$guest" ] || CGO_ENABLED=0 nice go test -tags hashicorpmetrics -timeout 30m -count 1 "$guest"
+	[ -z "$guest" ] || CGO_ENABLED=0 nice go test "${usual[@]}" -count 1 "$guest"
 }
 
 # It waits for most of its time, for the peer's command line.
@@ -85,21 +88,21 @@ test_interop() {
 }
 
 test_computing() {
-	CGO_ENABLED=0 RAPID_CHECKS=50 GOGC=400 go test -tags hashicorpmetrics -timeout 30m "${computing[@]/#/./}" || return
+	CGO_ENABLED=0 RAPID_CHECKS=50 GOGC=400 go test "${usual[@]}" "${computing[@]/#/./}" || return
 	local starting
 	starting=$(go run ./internal/racetests "${computing[@]}") || return
 	while read -r folder tests; do
-		go test -race -tags hashicorpmetrics -timeout 30m -run "$tests" "./$folder" || return
+		go test -race "${usual[@]}" -run "$tests" "./$folder" || return
 	done <<<"$starting"
 }
 
 test_packages() {
-	go test -race -p "$many" -tags hashicorpmetrics -timeout 30m "${packages[@]}"
+	go test -race -p "$many" "${usual[@]}" "${packages[@]}"
 }
 
 test_elections() {
-	go test -race -tags hashicorpmetrics -timeout 30m "$cluster" || return
-	CGO_ENABLED=0 go test -tags hashicorpmetrics -timeout 30m -count 1 "$chaos"
+	go test -race "${usual[@]}" "$cluster" || return
+	CGO_ENABLED=0 go test "${usual[@]}" -count 1 "$chaos"
 }
 
 # together runs functions beside each other, and prints the output of all but the last when all have ended.
