@@ -128,8 +128,8 @@ type agent struct {
 	elects bool
 }
 
-// baseConfig keeps an agent from the Consul of the machine. Without networks of its own it looks for no plugin:
-// it would start each one, for its version, which takes longer than the rest of its start.
+// baseConfig keeps an agent from the Consul of the machine, and from its CNI plugins: the agent would start
+// each one for its version, which takes longer than the rest of the start. Tests of networks name their own.
 const baseConfig = `consul {
   address = ""
 }
