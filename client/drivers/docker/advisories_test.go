@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"berth/structs"
@@ -55,5 +56,22 @@ func TestStart_MountsNothingThroughALinkWhereVolumesAreDisabled(t *testing.T) {
 				t.Error("a directory was made on the host")
 			}
 		})
+	}
+}
+
+// A container on the bridge of a node sends no packets in the name of others, unless the node allows it
+// (CVE-2021-32575 of the peer).
+func TestStart_GivesNoRawSocketsByDefault(t *testing.T) {
+	f := newFixture(t)
+	h := f.created(f.config(), f.task("a1"), nil).HostConfig
+	if slices.Contains(h.CapAdd, "CAP_NET_RAW") || !slices.Equal(h.CapDrop, []string{"ALL"}) {
+		t.Errorf("the container gets %v and loses %v", h.CapAdd, h.CapDrop)
+	}
+
+	cfg := f.task("a2")
+	cfg.Config["cap_add"] = []any{"net_raw"}
+	_, err := f.agent(f.config()).Start(t.Context(), cfg)
+	if !structs.IsKind(err, structs.KindDenied) {
+		t.Errorf("a job that asks for raw sockets got %v", err)
 	}
 }
