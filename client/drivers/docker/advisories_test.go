@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// A node without volumes of the host mounts no path of the host through a link that a task or an artifact has put
-// into the task's directory (CVE-2026-14891 of the peer).
+// A node without volumes of the host mounts no path of the host through a link that a task or an artifact has
+// put into the task's directory (CVE-2026-14891 of the peer).
 func TestStart_MountsNothingThroughALinkWhereVolumesAreDisabled(t *testing.T) {
 	bind := func(source string) map[string]any {
 		return map[string]any{"mount": []any{map[string]any{"type": "bind", "source": source, "target": "/x"}}}
