@@ -65,13 +65,17 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/containernetworking/cni v1.3.1
+require (
+	filippo.io/age v1.3.2
+	github.com/containernetworking/cni v1.3.1
+	github.com/stretchr/testify v1.12.1
+)
 
 require (
+	filippo.io/hpke v0.4.0 // indirect
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
 	github.com/hashicorp/go-rootcerts v1.0.2 // indirect
 	github.com/stretchr/objx v0.5.3 // indirect
-	github.com/stretchr/testify v1.12.1 // indirect
 )
 
 require (

@@ -165,6 +165,10 @@ func runCommand(ctx context.Context, call *command.Call) error {
 		return err
 	}
 
+	if err := makeDevKeyring(&cfg); err != nil {
+		return err
+	}
+
 	setGOGC(&cfg)
 	logger := hclog.New(&hclog.LoggerOptions{
 		Name:       "berth",

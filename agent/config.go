@@ -197,6 +197,9 @@ func (c *Config) Finish() error {
 	if c.Server.Enabled {
 		faults = append(faults, c.Server.Validate())
 	}
+	if c.Server.Enabled && !c.usesDevKeyring() {
+		faults = append(faults, c.Server.Keyring.CheckPlace(c.DataDir))
+	}
 
 	if c.Client.Enabled {
 		faults = append(faults, c.Client.Validate())
@@ -217,6 +220,9 @@ func (c *Config) finishServer() {
 	s.SerfBind = c.bind(c.Addresses.Serf, c.Ports.Serf)
 	s.RPCAdvertise = c.advertise(c.Advertise.RPC, c.Ports.RPC)
 	s.SerfAdvertise = c.advertise(c.Advertise.Serf, c.Ports.Serf)
+	if c.Dev && s.Keyring.File == "" && len(s.Keyring.Command) == 0 {
+		s.Keyring.File = devKeyring(c.DataDir)
+	}
 	s.AutoJoin = c.Consul.Enabled() && c.Consul.ServerAutoJoin
 }
 

@@ -494,5 +494,6 @@ func routeCalls() map[string]routeCall {
 	maps.Copy(calls, claimCalls())
 	maps.Copy(calls, serviceCalls())
 	maps.Copy(calls, gossipCalls())
+	maps.Copy(calls, rootKeyCalls())
 	return calls
 }

@@ -140,6 +140,8 @@ type Deps struct {
 	Drains sync.Locker
 	// Keys encrypt the secrets of the cluster before they enter the log. nil: none.
 	Keys *keyring.Ring
+	// RootKeys are the root keys of the cluster. nil: this server makes none.
+	RootKeys RootKeys
 }
 
 // Endpoints serve the procedures of one server.
@@ -165,6 +167,7 @@ type Endpoints struct {
 	level   func() int // see Deps.Level
 	drains  sync.Locker
 	keys    *keyring.Ring // see Deps.Keys
+	root    RootKeys      // see Deps.RootKeys
 
 	foreign foreign.Nodes // that this server has rejected while it led
 
@@ -225,6 +228,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		level:       d.Level,
 		drains:      d.Drains,
 		keys:        d.Keys,
+		root:        d.RootKeys,
 		volumeLocks: keylock.Map{MaxUsers: 1 + config.turnQueue},
 		jobLocks:    keylock.Map{MaxUsers: 1 + config.turnQueue},
 		dataPages:   make(loadshed.Permits, maxDataPages),
@@ -339,6 +343,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		search = searches{e}
 		deploy = deployments{e}
 		offer  = services{e}
+		root   = rootKeys{e}
 	)
 	return []rpc.Endpoint{
 		local(e, structs.StatusPing, status.ping),
@@ -351,6 +356,10 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.SystemGC, anyone, status.collectGarbage),
 		read(e, structs.SchedulerConfigGet, anyone, status.schedulerConfig),
 		write(e, structs.SchedulerConfigSet, anyone, status.setSchedulerConfig),
+		call(e, structs.KeyringList, anyone, root.list),
+		write(e, structs.KeyringRotate, anyone, root.rotate),
+		write(e, structs.KeyringDelete, anyone, propose(e, fsm.RootKeyRemove)),
+		local(e, structs.KeyringStatusGet, root.status),
 		call(e, structs.AutopilotHealth, anyone, status.health),
 		read(e, structs.AutopilotConfigGet, anyone, status.autopilotConfig),
 		write(e, structs.AutopilotConfigSet, anyone, status.setAutopilotConfig),

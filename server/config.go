@@ -19,6 +19,7 @@ import (
 	"berth/server/control/fence"
 	"berth/server/fencing"
 	"berth/server/gossip"
+	"berth/server/keys"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -59,6 +60,9 @@ type Config struct {
 
 	// Scheduler is the configuration that the first leader stores.
 	Scheduler control.SchedulerSettings `hcl:"default_scheduler_config,block"`
+
+	// Keyring says where the key-encryption key is, with which the servers open the keys of the secrets.
+	Keyring keys.Settings `hcl:"keyring,block"`
 
 	// Fencing has the devices that fence lost nodes. The servers try them in this order.
 	Fencing []*fencing.Device `hcl:"fencing,block"`
@@ -158,7 +162,7 @@ func (c *Config) Validate() error {
 	bad := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf(format, args...))
 	}
-	faults = append(faults, c.Autopilot.Validate(), gossip.CheckKey(c.Encrypt))
+	faults = append(faults, c.Autopilot.Validate(), gossip.CheckKey(c.Encrypt), c.Keyring.Validate())
 	c.checkVote(bad)
 	if c.DataDir == "" {
 		bad("server: data_dir is required")

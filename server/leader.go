@@ -154,6 +154,7 @@ func (s *Server) leaderLoops() []control.Loop {
 	return append([]control.Loop{
 		{Name: "members", Run: s.reconcileMembers},
 		{Name: "autopilot", Run: s.autopilot.Run},
+		{Name: "root keys", Run: s.rootKeys.Lead},
 	}, loops...)
 }
 

@@ -37,6 +37,7 @@ const (
 	tagLevel     = "level" // see package level
 	tagZone      = "redundancy_zone"
 	tagNonVoting = "nonvoter" // this server never votes
+	tagKEK       = "kek"      // the fingerprint of its key-encryption key: see package keys
 
 	roleServer = "berth-server"
 )
@@ -44,7 +45,7 @@ const (
 // peer is another server as the gossip sees it.
 type peer struct {
 	name, id, rpcAddr, httpAddr string
-	version, zone               string
+	version, zone, kek          string
 	expect, level               int
 	bootstrapped, nonVoting     bool
 	status                      serf.MemberStatus
@@ -240,6 +241,7 @@ func (m *membership) peers() []peer {
 			httpAddr:     member.Tags[tagHTTPAddr],
 			version:      member.Tags[tagVersion],
 			zone:         member.Tags[tagZone],
+			kek:          member.Tags[tagKEK],
 			expect:       expect,
 			level:        of,
 			bootstrapped: member.Tags[tagBootstrap] == "1",
@@ -276,16 +278,19 @@ func (s *Server) level() int { return int(s.members.least.Load()) }
 
 // markBootstrapped announces in the gossip that there is a cluster, so that no other server forms a second
 // one.
-func (m *membership) markBootstrapped() {
+func (m *membership) markBootstrapped() { m.setTag(tagBootstrap, "1") }
+
+// setTag changes a tag of this server.
+func (m *membership) setTag(name, value string) {
 	m.tagLock.Lock()
 	defer m.tagLock.Unlock()
 	tags := m.serf.LocalMember().Tags
-	if tags[tagBootstrap] == "1" {
+	if tags[name] == value {
 		return
 	}
 	copied := maps.Clone(tags)
-	copied[tagBootstrap] = "1"
+	copied[name] = value
 	if err := m.serf.SetTags(copied); err != nil {
-		m.logger.Warn("failed to announce the cluster in the gossip", "error", err)
+		m.logger.Warn("failed to change a tag in the gossip", "tag", name, "error", err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"berth/server/autopilot"
 	"berth/server/control"
 	"berth/server/gossip"
+	"berth/server/keys"
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/server/raftfiles"
@@ -44,6 +45,7 @@ type Server struct {
 	// GossipKeys changes the keys with which the servers encrypt their gossip.
 	GossipKeys *gossip.Keyrings
 	keys       *keyring.Ring
+	rootKeys   *keys.Keys
 	nodes      *nodeconn.Sessions
 	endpoints  *endpoints.Endpoints
 	leases     *leases.Leases
@@ -110,6 +112,10 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 		return nil, err
 	}
 	s.addr = advertised.String()
+	s.rootKeys, err = keys.New(s.keyDeps())
+	if err != nil {
+		return nil, err
+	}
 	s.layer = raftnet.NewLayer(advertised, cfg.Dial, logger)
 	s.consensus, err = s.openRaft()
 	if err != nil {
@@ -155,6 +161,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Level:          s.level,
 		Drains:         &s.drains,
 		Keys:           s.keys,
+		RootKeys:       s.rootKeys,
 	})
 
 	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)
@@ -209,6 +216,9 @@ func (s *Server) tags() map[string]string {
 	if s.cfg.RedundancyZone != "" {
 		tags[tagZone] = s.cfg.RedundancyZone
 	}
+	if kek := s.rootKeys.KEK(); kek != "" {
+		tags[tagKEK] = kek
+	}
 	if s.cfg.NonVoting {
 		tags[tagNonVoting] = "1"
 	}
@@ -224,6 +234,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.lead(ctx) })
 	loops.Go(func() { s.watchLeader(ctx) })
 	loops.Go(func() { s.members.run(ctx) })
+	loops.Go(func() { s.rootKeys.Follow(ctx) })
 	loops.Go(func() { s.bootstrap(ctx) })
 	loops.Go(func() {
 		if err := s.gate.Run(ctx); err != nil {

@@ -42,7 +42,8 @@ type RootKeyRekeyedRequest struct {
 
 // RootKeyRemoveRequest deletes a root key that is not active and that no value uses.
 type RootKeyRemoveRequest struct {
-	KeyID string `level:"2"`
+	KeyID        string `level:"2"`
+	WriteOptions `level:"2"`
 }
 
 // ResealRequest replaces sealed values by the same secrets under another root key. A value that has changed
@@ -61,4 +62,67 @@ type ResealedValue struct {
 	Place string `level:"2"` // for which it is sealed: a row may have several
 	Was   []byte `level:"2"` // SHA-256 of the former Data
 	Value Sealed `level:"2"`
+}
+
+// KeyringList reads the root keys. None of the answers of these methods has a key, also not in wrapped form.
+var KeyringList = read[QueryRequest, KeyringListResponse]("Keyring.List")
+
+// KeyringListResponse has the root keys, in the order of their IDs.
+type KeyringListResponse struct {
+	Keys []*RootKeyMeta
+	QueryMeta
+}
+
+// RootKeyMeta describes a root key.
+type RootKeyMeta struct {
+	KeyID      string
+	Algorithm  string
+	State      string
+	CreateTime int64  // in ns since 1970
+	KEK        string // the fingerprint of the key-encryption key that unwraps it
+	// Closed has the reasons of the servers that cannot open the key, by their names.
+	Closed      map[string]string `json:",omitempty"`
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// Meta describes the key.
+func (k *RootKey) Meta() *RootKeyMeta {
+	return &RootKeyMeta{
+		KeyID:       k.KeyID,
+		Algorithm:   RootKeyAlgorithm,
+		State:       k.State,
+		CreateTime:  k.CreateTime,
+		KEK:         k.KEK,
+		CreateIndex: k.CreateIndex,
+		ModifyIndex: k.ModifyIndex,
+	}
+}
+
+// KeyringRotate makes a new root key and makes it the active one.
+var KeyringRotate = write[KeyringRotateRequest, KeyringRotateResponse]("Keyring.Rotate")
+
+// KeyringRotateRequest orders a new root key. With Full the leader encrypts all secrets again with it.
+type KeyringRotateRequest struct {
+	Full         bool `level:"2"`
+	WriteOptions `level:"2"`
+}
+
+// KeyringRotateResponse has the new key.
+type KeyringRotateResponse struct {
+	Key *RootKeyMeta
+	WriteMeta
+}
+
+// KeyringDelete deletes a root key that no secret needs.
+var KeyringDelete = write[RootKeyRemoveRequest, Empty]("Keyring.Delete")
+
+// KeyringStatusGet reads what one server can open. Each server answers it itself.
+var KeyringStatusGet = read[QueryRequest, KeyringStatus]("Keyring.Status")
+
+// KeyringStatus has the root keys that a server cannot open.
+type KeyringStatus struct {
+	KEK    string            // the fingerprint of its key-encryption key, "" for none
+	Closed map[string]string // the reason, by the ID of the key
+	QueryMeta
 }

@@ -60,6 +60,16 @@ var definitionCalls = []callRow{
 	}},
 }
 
+// inactiveKey returns the ID of a root key that is inactive, or "".
+func inactiveKey(keys []*public.RootKeyMeta) string {
+	for _, k := range keys {
+		if k.State == public.RootKeyStateInactive {
+			return k.KeyID
+		}
+	}
+	return ""
+}
+
 // operatorCalls read and change the settings of the cluster.
 var operatorCalls = []callRow{
 	{"Agent.Self", func(f *callFixture) error {
@@ -168,6 +178,30 @@ var operatorCalls = []callRow{
 				s.SerfStatus == "alive" && s.LastTerm > 0 && s.LastIndex > 0 && s.Version != "" &&
 				!s.StableSince.IsZero()
 		}, health)
+	}},
+	{"Keyring.Rotate", func(f *callFixture) error {
+		key, _, err := f.c.Keyring().Rotate(&public.KeyringRotateOptions{Full: true}, nil)
+		return check(err, func() bool {
+			return key.State == public.RootKeyStateActive && key.Algorithm == public.EncryptionAlgorithmAES256GCM &&
+				key.CreateTime > 0 && key.CreateIndex > 0
+		}, key)
+	}},
+	{"Keyring.List", func(f *callFixture) error {
+		var keys []*public.RootKeyMeta
+		var err error
+		f.await("the former root key is inactive", func() (bool, error) {
+			keys, _, err = f.c.Keyring().List(nil)
+			return len(keys) == 2 && inactiveKey(keys) != "", err
+		})
+		return err
+	}},
+	{"Keyring.Delete", func(f *callFixture) error {
+		keys, _, err := f.c.Keyring().List(nil)
+		if err != nil {
+			return err
+		}
+		_, err = f.c.Keyring().Delete(&public.KeyringDeleteOptions{KeyID: inactiveKey(keys)}, nil)
+		return err
 	}},
 	{"Operator.Metrics", func(f *callFixture) error {
 		text, err := f.c.Operator().Metrics(nil)

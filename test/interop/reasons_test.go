@@ -41,7 +41,6 @@ var withoutRoute = map[string]string{
 	"Jobs.TagVersion":                "versions have no tags",
 	"Jobs.TagVersionOpts":            "versions have no tags",
 	"Jobs.UntagVersion":              "versions have no tags",
-	"Keyring":                        "berth encrypts no variables",
 	"Nodes.GcAlloc":                  "the client reads an empty answer alone, where Allocations.GC reads no empty one",
 	"Operator.ApplyLicense":          enterprise,
 	"Operator.LicenseGet":            enterprise,

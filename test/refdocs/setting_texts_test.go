@@ -195,6 +195,7 @@ var settingTexts = []blockText{
 		{"batch_scheduler_enabled", "", "jobs of type `batch`"},
 		{"service_scheduler_enabled", "", "jobs of type `service`"},
 	}},
+	keyringTexts,
 	{Block: "server.fencing", Intro: "A device that fences lost nodes, `fencing \"NAME\" { }`; at most 64, which the servers " +
 		"try in their order, see [Fence agents](../operations/fencing.md).", Settings: []settingText{
 		{

@@ -1,0 +1,402 @@
+package keys
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+
+	"berth/fsm"
+	"berth/internal/keyring"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// cluster has the log that the keys of several servers share.
+type cluster struct {
+	t     *testing.T
+	store *state.Store
+	mu    sync.Mutex
+	index uint64
+	// fail is returned in place of the next proposals.
+	fail error
+}
+
+func newCluster(t *testing.T) *cluster {
+	return &cluster{t: t, store: state.New()}
+}
+
+// Propose applies the commands of this package.
+func (c *cluster) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fail != nil {
+		return 0, nil, c.fail
+	}
+	c.index++
+	return c.index, fsm.New(c.store).Apply(&raft.Log{Index: c.index, Data: entry}), nil
+}
+
+func (c *cluster) setFail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fail = err
+}
+
+// server is the keys of one server, with its log.
+type server struct {
+	*Keys
+	log  lockedBuffer
+	tags []string
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// server returns the keys of a server with some settings. others are the other servers.
+func (c *cluster) server(settings Settings, others ...Server) *server {
+	c.t.Helper()
+	s := &server{}
+	k, err := New(Deps{
+		Settings: settings,
+		Ring:     &keyring.Ring{},
+		Store:    c.store,
+		Proposer: c,
+		Servers: func() []Server {
+			return append([]Server{{Name: "self", Self: true, KEK: s.KEK()}}, others...)
+		},
+		Ask: func(context.Context, string) (*structs.KeyringStatus, error) {
+			return nil, errors.New("it is cut off")
+		},
+		Announce: func(kek string) { s.tags = append(s.tags, kek) },
+		Logger:   hclog.New(&hclog.LoggerOptions{Output: &s.log}),
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s.Keys = k
+	return s
+}
+
+// file returns settings with the file of a new key-encryption key.
+func file(t *testing.T) Settings {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keyring")
+	if err := keyring.NewFileKey().WriteNew(path); err != nil {
+		t.Fatal(err)
+	}
+	return Settings{File: path}
+}
+
+func (c *cluster) states() (states []string) {
+	for k := range state.RootKeys(c.store.Read()) {
+		states = append(states, k.State)
+	}
+	slices.Sort(states)
+	return states
+}
+
+func TestLead_MakesTheFirstKey(t *testing.T) {
+	settings := file(t)
+	k, err := keyring.ReadFile(settings.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name     string
+		settings Settings
+		other    string // the key-encryption key of another server
+		want     []string
+		said     string
+	}{
+		{"the same key", settings, k.ID(), []string{"active"}, ""},
+		{"another key", settings, "0123456789abcdef", nil, "b has 0123456789abcdef"},
+		{"a server without one", settings, "", nil, "b has none"},
+		{"no setting", Settings{}, "", nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cl := newCluster(t)
+			s := cl.server(c.settings, Server{Name: "b", KEK: c.other})
+			for range 3 {
+				s.lead(t.Context())
+			}
+			if got := cl.states(); !slices.Equal(got, c.want) {
+				t.Errorf("the keys are %q, want %q", got, c.want)
+			}
+			if got := strings.Count(s.log.String(), "waits"); c.said != "" && got != 1 || c.said == "" && got != 0 {
+				t.Errorf("it warned %d times: %s", got, s.log.String())
+			}
+			if !strings.Contains(s.log.String(), c.said) {
+				t.Errorf("the log lacks %q: %s", c.said, s.log.String())
+			}
+		})
+	}
+}
+
+func TestUpdate_KeepsTheRingAsTheRows(t *testing.T) {
+	cl := newCluster(t)
+	settings := file(t)
+	s, other := cl.server(settings), cl.server(settings)
+	s.lead(t.Context())
+	first := state.ActiveRootKey(cl.store.Read())
+	if !s.update(t.Context()) || !other.update(t.Context()) {
+		t.Fatal(s.log.String(), other.log.String())
+	}
+	sealed, err := s.Ring.Seal("x", []byte("value"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := other.Ring.Open("x", sealed); err != nil || string(got) != "value" {
+		t.Fatalf("another server opens %q, error %v", got, err)
+	}
+
+	key, _, err := s.Rotate(t.Context(), false)
+	if err != nil || key.State != structs.RootKeyActive {
+		t.Fatalf("got %+v, error %v", key, err)
+	}
+	other.update(t.Context())
+	if other.Ring.Active() != key.KeyID || len(other.Ring.IDs()) != 2 {
+		t.Errorf("after a rotation: %q of %q is active", other.Ring.Active(), other.Ring.IDs())
+	}
+	_, err = fsm.Propose(t.Context(), cl, fsm.RootKeyRemove, &structs.RootKeyRemoveRequest{KeyID: first.KeyID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.update(t.Context())
+	if !slices.Equal(other.Ring.IDs(), []string{key.KeyID}) {
+		t.Errorf("after a removal: %q", other.Ring.IDs())
+	}
+	if strings.Contains(string(first.Wrapped), "value") || s.tags[0] != s.KEK() {
+		t.Errorf("got the tags %q", s.tags)
+	}
+}
+
+func TestUpdate_TellsALostKeyOnceAndGoesOn(t *testing.T) {
+	cl := newCluster(t)
+	settings := file(t)
+	cl.server(settings).lead(t.Context())
+	moved := settings.File + ".moved"
+	if err := os.Rename(settings.File, moved); err != nil {
+		t.Fatal(err)
+	}
+
+	s := cl.server(settings)
+	for range 3 {
+		if s.update(t.Context()) {
+			t.Error("all keys count as open")
+		}
+	}
+	log := s.log.String()
+	if strings.Count(log, "cannot be opened") != 1 || !strings.Contains(log, "no such file") ||
+		!strings.Contains(log, "not_affected") {
+		t.Errorf("the log is %s", log)
+	}
+	id := state.ActiveRootKey(cl.store.Read()).KeyID
+	if reason := s.Closed(t.Context())[id]["self"]; !strings.Contains(reason, "no such file") {
+		t.Errorf("the reason is %q", reason)
+	}
+	if _, _, err := s.Rotate(t.Context(), false); structs.KindOf(err) != structs.KindPrecondition {
+		t.Errorf("a rotation without the key: %v", err)
+	}
+
+	if err := os.Rename(moved, settings.File); err != nil {
+		t.Fatal(err)
+	}
+	if !s.update(t.Context()) || s.Ring.Active() != id || len(s.Closed(t.Context())) != 0 {
+		t.Errorf("the file is back, and the key is not open: %s", s.log.String())
+	}
+}
+
+func TestUpdate_NamesTheKeyThatItNeeds(t *testing.T) {
+	cl := newCluster(t)
+	owner := cl.server(file(t))
+	owner.lead(t.Context())
+	s := cl.server(file(t), Server{Name: "b", Address: "b:1"})
+	s.update(t.Context())
+	id := state.ActiveRootKey(cl.store.Read()).KeyID
+	closed := s.Closed(t.Context())[id]
+	if !strings.Contains(closed["self"], owner.KEK()) || !strings.Contains(closed["self"], s.KEK()) ||
+		!strings.Contains(closed["b"], "did not answer") {
+		t.Errorf("got %q", closed)
+	}
+	if s.Ring.Active() != "" {
+		t.Error("it encrypts with a key that is not open")
+	}
+}
+
+func TestNew_RejectsAFileThatOthersRead(t *testing.T) {
+	settings := file(t)
+	if err := os.Chmod(settings.File, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := New(Deps{Settings: settings})
+	if structs.KindOf(err) != structs.KindPrecondition || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLead_ANewLeaderEndsAFullRotation(t *testing.T) {
+	cl := newCluster(t)
+	settings := file(t)
+	first := cl.server(settings)
+	first.lead(t.Context())
+	first.update(t.Context())
+	if _, _, err := first.Rotate(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if first.lead(t.Context()) {
+		t.Error("it counts as done before the new key is open")
+	}
+	cl.setFail(structs.Unavailablef("another server leads"))
+	first.update(t.Context())
+	if first.lead(t.Context()) {
+		t.Error("it counts as done though nothing was stored")
+	}
+	if got := cl.states(); !slices.Equal(got, []string{"active", "rekeying"}) {
+		t.Fatalf("the keys are %q", got)
+	}
+
+	cl.setFail(nil)
+	next := cl.server(settings)
+	next.update(t.Context())
+	if !next.lead(t.Context()) {
+		t.Error(next.log.String())
+	}
+	if got := cl.states(); !slices.Equal(got, []string{"active", "inactive"}) {
+		t.Errorf("the keys are %q", got)
+	}
+}
+
+func TestResealing_BoundsItsEntries(t *testing.T) {
+	cl := newCluster(t)
+	s := cl.server(file(t))
+	s.lead(t.Context())
+	s.update(t.Context())
+	b := resealing{keys: s.Keys}
+	before := cl.index
+	for i := range rekeyValues + 1 {
+		place := fmt.Sprint("place ", i)
+		sealed, err := s.Ring.Seal(place, []byte("value"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.add(t.Context(), state.SealedValue{Place: place, Value: sealed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cl.index != before+1 || len(b.values) != 1 {
+		t.Errorf("%d entries for %d values, and %d are left", cl.index-before, rekeyValues+1, len(b.values))
+	}
+	sealed, err := s.Ring.Seal("large", make([]byte, rekeyBytes))
+	if err == nil {
+		err = b.add(t.Context(), state.SealedValue{Place: "large", Value: sealed})
+	}
+	if err != nil || len(b.values) != 0 || b.done != rekeyValues+2 {
+		t.Errorf("%d values are left and %d done, error %v", len(b.values), b.done, err)
+	}
+	closed := &structs.Sealed{KeyID: "gone", Data: []byte("x")}
+	if err := b.add(t.Context(), state.SealedValue{Value: closed}); err == nil {
+		t.Error("a value whose key is not open counts as done")
+	}
+}
+
+func TestFollow_SeesEachChange(t *testing.T) {
+	settings := file(t)
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t)
+		s := cl.server(settings)
+		ctx, cancel := context.WithCancel(t.Context())
+		var loops sync.WaitGroup
+		loops.Go(func() { s.Follow(ctx) })
+		loops.Go(func() { s.Lead(ctx) })
+		defer loops.Wait()
+		defer cancel()
+		synctest.Wait()
+		if s.Ring.Active() == "" {
+			t.Fatal("there is no key at once")
+		}
+
+		key, _, err := s.Rotate(ctx, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * retryInterval) // virtual time
+		if s.Ring.Active() != key.KeyID || !slices.Equal(cl.states(), []string{"active", "inactive"}) {
+			t.Errorf("%q is active, the keys are %q", s.Ring.Active(), cl.states())
+		}
+	})
+}
+
+func TestSettings_ValidateNamesEachFault(t *testing.T) {
+	for _, c := range []struct {
+		settings Settings
+		want     string
+	}{
+		{Settings{}, ""},
+		{Settings{File: "/etc/berth/keyring"}, ""},
+		{Settings{Command: []string{"/bin/kms"}, KeyID: "k"}, ""},
+		{Settings{File: "keyring"}, "absolute path"},
+		{Settings{File: "/k", Command: []string{"/bin/kms"}, KeyID: "k"}, "both set"},
+		{Settings{Command: []string{"kms"}, KeyID: "k"}, "absolute path of a program"},
+		{Settings{Command: []string{"/bin/kms"}}, "belong together"},
+		{Settings{KeyID: "k"}, "belong together"},
+		{Settings{Command: make([]string, maxArgs+1), KeyID: "k"}, "at most 64"},
+		{Settings{Command: []string{"/k"}, KeyID: strings.Repeat("k", maxKeyID+1)}, "at most 512"},
+	} {
+		err := c.settings.Validate()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: got %v, want %q", c.settings, err, c.want)
+		}
+	}
+}
+
+func TestSettings_TheFileIsOutsideOfTheData(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(data, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for path, inside := range map[string]bool{
+		filepath.Join(data, "keyring"):        true,
+		filepath.Join(data, "../data/k"):      true,
+		filepath.Join(dir, "link", "keyring"): true,
+		filepath.Join(dir, "keyring"):         false,
+		data + ".keyring":                     false,
+	} {
+		s := Settings{File: path}
+		if err := s.CheckPlace(data); (err != nil) != inside {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package keys
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/fsm"
+	"berth/internal/keyring"
+	"berth/state"
+	"berth/structs"
+)
+
+// IsOpenToOthers reports whether other users can read the file of the key-encryption key.
+func IsOpenToOthers(err error) bool { return errors.Is(err, keyring.ErrOpenToOthers) }
+
+// Lead makes the first root key, and encrypts secrets again after a full rotation, while this server leads. A
+// new leader goes on where the former one has ended, because the rows say which secrets are left.
+func (k *Keys) Lead(ctx context.Context) {
+	k.follow(ctx, k.lead)
+}
+
+// lead takes all steps that are due. It reports whether none is left.
+func (k *Keys) lead(ctx context.Context) bool {
+	tx := k.Store.Read()
+	err := k.makeFirst(ctx, tx)
+	if err == nil {
+		err = k.rekey(ctx, tx)
+	}
+	if err != nil && ctx.Err() == nil {
+		k.tell(err)
+	}
+	return err == nil && (state.ActiveRootKey(tx) != nil || k.Settings.String() == "none")
+}
+
+// tell logs an error of the leader once, until another one comes.
+func (k *Keys) tell(err error) {
+	text := "lead " + err.Error()
+	k.mu.Lock()
+	news := !k.said[text]
+	k.said[text] = true
+	k.mu.Unlock()
+	if news {
+		k.Logger.Warn("work on the root keys waits, retrying", "error", err)
+	}
+}
+
+// makeFirst makes the first root key, if a key-encryption key is set and all servers hold it.
+func (k *Keys) makeFirst(ctx context.Context, tx state.Reader) error {
+	if state.ActiveRootKey(tx) != nil || k.Settings.String() == "none" {
+		return nil
+	}
+	_, _, err := k.add(ctx, "", false)
+	return err
+}
+
+// Rotate makes another root key the active one. With full it has the secrets of all other keys encrypted again.
+// The error is precondition if a server that is alive could not open the new key.
+func (k *Keys) Rotate(ctx context.Context, full bool) (*structs.RootKey, uint64, error) {
+	was := ""
+	if active := state.ActiveRootKey(k.Store.Read()); active != nil {
+		was = active.KeyID
+	}
+	return k.add(ctx, was, full)
+}
+
+// add makes a root key, which replaces the active one.
+func (k *Keys) add(ctx context.Context, was string, full bool) (*structs.RootKey, uint64, error) {
+	kek, err := k.encrypter()
+	if err != nil {
+		return nil, 0, structs.Preconditionf("no root key is made: %w", err)
+	}
+	if err := k.checkServers(kek.ID()); err != nil {
+		return nil, 0, err
+	}
+
+	id := structs.NewID()
+	key := make([]byte, keyring.KeySize)
+	defer clear(key)
+	_, _ = rand.Read(key) // it never fails
+	wrapped, err := kek.Wrap(ctx, id, key)
+	if err != nil {
+		return nil, 0, structs.Unavailablef("wrapping a root key: %w", err)
+	}
+	index, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+		KeyID:   id,
+		Wrapped: wrapped,
+		KEK:     kek.ID(),
+		Digest:  digest(id, key),
+		Was:     was,
+		Full:    full,
+		Now:     time.Now().UnixNano(),
+	})
+	if err != nil {
+		return nil, index, err
+	}
+	k.Logger.Info("made a root key", "root_key", id, "kek", kek.ID(), "full", full)
+	return state.RootKey(k.Store.Read(), id), index, nil
+}
+
+// checkServers returns an error, of kind precondition, if a server that is alive does not hold the
+// key-encryption key.
+func (k *Keys) checkServers(kek string) error {
+	var others []string
+	for _, s := range k.Servers() {
+		switch {
+		case s.Self || s.KEK == kek:
+		case s.KEK == "":
+			others = append(others, s.Name+" has none")
+		default:
+			others = append(others, s.Name+" has "+s.KEK)
+		}
+	}
+	if others == nil {
+		return nil
+	}
+	return structs.Preconditionf("no root key is made: this server has key-encryption key %s, but %s. "+
+		"Copy the file of server.keyring to each server", kek, strings.Join(others, ", "))
+}
+
+// The bounds of one entry with secrets that are encrypted again.
+const (
+	rekeyValues = 64
+	rekeyBytes  = 256 << 10
+)
+
+// rekey encrypts the secrets of the keys that are rekeying with the active key, and makes these keys inactive.
+// It returns an error if something is left.
+func (k *Keys) rekey(ctx context.Context, tx state.Reader) error {
+	left := map[string]bool{}
+	for row := range state.RootKeys(tx) {
+		if row.State == structs.RootKeyRekeying {
+			left[row.KeyID] = true
+		}
+	}
+	active := state.ActiveRootKey(tx)
+	if len(left) == 0 || active == nil {
+		return nil
+	}
+	if k.Ring.Active() != active.KeyID {
+		return structs.Unavailablef("this server has not opened root key %s yet", active.KeyID)
+	}
+
+	batch := resealing{keys: k}
+	var faults []error
+	for v := range state.SealedValues(tx) {
+		if !left[v.Value.KeyID] {
+			continue
+		}
+		err := batch.add(ctx, v)
+		if err != nil && len(faults) < mostPlaces {
+			faults = append(faults, err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if err := errors.Join(append(faults, batch.flush(ctx))...); err != nil {
+		return err
+	}
+	for id := range left {
+		_, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyRekeyed, &structs.RootKeyRekeyedRequest{KeyID: id})
+		if err != nil {
+			return err
+		}
+		k.Logger.Info("encrypted the secrets of a root key again", "root_key", id, "secrets", batch.done)
+	}
+	return nil
+}
+
+// resealing collects secrets that are encrypted again, and proposes them in entries of a bounded size.
+type resealing struct {
+	keys   *Keys
+	values []structs.ResealedValue
+	bytes  int
+	done   int
+}
+
+// add encrypts a secret with the active key. The plain secret is cleared.
+func (b *resealing) add(ctx context.Context, v state.SealedValue) error {
+	secret, err := b.keys.Ring.Open(v.Place, v.Value)
+	if err != nil {
+		return err
+	}
+	sealed, err := b.keys.Ring.Seal(v.Place, secret)
+	clear(secret)
+	if err != nil {
+		return err
+	}
+	b.values = append(b.values, structs.ResealedValue{
+		Table: v.Table,
+		Key:   slices.Clone(v.Key),
+		Place: v.Place,
+		Was:   state.SealedDigest(v.Value),
+		Value: *sealed,
+	})
+	b.bytes += len(sealed.Data)
+	if len(b.values) < rekeyValues && b.bytes < rekeyBytes {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+// flush proposes what is collected.
+func (b *resealing) flush(ctx context.Context) error {
+	if len(b.values) == 0 {
+		return nil
+	}
+	_, err := fsm.Propose(ctx, b.keys.Proposer, fsm.Reseal, &structs.ResealRequest{Values: b.values})
+	if err != nil {
+		return fmt.Errorf("storing secrets that are encrypted again: %w", err)
+	}
+	b.done += len(b.values)
+	b.values = nil
+	b.bytes = 0
+	return nil
+}
+
+// askTimeout bounds the wait for the status of another server.
+const askTimeout = 2 * time.Second
+
+// Closed returns the reasons why servers cannot open root keys: by the ID of the key, and by the name of the
+// server.
+func (k *Keys) Closed(ctx context.Context) map[string]map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	servers := k.Servers()
+	answers := make([]structs.KeyringStatus, len(servers))
+	faults := make([]error, len(servers))
+	var wg sync.WaitGroup
+	for i, s := range servers {
+		wg.Go(func() {
+			if s.Self {
+				k.Status(&answers[i])
+				return
+			}
+			answer, err := k.Ask(ctx, s.Address)
+			faults[i] = err
+			if err == nil {
+				answers[i] = *answer
+			}
+		})
+	}
+	wg.Wait()
+
+	closed := map[string]map[string]string{}
+	for row := range state.RootKeys(k.Store.Read()) {
+		reasons := map[string]string{}
+		for i, s := range servers {
+			if faults[i] != nil {
+				reasons[s.Name] = "the server did not answer: " + faults[i].Error()
+			} else if reason := answers[i].Closed[row.KeyID]; reason != "" {
+				reasons[s.Name] = reason
+			}
+		}
+		if len(reasons) > 0 {
+			closed[row.KeyID] = reasons
+		}
+	}
+	return closed
+}

@@ -1,0 +1,60 @@
+package cluster_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"berth/internal/keyring"
+	"berth/server"
+	"berth/server/keys"
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+// rootKeys lists the root keys, as the leader shows them.
+func rootKeys(c *cluster.Cluster) []*structs.RootKeyMeta {
+	return cluster.Must(c, c.Leader(), structs.KeyringList, &structs.QueryRequest{}).Keys
+}
+
+// awaitRootKeys waits until there are keys with some states, in any order, and all servers have opened them.
+func awaitRootKeys(c *cluster.Cluster, active, inactive int) {
+	c.T.Helper()
+	c.Await("all servers have opened the root keys", func() bool {
+		found := map[string]int{}
+		for _, k := range rootKeys(c) {
+			found[k.State]++
+			if len(k.Closed) > 0 {
+				return false
+			}
+		}
+		return found[structs.RootKeyActive] == active && found[structs.RootKeyInactive] == inactive &&
+			found[structs.RootKeyRekeying] == 0
+	})
+}
+
+func TestKeyring_ARotationGoesOnWithANewLeader(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "keyring")
+	if err := keyring.NewFileKey().WriteNew(file); err != nil {
+		t.Fatal(err)
+	}
+	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.Keyring = keys.Settings{File: file} })
+	awaitRootKeys(c, 1, 0)
+	first := rootKeys(c)[0]
+
+	leader := c.Leader()
+	made := cluster.Must(c, leader, structs.KeyringRotate, &structs.KeyringRotateRequest{Full: true})
+	if made.Key.State != structs.RootKeyActive || made.Key.KeyID == first.KeyID {
+		t.Errorf("got %+v", made.Key)
+	}
+	kill(t, leader)
+	c.Leader(c.Others(leader)...)
+	awaitRootKeys(c, 1, 1)
+	c.Restart(leader)
+
+	cluster.Must(c, c.Leader(), structs.KeyringDelete, &structs.RootKeyRemoveRequest{KeyID: first.KeyID})
+	awaitRootKeys(c, 1, 0)
+	if got := rootKeys(c)[0].KeyID; got != made.Key.KeyID {
+		t.Errorf("key %s is left, want %s", got, made.Key.KeyID)
+	}
+}
