@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,6 +53,7 @@ type Keys struct {
 	kekErr error             // of the last read
 	closed map[string]string // why a root key is not open, by its ID
 	said   map[string]bool   // the causes that the log has
+	waits  string            // the error of the leader's work that the log has
 }
 
 // retryInterval is the time between two attempts to open the root keys, and to make the first one.
@@ -69,7 +71,7 @@ func New(d Deps) (*Keys, error) {
 		said:   map[string]bool{},
 	}
 	k.kek, k.kekErr = d.Settings.open()
-	if IsOpenToOthers(k.kekErr) {
+	if errors.Is(k.kekErr, keyring.ErrOpenToOthers) {
 		return nil, structs.Preconditionf("server.keyring: %w", k.kekErr)
 	}
 	return k, nil
@@ -106,6 +108,10 @@ func (k *Keys) encrypter() (encrypter, error) {
 // Follow keeps the ring as the rows have it, until ctx ends.
 func (k *Keys) Follow(ctx context.Context) {
 	k.Logger.Info("key-encryption key", "source", k.Settings.String(), "id", k.KEK())
+	_, err := k.encrypter()
+	if err != nil && k.Settings.String() != "none" {
+		k.Logger.Error("failed to read the key-encryption key, retrying", "error", err)
+	}
 	k.follow(ctx, k.update)
 }
 
@@ -144,13 +150,14 @@ func (k *Keys) update(ctx context.Context) bool {
 	closed := map[string]string{}
 	active := ""
 	for id, row := range rows {
-		err := error(nil)
 		if !slices.Contains(open, id) {
-			err = k.open(ctx, row)
+			err := k.open(ctx, row)
+			if err != nil {
+				closed[id] = err.Error()
+				continue
+			}
 		}
-		if err != nil {
-			closed[id] = err.Error()
-		} else if row.State == structs.RootKeyActive {
+		if row.State == structs.RootKeyActive {
 			active = id
 		}
 	}

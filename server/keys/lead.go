@@ -16,9 +16,6 @@ import (
 	"berth/structs"
 )
 
-// IsOpenToOthers reports whether other users can read the file of the key-encryption key.
-func IsOpenToOthers(err error) bool { return errors.Is(err, keyring.ErrOpenToOthers) }
-
 // Lead makes the first root key, and encrypts secrets again after a full rotation, while this server leads. A
 // new leader goes on where the former one has ended, because the rows say which secrets are left.
 func (k *Keys) Lead(ctx context.Context) {
@@ -32,20 +29,23 @@ func (k *Keys) lead(ctx context.Context) bool {
 	if err == nil {
 		err = k.rekey(ctx, tx)
 	}
-	if err != nil && ctx.Err() == nil {
+	if ctx.Err() == nil {
 		k.tell(err)
 	}
 	return err == nil && (state.ActiveRootKey(tx) != nil || k.Settings.String() == "none")
 }
 
-// tell logs an error of the leader once, until another one comes.
+// tell logs an error of the leader's work once, until the work succeeds or another error comes.
 func (k *Keys) tell(err error) {
-	text := "lead " + err.Error()
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
 	k.mu.Lock()
-	news := !k.said[text]
-	k.said[text] = true
+	news := text != k.waits
+	k.waits = text
 	k.mu.Unlock()
-	if news {
+	if news && err != nil {
 		k.Logger.Warn("work on the root keys waits, retrying", "error", err)
 	}
 }
