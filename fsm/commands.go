@@ -58,6 +58,8 @@ var (
 	AttachmentsFound  = command(55, "AttachmentsFound", state.AttachmentsFound)
 	VolumeForce       = command(50, "VolumeForce", state.VolumeForce)
 	CallNote          = command(51, "CallNote", state.CallNote)
+	SecretsSeal       = command(120, "SecretsSeal", state.SecretsSeal, since(2))
+	SecretsSealed     = command(121, "SecretsSealed", state.SecretsSealed, since(2))
 
 	SchedulerConfigSet = command(90, "SchedulerConfigSet", state.SchedulerConfigSet)
 	LeaseBoundSet      = command(91, "LeaseBoundSet", state.LeaseBoundSet, since(2))

@@ -27,6 +27,8 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"RootKeyRekeyed":     2,
 		"RootKeyRemove":      2,
 		"Reseal":             2,
+		"SecretsSeal":        2,
+		"SecretsSealed":      2,
 	}
 	for _, c := range commands {
 		want := level.First

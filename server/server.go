@@ -22,6 +22,7 @@ import (
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/server/control"
+	"berth/server/forget"
 	"berth/server/gossip"
 	"berth/server/keys"
 	"berth/server/leases"
@@ -63,6 +64,7 @@ type Server struct {
 	between   chan func()   // called while none of the leader's loops runs
 	leadEnded chan struct{} // closed when between has no reader
 	restoring sync.Mutex    // held during a restore
+	forget    *forget.Loop
 }
 
 // New opens the server's files and its port. Run releases them, and New does if it fails.
@@ -141,6 +143,14 @@ func (s *Server) createServices(ln net.Listener) {
 	s.leases = leases.New(cfg.control().Leases, nil)
 	s.nodes = nodeconn.NewSessions()
 	s.autopilot = autopilot.New(autopilotDeps(s))
+	s.forget = &forget.Loop{
+		Store:   s.store,
+		Raft:    s.consensus.Raft,
+		Enter:   s.consensus.Enter,
+		Files:   s.consensus.files,
+		DataDir: cfg.DataDir,
+		Logger:  s.logger,
+	}
 	s.endpoints = endpoints.New(endpoints.Deps{
 		Store:          s.store,
 		Raft:           s,
@@ -236,6 +246,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.members.run(ctx) })
 	loops.Go(func() { s.rootKeys.Follow(ctx) })
 	loops.Go(func() { s.bootstrap(ctx) })
+	loops.Go(func() { s.forget.Run(ctx) })
 	loops.Go(func() {
 		if err := s.gate.Run(ctx); err != nil {
 			s.logger.Warn("failed to measure the load, admitting all reads", "error", err)
@@ -299,9 +310,11 @@ func (s *Server) Store() *state.Store {
 	return s.store
 }
 
-// Stats returns Raft's own counters, for `agent self`.
+// Stats returns Raft's own counters, and the index of forget.Loop, for `agent self`.
 func (s *Server) Stats() map[string]string {
-	return s.consensus.Stats()
+	stats := s.consensus.Stats()
+	stats["secrets_removed_to"] = strconv.FormatUint(s.forget.Done(), 10)
+	return stats
 }
 
 // Leader returns the leader, as far as this server knows (endpoints.Raft). After an election and before

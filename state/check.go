@@ -124,6 +124,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, nodeLeases)
 	checkIndexes(c, autopilotConfig)
 	checkIndexes(c, pluginConfigs)
+	checkIndexes(c, secretsMarks)
 	checkIndexes(c, fenceRuns)
 	checkIndexes(c, fenceOrders)
 	checkIndexes(c, rootKeys)

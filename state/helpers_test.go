@@ -71,6 +71,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, pluginConfigs)
 	count(tx, counted, rootKeys)
 	count(tx, counted, safes)
+	count(tx, counted, secretsMarks)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -5,8 +5,8 @@ import (
 	"berth/structs"
 )
 
-// This file declares all tables and their indexes. A comment says which rows a sparse index has, and why its
-// keys have their order. The functions of the other files read and write them.
+// This file declares all tables and their indexes, but those of volume_seal.go. A comment says which rows a
+// sparse index has, and why its keys have their order. The functions of the other files read and write them.
 
 var (
 	nodes = mvcc.NewTable("nodes", func(n *structs.Node) Key {
@@ -469,10 +469,10 @@ var schema = mvcc.Schema{
 		leaseBounds,
 		nodeLeases,
 		autopilotConfig,
-		fenceRuns,
-		fenceOrders,
+		fenceRuns, fenceOrders,
 		pluginConfigs,
 		rootKeys,
+		secretsMarks,
 	},
 }
 

@@ -46,6 +46,7 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	w.rootKey("one", "", false)
 	w.safe("a", "one", "x")
+	do(w, SecretsSealed, &structs.SecretsSealedRequest{Now: 1})
 	return w
 }
 
@@ -114,7 +115,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name(), deployments.Name(),
 		periodicLaunches.Name(), scalingEvents.Name(), siTokens.Name(), clusterMetadata.Name(),
 		leaseBounds.Name(), nodeLeases.Name(), autopilotConfig.Name(), fenceRuns.Name(), fenceOrders.Name(),
-		pluginConfigs.Name(), rootKeys.Name(), safes.Name(),
+		pluginConfigs.Name(), rootKeys.Name(), safes.Name(), secretsMarks.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -12,6 +12,7 @@ import (
 	"berth/internal/keyring"
 	"berth/scheduler"
 	"berth/server/control/fence"
+	"berth/server/control/seal"
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -103,6 +104,17 @@ func (d Deps) runLeaseProofs(ctx context.Context) {
 	loop.Run(ctx)
 }
 
+// runSeal encrypts secrets that are stored without encryption.
+func (d Deps) runSeal(ctx context.Context) {
+	loop := seal.Loop{
+		Store:    d.Store,
+		Proposer: d.Proposer,
+		Keys:     d.Keys,
+		Logger:   d.Logger,
+	}
+	loop.Run(ctx)
+}
+
 // Loop runs while this server leads. Run returns after ctx and everything that Run started have ended.
 type Loop struct {
 	Name string
@@ -125,6 +137,7 @@ func Loops(d Deps) []Loop {
 		{"reaper", reaperLoop{d}.runner().Run},
 		{"fence", d.runFence},
 		{"lease_proofs", d.runLeaseProofs},
+		{"seal_secrets", d.runSeal},
 		{"deployments", deploymentLoop{d}.runner().Run},
 		{"drain", drainLoop{d}.run},
 		{"periodic", periodicLoop{d}.run},

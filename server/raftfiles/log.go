@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -28,8 +29,11 @@ type Log struct {
 	mark    *mark
 	// fatal ends the process; see Options.
 	fatal   func(error)
+	ends    sync.Mutex  // held while either end of the log changes
 	serving atomic.Bool // Serve was called
 	closed  atomic.Bool
+	// newSegment makes the next append begin a segment file.
+	newSegment atomic.Bool
 }
 
 // Serve records that Raft has started. From now on a damaged entry ends the process.
@@ -61,6 +65,15 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 		}
 
 		summed[i] = c
+	}
+
+	l.ends.Lock()
+	defer l.ends.Unlock()
+	if l.newSegment.Swap(false) {
+		err := l.beginSegment(summed[0])
+		if err != nil {
+			return err
+		}
 	}
 
 	if err := l.WAL.StoreLogs(summed); err != nil {
@@ -104,6 +117,8 @@ func (l *Log) readEntry(index uint64, entry *raft.Log) (err error) {
 
 // DeleteRange removes entries at one end of the log (raft.LogStore).
 func (l *Log) DeleteRange(first, last uint64) error {
+	l.ends.Lock()
+	defer l.ends.Unlock()
 	end, err := l.LastIndex()
 	if err != nil {
 		return err

@@ -1,0 +1,123 @@
+// Package seal encrypts the plain secrets of rows while this server leads, once the cluster has a root key.
+package seal
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/internal/backoff"
+	"berth/internal/keyring"
+	"berth/internal/sealing"
+	"berth/state"
+	"berth/structs"
+)
+
+// Loop replaces the plain secrets of volumes and attachments by encrypted ones, in bounded entries. The rows
+// say how far it is, so a new leader goes on. A mark in the state says when there are none left; each server
+// then removes the former entries from its disk.
+type Loop struct {
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Keys     *keyring.Ring
+	Logger   hclog.Logger
+}
+
+// interval is the time between two steps. New secrets are encrypted before they are stored, so nothing waits
+// for a step but rows from before the first root key and from restored archives.
+const interval = 10 * time.Second
+
+// Run encrypts until ctx ends.
+func (l Loop) Run(ctx context.Context) {
+	for {
+		err := l.Step(ctx)
+		// Precondition: a server is too old to know encrypted secrets.
+		if err != nil && ctx.Err() == nil && !structs.IsKind(err, structs.KindPrecondition) {
+			l.Logger.Warn("failed to encrypt the secrets of volumes, retrying", "error", err)
+		}
+		if !backoff.Sleep(ctx, interval) {
+			return
+		}
+	}
+}
+
+// Step encrypts all plain secrets, and then puts the mark. Without a root key it does nothing.
+func (l Loop) Step(ctx context.Context) error {
+	if l.Keys.Active() == "" {
+		return nil
+	}
+	total := 0
+	for {
+		rows, err := l.nextRows()
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			break
+		}
+		_, err = fsm.Propose(ctx, l.Proposer, fsm.SecretsSeal, &structs.SecretsSealRequest{Rows: rows})
+		if err != nil {
+			return err
+		}
+		total += len(rows)
+	}
+	if total > 0 {
+		l.Logger.Warn("encrypted the secrets of volumes; earlier archives of the state have them in plain text: "+
+			"delete these archives, or change the secrets at the storage",
+			"rows", total)
+	}
+	if state.SecretsMark(l.Store.Read()) != nil {
+		return nil
+	}
+	_, err := fsm.Propose(ctx, l.Proposer, fsm.SecretsSealed, &structs.SecretsSealedRequest{
+		Now: time.Now().UnixNano(),
+	})
+	if structs.IsKind(err, structs.KindConflict) {
+		return nil // the next step encrypts them
+	}
+	return err
+}
+
+// nextRows encrypts the secrets of the next rows that have plain ones.
+func (l Loop) nextRows() (rows []*structs.SealedRow, err error) {
+	tx := l.Store.Read()
+	for v := range state.PlainVolumes(tx) {
+		row := &structs.SealedRow{
+			Namespace:   v.Namespace,
+			VolumeID:    v.ID,
+			ModifyIndex: v.ModifyIndex,
+		}
+		row.Secrets, err = l.seal(v.Namespace, v.ID, v.Secrets)
+		if err == nil && v.Deletion != nil {
+			row.Deletion, err = l.seal(v.Namespace, v.ID, v.Deletion.Secrets)
+		}
+		rows = append(rows, row)
+		if err != nil || len(rows) == structs.MaxSealedRows {
+			return rows, err
+		}
+	}
+	for a := range state.PlainAttachments(tx) {
+		row := &structs.SealedRow{
+			Namespace:   a.Namespace,
+			VolumeID:    a.VolumeID,
+			NodeID:      a.NodeID,
+			ModifyIndex: a.ModifyIndex,
+		}
+		row.Secrets, err = l.seal(a.Namespace, a.VolumeID, a.Secrets)
+		rows = append(rows, row)
+		if err != nil || len(rows) == structs.MaxSealedRows {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// seal encrypts secrets, none to nil.
+func (l Loop) seal(namespace, volume string, plain structs.Secrets) (*structs.Sealed, error) {
+	if len(plain) == 0 {
+		return nil, nil
+	}
+	return sealing.Seal(l.Keys, namespace, volume, plain)
+}

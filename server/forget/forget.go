@@ -1,0 +1,107 @@
+// Package forget removes the log entries and the snapshots of a server that may have secrets in plain text.
+package forget
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"berth/internal/backoff"
+	"berth/server/raftfiles"
+	"berth/state"
+	"berth/structs"
+)
+
+// Loop removes from the disk of one server, leader or not, what lies before structs.SecretsMark. A file in the
+// data directory has the index up to which this was done.
+type Loop struct {
+	Store   *state.Store
+	Raft    *raft.Raft
+	Enter   func() (leave func(), err error) // admits a call of Raft, which leave ends
+	Files   *raftfiles.Files
+	DataDir string
+	Logger  hclog.Logger
+
+	done atomic.Uint64
+}
+
+// pause is the time between two attempts.
+const pause = 2 * time.Second
+
+// Done returns the index up to which entries and snapshots were removed, 0 for none.
+func (l *Loop) Done() uint64 { return l.done.Load() }
+
+// Run removes until ctx ends.
+func (l *Loop) Run(ctx context.Context) {
+	done, err := raftfiles.Forgotten(l.DataDir)
+	if err != nil {
+		l.Logger.Warn("removing old log entries again", "error", err)
+	}
+	l.done.Store(done)
+	for ctx.Err() == nil {
+		tx := l.Store.ReadWatched()
+		mark := state.SecretsMark(tx)
+		if mark == nil || mark.ModifyIndex <= l.Done() {
+			_ = l.Store.Wait(ctx, tx)
+			continue
+		}
+		removed, err := l.remove(mark.ModifyIndex)
+		if err == nil && removed {
+			err = raftfiles.SetForgotten(l.DataDir, mark.ModifyIndex)
+		}
+		switch {
+		case err != nil:
+			l.Logger.Warn("failed to remove log entries with plain secrets from the disk, retrying", "error", err)
+		case removed:
+			l.done.Store(mark.ModifyIndex)
+			l.Logger.Info("removed log entries and snapshots from before the encryption of secrets",
+				"index", mark.ModifyIndex)
+			continue
+		}
+		backoff.Sleep(ctx, pause)
+	}
+}
+
+// remove takes a snapshot and deletes all older ones, and every segment of the log with an entry up to the
+// index. It reports whether nothing of them is left: entries that are not applied yet stay.
+func (l *Loop) remove(index uint64) (bool, error) {
+	leave, err := l.Enter()
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+
+	if l.Files.Log.OldestEntry() <= index {
+		l.Files.Log.NewSegment()
+		err = l.compact()
+		if err != nil {
+			return false, err
+		}
+	}
+	newest, err := l.Files.KeepNewest()
+	if err != nil {
+		return false, structs.Internalf("deleting old snapshots: %w", err)
+	}
+	return newest >= index && l.Files.Log.OldestEntry() > index, nil
+}
+
+// compact takes a snapshot, and deletes every entry in it from the log. Raft keeps TrailingLogs of them
+// otherwise.
+func (l *Loop) compact() error {
+	usual := l.Raft.ReloadableConfig()
+	bare := usual
+	bare.TrailingLogs = 0
+	err := l.Raft.ReloadConfig(bare)
+	if err != nil {
+		return structs.Internalf("shortening the log: %w", err)
+	}
+	defer func() { _ = l.Raft.ReloadConfig(usual) }()
+	err = l.Raft.Snapshot().Error()
+	if err != nil {
+		return structs.Unavailablef("taking a snapshot: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package state
+
+import (
+	"iter"
+
+	"berth/internal/mvcc"
+	"berth/structs"
+)
+
+var (
+	// Volumes with secrets that are not encrypted.
+	plainVolumes = volumes.Index("plain_secrets", func(v *structs.CSIVolume) Key {
+		plain := len(v.Secrets) > 0 || v.Deletion != nil && len(v.Deletion.Secrets) > 0
+		return mvcc.KeyIf(plain, v.Namespace, v.ID)
+	})
+
+	// Attachments with secrets that are not encrypted.
+	plainAttachments = attachments.Index("plain_secrets", func(a *structs.CSIAttachment) Key {
+		return mvcc.KeyIf(len(a.Secrets) > 0, a.Namespace, a.VolumeID, a.NodeID)
+	})
+)
+
+// onlySecretsMark is the key of the one row of its table.
+const onlySecretsMark = "sealed"
+
+var secretsMarks = mvcc.NewTable("secrets_marks", func(*structs.SecretsMark) Key {
+	return mvcc.KeyOf(onlySecretsMark)
+})
+
+// PlainVolumes yields the volumes with secrets that are not encrypted.
+func PlainVolumes(tx Reader) iter.Seq[*structs.CSIVolume] { return plainVolumes.Scan(tx) }
+
+// PlainAttachments yields the attachments with secrets that are not encrypted.
+func PlainAttachments(tx Reader) iter.Seq[*structs.CSIAttachment] { return plainAttachments.Scan(tx) }
+
+// SecretsMark returns the row with the index from which on no row has plain secrets, nil for none.
+func SecretsMark(tx Reader) *structs.SecretsMark { return secretsMarks.Get(tx, onlySecretsMark) }
+
+// SecretsSeal replaces the plain secrets of rows by their encrypted form. It leaves out rows that have
+// changed since they were read. It deletes the mark: the entries so far have the plain secrets of these rows.
+func SecretsSeal(tx *WriteTx, p *structs.SecretsSealRequest) error {
+	if len(p.Rows) > structs.MaxSealedRows {
+		return structs.Invalidf("Rows: %d are given; expected at most %d", len(p.Rows), structs.MaxSealedRows)
+	}
+	for _, r := range p.Rows {
+		switch {
+		case r == nil:
+			return structs.Invalidf("Rows: a row is empty")
+		case r.NodeID == "":
+			sealVolume(tx, r)
+		default:
+			sealAttachment(tx, r)
+		}
+	}
+	mark := SecretsMark(tx)
+	if mark != nil {
+		secretsMarks.Delete(tx, mark)
+	}
+	return nil
+}
+
+func sealVolume(tx *WriteTx, r *structs.SealedRow) {
+	v := Volume(tx, r.Namespace, r.VolumeID)
+	if v == nil || v.ModifyIndex != r.ModifyIndex {
+		return
+	}
+	v = v.Copy()
+	if r.Secrets != nil {
+		v.Secrets = nil
+		v.SealedSecrets = r.Secrets
+	}
+	if r.Deletion != nil && v.Deletion != nil {
+		v.Deletion = &structs.CSIDeletion{SealedSecrets: r.Deletion}
+	}
+	putWithoutUnblock(tx, v)
+}
+
+func sealAttachment(tx *WriteTx, r *structs.SealedRow) {
+	a := Attachment(tx, r.Namespace, r.VolumeID, r.NodeID)
+	if a == nil || a.ModifyIndex != r.ModifyIndex || r.Secrets == nil {
+		return
+	}
+	a = a.Copy()
+	a.Secrets = nil
+	a.SealedSecrets = r.Secrets
+	attachments.Put(tx, a)
+}
+
+// SecretsSealed puts the mark, unless a row has plain secrets again. It keeps a mark that exists.
+func SecretsSealed(tx *WriteTx, p *structs.SecretsSealedRequest) error {
+	if plainVolumes.First(tx) != nil || plainAttachments.First(tx) != nil {
+		return structs.Conflictf("some rows have plain secrets")
+	}
+	if SecretsMark(tx) == nil {
+		secretsMarks.Put(tx, &structs.SecretsMark{Time: p.Now})
+	}
+	return nil
+}

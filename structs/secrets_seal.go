@@ -1,0 +1,33 @@
+package structs
+
+// SealedRow has the encrypted form of the plain secrets of one row: of an attachment, or of a volume if
+// NodeID is "".
+type SealedRow struct {
+	Namespace   string  `level:"2"`
+	VolumeID    string  `level:"2"`
+	NodeID      string  `level:"2"`
+	ModifyIndex uint64  `level:"2"` // of the row: another one has other secrets, perhaps
+	Secrets     *Sealed `level:"2"` // nil: the row has none
+	Deletion    *Sealed `level:"2"` // of CSIVolume.Deletion, nil: it has none
+}
+
+// SecretsSealRequest replaces the plain secrets of at most MaxSealedRows rows.
+type SecretsSealRequest struct {
+	Rows []*SealedRow `level:"2"`
+}
+
+// MaxSealedRows bounds the rows whose secrets one log entry replaces.
+const MaxSealedRows = 64
+
+// SecretsSealedRequest records that no row has plain secrets.
+type SecretsSealedRequest struct {
+	Now int64 `level:"2"`
+}
+
+// SecretsMark is the only row of its table. Its ModifyIndex is that of an entry at which no row had plain
+// secrets. Entries and snapshots up to it may have some, so each server removes those from its disk. There is
+// no row before the cluster has a root key, nor while rows with plain secrets are being replaced.
+type SecretsMark struct {
+	Time int64 // UnixNano
+	Indexes
+}
