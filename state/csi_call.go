@@ -22,6 +22,11 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 				p.VolumeID, nodeName(tx, p.NodeID))
 		}
 
+		err := checkSealed(tx, p.SealedSecrets)
+		if err != nil {
+			return err
+		}
+
 		a = a.Copy()
 		a.Call = p.Call
 		if p.Secrets != nil || p.SealedSecrets != nil {

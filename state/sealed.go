@@ -12,10 +12,11 @@ import (
 // This file lists the places of sealed values: the rows with secrets that are encrypted with a root key. The
 // number of uses of a key, its removal and the encryption with another key go over this list alone.
 
-// sealedTables has a line for each table whose rows have sealed values, for example
-//
-//	sealedIn(volumes, (*structs.CSIVolume).Copy, sealedOfVolume),
-var sealedTables = []sealedTable{}
+// sealedTables has a line for each table whose rows have sealed values.
+var sealedTables = []sealedTable{
+	sealedIn(volumes, (*structs.CSIVolume).Copy, sealedOfVolume, putWithoutUnblock),
+	sealedIn(attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, putAttachment),
+}
 
 // sealedField is a sealed value of a row, which may be nil.
 type sealedField struct {
@@ -40,11 +41,12 @@ type SealedValue struct {
 }
 
 // sealedIn returns the line of a table. copied returns a copy of a row in which each set of its fields
-// changes nothing else. fields lists the sealed values of a row. No two of them have the same place.
+// changes nothing else. fields lists the sealed values of a row. put stores a changed one.
 func sealedIn[R mvcc.Record](
 	t *mvcc.Table[R],
 	copied func(R) R,
 	fields func(R) []sealedField,
+	put func(*WriteTx, R),
 ) sealedTable {
 	return sealedTable{
 		name: t.Name(),
@@ -69,7 +71,7 @@ func sealedIn[R mvcc.Record](
 			for _, f := range fields(r) {
 				if f.place == v.Place && f.value != nil && bytes.Equal(SealedDigest(f.value), v.Was) {
 					f.set(&v.Value)
-					t.Put(tx, r)
+					put(tx, r)
 				}
 			}
 		},

@@ -316,6 +316,11 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		return nil
 	}
 
+	err = checkSealed(tx, p.SealedSecrets)
+	if err != nil {
+		return err
+	}
+
 	own := p.Secrets != nil || p.SealedSecrets != nil
 	if v.State == structs.VolumeDeleting && !own {
 		return nil

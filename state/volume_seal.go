@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"berth/internal/mvcc"
+	"berth/internal/sealing"
 	"berth/structs"
 )
 
@@ -46,6 +47,8 @@ func SecretsSeal(tx *WriteTx, p *structs.SecretsSealRequest) error {
 		switch {
 		case r == nil:
 			return structs.Invalidf("Rows: a row is empty")
+		case checkSealed(tx, r.Secrets, r.Deletion) != nil:
+			continue // the root key was removed meanwhile; the caller seals the row again
 		case r.NodeID == "":
 			sealVolume(tx, r)
 		default:
@@ -96,3 +99,36 @@ func SecretsSealed(tx *WriteTx, p *structs.SecretsSealedRequest) error {
 	}
 	return nil
 }
+
+// sealedOfVolume lists the encrypted secrets of a volume (see sealedTables).
+func sealedOfVolume(v *structs.CSIVolume) []sealedField {
+	place := sealing.Place(v.Namespace, v.ID)
+	fields := []sealedField{{
+		place: place,
+		value: v.SealedSecrets,
+		set:   func(s *structs.Sealed) { v.SealedSecrets = s },
+	}}
+	if v.Deletion != nil {
+		fields = append(fields, sealedField{
+			place: place,
+			value: v.Deletion.SealedSecrets,
+			set: func(s *structs.Sealed) {
+				deletion := *v.Deletion // a copy of the volume shares it
+				deletion.SealedSecrets = s
+				v.Deletion = &deletion
+			},
+		})
+	}
+	return fields
+}
+
+// sealedOfAttachment lists the encrypted secrets of an attachment (see sealedTables).
+func sealedOfAttachment(a *structs.CSIAttachment) []sealedField {
+	return []sealedField{{
+		place: sealing.Place(a.Namespace, a.VolumeID),
+		value: a.SealedSecrets,
+		set:   func(s *structs.Sealed) { a.SealedSecrets = s },
+	}}
+}
+
+func putAttachment(tx *WriteTx, a *structs.CSIAttachment) { attachments.Put(tx, a) }

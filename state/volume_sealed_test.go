@@ -1,14 +1,30 @@
 package state
 
 import (
+	"maps"
 	"testing"
 
 	"berth/structs"
 )
 
+// needKey makes a root key active, unless there is one of that ID.
+func (w *fixture) needKey(id string) {
+	w.t.Helper()
+	tx := w.s.Read()
+	if RootKey(tx, id) != nil {
+		return
+	}
+	active := ""
+	if k := ActiveRootKey(tx); k != nil {
+		active = k.KeyID
+	}
+	w.rootKey(id, active, false)
+}
+
 // putSealed gives a volume of the fixture sealed secrets, which a key of the given ID has encrypted.
 func (w *fixture) putSealed(id, external, key string) {
 	w.t.Helper()
+	w.needKey(key)
 	v := aVolume(id, "p")
 	v.ExternalID = external
 	v.SealedSecrets = &structs.Sealed{KeyID: key, Data: []byte(key)}
@@ -71,6 +87,7 @@ func sealedRow(v *structs.CSIVolume) *structs.SealedRow {
 
 func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 	w := threeNodes(t, true)
+	w.needKey("k1")
 	old := w.plain("v")
 	now := w.plain("other")
 	changed := now.Copy()
@@ -102,6 +119,7 @@ func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 
 func TestSecretsSeal_KeepsTheSecretsOfADeletionApart(t *testing.T) {
 	w := threeNodes(t, true)
+	w.needKey("k1")
 	w.plain("v")
 	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{
 		ID:           "v",
@@ -119,6 +137,7 @@ func TestSecretsSeal_KeepsTheSecretsOfADeletionApart(t *testing.T) {
 
 func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 	w := threeNodes(t, true)
+	w.needKey("k1")
 	v := w.plain("v")
 	request := &structs.SecretsSealedRequest{Now: 1}
 	if err := try(w, SecretsSealed, request); !structs.IsKind(err, structs.KindConflict) {
@@ -140,4 +159,91 @@ func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 	if SecretsMark(w.s.Read()) != nil {
 		t.Error("the mark is older than plain secrets")
 	}
+}
+
+func TestSecretsSeal_SkipsARowWhoseKeyWasRemoved(t *testing.T) {
+	w := threeNodes(t, true)
+	v := w.plain("v")
+	do(w, SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(v)}})
+	if v := Volume(w.s.Read(), "default", "v"); v.Secrets["k"] != "v" || v.SealedSecrets != nil {
+		t.Errorf("the secrets are sealed with a key that is gone: %+v", v)
+	}
+}
+
+// A root key that secrets of a volume, of its deletion or of its attachments need stays.
+func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
+	w := threeNodes(t, true)
+	w.putSealed("v", "ext-v", "k1")
+	w.claim(aClaim("v", "b1", wr, snw))
+	w.putSealed("d", "ext-d", "k1")
+	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{
+		ID:            "d",
+		SealedSecrets: &structs.Sealed{KeyID: "k1", Data: []byte("of the deletion")},
+		WriteOptions:  w.now(),
+	})
+	places := map[string]int{}
+	request := &structs.ResealRequest{}
+	w.needKey("k2")
+	for v := range SealedValues(w.s.Read()) {
+		places[v.Table+" "+v.Place]++
+		request.Values = append(request.Values, structs.ResealedValue{
+			Table: v.Table,
+			Key:   v.Key,
+			Place: v.Place,
+			Was:   SealedDigest(v.Value),
+			Value: structs.Sealed{KeyID: "k2", Data: append([]byte("new "), v.Value.Data...)},
+		})
+	}
+	want := map[string]int{
+		"csi_volumes volume default/v":     1,
+		"csi_volumes volume default/d":     2,
+		"csi_attachments volume default/v": 1,
+	}
+	if !maps.Equal(places, want) {
+		t.Fatalf("the sealed values are %v, want %v", places, want)
+	}
+	before := Volume(w.s.Read(), "default", "d")
+	do(w, Reseal, request)
+	d := Volume(w.s.Read(), "default", "d")
+	if string(d.Deletion.SealedSecrets.Data) != "new k1" || string(d.SealedSecrets.Data) != "new of the deletion" {
+		t.Errorf("the volume has %+v and %+v", d.Deletion.SealedSecrets, d.SealedSecrets)
+	}
+	if before.Deletion.SealedSecrets.KeyID != "k1" {
+		t.Error("a row of a snapshot has changed")
+	}
+	if a := Attachment(w.s.Read(), "default", "v", "n1"); a.SealedSecrets.KeyID != "k2" {
+		t.Errorf("the attachment has %+v", a.SealedSecrets)
+	}
+	remove := &structs.RootKeyRemoveRequest{KeyID: "k1"}
+	if err := try(w, RootKeyRemove, remove); err != nil {
+		t.Errorf("the key that nothing needs stays: %v", err)
+	}
+}
+
+// A value that was encrypted with a key that is gone would be lost.
+func TestVolumes_TakeNoSecretsOfAKeyThatIsGone(t *testing.T) {
+	w := threeNodes(t, true)
+	w.putSealed("v", "ext-v", "k1")
+	w.claim(aClaim("v", "b1", wr, snw))
+	w.putSealed("free", "ext-free", "k1")
+	gone := &structs.Sealed{KeyID: "gone", Data: []byte("x")}
+	v := aVolume("w", "p")
+	v.SealedSecrets = gone
+	wantKind(t, try(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		Volumes:      []*structs.CSIVolume{v},
+		WriteOptions: w.now(),
+	}), structs.KindUnavailable)
+	wantKind(t, try(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{
+		ID:            "free",
+		SealedSecrets: gone,
+		WriteOptions:  w.now(),
+	}), structs.KindUnavailable)
+	a := Attachment(w.s.Read(), "default", "v", "n1")
+	wantKind(t, try(w, CallNote, &structs.CSICallNote{
+		VolumeID:      "v",
+		NodeID:        "n1",
+		RowIndex:      a.CreateIndex,
+		SealedSecrets: gone,
+		WriteOptions:  w.now(),
+	}), structs.KindUnavailable)
 }

@@ -36,6 +36,11 @@ func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 }
 
 func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
+	err := checkSealed(tx, v.SealedSecrets)
+	if err != nil {
+		return err
+	}
+
 	old := Volume(tx, v.Namespace, v.ID)
 	if v.ModifyIndex != 0 &&
 		(old == nil || old.ModifyIndex != v.ModifyIndex) {
