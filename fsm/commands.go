@@ -74,10 +74,15 @@ var (
 
 	PluginConfigSet = command(107, "PluginConfigSet", state.PluginConfigSet, since(2))
 
-	RootKeyAdd     = command(114, "RootKeyAdd", state.RootKeyAdd, since(2))
-	RootKeyRekeyed = command(115, "RootKeyRekeyed", state.RootKeyRekeyed, since(2))
-	RootKeyRemove  = command(116, "RootKeyRemove", state.RootKeyRemove, since(2))
-	Reseal         = command(117, "Reseal", state.Reseal, since(2))
+	RootKeyAdd         = command(114, "RootKeyAdd", state.RootKeyAdd, since(2))
+	RootKeyRekeyed     = command(115, "RootKeyRekeyed", state.RootKeyRekeyed, since(2))
+	RootKeyRemove      = command(116, "RootKeyRemove", state.RootKeyRemove, since(2))
+	Reseal             = command(117, "Reseal", state.Reseal, since(2))
+	VariablePut        = command(123, "VariablePut", state.VariablePut, since(2))
+	VariableDelete     = command(124, "VariableDelete", state.VariableDelete, since(2))
+	VariableLock       = command(125, "VariableLock", state.VariableLock, since(2))
+	VariableUnlock     = command(126, "VariableUnlock", state.VariableUnlock, since(2))
+	VariableLockExpire = command(127, "VariableLockExpire", state.VariableLockExpire, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", state.NamespaceDelete)

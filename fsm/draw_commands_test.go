@@ -137,6 +137,27 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		}
 		return Reseal.Encode(p)
 	},
+	"VariablePut": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return VariablePut.Encode(d.variable())
+	},
+	"VariableDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return VariableDelete.Encode(d.variable())
+	},
+	"VariableLock": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return VariableLock.Encode(d.variable())
+	},
+	"VariableUnlock": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return VariableUnlock.Encode(d.variable())
+	},
+	"VariableLockExpire": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		p := d.variable()
+		return VariableLockExpire.Encode(&structs.VariableExpiry{
+			Namespace: p.Namespace,
+			Path:      p.Path,
+			LockID:    d.of("one", "two"),
+			DelayOver: d.flip(),
+		})
+	},
 	"NodeEligibility": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeEligibility.Encode(&structs.NodeEligibilityRequest{
 			NodeID:       d.node(),
@@ -347,4 +368,20 @@ func (d dice) scaling() *structs.GroupScalingEvent {
 		e.Meta = map[string]any{"k": []any{"v", 1.5}}
 	}
 	return &structs.GroupScalingEvent{Group: d.of("g", "h"), Event: e}
+}
+
+// variable returns a write of one of a few variables, by one of a few holders or by nobody.
+func (d dice) variable() *structs.VariableChange {
+	p := &structs.VariableChange{
+		Namespace: "default",
+		Path:      d.of("a", "nomad/jobs/a"),
+		Now:       d.now().Now,
+	}
+	if d.flip() {
+		p.Sealed = &structs.Sealed{KeyID: "k", Data: []byte(d.of("x", "y"))}
+	}
+	if d.flip() {
+		p.Lock = &structs.VariableLock{ID: d.of("one", "two"), TTL: 15e9, LockDelay: 15e9}
+	}
+	return p
 }

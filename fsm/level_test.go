@@ -29,6 +29,11 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"Reseal":             2,
 		"SecretsSeal":        2,
 		"SecretsSealed":      2,
+		"VariablePut":        2,
+		"VariableDelete":     2,
+		"VariableLock":       2,
+		"VariableUnlock":     2,
+		"VariableLockExpire": 2,
 	}
 	for _, c := range commands {
 		want := level.First

@@ -38,6 +38,7 @@ func Check(tx *ReadTx) []string {
 	c.nodeLeases()
 	c.rootKeys()
 	c.sealedValues()
+	c.variables()
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
@@ -128,6 +129,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, fenceRuns)
 	checkIndexes(c, fenceOrders)
 	checkIndexes(c, rootKeys)
+	checkIndexes(c, variables)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim

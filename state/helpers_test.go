@@ -72,6 +72,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, rootKeys)
 	count(tx, counted, safes)
 	count(tx, counted, secretsMarks)
+	count(tx, counted, variables)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// A namespace exists while it has a row or is used: a volume is in it, or a job that is not dead. default
-// always exists.
+// A namespace exists while it has a row or is used: a volume or a variable is in it, or a job that is not
+// dead. default always exists.
 
 // alwaysThere are the indexes of a namespace without a row, and of a built-in node pool.
 var alwaysThere = structs.Indexes{CreateIndex: 1, ModifyIndex: 1}
@@ -34,7 +34,7 @@ func Namespace(tx Reader, name string) *structs.Namespace {
 }
 
 func namespaceUsed(tx Reader, name string) bool {
-	if volumes.Has(tx, name) {
+	if volumes.Has(tx, name) || variables.Has(tx, name) {
 		return true
 	}
 	for range liveJobs(tx, name) {
@@ -52,8 +52,8 @@ func isLive(j *structs.Job) bool {
 	return j.Status != structs.JobDead
 }
 
-// Namespaces returns the namespaces by name. It goes from namespace to namespace of volumes and jobs, which
-// tell those without rows.
+// Namespaces returns the namespaces by name. It goes from namespace to namespace of volumes, variables and
+// jobs, which tell those without rows.
 func Namespaces(tx Reader) []*structs.Namespace {
 	found := map[string]*structs.Namespace{}
 	add := func(name string) {
@@ -69,6 +69,10 @@ func Namespaces(tx Reader) []*structs.Namespace {
 
 	// First lets a blocking query watch all rows.
 	for v := volumes.First(tx); v != nil; v = volumes.After(tx, v.Namespace) {
+		add(v.Namespace)
+	}
+
+	for v := variables.First(tx); v != nil; v = variables.After(tx, v.Namespace) {
 		add(v.Namespace)
 	}
 
@@ -159,6 +163,12 @@ func NamespaceDelete(tx *WriteTx, p *structs.NamespaceDeleteRequest) error {
 	if volumes > 0 {
 		return structs.Preconditionf("namespace %q has %d volumes, such as %q; delete or deregister them first",
 			p.Name, volumes, volume.ID)
+	}
+
+	stored, variable := countAll(variables.Scan(tx, p.Name))
+	if stored > 0 {
+		return structs.Preconditionf("namespace %q has %d variables, such as %q; purge them first",
+			p.Name, stored, variable.Path)
 	}
 
 	namespaces.Delete(tx, namespaces.Get(tx, p.Name))

@@ -5,8 +5,8 @@ import (
 	"berth/structs"
 )
 
-// This file declares all tables and their indexes, but those of volume_seal.go. A comment says which rows a
-// sparse index has, and why its keys have their order. The functions of the other files read and write them.
+// This file declares the tables and their indexes, but those of variable.go and volume_seal.go. A comment says
+// which rows a sparse index has, and why its keys have their order. Other files read and write them.
 
 var (
 	nodes = mvcc.NewTable("nodes", func(n *structs.Node) Key {
@@ -410,7 +410,6 @@ const onlyLeaseBound = "leases"
 var leaseBounds = mvcc.NewTable("lease_bounds", func(*structs.LeaseBound) Key {
 	return mvcc.KeyOf(onlyLeaseBound)
 })
-
 var nodeLeases = mvcc.NewTable("node_leases", func(l *structs.NodeLease) Key {
 	return mvcc.KeyOf(l.NodeID)
 })
@@ -473,6 +472,7 @@ var schema = mvcc.Schema{
 		pluginConfigs,
 		rootKeys,
 		secretsMarks,
+		variables,
 	},
 }
 

@@ -47,6 +47,7 @@ func fullFixture(t testing.TB) *fixture {
 	w.rootKey("one", "", false)
 	w.safe("a", "one", "x")
 	do(w, SecretsSealed, &structs.SecretsSealedRequest{Now: 1})
+	do(w, VariablePut, aVariable("app/db"))
 	return w
 }
 
@@ -116,6 +117,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		periodicLaunches.Name(), scalingEvents.Name(), siTokens.Name(), clusterMetadata.Name(),
 		leaseBounds.Name(), nodeLeases.Name(), autopilotConfig.Name(), fenceRuns.Name(), fenceOrders.Name(),
 		pluginConfigs.Name(), rootKeys.Name(), safes.Name(), secretsMarks.Name(),
+		variables.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

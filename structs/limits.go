@@ -125,6 +125,8 @@ const (
 	MaxInterval = 10 * 365 * 24 * time.Hour // of restart and reschedule policies; max_run_duration; disconnect
 	MaxTaskWait = 24 * time.Hour            // kill_timeout, shutdown_delay, health_timeout, hang_timeout
 	MaxWait     = 10 * time.Minute          // of a blocking query
+	MinLockTime = 10 * time.Second          // the TTL and the delay of the lock of a variable
+	MaxLockTime = 24 * time.Hour
 
 	// Bounds of the commands that users run in tasks. A command travels in the head of a request.
 	MaxExecArgs  = 1024     // of one command, with its program
@@ -140,6 +142,13 @@ const (
 	// Bounds of the gossip addresses of one request to join servers.
 	MaxJoinAddresses = 16
 	MaxJoinAddress   = 260 // bytes: a DNS name and a port
+
+	// Bounds of variables.
+	MaxVariablePath  = 128       // bytes of a path
+	MaxVariableItems = 1000      // items of one variable
+	MaxVariableBytes = 64 << 10  // names and values of its items
+	MaxStoredVars    = 10_000    // variables of one namespace
+	MaxStoredBytes   = 128 << 20 // their encrypted items
 
 	// Bounds of searches.
 	MaxSearched = 20 // matches of one context

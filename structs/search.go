@@ -13,6 +13,7 @@ const (
 	SearchNodePools  = "node_pools"
 	SearchNodes      = "nodes"
 	SearchPlugins    = "plugins"
+	SearchVars       = "vars"
 	SearchVolumes    = "volumes"
 )
 

@@ -303,6 +303,13 @@ var allLimits = []limit{
 		"SmallRPC", structs.SmallRPC, "bytes",
 		"an RPC request up to this size does not count among these and is not rejected for them", "counted",
 	},
+	{"MaxVariablePath", structs.MaxVariablePath, "bytes", "the path of a variable", beyondInvalid},
+	{"MaxVariableItems", structs.MaxVariableItems, "", "items of one variable", beyondInvalid},
+	{"MaxVariableBytes", structs.MaxVariableBytes, "bytes", "names and values of the items of one variable", beyondInvalid},
+	{"MaxStoredVars", structs.MaxStoredVars, "", "variables of one namespace", "*precondition*"},
+	{"MaxStoredBytes", structs.MaxStoredBytes, "bytes", "the encrypted items of all variables of one namespace", "*precondition*"},
+	{"MinLockTime", int64(structs.MinLockTime), "duration", "at least: `TTL` and `LockDelay` of the lock of a variable", beyondInvalid},
+	{"MaxLockTime", int64(structs.MaxLockTime), "duration", "`TTL` and `LockDelay` of the lock of a variable", beyondInvalid},
 	{
 		"MaxEntry", structs.MaxEntry, "bytes",
 		"one entry of the log: a write, or a plan of the scheduler", beyondInvalid,

@@ -1,0 +1,150 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// aVariable is a write of a variable.
+func aVariable(path string) *structs.VariableChange {
+	return &structs.VariableChange{
+		Namespace: "default",
+		Path:      path,
+		Sealed:    &structs.Sealed{KeyID: "k", Data: []byte("sealed")},
+		Now:       5e9,
+	}
+}
+
+// by returns the write with the ID of a lock.
+func by(id string, p *structs.VariableChange) *structs.VariableChange {
+	p.Lock = &structs.VariableLock{ID: id, TTL: 15 * time.Second, LockDelay: 15 * time.Second}
+	return p
+}
+
+// indexed returns the write with the index that it expects.
+func indexed(index uint64, p *structs.VariableChange) *structs.VariableChange {
+	p.CheckIndex = &index
+	return p
+}
+
+func TestVariablePut_ChecksTheIndexOfItsWriter(t *testing.T) {
+	w := newFixture(t)
+	wantKind(t, try(w, VariablePut, indexed(7, aVariable("a"))), structs.KindConflict)
+	do(w, VariablePut, indexed(0, aVariable("a")))
+	wantKind(t, try(w, VariablePut, indexed(0, aVariable("a"))), structs.KindConflict)
+	first := Variable(w.s.Read(), "default", "a")
+	do(w, VariablePut, indexed(first.ModifyIndex, aVariable("a")))
+	wantKind(t, try(w, VariablePut, indexed(first.ModifyIndex, aVariable("a"))), structs.KindConflict)
+	wantKind(t, try(w, VariableDelete, indexed(first.ModifyIndex, aVariable("a"))), structs.KindConflict)
+	do(w, VariablePut, aVariable("a"))
+	second := Variable(w.s.Read(), "default", "a")
+	if second.CreateIndex != first.CreateIndex || second.ModifyIndex == first.ModifyIndex {
+		t.Errorf("got the indexes %+v after %+v", second.Indexes, first.Indexes)
+	}
+	do(w, VariableDelete, indexed(second.ModifyIndex, aVariable("a")))
+	do(w, VariableDelete, aVariable("a")) // it is gone
+	if Variable(w.s.Read(), "default", "a") != nil {
+		t.Error("the variable is still there")
+	}
+}
+
+func TestVariablePut_NeedsAValidPathAndANamespace(t *testing.T) {
+	w := newFixture(t)
+	for _, path := range []string{"", "/a", "a/", "a//b", "a.b", "a b", "nomad", "nomad/x", "nomad/jobsx"} {
+		wantKind(t, try(w, VariablePut, aVariable(path)), structs.KindInvalid)
+	}
+	for _, path := range []string{
+		"a", "A-b_c~d/e", "nomadic", "nomad/jobs", "nomad/jobs/j/g", "nomad/volumes/default/v",
+	} {
+		do(w, VariablePut, aVariable(path))
+	}
+	elsewhere := aVariable("a")
+	elsewhere.Namespace = "prod"
+	wantKind(t, try(w, VariablePut, elsewhere), structs.KindPrecondition)
+	bare := &structs.VariableChange{Namespace: "default", Path: "a"}
+	wantKind(t, try(w, VariablePut, bare), structs.KindInvalid)
+}
+
+func TestVariablePut_IsBoundedByItsNamespace(t *testing.T) {
+	w := newFixture(t)
+	big := aVariable("big")
+	big.Sealed = &structs.Sealed{Data: make([]byte, structs.MaxStoredBytes)}
+	wantKind(t, try(w, VariablePut, aVariable("a")), "")
+	wantKind(t, try(w, VariablePut, big), structs.KindPrecondition)
+	err := w.s.Write(w.index+1, func(tx *WriteTx) error {
+		for i := range structs.MaxStoredVars {
+			p := aVariable(fmt.Sprintf("v%d", i))
+			variables.Put(tx, &structs.Variable{Namespace: p.Namespace, Path: p.Path, Sealed: p.Sealed})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.index++
+	wantKind(t, try(w, VariablePut, aVariable("another")), structs.KindPrecondition)
+	do(w, VariablePut, aVariable("v1"))
+}
+
+func TestVariableLock_ExcludesOtherWriters(t *testing.T) {
+	w := newFixture(t)
+	do(w, VariableLock, by("one", &structs.VariableChange{Namespace: "default", Path: "a", Now: 5e9}))
+	wantKind(t, try(w, VariableLock, by("two", aVariable("a"))), structs.KindConflict)
+	wantKind(t, try(w, VariablePut, aVariable("a")), structs.KindConflict)
+	wantKind(t, try(w, VariablePut, by("two", aVariable("a"))), structs.KindConflict)
+	wantKind(t, try(w, VariableDelete, aVariable("a")), structs.KindConflict)
+	wantKind(t, try(w, VariableUnlock, by("two", aVariable("a"))), structs.KindConflict)
+	do(w, VariablePut, by("one", aVariable("a")))
+	if v := Variable(w.s.Read(), "default", "a"); v.Sealed == nil || v.Lock.ID != "one" {
+		t.Errorf("the holder has written %+v", v)
+	}
+	do(w, VariableUnlock, by("one", aVariable("a")))
+	wantKind(t, try(w, VariableUnlock, by("one", aVariable("a"))), structs.KindConflict)
+	wantKind(t, try(w, VariablePut, by("one", aVariable("a"))), structs.KindConflict)
+	wantKind(t, try(w, VariableUnlock, aVariable("a")), structs.KindConflict)
+	do(w, VariableLock, by("two", aVariable("a")))
+	do(w, VariableDelete, by("two", aVariable("a")))
+}
+
+// After its end, the former holder writes no more, others write, and nobody gets the lock until its delay is
+// over.
+func TestVariableLockExpire_HoldsTheDelay(t *testing.T) {
+	w := newFixture(t)
+	do(w, VariableLock, by("one", aVariable("a")))
+	expire := func(id string, over bool) {
+		do(w, VariableLockExpire, &structs.VariableExpiry{
+			Namespace: "default",
+			Path:      "a",
+			LockID:    id,
+			DelayOver: over,
+		})
+	}
+	expire("former", false)
+	expire("one", true)
+	wantKind(t, try(w, VariablePut, aVariable("a")), structs.KindConflict)
+	expire("one", false)
+	wantKind(t, try(w, VariablePut, by("one", aVariable("a"))), structs.KindConflict)
+	do(w, VariablePut, aVariable("a"))
+	wantKind(t, try(w, VariableLock, by("two", aVariable("a"))), structs.KindConflict)
+	expire("one", false)
+	expire("one", true)
+	expire("one", true)
+	do(w, VariableLock, by("two", aVariable("a")))
+}
+
+func TestNamespaceDelete_KeepsOneWithVariables(t *testing.T) {
+	w := newFixture(t)
+	do(w, NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod"}})
+	inProd := func() *structs.VariableChange {
+		p := aVariable("a")
+		p.Namespace = "prod"
+		return p
+	}
+	do(w, VariablePut, inProd())
+	wantKind(t, try(w, NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"}), structs.KindPrecondition)
+	do(w, VariableDelete, inProd())
+	do(w, NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"})
+}

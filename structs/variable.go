@@ -1,0 +1,230 @@
+package structs
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// VariableItems are the values of a variable by their names. In texts they are [redacted], so that no log and
+// no error shows them. JSON and msgpack have them.
+type VariableItems map[string]string
+
+// String never shows a value.
+func (v VariableItems) String() string { return Redacted }
+
+// Format covers every verb of fmt.
+func (v VariableItems) Format(f fmt.State, _ rune) {
+	_, _ = f.Write([]byte(Redacted))
+}
+
+// Variable is the row of a variable. Key: (Namespace, Path). Its items are encrypted before they enter the
+// log: as JSON, for the place that VariablePlace returns.
+type Variable struct {
+	Namespace  string
+	Path       string
+	CreateTime int64   // UnixNano
+	ModifyTime int64   // UnixNano
+	Sealed     *Sealed // nil: it has no items, only a lock
+	// Lock is nil if nobody has the lock, and its delay is over.
+	Lock *VariableLock
+	// LockExpired: nobody has the lock any more. Its delay runs, in which nobody gets it.
+	LockExpired bool
+	Indexes
+}
+
+// VariablePlace returns the place for which the items of a variable are encrypted.
+func VariablePlace(namespace, path string) string { return "variable " + namespace + "/" + path }
+
+// Holder returns the lock of a variable while somebody has it, else nil. v may be nil.
+func (v *Variable) Holder() *VariableLock {
+	if v == nil || v.LockExpired {
+		return nil
+	}
+	return v.Lock
+}
+
+// VariableLock is the lock on a variable. Its holder renews it within TTL. Otherwise it ends, and nobody gets
+// it for LockDelay.
+type VariableLock struct {
+	ID        string        `level:"2"` // its holder sends it with each write
+	TTL       time.Duration `level:"2"`
+	LockDelay time.Duration `level:"2"`
+}
+
+type variableLockJSON struct {
+	ID        string
+	TTL       string
+	LockDelay string
+}
+
+// MarshalJSON writes the durations as texts, as the dialect has them.
+func (l VariableLock) MarshalJSON() ([]byte, error) {
+	return json.Marshal(variableLockJSON{l.ID, l.TTL.String(), l.LockDelay.String()})
+}
+
+// UnmarshalJSON reads durations such as 15s. An empty text is 0.
+func (l *VariableLock) UnmarshalJSON(b []byte) (err error) {
+	var v variableLockJSON
+	err = json.Unmarshal(b, &v)
+	l.ID = v.ID
+	if err == nil && v.TTL != "" {
+		l.TTL, err = time.ParseDuration(v.TTL)
+	}
+	if err == nil && v.LockDelay != "" {
+		l.LockDelay, err = time.ParseDuration(v.LockDelay)
+	}
+	return err
+}
+
+// VariableMetadata is all of a variable but its items. Lists have no ID of a lock.
+type VariableMetadata struct {
+	Namespace  string
+	Path       string
+	CreateTime int64         // UnixNano
+	ModifyTime int64         // UnixNano
+	Lock       *VariableLock `json:",omitempty"` // nil: nobody has it
+	Indexes
+}
+
+// Metadata returns all of a variable but its items.
+func (v *Variable) Metadata() *VariableMetadata {
+	return &VariableMetadata{
+		Namespace:  v.Namespace,
+		Path:       v.Path,
+		CreateTime: v.CreateTime,
+		ModifyTime: v.ModifyTime,
+		Lock:       v.Holder(),
+		Indexes:    v.Indexes,
+	}
+}
+
+// WithoutLockID returns a copy that does not tell the ID of the lock, with which others could write.
+func (m VariableMetadata) WithoutLockID() *VariableMetadata {
+	if m.Lock != nil {
+		m.Lock = &VariableLock{TTL: m.Lock.TTL, LockDelay: m.Lock.LockDelay}
+	}
+	return &m
+}
+
+// OpenVariable is a variable with its items.
+type OpenVariable struct {
+	VariableMetadata
+	Items VariableItems
+}
+
+// VariableList lists variables without their items. A node gets those that it may read.
+var VariableList = read[VariableListRequest, VariableListResponse]("Variables.List")
+
+// VariableListRequest asks for the variables whose paths begin with the prefix of the options.
+type VariableListRequest struct {
+	NodeID       string `level:"2"` // "" for an operator
+	SecretID     string `level:"2"`
+	QueryOptions `level:"2"`
+}
+
+// VariableListResponse has the variables by namespace and path.
+type VariableListResponse struct {
+	Variables []*VariableMetadata
+	QueryMeta
+}
+
+// VariableGet reads a variable. The error is not-found if it does not exist, and denied for a node that runs
+// nothing of its job.
+var VariableGet = read[VariableGetRequest, VariableGetResponse]("Variables.Read")
+
+// VariableGetRequest names the variable.
+type VariableGetRequest struct {
+	Path         string `level:"2"`
+	NodeID       string `level:"2"` // "" for an operator
+	SecretID     string `level:"2"`
+	QueryOptions `level:"2"`
+}
+
+// VariableGetResponse has the variable.
+type VariableGetResponse struct {
+	Variable *OpenVariable
+	QueryMeta
+}
+
+// The writes of VariableApply.
+const (
+	VariableSet     = "set"          // replaces the items
+	VariableDelete  = "delete"       // deletes the variable, also if it does not exist
+	VariableAcquire = "lock-acquire" // takes the lock, and replaces the items if there are some
+	VariableRelease = "lock-release" // gives the lock back
+)
+
+// VariableApply writes a variable. A conflict is no error: the answer has the present variable.
+var VariableApply = write[VariableApplyRequest, VariableApplyResponse]("Variables.Apply")
+
+// VariableApplyRequest has the write of a variable.
+type VariableApplyRequest struct {
+	Op    string        `level:"2"`
+	Path  string        `level:"2"`
+	Items VariableItems `level:"2"`
+	// CheckIndex is the ModifyIndex that the variable has to have, 0 for one that does not exist. nil: any.
+	CheckIndex *uint64 `level:"2"`
+	// Lock has the ID of a holder, or the times of the lock to take.
+	Lock         *VariableLock `level:"2"`
+	WriteOptions `level:"2"`
+}
+
+// VariableApplyResponse has the variable as it was written, or the one that was in the way. Both are nil
+// after a deletion.
+type VariableApplyResponse struct {
+	Variable *OpenVariable
+	Conflict *OpenVariable
+	WriteMeta
+}
+
+// VariableRenew keeps the lock of a variable for another TTL. It writes nothing. The error is a conflict if
+// the lock has another holder, or none.
+var VariableRenew = write[VariableRenewRequest, VariableRenewResponse]("Variables.RenewLock")
+
+// VariableRenewRequest names the lock.
+type VariableRenewRequest struct {
+	Path         string `level:"2"`
+	LockID       string `level:"2"`
+	WriteOptions `level:"2"`
+}
+
+// VariableRenewResponse has the variable, or the one with another lock.
+type VariableRenewResponse struct {
+	Variable *VariableMetadata
+	Conflict *OpenVariable
+	WriteMeta
+}
+
+// VariableChange is a write of a variable as the log has it.
+type VariableChange struct {
+	Namespace  string        `level:"2"`
+	Path       string        `level:"2"`
+	Sealed     *Sealed       `level:"2"` // the items, nil for a write without
+	CheckIndex *uint64       `level:"2"` // see VariableApplyRequest
+	Lock       *VariableLock `level:"2"` // the lock of the writer, or the one to take; nil: none
+	Now        int64         `level:"2"` // UnixNano
+}
+
+// VariableExpiry ends a lock that its holder has not renewed, or the delay after it.
+type VariableExpiry struct {
+	Namespace string `level:"2"`
+	Path      string `level:"2"`
+	LockID    string `level:"2"`
+	DelayOver bool   `level:"2"` // the delay is over, which followed the end of the lock
+}
+
+// The part of the paths of variables that belongs to jobs.
+const variablesOfJobs = "nomad/jobs"
+
+// JobVariablePaths returns the paths of the variables that a task may read: of all jobs, of its job, its
+// group and itself. A child of a job reads those of its parent.
+func JobVariablePaths(job *Job, group, task string) []string {
+	id := job.ID
+	if job.ParentID != "" {
+		id = job.ParentID
+	}
+	ofJob := variablesOfJobs + "/" + id
+	ofGroup := ofJob + "/" + group
+	return []string{variablesOfJobs, ofJob, ofGroup, ofGroup + "/" + task}
+}
