@@ -105,6 +105,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 		Logger:       httpLogger,
 		AllowedHosts: cfg.httpHosts(),
 		Connect:      a.connect,
+		CheckSecrets: a.checkSecrets,
 		Sessions:     &a.sessions,
 	})
 	a.apis = a.newAPIServers(withHeaders(cfg.HTTPHeaders, handler), httpLogger)

@@ -76,7 +76,7 @@ func (c *Client) Address() string {
 // request is one call of a route.
 type request struct {
 	route  *Route
-	id     string // in place of {id} in the path
+	id     string // in place of {id} or restOfPath
 	query  url.Values
 	header http.Header
 	body   any // an io.Reader, or a value to send as JSON
@@ -162,12 +162,20 @@ func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error
 	return resp, nil
 }
 
+// restOfPath is the last part of the pattern of a path whose ID has slashes.
+const restOfPath = "{path...}"
+
 // urlOf returns the URL of a request, in the namespace and region of the client if the query names no other.
 func (c *Client) urlOf(r request) string {
 	u := *c.agent.Base
 	for s := range strings.SplitSeq(r.route.Path[1:], "/") {
 		if s == "{id}" {
 			s = r.id
+		}
+		if s == restOfPath {
+			u.Path += "/" + r.id
+			u.RawPath += "/" + strings.ReplaceAll(url.PathEscape(r.id), "%2F", "/")
+			continue
 		}
 
 		u.Path += "/" + s

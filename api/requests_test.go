@@ -277,10 +277,6 @@ func routeCalls() map[string]routeCall {
 			rpc:     "NodePool.ApplyNodePool",
 			request: &structs.NodePoolApplyRequest{Pool: &structs.NodePool{Name: "gpu", Description: "d"}},
 		},
-		"GET /v1/vars":             {path: "/v1/vars?prefix=a", status: 412},
-		"GET /v1/var/{path...}":    {path: "/v1/var/a/b", status: 412},
-		"PUT /v1/var/{path...}":    {path: "/v1/var/a/b?cas=1", body: `{"Path":"a/b"}`, status: 412},
-		"DELETE /v1/var/{path...}": {path: "/v1/var/a/b", status: 412},
 
 		"GET /v1/volumes": {
 			path:    "/v1/volumes?type=csi&plugin_id=p&node_id=n",
@@ -495,5 +491,6 @@ func routeCalls() map[string]routeCall {
 	maps.Copy(calls, serviceCalls())
 	maps.Copy(calls, gossipCalls())
 	maps.Copy(calls, rootKeyCalls())
+	maps.Copy(calls, variableCalls())
 	return calls
 }

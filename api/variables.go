@@ -1,16 +1,264 @@
 package api
 
-import "berth/structs"
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
 
-// The routes of variables reject all requests with a reason, so that users of the dialect see it.
-var (
-	_ = handle(get, "/v1/vars", rejectVariable)
-	_ = handle(get, "/v1/var/{path...}", rejectVariable)
-	_ = handle(put, "/v1/var/{path...}", rejectVariable)
-	_ = handle(remove, "/v1/var/{path...}", rejectVariable)
+	"berth/rpc"
+	"berth/structs"
 )
 
-func rejectVariable(*call) (any, error) {
-	return nil, structs.Preconditionf("berth has no variables: " +
-		"it would have to encrypt them, and it does not encrypt the state of its servers yet")
+var variableList = route(get, "/v1/vars",
+	serveList(structs.VariableList, nil,
+		func(a *structs.VariableListResponse) []*structs.VariableMetadata { return a.Variables }))
+
+// Variables lists the variables whose paths begin with the prefix of the query, without their items.
+func (c *Client) Variables(ctx context.Context, q *Query) ([]*structs.VariableMetadata, *Meta, error) {
+	return variableList.fetch(ctx, c, "", q)
+}
+
+// allowSecrets returns an error if the answer or the request may have no values of variables: see
+// Config.CheckSecrets.
+func allowSecrets(c *call) error {
+	if c.CheckSecrets == nil {
+		return nil
+	}
+	return c.CheckSecrets(c.r)
+}
+
+var variableGet = route(get, "/v1/var/{path...}",
+	serveMethod(structs.VariableGet,
+		func(c *call, req *structs.VariableGetRequest) error {
+			req.Path = c.r.PathValue("path")
+			return allowSecrets(c)
+		},
+		func(a *structs.VariableGetResponse) *structs.OpenVariable { return a.Variable }))
+
+// Variable reads a variable with its items.
+func (c *Client) Variable(ctx context.Context, path string, q *Query) (*structs.OpenVariable, *Meta, error) {
+	return variableGet.fetch(ctx, c, path, q)
+}
+
+// renewParam is the parameter of a renewal. The other operations have the names of structs.
+const renewParam = "lock-renew"
+
+var (
+	variablePut = route[*structs.OpenVariable](put, "/v1/var/{path...}", serveVariablePut,
+		answersAlso(http.StatusConflict))
+
+	variableDelete = route[*structs.OpenVariable](remove, "/v1/var/{path...}", serveVariableDelete,
+		answersAlso(http.StatusConflict))
+)
+
+// variableBody is a variable in the body of a request. The servers set its indexes and times themselves.
+type variableBody struct {
+	Namespace   string
+	Path        string
+	CreateIndex uint64
+	ModifyIndex uint64
+	CreateTime  int64
+	ModifyTime  int64
+	Items       structs.VariableItems
+	Lock        *lockBody
+}
+
+// lockBody is a lock with durations such as 15s.
+type lockBody struct{ ID, TTL, LockDelay string }
+
+// lock returns the lock of a body, nil for none.
+func (b *variableBody) lock() (lock *structs.VariableLock, err error) {
+	if b.Lock == nil {
+		return nil, nil
+	}
+	lock = &structs.VariableLock{ID: b.Lock.ID}
+	for text, field := range map[*string]*time.Duration{
+		&b.Lock.TTL:       &lock.TTL,
+		&b.Lock.LockDelay: &lock.LockDelay,
+	} {
+		if *text == "" {
+			continue
+		}
+		*field, err = time.ParseDuration(*text)
+		if err != nil {
+			return nil, structs.Invalidf("Lock: TTL and LockDelay are durations such as 15s")
+		}
+	}
+	return lock, nil
+}
+
+// serveVariablePut writes a variable, or acquires, renews or releases its lock.
+func serveVariablePut(c *call) (any, error) {
+	var body variableBody
+	err := allowSecrets(c)
+	if err == nil {
+		err = c.decodeBody(&body)
+	}
+	if err != nil {
+		return nil, err
+	}
+	lock, err := body.lock()
+	if err != nil {
+		return nil, err
+	}
+
+	path := c.r.PathValue("path")
+	if body.Path != "" && body.Path != path {
+		return nil, structs.Invalidf("the path names the variable %q, the body %q",
+			structs.Cut(path, structs.MaxQuoted), structs.Cut(body.Path, structs.MaxQuoted))
+	}
+
+	req := &structs.VariableApplyRequest{Op: structs.VariableSet, Items: body.Items, Lock: lock}
+	req.Namespace = body.Namespace
+	for _, op := range []string{structs.VariableAcquire, structs.VariableRelease} {
+		if c.values().Has(op) {
+			req.Op = op
+		}
+	}
+	if c.values().Has(renewParam) {
+		return renewVariable(c, &body)
+	}
+	return applyVariable(c, req)
+}
+
+func serveVariableDelete(c *call) (any, error) {
+	err := allowSecrets(c)
+	if err != nil {
+		return nil, err
+	}
+	return applyVariable(c, &structs.VariableApplyRequest{
+		Op:   structs.VariableDelete,
+		Lock: &structs.VariableLock{ID: c.param("lock-id")},
+	})
+}
+
+// applyVariable sends a write to the servers, and answers a conflict with the present variable.
+func applyVariable(c *call, req *structs.VariableApplyRequest) (any, error) {
+	given := req.Namespace
+	c.bindWrite(&req.WriteOptions)
+	req.Namespace = cmp.Or(req.Namespace, given)
+	req.Path = c.r.PathValue("path")
+	if c.values().Has("cas") {
+		index, err := numberParam[uint64](c, "cas", 64)
+		if err != nil {
+			return nil, err
+		}
+		req.CheckIndex = &index
+	}
+
+	resp, err := rpc.Call(c.ctx(), c.Caller, structs.VariableApply, req)
+	if err != nil {
+		return nil, err
+	}
+	c.setIndex(resp.Index)
+	switch {
+	case resp.Conflict != nil:
+		return renderConflict(c, resp.Conflict)
+	case resp.Variable == nil:
+		return struct{}{}, nil
+	}
+	return resp.Variable, nil
+}
+
+func renewVariable(c *call, body *variableBody) (any, error) {
+	req := &structs.VariableRenewRequest{}
+	c.bindWrite(&req.WriteOptions)
+	req.Namespace = cmp.Or(req.Namespace, body.Namespace)
+	req.Path = c.r.PathValue("path")
+	if body.Lock != nil {
+		req.LockID = body.Lock.ID
+	}
+	resp, err := rpc.Call(c.ctx(), c.Caller, structs.VariableRenew, req)
+	if err != nil {
+		return nil, err
+	}
+	c.setIndex(resp.Index)
+	if resp.Conflict != nil {
+		return renderConflict(c, resp.Conflict)
+	}
+	return resp.Variable, nil
+}
+
+func renderConflict(c *call, present *structs.OpenVariable) (any, error) {
+	c.w.Header().Set(headerErrorKind, string(structs.KindConflict))
+	c.render(http.StatusConflict, present)
+	return nil, nil
+}
+
+// VariableWrite is a write of a variable.
+type VariableWrite struct {
+	// Op is one of the operations of structs.VariableApply, or lock-renew. "" is structs.VariableSet.
+	Op         string
+	Namespace  string // "" for that of the client
+	Path       string
+	Items      structs.VariableItems
+	Lock       *structs.VariableLock
+	CheckIndex *uint64 // the ModifyIndex of the present variable, 0 for none. nil: any
+}
+
+// VariableConflict is the error of a write that another one has preceded, or that has not the lock. Its kind
+// is conflict.
+type VariableConflict struct {
+	error
+	Present *structs.OpenVariable // without the ID of its lock; without indexes if it does not exist
+}
+
+// Unwrap returns the error with the kind.
+func (e *VariableConflict) Unwrap() error { return e.error }
+
+// VariableWrite writes a variable and returns it as it is now, without items after a renewal and without all
+// after a deletion. The error is a VariableConflict if the variable is not as the write expects it.
+func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*structs.OpenVariable, error) {
+	query := url.Values{}
+	setGiven(query, "namespace", w.Namespace)
+	if w.CheckIndex != nil {
+		query.Set("cas", strconv.FormatUint(*w.CheckIndex, 10))
+	}
+
+	r := request{id: w.Path, query: query}
+	at := variablePut
+	switch w.Op {
+	case structs.VariableDelete:
+		at = variableDelete
+		if w.Lock != nil {
+			query.Set("lock-id", w.Lock.ID)
+		}
+	default:
+		if w.Op != "" && w.Op != structs.VariableSet {
+			query.Set(w.Op, "")
+		}
+		r.body = structs.OpenVariable{
+			VariableMetadata: structs.VariableMetadata{Path: w.Path, Lock: w.Lock},
+			Items:            w.Items,
+		}
+	}
+
+	resp, err := at.route.open(ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	defer closeBody(resp)
+	var answer structs.OpenVariable
+	err = json.NewDecoder(resp.Body).Decode(&answer)
+	switch {
+	case err != nil && resp.StatusCode == http.StatusConflict:
+		return nil, structs.Conflictf("the agent at %s answers that the variable is not as expected", c.cfg.Address)
+	case err != nil:
+		return nil, structs.Internalf("the answer of the agent at %s is invalid", c.cfg.Address)
+	case resp.StatusCode == http.StatusConflict:
+		return nil, conflictOf(w.Path, &answer)
+	}
+	return &answer, nil
+}
+
+func conflictOf(path string, present *structs.OpenVariable) error {
+	text := "the variable %q is not as the write expects it: its index is %d"
+	if present.Lock != nil {
+		text = "the variable %q is locked, and the write has not the ID of its lock; its index is %d"
+	}
+	return &VariableConflict{structs.Conflictf(text, path, present.ModifyIndex), present}
 }

@@ -12,6 +12,7 @@ import (
 	"berth/endpoints/foreign"
 	"berth/endpoints/query"
 	"berth/endpoints/release"
+	"berth/endpoints/vars"
 	"berth/fsm"
 	"berth/internal/coalesce"
 	"berth/internal/keylock"
@@ -114,6 +115,7 @@ type Deps struct {
 	Store  *state.Store
 	Raft   Raft
 	Leases Leases
+	Locks  vars.Locks // of variables
 	// Autopilot knows the health of the servers.
 	Autopilot Autopilot
 	Nodes     *nodeconn.Sessions // over which this server can call nodes
@@ -154,6 +156,7 @@ type Endpoints struct {
 	raft    Raft
 	writes  *loadshed.Queue // of raft
 	leases  Leases
+	locks   vars.Locks
 	pilot   Autopilot
 	collect func(context.Context, fsm.Proposer) (uint64, error) // see Deps.CollectGarbage
 	logger  hclog.Logger
@@ -215,6 +218,7 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 		raft:        boundedRaft{d.Raft, writes},
 		writes:      writes,
 		leases:      d.Leases,
+		locks:       d.Locks,
 		pilot:       d.Autopilot,
 		collect:     d.CollectGarbage,
 		logger:      d.Logger,
@@ -344,6 +348,12 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		deploy = deployments{e}
 		offer  = services{e}
 		root   = rootKeys{e}
+		vars   = vars.Variables{
+			Store: e.store,
+			Raft:  e.raft,
+			Keys:  e.keys,
+			Locks: e.locks,
+		}
 	)
 	return []rpc.Endpoint{
 		local(e, structs.StatusPing, status.ping),
@@ -478,6 +488,11 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.VolumeClaimList, anyone, claim.listAll)),
 		slow(write(e, structs.VolumeClaimRelease, anyone, free.Claim)),
 		slow(write(e, structs.VolumeClaimForce, e.socketOnly, free.ForceClaim)),
+
+		shed(read(e, structs.VariableList, anyone, vars.List)),
+		read(e, structs.VariableGet, anyone, vars.Get),
+		write(e, structs.VariableApply, anyone, vars.Apply),
+		write(e, structs.VariableRenew, anyone, vars.Renew),
 
 		shed(read(e, structs.SearchPrefix, anyone, search.prefix)),
 		shed(read(e, structs.SearchFuzzy, anyone, search.fuzzy)),

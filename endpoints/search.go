@@ -51,6 +51,10 @@ var idsByContext = map[string]idsFunc{
 		return idsOf(state.PluginsFrom(tx, prefix, state.Page{}),
 			func(p *structs.CSIPluginRow) string { return p.ID })
 	},
+	structs.SearchVars: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+		return idsOf(state.VariablesFrom(tx, ns, prefix, state.Page{}),
+			func(v *structs.Variable) string { return v.Path })
+	},
 	structs.SearchVolumes: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
 		return idsOf(state.VolumesFrom(tx, ns, prefix, state.Page{}),
 			func(v *structs.CSIVolume) string { return v.ID })
@@ -79,9 +83,7 @@ func withPrefix(prefix string, ids iter.Seq[string]) iter.Seq[string] {
 }
 
 // emptyContexts are contexts of the dialect without rows: nothing matches in them.
-var emptyContexts = []string{
-	"host_volumes", "quotas", "recommendations", "scaling_policy", "vars",
-}
+var emptyContexts = []string{"host_volumes", "quotas", "recommendations", "scaling_policy"}
 
 // searched returns the contexts with rows that a request searches. The answer has its context also if that
 // has no rows.

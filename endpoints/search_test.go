@@ -45,6 +45,11 @@ func searchFixture(t *testing.T) *server {
 
 func TestSearch_ByPrefix(t *testing.T) {
 	s := searchFixture(t)
+	mustPropose(s, fsm.VariablePut, &structs.VariableChange{
+		Namespace: "default",
+		Path:      "app/db",
+		Sealed:    &structs.Sealed{KeyID: "k", Data: []byte("x")},
+	})
 	for _, c := range []struct {
 		context, ns, prefix string
 		want                string // the matches by context; + for more
@@ -61,9 +66,10 @@ func TestSearch_ByPrefix(t *testing.T) {
 		{"namespaces", "", "", "namespaces=default,other"},
 		{"namespaces", "", "x", "namespaces="},
 		{"node_pools", "", "de", "node_pools=default"},
-		{"vars", "", "", "vars="},
-		{"all", "", "n0", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes=n0 plugins= volumes="},
-		{"", "", "pl", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes= plugins=pl volumes="},
+		{"vars", "", "app/", "vars=app/db"},
+		{"vars", "other", "", "vars="},
+		{"all", "", "n0", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes=n0 plugins= vars= volumes="},
+		{"", "", "pl", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes= plugins=pl vars= volumes="},
 	} {
 		resp := must(s, structs.SearchPrefix, &structs.SearchRequest{
 			Context:      c.context,
@@ -124,7 +130,7 @@ func TestSearch_ByAPartOfAName(t *testing.T) {
 		{"node_pools", "", "ll", "node_pools=all()"},
 		{"volumes", "", "v1", "volumes=v1()"},
 		{"deployment", "", "v1", "deployment="},
-		{"", "", "me-n0", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes=name-n0(n0) plugins= volumes="},
+		{"", "", "me-n0", "allocs= deployment= evals= jobs= namespaces= node_pools= nodes=name-n0(n0) plugins= vars= volumes="},
 	} {
 		resp := must(s, structs.SearchFuzzy, &structs.FuzzySearchRequest{
 			Text:         c.text,

@@ -29,7 +29,7 @@ func TestOverload_ListsTheSheddableMethods(t *testing.T) {
 		"Node.DrainStatus Node.FenceStatus Node.Get Node.GetAllocs Node.List Node.ListForeign " +
 		"NodePool.GetNodePool NodePool.List NodePool.ListJobs NodePool.ListNodes " +
 		"Scaling.GetPolicy Scaling.ListPolicies Search.FuzzySearch Search.PrefixSearch " +
-		"ServiceRegistration.GetService ServiceRegistration.List VolumeClaim.List"
+		"ServiceRegistration.GetService ServiceRegistration.List Variables.List VolumeClaim.List"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}

@@ -155,6 +155,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		{Name: "members", Run: s.reconcileMembers},
 		{Name: "autopilot", Run: s.autopilot.Run},
 		{Name: "root keys", Run: s.rootKeys.Lead},
+		{Name: "variable_locks", Run: s.locks.Run},
 	}, loops...)
 }
 

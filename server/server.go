@@ -29,6 +29,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/server/raftfiles"
 	"berth/server/raftnet"
+	"berth/server/varlocks"
 	"berth/state"
 	"berth/structs"
 )
@@ -50,6 +51,7 @@ type Server struct {
 	nodes      *nodeconn.Sessions
 	endpoints  *endpoints.Endpoints
 	leases     *leases.Leases
+	locks      *varlocks.Locks // of variables
 	autopilot  *autopilot.Autopilot
 	rpc        *rpc.Server
 	gate       *loadshed.Gate
@@ -141,6 +143,7 @@ func (s *Server) createServices(ln net.Listener) {
 	s.gate = loadshed.NewGate(loadshed.MinAdmit)
 	s.pool = rpc.NewPool(cfg.Dial, logger, nil)
 	s.leases = leases.New(cfg.control().Leases, nil)
+	s.locks = varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: logger})
 	s.nodes = nodeconn.NewSessions()
 	s.autopilot = autopilot.New(autopilotDeps(s))
 	s.forget = &forget.Loop{
@@ -155,6 +158,7 @@ func (s *Server) createServices(ln net.Listener) {
 		Store:          s.store,
 		Raft:           s,
 		Leases:         s.leases,
+		Locks:          s.locks,
 		Autopilot:      s.autopilot,
 		Nodes:          s.nodes,
 		Consul:         cfg.Consul,

@@ -30,6 +30,8 @@ var nodeMethods = map[string]bool{
 	structs.CSIClaimList.Name:          false,
 	structs.NodeDrainStatus.Name:       false,
 	structs.AllocGet.Name:              false,
+	structs.VariableGet.Name:           false,
+	structs.VariableList.Name:          false,
 	structs.ServiceGet.Name:            true,
 	structs.ServiceList.Name:           true,
 	structs.StatusPing.Name:            true,

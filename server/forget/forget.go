@@ -15,8 +15,8 @@ import (
 	"berth/structs"
 )
 
-// Loop removes from the disk of one server, leader or not, what lies before structs.SecretsMark. A file in the
-// data directory has the index up to which this was done.
+// Loop removes from the disk of one server, leader or not, all entries up to structs.SecretsMark. A file in
+// the data directory has the index up to which this was done.
 type Loop struct {
 	Store   *state.Store
 	Raft    *raft.Raft

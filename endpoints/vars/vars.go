@@ -1,0 +1,306 @@
+// Package vars has the remote procedures of variables. The leader encrypts the items of a variable before
+// they enter the log, and each server decrypts them for its answers.
+package vars
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"berth/endpoints/query"
+	"berth/fsm"
+	"berth/internal/keyring"
+	"berth/state"
+	"berth/structs"
+	"berth/structs/validate"
+)
+
+// Raft writes the log, and tells whether this server still leads.
+type Raft interface {
+	fsm.Proposer
+	VerifyLeader() error
+}
+
+// Locks are the ends of the locks, in the memory of the leader.
+type Locks interface {
+	// Renew keeps the lock of a variable for another TTL. The error is a conflict if it has just ended, and
+	// unavailable if this server does not lead.
+	Renew(v *structs.Variable) error
+}
+
+// Variables serve Variables.
+type Variables struct {
+	Store *state.Store
+	Raft  Raft
+	Keys  *keyring.Ring
+	Locks Locks
+}
+
+// reader is the caller of a read: a node, or an operator for "". The middleware has compared the secret of a
+// node with its row.
+type reader struct {
+	nodeID   string
+	secretID string
+}
+
+// check returns an error for a node that has not given its secret: it would pass for an operator.
+func (r reader) check() error {
+	if r.nodeID != "" && r.secretID == "" {
+		return structs.Deniedf("a node reads variables with its secret")
+	}
+	return nil
+}
+
+// paths returns the variables that a node may read, by namespace and path: those of the jobs that have an
+// allocation on it.
+func (r reader) paths(tx *state.ReadTx) map[[2]string]bool {
+	all := map[[2]string]bool{}
+	for a := range state.LiveAllocsByNode(tx, r.nodeID) {
+		job := state.JobOf(tx, a)
+		if job == nil {
+			continue
+		}
+		group := job.Group(a.TaskGroup)
+		if group == nil {
+			continue
+		}
+		for _, t := range group.Tasks {
+			for _, path := range structs.JobVariablePaths(job, group.Name, t.Name) {
+				all[[2]string{a.Namespace, path}] = true
+			}
+		}
+	}
+	return all
+}
+
+// List lists variables without their items.
+func (v Variables) List(
+	tx *state.ReadTx,
+	req *structs.VariableListRequest,
+	resp *structs.VariableListResponse,
+) error {
+	caller := reader{req.NodeID, req.SecretID}
+	err := caller.check()
+	if err != nil {
+		return err
+	}
+
+	l := query.List[structs.Variable, structs.VariableMetadata]{
+		Key:  func(v *structs.Variable) []string { return []string{v.Namespace, v.Path} },
+		Stub: func(v *structs.Variable, s *structs.VariableMetadata) { *s = *v.Metadata().WithoutLockID() },
+	}
+	if caller.nodeID != "" {
+		allowed := caller.paths(tx)
+		l.Keep = func(v *structs.Variable) bool { return allowed[[2]string{v.Namespace, v.Path}] }
+	}
+	rows := state.VariablesFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
+	resp.Variables, err = l.Page(rows, req, resp)
+	return err
+}
+
+// Get reads a variable with its items.
+func (v Variables) Get(
+	tx *state.ReadTx,
+	req *structs.VariableGetRequest,
+	resp *structs.VariableGetResponse,
+) error {
+	caller := reader{req.NodeID, req.SecretID}
+	err := caller.check()
+	if err != nil {
+		return err
+	}
+
+	ns := req.RequestNamespace()
+	if caller.nodeID != "" && !caller.paths(tx)[[2]string{ns, req.Path}] {
+		return structs.Deniedf("node %s runs no allocation that may read the variable %q of namespace %q",
+			caller.nodeID, structs.Cut(req.Path, structs.MaxQuoted), ns)
+	}
+	row := state.Variable(tx, ns, req.Path)
+	if row == nil {
+		return structs.NotFoundf("there is no variable %q in namespace %q",
+			structs.Cut(req.Path, structs.MaxQuoted), ns)
+	}
+	resp.Variable, err = v.open(row)
+	return err
+}
+
+// open decrypts a variable.
+func (v Variables) open(row *structs.Variable) (*structs.OpenVariable, error) {
+	opened := &structs.OpenVariable{
+		VariableMetadata: *row.Metadata(),
+		Items:            structs.VariableItems{},
+	}
+	if row.Sealed == nil {
+		return opened, nil
+	}
+
+	place := structs.VariablePlace(row.Namespace, row.Path)
+	items, err := v.Keys.Open(place, row.Sealed)
+	if err == nil && json.Unmarshal(items, &opened.Items) != nil { // whose error may have a value
+		err = structs.Internalf("the items of the %s are not valid", place)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return opened, nil
+}
+
+// seal encrypts items.
+func (v Variables) seal(ns, path string, items structs.VariableItems) (*structs.Sealed, error) {
+	text, err := json.Marshal(items)
+	if err != nil {
+		return nil, structs.Internalf("encoding the items of a variable failed")
+	}
+	sealed, err := v.Keys.Seal(structs.VariablePlace(ns, path), text)
+	if err != nil && v.Keys.Active() == "" {
+		err = fmt.Errorf("%w; a cluster gets its first one by berth operator root keyring init", err)
+	}
+	return sealed, err
+}
+
+// Apply writes a variable. A conflict is an answer, with the present variable.
+func (v Variables) Apply(
+	ctx context.Context,
+	req *structs.VariableApplyRequest,
+	resp *structs.VariableApplyResponse,
+) (uint64, error) {
+	command, change, err := v.change(req)
+	if err != nil {
+		return 0, err
+	}
+
+	index, err := fsm.Propose(ctx, v.Raft, command, change)
+	switch {
+	case structs.IsKind(err, structs.KindConflict):
+		resp.Conflict, err = v.inTheWay(change.Namespace, change.Path)
+		return v.Store.Index(), err
+	case err != nil || req.Op == structs.VariableDelete:
+		return index, err
+	}
+	resp.Variable, err = v.written(index, change)
+	return index, err
+}
+
+// change returns the command for a request, and its payload.
+func (v Variables) change(
+	req *structs.VariableApplyRequest,
+) (c fsm.Command[structs.VariableChange], change *structs.VariableChange, err error) {
+	change = &structs.VariableChange{
+		Namespace:  req.RequestNamespace(),
+		Path:       req.Path,
+		CheckIndex: req.CheckIndex,
+		Lock:       req.Lock,
+		Now:        req.Now,
+	}
+
+	err = validate.VariablePath(req.Path)
+	if err == nil {
+		err = validate.VariableItems(req.Items)
+	}
+	if err != nil {
+		return c, nil, err
+	}
+
+	withItems := len(req.Items) > 0
+	switch req.Op {
+	case structs.VariableSet:
+		c = fsm.VariablePut
+		if !withItems {
+			return c, nil, structs.Invalidf("the variable has no items; expected Items, an object of strings")
+		}
+	case structs.VariableAcquire:
+		c = fsm.VariableLock
+		change.Lock, err = validate.NewVariableLock(req.Lock)
+		if err != nil {
+			return c, nil, err
+		}
+		change.Lock.ID = structs.NewID()
+	case structs.VariableDelete:
+		c = fsm.VariableDelete
+	case structs.VariableRelease:
+		c = fsm.VariableUnlock
+	default:
+		return c, nil, structs.Invalidf("Op is %q; expected %s, %s, %s or %s",
+			structs.Cut(req.Op, structs.MaxQuoted), structs.VariableSet, structs.VariableDelete,
+			structs.VariableAcquire, structs.VariableRelease)
+	}
+
+	isWrite := req.Op == structs.VariableSet || req.Op == structs.VariableAcquire
+	switch {
+	case withItems && !isWrite:
+		return c, nil, structs.Invalidf("%s takes no Items", req.Op)
+	case withItems:
+		change.Sealed, err = v.seal(change.Namespace, change.Path, req.Items)
+	}
+	return c, change, err
+}
+
+// written returns the variable as a change has written it. Another write may have followed.
+func (v Variables) written(index uint64, p *structs.VariableChange) (*structs.OpenVariable, error) {
+	row := state.Variable(v.Store.Read(), p.Namespace, p.Path)
+	if row == nil || row.ModifyIndex != index {
+		row = &structs.Variable{
+			Namespace:  p.Namespace,
+			Path:       p.Path,
+			ModifyTime: p.Now,
+			Sealed:     p.Sealed,
+			Lock:       p.Lock,
+			Indexes:    structs.Indexes{ModifyIndex: index},
+		}
+	}
+	return v.open(row)
+}
+
+// inTheWay returns the present variable, without the ID of its lock. It has no indexes if it does not exist.
+func (v Variables) inTheWay(ns, path string) (*structs.OpenVariable, error) {
+	row := state.Variable(v.Store.Read(), ns, path)
+	if row == nil {
+		row = &structs.Variable{Namespace: ns, Path: path}
+	}
+	opened, err := v.open(row)
+	if err != nil {
+		return nil, err
+	}
+	opened.VariableMetadata = *opened.WithoutLockID()
+	return opened, nil
+}
+
+// Renew keeps a lock for another TTL. This server confirms that it leads after the request has arrived, and
+// reads the row after the renewal: another leader, or this one, may just have ended the lock.
+func (v Variables) Renew(
+	_ context.Context,
+	req *structs.VariableRenewRequest,
+	resp *structs.VariableRenewResponse,
+) (index uint64, err error) {
+	ns := req.RequestNamespace()
+	err = v.Raft.VerifyLeader()
+	if err != nil {
+		return 0, err
+	}
+
+	row := v.heldBy(ns, req)
+	if row != nil {
+		err = v.Locks.Renew(row)
+	}
+	if err == nil {
+		row = v.heldBy(ns, req)
+	}
+
+	switch {
+	case structs.IsKind(err, structs.KindConflict), err == nil && row == nil:
+		resp.Conflict, err = v.inTheWay(ns, req.Path)
+	case err == nil:
+		resp.Variable = row.Metadata()
+	}
+	return v.Store.Index(), err
+}
+
+// heldBy returns a variable if the sender of a request holds its lock, else nil.
+func (v Variables) heldBy(ns string, req *structs.VariableRenewRequest) *structs.Variable {
+	row := state.Variable(v.Store.Read(), ns, req.Path)
+	held := row.Holder()
+	if held == nil || held.ID != req.LockID {
+		return nil
+	}
+	return row
+}

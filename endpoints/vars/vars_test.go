@@ -1,0 +1,289 @@
+package vars
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"berth/fsm"
+	"berth/internal/keyring"
+	"berth/state"
+	"berth/structs"
+)
+
+// secret is a value that no log entry, no list and no text may have.
+const secret = "canary-hunter2"
+
+// world is a server with variables, which leads and has a root key.
+type world struct {
+	Variables
+	t       *testing.T
+	fsm     *fsm.FSM
+	index   uint64
+	log     bytes.Buffer
+	deposed error
+	renewed int
+	onRenew func() error
+}
+
+func newWorld(t *testing.T) *world {
+	store := state.New()
+	w := &world{t: t, fsm: fsm.New(store), index: 10}
+	w.Variables = Variables{Store: store, Raft: w, Keys: &keyring.Ring{}, Locks: w}
+	err := w.Keys.Add("k1", bytes.Repeat([]byte{1}, keyring.KeySize))
+	if err == nil {
+		err = w.Keys.Use("k1")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Propose applies an entry at once.
+func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	w.index++
+	w.log.Write(entry)
+	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
+}
+
+func (w *world) VerifyLeader() error { return w.deposed }
+
+func (w *world) Renew(*structs.Variable) error {
+	w.renewed++
+	if w.onRenew != nil {
+		return w.onRenew()
+	}
+	return nil
+}
+
+// apply sends a write, which must not fail.
+func (w *world) apply(req *structs.VariableApplyRequest) *structs.VariableApplyResponse {
+	w.t.Helper()
+	resp, err := w.tryApply(req)
+	if err != nil {
+		w.t.Fatalf("%s %s: %v", req.Op, req.Path, err)
+	}
+	return resp
+}
+
+func (w *world) tryApply(req *structs.VariableApplyRequest) (*structs.VariableApplyResponse, error) {
+	resp := &structs.VariableApplyResponse{}
+	req.Now = 7e9
+	_, err := w.Apply(w.t.Context(), req, resp)
+	return resp, err
+}
+
+func set(path string) *structs.VariableApplyRequest {
+	return &structs.VariableApplyRequest{
+		Op:    structs.VariableSet,
+		Path:  path,
+		Items: structs.VariableItems{"password": secret},
+	}
+}
+
+func (w *world) get(req *structs.VariableGetRequest) (*structs.OpenVariable, error) {
+	resp := &structs.VariableGetResponse{}
+	err := w.Get(w.Store.Read(), req, resp)
+	return resp.Variable, err
+}
+
+func (w *world) list(req *structs.VariableListRequest) (paths []string) {
+	w.t.Helper()
+	resp := &structs.VariableListResponse{}
+	err := w.List(w.Store.Read(), req, resp)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, v := range resp.Variables {
+		paths = append(paths, v.Path)
+		if v.Lock != nil && v.Lock.ID != "" {
+			w.t.Errorf("the list shows the ID of the lock of %s", v.Path)
+		}
+	}
+	return paths
+}
+
+func wantKind(t *testing.T, err error, kind structs.Kind) {
+	t.Helper()
+	if !structs.IsKind(err, kind) {
+		t.Errorf("got %v (%s), want %s", err, structs.KindOf(err), kind)
+	}
+	if err != nil && strings.Contains(err.Error(), secret) {
+		t.Errorf("the error shows a value: %v", err)
+	}
+}
+
+func TestApply_WritesTheItemsEncryptedAlone(t *testing.T) {
+	w := newWorld(t)
+	written := w.apply(set("app/db")).Variable
+	if written.Items["password"] != secret || written.ModifyIndex != w.index || written.CreateTime != 7e9 {
+		t.Errorf("got the items of %+v", written.VariableMetadata)
+	}
+	read, err := w.get(&structs.VariableGetRequest{Path: "app/db"})
+	if err != nil || read.Items["password"] != secret {
+		t.Errorf("read %v", err)
+	}
+
+	shown := fmt.Sprintf("%v %+v %#v %s", set("x"), *read, read.Items, written.Items)
+	row := fmt.Sprintf("%+v", state.Variable(w.Store.Read(), "default", "app/db"))
+	if strings.Contains(w.log.String()+shown+row, secret) {
+		t.Error("the log, or a text, has a value")
+	}
+}
+
+func TestApply_NeedsARootKey(t *testing.T) {
+	w := newWorld(t)
+	w.Keys.Remove("k1")
+	_, err := w.tryApply(set("a"))
+	wantKind(t, err, structs.KindPrecondition)
+	if err == nil || !strings.Contains(err.Error(), "berth operator root keyring init") {
+		t.Errorf("got %v", err)
+	}
+	if w.log.Len() > 0 {
+		t.Error("something was proposed")
+	}
+}
+
+func TestApply_AnswersAConflictWithThePresentVariable(t *testing.T) {
+	w := newWorld(t)
+	five := uint64(5)
+	absent := set("a")
+	absent.CheckIndex = &five
+	if got := w.apply(absent); got.Variable != nil || got.Conflict == nil || got.Conflict.ModifyIndex != 0 {
+		t.Errorf("got %+v", got)
+	}
+	acquire := set("a")
+	acquire.Op = structs.VariableAcquire
+	held := w.apply(acquire).Variable
+	if held.Lock == nil || held.Lock.ID == "" || held.Lock.TTL != 15*time.Second {
+		t.Fatalf("got the lock %+v", held.Lock)
+	}
+	got := w.apply(set("a")).Conflict
+	if got == nil || got.Items["password"] != secret || got.Lock == nil || got.Lock.ID != "" {
+		t.Errorf("got %+v, want the present variable without the ID of its lock", got)
+	}
+
+	release := &structs.VariableApplyRequest{Op: structs.VariableRelease, Path: "a", Lock: held.Lock}
+	if got := w.apply(release); got.Conflict != nil || got.Variable.Lock != nil {
+		t.Errorf("after the release: %+v", got)
+	}
+	if got := w.apply(release); got.Conflict == nil {
+		t.Error("the second release is no conflict")
+	}
+}
+
+func TestApply_ChecksWrites(t *testing.T) {
+	w := newWorld(t)
+	large := set("a")
+	large.Items["x"] = strings.Repeat("x", structs.MaxVariableBytes)
+	unnamed := set("a")
+	unnamed.Items[""] = "x"
+	for name, req := range map[string]*structs.VariableApplyRequest{
+		"path":         set("nomad/x"),
+		"large":        large,
+		"unnamed":      unnamed,
+		"no items":     {Op: structs.VariableSet, Path: "a"},
+		"operation":    {Op: "x", Path: "a"},
+		"short TTL":    {Op: structs.VariableAcquire, Path: "a", Lock: &structs.VariableLock{TTL: 9 * time.Second}},
+		"long TTL":     {Op: structs.VariableAcquire, Path: "a", Lock: &structs.VariableLock{TTL: 25 * time.Hour}},
+		"short delay":  {Op: structs.VariableAcquire, Path: "a", Lock: &structs.VariableLock{LockDelay: 1}},
+		"with a value": {Op: structs.VariableRelease, Path: "a", Items: set("a").Items},
+	} {
+		_, err := w.tryApply(req)
+		t.Log(name)
+		wantKind(t, err, structs.KindInvalid)
+	}
+}
+
+// addAlloc places an allocation of a job on the node n1.
+func (w *world) addAlloc(job *structs.Job) {
+	w.t.Helper()
+	node := &structs.Node{
+		ID:         "n1",
+		SecretID:   "s",
+		Name:       "one",
+		Status:     structs.NodeReady,
+		Datacenter: "dc1",
+		NodeResources: &structs.NodeResources{
+			CPU:    structs.NodeCPUResources{CpuShares: 4000},
+			Memory: structs.NodeMemoryResources{MemoryMB: 4000},
+			Disk:   structs.NodeDiskResources{DiskMB: 40000},
+		},
+	}
+	job.Canonicalize()
+	must(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+	must(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	stored := state.Job(w.Store.Read(), job.Namespace, job.ID)
+	must(w, fsm.PlanApply, &structs.Plan{
+		JobModifyIndex: stored.JobModifyIndex,
+		Eval: &structs.Evaluation{
+			ID:        "eval",
+			Namespace: job.Namespace,
+			JobID:     job.ID,
+			Type:      job.Type,
+			Status:    structs.EvalComplete,
+		},
+		Place: []*structs.Allocation{{
+			ID:         "a-" + job.ID,
+			Name:       structs.AllocName(job.ID, "g", 0),
+			Namespace:  job.Namespace,
+			JobID:      job.ID,
+			JobVersion: stored.Version,
+			NodeID:     "n1",
+			TaskGroup:  "g",
+		}},
+	})
+	if state.Alloc(w.Store.Read(), "a-"+job.ID) == nil {
+		w.t.Fatal("the allocation was not placed")
+	}
+}
+
+func must[P any](w *world, c fsm.Command[P], p *P) {
+	w.t.Helper()
+	_, err := fsm.Propose(w.t.Context(), w, c, p)
+	if err != nil {
+		w.t.Fatalf("%s: %v", c.Name, err)
+	}
+}
+
+// TestRenew_WritesNothing: a renewal needs the lock, and a leader that still leads.
+func TestRenew_WritesNothing(t *testing.T) {
+	w := newWorld(t)
+	id := w.apply(&structs.VariableApplyRequest{Op: structs.VariableAcquire, Path: "a"}).Variable.Lock.ID
+	before := w.index
+	renew := func(id string) (*structs.VariableRenewResponse, error) {
+		resp := &structs.VariableRenewResponse{}
+		_, err := w.Variables.Renew(t.Context(), &structs.VariableRenewRequest{Path: "a", LockID: id}, resp)
+		return resp, err
+	}
+	resp, err := renew(id)
+	if err != nil || resp.Variable == nil || resp.Variable.Lock.ID != id || w.renewed != 1 || w.index != before {
+		t.Errorf("got %+v, %v, and %d entries", resp, err, w.index-before)
+	}
+	for _, other := range []string{"", "x"} {
+		resp, err = renew(other)
+		if err != nil || resp.Conflict == nil || w.renewed != 1 {
+			t.Errorf("with the ID %q: %+v, %v", other, resp, err)
+		}
+	}
+
+	w.deposed = structs.NotServedf("another server leads")
+	_, err = renew(id)
+	wantKind(t, err, structs.KindUnavailable)
+	w.deposed = nil
+	w.onRenew = func() error { // the lock ends between the look at its row and the renewal
+		_, err := fsm.Propose(t.Context(), w, fsm.VariableLockExpire,
+			&structs.VariableExpiry{Namespace: "default", Path: "a", LockID: id})
+		return err
+	}
+	resp, err = renew(id)
+	if err != nil || resp.Conflict == nil {
+		t.Errorf("a lock that has ended was renewed: %+v, %v", resp, err)
+	}
+}

@@ -1,0 +1,228 @@
+// Package varlocks has the ends of the locks of variables in the memory of the leader. A renewal changes this
+// memory alone. The end of a lock that was not renewed is an entry of the log, and so is the end of its
+// delay.
+//
+// A holder counts the TTL from before its request, and the leader from after it. A new leader counts every
+// TTL and every delay anew, from its beginning. So the leader never ends a lock that its holder still counts.
+// All times are in CLOCK_BOOTTIME. See package boottime.
+package varlocks
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/internal/boottime"
+	"berth/state"
+	"berth/structs"
+)
+
+const (
+	// longestPause is the most time between two looks at the ends: Go's timers stop while the machine is
+	// suspended.
+	longestPause = time.Second
+	// keptChanges is the number of changed rows that are kept between two looks.
+	keptChanges = 4096
+)
+
+// Config has the parts of a server.
+type Config struct {
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Logger   hclog.Logger
+	Clock    boottime.Clock // nil: CLOCK_BOOTTIME
+}
+
+// Locks are the locks of variables. A server that does not lead has none.
+type Locks struct {
+	Config
+
+	mu    sync.Mutex
+	leads bool
+	ends  map[name]ending
+}
+
+// name names a variable.
+type name struct{ namespace, path string }
+
+// ending is a lock, or its delay, with its end.
+type ending struct {
+	id    string
+	delay bool
+	at    boottime.Instant
+}
+
+// New makes the locks of a server.
+func New(c Config) *Locks {
+	if c.Clock == nil {
+		c.Clock = boottime.Now
+	}
+	return &Locks{Config: c, ends: map[name]ending{}}
+}
+
+// Renew implements vars.Locks. The caller has read the row of the variable, whose lock somebody has.
+func (l *Locks) Renew(v *structs.Variable) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leads {
+		return structs.NotServedf("this server renews no lock: it does not lead, or has just begun to")
+	}
+
+	n := name{v.Namespace, v.Path}
+	now := l.Clock()
+	known, ok := l.ends[n]
+	if ok && known.id == v.Lock.ID && (known.delay || known.at <= now) {
+		return structs.Conflictf("the lock of the variable %q has just ended", v.Path)
+	}
+	l.ends[n] = ending{id: v.Lock.ID, at: now.Add(v.Lock.TTL)}
+	return nil
+}
+
+// Run ends locks and delays while this server leads, until ctx ends.
+func (l *Locks) Run(ctx context.Context) {
+	feed := l.Store.Subscribe(keptChanges, state.LockedVariableRows) // before the first read
+	defer feed.Close()
+	l.begin()
+	defer l.end()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		l.expire(ctx)
+		timer.Reset(l.pause())
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-feed.Ready():
+			l.follow(feed.TakeChanges())
+		}
+	}
+}
+
+// begin counts all locks and delays from now.
+func (l *Locks) begin() {
+	tx := l.Store.Read()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leads = true
+	for v := range state.LockedVariables(tx) {
+		l.note(v)
+	}
+}
+
+func (l *Locks) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leads = false
+	clear(l.ends)
+}
+
+// note counts the lock of a variable, or its delay, unless it is counted already.
+func (l *Locks) note(v *structs.Variable) {
+	n := name{v.Namespace, v.Path}
+	known, ok := l.ends[n]
+	if ok && known.id == v.Lock.ID && known.delay == v.LockExpired {
+		return
+	}
+	length := v.Lock.TTL
+	if v.LockExpired {
+		length = v.Lock.LockDelay
+	}
+	l.ends[n] = ending{
+		id:    v.Lock.ID,
+		delay: v.LockExpired,
+		at:    l.Clock().Add(length),
+	}
+}
+
+// follow reads variables whose locks have changed.
+func (l *Locks) follow(changes []state.Change, all bool) {
+	var changed []name
+	for _, c := range changes {
+		changed = append(changed, name{c.Key[0], c.Key[1]})
+	}
+	if all {
+		l.forgetEnded()
+		l.begin()
+	}
+	l.read(changed)
+}
+
+// read reads some variables again.
+func (l *Locks) read(some []name) {
+	tx := l.Store.Read()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range some {
+		v := state.Variable(tx, n.namespace, n.path)
+		if v == nil || v.Lock == nil {
+			delete(l.ends, n)
+			continue
+		}
+		l.note(v)
+	}
+}
+
+// forgetEnded reads all variables again whose locks are counted.
+func (l *Locks) forgetEnded() {
+	l.mu.Lock()
+	var counted []name
+	for n := range l.ends {
+		counted = append(counted, n)
+	}
+	l.mu.Unlock()
+	l.read(counted)
+}
+
+// pause returns the time until the next look at the ends.
+func (l *Locks) pause() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.Clock()
+	pause := longestPause
+	for _, e := range l.ends {
+		if left := e.at.Sub(now); left > 0 {
+			pause = min(pause, left)
+		}
+	}
+	return pause
+}
+
+// due returns the locks and delays that have ended.
+func (l *Locks) due() map[name]ending {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ended := map[name]ending{}
+	now := l.Clock()
+	for n, e := range l.ends {
+		if e.at <= now {
+			ended[n] = e
+		}
+	}
+	return ended
+}
+
+// expire records the ends of locks and delays. Nobody renews a lock any more whose end has come, so an entry
+// that fails is tried again at the next look.
+func (l *Locks) expire(ctx context.Context) {
+	var recorded []name
+	for n, e := range l.due() {
+		_, err := fsm.Propose(ctx, l.Proposer, fsm.VariableLockExpire, &structs.VariableExpiry{
+			Namespace: n.namespace,
+			Path:      n.path,
+			LockID:    e.id,
+			DelayOver: e.delay,
+		})
+		if err == nil {
+			recorded = append(recorded, n)
+			continue
+		}
+		if ctx.Err() == nil {
+			l.Logger.Warn("failed to record the end of the lock of a variable, retrying",
+				"namespace", n.namespace, "path", n.path, "error", err)
+		}
+	}
+	l.read(recorded)
+}
