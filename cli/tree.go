@@ -8,6 +8,7 @@ import (
 	"berth/cli/node"
 	"berth/cli/operator"
 	"berth/cli/tlscmd"
+	"berth/cli/vars"
 	"berth/cli/volume"
 )
 
@@ -55,6 +56,12 @@ var tree = []command.Command{
 		Group:    command.GroupWork,
 		Synopsis: "Show the services that allocations offer",
 		Sub:      alloc.ServiceCommands,
+	},
+	{
+		Name:     "var",
+		Group:    command.GroupWork,
+		Synopsis: "Write, show and lock variables, whose values are encrypted",
+		Sub:      vars.Commands,
 	},
 	{
 		Name:     "volume",

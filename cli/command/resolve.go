@@ -93,6 +93,13 @@ var kinds = map[string]kind{
 			return candidate{id: p.Name, about: p.Description}
 		}),
 	},
+	"variable": {
+		noun: "variable",
+		list: "var list",
+		find: findBy((*api.Client).Variables, func(v *structs.VariableMetadata) candidate {
+			return candidate{id: v.Path}
+		}),
+	},
 	"volume": {noun: "volume", find: findVolumes},
 	"node":   {noun: "node", find: findNodes, named: true, global: true},
 	"server": {noun: "server", find: findServers, global: true},

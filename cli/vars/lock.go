@@ -1,0 +1,230 @@
+package vars
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"berth/api"
+	"berth/cli/command"
+	"berth/internal/backoff"
+	"berth/internal/boottime"
+	"berth/structs"
+)
+
+var lockCommand = command.Command{
+	Name:     "lock",
+	Args:     "<variable> <command>...",
+	Synopsis: "Run a command while it holds the lock of a variable",
+	Help: `
+The command waits for the lock, then runs the child, and gives the lock back
+at its end. If the lock is lost, the child and its own children get SIGTERM,
+and five seconds later SIGKILL. The exit code is the child's. @FILE after the
+path, or in its place, is a specification whose items are written with the
+lock. Options come before the variable. The child runs in the shell of SHELL,
+or /bin/sh.`,
+	Verbatim: true,
+	Flags: []command.Flag{
+		{
+			Name:    "ttl",
+			Kind:    command.Duration,
+			Value:   "duration",
+			Default: "15s",
+			Usage:   "The lock ends if it is not renewed within it",
+		},
+		{
+			Name:    "delay",
+			Kind:    command.Duration,
+			Value:   "duration",
+			Default: "15s",
+			Usage:   "Nobody gets the lock for that time after an end without a release",
+		},
+		{
+			Name:    "max-retry",
+			Kind:    command.Number,
+			Value:   "number",
+			Default: "5",
+			Usage:   "The lock counts as lost after that many failed renewals in a row, and at its end anyway",
+		},
+		{Name: "shell", Default: "true", Usage: "Run the child in a shell"},
+		inFlag,
+	},
+	Run: lock,
+	Examples: "berth var lock app/leader ./migrate.sh\n" +
+		"berth var lock -ttl 30s -shell=false app/leader /usr/bin/migrate -all",
+}
+
+// killAfter is the time that the child has after SIGTERM.
+const killAfter = 5 * time.Second
+
+func lock(ctx context.Context, c *command.Call) error {
+	s, child, err := readSpec(c, c.Args)
+	if err != nil {
+		return err
+	}
+	if len(child) == 0 {
+		return command.BadUsage("a command to run is missing")
+	}
+
+	h := &holder{
+		c:        c,
+		spec:     s,
+		failures: int(c.Number("max-retry")),
+		lock: &structs.VariableLock{
+			TTL:       c.Duration("ttl"),
+			LockDelay: c.Duration("delay"),
+		},
+	}
+	err = h.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer h.release()
+
+	held, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	renewing.Go(func() { lose(h.renew(held)) })
+	err = runChild(held, c, child)
+	lost := context.Cause(held)
+	lose(nil)
+	if ctx.Err() == nil && lost != nil {
+		return lost
+	}
+	return err
+}
+
+// holder holds the lock of a variable.
+type holder struct {
+	c        *command.Call
+	spec     *spec
+	failures int // failed renewals in a row after which the lock counts as lost
+	lock     *structs.VariableLock
+	until    boottime.Instant // the lock lasts as long, unless it is renewed
+}
+
+func (h *holder) write(
+	ctx context.Context, op string, items structs.VariableItems,
+) (*structs.OpenVariable, error) {
+	return h.c.API.VariableWrite(ctx, api.VariableWrite{
+		Op:        op,
+		Namespace: h.spec.Namespace,
+		Path:      h.spec.Path,
+		Items:     items,
+		Lock:      h.lock,
+	})
+}
+
+// acquire waits until it gets the lock. While another one has it, it waits for a change of the variable.
+func (h *holder) acquire(ctx context.Context) error {
+	said := false
+	for {
+		sent := boottime.Now()
+		v, err := h.write(ctx, structs.VariableAcquire, h.spec.Items)
+		conflict, isConflict := errors.AsType[*api.VariableConflict](err)
+		switch {
+		case err == nil:
+			h.lock = v.Lock
+			h.until = sent.Add(v.Lock.TTL)
+			return nil
+		case !isConflict:
+			return err
+		case !said:
+			said = true
+			h.say("waiting for the lock of the variable %q", h.spec.Path)
+		}
+
+		q := &api.Query{
+			Namespace: h.spec.Namespace,
+			MinIndex:  max(1, conflict.Present.ModifyIndex),
+			MaxWait:   time.Minute,
+		}
+		_, _, err = h.c.API.Variable(ctx, h.spec.Path, q)
+		switch structs.KindOf(err) {
+		case "", structs.KindNotFound, structs.KindUnavailable:
+		default:
+			return err
+		}
+		if !backoff.Sleep(ctx, time.Second) { // others of the queue ask at the same time
+			return ctx.Err()
+		}
+	}
+}
+
+func (h *holder) say(format string, args ...any) {
+	fmt.Fprintf(command.Printable{To: h.c.Err}, format+"\n", args...)
+}
+
+// renew renews the lock three times in its TTL until it is lost, and returns the reason. It returns nil if
+// ctx ends before.
+func (h *holder) renew(ctx context.Context) error {
+	failed := 0
+	for backoff.Sleep(ctx, min(h.lock.TTL/3, max(0, h.until.Sub(boottime.Now())))) {
+		sent := boottime.Now()
+		attempt, cancel := context.WithTimeout(ctx, max(0, h.until.Sub(sent)))
+		_, err := h.write(attempt, "lock-renew", nil)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			failed = 0
+			h.until = sent.Add(h.lock.TTL)
+			continue
+		}
+
+		failed++
+		if structs.IsKind(err, structs.KindConflict) || failed > h.failures || boottime.Now() >= h.until {
+			return structs.Conflictf("the lock of the variable %q is lost, and the command was ended: %w",
+				h.spec.Path, err)
+		}
+	}
+	return nil
+}
+
+// release gives the lock back, also if the command was interrupted. A lock that is lost is no error.
+func (h *holder) release() {
+	ctx, cancel := context.WithTimeout(context.Background(), killAfter)
+	defer cancel()
+	_, err := h.write(ctx, structs.VariableRelease, nil)
+	if err != nil && !structs.IsKind(err, structs.KindConflict) {
+		h.say("failed to release the lock of the variable %q, which ends after %s: %v",
+			h.spec.Path, h.lock.TTL, err)
+	}
+}
+
+// runChild runs a command until it ends by itself, or until ctx ends. It has a process group of its own, so
+// that its children end with it.
+func runChild(ctx context.Context, c *command.Call, args []string) error {
+	if c.Bool("shell") {
+		args = []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh"), "-c", strings.Join(args, " ")}
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stdin = c.In
+	cmd.Stdout = c.Out
+	cmd.Stderr = c.Err
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.WaitDelay = killAfter
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+
+	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // those of its group that are left
+	}
+	ended, ran := errors.AsType[*exec.ExitError](err)
+	switch {
+	case ran && ended.Exited():
+		return command.ExitError(ended.ExitCode())
+	case err != nil:
+		return structs.Preconditionf("the command: %w", err)
+	}
+	return nil
+}

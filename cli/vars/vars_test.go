@@ -1,0 +1,316 @@
+package vars
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"berth/api/apitest"
+	"berth/cli/clitest"
+	"berth/cli/command"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store is a cluster with one variable, or none.
+type store struct {
+	t      *testing.T
+	addr   string
+	caller *apitest.Caller
+
+	mu       sync.Mutex
+	v        *structs.OpenVariable
+	index    uint64
+	renewals int
+	lostWith string        // renewals are conflicts once this file exists
+	released chan struct{} // closed by the first release
+}
+
+func newStore(t *testing.T) *store {
+	s := &store{t: t, caller: &apitest.Caller{}, index: 10, released: make(chan struct{})}
+	apitest.On(s.caller, structs.VariableApply, s.apply)
+	apitest.On(s.caller, structs.VariableRenew, s.renew)
+	apitest.On(s.caller, structs.VariableGet, s.get)
+	apitest.On(s.caller, structs.VariableList, s.list)
+	apitest.Answer(s.caller, structs.NamespaceList, structs.NamespaceListResponse{})
+	s.addr = clitest.Serve(t, s.caller, clitest.NewAgent(t.TempDir()))
+	return s
+}
+
+func (s *store) apply(
+	_ context.Context, r *structs.VariableApplyRequest,
+) (*structs.VariableApplyResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := uint64(0)
+	if s.v != nil {
+		now = s.v.ModifyIndex
+	}
+	resp := &structs.VariableApplyResponse{}
+	held := s.v != nil && s.v.Lock != nil
+	if r.CheckIndex != nil && *r.CheckIndex != now || held && r.Op == structs.VariableAcquire {
+		resp.Conflict = &structs.OpenVariable{}
+		if s.v != nil {
+			resp.Conflict = s.v
+		}
+		return resp, nil
+	}
+
+	s.index++
+	next := &structs.OpenVariable{Items: r.Items}
+	next.Path = r.Path
+	next.Namespace = r.RequestNamespace()
+	next.ModifyIndex = s.index
+	next.CreateIndex = s.index
+	switch r.Op {
+	case structs.VariableDelete:
+		s.v = nil
+		return resp, nil
+	case structs.VariableAcquire:
+		next.Lock = &structs.VariableLock{ID: "lock-1", TTL: r.Lock.TTL, LockDelay: r.Lock.LockDelay}
+	case structs.VariableRelease:
+		close(s.released)
+	}
+	s.v = next
+	resp.Variable = next
+	return resp, nil
+}
+
+func (s *store) renew(
+	context.Context, *structs.VariableRenewRequest,
+) (*structs.VariableRenewResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewals++
+	if _, err := os.Stat(s.lostWith); err == nil {
+		return &structs.VariableRenewResponse{Conflict: &structs.OpenVariable{}}, nil
+	}
+	return &structs.VariableRenewResponse{Variable: &s.v.VariableMetadata}, nil
+}
+
+func (s *store) get(context.Context, *structs.VariableGetRequest) (*structs.VariableGetResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.v == nil {
+		return nil, structs.NotFoundf("there is no variable")
+	}
+	return &structs.VariableGetResponse{Variable: s.v}, nil
+}
+
+func (s *store) list(context.Context, *structs.VariableListRequest) (*structs.VariableListResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resp := &structs.VariableListResponse{}
+	if s.v != nil {
+		resp.Variables = append(resp.Variables, &s.v.VariableMetadata)
+	}
+	return resp, nil
+}
+
+// run runs berth var with arguments, and returns its output.
+func (s *store) run(want int, typed string, args ...string) (out, errs string) {
+	s.t.Helper()
+	tree := []command.Command{{Name: "var", Sub: Commands}}
+	line := append([]string{"var", args[0], "-address", s.addr}, args[1:]...)
+	code, out, errs := clitest.RunTyped(s.t, tree, typed, line...)
+	if code != want {
+		s.t.Errorf("%q: exit code %d, want %d: %s%s", args, code, want, out, errs)
+	}
+	return out, errs
+}
+
+func TestPut_TakesItemsFromArgumentsFilesAndSpecifications(t *testing.T) {
+	s := newStore(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		clitest.WriteFile(t, name, []byte(text))
+		return name
+	}
+	password := write("password", "hunter2\n")
+	asHCL := write("spec.nv.hcl", `path = "app/db"
+items {
+  user = "a${"b"}"
+  port = 80
+}`)
+	asJSON := write("spec.json", `{"Path":"x","Items":{"user":"c"}}`)
+	for _, c := range []struct {
+		typed string
+		args  []string
+		want  map[string]string
+	}{
+		{
+			"",
+			[]string{"app/db", "user=me", "password=@" + password},
+			map[string]string{"user": "me", "password": "hunter2\n"},
+		},
+		{"typed", []string{"app/db", "user=-", "x=a=b"}, map[string]string{"user": "typed", "x": "a=b"}},
+		{"", []string{"@" + asHCL, "port=81"}, map[string]string{"user": "ab", "port": "81"}},
+		{"", []string{"app/db", "@" + asJSON}, map[string]string{"user": "c"}},
+		{`{"Path":"app/db","Items":{"k":"v"}}`, []string{"-in", "json", "-", "u=w"}, map[string]string{"k": "v", "u": "w"}},
+	} {
+		out, errs := s.run(0, c.typed, append([]string{"put"}, c.args...)...)
+		if fmt.Sprint(map[string]string(s.v.Items)) != fmt.Sprint(c.want) || s.v.Path != "app/db" {
+			t.Errorf("%q wrote %v", c.args, map[string]string(s.v.Items))
+		}
+		if !strings.Contains(out, `Variable "app/db" is created`) || strings.Contains(out+errs, "hunter2") {
+			t.Errorf("%q: %s%s", c.args, out, errs)
+		}
+	}
+
+	for _, bad := range [][]string{
+		{"app/db", "=x"}, {"app/db", "canary"}, {"@" + asHCL + "x"}, {"-in", "x", "@" + asHCL},
+	} {
+		_, errs := s.run(2, "", append([]string{"put"}, bad...)...)
+		if strings.Contains(errs, "canary") {
+			t.Errorf("%q shows a value: %s", bad, errs)
+		}
+	}
+	_, errs := s.run(2, `{"Path":"a","Items":{"k":hunter2}}`, "put", "-")
+	if strings.Contains(errs, "hunter2") {
+		t.Errorf("a wrong specification is shown: %s", errs)
+	}
+}
+
+// An agent that gives no values names its socket, and the command to run there has no values either.
+func TestPut_ShowsNoValueInTheNextCommand(t *testing.T) {
+	s := newStore(t)
+	apitest.Fail(s.caller, structs.VariableApply, &structs.Error{
+		Kind:   structs.KindDenied,
+		Text:   "over the socket alone",
+		Socket: "/run/berth.sock",
+	})
+	_, errs := s.run(3, "", "put", "app/db", "password=hunter2")
+	if strings.Contains(errs, "hunter2") || !strings.Contains(errs, "password=-") {
+		t.Errorf("got %s", errs)
+	}
+}
+
+func TestPut_ChecksTheIndex(t *testing.T) {
+	s := newStore(t)
+	s.run(5, "", "put", "-check-index", "7", "a", "k=v")
+	s.run(0, "", "put", "-check-index", "0", "a", "k=v")
+	spec := `{"Path":"a","ModifyIndex":3,"Items":{"k":"w"}}`
+	s.run(5, spec, "put", "-")
+	s.run(0, spec, "put", "-force", "-")
+	s.run(5, "", "purge", "-check-index", "3", "a")
+	s.run(0, "", "purge", "a")
+	s.run(4, "", "get", "a")
+}
+
+func TestGet_ShowsAVariableInAFormat(t *testing.T) {
+	s := newStore(t)
+	s.run(0, "", "put", "app/db", "password=${hunter2}", "user=me")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-item", "user"}, "me"},
+		{nil, "password  ${hunter2}"},
+		{[]string{"-out", "json"}, `"password": "${hunter2}"`},
+		{[]string{"-json"}, `"ModifyIndex": 11`},
+		{[]string{"-out", "hcl"}, `password = "$${hunter2}"`},
+		{[]string{"-out", "go-template", "-template", "{{ .Path }}={{ .Items.user }}"}, "app/db=me"},
+	} {
+		out, _ := s.run(0, "", append(append([]string{"get"}, c.args...), "app/db")...)
+		if !strings.Contains(out, c.want) {
+			t.Errorf("%q: got %s, want %s", c.args, out, c.want)
+		}
+	}
+	out, _ := s.run(0, "", "get", "-out", "none", "app/db")
+	if out != "" {
+		t.Errorf("none: %s", out)
+	}
+	s.run(4, "", "get", "-item", "absent", "app/db")
+	s.run(2, "", "get", "-out", "xml", "app/db")
+	out, _ = s.run(0, "", "list")
+	if !strings.Contains(out, "app/db") || strings.Contains(out, "hunter2") {
+		t.Errorf("list: %s", out)
+	}
+
+	again, _ := s.run(0, "", "get", "-out", "hcl", "app/db")
+	s.run(0, again, "put", "-in", "hcl", "-")
+	if s.v.Items["password"] != "${hunter2}" {
+		t.Errorf("the output of get became %q", s.v.Items["password"])
+	}
+}
+
+func TestInit_WritesASpecificationThatPutReads(t *testing.T) {
+	s := newStore(t)
+	for _, format := range []string{"hcl", "json"} {
+		name := filepath.Join(t.TempDir(), "spec."+format)
+		s.run0("init", "-out", format, name)
+		s.run(0, "", "put", "nomad/jobs/web", "@"+name)
+		if s.v.Items["password"] != "change me" {
+			t.Errorf("%s: wrote %v", format, map[string]string(s.v.Items))
+		}
+	}
+}
+
+// run0 runs a command that calls no agent.
+func (s *store) run0(args ...string) {
+	s.t.Helper()
+	tree := []command.Command{{Name: "var", Sub: Commands}}
+	code, out, errs := clitest.Run(s.t, tree, append([]string{"var"}, args...)...)
+	if code != 0 {
+		s.t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
+	}
+}
+
+func TestLock_RunsTheCommandWhileItHoldsTheLock(t *testing.T) {
+	s := newStore(t)
+	out, _ := s.run(7, "", "lock", "app/leader", "echo", "held;", "exit 7")
+	if strings.TrimSpace(out) != "held" {
+		t.Errorf("got %q", out)
+	}
+	<-s.released
+	out, _ = newStore(t).run(0, "", "lock", "-shell=false", "app/leader", "echo", "$HOME")
+	if strings.TrimSpace(out) != "$HOME" {
+		t.Errorf("without a shell: got %q", out)
+	}
+}
+
+// The child and its own children end when the lock is lost.
+func TestLock_EndsTheCommandWhenTheLockIsLost(t *testing.T) {
+	s := newStore(t)
+	pid := filepath.Join(t.TempDir(), "pid")
+	s.lostWith = pid
+	child := fmt.Sprintf("sleep 600 & echo $! > %[1]s.new; mv %[1]s.new %[1]s; wait", pid)
+	_, errs := s.run(5, "", "lock", "-ttl", "3s", "app/leader", child)
+	if !strings.Contains(errs, `the lock of the variable "app/leader" is lost`) {
+		t.Errorf("got %s", errs)
+	}
+	text, err := os.ReadFile(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, strings.TrimSpace(string(text)))
+}
+
+// awaitEnd waits for the end of a process.
+func awaitEnd(t *testing.T, pid string) {
+	t.Helper()
+	id, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.PidfdOpen(id, 0)
+	if err != nil {
+		return // it is gone
+	}
+	defer func() { _ = unix.Close(fd) }()
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20_000)
+	if n != 1 {
+		t.Errorf("process %s is alive: %v", pid, err)
+		_ = unix.Kill(id, unix.SIGKILL)
+	}
+}
