@@ -297,8 +297,12 @@ func artifactConfig(p Parts) artifact.Config {
 
 func lookupConfig(p Parts) lookup.Config {
 	c := lookup.Config{
-		Servers: &lookup.Servers{Caller: p.Servers, Region: p.Config.Region},
-		Logger:  p.Logger.Named("lookup"),
+		Servers: &lookup.Servers{
+			Caller: p.Servers,
+			Region: p.Config.Region,
+			Node:   func() (id, secret string) { return p.NodeID, p.SecretID },
+		},
+		Logger: p.Logger.Named("lookup"),
 
 		ServersBack: p.ServersBack,
 	}

@@ -16,6 +16,8 @@ const (
 	ConsulKeys     = "keys below"    // all keys below a prefix
 	BerthService   = "berthService"  // instances of a service of provider berth
 	BerthServices  = "berthServices" // names of services of provider berth
+	BerthVariable  = "nomadVar"      // a variable with its items
+	BerthVariables = "nomadVarList"  // variables without their items
 )
 
 // Query is a question of a template. It is comparable.
@@ -33,7 +35,13 @@ type Query struct {
 }
 
 // ofBerth reports whether the servers answer, and not Consul.
-func (q Query) ofBerth() bool { return q.Kind == BerthService || q.Kind == BerthServices }
+func (q Query) ofBerth() bool {
+	switch q.Kind {
+	case BerthService, BerthServices, BerthVariable, BerthVariables:
+		return true
+	}
+	return false
+}
 
 // String returns the query as a user writes it, such as "service web@dc1".
 func (q Query) String() string {

@@ -13,10 +13,12 @@ import (
 // callTimeout bounds a request to the servers, beside its wait.
 const callTimeout = 10 * time.Second
 
-// Servers is the source of services of provider berth.
+// Servers is the source of services of provider berth, and of variables.
 type Servers struct {
 	Caller rpc.Caller
 	Region string // of the node
+	// Node returns the ID and the secret with which the node reads variables.
+	Node func() (id, secret string)
 }
 
 // Lookup implements Source.
@@ -30,8 +32,13 @@ func (s *Servers) Lookup(ctx context.Context, q Query, after uint64, wait time.D
 		MaxWait:   wait,
 	}
 
-	if q.Kind == BerthServices {
+	switch q.Kind {
+	case BerthServices:
 		return s.names(ctx, options)
+	case BerthVariable:
+		return s.variable(ctx, q, options)
+	case BerthVariables:
+		return s.variables(ctx, q, options)
 	}
 
 	req := &structs.ServiceGetRequest{

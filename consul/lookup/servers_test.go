@@ -54,7 +54,7 @@ func TestServers_AnswerWithTheServicesOfANamespace(t *testing.T) {
 			Services: []*structs.ServiceStub{{ServiceName: "web", Tags: []string{"b", "a"}}},
 		}},
 	}
-	s := &Servers{c, "here"}
+	s := &Servers{Caller: c, Region: "here"}
 	q, err := ParseChosen("team", "a.web@there", 2, "key")
 	if err != nil {
 		t.Fatal(err)

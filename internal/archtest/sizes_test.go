@@ -25,6 +25,7 @@ var largePackages = map[string]int{
 	"client/drivers/docker":   3250,
 	"client/drivers/executor": 2600,
 	"endpoints":               6050,
+	"client/hooks/template":   2590,
 	"internal/mvcc":           2800,
 	"jobspec":                 3725,
 	"plugins/hostpath":        3650,

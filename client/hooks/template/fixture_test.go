@@ -69,7 +69,10 @@ func newFixture(t *testing.T, list ...*structs.Template) *fixture {
 
 // hook is the hook of a new agent.
 func (fx *fixture) hook() *templates {
-	alloc := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a", Namespace: "team"}, Dir: fx.alloc}
+	alloc := &hooks.AllocEnv{
+		Alloc: &structs.Allocation{ID: "a", Namespace: "team", JobID: "j", TaskGroup: "g"},
+		Dir:   fx.alloc,
+	}
 	config := Config{fx.db, hclog.NewNullLogger(), semaphore.NewWeighted(1), fx.pool}
 	return New(config, alloc, fx.task).(*templates)
 }

@@ -31,8 +31,8 @@ type answer struct {
 	Digest string // "" if there was none
 }
 
-// lookupFunctions returns the functions that read services and keys. Those with the names of the dialect's
-// own services read the services of provider berth.
+// lookupFunctions returns the functions that read services, keys and variables. Those with the names of the
+// dialect's own services read the services of provider berth.
 func (r *rendering) lookupFunctions() template.FuncMap {
 	return template.FuncMap{
 		"service":       r.service,
@@ -49,6 +49,11 @@ func (r *rendering) lookupFunctions() template.FuncMap {
 		"berthServices": r.berthServices,
 		"nomadService":  r.berthService,
 		"nomadServices": r.berthServices,
+
+		"nomadVar":         variables{r}.read,
+		"nomadVarExists":   variables{r}.exists,
+		"nomadVarList":     variables{r}.list,
+		"nomadVarListSafe": variables{r}.listSome,
 	}
 }
 

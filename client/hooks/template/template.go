@@ -39,7 +39,7 @@ type Config struct {
 	DB     *store.DB
 	Logger hclog.Logger
 	Slots  *semaphore.Weighted // of the renderings at a time: see MaxRunning
-	// Lookups answers the questions of texts for services and keys.
+	// Lookups answers the questions of texts for services, keys and variables.
 	Lookups *lookup.Pool
 }
 
@@ -72,7 +72,8 @@ type templates struct {
 	slots  *semaphore.Weighted
 
 	lookups   *lookup.Reader
-	namespace string // of the job
+	namespace string   // of the job
+	variables []string // paths of the variables that the task may read
 
 	// Only Up and the goroutine of Started, which never run together, use these.
 	task    *structs.Task
@@ -103,6 +104,7 @@ func New(cfg Config, env *hooks.AllocEnv, task *structs.Task) hooks.Task {
 
 		lookups:   cfg.Lookups.NewReader(),
 		namespace: env.Alloc.Namespace,
+		variables: variablePaths(env.Alloc, task),
 	}
 }
 
@@ -117,6 +119,7 @@ func (h *templates) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	h.values = newValues(env)
 	h.values.lookups = h.lookups
 	h.values.namespace = h.namespace
+	h.values.variables = h.variables
 	h.said = map[string]string{}
 	h.unrests = map[string]*unrest{}
 	if env.Running {

@@ -19,9 +19,10 @@ type values struct {
 	env  map[string]string
 	node func() *structs.Node
 	dirs *dirs
-	// lookups has the services and keys. The job has the namespace.
+	// lookups has the services, keys and variables. The job has the namespace, and the task the variables.
 	lookups   *lookup.Reader
 	namespace string
+	variables []string // their paths
 }
 
 func newValues(env *hooks.TaskEnv) *values {

@@ -15,7 +15,7 @@ func TestParseText_RejectsCallsOfUnknownFunctions(t *testing.T) {
 		`{{ nodes }}`:                                         "the function nodes is rejected: of Consul, templates read services and keys alone",
 		`{{ with secret "a" }}{{ end }}`:                      "Vault",
 		`{{ range nomadService "a" }}{{ end }}`:               "",
-		`{{ (nomadVar "a").x }}`:                              "read the value from a file of a host volume, or the template from Consul with key",
+		`{{ (nomadVar "a").x }}`:                              "",
 		`{{ if eq (plugin "a") "" }}{{ end }}`:                "runs no programs",
 		`{{ "a" | writeToFile "b" }}`:                         "writes no file but its destination",
 		`{{ sprig_env "HOME" }}`:                              "the function sprig_env is rejected: it reads the environment of the agent; use env",

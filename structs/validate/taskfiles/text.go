@@ -17,9 +17,10 @@ var templateFunctions = []string{
 	"containsNotAll", "divide", "env", "envOrDefault", "executeTemplate", "explode", "explodeMap", "file",
 	"hmacSHA256Hex", "in", "indent", "join", "key", "keyExists", "keyExistsGet", "keyOrDefault", "loop",
 	"ls", "maximum", "md5sum", "mergeMap", "mergeMapWithOverride", "minimum", "modulo", "multiply",
-	"mustEnv", "nomadService", "nomadServices", "parseBool", "parseFloat", "parseInt", "parseJSON",
-	"parseUint", "parseYAML", "regexMatch", "regexReplaceAll", "replaceAll", "safeLs", "safeTree",
-	"scratch", "service", "services", "sha256Hex", "sockaddr", "split", "splitToMap", "subtract",
+	"mustEnv", "nomadService", "nomadServices", "nomadVar", "nomadVarExists", "nomadVarList",
+	"nomadVarListSafe", "parseBool", "parseFloat", "parseInt", "parseJSON", "parseUint", "parseYAML",
+	"regexMatch", "regexReplaceAll", "replaceAll", "safeLs", "safeTree", "scratch", "service", "services",
+	"sha256Hex", "sockaddr", "split", "splitToMap", "subtract",
 	"timestamp", "toJSON", "toJSONPretty", "toLower", "toTOML", "toTitle", "toUnescapedJSON",
 	"toUnescapedJSONPretty", "toUpper", "toYAML", "tree", "trim", "trimPrefix", "trimSpace", "trimSuffix",
 }
@@ -36,12 +37,8 @@ var rejectedTemplateFunctions = map[string][]string{
 		"peerings",
 	},
 	"it reads from Vault, which berth does not support yet": {"pkiCert", "secret", "secrets"},
-	"it reads variables, which berth does not support until secrets are encrypted; until then let the task " +
-		"read the value from a file of a host volume, or the template from Consul with key": {
-		"nomadVar", "nomadVarExists", "nomadVarList", "nomadVarListSafe",
-	},
-	"a template runs no programs on the node":       {"plugin"},
-	"a template writes no file but its destination": {"writeToFile"},
+	"a template runs no programs on the node":               {"plugin"},
+	"a template writes no file but its destination":         {"writeToFile"},
 	"it shows the inside of values; use toJSON": {
 		"spew_dump", "spew_printf", "spew_sdump", "spew_sprintf",
 	},
