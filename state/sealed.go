@@ -16,6 +16,7 @@ import (
 var sealedTables = []sealedTable{
 	sealedIn(volumes, (*structs.CSIVolume).Copy, sealedOfVolume, putWithoutUnblock),
 	sealedIn(attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, putAttachment),
+	sealedIn(variables, copyVariable, sealedOfVariable, putVariable),
 }
 
 // sealedField is a sealed value of a row, which may be nil.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"iter"
 	"strings"
 
@@ -85,7 +86,7 @@ func changedVariable(tx *WriteTx, p *structs.VariableChange) (*structs.Variable,
 		*next = *now
 	}
 	if p.Sealed != nil {
-		err = checkStoredVariables(tx, now, p)
+		err = errors.Join(checkSealed(tx, p.Sealed), checkStoredVariables(tx, now, p))
 		next.Sealed = p.Sealed
 	}
 	next.ModifyTime = p.Now
@@ -212,3 +213,16 @@ func (c *checker) variables() {
 		c.want(v.Lock != nil || !v.LockExpired, "%s: the delay of no lock runs", name)
 	}
 }
+
+// sealedOfVariable lists the encrypted items of a variable (see sealedTables).
+func sealedOfVariable(v *structs.Variable) []sealedField {
+	return []sealedField{{
+		place: structs.VariablePlace(v.Namespace, v.Path),
+		value: v.Sealed,
+		set:   func(s *structs.Sealed) { v.Sealed = s },
+	}}
+}
+
+func copyVariable(v *structs.Variable) *structs.Variable { return new(*v) }
+
+func putVariable(tx *WriteTx, v *structs.Variable) { variables.Put(tx, v) }
