@@ -12,7 +12,7 @@ var rootKeyList = route(get, "/v1/operator/keyring/keys",
 		func(a *structs.KeyringListResponse) []*structs.RootKeyMeta { return a.Keys }))
 
 // RootKeys lists the root keys, with the servers that cannot open them.
-func (c *Client) RootKeys(ctx context.Context, q *Query) ([]*structs.RootKeyMeta, *Meta, error) {
+func RootKeys(ctx context.Context, c *Client, q *Query) ([]*structs.RootKeyMeta, *Meta, error) {
 	return rootKeyList.fetch(ctx, c, "", q)
 }
 
@@ -33,7 +33,7 @@ func bindRotate(c *call, req *structs.KeyringRotateRequest) (err error) {
 }
 
 // RotateRootKey makes a new root key the active one. With full the leader encrypts all secrets again with it.
-func (c *Client) RotateRootKey(ctx context.Context, full bool) (*structs.KeyringRotateResponse, error) {
+func RotateRootKey(ctx context.Context, c *Client, full bool) (*structs.KeyringRotateResponse, error) {
 	params := url.Values{}
 	if full {
 		params.Set("full", "true")
@@ -59,6 +59,6 @@ func bindRemoveKey(c *call, req *structs.RootKeyRemoveRequest) error {
 }
 
 // RemoveRootKey deletes a root key that is not active and that no secret needs.
-func (c *Client) RemoveRootKey(ctx context.Context, id string) error {
+func RemoveRootKey(ctx context.Context, c *Client, id string) error {
 	return rootKeyRemove.route.exec(ctx, c, request{id: id})
 }

@@ -142,7 +142,7 @@ type Deps struct {
 	Drains sync.Locker
 	// Keys encrypt the secrets of the cluster before they enter the log. nil: none.
 	Keys *keyring.Ring
-	// RootKeys are the root keys of the cluster. nil: this server makes none.
+	// RootKeys serve the methods of the keyring. nil: nobody calls them.
 	RootKeys RootKeys
 }
 
@@ -202,6 +202,9 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 
 	if d.Keys == nil {
 		d.Keys = &keyring.Ring{}
+	}
+	if d.RootKeys == nil {
+		d.RootKeys = noRootKeys{}
 	}
 
 	slowness := time.Duration(max(d.RaftMultiplier, 1))
@@ -347,7 +350,6 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		search = searches{e}
 		deploy = deployments{e}
 		offer  = services{e}
-		root   = rootKeys{e}
 		vars   = vars.Variables{
 			Store: e.store,
 			Raft:  e.raft,
@@ -366,10 +368,10 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.SystemGC, anyone, status.collectGarbage),
 		read(e, structs.SchedulerConfigGet, anyone, status.schedulerConfig),
 		write(e, structs.SchedulerConfigSet, anyone, status.setSchedulerConfig),
-		call(e, structs.KeyringList, anyone, root.list),
-		write(e, structs.KeyringRotate, anyone, root.rotate),
+		call(e, structs.KeyringList, anyone, e.root.List),
+		write(e, structs.KeyringRotate, anyone, e.root.Serve),
 		write(e, structs.KeyringDelete, anyone, propose(e, fsm.RootKeyRemove)),
-		local(e, structs.KeyringStatusGet, root.status),
+		local(e, structs.KeyringStatusGet, e.root.Status),
 		call(e, structs.AutopilotHealth, anyone, status.health),
 		read(e, structs.AutopilotConfigGet, anyone, status.autopilotConfig),
 		write(e, structs.AutopilotConfigSet, anyone, status.setAutopilotConfig),

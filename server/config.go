@@ -208,28 +208,7 @@ func (c *Config) Validate() error {
 			bad("server: %s: %w", name, err)
 		}
 	}
-	return errors.Join(append(faults, c.checkFencing())...)
-}
-
-// maxFencing is the most fencing blocks.
-const maxFencing = 64
-
-// checkFencing joins the faults of all fencing blocks.
-func (c *Config) checkFencing() error {
-	if len(c.Fencing) > maxFencing {
-		return fmt.Errorf("server.fencing: there are %d blocks; expected at most %d", len(c.Fencing), maxFencing)
-	}
-	var faults []error
-	seen := map[string]bool{}
-	for _, d := range c.Fencing {
-		faults = append(faults, d.Validate())
-		if seen[d.Name] {
-			faults = append(faults, fmt.Errorf("server.fencing %q: there are two of them; expected each name once",
-				d.Name))
-		}
-		seen[d.Name] = true
-	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, fencing.ValidateAll(c.Fencing))...)
 }
 
 // maxZone bounds a redundancy_zone in bytes: the gossip carries 512 bytes of all tags of a server.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"berth/server/raftnet"
 	"berth/structs"
 )
 
@@ -57,7 +58,7 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, e
 // for the port bound.
 func advertiseGossip(t *memberlist.NetTransport, configured string, mc *memberlist.Config) error {
 	if configured != "" {
-		addr, err := resolveAddress("advertise.serf", configured, mc.BindPort)
+		addr, err := raftnet.ResolveAddress("advertise.serf", configured, mc.BindPort)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -111,17 +110,13 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	}
 	opened = append(opened, ln.Close)
 	bound := ln.Addr().(*net.TCPAddr)
-	advertised, err := advertisedAddress(bound, cfg.RPCAdvertise)
+	advertised, err := raftnet.AdvertisedAddress(bound, cfg.RPCAdvertise)
 	if err != nil {
 		return nil, err
 	}
 	s.addr = advertised.String()
-	s.rootKeys, err = keys.New(s.keyDeps())
-	if err != nil {
-		return nil, err
-	}
 	s.layer = raftnet.NewLayer(advertised, cfg.Dial, logger)
-	s.consensus, err = s.openRaft()
+	err = openState(s)
 	if err != nil {
 		return nil, err
 	}
@@ -188,28 +183,6 @@ func (s *Server) createServices(ln net.Listener) {
 	s.listener.Secure(cfg.TLS, cfg.RequireTLS)
 
 	s.listener.LimitPerAddr(cfg.MaxConnsPerAddr)
-}
-
-// advertisedAddress resolves the address of this server for others.
-func advertisedAddress(bound *net.TCPAddr, configured string) (*net.TCPAddr, error) {
-	if configured != "" {
-		return resolveAddress("advertise.rpc", configured, bound.Port)
-	}
-	if bound.IP.IsUnspecified() {
-		return nil, structs.Invalidf(
-			"server: the RPC address %s is no address for others; set advertise.rpc", bound)
-	}
-	return bound, nil
-}
-
-// resolveAddress resolves a setting with an address for others. A port of 0 stands for the one bound.
-func resolveAddress(setting, configured string, bound int) (*net.TCPAddr, error) {
-	addr, err := net.ResolveTCPAddr("tcp", configured)
-	if err != nil {
-		return nil, structs.Invalidf("server: %s: %w", setting, err)
-	}
-	addr.Port = cmp.Or(addr.Port, bound)
-	return addr, nil
 }
 
 func (s *Server) tags() map[string]string {

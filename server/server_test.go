@@ -22,6 +22,7 @@ import (
 	"berth/internal/snaparchive"
 	"berth/rpc"
 	"berth/server/control"
+	"berth/server/raftnet"
 	"berth/state"
 	"berth/structs"
 )
@@ -492,7 +493,7 @@ func TestAdvertisedAddress_ResolvesTheSetting(t *testing.T) {
 		"": "127.0.0.1:4747", "10.0.0.7:0": "10.0.0.7:4747", "10.0.0.7:99": "10.0.0.7:99",
 		"localhost:5": "127.0.0.1:5",
 	} {
-		got, err := advertisedAddress(bound, configured)
+		got, err := raftnet.AdvertisedAddress(bound, configured)
 		if err != nil || got.String() != want {
 			t.Errorf("%q: %v, %v, want %s", configured, got, err, want)
 		}

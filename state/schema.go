@@ -5,8 +5,9 @@ import (
 	"berth/structs"
 )
 
-// This file declares the tables and their indexes, but those of variable.go and volume_seal.go. A comment says
-// which rows a sparse index has, and why its keys have their order. Other files read and write them.
+// This file and schema_servers.go declare the tables and their indexes, but those of variable.go and
+// volume_seal.go. A comment says which rows a sparse index has, and why its keys have their order. Other files
+// read and write them.
 
 var (
 	nodes = mvcc.NewTable("nodes", func(n *structs.Node) Key {
@@ -416,17 +417,6 @@ var nodeLeases = mvcc.NewTable("node_leases", func(l *structs.NodeLease) Key {
 
 var pluginConfigs = mvcc.NewTable("csi_plugin_configs", func(c *structs.CSIPluginSettings) Key {
 	return mvcc.KeyOf(c.ID)
-})
-
-// onlyAutopilotConfig is the key of the one row of its table.
-const onlyAutopilotConfig = "config"
-
-var autopilotConfig = mvcc.NewTable("autopilot_config", func(*structs.AutopilotConfig) Key {
-	return mvcc.KeyOf(onlyAutopilotConfig)
-})
-
-var rootKeys = mvcc.NewTable("root_keys", func(k *structs.RootKey) Key {
-	return mvcc.KeyOf(k.KeyID)
 })
 
 var (

@@ -103,8 +103,8 @@ func SealedDigest(s *structs.Sealed) []byte {
 func checkSealed(tx Reader, values ...*structs.Sealed) error {
 	for _, s := range values {
 		if s != nil && RootKey(tx, s.KeyID) == nil {
-			return structs.Unavailablef("root key %s, with which a secret is encrypted, was removed; repeat the request",
-				s.KeyID)
+			return structs.Unavailablef("root key %s, with which a secret is encrypted, was removed; "+
+				"repeat the request", s.KeyID)
 		}
 	}
 	return nil
@@ -114,7 +114,8 @@ func checkSealed(tx Reader, values ...*structs.Sealed) error {
 // changed since it was read.
 func Reseal(tx *WriteTx, p *structs.ResealRequest) error {
 	if len(p.Values) > structs.MaxResealedValues {
-		return structs.Invalidf("Values: %d are given; expected at most %d", len(p.Values), structs.MaxResealedValues)
+		return structs.Invalidf("Values: %d are given; expected at most %d",
+			len(p.Values), structs.MaxResealedValues)
 	}
 	for i := range p.Values {
 		if err := checkSealed(tx, &p.Values[i].Value); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/api"
 	"berth/cli/command"
 	"berth/internal/keyring"
 	"berth/structs"
@@ -95,9 +96,9 @@ func rootInit(_ context.Context, c *command.Call) error {
 		return structs.Invalidf("-escrow-to and -escrow-out belong together: a recipient of age, and the file of " +
 			"the copy for it")
 	case recipient == "" && !c.Bool("key-saved"):
-		return structs.Invalidf("expected -key-saved or -escrow-to: without a copy of this key, the secrets of the " +
-			"cluster are lost with its servers. Give -key-saved if you will keep a copy of the file in a safe place, " +
-			"or have an encrypted copy written with -escrow-to and -escrow-out")
+		return structs.Invalidf("expected -key-saved or -escrow-to: without a copy of this key, the secrets " +
+			"of the cluster are lost with its servers. Give -key-saved if you will keep a copy of the file in a " +
+			"safe place, or have an encrypted copy written with -escrow-to and -escrow-out")
 	}
 
 	key := keyring.NewFileKey()
@@ -125,7 +126,7 @@ func rootInit(_ context.Context, c *command.Call) error {
 }
 
 func rootList(ctx context.Context, c *command.Call) error {
-	keys, _, err := c.API.RootKeys(ctx, nil)
+	keys, _, err := api.RootKeys(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func opened(k *structs.RootKeyMeta) string {
 }
 
 func rootRotate(ctx context.Context, c *command.Call) error {
-	made, err := c.API.RotateRootKey(ctx, c.Bool("full"))
+	made, err := api.RotateRootKey(ctx, c.API, c.Bool("full"))
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func rootRotate(ctx context.Context, c *command.Call) error {
 
 func rootRemove(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
-	if err := c.API.RemoveRootKey(ctx, id); err != nil {
+	if err := api.RemoveRootKey(ctx, c.API, id); err != nil {
 		return err
 	}
 	return c.Report(command.Changed{"KeyID": id}, "Root key %s is removed", id)

@@ -60,7 +60,8 @@ func (k *FileKey) Text() []byte {
 func ParseFileKey(text []byte) (*FileKey, error) {
 	fields := strings.Fields(string(text))
 	if len(fields) != 3 || fields[0] != fileMark {
-		return nil, structs.Invalidf("it is no key-encryption key: expected one line, of %q, an ID and a key", fileMark)
+		return nil, structs.Invalidf("it is no key-encryption key: expected one line, of %q, an ID and a key",
+			fileMark)
 	}
 	key, err := base64.StdEncoding.DecodeString(fields[2])
 	if err != nil || len(key) != KeySize {
@@ -78,8 +79,8 @@ func ParseFileKey(text []byte) (*FileKey, error) {
 func (k *FileKey) WriteNew(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return structs.Conflictf("%s exists: a key-encryption key is never overwritten, because it may be the only "+
-			"one that opens the secrets of a cluster", path)
+		return structs.Conflictf("%s exists: a key-encryption key is never overwritten, because it may be the "+
+			"only one that opens the secrets of a cluster", path)
 	}
 	if err != nil {
 		return structs.Internalf("writing the key-encryption key: %w", err)

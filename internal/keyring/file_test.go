@@ -70,7 +70,7 @@ func TestParseFileKey_DetectsDamage(t *testing.T) {
 		"empty":             {"", "no key-encryption key"},
 		"another form":      {"other" + line, "no key-encryption key"},
 		"cut off":           {line[:len(line)-10], "not 32 bytes"},
-		"the ID of another": {strings.Fields(other)[0] + " " + strings.Fields(other)[1] + " " + fields[2], "damaged"},
+		"the ID of another": {strings.Join(append(strings.Fields(other)[:2], fields[2]), " "), "damaged"},
 	} {
 		_, err := keyring.ParseFileKey([]byte(c.text))
 		require.ErrorContains(t, err, c.want, name)

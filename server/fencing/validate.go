@@ -1,6 +1,8 @@
 package fencing
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -146,4 +148,25 @@ func checkText(f field.Errors, name, text string) {
 	}
 	rest := reference().ReplaceAllString(text, "")
 	f.Require(!structs.HasPlaceholder(rest), "%s: ${ needs a name and } after it", name)
+}
+
+// maxFencing is the most fencing blocks.
+const maxFencing = 64
+
+// ValidateAll joins the faults of all fencing blocks of a server.
+func ValidateAll(devices []*Device) error {
+	if len(devices) > maxFencing {
+		return fmt.Errorf("server.fencing: there are %d blocks; expected at most %d", len(devices), maxFencing)
+	}
+	var faults []error
+	seen := map[string]bool{}
+	for _, d := range devices {
+		faults = append(faults, d.Validate())
+		if seen[d.Name] {
+			faults = append(faults, fmt.Errorf("server.fencing %q: there are two of them; expected each name once",
+				d.Name))
+		}
+		seen[d.Name] = true
+	}
+	return errors.Join(faults...)
 }

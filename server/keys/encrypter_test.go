@@ -21,7 +21,8 @@ func script(t *testing.T, text string) *command {
 
 // swapping is a program whose wrapped form begins with its letter, and that logs what it reads.
 const swapping = `read -r line
-echo "$line" >> "$0.log"; tr '\0' ' ' < /proc/$$/cmdline >> "$0.log"; tr '\0' ' ' < /proc/$$/environ >> "$0.env"
+echo "$line" >> "$0.log"; tr '\0' ' ' < /proc/$$/cmdline >> "$0.log"
+tr '\0' ' ' < /proc/$$/environ >> "$0.env"
 data=${line##*\"data\":\"}; data=${data%%\"*}
 case "$line" in
 *'"action":"wrap"'*) data=$(echo "$data" | base64 -d | sed 's/^/W/' | base64 -w0) ;;

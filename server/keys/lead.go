@@ -59,8 +59,8 @@ func (k *Keys) makeFirst(ctx context.Context, tx state.Reader) error {
 	return err
 }
 
-// Rotate makes another root key the active one. With full it has the secrets of all other keys encrypted again.
-// The error is precondition if a server that is alive could not open the new key.
+// Rotate makes another root key the active one. With full it has the secrets of all other keys encrypted
+// again. The error is precondition if a server that is alive could not open the new key.
 func (k *Keys) Rotate(ctx context.Context, full bool) (*structs.RootKey, uint64, error) {
 	was := ""
 	if active := state.ActiveRootKey(k.Store.Read()); active != nil {
@@ -129,8 +129,8 @@ const (
 	rekeyBytes  = 256 << 10
 )
 
-// rekey encrypts the secrets of the keys that are rekeying with the active key, and makes these keys inactive.
-// It returns an error if something is left.
+// rekey encrypts the secrets of the keys that are rekeying with the active key, and makes these keys
+// inactive. It returns an error if something is left.
 func (k *Keys) rekey(ctx context.Context, tx state.Reader) error {
 	left := map[string]bool{}
 	for row := range state.RootKeys(tx) {

@@ -30,8 +30,8 @@ func (s *Settings) CheckPlace(dataDir string) error {
 	if s.File == "" || !within(s.File, dataDir) {
 		return nil
 	}
-	return fmt.Errorf("server.keyring: file %s is in the data directory %s; expected a place outside of it: who "+
-		"copies the directory would have the secrets with their key", s.File, dataDir)
+	return fmt.Errorf("server.keyring: file %s is in the data directory %s; expected a place outside of it: "+
+		"who copies the directory would have the secrets with their key", s.File, dataDir)
 }
 
 // Validate joins the faults of the settings.

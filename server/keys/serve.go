@@ -1,0 +1,34 @@
+package keys
+
+import (
+	"context"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// List describes the root keys, with the servers that cannot open them.
+func (k *Keys) List(ctx context.Context, _ *structs.QueryRequest) (*structs.KeyringListResponse, error) {
+	closed := k.Closed(ctx)
+	resp := &structs.KeyringListResponse{Keys: []*structs.RootKeyMeta{}}
+	for row := range state.RootKeys(k.Store.Read()) {
+		meta := row.Meta()
+		meta.Closed = closed[row.KeyID]
+		resp.Keys = append(resp.Keys, meta)
+	}
+	return resp, nil
+}
+
+// Serve rotates for a request. It returns the index of the entry with the new key.
+func (k *Keys) Serve(
+	ctx context.Context,
+	req *structs.KeyringRotateRequest,
+	resp *structs.KeyringRotateResponse,
+) (uint64, error) {
+	key, index, err := k.Rotate(ctx, req.Full)
+	if err != nil {
+		return index, err
+	}
+	resp.Key = key.Meta()
+	return index, nil
+}
