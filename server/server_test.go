@@ -22,7 +22,6 @@ import (
 	"berth/internal/snaparchive"
 	"berth/rpc"
 	"berth/server/control"
-	"berth/server/raftnet"
 	"berth/state"
 	"berth/structs"
 )
@@ -484,18 +483,5 @@ func TestLeadership_NeverRunsTheLoopsTwice(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil || alive.Load() != 0 {
 		t.Errorf("Run returned %v with %d loops alive", err, alive.Load())
-	}
-}
-
-func TestAdvertisedAddress_ResolvesTheSetting(t *testing.T) {
-	bound := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4747}
-	for configured, want := range map[string]string{
-		"": "127.0.0.1:4747", "10.0.0.7:0": "10.0.0.7:4747", "10.0.0.7:99": "10.0.0.7:99",
-		"localhost:5": "127.0.0.1:5",
-	} {
-		got, err := raftnet.AdvertisedAddress(bound, configured)
-		if err != nil || got.String() != want {
-			t.Errorf("%q: %v, %v, want %s", configured, got, err, want)
-		}
 	}
 }

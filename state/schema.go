@@ -5,9 +5,8 @@ import (
 	"berth/structs"
 )
 
-// This file and schema_servers.go declare the tables and their indexes, but those of variable.go and
-// volume_seal.go. A comment says which rows a sparse index has, and why its keys have their order. Other files
-// read and write them.
+// This file declares the tables and their indexes, with schema_servers.go, variable.go and volume_seal.go. A
+// comment says which rows a sparse index has, and why its keys have their order.
 
 var (
 	nodes = mvcc.NewTable("nodes", func(n *structs.Node) Key {
