@@ -1,0 +1,161 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	public "github.com/hashicorp/nomad/api"
+	"github.com/hashicorp/raft"
+
+	"berth/api/apitest"
+	"berth/endpoints/vars"
+	"berth/fsm"
+	"berth/internal/keyring"
+	"berth/server/varlocks"
+	"berth/state"
+	"berth/structs"
+)
+
+// variableServer is a server with variables alone. It applies each entry at once.
+type variableServer struct {
+	mu    sync.Mutex
+	store *state.Store
+	fsm   *fsm.FSM
+	index uint64
+}
+
+func (s *variableServer) VerifyLeader() error { return nil }
+
+func (s *variableServer) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index++
+	return s.index, s.fsm.Apply(&raft.Log{Index: s.index, Type: raft.LogCommand, Data: entry}), nil
+}
+
+// serveVariables makes fake servers answer about variables as servers with a root key do.
+func serveVariables(t *testing.T, c *apitest.Caller) {
+	t.Helper()
+	store := state.New()
+	s := &variableServer{store: store, fsm: fsm.New(store), index: 10}
+	ring := &keyring.Ring{}
+	err := errors.Join(ring.Add("k", bytes.Repeat([]byte{1}, keyring.KeySize)), ring.Use("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks := varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: hclog.NewNullLogger()})
+	ctx, cancel := context.WithCancel(context.Background())
+	var loop sync.WaitGroup
+	loop.Go(func() { locks.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		loop.Wait()
+	})
+
+	v := vars.Variables{Store: s.store, Raft: s, Keys: ring, Locks: locks}
+	apitest.On(c, structs.VariableApply,
+		func(ctx context.Context, req *structs.VariableApplyRequest) (*structs.VariableApplyResponse, error) {
+			resp := &structs.VariableApplyResponse{}
+			_, err := v.Apply(ctx, req, resp)
+			return resp, err
+		})
+	apitest.On(c, structs.VariableRenew,
+		func(ctx context.Context, req *structs.VariableRenewRequest) (*structs.VariableRenewResponse, error) {
+			resp := &structs.VariableRenewResponse{}
+			_, err := v.Renew(ctx, req, resp)
+			return resp, err
+		})
+	apitest.On(c, structs.VariableGet,
+		func(_ context.Context, req *structs.VariableGetRequest) (*structs.VariableGetResponse, error) {
+			resp := &structs.VariableGetResponse{}
+			return resp, v.Get(s.store.Read(), req, resp)
+		})
+	apitest.On(c, structs.VariableList,
+		func(_ context.Context, req *structs.VariableListRequest) (*structs.VariableListResponse, error) {
+			resp := &structs.VariableListResponse{}
+			return resp, v.List(s.store.Read(), req, resp)
+		})
+}
+
+func TestClient_WritesAndReadsVariables(t *testing.T) {
+	c, caller := clientOfFakeServers(t)
+	serveVariables(t, caller)
+	api := c.Variables()
+	v := public.NewVariable("app/db")
+	v.Items["user"] = "me"
+	created, _, err := api.CheckedCreate(v, nil)
+	if err != nil || created.Items["user"] != "me" || created.ModifyIndex == 0 {
+		t.Fatalf("create: %+v, %v", created, err)
+	}
+	_, _, err = api.CheckedCreate(v, nil)
+	conflict, ok := errors.AsType[public.ErrCASConflict](err)
+	if !ok || conflict.Conflict.ModifyIndex != created.ModifyIndex || conflict.Conflict.Items["user"] != "me" {
+		t.Errorf("a second creation: %v", err)
+	}
+
+	created.Items["user"] = "you"
+	updated, _, err := api.CheckedUpdate(created, nil)
+	if err != nil || updated.Items["user"] != "you" || updated.CreateIndex != created.CreateIndex {
+		t.Errorf("update: %+v, %v", updated, err)
+	}
+	items, _, err := api.GetVariableItems("app/db", nil)
+	if err != nil || items["user"] != "you" {
+		t.Errorf("items: %v, %v", items, err)
+	}
+	list, _, err := api.PrefixList("app", nil)
+	if err != nil || len(list) != 1 || list[0].Path != "app/db" {
+		t.Errorf("list: %v, %v", list, err)
+	}
+	_, err = api.CheckedDelete("app/db", created.ModifyIndex, nil)
+	_, ok = errors.AsType[public.ErrCASConflict](err)
+	if !ok {
+		t.Errorf("the deletion of a former index: %v", err)
+	}
+	_, err = api.CheckedDelete("app/db", updated.ModifyIndex, nil)
+	checkNoError(t, "delete", err)
+	gone, _, err := api.Peek("app/db", nil)
+	if err != nil || gone != nil {
+		t.Errorf("after the deletion: %v, %v", gone, err)
+	}
+}
+
+func TestClient_LocksVariables(t *testing.T) {
+	c, caller := clientOfFakeServers(t)
+	serveVariables(t, caller)
+	lock := func() *public.Locks {
+		v := public.NewVariable("app/leader")
+		v.Lock = &public.VariableLock{TTL: "15s", LockDelay: "15s"}
+		l, err := c.Locks(public.WriteOptions{}, *v, public.LocksOptionWithMaxRetries(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	first, second := lock(), lock()
+	_, err := first.Acquire(t.Context())
+	checkNoError(t, "acquire", err)
+	_, err = second.Acquire(t.Context())
+	if !errors.Is(err, public.ErrLockConflict) {
+		t.Errorf("a second holder: %v", err)
+	}
+	checkNoError(t, "renew", first.Renew(t.Context()))
+	if first.LockTTL() != 15*time.Second {
+		t.Errorf("got the TTL %s", first.LockTTL())
+	}
+	_, _, err = c.Variables().Update(public.NewVariable("app/leader"), nil)
+	if err == nil {
+		t.Error("somebody else writes")
+	}
+	checkNoError(t, "release", first.Release(t.Context()))
+	err = first.Renew(t.Context())
+	if !errors.Is(err, public.ErrLockConflict) {
+		t.Errorf("a renewal after the release: %v", err)
+	}
+	_, err = second.Acquire(t.Context())
+	checkNoError(t, "acquire after the release", err)
+}
