@@ -146,6 +146,7 @@ func (a *Agent) openServer() (err error) {
 	if a.keys != nil {
 		sc.TLS = a.keys.Server(peertls.Roles(pki.RoleServer, pki.RoleNode))
 		sc.RequireTLS = cfg.TLS.Required()
+		sc.Machines = a.machines()
 		sc.Dial = a.dialServers()
 	}
 	if a.acl != nil {
@@ -244,10 +245,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 
 	if a.keys != nil {
-		run(func(ctx context.Context) error {
-			a.keys.Run(ctx)
-			return nil
-		})
+		run(a.runKeys)
 	}
 
 	run(a.serveHTTP)

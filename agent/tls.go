@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 
+	"berth/agent/renewal"
+	"berth/endpoints/join"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/rpc"
+	"berth/server/authority"
 	"berth/structs"
 )
 
@@ -70,6 +74,69 @@ func (a *Agent) warnOfOpenPorts() {
 	}
 	a.logger.Warn("the ports of this agent are open to the network without TLS: everybody who reaches them may "+
 		"register jobs, claim volumes and run programs as root (docs/operations/tls.md)", "address", open)
+}
+
+// machines returns how this server gives machines their certificates.
+func (a *Agent) machines() join.Settings {
+	cfg := a.config()
+	return join.Settings{
+		Authority: authority.Files{
+			Cert: cfg.TLS.CAFile,
+			Key:  cfg.TLS.CAKeyFile,
+		},
+		TLS:    a.keys.Joins(),
+		Region: cfg.Region,
+		Secrets: func() (join.Secrets, error) {
+			return join.Secrets{GossipKey: cfg.Server.Encrypt}, nil
+		},
+	}
+}
+
+// runKeys keeps the certificate of the agent up to date until ctx ends.
+func (a *Agent) runKeys(ctx context.Context) error {
+	var renewing sync.WaitGroup
+	if a.config().TLS.Renew {
+		renewing.Go(func() { a.renewer().Run(ctx) })
+	}
+	a.keys.Run(ctx)
+	renewing.Wait()
+	return nil
+}
+
+// renewer renews the certificate of the agent. A server signs its own, so that it needs no leader.
+func (a *Agent) renewer() renewal.Renewer {
+	r := renewal.Renewer{
+		Keys:   a.keys,
+		Logger: a.logger.Named("tls"),
+		Sign:   a.renewNode,
+	}
+	if a.server != nil {
+		r.Sign = a.renewServer
+	}
+	return r
+}
+
+func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities string, err error) {
+	answer, err := rpc.Call(ctx, a.caller, structs.CertificateRenew, &structs.CertificateRenewRequest{
+		NodeID: a.keys.NodeID(),
+		CSR:    csr,
+	})
+	if err != nil {
+		return "", "", err
+	}
+	return answer.Certificate, answer.Authorities, nil
+}
+
+func (a *Agent) renewServer(_ context.Context, der []byte) (cert, authorities string, err error) {
+	csr, err := pki.ParseCSR(der)
+	if err != nil {
+		return "", "", err
+	}
+	signed, err := a.server.Signer.Sign(csr.Public, csr.Identity)
+	if err != nil {
+		return "", "", err
+	}
+	return string(signed.PEM), a.server.Signer.Trusted(), nil
 }
 
 // reloadKeys reads the files of the TLS certificate again.

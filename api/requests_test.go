@@ -492,5 +492,6 @@ func routeCalls() map[string]routeCall {
 	maps.Copy(calls, gossipCalls())
 	maps.Copy(calls, rootKeyCalls())
 	maps.Copy(calls, variableCalls())
+	maps.Copy(calls, joinCalls())
 	return calls
 }

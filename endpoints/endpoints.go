@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints/foreign"
+	"berth/endpoints/join"
 	"berth/endpoints/query"
 	"berth/endpoints/release"
 	"berth/endpoints/vars"
@@ -19,6 +20,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
 	"berth/rpc"
+	"berth/server/authority"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -356,6 +358,11 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			Keys:  e.keys,
 			Locks: e.locks,
 		}
+		sign = join.Signing{
+			Signer:   authority.Signer{Store: e.store, Keys: e.keys, Now: e.now},
+			Proposer: e.raft,
+			Region:   e.region,
+		}
 	)
 	return []rpc.Endpoint{
 		local(e, structs.StatusPing, status.ping),
@@ -495,6 +502,12 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, structs.VariableGet, anyone, vars.Get),
 		write(e, structs.VariableApply, anyone, vars.Apply),
 		write(e, structs.VariableRenew, anyone, vars.Renew),
+
+		write(e, structs.JoinTokenCreate, anyone, sign.CreateToken),
+		write(e, structs.JoinTokenDelete, anyone, propose(e, fsm.JoinTokenDelete)),
+		read(e, structs.JoinTokenList, anyone, sign.ListTokens),
+		write(e, structs.CertificateSign, anyone, sign.Sign),
+		write(e, structs.CertificateRenew, anyone, sign.Renew),
 
 		shed(read(e, structs.SearchPrefix, anyone, search.prefix)),
 		shed(read(e, structs.SearchFuzzy, anyone, search.fuzzy)),

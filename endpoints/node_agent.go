@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"berth/endpoints/join"
 	"berth/state"
 	"berth/structs"
 	"berth/structs/validate/report"
@@ -16,6 +17,9 @@ func (n nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentPr
 			BootID:   node.BootID,
 			Reason:   err.Error(),
 		})
+	}
+	if err == nil {
+		err = join.CheckNode(n.store.Read(), node)
 	}
 	return err
 }

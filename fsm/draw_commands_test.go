@@ -158,6 +158,10 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			DelayOver: d.flip(),
 		})
 	},
+	"AuthoritySet":          drawAuthority,
+	"JoinTokenPut":          drawJoinToken,
+	"JoinTokenDelete":       drawJoinTokenDelete,
+	"MachineCertificateSet": drawCertificate,
 	"NodeEligibility": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeEligibility.Encode(&structs.NodeEligibilityRequest{
 			NodeID:       d.node(),

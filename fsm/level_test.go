@@ -34,6 +34,11 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"VariableLock":       2,
 		"VariableUnlock":     2,
 		"VariableLockExpire": 2,
+
+		"AuthoritySet":          2,
+		"JoinTokenPut":          2,
+		"JoinTokenDelete":       2,
+		"MachineCertificateSet": 2,
 	}
 	for _, c := range commands {
 		want := level.First

@@ -22,6 +22,7 @@ const (
 	ByteRaft byte = 0x02 // Raft's own protocol
 	ByteMux  byte = 0x03 // yamux; each stream is plain net/rpc in msgpack
 	ByteTLS  byte = 0x04 // TLS; the server answers with this byte, and the next byte selects one of the others
+	ByteJoin byte = 0x05 // TLS without a certificate of the caller; then plain net/rpc with one method
 )
 
 // firstByteTimeout is the longest that the first byte of a connection may take.
@@ -36,6 +37,7 @@ type Listener struct {
 	conns    loadshed.Conns // whose first byte has not arrived, or whose handler has not returned
 	tls      *tls.Config    // nil: the port does not speak TLS
 	onlyTLS  bool
+	joins    *tls.Config // nil: no machine can join here
 	rejected peertls.Rejections
 }
 
@@ -68,6 +70,10 @@ func (l *Listener) Secure(config *tls.Config, only bool) {
 	l.tls = config
 	l.onlyTLS = only
 }
+
+// SecureJoins makes the port take machines without a certificate, before Run. The handler for ByteJoin
+// gets their connections after the handshake.
+func (l *Listener) SecureJoins(config *tls.Config) { l.joins = config }
 
 // Run accepts connections until ctx ends, and returns when each handler has returned.
 func (l *Listener) Run(ctx context.Context) {
@@ -129,6 +135,9 @@ func (l *Listener) dispatch(ctx context.Context, conn net.Conn) {
 // open reads the byte that selects the protocol, with the handshake of TLS before it.
 func (l *Listener) open(ctx context.Context, raw net.Conn) (net.Conn, byte, error) {
 	first, err := readByte(raw)
+	if err == nil && first == ByteJoin {
+		return l.openJoin(ctx, raw)
+	}
 	if err != nil || l.tls == nil {
 		return raw, first, err
 	}
@@ -151,6 +160,19 @@ func (l *Listener) open(ctx context.Context, raw net.Conn) (net.Conn, byte, erro
 		first, err = readByte(secured)
 	}
 	return secured, first, err
+}
+
+// errNoJoins is the fault of a machine that joins at a port without TLS.
+var errNoJoins = errors.New("no machine can join here: the port does not speak TLS")
+
+// openJoin makes the handshake with a machine that has no certificate.
+func (l *Listener) openJoin(ctx context.Context, raw net.Conn) (net.Conn, byte, error) {
+	if l.joins == nil {
+		return raw, ByteJoin, errNoJoins
+	}
+	secured := tls.Server(raw, l.joins)
+	err := secured.HandshakeContext(ctx)
+	return secured, ByteJoin, err
 }
 
 func readByte(conn net.Conn) (byte, error) {

@@ -2,10 +2,12 @@ package rpc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
 	stdrpc "net/rpc"
+	"time"
 
 	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
 	msgpackrpc "github.com/hashicorp/net-rpc-msgpackrpc/v2"
@@ -86,6 +88,25 @@ func (st *stream) ReadResponseHeader(head *stdrpc.Response) error {
 func (st *stream) ReadResponseBody(resp any) error {
 	st.in.max = st.answers
 	return st.in.read(resp)
+}
+
+// OneCall is the only call of a connection.
+type OneCall struct {
+	Method    string
+	Req, Resp any
+	Answers   int64 // the most bytes of the answer
+}
+
+// CallOnce makes one call over a connection that serves plain net/rpc. The caller closes the connection
+// afterwards. The error is unavailable or timeout if the connection fails.
+func CallOnce(ctx context.Context, conn net.Conn, c OneCall) error {
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	err := newStream(conn, c.Answers).call(c.Method, c.Req, c.Resp)
+	var remote *structs.Error
+	if err == nil || errors.As(err, &remote) {
+		return err
+	}
+	return callError(ctx, c.Method, err)
 }
 
 // call makes one call. An error of the other end, or of the request itself, is a *structs.Error; any other

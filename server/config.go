@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"berth/endpoints"
+	"berth/endpoints/join"
 	"berth/internal/boottime"
 	"berth/internal/bytesize"
 	"berth/rpc"
@@ -98,6 +99,9 @@ type Config struct {
 
 	TLS        *tls.Config // of the port, nil for plain TCP
 	RequireTLS bool        // take nothing else, and decide on the rights of a caller by its certificate
+
+	// Machines is how machines get their certificates.
+	Machines join.Settings
 
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for raftTimeout
 	// Dial and Gossip connect to other servers, nil for the real network without TLS. Tests can cut them.
@@ -281,6 +285,7 @@ func (c *Config) control() control.Config {
 	loops.Leases.Grace = c.HeartbeatGrace
 	loops.Leases.Longest = c.MaxNodeLease
 	loops.Leases.BootID = boottime.ID()
+	loops.Authority = c.Machines.Authority
 	loops.FenceParallel = c.FenceParallel
 	loops.GCInterval = c.GCInterval
 	loops.Scheduler = c.Scheduler.Row()

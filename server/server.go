@@ -16,9 +16,11 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/endpoints"
+	"berth/endpoints/join"
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
 	"berth/rpc"
+	"berth/server/authority"
 	"berth/server/autopilot"
 	"berth/server/control"
 	"berth/server/forget"
@@ -47,12 +49,14 @@ type Server struct {
 	GossipKeys *gossip.Keyrings
 	keys       *keyring.Ring
 	rootKeys   *keys.Keys
+	Signer     authority.Signer // signs with the authority of the rows, without a leader
 	nodes      *nodeconn.Sessions
 	endpoints  *endpoints.Endpoints
 	leases     *leases.Leases
 	locks      *varlocks.Locks // of variables
 	autopilot  *autopilot.Autopilot
 	rpc        *rpc.Server
+	joins      *join.Port
 	gate       *loadshed.Gate
 	pool       *rpc.Pool
 	listener   *rpc.Listener
@@ -135,6 +139,7 @@ func (s *Server) createServices(ln net.Listener) {
 	cfg := &s.cfg
 	logger := s.logger.Named("rpc")
 	s.loops = s.leaderLoops
+	s.Signer = authority.Signer{Store: s.store, Keys: s.keys, Now: time.Now}
 	s.gate = loadshed.NewGate(loadshed.MinAdmit)
 	s.pool = rpc.NewPool(cfg.Dial, logger, nil)
 	s.leases = leases.New(cfg.control().Leases, nil)
@@ -175,13 +180,15 @@ func (s *Server) createServices(ln net.Listener) {
 
 	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)
 	s.rpc.Shed(s.gate)
+	s.joins = join.NewPort(cfg.Machines, s, logger)
 	s.listener = rpc.NewListener(ln, logger, map[byte]func(net.Conn){
 		rpc.ByteRPC:  s.rpc.ServeConn,
 		rpc.ByteMux:  s.rpc.ServeMux,
 		rpc.ByteRaft: s.layer.Handoff,
+		rpc.ByteJoin: s.joins.ServeConn,
 	})
 	s.listener.Secure(cfg.TLS, cfg.RequireTLS)
-
+	s.listener.SecureJoins(cfg.Machines.TLS)
 	s.listener.LimitPerAddr(cfg.MaxConnsPerAddr)
 }
 
@@ -244,6 +251,7 @@ func (s *Server) Run(ctx context.Context) error {
 	<-ctx.Done()
 	loops.Wait()
 	stopListening()
+	s.joins.Close()
 	s.rpc.Close()
 	_ = s.layer.Close()
 	port.Wait()

@@ -39,6 +39,7 @@ func Check(tx *ReadTx) []string {
 	c.rootKeys()
 	c.sealedValues()
 	c.variables()
+	c.joins()
 	if c.more > 0 {
 		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
 	}
@@ -130,6 +131,9 @@ func (c *checker) indexes() {
 	checkIndexes(c, fenceOrders)
 	checkIndexes(c, rootKeys)
 	checkIndexes(c, variables)
+	checkIndexes(c, authorities)
+	checkIndexes(c, joinTokens)
+	checkIndexes(c, certificates)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim

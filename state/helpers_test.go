@@ -73,6 +73,9 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, safes)
 	count(tx, counted, secretsMarks)
 	count(tx, counted, variables)
+	count(tx, counted, authorities)
+	count(tx, counted, joinTokens)
+	count(tx, counted, certificates)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -410,9 +410,6 @@ const onlyLeaseBound = "leases"
 var leaseBounds = mvcc.NewTable("lease_bounds", func(*structs.LeaseBound) Key {
 	return mvcc.KeyOf(onlyLeaseBound)
 })
-var nodeLeases = mvcc.NewTable("node_leases", func(l *structs.NodeLease) Key {
-	return mvcc.KeyOf(l.NodeID)
-})
 
 var pluginConfigs = mvcc.NewTable("csi_plugin_configs", func(c *structs.CSIPluginSettings) Key {
 	return mvcc.KeyOf(c.ID)
@@ -462,6 +459,9 @@ var schema = mvcc.Schema{
 		rootKeys,
 		secretsMarks,
 		variables,
+		authorities,
+		joinTokens,
+		certificates,
 	},
 }
 

@@ -17,6 +17,7 @@ var sealedTables = []sealedTable{
 	sealedIn(volumes, (*structs.CSIVolume).Copy, sealedOfVolume, putWithoutUnblock),
 	sealedIn(attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, putAttachment),
 	sealedIn(variables, copyVariable, sealedOfVariable, putVariable),
+	sealedIn(authorities, copyAuthority, sealedOfAuthority, putAuthority),
 }
 
 // sealedField is a sealed value of a row, which may be nil.

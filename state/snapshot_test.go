@@ -48,6 +48,9 @@ func fullFixture(t testing.TB) *fixture {
 	w.safe("a", "one", "x")
 	do(w, SecretsSealed, &structs.SecretsSealedRequest{Now: 1})
 	do(w, VariablePut, aVariable("app/db"))
+	do(w, AuthoritySet, anAuthority("ca"))
+	do(w, JoinTokenPut, aJoinToken("t", 2))
+	do(w, MachineCertificateSet, aCertificate("t", "n1", "k"))
 	return w
 }
 

@@ -78,6 +78,7 @@ func NewCluster(logs string) *Cluster {
 	w.answerPlans()
 	w.answerScaling()
 	w.answerCluster()
+	w.answerJoinTokens()
 	w.answerStorage()
 	w.answerChanges()
 	return w

@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/cli/alloc"
 	"berth/cli/command"
+	"berth/cli/jointokencmd"
 	"berth/cli/volume"
 	"berth/cli/watch"
 	"berth/structs"
@@ -57,6 +58,7 @@ with its next heartbeat. After a restore the cluster no longer waits for it.`,
 		},
 		Examples: "berth node purge n1",
 	},
+	jointokencmd.Command(structs.JoinNode),
 	nodeDrainCommand,
 	nodeFenceCommand,
 	confirmLostCommand,

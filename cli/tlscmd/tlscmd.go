@@ -1,5 +1,5 @@
 // Package tlscmd has the commands that make and show the certificates of a cluster. They use files alone, and
-// call no agent.
+// only one of them calls a server.
 package tlscmd
 
 import (
@@ -20,6 +20,8 @@ const (
 
 // Commands are the verbs of berth tls.
 var Commands = []command.Command{
+	initCommand,
+	joinCommand,
 	{
 		Name:     "ca",
 		Synopsis: "Create the certificate authority of a cluster",

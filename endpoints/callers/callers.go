@@ -32,6 +32,7 @@ var nodeMethods = map[string]bool{
 	structs.AllocGet.Name:              false,
 	structs.VariableGet.Name:           false,
 	structs.VariableList.Name:          false,
+	structs.CertificateRenew.Name:      false,
 	structs.ServiceGet.Name:            true,
 	structs.ServiceList.Name:           true,
 	structs.StatusPing.Name:            true,

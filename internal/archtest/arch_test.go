@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"internal"},
 	{"state", "rpc", "csi", "jobspec", "client/drivers/protocol"},
 	{"consul"},
-	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn"},
+	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn", "server/authority"},
 	{"endpoints", "cli"},
 	{"server"},
 	{"agent"},

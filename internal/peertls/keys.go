@@ -36,10 +36,11 @@ type Keys struct {
 
 // material is the content of the files.
 type material struct {
-	raw      [3][]byte // as in Config.files
-	roots    *x509.CertPool
-	cert     tls.Certificate
-	identity pki.Identity
+	raw         [3][]byte // as in Config.files
+	roots       *x509.CertPool
+	authorities [][]byte // the same, in DER
+	cert        tls.Certificate
+	identity    pki.Identity
 }
 
 // Open reads the files of an agent of a region. role is the role that its certificate must give. The error
@@ -171,6 +172,7 @@ func (k *Keys) read() (*material, error) {
 	m.roots = x509.NewCertPool()
 	for _, authority := range authorities {
 		m.roots.AddCert(authority)
+		m.authorities = append(m.authorities, authority.Raw)
 	}
 
 	m.cert, err = tls.X509KeyPair(m.raw[1], m.raw[2])

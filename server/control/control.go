@@ -11,6 +11,7 @@ import (
 	"berth/internal/backoff"
 	"berth/internal/keyring"
 	"berth/scheduler"
+	"berth/server/authority"
 	"berth/server/control/fence"
 	"berth/server/control/seal"
 	"berth/server/leases"
@@ -31,6 +32,8 @@ type Config struct {
 	FenceParallel  int // nodes that are fenced at once; 0: one
 	// Scheduler is stored if no configuration of the scheduler is, and this is not the default.
 	Scheduler structs.SchedulerConfiguration
+	// Authority is stored if the cluster has none.
+	Authority authority.Files
 }
 
 // DefaultConfig returns settings for small and large clusters. The server adds its own settings: the times of
@@ -143,6 +146,7 @@ func Loops(d Deps) []Loop {
 		{"periodic", periodicLoop{d}.run},
 		{"si_tokens", siTokenLoop{d}.run},
 		{"gc", gcLoop{d}.run},
+		{"authority", d.takeAuthority},
 		{"gauges", gaugeLoop{d}.run},
 	}
 }

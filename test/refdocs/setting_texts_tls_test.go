@@ -17,6 +17,15 @@ var tlsTexts = blockText{Block: "tls", Intro: "The encryption of all ports of th
 	},
 	{"key_file", "", "the key of the certificate, in PEM; likewise"},
 	{
+		"ca_key_file", "",
+		"of a server: the key of the authority in `ca_file`, which the first leader stores, encrypted; without the file " +
+			"nothing happens, so it may go afterwards",
+	},
+	{
+		"renew", "",
+		"the agent renews its certificate by itself and writes it to its file; the servers are the authority",
+	},
+	{
 		"plain_loopback", "",
 		"with `require`, programs of this machine may call the HTTP API at a loopback address in plain text; so may " +
 			"each task with the network of the machine",

@@ -1,0 +1,214 @@
+package tlscmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"berth/cli/command"
+	"berth/internal/pki"
+	"berth/structs"
+	"berth/structs/gossipkey"
+)
+
+// The files of a machine of a cluster whose servers are the authority.
+const (
+	ownCAFile    = "ca.pem"
+	ownCAKeyFile = "ca-key.pem"
+	ownCertFile  = "cert.pem"
+	ownKeyFile   = "key.pem"
+	settingsFile = "tls.hcl"
+)
+
+// firstLife is the life of the certificate of the first server. It is longer than that of others, because the
+// agent may start later. The agent renews it.
+const firstLife = 30 * day
+
+const etcDir = "/etc/berth"
+
+var etcFlag = command.Flag{
+	Name:    "dir",
+	Kind:    command.String,
+	Value:   "dir",
+	Default: etcDir,
+	Usage:   "The directory of the new files, which has the configuration of the agent",
+}
+
+var initCommand = command.Command{
+	Name:     "init",
+	Synopsis: "Make the servers the certificate authority, on the first of them",
+	Help: `
+Writes the files of the first server of a new cluster: an authority, a
+certificate, a key for the gossip, and ` + settingsFile + ` with the settings that name
+them. Start the agent with the directory as its configuration. The first
+leader stores the key of the authority, encrypted with the keyring, and tells
+its log. Move ` + ownCAKeyFile + ` to a safe place then. Existing files are not
+overwritten.`,
+	Local: true,
+	Acts:  true,
+	Flags: []command.Flag{
+		regionFlag,
+		daysFlag("3650"),
+		{
+			Name:  "id",
+			Kind:  command.String,
+			Value: "name",
+			Usage: "The name of the server. Default: the host name",
+		},
+		etcFlag,
+	},
+	Run: initAuthority,
+	Examples: "berth tls init\n" +
+		"berth tls init -region eu -dir /etc/berth",
+}
+
+func initAuthority(_ context.Context, c *command.Call) error {
+	life, err := life(c)
+	if err != nil {
+		return err
+	}
+	id := c.String("id")
+	if id == "" {
+		id, err = defaultID(pki.RoleServer)
+	}
+	if err != nil {
+		return err
+	}
+	region := c.String("region")
+	now := command.Now()
+	authority, err := pki.NewAuthority(region, now, life)
+	if err != nil {
+		return fmt.Errorf("%w (-region)", err)
+	}
+	caKey, err := authority.KeyPEM()
+	if err != nil {
+		return err
+	}
+	cert, key, err := authority.Issue(pki.Request{
+		Identity: pki.Identity{
+			Region: region,
+			Role:   pki.RoleServer,
+			ID:     id,
+		},
+		From: now,
+		Life: min(firstLife, life),
+	})
+	if err != nil {
+		return fmt.Errorf("%w (-id)", err)
+	}
+
+	m := machine{
+		dir:         c.String("dir"),
+		region:      region,
+		role:        pki.RoleServer,
+		certificate: cert,
+		key:         key,
+		authorities: authority.CertPEM(),
+		caKey:       caKey,
+		gossipKey:   gossipkey.New(),
+	}
+	err = m.write()
+	if err != nil {
+		return err
+	}
+	c.Printf("Wrote an authority for the region %s, the certificate of the server %s, and a gossip key.\n",
+		region, id)
+	m.printStart(c)
+	c.Printf("Once its log says that the servers have the key of the certificate authority, move\n")
+	c.Printf("%s to a safe place, and make tokens for the other machines:\n", m.path(ownCAKeyFile))
+	c.Printf("  berth server join-token create\n")
+	c.Printf("  berth node join-token create\n")
+	return c.WriteOutcome(m.outcome(id, now.Add(min(firstLife, life))))
+}
+
+// machine has the files of a machine that is a part of a cluster.
+type machine struct {
+	dir         string
+	region      string
+	role        pki.Role
+	certificate []byte
+	key         []byte
+	authorities []byte
+	caKey       []byte // of the first server
+	gossipKey   string // of a server
+	keyring     []byte // of a server that joins; nil: the servers have sent none
+	servers     []string
+	nodeName    string
+	nodePool    string
+}
+
+func (m *machine) path(name string) string { return filepath.Join(absolute(m.dir), name) }
+
+// write creates all files, or none. It makes the directory if it is missing.
+func (m *machine) write() error {
+	err := os.MkdirAll(m.dir, 0o755)
+	if err != nil {
+		return structs.Invalidf("%w (-dir)", err)
+	}
+	files := []newFile{
+		{m.path(ownCAFile), modeCert, m.authorities},
+		{m.path(ownCertFile), modeCert, m.certificate},
+		{m.path(ownKeyFile), modeKey, m.key},
+		{m.path(settingsFile), modeKey, []byte(m.settings())},
+	}
+	if m.caKey != nil {
+		files = append(files, newFile{m.path(ownCAKeyFile), modeKey, m.caKey})
+	}
+	if m.keyring != nil {
+		files = append(files, newFile{m.path("keyring"), modeKey, m.keyring})
+	}
+	return createFiles(files)
+}
+
+// settings returns the content of settingsFile.
+func (m *machine) settings() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "region = %q\n", m.region)
+	if m.nodeName != "" {
+		fmt.Fprintf(&b, "name = %q\n", m.nodeName)
+	}
+	fmt.Fprintf(&b, "\ntls {\n  mode      = \"require\"\n")
+	fmt.Fprintf(&b, "  ca_file   = %q\n", m.path(ownCAFile))
+	fmt.Fprintf(&b, "  cert_file = %q\n", m.path(ownCertFile))
+	fmt.Fprintf(&b, "  key_file  = %q\n", m.path(ownKeyFile))
+	fmt.Fprintf(&b, "  renew     = true\n")
+	if m.caKey != nil {
+		fmt.Fprintf(&b, "  ca_key_file = %q\n", m.path(ownCAKeyFile))
+	}
+	fmt.Fprintf(&b, "}\n\n")
+	if m.role == pki.RoleServer {
+		fmt.Fprintf(&b, "server {\n  enabled = true\n")
+		if m.gossipKey != "" {
+			fmt.Fprintf(&b, "  encrypt = %q\n", m.gossipKey)
+		}
+		fmt.Fprintf(&b, "}\n")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "client {\n  enabled = true\n  servers = [%q]\n", strings.Join(m.servers, `", "`))
+	if m.nodePool != "" {
+		fmt.Fprintf(&b, "  node_pool = %q\n", m.nodePool)
+	}
+	fmt.Fprintf(&b, "}\n")
+	return b.String()
+}
+
+func (m *machine) printStart(c *command.Call) {
+	c.Printf("The settings are in %s. Start the agent with them:\n", m.path(settingsFile))
+	c.Printf("  berth agent -config %s\n", structs.ShellWord(absolute(m.dir)))
+}
+
+func (m *machine) outcome(id string, until time.Time) created {
+	return created{
+		Identity: pki.Identity{
+			Region: m.region,
+			Role:   m.role,
+			ID:     id,
+		}.String(),
+		CertFile: m.path(ownCertFile),
+		KeyFile:  m.path(ownKeyFile),
+		Until:    until,
+	}
+}

@@ -1,0 +1,152 @@
+package join
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/jointoken"
+	"berth/internal/loadshed"
+	"berth/internal/pki"
+	"berth/rpc"
+	"berth/server/authority"
+	"berth/structs"
+)
+
+const (
+	maxMessage = 64 << 10 // bytes of a request; a token and a signing request are small
+	maxConns   = 64       // machines that join at once
+	perMinute  = 120      // connections of one host in a minute: many machines may share an address
+	maxHosts   = 10_000   // whose connections are counted; beyond them all are rejected for a minute
+	connTime   = 30 * time.Second
+)
+
+// Settings are how machines get their certificates.
+type Settings struct {
+	// Authority is the authority that the first leader takes into the rows.
+	Authority authority.Files
+	TLS       *tls.Config // of machines without a certificate; nil: none can join
+	Region    string
+	// Secrets returns the secrets that all servers share, for a server that joins.
+	Secrets func() (Secrets, error)
+}
+
+// Secrets are the secrets that all servers share.
+type Secrets struct {
+	GossipKey structs.Secret // of server.encrypt
+	Keyring   structs.Secret // the content of the file that opens the keyring
+}
+
+// Port serves the connections of machines without a certificate. It serves Machine.Join and nothing else.
+type Port struct {
+	Settings
+	caller rpc.Caller
+	logger hclog.Logger
+	rpc    *rpc.Server
+	conns  loadshed.Permits
+
+	mu    sync.Mutex
+	since time.Time
+	hosts map[string]int // connections since then
+}
+
+// NewPort returns a port. caller calls the methods of this server, which forwards them to the leader.
+func NewPort(s Settings, caller rpc.Caller, logger hclog.Logger) *Port {
+	p := &Port{
+		Settings: s,
+		caller:   caller,
+		logger:   logger,
+		conns:    make(loadshed.Permits, maxConns),
+	}
+	p.rpc = rpc.NewServer(logger, rpc.Handle(structs.Join, p.join))
+	limits := rpc.DefaultLimits()
+	limits.Calls = 1
+	limits.Waiting = 1
+	limits.AllCalls = maxConns
+	limits.Message = maxMessage
+	p.rpc.SetLimits(limits)
+	return p
+}
+
+// ServeConn serves a connection after its handshake, for a bounded time.
+func (p *Port) ServeConn(conn net.Conn) {
+	if !p.admit(conn.RemoteAddr(), time.Now()) || !p.conns.TryEnter() {
+		loadshed.CountRejected("join", 1)
+		_ = conn.Close()
+		return
+	}
+	defer p.conns.Leave()
+	_ = conn.SetDeadline(time.Now().Add(connTime))
+	p.rpc.ServeConn(conn)
+}
+
+// Close ends all connections and waits for them.
+func (p *Port) Close() { p.rpc.Close() }
+
+// admit counts a connection of a host, and reports whether it is within the bound.
+func (p *Port) admit(remote net.Addr, now time.Time) bool {
+	host, _, err := net.SplitHostPort(remote.String())
+	if err != nil {
+		host = remote.String()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hosts == nil || now.Sub(p.since) >= time.Minute {
+		p.since = now
+		p.hosts = map[string]int{}
+	}
+	if p.hosts[host] == 0 && len(p.hosts) >= maxHosts {
+		return false
+	}
+	p.hosts[host]++
+	return p.hosts[host] <= perMinute
+}
+
+// join has the leader sign the certificate of a machine. The secret of the token stays here: the leader
+// compares its hash. The secrets of servers come from this server, over the connection that it has verified
+// as one of TLS.
+func (p *Port) join(ctx context.Context, req *structs.JoinRequest) (*structs.JoinResponse, error) {
+	token, err := jointoken.Parse(string(req.Token))
+	if err != nil {
+		return nil, err
+	}
+	csr, err := pki.ParseCSR(req.CSR)
+	if err != nil {
+		return nil, err
+	}
+	if token.Region != p.Region {
+		return nil, structs.Deniedf("the join token is of region %q; this is region %q",
+			token.Region, p.Region)
+	}
+	var secrets Secrets
+	if csr.Identity.Role == pki.RoleServer {
+		secrets, err = p.Secrets()
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	signed, err := rpc.Call(ctx, p.caller, structs.CertificateSign, &structs.CertificateSignRequest{
+		TokenID:   token.ID,
+		TokenHash: token.Hash(),
+		CSR:       req.CSR,
+		NodeName:  req.NodeName,
+		NodePool:  req.NodePool,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.logger.Info("a machine has joined", "identity", csr.Identity.String(), "token", token.ID)
+	resp := &structs.JoinResponse{
+		Certificate: signed.Certificate,
+		Authorities: signed.Authorities,
+		GossipKey:   secrets.GossipKey,
+		Keyring:     secrets.Keyring,
+	}
+	resp.Index = signed.Index
+	return resp, nil
+}

@@ -1,0 +1,187 @@
+// Package join has the procedures by which machines get their certificates: the tokens with which they join,
+// and the port that takes machines without a certificate.
+package join
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"berth/fsm"
+	"berth/internal/jointoken"
+	"berth/internal/pki"
+	"berth/server/authority"
+	"berth/state"
+	"berth/structs"
+	"berth/structs/validate/field"
+)
+
+const (
+	defaultTTL = time.Hour
+	maxTTL     = 30 * 24 * time.Hour
+)
+
+// Signing makes join tokens and signs certificates on the leader.
+type Signing struct {
+	authority.Signer
+	Proposer fsm.Proposer
+	Region   string
+}
+
+// CreateToken makes a join token.
+func (s Signing) CreateToken(
+	ctx context.Context,
+	req *structs.JoinTokenCreateRequest,
+	resp *structs.JoinTokenCreateResponse,
+) (uint64, error) {
+	err := checkCreate(req)
+	if err != nil {
+		return 0, err
+	}
+	signer, err := s.Active()
+	if err != nil {
+		return 0, err
+	}
+
+	token := jointoken.New(s.Region, pki.Role(req.Role), signer.Cert)
+	expires := req.Now + int64(cmp.Or(req.TTL, defaultTTL))
+	index, err := fsm.Propose(ctx, s.Proposer, fsm.JoinTokenPut, &structs.JoinTokenRequest{
+		ID:         token.ID,
+		Hash:       token.Hash(),
+		Role:       req.Role,
+		NodeName:   req.NodeName,
+		NodePool:   req.NodePool,
+		Uses:       cmp.Or(req.Uses, 1),
+		ExpireTime: expires,
+		Now:        req.Now,
+	})
+	resp.ID = token.ID
+	resp.Token = token.Text()
+	resp.ExpireTime = expires
+	return index, err
+}
+
+func checkCreate(req *structs.JoinTokenCreateRequest) error {
+	f := field.New("the join token")
+	f.CheckOneOf("Role", req.Role, []string{structs.JoinNode, structs.JoinServer})
+	f.Require(req.TTL >= 0 && req.TTL <= maxTTL, "TTL is %s; expected at most %s", req.TTL, maxTTL)
+	f.Require(len(req.NodeName) <= structs.MaxName && len(req.NodePool) <= structs.MaxName,
+		"NodeName and NodePool have at most %d bytes", structs.MaxName)
+	f.Require(req.Role == structs.JoinNode || req.NodeName == "" && req.NodePool == "",
+		"NodeName and NodePool are for the token of a node")
+	f.Require(req.NodeName == "" || req.Uses <= 1, "Uses is %d for one node; expected 1", req.Uses)
+	return f.Err()
+}
+
+// ListTokens lists the join tokens that can still be used.
+func (s Signing) ListTokens(
+	tx *state.ReadTx, _ *structs.QueryRequest, resp *structs.JoinTokenListResponse,
+) error {
+	now := s.Now().UnixNano()
+	resp.Tokens = []*structs.JoinToken{}
+	for t := range state.JoinTokens(tx) {
+		if t.ExpireTime > now {
+			resp.Tokens = append(resp.Tokens, t)
+		}
+	}
+	return nil
+}
+
+// Sign signs the first certificate of a machine with a token. The use of the token and the certificate are
+// one entry of the log.
+func (s Signing) Sign(
+	ctx context.Context,
+	req *structs.CertificateSignRequest,
+	resp *structs.CertificateSignResponse,
+) (uint64, error) {
+	if req.TokenID == "" {
+		return 0, structs.Deniedf("TokenID: nothing is given; expected that of a join token")
+	}
+	csr, err := s.parse(req.CSR)
+	if err != nil {
+		return 0, err
+	}
+	return s.issue(ctx, csr, &structs.MachineCertificateRequest{
+		TokenID:   req.TokenID,
+		TokenHash: req.TokenHash,
+		NodeName:  req.NodeName,
+		NodePool:  cmp.Or(req.NodePool, structs.DefaultNodePool),
+		Now:       req.Now,
+	}, resp)
+}
+
+// Renew signs the next certificate of a node, whose key stays the same. The caller was checked to be that
+// node.
+func (s Signing) Renew(
+	ctx context.Context,
+	req *structs.CertificateRenewRequest,
+	resp *structs.CertificateSignResponse,
+) (uint64, error) {
+	csr, err := s.parse(req.CSR)
+	if err != nil {
+		return 0, err
+	}
+	if csr.Identity.Role != pki.RoleNode || csr.Identity.ID != req.NodeID {
+		return 0, structs.Deniedf("the signing request is of %s; expected that of node %q",
+			csr.Identity, req.NodeID)
+	}
+	return s.issue(ctx, csr, &structs.MachineCertificateRequest{Now: req.Now}, resp)
+}
+
+// parse reads the request for the certificate of a machine of this region.
+func (s Signing) parse(der []byte) (pki.CSR, error) {
+	csr, err := pki.ParseCSR(der)
+	if err != nil {
+		return csr, err
+	}
+	id := csr.Identity
+	if id.Region != s.Region {
+		return csr, structs.Deniedf("%s is of another region; this is region %q", id, s.Region)
+	}
+	if id.Role != pki.RoleNode && id.Role != pki.RoleServer {
+		return csr, structs.Deniedf("%s: only nodes and servers join", id)
+	}
+	return csr, nil
+}
+
+// issue signs a certificate, and returns it once the log has the record of it.
+func (s Signing) issue(
+	ctx context.Context,
+	csr pki.CSR,
+	record *structs.MachineCertificateRequest,
+	resp *structs.CertificateSignResponse,
+) (uint64, error) {
+	signed, err := s.Signer.Sign(csr.Public, csr.Identity)
+	if err != nil {
+		return 0, err
+	}
+	record.Role = string(csr.Identity.Role)
+	record.ID = csr.Identity.ID
+	record.KeyHash = pki.KeyHash(csr.Public)
+	record.Serial = signed.Serial
+	record.NotAfter = signed.End.UnixNano()
+	index, err := fsm.Propose(ctx, s.Proposer, fsm.MachineCertificateSet, record)
+	if err != nil {
+		return index, err
+	}
+	resp.Certificate = string(signed.PEM)
+	resp.Authorities = s.Trusted()
+	return index, nil
+}
+
+// CheckNode returns an error if the token with which a node has joined does not allow its name or its pool.
+func CheckNode(tx state.Reader, n *structs.Node) error {
+	c := state.MachineCertificate(tx, structs.JoinNode, n.ID)
+	if c == nil {
+		return nil
+	}
+	if c.NodeName != "" && c.NodeName != n.Name {
+		return structs.Deniedf("node %s has joined with a token for the name %q, and it is named %q",
+			n.ID, c.NodeName, n.Name)
+	}
+	if c.NodePool != "" && c.NodePool != n.NodePool {
+		return structs.Deniedf("node %s has joined with a token for the node pool %q, and it is in %q",
+			n.ID, c.NodePool, n.NodePool)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package fsm
+
+import (
+	"berth/state"
+	"berth/structs"
+)
+
+func drawAuthority(d dice, _ *state.ReadTx) ([]byte, error) {
+	return AuthoritySet.Encode(&structs.AuthorityRequest{
+		ID:      d.of("a", "b", "c"),
+		CertPEM: "cert",
+		Key:     &structs.Sealed{KeyID: "k", Data: []byte{1}},
+		Now:     d.now().Now,
+	})
+}
+
+func drawJoinToken(d dice, _ *state.ReadTx) ([]byte, error) {
+	return JoinTokenPut.Encode(&structs.JoinTokenRequest{
+		ID:         d.of("t1", "t2", "t3"),
+		Hash:       []byte{1},
+		Role:       structs.JoinNode,
+		NodePool:   d.of("", "gpu"),
+		Uses:       1 + d.upTo(2),
+		ExpireTime: d.now().Now + int64(d.upTo(3)),
+		Now:        d.now().Now,
+	})
+}
+
+func drawJoinTokenDelete(d dice, _ *state.ReadTx) ([]byte, error) {
+	return JoinTokenDelete.Encode(&structs.JoinTokenDeleteRequest{ID: d.of("t1", "t2", "t3")})
+}
+
+func drawCertificate(d dice, _ *state.ReadTx) ([]byte, error) {
+	return MachineCertificateSet.Encode(&structs.MachineCertificateRequest{
+		TokenID:   d.of("", "t1", "t2", "t3"),
+		TokenHash: []byte{1},
+		Role:      structs.JoinNode,
+		ID:        d.node(),
+		NodePool:  d.of("", "gpu"),
+		Serial:    "1",
+		KeyHash:   []byte(d.of("k1", "k2")),
+		NotAfter:  d.now().Now,
+		Now:       d.now().Now,
+	})
+}

@@ -1,0 +1,55 @@
+package peertls
+
+import (
+	"bytes"
+	"time"
+
+	"berth/internal/durable"
+	"berth/internal/pki"
+	"berth/structs"
+)
+
+// RenewAt returns the time at which two thirds of the life of the certificate are over.
+func (k *Keys) RenewAt() time.Time {
+	leaf := k.current.Load().cert.Leaf
+	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
+}
+
+// CSR returns a request, in DER, for a certificate with the key and the identity of the present one.
+func (k *Keys) CSR() ([]byte, error) {
+	m := k.current.Load()
+	key, err := pki.KeyOf(m.cert.PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	return key.CSR(m.identity)
+}
+
+// Replace writes a new certificate of the same key and its authorities to the files of the agent, and
+// takes them up. It writes each file atomically, the authorities first, so that the files are valid at any
+// time.
+func (k *Keys) Replace(cert, authorities []byte) error {
+	m := k.current.Load()
+	certs, err := pki.ParseCertificates(cert)
+	if err != nil {
+		return structs.Internalf("the new certificate %w", err)
+	}
+	if !bytes.Equal(pki.KeyHash(certs[0].PublicKey), pki.KeyHash(m.cert.Leaf.PublicKey)) {
+		return structs.Internalf("the new certificate has another key than this agent")
+	}
+	_, err = pki.ParseCertificates(authorities)
+	if err != nil {
+		return structs.Internalf("the answer %w", err)
+	}
+	if !bytes.Equal(authorities, m.raw[0]) {
+		err = durable.WriteFile(k.cfg.CAFile, authorities)
+	}
+	if err == nil {
+		err = durable.WriteFile(k.cfg.CertFile, cert)
+	}
+	if err != nil {
+		return structs.Internalf("writing the renewed TLS certificate: %w", err)
+	}
+	_, err = k.Reload()
+	return err
+}

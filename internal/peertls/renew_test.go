@@ -1,0 +1,71 @@
+package peertls
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"berth/internal/pki"
+	"berth/internal/pki/pkitest"
+)
+
+func TestKeys_ReplaceTheCertificateOfTheSameKeyAlone(t *testing.T) {
+	a := pkitest.New(t, "global")
+	keys := open(t, a, pki.RoleNode, "n1")
+	der, err := keys.CSR()
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := pki.ParseCSR(der)
+	if err != nil || csr.Identity != keys.Identity() {
+		t.Fatalf("the request is of %v, %v", csr.Identity, err)
+	}
+	next, err := a.Sign(csr.Public, pki.Request{
+		Identity: csr.Identity,
+		From:     time.Now().Add(time.Hour),
+		Life:     pkitest.Life,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	former := keys.Expires()
+	bundle := append(pkitest.New(t, "global").CertPEM(), a.CertPEM()...)
+	err = keys.Replace(next, bundle)
+	if err != nil || !keys.Expires().After(former) {
+		t.Fatalf("the certificate ends at %s, %v", keys.Expires(), err)
+	}
+	for path, want := range map[string][]byte{keys.cfg.CertFile: next, a.CAFile: bundle} {
+		got, err := os.ReadFile(path)
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%s is not the new one: %v", path, err)
+		}
+	}
+
+	other, _, err := a.Issue(pki.Request{Identity: csr.Identity, From: time.Now(), Life: pkitest.Life})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, answer := range map[string][2][]byte{
+		"the certificate of another key": {other, bundle},
+		"no certificate":                 {nil, bundle},
+		"no authorities":                 {next, nil},
+	} {
+		if keys.Replace(answer[0], answer[1]) == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	got, err := os.ReadFile(keys.cfg.CertFile)
+	if err != nil || string(got) != string(next) {
+		t.Error("a rejected answer has changed the file")
+	}
+}
+
+func TestKeys_RenewAtTwoThirdsOfTheLife(t *testing.T) {
+	a := pkitest.New(t, "global")
+	keys := open(t, a, pki.RoleNode, "n1")
+	leaf := keys.current.Load().cert.Leaf
+	if got, want := keys.RenewAt().Sub(leaf.NotBefore), (pkitest.Life+time.Hour)*2/3; got != want {
+		t.Errorf("%s after the begin; want %s", got, want)
+	}
+}

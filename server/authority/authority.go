@@ -1,0 +1,88 @@
+// Package authority signs the certificates of the machines of the cluster. The key of the authority is a row,
+// encrypted with a root key, so that each server can sign.
+package authority
+
+import (
+	"crypto"
+	"strings"
+	"time"
+
+	"berth/internal/keyring"
+	"berth/internal/pki"
+	"berth/state"
+	"berth/structs"
+)
+
+// Life is the life of a certificate that the servers sign.
+const Life = 24 * time.Hour
+
+// Place is the place of the key of an authority in the keyring.
+func Place(id string) string { return "authority " + id }
+
+// Signer signs with the authority of the rows.
+type Signer struct {
+	Store *state.Store
+	Keys  *keyring.Ring
+	Now   func() time.Time
+}
+
+// Active returns the authority that signs. The error is precondition if the cluster has none, or if this
+// server has not opened its key.
+func (s Signer) Active() (*pki.Authority, error) {
+	row := state.ActiveAuthority(s.Store.Read())
+	if row == nil {
+		return nil, structs.Preconditionf("the servers have no certificate authority: start one of them with the " +
+			"files of `berth tls init`, and with a keyring (docs/operations/tls.md)")
+	}
+	key, err := s.Keys.Open(Place(row.ID), row.Key)
+	if err != nil {
+		return nil, err
+	}
+	return pki.ParseAuthority([]byte(row.CertPEM), key)
+}
+
+// Trusted returns the certificates of the authorities that machines trust, in PEM: the one that signs, and
+// those that it has replaced lately.
+func (s Signer) Trusted() string {
+	var pem strings.Builder
+	for a := range state.Authorities(s.Store.Read()) {
+		end := time.Unix(0, a.RetireTime).Add(state.RenewWithin)
+		if a.RetireTime == 0 || s.Now().Before(end) {
+			pem.WriteString(a.CertPEM)
+		}
+	}
+	return pem.String()
+}
+
+// Signed is a certificate with its end.
+type Signed struct {
+	PEM    []byte
+	Serial string
+	End    time.Time
+}
+
+// Sign signs a certificate for the holder of a key. It lives for a day, or until its authority ends.
+func (s Signer) Sign(pub crypto.PublicKey, id pki.Identity) (Signed, error) {
+	authority, err := s.Active()
+	if err != nil {
+		return Signed{}, err
+	}
+	now := s.Now()
+	pem, err := authority.Sign(pub, pki.Request{
+		Identity: id,
+		From:     now,
+		Life:     min(Life, authority.Cert.NotAfter.Sub(now)),
+	})
+	if err != nil {
+		return Signed{}, err
+	}
+	certs, err := pki.ParseCertificates(pem)
+	if err != nil {
+		return Signed{}, structs.Internalf("the new certificate %w", err)
+	}
+	return Signed{
+		PEM:    pem,
+		Serial: pki.Serial(certs[0]),
+		End:    certs[0].NotAfter,
+	}, nil
+}

@@ -1,0 +1,249 @@
+package state
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"iter"
+	"slices"
+	"time"
+
+	"berth/internal/mvcc"
+	"berth/structs"
+)
+
+const (
+	// RenewWithin is the time after the end of a certificate in which its holder may still renew it. A replaced
+	// authority is trusted for as long.
+	RenewWithin = 30 * 24 * time.Hour
+
+	maxAuthorities  = 16
+	maxJoinTokens   = 1000
+	maxTokenUses    = 100_000
+	forgottenAtOnce = 8 // certificates of machines that are deleted with the record of another one
+)
+
+var (
+	authorities = mvcc.NewTable("authorities", func(a *structs.Authority) Key {
+		return mvcc.KeyOf(a.ID)
+	})
+
+	joinTokens = mvcc.NewTable("join_tokens", func(t *structs.JoinToken) Key {
+		return mvcc.KeyOf(t.ID)
+	})
+
+	certificates = mvcc.NewTable("machine_certificates", func(c *structs.MachineCertificate) Key {
+		return mvcc.KeyOf(c.Role, c.ID)
+	})
+
+	// Certificates by their end, for the deletion.
+	certificatesByEnd = certificates.Index("end", func(c *structs.MachineCertificate) Key {
+		return mvcc.KeyOf(orderedTime(c.NotAfter))
+	})
+)
+
+// Authorities yields the authorities of the cluster.
+func Authorities(tx Reader) iter.Seq[*structs.Authority] { return authorities.Scan(tx) }
+
+// ActiveAuthority returns the authority that signs, nil if the cluster has none.
+func ActiveAuthority(tx Reader) *structs.Authority {
+	for a := range authorities.Scan(tx) {
+		if a.RetireTime == 0 {
+			return a
+		}
+	}
+	return nil
+}
+
+// AuthoritySet makes an authority the one that signs. It does nothing for one that the cluster has already.
+func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
+	if authorities.Get(tx, p.ID) != nil {
+		return nil
+	}
+	if p.ID == "" || p.CertPEM == "" || p.Key == nil {
+		return structs.Invalidf("the authority has no ID, no certificate or no key")
+	}
+
+	known := slices.Collect(authorities.Scan(tx))
+	for _, a := range known {
+		if a.RetireTime == 0 {
+			retired := *a
+			retired.RetireTime = max(p.Now, 1)
+			authorities.Put(tx, &retired)
+		}
+	}
+	if len(known) >= maxAuthorities {
+		return structs.Preconditionf("the cluster has %d authorities; at most that many are allowed", len(known))
+	}
+	authorities.Put(tx, &structs.Authority{
+		ID:         p.ID,
+		CertPEM:    p.CertPEM,
+		Key:        p.Key,
+		CreateTime: p.Now,
+	})
+	return nil
+}
+
+// JoinTokens yields the join tokens, also those that have expired.
+func JoinTokens(tx Reader) iter.Seq[*structs.JoinToken] { return joinTokens.Scan(tx) }
+
+// JoinTokenPut stores a new join token, and deletes those that have expired.
+func JoinTokenPut(tx *WriteTx, p *structs.JoinTokenRequest) error {
+	known := 0
+	for _, t := range slices.Collect(joinTokens.Scan(tx)) {
+		if t.ExpireTime <= p.Now {
+			joinTokens.Delete(tx, t)
+			continue
+		}
+		known++
+	}
+	switch {
+	case p.ID == "" || len(p.Hash) == 0:
+		return structs.Invalidf("the join token has no ID or no hash")
+	case p.Role != structs.JoinNode && p.Role != structs.JoinServer:
+		return structs.Invalidf("Role is %q; expected %s or %s", p.Role, structs.JoinNode, structs.JoinServer)
+	case p.Uses < 1 || p.Uses > maxTokenUses:
+		return structs.Invalidf("Uses is %d; expected 1 to %d", p.Uses, maxTokenUses)
+	case joinTokens.Get(tx, p.ID) != nil:
+		return structs.Conflictf("there is a join token %s already", p.ID)
+	case known >= maxJoinTokens:
+		return structs.Preconditionf("there are %d join tokens; delete some of them before you make others", known)
+	}
+	joinTokens.Put(tx, &structs.JoinToken{
+		ID:         p.ID,
+		Hash:       p.Hash,
+		Role:       p.Role,
+		NodeName:   p.NodeName,
+		NodePool:   p.NodePool,
+		Uses:       p.Uses,
+		ExpireTime: p.ExpireTime,
+		CreateTime: p.Now,
+	})
+	return nil
+}
+
+// JoinTokenDelete deletes a join token. The error is not-found.
+func JoinTokenDelete(tx *WriteTx, p *structs.JoinTokenDeleteRequest) error {
+	t := joinTokens.Get(tx, p.ID)
+	if t == nil {
+		return structs.NotFoundf("there is no join token %q: it was used, has expired or never existed", p.ID)
+	}
+	joinTokens.Delete(tx, t)
+	return nil
+}
+
+// MachineCertificate returns the record of the last certificate of a machine, nil if there is none.
+func MachineCertificate(tx Reader, role, id string) *structs.MachineCertificate {
+	return certificates.Get(tx, role, id)
+}
+
+// MachineCertificateSet records the certificate of a machine that joins with a token or renews. The
+// certificate is given to the machine only afterwards.
+func MachineCertificateSet(tx *WriteTx, p *structs.MachineCertificateRequest) error {
+	row := &structs.MachineCertificate{
+		Role:     p.Role,
+		ID:       p.ID,
+		Serial:   p.Serial,
+		KeyHash:  p.KeyHash,
+		NotAfter: p.NotAfter,
+	}
+	known := certificates.Get(tx, p.Role, p.ID)
+	var err error
+	if p.TokenID == "" {
+		err = renewable(known, p)
+	} else {
+		err = useToken(tx, p, row, known)
+	}
+	if err != nil {
+		return err
+	}
+	if known != nil && p.TokenID == "" {
+		row.NodeName = known.NodeName
+		row.NodePool = known.NodePool
+	}
+	certificates.Put(tx, row)
+	forgetCertificates(tx, p.Now)
+	return nil
+}
+
+// renewable returns an error if the record of a machine does not allow its renewal.
+func renewable(known *structs.MachineCertificate, p *structs.MachineCertificateRequest) error {
+	switch {
+	case known == nil:
+		return structs.Deniedf("the servers have signed no certificate for the %s %s: join with a new token",
+			p.Role, p.ID)
+	case !bytes.Equal(known.KeyHash, p.KeyHash):
+		return structs.Deniedf("the certificate of the %s %s has another key: join with a new token", p.Role, p.ID)
+	case p.Now > known.NotAfter+int64(RenewWithin):
+		return structs.Deniedf("the certificate of the %s %s ended at %s, more than %s ago: join with a new token",
+			p.Role, p.ID, time.Unix(0, known.NotAfter).UTC().Format(time.RFC3339), RenewWithin)
+	}
+	return nil
+}
+
+// useToken uses a token once for a machine, whose limits row gets.
+func useToken(
+	tx *WriteTx, p *structs.MachineCertificateRequest, row, known *structs.MachineCertificate,
+) error {
+	t := joinTokens.Get(tx, p.TokenID)
+	switch {
+	case t == nil || subtle.ConstantTimeCompare(t.Hash, p.TokenHash) != 1 || t.ExpireTime <= p.Now:
+		return structs.Deniedf("the join token is not valid: it was used, has expired or was deleted; "+
+			"make another one with `berth %s join-token create`", p.Role)
+	case t.Role != p.Role:
+		return structs.Deniedf("the join token is for a %s; make one with `berth %s join-token create`",
+			t.Role, p.Role)
+	case t.NodeName != "" && t.NodeName != p.NodeName:
+		return structs.Deniedf("the join token is for the node %q, and this one is %q (-name)",
+			t.NodeName, p.NodeName)
+	case t.NodePool != "" && t.NodePool != p.NodePool:
+		return structs.Deniedf("the join token is for the node pool %q, and this node is of %q (-node-pool)",
+			t.NodePool, p.NodePool)
+	case known != nil && !bytes.Equal(known.KeyHash, p.KeyHash) && p.Now <= known.NotAfter+int64(RenewWithin):
+		return structs.Deniedf("the %s %s has joined with another key, and is not away for long enough: "+
+			"choose another ID", p.Role, p.ID)
+	}
+
+	row.NodeName = t.NodeName
+	row.NodePool = t.NodePool
+	if t.Uses == 1 {
+		joinTokens.Delete(tx, t)
+		return nil
+	}
+	used := *t
+	used.Uses--
+	joinTokens.Put(tx, &used)
+	return nil
+}
+
+// forgetCertificates deletes some records that no renewal needs any more.
+func forgetCertificates(tx *WriteTx, now int64) {
+	var old []*structs.MachineCertificate
+	for c := range certificatesByEnd.Scan(tx) {
+		if len(old) == forgottenAtOnce || c.NotAfter+int64(RenewWithin) >= now {
+			break
+		}
+		old = append(old, c)
+	}
+	for _, c := range old {
+		certificates.Delete(tx, c)
+	}
+}
+
+// joins checks the authorities, the join tokens and the certificates of machines.
+func (c *checker) joins() {
+	active := 0
+	for a := range authorities.Scan(c) {
+		if a.RetireTime == 0 {
+			active++
+		}
+		c.want(a.Key != nil && a.CertPEM != "", "authority %s: it has no key or no certificate", a.ID)
+	}
+	c.want(active <= 1, "%d authorities sign; expected one", active)
+	for t := range joinTokens.Scan(c) {
+		c.want(t.Uses >= 1 && len(t.Hash) > 0, "join token %s: %d uses, a hash of %d bytes",
+			t.ID, t.Uses, len(t.Hash))
+	}
+	for m := range certificates.Scan(c) {
+		c.want(len(m.KeyHash) > 0, "the certificate of the %s %s: it has no key", m.Role, m.ID)
+	}
+}

@@ -1,0 +1,167 @@
+package state
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+func anAuthority(id string) *structs.AuthorityRequest {
+	return &structs.AuthorityRequest{
+		ID:      id,
+		CertPEM: "certificate of " + id,
+		Key:     &structs.Sealed{KeyID: "k", Data: []byte(id)},
+		Now:     1,
+	}
+}
+
+// aJoinToken is a token for nodes, which ends at 100. Its hash is its ID.
+func aJoinToken(id string, uses int) *structs.JoinTokenRequest {
+	return &structs.JoinTokenRequest{
+		ID:         id,
+		Hash:       []byte(id),
+		Role:       structs.JoinNode,
+		Uses:       uses,
+		ExpireTime: 100,
+		Now:        1,
+	}
+}
+
+// aCertificate is the certificate of a node with a key, which ends at 1000. token is "" for a renewal.
+func aCertificate(token, id, key string) *structs.MachineCertificateRequest {
+	return &structs.MachineCertificateRequest{
+		TokenID:   token,
+		TokenHash: []byte(token),
+		Role:      structs.JoinNode,
+		ID:        id,
+		Serial:    "1",
+		KeyHash:   []byte(key),
+		NotAfter:  1000,
+		Now:       2,
+	}
+}
+
+func TestAuthoritySet_KeepsTheFormerOneTrusted(t *testing.T) {
+	w := newFixture(t)
+	do(w, AuthoritySet, anAuthority("a"))
+	next := anAuthority("b")
+	next.Now = 7
+	do(w, AuthoritySet, next)
+	do(w, AuthoritySet, anAuthority("a")) // again, late
+	tx := w.s.Read()
+	if a := ActiveAuthority(tx); a == nil || a.ID != "b" {
+		t.Errorf("%+v signs; expected b", a)
+	}
+	if a := authorities.Get(tx, "a"); a == nil || a.RetireTime != 7 {
+		t.Errorf("the former one is %+v", a)
+	}
+}
+
+func TestJoinToken_IsUsedAsOftenAsItSays(t *testing.T) {
+	w := newFixture(t)
+	do(w, JoinTokenPut, aJoinToken("t", 2))
+	do(w, MachineCertificateSet, aCertificate("t", "n1", "k1"))
+	do(w, MachineCertificateSet, aCertificate("t", "n2", "k2"))
+	err := try(w, MachineCertificateSet, aCertificate("t", "n3", "k3"))
+	wantKind(t, err, structs.KindDenied)
+	if MachineCertificate(w.s.Read(), structs.JoinNode, "n3") != nil {
+		t.Error("the third node has a certificate")
+	}
+}
+
+func TestJoinToken_IsDeniedBeyondItsLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		token func(*structs.JoinTokenRequest)
+		use   func(*structs.MachineCertificateRequest)
+	}{
+		"another secret": {nil, func(r *structs.MachineCertificateRequest) { r.TokenHash = []byte("x") }},
+		"no secret":      {nil, func(r *structs.MachineCertificateRequest) { r.TokenHash = nil }},
+		"another token":  {nil, func(r *structs.MachineCertificateRequest) { r.TokenID = "u" }},
+		"at its end":     {nil, func(r *structs.MachineCertificateRequest) { r.Now = 100 }},
+		"another role":   {nil, func(r *structs.MachineCertificateRequest) { r.Role = structs.JoinServer }},
+		"another name": {
+			func(r *structs.JoinTokenRequest) { r.NodeName = "web" },
+			func(r *structs.MachineCertificateRequest) { r.NodeName = "db" },
+		},
+		"another pool": {
+			func(r *structs.JoinTokenRequest) { r.NodePool = "gpu" },
+			func(r *structs.MachineCertificateRequest) { r.NodePool = "default" },
+		},
+		"the ID of another node": {nil, func(r *structs.MachineCertificateRequest) { r.ID = "taken" }},
+	} {
+		w := newFixture(t)
+		do(w, JoinTokenPut, aJoinToken("first", 1))
+		do(w, MachineCertificateSet, aCertificate("first", "taken", "its key"))
+		token := aJoinToken("t", 1)
+		if c.token != nil {
+			c.token(token)
+		}
+		do(w, JoinTokenPut, token)
+		use := aCertificate("t", "n1", "k")
+		c.use(use)
+		err := try(w, MachineCertificateSet, use)
+		if !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s: %v; expected denied", name, err)
+		}
+	}
+}
+
+func TestJoinTokenPut_DeletesExpiredTokens(t *testing.T) {
+	w := newFixture(t)
+	do(w, JoinTokenPut, aJoinToken("old", 1))
+	later := aJoinToken("new", 1)
+	later.Now = 100
+	later.ExpireTime = 200
+	do(w, JoinTokenPut, later)
+	err := try(w, JoinTokenDelete, &structs.JoinTokenDeleteRequest{ID: "old"})
+	wantKind(t, err, structs.KindNotFound)
+	do(w, JoinTokenDelete, &structs.JoinTokenDeleteRequest{ID: "new"})
+}
+
+func TestMachineCertificate_RenewsWithItsKeyWithinThirtyDays(t *testing.T) {
+	w := newFixture(t)
+	token := aJoinToken("t", 1)
+	token.NodePool = "gpu"
+	do(w, JoinTokenPut, token)
+	first := aCertificate("t", "n1", "k")
+	first.NodePool = "gpu"
+	do(w, MachineCertificateSet, first)
+
+	again := aCertificate("", "n1", "k")
+	again.Now = first.NotAfter + int64(RenewWithin)
+	again.NotAfter = again.Now + 1000
+	do(w, MachineCertificateSet, again)
+	row := MachineCertificate(w.s.Read(), structs.JoinNode, "n1")
+	if row.NodePool != "gpu" || row.NotAfter != again.NotAfter {
+		t.Errorf("got %+v; expected the limits of the token and the new end", row)
+	}
+
+	late := aCertificate("", "n1", "k")
+	late.Now = again.NotAfter + int64(RenewWithin) + 1
+	err := try(w, MachineCertificateSet, late)
+	if !structs.IsKind(err, structs.KindDenied) || !strings.Contains(err.Error(), "join with a new token") {
+		t.Errorf("more than 30 days later: %v", err)
+	}
+	wantKind(t, try(w, MachineCertificateSet, aCertificate("", "n1", "other")), structs.KindDenied)
+	wantKind(t, try(w, MachineCertificateSet, aCertificate("", "n2", "k")), structs.KindDenied)
+}
+
+func TestMachineCertificate_IsForgottenWhenItCannotRenew(t *testing.T) {
+	w := newFixture(t)
+	do(w, JoinTokenPut, aJoinToken("t1", 1))
+	do(w, MachineCertificateSet, aCertificate("t1", "n1", "k"))
+	later := aJoinToken("t2", 1)
+	later.ExpireTime = int64(60 * 24 * time.Hour)
+	do(w, JoinTokenPut, later)
+	next := aCertificate("t2", "n2", "k")
+	next.Now = 1000 + int64(RenewWithin) + 1
+	next.NotAfter = next.Now + 1000
+	do(w, MachineCertificateSet, next)
+	tx := w.s.Read()
+	old := MachineCertificate(tx, structs.JoinNode, "n1")
+	if old != nil || MachineCertificate(tx, structs.JoinNode, "n2") == nil {
+		t.Error("the record of n1 stays, or that of n2 does not")
+	}
+}

@@ -1,0 +1,174 @@
+package structs
+
+import "time"
+
+// Authority is a certificate authority whose key the servers have. Key: ID.
+type Authority struct {
+	ID         string  // the SHA-256 of the certificate, in hexadecimal
+	CertPEM    string  // its certificate
+	Key        *Sealed // its key in PKCS #8, for the place "authority ID"
+	CreateTime int64   // UnixNano
+	RetireTime int64   // UnixNano, when another one has replaced it; 0 for the one that signs
+	Indexes
+}
+
+// AuthorityRequest makes an authority the one that signs. The former one stays trusted.
+type AuthorityRequest struct {
+	ID      string  `level:"2"`
+	CertPEM string  `level:"2"`
+	Key     *Sealed `level:"2"`
+	Now     int64   `level:"2"`
+}
+
+// The roles with which a machine joins the cluster.
+const (
+	JoinNode   = "node"
+	JoinServer = "server"
+)
+
+// JoinToken lets machines join the cluster. Key: ID.
+type JoinToken struct {
+	ID         string
+	Hash       []byte `json:"-" codec:"Hash"` // the SHA-256 of the secret
+	Role       string // server or node
+	NodeName   string // the only name of a node that may use it; "" for any
+	NodePool   string // the only node pool that may use it; "" for any
+	Uses       int    // how often it can still be used
+	ExpireTime int64  // UnixNano
+	CreateTime int64  // UnixNano
+	Indexes
+}
+
+// JoinTokenCreate makes a join token. Its answer alone has the secret.
+var JoinTokenCreate = write[JoinTokenCreateRequest, JoinTokenCreateResponse]("JoinToken.Create")
+
+// JoinTokenCreateRequest has the limits of the token (see JoinToken).
+type JoinTokenCreateRequest struct {
+	Role         string        `level:"2"`
+	NodeName     string        `level:"2"`
+	NodePool     string        `level:"2"`
+	Uses         int           `level:"2"` // 0 is 1
+	TTL          time.Duration `level:"2"` // 0 is an hour
+	WriteOptions `level:"2"`
+}
+
+// JoinTokenCreateResponse has the token, which is a secret.
+type JoinTokenCreateResponse struct {
+	ID         string
+	Token      string
+	ExpireTime int64 // UnixNano
+	WriteMeta
+}
+
+// JoinTokenRequest stores a token. Its answer has been made before.
+type JoinTokenRequest struct {
+	ID         string `level:"2"`
+	Hash       []byte `level:"2"`
+	Role       string `level:"2"`
+	NodeName   string `level:"2"`
+	NodePool   string `level:"2"`
+	Uses       int    `level:"2"`
+	ExpireTime int64  `level:"2"`
+	Now        int64  `level:"2"`
+}
+
+// JoinTokenList lists the tokens that can still be used.
+var JoinTokenList = read[QueryRequest, JoinTokenListResponse]("JoinToken.List")
+
+// JoinTokenListResponse has the tokens by ID, without their secrets.
+type JoinTokenListResponse struct {
+	Tokens []*JoinToken
+	QueryMeta
+}
+
+// JoinTokenDelete makes a token useless. Machines that have joined with it stay.
+var JoinTokenDelete = write[JoinTokenDeleteRequest, Empty]("JoinToken.Delete")
+
+// JoinTokenDeleteRequest names the token.
+type JoinTokenDeleteRequest struct {
+	ID           string `level:"2"`
+	WriteOptions `level:"2"`
+}
+
+// MachineCertificate is the last certificate that the servers have signed for a node, or that a server has
+// got when it joined. Key: Role, ID.
+type MachineCertificate struct {
+	Role     string
+	ID       string // a node ID, or the name of a server
+	Serial   string // in hexadecimal
+	KeyHash  []byte // the SHA-256 of the public key
+	NotAfter int64  // UnixNano
+	NodeName string // the only name with which the node may register; "" for any
+	NodePool string // the only node pool of the node; "" for any
+	Indexes
+}
+
+// MachineCertificateRequest records a certificate. With TokenID it uses a token, once more. Without it renews
+// the certificate of the same key.
+type MachineCertificateRequest struct {
+	TokenID   string `level:"2"`
+	TokenHash []byte `level:"2"`
+	Role      string `level:"2"`
+	ID        string `level:"2"`
+	NodeName  string `level:"2"`
+	NodePool  string `level:"2"`
+	Serial    string `level:"2"`
+	KeyHash   []byte `level:"2"`
+	NotAfter  int64  `level:"2"`
+	Now       int64  `level:"2"`
+}
+
+// Join gives a machine without a certificate its first one, for a token. A server serves it to machines that
+// have none, and over TLS alone.
+var Join = write[JoinRequest, JoinResponse]("Machine.Join")
+
+// JoinRequest has the token and the request for the certificate, which has the identity.
+type JoinRequest struct {
+	Token        Secret `level:"2"`
+	CSR          []byte `level:"2"` // in DER
+	NodeName     string `level:"2"` // of a node
+	NodePool     string `level:"2"` // of a node
+	WriteOptions `level:"2"`
+}
+
+// JoinResponse has the certificate. A server also gets the secrets that all servers share.
+type JoinResponse struct {
+	Certificate string // in PEM
+	Authorities string // the authorities to trust, in PEM
+	GossipKey   Secret // of server.encrypt; "" for a node
+	Keyring     Secret // the content of the file that opens the keyring; "" for a node
+	WriteMeta
+}
+
+// CertificateSign signs a certificate on the leader. Only servers may call it.
+var CertificateSign = write[CertificateSignRequest, CertificateSignResponse]("Certificate.Sign")
+
+// CertificateSignRequest has the hash of the secret of a token, and the rest of JoinRequest.
+type CertificateSignRequest struct {
+	TokenID      string `level:"2"`
+	TokenHash    []byte `level:"2"`
+	CSR          []byte `level:"2"`
+	NodeName     string `level:"2"`
+	NodePool     string `level:"2"`
+	WriteOptions `level:"2"`
+}
+
+// CertificateSignResponse has the certificate and the authorities to trust, in PEM.
+type CertificateSignResponse struct {
+	Certificate string
+	Authorities string
+	WriteMeta
+}
+
+// CertificateRenew signs the next certificate of a node.
+var CertificateRenew = write[CertificateRenewRequest, CertificateSignResponse]("Certificate.Renew")
+
+// CertificateRenewRequest has a signing request of the key that the certificate of the node has.
+type CertificateRenewRequest struct {
+	NodeID       string `level:"2"`
+	CSR          []byte `level:"2"` // in DER
+	WriteOptions `level:"2"`
+}
+
+// Credentials returns the node that renews. Its certificate or its signature shows that it is that node.
+func (r *CertificateRenewRequest) Credentials() (nodeID, secretID string) { return r.NodeID, "" }
