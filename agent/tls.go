@@ -87,7 +87,11 @@ func (a *Agent) machines() join.Settings {
 		TLS:    a.keys.Joins(),
 		Region: cfg.Region,
 		Secrets: func() (join.Secrets, error) {
-			return join.Secrets{GossipKey: cfg.Server.Encrypt}, nil
+			key, err := cfg.Server.Keyring.FileText()
+			return join.Secrets{
+				GossipKey: cfg.Server.Encrypt,
+				Keyring:   key,
+			}, err
 		},
 	}
 }

@@ -45,6 +45,7 @@ func searchFixture(t *testing.T) *server {
 
 func TestSearch_ByPrefix(t *testing.T) {
 	s := searchFixture(t)
+	s.addRootKey("k")
 	mustPropose(s, fsm.VariablePut, &structs.VariableChange{
 		Namespace: "default",
 		Path:      "app/db",

@@ -20,6 +20,12 @@ const canary = "c4n4ry-of-the-volume"
 // addRootKey gives the server a root key.
 func (s *server) addRootKey(id string) {
 	s.t.Helper()
+	mustPropose(s, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+		KeyID:   id,
+		Wrapped: []byte("wrapped"),
+		KEK:     "kek",
+		Digest:  []byte(id),
+	})
 	require.NoError(s.t, s.keys.Add(id, bytes.Repeat([]byte{byte(len(id))}, keyring.KeySize)))
 	require.NoError(s.t, s.keys.Use(id))
 }

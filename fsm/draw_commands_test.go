@@ -382,7 +382,7 @@ func (d dice) variable() *structs.VariableChange {
 		Now:       d.now().Now,
 	}
 	if d.flip() {
-		p.Sealed = &structs.Sealed{KeyID: "k", Data: []byte(d.of("x", "y"))}
+		p.Sealed = &structs.Sealed{KeyID: d.of("k1", "k2", "k3"), Data: []byte(d.of("x", "y"))}
 	}
 	if d.flip() {
 		p.Lock = &structs.VariableLock{ID: d.of("one", "two"), TTL: 15e9, LockDelay: 15e9}

@@ -9,7 +9,7 @@ func drawAuthority(d dice, _ *state.ReadTx) ([]byte, error) {
 	return AuthoritySet.Encode(&structs.AuthorityRequest{
 		ID:      d.of("a", "b", "c"),
 		CertPEM: "cert",
-		Key:     &structs.Sealed{KeyID: "k", Data: []byte{1}},
+		Key:     &structs.Sealed{KeyID: d.of("k1", "k2", "k3"), Data: []byte{1}},
 		Now:     d.now().Now,
 	})
 }

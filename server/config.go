@@ -297,3 +297,12 @@ func (c *Config) control() control.Config {
 	}
 	return loops
 }
+
+// sockets returns the addresses of the gossip.
+func (c *Config) sockets() gossip.Sockets {
+	return gossip.Sockets{
+		Bind:      c.SerfBind,
+		Advertise: c.SerfAdvertise,
+		Transport: c.Gossip,
+	}
+}

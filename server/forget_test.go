@@ -62,16 +62,20 @@ func (r *running) putPlain(id string) {
 	}
 }
 
-// addRootKey gives a server its root key, as the keyring does.
-func addRootKey(t *testing.T, s *Server) {
+// newKeyring makes the file of a key-encryption key. A server whose settings name it makes a root key.
+func newKeyring(t *testing.T) string {
 	t.Helper()
-	err := s.keys.Add("k1", bytes.Repeat([]byte{1}, keyring.KeySize))
-	if err == nil {
-		err = s.keys.Use("k1")
-	}
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "keyring")
+	if err := keyring.NewFileKey().WriteNew(path); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// awaitRootKey waits until the server can encrypt secrets.
+func (r *running) awaitRootKey() {
+	r.t.Helper()
+	r.until("it has a root key", func() bool { return r.keys.Active() != "" })
 }
 
 func TestServer_RemovesPlainSecretsFromItsDiskOnceItHasAKey(t *testing.T) {
@@ -88,12 +92,8 @@ func TestServer_RemovesPlainSecretsFromItsDiskOnceItHasAKey(t *testing.T) {
 	}
 	r.stop()
 
-	s, err := New(cfg, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	addRootKey(t, s)
-	r = start(t, s)
+	cfg.Keyring.File = newKeyring(t)
+	r = run(t, cfg)
 	r.until("the files are removed", func() bool { return r.forget.Done() > 0 })
 	if found := filesWith(t, cfg.DataDir, plainSecret); len(found) > 0 {
 		t.Errorf("%v still have the secret", found)
@@ -124,6 +124,7 @@ func TestServer_RemovesPlainSecretsFromItsDiskOnceItHasAKey(t *testing.T) {
 func TestServer_RemovesPlainSecretsAlsoAsAFollowerUnderLoad(t *testing.T) {
 	noLeaks(t)
 	patient := testConfig(t)
+	patient.Keyring.File = filepath.Join(t.TempDir(), "keyring") // not there yet
 	patient.RaftTimeout = time.Second
 	r := run(t, patient)
 	r.putPlain("v")
@@ -131,6 +132,7 @@ func TestServer_RemovesPlainSecretsAlsoAsAFollowerUnderLoad(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.RaftTimeout = time.Second
 	cfg.Name = "s2"
+	cfg.Keyring = patient.Keyring
 	cfg.BootstrapExpect = 0
 	at := r.Member()
 	cfg.RetryJoin = []string{net.JoinHostPort(at.Addr, strconv.Itoa(int(at.Port)))}
@@ -146,7 +148,10 @@ func TestServer_RemovesPlainSecretsAlsoAsAFollowerUnderLoad(t *testing.T) {
 		t.Fatal("the follower does not have the secret, so the test shows nothing")
 	}
 
-	addRootKey(t, r.Server)
+	if err := keyring.NewFileKey().WriteNew(cfg.Keyring.File); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitRootKey()
 	loop := seal.Loop{Store: r.store, Proposer: r, Keys: r.keys, Logger: hclog.NewNullLogger()}
 	r.until("the rows are sealed", func() bool { return loop.Step(t.Context()) == nil })
 	jobs := 0

@@ -49,6 +49,7 @@ func joinable(t *testing.T) (*running, *peertls.Keys) {
 	cfg.Encrypt = structs.Secret(gossipkey.New())
 	cfg.TLS = keys.Server(peertls.Roles(pki.RoleServer, pki.RoleNode))
 	cfg.RequireTLS = true
+	cfg.Keyring.File = newKeyring(t)
 	cfg.Machines = join.Settings{
 		Authority: authority.Files{
 			Cert: a.CAFile,
@@ -65,13 +66,6 @@ func joinable(t *testing.T) (*running, *peertls.Keys) {
 	}
 	cfg.Dial = rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)
 	s, err := New(cfg, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.keys.Add("root", make([]byte, 32))
-	if err == nil {
-		err = s.keys.Use("root")
-	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func startMembership(
 		return nil, err
 	}
 
-	transport, err := openGossip(cfg, sc.MemberlistConfig)
+	transport, err := cfg.sockets().Open(sc.MemberlistConfig)
 	if err != nil {
 		return nil, err
 	}

@@ -151,13 +151,14 @@ func onWire(t *testing.T, answer any) string {
 func TestServer_HasTheSecretsOfVolumesNowhereInPlainText(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
+	cfg.Keyring.File = newKeyring(t)
 	log := &logBuffer{}
 	s, err := New(cfg, hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: log}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	addRootKey(t, s)
 	r := start(t, s)
+	r.awaitRootKey()
 	alloc := r.claimed()
 
 	got := mustCall(r, structs.CSIClaimGet, &structs.CSIClaimGetRequest{

@@ -63,6 +63,10 @@ func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
 		return structs.Invalidf("the authority has no ID, no certificate or no key")
 	}
 
+	err := checkSealed(tx, p.Key)
+	if err != nil {
+		return err
+	}
 	known := slices.Collect(authorities.Scan(tx))
 	for _, a := range known {
 		if a.RetireTime == 0 {
@@ -247,3 +251,16 @@ func (c *checker) joins() {
 		c.want(len(m.KeyHash) > 0, "the certificate of the %s %s: it has no key", m.Role, m.ID)
 	}
 }
+
+// sealedOfAuthority lists the encrypted key of an authority (see sealedTables).
+func sealedOfAuthority(a *structs.Authority) []sealedField {
+	return []sealedField{{
+		place: structs.AuthorityPlace(a.ID),
+		value: a.Key,
+		set:   func(s *structs.Sealed) { a.Key = s },
+	}}
+}
+
+func copyAuthority(a *structs.Authority) *structs.Authority { return new(*a) }
+
+func putAuthority(tx *WriteTx, a *structs.Authority) { authorities.Put(tx, a) }

@@ -44,7 +44,7 @@ func aCertificate(token, id, key string) *structs.MachineCertificateRequest {
 }
 
 func TestAuthoritySet_KeepsTheFormerOneTrusted(t *testing.T) {
-	w := newFixture(t)
+	w := keyedFixture(t)
 	do(w, AuthoritySet, anAuthority("a"))
 	next := anAuthority("b")
 	next.Now = 7
@@ -60,7 +60,7 @@ func TestAuthoritySet_KeepsTheFormerOneTrusted(t *testing.T) {
 }
 
 func TestJoinToken_IsUsedAsOftenAsItSays(t *testing.T) {
-	w := newFixture(t)
+	w := keyedFixture(t)
 	do(w, JoinTokenPut, aJoinToken("t", 2))
 	do(w, MachineCertificateSet, aCertificate("t", "n1", "k1"))
 	do(w, MachineCertificateSet, aCertificate("t", "n2", "k2"))
@@ -91,7 +91,7 @@ func TestJoinToken_IsDeniedBeyondItsLimits(t *testing.T) {
 		},
 		"the ID of another node": {nil, func(r *structs.MachineCertificateRequest) { r.ID = "taken" }},
 	} {
-		w := newFixture(t)
+		w := keyedFixture(t)
 		do(w, JoinTokenPut, aJoinToken("first", 1))
 		do(w, MachineCertificateSet, aCertificate("first", "taken", "its key"))
 		token := aJoinToken("t", 1)
@@ -109,7 +109,7 @@ func TestJoinToken_IsDeniedBeyondItsLimits(t *testing.T) {
 }
 
 func TestJoinTokenPut_DeletesExpiredTokens(t *testing.T) {
-	w := newFixture(t)
+	w := keyedFixture(t)
 	do(w, JoinTokenPut, aJoinToken("old", 1))
 	later := aJoinToken("new", 1)
 	later.Now = 100
@@ -121,7 +121,7 @@ func TestJoinTokenPut_DeletesExpiredTokens(t *testing.T) {
 }
 
 func TestMachineCertificate_RenewsWithItsKeyWithinThirtyDays(t *testing.T) {
-	w := newFixture(t)
+	w := keyedFixture(t)
 	token := aJoinToken("t", 1)
 	token.NodePool = "gpu"
 	do(w, JoinTokenPut, token)
@@ -149,7 +149,7 @@ func TestMachineCertificate_RenewsWithItsKeyWithinThirtyDays(t *testing.T) {
 }
 
 func TestMachineCertificate_IsForgottenWhenItCannotRenew(t *testing.T) {
-	w := newFixture(t)
+	w := keyedFixture(t)
 	do(w, JoinTokenPut, aJoinToken("t1", 1))
 	do(w, MachineCertificateSet, aCertificate("t1", "n1", "k"))
 	later := aJoinToken("t2", 1)

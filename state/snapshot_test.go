@@ -44,7 +44,8 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, ConfirmLost, word)
 	do(w, FenceOrdered, word)
 	do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
-	w.rootKey("one", "", false)
+	w.rootKey("k", "", false)
+	w.rootKey("one", "k", false)
 	w.safe("a", "one", "x")
 	do(w, SecretsSealed, &structs.SecretsSealedRequest{Now: 1})
 	do(w, VariablePut, aVariable("app/db"))
@@ -120,7 +121,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		periodicLaunches.Name(), scalingEvents.Name(), siTokens.Name(), clusterMetadata.Name(),
 		leaseBounds.Name(), nodeLeases.Name(), autopilotConfig.Name(), fenceRuns.Name(), fenceOrders.Name(),
 		pluginConfigs.Name(), rootKeys.Name(), safes.Name(), secretsMarks.Name(),
-		variables.Name(),
+		variables.Name(), authorities.Name(), joinTokens.Name(), certificates.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"iter"
 	"strings"
 
@@ -86,8 +85,11 @@ func changedVariable(tx *WriteTx, p *structs.VariableChange) (*structs.Variable,
 		*next = *now
 	}
 	if p.Sealed != nil {
-		err = errors.Join(checkSealed(tx, p.Sealed), checkStoredVariables(tx, now, p))
+		err = checkSealed(tx, p.Sealed)
 		next.Sealed = p.Sealed
+	}
+	if p.Sealed != nil && err == nil {
+		err = checkStoredVariables(tx, now, p)
 	}
 	next.ModifyTime = p.Now
 	return next, err

@@ -31,7 +31,7 @@ func indexed(index uint64, p *structs.VariableChange) *structs.VariableChange {
 }
 
 func TestVariablePut_ChecksTheIndexOfItsWriter(t *testing.T) {
-	w := newFixture(t)
+	w := keyedFixture(t)
 	wantKind(t, try(w, VariablePut, indexed(7, aVariable("a"))), structs.KindConflict)
 	do(w, VariablePut, indexed(0, aVariable("a")))
 	wantKind(t, try(w, VariablePut, indexed(0, aVariable("a"))), structs.KindConflict)
@@ -52,7 +52,7 @@ func TestVariablePut_ChecksTheIndexOfItsWriter(t *testing.T) {
 }
 
 func TestVariablePut_NeedsAValidPathAndANamespace(t *testing.T) {
-	w := newFixture(t)
+	w := keyedFixture(t)
 	for _, path := range []string{"", "/a", "a/", "a//b", "a.b", "a b", "nomad", "nomad/x", "nomad/jobsx"} {
 		wantKind(t, try(w, VariablePut, aVariable(path)), structs.KindInvalid)
 	}
@@ -69,9 +69,9 @@ func TestVariablePut_NeedsAValidPathAndANamespace(t *testing.T) {
 }
 
 func TestVariablePut_IsBoundedByItsNamespace(t *testing.T) {
-	w := newFixture(t)
+	w := keyedFixture(t)
 	big := aVariable("big")
-	big.Sealed = &structs.Sealed{Data: make([]byte, structs.MaxStoredBytes)}
+	big.Sealed = &structs.Sealed{KeyID: "k", Data: make([]byte, structs.MaxStoredBytes)}
 	wantKind(t, try(w, VariablePut, aVariable("a")), "")
 	wantKind(t, try(w, VariablePut, big), structs.KindPrecondition)
 	err := w.s.Write(w.index+1, func(tx *WriteTx) error {
@@ -90,7 +90,7 @@ func TestVariablePut_IsBoundedByItsNamespace(t *testing.T) {
 }
 
 func TestVariableLock_ExcludesOtherWriters(t *testing.T) {
-	w := newFixture(t)
+	w := keyedFixture(t)
 	do(w, VariableLock, by("one", &structs.VariableChange{Namespace: "default", Path: "a", Now: 5e9}))
 	wantKind(t, try(w, VariableLock, by("two", aVariable("a"))), structs.KindConflict)
 	wantKind(t, try(w, VariablePut, aVariable("a")), structs.KindConflict)
@@ -112,7 +112,7 @@ func TestVariableLock_ExcludesOtherWriters(t *testing.T) {
 // After its end, the former holder writes no more, others write, and nobody gets the lock until its delay is
 // over.
 func TestVariableLockExpire_HoldsTheDelay(t *testing.T) {
-	w := newFixture(t)
+	w := keyedFixture(t)
 	do(w, VariableLock, by("one", aVariable("a")))
 	expire := func(id string, over bool) {
 		do(w, VariableLockExpire, &structs.VariableExpiry{
@@ -136,7 +136,7 @@ func TestVariableLockExpire_HoldsTheDelay(t *testing.T) {
 }
 
 func TestNamespaceDelete_KeepsOneWithVariables(t *testing.T) {
-	w := newFixture(t)
+	w := keyedFixture(t)
 	do(w, NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod"}})
 	inProd := func() *structs.VariableChange {
 		p := aVariable("a")

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"berth/structs"
 )
 
@@ -19,6 +21,14 @@ func (w *fixture) needKey(id string) {
 		active = k.KeyID
 	}
 	w.rootKey(id, active, false)
+}
+
+// keyedFixture is a fixture with the root key k.
+func keyedFixture(t rapid.TB) *fixture {
+	t.Helper()
+	w := newFixture(t)
+	w.needKey("k")
+	return w
 }
 
 // putSealed gives a volume of the fixture sealed secrets, which a key of the given ID has encrypted.
@@ -205,7 +215,8 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 	before := Volume(w.s.Read(), "default", "d")
 	do(w, Reseal, request)
 	d := Volume(w.s.Read(), "default", "d")
-	if string(d.Deletion.SealedSecrets.Data) != "new k1" || string(d.SealedSecrets.Data) != "new of the deletion" {
+	stored, own := string(d.Deletion.SealedSecrets.Data), string(d.SealedSecrets.Data)
+	if stored != "new k1" || own != "new of the deletion" {
 		t.Errorf("the volume has %+v and %+v", d.Deletion.SealedSecrets, d.SealedSecrets)
 	}
 	if before.Deletion.SealedSecrets.KeyID != "k1" {

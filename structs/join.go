@@ -12,6 +12,9 @@ type Authority struct {
 	Indexes
 }
 
+// AuthorityPlace is the place of the key of an authority in the keyring.
+func AuthorityPlace(id string) string { return "authority " + id }
+
 // AuthorityRequest makes an authority the one that signs. The former one stays trusted.
 type AuthorityRequest struct {
 	ID      string  `level:"2"`

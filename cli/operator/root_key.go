@@ -44,9 +44,8 @@ archive has it. So one of -key-saved and -escrow-to is required.`,
 					{Name: "escrow-out", Kind: command.String, Value: "file", Usage: "The file of the encrypted copy"},
 				},
 				Run: rootInit,
-				Examples: "berth operator root keyring init -out /etc/berth/keyring -key-saved\n" +
-					"berth operator root keyring init -out /etc/berth/keyring \\\n" +
-					"  -escrow-to age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p -escrow-out keyring.age",
+				Examples: "berth operator root keyring init -out keyring -key-saved\n" +
+					"berth operator root keyring init -out key -escrow-to age1... -escrow-out k.age",
 			},
 			{
 				Name:     "list",
@@ -59,9 +58,9 @@ archive has it. So one of -key-saved and -escrow-to is required.`,
 				Name:     "rotate",
 				Synopsis: "Encrypt new secrets with a new root key",
 				Help: `
-With -full the leader also encrypts all other secrets again, in the background.
-The former keys are in the state rekeying until it has done so, and can be
-removed then.`,
+With -full the leader also encrypts all other secrets again, while all goes
+on. The former keys are in the state rekeying until it has done so, and can
+be removed then.`,
 				Acts:     true,
 				Flags:    []command.Flag{{Name: "full", Usage: "Encrypt all secrets again with the new key"}},
 				Run:      rootRotate,

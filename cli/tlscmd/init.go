@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/cli/command"
+	"berth/internal/keyring"
 	"berth/internal/pki"
 	"berth/structs"
 	"berth/structs/gossipkey"
@@ -29,6 +30,9 @@ const firstLife = 30 * day
 
 const etcDir = "/etc/berth"
 
+// keyringFile has the key-encryption key of the servers.
+const keyringFile = "keyring"
+
 var etcFlag = command.Flag{
 	Name:    "dir",
 	Kind:    command.String,
@@ -42,11 +46,14 @@ var initCommand = command.Command{
 	Synopsis: "Make the servers the certificate authority, on the first of them",
 	Help: `
 Writes the files of the first server of a new cluster: an authority, a
-certificate, a key for the gossip, and ` + settingsFile + ` with the settings that name
-them. Start the agent with the directory as its configuration. The first
-leader stores the key of the authority, encrypted with the keyring, and tells
-its log. Move ` + ownCAKeyFile + ` to a safe place then. Existing files are not
-overwritten.`,
+certificate, a key for the gossip, the key-encryption key of the secrets, and
+` + settingsFile + ` with the settings that name them. Start the agent with the directory
+as its configuration. The first leader stores the key of the authority,
+encrypted, and tells its log. Move ` + ownCAKeyFile + ` to a safe place then.
+Existing files are not overwritten.
+
+Without a copy of ` + keyringFile + ` the secrets are lost with the servers, and no
+archive has it. So -key-saved is required.`,
 	Local: true,
 	Acts:  true,
 	Flags: []command.Flag{
@@ -59,10 +66,11 @@ overwritten.`,
 			Usage: "The name of the server. Default: the host name",
 		},
 		etcFlag,
+		{Name: "key-saved", Usage: "I keep a copy of the key-encryption key in a safe place"},
 	},
 	Run: initAuthority,
-	Examples: "berth tls init\n" +
-		"berth tls init -region eu -dir /etc/berth",
+	Examples: "berth tls init -key-saved\n" +
+		"berth tls init -key-saved -region eu -dir /etc/berth",
 }
 
 func initAuthority(_ context.Context, c *command.Call) error {
@@ -70,10 +78,7 @@ func initAuthority(_ context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	id := c.String("id")
-	if id == "" {
-		id, err = defaultID(pki.RoleServer)
-	}
+	id, err := firstServer(c)
 	if err != nil {
 		return err
 	}
@@ -109,19 +114,41 @@ func initAuthority(_ context.Context, c *command.Call) error {
 		authorities: authority.CertPEM(),
 		caKey:       caKey,
 		gossipKey:   gossipkey.New(),
+		keyring:     keyring.NewFileKey().Text(),
 	}
 	err = m.write()
 	if err != nil {
 		return err
 	}
-	c.Printf("Wrote an authority for the region %s, the certificate of the server %s, and a gossip key.\n",
+	c.Printf("Wrote an authority for the region %s, the certificate of the server %s, a gossip key, and\n",
 		region, id)
+	c.Printf("the key-encryption key %s. Keep a copy of that file in a safe place.\n", m.path(keyringFile))
 	m.printStart(c)
+	m.printNext(c)
+	return c.WriteOutcome(m.outcome(id, now.Add(min(firstLife, life))))
+}
+
+// firstServer returns the name of the first server. The error is invalid unless a copy of its key will be
+// kept.
+func firstServer(c *command.Call) (id string, err error) {
+	if !c.Bool("key-saved") {
+		return "", structs.Invalidf("expected -key-saved: without a copy of %s, the secrets of the cluster are lost "+
+			"with its servers. Give it if you will keep a copy of the file in a safe place",
+			filepath.Join(c.String("dir"), keyringFile))
+	}
+	id = c.String("id")
+	if id != "" {
+		return id, nil
+	}
+	return defaultID(pki.RoleServer)
+}
+
+// printNext says what is to be done once the first server runs.
+func (m *machine) printNext(c *command.Call) {
 	c.Printf("Once its log says that the servers have the key of the certificate authority, move\n")
 	c.Printf("%s to a safe place, and make tokens for the other machines:\n", m.path(ownCAKeyFile))
 	c.Printf("  berth server join-token create\n")
 	c.Printf("  berth node join-token create\n")
-	return c.WriteOutcome(m.outcome(id, now.Add(min(firstLife, life))))
 }
 
 // machine has the files of a machine that is a part of a cluster.
@@ -134,7 +161,7 @@ type machine struct {
 	authorities []byte
 	caKey       []byte // of the first server
 	gossipKey   string // of a server
-	keyring     []byte // of a server that joins; nil: the servers have sent none
+	keyring     []byte // of a server; nil: the servers have sent none
 	servers     []string
 	nodeName    string
 	nodePool    string
@@ -158,7 +185,7 @@ func (m *machine) write() error {
 		files = append(files, newFile{m.path(ownCAKeyFile), modeKey, m.caKey})
 	}
 	if m.keyring != nil {
-		files = append(files, newFile{m.path("keyring"), modeKey, m.keyring})
+		files = append(files, newFile{m.path(keyringFile), modeKey, m.keyring})
 	}
 	return createFiles(files)
 }
@@ -183,6 +210,9 @@ func (m *machine) settings() string {
 		fmt.Fprintf(&b, "server {\n  enabled = true\n")
 		if m.gossipKey != "" {
 			fmt.Fprintf(&b, "  encrypt = %q\n", m.gossipKey)
+		}
+		if m.keyring != nil {
+			fmt.Fprintf(&b, "\n  keyring {\n    file = %q\n  }\n", m.path(keyringFile))
 		}
 		fmt.Fprintf(&b, "}\n")
 		return b.String()

@@ -88,6 +88,11 @@ func attacks() map[string]struct {
 		"claims":   {structs.CSIClaimList.Name, &structs.CSIClaimListRequest{NodeID: n2}},
 		"a drain":  {structs.NodeDrainStatus.Name, &structs.NodeGetRequest{NodeID: n2}},
 		"the node": {structs.NodeGet.Name, &structs.NodeGetRequest{NodeID: n2}},
+		"a variable": {structs.VariableGet.Name,
+			&structs.VariableGetRequest{NodeID: n2, SecretID: s, Path: "nomad/jobs"}},
+		"variables": {structs.VariableList.Name, &structs.VariableListRequest{NodeID: n2, SecretID: s}},
+		"a certificate": {structs.CertificateRenew.Name,
+			&structs.CertificateRenewRequest{NodeID: n2}},
 		"a job":    {structs.JobGet.Name, &structs.JobGetRequest{}},
 		"a volume": {structs.CSIVolumeGet.Name, &structs.CSIVolumeGetRequest{}},
 		// Logs and call-backs: a server calls the node of a connection, and no node calls another one.

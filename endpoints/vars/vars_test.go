@@ -39,9 +39,18 @@ func newWorld(t *testing.T) *world {
 	if err == nil {
 		err = w.Keys.Use("k1")
 	}
+	if err == nil {
+		_, err = fsm.Propose(t.Context(), w, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+			KeyID:   "k1",
+			Wrapped: []byte("wrapped"),
+			KEK:     "kek",
+			Digest:  []byte("k1"),
+		})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.log.Reset()
 	return w
 }
 

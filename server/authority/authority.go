@@ -16,9 +16,6 @@ import (
 // Life is the life of a certificate that the servers sign.
 const Life = 24 * time.Hour
 
-// Place is the place of the key of an authority in the keyring.
-func Place(id string) string { return "authority " + id }
-
 // Signer signs with the authority of the rows.
 type Signer struct {
 	Store *state.Store
@@ -34,7 +31,7 @@ func (s Signer) Active() (*pki.Authority, error) {
 		return nil, structs.Preconditionf("the servers have no certificate authority: start one of them with the " +
 			"files of `berth tls init`, and with a keyring (docs/operations/tls.md)")
 	}
-	key, err := s.Keys.Open(Place(row.ID), row.Key)
+	key, err := s.Keys.Open(structs.AuthorityPlace(row.ID), row.Key)
 	if err != nil {
 		return nil, err
 	}

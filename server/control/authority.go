@@ -7,7 +7,6 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/internal/pki"
-	"berth/server/authority"
 	"berth/state"
 	"berth/structs"
 )
@@ -56,7 +55,7 @@ func (d Deps) storeAuthority(ctx context.Context, a *pki.Authority) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := d.Keys.Seal(authority.Place(id), keyPEM)
+	sealed, err := d.Keys.Seal(structs.AuthorityPlace(id), keyPEM)
 	if err != nil {
 		return err
 	}

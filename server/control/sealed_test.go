@@ -22,6 +22,12 @@ func (w *testEnv) sealed(v *structs.CSIVolume) *structs.CSIVolume {
 		if err := w.Keys.Use("k1"); err != nil {
 			w.t.Fatal(err)
 		}
+		put(w, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+			KeyID:   "k1",
+			Wrapped: []byte("wrapped"),
+			KEK:     "kek",
+			Digest:  []byte("k1"),
+		})
 	}
 	v.Namespace = structs.DefaultNamespace
 	if err := sealing.SealVolume(w.Keys, v, nil); err != nil {

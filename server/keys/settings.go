@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/internal/keyring"
+	"berth/structs"
 )
 
 // Settings say where a server finds the key-encryption key. The configuration of a server has it as its block
@@ -87,6 +88,19 @@ func within(file, dir string) bool {
 		}
 	}
 	return false
+}
+
+// FileText returns the content of the file, for a server that joins. It is "" if the settings name no file: a
+// program that wraps is set up on each server.
+func (s *Settings) FileText() (structs.Secret, error) {
+	if s.File == "" {
+		return "", nil
+	}
+	k, err := keyring.ReadFile(s.File)
+	if err != nil {
+		return "", structs.Preconditionf("server.keyring: %w", err)
+	}
+	return structs.Secret(k.Text()), nil
 }
 
 // open returns the key-encryption key, or nil if none is set. It reads the file anew.

@@ -85,6 +85,15 @@ func (c *cluster) loop() seal.Loop {
 
 func (c *cluster) addKey() {
 	c.t.Helper()
+	before := c.entries
+	_, err := fsm.Propose(c.t.Context(), c, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+		KeyID:   "k1",
+		Wrapped: []byte("wrapped"),
+		KEK:     "kek",
+		Digest:  []byte("k1"),
+	})
+	require.NoError(c.t, err)
+	c.entries = before
 	require.NoError(c.t, c.keys.Add("k1", bytes.Repeat([]byte{1}, keyring.KeySize)))
 	require.NoError(c.t, c.keys.Use("k1"))
 }

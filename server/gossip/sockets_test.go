@@ -1,4 +1,4 @@
-package server
+package gossip
 
 import (
 	"testing"
@@ -7,12 +7,12 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// TestOpenGossip_AdvertisesTheBoundAddressAtAnotherPort configures advertise.serf with a port alone.
-func TestOpenGossip_AdvertisesTheBoundAddressAtAnotherPort(t *testing.T) {
+// TestSockets_AdvertisesTheBoundAddressAtAnotherPort configures advertise.serf with a port alone.
+func TestSockets_AdvertisesTheBoundAddressAtAnotherPort(t *testing.T) {
 	mc := memberlist.DefaultLocalConfig()
 	mc.Logger = hclog.NewNullLogger().StandardLogger(nil)
-	cfg := &Config{SerfBind: "127.0.0.1:0", SerfAdvertise: ":4748"}
-	gossip, err := openGossip(cfg, mc)
+	sockets := Sockets{Bind: "127.0.0.1:0", Advertise: ":4748"}
+	gossip, err := sockets.Open(mc)
 	if err != nil {
 		t.Fatal(err)
 	}

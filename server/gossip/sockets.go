@@ -1,4 +1,4 @@
-package server
+package gossip
 
 import (
 	"cmp"
@@ -16,10 +16,18 @@ import (
 // may be in use for UDP. The errors of the library do not show the difference, so every error counts.
 const portTries = 10
 
-// openGossip opens the gossip's sockets and puts them into its configuration. It is done here, before the
-// gossip starts anything that would have to be ended when a port is in use.
-func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, error) {
-	host, service, err := net.SplitHostPort(cfg.SerfBind)
+// Sockets are the addresses of the gossip.
+type Sockets struct {
+	Bind      string // host:port
+	Advertise string // for others, "" for the address bound
+	// Transport returns the transport by which the gossip sends. It receives by the sockets of t. nil is t.
+	Transport func(t *memberlist.NetTransport) memberlist.NodeAwareTransport
+}
+
+// Open opens the sockets and puts them into the configuration of the gossip, before the gossip starts
+// anything that would have to be ended when a port is in use.
+func (s Sockets) Open(mc *memberlist.Config) (*memberlist.NetTransport, error) {
+	host, service, err := net.SplitHostPort(s.Bind)
 	port, err2 := strconv.Atoi(service)
 	if err := cmp.Or(err, err2); err != nil {
 		return nil, structs.Invalidf("server: addresses.serf: %w", err)
@@ -36,27 +44,27 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*memberlist.NetTransport, e
 		t, err = memberlist.NewNetTransport(nc)
 	}
 	if err != nil {
-		return nil, structs.Internalf("listening for the gossip on %s: %w", cfg.SerfBind, err)
+		return nil, structs.Internalf("listening for the gossip on %s: %w", s.Bind, err)
 	}
 
 	mc.BindAddr = host
 	mc.BindPort = t.GetAutoBindPort()
 	mc.AdvertisePort = mc.BindPort
 	mc.Transport = t
-	if cfg.Gossip != nil {
-		mc.Transport = cfg.Gossip(t)
+	if s.Transport != nil {
+		mc.Transport = s.Transport(t)
 	}
 
-	if err := advertiseGossip(t, cfg.SerfAdvertise, mc); err != nil {
+	if err := advertise(t, s.Advertise, mc); err != nil {
 		return nil, errors.Join(err, t.Shutdown())
 	}
 
 	return t, nil
 }
 
-// advertiseGossip sets the address of the sockets for others: "" stands for the address bound, a port of 0
+// advertise sets the address of the sockets for others: "" stands for the address bound, a port of 0
 // for the port bound.
-func advertiseGossip(t *memberlist.NetTransport, configured string, mc *memberlist.Config) error {
+func advertise(t *memberlist.NetTransport, configured string, mc *memberlist.Config) error {
 	if configured != "" {
 		addr, err := raftnet.ResolveAddress("advertise.serf", configured, mc.BindPort)
 		if err != nil {
