@@ -132,8 +132,8 @@ func initAuthority(_ context.Context, c *command.Call) error {
 // kept.
 func firstServer(c *command.Call) (id string, err error) {
 	if !c.Bool("key-saved") {
-		return "", structs.Invalidf("expected -key-saved: without a copy of %s, the secrets of the cluster are lost "+
-			"with its servers. Give it if you will keep a copy of the file in a safe place",
+		return "", structs.Invalidf("expected -key-saved: without a copy of %s, the secrets of the cluster are "+
+			"lost with its servers. Give it if you will keep a copy of the file in a safe place",
 			filepath.Join(c.String("dir"), keyringFile))
 	}
 	id = c.String("id")
