@@ -111,7 +111,8 @@ const allParameters = "address=127.0.0.1:1&all=true&cas=1&by=me&choose=1%7Ca&com
 	"&follow=false&force=true&format=prometheus&id=s1&idempotency_token=t&index=1&job=j&limit=2&lines=3&namespace=*&next_token=a&no_shutdown_delay=true&node=n1" +
 	"&node_id=n1&offset=1&origin=end&path=alloc/data/f&per_page=1&plain=true&plugin_id=p&prefix=a&pretty&prune=true" +
 	"&purge=true&reason=why&region=global&reverse=true&sort=CreateIndex&stale=true&status=pending&task=web&tty=false&type=stdout" +
-	"&version=1&wait=1ms&volume_id=v&alloc_id=x&dry_run=true"
+	"&version=1&wait=1ms&volume_id=v&alloc_id=x&dry_run=true" +
+	"&algo=aes256-gcm&full=true&publish_time=1"
 
 var parameterRead = regexp.MustCompile(`(?:\.(?:param|flag|Has)\(|numberParam\[[a-z0-9]+\]\(c, )"([a-z_]+)"`)
 

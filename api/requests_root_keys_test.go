@@ -11,17 +11,16 @@ import (
 
 // rootKeyCalls has the requests to the routes of the root keys.
 func rootKeyCalls() map[string]routeCall {
-	wns := structs.WriteOptions{Namespace: "default"}
 	return map[string]routeCall{
 		"PUT /v1/operator/keyring/rotate": {
 			path:    "/v1/operator/keyring/rotate?full=true",
 			rpc:     "Keyring.Rotate",
-			request: &structs.KeyringRotateRequest{Full: true, WriteOptions: wns},
+			request: &structs.KeyringRotateRequest{Full: true},
 		},
 		"DELETE /v1/operator/keyring/key/{id}": {
 			path:    "/v1/operator/keyring/key/k1",
 			rpc:     "Keyring.Delete",
-			request: &structs.RootKeyRemoveRequest{KeyID: "k1", WriteOptions: wns},
+			request: &structs.RootKeyRemoveRequest{KeyID: "k1"},
 		},
 	}
 }
