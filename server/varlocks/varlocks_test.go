@@ -51,6 +51,13 @@ func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
 }
 
+// entries returns the index of the last entry.
+func (w *world) entries() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.index
+}
+
 func (w *world) setFails(fails bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,15 +123,15 @@ func TestRun_EndsALockThatIsNotRenewed_ThenItsDelay(t *testing.T) {
 func TestRenew_KeepsTheLock_AndWritesNothing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		defer w.lead()()
-		before := w.index
+		before := w.entries()
 		for range 10 {
 			w.check(10*time.Second, "held")
 			if err := w.Renew(w.row()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if w.index != before {
-			t.Errorf("%d entries", w.index-before)
+		if now := w.entries(); now != before {
+			t.Errorf("%d entries", now-before)
 		}
 		w.check(ttl-time.Second, "held")
 		w.check(2*time.Second, "expired")
