@@ -23,6 +23,7 @@ var callRows = [][]callRow{
 	fileCalls,
 	volumeCalls,
 	definitionCalls,
+	variableCalls,
 	operatorCalls,
 	serverCalls,
 	nodeCalls,
@@ -43,6 +44,7 @@ type callFixture struct {
 	changes int              // versions of moving
 	servers []*serverOfCalls // of another region
 	saved   []byte           // a snapshot
+	lock    string           // the ID of the lock of a variable
 }
 
 func newCallFixture(t *testing.T, c *public.Client) *callFixture {

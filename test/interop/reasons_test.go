@@ -33,7 +33,6 @@ var withoutRoute = map[string]string{
 	"Jobs.VersionByTag":              "versions have no tags",
 	"Nodes.Identity":                 "nodes have no signed identities",
 	"Nodes.Meta":                     "the metadata of a node is in its configuration, which SIGHUP reads again",
-	"Variables":                      "variables need encryption of the state, which berth does not have yet",
 	"Allocations.GetPauseState":      enterprise,
 	"Allocations.SetPauseState":      enterprise,
 	"CSIVolumes":                     "berth does not call plugins for snapshots yet",
