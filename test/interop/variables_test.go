@@ -45,9 +45,14 @@ func serveVariables(t *testing.T, c *apitest.Caller) {
 	s := &variableServer{store: store, fsm: fsm.New(store), index: 10}
 	ring := &keyring.Ring{}
 	err := errors.Join(ring.Add("k", bytes.Repeat([]byte{1}, keyring.KeySize)), ring.Use("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkNoError(t, "opening the root key", err)
+	_, err = fsm.Propose(t.Context(), s, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+		KeyID:   "k",
+		Wrapped: []byte("wrapped"),
+		KEK:     "kek",
+		Digest:  []byte("k"),
+	})
+	checkNoError(t, "recording the root key", err)
 	locks := varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: hclog.NewNullLogger()})
 	ctx, cancel := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
