@@ -146,7 +146,7 @@ func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 		report()
 	}
 
-	// What was recorded of an instance does not stay when its allocation has another plugin, or is gone.
+	// The servers delete the row of an instance whose allocation has another plugin, or is gone.
 	row := &structs.CSIPluginInstance{
 		Kind:    structs.CSIKindController,
 		NodeID:  "n1",

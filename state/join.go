@@ -262,5 +262,3 @@ func sealedOfAuthority(a *structs.Authority) []sealedField {
 }
 
 func copyAuthority(a *structs.Authority) *structs.Authority { return new(*a) }
-
-func putAuthority(tx *WriteTx, a *structs.Authority) { authorities.Put(tx, a) }

@@ -61,8 +61,7 @@ type safe struct {
 var safes = func() *mvcc.Table[*safe] {
 	table := mvcc.NewTable("safes", func(s *safe) Key { return mvcc.KeyOf(s.ID) }).Computed()
 	schema.Tables = append(schema.Tables, table)
-	put := func(tx *WriteTx, s *safe) { table.Put(tx, s) }
-	sealedTables = append(sealedTables, sealedIn(table, copySafe, sealedOfSafe, put))
+	sealedTables = append(sealedTables, sealedIn(table, copySafe, sealedOfSafe, nil))
 	return table
 }()
 

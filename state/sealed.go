@@ -15,9 +15,9 @@ import (
 // sealedTables has a line for each table whose rows have sealed values.
 var sealedTables = []sealedTable{
 	sealedIn(volumes, (*structs.CSIVolume).Copy, sealedOfVolume, putWithoutUnblock),
-	sealedIn(attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, putAttachment),
-	sealedIn(variables, copyVariable, sealedOfVariable, putVariable),
-	sealedIn(authorities, copyAuthority, sealedOfAuthority, putAuthority),
+	sealedIn(attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, nil),
+	sealedIn(variables, copyVariable, sealedOfVariable, nil),
+	sealedIn(authorities, copyAuthority, sealedOfAuthority, nil),
 }
 
 // sealedField is a sealed value of a row, which may be nil.
@@ -43,13 +43,16 @@ type SealedValue struct {
 }
 
 // sealedIn returns the line of a table. copied returns a copy of a row in which each set of its fields
-// changes nothing else. fields lists the sealed values of a row. put stores a changed one.
+// changes nothing else. fields lists the sealed values of a row. put stores a changed one, nil: as t does.
 func sealedIn[R mvcc.Record](
 	t *mvcc.Table[R],
 	copied func(R) R,
 	fields func(R) []sealedField,
 	put func(*WriteTx, R),
 ) sealedTable {
+	if put == nil {
+		put = func(tx *WriteTx, r R) { t.Put(tx, r) }
+	}
 	return sealedTable{
 		name: t.Name(),
 		scan: func(tx Reader) iter.Seq[SealedValue] {

@@ -226,5 +226,3 @@ func sealedOfVariable(v *structs.Variable) []sealedField {
 }
 
 func copyVariable(v *structs.Variable) *structs.Variable { return new(*v) }
-
-func putVariable(tx *WriteTx, v *structs.Variable) { variables.Put(tx, v) }

@@ -44,14 +44,18 @@ func SecretsSeal(tx *WriteTx, p *structs.SecretsSealRequest) error {
 		return structs.Invalidf("Rows: %d are given; expected at most %d", len(p.Rows), structs.MaxSealedRows)
 	}
 	for _, r := range p.Rows {
-		switch {
-		case r == nil:
+		if r == nil {
 			return structs.Invalidf("Rows: a row is empty")
-		case checkSealed(tx, r.Secrets, r.Deletion) != nil:
-			continue // the root key was removed meanwhile; the caller seals the row again
-		case r.NodeID == "":
+		}
+		err := checkSealed(tx, r.Secrets, r.Deletion)
+		if err != nil {
+			return err
+		}
+	}
+	for _, r := range p.Rows {
+		if r.NodeID == "" {
 			sealVolume(tx, r)
-		default:
+		} else {
 			sealAttachment(tx, r)
 		}
 	}
@@ -130,5 +134,3 @@ func sealedOfAttachment(a *structs.CSIAttachment) []sealedField {
 		set:   func(s *structs.Sealed) { a.SealedSecrets = s },
 	}}
 }
-
-func putAttachment(tx *WriteTx, a *structs.CSIAttachment) { attachments.Put(tx, a) }

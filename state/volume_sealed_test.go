@@ -171,10 +171,11 @@ func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 	}
 }
 
-func TestSecretsSeal_SkipsARowWhoseKeyWasRemoved(t *testing.T) {
+func TestSecretsSeal_RejectsAKeyThatWasRemoved(t *testing.T) {
 	w := threeNodes(t, true)
 	v := w.plain("v")
-	do(w, SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(v)}})
+	request := &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(v)}}
+	wantKind(t, try(w, SecretsSeal, request), structs.KindUnavailable)
 	if v := Volume(w.s.Read(), "default", "v"); v.Secrets["k"] != "v" || v.SealedSecrets != nil {
 		t.Errorf("the secrets are sealed with a key that is gone: %+v", v)
 	}
