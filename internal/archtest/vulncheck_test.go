@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"berth/internal/testskip"
 )
 
 // vulncheck runs `make vulncheck` with a govulncheck that ends with an exit code, and a database in dir. It
@@ -79,6 +81,6 @@ func TestVulncheck_NamesItselfSkippedWithoutADatabase(t *testing.T) {
 func needsCurl(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("curl is not installed")
+		testskip.Lacking(t, "curl")
 	}
 }
