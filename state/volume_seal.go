@@ -4,7 +4,6 @@ import (
 	"iter"
 
 	"berth/internal/mvcc"
-	"berth/internal/sealing"
 	"berth/structs"
 )
 
@@ -106,7 +105,7 @@ func SecretsSealed(tx *WriteTx, p *structs.SecretsSealedRequest) error {
 
 // sealedOfVolume lists the encrypted secrets of a volume (see sealedTables).
 func sealedOfVolume(v *structs.CSIVolume) []sealedField {
-	place := sealing.Place(v.Namespace, v.ID)
+	place := structs.VolumePlace(v.Namespace, v.ID)
 	fields := []sealedField{{
 		place: place,
 		value: v.SealedSecrets,
@@ -129,7 +128,7 @@ func sealedOfVolume(v *structs.CSIVolume) []sealedField {
 // sealedOfAttachment lists the encrypted secrets of an attachment (see sealedTables).
 func sealedOfAttachment(a *structs.CSIAttachment) []sealedField {
 	return []sealedField{{
-		place: sealing.Place(a.Namespace, a.VolumeID),
+		place: structs.VolumePlace(a.Namespace, a.VolumeID),
 		value: a.SealedSecrets,
 		set:   func(s *structs.Sealed) { a.SealedSecrets = s },
 	}}

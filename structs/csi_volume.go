@@ -145,6 +145,9 @@ type CSITurnedReadOnly struct {
 	Time    int64 // UnixNano of the node's report: it had unmounted the volume
 }
 
+// VolumePlace is the place of all secrets of a volume in the keyring.
+func VolumePlace(namespace, id string) string { return "volume " + namespace + "/" + id }
+
 // CSIDeletion keeps the secrets that a volume had before the request to delete it replaced them.
 type CSIDeletion struct {
 	Secrets       Secrets `codec:"Secrets"`

@@ -16,24 +16,19 @@ import (
 const Warning = "The cluster has no root key: the secrets of the volume are stored without encryption, " +
 	"and are encrypted once it has one: berth operator root keyring list"
 
-// Place is that of all secrets of a volume in a keyring.
-func Place(namespace, volume string) string {
-	return "volume " + namespace + "/" + volume
-}
-
 // Seal encrypts the secrets of a volume. The error is precondition if the keyring has no active key.
 func Seal(keys *keyring.Ring, namespace, volume string, plain structs.Secrets) (*structs.Sealed, error) {
 	b, err := json.Marshal(map[string]string(plain)) // its keys are in order
 	if err != nil {
 		return nil, structs.Internalf("encoding the secrets of volume %q: %w", volume, err)
 	}
-	return keys.Seal(Place(namespace, volume), b)
+	return keys.Seal(structs.VolumePlace(namespace, volume), b)
 }
 
 // Open decrypts the secrets of a volume. The error is unavailable if this server has not opened their root
 // key: the caller may ask again.
 func Open(keys *keyring.Ring, namespace, volume string, sealed *structs.Sealed) (structs.Secrets, error) {
-	b, err := keys.Open(Place(namespace, volume), sealed)
+	b, err := keys.Open(structs.VolumePlace(namespace, volume), sealed)
 	if structs.IsKind(err, structs.KindPrecondition) {
 		return nil, structs.Unavailablef("%w", err)
 	}
