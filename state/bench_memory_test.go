@@ -5,6 +5,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 var archive = flag.String("archive", "",
-	"where BenchmarkCapacity leaves what it has filled, as servers restore it")
+	"where BenchmarkCapacity leaves what it has filled, as servers restore it, and BenchmarkFirstRestore reads it")
 
 // restored returns the store as a server has it after a restart, the size of its heap and the time of the
 // load.
@@ -121,6 +122,42 @@ func BenchmarkCapacity(b *testing.B) {
 		size++
 	}
 	runtime.KeepAlive(fresh)
+}
+
+// BenchmarkFirstRestore loads the archive of BenchmarkCapacity in a process that has loaded nothing before, as a
+// server does at its start. BenchmarkCapacity loads it where a store has been: the memory is there already.
+// Most of the difference is the time in which the machine provides pages.
+func BenchmarkFirstRestore(b *testing.B) {
+	if b.N > 1 || *archive == "" {
+		b.Skip("once is enough, and needs -archive")
+	}
+	from, err := os.Open(*archive)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = from.Close() }()
+	file, err := os.Create(filepath.Join(b.TempDir(), "state"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	_, err = snaparchive.Read(from, file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, err = file.Seek(0, io.SeekStart)
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	s := New()
+	start := time.Now()
+	err = loadAsServer(s, file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(time.Since(start).Seconds(), "restored-s")
+	runtime.KeepAlive(s)
 }
 
 // counter counts the bytes that are written to it.

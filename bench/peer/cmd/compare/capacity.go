@@ -21,7 +21,7 @@ func (b *bench) capacityRows() ([]row, func()) {
 	dir, err := os.MkdirTemp("", "bench")
 	check(err)
 	archive := filepath.Join(dir, "capacity.snap")
-	of := func(name, metric, unit string, scale float64) row {
+	from := func(benchmark, name, metric, unit string, scale float64) row {
 		return row{
 			Row: result.Row{
 				Name:  name,
@@ -30,13 +30,16 @@ func (b *bench) capacityRows() ([]row, func()) {
 			},
 			Once: true,
 			Berth: inMetric(metric, func(b *bench) (float64, error) {
-				out, err := b.run(berthState, exactly("Capacity"), "1x", "-archive", archive)
+				out, err := b.run(berthState, exactly(benchmark), "1x", "-archive", archive)
 				if err != nil {
 					return 0, err
 				}
-				return metricOf(out, "BenchmarkCapacity", b.metric)
+				return metricOf(out, "Benchmark"+benchmark, b.metric)
 			}),
 		}
+	}
+	of := func(name, metric, unit string, scale float64) row {
+		return from("Capacity", name, metric, unit, scale)
 	}
 	var restored, connected map[string]float64
 	server := func(name, unit string, scale float64, from *map[string]float64,
@@ -66,6 +69,7 @@ func (b *bench) capacityRows() ([]row, func()) {
 		of("store: snapshot", "bytes", "MB", 1e-6),
 		of("store: snapshot written", "written-s", "s", 1),
 		of("store: snapshot restored", "restored-s", "s", 1),
+		from("FirstRestore", "store: snapshot restored by a new process", "restored-s", "s", 1),
 		server(restoreTime, "s", 1, &restored, restoreServer),
 		server(restorePeak, "MB", 1e-6, &restored, restoreServer),
 		server(startTime, "s", 1, &restored, restoreServer),
