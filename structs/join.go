@@ -136,10 +136,12 @@ type JoinRequest struct {
 
 // JoinResponse has the certificate. A server also gets the secrets that all servers share.
 type JoinResponse struct {
-	Certificate string // in PEM
-	Authorities string // the authorities to trust, in PEM
-	GossipKey   Secret // of server.encrypt; "" for a node
-	Keyring     Secret // the content of the file that opens the keyring; "" for a node
+	Certificate string   // in PEM
+	Authorities string   // the authorities to trust, in PEM
+	Servers     []string // the RPC addresses of the servers that are alive
+	Gossip      []string // their gossip addresses; none for a node
+	GossipKey   Secret   // of server.encrypt; "" for a node
+	Keyring     Secret   // the content of the file that opens the keyring; "" for a node
 	WriteMeta
 }
 

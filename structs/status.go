@@ -65,6 +65,9 @@ type RaftTransferRequest struct {
 	WriteOptions
 }
 
+// MemberAlive is the status of a member that answers.
+const MemberAlive = "alive"
+
 // AgentMember is one server in the gossip.
 type AgentMember struct {
 	Name        string

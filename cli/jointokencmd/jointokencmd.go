@@ -70,18 +70,18 @@ func createFlags(role string) []command.Flag {
 			Default: "1h",
 			Usage:   "How long the token can be used; at most 720h",
 		},
+		{
+			Name:    "uses",
+			Kind:    command.Number,
+			Value:   "number",
+			Default: "1",
+			Usage:   "How many " + role + "s can join with it",
+		},
 	}
 	if role == structs.JoinServer {
 		return flags
 	}
 	return append(flags,
-		command.Flag{
-			Name:    "uses",
-			Kind:    command.Number,
-			Value:   "number",
-			Default: "1",
-			Usage:   "How many nodes can join with it",
-		},
 		command.Flag{
 			Name:  "node-name",
 			Kind:  command.String,
@@ -101,10 +101,9 @@ func create(ctx context.Context, c *command.Call, role string) error {
 	r := &structs.JoinTokenCreateRequest{
 		Role: role,
 		TTL:  c.Duration("ttl"),
-		Uses: 1,
+		Uses: int(c.Number("uses")),
 	}
 	if role == structs.JoinNode {
-		r.Uses = int(c.Number("uses"))
 		r.NodeName = c.String("node-name")
 		r.NodePool = c.String("node-pool")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -105,7 +106,7 @@ func initAuthority(_ context.Context, c *command.Call) error {
 		return fmt.Errorf("%w (-id)", err)
 	}
 
-	m := machine{
+	m := &Machine{
 		dir:         c.String("dir"),
 		region:      region,
 		role:        pki.RoleServer,
@@ -144,33 +145,37 @@ func firstServer(c *command.Call) (id string, err error) {
 }
 
 // printNext says what is to be done once the first server runs.
-func (m *machine) printNext(c *command.Call) {
+func (m *Machine) printNext(c *command.Call) {
 	c.Printf("Once its log says that the servers have the key of the certificate authority, move\n")
 	c.Printf("%s to a safe place, and make tokens for the other machines:\n", m.path(ownCAKeyFile))
 	c.Printf("  berth server join-token create\n")
 	c.Printf("  berth node join-token create\n")
 }
 
-// machine has the files of a machine that is a part of a cluster.
-type machine struct {
+// Machine has the files of a machine that is a part of a cluster.
+type Machine struct {
 	dir         string
 	region      string
 	role        pki.Role
+	id          string // a node ID, or the name of a server
+	joined      bool   // it has not begun the cluster
 	certificate []byte
+	until       time.Time // the end of the certificate
 	key         []byte
 	authorities []byte
-	caKey       []byte // of the first server
-	gossipKey   string // of a server
-	keyring     []byte // of a server; nil: the servers have sent none
-	servers     []string
+	caKey       []byte   // of the first server
+	gossip      []string // the gossip addresses of the servers
+	gossipKey   string   // of a server
+	keyring     []byte   // of a server; nil: the servers have sent none
+	servers     []string // their RPC addresses
 	nodeName    string
 	nodePool    string
 }
 
-func (m *machine) path(name string) string { return filepath.Join(absolute(m.dir), name) }
+func (m *Machine) path(name string) string { return filepath.Join(absolute(m.dir), name) }
 
 // write creates all files, or none. It makes the directory if it is missing.
-func (m *machine) write() error {
+func (m *Machine) write() error {
 	err := os.MkdirAll(m.dir, 0o755)
 	if err != nil {
 		return structs.Invalidf("%w (-dir)", err)
@@ -191,7 +196,7 @@ func (m *machine) write() error {
 }
 
 // settings returns the content of settingsFile.
-func (m *machine) settings() string {
+func (m *Machine) settings() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "region = %q\n", m.region)
 	if m.nodeName != "" {
@@ -207,30 +212,52 @@ func (m *machine) settings() string {
 	}
 	fmt.Fprintf(&b, "}\n\n")
 	if m.role == pki.RoleServer {
-		fmt.Fprintf(&b, "server {\n  enabled = true\n")
-		if m.gossipKey != "" {
-			fmt.Fprintf(&b, "  encrypt = %q\n", m.gossipKey)
-		}
-		if m.keyring != nil {
-			fmt.Fprintf(&b, "\n  keyring {\n    file = %q\n  }\n", m.path(keyringFile))
-		}
-		fmt.Fprintf(&b, "}\n")
-		return b.String()
+		m.writeServer(&b)
+	} else {
+		m.writeNode(&b)
 	}
-	fmt.Fprintf(&b, "client {\n  enabled = true\n  servers = [%q]\n", strings.Join(m.servers, `", "`))
-	if m.nodePool != "" {
-		fmt.Fprintf(&b, "  node_pool = %q\n", m.nodePool)
-	}
-	fmt.Fprintf(&b, "}\n")
 	return b.String()
 }
 
-func (m *machine) printStart(c *command.Call) {
+// writeServer writes the settings of a server. One that has joined never begins a cluster of its own.
+func (m *Machine) writeServer(b *strings.Builder) {
+	fmt.Fprintf(b, "server {\n  enabled = true\n")
+	if m.joined {
+		fmt.Fprintf(b, "  bootstrap_expect = 0\n")
+		fmt.Fprintf(b, "  retry_join = %s\n", quotedList(m.gossip))
+	}
+	if m.gossipKey != "" {
+		fmt.Fprintf(b, "  encrypt = %q\n", m.gossipKey)
+	}
+	if m.keyring != nil {
+		fmt.Fprintf(b, "\n  keyring {\n    file = %q\n  }\n", m.path(keyringFile))
+	}
+	fmt.Fprintf(b, "}\n")
+}
+
+func (m *Machine) writeNode(b *strings.Builder) {
+	fmt.Fprintf(b, "client {\n  enabled = true\n  servers = %s\n", quotedList(m.servers))
+	if m.nodePool != "" {
+		fmt.Fprintf(b, "  node_pool = %q\n", m.nodePool)
+	}
+	fmt.Fprintf(b, "}\n")
+}
+
+// quotedList returns a list of HCL.
+func quotedList(all []string) string {
+	quoted := make([]string, len(all))
+	for i, s := range all {
+		quoted[i] = strconv.Quote(s)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+func (m *Machine) printStart(c *command.Call) {
 	c.Printf("The settings are in %s. Start the agent with them:\n", m.path(settingsFile))
 	c.Printf("  berth agent -config %s\n", structs.ShellWord(absolute(m.dir)))
 }
 
-func (m *machine) outcome(id string, until time.Time) created {
+func (m *Machine) outcome(id string, until time.Time) created {
 	return created{
 		Identity: pki.Identity{
 			Region: m.region,

@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"berth/cli/command"
@@ -28,11 +31,13 @@ The server is the address of the RPC port of a server: host:port. The token -
 is read from the standard input, so that no list of processes shows it. It
 says whether this machine is a server or a node.
 
-Writes ca.pem, cert.pem, key.pem and tls.hcl with the settings that name them.
-Start the agent with the directory as its configuration: it renews the
-certificate by itself. The key stays on this machine. Existing files are not
-overwritten. A server also gets the key of the gossip, and the file that opens
-the keyring.`,
+Writes ca.pem, cert.pem, key.pem and tls.hcl with the settings that name them
+and the addresses of the servers. Start the agent with the directory as its
+configuration: it renews the certificate by itself. The key stays on this
+machine. Existing files are not overwritten. A server also gets the key of the
+gossip, and the file that opens the keyring.
+
+"berth agent -join" does the same and then runs the agent.`,
 	Local: true,
 	Acts:  true,
 	Flags: []command.Flag{
@@ -62,49 +67,84 @@ the keyring.`,
 }
 
 func joinCluster(ctx context.Context, c *command.Call) error {
-	text, err := tokenOf(c)
+	token, err := tokenOf(c)
 	if err != nil {
 		return err
 	}
-	token, err := jointoken.Parse(text)
+	m, err := Join(ctx, Joining{
+		Dir:      c.String("dir"),
+		Server:   c.Arg(0),
+		Token:    token,
+		ID:       c.String("id"),
+		NodeName: c.String("name"),
+		NodePool: c.String("node-pool"),
+	})
 	if err != nil {
 		return err
 	}
-	m := machine{
-		dir:      c.String("dir"),
+	c.Printf("%s\n", m)
+	m.printStart(c)
+	return c.WriteOutcome(m.outcome(m.id, m.until))
+}
+
+// Joining is a machine that joins a cluster.
+type Joining struct {
+	Dir      string // of the files
+	Server   string // host:port of its RPC
+	Token    string // a secret
+	ID       string // a node ID, or the name of a server; "": a new one, or the host name
+	NodeName string // "": the host name
+	NodePool string
+}
+
+// Join gets the certificate of a new machine for a token and writes its files. It overwrites none: that error
+// is a conflict. No error shows the token.
+func Join(ctx context.Context, j Joining) (*Machine, error) {
+	token, err := jointoken.Parse(j.Token)
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{
+		dir:      j.Dir,
 		region:   token.Region,
 		role:     token.Role,
-		servers:  []string{c.Arg(0)},
-		nodePool: c.String("node-pool"),
+		joined:   true,
+		nodePool: j.NodePool,
 	}
-	id, err := m.identify(c)
+	err = m.identify(j)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = m.checkNew()
 	if err != nil {
-		return err
+		return nil, err
 	}
 
-	err = m.join(ctx, text, id)
+	err = m.join(ctx, j)
 	if err == nil {
 		err = m.write()
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	certs, err := pki.ParseCertificates(m.certificate)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.Printf("Wrote the certificate of the %s %s in the region %s. The agent renews it before %s.\n",
-		m.role, id, m.region, command.FormatTime(certs[0].NotAfter))
-	if m.role == pki.RoleServer {
-		c.Printf("Add retry_join with the gossip address of a server to the configuration\n")
-		c.Printf("(docs/operations/servers.md).\n")
-	}
-	m.printStart(c)
-	return c.WriteOutcome(m.outcome(id, certs[0].NotAfter))
+	m.until = certs[0].NotAfter
+	return m, nil
+}
+
+// Joined reports whether a directory has the settings of a machine that has joined.
+func Joined(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, settingsFile))
+	return err == nil
+}
+
+// String tells what Join has done.
+func (m *Machine) String() string {
+	return fmt.Sprintf("Wrote the certificate of the %s %s in the region %s. The agent renews it before %s.",
+		m.role, m.id, m.region, command.FormatTime(m.until))
 }
 
 // tokenOf returns the token of the arguments or of the standard input. No error shows it.
@@ -121,23 +161,24 @@ func tokenOf(c *command.Call) (string, error) {
 	return line, nil
 }
 
-// identify fills in the name of the node, and returns the ID of the machine.
-func (m *machine) identify(c *command.Call) (id string, err error) {
-	id = c.String("id")
-	if id == "" {
-		id, err = defaultID(m.role)
+// identify fills in the ID of the machine and the name of the node.
+func (m *Machine) identify(j Joining) (err error) {
+	m.id = j.ID
+	if m.id == "" {
+		m.id, err = defaultID(m.role)
 	}
-	if err == nil && m.role == pki.RoleNode {
-		m.nodeName = c.String("name")
+	if err != nil || m.role != pki.RoleNode {
+		return err
 	}
-	if err == nil && m.role == pki.RoleNode && m.nodeName == "" {
+	m.nodeName = j.NodeName
+	if m.nodeName == "" {
 		m.nodeName, err = os.Hostname()
 	}
-	return id, err
+	return err
 }
 
 // checkNew returns an error if a file exists already: the token would be used for nothing.
-func (m *machine) checkNew() error {
+func (m *Machine) checkNew() error {
 	for _, name := range []string{ownCAFile, ownCertFile, ownKeyFile, settingsFile} {
 		_, err := os.Lstat(filepath.Join(m.dir, name))
 		if !errors.Is(err, os.ErrNotExist) {
@@ -148,7 +189,7 @@ func (m *machine) checkNew() error {
 	return nil
 }
 
-func (m *machine) join(ctx context.Context, token, id string) error {
+func (m *Machine) join(ctx context.Context, j Joining) error {
 	key, err := pki.NewKey()
 	if err != nil {
 		return err
@@ -159,10 +200,10 @@ func (m *machine) join(ctx context.Context, token, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	answer, err := joining.Join(ctx, m.servers[0], joining.Request{
-		Token:    token,
+	answer, err := joining.Join(ctx, j.Server, joining.Request{
+		Token:    j.Token,
 		Key:      key,
-		ID:       id,
+		ID:       m.id,
 		NodeName: m.nodeName,
 		NodePool: m.nodePool,
 	})
@@ -171,9 +212,26 @@ func (m *machine) join(ctx context.Context, token, id string) error {
 	}
 	m.certificate = []byte(answer.Certificate)
 	m.authorities = []byte(answer.Authorities)
+	m.servers = answer.Servers
+	if !slices.Contains(m.servers, j.Server) {
+		m.servers = append(m.servers, j.Server)
+	}
+	m.gossip = answer.Gossip
+	if len(m.gossip) == 0 { // the gossip of the server has not started
+		m.gossip = []string{hostOf(j.Server)}
+	}
 	m.gossipKey = string(answer.GossipKey)
 	if answer.Keyring != "" {
 		m.keyring = []byte(answer.Keyring)
 	}
 	return nil
+}
+
+// hostOf returns the host of host:port, or an address without a port as it is.
+func hostOf(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	return host
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -41,24 +42,33 @@ type Secrets struct {
 	Keyring   structs.Secret // the content of the file that opens the keyring
 }
 
+// Cluster is what a port needs of its server.
+type Cluster interface {
+	rpc.Caller
+	// Servers lists the RPC addresses of the servers that are alive.
+	Servers() []string
+	// Members lists the servers as the gossip sees them.
+	Members() []*structs.AgentMember
+}
+
 // Port serves the connections of machines without a certificate. It serves Machine.Join and nothing else.
 type Port struct {
 	Settings
-	caller rpc.Caller
-	logger hclog.Logger
-	rpc    *rpc.Server
-	conns  loadshed.Permits
+	cluster Cluster
+	logger  hclog.Logger
+	rpc     *rpc.Server
+	conns   loadshed.Permits
 
 	mu    sync.Mutex
 	since time.Time
 	hosts map[string]int // connections since then
 }
 
-// NewPort returns a port. caller calls the methods of this server, which forwards them to the leader.
-func NewPort(s Settings, caller rpc.Caller, logger hclog.Logger) *Port {
+// NewPort returns a port of a server, which forwards its calls to the leader.
+func NewPort(s Settings, cluster Cluster, logger hclog.Logger) *Port {
 	p := &Port{
 		Settings: s,
-		caller:   caller,
+		cluster:  cluster,
 		logger:   logger,
 		conns:    make(loadshed.Permits, maxConns),
 	}
@@ -130,7 +140,7 @@ func (p *Port) join(ctx context.Context, req *structs.JoinRequest) (*structs.Joi
 		return nil, err
 	}
 
-	signed, err := rpc.Call(ctx, p.caller, structs.CertificateSign, &structs.CertificateSignRequest{
+	signed, err := rpc.Call(ctx, p.cluster, structs.CertificateSign, &structs.CertificateSignRequest{
 		TokenID:   token.ID,
 		TokenHash: token.Hash(),
 		CSR:       req.CSR,
@@ -144,9 +154,23 @@ func (p *Port) join(ctx context.Context, req *structs.JoinRequest) (*structs.Joi
 	resp := &structs.JoinResponse{
 		Certificate: signed.Certificate,
 		Authorities: signed.Authorities,
+		Servers:     p.cluster.Servers(),
 		GossipKey:   secrets.GossipKey,
 		Keyring:     secrets.Keyring,
 	}
+	if csr.Identity.Role == pki.RoleServer {
+		resp.Gossip = gossipAddresses(p.cluster.Members())
+	}
 	resp.Index = signed.Index
 	return resp, nil
+}
+
+// gossipAddresses lists the addresses of the servers that are alive.
+func gossipAddresses(members []*structs.AgentMember) (alive []string) {
+	for _, m := range members {
+		if m.Status == structs.MemberAlive {
+			alive = append(alive, net.JoinHostPort(m.Addr, strconv.Itoa(int(m.Port))))
+		}
+	}
+	return alive
 }
