@@ -138,6 +138,7 @@ func configOf(call *command.Call) (Config, error) {
 // dev sets the defaults of -dev. Files and options override them.
 func (c *Config) dev() {
 	c.Dev = true
+	c.DataDir = "" // a new one
 	c.BindAddr = "127.0.0.1"
 	c.Server.Enabled = true
 	c.Client.Enabled = true

@@ -46,7 +46,7 @@ type Config struct {
 	Region     string `hcl:"region"`
 	Datacenter string `hcl:"datacenter"`
 	Name       string `hcl:"name"`     // default: the host name
-	DataDir    string `hcl:"data_dir"` // absolute; it has all data of the agent
+	DataDir    string `hcl:"data_dir"` // absolute; it has all data of the agent; default: opsocket.DataDir
 	// OperatorSocket is the path of the Unix socket on which root has the HTTP API. Default: berth.sock in
 	// DataDir.
 	OperatorSocket string `hcl:"operator_socket"`
@@ -97,6 +97,7 @@ func DefaultConfig() Config {
 		Region:     structs.DefaultRegion,
 		Datacenter: "dc1",
 		Name:       name,
+		DataDir:    opsocket.DataDir,
 		BindAddr:   "0.0.0.0",
 		LogLevel:   "info",
 		Ports:      Ports{HTTP: 4746, RPC: 4747, Serf: 4748},

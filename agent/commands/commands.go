@@ -3,14 +3,13 @@
 package commands
 
 import (
-	"berth/agent"
 	"berth/cli/command"
 )
 
 // All returns the commands for cli.Run and cli.Tree.
 func All() []command.Command {
 	return []command.Command{
-		agent.Command(),
+		agentCommand(),
 		{
 			Name: "plugin", // joins the plugin commands of package cli
 			Sub:  []command.Command{hostpathCommand()},

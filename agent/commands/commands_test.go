@@ -2,6 +2,8 @@ package commands
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,11 +40,21 @@ func TestCommands_HelpFitsOnATerminal(t *testing.T) {
 func TestCommands_NameInvalidAndMissingOptions(t *testing.T) {
 	t.Setenv("CSI_ENDPOINT", "")
 	t.Setenv("BERTH_PLUGIN_DATA", "")
+	t.Setenv(tokenVariable, "")
+	empty := t.TempDir()
+	joined := t.TempDir() // the settings of a machine that has joined: -join does nothing
+	err := os.WriteFile(filepath.Join(joined, "tls.hcl"), []byte("tls {\n  mode = \"off\"\n}\n"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		line string
 		want []string
 	}{
-		{"agent", []string{"-dev", "data_dir"}},
+		{"agent", []string{"-dev", "neither server nor client"}},
+		{"agent -join 127.0.0.1:1", []string{"-config with the directory"}},
+		{"agent -join 127.0.0.1:1 -config " + empty, []string{tokenVariable, "berth node join-token create"}},
+		{"agent -join 127.0.0.1:1 -config " + joined, []string{"neither server nor client"}},
 		{"agent -zap", []string{"no option -zap", `"berth agent -h"`}},
 		{"agent -http-port many", []string{"-http-port", "whole number"}},
 		{"plugin hostpath", []string{"endpoint", "node id", "data directory"}},

@@ -67,7 +67,7 @@ func (c *Call) ID(id string) string {
 
 func (c *Call) newClient() *api.Client {
 	return api.NewClient(api.ClientConfig{
-		Address:   c.String("address"),
+		Address:   addressOf(c),
 		Namespace: c.Namespace(),
 		Region:    c.region(),
 		Token:     os.Getenv("BERTH_TOKEN"),

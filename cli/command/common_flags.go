@@ -1,6 +1,9 @@
 package command
 
-import "berth/api"
+import (
+	"berth/api"
+	"berth/internal/opsocket"
+)
 
 // CommonFlags are the options of all commands that call an agent. None of them turns the verification of the
 // agent's certificate off.
@@ -10,7 +13,7 @@ var CommonFlags = []Flag{
 		Kind:  String,
 		Value: "url",
 		Usage: "The agent to call, http://host:port, https://host:port or unix:///path. " +
-			"Default: BERTH_ADDR, else " + api.DefaultAddress,
+			"Default: BERTH_ADDR, else " + opsocket.Default + " if this user may open it, else " + api.DefaultAddress,
 	},
 	{
 		Name:  "namespace",

@@ -6,6 +6,12 @@ package opsocket
 
 import "context"
 
+// DataDir is the data directory of an agent without the setting, and Default its operator socket.
+const (
+	DataDir = "/var/lib/berth"
+	Default = DataDir + "/berth.sock"
+)
+
 // operatorKey is the key of the mark in a context.
 type operatorKey struct{}
 

@@ -45,6 +45,16 @@ func CheckPath(setting, path string) error {
 	return nil
 }
 
+// Serves reports whether an agent serves a socket that this process may open.
+func Serves(path string) bool {
+	conn, err := net.DialTimeout("unix", path, connectTimeout)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // nothing was sent
+	return true
+}
+
 // Listen listens on a socket that its user alone may open. It replaces a socket on which nobody listens, and
 // no other file. Nobody else may be able to write to the directory. Close removes the socket.
 func Listen(path string) (net.Listener, error) {

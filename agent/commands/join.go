@@ -1,0 +1,92 @@
+package commands
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"berth/agent"
+	"berth/cli/command"
+	"berth/cli/tlscmd"
+	"berth/internal/backoff"
+	"berth/structs"
+)
+
+// tokenVariable has the join token. It is in the environment, because everybody on the machine sees
+// arguments.
+const tokenVariable = "BERTH_JOIN_TOKEN"
+
+// joinPause is the longest time between two attempts to reach the server.
+const joinPause = 10 * time.Second
+
+const helpJoin = `
+
+-join makes a new machine a server or a node of a cluster, with the join token
+in ` + tokenVariable + `. It writes the files of "berth tls join" into the
+directory of -config, and waits while the server cannot be reached. If the
+directory has these files, -join does nothing: the command can stay as it is.`
+
+// agentCommand is berth agent, which can first join a cluster.
+func agentCommand() command.Command {
+	c := agent.Command()
+	c.Help += helpJoin
+	c.Examples += "\n" + tokenVariable + "=\"$TOKEN\" berth agent -config /etc/berth -join 10.0.0.1:4747"
+	c.Flags = append(c.Flags, command.Flag{
+		Name:  "join",
+		Kind:  command.String,
+		Value: "server",
+		Usage: "First get the certificate of a new machine from a server: host:port of its RPC",
+	})
+	run := c.Run
+	c.Run = func(ctx context.Context, call *command.Call) error {
+		err := joinFirst(ctx, call)
+		if err != nil {
+			return err
+		}
+		return run(ctx, call)
+	}
+	return c
+}
+
+// joinFirst makes the files of a new machine. It does nothing without -join, and where the files are.
+func joinFirst(ctx context.Context, call *command.Call) error {
+	server := call.String("join")
+	token := os.Getenv(tokenVariable)
+	_ = os.Unsetenv(tokenVariable) // no child needs it; a valid name is no error
+	if server == "" {
+		return nil
+	}
+	configs := call.Strings("config")
+	if len(configs) == 0 {
+		return command.BadUsage("-join needs -config with the directory for the files of this machine")
+	}
+	dir := configs[0]
+	if tlscmd.Joined(dir) {
+		return nil
+	}
+	if token == "" {
+		return command.BadUsage("-join needs a join token in %s: make one with `berth node join-token create` "+
+			"or `berth server join-token create` on a server", tokenVariable)
+	}
+
+	pause := backoff.Backoff{Min: time.Second, Max: joinPause}
+	for {
+		m, err := tlscmd.Join(ctx, tlscmd.Joining{
+			Dir:      dir,
+			Server:   server,
+			Token:    token,
+			NodeName: call.String("name"),
+		})
+		if err == nil {
+			call.Printf("%s\n", m)
+			return nil
+		}
+		if structs.KindOf(err) != structs.KindUnavailable {
+			return err
+		}
+		call.Printf("Waiting for a server: %v\n", err)
+		if !pause.Wait(ctx) {
+			return err
+		}
+	}
+}
