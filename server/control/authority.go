@@ -11,14 +11,19 @@ import (
 	"berth/structs"
 )
 
-// authorityPause is the time between two attempts to take the authority in.
-const authorityPause = 5 * time.Second
+// authorityPause is the longest time between two attempts to take the authority in, and quietAttempts are
+// those that fail at each first start of a cluster, before there is a root key.
+const (
+	authorityPause = 5 * time.Second
+	quietAttempts  = 3
+)
 
 // takeAuthority stores the authority of the files of this server, if the cluster has none. It needs a root
 // key, which another loop makes. It tells each fault once.
 func (d Deps) takeAuthority(ctx context.Context) {
 	told := ""
-	for {
+	pause := backoff.Backoff{Min: 100 * time.Millisecond, Max: authorityPause}
+	for failures := 1; ; failures++ {
 		a, err := d.Config.Authority.Read()
 		if err == nil && a == nil {
 			return
@@ -31,11 +36,11 @@ func (d Deps) takeAuthority(ctx context.Context) {
 				"safe place, and delete the file here", "ca_key_file", d.Config.Authority.Key)
 			return
 		}
-		if text := err.Error(); text != told && ctx.Err() == nil {
+		if text := err.Error(); text != told && failures > quietAttempts && ctx.Err() == nil {
 			told = text
 			d.Logger.Warn("the servers do not have the key of the certificate authority yet; retrying", "error", err)
 		}
-		if !backoff.Sleep(ctx, authorityPause) {
+		if !pause.Wait(ctx) {
 			return
 		}
 	}
