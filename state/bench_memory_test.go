@@ -124,9 +124,9 @@ func BenchmarkCapacity(b *testing.B) {
 	runtime.KeepAlive(fresh)
 }
 
-// BenchmarkFirstRestore loads the archive of BenchmarkCapacity in a process that has loaded nothing before, as a
-// server does at its start. BenchmarkCapacity loads it where a store has been: the memory is there already.
-// Most of the difference is the time in which the machine provides pages.
+// BenchmarkFirstRestore loads the archive of BenchmarkCapacity in a process that has loaded nothing
+// before, as a server does at its start. BenchmarkCapacity loads it where a store has been: the memory is
+// there already. Most of the difference is the time in which the machine provides pages.
 func BenchmarkFirstRestore(b *testing.B) {
 	if b.N > 1 || *archive == "" {
 		b.Skip("once is enough, and needs -archive")

@@ -1,0 +1,7 @@
+// Package machines runs the commands of README that make a cluster on five machines. Each machine has
+// namespaces of its own, an empty /etc/berth and an empty /var/lib.
+//
+// The test binary is each process besides those of the commands, by its first argument (roles). The test
+// starts the world, and the world the machines. The world is pid 1 of its namespaces, so everything ends
+// with it.
+package machines

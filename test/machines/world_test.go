@@ -1,0 +1,256 @@
+package machines
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience bounds the repetitions of a command: a person, too, repeats one that came too early.
+const patience = 2 * time.Minute
+
+// addresses are those of the machines.
+var addresses = map[string]string{
+	"s1": "10.0.0.1",
+	"s2": "10.0.0.2",
+	"s3": "10.0.0.3",
+	"n1": "10.0.0.11",
+	"n2": "10.0.0.12",
+}
+
+// world runs the commands. It is pid 1 of its namespaces.
+type world struct {
+	dir     string
+	program string
+	pids    map[string]int    // of the machines
+	outputs map[string]string // by what README writes in their place
+}
+
+// runWorld makes the machines and runs the commands. Its arguments are its directory, the program berth,
+// and the commands.
+func runWorld(args []string) error {
+	w := &world{
+		dir:     args[0],
+		program: args[1],
+		pids:    map[string]int{},
+		outputs: map[string]string{},
+	}
+	err := w.prepare()
+	if err != nil {
+		return err
+	}
+	err = w.runAll(args[2:])
+	if err == nil {
+		err = w.check()
+	}
+	if err != nil {
+		return errors.Join(err, w.logs())
+	}
+	return w.cleanUp()
+}
+
+// prepare makes the machines and the network that connects them.
+func (w *world) prepare() error {
+	err := errors.Join(
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("proc", "/proc", "proc", 0, ""),
+		run("ip", "link", "set", "lo", "up"),
+		run("ip", "link", "add", "switch", "type", "bridge"),
+		run("ip", "link", "set", "switch", "up"),
+	)
+	for name, addr := range addresses {
+		if err == nil {
+			err = w.powerOn(name, addr)
+		}
+	}
+	return err
+}
+
+// powerOn starts a machine and connects it.
+func (w *world) powerOn(name, addr string) error {
+	cmd := exec.Command("/proc/self/exe", "machine", name, filepath.Base(w.dir))
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
+			unix.CLONE_NEWUTS,
+	}
+	ready, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	err = cmd.Start()
+	if err != nil {
+		return err
+	}
+	_, err = ready.Read(make([]byte, 1))
+	if err != nil {
+		return fmt.Errorf("the machine %s does not start: %w", name, err)
+	}
+	pid := strconv.Itoa(cmd.Process.Pid)
+	w.pids[name] = cmd.Process.Pid
+	inside := []string{"nsenter", "-t", pid, "-n", "ip"}
+	return errors.Join(
+		run("ip", "link", "add", "to-"+name, "type", "veth", "peer", "name", "eth0", "netns", pid),
+		run("ip", "link", "set", "to-"+name, "master", "switch", "up"),
+		run(append(inside, "link", "set", "lo", "up")...),
+		run(append(inside, "addr", "add", addr+"/24", "dev", "eth0")...),
+		run(append(inside, "link", "set", "eth0", "up")...),
+		run(append(inside, "route", "add", "default", "dev", "eth0")...),
+	)
+}
+
+// runMachine is the first process of a machine. Its arguments are the name of the machine and the parent
+// of the cgroups of its tasks: all machines share those of one kernel.
+func runMachine(args []string) error {
+	err := errors.Join(
+		unix.Sethostname([]byte(args[0])),
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("proc", "/proc", "proc", 0, ""),
+		unix.Mount("tmpfs", "/run", "tmpfs", 0, ""),
+		unix.Mount("tmpfs", "/var/lib", "tmpfs", 0, ""),
+		os.Mkdir("/run/etc", 0o755),
+		run("cp", "-a", "/etc/.", "/run/etc"),
+		os.RemoveAll("/run/etc/berth"),
+		unix.Mount("/run/etc", "/etc", "", unix.MS_BIND, ""),
+		os.Mkdir("/etc/berth", 0o755),
+		os.WriteFile("/etc/berth/cgroup.hcl", fmt.Appendf(nil,
+			"client {\n  drivers {\n    exec {\n      cgroup_parent = %q\n    }\n  }\n}\n", args[1]), 0o644),
+	)
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.WriteString("ready\n")
+	if err != nil {
+		return err
+	}
+	for { // pid 1 reaps what agents leave
+		_, err := unix.Wait4(-1, nil, 0, nil)
+		if errors.Is(err, unix.ECHILD) {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+}
+
+// runAll runs the commands in their order.
+func (w *world) runAll(lines []string) error {
+	for _, line := range lines {
+		machine, command, ok := strings.Cut(line, "# ")
+		if !ok || w.pids[machine] == 0 {
+			return fmt.Errorf("the command %q names no machine", line)
+		}
+		for word, output := range w.outputs {
+			command = strings.ReplaceAll(command, word, output)
+		}
+		out, err := w.repeat(machine, command)
+		if err != nil {
+			return fmt.Errorf("%s: %w", line, err)
+		}
+		for role, word := range map[string]string{"server": "SERVER_TOKEN", "node": "NODE_TOKEN"} {
+			if strings.HasPrefix(command, "berth "+role+" join-token create") {
+				w.outputs[word] = strings.TrimSpace(out)
+			}
+		}
+	}
+	return nil
+}
+
+// repeat runs a command until it succeeds.
+func (w *world) repeat(machine, command string) (out string, err error) {
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(200 * time.Millisecond) {
+		out, err = w.onMachine(machine, command)
+		if err == nil {
+			return out, nil
+		}
+	}
+	return "", err
+}
+
+// onMachine runs a command line in a shell of a machine. The output of one in the background is a log.
+func (w *world) onMachine(machine, command string) (out string, err error) {
+	pid := strconv.Itoa(w.pids[machine])
+	cmd := exec.Command("nsenter", "-t", pid, "-m", "-u", "-i", "-n", "-p", "sh", "-c",
+		"cd "+w.source()+" && "+command)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(w.program)+":"+os.Getenv("PATH"))
+	if !strings.HasSuffix(command, "&") {
+		text, err := cmd.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, text)
+		}
+		return string(text), err
+	}
+	log, err := os.OpenFile(w.log(machine), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	cmd.Stdout = log
+	cmd.Stderr = log
+	return "", errors.Join(cmd.Run(), log.Close())
+}
+
+// source is the directory of the examples.
+func (w *world) source() string {
+	dir, _ := filepath.Abs("../..") // of this package; there is no error where the test has begun
+	return dir
+}
+
+func (w *world) log(machine string) string { return filepath.Join(w.dir, machine+".log") }
+
+// check verifies that the cluster is complete and closed, and that the job writes.
+func (w *world) check() error {
+	for _, c := range []struct{ machine, command string }{
+		{"s1", `test "$(berth operator raft list-peers -json | grep -c '"Voter": true')" = 3`},
+		{"s2", `test "$(berth node status | grep -c ready)" = 2`},
+		{"s3", `berth operator gossip keyring list | grep -q '3 of 3'`},
+		{"s1", `berth volume claim list -volume counter | grep -q counter`},
+		{"n1", `! berth node status -address http://10.0.0.1:4746`},
+	} {
+		_, err := w.repeat(c.machine, c.command)
+		if err != nil {
+			return fmt.Errorf("on %s: %s: %w", c.machine, c.command, err)
+		}
+	}
+	return nil
+}
+
+// cleanUp ends the tasks and their mounts in order, so that nothing of them outlives the namespaces.
+func (w *world) cleanUp() error {
+	for _, command := range []string{
+		"berth job stop -purge counter",
+		"berth volume delete counter",
+		"berth job stop -purge hostpath",
+	} {
+		_, err := w.repeat("s1", command)
+		if err != nil {
+			return fmt.Errorf("%s: %w", command, err)
+		}
+	}
+	return nil
+}
+
+// logs returns the ends of the logs of the agents.
+func (w *world) logs() (err error) {
+	const most = 4000
+	for name := range addresses {
+		text, readErr := os.ReadFile(w.log(name))
+		if readErr == nil {
+			err = errors.Join(err, fmt.Errorf("--- %s:\n%s", name, text[max(0, len(text)-most):]))
+		}
+	}
+	return err
+}
+
+func run(args ...string) error {
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%q: %w: %s", args, err, out)
+	}
+	return nil
+}
