@@ -77,7 +77,7 @@ func (f *fleet) fill() (*row, error) {
 			return nil, err
 		}
 	}
-	allocs, err := placeAllocs(f.agents[0].rpc, f.cfg.allocs)
+	allocs, err := placeAllocs(f.agents[0].dialer, f.agents[0].rpc, f.cfg.allocs)
 	f.work = newClaimants(allocs, f.size)
 	return nodes[0], err
 }

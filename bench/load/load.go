@@ -124,7 +124,7 @@ func run(c *config, prepare preparation) error {
 	if err != nil || op == nil {
 		return err
 	}
-	conns, err := connect(strings.Split(c.rpc, ","), c.clients)
+	conns, err := connect(rpc.Dial, strings.Split(c.rpc, ","), c.clients)
 	if err != nil {
 		return err
 	}
@@ -145,11 +145,11 @@ func identicalClients(conns []*stdrpc.Client, op operation) []client {
 	return all
 }
 
-// connect opens n plain connections. The addresses take turns.
-func connect(addrs []string, n int) ([]*stdrpc.Client, error) {
+// connect opens n connections. The addresses take turns.
+func connect(dialer rpc.Dialer, addrs []string, n int) ([]*stdrpc.Client, error) {
 	var conns []*stdrpc.Client
 	for i := range n {
-		c, err := dial(addrs[i%len(addrs)])
+		c, err := dial(dialer, addrs[i%len(addrs)])
 		if err != nil {
 			closeConns(conns)
 			return nil, err
@@ -165,17 +165,20 @@ func closeConns(conns []*stdrpc.Client) {
 	}
 }
 
-func dial(addr string) (*stdrpc.Client, error) {
-	conn, err := dialRaw(addr)
+func dial(dialer rpc.Dialer, addr string) (*stdrpc.Client, error) {
+	conn, err := dialRaw(dialer, addr)
 	if err != nil {
 		return nil, err
 	}
 	return stdrpc.NewClientWithCodec(msgpackrpc.NewCodecFromHandle(true, true, conn, codec.Handle)), nil
 }
 
+// dialTimeout bounds the opening of a connection.
+const dialTimeout = 5 * time.Second
+
 // dialRaw opens a connection on which requests can be sent.
-func dialRaw(addr string) (net.Conn, error) {
-	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+func dialRaw(dialer rpc.Dialer, addr string) (net.Conn, error) {
+	conn, err := dialer(addr, dialTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/internal/benchshape"
+	"berth/rpc"
 	"berth/structs"
 )
 
@@ -131,7 +132,7 @@ type placedAlloc struct{ ID, NodeID string }
 // placeAndStoreAllocs runs a job and keeps where its allocations are.
 func placeAndStoreAllocs(cfg *config) (operation, error) {
 	start := time.Now()
-	allocs, err := placeAllocs(cfg.rpc, cfg.allocs)
+	allocs, err := placeAllocs(rpc.Dial, cfg.rpc, cfg.allocs)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +146,8 @@ func placeAndStoreAllocs(cfg *config) (operation, error) {
 }
 
 // placeAllocs runs a job with a number of allocations and waits until all are placed.
-func placeAllocs(addr string, count int) ([]placedAlloc, error) {
-	c, err := dial(addr)
+func placeAllocs(dialer rpc.Dialer, addr string, count int) ([]placedAlloc, error) {
+	c, err := dial(dialer, addr)
 	if err != nil {
 		return nil, err
 	}

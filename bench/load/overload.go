@@ -350,7 +350,7 @@ func (o *overloadOptions) run(ctx context.Context, n int) (rows []*overloadRow, 
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("no operation has %q in its name", o.only)
 	}
-	f, _, err := startFleet(ctx, servers{o.program, n, o.on}, o.size)
+	f, _, err := startFleet(ctx, servers{program: o.program, n: n, on: o.on}, o.size)
 	if err != nil {
 		return nil, err
 	}

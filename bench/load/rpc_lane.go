@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 
 	msgpack "berth/internal/codec"
+	"berth/rpc"
 	"berth/structs"
 )
 
@@ -49,7 +50,7 @@ type rpcLane struct {
 const longestOffer = time.Minute
 
 func openLane(addr string, newRequest func(n int) (request, error)) (*rpcLane, error) {
-	conn, err := dialRaw(addr)
+	conn, err := dialRaw(rpc.Dial, addr)
 	if err != nil {
 		return nil, err
 	}

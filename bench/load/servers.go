@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/rpc"
 	"berth/structs"
 )
 
@@ -22,6 +23,7 @@ import (
 type agent struct {
 	name            string
 	http, rpc, serf string // addresses on loopback
+	dialer          rpc.Dialer
 	pid             string
 	ended           chan struct{} // closed when it has ended
 	cmd             *exec.Cmd
@@ -39,6 +41,7 @@ type servers struct {
 	program string
 	n       int
 	on      *unix.CPUSet // their processors, nil for all
+	tls     *closed      // nil: they speak plain TCP
 }
 
 // startCluster starts servers, and waits until they have a leader and know each other. Without an error the
@@ -67,15 +70,16 @@ func (c *cluster) start(ctx context.Context, s servers) error {
 			return net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[3*i+k]))
 		}
 		c.agents = append(c.agents, &agent{
-			name:  fmt.Sprint("s", i+1),
-			http:  at(0),
-			rpc:   at(1),
-			serf:  at(2),
-			ended: make(chan struct{}),
+			name:   fmt.Sprint("s", i+1),
+			http:   at(0),
+			rpc:    at(1),
+			serf:   at(2),
+			ended:  make(chan struct{}),
+			dialer: s.dialer(),
 		})
 	}
 	for _, a := range c.agents {
-		if err := c.run(ctx, a, s.program, s.on); err != nil {
+		if err := c.run(ctx, a, s); err != nil {
 			return err
 		}
 	}
@@ -119,9 +123,9 @@ func (c *cluster) config(a *agent) string {
 		a.name, filepath.Join(c.dir, a.name), http, rpc, serf, len(c.agents), strings.Join(join, ", "))
 }
 
-func (c *cluster) run(ctx context.Context, a *agent, program string, on *unix.CPUSet) error {
+func (c *cluster) run(ctx context.Context, a *agent, s servers) error {
 	file := filepath.Join(c.dir, a.name+".hcl")
-	if err := os.WriteFile(file, []byte(c.config(a)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(c.config(a)+s.tls.settings()), 0o600); err != nil {
 		return err
 	}
 	a.log = file + ".log"
@@ -130,14 +134,14 @@ func (c *cluster) run(ctx context.Context, a *agent, program string, on *unix.CP
 		return err
 	}
 	defer log.Close()
-	a.cmd = exec.CommandContext(ctx, program, "agent", "-config", file)
+	a.cmd = exec.CommandContext(ctx, s.program, "agent", "-config", file)
 	a.cmd.Stdout = log
 	a.cmd.Stderr = log
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	start := a.cmd.Start
-	if on != nil {
+	if s.on != nil {
 		start = func() error {
-			return runPinned(on, a.cmd.Start)
+			return runPinned(s.on, a.cmd.Start)
 		}
 	}
 	if err := start(); err != nil {
@@ -202,7 +206,7 @@ func (c *cluster) ready() error {
 }
 
 func (a *agent) status() (leader string, peers int, err error) {
-	client, err := dial(a.rpc)
+	client, err := dial(a.dialer, a.rpc)
 	if err != nil {
 		return "", 0, err
 	}

@@ -30,7 +30,7 @@ type row struct {
 // measure puts a load on the fleet. Operations of several kinds share the CPU time and the disk evenly,
 // because a server's usage cannot be divided by kind.
 func (f *fleet) measure(m measure, b bound) ([]*row, error) {
-	conns, err := connect(f.addresses(), min(m.clients, f.size))
+	conns, err := connect(f.agents[0].dialer, f.addresses(), min(m.clients, f.size))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	stdrpc "net/rpc"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/peertls"
+	"berth/internal/pki"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// closed has the files and the connections of a cluster that speaks TLS. Its servers prefer TLS and do not
+// require it: they would reject the plugins of benchshape, which no task runs.
+type closed struct {
+	dir  string
+	keys *peertls.Keys
+}
+
+// newClosed makes an authority and a certificate in a directory.
+func newClosed(dir string) (*closed, error) {
+	now := time.Now()
+	authority, err := pki.NewAuthority(structs.DefaultRegion, now, 24*time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	cert, key, err := authority.Issue(pki.Request{
+		Identity: pki.Identity{
+			Region: structs.DefaultRegion,
+			Role:   pki.RoleServer,
+			ID:     "bench",
+		},
+		From: now,
+		Life: time.Hour,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &closed{dir: dir}
+	err = errors.Join(
+		os.WriteFile(c.path("ca.pem"), authority.CertPEM(), 0o600),
+		os.WriteFile(c.path("cert.pem"), cert, 0o600),
+		os.WriteFile(c.path("key.pem"), key, 0o600),
+	)
+	if err != nil {
+		return nil, err
+	}
+	c.keys, err = peertls.Open(peertls.Config{
+		Mode:     peertls.ModeRequire,
+		CAFile:   c.path("ca.pem"),
+		CertFile: c.path("cert.pem"),
+		KeyFile:  c.path("key.pem"),
+	}, structs.DefaultRegion, pki.RoleServer, hclog.NewNullLogger())
+	return c, err
+}
+
+func (c *closed) path(name string) string { return filepath.Join(c.dir, name) }
+
+// settings returns the block of an agent, for nil that of one without TLS.
+func (c *closed) settings() string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("tls {\n mode = \"prefer\"\n ca_file = %q\n cert_file = %q\n key_file = %q\n}\n",
+		c.path("ca.pem"), c.path("cert.pem"), c.path("key.pem"))
+}
+
+// dialer returns how a load connects to the servers.
+func (s servers) dialer() rpc.Dialer {
+	if s.tls == nil {
+		return rpc.Dial
+	}
+	return rpc.SecureDialer(rpc.Dial, s.tls.keys.Client(peertls.Roles(pki.RoleServer)), false)
+}
+
+// reconnects is the number of nodes that connect anew.
+const reconnects = 5000
+
+// result is one number of a round: a rate, or the CPU time of the servers for an operation in microseconds.
+type result struct {
+	what  string
+	value float64
+}
+
+// tlsMode measures servers with TLS and without in turns: `berth-bench tls`.
+func tlsMode(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("tls", flag.ContinueOnError)
+	program := flags.String("agent", "bin/berth", "the `program` of the servers")
+	number := flags.Int("servers", 1, "how many servers")
+	rounds := flags.Int("rounds", 5, "how often each side is measured")
+	size := flags.Int("fleet", 1000, "nodes, and as many volumes")
+	each := flags.Duration("time", time.Second, "how long each operation is measured")
+	err := flags.Parse(args)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "berth-bench-tls")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	secured, err := newClosed(dir)
+	if err != nil {
+		return err
+	}
+
+	var sides [2][][]result // plain and TLS, by round
+	for range *rounds {
+		for side, security := range []*closed{nil, secured} {
+			one, err := measureSide(ctx, servers{
+				program: *program,
+				n:       *number,
+				tls:     security,
+			}, *size, *each)
+			if err != nil {
+				return err
+			}
+			sides[side] = append(sides[side], one)
+		}
+	}
+	return printSides(sides)
+}
+
+// measureSide measures one cluster.
+func measureSide(ctx context.Context, s servers, size int, each time.Duration) (all []result, err error) {
+	f, _, err := startFleet(ctx, s, size)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	for _, m := range []measure{
+		{[]string{"heartbeat"}, 64, identical(heartbeat)},
+		{[]string{"write claim", "release of a write claim"}, 64, claimAndRelease(structs.ClaimWrite)},
+	} {
+		rows, err := f.measure(m, bound{time: each})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			all = append(all,
+				result{r.Operation + ", rate/s", r.Rate},
+				result{r.Operation + ", leader us", r.LeaderCPU})
+		}
+	}
+	connected, err := reconnect(f)
+	return append(all, connected...), err
+}
+
+// reconnect has many nodes connect anew, each with a heartbeat. All connections stay open until the last one.
+func reconnect(f *fleet) ([]result, error) {
+	const workers = 64
+	beat, err := heartbeat(f.cfg)
+	if err != nil {
+		return nil, err
+	}
+	a := f.agents[0]
+	errs := make([]error, workers)
+	conns := make([][]*stdrpc.Client, workers)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	before := cpuOf(a.pid)
+	own := cpuOf(self)
+	start := time.Now()
+	for w := range workers {
+		wg.Go(func() {
+			for n := next.Add(1); n <= reconnects && errs[w] == nil; n = next.Add(1) {
+				var c *stdrpc.Client
+				c, errs[w] = dial(a.dialer, a.rpc)
+				if errs[w] == nil {
+					conns[w] = append(conns[w], c)
+					errs[w] = beat(c, int(n))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(start)
+	server := cpuOf(a.pid) - before
+	node := cpuOf(self) - own
+	closeConns(slices.Concat(conns...))
+	return []result{
+		{"reconnect with a heartbeat, rate/s", reconnects / took.Seconds()},
+		{"reconnect, server us", float64(server.Microseconds()) / reconnects},
+		{"reconnect, node us", float64(node.Microseconds()) / reconnects},
+	}, errors.Join(errs...)
+}
+
+// self is this process.
+const self = "self"
+
+// printSides prints the medians of both sides and their ratio. A rate is better when it is larger.
+func printSides(sides [2][][]result) error {
+	t := tabwriter.NewWriter(os.Stdout, 2, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "what\tplain\tTLS\tTLS/plain")
+	for i, r := range sides[0][0] {
+		var middle [2]float64
+		for side, rounds := range sides {
+			var values []float64
+			for _, round := range rounds {
+				values = append(values, round[i].value)
+			}
+			slices.Sort(values)
+			middle[side] = values[len(values)/2]
+		}
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.2f\n", r.what, middle[0], middle[1], middle[1]/middle[0])
+	}
+	return t.Flush()
+}
