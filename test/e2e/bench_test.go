@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/pki/pkitest"
 	"berth/structs"
 )
 
@@ -22,6 +23,18 @@ func BenchmarkFirstWrite(b *testing.B) {
 		script: "date +%s%N > /data/at; cat /data/at; sleep 1000",
 	})
 	idle := residentBytes(b, a.cmd.Process.Pid)
+	firstWrites(b, a, path)
+	b.ReportMetric(float64(idle)/(1<<20), "idle-MiB")
+	info, err := os.Stat(binary)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(info.Size())/(1<<20), "binary-MiB")
+}
+
+// firstWrites runs the job of a file again and again and reports the mean time until it writes.
+func firstWrites(b *testing.B, a *agent, path string) {
+	b.Helper()
 	var total time.Duration
 	for b.Loop() {
 		began := time.Now()
@@ -33,12 +46,33 @@ func BenchmarkFirstWrite(b *testing.B) {
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "first-write-ms")
-	b.ReportMetric(float64(idle)/(1<<20), "idle-MiB")
-	info, err := os.Stat(binary)
-	if err != nil {
-		b.Fatal(err)
+}
+
+// BenchmarkFirstWriteOfANode is BenchmarkFirstWrite with a node that is no server, without TLS and then with it.
+func BenchmarkFirstWriteOfANode(b *testing.B) {
+	c := &closing{
+		upgrade:   upgrade{cluster: newServersOf(b, binary, 1)},
+		authority: pkitest.New(b, "global"),
+		configs:   map[*agent]string{},
 	}
-	b.ReportMetric(float64(info.Size())/(1<<20), "binary-MiB")
+	s := c.servers[0]
+	n := c.addNode()
+	n.ready = c.nodeReady
+	n.start()
+	s.must("job", "run", example(b, "hostpath.hcl"))
+	s.healthyNodes("hostpath", 1)
+	s.createVolume(volumeFile{id: "bench"})
+	path := s.writeJob(jobFile{
+		name:   "bench",
+		uses:   []volumeUse{{source: "bench", at: "/data"}},
+		script: "date +%s%N > /data/at; cat /data/at; sleep 1000",
+	})
+	b.Run("plain", func(b *testing.B) { firstWrites(b, s, path) })
+	for _, a := range []*agent{s, n} {
+		c.setMode(a, "require")
+	}
+	s.healthyNodes("hostpath", 1)
+	b.Run("TLS", func(b *testing.B) { firstWrites(b, s, path) })
 }
 
 // firstWrite waits for the job's line and returns how long after began it was written.
