@@ -48,7 +48,8 @@ func firstWrites(b *testing.B, a *agent, path string) {
 	b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "first-write-ms")
 }
 
-// BenchmarkFirstWriteOfANode is BenchmarkFirstWrite with a node that is no server, without TLS and then with it.
+// BenchmarkFirstWriteOfANode is BenchmarkFirstWrite with a node that is no server, without TLS and then
+// with it.
 func BenchmarkFirstWriteOfANode(b *testing.B) {
 	c := &closing{
 		upgrade:   upgrade{cluster: newServersOf(b, binary, 1)},

@@ -165,14 +165,16 @@ func (c *callers) run(t *testing.T, keys *peertls.Keys, n int) {
 // one reads the nodes at a server, which asks the leader.
 func (c *callers) one(t *testing.T, n int) error {
 	resp := &structs.NodeListResponse{}
-	err := c.pool.Call(t.Context(), c.addrs[n%len(c.addrs)], structs.NodeList.Name, &structs.QueryRequest{}, resp)
+	addr := c.addrs[n%len(c.addrs)]
+	err := c.pool.Call(t.Context(), addr, structs.NodeList.Name, &structs.QueryRequest{}, resp)
 	if err == nil && len(resp.Nodes) != 1 {
 		err = fmt.Errorf("%d nodes", len(resp.Nodes))
 	}
 	return err
 }
 
-// The key of the gossip and the root key are replaced while callers call all servers. No call fails that was repeated once.
+// The key of the gossip and the root key are replaced while callers call all servers. No call fails that
+// was repeated once.
 func TestTLSRotation_FailsNoCall(t *testing.T) {
 	t.Parallel()
 	c := newOwned(t)
