@@ -87,6 +87,8 @@ var (
 	JoinTokenPut          = command(129, "JoinTokenPut", state.JoinTokenPut, since(2))
 	JoinTokenDelete       = command(130, "JoinTokenDelete", state.JoinTokenDelete, since(2))
 	MachineCertificateSet = command(131, "MachineCertificateSet", state.MachineCertificateSet, since(2))
+	Revoke                = command(136, "Revoke", state.Revoke, since(2))
+	Unrevoke              = command(137, "Unrevoke", state.Unrevoke, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", state.NamespaceDelete)

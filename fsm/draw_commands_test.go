@@ -162,6 +162,8 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"JoinTokenPut":          drawJoinToken,
 	"JoinTokenDelete":       drawJoinTokenDelete,
 	"MachineCertificateSet": drawCertificate,
+	"Revoke":                drawRevocation,
+	"Unrevoke":              drawUnrevocation,
 	"NodeEligibility": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeEligibility.Encode(&structs.NodeEligibilityRequest{
 			NodeID:       d.node(),

@@ -43,3 +43,19 @@ func drawCertificate(d dice, _ *state.ReadTx) ([]byte, error) {
 		Now:       d.now().Now,
 	})
 }
+
+func drawRevocation(d dice, _ *state.ReadTx) ([]byte, error) {
+	if d.flip() {
+		return Revoke.Encode(&structs.CertificateRevokeRequest{Serial: d.of("1", "2"), WriteOptions: d.now()})
+	}
+	return Revoke.Encode(&structs.CertificateRevokeRequest{
+		Role:         structs.JoinNode,
+		Name:         d.node(),
+		WriteOptions: d.now(),
+	})
+}
+
+func drawUnrevocation(d dice, _ *state.ReadTx) ([]byte, error) {
+	id := structs.MachineRevocationID(structs.JoinNode, d.node())
+	return Unrevoke.Encode(&structs.CertificateUnrevokeRequest{ID: d.of(id, "serial-1", "serial-2")})
+}

@@ -39,6 +39,8 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"JoinTokenPut":          2,
 		"JoinTokenDelete":       2,
 		"MachineCertificateSet": 2,
+		"Revoke":                2,
+		"Unrevoke":              2,
 	}
 	for _, c := range commands {
 		want := level.First

@@ -134,6 +134,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, authorities)
 	checkIndexes(c, joinTokens)
 	checkIndexes(c, certificates)
+	checkIndexes(c, revocations)
 }
 
 // claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim

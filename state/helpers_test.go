@@ -76,6 +76,7 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, authorities)
 	count(tx, counted, joinTokens)
 	count(tx, counted, certificates)
+	count(tx, counted, revocations)
 	if len(counted) != len(schema.Tables) {
 		panic("a table of the schema is not counted")
 	}

@@ -153,7 +153,7 @@ func MachineCertificateSet(tx *WriteTx, p *structs.MachineCertificateRequest) er
 	known := certificates.Get(tx, p.Role, p.ID)
 	var err error
 	if p.TokenID == "" {
-		err = renewable(known, p)
+		err = renewable(tx, known, p)
 	} else {
 		err = useToken(tx, p, row, known)
 	}
@@ -164,13 +164,17 @@ func MachineCertificateSet(tx *WriteTx, p *structs.MachineCertificateRequest) er
 		row.NodeName = known.NodeName
 		row.NodePool = known.NodePool
 	}
+	if p.TokenID != "" {
+		admitNewKey(tx, row)
+	}
 	certificates.Put(tx, row)
 	forgetCertificates(tx, p.Now)
 	return nil
 }
 
-// renewable returns an error if the record of a machine does not allow its renewal.
-func renewable(known *structs.MachineCertificate, p *structs.MachineCertificateRequest) error {
+// renewable returns an error if the record of a machine does not allow its renewal. A revoked machine renews
+// never.
+func renewable(tx *WriteTx, known *structs.MachineCertificate, p *structs.MachineCertificateRequest) error {
 	switch {
 	case known == nil:
 		return structs.Deniedf("the servers have signed no certificate for the %s %s: join with a new token",
@@ -180,15 +184,21 @@ func renewable(known *structs.MachineCertificate, p *structs.MachineCertificateR
 	case p.Now > known.NotAfter+int64(RenewWithin):
 		return structs.Deniedf("the certificate of the %s %s ended at %s, more than %s ago: join with a new token",
 			p.Role, p.ID, time.Unix(0, known.NotAfter).UTC().Format(time.RFC3339), RenewWithin)
+	case revokedRecord(tx, known) != nil:
+		return structs.Deniedf("the certificate of the %s %s is revoked: join with a new token and a new key",
+			p.Role, p.ID)
 	}
 	return nil
 }
 
-// useToken uses a token once for a machine, whose limits row gets.
+// useToken uses a token once for a machine, whose limits row gets. A machine whose certificate is revoked joins
+// again with another key, and at once.
 func useToken(
 	tx *WriteTx, p *structs.MachineCertificateRequest, row, known *structs.MachineCertificate,
 ) error {
 	t := joinTokens.Get(tx, p.TokenID)
+	sameKey := known != nil && bytes.Equal(known.KeyHash, p.KeyHash)
+	revoked := known != nil && revokedRecord(tx, known) != nil
 	switch {
 	case t == nil || subtle.ConstantTimeCompare(t.Hash, p.TokenHash) != 1 || t.ExpireTime <= p.Now:
 		return structs.Deniedf("the join token is not valid: it was used, has expired or was deleted; "+
@@ -202,7 +212,10 @@ func useToken(
 	case t.NodePool != "" && t.NodePool != p.NodePool:
 		return structs.Deniedf("the join token is for the node pool %q, and this node is of %q (-node-pool)",
 			t.NodePool, p.NodePool)
-	case known != nil && !bytes.Equal(known.KeyHash, p.KeyHash) && p.Now <= known.NotAfter+int64(RenewWithin):
+	case sameKey && revoked:
+		return structs.Deniedf("the certificate of the %s %s is revoked, and its key with it: join with a new key",
+			p.Role, p.ID)
+	case known != nil && !sameKey && !revoked && p.Now <= known.NotAfter+int64(RenewWithin):
 		return structs.Deniedf("the %s %s has joined with another key, and is not away for long enough: "+
 			"choose another ID", p.Role, p.ID)
 	}
@@ -247,6 +260,7 @@ func (c *checker) joins() {
 		c.want(t.Uses >= 1 && len(t.Hash) > 0, "join token %s: %d uses, a hash of %d bytes",
 			t.ID, t.Uses, len(t.Hash))
 	}
+	c.revocations()
 	for m := range certificates.Scan(c) {
 		c.want(len(m.KeyHash) > 0, "the certificate of the %s %s: it has no key", m.Role, m.ID)
 	}

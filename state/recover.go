@@ -23,7 +23,7 @@ import (
 // executed, and another volume may have the plugin's ID.
 //
 // before is the replaced state. Recover takes over its nodes, its attachments, its tokens, its root keys, its
-// bound of leases and the controller calls with an unknown outcome. An attachment that the restored state
+// bound of leases, its revocations and the controller calls with an unknown outcome. No join token is left. An attachment that the restored state
 // lacks is to be detached, unless a granted claim of the restored state uses it.
 func Recover(tx *WriteTx, before Reader, now int64) {
 	for _, n := range slices.Collect(Nodes(tx)) {
@@ -64,6 +64,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	keepSITokens(tx, before, now)
 	keepLeaseBound(tx, before)
 	keepRootKeys(tx, before)
+	keepRevocations(tx, before)
 }
 
 // keepRootKeys keeps the root keys that the restored state lacks, because the rows that are taken over may

@@ -462,6 +462,7 @@ var schema = mvcc.Schema{
 		authorities,
 		joinTokens,
 		certificates,
+		revocations,
 	},
 }
 

@@ -52,6 +52,7 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, AuthoritySet, anAuthority("ca"))
 	do(w, JoinTokenPut, aJoinToken("t", 2))
 	do(w, MachineCertificateSet, aCertificate("t", "n1", "k"))
+	do(w, Revoke, revokeNode("n9", 7))
 	return w
 }
 
@@ -122,6 +123,7 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		leaseBounds.Name(), nodeLeases.Name(), autopilotConfig.Name(), fenceRuns.Name(), fenceOrders.Name(),
 		pluginConfigs.Name(), rootKeys.Name(), safes.Name(), secretsMarks.Name(),
 		variables.Name(), authorities.Name(), joinTokens.Name(), certificates.Name(),
+		revocations.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

@@ -1,0 +1,164 @@
+package state
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+
+	"berth/internal/mvcc"
+	"berth/structs"
+)
+
+const (
+	// maxRevocations is the most revocations: each agent holds all of them in memory.
+	maxRevocations = 10_000
+	// maxRevocationReason is the most bytes of a reason.
+	maxRevocationReason = 1024
+)
+
+// A revocation stays until an operator deletes it. Certificates of an operator's own authority may be valid
+// for years, and no row tells their end.
+var revocations = mvcc.NewTable("revocations", func(r *structs.Revocation) Key {
+	return mvcc.KeyOf(r.ID)
+})
+
+// RevocationRows are the revocations: ID.
+var RevocationRows = revocations.Topic(0)
+
+// Revocations yields the revocations by ID.
+func Revocations(tx Reader) iter.Seq[*structs.Revocation] { return revocations.Scan(tx) }
+
+// Revoked returns the revocation of a certificate, nil if it is not revoked.
+func Revoked(tx Reader, c structs.CertificateRef) *structs.Revocation {
+	for _, id := range c.RevocationIDs() {
+		r := revocations.Get(tx, id)
+		if r != nil && r.Covers(c) {
+			return r
+		}
+	}
+	return nil
+}
+
+// ShutOut returns the revocation of a node that has not joined again since, nil if there is none.
+func ShutOut(tx Reader, nodeID string) *structs.Revocation {
+	r := revocations.Get(tx, structs.MachineRevocationID(structs.JoinNode, nodeID))
+	if r == nil || len(r.NewKeyHash) > 0 {
+		return nil
+	}
+	return r
+}
+
+// Revoke puts a revocation. One of a machine that has joined again ends its new key, too.
+func Revoke(tx *WriteTx, p *structs.CertificateRevokeRequest) error {
+	row, err := newRevocation(p)
+	if err != nil {
+		return err
+	}
+	if revocations.Get(tx, row.ID) == nil {
+		known := 0
+		for range revocations.Scan(tx) {
+			known++
+		}
+		if known >= maxRevocations {
+			return structs.Preconditionf("there are %d revocations; at most that many are allowed: delete those "+
+				"whose certificates have ended, with `berth tls unrevoke ID`", known)
+		}
+	}
+	revocations.Put(tx, row)
+	return nil
+}
+
+// newRevocation returns the row of a request.
+func newRevocation(p *structs.CertificateRevokeRequest) (*structs.Revocation, error) {
+	row := &structs.Revocation{
+		Reason:   p.Reason,
+		Operator: p.Operator,
+		Time:     p.Now,
+	}
+	if len(p.Reason) > maxRevocationReason || len(p.Operator) > maxRevocationReason {
+		return nil, structs.Invalidf("Reason and Operator have at most %d bytes", maxRevocationReason)
+	}
+	if p.Serial != "" {
+		if p.Role != "" || p.Name != "" {
+			return nil, structs.Invalidf("Serial and a machine are given; expected one of them")
+		}
+		serial, err := structs.ParseSerial(p.Serial)
+		row.Serial = serial
+		row.ID = structs.SerialRevocationID(serial)
+		return row, err
+	}
+
+	if p.Role != structs.JoinNode && p.Role != structs.JoinServer {
+		return nil, structs.Invalidf("Role is %q; expected %s or %s, or a Serial",
+			structs.Cut(p.Role, structs.MaxQuoted), structs.JoinNode, structs.JoinServer)
+	}
+	if p.Name == "" || len(p.Name) > structs.MaxName {
+		return nil, structs.Invalidf("Name has %d bytes; expected 1 to %d: a node ID, or the name of a server",
+			len(p.Name), structs.MaxName)
+	}
+	row.Role = p.Role
+	row.Name = p.Name
+	row.ID = structs.MachineRevocationID(p.Role, p.Name)
+	return row, nil
+}
+
+// Unrevoke deletes a revocation. The error is not-found.
+func Unrevoke(tx *WriteTx, p *structs.CertificateUnrevokeRequest) error {
+	r := revocations.Get(tx, p.ID)
+	if r == nil {
+		return structs.NotFoundf("there is no revocation %q", structs.Cut(p.ID, structs.MaxQuoted))
+	}
+	revocations.Delete(tx, r)
+	return nil
+}
+
+// revokedRecord returns the revocation of the last certificate of a machine, nil if it is not revoked.
+func revokedRecord(tx Reader, c *structs.MachineCertificate) *structs.Revocation {
+	return Revoked(tx, structs.CertificateRef{
+		Role:    c.Role,
+		ID:      c.ID,
+		Serial:  c.Serial,
+		KeyHash: c.KeyHash,
+	})
+}
+
+// admitNewKey lets the certificates of a revoked machine be valid that have the key with which it joins again.
+func admitNewKey(tx *WriteTx, c *structs.MachineCertificate) {
+	r := revocations.Get(tx, structs.MachineRevocationID(c.Role, c.ID))
+	if r == nil || bytes.Equal(r.NewKeyHash, c.KeyHash) {
+		return
+	}
+	joined := *r
+	joined.NewKeyHash = c.KeyHash
+	revocations.Put(tx, &joined)
+}
+
+// keepRevocations keeps the revocations that the replaced state has, and deletes the join tokens of the
+// restored one: some may have been used since. It also keeps the records of certificates of the replaced
+// state, which are later: machines renew with the keys in them.
+func keepRevocations(tx *WriteTx, before Reader) {
+	for was := range revocations.Scan(before) {
+		r := revocations.Get(tx, was.ID)
+		if r == nil || r.Time <= was.Time {
+			revocations.Put(tx, new(*was))
+		}
+	}
+
+	for _, t := range slices.Collect(joinTokens.Scan(tx)) {
+		joinTokens.Delete(tx, t)
+	}
+	for was := range certificates.Scan(before) {
+		certificates.Put(tx, new(*was))
+	}
+}
+
+// revocations checks the revocations.
+func (c *checker) revocations() {
+	for r := range revocations.Scan(c) {
+		id := structs.MachineRevocationID(r.Role, r.Name)
+		if r.Serial != "" {
+			id = structs.SerialRevocationID(r.Serial)
+		}
+		c.want(r.ID == id, "revocation %s: it is of %s", r.ID, id)
+	}
+}

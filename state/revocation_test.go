@@ -1,0 +1,211 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/structs"
+)
+
+func revokeNode(id string, now int64) *structs.CertificateRevokeRequest {
+	r := &structs.CertificateRevokeRequest{Role: structs.JoinNode, Name: id}
+	r.Now = now
+	return r
+}
+
+func revokeSerial(serial string) *structs.CertificateRevokeRequest {
+	return &structs.CertificateRevokeRequest{Serial: serial}
+}
+
+// refOf is the certificate of a node with a key and a serial number.
+func refOf(id, key, serial string) structs.CertificateRef {
+	return structs.CertificateRef{
+		Role:    structs.JoinNode,
+		ID:      id,
+		Serial:  serial,
+		KeyHash: []byte(key),
+	}
+}
+
+// joinAs puts a token and joins with it as a node with a key.
+func joinAs(w *fixture, token, id, key string) error {
+	do(w, JoinTokenPut, aJoinToken(token, 1))
+	return try(w, MachineCertificateSet, aCertificate(token, id, key))
+}
+
+func TestRevoked_NamesAMachineOrACertificate(t *testing.T) {
+	w := newFixture(t)
+	do(w, Revoke, revokeNode("n1", 5))
+	do(w, Revoke, revokeSerial("00:AB"))
+	operator := structs.CertificateRef{Role: "operator", ID: "n1", Serial: "ab"}
+	server := structs.CertificateRef{Role: structs.JoinServer, ID: "n1", Serial: "1"}
+	for name, c := range map[string]struct {
+		ref  structs.CertificateRef
+		want string
+	}{
+		"the node":                    {refOf("n1", "k", "1"), "node-n1"},
+		"the serial of any role":      {operator, "serial-ab"},
+		"another node":                {refOf("n2", "k", "1"), ""},
+		"a server of the same name":   {server, ""},
+		"another serial, longer":      {refOf("n2", "k", "ab0"), ""},
+		"a node with the serial":      {refOf("n2", "k", "ab"), "serial-ab"},
+		"a name that reads as serial": {refOf("ab", "k", "2"), ""},
+	} {
+		got := ""
+		if r := Revoked(w.s.Read(), c.ref); r != nil {
+			got = r.ID
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+
+	do(w, Unrevoke, &structs.CertificateUnrevokeRequest{ID: "node-n1"})
+	if Revoked(w.s.Read(), refOf("n1", "k", "1")) != nil {
+		t.Error("a deleted revocation counts")
+	}
+	wantKind(t, try(w, Unrevoke, &structs.CertificateUnrevokeRequest{ID: "node-n1"}), structs.KindNotFound)
+}
+
+func TestRevoke_RejectsWhatNamesNoCertificate(t *testing.T) {
+	w := newFixture(t)
+	for name, r := range map[string]*structs.CertificateRevokeRequest{
+		"nothing":     {},
+		"an operator": {Role: "operator", Name: "ann"},
+		"no name":     {Role: structs.JoinNode},
+		"both":        {Role: structs.JoinNode, Name: "n1", Serial: "1"},
+		"a sign":      {Serial: "-1"},
+		"no digits":   {Serial: "::"},
+		"words":       {Serial: "xyz"},
+	} {
+		err := try(w, Revoke, r)
+		if !structs.IsKind(err, structs.KindInvalid) {
+			t.Errorf("%s: %v; expected invalid", name, err)
+		}
+	}
+}
+
+func TestRevoke_IsBounded(t *testing.T) {
+	w := newFixture(t)
+	err := w.s.Write(w.index+1, func(tx *WriteTx) error {
+		for i := range maxRevocations {
+			revocations.Put(tx, &structs.Revocation{
+				ID:     structs.SerialRevocationID(fmt.Sprintf("%x", i+1)),
+				Serial: fmt.Sprintf("%x", i+1),
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.index++
+	wantKind(t, try(w, Revoke, revokeNode("n1", 1)), structs.KindPrecondition)
+	do(w, Revoke, revokeSerial("1")) // again
+	do(w, Unrevoke, &structs.CertificateUnrevokeRequest{ID: "serial-1"})
+	do(w, Revoke, revokeNode("n1", 1))
+}
+
+// A revoked machine renews never. It joins again with another key and a new token, at once.
+func TestRevoke_TheMachineJoinsAgainWithAnotherKey(t *testing.T) {
+	for name, revoke := range map[string]*structs.CertificateRevokeRequest{
+		"the machine": revokeNode("n1", 5),
+		"the serial":  revokeSerial("1"),
+	} {
+		w := newFixture(t)
+		if err := joinAs(w, "t1", "n1", "stolen"); err != nil {
+			t.Fatal(err)
+		}
+		do(w, MachineCertificateSet, aCertificate("", "n1", "stolen"))
+		serial := MachineCertificate(w.s.Read(), structs.JoinNode, "n1").Serial
+		if revoke.Serial != "" {
+			revoke.Serial = serial
+		}
+		do(w, Revoke, revoke)
+		wantKind(t, try(w, MachineCertificateSet, aCertificate("", "n1", "stolen")), structs.KindDenied)
+		wantKind(t, joinAs(w, "t2", "n1", "stolen"), structs.KindDenied)
+
+		next := aCertificate("t2", "n1", "new")
+		next.Serial = "2"
+		if err := try(w, MachineCertificateSet, next); err != nil {
+			t.Errorf("%s: it joins again: %v", name, err)
+		}
+		renewal := aCertificate("", "n1", "new")
+		renewal.Serial = "3"
+		if err := try(w, MachineCertificateSet, renewal); err != nil {
+			t.Errorf("%s: it renews with its new key: %v", name, err)
+		}
+		tx := w.s.Read()
+		if Revoked(tx, refOf("n1", "new", "3")) != nil || ShutOut(tx, "n1") != nil {
+			t.Errorf("%s: the new certificate is revoked", name)
+		}
+		if Revoked(tx, refOf("n1", "stolen", serial)) == nil {
+			t.Errorf("%s: the stolen certificate is valid again", name)
+		}
+	}
+}
+
+func TestRevoke_AgainEndsTheNewKey(t *testing.T) {
+	w := newFixture(t)
+	do(w, Revoke, revokeNode("n1", 5))
+	if err := joinAs(w, "t", "n1", "new"); err != nil {
+		t.Fatal(err)
+	}
+	if ShutOut(w.s.Read(), "n1") != nil {
+		t.Error("the node has joined again, and is shut out")
+	}
+	do(w, Revoke, revokeNode("n1", 6))
+	tx := w.s.Read()
+	if Revoked(tx, refOf("n1", "new", "1")) == nil || ShutOut(tx, "n1") == nil {
+		t.Error("the new key is valid after a second revocation")
+	}
+}
+
+// A restore keeps the revocations of both states, and voids the join tokens of the archive.
+func TestRecover_KeepsRevocationsAndVoidsTokens(t *testing.T) {
+	archive, before := newFixture(t), newFixture(t)
+	for _, w := range []*fixture{archive, before} {
+		if err := joinAs(w, "t", "n1", "first"); err != nil {
+			t.Fatal(err)
+		}
+		do(w, Revoke, revokeNode("both", 5))
+	}
+	do(archive, JoinTokenPut, aJoinToken("old", 3))
+	do(before, JoinTokenPut, aJoinToken("old", 1))
+	do(archive, Revoke, revokeNode("only-archive", 5))
+	do(before, Revoke, revokeNode("only-before", 6))
+	do(before, Revoke, revokeNode("both", 9))
+	do(before, Revoke, revokeNode("n1", 9))
+	if err := joinAs(before, "t2", "n1", "second"); err != nil {
+		t.Fatal(err)
+	}
+
+	err := archive.s.Write(archive.index+1, func(tx *WriteTx) error {
+		Recover(tx, before.s.Read(), 10)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := archive.s.Read()
+	got := map[string]int64{}
+	for r := range Revocations(tx) {
+		got[r.ID] = r.Time
+	}
+	want := map[string]int64{"node-both": 9, "node-only-archive": 5, "node-only-before": 6, "node-n1": 9}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for token := range JoinTokens(tx) {
+		t.Errorf("the join token %s is left", token.ID)
+	}
+	if Revoked(tx, refOf("n1", "first", "1")) == nil || Revoked(tx, refOf("n1", "second", "1")) != nil {
+		t.Error("the node with its second key is revoked, or with its first one it is not")
+	}
+	if c := MachineCertificate(tx, structs.JoinNode, "n1"); string(c.KeyHash) != "second" {
+		t.Errorf("the record of the node has the key %s", c.KeyHash)
+	}
+	if faults := Check(tx); faults != nil {
+		t.Error(faults)
+	}
+}

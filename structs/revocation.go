@@ -1,0 +1,105 @@
+package structs
+
+import (
+	"bytes"
+	"math/big"
+	"strings"
+)
+
+// MaxSerial is the most bytes of a serial number in hexadecimal.
+const MaxSerial = 64
+
+// Revocation ends the use of certificates. It names a machine, or one certificate of any role by its serial
+// number. Key: ID.
+type Revocation struct {
+	ID       string // node-ID, server-NAME or serial-HEXADECIMAL
+	Role     string // node or server, of a machine
+	Name     string // of a machine: its node ID, or the name of the server
+	Serial   string // of one certificate, in hexadecimal without leading zeros
+	Reason   string
+	Operator string // the identity of the operator that asked, "" if it is not known
+	Time     int64  // UnixNano
+	// NewKeyHash is the SHA-256 of the public key with which the machine has joined again since. Its
+	// certificates of this key are valid.
+	NewKeyHash []byte
+	Indexes
+}
+
+// CertificateRef has the facts of a certificate that decide whether it is revoked.
+type CertificateRef struct {
+	Role    string
+	ID      string // a node ID, or the name of a server or an operator
+	Serial  string // in hexadecimal without leading zeros
+	KeyHash []byte // the SHA-256 of its public key
+}
+
+// RevocationIDs returns the IDs of the revocations that may cover the certificate: the one of its serial
+// number first, then the one of its machine.
+func (c CertificateRef) RevocationIDs() [2]string {
+	return [2]string{SerialRevocationID(c.Serial), MachineRevocationID(c.Role, c.ID)}
+}
+
+// MachineRevocationID returns the ID of the revocation of a machine.
+func MachineRevocationID(role, id string) string { return role + "-" + id }
+
+// SerialRevocationID returns the ID of the revocation of one certificate.
+func SerialRevocationID(serial string) string { return "serial-" + serial }
+
+// Covers reports whether a certificate is revoked. A revoked machine may have joined again: then its
+// certificates of the new key are valid.
+func (r *Revocation) Covers(c CertificateRef) bool {
+	if r.Serial != "" {
+		return r.Serial == c.Serial
+	}
+	return r.Role == c.Role && r.Name == c.ID &&
+		(len(r.NewKeyHash) == 0 || !bytes.Equal(r.NewKeyHash, c.KeyHash))
+}
+
+// ParseSerial returns a serial number in the form of Revocation.Serial. It takes upper and lower case, leading
+// zeros, and colons between the digits. The error is invalid.
+func ParseSerial(text string) (string, error) {
+	digits := strings.ReplaceAll(text, ":", "")
+	n, ok := new(big.Int).SetString(digits, 16)
+	if len(digits) > MaxSerial || !ok || n.Sign() < 0 || strings.ContainsAny(digits, "+-_") {
+		return "", Invalidf("Serial is %q; expected a serial number in hexadecimal, as `berth tls cert info` "+
+			"shows it", Cut(text, MaxQuoted))
+	}
+	return n.Text(16), nil
+}
+
+// CertificateRevoke revokes the certificates of a machine, or one certificate.
+var CertificateRevoke = write[CertificateRevokeRequest, CertificateRevokeResponse]("Certificate.Revoke")
+
+// CertificateRevokeRequest names a machine by Role and Name, or one certificate by Serial (see Revocation).
+type CertificateRevokeRequest struct {
+	Role         string `level:"2"`
+	Name         string `level:"2"`
+	Serial       string `level:"2"`
+	Reason       string `level:"2"`
+	Operator     string `level:"2"`
+	WriteOptions `level:"2"`
+}
+
+// CertificateRevokeResponse has the ID of the revocation.
+type CertificateRevokeResponse struct {
+	ID string
+	WriteMeta
+}
+
+// CertificateUnrevoke deletes a revocation.
+var CertificateUnrevoke = write[CertificateUnrevokeRequest, Empty]("Certificate.Unrevoke")
+
+// CertificateUnrevokeRequest names the revocation.
+type CertificateUnrevokeRequest struct {
+	ID           string `level:"2"`
+	WriteOptions `level:"2"`
+}
+
+// CertificateRevocations lists the revocations. Nodes read it, too.
+var CertificateRevocations = read[QueryRequest, CertificateRevocationsResponse]("Certificate.Revocations")
+
+// CertificateRevocationsResponse has the revocations by ID.
+type CertificateRevocationsResponse struct {
+	Revocations []*Revocation
+	QueryMeta
+}
