@@ -115,7 +115,7 @@ func (l *Listener) Run(ctx context.Context) {
 }
 
 func (l *Listener) dispatch(ctx context.Context, conn net.Conn) {
-	raw := conn
+	raw := peertls.NewConn(conn)
 	unhook := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	_ = raw.SetDeadline(time.Now().Add(firstByteTimeout))
 	conn, first, err := l.open(ctx, raw)
@@ -133,7 +133,7 @@ func (l *Listener) dispatch(ctx context.Context, conn net.Conn) {
 }
 
 // open reads the byte that selects the protocol, with the handshake of TLS before it.
-func (l *Listener) open(ctx context.Context, raw net.Conn) (net.Conn, byte, error) {
+func (l *Listener) open(ctx context.Context, raw *peertls.Conn) (net.Conn, byte, error) {
 	first, err := readByte(raw)
 	if err == nil && first == ByteJoin {
 		return l.openJoin(ctx, raw)

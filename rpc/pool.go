@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"berth/internal/netfault"
+	"berth/internal/peertls"
 	"berth/structs"
 )
 
@@ -25,15 +28,17 @@ type Pool struct {
 
 	mu       sync.Mutex
 	sessions map[string]*dial
+	retired  map[*dial]struct{} // sessions that get no more calls, until they end
 	closed   bool
 	wg       sync.WaitGroup
 }
 
 // dial is a session, or the attempt to open one: all calls to an address wait for one attempt.
 type dial struct {
-	done    chan struct{}
-	session *Session
-	err     error
+	done     chan struct{}
+	session  *Session
+	err      error
+	retireAt time.Time // when the next calls need a new session (see peertls.RetireAt), or zero
 }
 
 // Dialer opens a TCP connection to host:port.
@@ -51,6 +56,7 @@ func NewPool(connect Dialer, logger hclog.Logger, serve *Server) *Pool {
 		logger:   logger,
 		serve:    serve,
 		sessions: map[string]*dial{},
+		retired:  map[*dial]struct{}{},
 	}
 }
 
@@ -100,8 +106,12 @@ func (p *Pool) dialOnce(addr string) (*dial, error) {
 		return nil, structs.Unavailablef("connecting to %s: shutting down", addr)
 	}
 	d, known := p.sessions[addr]
-	if known && !d.broken() {
+	retires := known && d.retires(time.Now())
+	if known && !d.broken() && !retires {
 		return d, nil
+	}
+	if retires {
+		p.retire(d)
 	}
 	d = &dial{done: make(chan struct{})}
 	p.sessions[addr] = d
@@ -120,10 +130,35 @@ func (d *dial) broken() bool {
 	}
 }
 
+// retires reports whether a session that is open needs a successor.
+func (d *dial) retires(now time.Time) bool {
+	select {
+	case <-d.done:
+		return !d.retireAt.IsZero() && !now.Before(d.retireAt)
+	default:
+		return false
+	}
+}
+
+// retire keeps a session for its calls in flight. It ends with its certificate, or with the pool.
+func (p *Pool) retire(d *dial) {
+	if d.session == nil {
+		return
+	}
+	p.retired[d] = struct{}{}
+	p.wg.Go(func() {
+		<-d.session.Done()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.retired, d)
+	})
+}
+
 func (p *Pool) dial(addr string, d *dial) {
 	defer close(d.done)
 	conn, err := p.connect(addr, dialTimeout)
 	if err == nil {
+		d.retireAt = peertls.RetireAt(conn)
 		_, err = conn.Write([]byte{ByteMux})
 		if err != nil {
 			_ = conn.Close()
@@ -183,7 +218,8 @@ func (d *dial) close() {
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
-	sessions := p.sessions
+	sessions := slices.Collect(maps.Values(p.sessions))
+	sessions = slices.AppendSeq(sessions, maps.Keys(p.retired))
 	p.sessions = map[string]*dial{}
 	p.mu.Unlock()
 	for _, d := range sessions {

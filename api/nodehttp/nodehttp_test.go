@@ -35,7 +35,7 @@ func TestTransport_CallsARejectedCertificateAFaultOfTheConnect(t *testing.T) {
 	}
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	_ = srv.Listener.Close()
-	srv.Listener = tls.NewListener(ln, keys.Server(peertls.Roles(pki.RoleNode)))
+	srv.Listener = tls.NewListener(peertls.Listen(ln), keys.Server(peertls.Roles(pki.RoleNode)))
 	srv.Start()
 	defer srv.Close()
 

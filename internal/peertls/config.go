@@ -3,7 +3,8 @@
 // in it (see internal/pki) decides what the holder may do. The names and addresses of hosts decide
 // nothing, because machines move.
 //
-// The keys are files. They are read again when they change. Connections that are open stay open.
+// The keys are files. They are read again when they change. Connections that are open stay open until the
+// certificate of their other end ends or is revoked.
 package peertls
 
 import (

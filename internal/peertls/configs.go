@@ -26,7 +26,8 @@ func Roles(roles ...pki.Role) Accept {
 	}
 }
 
-// Server returns the TLS configuration of a port. Each connection has a certificate that accept accepts.
+// Server returns the TLS configuration of a port. Each connection has a certificate that accept accepts, and
+// ends with it. The connections of the port are of the type Conn.
 func (k *Keys) Server(accept Accept) *tls.Config {
 	return k.server(tls.RequireAnyClientCert, accept)
 }
@@ -39,7 +40,7 @@ func (k *Keys) ServerOptional(accept Accept) *tls.Config {
 // server returns a configuration that verifies certificates itself, against the present authorities. The
 // library calls VerifyConnection for a resumed session, too: its certificate may have expired since.
 func (k *Keys) server(auth tls.ClientAuthType, accept Accept) *tls.Config {
-	return &tls.Config{
+	port := &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: auth,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -52,6 +53,23 @@ func (k *Keys) server(auth tls.ClientAuthType, accept Accept) *tls.Config {
 			return k.verify(s.PeerCertificates, x509.ExtKeyUsageClientAuth, accept)
 		},
 	}
+	each := port.Clone()
+	port.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		conn, ok := hello.Conn.(*Conn)
+		if !ok {
+			return nil, structs.Internalf("a port with TLS has a connection that does not end with its certificate")
+		}
+		own := each.Clone()
+		own.VerifyConnection = func(s tls.ConnectionState) error {
+			err := each.VerifyConnection(s)
+			if err != nil {
+				return err
+			}
+			return k.hold(conn, s)
+		}
+		return own, nil
+	}
+	return port
 }
 
 // Client returns the TLS configuration for a connection to an agent that accept accepts. The certificate of
@@ -59,8 +77,10 @@ func (k *Keys) server(auth tls.ClientAuthType, accept Accept) *tls.Config {
 func (k *Keys) Client(accept Accept) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return &k.current.Load().cert, nil
+		GetClientCertificate: func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			cert := &k.current.Load().cert
+			noteSent(r.Context(), k, cert.Leaf)
+			return cert, nil
 		},
 		// VerifyConnection verifies the certificate, without the name of the host.
 		InsecureSkipVerify: true, //nolint:gosec // see above

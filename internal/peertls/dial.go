@@ -3,6 +3,7 @@ package peertls
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -36,9 +37,13 @@ func (d Dialing) Dial(ctx context.Context) (net.Conn, error) {
 	}
 
 	err = d.sendPrefix(conn)
-	secured := tls.Client(conn, d.TLS)
+	raw := NewConn(conn)
+	secured := tls.Client(raw, d.TLS)
 	if err == nil {
-		err = secured.HandshakeContext(ctx)
+		err = secured.HandshakeContext(context.WithValue(ctx, dialedKey{}, raw))
+	}
+	if err == nil && raw.dialed != nil {
+		err = raw.dialed.hold(raw, secured.ConnectionState())
 	}
 	if err == nil && d.Answer {
 		err = awaitAnswer(ctx, secured)
@@ -47,11 +52,28 @@ func (d Dialing) Dial(ctx context.Context) (net.Conn, error) {
 		return secured, nil
 	}
 
-	_ = conn.Close()
+	_ = raw.Close()
 	if d.Plain && speaksNoTLS(err) && ctx.Err() == nil {
 		return d.Connect(ctx)
 	}
 	return nil, Explain(err)
+}
+
+// dialedKey is the key of the *Conn that Dial opens in the context of its handshake.
+type dialedKey struct{}
+
+// noteSent notes the certificate that is sent over the connection of a handshake.
+func noteSent(handshake context.Context, k *Keys, leaf *x509.Certificate) {
+	conn, ok := handshake.Value(dialedKey{}).(*Conn)
+	if ok {
+		conn.dialed = &dialed{keys: k, own: leaf}
+	}
+}
+
+// hold makes a connection end with the certificate of its other end.
+func (d *dialed) hold(conn *Conn, s tls.ConnectionState) error {
+	d.retireAt = retirement(time.Now(), d.own, s.PeerCertificates[0])
+	return d.keys.hold(conn, s)
 }
 
 // awaitAnswer waits until the other end has accepted the connection.

@@ -32,6 +32,8 @@ type Keys struct {
 	logger  hclog.Logger
 	current atomic.Pointer[material]
 	reading sync.Mutex // held while the files are read
+	revoked atomic.Pointer[Revoked]
+	open    openConns
 }
 
 // material is the content of the files.
@@ -85,6 +87,9 @@ func (k *Keys) NodeID() string {
 	}
 	return id.ID
 }
+
+// Serial returns the serial number of the certificate of this agent, in hexadecimal.
+func (k *Keys) Serial() string { return pki.Serial(k.current.Load().cert.Leaf) }
 
 // Expires returns the end of the certificate of this agent.
 func (k *Keys) Expires() time.Time { return k.current.Load().cert.Leaf.NotAfter }

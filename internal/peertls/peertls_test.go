@@ -42,7 +42,7 @@ func open(t *testing.T, a *pkitest.Authority, role pki.Role, id string) *Keys {
 func echo(t *testing.T, config *tls.Config) (addr string) {
 	t.Helper()
 	return serve(t, func(conn net.Conn) {
-		secured := tls.Server(conn, config)
+		secured := tls.Server(NewConn(conn), config)
 		_, _ = io.Copy(secured, secured)
 		_ = secured.Close()
 	})

@@ -46,15 +46,19 @@ func (r *Rejections) Due(remote net.Addr) bool {
 	return true
 }
 
-// WarnOfRejections returns the configuration of a port that tells the log why it rejects a certificate. The
+// WarnOfRejections returns a configuration of Keys.Server that tells the log why it rejects a certificate. The
 // caller learns no reason from TLS.
 func WarnOfRejections(config *tls.Config, logger hclog.Logger) *tls.Config {
 	told := &Rejections{}
 	port := config.Clone()
 	port.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		own := config.Clone()
+		own, err := config.GetConfigForClient(hello)
+		if err != nil {
+			return nil, err
+		}
+		verify := own.VerifyConnection
 		own.VerifyConnection = func(s tls.ConnectionState) error {
-			err := config.VerifyConnection(s)
+			err := verify(s)
 			if remote := hello.Conn.RemoteAddr(); err != nil && told.Due(remote) {
 				logger.Warn("rejected the certificate of a caller. More rejections of its host in this minute "+
 					"are not logged", "remote", remote.String(), "error", netfault.Plain(err))
