@@ -493,5 +493,6 @@ func routeCalls() map[string]routeCall {
 	maps.Copy(calls, rootKeyCalls())
 	maps.Copy(calls, variableCalls())
 	maps.Copy(calls, joinCalls())
+	maps.Copy(calls, revocationCalls())
 	return calls
 }

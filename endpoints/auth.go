@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 
+	"berth/endpoints/join"
 	"berth/internal/opsocket"
 	"berth/state"
 	"berth/structs"
@@ -52,8 +53,12 @@ func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 	if secret == "" {
 		return nil, nil
 	}
-	node := state.Node(e.store.Read(), id)
+	tx := e.store.Read()
+	node := state.Node(tx, id)
 	err := e.checkNode(node, secret)
+	if err == nil {
+		err = join.CheckRevoked(tx, id)
+	}
 	sent, ok := req.(structs.EpochRequest)
 	if err == nil && ok {
 		err = node.CheckEpoch(sent)

@@ -484,6 +484,9 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, structs.JoinTokenList, anyone, sign.ListTokens),
 		write(e, structs.CertificateSign, anyone, sign.Sign),
 		write(e, structs.CertificateRenew, anyone, sign.Renew),
+		write(e, structs.CertificateRevoke, anyone, sign.Revoke),
+		write(e, structs.CertificateUnrevoke, anyone, propose(e, fsm.Unrevoke)),
+		read(e, structs.CertificateRevocations, anyone, sign.ListRevocations),
 
 		shed(read(e, structs.SearchPrefix, anyone, search.prefix)),
 		shed(read(e, structs.SearchFuzzy, anyone, search.fuzzy)),

@@ -37,6 +37,8 @@ var nodeMethods = map[string]bool{
 	structs.ServiceList.Name:           true,
 	structs.StatusPing.Name:            true,
 	structs.StatusPeers.Name:           true,
+	// Nodes reject revoked certificates on their own ports.
+	structs.CertificateRevocations.Name: true,
 }
 
 // Check returns an error if the certificate of the caller does not give it a method. A node acts for itself

@@ -31,13 +31,16 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 		req     any
 		allowed bool
 	}{
-		"itself":                   {as(pki.RoleNode), structs.NodeHeartbeat.Name, of("n1"), true},
-		"another node":             {as(pki.RoleNode), structs.NodeHeartbeat.Name, of("n2"), false},
-		"no node":                  {as(pki.RoleNode), structs.NodeHeartbeat.Name, of(""), false},
-		"its own allocations":      {as(pki.RoleNode), structs.AllocGet.Name, alloc("n1"), true},
-		"as another node":          {as(pki.RoleNode), structs.AllocGet.Name, alloc("n2"), false},
-		"an allocation as nobody":  {as(pki.RoleNode), structs.AllocGet.Name, alloc(""), false},
-		"services":                 {as(pki.RoleNode), structs.ServiceGet.Name, &structs.ServiceGetRequest{}, true},
+		"itself":                  {as(pki.RoleNode), structs.NodeHeartbeat.Name, of("n1"), true},
+		"another node":            {as(pki.RoleNode), structs.NodeHeartbeat.Name, of("n2"), false},
+		"no node":                 {as(pki.RoleNode), structs.NodeHeartbeat.Name, of(""), false},
+		"its own allocations":     {as(pki.RoleNode), structs.AllocGet.Name, alloc("n1"), true},
+		"as another node":         {as(pki.RoleNode), structs.AllocGet.Name, alloc("n2"), false},
+		"an allocation as nobody": {as(pki.RoleNode), structs.AllocGet.Name, alloc(""), false},
+		"services":                {as(pki.RoleNode), structs.ServiceGet.Name, &structs.ServiceGetRequest{}, true},
+		"the revocations":         {as(pki.RoleNode), structs.CertificateRevocations.Name, &structs.QueryRequest{}, true},
+		"a revocation": {as(pki.RoleNode), structs.CertificateRevoke.Name,
+			&structs.CertificateRevokeRequest{}, false},
 		"a method of operators":    {as(pki.RoleNode), structs.JobRegister.Name, &structs.JobRegisterRequest{}, false},
 		"a list of operators":      {as(pki.RoleNode), structs.NodeList.Name, &structs.QueryRequest{}, false},
 		"a registration of nobody": {as(pki.RoleNode), structs.NodeRegister.Name, &structs.NodeRegisterRequest{}, false},

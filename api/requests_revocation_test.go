@@ -1,0 +1,29 @@
+package api_test
+
+import "berth/structs"
+
+// revocationCalls has the requests to the routes of revocations.
+func revocationCalls() map[string]routeCall {
+	return map[string]routeCall{
+		"PUT /v1/tls/revocation": {
+			path: "/v1/tls/revocation",
+			body: `{"Role":"node","Name":"n1","Reason":"stolen","Operator":"somebody else"}`,
+			rpc:  "Certificate.Revoke",
+			request: &structs.CertificateRevokeRequest{
+				Role:   "node",
+				Name:   "n1",
+				Reason: "stolen",
+			},
+		},
+		"GET /v1/tls/revocations": {
+			path:    "/v1/tls/revocations",
+			rpc:     "Certificate.Revocations",
+			request: &structs.QueryRequest{},
+		},
+		"DELETE /v1/tls/revocation/{id}": {
+			path:    "/v1/tls/revocation/node-n1",
+			rpc:     "Certificate.Unrevoke",
+			request: &structs.CertificateUnrevokeRequest{ID: "node-n1"},
+		},
+	}
+}

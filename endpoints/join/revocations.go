@@ -1,0 +1,49 @@
+package join
+
+import (
+	"context"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// Revoke revokes the certificates of a machine, or one certificate. Each server acts on it when it applies
+// the entry.
+func (s Signing) Revoke(
+	ctx context.Context,
+	req *structs.CertificateRevokeRequest,
+	resp *structs.CertificateRevokeResponse,
+) (uint64, error) {
+	resp.ID = structs.MachineRevocationID(req.Role, req.Name)
+	if req.Serial != "" {
+		serial, err := structs.ParseSerial(req.Serial)
+		if err != nil {
+			return 0, err
+		}
+		resp.ID = structs.SerialRevocationID(serial)
+	}
+	return fsm.Propose(ctx, s.Proposer, fsm.Revoke, req)
+}
+
+// ListRevocations lists the revocations.
+func (s Signing) ListRevocations(
+	tx *state.ReadTx, _ *structs.QueryRequest, resp *structs.CertificateRevocationsResponse,
+) error {
+	resp.Revocations = []*structs.Revocation{}
+	for r := range state.Revocations(tx) {
+		resp.Revocations = append(resp.Revocations, r)
+	}
+	return nil
+}
+
+// CheckRevoked returns an error if a node is revoked and has not joined again since. Its connections are
+// closed, too, but a server may take one for a moment longer than the leader.
+func CheckRevoked(tx state.Reader, nodeID string) error {
+	r := state.ShutOut(tx, nodeID)
+	if r == nil {
+		return nil
+	}
+	return structs.Deniedf("node %s is revoked: join it again with a new token and a new key, or delete the "+
+		"revocation with `berth tls unrevoke %s`", nodeID, r.ID)
+}
