@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/agent/revocations"
 	"berth/api"
 	"berth/client"
 	"berth/consul"
@@ -158,6 +159,9 @@ func (a *Agent) openServer() (err error) {
 		return err
 	}
 	a.caller = a.server
+	if a.keys != nil {
+		revocations.InStore(a.keys, a.server.Store())
+	}
 	return nil
 }
 

@@ -72,6 +72,7 @@ func (l local) Self() *api.AgentSelf {
 			"mode":     string(c.TLS.Mode),
 			"identity": l.keys.Identity().String(),
 			"expires":  l.keys.Expires().Format(time.RFC3339),
+			"serial":   l.keys.Serial(),
 		}
 	}
 

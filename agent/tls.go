@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"berth/agent/renewal"
+	"berth/agent/revocations"
 	"berth/endpoints/join"
 	"berth/internal/peertls"
 	"berth/internal/pki"
@@ -102,9 +103,24 @@ func (a *Agent) runKeys(ctx context.Context) error {
 	if a.config().TLS.Renew {
 		renewing.Go(func() { a.renewer().Run(ctx) })
 	}
+	renewing.Go(func() { a.followRevocations(ctx) })
 	a.keys.Run(ctx)
 	renewing.Wait()
 	return nil
+}
+
+// followRevocations closes the connections of revoked certificates until ctx ends.
+func (a *Agent) followRevocations(ctx context.Context) {
+	if a.server != nil {
+		revocations.FollowStore(ctx, a.keys, a.server.Store())
+		return
+	}
+	follower := revocations.Follower{
+		Keys:   a.keys,
+		Caller: a.caller,
+		Logger: a.logger.Named("tls"),
+	}
+	follower.Run(ctx)
 }
 
 // renewer renews the certificate of the agent. A server signs its own, so that it needs no leader.
@@ -132,6 +148,10 @@ func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities st
 }
 
 func (a *Agent) renewServer(_ context.Context, der []byte) (cert, authorities string, err error) {
+	err = a.keys.CheckOwn() // it would sign for itself under another serial number
+	if err != nil {
+		return "", "", err
+	}
 	csr, err := pki.ParseCSR(der)
 	if err != nil {
 		return "", "", err
@@ -171,7 +191,7 @@ func (a *Agent) openPort() []net.Listener {
 	}
 	config = peertls.WarnOfRejections(config, a.logger.Named("http"))
 	if cfg.TLS.Required() && !cfg.TLS.PlainLoopback {
-		return []net.Listener{tls.NewListener(a.ln, config)}
+		return []net.Listener{tls.NewListener(peertls.Listen(a.ln), config)}
 	}
 
 	a.splitter = peertls.NewSplitter(a.ln, peertls.SplitConfig{
@@ -184,7 +204,7 @@ func (a *Agent) openPort() []net.Listener {
 	})
 	return []net.Listener{
 		a.splitter.Plain(),
-		tls.NewListener(a.splitter.Secure(), config),
+		tls.NewListener(peertls.Listen(a.splitter.Secure()), config),
 	}
 }
 

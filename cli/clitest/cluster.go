@@ -79,6 +79,7 @@ func NewCluster(logs string) *Cluster {
 	w.answerScaling()
 	w.answerCluster()
 	w.answerJoinTokens()
+	w.answerRevocations()
 	w.answerStorage()
 	w.answerChanges()
 	return w

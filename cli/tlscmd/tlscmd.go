@@ -1,5 +1,5 @@
-// Package tlscmd has the commands that make and show the certificates of a cluster. They use files alone, and
-// only one of them calls a server.
+// Package tlscmd has the commands that make and show the certificates of a cluster. Most use files alone. The
+// others call a server: to join, and to revoke certificates.
 package tlscmd
 
 import (
@@ -22,6 +22,9 @@ const (
 var Commands = []command.Command{
 	initCommand,
 	joinCommand,
+	revokeCommand,
+	revocationsCommand,
+	unrevokeCommand,
 	{
 		Name:     "ca",
 		Synopsis: "Create the certificate authority of a cluster",
@@ -58,7 +61,8 @@ Existing files are not overwritten.`,
 				Synopsis: "Show the holder, the names and the time of a certificate",
 				Help: `
 Shows the first certificate in a file of PEM. With -ca it also verifies that
-the authority has signed it.`,
+the authority has signed it. "berth tls revoke -serial" takes the serial
+number.`,
 				Local:   true,
 				Renders: true,
 				Flags: []command.Flag{

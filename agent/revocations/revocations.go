@@ -1,0 +1,120 @@
+// Package revocations tells the keys of an agent which certificates are revoked, and has them close the open
+// connections of those.
+package revocations
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/backoff"
+	"berth/internal/peertls"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// Keys check the certificates of connections: *peertls.Keys.
+type Keys interface {
+	SetRevoked(peertls.Revoked)
+	CloseRevoked()
+}
+
+// InStore makes the keys of a server ask its rows.
+func InStore(keys Keys, store *state.Store) {
+	keys.SetRevoked(func(c structs.CertificateRef) *structs.Revocation {
+		return state.Revoked(store.Read(), c)
+	})
+}
+
+// FollowStore closes the connections of revoked certificates after each change of the rows, until ctx ends.
+func FollowStore(ctx context.Context, keys Keys, store *state.Store) {
+	feed := store.Subscribe(1, state.RevocationRows)
+	defer feed.Close()
+	for ctx.Err() == nil {
+		feed.TakeChanges()
+		keys.CloseRevoked()
+		select {
+		case <-feed.Ready():
+		case <-ctx.Done():
+		}
+	}
+}
+
+const (
+	// pollTime is the longest that a request waits for a change.
+	pollTime = 5 * time.Minute
+	// retryTime is the time between a failed request and the next one.
+	retryTime = 15 * time.Second
+)
+
+// Follower holds the revocations in the memory of a node. Before the first answer of the servers it knows of
+// none.
+type Follower struct {
+	Keys   Keys
+	Caller rpc.Caller
+	Logger hclog.Logger
+
+	known atomic.Pointer[map[string]*structs.Revocation] // by ID
+}
+
+// Run asks the servers for the revocations and follows their changes until ctx ends.
+func (f *Follower) Run(ctx context.Context) {
+	f.Keys.SetRevoked(f.revoked)
+	var index uint64
+	told := false
+	for ctx.Err() == nil {
+		next, err := f.ask(ctx, index)
+		if err == nil {
+			told = false
+			index = next
+			continue
+		}
+		if !told && ctx.Err() == nil {
+			f.Logger.Warn("failed to ask the servers for revoked certificates; the ones known stay rejected",
+				"error", err)
+		}
+		told = true
+		backoff.Sleep(ctx, retryTime)
+	}
+}
+
+// ask waits for revocations that are newer than an index, and takes them over. Any server may answer that has
+// them. With the index 0 the leader answers.
+func (f *Follower) ask(ctx context.Context, after uint64) (index uint64, err error) {
+	req := &structs.QueryRequest{}
+	req.MinIndex = after
+	req.MaxWait = pollTime
+	req.AllowStale = after > 0
+	resp, err := rpc.Call(ctx, f.Caller, structs.CertificateRevocations, req)
+	if err != nil {
+		return 0, err
+	}
+	if resp.Index < after {
+		return 0, nil // the server is behind, or the servers were restored
+	}
+	known := make(map[string]*structs.Revocation, len(resp.Revocations))
+	for _, r := range resp.Revocations {
+		known[r.ID] = r
+	}
+	f.known.Store(&known)
+	f.Keys.CloseRevoked()
+	return resp.Index, nil
+}
+
+// revoked is a peertls.Revoked.
+func (f *Follower) revoked(c structs.CertificateRef) *structs.Revocation {
+	known := f.known.Load()
+	if known == nil {
+		return nil
+	}
+	for _, id := range c.RevocationIDs() {
+		r := (*known)[id]
+		if r != nil && r.Covers(c) {
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package revocations
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/peertls"
+	"berth/state"
+	"berth/structs"
+)
+
+// fakeKeys count the closings. Their certificate is the one of node n1.
+type fakeKeys struct {
+	mu      sync.Mutex
+	revoked peertls.Revoked
+	closed  int
+}
+
+func (k *fakeKeys) SetRevoked(f peertls.Revoked) { k.revoked = f }
+
+func (k *fakeKeys) CloseRevoked() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed++
+}
+
+func (k *fakeKeys) isRevoked() bool {
+	return k.revoked(structs.CertificateRef{Role: structs.JoinNode, ID: "n1"}) != nil
+}
+
+// answers are the answers of servers, one for each request. The last request waits.
+type answers struct {
+	requests chan structs.QueryRequest
+	next     []func() (*structs.CertificateRevocationsResponse, error)
+}
+
+func (a *answers) Call(ctx context.Context, _ string, req, resp any) error {
+	a.requests <- *req.(*structs.QueryRequest)
+	if len(a.next) == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	answer, err := a.next[0]()
+	a.next = a.next[1:]
+	if err == nil {
+		*resp.(*structs.CertificateRevocationsResponse) = *answer
+	}
+	return err
+}
+
+func listAt(index uint64, ids ...string) func() (*structs.CertificateRevocationsResponse, error) {
+	return func() (*structs.CertificateRevocationsResponse, error) {
+		resp := &structs.CertificateRevocationsResponse{}
+		resp.Index = index
+		for _, id := range ids {
+			resp.Revocations = append(resp.Revocations, &structs.Revocation{
+				ID:   structs.MachineRevocationID(structs.JoinNode, id),
+				Role: structs.JoinNode,
+				Name: id,
+			})
+		}
+		return resp, nil
+	}
+}
+
+func TestFollower_HoldsTheListOfTheServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := func() (*structs.CertificateRevocationsResponse, error) {
+			return nil, structs.Unavailablef("no server")
+		}
+		servers := &answers{
+			requests: make(chan structs.QueryRequest),
+			next: []func() (*structs.CertificateRevocationsResponse, error){
+				down,
+				listAt(5),
+				listAt(7, "n1"),
+				listAt(4), // a server that is behind
+				listAt(9, "n2"),
+			},
+		}
+		keys := &fakeKeys{}
+		f := Follower{Keys: keys, Caller: servers, Logger: hclog.NewNullLogger()}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { f.Run(ctx) })
+		for i, want := range []struct {
+			index   uint64
+			stale   bool
+			revoked bool
+		}{
+			{0, false, false},
+			{0, false, false},
+			{5, true, false},
+			{7, true, true},
+			{0, false, true},
+			{9, true, false},
+		} {
+			req := <-servers.requests
+			got := keys.isRevoked()
+			if req.MinIndex != want.index || req.AllowStale != want.stale || got != want.revoked {
+				t.Errorf("request %d: after %d, stale %v, revoked %v; want %+v",
+					i, req.MinIndex, req.AllowStale, got, want)
+			}
+		}
+		synctest.Wait()
+		if keys.closed != 3 {
+			t.Errorf("closed %d times; expected once for each list", keys.closed)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+func TestFollowStore_ClosesConnectionsAfterEachChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.New()
+		keys := &fakeKeys{}
+		InStore(keys, store)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { FollowStore(ctx, keys, store) })
+		synctest.Wait()
+		before := keys.closed
+		err := store.Write(1, func(tx *state.WriteTx) error {
+			return state.Revoke(tx, &structs.CertificateRevokeRequest{Role: structs.JoinNode, Name: "n1"})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !keys.isRevoked() || keys.closed != before+1 {
+			t.Errorf("revoked %v, closed %d times after %d", keys.isRevoked(), keys.closed, before)
+		}
+		cancel()
+		running.Wait()
+	})
+}
