@@ -216,6 +216,14 @@ func (a *Agent) HTTPAddr() string {
 	return net.JoinHostPort(ip.String(), strconv.Itoa(addr.Port))
 }
 
+// scheme returns the scheme of the addresses of the HTTP API.
+func (a *Agent) scheme() string {
+	if a.keys != nil {
+		return "https"
+	}
+	return "http"
+}
+
 // Run blocks until ctx ends, the server has left the cluster, or a part of the agent fails. It then stops the
 // other parts and returns the cause.
 func (a *Agent) Run(ctx context.Context) error {

@@ -191,8 +191,8 @@ func runCommand(ctx context.Context, call *command.Call) error {
 
 	a.source = func() (*Config, error) { return configAgain(call, a.config()) }
 	defer onHangup(hangups, func() { _ = a.reread() })() // it logs its error
-	call.Printf("berth %s\nHTTP API:  http://%s\nSocket:    unix://%s\nData:      %s\n",
-		version.Version, a.HTTPAddr(), cfg.OperatorSocket, cfg.DataDir)
+	call.Printf("berth %s\nHTTP API:  %s://%s\nSocket:    unix://%s\nData:      %s\n",
+		version.Version, a.scheme(), a.HTTPAddr(), cfg.OperatorSocket, cfg.DataDir)
 	return a.runUntilSignal(ctx)
 }
 

@@ -36,7 +36,10 @@ func securedServer(
 	line := log.await(t, "server started")
 	_, rest, _ := strings.Cut(line, "rpc_addr=")
 	rpcAddr, _, _ = strings.Cut(rest, " ")
-	_, httpAddr, _ = strings.Cut(httpAddr, "://")
+	scheme, httpAddr, _ := strings.Cut(httpAddr, "://")
+	if scheme != "https" {
+		t.Errorf("the agent says that its HTTP API has the scheme %q", scheme)
+	}
 	return httpAddr, rpcAddr, log
 }
 

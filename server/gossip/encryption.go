@@ -154,6 +154,19 @@ func readKeys(path string) (keys [][]byte, err error) {
 	return keys, nil
 }
 
+// PrimaryKey returns the key in base64 with which a server encrypts its gossip, "" if it has none. dir is
+// that of the server's files.
+func PrimaryKey(dir string) (structs.Secret, error) {
+	keys, err := readKeys(filepath.Join(dir, KeyringFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return structs.Secret(base64.StdEncoding.EncodeToString(keys[0])), nil
+}
+
 // readPrivate reads a file that its user alone may read.
 func readPrivate(path string) ([]byte, error) {
 	// An open of a pipe does not wait for a writer.

@@ -145,3 +145,24 @@ func TestAnswer_NamesTheServersThatFail(t *testing.T) {
 		wantFault(t, c.want, err, structs.KindInternal, c.want)
 	}
 }
+
+func TestPrimaryKey_IsTheOneInUse(t *testing.T) {
+	dir := t.TempDir()
+	key, err := PrimaryKey(dir)
+	if err != nil || key != "" {
+		t.Fatalf("a server without a key has one, or %v", err)
+	}
+	e := Encryption{Dir: dir, Key: structs.Secret(keys[0]), VerifyIncoming: true, VerifyOutgoing: true}
+	s, _ := startMember(t, "s1.global", e, hclog.NewNullLogger())
+	k := NewKeyrings(s, true, true)
+	for _, op := range []gossipkey.Operation{gossipkey.Install, gossipkey.Use} {
+		_, err = k.Do(op, keys[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, err = PrimaryKey(dir)
+	if err != nil || string(key) != keys[1] {
+		t.Errorf("it is another one, or %v", err)
+	}
+}
