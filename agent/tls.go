@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"berth/agent/renewal"
 	"berth/agent/revocations"
@@ -15,7 +16,9 @@ import (
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/rpc"
+	"berth/rpc/joining"
 	"berth/server/authority"
+	"berth/server/gossip"
 	"berth/structs"
 )
 
@@ -88,9 +91,13 @@ func (a *Agent) machines() join.Settings {
 		TLS:    a.keys.Joins(),
 		Region: cfg.Region,
 		Secrets: func() (join.Secrets, error) {
+			gossipKey, err := gossip.PrimaryKey(cfg.Server.DataDir)
+			if err != nil {
+				return join.Secrets{}, err
+			}
 			key, err := cfg.Server.Keyring.FileText()
 			return join.Secrets{
-				GossipKey: cfg.Server.Encrypt,
+				GossipKey: gossipKey,
 				Keyring:   key,
 			}, err
 		},
@@ -136,7 +143,12 @@ func (a *Agent) renewer() renewal.Renewer {
 	return r
 }
 
+// renewNode has a server sign. A certificate that has ended is no proof: the node then uses the way of
+// machines that join, at the servers that it knows.
 func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities string, err error) {
+	if a.keys.Lapsed(time.Now()) {
+		return a.renewLapsed(ctx, csr)
+	}
 	answer, err := rpc.Call(ctx, a.caller, structs.CertificateRenew, &structs.CertificateRenewRequest{
 		NodeID: a.keys.NodeID(),
 		CSR:    csr,
@@ -147,20 +159,27 @@ func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities st
 	return answer.Certificate, answer.Authorities, nil
 }
 
-func (a *Agent) renewServer(_ context.Context, der []byte) (cert, authorities string, err error) {
+func (a *Agent) renewLapsed(ctx context.Context, csr []byte) (cert, authorities string, err error) {
+	err = structs.Unavailablef("no server is known (client.servers)")
+	for _, addr := range a.client.Servers() {
+		var answer *structs.CertificateSignResponse
+		answer, err = joining.Renew(ctx, addr, a.keys.Client(peertls.Roles(pki.RoleServer)), csr)
+		if err == nil {
+			return answer.Certificate, answer.Authorities, nil
+		}
+		if structs.IsKind(err, structs.KindDenied) {
+			break // each server says the same
+		}
+	}
+	return "", "", err
+}
+
+func (a *Agent) renewServer(ctx context.Context, csr []byte) (cert, authorities string, err error) {
 	err = a.keys.CheckOwn() // it would sign for itself under another serial number
 	if err != nil {
 		return "", "", err
 	}
-	csr, err := pki.ParseCSR(der)
-	if err != nil {
-		return "", "", err
-	}
-	signed, err := a.server.Signer.Sign(csr.Public, csr.Identity)
-	if err != nil {
-		return "", "", err
-	}
-	return string(signed.PEM), a.server.Signer.Trusted(), nil
+	return a.server.Signing.Sign(ctx, csr, a.keys.Names())
 }
 
 // reloadKeys reads the files of the TLS certificate again.
@@ -216,7 +235,18 @@ func isLoopback(addr net.Addr) bool {
 // dialServers returns a dialer that takes the certificates of servers alone.
 func (a *Agent) dialServers() rpc.Dialer {
 	config := a.keys.Client(peertls.Roles(pki.RoleServer))
-	return rpc.SecureDialer(rpc.Dial, config, !a.config().TLS.Required())
+	settings := a.config().TLS
+	dial := rpc.SecureDialer(rpc.Dial, config, !settings.Required())
+	if !settings.Renew || !settings.Required() {
+		return dial
+	}
+	return func(addr string, timeout time.Duration) (net.Conn, error) {
+		if a.keys.Lapsed(time.Now()) {
+			return nil, structs.Unavailablef("the TLS certificate of this agent ended at %s, and is not renewed yet",
+				a.keys.Expires().Format(time.RFC3339))
+		}
+		return dial(addr, timeout)
+	}
 }
 
 // connect opens a connection to the HTTP port of the agent of a node. The node may be part of a server.

@@ -335,7 +335,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			Locks: e.locks,
 		}
 		sign = join.Signing{
-			Signer:   authority.Signer{Store: e.store, Keys: e.keys, Now: e.now},
+			Signer:   authority.Signer{Rows: authority.RowsOf(e.store), Keys: e.keys, Now: e.now},
 			Proposer: e.raft,
 			Region:   e.region,
 		}

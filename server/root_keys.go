@@ -7,6 +7,7 @@ import (
 
 	"berth/rpc"
 	"berth/server/keys"
+	"berth/server/signing"
 	"berth/structs"
 )
 
@@ -23,6 +24,13 @@ func openState(s *Server) (err error) {
 		},
 		Announce: func(kek string) { s.members.setTag(tagKEK, kek) },
 		Logger:   s.logger.Named("keyring"),
+	})
+	s.Signing = signing.New(signing.Deps{
+		Dir:     s.cfg.DataDir,
+		Store:   s.store,
+		Keys:    s.keys,
+		Keyring: &s.cfg.Keyring,
+		Logger:  s.logger,
 	})
 	if err == nil {
 		s.consensus, err = s.openRaft()

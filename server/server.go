@@ -20,7 +20,6 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
 	"berth/rpc"
-	"berth/server/authority"
 	"berth/server/autopilot"
 	"berth/server/control"
 	"berth/server/forget"
@@ -30,6 +29,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/server/raftfiles"
 	"berth/server/raftnet"
+	"berth/server/signing"
 	"berth/server/varlocks"
 	"berth/state"
 	"berth/structs"
@@ -49,7 +49,7 @@ type Server struct {
 	GossipKeys *gossip.Keyrings
 	keys       *keyring.Ring
 	rootKeys   *keys.Keys
-	Signer     authority.Signer // signs with the authority of the rows, without a leader
+	Signing    *signing.Signer // signs for this server, without a leader
 	nodes      *nodeconn.Sessions
 	endpoints  *endpoints.Endpoints
 	leases     *leases.Leases
@@ -139,7 +139,6 @@ func (s *Server) createServices(ln net.Listener) {
 	cfg := &s.cfg
 	logger := s.logger.Named("rpc")
 	s.loops = s.leaderLoops
-	s.Signer = authority.Signer{Store: s.store, Keys: s.keys, Now: time.Now}
 	s.gate = loadshed.NewGate(loadshed.MinAdmit)
 	s.pool = rpc.NewPool(cfg.Dial, logger, nil)
 	s.leases = leases.New(cfg.control().Leases, nil)
@@ -229,6 +228,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.watchLeader(ctx) })
 	loops.Go(func() { s.members.run(ctx) })
 	loops.Go(func() { s.rootKeys.Follow(ctx) })
+	loops.Go(func() { s.Signing.Run(ctx) })
 	loops.Go(func() { s.bootstrap(ctx) })
 	loops.Go(func() { s.forget.Run(ctx) })
 	loops.Go(func() {

@@ -41,6 +41,9 @@ var (
 	})
 )
 
+// AuthorityRows are the authorities: ID.
+var AuthorityRows = authorities.Topic(0)
+
 // Authorities yields the authorities of the cluster.
 func Authorities(tx Reader) iter.Seq[*structs.Authority] { return authorities.Scan(tx) }
 

@@ -140,9 +140,19 @@ type JoinResponse struct {
 	Authorities string   // the authorities to trust, in PEM
 	Servers     []string // the RPC addresses of the servers that are alive
 	Gossip      []string // their gossip addresses; none for a node
-	GossipKey   Secret   // of server.encrypt; "" for a node
+	GossipKey   Secret   // for server.encrypt: with which the servers encrypt now; "" for a node
 	Keyring     Secret   // the content of the file that opens the keyring; "" for a node
 	WriteMeta
+}
+
+// RenewLapsed signs the next certificate of a node whose present one has ended. A server serves it beside
+// Join: the node has no certificate that it could show.
+var RenewLapsed = write[RenewLapsedRequest, CertificateSignResponse]("Machine.Renew")
+
+// RenewLapsedRequest has a signing request of the key and the identity of the certificate that has ended.
+type RenewLapsedRequest struct {
+	CSR          []byte `level:"2"` // in DER
+	WriteOptions `level:"2"`
 }
 
 // CertificateSign signs a certificate on the leader. Only servers may call it.

@@ -3,6 +3,7 @@ package renewal
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -11,8 +12,13 @@ import (
 	"berth/internal/peertls"
 )
 
-// interval is the time between two looks at the certificate, and between two attempts to renew it.
-const interval = time.Minute
+const (
+	// interval is the time between two looks at the certificate, and between two attempts to renew it.
+	interval = time.Minute
+	// lapsedInterval is the least time between two attempts to renew a certificate that has ended, and half of
+	// the most: the machines of a site that was off do not call all at once.
+	lapsedInterval = 5 * time.Second
+)
 
 // Renewer renews the certificate of an agent.
 type Renewer struct {
@@ -26,6 +32,10 @@ type Renewer struct {
 // Run renews the certificate when two thirds of its life are over, until ctx ends.
 func (r Renewer) Run(ctx context.Context) {
 	told := ""
+	if r.Keys.Lapsed(time.Now()) {
+		r.Logger.Warn("the TLS certificate of this agent has ended, and other agents reject it; waiting until it "+
+			"is renewed", "expired", r.Keys.Expires())
+	}
 	for {
 		err := r.Step(ctx, time.Now())
 		fault := ""
@@ -33,11 +43,15 @@ func (r Renewer) Run(ctx context.Context) {
 			fault = err.Error()
 		}
 		if fault != "" && fault != told && ctx.Err() == nil {
-			r.Logger.Warn("failed to renew the TLS certificate, retrying every minute",
+			r.Logger.Warn("failed to renew the TLS certificate, retrying",
 				"expires", r.Keys.Expires(), "error", err)
 		}
 		told = fault
-		if !backoff.Sleep(ctx, interval) {
+		pause := interval
+		if r.Keys.Lapsed(time.Now()) {
+			pause = lapsedInterval + rand.N(lapsedInterval)
+		}
+		if !backoff.Sleep(ctx, pause) {
 			return
 		}
 	}

@@ -38,7 +38,7 @@ type Settings struct {
 
 // Secrets are the secrets that all servers share.
 type Secrets struct {
-	GossipKey structs.Secret // of server.encrypt
+	GossipKey structs.Secret // with which the servers encrypt their gossip; "" for none
 	Keyring   structs.Secret // the content of the file that opens the keyring
 }
 
@@ -51,7 +51,8 @@ type Cluster interface {
 	Members() []*structs.AgentMember
 }
 
-// Port serves the connections of machines without a certificate. It serves Machine.Join and nothing else.
+// Port serves the connections of machines without a certificate. It serves Machine.Join and Machine.Renew,
+// and nothing else.
 type Port struct {
 	Settings
 	cluster Cluster
@@ -72,7 +73,7 @@ func NewPort(s Settings, cluster Cluster, logger hclog.Logger) *Port {
 		logger:   logger,
 		conns:    make(loadshed.Permits, maxConns),
 	}
-	p.rpc = rpc.NewServer(logger, rpc.Handle(structs.Join, p.join))
+	p.rpc = rpc.NewServer(logger, rpc.Handle(structs.Join, p.join), rpc.Handle(structs.RenewLapsed, p.renew))
 	limits := rpc.DefaultLimits()
 	limits.Calls = 1
 	limits.Waiting = 1
@@ -173,4 +174,27 @@ func gossipAddresses(members []*structs.AgentMember) (alive []string) {
 		}
 	}
 	return alive
+}
+
+// renew has the leader sign the next certificate of a node whose present one has ended. The proof is the
+// signature of the request, by the key of the record. A recorded request is of no use to anybody else: its
+// answer is a certificate for a key that only the node has.
+func (p *Port) renew(
+	ctx context.Context, req *structs.RenewLapsedRequest,
+) (*structs.CertificateSignResponse, error) {
+	csr, err := pki.ParseCSR(req.CSR)
+	if err != nil {
+		return nil, err
+	}
+	if csr.Identity.Role != pki.RoleNode {
+		return nil, structs.Deniedf("the signing request is of %s; only a node renews here", csr.Identity)
+	}
+	signed, err := rpc.Call(ctx, p.cluster, structs.CertificateRenew, &structs.CertificateRenewRequest{
+		NodeID: csr.Identity.ID,
+		CSR:    req.CSR,
+	})
+	if err == nil {
+		p.logger.Info("a node has renewed a certificate that had ended", "identity", csr.Identity.String())
+	}
+	return signed, err
 }

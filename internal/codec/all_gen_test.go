@@ -368,6 +368,7 @@ var all = []any{
 	new(structs.RaftTransferRequest),
 	new(structs.ReapRequest),
 	new(structs.Reason),
+	new(structs.RenewLapsedRequest),
 	new(structs.RequestedDevice),
 	new(structs.RescheduleEvent),
 	new(structs.ReschedulePolicy),

@@ -108,6 +108,13 @@ func (k *Keys) verify(chain []*x509.Certificate, use x509.ExtKeyUsage, accept Ac
 
 // verifyChain verifies the first certificate of a chain. The others lead to its authority.
 func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsage) error {
+	return verifyChainAt(time.Now(), chain, roots, use)
+}
+
+// verifyChainAt is verifyChain at a time.
+func verifyChainAt(
+	at time.Time, chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsage,
+) error {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
@@ -115,6 +122,7 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKe
 	_, err := chain[0].Verify(x509.VerifyOptions{
 		Roots:         roots,
 		Intermediates: between,
+		CurrentTime:   at,
 		KeyUsages:     []x509.ExtKeyUsage{use},
 	})
 	if err != nil {

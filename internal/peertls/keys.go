@@ -192,7 +192,8 @@ func (k *Keys) read() (*material, error) {
 	return m, nil
 }
 
-// check verifies the certificate of this agent as the other ends will do.
+// check verifies the certificate of this agent as the other ends will do. One that has ended is valid for an
+// agent that renews it: the key is what the renewal needs.
 func (k *Keys) check(cert tls.Certificate, roots *x509.CertPool) (pki.Identity, error) {
 	chain := []*x509.Certificate{cert.Leaf}
 	for _, der := range cert.Certificate[1:] {
@@ -203,8 +204,12 @@ func (k *Keys) check(cert tls.Certificate, roots *x509.CertPool) (pki.Identity, 
 		chain = append(chain, c)
 	}
 
+	at := time.Now()
+	if k.cfg.Renew && at.After(cert.Leaf.NotAfter) {
+		at = cert.Leaf.NotAfter
+	}
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
-		err := verifyChain(chain, roots, use)
+		err := verifyChainAt(at, chain, roots, use)
 		if err != nil {
 			return pki.Identity{}, err
 		}

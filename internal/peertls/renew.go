@@ -15,6 +15,15 @@ func (k *Keys) RenewAt() time.Time {
 	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
 }
 
+// Lapsed reports whether the certificate of this agent has ended at a time.
+func (k *Keys) Lapsed(now time.Time) bool { return now.After(k.Expires()) }
+
+// Names returns the names in the certificate of this agent beside those of its role.
+func (k *Keys) Names() []string {
+	m := k.current.Load()
+	return pki.NamesOf(m.cert.Leaf, m.identity)
+}
+
 // CSR returns a request, in DER, for a certificate with the key and the identity of the present one.
 func (k *Keys) CSR() ([]byte, error) {
 	m := k.current.Load()

@@ -2,8 +2,11 @@ package peertls
 
 import (
 	"os"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
@@ -67,5 +70,56 @@ func TestKeys_RenewAtTwoThirdsOfTheLife(t *testing.T) {
 	leaf := keys.current.Load().cert.Leaf
 	if got, want := keys.RenewAt().Sub(leaf.NotBefore), (pkitest.Life+time.Hour)*2/3; got != want {
 		t.Errorf("%s after the begin; want %s", got, want)
+	}
+}
+
+func TestOpen_TakesACertificateThatHasEndedIfItIsRenewed(t *testing.T) {
+	a := pkitest.New(t, "global")
+	files := a.FilesOf(t, pki.Request{
+		Identity: pki.Identity{Region: "global", Role: pki.RoleNode, ID: "n1"},
+		From:     time.Now().Add(-50 * time.Minute),
+		Life:     time.Minute,
+	})
+	other := pkitest.New(t, "global")
+	for name, c := range map[string]struct {
+		renew bool
+		ca    string
+		taken bool
+	}{
+		"renewed":                       {true, a.CAFile, true},
+		"not renewed":                   {false, a.CAFile, false},
+		"renewed, of another authority": {true, other.CAFile, false},
+	} {
+		keys, err := Open(Config{
+			Mode:     ModeRequire,
+			CAFile:   c.ca,
+			CertFile: files.Cert,
+			KeyFile:  files.Key,
+			Renew:    c.renew,
+		}, "global", pki.RoleNode, hclog.NewNullLogger())
+		if (err == nil) != c.taken {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil && !keys.Lapsed(time.Now()) {
+			t.Errorf("%s: it counts as valid", name)
+		}
+	}
+}
+
+func TestKeys_NamesAreThoseBesideTheRole(t *testing.T) {
+	a := pkitest.New(t, "global")
+	files := a.Files(t, pki.RoleServer, "s1", "s1.example.com", "10.0.0.1", "2001:db8::1")
+	keys, err := Open(Config{
+		Mode:     ModeRequire,
+		CAFile:   a.CAFile,
+		CertFile: files.Cert,
+		KeyFile:  files.Key,
+	}, "global", pki.RoleServer, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"s1.example.com", "10.0.0.1", "2001:db8::1"}
+	if got := keys.Names(); !slices.Equal(got, want) {
+		t.Errorf("got %q; want %q", got, want)
 	}
 }

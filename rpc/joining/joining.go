@@ -1,9 +1,10 @@
-// Package joining calls the servers for a machine that has no certificate. The token of the machine names the
-// authority of the servers, so the machine knows them.
+// Package joining calls the servers for a machine that has no certificate, or one that has ended. The token
+// of the machine, or its file of authorities, names the authority of the servers, so the machine knows them.
 package joining
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 	"berth/structs"
 )
 
-// maxAnswer is the most bytes of an answer.
-const maxAnswer = 1 << 20
+const (
+	maxAnswer    = 1 << 20          // bytes
+	renewTimeout = 20 * time.Second // of a renewal at one server, with an election meanwhile
+)
 
 // Request is what a machine says of itself.
 type Request struct {
@@ -41,34 +44,55 @@ func Join(ctx context.Context, addr string, r Request) (*structs.JoinResponse, e
 		return nil, err
 	}
 
-	conn, err := dial(ctx, addr, token)
+	conn, err := dial(ctx, addr, peertls.JoinClient(token.Region, token.Authority))
 	if err != nil {
 		return nil, err
 	}
+	return call(ctx, conn, structs.Join, &structs.JoinRequest{
+		Token:    structs.Secret(r.Token),
+		CSR:      csr,
+		NodeName: r.NodeName,
+		NodePool: r.NodePool,
+	})
+}
+
+// Renew renews the certificate of a node that has ended, at the server at an address. config takes the
+// certificates of servers alone (see peertls.Keys.Client). csr is of the key and the identity of the node.
+func Renew(ctx context.Context, addr string, config *tls.Config, csr []byte) (
+	*structs.CertificateSignResponse, error,
+) {
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	conn, err := dial(ctx, addr, config)
+	if err != nil {
+		return nil, err
+	}
+	return call(ctx, conn, structs.RenewLapsed, &structs.RenewLapsedRequest{CSR: csr})
+}
+
+// call makes one call over a connection, and closes it.
+func call[Req, Resp any](
+	ctx context.Context, conn net.Conn, m structs.Method[Req, Resp], req *Req,
+) (*Resp, error) {
 	defer func() { _ = conn.Close() }() // the answer is complete, or there is an error
-	resp := new(structs.JoinResponse)
-	err = rpc.CallOnce(ctx, conn, rpc.OneCall{
-		Method:  structs.Join.Name,
+	resp := new(Resp)
+	err := rpc.CallOnce(ctx, conn, rpc.OneCall{
+		Method:  m.Name,
 		Answers: maxAnswer,
-		Req: &structs.JoinRequest{
-			Token:    structs.Secret(r.Token),
-			CSR:      csr,
-			NodeName: r.NodeName,
-			NodePool: r.NodePool,
-		},
-		Resp: resp,
+		Req:     req,
+		Resp:    resp,
 	})
 	return resp, err
 }
 
-// dial connects to a server whose certificate is of the authority of a token.
-func dial(ctx context.Context, addr string, token jointoken.Token) (net.Conn, error) {
+// dial connects to a server whose certificate config takes.
+func dial(ctx context.Context, addr string, config *tls.Config) (net.Conn, error) {
 	d := peertls.Dialing{
 		Connect: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
 		},
 		Prefix: []byte{rpc.ByteJoin},
-		TLS:    peertls.JoinClient(token.Region, token.Authority),
+		TLS:    config,
 	}
 	conn, err := d.Dial(ctx)
 	if err != nil {

@@ -4,6 +4,7 @@ package authority
 
 import (
 	"crypto"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,19 +19,26 @@ const Life = 24 * time.Hour
 
 // Signer signs with the authority of the rows.
 type Signer struct {
-	Store *state.Store
-	Keys  *keyring.Ring
-	Now   func() time.Time
+	Rows func() []*structs.Authority
+	Keys *keyring.Ring
+	Now  func() time.Time
+}
+
+// RowsOf returns the function that reads the authorities of a store.
+func RowsOf(store *state.Store) func() []*structs.Authority {
+	return func() []*structs.Authority { return slices.Collect(state.Authorities(store.Read())) }
 }
 
 // Active returns the authority that signs. The error is precondition if the cluster has none, or if this
 // server has not opened its key.
 func (s Signer) Active() (*pki.Authority, error) {
-	row := state.ActiveAuthority(s.Store.Read())
-	if row == nil {
+	rows := s.Rows()
+	i := slices.IndexFunc(rows, func(a *structs.Authority) bool { return a.RetireTime == 0 })
+	if i < 0 {
 		return nil, structs.Preconditionf("the servers have no certificate authority: start one of them with the " +
 			"files of `berth tls init`, and with a keyring (docs/operations/tls.md)")
 	}
+	row := rows[i]
 	key, err := s.Keys.Open(structs.AuthorityPlace(row.ID), row.Key)
 	if err != nil {
 		return nil, err
@@ -42,7 +50,7 @@ func (s Signer) Active() (*pki.Authority, error) {
 // those that it has replaced lately.
 func (s Signer) Trusted() string {
 	var pem strings.Builder
-	for a := range state.Authorities(s.Store.Read()) {
+	for _, a := range s.Rows() {
 		end := time.Unix(0, a.RetireTime).Add(state.RenewWithin)
 		if a.RetireTime == 0 || s.Now().Before(end) {
 			pem.WriteString(a.CertPEM)
@@ -58,8 +66,9 @@ type Signed struct {
 	End    time.Time
 }
 
-// Sign signs a certificate for the holder of a key. It lives for a day, or until its authority ends.
-func (s Signer) Sign(pub crypto.PublicKey, id pki.Identity) (Signed, error) {
+// Sign signs a certificate for the holder of a key, with some names beside those of its role. It lives for a
+// day, or until its authority ends.
+func (s Signer) Sign(pub crypto.PublicKey, id pki.Identity, names ...string) (Signed, error) {
 	authority, err := s.Active()
 	if err != nil {
 		return Signed{}, err
@@ -67,6 +76,7 @@ func (s Signer) Sign(pub crypto.PublicKey, id pki.Identity) (Signed, error) {
 	now := s.Now()
 	pem, err := authority.Sign(pub, pki.Request{
 		Identity: id,
+		Names:    names,
 		From:     now,
 		Life:     min(Life, authority.Cert.NotAfter.Sub(now)),
 	})

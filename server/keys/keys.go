@@ -183,23 +183,49 @@ func (k *Keys) open(ctx context.Context, row *structs.RootKey) error {
 	if err != nil {
 		return fmt.Errorf("it needs key-encryption key %s: %w", row.KEK, err)
 	}
+	return k.Settings.unwrap(ctx, kek, row, k.Ring)
+}
+
+// Unwrap returns a ring with the root keys of some rows, for a server whose store does not have them yet.
+func (s *Settings) Unwrap(ctx context.Context, rows []*structs.RootKey) (*keyring.Ring, error) {
+	kek, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	if kek == nil {
+		return nil, structs.Preconditionf("this server has no key-encryption key")
+	}
+	ring := &keyring.Ring{}
+	for _, row := range rows {
+		err := s.unwrap(ctx, kek, row, ring)
+		if err != nil {
+			return nil, fmt.Errorf("root key %s: %w", row.KeyID, err)
+		}
+	}
+	return ring, nil
+}
+
+// unwrap adds a root key to a ring.
+func (s *Settings) unwrap(
+	ctx context.Context, kek encrypter, row *structs.RootKey, ring *keyring.Ring,
+) error {
 	if kek.ID() != row.KEK {
 		return fmt.Errorf("it needs key-encryption key %s, and this server has %s (%s)",
-			row.KEK, kek.ID(), k.Settings.String())
+			row.KEK, kek.ID(), s.String())
 	}
 	key, err := kek.Unwrap(ctx, row.KeyID, row.Wrapped)
 	if err != nil {
 		return err
 	}
 	defer clear(key)
-	if !bytes.Equal(digest(row.KeyID, key), row.Digest) {
+	if !bytes.Equal(Digest(row.KeyID, key), row.Digest) {
 		return fmt.Errorf("key-encryption key %s unwraps it to another key than the one that was wrapped", row.KEK)
 	}
-	return k.Ring.Add(row.KeyID, key)
+	return ring.Add(row.KeyID, key)
 }
 
-// digest returns the digest of a root key: see structs.RootKey.
-func digest(id string, key []byte) []byte {
+// Digest returns the digest of a root key: see structs.RootKey.
+func Digest(id string, key []byte) []byte {
 	sum := sha256.Sum256(append([]byte("berth root key "+id+" "), key...))
 	return sum[:]
 }

@@ -91,7 +91,7 @@ func (k *Keys) add(ctx context.Context, was string, full bool) (*structs.RootKey
 		KeyID:   id,
 		Wrapped: wrapped,
 		KEK:     kek.ID(),
-		Digest:  digest(id, key),
+		Digest:  Digest(id, key),
 		Was:     was,
 		Full:    full,
 		Now:     time.Now().UnixNano(),

@@ -1,0 +1,195 @@
+// Package signing signs the certificate of a server on the server itself.
+//
+// Where TLS is required, no server is elected while the certificates of all have ended, and the rows of the
+// authority may be in entries of the log that wait for a leader. So each server keeps a copy of these rows in
+// a file of its data directory. The file has nothing in plain: the key of the authority is encrypted with a
+// root key, and the root key with the key-encryption key, which is not in that directory.
+package signing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/codec"
+	"berth/internal/durable"
+	"berth/internal/keyring"
+	"berth/internal/pki"
+	"berth/server/authority"
+	"berth/server/keys"
+	"berth/state"
+	"berth/structs"
+)
+
+// fileName is the name of the copy in the data directory.
+const fileName = "authority"
+
+// retryInterval is the time between two attempts to write the copy.
+const retryInterval = 5 * time.Second
+
+// Deps are what the package needs of its server.
+type Deps struct {
+	Dir     string // the data directory
+	Store   *state.Store
+	Keys    *keyring.Ring  // the root keys of the rows
+	Keyring *keys.Settings // open the root keys of the copy
+	Logger  hclog.Logger
+}
+
+// Signer signs the certificate of its server.
+type Signer struct {
+	Deps
+	file string
+}
+
+// New returns a signer. Run keeps its copy.
+func New(d Deps) *Signer {
+	return &Signer{
+		Deps: d,
+		file: filepath.Join(d.Dir, fileName),
+	}
+}
+
+// kept is the content of the file: the authorities, and the root keys that encrypt their keys.
+type kept struct {
+	Index       uint64 // of the last entry that the store had applied
+	Authorities []*structs.Authority
+	RootKeys    []*structs.RootKey
+}
+
+// Run writes the copy whenever the rows change, until ctx ends.
+func (s *Signer) Run(ctx context.Context) {
+	feed := s.Store.Subscribe(1, state.AuthorityRows, state.RootKeyRows)
+	defer feed.Close()
+	told := ""
+	for ctx.Err() == nil {
+		feed.TakeChanges()
+		err := s.keep()
+		fault := ""
+		var retry <-chan time.Time
+		if err != nil {
+			fault = err.Error()
+			retry = time.After(retryInterval)
+		}
+		if fault != "" && fault != told {
+			s.Logger.Error("failed to keep a copy of the certificate authority, retrying: without it this server "+
+				"cannot renew a certificate that has ended", "file", s.file, "error", err)
+		}
+		told = fault
+
+		select {
+		case <-feed.Ready():
+		case <-retry:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// keep writes the copy if the rows are newer and others.
+func (s *Signer) keep() error {
+	tx := s.Store.Read()
+	now := kept{
+		Index:       tx.Applied(),
+		Authorities: slices.Collect(state.Authorities(tx)),
+	}
+	for _, a := range now.Authorities {
+		row := state.RootKey(tx, a.Key.KeyID)
+		if row != nil && !slices.Contains(now.RootKeys, row) {
+			now.RootKeys = append(now.RootKeys, row)
+		}
+	}
+	if len(now.Authorities) == 0 {
+		return nil
+	}
+
+	former, err := s.read()
+	if err != nil {
+		s.Logger.Warn("the copy of the certificate authority is damaged; writing it again", "error", err)
+		former = &kept{}
+	}
+	if former.Index > now.Index { // entries of the log are not applied yet
+		return nil
+	}
+	same, err := former.same(now)
+	if err != nil || same {
+		return err
+	}
+	content, err := codec.Encode(&now)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(s.file, content)
+}
+
+// same reports whether the rows of both are the same.
+func (k kept) same(other kept) (bool, error) {
+	k.Index = other.Index
+	a, err := codec.Encode(&k)
+	if err != nil {
+		return false, err
+	}
+	b, err := codec.Encode(&other)
+	return bytes.Equal(a, b), err
+}
+
+// read returns the copy, an empty one if there is none.
+func (s *Signer) read() (*kept, error) {
+	content, err := os.ReadFile(s.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &kept{}, nil
+	}
+	k := &kept{}
+	if err == nil {
+		err = codec.Decode(content, k)
+	}
+	if err != nil {
+		return nil, structs.Internalf("reading the copy %s of the certificate authority: %w", s.file, err)
+	}
+	return k, nil
+}
+
+// Sign signs the next certificate of this server, for a signing request in DER and with some names beside
+// those of its role. It returns the certificate and the authorities to trust, in PEM.
+func (s *Signer) Sign(ctx context.Context, csr []byte, names []string) (cert, trusted string, err error) {
+	request, err := pki.ParseCSR(csr)
+	if err != nil {
+		return "", "", err
+	}
+	by, err := s.signer(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	signed, err := by.Sign(request.Public, request.Identity, names...)
+	if err != nil {
+		return "", "", err
+	}
+	return string(signed.PEM), by.Trusted(), nil
+}
+
+// signer returns the signer with the rows of the store, or with the copy if it is newer: this server has not
+// applied its log yet.
+func (s *Signer) signer(ctx context.Context) (authority.Signer, error) {
+	by := authority.Signer{
+		Rows: authority.RowsOf(s.Store),
+		Keys: s.Keys,
+		Now:  time.Now,
+	}
+	k, err := s.read()
+	if err != nil {
+		s.Logger.Error("cannot use the copy of the certificate authority", "error", err)
+		return by, nil
+	}
+	if k.Index <= s.Store.Index() {
+		return by, nil
+	}
+	by.Rows = func() []*structs.Authority { return k.Authorities }
+	by.Keys, err = s.Keyring.Unwrap(ctx, k.RootKeys)
+	return by, err
+}

@@ -1,0 +1,265 @@
+package signing
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"berth/fsm"
+	"berth/internal/keyring"
+	"berth/internal/pki"
+	"berth/internal/pki/pkitest"
+	"berth/server/keys"
+	"berth/state"
+	"berth/structs"
+)
+
+// cluster has the rows of a cluster with one root key, and the settings of its keyring.
+type cluster struct {
+	t        *testing.T
+	store    *state.Store
+	index    uint64
+	ring     *keyring.Ring
+	settings *keys.Settings
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	kek := keyring.NewFileKey()
+	c := &cluster{
+		t:        t,
+		store:    state.New(),
+		ring:     &keyring.Ring{},
+		settings: &keys.Settings{File: filepath.Join(t.TempDir(), "keyring")},
+	}
+	pkitest.Write(t, c.settings.File, kek.Text())
+	key := bytes.Repeat([]byte{7}, keyring.KeySize)
+	wrapped, err := kek.Wrap("k1", key)
+	if err == nil {
+		err = c.ring.Add("k1", key)
+	}
+	if err == nil {
+		err = c.ring.Use("k1")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	propose(c, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+		KeyID:   "k1",
+		Wrapped: wrapped,
+		KEK:     kek.ID(),
+		Digest:  keys.Digest("k1", key),
+		Now:     1,
+	})
+	return c
+}
+
+func propose[P any](c *cluster, command fsm.Command[P], payload *P) {
+	c.t.Helper()
+	entry, err := command.Encode(payload)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.index++
+	if err, failed := fsm.New(c.store).Apply(&raft.Log{Index: c.index, Data: entry}).(error); failed {
+		c.t.Fatal(err)
+	}
+}
+
+// add makes an authority the one that signs.
+func (c *cluster) add() *pkitest.Authority {
+	c.t.Helper()
+	a := pkitest.New(c.t, "global")
+	id := pki.AuthorityID(a.Cert)
+	keyPEM, err := a.KeyPEM()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	sealed, err := c.ring.Seal(structs.AuthorityPlace(id), keyPEM)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	propose(c, fsm.AuthoritySet, &structs.AuthorityRequest{
+		ID:      id,
+		CertPEM: string(a.CertPEM()),
+		Key:     sealed,
+		Now:     time.Now().UnixNano(),
+	})
+	return a
+}
+
+// signer returns the signer of a server with some rows.
+func (c *cluster) signer(dir string, store *state.Store, ring *keyring.Ring) *Signer {
+	return New(Deps{
+		Dir:     dir,
+		Store:   store,
+		Keys:    ring,
+		Keyring: c.settings,
+		Logger:  hclog.NewNullLogger(),
+	})
+}
+
+// sign returns the certificate that a signer signs, and the authorities to trust.
+func sign(t *testing.T, s *Signer, names ...string) (cert []byte, trusted string, err error) {
+	t.Helper()
+	key, err := pki.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := key.CSR(pki.Identity{Region: "global", Role: pki.RoleServer, ID: "s1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pem, trusted, err := s.Sign(t.Context(), csr, names)
+	return []byte(pem), trusted, err
+}
+
+// mustBeOf fails unless an authority has signed a certificate.
+func mustBeOf(t *testing.T, cert []byte, a *pkitest.Authority) {
+	t.Helper()
+	parsed, err := pki.ParseCertificates(cert)
+	if err != nil || parsed[0].CheckSignatureFrom(a.Cert) != nil {
+		t.Errorf("the certificate is not of the authority: %v", err)
+	}
+}
+
+func TestSigner_SignsWithTheCopyBeforeItHasTheRows(t *testing.T) {
+	c := newCluster(t)
+	dir := t.TempDir()
+	first := c.add()
+	err := c.signer(dir, c.store, c.ring).keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	started := c.signer(dir, state.New(), &keyring.Ring{})
+	cert, trusted, err := sign(t, started, "s1.example.com")
+	if err != nil || trusted != string(first.CertPEM()) {
+		t.Fatalf("trusts %q, %v", trusted, err)
+	}
+	mustBeOf(t, cert, first)
+	parsed, err := pki.ParseCertificates(cert)
+	if err != nil || parsed[0].VerifyHostname("s1.example.com") != nil {
+		t.Errorf("the names of the certificate are not kept: %v", err)
+	}
+	err = started.keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = sign(t, started)
+	if err != nil {
+		t.Errorf("a server without rows has removed the copy: %v", err)
+	}
+}
+
+func TestSigner_OlderRowsDoNotReplaceTheCopy(t *testing.T) {
+	c := newCluster(t)
+	dir := t.TempDir()
+	c.add()
+	var snapshot bytes.Buffer
+	err := c.store.Save(&snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := c.add()
+	err = c.signer(dir, c.store, c.ring).keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	old := state.New()
+	err = old.Load(&snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := c.signer(dir, old, c.ring)
+	err = started.keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, _, err := sign(t, started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustBeOf(t, cert, second)
+}
+
+func TestSigner_NewerRowsReplaceTheCopy(t *testing.T) {
+	c := newCluster(t)
+	dir := t.TempDir()
+	s := c.signer(dir, c.store, c.ring)
+	c.add()
+	err := s.keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := c.add()
+	cert, _, err := sign(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustBeOf(t, cert, second)
+	err = s.keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, _, err = sign(t, c.signer(dir, state.New(), &keyring.Ring{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustBeOf(t, cert, second)
+}
+
+func TestSigner_TheCopyIsOfNoUseWithoutTheKeyring(t *testing.T) {
+	c := newCluster(t)
+	dir := t.TempDir()
+	a := c.add()
+	err := c.signer(dir, c.store, c.ring).keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, fileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyPEM, err := a.KeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := bytes.Split(keyPEM, []byte("\n"))[1] // of the key in base64
+	if bytes.Contains(content, secret) || bytes.Contains(content, bytes.Repeat([]byte{7}, keyring.KeySize)) {
+		t.Error("the copy has a key in plain")
+	}
+
+	pkitest.Write(t, c.settings.File, keyring.NewFileKey().Text())
+	_, _, err = sign(t, c.signer(dir, state.New(), &keyring.Ring{}))
+	if err == nil {
+		t.Error("another keyring opens the copy")
+	}
+}
+
+func TestSigner_ADamagedCopyDoesNotHinderTheRows(t *testing.T) {
+	c := newCluster(t)
+	dir := t.TempDir()
+	a := c.add()
+	pkitest.Write(t, filepath.Join(dir, fileName), []byte("damaged"))
+	s := c.signer(dir, c.store, c.ring)
+	cert, _, err := sign(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustBeOf(t, cert, a)
+	err = s.keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = sign(t, c.signer(dir, state.New(), &keyring.Ring{}))
+	if err != nil {
+		t.Errorf("the copy was not written again: %v", err)
+	}
+}
