@@ -68,6 +68,7 @@ func bindPluginConfig(c *call, req *structs.CSIPluginSettingsRequest) error {
 	err := c.decodeBody(&body)
 	req.ID = c.id()
 	req.OnNodeLoss = body.OnNodeLoss
+	req.SecretsFrom = body.SecretsFrom
 	return err
 }
 

@@ -11,10 +11,14 @@ func pluginConfigCalls() map[string]routeCall {
 			request: &structs.CSIPluginGetRequest{ID: "p"},
 		},
 		"PUT /v1/plugin/csi/{id}/config": {
-			path:    "/v1/plugin/csi/p/config",
-			body:    `{"ID":"q","OnNodeLoss":"fence"}`,
-			rpc:     "CSIPlugin.SetConfig",
-			request: &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: "fence"},
+			path: "/v1/plugin/csi/p/config",
+			body: `{"ID":"q","OnNodeLoss":"fence","SecretsFrom":"nomad/volumes/default/p"}`,
+			rpc:  "CSIPlugin.SetConfig",
+			request: &structs.CSIPluginSettingsRequest{
+				ID:          "p",
+				OnNodeLoss:  "fence",
+				SecretsFrom: "nomad/volumes/default/p",
+			},
 		},
 	}
 }

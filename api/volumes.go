@@ -145,7 +145,7 @@ type volumeBody struct {
 	structs.CSIVolume
 	AccessMode, AttachmentMode, ReadAllocs, WriteAllocs, Allocations  json.RawMessage
 	Claims, Attachments, Schedulable, Blocked                         json.RawMessage
-	Warnings, WaitingJobs, ExpandBlocked, LossPolicy                  json.RawMessage
+	Warnings, WaitingJobs, ExpandBlocked, LossPolicy, SecretsVariable json.RawMessage
 	Provider, ProviderVersion, ControllerRequired, ControllersHealthy json.RawMessage
 	ControllersExpected, NodesHealthy, NodesExpected                  json.RawMessage
 	ResourceExhausted                                                 json.RawMessage

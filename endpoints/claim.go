@@ -7,9 +7,9 @@ import (
 	"berth/endpoints/callers"
 	"berth/endpoints/query"
 	"berth/fsm"
-	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/volumesecrets"
 	"berth/structs"
 )
 
@@ -187,6 +187,7 @@ func (c claims) get(
 			resp.Ready = false
 		}
 
+		missing := volumesecrets.Await(tx, resp)
 		if resp.Ready {
 			resp.Provider = nodeconn.Provider(
 				c.store.Read(), resp.Volume.PluginID)
@@ -201,7 +202,7 @@ func (c claims) get(
 		if !resp.Ready {
 			// The reason is read outside tx: a change of the claims that it names must not end this wait.
 			reason := state.ClaimBlocked(c.store.Read(), resp.Claim)
-			resp.Blocked = cmp.Or(recovering, reason)
+			resp.Blocked = cmp.Or(recovering, missing, reason)
 		}
 
 		return resp, changed, nil
@@ -211,26 +212,7 @@ func (c claims) get(
 	if err != nil {
 		return nil, err
 	}
-	return resp, c.openSecrets(resp)
-}
-
-// openSecrets decrypts the secrets of an answer's volume, once its node may use the volume. A node needs none
-// of the secrets of attachments.
-func (c claims) openSecrets(resp *structs.CSIClaimGetResponse) (err error) {
-	if resp.Attachment != nil {
-		own := *resp.Attachment
-		own.Secrets = nil
-		own.SealedSecrets = nil
-		resp.Attachment = &own
-	}
-	if !resp.Ready && resp.Volume != nil {
-		own := *resp.Volume
-		own.Secrets = nil
-		own.SealedSecrets = nil
-		resp.Volume = &own
-	}
-	resp.Volume, err = sealing.OpenVolume(c.keys, resp.Volume)
-	return err
+	return resp, volumesecrets.Fill(c.store.Read(), c.keys, resp)
 }
 
 // claimWithRows returns a claim with the rows that its node needs. The grant makes the attachment, so a claim

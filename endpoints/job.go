@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/internal/codec"
 	"berth/state"
+	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/jobdiff"
 	"berth/structs/validate"
@@ -153,7 +154,12 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 
 			for i := range count {
 				id := v.VolumeID(i)
-				if state.Volume(tx, job.Namespace, id) != nil {
+				row := state.Volume(tx, job.Namespace, id)
+				if row != nil {
+					_, err := volumesecrets.Variable(tx, row)
+					if err != nil {
+						missing = append(missing, fmt.Sprintf("group %q, %v", g.Name, err))
+					}
 					continue
 				}
 

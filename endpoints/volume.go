@@ -7,6 +7,7 @@ import (
 	"berth/endpoints/query"
 	"berth/endpoints/release"
 	"berth/state"
+	"berth/state/volumesecrets"
 	"berth/structs"
 )
 
@@ -25,6 +26,11 @@ func (v volumes) get(
 		return noVolume(req.RequestNamespace(), req.ID)
 	}
 	resp.Volume = state.VolumeDetail(tx, row)
+	resp.Volume.SecretsVariable = volumesecrets.Path(tx, row)
+	_, err := volumesecrets.Variable(tx, row)
+	if err != nil {
+		resp.Volume.Warnings = append(resp.Volume.Warnings, err.Error())
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -117,10 +118,11 @@ func (w volumeWrites) confirmVolume(
 
 	old := state.Volume(tx, v.Namespace, v.ID)
 	if old != nil {
-		err := w.fillFromStored(v, old)
-		if err != nil {
-			return err
-		}
+		fillFromStored(v, old)
+	}
+	v, err := volumesecrets.Open(tx, w.keys, v)
+	if err != nil {
+		return err
 	}
 
 	req := &structs.ClientCSIValidateRequest{
@@ -154,14 +156,10 @@ func (w volumeWrites) confirmVolume(
 }
 
 // fillFromStored gives a field that the request leaves out, or has redacted, the stored value.
-func (w volumeWrites) fillFromStored(v, old *structs.CSIVolume) error {
+func fillFromStored(v, old *structs.CSIVolume) {
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 	if len(v.Secrets) == 0 {
-		opened, err := sealing.OpenVolume(w.keys, old)
-		if err != nil {
-			return err
-		}
-		v.Secrets = opened.Secrets
+		state.KeepSecrets(v, old)
 	}
 	if len(v.Context) == 0 {
 		v.Context = old.Context
@@ -169,7 +167,6 @@ func (w volumeWrites) fillFromStored(v, old *structs.CSIVolume) error {
 	if v.MountOptions.IsRedacted() {
 		v.MountOptions = old.MountOptions
 	}
-	return nil
 }
 
 // qualifiedID returns the ID of a volume with its namespace.
@@ -240,6 +237,9 @@ func (w volumeWrites) recordRows(
 	for _, v := range given.Volumes {
 		old := state.Volume(tx, v.Namespace, v.ID)
 		wanted, err := build(tx, old, v)
+		if err == nil {
+			err = volumesecrets.Check(tx, wanted, old)
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -371,6 +371,9 @@ func (w volumeWrites) remove(
 	}
 
 	err := checkDeletable(tx, row)
+	if err == nil && len(req.Secrets) == 0 && row.State != structs.VolumeFailed {
+		err = volumesecrets.Check(tx, row, nil)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -99,8 +99,9 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"PluginConfigSet": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return PluginConfigSet.Encode(&structs.CSIPluginSettingsRequest{
-			ID:         "p",
-			OnNodeLoss: d.of("", structs.LossHold, structs.LossFence, structs.LossLease),
+			ID:          "p",
+			OnNodeLoss:  d.of("", structs.LossHold, structs.LossFence, structs.LossLease),
+			SecretsFrom: d.of("", "nomad/volumes/{namespace}/{id}"),
 		})
 	},
 	"RootKeyAdd": func(d dice, tx *state.ReadTx) ([]byte, error) {

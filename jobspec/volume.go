@@ -26,6 +26,7 @@ type volumeFile struct {
 	Capabilities []*capability     `hcl:"capability,block"`
 	MountOptions *mountOptions     `hcl:"mount_options,block"`
 	Secrets      map[string]string `hcl:"secrets"`
+	SecretsFrom  string            `hcl:"secrets_from"`
 	Parameters   map[string]string `hcl:"parameters"`
 	Context      map[string]string `hcl:"context"`
 	Topology     *topologyRequest  `hcl:"topology_request,block"`
@@ -70,6 +71,7 @@ func (f *volumeFile) row() *structs.CSIVolume {
 		RequestedCapacityMax: int64(f.CapacityMax),
 		MountOptions:         (*structs.CSIMountOptions)(f.MountOptions),
 		Secrets:              f.Secrets,
+		SecretsFrom:          f.SecretsFrom,
 		Parameters:           f.Parameters,
 		Context:              f.Context,
 		OnNodeLoss:           f.OnNodeLoss,

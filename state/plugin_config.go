@@ -26,13 +26,14 @@ func PluginConfigSet(tx *WriteTx, p *structs.CSIPluginSettingsRequest) error {
 		return err
 	}
 	config := &structs.CSIPluginSettings{
-		ID:         p.ID,
-		OnNodeLoss: cmp.Or(p.OnNodeLoss, structs.LossHold),
+		ID:          p.ID,
+		OnNodeLoss:  cmp.Or(p.OnNodeLoss, structs.LossHold),
+		SecretsFrom: p.SecretsFrom,
 	}
 	if Plugin(tx, p.ID) != nil { // other nodes may take its volumes
 		unblock(tx, structs.WakePlugin(p.ID))
 	}
-	if config.OnNodeLoss != structs.LossHold {
+	if config.OnNodeLoss != structs.LossHold || config.SecretsFrom != "" {
 		pluginConfigs.Put(tx, config)
 		return nil
 	}
@@ -46,7 +47,7 @@ func PluginConfigSet(tx *WriteTx, p *structs.CSIPluginSettingsRequest) error {
 // pluginConfigs checks that each row has a setting.
 func (c *checker) pluginConfigs() {
 	for p := range pluginConfigs.Scan(c) {
-		c.want(p.OnNodeLoss == structs.LossFence || p.OnNodeLoss == structs.LossLease,
+		c.want(p.OnNodeLoss == structs.LossFence || p.OnNodeLoss == structs.LossLease || p.SecretsFrom != "",
 			"the settings of plugin %s: on_node_loss %q", p.ID, p.OnNodeLoss)
 	}
 }

@@ -99,7 +99,7 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 	v.Name = cmp.Or(v.Name, old.Name)
 	v.CreateTime = old.CreateTime
 	v.State = cmp.Or(v.State, structs.VolumeReady)
-	keepSecrets(v, old)
+	KeepSecrets(v, old)
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.Call = old.Call
 	v.Forced = old.Forced
@@ -218,7 +218,7 @@ func keepUnset(v, old *structs.CSIVolume) {
 		v.RequestedCapabilities = old.RequestedCapabilities
 	}
 
-	keepSecrets(v, old)
+	KeepSecrets(v, old)
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.State = old.State
 	v.LastError = old.LastError
@@ -232,11 +232,12 @@ func keepUnset(v, old *structs.CSIVolume) {
 	v.CreateTime = old.CreateTime
 }
 
-// keepSecrets copies the stored secrets, in either form, into a new row without any.
-func keepSecrets(v, old *structs.CSIVolume) {
-	if v.Secrets == nil && v.SealedSecrets == nil {
+// KeepSecrets copies the stored secrets, in each form, into a new row without any.
+func KeepSecrets(v, old *structs.CSIVolume) {
+	if v.Secrets == nil && v.SealedSecrets == nil && v.SecretsFrom == "" {
 		v.Secrets = old.Secrets
 		v.SealedSecrets = old.SealedSecrets
+		v.SecretsFrom = old.SecretsFrom
 	}
 }
 

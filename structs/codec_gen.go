@@ -1996,7 +1996,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(31)
+	n := uint32(32)
 	if !(v.Call != nil) {
 		n--
 	}
@@ -2019,6 +2019,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.SealedSecrets != nil) {
+		n--
+	}
+	if !(v.SecretsFrom != "") {
 		n--
 	}
 	if !(v.TurnedReadOnly != nil) {
@@ -2111,6 +2114,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa7Secrets"...)
 	b = wire.AppendStringMap(b, v.Secrets)
+	if v.SecretsFrom != "" {
+		b = append(b, "\xabSecretsFrom"...)
+		b = msgp.AppendString(b, v.SecretsFrom)
+	}
 	b = append(b, "\xaaSnapshotID"...)
 	b = msgp.AppendString(b, v.SnapshotID)
 	b = append(b, "\xa5State"...)
@@ -2166,6 +2173,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "SealedSecrets":
 		b, err = wire.ReadOther(b, &v.SealedSecrets)
+	case "SecretsFrom":
+		b, err = wire.ReadString(b, &v.SecretsFrom)
 	case "Parameters":
 		b, err = wire.ReadStringMap(b, (*map[string]string)(&v.Parameters))
 	case "Context":
@@ -2359,7 +2368,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(51)
+	n := uint32(53)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -2388,6 +2397,12 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.SealedSecrets != nil) {
+		n--
+	}
+	if !(v.CSIVolume.SecretsFrom != "") {
+		n--
+	}
+	if !(v.SecretsVariable != "") {
 		n--
 	}
 	if !(v.CSIVolume.TurnedReadOnly != nil) {
@@ -2532,6 +2547,14 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa7Secrets"...)
 	b = wire.AppendStringMap(b, v.CSIVolume.Secrets)
+	if v.CSIVolume.SecretsFrom != "" {
+		b = append(b, "\xabSecretsFrom"...)
+		b = msgp.AppendString(b, v.CSIVolume.SecretsFrom)
+	}
+	if v.SecretsVariable != "" {
+		b = append(b, "\xafSecretsVariable"...)
+		b = msgp.AppendString(b, v.SecretsVariable)
+	}
 	b = append(b, "\xaaSnapshotID"...)
 	b = msgp.AppendString(b, v.CSIVolume.SnapshotID)
 	b = append(b, "\xa5State"...)
@@ -2597,6 +2620,8 @@ func (v *CSIVolumeDetail) readField(name, b []byte) (_ []byte, known bool, err e
 		b, err = wire.ReadString(b, &v.ExpandBlocked)
 	case "LossPolicy":
 		b, err = wire.ReadString(b, &v.LossPolicy)
+	case "SecretsVariable":
+		b, err = wire.ReadString(b, &v.SecretsVariable)
 	case "Provider":
 		b, err = wire.ReadString(b, &v.Provider)
 	case "ProviderVersion":

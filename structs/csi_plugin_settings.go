@@ -7,6 +7,9 @@ type CSIPluginSettings struct {
 	// OnNodeLoss is the rule for the volumes that have none of their own: LossHold, LossFence or LossLease; ""
 	// for LossHold.
 	OnNodeLoss string
+	// SecretsFrom is the path of the variable with the secrets of the volumes that have none of their own, ""
+	// for none. {namespace} and {id} in it stand for those of the volume.
+	SecretsFrom string `json:",omitempty"`
 	Indexes
 }
 
@@ -26,5 +29,6 @@ var CSIPluginSettingsSet = write[CSIPluginSettingsRequest, Empty]("CSIPlugin.Set
 type CSIPluginSettingsRequest struct {
 	ID           string `level:"2"`
 	OnNodeLoss   string `level:"2"`
+	SecretsFrom  string `level:"2"`
 	WriteOptions `level:"2"`
 }

@@ -187,7 +187,10 @@ type CSIVolume struct {
 	Secrets             Secrets `codec:"Secrets"`
 	// SealedSecrets are the secrets in the rows and in the log of a cluster with a root key. Secrets is then
 	// empty there. Package sealing opens them.
-	SealedSecrets         *Sealed           `json:"-" codec:"SealedSecrets,omitempty" level:"2"`
+	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"`
+	// SecretsFrom is the path of the variable with the secrets, in the namespace of the volume, "" for none. It
+	// excludes Secrets: see package volumesecrets.
+	SecretsFrom           string            `json:",omitempty" codec:",omitempty" level:"2"`
 	Parameters            map[string]string // opaque, for CreateVolume
 	Context               map[string]string // opaque volume_context: passed back byte for byte
 	Capacity              int64             // bytes; 0: the plugin reported none
@@ -258,7 +261,9 @@ type CSIVolumeDetail struct {
 	// the users that have to release the volume before the plugin may expand it
 	ExpandBlocked string `json:",omitempty"`
 	// LossPolicy is OnNodeLoss, or else the rule of the volume's plugin, or else LossHold.
-	LossPolicy          string
+	LossPolicy string
+	// SecretsVariable is SecretsFrom, or else the path that the settings of the plugin name for the volume.
+	SecretsVariable     string `json:",omitempty"`
 	Provider            string
 	ProviderVersion     string
 	ControllerRequired  bool

@@ -39,14 +39,15 @@ type Cluster struct {
 	Caller *apitest.Caller
 	Agent  *apitest.Agent
 
-	mu         sync.Mutex
-	jobs       map[string]*structs.Job
-	from       map[string]*structs.JobSubmission // the sources of the jobs
-	reads      map[string]int                    // the number of reads of a thing
-	Slow       chan string                       // the first volume whose deletion never ends
-	restarting string                            // the allocation of the job fleet that restarts, or ""
-	Drains     []*structs.NodeDrainRequest       // that were sent
-	onNodeLoss string                            // of the volumes of plugins, "" for the default
+	mu          sync.Mutex
+	jobs        map[string]*structs.Job
+	from        map[string]*structs.JobSubmission // the sources of the jobs
+	reads       map[string]int                    // the number of reads of a thing
+	Slow        chan string                       // the first volume whose deletion never ends
+	restarting  string                            // the allocation of the job fleet that restarts, or ""
+	Drains      []*structs.NodeDrainRequest       // that were sent
+	onNodeLoss  string                            // of the volumes of plugins, "" for the default
+	secretsFrom string                            // of the volumes of plugins, "" for none
 }
 
 func nanosBefore(d time.Duration) int64 {

@@ -67,12 +67,13 @@ func (w *Cluster) answerPlugins() {
 		func(_ context.Context, r *structs.CSIPluginGetRequest) (*structs.CSIPluginSettingsResponse, error) {
 			policy := cmp.Or(w.onNodeLoss, structs.LossHold)
 			return &structs.CSIPluginSettingsResponse{
-				Config: &structs.CSIPluginSettings{ID: r.ID, OnNodeLoss: policy},
+				Config: &structs.CSIPluginSettings{ID: r.ID, OnNodeLoss: policy, SecretsFrom: w.secretsFrom},
 			}, nil
 		})
 	apitest.On(c, structs.CSIPluginSettingsSet,
 		func(_ context.Context, r *structs.CSIPluginSettingsRequest) (*structs.Empty, error) {
 			w.onNodeLoss = r.OnNodeLoss
+			w.secretsFrom = r.SecretsFrom
 			return &structs.Empty{}, validate.PluginConfig(r)
 		})
 	type externals = structs.CSIVolumeExternalResponse

@@ -44,6 +44,10 @@ capability {
 #secrets {
 #  password = "..."
 #}
+
+# Or the path of a variable with the secrets, which can be changed at any time:
+# berth var put nomad/volumes/default/ID password=@FILE
+#secrets_from = "nomad/volumes/default/ID"
 `
 
 // volumeInit writes the example to a new file.

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,34 +31,61 @@ var PluginCommands = []command.Command{
 		Help: `
 Without an option it shows the settings. They need no instance of the plugin,
 and stay when its last instance and its last volume are gone.
+
+In the path of -secrets-from, {namespace} and {id} stand for those of the
+volume. The variable is in the namespace of the volume.
 `,
 		Flags: []command.Flag{{
 			Name:  "on-node-loss",
 			Kind:  command.String,
 			Value: "hold|fence|lease",
 			Usage: "Who releases a volume of a lost node, where the volume itself does not say so",
+		}, {
+			Name:  "secrets-from",
+			Kind:  command.String,
+			Value: "path|none",
+			Usage: "The path of the variable with the secrets of a volume that has none of its own",
 		}},
 		Renders: true,
 		Run:     configurePlugin,
 		Examples: "berth plugin config hostpath\n" +
-			"berth plugin config -on-node-loss fence hostpath",
+			"berth plugin config -on-node-loss fence hostpath\n" +
+			"berth plugin config -secrets-from nomad/volumes/{namespace}/nfs nfs",
 	},
 }
 
+// noSecretsFrom is the value of -secrets-from that removes the path.
+const noSecretsFrom = "none"
+
 func configurePlugin(ctx context.Context, c *command.Call) error {
+	id := c.Arg(0)
+	config, _, err := c.API.PluginConfig(ctx, id, nil)
+	if err != nil {
+		return err
+	}
 	policy := c.String("on-node-loss")
-	if policy != "" {
-		err := c.API.SetPluginConfig(ctx, c.Arg(0), &structs.CSIPluginSettings{OnNodeLoss: policy})
+	from := c.String("secrets-from")
+	if policy != "" || from != "" {
+		config.OnNodeLoss = cmp.Or(policy, config.OnNodeLoss)
+		config.SecretsFrom = cmp.Or(from, config.SecretsFrom)
+		if from == noSecretsFrom {
+			config.SecretsFrom = ""
+		}
+		err = c.API.SetPluginConfig(ctx, id, config)
+		if err != nil {
+			return err
+		}
+		config, _, err = c.API.PluginConfig(ctx, id, nil)
 		if err != nil {
 			return err
 		}
 	}
-	config, _, err := c.API.PluginConfig(ctx, c.Arg(0), nil)
-	if err != nil {
-		return err
-	}
 	return c.Show(config, func() error {
-		c.Pairs("Plugin", config.ID, "On node loss", config.OnNodeLoss)
+		c.Pairs(
+			"Plugin", config.ID,
+			"On node loss", config.OnNodeLoss,
+			"Secrets from", config.SecretsFrom,
+		)
 		return nil
 	})
 }

@@ -128,6 +128,7 @@ func printVolume(_ context.Context, c *command.Call, v *structs.CSIVolumeDetail)
 		"Mount options", mountOptions(v.MountOptions),
 		"Reachable from", topologies(v.Topologies),
 		"On node loss", v.LossPolicy,
+		"Secrets from", v.SecretsVariable,
 		"Created", command.FormatNanos(v.CreateTime),
 		"Modified", command.FormatNanos(v.ModifyTime),
 		"Turned read-only", turnedReadOnly(v.TurnedReadOnly),

@@ -10,6 +10,8 @@ import (
 
 // lossSituations are those of a volume whose node is lost and whose policy is fence. A job waits for it.
 var lossSituations = []situation{
+	{name: "volume: the variable with its secrets is missing", volume: "vol", nodes: 1,
+		make: after(volume(func(v *structs.CSIVolume) { v.SecretsFrom = "nomad/volumes/default/vol" }))},
 	{name: "volume: a lost node holds it", volume: "vol", nodes: 2, make: after(lostHolder(structs.LossHold))},
 	{name: "volume: a lost node is about to be fenced", volume: "vol", nodes: 2,
 		make: after(lostHolder(structs.LossFence))},

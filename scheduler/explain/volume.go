@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/volumesecrets"
 	"berth/structs"
 )
 
@@ -49,6 +50,7 @@ func (x *explainer) waitingJobs(v *structs.CSIVolume) []*structs.Reason {
 func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs.Reason) {
 	reasons = append(reasons, x.volumeCall(v)...)
 	reasons = append(reasons, x.plugin(v)...)
+	reasons = append(reasons, missingSecrets(x.tx, v)...)
 	claims := 0
 	var queued []structs.ClaimClass
 	shown := map[string]bool{} // nodes whose attachment explains a claim
@@ -90,6 +92,18 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs
 
 	return false, []*structs.Reason{reason("volume %s waits for nothing; it is %s; in use by %s",
 		v.ID, v.State, count(claims, "allocation"))}
+}
+
+// missingSecrets explains that the variable with the secrets of a volume is missing: no call that needs them
+// is made.
+func missingSecrets(tx state.Reader, v *structs.CSIVolume) []*structs.Reason {
+	_, err := volumesecrets.Variable(tx, v)
+	if err == nil {
+		return nil
+	}
+	r := reason("%v", err)
+	r.Remedy = command(v.Namespace, "var put", volumesecrets.Path(tx, v), "NAME=@FILE")
+	return []*structs.Reason{r}
 }
 
 func anyNode(string) bool { return true }

@@ -7,6 +7,7 @@ import (
 	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/validate/report"
 )
@@ -61,7 +62,6 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 		note.Secrets = v.Secrets
 		note.SealedSecrets = v.SealedSecrets
 	}
-	c = c.recordingCalls(a.Namespace, note, op)
 	w.candidates = func(tx *state.ReadTx) []string {
 		v := state.Volume(tx, a.Namespace, a.VolumeID)
 		if v != nil && v.PluginID == a.PluginID {
@@ -72,7 +72,7 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 	w.act = func(ctx context.Context, candidates []string, err error) error {
 		var published structs.Secrets
 		if err == nil {
-			published, err = c.withCandidates(candidates).attachOrDetach(ctx, a)
+			published, err = c.withCandidates(candidates).attachOrDetach(ctx, a, note)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err() // the row names the node; the next leader calls it
@@ -98,12 +98,19 @@ func freshSecrets(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSIVolume
 	return v
 }
 
-// attachOrDetach makes the call that the row needs. It returns the publish_context of an attach.
+// attachOrDetach makes the call that the row needs, which the note records. It returns the publish_context of
+// an attach.
 func (c controllerLoop) attachOrDetach(
 	ctx context.Context,
 	a *structs.CSIAttachment,
+	note structs.CSICallNote,
 ) (structs.Secrets, error) {
-	a, err := sealing.OpenAttachment(c.Keys, a)
+	a, err := volumesecrets.Pin(c.Store.Read(), c.Keys, a, &note)
+	if err != nil {
+		return nil, err
+	}
+	c = c.recordingCalls(a.Namespace, note, nextAttachment(a))
+	a, err = sealing.OpenAttachment(c.Keys, a)
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/internal/sealing"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/validate/report"
 )
@@ -89,7 +89,7 @@ func (c controllerLoop) growRequest(
 	tx *state.ReadTx,
 	claim *structs.CSIClaim,
 ) (*structs.ClientCSINodeExpandRequest, error) {
-	v, err := sealing.OpenVolume(c.Keys, state.Volume(tx, claim.Namespace, claim.VolumeID))
+	v, err := volumesecrets.OpenForCall(tx, c.Keys, state.Volume(tx, claim.Namespace, claim.VolumeID))
 	if v == nil || err != nil {
 		return nil, err
 	}

@@ -48,6 +48,8 @@ func (w *testEnv) secretsOf(method string) (all []string) {
 			all = append(all, r.Secrets["k"])
 		case *structs.ClientCSIDeleteRequest:
 			all = append(all, r.Secrets["k"])
+		case *structs.ClientCSIExpandRequest:
+			all = append(all, r.Secrets["k"])
 		case *structs.ClientCSINodeExpandRequest:
 			all = append(all, r.Secrets["k"])
 		}

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"berth/fsm"
-	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/validate/report"
 )
@@ -77,7 +77,7 @@ func (c controllerLoop) volumeCall(
 	v *structs.CSIVolume,
 ) (*structs.CSIVolumeOutcome, error) {
 	tx := c.Store.Read()
-	v, err := sealing.OpenVolume(c.Keys, v)
+	v, err := volumesecrets.OpenForCall(tx, c.Keys, v)
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,7 @@ func Volume(v *structs.CSIVolume) error {
 	f.CheckCSIMap("parameters", v.Parameters)
 	f.CheckCSIMap("context", v.Context)
 	checkSecrets(f, v.Secrets)
+	checkSecretsFrom(f, v)
 	checkNodeLoss(f, v.OnNodeLoss)
 	checkTopologyRequest(f.At("topology_request"), v.RequestedTopologies)
 	return f.Err()
@@ -64,6 +65,7 @@ func PluginConfig(p *structs.CSIPluginSettingsRequest) error {
 	f := field.New("plugin %q", structs.Cut(p.ID, structs.MaxQuoted))
 	checkPluginID(f, "ID", p.ID)
 	checkNodeLoss(f, p.OnNodeLoss)
+	checkSecretsPattern(f, p.SecretsFrom)
 	return f.Err()
 }
 

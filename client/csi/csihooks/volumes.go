@@ -392,11 +392,11 @@ func (h *volumesHook) useOf(
 		VolumeContext:  r.Volume.Context,
 		Secrets:        r.Volume.Secrets,
 		Grant:          r.Claim.GrantIndex,
-		Confirm:        h.confirmClaim(w, r.Claim.GrantIndex, asked),
 		ServersBack:    h.ServersBack,
 		ExpandBytes:    r.Claim.ExpandBytes,
 		Expanded:       h.reportExpansion(w, r.Claim),
 	}
+	u.Confirm = h.confirmClaim(w, u, asked)
 	if u.AttachmentMode == structs.CSIFileSystem {
 		u.MountOptions = r.Volume.MountOptions.Merge(w.request.MountOptions)
 	}
@@ -408,9 +408,9 @@ func (h *volumesHook) useOf(
 }
 
 // confirmClaim returns a function that verifies at the servers that the claim still has its grant, if their
-// last answer is older than ConfirmAfter.
+// last answer is older than ConfirmAfter. The use then has the present secrets.
 func (h *volumesHook) confirmClaim(
-	w *requiredVolume, grant uint64, asked time.Time,
+	w *requiredVolume, u *volumes.Use, asked time.Time,
 ) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if h.Now().Sub(asked) < h.ConfirmAfter {
@@ -423,11 +423,12 @@ func (h *volumesHook) confirmClaim(
 		case err != nil:
 			return fmt.Errorf("confirming the claim: %w", err)
 		case resp.Claim == nil || resp.Claim.State != structs.ClaimGranted ||
-			resp.Claim.GrantIndex != grant:
+			resp.Claim.GrantIndex != u.Grant:
 			return structs.Conflictf("the claim was taken away before the volume was brought here")
-		case !resp.Ready:
+		case !resp.Ready || resp.Volume == nil:
 			return structs.Unavailablef("confirming the claim: %s", resp.Blocked)
 		}
+		u.Secrets = resp.Volume.Secrets
 		asked = again
 		return nil
 	}
