@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"berth/cli/command"
 	"berth/cli/watch"
@@ -30,7 +29,7 @@ type checkedState struct {
 }
 
 func operatorCheck(ctx context.Context, c *command.Call) error {
-	f, meta, err := openVerified(ctx, c, c.Arg(0))
+	f, meta, err := openVerified(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -71,12 +70,16 @@ func operatorCheck(ctx context.Context, c *command.Call) error {
 
 // loadState loads the state in an archive that is verified. It reads the archive a second time, because the
 // sums come last and the state must not be used before they are verified.
-func loadState(f *os.File, index uint64) (*state.Store, error) {
+func loadState(f *archive, index uint64) (*state.Store, error) {
+	content, err := f.content()
+	if err != nil {
+		return nil, err
+	}
 	out, in := io.Pipe()
 	unpacked := make(chan struct{})
 	go func() {
 		defer close(unpacked)
-		_, err := snaparchive.Read(f, in)
+		_, err := snaparchive.Read(content, in)
 		in.CloseWithError(err)
 	}()
 	store, err := fsm.LoadAside(out, index)

@@ -9,15 +9,15 @@ import (
 	"filippo.io/age"
 	"filippo.io/age/armor"
 
+	"berth/internal/agefile"
 	"berth/structs"
 )
 
 // writeEscrow writes a text, encrypted for a recipient of age, to a file that must not exist.
 func writeEscrow(path, recipient string, text []byte) error {
-	to, err := age.ParseX25519Recipient(recipient)
+	to, err := agefile.Recipient("-escrow-to", recipient)
 	if err != nil {
-		return structs.Invalidf("-escrow-to is %q; expected a recipient of age, such as age1...: %w",
-			structs.Cut(recipient, structs.MaxQuoted), err)
+		return err
 	}
 
 	var out bytes.Buffer

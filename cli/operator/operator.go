@@ -69,6 +69,7 @@ leads. Writes that come meanwhile wait for it.
 		Help:     helpOperatorCheck,
 		Local:    true,
 		Renders:  true,
+		Flags:    []command.Flag{identityFlag},
 		Run:      operatorCheck,
 		Examples: "berth operator check backup.snap",
 	},
@@ -97,17 +98,26 @@ leads. Writes that come meanwhile wait for it.
 				Name:     "save",
 				Args:     "<file>",
 				Synopsis: "Save the whole state to a file",
-				Acts:     true,
-				Run:      snapshotSave,
-				Examples: "berth operator snapshot save backup.snap",
+				Help: `
+The secrets in the file are encrypted, with keys that the key-encryption key
+of the servers opens. With -encrypt-to all of the file is, and only the
+holders of the identities of age read it: restore, inspect and "berth operator
+check" take one by -identity.`,
+				Acts:  true,
+				Flags: encryptFlags,
+				Run:   snapshotSave,
+				Examples: "berth operator snapshot save backup.snap\n" +
+					"berth operator snapshot save -encrypt-to age1... backup.snap.age",
 			},
 			{
 				Name:     "restore",
 				Args:     "<file>",
 				Synopsis: "Replace the whole state with a saved one",
 				Acts:     true,
+				Flags:    []command.Flag{identityFlag},
 				Run:      snapshotRestore,
-				Examples: "berth operator snapshot restore backup.snap",
+				Examples: "berth operator snapshot restore backup.snap\n" +
+					"berth operator snapshot restore -identity key.txt backup.snap.age",
 			},
 			{
 				Name:     "inspect",
@@ -115,8 +125,10 @@ leads. Writes that come meanwhile wait for it.
 				Synopsis: "Verify and describe a saved state",
 				Local:    true,
 				Renders:  true,
+				Flags:    []command.Flag{identityFlag},
 				Run:      snapshotInspect,
-				Examples: "berth operator snapshot inspect backup.snap",
+				Examples: "berth operator snapshot inspect backup.snap\n" +
+					"berth operator snapshot inspect -identity key.txt backup.snap.age",
 			},
 		},
 	},

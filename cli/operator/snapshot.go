@@ -15,6 +15,11 @@ import (
 
 // snapshotSave writes a temporary file and renames it, so that an existing file is complete.
 func snapshotSave(ctx context.Context, c *command.Call) (err error) {
+	to, err := recipients(c)
+	if err != nil {
+		return err
+	}
+
 	name := c.Arg(0)
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".berth-snapshot-*")
 	if err != nil {
@@ -27,21 +32,16 @@ func snapshotSave(ctx context.Context, c *command.Call) (err error) {
 		}
 	}()
 
-	err = watch.New(c).Await(ctx, "the servers, which send the state", watch.SeeServers, func() error {
-		return c.API.SnapshotSave(ctx, tmp)
-	})
+	out, err := encrypted(tmp, to)
 	if err != nil {
 		return err
 	}
-
-	_, err = tmp.Seek(0, io.SeekStart)
+	meta, err := saveVerified(ctx, c, out)
+	if err == nil {
+		err = out.Close()
+	}
 	if err != nil {
 		return err
-	}
-
-	meta, err := readArchive(ctx, c, tmp, io.Discard)
-	if err != nil {
-		return fmt.Errorf("verifying the archive: %w", err)
 	}
 
 	err = tmp.Sync()
@@ -54,75 +54,52 @@ func snapshotSave(ctx context.Context, c *command.Call) (err error) {
 		return err
 	}
 
+	if len(to) > 0 {
+		return c.Report(meta, "Saved the state as of index %d to %s, encrypted for %s",
+			meta.Index, name, command.Plural(len(to), "recipient"))
+	}
 	return c.Report(meta, "Saved the state as of index %d to %s", meta.Index, name)
 }
 
-// readArchive verifies all of an archive and writes the state in it to state. It says so if that takes long.
-func readArchive(
-	ctx context.Context, c *command.Call, archive io.Reader, state io.Writer,
-) (meta *snaparchive.Meta, err error) {
-	err = watch.New(c).AwaitAnswer(ctx, "the end of the archive, which it verifies", func() (err error) {
-		meta, err = snaparchive.Read(interruptible{ctx, archive}, state)
-		return err
+// saveVerified writes an archive of the servers to out, and verifies all of it on its way. It reads no copy,
+// because nobody here may be able to decrypt one.
+func saveVerified(ctx context.Context, c *command.Call, out io.Writer) (*snaparchive.Meta, error) {
+	var meta *snaparchive.Meta
+	var fault error
+	passing, copied := io.Pipe()
+	verified := make(chan struct{})
+	go func() {
+		defer close(verified)
+		meta, fault = snaparchive.Read(passing, io.Discard)
+		_, _ = io.Copy(io.Discard, passing) // the rest of a damaged archive
+	}()
+
+	err := watch.New(c).Await(ctx, "the servers, which send the state", watch.SeeServers, func() error {
+		return c.API.SnapshotSave(ctx, io.MultiWriter(out, copied))
 	})
-	if ctx.Err() != nil { // no request has begun
-		return nil, structs.Timeoutf("interrupted")
+	_ = copied.Close()
+	<-verified
+	switch {
+	case err != nil:
+		return nil, err
+	case fault != nil:
+		return nil, fmt.Errorf("verifying the archive: %w", fault)
 	}
-	return meta, err
-}
-
-// openArchive opens an archive, verifies all of it and writes the state in it to state. It never seeks, so an
-// archive may come through a pipe.
-func openArchive(
-	ctx context.Context, c *command.Call, name string, state io.Writer,
-) (*os.File, *snaparchive.Meta, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, nil, structs.Invalidf("%w", err)
-	}
-	meta, err := readArchive(ctx, c, f, state)
-	if err != nil {
-		_ = f.Close()
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return f, meta, nil
-}
-
-// interruptible reads until its context ends.
-type interruptible struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (r interruptible) Read(p []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, r.ctx.Err()
-	}
-	return r.Reader.Read(p)
-}
-
-// openVerified opens and verifies an archive that is read a second time: the file is at its start.
-func openVerified(ctx context.Context, c *command.Call, name string) (*os.File, *snaparchive.Meta, error) {
-	f, meta, err := openArchive(ctx, c, name, io.Discard)
-	if err != nil {
-		return nil, nil, err
-	}
-	_, err = f.Seek(0, io.SeekStart)
-	if err != nil {
-		_ = f.Close()
-		return nil, nil, structs.Invalidf("archive %s: not a seekable file: %w", name, err)
-	}
-	return f, meta, nil
+	return meta, nil
 }
 
 func snapshotRestore(ctx context.Context, c *command.Call) error {
-	f, meta, err := openVerified(ctx, c, c.Arg(0))
+	f, meta, err := openVerified(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer command.CloseRead(f)
+	content, err := f.content()
+	if err != nil {
+		return err
+	}
 	err = watch.New(c).Await(ctx, "the servers, which replace their state", watch.SeeServers, func() error {
-		return c.API.SnapshotRestore(ctx, f)
+		return c.API.SnapshotRestore(ctx, content)
 	})
 	if err != nil {
 		return err
@@ -133,13 +110,14 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 // snapshotFile is the answer of inspect.
 type snapshotFile struct {
 	*snaparchive.Meta
-	Size      int64 // of the archive
+	Size      int64 // of the file
 	StateSize int64
+	Encrypted bool `json:",omitempty"` // with age
 }
 
 func snapshotInspect(ctx context.Context, c *command.Call) error {
 	state := &counter{}
-	f, meta, err := openArchive(ctx, c, c.Arg(0), state)
+	f, meta, err := openArchive(ctx, c, state)
 	if err != nil {
 		return err
 	}
@@ -154,6 +132,7 @@ func snapshotInspect(ctx context.Context, c *command.Call) error {
 		Meta:      meta,
 		Size:      info.Size(),
 		StateSize: state.n,
+		Encrypted: f.encrypted,
 	}
 
 	return c.Show(file, func() error {
@@ -167,6 +146,9 @@ func snapshotInspect(ctx context.Context, c *command.Call) error {
 			"Size of the state", command.FormatSize(file.StateSize),
 		)
 
+		if file.Encrypted {
+			c.Printf("The file is encrypted with age\n")
+		}
 		c.Printf("The archive is complete\n")
 		return nil
 	})
