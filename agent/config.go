@@ -221,7 +221,7 @@ func (c *Config) finishServer() {
 	s.SerfBind = c.bind(c.Addresses.Serf, c.Ports.Serf)
 	s.RPCAdvertise = c.advertise(c.Advertise.RPC, c.Ports.RPC)
 	s.SerfAdvertise = c.advertise(c.Advertise.Serf, c.Ports.Serf)
-	if c.Dev && s.Keyring.File == "" && len(s.Keyring.Command) == 0 {
+	if c.Dev && !s.Keyring.IsSet() {
 		s.Keyring.File = devKeyring(c.DataDir)
 	}
 	s.AutoJoin = c.Consul.Enabled() && c.Consul.ServerAutoJoin

@@ -319,16 +319,16 @@ func (l local) SnapshotSave(ctx context.Context, w io.Writer) error {
 	if _, leads, _, _ := l.server.Leader(); leads {
 		return l.server.SnapshotSave(ctx, w)
 	}
-	return l.forwardSnapshot(ctx, http.MethodGet, nil, w)
+	return l.forwardSnapshot(ctx, forwarded{method: http.MethodGet}, w)
 }
 
 // SnapshotRestore replaces the whole state. A follower forwards the archive to the leader.
-func (l local) SnapshotRestore(ctx context.Context, r io.Reader) error {
+func (l local) SnapshotRestore(ctx context.Context, r io.Reader, keys structs.RestoreKeys) error {
 	if l.server == nil {
 		return noServer("a restore")
 	}
 	if _, leads, _, _ := l.server.Leader(); leads {
-		return l.server.SnapshotRestore(ctx, r)
+		return l.server.SnapshotRestore(ctx, r, keys)
 	}
-	return l.forwardSnapshot(ctx, http.MethodPut, r, io.Discard)
+	return l.forwardSnapshot(ctx, forwarded{method: http.MethodPut, body: r, keys: keys}, io.Discard)
 }

@@ -5,36 +5,62 @@ import (
 	"io"
 	"net/http"
 
+	"berth/api"
 	"berth/api/nodehttp"
+	"berth/api/transport"
 	"berth/internal/netfault"
 	"berth/structs"
 )
 
-// forwardSnapshot forwards a snapshot request to the HTTP API of the leader.
-func (l local) forwardSnapshot(ctx context.Context, method string, body io.Reader, w io.Writer) error {
-	addr := l.server.LeaderHTTP()
-	if addr == "" {
-		return structs.Unavailablef("no leader is known; retry")
+// forwarded is a snapshot request for the leader.
+type forwarded struct {
+	method string
+	body   io.Reader
+	keys   structs.RestoreKeys
+}
+
+// request returns the request to the leader. secure says that no plain connection is made.
+func (f forwarded) request(ctx context.Context, leader string, secure bool) (*http.Request, error) {
+	if leader == "" {
+		return nil, structs.Unavailablef("no leader is known; retry")
 	}
-	url := "http://" + addr + "/v1/operator/snapshot" // connect adds TLS
-	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if f.keys.File != "" && !secure && !transport.Private(leader) {
+		return nil, structs.Preconditionf("this server does not lead, and without tls { mode = \"require\" } the key "+
+			"of the archive would cross the network in plain form; run the command on the machine of the leader, %s",
+			leader)
+	}
+
+	url := "http://" + leader + "/v1/operator/snapshot" // connect adds TLS
+	req, err := http.NewRequestWithContext(ctx, f.method, url, f.body)
+	if err != nil {
+		return nil, err
+	}
+	params := req.URL.Query()
+	api.SetRestoreKeys(f.keys, params, req.Header)
+	req.URL.RawQuery = params.Encode()
+	return req, nil
+}
+
+// forwardSnapshot forwards a snapshot request to the HTTP API of the leader.
+func (l local) forwardSnapshot(ctx context.Context, f forwarded, w io.Writer) error {
+	req, err := f.request(ctx, l.server.LeaderHTTP(), l.config().TLS.Required())
 	if err != nil {
 		return err
 	}
 
-	transport := nodehttp.Transport(l.connect, "") // the leader is no agent of a node
-	transport.ResponseHeaderTimeout = 0            // a restore answers after the whole archive
-	client := &http.Client{Transport: transport}
+	toLeader := nodehttp.Transport(l.connect, "") // the leader is no agent of a node
+	toLeader.ResponseHeaderTimeout = 0            // a restore answers after the whole archive
+	client := &http.Client{Transport: toLeader}
 	resp, err := client.Do(req)
 	if err != nil {
-		return structs.Unavailablef("the leader at %s: %w", addr, netfault.Plain(err))
+		return structs.Unavailablef("the leader at %s: %w", req.URL.Host, netfault.Plain(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
 		kind := structs.KindFromHTTP(resp.StatusCode)
-		return structs.Errorf(kind, "the leader at %s: %s", addr, text)
+		return structs.Errorf(kind, "the leader at %s: %s", req.URL.Host, text)
 	}
 
 	_, err = io.Copy(w, resp.Body)

@@ -338,9 +338,12 @@ func TestClient_CallsTheAgent(t *testing.T) {
 	if err != nil || saved.String() != "an archive" {
 		t.Errorf("saved %q, error %v", saved.String(), err)
 	}
-	err = c.SnapshotRestore(t.Context(), &saved)
+	err = c.SnapshotRestore(t.Context(), &saved, structs.RestoreKeys{File: "a key\n", LoseSecrets: true})
 	if err != nil || string(s.agent.Restored()) != "an archive" {
 		t.Errorf("restored %q, error %v", s.agent.Restored(), err)
+	}
+	if got := s.agent.RestoreKeys(); got.File != "a key" || !got.LoseSecrets {
+		t.Errorf("restored with %+v", got)
 	}
 	s.agent.Snapshot = nil
 	err = c.SnapshotSave(t.Context(), &saved)

@@ -122,6 +122,14 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"RootKeyRekeyed": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return RootKeyRekeyed.Encode(&structs.RootKeyRekeyedRequest{KeyID: d.of("k1", "k2", "k3")})
 	},
+	"RootKeyRewrap": func(d dice, _ *state.ReadTx) ([]byte, error) {
+		return RootKeyRewrap.Encode(&structs.RootKeyRewrapRequest{
+			KeyID:   d.of("k1", "k2", "k3"),
+			Was:     d.of("kek", "kek2"),
+			KEK:     d.of("kek", "kek2"),
+			Wrapped: []byte(d.of("w1", "w2")),
+		})
+	},
 	"RootKeyRemove": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return RootKeyRemove.Encode(&structs.RootKeyRemoveRequest{KeyID: d.of("k1", "k2", "k3")})
 	},

@@ -26,6 +26,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"RootKeyAdd":         2,
 		"RootKeyRekeyed":     2,
 		"RootKeyRemove":      2,
+		"RootKeyRewrap":      2,
 		"Reseal":             2,
 		"SecretsSeal":        2,
 		"SecretsSealed":      2,

@@ -62,6 +62,7 @@ func (s *Server) startLeading(ctx context.Context, leads bool) (stop func()) {
 		if !s.caughtUp(ctx) {
 			return
 		}
+		s.rootKeys.AwaitActive(ctx)
 
 		s.logger.Info("leadership gained", "term", term)
 		s.leading.Store(&leadership{term, make(chan struct{})})

@@ -65,7 +65,7 @@ func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 	r.until("calls are recorded", func() bool {
 		return noted.Load() > 10
 	})
-	if err := s.SnapshotRestore(t.Context(), &archive); err != nil {
+	if err := s.SnapshotRestore(t.Context(), &archive, structs.RestoreKeys{}); err != nil {
 		t.Fatal(err)
 	}
 	forgotten, sure := 0, noted.Load()

@@ -198,7 +198,7 @@ func TestRestore_BringsTheStateBack(t *testing.T) {
 	}
 	s.register("two")
 	before := s.store.Index()
-	if err := s.SnapshotRestore(t.Context(), &archive); err != nil {
+	if err := s.SnapshotRestore(t.Context(), &archive, structs.RestoreKeys{}); err != nil {
 		t.Fatal(err)
 	}
 	s.rows("the archive's jobs", func(tx *state.ReadTx) bool {
@@ -256,7 +256,7 @@ func TestRestore_GivesNodesALease(t *testing.T) {
 	}
 	s.rows("its lease ends", downAfter(0))
 	before := s.store.Index()
-	if err := s.SnapshotRestore(t.Context(), &archive); err != nil {
+	if err := s.SnapshotRestore(t.Context(), &archive, structs.RestoreKeys{}); err != nil {
 		t.Fatal(err)
 	}
 	// It becomes down anew, so it was as in the archive before.
@@ -287,7 +287,7 @@ func TestRestore_OfADamagedArchiveChangesNothing(t *testing.T) {
 		"a bit flipped":          flipped,
 		"whole, of another kind": alien.Bytes(),
 	} {
-		if err := s.SnapshotRestore(t.Context(), bytes.NewReader(archive)); !structs.IsKind(err,
+		if err := s.SnapshotRestore(t.Context(), bytes.NewReader(archive), structs.RestoreKeys{}); !structs.IsKind(err,
 			structs.KindInvalid) {
 			t.Errorf("%s: %v (%s), want invalid", name, err, structs.KindOf(err))
 		}

@@ -61,8 +61,9 @@ func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
 
 // SnapshotRestore replaces the whole state of the cluster by the content of an archive. It reads the archive
 // to its end, checks its sums and loads its state aside before it changes anything, because Raft stops the
-// process for a state that does not load. Only the leader can do it.
-func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
+// process for a state that does not load. For the same reason it rejects an archive whose secrets no server
+// would open: see keys.Keys.Adopt. Only the leader can do it.
+func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader, given structs.RestoreKeys) error {
 	_, leads, _, _ := s.Leader()
 	if !leads {
 		return structs.Unavailablef("this server does not lead; restore at the leader")
@@ -92,6 +93,11 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	defer collectOften()()
 	whole := io.NewSectionReader(tmp, 0, math.MaxInt64)
 	aside, err := fsm.LoadAside(whole, meta.Index) // no row can be newer than the archive
+	if err != nil {
+		return err
+	}
+
+	err = s.rootKeys.Adopt(ctx, aside, given)
 	if err != nil {
 		return err
 	}

@@ -77,14 +77,36 @@ func RootKeyAdd(tx *WriteTx, p *structs.RootKeyAddRequest) error {
 }
 
 func checkRootKey(p *structs.RootKeyAddRequest) error {
-	switch {
-	case p.KeyID == "" || len(p.KeyID) > maxRootKeyID:
+	if p.KeyID == "" || len(p.KeyID) > maxRootKeyID {
 		return structs.Invalidf("KeyID has %d bytes; expected 1 to %d", len(p.KeyID), maxRootKeyID)
-	case len(p.Wrapped) == 0 || len(p.Wrapped) > maxRootWrapped:
-		return structs.Invalidf("Wrapped has %d bytes; expected 1 to %d", len(p.Wrapped), maxRootWrapped)
-	case p.KEK == "" || len(p.KEK) > maxRootKeyID:
-		return structs.Invalidf("KEK has %d bytes; expected 1 to %d", len(p.KEK), maxRootKeyID)
 	}
+	return checkWrapped(p.Wrapped, p.KEK)
+}
+
+func checkWrapped(wrapped []byte, kek string) error {
+	switch {
+	case len(wrapped) == 0 || len(wrapped) > maxRootWrapped:
+		return structs.Invalidf("Wrapped has %d bytes; expected 1 to %d", len(wrapped), maxRootWrapped)
+	case kek == "" || len(kek) > maxRootKeyID:
+		return structs.Invalidf("KEK has %d bytes; expected 1 to %d", len(kek), maxRootKeyID)
+	}
+	return nil
+}
+
+// RootKeyRewrap replaces the wrapped form of a key. It changes nothing if another key-encryption key than the
+// expected one wraps it by now, or if the key is gone.
+func RootKeyRewrap(tx *WriteTx, p *structs.RootKeyRewrapRequest) error {
+	if err := checkWrapped(p.Wrapped, p.KEK); err != nil {
+		return err
+	}
+	k := RootKey(tx, p.KeyID)
+	if k == nil || k.KEK != p.Was {
+		return nil
+	}
+	changed := new(*k)
+	changed.Wrapped = p.Wrapped
+	changed.KEK = p.KEK
+	rootKeys.Put(tx, changed)
 	return nil
 }
 

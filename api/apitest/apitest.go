@@ -110,10 +110,11 @@ type Agent struct {
 	GossipKeys   []string
 	GossipDenied string
 
-	mu       sync.Mutex
-	restored []byte
-	leaves   []string
-	reloads  int
+	mu          sync.Mutex
+	restored    []byte
+	restoreKeys structs.RestoreKeys
+	leaves      []string
+	reloads     int
 }
 
 // Metrics has fixed metrics.
@@ -226,12 +227,13 @@ func (a *Agent) SnapshotSave(_ context.Context, w io.Writer) error {
 	return err
 }
 
-// SnapshotRestore records the archive.
-func (a *Agent) SnapshotRestore(_ context.Context, r io.Reader) error {
+// SnapshotRestore records the archive and the keys.
+func (a *Agent) SnapshotRestore(_ context.Context, r io.Reader, keys structs.RestoreKeys) error {
 	b, err := io.ReadAll(r)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.restored = b
+	a.restoreKeys = keys
 	return err
 }
 
@@ -240,6 +242,13 @@ func (a *Agent) Restored() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.restored
+}
+
+// RestoreKeys returns the keys of the last SnapshotRestore.
+func (a *Agent) RestoreKeys() structs.RestoreKeys {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.restoreKeys
 }
 
 // HostStats returns StatsAre for the node Node.

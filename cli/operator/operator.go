@@ -113,11 +113,17 @@ check" take one by -identity.`,
 				Name:     "restore",
 				Args:     "<file>",
 				Synopsis: "Replace the whole state with a saved one",
-				Acts:     true,
-				Flags:    []command.Flag{identityFlag},
-				Run:      snapshotRestore,
+				Help: `
+A restore is rejected, and changes nothing, if the servers lack the
+key-encryption key of the secrets in the archive. The error names the key. Its
+file, or the copy of "berth operator root keyring init -escrow-to", opens them
+once: they are wrapped for the servers' own key on the way.`,
+				Acts:  true,
+				Flags: restoreFlags,
+				Run:   snapshotRestore,
 				Examples: "berth operator snapshot restore backup.snap\n" +
-					"berth operator snapshot restore -identity key.txt backup.snap.age",
+					"berth operator snapshot restore -identity key.txt backup.snap.age\n" +
+					"berth operator snapshot restore -keyring-file their-keyring backup.snap",
 			},
 			{
 				Name:     "inspect",

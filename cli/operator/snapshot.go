@@ -89,6 +89,10 @@ func saveVerified(ctx context.Context, c *command.Call, out io.Writer) (*snaparc
 }
 
 func snapshotRestore(ctx context.Context, c *command.Call) error {
+	keys, err := restoreKeys(c)
+	if err != nil {
+		return err
+	}
 	f, meta, err := openVerified(ctx, c)
 	if err != nil {
 		return err
@@ -99,7 +103,7 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	err = watch.New(c).Await(ctx, "the servers, which replace their state", watch.SeeServers, func() error {
-		return c.API.SnapshotRestore(ctx, content)
+		return c.API.SnapshotRestore(ctx, content, keys)
 	})
 	if err != nil {
 		return err

@@ -47,6 +47,8 @@ type snapshotAgent struct {
 	archive []byte
 	mu      sync.Mutex
 	got     []byte
+	header  http.Header // of the last restore
+	query   string
 }
 
 func (a *snapshotAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -61,6 +63,8 @@ func (a *snapshotAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		got, _ := io.ReadAll(r.Body)
 		a.mu.Lock()
 		a.got = got
+		a.header = r.Header.Clone()
+		a.query = r.URL.RawQuery
 		a.mu.Unlock()
 		_, _ = w.Write([]byte("{}"))
 	}

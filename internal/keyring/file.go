@@ -28,8 +28,8 @@ type FileKey struct {
 // fileMark begins a file with a key-encryption key, and has the version of its form.
 const fileMark = "berth-key-encryption-key-1"
 
-// maxFile bounds the file in bytes, far above the size of its one line.
-const maxFile = 1 << 10
+// MaxFile bounds the file in bytes, far above the size of its one line.
+const MaxFile = 1 << 10
 
 // idSize is the size of the fingerprint of a key-encryption key in bytes. The gossip carries it in hex.
 const idSize = 8
@@ -58,6 +58,9 @@ func (k *FileKey) Text() []byte {
 
 // ParseFileKey reads the line of a file. The error shows nothing of it.
 func ParseFileKey(text []byte) (*FileKey, error) {
+	if len(text) > MaxFile {
+		return nil, structs.Invalidf("it is no key-encryption key: it has more than %d bytes", MaxFile)
+	}
 	fields := strings.Fields(string(text))
 	if len(fields) != 3 || fields[0] != fileMark {
 		return nil, structs.Invalidf("it is no key-encryption key: expected one line, of %q, an ID and a key",
@@ -119,12 +122,9 @@ func ReadFile(path string) (*FileKey, error) {
 		return nil, ErrOpenToOthers
 	}
 
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return nil, err
-	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("it has more than %d bytes", maxFile)
 	}
 	return ParseFileKey(text)
 }

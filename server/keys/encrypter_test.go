@@ -81,7 +81,7 @@ func TestUpdate_RejectsAKeyThatIsUnwrappedWrongly(t *testing.T) {
 	cl := newCluster(t)
 	wrong := script(t, strings.Replace(swapping, "*) data=$(echo \"$data\" | base64 -d | sed 's/^W//'",
 		"*) data=$(echo \"$data\" | base64 -d | sed 's/^W./X/'", 1))
-	s := cl.server(Settings{Command: wrong.argv, KeyID: "prod"})
+	s := cl.server(Settings{Source: Source{Command: wrong.argv, KeyID: "prod"}})
 	s.lead(t.Context())
 	if s.update(t.Context()) || !strings.Contains(s.log.String(), "another key") || len(s.Ring.IDs()) != 0 {
 		t.Errorf("got %q: %s", s.Ring.IDs(), s.log.String())

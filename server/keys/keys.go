@@ -49,11 +49,12 @@ type Keys struct {
 	Deps
 
 	mu     sync.Mutex
-	kek    encrypter         // nil: not set, or not read yet
-	kekErr error             // of the last read
+	kek    opened            // wraps and opens root keys
+	former opened            // only opens them: see Settings.Previous
 	closed map[string]string // why a root key is not open, by its ID
 	said   map[string]bool   // the causes that the log has
 	waits  string            // the error of the leader's work that the log has
+	tried  chan struct{}     // closed and replaced after each attempt to open the root keys
 }
 
 // retryInterval is the time between two attempts to open the root keys, and to make the first one.
@@ -69,12 +70,33 @@ func New(d Deps) (*Keys, error) {
 		Deps:   d,
 		closed: map[string]string{},
 		said:   map[string]bool{},
+		tried:  make(chan struct{}),
 	}
-	k.kek, k.kekErr = d.Settings.open()
-	if errors.Is(k.kekErr, keyring.ErrOpenToOthers) {
-		return nil, structs.Preconditionf("server.keyring: %w", k.kekErr)
+	k.kek.source = &k.Settings.Source
+	k.former.source = k.Settings.Previous
+	for _, o := range []*opened{&k.kek, &k.former} {
+		_, err := o.read()
+		if errors.Is(err, keyring.ErrOpenToOthers) {
+			return nil, structs.Preconditionf("server.keyring: %w", err)
+		}
 	}
 	return k, nil
+}
+
+// opened is a key-encryption key that is read from its source.
+type opened struct {
+	source *Source // nil: none
+	key    encrypter
+}
+
+// read returns the key, or nil if there is none. It reads the source again until that has succeeded.
+func (o *opened) read() (encrypter, error) {
+	if o.key != nil || o.source == nil {
+		return o.key, nil
+	}
+	key, err := o.source.open()
+	o.key = key
+	return key, err
 }
 
 // KEK returns the fingerprint of the key-encryption key, "" for none.
@@ -91,25 +113,46 @@ func (k *Keys) KEK() string {
 func (k *Keys) encrypter() (encrypter, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.kek != nil {
-		return k.kek, nil
-	}
-	k.kek, k.kekErr = k.Settings.open()
+	kek, err := k.kek.read()
 	switch {
-	case k.kekErr != nil:
-		return nil, k.kekErr
-	case k.kek == nil:
+	case err != nil:
+		return nil, err
+	case kek == nil:
 		return nil, structs.Preconditionf("this server has no key-encryption key; make one: " +
 			"berth operator root keyring init, and set server { keyring { file = \"...\" } } on each server")
 	}
-	return k.kek, nil
+	return kek, nil
+}
+
+// opener returns the key-encryption key with an ID, which may be the previous one. The error names both.
+func (k *Keys) opener(id string) (encrypter, error) {
+	kek, err := k.encrypter()
+	if err == nil && kek.ID() == id {
+		return kek, nil
+	}
+	k.mu.Lock()
+	former, formerErr := k.former.read()
+	k.mu.Unlock()
+	if former != nil && former.ID() == id {
+		return former, nil
+	}
+
+	err = errors.Join(err, formerErr)
+	if err != nil {
+		return nil, fmt.Errorf("it needs key-encryption key %s: %w", id, err)
+	}
+	has := fmt.Sprintf("%s (%s)", kek.ID(), k.Settings.Source.String())
+	if former != nil {
+		has += fmt.Sprintf(" and %s (%s)", former.ID(), k.Settings.Previous)
+	}
+	return nil, fmt.Errorf("it needs key-encryption key %s, and this server has %s", id, has)
 }
 
 // Follow keeps the ring as the rows have it, until ctx ends.
 func (k *Keys) Follow(ctx context.Context) {
 	k.Logger.Info("key-encryption key", "source", k.Settings.String(), "id", k.KEK())
 	_, err := k.encrypter()
-	if err != nil && k.Settings.String() != "none" {
+	if err != nil && k.Settings.IsSet() {
 		k.Logger.Error("failed to read the key-encryption key, retrying", "error", err)
 	}
 	k.follow(ctx, k.update)
@@ -174,54 +217,77 @@ func (k *Keys) update(ctx context.Context) bool {
 	if err == nil {
 		k.Announce(k.KEK())
 	}
-	return len(closed) == 0 && (err == nil || k.Settings.String() == "none")
+	return len(closed) == 0 && (err == nil || !k.Settings.IsSet())
+}
+
+// openTimeout bounds the wait of a new leader for the active root key. A key management system may take longer.
+const openTimeout = 2 * time.Second
+
+// AwaitActive waits until this server has opened the active root key, or has failed to. A new leader calls it
+// before it takes secrets: its rows may be older than its ring by a moment, and it would reject them.
+func (k *Keys) AwaitActive(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	for {
+		active := state.ActiveRootKey(k.Store.Read())
+		k.mu.Lock()
+		tried := k.tried
+		done := active == nil || k.Ring.Active() == active.KeyID || k.closed[active.KeyID] != ""
+		k.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-tried:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // open adds a root key to the ring.
 func (k *Keys) open(ctx context.Context, row *structs.RootKey) error {
-	kek, err := k.encrypter()
+	kek, err := k.opener(row.KEK)
 	if err != nil {
-		return fmt.Errorf("it needs key-encryption key %s: %w", row.KEK, err)
+		return err
 	}
-	return k.Settings.unwrap(ctx, kek, row, k.Ring)
-}
-
-// Unwrap returns a ring with the root keys of some rows, for a server whose store does not have them yet.
-func (s *Settings) Unwrap(ctx context.Context, rows []*structs.RootKey) (*keyring.Ring, error) {
-	kek, err := s.open()
-	if err != nil {
-		return nil, err
-	}
-	if kek == nil {
-		return nil, structs.Preconditionf("this server has no key-encryption key")
-	}
-	ring := &keyring.Ring{}
-	for _, row := range rows {
-		err := s.unwrap(ctx, kek, row, ring)
-		if err != nil {
-			return nil, fmt.Errorf("root key %s: %w", row.KeyID, err)
-		}
-	}
-	return ring, nil
-}
-
-// unwrap adds a root key to a ring.
-func (s *Settings) unwrap(
-	ctx context.Context, kek encrypter, row *structs.RootKey, ring *keyring.Ring,
-) error {
-	if kek.ID() != row.KEK {
-		return fmt.Errorf("it needs key-encryption key %s, and this server has %s (%s)",
-			row.KEK, kek.ID(), s.String())
-	}
-	key, err := kek.Unwrap(ctx, row.KeyID, row.Wrapped)
+	key, err := unwrap(ctx, kek, row)
 	if err != nil {
 		return err
 	}
 	defer clear(key)
-	if !bytes.Equal(Digest(row.KeyID, key), row.Digest) {
-		return fmt.Errorf("key-encryption key %s unwraps it to another key than the one that was wrapped", row.KEK)
+	return k.Ring.Add(row.KeyID, key)
+}
+
+// Unwrap returns a ring with the root keys of some rows, for a server whose store does not have them yet.
+func (s *Settings) Unwrap(ctx context.Context, rows []*structs.RootKey) (*keyring.Ring, error) {
+	k := &Keys{Deps: Deps{
+		Settings: *s,
+		Ring:     &keyring.Ring{},
+	}}
+	k.kek.source = &s.Source
+	k.former.source = s.Previous
+	for _, row := range rows {
+		err := k.open(ctx, row)
+		if err != nil {
+			return nil, fmt.Errorf("root key %s: %w", row.KeyID, err)
+		}
 	}
-	return ring.Add(row.KeyID, key)
+	return k.Ring, nil
+}
+
+// unwrap returns a root key in plain form, which the caller clears.
+func unwrap(ctx context.Context, kek encrypter, row *structs.RootKey) ([]byte, error) {
+	key, err := kek.Unwrap(ctx, row.KeyID, row.Wrapped)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(Digest(row.KeyID, key), row.Digest) {
+		clear(key)
+		return nil, fmt.Errorf("key-encryption key %s unwraps it to another key than the one that was wrapped",
+			row.KEK)
+	}
+	return key, nil
 }
 
 // Digest returns the digest of a root key: see structs.RootKey.
@@ -241,6 +307,8 @@ func (k *Keys) setClosed(tx state.Reader, closed map[string]string) {
 		news[id] = !k.said[id+reason]
 	}
 	k.said = said
+	close(k.tried)
+	k.tried = make(chan struct{})
 	k.mu.Unlock()
 
 	for _, id := range slices.Sorted(maps.Keys(closed)) {
@@ -279,8 +347,8 @@ func (k *Keys) Status(resp *structs.KeyringStatus) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	resp.KEK = ""
-	if k.kek != nil {
-		resp.KEK = k.kek.ID()
+	if k.kek.key != nil {
+		resp.KEK = k.kek.key.ID()
 	}
 	resp.Closed = maps.Clone(k.closed)
 }

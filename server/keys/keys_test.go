@@ -113,7 +113,7 @@ func file(t *testing.T) Settings {
 	if err := keyring.NewFileKey().WriteNew(path); err != nil {
 		t.Fatal(err)
 	}
-	return Settings{File: path}
+	return Settings{Source: Source{File: path}}
 }
 
 func (c *cluster) states() (states []string) {
@@ -361,15 +361,20 @@ func TestSettings_ValidateNamesEachFault(t *testing.T) {
 		want     string
 	}{
 		{Settings{}, ""},
-		{Settings{File: "/etc/berth/keyring"}, ""},
-		{Settings{Command: []string{"/bin/kms"}, KeyID: "k"}, ""},
-		{Settings{File: "keyring"}, "absolute path"},
-		{Settings{File: "/k", Command: []string{"/bin/kms"}, KeyID: "k"}, "both set"},
-		{Settings{Command: []string{"kms"}, KeyID: "k"}, "absolute path of a program"},
-		{Settings{Command: []string{"/bin/kms"}}, "belong together"},
-		{Settings{KeyID: "k"}, "belong together"},
-		{Settings{Command: make([]string, maxArgs+1), KeyID: "k"}, "at most 64"},
-		{Settings{Command: []string{"/k"}, KeyID: strings.Repeat("k", maxKeyID+1)}, "at most 512"},
+		{Settings{Source: Source{File: "/etc/berth/keyring"}}, ""},
+		{Settings{Source: Source{Command: []string{"/bin/kms"}, KeyID: "k"}}, ""},
+		{Settings{Source: Source{File: "keyring"}}, "absolute path"},
+		{Settings{Source: Source{File: "/k", Command: []string{"/bin/kms"}, KeyID: "k"}}, "2 of file, command and transit"},
+		{Settings{Source: Source{Command: []string{"kms"}, KeyID: "k"}}, "absolute path of a program"},
+		{Settings{Source: Source{Command: []string{"/bin/kms"}}}, "belong together"},
+		{Settings{Source: Source{KeyID: "k"}}, "belong together"},
+		{Settings{Source: Source{Command: make([]string, maxArgs+1), KeyID: "k"}}, "at most 64"},
+		{Settings{Source: Source{Command: []string{"/k"}, KeyID: strings.Repeat("k", maxKeyID+1)}}, "at most 512"},
+		{Settings{Source: Source{File: "/k"}, Previous: &Source{File: "/old"}}, ""},
+		{Settings{Source: Source{File: "/k"}, Previous: &Source{File: "/k"}}, "the key of server.keyring itself"},
+		{Settings{Source: Source{File: "/k"}, Previous: &Source{}}, "it names no key"},
+		{Settings{Previous: &Source{File: "/k"}}, "has no key that could follow it"},
+		{Settings{Source: Source{File: "/k"}, Previous: &Source{File: "old"}}, "keyring.previous: file is"},
 	} {
 		err := c.settings.Validate()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -394,9 +399,44 @@ func TestSettings_TheFileIsOutsideOfTheData(t *testing.T) {
 		filepath.Join(dir, "keyring"):         false,
 		data + ".keyring":                     false,
 	} {
-		s := Settings{File: path}
-		if err := s.CheckPlace(data); (err != nil) != inside {
-			t.Errorf("%s: got %v", path, err)
+		for _, s := range []Settings{
+			{Source: Source{File: path}},
+			{Source: Source{File: "/etc/berth/k"}, Previous: &Source{File: path}},
+		} {
+			if err := s.CheckPlace(data); (err != nil) != inside {
+				t.Errorf("%s: got %v", path, err)
+			}
 		}
+	}
+}
+
+func TestAwaitActive_EndsWithTheFirstAttempt(t *testing.T) {
+	right, lost := file(t), file(t)
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t)
+		cl.server(right).await(t, 0) // no root key yet
+		cl.server(right).lead(t.Context())
+		for settings, opens := range map[string]bool{right.File: true, lost.File: false} {
+			s := cl.server(Settings{Source: Source{File: settings}})
+			s.await(t, openTimeout) // nothing opens it
+			var ended sync.WaitGroup
+			ended.Go(func() { s.await(t, time.Second) })
+			time.Sleep(time.Second) // virtual time
+			s.update(t.Context())
+			ended.Wait()
+			if got := s.Ring.Active() != ""; got != opens {
+				t.Errorf("%s: the key is open: %t", settings, got)
+			}
+		}
+	})
+}
+
+// await checks that AwaitActive ends after some virtual time.
+func (s *server) await(t *testing.T, want time.Duration) {
+	t.Helper()
+	begin := time.Now()
+	s.AwaitActive(t.Context())
+	if took := time.Since(begin); took != want {
+		t.Errorf("it took %s, want %s", took, want)
 	}
 }

@@ -27,12 +27,12 @@ func (k *Keys) lead(ctx context.Context) bool {
 	tx := k.Store.Read()
 	err := k.makeFirst(ctx, tx)
 	if err == nil {
-		err = k.rekey(ctx, tx)
+		err = errors.Join(k.rewrapAll(ctx, tx), k.rekey(ctx, tx))
 	}
 	if ctx.Err() == nil {
 		k.tell(err)
 	}
-	return err == nil && (state.ActiveRootKey(tx) != nil || k.Settings.String() == "none")
+	return err == nil && (state.ActiveRootKey(tx) != nil || !k.Settings.IsSet())
 }
 
 // tell logs an error of the leader's work once, until the work succeeds or another error comes.
@@ -52,7 +52,7 @@ func (k *Keys) tell(err error) {
 
 // makeFirst makes the first root key, if a key-encryption key is set and all servers hold it.
 func (k *Keys) makeFirst(ctx context.Context, tx state.Reader) error {
-	if state.ActiveRootKey(tx) != nil || k.Settings.String() == "none" {
+	if state.ActiveRootKey(tx) != nil || !k.Settings.IsSet() {
 		return nil
 	}
 	_, _, err := k.add(ctx, "", false)
@@ -76,7 +76,7 @@ func (k *Keys) add(ctx context.Context, was string, full bool) (*structs.RootKey
 		return nil, 0, structs.Preconditionf("no root key is made: %w", err)
 	}
 	if err := k.checkServers(kek.ID()); err != nil {
-		return nil, 0, err
+		return nil, 0, structs.Preconditionf("no root key is made: %w", err)
 	}
 
 	id := structs.NewID()
@@ -119,7 +119,7 @@ func (k *Keys) checkServers(kek string) error {
 	if others == nil {
 		return nil
 	}
-	return structs.Preconditionf("no root key is made: this server has key-encryption key %s, but %s. "+
+	return structs.Preconditionf("this server has key-encryption key %s, but %s. "+
 		"Copy the file of server.keyring to each server", kek, strings.Join(others, ", "))
 }
 

@@ -35,7 +35,7 @@ func newCluster(t *testing.T) *cluster {
 		t:        t,
 		store:    state.New(),
 		ring:     &keyring.Ring{},
-		settings: &keys.Settings{File: filepath.Join(t.TempDir(), "keyring")},
+		settings: &keys.Settings{Source: keys.Source{File: filepath.Join(t.TempDir(), "keyring")}},
 	}
 	pkitest.Write(t, c.settings.File, kek.Text())
 	key := bytes.Repeat([]byte{7}, keyring.KeySize)

@@ -3,7 +3,18 @@ package refdocs
 // keyringTexts explains the block keyring of a server.
 var keyringTexts = blockText{Block: "server.keyring", Intro: "The key-encryption key, which opens the keys of the " +
 	"secrets; the same on every server, see " +
-	"[Keyring](../operations/keyring.md).", Settings: []settingText{
+	"[Keyring](../operations/keyring.md).", Settings: append(keySourceTexts, settingText{
+	"previous", "",
+	"the block of the key that this one replaces, see " +
+		"[Replace the key-encryption key](../operations/keyring.md#replace-the-key-encryption-key)",
+})}
+
+// keyringPreviousTexts explains the former key.
+var keyringPreviousTexts = blockText{Block: "server.keyring.previous", Intro: "The former key-encryption key, which " +
+	"only opens root keys until all servers have the new one.", Settings: keySourceTexts}
+
+// keySourceTexts explains the ways to a key-encryption key.
+var keySourceTexts = []settingText{
 	{
 		"file", "",
 		"a file of `berth operator root keyring init`, outside of `data_dir`, which only its owner may read",
@@ -14,4 +25,22 @@ var keyringTexts = blockText{Block: "server.keyring", Intro: "The key-encryption
 			"[A key management system](../operations/keyring.md#a-key-management-system)",
 	},
 	{"key_id", "", "with `command`, the name of the key in the key management system, at most 512 bytes"},
-}}
+	{
+		"transit", "",
+		"instead of `file`, the block of a key of Vault or OpenBao, see " +
+			"[Vault and OpenBao](../operations/keyring.md#vault-and-openbao)",
+	},
+}
+
+// transitTexts explains a block transit.
+func transitTexts(block string) blockText {
+	return blockText{Block: block, Intro: "A key of the transit engine of Vault or OpenBao.", Settings: []settingText{
+		{"address", "", "`https://host:port`; `http://` only for this machine"},
+		{"key_name", "", "the name of the key in the engine"},
+		{"mount_path", "`transit`", "the path of the engine"},
+		{"namespace", "", "the namespace of the engine"},
+		{"token_file", "", "a file with the token; read for each call, so it may be renewed there"},
+		{"ca_file", "", "the authorities of the address in PEM, in place of those of the system"},
+		{"tls_server_name", "", "the name in the certificate of the address, in place of its host"},
+	}}
+}

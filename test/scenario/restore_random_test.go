@@ -247,7 +247,7 @@ func (h *history) restore() {
 	h.record("restore")
 	saved := h.archive.Bytes()
 	h.AtLeader("restore", func(s *cluster.Server) error {
-		err := s.Current().SnapshotRestore(h.t.Context(), bytes.NewReader(saved))
+		err := s.Current().SnapshotRestore(h.t.Context(), bytes.NewReader(saved), structs.RestoreKeys{})
 		if structs.IsKind(err, structs.KindTimeout) { // a busy leader lost its lead meanwhile: repeat it
 			err = structs.Unavailablef("%w", err)
 		}

@@ -69,7 +69,7 @@ func (s *storageCluster) saveSnapshot() *bytes.Buffer {
 
 func (s *storageCluster) restoreSnapshot(archive *bytes.Buffer) {
 	s.t.Helper()
-	if err := s.Leader().Current().SnapshotRestore(s.t.Context(), archive); err != nil {
+	if err := s.Leader().Current().SnapshotRestore(s.t.Context(), archive, structs.RestoreKeys{}); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -1,0 +1,126 @@
+package keys
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/internal/keyring"
+	"berth/state"
+	"berth/structs"
+)
+
+// Adopt makes the root keys of a state aside, which is to replace that of the cluster, ones that the servers
+// open. It wraps those of another key-encryption key with that of the servers: from the given file, from the
+// previous key of this server, or because the cluster has the same root key. It changes the state aside alone.
+//
+// The error is precondition, and names the missing key, if secrets would be closed after the restore.
+func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given structs.RestoreKeys) error {
+	var file encrypter
+	if given.File != "" {
+		parsed, err := keyring.ParseFileKey([]byte(given.File))
+		if err != nil {
+			return structs.Invalidf("the key file of the archive's cluster: %w", err)
+		}
+		file = fileKey{parsed}
+	}
+
+	a := adoption{keys: k, file: file, given: given}
+	for _, row := range slices.Collect(state.RootKeys(aside.Read())) {
+		request, err := a.adopt(ctx, aside.Read(), row)
+		if err != nil {
+			return structs.Errorf(structs.KindOf(err), "the snapshot was not restored, and nothing has changed: %w", err)
+		}
+		if request != nil {
+			a.requests = append(a.requests, request)
+		}
+	}
+	if len(a.requests) == 0 {
+		return nil
+	}
+	return aside.Write(aside.Index(), func(tx *state.WriteTx) error {
+		for _, r := range a.requests {
+			if err := state.RootKeyRewrap(tx, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// adoption collects the changes of Adopt.
+type adoption struct {
+	keys     *Keys
+	file     encrypter // nil: none was given
+	given    structs.RestoreKeys
+	requests []*structs.RootKeyRewrapRequest
+}
+
+// adopt returns the change of one root key, or nil if it stays as it is.
+func (a *adoption) adopt(
+	ctx context.Context, aside state.Reader, row *structs.RootKey,
+) (*structs.RootKeyRewrapRequest, error) {
+	kek, err := a.keys.encrypter()
+	if err == nil && kek.ID() == row.KEK {
+		return nil, nil
+	}
+
+	// An archive from before the key-encryption key was replaced.
+	known := state.RootKey(a.keys.Store.Read(), row.KeyID)
+	if kek != nil && known != nil && known.KEK == kek.ID() && bytes.Equal(known.Digest, row.Digest) {
+		return &structs.RootKeyRewrapRequest{
+			KeyID:   row.KeyID,
+			Was:     row.KEK,
+			KEK:     known.KEK,
+			Wrapped: known.Wrapped,
+		}, nil
+	}
+
+	from := a.file
+	if from == nil || from.ID() != row.KEK {
+		from, _ = a.keys.opener(row.KEK)
+	}
+	if from == nil || kek == nil {
+		return nil, a.missing(aside, row, err)
+	}
+	if err := a.keys.checkServers(kek.ID()); err != nil {
+		return nil, err
+	}
+	request, err := rewrap(ctx, from, kek, row)
+	if err != nil {
+		return nil, structs.Preconditionf("opening root key %s of the archive with key-encryption key %s: %w",
+			row.KeyID, row.KEK, err)
+	}
+	return request, nil
+}
+
+// missing returns the error of a root key that no server would open, or nil if nothing needs it.
+func (a *adoption) missing(aside state.Reader, row *structs.RootKey, own error) error {
+	count, places := usesOf(aside, row.KeyID)
+	if count == 0 && row.State != structs.RootKeyActive || a.given.LoseSecrets {
+		return nil
+	}
+
+	has := []string{"this server has " + a.keys.KEK() + " (" + a.keys.Settings.Source.String() + ")"}
+	if own != nil {
+		has = []string{"this server has none: " + own.Error()}
+	}
+	if a.file != nil {
+		has = append(has, "the given file has "+a.file.ID())
+	}
+	return structs.Preconditionf("root key %s of the archive, which encrypts the secrets of %d places (%s), needs "+
+		"key-encryption key %s; %s. Give the key of the archive's cluster: -keyring-file FILE, or its encrypted "+
+		"copy: -escrow FILE -identity FILE. A key in a key management system is named by server { keyring { "+
+		"previous } } of each server. If no copy is left, -lose-secrets restores all else",
+		row.KeyID, count, describe(places), row.KEK, strings.Join(has, ", "))
+}
+
+// describe returns the places, or says that there is none.
+func describe(places string) string {
+	if places == "" {
+		return "none yet, but new secrets would be"
+	}
+	return fmt.Sprintf("e.g. %s", places)
+}
