@@ -14,13 +14,13 @@ var revocationPut = route(put, "/v1/tls/revocation",
 // bindRevocation takes the operator from the certificate of the caller, and not from the body.
 func bindRevocation(c *call, req *structs.CertificateRevokeRequest) error {
 	err := c.decodeBody(req)
-	req.Operator = c.operator()
+	req.Operator = operatorOf(c)
 	return err
 }
 
-// operator returns the identity in the certificate of the caller, "root" for the operator socket, and "" if
+// operatorOf returns the identity in the certificate of the caller, "root" for the operator socket, and "" if
 // nothing tells it.
-func (c *call) operator() string {
+func operatorOf(c *call) string {
 	if opsocket.Marked(c.ctx()) {
 		return "root"
 	}

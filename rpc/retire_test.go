@@ -89,6 +89,8 @@ func emptyPools() {
 
 // TestPool_NoCallIsLostWhenACertificateEnds calls each minute for three days, with a certificate that is renewed
 // when two thirds of its day are over. A call that waits for ten minutes is always in flight.
+// TestPool_NoCallIsLostWhenACertificateEnds calls each minute for three days, with a certificate that is
+// renewed when two thirds of its day are over. A call that waits for ten minutes is always in flight.
 func TestPool_NoCallIsLostWhenACertificateEnds(t *testing.T) {
 	emptyPools()
 	defer emptyPools()

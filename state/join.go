@@ -194,8 +194,8 @@ func renewable(tx *WriteTx, known *structs.MachineCertificate, p *structs.Machin
 	return nil
 }
 
-// useToken uses a token once for a machine, whose limits row gets. A machine whose certificate is revoked joins
-// again with another key, and at once.
+// useToken uses a token once for a machine, whose limits row gets. A machine whose certificate is revoked
+// joins again with another key, and at once.
 func useToken(
 	tx *WriteTx, p *structs.MachineCertificateRequest, row, known *structs.MachineCertificate,
 ) error {

@@ -23,8 +23,9 @@ import (
 // executed, and another volume may have the plugin's ID.
 //
 // before is the replaced state. Recover takes over its nodes, its attachments, its tokens, its root keys, its
-// bound of leases, its revocations and the controller calls with an unknown outcome. No join token is left. An attachment that the restored state
-// lacks is to be detached, unless a granted claim of the restored state uses it.
+// bound of leases, its revocations and the controller calls with an unknown outcome. No join token is left.
+// An attachment that the restored state lacks is to be detached, unless a granted claim of the restored state
+// uses it.
 func Recover(tx *WriteTx, before Reader, now int64) {
 	for _, n := range slices.Collect(Nodes(tx)) {
 		if !n.Unaccounted && !surelyEmpty(before, n.ID) {

@@ -122,7 +122,7 @@ func revokedRecord(tx Reader, c *structs.MachineCertificate) *structs.Revocation
 	})
 }
 
-// admitNewKey lets the certificates of a revoked machine be valid that have the key with which it joins again.
+// admitNewKey makes the certificates of a revoked machine valid that have the key with which it joins again.
 func admitNewKey(tx *WriteTx, c *structs.MachineCertificate) {
 	r := revocations.Get(tx, structs.MachineRevocationID(c.Role, c.ID))
 	if r == nil || bytes.Equal(r.NewKeyHash, c.KeyHash) {

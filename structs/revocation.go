@@ -55,8 +55,8 @@ func (r *Revocation) Covers(c CertificateRef) bool {
 		(len(r.NewKeyHash) == 0 || !bytes.Equal(r.NewKeyHash, c.KeyHash))
 }
 
-// ParseSerial returns a serial number in the form of Revocation.Serial. It takes upper and lower case, leading
-// zeros, and colons between the digits. The error is invalid.
+// ParseSerial returns a serial number in the form of Revocation.Serial. It takes upper and lower case,
+// leading zeros, and colons between the digits. The error is invalid.
 func ParseSerial(text string) (string, error) {
 	digits := strings.ReplaceAll(text, ":", "")
 	n, ok := new(big.Int).SetString(digits, 16)

@@ -169,8 +169,8 @@ func (s Signing) issue(
 	return index, nil
 }
 
-// CheckNode returns an error if a node is revoked, or if the token with which it has joined does not allow its
-// name or its pool.
+// CheckNode returns an error if a node is revoked, or if the token with which it has joined does not allow
+// its name or its pool.
 func CheckNode(tx state.Reader, n *structs.Node) error {
 	err := CheckRevoked(tx, n.ID)
 	if err != nil {

@@ -60,9 +60,9 @@ const (
 	retireMost = 15 * time.Minute
 )
 
-// RetireAt returns the time from which on the next calls need a new connection, so that none is lost when this
-// one ends with a certificate of either end. It returns zero for a connection that is not to be replaced: a
-// new one would end at the same time, or it does not end with a certificate.
+// RetireAt returns the time from which on the next calls need a new connection, so that none is lost when
+// this one ends with a certificate of either end. It returns zero for a connection that is not to be
+// replaced: a new one would end at the same time, or it does not end with a certificate.
 func RetireAt(conn net.Conn) time.Time {
 	secured, ok := conn.(interface{ NetConn() net.Conn })
 	if !ok {

@@ -46,8 +46,8 @@ func (r *Rejections) Due(remote net.Addr) bool {
 	return true
 }
 
-// WarnOfRejections returns a configuration of Keys.Server that tells the log why it rejects a certificate. The
-// caller learns no reason from TLS.
+// WarnOfRejections returns a configuration of Keys.Server that tells the log why it rejects a certificate.
+// The caller learns no reason from TLS.
 func WarnOfRejections(config *tls.Config, logger hclog.Logger) *tls.Config {
 	told := &Rejections{}
 	port := config.Clone()
