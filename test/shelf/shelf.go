@@ -2,6 +2,8 @@ package shelf
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -33,6 +35,7 @@ import (
 //	vol/ID/device           the loop device that shows it
 //	calls                   a line per call: node, RPC, volume, outcome
 //	faults                  a line per call out of order
+//	secrets                 a line per call with secrets: RPC, and Digest of the secret with the name password
 //	hold/RPC.before|after   calls wait while the file exists
 //	hold/RPC.late           the same, and a call also has its effect when its caller has gone
 //	hold/RPC.held           a call has waited, at the node that it names
@@ -106,12 +109,21 @@ func (s *shelf) intercept(
 		return nil, err
 	}
 	resp, err := serve(ctx, req)
+	if r, ok := req.(interface{ GetSecrets() map[string]string }); ok && len(r.GetSecrets()) > 0 {
+		s.append("secrets", rpc, Digest(r.GetSecrets()["password"]))
+	}
 	s.append("calls", s.node, rpc, volume, status.Code(err).String())
 	unlock()
 	if err := s.hold(ctx, rpc, "after"); err != nil {
 		return nil, err
 	}
 	return resp, err
+}
+
+// Digest identifies a secret without showing it.
+func Digest(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
 }
 
 // hold waits while a file demands it. A call that is cancelled before its effect has none.
