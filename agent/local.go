@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/client/drivers/driver"
+	"berth/internal/keyring"
 	"berth/internal/opsocket"
 	"berth/internal/version"
 	"berth/structs"
@@ -323,7 +324,7 @@ func (l local) SnapshotSave(ctx context.Context, w io.Writer) error {
 }
 
 // SnapshotRestore replaces the whole state. A follower forwards the archive to the leader.
-func (l local) SnapshotRestore(ctx context.Context, r io.Reader, keys structs.RestoreKeys) error {
+func (l local) SnapshotRestore(ctx context.Context, r io.Reader, keys keyring.RestoreKeys) error {
 	if l.server == nil {
 		return noServer("a restore")
 	}

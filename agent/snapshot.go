@@ -5,9 +5,9 @@ import (
 	"io"
 	"net/http"
 
-	"berth/api"
 	"berth/api/nodehttp"
 	"berth/api/transport"
+	"berth/internal/keyring"
 	"berth/internal/netfault"
 	"berth/structs"
 )
@@ -16,7 +16,7 @@ import (
 type forwarded struct {
 	method string
 	body   io.Reader
-	keys   structs.RestoreKeys
+	keys   keyring.RestoreKeys
 }
 
 // request returns the request to the leader. secure says that no plain connection is made.
@@ -25,9 +25,9 @@ func (f forwarded) request(ctx context.Context, leader string, secure bool) (*ht
 		return nil, structs.Unavailablef("no leader is known; retry")
 	}
 	if f.keys.File != "" && !secure && !transport.Private(leader) {
-		return nil, structs.Preconditionf("this server does not lead, and without tls { mode = \"require\" } the key "+
-			"of the archive would cross the network in plain form; run the command on the machine of the leader, %s",
-			leader)
+		return nil, structs.Preconditionf("this server does not lead, and without tls { mode = \"require\" } "+
+			"the key of the archive would cross the network in plain form; run the command on the machine of "+
+			"the leader, %s", leader)
 	}
 
 	url := "http://" + leader + "/v1/operator/snapshot" // connect adds TLS
@@ -35,9 +35,7 @@ func (f forwarded) request(ctx context.Context, leader string, secure bool) (*ht
 	if err != nil {
 		return nil, err
 	}
-	params := req.URL.Query()
-	api.SetRestoreKeys(f.keys, params, req.Header)
-	req.URL.RawQuery = params.Encode()
+	f.keys.SetHeader(req.Header)
 	return req, nil
 }
 

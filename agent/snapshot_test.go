@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/keyring"
 	"berth/structs"
 )
 
@@ -13,7 +14,7 @@ func TestForwarded_CarriesTheKeysOfARestore(t *testing.T) {
 	f := forwarded{
 		method: http.MethodPut,
 		body:   strings.NewReader("archive"),
-		keys:   structs.RestoreKeys{File: "the key\n", LoseSecrets: true},
+		keys:   keyring.RestoreKeys{File: "the key\n", LoseSecrets: true},
 	}
 	req, err := f.request(t.Context(), "10.0.0.1:4646", true)
 	if err != nil {
@@ -26,22 +27,25 @@ func TestForwarded_CarriesTheKeysOfARestore(t *testing.T) {
 	if got := req.Header.Get("X-Berth-Key-File"); got != "the key" {
 		t.Errorf("the header has %q", got)
 	}
-	if got := req.URL.String(); got != "http://10.0.0.1:4646/v1/operator/snapshot?lose_secrets=true" {
+	if got := keyring.RestoreKeysOf(req.Header); !got.LoseSecrets {
+		t.Errorf("got %+v", got)
+	}
+	if got := req.URL.String(); got != "http://10.0.0.1:4646/v1/operator/snapshot" {
 		t.Errorf("the URL is %s", got)
 	}
 }
 
 func TestForwarded_SendsNoKeyInPlainForm(t *testing.T) {
-	withKey := structs.RestoreKeys{File: "the key"}
+	withKey := keyring.RestoreKeys{File: "the key"}
 	for _, c := range []struct {
 		leader string
 		secure bool
-		keys   structs.RestoreKeys
+		keys   keyring.RestoreKeys
 		want   structs.Kind
 	}{
 		{"10.0.0.1:4646", false, withKey, structs.KindPrecondition},
 		{"10.0.0.1:4646", true, withKey, ""},
-		{"10.0.0.1:4646", false, structs.RestoreKeys{LoseSecrets: true}, ""},
+		{"10.0.0.1:4646", false, keyring.RestoreKeys{LoseSecrets: true}, ""},
 		{"127.0.0.1:4646", false, withKey, ""},
 		{"", true, withKey, structs.KindUnavailable},
 	} {

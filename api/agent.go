@@ -9,11 +9,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"os"
 	"slices"
 	"strconv"
 
+	"berth/internal/keyring"
 	"berth/structs"
 )
 
@@ -329,36 +329,14 @@ var snapshotRestore = route[struct{}](put, "/v1/operator/snapshot",
 	serveRestore, streams)
 
 func serveRestore(c *call) (any, error) {
-	lose, err := c.flag(loseSecrets)
-	if err != nil {
-		return nil, err
-	}
-	keys := structs.RestoreKeys{File: structs.Secret(c.r.Header.Get(keyFileHeader)), LoseSecrets: lose}
-	return struct{}{}, c.Agent.SnapshotRestore(c.ctx(), c.r.Body, keys)
+	return struct{}{}, c.Agent.SnapshotRestore(c.ctx(), c.r.Body, keyring.RestoreKeysOf(c.r.Header))
 }
 
-// loseSecrets and keyFileHeader carry structs.RestoreKeys. A key is in no URL, because logs have these.
-const (
-	loseSecrets   = "lose_secrets"
-	keyFileHeader = "X-Berth-Key-File"
-)
-
-// SetRestoreKeys adds the keys of a restore to the query and the header of its request.
-func SetRestoreKeys(keys structs.RestoreKeys, query url.Values, header http.Header) {
-	if keys.LoseSecrets {
-		query.Set(loseSecrets, "true")
-	}
-	if keys.File != "" {
-		header.Set(keyFileHeader, strings.TrimSpace(string(keys.File)))
-	}
-}
-
-// SnapshotRestore replaces the whole state of the cluster by the state in an archive. The error is precondition
-// if the servers lack the key of its secrets, and names it. Nothing has changed then.
-func (c *Client) SnapshotRestore(ctx context.Context, r io.Reader, keys structs.RestoreKeys) error {
-	req := request{body: r, query: url.Values{}, header: http.Header{}}
-	SetRestoreKeys(keys, req.query, req.header)
-	return snapshotRestore.route.exec(ctx, c, req)
+// SnapshotRestore replaces the whole state of the cluster by the state in an archive.
+func (c *Client) SnapshotRestore(ctx context.Context, r io.Reader, keys keyring.RestoreKeys) error {
+	header := http.Header{}
+	keys.SetHeader(header)
+	return snapshotRestore.route.exec(ctx, c, request{body: r, header: header})
 }
 
 var systemGC = route(put, "/v1/system/gc",

@@ -21,6 +21,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/internal/keyring"
 	"berth/structs"
 )
 
@@ -338,7 +339,7 @@ func TestClient_CallsTheAgent(t *testing.T) {
 	if err != nil || saved.String() != "an archive" {
 		t.Errorf("saved %q, error %v", saved.String(), err)
 	}
-	err = c.SnapshotRestore(t.Context(), &saved, structs.RestoreKeys{File: "a key\n", LoseSecrets: true})
+	err = c.SnapshotRestore(t.Context(), &saved, keyring.RestoreKeys{File: "a key\n", LoseSecrets: true})
 	if err != nil || string(s.agent.Restored()) != "an archive" {
 		t.Errorf("restored %q, error %v", s.agent.Restored(), err)
 	}

@@ -32,6 +32,7 @@ import (
 
 	"berth/api/nodehttp"
 	"berth/internal/hostcheck"
+	"berth/internal/keyring"
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/structs"
@@ -61,8 +62,8 @@ type Agent interface {
 	Metrics() Metrics
 	// SnapshotSave writes an archive of the whole state (see internal/snaparchive).
 	SnapshotSave(ctx context.Context, w io.Writer) error
-	// SnapshotRestore replaces the whole state by the state in an archive, and opens its secrets with the keys.
-	SnapshotRestore(ctx context.Context, r io.Reader, keys structs.RestoreKeys) error
+	// SnapshotRestore replaces the whole state by the state in an archive.
+	SnapshotRestore(ctx context.Context, r io.Reader, keys keyring.RestoreKeys) error
 	// HostStats measures the machine of the agent's node. nodeID is "" or the ID of a node. The error is
 	// not-found if the agent does not run that node.
 	HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error)

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
+	"berth/internal/keyring"
 	"berth/server/control"
 	"berth/state"
 	"berth/structs"
@@ -65,7 +66,7 @@ func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 	r.until("calls are recorded", func() bool {
 		return noted.Load() > 10
 	})
-	if err := s.SnapshotRestore(t.Context(), &archive, structs.RestoreKeys{}); err != nil {
+	if err := s.SnapshotRestore(t.Context(), &archive, keyring.RestoreKeys{}); err != nil {
 		t.Fatal(err)
 	}
 	forgotten, sure := 0, noted.Load()

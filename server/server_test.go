@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
+	"berth/internal/keyring"
 	"berth/internal/snaparchive"
 	"berth/rpc"
 	"berth/server/control"
@@ -198,7 +199,7 @@ func TestRestore_BringsTheStateBack(t *testing.T) {
 	}
 	s.register("two")
 	before := s.store.Index()
-	if err := s.SnapshotRestore(t.Context(), &archive, structs.RestoreKeys{}); err != nil {
+	if err := s.SnapshotRestore(t.Context(), &archive, keyring.RestoreKeys{}); err != nil {
 		t.Fatal(err)
 	}
 	s.rows("the archive's jobs", func(tx *state.ReadTx) bool {
@@ -256,7 +257,7 @@ func TestRestore_GivesNodesALease(t *testing.T) {
 	}
 	s.rows("its lease ends", downAfter(0))
 	before := s.store.Index()
-	if err := s.SnapshotRestore(t.Context(), &archive, structs.RestoreKeys{}); err != nil {
+	if err := s.SnapshotRestore(t.Context(), &archive, keyring.RestoreKeys{}); err != nil {
 		t.Fatal(err)
 	}
 	// It becomes down anew, so it was as in the archive before.
@@ -287,8 +288,8 @@ func TestRestore_OfADamagedArchiveChangesNothing(t *testing.T) {
 		"a bit flipped":          flipped,
 		"whole, of another kind": alien.Bytes(),
 	} {
-		if err := s.SnapshotRestore(t.Context(), bytes.NewReader(archive), structs.RestoreKeys{}); !structs.IsKind(err,
-			structs.KindInvalid) {
+		err := s.SnapshotRestore(t.Context(), bytes.NewReader(archive), keyring.RestoreKeys{})
+		if !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("%s: %v (%s), want invalid", name, err, structs.KindOf(err))
 		}
 		if !s.has("one") || !s.has("two") {

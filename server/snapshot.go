@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/fsm"
+	"berth/internal/keyring"
 	"berth/internal/snaparchive"
 	"berth/state"
 	"berth/structs"
@@ -63,7 +64,7 @@ func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
 // to its end, checks its sums and loads its state aside before it changes anything, because Raft stops the
 // process for a state that does not load. For the same reason it rejects an archive whose secrets no server
 // would open: see keys.Keys.Adopt. Only the leader can do it.
-func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader, given structs.RestoreKeys) error {
+func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader, given keyring.RestoreKeys) error {
 	_, leads, _, _ := s.Leader()
 	if !leads {
 		return structs.Unavailablef("this server does not lead; restore at the leader")

@@ -40,22 +40,12 @@ type RootKeyRekeyedRequest struct {
 	KeyID string `level:"2"`
 }
 
-// RootKeyRewrapRequest replaces the wrapped form of a root key by that of another key-encryption key. The root
-// key itself stays.
+// RootKeyRewrapRequest replaces the wrapped form of a root key by that of another key-encryption key.
 type RootKeyRewrapRequest struct {
 	KeyID   string `level:"2"`
 	Was     string `level:"2"` // the ID of the former key-encryption key
 	KEK     string `level:"2"`
 	Wrapped []byte `level:"2"`
-}
-
-// RestoreKeys say how the secrets of an archive are opened after a restore. The zero value stands for the
-// key-encryption key of the servers alone.
-type RestoreKeys struct {
-	// File is the text of the file with the key-encryption key of the archive's cluster, "" for none.
-	File Secret
-	// LoseSecrets has the archive restored although no server opens its secrets.
-	LoseSecrets bool
 }
 
 // RootKeyRemoveRequest deletes a root key that is not active and that no value uses.

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"berth/api"
+	"berth/internal/keyring"
 	"berth/structs"
 )
 
@@ -112,7 +113,7 @@ type Agent struct {
 
 	mu          sync.Mutex
 	restored    []byte
-	restoreKeys structs.RestoreKeys
+	restoreKeys keyring.RestoreKeys
 	leaves      []string
 	reloads     int
 }
@@ -228,7 +229,7 @@ func (a *Agent) SnapshotSave(_ context.Context, w io.Writer) error {
 }
 
 // SnapshotRestore records the archive and the keys.
-func (a *Agent) SnapshotRestore(_ context.Context, r io.Reader, keys structs.RestoreKeys) error {
+func (a *Agent) SnapshotRestore(_ context.Context, r io.Reader, keys keyring.RestoreKeys) error {
 	b, err := io.ReadAll(r)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -245,7 +246,7 @@ func (a *Agent) Restored() []byte {
 }
 
 // RestoreKeys returns the keys of the last SnapshotRestore.
-func (a *Agent) RestoreKeys() structs.RestoreKeys {
+func (a *Agent) RestoreKeys() keyring.RestoreKeys {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.restoreKeys

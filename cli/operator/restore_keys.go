@@ -34,7 +34,7 @@ var restoreFlags = []command.Flag{
 }
 
 // restoreKeys reads the key that restoreFlags name.
-func restoreKeys(c *command.Call) (keys structs.RestoreKeys, err error) {
+func restoreKeys(c *command.Call) (keys keyring.RestoreKeys, err error) {
 	keys.LoseSecrets = c.Bool("lose-secrets")
 	var key *keyring.FileKey
 	switch {
@@ -56,8 +56,8 @@ func restoreKeys(c *command.Call) (keys structs.RestoreKeys, err error) {
 	}
 
 	if !transport.Private(c.API.Address()) {
-		return keys, structs.Invalidf("the key would cross the network to %s in plain form; give an address of the "+
-			"form https://host:port, or run the command on the machine of the leader", c.API.Address())
+		return keys, structs.Invalidf("the key would cross the network to %s in plain form; give an address of "+
+			"the form https://host:port, or run the command on the machine of the leader", c.API.Address())
 	}
 	keys.File = structs.Secret(key.Text())
 	return keys, nil

@@ -55,12 +55,12 @@ func TestSnapshotRestore_SendsTheKeyOfTheArchive(t *testing.T) {
 	}
 
 	code, _, errs = f.run(t, "snapshot", "restore", "-lose-secrets", archive)
-	if code != 0 || f.header.Get("X-Berth-Key-File") != "" || f.query != "lose_secrets=true" {
+	if code != 0 || f.header.Get("X-Berth-Key-File") != "" || f.header.Get("X-Berth-Lose-Secrets") != "true" {
 		t.Errorf("got exit code %d, the query %q, %s", code, f.query, errs)
 	}
 	code, _, errs = f.run(t, "snapshot", "restore", archive)
-	if code != 0 || f.query != "" {
-		t.Errorf("got exit code %d, the query %q, %s", code, f.query, errs)
+	if code != 0 || f.header.Get("X-Berth-Lose-Secrets") != "" {
+		t.Errorf("got exit code %d, %s", code, errs)
 	}
 }
 
@@ -95,7 +95,11 @@ func TestSnapshotRestore_RejectsABadKeyBeforeItSends(t *testing.T) {
 		{own, []string{"-keyring-file", f.path("key.txt")}, "no key-encryption key"},
 		{own, []string{"-keyring-file", open}, "chmod 600"},
 		{own, []string{"-escrow", f.path("escrow.age")}, "-escrow needs -identity"},
-		{own, []string{"-escrow", f.path("escrow.age"), "-identity", f.path("other.txt")}, "none of the identities"},
+		{
+			own,
+			[]string{"-escrow", f.path("escrow.age"), "-identity", f.path("other.txt")},
+			"none of the identities",
+		},
 		{own, []string{"-escrow", archive, "-identity", f.path("key.txt")}, "no key-encryption key"},
 		{"http://192.0.2.1:4646", []string{"-keyring-file", key}, "in plain form"},
 	} {

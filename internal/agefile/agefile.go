@@ -1,5 +1,5 @@
-// Package agefile encrypts files for recipients of age (filippo.io/age), and decrypts them with the identities
-// of a file. It streams: no file is whole in memory.
+// Package agefile reads recipients and identities of age (filippo.io/age), and decrypts files with them. It
+// streams: no file is whole in memory.
 package agefile
 
 import (
@@ -20,7 +20,8 @@ import (
 // maxList bounds a file with recipients or identities in bytes.
 const maxList = 256 << 10
 
-// Recipient reads one recipient, such as age1... The error is invalid, and begins with the name of its option.
+// Recipient reads one recipient, such as age1... The error is invalid, and begins with the name of its
+// option.
 func Recipient(option, text string) (age.Recipient, error) {
 	found, err := age.ParseRecipients(strings.NewReader(text))
 	if err == nil && len(found) != 1 {
@@ -46,7 +47,8 @@ func Recipients(path string) ([]age.Recipient, error) {
 	return found, nil
 }
 
-// Identities reads a file of age-keygen. The error is invalid. It has the path, and shows nothing of the file.
+// Identities reads a file of age-keygen. The error is invalid. It has the path, and shows nothing of the
+// file.
 func Identities(path string) ([]age.Identity, error) {
 	text, err := readList(path)
 	if err != nil {
@@ -81,8 +83,8 @@ func readList(path string) (string, error) {
 const mark = "age-encryption.org/"
 
 // ErrNoIdentity says that a file is encrypted and that no identity was given.
-var ErrNoIdentity = structs.Invalidf("it is encrypted with age: give the file of an identity that opens it, " +
-	"as -identity FILE")
+var ErrNoIdentity = structs.Invalidf("it is encrypted with age: " +
+	"give the file of an identity that opens it, as -identity FILE")
 
 // Open returns the plain content of r, and whether age has encrypted it. A plain file passes unchanged. A
 // read fails if the encrypted content is damaged or cut off. The error of Open is ErrNoIdentity, or invalid.
@@ -105,8 +107,8 @@ func Open(r io.Reader, identities []age.Identity) (plain io.Reader, encrypted bo
 	var other *age.NoIdentityMatchError
 	switch {
 	case errors.As(err, &other):
-		return nil, true, structs.Invalidf("it is encrypted with age for other recipients: none of the identities " +
-			"given opens it")
+		return nil, true, structs.Invalidf("it is encrypted with age for other recipients: none of the " +
+			"identities given opens it")
 	case err != nil:
 		return nil, true, structs.Invalidf("it is encrypted with age, and damaged: %w", err)
 	}

@@ -14,10 +14,10 @@ import (
 
 // Adopt makes the root keys of a state aside, which is to replace that of the cluster, ones that the servers
 // open. It wraps those of another key-encryption key with that of the servers: from the given file, from the
-// previous key of this server, or because the cluster has the same root key. It changes the state aside alone.
+// previous key of this server, or because the cluster has the same root key. It changes only the state aside.
 //
 // The error is precondition, and names the missing key, if secrets would be closed after the restore.
-func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given structs.RestoreKeys) error {
+func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.RestoreKeys) error {
 	var file encrypter
 	if given.File != "" {
 		parsed, err := keyring.ParseFileKey([]byte(given.File))
@@ -31,7 +31,8 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given structs.Rest
 	for _, row := range slices.Collect(state.RootKeys(aside.Read())) {
 		request, err := a.adopt(ctx, aside.Read(), row)
 		if err != nil {
-			return structs.Errorf(structs.KindOf(err), "the snapshot was not restored, and nothing has changed: %w", err)
+			return structs.Errorf(structs.KindOf(err),
+				"the snapshot was not restored, and nothing has changed: %w", err)
 		}
 		if request != nil {
 			a.requests = append(a.requests, request)
@@ -54,7 +55,7 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given structs.Rest
 type adoption struct {
 	keys     *Keys
 	file     encrypter // nil: none was given
-	given    structs.RestoreKeys
+	given    keyring.RestoreKeys
 	requests []*structs.RootKeyRewrapRequest
 }
 
@@ -110,10 +111,10 @@ func (a *adoption) missing(aside state.Reader, row *structs.RootKey, own error) 
 	if a.file != nil {
 		has = append(has, "the given file has "+a.file.ID())
 	}
-	return structs.Preconditionf("root key %s of the archive, which encrypts the secrets of %d places (%s), needs "+
-		"key-encryption key %s; %s. Give the key of the archive's cluster: -keyring-file FILE, or its encrypted "+
-		"copy: -escrow FILE -identity FILE. A key in a key management system is named by server { keyring { "+
-		"previous } } of each server. If no copy is left, -lose-secrets restores all else",
+	return structs.Preconditionf("root key %s of the archive, which encrypts the secrets of %d places (%s), "+
+		"needs key-encryption key %s; %s. Give the key of the archive's cluster: -keyring-file FILE, or its "+
+		"encrypted copy: -escrow FILE -identity FILE. A key in a key management system is named by "+
+		"server { keyring { previous } } of each server. If no copy is left, -lose-secrets restores all else",
 		row.KeyID, count, describe(places), row.KEK, strings.Join(has, ", "))
 }
 

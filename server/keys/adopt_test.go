@@ -68,27 +68,29 @@ func contentOf(t *testing.T, store *state.Store) string {
 }
 
 func TestAdopt_NeedsTheKeyOfTheArchive(t *testing.T) {
-	theirs, ours, another := file(t), file(t), file(t)
+	theirs := file(t)
+	ours := file(t)
+	another := file(t)
 	unset := Settings{}
 	for _, c := range []struct {
 		name     string
 		settings Settings
-		given    structs.RestoreKeys
+		given    keyring.RestoreKeys
 		want     []string // parts of the error
 		opens    bool     // afterwards
 	}{
-		{"the same key", theirs, structs.RestoreKeys{}, nil, true},
-		{"no key is given", ours, structs.RestoreKeys{}, []string{"nothing has changed", "-keyring-file",
+		{"the same key", theirs, keyring.RestoreKeys{}, nil, true},
+		{"no key is given", ours, keyring.RestoreKeys{}, []string{"nothing has changed", "-keyring-file",
 			"-escrow", "variable default/nomad/jobs/web"}, false},
-		{"no key at all", unset, structs.RestoreKeys{}, []string{"this server has none"}, false},
-		{"no key of its own", unset, structs.RestoreKeys{File: keyText(t, theirs)},
+		{"no key at all", unset, keyring.RestoreKeys{}, []string{"this server has none"}, false},
+		{"no key of its own", unset, keyring.RestoreKeys{File: keyText(t, theirs)},
 			[]string{"this server has none"}, false},
-		{"another key is given", ours, structs.RestoreKeys{File: keyText(t, another)},
+		{"another key is given", ours, keyring.RestoreKeys{File: keyText(t, another)},
 			[]string{"the given file has"}, false},
-		{"no key file", ours, structs.RestoreKeys{File: "hello"}, []string{"it is no key-encryption key"}, false},
-		{"the key is given", ours, structs.RestoreKeys{File: keyText(t, theirs)}, nil, true},
-		{"as the previous key", Settings{Source: ours.Source, Previous: &theirs.Source}, structs.RestoreKeys{}, nil, true},
-		{"the secrets are lost", ours, structs.RestoreKeys{LoseSecrets: true}, nil, false},
+		{"no key file", ours, keyring.RestoreKeys{File: "hello"}, []string{"it is no key-encryption key"}, false},
+		{"the key is given", ours, keyring.RestoreKeys{File: keyText(t, theirs)}, nil, true},
+		{"as the previous key", Settings{Source: ours.Source, Previous: &theirs.Source}, keyring.RestoreKeys{}, nil, true},
+		{"the secrets are lost", ours, keyring.RestoreKeys{LoseSecrets: true}, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			archive := newCluster(t)
@@ -126,8 +128,9 @@ func TestAdopt_NeedsTheKeyOnAllServers(t *testing.T) {
 	archive := newCluster(t)
 	archive.withSecret(archive.server(theirs))
 	s := newCluster(t).server(file(t), Server{Name: "b", KEK: "0123456789abcdef"})
-	err := s.Adopt(t.Context(), archive.store, structs.RestoreKeys{File: keyText(t, theirs)})
-	if structs.KindOf(err) != structs.KindPrecondition || !strings.Contains(err.Error(), "b has 0123456789abcdef") {
+	err := s.Adopt(t.Context(), archive.store, keyring.RestoreKeys{File: keyText(t, theirs)})
+	if structs.KindOf(err) != structs.KindPrecondition ||
+		!strings.Contains(err.Error(), "b has 0123456789abcdef") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -161,7 +164,7 @@ func TestAdopt_KnowsItsOwnRootKeys(t *testing.T) {
 		t.Fatal(s.log.String())
 	}
 
-	if err := here.server(now).Adopt(t.Context(), archive.store, structs.RestoreKeys{}); err != nil {
+	if err := here.server(now).Adopt(t.Context(), archive.store, keyring.RestoreKeys{}); err != nil {
 		t.Fatal(err)
 	}
 	if !opensSecret(t, archive.store, now) {
@@ -179,7 +182,7 @@ func TestAdopt_IgnoresAKeyThatNothingNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	archive.withSecret(owner)
-	given := structs.RestoreKeys{File: keyText(t, theirs)}
+	given := keyring.RestoreKeys{File: keyText(t, theirs)}
 	if err := newCluster(t).server(file(t)).Adopt(t.Context(), archive.store, given); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +210,8 @@ func TestRewrap_WaitsForAllServersAndChangesNoSecret(t *testing.T) {
 	if got := state.ActiveRootKey(cl.store.Read()); got.KEK != former.KEK() {
 		t.Errorf("it is wrapped by %s", got.KEK)
 	}
-	if former.lead(t.Context()); state.ActiveRootKey(cl.store.Read()).KEK != former.KEK() {
+	former.lead(t.Context())
+	if state.ActiveRootKey(cl.store.Read()).KEK != former.KEK() {
 		t.Error("a leader with the former key wraps it")
 	}
 

@@ -220,7 +220,7 @@ func (k *Keys) update(ctx context.Context) bool {
 	return len(closed) == 0 && (err == nil || !k.Settings.IsSet())
 }
 
-// openTimeout bounds the wait of a new leader for the active root key. A key management system may take longer.
+// openTimeout bounds the wait of a new leader for the active root key. A key management system may take more.
 const openTimeout = 2 * time.Second
 
 // AwaitActive waits until this server has opened the active root key, or has failed to. A new leader calls it

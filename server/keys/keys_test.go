@@ -364,7 +364,10 @@ func TestSettings_ValidateNamesEachFault(t *testing.T) {
 		{Settings{Source: Source{File: "/etc/berth/keyring"}}, ""},
 		{Settings{Source: Source{Command: []string{"/bin/kms"}, KeyID: "k"}}, ""},
 		{Settings{Source: Source{File: "keyring"}}, "absolute path"},
-		{Settings{Source: Source{File: "/k", Command: []string{"/bin/kms"}, KeyID: "k"}}, "2 of file, command and transit"},
+		{
+			Settings{Source: Source{File: "/k", Command: []string{"/bin/kms"}, KeyID: "k"}},
+			"2 of file, command and transit",
+		},
 		{Settings{Source: Source{Command: []string{"kms"}, KeyID: "k"}}, "absolute path of a program"},
 		{Settings{Source: Source{Command: []string{"/bin/kms"}}}, "belong together"},
 		{Settings{Source: Source{KeyID: "k"}}, "belong together"},

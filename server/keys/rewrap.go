@@ -9,8 +9,9 @@ import (
 	"berth/structs"
 )
 
-// rewrapAll wraps the root keys of the previous key-encryption key with the present one, once all servers have
-// that. Secrets stay as they are, and so do the keys in the ring. It returns an error if something is left.
+// rewrapAll wraps the root keys of the previous key-encryption key with the present one, once all servers
+// have that. Secrets stay as they are, and so do the keys in the ring. It returns an error if something is
+// left.
 func (k *Keys) rewrapAll(ctx context.Context, tx state.Reader) error {
 	if k.Settings.Previous == nil {
 		return nil
@@ -51,7 +52,9 @@ func (k *Keys) rewrapAll(ctx context.Context, tx state.Reader) error {
 }
 
 // rewrap returns the request that wraps a root key with another key-encryption key.
-func rewrap(ctx context.Context, from, to encrypter, row *structs.RootKey) (*structs.RootKeyRewrapRequest, error) {
+func rewrap(
+	ctx context.Context, from, to encrypter, row *structs.RootKey,
+) (*structs.RootKeyRewrapRequest, error) {
 	key, err := unwrap(ctx, from, row)
 	if err != nil {
 		return nil, err

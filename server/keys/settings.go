@@ -26,7 +26,7 @@ type Source struct {
 type Settings struct {
 	Source // of the key that wraps root keys
 
-	// Previous only opens root keys. The leader wraps them with the key of Source as soon as all servers have it.
+	// Previous only opens root keys. The leader wraps them with the key of Source once all servers have it.
 	Previous *Source `hcl:"previous,block"`
 }
 

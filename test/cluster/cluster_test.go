@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/keyring"
 	"berth/rpc"
 	"berth/server"
 	"berth/state"
@@ -413,13 +414,13 @@ func TestSnapshot_TransfersTheWholeState(t *testing.T) {
 	cluster.Must(c, leader, structs.JobRegister, jobRequest("after"))
 	follower := c.Others(c.Leader())[0]
 	if err := follower.Current().SnapshotRestore(t.Context(),
-		bytes.NewReader(archive.Bytes()), structs.RestoreKeys{}); !follower.Leads() &&
+		bytes.NewReader(archive.Bytes()), keyring.RestoreKeys{}); !follower.Leads() &&
 		!structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("restoring at a follower: %v (%s), want unavailable", err, structs.KindOf(err))
 	}
 	c.AtLeader("restore the archive", func(s *cluster.Server) error {
 		return s.Current().SnapshotRestore(t.Context(),
-			bytes.NewReader(archive.Bytes()), structs.RestoreKeys{})
+			bytes.NewReader(archive.Bytes()), keyring.RestoreKeys{})
 	})
 	for _, s := range c.Servers {
 		c.AwaitRows(s, "the state of the snapshot is back", func(tx *state.ReadTx) bool {

@@ -73,8 +73,8 @@ func variableOf(ctx context.Context, s *cluster.Server) (string, error) {
 	return resp.Variable.Items["password"], nil
 }
 
-// awaitSecrets waits until each server opens the secrets of storeSecrets. source is the key-encryption key that
-// opens the rows of each.
+// awaitSecrets waits until each server opens the secrets of storeSecrets. source is the key-encryption key
+// that opens the rows of each.
 func awaitSecrets(c *cluster.Cluster, source keys.Source) {
 	c.T.Helper()
 	kek, err := keyring.ReadFile(source.File)
@@ -135,11 +135,11 @@ func TestKeyring_AnotherClusterRestoresWithTheKeyOfTheArchive(t *testing.T) {
 
 	c := newKeyCluster(t, ours)
 	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("kept"))
-	restore := func(given structs.RestoreKeys) error {
+	restore := func(given keyring.RestoreKeys) error {
 		return c.Leader().Current().SnapshotRestore(t.Context(), bytes.NewReader(archive.Bytes()), given)
 	}
 	before := rootKeys(c)
-	for name, given := range map[string]structs.RestoreKeys{
+	for name, given := range map[string]keyring.RestoreKeys{
 		"no key":      {},
 		"another key": {File: textOf(t, newKeyFile(t))},
 	} {
@@ -157,7 +157,7 @@ func TestKeyring_AnotherClusterRestoresWithTheKeyOfTheArchive(t *testing.T) {
 
 	c.AtLeader("restore with the key of the archive", func(s *cluster.Server) error {
 		return s.Current().SnapshotRestore(t.Context(), bytes.NewReader(archive.Bytes()),
-			structs.RestoreKeys{File: textOf(t, theirs)})
+			keyring.RestoreKeys{File: textOf(t, theirs)})
 	})
 	awaitSecrets(c, ours)
 	awaitRootKeys(c, 1, 1)

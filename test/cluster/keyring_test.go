@@ -6,7 +6,6 @@ import (
 
 	"berth/internal/keyring"
 	"berth/server"
-	"berth/server/keys"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -38,7 +37,7 @@ func TestKeyring_ARotationGoesOnWithANewLeader(t *testing.T) {
 	if err := keyring.NewFileKey().WriteNew(file); err != nil {
 		t.Fatal(err)
 	}
-	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.Keyring = keys.Settings{Source: keys.Source{File: file}} })
+	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.Keyring.File = file })
 	awaitRootKeys(c, 1, 0)
 	first := rootKeys(c)[0]
 

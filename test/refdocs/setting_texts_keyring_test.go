@@ -1,17 +1,38 @@
 package refdocs
 
-// keyringTexts explains the block keyring of a server.
-var keyringTexts = blockText{Block: "server.keyring", Intro: "The key-encryption key, which opens the keys of the " +
-	"secrets; the same on every server, see " +
-	"[Keyring](../operations/keyring.md).", Settings: append(keySourceTexts, settingText{
-	"previous", "",
-	"the block of the key that this one replaces, see " +
-		"[Replace the key-encryption key](../operations/keyring.md#replace-the-key-encryption-key)",
-})}
+import "slices"
 
-// keyringPreviousTexts explains the former key.
-var keyringPreviousTexts = blockText{Block: "server.keyring.previous", Intro: "The former key-encryption key, which " +
-	"only opens root keys until all servers have the new one.", Settings: keySourceTexts}
+// allSettingTexts returns settingTexts with the blocks of the keyring before those of fencing.
+func allSettingTexts() []blockText {
+	next := slices.IndexFunc(settingTexts, func(b blockText) bool { return b.Block == "server.fencing" })
+	return slices.Insert(slices.Clone(settingTexts), next, keyringTexts...)
+}
+
+// keyringTexts explains the block keyring of a server, and the blocks in it.
+var keyringTexts = []blockText{
+	{
+		Block: "server.keyring",
+		Intro: "The key-encryption key, which opens the keys of the secrets; the same on every server, see " +
+			"[Keyring](../operations/keyring.md). It has one of `file`, `command` and the block `transit`.",
+		Settings: keySourceTexts,
+	},
+	{
+		Block:    "server.keyring.transit",
+		Intro:    transitIntro,
+		Settings: transitTexts,
+	},
+	{
+		Block: "server.keyring.previous",
+		Intro: "The former key-encryption key, which only opens root keys, see [Replace the key-encryption " +
+			"key](../operations/keyring.md#replace-the-key-encryption-key).",
+		Settings: keySourceTexts,
+	},
+	{
+		Block:    "server.keyring.previous.transit",
+		Intro:    transitIntro,
+		Settings: transitTexts,
+	},
+}
 
 // keySourceTexts explains the ways to a key-encryption key.
 var keySourceTexts = []settingText{
@@ -25,22 +46,18 @@ var keySourceTexts = []settingText{
 			"[A key management system](../operations/keyring.md#a-key-management-system)",
 	},
 	{"key_id", "", "with `command`, the name of the key in the key management system, at most 512 bytes"},
-	{
-		"transit", "",
-		"instead of `file`, the block of a key of Vault or OpenBao, see " +
-			"[Vault and OpenBao](../operations/keyring.md#vault-and-openbao)",
-	},
 }
 
+const transitIntro = "A key of the transit engine of Vault or OpenBao, see " +
+	"[Vault and OpenBao](../operations/keyring.md#vault-and-openbao)."
+
 // transitTexts explains a block transit.
-func transitTexts(block string) blockText {
-	return blockText{Block: block, Intro: "A key of the transit engine of Vault or OpenBao.", Settings: []settingText{
-		{"address", "", "`https://host:port`; `http://` only for this machine"},
-		{"key_name", "", "the name of the key in the engine"},
-		{"mount_path", "`transit`", "the path of the engine"},
-		{"namespace", "", "the namespace of the engine"},
-		{"token_file", "", "a file with the token; read for each call, so it may be renewed there"},
-		{"ca_file", "", "the authorities of the address in PEM, in place of those of the system"},
-		{"tls_server_name", "", "the name in the certificate of the address, in place of its host"},
-	}}
+var transitTexts = []settingText{
+	{"address", "", "`https://host:port`; `http://` only for this machine"},
+	{"key_name", "", "the name of the key in the engine"},
+	{"mount_path", "`transit`", "the path of the engine"},
+	{"namespace", "", "the namespace of the engine"},
+	{"token_file", "", "a file with the token; read for each call, so it may be renewed there"},
+	{"ca_file", "", "the authorities of the address in PEM, in place of those of the system"},
+	{"tls_server_name", "", "the name in the certificate of the address, in place of its host"},
 }

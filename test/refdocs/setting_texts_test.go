@@ -195,10 +195,6 @@ var settingTexts = []blockText{
 		{"batch_scheduler_enabled", "", "jobs of type `batch`"},
 		{"service_scheduler_enabled", "", "jobs of type `service`"},
 	}},
-	keyringTexts,
-	transitTexts("server.keyring.transit"),
-	keyringPreviousTexts,
-	transitTexts("server.keyring.previous.transit"),
 	{Block: "server.fencing", Intro: "A device that fences lost nodes, `fencing \"NAME\" { }`; at most 64, which the servers " +
 		"try in their order, see [Fence agents](../operations/fencing.md).", Settings: []settingText{
 		{

@@ -51,7 +51,7 @@ func settingsPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(settingsIntro)
 	defaults := configured(agent.DefaultConfig())
-	for _, block := range settingTexts {
+	for _, block := range allSettingTexts() {
 		fmt.Fprintf(&b, "\n## %s\n\n", cmp.Or(block.Block, "Outermost"))
 		if block.Intro != "" {
 			fmt.Fprintf(&b, "%s\n\n", block.Intro)

@@ -50,7 +50,7 @@ func TestOperations_ListsEveryLiveSetting(t *testing.T) {
 func TestSettings_SayWhichAreLive(t *testing.T) {
 	const mark = "*live*"
 	marked := map[string]bool{}
-	for _, b := range settingTexts {
+	for _, b := range allSettingTexts() {
 		marked[b.Block] = strings.Contains(b.Intro, mark)
 		for _, s := range b.Settings {
 			marked[strings.TrimPrefix(b.Block+"."+s.Name, ".")] = strings.Contains(s.Text, mark)

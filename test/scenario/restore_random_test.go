@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/keyring"
 	"berth/state"
 	"berth/structs"
 	"berth/test/cluster"
@@ -247,7 +248,7 @@ func (h *history) restore() {
 	h.record("restore")
 	saved := h.archive.Bytes()
 	h.AtLeader("restore", func(s *cluster.Server) error {
-		err := s.Current().SnapshotRestore(h.t.Context(), bytes.NewReader(saved), structs.RestoreKeys{})
+		err := s.Current().SnapshotRestore(h.t.Context(), bytes.NewReader(saved), keyring.RestoreKeys{})
 		if structs.IsKind(err, structs.KindTimeout) { // a busy leader lost its lead meanwhile: repeat it
 			err = structs.Unavailablef("%w", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/keyring"
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/server"
@@ -69,7 +70,7 @@ func (s *storageCluster) saveSnapshot() *bytes.Buffer {
 
 func (s *storageCluster) restoreSnapshot(archive *bytes.Buffer) {
 	s.t.Helper()
-	if err := s.Leader().Current().SnapshotRestore(s.t.Context(), archive, structs.RestoreKeys{}); err != nil {
+	if err := s.Leader().Current().SnapshotRestore(s.t.Context(), archive, keyring.RestoreKeys{}); err != nil {
 		s.t.Fatal(err)
 	}
 }

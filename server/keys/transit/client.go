@@ -177,7 +177,7 @@ func readFile(path string, most int64) ([]byte, error) {
 	return text, nil
 }
 
-// readAnswer reads the data of an answer. The error shows a part of the engine's complaints, which have no key.
+// readAnswer reads the data of an answer. The error shows the begin of the complaints, which have no key.
 func readAnswer(resp *http.Response) (*exchange, error) {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {

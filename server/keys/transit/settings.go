@@ -27,8 +27,8 @@ type Settings struct {
 	Namespace string `hcl:"namespace"`  // of the engine, "" for none
 	// TokenFile has the token. It is read for each call, so an agent of Vault may renew it.
 	TokenFile string `hcl:"token_file"`
-	// CAFile has the authorities of the address in PEM, "" for those of the system. ServerName is the name in its
-	// certificate, "" for that of the address.
+	// CAFile has the authorities of the address in PEM, "" for those of the system. ServerName is the name in
+	// its certificate, "" for that of the address.
 	CAFile     string `hcl:"ca_file"`
 	ServerName string `hcl:"tls_server_name"`
 }
@@ -102,8 +102,8 @@ func (s *Settings) mount() string {
 	return strings.Trim(s.MountPath, "/")
 }
 
-// ID returns the fingerprint of the key. The address is not in it, because servers may reach the same engine by
-// several.
+// ID returns the fingerprint of the key. The address is not in it, because servers may reach the same engine
+// by several.
 func (s *Settings) ID() string {
 	names := []string{strings.Trim(s.Namespace, "/"), s.mount(), s.KeyName}
 	return keyring.Fingerprint("transit", []byte(strings.Join(names, "\x00")))

@@ -1,5 +1,5 @@
-// Package transittest is a transit engine for tests, over real HTTP or HTTPS. It keeps what it has encrypted in
-// memory, and can be sealed, slow, cut off and started again.
+// Package transittest is a transit engine for tests, over real HTTPS. It keeps all plaintexts in memory, and
+// can be sealed, slow, cut off and started again.
 package transittest
 
 import (
