@@ -379,7 +379,6 @@ var all = []any{
 	new(structs.Resources),
 	new(structs.RestartPolicy),
 	new(structs.Revocation),
-	new(structs.RestoreKeys),
 	new(structs.RootKey),
 	new(structs.RootKeyAddRequest),
 	new(structs.RootKeyMeta),
