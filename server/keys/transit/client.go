@@ -102,9 +102,6 @@ func (c *Client) call(ctx context.Context, action string, body exchange) (*excha
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := readAnswer(resp)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
 	if err != nil {
 		return nil, c.fault(action, err)
 	}
