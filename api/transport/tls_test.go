@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/structs"
 )
@@ -89,6 +90,7 @@ func (f *fixture) serve(expired bool, edit func(*tls.Config)) *httptest.Server {
 	}
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.Listener = peertls.Listen(srv.Listener)
 	srv.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	if edit != nil {
 		edit(srv.TLS)
