@@ -76,7 +76,9 @@ func lastFence(tx Reader, node string) (last uint64) {
 	return last
 }
 
-// FenceBegin records that a run begins. The order of an operator, if there is one, is the reason.
+// FenceBegin records that a run begins. The order of an operator, if there is one, is the reason. Without an
+// order it rejects a node that has not reported its volumes since a restore: the node may have come back
+// after the snapshot, and the run would switch off a machine that works.
 func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
 	n, err := findLost(tx, p.NodeID, 0)
 	if err != nil {
@@ -87,6 +89,11 @@ func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
 	}
 	if n.Epoch != p.Epoch || p.Number != lastFence(tx, n.ID)+1 {
 		return structs.Conflictf("run %d of node %s does not follow: the state has changed", p.Number, n.ID)
+	}
+	order := FenceOrder(tx, n.ID)
+	if order == nil && n.Unaccounted {
+		return structs.Preconditionf("node %s has not reported its volumes since the servers' state was "+
+			"restored: only an operator has it fenced, by berth node fence %s", n.ID, n.ID)
 	}
 	for r := range fenceRuns.Scan(tx, n.ID) {
 		if r.State == structs.FenceRunning {
@@ -104,7 +111,6 @@ func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
 		State:   structs.FenceRunning,
 		Begun:   p.Now,
 	}
-	order := FenceOrder(tx, n.ID)
 	if order != nil {
 		run.By = order.By
 		run.Why = order.Why

@@ -126,6 +126,35 @@ func TestLeaseProof_HoldsANodeThatHasNotReportedSinceARestore(t *testing.T) {
 	}
 }
 
+// The node may have come back after the snapshot. An operator decides with the knowledge of now, not of then.
+func TestFenceBegin_HoldsANodeThatHasNotReportedSinceARestore(t *testing.T) {
+	w := leaseNode(t)
+	if err := w.order("n1"); err != nil {
+		t.Fatal(err)
+	}
+	back := w.restored(w.save())
+	if order := FenceOrder(back.s.Read(), "n1"); order != nil {
+		t.Errorf("an order of the archive is left: %+v", order)
+	}
+	begin := func() error {
+		return try(back, FenceBegin, &structs.FenceBeginRequest{
+			NodeID:  "n1",
+			Epoch:   back.epoch("n1"),
+			Number:  1,
+			Attempt: 1,
+			Device:  "ipmi",
+			Scope:   structs.FencePower,
+		})
+	}
+	wantKind(t, begin(), structs.KindPrecondition)
+	if err := back.order("n1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := begin(); err != nil {
+		t.Errorf("a run that an operator ordered after the restore: %v", err)
+	}
+}
+
 // A node claims first, learns the policy, orders its guard, and then says that the claim is guarded. It takes
 // that back only with a reason.
 func TestVolumeClaim_IsGuardedOnlyUnderLease(t *testing.T) {

@@ -20,7 +20,8 @@ import (
 // Recover prepares a restored state. It marks every node as unaccounted, also a down one, because it may have
 // come back after the snapshot. An attached volume is to be attached again, because it may be detached by now
 // (ControllerPublishVolume is idempotent). A deletion is cancelled: since the snapshot it may have been
-// executed, and another volume may have the plugin's ID.
+// executed, and another volume may have the plugin's ID. An order to fence a node is deleted: the node may
+// have come back since the operator gave it.
 //
 // before is the replaced state. Recover takes over its nodes, its attachments, its tokens, its root keys, its
 // bound of leases, its revocations and the controller calls with an unknown outcome. No join token is left.
@@ -54,6 +55,10 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 		if v.State == structs.VolumeDeleting {
 			cancelDeletion(tx, v.Copy(), now)
 		}
+	}
+
+	for _, o := range slices.Collect(FenceOrders(tx)) {
+		fenceOrders.Delete(tx, o)
 	}
 
 	for a := range attachments.Scan(before) {

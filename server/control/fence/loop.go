@@ -129,6 +129,7 @@ func (l *Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 	}
 	at.order = state.FenceOrder(tx, n.ID)
 	at.braked = braked
+	at.unaccounted = n.Unaccounted
 	for _, r := range state.FenceRuns(tx, n.ID) {
 		at.last = r.Number
 		if r.Epoch == n.Epoch && r.Kind == structs.FenceByAgent {

@@ -13,6 +13,9 @@ type situation struct {
 	devices []string            // that fence the node and cover a claim that is to be released, in order
 	waited  bool                // somebody waits for a volume that a proof releases
 	braked  bool                // see state.FenceBrake
+	// unaccounted: the node has not reported its volumes since a restore of the state. It may have come back
+	// after the snapshot, so the restored row of its loss counts for nothing.
+	unaccounted bool
 }
 
 // step is the next thing to do for a node.
@@ -32,7 +35,7 @@ const (
 
 // next returns the next step for a node, at a time in UnixNano.
 func next(s situation, now int64) step {
-	if s.order == nil && (!s.waited || s.braked) {
+	if s.order == nil && (!s.waited || s.braked || s.unaccounted) {
 		return step{}
 	}
 

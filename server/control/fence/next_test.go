@@ -31,6 +31,8 @@ func TestNext(t *testing.T) {
 		"the brake is on":        {situation{devices: both, waited: true, braked: true}, 0, step{}},
 		"an order needs nobody":  {situation{devices: both, order: order}, 0, step{kind: runDevice, device: "a", attempt: 1}},
 		"an order passes it":     {situation{devices: both, order: order, braked: true}, 0, step{kind: runDevice, device: "a", attempt: 1}},
+		"it did not report":      {situation{devices: both, waited: true, unaccounted: true}, 0, step{}},
+		"an order, unreported":   {situation{devices: both, order: order, unaccounted: true}, 0, step{kind: runDevice, device: "a", attempt: 1}},
 		"there is no device":     {situation{waited: true}, 0, step{kind: noteNoDevice, attempt: 1}},
 		"the next device":        {situation{devices: both, waited: true, runs: runs{run(1, "a", failed)}}, 0, step{kind: runDevice, device: "b", attempt: 1}},
 		"after a leader ended":   {situation{devices: both, waited: true, runs: runs{run(1, "a", failed, left)}}, 0, step{kind: runDevice, device: "a", attempt: 1}},

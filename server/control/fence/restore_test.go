@@ -1,0 +1,46 @@
+package fence
+
+import (
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// restored makes the state of the servers one that was restored from a snapshot.
+func (c *cluster) restored() {
+	c.t.Helper()
+	c.index++
+	err := c.store.Write(c.index, func(tx *state.WriteTx) error {
+		state.Recover(tx, state.New().Read(), time.Now().UnixNano())
+		return nil
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// A node that was down in the snapshot may be up. It has not sent its first heartbeat when the loop begins.
+func TestLoop_FencesNoNodeByItselfThatHasNotReportedSinceARestore(t *testing.T) {
+	virtual(t, func(t *testing.T, c *cluster) {
+		order := &structs.NodeFenceRequest{NodeID: "n1", By: "ann"}
+		propose(c, fsm.FenceOrdered, order)
+		c.restored()
+		a := &agent{fence: succeeds}
+		stop := c.lead(power("ipmi", a))
+		defer stop()
+		after(time.Hour)
+		if a.runs != 0 {
+			t.Errorf("the agent ran %d times although nobody ordered it after the restore", a.runs)
+		}
+		c.wantRuns()
+		propose(c, fsm.FenceOrdered, order)
+		after(2 * interval)
+		c.wantRuns("ipmi 1 proved")
+		if got := c.holds("n1"); got != "" {
+			t.Errorf("n1 holds %q after the run that an operator ordered", got)
+		}
+	})
+}
