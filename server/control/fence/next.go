@@ -40,7 +40,8 @@ func next(s situation, now int64) step {
 	}
 
 	attempt, due := s.attempt()
-	if now < due {
+	// The clock of the leader that set a time further ahead than the longest pause was wrong.
+	if now < due && due-now <= int64(retry.Max) {
 		return step{}
 	}
 	left := s.untried(attempt)

@@ -16,6 +16,9 @@ func TestNext(t *testing.T) {
 		return r
 	}
 	ends := func(r *structs.FenceRun) { r.NextTry = later }
+	ahead := func(by int64) func(*structs.FenceRun) {
+		return func(r *structs.FenceRun) { r.NextTry = int64(retry.Max) + by }
+	}
 	left := func(r *structs.FenceRun) { r.Cause = structs.FenceCauseLeader }
 	failed := structs.FenceFailed
 	order := &structs.FenceOrder{After: 2}
@@ -38,6 +41,8 @@ func TestNext(t *testing.T) {
 		"after a leader ended":   {situation{devices: both, waited: true, runs: runs{run(1, "a", failed, left)}}, 0, step{kind: runDevice, device: "a", attempt: 1}},
 		"too early":              {situation{devices: both, waited: true, runs: runs{run(1, "b", failed, ends)}}, later - 1, step{}},
 		"again":                  {situation{devices: both, waited: true, runs: runs{run(1, "b", failed, ends)}}, later, step{kind: runDevice, device: "a", attempt: 2}},
+		"the clock was ahead":    {situation{devices: both, waited: true, runs: runs{run(1, "b", failed, ahead(1))}}, 0, step{kind: runDevice, device: "a", attempt: 2}},
+		"the longest pause":      {situation{devices: both, waited: true, runs: runs{run(1, "b", failed, ahead(0))}}, 0, step{}},
 		"an order does not wait": {situation{devices: both, order: order, runs: runs{run(1, "b", failed, ends)}}, 0, step{kind: runDevice, device: "a", attempt: 2}},
 		"the devices are others": {situation{devices: []string{"a"}, waited: true, runs: runs{run(1, "a", failed)}}, 0, step{kind: noteNoDevice, attempt: 1}},
 	} {
