@@ -11,6 +11,9 @@ import (
 // mostSaid bounds the words of an agent in a reason, in bytes.
 const mostSaid = 300
 
+// unaccounted is the reason for which the servers release no volume of a lost node by themselves.
+const unaccounted = "the node has not reported its volumes since the servers were restored"
+
 // lossExplainer explains the losses of nodes that hold volumes.
 type lossExplainer struct{ *explainer }
 
@@ -22,23 +25,58 @@ func (x lossExplainer) lostHolder(r *structs.Reason, c *structs.CSIClaim) {
 	switch {
 	case n == nil || v == nil:
 		r.Remedy = "if the node is off: " + state.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
+	case state.LossPolicy(x.tx, v) == structs.LossFence && n.Unaccounted:
+		held := reason("on_node_loss of volume %s is %s, but %s: only an operator releases it",
+			v.ID, structs.LossFence, unaccounted)
+		r.Because = append(r.Because, x.onlyOperator(held, n)...)
 	case state.LossPolicy(x.tx, v) == structs.LossFence:
 		r.Because = append(r.Because, x.fence(v, n))
 	case state.LossPolicy(x.tx, v) == structs.LossLease:
-		r.Because = append(r.Because, x.leaseEnd(c, n))
+		r.Because = append(r.Because, x.leaseEnd(c, n)...)
 	default:
 		held := reason("on_node_loss of volume %s is %s: only an operator releases it", v.ID, structs.LossHold)
-		held.Remedy = operatorRemedy(n)
-		r.Because = append(r.Because, held)
+		r.Because = append(r.Because, x.onlyOperator(held, n)...)
 	}
 }
 
+// onlyOperator returns the reason for which only an operator releases a claim, and the run of a fence device
+// that one has ordered, if any.
+func (x lossExplainer) onlyOperator(held *structs.Reason, n *structs.Node) []*structs.Reason {
+	held.Remedy = operatorRemedy(n)
+	all := []*structs.Reason{held}
+	last := x.lastRun(n, (*structs.FenceRun).Ordered)
+	switch {
+	case last != nil && last.State == structs.FenceRunning:
+		all = append(all, x.fencing(last))
+	case last != nil:
+		last = new(*last)
+		last.NextTry = 0 // the servers run no device again by themselves for this volume
+		all = append(all, x.fenced(last, n))
+	case state.FenceOrder(x.tx, n.ID) != nil:
+		all = append(all, x.fenced(nil, n))
+	}
+	return all
+}
+
+// lastRun returns the newest run of a fence device for the present loss of a node that matches, nil if there
+// is none.
+func (x lossExplainer) lastRun(
+	n *structs.Node, matches func(*structs.FenceRun) bool,
+) (last *structs.FenceRun) {
+	for _, r := range state.FenceRuns(x.tx, n.ID) {
+		if r.Epoch == n.Epoch && r.Kind == structs.FenceByAgent && matches(r) {
+			last = r
+		}
+	}
+	return last
+}
+
 // leaseEnd explains a claim whose volume follows the end of the lease.
-func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) *structs.Reason {
+func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*structs.Reason {
 	held := ""
 	switch {
 	case n.Unaccounted:
-		held = "the node has not reported its volumes since the servers were restored"
+		held = unaccounted
 	case c.Unguarded != "":
 		held = "its node does not guard this claim: " + c.Unguarded
 	case !c.Guarded:
@@ -47,13 +85,12 @@ func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) *structs.R
 	if held != "" {
 		r := reason("on_node_loss of volume %s is %s, but %s: only an operator releases it",
 			c.VolumeID, structs.LossLease, held)
-		r.Remedy = operatorRemedy(n)
-		return r
+		return x.onlyOperator(r, n)
 	}
 	r := reason("node %s ends the tasks of the claim by itself when its lease has ended, and the servers are "+
 		"about to release it", x.nodeName(n.ID))
 	r.Remedy = "if this lasts for more than a minute, read the log of the server that leads; " + confirmRemedy(n)
-	return r
+	return []*structs.Reason{r}
 }
 
 func fenceCommand(n *structs.Node) string { return "berth node fence " + structs.ShortID(n.ID) }
@@ -69,18 +106,11 @@ func confirmRemedy(n *structs.Node) string {
 
 // fence explains how far the servers are with a proof that a lost node can no longer write.
 func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Reason {
-	var last *structs.FenceRun
-	for _, r := range state.FenceRuns(x.tx, n.ID) {
-		if r.Epoch == n.Epoch && r.Kind == structs.FenceByAgent {
-			last = r
-		}
-	}
+	last := x.lastRun(n, func(*structs.FenceRun) bool { return true })
 	order := state.FenceOrder(x.tx, n.ID)
 	switch {
 	case last != nil && last.State == structs.FenceRunning:
-		r := reason("fence device %s is being tried for %s", last.Device, x.since(last.Begun))
-		r.Remedy = "wait for its end: berth node status " + structs.ShortID(n.ID)
-		return r
+		return x.fencing(last)
 	case order == nil && !state.IsWaitedFor(x.tx, v):
 		r := reason("nobody waits for volume %s, so the servers do not fence node %s for it",
 			v.ID, x.nodeName(n.ID))
@@ -93,6 +123,13 @@ func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Rea
 		}
 	}
 	return x.fenced(last, n)
+}
+
+// fencing explains a run of a fence device that has not ended.
+func (x lossExplainer) fencing(run *structs.FenceRun) *structs.Reason {
+	r := reason("fence device %s is being tried for %s", run.Device, x.since(run.Begun))
+	r.Remedy = "wait for its end: berth node status " + structs.ShortID(run.NodeID)
+	return r
 }
 
 // braked explains that the servers fence no node by themselves.

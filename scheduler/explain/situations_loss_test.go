@@ -17,6 +17,17 @@ var lossSituations = []situation{
 		make: after(lostHolder(structs.LossFence))},
 	{name: "volume: a fence device is being tried", volume: "vol", nodes: 2,
 		make: after(lostHolder(structs.LossFence), fenceBegins("ipmi"), wait(20*time.Second))},
+	{name: "volume: a fence of an operator runs for one that holds", volume: "vol", nodes: 2,
+		make: after(lostHolder(structs.LossHold), orderFence, fenceBegins("ipmi"), wait(20*time.Second))},
+	{name: "volume: a fence of an operator failed, and the claim is not guarded", volume: "vol", nodes: 2,
+		make: after(lostHolder(structs.LossLease), orderFence, fenceBegins("ipmi"),
+			fenceEnds(structs.FenceEndRequest{
+				Cause:  structs.FenceCauseAgent,
+				Reason: "the action off ended with exit code 1",
+				Output: "Failed: Unable to connect/login to fencing device\n",
+			}, 2*time.Minute))},
+	{name: "volume: a lost node has not reported it since a restore", volume: "vol", nodes: 2,
+		make: after(lostHolder(structs.LossFence), restored)},
 	{name: "volume: a fence device gave no proof", volume: "vol", nodes: 2,
 		make: after(lostHolder(structs.LossFence), fenceBegins("ipmi"), fenceEnds(structs.FenceEndRequest{
 			Cause:  structs.FenceCauseAgent,
@@ -67,6 +78,20 @@ func dbClaimsServed(f *schedtest.Fleet) {
 	f.Claim(f.Allocs("db")[0], "vol", structs.CSISingleNodeWriter, func(c *structs.CSIClaim) {
 		c.Unguarded = "a process of plugin ebs serves its file system (fuse.s3fs), and the guard does not end it"
 	})
+}
+
+// orderFence has an operator order a fence of n0.
+func orderFence(f *schedtest.Fleet) {
+	schedtest.Do(f, state.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n0", By: "ann"})
+}
+
+// restored makes the state one that was restored from a snapshot.
+func restored(f *schedtest.Fleet) {
+	now := f.Now().Now
+	schedtest.Do(f, func(tx *state.WriteTx, _ *structs.Empty) error {
+		state.Recover(tx, state.New().Read(), now)
+		return nil
+	}, nil)
 }
 
 func fenceBegins(device string) func(*schedtest.Fleet) {
