@@ -12,6 +12,7 @@
 //   - The end of the lease is in memory, where the guard reads it. Before a renewal after the end
 //     replaces it, all that was due in between is marked: it ends all the same.
 //   - A task of an allocation that is due does not start any more, and the agent gives the allocation up.
+//   - While no guard can be started, the agent, as long as it lives, marks what is due and kills its tasks.
 //   - A node without orders has no guard.
 package guard
 
@@ -301,7 +302,7 @@ func (g *Guard) write() error {
 	if until.IsZero() { // the lease of an earlier agent counts
 		return nil
 	}
-	err := g.markDue()
+	_, err := g.markDue()
 	if err != nil {
 		return err
 	}
@@ -317,34 +318,30 @@ func (g *Guard) read() (leasefile.Lease, error) {
 	return l, err
 }
 
-// markDue marks the allocations whose end was due before the lease is renewed.
-func (g *Guard) markDue() error {
+// markDue marks the allocations whose end was due before the lease is renewed. It returns the orders of all
+// that are due, also if an error says that not all of them could be read or marked. The caller holds mu.
+func (g *Guard) markDue() (due []*order.Order, err error) {
 	before, err := g.read()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ids, err := g.files.List()
-	if err != nil {
-		return err
-	}
+	marked, unread := g.files.ListDue()
+	ids, unlisted := g.files.List()
+	errs := []error{unread, unlisted}
 	for _, id := range ids {
 		o, err := g.files.Get(id)
-		if err != nil {
-			return err
-		}
+		errs = append(errs, err)
 		if o == nil || o.BootID != g.boot {
 			continue
 		}
 		end := o.End(before.Until)
-		if g.Clock() < end {
+		if g.Clock() < end && !slices.Contains(marked, id) {
 			continue
 		}
-		err = g.files.MarkDue(&order.Due{AllocID: id, At: end})
-		if err != nil {
-			return err
-		}
+		due = append(due, o)
+		errs = append(errs, g.files.MarkDue(&order.Due{AllocID: id, At: end})) // an earlier mark stays
 	}
-	return nil
+	return due, errors.Join(errs...)
 }
 
 // Release removes the order of an allocation that has ended, with the records of the guard.

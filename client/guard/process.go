@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -114,11 +115,31 @@ func (g *Guard) keep() error {
 		return err
 	}
 	err = g.start()
+	if err != nil {
+		err = errors.Join(err, g.standIn())
+	}
 	due, unread := g.present().ListDue()
 	for _, id := range due {
 		g.giveUp(id)
 	}
 	return errors.Join(err, unread, unfollowed)
+}
+
+// standIn does the first work of a guard while none can be started: it marks what is due, and kills its
+// processes. The volumes are unmounted when the allocation has been given up.
+func (g *Guard) standIn() error {
+	g.mu.Lock()
+	due, err := g.markDue()
+	files := g.files
+	g.mu.Unlock()
+
+	var all sync.WaitGroup
+	errs := make([]error, len(due))
+	for i, o := range due {
+		all.Go(func() { errs[i] = watch.Kill(files, o) })
+	}
+	all.Wait()
+	return errors.Join(append(errs, err)...)
 }
 
 // giveUp ends an allocation that is due.

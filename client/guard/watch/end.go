@@ -99,15 +99,36 @@ func (e *ending) kill() {
 			continue
 		}
 		told = true
-		for _, group := range e.order.AllGroups() {
-			pids, err := group.PIDs()
-			if len(pids) > 0 || err != nil {
-				reason := fmt.Sprintf("processes %v do not end (%v)", pids, err)
-				e.record.Left = append(e.record.Left, order.Left{Path: group.Name(), Reason: reason})
-			}
-		}
+		e.noteProcesses()
 		e.save(recordWait)
 	}
+}
+
+// noteProcesses notes the processes that are left.
+func (e *ending) noteProcesses() {
+	for _, group := range e.order.AllGroups() {
+		pids, err := group.PIDs()
+		if len(pids) > 0 || err != nil {
+			reason := fmt.Sprintf("processes %v do not end (%v)", pids, err)
+			e.record.Left = append(e.record.Left, order.Left{Path: group.Name(), Reason: reason})
+		}
+	}
+}
+
+// Kill is for an agent that cannot start a guard. It kills the processes of an allocation that is due, as the
+// guard does first, and records what is left, which is its error. It returns within structs.GuardKillTime.
+func Kill(files order.Files, o *order.Order) error {
+	e := &ending{
+		g:      &guard{files: files},
+		order:  o,
+		record: order.Ended{AllocID: o.AllocID, BootID: o.BootID},
+	}
+	if e.tryKill() {
+		return nil
+	}
+	e.noteProcesses()
+	e.save(recordWait)
+	return structs.Unavailablef("allocation %s is due, and has not ended: %v", o.AllocID, e.record.Left)
 }
 
 // tryKill kills all processes, and reports whether none is left.
