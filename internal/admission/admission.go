@@ -11,9 +11,10 @@
 // on the disk of the node. So each of them continues the lease, and also after it has ended.
 //
 // A copy of the disk that is as new as the last heartbeat continues it as well. So a successor in another
-// boot or another directory waits until the lease that the leader gave to the last proof has ended. The agent
-// of that proof, if it is alive, sends a heartbeat before that, and the copy has fallen behind. A restart
-// does not wait: the agent before it has ended, or this one could not open the store.
+// boot or another directory waits until the lease of the last heartbeat has ended. Its agent, if it is alive,
+// sends another one before that, and the copy has fallen behind. A restart does not wait: the agent before it
+// has ended, or this one could not open the store. A longer lease that an operator has ordered does not count:
+// a machine that reboots under it would have to wait for its end.
 //
 // A leader learns the nonce of a node with its first heartbeat. Until then it compares the boot of the
 // machine with that of the row. An agent of another boot waits until the lease of the row's boot has ended,
@@ -46,7 +47,8 @@ type Node struct {
 // Last is the last proof that a leader has accepted.
 type Last struct {
 	structs.AgentProof
-	// Counts is the time for which its agent may still count the lease that the leader gave to it.
+	// Counts is the time for which its agent may still count the lease of that heartbeat, without a longer one
+	// that an operator has ordered.
 	Counts time.Duration
 }
 

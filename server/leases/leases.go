@@ -72,7 +72,7 @@ type Leases struct {
 // agent is an agent that Renew has accepted.
 type agent struct {
 	proof structs.AgentProof
-	until boottime.Instant // it may count its lease until then
+	until boottime.Instant // it may count the lease of its last heartbeat until then
 }
 
 // New makes the leases of a server. clock nil is CLOCK_BOOTTIME.
