@@ -97,8 +97,8 @@ type FenceBeginRequest struct {
 	Now     int64  `level:"2"` // UnixNano
 }
 
-// FenceEndRequest records the end of a run. If it proved, and the node is still down in the epoch of the run,
-// the entry also releases the claims that the proof covers. A run that has ended stays as it is.
+// FenceEndRequest records the end of a run. If it proved, the entry also releases the claims that the proof
+// covers. A run that has ended, also by the return of its node, stays as it is.
 type FenceEndRequest struct {
 	NodeID   string `level:"2"`
 	Number   uint64 `level:"2"`
