@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"berth/endpoints/pluginuse"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -136,6 +137,9 @@ func (j jobs) revert(
 	}
 	if err == nil {
 		err = j.checkCanaries(version)
+	}
+	if err == nil {
+		err = pluginuse.Check(j.store.Read(), current, version)
 	}
 	if err != nil {
 		return 0, err

@@ -148,3 +148,23 @@ func TestJobRegister_OfAVersionWithoutItsPlugin(t *testing.T) {
 	wantText(t, rejected(s, structs.KindPrecondition, structs.JobRegister, version(other)), `volume "v" is in use`)
 	must(s, structs.JobRegister, version(same))
 }
+
+func TestJobRevert_ToAVersionWithoutItsPlugin(t *testing.T) {
+	s := serverWithPluginJob(t, structs.CSIPluginNode)
+	stored := state.Job(s.store.Read(), "default", "job-p1")
+	for _, plugin := range []string{"other", "pl"} {
+		job, err := copyJob(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		job.TaskGroups[0].Tasks[0].CSIPluginConfig.ID = plugin
+		mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{
+			Job:          job,
+			WriteOptions: structs.WriteOptions{Namespace: "default"},
+		})
+	}
+
+	revert := &structs.JobRevertRequest{JobID: "job-p1", JobVersion: stored.Version + 1}
+	wantText(t, rejected(s, structs.KindPrecondition, structs.JobRevert, revert), `volume "v" is in use`)
+	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "job-p1", JobVersion: stored.Version})
+}
