@@ -30,6 +30,11 @@ func nodeOnly(_ context.Context, node *structs.Node) error {
 // the mark of the operator socket of this server, which leads. The mark is in the context and no part of the
 // request, so a request by RPC has none, also one that another server has forwarded.
 func (e *Endpoints) socketOnly(ctx context.Context, _ *structs.Node) error {
+	return e.mayAssert(ctx)
+}
+
+// mayAssert returns an error unless a request came over the operator socket of this server.
+func (e *Endpoints) mayAssert(ctx context.Context) error {
 	if opsocket.Marked(ctx) {
 		return nil
 	}

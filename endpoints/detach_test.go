@@ -93,6 +93,7 @@ func TestDetach_OfADownNodeNeedsForce(t *testing.T) {
 	s.setNodeDown("n1")
 	wantText(t, rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, plainDetach), "force")
 	n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
+	s.overSocket = true
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
 	if !slices.Equal(n.called(), []string{"ClientCSI.NodeVolume"}) || s.claimed() {
 		t.Errorf("called %v; claimed %v", n.called(), s.claimed())
@@ -219,6 +220,7 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 			n.report(c.has, c.err)
 			if c.down {
 				s.setNodeDown("n1")
+				s.overSocket = true
 			}
 			got := must(s, structs.CSIVolumeDetach, forceDetach)
 			if got.Proof != c.proof || !strings.Contains(got.Detail, c.want) ||

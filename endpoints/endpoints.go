@@ -319,10 +319,11 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		volume = volumes{e}
 		claim  = claims{e}
 		free   = release.Releaser{
-			Store:  e.store,
-			Raft:   e.raft,
-			Nodes:  e.nodes,
-			Logger: e.logger,
+			Store:     e.store,
+			Raft:      e.raft,
+			Nodes:     e.nodes,
+			Logger:    e.logger,
+			MayAssert: e.mayAssert,
 		}
 		change = volumeWrites{e}
 		search = searches{e}

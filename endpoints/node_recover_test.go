@@ -184,6 +184,12 @@ func TestUnclaimedDetach_OfADownNodeNeedsAnOperator(t *testing.T) {
 func TestUnclaimedDetach_TakesAnUnknownNodeForThePluginsID(t *testing.T) {
 	s, n := serverWithUnclaimedVolume(t)
 	rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("i-0abc"))
+	rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceFrom("i-0abc"))
+	if s.attachmentTo("i-0abc") != nil {
+		t.Error("a detach is recorded, and nothing proves that the node does not write")
+	}
+
+	s.overSocket = true
 	must(s, structs.CSIVolumeDetach, forceFrom("i-0abc"))
 	if a := s.attachmentTo("i-0abc"); a == nil || a.ExternalNodeID != "i-0abc" {
 		t.Errorf("got the attachment %+v", a)

@@ -147,6 +147,8 @@ With -force the claims are released although the node is down, and their
 allocations count as lost. Use it only if the node is surely off, because a
 running node may continue to write. It is rejected if the node answers and has
 the volume mounted: repair or restart the plugin there, or power the node off.
+If the node is down and does not answer, only the operator socket of the
+server that leads takes it: the error prints the command to run there.
 Without any claim, -force deletes an attachment whose detach the plugin does
 not confirm: first verify in the storage system that the volume is detached.`,
 		Acts: true,

@@ -38,6 +38,8 @@ func newWorld(t *testing.T) *world {
 		Raft:   w,
 		Nodes:  w,
 		Logger: hclog.NewNullLogger(),
+
+		MayAssert: func(context.Context) error { return nil },
 	}
 	return w
 }

@@ -23,8 +23,9 @@ const mountsTimeout = 10 * time.Second
 
 // Detach makes a node release a volume whose allocations there have ended, and releases their claims. It
 // calls the node, and releases nothing while the node has the volume mounted. Force is for an unreachable
-// node: an operator asserts that it does not write, and the allocations count as ended. Force also helps if
-// the plugin does not confirm the unmount and the node has nothing mounted.
+// node: an operator asserts that it does not write, and the allocations count as ended. The caller needs
+// MayAssert for it. Force also helps if the plugin does not confirm the unmount and the node has nothing
+// mounted.
 func (r Releaser) Detach(
 	ctx context.Context,
 	req *structs.CSIVolumeDetachRequest,
@@ -145,7 +146,7 @@ func (d detachment) forceRelease(
 		return 0, rejection
 	}
 
-	answered, err := d.checkUnmounted(ctx, req.NodeID, rejection)
+	answered, err := d.assertUnmounted(ctx, req.NodeID, rejection)
 	if err != nil {
 		return 0, err
 	}
@@ -192,6 +193,20 @@ func (d detachment) proposeForce(
 	forced.Reason = cmp.Or(d.req.Reason, "no reason was given")
 	forced.WriteOptions = d.req.WriteOptions
 	return fsm.Propose(ctx, d.Raft, fsm.VolumeForce, forced)
+}
+
+// assertUnmounted is checkUnmounted for a forced release. If the node is down and does not answer, the caller
+// asserts that it does not write.
+func (d detachment) assertUnmounted(
+	ctx context.Context,
+	nodeID string,
+	rejection error,
+) (answered bool, err error) {
+	answered, err = d.checkUnmounted(ctx, nodeID, rejection)
+	if err == nil && !answered {
+		err = d.MayAssert(ctx)
+	}
+	return answered, err
 }
 
 // checkUnmounted calls a node for its mounts. It reports false if the node is down and does not answer. It
@@ -268,7 +283,7 @@ func (d detachment) detachAttachment(
 	if a.LastError != nil {
 		last = errors.New(a.LastError.Message)
 	}
-	_, err := d.checkUnmounted(ctx, req.NodeID, last)
+	_, err := d.assertUnmounted(ctx, req.NodeID, last)
 	if err != nil {
 		return 0, err
 	}

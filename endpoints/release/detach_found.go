@@ -99,6 +99,6 @@ func (d detachment) checkUnused(
 			state.DetachCommand(d.ns, volume, nodeID))
 	}
 
-	_, err := d.checkUnmounted(ctx, nodeID, errors.New("it has no claim"))
+	_, err := d.assertUnmounted(ctx, nodeID, errors.New("it has no claim"))
 	return err
 }

@@ -5,6 +5,8 @@
 package release
 
 import (
+	"context"
+
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
@@ -19,6 +21,9 @@ type Releaser struct {
 	Raft   fsm.Proposer
 	Nodes  nodeconn.Caller
 	Logger hclog.Logger
+	// MayAssert returns an error unless the caller may assert what nothing proves: that a node which is down,
+	// or that the servers do not know, does not write.
+	MayAssert func(context.Context) error
 }
 
 // NoVolume is the error of a request that names a missing volume.

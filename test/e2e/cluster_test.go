@@ -294,7 +294,9 @@ func TestCluster_DownNodeKeepsItsVolume(t *testing.T) {
 	}
 	s.mustFail(7, []string{"is down", "detach -force -reason"}, "volume", "detach", "counter", first.NodeID)
 	s.mustFail(2, []string{"-reason"}, "volume", "detach", "-force", "counter", first.NodeID)
-	s.must("volume", "detach", "-force", "-reason", "the test says so", "counter", first.NodeID)
+	force := []string{"volume", "detach", "-force", "-reason", "the test says so", "counter", first.NodeID}
+	s.mustFail(structs.KindDenied.ExitCode(), []string{"Run there: sudo", s.operatorSocket()}, force...)
+	s.must(append(force, "-address", "unix://"+s.operatorSocket())...)
 	s.awaitFree("counter")
 
 	n.start() // it has lost the volume: its task is ended and runs again with a new claim

@@ -269,7 +269,8 @@ func (c *cluster) forceOnceTheNodeIsLost(st *storage) {
 		return err
 	})
 	s.mustFail(7, []string{"is down", "detach -force -reason"}, "volume", "detach", "v", "n0")
-	if out := s.must(forceDetachArgs("n0")...); !strings.Contains(out, "nothing proves that it does not write") {
+	out := s.must(append(forceDetachArgs("n0"), "-address", "unix://"+s.operatorSocket())...)
+	if !strings.Contains(out, "nothing proves that it does not write") {
 		c.t.Errorf("the output is %q", out)
 	}
 }
