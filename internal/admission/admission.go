@@ -11,9 +11,9 @@
 // on the disk of the node. So each of them continues the lease, and also after it has ended.
 //
 // A copy of the disk that is as new as the last heartbeat continues it as well. So a successor in another
-// boot or another directory waits until the lease of the last heartbeat has ended. Its agent, if it is alive,
+// boot or another directory waits until the lease of the last heartbeat has ended. An agent that is alive
 // sends another one before that, and the copy has fallen behind. A restart does not wait: the agent before it
-// has ended, or this one could not open the store. A longer lease that an operator has ordered does not count:
+// has ended, or this one could not open the store. A longer lease that an operator ordered does not count:
 // a machine that reboots under it would have to wait for its end.
 //
 // A leader learns the nonce of a node with its first heartbeat. Until then it compares the boot of the
