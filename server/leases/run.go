@@ -95,8 +95,8 @@ func (r *Leadership) End() {
 	}
 }
 
-// begin starts to grant leases. A node that registers from now on calls Renew, or adopt gives it a lease. The
-// others have their rows.
+// begin starts to grant leases. A node that registers from now on calls Renew, or else adopt gives it a lease.
+// The others have their rows.
 func (r *Leadership) begin() {
 	r.begun = true
 	r.leases.begin(r.deps.Term)
