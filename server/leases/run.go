@@ -95,8 +95,7 @@ func (r *Leadership) End() {
 	}
 }
 
-// begin starts to grant leases. A node that registers from now on calls Renew, or else adopt gives it a lease.
-// The others have their rows.
+// begin starts to grant leases. A node that registers from now on calls Renew. The others have their rows.
 func (r *Leadership) begin() {
 	r.begun = true
 	r.leases.begin(r.deps.Term)
@@ -131,14 +130,9 @@ func (r *Leadership) follow(ctx context.Context) {
 		r.dropEnded(ctx, tx)
 	}
 
-	live := liveNodes(tx)
-	nodes := len(live)
+	nodes := len(liveNodes(tx))
 	needed := r.leases.config.bound(nodes)
 	recorded := state.LeaseBound(tx) // read again, because an archive may have replaced it
-	if r.begun {
-		r.leases.adopt(live, max(r.earlier, r.needed, recorded))
-	}
-
 	raise := needed > recorded && now >= r.retry
 	lower := needed < recorded && needed == r.needed && now.Sub(r.since) > recorded
 	if (raise || lower) && !r.record(ctx, needed) {
