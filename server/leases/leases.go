@@ -66,6 +66,7 @@ type Leases struct {
 	agents   map[string]agent            // by node: the last one, also of a lease that has ended
 	ending   map[string]bool             // nodes whose lease has ended, until the log has them down
 	seconds  map[string]second           // by node
+	adopted  map[string]bool             // nodes whose lease runs although no agent was accepted: see adopt
 	earliest boottime.Instant            // no lease ends before; zero: there is none
 }
 
@@ -88,6 +89,7 @@ func New(config Config, clock boottime.Clock) *Leases {
 		ending: map[string]bool{},
 
 		seconds: map[string]second{},
+		adopted: map[string]bool{},
 	}
 }
 
@@ -128,6 +130,7 @@ func (l *Leases) Forget(nodeID string) {
 	delete(l.agents, nodeID)
 	delete(l.ending, nodeID)
 	delete(l.seconds, nodeID)
+	delete(l.adopted, nodeID)
 }
 
 // Renew starts the lease of a node again, for an agent that Admit has accepted. The caller has confirmed
@@ -148,7 +151,7 @@ func (l *Leases) Renew(nodeID string, given *structs.AgentProof) (structs.LeaseG
 	if given != nil && given.Nonce != "" {
 		last := l.last(nodeID)
 		_, runs := l.ends[nodeID]
-		if runs && last != nil && (!last.Continues(given) || last.MayCount(given)) {
+		if runs && !l.adopted[nodeID] && last != nil && (!last.Continues(given) || last.MayCount(given)) {
 			return structs.LeaseGrant{}, admission.Rejection(nodeID, "it was faster")
 		}
 		l.agents[nodeID] = agent{
@@ -160,6 +163,7 @@ func (l *Leases) Renew(nodeID string, given *structs.AgentProof) (structs.LeaseG
 		}
 	}
 
+	delete(l.adopted, nodeID)
 	l.extend(nodeID, l.ttl+l.config.Grace)
 	return structs.LeaseGrant{
 		HeartbeatTTL:   l.ttl,
@@ -232,6 +236,25 @@ func (l *Leases) extendAll(nodes []string, by time.Duration) {
 	}
 }
 
+// adopt gives a lease to each live node that has none, so that it goes down if it stays silent: the server
+// may have ended a registration after its log entry and before its Renew, or a deletion of the node forgot
+// the lease of its next registration. The first agent that calls Renew keeps the node. It reports whether
+// there was such a node.
+func (l *Leases) adopt(live []string, by time.Duration) (any bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range live {
+		_, runs := l.ends[id]
+		if runs || l.ending[id] {
+			continue
+		}
+		l.adopted[id] = true
+		l.extend(id, by)
+		any = true
+	}
+	return any
+}
+
 // end ends the leadership.
 func (l *Leases) end() {
 	l.mu.Lock()
@@ -241,6 +264,7 @@ func (l *Leases) end() {
 	l.agents = map[string]agent{}
 	l.ending = map[string]bool{}
 	l.seconds = map[string]second{}
+	l.adopted = map[string]bool{}
 	l.earliest = 0
 }
 
@@ -269,6 +293,7 @@ func (l *Leases) expired() (nodes []string) {
 			continue
 		}
 		delete(l.ends, node)
+		delete(l.adopted, node)
 		l.ending[node] = true
 		nodes = append(nodes, node)
 	}

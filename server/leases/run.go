@@ -95,7 +95,8 @@ func (r *Leadership) End() {
 	}
 }
 
-// begin starts to grant leases. A node that registers from now on calls Renew. The others have their rows.
+// begin starts to grant leases. A node that registers from now on calls Renew, or else adopt gives it a
+// lease. The others have their rows.
 func (r *Leadership) begin() {
 	r.begun = true
 	r.leases.begin(r.deps.Term)
@@ -130,9 +131,14 @@ func (r *Leadership) follow(ctx context.Context) {
 		r.dropEnded(ctx, tx)
 	}
 
-	nodes := len(liveNodes(tx))
+	live := liveNodes(tx)
+	nodes := len(live)
 	needed := r.leases.config.bound(nodes)
 	recorded := state.LeaseBound(tx) // read again, because an archive may have replaced it
+	if r.begun {
+		r.adopt(live, max(r.needed, recorded))
+	}
+
 	raise := needed > recorded && now >= r.retry
 	lower := needed < recorded && needed == r.needed && now.Sub(r.since) > recorded
 	if (raise || lower) && !r.record(ctx, needed) {
@@ -143,6 +149,15 @@ func (r *Leadership) follow(ctx context.Context) {
 	r.leases.setTTL(r.leases.config.ttl(nodes))
 	if needed != r.needed {
 		r.needed = needed
+		r.since = r.leases.clock()
+	}
+}
+
+// adopt gives a lease of a length to each live node that has none. The length is at most the recorded bound:
+// the answer to the next heartbeat grants the rest of it. So the bound stays until the lease has ended.
+func (r *Leadership) adopt(live []string, length time.Duration) {
+	adopted := r.leases.adopt(live, length)
+	if adopted {
 		r.since = r.leases.clock()
 	}
 }
