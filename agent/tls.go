@@ -234,9 +234,9 @@ func isLoopback(addr net.Addr) bool {
 
 // dialServers returns a dialer that takes the certificates of servers alone.
 func (a *Agent) dialServers() rpc.Dialer {
-	config := a.keys.Client(peertls.Roles(pki.RoleServer))
+	client := a.keys.Client(peertls.Roles(pki.RoleServer))
 	settings := a.config().TLS
-	dial := rpc.SecureDialer(rpc.Dial, config, !settings.Required())
+	dial := rpc.SecureDialer(rpc.Dial, client, !settings.Required())
 	if !settings.Renew || !settings.Required() {
 		return dial
 	}

@@ -159,10 +159,14 @@ func TestTLS_RPCPortRejectsOthersThanServersAndNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config := trusting.Client(anyServer)
-		config.GetClientCertificate = nil
-		config.Certificates = []tls.Certificate{pair}
-		return rpc.SecureDialer(rpc.Dial, config, false)
+		attack := func(conn *peertls.Conn) *tls.Config {
+			config := trusting.Client(anyServer)(conn)
+			config.GetClientCertificate = nil
+			config.Certificates = []tls.Certificate{pair}
+			config.ClientSessionCache = nil
+			return config
+		}
+		return rpc.SecureDialer(rpc.Dial, attack, false)
 	}
 	ping := func(dial rpc.Dialer) error {
 		return call(t, dial, addr, structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})

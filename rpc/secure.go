@@ -48,7 +48,7 @@ func (s *Server) contextOf(conn net.Conn) context.Context {
 
 // SecureDialer returns a dialer that connects with TLS. If plain is set, it connects without TLS to an
 // address that does not speak it.
-func SecureDialer(connect Dialer, config *tls.Config, plain bool) Dialer {
+func SecureDialer(connect Dialer, client peertls.Client, plain bool) Dialer {
 	return func(addr string, timeout time.Duration) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
@@ -59,7 +59,7 @@ func SecureDialer(connect Dialer, config *tls.Config, plain bool) Dialer {
 			},
 			Prefix: []byte{ByteTLS},
 			Answer: true,
-			TLS:    config,
+			TLS:    client,
 			Plain:  plain,
 		}
 		return d.Dial(ctx)

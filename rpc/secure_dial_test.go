@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/internal/peertls"
 )
 
 func TestSecureDialer_HasOneTimeForBothConnections(t *testing.T) {
@@ -23,7 +25,8 @@ func TestSecureDialer_HasOneTimeForBothConnections(t *testing.T) {
 			}()
 			return near, nil
 		}
-		conn, err := SecureDialer(connect, &tls.Config{ServerName: "s1"}, true)("s1", 10*time.Second)
+		client := func(*peertls.Conn) *tls.Config { return &tls.Config{ServerName: "s1"} }
+		conn, err := SecureDialer(connect, client, true)("s1", 10*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

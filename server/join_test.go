@@ -287,7 +287,7 @@ func TestJoin_ServesNothingElse(t *testing.T) {
 		conn, err := peertls.Dialing{
 			Connect: func(context.Context) (net.Conn, error) { return rpc.Dial(r.RPCAddr(), patience) },
 			Prefix:  []byte{c.prefix},
-			TLS:     c.config,
+			TLS:     func(*peertls.Conn) *tls.Config { return c.config },
 		}.Dial(ctx)
 		if err == nil {
 			err = rpc.CallOnce(ctx, conn, rpc.OneCall{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -77,12 +78,25 @@ func (c *closed) settings() string {
 		c.path("ca.pem"), c.path("cert.pem"), c.path("key.pem"))
 }
 
-// dialer returns how a load connects to the servers.
+// dialer returns how a load connects to the servers. With TLS its connections resume sessions.
 func (s servers) dialer() rpc.Dialer {
 	if s.tls == nil {
 		return rpc.Dial
 	}
 	return rpc.SecureDialer(rpc.Dial, s.tls.keys.Client(peertls.Roles(pki.RoleServer)), false)
+}
+
+// anewDialer is dialer for connections that resume no session.
+func (s servers) anewDialer() rpc.Dialer {
+	if s.tls == nil {
+		return rpc.Dial
+	}
+	anew := func(conn *peertls.Conn) *tls.Config {
+		config := s.tls.keys.Client(peertls.Roles(pki.RoleServer))(conn)
+		config.ClientSessionCache = nil
+		return config
+	}
+	return rpc.SecureDialer(rpc.Dial, anew, false)
 }
 
 // reconnects is the number of nodes that connect anew.
@@ -154,12 +168,16 @@ func measureSide(ctx context.Context, s servers, size int, each time.Duration) (
 				result{r.Operation + ", leader us", r.LeaderCPU})
 		}
 	}
-	connected, err := reconnect(f)
-	return append(all, connected...), err
+	anew, err := reconnect(f, "reconnect", s.anewDialer())
+	if err != nil {
+		return nil, err
+	}
+	resumed, err := reconnect(f, "reconnect with the session", s.dialer())
+	return slices.Concat(all, anew, resumed), err
 }
 
-// reconnect has many nodes connect anew, each with a heartbeat. All connections stay open until the last one.
-func reconnect(f *fleet) ([]result, error) {
+// reconnect has many nodes connect, each with a heartbeat. All connections stay open until the last one.
+func reconnect(f *fleet, what string, dialer rpc.Dialer) ([]result, error) {
 	const workers = 64
 	beat, err := heartbeat(f.cfg)
 	if err != nil {
@@ -177,7 +195,7 @@ func reconnect(f *fleet) ([]result, error) {
 		wg.Go(func() {
 			for n := next.Add(1); n <= reconnects && errs[w] == nil; n = next.Add(1) {
 				var c *stdrpc.Client
-				c, errs[w] = dial(a.dialer, a.rpc)
+				c, errs[w] = dial(dialer, a.rpc)
 				if errs[w] == nil {
 					conns[w] = append(conns[w], c)
 					errs[w] = beat(c, int(n))
@@ -191,9 +209,9 @@ func reconnect(f *fleet) ([]result, error) {
 	node := cpuOf(self) - own
 	closeConns(slices.Concat(conns...))
 	return []result{
-		{"reconnect with a heartbeat, rate/s", reconnects / took.Seconds()},
-		{"reconnect, server us", float64(server.Microseconds()) / reconnects},
-		{"reconnect, node us", float64(node.Microseconds()) / reconnects},
+		{what + ", rate/s", reconnects / took.Seconds()},
+		{what + ", server us", float64(server.Microseconds()) / reconnects},
+		{what + ", node us", float64(node.Microseconds()) / reconnects},
 	}, errors.Join(errs...)
 }
 

@@ -40,28 +40,26 @@ func (k *Keys) ServerOptional(accept Accept) *tls.Config {
 // server returns a configuration that verifies certificates itself, against the present authorities. The
 // library calls VerifyConnection for a resumed session, too: its certificate may have expired since.
 func (k *Keys) server(auth tls.ClientAuthType, accept Accept) *tls.Config {
-	port := &tls.Config{
+	each := &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: auth,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return &k.current.Load().cert, nil
-		},
-		VerifyConnection: func(s tls.ConnectionState) error {
-			if len(s.PeerCertificates) == 0 && auth == tls.RequestClientCert {
-				return nil
-			}
-			return k.verify(s.PeerCertificates, x509.ExtKeyUsageClientAuth, accept)
-		},
 	}
-	each := port.Clone()
+	verify := func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 && auth == tls.RequestClientCert {
+			return nil
+		}
+		return k.verify(s.PeerCertificates, x509.ExtKeyUsageClientAuth, accept)
+	}
+	port := each.Clone()
 	port.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		conn, ok := hello.Conn.(*Conn)
 		if !ok {
 			return nil, structs.Internalf("a port with TLS has a connection that does not end with its certificate")
 		}
 		own := each.Clone()
+		k.current.Load().serve(own)
 		own.VerifyConnection = func(s tls.ConnectionState) error {
-			err := each.VerifyConnection(s)
+			err := verify(s)
 			if err != nil {
 				return err
 			}
@@ -72,21 +70,31 @@ func (k *Keys) server(auth tls.ClientAuthType, accept Accept) *tls.Config {
 	return port
 }
 
-// Client returns the TLS configuration for a connection to an agent that accept accepts. The certificate of
-// the other end needs no name of the host.
-func (k *Keys) Client(accept Accept) *tls.Config {
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		GetClientCertificate: func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			cert := &k.current.Load().cert
-			noteSent(r.Context(), k, cert.Leaf)
-			return cert, nil
-		},
-		// VerifyConnection verifies the certificate, without the name of the host.
-		InsecureSkipVerify: true, //nolint:gosec // see above
-		VerifyConnection: func(s tls.ConnectionState) error {
-			return k.verify(s.PeerCertificates, x509.ExtKeyUsageServerAuth, accept)
-		},
+// Client makes the TLS configuration of each connection that a machine opens. Its connections are of the
+// type Conn.
+type Client func(*Conn) *tls.Config
+
+// Client returns how this agent connects to an agent that accept accepts. The certificate of the other end
+// needs no name of the host.
+func (k *Keys) Client(accept Accept) Client {
+	return func(conn *Conn) *tls.Config {
+		m := k.current.Load()
+		conn.dialed = &dialed{
+			keys: k,
+			own:  m.cert.Leaf,
+		}
+		return &tls.Config{
+			MinVersion: tls.VersionTLS13,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return &m.cert, nil
+			},
+			ClientSessionCache: m.sessions,
+			// VerifyConnection verifies the certificate, without the name of the host.
+			InsecureSkipVerify: true, //nolint:gosec // see above
+			VerifyConnection: func(s tls.ConnectionState) error {
+				return k.verify(s.PeerCertificates, x509.ExtKeyUsageServerAuth, accept)
+			},
+		}
 	}
 }
 

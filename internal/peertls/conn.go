@@ -16,14 +16,14 @@ type Conn struct {
 	closed  bool
 	release func() // nil: no keys hold the connection
 
-	dialed *dialed // of a connection that this agent has opened with its certificate; else nil
+	dialed *dialed // of a connection that Keys.Client has configured; else nil
 }
 
 // dialed is what a connection that this agent has opened has to do with its certificates.
 type dialed struct {
 	keys     *Keys
-	own      *x509.Certificate
-	retireAt time.Time // see RetireAt
+	own      *x509.Certificate // also of a resumed session: see resume.go
+	retireAt time.Time         // see RetireAt
 }
 
 // NewConn returns a connection for tls.Server with a configuration of Keys.Server.

@@ -3,7 +3,6 @@ package peertls
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +22,7 @@ type Dialing struct {
 	// Answer makes Dial wait for a byte of the other end. It comes when the other end has verified the
 	// certificate of this agent. Without it the handshake ends before that, and the next read has the rejection.
 	Answer bool
-	TLS    *tls.Config
+	TLS    Client
 	// Plain allows a connection without TLS if the other end does not speak TLS.
 	Plain bool
 }
@@ -38,9 +37,9 @@ func (d Dialing) Dial(ctx context.Context) (net.Conn, error) {
 
 	err = d.sendPrefix(conn)
 	raw := NewConn(conn)
-	secured := tls.Client(raw, d.TLS)
+	secured := tls.Client(raw, d.TLS(raw))
 	if err == nil {
-		err = secured.HandshakeContext(context.WithValue(ctx, dialedKey{}, raw))
+		err = secured.HandshakeContext(ctx)
 	}
 	if err == nil && raw.dialed != nil {
 		err = raw.dialed.hold(raw, secured.ConnectionState())
@@ -57,17 +56,6 @@ func (d Dialing) Dial(ctx context.Context) (net.Conn, error) {
 		return d.Connect(ctx)
 	}
 	return nil, Explain(err)
-}
-
-// dialedKey is the key of the *Conn that Dial opens in the context of its handshake.
-type dialedKey struct{}
-
-// noteSent notes the certificate that is sent over the connection of a handshake.
-func noteSent(handshake context.Context, k *Keys, leaf *x509.Certificate) {
-	conn, ok := handshake.Value(dialedKey{}).(*Conn)
-	if ok {
-		conn.dialed = &dialed{keys: k, own: leaf}
-	}
 }
 
 // hold makes a connection end with the certificate of its other end.

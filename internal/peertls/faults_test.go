@@ -47,8 +47,12 @@ func TestKeys_TellThatTheyHaveExpired(t *testing.T) {
 func TestDial_BlamesTheCertificateForItsOwnAlertsAlone(t *testing.T) {
 	a := pkitest.New(t, "global")
 	keys := open(t, a, pki.RoleServer, "s1")
-	old := keys.Client(Roles(pki.RoleServer))
-	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+	old := func(conn *Conn) *tls.Config {
+		config := keys.Client(Roles(pki.RoleServer))(conn)
+		config.MinVersion = tls.VersionTLS12
+		config.MaxVersion = tls.VersionTLS12
+		return config
+	}
 	_, err := dial(t, dialing(echo(t, keys.Server(Roles(pki.RoleServer))), old, false))
 	if err == nil || strings.Contains(err.Error(), "rejected the certificate") ||
 		!strings.Contains(err.Error(), "protocol version") {

@@ -26,16 +26,18 @@ func (k *Keys) Joins() *tls.Config {
 	}
 }
 
-// JoinClient returns the TLS configuration with which a machine joins. It has no certificate, and takes a
-// server of the region whose certificate the authority with a fingerprint has signed.
-func JoinClient(region string, authority [sha256.Size]byte) *tls.Config {
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		// VerifyConnection verifies the certificate, without the name of the host.
-		InsecureSkipVerify: true, //nolint:gosec // see above
-		VerifyConnection: func(s tls.ConnectionState) error {
-			return verifyServer(s.PeerCertificates, region, authority)
-		},
+// JoinClient returns how a machine connects that joins. It has no certificate, and takes a server of the
+// region whose certificate the authority with a fingerprint has signed.
+func JoinClient(region string, authority [sha256.Size]byte) Client {
+	return func(*Conn) *tls.Config {
+		return &tls.Config{
+			MinVersion: tls.VersionTLS13,
+			// VerifyConnection verifies the certificate, without the name of the host.
+			InsecureSkipVerify: true, //nolint:gosec // see above
+			VerifyConnection: func(s tls.ConnectionState) error {
+				return verifyServer(s.PeerCertificates, region, authority)
+			},
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type material struct {
 	authorities [][]byte // the same, in DER
 	cert        tls.Certificate
 	identity    pki.Identity
+	resumption
 }
 
 // Open reads the files of an agent of a region. role is the role that its certificate must give. The error
@@ -161,7 +162,7 @@ func (k *Keys) endsSoon(now time.Time) bool {
 }
 
 func (k *Keys) read() (*material, error) {
-	m := &material{}
+	m := &material{resumption: newResumption()}
 	for i, file := range k.cfg.files() {
 		content, err := readFile(file)
 		if err != nil {

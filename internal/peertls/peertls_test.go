@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -29,7 +28,7 @@ func configOf(a *pkitest.Authority, files pkitest.Files) Config {
 	}
 }
 
-func open(t *testing.T, a *pkitest.Authority, role pki.Role, id string) *Keys {
+func open(t testing.TB, a *pkitest.Authority, role pki.Role, id string) *Keys {
 	t.Helper()
 	keys, err := Open(configOf(a, a.Files(t, role, id)), a.Region(), role, hclog.NewNullLogger())
 	if err != nil {
@@ -49,7 +48,7 @@ func echo(t *testing.T, config *tls.Config) (addr string) {
 }
 
 // serve calls a function for each connection to an address, until the test ends.
-func serve(t *testing.T, each func(net.Conn)) (addr string) {
+func serve(t testing.TB, each func(net.Conn)) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -73,12 +72,12 @@ func serve(t *testing.T, each func(net.Conn)) (addr string) {
 }
 
 // dialing returns a way to an address.
-func dialing(addr string, config *tls.Config, plain bool) Dialing {
+func dialing(addr string, client Client, plain bool) Dialing {
 	return Dialing{
 		Connect: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
 		},
-		TLS:   config,
+		TLS:   client,
 		Plain: plain,
 	}
 }
@@ -96,7 +95,7 @@ func dial(t *testing.T, d Dialing) (net.Conn, error) {
 }
 
 // mustEcho sends a byte over a connection and reads it back.
-func mustEcho(t *testing.T, conn net.Conn) {
+func mustEcho(t testing.TB, conn net.Conn) {
 	t.Helper()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	_, err := conn.Write([]byte{7})
@@ -259,7 +258,7 @@ func TestDial_IsPlainOnlyWithAnEndThatSpeaksNoTLS(t *testing.T) {
 	for name, c := range map[string]struct {
 		addr   string
 		plain  bool
-		config *tls.Config
+		config Client
 		want   string // tls, plain or none
 	}{
 		"TLS":                                  {secure, true, toServers, "tls"},
@@ -291,42 +290,4 @@ func closing(t *testing.T, answer []byte) (addr string) {
 		_, _ = conn.Write(answer)
 		_ = conn.Close()
 	})
-}
-
-// A session that is resumed has its certificate verified again.
-func TestServer_VerifiesAResumedSession(t *testing.T) {
-	a := pkitest.New(t, "global")
-	keys := open(t, a, pki.RoleServer, "s1")
-	revoked := false
-	server := keys.Server(func(pki.Identity) error {
-		if revoked {
-			return errors.New("revoked")
-		}
-		return nil
-	})
-	client := keys.Client(Roles(pki.RoleServer))
-	client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
-	client.ServerName = "s1"
-	addr := echo(t, server)
-	d := dialing(addr, client, false)
-	for _, resumed := range []bool{false, true} {
-		conn, err := dial(t, d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustEcho(t, conn) // reads the ticket, too
-		if conn.(*tls.Conn).ConnectionState().DidResume != resumed {
-			t.Fatalf("resumed %v, expected %v", !resumed, resumed)
-		}
-	}
-	revoked = true
-	conn, err := dial(t, d)
-	if err == nil {
-		_ = conn.SetDeadline(time.Now().Add(time.Minute))
-		_, _ = conn.Write([]byte{1})
-		_, err = conn.Read(make([]byte, 1))
-	}
-	if err == nil || os.IsTimeout(err) {
-		t.Fatalf("a resumed session of a certificate that is not accepted any more: %v", err)
-	}
 }

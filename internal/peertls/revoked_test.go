@@ -108,8 +108,14 @@ func TestRevoked_TheClientEndsItsConnectionsToARevokedServer(t *testing.T) {
 // piped returns the two ends of a connection between a server and a client, after the handshake.
 func piped(t *testing.T, server, client *Keys) (atServer *tls.Conn, atClient net.Conn) {
 	t.Helper()
-	near, far := net.Pipe()
-	secured := tls.Server(NewConn(far), server.Server(Roles(pki.RoleNode)))
+	return pipedTo(t, server.Server(Roles(pki.RoleNode)), client)
+}
+
+// pipedTo is piped with the configuration of a port.
+func pipedTo(t *testing.T, port *tls.Config, client *Keys) (atServer *tls.Conn, atClient net.Conn) {
+	t.Helper()
+	near, far := pipe()
+	secured := tls.Server(NewConn(far), port)
 	shaken := make(chan error, 1)
 	go func() {
 		err := secured.Handshake()
@@ -150,6 +156,24 @@ func openFor(t *testing.T, a *pkitest.Authority, role pki.Role, life time.Durati
 	return keys
 }
 
+// checkEnd reads both ends of a connection, which end at a time, and closes them.
+func checkEnd(t *testing.T, want time.Time, near, far net.Conn) {
+	t.Helper()
+	ended := make(chan time.Time, 1)
+	go func() {
+		_, _ = io.Copy(io.Discard, far)
+		ended <- time.Now()
+	}()
+	_, _ = io.Copy(io.Discard, near)
+	for _, at := range []time.Time{time.Now(), <-ended} {
+		if early := want.Sub(at); early < 0 || early > time.Second {
+			t.Errorf("an end of the connection ends at %s; expected %s", at, want)
+		}
+	}
+	_ = near.Close()
+	_ = far.Close()
+}
+
 func TestConn_EndsWithTheCertificateOfItsOtherEnd(t *testing.T) {
 	for name, c := range map[string]struct{ ofServer, ofClient time.Duration }{
 		"the client's": {5 * time.Hour, 2 * time.Hour},
@@ -160,20 +184,7 @@ func TestConn_EndsWithTheCertificateOfItsOtherEnd(t *testing.T) {
 			server := openFor(t, a, pki.RoleServer, c.ofServer)
 			client := openFor(t, a, pki.RoleNode, c.ofClient)
 			near, far := piped(t, server, client)
-			ended := make(chan time.Time, 1)
-			go func() {
-				_, _ = io.Copy(io.Discard, far)
-				ended <- time.Now()
-			}()
-			begin := time.Now()
-			_, _ = io.Copy(io.Discard, near)
-			for _, at := range []time.Time{time.Now(), <-ended} {
-				if after := at.Sub(begin); after < 2*time.Hour-time.Second || after > 2*time.Hour {
-					t.Errorf("%s: an end of the connection ends after %s", name, after)
-				}
-			}
-			_ = near.Close()
-			_ = far.Close()
+			checkEnd(t, time.Now().Add(2*time.Hour), near, far)
 			if n := len(server.open.all()) + len(client.open.all()); n != 0 {
 				t.Errorf("%s: %d connections are held", name, n)
 			}

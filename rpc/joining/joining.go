@@ -4,7 +4,6 @@ package joining
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"time"
 
@@ -56,14 +55,14 @@ func Join(ctx context.Context, addr string, r Request) (*structs.JoinResponse, e
 	})
 }
 
-// Renew renews the certificate of a node that has ended, at the server at an address. config takes the
+// Renew renews the certificate of a node that has ended, at the server at an address. client takes the
 // certificates of servers alone (see peertls.Keys.Client). csr is of the key and the identity of the node.
-func Renew(ctx context.Context, addr string, config *tls.Config, csr []byte) (
+func Renew(ctx context.Context, addr string, client peertls.Client, csr []byte) (
 	*structs.CertificateSignResponse, error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	conn, err := dial(ctx, addr, config)
+	conn, err := dial(ctx, addr, client)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +84,14 @@ func call[Req, Resp any](
 	return resp, err
 }
 
-// dial connects to a server whose certificate config takes.
-func dial(ctx context.Context, addr string, config *tls.Config) (net.Conn, error) {
+// dial connects to a server whose certificate client takes.
+func dial(ctx context.Context, addr string, client peertls.Client) (net.Conn, error) {
 	d := peertls.Dialing{
 		Connect: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
 		},
 		Prefix: []byte{rpc.ByteJoin},
-		TLS:    config,
+		TLS:    client,
 	}
 	conn, err := d.Dial(ctx)
 	if err != nil {
