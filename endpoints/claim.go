@@ -166,7 +166,7 @@ func (c claims) get(
 	req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {
 	type answer = structs.CSIClaimGetResponse
-	var last answer
+	var last *answer
 	asked := query.Request{
 		Method: structs.CSIClaimGet.Name,
 		Body:   req,
@@ -187,32 +187,36 @@ func (c claims) get(
 			resp.Ready = false
 		}
 
-		missing := volumesecrets.Await(tx, resp)
+		rows := *resp
+		missing, err := volumesecrets.Fill(tx, c.keys, resp)
+		if err != nil {
+			return nil, false, err
+		}
 		if resp.Ready {
 			resp.Provider = nodeconn.Provider(
 				c.store.Read(), resp.Volume.PluginID)
 		}
 
-		// Rows are immutable, so a different pointer is a change.
-		changed := resp.Claim != last.Claim ||
-			resp.Volume != last.Volume ||
-			resp.Attachment != last.Attachment ||
-			resp.Ready != last.Ready
-		last = *resp
+		// Rows are immutable, so a different pointer is a change. A node needs a ready answer at once: not
+		// every change that makes it ready between two requests gives it a newer index.
+		needed := resp.Ready || last != nil &&
+			(rows.Claim != last.Claim || rows.Volume != last.Volume || rows.Attachment != last.Attachment)
+		last = &rows
 		if !resp.Ready {
 			// The reason is read outside tx: a change of the claims that it names must not end this wait.
 			reason := state.ClaimBlocked(c.store.Read(), resp.Claim)
 			resp.Blocked = cmp.Or(recovering, missing, reason)
 		}
 
-		return resp, changed, nil
+		return resp, needed, nil
 	}
 
 	resp, err := query.Wait(ctx, c.queries, asked, read)
 	if err != nil {
 		return nil, err
 	}
-	return resp, volumesecrets.Fill(c.store.Read(), c.keys, resp)
+	volumesecrets.Hide(resp)
+	return resp, nil
 }
 
 // claimWithRows returns a claim with the rows that its node needs. The grant makes the attachment, so a claim

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"encoding/json"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -121,17 +122,7 @@ func TestClaimGet_HasTheItemsOfTheVariable(t *testing.T) {
 	require.Contains(t, waiting.Blocked, "berth var put "+pathOfSecrets)
 
 	// A write of the variable ends the wait of the node.
-	blocking := s.claimOf("v", "a1", "n1")
-	blocking.MinIndex = waiting.Index
-	blocking.MaxWait = time.Minute
-	answer := make(chan *structs.CSIClaimGetResponse, 1)
-	go func() {
-		resp, _ := rpc.Call(t.Context(), s.rpc, structs.CSIClaimGet, blocking)
-		answer <- resp
-	}()
-	s.putVariable(pathOfSecrets, "password", "third")
-	resp := <-answer
-	require.True(t, resp.Ready)
+	resp := s.answerAfter(waiting, func() { s.putVariable(pathOfSecrets, "password", "third") })
 	require.Equal(t, structs.Secrets{"password": "third"}, resp.Volume.Secrets)
 
 	// Items that no plugin may get make it wait, too.
@@ -140,6 +131,61 @@ func TestClaimGet_HasTheItemsOfTheVariable(t *testing.T) {
 	require.False(t, waiting.Ready)
 	require.Nil(t, waiting.Volume.Secrets)
 	require.Contains(t, waiting.Blocked, "1 keys hold other characters")
+	resp = s.answerAfter(waiting, func() { s.putVariable(pathOfSecrets, "password", "fourth") })
+	require.Equal(t, structs.Secrets{"password": "fourth"}, resp.Volume.Secrets)
+}
+
+// answerAfter has the node of claim a1 on volume v wait from an answer that is not ready, makes a change, and
+// returns the ready answer.
+func (s *server) answerAfter(
+	waiting *structs.CSIClaimGetResponse, change func(),
+) *structs.CSIClaimGetResponse {
+	s.t.Helper()
+	blocking := s.claimOf("v", "a1", "n1")
+	blocking.MinIndex = waiting.Index
+	blocking.MaxWait = time.Minute
+	answer := make(chan *structs.CSIClaimGetResponse, 1)
+	go func() {
+		resp, _ := rpc.Call(s.t.Context(), s.rpc, structs.CSIClaimGet, blocking)
+		answer <- resp
+	}()
+	change()
+	resp := <-answer
+	require.True(s.t, resp.Ready)
+	return resp
+}
+
+// The settings of a plugin name another variable, or none, while no request of the node waits.
+func TestClaimGet_IsReadyAtOnceAfterAChangeBetweenTwoRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := secretsServer(t)
+		s.addAlloc("a1", "n1")
+		const other = "nomad/volumes/default/all"
+		s.putVariable(other, "password", "of all")
+		setPath := func(path string) {
+			must(s, structs.CSIPluginSettingsSet, &structs.CSIPluginSettingsRequest{ID: "pl", SecretsFrom: path})
+		}
+		s.putVariable(pathOfSecrets, "password", canary)
+		setPath(pathOfSecrets)
+		must(s, structs.CSIVolumeRegister, registerRequest(referringVolume("")))
+		s.claim("v", "a1", "n1")
+		s.confirmAttach("v", "n1")
+		s.purgeVariable(pathOfSecrets)
+		for path, want := range map[string]structs.Secrets{other: {"password": "of all"}, "": nil} {
+			setPath(pathOfSecrets)
+			waiting := must(s, structs.CSIClaimGet, s.claimOf("v", "a1", "n1"))
+			require.False(t, waiting.Ready)
+			setPath(path)
+			blocking := s.claimOf("v", "a1", "n1")
+			blocking.MinIndex = waiting.Index
+			blocking.MaxWait = time.Minute
+			start := time.Now()
+			resp := must(s, structs.CSIClaimGet, blocking)
+			require.Zero(t, time.Since(start), path)
+			require.True(t, resp.Ready)
+			require.Equal(t, want, resp.Volume.Secrets)
+		}
+	})
 }
 
 func TestVolumeRegister_ReplacesOneFormOfSecretsByTheOther(t *testing.T) {

@@ -60,7 +60,8 @@ func (w *wakes) IncrCounterWithLabels(key []string, _ float32, _ []metrics.Label
 	}
 }
 
-// repeatQuery repeats a blocking query until the end of the test, beginning with the present state.
+// repeatQuery repeats a blocking query until the end of the test, beginning with the present state. That of a
+// claim ends with a ready answer, like a node's.
 func repeatQuery[Req, Resp any](w *watchers, name string, m structs.Method[Req, Resp], req Req) {
 	w.wg.Go(func() {
 		for {
@@ -71,6 +72,10 @@ func repeatQuery[Req, Resp any](w *watchers, name string, m structs.Method[Req, 
 			w.mu.Lock()
 			w.answered[name]++
 			w.mu.Unlock()
+			claim, ok := any(resp).(*structs.CSIClaimGetResponse)
+			if ok && claim.Ready {
+				return
+			}
 			any(&req).(query.ReadRequest).Query().MinIndex = query.MetaOf(resp).Index
 		}
 	})

@@ -249,23 +249,22 @@ func (b *blockingQuery) run(again bool) (tx *state.ReadTx, changed bool) {
 // Wait is the blocking query of nodes, of which there are many. It differs from Watch in that the answer has
 // the index of its rows, not of their tables, so that it needs no digest cache.
 //
-// read fills an answer with its index from tx. Wait answers when the index is above MinIndex, or when read
-// has run again, because something that it read has changed, and reports a new answer. It returns an error at
-// once. After MaxWait it returns the answer as it is.
+// read fills an answer with its index from tx, and reports whether the caller needs it now. Wait answers
+// then, or when the index is above MinIndex. It calls read again when something that read has seen changes.
+// It returns an error at once. After MaxWait it returns the answer as it is.
 func Wait[Resp any](
 	ctx context.Context,
 	e *Engine,
 	req Request,
-	read func(tx *state.ReadTx) (resp *Resp, changed bool, err error),
+	read func(tx *state.ReadTx) (resp *Resp, needed bool, err error),
 ) (*Resp, error) {
 	q := req.options()
 	limited, cancel := e.limitWait(ctx, q)
 	defer cancel()
-	for again := false; ; again = true {
+	for {
 		tx := e.store.ReadWatched()
-		resp, changed, err := read(tx)
-		if err != nil || again && changed ||
-			MetaOf(resp).Index > q.MinIndex {
+		resp, needed, err := read(tx)
+		if err != nil || needed || MetaOf(resp).Index > q.MinIndex {
 			return resp, err
 		}
 

@@ -6,46 +6,40 @@ import (
 	"berth/structs"
 )
 
-// Await makes the answer for a claim wait while the variable with the secrets of its volume is missing, and
-// returns the reason, "" without one. A write of the variable gives the answer a newer index.
-func Await(tx state.Reader, resp *structs.CSIClaimGetResponse) string {
+// Fill decrypts the secrets of an answer's volume, once its node may use the volume. While the variable with
+// them is missing or has others, the answer is not ready, and Fill returns the reason, "" without one. The
+// error is unavailable if this server has not opened a root key.
+func Fill(
+	tx state.Reader, keys *keyring.Ring, resp *structs.CSIClaimGetResponse,
+) (missing string, err error) {
 	if !resp.Ready {
-		return ""
+		return "", nil
 	}
-	row, err := Variable(tx, resp.Volume)
-	if err != nil {
+	opened, err := Open(tx, keys, resp.Volume)
+	if structs.IsKind(err, structs.KindPrecondition) {
 		resp.Ready = false
-		return err.Error()
+		return err.Error(), nil
 	}
-	if row != nil {
-		resp.Index = max(resp.Index, row.ModifyIndex)
+	if err != nil {
+		return "", err
 	}
-	return ""
+	resp.Volume = opened
+	return "", nil
 }
 
-// Fill decrypts the secrets of an answer's volume, once its node may use the volume. A node needs none of the
-// secrets of attachments. The error is unavailable if this server has not opened a root key.
-func Fill(tx state.Reader, keys *keyring.Ring, resp *structs.CSIClaimGetResponse) error {
+// Hide removes the secrets that the node of an answer does not need: those of attachments, and those of a
+// volume that it may not use yet.
+func Hide(resp *structs.CSIClaimGetResponse) {
 	if resp.Attachment != nil {
 		own := *resp.Attachment
 		own.Secrets = nil
 		own.SealedSecrets = nil
 		resp.Attachment = &own
 	}
-	if resp.Ready {
-		opened, err := Open(tx, keys, resp.Volume)
-		if !structs.IsKind(err, structs.KindPrecondition) {
-			resp.Volume = opened
-			return err
-		}
-		resp.Ready = false
-		resp.Blocked = err.Error()
-	}
-	if resp.Volume != nil {
+	if resp.Volume != nil && !resp.Ready {
 		own := *resp.Volume
 		own.Secrets = nil
 		own.SealedSecrets = nil
 		resp.Volume = &own
 	}
-	return nil
 }
