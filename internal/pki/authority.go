@@ -21,6 +21,8 @@ import (
 const (
 	blockCert = "CERTIFICATE"
 	blockKey  = "PRIVATE KEY" // PKCS #8
+
+	commonName = "berth CA" // of an authority
 )
 
 // Authority signs the certificates of a cluster.
@@ -43,17 +45,28 @@ func NewAuthority(region string, from time.Time, life time.Duration) (*Authority
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{
+	subject := pkix.Name{Organization: []string{region}, CommonName: commonName}
+	return selfSigned(authorityTemplate(region, subject, from, life), key)
+}
+
+// authorityTemplate returns the certificate of an authority. It allows other authorities below it, so that it
+// can sign for the one that replaces it. The certificates of machines are of no authority.
+func authorityTemplate(
+	region string, subject pkix.Name, from time.Time, life time.Duration,
+) *x509.Certificate {
+	return &x509.Certificate{
 		SerialNumber:          newSerial(),
-		Subject:               pkix.Name{Organization: []string{region}, CommonName: "berth CA"},
+		Subject:               subject,
 		URIs:                  []*url.URL{{Scheme: scheme, Host: region}},
 		NotBefore:             from.Add(-clockSkew),
 		NotAfter:              from.Add(life),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
-		MaxPathLenZero:        true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
+}
+
+func selfSigned(template *x509.Certificate, key crypto.Signer) (*Authority, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, fmt.Errorf("signing the certificate of the authority: %w", err)

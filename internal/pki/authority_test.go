@@ -113,10 +113,9 @@ func TestIssue_IsVerifiedFromAnHourBeforeItsBeginUntilItsEnd(t *testing.T) {
 	}
 }
 
-func TestNewAuthority_SignsLeavesAlone(t *testing.T) {
+func TestNewAuthority_SignsCertificatesAndAllowsOtherAuthoritiesBelow(t *testing.T) {
 	cert := newAuthority(t).Cert
-	if !cert.IsCA || cert.MaxPathLen != 0 || !cert.MaxPathLenZero ||
-		cert.KeyUsage != x509.KeyUsageCertSign|x509.KeyUsageCRLSign {
+	if !cert.IsCA || !AllowsBelow(cert, 100) || cert.KeyUsage != x509.KeyUsageCertSign|x509.KeyUsageCRLSign {
 		t.Errorf("CA %t, path length %d, use %b", cert.IsCA, cert.MaxPathLen, cert.KeyUsage)
 	}
 }

@@ -44,6 +44,24 @@ func NewBetween(t testing.TB, region string) *Authority {
 	}
 }
 
+// NewLimited makes an authority of another tool, which allows some others below it at most.
+func NewLimited(t testing.TB, others int) *pki.Authority {
+	t.Helper()
+	template, key := authorityTemplate("limited", "global"), newKey(t)
+	template.MaxPathLen = others
+	template.MaxPathLenZero = others == 0
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := encode("CERTIFICATE", sign(t, template, template, key, key))
+	authority, err := pki.ParseAuthority(cert, encode("PRIVATE KEY", keyDER))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority
+}
+
 func authorityTemplate(name, region string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
