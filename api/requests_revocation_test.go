@@ -2,7 +2,7 @@ package api_test
 
 import "berth/structs"
 
-// revocationCalls has the requests to the routes of revocations.
+// revocationCalls has the requests to the routes of revocations and authorities.
 func revocationCalls() map[string]routeCall {
 	return map[string]routeCall{
 		"PUT /v1/tls/revocation": {
@@ -24,6 +24,21 @@ func revocationCalls() map[string]routeCall {
 			path:    "/v1/tls/revocation/node-n1",
 			rpc:     "Certificate.Unrevoke",
 			request: &structs.CertificateUnrevokeRequest{ID: "node-n1"},
+		},
+		"PUT /v1/join/authority": {
+			path:    "/v1/join/authority",
+			rpc:     "Authority.Replace",
+			request: &structs.WriteRequest{},
+		},
+		"GET /v1/join/authorities": {
+			path:    "/v1/join/authorities",
+			rpc:     "Authority.List",
+			request: &structs.QueryRequest{},
+		},
+		"DELETE /v1/join/authority/{id}": {
+			path:    "/v1/join/authority/a",
+			rpc:     "Authority.Remove",
+			request: &structs.AuthorityRemoveRequest{ID: "a"},
 		},
 	}
 }

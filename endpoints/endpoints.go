@@ -488,6 +488,9 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CertificateRevoke, anyone, sign.Revoke),
 		write(e, structs.CertificateUnrevoke, anyone, propose(e, fsm.Unrevoke)),
 		read(e, structs.CertificateRevocations, anyone, sign.ListRevocations),
+		write(e, structs.AuthorityReplace, anyone, sign.ReplaceAuthority),
+		read(e, structs.AuthorityList, anyone, sign.ListAuthorities),
+		write(e, structs.AuthorityRemove, anyone, propose(e, fsm.AuthorityRemove)),
 
 		shed(read(e, structs.SearchPrefix, anyone, search.prefix)),
 		shed(read(e, structs.SearchFuzzy, anyone, search.fuzzy)),

@@ -89,6 +89,7 @@ var (
 	MachineCertificateSet = command(131, "MachineCertificateSet", state.MachineCertificateSet, since(2))
 	Revoke                = command(136, "Revoke", state.Revoke, since(2))
 	Unrevoke              = command(137, "Unrevoke", state.Unrevoke, since(2))
+	AuthorityRemove       = command(139, "AuthorityRemove", state.AuthorityRemove, since(2))
 	RootKeyRewrap         = command(145, "RootKeyRewrap", state.RootKeyRewrap, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply)

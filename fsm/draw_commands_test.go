@@ -173,6 +173,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"MachineCertificateSet": drawCertificate,
 	"Revoke":                drawRevocation,
 	"Unrevoke":              drawUnrevocation,
+	"AuthorityRemove":       drawAuthorityRemoval,
 	"NodeEligibility": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeEligibility.Encode(&structs.NodeEligibilityRequest{
 			NodeID:       d.node(),

@@ -5,13 +5,23 @@ import (
 	"berth/structs"
 )
 
-func drawAuthority(d dice, _ *state.ReadTx) ([]byte, error) {
-	return AuthoritySet.Encode(&structs.AuthorityRequest{
+func drawAuthority(d dice, tx *state.ReadTx) ([]byte, error) {
+	r := &structs.AuthorityRequest{
 		ID:      d.of("a", "b", "c"),
 		CertPEM: "cert",
 		Key:     &structs.Sealed{KeyID: d.of("k1", "k2", "k3"), Data: []byte{1}},
 		Now:     d.now().Now,
-	})
+	}
+	active := state.ActiveAuthority(tx)
+	if active != nil {
+		r.FormerID = active.ID
+		r.CrossPEM = "cross"
+	}
+	return AuthoritySet.Encode(r)
+}
+
+func drawAuthorityRemoval(d dice, _ *state.ReadTx) ([]byte, error) {
+	return AuthorityRemove.Encode(&structs.AuthorityRemoveRequest{ID: d.of("a", "b", "c")})
 }
 
 func drawJoinToken(d dice, _ *state.ReadTx) ([]byte, error) {

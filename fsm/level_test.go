@@ -42,6 +42,7 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"MachineCertificateSet": 2,
 		"Revoke":                2,
 		"Unrevoke":              2,
+		"AuthorityRemove":       2,
 	}
 	for _, c := range commands {
 		want := level.First

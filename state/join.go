@@ -16,17 +16,12 @@ const (
 	// authority is trusted for as long.
 	RenewWithin = 30 * 24 * time.Hour
 
-	maxAuthorities  = 16
 	maxJoinTokens   = 1000
 	maxTokenUses    = 100_000
 	forgottenAtOnce = 8 // certificates of machines that are deleted with the record of another one
 )
 
 var (
-	authorities = mvcc.NewTable("authorities", func(a *structs.Authority) Key {
-		return mvcc.KeyOf(a.ID)
-	})
-
 	joinTokens = mvcc.NewTable("join_tokens", func(t *structs.JoinToken) Key {
 		return mvcc.KeyOf(t.ID)
 	})
@@ -40,55 +35,6 @@ var (
 		return mvcc.KeyOf(orderedTime(c.NotAfter))
 	})
 )
-
-// AuthorityRows are the authorities: ID.
-var AuthorityRows = authorities.Topic(0)
-
-// Authorities yields the authorities of the cluster.
-func Authorities(tx Reader) iter.Seq[*structs.Authority] { return authorities.Scan(tx) }
-
-// ActiveAuthority returns the authority that signs, nil if the cluster has none.
-func ActiveAuthority(tx Reader) *structs.Authority {
-	for a := range authorities.Scan(tx) {
-		if a.RetireTime == 0 {
-			return a
-		}
-	}
-	return nil
-}
-
-// AuthoritySet makes an authority the one that signs. It does nothing for one that the cluster has already.
-func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
-	if authorities.Get(tx, p.ID) != nil {
-		return nil
-	}
-	if p.ID == "" || p.CertPEM == "" || p.Key == nil {
-		return structs.Invalidf("the authority has no ID, no certificate or no key")
-	}
-
-	err := checkSealed(tx, p.Key)
-	if err != nil {
-		return err
-	}
-	known := slices.Collect(authorities.Scan(tx))
-	for _, a := range known {
-		if a.RetireTime == 0 {
-			retired := *a
-			retired.RetireTime = max(p.Now, 1)
-			authorities.Put(tx, &retired)
-		}
-	}
-	if len(known) >= maxAuthorities {
-		return structs.Preconditionf("the cluster has %d authorities; at most that many are allowed", len(known))
-	}
-	authorities.Put(tx, &structs.Authority{
-		ID:         p.ID,
-		CertPEM:    p.CertPEM,
-		Key:        p.Key,
-		CreateTime: p.Now,
-	})
-	return nil
-}
 
 // JoinTokens yields the join tokens, also those that have expired.
 func JoinTokens(tx Reader) iter.Seq[*structs.JoinToken] { return joinTokens.Scan(tx) }
@@ -251,14 +197,7 @@ func forgetCertificates(tx *WriteTx, now int64) {
 
 // joins checks the authorities, the join tokens and the certificates of machines.
 func (c *checker) joins() {
-	active := 0
-	for a := range authorities.Scan(c) {
-		if a.RetireTime == 0 {
-			active++
-		}
-		c.want(a.Key != nil && a.CertPEM != "", "authority %s: it has no key or no certificate", a.ID)
-	}
-	c.want(active <= 1, "%d authorities sign; expected one", active)
+	c.authorities()
 	for t := range joinTokens.Scan(c) {
 		c.want(t.Uses >= 1 && len(t.Hash) > 0, "join token %s: %d uses, a hash of %d bytes",
 			t.ID, t.Uses, len(t.Hash))
@@ -268,14 +207,3 @@ func (c *checker) joins() {
 		c.want(len(m.KeyHash) > 0, "the certificate of the %s %s: it has no key", m.Role, m.ID)
 	}
 }
-
-// sealedOfAuthority lists the encrypted key of an authority (see sealedTables).
-func sealedOfAuthority(a *structs.Authority) []sealedField {
-	return []sealedField{{
-		place: structs.AuthorityPlace(a.ID),
-		value: a.Key,
-		set:   func(s *structs.Sealed) { a.Key = s },
-	}}
-}
-
-func copyAuthority(a *structs.Authority) *structs.Authority { return new(*a) }

@@ -8,15 +8,6 @@ import (
 	"berth/structs"
 )
 
-func anAuthority(id string) *structs.AuthorityRequest {
-	return &structs.AuthorityRequest{
-		ID:      id,
-		CertPEM: "certificate of " + id,
-		Key:     &structs.Sealed{KeyID: "k", Data: []byte(id)},
-		Now:     1,
-	}
-}
-
 // aJoinToken is a token for nodes, which ends at 100. Its hash is its ID.
 func aJoinToken(id string, uses int) *structs.JoinTokenRequest {
 	return &structs.JoinTokenRequest{
@@ -40,22 +31,6 @@ func aCertificate(token, id, key string) *structs.MachineCertificateRequest {
 		KeyHash:   []byte(key),
 		NotAfter:  1000,
 		Now:       2,
-	}
-}
-
-func TestAuthoritySet_KeepsTheFormerOneTrusted(t *testing.T) {
-	w := keyedFixture(t)
-	do(w, AuthoritySet, anAuthority("a"))
-	next := anAuthority("b")
-	next.Now = 7
-	do(w, AuthoritySet, next)
-	do(w, AuthoritySet, anAuthority("a")) // again, late
-	tx := w.s.Read()
-	if a := ActiveAuthority(tx); a == nil || a.ID != "b" {
-		t.Errorf("%+v signs; expected b", a)
-	}
-	if a := authorities.Get(tx, "a"); a == nil || a.RetireTime != 7 {
-		t.Errorf("the former one is %+v", a)
 	}
 }
 

@@ -24,7 +24,8 @@ import (
 // have come back since the operator gave it.
 //
 // before is the replaced state. Recover takes over its nodes, its attachments, its tokens, its root keys, its
-// bound of leases, its revocations and the controller calls with an unknown outcome. No join token is left.
+// bound of leases, its revocations, its authorities if they are later, and the controller calls with an
+// unknown outcome. No join token is left.
 // An attachment that the restored state lacks is to be detached, unless a granted claim of the restored state
 // uses it.
 func Recover(tx *WriteTx, before Reader, now int64) {
@@ -71,6 +72,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	keepLeaseBound(tx, before)
 	keepRootKeys(tx, before)
 	keepRevocations(tx, before)
+	keepAuthorities(tx, before)
 }
 
 // keepRootKeys keeps the root keys that the restored state lacks, because the rows that are taken over may

@@ -2,27 +2,6 @@ package structs
 
 import "time"
 
-// Authority is a certificate authority whose key the servers have. Key: ID.
-type Authority struct {
-	ID         string  // the SHA-256 of the certificate, in hexadecimal
-	CertPEM    string  // its certificate
-	Key        *Sealed // its key in PKCS #8, for the place "authority ID"
-	CreateTime int64   // UnixNano
-	RetireTime int64   // UnixNano, when another one has replaced it; 0 for the one that signs
-	Indexes
-}
-
-// AuthorityPlace is the place of the key of an authority in the keyring.
-func AuthorityPlace(id string) string { return "authority " + id }
-
-// AuthorityRequest makes an authority the one that signs. The former one stays trusted.
-type AuthorityRequest struct {
-	ID      string  `level:"2"`
-	CertPEM string  `level:"2"`
-	Key     *Sealed `level:"2"`
-	Now     int64   `level:"2"`
-}
-
 // The roles with which a machine joins the cluster.
 const (
 	JoinNode   = "node"

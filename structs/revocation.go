@@ -98,8 +98,10 @@ type CertificateUnrevokeRequest struct {
 // CertificateRevocations lists the revocations. Nodes read it, too.
 var CertificateRevocations = read[QueryRequest, CertificateRevocationsResponse]("Certificate.Revocations")
 
-// CertificateRevocationsResponse has the revocations by ID.
+// CertificateRevocationsResponse has the revocations by ID, and the IDs of the authorities that the servers
+// trust: the one that signs first, none if the servers sign no certificates.
 type CertificateRevocationsResponse struct {
 	Revocations []*Revocation
+	Authorities []string
 	QueryMeta
 }

@@ -81,6 +81,7 @@ func NewCluster(logs string) *Cluster {
 	w.answerCluster()
 	w.answerJoinTokens()
 	w.answerRevocations()
+	w.answerAuthorities()
 	w.answerStorage()
 	w.answerChanges()
 	return w

@@ -89,7 +89,7 @@ func revoke(ctx context.Context, c *command.Call) error {
 	}
 	err := tellRevocation(ctx, c, r)
 	if err == nil && !c.Bool("yes") {
-		err = askRevoke(c)
+		err = ask(c, "Revoke")
 	}
 	if err != nil {
 		return err
@@ -147,19 +147,19 @@ func tellNode(ctx context.Context, c *command.Call, r *structs.CertificateRevoke
 	return nil
 }
 
-// askRevoke asks whether to go on. Only a terminal is asked.
-func askRevoke(c *command.Call) error {
+// ask asks whether to do something. Only a terminal is asked.
+func ask(c *command.Call, verb string) error {
 	f, isFile := c.In.(*os.File)
 	if isFile && !term.IsTerminal(int(f.Fd())) {
-		return command.BadUsage("the input is no terminal: set -yes to revoke without a question")
+		return command.BadUsage("the input is no terminal: set -yes to go on without a question")
 	}
-	c.Printf("Revoke? Type yes: ")
+	c.Printf("%s? Type yes: ", verb)
 	typed, err := bufio.NewReader(io.LimitReader(c.In, structs.MaxName)).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return structs.Internalf("reading the answer: %w", err)
 	}
 	if strings.TrimSpace(typed) != "yes" {
-		return structs.Preconditionf("the answer is not yes: nothing is revoked")
+		return structs.Preconditionf("the answer is not yes: nothing is changed")
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
 // Package tlscmd has the commands that make and show the certificates of a cluster. Most use files alone. The
-// others call a server: to join, and to revoke certificates.
+// others call a server: to join, to revoke certificates, and to replace the authority.
 package tlscmd
 
 import (
@@ -27,8 +27,11 @@ var Commands = []command.Command{
 	unrevokeCommand,
 	{
 		Name:     "ca",
-		Synopsis: "Create the certificate authority of a cluster",
+		Synopsis: "Create, list and replace the certificate authority of a cluster",
 		Sub: []command.Command{
+			listAuthoritiesCommand,
+			replaceAuthorityCommand,
+			removeAuthorityCommand,
 			{
 				Name:     "create",
 				Synopsis: "Create the authority that signs the certificates of a cluster",

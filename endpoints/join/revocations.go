@@ -26,13 +26,16 @@ func (s Signing) Revoke(
 	return fsm.Propose(ctx, s.Proposer, fsm.Revoke, req)
 }
 
-// ListRevocations lists the revocations.
+// ListRevocations lists the revocations, and the authorities that are trusted: nodes follow both.
 func (s Signing) ListRevocations(
 	tx *state.ReadTx, _ *structs.QueryRequest, resp *structs.CertificateRevocationsResponse,
 ) error {
 	resp.Revocations = []*structs.Revocation{}
 	for r := range state.Revocations(tx) {
 		resp.Revocations = append(resp.Revocations, r)
+	}
+	for _, a := range s.trustedBy(tx) {
+		resp.Authorities = append(resp.Authorities, a.ID)
 	}
 	return nil
 }

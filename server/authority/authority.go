@@ -50,18 +50,30 @@ func (s Signer) Active() (*pki.Authority, error) {
 // those that it has replaced lately.
 func (s Signer) Trusted() string {
 	var pem strings.Builder
-	for _, a := range s.Rows() {
-		end := time.Unix(0, a.RetireTime).Add(state.RenewWithin)
-		if a.RetireTime == 0 || s.Now().Before(end) {
-			pem.WriteString(a.CertPEM)
-		}
+	for _, a := range s.trusted() {
+		pem.WriteString(a.CertPEM)
 	}
 	return pem.String()
 }
 
+func (s Signer) trusted() []*structs.Authority {
+	return state.TrustedAuthorities(s.Rows(), s.Now().UnixNano())
+}
+
+// crosses returns the cross certificates, in PEM, by which holders of the authorities before the one that
+// signs verify its certificates.
+func crosses(trusted []*structs.Authority) (pem []byte) {
+	for i, a := range trusted {
+		if i+1 < len(trusted) { // the one that has signed it is trusted
+			pem = append(pem, a.CrossPEM...)
+		}
+	}
+	return pem
+}
+
 // Signed is a certificate with its end.
 type Signed struct {
-	PEM    []byte
+	PEM    []byte // the certificate, then the cross certificates
 	Serial string
 	End    time.Time
 }
@@ -88,7 +100,7 @@ func (s Signer) Sign(pub crypto.PublicKey, id pki.Identity, names ...string) (Si
 		return Signed{}, structs.Internalf("the new certificate %w", err)
 	}
 	return Signed{
-		PEM:    pem,
+		PEM:    append(pem, crosses(s.trusted())...),
 		Serial: pki.Serial(certs[0]),
 		End:    certs[0].NotAfter,
 	}, nil

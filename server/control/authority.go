@@ -19,8 +19,12 @@ const (
 )
 
 // takeAuthority stores the authority of the files of this server, if the cluster has none. It needs a root
-// key, which another loop makes. It tells each fault once.
+// key, which another loop makes. It tells each fault once. The files of a replaced authority are of no use.
 func (d Deps) takeAuthority(ctx context.Context) {
+	active := state.ActiveAuthority(d.Store.Read())
+	if active != nil && len(active.Formers) > 0 {
+		return
+	}
 	told := ""
 	pause := backoff.Backoff{Min: 100 * time.Millisecond, Max: authorityPause}
 	for failures := 1; ; failures++ {

@@ -173,23 +173,42 @@ func (s *Signer) Sign(ctx context.Context, csr []byte, names []string) (cert, tr
 	return string(signed.PEM), by.Trusted(), nil
 }
 
-// signer returns the signer with the rows of the store, or with the copy if it is newer: this server has not
-// applied its log yet.
-func (s *Signer) signer(ctx context.Context) (authority.Signer, error) {
-	by := authority.Signer{
+// Trusted returns the IDs of the authorities that are trusted, the one that signs first.
+func (s *Signer) Trusted() (ids []string) {
+	rows := authority.RowsOf(s.Store)()
+	if k := s.newer(); k != nil {
+		rows = k.Authorities
+	}
+	for _, a := range state.TrustedAuthorities(rows, time.Now().UnixNano()) {
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
+// newer returns the copy if it is newer than the rows of the store: this server has not applied its log yet.
+// Else it returns nil.
+func (s *Signer) newer() *kept {
+	k, err := s.read()
+	if err != nil {
+		s.Logger.Error("cannot use the copy of the certificate authority", "error", err)
+		return nil
+	}
+	if k.Index <= s.Store.Index() {
+		return nil
+	}
+	return k
+}
+
+// signer returns the signer with the rows of the store, or with a newer copy.
+func (s *Signer) signer(ctx context.Context) (by authority.Signer, err error) {
+	by = authority.Signer{
 		Rows: authority.RowsOf(s.Store),
 		Keys: s.Keys,
 		Now:  time.Now,
 	}
-	k, err := s.read()
-	if err != nil {
-		s.Logger.Error("cannot use the copy of the certificate authority", "error", err)
-		return by, nil
+	if k := s.newer(); k != nil {
+		by.Rows = func() []*structs.Authority { return k.Authorities }
+		by.Keys, err = s.Keyring.Unwrap(ctx, k.RootKeys)
 	}
-	if k.Index <= s.Store.Index() {
-		return by, nil
-	}
-	by.Rows = func() []*structs.Authority { return k.Authorities }
-	by.Keys, err = s.Keyring.Unwrap(ctx, k.RootKeys)
 	return by, err
 }

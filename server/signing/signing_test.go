@@ -14,6 +14,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
+	"berth/server/authority"
 	"berth/server/keys"
 	"berth/state"
 	"berth/structs"
@@ -71,10 +72,17 @@ func propose[P any](c *cluster, command fsm.Command[P], payload *P) {
 	}
 }
 
-// add makes an authority the one that signs.
+// add takes an authority in, the first of the cluster.
 func (c *cluster) add() *pkitest.Authority {
 	c.t.Helper()
 	a := pkitest.New(c.t, "global")
+	c.take(a.Authority)
+	return a
+}
+
+// take stores an authority, as the first leader does.
+func (c *cluster) take(a *pki.Authority) {
+	c.t.Helper()
 	id := pki.AuthorityID(a.Cert)
 	keyPEM, err := a.KeyPEM()
 	if err != nil {
@@ -90,6 +98,21 @@ func (c *cluster) add() *pkitest.Authority {
 		Key:     sealed,
 		Now:     time.Now().UnixNano(),
 	})
+}
+
+// replace replaces the authority as the leader does.
+func (c *cluster) replace() *pki.Authority {
+	c.t.Helper()
+	leader := authority.Signer{Rows: authority.RowsOf(c.store), Keys: c.ring, Now: time.Now}
+	next, err := leader.Next("global")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	propose(c, fsm.AuthoritySet, next)
+	a, err := leader.Active()
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	return a
 }
 
@@ -120,7 +143,7 @@ func sign(t *testing.T, s *Signer, names ...string) (cert []byte, trusted string
 }
 
 // mustBeOf fails unless an authority has signed a certificate.
-func mustBeOf(t *testing.T, cert []byte, a *pkitest.Authority) {
+func mustBeOf(t *testing.T, cert []byte, a *pki.Authority) {
 	t.Helper()
 	parsed, err := pki.ParseCertificates(cert)
 	if err != nil || parsed[0].CheckSignatureFrom(a.Cert) != nil {
@@ -142,7 +165,7 @@ func TestSigner_SignsWithTheCopyBeforeItHasTheRows(t *testing.T) {
 	if err != nil || trusted != string(first.CertPEM()) {
 		t.Fatalf("trusts %q, %v", trusted, err)
 	}
-	mustBeOf(t, cert, first)
+	mustBeOf(t, cert, first.Authority)
 	parsed, err := pki.ParseCertificates(cert)
 	if err != nil || parsed[0].VerifyHostname("s1.example.com") != nil {
 		t.Errorf("the names of the certificate are not kept: %v", err)
@@ -166,7 +189,7 @@ func TestSigner_OlderRowsDoNotReplaceTheCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := c.add()
+	second := c.replace()
 	err = c.signer(dir, c.store, c.ring).keep()
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +221,7 @@ func TestSigner_NewerRowsReplaceTheCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := c.add()
+	second := c.replace()
 	cert, _, err := sign(t, s)
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +276,7 @@ func TestSigner_ADamagedCopyDoesNotHinderTheRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustBeOf(t, cert, a)
+	mustBeOf(t, cert, a.Authority)
 	err = s.keep()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,34 @@
+package api
+
+import (
+	"context"
+
+	"berth/structs"
+)
+
+var authorityReplace = route(put, "/v1/join/authority",
+	serveMethod(structs.AuthorityReplace, nil, whole))
+
+// ReplaceAuthority replaces the certificate authority of the cluster. The machines follow by themselves.
+func ReplaceAuthority(ctx context.Context, c *Client) (*structs.AuthorityReplaceResponse, error) {
+	return authorityReplace.send(ctx, c, request{})
+}
+
+var authorityList = route(get, "/v1/join/authorities",
+	serveMethod(structs.AuthorityList, nil,
+		func(a *structs.AuthorityListResponse) []*structs.AuthorityStub { return a.Authorities }))
+
+// Authorities lists the authorities that are trusted: the one that signs, then the retired ones.
+func Authorities(ctx context.Context, c *Client, q *Query) ([]*structs.AuthorityStub, *Meta, error) {
+	return authorityList.fetch(ctx, c, "", q)
+}
+
+var authorityRemove = route(remove, "/v1/join/authority/{id}",
+	serveMethod(structs.AuthorityRemove,
+		withID(func(req *structs.AuthorityRemoveRequest, id string) { req.ID = id }),
+		whole))
+
+// RemoveAuthority ends the trust in a retired authority, and in those before it.
+func RemoveAuthority(ctx context.Context, c *Client, id string) error {
+	return authorityRemove.route.exec(ctx, c, request{id: id})
+}

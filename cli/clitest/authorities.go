@@ -1,0 +1,46 @@
+package clitest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// answerAuthorities answers the requests about authorities. One signs, and two are retired.
+func (w *Cluster) answerAuthorities() {
+	stub := func(digit string, age time.Duration) *structs.AuthorityStub {
+		return &structs.AuthorityStub{
+			ID:           strings.Repeat(digit, 64),
+			Subject:      "CN=berth CA " + digit,
+			CertPEM:      "the certificate of " + digit + "\n",
+			CreateTime:   Today.Add(-age).UnixNano(),
+			RetireTime:   Today.Add(-age + 24*time.Hour).UnixNano(),
+			TrustedUntil: Today.Add(-age + 31*24*time.Hour).UnixNano(),
+		}
+	}
+	apitest.On(w.Caller, structs.AuthorityReplace,
+		func(context.Context, *structs.WriteRequest) (*structs.AuthorityReplaceResponse, error) {
+			return &structs.AuthorityReplaceResponse{
+				ID:           strings.Repeat("d", 64),
+				FormerID:     strings.Repeat("c", 64),
+				TrustedUntil: Today.Add(30 * 24 * time.Hour).UnixNano(),
+			}, nil
+		})
+
+	apitest.On(w.Caller, structs.AuthorityList,
+		func(context.Context, *structs.QueryRequest) (*structs.AuthorityListResponse, error) {
+			active := stub("c", time.Hour)
+			active.RetireTime = 0
+			return &structs.AuthorityListResponse{Authorities: []*structs.AuthorityStub{
+				active, stub("b", 24*time.Hour), stub("a", 48*time.Hour),
+			}}, nil
+		})
+
+	apitest.On(w.Caller, structs.AuthorityRemove,
+		func(context.Context, *structs.AuthorityRemoveRequest) (*structs.Empty, error) {
+			return &structs.Empty{}, nil
+		})
+}

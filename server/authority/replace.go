@@ -1,0 +1,64 @@
+package authority
+
+import (
+	"time"
+
+	"berth/internal/pki"
+	"berth/state"
+	"berth/structs"
+)
+
+const (
+	// newLife is the life of an authority that the servers make.
+	newLife = 5 * 365 * 24 * time.Hour
+	// crossLife is the life of a cross certificate: a day longer than the former authority is trusted.
+	crossLife = state.RenewWithin + 24*time.Hour
+)
+
+// Next makes the authority that replaces the one that signs. The error is precondition if a trusted one does
+// not allow as many authorities below it.
+func (s Signer) Next(region string) (*structs.AuthorityRequest, error) {
+	active, err := s.Active()
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range s.trusted() {
+		certs, err := pki.ParseCertificates([]byte(row.CertPEM))
+		if err != nil {
+			return nil, structs.Internalf("the authority %s %w", row.ID, err)
+		}
+		if !pki.AllowsBelow(certs[0], i+1) {
+			return nil, structs.Preconditionf("the authority %s (%s) has the path length %d, and %d is needed: its "+
+				"machines would reject the certificates of another one; begin with an authority without a path "+
+				"length, as `berth tls init` makes it", row.ID, certs[0].Subject, certs[0].MaxPathLen, i+1)
+		}
+	}
+
+	now := s.Now()
+	next, cross, err := active.Replace(pki.Successor{
+		Region: region,
+		From:   now,
+		Life:   newLife,
+		Cross:  crossLife,
+	})
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := next.KeyPEM()
+	if err != nil {
+		return nil, err
+	}
+	id := pki.AuthorityID(next.Cert)
+	sealed, err := s.Keys.Seal(structs.AuthorityPlace(id), keyPEM)
+	if err != nil {
+		return nil, err
+	}
+	return &structs.AuthorityRequest{
+		ID:       id,
+		CertPEM:  string(next.CertPEM()),
+		Key:      sealed,
+		FormerID: pki.AuthorityID(active.Cert),
+		CrossPEM: string(cross),
+		Now:      now.UnixNano(),
+	}, nil
+}

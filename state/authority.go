@@ -1,0 +1,177 @@
+package state
+
+import (
+	"iter"
+	"slices"
+
+	"berth/internal/mvcc"
+	"berth/structs"
+)
+
+// maxAuthorities is the most authorities that the cluster trusts: each handshake sends the cross certificates
+// of all but the first.
+const maxAuthorities = 16
+
+var authorities = mvcc.NewTable("authorities", func(a *structs.Authority) Key {
+	return mvcc.KeyOf(a.ID)
+})
+
+// AuthorityRows are the authorities: ID.
+var AuthorityRows = authorities.Topic(0)
+
+// Authorities yields the authorities of the cluster, also those that are no longer trusted.
+func Authorities(tx Reader) iter.Seq[*structs.Authority] { return authorities.Scan(tx) }
+
+// ActiveAuthority returns the authority that signs, nil if the cluster has none.
+func ActiveAuthority(tx Reader) *structs.Authority {
+	for a := range authorities.Scan(tx) {
+		if a.RetireTime == 0 {
+			return a
+		}
+	}
+	return nil
+}
+
+// TrustedAuthorities returns the authorities of some rows that are trusted at a time (UnixNano): the one that
+// signs, then those before it, the latest first. The list ends with the first one that is not trusted: the
+// cross certificates lead to no other.
+func TrustedAuthorities(rows []*structs.Authority, now int64) (trusted []*structs.Authority) {
+	byID := make(map[string]*structs.Authority, len(rows))
+	for _, a := range rows {
+		byID[a.ID] = a
+		if a.RetireTime == 0 {
+			trusted = append(trusted, a)
+		}
+	}
+	if len(trusted) == 0 {
+		return nil
+	}
+	for _, id := range trusted[0].Formers {
+		a := byID[id]
+		if a == nil || !isTrusted(a, now) {
+			break
+		}
+		trusted = append(trusted, a)
+	}
+	return trusted
+}
+
+func isTrusted(a *structs.Authority, now int64) bool {
+	return a.RetireTime == 0 || now < a.RetireTime+int64(RenewWithin)
+}
+
+// AuthoritySet makes an authority the one that signs, and deletes those that are no longer trusted. It does
+// nothing for one that the cluster has already.
+func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
+	if authorities.Get(tx, p.ID) != nil {
+		return nil
+	}
+	if p.ID == "" || p.CertPEM == "" || p.Key == nil || (p.FormerID == "") != (p.CrossPEM == "") {
+		return structs.Invalidf("the authority has no ID, no certificate, no key or no cross certificate")
+	}
+	err := checkSealed(tx, p.Key)
+	if err != nil {
+		return err
+	}
+
+	former := ActiveAuthority(tx)
+	formerID := ""
+	if former != nil {
+		formerID = former.ID
+	}
+	if formerID != p.FormerID {
+		return structs.Conflictf("the authority %q signs, and not %q: another one has replaced it meanwhile; "+
+			"see `berth tls ca list`", formerID, structs.Cut(p.FormerID, structs.MaxQuoted))
+	}
+	known := 0
+	for _, a := range slices.Collect(authorities.Scan(tx)) {
+		if !isTrusted(a, p.Now) {
+			authorities.Delete(tx, a)
+			continue
+		}
+		known++
+	}
+	if known >= maxAuthorities {
+		return structs.Preconditionf("the machines trust %d authorities; at most that many are allowed: wait "+
+			"until the oldest is no longer trusted, or remove it with `berth tls ca remove`", known)
+	}
+	row := &structs.Authority{
+		ID:         p.ID,
+		CertPEM:    p.CertPEM,
+		Key:        p.Key,
+		CrossPEM:   p.CrossPEM,
+		CreateTime: p.Now,
+	}
+	if former != nil {
+		retired := *former
+		retired.RetireTime = max(p.Now, former.CreateTime, 1) // also if the clock was set back
+		authorities.Put(tx, &retired)
+		formers := append([]string{former.ID}, former.Formers...)
+		row.Formers = formers[:min(len(formers), structs.MaxFormers)]
+	}
+	authorities.Put(tx, row)
+	return nil
+}
+
+// AuthorityRemove deletes a retired authority, and those before it: a holder of one of them would take its
+// certificates because of its cross certificate. The error is not-found, or precondition for the one that
+// signs.
+func AuthorityRemove(tx *WriteTx, p *structs.AuthorityRemoveRequest) error {
+	a := authorities.Get(tx, p.ID)
+	if a == nil {
+		return structs.NotFoundf("there is no authority %q: see `berth tls ca list`",
+			structs.Cut(p.ID, structs.MaxQuoted))
+	}
+	if a.RetireTime == 0 {
+		return structs.Preconditionf("the authority %s signs: replace it first, with `berth tls ca replace`", a.ID)
+	}
+	authorities.Delete(tx, a)
+	for _, id := range a.Formers {
+		before := authorities.Get(tx, id)
+		if before != nil {
+			authorities.Delete(tx, before)
+		}
+	}
+	return nil
+}
+
+// keepAuthorities keeps the authorities of the replaced state if they are later than the restored ones: the
+// machines trust no others, and the key of a removed one may be stolen. A state of another cluster, or of a
+// new one, has the authorities of the archive.
+func keepAuthorities(tx *WriteTx, before Reader) {
+	was, now := ActiveAuthority(before), ActiveAuthority(tx)
+	if was == nil || now != nil && was.ID != now.ID && !slices.Contains(was.Formers, now.ID) {
+		return
+	}
+	for _, a := range slices.Collect(authorities.Scan(tx)) {
+		authorities.Delete(tx, a)
+	}
+	for a := range authorities.Scan(before) {
+		authorities.Put(tx, copyAuthority(a))
+	}
+}
+
+// authorities checks the authorities.
+func (c *checker) authorities() {
+	active := 0
+	for a := range authorities.Scan(c) {
+		if a.RetireTime == 0 {
+			active++
+		}
+		c.want(a.Key != nil && a.CertPEM != "", "authority %s: it has no key or no certificate", a.ID)
+		c.want((a.CrossPEM == "") == (len(a.Formers) == 0), "authority %s: it has replaced %d others, "+
+			"and a cross certificate of %d bytes", a.ID, len(a.Formers), len(a.CrossPEM))
+	}
+	c.want(active <= 1, "%d authorities sign; expected one", active)
+}
+
+// sealedOfAuthority lists the encrypted key of an authority (see sealedTables).
+func sealedOfAuthority(a *structs.Authority) []sealedField {
+	return []sealedField{{
+		place: structs.AuthorityPlace(a.ID),
+		value: a.Key,
+		set:   func(s *structs.Sealed) { a.Key = s },
+	}}
+}
+
+func copyAuthority(a *structs.Authority) *structs.Authority { return new(*a) }

@@ -1,0 +1,144 @@
+package state
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"berth/structs"
+)
+
+// anAuthority is the first authority of a cluster, or one that has replaced another one.
+func anAuthority(id string, former ...string) *structs.AuthorityRequest {
+	r := &structs.AuthorityRequest{
+		ID:      id,
+		CertPEM: "certificate of " + id,
+		Key:     &structs.Sealed{KeyID: "k", Data: []byte(id)},
+		Now:     1,
+	}
+	if len(former) > 0 {
+		r.FormerID = former[0]
+		r.CrossPEM = "of " + id + " by " + former[0]
+	}
+	return r
+}
+
+// replacedAt has the authorities a, b and c, which replaced each other at some times.
+func replacedAt(t *testing.T, b, c int64) *fixture {
+	t.Helper()
+	w := keyedFixture(t)
+	do(w, AuthoritySet, anAuthority("a"))
+	second := anAuthority("b", "a")
+	second.Now = b
+	do(w, AuthoritySet, second)
+	third := anAuthority("c", "b")
+	third.Now = c
+	do(w, AuthoritySet, third)
+	return w
+}
+
+// trustedAt lists the IDs of the trusted authorities.
+func (w *fixture) trustedAt(now int64) (ids []string) {
+	for _, a := range TrustedAuthorities(slices.Collect(Authorities(w.s.Read())), now) {
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
+func TestAuthoritySet_KeepsTheFormerOnesTrustedForAWhile(t *testing.T) {
+	w := replacedAt(t, 10, 20)
+	do(w, AuthoritySet, anAuthority("a")) // again, late
+	for now, want := range map[int64][]string{
+		21:                      {"c", "b", "a"},
+		int64(RenewWithin) + 10: {"c", "b"},
+		int64(RenewWithin) + 20: {"c"},
+	} {
+		if got := w.trustedAt(now); !slices.Equal(got, want) {
+			t.Errorf("at %d: %q are trusted; expected %q", now, got, want)
+		}
+	}
+	former := authorities.Get(w.s.Read(), "b")
+	if former.RetireTime != 20 || former.CrossPEM != "of b by a" {
+		t.Errorf("the former one is %+v", former)
+	}
+
+	next := anAuthority("d", "c")
+	next.Now = int64(RenewWithin) + 10
+	do(w, AuthoritySet, next)
+	if tx := w.s.Read(); authorities.Get(tx, "a") != nil || authorities.Get(tx, "b") == nil {
+		t.Error("expected that the next one deletes the rows that are not trusted, and no others")
+	}
+}
+
+func TestAuthoritySet_RejectsOtherRequests(t *testing.T) {
+	w := replacedAt(t, 10, 20)
+	crossless := anAuthority("d", "c")
+	crossless.CrossPEM = ""
+	for name, c := range map[string]struct {
+		r    *structs.AuthorityRequest
+		kind structs.Kind
+	}{
+		"of a former one":             {anAuthority("d", "b"), structs.KindConflict},
+		"of none":                     {anAuthority("d"), structs.KindConflict},
+		"without a cross certificate": {crossless, structs.KindInvalid},
+	} {
+		err := try(w, AuthoritySet, c.r)
+		if !structs.IsKind(err, c.kind) {
+			t.Errorf("%s: %v; expected %s", name, err, c.kind)
+		}
+	}
+	former := "c"
+	for i := range maxAuthorities - 3 {
+		id := "x" + strconv.Itoa(i)
+		do(w, AuthoritySet, anAuthority(id, former))
+		former = id
+	}
+	err := try(w, AuthoritySet, anAuthority("y", former))
+	wantKind(t, err, structs.KindPrecondition)
+}
+
+// A clock that was set back must not end the trust in the former authority.
+func TestAuthoritySet_CountsFromTheCreationOfTheFormerOne(t *testing.T) {
+	w := replacedAt(t, int64(RenewWithin), 5)
+	if got := w.trustedAt(int64(RenewWithin) + 4); !slices.Equal(got, []string{"c", "b", "a"}) {
+		t.Errorf("%q are trusted", got)
+	}
+}
+
+func TestAuthorityRemove_RemovesThoseBeforeItToo(t *testing.T) {
+	remove := func(id string) *structs.AuthorityRemoveRequest {
+		return &structs.AuthorityRemoveRequest{ID: id}
+	}
+	for id, want := range map[string][]string{"b": {"c"}, "a": {"c", "b"}} {
+		w := replacedAt(t, 10, 20)
+		do(w, AuthorityRemove, remove(id))
+		if got := w.trustedAt(21); !slices.Equal(got, want) {
+			t.Errorf("without %s %q are trusted; expected %q", id, got, want)
+		}
+		wantKind(t, try(w, AuthorityRemove, remove(id)), structs.KindNotFound)
+		wantKind(t, try(w, AuthorityRemove, remove("c")), structs.KindPrecondition)
+		do(w, AuthoritySet, anAuthority("d", "c"))
+	}
+}
+
+// An archive must bring back no authority that was removed since. The machines trust the later ones alone.
+func TestRecover_KeepsLaterAuthorities(t *testing.T) {
+	later := replacedAt(t, 10, 20)
+	do(later, AuthorityRemove, &structs.AuthorityRemoveRequest{ID: "b"})
+	archive := keyedFixture(t)
+	do(archive, AuthoritySet, anAuthority("a"))
+	other := keyedFixture(t)
+	do(other, AuthoritySet, anAuthority("z"))
+	for name, c := range map[string]struct {
+		before *fixture
+		want   string
+	}{
+		"a later state":                {later, "c"},
+		"the state of another cluster": {other, "a"},
+		"no authority":                 {keyedFixture(t), "a"},
+	} {
+		if got := c.before.restored(archive.save()).trustedAt(21); !slices.Equal(got, []string{c.want}) {
+			t.Errorf("%s: %q are trusted; expected %s", name, got, c.want)
+		}
+	}
+}
