@@ -114,6 +114,7 @@ func (s *site) addServer(name string) {
 	cfg.Server.BootstrapExpect = 3
 	cfg.Server.RetryInterval = time.Second
 	cfg.Server.RaftTimeout = 500 * time.Millisecond
+	cfg.Server.HeartbeatTTL = 3 * time.Second
 	cfg.Server.Keyring.File = s.kek
 	cfg.TLS.CAKeyFile = filepath.Join(filepath.Dir(cfg.TLS.CAFile), "ca-key.pem")
 	caKey, err := s.region.KeyPEM()
@@ -130,15 +131,27 @@ func (s *site) addServer(name string) {
 	s.joined = append(s.joined, cfg.bind("", cfg.Ports.Serf))
 }
 
-// addNode joins a node with a token, and starts it.
-func (s *site) addNode(name string) *siteMachine {
+// token returns a join token for a node.
+func (s *site) token() string {
 	s.t.Helper()
-	ctx := s.t.Context()
-	token, err := rpc.Call(ctx, s.leader().server, structs.JoinTokenCreate,
+	token, err := rpc.Call(s.t.Context(), s.leader().server, structs.JoinTokenCreate,
 		&structs.JoinTokenCreateRequest{Role: structs.JoinNode})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return token.Token
+}
+
+// addNode joins a node with a new token, and starts it.
+func (s *site) addNode(name string) *siteMachine {
+	s.t.Helper()
+	return s.joinNode(name, s.token())
+}
+
+// joinNode joins a node with a token, and starts it.
+func (s *site) joinNode(name, token string) *siteMachine {
+	s.t.Helper()
+	ctx := s.t.Context()
 	key, err := pki.NewKey()
 	if err != nil {
 		s.t.Fatal(err)
@@ -150,7 +163,7 @@ func (s *site) addNode(name string) *siteMachine {
 		m.cfg.Client.Servers = append(m.cfg.Client.Servers, server.cfg.bind("", server.cfg.Ports.RPC))
 	}
 	answer, err := joining.Join(ctx, m.cfg.Client.Servers[0], joining.Request{
-		Token: token.Token,
+		Token: token,
 		Key:   key,
 		ID:    name,
 	})
@@ -161,6 +174,7 @@ func (s *site) addNode(name string) *siteMachine {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	pkitest.Write(s.t, m.cfg.TLS.CAFile, []byte(answer.Authorities))
 	pkitest.Write(s.t, m.cfg.TLS.CertFile, []byte(answer.Certificate))
 	pkitest.Write(s.t, m.cfg.TLS.KeyFile, keyPEM)
 	s.start(m)
@@ -230,29 +244,34 @@ func (s *site) away(pause time.Duration) {
 		m.stop()
 	}
 	for _, m := range s.machines {
-		keys, err := peertls.Open(m.cfg.TLS, "global", m.id.Role, hclog.NewNullLogger())
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		der, err := keys.CSR()
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		csr, err := pki.ParseCSR(der)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		former := pki.Request{Identity: m.id, From: ended.Add(-day), Life: day}
-		cert, err := s.region.Sign(csr.Public, former)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		pkitest.Write(s.t, m.cfg.TLS.CertFile, cert)
+		s.endCertificate(m, ended)
 		_ = os.Remove(m.cfg.TLS.CAKeyFile) // it was moved to a safe place
 	}
 	for _, m := range s.machines {
 		s.start(m)
 	}
+}
+
+// endCertificate gives a machine that is off a certificate that ended at a time.
+func (s *site) endCertificate(m *siteMachine, ended time.Time) {
+	s.t.Helper()
+	keys, err := peertls.Open(m.cfg.TLS, "global", m.id.Role, hclog.NewNullLogger())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	der, err := keys.CSR()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	csr, err := pki.ParseCSR(der)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cert, err := s.region.Sign(csr.Public, pki.Request{Identity: m.id, From: ended.Add(-day), Life: day})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pkitest.Write(s.t, m.cfg.TLS.CertFile, cert)
 }
 
 // endRecord sets the end of the certificate in the record of a node, on all servers.

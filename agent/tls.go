@@ -19,6 +19,7 @@ import (
 	"berth/rpc/joining"
 	"berth/server/authority"
 	"berth/server/gossip"
+	"berth/state"
 	"berth/structs"
 )
 
@@ -106,41 +107,65 @@ func (a *Agent) machines() join.Settings {
 
 // runKeys keeps the certificate of the agent up to date until ctx ends.
 func (a *Agent) runKeys(ctx context.Context) error {
-	var renewing sync.WaitGroup
-	if a.config().TLS.Renew {
-		renewing.Go(func() { a.renewer().Run(ctx) })
+	var following sync.WaitGroup
+	if a.server != nil {
+		following.Go(func() { revocations.FollowStore(ctx, a.keys, a.server.Store()) })
+		following.Go(func() { a.renewOnServer(ctx) })
+	} else {
+		follower := &revocations.Follower{
+			Keys:   a.keys,
+			Caller: a.caller,
+			Logger: a.logger.Named("tls"),
+			News:   make(chan struct{}, 1),
+		}
+		following.Go(func() { follower.Run(ctx) })
+		following.Go(func() { a.renewOnNode(ctx, follower) })
 	}
-	renewing.Go(func() { a.followRevocations(ctx) })
 	a.keys.Run(ctx)
-	renewing.Wait()
+	following.Wait()
 	return nil
 }
 
-// followRevocations closes the connections of revoked certificates until ctx ends.
-func (a *Agent) followRevocations(ctx context.Context) {
-	if a.server != nil {
-		revocations.FollowStore(ctx, a.keys, a.server.Store())
+// renewOnServer renews the certificate of a server, if the configuration says so. The server signs its own,
+// so that it needs no leader, and does it as soon as it has applied another authority.
+func (a *Agent) renewOnServer(ctx context.Context) {
+	if !a.config().TLS.Renew {
 		return
 	}
-	follower := revocations.Follower{
-		Keys:   a.keys,
-		Caller: a.caller,
-		Logger: a.logger.Named("tls"),
-	}
-	follower.Run(ctx)
-}
-
-// renewer renews the certificate of the agent. A server signs its own, so that it needs no leader.
-func (a *Agent) renewer() renewal.Renewer {
+	feed := a.server.Store().Subscribe(1, state.AuthorityRows)
+	defer feed.Close()
 	r := renewal.Renewer{
 		Keys:   a.keys,
 		Logger: a.logger.Named("tls"),
-		Sign:   a.renewNode,
+		Sign:   a.renewServer,
+		Trusted: func() []string {
+			feed.TakeChanges()
+			return a.server.Signing.Trusted()
+		},
+		News:   feed.Ready(),
+		Spread: func() time.Duration { return 0 },
 	}
-	if a.server != nil {
-		r.Sign = a.renewServer
+	r.Run(ctx)
+}
+
+// renewOnNode renews the certificate of a node, if the configuration says so. The nodes spread their renewals
+// for another authority over a lease.
+func (a *Agent) renewOnNode(ctx context.Context, follower *revocations.Follower) {
+	if !a.config().TLS.Renew {
+		return
 	}
-	return r
+	r := renewal.Renewer{
+		Keys:    a.keys,
+		Logger:  a.logger.Named("tls"),
+		Sign:    a.renewNode,
+		Trusted: follower.Trusted,
+		News:    follower.News,
+		Spread: func() time.Duration {
+			lease, _ := a.client.Lease()
+			return lease
+		},
+	}
+	r.Run(ctx)
 }
 
 // renewNode has a server sign. A certificate that has ended is no proof: the node then uses the way of

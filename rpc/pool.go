@@ -35,10 +35,10 @@ type Pool struct {
 
 // dial is a session, or the attempt to open one: all calls to an address wait for one attempt.
 type dial struct {
-	done     chan struct{}
-	session  *Session
-	err      error
-	retireAt time.Time // when the next calls need a new session (see peertls.RetireAt), or zero
+	done    chan struct{}
+	session *Session
+	conn    net.Conn // of the session
+	err     error
 }
 
 // Dialer opens a TCP connection to host:port.
@@ -134,7 +134,8 @@ func (d *dial) broken() bool {
 func (d *dial) retires(now time.Time) bool {
 	select {
 	case <-d.done:
-		return !d.retireAt.IsZero() && !now.Before(d.retireAt)
+		at := peertls.RetireAt(d.conn)
+		return !at.IsZero() && !now.Before(at)
 	default:
 		return false
 	}
@@ -158,7 +159,7 @@ func (p *Pool) dial(addr string, d *dial) {
 	defer close(d.done)
 	conn, err := p.connect(addr, dialTimeout)
 	if err == nil {
-		d.retireAt = peertls.RetireAt(conn)
+		d.conn = conn
 		_, err = conn.Write([]byte{ByteMux})
 		if err != nil {
 			_ = conn.Close()

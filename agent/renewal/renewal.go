@@ -27,9 +27,17 @@ type Renewer struct {
 	// the certificate and the authorities to trust, in PEM.
 	Sign   func(ctx context.Context, csr []byte) (cert, authorities string, err error)
 	Logger hclog.Logger
+
+	// Trusted returns the IDs of the authorities that the servers trust, the one that signs first. It returns
+	// none if they are not known, or if the servers sign nothing.
+	Trusted func() []string
+	// News has a value when Trusted may have changed.
+	News <-chan struct{}
+	// Spread returns the longest time between News and a renewal: many machines do not renew at once.
+	Spread func() time.Duration
 }
 
-// Run renews the certificate when two thirds of its life are over, until ctx ends.
+// Run renews the certificate when two thirds of its life are over or the authorities change, until ctx ends.
 func (r Renewer) Run(ctx context.Context) {
 	told := ""
 	if r.Keys.Lapsed(time.Now()) {
@@ -51,15 +59,39 @@ func (r Renewer) Run(ctx context.Context) {
 		if r.Keys.Lapsed(time.Now()) {
 			pause = lapsedInterval + rand.N(lapsedInterval)
 		}
-		if !backoff.Sleep(ctx, pause) {
+		if !r.wait(ctx, pause) {
 			return
 		}
 	}
 }
 
-// Step renews the certificate if it is due at a time.
+// wait waits for some time, or for other authorities. It returns false when ctx has ended.
+func (r Renewer) wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-r.News:
+		}
+		if !r.follows() {
+			return backoff.Sleep(ctx, rand.N(max(r.Spread(), 1)))
+		}
+	}
+}
+
+// follows reports whether this agent has the authorities that the servers trust, as far as it knows.
+func (r Renewer) follows() bool {
+	trusted := r.Trusted()
+	return len(trusted) == 0 || r.Keys.Follows(trusted)
+}
+
+// Step renews the certificate if it is due at a time, or if the authorities have changed.
 func (r Renewer) Step(ctx context.Context, now time.Time) error {
-	if now.Before(r.Keys.RenewAt()) {
+	if now.Before(r.Keys.RenewAt()) && r.follows() {
 		return nil
 	}
 	csr, err := r.Keys.CSR()

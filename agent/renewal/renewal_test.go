@@ -2,7 +2,11 @@ package renewal
 
 import (
 	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -34,8 +38,10 @@ func renewing(t *testing.T, age time.Duration) (r Renewer, signed *int) {
 	}
 	signed = new(int)
 	return Renewer{
-		Keys:   keys,
-		Logger: hclog.NewNullLogger(),
+		Keys:    keys,
+		Logger:  hclog.NewNullLogger(),
+		Trusted: func() []string { return nil },
+		Spread:  func() time.Duration { return time.Minute },
 		Sign: func(_ context.Context, der []byte) (string, string, error) {
 			*signed++
 			csr, err := pki.ParseCSR(der)
@@ -86,4 +92,76 @@ func TestRun_RenewsAtOnceAndEnds(t *testing.T) {
 	if *signed != 1 {
 		t.Errorf("%d requests; expected one", *signed)
 	}
+}
+
+func mustCSR(t *testing.T, r Renewer) []byte {
+	t.Helper()
+	csr, err := r.Keys.CSR()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return csr
+}
+
+func TestStep_FollowsOtherAuthorities(t *testing.T) {
+	r, signed := renewing(t, 0)
+	_, file, err := r.Sign(t.Context(), mustCSR(t, r))
+	*signed = 0
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs, err := pki.ParseCertificates([]byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := pki.AuthorityID(certs[0])
+	for _, c := range []struct {
+		trusted []string
+		want    int
+	}{
+		{nil, 0},
+		{[]string{id}, 0},
+		{[]string{"new", id}, 1},
+	} {
+		r.Trusted = func() []string { return c.trusted }
+		err := r.Step(t.Context(), time.Now())
+		if err != nil || *signed != c.want {
+			t.Errorf("%q are trusted: %d requests, %v; expected %d", c.trusted, *signed, err, c.want)
+		}
+	}
+}
+
+// The machines of a cluster do not renew all at once, and do not wait for the next look either.
+func TestRun_SpreadsTheRenewalsForAnotherAuthority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := renewing(t, 0)
+		var known atomic.Bool
+		news := make(chan struct{}, 1)
+		r.News = news
+		r.Trusted = func() []string {
+			if known.Load() {
+				return []string{"new"}
+			}
+			return nil
+		}
+		r.Spread = func() time.Duration { return 20 * time.Second }
+		begin := time.Now()
+		var waited []time.Duration
+		ctx, cancel := context.WithCancel(t.Context())
+		r.Sign = func(context.Context, []byte) (string, string, error) {
+			waited = append(waited, time.Since(begin))
+			cancel()
+			return "", "", errors.New("enough")
+		}
+		news <- struct{}{} // no news at all
+		var running sync.WaitGroup
+		running.Go(func() { r.Run(ctx) })
+		synctest.Wait()
+		known.Store(true)
+		news <- struct{}{}
+		running.Wait()
+		if len(waited) != 1 || waited[0] >= 20*time.Second || waited[0] == 0 {
+			t.Errorf("renewed after %v; expected once, after less than 20 seconds", waited)
+		}
+	})
 }

@@ -1,9 +1,10 @@
 // Package revocations tells the keys of an agent which certificates are revoked, and has them close the open
-// connections of those.
+// connections of those. A node also learns which authorities the servers trust.
 package revocations
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -57,7 +58,21 @@ type Follower struct {
 	Caller rpc.Caller
 	Logger hclog.Logger
 
-	known atomic.Pointer[map[string]*structs.Revocation] // by ID
+	// News gets a value when the answer of Trusted has changed. It has a buffer of one.
+	News chan struct{}
+
+	known   atomic.Pointer[map[string]*structs.Revocation] // by ID
+	trusted atomic.Pointer[[]string]
+}
+
+// Trusted returns the IDs of the authorities that the servers trust, the one that signs first. It returns
+// none before the first answer.
+func (f *Follower) Trusted() []string {
+	trusted := f.trusted.Load()
+	if trusted == nil {
+		return nil
+	}
+	return *trusted
 }
 
 // Run asks the servers for the revocations and follows their changes until ctx ends.
@@ -101,6 +116,13 @@ func (f *Follower) ask(ctx context.Context, after uint64) (index uint64, err err
 	}
 	f.known.Store(&known)
 	f.Keys.CloseRevoked()
+	if !slices.Equal(resp.Authorities, f.Trusted()) {
+		f.trusted.Store(&resp.Authorities)
+		select {
+		case f.News <- struct{}{}:
+		default: // one is there already
+		}
+	}
 	return resp.Index, nil
 }
 

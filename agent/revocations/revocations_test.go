@@ -83,7 +83,7 @@ func TestFollower_HoldsTheListOfTheServers(t *testing.T) {
 			},
 		}
 		keys := &fakeKeys{}
-		f := Follower{Keys: keys, Caller: servers, Logger: hclog.NewNullLogger()}
+		f := Follower{Keys: keys, Caller: servers, Logger: hclog.NewNullLogger(), News: make(chan struct{}, 1)}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { f.Run(ctx) })
@@ -135,6 +135,53 @@ func TestFollowStore_ClosesConnectionsAfterEachChange(t *testing.T) {
 		if !keys.isRevoked() || keys.closed != before+1 {
 			t.Errorf("revoked %v, closed %d times after %d", keys.isRevoked(), keys.closed, before)
 		}
+		cancel()
+		running.Wait()
+	})
+}
+
+func TestFollower_TellsOfOtherAuthoritiesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		trusting := func(index uint64, ids ...string) func() (*structs.CertificateRevocationsResponse, error) {
+			return func() (*structs.CertificateRevocationsResponse, error) {
+				resp := &structs.CertificateRevocationsResponse{Authorities: ids}
+				resp.Index = index
+				return resp, nil
+			}
+		}
+		servers := &answers{
+			requests: make(chan structs.QueryRequest),
+			next: []func() (*structs.CertificateRevocationsResponse, error){
+				trusting(5), trusting(6, "a"), trusting(7, "a"), trusting(8, "b", "a"),
+			},
+		}
+		f := Follower{
+			Keys:   &fakeKeys{},
+			Caller: servers,
+			Logger: hclog.NewNullLogger(),
+			News:   make(chan struct{}, 1),
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { f.Run(ctx) })
+		for i, want := range []struct {
+			first string
+			news  bool
+		}{{"", false}, {"a", true}, {"a", false}, {"b", true}} {
+			<-servers.requests
+			synctest.Wait()
+			first := ""
+			if trusted := f.Trusted(); len(trusted) > 0 {
+				first = trusted[0]
+			}
+			if first != want.first || (len(f.News) > 0) != want.news {
+				t.Errorf("request %d: %q signs, %d news; want %+v", i, first, len(f.News), want)
+			}
+			if len(f.News) > 0 {
+				<-f.News
+			}
+		}
+		<-servers.requests // the last one waits
 		cancel()
 		running.Wait()
 	})

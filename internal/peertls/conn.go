@@ -61,8 +61,9 @@ const (
 )
 
 // RetireAt returns the time from which on the next calls need a new connection, so that none is lost when
-// this one ends with a certificate of either end. It returns zero for a connection that is not to be
-// replaced: a new one would end at the same time, or it does not end with a certificate.
+// this one ends with a certificate of either end. It is past once this agent has a certificate of another
+// authority: the former one may be removed. It returns zero for a connection that is not to be replaced: a
+// new one would end at the same time, or it does not end with a certificate.
 func RetireAt(conn net.Conn) time.Time {
 	secured, ok := conn.(interface{ NetConn() net.Conn })
 	if !ok {
@@ -71,6 +72,9 @@ func RetireAt(conn net.Conn) time.Time {
 	c, ok := secured.NetConn().(*Conn)
 	if !ok || c.dialed == nil {
 		return time.Time{}
+	}
+	if c.dialed.keys.replaced(c.dialed.own) {
+		return time.Unix(0, 1)
 	}
 	return c.dialed.retireAt
 }

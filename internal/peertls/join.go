@@ -20,7 +20,10 @@ func (k *Keys) Joins() *tls.Config {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			m := k.current.Load()
 			cert := m.cert
-			cert.Certificate = slices.Concat(cert.Certificate, m.authorities)
+			cert.Certificate = slices.Clone(cert.Certificate)
+			for _, authority := range m.authorities {
+				cert.Certificate = append(cert.Certificate, authority.Raw)
+			}
 			return &cert, nil
 		},
 	}

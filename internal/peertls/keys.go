@@ -40,7 +40,7 @@ type Keys struct {
 type material struct {
 	raw         [3][]byte // as in Config.files
 	roots       *x509.CertPool
-	authorities [][]byte // the same, in DER
+	authorities []*x509.Certificate // the same
 	cert        tls.Certificate
 	identity    pki.Identity
 	resumption
@@ -114,6 +114,9 @@ func (k *Keys) Reload() (changed bool, err error) {
 			"as %s; restart the agent, or put the former file back", k.cfg.CertFile, next.identity, old.identity)
 	}
 	k.current.Store(next)
+	if !bytes.Equal(next.raw[0], old.raw[0]) {
+		k.closeUntrusted()
+	}
 	k.logger.Info("read the TLS certificate again",
 		"identity", next.identity.String(),
 		"expires", next.cert.Leaf.NotAfter)
@@ -178,8 +181,8 @@ func (k *Keys) read() (*material, error) {
 	m.roots = x509.NewCertPool()
 	for _, authority := range authorities {
 		m.roots.AddCert(authority)
-		m.authorities = append(m.authorities, authority.Raw)
 	}
+	m.authorities = authorities
 
 	m.cert, err = tls.X509KeyPair(m.raw[1], m.raw[2])
 	if err != nil {

@@ -24,9 +24,9 @@ func (k *Keys) CheckOwn() error { return k.checkRevoked(k.current.Load().cert.Le
 // CloseRevoked closes the open connections whose certificates are revoked. Call it after each change of the
 // answers of Revoked: a handshake is checked before the change or is found here.
 func (k *Keys) CloseRevoked() {
-	for conn, cert := range k.open.all() {
-		if k.checkRevoked(cert) != nil {
-			k.logClose("closing a connection: the certificate of the other end is revoked", conn, cert)
+	for conn, chain := range k.open.all() {
+		if k.checkRevoked(chain[0]) != nil {
+			k.logClose("closing a connection: the certificate of the other end is revoked", conn, chain[0])
 			_ = conn.Close()
 		}
 	}
@@ -55,18 +55,19 @@ func (k *Keys) checkRevoked(cert *x509.Certificate) error {
 		id, pki.Serial(cert), r.ID)
 }
 
-// hold closes a connection when the certificate of its other end ends, or is revoked. It returns an error,
-// denied, if that has happened already.
+// hold closes a connection when the certificate of its other end ends, is revoked or is no longer trusted. It
+// returns an error, denied, if that has happened already.
 func (k *Keys) hold(conn *Conn, s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
 		return nil
 	}
-	cert := s.PeerCertificates[0]
+	chain := s.PeerCertificates
+	cert := chain[0]
 	end := time.AfterFunc(time.Until(cert.NotAfter), func() {
 		k.logClose("closing a connection: the certificate of the other end has ended", conn, cert)
 		_ = conn.Close()
 	})
-	k.open.add(conn, cert)
+	k.open.add(conn, chain)
 	held := conn.onClose(func() {
 		end.Stop()
 		k.open.remove(conn)
@@ -76,7 +77,11 @@ func (k *Keys) hold(conn *Conn, s tls.ConnectionState) error {
 		k.open.remove(conn)
 		return nil
 	}
-	return k.checkRevoked(cert) // after add: a later change is found by CloseRevoked
+	err := k.checkRevoked(cert) // after add: a later change is found by CloseRevoked
+	if err == nil {
+		err = k.checkTrust(chain) // likewise by closeUntrusted
+	}
+	return err
 }
 
 func (k *Keys) logClose(text string, conn *Conn, cert *x509.Certificate) {
@@ -92,19 +97,19 @@ func (k *Keys) logClose(text string, conn *Conn, cert *x509.Certificate) {
 		"expires", cert.NotAfter)
 }
 
-// openConns are the open connections with the certificates of their other ends.
+// openConns are the open connections with the chains of their other ends.
 type openConns struct {
 	mu    sync.Mutex
-	conns map[*Conn]*x509.Certificate
+	conns map[*Conn][]*x509.Certificate
 }
 
-func (o *openConns) add(conn *Conn, cert *x509.Certificate) {
+func (o *openConns) add(conn *Conn, chain []*x509.Certificate) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.conns == nil {
-		o.conns = map[*Conn]*x509.Certificate{}
+		o.conns = map[*Conn][]*x509.Certificate{}
 	}
-	o.conns[conn] = cert
+	o.conns[conn] = chain
 }
 
 func (o *openConns) remove(conn *Conn) {
@@ -114,7 +119,7 @@ func (o *openConns) remove(conn *Conn) {
 }
 
 // all returns a copy, because Conn.Close removes.
-func (o *openConns) all() map[*Conn]*x509.Certificate {
+func (o *openConns) all() map[*Conn][]*x509.Certificate {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.conns)
