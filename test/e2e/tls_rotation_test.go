@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,14 +102,19 @@ type callers struct {
 	failed []error // of calls whose repetition has failed, too
 }
 
+// keysOf opens the files of a machine.
+func (c *owned) keysOf(a *agent, role pki.Role) (*peertls.Keys, error) {
+	return peertls.Open(peertls.Config{
+		Mode:     peertls.ModeRequire,
+		CAFile:   filepath.Join(c.etc(a), "ca.pem"),
+		CertFile: filepath.Join(c.etc(a), "cert.pem"),
+		KeyFile:  filepath.Join(c.etc(a), "key.pem"),
+	}, "global", role, hclog.NewNullLogger())
+}
+
 // call starts callers. They end before the test does.
 func (c *owned) call(many int) *callers {
-	keys, err := peertls.Open(peertls.Config{
-		Mode:     peertls.ModeRequire,
-		CAFile:   filepath.Join(c.etc(c.servers[1]), "ca.pem"),
-		CertFile: filepath.Join(c.etc(c.servers[1]), "cert.pem"),
-		KeyFile:  filepath.Join(c.etc(c.servers[1]), "key.pem"),
-	}, "global", pki.RoleServer, hclog.NewNullLogger())
+	keys, err := c.keysOf(c.servers[1], pki.RoleServer)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -173,8 +179,8 @@ func (c *callers) one(t *testing.T, n int) error {
 	return err
 }
 
-// The key of the gossip and the root key are replaced while callers call all servers. No call fails that
-// was repeated once.
+// The key of the gossip, the root key and the certificate authority are replaced while callers call all
+// servers, and the former authority is removed. No call fails that was repeated once.
 func TestTLSRotation_FailsNoCall(t *testing.T) {
 	t.Parallel()
 	c := newOwned(t)
@@ -182,6 +188,7 @@ func TestTLSRotation_FailsNoCall(t *testing.T) {
 	began := time.Now()
 	c.run("operator", "root", "keyring", "rotate", "-full")
 	c.rotateGossip()
+	c.replaceAuthority()
 	eventually(t, "the former root key encrypts nothing", func() error {
 		out, err := c.servers[0].runOverSocket("operator", "root", "keyring", "list")
 		if err == nil && !strings.Contains(out, "inactive") {
@@ -209,6 +216,35 @@ func (c *owned) rotateGossip() {
 	c.run("operator", "gossip", "keyring", "remove", old)
 	if now := c.gossipKey(); now != key {
 		c.t.Errorf("the servers encrypt the gossip with another key than the new one")
+	}
+}
+
+// replaceAuthority replaces the authority, and removes the former one once all machines have followed.
+func (c *owned) replaceAuthority() {
+	c.run("tls", "ca", "replace")
+	trusted := strings.Fields(c.run("tls", "ca", "list", "-t", "{{range .}}{{.ID}} {{end}}"))
+	if len(trusted) != 2 {
+		c.t.Fatalf("the machines trust %d authorities; expected two", len(trusted))
+	}
+	c.awaitFollow(trusted)
+	c.run("tls", "ca", "remove", trusted[1], "-yes")
+	c.awaitFollow(trusted[:1])
+}
+
+// awaitFollow waits until all machines trust some authorities alone, and have a certificate of the first.
+func (c *owned) awaitFollow(trusted []string) {
+	for _, a := range append(slices.Clone(c.servers), c.node) {
+		role := pki.RoleServer
+		if a == c.node {
+			role = pki.RoleNode
+		}
+		eventually(c.t, a.name+" follows the authorities", func() error {
+			keys, err := c.keysOf(a, role)
+			if err == nil && !keys.Follows(trusted) {
+				err = errors.New("it has another certificate")
+			}
+			return err
+		})
 	}
 }
 
