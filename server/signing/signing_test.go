@@ -166,6 +166,9 @@ func TestSigner_SignsWithTheCopyBeforeItHasTheRows(t *testing.T) {
 		t.Fatalf("trusts %q, %v", trusted, err)
 	}
 	mustBeOf(t, cert, first.Authority)
+	if ids := started.Trusted(); len(ids) != 1 || ids[0] != pki.AuthorityID(first.Cert) {
+		t.Errorf("the authorities %q are trusted; expected that of the copy", ids)
+	}
 	parsed, err := pki.ParseCertificates(cert)
 	if err != nil || parsed[0].VerifyHostname("s1.example.com") != nil {
 		t.Errorf("the names of the certificate are not kept: %v", err)

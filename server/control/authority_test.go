@@ -1,0 +1,59 @@
+package control
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/pki"
+	"berth/internal/pki/pkitest"
+	"berth/state"
+	"berth/structs"
+)
+
+// The server has its ca_key_file still, and its ca_file has the new authority by now.
+func TestTakeAuthority_LeavesTheFilesOfAReplacedOne(t *testing.T) {
+	former := pkitest.New(t, "global")
+	next := pkitest.New(t, "global")
+	id := func(a *pkitest.Authority) string { return pki.AuthorityID(a.Cert) }
+	store := state.New()
+	err := store.Write(1, func(tx *state.WriteTx) error {
+		err := state.RootKeyAdd(tx, &structs.RootKeyAddRequest{
+			KeyID:   "k",
+			Wrapped: []byte("k"),
+			KEK:     "kek",
+			Digest:  []byte("k"),
+			Now:     1,
+		})
+		for _, r := range []*structs.AuthorityRequest{
+			{ID: id(former), CertPEM: "former", Now: 1},
+			{ID: id(next), CertPEM: "next", FormerID: id(former), CrossPEM: "cross", Now: 2},
+		} {
+			r.Key = &structs.Sealed{KeyID: "k", Data: []byte("key")}
+			if err == nil {
+				err = state.AuthoritySet(tx, r)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyPEM, err := former.KeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Deps{Store: store, Logger: hclog.NewNullLogger()}
+	d.Config.Authority.Cert = next.CAFile
+	d.Config.Authority.Key = filepath.Join(t.TempDir(), "ca-key.pem")
+	pkitest.Write(t, d.Config.Authority.Key, keyPEM)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	d.takeAuthority(ctx)
+	if ctx.Err() != nil {
+		t.Error("the leader tries to take the files in again and again")
+	}
+}
