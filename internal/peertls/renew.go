@@ -2,6 +2,7 @@ package peertls
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"berth/internal/durable"
@@ -35,8 +36,8 @@ func (k *Keys) CSR() ([]byte, error) {
 }
 
 // Replace writes a new certificate of the same key and its authorities to the files of the agent, and
-// takes them up. It writes each file atomically, the authorities first, so that the files are valid at any
-// time.
+// takes them up. It writes each file atomically. Until the certificate is written, the former authorities
+// stay beside the new ones, so that the files are valid at any time.
 func (k *Keys) Replace(cert, authorities []byte) error {
 	m := k.current.Load()
 	certs, err := pki.ParseCertificates(cert)
@@ -50,11 +51,15 @@ func (k *Keys) Replace(cert, authorities []byte) error {
 	if err != nil {
 		return structs.Internalf("the answer %w", err)
 	}
-	if !bytes.Equal(authorities, m.raw[0]) {
-		err = durable.WriteFile(k.cfg.CAFile, authorities)
+	others := !bytes.Equal(authorities, m.raw[0])
+	if others {
+		err = durable.WriteFile(k.cfg.CAFile, slices.Concat(authorities, m.raw[0]))
 	}
 	if err == nil {
 		err = durable.WriteFile(k.cfg.CertFile, cert)
+	}
+	if err == nil && others {
+		err = durable.WriteFile(k.cfg.CAFile, authorities)
 	}
 	if err != nil {
 		return structs.Internalf("writing the renewed TLS certificate: %w", err)

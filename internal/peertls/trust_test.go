@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/structs"
@@ -47,6 +49,14 @@ func (r *replacing) open(role pki.Role, id string) *Keys {
 // renew gives keys a certificate of the new authority.
 func (r *replacing) renew(k *Keys, trusted ...*pki.Authority) {
 	r.t.Helper()
+	err := r.tryRenew(k, trusted...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *replacing) tryRenew(k *Keys, trusted ...*pki.Authority) error {
+	r.t.Helper()
 	der, err := k.CSR()
 	if err != nil {
 		r.t.Fatal(err)
@@ -67,9 +77,25 @@ func (r *replacing) renew(k *Keys, trusted ...*pki.Authority) {
 	for _, a := range trusted {
 		authorities.Write(a.CertPEM())
 	}
-	err = k.Replace(append(cert, r.cross...), authorities.Bytes())
+	return k.Replace(append(cert, r.cross...), authorities.Bytes())
+}
+
+// The agent may end between two writes, and must start again.
+func TestReplace_TheFilesAreValidBetweenTheWrites(t *testing.T) {
+	r := newReplacing(t)
+	k := r.open(pki.RoleNode, "n1")
+	cfg := k.cfg
+	k.cfg.CertFile = t.TempDir() + "/missing/cert.pem" // the second write fails
+	if r.tryRenew(k, r.next) == nil {
+		t.Fatal("the certificate was written")
+	}
+	k, err := Open(cfg, "global", pki.RoleNode, hclog.NewNullLogger())
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
+	}
+	r.renew(k, r.next)
+	if !k.Follows([]string{pki.AuthorityID(r.next.Cert)}) {
+		t.Error("it trusts others, too")
 	}
 }
 
