@@ -302,7 +302,8 @@ func lostHolder(tx Reader, c *structs.CSIClaim) string {
 	case followsLease(tx, c):
 		return down + "until it has surely ended the tasks itself, because its lease has ended, " + confirm
 	}
-	return down + off + DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
+	return down + "until a fence device proves that it cannot write (berth node fence " + c.NodeID + "), " +
+		off + DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
 }
 
 // canUnmount reports whether the node of a claim has a healthy plugin, which unmounts the volume.

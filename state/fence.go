@@ -167,7 +167,8 @@ func endRun(tx *WriteTx, run *structs.FenceRun) {
 	}
 }
 
-// releaseProved releases the claims of a node that the proof of a run covers, and whose volumes follow it.
+// releaseProved releases the claims of a node that the proof of a run covers, whatever the policies of their
+// volumes are: a policy says for which volumes the servers begin a run, and a proof is one for all.
 func releaseProved(tx *WriteTx, run *structs.FenceRun, p *structs.FenceEndRequest) error {
 	covered := map[structs.CSIClaimKey]bool{}
 	for _, k := range p.Covered {
@@ -176,19 +177,20 @@ func releaseProved(tx *WriteTx, run *structs.FenceRun, p *structs.FenceEndReques
 	var keys []structs.CSIClaimKey
 	for c := range ClaimsByNode(tx, run.NodeID) {
 		about := run.Scope == structs.FencePower || covered[c.Key()]
-		if about && c.State == structs.ClaimGranted && (run.Ordered() || followsFence(tx, c)) {
+		if about && c.State == structs.ClaimGranted {
 			keys = append(keys, c.Key())
 		}
 	}
+	const waited = "a volume of the node with on_node_loss " + structs.LossFence + " was waited for"
 	return releaseLost(tx, run, keys, structs.CSIVolumeForceRequest{
 		What:         fmt.Sprintf("claims released; fence device %q proved that the node cannot write", run.Device),
 		By:           cmp.Or(run.By, "the servers"),
-		Reason:       cmp.Or(run.Why, "on_node_loss is "+structs.LossFence),
+		Reason:       cmp.Or(run.Why, waited),
 		WriteOptions: structs.WriteOptions{Now: p.Now},
 	})
 }
 
-// followsFence reports whether the proof of a run of the servers releases a claim.
+// followsFence reports whether the servers run the fence devices of a lost node for a claim.
 func followsFence(tx Reader, c *structs.CSIClaim) bool {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	return v != nil && LossPolicy(tx, v) == structs.LossFence

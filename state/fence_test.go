@@ -97,10 +97,10 @@ func TestFenceEnd_ReleasesWhatTheProofCovers(t *testing.T) {
 		end   structs.FenceEndRequest
 		held  string
 	}{
-		"power":             {false, structs.FencePower, proved, "held"},
+		"power":             {false, structs.FencePower, proved, ""},
 		"power, ordered":    {true, structs.FencePower, proved, ""},
 		"no proof":          {true, structs.FencePower, structs.FenceEndRequest{Cause: structs.FenceCauseAgent}, "fenced held other"},
-		"storage":           {false, structs.FenceStorage, structs.FenceEndRequest{Proved: true, Covered: all}, "held other"},
+		"storage":           {false, structs.FenceStorage, structs.FenceEndRequest{Proved: true, Covered: all}, "other"},
 		"storage, ordered":  {true, structs.FenceStorage, structs.FenceEndRequest{Proved: true, Covered: all}, "other"},
 		"storage, of none":  {true, structs.FenceStorage, proved, "fenced held other"},
 		"no scope, no name": {true, "", proved, "fenced held other"},
@@ -143,7 +143,7 @@ func TestFenceEnd_ReleasesAsAForcedDetachDoes(t *testing.T) {
 		t.Errorf("the attachment is %q", got)
 	}
 	run := w.runs("n1")[0]
-	if run.State != structs.FenceProved || run.Released != 2 || run.Output != "OFF" || run.ExitCode != 2 {
+	if run.State != structs.FenceProved || run.Released != 3 || run.Output != "OFF" || run.ExitCode != 2 {
 		t.Errorf("the run is %+v", run)
 	}
 	w.outcome("fenced", "n1", "detach", nil)
@@ -285,10 +285,7 @@ func TestFenceOrder_LastsForOneAttempt(t *testing.T) {
 	if err := w.order("n1"); err != nil {
 		t.Fatal(err)
 	}
-	w.end(structs.FenceEndRequest{Proved: true, NextTry: 1})
-	if got := w.held(); got != "held" {
-		t.Errorf("the run that began before the order leaves %q", got)
-	}
+	w.end(structs.FenceEndRequest{Cause: structs.FenceCauseAgent, NextTry: 1})
 	if FenceOrder(w.s.Read(), "n1") == nil {
 		t.Fatal("the order is gone before its attempt")
 	}

@@ -154,14 +154,15 @@ type CSIDeletion struct {
 	SealedSecrets *Sealed `json:"-" codec:"SealedSecrets,omitempty" level:"2"` // see CSIVolume.SealedSecrets
 }
 
-// The rules for a volume whose node is lost: who releases it.
+// The rules for a volume whose node is lost: who releases it. The proof of a fence device and the word of an
+// operator release the volumes that they cover under each rule.
 const (
-	// LossHold: an operator. It is the default.
+	// LossHold: nobody else. The servers run no fence device for it. It is the default.
 	LossHold = "hold"
-	// LossFence: the servers, once a fence device has proved that the node can no longer write.
+	// LossFence: the servers run the fence devices of the node once somebody waits for the volume.
 	LossFence = "fence"
-	// LossLease: the servers, once the node's lease has ended, if the node stops the tasks of the claim by
-	// itself then: see CSIClaim.Guarded.
+	// LossLease: also the end of the node's lease, if the node stops the tasks of the claim by itself then: see
+	// CSIClaim.Guarded.
 	LossLease = "lease"
 )
 

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"berth/state"
@@ -13,6 +14,10 @@ const mostSaid = 300
 
 // unaccounted is the reason for which the servers release no volume of a lost node by themselves.
 const unaccounted = "the node has not reported its volumes since the servers were restored"
+
+// byOthers says who releases a volume for which the servers begin no fence.
+const byOthers = "the word of an operator or the proof of a fence device releases it, " +
+	"and the servers fence no node for it"
 
 // lossExplainer explains the losses of nodes that hold volumes.
 type lossExplainer struct{ *explainer }
@@ -26,31 +31,33 @@ func (x lossExplainer) lostHolder(r *structs.Reason, c *structs.CSIClaim) {
 	case n == nil || v == nil:
 		r.Remedy = "if the node is off: " + state.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
 	case state.LossPolicy(x.tx, v) == structs.LossFence && n.Unaccounted:
-		held := reason("on_node_loss of volume %s is %s, but %s: only an operator releases it",
+		held := reason("on_node_loss of volume %s is %s, but %s: only an operator has the node fenced",
 			v.ID, structs.LossFence, unaccounted)
-		r.Because = append(r.Because, x.onlyOperator(held, n)...)
+		r.Because = append(r.Because, x.heldBack(held, n)...)
 	case state.LossPolicy(x.tx, v) == structs.LossFence:
 		r.Because = append(r.Because, x.fence(v, n))
 	case state.LossPolicy(x.tx, v) == structs.LossLease:
 		r.Because = append(r.Because, x.leaseEnd(c, n)...)
 	default:
-		held := reason("on_node_loss of volume %s is %s: only an operator releases it", v.ID, structs.LossHold)
-		r.Because = append(r.Because, x.onlyOperator(held, n)...)
+		held := reason("on_node_loss of volume %s is %s: %s", v.ID, structs.LossHold, byOthers)
+		r.Because = append(r.Because, x.heldBack(held, n)...)
 	}
 }
 
-// onlyOperator returns the reason for which only an operator releases a claim, and the run of a fence device
-// that one has ordered, if any.
-func (x lossExplainer) onlyOperator(held *structs.Reason, n *structs.Node) []*structs.Reason {
+// heldBack returns the reason for which the servers begin no fence for a claim, and the last run of a fence
+// device for the node, if any: that an operator has ordered, or that began for another volume.
+func (x lossExplainer) heldBack(held *structs.Reason, n *structs.Node) []*structs.Reason {
 	held.Remedy = operatorRemedy(n)
 	all := []*structs.Reason{held}
-	last := x.lastRun(n, (*structs.FenceRun).Ordered)
+	last := x.lastRun(n)
 	switch {
 	case last != nil && last.State == structs.FenceRunning:
 		all = append(all, x.fencing(last))
 	case last != nil:
-		last = new(*last)
-		last.NextTry = 0 // the servers run no device again by themselves for this volume
+		if !x.isFencedForAnother(n) {
+			last = new(*last)
+			last.NextTry = 0 // the servers run no device again by themselves
+		}
 		all = append(all, x.fenced(last, n))
 	case state.FenceOrder(x.tx, n.ID) != nil:
 		all = append(all, x.fenced(nil, n))
@@ -58,13 +65,17 @@ func (x lossExplainer) onlyOperator(held *structs.Reason, n *structs.Node) []*st
 	return all
 }
 
-// lastRun returns the newest run of a fence device for the present loss of a node that matches, nil if there
-// is none.
-func (x lossExplainer) lastRun(
-	n *structs.Node, matches func(*structs.FenceRun) bool,
-) (last *structs.FenceRun) {
+// isFencedForAnother reports whether the servers try to fence a node again and again by themselves.
+func (x lossExplainer) isFencedForAnother(n *structs.Node) bool {
+	return !n.Unaccounted && slices.ContainsFunc(state.LostClaims(x.tx, n.ID), func(c *structs.LostClaim) bool {
+		return c.Waited && c.OnNodeLoss == structs.LossFence
+	})
+}
+
+// lastRun returns the newest run of a fence device for the present loss of a node, nil if there is none.
+func (x lossExplainer) lastRun(n *structs.Node) (last *structs.FenceRun) {
 	for _, r := range state.FenceRuns(x.tx, n.ID) {
-		if r.Epoch == n.Epoch && r.Kind == structs.FenceByAgent && matches(r) {
+		if r.Epoch == n.Epoch && r.Kind == structs.FenceByAgent {
 			last = r
 		}
 	}
@@ -83,9 +94,8 @@ func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*structs
 		held = "the node reported no working guard for this claim, which ends its tasks with the lease"
 	}
 	if held != "" {
-		r := reason("on_node_loss of volume %s is %s, but %s: only an operator releases it",
-			c.VolumeID, structs.LossLease, held)
-		return x.onlyOperator(r, n)
+		r := reason("on_node_loss of volume %s is %s, but %s: %s", c.VolumeID, structs.LossLease, held, byOthers)
+		return x.heldBack(r, n)
 	}
 	r := reason("node %s ends the tasks of the claim by itself when its lease has ended, and the servers are "+
 		"about to release it", x.nodeName(n.ID))
@@ -106,7 +116,7 @@ func confirmRemedy(n *structs.Node) string {
 
 // fence explains how far the servers are with a proof that a lost node can no longer write.
 func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Reason {
-	last := x.lastRun(n, func(*structs.FenceRun) bool { return true })
+	last := x.lastRun(n)
 	order := state.FenceOrder(x.tx, n.ID)
 	switch {
 	case last != nil && last.State == structs.FenceRunning:

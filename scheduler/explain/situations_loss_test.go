@@ -19,6 +19,15 @@ var lossSituations = []situation{
 		make: after(lostHolder(structs.LossFence), fenceBegins("ipmi"), wait(20*time.Second))},
 	{name: "volume: a fence of an operator runs for one that holds", volume: "vol", nodes: 2,
 		make: after(lostHolder(structs.LossHold), orderFence, fenceBegins("ipmi"), wait(20*time.Second))},
+	{name: "volume: a fence for another volume runs for one that holds", volume: "vol", nodes: 2,
+		make: after(lostHolder(structs.LossHold), fenceBegins("ipmi"), wait(20*time.Second))},
+	{name: "volume: a fence for another volume failed for one that holds", volume: "vol", nodes: 2,
+		make: after(lostHolderBy(structs.LossHold, dbClaimsAnother), awaitsAnother, fenceBegins("ipmi"),
+			fenceEnds(structs.FenceEndRequest{
+				Cause:  structs.FenceCauseAgent,
+				Reason: "the action off ended with exit code 1",
+				Output: "Connection timed out\n",
+			}, 2*time.Minute))},
 	{name: "volume: a fence of an operator failed, and the claim is not guarded", volume: "vol", nodes: 2,
 		make: after(lostHolder(structs.LossLease), orderFence, fenceBegins("ipmi"),
 			fenceEnds(structs.FenceEndRequest{
@@ -78,6 +87,20 @@ func dbClaimsServed(f *schedtest.Fleet) {
 	f.Claim(f.Allocs("db")[0], "vol", structs.CSISingleNodeWriter, func(c *structs.CSIClaim) {
 		c.Unguarded = "a process of plugin ebs serves its file system (fuse.s3fs), and the guard does not end it"
 	})
+}
+
+// dbClaimsAnother has the job db claim two volumes, of which one has the policy fence.
+func dbClaimsAnother(f *schedtest.Fleet) {
+	f.Volume("another", onNodeLoss(structs.LossFence))
+	f.Claim(f.Allocs("db")[0], "another", structs.CSISingleNodeWriter)
+	dbClaims(f)
+}
+
+// awaitsAnother has a job wait for the volume with the policy fence.
+func awaitsAnother(f *schedtest.Fleet) {
+	f.Register(schedtest.Job("late", structs.JobService, 1, usesVolume(structs.CSISingleNodeWriter),
+		func(g *structs.TaskGroup) { g.Volumes["data"].Source = "another" }))
+	f.Schedule()
 }
 
 // orderFence has an operator order a fence of n0.

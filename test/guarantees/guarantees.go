@@ -11,6 +11,7 @@ const (
 	LeaseBeforeLoss   Property = "lease-before-loss"
 	ProvedRelease     Property = "proved-release"
 	ProofOfOneLoss    Property = "proof-of-one-loss"
+	WantedFence       Property = "wanted-fence"
 	OneFence          Property = "one-fence"
 	OneAttachment     Property = "one-attachment"
 	DetachedUnmounted Property = "detached-unmounted"
@@ -47,10 +48,13 @@ var All = []struct {
 	{ExclusiveWriter, "An exclusive volume has at most one task that runs and has it mounted.", exceptSleep},
 	{ClaimedWriter, "A task has a volume mounted only while its claim is granted.", exceptSleep},
 	{LeaseBeforeLoss, "No node is marked down while it counts its lease, and none that is down gets one.", allFaults},
-	{ProvedRelease, "A claim of a lost node is released by the node itself, by a fence proof that its policy " +
-		"or an operator allows, by the end of its lease if the policy is `lease` and the claim is guarded, or by " +
-		"the word of an operator, and by nothing else.", allFaults},
-	{ProofOfOneLoss, "A run of a fence agent proves nothing if its node came back after the run had begun.", allFaults},
+	{ProvedRelease, "A claim of a lost node is released by the node itself, by a fence proof, by the end of its " +
+		"lease if the policy is `lease` and the claim is guarded, or by the word of an operator, and by nothing " +
+		"else.", allFaults},
+	{ProofOfOneLoss, "Nothing is proved about a node that is not down in the epoch of the proof, and a run of a " +
+		"fence agent proves nothing if its node came back after the run had begun.", allFaults},
+	{WantedFence, "The servers fence a node by themselves only while somebody waits for a volume of it whose " +
+		"policy is `fence`.", allFaults},
 	{OneFence, "At most one fence agent runs at a time, with the default `fence_max_parallel`.", allFaults},
 	{OneAttachment, "No exclusive volume is attached to a second node.", allFaults},
 	{DetachedUnmounted, "No volume is detached from a machine that has it mounted.", exceptSleep},

@@ -41,9 +41,9 @@ func (w *world) checkEntry(command string) {
 	for _, n := range w.nodes {
 		w.checkNode(tx, n)
 	}
-	ordered := w.checkFences(tx)
+	proved := w.checkFences(tx)
 	for _, v := range w.volumes {
-		w.checkClaims(tx, v, command, ordered)
+		w.checkClaims(tx, v, command, proved)
 	}
 	for _, n := range w.nodes {
 		row := state.Node(tx, n.id)
@@ -74,8 +74,8 @@ func (w *world) checkNode(tx *state.ReadTx, n *node) {
 	}
 }
 
-// checkFences checks the runs of fence agents. It returns the nodes with a new proof, and whether an operator
-// ordered the run or gave the word.
+// checkFences checks the runs of fence agents and the other proofs. It returns the nodes of which a fence
+// device or an operator has just proved the loss.
 func (w *world) checkFences(tx *state.ReadTx) (proved map[string]bool) {
 	for _, n := range w.nodes {
 		for _, r := range state.FenceRuns(tx, n.id) {
@@ -84,15 +84,14 @@ func (w *world) checkFences(tx *state.ReadTx) (proved map[string]bool) {
 			if last == nil {
 				last = &fenceSeen{returns: n.returns}
 				w.seen.runs[key] = last
+				w.checkWanted(tx, n, r)
 			}
 			if r.State == structs.FenceProved && last.state != r.State {
 				if proved == nil {
 					proved = map[string]bool{}
 				}
-				proved[n.id] = r.Ordered()
-				if last.returns != n.returns {
-					w.violate(proofOfOneLoss, "run %d of %s is a proof, and the node came back meanwhile", r.Number, n.id)
-				}
+				proved[n.id] = r.Kind != structs.FenceByLease
+				w.checkProof(tx, n, r, last)
 			}
 			last.state = r.State
 		}
@@ -100,17 +99,41 @@ func (w *world) checkFences(tx *state.ReadTx) (proved map[string]bool) {
 	return proved
 }
 
-// checkClaims checks the claims of a volume and the task that has it. ordered has the nodes with a new proof.
-func (w *world) checkClaims(tx *state.ReadTx, v *volume, command string, ordered map[string]bool) {
+// checkWanted checks that somebody wants a run that begins.
+func (w *world) checkWanted(tx *state.ReadTx, n *node, r *structs.FenceRun) {
+	if r.Kind != structs.FenceByAgent || r.Ordered() {
+		return
+	}
+	for _, c := range state.LostClaims(tx, n.id) {
+		if c.Waited && w.volume(c.VolumeID).policy == structs.LossFence {
+			return
+		}
+	}
+	w.violate(wantedFence, "run %d of %s begins, and nobody waits for a volume with the policy fence", r.Number, n.id)
+}
+
+// checkProof checks a new proof.
+func (w *world) checkProof(tx *state.ReadTx, n *node, r *structs.FenceRun, last *fenceSeen) {
+	row := state.Node(tx, n.id)
+	switch {
+	case last.returns != n.returns:
+		w.violate(proofOfOneLoss, "run %d of %s is a proof, and the node came back meanwhile", r.Number, n.id)
+	case row.Status != structs.NodeDown || row.Epoch != r.Epoch:
+		w.violate(proofOfOneLoss, "run %d is a proof of epoch %d, and %s is %s in epoch %d", r.Number, r.Epoch,
+			n.id, row.Status, row.Epoch)
+	}
+}
+
+// checkClaims checks the claims of a volume and the task that has it. proved has the nodes with a new proof.
+func (w *world) checkClaims(tx *state.ReadTx, v *volume, command string, proved map[string]bool) {
 	isGranted := func(alloc string) bool {
 		c := state.Claim(tx, structs.DefaultNamespace, v.id, alloc)
 		return c != nil && c.State == structs.ClaimGranted
 	}
 	old := w.seen.granted[v.id]
 	if old != nil && !isGranted(old.AllocID) && command != fsm.VolumeUnpublish.Name {
-		byOperator, proved := ordered[old.NodeID]
 		byLease := command == fsm.LeaseProof.Name && v.policy == structs.LossLease && old.Guarded
-		if !byLease && (!proved || !byOperator && v.policy != structs.LossFence) {
+		if !byLease && !proved[old.NodeID] {
 			w.violate(provedRelease, "%s released volume %s of %s", command, v.id, old.NodeID)
 		}
 	}

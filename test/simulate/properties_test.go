@@ -11,6 +11,7 @@ const (
 	leaseBeforeLoss   = guarantees.LeaseBeforeLoss
 	provedRelease     = guarantees.ProvedRelease
 	proofOfOneLoss    = guarantees.ProofOfOneLoss
+	wantedFence       = guarantees.WantedFence
 	oneFence          = guarantees.OneFence
 	oneAttachment     = guarantees.OneAttachment
 	detachedUnmounted = guarantees.DetachedUnmounted
