@@ -26,7 +26,7 @@ type Stdio struct {
 type Command struct {
 	Name     string
 	Synopsis string // one line, without a full stop
-	Args     string // as in usage: <needed> [optional]; "..." after the last means any number of it
+	Args     string // as in usage: [word] <needed> [optional]; "..." after the last means any number of it
 	Help     string // paragraphs and examples
 	Flags    []Flag
 	Local    bool   // it calls no agent and has no common options
@@ -192,9 +192,10 @@ func BadUsage(format string, args ...any) error {
 // CheckArgs checks the number of arguments against the words of a usage line.
 func CheckArgs(spec string, args []string) error {
 	words := strings.Fields(spec)
+	needed := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word[0] != '<' })
 	switch {
-	case len(args) < strings.Count(spec, "<"):
-		return fmt.Errorf("%s is missing", words[len(args)])
+	case len(args) < len(needed):
+		return fmt.Errorf("%s is missing", needed[len(args)])
 	case len(args) > len(words) && !strings.HasSuffix(spec, "..."):
 		return fmt.Errorf("the argument %q is not expected", args[len(words)])
 	}

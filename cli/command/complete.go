@@ -115,15 +115,27 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 		return c.valuesOf(ctx, option.Name, last)
 	case strings.HasPrefix(last, "-"):
 		for _, f := range at.AllFlags() {
-			words = append(words, "-"+f.Name)
+			if !f.Hidden {
+				words = append(words, "-"+f.Name)
+			}
 		}
 		return words
 
 	case args < len(spec):
-		return c.valuesOf(ctx, strings.Trim(spec[args], "<>[]."), last)
+		return valuesOfArg(ctx, c, spec[args:], last)
 	}
 
 	return nil
+}
+
+// valuesOfArg returns the values of the first of the arguments in a usage. A word in brackets before an
+// argument that is needed stands for itself.
+func valuesOfArg(ctx context.Context, c *Call, spec []string, prefix string) []string {
+	name := strings.Trim(spec[0], "<>[].")
+	if len(spec) > 1 && strings.HasPrefix(spec[0], "[") && strings.HasPrefix(spec[1], "<") {
+		return append(valuesOfArg(ctx, c, spec[1:], prefix), name)
+	}
+	return c.valuesOf(ctx, name, prefix)
 }
 
 // cursorPosition returns the number of arguments among words, and the option whose value follows them or nil.

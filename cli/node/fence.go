@@ -14,23 +14,24 @@ import (
 // nodeFenceCommand is berth node fence.
 var nodeFenceCommand = command.Command{
 	Name:     "fence",
-	Args:     "<node>",
+	Args:     "[test] <node>",
 	Synopsis: "Fence a lost node, and release its volumes",
 	Help: `
 Proves by a fence device that the node can no longer write. The leader tries
 the devices of its configuration that match the node, one after the other,
 until one proves that the machine is off, or cut off from its storage. Then
-the volumes that the proof covers are released, also those whose on_node_loss
-is hold. The node must be down. A proof counts only if the node does not come
-back before it.
+the volumes that the proof covers are released, whatever their on_node_loss
+is. The node must be down. A proof counts only if the node does not come back
+before it.
 
 With -dry-run nothing runs: the devices, and the volumes that a proof would
-release, are shown. With -test each device is asked for its state (monitor),
-which changes nothing; the node may be up.`,
+release, are shown. With the word test before the node each device is asked
+for its state (monitor), which changes nothing; the node may be up. Given
+alone, test is the name of a node.`,
 	Acts: true,
 	Flags: []command.Flag{
 		{Name: "dry-run", Usage: "Only show the devices and the volumes"},
-		{Name: "test", Usage: "Only run the action monitor of each device"},
+		{Name: "test", Usage: "As the word test", Hidden: true},
 		{
 			Name:  "reason",
 			Kind:  command.String,
@@ -49,19 +50,20 @@ which changes nothing; the node may be up.`,
 	},
 	Run: nodeFence,
 	Examples: "berth node fence -dry-run n1\n" +
-		"berth node fence -test n1\n" +
+		"berth node fence test n1\n" +
 		`berth node fence -reason "its board is dead" n1`,
 }
 
 func nodeFence(ctx context.Context, c *command.Call) error {
-	if c.Bool("dry-run") && c.Bool("test") {
-		return command.BadUsage("-dry-run and -test exclude each other")
-	}
-	id, err := c.Resolve(ctx, "node", c.Arg(0))
+	tests, err := isFenceTest(c)
 	if err != nil {
 		return err
 	}
-	if c.Bool("test") {
+	id, err := c.Resolve(ctx, "node", c.Args[len(c.Args)-1])
+	if err != nil {
+		return err
+	}
+	if tests {
 		return testFence(ctx, c, id)
 	}
 
@@ -87,6 +89,21 @@ func nodeFence(ctx context.Context, c *command.Call) error {
 		return err
 	}
 	return watchFence(ctx, c, s)
+}
+
+// isFenceTest reports whether the devices are to be tested. The last argument is the node.
+func isFenceTest(c *command.Call) (bool, error) {
+	tests := c.Bool("test")
+	if len(c.Args) == 2 {
+		if c.Arg(0) != "test" {
+			return false, command.BadUsage("the argument %q is not expected", c.Arg(1))
+		}
+		tests = true
+	}
+	if tests && c.Bool("dry-run") {
+		return false, command.BadUsage("-dry-run and test exclude each other")
+	}
+	return tests, nil
 }
 
 // showFence shows the devices that fence a node, and the claims that a proof releases.

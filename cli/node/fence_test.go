@@ -108,11 +108,37 @@ func TestNodeFence_TestNamesTheDevicesThatDoNotWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := clitest.NewCluster(t.TempDir())
 			apitest.Answer(w.Caller, structs.NodeFenceTest, structs.NodeFenceTestResponse{Results: c.results})
-			code, out, errs := runLine(t, "node fence -test -address "+clitest.Serve(t, w.Caller, w.Agent)+" one")
-			if code != c.code || !strings.Contains(out+errs, c.says) {
-				t.Errorf("exit code %d:\n%s%s", code, out, errs)
+			addr := clitest.Serve(t, w.Caller, w.Agent)
+			for _, line := range []string{"node fence test one", "node fence -test one"} {
+				code, out, errs := runLine(t, line+" -address "+addr)
+				if code != c.code || !strings.Contains(out+errs, c.says) {
+					t.Errorf("%s: exit code %d:\n%s%s", line, code, out, errs)
+				}
 			}
 		})
+	}
+}
+
+// A node may have the name test.
+func TestNodeFence_TakesTheLastWordForTheNode(t *testing.T) {
+	for line, want := range map[string]struct {
+		code int
+		says string
+		sent int
+	}{
+		"node fence -detach test":       {4, `"test"`, 0}, // no such node: it is a name, and nothing is tested
+		"node fence test test":          {4, `"test"`, 0},
+		"node fence -detach one":        {0, "is to be fenced", 1},
+		"node fence other one":          {2, `the argument "one" is not expected`, 0},
+		"node fence -dry-run test one":  {2, "-dry-run and test exclude each other", 0},
+		"node fence":                    {2, "<node> is missing", 0},
+		"node fence test one something": {2, `the argument "something" is not expected`, 0},
+	} {
+		addr, sent := lostCluster(t, clitest.Lost())
+		code, out, errs := runLine(t, line+" -address "+addr)
+		if code != want.code || !strings.Contains(out+errs, want.says) || len(*sent) != want.sent {
+			t.Errorf("%s: exit code %d, sent %+v:\n%s%s", line, code, *sent, out, errs)
+		}
 	}
 }
 
