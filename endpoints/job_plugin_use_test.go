@@ -91,15 +91,134 @@ func TestJobDeregister_OfAPluginWithoutUsers(t *testing.T) {
 	must(s, structs.JobDeregister, stopOf("job-p1"))
 }
 
+// reportInstance reports that an allocation serves the half of the plugin that it runs, with a driver.
+func (s *server) reportInstance(kind, alloc, node, driver string) {
+	s.t.Helper()
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   node,
+		SecretID: secretOf(node),
+		Upserts: []*structs.CSIPluginInstance{{
+			Kind:   halfOf(kind),
+			NodeID: node,
+			CSIInfo: structs.CSIInfo{
+				PluginID:       "pl",
+				AllocID:        alloc,
+				Provider:       driver,
+				Healthy:        true,
+				NodeInfo:       &structs.CSINodeInfo{ID: "ext-" + node},
+				ControllerInfo: &structs.CSIControllerInfo{SupportsAttachDetach: true},
+			},
+		}},
+	})
+}
+
+// reportNoInstance reports that no process serves the half of the plugin on a node.
+func (s *server) reportNoInstance(kind, node string) {
+	s.t.Helper()
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID:   node,
+		SecretID: secretOf(node),
+		Removes:  []structs.CSIInstanceKey{{PluginID: "pl", Kind: halfOf(kind)}},
+	})
+}
+
+func halfOf(kind string) structs.CSIKind {
+	if kind == structs.CSIPluginController {
+		return structs.CSIKindController
+	}
+	return structs.CSIKindNode
+}
+
 func TestJobDeregister_OfOneOfTwoPluginJobs(t *testing.T) {
 	for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
 		s := serverWithPluginJob(t, kind)
-		s.addAlloc("p2", "n1", runsPlugin(kind))
-		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1")) // p2 does not run yet
+		s.reportInstance(kind, "p1", "n1", "pl.csi")
+		s.addRunning("p2", "n1", runsPlugin(kind))
+		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1")) // p2 does not serve yet
 
-		s.reportRunning("p2", "n1")
+		s.reportInstance(kind, "p2", "n1", "pl.csi")
 		must(s, structs.JobDeregister, stopOf("job-p1"))
 		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p2")) // the last one
+	}
+}
+
+// A node rejects a second driver, whose allocation runs on beside the first one.
+func TestJobDeregister_OfAPluginBesideAnotherDriver(t *testing.T) {
+	for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
+		s := serverWithPluginJob(t, kind)
+		s.reportInstance(kind, "p1", "n1", "pl.csi")
+		s.addRunning("p2", "n1", runsPlugin(kind))
+		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+
+		s.reportNoInstance(kind, "n1") // p1 restarts: either may be the one that the volumes need
+		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p2"))
+
+		s.reportInstance(kind, "p1", "n1", "pl.csi")
+		must(s, structs.JobDeregister, stopOf("job-p2"))
+	}
+}
+
+// The second driver takes the place of the first one while that restarts, and serves no volume there.
+func TestJobDeregister_OfAPluginBehindAnotherDriver(t *testing.T) {
+	for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
+		s := serverWithPluginJob(t, kind)
+		s.addRunning("p2", "n1", runsPlugin(kind))
+		s.reportInstance(kind, "p2", "n1", "other.csi")
+		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+		must(s, structs.JobDeregister, stopOf("job-p2"))
+	}
+}
+
+// The controller on one node detaches the volumes of all nodes.
+func TestJobDeregister_OfAControllerBesideOneOnAnotherNode(t *testing.T) {
+	const kind = structs.CSIPluginController
+	s := serverWithPluginJob(t, kind)
+	s.addNode("n2", "a")
+	s.addRunning("p2", "n2", runsPlugin(kind))
+	s.reportInstance(kind, "p1", "n1", "pl.csi")
+	s.reportInstance(kind, "p2", "n2", "other.csi")
+	rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+	s.reportInstance(kind, "p2", "n2", "pl.csi")
+	must(s, structs.JobDeregister, stopOf("job-p1"))
+}
+
+// A node reports an instance for a while after the stop or the end of its job or allocation.
+func TestJobDeregister_OfAPluginBesideOneThatEnds(t *testing.T) {
+	ends := map[string]func(*server){
+		"its job is stopped": func(s *server) {
+			forced := stopOf("job-p2")
+			forced.Force = true
+			must(s, structs.JobDeregister, forced)
+		},
+		"it is moved": func(s *server) {
+			s.addNode("n2", "a")
+			s.replace("p2", "p3", "n2")
+		},
+		"it has ended": func(s *server) { s.endAlloc("p2", "n1") },
+	}
+	for name, end := range ends {
+		for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				s := serverWithPluginJob(t, kind)
+				s.addRunning("p2", "n1", runsPlugin(kind))
+				s.reportInstance(kind, "p2", "n1", "pl.csi")
+				end(s)
+				rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+			})
+		}
+	}
+}
+
+// Which of the allocations run on when the node is back is not known.
+func TestJobDeregister_OfOneOfTwoPluginJobsOnANodeThatIsDown(t *testing.T) {
+	for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
+		s := serverWithPluginJob(t, kind)
+		s.addRunning("p2", "n1", runsPlugin(kind))
+		s.reportInstance(kind, "p2", "n1", "pl.csi")
+		s.setNodeDown("n1")
+		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p2"))
 	}
 }
 

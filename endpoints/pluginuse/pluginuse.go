@@ -15,8 +15,10 @@ import (
 const mostNamed = 8
 
 // Check returns an error while volumes need a plugin that a job runs and would no longer run as next, nil for
-// a job that stops. A half of a plugin that another job also runs, on the same node if it is the node's, is
-// not needed from this one.
+// a job that stops. A half of a plugin that another job serves, on the same node if it is the node's, is not
+// needed from this one. The reports of the nodes show the job that serves it, because an allocation whose
+// driver was rejected runs on beside it. Without a report, each job may be the one: a rejected stop can be
+// forced, but the stop of the wrong job leaves volumes mounted.
 func Check(tx *state.ReadTx, job, next *structs.Job) error {
 	s := &search{
 		tx:   tx,
@@ -28,7 +30,7 @@ func Check(tx *state.ReadTx, job, next *structs.Job) error {
 	for a := range state.LiveAllocsByJob(tx, job.Namespace, job.ID) {
 		for _, half := range state.PluginHalves(tx, a) {
 			switch {
-			case slices.Contains(kept, half):
+			case slices.Contains(kept, half) || !s.mayServe(a, half):
 			case half.Kind == structs.CSIKindNode:
 				s.findMounts(half, a.NodeID)
 			case !controllers[half.PluginID]:
@@ -67,12 +69,22 @@ type search struct {
 	named   []string                     // the first users
 }
 
+// mayServe reports whether an allocation of the job serves a half of a plugin on its node, or may do so after
+// a restart or the end of another one.
+func (s *search) mayServe(a *structs.Allocation, half structs.CSIInstanceKey) bool {
+	i := state.Instance(s.tx, half.PluginID, half.Kind, a.NodeID)
+	switch {
+	case i == nil:
+		return true
+	case i.OtherDriver: // it gets no calls, and the driver of the plugin may wait for its end
+		return i.AllocID != a.ID
+	}
+	return i.DownWithNode || !s.runsInAnother(i)
+}
+
 // findMounts finds the claims on volumes of a plugin for which its half on a node is needed. A claim is a use
 // until the node has unmounted the volume, also after the end of its allocation.
 func (s *search) findMounts(half structs.CSIInstanceKey, node string) {
-	if s.servedByAnother(half, node) {
-		return
-	}
 	for c := range state.ClaimsByNode(s.tx, node) {
 		if c.State == structs.ClaimGranted && c.PluginID == half.PluginID {
 			s.addClaim(c)
@@ -82,8 +94,8 @@ func (s *search) findMounts(half structs.CSIInstanceKey, node string) {
 
 // findAttachments finds the attachments that nothing but the controller of a plugin detaches.
 func (s *search) findAttachments(half structs.CSIInstanceKey) {
-	for a := range state.AllocsByPlugin(s.tx, half.PluginID) {
-		if s.runsInAnother(a, half) {
+	for i := range state.InstancesByPluginKind(s.tx, half.PluginID, half.Kind) {
+		if i.Healthy && s.runsInAnother(i) {
 			return
 		}
 	}
@@ -94,24 +106,18 @@ func (s *search) findAttachments(half structs.CSIInstanceKey) {
 	}
 }
 
-// servedByAnother reports whether an allocation of another job runs a half of a plugin on a node.
-func (s *search) servedByAnother(half structs.CSIInstanceKey, node string) bool {
-	for a := range state.LiveAllocsByNode(s.tx, node) {
-		if s.runsInAnother(a, half) {
-			return true
-		}
-	}
-	return false
-}
-
-// runsInAnother reports whether an allocation of another job runs a half of a plugin, and is to go on.
-func (s *search) runsInAnother(a *structs.Allocation, half structs.CSIInstanceKey) bool {
-	own := a.Namespace == s.job.Namespace && a.JobID == s.job.ID
-	if own || a.ServerTerminal() || a.ClientStatus != structs.AllocRunning {
+// runsInAnother reports whether an allocation of another job runs an instance, and is to go on.
+func (s *search) runsInAnother(i *structs.CSIPluginInstance) bool {
+	a := state.Alloc(s.tx, i.AllocID)
+	if a == nil || a.ServerTerminal() || s.isOwn(a) {
 		return false
 	}
 	job := state.Job(s.tx, a.Namespace, a.JobID) // its stop may not have reached the allocation yet
-	return job != nil && !job.Stop && slices.Contains(state.PluginHalves(s.tx, a), half)
+	return job != nil && !job.Stop && slices.Contains(state.PluginHalves(s.tx, a), i.Key())
+}
+
+func (s *search) isOwn(a *structs.Allocation) bool {
+	return a.Namespace == s.job.Namespace && a.JobID == s.job.ID
 }
 
 // addAttachment adds the claims for which a volume is attached to a node. Without one, nobody uses it there,
