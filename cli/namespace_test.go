@@ -23,6 +23,8 @@ func emptyNamespace() *apitest.Caller {
 	apitest.Answer(c, structs.ScalingPolicyList, structs.ScalingPolicyListResponse{})
 	apitest.Answer(c, structs.ServiceList, structs.ServiceListResponse{})
 	apitest.Answer(c, structs.CSIVolumeList, structs.CSIVolumeListResponse{})
+	apitest.Answer(c, structs.VolumeClaimList, structs.VolumeClaimListResponse{})
+	apitest.Answer(c, structs.VariableList, structs.VariableListResponse{})
 	apitest.Answer(c, structs.NodePoolJobs, structs.JobListResponse{})
 	return c
 }
@@ -34,7 +36,8 @@ func TestLists_RejectANamespaceThatDoesNotExist(t *testing.T) {
 		"job status", "job status -json", "alloc status", "eval status", "eval list",
 		"eval delete -filter a==b",
 		"deployment status", "deployment list", "deployment list -json", "scaling policy list",
-		"service list", "volume status", "volume status -plugin p", "node pool jobs p",
+		"service list", "volume status", "volume status -plugin p", "volume claim list",
+		"var list", "node pool jobs p",
 	} {
 		for name, known := range map[string]bool{"prod": true, "*": true, "prd": false} {
 			code, _, errs := runLine(t, command+" -namespace "+name+" -address "+addr)

@@ -91,11 +91,17 @@ func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
 	const (
 		node = "waits for the answer of the node of allocation a1a1a1a1"
 		vote = "waits for the leader, which takes the vote of the server"
+		keys = "waits for the servers, which change their keys"
 	)
 	for _, s := range []slowRequest{
 		{"volume register " + volume, `waits for plugin "hostpath", which confirms the volume`, ""},
 		{"volume detach data one", `Volume "data" on node 11111111: the claim of allocation a1a1a1a1: ` +
 			"its node has not released it yet, Unavailable: the device is busy", ""},
+		{"volume claim release data a1a1a1a1", `Volume "data" on node 11111111: the claim of`, ""},
+		{"volume claim delete a1a1a1a1", `Volume "data" on node 11111111: the claim of`, ""},
+		{"operator gossip keyring install " + gossipKey, keys, ""},
+		{"operator gossip keyring remove " + gossipKey, keys, ""},
+		{"operator root keyring rotate", "waits for the leader, which has its key-encryption key wrap", ""},
 		{"alloc restart a1a1a1a1", node, ""},
 		{"alloc signal a1a1a1a1", node, ""},
 		{"alloc gc a1a1a1a1", node, ""},
@@ -139,6 +145,7 @@ func TestRequests_SayWhatTheyWaitFor(t *testing.T) {
 		{"alloc logs -f a1a1a1a1", node, ""},
 		{"alloc exec -address ADDR a1a1a1a1 ls", node, ""},
 		{"eval delete -json e1e1e1e1", "waits for the servers, which delete the evaluations", ""},
+		{"operator gossip keyring list", "waits for the servers, which list their keys", "/v1/agent/keyring"},
 		{"service info web", node, ""},
 		{"job status web", agent, "/v1/job/"},
 		{"node status", agent, "/v1/nodes"},
@@ -198,6 +205,8 @@ func TestRequests_NameTheNextStepOfAFault(t *testing.T) {
 		{"volume deregister data", why, ""},
 		{"volume retry data", why, ""},
 		{"volume detach data one", why, ""},
+		{"volume claim release data a1a1a1a1", why, ""},
+		{"volume claim delete a1a1a1a1", why, ""},
 		{"volume status -verbose", "to see its instances: berth plugin status hostpath", ""},
 		{"alloc restart a1a1a1a1", alloc, ""},
 		{"alloc signal a1a1a1a1", alloc, ""},
@@ -220,6 +229,11 @@ func TestRequests_NameTheNextStepOfAFault(t *testing.T) {
 		{"system gc", servers, ""},
 		{"eval delete e1e1e1e1", servers, ""},
 		{"operator snapshot save " + archive, servers, ""},
+		{"operator gossip keyring list", servers, "/v1/agent/keyring"},
+		{"operator gossip keyring install " + gossipKey, servers, ""},
+		{"operator gossip keyring use " + gossipKey, servers, ""},
+		{"operator gossip keyring remove " + gossipKey, servers, ""},
+		{"operator root keyring rotate -full", servers, ""},
 		{"operator raft remove-peer -peer-id s2", peers, ""},
 		{"operator raft transfer-leadership -peer-id s2", peers, ""},
 		{"operator snapshot restore " + archive, servers, ""},
@@ -335,6 +349,9 @@ func TestSnapshotRestore_EndsWhileItReads(t *testing.T) {
 		t.Errorf("exit code %d, %q", code, errs.String())
 	}
 }
+
+// gossipKey is a key that the gossip of the servers has not.
+const gossipKey = "MTIzNDU2Nzg5MDEyMzQ1Ng=="
 
 // registeredVolume is the file of a volume that its plugin has.
 const registeredVolume = `

@@ -27,6 +27,8 @@ func (w *Cluster) answerChanges() {
 	}
 
 	w.answerScale()
+	key := &structs.RootKeyMeta{KeyID: "k2"}
+	apitest.Answer(c, structs.KeyringRotate, structs.KeyringRotateResponse{Key: key})
 	apitest.On(c, structs.JobRevert, func(_ context.Context, r *structs.JobRevertRequest) (
 		*structs.JobRegisterResponse, error,
 	) {

@@ -14,6 +14,7 @@ import (
 
 	"berth/cli/command"
 	"berth/internal/backoff"
+	"berth/structs"
 )
 
 // The values of -on-error. The last one is also a value of -batch-wait.
@@ -70,7 +71,8 @@ func (p *restartPace) beforeNext(ctx context.Context, faults int) (goOn bool, er
 		p.Printf("Next batch in %s\n", p.wait)
 	}
 	if !backoff.Sleep(ctx, p.wait) {
-		return false, ctx.Err()
+		return false, structs.Timeoutf("interrupted; no further batch is restarted; "+
+			"to see the state of the job: %s", structs.CommandLine(p.Namespace(), "job why", p.Arg(0)))
 	}
 	return true, nil
 }

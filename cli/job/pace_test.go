@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/cli/command"
+	"berth/structs"
 )
 
 // pace returns the pace of the options, with the answers of a user.
@@ -72,7 +73,9 @@ func TestRestartPace_AsksOnceForATime(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if goOn, err := p.beforeNext(ended, 0); goOn || err == nil {
+	goOn, err := p.beforeNext(ended, 0)
+	const want = "interrupted; no further batch is restarted; to see the state of the job: berth job why web"
+	if goOn || !structs.IsKind(err, structs.KindTimeout) || err.Error() != want {
 		t.Errorf("after its end it goes on: %t, %v", goOn, err)
 	}
 }

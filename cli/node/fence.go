@@ -162,7 +162,8 @@ func testFence(ctx context.Context, c *command.Call, id string) error {
 	case len(tests.Results) == 0:
 		return structs.Preconditionf("no fence device of the servers matches node %s", command.ShortID(id))
 	case bad > 0:
-		return structs.Unavailablef("%d of %d devices do not work", bad, len(tests.Results))
+		return structs.Unavailablef("%d of %d devices do not work; the table has their answers; "+
+			"correct the devices or their fence blocks, and test again", bad, len(tests.Results))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/structs"
 	"berth/structs/gossipkey"
 )
@@ -77,7 +78,7 @@ address has to be its operator socket.`,
 }
 
 func gossipList(ctx context.Context, c *command.Call) error {
-	rings, err := api.GossipKeyring(ctx, c.API, gossipkey.List, "")
+	rings, err := gossipKeyring(ctx, c, gossipkey.List, "")
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func changeGossip(ctx context.Context, c *command.Call, op gossipkey.Operation) 
 	if err != nil {
 		return err
 	}
-	rings, err := api.GossipKeyring(ctx, c.API, op, key)
+	rings, err := gossipKeyring(ctx, c, op, key)
 	if err != nil {
 		return err
 	}
@@ -124,6 +125,21 @@ func changeGossip(ctx context.Context, c *command.Call, op gossipkey.Operation) 
 	}
 	return c.Report(command.Changed{"Servers": fmt.Sprint(rings.NumNodes)}, "%s %s",
 		command.Plural(rings.NumNodes, "server"), done[op])
+}
+
+// gossipKeyring sends a request, for whose answer the agent asks every server.
+func gossipKeyring(ctx context.Context, c *command.Call, op gossipkey.Operation, key string) (
+	rings *gossipkey.Keyrings, err error,
+) {
+	what := "the servers, which change their keys"
+	if op == gossipkey.List {
+		what = "the servers, which list their keys"
+	}
+	err = watch.New(c).Await(ctx, what, watch.SeeServers, func() (err error) {
+		rings, err = api.GossipKeyring(ctx, c.API, op, key)
+		return err
+	})
+	return rings, err
 }
 
 // printMessages prints the warnings of servers.

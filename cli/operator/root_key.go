@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/internal/keyring"
 	"berth/structs"
 )
@@ -158,7 +159,12 @@ func opened(k *structs.RootKeyMeta) string {
 }
 
 func rootRotate(ctx context.Context, c *command.Call) error {
-	made, err := api.RotateRootKey(ctx, c.API, c.Bool("full"))
+	var made *structs.KeyringRotateResponse
+	const leader = "the leader, which has its key-encryption key wrap the new root key"
+	err := watch.New(c).Await(ctx, leader, watch.SeeServers, func() (err error) {
+		made, err = api.RotateRootKey(ctx, c.API, c.Bool("full"))
+		return err
+	})
 	if err != nil {
 		return err
 	}

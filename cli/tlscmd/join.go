@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/cli/command"
+	"berth/cli/watch"
 	"berth/internal/jointoken"
 	"berth/internal/pki"
 	"berth/rpc/joining"
@@ -71,13 +72,18 @@ func joinCluster(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	m, err := Join(ctx, Joining{
-		Dir:      c.String("dir"),
-		Server:   c.Arg(0),
-		Token:    token,
-		ID:       c.String("id"),
-		NodeName: c.String("name"),
-		NodePool: c.String("node-pool"),
+	var m *Machine
+	const step = "to see the servers, on one of them: berth server members"
+	err = watch.New(c).Await(ctx, "the server "+c.Arg(0), step, func() (err error) {
+		m, err = Join(ctx, Joining{
+			Dir:      c.String("dir"),
+			Server:   c.Arg(0),
+			Token:    token,
+			ID:       c.String("id"),
+			NodeName: c.String("name"),
+			NodePool: c.String("node-pool"),
+		})
+		return err
 	})
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func lock(ctx context.Context, c *command.Call) error {
 	}
 	err = h.acquire(ctx)
 	if err != nil {
-		return err
+		return h.waitFault(ctx, err)
 	}
 	defer h.release()
 
@@ -125,7 +125,7 @@ func (h *holder) write(
 
 // acquire waits until it gets the lock. While another one has it, it waits for a change of the variable.
 func (h *holder) acquire(ctx context.Context) error {
-	said := false
+	said := ""
 	for {
 		sent := boottime.Now()
 		v, err := h.write(ctx, structs.VariableAcquire, h.spec.Items)
@@ -137,9 +137,11 @@ func (h *holder) acquire(ctx context.Context) error {
 			return nil
 		case !isConflict:
 			return err
-		case !said:
-			said = true
-			h.say("waiting for the lock of the variable %q", h.spec.Path)
+		}
+		text := holderText(conflict.Present)
+		if text != said {
+			said = text
+			h.say("waiting for the lock of the variable %q: %s", h.spec.Path, text)
 		}
 
 		q := &api.Query{
@@ -157,6 +159,23 @@ func (h *holder) acquire(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// holderText describes the holder of a lock that others wait for. The time changes with the holder.
+func holderText(v *structs.OpenVariable) string {
+	if v.Lock == nil {
+		return "its holder has not renewed it, and nobody gets it during its delay"
+	}
+	return "another one has it; the variable changed at " + time.Unix(0, v.ModifyTime).UTC().Format(time.RFC3339)
+}
+
+// waitFault is the fault of the wait for the lock: of a request, or of the user, with the next step.
+func (h *holder) waitFault(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return structs.Timeoutf("interrupted while it waited for the lock of the variable %q; "+
+		"to see the variable: %s", h.spec.Path, structs.CommandLine(h.spec.Namespace, "var get", h.spec.Path))
 }
 
 func (h *holder) say(format string, args ...any) {

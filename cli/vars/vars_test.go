@@ -3,12 +3,14 @@ package vars
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -31,8 +33,9 @@ type store struct {
 	v        *structs.OpenVariable
 	index    uint64
 	renewals int
-	lostWith string        // renewals are conflicts once this file exists
-	released chan struct{} // closed by the first release
+	lostWith string                       // renewals are conflicts once this file exists
+	released chan struct{}                // closed by the first release
+	inTheWay func() *structs.OpenVariable // what keeps the lock from a caller, nil for nothing
 }
 
 func newStore(t *testing.T) *store {
@@ -57,6 +60,12 @@ func (s *store) apply(
 	}
 	resp := &structs.VariableApplyResponse{}
 	held := s.v != nil && s.v.Lock != nil
+	if r.Op == structs.VariableAcquire && s.inTheWay != nil {
+		resp.Conflict = s.inTheWay()
+		if resp.Conflict != nil {
+			return resp, nil
+		}
+	}
 	if r.CheckIndex != nil && *r.CheckIndex != now || held && r.Op == structs.VariableAcquire {
 		resp.Conflict = &structs.OpenVariable{}
 		if s.v != nil {
@@ -276,6 +285,65 @@ func TestLock_RunsTheCommandWhileItHoldsTheLock(t *testing.T) {
 	out, _ = newStore(t).run(0, "", "lock", "-shell=false", "app/leader", "echo", "$HOME")
 	if strings.TrimSpace(out) != "$HOME" {
 		t.Errorf("without a shell: got %q", out)
+	}
+}
+
+// TestLock_SaysForWhatItWaits changes the holder of a lock, and ends it, each time after the line about it.
+func TestLock_SaysForWhatItWaits(t *testing.T) {
+	s := newStore(t)
+	holders := []struct {
+		lock *structs.VariableLock
+		at   time.Time
+		text string
+	}{
+		{&structs.VariableLock{}, time.Unix(60, 0), "another one has it; the variable changed at 1970-01-01T00:01:00Z\n"},
+		{&structs.VariableLock{}, time.Unix(90, 0), "another one has it; the variable changed at 1970-01-01T00:01:30Z\n"},
+		{nil, time.Unix(2000, 0), "its holder has not renewed it, and nobody gets it during its delay\n"},
+	}
+	next := 0
+	s.inTheWay = func() *structs.OpenVariable {
+		if next == len(holders) {
+			return nil
+		}
+		v := &structs.OpenVariable{}
+		v.Lock = holders[next].lock
+		v.ModifyTime = holders[next].at.UnixNano()
+		next++
+		return v
+	}
+
+	out, errs := s.run(0, "", "lock", "app/leader", "echo", "held")
+	if strings.TrimSpace(out) != "held" {
+		t.Errorf("got %q", out)
+	}
+	want := ""
+	for _, h := range holders {
+		want += `waiting for the lock of the variable "app/leader": ` + h.text
+	}
+	if errs != want {
+		t.Errorf("it said %q, want %q", errs, want)
+	}
+}
+
+func TestLock_IsInterruptedWhileItWaits(t *testing.T) {
+	s := newStore(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	s.inTheWay = func() *structs.OpenVariable { return &structs.OpenVariable{} }
+	apitest.On(s.caller, structs.VariableGet, func(
+		ctx context.Context, _ *structs.VariableGetRequest,
+	) (*structs.VariableGetResponse, error) {
+		interrupt()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	var errs strings.Builder
+	root := command.Command{Name: "berth", Sub: []command.Command{{Name: "var", Sub: Commands}}}
+	line := []string{"var", "lock", "-address", s.addr, "-namespace", "prod", "app/leader", "true"}
+	code := root.Main(ctx, line, command.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errs})
+	const want = `Error: interrupted while it waited for the lock of the variable "app/leader"; ` +
+		"to see the variable: berth var get -namespace prod app/leader\n"
+	if code != structs.KindTimeout.ExitCode() || !strings.HasSuffix(errs.String(), want) {
+		t.Errorf("exit code %d, %q", code, errs.String())
 	}
 }
 

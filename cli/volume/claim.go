@@ -249,6 +249,9 @@ func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.Vo
 		resp, err = c.API.ClaimRelease(ctx, id, o)
 		return err
 	})
+	if err != nil && ctx.Err() == nil {
+		return watch.VolumeFault(ctx, c, id, err)
+	}
 	if err != nil {
 		return err
 	}

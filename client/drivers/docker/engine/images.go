@@ -123,7 +123,8 @@ func emptyLayer() string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(make([]byte, endOfArchive)))
 }
 
-// inheritsNothing reports whether a container gets nothing from the configuration of its image.
+// inheritsNothing reports whether a container gets nothing from the configuration of its image. ArgsEscaped
+// has an effect only on an Entrypoint or Cmd, and only on Windows.
 func inheritsNothing(c *dockerspec.DockerOCIImageConfig) bool {
 	if c == nil {
 		return true
