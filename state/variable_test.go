@@ -58,6 +58,7 @@ func TestVariablePut_NeedsAValidPathAndANamespace(t *testing.T) {
 	}
 	for _, path := range []string{
 		"a", "A-b_c~d/e", "nomadic", "nomad/jobs", "nomad/jobs/j/g", "nomad/volumes/default/v",
+		"nomad/job-templates/web",
 	} {
 		do(w, VariablePut, aVariable(path))
 	}

@@ -16,7 +16,8 @@ func ofNode(path string) *structs.VariableGetRequest {
 func TestGet_GivesANodeTheVariablesOfItsJobs(t *testing.T) {
 	w := newWorld(t)
 	mine := []string{"nomad/jobs", "nomad/jobs/web", "nomad/jobs/web/g", "nomad/jobs/web/g/t"}
-	others := []string{"app", "nomad/jobs/other", "nomad/jobs/web/g/other", "nomad/volumes/default/v"}
+	others := []string{"app", "nomad/jobs/other", "nomad/jobs/web/g/other", "nomad/volumes/default/v",
+		"nomad/job-templates/web"}
 	for _, path := range append(slices.Clone(mine), others...) {
 		w.apply(set(path))
 	}

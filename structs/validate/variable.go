@@ -11,7 +11,7 @@ import (
 // openVariables.
 const reservedVariables = "nomad"
 
-var openVariables = []string{"nomad/jobs", "nomad/volumes"}
+var openVariables = []string{"nomad/jobs", "nomad/volumes", "nomad/job-templates"}
 
 // VariablePath checks the path of a variable. The error is invalid.
 func VariablePath(path string) error {
@@ -31,7 +31,7 @@ func VariablePath(path string) error {
 			}
 		}
 		return structs.Invalidf("the path of the variable is %q; below %s are only %s",
-			shown, reservedVariables, strings.Join(openVariables, " and "))
+			shown, reservedVariables, strings.Join(openVariables, ", "))
 	}
 	return nil
 }

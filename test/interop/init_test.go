@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,6 +34,31 @@ func TestPeersCommandLine_RegistersItsExampleFiles(t *testing.T) {
 			purge(t, c, v.id)
 		})
 	}
+}
+
+// TestPeersCommandLine_WritesAJobFromATemplate stores a job file in the variable where the peer looks for
+// templates, and registers the file that the peer makes of it.
+func TestPeersCommandLine_WritesAJobFromATemplate(t *testing.T) {
+	t.Parallel()
+	peer, c := connectPeer(t)
+	awaitReadyNode(t, c)
+	v := public.NewVariable("nomad/job-templates/sleep")
+	v.Items["template"] = sleeper("0", "")
+	v.Items["description"] = "a job that sleeps"
+	_, _, err := c.Variables().Create(v, nil)
+	checkNoError(t, "storing the template", err)
+
+	peer.checkOutput(peer.run("job", "init", "-list-templates"), "-template=<template>", "\n  sleep\n")
+	file := filepath.Join(t.TempDir(), "job.hcl")
+	peer.checkOutput(peer.run("job", "init", "-template", "sleep", file), "job template from sleep")
+	text, err := os.ReadFile(file)
+	if err != nil || string(text) != v.Items["template"] {
+		t.Errorf("the peer wrote %q, %v", text, err)
+	}
+	peer.checkOutput(peer.run("job", "run", "-detach", file), "Job registration successful")
+	purge(t, c, "sleeper")
+	missing := filepath.Join(t.TempDir(), "job.hcl")
+	peer.checkOutput(peer.exits(1, "job", "init", "-template", "none", missing), "ariable not found")
 }
 
 // purge stops a job and deletes it.
