@@ -18,6 +18,7 @@ import (
 	"berth/server/autopilot"
 	"berth/server/control"
 	"berth/server/control/fence"
+	"berth/server/control/garbage"
 	"berth/server/fencing"
 	"berth/server/gossip"
 	"berth/server/keys"
@@ -289,7 +290,7 @@ func (c *Config) control() control.Config {
 	loops.FenceParallel = c.FenceParallel
 	loops.GCInterval = c.GCInterval
 	loops.Scheduler = c.Scheduler.Row()
-	loops.GCKeep = control.GCThresholds{
+	loops.GCKeep = garbage.Thresholds{
 		Eval: c.EvalGC,
 		Job:  c.JobGC,
 		Node: c.NodeGC,

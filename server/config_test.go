@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/server/control"
+	"berth/server/control/garbage"
 	"berth/server/fencing"
 )
 
@@ -19,7 +19,7 @@ func TestConfig_GivesTheCollectionItsSettings(t *testing.T) {
 	c.GCRows = 5
 	c.FenceParallel = 3
 	loops := c.control()
-	keep := control.GCThresholds{
+	keep := garbage.Thresholds{
 		Eval: 1,
 		Job:  2,
 		Node: 3,

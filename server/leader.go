@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/server/control"
+	"berth/server/control/garbage"
 	"berth/structs"
 )
 
@@ -162,5 +163,5 @@ func (s *Server) leaderLoops() []control.Loop {
 
 // collectGarbage deletes every row that has ended and is not needed, of any age (endpoints.Deps).
 func (s *Server) collectGarbage(ctx context.Context, p fsm.Proposer) (index uint64, err error) {
-	return control.Collection{Now: time.Now()}.Run(ctx, s.store.Read(), p)
+	return garbage.Collection{Now: time.Now()}.Run(ctx, s.store.Read(), p)
 }

@@ -29,7 +29,6 @@ var largePackages = map[string]int{
 	"internal/mvcc":           2800,
 	"jobspec":                 3727,
 	"plugins/hostpath":        3650,
-	"server/control":          2710,
 	"state":                   11700,
 	"structs":                 10300,
 }

@@ -13,6 +13,7 @@ import (
 	"berth/scheduler"
 	"berth/server/authority"
 	"berth/server/control/fence"
+	"berth/server/control/garbage"
 	"berth/server/control/seal"
 	"berth/server/leases"
 	"berth/server/nodeconn"
@@ -27,7 +28,7 @@ type Config struct {
 	CallsPerPlugin int             // controller calls in flight at once
 	Retry          backoff.Backoff // of a call that may succeed when it is made again
 	GCInterval     time.Duration
-	GCKeep         GCThresholds
+	GCKeep         garbage.Thresholds
 	SchedulerBatch int // evaluations processed before their order is read again
 	FenceParallel  int // nodes that are fenced at once; 0: one
 	// Scheduler is stored if no configuration of the scheduler is, and this is not the default.

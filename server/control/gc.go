@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/internal/backoff"
+	"berth/server/control/garbage"
 )
 
 // gcLoop deletes rows that ended long ago.
@@ -12,7 +13,7 @@ type gcLoop struct{ Deps }
 
 func (g gcLoop) run(ctx context.Context) {
 	for backoff.Sleep(ctx, g.Config.GCInterval) {
-		c := Collection{
+		c := garbage.Collection{
 			Keep: g.Config.GCKeep,
 			Now:  time.Now(),
 		}

@@ -15,6 +15,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/boottime"
+	"berth/server/control/garbage"
 	"berth/server/leases"
 	"berth/state"
 	"berth/structs"
@@ -59,7 +60,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	config.Leases.TTL = 10 * time.Second
 	config.Leases.Grace = 10 * time.Second
 	config.GCInterval = 5 * time.Minute
-	config.GCKeep = GCThresholds{
+	config.GCKeep = garbage.Thresholds{
 		Eval: time.Hour,
 		Job:  4 * time.Hour,
 		Node: 24 * time.Hour,
@@ -333,6 +334,10 @@ func (w *testEnv) check() {
 	if faults := state.Check(w.Store.Read()); len(faults) != 0 {
 		w.t.Error(faults)
 	}
+}
+
+func now() structs.WriteOptions {
+	return structs.WriteOptions{Now: time.Now().UnixNano()}
 }
 
 func unavailable() error { return structs.Unavailablef("try again") }

@@ -20,6 +20,7 @@ import (
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/control"
+	"berth/server/control/garbage"
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -64,7 +65,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	config.Leases.TTL = 10 * time.Second
 	config.Leases.Grace = 5 * time.Second
 	config.GCInterval = time.Minute
-	config.GCKeep = control.GCThresholds{Eval: 5 * time.Minute, Job: 10 * time.Minute, Node: time.Hour}
+	config.GCKeep = garbage.Thresholds{Eval: 5 * time.Minute, Job: 10 * time.Minute, Node: time.Hour}
 	w.deps = control.Deps{
 		Store:    w.store,
 		Proposer: w.log,

@@ -1,4 +1,4 @@
-package control
+package garbage
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // garbage lists the rows that ended more than keep ago, seen from an hour later.
 func (w *testEnv) garbage(keep time.Duration) (r structs.ReapRequest) {
-	c := Collection{Keep: GCThresholds{
+	c := Collection{Keep: Thresholds{
 		Eval: keep,
 		Job:  keep,
 		Node: keep,
@@ -28,8 +28,7 @@ func (w *testEnv) garbage(keep time.Duration) (r structs.ReapRequest) {
 
 func TestCollection_DeletesOldUnneededRows(t *testing.T) {
 	w := newTestEnv(t)
-	w.addNode("n1", true)
-	w.addVolume(aVolume("v", structs.VolumeReady))
+	w.addNode("n1")
 	w.addAlloc("a1", "n1")
 	w.addClaim("v", "a2", "n1")
 	w.addAlloc("a3", "n1")
@@ -85,13 +84,9 @@ func TestCollection_DeletesOldUnneededRows(t *testing.T) {
 	w.check()
 }
 
-func now() structs.WriteOptions {
-	return structs.WriteOptions{Now: time.Now().UnixNano()}
-}
-
 func TestCollection_KeepsTheProofThatABatchJobIsDone(t *testing.T) {
 	w := newTestEnv(t)
-	w.addNode("n1", true)
+	w.addNode("n1")
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{
 		WriteOptions: now(),
 		Job: &structs.Job{
@@ -130,9 +125,8 @@ func TestCollection_KeepsTheProofThatABatchJobIsDone(t *testing.T) {
 // An allocation takes over the data of the one that it replaces before it runs.
 func TestCollection_DeletesADownNodeThatHoldsNothing(t *testing.T) {
 	w := newTestEnv(t)
-	w.addNode("n1", true)
-	w.addNode("n2", true)
-	w.addVolume(aVolume("v", structs.VolumeReady))
+	w.addNode("n1")
+	w.addNode("n2")
 	w.addClaim("v", "a2", "n2")
 	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{
 		NodeIDs:      []string{"n1", "n2"},
@@ -150,16 +144,16 @@ func TestCollection_DeletesADownNodeThatHoldsNothing(t *testing.T) {
 // A failure ends the collection: an evaluation is not deleted before its allocations.
 func TestCollection_EndsWithTheFirstFailure(t *testing.T) {
 	w := newTestEnv(t)
-	w.logDown(unavailable())
+	w.down = structs.Unavailablef("try again")
 	_, err := anHour.Run(context.Background(), storeWithGarbage(t, 5).Read(), w)
-	if !structs.IsKind(err, structs.KindUnavailable) || w.entryCount() != 0 {
-		t.Errorf("%d entries, %v", w.entryCount(), err)
+	if !structs.IsKind(err, structs.KindUnavailable) || w.entries != 0 {
+		t.Errorf("%d entries, %v", w.entries, err)
 	}
 }
 
 // anHour is a collection that keeps all for an hour.
 var anHour = Collection{
-	Keep: GCThresholds{
+	Keep: Thresholds{
 		Eval: time.Hour,
 		Job:  time.Hour,
 		Node: time.Hour,
@@ -279,7 +273,7 @@ func BenchmarkGarbage(b *testing.B) {
 // only the row of that one tells.
 func TestCollection_KeepsWhatAHeldGroupReplaces(t *testing.T) {
 	w := newTestEnv(t)
-	w.addNode("n1", true)
+	w.addNode("n1")
 	w.addAlloc("a", "n1")
 	job := *state.Job(w.Store.Read(), "default", "job-a")
 	job.TaskGroups = []*structs.TaskGroup{{Name: "g", Count: 1, Meta: map[string]string{"changed": "yes"}}}
@@ -323,8 +317,8 @@ func TestCollection_KeepsWhatAHeldGroupReplaces(t *testing.T) {
 // The row of an allocation stays while another one is to take over its data: its node would remove the data.
 func TestCollection_KeepsDataThatIsAwaited(t *testing.T) {
 	w := newTestEnv(t)
-	w.addNode("n1", true)
-	w.addNode("n2", true)
+	w.addNode("n1")
+	w.addNode("n2")
 	w.addAlloc("a", "n1")
 	job := *state.Job(w.Store.Read(), "default", "job-a")
 	job.TaskGroups = []*structs.TaskGroup{{
@@ -384,7 +378,7 @@ func placeOnN1(w *testEnv, job *structs.Job) *structs.Plan {
 // An allocation of a system job whose data waits for its node does not keep the row of a node that is gone.
 func TestCollection_DeletesANodeWhoseDataWaitsForIt(t *testing.T) {
 	w := newTestEnv(t)
-	w.addNode("n1", true)
+	w.addNode("n1")
 	job := &structs.Job{ID: "s", Type: structs.JobSystem, TaskGroups: []*structs.TaskGroup{{
 		Name:          "g",
 		Count:         1,
@@ -403,7 +397,7 @@ func TestCollection_DeletesANodeWhoseDataWaitsForIt(t *testing.T) {
 		ClientStatus: structs.AllocLost,
 	}}
 	put(w, fsm.PlanApply, plan)
-	c := Collection{Keep: GCThresholds{Node: 2 * time.Hour}, Now: time.Now().Add(time.Hour)}
+	c := Collection{Keep: Thresholds{Node: 2 * time.Hour}, Now: time.Now().Add(time.Hour)}
 	if entries := c.listGarbage(w.Store.Read()); len(entries) > 0 {
 		t.Errorf("while the node may come back: %+v", entries[0])
 	}
@@ -416,7 +410,7 @@ func TestCollection_DeletesANodeWhoseDataWaitsForIt(t *testing.T) {
 // gone, so it does not keep the row of the node.
 func TestCollection_DeletesANodeWithAFailedAllocationOfASystemJob(t *testing.T) {
 	w := newTestEnv(t)
-	w.addNode("n1", true)
+	w.addNode("n1")
 	job := &structs.Job{ID: "s", Type: structs.JobSystem, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
 	placeOnN1(w, job)
 	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{
@@ -432,7 +426,7 @@ func TestCollection_DeletesANodeWithAFailedAllocationOfASystemJob(t *testing.T) 
 		Status:       structs.NodeDown,
 		WriteOptions: now(),
 	})
-	c := Collection{Keep: GCThresholds{Node: 2 * time.Hour}, Now: time.Now().Add(time.Hour)}
+	c := Collection{Keep: Thresholds{Node: 2 * time.Hour}, Now: time.Now().Add(time.Hour)}
 	for _, r := range c.listGarbage(w.Store.Read()) {
 		if len(r.Allocs) > 0 {
 			t.Errorf("while the node may come back: %+v", r)
@@ -445,7 +439,7 @@ func TestCollection_DeletesANodeWithAFailedAllocationOfASystemJob(t *testing.T) 
 
 func TestCollection_KeepsAnEvaluationWithAnAllocationThatStays(t *testing.T) {
 	w := newTestEnv(t)
-	w.addNode("n1", true)
+	w.addNode("n1")
 	w.addAlloc("a1", "n1")
 	stored := state.Job(w.Store.Read(), "default", "job-a1")
 	plan := func(id string, place, stop string) {

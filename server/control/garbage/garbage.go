@@ -1,4 +1,6 @@
-package control
+// Package garbage lists the rows that ended long ago, or of which there are too many, and proposes their
+// deletion. It keeps each row that a claim, the scheduler or a deployment still needs.
+package garbage
 
 import (
 	"context"
@@ -11,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// GCThresholds are the ages below which ended rows are kept for operators. Zero deletes at once.
-type GCThresholds struct {
+// Thresholds are the ages below which ended rows are kept for operators. Zero deletes at once.
+type Thresholds struct {
 	Eval time.Duration // of evaluations, and of allocations that have a successor or whose job has ended
 	Job  time.Duration // since a job that has ended was submitted
 	Node time.Duration // since a node went down
@@ -24,7 +26,7 @@ type GCThresholds struct {
 // It keeps a row that is still needed: an allocation that holds a claim, one whose failure the scheduler has
 // yet to replace, one that shows that a batch job is complete. State checks every row again.
 type Collection struct {
-	Keep GCThresholds
+	Keep Thresholds
 	Now  time.Time
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/level"
+	"berth/server/control/garbage"
 	"berth/state"
 	"berth/structs"
 )
@@ -32,14 +33,15 @@ func TestCollection_KeepsAtMostSoManyRows(t *testing.T) {
 		}
 		return allocs, evals
 	}
-	keep := GCThresholds{
+	keep := garbage.Thresholds{
 		Eval: time.Hour,
 		Job:  time.Hour,
 		Node: time.Hour,
 	}
 	collect := func() {
 		t.Helper()
-		if _, err := (Collection{Keep: keep, Now: time.Now()}).Run(t.Context(), w.Store.Read(), w); err != nil {
+		c := garbage.Collection{Keep: keep, Now: time.Now()}
+		if _, err := c.Run(t.Context(), w.Store.Read(), w); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,7 +76,7 @@ func TestCollection_KeepsAtMostSoManyJobs(t *testing.T) {
 			},
 		})
 	}
-	c := Collection{Keep: GCThresholds{
+	c := garbage.Collection{Keep: garbage.Thresholds{
 		Eval: time.Hour,
 		Job:  time.Hour,
 		Node: time.Hour,
