@@ -15,8 +15,8 @@ import (
 	"berth/client/drivers/docker/images"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
-	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
+	"berth/client/drivers/taskdirs"
 	"berth/internal/rootfile"
 	"berth/structs"
 )
@@ -281,7 +281,7 @@ func (d *Driver) giveDirs(
 	if err != nil {
 		return err
 	}
-	return executor.GiveDirs(cfg.Dirs, user, executor.OpenTmp)
+	return taskdirs.Give(cfg.Dirs, user, taskdirs.OpenTmp)
 }
 
 // userOf finds a user of an image: "uid", "uid:gid", "name" or "name:group". A name is looked up in the

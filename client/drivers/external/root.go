@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"berth/client/drivers/driver"
-	"berth/client/drivers/executor"
 	protocol "berth/client/drivers/protocol/driver"
+	"berth/client/drivers/taskdirs"
 	"berth/structs"
 )
 
@@ -61,17 +61,17 @@ func seesHost(can *protocol.DriverCapabilities) bool {
 func openDirs(cfg *driver.TaskConfig, of taskUser, can *protocol.DriverCapabilities) error {
 	if !seesHost(can) {
 		return errors.Join(
-			executor.SetMode(cfg.Dirs.Task, 0o755),
-			executor.SetMode(cfg.Dirs.Local, 0o777),
-			executor.SetMode(cfg.Dirs.Secrets, 0o777),
-			executor.OpenSecretFiles(cfg.Dirs.Secrets))
+			taskdirs.SetMode(cfg.Dirs.Task, 0o755),
+			taskdirs.SetMode(cfg.Dirs.Local, 0o777),
+			taskdirs.SetMode(cfg.Dirs.Secrets, 0o777),
+			taskdirs.OpenSecretFiles(cfg.Dirs.Secrets))
 	}
 	user, err := of.find()
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		executor.GiveDirs(cfg.Dirs, user, executor.OwnTmp),
-		executor.OpenTo(filepath.Dir(cfg.Dirs.Task), user),
-		executor.OpenTo(cfg.Dirs.Task, user))
+		taskdirs.Give(cfg.Dirs, user, taskdirs.OwnTmp),
+		taskdirs.OpenTo(filepath.Dir(cfg.Dirs.Task), user),
+		taskdirs.OpenTo(cfg.Dirs.Task, user))
 }

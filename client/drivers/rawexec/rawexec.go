@@ -13,6 +13,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
+	"berth/client/drivers/taskdirs"
 	"berth/structs"
 )
 
@@ -124,9 +125,9 @@ func sameFile(a, b string) bool {
 func giveDirs(dirs driver.Dirs, user *sandbox.User) error {
 	alloc := filepath.Dir(dirs.Task)
 	return errors.Join(
-		executor.GiveDirs(dirs, user, executor.OwnTmp),
-		executor.OpenTo(alloc, user),
-		executor.OpenTo(dirs.Task, user))
+		taskdirs.Give(dirs, user, taskdirs.OwnTmp),
+		taskdirs.OpenTo(alloc, user),
+		taskdirs.OpenTo(dirs.Task, user))
 }
 
 // workDir returns the working directory. A relative one is below the task's directory.

@@ -1,4 +1,6 @@
-package executor
+// Package taskdirs gives the directories of a task to the user of the task. The task may change them
+// meanwhile, so no step follows a symbolic link.
+package taskdirs
 
 import (
 	"errors"
@@ -24,10 +26,10 @@ const (
 	OpenTmp             = 0o777 | os.ModeSticky
 )
 
-// GiveDirs makes the user, nil for the agent's, the owner of the task's own directories. Others may read
+// Give makes the user, nil for the agent's, the owner of the task's own directories. Others may read
 // local, and only the user enters secrets. Files in the directories keep their owners, except
 // driver.SecretFiles. A symbolic link that a task has put in the place of a directory is an error.
-func GiveDirs(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
+func Give(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
 	path := filepath.Join(dirs.Task, "tmp")
 	err := os.Mkdir(path, 0o700)
 	if err != nil && !errors.Is(err, fs.ErrExist) {

@@ -1,4 +1,4 @@
-package executor
+package taskdirs
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 	"berth/internal/testskip"
 )
 
-func TestGiveDirs_GivesTheFilesOfTheAgent(t *testing.T) {
+func TestGive_GivesTheFilesOfTheAgent(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root: it changes owners")
 	}
@@ -29,7 +29,7 @@ func TestGiveDirs_GivesTheFilesOfTheAgent(t *testing.T) {
 		os.WriteFile(token, nil, 0o440), os.WriteFile(other, nil, 0o440), os.WriteFile(host, nil, 0o440))
 	give := func() {
 		t.Helper()
-		mustDo(t, GiveDirs(dirs, &sandbox.User{UID: 1234, GID: 5678}, OwnTmp))
+		mustDo(t, Give(dirs, &sandbox.User{UID: 1234, GID: 5678}, OwnTmp))
 	}
 	give() // one of both files is there
 	checkOwner(t, token, 1234, 5678, 0o440)
@@ -46,7 +46,7 @@ func TestGiveDirs_GivesTheFilesOfTheAgent(t *testing.T) {
 }
 
 // A task whose driver shows it the directory above can replace the directory of its secrets.
-func TestGiveDirs_ChangesNoFileOfAnotherTask(t *testing.T) {
+func TestGive_ChangesNoFileOfAnotherTask(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testskip.Lacking(t, "root: it changes owners")
 	}
@@ -61,7 +61,7 @@ func TestGiveDirs_ChangesNoFileOfAnotherTask(t *testing.T) {
 	}
 	mustDo(t, os.MkdirAll(dirs.Local, 0o700), os.MkdirAll(other, 0o700),
 		os.WriteFile(token, nil, 0o440), os.Symlink(other, dirs.Secrets))
-	if err := GiveDirs(dirs, &sandbox.User{UID: 1234, GID: 5678}, OwnTmp); err == nil {
+	if err := Give(dirs, &sandbox.User{UID: 1234, GID: 5678}, OwnTmp); err == nil {
 		t.Error("a task got its directories with a link in the place of one")
 	}
 	if err := OpenSecretFiles(dirs.Secrets); err == nil {
