@@ -24,7 +24,6 @@ var largePackages = map[string]int{
 	"client":                2860,
 	"client/drivers/docker": 3250,
 	"endpoints":             6185,
-	"client/hooks/template": 2590,
 	"internal/mvcc":         2800,
 	"jobspec":               3727,
 	"plugins/hostpath":      3650,

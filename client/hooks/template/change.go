@@ -95,7 +95,7 @@ func (h *templates) renderAgain(ctx context.Context, t *structs.Template) (other
 		return false, err
 
 	case last == nil: // the record is lost, and the file has the last text
-		found, _ := h.values.dirs.readFile(h.expand(t.DestPath), structs.MaxTemplateBytes)
+		found, _ := h.values.dirs.ReadFile(h.expand(t.DestPath), structs.MaxTemplateBytes)
 		last = &rendered{Text: digest(found)}
 	}
 

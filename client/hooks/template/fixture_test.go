@@ -153,6 +153,15 @@ func (fx *fixture) checkFile(path, want string) {
 	}
 }
 
+func (fx *fixture) mustLink(target, path string) {
+	fx.t.Helper()
+	_ = os.Remove(fx.path(path))
+	err := os.Symlink(target, fx.path(path))
+	if err != nil {
+		fx.t.Fatal(err)
+	}
+}
+
 // control is the task of a hook.
 type control struct {
 	hooks.Control

@@ -332,7 +332,7 @@ func (r *rendering) file(path string) (string, error) {
 	if text, ok := r.files[path]; ok {
 		return text, nil
 	}
-	text, err := r.values.dirs.readFile(path, r.left)
+	text, err := r.values.dirs.ReadFile(path, r.left)
 	r.reads.Files[path] = digestOfFile(text, err)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", missingError{path}

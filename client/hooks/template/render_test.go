@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"berth/client/drivers/driver"
+	"berth/client/hooks"
+	"berth/client/hooks/template/files"
 	"berth/structs"
 	"berth/structs/validate/taskfiles"
 )
@@ -255,7 +258,13 @@ func FuzzRender(f *testing.F) {
 		v := &values{
 			env:  map[string]string{"A": value},
 			node: func() *structs.Node { return &structs.Node{Meta: map[string]string{"rack": value}} },
-			dirs: &dirs{task: own, shared: filepath.Join(root, "alloc")},
+			dirs: files.New(&hooks.TaskEnv{
+				Config: &driver.TaskConfig{Dirs: driver.Dirs{
+					Task:        own,
+					AllocShared: filepath.Join(root, "alloc"),
+				}},
+				Seen: driver.Inside,
+			}),
 		}
 		x := &structs.Template{EmbeddedTmpl: text, LeftDelim: "{{", RightDelim: "}}"}
 		ctx, cancel := context.WithTimeout(t.Context(), maxTime)

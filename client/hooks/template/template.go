@@ -242,7 +242,7 @@ func (h *templates) write(t *structs.Template, text string) error {
 		f.GID = *t.Gid
 	}
 
-	return h.values.dirs.writeFile(file{h.expand(t.DestPath), f})
+	return h.values.dirs.WriteFile(h.expand(t.DestPath), f)
 }
 
 // addVariables adds the lines of a text, such as NAME=value, to an environment.

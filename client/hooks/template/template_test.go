@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/hooks"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -276,5 +278,44 @@ func TestDown_RemovesTheRecord(t *testing.T) {
 	err = New(cfg, alloc, fx.task).Down(t.Context()) // without an Up
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// The file on the disk has the owner of the template, or the agent's without one.
+func TestUp_GivesTheFileToItsOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		testskip.Lacking(t, "root: a file gets another owner")
+	}
+	agent := [2]uint32{uint32(os.Geteuid()), uint32(os.Getegid())}
+	for name, c := range map[string]struct {
+		uid, gid *int
+		want     [2]uint32
+	}{
+		"both":    {new(1234), new(5678), [2]uint32{1234, 5678}},
+		"user":    {new(1234), nil, [2]uint32{1234, agent[1]}},
+		"group":   {nil, new(5678), [2]uint32{agent[0], 5678}},
+		"root":    {new(0), new(0), [2]uint32{}},
+		"neither": {nil, nil, agent},
+		"agent":   {new(-1), new(-1), agent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t, &structs.Template{
+				EmbeddedTmpl: "x",
+				DestPath:     "secrets/x",
+				Perms:        "0440",
+				Uid:          c.uid,
+				Gid:          c.gid,
+			})
+			fx.mustUp()
+			info, err := os.Stat(fx.path("web/secrets/x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stat := info.Sys().(*syscall.Stat_t)
+			got := [2]uint32{stat.Uid, stat.Gid}
+			if got != c.want || info.Mode() != 0o440 {
+				t.Errorf("got the owner %v and the mode %v, want %v", got, info.Mode(), c.want)
+			}
+		})
 	}
 }

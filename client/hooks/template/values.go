@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"berth/client/hooks"
+	"berth/client/hooks/template/files"
 	"berth/consul/lookup"
 	"berth/structs"
 )
@@ -18,7 +19,7 @@ type values struct {
 	// env has the environment of the process and the facts of the node, as they were at its start.
 	env  map[string]string
 	node func() *structs.Node
-	dirs *dirs
+	dirs *files.Dirs
 	// lookups has the services, keys and variables. The job has the namespace, and the task the variables.
 	lookups   *lookup.Reader
 	namespace string
@@ -34,7 +35,7 @@ func newValues(env *hooks.TaskEnv) *values {
 	return &values{
 		env:  all,
 		node: env.Node,
-		dirs: newDirs(env),
+		dirs: files.New(env),
 	}
 }
 
@@ -95,7 +96,7 @@ func (r *reads) changed(t *structs.Template, v *values) bool {
 	// Together the files have the bound of a rendering: the task may let them grow at any time.
 	left := structs.MaxTemplateBytes
 	for path, was := range r.Files {
-		text, err := v.dirs.readFile(path, left)
+		text, err := v.dirs.ReadFile(path, left)
 		if digestOfFile(text, err) != was {
 			return true
 		}

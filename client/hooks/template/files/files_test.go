@@ -1,4 +1,4 @@
-package template
+package files
 
 import (
 	"errors"
@@ -8,17 +8,62 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/drivers/driver"
+	"berth/client/hooks"
 	"berth/internal/rootfile"
 	"berth/internal/testskip"
 	"berth/structs"
 )
 
-func (fx *fixture) dirs() *dirs { return newDirs(fx.taskEnv()) }
+// fixture has the directories of the task web, and those of another task of its allocation.
+type fixture struct {
+	t     *testing.T
+	alloc string // the allocation's directory
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	fx := &fixture{t, t.TempDir()}
+	for _, dir := range []string{"web/local", "web/secrets", "web/tmp", "alloc/data", "other/secrets"} {
+		err := os.MkdirAll(fx.path(dir), 0o755)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fx
+}
+
+func (fx *fixture) dirs() *Dirs {
+	return New(&hooks.TaskEnv{
+		Config: &driver.TaskConfig{Dirs: driver.Dirs{
+			Task:        fx.path("web"),
+			AllocShared: fx.path("alloc"),
+		}},
+		Seen: driver.Inside,
+	})
+}
+
+func (fx *fixture) path(path string) string { return filepath.Join(fx.alloc, path) }
+
+func (fx *fixture) mustWrite(path, text string) {
+	fx.t.Helper()
+	err := os.WriteFile(fx.path(path), []byte(text), 0o644)
+	if err != nil {
+		fx.t.Fatal(err)
+	}
+}
+
+func (fx *fixture) checkFile(path, want string) {
+	fx.t.Helper()
+	got, err := os.ReadFile(fx.path(path))
+	if err != nil || string(got) != want {
+		fx.t.Errorf("%s: got %q, %v; want %q", path, got, err, want)
+	}
+}
 
 func (fx *fixture) mustLink(target, path string) {
 	fx.t.Helper()
@@ -44,7 +89,7 @@ func TestReadFile_NeverLeavesTheDirectories(t *testing.T) {
 		"local/dir/token", "local/absolute", "alloc/data/passwd", "alloc/data/own", "/alloc/../etc/passwd",
 		fx.path("other/secrets/token"), "alloc/../../other/secrets/token", "/locals/x",
 	} {
-		text, err := d.readFile(path, 100)
+		text, err := d.ReadFile(path, 100)
 		if !structs.IsKind(err, structs.KindDenied) || text != "" {
 			t.Errorf("%s: got %q, %v", path, text, err)
 		}
@@ -52,7 +97,7 @@ func TestReadFile_NeverLeavesTheDirectories(t *testing.T) {
 	for _, path := range []string{
 		"secrets/own", "/secrets/own", "local/own", fx.path("web/secrets/own"), "./local//own",
 	} {
-		text, err := d.readFile(path, 3)
+		text, err := d.ReadFile(path, 3)
 		if err != nil || text != "own" {
 			t.Errorf("%s: got %q, %v", path, text, err)
 		}
@@ -67,7 +112,7 @@ func TestReadFile_OpensNoPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened := testskip.WatchOpens(t, fx.path("web/local/fifo"))
-	_, err = fx.dirs().readFile("local/fifo", 3)
+	_, err = fx.dirs().ReadFile("local/fifo", 3)
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("got %v", err)
 	}
@@ -89,12 +134,12 @@ func TestReadFile_ReadsSmallRegularFilesOnly(t *testing.T) {
 		"local/fifo": "is not a regular file",
 		"local/x":    "is too large",
 	} {
-		_, err := d.readFile(path, 3)
+		_, err := d.ReadFile(path, 3)
 		if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}
-	_, err = d.readFile("local/none", 3)
+	_, err = d.ReadFile("local/none", 3)
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
@@ -103,9 +148,9 @@ func TestReadFile_ReadsSmallRegularFilesOnly(t *testing.T) {
 func TestWriteFile_SetsModeAndReplacesAsAWhole(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.dirs()
-	f := file{"/secrets/deep/er/x", rootfile.File{Text: "one", Mode: 0o640, UID: -1, GID: -1}}
+	f := rootfile.File{Text: "one", Mode: 0o640, UID: -1, GID: -1}
 	for _, f.Text = range []string{"one", "two"} {
-		err := d.writeFile(f)
+		err := d.WriteFile("/secrets/deep/er/x", f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,51 +167,12 @@ func TestWriteFile_SetsModeAndReplacesAsAWhole(t *testing.T) {
 	// A link that a task made in its place is replaced, not followed.
 	fx.mustLink("y", "web/secrets/deep/er/x")
 	fx.mustWrite("web/secrets/deep/er/y", "kept")
-	err = d.writeFile(f)
+	err = d.WriteFile("/secrets/deep/er/x", f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fx.checkFile("web/secrets/deep/er/x", "two")
 	fx.checkFile("web/secrets/deep/er/y", "kept")
-}
-
-// The file on the disk has the owner of the template, or the agent's without one.
-func TestUp_GivesTheFileToItsOwner(t *testing.T) {
-	if os.Geteuid() != 0 {
-		testskip.Lacking(t, "root: a file gets another owner")
-	}
-	agent := [2]uint32{uint32(os.Geteuid()), uint32(os.Getegid())}
-	for name, c := range map[string]struct {
-		uid, gid *int
-		want     [2]uint32
-	}{
-		"both":    {new(1234), new(5678), [2]uint32{1234, 5678}},
-		"user":    {new(1234), nil, [2]uint32{1234, agent[1]}},
-		"group":   {nil, new(5678), [2]uint32{agent[0], 5678}},
-		"root":    {new(0), new(0), [2]uint32{}},
-		"neither": {nil, nil, agent},
-		"agent":   {new(-1), new(-1), agent},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fx := newFixture(t, &structs.Template{
-				EmbeddedTmpl: "x",
-				DestPath:     "secrets/x",
-				Perms:        "0440",
-				Uid:          c.uid,
-				Gid:          c.gid,
-			})
-			fx.mustUp()
-			info, err := os.Stat(fx.path("web/secrets/x"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			stat := info.Sys().(*syscall.Stat_t)
-			got := [2]uint32{stat.Uid, stat.Gid}
-			if got != c.want || info.Mode() != 0o440 {
-				t.Errorf("got the owner %v and the mode %v, want %v", got, info.Mode(), c.want)
-			}
-		})
-	}
 }
 
 func TestWriteFile_NeverLeavesTheDirectories(t *testing.T) {
@@ -178,7 +184,7 @@ func TestWriteFile_NeverLeavesTheDirectories(t *testing.T) {
 		"/etc/berth-test", "../other/secrets/x", "local/dir/x", "local/dir/new/x", "local/absolute/x",
 		"alloc/../../other/x",
 	} {
-		err := d.writeFile(file{path, rootfile.File{Text: "x", Mode: 0o644, UID: -1, GID: -1}})
+		err := d.WriteFile(path, rootfile.File{Text: "x", Mode: 0o644, UID: -1, GID: -1})
 		if !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("%s: got %v", path, err)
 		}
@@ -220,14 +226,14 @@ func TestDirs_StayInsideWhileTheTaskSwapsALink(t *testing.T) {
 	rejected := 0
 	const tries = 10_000
 	for range tries {
-		text, err := d.readFile("local/dir/x", 100)
+		text, err := d.ReadFile("local/dir/x", 100)
 		if err == nil && text != "own" {
 			t.Fatalf("read %q", text)
 		}
 		if err != nil {
 			rejected++
 		}
-		_ = d.writeFile(file{"local/dir/x", rootfile.File{Text: "own", Mode: 0o644, UID: -1, GID: -1}})
+		_ = d.WriteFile("local/dir/x", rootfile.File{Text: "own", Mode: 0o644, UID: -1, GID: -1})
 	}
 	stop()
 	fx.checkFile("other/secrets/x", "secret")

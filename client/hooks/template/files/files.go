@@ -1,4 +1,6 @@
-package template
+// Package files reads and writes the files of a task by the paths that its job has for them. A file outside
+// of the directories of the task is never read or written, whatever the task does to them meanwhile.
+package files
 
 import (
 	"errors"
@@ -17,10 +19,10 @@ import (
 	"berth/structs"
 )
 
-// dirs are the directories in which templates read and write: the task's own, and that which the tasks of the
+// Dirs are the directories in which templates read and write: the task's own, and that which the tasks of the
 // allocation share. The task may change them at any time. So every access goes through an os.Root or
 // rootfile.FindPlain, which follow no symbolic link out of the directory.
-type dirs struct {
+type Dirs struct {
 	task, shared string
 	places       []place
 }
@@ -32,10 +34,11 @@ type place struct {
 	rel  string // the path below it
 }
 
-func newDirs(env *hooks.TaskEnv) *dirs {
+// New returns the directories of a task.
+func New(env *hooks.TaskEnv) *Dirs {
 	own := env.Config.Dirs.Task
 	shared := env.Config.Dirs.AllocShared
-	return &dirs{own, shared, []place{
+	return &Dirs{own, shared, []place{
 		{env.Seen.Local, own, "local"},
 		{env.Seen.Secrets, own, "secrets"},
 		{env.Seen.AllocShared, shared, "."},
@@ -45,7 +48,7 @@ func newDirs(env *hooks.TaskEnv) *dirs {
 
 // locate returns the directory and the path below it that a job means: relative to the task's directory, or
 // as the task sees it. alloc is the directory of all tasks.
-func (d *dirs) locate(written string) (root, rel string, err error) {
+func (d *Dirs) locate(written string) (root, rel string, err error) {
 	p := path.Clean(written)
 	if path.IsAbs(p) {
 		for _, at := range d.places {
@@ -84,8 +87,8 @@ func below(p, dir string) (rel string, ok bool) {
 	return strings.CutPrefix(p, dir+"/")
 }
 
-// readFile reads a regular file of at most max bytes.
-func (d *dirs) readFile(written string, max int) (string, error) {
+// ReadFile reads a regular file of at most max bytes.
+func (d *Dirs) ReadFile(written string, max int) (string, error) {
 	dir, rel, err := d.locate(written)
 	if err != nil {
 		return "", err
@@ -125,15 +128,9 @@ func explain(written string, err error) error {
 	return structs.Deniedf("%q leads out of the directories of the task: %w", written, err)
 }
 
-// file is a file that a template writes.
-type file struct {
-	written string // its path
-	rootfile.File
-}
-
-// writeFile makes the file, with the directories above it, or replaces it as a whole.
-func (d *dirs) writeFile(f file) error {
-	dir, rel, err := d.locate(f.written)
+// WriteFile makes the file, with the directories above it, or replaces it as a whole.
+func (d *Dirs) WriteFile(written string, f rootfile.File) error {
+	dir, rel, err := d.locate(written)
 	if err != nil {
 		return err
 	}
@@ -147,19 +144,19 @@ func (d *dirs) writeFile(f file) error {
 	above := path.Dir(rel)
 	err = root.MkdirAll(above, 0o755)
 	if err != nil {
-		return explain(f.written, err)
+		return explain(written, err)
 	}
 
 	// All further steps are in the directory that is found once, whatever the task puts in its place.
 	parent, err := root.OpenRoot(above)
 	if err != nil {
-		return explain(f.written, err)
+		return explain(written, err)
 	}
 	defer parent.Close()
 
-	err = rootfile.Replace(parent, path.Base(rel), f.File)
+	err = rootfile.Replace(parent, path.Base(rel), f)
 	if err != nil {
-		return explain(f.written, err)
+		return explain(written, err)
 	}
 
 	return nil
