@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"berth/internal/hclconf"
+	"berth/jobspec/functions"
 	"berth/structs/validate"
 )
 
@@ -169,7 +170,7 @@ func TestDocs_ListTheFunctionsOfTheCode(t *testing.T) {
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(list, -1) {
 		documented = append(documented, m[1])
 	}
-	for name := range newBudget().table(files{}) {
+	for name := range functions.NewBudget().Table(functions.Files{}) {
 		known = append(known, name)
 	}
 	slices.Sort(documented)

@@ -9,13 +9,14 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"berth/internal/hclconf"
+	"berth/jobspec/functions"
 )
 
 // expander replaces dynamic blocks by the blocks that they make. HCL's own expansion reads a body by its
 // schema, and berth also expands the free content of a task's config.
 type expander struct {
 	faults
-	budget *budget
+	budget *functions.Budget
 	unset  *hclconf.Unset // has the kinds of blocks of which some are not made because of a fault
 }
 
@@ -37,7 +38,7 @@ func (s *scoped) UnwrapExpression() hcl.Expression { return s.Expression }
 // have their own context.
 func (x *expander) body(b *hclsyntax.Body, ctx *hcl.EvalContext, made bool) *hclsyntax.Body {
 	out := *b
-	if made && x.budget.spend((len(b.Attributes)+len(b.Blocks))*itemCost) {
+	if made && x.budget.SpendItems(len(b.Attributes)+len(b.Blocks)) {
 		out.Attributes = maps.Clone(b.Attributes)
 		for name, a := range b.Attributes {
 			own := *a
@@ -103,7 +104,7 @@ func (x *expander) generate(b *hclsyntax.Block, ctx *hcl.EvalContext) (out hclsy
 	}
 
 	complete = true
-	for it := list.ElementIterator(); it.Next() && !x.budget.exceeded; {
+	for it := list.ElementIterator(); it.Next() && !x.budget.Exceeded(); {
 		key, value := it.Element()
 		child := ctx.NewChild()
 		child.Variables = map[string]cty.Value{

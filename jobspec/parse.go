@@ -61,7 +61,7 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 		f.Job = nil
 	}
 
-	if s.budget.exceeded {
+	if s.budget.Exceeded() {
 		f.Job = nil
 		c.diags = nil // unknown values may have caused others
 		c.fault(s.start, "the values of the file are too large; expected at most %d bytes in all expressions",

@@ -7,6 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"berth/jobspec/functions"
 )
 
 var envPlaceholder = regexp.MustCompile(`\$\{[ \t]*env[ \t]+"([A-Za-z_][A-Za-z0-9_]*)"[ \t]*\}`)
@@ -44,7 +46,7 @@ func atRuntime(t hcl.Traversal) bool {
 // by literal text, and all expressions by metered ones.
 type preparation struct {
 	src    []byte
-	budget *budget
+	budget *functions.Budget
 	bound  []map[string]struct{} // the names that the loops and dynamic blocks around bind
 }
 
@@ -71,7 +73,7 @@ func (p *preparation) Exit(node hclsyntax.Node) hcl.Diagnostics {
 	case hclsyntax.ChildScope, *hclsyntax.Block:
 		p.bound = p.bound[:len(p.bound)-1]
 	}
-	p.budget.meter(node)
+	p.budget.Meter(node)
 	return nil
 }
 

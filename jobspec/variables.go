@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"berth/internal/hclconf"
+	"berth/jobspec/functions"
 	"berth/structs"
 )
 
@@ -36,19 +37,19 @@ type VarFile struct {
 type scope struct {
 	faults
 	start        hcl.Range
-	budget       *budget
+	budget       *functions.Budget
 	unset        *hclconf.Unset
 	functions    map[string]function.Function
 	vars, locals map[string]cty.Value
 }
 
 func newScope(filename string, body *hclsyntax.Body, in *Inputs) *scope {
-	b := newBudget()
+	b := functions.NewBudget()
 	return &scope{
 		start:     hcl.Range{Filename: filename, Start: body.SrcRange.Start, End: body.SrcRange.Start},
 		budget:    b,
 		unset:     hclconf.NewUnset(),
-		functions: b.table(files{in.Dir, in.Allowed}),
+		functions: b.Table(functions.Files{Dir: in.Dir, Allowed: in.Allowed}),
 		vars:      map[string]cty.Value{},
 		locals:    map[string]cty.Value{},
 	}

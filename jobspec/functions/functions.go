@@ -1,4 +1,6 @@
-package jobspec
+// Package functions has the functions of job files, and the budget that bounds the evaluation of their
+// expressions.
+package functions
 
 import (
 	"encoding/json"
@@ -23,8 +25,8 @@ import (
 	"berth/structs"
 )
 
-// functions has the functions that read no files.
-var functions = map[string]function.Function{
+// withoutFiles has the functions that read no files.
+var withoutFiles = map[string]function.Function{
 	"abs":             stdlib.AbsoluteFunc,
 	"base64decode":    encoding.Base64DecodeFunc,
 	"base64encode":    encoding.Base64EncodeFunc,
@@ -132,9 +134,9 @@ var costs = map[string]func(args []cty.Value) int{
 	"trim":          trimWork,
 }
 
-// table returns the functions of one file, whose calls use its budget.
-func (b *budget) table(readable files) map[string]function.Function {
-	all := maps.Clone(functions)
+// Table returns the functions of one file, whose calls use its budget.
+func (b *Budget) Table(readable Files) map[string]function.Function {
+	all := maps.Clone(withoutFiles)
 	maps.Copy(all, readable.functions())
 	for name, cost := range costs {
 		all[name] = b.bound(all[name], cost)
@@ -145,7 +147,7 @@ func (b *budget) table(readable files) map[string]function.Function {
 var errCost = errors.New("the arguments are too large")
 
 // bound returns a function that takes its cost from the budget.
-func (b *budget) bound(f function.Function, cost func([]cty.Value) int) function.Function {
+func (b *Budget) bound(f function.Function, cost func([]cty.Value) int) function.Function {
 	return function.New(&function.Spec{
 		Params:   f.Params(),
 		VarParam: f.VarParam(),

@@ -1,4 +1,4 @@
-package jobspec
+package functions
 
 import (
 	"encoding/base64"
@@ -20,15 +20,15 @@ import (
 	"berth/structs"
 )
 
-// files are the files that the functions of a job file may read: those in the folder of the file, those in
+// Files are the files that the functions of a job file may read: those in the folder of the file, those in
 // the allowed folders, the allowed files, and nothing outside to which a symbolic link leads. Without a
 // folder there are none, because an agent reads none for its clients.
-type files struct {
-	dir     string
-	allowed []string // absolute paths
+type Files struct {
+	Dir     string
+	Allowed []string // absolute paths
 }
 
-func (f files) functions() map[string]function.Function {
+func (f Files) functions() map[string]function.Function {
 	return map[string]function.Function{
 		"abspath":    f.function(f.absolute, "path"),
 		"basename":   stringFunction(pathPart(filepath.Base), "path"),
@@ -45,9 +45,9 @@ var errNoFolder = errors.New("this function works in the command line only; " +
 	"an agent does not read files for a job")
 
 // function returns a function of strings that needs the folder of the job file.
-func (f files) function(call stringCall, names ...string) function.Function {
+func (f Files) function(call stringCall, names ...string) function.Function {
 	return stringFunction(func(args []string) (cty.Value, error) {
-		if f.dir == "" {
+		if f.Dir == "" {
 			return cty.NilVal, errNoFolder
 		}
 		return call(args)
@@ -77,17 +77,17 @@ func stringFunction(call stringCall, names ...string) function.Function {
 	})
 }
 
-func (f files) absolute(args []string) (cty.Value, error) {
+func (f Files) absolute(args []string) (cty.Value, error) {
 	name := args[0]
 	if !filepath.IsAbs(name) {
-		name = filepath.Join(f.dir, name)
+		name = filepath.Join(f.Dir, name)
 	}
 	name, err := filepath.Abs(name)
 	return cty.StringVal(name), err
 }
 
 // expand replaces ~ at the start of a path by the folder of the user.
-func (files) expand(args []string) (cty.Value, error) {
+func (Files) expand(args []string) (cty.Value, error) {
 	rest, ok := strings.CutPrefix(args[0], "~")
 	if !ok || rest != "" && rest[0] != '/' {
 		return cty.StringVal(args[0]), nil
@@ -103,15 +103,15 @@ func pathPart(part func(string) string) stringCall {
 }
 
 // open opens the folder through which the functions may read a path, and returns the path within it.
-func (f files) open(name string) (root *os.Root, within string, err error) {
+func (f Files) open(name string) (root *os.Root, within string, err error) {
 	if filepath.IsLocal(name) || name == "." {
-		root, err = os.OpenRoot(f.dir)
+		root, err = os.OpenRoot(f.Dir)
 		return root, name, err
 	}
 
 	full := name
 	if !filepath.IsAbs(full) {
-		full = filepath.Join(f.dir, full)
+		full = filepath.Join(f.Dir, full)
 	}
 
 	full, err = filepath.Abs(full)
@@ -119,7 +119,7 @@ func (f files) open(name string) (root *os.Root, within string, err error) {
 		return nil, "", err
 	}
 
-	for _, allowed := range f.allowed {
+	for _, allowed := range f.Allowed {
 		rest, err := filepath.Rel(allowed, full)
 		if err != nil || !filepath.IsLocal(rest) {
 			continue
@@ -146,7 +146,7 @@ func openAllowed(allowed, rest string) (root *os.Root, within string, err error)
 }
 
 // read returns the content of a file.
-func (f files) read(name string) (content []byte, err error) {
+func (f Files) read(name string) (content []byte, err error) {
 	root, within, err := f.open(name)
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (f files) read(name string) (content []byte, err error) {
 // closeRead closes a file that was only read. Its error loses no data.
 func closeRead(f io.Closer) { _ = f.Close() }
 
-func (f files) text(args []string) (cty.Value, error) {
+func (f Files) text(args []string) (cty.Value, error) {
 	content, err := f.read(args[0])
 	if err == nil && !utf8.Valid(content) {
 		err = fmt.Errorf("%q is not text in UTF-8; filebase64 reads any file", args[0])
@@ -187,12 +187,12 @@ func (f files) text(args []string) (cty.Value, error) {
 	return cty.StringVal(string(content)), err
 }
 
-func (f files) base64(args []string) (cty.Value, error) {
+func (f Files) base64(args []string) (cty.Value, error) {
 	content, err := f.read(args[0])
 	return cty.StringVal(base64.StdEncoding.EncodeToString(content)), err
 }
 
-func (f files) exists(args []string) (cty.Value, error) {
+func (f Files) exists(args []string) (cty.Value, error) {
 	root, within, err := f.open(args[0])
 	if err != nil {
 		return cty.NilVal, err
@@ -209,7 +209,7 @@ func (f files) exists(args []string) (cty.Value, error) {
 }
 
 // list returns the files below a folder that match a pattern, in which ** is any number of folders.
-func (f files) list(args []string) (cty.Value, error) {
+func (f Files) list(args []string) (cty.Value, error) {
 	root, within, err := f.open(args[0])
 	if err != nil {
 		return cty.NilVal, err

@@ -1,4 +1,4 @@
-package jobspec
+package functions
 
 import (
 	"reflect"
@@ -18,18 +18,19 @@ const (
 	itemCost  = 128
 )
 
-// budget bounds the evaluation of one file: every submitter of a job can write one, and a loop multiplies
+// Budget bounds the evaluation of one file: every submitter of a job can write one, and a loop multiplies
 // values. Each value that an expression yields costs its size, also one within another, so that the time of
 // an evaluation is bounded, too.
-type budget struct {
+type Budget struct {
 	left     int
 	exceeded bool
 }
 
-func newBudget() *budget { return &budget{left: structs.MaxEvaluation} }
+// NewBudget returns the budget of a file.
+func NewBudget() *Budget { return &Budget{left: structs.MaxEvaluation} }
 
 // spend takes a cost from the budget. It reports whether the budget allows it.
-func (b *budget) spend(cost int) bool {
+func (b *Budget) spend(cost int) bool {
 	if cost > b.left {
 		b.exceeded = true
 		b.left = 0
@@ -38,10 +39,17 @@ func (b *budget) spend(cost int) bool {
 	return !b.exceeded
 }
 
+// SpendItems takes the cost of arguments and blocks that a dynamic block makes. It reports whether the budget
+// allows it.
+func (b *Budget) SpendItems(n int) bool { return b.spend(n * itemCost) }
+
+// Exceeded reports whether the evaluation has cost more than the budget.
+func (b *Budget) Exceeded() bool { return b.exceeded }
+
 // metered is an expression whose values cost their size. It yields unknown values after the budget.
 type metered struct {
 	hclsyntax.Expression
-	budget *budget
+	budget *Budget
 }
 
 // Value returns the value of the expression.
@@ -96,8 +104,8 @@ func numberSize(v cty.Value) int {
 
 var expressionType = reflect.TypeFor[hclsyntax.Expression]()
 
-// meter replaces the expressions below a node of the syntax by metered ones.
-func (b *budget) meter(node hclsyntax.Node) {
+// Meter replaces the expressions below a node of the syntax by metered ones.
+func (b *Budget) Meter(node hclsyntax.Node) {
 	v := reflect.ValueOf(node)
 	if v.Kind() != reflect.Pointer {
 		return
@@ -127,7 +135,7 @@ func (b *budget) meter(node hclsyntax.Node) {
 	}
 }
 
-func (b *budget) meterOne(e hclsyntax.Expression) hclsyntax.Expression {
+func (b *Budget) meterOne(e hclsyntax.Expression) hclsyntax.Expression {
 	return &metered{
 		Expression: e,
 		budget:     b,
