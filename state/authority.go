@@ -33,8 +33,7 @@ func ActiveAuthority(tx Reader) *structs.Authority {
 }
 
 // TrustedAuthorities returns the authorities of some rows that are trusted at a time (UnixNano): the one that
-// signs, then those before it, the latest first. The list ends with the first one that is not trusted: the
-// cross certificates lead to no other.
+// signs, then those before it, the latest first.
 func TrustedAuthorities(rows []*structs.Authority, now int64) (trusted []*structs.Authority) {
 	byID := make(map[string]*structs.Authority, len(rows))
 	for _, a := range rows {
@@ -48,10 +47,9 @@ func TrustedAuthorities(rows []*structs.Authority, now int64) (trusted []*struct
 	}
 	for _, id := range trusted[0].Formers {
 		a := byID[id]
-		if a == nil || !isTrusted(a, now) {
-			break
+		if a != nil && isTrusted(a, now) {
+			trusted = append(trusted, a)
 		}
-		trusted = append(trusted, a)
 	}
 	return trusted
 }
@@ -136,18 +134,52 @@ func AuthorityRemove(tx *WriteTx, p *structs.AuthorityRemoveRequest) error {
 }
 
 // keepAuthorities keeps the authorities of the replaced state if they are later than the restored ones: the
-// machines trust no others, and the key of a removed one may be stolen. A state of another cluster, or of a
-// new one, has the authorities of the archive.
-func keepAuthorities(tx *WriteTx, before Reader) {
-	was, now := ActiveAuthority(before), ActiveAuthority(tx)
-	if was == nil || now != nil && was.ID != now.ID && !slices.Contains(was.Formers, now.ID) {
+// machines trust no others, and the key of a removed one may be stolen. If the archive is of another cluster,
+// its authority signs, because its machines trust no other, and those of the replaced state are retired: the
+// servers and machines that are there have certificates of them.
+func keepAuthorities(tx *WriteTx, before Reader, now int64) {
+	was, restored := ActiveAuthority(before), ActiveAuthority(tx)
+	switch {
+	case was == nil:
+	case restored == nil || restored.ID == was.ID || slices.Contains(was.Formers, restored.ID):
+		for _, a := range slices.Collect(authorities.Scan(tx)) {
+			authorities.Delete(tx, a)
+		}
+		for a := range authorities.Scan(before) {
+			authorities.Put(tx, copyAuthority(a))
+		}
+	case !slices.Contains(restored.Formers, was.ID): // else the archive is the later one
+		retireAuthorities(tx, before, now)
+	}
+}
+
+// retireAuthorities adds the authorities of another state as ones before the one that signs.
+func retireAuthorities(tx *WriteTx, other Reader, now int64) {
+	for a := range authorities.Scan(other) {
+		retired := copyAuthority(a)
+		if a.RetireTime == 0 {
+			retired.RetireTime = max(now, a.CreateTime, 1)
+		}
+		if authorities.Get(tx, a.ID) == nil {
+			authorities.Put(tx, retired)
+		}
+	}
+	active := copyAuthority(ActiveAuthority(tx))
+	was := ActiveAuthority(other)
+	formers := slices.Concat(active.Formers, []string{was.ID}, was.Formers)
+	active.Formers = formers[:min(len(formers), structs.MaxFormers)]
+	authorities.Put(tx, active)
+}
+
+// AuthoritiesForget deletes the authorities if the key of the one that signs is encrypted with a root key that
+// is lost.
+func AuthoritiesForget(tx *WriteTx, keyID string) {
+	active := ActiveAuthority(tx)
+	if active == nil || active.Key.KeyID != keyID {
 		return
 	}
 	for _, a := range slices.Collect(authorities.Scan(tx)) {
 		authorities.Delete(tx, a)
-	}
-	for a := range authorities.Scan(before) {
-		authorities.Put(tx, copyAuthority(a))
 	}
 }
 
@@ -159,7 +191,7 @@ func (c *checker) authorities() {
 			active++
 		}
 		c.want(a.Key != nil && a.CertPEM != "", "authority %s: it has no key or no certificate", a.ID)
-		c.want((a.CrossPEM == "") == (len(a.Formers) == 0), "authority %s: it has replaced %d others, "+
+		c.want(a.CrossPEM == "" || len(a.Formers) > 0, "authority %s: it has replaced %d others, "+
 			"and a cross certificate of %d bytes", a.ID, len(a.Formers), len(a.CrossPEM))
 	}
 	c.want(active <= 1, "%d authorities sign; expected one", active)

@@ -132,16 +132,26 @@ func TestRecover_KeepsLaterAuthorities(t *testing.T) {
 	do(archive, AuthoritySet, anAuthority("a"))
 	other := keyedFixture(t)
 	do(other, AuthoritySet, anAuthority("z"))
+	none := keyedFixture(t)
 	for name, c := range map[string]struct {
-		before *fixture
-		want   string
+		before  *fixture
+		archive *fixture
+		want    []string
 	}{
-		"a later state":                {later, "c"},
-		"the state of another cluster": {other, "a"},
-		"no authority":                 {keyedFixture(t), "a"},
+		"a later state":                   {later, archive, []string{"c"}},
+		"no authority":                    {none, archive, []string{"a"}},
+		"an archive without one":          {later, none, []string{"c"}},
+		"a later archive":                 {archive, later, []string{"c"}},
+		"an archive of another cluster":   {other, archive, []string{"a", "z"}},
+		"a later one of another cluster":  {other, replacedAt(t, 10, 20), []string{"c", "b", "a", "z"}},
+		"after a replacement, of another": {replacedAt(t, 10, 20), other, []string{"z", "c", "b", "a"}},
 	} {
-		if got := c.before.restored(archive.save()).trustedAt(21); !slices.Equal(got, []string{c.want}) {
-			t.Errorf("%s: %q are trusted; expected %s", name, got, c.want)
+		restored := c.before.restored(c.archive.save())
+		if got := restored.trustedAt(21); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q are trusted; expected %q", name, got, c.want)
+		}
+		if faults := Check(restored.s.Read()); len(faults) > 0 {
+			t.Errorf("%s: %v", name, faults)
 		}
 	}
 }

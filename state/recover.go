@@ -72,7 +72,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	keepLeaseBound(tx, before)
 	keepRootKeys(tx, before)
 	keepRevocations(tx, before)
-	keepAuthorities(tx, before)
+	keepAuthorities(tx, before, now)
 }
 
 // keepRootKeys keeps the root keys that the restored state lacks, because the rows that are taken over may

@@ -18,7 +18,7 @@ func (w *fixture) restored(saved []byte) *fixture {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	back.index = w.index
+	back.index = max(w.index, back.s.Index())
 	do(back, func(tx *WriteTx, before *ReadTx) error {
 		Recover(tx, before, 1)
 		return nil

@@ -38,7 +38,7 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.Rest
 			a.requests = append(a.requests, request)
 		}
 	}
-	if len(a.requests) == 0 {
+	if len(a.requests) == 0 && len(a.lost) == 0 {
 		return nil
 	}
 	return aside.Write(aside.Index(), func(tx *state.WriteTx) error {
@@ -46,6 +46,9 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.Rest
 			if err := state.RootKeyRewrap(tx, r); err != nil {
 				return err
 			}
+		}
+		for _, keyID := range a.lost {
+			state.AuthoritiesForget(tx, keyID)
 		}
 		return nil
 	})
@@ -57,6 +60,7 @@ type adoption struct {
 	file     encrypter // nil: none was given
 	given    keyring.RestoreKeys
 	requests []*structs.RootKeyRewrapRequest
+	lost     []string // IDs of root keys that no server will open
 }
 
 // adopt returns the change of one root key, or nil if it stays as it is.
@@ -97,10 +101,15 @@ func (a *adoption) adopt(
 	return request, nil
 }
 
-// missing returns the error of a root key that no server would open, or nil if nothing needs it.
+// missing returns the error of a root key that no server would open, or nil if nothing needs it. It notes one
+// that the operator gives up.
 func (a *adoption) missing(aside state.Reader, row *structs.RootKey, own error) error {
 	count, places := usesOf(aside, row.KeyID)
-	if count == 0 && row.State != structs.RootKeyActive || a.given.LoseSecrets {
+	if count == 0 && row.State != structs.RootKeyActive {
+		return nil
+	}
+	if a.given.LoseSecrets {
+		a.lost = append(a.lost, row.KeyID)
 		return nil
 	}
 

@@ -43,6 +43,16 @@ func (c *cluster) withSecret(s *server) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+
+	_, err = fsm.Propose(c.t.Context(), c, fsm.AuthoritySet, &structs.AuthorityRequest{
+		ID:      "a",
+		CertPEM: "a certificate",
+		Key:     &structs.Sealed{KeyID: sealed.KeyID, Data: []byte("a key")},
+		Now:     1,
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // opensSecret reports whether a server with these settings opens the secret of withSecret in a state.
@@ -118,6 +128,10 @@ func TestAdopt_NeedsTheKeyOfTheArchive(t *testing.T) {
 			present := Settings{Source: c.settings.Source}
 			if got := opensSecret(t, archive.store, present); got != c.opens {
 				t.Errorf("the servers open the secret: %t", got)
+			}
+			signs := state.ActiveAuthority(archive.store.Read()) != nil
+			if signs == c.given.LoseSecrets {
+				t.Errorf("the archive still has an authority that signs: %t", signs)
 			}
 		})
 	}
