@@ -94,9 +94,13 @@ func TestAuthority_AllMachinesFollowANewOneByThemselves(t *testing.T) {
 	calling, stop := context.WithCancel(t.Context())
 	var calls sync.WaitGroup
 	s.callAll(calling, &calls)
+	begin := time.Now()
 	trusted := s.replaceAuthority()
 	for _, m := range s.machines {
 		s.awaitFollows(m, trusted...)
+	}
+	if took := time.Since(begin); took > 45*time.Second { // the next look at the certificates is later
+		t.Errorf("the machines followed after %s", took)
 	}
 	stop()
 	calls.Wait()
@@ -109,6 +113,25 @@ func TestAuthority_AllMachinesFollowANewOneByThemselves(t *testing.T) {
 	for _, m := range s.machines {
 		s.awaitFollows(m, trusted...)
 	}
+}
+
+// The certificate of the server has ended, and its rows and its copy have the former authority alone.
+func TestAuthority_AServerThatWasOffFollows(t *testing.T) {
+	s := newSite(t)
+	leader := s.leader()
+	i := slices.IndexFunc(s.machines, func(m *siteMachine) bool { return m.running != leader })
+	off := s.machines[i]
+	off.stop()
+	s.endCertificate(off, time.Now().Add(-3*day))
+	trusted := s.replaceAuthority()
+	for _, m := range s.machines {
+		if m != off {
+			s.awaitFollows(m, trusted...)
+		}
+	}
+	s.start(off)
+	s.awaitFollows(off, trusted...)
+	s.mustServe()
 }
 
 func TestAuthority_ARemovedOneIsRejectedAtOnce(t *testing.T) {

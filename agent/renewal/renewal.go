@@ -15,9 +15,9 @@ import (
 const (
 	// interval is the time between two looks at the certificate, and between two attempts to renew it.
 	interval = time.Minute
-	// lapsedInterval is the least time between two attempts to renew a certificate that has ended, and half of
-	// the most: the machines of a site that was off do not call all at once.
-	lapsedInterval = 5 * time.Second
+	// hurriedInterval is the least time between two attempts to renew a certificate that has ended, or one while
+	// the authorities are others. The most is twice that, or Spread more: the machines do not call all at once.
+	hurriedInterval = 5 * time.Second
 )
 
 // Renewer renews the certificate of an agent.
@@ -56,8 +56,8 @@ func (r Renewer) Run(ctx context.Context) {
 		}
 		told = fault
 		pause := interval
-		if r.Keys.Lapsed(time.Now()) {
-			pause = lapsedInterval + rand.N(lapsedInterval)
+		if r.Keys.Lapsed(time.Now()) || !r.follows() {
+			pause = hurriedInterval + rand.N(max(hurriedInterval, r.Spread()))
 		}
 		if !r.wait(ctx, pause) {
 			return

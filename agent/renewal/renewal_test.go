@@ -165,3 +165,25 @@ func TestRun_SpreadsTheRenewalsForAnotherAuthority(t *testing.T) {
 		}
 	})
 }
+
+// The first attempt may come too early: the server has not opened the root key yet, or there is no leader.
+func TestRun_RepeatsARenewalForAnotherAuthoritySoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := renewing(t, 0)
+		r.Trusted = func() []string { return []string{"new"} }
+		r.Spread = func() time.Duration { return 20 * time.Second }
+		var attempts []time.Time
+		ctx, cancel := context.WithCancel(t.Context())
+		r.Sign = func(context.Context, []byte) (string, string, error) {
+			attempts = append(attempts, time.Now())
+			if len(attempts) == 2 {
+				cancel()
+			}
+			return "", "", errors.New("not yet")
+		}
+		r.Run(ctx)
+		if pause := attempts[1].Sub(attempts[0]); pause < 5*time.Second || pause >= 25*time.Second {
+			t.Errorf("the second attempt was %s after the first", pause)
+		}
+	})
+}
