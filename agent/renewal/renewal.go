@@ -46,6 +46,7 @@ func (r Renewer) Run(ctx context.Context) {
 	}
 	for {
 		err := r.Step(ctx, time.Now())
+		r.Keys.NoteRenewal(err)
 		fault := ""
 		if err != nil {
 			fault = err.Error()

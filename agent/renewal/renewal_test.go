@@ -187,3 +187,22 @@ func TestRun_RepeatsARenewalForAnotherAuthoritySoon(t *testing.T) {
 		}
 	})
 }
+
+func TestRun_NotesTheFaultForTheWarningOfTheEnd(t *testing.T) {
+	r, _ := renewing(t, 20*time.Hour)
+	sign := r.Sign
+	for _, want := range []error{errors.New("no leader"), nil} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r.Sign = func(ctx context.Context, der []byte) (string, string, error) {
+			defer cancel()
+			if want != nil {
+				return "", "", want
+			}
+			return sign(ctx, der)
+		}
+		r.Run(ctx)
+		if got := r.Keys.RenewalFault(); got != want {
+			t.Errorf("got %v; expected %v", got, want)
+		}
+	}
+}

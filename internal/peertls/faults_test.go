@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -29,17 +30,35 @@ func TestPlainFault_NamesTheAuthorityThatHasExpired(t *testing.T) {
 	}
 }
 
-func TestKeys_TellThatTheyHaveExpired(t *testing.T) {
+func TestKeys_TellThatTheyEnd(t *testing.T) {
 	keys := open(t, pkitest.New(t, "global"), pki.RoleServer, "s1")
-	for after, want := range map[time.Duration]string{
-		-time.Minute: "[WARN]  the TLS certificate of this agent ends soon",
-		time.Minute:  "[ERROR] the TLS certificate of this agent has expired",
+	const byHand = "put a new one into the same files"
+	fault := errors.New("no leader")
+	for _, c := range []struct {
+		renew bool
+		fault error
+		after time.Duration
+		want  []string
+	}{
+		{false, nil, -time.Minute, []string{"[WARN]", "ends soon", byHand}},
+		{false, nil, time.Minute, []string{"[ERROR]", "has expired", byHand}},
+		{true, nil, -time.Minute, []string{"[WARN]", "ends soon", "goes on trying", "none yet"}},
+		{true, fault, -time.Minute, []string{"[WARN]", "ends soon", "goes on trying", "no leader"}},
+		{true, fault, time.Minute, []string{"[ERROR]", "has expired", "goes on trying", "no leader"}},
+		{true, nil, time.Minute, []string{"[ERROR]", "has expired", "goes on trying", "none yet"}},
 	} {
 		var b bytes.Buffer
 		keys.logger = hclog.New(&hclog.LoggerOptions{Output: &b})
-		keys.tellEnd(keys.Expires().Add(after))
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("%s after the end: %s", after, b.String())
+		keys.cfg.Renew = c.renew
+		keys.NoteRenewal(c.fault)
+		keys.tellEnd(keys.Expires().Add(c.after))
+		for _, want := range c.want {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%+v: %q is missing in %s", c, want, b.String())
+			}
+		}
+		if c.renew == strings.Contains(b.String(), byHand) {
+			t.Errorf("%+v: %s", c, b.String())
 		}
 	}
 }

@@ -34,6 +34,8 @@ type Keys struct {
 	reading sync.Mutex // held while the files are read
 	revoked atomic.Pointer[Revoked]
 	open    openConns
+
+	renewFault atomic.Pointer[error] // of the last attempt to renew the certificate; nil if it did not fail
 }
 
 // material is the content of the files.
@@ -148,13 +150,27 @@ func (k *Keys) Run(ctx context.Context) {
 
 // tellEnd tells the log that the certificate ends soon, or that it has ended.
 func (k *Keys) tellEnd(now time.Time) {
-	if now.After(k.Expires()) {
-		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; put a new one "+
-			"into the same files", "expired", k.Expires())
-		return
+	values := []any{"expires", k.Expires()}
+	if k.cfg.Renew {
+		fault := "none yet"
+		if err := k.RenewalFault(); err != nil {
+			fault = err.Error()
+		}
+		values = append(values, "last_failure", fault)
 	}
-	k.logger.Warn("the TLS certificate of this agent ends soon; put a new one into the same files",
-		"expires", k.Expires())
+	switch lapsed := k.Lapsed(now); {
+	case lapsed && k.cfg.Renew:
+		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; the agent "+
+			"goes on trying to renew it", values...)
+	case lapsed:
+		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; put a new one "+
+			"into the same files", values...)
+	case k.cfg.Renew:
+		k.logger.Warn("the TLS certificate of this agent ends soon, and is not renewed yet; the agent goes on "+
+			"trying", values...)
+	default:
+		k.logger.Warn("the TLS certificate of this agent ends soon; put a new one into the same files", values...)
+	}
 }
 
 // endsSoon reports whether less than a fifth of the life of the certificate is left.

@@ -16,6 +16,25 @@ func (k *Keys) RenewAt() time.Time {
 	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore) / 3)
 }
 
+// NoteRenewal notes the error of an attempt to renew the certificate, nil for none. The warnings of the end
+// of the certificate name it.
+func (k *Keys) NoteRenewal(err error) {
+	if err == nil {
+		k.renewFault.Store(nil)
+		return
+	}
+	k.renewFault.Store(&err)
+}
+
+// RenewalFault returns the error of the last attempt to renew the certificate, nil if it did not fail.
+func (k *Keys) RenewalFault() error {
+	err := k.renewFault.Load()
+	if err == nil {
+		return nil
+	}
+	return *err
+}
+
 // Lapsed reports whether the certificate of this agent has ended at a time.
 func (k *Keys) Lapsed(now time.Time) bool { return now.After(k.Expires()) }
 
