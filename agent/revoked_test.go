@@ -57,7 +57,7 @@ func newCaller(t *testing.T, own *pkitest.Authority, role pki.Role, id string) *
 	t.Helper()
 	files := own.Files(t, role, id)
 	trusting := keysOf(t, own, own.Files(t, pki.RoleServer, "trusting"), pki.RoleServer)
-	config := trusting.Client(peertls.Roles(pki.RoleServer))(peertls.NewConn(nil))
+	config := trusting.Client(peertls.Roles(pki.RoleServer, pki.RoleNode))(peertls.NewConn(nil))
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {
 		t.Fatal(err)

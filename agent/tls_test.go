@@ -69,7 +69,7 @@ func httpClient(
 	return &http.Client{Transport: transport}
 }
 
-// expired issues a certificate that has expired.
+// expired issues a certificate that has expired, during the life of its authority.
 func expired(t *testing.T, a *pkitest.Authority, role pki.Role) pkitest.Files {
 	t.Helper()
 	return a.FilesOf(t, pki.Request{
@@ -78,8 +78,8 @@ func expired(t *testing.T, a *pkitest.Authority, role pki.Role) pkitest.Files {
 			Role:   role,
 			ID:     "expired",
 		},
-		From: time.Now().Add(-2 * time.Hour),
-		Life: time.Hour,
+		From: time.Now().Add(-50 * time.Minute),
+		Life: time.Minute,
 	})
 }
 
