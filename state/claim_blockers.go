@@ -296,8 +296,9 @@ func lostHolder(tx Reader, c *structs.CSIClaim) string {
 		off  = "or until an operator who knows that it is off runs: "
 	)
 	confirm := off + "berth node confirm-lost " + c.NodeID
+	v := Volume(tx, c.Namespace, c.VolumeID)
 	switch {
-	case followsFence(tx, c):
+	case v != nil && LossPolicy(tx, v) == structs.LossFence:
 		return down + "until a fence device proves that it cannot write, " + confirm
 	case followsLease(tx, c):
 		return down + "until it has surely ended the tasks itself, because its lease has ended, " + confirm

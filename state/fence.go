@@ -76,9 +76,9 @@ func lastFence(tx Reader, node string) (last uint64) {
 	return last
 }
 
-// FenceBegin records that a run begins. The order of an operator, if there is one, is the reason. Without an
-// order it rejects a node that has not reported its volumes since a restore: the node may have come back
-// after the snapshot, and the run would switch off a machine that works.
+// FenceBegin records that a run begins. The order of an operator, if there is one, is the reason. Without one
+// it rejects a node that may work: one that has not reported its volumes since a restore may have come back
+// after the snapshot, and one for which nobody waits any more has released its volumes since the decision.
 func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
 	n, err := findLost(tx, p.NodeID, 0)
 	if err != nil {
@@ -94,6 +94,9 @@ func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
 	if order == nil && n.Unaccounted {
 		return structs.Preconditionf("node %s has not reported its volumes since the servers' state was "+
 			"restored: only an operator has it fenced, by berth node fence %s", n.ID, n.ID)
+	}
+	if order == nil && !IsFenceWanted(tx, n.ID) {
+		return structs.Conflictf("nobody waits any more for a volume with on_node_loss fence of node %s", n.ID)
 	}
 	for r := range fenceRuns.Scan(tx, n.ID) {
 		if r.State == structs.FenceRunning {
@@ -181,19 +184,12 @@ func releaseProved(tx *WriteTx, run *structs.FenceRun, p *structs.FenceEndReques
 			keys = append(keys, c.Key())
 		}
 	}
-	const waited = "a volume of the node with on_node_loss " + structs.LossFence + " was waited for"
 	return releaseLost(tx, run, keys, structs.CSIVolumeForceRequest{
 		What:         fmt.Sprintf("claims released; fence device %q proved that the node cannot write", run.Device),
 		By:           cmp.Or(run.By, "the servers"),
-		Reason:       cmp.Or(run.Why, waited),
+		Reason:       cmp.Or(run.Why, "a volume with on_node_loss fence was waited for"),
 		WriteOptions: structs.WriteOptions{Now: p.Now},
 	})
-}
-
-// followsFence reports whether the servers run the fence devices of a lost node for a claim.
-func followsFence(tx Reader, c *structs.CSIClaim) bool {
-	v := Volume(tx, c.Namespace, c.VolumeID)
-	return v != nil && LossPolicy(tx, v) == structs.LossFence
 }
 
 // ConfirmLost records the word of an operator that the machine of a node is off, and releases all claims of
@@ -349,6 +345,11 @@ func LostClaims(tx Reader, node string) (lost []*structs.LostClaim) {
 		lost = append(lost, l)
 	}
 	return lost
+}
+
+// IsFenceWanted reports whether somebody waits for a volume of a node for which the servers fence it.
+func IsFenceWanted(tx Reader, node string) bool {
+	return slices.ContainsFunc(LostClaims(tx, node), (*structs.LostClaim).WantsFence)
 }
 
 // IsWaitedFor reports whether a claim waits for a volume, or an evaluation is blocked on it.

@@ -252,6 +252,37 @@ func TestFenceBegin_IsTheOnlyRunOfALoss(t *testing.T) {
 	wantKind(t, begin(func(p *structs.FenceBeginRequest) { p.Number = 2 }), structs.KindConflict)
 }
 
+// A node that is down may release its volumes, because its agent is there again, between the decision of the
+// leader and the entry.
+func TestFenceBegin_NeedsSomebodyThatWaits(t *testing.T) {
+	begin := func(w *fixture) error {
+		return try(w, FenceBegin, &structs.FenceBeginRequest{
+			NodeID: "n1", Epoch: w.epoch("n1"), Number: 1, Attempt: 1, Device: "ipmi",
+		})
+	}
+	release := func(w *fixture, volumes ...string) {
+		for _, v := range volumes {
+			do(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{
+				{Namespace: structs.DefaultNamespace, VolumeID: v, AllocID: "db-" + v},
+			}})
+		}
+	}
+	w := lostNode(t)
+	release(w, "fenced")
+	if err := begin(w); err != nil {
+		t.Errorf("a job waits for another volume with the policy: %v", err)
+	}
+	w = lostNode(t)
+	release(w, "fenced", "other")
+	wantKind(t, begin(w), structs.KindConflict)
+	if err := w.order("n1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := begin(w); err != nil {
+		t.Errorf("an operator ordered it: %v", err)
+	}
+}
+
 func TestFenceRuns_TheNewestStay(t *testing.T) {
 	w := lostNode(t)
 	for range structs.FenceRuns + 3 {
@@ -268,11 +299,11 @@ func TestFenceRuns_GoWithTheNode(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
 	w.status(structs.NodeDown, "n1")
-	w.begin("ipmi", structs.FencePower)
-	w.end(structs.FenceEndRequest{Cause: structs.FenceCauseAgent})
 	if err := w.order("n1"); err != nil {
 		t.Fatal(err)
 	}
+	w.begin("ipmi", structs.FencePower)
+	w.end(structs.FenceEndRequest{Cause: structs.FenceCauseAgent})
 	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	if len(w.runs("n1")) > 0 || FenceOrder(w.s.Read(), "n1") != nil {
 		t.Error("rows of a deleted node are left")

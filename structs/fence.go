@@ -177,6 +177,9 @@ type LostClaim struct {
 	Waited     bool   // a claim or an evaluation waits for the volume
 }
 
+// WantsFence reports whether the servers run the fence devices of the node for the claim.
+func (l *LostClaim) WantsFence() bool { return l.Waited && l.OnNodeLoss == LossFence }
+
 // FenceBrake says that so many nodes were lost within a short time that the fault may be on the side of the
 // servers. They then fence no node by themselves.
 type FenceBrake struct {

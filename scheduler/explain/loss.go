@@ -2,7 +2,6 @@ package explain
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"berth/state"
@@ -67,9 +66,7 @@ func (x lossExplainer) heldBack(held *structs.Reason, n *structs.Node) []*struct
 
 // isFencedForAnother reports whether the servers try to fence a node again and again by themselves.
 func (x lossExplainer) isFencedForAnother(n *structs.Node) bool {
-	return !n.Unaccounted && slices.ContainsFunc(state.LostClaims(x.tx, n.ID), func(c *structs.LostClaim) bool {
-		return c.Waited && c.OnNodeLoss == structs.LossFence
-	})
+	return !n.Unaccounted && state.IsFenceWanted(x.tx, n.ID)
 }
 
 // lastRun returns the newest run of a fence device for the present loss of a node, nil if there is none.

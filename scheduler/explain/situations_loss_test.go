@@ -20,7 +20,8 @@ var lossSituations = []situation{
 	{name: "volume: a fence of an operator runs for one that holds", volume: "vol", nodes: 2,
 		make: after(lostHolder(structs.LossHold), orderFence, fenceBegins("ipmi"), wait(20*time.Second))},
 	{name: "volume: a fence for another volume runs for one that holds", volume: "vol", nodes: 2,
-		make: after(lostHolder(structs.LossHold), fenceBegins("ipmi"), wait(20*time.Second))},
+		make: after(lostHolderBy(structs.LossHold, dbClaimsAnother), awaitsAnother, fenceBegins("ipmi"),
+			wait(20*time.Second))},
 	{name: "volume: a fence for another volume failed for one that holds", volume: "vol", nodes: 2,
 		make: after(lostHolderBy(structs.LossHold, dbClaimsAnother), awaitsAnother, fenceBegins("ipmi"),
 			fenceEnds(structs.FenceEndRequest{

@@ -140,7 +140,7 @@ func (l *Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 	wanted := at.claims
 	if at.order == nil {
 		wanted = slices.DeleteFunc(slices.Clone(wanted), func(c *structs.LostClaim) bool {
-			return !c.Waited || c.OnNodeLoss != structs.LossFence
+			return !c.WantsFence()
 		})
 		at.waited = len(wanted) > 0
 	}
