@@ -55,6 +55,7 @@ func (d *device) Fence(ctx context.Context, row *structs.Node) fencing.Result {
 			d.run = nil
 		}
 	}()
+	w.script.reach("the device runs for " + n.id)
 	pause := time.Second
 	switch mode {
 	case deviceFails:

@@ -5,6 +5,8 @@
 // heap of events drives all of them: no goroutine, timer or socket decides the order. So two runs of one seed
 // write equal logs, byte for byte.
 //
+// TestSimulate draws faults. TestInterleavings performs all sequences of a few events instead.
+//
 // The guarantees are the list properties, with the faults under which each one holds. docs/reliability.md
 // repeats the list, and says how to run it.
 package simulate

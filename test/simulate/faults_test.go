@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"berth/fsm"
@@ -146,9 +147,10 @@ func (w *world) stopJob(id string) {
 }
 
 // job returns a version of a job: a service of one task. The jobs "v0", "v1" and so on write the volume of
-// their name; "plain" has none.
+// their name, as "v0-next" does; "plain" has none.
 func (w *world) job(id string) *structs.Job {
 	g := &structs.TaskGroup{
+		Disconnect:    w.rule,
 		Name:          "g",
 		Count:         1,
 		EphemeralDisk: &structs.EphemeralDisk{SizeMB: 100},
@@ -169,7 +171,7 @@ func (w *world) job(id string) *structs.Job {
 		g.Volumes = map[string]*structs.VolumeRequest{"v": {
 			Name:           "v",
 			Type:           structs.VolumeTypeCSI,
-			Source:         id,
+			Source:         volumeOf(id),
 			AccessMode:     structs.CSISingleNodeWriter,
 			AttachmentMode: structs.CSIFileSystem,
 		}}
@@ -177,6 +179,12 @@ func (w *world) job(id string) *structs.Job {
 	j := &structs.Job{ID: id, Type: structs.JobService, TaskGroups: []*structs.TaskGroup{g}}
 	j.Canonicalize()
 	return j
+}
+
+// volumeOf returns the volume that a job writes.
+func volumeOf(job string) string {
+	volume, _, _ := strings.Cut(job, "-")
+	return volume
 }
 
 // orderFence is the order of an operator to fence a lost node.

@@ -22,9 +22,11 @@ type leader struct {
 	term    uint64
 	ctx     context.Context // ends with the leadership
 	cancel  context.CancelFunc
+	handsOn bool          // the next leader has its entries in flight; else they are lost
 	frozen  time.Duration // it was frozen, lost its leadership, and runs again from then on; 0: it was not
 	leases  *leases.Leases
 	lease   *leases.Leadership
+	steps   int // of the leases
 	fencing fence.Loop
 	proofs  fence.LeaseLoop
 	calls   map[string]bool          // of a controller, in flight
@@ -48,22 +50,25 @@ func (w *world) elect() {
 		Grace:   oneOf(w, time.Second, 5*time.Second, 15*time.Second),
 		Longest: time.Hour,
 	}
+	if w.script != nil {
+		config = w.script.leaseConfig(l.term)
+	}
 	l.leases = leases.New(config, clock)
 	l.lease = l.leases.Lead(leases.Deps{
 		Store:    w.store,
-		Proposer: l,
+		Proposer: loops{l},
 		Logger:   hclog.NewNullLogger(),
 		Term:     l.term,
 	})
 	l.fencing = fence.Loop{
 		Store:    w.store,
-		Proposer: l,
+		Proposer: loops{l},
 		Logger:   hclog.NewNullLogger(),
 		Devices:  fence.Devices{w.device.row()},
 	}
 	l.proofs = fence.LeaseLoop{
 		Store:    w.store,
-		Proposer: l,
+		Proposer: loops{l},
 		Logger:   hclog.NewNullLogger(),
 	}
 	w.leader = l
@@ -78,7 +83,7 @@ func (l *leader) lose(why string) {
 	l.w.leader = nil
 	l.cancel()
 	end := time.Duration(0)
-	if l.w.chance(2) {
+	if !l.w.quiet && l.w.chance(2) {
 		end = l.w.upTo(time.Minute)
 		l.frozen = l.w.now + end
 	}
@@ -91,6 +96,9 @@ func (l *leader) Propose(_ context.Context, entry []byte) (index uint64, answer 
 	w := l.w
 	if w.leader != l {
 		return 0, nil, structs.Unavailablef("this server does not lead")
+	}
+	if w.script != nil {
+		return w.script.propose(l, entry, requestTakes)
 	}
 	if !w.quiet && w.chance(400) {
 		l.lose("before an entry")
@@ -110,6 +118,10 @@ func (l *leader) watchLeases() {
 		return
 	}
 	l.lease.Step(l.ctx)
+	l.steps++
+	if l.steps == 2 {
+		l.w.script.reach("a leader grants leases")
+	}
 	l.proofs.Step(l.ctx)
 	l.work()
 	l.w.after(time.Second, l.watchLeases)
@@ -117,7 +129,7 @@ func (l *leader) watchLeases() {
 
 // watchFences is the loop that fences nodes. Time passes in it while an agent runs.
 func (l *leader) watchFences() {
-	for l.ctx.Err() == nil {
+	for l.ctx.Err() == nil && (l.w.script == nil || l.w.script.inFlight == 0) {
 		acted, err := l.fencing.Step(l.ctx)
 		if !acted || err != nil {
 			break
@@ -173,6 +185,7 @@ func (l *leader) plan(id string) {
 	plan, err := scheduler.Process(tx, e, now)
 	if err == nil {
 		plan.Now = now.UnixNano()
+		l.pauses[id] = l.w.now + time.Second // also on its way to the log
 		err = propose(l.w, fsm.PlanApply, plan)
 	}
 	l.pauses[id] = l.w.now + time.Second

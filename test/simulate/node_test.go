@@ -256,6 +256,11 @@ func (n *node) row() *structs.NodeRegisterRequest {
 
 // beat registers the node or sends a heartbeat.
 func (n *node) beat() {
+	n.sendBeat(func(pause time.Duration) { n.inAgent(pause, n.beat) })
+}
+
+// sendBeat calls then with the time until the next one is due.
+func (n *node) sendBeat(then func(pause time.Duration)) {
 	serve := n.serveBeat
 	if !n.registered {
 		serve = n.serveRegister
@@ -268,11 +273,11 @@ func (n *node) beat() {
 		if err != nil {
 			n.w.note("%s has no lease: %v", n.id, err)
 			n.registered = n.registered && !structs.IsKind(err, structs.KindNotFound)
-			n.inAgent(time.Second+n.w.upTo(2*time.Second), n.beat)
+			then(time.Second + n.w.upTo(2*time.Second))
 			return
 		}
 		passed := n.clock().Sub(sent)
-		n.inAgent(max(n.lease.TTL/2-passed, 100*time.Millisecond), n.beat)
+		then(max(n.lease.TTL/2-passed, 100*time.Millisecond))
 	})
 }
 

@@ -54,14 +54,18 @@ func (w *world) holdsClaims(n *node) bool {
 func (w *world) stuck() (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	tx := w.store.Read()
+	wanted, run := map[string]int{}, map[string]int{} // tasks, by volume: it has one task at a time
 	for _, id := range w.jobs {
 		row := state.Job(tx, structs.DefaultNamespace, id)
-		want := 0
 		if row != nil && !row.Stop {
-			want = 1
+			wanted[volumeOf(id)] = 1
 		}
-		if got := w.running(id); got != want {
-			add("job %s has %d tasks that run, want %d", id, got, want)
+		run[volumeOf(id)] += w.running(id)
+	}
+	for _, id := range w.jobs {
+		v := volumeOf(id)
+		if id == v && run[v] != wanted[v] {
+			add("the jobs of %s have %d tasks that run, want %d", v, run[v], wanted[v])
 		}
 	}
 	for _, n := range w.nodes {

@@ -99,6 +99,8 @@ func (n *node) follow(rows []*structs.Allocation) {
 		switch {
 		case r != nil && a.ServerTerminal():
 			r.stop()
+		case r != nil && r.stage == running && a.ClientStatus == structs.AllocUnknown:
+			n.report(a.ID)
 		case r != nil:
 		case n.ledger[a.ID] != nil && (a.Terminal() || n.ended[a.ID] != ""):
 			n.finish(a) // the machine was switched off meanwhile
@@ -133,7 +135,7 @@ func (n *node) start(a *structs.Allocation, stage int) {
 		for _, v := range job.Group(a.TaskGroup).Volumes {
 			c := v.Claim(a.Namespace, a.Index())
 			c.AllocID = a.ID
-			c.Guarded = n.w.volume(c.VolumeID).policy == structs.LossLease && canGuard(a.ID)
+			c.Guarded = n.w.volume(c.VolumeID).policy == structs.LossLease && n.canGuard(a.ID)
 			r.guarded = r.guarded || c.Guarded
 			r.claims = append(r.claims, c)
 		}
@@ -142,8 +144,9 @@ func (n *node) start(a *structs.Allocation, stage int) {
 	r.advance()
 }
 
-// canGuard reports whether the guard of a machine can end an allocation: it can end one of eight not.
-func canGuard(id string) bool { return id[0] > '1' }
+// canGuard reports whether the guard of a machine can end an allocation: it can end one of eight not. With a
+// script it can end each.
+func (n *node) canGuard(id string) bool { return id[0] > '1' || n.w.script != nil }
 
 // finish releases the claims of an allocation that ended with the power.
 func (n *node) finish(a *structs.Allocation) {
@@ -380,16 +383,25 @@ func (n *node) checkClaims() {
 	})
 }
 
+// guardTakes returns the time that the guard needs. With a script it needs the longest.
+func (n *node) guardTakes() time.Duration {
+	if n.w.script != nil {
+		return structs.GuardEndTime - time.Millisecond
+	}
+	return n.w.upTo(structs.GuardEndTime)
+}
+
 // guard ends the tasks that must not outlive the lease. It needs no agent.
 func (n *node) guard() {
 	if !n.lease.Ended(n.clock()) {
 		return
 	}
+	n.w.script.reach("the lease of " + n.id + " ends")
 	for _, r := range n.sortedRuns() {
 		if r.stage <= stopping && r.guarded {
 			r.failed = true
 			r.stage = stopping
-			n.inKernel(n.w.upTo(structs.GuardEndTime), r.end)
+			n.inKernel(n.guardTakes(), r.end)
 		}
 	}
 }

@@ -42,6 +42,7 @@ func (w *world) mount(v *volume, m mount) {
 		w.violate(detachedUnmounted, "volume %s is mounted on %s and not attached", v.id, m.node.id)
 	}
 	v.mounts = append(v.mounts, m)
+	w.script.reach("volume " + v.id + " is mounted on " + m.node.id)
 }
 
 // sleeps reports whether the guard could not yet end a task, because the machine was suspended when its lease

@@ -39,6 +39,8 @@ type world struct {
 	jobs    []string
 	quiet   bool // no fault happens any more
 	seen    seen
+	script  *script                     // nil: faults happen at any time
+	rule    *structs.DisconnectStrategy // of all jobs
 
 	violations int
 	texts      []string // the first of them
@@ -119,6 +121,9 @@ func oneOf[T any](w *world, all ...T) T { return all[w.IntN(len(all))] }
 
 // note adds a line to the log.
 func (w *world) note(format string, args ...any) {
+	if w.log == io.Discard {
+		return
+	}
 	fmt.Fprintf(w.log, "%.6f ", w.now.Seconds())
 	fmt.Fprintf(w.log, format, args...)
 	fmt.Fprintln(w.log)
