@@ -46,7 +46,7 @@ chaos=berth/test/chaos
 # them two to ten times as slow, so they run without it. Those that may start a goroutine run with it besides.
 mapfile -t computing < <(go list -tags hashicorpmetrics ./scheduler/... ./state/... ./structs/... ./fsm ./jobspec/... \
 	./internal/codec ./internal/codecgen ./internal/hclconf ./internal/archtest ./internal/racetests ./internal/sizes \
-	./test/invariant ./test/refdocs ./client/hooks/template | sed 's|^berth/||')
+	./test/invariant ./test/refdocs ./test/simulate ./client/hooks/template | sed 's|^berth/||')
 mapfile -t packages < <(go list -tags hashicorpmetrics ./... |
 	grep -vxF "$(printf '%s\n' "$e2e" "$guest" "$chaos" "${computing[@]/#/berth/}")")
 if [ "$(id -u)" -ne 0 ]; then
