@@ -12,6 +12,7 @@ import (
 	"berth/internal/hclconf"
 	"berth/internal/strictjson"
 	"berth/jobspec"
+	"berth/jobspec/locate"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -181,7 +182,7 @@ func (c *call) addJobFaults(text []byte, job *structs.Job, faults *strictjson.Fa
 	}
 	defer end()
 	job.Canonicalize()
-	for _, d := range hclconf.Faults(jobspec.LocateAPI("", text, faults, validate.Job(job))) {
+	for _, d := range hclconf.Faults(locate.InJSON("", text, faults, validate.Job(job))) {
 		fault := &strictjson.Fault{Text: d.Summary}
 		if d.Subject != nil {
 			fault.Line = d.Subject.Start.Line

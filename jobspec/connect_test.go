@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/jobspec/locate"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -308,7 +309,7 @@ func TestReadJob_LocatesFaultsOfConnectInTheAPIForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	job.Canonicalize()
-	err := LocateAPI("j.json", []byte(src), nil, validate.Job(&job))
+	err := locate.InJSON("j.json", []byte(src), nil, validate.Job(&job))
 	for _, want := range []string{
 		`j.json:6,20: job "j": group "g": service 1: connect: sidecar_service: proxy: upstreams 2: local_bind_port`,
 		`j.json:9,19: job "j": group "g": service 1: connect: sidecar_service: proxy: expose: path 1: listener_port`,

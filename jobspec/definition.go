@@ -4,6 +4,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"berth/internal/hclconf"
+	"berth/jobspec/locate"
 	"berth/structs"
 )
 
@@ -46,8 +47,12 @@ type schedulerConfig struct {
 // File is a specification that was read from a file.
 type File[T any] struct {
 	Content T
-	locator
+
+	locator locate.Locator
 }
+
+// Locate adds the position in the file to each fault, as locate.Locator.Locate.
+func (f *File[T]) Locate(err error) error { return f.locator.Locate(err) }
 
 // readFile reads a file that is a specification of a kind, or has it as a block.
 func readFile[B, T any](filename string, src []byte, spec string, convert func(*B) T) (*File[T], error) {
@@ -56,14 +61,14 @@ func readFile[B, T any](filename string, src []byte, spec string, convert func(*
 		return nil, hclconf.Error(diags)
 	}
 	f := &File[T]{
-		locator: locator{
-			body:  body,
-			spec:  spec,
-			unset: hclconf.NewUnset(),
+		locator: locate.Locator{
+			Body:  body,
+			Spec:  spec,
+			Unset: hclconf.NewUnset(),
 		},
 	}
 	var decoded B
-	diags = hclconf.DecodePartly(body, nil, &decoded, f.unset)
+	diags = hclconf.DecodePartly(body, nil, &decoded, f.locator.Unset)
 	f.Content = convert(&decoded)
 	return f, hclconf.Error(diags)
 }
@@ -89,7 +94,7 @@ func ReadNodePool(filename string, src []byte) (*File[*structs.NodePool], error)
 	case f == nil || f.Content != nil:
 		return f, err
 	case err == nil:
-		at := f.body.MissingItemRange()
+		at := f.locator.Body.MissingItemRange()
 		err = hclconf.Error(hcl.Diagnostics{
 			hclconf.Fault(at, "the file has no block node_pool \"NAME\""),
 		})

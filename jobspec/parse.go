@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"berth/internal/hclconf"
+	"berth/jobspec/locate"
 	"berth/structs"
 )
 
@@ -15,8 +16,11 @@ type JobFile struct {
 	Job      *structs.Job
 	Warnings hcl.Diagnostics // of parts of the file that have no effect
 
-	locator
+	locator locate.Locator
 }
+
+// Locate adds the position in the file to each fault, as locate.Locator.Locate.
+func (f *JobFile) Locate(err error) error { return f.locator.Locate(err) }
 
 // ReadJob reads a job file with values from outside. A file whose first character is a brace, or whose name
 // ends in .json, is JSON. An error is of kind invalid and has a line `file:line,col: message` for each fault.
@@ -29,17 +33,17 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 
 	body, s := parsed.prepare(filename, in)
 	f := &JobFile{
-		locator: locator{
-			body:    body,
-			spec:    "job",
-			unset:   s.unset,
-			spoiled: map[hcl.Range]bool{},
+		locator: locate.Locator{
+			Body:    body,
+			Spec:    "job",
+			Unset:   s.unset,
+			Spoiled: map[hcl.Range]bool{},
 		},
 	}
 
 	c := converter{
 		faults:  s.faults,
-		spoiled: f.spoiled,
+		spoiled: f.locator.Spoiled,
 	}
 	var file jobFile
 	diags = hclconf.DecodePartly(body, s.context(), &file, s.unset)

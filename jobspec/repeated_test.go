@@ -240,3 +240,14 @@ topology_request {
 		}
 	}
 }
+
+// validateFile returns the faults of the job in a file, with their positions.
+func validateFile(t *testing.T, src string) error {
+	t.Helper()
+	f, err := ReadJob("x.hcl", []byte(src), &Inputs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Job.Canonicalize()
+	return f.Locate(validate.Job(f.Job))
+}

@@ -9,7 +9,7 @@ import (
 
 	"berth/internal/hclconf"
 	"berth/internal/strictjson"
-	"berth/jobspec"
+	"berth/jobspec/locate"
 	"berth/structs"
 )
 
@@ -45,18 +45,18 @@ func (f *fileFaults) write(w io.Writer) {
 }
 
 // PlaceJSON returns the faults of a file in the JSON of the API with their places; err is the error of
-// its decoding. locate adds places to the faults of the content. It is nil if the faults leave none.
-func PlaceJSON(name string, src []byte, err error) (locate func(error) error, faults error) {
+// its decoding. place adds places to the faults of the content. It is nil if the faults leave none.
+func PlaceJSON(name string, src []byte, err error) (place func(error) error, faults error) {
 	var found *strictjson.Faults
 	if err != nil && !errors.As(err, &found) {
 		return nil, structs.Invalidf("%s: %w", name, err)
 	}
 	if found == nil || found.Partly {
-		locate = func(err error) error {
-			return jobspec.LocateAPI(name, src, found, err)
+		place = func(err error) error {
+			return locate.InJSON(name, src, found, err)
 		}
 	}
-	return locate, hclconf.Error(jsonDiagnostics(name, found))
+	return place, hclconf.Error(jsonDiagnostics(name, found))
 }
 
 func jsonDiagnostics(name string, found *strictjson.Faults) (diags hcl.Diagnostics) {

@@ -25,7 +25,6 @@ var largePackages = map[string]int{
 	"client/drivers/docker": 3250,
 	"endpoints":             6185,
 	"internal/mvcc":         2800,
-	"jobspec":               3052,
 	"plugins/hostpath":      3650,
 	"state":                 11700,
 	"structs":               10300,

@@ -1,10 +1,12 @@
-package jobspec
+package locate_test
 
 import (
 	"strings"
 	"testing"
 
 	"berth/internal/hclconf"
+	"berth/jobspec"
+	"berth/jobspec/locate"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -65,7 +67,7 @@ const faulty = `job "x" {
 // validateFile returns the faults of the job in a file, with their positions.
 func validateFile(t *testing.T, src string) error {
 	t.Helper()
-	f, err := ReadJob("x.hcl", []byte(src), &Inputs{})
+	f, err := jobspec.ReadJob("x.hcl", []byte(src), &jobspec.Inputs{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +158,7 @@ func locateIn(name, src string, err error) error {
 	if diags.HasErrors() {
 		return err
 	}
-	return locator{body: body, spec: "volume"}.Locate(err)
+	return locate.Locator{Body: body, Spec: "volume"}.Locate(err)
 }
 
 func FuzzLocate(f *testing.F) {

@@ -1,4 +1,4 @@
-package jobspec
+package locate
 
 import (
 	"slices"
@@ -12,11 +12,11 @@ import (
 	"berth/structs"
 )
 
-// LocateAPI adds the position in a file to each fault of Validate, as Locate: src is a job, a namespace or a
-// node pool in the JSON of the API, or an object that has a job. The place is the field in the
-// fault, or else the innermost object in its path. LocateAPI drops faults that may be due to parts
+// InJSON adds the position in a file to each fault of Validate, as Locator.Locate: src is a job, a namespace
+// or a node pool in the JSON of the API, or an object that has a job. The place is the field in the
+// fault, or else the innermost object in its path. InJSON drops faults that may be due to parts
 // that the target lacks because of the faults of the source, which may be nil.
-func LocateAPI(filename string, src []byte, faults *strictjson.Faults, err error) error {
+func InJSON(filename string, src []byte, faults *strictjson.Faults, err error) error {
 	root, diags := hclconf.ParseValue(filename, src)
 	if diags.HasErrors() && faults != nil {
 		return nil // each of them may be due to another one
@@ -30,7 +30,7 @@ func LocateAPI(filename string, src []byte, faults *strictjson.Faults, err error
 		root = job
 	}
 
-	l := apiLocator{
+	l := jsonLocator{
 		root: root,
 		lost: map[int]*strictjson.Fault{},
 	}
@@ -43,8 +43,8 @@ func LocateAPI(filename string, src []byte, faults *strictjson.Faults, err error
 	return hclconf.Place(err, l.placeOf)
 }
 
-// apiLocator finds the places of faults in the JSON of the API.
-type apiLocator struct {
+// jsonLocator finds the places of faults in the JSON of the API.
+type jsonLocator struct {
 	root hcl.Expression
 	lost map[int]*strictjson.Fault // by the offsets of the keys or values
 }
@@ -93,9 +93,9 @@ var fieldsOf = map[string][]string{
 	"volume_mount":  {"VolumeMounts"},
 }
 
-// apiWalk is the way to the place of a fault.
-type apiWalk struct {
-	*apiLocator
+// jsonWalk is the way to the place of a fault.
+type jsonWalk struct {
+	*jsonLocator
 	rest    string           // the text after the steps of the way
 	objects []hcl.Expression // from the outermost to the innermost
 	kind    string           // of the innermost object
@@ -104,17 +104,17 @@ type apiWalk struct {
 
 // placeOf returns the range that a fault names, nil if the fault has no path. It also returns whether the
 // fault counts.
-func (l *apiLocator) placeOf(text string) (at *hcl.Range, counts bool) {
+func (l *jsonLocator) placeOf(text string) (at *hcl.Range, counts bool) {
 	first, found := firstStep(text)
 	if !found {
 		return nil, true
 	}
 
-	w := apiWalk{
-		apiLocator: l,
-		rest:       first.rest,
-		objects:    []hcl.Expression{l.root},
-		due:        l.isLost(l.root),
+	w := jsonWalk{
+		jsonLocator: l,
+		rest:        first.rest,
+		objects:     []hcl.Expression{l.root},
+		due:         l.isLost(l.root),
 	}
 
 	w.followPath()
@@ -142,7 +142,7 @@ func (l *apiLocator) placeOf(text string) (at *hcl.Range, counts bool) {
 }
 
 // followPath walks along the path of the fault.
-func (w *apiWalk) followPath() {
+func (w *jsonWalk) followPath() {
 	for {
 		s, found := firstStep(w.rest)
 		if !found {
@@ -167,16 +167,16 @@ func (w *apiWalk) followPath() {
 }
 
 // inner returns the innermost object.
-func (w *apiWalk) inner() hcl.Expression { return w.objects[len(w.objects)-1] }
+func (w *jsonWalk) inner() hcl.Expression { return w.objects[len(w.objects)-1] }
 
 // isStructural is like walk.isStructural.
-func (w *apiWalk) isStructural() bool {
+func (w *jsonWalk) isStructural() bool {
 	return len(w.objects) == 1 || w.kind == "group" || w.kind == "task"
 }
 
 // means reports whether a word of a fault is the name of a lost field. The innermost object in which
 // it has a meaning decides.
-func (w *apiWalk) means(word string) bool {
+func (w *jsonWalk) means(word string) bool {
 	for _, object := range slices.Backward(w.objects) {
 		if w.lacks(object, word) {
 			return true
@@ -189,20 +189,20 @@ func (w *apiWalk) means(word string) bool {
 }
 
 // isLost reports whether a value is lost itself.
-func (l *apiLocator) isLost(value hcl.Expression) bool {
+func (l *jsonLocator) isLost(value hcl.Expression) bool {
 	return l.lost[value.Range().Start.Byte] != nil
 }
 
 // lacks reports whether a field of an object is lost that a block or an argument has.
-func (l *apiLocator) lacks(object hcl.Expression, name string) bool {
+func (l *jsonLocator) lacks(object hcl.Expression, name string) bool {
 	return slices.ContainsFunc(l.lostFields(object), func(field string) bool { return isField(field, name) })
 }
 
 // lacksAny reports whether a field of an object is lost.
-func (l *apiLocator) lacksAny(object hcl.Expression) bool { return len(l.lostFields(object)) > 0 }
+func (l *jsonLocator) lacksAny(object hcl.Expression) bool { return len(l.lostFields(object)) > 0 }
 
 // lostFields returns the fields of an object that are lost, or of which an element is.
-func (l *apiLocator) lostFields(object hcl.Expression) (fields []string) {
+func (l *jsonLocator) lostFields(object hcl.Expression) (fields []string) {
 	entries, _ := hcl.ExprMap(object)
 	for _, e := range entries {
 		name := constantText(e.Key)
@@ -235,7 +235,7 @@ func elementsOf(value hcl.Expression) []hcl.Expression {
 
 // lacksNeeded reports whether anything is lost, wherever it is, on which blocks of a kind depend: others, or
 // their names.
-func (l *apiLocator) lacksNeeded(kind string) bool {
+func (l *jsonLocator) lacksNeeded(kind string) bool {
 	needed := dependsOn[kind].blocks
 	for _, fault := range l.lost {
 		isIt := func(block string) bool { return isField(fault.Lost, block) }

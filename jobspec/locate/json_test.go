@@ -1,16 +1,17 @@
-package jobspec
+package locate_test
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"berth/jobspec/locate"
 	"berth/structs"
 	"berth/structs/validate"
 )
 
-// TestLocateAPI_AddsPositionsToFaults has faults of a job in the JSON of the API.
-func TestLocateAPI_AddsPositionsToFaults(t *testing.T) {
+// TestInJSON_AddsPositionsToFaults has faults of a job in the JSON of the API.
+func TestInJSON_AddsPositionsToFaults(t *testing.T) {
 	const src = `{
   "ID": "j", "Type": "sevrice",
   "TaskGroups": [{"Name": "f", "Tasks": [{"Name": "t", "Driver": "x"}]}, {
@@ -39,7 +40,7 @@ func TestLocateAPI_AddsPositionsToFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	job.Canonicalize()
-	err := LocateAPI("j.json", []byte(src), nil, validate.Job(job))
+	err := locate.InJSON("j.json", []byte(src), nil, validate.Job(job))
 	for _, want := range []string{
 		`j.json:2,22: job "j": type "sevrice"`,
 		`j.json:5,14: job "j": group "g": count -1`,
@@ -56,19 +57,19 @@ func TestLocateAPI_AddsPositionsToFaults(t *testing.T) {
 		}
 	}
 	none := structs.Invalidf("no place")
-	if got := LocateAPI("j.json", []byte(src), nil, none); got.Error() != "no place" {
+	if got := locate.InJSON("j.json", []byte(src), nil, none); got.Error() != "no place" {
 		t.Errorf("got %v", got)
 	}
-	if got := LocateAPI("j.json", []byte("{"), nil, none); got != none {
+	if got := locate.InJSON("j.json", []byte("{"), nil, none); got != none {
 		t.Errorf("got %v", got)
 	}
 }
 
-func FuzzLocateAPI(f *testing.F) {
+func FuzzInJSON(f *testing.F) {
 	f.Add(`{"ID": "x", "TaskGroups": [{"Name": "g", "Count": -1}]}`, `job "x": group "g": count -1`)
 	f.Fuzz(func(t *testing.T, src, fault string) {
-		if LocateAPI("x.json", []byte(src), nil, structs.Invalidf("%s", fault)) == nil {
-			t.Error("LocateAPI dropped the error")
+		if locate.InJSON("x.json", []byte(src), nil, structs.Invalidf("%s", fault)) == nil {
+			t.Error("InJSON dropped the error")
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package jobspec
+package locate_test
 
 import (
 	"errors"
@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"berth/internal/strictjson"
+	"berth/jobspec/locate"
 	"berth/structs"
 	"berth/structs/validate"
 )
 
-// TestLocateAPI_LeavesOutFaultsOfLostParts decodes jobs with faults. The jobs have further faults, and those
+// TestInJSON_LeavesOutFaultsOfLostParts decodes jobs with faults. The jobs have further faults, and those
 // that may be due to a fault of the source are left out.
-func TestLocateAPI_LeavesOutFaultsOfLostParts(t *testing.T) {
+func TestInJSON_LeavesOutFaultsOfLostParts(t *testing.T) {
 	const (
 		task  = `{"Name": "t", "Driver": "x"}`
 		tasks = `"Tasks": [` + task + `]`
@@ -82,7 +83,7 @@ func checkLost(t *testing.T, name, src string, want []string) {
 	}
 	job.Canonicalize()
 	var lines []string
-	if err := LocateAPI("j.json", []byte(src), faults, validate.Job(job)); err != nil {
+	if err := locate.InJSON("j.json", []byte(src), faults, validate.Job(job)); err != nil {
 		lines = strings.Split(err.Error(), "\n")
 	}
 	matches := len(lines) == len(want)

@@ -1,4 +1,6 @@
-package jobspec
+// Package locate finds the places of faults in job and volume files, and in the JSON of the API. The text of
+// a fault names the blocks around it.
+package locate
 
 import (
 	"regexp"
@@ -51,22 +53,22 @@ func (s *step) label() string {
 	return label
 }
 
-// locator finds the places of faults in a file.
-type locator struct {
-	body    hcl.Body
-	spec    string // the kind of the specification, which is the body or a block of it
-	unset   *hclconf.Unset
-	spoiled map[hcl.Range]bool // the blocks, by the ranges of their kinds, of which the job has not all parts
+// Locator finds the places of faults in a file.
+type Locator struct {
+	Body    hcl.Body
+	Spec    string // the kind of the specification, which is the body or a block of it
+	Unset   *hclconf.Unset
+	Spoiled map[hcl.Range]bool // the blocks, by the ranges of their kinds, of which the job has not all parts
 }
 
 // Locate adds the position in the file to each fault of the specification's Validate, also to those from a
 // server. The place is the argument in the fault, or else the innermost block in its path.
 // Locate drops faults that may be due to parts that the specification lacks because of faults of the file. It
 // does not change errors of other kinds and lines without a path.
-func (l locator) Locate(err error) error {
+func (l Locator) Locate(err error) error {
 	return hclconf.Place(err, func(text string) (at *hcl.Range, counts bool) {
 		w := walk{
-			locator: l,
+			Locator: l,
 			rest:    text,
 		}
 		w.followPath()
@@ -96,7 +98,7 @@ var inherited = map[string]bool{
 
 // walk is the way to the place of a fault.
 type walk struct {
-	locator
+	Locator
 	rest   string     // the text after the steps of the way
 	bodies []hcl.Body // from the outermost to the innermost block
 	kind   string     // of the innermost block
@@ -108,7 +110,7 @@ type walk struct {
 
 // followPath walks along the path of the fault. at is empty if it has none.
 func (w *walk) followPath() {
-	w.bodies = []hcl.Body{w.body}
+	w.bodies = []hcl.Body{w.Body}
 	for depth := 0; ; depth++ {
 		s, found := firstStep(w.rest)
 		if !found {
@@ -116,11 +118,11 @@ func (w *walk) followPath() {
 		}
 
 		if depth == 0 {
-			w.at = w.body.MissingItemRange()
+			w.at = w.Body.MissingItemRange()
 		}
 
-		isOutermost := depth == 0 && s.name == w.spec &&
-			len(blocksNamed(w.body, s.name)) == 0 // the body belongs to the specification
+		isOutermost := depth == 0 && s.name == w.Spec &&
+			len(blocksNamed(w.Body, s.name)) == 0 // the body belongs to the specification
 		if isOutermost {
 			w.kind = s.name
 		}
@@ -140,14 +142,14 @@ func (w *walk) inner() hcl.Body { return w.bodies[len(w.bodies)-1] }
 // enter enters the block of a step. It returns false if there is none.
 func (w *walk) enter(s step) bool {
 	needed := dependsOn[s.name]
-	w.due = w.due || slices.ContainsFunc(needed.blocks, w.unset.HasBlocks) ||
-		slices.ContainsFunc(needed.arguments, w.unset.HasArguments)
+	w.due = w.due || slices.ContainsFunc(needed.blocks, w.Unset.HasBlocks) ||
+		slices.ContainsFunc(needed.arguments, w.Unset.HasArguments)
 	block := blockAt(w.inner(), s)
 	for i := len(w.bodies) - 2; i >= 0 && block == nil && inherited[s.name]; i-- {
 		block = blockAt(w.bodies[i], s)
 	}
 
-	if w.unset.Has(w.inner(), s.name) && (block == nil || s.numbered) { // also the numbers of others change
+	if w.Unset.Has(w.inner(), s.name) && (block == nil || s.numbered) { // also the numbers of others change
 		w.due = true
 	}
 
@@ -155,7 +157,7 @@ func (w *walk) enter(s step) bool {
 		return false
 	}
 
-	w.due = w.due || w.spoiled[block.TypeRange]
+	w.due = w.due || w.Spoiled[block.TypeRange]
 	w.bodies = append(w.bodies, block.Body)
 	w.kind = s.name
 	w.at = block.DefRange
@@ -187,7 +189,7 @@ func (w *walk) findWord() {
 	}
 
 	if w.argument != nil {
-		w.due = w.due || w.unset.Has(w.inner(), w.argument.Name)
+		w.due = w.due || w.Unset.Has(w.inner(), w.argument.Name)
 		w.at = entryOf(w.argument, name, w.isUnknown(name))
 		return
 	}
@@ -195,9 +197,9 @@ func (w *walk) findWord() {
 	body := w.inner()
 	named := name != "" && w.moveTo(name)
 	switch {
-	case name != "" && w.unset.Has(body, name):
+	case name != "" && w.Unset.Has(body, name):
 		w.due = true
-	case !named && w.unset.In(body) && (!w.isStructural() || w.unset.HasBlocksIn(body)):
+	case !named && w.Unset.In(body) && (!w.isStructural() || w.Unset.HasBlocksIn(body)):
 		w.due = true // the fault is one of the whole block
 	}
 
@@ -209,7 +211,7 @@ func (w *walk) findWord() {
 // isStructural reports whether the faults of the innermost block as a whole depend on its blocks, and not on
 // its arguments.
 func (w *walk) isStructural() bool {
-	return w.kind == w.spec || w.kind == "group" || w.kind == "task"
+	return w.kind == w.Spec || w.kind == "group" || w.kind == "task"
 }
 
 // moveTo moves the place to an argument or the first block with a name.
@@ -256,7 +258,7 @@ func entryOf(a *hcl.Attribute, key string, ofKey bool) hcl.Range {
 // which it has a meaning decides.
 func (w *walk) means(word string) bool {
 	for _, body := range slices.Backward(w.bodies) {
-		if w.unset.HasArgument(body, word) {
+		if w.Unset.HasArgument(body, word) {
 			return true
 		}
 		if findArgument(body, word) != nil {
