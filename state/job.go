@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
+	"berth/state/sharing"
 	"berth/structs"
 )
 
@@ -235,7 +236,7 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 		j.Status = old.Status
 	}
 
-	internJob(j)
+	sharing.Job(j)
 	v := *j // rows never change, so the two share all parts
 	followSchedule(tx, j, old, now)
 	jobs.Put(tx, j)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/internal/codec"
+	"berth/state/sharing"
 	"berth/structs"
 )
 
@@ -156,7 +157,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
 	changed := old == nil || !structs.NodeEqual(old, n, 0)
 	if changed {
-		internReport(n)
+		sharing.NodeReport(n)
 		nodes.Put(tx, n)
 	}
 	err := updateInstances(tx, old, n, report)
@@ -235,8 +236,8 @@ func sameForPlacement(a, b *structs.Node) bool {
 		a.Ready() == b.Ready()
 }
 
-// devicesOf returns the device groups of a node. Rows with equal resources share them (internReport), so that
-// a change of something else compares pointers.
+// devicesOf returns the device groups of a node. Rows with equal resources share them (sharing.NodeReport),
+// so that a change of something else compares pointers.
 func devicesOf(n *structs.Node) []*structs.NodeDeviceResource {
 	if n.NodeResources == nil {
 		return nil
@@ -262,7 +263,7 @@ func addEvents(tx *WriteTx, n *structs.Node, events ...*structs.NodeEvent) {
 		if e == nil {
 			continue
 		}
-		c := ownEvent(e)
+		c := sharing.NodeEvent(e)
 		c.CreateIndex = tx.Index
 		all = append(all, c)
 	}

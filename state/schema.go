@@ -2,6 +2,7 @@ package state
 
 import (
 	"berth/internal/mvcc"
+	"berth/state/sharing"
 	"berth/structs"
 )
 
@@ -11,7 +12,7 @@ import (
 var (
 	nodes = mvcc.NewTable("nodes", func(n *structs.Node) Key {
 		return mvcc.KeyOf(n.ID)
-	}).OnPut(internNode)
+	}).OnPut(sharing.Node)
 
 	// Nodes that are down and accounted for, by the time at which they went down.
 	nodesByDown = nodes.Index("down", func(n *structs.Node) Key {
@@ -39,7 +40,7 @@ var (
 
 	instances = mvcc.NewTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) Key {
 		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
-	}).OnPut(internInstance)
+	}).OnPut(sharing.Instance)
 
 	// Node instances by the topology segments that no other node has: a driver of local storage names the node
 	// in a segment. Other segments have many nodes. A query finds some of these nodes quickly without an index.
@@ -62,7 +63,7 @@ var (
 var (
 	volumes = mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) Key {
 		return mvcc.KeyOf(v.Namespace, v.ID)
-	}).OnPut(internVolume)
+	}).OnPut(sharing.Volume)
 
 	// By plugin and, within it, by the ID that the plugin gave, "" while it is not known.
 	volumesByPlugin = volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) Key {
@@ -78,7 +79,7 @@ var (
 var (
 	claims = mvcc.NewTable("csi_claims", func(c *structs.CSIClaim) Key {
 		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.AllocID)
-	}).OnPut(internClaim)
+	}).OnPut(sharing.Claim)
 
 	claimsByNode = claims.UniqueIndex("node", func(c *structs.CSIClaim) Key {
 		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
@@ -229,7 +230,7 @@ var (
 var (
 	allocs = mvcc.NewTable("allocs", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.ID)
-	}).OnPut(internAlloc).OnChange(recountEvalAllocs)
+	}).OnPut(sharing.Alloc).OnChange(recountEvalAllocs)
 
 	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
@@ -317,7 +318,7 @@ var evalAllocs = mvcc.NewTable("eval_allocs", func(r *evalAllocsRow) Key {
 var (
 	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) Key {
 		return mvcc.KeyOf(e.ID)
-	}).OnPut(internEval)
+	}).OnPut(sharing.Eval)
 
 	// Ended evaluations by the node that caused them and by their retention. Open evaluations by their status
 	// and the node, except that those with a time have a status of their own.

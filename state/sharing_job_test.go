@@ -8,7 +8,6 @@ import (
 	"time"
 	"unsafe"
 
-	"berth/internal/intern"
 	"berth/structs"
 )
 
@@ -98,27 +97,5 @@ func TestJobRegister_SharesThePartsOfEqualJobs(t *testing.T) {
 		if !found {
 			t.Errorf("all jobs have their own copies of an equal %s", name)
 		}
-	}
-}
-
-// Each dispatch has its own metadata. In the interner it would take the places of parts that rows share.
-func TestInternJob_KeepsNoMetadataOfADispatch(t *testing.T) {
-	shared := func(dispatched bool, name string) bool {
-		j := aFullJob("j")
-		j.Dispatched = dispatched
-		j.Meta = map[string]string{"file": name}
-		internJob(j)
-		equal := map[string]string{"file": name}
-		return reflect.ValueOf(j.Meta).Pointer() == reflect.ValueOf(*intern.Value(&equal)).Pointer()
-	}
-	found := false
-	for n := range 3 { // the interner may drop all its values once
-		if shared(true, fmt.Sprint("a dispatch ", n)) {
-			t.Error("the interner has the metadata of a dispatch")
-		}
-		found = found || shared(false, fmt.Sprint("a job ", n))
-	}
-	if !found {
-		t.Error("the interner has the metadata of no job")
 	}
 }

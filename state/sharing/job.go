@@ -1,4 +1,4 @@
-package state
+package sharing
 
 import (
 	"slices"
@@ -7,9 +7,9 @@ import (
 	"berth/structs"
 )
 
-// internJob shares the parts of a new version of a job that many jobs have in common. The configuration of a
+// Job shares the parts of a new version of a job that many jobs have in common. The configuration of a
 // driver is not shared: most jobs have their own command line.
-func internJob(j *structs.Job) {
+func Job(j *structs.Job) {
 	intern.Texts(&j.Namespace, &j.ID, &j.Name, &j.Type, &j.NodePool)
 	j.Datacenters = *intern.Value(&j.Datacenters)
 	if !j.Dispatched { // each dispatch has metadata of its own, which would displace what others share

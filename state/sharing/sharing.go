@@ -1,4 +1,7 @@
-package state
+// Package sharing makes equal parts of rows share memory. The tables call its functions when a row is put or
+// loaded. The row itself belongs to the table, but a value that it refers to may belong to another row. So
+// the functions replace such a value and never change it.
+package sharing
 
 import (
 	"slices"
@@ -7,11 +10,8 @@ import (
 	"berth/structs"
 )
 
-// The functions of this file make equal parts of rows share memory. Put and Load call them. The row itself
-// belongs to the table, but a value that it refers to may belong to another row. So the functions replace
-// such a value and never change it.
-
-func internClaim(c, _ *structs.CSIClaim) {
+// Claim shares the texts of a claim.
+func Claim(c, _ *structs.CSIClaim) {
 	intern.Texts(
 		&c.Namespace,
 		&c.VolumeID,
@@ -27,7 +27,8 @@ func internClaim(c, _ *structs.CSIClaim) {
 	)
 }
 
-func internInstance(i, _ *structs.CSIPluginInstance) {
+// Instance shares the texts of a plugin instance, its report on the controller, and its topology.
+func Instance(i, _ *structs.CSIPluginInstance) {
 	intern.Texts(
 		&i.PluginID,
 		&i.NodeID,
@@ -46,7 +47,8 @@ func internInstance(i, _ *structs.CSIPluginInstance) {
 	}
 }
 
-func internVolume(v, _ *structs.CSIVolume) {
+// Volume shares the texts and the options of a volume, and none of its secrets.
+func Volume(v, _ *structs.CSIVolume) {
 	intern.Texts(&v.Namespace, &v.PluginID, &v.State)
 	if v.Name == v.ID {
 		v.Name = v.ID
@@ -59,7 +61,8 @@ func internVolume(v, _ *structs.CSIVolume) {
 	v.RequestedTopologies = intern.Value(v.RequestedTopologies)
 }
 
-func internNode(n, before *structs.Node) {
+// Node shares the texts of a node, and of a new row also the report and the events.
+func Node(n, before *structs.Node) {
 	intern.Texts(
 		&n.ID,
 		&n.Name,
@@ -75,26 +78,26 @@ func internNode(n, before *structs.Node) {
 		return
 	}
 
-	internReport(n)
+	NodeReport(n)
 	n.Events = slices.Clone(n.Events)
 	for i, e := range n.Events {
-		n.Events[i] = ownEvent(e)
+		n.Events[i] = NodeEvent(e)
 	}
 }
 
-// internReport interns a node's report on itself. No two nodes have equal attributes, because one of these is
-// the name of the node.
-func internReport(n *structs.Node) {
+// NodeReport shares the parts of a node's report on itself. No two nodes have equal attributes, because one
+// of these is the name of the node.
+func NodeReport(n *structs.Node) {
 	n.Attributes = intern.Map(n.Attributes)
 	n.Meta = *intern.Value(&n.Meta)
-	n.NodeResources = internResources(n.NodeResources)
+	n.NodeResources = ownResources(n.NodeResources)
 	n.ReservedResources = intern.Value(n.ReservedResources)
 	n.Drivers = *intern.Value(&n.Drivers)
 	n.HostVolumes = *intern.Value(&n.HostVolumes)
 }
 
-// internResources shares the resources of a node without its networks: each node has its own addresses.
-func internResources(r *structs.NodeResources) *structs.NodeResources {
+// ownResources shares the resources of a node without its networks: each node has its own addresses.
+func ownResources(r *structs.NodeResources) *structs.NodeResources {
 	if r == nil || len(r.NodeNetworks) == 0 {
 		return intern.Value(r)
 	}
@@ -126,8 +129,8 @@ func ownNetwork(link *structs.NodeNetworkResource) *structs.NodeNetworkResource 
 	return &c
 }
 
-// ownEvent returns a copy of an event with shared texts, nil for nil.
-func ownEvent(e *structs.NodeEvent) *structs.NodeEvent {
+// NodeEvent returns a copy of an event with shared texts, nil for nil.
+func NodeEvent(e *structs.NodeEvent) *structs.NodeEvent {
 	if e == nil {
 		return nil
 	}
@@ -137,9 +140,9 @@ func ownEvent(e *structs.NodeEvent) *structs.NodeEvent {
 	return &c
 }
 
-// internAlloc also shares the parts of like, which is cheaper: it is the former row, or another allocation of
-// the same plan.
-func internAlloc(a, like *structs.Allocation) {
+// Alloc shares the parts of an allocation. It also shares the parts of like, which is cheaper: it is the
+// former row, or another allocation of the same plan.
+func Alloc(a, like *structs.Allocation) {
 	if like == nil {
 		like = &structs.Allocation{}
 	}
@@ -162,7 +165,7 @@ func internAlloc(a, like *structs.Allocation) {
 	}
 
 	if a.ClientTerminal() && !like.ClientTerminal() {
-		internEnded(a)
+		shareEnded(a)
 	}
 
 	if !sameList(a.CSIVolumes, like.CSIVolumes) {
@@ -195,9 +198,9 @@ func allocTexts(a *structs.Allocation) [12]*string {
 	}
 }
 
-// internEnded shares the parts that many allocations that have ended have in common. It comes once, because
+// shareEnded shares the parts that many allocations that have ended have in common. It comes once, because
 // they change little after that.
-func internEnded(a *structs.Allocation) {
+func shareEnded(a *structs.Allocation) {
 	intern.Texts(&a.Name)
 	a.Metrics = ownMetrics(a.Metrics)
 	if len(a.TaskStates) == 0 {
@@ -256,8 +259,8 @@ func ownState(s *structs.TaskState) *structs.TaskState {
 	return &c
 }
 
-// internEval shares the parts that the evaluations of a job, or of many jobs, have in common.
-func internEval(e, _ *structs.Evaluation) {
+// Eval shares the parts that the evaluations of a job, or of many jobs, have in common.
+func Eval(e, _ *structs.Evaluation) {
 	intern.Texts(
 		&e.ID,
 		&e.Namespace,

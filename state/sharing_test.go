@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/intern"
+	"berth/state/sharing"
 	"berth/structs"
 )
 
@@ -194,27 +195,6 @@ func addressOf[M ~map[K]V, K comparable, V any](m M) uintptr {
 
 func textData(s string) *byte { return unsafe.StringData(s) }
 
-// TestInterner_SharesTheResourcesOfAPlan checks that allocations of one plan share equal resources, and that
-// others keep their own.
-func TestInterner_SharesTheResourcesOfAPlan(t *testing.T) {
-	like := &structs.Allocation{ID: "a1", Resources: &structs.Resources{CPU: 100}}
-	device := []*structs.RequestedDevice{{Name: "gpu", Count: 1}}
-	for name, c := range map[string]struct {
-		own   structs.Resources
-		share bool
-	}{
-		"equal":       {structs.Resources{CPU: 100}, true},
-		"different":   {structs.Resources{CPU: 100, Cores: 1}, false},
-		"with device": {structs.Resources{CPU: 100, Devices: device}, false},
-	} {
-		a := &structs.Allocation{ID: "a2", Resources: new(c.own)}
-		internAlloc(a, like)
-		if a.ID != "a2" || !reflect.DeepEqual(*a.Resources, c.own) || (a.Resources == like.Resources) != c.share {
-			t.Errorf("%s: got %s with %+v, shared %t", name, a.ID, a.Resources, a.Resources == like.Resources)
-		}
-	}
-}
-
 // endedAlloc returns an allocation that has ended, with everything that such allocations share.
 func endedAlloc(id string) *structs.Allocation {
 	text := func(t string) string { return strings.Clone(t) }
@@ -250,7 +230,7 @@ func TestInterner_SharesThePartsOfEndedAllocations(t *testing.T) {
 	shared := func(id string) *structs.Allocation {
 		own := endedAlloc(id)
 		request := *own
-		internAlloc(own, &structs.Allocation{ID: id, ClientStatus: structs.AllocRunning})
+		sharing.Alloc(own, &structs.Allocation{ID: id, ClientStatus: structs.AllocRunning})
 		if !codec.SameBytes(own, endedAlloc(id)) {
 			t.Errorf("the row says %+v", own)
 		}
@@ -276,7 +256,7 @@ func TestInterner_SharesThePartsOfEndedAllocations(t *testing.T) {
 		}
 	}
 	before := a.Metrics
-	internAlloc(a, b)
+	sharing.Alloc(a, b)
 	if a.Metrics != before {
 		t.Error("the parts are shared again with each change")
 	}
@@ -290,7 +270,7 @@ func sharesAMessage() bool {
 			a := endedAlloc("a")
 			event := a.TaskStates["main"].Events[1]
 			event.Message = fmt.Sprint("Exit Code: ", code)
-			internAlloc(a, &structs.Allocation{ID: "a", ClientStatus: structs.AllocRunning})
+			sharing.Alloc(a, &structs.Allocation{ID: "a", ClientStatus: structs.AllocRunning})
 			return textData(a.TaskStates["main"].Events[1].Message)
 		}
 		for range 100 {
@@ -313,7 +293,7 @@ func TestInterner_SharesThePartsOfEvaluations(t *testing.T) {
 			QueuedAllocations: map[string]int{"g": 0},
 		}
 		own := e.Copy()
-		internEval(own, nil)
+		sharing.Eval(own, nil)
 		if !codec.SameBytes(own, &e) {
 			t.Errorf("the row says %+v", own)
 		}
@@ -379,7 +359,7 @@ func TestInterner_HoldsNoSecrets(t *testing.T) {
 // TestInterner_DistinguishesDifferentParts changes one field at a time. Unequal parts must stay unequal.
 func TestInterner_DistinguishesDifferentParts(t *testing.T) {
 	first := aFullRequest("n1").Node
-	internReport(first)
+	sharing.NodeReport(first)
 	before := maps.Clone(first.Drivers)
 	for what, change := range map[string]func(*structs.Node){
 		"health":      func(n *structs.Node) { n.Drivers["exec"].Healthy = false },
@@ -394,7 +374,7 @@ func TestInterner_DistinguishesDifferentParts(t *testing.T) {
 		n := aFullRequest("n1").Node
 		change(n)
 		want := n.Drivers
-		internReport(n)
+		sharing.NodeReport(n)
 		if addressOf(n.Drivers) == addressOf(first.Drivers) ||
 			!reflect.DeepEqual(n.Drivers, want) {
 			t.Errorf("another %s: got %v, want %v, not shared", what, n.Drivers, want)
