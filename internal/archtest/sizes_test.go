@@ -25,7 +25,7 @@ var largePackages = map[string]int{
 	"client/drivers/docker": 3250,
 	"endpoints":             6185,
 	"internal/mvcc":         2800,
-	"plugins/hostpath":      3650,
+	"plugins/hostpath":      3325,
 	"state":                 11420,
 	"structs":               10300,
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"berth/plugins/hostpath/copying"
 )
 
 // reconcile repairs the effects of a crash. It logs a repair that fails: the record stays, and a later call
@@ -105,14 +107,14 @@ func removeBare[R row](d *driver, rows *recordDir[R]) {
 	}
 }
 
-// sweepTemps removes the files with which canReflink tests the file system.
+// sweepTemps removes the files with which copying.CanReflink tests the file system.
 func (d *driver) sweepTemps() error {
 	entries, err := os.ReadDir(d.store.dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".reflink") {
+		if strings.HasPrefix(e.Name(), copying.TempPrefix) {
 			err := os.Remove(filepath.Join(d.store.dir, e.Name()))
 			d.logFault("failed to remove a leftover", "path", e.Name(), err)
 		}

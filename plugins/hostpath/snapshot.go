@@ -10,6 +10,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"berth/plugins/hostpath/copying"
 )
 
 // CreateSnapshot copies a volume's data. It returns when the copy is whole, so a snapshot is always ready.
@@ -140,13 +142,13 @@ func (d *driver) copyVolume(id, to string) (err error) {
 
 func (d *driver) copyData(typ, from, to string) error {
 	if typ == typeDirectory {
-		err := copyTree(d.ctx, from, to)
+		err := copying.Tree(d.ctx, from, to)
 		if err != nil {
 			return err
 		}
 		return syncFS(to)
 	}
-	return copyImage(d.ctx, from, to)
+	return copying.Image(d.ctx, from, to)
 }
 
 // quiesce prevents changes of an image during a copy, until a call of the returned function. It freezes the
@@ -177,7 +179,7 @@ func (d *driver) quiesce(v *volume) (unfreeze func() error, err error) {
 	}
 
 	for path, t := range v.Targets {
-		if !t.ReadOnly && !canReflink(d.store.dir) {
+		if !t.ReadOnly && !copying.CanReflink(d.store.dir) {
 			return none, preconditionf(
 				"volume %s is written to as a block device at %s, "+
 					"and the file system of %s cannot copy it in one instant",

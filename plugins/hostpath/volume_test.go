@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi"
+	"berth/plugins/hostpath/copying"
 	"berth/structs"
 )
 
@@ -315,7 +316,7 @@ func TestSources_AreCopied(t *testing.T) {
 func TestSnapshot_RejectsAWrittenDevice(t *testing.T) {
 	needLoops(t)
 	w := newRunningFixture(t)
-	if canReflink(w.dir) {
+	if copying.CanReflink(w.dir) {
 		t.Skip("files of this file system share blocks, so every copy is of one instant")
 	}
 	v := w.volume(aBlock, "v")

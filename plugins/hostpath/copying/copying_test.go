@@ -1,4 +1,4 @@
-package hostpath
+package copying
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -16,8 +15,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestCopyTree_CopiesEverything(t *testing.T) {
-	needRoot(t)
+func TestTree_CopiesEverything(t *testing.T) {
+	if os.Geteuid() != 0 {
+		testskip.Lacking(t, "root: it changes owners and makes devices")
+	}
 	from, to := filepath.Join(t.TempDir(), "from"), t.TempDir()
 	must := func(err error) {
 		t.Helper()
@@ -38,7 +39,7 @@ func TestCopyTree_CopiesEverything(t *testing.T) {
 	old := time.Unix(1000, 0)
 	must(os.Chtimes(from+"/dir", old, old))
 
-	must(copyTree(context.Background(), from, to))
+	must(Tree(context.Background(), from, to))
 
 	for _, name := range []string{
 		".", "dir", "dir/empty", "dir/file", "second", "link", "dir/up", "pipe", "null",
@@ -71,7 +72,7 @@ func TestCopyTree_CopiesEverything(t *testing.T) {
 }
 
 // A file has two names, and its owner removes the name that would have been copied first.
-func TestCopyTree_AFileWhoseFirstNameIsGone(t *testing.T) {
+func TestTree_AFileWhoseFirstNameIsGone(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	err := errors.Join(
 		os.WriteFile(from+"/second", []byte("text"), 0o600),
@@ -105,21 +106,21 @@ func TestCopyTree_AFileWhoseFirstNameIsGone(t *testing.T) {
 	}
 }
 
-func TestCopyTree_EndsWithItsContext(t *testing.T) {
+func TestTree_EndsWithItsContext(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(from+"/f", []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := copyTree(ctx, from, to); !errors.Is(err, context.Canceled) {
+	if err := Tree(ctx, from, to); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want a canceled context", err)
 	}
 }
 
 // A copy of an image has the same bytes and about the same number of blocks, for any distribution of its
 // data.
-func TestCopyImage_KeepsHoles(t *testing.T) {
+func TestImage_KeepsHoles(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(r *rapid.T) {
 		const size = 1 << 20
@@ -136,7 +137,7 @@ func TestCopyImage_KeepsHoles(t *testing.T) {
 				r.Fatal(err)
 			}
 		}
-		if err := copyImage(context.Background(), dir+"/from", dir+"/to"); err != nil {
+		if err := Image(context.Background(), dir+"/from", dir+"/to"); err != nil {
 			r.Fatal(err)
 		}
 		a, err1 := os.ReadFile(dir + "/from")
@@ -148,40 +149,6 @@ func TestCopyImage_KeepsHoles(t *testing.T) {
 		err = errors.Join(unix.Stat(dir+"/from", &sa), unix.Stat(dir+"/to", &sb))
 		if err != nil || sb.Blocks > sa.Blocks+16 {
 			r.Fatalf("the copy has %d blocks, its source %d (%v)", sb.Blocks, sa.Blocks, err)
-		}
-	})
-}
-
-func TestMountFlags_AreParsed(t *testing.T) {
-	for _, tc := range []struct {
-		in   []string
-		bits uintptr
-		data []string
-		bad  bool
-	}{
-		{in: nil},
-		{in: []string{"defaults", ""}},
-		{in: []string{"ro,noatime", " nosuid "}, bits: unix.MS_RDONLY | unix.MS_NOATIME | unix.MS_NOSUID},
-		{in: []string{"ro", "rw"}},
-		{in: []string{"data=journal", "discard"}, data: []string{"data=journal", "discard"}},
-		{in: []string{"bind"}, bad: true},
-		{in: []string{"rshared"}, bad: true},
-		{in: []string{"ro,remount"}, bad: true},
-		{in: []string{"loop=/dev/loop0"}, bad: true},
-	} {
-		bits, data, err := mountFlags(tc.in)
-		if bits != tc.bits || !slices.Equal(data, tc.data) || (err != nil) != tc.bad {
-			t.Errorf("%q: got %x, %q, %v; want %x, %q", tc.in, bits, data, err, tc.bits, tc.data)
-		}
-	}
-}
-
-func FuzzMountFlags(f *testing.F) {
-	f.Add("ro,noatime,data=journal")
-	f.Fuzz(func(t *testing.T, s string) {
-		bits, _, err := mountFlags([]string{s})
-		if err == nil && bits&(unix.MS_BIND|unix.MS_REMOUNT|unix.MS_MOVE|unix.MS_SHARED) != 0 {
-			t.Fatalf("%q sets %x", s, bits)
 		}
 	})
 }

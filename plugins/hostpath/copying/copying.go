@@ -1,4 +1,5 @@
-package hostpath
+// Package copying copies the data of volumes: images and directories.
+package copying
 
 import (
 	"context"
@@ -14,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyImage copies a sparse file: as a reflink if the file system supports it, else the parts with data.
-func copyImage(ctx context.Context, from, to string) error {
+// Image copies a sparse file: as a reflink if the file system supports it, else the parts with data.
+func Image(ctx context.Context, from, to string) error {
 	src, err := os.Open(from)
 	if err != nil {
 		return err
@@ -32,15 +33,19 @@ func copyImage(ctx context.Context, from, to string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// canReflink reports whether files of a directory can share blocks.
-func canReflink(dir string) bool {
-	a, err := os.CreateTemp(dir, ".reflink")
+// TempPrefix begins the names of the files with which CanReflink tests a file system. A killed process leaves
+// them.
+const TempPrefix = ".reflink"
+
+// CanReflink reports whether files of a directory can share blocks.
+func CanReflink(dir string) bool {
+	a, err := os.CreateTemp(dir, TempPrefix)
 	if err != nil {
 		return false
 	}
 	defer os.Remove(a.Name())
 	defer a.Close()
-	b, err := os.CreateTemp(dir, ".reflink")
+	b, err := os.CreateTemp(dir, TempPrefix)
 	if err != nil {
 		return false
 	}
@@ -148,8 +153,8 @@ type treeCopy struct {
 
 type inode struct{ dev, ino uint64 }
 
-// copyTree copies the directory from into the directory to, which exists and is empty.
-func copyTree(ctx context.Context, from, to string) error {
+// Tree copies the directory from into the directory to, which exists and is empty.
+func Tree(ctx context.Context, from, to string) error {
 	src, err := os.OpenRoot(from)
 	if err != nil {
 		return err
