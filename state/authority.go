@@ -171,8 +171,8 @@ func retireAuthorities(tx *WriteTx, other Reader, now int64) {
 	authorities.Put(tx, active)
 }
 
-// AuthoritiesForget deletes the authorities if the key of the one that signs is encrypted with a root key that
-// is lost.
+// AuthoritiesForget deletes the authorities if the key of the one that signs is encrypted with a root key
+// that is lost.
 func AuthoritiesForget(tx *WriteTx, keyID string) {
 	active := ActiveAuthority(tx)
 	if active == nil || active.Key.KeyID != keyID {
