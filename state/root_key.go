@@ -143,6 +143,11 @@ func RootKeyRemove(tx *WriteTx, p *structs.RootKeyRemoveRequest) error {
 		return structs.Preconditionf("root key %s is active; make another one first: "+
 			"berth operator root keyring rotate", k.KeyID)
 	}
+	return DeleteUnusedRootKey(tx, k)
+}
+
+// DeleteUnusedRootKey deletes a key, also an active one. The error is precondition if a value uses it.
+func DeleteUnusedRootKey(tx *WriteTx, k *structs.RootKey) error {
 	if err := checkUnused(tx, k); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package keys
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,7 +13,9 @@ import (
 
 // Adopt makes the root keys of a state aside, which is to replace that of the cluster, ones that the servers
 // open. It wraps those of another key-encryption key with that of the servers: from the given file, from the
-// previous key of this server, or because the cluster has the same root key. It changes only the state aside.
+// previous key of this server, or because the cluster has the same root key. It deletes an active one that
+// no server would open and that encrypts nothing, so that new secrets get the root key of the cluster. It
+// changes only the state aside.
 //
 // The error is precondition, and names the missing key, if secrets would be closed after the restore.
 func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.RestoreKeys) error {
@@ -38,7 +39,7 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.Rest
 			a.requests = append(a.requests, request)
 		}
 	}
-	if len(a.requests) == 0 && len(a.lost) == 0 {
+	if len(a.requests) == 0 && len(a.lost) == 0 && a.unused == nil {
 		return nil
 	}
 	return aside.Write(aside.Index(), func(tx *state.WriteTx) error {
@@ -50,7 +51,10 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.Rest
 		for _, keyID := range a.lost {
 			state.AuthoritiesForget(tx, keyID)
 		}
-		return nil
+		if a.unused == nil {
+			return nil
+		}
+		return state.DeleteUnusedRootKey(tx, a.unused)
 	})
 }
 
@@ -60,7 +64,8 @@ type adoption struct {
 	file     encrypter // nil: none was given
 	given    keyring.RestoreKeys
 	requests []*structs.RootKeyRewrapRequest
-	lost     []string // IDs of root keys that no server will open
+	lost     []string         // IDs of root keys that no server will open
+	unused   *structs.RootKey // the active one, if it encrypts nothing and no server would open it
 }
 
 // adopt returns the change of one root key, or nil if it stays as it is.
@@ -102,10 +107,13 @@ func (a *adoption) adopt(
 }
 
 // missing returns the error of a root key that no server would open, or nil if nothing needs it. It notes one
-// that the operator gives up.
+// that the operator gives up, and an active one that encrypts nothing.
 func (a *adoption) missing(aside state.Reader, row *structs.RootKey, own error) error {
 	count, places := usesOf(aside, row.KeyID)
-	if count == 0 && row.State != structs.RootKeyActive {
+	if count == 0 && row.State == structs.RootKeyActive {
+		a.unused = row
+	}
+	if count == 0 {
 		return nil
 	}
 	if a.given.LoseSecrets {
@@ -120,17 +128,9 @@ func (a *adoption) missing(aside state.Reader, row *structs.RootKey, own error) 
 	if a.file != nil {
 		has = append(has, "the given file has "+a.file.ID())
 	}
-	return structs.Preconditionf("root key %s of the archive, which encrypts the secrets of %d places (%s), "+
-		"needs key-encryption key %s; %s. Give the key of the archive's cluster: -keyring-file FILE, or its "+
-		"encrypted copy: -escrow FILE -identity FILE. A key in a key management system is named by "+
+	return structs.Preconditionf("root key %s of the archive, which encrypts the secrets of %d places "+
+		"(e.g. %s), needs key-encryption key %s; %s. Give the key of the archive's cluster: -keyring-file FILE, "+
+		"or its encrypted copy: -escrow FILE -identity FILE. A key in a key management system is named by "+
 		"server { keyring { previous } } of each server. If no copy is left, -lose-secrets restores all else",
-		row.KeyID, count, describe(places), row.KEK, strings.Join(has, ", "))
-}
-
-// describe returns the places, or says that there is none.
-func describe(places string) string {
-	if places == "" {
-		return "none yet, but new secrets would be"
-	}
-	return fmt.Sprintf("e.g. %s", places)
+		row.KeyID, count, places, row.KEK, strings.Join(has, ", "))
 }

@@ -205,6 +205,28 @@ func TestAdopt_IgnoresAKeyThatNothingNeeds(t *testing.T) {
 	}
 }
 
+// The active key of an archive without secrets is of no use, and would reject new ones.
+func TestAdopt_DeletesAnActiveKeyThatEncryptsNothing(t *testing.T) {
+	lost := file(t)
+	for name, settings := range map[string]Settings{"another key": file(t), "no key": {}} {
+		archive := newCluster(t)
+		archive.server(lost).lead(t.Context())
+		if state.ActiveRootKey(archive.store.Read()) == nil {
+			t.Fatal("the archive has no root key")
+		}
+		err := newCluster(t).server(settings).Adopt(t.Context(), archive.store, keyring.RestoreKeys{})
+		if got := state.ActiveRootKey(archive.store.Read()); err != nil || got != nil {
+			t.Errorf("%s: the active root key is %v, %v", name, got, err)
+		}
+	}
+	same := newCluster(t)
+	same.server(lost).lead(t.Context())
+	err := newCluster(t).server(lost).Adopt(t.Context(), same.store, keyring.RestoreKeys{})
+	if err != nil || state.ActiveRootKey(same.store.Read()) == nil {
+		t.Errorf("a key that the servers open is deleted, %v", err)
+	}
+}
+
 func TestRewrap_WaitsForAllServersAndChangesNoSecret(t *testing.T) {
 	was, now := file(t), file(t)
 	both := Settings{Source: now.Source, Previous: &was.Source}
