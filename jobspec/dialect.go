@@ -42,7 +42,7 @@ func (consul) Rejected() map[string]string {
 func (task) Rejected() map[string]string {
 	return map[string]string{
 		"schedule": "start and stop the job from outside with berth job run and berth job stop",
-		"secret":   "it has no providers of secrets yet; let the task read the value from a volume",
+		"secret":   "it has no providers of secrets; let a template read a variable by nomadVar",
 	}
 }
 

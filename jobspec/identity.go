@@ -38,8 +38,8 @@ const (
 	NoServiceToken      = "the agent of the node registers the service with its own token of Consul"
 	NoOtherServiceToken = "the identity of a service is one for Consul, with aud = [\"consul.io\"] alone; " +
 		"leave it out"
-	NoOtherToken = "berth issues no tokens; leave the identity out, and give the task the token in a file, " +
-		"for example of a volume; the default identity without aud and filepath is accepted with a warning"
+	NoOtherToken = "berth issues no tokens; leave the identity out, and let a template read a token by " +
+		"nomadVar; the default identity without aud and filepath is accepted with a warning"
 )
 
 // IsDefault reports whether the identity is the one that the dialect gives every task. Its token is one for

@@ -28,7 +28,7 @@ func TestReadJob_AcceptsIdentitiesThatNoTaskMisses(t *testing.T) {
 		t.Fatal(err)
 	}
 	const warned = `"identity" has no effect: berth issues no tokens`
-	const rejected = "!give the task the token in a file"
+	const rejected = "!let a template read a token by nomadVar"
 	for block, want := range map[string]string{
 		identity("env = true; file = true"):                          warned,
 		identity("") + identity(`name = "default"`):                  warned,
