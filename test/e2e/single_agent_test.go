@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/structs"
 )
@@ -85,7 +86,9 @@ func TestJob_FromFileToMountedVolumeAndBack(t *testing.T) {
 	t.Parallel()
 	a := agentWithVolume(t)
 	a.must("job", "run", unchangedExample("counter.hcl"))
+	ended := time.Now()
 	first := a.awaitRunning("counter", 1)[0]
+	checkEndsHealthy(t, first, ended)
 	eventually(t, "a line is written", func() error {
 		if n := strings.Count(a.logs(first.ID), first.ID); n < 2 {
 			return fmt.Errorf("%d lines", n)
@@ -105,6 +108,17 @@ func TestJob_FromFileToMountedVolumeAndBack(t *testing.T) {
 		return nil
 	})
 	stopWithVolume(a, "counter")
+}
+
+// checkEndsHealthy checks that job run has ended after the first healthy moment of its allocation, and logs
+// the time between. On an idle machine that is well below 3 s; a busy one delays every process.
+func checkEndsHealthy(t *testing.T, a *structs.AllocListStub, ended time.Time) {
+	t.Helper()
+	s := a.DeploymentStatus
+	if !s.IsHealthy() || s.Timestamp.After(ended) {
+		t.Fatalf("job run has ended at %s, and the health of its allocation is %+v", ended, s)
+	}
+	t.Logf("job run ended %s after the first healthy moment", ended.Sub(s.Timestamp))
 }
 
 func TestAgent_KillKeepsTasksAndMounts(t *testing.T) {
