@@ -24,6 +24,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/berth, one static binary, with the program of the supervisors of tasks in it
+	@[ -e $(BIN) ] || echo "compiling berth: 1 to 3 minutes on two cores, only once"
 	@# On a bare machine the other modules arrive while the first program compiles.
 	@$(GO) list -tags $(TAGS) -deps ./cmd/berth >/dev/null & \
 	$(BUILDENV) $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '-s -w' \
