@@ -75,6 +75,15 @@ func (a toolAgent) awaitCount(job string, count int) {
 	})
 }
 
+// scaleTo sets the count of the sleeper as soon as no deployment is active.
+func (a toolAgent) scaleTo(count int) {
+	a.t.Helper()
+	awaitAnswer(a.t, "scaling", func(*public.QueryOptions) (bool, *public.QueryMeta, error) {
+		_, _, err := a.client.Jobs().Scale("sleeper", "g", &count, "by the test", false, nil, nil)
+		return err == nil, nil, err
+	})
+}
+
 // sleeperFile is a job file with a place for the count.
 const sleeperFile = `job "sleeper" {
   type = "service"
@@ -127,11 +136,9 @@ func TestTool_LevantDeploysAndScales(t *testing.T) {
 	a.awaitCount("sleeper", 3)
 }
 
-// TestTool_AutoscalerScalesAGroup runs the autoscaler with its own sources: it reads the policies of the jobs
-// and the use of processors, and scales the job.
-func TestTool_AutoscalerScalesAGroup(t *testing.T) {
-	a := startToolAgent(t, "nomad-autoscaler")
-	defer stopJob(t, a.client, "sleeper")
+// runScaledSleeper runs the sleeper with a policy by which the autoscaler sets the count 2.
+func (a toolAgent) runScaledSleeper() {
+	a.t.Helper()
 	job, err := a.client.Jobs().ParseHCL(sleeper("1", `scaling {
       enabled = true
       min     = 1
@@ -149,32 +156,81 @@ func TestTool_AutoscalerScalesAGroup(t *testing.T) {
       }
     }`), true)
 	if err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
-	runJob(t, a.client, job)
-	a.write("agent.hcl", `nomad { address = "`+a.client.Address()+`" }
-http { bind_port = `+freePort(t)+` }
-`)
-	cmd := a.command("agent", "-config", "agent.hcl", "-log-level", "debug")
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	runJob(a.t, a.client, job)
+}
+
+// startAutoscaler starts an autoscaler with more settings, until stop or the end of the test. Its log goes to
+// a screen.
+func (a toolAgent) startAutoscaler(name, settings string) (log *screen, stop func()) {
+	a.t.Helper()
+	a.write(name+".hcl", `nomad { address = "`+a.client.Address()+`" }
+http { bind_port = `+freePort(a.t)+` }
+`+settings)
+	cmd := a.command("agent", "-config", name+".hcl", "-log-level", "debug")
+	log = &screen{changed: make(chan struct{}, 1)}
+	cmd.Stdout, cmd.Stderr = log, log
 	cmd.WaitDelay = patience
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
-	defer func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("the autoscaler wrote\n%s", log.String())
+		if a.t.Failed() {
+			a.t.Logf("the autoscaler %s wrote\n%s", name, log)
 		}
-	}()
+	})
+	a.t.Cleanup(stop)
+	return log, stop
+}
+
+// TestTool_AutoscalerScalesAGroup runs the autoscaler with its own sources: it reads the policies of the jobs
+// and the use of processors, and scales the job.
+func TestTool_AutoscalerScalesAGroup(t *testing.T) {
+	a := startToolAgent(t, "nomad-autoscaler")
+	a.runScaledSleeper()
+	_, stop := a.startAutoscaler("agent", "")
+	defer stop()
 	a.awaitCount("sleeper", 2)
 	status, _, err := a.client.Jobs().ScaleStatus("sleeper", nil)
 	if checkNoError(t, "scale status", err) && len(status.TaskGroups["g"].Events) == 0 {
 		t.Error("the scaling left no event")
 	}
+}
+
+// TestTool_AutoscalersHaveOneLeader runs two autoscalers with one lock. The second one evaluates no policy
+// before the end of the first one, and scales after it.
+func TestTool_AutoscalersHaveOneLeader(t *testing.T) {
+	a := startToolAgent(t, "nomad-autoscaler")
+	a.runScaledSleeper()
+	const settings = `high_availability {
+  enabled    = true
+  lock_path  = "autoscaler/lock"
+  lock_ttl   = "10s"
+  lock_delay = "10s"
+}
+`
+	_, stop := a.startAutoscaler("first", settings)
+	a.awaitCount("sleeper", 2)
+	v, _, err := a.client.Variables().Read("autoscaler/lock", nil)
+	if err != nil || v.Lock == nil {
+		t.Fatalf("the lock of the first one: %+v, %v", v, err)
+	}
+
+	second, _ := a.startAutoscaler("second", settings)
+	second.await(t, "running in HA mode")
+	const works = "received policy for evaluation"
+	a.scaleTo(1) // the first one scales it again
+	a.awaitCount("sleeper", 2)
+	if text := second.String(); strings.Contains(text, works) {
+		t.Errorf("the second one works beside the first one:\n%s", text)
+	}
+	stop()
+	second.await(t, works)
+	a.scaleTo(1)
+	a.awaitCount("sleeper", 2)
 }
 
 // freePort returns a port of the machine that nothing uses. For the autoscaler, port 0 is its default.
@@ -207,6 +263,12 @@ func (s *screen) Write(b []byte) (int, error) {
 	default:
 	}
 	return s.text.Write(b)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
 // await waits until the program has written a text after the previous one that it waited for.
