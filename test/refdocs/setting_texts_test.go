@@ -314,17 +314,7 @@ var settingTexts = []blockText{
 		{"path", "", "the absolute path"},
 		{"read_only", "", "jobs can only read it"},
 	}},
-	{Block: "client.drivers.exec", Intro: "Isolated processes, see [Isolation of " +
-		"tasks](../operations/drivers.md#isolation-of-tasks).", Settings: []settingText{
-		{
-			"chroot_env", "`/bin /etc /lib* /sbin /usr`",
-			"a map: the paths of the host that tasks see read-only, and their places",
-		},
-		{"cgroup_parent", "", "the cgroup below which each task has its own"},
-		{"pids_limit", "", "processes and threads that a task may have; -1 is no limit"},
-		{"max_open_files", "", "files that a task may have open"},
-		{"seccomp", "", "`unconfined` lets tasks make every system call"},
-	}},
+	execTexts,
 	{Block: "client.drivers.raw_exec", Intro: "Processes without isolation.", Settings: []settingText{
 		{"enabled", "", "the node has the driver"},
 		{"cgroup_parent", "", "the cgroup below which each task has its own"},

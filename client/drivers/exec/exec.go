@@ -34,6 +34,12 @@ type Config struct {
 	// ChrootEnv maps paths of the host to the paths at which every task sees them, read-only. A path that does
 	// not exist is ignored. nil selects the usual places of programs, their libraries and their settings.
 	ChrootEnv map[string]string `hcl:"chroot_env"`
+	// Hidden are files and directories of the host that tasks without privileges see empty. A path that does not
+	// exist is ignored. nil selects the private files of a machine in /etc.
+	Hidden []string `hcl:"hidden"`
+	// OwnFiles are files and directories of the agent, such as its configuration and its keys. They are hidden
+	// besides Hidden, each file with its directory. The agent fills them in.
+	OwnFiles []string
 	executor.CgroupConfig
 	// MaxFiles is the number of files that a task may have open, up to the machine's hard limit.
 	MaxFiles int `hcl:"max_open_files"`
@@ -54,6 +60,7 @@ func DefaultConfig() Config {
 		CgroupConfig: executor.DefaultCgroupConfig(),
 		MaxFiles:     65536,
 		Seccomp:      SeccompDefault,
+		Hidden:       slices.Clone(defaultHidden),
 	}
 	for _, dir := range []string{
 		"/bin", "/etc", "/lib", "/lib32",
@@ -69,6 +76,9 @@ func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	if c.ChrootEnv == nil {
 		c.ChrootEnv = d.ChrootEnv
+	}
+	if c.Hidden == nil {
+		c.Hidden = d.Hidden
 	}
 	c.MaxFiles = cmp.Or(c.MaxFiles, d.MaxFiles)
 	c.Seccomp = cmp.Or(c.Seccomp, d.Seccomp)
@@ -98,6 +108,7 @@ func (c Config) Validate() error {
 		}
 	}
 
+	faults = append(faults, c.hiddenFaults()...)
 	if c.MaxFiles != 0 && c.MaxFiles < 64 {
 		faults = append(faults,
 			fmt.Errorf("exec.max_open_files: %d: expected at least 64", c.MaxFiles))
@@ -144,6 +155,10 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 			HealthDescription: "tasks cannot be isolated on this machine: " + err.Error(),
 		}
 	}
+	_, err = d.cfg.hiddenPaths(d.cfg.shownPaths())
+	if err != nil {
+		return &structs.DriverInfo{UpdateTime: time.Now(), HealthDescription: err.Error()}
+	}
 	return d.Healthy()
 }
 
@@ -178,12 +193,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
-	user, err := executor.LookupUser(cfg.User)
+	user, err := executor.LookupUser(cmp.Or(cfg.User, defaultUser))
 	if err != nil {
 		return nil, err
-	}
-	if user == nil {
-		user = &sandbox.User{}
 	}
 
 	binds, err := d.binds(cfg, user)
@@ -198,21 +210,23 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	env := map[string]string{"TMPDIR": "/tmp"}
 	maps.Copy(env, cfg.Env)
 	spec := d.NewSpec(cfg)
-	rules, err := deviceRules(cfg.Mounts)
+	err = d.limitDevices(spec, cfg)
 	if err != nil {
 		return nil, err
-	}
-	if spec.Cgroup != nil && !cfg.Privileged && d.RestrictsDevices() {
-		spec.Cgroup.Limits.Devices = rules
 	}
 	filter, err := d.filter()
 	if err != nil {
 		return nil, err
 	}
 
+	shown, hidden, err := d.visible(cfg)
+	if err != nil {
+		return nil, err
+	}
 	spec.Sandbox = &sandbox.Config{
 		Root:       d.DirOf(cfg.ID),
-		HostPaths:  d.cfg.ChrootEnv,
+		HostPaths:  shown,
+		Hidden:     hidden,
 		Files:      files,
 		Binds:      binds,
 		Hostname:   hostnameOf(cfg),
@@ -234,6 +248,18 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	return d.Launch(ctx, spec)
 }
 
+// limitDevices restricts a task without privileges to its devices, where the machine can do so.
+func (d *Driver) limitDevices(spec *executor.Spec, cfg *driver.TaskConfig) error {
+	rules, err := deviceRules(cfg.Mounts)
+	if err != nil {
+		return err
+	}
+	if spec.Cgroup != nil && !cfg.Privileged && d.RestrictsDevices() {
+		spec.Cgroup.Limits.Devices = rules
+	}
+	return nil
+}
+
 // filter returns the bound on the system calls of tasks without privileges, nil for none.
 func (d *Driver) filter() (filter.Filter, error) {
 	if d.cfg.Seccomp != SeccompDefault {
@@ -243,6 +269,7 @@ func (d *Driver) filter() (filter.Filter, error) {
 }
 
 const (
+	defaultUser = "0:0" // root: see ADR 74
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	binDir      = "/run/berth/bin"
 )

@@ -32,14 +32,6 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 		{Source: d.Executable(), Target: binDir + "/berth", ReadOnly: true},
 	}
 
-	if dir := resolverDir(d.cfg.ChrootEnv); dir != "" {
-		binds = append(binds, sandbox.Bind{
-			Source:   dir,
-			Target:   dir,
-			ReadOnly: true,
-		})
-	}
-
 	mounts, err := jobMounts(cfg.Mounts)
 	return slices.Concat(binds, networkBinds(cfg.Network), mounts), err
 }

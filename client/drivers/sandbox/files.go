@@ -180,6 +180,12 @@ func coverDir(dir string, links map[string]string) error {
 	}
 
 	for i, t := range below {
+		// A link of the task is in the place of a file that is mounted there, such as the cover of a hidden one.
+		if filepath.Dir(t.Target) == dir && links[filepath.Base(t.Target)] != "" {
+			_ = unix.Close(t.fd)
+			continue
+		}
+
 		err := unix.MoveMount(t.fd, "", unix.AT_FDCWD, t.Target, unix.MOVE_MOUNT_F_EMPTY_PATH)
 		if err != nil {
 			closeAll(below[i:])

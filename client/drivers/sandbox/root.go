@@ -30,6 +30,11 @@ func buildRoot(cfg *Config) error {
 		return err
 	}
 
+	hidden, err := hiddenPlaces(cfg.Hidden, binds)
+	if err != nil {
+		return err
+	}
+
 	binds = append(binds, systemBinds(cfg.Privileged)...)
 	binds = append(binds, fileBinds(cfg.Files)...)
 	system := len(binds)
@@ -44,6 +49,11 @@ func buildRoot(cfg *Config) error {
 	}
 
 	err = fillRoot(links, cfg.Privileged, trees[:system])
+	if err != nil {
+		return err
+	}
+
+	err = hide(hidden)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ type Config struct {
 	// HostPaths maps paths of the host to the paths at which the program sees them, read-only. Symlinks stay
 	// symlinks. A path that does not exist is ignored.
 	HostPaths map[string]string
+	// Hidden are paths of the host that the program sees empty wherever HostPaths show them. One that does not
+	// exist is ignored. A file that the host replaces shows again, and a file in a directory never does.
+	Hidden []string
 	// Files are files and directories of the host that the program sees, read-only, at the root, by links. Those
 	// of a directory that HostPaths show, too, are among its files. No two have the same name.
 	Files []string
