@@ -85,6 +85,7 @@ type Config struct {
 	Dev bool
 
 	positions hclconf.Positions // of the settings that files have
+	sources   []string          // the paths of the files, and of their directories
 }
 
 // DefaultConfig returns the configuration that files and options override.
@@ -115,6 +116,7 @@ func DefaultConfig() Config {
 func (c *Config) LoadFiles(paths []string) error {
 	var faults []error
 	c.positions = hclconf.Positions{}
+	c.sources = paths
 	for _, path := range paths {
 		files, err := configFiles(path)
 		if err != nil {
@@ -246,6 +248,7 @@ func (c *Config) finishClient() {
 		Sockets: n.PluginSocketDir(),
 	}
 
+	n.Drivers.Exec.OwnFiles = c.ownFiles()
 	n.Connect = connectproxy.Config{
 		Consul:     c.Consul.Enabled(),
 		ConsulPath: c.Consul.ProxyPath,

@@ -11,6 +11,7 @@ import (
 
 	"berth/cli/command"
 	"berth/internal/keyring"
+	"berth/internal/opsocket"
 	"berth/internal/pki"
 	"berth/structs"
 	"berth/structs/gossipkey"
@@ -29,8 +30,6 @@ const (
 // agent may start later. The agent renews it.
 const firstLife = 30 * day
 
-const etcDir = "/etc/berth"
-
 // keyringFile has the key-encryption key of the servers.
 const keyringFile = "keyring"
 
@@ -38,7 +37,7 @@ var etcFlag = command.Flag{
 	Name:    "dir",
 	Kind:    command.String,
 	Value:   "dir",
-	Default: etcDir,
+	Default: opsocket.ConfigDir,
 	Usage:   "The directory of the new files, which has the configuration of the agent",
 }
 

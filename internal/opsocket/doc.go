@@ -6,8 +6,11 @@ package opsocket
 
 import "context"
 
-// DataDir is the data directory of an agent without the setting, and Default its operator socket.
+// ConfigDir is the usual directory of the configuration and the keys of an agent. DataDir is the data
+// directory of an agent without the setting, and Default its operator socket.
 const (
+	ConfigDir = "/etc/berth"
+
 	DataDir = "/var/lib/berth"
 	Default = DataDir + "/berth.sock"
 )
