@@ -8,13 +8,12 @@ import (
 	"testing"
 )
 
-// A task of a machine that is a server and a node, with the files of berth tls init in a directory that tasks
-// see, reads no file of the agent, as root or not, and finds none that the agent writes later.
-func TestTask_ReadsNoFileOfTheAgent(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t, "one", "-server", "-client")
+// shownFiles gives an agent the files of berth tls init in a directory that tasks of exec see as
+// /machine/berth.
+func shownFiles(a *agent) (own string) {
+	a.t.Helper()
 	shown := filepath.Join(a.dir, "etc")
-	own := filepath.Join(shown, "berth")
+	own = filepath.Join(shown, "berth")
 	a.must("tls", "init", "-key-saved", "-id", "one", "-dir", own)
 	settings := fmt.Sprintf(`tls {
   plain_loopback = true
@@ -35,16 +34,25 @@ client {
 		filepath.Join(shown, "readable"): "readable\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+			a.t.Fatal(err)
 		}
 	}
 	a.args = append(a.args, "-config", own)
+	return own
+}
+
+// A task of a machine that is a server and a node, with the files of berth tls init in a directory that tasks
+// see, reads no file of the agent, as root or not, and finds none that the agent writes later.
+func TestTask_ReadsNoFileOfTheAgent(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server", "-client")
+	own := shownFiles(a)
 	a.start()
 
 	users := map[string]string{"plain": "", "root": `user = "root"`, "nobody": `user = "nobody"`}
 	for name, user := range users {
 		file := jobFile{name: name, script: `
-		find /machine -type f; cat $(find /machine -type f) /etc/shadow /etc/gshadow 2>/dev/null | grep -v readable
+		find /machine -type f; cat $(find /machine -type f) /etc/shadow 2>/dev/null | grep -v readable
 		ls -A /machine/berth; echo waiting
 		while ! test -e /alloc/data/go; do sleep 0.01; done
 		find /machine | sort; echo end; exec sleep 1000`}.hcl()
@@ -70,4 +78,22 @@ client {
 		}
 		a.must("job", "stop", name)
 	}
+}
+
+// The same holds for a driver of a plugin that makes a root of the directories of exec. Its tasks run as
+// nobody, and would see the names of the files.
+func TestExternalDriver_TaskReadsNoFileOfTheAgent(t *testing.T) {
+	t.Parallel()
+	const driver = "peer_exec"
+	a := externalAgent(t, driver)
+	shownFiles(a)
+	a.start()
+	a.awaitDriver(driver, true)
+	a.must("job", "run", a.writeJob(jobFile{name: "plugin", driver: driver, script: `
+		find /machine | sort; cat /etc/shadow; echo end; exec sleep 1000`}))
+	const want = "/machine\n/machine/berth\n/machine/readable\nend\n"
+	if out := a.awaitOutput(a.awaitRunning("plugin", 1)[0].ID, "end\n"); out != want {
+		t.Errorf("the task finds %q, want %q", out, want)
+	}
+	a.must("job", "stop", "plugin")
 }

@@ -54,6 +54,17 @@ func (c Config) hiddenPaths(shown map[string]string) ([]string, error) {
 	return slices.Compact(hidden), nil
 }
 
+// HiddenPlaces returns the places at which tasks must not see paths of the host, and whether each is a
+// directory, for a driver that shows ChrootEnv by itself.
+func (c Config) HiddenPlaces() (map[string]bool, error) {
+	c = c.withDefaults()
+	hidden, err := c.hiddenPaths(c.ChrootEnv)
+	if err != nil {
+		return nil, err
+	}
+	return sandbox.HiddenPlaces(hidden, c.ChrootEnv)
+}
+
 // shownRoots are the real paths that tasks see, with all that is below them.
 type shownRoots []string
 

@@ -99,10 +99,25 @@ func TestStart_RejectsAMountThatTheDriverCannotMake(t *testing.T) {
 	}
 }
 
+// A task does not start if its root would show what it must not see.
+func TestStart_FailsWithoutItsCovers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.plugin.Set("isolation", "chroot")
+	f.covers = func() ([]driver.Mount, error) { return nil, structs.Preconditionf("no covers") }
+	_, err := f.agent().Start(t.Context(), f.task("a1", "exit 0"))
+	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "no covers") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestStart_FillsTheRootOfATask(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.plugin.Set("isolation", "chroot")
+	f.covers = func() ([]driver.Mount, error) {
+		return []driver.Mount{{HostPath: "/empty", TaskPath: "/bin/hidden", ReadOnly: true}}, nil
+	}
 	a := f.agent()
 	if a.HostPaths() {
 		t.Error("a task with a root sees the paths of the host")
@@ -128,6 +143,7 @@ func TestStart_FillsTheRootOfATask(t *testing.T) {
 	}
 	want := []string{
 		"/bin /bin private ro",
+		"/empty /bin/hidden private ro",
 		cfg.Dirs.AllocShared + " /alloc private",
 		"/data /vol bidirectional of db",
 	}

@@ -52,8 +52,9 @@ type fixture struct {
 	catalog *catalog.Catalog
 	records *store.DB
 	dir     string
-	tasks   []string           // the IDs of all tasks
-	users   UserRange          // that the agent allots
+	tasks   []string  // the IDs of all tasks
+	users   UserRange // that the agent allots
+	covers  func() ([]driver.Mount, error)
 	plugin  *plugintest.Plugin // nil for a driver of the peer
 }
 
@@ -181,6 +182,7 @@ func (f *fixture) launch() *agent {
 		Logs:    f.logs(),
 		Users:   f.users,
 		Chroot:  map[string]string{"/bin": "/bin", "/none": "/none"},
+		Covers:  f.covers,
 		Events:  func(e driver.TaskEvent) { a.events <- e },
 	}, hclog.NewNullLogger())
 	a.supervisor.Pace = backoff.Backoff{Min: 100 * time.Millisecond, Max: 400 * time.Millisecond}

@@ -28,6 +28,16 @@ func (d *Driver) mounts(cfg *driver.TaskConfig, can *protocol.DriverCapabilities
 			}
 		}
 
+		if d.cfg.Covers != nil {
+			covers, err := d.cfg.Covers()
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range covers {
+				all = append(all, mountOf(m))
+			}
+		}
+
 		all = append(all, mountOf(driver.Mount{
 			HostPath: cfg.Dirs.AllocShared,
 			TaskPath: driver.Inside.AllocShared,

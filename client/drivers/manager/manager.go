@@ -234,6 +234,7 @@ func (m *Manager) newExternal(
 		Logs:    external.NewLogs(p.Name, logs),
 		Users:   users,
 		Chroot:  chroot,
+		Covers:  func() ([]driver.Mount, error) { return coversOf(cfg.Exec, filepath.Join(o.Dir, ".covers")) },
 		Events:  m.events.deliver,
 	}, m.logger)
 }

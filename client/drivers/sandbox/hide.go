@@ -48,6 +48,18 @@ func hiddenPlaces(hidden []string, binds []Bind) (map[string]bool, error) {
 	return places, nil
 }
 
+// HiddenPlaces returns the same for the shown paths of the host, which a driver mounts by itself.
+func HiddenPlaces(hidden []string, shown map[string]string) (map[string]bool, error) {
+	var binds []Bind
+	for from, to := range shown {
+		_, err := os.Stat(from)
+		if err == nil {
+			binds = append(binds, Bind{Source: from, Target: to})
+		}
+	}
+	return hiddenPlaces(hidden, binds)
+}
+
 // resolveHidden returns the real path, "" for one that does not exist, and whether it is a directory.
 func resolveHidden(path string) (real string, dir bool, err error) {
 	real, err = filepath.EvalSymlinks(path)
