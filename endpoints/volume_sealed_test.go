@@ -11,6 +11,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/sealing"
 	"berth/state"
+	"berth/state/volumesecrets"
 	"berth/structs"
 )
 
@@ -138,7 +139,7 @@ func TestVolumeRegister_WarnsOfSecretsWithoutARootKey(t *testing.T) {
 func TestVolumeRegister_StoresPlainSecretsBesideAnOlderServer(t *testing.T) {
 	s := newServer(t)
 	s.addRootKey("k1")
-	s.level = func() int { return sealedLevel - 1 }
+	s.level = func() int { return volumesecrets.SealedLevel - 1 }
 	s.addNode("n1", "a")
 	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
 	require.NotEmpty(t, resp.Warnings)
@@ -186,4 +187,51 @@ func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	})
 	require.Equal(t, stored, s.row("v").SealedSecrets)
 	require.Nil(t, s.row("v").Secrets)
+}
+
+// closeRootKey makes the server lead without its root key, as after the loss of the key-encryption key.
+func (s *server) closeRootKey(id string) {
+	s.addRootKey(id)
+	s.keys.Remove(id)
+}
+
+// rejectsSecrets checks that a register, a create and a delete with secrets fail with a kind, and that
+// nothing of them enters the log.
+func (s *server) rejectsSecrets(kind structs.Kind, text string) {
+	s.t.Helper()
+	s.config.volumeTimeout = time.Millisecond // an accepted request waits for no plugin
+	withSecrets := structs.Secrets{"password": canary}
+	created := testVolume("new")
+	created.Secrets = withSecrets
+	before := s.raft.index
+	for name, err := range map[string]error{
+		"register": rejected(s, kind, structs.CSIVolumeRegister, registerRequest(sealedVolume("v"))),
+		"create":   rejected(s, kind, structs.CSIVolumeCreate, registerRequest(created)),
+		"delete": rejected(s, kind, structs.CSIVolumeDelete,
+			&structs.CSIVolumeDeleteRequest{ID: "bare", Secrets: withSecrets}),
+	} {
+		require.ErrorContains(s.t, err, text, name)
+	}
+	require.Equal(s.t, before, s.raft.index)
+	require.NotContains(s.t, s.raft.log.String(), canary)
+}
+
+func TestVolumeSecrets_WaitForTheRootKeyOfTheLeader(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("bare")
+	s.closeRootKey("k1")
+	s.rejectsSecrets(structs.KindUnavailable, "root key k1")
+
+	plain := sealedVolume("plain")
+	plain.Secrets = nil
+	must(s, structs.CSIVolumeRegister, registerRequest(plain))
+}
+
+func TestVolumeSecrets_NeedARootKeyWhereTLSIsRequired(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("bare")
+	s.roles = true
+	s.rejectsSecrets(structs.KindPrecondition, "berth operator root keyring init")
 }

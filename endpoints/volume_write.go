@@ -240,35 +240,32 @@ func (w volumeWrites) recordRows(
 		if err == nil {
 			err = volumesecrets.Check(tx, wanted, old)
 		}
+		plain := false
+		if err == nil {
+			plain, err = w.sealer().Volume(tx, wanted, old)
+		}
 		if err != nil {
 			return 0, err
 		}
-
-		if w.seals() {
-			err := sealing.SealVolume(w.keys, wanted, old)
-			if err != nil {
-				return 0, err
-			}
-		} else if len(wanted.Secrets) > 0 {
-			w.logger.Warn("storing the secrets of a volume without encryption: the cluster has no root key",
-				"volume_id", wanted.ID,
-				"namespace", wanted.Namespace)
+		if plain {
+			w.warnPlain(wanted.Namespace, wanted.ID)
 		}
-
 		entry.Volumes = append(entry.Volumes, wanted)
 	}
 
 	return fsm.Propose(ctx, w.raft, fsm.VolumePut, entry)
 }
 
-// seals reports whether secrets are encrypted before they enter the log: this server, which leads, has a root
-// key, and no server is too old to know encrypted secrets.
-func (e *Endpoints) seals() bool {
-	return e.keys.Active() != "" && e.level() >= sealedLevel
+func (w volumeWrites) sealer() volumesecrets.Sealer {
+	return volumesecrets.Sealer{Keys: w.keys, Server: w.name, Level: w.level(), RequiresTLS: w.roles}
 }
 
-// sealedLevel is the level of servers that know encrypted secrets.
-const sealedLevel = 2
+func (w volumeWrites) warnPlain(namespace, volume string) {
+	w.logger.Warn("storing the secrets of a volume without encryption: the cluster has no root key, "+
+		"or a server that does not know encrypted secrets",
+		"volume_id", volume,
+		"namespace", namespace)
+}
 
 // isSettled reports whether nothing is pending for a requested volume. It returns an error if the request can
 // never be fulfilled.
@@ -379,12 +376,12 @@ func (w volumeWrites) remove(
 	}
 
 	entry := *req
-	if len(req.Secrets) > 0 && w.seals() {
-		entry.Secrets = nil
-		entry.SealedSecrets, err = sealing.Seal(w.keys, ns, req.ID, req.Secrets)
-		if err != nil {
-			return 0, err
-		}
+	plain, err := w.sealer().Deletion(tx, &entry)
+	if err != nil {
+		return 0, err
+	}
+	if plain {
+		w.warnPlain(ns, req.ID)
 	}
 
 	index, err := fsm.Propose(ctx, w.raft, fsm.VolumeDelete, &entry)
