@@ -7,10 +7,10 @@ import (
 	"berth/structs"
 )
 
-// checkSecrets returns an error unless the caller of a request may read and write the values of variables:
-// root over the operator socket, or the holder of a certificate, which the port has verified. Without TLS
-// every program on the network of the machine could read them. An agent with -dev, which listens on loopback
-// and keeps nothing, answers those too.
+// checkSecrets returns an error unless the caller of a request may read and write the values of variables,
+// and make join tokens: root over the operator socket, or the holder of a certificate, which the port has
+// verified. Without TLS every program on the network of the machine could read them. An agent with -dev,
+// which listens on loopback and keeps nothing, answers those too.
 func (a *Agent) checkSecrets(r *http.Request) error {
 	cfg := a.config()
 	certified := r.TLS != nil && len(r.TLS.PeerCertificates) > 0
@@ -20,7 +20,7 @@ func (a *Agent) checkSecrets(r *http.Request) error {
 	}
 	return &structs.Error{
 		Kind: structs.KindDenied,
-		Text: "the values of variables are read and written with the certificate of an operator, or over the " +
+		Text: "values of variables and join tokens are for the certificate of an operator, or for the " +
 			"operator socket of an agent, which root alone may open: it is unix://" + cfg.OperatorSocket +
 			" on " + cfg.Name,
 		Socket: cfg.OperatorSocket,

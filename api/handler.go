@@ -10,7 +10,7 @@
 //   - A body with an unknown field is rejected with the path of the field (see internal/strictjson).
 //   - A web page of another origin in a browser on the machine can change nothing.
 //   - No answer shows a secret. Mount flags show as [REDACTED]. The operator socket alone shows gossip keys.
-//     The values of variables go to callers that Config.CheckSecrets accepts.
+//     The values of variables and join tokens go to callers that Config.CheckSecrets accepts.
 //
 // The endpoints behind the Caller authorize and validate requests.
 package api
@@ -125,7 +125,8 @@ type Config struct {
 	AllowedHosts []string
 	// Connect opens a connection to the HTTP port of the agent of a node. Nil connects without TLS.
 	Connect nodehttp.Connect
-	// CheckSecrets returns an error if the caller of a request may not read and write the values of variables.
+	// CheckSecrets returns an error if the caller of a request may not read and write the values of variables,
+	// nor make join tokens.
 	// Nil: every caller may.
 	CheckSecrets func(*http.Request) error
 	// Sessions counts the requests that have taken over their connections: net/http does not wait for them.

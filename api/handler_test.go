@@ -28,13 +28,17 @@ type server struct {
 	agent  *apitest.Agent
 }
 
-func newServer(t testing.TB) *server {
+func newServer(t testing.TB, change ...func(*api.Config)) *server {
 	s := &server{caller: &apitest.Caller{}, agent: newAgent()}
-	s.Server = httptest.NewServer(api.NewHandler(api.Config{
+	cfg := api.Config{
 		Caller: s.caller,
 		Agent:  s.agent,
 		Logger: hclog.NewNullLogger(),
-	}))
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	s.Server = httptest.NewServer(api.NewHandler(cfg))
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		s.Close()

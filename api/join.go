@@ -9,7 +9,15 @@ import (
 var joinTokenCreate = route(put, "/v1/join/token",
 	serveMethod(structs.JoinTokenCreate, bindJoinToken, whole))
 
-func bindJoinToken(c *call, req *structs.JoinTokenCreateRequest) error { return c.decodeBody(req) }
+// bindJoinToken takes requests from callers that may have secrets: with the token of a server its holder gets
+// the key-encryption key.
+func bindJoinToken(c *call, req *structs.JoinTokenCreateRequest) error {
+	err := allowSecrets(c)
+	if err != nil {
+		return err
+	}
+	return c.decodeBody(req)
+}
 
 // CreateJoinToken makes a join token. The answer alone has its secret.
 func CreateJoinToken(ctx context.Context, c *Client, r *structs.JoinTokenCreateRequest) (

@@ -22,7 +22,7 @@ func (c *Client) Variables(ctx context.Context, q *Query) ([]*structs.VariableMe
 	return variableList.fetch(ctx, c, "", q)
 }
 
-// allowSecrets returns an error if the answer or the request may have no values of variables: see
+// allowSecrets returns an error if the caller may have no values of variables and no join tokens: see
 // Config.CheckSecrets.
 func allowSecrets(c *call) error {
 	if c.CheckSecrets == nil {

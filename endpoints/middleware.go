@@ -89,7 +89,8 @@ func (e *Endpoints) deliver(
 ) (resp any, err error) {
 	start := time.Now()
 	defer func() { measureServed(d.method.Name, start, err) }()
-	if e.roles {
+	err = callers.CheckToken(ctx, req)
+	if e.roles && err == nil {
 		err = callers.Check(ctx, d.method.Name, req)
 	}
 	if err != nil {

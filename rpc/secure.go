@@ -27,6 +27,18 @@ func WithPeer(ctx context.Context, id pki.Identity) context.Context {
 	return context.WithValue(ctx, peerKey{}, id)
 }
 
+// plainKey marks the context of requests that come from outside without a certificate.
+type plainKey struct{}
+
+// FromOutside reports whether a request came over a connection without a certificate. It returns false for a
+// call from the same process.
+func FromOutside(ctx context.Context) bool { return ctx.Value(plainKey{}) != nil }
+
+// WithoutPeer returns the context of the requests that come from outside without a certificate.
+func WithoutPeer(ctx context.Context) context.Context {
+	return context.WithValue(ctx, plainKey{}, true)
+}
+
 // PeerOf returns the identity of the other end of a connection that a Listener has handed over. It returns
 // false for a connection without TLS.
 func PeerOf(conn net.Conn) (pki.Identity, bool) {
@@ -41,7 +53,7 @@ func PeerOf(conn net.Conn) (pki.Identity, bool) {
 func (s *Server) contextOf(conn net.Conn) context.Context {
 	id, ok := PeerOf(conn)
 	if !ok {
-		return s.ctx
+		return WithoutPeer(s.ctx)
 	}
 	return WithPeer(s.ctx, id)
 }

@@ -63,6 +63,18 @@ func Check(ctx context.Context, method string, req any) error {
 	return nil
 }
 
+// CheckToken returns an error for the request of a server's join token from whoever has no certificate, in
+// each mode of TLS: with that token its holder gets the key-encryption key. The HTTP API checks its callers
+// before it calls a method in this process.
+func CheckToken(ctx context.Context, req any) error {
+	r, ok := req.(*structs.JoinTokenCreateRequest)
+	if !ok || r.Role != structs.JoinServer || !rpc.FromOutside(ctx) {
+		return nil
+	}
+	return structs.Deniedf("the join token of a server needs the certificate of an operator, or the operator " +
+		"socket of the server that leads: run `berth server join-token create` there")
+}
+
 // subject returns the node that a request names as its sender.
 func subject(req any) (nodeID string) {
 	switch r := req.(type) {

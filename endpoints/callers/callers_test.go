@@ -59,6 +59,29 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 	}
 }
 
+// The token of a server gives the key-encryption key, so it needs a certificate in each mode of TLS.
+func TestCheckToken_NeedsACertificateForThatOfAServer(t *testing.T) {
+	server := &structs.JoinTokenCreateRequest{Role: structs.JoinServer}
+	node := &structs.JoinTokenCreateRequest{Role: structs.JoinNode}
+	outside := rpc.WithoutPeer(context.Background())
+	for name, c := range map[string]struct {
+		ctx     context.Context
+		req     any
+		allowed bool
+	}{
+		"from outside":               {outside, server, false},
+		"of a node, from outside":    {outside, node, true},
+		"another request":            {outside, &structs.QueryRequest{}, true},
+		"forwarded by a server":      {as(pki.RoleServer), server, true},
+		"of the API in this process": {context.Background(), server, true},
+	} {
+		err := CheckToken(c.ctx, c.req)
+		if (err == nil) != c.allowed || err != nil && !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // attacks are the requests of a node that its certificate must not allow, by what they would reach.
 func attacks() map[string]struct {
 	method string

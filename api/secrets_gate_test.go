@@ -1,0 +1,36 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// Values of variables and join tokens are for callers whom the agent accepts. Metadata is for all.
+func TestHandler_AsksTheAgentBeforeItGivesSecrets(t *testing.T) {
+	for _, c := range []struct {
+		method, path, body string
+		denied             bool
+	}{
+		{"GET", "/v1/var/a", "", true},
+		{"PUT", "/v1/var/a", `{"Items":{"k":"v"}}`, true},
+		{"PUT", "/v1/var/a?lock-acquire", `{"Lock":{"TTL":"20s"}}`, true},
+		{"PUT", "/v1/var/a?lock-renew", `{"Lock":{"ID":"x"}}`, true},
+		{"DELETE", "/v1/var/a", "", true},
+		{"PUT", "/v1/join/token", `{"Role":"node"}`, true},
+		{"PUT", "/v1/join/token", `{"Role":"server"}`, true},
+		{"GET", "/v1/vars", "", false},
+		{"GET", "/v1/join/tokens", "", false},
+	} {
+		s := newServer(t, func(cfg *api.Config) {
+			cfg.CheckSecrets = func(*http.Request) error { return structs.Deniedf("no secrets") }
+		})
+		resp, body := s.do(t, c.method, c.path, c.body)
+		called := len(s.caller.Take()) > 0
+		if (resp.StatusCode == 403) != c.denied || called == c.denied {
+			t.Errorf("%s %s: status %d, called %v: %s", c.method, c.path, resp.StatusCode, called, body)
+		}
+	}
+}
