@@ -337,6 +337,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		}
 		sign = join.Signing{
 			Signer:   authority.Signer{Rows: authority.RowsOf(e.store), Keys: e.keys, Now: e.now},
+			Store:    e.store,
 			Proposer: e.raft,
 			Region:   e.region,
 		}

@@ -25,7 +25,7 @@ import (
 )
 
 // joinable runs a server that requires TLS and is the authority of its cluster.
-func joinable(t *testing.T) (*running, *peertls.Keys) {
+func joinable(t *testing.T, change ...func(*Config)) (*running, *peertls.Keys) {
 	t.Helper()
 	a := pkitest.New(t, "global")
 	files := a.Files(t, pki.RoleServer, "s1")
@@ -65,6 +65,9 @@ func joinable(t *testing.T) (*running, *peertls.Keys) {
 		},
 	}
 	cfg.Dial = rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)
+	for _, f := range change {
+		f(&cfg)
+	}
 	s, err := New(cfg, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)

@@ -99,21 +99,16 @@ func MachineCertificateSet(tx *WriteTx, p *structs.MachineCertificateRequest) er
 		KeyHash:  p.KeyHash,
 		NotAfter: p.NotAfter,
 	}
-	known := certificates.Get(tx, p.Role, p.ID)
-	var err error
-	if p.TokenID == "" {
-		err = renewable(tx, known, p)
-	} else {
-		err = useToken(tx, p, row, known)
-	}
+	err := CheckCertificate(tx, p)
 	if err != nil {
 		return err
 	}
-	if known != nil && p.TokenID == "" {
+	if p.TokenID == "" {
+		known := certificates.Get(tx, p.Role, p.ID)
 		row.NodeName = known.NodeName
 		row.NodePool = known.NodePool
-	}
-	if p.TokenID != "" {
+	} else {
+		useToken(tx, p, row)
 		admitNewKey(tx, row)
 	}
 	certificates.Put(tx, row)
@@ -121,16 +116,30 @@ func MachineCertificateSet(tx *WriteTx, p *structs.MachineCertificateRequest) er
 	return nil
 }
 
+// CheckCertificate returns an error unless the token of a request, or the record of the machine for a
+// renewal, allows it a certificate. The leader also checks it before it signs and writes an entry.
+func CheckCertificate(tx Reader, p *structs.MachineCertificateRequest) error {
+	known := certificates.Get(tx, p.Role, p.ID)
+	if p.TokenID == "" {
+		return renewable(tx, known, p)
+	}
+	err := checkToken(tx, p, known)
+	if err == nil {
+		err = checkOwner(tx, p, known)
+	}
+	return err
+}
+
 // renewable returns an error if the record of a machine does not allow its renewal. A revoked machine renews
 // never.
-func renewable(tx *WriteTx, known *structs.MachineCertificate, p *structs.MachineCertificateRequest) error {
+func renewable(tx Reader, known *structs.MachineCertificate, p *structs.MachineCertificateRequest) error {
 	switch {
 	case known == nil:
 		return structs.Deniedf("the servers have signed no certificate for the %s %s: join with a new token",
 			p.Role, p.ID)
 	case !bytes.Equal(known.KeyHash, p.KeyHash):
 		return structs.Deniedf("the certificate of the %s %s has another key: join with a new token", p.Role, p.ID)
-	case p.Now > known.NotAfter+int64(RenewWithin):
+	case lapsed(known, p.Now):
 		return structs.Deniedf("the certificate of the %s %s ended at %s, more than %s ago: join with a new token",
 			p.Role, p.ID, time.Unix(0, known.NotAfter).UTC().Format(time.RFC3339), RenewWithin)
 	case revokedRecord(tx, known) != nil:
@@ -140,11 +149,9 @@ func renewable(tx *WriteTx, known *structs.MachineCertificate, p *structs.Machin
 	return nil
 }
 
-// useToken uses a token once for a machine, whose limits row gets. A machine whose certificate is revoked
-// joins again with another key, and at once.
-func useToken(
-	tx *WriteTx, p *structs.MachineCertificateRequest, row, known *structs.MachineCertificate,
-) error {
+// checkToken returns an error if the token of a request does not allow it. A machine whose certificate is
+// revoked joins again with another key, and at once.
+func checkToken(tx Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate) error {
 	t := joinTokens.Get(tx, p.TokenID)
 	sameKey := known != nil && bytes.Equal(known.KeyHash, p.KeyHash)
 	revoked := known != nil && revokedRecord(tx, known) != nil
@@ -164,21 +171,46 @@ func useToken(
 	case sameKey && revoked:
 		return structs.Deniedf("the certificate of the %s %s is revoked, and its key with it: join with a new key",
 			p.Role, p.ID)
-	case known != nil && !sameKey && !revoked && p.Now <= known.NotAfter+int64(RenewWithin):
+	case known != nil && !sameKey && !revoked && !lapsed(known, p.Now):
 		return structs.Deniedf("the %s %s has joined with another key, and is not away for long enough: "+
 			"choose another ID", p.Role, p.ID)
 	}
+	return nil
+}
 
+// lapsed reports whether a machine has been away for too long to renew.
+func lapsed(known *structs.MachineCertificate, now int64) bool {
+	return now > known.NotAfter+int64(RenewWithin)
+}
+
+// checkOwner returns an error if a token without a name would give its holder the ID of a registered node
+// that no record binds to a key. The holder would read the allocations of that node.
+func checkOwner(tx Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate) error {
+	node := Node(tx, p.ID)
+	bound := known != nil && (bytes.Equal(known.KeyHash, p.KeyHash) || !lapsed(known, p.Now))
+	if p.Role != structs.JoinNode || node == nil || bound {
+		return nil
+	}
+	if joinTokens.Get(tx, p.TokenID).NodeName == node.Name {
+		return nil
+	}
+	return structs.Deniedf("node %s is registered with the name %q, and the join token is not for that name: "+
+		"join with one of `berth node join-token create -node-name %s`, or with another ID",
+		p.ID, node.Name, node.Name)
+}
+
+// useToken uses a token once for a machine, whose limits row gets.
+func useToken(tx *WriteTx, p *structs.MachineCertificateRequest, row *structs.MachineCertificate) {
+	t := joinTokens.Get(tx, p.TokenID)
 	row.NodeName = t.NodeName
 	row.NodePool = t.NodePool
 	if t.Uses == 1 {
 		joinTokens.Delete(tx, t)
-		return nil
+		return
 	}
 	used := *t
 	used.Uses--
 	joinTokens.Put(tx, &used)
-	return nil
 }
 
 // forgetCertificates deletes some records that no renewal needs any more.

@@ -51,7 +51,7 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, VariablePut, aVariable("app/db"))
 	do(w, AuthoritySet, anAuthority("ca"))
 	do(w, JoinTokenPut, aJoinToken("t", 2))
-	do(w, MachineCertificateSet, aCertificate("t", "n1", "k"))
+	do(w, MachineCertificateSet, aCertificate("t", "joined", "k"))
 	do(w, Revoke, revokeNode("n9", 7))
 	return w
 }

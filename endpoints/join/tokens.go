@@ -24,6 +24,7 @@ const (
 // Signing makes join tokens and signs certificates on the leader.
 type Signing struct {
 	authority.Signer
+	Store    *state.Store
 	Proposer fsm.Proposer
 	Region   string
 }
@@ -97,6 +98,9 @@ func (s Signing) Sign(
 	if req.TokenID == "" {
 		return 0, structs.Deniedf("TokenID: nothing is given; expected that of a join token")
 	}
+	if len(req.NodeName) > structs.MaxName || len(req.NodePool) > structs.MaxName {
+		return 0, structs.Invalidf("NodeName and NodePool have at most %d bytes", structs.MaxName)
+	}
 	csr, err := s.parse(req.CSR)
 	if err != nil {
 		return 0, err
@@ -144,20 +148,25 @@ func (s Signing) parse(der []byte) (pki.CSR, error) {
 	return csr, nil
 }
 
-// issue signs a certificate, and returns it once the log has the record of it.
+// issue signs a certificate, and returns it once the log has the record of it. It checks the token or the
+// record of the machine first: a request that is denied costs no signature and no entry of the log.
 func (s Signing) issue(
 	ctx context.Context,
 	csr pki.CSR,
 	record *structs.MachineCertificateRequest,
 	resp *structs.CertificateSignResponse,
 ) (uint64, error) {
+	record.Role = string(csr.Identity.Role)
+	record.ID = csr.Identity.ID
+	record.KeyHash = pki.KeyHash(csr.Public)
+	err := state.CheckCertificate(s.Store.Read(), record)
+	if err != nil {
+		return 0, err
+	}
 	signed, err := s.Signer.Sign(csr.Public, csr.Identity)
 	if err != nil {
 		return 0, err
 	}
-	record.Role = string(csr.Identity.Role)
-	record.ID = csr.Identity.ID
-	record.KeyHash = pki.KeyHash(csr.Public)
 	record.Serial = signed.Serial
 	record.NotAfter = signed.End.UnixNano()
 	index, err := fsm.Propose(ctx, s.Proposer, fsm.MachineCertificateSet, record)

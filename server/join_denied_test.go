@@ -1,0 +1,80 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/peertls"
+	"berth/internal/pki"
+	"berth/rpc"
+	"berth/rpc/joining"
+	"berth/structs"
+)
+
+// Whoever reaches the port may ask for a certificate. A denied request makes no entry of the log.
+func TestJoin_WritesNothingForADeniedRequest(t *testing.T) {
+	noLeaks(t)
+	r, server := joinable(t)
+	used := r.token(nodeToken())
+	_, _, err := r.join(used, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := r.token(nodeToken())
+	unknown, err := pki.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := unknown.CSR(pki.Identity{Region: "global", Role: pki.RoleNode, ID: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := func(q *joining.Request) { q.NodeName = strings.Repeat("x", structs.MaxName+1) }
+
+	before := r.consensus.LastIndex()
+	_, _, err = r.join(used, "n2")
+	wantDenied(t, "a used token", err)
+	_, _, err = r.join(good, "n1")
+	wantDenied(t, "the ID of another node", err)
+	_, err = joining.Renew(t.Context(), r.RPCAddr(), server.Client(peertls.Roles(pki.RoleServer)), csr)
+	wantDenied(t, "a renewal with another key", err)
+	_, _, err = r.join(good, "n2", long)
+	if !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("a long name: %v; expected invalid", err)
+	}
+	after := r.consensus.LastIndex()
+	if after != before {
+		t.Errorf("the denied requests made %d entries of the log", after-before)
+	}
+}
+
+func wantDenied(t *testing.T, name string, err error) {
+	t.Helper()
+	if !structs.IsKind(err, structs.KindDenied) {
+		t.Errorf("%s: %v; expected denied", name, err)
+	}
+}
+
+// With prefer the roles do not decide, and whoever reaches the port may call without TLS.
+func TestJoinToken_OfAServerNeedsACertificateAlsoWithPrefer(t *testing.T) {
+	noLeaks(t)
+	r, server := joinable(t, func(c *Config) { c.RequireTLS = false })
+	ask := func(dial rpc.Dialer, role string) error {
+		pool := rpc.NewPool(dial, hclog.NewNullLogger(), nil)
+		defer pool.Close()
+		return pool.Call(t.Context(), r.RPCAddr(), structs.JoinTokenCreate.Name,
+			&structs.JoinTokenCreateRequest{Role: role}, &structs.JoinTokenCreateResponse{})
+	}
+	wantDenied(t, "without TLS", ask(rpc.Dial, structs.JoinServer))
+	err := ask(rpc.Dial, structs.JoinNode)
+	if err != nil {
+		t.Errorf("the token of a node: %v", err)
+	}
+	secured := rpc.SecureDialer(rpc.Dial, server.Client(peertls.Roles(pki.RoleServer)), false)
+	err = ask(secured, structs.JoinServer)
+	if err != nil {
+		t.Errorf("as a server: %v", err)
+	}
+}

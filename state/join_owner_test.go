@@ -1,0 +1,56 @@
+package state
+
+import (
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// A token of any name gives nobody the ID of a node that runs without a record: one with an own certificate
+// before, or one whose record was forgotten.
+func TestJoinToken_GivesARegisteredNodeAwayByItsNameAlone(t *testing.T) {
+	late := 1000 + int64(RenewWithin) + 1 // the certificate has lapsed
+	for name, c := range map[string]struct {
+		token   string // its NodeName
+		id, key string
+		now     int64
+		record  bool
+		allowed bool
+	}{
+		"any name":                       {"", "n1", "new", 2, false, false},
+		"its name":                       {"name-of-n1", "n1", "new", 2, false, true},
+		"a node that is not registered":  {"", "n2", "new", 2, false, true},
+		"its own key, late":              {"", "n1", "own", late, true, true},
+		"another key, late":              {"", "n1", "new", late, true, false},
+		"another key and its name, late": {"name-of-n1", "n1", "new", late, true, true},
+		"another key of no node, late":   {"", "n2", "new", late, true, true},
+	} {
+		w := keyedFixture(t)
+		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{
+			ID: "n1", Name: "name-of-n1", SecretID: "s", Status: structs.NodeReady,
+		}})
+		if c.record {
+			first := aJoinToken("first", 1)
+			first.NodeName = "name-of-n1"
+			do(w, JoinTokenPut, first)
+			own := aCertificate("first", c.id, "own")
+			own.NodeName = first.NodeName
+			do(w, MachineCertificateSet, own)
+		}
+		token := aJoinToken("t", 1)
+		token.NodeName = c.token
+		token.ExpireTime = late + 1
+		do(w, JoinTokenPut, token)
+		use := aCertificate("t", c.id, c.key)
+		use.NodeName = "name-of-n1"
+		use.Now = c.now
+		err := try(w, MachineCertificateSet, use)
+		if c.allowed && err != nil || !c.allowed && !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !c.allowed && err != nil && !strings.Contains(err.Error(), "-node-name name-of-n1") {
+			t.Errorf("%s: the error names no remedy: %v", name, err)
+		}
+	}
+}
