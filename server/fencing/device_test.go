@@ -58,6 +58,15 @@ func TestDevice_ValidateNamesEveryFault(t *testing.T) {
 		"twice": {func(d *Device) {
 			d.Options, d.SecretFiles = map[string]string{"access-key": "1"}, map[string]string{"access_key": "/x"}
 		}, `secret_files: "access_key" is there twice`},
+		"a password": {func(d *Device) { d.Options = map[string]string{"password": "hunter2"} },
+			`options: "password" is a secret: write it to a file`},
+		"an old name": {func(d *Device) { d.Options = map[string]string{"Snmp-Priv-Passwd": "hunter2"} },
+			`options: "Snmp-Priv-Passwd" is a secret`},
+		"a secret key": {func(d *Device) { d.Options = map[string]string{"secret_key": "hunter2"} }, `"secret_key" is a secret`},
+		"a token":      {func(d *Device) { d.Options = map[string]string{"apitoken": "hunter2"} }, `"apitoken" is a secret`},
+		"a path of a secret": {func(d *Device) {
+			d.Options = map[string]string{"password_script": "/opt/ask", "identity_file": "/root/key"}
+		}, ""},
 		"a relative secret": {func(d *Device) { d.SecretFiles = map[string]string{"password": "secret"} },
 			`secret_files: "password" must have the absolute path`},
 

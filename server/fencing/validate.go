@@ -65,6 +65,7 @@ func (d *Device) checkOptions(f field.Errors) {
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(d.Options)) {
 		checkOption(f.At("options"), name, seen)
+		checkSecret(f.At("options"), name)
 		checkText(f, "options: "+structs.Cut(name, structs.MaxQuoted), d.Options[name])
 	}
 
@@ -74,6 +75,19 @@ func (d *Device) checkOptions(f field.Errors) {
 		f.Require(filepath.IsAbs(path) && field.IsText(path) && len(path) <= structs.MaxText,
 			"secret_files: %q must have the absolute path of a file", name)
 	}
+}
+
+// secretNames are parts of the names of options whose values are secrets.
+var secretNames = []string{"passw", "passphrase", "secret", "token", "community", "api_key", "apikey"}
+
+// checkSecret rejects a secret in the options: it would stay in the configuration, and the output of an agent
+// that shows it would go to the log. The value of NAME_script or NAME_file is a path.
+func checkSecret(f field.Errors, name string) {
+	plain := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
+	isPath := strings.HasSuffix(plain, "_script") || strings.HasSuffix(plain, "_file")
+	isSecret := slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(plain, part) })
+	f.Require(isPath || !isSecret, "%q is a secret: write it to a file that root alone can read, and name that "+
+		"in secret_files", structs.Cut(name, structs.MaxQuoted))
 }
 
 // checkOption checks the name of an option. Agents take '-' and '_' for equal.
