@@ -32,8 +32,9 @@ func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 	switch {
 	case ended.Namespace != successor.Namespace,
 		ended.JobID != successor.JobID,
-		ended.TaskGroup != successor.TaskGroup:
-		return nil, structs.Deniedf("allocation %s is not of the same group as %s", req.AllocID, req.Successor)
+		ended.TaskGroup != successor.TaskGroup,
+		ended.Name != successor.Name && ended.ID != successor.PreviousAllocation: // see state.DataPlace
+		return nil, structs.Deniedf("allocation %s is no predecessor of %s", req.AllocID, req.Successor)
 	case !ended.ClientTerminal():
 		return nil, structs.Unavailablef("allocation %s has not ended", req.AllocID)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/fsm"
+	"berth/rpc"
 	"berth/state"
 	"berth/structs"
 )
@@ -99,6 +100,52 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	if len(asked) != 1 || asked[0].AllocID != "a" || asked[0].After != "alloc/data/w" || asked[0].Offset != 7 ||
 		asked[0].SecretID != "" {
 		t.Errorf("the node got %+v", asked)
+	}
+}
+
+// The node of one allocation gets the data of no other place of its group.
+func TestAllocData_IsOfAPredecessor(t *testing.T) {
+	s := newServer(t)
+	from := s.addNode("n1", "a")
+	s.addNode("n2", "a")
+	s.addAlloc("a", "n1", func(g *structs.TaskGroup) { g.Count = 2 })
+	s.replace("a", "b", "n1")
+	s.replace("b", "c", "n2")
+	job := state.JobOf(s.store.Read(), state.Alloc(s.store.Read(), "a"))
+	e := evaluationOf(job, structs.TriggerJobRegister, 1)
+	e.Status = structs.EvalComplete
+	mustPropose(s, fsm.PlanApply, &structs.Plan{
+		Eval:           e,
+		JobModifyIndex: job.JobModifyIndex,
+		Place: []*structs.Allocation{{
+			ID:        "other",
+			Namespace: "default",
+			JobID:     job.ID,
+			TaskGroup: "g",
+			Name:      structs.AllocName(job.ID, "g", 1),
+			NodeID:    "n1",
+		}},
+	})
+	s.replace("other", "d", "n2") // as one of the other place
+	s.endAlloc("a", "n1")
+	s.endAlloc("b", "n1")
+	s.endAlloc("other", "n1")
+	from.answer = func(string, any, any) error { return nil }
+	for pair, kind := range map[[2]string]structs.Kind{
+		{"b", "c"}:     "",
+		{"a", "c"}:     "", // whose data b did not take
+		{"other", "d"}: "", // of another name, and replaced by it
+		{"other", "c"}: structs.KindDenied,
+	} {
+		_, err := rpc.Call(t.Context(), s.rpc, structs.AllocData, &structs.AllocDataRequest{
+			AllocID:   pair[0],
+			Successor: pair[1],
+			NodeID:    "n2",
+			SecretID:  secretOf("n2"),
+		})
+		if structs.KindOf(err) != kind {
+			t.Errorf("the data of %s for %s: %v; expected %q", pair[0], pair[1], err, kind)
+		}
 	}
 }
 
