@@ -64,7 +64,7 @@ gossip, and the file that opens the keyring.
 	},
 	Run: joinCluster,
 	Examples: "berth tls join 10.0.0.1:4747 -\n" +
-		"berth tls join -node-pool gpu 10.0.0.1:4747 \"$TOKEN\"",
+		"berth tls join -node-pool gpu 10.0.0.1:4747 -",
 }
 
 func joinCluster(ctx context.Context, c *command.Call) error {

@@ -60,8 +60,9 @@ func (c Config) Validate() error {
 		return f.Err()
 	}
 	for _, file := range c.files() {
-		f.Require(file.path != "", "%s is required with mode %q; make the files with `berth tls ca create` "+
-			"and `berth tls cert create`", file.setting, c.Mode)
+		f.Require(file.path != "", "%s is required with mode %q; make the files with `berth tls init` "+
+			"on the first server and `berth tls join` on the others, or with `berth tls cert create`",
+			file.setting, c.Mode)
 	}
 	return f.Err()
 }
