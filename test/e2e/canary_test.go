@@ -41,12 +41,13 @@ type secretCluster struct {
 	t     *testing.T
 	s, n  *agent
 	st    *storage
-	paths int // texts with pathOfVariable
+	paths int               // texts with pathOfVariable
+	own   map[string][]byte // secrets of the cluster, by what they are
 }
 
 func newSecretCluster(t *testing.T) *secretCluster {
 	t.Helper()
-	c := &secretCluster{t: t, st: newStorage(t)}
+	c := &secretCluster{t: t, st: newStorage(t), own: map[string][]byte{}}
 	c.s = newAgent(t, "s1", "-bootstrap-expect", "1")
 	etc := filepath.Join(c.s.dir, "etc")
 	c.s.args = append(c.s.args, "-config", etc)
@@ -61,10 +62,45 @@ func newSecretCluster(t *testing.T) *secretCluster {
 	c.n = newAgent(t, "n1").allowRaw()
 	etc = filepath.Join(c.n.dir, "etc")
 	c.n.args = append(c.n.args, "-config", etc)
+	c.own["the join token"] = []byte(token)
 	c.n.must("tls", "join", "-dir", etc, net.JoinHostPort("127.0.0.1", strconv.Itoa(c.s.rpc)), token)
 	c.n.launch()
 	c.eventually("ready", "node", "status")
+	for _, a := range []*agent{c.s, c.n} {
+		c.noteKeys(a)
+	}
 	return c
+}
+
+// noteKeys notes the keys in the configuration of an agent.
+func (c *secretCluster) noteKeys(a *agent) {
+	c.t.Helper()
+	for file, pattern := range map[string]string{
+		"keyring":    `(\S{32,})\s*$`,
+		"ca-key.pem": `-\n(\S{32,})\n`,
+		"key.pem":    `-\n(\S{32,})\n`,
+		"tls.hcl":    `encrypt = "(\S{16,})"`,
+	} {
+		text, err := os.ReadFile(filepath.Join(a.dir, "etc", file))
+		found := regexp.MustCompile(pattern).FindSubmatch(text)
+		switch {
+		case found != nil:
+			c.own[file+" of "+a.name] = found[1]
+		case a == c.s:
+			c.t.Errorf("no secret was found in %s: %v", file, err)
+		}
+	}
+}
+
+// searchKeys fails the test for each secret of the cluster in a text. The operator socket shows the key of
+// the gossip, and a server keeps it in a file of its own.
+func (c *secretCluster) searchKeys(where string, text []byte) {
+	ofGossip := where == "/v1/agent/keyring/list" || filepath.Base(where) == "serf.keyring"
+	for name, secret := range c.own {
+		if bytes.Contains(text, secret) && !(ofGossip && name == "tls.hcl of s1") {
+			c.t.Errorf("%s has %s", where, name)
+		}
+	}
 }
 
 func (c *secretCluster) must(args ...string) string {
@@ -114,6 +150,7 @@ func (c *secretCluster) search(where string, text []byte) {
 	if bytes.Contains(text, []byte(pathOfVariable)) {
 		c.paths++
 	}
+	c.searchKeys(where, text)
 	for _, canary := range canaries {
 		if bytes.Contains(text, canary) {
 			c.t.Errorf("%s has %q", where, canary)
@@ -137,8 +174,8 @@ func (c *secretCluster) searchFiles(dir string) (files int) {
 		info, err := e.Info()
 		switch {
 		case err != nil:
-		case e.IsDir() && device(info) != device(top):
-			return fs.SkipDir
+		case e.IsDir() && (device(info) != device(top) || path == filepath.Join(dir, "etc")):
+			return fs.SkipDir // etc has the keys in the files of the operator
 		case info.Mode().IsRegular():
 			text, _ := os.ReadFile(path)
 			c.search(path, text)
