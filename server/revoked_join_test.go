@@ -3,6 +3,7 @@ package server
 import (
 	"testing"
 
+	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/rpc/joining"
@@ -54,6 +55,12 @@ func TestRevoked_TheJoinPortTakesANewKeyAlone(t *testing.T) {
 		&structs.CertificateRenewRequest{NodeID: "n1", CSR: csr})
 	if !structs.IsKind(err, structs.KindDenied) {
 		t.Errorf("a renewal that another server forwards: %v; expected denied", err)
+	}
+	before := r.consensus.LastIndex()
+	_, err = joining.Renew(t.Context(), r.RPCAddr(), server.Client(peertls.Roles(pki.RoleServer)), csr)
+	wantDenied(t, "a renewal at the port of machines without a certificate", err)
+	if after := r.consensus.LastIndex(); after != before {
+		t.Errorf("the renewal made %d entries of the log", after-before)
 	}
 	token := r.token(nodeToken())
 	_, _, err = r.join(token, "n1", func(q *joining.Request) { q.Key = key })
