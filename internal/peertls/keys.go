@@ -126,11 +126,13 @@ func (k *Keys) Reload() (changed bool, err error) {
 }
 
 // Run reads the files again when they change, until ctx ends. It logs a fault once until the fault is
-// another, and warns once a day when the certificate ends soon.
+// another, and warns once a day when the certificate or the authority ends soon.
 func (k *Keys) Run(ctx context.Context) {
 	logged := ""
 	var warned time.Time
+	var authority authorityWarning
 	for backoff.Sleep(ctx, pollInterval) {
+		authority.tell(k, time.Now())
 		if now := time.Now(); k.endsSoon(now) && now.Sub(warned) >= 24*time.Hour {
 			warned = now
 			k.tellEnd(now)
