@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"berth/client/lease"
+	"berth/client/membership/lease"
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"berth/client/claimcheck"
+	"berth/client/membership/claimcheck"
 	"berth/structs"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"berth/client/cluster"
-	"berth/client/lease"
+	"berth/client/membership/cluster"
+	"berth/client/membership/lease"
 	"berth/internal/backoff"
 	"berth/internal/level"
 	"berth/rpc"

@@ -3,7 +3,7 @@ package client
 import (
 	"context"
 
-	"berth/client/leaving"
+	"berth/client/membership/leaving"
 )
 
 // Leave drains the node before its agent stops, if the configuration has drain_on_shutdown. Run continues

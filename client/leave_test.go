@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/leaving"
+	"berth/client/membership/leaving"
 	"berth/structs"
 )
 

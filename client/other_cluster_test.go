@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/cluster"
+	"berth/client/membership/cluster"
 	"berth/structs"
 )
 

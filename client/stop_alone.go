@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"berth/client/lease"
+	"berth/client/membership/lease"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
 	"berth/structs"

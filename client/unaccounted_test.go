@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth/client/csi/csihooks"
-	"berth/client/returning"
+	"berth/client/membership/returning"
 	"berth/structs"
 )
 

@@ -23,9 +23,9 @@ import (
 	"berth/client/hooks/artifact"
 	"berth/client/hooks/disk"
 	"berth/client/hooks/secrets"
-	"berth/client/leaving"
 	"berth/client/machine/cni"
 	"berth/client/machine/networks"
+	"berth/client/membership/leaving"
 	"berth/structs"
 )
 

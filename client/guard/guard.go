@@ -33,7 +33,7 @@ import (
 	"berth/client/guard/leasefile"
 	"berth/client/guard/order"
 	"berth/client/guard/watch"
-	"berth/client/lease"
+	"berth/client/membership/lease"
 	"berth/internal/boottime"
 	"berth/structs"
 )

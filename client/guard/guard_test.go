@@ -20,7 +20,7 @@ import (
 	"berth/client/guard/order"
 	"berth/client/guard/watch"
 	"berth/client/hooks"
-	"berth/client/lease"
+	"berth/client/membership/lease"
 	"berth/internal/boottime"
 	"berth/internal/testskip"
 	"berth/structs"

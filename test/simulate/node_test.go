@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"berth/client/lease"
+	"berth/client/membership/lease"
 	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/internal/level"
