@@ -129,10 +129,14 @@ once: they are wrapped for the servers' own key on the way.`,
 				Name:     "inspect",
 				Args:     "<file>",
 				Synopsis: "Verify and describe a saved state",
-				Local:    true,
-				Renders:  true,
-				Flags:    []command.Flag{identityFlag},
-				Run:      snapshotInspect,
+				Help: `
+Also names the key-encryption keys that open the secrets in the archive, with
+the number of the secrets. A restore needs those of keys with secrets. The
+command calls no agent, and needs as much memory as a server.`,
+				Local:   true,
+				Renders: true,
+				Flags:   []command.Flag{identityFlag},
+				Run:     snapshotInspect,
 				Examples: "berth operator snapshot inspect backup.snap\n" +
 					"berth operator snapshot inspect -identity key.txt backup.snap.age",
 			},

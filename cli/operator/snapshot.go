@@ -117,11 +117,15 @@ type snapshotFile struct {
 	Size      int64 // of the file
 	StateSize int64
 	Encrypted bool `json:",omitempty"` // with age
+	RootKeys  []archivedKey
+	KeysFault string `json:",omitempty"` // why RootKeys are not known
 }
 
 func snapshotInspect(ctx context.Context, c *command.Call) error {
 	state := &counter{}
-	f, meta, err := openArchive(ctx, c, state)
+	keys := newKeyReader()
+	f, meta, err := openArchive(ctx, c, io.MultiWriter(state, keys))
+	keys.close()
 	if err != nil {
 		return err
 	}
@@ -137,6 +141,10 @@ func snapshotInspect(ctx context.Context, c *command.Call) error {
 		Size:      info.Size(),
 		StateSize: state.n,
 		Encrypted: f.encrypted,
+		RootKeys:  keys.keys,
+	}
+	if keys.fault != nil {
+		file.KeysFault = keys.fault.Error()
 	}
 
 	return c.Show(file, func() error {
@@ -154,6 +162,7 @@ func snapshotInspect(ctx context.Context, c *command.Call) error {
 			c.Printf("The file is encrypted with age\n")
 		}
 		c.Printf("The archive is complete\n")
+		printKeys(c, &file)
 		return nil
 	})
 }
