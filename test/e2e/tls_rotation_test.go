@@ -90,14 +90,16 @@ func (c *owned) complete() error {
 	return err
 }
 
-// callers call all servers without a pause, over TLS, with the certificate of a server.
+// callers call all servers without a pause, over TLS, with the certificate of a machine.
 type callers struct {
 	pool   *rpc.Pool
+	keys   *peertls.Keys
 	addrs  []string
+	call   func(t *testing.T, addr string) error
 	stop   chan struct{}
 	wg     sync.WaitGroup
-	done   atomic.Int64
-	again  atomic.Int64 // calls that succeeded when they were repeated
+	done   []atomic.Int64 // the calls of each caller
+	again  atomic.Int64   // calls that succeeded when they were repeated
 	mu     sync.Mutex
 	failed []error // of calls whose repetition has failed, too
 }
@@ -112,22 +114,28 @@ func (c *owned) keysOf(a *agent, role pki.Role) (*peertls.Keys, error) {
 	}, "global", role, hclog.NewNullLogger())
 }
 
-// call starts callers. They end before the test does.
-func (c *owned) call(many int) *callers {
-	keys, err := c.keysOf(c.servers[1], pki.RoleServer)
+// callAs starts callers with the certificate of a machine. They end before the test does.
+func (c *owned) callAs(a *agent, role pki.Role, many int) *callers {
+	keys, err := c.keysOf(a, role)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	dialer := rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)
 	all := &callers{
 		pool: rpc.NewPool(dialer, hclog.NewNullLogger(), nil),
+		keys: keys,
 		stop: make(chan struct{}),
+		done: make([]atomic.Int64, many),
+	}
+	all.call = all.readNodes
+	if role == pki.RoleNode {
+		all.call = all.readRevocations
 	}
 	for _, s := range c.servers {
 		all.addrs = append(all.addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(s.rpc)))
 	}
 	for n := range many {
-		all.wg.Go(func() { all.run(c.t, keys, n) })
+		all.wg.Go(func() { all.run(c.t, n) })
 	}
 	c.t.Cleanup(all.pool.Close)
 	c.t.Cleanup(all.end)
@@ -144,18 +152,18 @@ func (c *callers) end() {
 	c.wg.Wait()
 }
 
-func (c *callers) run(t *testing.T, keys *peertls.Keys, n int) {
-	for {
+func (c *callers) run(t *testing.T, caller int) {
+	for n := caller; ; n++ {
 		select {
 		case <-c.stop:
 			return
 		default:
 		}
-		err := c.one(t, n)
+		err := c.call(t, c.addrs[n%len(c.addrs)])
 		if err != nil { // an agent, too, repeats a call once, with the files that it has now
-			_, _ = keys.Reload()
+			_, _ = c.keys.Reload()
 			n++
-			err = c.one(t, n)
+			err = c.call(t, c.addrs[n%len(c.addrs)])
 			c.again.Add(1)
 		}
 		if err != nil {
@@ -163,15 +171,13 @@ func (c *callers) run(t *testing.T, keys *peertls.Keys, n int) {
 			c.failed = append(c.failed, err)
 			c.mu.Unlock()
 		}
-		c.done.Add(1)
-		n++
+		c.done[caller].Add(1)
 	}
 }
 
-// one reads the nodes at a server, which asks the leader.
-func (c *callers) one(t *testing.T, n int) error {
+// readNodes reads the nodes at a server, which asks the leader.
+func (c *callers) readNodes(t *testing.T, addr string) error {
 	resp := &structs.NodeListResponse{}
-	addr := c.addrs[n%len(c.addrs)]
 	err := c.pool.Call(t.Context(), addr, structs.NodeList.Name, &structs.QueryRequest{}, resp)
 	if err == nil && len(resp.Nodes) != 1 {
 		err = fmt.Errorf("%d nodes", len(resp.Nodes))
@@ -179,32 +185,122 @@ func (c *callers) one(t *testing.T, n int) error {
 	return err
 }
 
+// readRevocations reads the list that nodes follow at a server, which asks the leader.
+func (c *callers) readRevocations(t *testing.T, addr string) error {
+	resp := &structs.CertificateRevocationsResponse{}
+	err := c.pool.Call(t.Context(), addr, structs.CertificateRevocations.Name, &structs.QueryRequest{}, resp)
+	if err == nil && len(resp.Authorities) == 0 {
+		err = errors.New("no authority")
+	}
+	return err
+}
+
+// counts returns the calls of each caller until now.
+func (c *callers) counts() (each []int64) {
+	for n := range c.done {
+		each = append(each, c.done[n].Load())
+	}
+	return each
+}
+
+// leastCalls is how many calls each caller ends in each step of the rotation. The second of them began in it.
+const leastCalls = 2
+
+// awaitCalls waits until each caller has ended leastCalls since its count of before.
+func (c *callers) awaitCalls(t *testing.T, before []int64) {
+	t.Helper()
+	eventually(t, "each caller goes on", func() error {
+		for n, now := range c.counts() {
+			if now < before[n]+leastCalls {
+				return fmt.Errorf("caller %d has ended %d calls in this step", n, now-before[n])
+			}
+		}
+		return nil
+	})
+}
+
+// slowest is the part of the mean rate of the whole run that each step of the rotation has at least.
+const slowest = 1.0 / 50
+
+// rated is the rate of the calls in a step.
+type rated struct {
+	name  string
+	calls int64
+	took  time.Duration
+}
+
+func (r rated) perSecond() float64 { return float64(r.calls) / r.took.Seconds() }
+
+// during runs a step of the rotation while all callers call, and returns their rate.
+func during(t *testing.T, name string, all []*callers, step func()) rated {
+	t.Helper()
+	began := time.Now()
+	var before [][]int64
+	for _, c := range all {
+		before = append(before, c.counts())
+	}
+	step()
+	r := rated{name: name}
+	for i, c := range all {
+		c.awaitCalls(t, before[i])
+		for n, now := range c.counts() {
+			r.calls += now - before[i][n]
+		}
+	}
+	r.took = time.Since(began)
+	return r
+}
+
 // The key of the gossip, the root key and the certificate authority are replaced while callers call all
-// servers, and the former authority is removed. No call fails that was repeated once.
+// servers, and the former authority is removed. No call fails that was repeated once, and no step holds the
+// calls up.
 func TestTLSRotation_FailsNoCall(t *testing.T) {
 	t.Parallel()
 	c := newOwned(t)
-	calls := c.call(8)
-	began := time.Now()
-	c.run("operator", "root", "keyring", "rotate", "-full")
-	c.rotateGossip()
-	c.replaceAuthority()
-	eventually(t, "the former root key encrypts nothing", func() error {
+	all := []*callers{
+		c.callAs(c.servers[1], pki.RoleServer, 8),
+		c.callAs(c.node, pki.RoleNode, 4),
+	}
+	steps := []rated{
+		during(t, "nothing", all, func() {}),
+		during(t, "a new root key", all, func() { c.run("operator", "root", "keyring", "rotate", "-full") }),
+		during(t, "a new key of the gossip", all, c.rotateGossip),
+		during(t, "a new authority", all, c.replaceAuthority),
+		during(t, "the end of the former root key", all, c.awaitFormerKeyUnused),
+	}
+
+	total := rated{name: "all"}
+	for _, s := range steps {
+		total.calls += s.calls
+		total.took += s.took
+	}
+	for _, s := range steps {
+		t.Logf("%s: %d calls in %s", s.name, s.calls, s.took)
+		if s.perSecond() < total.perSecond()*slowest {
+			t.Errorf("%s has held the calls up: %.1f a second; all steps have %.1f", s.name, s.perSecond(),
+				total.perSecond())
+		}
+	}
+	for _, some := range all {
+		some.end()
+		t.Logf("%d calls were repeated", some.again.Load())
+		for _, err := range some.failed {
+			t.Errorf("a call failed, also when it was repeated: %v", err)
+		}
+	}
+	if err := c.complete(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (c *owned) awaitFormerKeyUnused() {
+	eventually(c.t, "the former root key encrypts nothing", func() error {
 		out, err := c.servers[0].runOverSocket("operator", "root", "keyring", "list")
 		if err == nil && !strings.Contains(out, "inactive") {
 			err = errors.New(out)
 		}
 		return err
 	})
-
-	calls.end()
-	t.Logf("%d calls in %s, %d of them repeated", calls.done.Load(), time.Since(began), calls.again.Load())
-	for _, err := range calls.failed {
-		t.Errorf("a call failed, also when it was repeated: %v", err)
-	}
-	if err := c.complete(); err != nil {
-		t.Error(err)
-	}
 }
 
 // rotateGossip replaces the key of the gossip.
@@ -221,14 +317,35 @@ func (c *owned) rotateGossip() {
 
 // replaceAuthority replaces the authority, and removes the former one once all machines have followed.
 func (c *owned) replaceAuthority() {
+	before := c.serials()
 	c.run("tls", "ca", "replace")
-	trusted := strings.Fields(c.run("tls", "ca", "list", "-t", "{{range .}}{{.ID}} {{end}}"))
+	trusted := c.trusted()
 	if len(trusted) != 2 {
 		c.t.Fatalf("the machines trust %d authorities; expected two", len(trusted))
 	}
 	c.awaitFollow(trusted)
+	for name, serial := range c.serials() {
+		if serial == before[name] {
+			c.t.Errorf("%s has the certificate %s of before", name, serial)
+		}
+	}
 	c.run("tls", "ca", "remove", trusted[1], "-yes")
 	c.awaitFollow(trusted[:1])
+}
+
+// trusted returns the IDs of the authorities, the one that signs first.
+func (c *owned) trusted() []string {
+	return strings.Fields(c.run("tls", "ca", "list", "-t", "{{range .}}{{.ID}} {{end}}"))
+}
+
+// serials returns the serial number of the certificate of each machine, by name.
+func (c *owned) serials() map[string]string {
+	all := map[string]string{}
+	for _, a := range append(slices.Clone(c.servers), c.node) {
+		file := filepath.Join(c.etc(a), "cert.pem")
+		all[a.name] = c.servers[0].must("tls", "cert", "info", "-t", "{{.Serial}}", file)
+	}
+	return all
 }
 
 // awaitFollow waits until all machines trust some authorities alone, and have a certificate of the first.
