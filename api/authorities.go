@@ -32,3 +32,24 @@ var authorityRemove = route(remove, "/v1/join/authority/{id}",
 func RemoveAuthority(ctx context.Context, c *Client, id string) error {
 	return authorityRemove.route.exec(ctx, c, request{id: id})
 }
+
+var operatorCertificate = route(put, "/v1/tls/certificate",
+	serveMethod(structs.OperatorCertificate, bindOperatorCertificate, whole))
+
+// bindOperatorCertificate takes requests from callers that may have secrets, and the operator from the
+// certificate of the caller.
+func bindOperatorCertificate(c *call, req *structs.OperatorCertificateRequest) error {
+	err := allowSecrets(c)
+	if err == nil {
+		err = c.decodeBody(req)
+	}
+	req.Operator = operatorOf(c)
+	return err
+}
+
+// RequestOperatorCertificate has the servers sign the certificate of an operator, whose key stays here.
+func RequestOperatorCertificate(ctx context.Context, c *Client, r *structs.OperatorCertificateRequest) (
+	*structs.OperatorCertificateResponse, error,
+) {
+	return operatorCertificate.send(ctx, c, request{body: r})
+}

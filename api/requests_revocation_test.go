@@ -1,6 +1,10 @@
 package api_test
 
-import "berth/structs"
+import (
+	"time"
+
+	"berth/structs"
+)
 
 // revocationCalls has the requests to the routes of revocations and authorities.
 func revocationCalls() map[string]routeCall {
@@ -24,6 +28,15 @@ func revocationCalls() map[string]routeCall {
 			path:    "/v1/tls/revocation/node-n1",
 			rpc:     "Certificate.Unrevoke",
 			request: &structs.CertificateUnrevokeRequest{ID: "node-n1"},
+		},
+		"PUT /v1/tls/certificate": {
+			path: "/v1/tls/certificate",
+			body: `{"CSR":"Y3Ny","TTL":60000000000,"Operator":"root"}`,
+			rpc:  "Certificate.Operator",
+			request: &structs.OperatorCertificateRequest{
+				CSR: []byte("csr"),
+				TTL: time.Minute,
+			},
 		},
 		"PUT /v1/join/authority": {
 			path:    "/v1/join/authority",

@@ -22,7 +22,7 @@ func bindRevocation(c *call, req *structs.CertificateRevokeRequest) error {
 // nothing tells it.
 func operatorOf(c *call) string {
 	if opsocket.Marked(c.ctx()) {
-		return "root"
+		return structs.OperatorRoot
 	}
 	if c.r.TLS == nil {
 		return ""

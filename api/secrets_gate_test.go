@@ -21,6 +21,7 @@ func TestHandler_AsksTheAgentBeforeItGivesSecrets(t *testing.T) {
 		{"DELETE", "/v1/var/a", "", true},
 		{"PUT", "/v1/join/token", `{"Role":"node"}`, true},
 		{"PUT", "/v1/join/token", `{"Role":"server"}`, true},
+		{"PUT", "/v1/tls/certificate", `{"CSR":"Y3Ny"}`, true},
 		{"GET", "/v1/vars", "", false},
 		{"GET", "/v1/join/tokens", "", false},
 	} {

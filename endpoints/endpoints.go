@@ -173,11 +173,9 @@ func newEndpoints(d Deps, config settings) *Endpoints {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-
 	if d.Drains == nil {
 		d.Drains = &sync.Mutex{}
 	}
-
 	if d.Keys == nil {
 		d.Keys = &keyring.Ring{}
 	}
@@ -336,10 +334,11 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			Locks: e.locks,
 		}
 		sign = join.Signing{
-			Signer:   authority.Signer{Rows: authority.RowsOf(e.store), Keys: e.keys, Now: e.now},
-			Store:    e.store,
-			Proposer: e.raft,
-			Region:   e.region,
+			Signer: authority.Signer{Rows: authority.RowsOf(e.store), Keys: e.keys, Now: e.now},
+			Store:  e.store,
+			Leader: e.raft,
+			Region: e.region,
+			Logger: e.logger,
 		}
 	)
 	return []rpc.Endpoint{
@@ -486,6 +485,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, structs.JoinTokenList, anyone, sign.ListTokens),
 		write(e, structs.CertificateSign, anyone, sign.Sign),
 		write(e, structs.CertificateRenew, anyone, sign.Renew),
+		write(e, structs.OperatorCertificate, anyone, sign.SignOperator),
 		write(e, structs.CertificateRevoke, anyone, sign.Revoke),
 		write(e, structs.CertificateUnrevoke, anyone, propose(e, fsm.Unrevoke)),
 		read(e, structs.CertificateRevocations, anyone, sign.ListRevocations),

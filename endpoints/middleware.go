@@ -89,7 +89,7 @@ func (e *Endpoints) deliver(
 ) (resp any, err error) {
 	start := time.Now()
 	defer func() { measureServed(d.method.Name, start, err) }()
-	err = callers.CheckToken(ctx, req)
+	err = callers.CheckGrant(ctx, req)
 	if e.roles && err == nil {
 		err = callers.Check(ctx, d.method.Name, req)
 	}

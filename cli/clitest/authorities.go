@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api/apitest"
+	"berth/internal/pki"
 	"berth/structs"
 )
 
@@ -42,5 +43,22 @@ func (w *Cluster) answerAuthorities() {
 	apitest.On(w.Caller, structs.AuthorityRemove,
 		func(context.Context, *structs.AuthorityRemoveRequest) (*structs.Empty, error) {
 			return &structs.Empty{}, nil
+		})
+
+	// The certificate is not one: the command writes what the servers send.
+	apitest.On(w.Caller, structs.OperatorCertificate,
+		func(
+			_ context.Context, r *structs.OperatorCertificateRequest,
+		) (*structs.OperatorCertificateResponse, error) {
+			csr, err := pki.ParseCSR(r.CSR)
+			if err != nil {
+				return nil, err
+			}
+			return &structs.OperatorCertificateResponse{
+				Certificate: "the certificate of " + csr.Identity.String() + "\n",
+				Authorities: "the authorities\n",
+				Serial:      "5f0a90aa",
+				NotAfter:    Today.Add(r.TTL).UnixNano(),
+			}, nil
 		})
 }

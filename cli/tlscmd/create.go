@@ -204,15 +204,7 @@ func defaultID(role pki.Role) (string, error) {
 // printNextStep shows where the holder of a new certificate names it.
 func printNextStep(c *command.Call, r pki.Request, done created) {
 	if r.Role == pki.RoleOperator {
-		c.Printf("Set the environment of the operator, with the authority's certificate:\n")
-		for _, v := range [][2]string{
-			{"BERTH_CACERT", c.String("ca")},
-			{"BERTH_CLIENT_CERT", done.CertFile},
-			{"BERTH_CLIENT_KEY", done.KeyFile},
-		} {
-			c.Printf("  export %s=%s\n", v[0], structs.ShellWord(absolute(v[1])))
-		}
-		c.Printf("  export BERTH_ADDR=https://127.0.0.1:4746\n")
+		printEnvironment(c, c.String("ca"), done)
 		return
 	}
 
@@ -229,6 +221,19 @@ func printNextStep(c *command.Call, r pki.Request, done created) {
 		c.Printf("A new node takes the node ID %s from this certificate. For a node that exists,\n", r.ID)
 		c.Printf("name its own ID with -id: \"berth node status -self -verbose\" shows it there.\n")
 	}
+}
+
+// printEnvironment shows where the command line takes the certificate of an operator from.
+func printEnvironment(c *command.Call, ca string, done created) {
+	c.Printf("Set the environment of the operator, with the authority's certificate:\n")
+	for _, v := range [][2]string{
+		{"BERTH_CACERT", ca},
+		{"BERTH_CLIENT_CERT", done.CertFile},
+		{"BERTH_CLIENT_KEY", done.KeyFile},
+	} {
+		c.Printf("  export %s=%s\n", v[0], structs.ShellWord(absolute(v[1])))
+	}
+	c.Printf("  export BERTH_ADDR=https://127.0.0.1:4746\n")
 }
 
 // absolute returns a path that does not depend on the working directory, if there is one.

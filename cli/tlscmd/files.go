@@ -38,8 +38,7 @@ func createFiles(files []newFile) (err error) {
 	for _, file := range files {
 		f, err := os.OpenFile(file.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, file.mode)
 		if errors.Is(err, os.ErrExist) {
-			return structs.Conflictf("there is a file %s already, and it is not overwritten: "+
-				"move it away, or name another directory with -dir", file.path)
+			return existing(file.path)
 		}
 		if err != nil {
 			return structs.Invalidf("%w (-dir)", err)
@@ -51,6 +50,12 @@ func createFiles(files []newFile) (err error) {
 		}
 	}
 	return durable.Sync(filepath.Dir(files[0].path))
+}
+
+// existing returns the error of a file that would be overwritten.
+func existing(path string) error {
+	return structs.Conflictf("there is a file %s already, and it is not overwritten: "+
+		"move it away, or name another directory with -dir", path)
 }
 
 // writeAll writes the content of a new file to the disk, and closes it.

@@ -188,8 +188,7 @@ func (m *Machine) checkNew() error {
 	for _, name := range []string{ownCAFile, ownCertFile, ownKeyFile, settingsFile} {
 		_, err := os.Lstat(filepath.Join(m.dir, name))
 		if !errors.Is(err, os.ErrNotExist) {
-			return structs.Conflictf("there is a file %s already, and it is not overwritten: "+
-				"move it away, or name another directory with -dir", m.path(name))
+			return existing(m.path(name))
 		}
 	}
 	return nil

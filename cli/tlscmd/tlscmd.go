@@ -55,9 +55,10 @@ Existing files are not overwritten.`,
 	},
 	{
 		Name:     "cert",
-		Synopsis: "Create and show certificates",
+		Synopsis: "Create, request and show certificates",
 		Sub: []command.Command{
 			createCommand,
+			requestCommand,
 			{
 				Name:     "info",
 				Args:     "<file>",

@@ -63,16 +63,24 @@ func Check(ctx context.Context, method string, req any) error {
 	return nil
 }
 
-// CheckToken returns an error for the request of a server's join token from whoever has no certificate, in
-// each mode of TLS: with that token its holder gets the key-encryption key. The HTTP API checks its callers
-// before it calls a method in this process.
-func CheckToken(ctx context.Context, req any) error {
-	r, ok := req.(*structs.JoinTokenCreateRequest)
-	if !ok || r.Role != structs.JoinServer || !rpc.FromOutside(ctx) {
-		return nil
+// CheckGrant returns an error for a request whose answer gives its caller the rights of a server or of an
+// operator, in each mode of TLS. With the join token of a server its holder gets the key-encryption key. The
+// HTTP API checks its callers before it calls a method in this process.
+func CheckGrant(ctx context.Context, req any) error {
+	switch r := req.(type) {
+	case *structs.JoinTokenCreateRequest:
+		if r.Role == structs.JoinServer && rpc.FromOutside(ctx) {
+			return structs.Deniedf("the join token of a server needs the certificate of an operator, or the " +
+				"operator socket of the server that leads: run `berth server join-token create` there")
+		}
+	case *structs.OperatorCertificateRequest:
+		peer, secured := rpc.PeerFrom(ctx)
+		if rpc.FromOutside(ctx) || secured && peer.Role != pki.RoleServer {
+			return structs.Deniedf("the certificate of an operator needs the former one of the same name, or the " +
+				"operator socket of the server that leads: run `berth tls cert request` there")
+		}
 	}
-	return structs.Deniedf("the join token of a server needs the certificate of an operator, or the operator " +
-		"socket of the server that leads: run `berth server join-token create` there")
+	return nil
 }
 
 // subject returns the node that a request names as its sender.

@@ -60,7 +60,7 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 }
 
 // The token of a server gives the key-encryption key, so it needs a certificate in each mode of TLS.
-func TestCheckToken_NeedsACertificateForThatOfAServer(t *testing.T) {
+func TestCheckGrant_NeedsACertificateForTheTokenOfAServer(t *testing.T) {
 	server := &structs.JoinTokenCreateRequest{Role: structs.JoinServer}
 	node := &structs.JoinTokenCreateRequest{Role: structs.JoinNode}
 	outside := rpc.WithoutPeer(context.Background())
@@ -75,7 +75,27 @@ func TestCheckToken_NeedsACertificateForThatOfAServer(t *testing.T) {
 		"forwarded by a server":      {as(pki.RoleServer), server, true},
 		"of the API in this process": {context.Background(), server, true},
 	} {
-		err := CheckToken(c.ctx, c.req)
+		err := CheckGrant(c.ctx, c.req)
+		if (err == nil) != c.allowed || err != nil && !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The certificate of an operator is for the callers that the HTTP API of a server has checked.
+func TestCheckGrant_NeedsAServerForTheCertificateOfAnOperator(t *testing.T) {
+	req := &structs.OperatorCertificateRequest{Operator: structs.OperatorRoot}
+	for name, c := range map[string]struct {
+		ctx     context.Context
+		allowed bool
+	}{
+		"from outside":               {rpc.WithoutPeer(context.Background()), false},
+		"of a node":                  {as(pki.RoleNode), false},
+		"of an operator":             {as(pki.RoleOperator), false},
+		"forwarded by a server":      {as(pki.RoleServer), true},
+		"of the API in this process": {context.Background(), true},
+	} {
+		err := CheckGrant(c.ctx, req)
 		if (err == nil) != c.allowed || err != nil && !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -122,6 +142,8 @@ func attacks() map[string]struct {
 		"variables": {structs.VariableList.Name, &structs.VariableListRequest{NodeID: n2, SecretID: s}},
 		"a certificate": {structs.CertificateRenew.Name,
 			&structs.CertificateRenewRequest{NodeID: n2}},
+		"the certificate of an operator": {structs.OperatorCertificate.Name,
+			&structs.OperatorCertificateRequest{Operator: structs.OperatorRoot}},
 		"a job":    {structs.JobGet.Name, &structs.JobGetRequest{}},
 		"a volume": {structs.CSIVolumeGet.Name, &structs.CSIVolumeGetRequest{}},
 		// Logs and call-backs: a server calls the node of a connection, and no node calls another one.

@@ -24,7 +24,7 @@ func (s Signing) ReplaceAuthority(
 	resp.ID = next.ID
 	resp.FormerID = next.FormerID
 	resp.TrustedUntil = next.Now + int64(state.RenewWithin)
-	return fsm.Propose(ctx, s.Proposer, fsm.AuthoritySet, next)
+	return fsm.Propose(ctx, s.Leader, fsm.AuthoritySet, next)
 }
 
 // ListAuthorities lists the authorities that are trusted, without their keys.

@@ -23,7 +23,7 @@ func (s Signing) Revoke(
 		}
 		resp.ID = structs.SerialRevocationID(serial)
 	}
-	return fsm.Propose(ctx, s.Proposer, fsm.Revoke, req)
+	return fsm.Propose(ctx, s.Leader, fsm.Revoke, req)
 }
 
 // ListRevocations lists the revocations, and the authorities that are trusted: nodes follow both.

@@ -7,6 +7,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/fsm"
 	"berth/internal/jointoken"
 	"berth/internal/pki"
@@ -24,9 +26,17 @@ const (
 // Signing makes join tokens and signs certificates on the leader.
 type Signing struct {
 	authority.Signer
-	Store    *state.Store
-	Proposer fsm.Proposer
-	Region   string
+	Store  *state.Store
+	Leader Leader
+	Region string
+	Logger hclog.Logger
+}
+
+// Leader is the server that leads.
+type Leader interface {
+	fsm.Proposer
+	// VerifyLeader confirms with a quorum that the server still leads.
+	VerifyLeader() error
 }
 
 // CreateToken makes a join token.
@@ -46,7 +56,7 @@ func (s Signing) CreateToken(
 
 	token := jointoken.New(s.Region, pki.Role(req.Role), signer.Cert)
 	expires := req.Now + int64(cmp.Or(req.TTL, defaultTTL))
-	index, err := fsm.Propose(ctx, s.Proposer, fsm.JoinTokenPut, &structs.JoinTokenRequest{
+	index, err := fsm.Propose(ctx, s.Leader, fsm.JoinTokenPut, &structs.JoinTokenRequest{
 		ID:         token.ID,
 		Hash:       token.Hash(),
 		Role:       req.Role,
@@ -169,7 +179,7 @@ func (s Signing) issue(
 	}
 	record.Serial = signed.Serial
 	record.NotAfter = signed.End.UnixNano()
-	index, err := fsm.Propose(ctx, s.Proposer, fsm.MachineCertificateSet, record)
+	index, err := fsm.Propose(ctx, s.Leader, fsm.MachineCertificateSet, record)
 	if err != nil {
 		return index, err
 	}

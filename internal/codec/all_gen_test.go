@@ -348,6 +348,8 @@ var all = []any{
 	new(structs.ObjectDiff),
 	new(structs.OpenVariable),
 	new(structs.OperationError),
+	new(structs.OperatorCertificateRequest),
+	new(structs.OperatorCertificateResponse),
 	new(structs.OwnedService),
 	new(structs.ParameterizedJobConfig),
 	new(structs.PeriodicConfig),

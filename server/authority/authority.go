@@ -81,17 +81,22 @@ type Signed struct {
 // Sign signs a certificate for the holder of a key, with some names beside those of its role. It lives for a
 // day, or until its authority ends.
 func (s Signer) Sign(pub crypto.PublicKey, id pki.Identity, names ...string) (Signed, error) {
+	return s.SignRequest(pub, pki.Request{
+		Identity: id,
+		Names:    names,
+		Life:     Life,
+	})
+}
+
+// SignRequest signs a certificate for the holder of a key, from now on. It does not outlive its authority.
+func (s Signer) SignRequest(pub crypto.PublicKey, r pki.Request) (Signed, error) {
 	authority, err := s.Active()
 	if err != nil {
 		return Signed{}, err
 	}
-	now := s.Now()
-	pem, err := authority.Sign(pub, pki.Request{
-		Identity: id,
-		Names:    names,
-		From:     now,
-		Life:     min(Life, authority.Cert.NotAfter.Sub(now)),
-	})
+	r.From = s.Now()
+	r.Life = min(r.Life, authority.Cert.NotAfter.Sub(r.From))
+	pem, err := authority.Sign(pub, r)
 	if err != nil {
 		return Signed{}, err
 	}

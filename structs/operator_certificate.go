@@ -1,0 +1,36 @@
+package structs
+
+import "time"
+
+// The life of the certificate of an operator that the servers sign.
+const (
+	OperatorLife    = 30 * 24 * time.Hour // unless the request has another one
+	MaxOperatorLife = 365 * 24 * time.Hour
+)
+
+// OperatorRoot is the Operator of a request that came over an operator socket.
+const OperatorRoot = "root"
+
+// OperatorCertificate signs the certificate of an operator. It makes no entry of the log.
+var OperatorCertificate = write[
+	OperatorCertificateRequest, OperatorCertificateResponse,
+]("Certificate.Operator")
+
+// OperatorCertificateRequest has the request for the certificate, which has the identity.
+type OperatorCertificateRequest struct {
+	CSR []byte        `level:"2"` // in DER
+	TTL time.Duration `level:"2"` // 0 is OperatorLife; at most MaxOperatorLife
+	// Operator is the identity in the certificate of the caller, or OperatorRoot. The agent that takes the
+	// request over HTTP sets it.
+	Operator     string `level:"2"`
+	WriteOptions `level:"2"`
+}
+
+// OperatorCertificateResponse has the certificate and the authorities to trust, in PEM.
+type OperatorCertificateResponse struct {
+	Certificate string
+	Authorities string
+	Serial      string // in hexadecimal
+	NotAfter    int64  // UnixNano
+	WriteMeta
+}
