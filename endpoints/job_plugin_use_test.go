@@ -94,6 +94,12 @@ func TestJobDeregister_OfAPluginWithoutUsers(t *testing.T) {
 // reportInstance reports that an allocation serves the half of the plugin that it runs, with a driver.
 func (s *server) reportInstance(kind, alloc, node, driver string) {
 	s.t.Helper()
+	s.reportHealth(kind, alloc, node, driver, true)
+}
+
+// reportHealth is reportInstance with the answer of the plugin to its last probe.
+func (s *server) reportHealth(kind, alloc, node, driver string, healthy bool) {
+	s.t.Helper()
 	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   node,
 		SecretID: secretOf(node),
@@ -104,7 +110,7 @@ func (s *server) reportInstance(kind, alloc, node, driver string) {
 				PluginID:       "pl",
 				AllocID:        alloc,
 				Provider:       driver,
-				Healthy:        true,
+				Healthy:        healthy,
 				NodeInfo:       &structs.CSINodeInfo{ID: "ext-" + node},
 				ControllerInfo: &structs.CSIControllerInfo{SupportsAttachDetach: true},
 			},
@@ -156,6 +162,18 @@ func TestJobDeregister_OfAPluginBesideAnotherDriver(t *testing.T) {
 
 		s.reportInstance(kind, "p1", "n1", "pl.csi")
 		must(s, structs.JobDeregister, stopOf("job-p2"))
+	}
+}
+
+// An instance that is not healthy serves no volume, and the one behind it may be needed.
+func TestJobDeregister_OfAPluginBehindOneThatIsNotHealthy(t *testing.T) {
+	for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
+		for _, driver := range []string{"pl.csi", "other.csi"} {
+			s := serverWithPluginJob(t, kind)
+			s.addRunning("p2", "n1", runsPlugin(kind))
+			s.reportHealth(kind, "p2", "n1", driver, false)
+			rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func (s *search) mayServe(a *structs.Allocation, half structs.CSIInstanceKey) bo
 	case i.OtherDriver: // it gets no calls, and the driver of the plugin may wait for its end
 		return i.AllocID != a.ID
 	}
-	return i.DownWithNode || !s.runsInAnother(i)
+	return i.DownWithNode || !i.Healthy || !s.runsInAnother(i)
 }
 
 // findMounts finds the claims on volumes of a plugin for which its half on a node is needed. A claim is a use
