@@ -164,18 +164,25 @@ func (h *holder) acquire(ctx context.Context) error {
 // holderText describes the holder of a lock that others wait for. The time changes with the holder.
 func holderText(v *structs.OpenVariable) string {
 	if v.Lock == nil {
-		return "its holder has not renewed it, and nobody gets it during its delay"
+		return "nobody has it now; after a holder that did not renew it, nobody gets it during its delay"
 	}
 	return "another one has it; the variable changed at " + time.Unix(0, v.ModifyTime).UTC().Format(time.RFC3339)
 }
 
 // waitFault is the fault of the wait for the lock: of a request, or of the user, with the next step.
 func (h *holder) waitFault(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
+	if structs.IsKind(err, structs.KindInvalid) {
 		return err
 	}
-	return structs.Timeoutf("interrupted while it waited for the lock of the variable %q; "+
-		"to see the variable: %s", h.spec.Path, structs.CommandLine(h.spec.Namespace, "var get", h.spec.Path))
+	if ctx.Err() == nil {
+		return structs.Errorf(structs.KindOf(err), "%w; %s", err, h.nextStep())
+	}
+	return structs.Timeoutf("interrupted while it waited for the lock of the variable %q; %s",
+		h.spec.Path, h.nextStep())
+}
+
+func (h *holder) nextStep() string {
+	return "to see the variable: " + structs.CommandLine(h.spec.Namespace, "var get", h.spec.Path)
 }
 
 func (h *holder) say(format string, args ...any) {
@@ -202,8 +209,8 @@ func (h *holder) renew(ctx context.Context) error {
 
 		failed++
 		if structs.IsKind(err, structs.KindConflict) || failed > h.failures || boottime.Now() >= h.until {
-			return structs.Conflictf("the lock of the variable %q is lost, and the command was ended: %w",
-				h.spec.Path, err)
+			return structs.Conflictf("the lock of the variable %q is lost, and the command was ended: %w; %s",
+				h.spec.Path, err, h.nextStep())
 		}
 	}
 	return nil
@@ -215,8 +222,8 @@ func (h *holder) release() {
 	defer cancel()
 	_, err := h.write(ctx, structs.VariableRelease, nil)
 	if err != nil && !structs.IsKind(err, structs.KindConflict) {
-		h.say("failed to release the lock of the variable %q, which ends after %s: %v",
-			h.spec.Path, h.lock.TTL, err)
+		h.say("failed to release the lock of the variable %q, which ends after %s: %v; %s",
+			h.spec.Path, h.lock.TTL, err, h.nextStep())
 	}
 }
 

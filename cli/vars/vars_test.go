@@ -298,7 +298,7 @@ func TestLock_SaysForWhatItWaits(t *testing.T) {
 	}{
 		{&structs.VariableLock{}, time.Unix(60, 0), "another one has it; the variable changed at 1970-01-01T00:01:00Z\n"},
 		{&structs.VariableLock{}, time.Unix(90, 0), "another one has it; the variable changed at 1970-01-01T00:01:30Z\n"},
-		{nil, time.Unix(2000, 0), "its holder has not renewed it, and nobody gets it during its delay\n"},
+		{nil, time.Unix(2000, 0), "nobody has it now; after a holder that did not renew it, nobody gets it during its delay\n"},
 	}
 	next := 0
 	s.inTheWay = func() *structs.OpenVariable {
@@ -347,6 +347,20 @@ func TestLock_IsInterruptedWhileItWaits(t *testing.T) {
 	}
 }
 
+func TestLock_ItsWaitFailsWithTheNextStep(t *testing.T) {
+	s := newStore(t)
+	s.inTheWay = func() *structs.OpenVariable { return &structs.OpenVariable{} }
+	apitest.On(s.caller, structs.VariableGet, func(
+		context.Context, *structs.VariableGetRequest,
+	) (*structs.VariableGetResponse, error) {
+		return nil, structs.Internalf("the state is damaged")
+	})
+	_, errs := s.run(1, "", "lock", "app/leader", "true")
+	if !strings.HasSuffix(errs, "the state is damaged; to see the variable: berth var get app/leader\n") {
+		t.Errorf("it said %q", errs)
+	}
+}
+
 // The child and its own children end when the lock is lost.
 func TestLock_EndsTheCommandWhenTheLockIsLost(t *testing.T) {
 	s := newStore(t)
@@ -354,7 +368,8 @@ func TestLock_EndsTheCommandWhenTheLockIsLost(t *testing.T) {
 	s.lostWith = pid
 	child := fmt.Sprintf("sleep 600 & echo $! > %[1]s.new; mv %[1]s.new %[1]s; wait", pid)
 	_, errs := s.run(5, "", "lock", "-ttl", "3s", "app/leader", child)
-	if !strings.Contains(errs, `the lock of the variable "app/leader" is lost`) {
+	if !strings.Contains(errs, `the lock of the variable "app/leader" is lost`) ||
+		!strings.HasSuffix(errs, "berth var get app/leader\n") {
 		t.Errorf("got %s", errs)
 	}
 	text, err := os.ReadFile(pid)
