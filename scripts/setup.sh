@@ -32,7 +32,7 @@ if [ ${#missing[@]} -gt 0 ] && { [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/
 	exit 1
 fi
 command -v apt-get >/dev/null 2>&1 || exit 0
-echo "installing: ${missing[*]} ${optional[*]}; one or two minutes with a fast connection, only once"
+echo "installing: ${missing[*]} ${optional[*]}; 5 s to two minutes, by the connection, only once"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 install() { apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }

@@ -160,7 +160,8 @@ func testFence(ctx context.Context, c *command.Call, id string) error {
 	case err != nil:
 		return err
 	case len(tests.Results) == 0:
-		return structs.Preconditionf("no fence device of the servers matches node %s", command.ShortID(id))
+		return structs.Preconditionf("no fence device of the servers matches node %s; to fence it by hand: "+
+			"switch it off, then berth node confirm-lost %s", command.ShortID(id), command.ShortID(id))
 	case bad > 0:
 		return structs.Unavailablef("%d of %d devices do not work; the table has their answers; "+
 			"correct the devices or their fence blocks, and test again", bad, len(tests.Results))
