@@ -16,6 +16,9 @@ import (
 // arguments.
 const tokenVariable = "BERTH_JOIN_TOKEN"
 
+// joinMode is the option with the mode of TLS of a machine that joins.
+const joinMode = "join-mode"
+
 // joinPause is the longest time between two attempts to reach the server.
 const joinPause = 10 * time.Second
 
@@ -36,7 +39,7 @@ func agentCommand() command.Command {
 		Kind:  command.String,
 		Value: "server",
 		Usage: "First get the certificate of a new machine from a server: host:port of its RPC",
-	})
+	}, joinModeFlag())
 	run := c.Run
 	c.Run = func(ctx context.Context, call *command.Call) error {
 		err := joinFirst(ctx, call)
@@ -46,6 +49,14 @@ func agentCommand() command.Command {
 		return run(ctx, call)
 	}
 	return c
+}
+
+// joinModeFlag is the option of berth tls join, with a name that says to which part of the agent it belongs.
+func joinModeFlag() command.Flag {
+	f := tlscmd.ModeFlag
+	f.Name = joinMode
+	f.Usage = "With -join: " + f.Usage
+	return f
 }
 
 // joinFirst makes the files of a new machine. It does nothing without -join, and where the files are.
@@ -64,6 +75,10 @@ func joinFirst(ctx context.Context, call *command.Call) error {
 	if tlscmd.Joined(dir) {
 		return nil
 	}
+	mode, err := tlscmd.ParseMode("-"+joinMode, call.String(joinMode))
+	if err != nil {
+		return err
+	}
 	if token == "" {
 		return command.BadUsage("-join needs a join token in %s: make one with `berth node join-token create` "+
 			"or `berth server join-token create` on a server", tokenVariable)
@@ -73,6 +88,7 @@ func joinFirst(ctx context.Context, call *command.Call) error {
 	for {
 		m, err := tlscmd.Join(ctx, tlscmd.Joining{
 			Dir:      dir,
+			Mode:     mode,
 			Server:   server,
 			Token:    token,
 			NodeName: call.String("name"),

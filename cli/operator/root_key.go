@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/cli/escrow"
 	"berth/cli/watch"
 	"berth/internal/keyring"
 	"berth/structs"
@@ -33,17 +34,9 @@ server { keyring { file = "..." } } there. A file is never overwritten.
 Without a copy of this key the secrets are lost with the servers, and no
 archive has it. So one of -key-saved and -escrow-to is required.`,
 				Local: true,
-				Flags: []command.Flag{
+				Flags: append([]command.Flag{
 					{Name: "out", Kind: command.String, Value: "file", Usage: "The new file, with mode 0600"},
-					{Name: "key-saved", Usage: "I keep a copy of the file in a safe place"},
-					{
-						Name:  "escrow-to",
-						Kind:  command.String,
-						Value: "recipient",
-						Usage: "Encrypt a copy for this recipient of age (age1...)",
-					},
-					{Name: "escrow-out", Kind: command.String, Value: "file", Usage: "The file of the encrypted copy"},
-				},
+				}, escrow.Flags...),
 				Run: rootInit,
 				Examples: "berth operator root keyring init -out keyring -key-saved\n" +
 					"berth operator root keyring init -out key -escrow-to age1... -escrow-out k.age",
@@ -87,37 +80,28 @@ type madeKey struct {
 }
 
 func rootInit(_ context.Context, c *command.Call) error {
-	made := madeKey{File: c.String("out"), EscrowFile: c.String("escrow-out")}
-	recipient := c.String("escrow-to")
-	switch {
-	case made.File == "":
+	made := madeKey{File: c.String("out")}
+	if made.File == "" {
 		return structs.Invalidf("expected -out, the file of the new key, for example /etc/berth/keyring")
-	case (recipient == "") != (made.EscrowFile == ""):
-		return structs.Invalidf("-escrow-to and -escrow-out belong together: a recipient of age, and the file of " +
-			"the copy for it")
-	case recipient == "" && !c.Bool("key-saved"):
-		return structs.Invalidf("expected -key-saved or -escrow-to: without a copy of this key, the secrets " +
-			"of the cluster are lost with its servers. Give -key-saved if you will keep a copy of the file in a " +
-			"safe place, or have an encrypted copy written with -escrow-to and -escrow-out")
 	}
+	copied, err := escrow.Of(c)
+	if err != nil {
+		return err
+	}
+	made.EscrowFile = copied.File
 
 	key := keyring.NewFileKey()
 	made.ID = key.ID()
-	if recipient != "" {
-		err := writeEscrow(made.EscrowFile, recipient, key.Text())
-		if err != nil {
-			return err
-		}
+	err = copied.Write(key.Text())
+	if err != nil {
+		return err
 	}
 	if err := key.WriteNew(made.File); err != nil {
 		return err
 	}
 
 	c.Printf("Wrote %s, the key-encryption key %s\n", made.File, key.ID())
-	if recipient != "" {
-		c.Printf("Wrote %s, its copy. Who has the identity of the recipient reads it: age -d -i IDENTITY %s\n",
-			made.EscrowFile, made.EscrowFile)
-	}
+	copied.Print(c)
 	c.Printf("\nKeep a copy away from the servers, and apart from the archives of the state:\n"+
 		"who has both reads all secrets, and without this key nobody does.\n\n"+
 		"Copy the file to each server with mode 0600, and set there:\n"+

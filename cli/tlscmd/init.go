@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"berth/cli/command"
+	"berth/cli/escrow"
 	"berth/internal/keyring"
 	"berth/internal/opsocket"
+	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/structs"
 	"berth/structs/gossipkey"
@@ -30,9 +32,6 @@ const (
 // agent may start later. The agent renews it.
 const firstLife = 30 * day
 
-// keyringFile has the key-encryption key of the servers.
-const keyringFile = "keyring"
-
 var etcFlag = command.Flag{
 	Name:    "dir",
 	Kind:    command.String,
@@ -50,13 +49,17 @@ certificate, a key for the gossip, the key-encryption key of the secrets, and
 ` + settingsFile + ` with the settings that name them. Start the agent with the directory
 as its configuration. The first leader stores the key of the authority,
 encrypted, and tells its log. Move ` + ownCAKeyFile + ` to a safe place then.
-Existing files are not overwritten.
+Existing files are not overwritten, and a file ` + keyringFile + ` in the directory stays
+the key-encryption key.
+
+A cluster that runs without TLS starts with -mode prefer. The gossip key is
+in use in steps there, too: see docs/operations/tls.md.
 
 Without a copy of ` + keyringFile + ` the secrets are lost with the servers, and no
-archive has it. So -key-saved is required.`,
+archive has it. So one of -key-saved and -escrow-to is required.`,
 	Local: true,
 	Acts:  true,
-	Flags: []command.Flag{
+	Flags: append([]command.Flag{
 		regionFlag,
 		daysFlag("3650"),
 		{
@@ -65,11 +68,12 @@ archive has it. So -key-saved is required.`,
 			Value: "name",
 			Usage: "The name of the server. Default: the host name",
 		},
+		ModeFlag,
 		etcFlag,
-		{Name: "key-saved", Usage: "I keep a copy of the key-encryption key in a safe place"},
-	},
+	}, escrow.Flags...),
 	Run: initAuthority,
 	Examples: "berth tls init -key-saved\n" +
+		"berth tls init -mode prefer -key-saved\n" +
 		"berth tls init -key-saved -region eu -dir /etc/berth",
 }
 
@@ -78,25 +82,66 @@ func initAuthority(_ context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	id, err := firstServer(c)
+	mode, err := ParseMode("-mode", c.String("mode"))
 	if err != nil {
 		return err
 	}
-	region := c.String("region")
+	copied, err := escrow.Of(c)
+	if err != nil {
+		return err
+	}
+	m := &Machine{
+		dir:       c.String("dir"),
+		mode:      mode,
+		region:    c.String("region"),
+		role:      pki.RoleServer,
+		id:        c.String("id"),
+		gossipKey: gossipkey.New(),
+	}
+	err = m.checkNew()
+	if err == nil && m.id == "" {
+		m.id, err = defaultID(pki.RoleServer)
+	}
+	if err == nil {
+		err = m.beginAuthority(life)
+	}
+	if err == nil {
+		err = m.beginKeyring(copied)
+	}
+	if err == nil {
+		err = m.write()
+	}
+	if err != nil {
+		return err
+	}
+
+	c.Printf("Wrote an authority for the region %s, the certificate of the server %s, a gossip key, and\n",
+		m.region, m.id)
+	c.Printf("the key-encryption key %s. Keep a copy of that file in a safe place.\n", m.keyringPath())
+	copied.Print(c)
+	m.printStart(c)
+	m.printNext(c)
+	return c.WriteOutcome(m.outcome(m.id, m.until))
+}
+
+// beginAuthority makes an authority with a life, and the certificate of the first server.
+func (m *Machine) beginAuthority(life time.Duration) error {
 	now := command.Now()
-	authority, err := pki.NewAuthority(region, now, life)
+	authority, err := pki.NewAuthority(m.region, now, life)
 	if err != nil {
 		return fmt.Errorf("%w (-region)", err)
 	}
-	caKey, err := authority.KeyPEM()
+	m.authorities = authority.CertPEM()
+	m.caKey, err = authority.KeyPEM()
 	if err != nil {
 		return err
 	}
-	cert, key, err := authority.Issue(pki.Request{
+	m.until = now.Add(min(firstLife, life))
+	m.certificate, m.key, err = authority.Issue(pki.Request{
 		Identity: pki.Identity{
-			Region: region,
+			Region: m.region,
 			Role:   pki.RoleServer,
-			ID:     id,
+			ID:     m.id,
 		},
 		From: now,
 		Life: min(firstLife, life),
@@ -104,56 +149,29 @@ func initAuthority(_ context.Context, c *command.Call) error {
 	if err != nil {
 		return fmt.Errorf("%w (-id)", err)
 	}
-
-	m := &Machine{
-		dir:         c.String("dir"),
-		region:      region,
-		role:        pki.RoleServer,
-		certificate: cert,
-		key:         key,
-		authorities: authority.CertPEM(),
-		caKey:       caKey,
-		gossipKey:   gossipkey.New(),
-		keyring:     keyring.NewFileKey().Text(),
-	}
-	err = m.write()
-	if err != nil {
-		return err
-	}
-	c.Printf("Wrote an authority for the region %s, the certificate of the server %s, a gossip key, and\n",
-		region, id)
-	c.Printf("the key-encryption key %s. Keep a copy of that file in a safe place.\n", m.path(keyringFile))
-	m.printStart(c)
-	m.printNext(c)
-	return c.WriteOutcome(m.outcome(id, now.Add(min(firstLife, life))))
-}
-
-// firstServer returns the name of the first server. The error is invalid unless a copy of its key will be
-// kept.
-func firstServer(c *command.Call) (id string, err error) {
-	if !c.Bool("key-saved") {
-		return "", structs.Invalidf("expected -key-saved: without a copy of %s, the secrets of the cluster are "+
-			"lost with its servers. Give it if you will keep a copy of the file in a safe place",
-			filepath.Join(c.String("dir"), keyringFile))
-	}
-	id = c.String("id")
-	if id != "" {
-		return id, nil
-	}
-	return defaultID(pki.RoleServer)
+	return nil
 }
 
 // printNext says what is to be done once the first server runs.
 func (m *Machine) printNext(c *command.Call) {
+	nodeToken := "berth node join-token create"
+	if m.mode == peertls.ModePrefer {
+		nodeToken += " -node-name NAME"
+		c.Printf("Copy %s to the other servers, with mode 0600, and set it there:\n", m.keyringPath())
+		c.Printf("  server {\n    keyring {\n      file = %q\n    }\n  }\n", m.keyringPath())
+		c.Printf("Restart the servers one by one, and let this one lead:\n")
+		c.Printf("  berth operator raft transfer-leadership -peer-address ADDRESS\n")
+	}
 	c.Printf("Once its log says that the servers have the key of the certificate authority, move\n")
 	c.Printf("%s to a safe place, and make tokens for the other machines:\n", m.path(ownCAKeyFile))
 	c.Printf("  berth server join-token create\n")
-	c.Printf("  berth node join-token create\n")
+	c.Printf("  %s\n", nodeToken)
 }
 
 // Machine has the files of a machine that is a part of a cluster.
 type Machine struct {
 	dir         string
+	mode        peertls.Mode
 	region      string
 	role        pki.Role
 	id          string // a node ID, or the name of a server
@@ -162,11 +180,12 @@ type Machine struct {
 	until       time.Time // the end of the certificate
 	key         []byte
 	authorities []byte
-	caKey       []byte   // of the first server
-	gossip      []string // the gossip addresses of the servers
-	gossipKey   string   // of a server
-	keyring     []byte   // of a server; nil: the servers have sent none
-	servers     []string // their RPC addresses
+	caKey       []byte           // of the first server
+	gossip      []string         // the gossip addresses of the servers
+	gossipKey   string           // of a server
+	keyring     []byte           // of a server; nil: the servers have sent none
+	found       *keyring.FileKey // the key in keyringFile, before anything is written
+	servers     []string         // their RPC addresses
 	nodeName    string
 	nodePool    string
 }
@@ -188,8 +207,8 @@ func (m *Machine) write() error {
 	if m.caKey != nil {
 		files = append(files, newFile{m.path(ownCAKeyFile), modeKey, m.caKey})
 	}
-	if m.keyring != nil {
-		files = append(files, newFile{m.path(keyringFile), modeKey, m.keyring})
+	if m.keyring != nil && !m.hasKeyring() {
+		files = append(files, newFile{m.keyringPath(), modeKey, m.keyring})
 	}
 	return createFiles(files)
 }
@@ -201,7 +220,7 @@ func (m *Machine) settings() string {
 	if m.nodeName != "" {
 		fmt.Fprintf(&b, "name = %q\n", m.nodeName)
 	}
-	fmt.Fprintf(&b, "\ntls {\n  mode      = \"require\"\n")
+	fmt.Fprintf(&b, "\ntls {\n  mode      = %q\n", m.mode)
 	fmt.Fprintf(&b, "  ca_file   = %q\n", m.path(ownCAFile))
 	fmt.Fprintf(&b, "  cert_file = %q\n", m.path(ownCertFile))
 	fmt.Fprintf(&b, "  key_file  = %q\n", m.path(ownKeyFile))
@@ -227,11 +246,22 @@ func (m *Machine) writeServer(b *strings.Builder) {
 	}
 	if m.gossipKey != "" {
 		fmt.Fprintf(b, "  encrypt = %q\n", m.gossipKey)
+		m.writeGossipSteps(b)
 	}
 	if m.keyring != nil {
-		fmt.Fprintf(b, "\n  keyring {\n    file = %q\n  }\n", m.path(keyringFile))
+		fmt.Fprintf(b, "\n  keyring {\n    file = %q\n  }\n", m.keyringPath())
 	}
 	fmt.Fprintf(b, "}\n")
+}
+
+// writeGossipSteps has a server of a cluster that runs without a gossip key understand both kinds of gossip,
+// and send the kind that all servers understand.
+func (m *Machine) writeGossipSteps(b *strings.Builder) {
+	if m.mode != peertls.ModePrefer {
+		return
+	}
+	fmt.Fprintf(b, "  encrypt_verify_incoming = false\n")
+	fmt.Fprintf(b, "  encrypt_verify_outgoing = false\n")
 }
 
 func (m *Machine) writeNode(b *strings.Builder) {

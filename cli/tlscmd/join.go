@@ -15,6 +15,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/internal/jointoken"
+	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/rpc/joining"
 	"berth/structs"
@@ -36,7 +37,12 @@ Writes ca.pem, cert.pem, key.pem and tls.hcl with the settings that name them
 and the addresses of the servers. Start the agent with the directory as its
 configuration: it renews the certificate by itself. The key stays on this
 machine. Existing files are not overwritten. A server also gets the key of the
-gossip, and the file that opens the keyring.
+gossip, and the file that opens the keyring, unless the directory has the same
+key in ` + keyringFile + ` already.
+
+A machine of a cluster that runs without TLS joins with -mode prefer and its
+present -id. A node also keeps its -name: a registered node needs a token with
+that name.
 
 "berth agent -join" does the same and then runs the agent.`,
 	Local: true,
@@ -60,14 +66,20 @@ gossip, and the file that opens the keyring.
 			Value: "pool",
 			Usage: "The node pool of the node",
 		},
+		ModeFlag,
 		etcFlag,
 	},
 	Run: joinCluster,
 	Examples: "berth tls join 10.0.0.1:4747 -\n" +
+		"berth tls join -mode prefer -id s2 10.0.0.1:4747 -\n" +
 		"berth tls join -node-pool gpu 10.0.0.1:4747 -",
 }
 
 func joinCluster(ctx context.Context, c *command.Call) error {
+	mode, err := ParseMode("-mode", c.String("mode"))
+	if err != nil {
+		return err
+	}
 	token, err := tokenOf(c)
 	if err != nil {
 		return err
@@ -77,6 +89,7 @@ func joinCluster(ctx context.Context, c *command.Call) error {
 	err = watch.New(c).Await(ctx, "the server "+c.Arg(0), step, func() (err error) {
 		m, err = Join(ctx, Joining{
 			Dir:      c.String("dir"),
+			Mode:     mode,
 			Server:   c.Arg(0),
 			Token:    token,
 			ID:       c.String("id"),
@@ -96,6 +109,7 @@ func joinCluster(ctx context.Context, c *command.Call) error {
 // Joining is a machine that joins a cluster.
 type Joining struct {
 	Dir      string // of the files
+	Mode     peertls.Mode
 	Server   string // host:port of its RPC
 	Token    string // a secret
 	ID       string // a node ID, or the name of a server; "": a new one, or the host name
@@ -112,6 +126,7 @@ func Join(ctx context.Context, j Joining) (*Machine, error) {
 	}
 	m := &Machine{
 		dir:      j.Dir,
+		mode:     j.Mode,
 		region:   token.Region,
 		role:     token.Role,
 		joined:   true,
@@ -122,6 +137,10 @@ func Join(ctx context.Context, j Joining) (*Machine, error) {
 		return nil, err
 	}
 	err = m.checkNew()
+	if err != nil {
+		return nil, err
+	}
+	err = m.findKeyring()
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +204,11 @@ func (m *Machine) identify(j Joining) (err error) {
 
 // checkNew returns an error if a file exists already: the token would be used for nothing.
 func (m *Machine) checkNew() error {
-	for _, name := range []string{ownCAFile, ownCertFile, ownKeyFile, settingsFile} {
+	names := []string{ownCAFile, ownCertFile, ownKeyFile, settingsFile}
+	if m.role == pki.RoleServer {
+		names = append(names, otherKeyringFile)
+	}
+	for _, name := range names {
 		_, err := os.Lstat(filepath.Join(m.dir, name))
 		if !errors.Is(err, os.ErrNotExist) {
 			return existing(m.path(name))

@@ -36,7 +36,7 @@ func (s Signer) Active() (*pki.Authority, error) {
 	i := slices.IndexFunc(rows, func(a *structs.Authority) bool { return a.RetireTime == 0 })
 	if i < 0 {
 		return nil, structs.Preconditionf("the servers have no certificate authority: start one of them with the " +
-			"files of `berth tls init`, and with a keyring (docs/operations/tls.md)")
+			"files of `berth tls init`, all of them with one keyring, and let that one lead (docs/operations/tls.md)")
 	}
 	row := rows[i]
 	key, err := s.Keys.Open(structs.AuthorityPlace(row.ID), row.Key)
