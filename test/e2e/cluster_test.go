@@ -230,7 +230,7 @@ func (a *agent) changePort(port string) {
 }
 
 // awaitPeers waits until the Raft configuration has n members, among them this agent at its present address.
-func (a *agent) awaitPeers(t *testing.T, n int) {
+func (a *agent) awaitPeers(t testing.TB, n int) {
 	t.Helper()
 	eventually(t, "the Raft configuration is up to date", func() error {
 		out, err := a.run("operator", "raft", "list-peers")
