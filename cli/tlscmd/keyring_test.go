@@ -51,7 +51,15 @@ func TestJoin_GivesTheKeyOfTheServersBesideAnother(t *testing.T) {
 	if !strings.Contains(m.settings(), other) {
 		t.Errorf("the settings are\n%s", m.settings())
 	}
-	if err := m.checkNew(); err == nil || !strings.Contains(err.Error(), "already") {
+
+	again := &Machine{
+		dir:  t.TempDir(),
+		role: pki.RoleServer,
+	}
+	if err := servers.WriteNew(again.path(otherKeyringFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.checkNew(); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("a second time: %v", err)
 	}
 }

@@ -81,7 +81,7 @@ func TestInit_KeepsTheKeyringOfTheServers(t *testing.T) {
 	}
 	code, out, errs := initServer(t, "-key-saved", "-dir", dir)
 	if code != 0 || mustRead(t, dir, "keyring") != string(key.Text()) ||
-		!strings.Contains(mustRead(t, dir, "tls.hcl"), filepath.Join(dir, "keyring")) {
+		!strings.Contains(mustRead(t, dir, "tls.hcl"), filepath.Join(dir, "keyring")+`"`) {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}
 }
