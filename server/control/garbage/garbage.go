@@ -235,14 +235,12 @@ func (g *garbage) deleteEval(e *structs.Evaluation) {
 	r.Evals = append(r.Evals, e.ID)
 }
 
+// addNode adds a node that holds nothing. A claim keeps the row of its allocation.
 func (g *garbage) addNode(n *structs.Node) {
 	for a := range state.AllocsByNode(g.tx, n.ID) {
 		if !g.allocs[a.ID] {
 			return
 		}
-	}
-	for range state.ClaimsByNode(g.tx, n.ID) {
-		return
 	}
 	for range state.AttachmentsByNode(g.tx, n.ID) {
 		return
