@@ -1,9 +1,15 @@
 package hostpath
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/plugins/hostpath/copying"
 )
 
 const (
@@ -54,6 +60,32 @@ func TestOpenStore_LeavesRecordsAloneThatItCannotHaveWritten(t *testing.T) {
 		if got != want || bad != 1-want {
 			t.Errorf("%s: got %d volumes and %d bad records, want %d volumes", record, got, bad, want)
 		}
+	}
+}
+
+// A driver that is killed leaves the files with which it tests the file system.
+func TestReconcile_RemovesTheTestFilesOfAKilledDriver(t *testing.T) {
+	d := &driver{
+		store:  openWithRecord(t, []byte("{")), // nothing to repair
+		logger: hclog.NewNullLogger(),
+	}
+	left := filepath.Join(d.store.dir, copying.TempPrefix+"123")
+	kept := filepath.Join(d.store.dir, "of-an-operator")
+	for _, path := range []string{left, kept} {
+		err := os.WriteFile(path, []byte("x"), 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := d.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the test file: %v", err)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("another file: %v", err)
 	}
 }
 
