@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	stdrpc "net/rpc"
 	"os"
 	"path/filepath"
@@ -144,7 +145,7 @@ func tlsMode(ctx context.Context, args []string) error {
 			sides[side] = append(sides[side], one)
 		}
 	}
-	return printSides(sides)
+	return printSides(os.Stdout, sides)
 }
 
 // measureSide measures one cluster.
@@ -218,21 +219,43 @@ func reconnect(f *fleet, what string, dialer rpc.Dialer) ([]result, error) {
 // self is this process.
 const self = "self"
 
-// printSides prints the medians of both sides and their ratio. A rate is better when it is larger.
-func printSides(sides [2][][]result) error {
-	t := tabwriter.NewWriter(os.Stdout, 2, 0, 2, ' ', 0)
+// printSides prints the medians of both sides and their ratio. A rate is better when it is larger. A short
+// round may lack results, for which no operation succeeded: a line has those of the rounds with them.
+func printSides(to io.Writer, sides [2][][]result) error {
+	t := tabwriter.NewWriter(to, 2, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "what\tplain\tTLS\tTLS/plain")
-	for i, r := range sides[0][0] {
-		var middle [2]float64
-		for side, rounds := range sides {
-			var values []float64
-			for _, round := range rounds {
-				values = append(values, round[i].value)
+	var told []string
+	for _, round := range slices.Concat(sides[0], sides[1]) {
+		for _, r := range round {
+			if slices.Contains(told, r.what) {
+				continue
 			}
-			slices.Sort(values)
-			middle[side] = values[len(values)/2]
+			told = append(told, r.what)
+			plain, ofPlain := medianOf(sides[0], r.what)
+			secured, ofTLS := medianOf(sides[1], r.what)
+			if !ofPlain || !ofTLS {
+				fmt.Fprintf(t, "%s\tmeasured on one side alone: give more -time\n", r.what)
+				continue
+			}
+			fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.2f\n", r.what, plain, secured, secured/plain)
 		}
-		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.2f\n", r.what, middle[0], middle[1], middle[1]/middle[0])
 	}
 	return t.Flush()
+}
+
+// medianOf returns the median of the results with a name. It returns false if no round has one.
+func medianOf(rounds [][]result, what string) (float64, bool) {
+	var values []float64
+	for _, round := range rounds {
+		for _, r := range round {
+			if r.what == what {
+				values = append(values, r.value)
+			}
+		}
+	}
+	if len(values) == 0 {
+		return 0, false
+	}
+	slices.Sort(values)
+	return values[len(values)/2], true
 }
