@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/nettest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
@@ -149,48 +151,75 @@ func call(t *testing.T, dial rpc.Dialer, addr string, m string, req, resp any) e
 	return pool.Call(context.Background(), addr, m, req, resp)
 }
 
-func TestTLS_RPCPortRejectsOthersThanServersAndNodes(t *testing.T) {
-	own := pkitest.New(t, "global")
-	_, addr, _ := securedServer(t, own, "require", "")
-	anyServer := peertls.Roles(pki.RoleServer)
+// attackWith dials the RPC port with the files of any role, or with no certificate for nil. It trusts own.
+func attackWith(
+	t *testing.T, own *pkitest.Authority, files *pkitest.Files, change func(*tls.Config),
+) rpc.Dialer {
+	t.Helper()
 	trusting := keysOf(t, own, own.Files(t, pki.RoleServer, "s2"), pki.RoleServer)
-	dialWith := func(files pkitest.Files) rpc.Dialer {
+	var pairs []tls.Certificate
+	if files != nil {
 		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		attack := func(conn *peertls.Conn) *tls.Config {
-			config := trusting.Client(anyServer)(conn)
-			config.GetClientCertificate = nil
-			config.Certificates = []tls.Certificate{pair}
-			config.ClientSessionCache = nil
-			return config
-		}
-		return rpc.SecureDialer(rpc.Dial, attack, false)
+		pairs = append(pairs, pair)
 	}
+	attack := func(conn *peertls.Conn) *tls.Config {
+		config := trusting.Client(peertls.Roles(pki.RoleServer))(conn)
+		config.GetClientCertificate = nil
+		config.Certificates = pairs
+		config.ClientSessionCache = nil
+		if change != nil {
+			change(config)
+		}
+		return config
+	}
+	return rpc.SecureDialer(rpc.Dial, attack, false)
+}
+
+// speakTLS12 is a change for attackWith.
+func speakTLS12(c *tls.Config) {
+	c.MinVersion = tls.VersionTLS12
+	c.MaxVersion = tls.VersionTLS12
+}
+
+func TestTLS_RPCPortRejectsOthersThanServersAndNodes(t *testing.T) {
+	own := pkitest.New(t, "global")
+	_, addr, _ := securedServer(t, own, "require", "")
+	dialWith := func(files pkitest.Files) rpc.Dialer { return attackWith(t, own, &files, nil) }
 	ping := func(dial rpc.Dialer) error {
 		return call(t, dial, addr, structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
 	}
-	for _, role := range []pki.Role{pki.RoleServer, pki.RoleNode} {
-		err := ping(dialWith(own.Files(t, role, "x")))
+	server := own.Files(t, pki.RoleServer, "x")
+	for role, files := range map[pki.Role]pkitest.Files{
+		pki.RoleServer: server,
+		pki.RoleNode:   own.Files(t, pki.RoleNode, "x"),
+	} {
+		err := ping(dialWith(files))
 		if err != nil {
 			t.Errorf("%s: %v", role, err)
 		}
 	}
-	for name, dial := range map[string]rpc.Dialer{
-		"an operator":            dialWith(own.Files(t, pki.RoleOperator, "x")),
-		"another authority":      dialWith(pkitest.New(t, "global").Files(t, pki.RoleServer, "x")),
-		"another region":         dialWith(pkitest.New(t, "eu").Files(t, pki.RoleNode, "x")),
-		"an expired certificate": dialWith(expired(t, own, pki.RoleServer)),
-		"no TLS":                 rpc.Dial,
+	const rejected = "rejected the certificate"
+	for name, c := range map[string]struct {
+		dial rpc.Dialer
+		says string // of the error, "" for a connection that is closed without an answer
+	}{
+		"an operator":            {dialWith(own.Files(t, pki.RoleOperator, "x")), rejected},
+		"another authority":      {dialWith(pkitest.New(t, "global").Files(t, pki.RoleServer, "x")), rejected},
+		"another region":         {dialWith(pkitest.New(t, "eu").Files(t, pki.RoleNode, "x")), rejected},
+		"an expired certificate": {dialWith(expired(t, own, pki.RoleServer)), rejected},
+		"no certificate":         {attackWith(t, own, nil, nil), rejected},
+		"TLS 1.2":                {attackWith(t, own, &server, speakTLS12), "protocol version not supported"},
+		"no TLS":                 {rpc.Dial, ""},
 	} {
-		err := ping(dial)
-		rejected := structs.IsKind(err, structs.KindUnavailable) &&
-			strings.Contains(err.Error(), "rejected the certificate")
-		if name == "no TLS" {
-			rejected = rpc.IsTransport(err)
+		err := ping(c.dial)
+		ok := structs.IsKind(err, structs.KindUnavailable) && strings.Contains(err.Error(), c.says)
+		if c.says == "" {
+			ok = rpc.IsTransport(err)
 		}
-		if !rejected {
+		if !ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -229,24 +258,41 @@ func TestTLS_ANodeActsForItselfAlone(t *testing.T) {
 	}
 }
 
+// The port takes no operator at all, and nodes for calls alone.
 func TestTLS_RaftTakesConnectionsOfServersAlone(t *testing.T) {
 	own := pkitest.New(t, "global")
 	_, addr, log := securedServer(t, own, "require", "")
-	keys := keysOf(t, own, own.Files(t, pki.RoleNode, "n1"), pki.RoleNode)
-	dial := rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)
-	conn, err := dial(addr, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
+	ofRole := func(role pki.Role) rpc.Dialer {
+		files := own.Files(t, role, "x")
+		return attackWith(t, own, &files, nil)
 	}
-	defer func() { _ = conn.Close() }()
-	_, err = conn.Write([]byte{rpc.ByteRaft})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
-	_, err = conn.Read(make([]byte, 1))
-	if err == nil || os.IsTimeout(err) {
-		t.Fatalf("the connection is open: %v", err)
+	late := expired(t, own, pki.RoleServer)
+	for name, c := range map[string]struct {
+		dial  rpc.Dialer
+		opens bool // the rejection comes with the first byte of Raft
+	}{
+		"a node":            {ofRole(pki.RoleNode), true},
+		"no TLS":            {rpc.Dial, true},
+		"an operator":       {ofRole(pki.RoleOperator), false},
+		"no certificate":    {attackWith(t, own, nil, nil), false},
+		"an expired server": {attackWith(t, own, &late, nil), false},
+	} {
+		conn, err := c.dial(addr, 10*time.Second)
+		if (err == nil) != c.opens {
+			t.Errorf("%s: the port opens the connection: %v, %v", name, err == nil, err)
+		}
+		if err != nil {
+			continue
+		}
+		_, err = conn.Write([]byte{rpc.ByteRaft})
+		if err == nil {
+			_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+			_, err = conn.Read(make([]byte, 1))
+		}
+		if err == nil || os.IsTimeout(err) {
+			t.Errorf("%s: the connection is open: %v", name, err)
+		}
+		_ = conn.Close()
 	}
 	log.await(t, "whose certificate is not that of a server")
 }
@@ -284,8 +330,41 @@ func TestTLS_PlainLoopbackIsOptIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	if !isLoopback(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 9), Port: 1}) ||
-		isLoopback(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 1}) {
-		t.Error("another address counts as one of this machine")
+}
+
+// TestTLS_PlainLoopbackIsForThisMachine sends from an address that is not one of loopback.
+func TestTLS_PlainLoopbackIsForThisMachine(t *testing.T) {
+	if !nettest.Alone(t) {
+		return
+	}
+	foreign := net.IPv4(10, 77, 0, 9)
+	out, err := exec.Command("ip", "address", "add", foreign.String()+"/32", "dev", "lo").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	own := pkitest.New(t, "global")
+	addr, _, _ := securedServer(t, own, "require", "plain_loopback = true")
+	operator := own.Files(t, pki.RoleOperator, "anna")
+	for name, c := range map[string]struct {
+		from     net.IP
+		scheme   string
+		accepted bool
+	}{
+		"plain from loopback":      {net.IPv4(127, 0, 0, 9), "http", true},
+		"plain from elsewhere":     {foreign, "http", false},
+		"an operator, elsewhere":   {foreign, "https", true},
+		"an operator, by loopback": {net.IPv4(127, 0, 0, 9), "https", true},
+	} {
+		client := httpClient(t, own, &operator, nil)
+		from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: c.from}}
+		client.Transport.(*http.Transport).DialContext = from.DialContext
+		resp, err := client.Get(c.scheme + "://" + addr + "/v1/agent/self")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		accepted := err == nil && resp.StatusCode == http.StatusOK
+		if accepted != c.accepted {
+			t.Errorf("%s: accepted %v; error %v", name, accepted, err)
+		}
 	}
 }

@@ -30,7 +30,10 @@ func plainTransport(t *testing.T) *raft.NetworkTransport {
 		t.Fatal(err)
 	}
 	n := raft.NewNetworkTransport(plainLayer{ln}, 3, time.Minute, io.Discard)
-	t.Cleanup(func() { _ = n.Close() })
+	t.Cleanup(func() {
+		n.CloseStreams() // Close leaves the pooled ones open
+		_ = n.Close()
+	})
 	return n
 }
 
