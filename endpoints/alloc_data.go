@@ -29,11 +29,15 @@ func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 		return nil, structs.Preconditionf("allocation %s is gone", req.AllocID)
 	}
 
+	job := state.JobOf(tx, successor)
 	switch {
+	case job == nil:
+		return nil, structs.Preconditionf("the job of allocation %s is gone", req.Successor)
 	case ended.Namespace != successor.Namespace,
 		ended.JobID != successor.JobID,
 		ended.TaskGroup != successor.TaskGroup,
-		ended.Name != successor.Name && ended.ID != successor.PreviousAllocation: // see state.DataPlace
+		successor.ClientTerminal(),
+		!state.TakesData(job, successor, ended):
 		return nil, structs.Deniedf("allocation %s is no predecessor of %s", req.AllocID, req.Successor)
 	case !ended.ClientTerminal():
 		return nil, structs.Unavailablef("allocation %s has not ended", req.AllocID)

@@ -147,6 +147,14 @@ func TestAllocData_IsOfAPredecessor(t *testing.T) {
 			t.Errorf("the data of %s for %s: %v; expected %q", pair[0], pair[1], err, kind)
 		}
 	}
+
+	s.endAlloc("c", "n2")
+	rejected(s, structs.KindDenied, structs.AllocData, &structs.AllocDataRequest{
+		AllocID:   "b",
+		Successor: "c", // which has ended
+		NodeID:    "n2",
+		SecretID:  secretOf("n2"),
+	})
 }
 
 // A node that waits for data must learn that it cannot come, because it may not read the other node.

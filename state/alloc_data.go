@@ -94,6 +94,13 @@ func dataPlaceOf(job *structs.Job, a *structs.Allocation) DataPlace {
 	return DataPlace{Name: a.Name}
 }
 
+// TakesData reports whether an allocation takes over the data of an earlier one of its job: it replaces that,
+// or it runs and is after it at its place.
+func TakesData(job *structs.Job, successor, ended *structs.Allocation) bool {
+	return ended.ID == successor.PreviousAllocation ||
+		dataPlaceOf(job, ended) == dataPlaceOf(job, successor) && follows(successor, ended)
+}
+
 // DataLeft returns the allocations of a job whose data the next one at their place takes over although it
 // replaces none: the last one of each place, if it leaves any. A canary has no place until its promotion.
 func DataLeft(

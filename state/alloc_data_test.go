@@ -322,3 +322,35 @@ func TestDataAwaited_InAPerNodeJobCostsTheSameWithManyNodes(t *testing.T) {
 		t.Errorf("%v heap allocations with 2 nodes, %v with 100", few, many)
 	}
 }
+
+func TestTakesData_IsForLaterAllocationsOfThePlace(t *testing.T) {
+	service := &structs.Job{Type: structs.JobService}
+	system := &structs.Job{Type: structs.JobSystem}
+	ended := &structs.Allocation{ID: "a", Name: "j.g[0]", NodeID: "n1"}
+	ended.CreateIndex = 10
+	later := func(change func(*structs.Allocation)) *structs.Allocation {
+		a := &structs.Allocation{ID: "b", Name: "j.g[0]", NodeID: "n2"}
+		a.CreateIndex = 20
+		change(a)
+		return a
+	}
+	for name, c := range map[string]struct {
+		job       *structs.Job
+		successor *structs.Allocation
+		want      bool
+	}{
+		"later":           {service, later(func(*structs.Allocation) {}), true},
+		"earlier":         {service, later(func(a *structs.Allocation) { a.CreateIndex = 5 }), false},
+		"of another name": {service, later(func(a *structs.Allocation) { a.Name = "j.g[1]" }), false},
+		"its replacement": {service, later(func(a *structs.Allocation) {
+			a.Name = "j.g[1]"
+			a.PreviousAllocation = "a"
+		}), true},
+		"of a system job on another node": {system, later(func(*structs.Allocation) {}), false},
+		"of a system job on its node":     {system, later(func(a *structs.Allocation) { a.NodeID = "n1" }), true},
+	} {
+		if got := TakesData(c.job, c.successor, ended); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -8,7 +8,7 @@ import (
 )
 
 // A token of any name gives nobody the ID of a node that runs without a record: one with an own certificate
-// before, or one whose record was forgotten.
+// before, or one whose record was forgotten or revoked.
 func TestJoinToken_GivesARegisteredNodeAwayByItsNameAlone(t *testing.T) {
 	late := 1000 + int64(RenewWithin) + 1 // the certificate has lapsed
 	for name, c := range map[string]struct {
@@ -17,14 +17,17 @@ func TestJoinToken_GivesARegisteredNodeAwayByItsNameAlone(t *testing.T) {
 		now     int64
 		record  bool
 		allowed bool
+		revoked bool
 	}{
-		"any name":                       {"", "n1", "new", 2, false, false},
-		"its name":                       {"name-of-n1", "n1", "new", 2, false, true},
-		"a node that is not registered":  {"", "n2", "new", 2, false, true},
-		"its own key, late":              {"", "n1", "own", late, true, true},
-		"another key, late":              {"", "n1", "new", late, true, false},
-		"another key and its name, late": {"name-of-n1", "n1", "new", late, true, true},
-		"another key of no node, late":   {"", "n2", "new", late, true, true},
+		"any name":                                     {"", "n1", "new", 2, false, false, false},
+		"its name":                                     {"name-of-n1", "n1", "new", 2, false, true, false},
+		"a node that is not registered":                {"", "n2", "new", 2, false, true, false},
+		"its own key, late":                            {"", "n1", "own", late, true, true, false},
+		"another key, late":                            {"", "n1", "new", late, true, false, false},
+		"another key and its name, late":               {"name-of-n1", "n1", "new", late, true, true, false},
+		"another key of no node, late":                 {"", "n2", "new", late, true, true, false},
+		"another key, after a revocation":              {"", "n1", "new", 2, true, false, true},
+		"another key and its name, after a revocation": {"name-of-n1", "n1", "new", 2, true, true, true},
 	} {
 		w := keyedFixture(t)
 		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{
@@ -37,6 +40,9 @@ func TestJoinToken_GivesARegisteredNodeAwayByItsNameAlone(t *testing.T) {
 			own := aCertificate("first", c.id, "own")
 			own.NodeName = first.NodeName
 			do(w, MachineCertificateSet, own)
+		}
+		if c.revoked {
+			do(w, Revoke, revokeNode(c.id, 2))
 		}
 		token := aJoinToken("t", 1)
 		token.NodeName = c.token

@@ -67,15 +67,16 @@ func Check(ctx context.Context, method string, req any) error {
 // operator, in each mode of TLS. With the join token of a server its holder gets the key-encryption key. The
 // HTTP API checks its callers before it calls a method in this process.
 func CheckGrant(ctx context.Context, req any) error {
+	peer, secured := rpc.PeerFrom(ctx)
+	trusted := !rpc.FromOutside(ctx) && (!secured || peer.Role == pki.RoleServer)
 	switch r := req.(type) {
 	case *structs.JoinTokenCreateRequest:
-		if r.Role == structs.JoinServer && rpc.FromOutside(ctx) {
+		if r.Role == structs.JoinServer && !trusted {
 			return structs.Deniedf("the join token of a server needs the certificate of an operator, or the " +
 				"operator socket of the server that leads: run `berth server join-token create` there")
 		}
 	case *structs.OperatorCertificateRequest:
-		peer, secured := rpc.PeerFrom(ctx)
-		if rpc.FromOutside(ctx) || secured && peer.Role != pki.RoleServer {
+		if !trusted {
 			return structs.Deniedf("the certificate of an operator needs the former one of the same name, or the " +
 				"operator socket of the server that leads: run `berth tls cert request` there")
 		}

@@ -70,6 +70,8 @@ func TestCheckGrant_NeedsACertificateForTheTokenOfAServer(t *testing.T) {
 		allowed bool
 	}{
 		"from outside":               {outside, server, false},
+		"by a node":                  {as(pki.RoleNode), server, false},
+		"by an operator over RPC":    {as(pki.RoleOperator), server, false},
 		"of a node, from outside":    {outside, node, true},
 		"another request":            {outside, &structs.QueryRequest{}, true},
 		"forwarded by a server":      {as(pki.RoleServer), server, true},
