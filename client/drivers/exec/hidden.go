@@ -16,9 +16,18 @@ import (
 // defaultHidden are the private files of a machine in the directories that tasks see by default.
 var defaultHidden = []string{
 	"/etc/NetworkManager/system-connections",
+	"/etc/ceph",
+	"/etc/consul.d",
+	"/etc/corosync",
+	"/etc/docker",
 	"/etc/gshadow", "/etc/gshadow-",
+	"/etc/ipsec.d", "/etc/ipsec.secrets",
+	"/etc/iscsi",
 	"/etc/krb5.keytab",
+	"/etc/letsencrypt",
+	"/etc/multipath", "/etc/nvme",
 	"/etc/netplan",
+	"/etc/openvpn",
 	"/etc/pki/tls/private",
 	"/etc/security/opasswd",
 	"/etc/shadow", "/etc/shadow-",
