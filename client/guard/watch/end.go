@@ -289,7 +289,7 @@ func (g *guard) unmountWithin(path string, wait time.Duration) (reason string) {
 
 	ended := make(chan string, 1)
 	go func() {
-		reason := unmount(path, time.Now().Add(wait))
+		reason := g.unmount(path, time.Now().Add(wait))
 		g.mu.Lock()
 		delete(g.busy, path)
 		g.mu.Unlock()

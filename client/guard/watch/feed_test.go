@@ -138,6 +138,12 @@ func TestGuard_StarvesTheWatchdogWhileAProcessIsLeft(t *testing.T) {
 	f.feeds()
 	f.renew(0)
 	f.starves()
+	e := f.ended("a1", func(e *order.Ended) bool { return len(e.Left) > 0 })
+	named := fmt.Sprintf("processes [%d] do not end", task.Process.Pid)
+	if !e.Empty.IsZero() || e.Unmounted || e.Left[0].Path != group.Name() ||
+		!strings.Contains(e.Left[0].Reason, named) {
+		t.Errorf("the record is %+v; want %q at %s, and no time of the end", e, named, group.Name())
+	}
 	thaw()
 	f.killed(task)
 	f.ended("a1", unmounted)

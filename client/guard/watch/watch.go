@@ -57,6 +57,9 @@ type guard struct {
 	orders map[string]*order.Order // by allocation
 	ending map[string]*ending      // by allocation
 	busy   map[string]bool         // mount points with an unmount under way
+
+	// unmount unmounts everything at a path, and tries until the deadline. Tests have one that hangs.
+	unmount func(path string, deadline time.Time) (reason string)
 }
 
 // Main is the guard. It returns the exit code.
@@ -126,6 +129,7 @@ func newGuard(of Of) (*guard, error) {
 
 		watchdog:  of.Watchdog,
 		dismissal: make(chan os.Signal, 1),
+		unmount:   unmount,
 	}, nil
 }
 
