@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/internal/transcript"
+	"berth/scheduler/drainer"
 	"berth/scheduler/feasible"
 	"berth/state"
 	"berth/structs"
@@ -27,6 +28,7 @@ import (
 //	report NAME STATUS, healthy NAME  the node of an allocation reports it
 //	down ID, back ID                  a node loses the servers, and has them again
 //	off ID                            an operator confirms that the machine of a node is off
+//	drain ID                          a node drains at once, and gives its allocations up
 //	stop NAME, stop                   an operator stops an allocation, or the job
 //	wait TIME                         time passes
 func TestAwayNode_Transcripts(t *testing.T) {
@@ -74,6 +76,8 @@ func (c *awayCluster) step(s *transcript.Step) string {
 	case "off":
 		do(c.fixture, state.ConfirmLost, &structs.NodeFenceRequest{
 			NodeID: arg, By: "ann", Why: "it burns", WriteOptions: c.now()})
+	case "drain":
+		c.drain(arg)
 	case "stop":
 		c.stop(arg)
 	case "wait":
@@ -128,6 +132,15 @@ func (c *awayCluster) stop(name string) {
 	}
 	do(c.fixture, state.AllocStop, &structs.AllocStopRequest{
 		AllocID: c.named(name).ID, WriteOptions: c.now()})
+	c.apply(c.process(c.eval("web")))
+}
+
+// drain drains a node at once, and gives up what a step of the leader's loop gives up.
+func (c *awayCluster) drain(node string) {
+	do(c.fixture, state.NodeDrain, &structs.NodeDrainRequest{
+		NodeID: node, DrainSpec: &structs.DrainSpec{Deadline: -1}, WriteOptions: c.now()})
+	do(c.fixture, state.AllocsMigrate, &structs.AllocsMigrateRequest{
+		AllocIDs: drainer.Next(c.s.Read(), c.clock).Migrate, WriteOptions: c.now()})
 	c.apply(c.process(c.eval("web")))
 }
 
