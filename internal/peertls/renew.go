@@ -2,6 +2,7 @@ package peertls
 
 import (
 	"bytes"
+	"crypto/x509"
 	"slices"
 	"time"
 
@@ -56,7 +57,8 @@ func (k *Keys) CSR() ([]byte, error) {
 
 // Replace writes a new certificate of the same key and its authorities to the files of the agent, and
 // takes them up. It writes each file atomically. Until the certificate is written, the former authorities
-// stay beside the new ones, so that the files are valid at any time.
+// stay beside the new ones, so that the files are valid at any time. If it rejects the certificate, it writes
+// nothing.
 func (k *Keys) Replace(cert, authorities []byte) error {
 	m := k.current.Load()
 	certs, err := pki.ParseCertificates(cert)
@@ -66,9 +68,13 @@ func (k *Keys) Replace(cert, authorities []byte) error {
 	if !bytes.Equal(pki.KeyHash(certs[0].PublicKey), pki.KeyHash(m.cert.Leaf.PublicKey)) {
 		return structs.Internalf("the new certificate has another key than this agent")
 	}
-	_, err = pki.ParseCertificates(authorities)
+	trusted, err := pki.ParseCertificates(authorities)
 	if err != nil {
 		return structs.Internalf("the answer %w", err)
+	}
+	err = k.checkNext(certs, trusted)
+	if err != nil {
+		return err
 	}
 	others := !bytes.Equal(authorities, m.raw[0])
 	if others {
@@ -85,4 +91,30 @@ func (k *Keys) Replace(cert, authorities []byte) error {
 	}
 	_, err = k.Reload()
 	return err
+}
+
+// checkNext verifies the new certificate of this agent by the authorities that come with it. A node also
+// verifies it by its present ones, with the cross certificates: nobody else may change its trust. A server
+// has signed for itself, from its own rows, and follows them: after the restore of an archive of another
+// cluster no cross certificate leads to the new authority.
+func (k *Keys) checkNext(chain, trusted []*x509.Certificate) error {
+	next := x509.NewCertPool()
+	for _, authority := range trusted {
+		next.AddCert(authority)
+	}
+	err := verifyChain(chain, next, x509.ExtKeyUsageAny)
+	if err != nil {
+		return structs.Internalf("the authorities of the answer have not signed the new certificate: %w", err)
+	}
+	m := k.current.Load()
+	if m.identity.Role == pki.RoleServer {
+		return nil
+	}
+	err = verifyChain(chain, m.roots, x509.ExtKeyUsageAny)
+	if err != nil {
+		return structs.Deniedf("no authority in ca_file %s leads to the new certificate: the servers have another "+
+			"authority, or somebody else has answered; the files of this agent stay as they are. If the servers "+
+			"are the right ones, join again with a new token (docs/operations/tls.md): %w", k.cfg.CAFile, err)
+	}
+	return nil
 }

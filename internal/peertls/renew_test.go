@@ -53,6 +53,7 @@ func TestKeys_ReplaceTheCertificateOfTheSameKeyAlone(t *testing.T) {
 		"the certificate of another key": {other, bundle},
 		"no certificate":                 {nil, bundle},
 		"no authorities":                 {next, nil},
+		"authorities of others alone":    {next, pkitest.New(t, "global").CertPEM()},
 	} {
 		if keys.Replace(answer[0], answer[1]) == nil {
 			t.Errorf("%s was taken", name)
@@ -61,6 +62,10 @@ func TestKeys_ReplaceTheCertificateOfTheSameKeyAlone(t *testing.T) {
 	got, err := os.ReadFile(keys.cfg.CertFile)
 	if err != nil || string(got) != string(next) {
 		t.Error("a rejected answer has changed the file")
+	}
+	got, err = os.ReadFile(a.CAFile)
+	if err != nil || string(got) != string(bundle) {
+		t.Error("a rejected answer has changed the authorities")
 	}
 }
 

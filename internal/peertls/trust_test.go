@@ -3,6 +3,7 @@ package peertls
 import (
 	"bytes"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -96,6 +97,28 @@ func TestReplace_TheFilesAreValidBetweenTheWrites(t *testing.T) {
 	r.renew(k, r.next)
 	if !k.Follows([]string{pki.AuthorityID(r.next.Cert)}) {
 		t.Error("it trusts others, too")
+	}
+}
+
+// An answer of others has a certificate of their own authority. The rows of a server are its own: they have
+// another authority without a cross certificate after a restore.
+func TestReplace_ANodeTakesAnAuthorityThatItsOwnHasSignedAlone(t *testing.T) {
+	for role, taken := range map[pki.Role]bool{pki.RoleNode: false, pki.RoleServer: true} {
+		r := newReplacing(t)
+		k := r.open(role, "m1")
+		other := newReplacing(t)
+		r.next, r.cross = other.next, other.cross
+		err := r.tryRenew(k, r.next, r.former.Authority)
+		if (err == nil) != taken || !taken && !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("a %s: %v; expected taken %v", role, err, taken)
+		}
+		if changed := !k.Follows([]string{pki.AuthorityID(r.former.Cert)}); changed != taken {
+			t.Errorf("a %s: it follows others: %v; expected %v", role, changed, taken)
+		}
+		got, err := os.ReadFile(k.cfg.CAFile)
+		if err != nil || bytes.Equal(got, r.former.CertPEM()) == taken {
+			t.Errorf("a %s: the file of the authorities has changed or stayed: %v", role, err)
+		}
 	}
 }
 
