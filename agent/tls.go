@@ -168,27 +168,39 @@ func (a *Agent) renewOnNode(ctx context.Context, follower *revocations.Follower)
 	r.Run(ctx)
 }
 
+// renewTimeout is the time of a renewal at one server, with an election meanwhile.
+const renewTimeout = 20 * time.Second
+
 // renewNode has a server sign. A certificate that has ended is no proof: the node then uses the way of
-// machines that join, at the servers that it knows.
+// machines that join, at the servers that it knows. The answer decides which servers this node trusts, so
+// both ways connect with TLS alone, in each mode.
 func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities string, err error) {
+	client := a.keys.Client(peertls.Roles(pki.RoleServer))
 	if a.keys.Lapsed(time.Now()) {
-		return a.renewLapsed(ctx, csr)
+		return a.renewAtServers(func(addr string) (*structs.CertificateSignResponse, error) {
+			return joining.Renew(ctx, addr, client, csr)
+		})
 	}
-	answer, err := rpc.Call(ctx, a.caller, structs.CertificateRenew, &structs.CertificateRenewRequest{
-		NodeID: a.keys.NodeID(),
-		CSR:    csr,
+	pool := rpc.NewPool(rpc.SecureDialer(rpc.Dial, client, false), a.logger.Named("tls"), nil)
+	defer pool.Close()
+	return a.renewAtServers(func(addr string) (*structs.CertificateSignResponse, error) {
+		ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+		defer cancel()
+		return rpc.Call(ctx, pool.At(addr), structs.CertificateRenew, &structs.CertificateRenewRequest{
+			NodeID: a.keys.NodeID(),
+			CSR:    csr,
+		})
 	})
-	if err != nil {
-		return "", "", err
-	}
-	return answer.Certificate, answer.Authorities, nil
 }
 
-func (a *Agent) renewLapsed(ctx context.Context, csr []byte) (cert, authorities string, err error) {
+// renewAtServers makes a call to one server after the other, until one of them signs.
+func (a *Agent) renewAtServers(
+	call func(addr string) (*structs.CertificateSignResponse, error),
+) (cert, authorities string, err error) {
 	err = structs.Unavailablef("no server is known (client.servers)")
 	for _, addr := range a.client.Servers() {
 		var answer *structs.CertificateSignResponse
-		answer, err = joining.Renew(ctx, addr, a.keys.Client(peertls.Roles(pki.RoleServer)), csr)
+		answer, err = call(addr)
 		if err == nil {
 			return answer.Certificate, answer.Authorities, nil
 		}
