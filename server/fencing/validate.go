@@ -78,7 +78,10 @@ func (d *Device) checkOptions(f field.Errors) {
 }
 
 // secretNames are parts of the names of options whose values are secrets.
-var secretNames = []string{"passw", "passphrase", "secret", "token", "community", "api_key", "apikey", "credential"}
+var secretNames = []string{
+	"passw", "passphrase", "secret", "token",
+	"community", "api_key", "apikey", "credential",
+}
 
 // checkSecret rejects a secret in the options: it would stay in the configuration, and the output of an agent
 // that shows it would go to the log. The value of NAME_script or NAME_file is a path.
