@@ -183,6 +183,7 @@ func TestRevoked_EveryPortEndsAndRejectsItsConnections(t *testing.T) {
 		"Raft of a serial number":   {attacker(pki.RoleServer, "s4").ofRPC(a, rpc.ByteRaft), "", "", true},
 		"HTTP of a server":          {attacker(pki.RoleServer, "s5").ofHTTP(a), "server", "s5", false},
 		"HTTP of an operator":       {attacker(pki.RoleOperator, "ann").ofHTTP(a), "", "", true},
+		"HTTP of a name":            {attacker(pki.RoleOperator, "bob").ofHTTP(a), "operator", "bob", false},
 		"HTTP of a server's serial": {attacker(pki.RoleServer, "s6").ofHTTP(a), "", "", true},
 	} {
 		open := c.mustConnect(name)

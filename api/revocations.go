@@ -34,8 +34,8 @@ func operatorOf(c *call) string {
 	return id.String()
 }
 
-// RevokeCertificates revokes the certificates of a machine, or one certificate by its serial number. Each
-// server closes their open connections when it has applied the entry.
+// RevokeCertificates revokes the certificates of a machine or an operator, or one certificate by its serial
+// number. Each server closes their open connections when it has applied the entry.
 func RevokeCertificates(ctx context.Context, c *Client, r *structs.CertificateRevokeRequest) (
 	*structs.CertificateRevokeResponse, error,
 ) {

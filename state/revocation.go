@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"slices"
+	"strings"
 
 	"berth/internal/mvcc"
 	"berth/structs"
@@ -15,6 +16,9 @@ const (
 	// maxRevocationReason is the most bytes of a reason.
 	maxRevocationReason = 1024
 )
+
+// revocableRoles are the roles of which a revocation names one holder.
+var revocableRoles = []string{structs.JoinNode, structs.JoinServer, structs.RevokeOperator}
 
 // A revocation stays until an operator deletes it. Certificates of an operator's own authority may be valid
 // for years, and no row tells their end.
@@ -80,7 +84,7 @@ func newRevocation(p *structs.CertificateRevokeRequest) (*structs.Revocation, er
 	}
 	if p.Serial != "" {
 		if p.Role != "" || p.Name != "" {
-			return nil, structs.Invalidf("Serial and a machine are given; expected one of them")
+			return nil, structs.Invalidf("Serial and Role or Name are given; expected Serial alone, or both others")
 		}
 		serial, err := structs.ParseSerial(p.Serial)
 		row.Serial = serial
@@ -88,13 +92,13 @@ func newRevocation(p *structs.CertificateRevokeRequest) (*structs.Revocation, er
 		return row, err
 	}
 
-	if p.Role != structs.JoinNode && p.Role != structs.JoinServer {
-		return nil, structs.Invalidf("Role is %q; expected %s or %s, or a Serial",
-			structs.Cut(p.Role, structs.MaxQuoted), structs.JoinNode, structs.JoinServer)
+	if !slices.Contains(revocableRoles, p.Role) {
+		return nil, structs.Invalidf("Role is %q; expected %s, or a Serial",
+			structs.Cut(p.Role, structs.MaxQuoted), strings.Join(revocableRoles, " or "))
 	}
 	if p.Name == "" || len(p.Name) > structs.MaxName {
-		return nil, structs.Invalidf("Name has %d bytes; expected 1 to %d: a node ID, or the name of a server",
-			len(p.Name), structs.MaxName)
+		return nil, structs.Invalidf("Name has %d bytes; expected 1 to %d: a node ID, or the name of a server "+
+			"or an operator", len(p.Name), structs.MaxName)
 	}
 	row.Role = p.Role
 	row.Name = p.Name

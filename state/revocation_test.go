@@ -37,6 +37,9 @@ func TestRevoked_NamesAMachineOrACertificate(t *testing.T) {
 	w := newFixture(t)
 	do(w, Revoke, revokeNode("n1", 5))
 	do(w, Revoke, revokeSerial("00:AB"))
+	do(w, Revoke, &structs.CertificateRevokeRequest{Role: structs.RevokeOperator, Name: "ann"})
+	ann := structs.CertificateRef{Role: "operator", ID: "ann", Serial: "3", KeyHash: []byte("any")}
+	bob := structs.CertificateRef{Role: "operator", ID: "bob", Serial: "3", KeyHash: []byte("any")}
 	operator := structs.CertificateRef{Role: "operator", ID: "n1", Serial: "ab"}
 	server := structs.CertificateRef{Role: structs.JoinServer, ID: "n1", Serial: "1"}
 	for name, c := range map[string]struct {
@@ -47,6 +50,9 @@ func TestRevoked_NamesAMachineOrACertificate(t *testing.T) {
 		"the serial of any role":      {operator, "serial-ab"},
 		"another node":                {refOf("n2", "k", "1"), ""},
 		"a server of the same name":   {server, ""},
+		"the operator, of any key":    {ann, "operator-ann"},
+		"another operator":            {bob, ""},
+		"a node named as an operator": {refOf("ann", "k", "1"), ""},
 		"another serial, longer":      {refOf("n2", "k", "ab0"), ""},
 		"a node with the serial":      {refOf("n2", "k", "ab"), "serial-ab"},
 		"a name that reads as serial": {refOf("ab", "k", "2"), ""},
@@ -71,8 +77,10 @@ func TestRevoke_RejectsWhatNamesNoCertificate(t *testing.T) {
 	w := newFixture(t)
 	for name, r := range map[string]*structs.CertificateRevokeRequest{
 		"nothing":     {},
-		"an operator": {Role: "operator", Name: "ann"},
+		"a role":      {Role: "root", Name: "ann"},
+		"no role":     {Name: "ann"},
 		"no name":     {Role: structs.JoinNode},
+		"no operator": {Role: structs.RevokeOperator},
 		"both":        {Role: structs.JoinNode, Name: "n1", Serial: "1"},
 		"a sign":      {Serial: "-1"},
 		"no digits":   {Serial: "::"},

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// MaxSerial is the most bytes of a serial number in hexadecimal.
-const MaxSerial = 64
+const MaxSerial = 64              // the most bytes of a serial number in hexadecimal
+const RevokeOperator = "operator" // the role in the revocation of an operator
 
-// Revocation ends the use of certificates. It names a machine, or one certificate of any role by its serial
-// number. Key: ID.
+// Revocation ends the use of certificates. It names a machine or an operator, or one certificate of any role
+// by its serial number. Key: ID.
 type Revocation struct {
-	ID       string // node-ID, server-NAME or serial-HEXADECIMAL
-	Role     string // node or server, of a machine
-	Name     string // of a machine: its node ID, or the name of the server
+	ID       string // node-ID, server-NAME, operator-NAME or serial-HEXADECIMAL
+	Role     string // node, server or operator; "" with a serial number
+	Name     string // the node ID, or the name of the server or of the operator
 	Serial   string // of one certificate, in hexadecimal without leading zeros
 	Reason   string
 	Operator string // the identity of the operator that asked, "" if it is not known
 	Time     int64  // UnixNano
 	// NewKeyHash is the SHA-256 of the public key with which the machine has joined again since. Its
-	// certificates of this key are valid.
+	// certificates of this key are valid. An operator has none: no record tells its keys.
 	NewKeyHash []byte
 	Indexes
 }
@@ -34,12 +34,12 @@ type CertificateRef struct {
 }
 
 // RevocationIDs returns the IDs of the revocations that may cover the certificate: the one of its serial
-// number first, then the one of its machine.
+// number first, then the one of its machine or operator.
 func (c CertificateRef) RevocationIDs() [2]string {
 	return [2]string{SerialRevocationID(c.Serial), MachineRevocationID(c.Role, c.ID)}
 }
 
-// MachineRevocationID returns the ID of the revocation of a machine.
+// MachineRevocationID returns the ID of the revocation of a machine or an operator.
 func MachineRevocationID(role, id string) string { return role + "-" + id }
 
 // SerialRevocationID returns the ID of the revocation of one certificate.
@@ -67,10 +67,10 @@ func ParseSerial(text string) (string, error) {
 	return n.Text(16), nil
 }
 
-// CertificateRevoke revokes the certificates of a machine, or one certificate.
+// CertificateRevoke revokes the certificates of a machine or an operator, or one certificate.
 var CertificateRevoke = write[CertificateRevokeRequest, CertificateRevokeResponse]("Certificate.Revoke")
 
-// CertificateRevokeRequest names a machine by Role and Name, or one certificate by Serial (see Revocation).
+// CertificateRevokeRequest names a holder by Role and Name, or one certificate by Serial (see Revocation).
 type CertificateRevokeRequest struct {
 	Role         string `level:"2"`
 	Name         string `level:"2"`

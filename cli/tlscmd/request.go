@@ -22,14 +22,15 @@ var requestCommand = command.Command{
 Where the servers are the certificate authority ("berth tls init"), they sign
 certificates of operators, which call the HTTP API. Root gets one of each name
 over the operator socket of a server. An operator gets the next one of its own
-name, with its certificate of before.
+name, with its certificate of before, for 720h at most.
 
 The key is made here and does not leave this machine. Writes
 REGION-operator-ID.pem, REGION-operator-ID-key.pem and, with the authorities
 to trust, REGION-operator-ID-ca.pem. Existing files are not overwritten.
 
-No list has these certificates. Keep the serial number: it revokes this one.
-The log of the leader has it, too.`,
+"berth tls revoke -operator" ends all certificates of an operator. No list has
+them. Keep the serial number, which ends this one alone: the log of the leader
+has it, too.`,
 	Acts: true,
 	Flags: []command.Flag{
 		{
@@ -158,4 +159,6 @@ func printRequested(c *command.Call, id pki.Identity, done requestedFiles) {
 	printEnvironment(c, done.CAFile, done.created)
 	c.Printf("To revoke it:\n")
 	c.Printf("  berth tls revoke -serial %s\n", done.Serial)
+	c.Printf("To revoke all certificates of the operator:\n")
+	c.Printf("  berth tls revoke -operator %s\n", id.ID)
 }

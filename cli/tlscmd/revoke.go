@@ -17,21 +17,26 @@ import (
 
 var revokeCommand = command.Command{
 	Name:     "revoke",
-	Synopsis: "Revoke the certificates of a machine, or one certificate",
+	Synopsis: "Revoke the certificates of a machine or an operator, or one",
 	Help: `
 Takes effect at once: the agents close the open connections of a revoked
-certificate and reject new ones. Name one of -node, -server and -serial.
+certificate and reject new ones. Name one of -node, -server, -operator and
+-serial.
 
 The tasks of a revoked node go on until its lease ends. Then the node counts
 as lost, and its volumes follow on_node_loss. A revoked machine never renews.
 It joins again with a new token and a new key. A revoked server stays a voter
 until it is removed with "berth operator raft remove-peer".
 
--serial is for one certificate of any role, for example of an operator.`,
+-operator ends all certificates of an operator, also those that it got for
+itself. The name cannot be used until "berth tls unrevoke": take another one.
+
+-serial is for one certificate of any role.`,
 	Acts: true,
 	Flags: []command.Flag{
 		{Name: "node", Kind: command.String, Value: "id", Usage: "The node"},
 		{Name: "server", Kind: command.String, Value: "name", Usage: "The name of the server in its certificate"},
+		{Name: "operator", Kind: command.String, Value: "name", Usage: "The name of the operator"},
 		{
 			Name:  "serial",
 			Kind:  command.String,
@@ -43,12 +48,13 @@ until it is removed with "berth operator raft remove-peer".
 	},
 	Run: revoke,
 	Examples: "berth tls revoke -node 541ba1cf -reason \"the machine was stolen\"\n" +
+		"berth tls revoke -operator ann -reason \"the laptop was stolen\"\n" +
 		"berth tls revoke -serial 5f0a90aa8dfc04a1e2a51a4c9d9f7b31 -yes",
 }
 
 var revocationsCommand = command.Command{
 	Name:     "revocations",
-	Synopsis: "List the revoked machines and certificates",
+	Synopsis: "List the revoked machines, operators and certificates",
 	Renders:  true,
 	Run:      listRevocations,
 	Examples: "berth tls revocations",
@@ -74,13 +80,13 @@ its certificates have ended, or when it was a mistake.`,
 
 func revoke(ctx context.Context, c *command.Call) error {
 	given := 0
-	for _, name := range []string{"node", "server", "serial"} {
+	for _, name := range []string{"node", "server", "operator", "serial"} {
 		if c.Given(name) {
 			given++
 		}
 	}
 	if given != 1 {
-		return command.BadUsage("%d of -node, -server and -serial are given; expected one", given)
+		return command.BadUsage("%d of -node, -server, -operator and -serial are given; expected one", given)
 	}
 
 	r := &structs.CertificateRevokeRequest{
@@ -101,7 +107,7 @@ func revoke(ctx context.Context, c *command.Call) error {
 	return c.Report(command.Changed{"ID": answer.ID}, "The revocation is %s", answer.ID)
 }
 
-// tellRevocation fills in the machine of a request, and says what the revocation does.
+// tellRevocation fills in the machine or operator of a request, and says what the revocation does.
 func tellRevocation(ctx context.Context, c *command.Call, r *structs.CertificateRevokeRequest) error {
 	switch {
 	case c.Given("node"):
@@ -114,6 +120,13 @@ func tellRevocation(ctx context.Context, c *command.Call, r *structs.Certificate
 		c.Printf("It stays a voter: remove it with `berth operator raft remove-peer`. A stolen server has the\n")
 		c.Printf("key of the gossip, the keyring and the key of the authority: replace them\n")
 		c.Printf("(docs/operations/tls.md).\n")
+		return nil
+	case c.Given("operator"):
+		r.Role = structs.RevokeOperator
+		r.Name = c.String("operator")
+		c.Printf("The agents close the connections of the operator %s and take no others.\n", r.Name)
+		id := structs.MachineRevocationID(r.Role, r.Name)
+		c.Printf("Nobody can use the name until `berth tls unrevoke %s`.\n", id)
 		return nil
 	}
 	serial, err := structs.ParseSerial(r.Serial)

@@ -5,12 +5,13 @@ import (
 	"context"
 
 	"berth/internal/pki"
+	"berth/state"
 	"berth/structs"
 	"berth/structs/validate/field"
 )
 
-// SignOperator signs the certificate of an operator. No row records it: a revocation names its serial number,
-// which the log has.
+// SignOperator signs the certificate of an operator. No row records it: a revocation names the operator, or
+// the serial number, which the log has.
 func (s Signing) SignOperator(
 	_ context.Context,
 	req *structs.OperatorCertificateRequest,
@@ -20,8 +21,13 @@ func (s Signing) SignOperator(
 	if err != nil {
 		return 0, err
 	}
-	// No entry of the log fails on a former leader, whose rows may have a removed authority.
+	// No entry of the log fails on a former leader, whose rows may have a removed authority and lack a
+	// revocation.
 	err = s.Leader.VerifyLeader()
+	if err != nil {
+		return 0, err
+	}
+	err = checkOperatorRevoked(s.Store.Read(), csr.Identity.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -65,6 +71,21 @@ func (s Signing) checkOperator(req *structs.OperatorCertificateRequest) (pki.CSR
 		return csr, structs.Deniedf("the caller is %q, and the signing request is of %s: an operator gets a "+
 			"certificate of its own name, and root gets one of each name over the operator socket of a server",
 			structs.Cut(req.Operator, structs.MaxQuoted), id)
+	case req.Operator != structs.OperatorRoot && req.TTL > structs.OperatorLife:
+		return csr, structs.Deniedf("TTL is %s; an operator gets at most %s for itself: ask for less, or as root "+
+			"over the operator socket of a server", req.TTL, structs.OperatorLife)
 	}
 	return csr, nil
+}
+
+// checkOperatorRevoked returns an error if an operator is revoked. A server that forwards its request may
+// have taken its connection a moment longer than the leader, and a certificate that root gets for it would be
+// useless.
+func checkOperatorRevoked(tx state.Reader, name string) error {
+	r := state.Revoked(tx, structs.CertificateRef{Role: structs.RevokeOperator, ID: name})
+	if r == nil {
+		return nil
+	}
+	return structs.Deniedf("the operator %s is revoked: take another name, or delete the revocation with "+
+		"`berth tls unrevoke %s`", name, r.ID)
 }

@@ -3,8 +3,11 @@ package join
 import (
 	"context"
 	"testing"
+	"time"
 
 	"berth/internal/pki"
+	"berth/server/authority"
+	"berth/state"
 	"berth/structs"
 )
 
@@ -17,8 +20,14 @@ func (deposed) Propose(context.Context, []byte) (uint64, any, error) {
 	return 0, nil, structs.Unavailablef("another server leads")
 }
 
-// No entry of the log shows here that the server leads.
-func TestSignOperator_SignsOnTheLeaderAlone(t *testing.T) {
+// leading is a server that leads.
+type leading struct{ deposed }
+
+func (leading) VerifyLeader() error { return nil }
+
+// requestOf returns the request of a caller for a certificate of the operator ann.
+func requestOf(t *testing.T, caller string) *structs.OperatorCertificateRequest {
+	t.Helper()
 	key, err := pki.NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -27,10 +36,73 @@ func TestSignOperator_SignsOnTheLeaderAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return &structs.OperatorCertificateRequest{CSR: csr, Operator: caller}
+}
+
+// No entry of the log shows here that the server leads.
+func TestSignOperator_SignsOnTheLeaderAlone(t *testing.T) {
 	s := Signing{Leader: deposed{}, Region: "global"}
-	req := &structs.OperatorCertificateRequest{CSR: csr, Operator: structs.OperatorRoot}
-	_, err = s.SignOperator(t.Context(), req, &structs.OperatorCertificateResponse{})
+	req := requestOf(t, structs.OperatorRoot)
+	_, err := s.SignOperator(t.Context(), req, &structs.OperatorCertificateResponse{})
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("%v; expected unavailable", err)
+	}
+}
+
+// signAnn asks a leader without an authority: the error is precondition once all checks are passed.
+func signAnn(t *testing.T, store *state.Store, req *structs.OperatorCertificateRequest) error {
+	t.Helper()
+	s := Signing{Store: store, Leader: leading{}, Region: "global"}
+	s.Rows = authority.RowsOf(store)
+	_, err := s.SignOperator(t.Context(), req, &structs.OperatorCertificateResponse{})
+	return err
+}
+
+// A stolen certificate of 30 days signs itself none that is valid for longer.
+func TestSignOperator_ForItselfIsShort(t *testing.T) {
+	const itself = "spiffe://global/operator/ann"
+	for name, c := range map[string]struct {
+		caller string
+		ttl    time.Duration
+		want   structs.Kind
+	}{
+		"itself, 30 days":  {itself, structs.OperatorLife, structs.KindPrecondition},
+		"itself, longer":   {itself, structs.OperatorLife + 1, structs.KindDenied},
+		"itself, default":  {itself, 0, structs.KindPrecondition},
+		"root, a year":     {structs.OperatorRoot, structs.MaxOperatorLife, structs.KindPrecondition},
+		"itself, too long": {itself, structs.MaxOperatorLife + 1, structs.KindInvalid},
+	} {
+		req := requestOf(t, c.caller)
+		req.TTL = c.ttl
+		err := signAnn(t, state.New(), req)
+		if !structs.IsKind(err, c.want) {
+			t.Errorf("%s: %v; expected %s", name, err, c.want)
+		}
+	}
+}
+
+// The server that forwards the request may not have applied the revocation.
+func TestSignOperator_DeniesARevokedName(t *testing.T) {
+	for name, c := range map[string]struct {
+		role, revoked string
+		want          structs.Kind
+	}{
+		"the operator":          {structs.RevokeOperator, "ann", structs.KindDenied},
+		"another operator":      {structs.RevokeOperator, "bob", structs.KindPrecondition},
+		"a server of that name": {structs.JoinServer, "ann", structs.KindPrecondition},
+	} {
+		store := state.New()
+		err := store.Write(1, func(tx *state.WriteTx) error {
+			return state.Revoke(tx, &structs.CertificateRevokeRequest{Role: c.role, Name: c.revoked})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, caller := range []string{"spiffe://global/operator/ann", structs.OperatorRoot} {
+			err := signAnn(t, store, requestOf(t, caller))
+			if !structs.IsKind(err, c.want) {
+				t.Errorf("%s is revoked, %s asks: %v; expected %s", name, caller, err, c.want)
+			}
+		}
 	}
 }

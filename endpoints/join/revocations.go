@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// Revoke revokes the certificates of a machine, or one certificate. Each server acts on it when it applies
-// the entry.
+// Revoke revokes the certificates of a machine or an operator, or one certificate. Each server acts on it
+// when it applies the entry.
 func (s Signing) Revoke(
 	ctx context.Context,
 	req *structs.CertificateRevokeRequest,
