@@ -222,6 +222,7 @@ func TestRequests_NameTheNextStepOfAFault(t *testing.T) {
 		{"alloc logs -f a1a1a1a1", alloc, ""},
 		{"alloc exec -address ADDR a1a1a1a1 ls", alloc, ""},
 		{"node gc one", node, ""},
+		{"node fence test one", node, ""},
 		{"node status -stats one", node, ""},
 		{"server join 10.0.0.2", servers, ""},
 		{"server leave", servers, ""},
