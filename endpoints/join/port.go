@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -20,7 +21,8 @@ import (
 
 const (
 	maxMessage = 64 << 10 // bytes of a request; a token and a signing request are small
-	maxConns   = 64       // machines that join at once
+	maxConns   = 256      // machines that join at once
+	perHost    = 16       // of one host: an idle one holds its places for connTime
 	perMinute  = 120      // connections of one host in a minute: many machines may share an address
 	maxHosts   = 10_000   // whose connections are counted; beyond them all are rejected for a minute
 	connTime   = 30 * time.Second
@@ -63,6 +65,7 @@ type Port struct {
 	mu    sync.Mutex
 	since time.Time
 	hosts map[string]int // connections since then
+	open  map[string]int // connections that are open, of hosts that have any
 }
 
 // NewPort returns a port of a server, which forwards its calls to the leader.
@@ -72,6 +75,7 @@ func NewPort(s Settings, cluster Cluster, logger hclog.Logger) *Port {
 		cluster:  cluster,
 		logger:   logger,
 		conns:    make(loadshed.Permits, maxConns),
+		open:     map[string]int{},
 	}
 	p.rpc = rpc.NewServer(logger, rpc.Handle(structs.Join, p.join), rpc.Handle(structs.RenewLapsed, p.renew))
 	limits := rpc.DefaultLimits()
@@ -85,12 +89,13 @@ func NewPort(s Settings, cluster Cluster, logger hclog.Logger) *Port {
 
 // ServeConn serves a connection after its handshake, for a bounded time.
 func (p *Port) ServeConn(conn net.Conn) {
-	if !p.admit(conn.RemoteAddr(), time.Now()) || !p.conns.TryEnter() {
+	host := hostOf(conn.RemoteAddr())
+	if !p.admit(host, time.Now()) {
 		loadshed.CountRejected("join", 1)
 		_ = conn.Close()
 		return
 	}
-	defer p.conns.Leave()
+	defer p.leave(host)
 	_ = conn.SetDeadline(time.Now().Add(connTime))
 	p.rpc.ServeConn(conn)
 }
@@ -98,12 +103,22 @@ func (p *Port) ServeConn(conn net.Conn) {
 // Close ends all connections and waits for them.
 func (p *Port) Close() { p.rpc.Close() }
 
-// admit counts a connection of a host, and reports whether it is within the bound.
-func (p *Port) admit(remote net.Addr, now time.Time) bool {
-	host, _, err := net.SplitHostPort(remote.String())
+// hostOf returns the address of a host. One host may have all addresses of a /64 of IPv6.
+func hostOf(remote net.Addr) string {
+	to, err := netip.ParseAddrPort(remote.String())
 	if err != nil {
-		host = remote.String()
+		return remote.String()
 	}
+	ip := to.Addr().Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String()
+}
+
+// admit counts a connection of a host and gives it a place until leave, or reports that a bound does not
+// allow it.
+func (p *Port) admit(host string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.hosts == nil || now.Sub(p.since) >= time.Minute {
@@ -114,7 +129,22 @@ func (p *Port) admit(remote net.Addr, now time.Time) bool {
 		return false
 	}
 	p.hosts[host]++
-	return p.hosts[host] <= perMinute
+	if p.hosts[host] > perMinute || p.open[host] >= perHost || !p.conns.TryEnter() {
+		return false
+	}
+	p.open[host]++
+	return true
+}
+
+// leave gives back the place of a connection.
+func (p *Port) leave(host string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns.Leave()
+	p.open[host]--
+	if p.open[host] == 0 {
+		delete(p.open, host)
+	}
 }
 
 // join has the leader sign the certificate of a machine. The secret of the token stays here: the leader
