@@ -13,7 +13,7 @@ import (
 	"berth/structs"
 )
 
-// Whoever reaches the port may ask for a certificate. A denied request makes no entry of the log.
+// A machine without a certificate may ask for one. A denied request makes no entry of the log.
 func TestJoin_WritesNothingForADeniedRequest(t *testing.T) {
 	noLeaks(t)
 	r, server := joinable(t)

@@ -115,9 +115,7 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 		return c.valuesOf(ctx, option.Name, last)
 	case strings.HasPrefix(last, "-"):
 		for _, f := range at.AllFlags() {
-			if !f.Hidden {
-				words = append(words, "-"+f.Name)
-			}
+			words = append(words, "-"+f.Name)
 		}
 		return words
 

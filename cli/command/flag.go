@@ -30,7 +30,6 @@ type Flag struct {
 	Value   string // the name of its value in usage
 	Default string
 	Usage   string
-	Hidden  bool // an older form: help and completion do not list it
 }
 
 // Head returns the flag with the name of its value, as in help.

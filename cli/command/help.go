@@ -55,9 +55,6 @@ func printFlags(w io.Writer, title string, flags []Flag) {
 	}
 	fmt.Fprintf(w, "\n%s\n", title)
 	for _, f := range flags {
-		if f.Hidden {
-			continue
-		}
 		fmt.Fprintf(w, "  %s\n%s\n", f.Head(), wrapText(f.About()+".", "      "))
 	}
 }

@@ -31,7 +31,6 @@ alone, test is the name of a node.`,
 	Acts: true,
 	Flags: []command.Flag{
 		{Name: "dry-run", Usage: "Only show the devices and the volumes"},
-		{Name: "test", Usage: "As the word test", Hidden: true},
 		{
 			Name:  "reason",
 			Kind:  command.String,
@@ -93,17 +92,15 @@ func nodeFence(ctx context.Context, c *command.Call) error {
 
 // isFenceTest reports whether the devices are to be tested. The last argument is the node.
 func isFenceTest(c *command.Call) (bool, error) {
-	tests := c.Bool("test")
-	if len(c.Args) == 2 {
-		if c.Arg(0) != "test" {
-			return false, command.BadUsage("the argument %q is not expected", c.Arg(1))
-		}
-		tests = true
-	}
-	if tests && c.Bool("dry-run") {
+	switch {
+	case len(c.Args) == 1:
+		return false, nil
+	case c.Arg(0) != "test":
+		return false, command.BadUsage("the argument %q is not expected", c.Arg(1))
+	case c.Bool("dry-run"):
 		return false, command.BadUsage("-dry-run and test exclude each other")
 	}
-	return tests, nil
+	return true, nil
 }
 
 // showFence shows the devices that fence a node, and the claims that a proof releases.

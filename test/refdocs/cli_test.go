@@ -35,7 +35,7 @@ func describeCommand(b *strings.Builder, path string, c command.Command) {
 		if c.Examples != "" {
 			fmt.Fprintf(b, "\n```sh\n%s\n```\n", c.Examples)
 		}
-		flags := slices.DeleteFunc(slices.Clone(c.Flags), func(f command.Flag) bool { return f.Hidden })
+		flags := slices.Clone(c.Flags)
 		if c.Acts {
 			flags = append(flags, command.ActFlags...)
 		}
