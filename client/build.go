@@ -13,6 +13,7 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/allocrunner/taskrunner"
+	"berth/client/config"
 	"berth/client/csi/csihooks"
 	"berth/client/csi/mounts"
 	"berth/client/csi/registry"
@@ -44,8 +45,9 @@ import (
 	"berth/structs"
 )
 
-// buildReal makes the subsystems of a real node.
-func buildReal(p Parts) (*Subsystems, error) {
+// Build makes the subsystems of a real node. It fails for a setting that does not fit the machine, and for
+// records that it cannot read.
+func Build(p Parts) (*Subsystems, error) {
 	external, err := openPlugins(p)
 	if err != nil {
 		return nil, err
@@ -414,7 +416,7 @@ func guardedLast(guarding *guard.Guard, others taskHooksOf) taskHooksOf {
 
 // pluginConfig returns the configuration of the external plugins. They learn the total of the processors'
 // speeds if the operator sets it.
-func pluginConfig(cfg *Config) catalog.Config {
+func pluginConfig(cfg *config.Config) catalog.Config {
 	plugins := cfg.Plugins
 	plugins.Compute = cfg.CPUTotalCompute
 	return plugins

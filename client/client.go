@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"slices"
 	"sync"
@@ -16,11 +15,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/allocrunner"
-	"berth/client/allocrunner/taskrunner"
 	"berth/client/config"
-	"berth/client/devices"
 	"berth/client/holds"
-	"berth/client/hooks"
 	"berth/client/machine/fingerprint"
 	"berth/client/membership/claimcheck"
 	"berth/client/membership/identity"
@@ -28,12 +24,8 @@ import (
 	"berth/client/membership/leaving"
 	"berth/client/membership/proof"
 	"berth/client/membership/returning"
-	"berth/client/mesh/envoy"
-	"berth/client/mesh/native"
-	"berth/client/mesh/services"
 	"berth/client/servers"
 	"berth/client/store"
-	"berth/consul/lookup"
 	"berth/internal/backoff"
 	"berth/internal/boottime"
 	"berth/rpc"
@@ -45,90 +37,6 @@ type Config = config.Config
 
 // DefaultConfig is a node agent that is off, with every setting that has a default.
 func DefaultConfig() *Config { return config.DefaultConfig() }
-
-// Drivers are the task drivers of this node.
-type Drivers interface {
-	taskrunner.Drivers
-	// WaitFirst returns when each driver has been fingerprinted once, or with an error that names those
-	// that have not when ctx ends.
-	WaitFirst(ctx context.Context) error
-	// Infos returns the last report of each driver, by name.
-	Infos() map[string]*structs.DriverInfo
-	// Changes receives a value after Infos may have changed. It has one reader.
-	Changes() <-chan struct{}
-}
-
-// Plugins are the CSI plugins that run on this node.
-type Plugins interface {
-	// WaitFirst returns when each plugin that ran already when the agent started has been fingerprinted
-	// once, or with an error that names those that have not when ctx ends.
-	WaitFirst(ctx context.Context) error
-	// Instances returns the last report of each instance.
-	Instances() []*structs.CSIPluginInstance
-	// Changes receives a value after Instances may have changed. It has one reader.
-	Changes() <-chan struct{}
-}
-
-// Devices are the devices of this node.
-type Devices interface {
-	// WaitFirst returns when each device plugin has reported once, or with an error that names the missing
-	// ones when ctx ends.
-	WaitFirst(ctx context.Context) error
-	// Groups returns the last report, by vendor, type and name. The values are read-only.
-	Groups() []*structs.NodeDeviceResource
-	// Faults returns why plugins have no devices, by their names. The map is the caller's.
-	Faults() map[string]string
-	// Changes receives when Groups or Faults may answer something new. It has one reader.
-	Changes() <-chan struct{}
-	// SetHost replaces the groups of device files of the configuration.
-	SetHost(groups []*devices.HostGroup)
-	// StatsOf returns the last statistics of devices, by group. The maps are the caller's.
-	StatsOf(held []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats
-	// Stats returns the last statistics of all devices, by group. The maps are the caller's.
-	Stats() []*structs.DeviceGroupStats
-}
-
-// Subsystems are the parts that run allocations.
-type Subsystems struct {
-	Drivers    Drivers
-	Plugins    Plugins
-	Devices    Devices // nil: the node has none
-	AllocHooks func(env *hooks.AllocEnv) []hooks.Alloc
-	TaskHooks  func(env *hooks.AllocEnv, task *structs.Task) []hooks.Task
-	// Inventory, if not nil, returns this node's records of volumes. With an error it is not complete.
-	Inventory func() (*structs.NodeInventory, error)
-	// Endpoints are the procedures that servers may call on this node.
-	Endpoints []rpc.Endpoint
-	// Renewed, if not nil, takes each new lease of the node, before any other use of it.
-	Renewed func(lease.Lease)
-	// Run are the subsystems' own loops. They end with ctx, after the runner of every allocation.
-	Run []func(ctx context.Context)
-	// Release, if not nil, removes what the subsystems made for the node itself and make again when it is
-	// needed. The agent calls it at its end if nothing of an allocation is left.
-	Release func() error
-	// Destroy, if not nil, removes everything the subsystems made for the node itself. The agent calls it
-	// after it has destroyed every allocation.
-	Destroy func() error
-}
-
-// Consul is the link with the Consul of this node. Package consul has it.
-type Consul interface {
-	services.Consul
-	lookup.Source
-	// WaitFirst returns when Consul has been asked once, with or without an answer, or when ctx ends.
-	WaitFirst(ctx context.Context)
-	// Attributes returns the node's attributes. It is empty until Consul has answered once.
-	Attributes() map[string]string
-	// Changes receives a value after Attributes may have changed. It has one reader.
-	Changes() <-chan struct{}
-	// DialHTTP and DialGRPC connect to the APIs of Consul.
-	DialHTTP(ctx context.Context) (net.Conn, error)
-	DialGRPC(ctx context.Context) (net.Conn, error)
-	// ACLs reports whether the ACLs of Consul are on. It waits for the first answer of Consul.
-	ACLs(ctx context.Context) (bool, error)
-	envoy.Consul
-	native.Consul
-}
 
 // Deps are the agent's dependencies. The zero value makes a real agent without a log.
 type Deps struct {
@@ -297,7 +205,7 @@ func (c *Client) open(deps Deps) (err error) {
 	starting := cmp.Or(deps.Starting, context.Background())
 	build := deps.Build
 	if build == nil {
-		build = buildReal
+		build = Build
 	}
 
 	c.subsystems, err = build(c.parts(starting))

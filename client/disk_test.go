@@ -245,7 +245,14 @@ func TestMovedData_IsNotGivenUpBeforeTheServersAnswer(t *testing.T) {
 		})
 		r.start(false)
 		r.pass(time.Minute)
-		config := diskConfig(r.client.parts(t.Context()))
+		p := r.client.parts(t.Context())
+		config := disk.Config{
+			NodeID:   p.NodeID,
+			SecretID: p.SecretID,
+			Complete: p.Contacted,
+			Local:    p.LocalAlloc,
+			Settings: p.MovedData,
+		}
 		_, err := disk.Endpoint(config).Serve(t.Context(), &structs.AllocDataRequest{AllocID: "a"})
 		if !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("before the servers have answered: %v", err)

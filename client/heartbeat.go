@@ -121,7 +121,7 @@ func (c *Client) runLease(ctx context.Context) {
 			return
 		case err == nil:
 			pause.Reset()
-			c.subsystems.tellRenewed(renewed)
+			tellRenewed(c.subsystems, renewed)
 			if failed {
 				c.serversBack.Announce()
 			}
@@ -406,7 +406,7 @@ func (c *Client) connect(ctx context.Context, addr string) (lost <-chan struct{}
 }
 
 // tellRenewed tells the subsystems of a new lease.
-func (s *Subsystems) tellRenewed(l lease.Lease) {
+func tellRenewed(s *Subsystems, l lease.Lease) {
 	if s.Renewed != nil {
 		s.Renewed(l)
 	}

@@ -82,7 +82,7 @@ func TestHooks_AreInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	p := Parts{DB: db, Config: &config.Config{}, Consul: &fakeConsul{}, Logger: hclog.NewNullLogger()}
+	p := Parts{DB: db, Config: &config.Config{}, Consul: &noConsul{}, Logger: hclog.NewNullLogger()}
 	plugins := volumes.New(volumes.Config{Registry: &registry.Registry{}, Root: t.TempDir()})
 	guarding, err := guard.New(guard.Config{Dir: t.TempDir()})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // TestMeshHooks_OfEachKindOfTask holds that the token comes first, because the others read it.
 func TestMeshHooks_OfEachKindOfTask(t *testing.T) {
 	env := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "a1"}}
-	p := Parts{Config: &config.Config{}, Consul: &fakeConsul{}, Logger: hclog.NewNullLogger()}
+	p := Parts{Config: &config.Config{}, Consul: &noConsul{}, Logger: hclog.NewNullLogger()}
 	for kind, want := range map[string][]string{
 		"":                        nil,
 		structs.KindConnectNative: {"consul_si_token", "connect_native"},

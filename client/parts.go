@@ -4,54 +4,10 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/client/config"
-	"berth/client/holds"
 	"berth/client/hooks/disk"
-	"berth/client/store"
-	"berth/internal/backoff"
-	"berth/internal/boottime"
-	"berth/rpc"
 	"berth/structs"
 )
-
-// Parts are the inputs of Deps.Build.
-type Parts struct {
-	Starting context.Context // ends if Build is to give up
-	Config   *Config
-	Logger   hclog.Logger
-	DB       *store.DB
-	NodeID   string
-	SecretID string
-	MHz      int // of the node, over all cores
-	Servers  rpc.Caller
-	// ServersBack is announced when a heartbeat reaches the servers again after a cut.
-	ServersBack *backoff.Recovery
-	Consul      Consul // nil: the node uses none
-	// Holds knows the allocations that still hold what others are to have.
-	Holds *holds.Tracker
-	// HostVolume returns the host volume with a name, nil if the node does not have it.
-	HostVolume func(name string) *config.HostVolume
-	// LocalAlloc finds an allocation on this node.
-	LocalAlloc func(allocID string) (disk.Local, bool)
-	// Contacted is closed once the servers have sent the allocations of this node: then LocalAlloc knows all of
-	// them, also an earlier agent's whose records are lost.
-	Contacted <-chan struct{}
-	Clock     boottime.Clock // of leases
-	// CheckEpoch rejects a call of the servers for an epoch of the node that has ended.
-	CheckEpoch func(epoch uint64) error
-	// MovedData returns the bounds of data from other nodes.
-	MovedData func() disk.Settings
-	// Report adds an event to the tasks of an allocation.
-	Report func(allocID, message string)
-	// Lose ends an allocation that the node must not run any more. It reports false for one without a runner.
-	Lose func(allocID, reason string) bool
-	// Group returns the present group of an allocation, nil for one without a runner.
-	Group func(allocID string) *structs.TaskGroup
-	// Progress receives the reason for which the set-up of an allocation waits, "" once it no longer waits.
-	Progress func(allocID, reason string)
-}
 
 // parts are the inputs of the subsystems.
 func (c *Client) parts(starting context.Context) Parts {

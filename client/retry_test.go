@@ -8,9 +8,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/csi/volumes"
 	"berth/client/drivers/driver"
-	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -108,24 +106,14 @@ func TestLoops_EndAnAttemptThatHangsWithTheFirstHeartbeat(t *testing.T) {
 	}
 }
 
-// The hooks whose set-up waits for the servers end their pauses together with the loops.
-func TestParts_GiveTheEndOfACutToTheHooks(t *testing.T) {
+// The subsystems end their pauses together with the loops.
+func TestParts_HaveTheEndOfACut(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
-		p := r.client.parts(t.Context())
-		p.Consul = &fakeConsul{}
-		for name, back := range map[string]*backoff.Recovery{
-			"the volumes":      volumesConfig(p, &volumes.Manager{}, nil).ServersBack,
-			"the predecessors": watcherConfig(p).ServersBack,
-			"the disk":         diskConfig(p).ServersBack,
-			"the tokens":       tokenConfig(p).ServersBack,
-			"the lookups":      lookupConfig(p).ServersBack,
-		} {
-			if back != &r.client.serversBack {
-				t.Errorf("%s: the hook has %p, not the recovery of the client", name, back)
-			}
+		if back := r.client.parts(t.Context()).ServersBack; back != &r.client.serversBack {
+			t.Errorf("the subsystems have %p, not the recovery of the client", back)
 		}
 	})
 }
