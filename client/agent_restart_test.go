@@ -19,6 +19,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/assembly"
 	"berth/client/drivers/drivertest"
 	"berth/internal/testskip"
 	"berth/rpc"
@@ -156,8 +157,8 @@ func newConnected(t *testing.T, addr string) *Client {
 	signals := newSignals()
 	close(signals.ready)
 	noInfos := func() map[string]*structs.DriverInfo { return nil }
-	c, err := New(cfg, Deps{Build: func(Parts) (*Subsystems, error) {
-		return &Subsystems{
+	c, err := New(cfg, Deps{Build: func(assembly.Parts) (*assembly.Subsystems, error) {
+		return &assembly.Subsystems{
 			Drivers: fakeDrivers{signals, fake.Drivers(), noInfos},
 			Plugins: &fakePlugins{signals: signals},
 		}, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client/allocrunner"
+	"berth/client/assembly"
 	"berth/client/config"
 	"berth/client/holds"
 	"berth/client/machine/fingerprint"
@@ -47,7 +48,7 @@ type Deps struct {
 	Pool servers.Pool
 	// Consul has the services that jobs register there. It has to run for longer than the client. Nil: the
 	// node uses none.
-	Consul Consul
+	Consul assembly.Consul
 	// FindServers, if not nil, finds the RPC addresses of servers when none of the known ones answers.
 	FindServers func(ctx context.Context) ([]string, error)
 	// Dial connects to servers. Nil is rpc.Dial.
@@ -55,7 +56,7 @@ type Deps struct {
 	// CertifiedID is the ID of the node in the TLS certificate of the agent, "" without one.
 	CertifiedID string
 	// Build makes the subsystems. Nil makes the real ones.
-	Build func(Parts) (*Subsystems, error)
+	Build func(assembly.Parts) (*assembly.Subsystems, error)
 	// Clock is that of leases. Nil is CLOCK_BOOTTIME.
 	Clock boottime.Clock
 	// BootID is that of the machine. "" is that of the kernel.
@@ -70,8 +71,8 @@ type Client struct {
 	id         identity.Identity
 	facts      *fingerprint.Facts
 	networks   []*structs.NodeNetworkResource
-	subsystems *Subsystems
-	consul     Consul // nil: the node uses none
+	subsystems *assembly.Subsystems
+	consul     assembly.Consul // nil: the node uses none
 	find       func(ctx context.Context) ([]string, error)
 	pool       servers.Pool
 	closers    []func()
@@ -205,7 +206,7 @@ func (c *Client) open(deps Deps) (err error) {
 	starting := cmp.Or(deps.Starting, context.Background())
 	build := deps.Build
 	if build == nil {
-		build = Build
+		build = assembly.Build
 	}
 
 	c.subsystems, err = build(c.parts(starting))

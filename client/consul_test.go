@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"berth/client/assembly"
 	"berth/structs"
 )
 
 // fakeConsul is a Consul that gives the node attributes. The test uses no services.
 type fakeConsul struct {
-	Consul
+	assembly.Consul
 	mu         sync.Mutex
 	attributes map[string]string
 	changes    chan struct{}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/client/assembly"
 	"berth/client/devices"
 	"berth/client/hooks"
 	"berth/client/hooks/device"
@@ -27,7 +28,7 @@ func withDevice(id string, created uint64, deviceID string) *structs.Allocation 
 }
 
 // reservesDevices gives tasks their devices as a variable.
-func reservesDevices(made Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
+func reservesDevices(made assembly.Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 	reserve := func(
 		_ context.Context, _ string, held []*structs.AllocatedDeviceResource,
 	) (*devices.Reservation, error) {
@@ -145,7 +146,7 @@ func TestDevices_OfARunningTaskOutliveTheAgent(t *testing.T) {
 		r.prepare(false)
 		var gone atomic.Bool
 		var started atomic.Int32
-		r.parts.tasks = func(made Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
+		r.parts.tasks = func(made assembly.Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task {
 			reserve := func(
 				_ context.Context, _ string, held []*structs.AllocatedDeviceResource,
 			) (*devices.Reservation, error) {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/client/assembly"
 	"berth/client/devices"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/drivertest"
@@ -25,9 +26,9 @@ type parts struct {
 	plugins *fakePlugins
 	devices *fakeDevices
 	hooks   func(env *hooks.AllocEnv) []hooks.Alloc
-	made    Parts
+	made    assembly.Parts
 	// tasks makes the hooks of a task. nil: there are none.
-	tasks func(made Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task
+	tasks func(made assembly.Parts, env *hooks.AllocEnv, task *structs.Task) []hooks.Task
 	holds *map[structs.CSIClaimKey]uint64 // the volume store, which outlives agents
 
 	mu  sync.Mutex
@@ -167,7 +168,7 @@ type fixture struct {
 	done    chan struct{}
 	node    *structs.DriverInfo
 	holds   map[structs.CSIClaimKey]uint64
-	consul  Consul
+	consul  assembly.Consul
 	// suspended is the time that only CLOCK_BOOTTIME counts.
 	suspended atomic.Int64
 	find      func(context.Context) ([]string, error)
@@ -226,9 +227,9 @@ func (r *fixture) prepare(slow bool) {
 		Clock: func() boottime.Instant {
 			return clock().Add(time.Duration(r.suspended.Load()))
 		},
-		Build: func(made Parts) (*Subsystems, error) {
+		Build: func(made assembly.Parts) (*assembly.Subsystems, error) {
 			p.made = made
-			return &Subsystems{
+			return &assembly.Subsystems{
 				Drivers: fakeDrivers{p.drivers, p.Set,
 					func() map[string]*structs.DriverInfo {
 						r.servers.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"berth/client/assembly"
 	"berth/client/membership/cluster"
 	"berth/client/membership/lease"
 	"berth/internal/backoff"
@@ -406,7 +407,7 @@ func (c *Client) connect(ctx context.Context, addr string) (lost <-chan struct{}
 }
 
 // tellRenewed tells the subsystems of a new lease.
-func tellRenewed(s *Subsystems, l lease.Lease) {
+func tellRenewed(s *assembly.Subsystems, l lease.Lease) {
 	if s.Renewed != nil {
 		s.Renewed(l)
 	}

@@ -4,15 +4,16 @@ import (
 	"cmp"
 	"context"
 
+	"berth/client/assembly"
 	"berth/client/config"
 	"berth/client/hooks/disk"
 	"berth/structs"
 )
 
 // parts are the inputs of the subsystems.
-func (c *Client) parts(starting context.Context) Parts {
+func (c *Client) parts(starting context.Context) assembly.Parts {
 	cfg := c.config()
-	return Parts{
+	return assembly.Parts{
 		Starting: starting,
 		Config:   cfg,
 		Logger:   c.logger,

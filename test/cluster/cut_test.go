@@ -12,6 +12,7 @@ import (
 
 	"berth/client"
 	"berth/client/allocrunner/taskrunner"
+	"berth/client/assembly"
 	"berth/rpc"
 	"berth/server"
 	"berth/state"
@@ -26,8 +27,8 @@ func (emptyParts) WaitFirst(context.Context) error         { return nil }
 func (emptyParts) Infos() map[string]*structs.DriverInfo   { return nil }
 func (emptyParts) Instances() []*structs.CSIPluginInstance { return nil }
 func (emptyParts) Changes() <-chan struct{}                { return nil }
-func (b emptyParts) build(client.Parts) (*client.Subsystems, error) {
-	return &client.Subsystems{Drivers: b, Plugins: b}, nil
+func (b emptyParts) build(assembly.Parts) (*assembly.Subsystems, error) {
+	return &assembly.Subsystems{Drivers: b, Plugins: b}, nil
 }
 
 // startNodeAgent runs the agent of a node over the network of the cluster until the test ends.

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/client"
+	"berth/client/assembly"
 	"berth/client/drivers/drivertest"
 	"berth/client/hooks"
 	"berth/rpc"
@@ -96,14 +97,14 @@ func startReportingAgent(c *cluster.Cluster, name string) (*client.Client, *sett
 	agent, err := client.New(cfg, client.Deps{
 		Logger: hclog.NewNullLogger(),
 		Pool:   pool,
-		Build: func(p client.Parts) (*client.Subsystems, error) {
+		Build: func(p assembly.Parts) (*assembly.Subsystems, error) {
 			s.plugin = &structs.CSIPluginInstance{
 				Kind:   structs.CSIKindNode,
 				NodeID: p.NodeID,
 				CSIInfo: structs.CSIInfo{PluginID: "p", Healthy: true,
 					NodeInfo: &structs.CSINodeInfo{ID: name}},
 			}
-			return &client.Subsystems{
+			return &assembly.Subsystems{
 				Drivers:    s,
 				Plugins:    settablePlugins{s},
 				AllocHooks: func(*hooks.AllocEnv) []hooks.Alloc { return nil },
