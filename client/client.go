@@ -16,6 +16,7 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/assembly"
+	"berth/client/calls"
 	"berth/client/config"
 	"berth/client/holds"
 	"berth/client/machine/fingerprint"
@@ -65,6 +66,8 @@ type Deps struct {
 
 // Client is the agent of one node. The caller of New must call Run, which releases everything New took.
 type Client struct {
+	*calls.Handler // of the calls for the allocations
+
 	logger     hclog.Logger
 	settings   atomic.Pointer[Config] // see config and Reload
 	db         *store.DB
@@ -113,8 +116,6 @@ type Client struct {
 	comeback *returning.Return
 
 	departure *leaving.Node
-
-	sessions sessions
 }
 
 // New opens the node's store and fingerprints the host. The configuration must be valid. The client has a
@@ -143,7 +144,6 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		runners:        map[string]*allocrunner.Runner{},
 		ignored:        map[string]ignoredAlloc{},
 		updates:        newUpdates(),
-		sessions:       newSessions(structs.MaxExecs),
 		consul:         deps.Consul,
 		find:           deps.FindServers,
 		clock:          deps.Clock,
@@ -214,6 +214,7 @@ func (c *Client) open(deps Deps) (err error) {
 		return err
 	}
 
+	c.Handler = newHandler(c)
 	c.claims = newClaimCheck(c)
 	c.departure = newDeparture(c)
 	c.openPool(deps)

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"berth/client/assembly"
+	"berth/client/calls"
 	"berth/client/config"
 	"berth/client/hooks/disk"
 	"berth/structs"
@@ -55,4 +56,14 @@ func presentGroup(c *Client, allocID string) *structs.TaskGroup {
 		return r.Alloc().Job.Group(r.Alloc().TaskGroup)
 	}
 	return nil
+}
+
+// newHandler makes the handler of calls for the allocations of this node.
+func newHandler(c *Client) *calls.Handler {
+	return calls.New(calls.Config{
+		Runner:   c.runner,
+		AllocDir: c.config().AllocDir(),
+		Node:     c.Node,
+		Devices:  c.subsystems.Devices,
+	})
 }

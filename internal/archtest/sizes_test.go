@@ -33,7 +33,7 @@ var largePackages = map[string]int{
 var largeTypes = map[string]int{
 	"api.Client":                      140,
 	"api.call":                        49,
-	"client.Client":                   84,
+	"client.Client":                   74,
 	"client/drivers/docker.Driver":    87,
 	"client/hooks/template.rendering": 59,
 	"plugins/hostpath.driver":         87,

@@ -1,4 +1,4 @@
-package client
+package calls
 
 import (
 	"context"
@@ -7,20 +7,6 @@ import (
 	"berth/client/drivers/driver"
 	"berth/structs"
 )
-
-// Exec finds a running task in which a command is to run. The error is not-found if the allocation is not
-// here; see allocrunner.Runner.Exec for the others. A node with structs.MaxExecs commands is unavailable.
-func (c *Client) Exec(allocID, task string) (taskrunner.ExecFunc, error) {
-	r, err := c.runnerHere(allocID)
-	if err != nil {
-		return nil, err
-	}
-	run, err := r.Exec(task)
-	if err != nil {
-		return nil, err
-	}
-	return c.sessions.bound(run), nil
-}
 
 // sessions has a value for each command that runs.
 type sessions chan struct{}

@@ -1,0 +1,154 @@
+package calls
+
+import (
+	"context"
+
+	"berth/client/allocrunner"
+	"berth/client/allocrunner/taskdirs"
+	"berth/client/allocrunner/taskrunner"
+	"berth/client/assembly"
+	"berth/client/machine/hoststats"
+	"berth/structs"
+)
+
+// Config has what the calls need of the agent.
+type Config struct {
+	// Runner returns the runner of an allocation, nil for one that is not here.
+	Runner func(allocID string) *allocrunner.Runner
+	// AllocDir is the directory of all allocations.
+	AllocDir string
+	// Node returns the row of this node.
+	Node    func() *structs.Node
+	Devices assembly.Devices // nil: the node has none
+}
+
+// Handler serves the calls. Its methods may run at the same time.
+type Handler struct {
+	config   Config
+	sessions sessions
+}
+
+// New makes the handler of a node.
+func New(c Config) *Handler {
+	return &Handler{config: c, sessions: newSessions(structs.MaxExecs)}
+}
+
+// Find returns the runner of an allocation. The error is not-found if the allocation is not here.
+func (h *Handler) Find(allocID string) (*allocrunner.Runner, error) {
+	r := h.config.Runner(allocID)
+	if r == nil {
+		return nil, structs.NotFoundf("allocation %s is not on this node", allocID)
+	}
+	return r, nil
+}
+
+// RestartAlloc restarts the running tasks of an allocation, the one with a name, or with all every task. It
+// does not wait. The error is not-found if the allocation is not here. See allocrunner.Runner.RestartTasks
+// and RestartAll for the others.
+func (h *Handler) RestartAlloc(allocID, task string, all bool) error {
+	r, err := h.Find(allocID)
+	if err != nil {
+		return err
+	}
+	if all {
+		return r.RestartAll()
+	}
+	return r.RestartTasks(task)
+}
+
+// SignalAlloc sends a signal to the running tasks of an allocation, or to the one with a name. The error is
+// not-found if the allocation is not here; see allocrunner.Runner.SignalTasks for the others.
+func (h *Handler) SignalAlloc(ctx context.Context, allocID, task, signal string) error {
+	r, err := h.Find(allocID)
+	if err != nil {
+		return err
+	}
+	return r.SignalTasks(ctx, task, signal)
+}
+
+// Exec finds a running task in which a command is to run. The error is not-found if the allocation is not
+// here; see allocrunner.Runner.Exec for the others. A node with structs.MaxExecs commands is unavailable.
+func (h *Handler) Exec(allocID, task string) (taskrunner.ExecFunc, error) {
+	r, err := h.Find(allocID)
+	if err != nil {
+		return nil, err
+	}
+	run, err := r.Exec(task)
+	if err != nil {
+		return nil, err
+	}
+	return h.sessions.bound(run), nil
+}
+
+// LogFiles returns the directory that holds <task>.<kind>.N, the logs of a task of an allocation on this
+// node. kind is stdout or stderr. ended is closed when the task is dead. The error is not-found if the
+// allocation is not here, and invalid if it has no such task.
+func (h *Handler) LogFiles(allocID, task, kind string) (dir string, ended <-chan struct{}, err error) {
+	if kind != "stdout" && kind != "stderr" {
+		return "", nil, structs.Invalidf("a task has the logs stdout and stderr, not %q", kind)
+	}
+	r, err := h.Find(allocID)
+	if err != nil {
+		return "", nil, err
+	}
+	ended, err = r.TaskDead(task)
+	if err != nil {
+		return "", nil, err
+	}
+	return taskdirs.Logs(r.Dir()), ended, nil
+}
+
+// AllocDir returns the directory of an allocation on this node. ended is closed when every task is dead and
+// every hook is down. The error is not-found if the allocation is not here.
+func (h *Handler) AllocDir(allocID string) (dir string, ended <-chan struct{}, err error) {
+	r, err := h.Find(allocID)
+	if err != nil {
+		return "", nil, err
+	}
+	return r.Dir(), r.Unwound(), nil
+}
+
+// HostStats measures the resource use of this machine, and adds the last statistics of its devices.
+func (h *Handler) HostStats(ctx context.Context) (*structs.HostStats, error) {
+	host := hoststats.Host{
+		Dir: h.config.AllocDir,
+		MHz: h.config.Node().NodeResources.CPU.CpuShares,
+	}
+	s, err := host.Measure(ctx)
+	if err == nil && h.config.Devices != nil {
+		s.DeviceStats = h.config.Devices.Stats()
+	}
+	return s, err
+}
+
+// AllocStats measures the running tasks of an allocation on this node, or one of them if task is not "". It
+// reads when it is called: nobody measures tasks that nobody asks for. The error is not-found if the
+// allocation is not here; see allocrunner.Runner.Stats for the others.
+func (h *Handler) AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error) {
+	r, err := h.Find(allocID)
+	if err != nil {
+		return nil, err
+	}
+	return r.Stats(ctx, task, deviceStats{h.config.Devices})
+}
+
+// AllocChecks returns the last results of the checks of an allocation on this node by their IDs. The error is
+// not-found if the allocation is not here.
+func (h *Handler) AllocChecks(allocID string) (map[string]*structs.CheckResult, error) {
+	r, err := h.Find(allocID)
+	if err != nil {
+		return nil, err
+	}
+	return r.Checks(), nil
+}
+
+// deviceStats are the statistics of the devices of a node.
+type deviceStats struct{ devices assembly.Devices }
+
+// DeviceStats implements allocrunner.DeviceStats.
+func (s deviceStats) DeviceStats(held []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats {
+	if s.devices == nil || len(held) == 0 {
+		return nil
+	}
+	return s.devices.StatsOf(held)
+}
