@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
+	"berth/internal/ordered"
 	"berth/structs"
 )
 
@@ -124,7 +125,7 @@ func allocLists(tx *ReadTx, ns, job string, at Page) (lists []func() *structs.Al
 }
 
 func mergeByID(at Page, begin func() []func() *structs.Allocation) iter.Seq[*structs.Allocation] {
-	return mvcc.MergeSorted(begin, at.Reverse, func(a, b *structs.Allocation) int {
+	return ordered.Merge(begin, at.Reverse, func(a, b *structs.Allocation) int {
 		return cmp.Compare(a.ID, b.ID)
 	})
 }
@@ -212,5 +213,5 @@ func QueueFrom(
 		return queues
 	}
 
-	return mvcc.MergeSorted(queuesFrom, p.Reverse, inQueueOrder), true
+	return ordered.Merge(queuesFrom, p.Reverse, inQueueOrder), true
 }

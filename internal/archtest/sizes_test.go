@@ -23,7 +23,6 @@ var largePackages = map[string]int{
 	"api":                   6145,
 	"client/drivers/docker": 3250,
 	"endpoints":             6200,
-	"internal/mvcc":         2800,
 	"plugins/hostpath":      3325,
 	"state":                 11490,
 	"structs":               10330,

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/hashicorp/go-memdb"
+
+	"berth/internal/mvcc/vector"
 )
 
 // Batch applies log entries in one transaction: readers see all of them or none. It holds the lock of the
@@ -12,7 +14,7 @@ type Batch struct {
 	db      *DB
 	next    *view
 	base    *memdb.Txn // the trees as they are written so far
-	rows    rows
+	rows    vector.Rows
 	overlay overlay
 	most    int // entries in the overlay: maxOverlay
 
@@ -179,7 +181,7 @@ func (b *Batch) writeOverlay() {
 	}
 	b.written++ // before the first change: Abort then frees the slots
 	txn := b.next.db.Txn(true)
-	writing := writings.Add(1)
+	writing := vector.NewWriting()
 	for _, entries := range b.overlay.byPath {
 		if len(entries) > 0 && entries[0].path.lists {
 			b.writeLists(txn, writing, entries)
@@ -212,19 +214,19 @@ func (b *Batch) writeRow(writing uint64, e *entry) {
 	next := b.next
 	alloc := next.slots
 	if e.tree != nil && e.tree != e.slot {
-		next.rows.set(writing, e.tree.number, nil)
-		alloc.free(e.tree.number)
+		next.rows.Set(writing, e.tree.number, nil)
+		alloc.Free(e.tree.number)
 	}
 	if e.slot == nil {
 		return
 	}
 	switch {
 	case e.slot.number == 0:
-		e.slot.number = alloc.alloc()
+		e.slot.number = alloc.Alloc()
 	case e.slot != e.tree:
-		alloc.revive(e.slot.number)
+		alloc.Revive(e.slot.number)
 	}
-	next.rows.set(writing, e.slot.number, e.row)
+	next.rows.Set(writing, e.slot.number, e.row)
 }
 
 // Commit makes the batch visible and notifies the readers that wait for its changes.
@@ -233,7 +235,7 @@ func (b *Batch) Commit() {
 		return
 	}
 	b.writeOverlay()
-	b.next.slots.commit()
+	b.next.slots.Commit()
 	b.db.publish(b.next, b.changed, false)
 	b.end()
 }
@@ -244,7 +246,7 @@ func (b *Batch) Abort() {
 		return
 	}
 	if b.written > 0 {
-		b.next.slots.rollback()
+		b.next.slots.Rollback()
 	}
 	b.end()
 }

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/go-memdb"
+
+	"berth/internal/mvcc/vector"
 )
 
 // DB is a database. Any number of readers see consistent snapshots while one writer works. All of its methods
@@ -22,9 +24,9 @@ type DB struct {
 type view struct {
 	schema  *builtSchema
 	db      *memdb.MemDB
-	rows    rows        // by the numbers of the slots in db
-	tree    *keyIndexer // of the writer, as is the slotAlloc
-	slots   *slotAlloc
+	rows    vector.Rows // by the numbers of the slots in db
+	tree    *keyIndexer // of the writer, as are the slots
+	slots   *vector.Numbers
 	number  uint64            // counts the views of a database
 	applied uint64            // index of the last entry applied
 	newest  [maxTables]uint64 // index of the last entry that changed the table
@@ -41,7 +43,7 @@ func Open(s *Schema) *DB {
 }
 
 func emptyView(s *builtSchema) *view {
-	v := &view{schema: s, slots: &slotAlloc{}}
+	v := &view{schema: s, slots: &vector.Numbers{}}
 	v.db, v.tree = newTrees(s.paths)
 	return v
 }
@@ -86,10 +88,10 @@ func (db *DB) Write(index uint64, fn func(*WriteTx) error) error {
 type ReadTx struct {
 	view    *view
 	txn     *memdb.Txn
-	rows    rows     // of the same moment as txn
-	overlay *overlay // of a writer
-	draft   bool     // it is a Draft: an index without changes may be read in pages
-	tables  uint64   // that it read, as a set of numbers
+	rows    vector.Rows // of the same moment as txn
+	overlay *overlay    // of a writer
+	draft   bool        // it is a Draft: an index without changes may be read in pages
+	tables  uint64      // that it read, as a set of numbers
 
 	watched bool
 	points  watchPoints // that it read, if watched

@@ -6,6 +6,8 @@ import (
 	"sort"
 
 	"github.com/hashicorp/go-memdb"
+
+	"berth/internal/mvcc/vector"
 )
 
 // A list index has a list of slots for the rows whose keys have the same first part. The tree has a key for
@@ -69,7 +71,7 @@ func (tx *ReadTx) list(at pathKey) (*slot, listRow) {
 	if s == nil {
 		return nil, slotList(nil)
 	}
-	return s, tx.rows.at(s.number).(listRow)
+	return s, tx.rows.At(s.number).(listRow)
 }
 
 // inList returns the slot that a list has at a whole key, nil if it has none.
@@ -99,7 +101,7 @@ func (tx *ReadTx) scanList(at pathKey) scan {
 type listIterator struct {
 	rest  slotList
 	lists memdb.ResultIterator // or nil
-	rows  rows
+	rows  vector.Rows
 }
 
 // Next returns the next slot, nil after the last one.
@@ -112,7 +114,7 @@ func (it *listIterator) Next() any {
 		if s == nil {
 			return nil
 		}
-		it.rest = it.rows.at(s.number).(listRow).list()
+		it.rest = it.rows.At(s.number).(listRow).list()
 	}
 	s := it.rest[0].slot
 	it.rest = it.rest[1:]
@@ -160,16 +162,16 @@ func (b *Batch) writeList(txn *memdb.Txn, writing uint64, changes []entry) {
 	case s == nil && len(l) == 0:
 	case s == nil:
 		name.key = bytes.Clone(name.key)
-		s = &slot{number: next.slots.alloc()}
+		s = &slot{number: next.slots.Alloc()}
 		next.tree.setSlot(txn, name, s)
-		next.rows.set(writing, s.number, row)
+		next.rows.Set(writing, s.number, row)
 
 	case len(l) == 0:
 		next.tree.drop(txn, name)
-		next.rows.set(writing, s.number, nil)
-		next.slots.free(s.number)
+		next.rows.Set(writing, s.number, nil)
+		next.slots.Free(s.number)
 	default:
-		next.rows.set(writing, s.number, row)
+		next.rows.Set(writing, s.number, row)
 	}
 }
 
@@ -179,8 +181,8 @@ func (l *loading) insertLists(p *path, all slotList) {
 		name := firstPart(all[0].key)
 		own := all.withPrefix(name)
 		all = all[len(own):]
-		s := &slot{number: l.view.slots.fresh()}
-		l.view.rows.set(l.writing, s.number, slices.Clone(own))
+		s := &slot{number: l.view.slots.Fresh()}
+		l.view.rows.Set(l.writing, s.number, slices.Clone(own))
 		l.view.tree.setSlot(l.txn, pathKey{p, bytes.Clone(name)}, s)
 	}
 }

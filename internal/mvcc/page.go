@@ -75,36 +75,3 @@ func (x *index) seekPage(tx *ReadTx, scope Key, p Page) scan {
 	from[len(from)-1]++
 	return tx.scan(tx.txn.ReverseLowerBound, x.at(from))
 }
-
-// MergeSorted merges lists that have the order of compare or, in reverse, its opposite.
-func MergeSorted[T any](
-	begin func() []func() *T, reverse bool, compare func(a, b *T) int,
-) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		lists := begin()
-		heads := make([]*T, len(lists))
-		for i, next := range lists {
-			heads[i] = next()
-		}
-
-		for {
-			first := -1
-			for i, h := range heads {
-				if h == nil {
-					continue
-				}
-
-				if first < 0 ||
-					compare(h, heads[first]) < 0 != reverse {
-					first = i
-				}
-			}
-
-			if first < 0 || !yield(heads[first]) {
-				return
-			}
-
-			heads[first] = lists[first]()
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package mvcc
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -61,39 +60,6 @@ func wantPage[R interface {
 		text := func(r R) string { return strings.Join(key(r), "/") }
 		t.Fatalf("%s in %q from %+v: got %q, want %q", x.index.name, scope, p,
 			render(slices.Values(got), text), render(slices.Values(want), text))
-	}
-}
-
-func TestMergeSorted_KeepsTheOrder(t *testing.T) {
-	lists := func(reverse bool) func() []func() *int {
-		return func() (next []func() *int) {
-			for _, list := range [][]int{{1, 4, 6}, {}, {2, 3, 9}} {
-				if reverse {
-					slices.Reverse(list)
-				}
-				next = append(next, func() (v *int) {
-					if len(list) > 0 {
-						v, list = &list[0], list[1:]
-					}
-					return v
-				})
-			}
-			return next
-		}
-	}
-	for _, reverse := range []bool{false, true} {
-		want := []int{1, 2, 3, 4, 6, 9}
-		if reverse {
-			slices.Reverse(want)
-		}
-		var got []int
-		compare := func(a, b *int) int { return cmp.Compare(*a, *b) }
-		for v := range MergeSorted(lists(reverse), reverse, compare) {
-			got = append(got, *v)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("reverse %v: got %v, want %v", reverse, got, want)
-		}
 	}
 }
 

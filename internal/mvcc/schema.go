@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"berth/internal/mvcc/pieces"
 )
 
 // Schema lists the tables of a database. It must not be copied, and its tables belong to it alone.
@@ -33,8 +35,8 @@ type AnyTable interface {
 	IsComputed() bool
 
 	numberPaths(number int) []*path
-	save(tx *ReadTx, out pieceWriter) error
-	load(l *loading, in pieceReader) error
+	save(tx *ReadTx, out pieces.Writer) error
+	load(l *loading, in pieces.Reader) error
 }
 
 // builtSchema is a schema whose tables have their numbers.
@@ -125,7 +127,7 @@ func newTableIndexes() tableIndexes {
 	})}
 }
 
-func (t tableIndexes) save(tx *ReadTx, out pieceWriter) error {
+func (t tableIndexes) save(tx *ReadTx, out pieces.Writer) error {
 	v := tx.view
 	rows := []any{&TableIndex{Name: appliedRow, Newest: v.applied}}
 	for n, other := range v.schema.tables {
@@ -141,7 +143,7 @@ func (t tableIndexes) save(tx *ReadTx, out pieceWriter) error {
 	return t.table.saveRows(rows, out)
 }
 
-func (t tableIndexes) load(l *loading, in pieceReader) error {
+func (t tableIndexes) load(l *loading, in pieces.Reader) error {
 	return t.table.loadRows(in, func(row any) error {
 		r := row.(*TableIndex)
 		if r.Name == appliedRow {

@@ -6,61 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"pgregory.net/rapid"
+	"berth/internal/mvcc/vector"
 )
-
-// TestRows_VersionsNeverChange: later writings set rows, also beyond the end of a root.
-func TestRows_VersionsNeverChange(t *testing.T) {
-	atEnd := rapid.Uint32Range(rootRows-20, rootRows+20)
-	number := rapid.OneOf(rapid.Uint32Range(1, 40), atEnd, rapid.Uint32Range(1, 3*rootRows))
-	rapid.Check(t, func(t *rapid.T) {
-		type version struct {
-			rows rows
-			want map[uint32]int
-		}
-		var all []version
-		now := version{want: map[uint32]int{}}
-		for n := range rapid.IntRange(1, 6).Draw(t, "writings") {
-			writing := writings.Add(1)
-			next := version{now.rows, map[uint32]int{}}
-			for k, v := range now.want {
-				next.want[k] = v
-			}
-			for i := range rapid.IntRange(0, 20).Draw(t, "rows") {
-				at := number.Draw(t, "number")
-				next.rows.set(writing, at, 100*n+i)
-				next.want[at] = 100*n + i
-			}
-			all = append(all, next)
-			now = next
-			for _, v := range all {
-				for at, want := range v.want {
-					if got := v.rows.at(at); got != want {
-						t.Fatalf("row %d: got %v, want %d", at, got, want)
-					}
-				}
-			}
-		}
-	})
-}
-
-// TestRows_CostDoesNotDependOnSize: a writing copies nodes of fixed sizes.
-func TestRows_CostDoesNotDependOnSize(t *testing.T) {
-	cost := func(n uint32) float64 {
-		var r rows
-		for number, writing := uint32(1), writings.Add(1); number <= n; number++ {
-			r.set(writing, number, &r)
-		}
-		return testing.AllocsPerRun(100, func() {
-			now := r
-			now.set(writings.Add(1), n/2+1, &r)
-		})
-	}
-	if few, many := cost(10), cost(200_000); few != many {
-		t.Errorf("a writing makes %.0f allocations with 10 rows and %.0f with 200,000, want equal numbers",
-			few, many)
-	}
-}
 
 // rowTable has the methods of a Table that checkConsistent needs.
 type rowTable interface {
@@ -78,7 +25,7 @@ func checkConsistent(t *testing.T, s *DB) {
 		if p.lists {
 			all := must(tx.txn.Get(p.name, memdbIndex, tx.keyArgs(nil)...))
 			for list, _ := all.Next().(*slot); list != nil; list, _ = all.Next().(*slot) {
-				if used[list.number] != nil || len(v.rows.at(list.number).(listRow).list()) == 0 {
+				if used[list.number] != nil || len(v.rows.At(list.number).(listRow).list()) == 0 {
 					t.Fatalf("the list at number %d is empty or has the number of another row", list.number)
 				}
 				used[list.number] = list
@@ -96,7 +43,7 @@ func checkConsistent(t *testing.T, s *DB) {
 	want := 0
 	for number, at := range used {
 		for _, table := range testSchema.Tables {
-			all := table.(rowTable).pathsOf(v.rows.at(number))
+			all := table.(rowTable).pathsOf(v.rows.At(number))
 			if len(all) == 0 || tx.inTree(all[0]) != at {
 				continue
 			}
@@ -111,15 +58,16 @@ func checkConsistent(t *testing.T, s *DB) {
 	if want != keys {
 		t.Fatalf("the trees have %d keys, the rows have %d", keys, want)
 	}
-	for _, number := range v.slots.unused {
-		if used[number] != nil || v.rows.any(number) != nil {
-			t.Fatalf("number %d is unused, but has the row %v", number, v.rows.any(number))
+	unused, last, pending := v.slots.Unused()
+	for _, number := range unused {
+		if used[number] != nil || anyRow(v.rows, number) != nil {
+			t.Fatalf("number %d is unused, but has the row %v", number, anyRow(v.rows, number))
 		}
 		used[number] = &slot{}
 	}
-	if n := len(v.slots.taken) + len(v.slots.freed); len(used) != int(v.slots.last) || n > 0 {
+	if len(used) != int(last) || pending > 0 {
 		t.Fatalf("%d numbers are used or unused, want %d; the allocator holds %d of a batch, want 0",
-			len(used), v.slots.last, n)
+			len(used), last, pending)
 	}
 }
 
@@ -153,7 +101,7 @@ func TestSlots_ReuseNumbers(t *testing.T) {
 		b.Commit()
 		checkConsistent(t, s)
 	}
-	if last := s.now.Load().slots.last; last > 200 {
+	if _, last, _ := s.now.Load().slots.Unused(); last > 200 {
 		t.Errorf("20 rows take numbers up to %d, want at most 200", last)
 	}
 	other := openDB()
@@ -179,15 +127,8 @@ func (t *Table[R]) pathsOf(row any) (all []pathKey) {
 	return all
 }
 
-// any is at for a number that may be unset in this version, because an aborted batch has set it.
-func (r rows) any(number uint32) (row any) {
-	if int(number/rootRows) >= len(r.roots) {
-		return nil
-	}
-	inRoot, inBranch, _ := position(number)
-	b := r.roots[number/rootRows].at[inRoot]
-	if b != nil && b.at[inBranch] != nil {
-		row = r.at(number)
-	}
-	return row
+// anyRow is Rows.At for a number that may be unset in this version, because an aborted batch has set it.
+func anyRow(rows vector.Rows, number uint32) (row any) {
+	defer func() { _ = recover() }()
+	return rows.At(number)
 }

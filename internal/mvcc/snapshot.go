@@ -1,7 +1,6 @@
 package mvcc
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -12,7 +11,9 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
-	"berth/internal/codec"
+	"berth/internal/mvcc/pieces"
+	"berth/internal/mvcc/vector"
+	"berth/internal/ordered"
 )
 
 // A snapshot file is a header, then for each table with rows its name, its rows in chunks and an empty
@@ -38,8 +39,8 @@ func (db *DB) Save(w io.Writer) error {
 
 // Save writes a snapshot file of the state that the transaction sees. Writers continue meanwhile.
 func (tx *ReadTx) Save(w io.Writer) error {
-	out := pieceWriter{w}
-	err := out.encode(snapshotHeader{
+	out := pieces.NewWriter(w)
+	err := out.Encode(snapshotHeader{
 		Format:  snapshotFormat,
 		Version: snapshotVersion,
 		Index:   tx.Applied(),
@@ -53,7 +54,7 @@ func (tx *ReadTx) Save(w io.Writer) error {
 			continue // the first table makes its rows in save
 		}
 
-		err := out.encode(t.Name())
+		err := out.Encode(t.Name())
 		if err == nil {
 			err = t.save(tx, out)
 		}
@@ -62,14 +63,14 @@ func (tx *ReadTx) Save(w io.Writer) error {
 		}
 	}
 
-	return out.encode("")
+	return out.Encode("")
 }
 
-func (t *Table[R]) save(tx *ReadTx, out pieceWriter) error {
+func (t *Table[R]) save(tx *ReadTx, out pieces.Writer) error {
 	return t.table.save(tx, out)
 }
 
-func (t *table) save(tx *ReadTx, out pieceWriter) error {
+func (t *table) save(tx *ReadTx, out pieces.Writer) error {
 	var rows []any
 	c := t.cursor(tx, nil)
 	for row := c.Next(); row != nil; row = c.Next() {
@@ -78,20 +79,20 @@ func (t *table) save(tx *ReadTx, out pieceWriter) error {
 	return t.saveRows(rows, out)
 }
 
-func (t *table) saveRows(rows []any, out pieceWriter) error {
-	pieces := orderedPool[[]any, []byte]{
-		do:      t.encode,
-		handOut: out.write,
+func (t *table) saveRows(rows []any, out pieces.Writer) error {
+	chunks := ordered.Pool[[]any, []byte]{
+		Do:      t.encode,
+		HandOut: out.Write,
 	}
 	for chunk := range slices.Chunk(rows, chunkRows) {
-		if !pieces.startWork(chunk) {
+		if !chunks.Start(chunk) {
 			break
 		}
 	}
-	if err := pieces.end(); err != nil {
+	if err := chunks.End(); err != nil {
 		return err
 	}
-	return out.write(nil)
+	return out.Write(nil)
 }
 
 // Load replaces the whole state by a snapshot file, at once for all readers, and notifies all that wait. The
@@ -102,12 +103,10 @@ func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 	l := &loading{
 		view:    fresh,
 		txn:     fresh.db.Txn(true),
-		writing: writings.Add(1),
+		writing: vector.NewWriting(),
 	}
 
-	err := l.readTables(pieceReader{
-		bufio.NewReaderSize(r, 64<<10),
-	})
+	err := l.readTables(pieces.NewReader(r))
 	if err != nil {
 		l.txn.Abort()
 		return err
@@ -147,8 +146,8 @@ func (t *Table[R]) Insert(tx *LoadTx, r R) {
 
 func (t *table) insert(tx *LoadTx, r any) {
 	v := tx.loading.view
-	s := &slot{number: v.slots.fresh()}
-	v.rows.set(tx.loading.writing, s.number, r)
+	s := &slot{number: v.slots.Fresh()}
+	v.rows.Set(tx.loading.writing, s.number, r)
 	v.tree.setSlot(tx.txn, t.at(t.key(r)), s)
 }
 
@@ -160,9 +159,9 @@ type loading struct {
 	tables  uint64 // that it has begun to read, as a set of numbers
 }
 
-func (l *loading) readTables(in pieceReader) error {
+func (l *loading) readTables(in pieces.Reader) error {
 	var h snapshotHeader
-	if err := in.decode(&h); err != nil {
+	if err := in.Decode(&h); err != nil {
 		return fmt.Errorf("reading the state snapshot's header: %w", err)
 	}
 
@@ -173,7 +172,7 @@ func (l *loading) readTables(in pieceReader) error {
 
 	for {
 		var name string
-		if err := in.decode(&name); err != nil {
+		if err := in.Decode(&name); err != nil {
 			return fmt.Errorf("the state snapshot ends early: %w", err)
 		}
 
@@ -188,7 +187,7 @@ func (l *loading) readTables(in pieceReader) error {
 	}
 }
 
-func (l *loading) readTable(in pieceReader, name string) error {
+func (l *loading) readTable(in pieces.Reader, name string) error {
 	n := l.view.schema.find(name)
 	switch {
 	case n < 0 || l.view.schema.tables[n].IsComputed():
@@ -200,11 +199,11 @@ func (l *loading) readTable(in pieceReader, name string) error {
 	return l.view.schema.tables[n].load(l, in)
 }
 
-func (t *Table[R]) load(l *loading, in pieceReader) error {
+func (t *Table[R]) load(l *loading, in pieces.Reader) error {
 	return t.table.load(l, in)
 }
 
-func (t *table) load(l *loading, in pieceReader) error {
+func (t *table) load(l *loading, in pieces.Reader) error {
 	v := l.view
 	var all []loaded
 	var last Key
@@ -215,8 +214,8 @@ func (t *table) load(l *loading, in pieceReader) error {
 		}
 
 		last = id
-		s := &slot{number: v.slots.fresh()}
-		v.rows.set(l.writing, s.number, r)
+		s := &slot{number: v.slots.Fresh()}
+		v.rows.Set(l.writing, s.number, r)
 		v.tree.setSlot(l.txn, t.at(id), s)
 		all = append(all, loaded{id, r, s})
 		return nil
@@ -261,7 +260,7 @@ func (x *index) insertAll(l *loading, all []loaded) {
 }
 
 // loadRows decodes and prepares the rows of a table in parallel, and hands them out in order.
-func (t *table) loadRows(in pieceReader, handOut func(row any) error) error {
+func (t *table) loadRows(in pieces.Reader, handOut func(row any) error) error {
 	var buffers sync.Pool
 	decode := func(piece []byte) ([]any, error) {
 		defer buffers.Put(&piece)
@@ -276,20 +275,20 @@ func (t *table) loadRows(in pieceReader, handOut func(row any) error) error {
 		return nil
 	}
 
-	chunks := orderedPool[[]byte, []any]{
-		do:      decode,
-		handOut: handOutAll,
+	chunks := ordered.Pool[[]byte, []any]{
+		Do:      decode,
+		HandOut: handOutAll,
 	}
 	for {
 		buffer, _ := buffers.Get().(*[]byte)
 		buffer = cmp.Or(buffer, new([]byte))
-		piece, err := in.readInto(*buffer)
+		piece, err := in.ReadInto(*buffer)
 		if err != nil {
-			return errors.Join(err, chunks.end())
+			return errors.Join(err, chunks.End())
 		}
 
-		if len(piece) == 0 || !chunks.startWork(piece) {
-			return chunks.end()
+		if len(piece) == 0 || !chunks.Start(piece) {
+			return chunks.End()
 		}
 	}
 }
@@ -304,30 +303,6 @@ func (t *table) decodeChunk(piece []byte) (chunk []any, err error) {
 			return nil, fmt.Errorf("a row lacks a part")
 		}
 		t.shareValues(r, nil)
-	}
-	return chunk, nil
-}
-
-func encodeRows[T any](chunk []any) ([]byte, error) {
-	rows := make([]*T, len(chunk))
-	for i, r := range chunk {
-		rows[i] = r.(*T)
-	}
-	return codec.EncodeRows(rows)
-}
-
-func decodeRows[T any](piece []byte) ([]any, error) {
-	var rows []*T
-	err := codec.DecodeRows(piece, &rows)
-	if err != nil {
-		return nil, err
-	}
-	chunk := make([]any, len(rows))
-	for i, r := range rows {
-		if r == nil {
-			return nil, fmt.Errorf("a row is nil")
-		}
-		chunk[i] = r
 	}
 	return chunk, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/internal/codec"
+	"berth/internal/mvcc/pieces"
 )
 
 // fullDB has rows in every table, and more than one chunk of some.
@@ -54,11 +55,11 @@ func TestLoad_RestoresEveryTable(t *testing.T) {
 func TestLoad_RejectsInvalidFiles(t *testing.T) {
 	encode := func(vs ...any) []byte {
 		var b bytes.Buffer
-		out := pieceWriter{&b}
+		out := pieces.NewWriter(&b)
 		for _, v := range vs {
-			put := out.encode
+			put := out.Encode
 			if piece, ok := v.([]byte); ok {
-				put = func(any) error { return out.write(piece) }
+				put = func(any) error { return out.Write(piece) }
 			}
 			if err := put(v); err != nil {
 				t.Fatal(err)

@@ -1,5 +1,7 @@
 package mvcc
 
+import "berth/internal/mvcc/vector"
+
 // Sums are the sums over the rows of each list of a list index. A list has its sum beside its slots, so it
 // costs no key and no row of its own.
 type Sums[R Record, S Summand[S]] struct {
@@ -26,11 +28,11 @@ func SumLists[R Record, S Summand[S]](x *Index[R], name func(R) string, of func(
 // listSums is the interface of all Sums.
 type listSums interface {
 	// leave reports whether changes of a list leave its sum as it is. before has the rows before the changes.
-	leave(before rows, changes []entry) bool
+	leave(before vector.Rows, changes []entry) bool
 	// after returns a list after changes with its sum. was is the row that it had, nil if there was none.
-	after(slots slotList, was any, before rows, changes []entry) any
+	after(slots slotList, was any, before vector.Rows, changes []entry) any
 	// total returns a list with its sum.
-	total(slots slotList, of rows) any
+	total(slots slotList, of vector.Rows) any
 }
 
 // summedList is the row of a list with a sum. It never changes.
@@ -40,12 +42,12 @@ type summedList[S any] struct {
 	sum  S
 }
 
-func (s *Sums[R, S]) leave(before rows, changes []entry) bool {
+func (s *Sums[R, S]) leave(before vector.Rows, changes []entry) bool {
 	var none S
 	return s.difference(before, changes) == none
 }
 
-func (s *Sums[R, S]) after(slots slotList, was any, before rows, changes []entry) any {
+func (s *Sums[R, S]) after(slots slotList, was any, before vector.Rows, changes []entry) any {
 	next := &summedList[S]{slotList: slots, sum: s.difference(before, changes)}
 	if l, _ := was.(*summedList[S]); l != nil {
 		next.name = l.name
@@ -60,10 +62,10 @@ func (s *Sums[R, S]) after(slots slotList, was any, before rows, changes []entry
 	return next
 }
 
-func (s *Sums[R, S]) total(slots slotList, of rows) any {
+func (s *Sums[R, S]) total(slots slotList, of vector.Rows) any {
 	all := &summedList[S]{slotList: slots}
 	for _, e := range slots {
-		r := of.at(e.slot.number).(R)
+		r := of.At(e.slot.number).(R)
 		all.name = s.name(r)
 		all.sum = all.sum.Plus(s.of(r))
 	}
@@ -71,10 +73,10 @@ func (s *Sums[R, S]) total(slots slotList, of rows) any {
 }
 
 // difference returns by how much changes of a list change its sum.
-func (s *Sums[R, S]) difference(before rows, changes []entry) (d S) {
+func (s *Sums[R, S]) difference(before vector.Rows, changes []entry) (d S) {
 	for _, e := range changes {
 		if e.tree != nil {
-			d = d.Minus(s.of(before.at(e.tree.number).(R)))
+			d = d.Minus(s.of(before.At(e.tree.number).(R)))
 		}
 		if e.row != nil {
 			d = d.Plus(s.of(e.row.(R)))
@@ -112,7 +114,7 @@ func (s *Sums[R, S]) Ascending(from Reader, first string) func(part string) *S {
 	slots := must(tx.txn.LowerBound(path.name, memdbIndex, tx.keyArgs(KeyOf(first))...))
 	next := func() *summedList[S] {
 		if s, _ := slots.Next().(*slot); s != nil {
-			return tx.rows.at(s.number).(*summedList[S])
+			return tx.rows.At(s.number).(*summedList[S])
 		}
 		return nil
 	}
@@ -140,8 +142,8 @@ func (l *loading) sumLists() {
 		}
 		slots := must(tx.txn.Get(p.name, memdbIndex, tx.keyArgs(nil)...))
 		for s, _ := slots.Next().(*slot); s != nil; s, _ = slots.Next().(*slot) {
-			list := tx.rows.at(s.number).(slotList)
-			l.view.rows.set(l.writing, s.number, p.sums.total(list, tx.rows))
+			list := tx.rows.At(s.number).(slotList)
+			l.view.rows.Set(l.writing, s.number, p.sums.total(list, tx.rows))
 		}
 	}
 }

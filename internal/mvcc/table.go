@@ -3,6 +3,8 @@ package mvcc
 import (
 	"bytes"
 	"slices"
+
+	"berth/internal/mvcc/pieces"
 )
 
 // Record is the interface of each row type: it has the log indexes at which the row was created and last
@@ -47,8 +49,8 @@ func NewTable[T any, R interface {
 			key:    func(row any) Key { return key(row.(R)) },
 			unique: true,
 		},
-		encode: encodeRows[T],
-		decode: decodeRows[T],
+		encode: pieces.EncodeRows[T],
+		decode: pieces.DecodeRows[T],
 	}
 	t.table = t
 	return &Table[R]{Index[R]{&t.index}, t}

@@ -2,6 +2,8 @@ package mvcc
 
 import (
 	"github.com/hashicorp/go-memdb"
+
+	"berth/internal/mvcc/vector"
 )
 
 // path is an access path: the keys of a table, or of one of its indexes. The memdb schema has a table for
@@ -106,7 +108,7 @@ func (tx *ReadTx) lookup(at pathKey) cell {
 	if s == nil {
 		return cell{}
 	}
-	return cell{s, tx.rows.at(s.number)}
+	return cell{s, tx.rows.At(s.number)}
 }
 
 // inTree returns the slot that the tree has at a whole key, nil if it has none.
@@ -127,7 +129,7 @@ func (tx *ReadTx) slotAt(at pathKey) *slot {
 // scan reads rows of a tree in the order of their keys, or in reverse.
 type scan struct {
 	slots  memdb.ResultIterator
-	rows   rows
+	rows   vector.Rows
 	alone  int   // rows that were read one by one
 	buffer []any // rows that were read together
 	ahead  []any // the part of buffer that was not returned yet; nil after the last row
@@ -163,7 +165,7 @@ func (c *scan) read() any {
 	if s == nil {
 		return nil
 	}
-	return c.rows.at(s.number)
+	return c.rows.At(s.number)
 }
 
 // seekTree is a method of memdb.Txn that returns the slots of a tree from a key on.
