@@ -20,12 +20,11 @@ const (
 // largePackages are the packages with more lines, and the most that each may have: a bound that only falls.
 // They are from a time before the bound. New code goes to a package of its own.
 var largePackages = map[string]int{
-	"api":                   6145,
-	"client/drivers/docker": 3250,
-	"endpoints":             6200,
-	"plugins/hostpath":      3325,
-	"state":                 11490,
-	"structs":               10330,
+	"api":              6145,
+	"endpoints":        6200,
+	"plugins/hostpath": 3325,
+	"state":            11490,
+	"structs":          10330,
 }
 
 // largeTypes are the types with more methods, and the most that each may have: a bound that only falls.
@@ -33,7 +32,7 @@ var largeTypes = map[string]int{
 	"api.Client":                      140,
 	"api.call":                        49,
 	"client.Client":                   74,
-	"client/drivers/docker.Driver":    87,
+	"client/drivers/docker.Driver":    78,
 	"client/hooks/template.rendering": 59,
 	"plugins/hostpath.driver":         87,
 	"server.Server":                   52,

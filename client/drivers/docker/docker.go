@@ -26,6 +26,7 @@ import (
 	"berth/client/drivers/docker/images"
 	"berth/client/drivers/docker/pause"
 	"berth/client/drivers/docker/placed"
+	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
@@ -58,7 +59,7 @@ type Options struct {
 // Driver implements driver.Driver. Run must be running.
 type Driver struct {
 	placed.Daemon
-	cfg      Config
+	cfg      settings.Config
 	options  Options
 	logger   hclog.Logger
 	engine   *engine.Engine
@@ -81,7 +82,7 @@ type Driver struct {
 }
 
 // New makes the driver. It does not connect to the daemon.
-func New(cfg Config, o Options) *Driver {
+func New(cfg settings.Config, o Options) *Driver {
 	helpers := executor.Config{
 		Dir:        filepath.Join(o.Dir, "output"),
 		Command:    o.Command,
@@ -96,8 +97,8 @@ func New(cfg Config, o Options) *Driver {
 	return d
 }
 
-func newDriver(cfg Config, o Options) *Driver {
-	cfg = cfg.withDefaults()
+func newDriver(cfg settings.Config, o Options) *Driver {
+	cfg = cfg.WithDefaults()
 	if o.Pause == nil {
 		run := o.Supervisor
 		if run == nil {

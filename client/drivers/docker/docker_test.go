@@ -66,7 +66,7 @@ func TestFingerprint_DescribesABadDaemon(t *testing.T) {
 	if info.Healthy || !info.Detected || !strings.Contains(info.HealthDescription, "does not answer") {
 		t.Errorf("a daemon that hangs: %+v", info)
 	}
-	cfg := DefaultConfig()
+	cfg := f.config()
 	cfg.Endpoint = "unix://" + filepath.Join(t.TempDir(), "none.sock")
 	info = f.agent(cfg).Fingerprint(t.Context())
 	if info.Detected || info.Healthy || !strings.Contains(info.HealthDescription, "start dockerd") {

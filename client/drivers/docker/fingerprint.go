@@ -96,7 +96,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 	defer d.mu.Unlock()
 	if err != nil {
 		d.defaultRuntime = "" // the next daemon may have another one
-		detected := d.detected || d.cfg.socketExists()
+		detected := d.detected || d.cfg.SocketExists()
 		text := err.Error()
 		if structs.IsKind(err, structs.KindUnavailable) {
 			text = fmt.Sprintf("no docker daemon answers at %s (%v): start dockerd, or set endpoint "+

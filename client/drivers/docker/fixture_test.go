@@ -15,6 +15,7 @@ import (
 
 	"berth/client/drivers/docker/dockertest"
 	"berth/client/drivers/docker/follow"
+	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
 	"berth/structs"
@@ -82,14 +83,14 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // config has the settings of a node that allows nothing special.
-func (f *fixture) config() Config {
-	cfg := DefaultConfig()
+func (f *fixture) config() settings.Config {
+	cfg := settings.DefaultConfig()
 	cfg.Endpoint = f.Endpoint()
 	return cfg
 }
 
 // agent makes the driver of one life of the agent, which does not run.
-func (f *fixture) agent(cfg Config) *Driver {
+func (f *fixture) agent(cfg settings.Config) *Driver {
 	d := newDriver(cfg, Options{
 		NodeID:   "n1",
 		NodeName: "node",

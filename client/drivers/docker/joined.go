@@ -9,6 +9,7 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
+	"berth/client/drivers/docker/mounts"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -55,12 +56,12 @@ func (d *Driver) joinNetwork(
 			continue
 		}
 
-		m := bind(f.source, f.target, "")
+		m := mounts.Bind(f.source, f.target, "")
 		m.ReadOnly = true
 		h.Mounts = append(h.Mounts, m)
 	}
 
-	return checkTargets(h)
+	return mounts.CheckTargets(h)
 }
 
 // hostsOf returns the file for /etc/hosts: the allocation's, or one with the hosts of the task, too.

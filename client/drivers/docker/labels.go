@@ -2,11 +2,8 @@ package docker
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
-	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	"berth/client/drivers/docker/engine"
@@ -26,49 +23,22 @@ const (
 	dialectPrefix = "com.hashicorp.nomad."
 )
 
-// extraLabel is a label of the dialect that a node may add.
-type extraLabel struct {
-	name  string // without dialectPrefix
-	value func(o *Options, cfg *driver.TaskConfig) string
-}
-
-var extraLabels = []extraLabel{
-	{"job_name", func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.JobName }},
-	{"job_id", func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.JobID }},
-	{"task_group_name", func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.Group }},
-	{"task_name", func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Task }},
-	{"namespace", func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.Namespace }},
-	{"node_name", func(o *Options, _ *driver.TaskConfig) string { return o.NodeName }},
-	{"node_id", func(o *Options, _ *driver.TaskConfig) string { return o.NodeID }},
-}
-
-// checkExtraLabels names the settings that select no label.
-func (c Config) checkExtraLabels() []error {
-	var known []string
-	for _, l := range extraLabels {
-		known = append(known, l.name)
-	}
-	var faults []error
-	for _, pattern := range c.ExtraLabels {
-		if !slices.ContainsFunc(known, func(name string) bool { return matches(pattern, name) }) {
-			faults = append(faults, fmt.Errorf("docker.extra_labels: %q: expected %s; a star stands for any text",
-				pattern, strings.Join(known, ", ")))
-		}
-	}
-	return faults
-}
-
-func matches(pattern, name string) bool {
-	is, err := path.Match(pattern, name)
-	return is && err == nil
+// extraLabels make the labels of settings.LabelNames.
+var extraLabels = map[string]func(o *Options, cfg *driver.TaskConfig) string{
+	"job_name":        func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.JobName },
+	"job_id":          func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.JobID },
+	"task_group_name": func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.Group },
+	"task_name":       func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Task },
+	"namespace":       func(_ *Options, cfg *driver.TaskConfig) string { return cfg.Of.Namespace },
+	"node_name":       func(o *Options, _ *driver.TaskConfig) string { return o.NodeName },
+	"node_id":         func(o *Options, _ *driver.TaskConfig) string { return o.NodeID },
 }
 
 // addExtraLabels adds the labels that the node selects.
 func (d *Driver) addExtraLabels(labels map[string]string, cfg *driver.TaskConfig) {
-	for _, l := range extraLabels {
-		selects := func(pattern string) bool { return matches(pattern, l.name) }
-		if slices.ContainsFunc(d.cfg.ExtraLabels, selects) {
-			labels[dialectPrefix+l.name] = l.value(&d.options, cfg)
+	for name, value := range extraLabels {
+		if d.cfg.SelectsLabel(name) {
+			labels[dialectPrefix+name] = value(&d.options, cfg)
 		}
 	}
 }

@@ -17,7 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/mounts"
 	"berth/client/drivers/docker/pause"
+	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/internal/backoff"
@@ -211,7 +213,7 @@ func (d *Driver) pauseContainer(
 	}
 
 	readOnly := func(source, target string) mount.Mount {
-		m := bind(source, target, "")
+		m := mounts.Bind(source, target, "")
 		m.ReadOnly = true
 		return m
 	}
@@ -219,7 +221,7 @@ func (d *Driver) pauseContainer(
 	pids := int64(pausePIDs)
 	options.HostConfig = &container.HostConfig{
 		NetworkMode:    "none",
-		CapDrop:        []string{allCapabilities},
+		CapDrop:        []string{settings.AllCapabilities},
 		CapAdd:         []string{"sys_admin"}, // the kernel demands it of a process that enters a namespace
 		SecurityOpt:    []string{"label=disable", "no-new-privileges"},
 		ReadonlyRootfs: true,

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"berth/client/drivers/docker/settings"
 )
 
 // dialectLabels are the labels of the dialect that the container of a task has, but for its allocation's.
@@ -87,7 +89,7 @@ func TestDaemon_InheritsNoLabelOfBerth(t *testing.T) {
 }
 
 func TestConfig_NamesExtraLabelsThatSelectNothing(t *testing.T) {
-	c := Config{ExtraLabels: []string{"job_name", "task*", "[", "alloc"}}
+	c := settings.Config{ExtraLabels: []string{"job_name", "task*", "[", "alloc"}}
 	err := c.Validate()
 	for _, want := range []string{
 		`docker.extra_labels: "[": expected job_name, job_id, task_group_name`,

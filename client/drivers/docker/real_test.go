@@ -11,6 +11,7 @@ import (
 
 	"berth/client/drivers/docker/dockertest"
 	"berth/client/drivers/docker/pause"
+	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/driver"
 	"berth/structs"
 )
@@ -25,7 +26,7 @@ type node struct {
 	t   *testing.T
 	ctx context.Context
 	dir string
-	cfg Config
+	cfg settings.Config
 	// pause is the program of pause containers: the test's own may be linked dynamically.
 	pause string
 }
@@ -51,7 +52,7 @@ func nodeOf(t *testing.T, d *dockertest.Daemon) *node {
 	t.Cleanup(cancel)
 	n.ctx = ctx
 	n.dir = dir
-	n.cfg = DefaultConfig()
+	n.cfg = settings.DefaultConfig()
 	n.cfg.Endpoint = n.Endpoint()
 	n.Import("program:1")
 	n.pause = staticProgram(t)

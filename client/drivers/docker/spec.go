@@ -1,20 +1,18 @@
 package docker
 
 import (
-	"fmt"
-	"io"
 	"maps"
 	"net/netip"
-	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/mounts"
+	"berth/client/drivers/docker/privileges"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -157,25 +155,25 @@ func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*c
 
 	err := d.addLimits(h, cfg, want)
 	if err == nil {
-		err = d.addMounts(h, cfg, want)
+		err = mounts.Add(h, cfg, want)
 	}
 	if err == nil {
-		err = addSecurity(h, cfg, want)
+		err = privileges.AddSecurity(h, cfg, want)
 	}
 	if err != nil {
 		return nil, err
 	}
 
 	if !cfg.Privileged && !want.Privileged {
-		d.confine(h, want)
+		privileges.Confine(d.cfg, h, want)
 		return h, nil
 	}
 
-	missing, err := missingCapabilities()
+	missing, err := privileges.Missing()
 	if err != nil {
 		return nil, err
 	}
-	privilege(h, missing)
+	privileges.Grant(h, missing)
 	return h, nil
 }
 
@@ -246,64 +244,4 @@ func quotaOf(mhz, total int, period time.Duration) time.Duration {
 	}
 	share := float64(mhz) / float64(total) * float64(runtime.NumCPU())
 	return max(time.Duration(share*float64(period)), minQuota)
-}
-
-// maxProfile bounds a file of system calls.
-const maxProfile = 1 << 20
-
-// addSecurity adds the security options. The daemon takes a list of system calls as text, and the job names a
-// file.
-func addSecurity(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
-	for _, option := range want.SecurityOpt {
-		option = strings.Replace(option, ":", "=", 1)
-		name, value, _ := strings.Cut(option, "=")
-		switch {
-		case name == "systempaths" && value == "unconfined":
-			h.MaskedPaths = []string{}
-			h.ReadonlyPaths = []string{}
-			continue
-		case name == "seccomp" && value != "unconfined" && value != "builtin":
-			text, err := readProfile(cfg.Dirs.Task, value)
-			if err != nil {
-				return err
-			}
-
-			option = "seccomp=" + text
-		}
-
-		h.SecurityOpt = append(h.SecurityOpt, option)
-	}
-	return nil
-}
-
-func readProfile(dir, path string) (string, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return "", err
-	}
-	defer root.Close()
-
-	info, err := root.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a plain file", path)
-	}
-	if err != nil {
-		return "", structs.Preconditionf("config.security_opt: %w", err)
-	}
-
-	f, err := root.Open(path)
-	if err != nil {
-		return "", structs.Preconditionf("config.security_opt: %w", err)
-	}
-	defer f.Close()
-
-	text, err := io.ReadAll(io.LimitReader(f, maxProfile+1))
-	if err == nil && len(text) > maxProfile {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxProfile)
-	}
-	if err != nil {
-		return "", structs.Preconditionf("config.security_opt: %w", err)
-	}
-
-	return string(text), nil
 }

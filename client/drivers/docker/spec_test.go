@@ -15,14 +15,14 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 
-	"berth/client/drivers/docker/taskconfig"
+	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/driver"
 	"berth/structs"
 )
 
 // created starts a task with a config and returns its container.
 func (f *fixture) created(
-	cfg Config, task *driver.TaskConfig, config map[string]any,
+	cfg settings.Config, task *driver.TaskConfig, config map[string]any,
 ) *container.CreateRequest {
 	f.t.Helper()
 	maps.Copy(task.Config, config)
@@ -32,7 +32,7 @@ func (f *fixture) created(
 }
 
 // permissive has the settings of a node that allows everything.
-func (f *fixture) permissive() Config {
+func (f *fixture) permissive() settings.Config {
 	cfg := f.config()
 	cfg.AllowPrivileged = true
 	cfg.AllowCaps = []string{"all"}
@@ -186,31 +186,6 @@ func TestContainer_KeepsItsOutputForBerth(t *testing.T) {
 	}
 }
 
-func TestConfine_LimitsCapabilities(t *testing.T) {
-	usual := DefaultConfig().AllowCaps
-	for _, c := range []struct {
-		allowed, add, drop []string
-		wantAdd, wantDrop  []string
-	}{
-		{usual, nil, nil, usual, []string{"all"}},
-		{[]string{"chown", "net_admin"}, []string{"net_admin"}, nil,
-			[]string{"chown", "net_admin"}, []string{"all"}},
-		{usual, nil, []string{"all"}, nil, []string{"all"}},
-		{usual, []string{"chown"}, []string{"all"}, []string{"chown"}, []string{"all"}},
-		{[]string{"chown", "kill"}, nil, []string{"kill"}, []string{"chown"}, []string{"all"}},
-		{[]string{"all"}, []string{"all"}, []string{"sys_admin"}, []string{"all"}, []string{"sys_admin"}},
-	} {
-		d := newDriver(Config{AllowCaps: c.allowed}, Options{Logger: nullLogger})
-		h := &container.HostConfig{}
-		d.confine(h, &taskconfig.Task{CapAdd: c.add, CapDrop: c.drop})
-		slices.Sort(h.CapAdd)
-		slices.Sort(c.wantAdd)
-		if !slices.Equal(h.CapAdd, c.wantAdd) || !slices.Equal(h.CapDrop, c.wantDrop) {
-			t.Errorf("%+v: got %v, %v", c, h.CapAdd, h.CapDrop)
-		}
-	}
-}
-
 func TestStart_DeniesWhatTheNodeDoesNotAllow(t *testing.T) {
 	for _, c := range []struct {
 		config map[string]any
@@ -262,41 +237,6 @@ func TestStart_DeniesWhatTheNodeDoesNotAllow(t *testing.T) {
 		if _, err := f.agent(f.config()).Start(t.Context(), cfg); err != nil {
 			t.Errorf("%v of a plugin: %v", c.config, err)
 		}
-	}
-}
-
-func TestPrivilege_FollowsTheMachine(t *testing.T) {
-	h := &container.HostConfig{}
-	privilege(h, nil)
-	if !reflect.DeepEqual(h, &container.HostConfig{Privileged: true}) {
-		t.Errorf("with every capability: %+v", h)
-	}
-	h = &container.HostConfig{}
-	privilege(h, []string{"sys_resource"})
-	if h.Privileged || h.CapAdd[0] != "all" || h.CapDrop[0] != "sys_resource" || h.MaskedPaths == nil ||
-		h.DeviceCgroupRules[0] != "a *:* rwm" || h.Mounts[0].Target != "/dev" {
-		t.Errorf("without one: %+v", h)
-	}
-}
-
-func TestMissingIn_ReadsTheBoundingSet(t *testing.T) {
-	for status, want := range map[string]string{
-		"Name:\tx\nCapBnd:\t000001ffffffffff\n": "",
-		"CapBnd:\t000001fffeffffff\n":           "sys_resource",
-		"CapBnd:\t000001fffefffffe\n":           "chown sys_resource",
-	} {
-		got, err := missingIn(status, "40")
-		if err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%q: got %v, %v", status, got, err)
-		}
-	}
-	for _, bad := range [][2]string{{"Name:\tx\n", "40"}, {"CapBnd:\txyz\n", "40"}, {"CapBnd:\t0\n", "many"}} {
-		if _, err := missingIn(bad[0], bad[1]); err == nil {
-			t.Errorf("%q: no error", bad)
-		}
-	}
-	if got, err := missingIn("CapBnd:\t0\n", "1"); err != nil || len(got) != 2 {
-		t.Errorf("of an old kernel: %v, %v", got, err)
 	}
 }
 
@@ -463,21 +403,6 @@ func TestStart_RejectsBadMounts(t *testing.T) {
 	}
 }
 
-func TestWithin_FollowsLinks(t *testing.T) {
-	dir := t.TempDir()
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
-	for path, good := range map[string]bool{dir: true, dir + "/x": true, dir + "x": false, "/etc": false} {
-		for _, root := range []string{dir, link} {
-			if err := within(root, path); (err == nil) != good {
-				t.Errorf("%s in %s: %v", path, root, err)
-			}
-		}
-	}
-}
-
 func TestStart_ReadsASeccompProfile(t *testing.T) {
 	f := newFixture(t)
 	cfg := f.task("a1")
@@ -491,9 +416,15 @@ func TestStart_ReadsASeccompProfile(t *testing.T) {
 	if !slices.Equal(h.SecurityOpt, []string{`seccomp={"x":1}`, "no-new-privileges"}) {
 		t.Errorf("got %q", h.SecurityOpt)
 	}
-	// These need no privileges over the host.
-	strict := append([]string{"no-new-privileges:true", "apparmor:docker-default"}, strictOptions...)
-	if slices.ContainsFunc(strict, mayLoosen) {
-		t.Errorf("one of %q counts as loose", strict)
+}
+
+func TestExtraLabels_AreThoseOfTheSettings(t *testing.T) {
+	for _, name := range settings.LabelNames {
+		if extraLabels[name] == nil {
+			t.Errorf("no container can get the label %s", name)
+		}
+	}
+	if len(extraLabels) != len(settings.LabelNames) {
+		t.Errorf("there are %d labels, and %d names", len(extraLabels), len(settings.LabelNames))
 	}
 }

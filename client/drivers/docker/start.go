@@ -11,8 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"berth/client/drivers/docker/credentials"
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/images"
+	"berth/client/drivers/docker/privileges"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/sandbox"
@@ -31,7 +33,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, err
 	}
 
-	err = d.checkAllowed(cfg, want)
+	err = privileges.Check(d.cfg, cfg, want)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +200,7 @@ func (d *Driver) download(
 	ctx context.Context, r images.Request, want *taskconfig.Task,
 ) (*engine.Image, error) {
 	begin := time.Now()
-	auth, err := d.authOf(ctx, want)
+	auth, err := credentials.Of(ctx, d.cfg.Auth, want)
 	if err == nil {
 		r.Auth = auth
 		var image *engine.Image

@@ -22,6 +22,7 @@ import (
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/connectproxy"
 	"berth/client/drivers/docker"
+	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/exec"
 	"berth/client/drivers/executor"
@@ -35,9 +36,9 @@ import (
 
 // Config has the operator's settings of the drivers.
 type Config struct {
-	Exec    exec.Config    `hcl:"exec,block"`
-	RawExec rawexec.Config `hcl:"raw_exec,block"`
-	Docker  docker.Config  `hcl:"docker,block"`
+	Exec    exec.Config     `hcl:"exec,block"`
+	RawExec rawexec.Config  `hcl:"raw_exec,block"`
+	Docker  settings.Config `hcl:"docker,block"`
 
 	// Connect has the programs of the proxies of the service mesh. The agent fills it in from its consul block.
 	Connect connectproxy.Config
@@ -60,7 +61,7 @@ func DefaultConfig() Config {
 	return Config{
 		Exec:    exec.DefaultConfig(),
 		RawExec: rawexec.DefaultConfig(),
-		Docker:  docker.DefaultConfig(),
+		Docker:  settings.DefaultConfig(),
 		Users:   external.DefaultUserRange(),
 	}
 }
@@ -198,7 +199,7 @@ func newManager(ds []driver.Driver, logger hclog.Logger) *Manager {
 }
 
 // newDocker makes the driver of containers. command starts the processes that keep the output of its tasks.
-func (m *Manager) newDocker(cfg docker.Config, run executor.Config, o Options) *docker.Driver {
+func (m *Manager) newDocker(cfg settings.Config, run executor.Config, o Options) *docker.Driver {
 	return docker.New(cfg, docker.Options{
 		Dir:        run.Dir,
 		Command:    run.Command,

@@ -1,4 +1,4 @@
-package docker
+package privileges
 
 import (
 	"fmt"
@@ -9,20 +9,12 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
+	"berth/client/drivers/docker/mounts"
+	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
 )
-
-// capabilities are the kernel's, in the order of their numbers.
-var capabilities = []string{
-	"chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap",
-	"linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner",
-	"sys_module", "sys_rawio", "sys_chroot", "sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice",
-	"sys_resource", "sys_time", "sys_tty_config", "mknod", "lease", "audit_write", "audit_control", "setfcap",
-	"mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read", "perfmon", "bpf",
-	"checkpoint_restore",
-}
 
 // defaultCapabilities are the capabilities that the daemon gives a container.
 var defaultCapabilities = []string{
@@ -30,16 +22,16 @@ var defaultCapabilities = []string{
 	"setfcap", "setgid", "setpcap", "setuid", "sys_chroot",
 }
 
-// checkAllowed rejects a task that asks for more than this node allows. A task that runs a CSI plugin is
+// Check rejects a task that asks for more than this node allows. A task that runs a CSI plugin is
 // privileged, so nothing is kept from it.
-func (d *Driver) checkAllowed(cfg *driver.TaskConfig, want *taskconfig.Task) error {
+func Check(c settings.Config, cfg *driver.TaskConfig, want *taskconfig.Task) error {
 	if cfg.Privileged {
 		return nil
 	}
 
 	var faults []error
 	privileged := func(asked bool, field string) {
-		if asked && !d.cfg.AllowPrivileged {
+		if asked && !c.AllowPrivileged {
 			faults = append(faults, fmt.Errorf("config.%s: this node gives jobs no privileges over the host "+
 				"(allow_privileged in the client's drivers { docker { } })", field))
 		}
@@ -47,7 +39,7 @@ func (d *Driver) checkAllowed(cfg *driver.TaskConfig, want *taskconfig.Task) err
 
 	privileged(want.Privileged, "privileged")
 	other, joins := strings.CutPrefix(want.NetworkMode, "container:")
-	allocID, _ := splitID(cfg.ID)
+	allocID, _, _ := strings.Cut(cfg.ID, "/")
 	privileged(joins && !strings.HasSuffix(other, "-"+allocID), "network_mode")
 	privileged(want.PIDMode == "host", "pid_mode")
 	privileged(want.IPCMode == "host", "ipc_mode")
@@ -55,21 +47,21 @@ func (d *Driver) checkAllowed(cfg *driver.TaskConfig, want *taskconfig.Task) err
 	privileged(want.UsernsMode == "host", "userns_mode")
 	privileged(len(want.Devices) > 0, "devices")
 	privileged(slices.ContainsFunc(want.SecurityOpt, mayLoosen), "security_opt")
-	for _, c := range want.CapAdd {
-		if !want.Privileged && !d.allowsCapability(c) {
+	for _, name := range want.CapAdd {
+		if !want.Privileged && !allows(c, name) {
 			faults = append(faults, fmt.Errorf("config.cap_add: this node does not allow %q "+
-				"(allow_caps in the client's drivers { docker { } })", c))
+				"(allow_caps in the client's drivers { docker { } })", name))
 		}
 	}
 
-	if l := want.Logging; l != nil && !slices.Contains(d.cfg.AllowLogging, l.Driver) {
+	if l := want.Logging; l != nil && !slices.Contains(c.AllowLogging, l.Driver) {
 		faults = append(faults, fmt.Errorf("config.logging: %q: this node allows %s "+
 			"(allow_logging in the client's drivers { docker { } })",
-			structs.Cut(l.Driver, structs.MaxQuoted), strings.Join(d.cfg.AllowLogging, ", ")))
+			structs.Cut(l.Driver, structs.MaxQuoted), strings.Join(c.AllowLogging, ", ")))
 	}
 
-	faults = append(faults, d.checkVolumes(want)...)
-	most := d.cfg.PIDsLimit
+	faults = append(faults, mounts.Check(c.Volumes, want)...)
+	most := c.PIDsLimit
 	if most > 0 && want.PIDsLimit > int64(most) {
 		faults = append(faults, fmt.Errorf("config.pids_limit: this node allows at most %d", most))
 	}
@@ -91,54 +83,54 @@ func mayLoosen(option string) bool {
 	return !slices.Contains(strictOptions, strings.Replace(option, ":", "=", 1))
 }
 
-func (d *Driver) allowsCapability(name string) bool {
-	return slices.Contains(d.cfg.AllowCaps, name) || slices.Contains(d.cfg.AllowCaps, allCapabilities)
+func allows(c settings.Config, name string) bool {
+	return slices.Contains(c.AllowCaps, name) || slices.Contains(c.AllowCaps, settings.AllCapabilities)
 }
 
-// confine sets the capabilities of a container without privileges: the daemon's default ones that the node
+// Confine sets the capabilities of a container without privileges: the daemon's default ones that the node
 // allows, with the job's additions, without the ones that the job drops.
-func (d *Driver) confine(h *container.HostConfig, want *taskconfig.Task) {
-	h.CapDrop = []string{allCapabilities}
-	if slices.Contains(want.CapAdd, allCapabilities) {
-		h.CapAdd = []string{allCapabilities}
+func Confine(c settings.Config, h *container.HostConfig, want *taskconfig.Task) {
+	h.CapDrop = []string{settings.AllCapabilities}
+	if slices.Contains(want.CapAdd, settings.AllCapabilities) {
+		h.CapAdd = []string{settings.AllCapabilities}
 		h.CapDrop = want.CapDrop
 		return
 	}
 
-	if !slices.Contains(want.CapDrop, allCapabilities) {
-		for _, c := range defaultCapabilities {
-			if d.allowsCapability(c) && !slices.Contains(want.CapDrop, c) {
-				h.CapAdd = append(h.CapAdd, c)
+	if !slices.Contains(want.CapDrop, settings.AllCapabilities) {
+		for _, name := range defaultCapabilities {
+			if allows(c, name) && !slices.Contains(want.CapDrop, name) {
+				h.CapAdd = append(h.CapAdd, name)
 			}
 		}
 	}
 
-	for _, c := range want.CapAdd {
-		if !slices.Contains(h.CapAdd, c) && !slices.Contains(want.CapDrop, c) {
-			h.CapAdd = append(h.CapAdd, c)
+	for _, name := range want.CapAdd {
+		if !slices.Contains(h.CapAdd, name) && !slices.Contains(want.CapDrop, name) {
+			h.CapAdd = append(h.CapAdd, name)
 		}
 	}
 }
 
-// privilege gives a container every privilege that this machine has. The daemon's own way fails on a machine
+// Grant gives a container every privilege that this machine has. The daemon's own way fails on a machine
 // whose root lacks a capability: there the container gets the others, the host's devices, and no filters.
-func privilege(h *container.HostConfig, missing []string) {
+func Grant(h *container.HostConfig, missing []string) {
 	if len(missing) == 0 {
 		h.Privileged = true
 		return
 	}
-	h.CapAdd = []string{allCapabilities}
+	h.CapAdd = []string{settings.AllCapabilities}
 	h.CapDrop = missing
 	h.SecurityOpt = append(h.SecurityOpt, "seccomp=unconfined", "apparmor=unconfined")
 	h.DeviceCgroupRules = []string{"a *:* rwm"}
-	h.Mounts = append(h.Mounts, bind("/dev", "/dev", ""))
+	h.Mounts = append(h.Mounts, mounts.Bind("/dev", "/dev", ""))
 	h.MaskedPaths = []string{}
 	h.ReadonlyPaths = []string{}
 }
 
-// missingCapabilities are the kernel's capabilities that no process of the agent can have. The daemon's are
+// Missing are the kernel's capabilities that no process of the agent can have. The daemon's are
 // the same.
-func missingCapabilities() ([]string, error) {
+func Missing() ([]string, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return nil, err
@@ -169,7 +161,7 @@ func missingIn(status, last string) ([]string, error) {
 		}
 
 		var missing []string
-		for i, name := range capabilities {
+		for i, name := range settings.Capabilities {
 			if i <= n && mask&(1<<i) == 0 {
 				missing = append(missing, name)
 			}

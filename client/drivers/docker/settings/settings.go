@@ -1,9 +1,10 @@
-package docker
+package settings
 
 import (
 	"cmp"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ type Config struct {
 	// AllowLogging are the log drivers of the daemon that jobs may name. Others send the output away, some with
 	// credentials of the node. nil selects the drivers that keep it on the node, or not at all.
 	AllowLogging []string `hcl:"allow_logging"`
-	// ExtraLabels are names of labels that containers get besides berth's own, see extraLabels. A name may
+	// ExtraLabels are names of labels that containers get besides berth's own, see LabelNames. A name may
 	// have wildcards, as path.Match knows them.
 	ExtraLabels []string `hcl:"extra_labels"`
 	// AllowRuntimes are the runtimes of the daemon that jobs may name. nil selects the daemon's default one,
@@ -81,7 +82,6 @@ const (
 	defaultEndpoint   = "unix:///var/run/docker.sock"
 	defaultPIDsLimit  = 4096
 	minPIDsLimit      = 8
-	allCapabilities   = "all"
 	maxSocketPath     = 107 // of the kernel
 	maxHelperName     = 64
 	minPeriod         = time.Second
@@ -112,8 +112,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults fills in missing settings. false is no missing setting.
-func (c Config) withDefaults() Config {
+// WithDefaults returns the settings with a default for each missing one. false is no missing setting.
+func (c Config) WithDefaults() Config {
 	d := DefaultConfig()
 	c.Endpoint = cmp.Or(c.Endpoint, d.Endpoint)
 	if c.AllowCaps == nil {
@@ -141,8 +141,8 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	faults := []error{c.checkEndpoint()}
 	for _, name := range c.AllowCaps {
-		known := slices.Contains(capabilities, taskconfig.Capability(name))
-		if !known && !strings.EqualFold(name, allCapabilities) {
+		known := slices.Contains(Capabilities, taskconfig.Capability(name))
+		if !known && !strings.EqualFold(name, AllCapabilities) {
 			faults = append(faults,
 				fmt.Errorf("docker.allow_caps: %q: expected a capability such as \"net_admin\", or \"all\"", name))
 		}
@@ -183,17 +183,45 @@ func (c Config) checkEndpoint() error {
 	if c.Endpoint == "" {
 		return nil
 	}
-	path, isUnix := strings.CutPrefix(c.Endpoint, "unix://")
-	if !isUnix || !filepath.IsAbs(path) || len(path) > maxSocketPath {
+	socket, isUnix := strings.CutPrefix(c.Endpoint, "unix://")
+	if !isUnix || !filepath.IsAbs(socket) || len(socket) > maxSocketPath {
 		return fmt.Errorf("docker.endpoint: %q: expected unix:// and the absolute path of a socket "+
 			"of this machine, such as %q", c.Endpoint, defaultEndpoint)
 	}
 	return nil
 }
 
-// socketExists reports whether a daemon has been here: it leaves its socket when it is killed.
-func (c Config) socketExists() bool {
-	path := strings.TrimPrefix(c.Endpoint, "unix://")
-	info, err := os.Stat(path)
+// SocketExists reports whether a daemon has been here: it leaves its socket when it is killed.
+func (c Config) SocketExists() bool {
+	socket := strings.TrimPrefix(c.Endpoint, "unix://")
+	info, err := os.Stat(socket)
 	return err == nil && info.Mode()&os.ModeSocket != 0
+}
+
+// LabelNames are the names of the labels of the dialect that a node may add to containers, without their
+// prefix.
+var LabelNames = []string{
+	"job_name", "job_id", "task_group_name", "task_name", "namespace", "node_name", "node_id",
+}
+
+// checkExtraLabels names the settings that select no label.
+func (c Config) checkExtraLabels() []error {
+	var faults []error
+	for _, pattern := range c.ExtraLabels {
+		if !slices.ContainsFunc(LabelNames, func(name string) bool { return matches(pattern, name) }) {
+			faults = append(faults, fmt.Errorf("docker.extra_labels: %q: expected %s; a star stands for any text",
+				pattern, strings.Join(LabelNames, ", ")))
+		}
+	}
+	return faults
+}
+
+// SelectsLabel reports whether containers get the label with a name of LabelNames.
+func (c Config) SelectsLabel(name string) bool {
+	return slices.ContainsFunc(c.ExtraLabels, func(pattern string) bool { return matches(pattern, name) })
+}
+
+func matches(pattern, name string) bool {
+	is, err := path.Match(pattern, name)
+	return is && err == nil
 }

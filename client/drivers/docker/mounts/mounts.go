@@ -1,4 +1,4 @@
-package docker
+package mounts
 
 import (
 	"cmp"
@@ -13,14 +13,15 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 
+	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
 )
 
-// bind is a mount of a path of the host. Without a propagation the daemon chooses: private, or rslave for a
+// Bind is a mount of a path of the host. Without a propagation the daemon chooses: private, or rslave for a
 // path above its own directory, for which it rejects any private one.
-func bind(source, target string, propagation mount.Propagation) mount.Mount {
+func Bind(source, target string, propagation mount.Propagation) mount.Mount {
 	m := mount.Mount{
 		Type:   mount.TypeBind,
 		Source: source,
@@ -32,14 +33,15 @@ func bind(source, target string, propagation mount.Propagation) mount.Mount {
 	return m
 }
 
-// addMounts adds the task's directories, its volumes and devices, and the mounts of its config.
-func (d *Driver) addMounts(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
+// Add adds the task's directories, its volumes and devices, and the mounts of its config. The error says what
+// of the task does not fit, or what it lacks on this machine.
+func Add(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
 	h.Mounts = append(h.Mounts,
-		bind(cfg.Dirs.AllocShared, driver.Inside.AllocShared, ""),
-		bind(cfg.Dirs.Local, driver.Inside.Local, ""),
-		bind(cfg.Dirs.Secrets, driver.Inside.Secrets, ""))
+		Bind(cfg.Dirs.AllocShared, driver.Inside.AllocShared, ""),
+		Bind(cfg.Dirs.Local, driver.Inside.Local, ""),
+		Bind(cfg.Dirs.Secrets, driver.Inside.Secrets, ""))
 	for _, m := range cfg.Mounts {
-		err := addMount(h, m)
+		err := addOne(h, m)
 		if err != nil {
 			return err
 		}
@@ -54,7 +56,7 @@ func (d *Driver) addMounts(h *container.HostConfig, cfg *driver.TaskConfig, want
 	}
 
 	for _, v := range want.Volumes {
-		m, err := d.volumeMount(cfg, v)
+		m, err := volumeMount(cfg, v)
 		if err != nil {
 			return err
 		}
@@ -63,7 +65,7 @@ func (d *Driver) addMounts(h *container.HostConfig, cfg *driver.TaskConfig, want
 	}
 
 	for _, w := range want.Mounts {
-		m, err := d.configMount(cfg, w)
+		m, err := configMount(cfg, w)
 		if err != nil {
 			return err
 		}
@@ -71,11 +73,11 @@ func (d *Driver) addMounts(h *container.HostConfig, cfg *driver.TaskConfig, want
 		h.Mounts = append(h.Mounts, m)
 	}
 
-	return checkTargets(h)
+	return CheckTargets(h)
 }
 
-// checkTargets rejects two mounts on one path: the daemon would take one of them.
-func checkTargets(h *container.HostConfig) error {
+// CheckTargets rejects two mounts on one path: the daemon would take one of them.
+func CheckTargets(h *container.HostConfig) error {
 	seen := map[string]bool{}
 	for i := range h.Mounts {
 		target := filepath.Clean(h.Mounts[i].Target)
@@ -94,8 +96,8 @@ var propagationOf = map[string]mount.Propagation{
 	"bidirectional": mount.PropagationRShared,
 }
 
-// addMount adds a volume or a device of the task.
-func addMount(h *container.HostConfig, m driver.Mount) error {
+// addOne adds a volume or a device of the task.
+func addOne(h *container.HostConfig, m driver.Mount) error {
 	if !filepath.IsAbs(m.TaskPath) || filepath.Clean(m.TaskPath) == "/" {
 		return structs.Invalidf("mount %q: expected an absolute path inside the task", m.TaskPath)
 	}
@@ -118,7 +120,7 @@ func addMount(h *container.HostConfig, m driver.Mount) error {
 			m.TaskPath, m.Propagation)
 	}
 
-	b := bind(m.HostPath, filepath.Clean(m.TaskPath), propagation)
+	b := Bind(m.HostPath, filepath.Clean(m.TaskPath), propagation)
 	b.ReadOnly = m.ReadOnly
 	h.Mounts = append(h.Mounts, b)
 	return nil
@@ -140,10 +142,10 @@ func addDevice(h *container.HostConfig, m driver.Mount) error {
 	return nil
 }
 
-// checkVolumes rejects mounts that the node does not allow. Paths in the task's directory are allowed on
-// every node.
-func (d *Driver) checkVolumes(want *taskconfig.Task) []error {
-	if d.cfg.Volumes.Enabled || want.Privileged {
+// Check names the mounts that the node does not allow. Paths in the task's directory are allowed on every
+// node.
+func Check(c settings.VolumeConfig, want *taskconfig.Task) []error {
+	if c.Enabled || want.Privileged {
 		return nil
 	}
 
@@ -174,7 +176,7 @@ func (d *Driver) checkVolumes(want *taskconfig.Task) []error {
 }
 
 // volumeMount is the mount of an element of `volumes`. A missing directory of the task is made.
-func (d *Driver) volumeMount(cfg *driver.TaskConfig, v taskconfig.Volume) (mount.Mount, error) {
+func volumeMount(cfg *driver.TaskConfig, v taskconfig.Volume) (mount.Mount, error) {
 	readOnly := false
 	propagation := mount.Propagation("")
 	for mode := range strings.SplitSeq(v.Mode, ",") {
@@ -195,13 +197,13 @@ func (d *Driver) volumeMount(cfg *driver.TaskConfig, v taskconfig.Volume) (mount
 		return mount.Mount{}, fmt.Errorf("config.volumes: %q: %w", v.Source, err)
 	}
 
-	m := bind(source, filepath.Clean(v.Target), propagation)
+	m := Bind(source, filepath.Clean(v.Target), propagation)
 	m.ReadOnly = readOnly
 	return m, nil
 }
 
 // configMount is the mount of a `mount` block.
-func (d *Driver) configMount(cfg *driver.TaskConfig, w taskconfig.Mount) (mount.Mount, error) {
+func configMount(cfg *driver.TaskConfig, w taskconfig.Mount) (mount.Mount, error) {
 	m := mount.Mount{
 		Type:     mount.Type(w.Type),
 		Source:   w.Source,
@@ -219,7 +221,7 @@ func (d *Driver) configMount(cfg *driver.TaskConfig, w taskconfig.Mount) (mount.
 			return m, fmt.Errorf("config.mount: %q: %w", w.Source, err)
 		}
 
-		m = bind(source, m.Target, mount.Propagation(w.Propagation))
+		m = Bind(source, m.Target, mount.Propagation(w.Propagation))
 		m.ReadOnly = w.ReadOnly
 
 	case taskconfig.MountTmpfs:

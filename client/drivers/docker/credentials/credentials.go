@@ -1,4 +1,4 @@
-package docker
+package credentials
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/distribution/reference"
 
 	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/structs"
 )
@@ -27,13 +28,15 @@ const (
 	// defaultRegistry is the key under which the files of credentials have the registry of names without one.
 	defaultRegistry = "https://index.docker.io/v1/"
 	defaultDomain   = "docker.io"
+	// maxReason bounds what a failed helper has printed, in an error.
+	maxReason = 1024
 	// tokenUser marks a secret of a helper as an identity token.
 	tokenUser = "<token>"
 )
 
-// authOf returns the credentials for the image of a task: the task's own, the operator's from a file or from
-// a helper, or none.
-func (d *Driver) authOf(ctx context.Context, want *taskconfig.Task) (engine.Auth, error) {
+// Of returns the credentials for the image of a task: the task's own, the operator's from a file or from a
+// helper, or none. The error is a precondition if the file or the helper fails.
+func Of(ctx context.Context, c settings.AuthConfig, want *taskconfig.Task) (engine.Auth, error) {
 	if a := want.Auth; a != nil {
 		return engine.Auth{
 			Username:      a.Username,
@@ -52,12 +55,12 @@ func (d *Driver) authOf(ctx context.Context, want *taskconfig.Task) (engine.Auth
 		registry = defaultRegistry
 	}
 
-	found, err := d.authFromFile(ctx, registry)
-	if err != nil || found != (engine.Auth{}) || d.cfg.Auth.Helper == "" {
+	found, err := fromFile(ctx, c.Config, registry)
+	if err != nil || found != (engine.Auth{}) || c.Helper == "" {
 		return found, err
 	}
 
-	return askHelper(ctx, d.cfg.Auth.Helper, registry)
+	return askHelper(ctx, c.Helper, registry)
 }
 
 // authFile is the part of docker's config.json that has credentials.
@@ -72,8 +75,7 @@ type authFile struct {
 	CredsStore  string            `json:"credsStore"`
 }
 
-func (d *Driver) authFromFile(ctx context.Context, registry string) (engine.Auth, error) {
-	path := d.cfg.Auth.Config
+func fromFile(ctx context.Context, path, registry string) (engine.Auth, error) {
 	if path == "" {
 		return engine.Auth{}, nil
 	}
@@ -193,7 +195,7 @@ func reasonIn(text string) string {
 	if text == "" || strings.ContainsAny(text, "{}") {
 		return ""
 	}
-	return ": " + structs.Cut(text, maxDescription)
+	return ": " + structs.Cut(text, maxReason)
 }
 
 // boundedBuffer keeps the first bytes that a program writes.
