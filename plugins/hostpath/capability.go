@@ -6,30 +6,30 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 )
 
-// checkCapability rejects a capability that no volume can have.
-func checkCapability(c *csi.VolumeCapability) error {
+// Check rejects a capability that no volume can have.
+func Check(c *csi.VolumeCapability) error {
 	mode := c.GetAccessMode().GetMode()
 	switch {
 	case c == nil:
-		return invalidf("volume_capability is missing")
+		return Invalidf("volume_capability is missing")
 	case c.GetAccessType() == nil:
-		return invalidf("volume_capability has no access type")
+		return Invalidf("volume_capability has no access type")
 	case mode == csi.VolumeCapability_AccessMode_UNKNOWN:
-		return invalidf("volume_capability has no access mode")
+		return Invalidf("volume_capability has no access mode")
 	case csi.VolumeCapability_AccessMode_Mode_name[int32(mode)] == "":
-		return invalidf("volume_capability has an unknown access mode")
+		return Invalidf("volume_capability has an unknown access mode")
 	case c.GetMount().GetVolumeMountGroup() != "":
-		return invalidf("volume_mount_group is not supported")
+		return Invalidf("volume_mount_group is not supported")
 	}
-	_, _, err := mountFlags(c.GetMount().GetMountFlags())
+	_, _, err := MountFlags(c.GetMount().GetMountFlags())
 	return err
 }
 
-// checkAllowed rejects a well-formed capability that a volume of a type cannot serve.
-func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
+// CheckAllowed rejects a well-formed capability that a volume of a type cannot serve.
+func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	if c.GetBlock() != nil {
-		if typ == typeDirectory {
-			return preconditionf("a directory volume is no block device")
+		if typ == Directory {
+			return Preconditionf("a directory volume is no block device")
 		}
 		return nil
 	}
@@ -37,39 +37,39 @@ func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	mount := c.GetMount()
 	want := mount.GetFsType()
 	if want != "" && want != fsType {
-		return preconditionf(
+		return Preconditionf(
 			"a file system of type %s is requested, the volume has %s",
 			want, cmp.Or(fsType, "none"))
 	}
 
-	bits, data, _ := mountFlags(mount.GetMountFlags())
+	bits, data, _ := MountFlags(mount.GetMountFlags())
 	switch {
-	case typ == typeImage && fsType == "":
-		return preconditionf("the volume was made as a block device, without a file system")
-	case typ == typeDirectory && (len(data) > 0 || bits&^perMount != 0):
-		return preconditionf("a directory volume takes none of the mount flags that are a file system's")
+	case typ == Image && fsType == "":
+		return Preconditionf("the volume was made as a block device, without a file system")
+	case typ == Directory && (len(data) > 0 || bits&^PerMount != 0):
+		return Preconditionf("a directory volume takes none of the mount flags that are a file system's")
 	}
 
 	return nil
 }
 
-// useOf returns the part of a capability that a record keeps.
-func useOf(c *csi.VolumeCapability) capability {
-	return capability{
+// Use returns the part of a capability that a record keeps.
+func Use(c *csi.VolumeCapability) Capability {
+	return Capability{
 		Block: c.GetBlock() != nil,
 		Mode:  int32(c.GetAccessMode().GetMode()),
 		Flags: c.GetMount().GetMountFlags(),
 	}
 }
 
-// readerModes are the modes without a writer.
-var readerModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
+// ReaderModes are the modes without a writer.
+var ReaderModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY: true,
 	csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY:  true,
 }
 
-// singlePathModes are the modes in which a volume is published at one path only.
-var singlePathModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
+// SinglePathModes are the modes in which a volume is published at one path only.
+var SinglePathModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER:        true,
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER: true,
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY:   true,

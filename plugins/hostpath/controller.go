@@ -71,14 +71,14 @@ func (d *driver) CreateVolume(
 		return nil, err
 	}
 
-	v, found := d.store.volumes.findByName(w.name)
+	v, found := d.store.Volumes.FindByName(w.name)
 	switch {
-	case found && v.State != stateReady:
-		return nil, failf(codes.Aborted,
+	case found && v.State != Ready:
+		return nil, Newf(codes.Aborted,
 			"volume %s of that name is being deleted", v.ID)
 	case found:
 		if field := w.differenceTo(v); field != "" {
-			return nil, failf(codes.AlreadyExists,
+			return nil, Newf(codes.AlreadyExists,
 				"volume %s of that name has another %s", v.ID, field)
 		}
 
@@ -92,7 +92,7 @@ func (d *driver) CreateVolume(
 	return &csi.CreateVolumeResponse{Volume: d.describeVolume(v)}, nil
 }
 
-func (d *driver) describeVolume(v *volume) *csi.Volume {
+func (d *driver) describeVolume(v *Volume) *csi.Volume {
 	return &csi.Volume{
 		VolumeId:           v.ID,
 		CapacityBytes:      v.Size,
@@ -103,17 +103,17 @@ func (d *driver) describeVolume(v *volume) *csi.Volume {
 
 // createVolume records a volume, fills it and marks it ready. It removes the remains of a failure. The next
 // start removes the remains of a kill.
-func (d *driver) createVolume(w *createRequest) (*volume, error) {
-	v := &volume{
-		recordHead: d.newRecord("vol", w.name),
-		content:    content{Type: w.typ, FSType: w.fsType, Size: w.size},
-		Thick:      w.typ == typeImage && w.thick,
+func (d *driver) createVolume(w *createRequest) (*Volume, error) {
+	v := &Volume{
+		Head:       d.newRecord("vol", w.name),
+		Content:    Content{Type: w.typ, FSType: w.fsType, Size: w.size},
+		Thick:      w.typ == Image && w.thick,
 		Source:     w.source.String(),
 		Parameters: w.params,
 		Created:    time.Now().UTC(),
 	}
 
-	err := putBooked(d, d.store.volumes, v, v.Size)
+	err := putBooked(d, d.store.Volumes, v, v.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +123,8 @@ func (d *driver) createVolume(w *createRequest) (*volume, error) {
 	err = d.fillVolume(&made, w)
 	if err == nil {
 		crash("create made")
-		made.State = stateReady
-		err = d.store.volumes.putRecord(&made)
+		made.State = Ready
+		err = d.store.Volumes.Put(&made)
 	}
 	if err != nil {
 		err = fmt.Errorf("making volume %q: %w", w.name, err)
@@ -135,7 +135,7 @@ func (d *driver) createVolume(w *createRequest) (*volume, error) {
 }
 
 // putBooked puts a row that books size more bytes, if the capacity suffices. The lock serializes bookings.
-func putBooked[R row](d *driver, rows *recordDir[R], r R, size int64) error {
+func putBooked[R Row](d *driver, rows *Table[R], r R, size int64) error {
 	d.booking.Lock()
 	defer d.booking.Unlock()
 	left, err := d.freeBytes()
@@ -143,46 +143,46 @@ func putBooked[R row](d *driver, rows *recordDir[R], r R, size int64) error {
 		return err
 	}
 	if size > left {
-		return failf(codes.ResourceExhausted,
+		return Newf(codes.ResourceExhausted,
 			"node %s has %d free bytes, %d are requested", d.cfg.NodeID, left, size)
 	}
-	return rows.putRecord(r)
+	return rows.Put(r)
 }
 
 // freeBytes returns the bytes that are not booked, of the configured capacity or else of the file system. It
 // is never more than the file system has free now.
 func (d *driver) freeBytes() (int64, error) {
-	total, free, err := freeSpace(d.store.dir)
+	total, free, err := FreeSpace(d.store.Dir)
 	if err != nil {
 		return 0, fmt.Errorf("measuring the data directory: %w", err)
 	}
 	if d.cfg.Capacity > 0 {
 		total = d.cfg.Capacity
 	}
-	return max(0, min(total-d.store.bookedBytes(), free)), nil
+	return max(0, min(total-d.store.BookedBytes(), free)), nil
 }
 
 // dataOf is the path of a volume's data: a directory or an image.
-func (d *driver) dataOf(v *volume) string {
-	return d.store.volumes.data(v.ID, v.Type)
+func (d *driver) dataOf(v *Volume) string {
+	return d.store.Volumes.Data(v.ID, v.Type)
 }
 
 // fillVolume makes the data of a new volume, durably.
-func (d *driver) fillVolume(v *volume, w *createRequest) error {
+func (d *driver) fillVolume(v *Volume, w *createRequest) error {
 	data := d.dataOf(v)
 	fill := d.fillImage
-	if v.Type == typeDirectory {
+	if v.Type == Directory {
 		fill = d.fillDirectory
 	}
 	err := fill(v, w, data)
 	if err != nil {
 		return err
 	}
-	dir := d.store.volumes.path(v.ID)
+	dir := d.store.Volumes.Path(v.ID)
 	return errors.Join(durable.Sync(data), durable.Sync(dir))
 }
 
-func (d *driver) fillDirectory(_ *volume, w *createRequest, data string) error {
+func (d *driver) fillDirectory(_ *Volume, w *createRequest, data string) error {
 	err := os.Mkdir(data, 0o700)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (d *driver) fillDirectory(_ *volume, w *createRequest, data string) error {
 	return d.copyFrom(w.source, data)
 }
 
-func (d *driver) fillImage(v *volume, w *createRequest, data string) error {
+func (d *driver) fillImage(v *Volume, w *createRequest, data string) error {
 	if w.source.kind != "" {
 		err := d.copyFrom(w.source, data)
 		if err != nil {
@@ -210,7 +210,7 @@ func (d *driver) fillImage(v *volume, w *createRequest, data string) error {
 	}
 
 	if w.source.kind == "" && v.FSType != "" {
-		err = format(d.ctx, v.FSType, data)
+		err = Format(d.ctx, v.FSType, data)
 		if err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func (d *driver) DeleteVolume(
 ) (*csi.DeleteVolumeResponse, error) {
 	id := req.GetVolumeId()
 	if id == "" {
-		return nil, invalidf("volume_id is missing")
+		return nil, Invalidf("volume_id is missing")
 	}
 
 	release, err := d.lockKeys(id)
@@ -236,7 +236,7 @@ func (d *driver) DeleteVolume(
 	}
 	defer release()
 
-	v, ok := d.store.volumes.getRecord(id)
+	v, ok := d.store.Volumes.Get(id)
 	if !ok {
 		return &csi.DeleteVolumeResponse{}, d.otherNodeError(id)
 	}
@@ -247,8 +247,8 @@ func (d *driver) DeleteVolume(
 	}
 
 	gone := *v
-	gone.State = stateDeleting
-	err = d.store.volumes.putRecord(&gone)
+	gone.State = Deleting
+	err = d.store.Volumes.Put(&gone)
 	if err != nil {
 		return nil, err
 	}
@@ -258,23 +258,23 @@ func (d *driver) DeleteVolume(
 }
 
 // checkUnused rejects a volume that is staged or published.
-func (d *driver) checkUnused(v *volume) error {
-	v = v.editCopy()
+func (d *driver) checkUnused(v *Volume) error {
+	v = v.EditCopy()
 	if err := checkUnpublished(v); err != nil {
 		return err
 	}
 	live, err := d.isStaged(v)
 	if err == nil && live {
-		err = preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
+		err = Preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
 	}
 	return err
 }
 
 // eraseVolume removes a volume's data and then its record, unless something shows the data.
-func (d *driver) eraseVolume(v *volume) error {
+func (d *driver) eraseVolume(v *Volume) error {
 	data := d.dataOf(v)
 	var err error
-	if v.Type == typeDirectory {
+	if v.Type == Directory {
 		err = d.checkUnexposed(v)
 	} else {
 		err = d.releaseImage(data)
@@ -287,7 +287,7 @@ func (d *driver) eraseVolume(v *volume) error {
 		return fmt.Errorf("removing volume %s: %w", v.ID, err)
 	}
 	crash("delete erased")
-	return d.store.volumes.deleteRecord(v.ID)
+	return d.store.Volumes.Delete(v.ID)
 }
 
 // ValidateVolumeCapabilities checks whether a volume supports the capabilities.
@@ -296,7 +296,7 @@ func (d *driver) ValidateVolumeCapabilities(
 ) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if req.GetVolumeId() != "" &&
 		len(req.GetVolumeCapabilities()) == 0 {
-		return nil, invalidf("volume_capabilities are missing")
+		return nil, Invalidf("volume_capabilities are missing")
 	}
 
 	v, err := d.volume(req.GetVolumeId())
@@ -305,11 +305,11 @@ func (d *driver) ValidateVolumeCapabilities(
 	}
 
 	for _, c := range req.GetVolumeCapabilities() {
-		if err := checkCapability(c); err != nil {
+		if err := Check(c); err != nil {
 			return nil, err
 		}
 
-		err := checkAllowed(v.Type, v.FSType, c)
+		err := CheckAllowed(v.Type, v.FSType, c)
 		if err != nil {
 			return &csi.ValidateVolumeCapabilitiesResponse{Message: err.Error()}, nil
 		}

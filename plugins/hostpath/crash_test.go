@@ -89,7 +89,7 @@ func (l *lifecycle) checkLoopDevices(step string) {
 	}
 	images, _ := filepath.Glob(l.path("data/volumes/*/image"))
 	for _, i := range images {
-		if devices, err := loopsOf(i); err != nil || len(devices) > 0 {
+		if devices, err := Of(i); err != nil || len(devices) > 0 {
 			l.t.Errorf("after the %s the loop devices %v show %s (%v)", step, devices, i, err)
 		}
 	}

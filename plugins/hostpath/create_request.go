@@ -11,9 +11,16 @@ import (
 
 // The parameters of a volume.
 const (
-	paramType         = "type"         // directory or image
-	paramProvisioning = "provisioning" // of an image: thick (default), its blocks reserved at once, or thin
-	foreignParams     = "csi.storage.k8s.io/"
+	paramType     = "type" // directory or image
+	foreignParams = "csi.storage.k8s.io/"
+)
+
+// The least and the usual sizes, in bytes, and the unit of the sizes of images.
+const (
+	minBlock      = 1 << 20
+	usualBlock    = 64 << 20
+	minDirectory  = 1 << 20
+	blockRounding = 4096
 )
 
 // createRequest is a CreateVolume call with its defaults applied.
@@ -32,7 +39,7 @@ type createRequest struct {
 // source is the content of a new volume. A kind of "" means none.
 type source struct {
 	kind, id string // "volume" or "snapshot"
-	content
+	Content
 }
 
 func (s source) String() string {
@@ -45,15 +52,15 @@ func (s source) String() string {
 // parseCreate checks a request and applies the defaults.
 func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, error) {
 	if req.GetName() == "" {
-		return nil, invalidf("name is missing")
+		return nil, Invalidf("name is missing")
 	}
 
 	if len(req.GetVolumeCapabilities()) == 0 {
-		return nil, invalidf("volume_capabilities are missing")
+		return nil, Invalidf("volume_capabilities are missing")
 	}
 
 	if len(req.GetMutableParameters()) > 0 {
-		return nil, invalidf("mutable_parameters are not supported")
+		return nil, Invalidf("mutable_parameters are not supported")
 	}
 
 	w := &createRequest{
@@ -87,32 +94,32 @@ func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 		if err != nil {
 			return s, err
 		}
-		return source{"volume", v.ID, v.content}, nil
+		return source{"volume", v.ID, v.Content}, nil
 
 	case c.GetSnapshot() != nil:
 		n, err := d.snapshot(c.GetSnapshot().GetSnapshotId())
 		if err != nil {
 			return s, err
 		}
-		return source{"snapshot", n.ID, n.content}, nil
+		return source{"snapshot", n.ID, n.Content}, nil
 	}
-	return s, invalidf("volume_content_source names neither a volume nor a snapshot")
+	return s, Invalidf("volume_content_source names neither a volume nor a snapshot")
 }
 
 func decideParams(w *createRequest) error {
 	w.thick = true
 	for k, v := range w.params {
 		switch {
-		case k == paramType && (v == typeDirectory || v == typeImage):
+		case k == paramType && (v == Directory || v == Image):
 			w.typ = v
 		case k == paramType:
-			return invalidf("parameter type %q: expected directory or image", v)
-		case k == paramProvisioning && (v == "thin" || v == "thick"):
+			return Invalidf("parameter type %q: expected directory or image", v)
+		case k == ParamProvisioning && (v == "thin" || v == "thick"):
 			w.thick = v == "thick"
-		case k == paramProvisioning:
-			return invalidf("parameter provisioning %q: expected thin or thick", v)
+		case k == ParamProvisioning:
+			return Invalidf("parameter provisioning %q: expected thin or thick", v)
 		case !strings.HasPrefix(k, foreignParams): // the parameters of other orchestrators mean nothing
-			return invalidf("unknown parameter %q; expected type or provisioning", k)
+			return Invalidf("unknown parameter %q; expected type or provisioning", k)
 		}
 	}
 	return nil
@@ -122,13 +129,13 @@ func decideParams(w *createRequest) error {
 func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 	mount := false
 	for _, c := range capabilities {
-		if err := checkCapability(c); err != nil {
+		if err := Check(c); err != nil {
 			return err
 		}
 
 		fs := c.GetMount().GetFsType()
 		if w.fsType != "" && fs != "" && fs != w.fsType {
-			return invalidf(
+			return Invalidf(
 				"two file-system types are requested, %s and %s", w.fsType, fs)
 		}
 
@@ -136,16 +143,16 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 		mount = mount || c.GetMount() != nil
 		needsImage := c.GetBlock() != nil || fs != ""
 		if w.typ == "" && needsImage && w.source.kind == "" {
-			w.typ = typeImage
+			w.typ = Image
 		}
 	}
 
 	from := w.source
-	w.typ = cmp.Or(w.typ, from.Type, typeDirectory)
+	w.typ = cmp.Or(w.typ, from.Type, Directory)
 	if from.kind != "" {
 		if from.Type != w.typ ||
 			(w.fsType != "" && w.fsType != from.FSType) {
-			return invalidf(
+			return Invalidf(
 				"the source is a %s volume with file system %s: the new volume can only be the same",
 				from.Type, cmp.Or(from.FSType, "none"))
 		}
@@ -153,24 +160,24 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 		w.fsType = from.FSType
 	}
 
-	if w.typ == typeImage && mount && from.kind == "" {
-		w.fsType = cmp.Or(w.fsType, defaultFS)
+	if w.typ == Image && mount && from.kind == "" {
+		w.fsType = cmp.Or(w.fsType, Default)
 	}
 
-	if w.typ == typeDirectory && w.fsType != "" {
-		return invalidf(
+	if w.typ == Directory && w.fsType != "" {
+		return Invalidf(
 			"a directory volume has no file system: leave the type %q out, or request an image", w.fsType)
 	}
 
-	_, known := filesystems[w.fsType]
+	_, known := Types[w.fsType]
 	if w.fsType != "" && !known {
-		return invalidf("no file-system type %q (there are ext4 and xfs)", w.fsType)
+		return Invalidf("no file-system type %q (there are ext4 and xfs)", w.fsType)
 	}
 
 	for _, c := range capabilities {
-		err := checkAllowed(w.typ, w.fsType, c)
+		err := CheckAllowed(w.typ, w.fsType, c)
 		if err != nil {
-			return invalidf("%w", err)
+			return Invalidf("%w", err)
 		}
 	}
 
@@ -180,12 +187,12 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 // sizes returns the least and the usual size of a type of volume.
 func sizes(typ, fsType string) (least, usual int64) {
 	switch {
-	case typ == typeDirectory:
+	case typ == Directory:
 		return minDirectory, minDirectory
 	case fsType == "":
 		return minBlock, usualBlock
 	}
-	return filesystems[fsType].minimum, filesystems[fsType].usual
+	return Types[fsType].Minimum, Types[fsType].Usual
 }
 
 func decideSize(w *createRequest, r *csi.CapacityRange) error {
@@ -208,7 +215,7 @@ func decideSize(w *createRequest, r *csi.CapacityRange) error {
 
 	w.size = roundSize(w.typ, w.size, w.limit)
 	if w.limit > 0 && w.size > w.limit {
-		return failf(codes.OutOfRange,
+		return Newf(codes.OutOfRange,
 			"the volume needs %d bytes, the limit is %d", w.size, w.limit)
 	}
 
@@ -221,19 +228,19 @@ const maxSize = 1 << 60
 func checkRange(r *csi.CapacityRange) error {
 	switch {
 	case r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0:
-		return invalidf("capacity_range is negative")
+		return Invalidf("capacity_range is negative")
 	case r.GetRequiredBytes() > maxSize:
-		return failf(codes.OutOfRange,
+		return Newf(codes.OutOfRange,
 			"capacity_range: required_bytes are above %d, the largest size of a volume", int64(maxSize))
 	case r.GetLimitBytes() > 0 && r.GetRequiredBytes() > r.GetLimitBytes():
-		return invalidf("capacity_range: required_bytes are above limit_bytes")
+		return Invalidf("capacity_range: required_bytes are above limit_bytes")
 	}
 	return nil
 }
 
 // roundSize rounds the size of an image to whole blocks: up, or down if rounding up exceeds the limit.
 func roundSize(typ string, size, limit int64) int64 {
-	if typ != typeImage {
+	if typ != Image {
 		return size
 	}
 	up := (size + blockRounding - 1) / blockRounding * blockRounding
@@ -244,7 +251,7 @@ func roundSize(typ string, size, limit int64) int64 {
 }
 
 // differenceTo names the field in which an existing volume differs from the request, "" for none.
-func (w *createRequest) differenceTo(v *volume) string {
+func (w *createRequest) differenceTo(v *Volume) string {
 	switch {
 	case v.Type != w.typ || v.FSType != w.fsType:
 		return "type"

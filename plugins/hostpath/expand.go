@@ -11,7 +11,7 @@ import (
 )
 
 // ControllerExpandVolume reserves the capacity and grows a volume. It also grows the file system if the
-// volume is not in use. Otherwise the node does this.
+// Volume is not in use. Otherwise the node does this.
 func (d *driver) ControllerExpandVolume(
 	_ context.Context, req *csi.ControllerExpandVolumeRequest,
 ) (*csi.ControllerExpandVolumeResponse, error) {
@@ -22,7 +22,7 @@ func (d *driver) ControllerExpandVolume(
 
 	r := req.GetCapacityRange()
 	if r.GetRequiredBytes() == 0 && r.GetLimitBytes() == 0 {
-		return nil, invalidf("capacity_range is missing")
+		return nil, Invalidf("capacity_range is missing")
 	}
 
 	if err := checkRange(r); err != nil {
@@ -44,7 +44,7 @@ func (d *driver) ControllerExpandVolume(
 	size := max(r.GetRequiredBytes(), v.Size)
 	size = roundSize(v.Type, size, limit)
 	if limit > 0 && size > limit {
-		return nil, failf(codes.OutOfRange,
+		return nil, Newf(codes.OutOfRange,
 			"volume %s has %d bytes, the limit is %d", v.ID, size, limit)
 	}
 
@@ -55,17 +55,17 @@ func (d *driver) ControllerExpandVolume(
 
 	return &csi.ControllerExpandVolumeResponse{
 		CapacityBytes:         v.Size,
-		NodeExpansionRequired: v.Type == typeImage && v.Stage != nil,
+		NodeExpansionRequired: v.Type == Image && v.Stage != nil,
 	}, nil
 }
 
 // expand books the new size, grows the image, and then its file system if the volume is not in use.
-func (d *driver) expand(v *volume, size int64) (*volume, error) {
+func (d *driver) expand(v *Volume, size int64) (*Volume, error) {
 	before := v
 	if size > v.Size {
 		bigger := *v
 		bigger.Size = size
-		err := putBooked(d, d.store.volumes, &bigger, size-v.Size)
+		err := putBooked(d, d.store.Volumes, &bigger, size-v.Size)
 		if err != nil {
 			return nil, err
 		}
@@ -74,11 +74,11 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 		crash("expand recorded")
 	}
 
-	if v.Type == typeDirectory {
+	if v.Type == Directory {
 		return v, nil
 	}
 
-	err := resizeImage(d.dataOf(v), v.Size, v.thick())
+	err := resizeImage(d.dataOf(v), v.Size, v.IsThick())
 	if err != nil {
 		err = fmt.Errorf("growing volume %s: %w", v.ID, err)
 		return nil, errors.Join(err, d.undoExpand(before))
@@ -91,7 +91,7 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 
 	grown, err := d.growUnused(v)
 	// It is in use although it is not staged. The next stage grows it.
-	if codeIs(err, codes.FailedPrecondition) {
+	if Is(err, codes.FailedPrecondition) {
 		d.logger.Warn("file system in use, growing it at the next stage",
 			"volume_id", v.ID, "error", err)
 		return v, nil
@@ -101,15 +101,15 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 }
 
 // undoExpand undoes an expansion without enough space. No user has seen the larger image yet.
-func (d *driver) undoExpand(v *volume) error {
+func (d *driver) undoExpand(v *Volume) error {
 	return errors.Join(
 		os.Truncate(d.dataOf(v), v.Size),
-		d.store.volumes.putRecord(v))
+		d.store.Volumes.Put(v))
 }
 
 // growUnused brings the file system of an image that is not in use to the size of the image. xfs grows only
 // while it is mounted: the next stage does it.
-func (d *driver) growUnused(v *volume) (*volume, error) {
+func (d *driver) growUnused(v *Volume) (*Volume, error) {
 	if v.FSType != "ext4" || v.FSSize >= v.Size {
 		return v, nil
 	}
@@ -118,13 +118,13 @@ func (d *driver) growUnused(v *volume) (*volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = growOffline(d.ctx, image)
+	err = GrowOffline(d.ctx, image)
 	if err != nil {
 		return nil, fmt.Errorf("growing the file system of volume %s: %w", v.ID, err)
 	}
-	done := v.editCopy()
+	done := v.EditCopy()
 	done.FSSize = v.Size
-	return done, d.store.volumes.putRecord(done)
+	return done, d.store.Volumes.Put(done)
 }
 
 // NodeExpandVolume grows the file system or device of a volume that the controller has expanded.
@@ -132,7 +132,7 @@ func (d *driver) NodeExpandVolume(
 	_ context.Context, req *csi.NodeExpandVolumeRequest,
 ) (*csi.NodeExpandVolumeResponse, error) {
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
-		return nil, invalidf("volume_id or volume_path is missing")
+		return nil, Invalidf("volume_id or volume_path is missing")
 	}
 
 	err := checkRange(req.GetCapacityRange())
@@ -152,11 +152,11 @@ func (d *driver) NodeExpandVolume(
 	}
 
 	if req.GetCapacityRange().GetRequiredBytes() > v.Size {
-		return nil, failf(codes.OutOfRange,
+		return nil, Newf(codes.OutOfRange,
 			"volume %s has %d bytes: the controller has not grown it", v.ID, v.Size)
 	}
 
-	if v.Type == typeImage {
+	if v.Type == Image {
 		err = d.readyImage(v)
 		if err == nil {
 			err = d.growInUse(v, u, req.GetVolumePath())
@@ -167,15 +167,15 @@ func (d *driver) NodeExpandVolume(
 }
 
 // growInUse brings the loop device of an image, and the file system that is mounted at path, to its size.
-func (d *driver) growInUse(v *volume, u capability, path string) error {
-	err := resizeDevice(d.dataOf(v))
+func (d *driver) growInUse(v *Volume, u Capability, path string) error {
+	err := Resize(d.dataOf(v))
 	if err != nil {
 		return err
 	}
 	if u.Block || v.FSType == "" || v.FSSize >= v.Size {
 		return nil
 	}
-	err = growOnline(d.ctx, v.FSType, path, v.Size)
+	err = GrowOnline(d.ctx, v.FSType, path, v.Size)
 	if err != nil {
 		return err
 	}

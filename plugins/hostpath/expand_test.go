@@ -32,7 +32,7 @@ func TestExpand_Unused(t *testing.T) {
 // hasGrown checks that the visible size at the target is about the volume's.
 func (o *testVolume) hasGrown(size int64) {
 	o.t.Helper()
-	if o.typ == typeDirectory {
+	if o.typ == Directory {
 		return
 	}
 	got := int64(0)
@@ -62,7 +62,7 @@ func TestExpand_InUse(t *testing.T) {
 		w.must("write", v.write(v.target, "precious"))
 		more := k.size * 2
 		needNode, err := v.doExpand(more)
-		if err != nil || needNode != (k.typ == typeImage) {
+		if err != nil || needNode != (k.typ == Image) {
 			t.Fatalf("expand: got node expansion %v, %v", needNode, err)
 		}
 		err = v.doNodeExpand(more)

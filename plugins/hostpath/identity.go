@@ -21,7 +21,7 @@ func (d *driver) GetPluginInfo(
 }
 
 // GetPluginCapabilities returns the services: a volume is on one node, and grows while it is in use. A
-// snapshot is on one node, too. The capability for that is new in the specification, so the driver does not
+// Snapshot is on one node, too. The capability for that is new in the specification, so the driver does not
 // report it. It rejects a restore on another node.
 func (d *driver) GetPluginCapabilities(
 	context.Context, *csi.GetPluginCapabilitiesRequest,
@@ -46,9 +46,9 @@ func (d *driver) GetPluginCapabilities(
 func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	ready := d.ready.Load()
 	if ready {
-		err := unix.Access(d.store.dir, unix.W_OK)
+		err := unix.Access(d.store.Dir, unix.W_OK)
 		if err != nil {
-			return nil, preconditionf("the data directory %s cannot be written: %w", d.cfg.DataDir, err)
+			return nil, Preconditionf("the data directory %s cannot be written: %w", d.cfg.DataDir, err)
 		}
 	}
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(ready)}, nil
@@ -76,7 +76,7 @@ func (d *driver) checkReachable(r *csi.TopologyRequirement) error {
 			return nil
 		}
 		if len(list) > 0 {
-			return failf(codes.ResourceExhausted,
+			return Newf(codes.ResourceExhausted,
 				"volumes here are reachable only from node %s, which is not among the requested topologies",
 				d.cfg.NodeID)
 		}

@@ -14,11 +14,11 @@ import (
 var idPattern = regexp.MustCompile(`^(vol|snap)-[0-9a-f]{20}-[0-9a-f]{8}$`)
 
 // newRecord returns the head of a new record.
-func (d *driver) newRecord(kind, name string) recordHead {
-	return recordHead{
+func (d *driver) newRecord(kind, name string) Head {
+	return Head{
 		ID:    d.newID(kind),
 		Name:  name,
-		State: stateCreating,
+		State: Creating,
 	}
 }
 
@@ -38,35 +38,35 @@ func nodeMark(nodeID string) string {
 // nil for every other id.
 func (d *driver) otherNodeError(id string) error {
 	if idPattern.MatchString(id) && !strings.HasSuffix(id, nodeMark(d.cfg.NodeID)) {
-		return failf(codes.Unavailable,
+		return Newf(codes.Unavailable,
 			"%s is on another node than %s", id, d.cfg.NodeID)
 	}
 	return nil
 }
 
-// volume finds a volume that is ready.
-func (d *driver) volume(id string) (*volume, error) {
-	return findReady(d, d.store.volumes, "volume", id)
+// Volume finds a volume that is ready.
+func (d *driver) volume(id string) (*Volume, error) {
+	return findReady(d, d.store.Volumes, "volume", id)
 }
 
-// snapshot finds a snapshot that is ready.
-func (d *driver) snapshot(id string) (*snapshot, error) {
-	return findReady(d, d.store.snapshots, "snapshot", id)
+// Snapshot finds a snapshot that is ready.
+func (d *driver) snapshot(id string) (*Snapshot, error) {
+	return findReady(d, d.store.Snapshots, "snapshot", id)
 }
 
-func findReady[R row](
-	d *driver, rows *recordDir[R], noun, id string,
+func findReady[R Row](
+	d *driver, rows *Table[R], noun, id string,
 ) (none R, err error) {
 	if id == "" {
-		return none, invalidf("%s_id is missing", noun)
+		return none, Invalidf("%s_id is missing", noun)
 	}
-	r, ok := rows.getRecord(id)
-	if ok && r.head().State == stateReady {
+	r, ok := rows.Get(id)
+	if ok && r.Header().State == Ready {
 		return r, nil
 	}
 	err = d.otherNodeError(id)
 	if err == nil {
-		err = failf(codes.NotFound,
+		err = Newf(codes.NotFound,
 			"no %s %s on node %s", noun, id, d.cfg.NodeID)
 	}
 	return none, err

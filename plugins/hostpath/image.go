@@ -23,7 +23,7 @@ func resizeImage(path string, size int64, thick bool) error {
 		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		err = preconditionf(
+		err = Preconditionf(
 			"the file system of the data directory reserves no blocks: request provisioning thin (%w)", err)
 	}
 	return errors.Join(err, f.Close())
@@ -31,9 +31,9 @@ func resizeImage(path string, size int64, thick bool) error {
 
 // readyImage makes an image as large as its volume. It reserves blocks that a trim has freed. Without space
 // for them the volume works until the disk is full.
-func (d *driver) readyImage(v *volume) error {
+func (d *driver) readyImage(v *Volume) error {
 	image := d.dataOf(v)
-	if v.thick() {
+	if v.IsThick() {
 		err := resizeImage(image, v.Size, true)
 		if !errors.Is(err, unix.ENOSPC) {
 			return err
@@ -46,17 +46,17 @@ func (d *driver) readyImage(v *volume) error {
 
 // releaseImage detaches the loop devices of an image. It returns an error if the image stays in use.
 func (d *driver) releaseImage(image string) error {
-	return retryEBUSY(d.ctx, func() error {
-		devices, err := loopsOf(image)
+	return RetryBusy(d.ctx, func() error {
+		devices, err := Of(image)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil || len(devices) == 0 {
 			return err
 		}
-		if err := detachImage(image); err != nil {
+		if err := Detach(image); err != nil {
 			return err
 		}
-		return preconditionf("the volume is in use through %s: %w", devices[0].path, unix.EBUSY)
+		return Preconditionf("the volume is in use through %s: %w", devices[0].Path, unix.EBUSY)
 	})
 }

@@ -28,21 +28,21 @@ func contentSource(s string) *csi.VolumeContentSource {
 
 // pageOf returns a page of rows in the order of their ids. A token is the last id of the page before, so that
 // it stays valid after changes of the rows.
-func pageOf[R row](
+func pageOf[R Row](
 	rows []R, token string, maxEntries int32,
 ) (page []R, next string, err error) {
 	if maxEntries < 0 {
-		return nil, "", invalidf("max_entries is negative")
+		return nil, "", Invalidf("max_entries is negative")
 	}
 	if token != "" && !idPattern.MatchString(token) {
-		return nil, "", failf(codes.Aborted, "starting_token is not a token of this driver")
+		return nil, "", Newf(codes.Aborted, "starting_token is not a token of this driver")
 	}
 	for _, r := range rows {
-		if r.head().ID <= token {
+		if r.Header().ID <= token {
 			continue
 		}
 		if maxEntries > 0 && len(page) == int(maxEntries) {
-			return page, page[len(page)-1].head().ID, nil
+			return page, page[len(page)-1].Header().ID, nil
 		}
 		page = append(page, r)
 	}
@@ -54,7 +54,7 @@ func (d *driver) ListVolumes(
 	_ context.Context, req *csi.ListVolumesRequest,
 ) (*csi.ListVolumesResponse, error) {
 	page, next, err := pageOf(
-		d.store.volumes.listReady(),
+		d.store.Volumes.ListReady(),
 		req.GetStartingToken(),
 		req.GetMaxEntries())
 	if err != nil {
@@ -72,8 +72,8 @@ func (d *driver) ListVolumes(
 func (d *driver) ListSnapshots(
 	_ context.Context, req *csi.ListSnapshotsRequest,
 ) (*csi.ListSnapshotsResponse, error) {
-	ready := d.store.snapshots.listReady()
-	wanted := slices.DeleteFunc(ready, func(n *snapshot) bool {
+	ready := d.store.Snapshots.ListReady()
+	wanted := slices.DeleteFunc(ready, func(n *Snapshot) bool {
 		return n.ID != cmp.Or(req.GetSnapshotId(), n.ID) ||
 			n.Source != cmp.Or(req.GetSourceVolumeId(), n.Source)
 	})

@@ -14,28 +14,28 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// loopDevice is a loop device that shows an image of this driver.
-type loopDevice struct {
-	path     string // /dev/loopN
-	rdev     uint64
-	readOnly bool
+// Device is a loop device that shows an image of this driver.
+type Device struct {
+	Path     string // /dev/loopN
+	Rdev     uint64
+	ReadOnly bool
 }
 
-// attachImage returns an open loop device that shows an image. It uses an attached one if there is one. With
+// Attach returns an open loop device that shows an image. It uses an attached one if there is one. With
 // auto the kernel detaches the device after its last user, so that it ends with its mount. The returned file
 // is a user until the device is mounted. A device that is only bound as a file has no user, so it must not be
 // auto.
-func attachImage(ctx context.Context, image string, readOnly, auto bool) (*os.File, error) {
-	devices, err := loopsOf(image)
+func Attach(ctx context.Context, image string, readOnly, auto bool) (*os.File, error) {
+	devices, err := Of(image)
 	if err != nil {
 		return nil, err
 	}
 
-	i := slices.IndexFunc(devices, func(l loopDevice) bool {
-		return l.readOnly == readOnly
+	i := slices.IndexFunc(devices, func(l Device) bool {
+		return l.ReadOnly == readOnly
 	})
 	if i >= 0 {
-		dev, err := os.OpenFile(devices[i].path, openMode(readOnly), 0)
+		dev, err := os.OpenFile(devices[i].Path, openMode(readOnly), 0)
 		// Another process may have detached the device before the open.
 		if err == nil && loopStatus(dev, image) != nil &&
 			(auto || keepAttached(dev) == nil) {
@@ -82,7 +82,7 @@ func attachFree(
 	}
 	defer control.Close()
 
-	err = retryEBUSY(ctx, func() error { // another process may take the free device first
+	err = RetryBusy(ctx, func() error { // another process may take the free device first
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err == nil {
 			dev, err = configureLoop("/dev/loop"+strconv.Itoa(n), file, readOnly, auto)
@@ -91,7 +91,7 @@ func attachFree(
 	})
 
 	if errors.Is(err, unix.EBUSY) {
-		err = failf(codes.ResourceExhausted, "no loop device is free: %w", err)
+		err = Newf(codes.ResourceExhausted, "no loop device is free: %w", err)
 	}
 
 	return dev, err
@@ -144,8 +144,8 @@ func loopStatus(dev *os.File, image string) *unix.LoopInfo64 {
 	return info
 }
 
-// loopsOf finds the loop devices that show an image.
-func loopsOf(image string) ([]loopDevice, error) {
+// Of finds the loop devices that show an image.
+func Of(image string) ([]Device, error) {
 	_, err := os.Stat(image)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func loopsOf(image string) ([]loopDevice, error) {
 		return nil, err
 	}
 
-	var found []loopDevice
+	var found []Device
 	for _, p := range paths {
 		if !mayBeBound(p) {
 			continue
@@ -170,10 +170,10 @@ func loopsOf(image string) ([]loopDevice, error) {
 		var st unix.Stat_t
 		info := loopStatus(f, image)
 		if info != nil && unix.Fstat(int(f.Fd()), &st) == nil {
-			found = append(found, loopDevice{
-				path:     p,
-				rdev:     uint64(st.Rdev),
-				readOnly: info.Flags&unix.LO_FLAGS_READ_ONLY != 0,
+			found = append(found, Device{
+				Path:     p,
+				Rdev:     uint64(st.Rdev),
+				ReadOnly: info.Flags&unix.LO_FLAGS_READ_ONLY != 0,
 			})
 		}
 
@@ -195,9 +195,9 @@ func mayBeBound(device string) bool {
 	return err == nil
 }
 
-// detachImage frees the loop devices of an image that are not open. The kernel frees an open one after its
+// Detach frees the loop devices of an image that are not open. The kernel frees an open one after its
 // last user.
-func detachImage(image string) error {
+func Detach(image string) error {
 	return eachLoop("detaching", image, func(dev *os.File) error {
 		if loopStatus(dev, image) == nil {
 			return nil
@@ -210,33 +210,33 @@ func detachImage(image string) error {
 	})
 }
 
-// resizeDevice gives the loop devices of an image the new size of the image.
-func resizeDevice(image string) error {
+// Resize gives the loop devices of an image the new size of the image.
+func Resize(image string) error {
 	return eachLoop("resizing", image, func(dev *os.File) error {
 		return unix.IoctlSetInt(int(dev.Fd()), unix.LOOP_SET_CAPACITY, 0)
 	})
 }
 
-// flushImage writes the caches of an image's loop devices back to the image.
-func flushImage(image string) error {
+// Flush writes the caches of an image's loop devices back to the image.
+func Flush(image string) error {
 	return eachLoop("writing back", image, (*os.File).Sync)
 }
 
 // eachLoop calls do for each loop device of an image, until a call fails. doing describes the call in the
 // error.
 func eachLoop(doing, image string, do func(dev *os.File) error) error {
-	devices, err := loopsOf(image)
+	devices, err := Of(image)
 	if err != nil {
 		return err
 	}
 	for _, l := range devices {
-		dev, err := os.OpenFile(l.path, openMode(true), 0)
+		dev, err := os.OpenFile(l.Path, openMode(true), 0)
 		if err != nil {
 			return err
 		}
 		err = errors.Join(do(dev), dev.Close())
 		if err != nil {
-			return fmt.Errorf("%s %s: %w", doing, l.path, err)
+			return fmt.Errorf("%s %s: %w", doing, l.Path, err)
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 
 // enterMountNamespace replaces the process by itself in a mount namespace of its own. A container that
 // another program starts copies the mounts of the host, and keeps the copies until it has its own root: a
-// volume would stay in use after its last unmount here.
+// Volume would stay in use after its last unmount here.
 func enterMountNamespace() error {
 	if os.Getenv(namespaceEnv) != "" || os.Geteuid() != 0 {
 		return os.Unsetenv(namespaceEnv)
@@ -161,7 +161,7 @@ func (w *fixture) clean(before []string) {
 	}
 	images, _ := filepath.Glob(w.dir + "/data/*/*/image")
 	for _, i := range images {
-		_ = detachImage(i)
+		_ = Detach(i)
 	}
 	if err := os.RemoveAll(w.dir); err != nil {
 		w.t.Error(err)

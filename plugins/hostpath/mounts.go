@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -15,73 +14,15 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// flagBits has the mount options that are bits for the kernel, and whether an option clears its bit. A
-// directory volume accepts the options of perMount.
-var flagBits = map[string]struct {
-	bit   uintptr
-	clear bool
-}{
-	"rw":          {unix.MS_RDONLY, true},
-	"ro":          {unix.MS_RDONLY, false},
-	"suid":        {unix.MS_NOSUID, true},
-	"nosuid":      {unix.MS_NOSUID, false},
-	"dev":         {unix.MS_NODEV, true},
-	"nodev":       {unix.MS_NODEV, false},
-	"exec":        {unix.MS_NOEXEC, true},
-	"noexec":      {unix.MS_NOEXEC, false},
-	"atime":       {unix.MS_NOATIME, true},
-	"noatime":     {unix.MS_NOATIME, false},
-	"diratime":    {unix.MS_NODIRATIME, true},
-	"nodiratime":  {unix.MS_NODIRATIME, false},
-	"relatime":    {unix.MS_RELATIME, false},
-	"norelatime":  {unix.MS_RELATIME, true},
-	"strictatime": {unix.MS_STRICTATIME, false},
-	"sync":        {unix.MS_SYNCHRONOUS, false},
-	"async":       {unix.MS_SYNCHRONOUS, true},
-	"dirsync":     {unix.MS_DIRSYNC, false},
-}
-
-// perMount are the flags that a bind mount can have of its own.
-const perMount = unix.MS_RDONLY | unix.MS_NOSUID |
-	unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME |
-	unix.MS_NODIRATIME | unix.MS_RELATIME | unix.MS_STRICTATIME
-
-// forbiddenFlag matches the options that change source, target or propagation of a mount.
-var forbiddenFlag = regexp.MustCompile(`bind|shared|slave|private|^(remount|move|loop)$|^loop=`)
-
-// mountFlags parses mount options: bits for the kernel and data for the file system. It rejects options that
-// only the driver decides on.
-func mountFlags(options []string) (bits uintptr, data []string, err error) {
-	for _, list := range options {
-		for o := range strings.SplitSeq(list, ",") {
-			o = strings.TrimSpace(o)
-			f, known := flagBits[o]
-			switch {
-			case o == "" || o == "defaults":
-			case known && f.clear:
-				bits &^= f.bit
-			case known:
-				bits |= f.bit
-			case forbiddenFlag.MatchString(o):
-				return 0, nil, invalidf(
-					"a mount flag is not allowed: it is the driver's to decide how a volume is mounted")
-			default:
-				data = append(data, o)
-			}
-		}
-	}
-	return bits, data, nil
-}
-
 // checkPath validates a path of an orchestrator and resolves the links above its last element.
 func (d *driver) checkPath(field, path string) (string, error) {
 	switch {
 	case path == "":
-		return "", invalidf("%s is missing", field)
+		return "", Invalidf("%s is missing", field)
 	case !filepath.IsAbs(path),
 		strings.ContainsRune(path, 0),
 		filepath.Clean(path) == "/":
-		return "", invalidf("%s %q is not an absolute path below /", field, path)
+		return "", Invalidf("%s %q is not an absolute path below /", field, path)
 	}
 
 	clean := filepath.Clean(path)
@@ -90,17 +31,17 @@ func (d *driver) checkPath(field, path string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		parent = filepath.Dir(clean) // nothing can be mounted there; a later step fails if it needs it
 	case err != nil:
-		return "", invalidf("%s: %w", field, err)
+		return "", Invalidf("%s: %w", field, err)
 	}
 
 	real := filepath.Join(parent, filepath.Base(clean))
-	if within(real, d.store.dir) {
-		return "", invalidf("%s %q is inside the driver's data directory", field, path)
+	if within(real, d.store.Dir) {
+		return "", Invalidf("%s %q is inside the driver's data directory", field, path)
 	}
 
 	info, err := os.Lstat(real)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {
-		return "", invalidf("%s %q is a symbolic link", field, path)
+		return "", Invalidf("%s %q is a symbolic link", field, path)
 	}
 
 	return real, nil
@@ -117,7 +58,7 @@ func isMounted(path string) (bool, error) {
 
 // showsVolume reports whether a path shows the volume: its directory, a loop device that shows its image, or
 // the file system on such a device.
-func (d *driver) showsVolume(v *volume, path string) (bool, error) {
+func (d *driver) showsVolume(v *Volume, path string) (bool, error) {
 	var at unix.Stat_t
 	err := unix.Stat(path, &at)
 	switch {
@@ -127,47 +68,47 @@ func (d *driver) showsVolume(v *volume, path string) (bool, error) {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
 
-	if v.Type == typeDirectory {
+	if v.Type == Directory {
 		var data unix.Stat_t
 		err := unix.Stat(d.dataOf(v), &data)
 		return at.Dev == data.Dev && at.Ino == data.Ino, err
 	}
 
-	devices, err := loopsOf(d.dataOf(v))
+	devices, err := Of(d.dataOf(v))
 	if err != nil {
 		return false, err
 	}
 
 	isNode := at.Mode&unix.S_IFMT == unix.S_IFBLK
-	return slices.ContainsFunc(devices, func(l loopDevice) bool {
-		return l.rdev == uint64(at.Dev) ||
-			isNode && l.rdev == uint64(at.Rdev)
+	return slices.ContainsFunc(devices, func(l Device) bool {
+		return l.Rdev == uint64(at.Dev) ||
+			isNode && l.Rdev == uint64(at.Rdev)
 	}), nil
 }
 
 // shownAt reports whether the volume is mounted on a path. If something else is mounted there it returns an
 // error: the driver must not cover or unmount that.
-func (d *driver) shownAt(v *volume, path string) (bool, error) {
+func (d *driver) shownAt(v *Volume, path string) (bool, error) {
 	mounted, err := isMounted(path)
 	if err != nil || !mounted {
 		return false, err
 	}
 	ours, err := d.showsVolume(v, path)
 	if err == nil && !ours {
-		err = failf(codes.Internal,
+		err = Newf(codes.Internal,
 			"something that is not volume %s is mounted on %s", v.ID, path)
 	}
 	return ours, err
 }
 
 // checkUnexposed rejects a directory volume if a mount shows it or a part of it, or is inside it.
-func (d *driver) checkUnexposed(v *volume) error {
+func (d *driver) checkUnexposed(v *Volume) error {
 	list, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return fmt.Errorf("reading the mount table: %w", err)
 	}
 
-	dir := d.store.volumes.path(v.ID)
+	dir := d.store.Volumes.Path(v.ID)
 	var base *mountinfo.Info // the mount that has the data directory
 	for _, m := range list {
 		if !within(dir, m.Mountpoint) || dir == m.Mountpoint {
@@ -191,7 +132,7 @@ func (d *driver) checkUnexposed(v *volume) error {
 		}
 
 		if inside {
-			return preconditionf("volume %s is in use at %s", v.ID, m.Mountpoint)
+			return Preconditionf("volume %s is in use at %s", v.ID, m.Mountpoint)
 		}
 	}
 
@@ -213,13 +154,13 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 		}
 	}
 
-	bits &= perMount
+	bits &= PerMount
 	if bits == 0 {
 		return nil
 	}
 
 	flags := unix.MS_BIND | unix.MS_REMOUNT | bits
-	err := retryEBUSY(d.ctx, func() error {
+	err := RetryBusy(d.ctx, func() error {
 		return unix.Mount("", path, "", flags, "")
 	})
 	if err == nil {
@@ -228,26 +169,26 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 
 	// Without its flags the mount could be written to, or more, so it does not stay.
 	err = fmt.Errorf("setting the mount flags of %s: %w", path, err)
-	return errors.Join(err, retryEBUSY(d.ctx, func() error {
+	return errors.Join(err, RetryBusy(d.ctx, func() error {
 		return unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
 	}))
 }
 
 // unmountAll unmounts the volume from a path: a crash between a mount and its mark may have stacked two
 // mounts. A mount that stays busy is an error.
-func (d *driver) unmountAll(v *volume, path string) error {
-	err := retryEBUSY(d.ctx, func() error {
+func (d *driver) unmountAll(v *Volume, path string) error {
+	err := RetryBusy(d.ctx, func() error {
 		return d.unmountNow(v, path)
 	})
 	if errors.Is(err, unix.EBUSY) {
-		return failf(codes.Unavailable,
+		return Newf(codes.Unavailable,
 			"volume %s is still in use at %s: %w", v.ID, path, err)
 	}
 	return err
 }
 
 // unmountNow is one attempt of unmountAll. It checks before each unmount whether the path shows the volume.
-func (d *driver) unmountNow(v *volume, path string) error {
+func (d *driver) unmountNow(v *Volume, path string) error {
 	for {
 		shown, err := d.shownAt(v, path)
 		if err != nil || !shown {

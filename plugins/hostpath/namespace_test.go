@@ -61,7 +61,7 @@ func TestDriver_InAPrivateMountNamespace(t *testing.T) {
 }
 
 // A private mount namespace that was made during a mount keeps the mount after the unmount elsewhere. The
-// volume can be staged again at once. It can be deleted after the end of that namespace.
+// Volume can be staged again at once. It can be deleted after the end of that namespace.
 func TestUnstage_WithAMountElsewhere(t *testing.T) {
 	anImage.needs(t)
 	w := newRunningFixture(t)

@@ -41,7 +41,7 @@ func (d *driver) NodeGetInfo(
 }
 
 // lockVolume locks a volume for a call and then reads its record, without the mounts of an earlier boot.
-func (d *driver) lockVolume(id string) (v *volume, release func(), err error) {
+func (d *driver) lockVolume(id string) (v *Volume, release func(), err error) {
 	// An unknown volume is not found, also while a call has the lock of its ID.
 	_, err = d.volume(id)
 	if err != nil {
@@ -56,14 +56,14 @@ func (d *driver) lockVolume(id string) (v *volume, release func(), err error) {
 		release()
 		return nil, nil, err
 	}
-	return v.editCopy(), release, nil
+	return v.EditCopy(), release, nil
 }
 
 // lockVolumeFor is lockVolume for a call with a capability, which the volume must support.
 func (d *driver) lockVolumeFor(
 	id string, c *csi.VolumeCapability,
-) (v *volume, release func(), err error) {
-	err = checkCapability(c)
+) (v *Volume, release func(), err error) {
+	err = Check(c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -71,7 +71,7 @@ func (d *driver) lockVolumeFor(
 	if err != nil {
 		return nil, nil, err
 	}
-	err = checkAllowed(v.Type, v.FSType, c)
+	err = CheckAllowed(v.Type, v.FSType, c)
 	if err != nil {
 		release()
 		return nil, nil, err
@@ -79,36 +79,18 @@ func (d *driver) lockVolumeFor(
 	return v, release, nil
 }
 
-// editCopy returns a copy of a record to edit, without the mounts of an earlier boot.
-func (v *volume) editCopy() *volume {
-	c := *v
-	c.Targets = map[string]*target{}
-	if c.BootID != bootID() {
-		c.BootID = bootID()
-		c.Stage = nil
-		return &c
-	}
-	for p, t := range v.Targets {
-		c.Targets[p] = new(*t)
-	}
-	if v.Stage != nil {
-		c.Stage = new(*v.Stage)
-	}
-	return &c
-}
-
 // saveVolume writes an edited record. The caller may continue to edit, so the store keeps a copy.
-func (d *driver) saveVolume(v *volume) error {
-	return d.store.volumes.putRecord(v.editCopy())
+func (d *driver) saveVolume(v *Volume) error {
+	return d.store.Volumes.Put(v.EditCopy())
 }
 
 // useAt returns the capability with which a volume is staged or published at the path of a call. It checks
 // that the volume is mounted there.
-func (d *driver) useAt(v *volume, path string) (capability, error) {
-	missing := failf(codes.NotFound, "volume %s is not at %q", v.ID, path)
+func (d *driver) useAt(v *Volume, path string) (Capability, error) {
+	missing := Newf(codes.NotFound, "volume %s is not at %q", v.ID, path)
 	real, err := d.checkPath("volume_path", path)
 	if err != nil {
-		return capability{}, missing
+		return Capability{}, missing
 	}
 
 	isStage := v.Stage != nil && v.Stage.Path == real
@@ -118,7 +100,7 @@ func (d *driver) useAt(v *volume, path string) (capability, error) {
 
 	shown, err := d.shownAt(v, real)
 	if err != nil {
-		return capability{}, err
+		return Capability{}, err
 	}
 
 	t, published := v.Targets[real]
@@ -129,7 +111,7 @@ func (d *driver) useAt(v *volume, path string) (capability, error) {
 		return v.Stage.Use, nil
 	}
 
-	return capability{}, missing
+	return Capability{}, missing
 }
 
 // NodeGetVolumeStats returns the use of a volume. For a directory volume it returns the use of the file
@@ -138,7 +120,7 @@ func (d *driver) NodeGetVolumeStats(
 	_ context.Context, req *csi.NodeGetVolumeStatsRequest,
 ) (*csi.NodeGetVolumeStatsResponse, error) {
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
-		return nil, invalidf("volume_id or volume_path is missing")
+		return nil, Invalidf("volume_id or volume_path is missing")
 	}
 
 	v, err := d.volume(req.GetVolumeId())
@@ -146,7 +128,7 @@ func (d *driver) NodeGetVolumeStats(
 		return nil, err
 	}
 
-	v = v.editCopy()
+	v = v.EditCopy()
 	u, err := d.useAt(v, req.GetVolumePath())
 	if err != nil {
 		return nil, err
@@ -188,13 +170,13 @@ func (d *driver) NodeGetVolumeStats(
 func checkDir(field, path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return invalidf("%s %s does not exist", field, path)
+		return Invalidf("%s %s does not exist", field, path)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", field, err)
 	}
 	if !info.IsDir() {
-		return invalidf("%s %s is not a directory", field, path)
+		return Invalidf("%s %s is not a directory", field, path)
 	}
 	return nil
 }

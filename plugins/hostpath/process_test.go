@@ -168,7 +168,7 @@ func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 	record := w.path("data/volumes", v.id, "record.json")
 	b, err := os.ReadFile(record)
 	w.must("read", err)
-	edited := strings.Replace(string(b), bootID(), "another-boot", 1)
+	edited := strings.Replace(string(b), BootID(), "another-boot", 1)
 	w.must("edit", os.WriteFile(record, []byte(edited), 0o600))
 	w.start()
 	b, err = os.ReadFile(record)
@@ -327,7 +327,7 @@ func TestLock_TakesAllKeysOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = l.lockKeys("b", "a")
-	if codeOf(err) != codes.Aborted {
+	if CodeOf(err) != codes.Aborted {
 		t.Fatalf("a lock of a key in use: got %v, want Aborted", err)
 	}
 	releaseB, err := l.lockKeys("b")

@@ -30,15 +30,15 @@ func (d *driver) NodePublishVolume(
 	}
 	defer release()
 
-	use := useOf(c)
+	use := Use(c)
 	err = d.checkStagedAt(v, req.GetStagingTargetPath(), use.Block)
 	if err != nil {
 		return nil, err
 	}
 
-	t := &target{
+	t := &Target{
 		Use:      use,
-		ReadOnly: req.GetReadonly() || readerModes[modeOf(use)],
+		ReadOnly: req.GetReadonly() || ReaderModes[modeOf(use)],
 	}
 	err = d.recordTarget(v, path, t)
 	if err != nil {
@@ -49,9 +49,9 @@ func (d *driver) NodePublishVolume(
 }
 
 // checkStagedAt returns an error unless a volume is staged at the path of the call, in the same way.
-func (d *driver) checkStagedAt(v *volume, path string, block bool) error {
+func (d *driver) checkStagedAt(v *Volume, path string, block bool) error {
 	if path == "" {
-		return preconditionf("staging_target_path is missing: the volume has to be staged first")
+		return Preconditionf("staging_target_path is missing: the volume has to be staged first")
 	}
 
 	real, err := d.checkPath("staging_target_path", path)
@@ -64,11 +64,11 @@ func (d *driver) checkStagedAt(v *volume, path string, block bool) error {
 	case err != nil:
 		return err
 	case !live:
-		return preconditionf("volume %s is not staged", v.ID)
+		return Preconditionf("volume %s is not staged", v.ID)
 	case v.Stage.Path != real:
-		return preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
+		return Preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
 	case v.Stage.Use.Block != block:
-		return preconditionf("volume %s is staged with another access type", v.ID)
+		return Preconditionf("volume %s is staged with another access type", v.ID)
 	}
 
 	return nil
@@ -76,24 +76,24 @@ func (d *driver) checkStagedAt(v *volume, path string, block bool) error {
 
 // recordTarget records the path at which a volume is about to be published. It changes nothing if the volume
 // is published there in the same way. In a mode for one user a volume is published at one path only.
-func (d *driver) recordTarget(v *volume, path string, t *target) error {
+func (d *driver) recordTarget(v *Volume, path string, t *Target) error {
 	for other, old := range v.Targets {
 		shown, err := d.shownAt(v, other)
 		if err != nil {
 			return err
 		}
 
-		same := old.Use.equal(t.Use) && old.ReadOnly == t.ReadOnly
-		single := singlePathModes[modeOf(t.Use)] ||
-			singlePathModes[modeOf(old.Use)]
+		same := old.Use.Equal(t.Use) && old.ReadOnly == t.ReadOnly
+		single := SinglePathModes[modeOf(t.Use)] ||
+			SinglePathModes[modeOf(old.Use)]
 		switch {
 		case other == path && shown && old.Ready && !same:
-			return failf(codes.AlreadyExists,
+			return Newf(codes.AlreadyExists,
 				"volume %s is published at %s in another way", v.ID, path)
 		case other == path && shown && old.Ready:
 			return nil
 		case other != path && shown && single:
-			return preconditionf("volume %s is published at %s", v.ID, other)
+			return Preconditionf("volume %s is published at %s", v.ID, other)
 		case other != path && !shown:
 			// A killed call has recorded a target that it did not mount, or a former call did not drop it.
 			delete(v.Targets, other)
@@ -110,12 +110,12 @@ func (d *driver) recordTarget(v *volume, path string, t *target) error {
 	return nil
 }
 
-func modeOf(u capability) csi.VolumeCapability_AccessMode_Mode {
+func modeOf(u Capability) csi.VolumeCapability_AccessMode_Mode {
 	return csi.VolumeCapability_AccessMode_Mode(u.Mode)
 }
 
 // publish mounts a volume as its record demands and marks it done.
-func (d *driver) publish(v *volume, path string) error {
+func (d *driver) publish(v *Volume, path string) error {
 	t := v.Targets[path]
 	if t.Ready {
 		return nil
@@ -145,8 +145,8 @@ func (d *driver) publish(v *volume, path string) error {
 	return d.saveVolume(v)
 }
 
-func (d *driver) publishMount(v *volume, path string, t *target, shown bool) error {
-	bits, _, err := mountFlags(t.Use.Flags)
+func (d *driver) publishMount(v *Volume, path string, t *Target, shown bool) error {
+	bits, _, err := MountFlags(t.Use.Flags)
 	if err != nil {
 		return err
 	}
@@ -156,11 +156,11 @@ func (d *driver) publishMount(v *volume, path string, t *target, shown bool) err
 	return d.bindMount(v.Stage.Path, path, bits, shown)
 }
 
-func (d *driver) publishBlock(v *volume, path string, t *target, shown bool) error {
+func (d *driver) publishBlock(v *Volume, path string, t *Target, shown bool) error {
 	if shown {
 		return nil
 	}
-	dev, err := attachImage(d.ctx, d.dataOf(v), t.ReadOnly, false)
+	dev, err := Attach(d.ctx, d.dataOf(v), t.ReadOnly, false)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func makeTarget(path string, block bool) error {
 	case err == nil && info.IsDir() != block:
 		return nil // an earlier call or the orchestrator has made it
 	case err == nil:
-		return invalidf("target_path %s exists and is of the wrong type", path)
+		return Invalidf("target_path %s exists and is of the wrong type", path)
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -189,7 +189,7 @@ func makeTarget(path string, block bool) error {
 	}
 
 	if errors.Is(err, fs.ErrNotExist) {
-		return invalidf("the parent of target_path does not exist: %w", err)
+		return Invalidf("the parent of target_path does not exist: %w", err)
 	}
 
 	return err
@@ -205,7 +205,7 @@ func (d *driver) NodeUnpublishVolume(
 	}
 
 	v, release, err := d.lockVolume(req.GetVolumeId())
-	if codeIs(err, codes.NotFound) {
+	if Is(err, codes.NotFound) {
 		err = ignoreIfUnmounted(path, err)
 		if err == nil {
 			err = removeTarget(path)
@@ -218,7 +218,7 @@ func (d *driver) NodeUnpublishVolume(
 	defer release()
 
 	if v.Stage != nil && v.Stage.Path == path {
-		return nil, invalidf("volume %s is staged at %s, not published", v.ID, path)
+		return nil, Invalidf("volume %s is staged at %s, not published", v.ID, path)
 	}
 
 	err = d.unmountAll(v, path)
@@ -253,7 +253,7 @@ func removeTarget(path string) error {
 
 	if !info.IsDir() &&
 		(!info.Mode().IsRegular() || info.Size() > 0) {
-		return preconditionf("%s is not an empty file: it is left alone", path)
+		return Preconditionf("%s is not an empty file: it is left alone", path)
 	}
 
 	err = os.Remove(path)
@@ -262,7 +262,7 @@ func removeTarget(path string) error {
 		return nil
 	case errors.Is(err, unix.ENOTEMPTY),
 		errors.Is(err, unix.EEXIST):
-		return preconditionf("%s holds files that are not the volume's: it is left alone", path)
+		return Preconditionf("%s holds files that are not the volume's: it is left alone", path)
 	}
 
 	return err

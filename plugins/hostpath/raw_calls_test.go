@@ -36,7 +36,7 @@ func codeName(err error) string {
 	return csi.Code(err)
 }
 
-// snapshot makes a snapshot of a volume, or finds it again, and returns its ID.
+// Snapshot makes a snapshot of a volume, or finds it again, and returns its ID.
 func (w *fixture) snapshot(volumeID, name string) (string, error) {
 	w.t.Helper()
 	req := &spec.CreateSnapshotRequest{SourceVolumeId: volumeID, Name: name}

@@ -14,7 +14,7 @@ import (
 // retries. Only an unreadable data directory is an error.
 func (d *driver) reconcile() error {
 	foreign := 0
-	for _, v := range d.store.volumes.listRecords() {
+	for _, v := range d.store.Volumes.List() {
 		err := d.reconcileVolume(v)
 		d.logFault("failed to repair a volume", "volume_id", v.ID, err)
 		if d.otherNodeError(v.ID) != nil {
@@ -27,8 +27,8 @@ func (d *driver) reconcile() error {
 			"volumes", foreign, "node_id", d.cfg.NodeID)
 	}
 
-	for _, n := range d.store.snapshots.listRecords() {
-		if n.State != stateReady {
+	for _, n := range d.store.Snapshots.List() {
+		if n.State != Ready {
 			d.logger.Info("removing a half-made snapshot",
 				"snapshot_id", n.ID, "state", n.State)
 			err := d.eraseSnapshot(n)
@@ -36,8 +36,8 @@ func (d *driver) reconcile() error {
 		}
 	}
 
-	removeBare(d, d.store.volumes)
-	removeBare(d, d.store.snapshots)
+	removeBare(d, d.store.Volumes)
+	removeBare(d, d.store.Snapshots)
 	return d.sweepTemps()
 }
 
@@ -47,8 +47,8 @@ func (d *driver) logFault(message, key, value string, err error) {
 	}
 }
 
-func (d *driver) reconcileVolume(v *volume) error {
-	if v.State != stateReady {
+func (d *driver) reconcileVolume(v *Volume) error {
+	if v.State != Ready {
 		d.logger.Info("removing a half-made volume",
 			"volume_id", v.ID, "state", v.State)
 		return d.eraseVolume(v)
@@ -59,27 +59,27 @@ func (d *driver) reconcileVolume(v *volume) error {
 		return err
 	}
 
-	if v.BootID != "" && v.BootID != bootID() {
-		v = v.editCopy()
+	if v.BootID != "" && v.BootID != BootID() {
+		v = v.EditCopy()
 		err = d.saveVolume(v)
 		if err != nil {
 			return err
 		}
 	}
 
-	if v.Type == typeDirectory {
+	if v.Type == Directory {
 		return nil
 	}
 
 	if v.Stage == nil && len(v.Targets) == 0 {
-		return detachImage(d.dataOf(v))
+		return Detach(d.dataOf(v))
 	}
 
 	return d.thawStaged(v)
 }
 
 // thawStaged thaws a file system that was frozen for a copy when the driver was killed.
-func (d *driver) thawStaged(v *volume) error {
+func (d *driver) thawStaged(v *Volume) error {
 	if v.Stage == nil || v.Stage.Use.Block {
 		return nil
 	}
@@ -87,35 +87,35 @@ func (d *driver) thawStaged(v *volume) error {
 	if err != nil || !shown {
 		return err
 	}
-	return thaw(v.Stage.Path)
+	return Thaw(v.Stage.Path)
 }
 
 // removeBare removes directories that were made for a row that was never recorded. They are empty. It keeps a
 // directory with content or with an unreadable record for an operator.
-func removeBare[R row](d *driver, rows *recordDir[R]) {
-	for _, name := range rows.bare {
-		path := rows.path(name)
-		err := os.Remove(rows.path(name, recordFile+".tmp"))
+func removeBare[R Row](d *driver, rows *Table[R]) {
+	for _, name := range rows.Bare {
+		path := rows.Path(name)
+		err := os.Remove(rows.Path(name, RecordFile+".tmp"))
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			err = os.Remove(path)
 		}
 		d.logFault("failed to remove a leftover", "path", path, err)
 	}
-	for _, name := range rows.bad {
+	for _, name := range rows.Bad {
 		d.logger.Error("failed to read a record, keeping its data",
-			"path", rows.path(name))
+			"path", rows.Path(name))
 	}
 }
 
 // sweepTemps removes the files with which copying.CanReflink tests the file system.
 func (d *driver) sweepTemps() error {
-	entries, err := os.ReadDir(d.store.dir)
+	entries, err := os.ReadDir(d.store.Dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), copying.TempPrefix) {
-			err := os.Remove(filepath.Join(d.store.dir, e.Name()))
+			err := os.Remove(filepath.Join(d.store.Dir, e.Name()))
 			d.logFault("failed to remove a leftover", "path", e.Name(), err)
 		}
 	}

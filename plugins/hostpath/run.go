@@ -100,7 +100,7 @@ type driver struct {
 	ctx    context.Context // of the run: operations end with it, not with their callers
 	logger hclog.Logger
 	locks  keylock.Map // of volumes, snapshots and names: one call at a time
-	store  *store
+	store  *Store
 
 	booking sync.Mutex // held while capacity is checked and reserved
 	ready   atomic.Bool
@@ -157,7 +157,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 	err = group.Wait()
 	if d.store != nil {
-		err = errors.Join(err, d.store.close())
+		err = errors.Join(err, d.store.Close())
 	}
 
 	return err
@@ -219,8 +219,8 @@ func (d *driver) openDriver() error {
 	}
 	d.ready.Store(true)
 	d.logger.Info("csi driver ready",
-		"volumes", len(d.store.volumes.listRecords()),
-		"snapshots", len(d.store.snapshots.listRecords()))
+		"volumes", len(d.store.Volumes.List()),
+		"snapshots", len(d.store.Snapshots.List()))
 	return nil
 }
 
@@ -228,7 +228,7 @@ func (d *driver) openDriver() error {
 func (d *driver) awaitDataDir() error {
 	reported := false
 	for {
-		s, err := openStore(d.cfg.DataDir)
+		s, err := Open(d.cfg.DataDir)
 		if err == nil {
 			d.store = s
 			return nil

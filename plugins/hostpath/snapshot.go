@@ -20,12 +20,12 @@ func (d *driver) CreateSnapshot(
 ) (*csi.CreateSnapshotResponse, error) {
 	name := req.GetName()
 	if name == "" {
-		return nil, invalidf("name is missing")
+		return nil, Invalidf("name is missing")
 	}
 
 	sourceID := req.GetSourceVolumeId()
 	if sourceID == "" {
-		return nil, invalidf("source_volume_id is missing")
+		return nil, Invalidf("source_volume_id is missing")
 	}
 
 	err := d.checkReachable(req.GetAccessibilityRequirements())
@@ -39,13 +39,13 @@ func (d *driver) CreateSnapshot(
 	}
 	defer release()
 
-	n, found := d.store.snapshots.findByName(name)
+	n, found := d.store.Snapshots.FindByName(name)
 	switch {
-	case found && n.State != stateReady:
-		return nil, failf(codes.Aborted,
+	case found && n.State != Ready:
+		return nil, Newf(codes.Aborted,
 			"snapshot %s of that name is being deleted", n.ID)
 	case found && n.Source != sourceID:
-		return nil, failf(codes.AlreadyExists,
+		return nil, Newf(codes.AlreadyExists,
 			"snapshot %s of that name is of volume %s", n.ID, n.Source)
 	case !found:
 		v, err := d.volume(sourceID)
@@ -62,7 +62,7 @@ func (d *driver) CreateSnapshot(
 	return &csi.CreateSnapshotResponse{Snapshot: d.describeSnapshot(n)}, nil
 }
 
-func (d *driver) describeSnapshot(n *snapshot) *csi.Snapshot {
+func (d *driver) describeSnapshot(n *Snapshot) *csi.Snapshot {
 	return &csi.Snapshot{
 		SnapshotId:     n.ID,
 		SourceVolumeId: n.Source,
@@ -73,22 +73,22 @@ func (d *driver) describeSnapshot(n *snapshot) *csi.Snapshot {
 }
 
 // createSnapshot makes a snapshot: recorded, copied, marked ready.
-func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
-	n := &snapshot{
-		recordHead: d.newRecord("snap", name),
-		content:    v.content,
-		Source:     v.ID,
-		Created:    time.Now().UTC(),
+func (d *driver) createSnapshot(name string, v *Volume) (*Snapshot, error) {
+	n := &Snapshot{
+		Head:    d.newRecord("snap", name),
+		Content: v.Content,
+		Source:  v.ID,
+		Created: time.Now().UTC(),
 	}
 
-	err := putBooked(d, d.store.snapshots, n, n.Size)
+	err := putBooked(d, d.store.Snapshots, n, n.Size)
 	if err != nil {
 		return nil, err
 	}
 
 	crash("snapshot recorded")
-	data := d.store.snapshots.data(n.ID, n.Type)
-	if n.Type == typeDirectory {
+	data := d.store.Snapshots.Data(n.ID, n.Type)
+	if n.Type == Directory {
 		err = os.Mkdir(data, 0o700)
 	}
 	if err == nil {
@@ -97,9 +97,9 @@ func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
 	if err == nil {
 		crash("snapshot made")
 		ready := *n
-		ready.State = stateReady
+		ready.State = Ready
 		n = &ready
-		err = d.store.snapshots.putRecord(n)
+		err = d.store.Snapshots.Put(n)
 	}
 	if err != nil {
 		err = fmt.Errorf("making snapshot %q: %w", name, err)
@@ -109,18 +109,18 @@ func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
 	return n, nil
 }
 
-func (d *driver) eraseSnapshot(n *snapshot) error {
-	err := os.RemoveAll(d.store.snapshots.data(n.ID, n.Type))
+func (d *driver) eraseSnapshot(n *Snapshot) error {
+	err := os.RemoveAll(d.store.Snapshots.Data(n.ID, n.Type))
 	if err != nil {
 		return fmt.Errorf("removing snapshot %s: %w", n.ID, err)
 	}
-	return d.store.snapshots.deleteRecord(n.ID)
+	return d.store.Snapshots.Delete(n.ID)
 }
 
 // copyFrom copies a source's data to an image path or into an empty directory, durably.
 func (d *driver) copyFrom(s source, to string) error {
 	if s.kind == "snapshot" {
-		return d.copyData(s.Type, d.store.snapshots.data(s.id, s.Type), to)
+		return d.copyData(s.Type, d.store.Snapshots.Data(s.id, s.Type), to)
 	}
 	return d.copyVolume(s.id, to)
 }
@@ -141,12 +141,12 @@ func (d *driver) copyVolume(id, to string) (err error) {
 }
 
 func (d *driver) copyData(typ, from, to string) error {
-	if typ == typeDirectory {
+	if typ == Directory {
 		err := copying.Tree(d.ctx, from, to)
 		if err != nil {
 			return err
 		}
-		return syncFS(to)
+		return Sync(to)
 	}
 	return copying.Image(d.ctx, from, to)
 }
@@ -155,9 +155,9 @@ func (d *driver) copyData(typ, from, to string) error {
 // image's file system, so that the copy has a clean journal. It cannot freeze a block device, so it accepts a
 // writable one only if a copy is of one instant. The copy of a directory is file by file: a user who needs
 // all files of one instant has to stop the writers first.
-func (d *driver) quiesce(v *volume) (unfreeze func() error, err error) {
+func (d *driver) quiesce(v *Volume) (unfreeze func() error, err error) {
 	none := func() error { return nil }
-	if v.Type == typeDirectory || v.Stage == nil {
+	if v.Type == Directory || v.Stage == nil {
 		return none, nil
 	}
 
@@ -167,27 +167,27 @@ func (d *driver) quiesce(v *volume) (unfreeze func() error, err error) {
 			return none, err
 		}
 
-		err = freeze(v.Stage.Path)
+		err = Freeze(v.Stage.Path)
 		if err != nil {
 			return none, err
 		}
 
 		crash("snapshot frozen")
 		return func() error {
-			return thaw(v.Stage.Path)
+			return Thaw(v.Stage.Path)
 		}, nil
 	}
 
 	for path, t := range v.Targets {
-		if !t.ReadOnly && !copying.CanReflink(d.store.dir) {
-			return none, preconditionf(
+		if !t.ReadOnly && !copying.CanReflink(d.store.Dir) {
+			return none, Preconditionf(
 				"volume %s is written to as a block device at %s, "+
 					"and the file system of %s cannot copy it in one instant",
-				v.ID, path, d.store.dir)
+				v.ID, path, d.store.Dir)
 		}
 	}
 
-	return none, flushImage(d.dataOf(v))
+	return none, Flush(d.dataOf(v))
 }
 
 // DeleteSnapshot removes a snapshot. Volumes made from it have separate copies.
@@ -196,7 +196,7 @@ func (d *driver) DeleteSnapshot(
 ) (*csi.DeleteSnapshotResponse, error) {
 	id := req.GetSnapshotId()
 	if id == "" {
-		return nil, invalidf("snapshot_id is missing")
+		return nil, Invalidf("snapshot_id is missing")
 	}
 
 	release, err := d.lockKeys(id)
@@ -205,14 +205,14 @@ func (d *driver) DeleteSnapshot(
 	}
 	defer release()
 
-	n, ok := d.store.snapshots.getRecord(id)
+	n, ok := d.store.Snapshots.Get(id)
 	if !ok {
 		return &csi.DeleteSnapshotResponse{}, d.otherNodeError(id)
 	}
 
 	gone := *n
-	gone.State = stateDeleting
-	err = d.store.snapshots.putRecord(&gone)
+	gone.State = Deleting
+	err = d.store.Snapshots.Put(&gone)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (d *driver) NodeStageVolume(
 		return nil, err
 	}
 
-	err = d.recordStage(v, path, useOf(c))
+	err = d.recordStage(v, path, Use(c))
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (d *driver) NodeStageVolume(
 
 // recordStage records the path at which a volume is about to be staged. It changes nothing if the volume is
 // staged there in the same way, and rejects another way.
-func (d *driver) recordStage(v *volume, path string, u capability) error {
+func (d *driver) recordStage(v *Volume, path string, u Capability) error {
 	if s := v.Stage; s != nil && s.Ready {
 		live, err := d.isStaged(v)
 		if err != nil {
@@ -51,16 +51,16 @@ func (d *driver) recordStage(v *volume, path string, u capability) error {
 
 		switch {
 		case live && s.Path != path:
-			return preconditionf("volume %s is staged at %s", v.ID, s.Path)
-		case live && !s.Use.equal(u):
-			return failf(codes.AlreadyExists,
+			return Preconditionf("volume %s is staged at %s", v.ID, s.Path)
+		case live && !s.Use.Equal(u):
+			return Newf(codes.AlreadyExists,
 				"volume %s is staged at %s with another capability", v.ID, path)
 		case live:
 			return nil
 		}
 	}
 
-	v.Stage = &staging{Path: path, Use: u}
+	v.Stage = &Staging{Path: path, Use: u}
 	err := d.saveVolume(v)
 	if err != nil {
 		return err
@@ -72,20 +72,20 @@ func (d *driver) recordStage(v *volume, path string, u capability) error {
 
 // isStaged reports whether a volume is staged at the path in its record, by the mount table and the loop
 // devices.
-func (d *driver) isStaged(v *volume) (bool, error) {
+func (d *driver) isStaged(v *Volume) (bool, error) {
 	if v.Stage == nil {
 		return false, nil
 	}
 	if !v.Stage.Use.Block {
 		return d.shownAt(v, v.Stage.Path)
 	}
-	devices, err := loopsOf(d.dataOf(v))
+	devices, err := Of(d.dataOf(v))
 	return len(devices) > 0, err
 }
 
 // stage stages a volume as its record demands and marks it done. Each part checks first whether it is done
 // already.
-func (d *driver) stage(v *volume) error {
+func (d *driver) stage(v *Volume) error {
 	live, err := d.isStaged(v)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (d *driver) stage(v *volume) error {
 	}
 
 	crash("stage mounted")
-	if v.Type == typeImage && !v.Stage.Use.Block &&
+	if v.Type == Image && !v.Stage.Use.Block &&
 		v.FSSize < v.Size {
 		// The stage has not grown the file system before the mount: it is xfs, or it was mounted. It works
 		// with its size, so a failure is only logged.
@@ -118,9 +118,9 @@ func (d *driver) stage(v *volume) error {
 	return d.saveVolume(v)
 }
 
-func (d *driver) mountStage(v *volume) error {
+func (d *driver) mountStage(v *Volume) error {
 	switch {
-	case v.Type == typeDirectory:
+	case v.Type == Directory:
 		return d.stageDirectory(v)
 	case v.Stage.Use.Block:
 		return d.stageBlock(v)
@@ -128,8 +128,8 @@ func (d *driver) mountStage(v *volume) error {
 	return d.stageFileSystem(v)
 }
 
-func (d *driver) stageDirectory(v *volume) error {
-	bits, _, err := mountFlags(v.Stage.Use.Flags)
+func (d *driver) stageDirectory(v *Volume) error {
+	bits, _, err := MountFlags(v.Stage.Use.Flags)
 	if err != nil {
 		return err
 	}
@@ -138,25 +138,25 @@ func (d *driver) stageDirectory(v *volume) error {
 
 // stageBlock attaches the device that NodePublishVolume binds. It does not attach it as auto, because a bind
 // of the device's file does not count as a user.
-func (d *driver) stageBlock(v *volume) error {
+func (d *driver) stageBlock(v *Volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
-	dev, err := attachImage(d.ctx, d.dataOf(v), false, false)
+	dev, err := Attach(d.ctx, d.dataOf(v), false, false)
 	if err != nil {
 		return err
 	}
 	return dev.Close()
 }
 
-func (d *driver) stageFileSystem(v *volume) error {
+func (d *driver) stageFileSystem(v *Volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
 
 	grown, err := d.growUnused(v)
 	switch {
-	case codeIs(err, codes.FailedPrecondition): // it is mounted elsewhere and works with its size
+	case Is(err, codes.FailedPrecondition): // it is mounted elsewhere and works with its size
 		d.logger.Warn("file system in use, mounting it without growth",
 			"volume_id", v.ID, "error", err)
 	case err != nil:
@@ -165,24 +165,24 @@ func (d *driver) stageFileSystem(v *volume) error {
 		v.FSSize = grown.FSSize
 	}
 
-	bits, options, err := mountFlags(v.Stage.Use.Flags)
+	bits, options, err := MountFlags(v.Stage.Use.Flags)
 	if err != nil {
 		return err
 	}
 
-	if o := filesystems[v.FSType].options; o != "" {
+	if o := Types[v.FSType].Options; o != "" {
 		options = append(options, o)
 	}
 
 	data := strings.Join(options, ",")
-	dev, err := attachImage(d.ctx, d.dataOf(v), false, true)
+	dev, err := Attach(d.ctx, d.dataOf(v), false, true)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
 
 	crash("stage attached")
-	err = retryEBUSY(d.ctx, func() error {
+	err = RetryBusy(d.ctx, func() error {
 		return unix.Mount(dev.Name(), v.Stage.Path, v.FSType, bits, data)
 	})
 	if err != nil {
@@ -202,7 +202,7 @@ func (d *driver) NodeUnstageVolume(
 	}
 
 	v, release, err := d.lockVolume(req.GetVolumeId())
-	if codeIs(err, codes.NotFound) {
+	if Is(err, codes.NotFound) {
 		return &csi.NodeUnstageVolumeResponse{}, ignoreIfUnmounted(path, err)
 	}
 	if err != nil {
@@ -222,10 +222,6 @@ func (d *driver) NodeUnstageVolume(
 	return &csi.NodeUnstageVolumeResponse{}, d.unstage(v)
 }
 
-func codeIs(err error, code codes.Code) bool {
-	return err != nil && codeOf(err) == code
-}
-
 // ignoreIfUnmounted drops the error of a volume that does not exist if nothing is mounted on the path.
 func ignoreIfUnmounted(path string, err error) error {
 	mounted, failed := isMounted(path)
@@ -236,21 +232,21 @@ func ignoreIfUnmounted(path string, err error) error {
 }
 
 // checkUnpublished rejects a volume that is published at a path by the mount table. It drops other targets.
-func checkUnpublished(v *volume) error {
+func checkUnpublished(v *Volume) error {
 	for p := range v.Targets {
 		mounted, err := isMounted(p)
 		if err != nil {
 			return err
 		}
 		if mounted {
-			return preconditionf("volume %s is still published at %s", v.ID, p)
+			return Preconditionf("volume %s is still published at %s", v.ID, p)
 		}
 		delete(v.Targets, p)
 	}
 	return nil
 }
 
-func (d *driver) unstage(v *volume) error {
+func (d *driver) unstage(v *Volume) error {
 	if !v.Stage.Use.Block {
 		err := d.unmountAll(v, v.Stage.Path)
 		if err != nil {
@@ -259,8 +255,8 @@ func (d *driver) unstage(v *volume) error {
 	}
 
 	crash("unstage unmounted")
-	if v.Type == typeImage {
-		err := detachImage(d.dataOf(v))
+	if v.Type == Image {
+		err := Detach(d.dataOf(v))
 		if err != nil {
 			return err
 		}

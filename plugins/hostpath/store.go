@@ -20,87 +20,116 @@ import (
 
 // The states of a record.
 const (
-	stateCreating = "creating" // half-made: removed at the next start
-	stateReady    = "ready"
-	stateDeleting = "deleting" // half-removed: removed at the next start
+	Creating = "creating" // half-made: removed at the next start
+	Ready    = "ready"
+	Deleting = "deleting" // half-removed: removed at the next start
 )
 
 // The types of volumes.
 const (
-	typeDirectory = "directory"
-	typeImage     = "image"
+	Directory = "directory"
+	Image     = "image"
 )
 
-// recordHead is the common part of a volume's and a snapshot's record.
-type recordHead struct {
+// ParamProvisioning is the parameter of an image: thick (default), its blocks reserved at once, or thin.
+const ParamProvisioning = "provisioning"
+
+// Head is the common part of a volume's and a snapshot's record.
+type Head struct {
 	ID    string
 	Name  string
 	State string
 }
 
-func (h *recordHead) head() *recordHead {
+// Header returns the common part of a record.
+func (h *Head) Header() *Head {
 	return h
 }
 
-// content describes the data of a volume or a snapshot.
-type content struct {
+// Content describes the data of a volume or a snapshot.
+type Content struct {
 	Type   string
 	FSType string `json:",omitempty"` // of an image that has a file system
 	Size   int64
 	FSSize int64 `json:",omitempty"` // of the file system; behind Size until the next stage
 }
 
-func (c *content) valid() bool {
-	return (c.Type == typeDirectory || c.Type == typeImage) && c.Size >= 0 && c.FSSize >= 0
+func (c *Content) valid() bool {
+	return (c.Type == Directory || c.Type == Image) && c.Size >= 0 && c.FSSize >= 0
 }
 
-// volume is the record of one volume, in <id>/record.json in the directory of its data.
-type volume struct {
-	recordHead
-	content
+// Volume is the record of one volume, in <id>/record.json in the directory of its data.
+type Volume struct {
+	Head
+	Content
 	Thick      bool              `json:",omitempty"` // of an image: its blocks are reserved
 	Source     string            `json:",omitempty"` // "volume:<id>" or "snapshot:<id>"
 	Parameters map[string]string `json:",omitempty"`
 	Created    time.Time
 
 	BootID  string             `json:",omitempty"` // the boot in which Stage and Targets were written
-	Stage   *staging           `json:",omitempty"`
-	Targets map[string]*target `json:",omitempty"` // by path
+	Stage   *Staging           `json:",omitempty"`
+	Targets map[string]*Target `json:",omitempty"` // by path
 }
 
-// thick reports whether the blocks of an image are reserved. Older records have the parameter only.
-func (v *volume) thick() bool {
-	return v.Thick || v.Parameters[paramProvisioning] == "thick"
+// IsThick reports whether the blocks of an image are reserved. Older records have the parameter only.
+func (v *Volume) IsThick() bool {
+	return v.Thick || v.Parameters[ParamProvisioning] == "thick"
 }
 
-// staging is where and how a volume is staged, or was about to be.
-type staging struct {
+// EditCopy returns a copy of a record to edit, without the mounts of an earlier boot.
+func (v *Volume) EditCopy() *Volume {
+	c := *v
+	c.Targets = map[string]*Target{}
+	if c.BootID != BootID() {
+		c.BootID = BootID()
+		c.Stage = nil
+		return &c
+	}
+	for p, t := range v.Targets {
+		c.Targets[p] = new(*t)
+	}
+	if v.Stage != nil {
+		c.Stage = new(*v.Stage)
+	}
+	return &c
+}
+
+// BootID identifies the boot of the machine. The mounts of an earlier boot do not exist.
+var BootID = sync.OnceValue(func() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
+})
+
+// Staging is where and how a volume is staged, or was about to be.
+type Staging struct {
 	Path  string
-	Use   capability
+	Use   Capability
 	Ready bool
 }
 
-// target is how a volume is published at a path, or was about to be.
-type target struct {
-	Use      capability
+// Target is how a volume is published at a path, or was about to be.
+type Target struct {
+	Use      Capability
 	ReadOnly bool
 	Ready    bool
 }
 
-// capability is a volume capability as a record keeps it.
-type capability struct {
+// Capability is a volume capability as a record keeps it.
+type Capability struct {
 	Block bool     `json:",omitempty"`
 	Mode  int32    // csi.VolumeCapability_AccessMode_Mode
 	Flags []string `json:",omitempty"`
 }
 
-func (u capability) equal(o capability) bool {
+// Equal reports whether two capabilities are the same.
+func (u Capability) Equal(o Capability) bool {
 	return u.Block == o.Block && u.Mode == o.Mode &&
 		slices.Equal(u.Flags, o.Flags)
 }
 
 // valid reports whether a record that was read is one that this program can have written.
-func (v *volume) valid() bool {
+func (v *Volume) valid() bool {
 	for path, t := range v.Targets {
 		if t == nil || !filepath.IsAbs(path) {
 			return false
@@ -109,34 +138,34 @@ func (v *volume) valid() bool {
 	if v.Stage != nil && !filepath.IsAbs(v.Stage.Path) {
 		return false
 	}
-	return v.content.valid()
+	return v.Content.valid()
 }
 
-// snapshot is the record of one snapshot: a copy of a volume's data at a time.
-type snapshot struct {
-	recordHead
-	content
+// Snapshot is the record of one snapshot: a copy of a volume's data at a time.
+type Snapshot struct {
+	Head
+	Content
 	Source  string // the volume's id
 	Created time.Time
 }
 
-// row is the common part of volumes and snapshots.
-type row interface {
-	head() *recordHead
+// Row is the common part of volumes and snapshots.
+type Row interface {
+	Header() *Head
 	valid() bool
 }
 
-// store is the data directory. It is locked against other processes while it is open.
-type store struct {
-	dir       string
+// Store is the data directory. It is locked against other processes while it is open.
+type Store struct {
+	Dir       string
 	lock      *os.File
-	volumes   *recordDir[*volume]
-	snapshots *recordDir[*snapshot]
+	Volumes   *Table[*Volume]
+	Snapshots *Table[*Snapshot]
 }
 
-// openStore locks and reads a data directory. It makes a missing one. EWOULDBLOCK means that another process
+// Open locks and reads a data directory. It makes a missing one. EWOULDBLOCK means that another process
 // has the lock.
-func openStore(dir string) (*store, error) {
+func Open(dir string) (*Store, error) {
 	err := os.MkdirAll(dir, 0o700)
 	if err != nil {
 		return nil, err
@@ -159,20 +188,20 @@ func openStore(dir string) (*store, error) {
 
 	spare := &reserveFile{path: filepath.Join(dir, "spare")}
 	spare.allocate()
-	s := &store{
-		dir:  dir,
+	s := &Store{
+		Dir:  dir,
 		lock: lock,
-		volumes: &recordDir[*volume]{
+		Volumes: &Table[*Volume]{
 			dir:   filepath.Join(dir, "volumes"),
 			spare: spare,
 		},
-		snapshots: &recordDir[*snapshot]{
+		Snapshots: &Table[*Snapshot]{
 			dir:   filepath.Join(dir, "snapshots"),
 			spare: spare,
 		},
 	}
 
-	err = errors.Join(s.volumes.loadRecords(), s.snapshots.loadRecords())
+	err = errors.Join(s.Volumes.loadRecords(), s.Snapshots.loadRecords())
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -180,48 +209,50 @@ func openStore(dir string) (*store, error) {
 	return s, nil
 }
 
-func (s *store) close() error {
+// Close unlocks the data directory.
+func (s *Store) Close() error {
 	return s.lock.Close()
 }
 
-// bookedBytes returns the sum of the sizes of all volumes and snapshots.
-func (s *store) bookedBytes() (sum int64) {
-	for _, v := range s.volumes.listRecords() {
+// BookedBytes returns the sum of the sizes of all volumes and snapshots.
+func (s *Store) BookedBytes() (sum int64) {
+	for _, v := range s.Volumes.List() {
 		sum += v.Size
 	}
-	for _, n := range s.snapshots.listRecords() {
+	for _, n := range s.Snapshots.List() {
 		sum += n.Size
 	}
 	return sum
 }
 
-// recordDir is a directory with one directory per row, each with the row's record and data. A stored row
+// Table is a directory with one directory per row, each with the row's record and data. A stored row
 // never changes: the holder of the row's lock copies, edits and puts it.
-type recordDir[R row] struct {
+type Table[R Row] struct {
 	dir   string
 	spare *reserveFile
 	mu    sync.Mutex
 	rows  map[string]R
-	bad   []string // directories with an unreadable record: nothing changes them
-	bare  []string // directories without a record: made, but not recorded
+	Bad   []string // directories with an unreadable record: nothing changes them
+	Bare  []string // directories without a record: made, but not recorded
 }
 
-const recordFile = "record.json"
+// RecordFile is the name of the record in the directory of a row.
+const RecordFile = "record.json"
 
-// path is the directory of a row, or a file in it.
-func (s *recordDir[R]) path(id string, elem ...string) string {
+// Path is the directory of a row, or a file in it.
+func (s *Table[R]) Path(id string, elem ...string) string {
 	return filepath.Join(s.dir, id, filepath.Join(elem...))
 }
 
-// data is the path of the data of a row: a directory or an image.
-func (s *recordDir[R]) data(id, typ string) string {
-	if typ == typeDirectory {
-		return s.path(id, "data")
+// Data is the path of the data of a row: a directory or an image.
+func (s *Table[R]) Data(id, typ string) string {
+	if typ == Directory {
+		return s.Path(id, "data")
 	}
-	return s.path(id, "image")
+	return s.Path(id, "image")
 }
 
-func (s *recordDir[R]) loadRecords() error {
+func (s *Table[R]) loadRecords() error {
 	s.rows = map[string]R{}
 	err := os.MkdirAll(s.dir, 0o700)
 	if err != nil {
@@ -235,14 +266,14 @@ func (s *recordDir[R]) loadRecords() error {
 
 	for _, e := range entries {
 		var r R
-		b, err := os.ReadFile(s.path(e.Name(), recordFile))
+		b, err := os.ReadFile(s.Path(e.Name(), RecordFile))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			s.bare = append(s.bare, e.Name())
+			s.Bare = append(s.Bare, e.Name())
 		case err != nil:
 			return err
 		case json.Unmarshal(b, &r) != nil || !s.validRecord(r, e.Name()):
-			s.bad = append(s.bad, e.Name())
+			s.Bad = append(s.Bad, e.Name())
 		default:
 			s.rows[e.Name()] = r
 		}
@@ -252,57 +283,57 @@ func (s *recordDir[R]) loadRecords() error {
 }
 
 // validRecord reports whether a record that was read belongs to the directory it was found in.
-func (s *recordDir[R]) validRecord(r R, dir string) bool {
+func (s *Table[R]) validRecord(r R, dir string) bool {
 	var none R
 	if any(r) == any(none) {
 		return false
 	}
-	states := []string{stateCreating, stateReady, stateDeleting}
-	h := r.head()
+	states := []string{Creating, Ready, Deleting}
+	h := r.Header()
 	return h.ID == dir && slices.Contains(states, h.State) && r.valid()
 }
 
-// getRecord finds a row.
-func (s *recordDir[R]) getRecord(id string) (r R, ok bool) {
+// Get finds a row.
+func (s *Table[R]) Get(id string) (r R, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok = s.rows[id]
 	return r, ok
 }
 
-// findByName finds a row by the name it was made with.
-func (s *recordDir[R]) findByName(name string) (r R, ok bool) {
+// FindByName finds a row by the name it was made with.
+func (s *Table[R]) FindByName(name string) (r R, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.rows {
-		if r.head().Name == name {
+		if r.Header().Name == name {
 			return r, true
 		}
 	}
 	return r, false
 }
 
-// listRecords returns all rows by id.
-func (s *recordDir[R]) listRecords() []R {
+// List returns all rows by id.
+func (s *Table[R]) List() []R {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.SortedFunc(maps.Values(s.rows), func(a, b R) int {
-		return strings.Compare(a.head().ID, b.head().ID)
+		return strings.Compare(a.Header().ID, b.Header().ID)
 	})
 }
 
-// listReady returns the rows that are neither half-made nor half-removed, by id.
-func (s *recordDir[R]) listReady() []R {
-	return slices.DeleteFunc(s.listRecords(), func(r R) bool {
-		return r.head().State != stateReady
+// ListReady returns the rows that are neither half-made nor half-removed, by id.
+func (s *Table[R]) ListReady() []R {
+	return slices.DeleteFunc(s.List(), func(r R) bool {
+		return r.Header().State != Ready
 	})
 }
 
-// putRecord writes a row. The row is durable when putRecord returns without an error. If it cannot write a
+// Put writes a row. The row is durable when Put returns without an error. If it cannot write a
 // new row it leaves nothing.
-func (s *recordDir[R]) putRecord(r R) error {
-	id := r.head().ID
-	dir := s.path(id)
+func (s *Table[R]) Put(r R) error {
+	id := r.Header().ID
+	dir := s.Path(id)
 	if err := os.Mkdir(dir, 0o700); err == nil {
 		err := durable.Sync(s.dir)
 		if err != nil {
@@ -317,14 +348,14 @@ func (s *recordDir[R]) putRecord(r R) error {
 		return err
 	}
 
-	path := s.path(id, recordFile)
+	path := s.Path(id, RecordFile)
 	err = durable.WriteFile(path, b)
 	// Records that free space come before it is free: see reserveFile.
 	if errors.Is(err, unix.ENOSPC) && s.spare.free() {
 		err = durable.WriteFile(path, b)
 	}
 	if err != nil {
-		_, known := s.getRecord(id)
+		_, known := s.Get(id)
 		if !known {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
@@ -337,9 +368,9 @@ func (s *recordDir[R]) putRecord(r R) error {
 	return nil
 }
 
-// deleteRecord removes the directory of a row. Its data is gone already.
-func (s *recordDir[R]) deleteRecord(id string) error {
-	err := os.RemoveAll(s.path(id))
+// Delete removes the directory of a row. Its data is gone already.
+func (s *Table[R]) Delete(id string) error {
+	err := os.RemoveAll(s.Path(id))
 	if err != nil {
 		return err
 	}

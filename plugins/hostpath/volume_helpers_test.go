@@ -20,10 +20,10 @@ type kind struct {
 }
 
 var (
-	aDirectory = kind{"directory", typeDirectory, "", false, 16 << 20}
-	anImage    = kind{"image", typeImage, "ext4", false, 16 << 20}
-	aBlock     = kind{"block", typeImage, "", true, 16 << 20}
-	anXFS      = kind{"xfs", typeImage, "xfs", false, 300 << 20}
+	aDirectory = kind{"directory", Directory, "", false, 16 << 20}
+	anImage    = kind{"image", Image, "ext4", false, 16 << 20}
+	aBlock     = kind{"block", Image, "", true, 16 << 20}
+	anXFS      = kind{"xfs", Image, "xfs", false, 300 << 20}
 	kinds      = []kind{aDirectory, anImage, aBlock}
 )
 
@@ -40,13 +40,13 @@ func (k kind) options() *structs.CSIMountOptions {
 
 func (k kind) needs(t *testing.T) {
 	t.Helper()
-	if k.typ == typeImage {
+	if k.typ == Image {
 		needLoops(t)
 	}
 	if k.fsType == "" {
 		return
 	}
-	if _, err := findTool("mkfs." + k.fsType); err != nil {
+	if _, err := FindTool("mkfs." + k.fsType); err != nil {
 		testskip.Lacking(t, err.Error())
 	}
 }
@@ -86,7 +86,7 @@ type testVolume struct {
 	stage, target string
 }
 
-// volume makes a volume of a kind. Its paths have its name.
+// Volume makes a volume of a kind. Its paths have its name.
 func (w *fixture) volume(k kind, name string, change ...func(*structs.ClientCSICreateRequest)) *testVolume {
 	w.t.Helper()
 	req := k.createRequest(name)

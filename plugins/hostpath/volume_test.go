@@ -352,7 +352,7 @@ func TestClone_LargerGrowsItsFileSystem(t *testing.T) {
 
 func fsSize(t *testing.T, path string) int64 {
 	t.Helper()
-	total, _, err := freeSpace(path)
+	total, _, err := FreeSpace(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,15 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filesystem holds the driver's commands for one type of file system.
-type filesystem struct {
+// Type holds the driver's commands for one type of file system.
+type Type struct {
 	mkfs    []string // the image's path follows
-	minimum int64
-	usual   int64  // the size of a volume that names none
-	options string // mount data that is always given
+	Minimum int64    // the least size, in bytes
+	Usual   int64    // the size of a volume that names none, in bytes
+	Options string   // mount data that is always given
 }
 
-var filesystems = map[string]filesystem{
+// Types are the types of file systems that the driver can make, by their names.
+var Types = map[string]Type{
 	// The file system reserves no blocks for root, because it has only the data of the volume. It writes tables
 	// at their first use, so that a new thin image stays sparse.
 	"ext4": {
@@ -31,30 +32,25 @@ var filesystems = map[string]filesystem{
 			"mkfs.ext4", "-q", "-F", "-m", "0",
 			"-E", "lazy_itable_init=1,lazy_journal_init=1",
 		},
-		minimum: 4 << 20,
-		usual:   64 << 20,
+		Minimum: 4 << 20,
+		Usual:   64 << 20,
 	},
 	// A clone has its source's UUID. With nouuid both can be mounted at the same time.
 	"xfs": {
 		mkfs:    []string{"mkfs.xfs", "-q", "-f"},
-		minimum: 300 << 20,
-		usual:   300 << 20,
-		options: "nouuid",
+		Minimum: 300 << 20,
+		Usual:   300 << 20,
+		Options: "nouuid",
 	},
 }
 
-const (
-	defaultFS     = "ext4"
-	minBlock      = 1 << 20
-	usualBlock    = 64 << 20
-	minDirectory  = 1 << 20
-	blockRounding = 4096
-)
+// Default is the type of a volume that names none.
+const Default = "ext4"
 
 // runTool runs a command. okay lists the exit codes of success besides 0. The error has the end of the
 // output.
 func runTool(ctx context.Context, okay []int, argv ...string) error {
-	path, err := findTool(argv[0])
+	path, err := FindTool(argv[0])
 	if err != nil {
 		return err
 	}
@@ -87,8 +83,8 @@ func shortOutput(s string) string {
 	return s
 }
 
-// findTool finds a command, also where a task's PATH has no sbin.
-func findTool(name string) (string, error) {
+// FindTool finds a command, also where a task's PATH has no sbin.
+func FindTool(name string) (string, error) {
 	p, err := exec.LookPath(name)
 	if err == nil {
 		return p, nil
@@ -100,20 +96,20 @@ func findTool(name string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", preconditionf("%s is not installed on this node", name)
+	return "", Preconditionf("%s is not installed on this node", name)
 }
 
-// format makes the file system of a new image.
-func format(ctx context.Context, fsType, image string) error {
-	f, ok := filesystems[fsType]
+// Format makes the file system of a new image.
+func Format(ctx context.Context, fsType, image string) error {
+	f, ok := Types[fsType]
 	if !ok {
-		return invalidf("no file-system type %q (there are ext4 and xfs)", fsType)
+		return Invalidf("no file-system type %q (there are ext4 and xfs)", fsType)
 	}
 	return runTool(ctx, nil, append(slices.Clone(f.mkfs), image)...)
 }
 
-// growOffline grows an ext4 file system on an image that is not in use to the size of the image.
-func growOffline(ctx context.Context, image string) error {
+// GrowOffline grows an ext4 file system on an image that is not in use to the size of the image.
+func GrowOffline(ctx context.Context, image string) error {
 	// resize2fs needs a file system that was just checked. The exit code 1 means corrected errors.
 	corrected := []int{1}
 	err := runTool(ctx, corrected, "e2fsck", "-f", "-p", image)
@@ -126,9 +122,9 @@ func growOffline(ctx context.Context, image string) error {
 // ext4ResizeFS is EXT4_IOC_RESIZE_FS: _IOW('f', 16, __u64).
 const ext4ResizeFS = 0x40086610
 
-// growOnline grows a mounted file system to size. ext4 needs a capability that containers often lack:
+// GrowOnline grows a mounted file system to size. ext4 needs a capability that containers often lack:
 // FAILED_PRECONDITION, and the next stage grows it.
-func growOnline(ctx context.Context, fsType, path string, size int64) error {
+func GrowOnline(ctx context.Context, fsType, path string, size int64) error {
 	if fsType == "xfs" {
 		return runTool(ctx, nil, "xfs_growfs", "-d", path)
 	}
@@ -152,7 +148,7 @@ func growOnline(ctx context.Context, fsType, path string, size int64) error {
 	case 0:
 		return nil
 	case unix.EPERM, unix.EACCES, unix.EOPNOTSUPP:
-		return preconditionf(
+		return Preconditionf(
 			"the file system cannot grow while it is mounted (%w); the next stage grows it", errno)
 	}
 
@@ -165,13 +161,13 @@ const (
 	fiThaw   = 0xc0045878
 )
 
-// freeze keeps a mounted file system in a consistent state until thaw.
-func freeze(path string) error {
+// Freeze keeps a mounted file system in a consistent state until Thaw.
+func Freeze(path string) error {
 	return setFrozen(path, fiFreeze)
 }
 
-// thaw undoes freeze. It accepts a file system that is not frozen.
-func thaw(path string) error {
+// Thaw undoes Freeze. It accepts a file system that is not frozen.
+func Thaw(path string) error {
 	err := setFrozen(path, fiThaw)
 	if errors.Is(err, unix.EINVAL) {
 		return nil
@@ -190,4 +186,27 @@ func setFrozen(path string, op uint) error {
 		return fmt.Errorf("freezing or thawing %s: %w", path, err)
 	}
 	return nil
+}
+
+// FreeSpace returns the size of a directory's file system, and the bytes left on it for users other than
+// root.
+func FreeSpace(dir string) (total, free int64, err error) {
+	var st unix.Statfs_t
+	err = unix.Statfs(dir, &st)
+	if err != nil {
+		return 0, 0, err
+	}
+	total = int64(st.Blocks) * st.Bsize
+	free = int64(st.Bavail) * st.Bsize
+	return total, free, nil
+}
+
+// Sync writes all changes of a file system to its disk.
+func Sync(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
 }

@@ -1,15 +1,9 @@
 package hostpath
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/hashicorp/go-hclog"
-
-	"berth/plugins/hostpath/copying"
 )
 
 const (
@@ -20,7 +14,7 @@ const (
 )
 
 // openWithRecord opens a store in which one row of each kind has the record.
-func openWithRecord(t *testing.T, record []byte) *store {
+func openWithRecord(t *testing.T, record []byte) *Store {
 	t.Helper()
 	dir := t.TempDir()
 	for _, table := range []string{"volumes", "snapshots"} {
@@ -28,15 +22,15 @@ func openWithRecord(t *testing.T, record []byte) *store {
 		if err := os.MkdirAll(row, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(row, recordFile), record, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(row, RecordFile), record, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s, err := openStore(dir)
+	s, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.close() })
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
@@ -55,37 +49,11 @@ func TestOpenStore_LeavesRecordsAloneThatItCannotHaveWritten(t *testing.T) {
 		`{`:    0,
 	} {
 		s := openWithRecord(t, []byte(record))
-		got := len(s.volumes.listRecords())
-		bad := len(s.volumes.bad)
+		got := len(s.Volumes.List())
+		bad := len(s.Volumes.Bad)
 		if got != want || bad != 1-want {
 			t.Errorf("%s: got %d volumes and %d bad records, want %d volumes", record, got, bad, want)
 		}
-	}
-}
-
-// A driver that is killed leaves the files with which it tests the file system.
-func TestReconcile_RemovesTheTestFilesOfAKilledDriver(t *testing.T) {
-	d := &driver{
-		store:  openWithRecord(t, []byte("{")), // nothing to repair
-		logger: hclog.NewNullLogger(),
-	}
-	left := filepath.Join(d.store.dir, copying.TempPrefix+"123")
-	kept := filepath.Join(d.store.dir, "of-an-operator")
-	for _, path := range []string{left, kept} {
-		err := os.WriteFile(path, []byte("x"), 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	err := d.reconcile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the test file: %v", err)
-	}
-	if _, err := os.Stat(kept); err != nil {
-		t.Errorf("another file: %v", err)
 	}
 }
 
@@ -96,15 +64,15 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"ID":"x","State":"ready","Type":"image","Targets":{"/target":null}}`))
 	f.Fuzz(func(t *testing.T, record []byte) {
 		s := openWithRecord(t, record)
-		for _, v := range s.volumes.listRecords() {
-			if err := s.volumes.putRecord(v.editCopy()); err != nil {
+		for _, v := range s.Volumes.List() {
+			if err := s.Volumes.Put(v.EditCopy()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		known := len(s.volumes.listRecords())
-		again := &recordDir[*volume]{dir: s.volumes.dir}
+		known := len(s.Volumes.List())
+		again := &Table[*Volume]{dir: s.Volumes.dir}
 		err := again.loadRecords()
-		if got := len(again.listRecords()); err != nil || got != known {
+		if got := len(again.List()); err != nil || got != known {
 			t.Errorf("a second load read %d of %d volumes: %v", got, known, err)
 		}
 	})
