@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"context"
 	"errors"
 	"os"
@@ -14,11 +15,11 @@ import (
 
 func TestRetryEBUSY_EndsWithTheDriver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	err := RetryBusy(ctx, func() error {
+	err := fault.RetryBusy(ctx, func() error {
 		cancel()
 		return unix.EBUSY
 	})
-	if CodeOf(err) != codes.Unavailable || !errors.Is(err, unix.EBUSY) {
+	if fault.CodeOf(err) != codes.Unavailable || !errors.Is(err, unix.EBUSY) {
 		t.Errorf("got %v, want Unavailable with EBUSY", err)
 	}
 }

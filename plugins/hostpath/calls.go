@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"berth/internal/keylock"
+	"berth/plugins/hostpath/fault"
 )
 
 // earlyCalls lists the calls that the driver serves before it is ready.
@@ -30,7 +31,7 @@ func (d *driver) intercept(
 			d.logger.Error("csi call panicked",
 				"method", method, "panic", p,
 				"stack", string(debug.Stack()))
-			err = Newf(codes.Internal, "%s panicked: %v", method, p)
+			err = fault.Newf(codes.Internal, "%s panicked: %v", method, p)
 		}
 
 		took := time.Since(start)
@@ -39,7 +40,7 @@ func (d *driver) intercept(
 			return
 		}
 
-		code := CodeOf(err)
+		code := fault.CodeOf(err)
 		d.logger.Warn("csi call failed",
 			"method", method, "code", code.String(),
 			"error", err, "took", took)
@@ -48,7 +49,7 @@ func (d *driver) intercept(
 	}()
 
 	if !d.ready.Load() && !slices.Contains(earlyCalls, method) {
-		return nil, Newf(codes.Unavailable, "the driver is starting")
+		return nil, fault.Newf(codes.Unavailable, "the driver is starting")
 	}
 
 	return serve(ctx, req)
@@ -59,7 +60,7 @@ func (d *driver) lockKeys(keys ...string) (release func(), err error) {
 	release, err = d.locks.Lock(d.ctx, "a call", keys...)
 	var used *keylock.Error
 	if errors.As(err, &used) {
-		return nil, Newf(codes.Aborted, "another call works on %s", used.Key)
+		return nil, fault.Newf(codes.Aborted, "another call works on %s", used.Key)
 	}
 	return release, err
 }

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"cmp"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -11,15 +12,15 @@ func Check(c *csi.VolumeCapability) error {
 	mode := c.GetAccessMode().GetMode()
 	switch {
 	case c == nil:
-		return Invalidf("volume_capability is missing")
+		return fault.Invalidf("volume_capability is missing")
 	case c.GetAccessType() == nil:
-		return Invalidf("volume_capability has no access type")
+		return fault.Invalidf("volume_capability has no access type")
 	case mode == csi.VolumeCapability_AccessMode_UNKNOWN:
-		return Invalidf("volume_capability has no access mode")
+		return fault.Invalidf("volume_capability has no access mode")
 	case csi.VolumeCapability_AccessMode_Mode_name[int32(mode)] == "":
-		return Invalidf("volume_capability has an unknown access mode")
+		return fault.Invalidf("volume_capability has an unknown access mode")
 	case c.GetMount().GetVolumeMountGroup() != "":
-		return Invalidf("volume_mount_group is not supported")
+		return fault.Invalidf("volume_mount_group is not supported")
 	}
 	_, _, err := MountFlags(c.GetMount().GetMountFlags())
 	return err
@@ -29,7 +30,7 @@ func Check(c *csi.VolumeCapability) error {
 func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	if c.GetBlock() != nil {
 		if typ == Directory {
-			return Preconditionf("a directory volume is no block device")
+			return fault.Preconditionf("a directory volume is no block device")
 		}
 		return nil
 	}
@@ -37,7 +38,7 @@ func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	mount := c.GetMount()
 	want := mount.GetFsType()
 	if want != "" && want != fsType {
-		return Preconditionf(
+		return fault.Preconditionf(
 			"a file system of type %s is requested, the volume has %s",
 			want, cmp.Or(fsType, "none"))
 	}
@@ -45,9 +46,9 @@ func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	bits, data, _ := MountFlags(mount.GetMountFlags())
 	switch {
 	case typ == Image && fsType == "":
-		return Preconditionf("the volume was made as a block device, without a file system")
+		return fault.Preconditionf("the volume was made as a block device, without a file system")
 	case typ == Directory && (len(data) > 0 || bits&^PerMount != 0):
-		return Preconditionf("a directory volume takes none of the mount flags that are a file system's")
+		return fault.Preconditionf("a directory volume takes none of the mount flags that are a file system's")
 	}
 
 	return nil

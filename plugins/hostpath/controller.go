@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"berth/internal/durable"
+	"berth/plugins/hostpath/fault"
 )
 
 // crash is called at the points between record, act and mark; tests of kills set it.
@@ -74,11 +75,11 @@ func (d *driver) CreateVolume(
 	v, found := d.store.Volumes.FindByName(w.name)
 	switch {
 	case found && v.State != Ready:
-		return nil, Newf(codes.Aborted,
+		return nil, fault.Newf(codes.Aborted,
 			"volume %s of that name is being deleted", v.ID)
 	case found:
 		if field := w.differenceTo(v); field != "" {
-			return nil, Newf(codes.AlreadyExists,
+			return nil, fault.Newf(codes.AlreadyExists,
 				"volume %s of that name has another %s", v.ID, field)
 		}
 
@@ -143,7 +144,7 @@ func putBooked[R Row](d *driver, rows *Table[R], r R, size int64) error {
 		return err
 	}
 	if size > left {
-		return Newf(codes.ResourceExhausted,
+		return fault.Newf(codes.ResourceExhausted,
 			"node %s has %d free bytes, %d are requested", d.cfg.NodeID, left, size)
 	}
 	return rows.Put(r)
@@ -227,7 +228,7 @@ func (d *driver) DeleteVolume(
 ) (*csi.DeleteVolumeResponse, error) {
 	id := req.GetVolumeId()
 	if id == "" {
-		return nil, Invalidf("volume_id is missing")
+		return nil, fault.Invalidf("volume_id is missing")
 	}
 
 	release, err := d.lockKeys(id)
@@ -265,7 +266,7 @@ func (d *driver) checkUnused(v *Volume) error {
 	}
 	live, err := d.isStaged(v)
 	if err == nil && live {
-		err = Preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
+		err = fault.Preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
 	}
 	return err
 }
@@ -296,7 +297,7 @@ func (d *driver) ValidateVolumeCapabilities(
 ) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if req.GetVolumeId() != "" &&
 		len(req.GetVolumeCapabilities()) == 0 {
-		return nil, Invalidf("volume_capabilities are missing")
+		return nil, fault.Invalidf("volume_capabilities are missing")
 	}
 
 	v, err := d.volume(req.GetVolumeId())

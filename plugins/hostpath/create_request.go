@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"cmp"
 	"maps"
 	"strings"
@@ -52,15 +53,15 @@ func (s source) String() string {
 // parseCreate checks a request and applies the defaults.
 func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, error) {
 	if req.GetName() == "" {
-		return nil, Invalidf("name is missing")
+		return nil, fault.Invalidf("name is missing")
 	}
 
 	if len(req.GetVolumeCapabilities()) == 0 {
-		return nil, Invalidf("volume_capabilities are missing")
+		return nil, fault.Invalidf("volume_capabilities are missing")
 	}
 
 	if len(req.GetMutableParameters()) > 0 {
-		return nil, Invalidf("mutable_parameters are not supported")
+		return nil, fault.Invalidf("mutable_parameters are not supported")
 	}
 
 	w := &createRequest{
@@ -103,7 +104,7 @@ func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 		}
 		return source{"snapshot", n.ID, n.Content}, nil
 	}
-	return s, Invalidf("volume_content_source names neither a volume nor a snapshot")
+	return s, fault.Invalidf("volume_content_source names neither a volume nor a snapshot")
 }
 
 func decideParams(w *createRequest) error {
@@ -113,13 +114,13 @@ func decideParams(w *createRequest) error {
 		case k == paramType && (v == Directory || v == Image):
 			w.typ = v
 		case k == paramType:
-			return Invalidf("parameter type %q: expected directory or image", v)
+			return fault.Invalidf("parameter type %q: expected directory or image", v)
 		case k == ParamProvisioning && (v == "thin" || v == "thick"):
 			w.thick = v == "thick"
 		case k == ParamProvisioning:
-			return Invalidf("parameter provisioning %q: expected thin or thick", v)
+			return fault.Invalidf("parameter provisioning %q: expected thin or thick", v)
 		case !strings.HasPrefix(k, foreignParams): // the parameters of other orchestrators mean nothing
-			return Invalidf("unknown parameter %q; expected type or provisioning", k)
+			return fault.Invalidf("unknown parameter %q; expected type or provisioning", k)
 		}
 	}
 	return nil
@@ -135,7 +136,7 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 
 		fs := c.GetMount().GetFsType()
 		if w.fsType != "" && fs != "" && fs != w.fsType {
-			return Invalidf(
+			return fault.Invalidf(
 				"two file-system types are requested, %s and %s", w.fsType, fs)
 		}
 
@@ -152,7 +153,7 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 	if from.kind != "" {
 		if from.Type != w.typ ||
 			(w.fsType != "" && w.fsType != from.FSType) {
-			return Invalidf(
+			return fault.Invalidf(
 				"the source is a %s volume with file system %s: the new volume can only be the same",
 				from.Type, cmp.Or(from.FSType, "none"))
 		}
@@ -165,19 +166,19 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 	}
 
 	if w.typ == Directory && w.fsType != "" {
-		return Invalidf(
+		return fault.Invalidf(
 			"a directory volume has no file system: leave the type %q out, or request an image", w.fsType)
 	}
 
 	_, known := Types[w.fsType]
 	if w.fsType != "" && !known {
-		return Invalidf("no file-system type %q (there are ext4 and xfs)", w.fsType)
+		return fault.Invalidf("no file-system type %q (there are ext4 and xfs)", w.fsType)
 	}
 
 	for _, c := range capabilities {
 		err := CheckAllowed(w.typ, w.fsType, c)
 		if err != nil {
-			return Invalidf("%w", err)
+			return fault.Invalidf("%w", err)
 		}
 	}
 
@@ -215,7 +216,7 @@ func decideSize(w *createRequest, r *csi.CapacityRange) error {
 
 	w.size = roundSize(w.typ, w.size, w.limit)
 	if w.limit > 0 && w.size > w.limit {
-		return Newf(codes.OutOfRange,
+		return fault.Newf(codes.OutOfRange,
 			"the volume needs %d bytes, the limit is %d", w.size, w.limit)
 	}
 
@@ -228,12 +229,12 @@ const maxSize = 1 << 60
 func checkRange(r *csi.CapacityRange) error {
 	switch {
 	case r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0:
-		return Invalidf("capacity_range is negative")
+		return fault.Invalidf("capacity_range is negative")
 	case r.GetRequiredBytes() > maxSize:
-		return Newf(codes.OutOfRange,
+		return fault.Newf(codes.OutOfRange,
 			"capacity_range: required_bytes are above %d, the largest size of a volume", int64(maxSize))
 	case r.GetLimitBytes() > 0 && r.GetRequiredBytes() > r.GetLimitBytes():
-		return Invalidf("capacity_range: required_bytes are above limit_bytes")
+		return fault.Invalidf("capacity_range: required_bytes are above limit_bytes")
 	}
 	return nil
 }

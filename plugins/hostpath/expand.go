@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ func (d *driver) ControllerExpandVolume(
 
 	r := req.GetCapacityRange()
 	if r.GetRequiredBytes() == 0 && r.GetLimitBytes() == 0 {
-		return nil, Invalidf("capacity_range is missing")
+		return nil, fault.Invalidf("capacity_range is missing")
 	}
 
 	if err := checkRange(r); err != nil {
@@ -44,7 +45,7 @@ func (d *driver) ControllerExpandVolume(
 	size := max(r.GetRequiredBytes(), v.Size)
 	size = roundSize(v.Type, size, limit)
 	if limit > 0 && size > limit {
-		return nil, Newf(codes.OutOfRange,
+		return nil, fault.Newf(codes.OutOfRange,
 			"volume %s has %d bytes, the limit is %d", v.ID, size, limit)
 	}
 
@@ -91,7 +92,7 @@ func (d *driver) expand(v *Volume, size int64) (*Volume, error) {
 
 	grown, err := d.growUnused(v)
 	// It is in use although it is not staged. The next stage grows it.
-	if Is(err, codes.FailedPrecondition) {
+	if fault.Is(err, codes.FailedPrecondition) {
 		d.logger.Warn("file system in use, growing it at the next stage",
 			"volume_id", v.ID, "error", err)
 		return v, nil
@@ -132,7 +133,7 @@ func (d *driver) NodeExpandVolume(
 	_ context.Context, req *csi.NodeExpandVolumeRequest,
 ) (*csi.NodeExpandVolumeResponse, error) {
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
-		return nil, Invalidf("volume_id or volume_path is missing")
+		return nil, fault.Invalidf("volume_id or volume_path is missing")
 	}
 
 	err := checkRange(req.GetCapacityRange())
@@ -152,7 +153,7 @@ func (d *driver) NodeExpandVolume(
 	}
 
 	if req.GetCapacityRange().GetRequiredBytes() > v.Size {
-		return nil, Newf(codes.OutOfRange,
+		return nil, fault.Newf(codes.OutOfRange,
 			"volume %s has %d bytes: the controller has not grown it", v.ID, v.Size)
 	}
 

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"bytes"
 	"context"
 	"errors"
@@ -96,14 +97,14 @@ func FindTool(name string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", Preconditionf("%s is not installed on this node", name)
+	return "", fault.Preconditionf("%s is not installed on this node", name)
 }
 
 // Format makes the file system of a new image.
 func Format(ctx context.Context, fsType, image string) error {
 	f, ok := Types[fsType]
 	if !ok {
-		return Invalidf("no file-system type %q (there are ext4 and xfs)", fsType)
+		return fault.Invalidf("no file-system type %q (there are ext4 and xfs)", fsType)
 	}
 	return runTool(ctx, nil, append(slices.Clone(f.mkfs), image)...)
 }
@@ -148,7 +149,7 @@ func GrowOnline(ctx context.Context, fsType, path string, size int64) error {
 	case 0:
 		return nil
 	case unix.EPERM, unix.EACCES, unix.EOPNOTSUPP:
-		return Preconditionf(
+		return fault.Preconditionf(
 			"the file system cannot grow while it is mounted (%w); the next stage grows it", errno)
 	}
 

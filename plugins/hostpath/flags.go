@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"regexp"
 	"strings"
 
@@ -55,7 +56,7 @@ func MountFlags(options []string) (bits uintptr, data []string, err error) {
 			case known:
 				bits |= f.bit
 			case forbiddenFlag.MatchString(o):
-				return 0, nil, Invalidf(
+				return 0, nil, fault.Invalidf(
 					"a mount flag is not allowed: it is the driver's to decide how a volume is mounted")
 			default:
 				data = append(data, o)

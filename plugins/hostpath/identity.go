@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"context"
 	"slices"
 
@@ -48,7 +49,7 @@ func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, 
 	if ready {
 		err := unix.Access(d.store.Dir, unix.W_OK)
 		if err != nil {
-			return nil, Preconditionf("the data directory %s cannot be written: %w", d.cfg.DataDir, err)
+			return nil, fault.Preconditionf("the data directory %s cannot be written: %w", d.cfg.DataDir, err)
 		}
 	}
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(ready)}, nil
@@ -76,7 +77,7 @@ func (d *driver) checkReachable(r *csi.TopologyRequirement) error {
 			return nil
 		}
 		if len(list) > 0 {
-			return Newf(codes.ResourceExhausted,
+			return fault.Newf(codes.ResourceExhausted,
 				"volumes here are reachable only from node %s, which is not among the requested topologies",
 				d.cfg.NodeID)
 		}

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -38,7 +39,7 @@ func nodeMark(nodeID string) string {
 // nil for every other id.
 func (d *driver) otherNodeError(id string) error {
 	if idPattern.MatchString(id) && !strings.HasSuffix(id, nodeMark(d.cfg.NodeID)) {
-		return Newf(codes.Unavailable,
+		return fault.Newf(codes.Unavailable,
 			"%s is on another node than %s", id, d.cfg.NodeID)
 	}
 	return nil
@@ -58,7 +59,7 @@ func findReady[R Row](
 	d *driver, rows *Table[R], noun, id string,
 ) (none R, err error) {
 	if id == "" {
-		return none, Invalidf("%s_id is missing", noun)
+		return none, fault.Invalidf("%s_id is missing", noun)
 	}
 	r, ok := rows.Get(id)
 	if ok && r.Header().State == Ready {
@@ -66,7 +67,7 @@ func findReady[R Row](
 	}
 	err = d.otherNodeError(id)
 	if err == nil {
-		err = Newf(codes.NotFound,
+		err = fault.Newf(codes.NotFound,
 			"no %s %s on node %s", noun, id, d.cfg.NodeID)
 	}
 	return none, err

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"errors"
 	"io/fs"
 	"os"
@@ -23,7 +24,7 @@ func resizeImage(path string, size int64, thick bool) error {
 		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		err = Preconditionf(
+		err = fault.Preconditionf(
 			"the file system of the data directory reserves no blocks: request provisioning thin (%w)", err)
 	}
 	return errors.Join(err, f.Close())
@@ -46,7 +47,7 @@ func (d *driver) readyImage(v *Volume) error {
 
 // releaseImage detaches the loop devices of an image. It returns an error if the image stays in use.
 func (d *driver) releaseImage(image string) error {
-	return RetryBusy(d.ctx, func() error {
+	return fault.RetryBusy(d.ctx, func() error {
 		devices, err := Of(image)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -57,6 +58,6 @@ func (d *driver) releaseImage(image string) error {
 		if err := Detach(image); err != nil {
 			return err
 		}
-		return Preconditionf("the volume is in use through %s: %w", devices[0].Path, unix.EBUSY)
+		return fault.Preconditionf("the volume is in use through %s: %w", devices[0].Path, unix.EBUSY)
 	})
 }

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"cmp"
 	"context"
 	"slices"
@@ -32,10 +33,10 @@ func pageOf[R Row](
 	rows []R, token string, maxEntries int32,
 ) (page []R, next string, err error) {
 	if maxEntries < 0 {
-		return nil, "", Invalidf("max_entries is negative")
+		return nil, "", fault.Invalidf("max_entries is negative")
 	}
 	if token != "" && !idPattern.MatchString(token) {
-		return nil, "", Newf(codes.Aborted, "starting_token is not a token of this driver")
+		return nil, "", fault.Newf(codes.Aborted, "starting_token is not a token of this driver")
 	}
 	for _, r := range rows {
 		if r.Header().ID <= token {

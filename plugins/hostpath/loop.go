@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func attachFree(
 	}
 	defer control.Close()
 
-	err = RetryBusy(ctx, func() error { // another process may take the free device first
+	err = fault.RetryBusy(ctx, func() error { // another process may take the free device first
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err == nil {
 			dev, err = configureLoop("/dev/loop"+strconv.Itoa(n), file, readOnly, auto)
@@ -91,7 +92,7 @@ func attachFree(
 	})
 
 	if errors.Is(err, unix.EBUSY) {
-		err = Newf(codes.ResourceExhausted, "no loop device is free: %w", err)
+		err = fault.Newf(codes.ResourceExhausted, "no loop device is free: %w", err)
 	}
 
 	return dev, err

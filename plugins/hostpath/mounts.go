@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,11 +19,11 @@ import (
 func (d *driver) checkPath(field, path string) (string, error) {
 	switch {
 	case path == "":
-		return "", Invalidf("%s is missing", field)
+		return "", fault.Invalidf("%s is missing", field)
 	case !filepath.IsAbs(path),
 		strings.ContainsRune(path, 0),
 		filepath.Clean(path) == "/":
-		return "", Invalidf("%s %q is not an absolute path below /", field, path)
+		return "", fault.Invalidf("%s %q is not an absolute path below /", field, path)
 	}
 
 	clean := filepath.Clean(path)
@@ -31,17 +32,17 @@ func (d *driver) checkPath(field, path string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		parent = filepath.Dir(clean) // nothing can be mounted there; a later step fails if it needs it
 	case err != nil:
-		return "", Invalidf("%s: %w", field, err)
+		return "", fault.Invalidf("%s: %w", field, err)
 	}
 
 	real := filepath.Join(parent, filepath.Base(clean))
 	if within(real, d.store.Dir) {
-		return "", Invalidf("%s %q is inside the driver's data directory", field, path)
+		return "", fault.Invalidf("%s %q is inside the driver's data directory", field, path)
 	}
 
 	info, err := os.Lstat(real)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {
-		return "", Invalidf("%s %q is a symbolic link", field, path)
+		return "", fault.Invalidf("%s %q is a symbolic link", field, path)
 	}
 
 	return real, nil
@@ -95,7 +96,7 @@ func (d *driver) shownAt(v *Volume, path string) (bool, error) {
 	}
 	ours, err := d.showsVolume(v, path)
 	if err == nil && !ours {
-		err = Newf(codes.Internal,
+		err = fault.Newf(codes.Internal,
 			"something that is not volume %s is mounted on %s", v.ID, path)
 	}
 	return ours, err
@@ -132,7 +133,7 @@ func (d *driver) checkUnexposed(v *Volume) error {
 		}
 
 		if inside {
-			return Preconditionf("volume %s is in use at %s", v.ID, m.Mountpoint)
+			return fault.Preconditionf("volume %s is in use at %s", v.ID, m.Mountpoint)
 		}
 	}
 
@@ -160,7 +161,7 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 	}
 
 	flags := unix.MS_BIND | unix.MS_REMOUNT | bits
-	err := RetryBusy(d.ctx, func() error {
+	err := fault.RetryBusy(d.ctx, func() error {
 		return unix.Mount("", path, "", flags, "")
 	})
 	if err == nil {
@@ -169,7 +170,7 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 
 	// Without its flags the mount could be written to, or more, so it does not stay.
 	err = fmt.Errorf("setting the mount flags of %s: %w", path, err)
-	return errors.Join(err, RetryBusy(d.ctx, func() error {
+	return errors.Join(err, fault.RetryBusy(d.ctx, func() error {
 		return unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
 	}))
 }
@@ -177,11 +178,11 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 // unmountAll unmounts the volume from a path: a crash between a mount and its mark may have stacked two
 // mounts. A mount that stays busy is an error.
 func (d *driver) unmountAll(v *Volume, path string) error {
-	err := RetryBusy(d.ctx, func() error {
+	err := fault.RetryBusy(d.ctx, func() error {
 		return d.unmountNow(v, path)
 	})
 	if errors.Is(err, unix.EBUSY) {
-		return Newf(codes.Unavailable,
+		return fault.Newf(codes.Unavailable,
 			"volume %s is still in use at %s: %w", v.ID, path, err)
 	}
 	return err

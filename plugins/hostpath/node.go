@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (d *driver) saveVolume(v *Volume) error {
 // useAt returns the capability with which a volume is staged or published at the path of a call. It checks
 // that the volume is mounted there.
 func (d *driver) useAt(v *Volume, path string) (Capability, error) {
-	missing := Newf(codes.NotFound, "volume %s is not at %q", v.ID, path)
+	missing := fault.Newf(codes.NotFound, "volume %s is not at %q", v.ID, path)
 	real, err := d.checkPath("volume_path", path)
 	if err != nil {
 		return Capability{}, missing
@@ -120,7 +121,7 @@ func (d *driver) NodeGetVolumeStats(
 	_ context.Context, req *csi.NodeGetVolumeStatsRequest,
 ) (*csi.NodeGetVolumeStatsResponse, error) {
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
-		return nil, Invalidf("volume_id or volume_path is missing")
+		return nil, fault.Invalidf("volume_id or volume_path is missing")
 	}
 
 	v, err := d.volume(req.GetVolumeId())
@@ -170,13 +171,13 @@ func (d *driver) NodeGetVolumeStats(
 func checkDir(field, path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return Invalidf("%s %s does not exist", field, path)
+		return fault.Invalidf("%s %s does not exist", field, path)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", field, err)
 	}
 	if !info.IsDir() {
-		return Invalidf("%s %s is not a directory", field, path)
+		return fault.Invalidf("%s %s is not a directory", field, path)
 	}
 	return nil
 }

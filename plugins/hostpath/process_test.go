@@ -14,6 +14,7 @@ import (
 
 	"berth/csi"
 	"berth/internal/keylock"
+	"berth/plugins/hostpath/fault"
 	"berth/structs"
 )
 
@@ -327,7 +328,7 @@ func TestLock_TakesAllKeysOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = l.lockKeys("b", "a")
-	if CodeOf(err) != codes.Aborted {
+	if fault.CodeOf(err) != codes.Aborted {
 		t.Fatalf("a lock of a key in use: got %v, want Aborted", err)
 	}
 	releaseB, err := l.lockKeys("b")

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func (d *driver) NodePublishVolume(
 // checkStagedAt returns an error unless a volume is staged at the path of the call, in the same way.
 func (d *driver) checkStagedAt(v *Volume, path string, block bool) error {
 	if path == "" {
-		return Preconditionf("staging_target_path is missing: the volume has to be staged first")
+		return fault.Preconditionf("staging_target_path is missing: the volume has to be staged first")
 	}
 
 	real, err := d.checkPath("staging_target_path", path)
@@ -64,11 +65,11 @@ func (d *driver) checkStagedAt(v *Volume, path string, block bool) error {
 	case err != nil:
 		return err
 	case !live:
-		return Preconditionf("volume %s is not staged", v.ID)
+		return fault.Preconditionf("volume %s is not staged", v.ID)
 	case v.Stage.Path != real:
-		return Preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
+		return fault.Preconditionf("volume %s is staged at %s", v.ID, v.Stage.Path)
 	case v.Stage.Use.Block != block:
-		return Preconditionf("volume %s is staged with another access type", v.ID)
+		return fault.Preconditionf("volume %s is staged with another access type", v.ID)
 	}
 
 	return nil
@@ -88,12 +89,12 @@ func (d *driver) recordTarget(v *Volume, path string, t *Target) error {
 			SinglePathModes[modeOf(old.Use)]
 		switch {
 		case other == path && shown && old.Ready && !same:
-			return Newf(codes.AlreadyExists,
+			return fault.Newf(codes.AlreadyExists,
 				"volume %s is published at %s in another way", v.ID, path)
 		case other == path && shown && old.Ready:
 			return nil
 		case other != path && shown && single:
-			return Preconditionf("volume %s is published at %s", v.ID, other)
+			return fault.Preconditionf("volume %s is published at %s", v.ID, other)
 		case other != path && !shown:
 			// A killed call has recorded a target that it did not mount, or a former call did not drop it.
 			delete(v.Targets, other)
@@ -175,7 +176,7 @@ func makeTarget(path string, block bool) error {
 	case err == nil && info.IsDir() != block:
 		return nil // an earlier call or the orchestrator has made it
 	case err == nil:
-		return Invalidf("target_path %s exists and is of the wrong type", path)
+		return fault.Invalidf("target_path %s exists and is of the wrong type", path)
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -189,7 +190,7 @@ func makeTarget(path string, block bool) error {
 	}
 
 	if errors.Is(err, fs.ErrNotExist) {
-		return Invalidf("the parent of target_path does not exist: %w", err)
+		return fault.Invalidf("the parent of target_path does not exist: %w", err)
 	}
 
 	return err
@@ -205,7 +206,7 @@ func (d *driver) NodeUnpublishVolume(
 	}
 
 	v, release, err := d.lockVolume(req.GetVolumeId())
-	if Is(err, codes.NotFound) {
+	if fault.Is(err, codes.NotFound) {
 		err = ignoreIfUnmounted(path, err)
 		if err == nil {
 			err = removeTarget(path)
@@ -218,7 +219,7 @@ func (d *driver) NodeUnpublishVolume(
 	defer release()
 
 	if v.Stage != nil && v.Stage.Path == path {
-		return nil, Invalidf("volume %s is staged at %s, not published", v.ID, path)
+		return nil, fault.Invalidf("volume %s is staged at %s, not published", v.ID, path)
 	}
 
 	err = d.unmountAll(v, path)
@@ -253,7 +254,7 @@ func removeTarget(path string) error {
 
 	if !info.IsDir() &&
 		(!info.Mode().IsRegular() || info.Size() > 0) {
-		return Preconditionf("%s is not an empty file: it is left alone", path)
+		return fault.Preconditionf("%s is not an empty file: it is left alone", path)
 	}
 
 	err = os.Remove(path)
@@ -262,7 +263,7 @@ func removeTarget(path string) error {
 		return nil
 	case errors.Is(err, unix.ENOTEMPTY),
 		errors.Is(err, unix.EEXIST):
-		return Preconditionf("%s holds files that are not the volume's: it is left alone", path)
+		return fault.Preconditionf("%s holds files that are not the volume's: it is left alone", path)
 	}
 
 	return err

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"berth/plugins/hostpath/copying"
+	"berth/plugins/hostpath/fault"
 )
 
 // CreateSnapshot copies a volume's data. It returns when the copy is whole, so a snapshot is always ready.
@@ -20,12 +21,12 @@ func (d *driver) CreateSnapshot(
 ) (*csi.CreateSnapshotResponse, error) {
 	name := req.GetName()
 	if name == "" {
-		return nil, Invalidf("name is missing")
+		return nil, fault.Invalidf("name is missing")
 	}
 
 	sourceID := req.GetSourceVolumeId()
 	if sourceID == "" {
-		return nil, Invalidf("source_volume_id is missing")
+		return nil, fault.Invalidf("source_volume_id is missing")
 	}
 
 	err := d.checkReachable(req.GetAccessibilityRequirements())
@@ -42,10 +43,10 @@ func (d *driver) CreateSnapshot(
 	n, found := d.store.Snapshots.FindByName(name)
 	switch {
 	case found && n.State != Ready:
-		return nil, Newf(codes.Aborted,
+		return nil, fault.Newf(codes.Aborted,
 			"snapshot %s of that name is being deleted", n.ID)
 	case found && n.Source != sourceID:
-		return nil, Newf(codes.AlreadyExists,
+		return nil, fault.Newf(codes.AlreadyExists,
 			"snapshot %s of that name is of volume %s", n.ID, n.Source)
 	case !found:
 		v, err := d.volume(sourceID)
@@ -180,7 +181,7 @@ func (d *driver) quiesce(v *Volume) (unfreeze func() error, err error) {
 
 	for path, t := range v.Targets {
 		if !t.ReadOnly && !copying.CanReflink(d.store.Dir) {
-			return none, Preconditionf(
+			return none, fault.Preconditionf(
 				"volume %s is written to as a block device at %s, "+
 					"and the file system of %s cannot copy it in one instant",
 				v.ID, path, d.store.Dir)
@@ -196,7 +197,7 @@ func (d *driver) DeleteSnapshot(
 ) (*csi.DeleteSnapshotResponse, error) {
 	id := req.GetSnapshotId()
 	if id == "" {
-		return nil, Invalidf("snapshot_id is missing")
+		return nil, fault.Invalidf("snapshot_id is missing")
 	}
 
 	release, err := d.lockKeys(id)

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/fault"
 	"context"
 	"fmt"
 	"strings"
@@ -51,9 +52,9 @@ func (d *driver) recordStage(v *Volume, path string, u Capability) error {
 
 		switch {
 		case live && s.Path != path:
-			return Preconditionf("volume %s is staged at %s", v.ID, s.Path)
+			return fault.Preconditionf("volume %s is staged at %s", v.ID, s.Path)
 		case live && !s.Use.Equal(u):
-			return Newf(codes.AlreadyExists,
+			return fault.Newf(codes.AlreadyExists,
 				"volume %s is staged at %s with another capability", v.ID, path)
 		case live:
 			return nil
@@ -156,7 +157,7 @@ func (d *driver) stageFileSystem(v *Volume) error {
 
 	grown, err := d.growUnused(v)
 	switch {
-	case Is(err, codes.FailedPrecondition): // it is mounted elsewhere and works with its size
+	case fault.Is(err, codes.FailedPrecondition): // it is mounted elsewhere and works with its size
 		d.logger.Warn("file system in use, mounting it without growth",
 			"volume_id", v.ID, "error", err)
 	case err != nil:
@@ -182,7 +183,7 @@ func (d *driver) stageFileSystem(v *Volume) error {
 	defer dev.Close()
 
 	crash("stage attached")
-	err = RetryBusy(d.ctx, func() error {
+	err = fault.RetryBusy(d.ctx, func() error {
 		return unix.Mount(dev.Name(), v.Stage.Path, v.FSType, bits, data)
 	})
 	if err != nil {
@@ -202,7 +203,7 @@ func (d *driver) NodeUnstageVolume(
 	}
 
 	v, release, err := d.lockVolume(req.GetVolumeId())
-	if Is(err, codes.NotFound) {
+	if fault.Is(err, codes.NotFound) {
 		return &csi.NodeUnstageVolumeResponse{}, ignoreIfUnmounted(path, err)
 	}
 	if err != nil {
@@ -239,7 +240,7 @@ func checkUnpublished(v *Volume) error {
 			return err
 		}
 		if mounted {
-			return Preconditionf("volume %s is still published at %s", v.ID, p)
+			return fault.Preconditionf("volume %s is still published at %s", v.ID, p)
 		}
 		delete(v.Targets, p)
 	}

@@ -1,0 +1,2 @@
+// Package fault has the errors of the driver: each has a gRPC code, and a busy resource is tried again.
+package fault
