@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
 	"context"
 	"errors"
 	"os"
@@ -78,28 +79,28 @@ func TestAttach_KeepsADeviceThatWasToBeDetached(t *testing.T) {
 	if err := os.WriteFile(image, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = Detach(image) })
+	t.Cleanup(func() { _ = loop.Detach(image) })
 	attached := func() *os.File {
 		t.Helper()
-		dev, err := Attach(t.Context(), image, false, false)
+		dev, err := loop.Attach(t.Context(), image, false, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return dev
 	}
 	first := attached()
-	if err := Detach(image); err != nil {
+	if err := loop.Detach(image); err != nil {
 		t.Fatal(err)
 	}
 	second := attached()
 	_, _ = first.Close(), second.Close()
-	if devices, err := Of(image); err != nil || len(devices) != 1 {
+	if devices, err := loop.Of(image); err != nil || len(devices) != 1 {
 		t.Fatalf("attached to %v, %v", devices, err)
 	}
-	if err := Detach(image); err != nil {
+	if err := loop.Detach(image); err != nil {
 		t.Fatal(err)
 	}
-	if devices, err := Of(image); err != nil || len(devices) != 0 {
+	if devices, err := loop.Of(image); err != nil || len(devices) != 0 {
 		t.Fatalf("still attached to %v, %v", devices, err)
 	}
 }

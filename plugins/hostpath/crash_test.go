@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/plugins/hostpath/loop"
 	"berth/structs"
 )
 
@@ -89,7 +90,7 @@ func (l *lifecycle) checkLoopDevices(step string) {
 	}
 	images, _ := filepath.Glob(l.path("data/volumes/*/image"))
 	for _, i := range images {
-		if devices, err := Of(i); err != nil || len(devices) > 0 {
+		if devices, err := loop.Of(i); err != nil || len(devices) > 0 {
 			l.t.Errorf("after the %s the loop devices %v show %s (%v)", step, devices, i, err)
 		}
 	}

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
 	"context"
 	"errors"
 	"fmt"
@@ -169,7 +170,7 @@ func (d *driver) NodeExpandVolume(
 
 // growInUse brings the loop device of an image, and the file system that is mounted at path, to its size.
 func (d *driver) growInUse(v *Volume, u Capability, path string) error {
-	err := Resize(d.dataOf(v))
+	err := loop.Resize(d.dataOf(v))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
 	"errors"
 	"io/fs"
 	"os"
@@ -48,14 +49,14 @@ func (d *driver) readyImage(v *Volume) error {
 // releaseImage detaches the loop devices of an image. It returns an error if the image stays in use.
 func (d *driver) releaseImage(image string) error {
 	return fault.RetryBusy(d.ctx, func() error {
-		devices, err := Of(image)
+		devices, err := loop.Of(image)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil || len(devices) == 0 {
 			return err
 		}
-		if err := Detach(image); err != nil {
+		if err := loop.Detach(image); err != nil {
 			return err
 		}
 		return fault.Preconditionf("the volume is in use through %s: %w", devices[0].Path, unix.EBUSY)

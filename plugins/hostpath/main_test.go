@@ -24,6 +24,7 @@ import (
 
 	"berth/csi"
 	"berth/internal/testskip"
+	"berth/plugins/hostpath/loop"
 )
 
 // The test binary is also the driver's process: with driverEnv it runs a driver (and kills itself at the
@@ -161,7 +162,7 @@ func (w *fixture) clean(before []string) {
 	}
 	images, _ := filepath.Glob(w.dir + "/data/*/*/image")
 	for _, i := range images {
-		_ = Detach(i)
+		_ = loop.Detach(i)
 	}
 	if err := os.RemoveAll(w.dir); err != nil {
 		w.t.Error(err)

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -75,13 +76,13 @@ func (d *driver) showsVolume(v *Volume, path string) (bool, error) {
 		return at.Dev == data.Dev && at.Ino == data.Ino, err
 	}
 
-	devices, err := Of(d.dataOf(v))
+	devices, err := loop.Of(d.dataOf(v))
 	if err != nil {
 		return false, err
 	}
 
 	isNode := at.Mode&unix.S_IFMT == unix.S_IFBLK
-	return slices.ContainsFunc(devices, func(l Device) bool {
+	return slices.ContainsFunc(devices, func(l loop.Device) bool {
 		return l.Rdev == uint64(at.Dev) ||
 			isNode && l.Rdev == uint64(at.Rdev)
 	}), nil

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
 	"context"
 	"errors"
 	"fmt"
@@ -161,7 +162,7 @@ func (d *driver) publishBlock(v *Volume, path string, t *Target, shown bool) err
 	if shown {
 		return nil
 	}
-	dev, err := Attach(d.ctx, d.dataOf(v), t.ReadOnly, false)
+	dev, err := loop.Attach(d.ctx, d.dataOf(v), t.ReadOnly, false)
 	if err != nil {
 		return err
 	}

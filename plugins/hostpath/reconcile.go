@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"berth/plugins/hostpath/copying"
+	"berth/plugins/hostpath/loop"
 )
 
 // reconcile repairs the effects of a crash. It logs a repair that fails: the record stays, and a later call
@@ -72,7 +73,7 @@ func (d *driver) reconcileVolume(v *Volume) error {
 	}
 
 	if v.Stage == nil && len(v.Targets) == 0 {
-		return Detach(d.dataOf(v))
+		return loop.Detach(d.dataOf(v))
 	}
 
 	return d.thawStaged(v)

@@ -13,6 +13,7 @@ import (
 
 	"berth/plugins/hostpath/copying"
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
 )
 
 // CreateSnapshot copies a volume's data. It returns when the copy is whole, so a snapshot is always ready.
@@ -188,7 +189,7 @@ func (d *driver) quiesce(v *Volume) (unfreeze func() error, err error) {
 		}
 	}
 
-	return none, Flush(d.dataOf(v))
+	return none, loop.Flush(d.dataOf(v))
 }
 
 // DeleteSnapshot removes a snapshot. Volumes made from it have separate copies.

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
 	"context"
 	"fmt"
 	"strings"
@@ -80,7 +81,7 @@ func (d *driver) isStaged(v *Volume) (bool, error) {
 	if !v.Stage.Use.Block {
 		return d.shownAt(v, v.Stage.Path)
 	}
-	devices, err := Of(d.dataOf(v))
+	devices, err := loop.Of(d.dataOf(v))
 	return len(devices) > 0, err
 }
 
@@ -143,7 +144,7 @@ func (d *driver) stageBlock(v *Volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
-	dev, err := Attach(d.ctx, d.dataOf(v), false, false)
+	dev, err := loop.Attach(d.ctx, d.dataOf(v), false, false)
 	if err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func (d *driver) stageFileSystem(v *Volume) error {
 	}
 
 	data := strings.Join(options, ",")
-	dev, err := Attach(d.ctx, d.dataOf(v), false, true)
+	dev, err := loop.Attach(d.ctx, d.dataOf(v), false, true)
 	if err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func (d *driver) unstage(v *Volume) error {
 
 	crash("unstage unmounted")
 	if v.Type == Image {
-		err := Detach(d.dataOf(v))
+		err := loop.Detach(d.dataOf(v))
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package hostpath
+package loop
 
 import (
 	"berth/plugins/hostpath/fault"
