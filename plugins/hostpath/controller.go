@@ -14,6 +14,7 @@ import (
 
 	"berth/internal/durable"
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/filesystem"
 )
 
 // crash is called at the points between record, act and mark; tests of kills set it.
@@ -153,7 +154,7 @@ func putBooked[R Row](d *driver, rows *Table[R], r R, size int64) error {
 // freeBytes returns the bytes that are not booked, of the configured capacity or else of the file system. It
 // is never more than the file system has free now.
 func (d *driver) freeBytes() (int64, error) {
-	total, free, err := FreeSpace(d.store.Dir)
+	total, free, err := filesystem.FreeSpace(d.store.Dir)
 	if err != nil {
 		return 0, fmt.Errorf("measuring the data directory: %w", err)
 	}
@@ -211,7 +212,7 @@ func (d *driver) fillImage(v *Volume, w *createRequest, data string) error {
 	}
 
 	if w.source.kind == "" && v.FSType != "" {
-		err = Format(d.ctx, v.FSType, data)
+		err = filesystem.Format(d.ctx, v.FSType, data)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/filesystem"
 	"cmp"
 	"maps"
 	"strings"
@@ -162,7 +163,7 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 	}
 
 	if w.typ == Image && mount && from.kind == "" {
-		w.fsType = cmp.Or(w.fsType, Default)
+		w.fsType = cmp.Or(w.fsType, filesystem.Default)
 	}
 
 	if w.typ == Directory && w.fsType != "" {
@@ -170,7 +171,7 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 			"a directory volume has no file system: leave the type %q out, or request an image", w.fsType)
 	}
 
-	_, known := Types[w.fsType]
+	_, known := filesystem.Types[w.fsType]
 	if w.fsType != "" && !known {
 		return fault.Invalidf("no file-system type %q (there are ext4 and xfs)", w.fsType)
 	}
@@ -193,7 +194,7 @@ func sizes(typ, fsType string) (least, usual int64) {
 	case fsType == "":
 		return minBlock, usualBlock
 	}
-	return Types[fsType].Minimum, Types[fsType].Usual
+	return filesystem.Types[fsType].Minimum, filesystem.Types[fsType].Usual
 }
 
 func decideSize(w *createRequest, r *csi.CapacityRange) error {

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/loop"
 	"context"
 	"errors"
@@ -120,7 +121,7 @@ func (d *driver) growUnused(v *Volume) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = GrowOffline(d.ctx, image)
+	err = filesystem.GrowOffline(d.ctx, image)
 	if err != nil {
 		return nil, fmt.Errorf("growing the file system of volume %s: %w", v.ID, err)
 	}
@@ -177,7 +178,7 @@ func (d *driver) growInUse(v *Volume, u Capability, path string) error {
 	if u.Block || v.FSType == "" || v.FSSize >= v.Size {
 		return nil
 	}
-	err = GrowOnline(d.ctx, v.FSType, path, v.Size)
+	err = filesystem.GrowOnline(d.ctx, v.FSType, path, v.Size)
 	if err != nil {
 		return err
 	}

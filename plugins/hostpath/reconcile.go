@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"berth/plugins/hostpath/copying"
+	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/loop"
 )
 
@@ -88,7 +89,7 @@ func (d *driver) thawStaged(v *Volume) error {
 	if err != nil || !shown {
 		return err
 	}
-	return Thaw(v.Stage.Path)
+	return filesystem.Thaw(v.Stage.Path)
 }
 
 // removeBare removes directories that were made for a row that was never recorded. They are empty. It keeps a

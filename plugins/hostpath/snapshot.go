@@ -13,6 +13,7 @@ import (
 
 	"berth/plugins/hostpath/copying"
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/loop"
 )
 
@@ -148,7 +149,7 @@ func (d *driver) copyData(typ, from, to string) error {
 		if err != nil {
 			return err
 		}
-		return Sync(to)
+		return filesystem.Sync(to)
 	}
 	return copying.Image(d.ctx, from, to)
 }
@@ -169,14 +170,14 @@ func (d *driver) quiesce(v *Volume) (unfreeze func() error, err error) {
 			return none, err
 		}
 
-		err = Freeze(v.Stage.Path)
+		err = filesystem.Freeze(v.Stage.Path)
 		if err != nil {
 			return none, err
 		}
 
 		crash("snapshot frozen")
 		return func() error {
-			return Thaw(v.Stage.Path)
+			return filesystem.Thaw(v.Stage.Path)
 		}, nil
 	}
 

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/loop"
 	"context"
 	"fmt"
@@ -172,7 +173,7 @@ func (d *driver) stageFileSystem(v *Volume) error {
 		return err
 	}
 
-	if o := Types[v.FSType].Options; o != "" {
+	if o := filesystem.Types[v.FSType].Options; o != "" {
 		options = append(options, o)
 	}
 

@@ -7,6 +7,7 @@ import (
 
 	"berth/csi"
 	"berth/internal/testskip"
+	"berth/plugins/hostpath/filesystem"
 	"berth/structs"
 )
 
@@ -46,7 +47,7 @@ func (k kind) needs(t *testing.T) {
 	if k.fsType == "" {
 		return
 	}
-	if _, err := FindTool("mkfs." + k.fsType); err != nil {
+	if _, err := filesystem.FindTool("mkfs." + k.fsType); err != nil {
 		testskip.Lacking(t, err.Error())
 	}
 }

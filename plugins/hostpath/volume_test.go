@@ -11,6 +11,7 @@ import (
 
 	"berth/csi"
 	"berth/plugins/hostpath/copying"
+	"berth/plugins/hostpath/filesystem"
 	"berth/structs"
 )
 
@@ -352,7 +353,7 @@ func TestClone_LargerGrowsItsFileSystem(t *testing.T) {
 
 func fsSize(t *testing.T, path string) int64 {
 	t.Helper()
-	total, _, err := FreeSpace(path)
+	total, _, err := filesystem.FreeSpace(path)
 	if err != nil {
 		t.Fatal(err)
 	}

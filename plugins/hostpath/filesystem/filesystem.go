@@ -1,4 +1,4 @@
-package hostpath
+package filesystem
 
 import (
 	"berth/plugins/hostpath/fault"
