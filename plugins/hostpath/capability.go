@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/records"
 	"cmp"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -29,7 +30,7 @@ func Check(c *csi.VolumeCapability) error {
 // CheckAllowed rejects a well-formed capability that a volume of a type cannot serve.
 func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	if c.GetBlock() != nil {
-		if typ == Directory {
+		if typ == records.Directory {
 			return fault.Preconditionf("a directory volume is no block device")
 		}
 		return nil
@@ -45,9 +46,9 @@ func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 
 	bits, data, _ := MountFlags(mount.GetMountFlags())
 	switch {
-	case typ == Image && fsType == "":
+	case typ == records.Image && fsType == "":
 		return fault.Preconditionf("the volume was made as a block device, without a file system")
-	case typ == Directory && (len(data) > 0 || bits&^PerMount != 0):
+	case typ == records.Directory && (len(data) > 0 || bits&^PerMount != 0):
 		return fault.Preconditionf("a directory volume takes none of the mount flags that are a file system's")
 	}
 
@@ -55,8 +56,8 @@ func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 }
 
 // Use returns the part of a capability that a record keeps.
-func Use(c *csi.VolumeCapability) Capability {
-	return Capability{
+func Use(c *csi.VolumeCapability) records.Capability {
+	return records.Capability{
 		Block: c.GetBlock() != nil,
 		Mode:  int32(c.GetAccessMode().GetMode()),
 		Flags: c.GetMount().GetMountFlags(),

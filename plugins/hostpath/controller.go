@@ -15,6 +15,7 @@ import (
 	"berth/internal/durable"
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/filesystem"
+	"berth/plugins/hostpath/records"
 )
 
 // crash is called at the points between record, act and mark; tests of kills set it.
@@ -75,7 +76,7 @@ func (d *driver) CreateVolume(
 
 	v, found := d.store.Volumes.FindByName(w.name)
 	switch {
-	case found && v.State != Ready:
+	case found && v.State != records.Ready:
 		return nil, fault.Newf(codes.Aborted,
 			"volume %s of that name is being deleted", v.ID)
 	case found:
@@ -94,7 +95,7 @@ func (d *driver) CreateVolume(
 	return &csi.CreateVolumeResponse{Volume: d.describeVolume(v)}, nil
 }
 
-func (d *driver) describeVolume(v *Volume) *csi.Volume {
+func (d *driver) describeVolume(v *records.Volume) *csi.Volume {
 	return &csi.Volume{
 		VolumeId:           v.ID,
 		CapacityBytes:      v.Size,
@@ -105,11 +106,11 @@ func (d *driver) describeVolume(v *Volume) *csi.Volume {
 
 // createVolume records a volume, fills it and marks it ready. It removes the remains of a failure. The next
 // start removes the remains of a kill.
-func (d *driver) createVolume(w *createRequest) (*Volume, error) {
-	v := &Volume{
+func (d *driver) createVolume(w *createRequest) (*records.Volume, error) {
+	v := &records.Volume{
 		Head:       d.newRecord("vol", w.name),
-		Content:    Content{Type: w.typ, FSType: w.fsType, Size: w.size},
-		Thick:      w.typ == Image && w.thick,
+		Content:    records.Content{Type: w.typ, FSType: w.fsType, Size: w.size},
+		Thick:      w.typ == records.Image && w.thick,
 		Source:     w.source.String(),
 		Parameters: w.params,
 		Created:    time.Now().UTC(),
@@ -125,7 +126,7 @@ func (d *driver) createVolume(w *createRequest) (*Volume, error) {
 	err = d.fillVolume(&made, w)
 	if err == nil {
 		crash("create made")
-		made.State = Ready
+		made.State = records.Ready
 		err = d.store.Volumes.Put(&made)
 	}
 	if err != nil {
@@ -137,7 +138,7 @@ func (d *driver) createVolume(w *createRequest) (*Volume, error) {
 }
 
 // putBooked puts a row that books size more bytes, if the capacity suffices. The lock serializes bookings.
-func putBooked[R Row](d *driver, rows *Table[R], r R, size int64) error {
+func putBooked[R records.Row](d *driver, rows *records.Table[R], r R, size int64) error {
 	d.booking.Lock()
 	defer d.booking.Unlock()
 	left, err := d.freeBytes()
@@ -165,15 +166,15 @@ func (d *driver) freeBytes() (int64, error) {
 }
 
 // dataOf is the path of a volume's data: a directory or an image.
-func (d *driver) dataOf(v *Volume) string {
+func (d *driver) dataOf(v *records.Volume) string {
 	return d.store.Volumes.Data(v.ID, v.Type)
 }
 
 // fillVolume makes the data of a new volume, durably.
-func (d *driver) fillVolume(v *Volume, w *createRequest) error {
+func (d *driver) fillVolume(v *records.Volume, w *createRequest) error {
 	data := d.dataOf(v)
 	fill := d.fillImage
-	if v.Type == Directory {
+	if v.Type == records.Directory {
 		fill = d.fillDirectory
 	}
 	err := fill(v, w, data)
@@ -184,7 +185,7 @@ func (d *driver) fillVolume(v *Volume, w *createRequest) error {
 	return errors.Join(durable.Sync(data), durable.Sync(dir))
 }
 
-func (d *driver) fillDirectory(_ *Volume, w *createRequest, data string) error {
+func (d *driver) fillDirectory(_ *records.Volume, w *createRequest, data string) error {
 	err := os.Mkdir(data, 0o700)
 	if err != nil {
 		return err
@@ -196,7 +197,7 @@ func (d *driver) fillDirectory(_ *Volume, w *createRequest, data string) error {
 	return d.copyFrom(w.source, data)
 }
 
-func (d *driver) fillImage(v *Volume, w *createRequest, data string) error {
+func (d *driver) fillImage(v *records.Volume, w *createRequest, data string) error {
 	if w.source.kind != "" {
 		err := d.copyFrom(w.source, data)
 		if err != nil {
@@ -249,7 +250,7 @@ func (d *driver) DeleteVolume(
 	}
 
 	gone := *v
-	gone.State = Deleting
+	gone.State = records.Deleting
 	err = d.store.Volumes.Put(&gone)
 	if err != nil {
 		return nil, err
@@ -260,7 +261,7 @@ func (d *driver) DeleteVolume(
 }
 
 // checkUnused rejects a volume that is staged or published.
-func (d *driver) checkUnused(v *Volume) error {
+func (d *driver) checkUnused(v *records.Volume) error {
 	v = v.EditCopy()
 	if err := checkUnpublished(v); err != nil {
 		return err
@@ -273,10 +274,10 @@ func (d *driver) checkUnused(v *Volume) error {
 }
 
 // eraseVolume removes a volume's data and then its record, unless something shows the data.
-func (d *driver) eraseVolume(v *Volume) error {
+func (d *driver) eraseVolume(v *records.Volume) error {
 	data := d.dataOf(v)
 	var err error
-	if v.Type == Directory {
+	if v.Type == records.Directory {
 		err = d.checkUnexposed(v)
 	} else {
 		err = d.releaseImage(data)

@@ -3,6 +3,7 @@ package hostpath
 import (
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/filesystem"
+	"berth/plugins/hostpath/records"
 	"cmp"
 	"maps"
 	"strings"
@@ -41,7 +42,7 @@ type createRequest struct {
 // source is the content of a new volume. A kind of "" means none.
 type source struct {
 	kind, id string // "volume" or "snapshot"
-	Content
+	records.Content
 }
 
 func (s source) String() string {
@@ -112,13 +113,13 @@ func decideParams(w *createRequest) error {
 	w.thick = true
 	for k, v := range w.params {
 		switch {
-		case k == paramType && (v == Directory || v == Image):
+		case k == paramType && (v == records.Directory || v == records.Image):
 			w.typ = v
 		case k == paramType:
 			return fault.Invalidf("parameter type %q: expected directory or image", v)
-		case k == ParamProvisioning && (v == "thin" || v == "thick"):
+		case k == records.ParamProvisioning && (v == "thin" || v == "thick"):
 			w.thick = v == "thick"
-		case k == ParamProvisioning:
+		case k == records.ParamProvisioning:
 			return fault.Invalidf("parameter provisioning %q: expected thin or thick", v)
 		case !strings.HasPrefix(k, foreignParams): // the parameters of other orchestrators mean nothing
 			return fault.Invalidf("unknown parameter %q; expected type or provisioning", k)
@@ -145,12 +146,12 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 		mount = mount || c.GetMount() != nil
 		needsImage := c.GetBlock() != nil || fs != ""
 		if w.typ == "" && needsImage && w.source.kind == "" {
-			w.typ = Image
+			w.typ = records.Image
 		}
 	}
 
 	from := w.source
-	w.typ = cmp.Or(w.typ, from.Type, Directory)
+	w.typ = cmp.Or(w.typ, from.Type, records.Directory)
 	if from.kind != "" {
 		if from.Type != w.typ ||
 			(w.fsType != "" && w.fsType != from.FSType) {
@@ -162,11 +163,11 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 		w.fsType = from.FSType
 	}
 
-	if w.typ == Image && mount && from.kind == "" {
+	if w.typ == records.Image && mount && from.kind == "" {
 		w.fsType = cmp.Or(w.fsType, filesystem.Default)
 	}
 
-	if w.typ == Directory && w.fsType != "" {
+	if w.typ == records.Directory && w.fsType != "" {
 		return fault.Invalidf(
 			"a directory volume has no file system: leave the type %q out, or request an image", w.fsType)
 	}
@@ -189,7 +190,7 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 // sizes returns the least and the usual size of a type of volume.
 func sizes(typ, fsType string) (least, usual int64) {
 	switch {
-	case typ == Directory:
+	case typ == records.Directory:
 		return minDirectory, minDirectory
 	case fsType == "":
 		return minBlock, usualBlock
@@ -242,7 +243,7 @@ func checkRange(r *csi.CapacityRange) error {
 
 // roundSize rounds the size of an image to whole blocks: up, or down if rounding up exceeds the limit.
 func roundSize(typ string, size, limit int64) int64 {
-	if typ != Image {
+	if typ != records.Image {
 		return size
 	}
 	up := (size + blockRounding - 1) / blockRounding * blockRounding
@@ -253,7 +254,7 @@ func roundSize(typ string, size, limit int64) int64 {
 }
 
 // differenceTo names the field in which an existing volume differs from the request, "" for none.
-func (w *createRequest) differenceTo(v *Volume) string {
+func (w *createRequest) differenceTo(v *records.Volume) string {
 	switch {
 	case v.Type != w.typ || v.FSType != w.fsType:
 		return "type"

@@ -4,6 +4,7 @@ import (
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 	"context"
 	"errors"
 	"fmt"
@@ -58,12 +59,12 @@ func (d *driver) ControllerExpandVolume(
 
 	return &csi.ControllerExpandVolumeResponse{
 		CapacityBytes:         v.Size,
-		NodeExpansionRequired: v.Type == Image && v.Stage != nil,
+		NodeExpansionRequired: v.Type == records.Image && v.Stage != nil,
 	}, nil
 }
 
 // expand books the new size, grows the image, and then its file system if the volume is not in use.
-func (d *driver) expand(v *Volume, size int64) (*Volume, error) {
+func (d *driver) expand(v *records.Volume, size int64) (*records.Volume, error) {
 	before := v
 	if size > v.Size {
 		bigger := *v
@@ -77,7 +78,7 @@ func (d *driver) expand(v *Volume, size int64) (*Volume, error) {
 		crash("expand recorded")
 	}
 
-	if v.Type == Directory {
+	if v.Type == records.Directory {
 		return v, nil
 	}
 
@@ -104,7 +105,7 @@ func (d *driver) expand(v *Volume, size int64) (*Volume, error) {
 }
 
 // undoExpand undoes an expansion without enough space. No user has seen the larger image yet.
-func (d *driver) undoExpand(v *Volume) error {
+func (d *driver) undoExpand(v *records.Volume) error {
 	return errors.Join(
 		os.Truncate(d.dataOf(v), v.Size),
 		d.store.Volumes.Put(v))
@@ -112,7 +113,7 @@ func (d *driver) undoExpand(v *Volume) error {
 
 // growUnused brings the file system of an image that is not in use to the size of the image. xfs grows only
 // while it is mounted: the next stage does it.
-func (d *driver) growUnused(v *Volume) (*Volume, error) {
+func (d *driver) growUnused(v *records.Volume) (*records.Volume, error) {
 	if v.FSType != "ext4" || v.FSSize >= v.Size {
 		return v, nil
 	}
@@ -159,7 +160,7 @@ func (d *driver) NodeExpandVolume(
 			"volume %s has %d bytes: the controller has not grown it", v.ID, v.Size)
 	}
 
-	if v.Type == Image {
+	if v.Type == records.Image {
 		err = d.readyImage(v)
 		if err == nil {
 			err = d.growInUse(v, u, req.GetVolumePath())
@@ -170,7 +171,7 @@ func (d *driver) NodeExpandVolume(
 }
 
 // growInUse brings the loop device of an image, and the file system that is mounted at path, to its size.
-func (d *driver) growInUse(v *Volume, u Capability, path string) error {
+func (d *driver) growInUse(v *records.Volume, u records.Capability, path string) error {
 	err := loop.Resize(d.dataOf(v))
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/records"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,11 +16,11 @@ import (
 var idPattern = regexp.MustCompile(`^(vol|snap)-[0-9a-f]{20}-[0-9a-f]{8}$`)
 
 // newRecord returns the head of a new record.
-func (d *driver) newRecord(kind, name string) Head {
-	return Head{
+func (d *driver) newRecord(kind, name string) records.Head {
+	return records.Head{
 		ID:    d.newID(kind),
 		Name:  name,
-		State: Creating,
+		State: records.Creating,
 	}
 }
 
@@ -46,23 +47,23 @@ func (d *driver) otherNodeError(id string) error {
 }
 
 // Volume finds a volume that is ready.
-func (d *driver) volume(id string) (*Volume, error) {
+func (d *driver) volume(id string) (*records.Volume, error) {
 	return findReady(d, d.store.Volumes, "volume", id)
 }
 
 // Snapshot finds a snapshot that is ready.
-func (d *driver) snapshot(id string) (*Snapshot, error) {
+func (d *driver) snapshot(id string) (*records.Snapshot, error) {
 	return findReady(d, d.store.Snapshots, "snapshot", id)
 }
 
-func findReady[R Row](
-	d *driver, rows *Table[R], noun, id string,
+func findReady[R records.Row](
+	d *driver, rows *records.Table[R], noun, id string,
 ) (none R, err error) {
 	if id == "" {
 		return none, fault.Invalidf("%s_id is missing", noun)
 	}
 	r, ok := rows.Get(id)
-	if ok && r.Header().State == Ready {
+	if ok && r.Header().State == records.Ready {
 		return r, nil
 	}
 	err = d.otherNodeError(id)

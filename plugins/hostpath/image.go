@@ -3,6 +3,7 @@ package hostpath
 import (
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 	"errors"
 	"io/fs"
 	"os"
@@ -33,7 +34,7 @@ func resizeImage(path string, size int64, thick bool) error {
 
 // readyImage makes an image as large as its volume. It reserves blocks that a trim has freed. Without space
 // for them the volume works until the disk is full.
-func (d *driver) readyImage(v *Volume) error {
+func (d *driver) readyImage(v *records.Volume) error {
 	image := d.dataOf(v)
 	if v.IsThick() {
 		err := resizeImage(image, v.Size, true)

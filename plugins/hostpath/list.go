@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/records"
 	"cmp"
 	"context"
 	"slices"
@@ -29,7 +30,7 @@ func contentSource(s string) *csi.VolumeContentSource {
 
 // pageOf returns a page of rows in the order of their ids. A token is the last id of the page before, so that
 // it stays valid after changes of the rows.
-func pageOf[R Row](
+func pageOf[R records.Row](
 	rows []R, token string, maxEntries int32,
 ) (page []R, next string, err error) {
 	if maxEntries < 0 {
@@ -74,7 +75,7 @@ func (d *driver) ListSnapshots(
 	_ context.Context, req *csi.ListSnapshotsRequest,
 ) (*csi.ListSnapshotsResponse, error) {
 	ready := d.store.Snapshots.ListReady()
-	wanted := slices.DeleteFunc(ready, func(n *Snapshot) bool {
+	wanted := slices.DeleteFunc(ready, func(n *records.Snapshot) bool {
 		return n.ID != cmp.Or(req.GetSnapshotId(), n.ID) ||
 			n.Source != cmp.Or(req.GetSourceVolumeId(), n.Source)
 	})

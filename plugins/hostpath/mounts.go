@@ -3,6 +3,7 @@ package hostpath
 import (
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,7 +61,7 @@ func isMounted(path string) (bool, error) {
 
 // showsVolume reports whether a path shows the volume: its directory, a loop device that shows its image, or
 // the file system on such a device.
-func (d *driver) showsVolume(v *Volume, path string) (bool, error) {
+func (d *driver) showsVolume(v *records.Volume, path string) (bool, error) {
 	var at unix.Stat_t
 	err := unix.Stat(path, &at)
 	switch {
@@ -70,7 +71,7 @@ func (d *driver) showsVolume(v *Volume, path string) (bool, error) {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
 
-	if v.Type == Directory {
+	if v.Type == records.Directory {
 		var data unix.Stat_t
 		err := unix.Stat(d.dataOf(v), &data)
 		return at.Dev == data.Dev && at.Ino == data.Ino, err
@@ -90,7 +91,7 @@ func (d *driver) showsVolume(v *Volume, path string) (bool, error) {
 
 // shownAt reports whether the volume is mounted on a path. If something else is mounted there it returns an
 // error: the driver must not cover or unmount that.
-func (d *driver) shownAt(v *Volume, path string) (bool, error) {
+func (d *driver) shownAt(v *records.Volume, path string) (bool, error) {
 	mounted, err := isMounted(path)
 	if err != nil || !mounted {
 		return false, err
@@ -104,7 +105,7 @@ func (d *driver) shownAt(v *Volume, path string) (bool, error) {
 }
 
 // checkUnexposed rejects a directory volume if a mount shows it or a part of it, or is inside it.
-func (d *driver) checkUnexposed(v *Volume) error {
+func (d *driver) checkUnexposed(v *records.Volume) error {
 	list, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return fmt.Errorf("reading the mount table: %w", err)
@@ -178,7 +179,7 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 
 // unmountAll unmounts the volume from a path: a crash between a mount and its mark may have stacked two
 // mounts. A mount that stays busy is an error.
-func (d *driver) unmountAll(v *Volume, path string) error {
+func (d *driver) unmountAll(v *records.Volume, path string) error {
 	err := fault.RetryBusy(d.ctx, func() error {
 		return d.unmountNow(v, path)
 	})
@@ -190,7 +191,7 @@ func (d *driver) unmountAll(v *Volume, path string) error {
 }
 
 // unmountNow is one attempt of unmountAll. It checks before each unmount whether the path shows the volume.
-func (d *driver) unmountNow(v *Volume, path string) error {
+func (d *driver) unmountNow(v *records.Volume, path string) error {
 	for {
 		shown, err := d.shownAt(v, path)
 		if err != nil || !shown {

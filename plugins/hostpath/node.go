@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/records"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (d *driver) NodeGetInfo(
 }
 
 // lockVolume locks a volume for a call and then reads its record, without the mounts of an earlier boot.
-func (d *driver) lockVolume(id string) (v *Volume, release func(), err error) {
+func (d *driver) lockVolume(id string) (v *records.Volume, release func(), err error) {
 	// An unknown volume is not found, also while a call has the lock of its ID.
 	_, err = d.volume(id)
 	if err != nil {
@@ -63,7 +64,7 @@ func (d *driver) lockVolume(id string) (v *Volume, release func(), err error) {
 // lockVolumeFor is lockVolume for a call with a capability, which the volume must support.
 func (d *driver) lockVolumeFor(
 	id string, c *csi.VolumeCapability,
-) (v *Volume, release func(), err error) {
+) (v *records.Volume, release func(), err error) {
 	err = Check(c)
 	if err != nil {
 		return nil, nil, err
@@ -81,17 +82,17 @@ func (d *driver) lockVolumeFor(
 }
 
 // saveVolume writes an edited record. The caller may continue to edit, so the store keeps a copy.
-func (d *driver) saveVolume(v *Volume) error {
+func (d *driver) saveVolume(v *records.Volume) error {
 	return d.store.Volumes.Put(v.EditCopy())
 }
 
 // useAt returns the capability with which a volume is staged or published at the path of a call. It checks
 // that the volume is mounted there.
-func (d *driver) useAt(v *Volume, path string) (Capability, error) {
+func (d *driver) useAt(v *records.Volume, path string) (records.Capability, error) {
 	missing := fault.Newf(codes.NotFound, "volume %s is not at %q", v.ID, path)
 	real, err := d.checkPath("volume_path", path)
 	if err != nil {
-		return Capability{}, missing
+		return records.Capability{}, missing
 	}
 
 	isStage := v.Stage != nil && v.Stage.Path == real
@@ -101,7 +102,7 @@ func (d *driver) useAt(v *Volume, path string) (Capability, error) {
 
 	shown, err := d.shownAt(v, real)
 	if err != nil {
-		return Capability{}, err
+		return records.Capability{}, err
 	}
 
 	t, published := v.Targets[real]
@@ -112,7 +113,7 @@ func (d *driver) useAt(v *Volume, path string) (Capability, error) {
 		return v.Stage.Use, nil
 	}
 
-	return Capability{}, missing
+	return records.Capability{}, missing
 }
 
 // NodeGetVolumeStats returns the use of a volume. For a directory volume it returns the use of the file

@@ -15,6 +15,7 @@ import (
 	"berth/csi"
 	"berth/internal/keylock"
 	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/records"
 	"berth/structs"
 )
 
@@ -169,7 +170,7 @@ func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 	record := w.path("data/volumes", v.id, "record.json")
 	b, err := os.ReadFile(record)
 	w.must("read", err)
-	edited := strings.Replace(string(b), BootID(), "another-boot", 1)
+	edited := strings.Replace(string(b), records.BootID(), "another-boot", 1)
 	w.must("edit", os.WriteFile(record, []byte(edited), 0o600))
 	w.start()
 	b, err = os.ReadFile(record)

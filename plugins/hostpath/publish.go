@@ -3,6 +3,7 @@ package hostpath
 import (
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (d *driver) NodePublishVolume(
 		return nil, err
 	}
 
-	t := &Target{
+	t := &records.Target{
 		Use:      use,
 		ReadOnly: req.GetReadonly() || ReaderModes[modeOf(use)],
 	}
@@ -51,7 +52,7 @@ func (d *driver) NodePublishVolume(
 }
 
 // checkStagedAt returns an error unless a volume is staged at the path of the call, in the same way.
-func (d *driver) checkStagedAt(v *Volume, path string, block bool) error {
+func (d *driver) checkStagedAt(v *records.Volume, path string, block bool) error {
 	if path == "" {
 		return fault.Preconditionf("staging_target_path is missing: the volume has to be staged first")
 	}
@@ -78,7 +79,7 @@ func (d *driver) checkStagedAt(v *Volume, path string, block bool) error {
 
 // recordTarget records the path at which a volume is about to be published. It changes nothing if the volume
 // is published there in the same way. In a mode for one user a volume is published at one path only.
-func (d *driver) recordTarget(v *Volume, path string, t *Target) error {
+func (d *driver) recordTarget(v *records.Volume, path string, t *records.Target) error {
 	for other, old := range v.Targets {
 		shown, err := d.shownAt(v, other)
 		if err != nil {
@@ -112,12 +113,12 @@ func (d *driver) recordTarget(v *Volume, path string, t *Target) error {
 	return nil
 }
 
-func modeOf(u Capability) csi.VolumeCapability_AccessMode_Mode {
+func modeOf(u records.Capability) csi.VolumeCapability_AccessMode_Mode {
 	return csi.VolumeCapability_AccessMode_Mode(u.Mode)
 }
 
 // publish mounts a volume as its record demands and marks it done.
-func (d *driver) publish(v *Volume, path string) error {
+func (d *driver) publish(v *records.Volume, path string) error {
 	t := v.Targets[path]
 	if t.Ready {
 		return nil
@@ -147,7 +148,7 @@ func (d *driver) publish(v *Volume, path string) error {
 	return d.saveVolume(v)
 }
 
-func (d *driver) publishMount(v *Volume, path string, t *Target, shown bool) error {
+func (d *driver) publishMount(v *records.Volume, path string, t *records.Target, shown bool) error {
 	bits, _, err := MountFlags(t.Use.Flags)
 	if err != nil {
 		return err
@@ -158,7 +159,7 @@ func (d *driver) publishMount(v *Volume, path string, t *Target, shown bool) err
 	return d.bindMount(v.Stage.Path, path, bits, shown)
 }
 
-func (d *driver) publishBlock(v *Volume, path string, t *Target, shown bool) error {
+func (d *driver) publishBlock(v *records.Volume, path string, t *records.Target, shown bool) error {
 	if shown {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/plugins/hostpath/copying"
 	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 )
 
 // reconcile repairs the effects of a crash. It logs a repair that fails: the record stays, and a later call
@@ -30,7 +31,7 @@ func (d *driver) reconcile() error {
 	}
 
 	for _, n := range d.store.Snapshots.List() {
-		if n.State != Ready {
+		if n.State != records.Ready {
 			d.logger.Info("removing a half-made snapshot",
 				"snapshot_id", n.ID, "state", n.State)
 			err := d.eraseSnapshot(n)
@@ -49,8 +50,8 @@ func (d *driver) logFault(message, key, value string, err error) {
 	}
 }
 
-func (d *driver) reconcileVolume(v *Volume) error {
-	if v.State != Ready {
+func (d *driver) reconcileVolume(v *records.Volume) error {
+	if v.State != records.Ready {
 		d.logger.Info("removing a half-made volume",
 			"volume_id", v.ID, "state", v.State)
 		return d.eraseVolume(v)
@@ -61,7 +62,7 @@ func (d *driver) reconcileVolume(v *Volume) error {
 		return err
 	}
 
-	if v.BootID != "" && v.BootID != BootID() {
+	if v.BootID != "" && v.BootID != records.BootID() {
 		v = v.EditCopy()
 		err = d.saveVolume(v)
 		if err != nil {
@@ -69,7 +70,7 @@ func (d *driver) reconcileVolume(v *Volume) error {
 		}
 	}
 
-	if v.Type == Directory {
+	if v.Type == records.Directory {
 		return nil
 	}
 
@@ -81,7 +82,7 @@ func (d *driver) reconcileVolume(v *Volume) error {
 }
 
 // thawStaged thaws a file system that was frozen for a copy when the driver was killed.
-func (d *driver) thawStaged(v *Volume) error {
+func (d *driver) thawStaged(v *records.Volume) error {
 	if v.Stage == nil || v.Stage.Use.Block {
 		return nil
 	}
@@ -94,10 +95,10 @@ func (d *driver) thawStaged(v *Volume) error {
 
 // removeBare removes directories that were made for a row that was never recorded. They are empty. It keeps a
 // directory with content or with an unreadable record for an operator.
-func removeBare[R Row](d *driver, rows *Table[R]) {
+func removeBare[R records.Row](d *driver, rows *records.Table[R]) {
 	for _, name := range rows.Bare {
 		path := rows.Path(name)
-		err := os.Remove(rows.Path(name, RecordFile+".tmp"))
+		err := os.Remove(rows.Path(name, records.RecordFile+".tmp"))
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			err = os.Remove(path)
 		}

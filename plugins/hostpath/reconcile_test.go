@@ -10,11 +10,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/plugins/hostpath/copying"
+	"berth/plugins/hostpath/records"
 )
 
 // A driver that is killed leaves the files with which it tests the file system.
 func TestReconcile_RemovesTheTestFilesOfAKilledDriver(t *testing.T) {
-	s, err := Open(t.TempDir())
+	s, err := records.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

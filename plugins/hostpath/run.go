@@ -23,6 +23,7 @@ import (
 	client "berth/csi"
 	"berth/internal/backoff"
 	"berth/internal/keylock"
+	"berth/plugins/hostpath/records"
 	"berth/structs"
 )
 
@@ -100,7 +101,7 @@ type driver struct {
 	ctx    context.Context // of the run: operations end with it, not with their callers
 	logger hclog.Logger
 	locks  keylock.Map // of volumes, snapshots and names: one call at a time
-	store  *Store
+	store  *records.Store
 
 	booking sync.Mutex // held while capacity is checked and reserved
 	ready   atomic.Bool
@@ -228,7 +229,7 @@ func (d *driver) openDriver() error {
 func (d *driver) awaitDataDir() error {
 	reported := false
 	for {
-		s, err := Open(d.cfg.DataDir)
+		s, err := records.Open(d.cfg.DataDir)
 		if err == nil {
 			d.store = s
 			return nil

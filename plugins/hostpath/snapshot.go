@@ -15,6 +15,7 @@ import (
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 )
 
 // CreateSnapshot copies a volume's data. It returns when the copy is whole, so a snapshot is always ready.
@@ -44,7 +45,7 @@ func (d *driver) CreateSnapshot(
 
 	n, found := d.store.Snapshots.FindByName(name)
 	switch {
-	case found && n.State != Ready:
+	case found && n.State != records.Ready:
 		return nil, fault.Newf(codes.Aborted,
 			"snapshot %s of that name is being deleted", n.ID)
 	case found && n.Source != sourceID:
@@ -65,7 +66,7 @@ func (d *driver) CreateSnapshot(
 	return &csi.CreateSnapshotResponse{Snapshot: d.describeSnapshot(n)}, nil
 }
 
-func (d *driver) describeSnapshot(n *Snapshot) *csi.Snapshot {
+func (d *driver) describeSnapshot(n *records.Snapshot) *csi.Snapshot {
 	return &csi.Snapshot{
 		SnapshotId:     n.ID,
 		SourceVolumeId: n.Source,
@@ -76,8 +77,8 @@ func (d *driver) describeSnapshot(n *Snapshot) *csi.Snapshot {
 }
 
 // createSnapshot makes a snapshot: recorded, copied, marked ready.
-func (d *driver) createSnapshot(name string, v *Volume) (*Snapshot, error) {
-	n := &Snapshot{
+func (d *driver) createSnapshot(name string, v *records.Volume) (*records.Snapshot, error) {
+	n := &records.Snapshot{
 		Head:    d.newRecord("snap", name),
 		Content: v.Content,
 		Source:  v.ID,
@@ -91,7 +92,7 @@ func (d *driver) createSnapshot(name string, v *Volume) (*Snapshot, error) {
 
 	crash("snapshot recorded")
 	data := d.store.Snapshots.Data(n.ID, n.Type)
-	if n.Type == Directory {
+	if n.Type == records.Directory {
 		err = os.Mkdir(data, 0o700)
 	}
 	if err == nil {
@@ -100,7 +101,7 @@ func (d *driver) createSnapshot(name string, v *Volume) (*Snapshot, error) {
 	if err == nil {
 		crash("snapshot made")
 		ready := *n
-		ready.State = Ready
+		ready.State = records.Ready
 		n = &ready
 		err = d.store.Snapshots.Put(n)
 	}
@@ -112,7 +113,7 @@ func (d *driver) createSnapshot(name string, v *Volume) (*Snapshot, error) {
 	return n, nil
 }
 
-func (d *driver) eraseSnapshot(n *Snapshot) error {
+func (d *driver) eraseSnapshot(n *records.Snapshot) error {
 	err := os.RemoveAll(d.store.Snapshots.Data(n.ID, n.Type))
 	if err != nil {
 		return fmt.Errorf("removing snapshot %s: %w", n.ID, err)
@@ -144,7 +145,7 @@ func (d *driver) copyVolume(id, to string) (err error) {
 }
 
 func (d *driver) copyData(typ, from, to string) error {
-	if typ == Directory {
+	if typ == records.Directory {
 		err := copying.Tree(d.ctx, from, to)
 		if err != nil {
 			return err
@@ -158,9 +159,9 @@ func (d *driver) copyData(typ, from, to string) error {
 // image's file system, so that the copy has a clean journal. It cannot freeze a block device, so it accepts a
 // writable one only if a copy is of one instant. The copy of a directory is file by file: a user who needs
 // all files of one instant has to stop the writers first.
-func (d *driver) quiesce(v *Volume) (unfreeze func() error, err error) {
+func (d *driver) quiesce(v *records.Volume) (unfreeze func() error, err error) {
 	none := func() error { return nil }
-	if v.Type == Directory || v.Stage == nil {
+	if v.Type == records.Directory || v.Stage == nil {
 		return none, nil
 	}
 
@@ -214,7 +215,7 @@ func (d *driver) DeleteSnapshot(
 	}
 
 	gone := *n
-	gone.State = Deleting
+	gone.State = records.Deleting
 	err = d.store.Snapshots.Put(&gone)
 	if err != nil {
 		return nil, err

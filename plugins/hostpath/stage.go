@@ -4,6 +4,7 @@ import (
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 	"context"
 	"fmt"
 	"strings"
@@ -45,7 +46,7 @@ func (d *driver) NodeStageVolume(
 
 // recordStage records the path at which a volume is about to be staged. It changes nothing if the volume is
 // staged there in the same way, and rejects another way.
-func (d *driver) recordStage(v *Volume, path string, u Capability) error {
+func (d *driver) recordStage(v *records.Volume, path string, u records.Capability) error {
 	if s := v.Stage; s != nil && s.Ready {
 		live, err := d.isStaged(v)
 		if err != nil {
@@ -63,7 +64,7 @@ func (d *driver) recordStage(v *Volume, path string, u Capability) error {
 		}
 	}
 
-	v.Stage = &Staging{Path: path, Use: u}
+	v.Stage = &records.Staging{Path: path, Use: u}
 	err := d.saveVolume(v)
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (d *driver) recordStage(v *Volume, path string, u Capability) error {
 
 // isStaged reports whether a volume is staged at the path in its record, by the mount table and the loop
 // devices.
-func (d *driver) isStaged(v *Volume) (bool, error) {
+func (d *driver) isStaged(v *records.Volume) (bool, error) {
 	if v.Stage == nil {
 		return false, nil
 	}
@@ -88,7 +89,7 @@ func (d *driver) isStaged(v *Volume) (bool, error) {
 
 // stage stages a volume as its record demands and marks it done. Each part checks first whether it is done
 // already.
-func (d *driver) stage(v *Volume) error {
+func (d *driver) stage(v *records.Volume) error {
 	live, err := d.isStaged(v)
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (d *driver) stage(v *Volume) error {
 	}
 
 	crash("stage mounted")
-	if v.Type == Image && !v.Stage.Use.Block &&
+	if v.Type == records.Image && !v.Stage.Use.Block &&
 		v.FSSize < v.Size {
 		// The stage has not grown the file system before the mount: it is xfs, or it was mounted. It works
 		// with its size, so a failure is only logged.
@@ -121,9 +122,9 @@ func (d *driver) stage(v *Volume) error {
 	return d.saveVolume(v)
 }
 
-func (d *driver) mountStage(v *Volume) error {
+func (d *driver) mountStage(v *records.Volume) error {
 	switch {
-	case v.Type == Directory:
+	case v.Type == records.Directory:
 		return d.stageDirectory(v)
 	case v.Stage.Use.Block:
 		return d.stageBlock(v)
@@ -131,7 +132,7 @@ func (d *driver) mountStage(v *Volume) error {
 	return d.stageFileSystem(v)
 }
 
-func (d *driver) stageDirectory(v *Volume) error {
+func (d *driver) stageDirectory(v *records.Volume) error {
 	bits, _, err := MountFlags(v.Stage.Use.Flags)
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func (d *driver) stageDirectory(v *Volume) error {
 
 // stageBlock attaches the device that NodePublishVolume binds. It does not attach it as auto, because a bind
 // of the device's file does not count as a user.
-func (d *driver) stageBlock(v *Volume) error {
+func (d *driver) stageBlock(v *records.Volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (d *driver) stageBlock(v *Volume) error {
 	return dev.Close()
 }
 
-func (d *driver) stageFileSystem(v *Volume) error {
+func (d *driver) stageFileSystem(v *records.Volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
@@ -235,7 +236,7 @@ func ignoreIfUnmounted(path string, err error) error {
 }
 
 // checkUnpublished rejects a volume that is published at a path by the mount table. It drops other targets.
-func checkUnpublished(v *Volume) error {
+func checkUnpublished(v *records.Volume) error {
 	for p := range v.Targets {
 		mounted, err := isMounted(p)
 		if err != nil {
@@ -249,7 +250,7 @@ func checkUnpublished(v *Volume) error {
 	return nil
 }
 
-func (d *driver) unstage(v *Volume) error {
+func (d *driver) unstage(v *records.Volume) error {
 	if !v.Stage.Use.Block {
 		err := d.unmountAll(v, v.Stage.Path)
 		if err != nil {
@@ -258,7 +259,7 @@ func (d *driver) unstage(v *Volume) error {
 	}
 
 	crash("unstage unmounted")
-	if v.Type == Image {
+	if v.Type == records.Image {
 		err := loop.Detach(d.dataOf(v))
 		if err != nil {
 			return err

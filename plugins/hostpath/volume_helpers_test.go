@@ -8,6 +8,7 @@ import (
 	"berth/csi"
 	"berth/internal/testskip"
 	"berth/plugins/hostpath/filesystem"
+	"berth/plugins/hostpath/records"
 	"berth/structs"
 )
 
@@ -21,10 +22,10 @@ type kind struct {
 }
 
 var (
-	aDirectory = kind{"directory", Directory, "", false, 16 << 20}
-	anImage    = kind{"image", Image, "ext4", false, 16 << 20}
-	aBlock     = kind{"block", Image, "", true, 16 << 20}
-	anXFS      = kind{"xfs", Image, "xfs", false, 300 << 20}
+	aDirectory = kind{"directory", records.Directory, "", false, 16 << 20}
+	anImage    = kind{"image", records.Image, "ext4", false, 16 << 20}
+	aBlock     = kind{"block", records.Image, "", true, 16 << 20}
+	anXFS      = kind{"xfs", records.Image, "xfs", false, 300 << 20}
 	kinds      = []kind{aDirectory, anImage, aBlock}
 )
 
@@ -41,7 +42,7 @@ func (k kind) options() *structs.CSIMountOptions {
 
 func (k kind) needs(t *testing.T) {
 	t.Helper()
-	if k.typ == Image {
+	if k.typ == records.Image {
 		needLoops(t)
 	}
 	if k.fsType == "" {
