@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"berth/internal/durable"
+	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/records"
@@ -308,11 +309,11 @@ func (d *driver) ValidateVolumeCapabilities(
 	}
 
 	for _, c := range req.GetVolumeCapabilities() {
-		if err := Check(c); err != nil {
+		if err := capability.Check(c); err != nil {
 			return nil, err
 		}
 
-		err := CheckAllowed(v.Type, v.FSType, c)
+		err := capability.CheckAllowed(v.Type, v.FSType, c)
 		if err != nil {
 			return &csi.ValidateVolumeCapabilitiesResponse{Message: err.Error()}, nil
 		}

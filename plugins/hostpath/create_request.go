@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/records"
@@ -132,7 +133,7 @@ func decideParams(w *createRequest) error {
 func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 	mount := false
 	for _, c := range capabilities {
-		if err := Check(c); err != nil {
+		if err := capability.Check(c); err != nil {
 			return err
 		}
 
@@ -178,7 +179,7 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 	}
 
 	for _, c := range capabilities {
-		err := CheckAllowed(w.typ, w.fsType, c)
+		err := capability.CheckAllowed(w.typ, w.fsType, c)
 		if err != nil {
 			return fault.Invalidf("%w", err)
 		}

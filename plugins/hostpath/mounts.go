@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/loop"
 	"berth/plugins/hostpath/records"
@@ -157,7 +158,7 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 		}
 	}
 
-	bits &= PerMount
+	bits &= capability.PerMount
 	if bits == 0 {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/records"
 	"context"
@@ -65,7 +66,7 @@ func (d *driver) lockVolume(id string) (v *records.Volume, release func(), err e
 func (d *driver) lockVolumeFor(
 	id string, c *csi.VolumeCapability,
 ) (v *records.Volume, release func(), err error) {
-	err = Check(c)
+	err = capability.Check(c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,7 +74,7 @@ func (d *driver) lockVolumeFor(
 	if err != nil {
 		return nil, nil, err
 	}
-	err = CheckAllowed(v.Type, v.FSType, c)
+	err = capability.CheckAllowed(v.Type, v.FSType, c)
 	if err != nil {
 		release()
 		return nil, nil, err

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/loop"
 	"berth/plugins/hostpath/records"
@@ -33,7 +34,7 @@ func (d *driver) NodePublishVolume(
 	}
 	defer release()
 
-	use := Use(c)
+	use := capability.Use(c)
 	err = d.checkStagedAt(v, req.GetStagingTargetPath(), use.Block)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (d *driver) NodePublishVolume(
 
 	t := &records.Target{
 		Use:      use,
-		ReadOnly: req.GetReadonly() || ReaderModes[modeOf(use)],
+		ReadOnly: req.GetReadonly() || capability.ReaderModes[modeOf(use)],
 	}
 	err = d.recordTarget(v, path, t)
 	if err != nil {
@@ -87,8 +88,8 @@ func (d *driver) recordTarget(v *records.Volume, path string, t *records.Target)
 		}
 
 		same := old.Use.Equal(t.Use) && old.ReadOnly == t.ReadOnly
-		single := SinglePathModes[modeOf(t.Use)] ||
-			SinglePathModes[modeOf(old.Use)]
+		single := capability.SinglePathModes[modeOf(t.Use)] ||
+			capability.SinglePathModes[modeOf(old.Use)]
 		switch {
 		case other == path && shown && old.Ready && !same:
 			return fault.Newf(codes.AlreadyExists,
@@ -149,7 +150,7 @@ func (d *driver) publish(v *records.Volume, path string) error {
 }
 
 func (d *driver) publishMount(v *records.Volume, path string, t *records.Target, shown bool) error {
-	bits, _, err := MountFlags(t.Use.Flags)
+	bits, _, err := capability.MountFlags(t.Use.Flags)
 	if err != nil {
 		return err
 	}

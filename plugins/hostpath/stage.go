@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"berth/plugins/hostpath/capability"
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/loop"
@@ -36,7 +37,7 @@ func (d *driver) NodeStageVolume(
 		return nil, err
 	}
 
-	err = d.recordStage(v, path, Use(c))
+	err = d.recordStage(v, path, capability.Use(c))
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func (d *driver) mountStage(v *records.Volume) error {
 }
 
 func (d *driver) stageDirectory(v *records.Volume) error {
-	bits, _, err := MountFlags(v.Stage.Use.Flags)
+	bits, _, err := capability.MountFlags(v.Stage.Use.Flags)
 	if err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (d *driver) stageFileSystem(v *records.Volume) error {
 		v.FSSize = grown.FSSize
 	}
 
-	bits, options, err := MountFlags(v.Stage.Use.Flags)
+	bits, options, err := capability.MountFlags(v.Stage.Use.Flags)
 	if err != nil {
 		return err
 	}

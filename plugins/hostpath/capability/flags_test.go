@@ -1,4 +1,4 @@
-package hostpath
+package capability
 
 import (
 	"slices"
