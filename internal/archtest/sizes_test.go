@@ -20,11 +20,10 @@ const (
 // largePackages are the packages with more lines, and the most that each may have: a bound that only falls.
 // They are from a time before the bound. New code goes to a package of its own.
 var largePackages = map[string]int{
-	"api":              6145,
-	"endpoints":        6200,
-	"plugins/hostpath": 3325,
-	"state":            11490,
-	"structs":          10330,
+	"api":       6145,
+	"endpoints": 6200,
+	"state":     11490,
+	"structs":   10330,
 }
 
 // largeTypes are the types with more methods, and the most that each may have: a bound that only falls.

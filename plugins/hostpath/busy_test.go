@@ -1,8 +1,6 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/loop"
 	"context"
 	"errors"
 	"os"
@@ -12,6 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+
+	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
 )
 
 func TestRetryEBUSY_EndsWithTheDriver(t *testing.T) {

@@ -1,16 +1,17 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/capability"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/filesystem"
-	"berth/plugins/hostpath/records"
 	"cmp"
 	"maps"
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
+
+	"berth/plugins/hostpath/capability"
+	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/filesystem"
+	"berth/plugins/hostpath/records"
 )
 
 // The parameters of a volume.

@@ -1,10 +1,6 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/filesystem"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +8,11 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
+
+	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/filesystem"
+	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 )
 
 // ControllerExpandVolume reserves the capacity and grows a volume. It also grows the file system if the

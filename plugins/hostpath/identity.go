@@ -1,7 +1,6 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/fault"
 	"context"
 	"slices"
 
@@ -9,6 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"berth/plugins/hostpath/fault"
 )
 
 // GetPluginInfo returns the driver's name and version.

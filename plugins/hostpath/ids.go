@@ -1,8 +1,6 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/records"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +8,9 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
+
+	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/records"
 )
 
 // idPattern matches the ids of this driver: kind, random part, and mark of the node.

@@ -1,14 +1,15 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
 	"errors"
 	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 )
 
 // resizeImage makes an image size bytes long. It never makes it shorter. With thick it reserves all blocks:

@@ -1,8 +1,6 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/records"
 	"cmp"
 	"context"
 	"slices"
@@ -10,6 +8,9 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
+
+	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/records"
 )
 
 // contentSource converts the source in a volume's record.

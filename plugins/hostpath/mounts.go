@@ -1,10 +1,6 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/capability"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +12,11 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+
+	"berth/plugins/hostpath/capability"
+	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 )
 
 // checkPath validates a path of an orchestrator and resolves the links above its last element.

@@ -1,9 +1,6 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/capability"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/records"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +9,10 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+
+	"berth/plugins/hostpath/capability"
+	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/records"
 )
 
 // NodeGetCapabilities returns the node half's capabilities.

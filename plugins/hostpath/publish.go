@@ -1,10 +1,6 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/capability"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +10,11 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+
+	"berth/plugins/hostpath/capability"
+	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 )
 
 // NodePublishVolume shows a staged volume at a target path: it binds its directory or file system there, or
@@ -34,7 +35,7 @@ func (d *driver) NodePublishVolume(
 	}
 	defer release()
 
-	use := capability.Use(c)
+	use := capability.Of(c)
 	err = d.checkStagedAt(v, req.GetStagingTargetPath(), use.Block)
 	if err != nil {
 		return nil, err

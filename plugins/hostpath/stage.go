@@ -1,11 +1,6 @@
 package hostpath
 
 import (
-	"berth/plugins/hostpath/capability"
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/filesystem"
-	"berth/plugins/hostpath/loop"
-	"berth/plugins/hostpath/records"
 	"context"
 	"fmt"
 	"strings"
@@ -13,6 +8,12 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+
+	"berth/plugins/hostpath/capability"
+	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/filesystem"
+	"berth/plugins/hostpath/loop"
+	"berth/plugins/hostpath/records"
 )
 
 // NodeStageVolume shows a volume at its staging path: a directory is bound there, the file system of an
@@ -37,7 +38,7 @@ func (d *driver) NodeStageVolume(
 		return nil, err
 	}
 
-	err = d.recordStage(v, path, capability.Use(c))
+	err = d.recordStage(v, path, capability.Of(c))
 	if err != nil {
 		return nil, err
 	}

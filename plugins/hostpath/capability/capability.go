@@ -1,11 +1,12 @@
 package capability
 
 import (
-	"berth/plugins/hostpath/fault"
-	"berth/plugins/hostpath/records"
 	"cmp"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"berth/plugins/hostpath/fault"
+	"berth/plugins/hostpath/records"
 )
 
 // Check rejects a capability that no volume can have.
@@ -55,8 +56,8 @@ func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	return nil
 }
 
-// Use returns the part of a capability that a record keeps.
-func Use(c *csi.VolumeCapability) records.Capability {
+// Of returns the part of a capability that a record keeps.
+func Of(c *csi.VolumeCapability) records.Capability {
 	return records.Capability{
 		Block: c.GetBlock() != nil,
 		Mode:  int32(c.GetAccessMode().GetMode()),

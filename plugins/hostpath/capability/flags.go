@@ -1,11 +1,12 @@
 package capability
 
 import (
-	"berth/plugins/hostpath/fault"
 	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"berth/plugins/hostpath/fault"
 )
 
 // flagBits has the mount options that are bits for the kernel, and whether an option clears its bit. A

@@ -1,7 +1,6 @@
 package filesystem
 
 import (
-	"berth/plugins/hostpath/fault"
 	"bytes"
 	"context"
 	"errors"
@@ -14,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"berth/plugins/hostpath/fault"
 )
 
 // Type holds the driver's commands for one type of file system.

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"berth/plugins/hostpath/fault"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+
+	"berth/plugins/hostpath/fault"
 )
 
 // Device is a loop device that shows an image of this driver.
