@@ -24,7 +24,7 @@ var crash = func(point string) {}
 
 // ControllerGetCapabilities returns the controller's capabilities. It has no attach: a volume stays on its
 // node.
-func (d *driver) ControllerGetCapabilities(
+func (d *controller) ControllerGetCapabilities(
 	context.Context, *csi.ControllerGetCapabilitiesRequest,
 ) (*csi.ControllerGetCapabilitiesResponse, error) {
 	resp := &csi.ControllerGetCapabilitiesResponse{}
@@ -47,7 +47,7 @@ func (d *driver) ControllerGetCapabilities(
 }
 
 // CreateVolume makes a volume on this node, or finds the one of that name.
-func (d *driver) CreateVolume(
+func (d *controller) CreateVolume(
 	_ context.Context, req *csi.CreateVolumeRequest,
 ) (*csi.CreateVolumeResponse, error) {
 	keys := []string{"volume name " + req.GetName()}
@@ -96,7 +96,7 @@ func (d *driver) CreateVolume(
 	return &csi.CreateVolumeResponse{Volume: d.describeVolume(v)}, nil
 }
 
-func (d *driver) describeVolume(v *records.Volume) *csi.Volume {
+func (d *controller) describeVolume(v *records.Volume) *csi.Volume {
 	return &csi.Volume{
 		VolumeId:           v.ID,
 		CapacityBytes:      v.Size,
@@ -107,7 +107,7 @@ func (d *driver) describeVolume(v *records.Volume) *csi.Volume {
 
 // createVolume records a volume, fills it and marks it ready. It removes the remains of a failure. The next
 // start removes the remains of a kill.
-func (d *driver) createVolume(w *createRequest) (*records.Volume, error) {
+func (d *controller) createVolume(w *createRequest) (*records.Volume, error) {
 	v := &records.Volume{
 		Head:       d.newRecord("vol", w.name),
 		Content:    records.Content{Type: w.typ, FSType: w.fsType, Size: w.size},
@@ -117,7 +117,7 @@ func (d *driver) createVolume(w *createRequest) (*records.Volume, error) {
 		Created:    time.Now().UTC(),
 	}
 
-	err := putBooked(d, d.store.Volumes, v, v.Size)
+	err := putBooked(d.driver, d.store.Volumes, v, v.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (d *driver) dataOf(v *records.Volume) string {
 }
 
 // fillVolume makes the data of a new volume, durably.
-func (d *driver) fillVolume(v *records.Volume, w *createRequest) error {
+func (d *controller) fillVolume(v *records.Volume, w *createRequest) error {
 	data := d.dataOf(v)
 	fill := d.fillImage
 	if v.Type == records.Directory {
@@ -186,7 +186,7 @@ func (d *driver) fillVolume(v *records.Volume, w *createRequest) error {
 	return errors.Join(durable.Sync(data), durable.Sync(dir))
 }
 
-func (d *driver) fillDirectory(_ *records.Volume, w *createRequest, data string) error {
+func (d *controller) fillDirectory(_ *records.Volume, w *createRequest, data string) error {
 	err := os.Mkdir(data, 0o700)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (d *driver) fillDirectory(_ *records.Volume, w *createRequest, data string)
 	return d.copyFrom(w.source, data)
 }
 
-func (d *driver) fillImage(v *records.Volume, w *createRequest, data string) error {
+func (d *controller) fillImage(v *records.Volume, w *createRequest, data string) error {
 	if w.source.kind != "" {
 		err := d.copyFrom(w.source, data)
 		if err != nil {
@@ -226,7 +226,7 @@ func (d *driver) fillImage(v *records.Volume, w *createRequest, data string) err
 }
 
 // DeleteVolume removes a volume and its data. It rejects a volume that is in use.
-func (d *driver) DeleteVolume(
+func (d *controller) DeleteVolume(
 	_ context.Context, req *csi.DeleteVolumeRequest,
 ) (*csi.DeleteVolumeResponse, error) {
 	id := req.GetVolumeId()
@@ -262,7 +262,7 @@ func (d *driver) DeleteVolume(
 }
 
 // checkUnused rejects a volume that is staged or published.
-func (d *driver) checkUnused(v *records.Volume) error {
+func (d *controller) checkUnused(v *records.Volume) error {
 	v = v.EditCopy()
 	if err := checkUnpublished(v); err != nil {
 		return err
@@ -295,7 +295,7 @@ func (d *driver) eraseVolume(v *records.Volume) error {
 }
 
 // ValidateVolumeCapabilities checks whether a volume supports the capabilities.
-func (d *driver) ValidateVolumeCapabilities(
+func (d *controller) ValidateVolumeCapabilities(
 	_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest,
 ) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if req.GetVolumeId() != "" &&
@@ -329,7 +329,7 @@ func (d *driver) ValidateVolumeCapabilities(
 }
 
 // GetCapacity returns the capacity that may still be reserved here.
-func (d *driver) GetCapacity(
+func (d *controller) GetCapacity(
 	_ context.Context, req *csi.GetCapacityRequest,
 ) (*csi.GetCapacityResponse, error) {
 	t := req.GetAccessibleTopology()

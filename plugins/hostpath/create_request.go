@@ -55,7 +55,7 @@ func (s source) String() string {
 }
 
 // parseCreate checks a request and applies the defaults.
-func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, error) {
+func (d *controller) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, error) {
 	if req.GetName() == "" {
 		return nil, fault.Invalidf("name is missing")
 	}
@@ -90,7 +90,7 @@ func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, erro
 }
 
 // sourceOf looks up the source of a new volume.
-func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
+func (d *controller) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 	switch {
 	case c == nil:
 		return s, nil

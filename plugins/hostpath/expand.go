@@ -17,7 +17,7 @@ import (
 
 // ControllerExpandVolume reserves the capacity and grows a volume. It also grows the file system if the
 // Volume is not in use. Otherwise the node does this.
-func (d *driver) ControllerExpandVolume(
+func (d *controller) ControllerExpandVolume(
 	_ context.Context, req *csi.ControllerExpandVolumeRequest,
 ) (*csi.ControllerExpandVolumeResponse, error) {
 	v, err := d.volume(req.GetVolumeId())
@@ -65,12 +65,12 @@ func (d *driver) ControllerExpandVolume(
 }
 
 // expand books the new size, grows the image, and then its file system if the volume is not in use.
-func (d *driver) expand(v *records.Volume, size int64) (*records.Volume, error) {
+func (d *controller) expand(v *records.Volume, size int64) (*records.Volume, error) {
 	before := v
 	if size > v.Size {
 		bigger := *v
 		bigger.Size = size
-		err := putBooked(d, d.store.Volumes, &bigger, size-v.Size)
+		err := putBooked(d.driver, d.store.Volumes, &bigger, size-v.Size)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (d *driver) expand(v *records.Volume, size int64) (*records.Volume, error) 
 }
 
 // undoExpand undoes an expansion without enough space. No user has seen the larger image yet.
-func (d *driver) undoExpand(v *records.Volume) error {
+func (d *controller) undoExpand(v *records.Volume) error {
 	return errors.Join(
 		os.Truncate(d.dataOf(v), v.Size),
 		d.store.Volumes.Put(v))
@@ -133,7 +133,7 @@ func (d *driver) growUnused(v *records.Volume) (*records.Volume, error) {
 }
 
 // NodeExpandVolume grows the file system or device of a volume that the controller has expanded.
-func (d *driver) NodeExpandVolume(
+func (d *node) NodeExpandVolume(
 	_ context.Context, req *csi.NodeExpandVolumeRequest,
 ) (*csi.NodeExpandVolumeResponse, error) {
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
@@ -172,7 +172,7 @@ func (d *driver) NodeExpandVolume(
 }
 
 // growInUse brings the loop device of an image, and the file system that is mounted at path, to its size.
-func (d *driver) growInUse(v *records.Volume, u records.Capability, path string) error {
+func (d *node) growInUse(v *records.Volume, u records.Capability, path string) error {
 	err := loop.Resize(d.dataOf(v))
 	if err != nil {
 		return err

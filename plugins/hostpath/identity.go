@@ -13,7 +13,7 @@ import (
 )
 
 // GetPluginInfo returns the driver's name and version.
-func (d *driver) GetPluginInfo(
+func (d *identity) GetPluginInfo(
 	context.Context, *csi.GetPluginInfoRequest,
 ) (*csi.GetPluginInfoResponse, error) {
 	return &csi.GetPluginInfoResponse{
@@ -25,7 +25,7 @@ func (d *driver) GetPluginInfo(
 // GetPluginCapabilities returns the services: a volume is on one node, and grows while it is in use. A
 // Snapshot is on one node, too. The capability for that is new in the specification, so the driver does not
 // report it. It rejects a restore on another node.
-func (d *driver) GetPluginCapabilities(
+func (d *identity) GetPluginCapabilities(
 	context.Context, *csi.GetPluginCapabilitiesRequest,
 ) (*csi.GetPluginCapabilitiesResponse, error) {
 	resp := &csi.GetPluginCapabilitiesResponse{}
@@ -45,7 +45,7 @@ func (d *driver) GetPluginCapabilities(
 }
 
 // Probe reports whether the driver has its data directory, and whether it can write there.
-func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+func (d *identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	ready := d.ready.Load()
 	if ready {
 		err := unix.Access(d.store.Dir, unix.W_OK)

@@ -53,7 +53,7 @@ func pageOf[R records.Row](
 }
 
 // ListVolumes lists the volumes of this node.
-func (d *driver) ListVolumes(
+func (d *controller) ListVolumes(
 	_ context.Context, req *csi.ListVolumesRequest,
 ) (*csi.ListVolumesResponse, error) {
 	page, next, err := pageOf(
@@ -72,7 +72,7 @@ func (d *driver) ListVolumes(
 }
 
 // ListSnapshots lists the snapshots of this node, of one volume, or one.
-func (d *driver) ListSnapshots(
+func (d *controller) ListSnapshots(
 	_ context.Context, req *csi.ListSnapshotsRequest,
 ) (*csi.ListSnapshotsResponse, error) {
 	ready := d.store.Snapshots.ListReady()

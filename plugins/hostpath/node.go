@@ -16,7 +16,7 @@ import (
 )
 
 // NodeGetCapabilities returns the node half's capabilities.
-func (d *driver) NodeGetCapabilities(
+func (d *node) NodeGetCapabilities(
 	context.Context, *csi.NodeGetCapabilitiesRequest,
 ) (*csi.NodeGetCapabilitiesResponse, error) {
 	resp := &csi.NodeGetCapabilitiesResponse{}
@@ -34,7 +34,7 @@ func (d *driver) NodeGetCapabilities(
 }
 
 // NodeGetInfo returns the node's ID and topology.
-func (d *driver) NodeGetInfo(
+func (d *node) NodeGetInfo(
 	context.Context, *csi.NodeGetInfoRequest,
 ) (*csi.NodeGetInfoResponse, error) {
 	return &csi.NodeGetInfoResponse{
@@ -45,7 +45,7 @@ func (d *driver) NodeGetInfo(
 }
 
 // lockVolume locks a volume for a call and then reads its record, without the mounts of an earlier boot.
-func (d *driver) lockVolume(id string) (v *records.Volume, release func(), err error) {
+func (d *node) lockVolume(id string) (v *records.Volume, release func(), err error) {
 	// An unknown volume is not found, also while a call has the lock of its ID.
 	_, err = d.volume(id)
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *driver) lockVolume(id string) (v *records.Volume, release func(), err e
 }
 
 // lockVolumeFor is lockVolume for a call with a capability, which the volume must support.
-func (d *driver) lockVolumeFor(
+func (d *node) lockVolumeFor(
 	id string, c *csi.VolumeCapability,
 ) (v *records.Volume, release func(), err error) {
 	err = capability.Check(c)
@@ -90,7 +90,7 @@ func (d *driver) saveVolume(v *records.Volume) error {
 
 // useAt returns the capability with which a volume is staged or published at the path of a call. It checks
 // that the volume is mounted there.
-func (d *driver) useAt(v *records.Volume, path string) (records.Capability, error) {
+func (d *node) useAt(v *records.Volume, path string) (records.Capability, error) {
 	missing := fault.Newf(codes.NotFound, "volume %s is not at %q", v.ID, path)
 	real, err := d.checkPath("volume_path", path)
 	if err != nil {
@@ -120,7 +120,7 @@ func (d *driver) useAt(v *records.Volume, path string) (records.Capability, erro
 
 // NodeGetVolumeStats returns the use of a volume. For a directory volume it returns the use of the file
 // system that the volume shares with others.
-func (d *driver) NodeGetVolumeStats(
+func (d *node) NodeGetVolumeStats(
 	_ context.Context, req *csi.NodeGetVolumeStatsRequest,
 ) (*csi.NodeGetVolumeStatsResponse, error) {
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {

@@ -20,7 +20,7 @@ import (
 // NodePublishVolume shows a staged volume at a target path: it binds its directory or file system there, or
 // its device as a file. A read-only publication of a device has a separate loop device, because a read-only
 // mount does not prevent writes to a device.
-func (d *driver) NodePublishVolume(
+func (d *node) NodePublishVolume(
 	_ context.Context, req *csi.NodePublishVolumeRequest,
 ) (*csi.NodePublishVolumeResponse, error) {
 	path, err := d.checkPath("target_path", req.GetTargetPath())
@@ -54,7 +54,7 @@ func (d *driver) NodePublishVolume(
 }
 
 // checkStagedAt returns an error unless a volume is staged at the path of the call, in the same way.
-func (d *driver) checkStagedAt(v *records.Volume, path string, block bool) error {
+func (d *node) checkStagedAt(v *records.Volume, path string, block bool) error {
 	if path == "" {
 		return fault.Preconditionf("staging_target_path is missing: the volume has to be staged first")
 	}
@@ -81,7 +81,7 @@ func (d *driver) checkStagedAt(v *records.Volume, path string, block bool) error
 
 // recordTarget records the path at which a volume is about to be published. It changes nothing if the volume
 // is published there in the same way. In a mode for one user a volume is published at one path only.
-func (d *driver) recordTarget(v *records.Volume, path string, t *records.Target) error {
+func (d *node) recordTarget(v *records.Volume, path string, t *records.Target) error {
 	for other, old := range v.Targets {
 		shown, err := d.shownAt(v, other)
 		if err != nil {
@@ -120,7 +120,7 @@ func modeOf(u records.Capability) csi.VolumeCapability_AccessMode_Mode {
 }
 
 // publish mounts a volume as its record demands and marks it done.
-func (d *driver) publish(v *records.Volume, path string) error {
+func (d *node) publish(v *records.Volume, path string) error {
 	t := v.Targets[path]
 	if t.Ready {
 		return nil
@@ -150,7 +150,7 @@ func (d *driver) publish(v *records.Volume, path string) error {
 	return d.saveVolume(v)
 }
 
-func (d *driver) publishMount(v *records.Volume, path string, t *records.Target, shown bool) error {
+func (d *node) publishMount(v *records.Volume, path string, t *records.Target, shown bool) error {
 	bits, _, err := capability.MountFlags(t.Use.Flags)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (d *driver) publishMount(v *records.Volume, path string, t *records.Target,
 	return d.bindMount(v.Stage.Path, path, bits, shown)
 }
 
-func (d *driver) publishBlock(v *records.Volume, path string, t *records.Target, shown bool) error {
+func (d *node) publishBlock(v *records.Volume, path string, t *records.Target, shown bool) error {
 	if shown {
 		return nil
 	}
@@ -201,7 +201,7 @@ func makeTarget(path string, block bool) error {
 }
 
 // NodeUnpublishVolume undoes NodePublishVolume and removes the target path.
-func (d *driver) NodeUnpublishVolume(
+func (d *node) NodeUnpublishVolume(
 	_ context.Context, req *csi.NodeUnpublishVolumeRequest,
 ) (*csi.NodeUnpublishVolumeResponse, error) {
 	path, err := d.checkPath("target_path", req.GetTargetPath())

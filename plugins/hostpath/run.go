@@ -93,10 +93,6 @@ func (c *Config) defaults() {
 
 // driver is a running server. Until ready is set it serves only the early calls.
 type driver struct {
-	csi.UnimplementedIdentityServer
-	csi.UnimplementedControllerServer
-	csi.UnimplementedNodeServer
-
 	cfg    Config
 	ctx    context.Context // of the run: operations end with it, not with their callers
 	logger hclog.Logger
@@ -105,6 +101,24 @@ type driver struct {
 
 	booking sync.Mutex // held while capacity is checked and reserved
 	ready   atomic.Bool
+}
+
+// identity serves the calls about the driver itself.
+type identity struct {
+	csi.UnimplementedIdentityServer
+	*driver
+}
+
+// controller serves the calls that make, change and list volumes and snapshots.
+type controller struct {
+	csi.UnimplementedControllerServer
+	*driver
+}
+
+// node serves the calls that stage and publish volumes.
+type node struct {
+	csi.UnimplementedNodeServer
+	*driver
 }
 
 // Run serves until ctx ends. The socket exists at once. Until the data directory is free (an earlier process
@@ -133,9 +147,9 @@ func Run(ctx context.Context, cfg Config) error {
 	srv := grpc.NewServer(
 		grpc.UnaryInterceptor(d.intercept),
 		grpc.WaitForHandlers(true))
-	csi.RegisterIdentityServer(srv, d)
-	csi.RegisterControllerServer(srv, d)
-	csi.RegisterNodeServer(srv, d)
+	csi.RegisterIdentityServer(srv, &identity{driver: d})
+	csi.RegisterControllerServer(srv, &controller{driver: d})
+	csi.RegisterNodeServer(srv, &node{driver: d})
 	cfg.Logger.Info("csi driver listening",
 		"endpoint", cfg.Endpoint,
 		"node_id", cfg.NodeID,

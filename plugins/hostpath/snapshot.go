@@ -19,7 +19,7 @@ import (
 )
 
 // CreateSnapshot copies a volume's data. It returns when the copy is whole, so a snapshot is always ready.
-func (d *driver) CreateSnapshot(
+func (d *controller) CreateSnapshot(
 	_ context.Context, req *csi.CreateSnapshotRequest,
 ) (*csi.CreateSnapshotResponse, error) {
 	name := req.GetName()
@@ -66,7 +66,7 @@ func (d *driver) CreateSnapshot(
 	return &csi.CreateSnapshotResponse{Snapshot: d.describeSnapshot(n)}, nil
 }
 
-func (d *driver) describeSnapshot(n *records.Snapshot) *csi.Snapshot {
+func (d *controller) describeSnapshot(n *records.Snapshot) *csi.Snapshot {
 	return &csi.Snapshot{
 		SnapshotId:     n.ID,
 		SourceVolumeId: n.Source,
@@ -77,7 +77,7 @@ func (d *driver) describeSnapshot(n *records.Snapshot) *csi.Snapshot {
 }
 
 // createSnapshot makes a snapshot: recorded, copied, marked ready.
-func (d *driver) createSnapshot(name string, v *records.Volume) (*records.Snapshot, error) {
+func (d *controller) createSnapshot(name string, v *records.Volume) (*records.Snapshot, error) {
 	n := &records.Snapshot{
 		Head:    d.newRecord("snap", name),
 		Content: v.Content,
@@ -85,7 +85,7 @@ func (d *driver) createSnapshot(name string, v *records.Volume) (*records.Snapsh
 		Created: time.Now().UTC(),
 	}
 
-	err := putBooked(d, d.store.Snapshots, n, n.Size)
+	err := putBooked(d.driver, d.store.Snapshots, n, n.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -122,14 +122,14 @@ func (d *driver) eraseSnapshot(n *records.Snapshot) error {
 }
 
 // copyFrom copies a source's data to an image path or into an empty directory, durably.
-func (d *driver) copyFrom(s source, to string) error {
+func (d *controller) copyFrom(s source, to string) error {
 	if s.kind == "snapshot" {
 		return d.copyData(s.Type, d.store.Snapshots.Data(s.id, s.Type), to)
 	}
 	return d.copyVolume(s.id, to)
 }
 
-func (d *driver) copyVolume(id, to string) (err error) {
+func (d *controller) copyVolume(id, to string) (err error) {
 	v, err := d.volume(id)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (d *driver) copyVolume(id, to string) (err error) {
 	return d.copyData(v.Type, d.dataOf(v), to)
 }
 
-func (d *driver) copyData(typ, from, to string) error {
+func (d *controller) copyData(typ, from, to string) error {
 	if typ == records.Directory {
 		err := copying.Tree(d.ctx, from, to)
 		if err != nil {
@@ -159,7 +159,7 @@ func (d *driver) copyData(typ, from, to string) error {
 // image's file system, so that the copy has a clean journal. It cannot freeze a block device, so it accepts a
 // writable one only if a copy is of one instant. The copy of a directory is file by file: a user who needs
 // all files of one instant has to stop the writers first.
-func (d *driver) quiesce(v *records.Volume) (unfreeze func() error, err error) {
+func (d *controller) quiesce(v *records.Volume) (unfreeze func() error, err error) {
 	none := func() error { return nil }
 	if v.Type == records.Directory || v.Stage == nil {
 		return none, nil
@@ -195,7 +195,7 @@ func (d *driver) quiesce(v *records.Volume) (unfreeze func() error, err error) {
 }
 
 // DeleteSnapshot removes a snapshot. Volumes made from it have separate copies.
-func (d *driver) DeleteSnapshot(
+func (d *controller) DeleteSnapshot(
 	_ context.Context, req *csi.DeleteSnapshotRequest,
 ) (*csi.DeleteSnapshotResponse, error) {
 	id := req.GetSnapshotId()
@@ -225,7 +225,7 @@ func (d *driver) DeleteSnapshot(
 }
 
 // GetSnapshot returns one snapshot.
-func (d *driver) GetSnapshot(
+func (d *controller) GetSnapshot(
 	_ context.Context, req *csi.GetSnapshotRequest,
 ) (*csi.GetSnapshotResponse, error) {
 	n, err := d.snapshot(req.GetSnapshotId())

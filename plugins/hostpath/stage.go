@@ -18,7 +18,7 @@ import (
 
 // NodeStageVolume shows a volume at its staging path: a directory is bound there, the file system of an
 // image is mounted there (grown first if it is behind), and a block volume gets its loop device.
-func (d *driver) NodeStageVolume(
+func (d *node) NodeStageVolume(
 	_ context.Context, req *csi.NodeStageVolumeRequest,
 ) (*csi.NodeStageVolumeResponse, error) {
 	path, err := d.checkPath("staging_target_path", req.GetStagingTargetPath())
@@ -48,7 +48,7 @@ func (d *driver) NodeStageVolume(
 
 // recordStage records the path at which a volume is about to be staged. It changes nothing if the volume is
 // staged there in the same way, and rejects another way.
-func (d *driver) recordStage(v *records.Volume, path string, u records.Capability) error {
+func (d *node) recordStage(v *records.Volume, path string, u records.Capability) error {
 	if s := v.Stage; s != nil && s.Ready {
 		live, err := d.isStaged(v)
 		if err != nil {
@@ -91,7 +91,7 @@ func (d *driver) isStaged(v *records.Volume) (bool, error) {
 
 // stage stages a volume as its record demands and marks it done. Each part checks first whether it is done
 // already.
-func (d *driver) stage(v *records.Volume) error {
+func (d *node) stage(v *records.Volume) error {
 	live, err := d.isStaged(v)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (d *driver) stage(v *records.Volume) error {
 	return d.saveVolume(v)
 }
 
-func (d *driver) mountStage(v *records.Volume) error {
+func (d *node) mountStage(v *records.Volume) error {
 	switch {
 	case v.Type == records.Directory:
 		return d.stageDirectory(v)
@@ -134,7 +134,7 @@ func (d *driver) mountStage(v *records.Volume) error {
 	return d.stageFileSystem(v)
 }
 
-func (d *driver) stageDirectory(v *records.Volume) error {
+func (d *node) stageDirectory(v *records.Volume) error {
 	bits, _, err := capability.MountFlags(v.Stage.Use.Flags)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (d *driver) stageDirectory(v *records.Volume) error {
 
 // stageBlock attaches the device that NodePublishVolume binds. It does not attach it as auto, because a bind
 // of the device's file does not count as a user.
-func (d *driver) stageBlock(v *records.Volume) error {
+func (d *node) stageBlock(v *records.Volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (d *driver) stageBlock(v *records.Volume) error {
 	return dev.Close()
 }
 
-func (d *driver) stageFileSystem(v *records.Volume) error {
+func (d *node) stageFileSystem(v *records.Volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (d *driver) stageFileSystem(v *records.Volume) error {
 }
 
 // NodeUnstageVolume undoes NodeStageVolume. It rejects a volume that is published.
-func (d *driver) NodeUnstageVolume(
+func (d *node) NodeUnstageVolume(
 	_ context.Context, req *csi.NodeUnstageVolumeRequest,
 ) (*csi.NodeUnstageVolumeResponse, error) {
 	path, err := d.checkPath("staging_target_path", req.GetStagingTargetPath())
@@ -252,7 +252,7 @@ func checkUnpublished(v *records.Volume) error {
 	return nil
 }
 
-func (d *driver) unstage(v *records.Volume) error {
+func (d *node) unstage(v *records.Volume) error {
 	if !v.Stage.Use.Block {
 		err := d.unmountAll(v, v.Stage.Path)
 		if err != nil {
