@@ -35,7 +35,7 @@ func (d *Driver) searchDangling(ctx context.Context, before map[string]bool) map
 
 	found := map[string]bool{}
 	for _, c := range list {
-		name, wanted := d.useOf(c.Labels)
+		name, wanted := d.tasks.useOf(c.Labels)
 		if !slices.Contains(c.Names, "/"+name) {
 			continue // an image that somebody made from a task's container has the labels, too
 		}
@@ -58,17 +58,6 @@ func (d *Driver) searchDangling(ctx context.Context, before map[string]bool) map
 	return found
 }
 
-// useOf returns the name that the container of a task or a pause container has, and whether this agent needs
-// it.
-func (d *Driver) useOf(labels map[string]string) (name string, wanted bool) {
-	allocID := labels[labelPause]
-	if allocID != "" {
-		return pauseName(allocID), d.wantsAlloc(allocID)
-	}
-	id := labels[labelTask]
-	return containerName(id), d.isWanted(id)
-}
-
 // removeOne removes a dangling container. Its image counts as used until then.
 func (d *Driver) removeOne(ctx context.Context, c container.Summary) {
 	taskID := c.Labels[labelTask]
@@ -79,7 +68,7 @@ func (d *Driver) removeOne(ctx context.Context, c container.Summary) {
 	}
 
 	if taskID == "" {
-		err := d.releasePause(ctx, c.Labels[labelPause])
+		err := d.pauses.release(ctx, c.Labels[labelPause])
 		if err != nil {
 			logger.Warn("failed to remove a dangling pause container, retrying", "error", err)
 		}
@@ -89,14 +78,14 @@ func (d *Driver) removeOne(ctx context.Context, c container.Summary) {
 	user := "dangling " + c.ID
 	d.images.Hold(c.ImageID, user)
 	defer d.images.Release(user)
-	err := d.remove(ctx, c.ID)
+	err := removeContainer(ctx, d.engine, c.ID)
 	if err != nil {
 		d.noteFailure(err)
 		logger.Warn("failed to remove a dangling container, retrying", "error", err)
 		return
 	}
 
-	if d.isWanted(taskID) {
+	if d.tasks.isWanted(taskID) {
 		return // it was started again meanwhile
 	}
 

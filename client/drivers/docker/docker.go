@@ -30,7 +30,6 @@ import (
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/client/drivers/executor"
-	"berth/internal/keylock"
 	"berth/structs"
 )
 
@@ -67,18 +66,15 @@ type Driver struct {
 	output   outputs
 	doubtful chan struct{} // a call has found that the daemon is away
 
-	pauses     keylock.Map // by allocation: held while its pause container changes
-	pauseImage keylock.Map // by name: held while the image of pause containers is made
-	tellPause  sync.Once   // the log has the reason why there are none
+	pauses *pauses
+
+	tasks      *taskSet
+	runtimes   *runtimes
+	containers *containers
 
 	mu          sync.Mutex
-	tasks       map[string]*task
-	starting    map[string]bool // tasks that Start has not started yet
-	unseen      map[string]bool // tasks that Recover has missed because the daemon was away
-	detected    bool            // a daemon has answered once
-	liveRestore bool            // of the last daemon that answered
-	// defaultRuntime is the daemon's when it answered last. "" asks it.
-	defaultRuntime string
+	detected    bool // a daemon has answered once
+	liveRestore bool // of the last daemon that answered
 }
 
 // New makes the driver. It does not connect to the daemon.
@@ -110,15 +106,13 @@ func newDriver(cfg settings.Config, o Options) *Driver {
 
 	e := engine.New(cfg.Endpoint)
 	logger := o.Logger.Named(Name)
-	return &Driver{
+	d := &Driver{
 		cfg:      cfg,
 		options:  o,
 		logger:   logger,
 		engine:   e,
 		doubtful: make(chan struct{}, 1),
-		tasks:    map[string]*task{},
-		starting: map[string]bool{},
-		unseen:   map[string]bool{},
+		tasks:    newTaskSet(),
 		images: images.New(images.Config{
 			Engine:          e,
 			Remove:          cfg.GC.Image,
@@ -127,6 +121,23 @@ func newDriver(cfg settings.Config, o Options) *Driver {
 			Logger:          logger,
 		}),
 	}
+	d.containers = &containers{
+		cfg:     cfg,
+		options: &d.options,
+		hosts:   hostFiles{filepath.Join(o.Dir, "hosts")},
+	}
+	d.runtimes = &runtimes{
+		engine:  e,
+		allowed: cfg.AllowRuntimes,
+		emit:    d.emit,
+	}
+	d.pauses = &pauses{
+		engine:  e,
+		options: &d.options,
+		tasks:   d.tasks,
+		logger:  logger,
+	}
+	return d
 }
 
 // Name implements driver.Driver.
@@ -162,64 +173,6 @@ func (d *Driver) noteFailure(err error) {
 	case d.doubtful <- struct{}{}:
 	default: // a look is pending already
 	}
-}
-
-func (d *Driver) hold(t *task) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tasks[t.id] = t
-}
-
-// noteStarting notes that a task is being started, until done is called.
-func (d *Driver) noteStarting(id string) (done func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.starting[id] = true
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.starting, id)
-	}
-}
-
-// isWanted reports whether this agent starts, has started or has recovered a task.
-func (d *Driver) isWanted(id string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.tasks[id] != nil || d.starting[id]
-}
-
-// swapUnseen notes whether the daemon was away when the agent looked for a task, and returns the last note.
-func (d *Driver) swapUnseen(id string, unseen bool) (before bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	before = d.unseen[id]
-	delete(d.unseen, id)
-	if unseen {
-		d.unseen[id] = true
-	}
-	return before
-}
-
-// findTask is not-found for a task that this agent has neither started nor recovered.
-func (d *Driver) findTask(id string) (*task, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t := d.tasks[id]
-	if t == nil {
-		return nil, structs.NotFoundf("no task %q", id)
-	}
-	return t, nil
-}
-
-func (d *Driver) allTasks() []*task {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var all []*task
-	for _, t := range d.tasks {
-		all = append(all, t)
-	}
-	return all
 }
 
 // isGone reports whether an error means that a container does not exist.

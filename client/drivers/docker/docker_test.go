@@ -126,8 +126,8 @@ func TestStart_LeavesNothingAfterAFailure(t *testing.T) {
 		if _, err := d.Start(t.Context(), cfg); err == nil {
 			t.Errorf("%s: no error", call)
 		}
-		if len(f.Containers()) != 0 || len(d.allTasks()) != 0 || f.output.stopped[cfg.ID] == 0 {
-			t.Errorf("%s: left are %v, %v, %+v", call, f.Containers(), d.allTasks(), f.output)
+		if len(f.Containers()) != 0 || len(d.tasks.all()) != 0 || f.output.stopped[cfg.ID] == 0 {
+			t.Errorf("%s: left are %v, %v, %+v", call, f.Containers(), d.tasks.all(), f.output)
 		}
 		f.Handle(call, nil)
 		f.start(d, cfg)
@@ -179,7 +179,7 @@ func TestRecover_FindsTasks(t *testing.T) {
 		if err := d.Recover(t.Context(), handle); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		found, err := d.findTask(cfg.ID)
+		found, err := d.tasks.find(cfg.ID)
 		want := logSettings{Dir: cfg.Dirs.Logs, Task: "web", MaxFiles: 2, MaxFileSizeMB: 3}
 		if err != nil || found.logs != want || found.image != "sha256:a" {
 			t.Errorf("%s: got %+v, %v", name, found, err)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
 	"berth/client/drivers/docker/engine"
@@ -20,7 +21,7 @@ import (
 
 // Exec implements driver.Execer.
 func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*driver.ExitResult, error) {
-	t, err := d.findTask(id)
+	t, err := d.tasks.find(id)
 	if err != nil {
 		return nil, err
 	}
@@ -30,11 +31,12 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 		return nil, err
 	}
 
-	command, err := d.engine.NewCommand(ctx, t.container, x.Command, x.TTY)
+	created, err := d.engine.NewCommand(ctx, t.container, x.Command, x.TTY)
+	command := &runningCommand{created, t, d.logger}
 	if err == nil {
 		err = command.Start(ctx)
 		if err != nil {
-			d.killCommand(ctx, t, command)
+			command.kill(ctx)
 		}
 	}
 	if err != nil {
@@ -49,18 +51,19 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 	var input, ending sync.WaitGroup
 	input.Go(func() { x.CopyInput(command, command.CloseInput) })
 	input.Go(func() {
-		x.FollowSize(ctx, func(size driver.TerminalSize) { resize(ctx, command, size) })
+		x.FollowSize(ctx, func(size driver.TerminalSize) { resize(ctx, created, size) })
 	})
-	ending.Go(func() { d.endWith(ctx, t, command, ended) })
+	ending.Go(func() { command.endWith(ctx, ended) })
 	copyErr := command.CopyOutput(watched{x.Stdout, cancel}, watched{x.Stderr, cancel})
 	close(ended)
 	ending.Wait()
 	if copyErr != nil && ctx.Err() == nil {
-		d.killCommand(ctx, t, command) // it runs, and its output is lost
+		command.kill(ctx) // it runs, and its output is lost
 		cancel(structs.Unavailablef("docker: reading the output of the command: %w", copyErr))
 	}
 
-	result, err := d.resultOfCommand(ctx, t, command)
+	result, err := command.result(ctx)
+	d.noteFailure(err)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -82,18 +85,6 @@ func explainExecError(t *task, err error) error {
 		return structs.Conflictf("task %q has ended: %w", t.id, err)
 	}
 	return err
-}
-
-// resultOfCommand returns the end of a command whose output has ended.
-func (d *Driver) resultOfCommand(
-	ctx context.Context, t *task, command *engine.Command,
-) (*driver.ExitResult, error) {
-	code, err := command.ExitCode(ctx)
-	if err != nil {
-		d.noteFailure(err)
-		return nil, explainExecError(t, err)
-	}
-	return &driver.ExitResult{ExitCode: code}, nil
 }
 
 // watched ends the command with the first error of a writer.
@@ -122,32 +113,48 @@ func resize(ctx context.Context, command *engine.Command, size driver.TerminalSi
 	}
 }
 
+// runningCommand is a command in the container of a task.
+type runningCommand struct {
+	*engine.Command
+	task   *task
+	logger hclog.Logger
+}
+
+// result returns the end of a command whose output has ended.
+func (c *runningCommand) result(ctx context.Context) (*driver.ExitResult, error) {
+	code, err := c.ExitCode(ctx)
+	if err != nil {
+		return nil, explainExecError(c.task, err)
+	}
+	return &driver.ExitResult{ExitCode: code}, nil
+}
+
 // endWith kills the command if ctx ends before its output. A process that the command has left behind may
 // keep the output open.
-func (d *Driver) endWith(ctx context.Context, t *task, command *engine.Command, ended <-chan struct{}) {
+func (c *runningCommand) endWith(ctx context.Context, ended <-chan struct{}) {
 	select {
 	case <-ended:
 		return
 	case <-ctx.Done():
 	}
-	d.killCommand(ctx, t, command)
+	c.kill(ctx)
 	select {
 	case <-ended:
 	case <-time.After(cleanupTimeout):
 	}
-	command.Close()
+	c.Close()
 }
 
-// killCommand kills the process of a command that runs. The daemon has no call for that.
-func (d *Driver) killCommand(ctx context.Context, t *task, command *engine.Command) {
+// kill kills the process of a command that runs. The daemon has no call for that.
+func (c *runningCommand) kill(ctx context.Context) {
 	clean, cancel := detached(ctx)
 	defer cancel()
-	s, err := processOf(clean, command)
+	s, err := processOf(clean, c.Command)
 	if err == nil && s.Running {
-		err = killInContainer(s.PID, t.container)
+		err = killInContainer(s.PID, c.task.container)
 	}
 	if withoutNotFound(err) != nil {
-		d.logger.Warn("failed to kill a command in a container", "task_id", t.id, "error", err)
+		c.logger.Warn("failed to kill a command in a container", "task_id", c.task.id, "error", err)
 	}
 }
 

@@ -40,7 +40,7 @@ func (d *Driver) Run(ctx context.Context, report func(*structs.DriverInfo)) {
 func (d *Driver) watch(ctx context.Context, report func(*structs.DriverInfo)) {
 	pause := absence
 	for {
-		info := d.look(ctx)
+		info := d.Fingerprint(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -78,11 +78,8 @@ func (d *Driver) awaitDoubt(ctx context.Context, wait time.Duration, healthy boo
 	}
 }
 
-// Fingerprint implements driver.Driver. Run passes each change on.
-func (d *Driver) Fingerprint(ctx context.Context) *structs.DriverInfo { return d.look(ctx) }
-
-// look asks the daemon about itself.
-func (d *Driver) look(ctx context.Context) *structs.DriverInfo {
+// Fingerprint implements driver.Driver. It asks the daemon about itself. Run passes each change on.
+func (d *Driver) Fingerprint(ctx context.Context) *structs.DriverInfo {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	info := d.describe(ctx)
@@ -95,7 +92,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
-		d.defaultRuntime = "" // the next daemon may have another one
+		d.runtimes.note("") // the next daemon may have another one
 		detected := d.detected || d.cfg.SocketExists()
 		text := err.Error()
 		if structs.IsKind(err, structs.KindUnavailable) {
@@ -111,7 +108,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 	d.detected = true
 	d.liveRestore = found.LiveRestore
 	d.Note(found.CgroupDriver)
-	d.defaultRuntime = found.DefaultRuntime
+	d.runtimes.note(found.DefaultRuntime)
 
 	info := &structs.DriverInfo{
 		Detected:          true,
@@ -132,11 +129,11 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 		},
 	}
 
-	err = d.checkPause(found)
+	err = d.pauses.check(found)
 	if err == nil {
 		info.Attributes[structs.AttrNetworkNamespace(Name)] = "1"
 	} else {
-		d.tellPause.Do(func() {
+		d.pauses.tell.Do(func() {
 			d.logger.Warn("containers cannot join the networks of groups on this node", "reason", err)
 		})
 	}

@@ -15,12 +15,15 @@ import (
 	"berth/structs"
 )
 
+// hostFiles are the files of hosts of tasks in the networks of their groups, in a directory.
+type hostFiles struct{ dir string }
+
 // joinNetwork makes a container join the network of the task's allocation. Settings that the daemon keeps
 // with a network come from the joined container.
-func (d *Driver) joinNetwork(
+func (f hostFiles) joinNetwork(
 	h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task, joined string,
 ) error {
-	for _, f := range []struct {
+	for _, s := range []struct {
 		field string
 		set   bool
 		other string
@@ -30,9 +33,9 @@ func (d *Driver) joinNetwork(
 		{"dns_search_domains", len(want.DNSSearch) > 0, "dns { searches }"},
 		{"dns_options", len(want.DNSOptions) > 0, "dns { options }"},
 	} {
-		if f.set {
+		if s.set {
 			return structs.Invalidf("config.%s: the task is in the network of its group; "+
-				"write %s in the group's network", f.field, f.other)
+				"write %s in the group's network", s.field, s.other)
 		}
 	}
 
@@ -43,20 +46,20 @@ func (d *Driver) joinNetwork(
 	h.DNSSearch = nil
 	h.DNSOptions = nil
 	h.ExtraHosts = nil
-	hosts, err := d.hostsOf(cfg, want)
+	hosts, err := f.of(cfg, want)
 	if err != nil {
 		return err
 	}
 
-	for _, f := range []struct{ source, target string }{
+	for _, file := range []struct{ source, target string }{
 		{hosts, "/etc/hosts"},
 		{cfg.Network.Resolver, "/etc/resolv.conf"},
 	} {
-		if f.source == "" {
+		if file.source == "" {
 			continue
 		}
 
-		m := mounts.Bind(f.source, f.target, "")
+		m := mounts.Bind(file.source, file.target, "")
 		m.ReadOnly = true
 		h.Mounts = append(h.Mounts, m)
 	}
@@ -64,8 +67,8 @@ func (d *Driver) joinNetwork(
 	return mounts.CheckTargets(h)
 }
 
-// hostsOf returns the file for /etc/hosts: the allocation's, or one with the hosts of the task, too.
-func (d *Driver) hostsOf(cfg *driver.TaskConfig, want *taskconfig.Task) (string, error) {
+// of returns the file for /etc/hosts: the allocation's, or one with the hosts of the task, too.
+func (f hostFiles) of(cfg *driver.TaskConfig, want *taskconfig.Task) (string, error) {
 	if len(want.ExtraHosts) == 0 {
 		return cfg.Network.Hosts, nil
 	}
@@ -85,7 +88,7 @@ func (d *Driver) hostsOf(cfg *driver.TaskConfig, want *taskconfig.Task) (string,
 		text = append(text, address+" "+name+"\n"...)
 	}
 
-	path := d.hostsFile(cfg.ID)
+	path := f.path(cfg.ID)
 	err = os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
 		err = os.WriteFile(path, text, 0o644)
@@ -97,13 +100,13 @@ func (d *Driver) hostsOf(cfg *driver.TaskConfig, want *taskconfig.Task) (string,
 // hostGateway is the address of extra_hosts that the daemon replaces.
 const hostGateway = "host-gateway"
 
-func (d *Driver) hostsFile(taskID string) string {
-	return filepath.Join(d.options.Dir, "hosts", containerName(taskID))
+func (f hostFiles) path(taskID string) string {
+	return filepath.Join(f.dir, containerName(taskID))
 }
 
-// forgetHosts removes the file of hosts of a task.
-func (d *Driver) forgetHosts(taskID string) error {
-	err := os.Remove(d.hostsFile(taskID))
+// forget removes the file of hosts of a task.
+func (f hostFiles) forget(taskID string) error {
+	err := os.Remove(f.path(taskID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -35,10 +35,10 @@ var extraLabels = map[string]func(o *Options, cfg *driver.TaskConfig) string{
 }
 
 // addExtraLabels adds the labels that the node selects.
-func (d *Driver) addExtraLabels(labels map[string]string, cfg *driver.TaskConfig) {
+func (c *containers) addExtraLabels(labels map[string]string, cfg *driver.TaskConfig) {
 	for name, value := range extraLabels {
-		if d.cfg.SelectsLabel(name) {
-			labels[dialectPrefix+name] = value(&d.options, cfg)
+		if c.cfg.SelectsLabel(name) {
+			labels[dialectPrefix+name] = value(c.options, cfg)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func (d *Driver) addExtraLabels(labels map[string]string, cfg *driver.TaskConfig
 // labelsOf returns the labels of a task's container. A job cannot replace berth's own. The container inherits
 // the labels of its image that it does not replace. An image must not say what berth says of a container, for
 // example its job, so such labels become empty.
-func (d *Driver) labelsOf(
+func (c *containers) labelsOf(
 	cfg *driver.TaskConfig, own, inherited map[string]string,
 ) (map[string]string, error) {
 	logs, err := json.Marshal(logSettingsOf(cfg))
@@ -64,13 +64,13 @@ func (d *Driver) labelsOf(
 	maps.Copy(labels, own)
 	allocID, _ := splitID(cfg.ID)
 	maps.Copy(labels, map[string]string{
-		labelNode:    d.options.NodeID,
+		labelNode:    c.options.NodeID,
 		labelTask:    cfg.ID,
 		labelLogs:    string(logs),
 		labelDialect: allocID,
 		labelPause:   "", // an image or a job may have one, and would be taken for a pause container
 		// The others are for operators.
-		"berth.node_name":  d.options.NodeName,
+		"berth.node_name":  c.options.NodeName,
 		"berth.alloc_id":   allocID,
 		"berth.alloc_name": cfg.Of.Alloc,
 		"berth.namespace":  cfg.Of.Namespace,
@@ -80,7 +80,7 @@ func (d *Driver) labelsOf(
 		"berth.task":       cfg.Task,
 	})
 
-	d.addExtraLabels(labels, cfg)
+	c.addExtraLabels(labels, cfg)
 	return labels, nil
 }
 
@@ -95,8 +95,8 @@ func logSettingsOf(cfg *driver.TaskConfig) logSettings {
 }
 
 // isOurs reports whether a container runs a task of this node.
-func (d *Driver) isOurs(c *engine.Container, taskID string) bool {
-	return c.Config.Labels[labelNode] == d.options.NodeID && c.Config.Labels[labelTask] == taskID
+func (c *containers) isOurs(found *engine.Container, taskID string) bool {
+	return found.Config.Labels[labelNode] == c.options.NodeID && found.Config.Labels[labelTask] == taskID
 }
 
 // taskOf makes the task of a container from its labels.

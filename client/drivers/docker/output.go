@@ -142,7 +142,7 @@ var keepInterval = 30 * time.Second
 // meanwhile.
 func (d *Driver) keepOutput(ctx context.Context) {
 	for backoff.Sleep(ctx, keepInterval) {
-		for _, t := range d.allTasks() {
+		for _, t := range d.tasks.all() {
 			d.keepOutputOf(ctx, t)
 		}
 	}

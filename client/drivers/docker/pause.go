@@ -8,9 +8,10 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
@@ -23,6 +24,7 @@ import (
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/internal/backoff"
+	"berth/internal/keylock"
 	"berth/structs"
 )
 
@@ -53,28 +55,40 @@ func joins(cfg *driver.TaskConfig, want *taskconfig.Task) bool {
 // pauseName is the name of the pause container of an allocation.
 func pauseName(allocID string) string { return "berth-pause-" + allocID }
 
-// ensurePause returns the ID of the container in the namespace of an allocation, which all its containers
+// pauses makes and removes the pause containers of this node.
+type pauses struct {
+	engine  *engine.Engine
+	options *Options
+	tasks   *taskSet
+	logger  hclog.Logger
+
+	allocs keylock.Map // by allocation: held while its pause container changes
+	image  keylock.Map // by name: held while the image of pause containers is made
+	tell   sync.Once   // the log has the reason why there are none
+}
+
+// ensure returns the ID of the container in the namespace of an allocation, which all its containers
 // join. It starts a missing one. No other call for the allocation is in flight.
-func (d *Driver) ensurePause(ctx context.Context, cfg *driver.TaskConfig) (string, error) {
+func (p *pauses) ensure(ctx context.Context, cfg *driver.TaskConfig) (string, error) {
 	allocID, _ := splitID(cfg.ID)
-	unlock, err := d.pauses.Lock(ctx, cfg.ID, allocID)
+	unlock, err := p.allocs.Lock(ctx, cfg.ID, allocID)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 
 	name := pauseName(allocID)
-	c, err := d.engine.Inspect(ctx, name)
+	c, err := p.engine.Inspect(ctx, name)
 	if withoutNotFound(err) != nil {
 		return "", err
 	}
 	if err == nil {
-		if !d.isPause(c, allocID) {
+		if !p.isPause(c, allocID) {
 			return "", structs.Conflictf(
 				"docker: the name %s belongs to container %s, which is not of this node; remove it", name, c.ID)
 		}
 
-		usable, err := d.isUsablePause(ctx, c, cfg.NamespaceOf())
+		usable, err := p.isUsable(ctx, c, cfg.NamespaceOf())
 		if err != nil {
 			return "", err
 		}
@@ -83,29 +97,29 @@ func (d *Driver) ensurePause(ctx context.Context, cfg *driver.TaskConfig) (strin
 			return c.ID, nil
 		}
 
-		err = d.remove(ctx, c.ID)
+		err = removeContainer(ctx, p.engine, c.ID)
 		if err != nil {
 			return "", err
 		}
 	}
 
-	id, err := d.startPause(ctx, name, allocID, cfg)
+	id, err := p.start(ctx, name, allocID, cfg)
 	if err != nil && id != "" {
 		clean, cancel := detached(ctx)
 		defer cancel()
-		_ = d.engine.Remove(clean, id) // the end of the task removes what is left
+		_ = p.engine.Remove(clean, id) // the end of the task removes what is left
 	}
 
 	return id, err
 }
 
-// isUsablePause reports whether a pause container is in the namespace and is made of an empty image. One of
+// isUsable reports whether a pause container is in the namespace and is made of an empty image. One of
 // an earlier agent may inherit more.
-func (d *Driver) isUsablePause(ctx context.Context, c *engine.Container, namespace string) (bool, error) {
+func (p *pauses) isUsable(ctx context.Context, c *engine.Container, namespace string) (bool, error) {
 	if !c.State.Running || !isIn(c.State.Pid, namespace) {
 		return false, nil
 	}
-	image, err := d.engine.Image(ctx, c.Image)
+	image, err := p.engine.Image(ctx, c.Image)
 	if isGone(err) {
 		return false, nil
 	}
@@ -113,59 +127,59 @@ func (d *Driver) isUsablePause(ctx context.Context, c *engine.Container, namespa
 		return false, err
 	}
 	if !image.Empty {
-		d.logger.Warn("the image of a pause container is not empty, making the container again",
+		p.logger.Warn("the image of a pause container is not empty, making the container again",
 			"container_id", c.ID, "image_id", c.Image)
 	}
 	return image.Empty, nil
 }
 
-// startPause starts a pause container and waits until it is in the namespace. After an error a container with
+// start starts a pause container and waits until it is in the namespace. After an error a container with
 // the ID may be left.
-func (d *Driver) startPause(
+func (p *pauses) start(
 	ctx context.Context, name, allocID string, cfg *driver.TaskConfig,
 ) (id string, err error) {
-	image, err := d.ensurePauseImage(ctx)
+	image, err := p.ensureImage(ctx)
 	if err != nil {
 		return "", err
 	}
 
-	options, err := d.pauseContainer(name, allocID, cfg)
+	options, err := p.describe(name, allocID, cfg)
 	if err != nil {
 		return "", err
 	}
 
 	options.Config.Image = image
-	id, err = d.engine.Create(ctx, options)
+	id, err = p.engine.Create(ctx, options)
 	if err == nil {
-		err = d.engine.StartContainer(ctx, id)
+		err = p.engine.StartContainer(ctx, id)
 	}
 	if err == nil {
-		err = d.awaitPause(ctx, id, cfg.NamespaceOf())
+		err = p.await(ctx, id, cfg.NamespaceOf())
 	}
 
 	return id, err
 }
 
-// ensurePauseImage returns the ID of the image, which it makes if the daemon does not have it: somebody may
+// ensureImage returns the ID of the image, which it makes if the daemon does not have it: somebody may
 // remove unused images. An image of others may have the name, and a container would run with what it says. So
 // such an image loses the name, and the container is made from the ID.
-func (d *Driver) ensurePauseImage(ctx context.Context) (id string, err error) {
-	unlock, err := d.pauseImage.Lock(ctx, "make", pauseImage)
+func (p *pauses) ensureImage(ctx context.Context) (id string, err error) {
+	unlock, err := p.image.Lock(ctx, "make", pauseImage)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 
-	image, err := d.engine.Image(ctx, pauseImage)
+	image, err := p.engine.Image(ctx, pauseImage)
 	if err == nil && !image.Empty {
-		d.logger.Warn("the image of pause containers is not the one that the driver made, making it again",
+		p.logger.Warn("the image of pause containers is not the one that the driver made, making it again",
 			"image", pauseImage, "image_id", image.ID)
 	}
 
 	if isGone(err) || err == nil && !image.Empty {
-		err = d.engine.ImportEmpty(ctx, pauseImage)
+		err = p.engine.ImportEmpty(ctx, pauseImage)
 		if err == nil {
-			image, err = d.engine.Image(ctx, pauseImage)
+			image, err = p.engine.Image(ctx, pauseImage)
 		}
 	}
 
@@ -180,9 +194,9 @@ func (d *Driver) ensurePauseImage(ctx context.Context) (id string, err error) {
 	return image.ID, nil
 }
 
-// pauseContainer describes a pause container, but for its image. Its program gives the capability up once it
+// describe describes a pause container, but for its image. Its program gives the capability up once it
 // is in the namespace, and nothing regains it. It has the host name of all containers that join it.
-func (d *Driver) pauseContainer(
+func (p *pauses) describe(
 	name, allocID string, cfg *driver.TaskConfig,
 ) (client.ContainerCreateOptions, error) {
 	options := client.ContainerCreateOptions{Name: name}
@@ -195,7 +209,7 @@ func (d *Driver) pauseContainer(
 		}
 	}
 
-	command := d.options.Pause
+	command := p.options.Pause
 	options.Config = &container.Config{
 		Hostname:   hostname,
 		User:       "0:0",
@@ -205,7 +219,7 @@ func (d *Driver) pauseContainer(
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 		Entrypoint:  append([]string{pauseProgram}, append(slices.Clone(command[1:]), pauseNamespace)...),
 		Labels: map[string]string{
-			labelNode:        d.options.NodeID,
+			labelNode:        p.options.NodeID,
 			labelPause:       allocID,
 			labelDialect:     allocID,
 			"berth.alloc_id": allocID,
@@ -236,12 +250,12 @@ func (d *Driver) pauseContainer(
 	return options, nil
 }
 
-// awaitPause waits until a pause container is in the namespace.
-func (d *Driver) awaitPause(ctx context.Context, id, namespace string) error {
+// await waits until a pause container is in the namespace.
+func (p *pauses) await(ctx context.Context, id, namespace string) error {
 	limit, cancel := context.WithTimeout(ctx, pauseTimeout)
 	defer cancel()
 	for poll := pausePoll; ; {
-		c, err := d.engine.Inspect(ctx, id)
+		c, err := p.engine.Inspect(ctx, id)
 		switch {
 		case err != nil:
 			return err
@@ -283,79 +297,61 @@ func checkJoined(c *engine.Container, namespace string) error {
 		namespace)
 }
 
-func (d *Driver) isPause(c *engine.Container, allocID string) bool {
-	return c.Config.Labels[labelNode] == d.options.NodeID && c.Config.Labels[labelPause] == allocID
+func (p *pauses) isPause(c *engine.Container, allocID string) bool {
+	return c.Config.Labels[labelNode] == p.options.NodeID && c.Config.Labels[labelPause] == allocID
 }
 
-// releasePause removes the pause container of an allocation, if there is one and no container needs it. A
+// release removes the pause container of an allocation, if there is one and no container needs it. A
 // container in the namespace runs on without it, but the daemon does not measure it.
-func (d *Driver) releasePause(ctx context.Context, allocID string) error {
-	unlock, err := d.pauses.Lock(ctx, "release", allocID)
+func (p *pauses) release(ctx context.Context, allocID string) error {
+	unlock, err := p.allocs.Lock(ctx, "release", allocID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 
-	if d.wantsAlloc(allocID) {
+	if p.tasks.wantsAlloc(allocID) {
 		return nil
 	}
 
-	c, err := d.engine.Inspect(ctx, pauseName(allocID))
+	c, err := p.engine.Inspect(ctx, pauseName(allocID))
 	if err != nil {
 		return withoutNotFound(err)
 	}
 
-	if !d.isPause(c, allocID) {
+	if !p.isPause(c, allocID) {
 		return nil
 	}
 
-	others, err := d.engine.List(ctx, labelDialect+"="+allocID)
+	others, err := p.engine.List(ctx, labelDialect+"="+allocID)
 	if err != nil {
 		return err
 	}
 
 	for _, o := range others { // this agent may not have found their tasks yet
-		if d.isTaskOf(o, allocID) && o.State == container.StateRunning {
+		if p.isTaskOf(o, allocID) && o.State == container.StateRunning {
 			return nil
 		}
 	}
 
-	return d.remove(ctx, c.ID)
+	return removeContainer(ctx, p.engine, c.ID)
 }
 
 // isTaskOf reports whether a container runs a task of an allocation on this node. Any container on the
 // machine may have such labels, for example one of an image that somebody made from a task's container.
-func (d *Driver) isTaskOf(c container.Summary, allocID string) bool {
+func (p *pauses) isTaskOf(c container.Summary, allocID string) bool {
 	id := c.Labels[labelTask]
 	of, _ := splitID(id)
-	return of == allocID && c.Labels[labelNode] == d.options.NodeID &&
+	return of == allocID && c.Labels[labelNode] == p.options.NodeID &&
 		slices.Contains(c.Names, "/"+containerName(id))
 }
 
-// wantsAlloc reports whether this agent starts, has started or has recovered a task of an allocation.
-func (d *Driver) wantsAlloc(allocID string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	of := func(id string) bool { return strings.HasPrefix(id, allocID+"/") }
-	for id := range d.tasks {
-		if of(id) {
-			return true
-		}
-	}
-	for id := range d.starting {
-		if of(id) {
-			return true
-		}
-	}
-	return false
-}
-
-// checkPause says why the driver cannot start containers in the network of an allocation, nil if it can.
-func (d *Driver) checkPause(i *engine.Info) error {
+// check says why the driver cannot start containers in the network of an allocation, nil if it can.
+func (p *pauses) check(i *engine.Info) error {
 	if i.Remaps {
 		return errors.New("the docker daemon maps users, or runs without root")
 	}
-	return checkStatic(d.options.Pause[0])
+	return checkStatic(p.options.Pause[0])
 }
 
 // checkStatic reports a program that needs files besides itself.

@@ -68,7 +68,7 @@ func TestPauseImage_IsAwaitedUntilTheTaskStops(t *testing.T) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	defer end()
-	calls.Go(func() { _, _ = d.ensurePauseImage(other) })
+	calls.Go(func() { _, _ = d.pauses.ensureImage(other) })
 	for len(f.Calls(call)) == 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -76,7 +76,7 @@ func TestPauseImage_IsAwaitedUntilTheTaskStops(t *testing.T) {
 	stop()
 	done := make(chan error, 1)
 	calls.Go(func() {
-		_, err := d.ensurePauseImage(stopped)
+		_, err := d.pauses.ensureImage(stopped)
 		done <- err
 	})
 	select {

@@ -141,7 +141,7 @@ func TestDaemon_TaskIsNoPauseContainer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name, wanted := d.useOf(c.Config.Labels); name != containerName(cfg.ID) || !wanted {
+		if name, wanted := d.tasks.useOf(c.Config.Labels); name != containerName(cfg.ID) || !wanted {
 			t.Errorf("the container of %s counts as %s, wanted %t", cfg.ID, name, wanted)
 		}
 	}

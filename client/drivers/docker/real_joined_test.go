@@ -117,7 +117,7 @@ func TestDaemon_JoinsTheNetworkOfTheAllocation(t *testing.T) {
 	if s, err := d.Stats(n.ctx, first.ID); err != nil || s.MemoryUsage == 0 {
 		t.Errorf("measured %+v, %v", s, err)
 	}
-	hosts := d.hostsFile(first.ID)
+	hosts := d.containers.hosts.path(first.ID)
 	n.destroy(d, first)
 	if _, err := os.Stat(hosts); !os.IsNotExist(err) {
 		t.Errorf("the file of hosts is left: %v", err)
@@ -230,7 +230,7 @@ func TestDaemon_LosesPauseContainers(t *testing.T) {
 	held := n.member("held", "web", in, "trap:0")
 	unknown := n.member("unknown", "web", in, "trap:0")
 	for _, cfg := range []*driver.TaskConfig{left, unknown} {
-		if _, err := killed.ensurePause(n.ctx, cfg); err != nil {
+		if _, err := killed.pauses.ensure(n.ctx, cfg); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -251,20 +251,20 @@ func TestDaemon_LosesPauseContainers(t *testing.T) {
 	}
 	stop() // a search would remove what follows
 	// The container of another task of the allocation runs, and this agent has not found it yet.
-	d.mu.Lock()
-	d.tasks = map[string]*task{}
-	d.mu.Unlock()
-	if err := d.releasePause(n.ctx, "held"); err != nil || n.pauseOf(d, "held") == "" {
+	for _, t := range d.tasks.all() {
+		d.tasks.forget(t.id)
+	}
+	if err := d.pauses.release(n.ctx, "held"); err != nil || n.pauseOf(d, "held") == "" {
 		t.Errorf("the pause container of a running container is gone, %v", err)
 	}
 	n.destroy(d, held)
 
 	// Another task of the allocation is between its pause container and its own.
-	started := d.noteStarting(left.ID)
-	if _, err := d.ensurePause(n.ctx, left); err != nil {
+	started := d.tasks.noteStarting(left.ID)
+	if _, err := d.pauses.ensure(n.ctx, left); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.releasePause(n.ctx, "left"); err != nil || n.pauseOf(d, "left") == "" {
+	if err := d.pauses.release(n.ctx, "left"); err != nil || n.pauseOf(d, "left") == "" {
 		t.Errorf("the pause container of a task that starts is gone, %v", err)
 	}
 	started()

@@ -14,7 +14,7 @@ import (
 func (n *node) earlierPause(d *Driver, cfg *driver.TaskConfig, image string) (id string) {
 	n.t.Helper()
 	allocID, _ := splitID(cfg.ID)
-	options, err := d.pauseContainer(pauseName(allocID), allocID, cfg)
+	options, err := d.pauses.describe(pauseName(allocID), allocID, cfg)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func (n *node) earlierPause(d *Driver, cfg *driver.TaskConfig, image string) (id
 		err = d.engine.StartContainer(n.ctx, id)
 	}
 	if err == nil {
-		err = d.awaitPause(n.ctx, id, cfg.NamespaceOf())
+		err = d.pauses.await(n.ctx, id, cfg.NamespaceOf())
 	}
 	if err != nil {
 		n.t.Fatal(err)

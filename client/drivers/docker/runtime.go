@@ -6,7 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
+	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/driver"
 	"berth/structs"
 )
@@ -20,59 +22,69 @@ const (
 	noGPUs = "void"
 )
 
-// withRuntime checks the runtime that the job names, and returns the configuration of the task for it, and
+// runtimes decides with which runtime of the daemon a container runs.
+type runtimes struct {
+	engine  *engine.Engine
+	allowed []string // that jobs may name; nil selects the daemon's default one, and NVIDIA's
+	emit    func(taskID, format string, args ...any)
+
+	mu    sync.Mutex
+	usual string // the daemon's default one when it answered last. "" asks it
+}
+
+// choose checks the runtime that the job names, and returns the configuration of the task for it, and
 // the runtime. A container without one runs with the daemon's default runtime. If that gives GPUs, the task
 // gets only the GPUs among its devices, whatever the job or the image asks for. A task that runs a CSI plugin
 // may have any.
-func (d *Driver) withRuntime(
+func (r *runtimes) choose(
 	ctx context.Context, cfg *driver.TaskConfig, name string,
 ) (bounded *driver.TaskConfig, runtime string, err error) {
 	if cfg.Privileged {
 		return cfg, name, nil
 	}
 	if name != "" {
-		return cfg, name, d.checkRuntime(ctx, cfg, name)
+		return cfg, name, r.check(ctx, cfg, name)
 	}
-	runtime, err = d.usualRuntime(ctx)
+	runtime, err = r.usualOne(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	if strings.HasPrefix(runtime, gpuRuntime) {
-		cfg = d.withoutOtherGPUs(cfg)
+		cfg = r.withoutOtherGPUs(cfg)
 	}
 	return cfg, runtime, nil
 }
 
-// usualRuntime returns the daemon's default runtime, as it was when the driver looked last. The container
+// usualOne returns the daemon's default runtime, as it was when the driver looked last. The container
 // names it, so that it has the runtime that was checked although the daemon has another one by now.
-func (d *Driver) usualRuntime(ctx context.Context) (string, error) {
-	d.mu.Lock()
-	known := d.defaultRuntime
-	d.mu.Unlock()
+func (r *runtimes) usualOne(ctx context.Context) (string, error) {
+	r.mu.Lock()
+	known := r.usual
+	r.mu.Unlock()
 	if known != "" {
 		return known, nil
 	}
-	info, err := d.engine.Info(ctx)
+	info, err := r.engine.Info(ctx)
 	if err != nil {
 		return "", err
 	}
-	d.noteRuntime(info.DefaultRuntime)
+	r.note(info.DefaultRuntime)
 	return info.DefaultRuntime, nil
 }
 
-// noteRuntime notes the daemon's default runtime. After "" the next start asks for it.
-func (d *Driver) noteRuntime(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.defaultRuntime = name
+// note notes the daemon's default runtime. After "" the next start asks for it.
+func (r *runtimes) note(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.usual = name
 }
 
 // withoutOtherGPUs returns the configuration of a task that has the GPUs of its devices alone.
-func (d *Driver) withoutOtherGPUs(cfg *driver.TaskConfig) *driver.TaskConfig {
+func (r *runtimes) withoutOtherGPUs(cfg *driver.TaskConfig) *driver.TaskConfig {
 	given := cmp.Or(cfg.DeviceEnv[gpuVariable], noGPUs)
 	asked := cfg.Env[gpuVariable]
 	if asked != "" && asked != given {
-		d.emit(cfg.ID, "%s is %s: only a device in the task's resources gives it a GPU", gpuVariable, given)
+		r.emit(cfg.ID, "%s is %s: only a device in the task's resources gives it a GPU", gpuVariable, given)
 	}
 	bounded := *cfg
 	bounded.Env = maps.Clone(cfg.Env)
@@ -83,12 +95,12 @@ func (d *Driver) withoutOtherGPUs(cfg *driver.TaskConfig) *driver.TaskConfig {
 	return &bounded
 }
 
-// checkRuntime rejects a runtime that the node does not allow the task. The daemon's default runtime may
+// check rejects a runtime that the node does not allow the task. The daemon's default runtime may
 // isolate tasks better than others, so the others need a setting.
-func (d *Driver) checkRuntime(ctx context.Context, cfg *driver.TaskConfig, name string) error {
-	allowed := d.cfg.AllowRuntimes
+func (r *runtimes) check(ctx context.Context, cfg *driver.TaskConfig, name string) error {
+	allowed := r.allowed
 	if allowed == nil {
-		info, err := d.engine.Info(ctx)
+		info, err := r.engine.Info(ctx)
 		if err != nil {
 			return err
 		}

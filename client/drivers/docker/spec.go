@@ -13,6 +13,7 @@ import (
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/mounts"
 	"berth/client/drivers/docker/privileges"
+	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
@@ -30,19 +31,26 @@ const (
 	minQuota = time.Millisecond
 )
 
+// containers describes the containers of tasks.
+type containers struct {
+	cfg     settings.Config
+	options *Options
+	hosts   hostFiles
+}
+
 // containerOf describes the container of a task. joined is the container whose network it joins, "" for none.
-func (d *Driver) containerOf(
+func (c *containers) containerOf(
 	cfg *driver.TaskConfig, want *taskconfig.Task, image *engine.Image, joined string,
 ) (client.ContainerCreateOptions, error) {
 	var options client.ContainerCreateOptions
-	labels, err := d.labelsOf(cfg, want.Labels, image.Labels)
+	labels, err := c.labelsOf(cfg, want.Labels, image.Labels)
 	if err != nil {
 		return options, err
 	}
 
-	host, err := d.hostConfigOf(cfg, want)
+	host, err := c.hostConfigOf(cfg, want)
 	if err == nil && joined != "" {
-		err = d.joinNetwork(host, cfg, want, joined)
+		err = c.hosts.joinNetwork(host, cfg, want, joined)
 	}
 	if err != nil {
 		return options, err
@@ -120,7 +128,9 @@ func dnsOf(cfg *driver.TaskConfig, want *taskconfig.Task) structs.DNSConfig {
 	return dns
 }
 
-func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*container.HostConfig, error) {
+func (c *containers) hostConfigOf(
+	cfg *driver.TaskConfig, want *taskconfig.Task,
+) (*container.HostConfig, error) {
 	dns := dnsOf(cfg, want)
 	h := &container.HostConfig{
 		LogConfig:      logConfigOf(cfg, want.Logging),
@@ -153,7 +163,7 @@ func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*c
 		h.DNS = append(h.DNS, address)
 	}
 
-	err := d.addLimits(h, cfg, want)
+	err := c.addLimits(h, cfg, want)
 	if err == nil {
 		err = mounts.Add(h, cfg, want)
 	}
@@ -165,7 +175,7 @@ func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*c
 	}
 
 	if !cfg.Privileged && !want.Privileged {
-		privileges.Confine(d.cfg, h, want)
+		privileges.Confine(c.cfg, h, want)
 		return h, nil
 	}
 
@@ -177,7 +187,7 @@ func (d *Driver) hostConfigOf(cfg *driver.TaskConfig, want *taskconfig.Task) (*c
 	return h, nil
 }
 
-func (d *Driver) addLimits(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
+func (c *containers) addLimits(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
 	r := cfg.Resources
 	if r.CPU > 0 {
 		h.CPUShares = int64(min(max(r.CPU, minShares), maxShares))
@@ -188,7 +198,7 @@ func (d *Driver) addLimits(h *container.HostConfig, cfg *driver.TaskConfig, want
 		return err
 	}
 
-	pids := int64(d.cfg.PIDsLimit)
+	pids := int64(c.cfg.PIDsLimit)
 	if want.PIDsLimit > 0 {
 		pids = want.PIDsLimit
 	}
@@ -209,7 +219,7 @@ func (d *Driver) addLimits(h *container.HostConfig, cfg *driver.TaskConfig, want
 	}
 
 	h.CPUPeriod = period.Microseconds()
-	h.CPUQuota = quotaOf(r.CPU, d.options.MHz, period).Microseconds()
+	h.CPUQuota = quotaOf(r.CPU, c.options.MHz, period).Microseconds()
 	return nil
 }
 

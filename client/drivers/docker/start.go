@@ -39,7 +39,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	}
 
 	cfg = d.withReadableLogs(cfg, want.Logging)
-	defer d.noteStarting(cfg.ID)()
+	defer d.tasks.noteStarting(cfg.ID)()
 	err = d.clearPlace(ctx, cfg.ID)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	h, err := d.start(ctx, cfg, want)
 	if err != nil {
 		d.noteFailure(err)
-		d.noteRuntime("") // which the daemon perhaps has no more
+		d.runtimes.note("") // which the daemon perhaps has no more
 		clean, cancel := detached(ctx)
 		defer cancel()
 		return nil, errors.Join(err, d.undoStart(clean, cfg.ID))
@@ -61,7 +61,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 func (d *Driver) start(
 	ctx context.Context, cfg *driver.TaskConfig, want *taskconfig.Task,
 ) (*driver.Handle, error) {
-	cfg, runtime, err := d.withRuntime(ctx, cfg, want.Runtime)
+	cfg, runtime, err := d.runtimes.choose(ctx, cfg, want.Runtime)
 	if err != nil {
 		return nil, err
 	}
@@ -72,12 +72,12 @@ func (d *Driver) start(
 	}
 	joined := ""
 	if joins(cfg, want) {
-		joined, err = d.ensurePause(ctx, cfg)
+		joined, err = d.pauses.ensure(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
 	}
-	options, err := d.containerOf(cfg, want, image, joined)
+	options, err := d.containers.containerOf(cfg, want, image, joined)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (d *Driver) start(
 	if err != nil {
 		return nil, err
 	}
-	d.hold(t)
+	d.tasks.hold(t)
 	return t.handle(c)
 }
 
@@ -125,7 +125,7 @@ func (d *Driver) undoStart(ctx context.Context, id string) error {
 		return withoutNotFound(err)
 	}
 	d.images.Release(id)
-	return errors.Join(d.remove(ctx, t.container), d.output.stop(ctx, id))
+	return errors.Join(removeContainer(ctx, d.engine, t.container), d.output.stop(ctx, id))
 }
 
 // clearPlace is removeStale once the daemon is there.
@@ -154,15 +154,15 @@ func (d *Driver) removeStale(ctx context.Context, id string) error {
 	if err != nil {
 		return withoutNotFound(err)
 	}
-	if !d.isOurs(c, id) {
+	if !d.containers.isOurs(c, id) {
 		return structs.Conflictf(
 			"docker: the name %s belongs to container %s, which is not of this task; remove it", name, c.ID)
 	}
-	t, err := d.findTask(id)
+	t, err := d.tasks.find(id)
 	if err == nil && t.container == c.ID && !hasEnded(c) {
 		return structs.Conflictf("task %q runs already", id)
 	}
-	return errors.Join(d.remove(ctx, c.ID), d.output.stop(ctx, id))
+	return errors.Join(removeContainer(ctx, d.engine, c.ID), d.output.stop(ctx, id))
 }
 
 // acquire makes the daemon have the task's image.

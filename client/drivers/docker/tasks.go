@@ -84,8 +84,8 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	}
 
 	c, err := d.engine.Inspect(ctx, state.Container)
-	unseen := d.swapUnseen(h.TaskID, structs.IsKind(err, structs.KindUnavailable))
-	if isGone(err) || err == nil && !d.isOurs(c, h.TaskID) {
+	unseen := d.tasks.swapUnseen(h.TaskID, structs.IsKind(err, structs.KindUnavailable))
+	if isGone(err) || err == nil && !d.containers.isOurs(c, h.TaskID) {
 		return errors.Join(d.output.stop(ctx, h.TaskID),
 			structs.NotFoundf("the container of task %q is gone; its exit status is unknown", h.TaskID))
 	}
@@ -95,7 +95,7 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	}
 
 	if c.State.Status == "created" {
-		err = errors.Join(d.output.stop(ctx, h.TaskID), d.remove(ctx, c.ID))
+		err = errors.Join(d.output.stop(ctx, h.TaskID), removeContainer(ctx, d.engine, c.ID))
 		return errors.Join(err, structs.NotFoundf("the container of task %q was not started", h.TaskID))
 	}
 
@@ -108,7 +108,7 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 	t.life.Lock() // keepOutput must not start a second helper
 	defer t.life.Unlock()
 	d.images.Hold(t.image, t.id)
-	d.hold(t)
+	d.tasks.hold(t)
 	err = d.output.ensure(ctx, t)
 	if err != nil {
 		d.logger.Warn("failed to collect the output of a task, retrying", "task_id", t.id, "error", err)
@@ -122,7 +122,7 @@ var lostPause = backoff.Backoff{Min: 200 * time.Millisecond, Max: 5 * time.Secon
 
 // Wait implements driver.Driver. It waits on while the daemon is away: the container may run.
 func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error) {
-	t, err := d.findTask(id)
+	t, err := d.tasks.find(id)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (d *Driver) resultOf(c *engine.Container, lost bool) *driver.ExitResult {
 // Stop implements driver.Driver. If the job names no signal, the image may: some programs end in order only
 // with theirs.
 func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
-	t, err := d.findTask(id)
+	t, err := d.tasks.find(id)
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (d *Driver) Stop(ctx context.Context, id, signal string, timeout time.Durat
 
 // Signal implements driver.Driver.
 func (d *Driver) Signal(ctx context.Context, id, signal string) error {
-	t, err := d.findTask(id)
+	t, err := d.tasks.find(id)
 	if err != nil {
 		return err
 	}
@@ -302,13 +302,13 @@ func (d *Driver) send(ctx context.Context, t *task, signal string) error {
 func (d *Driver) Destroy(ctx context.Context, id string, _ *driver.Handle) error {
 	err := d.destroyTask(ctx, id)
 	if err == nil {
-		err = d.forgetHosts(id)
+		err = d.containers.hosts.forget(id)
 	}
 	if err != nil {
 		return err
 	}
 	allocID, _ := splitID(id)
-	err = d.releasePause(ctx, allocID)
+	err = d.pauses.release(ctx, allocID)
 	if err != nil {
 		d.noteFailure(err)
 		return fmt.Errorf("leaving the network of task %q: %w", id, err)
@@ -317,7 +317,7 @@ func (d *Driver) Destroy(ctx context.Context, id string, _ *driver.Handle) error
 }
 
 func (d *Driver) destroyTask(ctx context.Context, id string) error {
-	t, err := d.findTask(id)
+	t, err := d.tasks.find(id)
 	if err != nil {
 		t, err = d.findLost(ctx, id)
 	}
@@ -334,9 +334,7 @@ func (d *Driver) destroyTask(ctx context.Context, id string) error {
 		return fmt.Errorf("removing task %q: %w", id, err)
 	}
 
-	d.mu.Lock()
-	delete(d.tasks, id)
-	d.mu.Unlock()
+	d.tasks.forget(id)
 	d.images.Release(id)
 	return nil
 }
@@ -344,7 +342,7 @@ func (d *Driver) destroyTask(ctx context.Context, id string) error {
 // findLost looks for the container of a task that is not held. If it is gone, the output of it may be left.
 func (d *Driver) findLost(ctx context.Context, id string) (*task, error) {
 	c, err := d.engine.Inspect(ctx, containerName(id))
-	if err == nil && d.isOurs(c, id) {
+	if err == nil && d.containers.isOurs(c, id) {
 		return taskOf(c), nil
 	}
 	if err != nil && !isGone(err) {
@@ -372,7 +370,7 @@ func (d *Driver) destroy(ctx context.Context, t *task) error {
 	if !d.cfg.GC.Container {
 		return nil
 	}
-	return d.remove(ctx, t.container)
+	return removeContainer(ctx, d.engine, t.container)
 }
 
 // end kills a container that runs, and returns when it has ended.
@@ -398,13 +396,13 @@ const (
 	removeTimeout = 30 * time.Second
 )
 
-// remove removes a container. The daemon rejects a second removal while one is in flight.
-func (d *Driver) remove(ctx context.Context, container string) error {
+// removeContainer removes a container. The daemon rejects a second removal while one is in flight.
+func removeContainer(ctx context.Context, e *engine.Engine, container string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	pause := lostPause
 	for {
-		err := d.engine.Remove(ctx, container)
+		err := e.Remove(ctx, container)
 		if !structs.IsKind(err, structs.KindConflict) || !pause.Wait(ctx) {
 			return err
 		}
@@ -413,7 +411,7 @@ func (d *Driver) remove(ctx context.Context, container string) error {
 
 // Stats implements driver.Driver.
 func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
-	t, err := d.findTask(id)
+	t, err := d.tasks.find(id)
 	if err != nil {
 		return nil, err
 	}
