@@ -166,7 +166,7 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 		err := c.sendBatch(ctx, batch)
 		switch {
 		case err == nil:
-			c.markAcked(batch)
+			c.allocs.markAcked(batch)
 		case structs.IsKind(err, structs.KindInvalid):
 			c.updates.requeue(batch)
 			rejected = err
@@ -179,17 +179,6 @@ func (c *Client) sendUpdates(ctx context.Context) error {
 	}
 
 	return rejected
-}
-
-// markAcked records the ends that the servers have acknowledged. It leaves out allocations without a runner:
-// the end of a runner deletes the record.
-func (c *Client) markAcked(all []*structs.AllocClientUpdate) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	here := slices.DeleteFunc(slices.Clone(all), func(a *structs.AllocClientUpdate) bool {
-		return c.runners[a.ID] == nil
-	})
-	c.updates.markAcked(here)
 }
 
 // reportFirst returns a heartbeat that reports the states of allocations before. With the heartbeat a node

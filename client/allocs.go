@@ -94,20 +94,14 @@ func waitAttached(ctx context.Context, runners ...*allocrunner.Runner) {
 
 // startRunner runs an allocation until it is destroyed or the agent stops.
 func (c *Client) startRunner(r *allocrunner.Runner) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.runners[r.ID()] = r
-	delete(c.ignored, r.ID())
+	c.allocs.add(r)
 	c.wg.Go(func() {
 		r.Run(c.life)
 		if c.life.Err() != nil {
 			return
 		}
-		c.holds.Forget(r.ID()) // without c.mu, which CapacityHolder takes second
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.runners, r.ID())
-		c.updates.forgetAlloc(r.ID())
+		c.holds.Forget(r.ID()) // without the lock of the set, which CapacityHolder takes second
+		c.allocs.remove(r.ID())
 	})
 }
 
@@ -198,32 +192,7 @@ func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeCl
 // ones, and destroys the ones that the servers no longer know. After an error the caller repeats the whole
 // call.
 func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) error {
-	c.mu.Lock()
-	var changed, others []string
-	for id, index := range wanted {
-		switch {
-		case c.knownIndex(id) == index:
-		case c.runners[id] != nil: // also if it is lower: the servers may have been restored
-			changed = append(changed, id)
-		default:
-			others = append(others, id)
-		}
-	}
-
-	var gone []*allocrunner.Runner
-	for id, r := range c.runners {
-		if _, ok := wanted[id]; !ok {
-			gone = append(gone, r)
-		}
-	}
-
-	for id := range c.ignored {
-		if _, ok := wanted[id]; !ok {
-			delete(c.ignored, id)
-		}
-	}
-
-	c.mu.Unlock()
+	changed, others, gone := c.allocs.compare(wanted)
 	for _, r := range gone {
 		r.Destroy()
 	}
@@ -239,18 +208,6 @@ func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) erro
 	}
 
 	return nil
-}
-
-// knownIndex returns the index at which this node knows an allocation, 0 if it does not. The caller holds
-// c.mu.
-func (c *Client) knownIndex(id string) uint64 {
-	if i, ok := c.ignored[id]; ok {
-		return i.modifyIndex
-	}
-	if r, ok := c.runners[id]; ok {
-		return r.Alloc().AllocModifyIndex
-	}
-	return 0
 }
 
 // fetchAllocs fetches allocations and applies them. It fails if one of them is missing in the answer, or is
@@ -280,7 +237,7 @@ func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[strin
 	for _, a := range allocs {
 		switch {
 		case a.AllocModifyIndex < wanted[a.ID]:
-		case c.runner(a.ID) != nil:
+		case c.allocs.get(a.ID) != nil:
 			here = append(here, a)
 		default:
 			others = append(others, a)
@@ -316,7 +273,7 @@ func (c *Client) applyAllocs(allocs []*structs.Allocation) error {
 // for lost, it ends the tasks of that allocation. It reports one whose state the servers do not know
 // after a loss of this node.
 func (c *Client) applyAlloc(alloc *structs.Allocation) error {
-	if r := c.runner(alloc.ID); r != nil {
+	if r := c.allocs.get(alloc.ID); r != nil {
 		err := r.Update(alloc)
 		if err == nil && alloc.IsUnknown() {
 			c.updates.enqueueNewest(r.ClientState)
@@ -327,12 +284,12 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	left := alloc.ClientTerminal() &&
 		allocrunner.Leftover(c.runnerDeps(), alloc.ID)
 	if alloc.ClientTerminal() && !left {
-		c.ignoreAlloc(alloc, endedAs(alloc))
+		c.allocs.ignore(alloc, endedAs(alloc))
 		return nil
 	}
 
-	if ended := c.endedHere(alloc.ID); ended != nil && !left {
-		c.ignoreAlloc(alloc, ended)
+	if ended := c.allocs.endedHere(alloc.ID); ended != nil && !left {
+		c.allocs.ignore(alloc, ended)
 		c.updates.enqueue(ended)
 		return nil
 	}
@@ -347,7 +304,7 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 			ClientDescription: err.Error(),
 		}
 
-		c.ignoreAlloc(alloc, failed)
+		c.allocs.ignore(alloc, failed)
 		c.updates.enqueue(failed)
 		return nil
 	}
@@ -363,19 +320,6 @@ func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	return nil
 }
 
-func (c *Client) ignoreAlloc(alloc *structs.Allocation, ended *structs.AllocClientUpdate) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ignored[alloc.ID] = ignoredAlloc{alloc.AllocModifyIndex, ended}
-}
-
-// endedHere returns the final state of an ignored allocation, nil for any other.
-func (c *Client) endedHere(id string) *structs.AllocClientUpdate {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ignored[id].ended
-}
-
 // CollectEnded destroys what is left of all allocations that have ended and returns their number. See
 // collectDownTo for the ones that it keeps.
 func (c *Client) CollectEnded(ctx context.Context) int {
@@ -388,7 +332,7 @@ func (c *Client) CollectEnded(ctx context.Context) int {
 func (c *Client) collectDownTo(ctx context.Context, most int) (collected int) {
 	var ended []*allocrunner.Runner
 	here := c.data.AwaitedHere()
-	for _, r := range c.allRunners() {
+	for _, r := range c.allocs.all() {
 		_, keep := here[r.ID()]
 		if isClosed(r.Unwound()) && !keep && c.updates.isAcked(r.ClientState()) {
 			ended = append(ended, r)

@@ -45,7 +45,7 @@ func (r *fixture) startWithCapacity(stuck map[string]chan struct{}) {
 	r.parts.hooks = func(*hooks.AllocEnv) []hooks.Alloc {
 		return []hooks.Alloc{holds.Capacity(
 			func(a *structs.Allocation) string { return r.client.holds.CapacityHolder(a) },
-			func(id, reason string) { r.client.setProgress(id, reason) },
+			func(id, reason string) { r.client.allocs.setProgress(id, reason) },
 		)}
 	}
 	r.run()
@@ -77,7 +77,7 @@ func TestCapacity_IsThatOfLostAllocationsUntilTheirEnd(t *testing.T) {
 			r.servers.place(lost(old, status), withCPU("fits", 100), withCPU("large", 500))
 			r.pass(time.Minute)
 			r.checkRunning("fits", "old")
-			u := r.client.runner("large").ClientState()
+			u := r.client.allocs.get("large").ClientState()
 			if want := "waits for allocation old, which still holds its CPU and memory"; u.ClientDescription != want {
 				t.Errorf("large is %s: %s", u.ClientStatus, u.ClientDescription)
 			}
@@ -162,8 +162,8 @@ func TestCapacity_IsForgottenWithoutTheLockOfTheRunners(t *testing.T) {
 		defer func() { r.stop() }()
 		r.servers.place(withCPU("old", 600))
 		r.pass(time.Second)
-		old := r.client.runner("old")
-		r.client.mu.Lock()
+		old := r.client.allocs.get("old")
+		r.client.allocs.mu.Lock()
 		old.Destroy() // the end of its removal waits for this lock
 		for !isClosed(old.Reached(lifecycle.Ended)) {
 			runtime.Gosched()
@@ -175,7 +175,7 @@ func TestCapacity_IsForgottenWithoutTheLockOfTheRunners(t *testing.T) {
 			r.client.holds.CapacityHolder(withCPU("next", 600))
 		}()
 		settle()
-		r.client.mu.Unlock()
+		r.client.allocs.mu.Unlock()
 		settle()
 		if !isClosed(looked) {
 			fatal := "the removal of an allocation and a look for capacity wait for each other"

@@ -30,8 +30,8 @@ func newClaimCheck(c *Client) *claimcheck.Check {
 		Logger:    c.logger,
 		Servers:   c.servers,
 		Inventory: c.subsystems.Inventory,
-		Runner:    c.runner,
-		Runners:   c.allRunners,
+		Runner:    c.allocs.get,
+		Runners:   c.allocs.all,
 	}
 	k.Node.NodeID = c.id.NodeID
 	k.Node.Region = c.config().Region

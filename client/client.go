@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/allocrunner"
 	"berth/client/assembly"
 	"berth/client/calls"
 	"berth/client/config"
@@ -102,10 +100,8 @@ type Client struct {
 	contactedOnce  sync.Once
 	serversBack    backoff.Recovery
 
-	mu      sync.Mutex
-	runners map[string]*allocrunner.Runner
-	ignored map[string]ignoredAlloc
-	life    context.Context // of the runners
+	allocs  *allocSet
+	life    context.Context // of the runners; Run sets it before there is one
 	wg      sync.WaitGroup  // the runners
 	updates *allocUpdates
 	holds   *holds.Tracker
@@ -141,13 +137,12 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		claimCheckDue:  make(chan struct{}, 1),
 		comeback:       returning.New(),
 		contacted:      make(chan struct{}),
-		runners:        map[string]*allocrunner.Runner{},
-		ignored:        map[string]ignoredAlloc{},
 		updates:        newUpdates(),
 		consul:         deps.Consul,
 		find:           deps.FindServers,
 		clock:          deps.Clock,
 	}
+	c.allocs = newAllocSet(c.updates)
 	if c.clock == nil {
 		c.clock = boottime.Now
 	}
@@ -268,9 +263,7 @@ func (c *Client) Run(ctx context.Context) {
 		subsystems.Go(func() { run(below) })
 	}
 
-	c.mu.Lock()
 	c.life = life
-	c.mu.Unlock()
 	c.restoreAllocs(ctx)
 	close(c.restored)
 	loops.Go(func() { c.runLease(life) })
@@ -305,41 +298,6 @@ func (c *Client) NodeID() string { return c.id.NodeID }
 // Node returns the row with which the node registers. The caller must not change it.
 func (c *Client) Node() *structs.Node {
 	return c.node.Load()
-}
-
-// report adds an event to the tasks of an allocation.
-func (c *Client) report(allocID, message string) {
-	if r := c.runner(allocID); r != nil {
-		r.Report(message)
-	}
-}
-
-func (c *Client) setProgress(allocID, reason string) {
-	if r := c.runner(allocID); r != nil {
-		r.SetProgress(reason)
-	}
-}
-
-func (c *Client) runner(allocID string) *allocrunner.Runner {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.runners[allocID]
-}
-
-func (c *Client) allRunners() []*allocrunner.Runner {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Values(c.runners))
-}
-
-// countAllocs returns the number of the allocations that have not ended on this node.
-func (c *Client) countAllocs() (count int) {
-	for _, r := range c.allRunners() {
-		if !isClosed(r.Unwound()) {
-			count++
-		}
-	}
-	return count
 }
 
 // notify puts a value into a channel of capacity 1 that its reader has not emptied.
@@ -381,7 +339,7 @@ func (c *Client) firstFingerprint(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.config().FirstFingerprintTimeout)
 	defer cancel()
 	begin := time.Now()
-	waitAttached(ctx, c.allRunners()...)
+	waitAttached(ctx, c.allocs.all()...)
 	err := errors.Join(c.subsystems.Drivers.WaitFirst(ctx),
 		c.subsystems.Plugins.WaitFirst(ctx))
 	if c.subsystems.Devices != nil {

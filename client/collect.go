@@ -31,6 +31,6 @@ func (c *Client) CollectAlloc(ctx context.Context, allocID string) error {
 
 // collect destroys what is left of an allocation whose end the servers know.
 func (c *Client) collect(r *allocrunner.Runner) {
-	c.ignoreAlloc(r.Alloc(), r.ClientState())
+	c.allocs.ignore(r.Alloc(), r.ClientState())
 	r.Destroy()
 }

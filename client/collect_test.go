@@ -67,13 +67,13 @@ func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
 func (r *fixture) kept() map[string]int {
 	c := r.client
 	capacity := c.holds.Len()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.allocs.mu.Lock()
+	defer c.allocs.mu.Unlock()
 	c.updates.mu.Lock()
 	defer c.updates.mu.Unlock()
 	numbers := map[string]int{
-		"runners":  len(c.runners),
-		"ignored":  len(c.ignored),
+		"runners":  len(c.allocs.runners),
+		"ignored":  len(c.allocs.ignored),
 		"pending":  len(c.updates.pending),
 		"acked":    len(c.updates.ackedEnds),
 		"capacity": capacity,
@@ -101,7 +101,7 @@ func TestClient_KeepsNothingOfAllocationsThatTheServersDeleted(t *testing.T) {
 			r.machine.Exit(a.ID+"/web", driver.ExitResult{})
 			r.pass(time.Second)
 		}
-		r.client.resendAllocStates() // as after a restore of the servers
+		r.client.allocs.resend() // as after a restore of the servers
 		r.pass(time.Second)
 		want := map[string]int{"runners": 2, "acked": 2, "ignored": 3}
 		if got := r.kept(); !maps.Equal(got, want) {

@@ -71,7 +71,7 @@ func TestDevices_AreNotUsedByTwoTasks(t *testing.T) {
 				t.Fatalf("running %v", got)
 			}
 			const why = "waits for allocation a1, which still holds one of its devices"
-			if got := r.client.runner("a2").ClientState().ClientDescription; got != why {
+			if got := r.client.allocs.get("a2").ClientState().ClientDescription; got != why {
 				t.Errorf("a2 says %q, want %q", got, why)
 			}
 		}
@@ -84,7 +84,7 @@ func TestDevices_AreNotUsedByTwoTasks(t *testing.T) {
 		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web", "free/web", "other/web"}) {
 			t.Fatalf("running %v", got)
 		}
-		if got := r.client.runner("a2").ClientState().ClientDescription; strings.Contains(got, "a1") {
+		if got := r.client.allocs.get("a2").ClientState().ClientDescription; strings.Contains(got, "a1") {
 			t.Errorf("a2 still says %q", got)
 		}
 		if got := r.machine.Task("a2/web").Config.Env["DEVICES"]; got != "0" {

@@ -49,9 +49,9 @@ func TestCollectEnded_KeepsDataForTheSuccessor(t *testing.T) {
 			h := disk.New(env, disk.Config{
 				Logger:   hclog.NewNullLogger(),
 				Complete: r.client.contacted,
-				Local:    r.client.localAlloc,
-				Progress: r.client.setProgress,
-				Report:   r.client.report,
+				Local:    r.client.allocs.local,
+				Progress: r.client.allocs.setProgress,
+				Report:   r.client.allocs.report,
 			})
 			if h == nil {
 				return nil
@@ -97,8 +97,8 @@ func TestReport_IsAnEventOfEachTask(t *testing.T) {
 		defer r.stop()
 		r.servers.place(testAlloc("a"))
 		r.pass(time.Second)
-		r.client.report("a", "100% of it")
-		r.client.report("missing", "x")
+		r.client.allocs.report("a", "100% of it")
+		r.client.allocs.report("missing", "x")
 		events := r.client.Allocs()["a"].TaskStates["web"].Events
 		last := events[len(events)-1]
 		if last.Type != structs.TaskEventHookMessage || !strings.Contains(last.Message, "100% of it") {

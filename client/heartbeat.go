@@ -164,7 +164,7 @@ func (c *Client) runLease(ctx context.Context) {
 func noteLease(c *Client, l *lease.Lease, registered bool) {
 	held := c.lease.Load()
 	if !registered && held.Ended(c.clock()) {
-		c.resendAllocStates() // the servers may have been restored to an older state
+		c.allocs.resend() // the servers may have been restored to an older state
 		notify(c.reregister)
 	}
 	c.lease.Store(l)
@@ -286,7 +286,7 @@ func (c *Client) register(ctx context.Context) (lease.Lease, error) {
 		Inventory: c.readInventory(),
 		Unsure:    c.inDoubt,
 		ClusterID: belongs,
-		Allocs:    c.countAllocs(),
+		Allocs:    c.allocs.countLive(),
 		Agent:     c.proof.Current(),
 	}
 

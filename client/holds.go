@@ -5,15 +5,14 @@ import (
 
 	"berth/client/allocrunner"
 	"berth/client/holds"
-	"berth/client/hooks/disk"
 )
 
 // makeHolds makes what knows the allocations that others wait for.
 func (c *Client) makeHolds() {
 	c.holds = holds.NewTracker(holds.TrackerConfig{
-		Allocs: c.allAllocs,
+		Allocs: c.allocs.held,
 		Find: func(allocID string) holds.Alloc {
-			if r := c.runner(allocID); r != nil {
+			if r := c.allocs.get(allocID); r != nil {
 				return r
 			}
 			return nil // a nil Runner in an interface would not be nil
@@ -27,12 +26,10 @@ func (c *Client) makeHolds() {
 		SecretID: c.id.SecretID,
 		Region:   c.config().Region,
 		Servers:  c.servers,
-		Allocs:   c.allAllocs,
+		Allocs:   c.allocs.held,
 		Keep:     func() time.Duration { return c.config().MovedData.Keep },
 	})
 }
-
-func (c *Client) allAllocs() []holds.Alloc { return asAllocs(c.allRunners()) }
 
 func asAllocs(runners []*allocrunner.Runner) []holds.Alloc {
 	all := make([]holds.Alloc, len(runners))
@@ -40,17 +37,4 @@ func asAllocs(runners []*allocrunner.Runner) []holds.Alloc {
 		all[i] = r
 	}
 	return all
-}
-
-// localAlloc finds an allocation on this node whose data another one may take over.
-func (c *Client) localAlloc(allocID string) (disk.Local, bool) {
-	r := c.runner(allocID)
-	if r == nil {
-		return disk.Local{}, false
-	}
-	return disk.Local{
-		Alloc:   r.Alloc(),
-		Dir:     r.Dir(),
-		Unwound: r.Unwound(),
-	}, true
 }

@@ -31,7 +31,7 @@ func (c *Client) Caller() rpc.Caller { return c.servers }
 // Allocs returns the states of the allocations on this node, as the node reports them to the servers.
 func (c *Client) Allocs() map[string]*structs.AllocClientUpdate {
 	m := map[string]*structs.AllocClientUpdate{}
-	for _, r := range c.allRunners() {
+	for _, r := range c.allocs.all() {
 		m[r.ID()] = r.ClientState()
 	}
 	return m

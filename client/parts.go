@@ -8,7 +8,6 @@ import (
 	"berth/client/calls"
 	"berth/client/config"
 	"berth/client/hooks/disk"
-	"berth/structs"
 )
 
 // parts are the inputs of the subsystems.
@@ -29,39 +28,22 @@ func (c *Client) parts(starting context.Context) assembly.Parts {
 		ServersBack: &c.serversBack,
 
 		HostVolume: func(name string) *config.HostVolume { return c.config().HostVolume(name) },
-		LocalAlloc: c.localAlloc,
+		LocalAlloc: c.allocs.local,
 		Contacted:  c.contacted,
-		Report:     c.report,
-		Lose:       func(id, reason string) bool { return loseAlloc(c, id, reason) },
-		Group:      func(id string) *structs.TaskGroup { return presentGroup(c, id) },
+		Report:     c.allocs.report,
+		Lose:       c.allocs.lose,
+		Group:      c.allocs.group,
 		Clock:      c.clock,
 		CheckEpoch: func(epoch uint64) error { return c.lease.Load().CheckCall(epoch, c.clock()) },
-		Progress:   c.setProgress,
+		Progress:   c.allocs.setProgress,
 		MovedData:  func() disk.Settings { return c.config().MovedData },
 	}
-}
-
-// loseAlloc ends an allocation that the node must not run any more, if it has a runner.
-func loseAlloc(c *Client, allocID, reason string) bool {
-	r := c.runner(allocID)
-	if r != nil {
-		r.Lose(reason)
-	}
-	return r != nil
-}
-
-// presentGroup returns the group of an allocation as the last update left it, nil for one without a runner.
-func presentGroup(c *Client, allocID string) *structs.TaskGroup {
-	if r := c.runner(allocID); r != nil {
-		return r.Alloc().Job.Group(r.Alloc().TaskGroup)
-	}
-	return nil
 }
 
 // newHandler makes the handler of calls for the allocations of this node.
 func newHandler(c *Client) *calls.Handler {
 	return calls.New(calls.Config{
-		Runner:   c.runner,
+		Runner:   c.allocs.get,
 		AllocDir: c.config().AllocDir(),
 		Node:     c.Node,
 		Devices:  c.subsystems.Devices,

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"slices"
 
 	"berth/client/allocrunner"
 	"berth/client/allocrunner/lifecycle"
@@ -14,7 +13,7 @@ func (c *Client) destroyAll() {
 	ctx, cancel := context.WithTimeout(context.Background(),
 		c.config().ShutdownTimeout)
 	defer cancel()
-	all := c.allRunners()
+	all := c.allocs.all()
 	for _, plugins := range []bool{false, true} {
 		var stopped []*allocrunner.Runner
 		for _, r := range all {
@@ -46,7 +45,8 @@ func (c *Client) releaseNode() {
 	release := c.subsystems.Destroy
 	if !c.config().DestroyOnShutdown {
 		release = c.subsystems.Release
-		if !c.allUnwound() {
+		// Before the servers have sent the allocations of the node, it may have tasks of which it has no record.
+		if !isClosed(c.contacted) || c.allocs.countLive() > 0 {
 			return
 		}
 	}
@@ -56,11 +56,4 @@ func (c *Client) releaseNode() {
 	if err := release(); err != nil {
 		c.logger.Warn("failed to release everything at shutdown", "error", err)
 	}
-}
-
-// allUnwound reports whether nothing of an allocation is left: no task, no mount. Before the servers have
-// sent the allocations of the node, it may have tasks of which it has no record.
-func (c *Client) allUnwound() bool {
-	live := func(r *allocrunner.Runner) bool { return !isClosed(r.Unwound()) }
-	return isClosed(c.contacted) && !slices.ContainsFunc(c.allRunners(), live)
 }

@@ -20,7 +20,7 @@ const overdueCheck = time.Second
 func runStopAlone(ctx context.Context, c *Client) {
 	for backoff.Sleep(ctx, overdueCheck) {
 		end := endOf(*c.lease.Load())
-		for _, r := range c.allRunners() {
+		for _, r := range c.allocs.all() {
 			after := stopAfter(r.Alloc())
 			if after != nil && c.clock() >= end.Add(*after) && !r.Stopping() {
 				r.Fail(fmt.Sprintf("the servers were not reached for %s after the end of the node's lease", *after))

@@ -53,7 +53,7 @@ func (c *Client) reportInventory(ctx context.Context) *structs.NodeInventory {
 		time.Since(c.unaccounted) < csihooks.ConfirmAfter {
 		return nil
 	}
-	c.resendAllocStates()
+	c.allocs.resend()
 	if err := c.sendUpdates(ctx); err != nil {
 		c.logger.Warn("failed to report allocations, the node stays unaccounted", "error", err)
 		return nil
@@ -72,24 +72,6 @@ func (c *Client) readInventory() *structs.NodeInventory {
 		return nil
 	}
 	return inventory
-}
-
-// resendAllocStates queues the newest state of each allocation: the servers may have lost it.
-func (c *Client) resendAllocStates() {
-	for _, r := range c.allRunners() {
-		c.updates.enqueueNewest(r.ClientState)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, i := range c.ignored {
-		c.updates.enqueue(i.ended)
-	}
-}
-
-// ignoredAlloc is an allocation that the node does not run because it has ended or cannot run.
-type ignoredAlloc struct {
-	modifyIndex uint64                     // its AllocModifyIndex at that decision
-	ended       *structs.AllocClientUpdate // its final state
 }
 
 // endedAs returns the state that a node reports for an allocation that is not here and has ended for the

@@ -96,12 +96,12 @@ func TestRestore_ANodeRunsTheOlderVersion(t *testing.T) {
 		newer.JobVersion = 7
 		r.servers.place(newer)
 		r.pass(time.Second)
-		if v := r.client.runner("a1").Alloc().JobVersion; v != 7 {
+		if v := r.client.allocs.get("a1").Alloc().JobVersion; v != 7 {
 			t.Fatalf("version %d", v)
 		}
 		r.servers.restore(saved)
 		r.pass(reportLimit)
-		if v := r.client.runner("a1").Alloc().JobVersion; v != 0 {
+		if v := r.client.allocs.get("a1").Alloc().JobVersion; v != 0 {
 			t.Errorf("version %d, which the servers do not know", v)
 		}
 	})

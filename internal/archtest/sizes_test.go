@@ -39,7 +39,7 @@ var largeTypes = map[string]bound{
 	"api.Client": {140, "the client of the dialect is flat: one method for each route, by the name of the route"},
 	"api.call": {49, "a request in work: its parameters, its body and its answer are parts of one exchange, " +
 		"and the routes take it as their only argument"},
-	"client.Client": {74, "the loops of a node share its lease, its runners and its list of servers"},
+	"client.Client": {61, "the loops of a node share its lease, its runners and its list of servers"},
 	"client/hooks/template.rendering": {59, "each function of the templates is a method, " +
 		"because it counts against the limits of its rendering"},
 	"server.Server": {52, "it owns the parts of a server, and answers for them to endpoints and loops"},
