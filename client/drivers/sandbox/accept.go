@@ -17,6 +17,7 @@ var acceptPace = backoff.Backoff{
 
 // AcceptAll calls serve with each connection, in a goroutine of its own, until the listener is closed. An
 // accept that fails otherwise is repeated after a pause, unless ctx has ended.
+// Nobody waits for the goroutines of serve: the process of each caller ends with its task.
 func AcceptAll(ctx context.Context, ln net.Listener, serve func(net.Conn)) {
 	pace := acceptPace
 	for {

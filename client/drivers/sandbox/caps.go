@@ -38,11 +38,14 @@ func KeptCapabilities() []string { return slices.Sorted(maps.Values(keptCapabili
 // directory and looks for the program, at paths that a task chooses. With CAP_SYS_PTRACE it would follow
 // /proc/1/root of the sandbox to the root of the host.
 func dropCapabilities() error {
+	// The kernel tells where its list ends. A newer kernel has capabilities that this code does not know.
 	for c := uintptr(0); ; c++ {
 		if keptCapabilities[c] != "" {
 			continue
 		}
 
+		// The bounding set bounds the capabilities that a later program gets when it is executed: by root,
+		// from a set-uid file, or from the capabilities of its file.
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
 			break // beyond the last one the kernel knows
@@ -52,6 +55,8 @@ func dropCapabilities() error {
 		}
 	}
 
+	// Ambient capabilities survive the execution of a program (capabilities(7)). A unit of systemd may give
+	// the agent some.
 	err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	if err != nil {
 		return fmt.Errorf("dropping the ambient capabilities: %w", err)
@@ -62,6 +67,8 @@ func dropCapabilities() error {
 		return fmt.Errorf("dropping the capabilities of the thread: %w", err)
 	}
 
+	// Besides its effect on the program, this lets a thread without CAP_SYS_ADMIN install the system call
+	// filter (seccomp(2)).
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 
@@ -73,6 +80,8 @@ func dropOwn() error {
 	if err != nil {
 		return err
 	}
+
+	// Capability c is bit c%32 of half c/32 (capset(2)).
 	var kept [2]uint32
 	for c := range keptCapabilities {
 		kept[c/32] |= 1 << (c % 32)
@@ -96,6 +105,7 @@ func keepPermitted() error {
 	return nil
 }
 
+// capHeader has pid 0, which is the calling thread. Version 3 has 64 bits in each set.
 var capHeader = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 
 // capabilities returns the sets of the calling thread, in two halves.

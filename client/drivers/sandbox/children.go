@@ -22,7 +22,8 @@ type Children struct {
 
 // child is a process of start.
 type child struct {
-	pid   int
+	pid int
+	// It has a buffer for the one value, because reapEnded holds the lock and must not wait for a session.
 	ended chan Exit // receives once
 }
 
@@ -34,6 +35,7 @@ func (c *Children) start(fork func() (int, error)) (*child, error) {
 	if c.over {
 		return nil, structs.Conflictf("the task has ended")
 	}
+
 	pid, err := fork()
 	if err != nil {
 		return nil, err
@@ -41,6 +43,7 @@ func (c *Children) start(fork func() (int, error)) (*child, error) {
 	if c.running == nil {
 		c.running = map[int]*child{}
 	}
+
 	started := &child{pid: pid, ended: make(chan Exit, 1)}
 	c.running[pid] = started
 	return started, nil
@@ -74,9 +77,12 @@ func (c *Children) signal(first int, sig unix.Signal) error {
 	return unix.Kill(first, sig) // it is not reaped, so the pid is its own
 }
 
-// Reap reaps until the first program, a child with the pid, has ended, and returns how it ended.
+// Reap reaps until the first program, a child with the pid, has ended, and returns how it ended. It leaves
+// the children that end later to the owner of the task.
 func (c *Children) Reap(first int) (Exit, error) {
 	died := make(chan os.Signal, 1)
+	// This precedes the first look, so that an end after a look is not missed. The kernel merges signals: one
+	// of them may stand for several ends.
 	signal.Notify(died, unix.SIGCHLD)
 	defer signal.Stop(died)
 	for {
@@ -105,11 +111,14 @@ func (c *Children) reapEnded(first int) (*Exit, error) {
 			return nil, err
 		case pid == 0:
 			return nil, nil
+		// The pid is free from here on, so kill and signal must not use it any more.
 		case pid == first:
 			c.over = true
 			return new(exitOf(ws)), nil
 		}
 
+		// A child without an entry is an orphan of the task, which the kernel gave to this process, or a
+		// command that Sessions.fork has killed.
 		if ended := c.running[pid]; ended != nil && !c.over {
 			ended.ended <- exitOf(ws)
 			delete(c.running, pid)

@@ -14,6 +14,7 @@ type device struct {
 	major, minor uint32
 }
 
+// devices has the numbers that Linux gives to these devices on every machine.
 var devices = []device{
 	{"null", 1, 3},
 	{"zero", 1, 5},
@@ -31,6 +32,8 @@ var devLinks = map[string]string{
 	"/dev/stderr": "/proc/self/fd/2",
 }
 
+// devFS are the file systems of /dev. The first two allow device files. The terminals are an instance of its
+// own, so that a task opens none of the host or of another task.
 var devFS = []fileSystem{
 	{"tmpfs", "/dev", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=755,size=64k"},
 	{"devpts", "/dev/pts", unix.MS_NOSUID | unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"},
@@ -40,6 +43,7 @@ var devFS = []fileSystem{
 // makeDev builds a minimal /dev.
 func makeDev() error {
 	// The nodes and file systems get exactly the modes of the lists.
+	// This is the mask of this thread alone: unshare(CLONE_NEWNS) has separated it from the other threads.
 	old := unix.Umask(0)
 	defer unix.Umask(old)
 	for _, f := range devFS {
@@ -65,7 +69,9 @@ func makeDev() error {
 	return nil
 }
 
-// The files with which a root user without capabilities reaches beyond the sandbox.
+// The files with which a root user without capabilities reaches beyond the sandbox: those that change the
+// kernel when they are written (settings, interrupts, reboots), and those that show the memory, keys, timers
+// or energy of others. The energy that a processor takes reveals the data that it handles.
 var (
 	procReadOnly = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 	procHidden   = []string{
@@ -75,6 +81,8 @@ var (
 	}
 )
 
+// maskProc hides and protects these files by mounts, which hold for root, too: the program lacks the
+// capability to change them.
 func maskProc() error {
 	for _, p := range procReadOnly {
 		if err := bindReadOnly(p, p); err != nil {

@@ -21,6 +21,8 @@ const filesDir = "/run/berth/files"
 // maxLinks bounds the links to files of Config.Files.
 const maxLinks = 1000
 
+// fileBinds shows each path under its name in filesDir. A bind of a directory also shows the files that are
+// replaced later. A bind of a single file shows the one at the start.
 func fileBinds(paths []string) (binds []Bind) {
 	for _, path := range paths {
 		binds = append(binds, Bind{
@@ -41,6 +43,8 @@ type linker struct {
 	covers map[string]map[string]string
 }
 
+// showFiles writes links into the root, so it runs before the root becomes read-only. The mounts of the job
+// come later and hide them.
 func showFiles() error {
 	own, err := deviceOf("/")
 	if err != nil {
@@ -102,6 +106,7 @@ func (l *linker) link(dir, name string) error {
 			maxLinks)
 	}
 
+	// A directory such as /bin may be a link of the host. It has one cover, by whichever name its files come.
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return err
@@ -121,25 +126,32 @@ func (l *linker) link(dir, name string) error {
 		return nil
 	}
 
+	return l.addCover(real, filepath.Join(dir, name), target)
+}
+
+// addCover notes a link for a directory of the host. In a writable one, a link would be a write to the host,
+// and a cover would make the directory read-only.
+func (l *linker) addCover(dir, path, target string) error {
 	var mount unix.Statfs_t
-	err = unix.Statfs(real, &mount)
+	err := unix.Statfs(dir, &mount)
 	if err != nil {
 		return err
 	}
 
 	if mount.Flags&unix.ST_RDONLY == 0 {
 		return structs.Preconditionf("the file %s of the task cannot be shown in %s, which is writable",
-			filepath.Join(dir, name), real)
+			path, dir)
 	}
 
-	if l.covers[real] == nil {
-		l.covers[real] = map[string]string{}
+	if l.covers[dir] == nil {
+		l.covers[dir] = map[string]string{}
 	}
 
-	l.covers[real][name] = target
+	l.covers[dir][filepath.Base(path)] = target
 	return nil
 }
 
+// deviceOf returns the number of the file system of a path.
 func deviceOf(path string) (uint64, error) {
 	var st unix.Stat_t
 	err := unix.Stat(path, &st)
@@ -149,22 +161,12 @@ func deviceOf(path string) (uint64, error) {
 // coverDir shows links in a directory of the host, which stays as it is: an overlay of both, read-only, hides
 // it. The mounts below the directory come above the overlay.
 func coverDir(dir string, links map[string]string) error {
-	layer, err := os.MkdirTemp("/run/berth", "links")
-	if err == nil {
-		// The user of the program follows the links.
-		err = os.Chmod(layer, 0o755)
-	}
+	layer, err := makeLayer(links)
 	if err != nil {
 		return err
 	}
 
-	for name, target := range links {
-		err := os.Symlink(target, filepath.Join(layer, name))
-		if err != nil {
-			return err
-		}
-	}
-
+	// An overlay shows its layers without the mounts in them, so these are copied before.
 	below, err := mountsBelow(dir)
 	if err != nil {
 		return err
@@ -172,6 +174,7 @@ func coverDir(dir string, links map[string]string) error {
 
 	// These characters separate options and layers.
 	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`)
+	// The first layer is the upper one, so the links of the task win.
 	err = unix.Mount("berth", dir, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV,
 		"lowerdir="+layer+":"+escape.Replace(dir))
 	if err != nil {
@@ -179,8 +182,36 @@ func coverDir(dir string, links map[string]string) error {
 		return err
 	}
 
+	return reattach(below, dir, links)
+}
+
+// makeLayer makes a directory of links. It stays in /run/berth as long as the sandbox.
+func makeLayer(links map[string]string) (string, error) {
+	layer, err := os.MkdirTemp("/run/berth", "links")
+	if err == nil {
+		// The user of the program follows the links.
+		err = os.Chmod(layer, 0o755)
+	}
+	if err != nil {
+		return "", err
+	}
+
+	for name, target := range links {
+		err := os.Symlink(target, filepath.Join(layer, name))
+		if err != nil {
+			return "", err
+		}
+	}
+
+	return layer, nil
+}
+
+// reattach mounts the copies of the mounts below a directory again, above its cover, and closes them.
+func reattach(below []mountTree, dir string, links map[string]string) error {
+	// Outer mounts come first, so that the places of the inner ones exist.
 	for i, t := range below {
-		// A link of the task is in the place of a file that is mounted there, such as the cover of a hidden one.
+		// A link of the task is in the place of a file that is mounted there, such as the cover of a hidden
+		// one.
 		if filepath.Dir(t.Target) == dir && links[filepath.Base(t.Target)] != "" {
 			_ = unix.Close(t.fd)
 			continue

@@ -16,6 +16,8 @@ import (
 // fork forks from the calling thread, after that has dropped the rights that the program must not have.
 func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry) (int, error) {
 	argv := append([]string{p.Command}, p.Args...)
+
+	// The thread ends after the fork (OnOwnThread), so nothing of this has to be undone.
 	err := setSlack(programSlack)
 	if err == nil {
 		err = entry.MoveThread()
@@ -36,6 +38,7 @@ func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry
 		return p.forkFiltered(path, argv, attr, entry)
 	}
 
+	// The child begins in the group of v2 (CLONE_INTO_CGROUP), and inherits those of v1 from this thread.
 	attr.Sys.CgroupFD, attr.Sys.UseCgroupFD = entry.FD()
 	return syscall.ForkExec(path, argv, attr)
 }
@@ -49,6 +52,7 @@ func closeDirectories(entry *cgroups.Entry) error {
 		return fmt.Errorf("separating the open files: %w", err)
 	}
 
+	// /proc/self/fd would list the table of the main thread.
 	files, err := os.ReadDir("/proc/thread-self/fd")
 	if err != nil {
 		return err
@@ -88,6 +92,7 @@ func (p *Program) forkFiltered(
 		return 0, err
 	}
 
+	// Only a group of v2 needs the stop: this thread is in those of v1 already.
 	_, attr.Sys.Ptrace = entry.FD()
 	pid, err := syscall.ForkExec(path, argv, attr)
 	if err != nil || !attr.Sys.Ptrace {
@@ -122,6 +127,7 @@ func releaseFork(pid int, entry *cgroups.Entry) error {
 		return err
 	}
 
+	// Only the thread that forked is the tracer, and it is still this one: see OnOwnThread.
 	if err := unix.PtraceDetach(pid); err != nil {
 		return fmt.Errorf("letting the program run: %w", err)
 	}

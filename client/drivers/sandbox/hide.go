@@ -69,6 +69,8 @@ func resolveHidden(path string) (real string, dir bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
+
+	// The host may remove it at any time.
 	info, err := os.Lstat(real)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
@@ -104,6 +106,8 @@ func hide(places map[string]bool) error {
 	if len(places) == 0 {
 		return nil
 	}
+
+	// All covers are mounts of two entries, because a file system for each path takes longer (ADR 74).
 	covers := fileSystem{"tmpfs", coversDir, noSuidDevExec, "mode=755,size=4k,nr_inodes=8"}
 	err := covers.mount()
 	if err != nil {
@@ -114,13 +118,15 @@ func hide(places map[string]bool) error {
 		return fmt.Errorf("making the covers of hidden paths: %w", err)
 	}
 
-	for _, place := range slices.Sorted(maps.Keys(places)) { // outer ones first: they hide the inner ones, too
+	// Outer places come first: they hide the inner ones, too.
+	for _, place := range slices.Sorted(maps.Keys(places)) {
 		err := cover(place, places[place])
 		if err != nil {
 			return hidingError(place, err)
 		}
 	}
 
+	// This mount is writable: through it, root in the task could put files into the covers.
 	err = unix.Unmount(coversDir, unix.MNT_DETACH) // the mounts on the places keep it
 	if err == nil {
 		err = os.Remove(coversDir)
@@ -131,6 +137,7 @@ func hide(places map[string]bool) error {
 	return nil
 }
 
+// makeCovers makes the two entries. Every user may open them, so a program finds nothing instead of an error.
 func makeCovers() error {
 	err := os.Mkdir(filepath.Join(coversDir, coverDirName), 0o755)
 	if err != nil {
@@ -142,6 +149,7 @@ func makeCovers() error {
 // cover mounts an empty directory or file on a place. A place that is not there is below another cover, or
 // another bind is in its way.
 func cover(place string, dir bool) error {
+	// move_mount by the path would follow links of /proc on its way. openInside does not.
 	at, err := openInside(place, unix.O_PATH)
 	if errors.Is(err, unix.ENOENT) {
 		return nil

@@ -15,15 +15,15 @@ import (
 // inherited files close-on-exec.
 func Init() int {
 	conn := os.NewFile(socketFD, "sandbox")
-	down := json.NewDecoder(conn)
 	up := json.NewEncoder(conn)
 	var m message
-	err := down.Decode(&m)
+	err := json.NewDecoder(conn).Decode(&m)
 	if err != nil || m.Config == nil || m.Group == nil {
 		return 1
 	}
 
 	signal.Notify(make(chan os.Signal, 1), unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // only the parent ends it
+	// Start made the output of the program the stdout and stderr of this process.
 	box, err := Run(m.Config, os.Stdout, os.Stderr, m.Group)
 	if err == nil {
 		err = releaseOutput()
@@ -44,6 +44,7 @@ func Init() int {
 	}()
 	exit, err := box.Wait()
 	if err != nil {
+		// The end of the program is unknown, which is no success.
 		exit.Code = -1
 	}
 

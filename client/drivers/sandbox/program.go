@@ -28,15 +28,16 @@ type Program struct {
 	// Seccomp, with Restrict, bounds the system calls by Filter.
 	Seccomp bool
 	Filter  filter.Filter
-	NoFile  uint64
+	NoFile  uint64 // the number of files that it may have open; 0: as many as the caller
 
-	mounts *os.File // the mount namespace of the program; nil: this process's
+	// mounts is the mount namespace of the program; nil: this process's. Running owns the file.
+	mounts *os.File
 }
 
 // User is the user of a program.
 type User struct {
 	UID, GID uint32
-	Groups   []uint32
+	Groups   []uint32 // the supplementary groups, all of them: it keeps none of the caller
 }
 
 // stdio are the files of a program. Without in, stdin is /dev/null. With terminal, in is the controlling
@@ -79,17 +80,30 @@ func (p *Program) startHere(files stdio, entry *cgroups.Entry) (int, error) {
 		files.in = null
 	}
 
+	// The errors of execve do not tell a missing program from a missing interpreter, so it is looked for
+	// before.
 	path, err := p.findProgram()
 	if err != nil {
 		return 0, err
 	}
 
+	// The limit is that of the whole process: the supervisor has it from here on.
 	if p.NoFile > 0 {
 		if err := limitFiles(p.NoFile); err != nil {
 			return 0, err
 		}
 	}
 
+	pid, err := p.fork(path, p.attributes(files), entry)
+	if err != nil {
+		return 0, p.explainStartError(path, err)
+	}
+
+	return pid, nil
+}
+
+// attributes returns the settings of the fork, except those of the cgroup.
+func (p *Program) attributes(files stdio) *syscall.ProcAttr {
 	attr := &syscall.ProcAttr{
 		Dir: p.Dir,
 		Env: p.Env,
@@ -99,6 +113,8 @@ func (p *Program) startHere(files stdio, entry *cgroups.Entry) (int, error) {
 			files.err.Fd(),
 		},
 		Sys: &syscall.SysProcAttr{
+			// A session, and so a process group, of its own: Children.kill signals the group, and a
+			// supervisor without a cgroup finds the processes by the session.
 			Setsid:  true,
 			Setctty: files.terminal, // Ctty is 0: stdin
 		},
@@ -112,12 +128,7 @@ func (p *Program) startHere(files stdio, entry *cgroups.Entry) (int, error) {
 		}
 	}
 
-	pid, err := p.fork(path, attr, entry)
-	if err != nil {
-		return 0, p.explainStartError(path, err)
-	}
-
-	return pid, nil
+	return attr
 }
 
 // openNull opens /dev/null of the program. A mount of the job may have replaced it.
@@ -150,27 +161,33 @@ func limitFiles(n uint64) error {
 
 // findProgram looks the command up as a shell would.
 func (p *Program) findProgram() (string, error) {
-	if strings.Contains(p.Command, "/") {
-		path := p.Command
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(p.Dir, path)
-		}
-
-		mode, err := modeInside(path)
-		switch {
-		case errors.Is(err, unix.ELOOP): // a link of /proc, which only the process itself may follow
-			return path, nil
-		case err != nil:
-			return "", structs.Invalidf(
-				"%s: command %q not found %s", p.Driver, p.Command, p.Where)
-		case !isExecutable(mode):
-			return "", structs.Invalidf(
-				"%s: command %q is not an executable file", p.Driver, p.Command)
-		}
-
-		return path, nil
+	if !strings.Contains(p.Command, "/") {
+		return p.searchPath()
 	}
 
+	path := p.Command
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.Dir, path)
+	}
+
+	mode, err := modeInside(path)
+	switch {
+	case errors.Is(err, unix.ELOOP): // a link of /proc, which only the process itself may follow
+		return path, nil
+	case err != nil:
+		return "", structs.Invalidf(
+			"%s: command %q not found %s", p.Driver, p.Command, p.Where)
+	case !isExecutable(mode):
+		return "", structs.Invalidf(
+			"%s: command %q is not an executable file", p.Driver, p.Command)
+	}
+
+	return path, nil
+}
+
+// searchPath looks for the command in the directories of PATH. The last PATH of the environment counts, and a
+// file that is not executable is passed over.
+func (p *Program) searchPath() (string, error) {
 	var search string
 	for _, e := range p.Env {
 		v, ok := strings.CutPrefix(e, "PATH=")
@@ -215,6 +232,8 @@ func (p *Program) explainStartError(path string, err error) error {
 		return structs.Invalidf(
 			"%s: work_dir %q is not a directory %s", p.Driver, p.Dir, p.Where)
 	}
+
+	// The causes in the hints are the usual ones: the program itself was there a moment before.
 	hint := map[error]string{
 		unix.ENOENT:  " (is the interpreter it names, or its dynamic loader, " + p.Where + "?)",
 		unix.ENOEXEC: " (is it a program of this machine's architecture, or a script without a #! line?)",

@@ -30,11 +30,13 @@ func buildRoot(cfg *Config) error {
 		return err
 	}
 
+	// Only what HostPaths show is hidden. Files and volumes of the job show what they show.
 	hidden, err := hiddenPlaces(cfg.Hidden, binds)
 	if err != nil {
 		return err
 	}
 
+	// After enterRoot no path of the host can be opened, so all of them are opened before.
 	binds = append(binds, systemBinds(cfg.Privileged)...)
 	binds = append(binds, fileBinds(cfg.Files)...)
 	system := len(binds)
@@ -53,22 +55,17 @@ func buildRoot(cfg *Config) error {
 		return err
 	}
 
+	// Each step may hide what the steps before it show: covers the files of the host, files of the task the
+	// covers, and mounts of the job all others.
 	err = hide(hidden)
+	if err == nil && len(cfg.Files) > 0 {
+		err = showFiles()
+	}
+	if err == nil {
+		err = attachAll(trees[system:], cfg.Privileged)
+	}
 	if err != nil {
 		return err
-	}
-
-	if len(cfg.Files) > 0 {
-		err := showFiles()
-		if err != nil {
-			return err
-		}
-	}
-
-	for _, t := range trees[system:] {
-		if err := t.attach(cfg.Privileged); err != nil {
-			return err
-		}
 	}
 
 	// The steps before have written in the root.
@@ -131,6 +128,7 @@ func hostPaths(paths map[string]string) (links map[string]string, binds []Bind, 
 	return links, binds, nil
 }
 
+// cloneMounts opens a copy of each bind, with the mounts below it unless the bind is alone.
 func cloneMounts(binds []Bind) ([]mountTree, error) {
 	var trees []mountTree
 	for _, b := range binds {
@@ -162,6 +160,8 @@ func enterRoot(root string) error {
 	}
 
 	const flags = unix.MS_NOSUID | unix.MS_NODEV
+	// The file system has only directories and links. It ends with the namespace, so nothing of it has to be
+	// removed.
 	err = unix.Mount("berth", root, "tmpfs", flags, "mode=755,size=1m")
 	if err != nil {
 		return fmt.Errorf("mounting the root: %w", err)
@@ -171,6 +171,7 @@ func enterRoot(root string) error {
 		return err
 	}
 
+	// A second directory for the old root is not needed if both arguments are the same (pivot_root(2)).
 	if err := unix.PivotRoot(".", "."); err != nil { // the old root is now stacked on the new one
 		return fmt.Errorf("changing the root: %w", err)
 	}
@@ -191,6 +192,8 @@ type fileSystem struct {
 
 const noSuidDevExec = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
+// ownFS are the file systems that even a privileged task has for itself. /proc shows the pid namespace of the
+// sandbox. /run is for the sockets and the pid files of programs, and for /run/berth.
 var ownFS = []fileSystem{
 	{"proc", "/proc", noSuidDevExec, ""},
 	{"tmpfs", "/run", unix.MS_NOSUID | unix.MS_NODEV, "mode=755,size=64m"},
@@ -198,6 +201,7 @@ var ownFS = []fileSystem{
 
 // fillRoot fills the root with the parts that every sandbox has.
 func fillRoot(links map[string]string, privileged bool, trees []mountTree) error {
+	// Programs expect these directories. They are empty unless chroot_env or the job shows something there.
 	emptyDirs := []string{"/root", "/var", "/mnt", "/srv", "/home"}
 	for _, dir := range emptyDirs {
 		if _, link := links[dir]; link {
@@ -217,12 +221,18 @@ func fillRoot(links map[string]string, privileged bool, trees []mountTree) error
 		}
 	}
 
-	for _, t := range trees {
-		if err := t.attach(privileged); err != nil {
-			return err
-		}
+	err := attachAll(trees, privileged)
+	if err == nil {
+		err = makeLinks(links)
+	}
+	if err != nil || privileged {
+		return err
 	}
 
+	return errors.Join(makeDev(), maskProc())
+}
+
+func makeLinks(links map[string]string) error {
 	for at, to := range links {
 		err := os.MkdirAll(filepath.Dir(at), 0o755)
 		if err == nil {
@@ -232,12 +242,17 @@ func fillRoot(links map[string]string, privileged bool, trees []mountTree) error
 			return err
 		}
 	}
+	return nil
+}
 
-	if privileged {
-		return nil
+// attachAll mounts trees in their order, so that a later one hides an earlier one of the same place.
+func attachAll(trees []mountTree, privileged bool) error {
+	for _, t := range trees {
+		if err := t.attach(privileged); err != nil {
+			return err
+		}
 	}
-
-	return errors.Join(makeDev(), maskProc())
+	return nil
 }
 
 func (f fileSystem) mount() error {
@@ -252,6 +267,7 @@ func (f fileSystem) mount() error {
 	return nil
 }
 
+// propagation lacks Bidirectional: zero leaves a copy a peer of its source.
 var propagation = map[string]uint64{
 	Private:    unix.MS_PRIVATE,
 	HostToTask: unix.MS_SLAVE,
@@ -266,6 +282,7 @@ func (t mountTree) attach(privileged bool) error {
 	}
 	defer unix.Close(at)
 
+	// The attributes are set before the tree is attached, so no program sees it without them.
 	attr := unix.MountAttr{Propagation: propagation[t.Propagation]}
 	if t.ReadOnly {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
@@ -312,6 +329,7 @@ func openOrMake(path string, dir bool) (int, error) {
 		return fd, err
 	}
 
+	// mkdir by the whole path would follow links of /proc on its way.
 	parent, err := openOrMake(filepath.Dir(path), true)
 	if err != nil {
 		return -1, err

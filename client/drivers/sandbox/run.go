@@ -28,22 +28,9 @@ type Running struct {
 // do not end it, unless it ends at their receipt by a channel of its own. If Run fails it leaves no
 // process and no mount.
 func Run(cfg *Config, stdout, stderr *os.File, group *cgroups.Group) (*Running, error) {
-	if os.Getpid() != 1 {
-		return nil, structs.Preconditionf("%s: the agent is of another version than its executable and has not "+
-			"isolated the process of the task: restart the agent", cfg.Program.Driver)
-	}
-
-	swallowSignals()
-	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // hides /proc/1 from the program
+	err := becomePid1(cfg)
 	if err != nil {
 		return nil, err
-	}
-
-	if cfg.Hostname != "" {
-		err = unix.Sethostname([]byte(cfg.Hostname))
-		if err != nil {
-			return nil, fmt.Errorf("setting the name of the host: %w", err)
-		}
 	}
 
 	mounts, err := makeRoot(cfg)
@@ -52,6 +39,7 @@ func Run(cfg *Config, stdout, stderr *os.File, group *cgroups.Group) (*Running, 
 	}
 
 	r := &Running{mounts: mounts}
+	// The entry stays open for the commands beside the program. close ends it.
 	r.entry, err = group.Entry()
 	if err != nil {
 		return nil, errors.Join(err, mounts.Close())
@@ -72,6 +60,30 @@ func Run(cfg *Config, stdout, stderr *os.File, group *cgroups.Group) (*Running, 
 	}
 
 	return r, nil
+}
+
+// becomePid1 prepares this process for its work. An older agent whose executable was replaced on disk has not
+// isolated it.
+func becomePid1(cfg *Config) error {
+	if os.Getpid() != 1 {
+		return structs.Preconditionf("%s: the agent is of another version than its executable and has not "+
+			"isolated the process of the task: restart the agent", cfg.Program.Driver)
+	}
+
+	swallowSignals()
+	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // hides /proc/1 from the program
+	if err != nil {
+		return err
+	}
+
+	if cfg.Hostname != "" {
+		err = unix.Sethostname([]byte(cfg.Hostname))
+		if err != nil {
+			return fmt.Errorf("setting the name of the host: %w", err)
+		}
+	}
+
+	return nil
 }
 
 // deadly are the signals at which the Go runtime ends a process, except SIGTERM, SIGINT and SIGHUP, which
@@ -132,6 +144,7 @@ func (r *Running) Signal(sig unix.Signal) error {
 // Kill kills all processes of the sandbox at once, except this one. Wait then returns SIGKILL as the end of
 // the program.
 func (r *Running) Kill() error {
+	// Commands that start during the kill would escape it.
 	r.Commands.Children.end()
 	return killOthers()
 }
@@ -159,6 +172,8 @@ func (r *Running) Wait() (Exit, error) {
 // all.
 func (r *Running) close() error {
 	err := killOthers()
+	// The wait covers a process in state D, too, which dies later: the end of the task is not reported before
+	// it.
 	for err == nil || errors.Is(err, unix.EINTR) {
 		_, err = unix.Wait4(-1, nil, 0, nil)
 	}

@@ -29,11 +29,11 @@ type Config struct {
 	// HostPaths maps paths of the host to the paths at which the program sees them, read-only. Symlinks stay
 	// symlinks. A path that does not exist is ignored.
 	HostPaths map[string]string
-	// Hidden are paths of the host that the program sees empty wherever HostPaths show them. One that does not
-	// exist is ignored. A file that the host replaces shows again, and a file in a directory never does.
+	// Hidden are paths of the host that the program sees empty wherever HostPaths show them. One that does
+	// not exist is ignored. A file that the host replaces shows again, and a file in a directory never does.
 	Hidden []string
-	// Files are files and directories of the host that the program sees, read-only, at the root, by links. Those
-	// of a directory that HostPaths show, too, are among its files. No two have the same name.
+	// Files are files and directories of the host that the program sees, read-only, at the root, by links.
+	// Those of a directory that HostPaths show, too, are among its files. No two have the same name.
 	Files []string
 	Binds []Bind // in this order
 	// Hostname is the host name that the program sees, "" for the real one.
@@ -64,8 +64,8 @@ type Bind struct {
 
 // Exit describes the end of the program.
 type Exit struct {
-	Code   int
-	Signal int
+	Code   int // 0 with a Signal
+	Signal int // that killed it, 0 for none
 }
 
 // message is a JSON value on the socket between Start and Init. The parent sends a Config. Pid 1 sends
@@ -81,6 +81,7 @@ type message struct {
 // RuntimeEnv is the environment of a process of berth's own executable: only the settings of the Go runtime,
 // with at most procs processors.
 func RuntimeEnv(procs int) []string {
+	// Without a bound, the runtime of each of these small processes would use all processors of the machine.
 	env := []string{fmt.Sprintf("GOMAXPROCS=%d", procs)}
 	settings := []string{
 		"GOCOVERDIR", "GODEBUG", "GOGC", "GOMEMLIMIT", "GORACE", "GOTRACEBACK",
@@ -99,6 +100,7 @@ const socketFD = 3
 
 // Supported returns the reason for which the kernel cannot run a sandbox for this process, nil if it can.
 func Supported() error {
+	// The call fails in any case. ENOSYS tells that the kernel does not know it.
 	err := unix.MountSetattr(-1, "", 0, &unix.MountAttr{})
 	if errors.Is(err, unix.ENOSYS) {
 		return errors.New("the kernel has no mount_setattr (Linux 5.12 or newer is needed)")
@@ -110,6 +112,8 @@ func Supported() error {
 	if err != nil {
 		return fmt.Errorf("reading the agent's capabilities: %w", err)
 	}
+
+	// Root in a container may lack it, and cannot mount then.
 	if own[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0 {
 		return errors.New("the agent lacks the capability CAP_SYS_ADMIN")
 	}

@@ -44,7 +44,7 @@ func SessionFiles(tty bool) int {
 }
 
 const (
-	// maxSession bounds the request for a session.
+	// maxSession bounds the request for a session, in bytes. structs.CheckExec allows far less.
 	maxSession = 1 << 20
 	// sessionWait bounds the wait for the request on a connection.
 	sessionWait = 10 * time.Second
@@ -57,8 +57,8 @@ type Sessions struct {
 	Children *Children
 	// Multiplexer makes the terminals, see package pty.
 	Multiplexer string
-	// Started, if not nil, is called with the pid of each command, which leads a session of processes. An error
-	// kills the command.
+	// Started, if not nil, is called with the pid of each command, which leads a session of processes. An
+	// error kills the command. The calls come one after the other, under the lock of Children.
 	Started func(pid int) error
 }
 
@@ -80,6 +80,8 @@ func (s *Sessions) serve(conn *net.UnixConn) {
 		_, _ = io.Copy(io.Discard, conn) // until the agent hangs up or ends
 		s.Children.kill(command)
 	}()
+	// A command that the end of the task kills reports nothing here: the process ends, and the connection
+	// with it.
 	exit := <-command.ended
 	_ = up.Encode(&SessionReport{Exit: &exit})
 }
@@ -97,6 +99,7 @@ func (s *Sessions) begin(conn *net.UnixConn) (*child, error) {
 		return nil, structs.Invalidf("the command is empty; expected a program and its arguments")
 	}
 
+	// From here on, a read waits for the end of the session.
 	_ = conn.SetReadDeadline(time.Time{})
 	files := &sessionFiles{}
 	defer files.close()
@@ -135,6 +138,7 @@ func (s *Sessions) fork(want *Session, files stdio) (int, error) {
 
 // programOf is the command with everything else of the program.
 func (s *Sessions) programOf(want *Session) *Program {
+	// A copy of the values: the program itself is shared by all sessions.
 	p := *s.Program
 	p.Command = want.Command[0]
 	p.Args = want.Command[1:]
@@ -157,6 +161,7 @@ func (s *Sessions) openFiles(f *sessionFiles, tty bool) error {
 	}
 	err := s.openTerminal(f)
 	if err == nil && s.Program.User != nil {
+		// A program that opens its terminal by the path again needs to own it.
 		err = f.in.Chown(int(s.Program.User.UID), int(s.Program.User.GID))
 	}
 	return err
@@ -180,6 +185,7 @@ func (s *Sessions) openTerminal(f *sessionFiles) error {
 	return nil
 }
 
+// openPipes enters each file as soon as it is open, so that close finds it after an error.
 func (f *sessionFiles) openPipes() error {
 	var in, out, errs *os.File
 	var err error
@@ -221,6 +227,8 @@ func (f *sessionFiles) handOver(conn *net.UnixConn, pid int) error {
 	for _, file := range f.ours {
 		fds = append(fds, int(file.Fd()))
 	}
+
+	// The message holds the files, so the caller may close its own at once.
 	n, _, err := conn.WriteMsgUnix(text, unix.UnixRights(fds...), nil)
 	if err == nil && n < len(text) {
 		err = io.ErrShortWrite

@@ -14,7 +14,7 @@ const (
 	// supervisorSlack saves CPU time: the Go runtime has a thread that sleeps for 20 µs again and again while
 	// the process works, and each time takes the processor from the goroutine in a long system call.
 	supervisorSlack = time.Millisecond
-	// programSlack is the default of Linux.
+	// programSlack is the default of Linux, so that timers of a program are as exact as without a supervisor.
 	programSlack = 50 * time.Microsecond
 )
 

@@ -25,8 +25,8 @@ type Options struct {
 // Proc is a running sandbox whose pid 1 is a child of this process. Wait must be called once.
 type Proc struct {
 	cmd  *exec.Cmd
-	conn *os.File
-	up   *json.Decoder
+	conn *os.File      // to Init; its end here ends the sandbox
+	up   *json.Decoder // of conn: the messages of Init
 }
 
 // Start makes the sandbox and returns when the program runs. The calling thread must live as long as the
@@ -39,16 +39,7 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 	}
 	defer theirs.Close()
 
-	cmd := exec.Command(o.Command[0], o.Command[1:]...)
-	cmd.Args[0] = "berth" // for lists of processes
-	cmd.Env = RuntimeEnv(1)
-	cmd.Stdout = o.Stdout
-	cmd.Stderr = o.Stderr
-	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = &unix.SysProcAttr{
-		Pdeathsig: unix.SIGKILL,
-		Setsid:    true,
-	}
+	cmd := initCommand(&o, theirs)
 	exe, err := Isolate(cmd)
 	if err != nil {
 		return nil, errors.Join(err, ours.Close())
@@ -76,6 +67,21 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 	}
 
 	return p, nil
+}
+
+// initCommand returns the command that runs Init.
+func initCommand(o *Options, socket *os.File) *exec.Cmd {
+	cmd := exec.Command(o.Command[0], o.Command[1:]...)
+	cmd.Args[0] = "berth" // for lists of processes
+	cmd.Env = RuntimeEnv(1)
+	cmd.Stdout = o.Stdout
+	cmd.Stderr = o.Stderr
+	cmd.ExtraFiles = []*os.File{socket}
+	cmd.SysProcAttr = &unix.SysProcAttr{
+		Pdeathsig: unix.SIGKILL,
+		Setsid:    true, // signals of the caller's terminal do not reach it
+	}
+	return cmd
 }
 
 // Isolate makes a command of berth's own executable start as pid 1 of new pid, ipc and uts namespaces, so
@@ -111,6 +117,7 @@ func cloneReadOnly(path string) (*os.File, error) {
 	return f, nil
 }
 
+// socketpair returns a stream whose two ends close on exec. exec.Cmd passes theirs on.
 func socketpair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(
 		unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -126,6 +133,8 @@ func socketpair() (ours, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
+// handshake sends the description of the sandbox and waits until the program runs. Only then can the error of
+// the start be told from the end of the program.
 func (p *Proc) handshake(first *message) error {
 	err := json.NewEncoder(p.conn).Encode(first)
 	if err != nil {
@@ -168,6 +177,9 @@ func (p *Proc) Wait() (Exit, error) {
 	if err == nil && m.Exit != nil {
 		return *m.Exit, nil
 	}
+
+	// A killed pid 1 sends no message: Kill did it, or the end of the thread that started it. The kernel has
+	// killed the program with it.
 	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && ws.Signaled() {
 		return Exit{Signal: int(ws.Signal())}, nil
