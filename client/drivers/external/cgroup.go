@@ -23,6 +23,7 @@ func (d *Driver) groupOf(id string) *cgroups.Group {
 }
 
 // scopeOf is the name of the cgroup of a task.
+// A slash in a name would make two groups, one in the other.
 func scopeOf(id string) string { return strings.ReplaceAll(id, "/", ".") + ".scope" }
 
 // makeGroup makes the cgroup of a task with its limits. The driver starts the task in it.
@@ -38,11 +39,15 @@ func (d *Driver) makeGroup(cfg *driver.TaskConfig) error {
 	}
 
 	r := cfg.Resources
+	// A process beyond the highest limit is killed. Below it, the task keeps what it asked for at least, also
+	// when the machine runs short.
 	limits := cgroups.Limits{CPUShares: r.CPU, MemoryBytes: memoryLimit(cfg)}
 	if r.MemoryMaxMB > r.MemoryMB {
 		limits.MemoryReserve = int64(r.MemoryMB) << 20
 	}
 
+	// The agent makes the group before the start, because the guard has to know it before the first process
+	// of the task (ADR 62).
 	_, err = d.machine.New(shareSlice, scopeOf(cfg.ID), limits)
 	if err != nil {
 		return fmt.Errorf("making the cgroup of task %q: %w", cfg.ID, err)
@@ -57,6 +62,8 @@ func (d *Driver) removeGroup(ctx context.Context, id string) error {
 	if group.Empty() {
 		return nil
 	}
+
+	// The kernel may hold a killed process in a system call for any time.
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := group.Kill(ctx)

@@ -13,6 +13,7 @@ import (
 
 // taskConfig converts the configuration of a task, but for the driver's part, the mounts and the user.
 func (d *Driver) taskConfig(cfg *driver.TaskConfig, p pipes) *protocol.TaskConfig {
+	// The ID of a task begins with the ID of its allocation (driver.TaskConfig).
 	allocID, _, _ := strings.Cut(cfg.ID, "/")
 	return &protocol.TaskConfig{
 		Id:            cfg.ID,
@@ -53,6 +54,7 @@ func isolationOf(n *driver.Network) *protocol.NetworkIsolationSpec {
 	}
 }
 
+// dnsOf returns nil where the task uses the name servers of the node.
 func dnsOf(n *driver.Network) *protocol.DNSConfig {
 	if n == nil || n.DNS.IsEmpty() {
 		return nil
@@ -79,6 +81,8 @@ func memoryLimit(cfg *driver.TaskConfig) int64 {
 	return int64(max(cfg.Resources.MemoryMB, cfg.Resources.MemoryMaxMB)) << 20
 }
 
+// resourcesOf gives each limit in the two forms of the interface: as the job has it, and as the kernel takes
+// it. Drivers use one or the other.
 func (d *Driver) resourcesOf(cfg *driver.TaskConfig) *protocol.Resources {
 	r := cfg.Resources
 	return &protocol.Resources{
@@ -94,12 +98,16 @@ func (d *Driver) resourcesOf(cfg *driver.TaskConfig) *protocol.Resources {
 			CpuPeriod:        cpuPeriod,
 			CpuShares:        int64(r.CPU),
 			MemoryLimitBytes: memoryLimit(cfg),
-			PercentTicks:     float64(r.CPU) / float64(max(d.cfg.MHz, 1)),
-			CpusetCgroup:     d.groupOf(cfg.ID).V2,
+			// The share of the processors of the node, of which drivers make a hard limit with CpuPeriod. A
+			// node that does not know its speed has 0 MHz.
+			PercentTicks: float64(r.CPU) / float64(max(d.cfg.MHz, 1)),
+			CpusetCgroup: d.groupOf(cfg.ID).V2,
 		},
 	}
 }
 
+// portsOf gives a driver the ports of the allocation. A driver with a network of its own maps Value on the
+// node to To in the task.
 func portsOf(ports []structs.AllocatedPort) []*protocol.PortMapping {
 	var all []*protocol.PortMapping
 	for _, p := range ports {
@@ -113,6 +121,7 @@ func portsOf(ports []structs.AllocatedPort) []*protocol.PortMapping {
 	return all
 }
 
+// mountOf converts a mount. In the interface, devices are no mounts: see devicesOf.
 func mountOf(m driver.Mount) *protocol.Mount {
 	return &protocol.Mount{
 		TaskPath:        m.TaskPath,
@@ -132,6 +141,7 @@ func devicesOf(mounts []driver.Mount) []*protocol.Device {
 		}
 		permissions := cmp.Or(m.Permissions, "rwm")
 		if m.ReadOnly {
+			// A read-only mount of a device file does not prevent writes to the device.
 			permissions = "r"
 		}
 		all = append(all, &protocol.Device{

@@ -27,6 +27,7 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
+	// The cancel runs before the Wait, whose goroutine it ends.
 	defer asking.Wait()
 	defer cancel(nil)
 	asking.Go(func() {
@@ -42,16 +43,12 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 	}
 
 	c := &command{stream: stream}
-	_ = c.send(&protocol.ExecTaskStreamingRequest{Setup: &protocol.ExecTaskStreamingRequest_Setup{
-		TaskId:  id,
-		Command: x.Command,
-		Tty:     x.TTY,
-	}})
-
+	c.begin(id, x)
 	var input sync.WaitGroup
 	input.Go(func() { x.CopyInput(c, c.closeInput) })
 	input.Go(func() { x.FollowSize(ctx, c.resize) })
 	result, err := c.receive(x)
+	// The error of a stream that was cancelled says nothing of the cause, such as a probe without an answer.
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -72,20 +69,33 @@ func (d *Driver) processFor(ctx context.Context, id string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// A plugin without this capability may not implement the call.
 	if !p.can.GetExec() {
 		return nil, structs.Preconditionf("the driver plugin %q runs no commands in its tasks", d.name)
 	}
 	err = t.takeUp(ctx, p)
+	// The agent holds the task, so a plugin that cannot find it says that it has ended.
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil, structs.Conflictf("task %q has ended: %w", id, err)
 	}
 	return p, err
 }
 
-// command is the stream of a command that runs in a task.
+// command is the stream of a command that runs in a task. Input and sizes come from two goroutines, and gRPC
+// allows one send at a time.
 type command struct {
 	mu     sync.Mutex // held during a send
 	stream protocol.Driver_ExecTaskStreamingClient
+}
+
+// begin asks for the command. receive returns the reason of a failure.
+func (c *command) begin(id string, x *driver.ExecConfig) {
+	_ = c.send(&protocol.ExecTaskStreamingRequest{Setup: &protocol.ExecTaskStreamingRequest_Setup{
+		TaskId:  id,
+		Command: x.Command,
+		Tty:     x.TTY,
+	}})
 }
 
 // send sends a message. The receiving side has the reason of a failure.
@@ -123,6 +133,7 @@ func (c *command) resize(size driver.TerminalSize) {
 
 // receive passes the output on until the command has ended.
 func (c *command) receive(x *driver.ExecConfig) (*driver.ExitResult, error) {
+	// A terminal has one output, whatever the plugin sends a part of it as.
 	stderr := x.Stderr
 	if x.TTY {
 		stderr = x.Stdout

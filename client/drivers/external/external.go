@@ -40,7 +40,7 @@ var (
 type Config struct {
 	Catalog *catalog.Catalog
 	Records *store.DB
-	Version string // of the plugin, an attribute of the node
+	Version string // of the plugin, an attribute of the node; "" if it is not known
 	Node    Node
 	MHz     int // of the node, over all cores
 	Logs    Logs
@@ -66,13 +66,15 @@ type Driver struct {
 	machine    *cgroups.Machine
 	starts     sync.WaitGroup // the calls that start tasks
 
-	mu      sync.Mutex
+	// report is set by Run before anything calls it, and does not change.
+	report func(*structs.DriverInfo)
+
+	mu      sync.Mutex                   // guards the fields below
 	process *process                     // nil: no process runs
-	can     *protocol.DriverCapabilities // of the last process
+	can     *protocol.DriverCapabilities // of the last process: it answers while none runs, too
 	changed chan struct{}                // closed at the next change of process
-	info    *structs.DriverInfo
-	tasks   map[string]*task
-	report  func(*structs.DriverInfo)
+	info    *structs.DriverInfo          // the last report, nil before the first
+	tasks   map[string]*task             // by ID: started or recovered, until Destroy
 	// unanswered are the starts of tasks without an answer of the plugin, by ID, until Destroy.
 	unanswered map[string]*start
 }
@@ -97,9 +99,10 @@ func New(name string, cfg Config, logger hclog.Logger) *Driver {
 	}
 
 	d.supervisor = catalog.Supervisor{
-		Catalog:  cfg.Catalog,
-		Records:  cfg.Records,
-		Name:     name,
+		Catalog: cfg.Catalog,
+		Records: cfg.Records,
+		Name:    name,
+		// Tasks of a driver that has no helpers of its own would end with its process (ADR 26).
 		Outlives: true,
 		Session:  d.session,
 		Failed:   d.fail,
@@ -146,6 +149,8 @@ func (d *Driver) session(ctx context.Context, running *catalog.Process) error {
 	}
 	d.setProcess(p)
 	defer d.setProcess(nil)
+	// All three end with ctx, which the supervisor ends with the process. A plugin that closes a stream does
+	// not end the session: the stream is opened again.
 	h := &health{publish: d.setInfo, began: time.Now()}
 	var all sync.WaitGroup
 	all.Go(func() { d.followEvents(ctx, p.service) })
@@ -174,6 +179,7 @@ func readProcess(ctx context.Context, service protocol.DriverClient) (*process, 
 	return &process{service: service, schema: parsed, can: answer.GetCapabilities()}, nil
 }
 
+// setProcess makes p the process that calls go to, nil for none.
 func (d *Driver) setProcess(p *process) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -181,6 +187,8 @@ func (d *Driver) setProcess(p *process) {
 	if p != nil {
 		d.can = p.can
 	}
+
+	// All that wait in await look again. Those that come later wait for the next change.
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
@@ -190,10 +198,12 @@ func (d *Driver) fail(err error) {
 	d.setInfo(unhealthy("the driver plugin does not run: %v", err))
 }
 
+// setInfo keeps a report for Fingerprint and passes it on. The callers keep the order of reports.
 func (d *Driver) setInfo(info *structs.DriverInfo) {
 	d.mu.Lock()
 	d.info = info
 	d.mu.Unlock()
+	// The lock is not held: report is the manager's, and may call the driver.
 	d.report(info)
 }
 

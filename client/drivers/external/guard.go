@@ -22,11 +22,12 @@ func (d *Driver) Guardable() error {
 	if d.machine.IsUnified() {
 		return nil
 	}
-	return structs.Preconditionf("on this machine, which has cgroup v1, it makes the cgroup of a task itself, "+
-		"so no guard finds the processes of the task: %s", remedy)
+	return structs.Preconditionf("on this machine, which has cgroup v1, it makes the cgroup of a task "+
+		"itself, so no guard finds the processes of the task: %s", remedy)
 }
 
-// orderGuard tells the guard the cgroup of a task, if it has one.
+// orderGuard tells the guard the cgroup of a task. Without OrderGuard, nothing of the task has to end with
+// the lease.
 func orderGuard(d *Driver, cfg *driver.TaskConfig) error {
 	if cfg.OrderGuard == nil {
 		return nil
@@ -53,12 +54,16 @@ func (d *Driver) checkPlace(
 		return callError(err)
 	}
 
+	// The interface has no field for the process. Drivers name it in this attribute by convention.
 	text := answer.GetDriver().GetAttributes()["pid"]
 	pid, err := strconv.Atoi(text)
 	if err != nil || pid <= 1 {
-		return structs.Preconditionf("the driver %q names no process of task %q (its attribute pid is %q), so no "+
-			"guard can end the task: %s", d.name, cfg.ID, structs.Cut(text, structs.MaxQuoted), remedy)
+		return structs.Preconditionf("the driver %q names no process of task %q (its attribute pid is %q), "+
+			"so no guard can end the task: %s", d.name, cfg.ID, structs.Cut(text, structs.MaxQuoted), remedy)
 	}
+
+	// The group is read before the test for life, so that a process that ends in between does not look like
+	// one outside of it.
 	group := d.groupOf(cfg.ID)
 	pids, err := group.PIDs()
 	if err != nil || slices.Contains(pids, pid) {

@@ -15,7 +15,7 @@ type health struct {
 	publish func(*structs.DriverInfo)
 	began   time.Time // of the process, or of its use
 
-	mu       sync.Mutex
+	mu       sync.Mutex          // held while publish runs
 	reported *structs.DriverInfo // nil: nothing yet
 	silent   bool                // it did not answer the last probe
 }
@@ -39,6 +39,7 @@ func (h *health) setProbe(err error) {
 	case err != nil:
 		h.silent = true
 		h.publish(unhealthy("the driver plugin does not answer: %v", err))
+	// The first report may be on its way: nothing is published until it is late.
 	case h.reported == nil && time.Since(h.began) < reportTimeout:
 	case h.reported == nil:
 		h.publish(unhealthy("the driver plugin answers, but has not reported its health"))
@@ -50,7 +51,9 @@ func (h *health) setProbe(err error) {
 
 // probe asks the process at intervals whether it answers, until ctx ends.
 func probe(ctx context.Context, service protocol.DriverClient, h *health) {
+	// A plugin that hangs sends no report of that: only a call shows it.
 	for backoff.Sleep(ctx, probeInterval) {
+		// A probe that ends with the session tells nothing of the plugin.
 		err := probeOnce(ctx, service)
 		if ctx.Err() != nil {
 			return
@@ -64,6 +67,7 @@ func probeOnce(ctx context.Context, service protocol.DriverClient) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, err := service.Capabilities(ctx, &protocol.CapabilitiesRequest{})
+	// A plugin that rejects the call has answered, too.
 	if err == nil || isFinal(err) {
 		return nil
 	}

@@ -59,8 +59,8 @@ func (p pipes) link(logs string) error {
 	return nil
 }
 
-// checkUnused returns an error if a process has one of the pipes open for writing. The helper must have
-// ended.
+// checkUnused returns an error if a process has one of the pipes open for writing. The helper has them open
+// for writing, too, so it must have ended.
 func (p pipes) checkUnused() error {
 	for _, path := range []string{p.stdout, p.stderr} {
 		used, err := isWritten(path)
@@ -85,6 +85,8 @@ func isWritten(path string) (bool, error) {
 		return false, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
+	// A pipe without writers is at its end: 0 bytes. EAGAIN tells of a writer that has written nothing. A
+	// byte that is left over counts as a writer.
 	n, err := unix.Read(fd, make([]byte, 1))
 	if err != nil && !errors.Is(err, unix.EAGAIN) {
 		return false, &os.PathError{Op: "read", Path: path, Err: err}
@@ -101,6 +103,7 @@ func (l Logs) start(ctx context.Context, cfg *driver.TaskConfig) (pipes, error) 
 			return p, err
 		}
 
+		// The driver opens the pipes with the rights of the agent, and the task inherits them.
 		err = unix.Mkfifo(path, 0o600)
 		if err != nil {
 			return p, &os.PathError{Op: "mkfifo", Path: path, Err: err}
@@ -108,8 +111,10 @@ func (l Logs) start(ctx context.Context, cfg *driver.TaskConfig) (pipes, error) 
 	}
 
 	spec := l.tasks.NewSpec(cfg)
+	// The helper is no process of the task: the kill of the task's cgroup must not end it before the rest of
+	// the output.
 	spec.Cgroup = nil
-	spec.Network = "" // it is no process of the task
+	spec.Network = ""
 	command := l.tasks.Supervisor()
 	spec.Program = &sandbox.Program{
 		Driver:  l.tasks.Name(),
@@ -124,7 +129,7 @@ func (l Logs) start(ctx context.Context, cfg *driver.TaskConfig) (pipes, error) 
 	return p, err
 }
 
-// recover finds the helper of a task again.
+// recover finds the helper of a task again, by the ID: its handle is recorded nowhere.
 func (l Logs) recover(ctx context.Context, id string) error {
 	return l.tasks.Recover(ctx, &driver.Handle{TaskID: id})
 }

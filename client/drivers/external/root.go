@@ -18,32 +18,15 @@ import (
 func (d *Driver) mounts(cfg *driver.TaskConfig, can *protocol.DriverCapabilities) ([]*protocol.Mount, error) {
 	var all []*protocol.Mount
 	if can.GetFsIsolation() == protocol.DriverCapabilities_CHROOT {
-		for _, from := range slices.Sorted(maps.Keys(d.cfg.Chroot)) {
-			if _, err := os.Stat(from); err == nil {
-				all = append(all, mountOf(driver.Mount{
-					HostPath: from,
-					TaskPath: d.cfg.Chroot[from],
-					ReadOnly: true,
-				}))
-			}
+		shown, err := d.cfg.rootMounts(cfg)
+		if err != nil {
+			return nil, err
 		}
 
-		if d.cfg.Covers != nil {
-			covers, err := d.cfg.Covers()
-			if err != nil {
-				return nil, err
-			}
-			for _, m := range covers {
-				all = append(all, mountOf(m))
-			}
-		}
-
-		all = append(all, mountOf(driver.Mount{
-			HostPath: cfg.Dirs.AllocShared,
-			TaskPath: driver.Inside.AllocShared,
-		}))
+		all = shown
 	}
 
+	// Devices go to the driver as devices: see devicesOf.
 	for _, m := range cfg.Mounts {
 		if m.Device {
 			continue
@@ -57,6 +40,36 @@ func (d *Driver) mounts(cfg *driver.TaskConfig, can *protocol.DriverCapabilities
 	}
 
 	return all, nil
+}
+
+// rootMounts returns the mounts of a root that the driver makes of the task's directory. The covers follow
+// what they cover, so that a driver that mounts in this order hides it.
+func (c Config) rootMounts(cfg *driver.TaskConfig) ([]*protocol.Mount, error) {
+	var all []*protocol.Mount
+	for _, from := range slices.Sorted(maps.Keys(c.Chroot)) {
+		if _, err := os.Stat(from); err == nil {
+			all = append(all, mountOf(driver.Mount{
+				HostPath: from,
+				TaskPath: c.Chroot[from],
+				ReadOnly: true,
+			}))
+		}
+	}
+
+	if c.Covers != nil {
+		covers, err := c.Covers()
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range covers {
+			all = append(all, mountOf(m))
+		}
+	}
+
+	return append(all, mountOf(driver.Mount{
+		HostPath: cfg.Dirs.AllocShared,
+		TaskPath: driver.Inside.AllocShared,
+	})), nil
 }
 
 // seesHost reports whether a task sees the paths of the host, perhaps only a part of them.
@@ -76,10 +89,13 @@ func openDirs(cfg *driver.TaskConfig, of taskUser, can *protocol.DriverCapabilit
 			taskdirs.SetMode(cfg.Dirs.Secrets, 0o777),
 			taskdirs.OpenSecretFiles(cfg.Dirs.Secrets))
 	}
+
 	user, err := of.find()
 	if err != nil {
 		return err
 	}
+
+	// A task in the root of the host passes the directories above its own to reach them.
 	return errors.Join(
 		taskdirs.Give(cfg.Dirs, user, taskdirs.OwnTmp),
 		taskdirs.OpenTo(filepath.Dir(cfg.Dirs.Task), user),

@@ -15,15 +15,16 @@ import (
 	"berth/structs"
 )
 
-// startTimeout bounds the start of a task. A driver may load an image for it.
+// startTimeout bounds the start of a task. A driver may load an image for it. A plugin that hangs holds the
+// task until then, unless its process ends: neither another start nor Destroy can pass.
 const startTimeout = time.Hour
 
 // start is a call of the plugin that starts a task.
 type start struct {
 	pipes  pipes
-	ended  chan struct{} // closed when the call has returned
-	answer *protocol.StartTaskResponse
-	err    error // of the call
+	ended  chan struct{}               // closed when the call has returned
+	answer *protocol.StartTaskResponse // set before ended is closed, as err
+	err    error                       // of the call
 }
 
 func (s *start) hasEnded() bool {
@@ -40,6 +41,8 @@ func (s *start) isAnswered() bool {
 	if !s.hasEnded() {
 		return false
 	}
+
+	// gRPC itself gives these codes to a call that has no answer.
 	switch status.Code(s.err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 		return false
@@ -65,6 +68,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, err
 	}
 
+	// The call has a context of its own: the end of ctx ends this wait, and not the start.
 	s := d.begin(ctx, p, request, pipes)
 	select {
 	case <-s.ended:
@@ -72,6 +76,13 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, callError(status.FromContextError(ctx.Err()).Err())
 	}
 
+	return s.finish(ctx, d, p, cfg)
+}
+
+// finish returns the handle of a start that has ended, or removes what a failed one has left.
+func (s *start) finish(
+	ctx context.Context, d *Driver, p *process, cfg *driver.TaskConfig,
+) (*driver.Handle, error) {
 	// Without an answer the task may run, and Destroy has to know of the start.
 	if s.isAnswered() {
 		d.mu.Lock()
@@ -79,7 +90,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		d.mu.Unlock()
 	}
 
-	err = s.failure()
+	err := s.failure()
 	if err == nil {
 		err = d.checkPlace(ctx, p.service, cfg)
 	}
@@ -125,25 +136,9 @@ func (d *Driver) prepare(
 		return nil, pipes{}, err
 	}
 
-	err = d.makeGroup(cfg)
+	made, err := makeObjects(ctx, d, cfg)
 	if err != nil {
 		return nil, pipes{}, err
-	}
-
-	err = orderGuard(d, cfg)
-	if err != nil {
-		return nil, pipes{}, errors.Join(err, d.removeGroup(context.WithoutCancel(ctx), cfg.ID))
-	}
-
-	made, err := d.cfg.Logs.start(ctx, cfg)
-	if err != nil {
-		err = fmt.Errorf("opening the task's logs: %w", err)
-		return nil, pipes{}, errors.Join(err, d.removeGroup(context.WithoutCancel(ctx), cfg.ID))
-	}
-
-	err = made.link(cfg.Dirs.Logs)
-	if err != nil { // most drivers do without
-		d.logger.Warn("failed to name the pipes of a task among its logs", "task_id", cfg.ID, "error", err)
 	}
 
 	request := d.taskConfig(cfg, made)
@@ -153,13 +148,42 @@ func (d *Driver) prepare(
 	return request, made, nil
 }
 
+// makeObjects makes the cgroup of a task and the pipes for its output. It leaves no cgroup if it fails.
+func makeObjects(ctx context.Context, d *Driver, cfg *driver.TaskConfig) (pipes, error) {
+	err := d.makeGroup(cfg)
+	if err != nil {
+		return pipes{}, err
+	}
+
+	err = orderGuard(d, cfg)
+	if err != nil {
+		return pipes{}, errors.Join(err, d.removeGroup(context.WithoutCancel(ctx), cfg.ID))
+	}
+
+	made, err := d.cfg.Logs.start(ctx, cfg)
+	if err != nil {
+		err = fmt.Errorf("opening the task's logs: %w", err)
+		return pipes{}, errors.Join(err, d.removeGroup(context.WithoutCancel(ctx), cfg.ID))
+	}
+
+	err = made.link(cfg.Dirs.Logs)
+	if err != nil { // most drivers do without
+		d.logger.Warn("failed to name the pipes of a task among its logs", "task_id", cfg.ID, "error", err)
+	}
+
+	return made, nil
+}
+
 // begin calls the plugin in the background. The call ends with its answer or its process, and at the latest
 // when Run closes the connection.
 func (d *Driver) begin(ctx context.Context, p *process, request *protocol.TaskConfig, made pipes) *start {
 	s := &start{pipes: made, ended: make(chan struct{})}
+
+	// It is known before the call, so that a Destroy in between does not miss it.
 	d.mu.Lock()
 	d.unanswered[request.GetId()] = s
 	d.mu.Unlock()
+
 	d.starts.Go(func() {
 		defer close(s.ended)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)

@@ -40,6 +40,7 @@ func (d *Driver) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 const maxPercent = 1e6
 
 func statsOf(s *protocol.TaskStats) *driver.Stats {
+	// A plugin may leave out any part: the getters of a missing one return zero.
 	usage := s.GetAggResourceUsage()
 	stats := &driver.Stats{CollectedAt: credibleTime(s.GetTimestamp()).UnixNano()}
 	stats.MemoryRSS = usage.GetMemory().GetRss()

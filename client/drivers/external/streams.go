@@ -36,6 +36,7 @@ var (
 		Min: 5 * time.Second,
 		Max: 2 * time.Minute,
 	}
+
 	// reportPause is the shortest time between two reports of a driver: each may change the row of the node.
 	reportPause = time.Second
 )
@@ -52,6 +53,7 @@ func (d *Driver) followFingerprints(ctx context.Context, service protocol.Driver
 			d.addVersion(info)
 			d.addIsolation(info)
 			h.setReport(info)
+			// A plugin that sends more waits: gRPC holds its stream up until this side reads on.
 			backoff.Sleep(ctx, reportPause)
 		})
 
@@ -76,6 +78,7 @@ func (d *Driver) followEvents(ctx context.Context, service protocol.DriverClient
 			return service.TaskEvents(ctx, &protocol.TaskEventsRequest{})
 		}, func(e *protocol.DriverTaskEvent) {
 			pace.Reset()
+			// The handler of an event may take a while, and holds up only this stream.
 			d.cfg.Events(eventOf(e))
 		})
 
@@ -96,6 +99,7 @@ type stream[T any] interface{ Recv() (*T, error) }
 
 // readAll opens a stream and passes on what it sends. It returns why the stream has ended.
 func readAll[T any](ctx context.Context, open func(context.Context) (stream[T], error), each func(*T)) error {
+	// The cancel frees the stream: gRPC keeps one that is not read to its end.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := open(ctx)
@@ -114,6 +118,7 @@ func readAll[T any](ctx context.Context, open func(context.Context) (stream[T], 
 	}
 }
 
+// infoOf converts a report. A plugin that cannot tell its state is not usable, but runs on.
 func infoOf(answer *protocol.FingerprintResponse) *structs.DriverInfo {
 	if text := answer.GetErr(); text != "" {
 		return unhealthy("the driver plugin failed to find out its health: %s", text)
@@ -133,6 +138,7 @@ func firstPairs[V any](values map[string]V, format func(V) string, most int) map
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		value := structs.Cut(format(values[name]), maxText)
 		size := len(name) + len(value)
+		// A later pair may be small enough for the rest.
 		if size > most || len(pairs) == maxPairs {
 			continue
 		}
@@ -177,6 +183,8 @@ func attributeText(a *shared.Attribute) string {
 	return ""
 }
 
+// eventOf converts an event. The plugin names the task itself, and may name any: the names are only looked
+// up.
 func eventOf(e *protocol.DriverTaskEvent) driver.TaskEvent {
 	asIs := func(text string) string { return text }
 	return driver.TaskEvent{

@@ -24,12 +24,13 @@ const handleVersion = 1
 // task is a task that the plugin started, or took up again.
 type task struct {
 	id     string
-	handle *protocol.TaskHandle
+	handle *protocol.TaskHandle // opaque: the plugin's; it does not change
 
-	mu     sync.Mutex
-	holder *process // the process that knows the task; nil or an older one: it has to take it up
+	mu     sync.Mutex // held during a take-up: one call for each process is enough
+	holder *process   // the process that knows the task; nil or an older one: it has to take it up
 }
 
+// hold makes the methods with a task ID find the task.
 func (d *Driver) hold(t *task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,6 +64,7 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 		return err
 	}
 
+	// A task without its helper runs on: it is of more use than its output.
 	err = d.cfg.Logs.recover(ctx, h.TaskID)
 	if err != nil {
 		d.logger.Warn("failed to find the logs of a task", "task_id", h.TaskID, "error", err)
@@ -111,7 +113,8 @@ var waitRetry = backoff.Backoff{
 	Max: 30 * time.Second,
 }
 
-// maxLost is the number of rejections in a row after which a task that the plugin could take up is lost.
+// maxLost is the number of rejections in a row after which a task that the plugin could take up is lost. They
+// are of one process, which has taken the task up again before each.
 const maxLost = 3
 
 // Wait implements driver.Driver. It waits on while the plugin has no process. A plugin that does not wait
@@ -131,6 +134,7 @@ func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 			return nil, err
 		}
 
+		// What one process has rejected says nothing of the next one.
 		if p != last {
 			last = p
 			pace.Reset()
@@ -151,6 +155,7 @@ func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 			return &driver.ExitResult{Err: err.Error()}, nil
 		}
 
+		// The end of ctx ends the call, too, which is no failure.
 		if ctx.Err() == nil {
 			d.logger.Warn("failed to wait for a task, retrying", "task_id", id, "error", err)
 		}
@@ -261,6 +266,7 @@ func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error
 		err = t.takeUp(ctx, p)
 	}
 
+	// A plugin that cannot take the task up, or that gets no handle, may still know the task by its ID.
 	if err == nil || structs.IsKind(err, structs.KindNotFound) {
 		err = d.destroy(ctx, p, id)
 	}
@@ -268,19 +274,7 @@ func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error
 		return err
 	}
 
-	err = d.removeGroup(ctx, id)
-	if err != nil {
-		return err
-	}
-
-	err = d.cfg.Logs.stop(ctx, id)
-	// The plugin may have started a process of which it knows nothing.
-	if err == nil && unanswered != nil && !unanswered.isAnswered() {
-		err = unanswered.pipes.checkUnused()
-	}
-	if err == nil {
-		err = releaseUser(d.cfg.Records, id)
-	}
+	err = removeObjects(ctx, d, id, unanswered)
 	if err != nil {
 		return err
 	}
@@ -292,6 +286,27 @@ func (d *Driver) Destroy(ctx context.Context, id string, h *driver.Handle) error
 	return nil
 }
 
+// removeObjects removes what the agent has made for a task that the plugin has removed. The processes end
+// first, then the helper, which reads their last output. The user ID is free when no process has it.
+func removeObjects(ctx context.Context, d *Driver, id string, unanswered *start) error {
+	err := d.removeGroup(ctx, id)
+	if err != nil {
+		return err
+	}
+
+	err = d.cfg.Logs.stop(ctx, id)
+
+	// The plugin may have started a process of which it knows nothing.
+	if err == nil && unanswered != nil && !unanswered.isAnswered() {
+		err = unanswered.pipes.checkUnused()
+	}
+	if err != nil {
+		return err
+	}
+
+	return releaseUser(d.cfg.Records, id)
+}
+
 // destroy removes a task, also a running one. A plugin that has no such task rejects, as one that fails does:
 // so it is asked for the task.
 func (d *Driver) destroy(ctx context.Context, p *process, id string) error {
@@ -301,6 +316,8 @@ func (d *Driver) destroy(ctx context.Context, p *process, id string) error {
 	if err == nil || !isFinal(err) {
 		return callError(err)
 	}
+
+	// The first error stands unless the plugin says that it has no such task.
 	_, missing := p.service.InspectTask(ctx, &protocol.InspectTaskRequest{TaskId: id})
 	if missing != nil && isFinal(missing) {
 		return nil
@@ -317,6 +334,8 @@ func isFinal(err error) bool {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted, codes.Internal:
 		return false
 	}
+
+	// The mark comes as a detail of the status, with any code.
 	for _, detail := range s.Details() {
 		if d, ok := detail.(*shared.RecoverableError); ok && d.GetRecoverable() {
 			return false
@@ -325,7 +344,8 @@ func isFinal(err error) bool {
 	return true
 }
 
-// callError converts the error of a call.
+// callError converts the error of a call. A final one is internal: the codes of plugins do not tell whose
+// fault it is.
 func callError(err error) error {
 	if err == nil {
 		return nil

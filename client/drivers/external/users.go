@@ -60,6 +60,8 @@ func (u taskUser) find() (*sandbox.User, error) {
 	if u.uid == 0 {
 		return executor.LookupUser(u.name)
 	}
+
+	// An allotted user has a group of the same ID, and no other.
 	return &sandbox.User{UID: uint32(u.uid), GID: uint32(u.uid)}, nil
 }
 
@@ -119,6 +121,8 @@ func allotUser(db *store.DB, ids UserRange, taskID string) (int, error) {
 	for i := range size {
 		uid := ids.Min + (first+i)%size
 		if !held[uid] && !isKnown(uid) {
+			// The record precedes the first use of the ID. After a crash a new start finds it here, and
+			// Destroy deletes it.
 			return uid, userTable.Put(db, taskID, &heldUser{UID: uid})
 		}
 	}
@@ -130,6 +134,7 @@ func allotUser(db *store.DB, ids UserRange, taskID string) (int, error) {
 // isKnown reports whether the machine has a user or a group with that ID.
 func isKnown(id int) bool {
 	text := strconv.Itoa(id)
+	// A task with the ID of a user of the machine could use the files of that user.
 	_, userErr := user.LookupId(text)
 	_, groupErr := user.LookupGroupId(text)
 	return userErr == nil || groupErr == nil
@@ -139,6 +144,7 @@ func isKnown(id int) bool {
 func releaseUser(db *store.DB, taskID string) error {
 	allotting.Lock()
 	defer allotting.Unlock()
+	// Most tasks hold none, and a deletion would write to the disk.
 	held, err := userTable.Get(db, taskID)
 	if err != nil || held == nil {
 		return err
