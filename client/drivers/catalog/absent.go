@@ -49,6 +49,8 @@ func (c *Catalog) identityOf(file string) identity {
 	if err == nil {
 		err = json.Unmarshal(text, &last)
 	}
+
+	// The file may be cut off by a crash. It is checked as an answer is.
 	known := last.Kind == Driver || last.Kind == Device
 	if err == nil && known && len(last.Name) <= maxName && wellFormed.MatchString(last.Name) {
 		return last
@@ -76,6 +78,7 @@ func (c *Catalog) addAbsent(file string, reason error) {
 		as.Name = file
 	}
 
+	// The log is the only trace of a program for which no name is left.
 	c.logger.Error("plugin cannot be used now", "file", file, "name", as.Name, "error", reason)
 	if c.plugins[as.Name] != nil || !wellFormed.MatchString(as.Name) || len(as.Name) > maxName {
 		return
@@ -110,6 +113,7 @@ func (c *Catalog) askAgain(ctx context.Context, p *Plugin) error {
 		return err
 	}
 
+	// The Supervisor of the plugin alone calls this, so p needs no lock.
 	answered, err := c.ask(ctx, filepath.Base(p.path))
 	if err != nil {
 		return err
@@ -120,6 +124,7 @@ func (c *Catalog) askAgain(ctx context.Context, p *Plugin) error {
 	}
 
 	if answered.Name != p.Name || answered.Kind != p.Kind {
+		// The drivers and the devices of the node were made by name and kind at the start of the agent.
 		return structs.Preconditionf("the program is the %s %q; restart the agent to use it",
 			strings.ToLower(answered.Kind.String()), answered.Name)
 	}

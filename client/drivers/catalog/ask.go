@@ -36,9 +36,26 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 	}
 	defer process.Kill()
 
+	parsed, err := p.identify(ctx, base.NewBasePluginClient(process.Conn()))
+	if err != nil {
+		return nil, err
+	}
+
+	p.config, err = c.decode(parsed, file)
+	if err != nil {
+		return nil, err
+	}
+
+	c.keepIdentity(file, p)
+	p.digest, err = p.computeDigest(c.topologyDigest())
+	return p, err
+}
+
+// identify asks a process what it is, and returns the schema of its configuration. One timeout bounds both
+// calls.
+func (p *Plugin) identify(ctx context.Context, service base.BasePluginClient) (*schema.Schema, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	service := base.NewBasePluginClient(process.Conn())
 	info, err := service.PluginInfo(ctx, &base.PluginInfoRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("asking for its name: %w", err)
@@ -57,19 +74,7 @@ func (c *Catalog) ask(ctx context.Context, file string) (*Plugin, error) {
 		return nil, fmt.Errorf("asking for the schema of its configuration: %w", err)
 	}
 
-	parsed, err := schema.Parse(answer.GetSpec())
-	if err != nil {
-		return nil, err
-	}
-
-	p.config, err = c.decode(parsed, file)
-	if err != nil {
-		return nil, err
-	}
-
-	c.keepIdentity(file, p)
-	p.digest, err = p.computeDigest(c.topologyDigest())
-	return p, err
+	return schema.Parse(answer.GetSpec())
 }
 
 // newPlugin returns the plugin of a file, of which nothing else is known.
@@ -125,13 +130,15 @@ const (
 // wellFormed are the names that directories, records and attributes can have.
 var wellFormed = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
+// checkInfo bounds what comes from a program: the name becomes a part of paths, keys and attributes.
 func checkInfo(info *base.PluginInfoResponse) error {
 	name := info.GetName()
 	switch {
 	case len(name) > maxName:
 		return structs.Invalidf("its name has %d bytes, at most %d are allowed", len(name), maxName)
 	case !wellFormed.MatchString(name):
-		return structs.Invalidf("its name is %q: letters, digits, and then also '_', '-' and '.' are allowed", name)
+		return structs.Invalidf("its name is %q: letters, digits, and then also '_', '-' and '.' are allowed",
+			name)
 	case len(info.GetPluginVersion()) > maxVersion:
 		return structs.Invalidf("its version has %d bytes, at most %d are allowed",
 			len(info.GetPluginVersion()), maxVersion)
@@ -151,6 +158,9 @@ func (p *Plugin) computeDigest(topology string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
+	// A copy over the program may keep its size and its time, but not the inode, unless it is written into
+	// the old file.
 	inode := uint64(0)
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		inode = st.Ino
@@ -176,6 +186,8 @@ func (c *Catalog) run(ctx context.Context, p *Plugin) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// While the plugin is asked there is no digest yet: that process is never recorded.
 	process.reattach.Digest = p.digest
 	return process, nil
 }

@@ -43,8 +43,8 @@ type attached struct {
 	ended   chan struct{} // closed when it has ended or is no longer watched
 	detach  context.CancelFunc
 	context context.Context // until detach
-	// abort stops the watch of the caller's context. It reports false if that has ended. A process of an earlier
-	// agent is detached then.
+	// abort stops the watch of the caller's context. It reports false if that has ended. A process of an
+	// earlier agent is detached then.
 	abort  func() bool
 	stdout *tail
 	stderr *tail
@@ -67,6 +67,8 @@ func (a *attached) watch(process procref.Ref, reap func() string) {
 	a.process = process
 	go func() {
 		defer close(a.ended)
+		// Wait needs a pidfd, which a machine without free files does not give. An error does not mean that
+		// the process has ended.
 		for process.Wait(a.context) != nil {
 			if !backoff.Sleep(a.context, watchRetry) {
 				return
@@ -75,6 +77,8 @@ func (a *attached) watch(process procref.Ref, reap func() string) {
 		if reap != nil {
 			a.result = reap()
 		}
+
+		// The result is set before, so a reader of exited may read it without a lock.
 		close(a.exited)
 	}()
 }
@@ -89,6 +93,7 @@ func (a *attached) openTails() (err error) {
 	return err
 }
 
+// record returns what the next agent needs to find the process. connect has the address from the handshake.
 func (a *attached) record(c *goplugin.ReattachConfig) (Reattach, error) {
 	boot, err := procref.BootID()
 	return Reattach{
@@ -115,6 +120,7 @@ func (a *attached) explain(err error) error {
 
 // close closes the files of a process that has ended.
 func (a *attached) close() {
+	// The readers end by themselves: ended is closed.
 	a.logs.Wait()
 	for _, t := range []*tail{a.stdout, a.stderr} {
 		if t != nil {
@@ -132,6 +138,7 @@ func (a *attached) Wait(context.Context) error {
 // Kill implements runner.AttachedRunner. It does nothing to a detached process. It detaches one that does not
 // end, so that no caller waits for it.
 func (a *attached) Kill(ctx context.Context) error {
+	// A later agent may use a detached process.
 	if a.context.Err() != nil {
 		return nil
 	}
@@ -218,6 +225,7 @@ func (r *processRunner) Start(context.Context) error {
 		_ = r.cmd.Wait()
 		return r.cmd.ProcessState.String()
 	})
+	// The end of ctx ends a start that hangs in the handshake. connect calls abort after it.
 	r.abort = context.AfterFunc(r.ctx, func() { _ = r.Kill(context.Background()) })
 	return nil
 }
@@ -232,6 +240,8 @@ func (r *processRunner) writeRecord(process procref.Ref) error {
 	if err != nil {
 		return err
 	}
+
+	// The file needs no sync: a crash of the machine ends the process, too.
 	return os.WriteFile(filepath.Join(r.dir, recordName), text, 0o600)
 }
 

@@ -114,6 +114,17 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 		return c, err
 	}
 
+	asked, failed := c.askAll(ctx, names)
+	if ctx.Err() != nil {
+		return c, ctx.Err()
+	}
+
+	return c, c.addPlugins(names, asked, failed)
+}
+
+// askAll asks programs at the same time: one that hangs holds the start of the agent up for startTimeout
+// once. It returns a plugin or an error for each.
+func (c *Catalog) askAll(ctx context.Context, names []string) ([]*Plugin, []error) {
 	asked := make([]*Plugin, len(names))
 	failed := make([]error, len(names))
 	var all sync.WaitGroup
@@ -122,10 +133,12 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 	}
 
 	all.Wait()
-	if ctx.Err() != nil {
-		return c, ctx.Err()
-	}
+	return asked, failed
+}
 
+// addPlugins enters the plugins. Those that have answered come first, so that an absent one takes no name
+// from them. It returns the faults of the configuration.
+func (c *Catalog) addPlugins(names []string, asked []*Plugin, failed []error) error {
 	var faults []error
 
 	// Of two programs with one name the first file has it, at every start of the agent.
@@ -146,7 +159,7 @@ func Open(ctx context.Context, cfg Config, logger hclog.Logger) (*Catalog, error
 		}
 	}
 
-	return c, errors.Join(faults...)
+	return errors.Join(faults...)
 }
 
 // checkBlocks returns the faults of the operator's blocks that no program can end.
@@ -210,6 +223,7 @@ func (c *Catalog) programs() (names []string) {
 	}
 	for _, e := range entries {
 		info, err := os.Stat(filepath.Join(c.cfg.Dir, e.Name()))
+		// A link may lead to a disk that is mounted later. Its program is absent until then.
 		isLink := e.Type()&fs.ModeSymlink != 0
 		if err != nil && isLink || err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			names = append(names, e.Name())
@@ -286,6 +300,7 @@ func (c *Catalog) configure(ctx context.Context, process *Process, p *Plugin) er
 // started with another program or configuration.
 func (c *Catalog) Reattach(ctx context.Context, name string, record Reattach) (*Process, error) {
 	p := c.plugins[name]
+	// A process of another program or configuration does not do what the operator asks for now.
 	if p == nil || p.digest != record.Digest {
 		return nil, nil
 	}

@@ -26,7 +26,8 @@ var startTimeout = time.Minute
 const (
 	// stopTimeout is the time between the request to end and SIGKILL.
 	stopTimeout = 2 * time.Second
-	// maxMessage bounds a message of a plugin, and maxHeader the text of an error.
+	// maxMessage bounds a message of a plugin in bytes, and maxHeader the text of an error, which gRPC sends
+	// in a header. Without them a plugin with a fault takes the memory of the agent.
 	maxMessage = 4 << 20
 	maxHeader  = 64 << 10
 	// socketDir begins the name of the directory that the library makes for the socket of a process.
@@ -55,6 +56,7 @@ type Reattach struct {
 // beside Dir.
 func (r Reattach) clean() error {
 	err := os.RemoveAll(r.Dir)
+	// The address comes from the process. Only a socket in the directory of sockets is removed.
 	socket := filepath.Clean(r.Address)
 	if r.Network != "unix" || !strings.HasPrefix(socket, filepath.Dir(r.Dir)+"/") {
 		return err
@@ -107,6 +109,9 @@ func (p *Process) leave() {
 	if p.conn != nil {
 		_ = p.conn.Close()
 	}
+
+	// detach ends the watch, and with it the readers of the output, which belong to the next agent from here
+	// on.
 	<-p.attached.ended
 	p.attached.logs.Wait()
 }
@@ -148,10 +153,12 @@ func clientConfig(logger hclog.Logger) *goplugin.ClientConfig {
 func start(ctx context.Context, cmd *exec.Cmd, sockets string, logger hclog.Logger) (*Process, error) {
 	a := newAttached()
 	cfg := clientConfig(logger)
+	// run has set the environment.
 	cfg.SkipHostEnv = true
 	cfg.UnixSocketConfig = &goplugin.UnixSocketConfig{TempDir: sockets}
 	cfg.RunnerFunc = func(_ hclog.Logger, handed *exec.Cmd, dir string) (runner.Runner, error) {
 		a.dir = dir
+		// handed has the variables of the handshake, and no program.
 		cmd.Env = append(cmd.Env, handed.Env...)
 		return newRunner(ctx, a, cmd)
 	}
@@ -210,25 +217,9 @@ func reattach(ctx context.Context, record Reattach, logger hclog.Logger) (*Proce
 		return nil, err
 	}
 
-	a := newAttached()
-	a.dir = record.Dir
-	err = a.openTails()
+	a, err := followEarlier(ctx, record, logger)
 	if err != nil {
-		a.close()
 		return nil, err
-	}
-
-	a.watch(record.Process, nil)
-	a.logs.Go(func() { a.stdout.logTo(logger) })
-	a.logs.Go(func() { a.stderr.logTo(logger) })
-	stop := context.AfterFunc(ctx, a.detach)
-	a.abort = func() bool {
-		if stop() {
-			return true
-		}
-
-		a.detach() // AfterFunc may not have come to it
-		return false
 	}
 
 	cfg := clientConfig(logger)
@@ -249,6 +240,33 @@ func reattach(ctx context.Context, record Reattach, logger hclog.Logger) (*Proce
 	return p, nil
 }
 
+// followEarlier watches the process of an earlier agent and reads its output. The process is no child of this
+// one, so its exit status stays unknown.
+func followEarlier(ctx context.Context, record Reattach, logger hclog.Logger) (*attached, error) {
+	a := newAttached()
+	a.dir = record.Dir
+	err := a.openTails()
+	if err != nil {
+		a.close()
+		return nil, err
+	}
+
+	a.watch(record.Process, nil)
+	a.logs.Go(func() { a.stdout.logTo(logger) })
+	a.logs.Go(func() { a.stderr.logTo(logger) })
+	stop := context.AfterFunc(ctx, a.detach)
+	a.abort = func() bool {
+		if stop() {
+			return true
+		}
+
+		a.detach() // AfterFunc may not have come to it
+		return false
+	}
+
+	return a, nil
+}
+
 // running reports whether the very process of the record runs.
 func (r Reattach) running() (bool, error) {
 	boot, err := procref.BootID()
@@ -262,6 +280,7 @@ func (r Reattach) running() (bool, error) {
 	return true, os.NewFile(uintptr(fd), "pidfd").Close()
 }
 
+// resolve parses the address of a record.
 func resolve(network, address string) (net.Addr, error) {
 	switch network {
 	case "unix":

@@ -27,6 +27,7 @@ func (c *Catalog) KillOthers(ctx context.Context, records *store.DB, wanted func
 
 		err := kill(ctx, *r.Value)
 		if err == nil {
+			// The record goes after its process: a crash in between only repeats the kill.
 			err = processes.Delete(records, r.Key)
 		}
 		if err != nil {
@@ -49,6 +50,7 @@ func (c *Catalog) killUnrecorded(ctx context.Context, kept map[string]bool) (fau
 
 	for _, e := range entries {
 		dir := filepath.Join(c.cfg.Sockets, e.Name())
+		// Other entries are the directories of helpers, which outlive the process of their driver.
 		if kept[dir] || !strings.HasPrefix(e.Name(), socketDir) || c.isProgram(e.Name()) {
 			continue
 		}

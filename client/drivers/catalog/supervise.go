@@ -76,6 +76,7 @@ func (s *Supervisor) session(ctx context.Context) error {
 	used, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var watch sync.WaitGroup
+	// The streams of a session have no bound. They end with the process.
 	watch.Go(func() {
 		select {
 		case <-p.Exited():
@@ -114,6 +115,8 @@ func (s *Supervisor) process(ctx context.Context) (*Process, error) {
 		return nil, err
 	}
 	reattach := p.Reattach()
+	// If the agent is killed before this record, the file in the directory of the process names it:
+	// KillOthers of the next agent ends it.
 	err = processes.Put(s.Records, s.Name, &reattach)
 	if err != nil {
 		p.Kill()
@@ -151,5 +154,6 @@ func (s *Supervisor) earlier(ctx context.Context) (*Process, error) {
 		}
 	}
 
+	// Two processes of one driver would both act on its tasks. After an error none is started.
 	return nil, kill(ctx, *record)
 }

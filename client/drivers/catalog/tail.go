@@ -23,8 +23,8 @@ const (
 	maxTail = 1 << 20
 	// maxDiagnosis bounds the text of a failed start.
 	maxDiagnosis = 4 << 10
-	// maxWords bounds the part of it that explains the end of a process: a driver has 512 bytes to describe its
-	// state.
+	// maxWords bounds the part of it that explains the end of a process: a driver has 512 bytes to describe
+	// its state.
 	maxWords = 360
 	// maxLine bounds a line of a log. A longer one is logged in parts.
 	maxLine = 16 << 10
@@ -105,6 +105,8 @@ func (t *tail) empty() {
 	if t.at < maxTail {
 		return
 	}
+
+	// The process writes with O_APPEND, so its next line goes to the new end.
 	err := t.file.Truncate(0)
 	if err == nil {
 		t.at = 0
