@@ -32,6 +32,7 @@ const (
 	Devices = "devices" // v1 only; in v2 a program of the kernel, on every group
 )
 
+// wanted are the controllers that tasks need. Machine.Missing has a reason for each that is not there.
 var wanted = []string{CPU, CPUAcct, Memory, PIDs, Devices}
 
 // Machine has the hierarchies of a machine.
@@ -54,6 +55,7 @@ func Detect() *Machine {
 	return m
 }
 
+// detect reads a table of mounts. A hierarchy that is not mounted cannot be used.
 func detect(table string) (*Machine, error) {
 	all, err := os.ReadFile(table)
 	if err != nil {
@@ -83,6 +85,13 @@ func detect(table string) (*Machine, error) {
 	}
 
 	m.leaveUnneeded()
+	m.noteMissing()
+	return m, nil
+}
+
+// noteMissing enters the controllers that no hierarchy has. In v2, cpu counts the usage, too, and devices
+// need no controller.
+func (m *Machine) noteMissing() {
 	for _, c := range wanted {
 		if m.V1[c] == "" &&
 			!slices.Contains(m.V2Has, c) &&
@@ -91,13 +100,14 @@ func detect(table string) (*Machine, error) {
 			m.Missing[c] = "no cgroup hierarchy has the " + c + " controller"
 		}
 	}
-
-	return m, nil
 }
 
+// addHierarchy enters a mounted hierarchy. The options of a mount of v1 name its controllers, which may be
+// several.
 func (m *Machine) addHierarchy(mount *mountinfo.Info) {
 	if mount.FSType == "cgroup2" {
 		m.V2 = mount.Mountpoint
+		// A controller that v1 has is not in this list. Without the file there is none.
 		b, _ := os.ReadFile(filepath.Join(m.V2, "cgroup.controllers"))
 		m.V2Has = strings.Fields(string(b))
 		return
@@ -174,6 +184,7 @@ func (m *Machine) New(parent, name string, limits Limits) (*Group, error) {
 	return g, nil
 }
 
+// makeGroup makes the directories and sets the limits. No process enters the group before both are done.
 func (m *Machine) makeGroup(g *Group, parent string, limits Limits) error {
 	if m.V2 != "" {
 		err := m.enableControllers(parent)
@@ -217,6 +228,7 @@ func (m *Machine) HandDown(parent string, controllers ...string) error {
 
 		// From the top down, because a group can hand down only what it has itself.
 		for _, d := range dirs {
+			// The write changes nothing where the group hands the controller down already.
 			file := filepath.Join(d, "cgroup.subtree_control")
 			if err := writeControl(file, "+"+c); err != nil {
 				return fmt.Errorf("handing the controller %s down: %w", c, err)

@@ -47,6 +47,7 @@ const (
 func deviceFilter(rules []DeviceRule) []instruction {
 	program := []instruction{
 		{code: loadWord, registers: kind | request<<4, offset: 0},
+		// The kernel passes the access in the upper half of the first word, and the kind in the lower one.
 		{code: copyWord, registers: access | kind<<4},
 		{code: mask, registers: kind, constant: 0xffff},
 		{code: shiftRight, registers: access, constant: 16},
@@ -84,6 +85,7 @@ func (r DeviceRule) checks() []instruction {
 
 	checks := []instruction{
 		{code: skipUnless, registers: kind, constant: wantedKind},
+		// The request must ask for nothing beyond the rule.
 		{code: skipIfAny, registers: access, constant: ^allowed},
 	}
 	if r.Major != anyNumber {
@@ -97,6 +99,7 @@ func (r DeviceRule) checks() []instruction {
 	return checks
 }
 
+// accessBits are the letters of a rule in the words of the kernel.
 var accessBits = map[rune]int32{
 	'r': unix.BPF_DEVCG_ACC_READ,
 	'w': unix.BPF_DEVCG_ACC_WRITE,
@@ -186,6 +189,7 @@ func attachedFilters(group int) ([]uint32, error) {
 		group: uint32(group),
 		event: unix.BPF_CGROUP_DEVICE,
 		ids:   uint64(uintptr(unsafe.Pointer(&ids[0]))),
+		// More cannot be attached, so the list is whole.
 		count: maxAttached,
 	}
 
@@ -215,6 +219,7 @@ func attachFilter(group, filter int) error {
 	return err
 }
 
+// detachFilter takes a filter off a group. The kernel wants an open filter, and gives one for an ID.
 func detachFilter(group int, id uint32) error {
 	filter, err := bpf(unix.BPF_PROG_GET_FD_BY_ID, unsafe.Pointer(&id), unsafe.Sizeof(id))
 	if err != nil {

@@ -44,6 +44,7 @@ func StandardDevices() []DeviceRule {
 
 // RuleOf returns the rule for a device file. permissions are any of "rwm".
 func RuleOf(path, permissions string) (DeviceRule, error) {
+	// A link is followed: rules are of numbers, and names may change.
 	var st unix.Stat_t
 	err := unix.Stat(path, &st)
 	if err != nil {
@@ -67,6 +68,7 @@ func RuleOf(path, permissions string) (DeviceRule, error) {
 	}, nil
 }
 
+// validPermissions reports whether there is a permission, and no other letter than rwm.
 func validPermissions(permissions string) bool {
 	return permissions != "" && strings.Trim(permissions, "rwm") == ""
 }
@@ -76,6 +78,7 @@ func validPermissions(permissions string) bool {
 // has no effect, and a new group may use any device. A machine that cannot restrict devices has that in
 // Machine.Missing after Probe, as for every other limit: its groups get no rules.
 func (g *Group) RestrictDevices(rules []DeviceRule) error {
+	// A hybrid machine has both. v1 comes first, as for the other controllers.
 	dir := cmp.Or(g.V1[Devices], g.V2)
 	if len(rules) == 0 || dir == "" {
 		return nil
@@ -131,6 +134,8 @@ func mergeRules(rules []DeviceRule) ([]DeviceRule, error) {
 	return list, nil
 }
 
+// validNumber reports whether a filter of v2 can compare the number: its constants are signed numbers of 32
+// bits.
 func validNumber(n int64) bool {
 	return n >= anyNumber && n <= math.MaxInt32
 }
@@ -182,6 +187,8 @@ func restrictV1(dir string, rules []DeviceRule) error {
 		}
 
 		devices := f[0] + " " + f[1]
+		// The line for all devices matches no rule, so all of it is surplus: the kernel then denies what no
+		// other line allows.
 		surplus := without(f[2], kept[devices])
 		if surplus == "" {
 			continue

@@ -26,10 +26,12 @@ const quotaFile = "cpu.cfs_quota_us"
 type control struct {
 	controller string
 	file       string
-	value      int64
+	value      int64 // zero is not written
 	optional   bool
 }
 
+// controlsV1 has the limit of memory before that of memory and swap: the kernel rejects the second one below
+// the first.
 func (l Limits) controlsV1() []control {
 	return []control{
 		{CPU, "cpu.shares", int64(cpuShares(l.CPUShares)), false},
@@ -41,6 +43,7 @@ func (l Limits) controlsV1() []control {
 	}
 }
 
+// controlsV2 has no limit of swap, which v2 counts apart from memory: see applyLimits.
 func (l Limits) controlsV2() []control {
 	return []control{
 		{CPU, "cpu.weight", int64(cpuWeight(l.CPUShares)), false},
@@ -86,6 +89,7 @@ func (c control) writeLimit(dir string) error {
 	if c.value == 0 {
 		return nil
 	}
+
 	err := writeControl(filepath.Join(dir, c.file), strconv.FormatInt(c.value, 10))
 	if c.file == quotaFile && errors.Is(err, unix.EINVAL) {
 		return nil // a group above has less, which holds here too
@@ -96,6 +100,7 @@ func (c control) writeLimit(dir string) error {
 	return err
 }
 
+// ignoreUnavailable drops the error of a control file that this kernel or this container does not have.
 func ignoreUnavailable(err error) error {
 	if errors.Is(err, os.ErrNotExist) ||
 		errors.Is(err, os.ErrPermission) {
@@ -110,12 +115,15 @@ func hasController(dir, controller string) bool {
 	return err == nil
 }
 
+// probeFile has a file of each controller that a group has only with the controller.
 var probeFile = map[string]string{
 	CPU:    "cpu.weight",
 	Memory: "memory.max",
 	PIDs:   "pids.max",
 }
 
+// cpuShares brings a weight into the bounds of the kernel. A weight of 1 MHz is one share. Zero stays zero,
+// which is no limit.
 func cpuShares(mhz int) int {
 	if mhz == 0 {
 		return 0

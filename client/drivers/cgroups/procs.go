@@ -61,6 +61,8 @@ func (e *Entry) openUnified(dir string) error {
 	if err != nil {
 		return fmt.Errorf("opening the cgroup %s: %w", dir, err)
 	}
+
+	// This path is of the host's mount, because the copy is read-only.
 	e.procs, err = os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
 	return err
 }
@@ -137,8 +139,10 @@ func (g *Group) PIDs() ([]int, error) {
 		}
 	}
 	slices.Sort(pids)
+	// A process is in one group of each hierarchy, so it comes once for each.
 	pids = slices.Compact(pids)
 	return slices.DeleteFunc(pids, func(pid int) bool {
+		// 0 stands for a process of another pid namespace, which cannot be signalled by a pid from here.
 		return pid == os.Getpid() || pid == 0
 	}), nil
 }
@@ -152,6 +156,8 @@ func (g *Group) Populated() (bool, error) {
 		return len(pids) > 0, err
 	}
 	events, err := os.ReadFile(filepath.Join(g.V2, "cgroup.events"))
+
+	// ENODEV is of a group that was removed while the file was open.
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return false, nil
 	}
@@ -194,7 +200,9 @@ const pause = 5 * time.Millisecond
 // Kill kills all processes in the group and returns when there are none, or with ctx's error. The pids
 // controller prevents new ones meanwhile. Without it Kill repeats until none are left.
 func (g *Group) Kill(ctx context.Context) error {
-	for _, dir := range g.Dirs() { // both best effort: the loop below decides
+	// Both are best effort, because the loop below decides: v1 has no cgroup.kill, nor has a kernel before
+	// 5.14.
+	for _, dir := range g.Dirs() {
 		_ = writeControl(filepath.Join(dir, "cgroup.kill"), "1")
 		_ = writeControl(filepath.Join(dir, "pids.max"), "0")
 	}
@@ -205,6 +213,7 @@ func (g *Group) Kill(ctx context.Context) error {
 			return err
 		}
 
+		// The members may fork meanwhile, so the next turn reads them again.
 		for _, pid := range pids {
 			if err := g.killMember(pid); err != nil {
 				return err

@@ -21,6 +21,7 @@ type Stats struct {
 func (g *Group) Stats() Stats {
 	var s Stats
 	if dir := g.V1[Memory]; dir != "" {
+		// total_ counts the groups below, too. In v2 all counters do.
 		s.MemoryRSS = readField(dir, "memory.stat", "total_rss")
 		s.MemoryUsage = readNumber(dir, "memory.usage_in_bytes")
 		s.MemoryMax = readNumber(dir, "memory.max_usage_in_bytes")
@@ -36,6 +37,7 @@ func (g *Group) Stats() Stats {
 		s.CPUTotal = readField(g.V2, "cpu.stat", "usage_usec") * 1000
 	}
 
+	// The counter of the pids controller has threads, too.
 	if pids, err := g.PIDs(); err == nil {
 		s.PIDs = uint64(len(pids))
 	}
@@ -73,6 +75,8 @@ func readControl(dir, file string) string {
 	return string(b)
 }
 
+// readNumber returns 0 for a file that is missing: a counter that the kernel lacks, such as memory.peak
+// before 5.19, is left out.
 func readNumber(dir, file string) uint64 {
 	n, _ := strconv.ParseUint(strings.TrimSpace(readControl(dir, file)), 10, 64)
 	return n
