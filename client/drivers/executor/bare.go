@@ -30,6 +30,8 @@ func startBare(p *sandbox.Program, out *output, group *cgroups.Group) (*bare, er
 		return nil, err
 	}
 
+	// A process that loses its parent becomes a child of the supervisor, also one that has left the session
+	// of the program. So sweep finds all of them without a cgroup.
 	err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	if err != nil {
 		return nil, errors.Join(err, entry.Close())

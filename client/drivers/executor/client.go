@@ -169,6 +169,7 @@ func (t *task) kill(ctx context.Context) error {
 	}
 
 	var started procref.Ref
+
 	// There is a moment between the start of the task and its record. A cgroup has the task from its fork on.
 	if r.Task.PID == 0 && r.Cgroup.Empty() {
 		started, err = startedBy(ctx, r.Supervisor)
@@ -177,10 +178,12 @@ func (t *task) kill(ctx context.Context) error {
 		}
 	}
 
+	// The supervisor ends first, so that it starts nothing more.
 	if err := r.Supervisor.Kill(ctx); err != nil {
 		return err
 	}
 	t.reapChild()
+
 	// The supervisor has ended, so this is its last record.
 	r, err = readRecord(t.dir)
 	if err != nil || r == nil {
@@ -189,6 +192,12 @@ func (t *task) kill(ctx context.Context) error {
 	if r.Task.PID == 0 {
 		r.Task = started
 	}
+
+	return r.killTask(ctx)
+}
+
+// killTask ends all processes of a task whose supervisor has ended, and removes the cgroup.
+func (r *record) killTask(ctx context.Context) error {
 	if err := r.Task.Kill(ctx); err != nil {
 		return err
 	}
@@ -258,6 +267,7 @@ func (t *task) awaitRecord(ctx context.Context) (*record, error) {
 // that is a mount point.
 func (t *task) destroy(ctx context.Context) error {
 	if t.starting != nil {
+		// A prepared supervisor waits for its spec, and ends without it.
 		t.starting.close()
 	}
 

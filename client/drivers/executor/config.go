@@ -71,6 +71,8 @@ func textOf(path string, v any) (string, error) {
 	default:
 		return "", fmt.Errorf("%s: expected a string, found %s", path, structs.KindOfValue(v))
 	}
+
+	// The kernel ends an argument at a zero byte, and would drop the rest.
 	if strings.ContainsRune(s, 0) {
 		return "", fmt.Errorf("%s: holds a zero byte", path)
 	}

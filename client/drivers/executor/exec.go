@@ -60,6 +60,7 @@ func (t *task) openSession(ctx context.Context, x *driver.ExecConfig) (*session,
 	s := &session{task: t, conn: conn.(*net.UnixConn), tty: x.TTY}
 	stop := interruptAtEnd(limited, conn)
 	err = s.begin(x)
+	// If limited has ended, its deadline is on the connection or will be, so the session cannot be used.
 	if !stop() && err == nil {
 		err = limited.Err()
 	}
@@ -96,6 +97,8 @@ func (s *session) begin(x *driver.ExecConfig) error {
 
 	text := make([]byte, structs.MaxErrorText)
 	rights := make([]byte, unix.CmsgSpace(4*sandbox.SessionFiles(false)))
+	// The files come with the first bytes of the first report. The decoder gets these bytes, then the
+	// connection.
 	n, rn, _, _, err := s.conn.ReadMsgUnix(text, rights)
 	if err != nil || n == 0 {
 		return s.task.hasEnded()
@@ -191,6 +194,8 @@ func (s *session) run(ctx context.Context, x *driver.ExecConfig) (*driver.ExitRe
 	defer stopSizing()
 	input.Go(func() { x.CopyInput(s.stdin(), s.stdin().Close) })
 	input.Go(func() { x.FollowSize(sizing, s.setSize) })
+	// The steps after the report have an order: the output is complete before the files close, the close ends
+	// a write of input that waits, and CloseInput a read of it.
 	last, err := s.report()
 	stopSizing()
 	for _, f := range s.outputs() {

@@ -55,7 +55,7 @@ type Spec struct {
 // Cgroup describes the cgroup of the task, in the hierarchies that the agent has found.
 type Cgroup struct {
 	Machine *cgroups.Machine
-	Parent  string
+	Parent  string // see CgroupConfig.CgroupParent
 	Limits  cgroups.Limits
 }
 
@@ -80,8 +80,8 @@ const (
 // the connection.
 type request struct {
 	Op      string
-	Signal  int
-	Timeout time.Duration
+	Signal  int           // of opSignal and opStop
+	Timeout time.Duration // of opStop: the time until SIGKILL
 }
 
 const (
@@ -93,9 +93,9 @@ const (
 
 // reply is the supervisor's answer to a request and to the start.
 type reply struct {
-	Kind  structs.Kind `json:",omitempty"`
-	Error string       `json:",omitempty"`
-	Stats *cgroups.Stats
+	Kind  structs.Kind   `json:",omitempty"`
+	Error string         `json:",omitempty"`
+	Stats *cgroups.Stats // of opStats
 	// Supervisor is the pid of the supervisor for the agent, in the answer to the start.
 	Supervisor int `json:",omitempty"`
 }

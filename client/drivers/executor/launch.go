@@ -41,8 +41,8 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 	case err == nil:
 		pid = t.child.Process.Pid
 		if answer.Error == "" && t.sandboxed && answer.Supervisor != pid {
-			return 0, structs.Preconditionf(
-				"the executable of the task's supervisor is of another version than the agent: restart the agent")
+			return 0, structs.Preconditionf("the executable of the task's supervisor is of another version " +
+				"than the agent: restart the agent")
 		}
 		return pid, answer.err()
 
@@ -94,15 +94,7 @@ func (t *task) spawn(network string) error {
 	}
 	defer status.Close()
 
-	args := append(slices.Clone(t.command[1:]), t.dir)
-	cmd := exec.Command(t.command[0], args...)
-	cmd.Env = sandbox.RuntimeEnv(1)
-	cmd.Stdin = input
-	cmd.Stdout = log
-	cmd.Stderr = log
-	cmd.ExtraFiles = []*os.File{lock, status}
-	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-
+	cmd := t.supervisorCommand(input, log, lock, status)
 	if t.sandboxed {
 		exe, err := sandbox.Isolate(cmd)
 		if err != nil {
@@ -123,4 +115,18 @@ func (t *task) spawn(network string) error {
 	}
 	t.child = cmd
 	return nil
+}
+
+// supervisorCommand returns the command of a supervisor. The order of the extra files is that of lockFD and
+// statusFD. A session of its own keeps the signals of the agent's terminal away.
+func (t *task) supervisorCommand(input, log, lock, status *os.File) *exec.Cmd {
+	args := append(slices.Clone(t.command[1:]), t.dir)
+	cmd := exec.Command(t.command[0], args...)
+	cmd.Env = sandbox.RuntimeEnv(1)
+	cmd.Stdin = input
+	cmd.Stdout = log
+	cmd.Stderr = log
+	cmd.ExtraFiles = []*os.File{lock, status}
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	return cmd
 }

@@ -45,7 +45,8 @@ func (c CgroupConfig) Faults(driver string) []error {
 	n := c.PIDsLimit
 	if n != 0 && n != -1 && n < minPIDsLimit {
 		faults = append(faults,
-			fmt.Errorf("%s.pids_limit: %d: expected at least %d, or -1 for no limit", driver, n, minPIDsLimit))
+			fmt.Errorf("%s.pids_limit: %d: expected at least %d, or -1 for no limit",
+				driver, n, minPIDsLimit))
 	}
 	return faults
 }
@@ -56,9 +57,9 @@ type limiter struct {
 	parent string
 	pids   int64
 
-	mu      sync.Mutex
-	machine *cgroups.Machine
-	err     error
+	mu      sync.Mutex       // held during a check
+	machine *cgroups.Machine // nil before the first check
+	err     error            // of the last check; it is repeated while there is one
 }
 
 func newLimiter(c CgroupConfig) *limiter {

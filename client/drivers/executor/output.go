@@ -65,6 +65,7 @@ func (o *output) copyStream(s stream) {
 // started closes the write ends, which belong to the task now.
 func (o *output) started() {
 	// This process has written nothing, so an error has no meaning.
+	// With them open here, the output would have no end.
 	_ = o.stdout.w.Close()
 	_ = o.stderr.w.Close()
 }

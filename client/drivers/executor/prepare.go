@@ -42,6 +42,7 @@ func (ts *Tasks) Prepare(ctx context.Context, cfg *driver.TaskConfig) error {
 	}
 
 	t.base = base
+	// giveUp runs once, and only if keep has not stopped it: one of both has the supervisor.
 	t.keep = context.AfterFunc(ctx, t.giveUp)
 	ts.prepared.Store(t.id, t)
 	return nil
@@ -70,6 +71,7 @@ func (ts *Tasks) takePrepared(spec *Spec) *task {
 		return nil
 	}
 	t := v.(*task)
+	// Another network or other limits need another supervisor. The caller destroys the prepared one.
 	if !reflect.DeepEqual(t.base, spec.base()) || !t.keep() {
 		return nil
 	}

@@ -34,6 +34,7 @@ const zombie = "Z"
 func eachProcess(fn func(procfs.ProcStat)) error {
 	all, err := procfs.AllProcs()
 	for _, p := range all {
+		// A process that has ended since the list was made is left out.
 		if s, err := p.Stat(); err == nil {
 			fn(s)
 		}
@@ -102,8 +103,8 @@ func startedBy(ctx context.Context, supervisor procref.Ref) (task procref.Ref, e
 			task, err = childOf(supervisor.PID)
 		}
 
-		// A thread that has forked waits in state D until its child executes the program, which may hang. It forks
-		// once before the task is recorded.
+		// A thread that has forked waits in state D until its child executes the program, which may hang. It
+		// forks once before the task is recorded.
 		if err != nil || stopped || forked && task.PID != 0 {
 			return task, err
 		}

@@ -23,12 +23,12 @@ type record struct {
 	Driver     string
 	Boot       string
 	Supervisor procref.Ref
-	// Task is the process with which the task ends: the supervisor of a sandbox, also before it has started the
-	// program; else the first process of the program, zero until that is started.
+	// Task is the process with which the task ends: the supervisor of a sandbox, also before it has started
+	// the program; else the first process of the program, zero until that is started.
 	Task   procref.Ref
 	Cgroup cgroups.Group
-	// Sessions are the commands that were started beside the program of a task without a cgroup. The processes
-	// of a cgroup are found without them.
+	// Sessions are the commands that were started beside the program of a task without a cgroup. The
+	// processes of a cgroup are found without them.
 	Sessions []procref.Ref `json:",omitempty"`
 }
 
@@ -70,6 +70,8 @@ func (r *record) writeRecord(dir string) error {
 	if err != nil {
 		return err
 	}
+
+	// The agent may read at any time, and never finds a part of a record.
 	return os.Rename(path+".tmp", path)
 }
 

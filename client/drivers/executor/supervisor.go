@@ -40,8 +40,8 @@ type supervisor struct {
 	commands   *sandbox.Sessions // run those commands
 	endSignals chan os.Signal    // signals to end; the agent uses the socket instead
 
-	stopping sync.Mutex
-	stopSent unix.Signal // the last signal of stop
+	stopping sync.Mutex  // guards stopSent
+	stopSent unix.Signal // the last signal of stop, 0 before it
 }
 
 // startTask prepares the task, waits for the whole spec, and starts the task. If it fails it undoes its
@@ -120,6 +120,8 @@ func (s *supervisor) awaitProgram(specs *json.Decoder) error {
 	return s.group.RestrictDevices(spec.Cgroup.Limits.Devices)
 }
 
+// recordSelf precedes all that it names, so that kill finds what a killed supervisor leaves. The name of the
+// group follows from the directory.
 func (s *supervisor) recordSelf() error {
 	self, err := procref.Self()
 	if err != nil {
@@ -149,6 +151,7 @@ func (s *supervisor) recordSelf() error {
 	return s.record.writeRecord(".")
 }
 
+// launch starts the program. Its output belongs to the task from here on, also after a failure.
 func (s *supervisor) launch() error {
 	defer s.out.started()
 	if s.spec.Sandbox == nil {
@@ -210,10 +213,12 @@ func (s *supervisor) undoStart() error {
 func (s *supervisor) run() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	// These three end with the process, which is about to end when run returns.
 	go s.handleSignals()
 	go sandbox.AcceptAll(ctx, s.ln, s.serveConn)
 	go s.commands.Serve(ctx, s.sessions)
 	exit, err := s.proc.Wait()
+	// The counter goes with the group, which sweep removes.
 	oom := s.group.OOMKills()
 	left := s.sweep()
 	s.out.close(drainTimeout)
@@ -226,6 +231,7 @@ func (s *supervisor) run() int {
 	}
 
 	result.OOMKilled = oom > 0 && !result.Successful()
+	// The result comes last: once it is there, the agent takes the task and its output for ended.
 	err = errors.Join(left, writeExit(".", result))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "executor:", err)
@@ -278,6 +284,8 @@ func (s *supervisor) stop(sig unix.Signal, timeout time.Duration) error {
 		}
 		s.stopSent = sig
 	}
+
+	// Each request has its own timer, and the earliest one counts: a later stop can shorten the wait.
 	time.AfterFunc(timeout, s.kill) // this process ends with the task
 	return nil
 }
@@ -286,6 +294,7 @@ func (s *supervisor) stop(sig unix.Signal, timeout time.Duration) error {
 // machine.
 const shutdownTimeout = 5 * time.Second
 
+// handleSignals stops the task at a signal. It ends with the process.
 func (s *supervisor) handleSignals() {
 	for sig := range s.endSignals {
 		if sig != unix.SIGHUP { // the end of the agent's session does not end the task

@@ -21,6 +21,7 @@ func tallyTree(root int) cgroups.Stats {
 		return cgroups.Stats{}
 	}
 
+	// A descendant that has lost its parent is a child of the supervisor, and is not counted.
 	var total cgroups.Stats
 	todo := []int{root}
 	for len(todo) > 0 {

@@ -44,7 +44,7 @@ type Tasks struct {
 	limits    *limiter
 	sandboxed bool
 
-	held     sync.Map // *task by ID
+	held     sync.Map // *task by ID: started or recovered, until Destroy
 	prepared sync.Map // *task by ID, of Prepare; or still to be destroyed
 }
 
@@ -55,8 +55,8 @@ type task struct {
 	sandboxed bool     // the supervisor is to be pid 1 of the namespaces of the task
 
 	busy  sync.Mutex // held while the directory is made or removed
-	reap  sync.Once
-	child *exec.Cmd // the supervisor if this process started it
+	reap  sync.Once  // of child: several waits may see its end
+	child *exec.Cmd  // the supervisor if this process started it
 
 	starting *starting   // nil: the supervisor has its spec, or is not started
 	base     *Spec       // of a prepared task
@@ -155,6 +155,7 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 	defer t.busy.Unlock()
 	pid, err := t.launch(ctx, spec)
 	if err != nil {
+		// The end of ctx is a usual cause of the failure, and the task has to be removed nevertheless.
 		clean, cancel := context.WithTimeout(
 			context.WithoutCancel(ctx), 2*killTimeout)
 		defer cancel()
@@ -175,6 +176,7 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 func (ts *Tasks) clearTask(ctx context.Context, id string) error {
 	old, err := ts.findTask(id)
 	if err == nil {
+		// A task that this agent holds is in use while it runs. Any other one is of a killed agent.
 		alive, err := supervised(old.dir)
 		if err != nil || alive {
 			return errors.Join(err, structs.Conflictf("task %q runs already", id))
@@ -208,6 +210,7 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	}
 
 	if !alive {
+		// A recorded result is kept for Wait. Only a task without one is removed.
 		exit, _ := readExit(t.dir)
 		if exit == nil { // there is none, or it is unreadable
 			begun, _ := readRecord(t.dir) // destroy reports the error
@@ -259,6 +262,7 @@ func (ts *Tasks) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 		}
 	}
 
+	// result may write into the directory, which Destroy must not remove meanwhile.
 	t.busy.Lock()
 	defer t.busy.Unlock()
 	return t.result(ctx)

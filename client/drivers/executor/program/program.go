@@ -58,6 +58,7 @@ func install(dir string, content []byte) ([]string, error) {
 		return nil, nil
 	}
 
+	// The name tells the build, and the digest of the whole file that nothing has damaged it since.
 	sum := sha256.Sum256(content)
 	path := filepath.Join(dir, "berth-executor-"+hex.EncodeToString(sum[:8]))
 	there, err := digestOf(path)
