@@ -31,14 +31,15 @@ const Name = "exec"
 
 // Config has the operator's settings.
 type Config struct {
-	// ChrootEnv maps paths of the host to the paths at which every task sees them, read-only. A path that does
-	// not exist is ignored. nil selects the usual places of programs, their libraries and their settings.
+	// ChrootEnv maps paths of the host to the paths at which every task sees them, read-only. A path that
+	// does not exist is ignored. nil selects the usual places of programs, their libraries and their
+	// settings.
 	ChrootEnv map[string]string `hcl:"chroot_env"`
-	// Hidden are files and directories of the host that tasks without privileges see empty. A path that does not
-	// exist is ignored. nil selects the private files of a machine in /etc.
+	// Hidden are files and directories of the host that tasks without privileges see empty. A path that does
+	// not exist is ignored. nil selects the private files of a machine in /etc.
 	Hidden []string `hcl:"hidden"`
-	// OwnFiles are files and directories of the agent, such as its configuration and its keys. They are hidden
-	// besides Hidden, each file with its directory. The agent fills them in.
+	// OwnFiles are files and directories of the agent, such as its configuration and its keys. They are
+	// hidden besides Hidden, each file with its directory. The agent fills them in.
 	OwnFiles []string
 	executor.CgroupConfig
 	// MaxFiles is the number of files that a task may have open, up to the machine's hard limit.
@@ -74,6 +75,7 @@ func DefaultConfig() Config {
 // withDefaults fills in missing settings, except for the cgroup, which executor fills in.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
+	// nil is a missing setting. An empty one shows or hides nothing.
 	if c.ChrootEnv == nil {
 		c.ChrootEnv = d.ChrootEnv
 	}
@@ -85,7 +87,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// ownPaths lists the directories that the sandbox makes.
+// ownPaths lists the directories that the sandbox makes. A path of chroot_env in the place of one would hide
+// it, or be hidden by it.
 var ownPaths = []string{
 	"/", "/proc", "/sys", "/dev", "/run",
 	"/tmp", "/local", "/secrets", "/alloc",
@@ -103,8 +106,8 @@ func (c Config) Validate() error {
 
 		if !isCleanPath(to) || slices.Contains(ownPaths, to) {
 			faults = append(faults,
-				fmt.Errorf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have their own of",
-					from, to))
+				fmt.Errorf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have "+
+					"their own of", from, to))
 		}
 	}
 
@@ -132,6 +135,7 @@ func isCleanPath(path string) bool {
 // Driver implements driver.Driver.
 type Driver struct {
 	*executor.Tasks
+	// cfg has no missing settings: see withDefaults.
 	cfg Config
 }
 
@@ -155,6 +159,8 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 			HealthDescription: "tasks cannot be isolated on this machine: " + err.Error(),
 		}
 	}
+
+	// Files and links may change while the agent runs, so each fingerprint looks again, as each start does.
 	_, err = d.cfg.hiddenPaths(d.cfg.shownPaths())
 	if err != nil {
 		return &structs.DriverInfo{UpdateTime: time.Now(), HealthDescription: err.Error()}
@@ -165,6 +171,7 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 // Validate implements driver.Driver.
 func (d *Driver) Validate(config map[string]any) error {
 	c, err := executor.DecodeCommand(config)
+	// A reference has its value only on the node: Start checks that.
 	if err != nil || structs.HasReference(c.WorkDir) {
 		return err
 	}
@@ -193,6 +200,35 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
+
+	box, err := d.sandboxOf(cfg, command)
+	if err != nil {
+		return nil, err
+	}
+
+	spec := d.NewSpec(cfg)
+	err = d.limitDevices(spec, cfg)
+	if err != nil {
+		return nil, err
+	}
+
+	box.Program.Filter, err = d.filter()
+	if err != nil {
+		return nil, err
+	}
+
+	box.HostPaths, box.Hidden, err = d.visible(cfg)
+	if err != nil {
+		return nil, err
+	}
+
+	spec.Sandbox = box
+	return d.Launch(ctx, spec)
+}
+
+// sandboxOf returns the sandbox of a task, without the system call filter and the paths of the host. It gives
+// the directories of the task to its user.
+func (d *Driver) sandboxOf(cfg *driver.TaskConfig, command *executor.Command) (*sandbox.Config, error) {
 	user, err := executor.LookupUser(cmp.Or(cfg.User, defaultUser))
 	if err != nil {
 		return nil, err
@@ -202,31 +238,17 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
+
 	files, err := filesOf(cfg.Dirs.Task)
 	if err != nil {
 		return nil, err
 	}
 
+	// A job may set another directory.
 	env := map[string]string{"TMPDIR": "/tmp"}
 	maps.Copy(env, cfg.Env)
-	spec := d.NewSpec(cfg)
-	err = d.limitDevices(spec, cfg)
-	if err != nil {
-		return nil, err
-	}
-	filter, err := d.filter()
-	if err != nil {
-		return nil, err
-	}
-
-	shown, hidden, err := d.visible(cfg)
-	if err != nil {
-		return nil, err
-	}
-	spec.Sandbox = &sandbox.Config{
+	return &sandbox.Config{
 		Root:       d.DirOf(cfg.ID),
-		HostPaths:  shown,
-		Hidden:     hidden,
 		Files:      files,
 		Binds:      binds,
 		Hostname:   hostnameOf(cfg),
@@ -241,11 +263,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 			User:     user,
 			Restrict: !cfg.Privileged,
 			Seccomp:  d.cfg.Seccomp == SeccompDefault,
-			Filter:   filter,
 			NoFile:   uint64(d.cfg.MaxFiles),
 		},
-	}
-	return d.Launch(ctx, spec)
+	}, nil
 }
 
 // limitDevices restricts a task without privileges to its devices, where the machine can do so.
@@ -254,6 +274,8 @@ func (d *Driver) limitDevices(spec *executor.Spec, cfg *driver.TaskConfig) error
 	if err != nil {
 		return err
 	}
+
+	// Without the means the task has all devices of its /dev: Healthy tells operators.
 	if spec.Cgroup != nil && !cfg.Privileged && d.RestrictsDevices() {
 		spec.Cgroup.Limits.Devices = rules
 	}
@@ -265,6 +287,8 @@ func (d *Driver) filter() (filter.Filter, error) {
 	if d.cfg.Seccomp != SeccompDefault {
 		return nil, nil
 	}
+
+	// The filter of a privileged task is not installed: see Program.Restrict.
 	return seccomp.Restricted()
 }
 

@@ -59,6 +59,7 @@ func (c Config) hiddenPaths(shown map[string]string) ([]string, error) {
 		}
 		hidden = append(hidden, dirs...)
 	}
+
 	slices.Sort(hidden)
 	return slices.Compact(hidden), nil
 }
@@ -89,11 +90,13 @@ func newShownRoots(shown map[string]string) (roots shownRoots) {
 func (roots shownRoots) ownDirs(path string) (dirs []string, err error) {
 	real := realPath(path)
 	info, err := os.Stat(real)
+
 	missing := err != nil
 	places := []string{real}
 	if missing || !info.IsDir() {
 		places = []string{realPath(filepath.Dir(path)), filepath.Dir(real)}
 	} else if roots.haveBelow(real) {
+		// A directory above what tasks see cannot be hidden as a whole.
 		return nil, notHidden(path, real)
 	}
 
@@ -102,6 +105,8 @@ func (roots shownRoots) ownDirs(path string) (dirs []string, err error) {
 		case !roots.show(dir):
 		case !roots.need(dir):
 			dirs = append(dirs, dir)
+		// A file that does not exist yet keeps no task from its start. Once it is there, the next fingerprint
+		// finds it in a directory that tasks need.
 		case !missing:
 			return nil, notHidden(path, dir)
 		}
@@ -110,8 +115,8 @@ func (roots shownRoots) ownDirs(path string) (dirs []string, err error) {
 }
 
 func notHidden(path, dir string) error {
-	return structs.Preconditionf("tasks of exec would see %s, which is for the agent alone: they need %s, so "+
-		"it cannot be hidden; move the agent's files to a directory of their own, such as /etc/berth, or "+
+	return structs.Preconditionf("tasks of exec would see %s, which is for the agent alone: they need %s, "+
+		"so it cannot be hidden; move the agent's files to a directory of their own, such as /etc/berth, or "+
 		"change chroot_env", path, dir)
 }
 
@@ -149,10 +154,12 @@ func (d *Driver) visible(cfg *driver.TaskConfig) (shown map[string]string, hidde
 
 // shownPaths returns the paths of the host that tasks see, with their places.
 func (c Config) shownPaths() map[string]string {
+	// Tasks follow the link of the host to its file of name servers, so they see the directory of that, too.
 	dir := resolverDir(c.ChrootEnv)
 	if dir == "" {
 		return c.ChrootEnv
 	}
+
 	shown := maps.Clone(c.ChrootEnv)
 	shown[dir] = cmp.Or(shown[dir], dir)
 	return shown
@@ -164,6 +171,7 @@ func (c Config) hiddenFaults() (faults []error) {
 		faults = append(faults, fmt.Errorf("exec.hidden: %d paths; at most %d", len(c.Hidden), maxHidden))
 	}
 	for _, path := range c.Hidden {
+		// The root itself would leave nothing of the host.
 		if !isCleanPath(path) || path == "/" {
 			faults = append(faults, fmt.Errorf("exec.hidden: %q: expected an absolute path of this machine",
 				structs.Cut(path, structs.MaxQuoted)))

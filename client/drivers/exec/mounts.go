@@ -32,6 +32,7 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 		{Source: d.Executable(), Target: binDir + "/berth", ReadOnly: true},
 	}
 
+	// The mounts of the job come last: one on a directory of the task hides it.
 	mounts, err := jobMounts(cfg.Mounts)
 	return slices.Concat(binds, networkBinds(cfg.Network), mounts), err
 }
@@ -87,6 +88,7 @@ func realPath(path string) string {
 	return real
 }
 
+// hostnameOf returns "" for the name of the host.
 func hostnameOf(cfg *driver.TaskConfig) string {
 	if cfg.Network == nil {
 		return ""
@@ -103,6 +105,7 @@ func resolverDir(shown map[string]string) string {
 		return "" // the host has no file of name servers either
 	}
 	for from, to := range shown {
+		// The link leads to the path on the host, so only a directory at its own path has the target.
 		if from == to && strings.HasPrefix(real, from+"/") {
 			return ""
 		}
@@ -110,6 +113,7 @@ func resolverDir(shown map[string]string) string {
 	return filepath.Dir(real)
 }
 
+// propagations are the words of jobs. A missing one is private.
 var propagations = map[string]string{
 	"":              sandbox.Private,
 	"private":       sandbox.Private,
@@ -117,13 +121,15 @@ var propagations = map[string]string{
 	"bidirectional": sandbox.Bidirectional,
 }
 
+// jobMounts converts the mounts of the job and checks what only the node knows: the sources.
 func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 	var binds []sandbox.Bind
 	for _, m := range mounts {
 		p, ok := propagations[m.Propagation]
 		if !ok {
 			return nil, structs.Invalidf(
-				"mount %s: propagation %q: expected private, host-to-task or bidirectional", m.TaskPath, m.Propagation)
+				"mount %s: propagation %q: expected private, host-to-task or bidirectional",
+				m.TaskPath, m.Propagation)
 		}
 
 		if !filepath.IsAbs(m.TaskPath) ||
@@ -159,6 +165,7 @@ func deviceRules(mounts []driver.Mount) ([]cgroups.DeviceRule, error) {
 		if !m.Device {
 			continue
 		}
+
 		permissions := cmp.Or(m.Permissions, "rwm")
 		if m.ReadOnly {
 			permissions = "r"
@@ -203,10 +210,12 @@ func onShared(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(real))
 	if err != nil {
 		return false, err
 	}
+
 	var deepest *mountinfo.Info
 	for _, m := range mounts { // the last mount on a path hides the others
 		if deepest == nil ||
