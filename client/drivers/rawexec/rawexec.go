@@ -82,12 +82,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, err
 	}
 
-	for _, m := range cfg.Mounts {
-		if !m.Device || !sameFile(m.HostPath, m.TaskPath) {
-			return nil, structs.Invalidf(
-				"raw_exec cannot mount %s into the task: it has no root of its own; use the exec driver",
-				m.TaskPath)
-		}
+	err = checkMounts(cfg.Mounts)
+	if err != nil {
+		return nil, err
 	}
 
 	user, err := executor.LookupUser(cfg.User)
@@ -99,6 +96,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, err
 	}
 
+	// The agent's executable is last in the PATH of tasks, as it is in those of exec.
 	bin := filepath.Dir(d.Executable())
 	spec := d.NewSpec(cfg)
 	spec.Program = &sandbox.Program{
@@ -112,6 +110,18 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	}
 
 	return d.Launch(ctx, spec)
+}
+
+// checkMounts accepts only devices that the task finds at their paths without a mount.
+func checkMounts(mounts []driver.Mount) error {
+	for _, m := range mounts {
+		if !m.Device || !sameFile(m.HostPath, m.TaskPath) {
+			return structs.Invalidf(
+				"raw_exec cannot mount %s into the task: it has no root of its own; use the exec driver",
+				m.TaskPath)
+		}
+	}
+	return nil
 }
 
 // sameFile reports whether two paths of the host lead to one file.
