@@ -23,12 +23,14 @@ type Driver interface {
 	// with a reference (structs.HasReference) counts as valid where a string may stand for the value that
 	// replaces it: Start checks that one.
 	Validate(config map[string]any) error
+
 	// Start starts the task and returns the handle for Recover. A failed start leaves nothing behind that
 	// Destroy does not remove.
 	Start(ctx context.Context, cfg *TaskConfig) (*Handle, error)
 	// Recover finds a task again after a restart of the agent. The task still runs, or it has ended and its
 	// exit result is kept. Not-found means that the task is gone and its exit result is unknown.
 	Recover(ctx context.Context, h *Handle) error
+
 	// Wait returns when the task's main process has ended, or with ctx's error.
 	Wait(ctx context.Context, taskID string) (*ExitResult, error)
 	// Stop sends the signal: a name such as SIGTERM, or "" for the default of the driver, such as the signal
@@ -37,6 +39,7 @@ type Driver interface {
 	Stop(ctx context.Context, taskID, signal string, timeout time.Duration) error
 	// Signal sends a signal to the task's main process.
 	Signal(ctx context.Context, taskID, signal string) error
+
 	// Destroy kills the task if it has not ended, and removes everything that the driver made for it:
 	// processes, cgroups, mounts, sockets. It is idempotent. h is the handle that the agent has recorded, nil
 	// if it has none: it tells where the task is if the driver has not recovered it.
@@ -47,9 +50,9 @@ type Driver interface {
 
 // Preparer is a Driver that can begin a start beside the set-up that precedes it.
 type Preparer interface {
-	// Prepare begins the start of a task and does not wait for it. cfg may lack Mounts, Proxy, and a part of Env
-	// and Config. Start completes the start, or begins another if the rest of cfg has changed. If ctx or the
-	// agent ends before, the processes end. Destroy, or Recover in another agent, removes what is left.
+	// Prepare begins the start of a task and does not wait for it. cfg may lack Mounts, Proxy, and a part of
+	// Env and Config. Start completes the start, or begins another if the rest of cfg has changed. If ctx or
+	// the agent ends before, the processes end. Destroy, or Recover in another agent, removes what is left.
 	Prepare(ctx context.Context, cfg *TaskConfig) error
 }
 
@@ -64,6 +67,7 @@ type TaskConfig struct {
 	DeviceEnv map[string]string // the variables in Env that the task's devices set
 	Resources structs.Resources
 	Ports     []structs.AllocatedPort // of the allocation
+
 	Dirs      Dirs
 	Mounts    []Mount
 	Network   *Network    // nil: the node's
@@ -72,8 +76,8 @@ type TaskConfig struct {
 	// Privileged keeps all capabilities and system calls and shows the host's /dev: for a task that runs a
 	// CSI plugin.
 	Privileged bool
-	// OrderGuard, if not nil, has to know the cgroup that the task gets before the first process of the task. If
-	// it returns an error, the task must not start. Later the driver checks that the task is there.
+	// OrderGuard, if not nil, has to know the cgroup that the task gets before the first process of the task.
+	// If it returns an error, the task must not start. Later the driver checks that the task is there.
 	OrderGuard func(*cgroups.Group) error `json:"-"`
 }
 
@@ -119,6 +123,7 @@ type Network struct {
 	// driver that cannot do so does not start the task.
 	Namespace string
 	Hostname  string // "": the node's
+
 	// Address is the allocation's, "" if it has none of its own.
 	Address string
 	// DNS has the settings of the job and the network, nil if all are the node's.
@@ -154,8 +159,8 @@ type Handle struct {
 	Version int
 	PID     int
 	State   []byte
-	// Location is nil for a task in the network of the node or of its allocation. A Recover without State sets
-	// it.
+	// Location is nil for a task in the network of the node or of its allocation. A Recover without State
+	// sets it.
 	Location *Location `codec:",omitempty"`
 }
 
@@ -191,7 +196,8 @@ type TaskEvent struct {
 // Stats is the usage of a task. A driver leaves out the values that it does not measure.
 type Stats struct {
 	cgroups.Stats
-	// Percent is the present use of processors, 100 for one of them, from a driver that does not know CPUTotal.
+	// Percent is the present use of processors, 100 for one of them, from a driver that does not know
+	// CPUTotal.
 	Percent     *float64
 	CollectedAt int64 // UnixNano
 }

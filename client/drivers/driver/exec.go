@@ -11,9 +11,9 @@ import (
 // Execer is a driver that runs commands in its tasks.
 type Execer interface {
 	// Exec runs the command in the running task, with its user, environment, namespaces, root and cgroup, and
-	// returns when the command has ended. ctx's end kills the command; then the error is ctx's cause. The error
-	// is not-found if there is no such task, a conflict if it has ended, and invalid if the command cannot be
-	// started. Processes that the command leaves in the background end with the task.
+	// returns when the command has ended. ctx's end kills the command; then the error is ctx's cause. The
+	// error is not-found if there is no such task, a conflict if it has ended, and invalid if the command
+	// cannot be started. Processes that the command leaves in the background end with the task.
 	Exec(ctx context.Context, taskID string, x *ExecConfig) (*ExitResult, error)
 }
 
@@ -41,6 +41,7 @@ func (x *ExecConfig) CopyInput(to io.Writer, end func() error) {
 	if from == nil {
 		from = bytes.NewReader(nil)
 	}
+
 	_, err := io.Copy(to, from)
 	switch {
 	case err != nil:
@@ -67,6 +68,7 @@ func (x *ExecConfig) FollowSize(ctx context.Context, set func(TerminalSize)) {
 			if !more {
 				return
 			}
+
 			if x.TTY {
 				set(size.Bounded())
 			}

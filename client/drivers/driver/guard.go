@@ -14,8 +14,8 @@ type Grouped interface {
 
 // Announcing is a driver that knows the cgroup of a task only at its start: it calls TaskConfig.OrderGuard.
 type Announcing interface {
-	// Guardable returns why the driver cannot know the cgroups of its tasks on this machine: a precondition, or
-	// unavailable while that is not known yet.
+	// Guardable returns why the driver cannot know the cgroups of its tasks on this machine: a precondition,
+	// or unavailable while that is not known yet.
 	Guardable() error
 }
 

@@ -23,7 +23,8 @@ type Ref struct {
 	Start uint64 // clock ticks after boot
 }
 
-// Of names the process that has the pid now.
+// Of names the process that has the pid now. The error is fs.ErrNotExist if there is none, or ESRCH if it
+// ends during the look.
 func Of(pid int) (Ref, error) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -35,6 +36,7 @@ func Of(pid int) (Ref, error) {
 
 // Self names this process by its pid on the host, also if it is in a pid namespace. /proc is the host's.
 func Self() (Ref, error) {
+	// The kernel answers by the namespace of the mount, so the host's /proc has the pid on the host.
 	name, err := os.Readlink("/proc/self")
 	if err != nil {
 		return Ref{}, err
@@ -60,6 +62,7 @@ func (r Ref) Open() (int, error) {
 		return -1, fmt.Errorf("opening process %d: %w", r.PID, err)
 	}
 
+	// The check follows the open: a pid that is still the process's now was so when the pidfd was opened.
 	now, err := Of(r.PID)
 	if err == nil && now == r {
 		return fd, nil
@@ -80,6 +83,7 @@ func (r Ref) Signal(s unix.Signal) error {
 		return err
 	}
 	defer unix.Close(fd)
+
 	err = unix.PidfdSendSignal(fd, s, nil, 0)
 	if err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("sending %s to process %d: %w", unix.SignalName(s), r.PID, err)
@@ -94,6 +98,7 @@ func (r Ref) Kill(ctx context.Context) error {
 		return err
 	}
 	defer unix.Close(fd)
+
 	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	if err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("killing process %d: %w", r.PID, err)
@@ -108,10 +113,14 @@ func (r Ref) Wait(ctx context.Context) error {
 		return err
 	}
 	defer unix.Close(fd)
+
 	return r.wait(ctx, fd)
 }
 
+// wait polls the pidfd, which is readable once the process has ended. It also works for processes that are no
+// children of this one.
 func (r Ref) wait(ctx context.Context, fd int) error {
+	// poll does not see the end of ctx, so it is asked in between.
 	const pollMillis = 100
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, pollMillis)
@@ -129,6 +138,7 @@ func (r Ref) wait(ctx context.Context, fd int) error {
 
 // BootID identifies the boot of the machine.
 func BootID() (string, error) {
+	// The kernel draws it anew at each boot.
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
 }

@@ -101,6 +101,7 @@ func changeSecretFile(dir *os.Root, name string, change func(*os.File) error) er
 		return err
 	}
 
+	// A file with another link may be one of the host that the task has linked here.
 	ofAgent := int(st.Uid) == os.Geteuid() && st.Nlink == 1
 	if !ofAgent {
 		return nil
@@ -155,6 +156,8 @@ func SetMode(dir string, mode os.FileMode) error {
 	return withDirectory(dir, func(f *os.File) error { return f.Chmod(mode) })
 }
 
+// withDirectory opens a directory and changes it by its descriptor, so that nothing can take its place in
+// between.
 func withDirectory(dir string, do func(*os.File) error) error {
 	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {

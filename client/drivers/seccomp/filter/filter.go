@@ -38,6 +38,8 @@ const instructionSize = 8
 func (f Filter) MarshalText() ([]byte, error) {
 	b := make([]byte, 0, len(f)*instructionSize)
 	for _, i := range f {
+		// The text goes from the agent to a process on the same machine, so the order of bytes is the
+		// machine's.
 		b = binary.NativeEndian.AppendUint16(b, i.Code)
 		b = append(b, i.Jt, i.Jf)
 		b = binary.NativeEndian.AppendUint32(b, i.K)
@@ -53,7 +55,8 @@ func (f *Filter) UnmarshalText(text []byte) error {
 	}
 
 	if len(b)%instructionSize != 0 {
-		return fmt.Errorf("a seccomp filter has %d bytes: expected instructions of %d", len(b), instructionSize)
+		return fmt.Errorf("a seccomp filter has %d bytes: expected instructions of %d",
+			len(b), instructionSize)
 	}
 
 	*f = make(Filter, 0, len(b)/instructionSize)
