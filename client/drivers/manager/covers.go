@@ -19,12 +19,14 @@ func coversOf(cfg exec.Config, dir string) (covers []driver.Mount, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	emptyDir, emptyFile := filepath.Join(dir, "dir"), filepath.Join(dir, "file")
 	err = makeEmpty(emptyDir, emptyFile)
 	if err != nil {
 		return nil, fmt.Errorf("making the covers of hidden paths: %w", err)
 	}
 
+	// The places are in the order of their paths, so a directory comes before what is below it.
 	var hidden []string // directories
 	for _, place := range slices.Sorted(maps.Keys(places)) {
 		inHidden := slices.ContainsFunc(hidden, func(dir string) bool {
@@ -34,6 +36,7 @@ func coversOf(cfg exec.Config, dir string) (covers []driver.Mount, err error) {
 		if inHidden {
 			continue // the empty directory has no place for it
 		}
+
 		empty := emptyFile
 		if places[place] {
 			empty = emptyDir
@@ -48,6 +51,7 @@ func coversOf(cfg exec.Config, dir string) (covers []driver.Mount, err error) {
 	return covers, nil
 }
 
+// makeEmpty makes the empty directory and the empty file, if an earlier start of a task has not.
 func makeEmpty(dir, file string) error {
 	err := os.MkdirAll(dir, 0o755)
 	if err != nil {

@@ -65,12 +65,15 @@ func (e *taskEvents) follow(key taskKey, f *follower) (waiting []driver.TaskEven
 // unfollow removes a handler and waits until it does not run.
 func (e *taskEvents) unfollow(key taskKey, f *follower) {
 	e.mu.Lock()
+	// A restarted task may have a new handler already.
 	if e.followers[key] == f {
 		delete(e.followers, key)
 	}
 	e.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// deliver may have found the follower before it was removed: then take comes after this, and must not
+	// call handle.
 	f.stopped = true
 }
 
@@ -103,6 +106,7 @@ func keyOf(event driver.TaskEvent) taskKey {
 	return taskKey{event.AllocID, event.Task}
 }
 
+// taskEventOf converts an event to an event of the task's history.
 func taskEventOf(event driver.TaskEvent) *structs.TaskEvent {
 	details := maps.Clone(event.Annotations)
 	if details == nil {

@@ -40,7 +40,8 @@ type Config struct {
 	RawExec rawexec.Config  `hcl:"raw_exec,block"`
 	Docker  settings.Config `hcl:"docker,block"`
 
-	// Connect has the programs of the proxies of the service mesh. The agent fills it in from its consul block.
+	// Connect has the programs of the proxies of the service mesh. The agent fills it in from its consul
+	// block.
 	Connect connectproxy.Config
 	// Users are the user IDs for tasks of external drivers. The agent fills them in from the client block.
 	Users UserRange
@@ -80,15 +81,15 @@ const (
 type Manager struct {
 	logger  hclog.Logger
 	drivers []driver.Driver
-	denied  []driver.Driver // built-in ones that the configuration does not allow: see deniedDriver
-	changes chan struct{}
-	first   chan struct{} // closed when each was fingerprinted once
+	denied  []driver.Driver // those that the configuration does not allow: see deniedDriver
+	changes chan struct{}   // holds one signal, which stands for all changes before it is read
+	first   chan struct{}   // closed when each was fingerprinted once
 	events  taskEvents
 
-	supervisor []string
+	supervisor []string // the command of supervisors
 
-	mu    sync.Mutex
-	infos map[string]*structs.DriverInfo
+	mu    sync.Mutex                     // guards infos
+	infos map[string]*structs.DriverInfo // the last fingerprint of each driver, by name
 }
 
 // UserRange is the setting `client { users { } }`.
@@ -119,6 +120,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	supervisor, err := program.Install(filepath.Join(o.Dir, ".program"))
 	if err != nil {
 		return nil, fmt.Errorf("installing the program of supervisors: %w", err)
@@ -137,6 +139,7 @@ func New(cfg Config, o Options) (*Manager, error) {
 	if supervisor == nil {
 		m.supervisor = command
 	}
+
 	builtIn := []driver.Driver{
 		exec.New(cfg.Exec, run(exec.Name)),
 		rawexec.New(cfg.RawExec, run(rawexec.Name)),
@@ -144,30 +147,49 @@ func New(cfg Config, o Options) (*Manager, error) {
 		connectproxy.New(cfg.Connect, cfg.Exec, run(connectproxy.Name)),
 	}
 	for _, d := range builtIn {
-		if cfg.Allows(d.Name()) {
-			m.drivers = append(m.drivers, d)
-		} else {
-			m.denied = append(m.denied, deniedDriver{d})
-		}
+		m.add(d, cfg)
 	}
 
+	err = m.addPlugins(cfg, run, o)
+	if err != nil {
+		return nil, err
+	}
+
+	return m, nil
+}
+
+// addPlugins enters a driver for each external plugin. It follows the built-in drivers, whose names have
+// priority.
+func (m *Manager) addPlugins(cfg Config, run func(name string) executor.Config, o Options) error {
 	for _, p := range o.Plugins.Plugins(catalog.Driver) {
-		isName := func(d driver.Driver) bool { return d.Name() == p.Name }
-		if slices.ContainsFunc(builtIn, isName) {
+		if m.has(p.Name) {
 			err := m.skipBuiltIn(p)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			continue
 		}
-		d := m.newExternal(p, run(p.Name), cfg, o)
-		if cfg.Allows(p.Name) {
-			m.drivers = append(m.drivers, d)
-		} else {
-			m.denied = append(m.denied, deniedDriver{d})
-		}
+
+		m.add(m.newExternal(p, run(p.Name), cfg, o), cfg)
 	}
-	return m, nil
+	return nil
+}
+
+// has reports whether there is a driver of that name. The catalog has each name once, so it is a built-in
+// one.
+func (m *Manager) has(name string) bool {
+	return slices.ContainsFunc(slices.Concat(m.drivers, m.denied), func(d driver.Driver) bool {
+		return d.Name() == name
+	})
+}
+
+// add enters a driver. One that is not allowed is kept for the tasks that it has started before.
+func (m *Manager) add(d driver.Driver, cfg Config) {
+	if cfg.Allows(d.Name()) {
+		m.drivers = append(m.drivers, d)
+	} else {
+		m.denied = append(m.denied, deniedDriver{d})
+	}
 }
 
 // Supervisor returns the command that runs executor.Main in a small program, if this build has one.
@@ -216,6 +238,7 @@ func (m *Manager) newDocker(cfg settings.Config, run executor.Config, o Options)
 func (m *Manager) newExternal(
 	p *catalog.Plugin, logs executor.Config, cfg Config, o Options,
 ) *external.Driver {
+	// Missing settings have the defaults of exec, which fills in only its own copy.
 	chroot := cfg.Exec.ChrootEnv
 	if chroot == nil {
 		chroot = exec.DefaultConfig().ChrootEnv
@@ -235,8 +258,10 @@ func (m *Manager) newExternal(
 		Logs:    external.NewLogs(p.Name, logs),
 		Users:   users,
 		Chroot:  chroot,
-		Covers:  func() ([]driver.Mount, error) { return coversOf(cfg.Exec, filepath.Join(o.Dir, ".covers")) },
-		Events:  m.events.deliver,
+		Covers: func() ([]driver.Mount, error) {
+			return coversOf(cfg.Exec, filepath.Join(o.Dir, ".covers"))
+		},
+		Events: m.events.deliver,
 	}, m.logger)
 }
 
@@ -282,6 +307,7 @@ type reporter interface {
 // Run runs all drivers, each by itself: one that hangs holds up no other. It returns when ctx has ended and
 // all it started has, too.
 func (m *Manager) Run(ctx context.Context) {
+	// No fingerprint comes, so nothing else closes it.
 	if len(m.drivers) == 0 {
 		close(m.first)
 	}
@@ -299,6 +325,7 @@ func (m *Manager) watch(ctx context.Context, d driver.Driver) {
 		r.Run(ctx, func(info *structs.DriverInfo) { m.report(d, info) })
 		return
 	}
+
 	m.fingerprint(ctx, d)
 	for backoff.Sleep(ctx, fingerprintInterval) {
 		m.fingerprint(ctx, d)
@@ -314,10 +341,13 @@ func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) {
 
 // addUnguarded adds the reason for which no guard can end the tasks of a driver to its attributes.
 func addUnguarded(d driver.Driver, info *structs.DriverInfo) *structs.DriverInfo {
+	// A driver that cannot guard one task cannot guard any: the machine decides, not the task.
 	_, err := driver.Guardable(d, "any/task")
 	if !info.Healthy || !structs.IsKind(err, structs.KindPrecondition) {
 		return info
 	}
+
+	// The report belongs to the driver, which may give it out again.
 	told := *info
 	told.Attributes = maps.Clone(info.Attributes)
 	if told.Attributes == nil {
@@ -348,6 +378,7 @@ func (m *Manager) setInfo(name string, info *structs.DriverInfo) bool {
 	defer m.mu.Unlock()
 	old := m.infos[name]
 	m.infos[name] = info
+	// Each driver enters infos once, so this holds once: at the last of the first fingerprints.
 	if old == nil && len(m.infos) == len(m.drivers) {
 		close(m.first)
 	}
@@ -372,6 +403,7 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
+
 	infos := m.Infos()
 	missing := slices.DeleteFunc(m.names(), func(name string) bool {
 		return infos[name] != nil
@@ -380,6 +412,7 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 		strings.Join(missing, ", "), ctx.Err())
 }
 
+// names lists the drivers that jobs may name. Denied ones are not among them.
 func (m *Manager) names() []string {
 	var names []string
 	for _, d := range m.drivers {

@@ -19,6 +19,8 @@ func (m *Manager) validateConfigs(
 	if err != nil {
 		return nil, err
 	}
+
+	// The drivers accept references to values that only the node of a task knows.
 	resp := &structs.ClientDriverValidateResponse{LeavesReferences: true}
 	for _, config := range req.Configs {
 		fault := ""
