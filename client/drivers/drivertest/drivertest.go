@@ -40,7 +40,7 @@ type Task struct {
 	held    bool               // the driver has not destroyed it
 	waits   bool               // it is prepared and not started
 	known   bool               // this agent's driver holds it
-	ended   chan struct{}
+	ended   chan struct{}      // closed at its end; each start makes a new one
 }
 
 // NewMachine makes a machine on which nothing runs.
@@ -60,6 +60,7 @@ func (m *Machine) Clone() *Machine {
 	for id, t := range m.tasks {
 		d := *t
 		d.known = false
+		// The end in one machine is none in the other, so they share no channel.
 		d.ended = make(chan struct{})
 		if d.Result != nil {
 			close(d.ended)
@@ -82,6 +83,7 @@ func (m *Machine) Forget() {
 func (m *Machine) Reboot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// A wait of a driver that is left from before does not end: its agent is gone, too.
 	m.tasks = map[string]*Task{}
 }
 
@@ -92,11 +94,13 @@ func (m *Machine) Exit(id string, res driver.ExitResult) {
 	m.endTask(id, res)
 }
 
+// endTask ends a task. A test that ends one twice is wrong, so it panics.
 func (m *Machine) endTask(id string, res driver.ExitResult) {
 	t := m.tasks[id]
 	if t == nil || t.Result != nil {
 		panic("no running task " + id)
 	}
+
 	t.Result = &res
 	close(t.ended)
 }
@@ -166,6 +170,7 @@ func (s Set) FollowTask(allocID, task string, handle func(*structs.TaskEvent)) (
 	}
 }
 
+// follow sends the events of a task to handle. A task has one follower at a time.
 func (m *Machine) follow(id string, handle func(*structs.TaskEvent)) (stop func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,6 +190,7 @@ func (m *Machine) Emit(id string, e *structs.TaskEvent) bool {
 	if handle == nil {
 		return false
 	}
+
 	// Without the lock: the agent may call the driver while it handles the event.
 	handle(e)
 	return true
@@ -193,6 +199,8 @@ func (m *Machine) Emit(id string, e *structs.TaskEvent) bool {
 // Drivers is the set with one driver "fake".
 func (m *Machine) Drivers() Set { return Set{"fake": &Driver{m, "fake"}} }
 
+// logCall logs an action and does it under the lock. A point after which the agent is killed is in Before or
+// After.
 func (m *Machine) logCall(verb, id string, act func() error) error {
 	point := verb + " " + id
 	// Before and After run without the lock, because tests use the machine in them.
@@ -201,16 +209,19 @@ func (m *Machine) logCall(verb, id string, act func() error) error {
 			return err
 		}
 	}
+
 	m.mu.Lock()
 	m.log = append(m.log, point)
 	err := act()
 	m.mu.Unlock()
+
 	if m.After != nil {
 		m.After(point)
 	}
 	return err
 }
 
+// notFound is the error of a task that the driver does not hold.
 func notFound(id string) error {
 	return structs.NotFoundf("no task %s", id)
 }
@@ -238,12 +249,14 @@ func (d *Driver) Prepare(ctx context.Context, cfg *driver.TaskConfig) error {
 		if t.held {
 			return structs.Conflictf("task %s is started twice", cfg.ID)
 		}
+
 		t.held = true
 		t.waits = true
 		return ctx.Err()
 	})
 }
 
+// add returns the task of an ID, a new one if the machine has never had it.
 func (m *Machine) add(id string) *Task {
 	if m.tasks[id] == nil {
 		m.tasks[id] = &Task{}
@@ -286,11 +299,14 @@ func (d *Driver) Recover(_ context.Context, h *driver.Handle) error {
 		if t == nil || !t.held {
 			return notFound(h.TaskID)
 		}
-		if t.waits { // it ended with its agent
+
+		// A prepared task has no program yet, so it ended with its agent.
+		if t.waits {
 			t.held = false
 			t.waits = false
 			return notFound(h.TaskID)
 		}
+
 		t.known = true
 		return nil
 	})
@@ -328,6 +344,7 @@ func (d *Driver) Stop(_ context.Context, id, signal string, timeout time.Duratio
 		if t == nil || !t.known {
 			return notFound(id)
 		}
+
 		t.Signal, t.Timeout = signal, timeout
 		if t.Result == nil {
 			d.Machine.endTask(id, driver.ExitResult{Signal: 15})
@@ -353,9 +370,12 @@ func (d *Driver) Destroy(_ context.Context, id string, _ *driver.Handle) error {
 		if t == nil {
 			return nil
 		}
+
+		// A prepared task has no channel to close.
 		if t.Result == nil && t.Starts > 0 && !t.waits {
 			d.Machine.endTask(id, driver.ExitResult{Signal: 9})
 		}
+
 		t.held, t.known = false, false
 		t.waits = false
 		return nil
