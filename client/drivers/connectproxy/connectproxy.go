@@ -41,8 +41,8 @@ type Driver struct {
 	*exec.Driver
 	cfg Config
 
-	mu       sync.Mutex
-	versions map[program]string
+	mu       sync.Mutex         // held while a program is asked for its version
+	versions map[program]string // has one entry: see version
 }
 
 // New makes the driver. The settings of exec apply to the roots and limits of proxies.
@@ -90,8 +90,9 @@ func (d *Driver) Fingerprint(ctx context.Context) *structs.DriverInfo {
 func (d *Driver) Validate(config map[string]any) error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(config)) {
-		faults = append(faults, structs.Invalidf("config.%s: the driver %s takes no config: the settings of a "+
-			"proxy are in sidecar_service.proxy and gateway.proxy", structs.Cut(name, structs.MaxQuoted), Name))
+		faults = append(faults, structs.Invalidf("config.%s: the driver %s takes no config: the settings "+
+			"of a proxy are in sidecar_service.proxy and gateway.proxy",
+			structs.Cut(name, structs.MaxQuoted), Name))
 	}
 	return structs.InvalidAll(faults)
 }
@@ -99,7 +100,8 @@ func (d *Driver) Validate(config map[string]any) error {
 // Start implements driver.Driver.
 func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
 	if cfg.Proxy == nil {
-		return nil, structs.Invalidf("task %q is no proxy of the service mesh; expected another driver", cfg.Task)
+		return nil, structs.Invalidf("task %q is no proxy of the service mesh; expected another driver",
+			cfg.Task)
 	}
 
 	p, err := d.findProgram()
@@ -112,7 +114,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, err
 	}
 
+	// The root of a task may not have the program, or at another path, so it is mounted.
 	inside := exec.ProgramPath(filepath.Base(p.path))
+	// The caller keeps its cfg, and may use it for another start.
 	started := *cfg
 	started.Config = map[string]any{"command": inside, "args": args}
 	started.Mounts = append(slices.Clone(cfg.Mounts), driver.Mount{
@@ -131,23 +135,17 @@ func (p program) args(cfg *driver.TaskConfig) ([]any, error) {
 			"-c", filepath.Join(driver.Inside.Secrets, driver.EnvoyBootstrapFile),
 			"-l", "info",
 			"--concurrency", "1",
+			// Each start is a new process: no older one hands its sockets over.
 			"--disable-hot-restart",
 		}, nil
 	}
 
-	work := cfg.Proxy
-	switch {
-	case work.Gateway:
-		return nil, structs.Invalidf("gateways need Envoy, and this node has the proxy of Consul alone "+
-			"(%s): install envoy, or set consul.envoy_path", p.path)
-	case work.EnvoyOnly != "":
-		return nil, structs.Invalidf("%s needs Envoy, and this node has the proxy of Consul alone "+
-			"(%s): install envoy, or set consul.envoy_path", work.EnvoyOnly, p.path)
-	case cfg.NamespaceOf() == "":
-		return nil, structs.Invalidf("the proxy of Consul needs a network of the allocation's own: " +
-			"expected the network mode bridge or cni")
+	err := p.checkWork(cfg)
+	if err != nil {
+		return nil, err
 	}
 
+	work := cfg.Proxy
 	args := []any{
 		"connect", "proxy",
 		"-http-addr", "unix://" + filepath.Join(driver.Inside.AllocShared, mesh.HTTPSocket),
@@ -165,7 +163,8 @@ func (p program) args(cfg *driver.TaskConfig) ([]any, error) {
 		args = append(args, "-upstream", name+":"+u.Bind)
 	}
 
-	_, err := os.Lstat(filepath.Join(cfg.Dirs.Secrets, driver.SITokenFile))
+	// A Consul without ACLs needs no token, and the allocation has none then.
+	_, err = os.Lstat(filepath.Join(cfg.Dirs.Secrets, driver.SITokenFile))
 	switch {
 	case err == nil:
 		args = append(args, "-token-file", filepath.Join(driver.Inside.Secrets, driver.SITokenFile))
@@ -174,4 +173,21 @@ func (p program) args(cfg *driver.TaskConfig) ([]any, error) {
 	}
 
 	return args, nil
+}
+
+// checkWork rejects what the proxy of Consul cannot do. A node with Envoy would run it.
+func (p program) checkWork(cfg *driver.TaskConfig) error {
+	work := cfg.Proxy
+	switch {
+	case work.Gateway:
+		return structs.Invalidf("gateways need Envoy, and this node has the proxy of Consul alone "+
+			"(%s): install envoy, or set consul.envoy_path", p.path)
+	case work.EnvoyOnly != "":
+		return structs.Invalidf("%s needs Envoy, and this node has the proxy of Consul alone "+
+			"(%s): install envoy, or set consul.envoy_path", work.EnvoyOnly, p.path)
+	case cfg.NamespaceOf() == "":
+		return structs.Invalidf("the proxy of Consul needs a network of the allocation's own: " +
+			"expected the network mode bridge or cni")
+	}
+	return nil
 }

@@ -33,13 +33,14 @@ type program struct {
 // findProgram looks for the proxy of the node: Envoy, or Consul's own.
 func (d *Driver) findProgram() (program, error) {
 	p, err := find(KindEnvoy, d.cfg.EnvoyPath)
+	// An operator who names Envoy wants no other proxy in its place.
 	if err == nil || d.cfg.EnvoyPath != "" {
 		return p, err
 	}
 	p, err = find(KindConsul, d.cfg.ConsulPath)
 	if err != nil && d.cfg.ConsulPath == "" {
-		err = errors.New("the node has neither envoy nor consul in the PATH of the agent: install one of them, " +
-			"or set consul.envoy_path or consul.proxy_path")
+		err = errors.New("the node has neither envoy nor consul in the PATH of the agent: " +
+			"install one of them, or set consul.envoy_path or consul.proxy_path")
 	}
 	return p, err
 }
@@ -83,6 +84,8 @@ var versionText = regexp.MustCompile(`[v/](\d+\.\d+\.\d+[-+.0-9A-Za-z]*)`)
 func (d *Driver) version(ctx context.Context, p program) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// A fingerprint comes every 30 seconds, and a start of the program for each would cost more than it
+	// tells.
 	if v := d.versions[p]; v != "" {
 		return v, nil
 	}
@@ -97,6 +100,7 @@ func (d *Driver) version(ctx context.Context, p program) (string, error) {
 	var out limited
 	cmd := osexec.CommandContext(ctx, p.path, argument)
 	cmd.Stdout = &out
+	// A child that keeps the output open must not hold the fingerprint up after the program is killed.
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	if err != nil {
