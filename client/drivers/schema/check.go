@@ -17,6 +17,8 @@ func (s *Schema) Check(config map[string]any) error {
 		_, err := s.Decode(config)
 		return err
 	}
+
+	// A string without a reference must not be read as a template either, because the node does not.
 	var t texts
 	body := t.replaceIn(config)
 	_, err := s.decode(body, &hcl.EvalContext{
@@ -29,6 +31,7 @@ func (s *Schema) Check(config map[string]any) error {
 // template of its element, so that none of its characters has a meaning. One with a reference is unknown.
 type texts []cty.Value
 
+// replace returns a value whose strings are templates. Numbers and truth values stay.
 func (t *texts) replace(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -45,6 +48,8 @@ func (t *texts) replace(value any) any {
 	return value
 }
 
+// replaceIn is replace for the values of a map. A name without a template sign stays: hcldec looks for the
+// names of the schema.
 func (t *texts) replaceIn(values map[string]any) map[string]any {
 	out := make(map[string]any, len(values))
 	for key, inner := range values {
@@ -56,6 +61,8 @@ func (t *texts) replaceIn(values map[string]any) map[string]any {
 	return out
 }
 
+// add returns the template that stands for a text. An unknown text passes each check that does not need its
+// characters.
 func (t *texts) add(text string) string {
 	if structs.HasReference(text) {
 		return t.template(cty.UnknownVal(cty.String))
@@ -63,6 +70,7 @@ func (t *texts) add(text string) string {
 	return t.template(cty.StringVal(text))
 }
 
+// template keeps a value and returns the template that evaluates to it.
 func (t *texts) template(value cty.Value) string {
 	*t = append(*t, value)
 	return fmt.Sprintf("${text[%d]}", len(*t)-1)

@@ -24,12 +24,14 @@ func listMaps(spec hcldec.Spec, given any) any {
 		return listMapsOfBlocks(s.Nested, given)
 	case *hcldec.BlockSetSpec:
 		return listMapsOfBlocks(s.Nested, given)
+	// Only the settings of an object have names by which a configuration gives them.
 	case hcldec.ObjectSpec:
 		settings, isMap := given.(map[string]any)
 		if !isMap {
 			break
 		}
 
+		// The caller's map is that of the job, which others read.
 		settings = maps.Clone(settings)
 		for _, inner := range s {
 			name := settingOf(inner)
@@ -46,9 +48,12 @@ func listMaps(spec hcldec.Spec, given any) any {
 // listMapsOfBlocks is listMaps for one block or a list of blocks.
 func listMapsOfBlocks(nested hcldec.Spec, given any) any {
 	blocks, isList := given.([]any)
+	// A job may give one block as a map. hcldec itself takes that for a list of one.
 	if !isList {
 		return listMaps(nested, given)
 	}
+
+	// The caller's list stays as it is, too.
 	out := make([]any, len(blocks))
 	for i, block := range blocks {
 		out[i] = listMaps(nested, block)

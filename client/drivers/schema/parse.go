@@ -24,7 +24,8 @@ const (
 	maxFaults     = 10
 )
 
-// functions are the functions that a literal may call.
+// functions are the functions that a literal may call: those that plugins of the dialect expect. None of them
+// reads a file or asks for the time, so a literal has one value.
 var functions = map[string]function.Function{
 	"abs":        stdlib.AbsoluteFunc,
 	"coalesce":   stdlib.CoalesceFunc,
@@ -43,13 +44,17 @@ var functions = map[string]function.Function{
 	"upper":      stdlib.UpperFunc,
 }
 
-// parser turns announced specs into specs of hcldec. It keeps the faults.
+// parser turns announced specs into specs of hcldec. It keeps the faults, up to maxFaults. A schema with a
+// fault is not used at all: a spec with a hole would accept what the plugin does not.
 type parser struct{ faults []error }
 
+// fault keeps a fault of a setting, "" for none, and returns a spec in the place of the faulty one.
 func (p *parser) fault(name, format string, args ...any) hcldec.Spec {
 	if name != "" {
 		format = name + ": " + format
 	}
+
+	// A large schema may have any number of them.
 	if len(p.faults) < maxFaults {
 		p.faults = append(p.faults, fmt.Errorf(format, args...))
 	}
@@ -64,6 +69,7 @@ func (p *parser) spec(s *hclspec.Spec, name string, depth int) hcldec.Spec {
 		return p.fault(name, "it is nested more than %d levels deep", maxDepth)
 	}
 
+	// Depth counts the specs around this one, of all kinds.
 	depth++
 	switch b := s.GetBlock().(type) {
 	case *hclspec.Spec_Object:
@@ -74,6 +80,7 @@ func (p *parser) spec(s *hclspec.Spec, name string, depth int) hcldec.Spec {
 		return p.attr(b.Attr, name)
 	case *hclspec.Spec_BlockAttrs:
 		return p.blockAttrs(b.BlockAttrs, name)
+	// The primary spec and its default are one setting, so both have its name.
 	case *hclspec.Spec_Default:
 		return &hcldec.DefaultSpec{
 			Primary: p.spec(b.Default.GetPrimary(), name, depth),
@@ -122,6 +129,7 @@ func (p *parser) block(s *hclspec.Spec, name string, depth int) hcldec.Spec {
 
 // items converts a number of items to hcldec's type. A number that does not fit is no bound.
 func items(n uint64) int {
+	// int has 32 bits on some machines.
 	const most = 1 << 30
 	if n > most {
 		return 0
@@ -129,6 +137,7 @@ func items(n uint64) int {
 	return int(n)
 }
 
+// object parses named settings. A setting without a name of its own has the name that it has here.
 func (p *parser) object(o *hclspec.Object, depth int) hcldec.Spec {
 	spec := hcldec.ObjectSpec{}
 	for name, value := range o.GetAttributes() {
@@ -137,6 +146,7 @@ func (p *parser) object(o *hclspec.Object, depth int) hcldec.Spec {
 	return spec
 }
 
+// array parses a list of specs. An element without a name of its own has its number as the name.
 func (p *parser) array(a *hclspec.Array, depth int) hcldec.Spec {
 	spec := hcldec.TupleSpec{}
 	for i, value := range a.GetValues() {
@@ -145,11 +155,13 @@ func (p *parser) array(a *hclspec.Array, depth int) hcldec.Spec {
 	return spec
 }
 
+// attr parses a setting `name = value`.
 func (p *parser) attr(a *hclspec.Attr, name string) hcldec.Spec {
 	name = p.name(a.GetName(), name)
 	return &hcldec.AttrSpec{Name: name, Type: p.typ(a.GetType(), name), Required: a.GetRequired()}
 }
 
+// blockAttrs parses a block of settings with names of the user's choice and values of one type.
 func (p *parser) blockAttrs(b *hclspec.BlockAttrs, name string) hcldec.Spec {
 	name = p.name(b.GetName(), name)
 	return &hcldec.BlockAttrsSpec{
@@ -159,18 +171,22 @@ func (p *parser) blockAttrs(b *hclspec.BlockAttrs, name string) hcldec.Spec {
 	}
 }
 
+// literal evaluates an expression of the plugin, once for all configurations. It has no variables.
 func (p *parser) literal(l *hclspec.Literal, name string) hcldec.Spec {
 	if n := len(l.GetValue()); n > maxExpression {
 		return p.fault(name, "the literal has %d bytes, at most %d are allowed", n, maxExpression)
 	}
+
 	expr, diags := hclsyntax.ParseExpression([]byte(l.GetValue()), "literal", hcl.InitialPos)
 	if diags.HasErrors() {
 		return p.fault(name, "the literal %q: %w", l.GetValue(), diags)
 	}
+
 	if !isCheap(expr) {
 		return p.fault(name, "the literal %q: it has a loop, or more than %d calls of functions",
 			l.GetValue(), maxCalls)
 	}
+
 	value, diags := expr.Value(&hcl.EvalContext{Functions: functions})
 	if diags.HasErrors() {
 		return p.fault(name, "the literal %q: %w", l.GetValue(), diags)
@@ -184,6 +200,7 @@ func isCheap(expr hclsyntax.Expression) bool {
 	calls := 0
 	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
 		switch n.(type) {
+		// A loop in a loop multiplies the lengths of both.
 		case *hclsyntax.ForExpr:
 			loops++
 		case *hclsyntax.FunctionCallExpr:
@@ -200,12 +217,13 @@ func (p *parser) name(own, enclosing string) string {
 		own = enclosing
 	}
 	if own == "" {
+		// The parser goes on without a name: the fault keeps the schema from use.
 		p.fault("", "an attribute or block has no name")
 	}
 	return own
 }
 
-// typ parses a type expression. Empty is any type.
+// typ parses a type expression. Empty is any type. A fault is any type, too: the schema is not used then.
 func (p *parser) typ(text, name string) cty.Type {
 	if text == "" {
 		return cty.DynamicPseudoType

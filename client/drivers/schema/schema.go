@@ -18,7 +18,8 @@ import (
 	"berth/structs"
 )
 
-// Schema is a plugin's schema, ready to decode configurations. It is safe for concurrent use.
+// Schema is a plugin's schema, ready to decode configurations. It is safe for concurrent use, because nothing
+// changes it after Parse.
 type Schema struct{ spec hcldec.Spec }
 
 // Parse checks a plugin's announcement. A nil spec allows no settings.
@@ -41,6 +42,9 @@ func (s *Schema) Decode(config map[string]any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// With the type of the spec, a value of any type would be wrapped with its type. Plugins read plain
+	// msgpack.
 	return msgpack.Marshal(value, value.Type())
 }
 
@@ -52,6 +56,7 @@ func (s *Schema) decode(config map[string]any, ctx *hcl.EvalContext) (value cty.
 		}
 	}()
 
+	// A missing block is an empty one: its defaults still apply.
 	if config == nil {
 		config = map[string]any{}
 	}
@@ -67,6 +72,7 @@ func (s *Schema) decode(config map[string]any, ctx *hcl.EvalContext) (value cty.
 		return cty.NilVal, invalid(diags)
 	}
 
+	// hcldec reports settings that the spec does not have, and missing ones.
 	value, diags = hcldec.Decode(file.Body, s.spec, ctx)
 	if diags.HasErrors() {
 		return cty.NilVal, invalid(diags)
