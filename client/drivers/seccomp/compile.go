@@ -33,6 +33,7 @@ func compile(list *specs.LinuxSeccomp, modes []*arch.Info) ([]bpf.Instruction, e
 		prog = append(prog, body...)
 	}
 	return append(prog,
+		// This is reached by calls of all other modes.
 		returnAction(unix.SECCOMP_RET_ERRNO, unix.ENOSYS)), nil
 }
 
@@ -45,6 +46,7 @@ func jump(condition bpf.JumpTest, value uint32, skip uint8) bpf.Instruction {
 	}
 }
 
+// returnAction ends a filter. The lower half of the value is the error that the call returns.
 func returnAction(action uint32, errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: action | uint32(errno)&unix.SECCOMP_RET_DATA}
 }
@@ -53,13 +55,36 @@ func returnAction(action uint32, errno unix.Errno) bpf.Instruction {
 // calls that are allowed with any arguments come first, as ranges: the kernel runs the filter for every
 // number when a thread installs it.
 func compileMode(list *specs.LinuxSeccomp, mode *arch.Info) ([]bpf.Instruction, error) {
+	rules, newest, err := compileRules(list, mode)
+	if err != nil {
+		return nil, err
+	}
+
+	fallback, err := verdictOf(list.DefaultAction, list.DefaultErrnoRet)
+	if err != nil {
+		return nil, err
+	}
+
+	// The list says nothing of the calls above its newest one, so these are not EPERM but ENOSYS.
+	head := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offNumber, Size: 4},
+		jump(bpf.JumpLessOrEqual, uint32(newest), 1), // x32 calls are above 2^30
+		returnAction(unix.SECCOMP_RET_ERRNO, unix.ENOSYS),
+	}
+
+	return append(append(head, rules...), fallback), nil
+}
+
+// compileRules renders the rules, and returns the highest number that the list has.
+func compileRules(
+	list *specs.LinuxSeccomp, mode *arch.Info,
+) (rules []bpf.Instruction, newest int, err error) {
 	always := alwaysAllowed(list, mode)
-	rules := compileRanges(always)
-	newest := 0
+	rules = compileRanges(always)
 	for _, rule := range list.Syscalls {
 		verdict, err := verdictOf(rule.Action, rule.ErrnoRet)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 
 		for _, name := range rule.Names {
@@ -69,31 +94,22 @@ func compileMode(list *specs.LinuxSeccomp, mode *arch.Info) ([]bpf.Instruction, 
 			}
 
 			newest = max(newest, number)
+
+			// Its first rule has allowed it, so no later rule decides.
 			if slices.Contains(always, uint32(number)) {
 				continue
 			}
 
 			block, err := compileRule(uint32(number), rule.Args, verdict)
 			if err != nil {
-				return nil, fmt.Errorf("system call %s: %w", name, err)
+				return nil, 0, fmt.Errorf("system call %s: %w", name, err)
 			}
 
 			rules = append(rules, block...)
 		}
 	}
 
-	fallback, err := verdictOf(list.DefaultAction, list.DefaultErrnoRet)
-	if err != nil {
-		return nil, err
-	}
-
-	head := []bpf.Instruction{
-		bpf.LoadAbsolute{Off: offNumber, Size: 4},
-		jump(bpf.JumpLessOrEqual, uint32(newest), 1), // x32 calls are above 2^30
-		returnAction(unix.SECCOMP_RET_ERRNO, unix.ENOSYS),
-	}
-
-	return append(append(head, rules...), fallback), nil
+	return rules, newest, nil
 }
 
 // alwaysAllowed returns the numbers of the calls whose first rule allows them with any arguments, in order.
@@ -133,6 +149,7 @@ func compileRanges(numbers []uint32) []bpf.Instruction {
 	return prog
 }
 
+// verdictOf returns the end of a filter for an action of the list. An error without a number is EPERM.
 func verdictOf(action specs.LinuxSeccompAction, errno *uint) (bpf.Instruction, error) {
 	switch {
 	case action == specs.ActAllow:
@@ -154,6 +171,7 @@ func compileRule(
 		return []bpf.Instruction{skip, verdict}, nil
 	}
 
+	// The arguments overwrite the number, which the next rule needs again.
 	tail := []bpf.Instruction{
 		verdict,
 		bpf.LoadAbsolute{Off: offNumber, Size: 4},
@@ -174,6 +192,7 @@ func compileRule(
 // compileArg renders the test of one 64-bit argument. On failure it jumps over the rest instructions that
 // follow the test.
 func compileArg(a specs.LinuxSeccompArg, rest uint8) ([]bpf.Instruction, error) {
+	// A filter compares words of 32 bits, and an argument has two of them, the low one first in memory.
 	low := bpf.LoadAbsolute{
 		Off:  offArgs + 8*uint32(a.Index),
 		Size: 4,
@@ -181,7 +200,9 @@ func compileArg(a specs.LinuxSeccompArg, rest uint8) ([]bpf.Instruction, error) 
 	high := bpf.LoadAbsolute{Off: low.Off + 4, Size: 4}
 	lowValue := uint32(a.Value)
 	highValue := uint32(a.Value >> 32)
-	// ordered compares the high words, and the low words if the high words are equal.
+
+	// ordered compares the high words, and the low words if the high words are equal. High words that differ
+	// and do not fail decide: the jump over the two instructions leads to what follows the test.
 	ordered := func(highFails, lowFails bpf.JumpTest) []bpf.Instruction {
 		return []bpf.Instruction{
 			high,
@@ -216,5 +237,6 @@ func compileArg(a specs.LinuxSeccompArg, rest uint8) ([]bpf.Instruction, error) 
 		}, nil
 	}
 
+	// An update of the list may bring one. An error is better than a rule that allows too much.
 	return nil, fmt.Errorf("the list of system calls has the unknown comparison %s", a.Op)
 }

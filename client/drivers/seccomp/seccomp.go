@@ -27,7 +27,8 @@ import (
 	"berth/client/drivers/seccomp/filter"
 )
 
-// tables lists the system call tables of a machine's modes by GOARCH, the native one first.
+// tables lists the system call tables of a machine's modes by GOARCH, the native one first. On any other
+// architecture exec is not detected with the default filter (ADR 14).
 var tables = map[string][]*arch.Info{
 	"amd64": {arch.X86_64, arch.I386},
 	"arm64": {arch.AARCH64, arch.ARM},
@@ -41,6 +42,8 @@ func Default(capabilities []string) (filter.Filter, error) {
 		return nil, err
 	}
 
+	// The list has conditions on the bounding set alone: with CAP_SYS_ADMIN it would allow mount, for
+	// example.
 	bounding := &specs.LinuxCapabilities{Bounding: capabilities}
 	process := &specs.Process{Capabilities: bounding}
 	list, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
@@ -58,6 +61,7 @@ func Default(capabilities []string) (filter.Filter, error) {
 		return nil, fmt.Errorf("assembling the seccomp filter: %w", err)
 	}
 
+	// Package filter has a type of its own, so that the program of supervisors does not link the compiler.
 	f := make(filter.Filter, 0, len(raw))
 	for _, r := range raw {
 		f = append(f, unix.SockFilter{
@@ -74,6 +78,7 @@ func Default(capabilities []string) (filter.Filter, error) {
 // Restricted returns the filter for restricted programs of sandboxes. It is compiled once.
 func Restricted() (filter.Filter, error) { return restricted() }
 
+// All restricted programs have the same capabilities, so one filter serves them.
 var restricted = sync.OnceValues(func() (filter.Filter, error) {
 	return Default(sandbox.KeptCapabilities())
 })
@@ -100,6 +105,8 @@ func supported(scope string, unified bool) error {
 	if err != nil {
 		return err
 	}
+
+	// With cgroup v2 a filtered program stops under ptrace before its first instruction (ADR 14).
 	b, _ := os.ReadFile(scope) // a kernel without Yama has no such file
 	if strings.TrimSpace(string(b)) == "3" && unified {
 		return errors.New("kernel.yama.ptrace_scope is 3: with cgroup v2 the filter needs 2 or less")
@@ -111,6 +118,8 @@ func kernelSupports() error {
 	if _, err := ownModes(); err != nil {
 		return err
 	}
+
+	// The question changes nothing for this thread. A kernel without filters rejects it.
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP,
 		unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
