@@ -19,13 +19,17 @@ type deviceService struct {
 	plugin *Plugin
 }
 
+// ids reads the setting, so that a test changes the devices of a running plugin.
 func (d *deviceService) ids() []string {
 	return strings.Fields(d.plugin.setting("devices"))
 }
 
+// Fingerprint reports the group at first and at each change, as plugins of the dialect do. It polls, because
+// the test that changes the settings is another process.
 func (d *deviceService) Fingerprint(
 	_ *device.FingerprintRequest, s device.DevicePlugin_FingerprintServer,
 ) error {
+	// No report has this text, so the first one is sent, also without devices.
 	sent := "none"
 	for s.Context().Err() == nil {
 		ids := d.ids()
@@ -38,6 +42,7 @@ func (d *deviceService) Fingerprint(
 				DeviceName: name,
 			}
 
+			// All are healthy: a device that fails is one that the setting lacks.
 			for _, id := range ids {
 				group.Devices = append(group.Devices, &device.DetectedDevice{ID: id, Healthy: true})
 			}
@@ -53,6 +58,8 @@ func (d *deviceService) Fingerprint(
 	return nil
 }
 
+// Reserve gives the task a variable with the IDs. A test finds in it which devices it got, and in which
+// order.
 func (d *deviceService) Reserve(
 	_ context.Context, r *device.ReserveRequest,
 ) (*device.ReserveResponse, error) {
@@ -61,6 +68,7 @@ func (d *deviceService) Reserve(
 	}}, nil
 }
 
+// Stats sends one message and keeps the stream open, so that a reader has to end it.
 func (d *deviceService) Stats(_ *device.StatsRequest, s device.DevicePlugin_StatsServer) error {
 	stats := map[string]*device.DeviceStats{}
 	for _, id := range d.ids() {
@@ -80,6 +88,7 @@ func (d *deviceService) Stats(_ *device.StatsRequest, s device.DevicePlugin_Stat
 		return err
 	}
 
+	// The end of the stream is the agent's.
 	<-s.Context().Done()
 	return nil
 }

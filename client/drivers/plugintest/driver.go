@@ -34,11 +34,14 @@ type driverService struct {
 
 // task is a running process.
 type task struct {
+	// It is the state in the handle, by which the next process of the plugin finds the task.
 	process procref.Ref
-	ended   chan struct{}
-	result  *driver.ExitResult
+	// It is closed when the process has ended, and result is set before.
+	ended  chan struct{}
+	result *driver.ExitResult
 }
 
+// TaskConfigSchema announces the script, and a number that no task has to give.
 func (d *driverService) TaskConfigSchema(
 	context.Context, *driver.TaskConfigSchemaRequest,
 ) (*driver.TaskConfigSchemaResponse, error) {
@@ -50,6 +53,7 @@ func (d *driverService) TaskConfigSchema(
 	return &driver.TaskConfigSchemaResponse{Spec: spec}, nil
 }
 
+// Capabilities reads the settings. The agent asks at the start of a process, so a test sets them before that.
 func (d *driverService) Capabilities(
 	context.Context, *driver.CapabilitiesRequest,
 ) (*driver.CapabilitiesResponse, error) {
@@ -60,6 +64,7 @@ func (d *driverService) Capabilities(
 	case "image":
 		can.FsIsolation = driver.DriverCapabilities_IMAGE
 	default:
+		// Without a root of its own a task sees the paths of the host.
 		can.MountConfigs = driver.DriverCapabilities_NO_MOUNTS
 	}
 
@@ -74,6 +79,7 @@ func (d *driverService) Capabilities(
 	return &driver.CapabilitiesResponse{Capabilities: can}, nil
 }
 
+// Fingerprint reports the health at first and at each change of a setting, or without a pause.
 func (d *driverService) Fingerprint(_ *driver.FingerprintRequest, s driver.Driver_FingerprintServer) error {
 	sent := "none"
 	for s.Context().Err() == nil {
@@ -90,6 +96,7 @@ func (d *driverService) Fingerprint(_ *driver.FingerprintRequest, s driver.Drive
 	return nil
 }
 
+// fingerprint makes a report. The number of attributes tests the bounds of the agent.
 func fingerprint(health, attributes string) *driver.FingerprintResponse {
 	answer := &driver.FingerprintResponse{
 		Health:            driver.FingerprintResponse_HEALTHY,
@@ -106,6 +113,7 @@ func fingerprint(health, attributes string) *driver.FingerprintResponse {
 
 	number, _ := strconv.Atoi(attributes)
 	for i := range number {
+		// The numbers have one length, so that the order of the names is theirs.
 		name := fmt.Sprintf("driver.test-driver.%05d", i)
 		answer.Attributes[name] = &shared.Attribute{Value: &shared.Attribute_IntVal{IntVal: int64(i)}}
 	}
@@ -113,10 +121,12 @@ func fingerprint(health, attributes string) *driver.FingerprintResponse {
 	return answer
 }
 
+// StartTask starts the script. The settings make it fail at each point at which a real start can be cut off.
 func (d *driverService) StartTask(
 	_ context.Context, r *driver.StartTaskRequest,
 ) (*driver.StartTaskResponse, error) {
 	cfg := r.GetTask()
+	// The agent must destroy a task before it starts another of the ID.
 	if d.find(cfg.GetId()) != nil {
 		return nil, fmt.Errorf("task %q is started already", cfg.GetId())
 	}
@@ -132,7 +142,9 @@ func (d *driverService) StartTask(
 		return nil, err
 	}
 
+	// This precedes all that may hang or end, so that a test can wait for the call.
 	d.plugin.append("started", string(text))
+	// The end of the call does not end it, as it may not end the load of an image.
 	for d.plugin.setting("pull") == Hang {
 		time.Sleep(pollInterval)
 	}
@@ -142,6 +154,7 @@ func (d *driverService) StartTask(
 		return nil, err
 	}
 
+	// The task runs, and nobody but its pipes tells of it.
 	if d.plugin.setting("answer") == Exit {
 		os.Exit(3)
 	}
@@ -163,12 +176,15 @@ func (d *driverService) opener(cfg *driver.TaskConfig) func(path string) (*os.Fi
 		return func(path string) (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) }
 	}
 	return func(path string) (*os.File, error) {
+		// The task may change this directory, so nothing outside of it is opened.
 		logs, err := os.OpenRoot(filepath.Join(cfg.GetEnv()["NOMAD_ALLOC_DIR"], "logs"))
 		if err != nil {
 			return nil, err
 		}
 		defer logs.Close()
 		name := filepath.Base(path)
+		// A driver that gives the pipe to the user of the task does this by the name, which must not be a
+		// link.
 		err = logs.Chown(name, os.Getuid(), os.Getgid())
 		if err != nil {
 			return nil, err
@@ -203,6 +219,8 @@ func run(cfg *driver.TaskConfig, script string, open func(string) (*os.File, err
 	if err != nil {
 		return nil, err
 	}
+
+	// The script has the pipes after its start. A copy here would keep them open after its end.
 	defer stdout.Close()
 
 	stderr, err := open(cfg.GetStderrPath())
@@ -218,7 +236,14 @@ func run(cfg *driver.TaskConfig, script string, open func(string) (*os.File, err
 		return nil, err
 	}
 
-	t := &task{ended: make(chan struct{}), result: &driver.ExitResult{}}
+	return follow(cmd)
+}
+
+// follow makes the task of a script that runs, and waits for its end in the background.
+func follow(cmd *exec.Cmd) (t *task, err error) {
+	t = &task{ended: make(chan struct{}), result: &driver.ExitResult{}}
+
+	// The goroutine below reaps the process, so its pid is still its own here.
 	t.process, err = procref.Of(cmd.Process.Pid)
 	go func() {
 		defer close(t.ended)
@@ -235,12 +260,14 @@ func run(cfg *driver.TaskConfig, script string, open func(string) (*os.File, err
 	return t, err
 }
 
+// hold makes the calls with the ID of a task find it.
 func (d *driverService) hold(id string, t *task) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tasks[id] = t
 }
 
+// find returns nil for a task that this process has neither started nor recovered.
 func (d *driverService) find(id string) *task {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -251,6 +278,7 @@ func (d *driverService) find(id string) *task {
 func (d *driverService) known(id string) (*task, error) {
 	t := d.find(id)
 	if t == nil {
+		// The error has no code, as the errors of the dialect's drivers have none.
 		return nil, fmt.Errorf("task %q is not known", id)
 	}
 	return t, nil
@@ -285,6 +313,7 @@ func (d *driverService) RecoverTask(
 	return &driver.RecoverTaskResponse{}, nil
 }
 
+// WaitTask returns the end of a task to each caller, also later.
 func (d *driverService) WaitTask(
 	ctx context.Context, r *driver.WaitTaskRequest,
 ) (*driver.WaitTaskResponse, error) {
@@ -300,6 +329,8 @@ func (d *driverService) WaitTask(
 	}
 }
 
+// StopTask signals all processes of the task. Without a signal it uses SIGUSR2, which no agent names by
+// itself, so a test sees that none was named.
 func (d *driverService) StopTask(
 	_ context.Context, r *driver.StopTaskRequest,
 ) (*driver.StopTaskResponse, error) {
@@ -307,10 +338,12 @@ func (d *driverService) StopTask(
 	if err != nil {
 		return nil, err
 	}
+
 	signal := cmp.Or(r.GetSignal(), "SIGUSR2")
 	_ = unix.Kill(-t.process.PID, unix.SignalNum(signal))
 	select {
 	case <-t.ended:
+	// The call returns after the end of the task, as the interface wants it.
 	case <-time.After(r.GetTimeout().AsDuration()):
 		_ = unix.Kill(-t.process.PID, unix.SIGKILL)
 		<-t.ended
@@ -318,6 +351,7 @@ func (d *driverService) StopTask(
 	return &driver.StopTaskResponse{}, nil
 }
 
+// SignalTask signals only the first process.
 func (d *driverService) SignalTask(
 	_ context.Context, r *driver.SignalTaskRequest,
 ) (*driver.SignalTaskResponse, error) {
@@ -328,6 +362,8 @@ func (d *driverService) SignalTask(
 	return &driver.SignalTaskResponse{}, unix.Kill(t.process.PID, unix.SignalNum(r.GetSignal()))
 }
 
+// DestroyTask kills the task and forgets it. It fails for an unknown one, and the agent has to find out by
+// InspectTask what that means.
 func (d *driverService) DestroyTask(
 	_ context.Context, r *driver.DestroyTaskRequest,
 ) (*driver.DestroyTaskResponse, error) {
@@ -337,12 +373,15 @@ func (d *driverService) DestroyTask(
 	}
 	_ = unix.Kill(-t.process.PID, unix.SIGKILL)
 	<-t.ended
+
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.tasks, r.GetTaskId())
 	return &driver.DestroyTaskResponse{}, nil
 }
 
+// InspectTask knows whether there is the task. It names no process, so a guard cannot check where the task
+// runs.
 func (d *driverService) InspectTask(
 	_ context.Context, r *driver.InspectTaskRequest,
 ) (*driver.InspectTaskResponse, error) {
@@ -350,11 +389,14 @@ func (d *driverService) InspectTask(
 	return &driver.InspectTaskResponse{}, err
 }
 
+// TaskStats sends one message and keeps the stream open.
 func (d *driverService) TaskStats(r *driver.TaskStatsRequest, s driver.Driver_TaskStatsServer) error {
 	if _, err := d.known(r.GetTaskId()); err != nil {
 		return err
 	}
+
 	usage := &driver.TaskResourceUsage{
+		// The tests compare these numbers with what the node reports.
 		Cpu:    &driver.CPUUsage{Percent: 50, TotalTicks: 1000},
 		Memory: &driver.MemoryUsage{Rss: 1 << 20, MaxUsage: 2 << 20},
 	}
@@ -376,6 +418,7 @@ func (d *driverService) TaskEvents(_ *driver.TaskEventsRequest, s driver.Driver_
 		for _, line := range d.plugin.Lines("events")[sent:] {
 			fields := strings.SplitN(line, "\t", 3)
 			err := s.Send(&driver.DriverTaskEvent{
+				// The agent goes by the two names below, and not by the ID.
 				TaskId:      fields[0] + "/" + fields[1],
 				AllocId:     fields[0],
 				TaskName:    fields[1],
@@ -386,6 +429,7 @@ func (d *driverService) TaskEvents(_ *driver.TaskEventsRequest, s driver.Driver_
 				return err
 			}
 
+			// The file only grows, so its number of lines is the place to go on.
 			sent++
 		}
 

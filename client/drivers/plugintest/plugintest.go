@@ -45,6 +45,7 @@ func Main() bool {
 		return false
 	}
 	p := &Plugin{dir: os.Getenv(controlVar)}
+	// It ends before the handshake, with a last word that the agent has to report.
 	if p.setting("start") == Exit {
 		fmt.Fprintln(os.Stderr, "this plugin does not start")
 		os.Exit(3)
@@ -74,11 +75,15 @@ type Plugin struct {
 func Install(t testing.TB, dir, kind string) *Plugin {
 	t.Helper()
 	p := &Plugin{t: t, dir: t.TempDir()}
+	// The program is this test binary: see Main.
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("#!/bin/sh\n%s='%s' %s='%s' exec '%s' \"$@\"\n", kindVar, kind, controlVar, p.dir, self)
+
+	// Two plugins of one test need different values, and both get the environment of the agent.
+	text := fmt.Sprintf("#!/bin/sh\n%s='%s' %s='%s' exec '%s' \"$@\"\n",
+		kindVar, kind, controlVar, p.dir, self)
 	err = exectest.WriteProgram(filepath.Join(dir, "test-"+kind), text)
 	if err != nil {
 		t.Fatal(err)
@@ -110,6 +115,7 @@ func (p *Plugin) Set(name, value string) {
 // Emit makes the driver send an event of a task.
 func (p *Plugin) Emit(allocID, task, message string) {
 	p.t.Helper()
+	// The fields are apart by tabs, and only the message may have more of them.
 	p.append("events", allocID+"\t"+task+"\t"+message)
 }
 
@@ -127,6 +133,7 @@ func (p *Plugin) Calls(method string) int {
 // Await waits for the n-th call of a method.
 func (p *Plugin) Await(method string, n int) {
 	p.t.Helper()
+	// The bound is for machines under load: the call itself takes milliseconds.
 	for limit := time.Now().Add(2 * time.Minute); p.Calls(method) < n; time.Sleep(pollInterval) {
 		if time.Now().After(limit) {
 			p.t.Fatalf("%s was called %d times in two minutes, want %d", method, p.Calls(method), n)
@@ -134,7 +141,7 @@ func (p *Plugin) Await(method string, n int) {
 	}
 }
 
-// setting reads a setting.
+// setting reads a setting, "" for one that no test has set. Each use reads it anew.
 func (p *Plugin) setting(name string) string {
 	text, _ := os.ReadFile(filepath.Join(p.dir, name))
 	return string(text)
@@ -144,6 +151,7 @@ func (p *Plugin) setting(name string) string {
 // JSON, "commands" the pids of commands.
 func (p *Plugin) Lines(name string) []string {
 	text, _ := os.ReadFile(filepath.Join(p.dir, name))
+	// Each line ends with a line break, so the last part is empty or not written whole.
 	all := strings.Split(string(text), "\n")
 	return all[:len(all)-1]
 }
@@ -157,6 +165,8 @@ func (p *Plugin) append(name, line string) {
 		_, err = f.WriteString(line + "\n")
 		_ = f.Close()
 	}
+
+	// A process of the plugin has no test to fail.
 	if err != nil && p.t != nil {
 		p.t.Fatal(err)
 	}

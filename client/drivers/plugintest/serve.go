@@ -25,6 +25,7 @@ import (
 // serve serves the plugin until the agent asks it to end.
 func serve(kind string, p *Plugin) {
 	goplugin.Serve(&goplugin.ServeConfig{
+		// It is written out here, so that a change of the agent's fails the tests.
 		HandshakeConfig: goplugin.HandshakeConfig{
 			ProtocolVersion:  2,
 			MagicCookieKey:   "NOMAD_PLUGIN_MAGIC_COOKIE",
@@ -32,6 +33,7 @@ func serve(kind string, p *Plugin) {
 		},
 		Plugins: goplugin.PluginSet{"x": &services{kind: kind, plugin: p}},
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
+			// The faults are applied before the services, so that each method has them.
 			return grpc.NewServer(append(options, grpc.UnaryInterceptor(p.unary),
 				grpc.StreamInterceptor(p.stream))...)
 		},
@@ -39,7 +41,8 @@ func serve(kind string, p *Plugin) {
 	})
 }
 
-// services registers what a plugin serves.
+// services registers what a plugin serves. The name is read once, at the start of the process, as a real
+// plugin has one name for all of its time.
 type services struct {
 	goplugin.NetRPCUnsupportedPlugin
 	kind   string
@@ -57,7 +60,7 @@ func (s *services) GRPCServer(_ *goplugin.GRPCBroker, g *grpc.Server) error {
 	return nil
 }
 
-// GRPCClient implements goplugin.GRPCPlugin.
+// GRPCClient implements goplugin.GRPCPlugin. Only the agent's side has a client.
 func (s *services) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, nil
 }
@@ -79,6 +82,7 @@ func (p *Plugin) stream(
 ) error {
 	method := path.Base(info.FullMethod)
 	answer, err := p.fault(s.Context(), method)
+	// Without an error the stream is closed as if all was sent.
 	if err != nil || p.setting(method) == Close {
 		return err
 	}
@@ -90,6 +94,7 @@ func (p *Plugin) stream(
 
 // fault logs a call and applies its fault. Without an answer and an error there is none.
 func (p *Plugin) fault(ctx context.Context, method string) (answer any, err error) {
+	// The call is logged first, so that a test can wait for one that hangs.
 	p.append("calls", method)
 	fault := p.setting(method)
 	for fault == Hang {
@@ -107,6 +112,7 @@ func (p *Plugin) fault(ctx context.Context, method string) (answer any, err erro
 	switch fault {
 	case Exit:
 		os.Exit(3)
+	// It is more than the agent takes of one message.
 	case Huge:
 		return &base.PluginInfoResponse{Name: strings.Repeat("x", 8<<20)}, nil
 	case Garbage:
@@ -125,6 +131,7 @@ func (p *Plugin) fault(ctx context.Context, method string) (answer any, err erro
 // recoverable makes an error that says that the call may succeed later.
 func recoverable(text string) error {
 	detail := protoadapt.MessageV1Of(&shared.RecoverableError{Recoverable: true})
+	// Plugins have no code for it: the detail alone says so.
 	s, err := status.New(codes.Unknown, text).WithDetails(detail)
 	if err != nil {
 		return err
