@@ -63,7 +63,10 @@ func newSecretCluster(t *testing.T) *secretCluster {
 	etc = filepath.Join(c.n.dir, "etc")
 	c.n.args = append(c.n.args, "-config", etc)
 	c.own["the join token"] = []byte(token)
-	c.n.must("tls", "join", "-dir", etc, net.JoinHostPort("127.0.0.1", strconv.Itoa(c.s.rpc)), token)
+	err := c.n.runJoin(token, "-dir", etc, net.JoinHostPort("127.0.0.1", strconv.Itoa(c.s.rpc)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	c.n.launch()
 	c.eventually("ready", "node", "status")
 	for _, a := range []*agent{c.s, c.n} {

@@ -47,6 +47,7 @@ func (o *output) String() string {
 // startCommand starts a command and leaves it running.
 func (a *agent) startCommand(args ...string) *backgroundCommand {
 	a.t.Helper()
+	a.checkArguments(args)
 	b := &backgroundCommand{
 		a:    a,
 		cmd:  exec.Command(binary, args...),

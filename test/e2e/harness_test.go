@@ -179,6 +179,7 @@ func (a *agent) start() {
 // launch starts the process and waits for nothing.
 func (a *agent) launch() {
 	a.t.Helper()
+	a.checkArguments(a.args)
 	cmd := exec.Command(a.program, a.args...)
 	cmd.Stdout = a.log
 	cmd.Stderr = a.log
@@ -244,8 +245,13 @@ func (a *agent) stop() {
 }
 
 // run runs a command of the CLI against this agent.
-func (a *agent) run(args ...string) (string, error) {
+func (a *agent) run(args ...string) (string, error) { return a.runWithInput("", args...) }
+
+// runWithInput is run with a text on the standard input, for a secret: all users see the arguments.
+func (a *agent) runWithInput(input string, args ...string) (string, error) {
+	a.checkArguments(args)
 	cmd := exec.Command(binary, args...)
+	cmd.Stdin = strings.NewReader(input)
 	cmd.Env = append(os.Environ(), "BERTH_ADDR=http://127.0.0.1:"+strconv.Itoa(a.http))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout = &stdout

@@ -53,9 +53,14 @@ func newOwned(t *testing.T) *owned {
 func (c *owned) etc(a *agent) string { return filepath.Join(a.dir, "etc") }
 
 // run runs a command over the socket of the first server, until it succeeds.
-func (c *owned) run(args ...string) (out string) {
+func (c *owned) run(args ...string) string { return c.runWithInput("", args...) }
+
+// runWithInput is run with a text on the standard input.
+func (c *owned) runWithInput(input string, args ...string) (out string) {
+	first := c.servers[0]
+	args = append(args, "-address", "unix://"+first.operatorSocket())
 	eventually(c.t, strings.Join(args, " "), func() (err error) {
-		out, err = c.servers[0].runOverSocket(args...)
+		out, err = first.runWithInput(input, args...)
 		return err
 	})
 	return strings.TrimSpace(out)
@@ -64,7 +69,10 @@ func (c *owned) run(args ...string) (out string) {
 func (c *owned) join(a *agent, role string) {
 	token := c.run(role, "join-token", "create")
 	server := net.JoinHostPort("127.0.0.1", strconv.Itoa(c.servers[0].rpc))
-	a.must("tls", "join", "-dir", c.etc(a), "-id", idOf(a, role), server, token)
+	err := a.runJoin(token, "-dir", c.etc(a), "-id", idOf(a, role), server)
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	a.launch()
 }
 
@@ -279,9 +287,9 @@ func (c *owned) awaitFormerKeyUnused() {
 func (c *owned) rotateGossip() {
 	old := c.gossipKey()
 	key := strings.TrimSpace(c.servers[0].must("operator", "gossip", "keyring", "generate"))
-	c.run("operator", "gossip", "keyring", "install", key)
-	c.run("operator", "gossip", "keyring", "use", key)
-	c.run("operator", "gossip", "keyring", "remove", old)
+	c.runWithInput(key, "operator", "gossip", "keyring", "install", "-")
+	c.runWithInput(key, "operator", "gossip", "keyring", "use", "-")
+	c.runWithInput(old, "operator", "gossip", "keyring", "remove", "-")
 	if now := c.gossipKey(); now != key {
 		c.t.Errorf("the servers encrypt the gossip with another key than the new one")
 	}

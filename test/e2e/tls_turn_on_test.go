@@ -1,12 +1,10 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -24,16 +22,8 @@ func (c *turning) etc(a *agent) string { return filepath.Join(a.dir, "etc") }
 
 // runJoin runs tls join with a token on its standard input.
 func (a *agent) runJoin(token string, args ...string) error {
-	cmd := exec.Command(binary, append([]string{"tls", "join"}, append(args, "-")...)...)
-	cmd.Stdin = strings.NewReader(token + "\n")
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	cmd.Stderr = &out
-	err := cmd.Run()
-	if err != nil {
-		return fmt.Errorf("berth tls join %s: %w: %s", strings.Join(args, " "), err, out.String())
-	}
-	return nil
+	_, err := a.runWithInput(token+"\n", slices.Concat([]string{"tls", "join"}, args, []string{"-"})...)
+	return err
 }
 
 // restart restarts a server. It then has all others, in Raft and in the gossip, and takes a job.
