@@ -25,33 +25,44 @@ import (
 
 // The secrets of the test: no place but those that the test names may have one.
 const (
-	ofVolume   = "c4n4ry-of-a-volume"
-	ofVariable = "c4n4ry-of-a-variable"
-	rotated    = "c4n4ry-of-a-rotation"
-	ofJob      = "c4n4ry-of-a-job"
+	ofVolume    = "c4n4ry-of-a-volume"
+	ofVariable  = "c4n4ry-of-a-variable"
+	rotated     = "c4n4ry-of-a-rotation"
+	ofJob       = "c4n4ry-of-a-job"
+	ofDevice    = "c4n4ry-of-a-fence-device"
+	ofConsul    = "c4n4ry-of-a-consul"
+	ofTokenFile = "c4n4ry-of-a-token-file"
 )
 
-var canaries = [][]byte{[]byte(ofVolume), []byte(ofVariable), []byte(rotated), []byte(ofJob)}
+var canaries = []string{ofVolume, ofVariable, rotated, ofJob, ofDevice, ofConsul, ofTokenFile}
 
 // pathOfVariable is no secret. Where it is found, a secret beside it would have been found, too.
 const pathOfVariable = "nomad/volumes/default/b"
 
-// secretCluster is a server and a node with TLS, and the shelf plugin.
+// secretCluster is a server and a node with TLS, a fence device, a Consul and the shelf plugin.
 type secretCluster struct {
-	t     *testing.T
-	s, n  *agent
-	st    *storage
-	paths int               // texts with pathOfVariable
-	own   map[string][]byte // secrets of the cluster, by what they are
+	t      *testing.T
+	s, n   *agent
+	st     *storage
+	consul *consulOfCanaries
+	paths  int               // texts with pathOfVariable
+	own    map[string][]byte // secrets of the cluster, by what they are
 }
 
 func newSecretCluster(t *testing.T) *secretCluster {
 	t.Helper()
-	c := &secretCluster{t: t, st: newStorage(t), own: map[string][]byte{}}
+	c := &secretCluster{
+		t:      t,
+		st:     newStorage(t),
+		consul: newConsulOfCanaries(t),
+		own:    map[string][]byte{},
+	}
 	c.s = newAgent(t, "s1", "-bootstrap-expect", "1")
 	etc := filepath.Join(c.s.dir, "etc")
 	c.s.args = append(c.s.args, "-config", etc)
 	c.s.must("tls", "init", "-key-saved", "-dir", etc, "-id", "s1")
+	c.useConsul(c.s, fmt.Sprintf("token = %q", ofConsul))
+	c.useDevice()
 	c.s.launch()
 	token := ""
 	eventually(t, "a join token", func() error {
@@ -67,6 +78,7 @@ func newSecretCluster(t *testing.T) *secretCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.useConsul(c.n, fmt.Sprintf("token_file = %q", c.n.writeSecret("consul-token", ofTokenFile)))
 	c.n.launch()
 	c.eventually("ready", "node", "status")
 	for _, a := range []*agent{c.s, c.n} {
@@ -155,7 +167,7 @@ func (c *secretCluster) search(where string, text []byte) {
 	}
 	c.searchKeys(where, text)
 	for _, canary := range canaries {
-		if bytes.Contains(text, canary) {
+		if bytes.Contains(text, []byte(canary)) {
 			c.t.Errorf("%s has %q", where, canary)
 		}
 	}
@@ -287,6 +299,7 @@ func (c *secretCluster) searchAll(ids []string) {
 	}
 	c.search("the content of the archive", content)
 	c.searchProcesses()
+	c.searchRequests()
 	c.searchAnswers(ids)
 }
 
@@ -348,7 +361,8 @@ job "web" {
 `
 
 // The secrets of volumes, of either form, and of a variable are in the calls of the plugin and in the memory
-// of the task, and nowhere else.
+// of the task, that of a fence device in the input of its agent, the tokens of Consul in the requests to it,
+// and none is anywhere else.
 func TestSecrets_AreInTheCallsOfThePluginAlone(t *testing.T) {
 	t.Parallel()
 	c := newSecretCluster(t)
@@ -381,6 +395,7 @@ func TestSecrets_AreInTheCallsOfThePluginAlone(t *testing.T) {
 	if value, _ := c.read("/v1/var/" + pathOfVariable); !bytes.Contains(value, []byte(ofVariable)) {
 		t.Errorf("the operator socket answers %s", value)
 	}
+	c.fence([]string{"test", "n1"}, "monitor")
 	ids := []string{"a", "b", "web", "shelf", "default", alloc.ID, alloc.NodeID, alloc.EvalID}
 	c.searchAll(ids)
 
@@ -394,5 +409,8 @@ func TestSecrets_AreInTheCallsOfThePluginAlone(t *testing.T) {
 		return err
 	})
 	c.wantCalls(rotated, "DeleteVolume")
+	c.searchAll(ids)
+
+	c.fenceLost(alloc.NodeID)
 	c.searchAll(ids)
 }
