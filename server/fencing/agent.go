@@ -47,7 +47,7 @@ func (d *Device) prepare(n *structs.Node) (*fenceAgent, error) {
 		if err != nil {
 			return nil, fmt.Errorf("secret_files: %s: %w", name, err)
 		}
-		a.output.secrets = append(a.output.secrets, secret)
+		a.output.secrets = append(a.output.secrets, partsOf(secret)...)
 		a.add(name, secret)
 	}
 

@@ -64,6 +64,14 @@ func TestDevice_ValidateNamesEveryFault(t *testing.T) {
 			`options: "Snmp-Priv-Passwd" is a secret`},
 		"a secret key": {func(d *Device) { d.Options = map[string]string{"secret_key": "hunter2"} }, `"secret_key" is a secret`},
 		"a token":      {func(d *Device) { d.Options = map[string]string{"apitoken": "hunter2"} }, `"apitoken" is a secret`},
+		"a key of IPMI": {func(d *Device) { d.Options = map[string]string{"hexadecimal-kg": "68756e746572"} },
+			`"hexadecimal-kg" is a secret`},
+		"a password in a URL": {func(d *Device) {
+			d.Options = map[string]string{"proxy": "http://fence:hunter2@${meta.proxy}:3128"}
+		}, `"proxy" is a secret`},
+		"no password in a URL": {func(d *Device) {
+			d.Options = map[string]string{"proxy": "http://proxy:3128/a:b@c", "target": "ssh://fence@bmc:22"}
+		}, ""},
 		"a path of a secret": {func(d *Device) {
 			d.Options = map[string]string{"password_script": "/opt/ask", "identity_file": "/root/key"}
 		}, ""},

@@ -187,3 +187,34 @@ exit 1
 		t.Errorf("got %q, want %q", got.Output, want)
 	}
 }
+
+// An agent in its debug mode prints all of its input, and parts of it.
+func TestFence_ShowsNoSecretOfAnAgentThatPrintsItsInput(t *testing.T) {
+	t.Parallel()
+	d := Device{
+		Name:    "d",
+		Agent:   filepath.Join(t.TempDir(), "fence_loud"),
+		Options: map[string]string{"ip": "bmc"},
+		SecretFiles: map[string]string{
+			"password": secretFile(t, "s3cret\n"),
+			"proxy":    secretFile(t, "http://fence:hunter%402@proxy:3128\n"),
+		},
+	}
+	writeProgram(t, d.Agent, `#!/bin/sh
+input=$(cat)
+echo "$input"
+echo "$input" >&2
+echo "user fence, password hunter%402"
+echo "decoded: hunter@2" >&2
+exit 1
+`)
+	got := d.Fence(t.Context(), node())
+	hidden := secretLine + "\n"
+	input := "ip=bmc\n" + hidden + hidden + "plug=web1\nnodename=web1\naction=off\n"
+	if want := input + input + hidden + hidden; got.Output != want {
+		t.Errorf("got %q, want %q", got.Output, want)
+	}
+	if want := "off: the agent ended with exit code 1; expected 0"; got.Reason != want {
+		t.Errorf("the reason is %q, want %q", got.Reason, want)
+	}
+}

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/structs/validate/field"
 )
 
 // secretReads has a place for each read in flight. A file system that hangs, for example of a network, keeps
@@ -77,4 +80,30 @@ func readSecret(path string) (string, error) {
 		return "", errors.New("it has more than one line, or control characters")
 	}
 	return secret, nil
+}
+
+// urlWithPassword is the begin of a URL with a user and a password.
+var urlWithPassword = field.Pattern(`^[A-Za-z][A-Za-z0-9+.-]*://[^/?#@:]*:([^/?#@]+)@`)
+
+// passwordInURL returns the password in a URL as it stands there, "" for none.
+func passwordInURL(value string) string {
+	m := urlWithPassword().FindStringSubmatch(value)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// partsOf returns a secret and the parts of it that an agent may print alone: the password of a URL, as it
+// stands there and without its escapes.
+func partsOf(secret string) []string {
+	parts := []string{secret}
+	if password := passwordInURL(secret); password != "" {
+		parts = append(parts, password)
+		plain, err := url.PathUnescape(password)
+		if err == nil {
+			parts = append(parts, plain)
+		}
+	}
+	return parts
 }

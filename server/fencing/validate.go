@@ -65,7 +65,7 @@ func (d *Device) checkOptions(f field.Errors) {
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(d.Options)) {
 		checkOption(f.At("options"), name, seen)
-		checkSecret(f.At("options"), name)
+		checkSecret(f.At("options"), name, d.Options[name])
 		checkText(f, "options: "+structs.Cut(name, structs.MaxQuoted), d.Options[name])
 	}
 
@@ -81,15 +81,17 @@ func (d *Device) checkOptions(f field.Errors) {
 var secretNames = []string{
 	"passw", "passphrase", "secret", "token",
 	"community", "api_key", "apikey", "credential",
+	"hexadecimal_kg", // the key of a management controller
 }
 
 // checkSecret rejects a secret in the options: it would stay in the configuration, and the output of an agent
-// that shows it would go to the log. The value of NAME_script or NAME_file is a path.
-func checkSecret(f field.Errors, name string) {
+// that shows it would go to the rows of its run. The value of NAME_script or NAME_file is a path.
+func checkSecret(f field.Errors, name, value string) {
 	plain := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
 	isPath := strings.HasSuffix(plain, "_script") || strings.HasSuffix(plain, "_file")
 	isSecret := slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(plain, part) })
-	f.Require(isPath || !isSecret, "%q is a secret: write it to a file that root alone can read, and name that "+
+	isSecret = isSecret && !isPath || passwordInURL(value) != ""
+	f.Require(!isSecret, "%q is a secret: write it to a file that root alone can read, and name that "+
 		"in secret_files", structs.Cut(name, structs.MaxQuoted))
 }
 
