@@ -71,25 +71,6 @@ func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 	return node, err
 }
 
-// proofLevel is the level of servers that know the epochs, the proofs and the cluster of nodes.
-const proofLevel = 2
-
-// dropForOlder makes the request of a node one of level 1 while a server of that level is in the cluster. The
-// node cannot know that, and its heartbeats must pass.
-func (e *Endpoints) dropForOlder(req any) {
-	if e.level() >= proofLevel {
-		return
-	}
-	switch r := req.(type) {
-	case structs.EpochRequest:
-		r.StampEpoch(0)
-	case interface{ DropProof() }:
-		r.DropProof()
-	case *structs.AllocGetRequest:
-		r.NodeID = ""
-	}
-}
-
 // checkNode compares a secret with the row of a node in constant time. The error for an unknown node is
 // not-found at the leader, so that the node registers again, and unavailable at a follower, which may lag.
 func (e *Endpoints) checkNode(node *structs.Node, secret string) error {

@@ -81,7 +81,8 @@ type delivered struct {
 }
 
 // deliver serves a request here or forwards it to the leader, until one of them answers. A request with a
-// field that another server does not know goes nowhere: that server would drop the field and answer.
+// field that another server does not know goes nowhere: that server would drop the field and answer. Fields
+// that may be dropped are emptied: a node does not know the levels, and its heartbeats must pass.
 func (e *Endpoints) deliver(
 	ctx context.Context,
 	d delivered,
@@ -97,8 +98,7 @@ func (e *Endpoints) deliver(
 		return nil, err
 	}
 
-	e.dropForOlder(req)
-	err = level.Check(req, e.level())
+	err = level.Fit(req, e.level())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.method.Name, err)
 	}

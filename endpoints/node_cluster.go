@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/fsm"
+	"berth/internal/level"
 	"berth/state"
 	"berth/structs"
 )
@@ -18,7 +19,7 @@ func (n nodes) joinCluster(
 	allocs := req.Allocs
 	req.ClusterID = ""
 	req.Allocs = 0
-	if n.level() < proofLevel { // some servers would not take the ID from the node
+	if !n.takeClusterID() {
 		return "", nil
 	}
 	if len(shown) > structs.MaxName {
@@ -53,6 +54,11 @@ func (n nodes) joinCluster(
 	}
 	n.foreign.Forget(node.ID)
 	return id, nil
+}
+
+// takeClusterID reports whether all servers take the ID of the cluster from a node.
+func (n nodes) takeClusterID() bool {
+	return level.Check(&structs.NodeRegisterRequest{ClusterID: "any"}, n.level()) == nil
 }
 
 // rejectForeign returns the error for a node of another cluster than this one, and remembers the node.

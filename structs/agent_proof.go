@@ -27,17 +27,3 @@ type SecondAgent struct {
 	BootID   string
 	Reason   string // for which the servers reject it, with the remedy
 }
-
-// DropProof removes the fields that servers of level 1 do not know. The request is then accepted as one of an
-// agent of level 1.
-func (r *NodeRegisterRequest) DropProof() {
-	r.Agent = nil
-	r.Allocs = 0
-}
-
-// DropProof removes the fields that servers of level 1 do not know. The request is then accepted as one of an
-// agent of level 1.
-func (r *NodeHeartbeatRequest) DropProof() {
-	r.Agent = nil
-	r.CleanFor = 0
-}

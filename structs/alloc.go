@@ -384,7 +384,7 @@ var NodeUpdateAllocs = write[AllocsClientUpdateRequest, Empty]("Node.UpdateAlloc
 type AllocsClientUpdateRequest struct {
 	NodeID    string
 	SecretID  string
-	NodeEpoch `level:"2"`
+	NodeEpoch `level:"2" older:"drop"`
 	Allocs    []*AllocClientUpdate
 	WriteOptions
 }
@@ -395,7 +395,7 @@ var AllocGet = read[AllocGetRequest, AllocGetResponse]("Alloc.GetAlloc")
 // AllocGetRequest is the request for one allocation.
 type AllocGetRequest struct {
 	AllocID string
-	NodeID  string `level:"2"` // the node that asks; "" is any other caller, which may read all
+	NodeID  string `level:"2" older:"drop"` // the node that asks; "" is any other caller, which may read all
 	QueryOptions
 }
 
@@ -416,7 +416,7 @@ type AllocsGetRequest struct {
 	AllocIDs  []string
 	NodeID    string
 	SecretID  string
-	NodeEpoch `level:"2"`
+	NodeEpoch `level:"2" older:"drop"`
 	QueryOptions
 }
 

@@ -82,7 +82,7 @@ type CSIVolumeClaimRequest struct {
 	Claims    []*CSIClaim
 	NodeID    string
 	SecretID  string
-	NodeEpoch `level:"2"`
+	NodeEpoch `level:"2" older:"drop"`
 	WriteOptions
 }
 
@@ -104,7 +104,7 @@ type CSIVolumeUnpublishRequest struct {
 	TurnedReadOnly []CSIClaimKey `json:",omitempty"`
 	NodeID         string
 	SecretID       string
-	NodeEpoch      `level:"2"`
+	NodeEpoch      `level:"2" older:"drop"`
 	Operator       string // the reason, when an operator forced it; kept in the log
 	WriteOptions
 }
@@ -151,7 +151,7 @@ type CSIClaimGetRequest struct {
 	AllocID   string
 	NodeID    string // the claim's node: only this node gets an answer, which has secrets
 	SecretID  string
-	NodeEpoch `level:"2"`
+	NodeEpoch `level:"2" older:"drop"`
 	QueryOptions
 }
 
@@ -296,7 +296,7 @@ type CSINodeExpandOutcome struct {
 	AllocID   string
 	NodeID    string
 	SecretID  string // of a node that reports; "" from the leader
-	NodeEpoch `level:"2"`
+	NodeEpoch `level:"2" older:"drop"`
 	RowIndex  uint64 // CreateIndex of the claim for which the call was made; 0 for any
 	Bytes     int64  // the requested size
 	Capacity  int64  // the size that the plugin answered, 0 if it reported none

@@ -258,6 +258,6 @@ type NodeUpdateCSIRequest struct {
 	Removes   []CSIInstanceKey
 	Full      bool
 	Unsure    bool `json:",omitempty"`
-	NodeEpoch `level:"2"`
+	NodeEpoch `level:"2" older:"drop"`
 	WriteOptions
 }

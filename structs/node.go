@@ -224,8 +224,8 @@ type NodeRegisterRequest struct {
 	Unsure    bool           `json:",omitempty"` // an earlier request may still be in flight
 	// ClusterID is that of the cluster to which the node belongs, "" for none. Another cluster rejects it.
 	ClusterID string      `json:",omitempty" level:"2"`
-	Allocs    int         `json:",omitempty" level:"2"` // that have not ended on the node
-	Agent     *AgentProof `json:",omitempty" level:"2"`
+	Allocs    int         `json:",omitempty" level:"2" older:"drop"` // that have not ended on the node
+	Agent     *AgentProof `json:",omitempty" level:"2" older:"drop"`
 	WriteOptions
 }
 
@@ -259,9 +259,9 @@ type NodeHeartbeatRequest struct {
 	SecretID  string
 	Status    string
 	Inventory *NodeInventory `json:",omitempty"` // nil: not reported
-	Agent     *AgentProof    `json:",omitempty" level:"2"`
+	Agent     *AgentProof    `json:",omitempty" level:"2" older:"drop"`
 	// CleanFor is the epoch in which the node has stopped and released all that is no longer its own; 0: none.
-	CleanFor uint64 `json:",omitempty" level:"2"`
+	CleanFor uint64 `json:",omitempty" level:"2" older:"drop"`
 	WriteOptions
 }
 

@@ -49,8 +49,20 @@ func Newest(parts []Part) (newest Part) {
 
 // Check returns an error, of kind precondition, if a request or the payload of a command has a field that a
 // server of the least level among all servers would drop.
-func Check(v any, least int) error {
-	newest := Newest(Above(v, least))
+func Check(v any, least int) error { return missing(Above(v, least), least) }
+
+// Fit makes a request one that a server of the least level among all servers knows: it empties the newer
+// fields that name a level and may be dropped: `level:"2" older:"drop"`. Without them the request says less
+// and stays right. For other fields the error is that of Check.
+func Fit(v any, least int) error {
+	w := walk{above: least, drops: true}
+	w.visit(reflect.ValueOf(v), "")
+	return missing(w.parts, least)
+}
+
+// missing returns the error for the newest of the parts, nil for none.
+func missing(parts []Part, least int) error {
+	newest := Newest(parts)
 	if newest.Level == 0 {
 		return nil
 	}
@@ -66,6 +78,7 @@ func Missing(what string, needs, least int) error {
 // walk collects the parts of a value.
 type walk struct {
 	above int
+	drops bool // empties fields that may be dropped
 	parts []Part
 }
 
@@ -100,6 +113,10 @@ func (w *walk) visitField(f reflect.StructField, v reflect.Value, path string) {
 		path = strings.TrimPrefix(path+"."+f.Name, ".")
 	}
 	of := levelOf(f)
+	if of > w.above && w.drops && f.Tag.Get("older") == "drop" {
+		v.SetZero()
+		return
+	}
 	if of > w.above {
 		w.parts = append(w.parts, Part{
 			Path:  path,

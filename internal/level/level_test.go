@@ -81,6 +81,44 @@ func TestAbove_HasTheValues(t *testing.T) {
 	}
 }
 
+// dropping is a request of a caller that does not know the levels.
+type dropping struct {
+	Name  string
+	Proof *part `level:"2" older:"drop"`
+	Count int   `level:"3" older:"drop"`
+	Kept  bool  `level:"2"`
+	Late  `level:"2" older:"drop"`
+}
+
+// Late is embedded in dropping.
+type Late struct {
+	Epoch int `level:"2" older:"drop"`
+}
+
+func TestFit_EmptiesTheFieldsThatMayBeDropped(t *testing.T) {
+	for least, want := range map[int]dropping{
+		1: {Name: "x"},
+		2: {Name: "x", Proof: &part{Speed: 1}, Late: Late{Epoch: 7}},
+		3: {Name: "x", Proof: &part{Speed: 1}, Late: Late{Epoch: 7}, Count: 1},
+	} {
+		got := &dropping{Name: "x", Proof: &part{Speed: 1}, Count: 1, Late: Late{Epoch: 7}}
+		err := Fit(got, least)
+		if err != nil || !reflect.DeepEqual(*got, want) {
+			t.Errorf("beside level %d: got %+v, %v; want %+v", least, got, err, want)
+		}
+	}
+
+	kept := &dropping{Proof: &part{}, Kept: true}
+	err := Fit(kept, 1)
+	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "Kept needs level 2") {
+		t.Errorf("a field that may not be dropped: %v", err)
+	}
+	err = Check(&dropping{Count: 1}, 1)
+	if !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("Check of a field that Fit drops: %v", err)
+	}
+}
+
 func TestCheck_NamesTheNewestField(t *testing.T) {
 	req := &request{New: &part{Newest: 1}}
 	err := Check(req, 1)
