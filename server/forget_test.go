@@ -16,6 +16,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/keyring"
+	"berth/internal/keyring/keyringtest"
 	"berth/server/control/seal"
 	"berth/state"
 	"berth/structs"
@@ -62,16 +63,6 @@ func (r *running) putPlain(id string) {
 	}
 }
 
-// newKeyring makes the file of a key-encryption key. A server whose settings name it makes a root key.
-func newKeyring(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "keyring")
-	if err := keyring.NewFileKey().WriteNew(path); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // awaitRootKey waits until the server can encrypt secrets.
 func (r *running) awaitRootKey() {
 	r.t.Helper()
@@ -92,7 +83,7 @@ func TestServer_RemovesPlainSecretsFromItsDiskOnceItHasAKey(t *testing.T) {
 	}
 	r.stop()
 
-	cfg.Keyring.File = newKeyring(t)
+	cfg.Keyring.File = keyringtest.NewFile(t)
 	r = run(t, cfg)
 	r.until("the files are removed", func() bool { return r.forget.Done() > 0 })
 	if found := filesWith(t, cfg.DataDir, plainSecret); len(found) > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints/join"
+	"berth/internal/keyring/keyringtest"
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
@@ -49,7 +50,7 @@ func joinable(t *testing.T, change ...func(*Config)) (*running, *peertls.Keys) {
 	cfg.Encrypt = structs.Secret(gossipkey.New())
 	cfg.TLS = keys.Server(peertls.Roles(pki.RoleServer, pki.RoleNode))
 	cfg.RequireTLS = true
-	cfg.Keyring.File = newKeyring(t)
+	cfg.Keyring.File = keyringtest.NewFile(t)
 	cfg.Machines = join.Settings{
 		Authority: authority.Files{
 			Cert: a.CAFile,

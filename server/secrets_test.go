@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/codec"
+	"berth/internal/keyring/keyringtest"
 	"berth/internal/snaparchive"
 	"berth/rpc"
 	"berth/state"
@@ -151,7 +152,7 @@ func onWire(t *testing.T, answer any) string {
 func TestServer_HasTheSecretsOfVolumesNowhereInPlainText(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
-	cfg.Keyring.File = newKeyring(t)
+	cfg.Keyring.File = keyringtest.NewFile(t)
 	log := &logBuffer{}
 	s, err := New(cfg, hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: log}))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/keyring"
+	"berth/internal/keyring/keyringtest"
 	"berth/state"
 	"berth/structs"
 )
@@ -35,18 +36,8 @@ func newWorld(t *testing.T) *world {
 	store := state.New()
 	w := &world{t: t, fsm: fsm.New(store), index: 10}
 	w.Variables = Variables{Store: store, Raft: w, Keys: &keyring.Ring{}, Locks: w}
-	err := w.Keys.Add("k1", bytes.Repeat([]byte{1}, keyring.KeySize))
-	if err == nil {
-		err = w.Keys.Use("k1")
-	}
-	if err == nil {
-		_, err = fsm.Propose(t.Context(), w, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
-			KeyID:   "k1",
-			Wrapped: []byte("wrapped"),
-			KEK:     "kek",
-			Digest:  []byte("k1"),
-		})
-	}
+	keyringtest.Use(t, w.Keys, "k1")
+	_, err := fsm.Propose(t.Context(), w, fsm.RootKeyAdd, keyringtest.Row("k1"))
 	if err != nil {
 		t.Fatal(err)
 	}

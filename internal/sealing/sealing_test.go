@@ -1,12 +1,12 @@
 package sealing_test
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"berth/internal/keyring"
+	"berth/internal/keyring/keyringtest"
 	"berth/internal/sealing"
 	"berth/structs"
 )
@@ -14,8 +14,7 @@ import (
 func testRing(t *testing.T) *keyring.Ring {
 	t.Helper()
 	ring := &keyring.Ring{}
-	require.NoError(t, ring.Add("k1", bytes.Repeat([]byte{1}, keyring.KeySize)))
-	require.NoError(t, ring.Use("k1"))
+	keyringtest.Use(t, ring, "k1")
 	return ring
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/keyring"
+	"berth/internal/keyring/keyringtest"
 	"berth/internal/sealing"
 	"berth/structs"
 )
@@ -16,18 +17,8 @@ func (w *testEnv) sealed(v *structs.CSIVolume) *structs.CSIVolume {
 	w.t.Helper()
 	if w.Keys == nil {
 		w.Keys = &keyring.Ring{}
-		if err := w.Keys.Add("k1", bytes.Repeat([]byte{1}, keyring.KeySize)); err != nil {
-			w.t.Fatal(err)
-		}
-		if err := w.Keys.Use("k1"); err != nil {
-			w.t.Fatal(err)
-		}
-		put(w, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
-			KeyID:   "k1",
-			Wrapped: []byte("wrapped"),
-			KEK:     "kek",
-			Digest:  []byte("k1"),
-		})
+		keyringtest.Use(w.t, w.Keys, "k1")
+		put(w, fsm.RootKeyAdd, keyringtest.Row("k1"))
 	}
 	v.Namespace = structs.DefaultNamespace
 	if err := sealing.SealVolume(w.Keys, v, nil); err != nil {
@@ -143,9 +134,7 @@ func TestControllers_WaitForTheRootKeyOfTheSecrets(t *testing.T) {
 		if e := w.attachment("v", "n1").LastError; e == nil || e.Kind != structs.KindUnavailable {
 			t.Fatalf("got %+v, want an error of kind unavailable", e)
 		}
-		if err := w.Keys.Add("k1", bytes.Repeat([]byte{1}, keyring.KeySize)); err != nil {
-			t.Fatal(err)
-		}
+		keyringtest.Use(t, w.Keys, "k1")
 		after(2 * w.Config.Retry.Max)
 		w.wantSecret(attachMethod, "v")
 	})

@@ -20,6 +20,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/keyring"
+	"berth/internal/keyring/keyringtest"
 	"berth/state"
 	"berth/structs"
 )
@@ -109,11 +110,7 @@ func (c *cluster) server(settings Settings, others ...Server) *server {
 // file returns settings with the file of a new key-encryption key.
 func file(t *testing.T) Settings {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "keyring")
-	if err := keyring.NewFileKey().WriteNew(path); err != nil {
-		t.Fatal(err)
-	}
-	return Settings{Source: Source{File: path}}
+	return Settings{Source: Source{File: keyringtest.NewFile(t)}}
 }
 
 func (c *cluster) states() (states []string) {

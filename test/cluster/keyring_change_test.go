@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"berth/internal/keyring"
+	"berth/internal/keyring/keyringtest"
 	"berth/rpc"
 	"berth/server"
 	"berth/server/keys"
@@ -20,11 +20,7 @@ import (
 // newKeyFile writes a new key-encryption key. It returns the source with it.
 func newKeyFile(t *testing.T) keys.Source {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "keyring")
-	if err := keyring.NewFileKey().WriteNew(file); err != nil {
-		t.Fatal(err)
-	}
-	return keys.Source{File: file}
+	return keys.Source{File: keyringtest.NewFile(t)}
 }
 
 // newKeyCluster returns three servers with a key-encryption key. The first root key is there.

@@ -1,10 +1,9 @@
 package cluster_test
 
 import (
-	"path/filepath"
 	"testing"
 
-	"berth/internal/keyring"
+	"berth/internal/keyring/keyringtest"
 	"berth/server"
 	"berth/structs"
 	"berth/test/cluster"
@@ -33,10 +32,7 @@ func awaitRootKeys(c *cluster.Cluster, active, inactive int) {
 
 func TestKeyring_ARotationGoesOnWithANewLeader(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "keyring")
-	if err := keyring.NewFileKey().WriteNew(file); err != nil {
-		t.Fatal(err)
-	}
+	file := keyringtest.NewFile(t)
 	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.Keyring.File = file })
 	awaitRootKeys(c, 1, 0)
 	first := rootKeys(c)[0]

@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"berth/endpoints/vars"
 	"berth/fsm"
 	"berth/internal/keyring"
+	"berth/internal/keyring/keyringtest"
 	"berth/server/varlocks"
 	"berth/state"
 	"berth/structs"
@@ -44,14 +44,8 @@ func serveVariables(t *testing.T, c *apitest.Caller) {
 	store := state.New()
 	s := &variableServer{store: store, fsm: fsm.New(store), index: 10}
 	ring := &keyring.Ring{}
-	err := errors.Join(ring.Add("k", bytes.Repeat([]byte{1}, keyring.KeySize)), ring.Use("k"))
-	checkNoError(t, "opening the root key", err)
-	_, err = fsm.Propose(t.Context(), s, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
-		KeyID:   "k",
-		Wrapped: []byte("wrapped"),
-		KEK:     "kek",
-		Digest:  []byte("k"),
-	})
+	keyringtest.Use(t, ring, "k")
+	_, err := fsm.Propose(t.Context(), s, fsm.RootKeyAdd, keyringtest.Row("k"))
 	checkNoError(t, "recording the root key", err)
 	locks := varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: hclog.NewNullLogger()})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,7 +1,6 @@
 package seal_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/keyring"
+	"berth/internal/keyring/keyringtest"
 	"berth/internal/sealing"
 	"berth/server/control/seal"
 	"berth/state"
@@ -86,16 +86,10 @@ func (c *cluster) loop() seal.Loop {
 func (c *cluster) addKey() {
 	c.t.Helper()
 	before := c.entries
-	_, err := fsm.Propose(c.t.Context(), c, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
-		KeyID:   "k1",
-		Wrapped: []byte("wrapped"),
-		KEK:     "kek",
-		Digest:  []byte("k1"),
-	})
+	_, err := fsm.Propose(c.t.Context(), c, fsm.RootKeyAdd, keyringtest.Row("k1"))
 	require.NoError(c.t, err)
 	c.entries = before
-	require.NoError(c.t, c.keys.Add("k1", bytes.Repeat([]byte{1}, keyring.KeySize)))
-	require.NoError(c.t, c.keys.Use("k1"))
+	keyringtest.Use(c.t, c.keys, "k1")
 }
 
 func (c *cluster) plainRows() int {
