@@ -44,14 +44,14 @@ func (fx *fixture) change() *control {
 		_, _ = x.Stderr.Write([]byte("err"))
 		return &driver.ExitResult{ExitCode: len(x.Command) - 1}, nil
 	}
-	fx.mustWrite("web/local/in", "one")
+	fx.MustWrite("web/local/in", "one")
 	h, _ := fx.mustUp()
 	h.Started(fx.t.Context(), c)
 	synctest.Wait()
 	if acts := c.done(); len(acts) > 0 {
 		fx.t.Errorf("it acted without a change: %q", acts)
 	}
-	fx.mustWrite("web/local/in", "two")
+	fx.MustWrite("web/local/in", "two")
 	time.Sleep(2 * PollInterval)
 	synctest.Wait()
 	h.Stopped()
@@ -96,7 +96,7 @@ func TestChange_ActsAsItsModeSays(t *testing.T) {
 				t.Errorf("got %q and %q, want %q and %q", acts, fx.said(), c.acts, c.events)
 			}
 			for _, x := range c.list {
-				fx.checkFile("web/"+x.DestPath, "two")
+				fx.CheckFile("web/"+x.DestPath, "two")
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestChange_EndsAScriptAfterItsTimeout(t *testing.T) {
 		x := onChange("a", structs.TemplateScript)
 		x.ChangeScript = &structs.ChangeScript{Command: "run", Timeout: time.Second}
 		fx := newFixture(t, x)
-		fx.mustWrite("web/local/in", "one")
+		fx.MustWrite("web/local/in", "one")
 		h, _ := fx.mustUp()
 		c := newControl(fx)
 		c.command = func(ctx context.Context, _ *driver.ExecConfig) (*driver.ExitResult, error) {
@@ -116,7 +116,7 @@ func TestChange_EndsAScriptAfterItsTimeout(t *testing.T) {
 		}
 		h.Started(t.Context(), c)
 		synctest.Wait()
-		fx.mustWrite("web/local/in", "two")
+		fx.MustWrite("web/local/in", "two")
 		time.Sleep(PollInterval + 2*time.Second)
 		synctest.Wait()
 		h.Stopped()
@@ -132,12 +132,12 @@ func TestChange_WaitsForARandomPartOfTheSplay(t *testing.T) {
 		x := onSignal("a", "SIGHUP")
 		x.Splay = new(time.Hour)
 		fx := newFixture(t, x)
-		fx.mustWrite("web/local/in", "one")
+		fx.MustWrite("web/local/in", "one")
 		h, _ := fx.mustUp()
 		c := newControl(fx)
 		h.Started(t.Context(), c)
 		synctest.Wait()
-		fx.mustWrite("web/local/in", "two")
+		fx.MustWrite("web/local/in", "two")
 		begin := time.Now()
 		<-c.acts
 		took := time.Since(begin)
@@ -154,14 +154,14 @@ func TestChange_KeepsTheTextAfterAnError(t *testing.T) {
 		x := onSignal("a", "SIGHUP")
 		x.EmbeddedTmpl = `{{ with parseJSON (file "local/in") }}{{ .a }}{{ end }}`
 		fx := newFixture(t, x)
-		fx.mustWrite("web/local/in", `{"a": 1}`)
+		fx.MustWrite("web/local/in", `{"a": 1}`)
 		h, _ := fx.mustUp()
 		c := newControl(fx)
 		h.Started(t.Context(), c)
 		synctest.Wait()
 		defer h.Stopped()
 		await := func(text string) []string {
-			fx.mustWrite("web/local/in", text)
+			fx.MustWrite("web/local/in", text)
 			time.Sleep(5 * PollInterval)
 			synctest.Wait()
 			return c.done()
@@ -171,13 +171,13 @@ func TestChange_KeepsTheTextAfterAnError(t *testing.T) {
 				t.Errorf("it acted on %q: %q", text, acts)
 			}
 		}
-		err := os.Remove(fx.path("web/local/in"))
+		err := os.Remove(fx.Path("web/local/in"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * PollInterval)
 		synctest.Wait()
-		fx.checkFile("web/local/a", "")
+		fx.CheckFile("web/local/a", "")
 		said := fx.said()
 		for i, want := range []string{"keeping the last text: ", "sent signal SIGHUP", "there is no file"} {
 			if len(said) != 3 || !strings.Contains(said[i], want) {
@@ -187,7 +187,7 @@ func TestChange_KeepsTheTextAfterAnError(t *testing.T) {
 		if acts := await(`{"a": 2}`); len(acts) != 1 {
 			t.Errorf("got %q", acts)
 		}
-		fx.checkFile("web/local/a", "2")
+		fx.CheckFile("web/local/a", "2")
 	})
 }
 

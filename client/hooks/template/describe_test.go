@@ -12,7 +12,7 @@ import (
 func TestRender_ErrorsHaveNoValues(t *testing.T) {
 	const secret = "hunter2"
 	fx := newFixture(t)
-	fx.mustWrite("web/secrets/token", secret)
+	fx.MustWrite("web/secrets/token", secret)
 	for text, want := range map[string]string{
 		`{{ parseInt (file "secrets/token") }}`:                    "text:1:3: executing",
 		`{{ parseBool (file "secrets/token") }}`:                   "error calling parseBool: it failed",

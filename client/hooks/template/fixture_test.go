@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
+	"berth/client/hooks/template/treetest"
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/structs"
@@ -23,13 +23,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture is a task on a node, which outlives the agent: its directories, the store, and its events.
 type fixture struct {
-	t     *testing.T
-	alloc string // the allocation's directory
-	db    *store.DB
-	meta  map[string]string // of the node
-	env   map[string]string // of the process
-	task  *structs.Task
-	pool  *lookup.Pool
+	*treetest.Tree
+	t    *testing.T
+	db   *store.DB
+	meta map[string]string // of the node
+	env  map[string]string // of the process
+	task *structs.Task
+	pool *lookup.Pool
 
 	mu     sync.Mutex
 	events []string
@@ -38,18 +38,12 @@ type fixture struct {
 func newFixture(t *testing.T, list ...*structs.Template) *fixture {
 	t.Helper()
 	fx := &fixture{
-		t:     t,
-		alloc: t.TempDir(),
-		meta:  map[string]string{"rack": "r1"},
-		env:   map[string]string{"PORT": "80"},
-		task:  &structs.Task{Name: "web", Templates: list},
-		pool:  lookup.New(lookup.Config{Logger: hclog.NewNullLogger()}),
-	}
-	for _, dir := range []string{"web/local", "web/secrets", "web/tmp", "alloc/data", "other/secrets"} {
-		err := os.MkdirAll(filepath.Join(fx.alloc, dir), 0o755)
-		if err != nil {
-			t.Fatal(err)
-		}
+		Tree: treetest.New(t),
+		t:    t,
+		meta: map[string]string{"rack": "r1"},
+		env:  map[string]string{"PORT": "80"},
+		task: &structs.Task{Name: "web", Templates: list},
+		pool: lookup.New(lookup.Config{Logger: hclog.NewNullLogger()}),
 	}
 	job := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Name: "g", Tasks: []*structs.Task{fx.task}}}}
 	job.Canonicalize()
@@ -71,7 +65,7 @@ func newFixture(t *testing.T, list ...*structs.Template) *fixture {
 func (fx *fixture) hook() *templates {
 	alloc := &hooks.AllocEnv{
 		Alloc: &structs.Allocation{ID: "a", Namespace: "team", JobID: "j", TaskGroup: "g"},
-		Dir:   fx.alloc,
+		Dir:   fx.Path(""),
 	}
 	config := Config{fx.db, hclog.NewNullLogger(), semaphore.NewWeighted(1), fx.pool}
 	return New(config, alloc, fx.task).(*templates)
@@ -83,10 +77,7 @@ func (fx *fixture) taskEnv() *hooks.TaskEnv {
 		"NOMAD_TASK_DIR":   "/local",
 		"NOMAD_TASK_NAME":  "web",
 	}
-	config := &driver.TaskConfig{Env: map[string]string{}, Dirs: driver.Dirs{
-		Task:        filepath.Join(fx.alloc, "web"),
-		AllocShared: filepath.Join(fx.alloc, "alloc"),
-	}}
+	config := &driver.TaskConfig{Env: map[string]string{}, Dirs: fx.Dirs()}
 	for k, v := range fx.env {
 		config.Env[k] = v
 	}
@@ -133,33 +124,6 @@ func (fx *fixture) mustUp() (*templates, *hooks.TaskEnv) {
 		fx.t.Fatal(err)
 	}
 	return h, env
-}
-
-func (fx *fixture) path(path string) string { return filepath.Join(fx.alloc, path) }
-
-func (fx *fixture) mustWrite(path, text string) {
-	fx.t.Helper()
-	err := os.WriteFile(fx.path(path), []byte(text), 0o644)
-	if err != nil {
-		fx.t.Fatal(err)
-	}
-}
-
-func (fx *fixture) checkFile(path, want string) {
-	fx.t.Helper()
-	got, err := os.ReadFile(fx.path(path))
-	if err != nil || string(got) != want {
-		fx.t.Errorf("%s: got %q, %v; want %q", path, got, err, want)
-	}
-}
-
-func (fx *fixture) mustLink(target, path string) {
-	fx.t.Helper()
-	_ = os.Remove(fx.path(path))
-	err := os.Symlink(target, fx.path(path))
-	if err != nil {
-		fx.t.Fatal(err)
-	}
 }
 
 // control is the task of a hook.

@@ -79,7 +79,7 @@ func TestLookups_AreFunctionsOfATemplate(t *testing.T) {
 		withAnswers(t, reading(text), func(t *testing.T, fx *fixture, s *source) {
 			s.answers = answers
 			fx.mustUp()
-			fx.checkFile("web/local/a", want)
+			fx.CheckFile("web/local/a", want)
 			if got := fx.said(); len(got) > 0 {
 				t.Errorf("%s: said %q", text, got)
 			}
@@ -163,7 +163,7 @@ func TestUp_WaitsForAnswers(t *testing.T) {
 		step("key k (Consul does not have it)")
 		s.set("key k", pair("k", "k", "v"))
 		<-done
-		fx.checkFile("web/local/a", "w1 d1 vx")
+		fx.CheckFile("web/local/a", "w1 d1 vx")
 		if got, want := s.following(), "key d, key k, service db, service web, services"; got != want {
 			t.Errorf("following %s, want %s", got, want)
 		}
@@ -235,9 +235,9 @@ func TestChange_FollowsAnswersOnceTheySettle(t *testing.T) {
 		checkActs(t, c, time.Minute, 0)
 		s.set(dbOfTeam, instance("a", "b"))
 		checkActs(t, c, structs.DefaultTemplateShortestWait-time.Millisecond, 0)
-		fx.checkFile("web/local/a", "a ")
+		fx.CheckFile("web/local/a", "a ")
 		checkActs(t, c, time.Millisecond, 1)
-		fx.checkFile("web/local/a", "a b ")
+		fx.CheckFile("web/local/a", "a b ")
 		s.set(dbOfTeam, instance("b", "a"))
 		time.Sleep(3 * time.Second)
 		s.set(dbOfTeam, instance("a", "b")) // as before
@@ -247,7 +247,7 @@ func TestChange_FollowsAnswersOnceTheySettle(t *testing.T) {
 		checkActs(t, c, time.Millisecond, 1)
 		s.setAway(true)
 		checkActs(t, c, time.Hour, 0)
-		fx.checkFile("web/local/a", "c ")
+		fx.CheckFile("web/local/a", "c ")
 		h.Stopped()
 		err := h.Down(t.Context())
 		if err != nil || s.following() != "" {
@@ -269,7 +269,7 @@ func TestChange_WaitsWhileAnswersChange(t *testing.T) {
 		}
 		s.set(dbOfTeam, instance("8"))
 		checkActs(t, c, time.Second+time.Millisecond, 1)
-		fx.checkFile("web/local/a", "8 ")
+		fx.CheckFile("web/local/a", "8 ")
 		s.set(dbOfTeam, instance("9"))
 		checkActs(t, c, 2*time.Second+time.Millisecond, 1)
 		h.Stopped()
@@ -281,12 +281,12 @@ func TestChange_OfAFileDoesNotWait(t *testing.T) {
 	list := reading(`{{ file "local/in" }}` + listIDs)
 	withAnswers(t, list, func(t *testing.T, fx *fixture, s *source) {
 		s.answers[dbOfTeam] = instance("a")
-		fx.mustWrite("web/local/in", "one")
+		fx.MustWrite("web/local/in", "one")
 		h, c := started(t, fx)
 		synctest.Wait()
-		fx.mustWrite("web/local/in", "two")
+		fx.MustWrite("web/local/in", "two")
 		checkActs(t, c, PollInterval, 1)
-		fx.checkFile("web/local/a", "twoa ")
+		fx.CheckFile("web/local/a", "twoa ")
 		h.Stopped()
 	})
 }
@@ -303,10 +303,10 @@ func TestChange_FollowsTheItemsOfAList(t *testing.T) {
 		if said := fx.said(); len(said) != 1 || !strings.Contains(said[0], "keeping the last text: berthService web (no answer yet)") {
 			t.Errorf("said %q", said)
 		}
-		fx.checkFile("web/local/a", "a ")
+		fx.CheckFile("web/local/a", "a ")
 		s.set("teamberthService web", instance("w"))
 		checkActs(t, c, time.Second, 1)
-		fx.checkFile("web/local/a", "w ")
+		fx.CheckFile("web/local/a", "w ")
 		if got := s.following(); got != "berthService web, berthServices" {
 			t.Errorf("following %s", got)
 		}
@@ -321,13 +321,13 @@ func TestChange_KeepsTheTextOfADeletedKey(t *testing.T) {
 		h, c := started(t, fx)
 		s.set("key a", (*lookup.KeyPair)(nil))
 		checkActs(t, c, time.Minute, 0)
-		fx.checkFile("web/local/a", "one")
+		fx.CheckFile("web/local/a", "one")
 		if said := fx.said(); len(said) != 1 || !strings.Contains(said[0], "key a (Consul does not have it)") {
 			t.Errorf("said %q", said)
 		}
 		s.set("key a", pair("a", "a", "two"))
 		checkActs(t, c, time.Second, 1)
-		fx.checkFile("web/local/a", "two")
+		fx.CheckFile("web/local/a", "two")
 		h.Stopped()
 	})
 }
@@ -345,7 +345,7 @@ func TestUp_HasTheLastAnswers(t *testing.T) {
 		if err != nil || time.Since(begin) > 0 {
 			t.Errorf("got %v after %s", err, time.Since(begin))
 		}
-		fx.checkFile("web/local/a", "a ")
+		fx.CheckFile("web/local/a", "a ")
 	})
 }
 
@@ -399,8 +399,8 @@ func TestRestart_WithoutARecordWaitsForAnswers(t *testing.T) {
 	list := append(reading(listIDs), reading(`{{ key "a" }}`)...)
 	list[1].DestPath = "local/b"
 	withAnswers(t, list, func(t *testing.T, fx *fixture, s *source) {
-		fx.mustWrite("web/local/a", "a ")
-		fx.mustWrite("web/local/b", "one")
+		fx.MustWrite("web/local/a", "a ")
+		fx.MustWrite("web/local/b", "one")
 		h := fx.hook()
 		env := fx.taskEnv()
 		env.Running = true
@@ -414,7 +414,7 @@ func TestRestart_WithoutARecordWaitsForAnswers(t *testing.T) {
 		s.set(dbOfTeam, instance("a"))
 		s.set("key a", pair("a", "a", "two"))
 		checkActs(t, c, time.Minute, 1)
-		fx.checkFile("web/local/b", "two")
+		fx.CheckFile("web/local/b", "two")
 		h.Stopped()
 	})
 }

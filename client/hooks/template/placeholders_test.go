@@ -21,9 +21,9 @@ func TestTemplates_ReplacePlaceholders(t *testing.T) {
 			ChangeScript: script,
 			Splay:        new(time.Duration(0)),
 		})
-		fx.mustWrite("web/local/of-"+jobtext.Value, `{{ file "local/in" }}`)
+		fx.MustWrite("web/local/of-"+jobtext.Value, `{{ file "local/in" }}`)
 		acts := fx.change().done()
-		text, err := os.ReadFile(fx.path("web/local/to-" + jobtext.Value))
+		text, err := os.ReadFile(fx.Path("web/local/to-" + jobtext.Value))
 		replaced := err == nil && string(text) == "two"
 		ran := ""
 		if len(acts) > 0 {

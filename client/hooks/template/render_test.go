@@ -46,8 +46,8 @@ func TestFunctions_AreThoseThatTheServersKnow(t *testing.T) {
 
 func TestRender_CallsFunctions(t *testing.T) {
 	fx := newFixture(t)
-	fx.mustWrite("web/local/in", "in local")
-	fx.mustWrite("alloc/data/in", "shared")
+	fx.MustWrite("web/local/in", "in local")
+	fx.MustWrite("alloc/data/in", "shared")
 	for text, want := range map[string]string{
 		`plain`: "plain",
 		`{{ env "PORT" }}-{{ env "meta.rack" }}-{{ env "attr.kernel.name" }}-{{ env "NONE" }}`: "80-r1-linux-",
@@ -116,8 +116,8 @@ func TestRender_FollowsTheSettings(t *testing.T) {
 // end the agent by a full stack.
 func TestRender_IsBounded(t *testing.T) {
 	fx := newFixture(t)
-	fx.mustWrite("web/local/large", strings.Repeat("x", structs.MaxTemplateBytes))
-	fx.mustWrite("web/local/larger", strings.Repeat("x", structs.MaxTemplateBytes+1))
+	fx.MustWrite("web/local/large", strings.Repeat("x", structs.MaxTemplateBytes))
+	fx.MustWrite("web/local/larger", strings.Repeat("x", structs.MaxTemplateBytes+1))
 	deep := strings.Repeat("[", 2*maxLevels) + strings.Repeat("]", 2*maxLevels)
 	for text, want := range map[string]string{
 		`{{ range 9223372036854775807 }}{{ end }}`:                             "more than 100000 steps",
@@ -161,8 +161,8 @@ func TestRender_IsBounded(t *testing.T) {
 // A function that would make a large value is rejected before it has made it.
 func TestRender_TakesLittleMemory(t *testing.T) {
 	fx := newFixture(t)
-	fx.mustWrite("web/local/text", strings.Repeat("x", 256<<10))
-	fx.mustWrite("web/local/deep", `{"`+strings.Repeat("a/", 500_000)+`":1}`)
+	fx.MustWrite("web/local/text", strings.Repeat("x", 256<<10))
+	fx.MustWrite("web/local/deep", `{"`+strings.Repeat("a/", 500_000)+`":1}`)
 	for text, want := range map[string]string{
 		`{{ file "local/text" | split "" | printf "%999s" }}`:                              "more than 67108864 bytes",
 		`{{ file "local/text" | regexReplaceAll "` + strings.Repeat("()", 100) + `" "" }}`: "more than 67108864 bytes",

@@ -56,7 +56,7 @@ func TestRender_CallsFunctionsOfSprig(t *testing.T) {
 
 func TestRender_RejectsFunctionsOfSprig(t *testing.T) {
 	fx := newFixture(t)
-	fx.mustWrite("web/local/text", strings.Repeat("x", 1<<20))
+	fx.MustWrite("web/local/text", strings.Repeat("x", 1<<20))
 	for text, want := range map[string]string{
 		`{{ sprig_genPrivateKey "rsa" }}`:                                           "makes and uses no keys",
 		`{{ sprig_env "HOME" }}`:                                                    "the environment of the agent",
@@ -84,8 +84,8 @@ func TestRender_RejectsFunctionsOfSprig(t *testing.T) {
 // Neither a number nor a text that is named many times makes a function take much memory or time.
 func TestRender_OfSprigTakesLittleMemory(t *testing.T) {
 	fx := newFixture(t)
-	fx.mustWrite("web/local/text", strings.Repeat("x", 1<<20))
-	fx.mustWrite("web/local/lines", strings.Repeat("\n", 1<<20))
+	fx.MustWrite("web/local/text", strings.Repeat("x", 1<<20))
+	fx.MustWrite("web/local/lines", strings.Repeat("\n", 1<<20))
 	text := `{{ $x := file "local/text" }}`
 	lines := `{{ $x := file "local/lines" }}`
 	for _, text := range []string{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -34,15 +33,15 @@ func TestUp_RendersAllTemplates(t *testing.T) {
 export A = "1 2"
 B={{ env "meta.rack" }}`, DestPath: "alloc/env", Envvars: true},
 	)
-	fx.mustWrite("web/local/b.tpl", `{{ env "attr.kernel.name" }}`)
+	fx.MustWrite("web/local/b.tpl", `{{ env "attr.kernel.name" }}`)
 	_, env := fx.mustUp()
-	fx.checkFile("web/local/a", "port 80")
-	fx.checkFile("web/secrets/b", "port 80!")
-	fx.checkFile("web/local/c", "linux")
+	fx.CheckFile("web/local/a", "port 80")
+	fx.CheckFile("web/secrets/b", "port 80!")
+	fx.CheckFile("web/local/c", "linux")
 	if env.Config.Env["A"] != "1 2" || env.Config.Env["B"] != "r1" {
 		t.Errorf("got %q", env.Config.Env)
 	}
-	info, err := os.Stat(fx.path("web/local/a"))
+	info, err := os.Stat(fx.Path("web/local/a"))
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("got %v, %v", info, err)
 	}
@@ -58,13 +57,13 @@ func TestUp_FailsForGood(t *testing.T) {
 		"holds NUL":                     {EmbeddedTmpl: `A="\u0000"`, DestPath: "local/x", Envvars: true},
 	} {
 		fx := newFixture(t, x)
-		fx.mustLink("/etc/passwd", "web/local/link")
+		fx.MustLink("/etc/passwd", "web/local/link")
 		_, _, err := fx.up()
 		final := structs.IsKind(err, structs.KindInvalid) || structs.IsKind(err, structs.KindDenied)
 		if !final || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "template local/x: ") {
 			t.Errorf("want %q, got %v", want, err)
 		}
-		if exists(fx.path("web/local/x")) != x.Envvars {
+		if exists(fx.Path("web/local/x")) != x.Envvars {
 			t.Errorf("%s: the file is there, or missing", want)
 		}
 	}
@@ -89,11 +88,11 @@ func TestUp_WaitsForFiles(t *testing.T) {
 		fx := newFixture(t, &structs.Template{EmbeddedTmpl: `{{ file "alloc/data/x" }}`, DestPath: "local/x"})
 		go func() {
 			time.Sleep(5 * PollInterval / 2)
-			fx.mustWrite("alloc/data/x", "late")
+			fx.MustWrite("alloc/data/x", "late")
 		}()
 		begin := time.Now()
 		fx.mustUp()
-		fx.checkFile("web/local/x", "late")
+		fx.CheckFile("web/local/x", "late")
 		if took := time.Since(begin); took != 3*PollInterval {
 			t.Errorf("it took %s", took)
 		}
@@ -172,24 +171,24 @@ func TestRestart_RendersOnlyChangedTexts(t *testing.T) {
 			DestPath:     "local/out",
 			Splay:        new(time.Duration(0)),
 		})
-		fx.mustWrite("web/local/in", "one")
+		fx.MustWrite("web/local/in", "one")
 		fx.env["DEVICE"] = "gpu0" // a hook added it, and does not for a process that runs
 		_, env := fx.mustUp()
 		first := "gpu0 r1 one " + time.Now().UTC().Format(time.RFC3339)
-		fx.checkFile("web/local/out", first)
+		fx.CheckFile("web/local/out", first)
 		delete(fx.env, "DEVICE")
 
 		time.Sleep(time.Hour)
-		fx.mustWrite("web/local/out", "the task's own change")
-		fx.mustWrite("web/local/in", "one") // written again, with the same text
+		fx.MustWrite("web/local/out", "the task's own change")
+		fx.MustWrite("web/local/in", "one") // written again, with the same text
 		if acts := fx.restart(); len(acts) > 0 {
 			t.Errorf("nothing has changed, and it did %q", acts)
 		}
-		fx.checkFile("web/local/out", "the task's own change")
+		fx.CheckFile("web/local/out", "the task's own change")
 
-		fx.mustWrite("web/local/in", "two")
+		fx.MustWrite("web/local/in", "two")
 		acts := fx.restart()
-		fx.checkFile("web/local/out", "gpu0 r1 two "+time.Now().UTC().Format(time.RFC3339))
+		fx.CheckFile("web/local/out", "gpu0 r1 two "+time.Now().UTC().Format(time.RFC3339))
 		if !slices.Equal(acts, []string{"restart: the template local/out has another text"}) {
 			t.Errorf("got %q", acts)
 		}
@@ -221,7 +220,7 @@ func TestRestart_ActsOnAChangeOfTheLastAgent(t *testing.T) {
 		time.Sleep(PollInterval)
 		synctest.Wait()
 		h.Stopped()
-		fx.checkFile("web/local/out", "r2")
+		fx.CheckFile("web/local/out", "r2")
 		if acts := c.done(); len(acts) > 0 {
 			t.Errorf("it acted at once: %q", acts)
 		}
@@ -254,11 +253,11 @@ func TestRestart_WithoutARecordComparesTheFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fx.mustWrite("web/local/out", "y")
+		fx.MustWrite("web/local/out", "y")
 		if acts := fx.restart(); len(acts) != 1 {
 			t.Errorf("got %q", acts)
 		}
-		fx.checkFile("web/local/out", "x")
+		fx.CheckFile("web/local/out", "x")
 	})
 }
 
@@ -273,7 +272,7 @@ func TestDown_RemovesTheRecord(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("got %v, %v", left, err)
 	}
-	alloc := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "b"}, Dir: filepath.Join(fx.alloc, "b")}
+	alloc := &hooks.AllocEnv{Alloc: &structs.Allocation{ID: "b"}, Dir: fx.Path("b")}
 	cfg := Config{DB: fx.db, Logger: hclog.NewNullLogger(), Lookups: fx.pool}
 	err = New(cfg, alloc, fx.task).Down(t.Context()) // without an Up
 	if err != nil {
@@ -307,7 +306,7 @@ func TestUp_GivesTheFileToItsOwner(t *testing.T) {
 				Gid:          c.gid,
 			})
 			fx.mustUp()
-			info, err := os.Stat(fx.path("web/secrets/x"))
+			info, err := os.Stat(fx.Path("web/secrets/x"))
 			if err != nil {
 				t.Fatal(err)
 			}

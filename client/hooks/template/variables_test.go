@@ -43,7 +43,7 @@ func TestVariables_AreFunctionsOfATemplate(t *testing.T) {
 		withAnswers(t, reading(text), func(t *testing.T, fx *fixture, s *source) {
 			s.answers = answers
 			fx.mustUp()
-			fx.checkFile("web/local/a", want)
+			fx.CheckFile("web/local/a", want)
 		})
 	}
 }
@@ -89,10 +89,10 @@ func TestVariables_AreWaitedForAndFollowed(t *testing.T) {
 
 		s.set(varOfJob, stored("one"))
 		c := <-done
-		fx.checkFile("web/local/a", "one")
+		fx.CheckFile("web/local/a", "one")
 		s.set(varOfJob, stored("two"))
 		checkActs(t, c, time.Minute, 1)
-		fx.checkFile("web/local/a", "two")
+		fx.CheckFile("web/local/a", "two")
 		h.Stopped()
 		if all := strings.Join(fx.said(), " "); strings.Contains(all, "one") || strings.Contains(all, "two") {
 			t.Errorf("an event shows a value: %s", all)

@@ -14,80 +14,41 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/client/hooks"
+	"berth/client/hooks/template/treetest"
 	"berth/internal/rootfile"
 	"berth/internal/testskip"
 	"berth/structs"
 )
 
 // fixture has the directories of the task web, and those of another task of its allocation.
-type fixture struct {
-	t     *testing.T
-	alloc string // the allocation's directory
-}
+type fixture struct{ *treetest.Tree }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	fx := &fixture{t, t.TempDir()}
-	for _, dir := range []string{"web/local", "web/secrets", "web/tmp", "alloc/data", "other/secrets"} {
-		err := os.MkdirAll(fx.path(dir), 0o755)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return fx
+	return &fixture{treetest.New(t)}
 }
 
 func (fx *fixture) dirs() *Dirs {
 	return New(&hooks.TaskEnv{
-		Config: &driver.TaskConfig{Dirs: driver.Dirs{
-			Task:        fx.path("web"),
-			AllocShared: fx.path("alloc"),
-		}},
-		Seen: driver.Inside,
+		Config: &driver.TaskConfig{Dirs: fx.Dirs()},
+		Seen:   driver.Inside,
 	})
-}
-
-func (fx *fixture) path(path string) string { return filepath.Join(fx.alloc, path) }
-
-func (fx *fixture) mustWrite(path, text string) {
-	fx.t.Helper()
-	err := os.WriteFile(fx.path(path), []byte(text), 0o644)
-	if err != nil {
-		fx.t.Fatal(err)
-	}
-}
-
-func (fx *fixture) checkFile(path, want string) {
-	fx.t.Helper()
-	got, err := os.ReadFile(fx.path(path))
-	if err != nil || string(got) != want {
-		fx.t.Errorf("%s: got %q, %v; want %q", path, got, err, want)
-	}
-}
-
-func (fx *fixture) mustLink(target, path string) {
-	fx.t.Helper()
-	_ = os.Remove(fx.path(path))
-	err := os.Symlink(target, fx.path(path))
-	if err != nil {
-		fx.t.Fatal(err)
-	}
 }
 
 func TestReadFile_NeverLeavesTheDirectories(t *testing.T) {
 	fx := newFixture(t)
-	fx.mustWrite("other/secrets/token", "secret")
-	fx.mustWrite("web/secrets/own", "own")
-	fx.mustLink("../../other/secrets", "web/local/dir")
-	fx.mustLink(fx.path("other/secrets/token"), "web/local/absolute")
-	fx.mustLink("/etc/passwd", "alloc/data/passwd")
-	fx.mustLink("../../web/secrets/own", "alloc/data/own")
-	fx.mustLink("../secrets/own", "web/local/own")
+	fx.MustWrite("other/secrets/token", "secret")
+	fx.MustWrite("web/secrets/own", "own")
+	fx.MustLink("../../other/secrets", "web/local/dir")
+	fx.MustLink(fx.Path("other/secrets/token"), "web/local/absolute")
+	fx.MustLink("/etc/passwd", "alloc/data/passwd")
+	fx.MustLink("../../web/secrets/own", "alloc/data/own")
+	fx.MustLink("../secrets/own", "web/local/own")
 	d := fx.dirs()
 	for _, path := range []string{
 		"/etc/passwd", "../other/secrets/token", "local/../../other/secrets/token", "..", "../..",
 		"local/dir/token", "local/absolute", "alloc/data/passwd", "alloc/data/own", "/alloc/../etc/passwd",
-		fx.path("other/secrets/token"), "alloc/../../other/secrets/token", "/locals/x",
+		fx.Path("other/secrets/token"), "alloc/../../other/secrets/token", "/locals/x",
 	} {
 		text, err := d.ReadFile(path, 100)
 		if !structs.IsKind(err, structs.KindDenied) || text != "" {
@@ -95,7 +56,7 @@ func TestReadFile_NeverLeavesTheDirectories(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"secrets/own", "/secrets/own", "local/own", fx.path("web/secrets/own"), "./local//own",
+		"secrets/own", "/secrets/own", "local/own", fx.Path("web/secrets/own"), "./local//own",
 	} {
 		text, err := d.ReadFile(path, 3)
 		if err != nil || text != "own" {
@@ -107,11 +68,11 @@ func TestReadFile_NeverLeavesTheDirectories(t *testing.T) {
 // An open has effects on a device.
 func TestReadFile_OpensNoPipe(t *testing.T) {
 	fx := newFixture(t)
-	err := unix.Mkfifo(fx.path("web/local/fifo"), 0o600)
+	err := unix.Mkfifo(fx.Path("web/local/fifo"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	opened := testskip.WatchOpens(t, fx.path("web/local/fifo"))
+	opened := testskip.WatchOpens(t, fx.Path("web/local/fifo"))
 	_, err = fx.dirs().ReadFile("local/fifo", 3)
 	if !structs.IsKind(err, structs.KindPrecondition) {
 		t.Errorf("got %v", err)
@@ -123,8 +84,8 @@ func TestReadFile_OpensNoPipe(t *testing.T) {
 
 func TestReadFile_ReadsSmallRegularFilesOnly(t *testing.T) {
 	fx := newFixture(t)
-	fx.mustWrite("web/local/x", "four")
-	err := unix.Mkfifo(fx.path("web/local/fifo"), 0o600)
+	fx.MustWrite("web/local/x", "four")
+	err := unix.Mkfifo(fx.Path("web/local/fifo"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,31 +115,31 @@ func TestWriteFile_SetsModeAndReplacesAsAWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fx.checkFile("web/secrets/deep/er/x", f.Text)
+		fx.CheckFile("web/secrets/deep/er/x", f.Text)
 	}
-	info, err := os.Stat(fx.path("web/secrets/deep/er/x"))
+	info, err := os.Stat(fx.Path("web/secrets/deep/er/x"))
 	if err != nil || info.Mode() != 0o640 {
 		t.Errorf("got %v, %v", info.Mode(), err)
 	}
-	left, _ := filepath.Glob(fx.path("web/secrets/deep/er/.*"))
+	left, _ := filepath.Glob(fx.Path("web/secrets/deep/er/.*"))
 	if len(left) > 0 {
 		t.Errorf("left over: %q", left)
 	}
 	// A link that a task made in its place is replaced, not followed.
-	fx.mustLink("y", "web/secrets/deep/er/x")
-	fx.mustWrite("web/secrets/deep/er/y", "kept")
+	fx.MustLink("y", "web/secrets/deep/er/x")
+	fx.MustWrite("web/secrets/deep/er/y", "kept")
 	err = d.WriteFile("/secrets/deep/er/x", f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fx.checkFile("web/secrets/deep/er/x", "two")
-	fx.checkFile("web/secrets/deep/er/y", "kept")
+	fx.CheckFile("web/secrets/deep/er/x", "two")
+	fx.CheckFile("web/secrets/deep/er/y", "kept")
 }
 
 func TestWriteFile_NeverLeavesTheDirectories(t *testing.T) {
 	fx := newFixture(t)
-	fx.mustLink("../../other/secrets", "web/local/dir")
-	fx.mustLink(fx.path("other"), "web/local/absolute")
+	fx.MustLink("../../other/secrets", "web/local/dir")
+	fx.MustLink(fx.Path("other"), "web/local/absolute")
 	d := fx.dirs()
 	for _, path := range []string{
 		"/etc/berth-test", "../other/secrets/x", "local/dir/x", "local/dir/new/x", "local/absolute/x",
@@ -189,7 +150,7 @@ func TestWriteFile_NeverLeavesTheDirectories(t *testing.T) {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}
-	found, err := os.ReadDir(fx.path("other/secrets"))
+	found, err := os.ReadDir(fx.Path("other/secrets"))
 	if err != nil || len(found) > 0 {
 		t.Errorf("got %v, %v", found, err)
 	}
@@ -198,19 +159,19 @@ func TestWriteFile_NeverLeavesTheDirectories(t *testing.T) {
 // A task swaps a directory for a link to another task's, and back, while the agent reads and writes.
 func TestDirs_StayInsideWhileTheTaskSwapsALink(t *testing.T) {
 	fx := newFixture(t)
-	fx.mustWrite("other/secrets/x", "secret")
-	err := os.Mkdir(fx.path("web/local/dir"), 0o755)
+	fx.MustWrite("other/secrets/x", "secret")
+	err := os.Mkdir(fx.Path("web/local/dir"), 0o755)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fx.mustWrite("web/local/dir/x", "own")
-	fx.mustLink("../../other/secrets", "web/local/link")
+	fx.MustWrite("web/local/dir/x", "own")
+	fx.MustLink("../../other/secrets", "web/local/link")
 	var done atomic.Bool
 	var swapping sync.WaitGroup
 	swapping.Go(func() {
 		for !done.Load() {
-			err := unix.Renameat2(unix.AT_FDCWD, fx.path("web/local/dir"),
-				unix.AT_FDCWD, fx.path("web/local/link"), unix.RENAME_EXCHANGE)
+			err := unix.Renameat2(unix.AT_FDCWD, fx.Path("web/local/dir"),
+				unix.AT_FDCWD, fx.Path("web/local/link"), unix.RENAME_EXCHANGE)
 			if err != nil {
 				t.Error(err)
 				return
@@ -236,8 +197,8 @@ func TestDirs_StayInsideWhileTheTaskSwapsALink(t *testing.T) {
 		_ = d.WriteFile("local/dir/x", rootfile.File{Text: "own", Mode: 0o644, UID: -1, GID: -1})
 	}
 	stop()
-	fx.checkFile("other/secrets/x", "secret")
-	found, err := os.ReadDir(fx.path("other/secrets"))
+	fx.CheckFile("other/secrets/x", "secret")
+	found, err := os.ReadDir(fx.Path("other/secrets"))
 	if err != nil || len(found) != 1 {
 		t.Errorf("got %v, %v", found, err)
 	}
