@@ -149,7 +149,7 @@ func checkCommand(t *testing.T, commands map[string]*shownCommand, page, line st
 	rest := words[len(strings.Fields(path)):]
 	for i := 0; i < len(rest); i++ {
 		name, isOption := strings.CutPrefix(rest[i], "-")
-		if !isOption {
+		if !isOption || name == "" { // "-" is the standard input
 			args++
 			continue
 		}
@@ -184,7 +184,8 @@ var shellWord = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|[^\s"'])+`)
 // redirection.
 func shellWords(line string) (words []string) {
 	for _, word := range shellWord.FindAllString(line, -1) {
-		if strings.ContainsAny(word[:1], "#|>") {
+		isInput := word[0] == '<' && !strings.Contains(word, ">") // and no <argument>
+		if isInput || strings.ContainsAny(word[:1], "#|>") {
 			return words
 		}
 		words = append(words, strings.NewReplacer(`"`, "", "'", "").Replace(word))
