@@ -7,7 +7,11 @@ import (
 	"testing"
 )
 
-const threatsPage = "docs/operations/threats.md"
+// The pages whose tables have tests in the last column.
+const (
+	threatsPage    = "docs/operations/threats.md"
+	advisoriesPage = "docs/operations/advisories.md"
+)
 
 var (
 	testDeclared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(`)
@@ -16,8 +20,8 @@ var (
 	advisoryID   = regexp.MustCompile(`^(CVE-20[0-9]{2}-[0-9]{4,}|nomad#[0-9]+ \(20[0-9]{2}\))(, |$)`)
 )
 
-// TestThreats_NameTestsThatExist holds the last column of each table of the page of threats: each row has
-// tests, and all of them exist.
+// TestThreats_NameTestsThatExist holds the last column of each table of the pages of threats and of
+// advisories: each row has tests, and all of them exist.
 func TestThreats_NameTestsThatExist(t *testing.T) {
 	declared := map[string]bool{}
 	for name, text := range filesWith(t, ".go") {
@@ -30,7 +34,7 @@ func TestThreats_NameTestsThatExist(t *testing.T) {
 	}
 
 	rows := 0
-	for line := range strings.Lines(readDoc(t, threatsPage)) {
+	for line := range strings.Lines(readDoc(t, threatsPage) + readDoc(t, advisoriesPage)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
 		tests := strings.TrimSpace(cells[len(cells)-1])
 		if !strings.HasPrefix(line, "| ") || tests == "tests" {
@@ -38,24 +42,24 @@ func TestThreats_NameTestsThatExist(t *testing.T) {
 		}
 		rows++
 		if !testsInCell.MatchString(tests) {
-			t.Errorf("%s: the last cell is no list of tests: %s", threatsPage, line)
+			t.Errorf("the last cell is no list of tests: %s", line)
 		}
 		for _, m := range testShown.FindAllStringSubmatch(tests, -1) {
 			if !declared[m[1]] {
-				t.Errorf("%s names %s, which no file declares", threatsPage, m[1])
+				t.Errorf("a page names %s, which no file declares", m[1])
 			}
 		}
 	}
 	if rows < 70 {
-		t.Errorf("%s has %d rows with tests", threatsPage, rows)
+		t.Errorf("the pages have %d rows with tests", rows)
 	}
 }
 
 // TestThreats_ListAdvisoriesOnceFromTheNewest holds the table of advisories.
 func TestThreats_ListAdvisoriesOnceFromTheNewest(t *testing.T) {
-	_, section, found := strings.Cut(readDoc(t, threatsPage), "\n## Advisories of the peer\n")
+	_, section, found := strings.Cut(readDoc(t, advisoriesPage), "\n## Advisories of the peer\n")
 	if !found {
-		t.Fatalf("%s has no advisories", threatsPage)
+		t.Fatalf("%s has no advisories", advisoriesPage)
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	year := regexp.MustCompile(`20[0-9]{2}`)
