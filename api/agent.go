@@ -2,17 +2,14 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
-	"hash"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 
+	"berth/api/archives"
 	"berth/internal/keyring"
 	"berth/structs"
 )
@@ -266,43 +263,22 @@ func (c *Client) RaftTransferLeadership(ctx context.Context, id, address string)
 var snapshotSave = route[[]byte](get, "/v1/operator/snapshot",
 	serveSnapshot, streams)
 
-// serveSnapshot first writes the archive to a temporary file. The dialect has the digest in a header, and an
-// error can then still become the answer.
+// serveSnapshot first spools the archive. The dialect has the digest in a header, and an error can then still
+// become the answer.
 func serveSnapshot(c *call) (any, error) {
-	spool, err := os.CreateTemp("", "berth-snapshot-*")
-	if err != nil {
-		return nil, fmt.Errorf("spooling the snapshot: %w", err)
-	}
-	defer func() { _ = spool.Close() }()
-
-	err = os.Remove(spool.Name())
-	if err != nil {
-		return nil, fmt.Errorf("spooling the snapshot: %w", err)
-	}
-
-	sum := sha256.New()
-	err = c.Agent.SnapshotSave(c.ctx(), io.MultiWriter(spool, sum))
+	spool, err := archives.Write(func(w io.Writer) error { return c.Agent.SnapshotSave(c.ctx(), w) })
 	if err != nil {
 		return nil, err
 	}
-
-	size, err := spool.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return nil, fmt.Errorf("spooling the snapshot: %w", err)
-	}
+	defer spool.Close()
 
 	h := c.w.Header()
 	h.Set("Content-Type", "application/gzip")
-	h.Set("Content-Length", fmt.Sprint(size))
-	h.Set("Digest", digestValue(sum))
+	h.Set("Content-Length", fmt.Sprint(spool.Size))
+	h.Set("Digest", spool.Digest)
 	c.began = true
-	_, err = io.Copy(c.w, io.NewSectionReader(spool, 0, size))
+	_, err = spool.WriteTo(c.w)
 	return nil, err
-}
-
-// digestValue returns the value of the header with the digest of an archive.
-func digestValue(sum hash.Hash) string {
-	return "sha-256=" + base64.StdEncoding.EncodeToString(sum.Sum(nil))
 }
 
 // SnapshotSave writes an archive of the whole state to w and verifies the agent's digest. The content of w is
@@ -313,16 +289,7 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	defer closeBody(resp)
-	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(w, sum), resp.Body)
-	if err != nil {
-		return structs.Unavailablef("the snapshot is incomplete: %w", err)
-	}
-	want := resp.Header.Get("Digest")
-	if want != digestValue(sum) {
-		return structs.Unavailablef("the snapshot was damaged on its way: its digest is not %q", want)
-	}
-	return nil
+	return archives.Receive(w, resp.Body, resp.Header.Get("Digest"))
 }
 
 var snapshotRestore = route[struct{}](put, "/v1/operator/snapshot",
