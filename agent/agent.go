@@ -101,13 +101,14 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	a.advertiseInConsul()
 	httpLogger := logger.Named("http")
 	handler := api.NewHandler(api.Config{
-		Caller:       a.caller,
-		Agent:        local{a},
-		Logger:       httpLogger,
-		AllowedHosts: cfg.httpHosts(),
-		Connect:      a.connect,
-		CheckSecrets: a.checkSecrets,
-		Sessions:     &a.sessions,
+		Caller:        a.caller,
+		Agent:         local{a},
+		Logger:        httpLogger,
+		AllowedHosts:  cfg.httpHosts(),
+		Connect:       a.connect,
+		CheckSecrets:  a.checkSecrets,
+		CheckArchives: a.checkArchives,
+		Sessions:      &a.sessions,
 	})
 	a.apis = a.newAPIServers(withHeaders(cfg.HTTPHeaders, handler), httpLogger)
 	return a, nil

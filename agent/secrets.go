@@ -20,9 +20,20 @@ func (a *Agent) checkSecrets(r *http.Request) error {
 	}
 	return &structs.Error{
 		Kind: structs.KindDenied,
-		Text: "values of variables and join tokens are for the certificate of an operator, or for the " +
-			"operator socket of an agent, which root alone may open: it is unix://" + cfg.OperatorSocket +
-			" on " + cfg.Name,
+		Text: "values of variables, join tokens and archives of the state are for the certificate of an " +
+			"operator, or for the operator socket of an agent, which root alone may open: it is unix://" +
+			cfg.OperatorSocket + " on " + cfg.Name,
 		Socket: cfg.OperatorSocket,
 	}
+}
+
+// checkArchives returns an error unless the caller of a request may save and restore archives of the state,
+// which have the secret IDs of all nodes. An agent with TLS asks as it does for secrets, also in the mode
+// prefer. Without TLS every caller may: servers forward such a request to the leader, and a plain one has no
+// proof that it comes from a server.
+func (a *Agent) checkArchives(r *http.Request) error {
+	if a.keys == nil {
+		return nil
+	}
+	return a.checkSecrets(r)
 }

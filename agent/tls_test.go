@@ -321,6 +321,33 @@ func TestTLS_PreferSpeaksBoth(t *testing.T) {
 	}
 }
 
+// saveStatus returns the status of a request for an archive of the state, 0 without an answer.
+func saveStatus(client *http.Client, url string) int {
+	resp, err := client.Get(url + "/v1/operator/snapshot")
+	if err != nil {
+		return 0
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+// An archive has the secret IDs of all nodes. In prefer the port also takes callers without a certificate.
+func TestTLS_PreferGivesArchivesToOperatorsAlone(t *testing.T) {
+	own := pkitest.New(t, "global")
+	addr, _, _ := securedServer(t, own, "prefer", "")
+	operator := own.Files(t, pki.RoleOperator, "anna")
+	awaitCondition(t, "an operator saves the state", func() bool {
+		return saveStatus(httpClient(t, own, &operator, nil), "https://"+addr) == http.StatusOK
+	})
+	for name, scheme := range map[string]string{"no TLS": "http", "no certificate": "https"} {
+		status := saveStatus(httpClient(t, own, nil, nil), scheme+"://"+addr)
+		if status != http.StatusForbidden {
+			t.Errorf("%s: status %d; expected denied", name, status)
+		}
+	}
+}
+
 func TestTLS_PlainLoopbackIsOptIn(t *testing.T) {
 	own := pkitest.New(t, "global")
 	addr, _, log := securedServer(t, own, "require", "plain_loopback = true")

@@ -263,9 +263,21 @@ func (c *Client) RaftTransferLeadership(ctx context.Context, id, address string)
 var snapshotSave = route[[]byte](get, "/v1/operator/snapshot",
 	serveSnapshot, streams)
 
+// allowArchives returns an error if the caller may not save or restore the state: see Config.CheckArchives.
+func allowArchives(c *call) error {
+	if c.CheckArchives == nil {
+		return nil
+	}
+	return c.CheckArchives(c.r)
+}
+
 // serveSnapshot first spools the archive. The dialect has the digest in a header, and an error can then still
 // become the answer.
 func serveSnapshot(c *call) (any, error) {
+	err := allowArchives(c)
+	if err != nil {
+		return nil, err
+	}
 	spool, err := archives.Write(func(w io.Writer) error { return c.Agent.SnapshotSave(c.ctx(), w) })
 	if err != nil {
 		return nil, err
@@ -296,6 +308,10 @@ var snapshotRestore = route[struct{}](put, "/v1/operator/snapshot",
 	serveRestore, streams)
 
 func serveRestore(c *call) (any, error) {
+	err := allowArchives(c)
+	if err != nil {
+		return nil, err
+	}
 	return struct{}{}, c.Agent.SnapshotRestore(c.ctx(), c.r.Body, keyring.RestoreKeysOf(c.r.Header))
 }
 

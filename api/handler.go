@@ -10,7 +10,8 @@
 //   - A body with an unknown field is rejected with the path of the field (see internal/strictjson).
 //   - A web page of another origin in a browser on the machine can change nothing.
 //   - No answer shows a secret. Mount flags show as [REDACTED]. The operator socket alone shows gossip keys.
-//     The values of variables and join tokens go to callers that Config.CheckSecrets accepts.
+//     The values of variables and join tokens go to callers that Config.CheckSecrets accepts, and archives
+//     of the state to those that Config.CheckArchives accepts.
 //
 // The endpoints behind the Caller authorize and validate requests.
 package api
@@ -129,6 +130,9 @@ type Config struct {
 	// nor make join tokens.
 	// Nil: every caller may.
 	CheckSecrets func(*http.Request) error
+	// CheckArchives returns an error if the caller of a request may not save or restore an archive of the
+	// state. Nil: every caller may.
+	CheckArchives func(*http.Request) error
 	// Sessions counts the requests that have taken over their connections: net/http does not wait for them.
 	// Their contexts end with the base context of the server. It may be nil.
 	Sessions *sync.WaitGroup

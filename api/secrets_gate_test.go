@@ -8,6 +8,20 @@ import (
 	"berth/structs"
 )
 
+// An archive has the secret IDs of all nodes, and a restore replaces the state.
+func TestHandler_AsksTheAgentBeforeItMovesArchives(t *testing.T) {
+	for _, method := range []string{"GET", "PUT"} {
+		s := newServer(t, func(cfg *api.Config) {
+			cfg.CheckArchives = func(*http.Request) error { return structs.Deniedf("no archives") }
+		})
+		s.agent.Snapshot = []byte("an archive")
+		resp, body := s.do(t, method, "/v1/operator/snapshot", "an archive")
+		if resp.StatusCode != 403 || s.agent.Restored() != nil {
+			t.Errorf("%s: status %d: %s", method, resp.StatusCode, body)
+		}
+	}
+}
+
 // Values of variables and join tokens are for callers whom the agent accepts. Metadata is for all.
 func TestHandler_AsksTheAgentBeforeItGivesSecrets(t *testing.T) {
 	for _, c := range []struct {

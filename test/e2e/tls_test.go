@@ -114,7 +114,8 @@ func (c *closing) mustForwardSnapshots(t *testing.T) {
 	t.Helper()
 	leader, followers := c.leader()
 	next, follower := followers[0], followers[1]
-	operator := c.options(next, c.authority.Files(t, pki.RoleOperator, "ann"))
+	ann := c.authority.Files(t, pki.RoleOperator, "ann")
+	operator := c.options(next, ann)
 	ready := next.ready
 	c.closed = next
 	next.ready = func(a *agent) error {
@@ -133,12 +134,13 @@ func (c *closing) mustForwardSnapshots(t *testing.T) {
 		return err
 	})
 	archive := filepath.Join(follower.dir, "forwarded.snap")
-	follower.must("operator", "snapshot", "save", archive)
+	secured := c.options(follower, ann)
+	follower.must(slices.Concat([]string{"operator", "snapshot", "save"}, secured, []string{archive})...)
 	out := follower.must("operator", "snapshot", "inspect", archive)
 	if !strings.Contains(out, "complete") {
 		t.Errorf("the archive: %s", out)
 	}
-	follower.must("operator", "snapshot", "restore", archive)
+	follower.must(slices.Concat([]string{"operator", "snapshot", "restore"}, secured, []string{archive})...)
 
 	c.closed = nil
 	next.ready = ready
