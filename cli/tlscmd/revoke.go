@@ -119,7 +119,7 @@ func tellRevocation(ctx context.Context, c *command.Call, r *structs.Certificate
 		c.Printf("The servers and nodes close their connections with server %s and take no others.\n", r.Name)
 		c.Printf("It stays a voter: remove it with `berth operator raft remove-peer`. A stolen server has the\n")
 		c.Printf("key of the gossip, the keyring and the key of the authority: replace them\n")
-		c.Printf("(docs/operations/tls.md).\n")
+		c.Printf("(docs/operations/certificates.md).\n")
 		return nil
 	case c.Given("operator"):
 		r.Role = structs.RevokeOperator
