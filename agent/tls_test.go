@@ -258,15 +258,39 @@ func TestTLS_ANodeActsForItselfAlone(t *testing.T) {
 	}
 }
 
+// revokeAt revokes a certificate at the HTTP API of a server that has just started.
+func revokeAt(t *testing.T, own *pkitest.Authority, addr string, revoked pkitest.Files) {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(revoked.Cert, revoked.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator := own.Files(t, pki.RoleOperator, "anna")
+	client := httpClient(t, own, &operator, nil)
+	body := fmt.Sprintf(`{"Serial": %q}`, pki.Serial(pair.Leaf))
+	awaitCondition(t, "the certificate is revoked", func() bool {
+		req, err := http.NewRequest(http.MethodPut, "https://"+addr+"/v1/tls/revocation", strings.NewReader(body))
+		if err != nil {
+			return false
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
 // The port takes no operator at all, and nodes for calls alone.
 func TestTLS_RaftTakesConnectionsOfServersAlone(t *testing.T) {
 	own := pkitest.New(t, "global")
-	_, addr, log := securedServer(t, own, "require", "")
-	ofRole := func(role pki.Role) rpc.Dialer {
-		files := own.Files(t, role, "x")
-		return attackWith(t, own, &files, nil)
-	}
-	late := expired(t, own, pki.RoleServer)
+	httpAddr, addr, log := securedServer(t, own, "require", "")
+	of := func(files pkitest.Files) rpc.Dialer { return attackWith(t, own, &files, nil) }
+	ofRole := func(role pki.Role) rpc.Dialer { return of(own.Files(t, role, "x")) }
+	server := own.Files(t, pki.RoleServer, "x")
+	revoked := own.Files(t, pki.RoleServer, "revoked")
+	revokeAt(t, own, httpAddr, revoked)
 	for name, c := range map[string]struct {
 		dial  rpc.Dialer
 		opens bool // the rejection comes with the first byte of Raft
@@ -275,7 +299,10 @@ func TestTLS_RaftTakesConnectionsOfServersAlone(t *testing.T) {
 		"no TLS":            {rpc.Dial, true},
 		"an operator":       {ofRole(pki.RoleOperator), false},
 		"no certificate":    {attackWith(t, own, nil, nil), false},
-		"an expired server": {attackWith(t, own, &late, nil), false},
+		"an expired server": {of(expired(t, own, pki.RoleServer)), false},
+		"a revoked server":  {of(revoked), false},
+		"another authority": {of(pkitest.New(t, "global").Files(t, pki.RoleServer, "x")), false},
+		"TLS 1.2":           {attackWith(t, own, &server, speakTLS12), false},
 	} {
 		conn, err := c.dial(addr, 10*time.Second)
 		if (err == nil) != c.opens {
