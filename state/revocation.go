@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
+	"berth/internal/pki"
 	"berth/structs"
 )
 
@@ -86,7 +87,7 @@ func newRevocation(p *structs.CertificateRevokeRequest) (*structs.Revocation, er
 		if p.Role != "" || p.Name != "" {
 			return nil, structs.Invalidf("Serial and Role or Name are given; expected Serial alone, or both others")
 		}
-		serial, err := structs.ParseSerial(p.Serial)
+		serial, err := pki.ParseSerial(p.Serial)
 		row.Serial = serial
 		row.ID = structs.SerialRevocationID(serial)
 		return row, err

@@ -157,9 +157,6 @@ func (n *Node) DeviceGroup(id string) *NodeDeviceResource {
 	return nil
 }
 
-// SameDeviceGroup reports whether two reports of a group say the same.
-func SameDeviceGroup(a, b *NodeDeviceResource) bool { return reflect.DeepEqual(a, b) }
-
 // SameDevices reports whether a demand for devices would find the same in two reports of a group.
 // Descriptions of health and places in the machine are for readers only.
 func SameDevices(a, b *NodeDeviceResource) bool {

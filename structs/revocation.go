@@ -1,13 +1,9 @@
 package structs
 
-import (
-	"bytes"
-	"math/big"
-	"strings"
-)
+import "bytes"
 
-const MaxSerial = 64              // the most bytes of a serial number in hexadecimal
-const RevokeOperator = "operator" // the role in the revocation of an operator
+// RevokeOperator is the role in the revocation of an operator.
+const RevokeOperator = "operator"
 
 // Revocation ends the use of certificates. It names a machine or an operator, or one certificate of any role
 // by its serial number. Key: ID.
@@ -53,18 +49,6 @@ func (r *Revocation) Covers(c CertificateRef) bool {
 	}
 	return r.Role == c.Role && r.Name == c.ID &&
 		(len(r.NewKeyHash) == 0 || !bytes.Equal(r.NewKeyHash, c.KeyHash))
-}
-
-// ParseSerial returns a serial number in the form of Revocation.Serial. It takes upper and lower case,
-// leading zeros, and colons between the digits. The error is invalid.
-func ParseSerial(text string) (string, error) {
-	digits := strings.ReplaceAll(text, ":", "")
-	n, ok := new(big.Int).SetString(digits, 16)
-	if len(digits) > MaxSerial || !ok || n.Sign() < 0 || strings.ContainsAny(digits, "+-_") {
-		return "", Invalidf("Serial is %q; expected a serial number in hexadecimal, as `berth tls cert info` "+
-			"shows it", Cut(text, MaxQuoted))
-	}
-	return n.Text(16), nil
 }
 
 // CertificateRevoke revokes the certificates of a machine or an operator, or one certificate.

@@ -244,9 +244,6 @@ func (s *Service) InstanceID(allocID, owner string) string {
 	return "_berth-" + allocID + "-" + cmp.Or(owner, "group") + "-" + s.Name + "-" + s.PortLabel
 }
 
-// CheckID returns the ID of the check with an index of the service's instance.
-func CheckID(instanceID string, index int) string { return instanceID + "-" + strconv.Itoa(index) }
-
 // OwnedService is a service with the task that has it, "" for the group.
 type OwnedService struct {
 	Owner string
@@ -310,12 +307,6 @@ func (i *ServiceInstance) SameAs(o *ServiceInstance) bool {
 // SameInstances reports whether two lists have the same instances in the same order.
 func SameInstances(a, b []*ServiceInstance) bool {
 	return slices.EqualFunc(a, b, (*ServiceInstance).SameAs)
-}
-
-// WorstStatus returns the worse one of two states of checks.
-func WorstStatus(a, b string) string {
-	order := []string{"", CheckPassing, CheckWarning, CheckPending, CheckFailing}
-	return order[max(0, slices.Index(order, a), slices.Index(order, b))]
 }
 
 // canonicalize sets the defaults of the service and of its checks. Only a name has the short placeholders of

@@ -153,14 +153,3 @@ func TestServiceInstance_EmptyAndMissingTagsAreEqual(t *testing.T) {
 		}
 	}
 }
-
-func TestWorstStatus_Ordered(t *testing.T) {
-	order := []string{"", CheckPassing, CheckWarning, CheckPending, CheckFailing}
-	for i, a := range order {
-		for n, b := range order {
-			if got := WorstStatus(a, b); got != order[max(i, n)] {
-				t.Errorf("%q and %q: got %q", a, b, got)
-			}
-		}
-	}
-}

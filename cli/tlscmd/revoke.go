@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
+	"berth/internal/pki"
 	"berth/structs"
 )
 
@@ -129,7 +130,7 @@ func tellRevocation(ctx context.Context, c *command.Call, r *structs.Certificate
 		c.Printf("Nobody can use the name until `berth tls unrevoke %s`.\n", id)
 		return nil
 	}
-	serial, err := structs.ParseSerial(r.Serial)
+	serial, err := pki.ParseSerial(r.Serial)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -172,7 +173,7 @@ func (m *Manager) setGroups(name string, groups []*structs.NodeDeviceResource, f
 
 	_, left := m.merge()
 	m.mu.Unlock()
-	if sameFault && slices.EqualFunc(old, groups, structs.SameDeviceGroup) {
+	if sameFault && slices.EqualFunc(old, groups, sameGroup) {
 		return
 	}
 
@@ -399,3 +400,6 @@ func appendStats(
 
 // errGone is the reason why a plugin cannot be called.
 var errGone = errors.New("the device plugin does not run now")
+
+// sameGroup reports whether two reports of a group say the same.
+func sameGroup(a, b *structs.NodeDeviceResource) bool { return reflect.DeepEqual(a, b) }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/fsm"
+	"berth/internal/pki"
 	"berth/state"
 	"berth/structs"
 )
@@ -17,7 +18,7 @@ func (s Signing) Revoke(
 ) (uint64, error) {
 	resp.ID = structs.MachineRevocationID(req.Role, req.Name)
 	if req.Serial != "" {
-		serial, err := structs.ParseSerial(req.Serial)
+		serial, err := pki.ParseSerial(req.Serial)
 		if err != nil {
 			return 0, err
 		}

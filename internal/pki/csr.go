@@ -103,6 +103,3 @@ func AuthorityID(cert *x509.Certificate) string {
 	sum := Fingerprint(cert)
 	return hex.EncodeToString(sum[:])
 }
-
-// Serial returns the serial number of a certificate in hexadecimal, without leading zeros.
-func Serial(cert *x509.Certificate) string { return cert.SerialNumber.Text(16) }

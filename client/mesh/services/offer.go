@@ -163,7 +163,7 @@ func (o *offer) addSidecarCheck(onUpdate string) {
 		OnUpdate: onUpdate,
 	}
 
-	own := structs.CheckID(o.instance.ID, len(o.checks))
+	own := checkID(o.instance.ID, len(o.checks))
 	o.checks = append(o.checks, &running{
 		id:       own,
 		key:      own + "\x00" + id + "\x00" + onUpdate,
@@ -192,7 +192,7 @@ func (s *Set) resolveConnect(service structs.OwnedService) (*consul.Connect, err
 // resolveCheck makes a check of an offer, without a start. The placeholders of c are replaced.
 func (s *Set) resolveCheck(o *offer, n int, w where, c *structs.ServiceCheck) (*running, error) {
 	r := &running{
-		id:     structs.CheckID(o.instance.ID, n),
+		id:     checkID(o.instance.ID, n),
 		target: healthcheck.Target{Check: c},
 	}
 	err := validate.ExpandedCheck(c)

@@ -147,7 +147,7 @@ func TestSet_TellsTheResultsOfChecks(t *testing.T) {
 		defer f.Close()
 		f.task.mu.Lock() // the first run waits for it
 		f.begin("a", "b")
-		id := structs.CheckID(f.Instances()[0].ID, 0)
+		id := checkID(f.Instances()[0].ID, 0)
 		want := structs.CheckResult{
 			ID:      id,
 			Check:   "look",
@@ -168,7 +168,7 @@ func TestSet_TellsTheResultsOfChecks(t *testing.T) {
 		if got := f.Checks()[id]; *got != want {
 			t.Errorf("after the first run: %+v", *got)
 		}
-		other := f.Checks()[structs.CheckID(f.Instances()[0].ID, 1)]
+		other := f.Checks()[checkID(f.Instances()[0].ID, 1)]
 		if other.Status != structs.CheckFailing || other.Output != `script: task "c" does not run` {
 			t.Errorf("the check in a task that does not run: %+v", *other)
 		}

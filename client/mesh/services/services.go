@@ -168,7 +168,7 @@ func (s *Set) Instances() []*structs.ServiceInstance {
 		}
 		i := o.instance
 		for _, c := range o.checks {
-			i.Status = structs.WorstStatus(i.Status, c.run.Status().Status)
+			i.Status = worstStatus(i.Status, c.run.Status().Status)
 		}
 		all = append(all, &i)
 	}
