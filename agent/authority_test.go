@@ -147,10 +147,13 @@ func TestAuthority_ARemovedOneIsRejectedAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = rpc.Call(t.Context(), s.leader().server, structs.AuthorityRemove,
+	removed, err := rpc.Call(t.Context(), s.leader().server, structs.AuthorityRemove,
 		&structs.AuthorityRemoveRequest{ID: trusted[1]})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if removed.JoinTokens != 1 { // the others were used
+		t.Errorf("%d join tokens are void; expected one", removed.JoinTokens)
 	}
 	for _, m := range s.machines {
 		s.awaitFollows(m, trusted[0])

@@ -29,8 +29,8 @@ var authorityRemove = route(remove, "/v1/join/authority/{id}",
 		whole))
 
 // RemoveAuthority ends the trust in a retired authority, and in those before it.
-func RemoveAuthority(ctx context.Context, c *Client, id string) error {
-	return authorityRemove.route.exec(ctx, c, request{id: id})
+func RemoveAuthority(ctx context.Context, c *Client, id string) (*structs.AuthorityRemoveResponse, error) {
+	return authorityRemove.send(ctx, c, request{id: id})
 }
 
 var operatorCertificate = route(put, "/v1/tls/certificate",

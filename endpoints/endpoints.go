@@ -491,7 +491,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, structs.CertificateRevocations, anyone, sign.ListRevocations),
 		write(e, structs.AuthorityReplace, anyone, sign.ReplaceAuthority),
 		read(e, structs.AuthorityList, anyone, sign.ListAuthorities),
-		write(e, structs.AuthorityRemove, anyone, propose(e, fsm.AuthorityRemove)),
+		write(e, structs.AuthorityRemove, anyone, sign.RemoveAuthority),
 
 		shed(read(e, structs.SearchPrefix, anyone, search.prefix)),
 		shed(read(e, structs.SearchFuzzy, anyone, search.fuzzy)),

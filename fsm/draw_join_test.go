@@ -33,6 +33,7 @@ func drawJoinToken(d dice, _ *state.ReadTx) ([]byte, error) {
 		Uses:       1 + d.upTo(2),
 		ExpireTime: d.now().Now + int64(d.upTo(3)),
 		Now:        d.now().Now,
+		Authority:  d.of("", "a", "b", "c"),
 	})
 }
 

@@ -112,7 +112,8 @@ func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
 }
 
 // AuthorityRemove deletes a retired authority, and those before it: a holder of one of them would take its
-// certificates because of its cross certificate. The error is not-found, or precondition for the one that
+// certificates because of its cross certificate. It also deletes the join tokens that name them: a machine
+// would show such a token to a holder of their keys. The error is not-found, or precondition for the one that
 // signs.
 func AuthorityRemove(tx *WriteTx, p *structs.AuthorityRemoveRequest) error {
 	a := authorities.Get(tx, p.ID)
@@ -123,6 +124,9 @@ func AuthorityRemove(tx *WriteTx, p *structs.AuthorityRemoveRequest) error {
 	if a.RetireTime == 0 {
 		return structs.Preconditionf("the authority %s signs: replace it first, with `berth tls ca replace`", a.ID)
 	}
+	for _, t := range TokensOfAuthority(tx, a.ID) {
+		joinTokens.Delete(tx, t)
+	}
 	authorities.Delete(tx, a)
 	for _, id := range a.Formers {
 		before := authorities.Get(tx, id)
@@ -131,6 +135,17 @@ func AuthorityRemove(tx *WriteTx, p *structs.AuthorityRemoveRequest) error {
 		}
 	}
 	return nil
+}
+
+// TokensOfAuthority returns the join tokens that name an authority or one before it.
+func TokensOfAuthority(tx Reader, id string) (tokens []*structs.JoinToken) {
+	a := authorities.Get(tx, id)
+	for t := range joinTokens.Scan(tx) {
+		if a != nil && (t.Authority == a.ID || slices.Contains(a.Formers, t.Authority)) {
+			tokens = append(tokens, t)
+		}
+	}
+	return tokens
 }
 
 // keepAuthorities keeps the authorities of the replaced state if they are later than the restored ones: the

@@ -155,3 +155,30 @@ func TestRecover_KeepsLaterAuthorities(t *testing.T) {
 		}
 	}
 }
+
+// A machine would show the secret of such a token to a holder of a stolen key.
+func TestAuthorityRemove_DeletesTheJoinTokensThatNameIt(t *testing.T) {
+	w := replacedAt(t, 10, 20)
+	token := func(id, authority string) *structs.JoinTokenRequest {
+		r := aJoinToken(id, 1)
+		r.Authority = authority
+		return r
+	}
+	for id, authority := range map[string]string{"of a": "a", "of b": "b", "of c": "c"} {
+		do(w, JoinTokenPut, token(id, authority))
+	}
+	if got := len(TokensOfAuthority(w.s.Read(), "b")); got != 2 {
+		t.Errorf("%d tokens name b or a; expected 2", got)
+	}
+
+	do(w, AuthorityRemove, &structs.AuthorityRemoveRequest{ID: "b"})
+	var left []string
+	for t := range JoinTokens(w.s.Read()) {
+		left = append(left, t.ID)
+	}
+	if !slices.Equal(left, []string{"of c"}) {
+		t.Errorf("the tokens %q stay; expected that of c alone", left)
+	}
+	wantKind(t, try(w, MachineCertificateSet, aCertificate("of a", "n1", "k")), structs.KindDenied)
+	wantKind(t, try(w, JoinTokenPut, token("late", "a")), structs.KindConflict)
+}

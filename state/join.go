@@ -56,6 +56,9 @@ func JoinTokenPut(tx *WriteTx, p *structs.JoinTokenRequest) error {
 		return structs.Invalidf("Role is %q; expected %s or %s", p.Role, structs.JoinNode, structs.JoinServer)
 	case p.Uses < 1 || p.Uses > maxTokenUses:
 		return structs.Invalidf("Uses is %d; expected 1 to %d", p.Uses, maxTokenUses)
+	case p.Authority != "" && authorities.Get(tx, p.Authority) == nil:
+		return structs.Conflictf("the authority %s of the join token was removed meanwhile; make another token",
+			structs.Cut(p.Authority, structs.MaxQuoted))
 	case joinTokens.Get(tx, p.ID) != nil:
 		return structs.Conflictf("there is a join token %s already", p.ID)
 	case known >= maxJoinTokens:
@@ -70,6 +73,7 @@ func JoinTokenPut(tx *WriteTx, p *structs.JoinTokenRequest) error {
 		Uses:       p.Uses,
 		ExpireTime: p.ExpireTime,
 		CreateTime: p.Now,
+		Authority:  p.Authority,
 	})
 	return nil
 }

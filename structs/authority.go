@@ -61,8 +61,15 @@ type AuthorityStub struct {
 	TrustedUntil int64 // UnixNano, of a retired one; of the one that signs, its end
 }
 
-// AuthorityRemove ends the trust in a retired authority, and in those before it: they have signed for it.
-var AuthorityRemove = write[AuthorityRemoveRequest, Empty]("Authority.Remove")
+// AuthorityRemove ends the trust in a retired authority, and in those before it: they have signed for it. It
+// deletes the join tokens that name them.
+var AuthorityRemove = write[AuthorityRemoveRequest, AuthorityRemoveResponse]("Authority.Remove")
+
+// AuthorityRemoveResponse has the number of deleted join tokens.
+type AuthorityRemoveResponse struct {
+	JoinTokens int
+	WriteMeta
+}
 
 // AuthorityRemoveRequest names the authority.
 type AuthorityRemoveRequest struct {

@@ -18,6 +18,7 @@ type JoinToken struct {
 	Uses       int    // how often it can still be used
 	ExpireTime int64  // UnixNano
 	CreateTime int64  // UnixNano
+	Authority  string // the ID of the authority that it names
 	Indexes
 }
 
@@ -52,6 +53,7 @@ type JoinTokenRequest struct {
 	Uses       int    `level:"2"`
 	ExpireTime int64  `level:"2"`
 	Now        int64  `level:"2"`
+	Authority  string `level:"2"`
 }
 
 // JoinTokenList lists the tokens that can still be used.

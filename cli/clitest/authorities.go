@@ -41,8 +41,8 @@ func (w *Cluster) answerAuthorities() {
 		})
 
 	apitest.On(w.Caller, structs.AuthorityRemove,
-		func(context.Context, *structs.AuthorityRemoveRequest) (*structs.Empty, error) {
-			return &structs.Empty{}, nil
+		func(context.Context, *structs.AuthorityRemoveRequest) (*structs.AuthorityRemoveResponse, error) {
+			return &structs.AuthorityRemoveResponse{JoinTokens: 2}, nil
 		})
 
 	// The certificate is not one: the command writes what the servers send.

@@ -49,7 +49,8 @@ For an authority whose key is stolen: replace it, wait until the agents have
 new certificates, and remove it. Machines and operators whose certificates are
 of it are rejected from then on. Such a machine needs a new join token, and so
 does one that was off since the replacement. Authorities before it are
-removed, too, because they have signed for it.
+removed, too, because they have signed for it. Join tokens that name one of
+them are void, and the answer has their number.
 
 The ID may be shortened to a unique prefix.`,
 	Acts:  true,
@@ -108,19 +109,21 @@ func removeAuthority(ctx context.Context, c *command.Call) error {
 		c.Printf("The authority %s (%s) is removed.\n", shortAuthority(a.ID), a.Subject)
 	}
 	c.Printf("Machines and operators whose certificates are of it are rejected from then on, and machines\n")
-	c.Printf("that trust no newer one reject the servers. They need new join tokens.\n")
+	c.Printf("that trust no newer one reject the servers. They need new join tokens, and those that name it\n")
+	c.Printf("are void.\n")
 	if !c.Bool("yes") {
 		err = ask(c, "Remove")
 	}
 	if err != nil {
 		return err
 	}
-	err = api.RemoveAuthority(ctx, c.API, all[i].ID)
+	answer, err := api.RemoveAuthority(ctx, c.API, all[i].ID)
 	if err != nil {
 		return err
 	}
-	return c.Report(command.Changed{"ID": all[i].ID}, "The authority %s is no longer trusted",
-		shortAuthority(all[i].ID))
+	outcome := map[string]any{"ID": all[i].ID, "JoinTokens": answer.JoinTokens}
+	return c.Report(outcome, "The authority %s is no longer trusted; void join tokens: %d",
+		shortAuthority(all[i].ID), answer.JoinTokens)
 }
 
 // findAuthority returns the place of the authority whose ID begins with a prefix.

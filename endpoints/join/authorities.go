@@ -27,6 +27,16 @@ func (s Signing) ReplaceAuthority(
 	return fsm.Propose(ctx, s.Leader, fsm.AuthoritySet, next)
 }
 
+// RemoveAuthority ends the trust in a retired authority.
+func (s Signing) RemoveAuthority(
+	ctx context.Context,
+	req *structs.AuthorityRemoveRequest,
+	resp *structs.AuthorityRemoveResponse,
+) (uint64, error) {
+	resp.JoinTokens = len(state.TokensOfAuthority(s.Store.Read(), req.ID))
+	return fsm.Propose(ctx, s.Leader, fsm.AuthorityRemove, req)
+}
+
 // ListAuthorities lists the authorities that are trusted, without their keys.
 func (s Signing) ListAuthorities(
 	tx *state.ReadTx, _ *structs.QueryRequest, resp *structs.AuthorityListResponse,

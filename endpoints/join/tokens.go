@@ -65,6 +65,7 @@ func (s Signing) CreateToken(
 		Uses:       cmp.Or(req.Uses, 1),
 		ExpireTime: expires,
 		Now:        req.Now,
+		Authority:  pki.AuthorityID(signer.Cert),
 	})
 	resp.ID = token.ID
 	resp.Token = token.Text()

@@ -42,6 +42,7 @@ var all = []any{
 	new(structs.Authority),
 	new(structs.AuthorityListResponse),
 	new(structs.AuthorityRemoveRequest),
+	new(structs.AuthorityRemoveResponse),
 	new(structs.AuthorityReplaceResponse),
 	new(structs.AuthorityRequest),
 	new(structs.AuthorityStub),
