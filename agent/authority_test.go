@@ -134,6 +134,45 @@ func TestAuthority_AServerThatWasOffFollows(t *testing.T) {
 	s.mustServe()
 }
 
+// A server that does not renew has the removed authority in its ca_file for good.
+func TestAuthority_AServerThatDoesNotRenewDropsARemovedOne(t *testing.T) {
+	s := newSite(t)
+	keys := s.stranger(pki.RoleNode, "n9")
+	trusted := s.replaceAuthority()
+	for _, m := range s.machines {
+		s.awaitFollows(m, trusted...)
+	}
+	m := s.machines[0] // the server that dialAs calls
+	m.stop()
+	m.cfg.TLS.Renew = false
+	s.start(m)
+	s.mustServe()
+	open, err := s.dialAs(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	_, err = rpc.Call(t.Context(), s.leader().server, structs.AuthorityRemove,
+		&structs.AuthorityRemoveRequest{ID: trusted[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = open.SetDeadline(time.Now().Add(time.Minute))
+	_, err = io.Copy(io.Discard, open)
+	if os.IsTimeout(err) {
+		t.Error("the open connection of the removed authority stays")
+	}
+	_, err = s.dialAs(keys)
+	if err == nil {
+		t.Error("a certificate of the removed authority is taken")
+	}
+	content, err := os.ReadFile(m.cfg.TLS.CAFile)
+	if err != nil || !bytes.Contains(content, s.region.CertPEM()) {
+		t.Errorf("the file does not have the removed authority: %v", err)
+	}
+	s.mustServe()
+}
+
 func TestAuthority_ARemovedOneIsRejectedAtOnce(t *testing.T) {
 	s := newSite(t)
 	n := s.addNode("n1")

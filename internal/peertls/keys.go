@@ -32,6 +32,7 @@ type Keys struct {
 	logger  hclog.Logger
 	current atomic.Pointer[material]
 	reading sync.Mutex // held while the files are read
+	removed []string   // see SetRemoved; guarded by reading
 	revoked atomic.Pointer[Revoked]
 	open    openConns
 
@@ -41,8 +42,8 @@ type Keys struct {
 // material is the content of the files.
 type material struct {
 	raw         [3][]byte // as in Config.files
-	roots       *x509.CertPool
-	authorities []*x509.Certificate // the same
+	authorities []*x509.Certificate
+	roots       *x509.CertPool // the authorities that are trusted, see trust
 	cert        tls.Certificate
 	identity    pki.Identity
 	resumption
@@ -196,10 +197,6 @@ func (k *Keys) read() (*material, error) {
 	if err != nil {
 		return nil, structs.Invalidf("tls: ca_file %s %w", k.cfg.CAFile, err)
 	}
-	m.roots = x509.NewCertPool()
-	for _, authority := range authorities {
-		m.roots.AddCert(authority)
-	}
 	m.authorities = authorities
 
 	m.cert, err = tls.X509KeyPair(m.raw[1], m.raw[2])
@@ -207,6 +204,7 @@ func (k *Keys) read() (*material, error) {
 		return nil, structs.Invalidf("tls: cert_file %s and key_file %s: %w", k.cfg.CertFile, k.cfg.KeyFile, err)
 	}
 
+	k.trust(m)
 	m.identity, err = k.check(m.cert, m.roots)
 	if err != nil {
 		return nil, structs.Invalidf("tls: cert_file %s: %w", k.cfg.CertFile, err)

@@ -2,6 +2,7 @@ package peertls
 
 import (
 	"bytes"
+	"crypto/x509"
 	"net"
 	"os"
 	"testing"
@@ -222,6 +223,57 @@ func TestRemovedAuthority_ItsConnectionsEnd(t *testing.T) {
 		if err == nil {
 			awaitEnd(t, conn)
 		}
+	}
+}
+
+// The file has the removed authority, too. A server that does not renew, or cannot, does not write it.
+func TestSetRemoved_EndsTheTrustInAnAuthorityOfTheFile(t *testing.T) {
+	r := newReplacing(t)
+	server, client := r.open(pki.RoleServer, "s1"), r.open(pki.RoleNode, "n1")
+	other := r.open(pki.RoleNode, "n2")
+	former := []string{pki.AuthorityID(r.former.Cert)}
+	r.renew(other, r.next, r.former.Authority)
+	addr := echo(t, server.Server(Roles(pki.RoleNode)))
+	open := func(k *Keys) net.Conn {
+		conn, err := dial(t, dialing(addr, k.Client(Roles(pki.RoleServer)), false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+
+	server.SetRemoved(former) // its own certificate is of it
+	mustEcho(t, open(client))
+	server.SetRemoved(nil)
+	r.renew(server, r.next, r.former.Authority)
+	conn, stays := open(client), open(other)
+	mustEcho(t, conn)
+	server.SetRemoved(former)
+	awaitEnd(t, conn)
+	mustEcho(t, stays)
+	conn, err := dial(t, dialing(addr, client.Client(Roles(pki.RoleServer)), false))
+	if err == nil {
+		awaitEnd(t, conn)
+	}
+	pkitest.Write(t, server.cfg.CAFile, append(r.former.CertPEM(), r.next.CertPEM()...)) // another order
+	changed, err := server.Reload()
+	if err != nil || !changed || server.checkTrust([]*x509.Certificate{client.current.Load().cert.Leaf}) == nil {
+		t.Errorf("it is trusted once the file was read again: %v, %v", changed, err)
+	}
+}
+
+// A certificate of the removed authority is replaced by one of the new one: from then on it is not trusted.
+func TestSetRemoved_TakesEffectWithTheNextCertificate(t *testing.T) {
+	r := newReplacing(t)
+	server, client := r.open(pki.RoleServer, "s1"), r.open(pki.RoleNode, "n1")
+	server.SetRemoved([]string{pki.AuthorityID(r.former.Cert)})
+	chain := []*x509.Certificate{client.current.Load().cert.Leaf}
+	if err := server.checkTrust(chain); err != nil {
+		t.Errorf("before: %v", err)
+	}
+	r.renew(server, r.next, r.former.Authority)
+	if server.checkTrust(chain) == nil {
+		t.Error("the removed authority is trusted")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/keyring"
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/server/authority"
@@ -29,6 +30,30 @@ func TestSigner_TheChainLeadsToTheTrustedAuthoritiesAlone(t *testing.T) {
 	propose(c, fsm.AuthorityRemove, &structs.AuthorityRemoveRequest{ID: pki.AuthorityID(third.Cert)})
 	mustTrust(t, s, fourth)
 	mustNotLeadTo(t, s, second)
+}
+
+// A server needs no root key to know which authorities are removed.
+func TestSigner_NamesTheRemovedAuthorities(t *testing.T) {
+	c := newCluster(t)
+	first := pki.AuthorityID(c.add().Cert)
+	second := pki.AuthorityID(c.replace().Cert)
+	c.replace()
+	s := c.signer(t.TempDir(), c.store, &keyring.Ring{})
+	for _, step := range []struct {
+		remove string
+		want   []string
+	}{
+		{"", nil},
+		{first, []string{first}},
+		{second, []string{second, first}},
+	} {
+		if step.remove != "" {
+			propose(c, fsm.AuthorityRemove, &structs.AuthorityRemoveRequest{ID: step.remove})
+		}
+		if got := s.Removed(); !slices.Equal(got, step.want) {
+			t.Errorf("after the removal of %q: %q; expected %q", step.remove, got, step.want)
+		}
+	}
 }
 
 // mustTrust fails unless a signer trusts some authorities alone, and each of them verifies what it signs.

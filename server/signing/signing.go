@@ -175,14 +175,37 @@ func (s *Signer) Sign(ctx context.Context, csr []byte, names []string) (cert, tr
 
 // Trusted returns the IDs of the authorities that are trusted, the one that signs first.
 func (s *Signer) Trusted() (ids []string) {
-	rows := authority.RowsOf(s.Store)()
-	if k := s.newer(); k != nil {
-		rows = k.Authorities
-	}
-	for _, a := range state.TrustedAuthorities(rows, time.Now().UnixNano()) {
+	for _, a := range state.TrustedAuthorities(s.rows(), time.Now().UnixNano()) {
 		ids = append(ids, a.ID)
 	}
 	return ids
+}
+
+// Removed returns the IDs of the authorities that have signed before, and are no longer trusted.
+func (s *Signer) Removed() (ids []string) {
+	trusted := s.Trusted()
+	if len(trusted) == 0 {
+		return nil
+	}
+	for _, a := range s.rows() {
+		if a.ID != trusted[0] {
+			continue
+		}
+		for _, id := range a.Formers {
+			if !slices.Contains(trusted, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// rows returns the authorities of the store, or of a newer copy.
+func (s *Signer) rows() []*structs.Authority {
+	if k := s.newer(); k != nil {
+		return k.Authorities
+	}
+	return authority.RowsOf(s.Store)()
 }
 
 // newer returns the copy if it is newer than the rows of the store: this server has not applied its log yet.
