@@ -150,6 +150,9 @@ func (a *Agent) openServer() (err error) {
 		sc.RequireTLS = cfg.TLS.Required()
 		sc.Machines = a.machines()
 		sc.Dial = a.dialServers()
+		if !cfg.TLS.Required() {
+			sc.DialTLS = rpc.SecureDialer(rpc.Dial, a.keys.Client(peertls.Roles(pki.RoleServer)), false)
+		}
 	}
 	if a.acl != nil {
 		sc.Consul = a.acl

@@ -119,3 +119,36 @@ func TestRenew_ANodeThatPrefersTLSRenewsWithItAlone(t *testing.T) {
 		}
 	}
 }
+
+// A server that prefers TLS forwards to a leader without it, but no request whose answer has authorities.
+func TestForward_AServerThatPrefersTLSForwardsRenewalsWithItAlone(t *testing.T) {
+	own := pkitest.New(t, "global")
+	f := newForger(t)
+	files := own.Files(t, pki.RoleServer, "s1")
+	a, _, _ := runServer(t, "s1", func(c *Config) {
+		c.TLS = peertls.Config{
+			Mode:     peertls.ModePrefer,
+			CAFile:   own.CAFile,
+			CertFile: files.Cert,
+			KeyFile:  files.Key,
+		}
+	})
+	list := new(structs.CertificateRevocationsResponse)
+	plain := structs.CertificateRevocations.Name
+	err := a.server.Forward(t.Context(), f.addr, plain, &structs.QueryRequest{}, list)
+	if err != nil || f.lists.Load() != 1 {
+		t.Fatalf("the list: %v", err)
+	}
+	for _, method := range []string{
+		structs.CertificateSign.Name, structs.CertificateRenew.Name, structs.OperatorCertificate.Name,
+	} {
+		err = a.server.Forward(t.Context(), f.addr, method, &structs.CertificateRenewRequest{},
+			new(structs.CertificateSignResponse))
+		if !structs.IsKind(err, structs.KindUnavailable) {
+			t.Errorf("%s: %v; expected unavailable", method, err)
+		}
+	}
+	if n := f.renewals.Load(); n != 0 {
+		t.Errorf("%d renewals were forwarded without TLS", n)
+	}
+}

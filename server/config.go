@@ -107,8 +107,10 @@ type Config struct {
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for raftTimeout
 	// Dial and Gossip connect to other servers, nil for the real network without TLS. Tests can cut them.
 	// Gossip returns the transport by which the gossip sends. It receives by the sockets of t.
-	Dial   rpc.Dialer
-	Gossip func(t *memberlist.NetTransport) memberlist.NodeAwareTransport
+	Dial rpc.Dialer
+	// DialTLS connects to other servers with TLS alone; nil: Dial does, or there is no TLS.
+	DialTLS rpc.Dialer
+	Gossip  func(t *memberlist.NetTransport) memberlist.NodeAwareTransport
 }
 
 // Consul is what the procedures and the leader's loops do in Consul.

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/endpoints"
+	"berth/endpoints/callers"
 	"berth/endpoints/join"
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
@@ -59,6 +60,7 @@ type Server struct {
 	joins      *join.Port
 	gate       *loadshed.Gate
 	pool       *rpc.Pool
+	securePool *rpc.Pool // of Config.DialTLS; unused without it
 	listener   *rpc.Listener
 	loops      func() []control.Loop // the leader loops
 	lock       *os.File              // held while the data directory is this server's
@@ -141,6 +143,7 @@ func (s *Server) createServices(ln net.Listener) {
 	s.loops = s.leaderLoops
 	s.gate = loadshed.NewGate(loadshed.MinAdmit)
 	s.pool = rpc.NewPool(cfg.Dial, logger, nil)
+	s.securePool = rpc.NewPool(cfg.DialTLS, logger, nil)
 	s.leases = leases.New(cfg.control().Leases, nil)
 	s.locks = varlocks.New(varlocks.Config{Store: s.store, Proposer: s, Logger: logger})
 	s.nodes = nodeconn.NewSessions()
@@ -256,6 +259,7 @@ func (s *Server) Run(ctx context.Context) error {
 	_ = s.layer.Close()
 	port.Wait()
 	s.pool.Close()
+	s.securePool.Close()
 	err := errors.Join(
 		s.members.serf.Shutdown(),
 		s.consensus.close(),
@@ -272,9 +276,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 }
 
 // RPCAddr returns the address of this server's RPC for others.
-func (s *Server) RPCAddr() string {
-	return s.addr
-}
+func (s *Server) RPCAddr() string { return s.addr }
 
 // Members lists the servers as the gossip sees them.
 func (s *Server) Members() []*structs.AgentMember {
@@ -291,9 +293,7 @@ func (s *Server) Member() *structs.AgentMember {
 }
 
 // Store returns the server's state; for readers only.
-func (s *Server) Store() *state.Store {
-	return s.store
-}
+func (s *Server) Store() *state.Store { return s.store }
 
 // Stats returns Raft's own counters, and the index of forget.Loop, for `agent self`.
 func (s *Server) Stats() map[string]string {
@@ -369,8 +369,11 @@ func (s *Server) Configuration() (servers []*structs.RaftServer) {
 	return servers
 }
 
-// Forward calls a method at another server.
+// Forward calls a method at another server. An answer that decides whom its reader trusts comes over TLS.
 func (s *Server) Forward(ctx context.Context, addr, method string, req, resp any) error {
+	if s.cfg.DialTLS != nil && callers.GivesTrust(method) {
+		return s.securePool.Call(ctx, addr, method, req, resp)
+	}
 	return s.pool.Call(ctx, addr, method, req, resp)
 }
 

@@ -84,6 +84,17 @@ func CheckGrant(ctx context.Context, req any) error {
 	return nil
 }
 
+// GivesTrust reports whether an answer of a method has the authorities that its reader trusts from then on. A
+// server forwards such a request with TLS alone, in each mode: somebody between two servers could forge the
+// answer, and with it decide which servers a machine or an operator takes.
+func GivesTrust(method string) bool {
+	switch method {
+	case structs.CertificateSign.Name, structs.CertificateRenew.Name, structs.OperatorCertificate.Name:
+		return true
+	}
+	return false
+}
+
 // subject returns the node that a request names as its sender.
 func subject(req any) (nodeID string) {
 	switch r := req.(type) {
