@@ -168,6 +168,12 @@ func plainFault(err error, cert *x509.Certificate) error {
 			"new one with `berth tls cert create`, or set the clock",
 			name, cert.NotAfter.Format(time.RFC3339), clock)
 	}
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) {
+		return structs.Deniedf("no authority in ca_file leads to the certificate; a machine that was off for more "+
+			"than 30 days while the authority was replaced joins again, with a token of `berth server "+
+			"join-token create` or `berth node join-token create` (docs/operations/certificates.md): %w", err)
+	}
 	return structs.Deniedf("the certificate: %w", err)
 }
 

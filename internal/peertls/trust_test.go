@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -274,6 +275,25 @@ func TestSetRemoved_TakesEffectWithTheNextCertificate(t *testing.T) {
 	r.renew(server, r.next, r.former.Authority)
 	if server.checkTrust(chain) == nil {
 		t.Error("the removed authority is trusted")
+	}
+}
+
+// A server that was off for so long has the former authority alone. Both ends say what helps.
+func TestReplacedAuthority_AServerThatWasOffForTooLongIsToldToJoinAgain(t *testing.T) {
+	r := newReplacing(t)
+	off, other := r.open(pki.RoleServer, "s1"), r.open(pki.RoleServer, "s2")
+	r.cross = nil // the servers no longer give it out
+	pkitest.Write(t, other.cfg.CAFile, append(r.former.CertPEM(), r.next.CertPEM()...))
+	_, err := other.Reload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.renew(other, r.next)
+	for name, k := range map[string][2]*Keys{"the one that was off": {off, other}, "the other": {other, off}} {
+		err := k[0].checkTrust([]*x509.Certificate{k[1].current.Load().cert.Leaf})
+		if err == nil || !strings.Contains(err.Error(), "`berth server join-token create`") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
