@@ -173,6 +173,58 @@ func TestAuthority_AServerThatDoesNotRenewDropsARemovedOne(t *testing.T) {
 	s.mustServe()
 }
 
+// rejoin gives a server that is off a certificate for a new token.
+func (s *site) rejoin(off *siteMachine) {
+	s.t.Helper()
+	leader := s.leader()
+	token, err := rpc.Call(s.t.Context(), leader.server, structs.JoinTokenCreate,
+		&structs.JoinTokenCreateRequest{Role: structs.JoinServer})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	key, err := pki.NewKey()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := joining.Join(s.t.Context(), leader.server.RPCAddr(),
+		joining.Request{Token: token.Token, Key: key, ID: off.id.ID})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	keyPEM, err := key.PEM()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pkitest.Write(s.t, off.cfg.TLS.CAFile, []byte(answer.Authorities))
+	pkitest.Write(s.t, off.cfg.TLS.CertFile, []byte(answer.Certificate))
+	pkitest.Write(s.t, off.cfg.TLS.KeyFile, keyPEM)
+}
+
+// The trust in the former authority has ended while the server was off. Its rows have that one alone, and
+// must not replace the certificate with which it joins again.
+func TestAuthority_AServerThatWasOffForTooLongJoinsAgain(t *testing.T) {
+	s := newSite(t)
+	leader := s.leader()
+	i := slices.IndexFunc(s.machines, func(m *siteMachine) bool { return m.running != leader })
+	off := s.machines[i]
+	off.stop()
+	trusted := s.replaceAuthority()
+	for _, m := range s.machines {
+		if m != off {
+			s.awaitFollows(m, trusted...)
+		}
+	}
+	_, err := rpc.Call(t.Context(), s.leader().server, structs.AuthorityRemove,
+		&structs.AuthorityRemoveRequest{ID: trusted[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.rejoin(off)
+	s.start(off)
+	s.awaitFollows(off, trusted[0])
+	s.mustServe()
+}
+
 func TestAuthority_ARemovedOneIsRejectedAtOnce(t *testing.T) {
 	s := newSite(t)
 	n := s.addNode("n1")

@@ -157,7 +157,7 @@ func (a *Agent) renewOnServer(ctx context.Context) {
 		Sign:   a.renewServer,
 		Trusted: func() []string {
 			feed.TakeChanges()
-			return a.server.Signing.Trusted()
+			return a.server.Signing.Follows(a.keys.Issuer())
 		},
 		News:   feed.Ready(),
 		Spread: func() time.Duration { return 0 },

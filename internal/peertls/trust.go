@@ -23,6 +23,18 @@ func (k *Keys) Follows(ids []string) bool {
 	return len(own) == len(ids) && pki.HasSigned(own[ids[0]], m.cert.Leaf)
 }
 
+// Issuer returns the ID of the authority of ca_file that has signed the certificate of this agent, "" if none
+// has signed it itself.
+func (k *Keys) Issuer() string {
+	m := k.current.Load()
+	for _, authority := range m.authorities {
+		if pki.HasSigned(authority, m.cert.Leaf) {
+			return pki.AuthorityID(authority)
+		}
+	}
+	return ""
+}
+
 // closeUntrusted closes the open connections whose certificates this agent no longer trusts. It is called
 // after the authorities have changed: a handshake is checked after the change or is found here.
 func (k *Keys) closeUntrusted() {

@@ -32,6 +32,25 @@ func TestSigner_TheChainLeadsToTheTrustedAuthoritiesAlone(t *testing.T) {
 	mustNotLeadTo(t, s, second)
 }
 
+// Rows that do not know the authority of a certificate are older than it.
+func TestSigner_FollowsNoRowsOlderThanTheCertificate(t *testing.T) {
+	c := newCluster(t)
+	first := pki.AuthorityID(c.add().Cert)
+	second := pki.AuthorityID(c.replace().Cert)
+	s := c.signer(t.TempDir(), c.store, c.ring)
+	propose(c, fsm.AuthorityRemove, &structs.AuthorityRemoveRequest{ID: first})
+	for issuer, want := range map[string][]string{
+		second:  {second},
+		first:   {second}, // removed, and known
+		"":      {second},
+		"later": nil,
+	} {
+		if got := s.Follows(issuer); !slices.Equal(got, want) {
+			t.Errorf("a certificate of %q follows %q; expected %q", issuer, got, want)
+		}
+	}
+}
+
 // A server needs no root key to know which authorities are removed.
 func TestSigner_NamesTheRemovedAuthorities(t *testing.T) {
 	c := newCluster(t)

@@ -181,6 +181,17 @@ func (s *Signer) Trusted() (ids []string) {
 	return ids
 }
 
+// Follows returns the authorities of Trusted for a server whose certificate is of an authority, by its ID. It
+// returns none if the rows do not know that one: they are older than the certificate, with which the server
+// has joined again. It would sign a certificate for itself that the others reject, and never get their rows.
+func (s *Signer) Follows(issuer string) []string {
+	known := func(a *structs.Authority) bool { return a.ID == issuer || slices.Contains(a.Formers, issuer) }
+	if issuer != "" && !slices.ContainsFunc(s.rows(), known) {
+		return nil
+	}
+	return s.Trusted()
+}
+
 // Removed returns the IDs of the authorities that have signed before, and are no longer trusted.
 func (s *Signer) Removed() (ids []string) {
 	trusted := s.Trusted()
