@@ -21,6 +21,9 @@ func (n nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentPr
 	if err == nil {
 		err = join.CheckNode(n.store.Read(), node)
 	}
+	if err == nil && n.roles {
+		err = join.CheckUnrecorded(n.store.Read(), old, node)
+	}
 	return err
 }
 

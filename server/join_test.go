@@ -260,6 +260,39 @@ func TestJoin_TheTokenBindsTheNameAndThePoolOfTheNode(t *testing.T) {
 	}
 }
 
+// The record of a certificate is lost with the restore of an older archive, or the operator has made it.
+func TestJoin_ANodeWithoutARecordKeepsItsNameAndItsPool(t *testing.T) {
+	noLeaks(t)
+	r, _ := joinable(t)
+	register := func(name, pool string) error {
+		_, err := rpc.Call(t.Context(), r, structs.NodeRegister, &structs.NodeRegisterRequest{
+			Node: &structs.Node{ID: "n1", Name: name, SecretID: "s", NodePool: pool},
+		})
+		return err
+	}
+	err := register("n1", "gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]string{{"n1", "default"}, {"n2", "gpu"}} {
+		wantDenied(t, "the name "+c[0]+" in the pool "+c[1], register(c[0], c[1]))
+	}
+	err = register("n1", "gpu")
+	if err != nil {
+		t.Errorf("its own name and pool: %v", err)
+	}
+
+	named := nodeToken()
+	named.NodeName = "n1"
+	_, _, err = r.join(r.token(named), "n1") // the remedy
+	if err == nil {
+		err = register("n1", "default")
+	}
+	if err != nil {
+		t.Errorf("after it has joined again: %v", err)
+	}
+}
+
 // TestJoin_ServesNothingElse attacks the connections on which machines join.
 func TestJoin_ServesNothingElse(t *testing.T) {
 	noLeaks(t)

@@ -189,6 +189,22 @@ func (s Signing) issue(
 	return index, nil
 }
 
+// CheckUnrecorded returns an error if a node has another name or pool than its row, while the servers are
+// the authority and have no record of its certificate: after the restore of an older archive they do not
+// know which token it had. old is the row, nil for a new node, whose first registration decides. Certificates
+// of an operator's own authority have no record either, and say nothing about names and pools.
+func CheckUnrecorded(tx state.Reader, old, n *structs.Node) error {
+	signs := state.ActiveAuthority(tx) != nil
+	recorded := state.MachineCertificate(tx, structs.JoinNode, n.ID) != nil
+	if old == nil || !signs || recorded || old.Name == n.Name && old.NodePool == n.NodePool {
+		return nil
+	}
+	return structs.Deniedf("node %s is registered with the name %q in the node pool %q, and it is %q in %q; "+
+		"the servers have no record of its certificate that allows this: join it again, with a token of `berth "+
+		"node join-token create -node-name %s`, and for another name delete it first, with `berth node purge`",
+		n.ID, old.Name, old.NodePool, n.Name, n.NodePool, old.Name)
+}
+
 // CheckNode returns an error if a node is revoked, or if the token with which it has joined does not allow
 // its name or its pool.
 func CheckNode(tx state.Reader, n *structs.Node) error {
