@@ -204,7 +204,7 @@ func (k *Keys) read() (*material, error) {
 		return nil, structs.Invalidf("tls: cert_file %s and key_file %s: %w", k.cfg.CertFile, k.cfg.KeyFile, err)
 	}
 
-	k.trust(m)
+	_ = k.trust(m) // all of the file is trusted then
 	m.identity, err = k.check(m.cert, m.roots)
 	if err != nil {
 		return nil, structs.Invalidf("tls: cert_file %s: %w", k.cfg.CertFile, err)

@@ -19,13 +19,18 @@ func (k *Keys) SetRemoved(ids []string) {
 	}
 	k.removed = ids
 	next := *k.current.Load()
-	k.trust(&next)
+	err := k.trust(&next)
+	if err != nil {
+		k.logger.Warn("the servers have removed an authority of ca_file, and the certificate of this agent is of "+
+			"it: replace both files (docs/operations/certificates.md)", "ca_file", k.cfg.CAFile, "error", err)
+	}
 	k.current.Store(&next)
 	k.closeUntrusted()
 }
 
-// trust decides on the authorities of the files that this agent trusts.
-func (k *Keys) trust(m *material) {
+// trust decides on the authorities of the files that this agent trusts. The error says why it trusts a
+// removed one. It does not log: the files are read every few seconds.
+func (k *Keys) trust(m *material) error {
 	all, kept := x509.NewCertPool(), x509.NewCertPool()
 	dropped := 0
 	for _, authority := range m.authorities {
@@ -38,16 +43,12 @@ func (k *Keys) trust(m *material) {
 	}
 	m.roots = all
 	if dropped == 0 {
-		return
+		return nil
 	}
 
 	_, err := k.check(m.cert, kept)
-	if err != nil {
-		k.logger.Warn("the servers have removed an authority of ca_file, and the certificate of this agent is of "+
-			"it: replace both files (docs/operations/certificates.md)", "ca_file", k.cfg.CAFile, "error", err)
-		return
+	if err == nil {
+		m.roots = kept
 	}
-	m.roots = kept
-	k.logger.Info("an authority of ca_file is no longer trusted: the servers have removed it",
-		"ca_file", k.cfg.CAFile, "removed", dropped)
+	return err
 }

@@ -263,6 +263,24 @@ func TestSetRemoved_EndsTheTrustInAnAuthorityOfTheFile(t *testing.T) {
 	}
 }
 
+// The files are read every few seconds.
+func TestSetRemoved_WarnsOnce(t *testing.T) {
+	r := newReplacing(t)
+	server := r.open(pki.RoleServer, "s1")
+	var log bytes.Buffer
+	server.logger = hclog.New(&hclog.LoggerOptions{Output: &log})
+	for range 3 {
+		server.SetRemoved([]string{pki.AuthorityID(r.former.Cert)})
+		_, err := server.Reload()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(log.String(), "replace both files"); n != 1 {
+		t.Errorf("%d warnings; expected one: %s", n, log.String())
+	}
+}
+
 // A certificate of the removed authority is replaced by one of the new one: from then on it is not trusted.
 func TestSetRemoved_TakesEffectWithTheNextCertificate(t *testing.T) {
 	r := newReplacing(t)
