@@ -8,12 +8,20 @@ import (
 	"berth/endpoints/callers"
 	"berth/endpoints/query"
 	"berth/fsm"
+	"berth/internal/loadshed"
 	"berth/state"
 	"berth/structs"
 )
 
 // allocs serve Alloc.
-type allocs struct{ *Endpoints }
+type allocs struct {
+	*Server
+	dataPages loadshed.Permits // of pages of data that go from node to node
+}
+
+func newAllocs(s *Server) allocs {
+	return allocs{Server: s, dataPages: make(loadshed.Permits, maxDataPages)}
+}
 
 func noAlloc(id string) error {
 	return structs.NotFoundf("there is no allocation %q", id)
@@ -60,7 +68,7 @@ func (a allocs) get(
 	}
 
 	// The rows that allow it are read outside tx: a change of them must not end the wait of the node.
-	err := callers.CheckAlloc(a.store.Read(), req.NodeID, row)
+	err := callers.CheckAlloc(a.Store.Read(), req.NodeID, row)
 	if err != nil {
 		return err
 	}
@@ -113,10 +121,19 @@ func (a allocs) list(
 	return err
 }
 
-func inNamespace(ns string, req query.ReadRequest) bool {
-	q := req.Query()
-	return q.Namespace == structs.AllNamespaces ||
-		q.RequestNamespace() == ns
+// ofNode lists a node's allocations with their jobs, by ID.
+func (allocs) ofNode(
+	tx *state.ReadTx,
+	req *structs.NodeGetRequest,
+	resp *structs.AllocsResponse,
+) (err error) {
+	if state.Node(tx, req.NodeID) == nil {
+		return structs.NotFoundf("there is no node %q", req.NodeID)
+	}
+	rows := state.AllocsByNode(tx, req.NodeID)
+	rows = query.Sorted(rows, compareAllocs, req)
+	resp.Allocs, err = newAllocList(tx).Page(rows, req, resp)
+	return err
 }
 
 func (a allocs) stop(
@@ -124,7 +141,7 @@ func (a allocs) stop(
 	req *structs.AllocStopRequest,
 	resp *structs.AllocStopResponse,
 ) (uint64, error) {
-	tx := a.store.Read()
+	tx := a.Store.Read()
 	row := state.Alloc(tx, req.AllocID)
 	if row == nil {
 		return 0, noAlloc(req.AllocID)
@@ -139,5 +156,5 @@ func (a allocs) stop(
 	}
 	req.Eval = evaluationOf(job, structs.TriggerAllocStop, req.Now)
 	resp.EvalID = req.Eval.ID
-	return fsm.Propose(ctx, a.raft, fsm.AllocStop, req)
+	return fsm.Propose(ctx, a.Raft, fsm.AllocStop, req)
 }

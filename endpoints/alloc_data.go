@@ -18,7 +18,7 @@ const maxDataPages = 64
 
 // data passes a page of the data of an ended allocation on to the node of its successor.
 func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
-	tx := a.store.Read()
+	tx := a.Store.Read()
 	ended := state.Alloc(tx, req.AllocID)
 	successor := state.Alloc(tx, req.Successor)
 	if successor == nil || successor.NodeID != req.NodeID {
@@ -49,7 +49,7 @@ func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 	defer a.dataPages.Leave()
 
 	to := nodeconn.Target{
-		Nodes: a.nodes,
+		Nodes: a.Nodes,
 		IDs:   []string{ended.NodeID},
 		Limit: dataTimeout,
 	}
@@ -62,7 +62,7 @@ func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 	}
 
 	answer, err := nodeconn.Call(ctx, to, structs.ClientAllocData, page)
-	away := state.Node(a.store.Read(), ended.NodeID).Lost() && ctx.Err() == nil
+	away := state.Node(a.Store.Read(), ended.NodeID).Lost() && ctx.Err() == nil
 	if away && (structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout)) {
 		return nil, structs.Preconditionf("it is down, or not registered any more: %w", err)
 	}

@@ -15,7 +15,7 @@ func (s *server) replace(old, id, node string) { s.replaceAs(old, id, node, 0) }
 
 func (s *server) replaceAs(old, id, node string, version uint64) {
 	s.t.Helper()
-	tx := s.store.Read()
+	tx := s.Store.Read()
 	row := state.Alloc(tx, old)
 	job := state.Job(tx, "default", row.JobID)
 	e := evaluationOf(job, structs.TriggerJobRegister, 1)
@@ -81,17 +81,15 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	if len(asked) > 0 {
 		t.Fatalf("the node was called: %+v", asked[0])
 	}
+	full := newAllocs(s.Server)
 	for range maxDataPages {
-		s.dataPages.TryEnter()
+		full.dataPages.TryEnter()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := allocs{s.Endpoints}.data(ctx, req("a", "b", "n2"))
+	_, err := full.data(ctx, req("a", "b", "n2"))
 	if !structs.IsKind(err, structs.KindUnavailable) || len(asked) > 0 {
 		t.Fatalf("beside %d other pages: got %v, the node was called %d times", maxDataPages, err, len(asked))
-	}
-	for range maxDataPages {
-		s.dataPages.Leave()
 	}
 	resp := must(s, structs.AllocData, req("a", "b", "n2"))
 	if !resp.Done || len(resp.Entries) != 1 || resp.Entries[0].Path != "alloc/data/x" {
@@ -111,7 +109,7 @@ func TestAllocData_IsOfAPredecessor(t *testing.T) {
 	s.addAlloc("a", "n1", func(g *structs.TaskGroup) { g.Count = 2 })
 	s.replace("a", "b", "n1")
 	s.replace("b", "c", "n2")
-	job := state.JobOf(s.store.Read(), state.Alloc(s.store.Read(), "a"))
+	job := state.JobOf(s.Store.Read(), state.Alloc(s.Store.Read(), "a"))
 	e := evaluationOf(job, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
@@ -186,12 +184,12 @@ func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
 	s.addNode("n1", "a")
 	s.addNode("n2", "a")
 	s.addAlloc("a", "n1")
-	job := *state.Job(s.store.Read(), "default", state.Alloc(s.store.Read(), "a").JobID)
+	job := *state.Job(s.Store.Read(), "default", state.Alloc(s.Store.Read(), "a").JobID)
 	g := *job.TaskGroups[0]
 	g.EphemeralDisk = &structs.EphemeralDisk{Sticky: true, Migrate: true}
 	job.TaskGroups = []*structs.TaskGroup{&g}
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &job})
-	s.replaceAs("a", "b", "n2", state.Job(s.store.Read(), "default", job.ID).Version)
+	s.replaceAs("a", "b", "n2", state.Job(s.Store.Read(), "default", job.ID).Version)
 	s.endAlloc("a", "n1")
 	req := &structs.AllocDataWaitsRequest{AllocIDs: []string{"a"}, NodeID: "n1", SecretID: secretOf("n1")}
 	if got := must(s, structs.AllocDataWaits, req).Waits; len(got) != 1 || got["a"] != "b" {

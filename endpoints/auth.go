@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"context"
-	"crypto/subtle"
 
 	"berth/endpoints/join"
 	"berth/internal/opsocket"
@@ -41,8 +40,8 @@ func (e *Endpoints) mayAssert(ctx context.Context) error {
 	return &structs.Error{
 		Kind: structs.KindDenied,
 		Text: "this is accepted only over the operator socket of the server that leads, which root alone may " +
-			"open: it is unix://" + e.socket + " on server " + e.name,
-		Socket: e.socket,
+			"open: it is unix://" + e.Socket + " on server " + e.Name,
+		Socket: e.Socket,
 	}
 }
 
@@ -58,9 +57,9 @@ func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 	if secret == "" {
 		return nil, nil
 	}
-	tx := e.store.Read()
+	tx := e.Store.Read()
 	node := state.Node(tx, id)
-	err := e.checkNode(node, secret)
+	err := e.CheckNode(node, secret)
 	if err == nil {
 		err = join.CheckRevoked(tx, id)
 	}
@@ -69,20 +68,4 @@ func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
 		err = node.CheckEpoch(sent)
 	}
 	return node, err
-}
-
-// checkNode compares a secret with the row of a node in constant time. The error for an unknown node is
-// not-found at the leader, so that the node registers again, and unavailable at a follower, which may lag.
-func (e *Endpoints) checkNode(node *structs.Node, secret string) error {
-	if node == nil {
-		_, isMe, _, _ := e.raft.Leader()
-		if !isMe {
-			return structs.NotServedf("this server does not know the node yet")
-		}
-		return structs.NotFoundf("the node is not registered")
-	}
-	if subtle.ConstantTimeCompare([]byte(node.SecretID), []byte(secret)) != 1 {
-		return structs.Deniedf("the secret is not that of node %s", node.ID)
-	}
-	return nil
 }

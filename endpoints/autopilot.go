@@ -10,11 +10,11 @@ import (
 )
 
 func (s statuses) raftStats(resp *structs.RaftStats) {
-	*resp = s.pilot.Stats()
+	*resp = s.Autopilot.Stats()
 }
 
 func (s statuses) health(context.Context, *structs.QueryRequest) (*structs.AutopilotHealthResponse, error) {
-	return s.pilot.Health()
+	return s.Autopilot.Health()
 }
 
 func (statuses) autopilotConfig(
@@ -35,9 +35,9 @@ func (s statuses) setAutopilotConfig(
 	if err != nil {
 		return 0, err
 	}
-	index, err := fsm.Propose(ctx, s.raft, fsm.AutopilotConfigSet, req)
+	index, err := fsm.Propose(ctx, s.Raft, fsm.AutopilotConfigSet, req)
 	if req.CAS && structs.IsKind(err, structs.KindConflict) {
-		return max(index, s.store.Index()), nil // the answer says so
+		return max(index, s.Store.Index()), nil // the answer says so
 	}
 	resp.Updated = err == nil
 	return index, err

@@ -14,7 +14,7 @@ import (
 )
 
 // claims serve the methods of CSIVolume for claims.
-type claims struct{ *Endpoints }
+type claims struct{ *Server }
 
 // claim records claims for allocations of the calling node, and no others.
 func (c claims) claim(
@@ -31,18 +31,18 @@ func (c claims) claim(
 		return 0, err
 	}
 
-	own, err := ownClaims(c.store.Read(), req, c.roles)
+	own, err := ownClaims(c.Store.Read(), req, c.Roles)
 	if err != nil {
 		return 0, err
 	}
 
 	req.Claims = own
-	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeClaim, req)
+	index, err := fsm.Propose(ctx, c.Raft, fsm.VolumeClaim, req)
 	if err != nil {
 		return 0, err
 	}
 
-	tx := c.store.Read()
+	tx := c.Store.Read()
 	for _, c := range own {
 		row := state.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 		if row == nil {
@@ -59,10 +59,10 @@ func (c claims) claim(
 
 // checkCount bounds the claims of a log entry, because an entry delays the entries behind it.
 func (c claims) checkCount(n int) error {
-	if n > c.config.maxClaims {
+	if n > c.Settings.MaxClaims {
 		return structs.Invalidf(
 			"Claims: %d are given; expected at most %d, more in several requests",
-			n, c.config.maxClaims)
+			n, c.Settings.MaxClaims)
 	}
 	return nil
 }
@@ -134,10 +134,10 @@ func (c claims) unpublish(
 
 	err := c.checkCount(max(len(req.Claims), len(req.TurnedReadOnly)))
 	if err != nil || len(req.Claims) == 0 {
-		return c.store.Index(), err
+		return c.Store.Index(), err
 	}
 
-	tx := c.store.Read()
+	tx := c.Store.Read()
 	node := state.Node(tx, req.NodeID)
 	if node != nil && node.Unaccounted {
 		// The node deletes its record of a volume after the answer. It has to report the volume first,
@@ -155,7 +155,7 @@ func (c claims) unpublish(
 		}
 	}
 
-	return fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, req)
+	return fsm.Propose(ctx, c.Raft, fsm.VolumeUnpublish, req)
 }
 
 // get returns a claim with the secrets of its volume, for the node that uses them. No other answer has
@@ -179,7 +179,7 @@ func (c claims) get(
 
 		recovering := ""
 		if resp.Ready {
-			recovering = state.Recovering(c.store.Read())
+			recovering = state.Recovering(c.Store.Read())
 		}
 
 		if recovering != "" {
@@ -188,13 +188,13 @@ func (c claims) get(
 		}
 
 		rows := *resp
-		missing, err := volumesecrets.Fill(tx, c.keys, resp)
+		missing, err := volumesecrets.Fill(tx, c.Keys, resp)
 		if err != nil {
 			return nil, false, err
 		}
 		if resp.Ready {
 			resp.Provider = nodeconn.Provider(
-				c.store.Read(), resp.Volume.PluginID)
+				c.Store.Read(), resp.Volume.PluginID)
 		}
 
 		// Rows are immutable, so a different pointer is a change. A node needs a ready answer at once: not
@@ -204,14 +204,14 @@ func (c claims) get(
 		last = &rows
 		if !resp.Ready {
 			// The reason is read outside tx: a change of the claims that it names must not end this wait.
-			reason := state.ClaimBlocked(c.store.Read(), resp.Claim)
+			reason := state.ClaimBlocked(c.Store.Read(), resp.Claim)
 			resp.Blocked = cmp.Or(recovering, missing, reason)
 		}
 
 		return resp, needed, nil
 	}
 
-	resp, err := query.Wait(ctx, c.queries, asked, read)
+	resp, err := query.Wait(ctx, c.Queries, asked, read)
 	if err != nil {
 		return nil, err
 	}

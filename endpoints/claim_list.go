@@ -166,3 +166,9 @@ func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 
 	return c, nil
 }
+
+func inNamespace(ns string, req query.ReadRequest) bool {
+	q := req.Query()
+	return q.Namespace == structs.AllNamespaces ||
+		q.RequestNamespace() == ns
+}

@@ -25,7 +25,7 @@ func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
 			}},
 	}
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-	stored := state.Job(s.store.Read(), "default", job.ID)
+	stored := state.Job(s.Store.Read(), "default", job.ID)
 	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	plan := &structs.Plan{Eval: e, JobModifyIndex: stored.JobModifyIndex}
@@ -42,8 +42,8 @@ func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
 		})
 	}
 	mustPropose(s, fsm.PlanApply, plan)
-	if state.Alloc(s.store.Read(), ids[n-1]) == nil {
-		s.t.Fatalf("%d allocations were not placed: %s", n, state.Eval(s.store.Read(), e.ID).StatusDescription)
+	if state.Alloc(s.Store.Read(), ids[n-1]) == nil {
+		s.t.Fatalf("%d allocations were not placed: %s", n, state.Eval(s.Store.Read(), e.ID).StatusDescription)
 	}
 	return ids
 }
@@ -84,7 +84,7 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 	if n := s.raft.written() - before; n != 1 {
 		t.Errorf("the release took %d log entries, want 1", n)
 	}
-	for range state.ClaimsByNode(s.store.Read(), "n1") {
+	for range state.ClaimsByNode(s.Store.Read(), "n1") {
 		t.Fatal("a claim is left")
 	}
 	before = s.raft.written()
@@ -95,14 +95,14 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 	if n := s.raft.written() - before; n != 0 {
 		t.Errorf("an empty release took %d log entries, want 0", n)
 	}
-	if faults := state.Check(s.store.Read()); len(faults) > 0 {
+	if faults := state.Check(s.Store.Read()); len(faults) > 0 {
 		t.Error(faults)
 	}
 }
 
 func TestClaim_RejectsTooMany(t *testing.T) {
-	c := defaultSettings()
-	c.maxClaims = 2
+	c := DefaultSettings()
+	c.MaxClaims = 2
 	s := newServer(t, c)
 	s.addNode("n1", "a")
 	s.addVolume("v")

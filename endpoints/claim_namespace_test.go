@@ -34,7 +34,7 @@ func TestClaim_StaysInTheNamespaceOfItsAllocation(t *testing.T) {
 
 	s.addVolume("v")
 	must(s, structs.CSIVolumeClaim, request)
-	tx := s.store.Read()
+	tx := s.Store.Read()
 	if state.Claim(tx, "other", "v", "a1") != nil || state.Claim(tx, "default", "v", "a1") == nil {
 		t.Error("the claim is not on the volume of the allocation's namespace")
 	}

@@ -28,7 +28,7 @@ func meshJob(id string) *structs.Job {
 
 func storedJob(s *server, id string) *structs.Job {
 	s.t.Helper()
-	job := state.Job(s.store.Read(), "default", id)
+	job := state.Job(s.Store.Read(), "default", id)
 	if job == nil {
 		s.t.Fatalf("there is no job %s", id)
 	}
@@ -76,7 +76,7 @@ func TestJobRegister_NamesFaultsOfTheFileOnce(t *testing.T) {
 func TestJobPlan_ShowsTheProxies(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "")
-	node := state.Node(s.store.Read(), "n1").Copy()
+	node := state.Node(s.Store.Read(), "n1").Copy()
 	node.Attributes = map[string]string{
 		structs.AttrNodeLevel: strconv.Itoa(level.Now),
 		"consul.version":      "1.15.4",

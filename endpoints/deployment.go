@@ -11,7 +11,7 @@ import (
 )
 
 // deployments serve Deployment.
-type deployments struct{ *Endpoints }
+type deployments struct{ *Server }
 
 // deploymentList lists whole deployments.
 var deploymentList = query.List[structs.Deployment, structs.Deployment]{
@@ -91,7 +91,7 @@ func (d deployments) latest(
 
 // evaluationFor returns the deployment and the evaluation of its job that goes with a change of it.
 func (d deployments) evaluationFor(id string, now int64) (*structs.Deployment, *structs.Evaluation, error) {
-	tx := d.store.Read()
+	tx := d.Store.Read()
 	row, err := findDeployment(tx, id)
 	if err != nil {
 		return nil, nil, err
@@ -107,7 +107,7 @@ func (d deployments) evaluationFor(id string, now int64) (*structs.Deployment, *
 func (d deployments) answer(
 	row *structs.Deployment, eval *structs.Evaluation, index uint64, resp *structs.DeploymentUpdateResponse,
 ) {
-	tx := d.store.Read()
+	tx := d.Store.Read()
 	if now := state.Deployment(tx, row.ID); now != nil {
 		resp.DeploymentModifyIndex = now.ModifyIndex
 		resp.RevertedJobVersion = now.RevertedVersion
@@ -129,7 +129,7 @@ func (d deployments) setStatus(
 	if err != nil {
 		return 0, err
 	}
-	index, err := fsm.Propose(ctx, d.raft, fsm.DeploymentStatus, &structs.DeploymentStatusRequest{
+	index, err := fsm.Propose(ctx, d.Raft, fsm.DeploymentStatus, &structs.DeploymentStatusRequest{
 		DeploymentStatusUpdate: update,
 		Eval:                   eval,
 		WriteOptions:           options,
@@ -168,7 +168,7 @@ func (d deployments) pause(
 func (d deployments) unblock(
 	_ context.Context, req *structs.DeploymentFailRequest, resp *structs.DeploymentUpdateResponse,
 ) (uint64, error) {
-	row, err := findDeployment(d.store.Read(), req.DeploymentID)
+	row, err := findDeployment(d.Store.Read(), req.DeploymentID)
 	if err != nil {
 		return 0, err
 	}
@@ -176,7 +176,7 @@ func (d deployments) unblock(
 		return 0, structs.Preconditionf("deployment %q has ended: it is %s", row.ID, row.Status)
 	}
 	d.answer(row, nil, 0, resp)
-	return d.store.Index(), nil
+	return d.Store.Index(), nil
 }
 
 func (d deployments) promote(
@@ -196,12 +196,12 @@ func (d deployments) promote(
 	own.Eval = eval
 	var index uint64
 	if isPromoted(row, req) && eval != nil {
-		index, err = fsm.Propose(ctx, d.raft, fsm.EvalUpdate, &structs.EvalUpdateRequest{
+		index, err = fsm.Propose(ctx, d.Raft, fsm.EvalUpdate, &structs.EvalUpdateRequest{
 			Evals:        []*structs.Evaluation{eval},
 			WriteOptions: req.WriteOptions,
 		})
 	} else {
-		index, err = fsm.Propose(ctx, d.raft, fsm.DeploymentPromote, &own)
+		index, err = fsm.Propose(ctx, d.Raft, fsm.DeploymentPromote, &own)
 	}
 	if err == nil {
 		d.answer(row, eval, index, resp)
@@ -238,7 +238,7 @@ func (d deployments) setHealth(
 	}
 	own := *req
 	own.Eval = eval
-	index, err := fsm.Propose(ctx, d.raft, fsm.DeploymentHealth, &own)
+	index, err := fsm.Propose(ctx, d.Raft, fsm.DeploymentHealth, &own)
 	if err == nil {
 		d.answer(row, eval, index, resp)
 	}
@@ -249,15 +249,15 @@ func (d deployments) setHealth(
 func (j jobs) setStable(
 	ctx context.Context, req *structs.JobStableRequest, resp *structs.JobStableResponse,
 ) (uint64, error) {
-	tx := j.store.Read()
+	tx := j.Store.Read()
 	ns := req.RequestNamespace()
 	job := state.Job(tx, ns, req.JobID)
 	version := state.JobVersion(tx, ns, req.JobID, req.JobVersion)
 	if job == nil || version == nil || !state.IsVersionOf(version, job) {
 		return 0, state.NoJobVersion(ns, req.JobID, req.JobVersion)
 	}
-	index, err := fsm.Propose(ctx, j.raft, fsm.JobStable, req)
-	job = state.Job(j.store.Read(), ns, req.JobID)
+	index, err := fsm.Propose(ctx, j.Raft, fsm.JobStable, req)
+	job = state.Job(j.Store.Read(), ns, req.JobID)
 	if job != nil {
 		resp.JobModifyIndex = job.JobModifyIndex
 	}

@@ -12,7 +12,7 @@ import (
 func (s *server) addDeployment(job, id string) {
 	s.t.Helper()
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(job)})
-	j := state.Job(s.store.Read(), structs.DefaultNamespace, job)
+	j := state.Job(s.Store.Read(), structs.DefaultNamespace, job)
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           &structs.Evaluation{ID: "eval-" + id, JobID: job, Status: structs.EvalComplete},
 		JobModifyIndex: j.JobModifyIndex,
@@ -30,7 +30,7 @@ func (s *server) addDeployment(job, id string) {
 
 func (s *server) wantDeployment(id, status string) {
 	s.t.Helper()
-	if d := state.Deployment(s.store.Read(), id); d.Status != status {
+	if d := state.Deployment(s.Store.Read(), id); d.Status != status {
 		s.t.Fatalf("deployment %s is %s, want %s", id, d.Status, status)
 	}
 }
@@ -41,16 +41,16 @@ func TestDeployment_Writes(t *testing.T) {
 	pause := &structs.DeploymentPauseRequest{DeploymentID: "d", Pause: true}
 	got := must(s, structs.DeploymentPause, pause)
 	s.wantDeployment("d", structs.DeploymentPaused)
-	e := state.Eval(s.store.Read(), got.EvalID)
+	e := state.Eval(s.Store.Read(), got.EvalID)
 	if e == nil || e.JobID != "j" || e.TriggeredBy != structs.TriggerDeployment || got.EvalCreateIndex == 0 ||
-		got.DeploymentModifyIndex != state.Deployment(s.store.Read(), "d").ModifyIndex {
+		got.DeploymentModifyIndex != state.Deployment(s.Store.Read(), "d").ModifyIndex {
 		t.Errorf("the answer %+v, its evaluation %+v", got, e)
 	}
 	must(s, structs.DeploymentPause, &structs.DeploymentPauseRequest{DeploymentID: "d"})
 	s.wantDeployment("d", structs.DeploymentRunning)
 	must(s, structs.DeploymentFail, &structs.DeploymentFailRequest{DeploymentID: "d"})
 	s.wantDeployment("d", structs.DeploymentFailed)
-	if d := state.Deployment(s.store.Read(), "d"); d.StatusDescription != structs.DeploymentFailedByUser {
+	if d := state.Deployment(s.Store.Read(), "d"); d.StatusDescription != structs.DeploymentFailedByUser {
 		t.Errorf("it failed: %s", d.StatusDescription)
 	}
 }
@@ -105,7 +105,7 @@ func TestDeployment_RejectsWrites(t *testing.T) {
 func TestDeployment_PromotionWithoutCanaries(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("j")})
-	j := state.Job(s.store.Read(), structs.DefaultNamespace, "j")
+	j := state.Job(s.Store.Read(), structs.DefaultNamespace, "j")
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           &structs.Evaluation{ID: "eval", JobID: "j", Status: structs.EvalComplete},
 		JobModifyIndex: j.JobModifyIndex,
@@ -118,17 +118,17 @@ func TestDeployment_PromotionWithoutCanaries(t *testing.T) {
 			TaskGroups:     map[string]*structs.DeploymentState{"g": {DesiredTotal: 1}},
 		},
 	})
-	before := state.Deployment(s.store.Read(), "d").ModifyIndex
+	before := state.Deployment(s.Store.Read(), "d").ModifyIndex
 	for _, req := range []*structs.DeploymentPromoteRequest{
 		{DeploymentID: "d", All: true},
 		{DeploymentID: "d", Groups: []string{"g"}},
 	} {
 		got := must(s, structs.DeploymentPromote, req)
-		if e := state.Eval(s.store.Read(), got.EvalID); e == nil || e.JobID != "j" || got.Index == 0 {
+		if e := state.Eval(s.Store.Read(), got.EvalID); e == nil || e.JobID != "j" || got.Index == 0 {
 			t.Errorf("the answer %+v, its evaluation %+v", got, e)
 		}
 	}
-	if d := state.Deployment(s.store.Read(), "d"); d.ModifyIndex != before {
+	if d := state.Deployment(s.Store.Read(), "d"); d.ModifyIndex != before {
 		t.Errorf("the deployment has changed: %+v", d)
 	}
 }
@@ -143,11 +143,11 @@ func TestDeployments_OfAJobThatDoesNotExist(t *testing.T) {
 	if got := must(s, structs.JobLatestDeployment, req); got.Deployment != nil {
 		t.Errorf("deployment %+v", got.Deployment)
 	}
-	index := s.store.Index()
+	index := s.Store.Index()
 	if got := must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "x"}); got.EvalID != "" {
 		t.Errorf("stopped: %+v", got)
 	}
-	if s.store.Index() != index {
+	if s.Store.Index() != index {
 		t.Error("the stop of no job has changed the state")
 	}
 	rejected(s, structs.KindInvalid, structs.JobDeregister, &structs.JobDeregisterRequest{})

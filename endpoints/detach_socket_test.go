@@ -14,7 +14,7 @@ var silence = structs.Errorf(structs.KindTimeout, "no answer")
 // and answers nothing.
 func serverWithLostClaim(t *testing.T) (*server, *fakeNode) {
 	s, n := serverWithClaim(t)
-	s.Endpoints.socket = "/run/berth.sock"
+	s.Endpoints.Socket = "/run/berth.sock"
 	s.setNodeDown("n1")
 	n.report(nil, silence)
 	return s, n

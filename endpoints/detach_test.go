@@ -56,7 +56,7 @@ func (n *fakeNode) report(volume *structs.ClientCSINodeVolumeResponse, err error
 }
 
 func (s *server) claimed() bool {
-	return state.Claim(s.store.Read(), "default", "v", "a1") != nil
+	return state.Claim(s.Store.Read(), "default", "v", "a1") != nil
 }
 
 func (s *server) setNodeDown(node string) {
@@ -231,7 +231,7 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 			if f == nil || f.By != "ann@desk" || f.Reason != "the plugin hangs" || f.NodeID != "n1" || f.Time == 0 {
 				t.Errorf("got record %+v", f)
 			}
-			events := state.Node(s.store.Read(), "n1").Events
+			events := state.Node(s.Store.Read(), "n1").Events
 			if !slices.ContainsFunc(events, func(e *structs.NodeEvent) bool {
 				return strings.Contains(e.Message, "ann@desk: the plugin hangs")
 			}) {
@@ -263,7 +263,7 @@ func TestDetach_MarksCallsOfOperators(t *testing.T) {
 		AllocID:   "a1",
 	}
 	detach := nodeconn.Detach{Claim: key, NodeID: "n1"}
-	if err := nodeconn.DetachFromNode(t.Context(), s.nodes, time.Minute, detach); err != nil {
+	if err := nodeconn.DetachFromNode(t.Context(), s.Nodes, time.Minute, detach); err != nil {
 		t.Fatal(err)
 	}
 	must(s, structs.CSIVolumeDetach, plainDetach)
@@ -295,7 +295,7 @@ func (s *server) failDetach(nextTry int64) {
 }
 
 func (s *server) attachment() *structs.CSIAttachment {
-	return state.Attachment(s.store.Read(), "default", "v", "n1")
+	return state.Attachment(s.Store.Read(), "default", "v", "n1")
 }
 
 func TestDetach_WithoutClaimsCallsTheControllerAtOnce(t *testing.T) {

@@ -1,225 +1,39 @@
 package endpoints
 
 import (
-	"cmp"
-	"context"
-	"fmt"
-	"sync"
-	"time"
-
-	"github.com/hashicorp/go-hclog"
-
-	"berth/endpoints/foreign"
 	"berth/endpoints/join"
-	"berth/endpoints/query"
 	"berth/endpoints/release"
 	"berth/endpoints/vars"
 	"berth/fsm"
-	"berth/internal/coalesce"
-	"berth/internal/keylock"
-	"berth/internal/keyring"
-	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/server/authority"
-	"berth/server/nodeconn"
-	"berth/state"
 	"berth/structs"
 )
 
-// Raft is the membership of this server in the cluster, as the procedures use it.
-type Raft interface {
-	fsm.Proposer
-	// Leader names the leader. isMe is true once this server has applied all entries that were committed
-	// before its term began. known is false while there is no leader. lastContact is the time since the last
-	// contact of a follower with its leader.
-	Leader() (addr string, isMe bool, known bool, lastContact time.Duration)
-	// Leads returns a context that ends when the server at an address has lost its leadership, as far as this
-	// server knows.
-	Leads(addr string) context.Context
-	// VerifyLeader confirms with a quorum that this server still leads. If it does not, the error is
-	// unavailable.
-	VerifyLeader() error
-	// Alone reports whether this server leads and is a quorum by itself.
-	Alone() bool
-	// LostLeadership is closed while this server does not lead.
-	LostLeadership() <-chan struct{}
-	// Configuration is the Raft configuration as this server knows it.
-	Configuration() []*structs.RaftServer
-	// RemovePeer removes a server that is not alive from the Raft configuration, and its vote with it.
-	RemovePeer(id, address string) (index uint64, err error)
-	// TransferLeadership makes another server lead, and waits until it does. Only the leader can do it.
-	TransferLeadership(ctx context.Context, id, address string) error
-	// Forward calls a method at another server.
-	Forward(ctx context.Context, addr, method string, req, resp any) error
-	// Servers are the RPC addresses of the servers, the leader's first.
-	Servers() []string
-}
-
-// Leases are the nodes' heartbeats, kept by the leader.
-type Leases interface {
-	// Admit returns an error if another agent has the lease of the node, or its volumes. row is nil for a new
-	// node.
-	Admit(row *structs.Node, hasVolumes bool, agent *structs.AgentProof) error
-	// NoteSecond notes an agent that Admit has rejected.
-	NoteSecond(nodeID string, agent *structs.AgentProof, s structs.SecondAgent)
-	// Second returns the agent of a node that was rejected last, nil if there is none.
-	Second(nodeID string) *structs.SecondAgent
-	// Renew restarts the lease of a node for an agent, nil for one of level 1. The error is unavailable if this
-	// server does not lead, or not yet, or if another agent was faster.
-	Renew(nodeID string, agent *structs.AgentProof) (structs.LeaseGrant, error)
-	// Forget ends the lease of a node that was deleted.
-	Forget(nodeID string)
-	// Length returns the length, with the grace, of a lease that an operator orders.
-	Length(ordered time.Duration) (time.Duration, error)
-	// Extend grants a lease of a length that the log has. The error is unavailable if this server does not lead.
-	Extend(nodeID string, length time.Duration) error
-}
-
-// Autopilot is the view of the leader on the servers.
-type Autopilot interface {
-	// Stats returns how far this server has followed the log.
-	Stats() structs.RaftStats
-	// Health returns the health of all servers. The error is unavailable if this server does not lead.
-	Health() (*structs.AutopilotHealthResponse, error)
-}
-
-const (
-	callTimeout   = 2 * time.Minute // of one call to a node
-	writePatience = time.Second     // how long a request waits until it may write
-)
-
-// Deps are the parts that the procedures use.
-type Deps struct {
-	Store  *state.Store
-	Raft   Raft
-	Leases Leases
-	Locks  vars.Locks // of variables
-	// Autopilot knows the health of the servers.
-	Autopilot Autopilot
-	Nodes     *nodeconn.Sessions // over which this server can call nodes
-	Logger    hclog.Logger
-	Region    string
-	Name      string // of this server
-	Socket    string // the path of its operator socket
-	// Roles says that the certificates of callers decide on their rights. Without it a caller without a
-	// certificate may do everything, and so may each other.
-	Roles  bool
-	Now    func() time.Time
-	Consul Consul // nil: the servers use no Consul
-	// Fencing has the fence devices of this server.
-	Fencing Fencing
-	// JobSource bounds the source of a job that is stored, with its variables, in bytes. 0 stores none.
-	JobSource int
-	// CollectGarbage deletes every row that has ended and is not needed, of any age.
-	CollectGarbage func(context.Context, fsm.Proposer) (index uint64, err error)
-	// RaftMultiplier scales how long a request waits for an election, as it scales the timeouts of Raft. 0 is 1.
-	RaftMultiplier int
-	// Level returns the least level of the servers.
-	Level func() int
-	// Drains is held while a request changes the drain of a node: see control.Deps.
-	Drains sync.Locker
-	// Keys encrypt the secrets of the cluster before they enter the log. nil: none.
-	Keys *keyring.Ring
-	// RootKeys serve the methods of the keyring. nil: nobody calls them.
-	RootKeys RootKeys
-}
-
 // Endpoints serve the procedures of one server.
 type Endpoints struct {
-	nodes   *nodeconn.Sessions
-	consul  Consul // nil: the servers use no Consul
-	fencing Fencing
-	store   *state.Store
-	queries *query.Engine
-	raft    Raft
-	writes  *loadshed.Queue // of raft
-	leases  Leases
-	locks   vars.Locks
-	pilot   Autopilot
-	collect func(context.Context, fsm.Proposer) (uint64, error) // see Deps.CollectGarbage
-	logger  hclog.Logger
-	region  string
-	name    string // see Deps
-	socket  string
-	source  int  // see Deps.JobSource
-	roles   bool // see Deps.Roles
-	now     func() time.Time
-	config  settings
-	level   func() int // see Deps.Level
-	drains  sync.Locker
-	keys    *keyring.Ring // see Deps.Keys
-	root    RootKeys      // see Deps.RootKeys
-
-	foreign foreign.Nodes // that this server has rejected while it led
-
-	volumeLocks keylock.Map      // held while a volume is recorded, by namespace and ID
-	jobLocks    keylock.Map      // held while a job is registered, by namespace and ID
-	dataPages   loadshed.Permits // of pages of data that go from node to node
-
-	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
-	// once make some 300 log entries. Without it the bound on writes rejects two thirds of them.
-	statusBatch coalesce.Batcher[statusChange, string]
+	*Server
+	nodes  nodes
+	jobs   jobs
+	allocs allocs
+	change volumeWrites
 }
-
-// statusBatchMost bounds the nodes whose status one log entry changes.
-const statusBatchMost = 4096
 
 // New makes the procedures.
 func New(d Deps) *Endpoints {
-	return newEndpoints(d, defaultSettings())
+	return NewWith(d, DefaultSettings())
 }
 
-func newEndpoints(d Deps, config settings) *Endpoints {
-	if d.Now == nil {
-		d.Now = time.Now
+// NewWith makes the procedures with settings of their own.
+func NewWith(d Deps, config Settings) *Endpoints {
+	s := NewServer(d, config)
+	return &Endpoints{
+		Server: s,
+		nodes:  newNodes(s),
+		jobs:   newJobs(s),
+		allocs: newAllocs(s),
+		change: newVolumeWrites(s),
 	}
-	if d.Drains == nil {
-		d.Drains = &sync.Mutex{}
-	}
-	if d.Keys == nil {
-		d.Keys = &keyring.Ring{}
-	}
-	if d.RootKeys == nil {
-		d.RootKeys = noRootKeys{}
-	}
-
-	slowness := time.Duration(max(d.RaftMultiplier, 1))
-	config.holdTimeout *= slowness
-	config.answerTimeout *= slowness
-	d.Region = cmp.Or(d.Region, structs.DefaultRegion)
-	writes := newWrites(config)
-	e := &Endpoints{
-		nodes:       d.Nodes,
-		consul:      d.Consul,
-		fencing:     d.Fencing,
-		store:       d.Store,
-		queries:     query.NewEngine(d.Store, d.Raft),
-		raft:        boundedRaft{d.Raft, writes},
-		writes:      writes,
-		leases:      d.Leases,
-		locks:       d.Locks,
-		pilot:       d.Autopilot,
-		collect:     d.CollectGarbage,
-		logger:      d.Logger,
-		region:      d.Region,
-		name:        d.Name,
-		socket:      d.Socket,
-		source:      d.JobSource,
-		roles:       d.Roles,
-		now:         d.Now,
-		config:      config,
-		level:       d.Level,
-		drains:      d.Drains,
-		keys:        d.Keys,
-		root:        d.RootKeys,
-		volumeLocks: keylock.Map{MaxUsers: 1 + config.turnQueue},
-		jobLocks:    keylock.Map{MaxUsers: 1 + config.turnQueue},
-		dataPages:   make(loadshed.Permits, maxDataPages),
-	}
-
-	e.statusBatch.Most = statusBatchMost
-	e.statusBatch.Propose = e.recordStatus
-	return e
 }
 
 // quick marks a procedure that mostly answers from memory. It has many callers, and a goroutine would be a
@@ -229,10 +43,10 @@ func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
 	endpoint.Inline = func(req any) bool {
 		o := optionsOf(req, endpoint.Write)
 		if o.write {
-			_, isMe, _, _ := e.raft.Leader()
+			_, isMe, _, _ := e.Raft.Leader()
 			return isMe
 		}
-		return o.stale || e.raft.Alone()
+		return o.stale || e.Raft.Alone()
 	}
 	return endpoint
 }
@@ -268,77 +82,43 @@ func mostlyUnchanged(e rpc.Endpoint) rpc.Endpoint {
 	return e
 }
 
-// boundedRaft is a Raft that admits a bounded number of entries at the same time.
-type boundedRaft struct {
-	Raft
-	writes *loadshed.Queue
-}
-
-// newWrites returns the bound on the log entries of requests.
-func newWrites(c settings) *loadshed.Queue {
-	return loadshed.NewQueue(loadshed.QueueConfig{
-		Limit:    "writes",
-		Permits:  c.writes,
-		Waiting:  c.writeQueue,
-		Patience: writePatience,
-		Soonest:  50 * time.Millisecond,
-		Latest:   5 * time.Second,
-		Text: fmt.Sprintf(
-			"the log entry was not written: %d writes are in flight and others wait",
-			c.writes),
-	})
-}
-
-// Propose proposes an entry when the queue admits it.
-func (r boundedRaft) Propose(
-	ctx context.Context,
-	entry []byte,
-) (uint64, any, error) {
-	leave, err := r.writes.Enter(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer leave()
-	return r.Raft.Propose(ctx, entry)
-}
-
 // List is every procedure that a server serves, wrapped in the middleware.
 func (e *Endpoints) List() []rpc.Endpoint {
 	var (
-		status = statuses{e}
-		node   = nodes{e}
-		lost   = lostNodes{e}
-		pool   = nodePools{e}
-		space  = namespaces{e}
-		job    = jobs{e}
-		alloc  = allocs{e}
-		eval   = evals{e}
-		plugin = plugins{e}
-		volume = volumes{e}
-		claim  = claims{e}
+		status = statuses{e.Server}
+		node   = e.nodes
+		lost   = lostNodes{e.Server}
+		pool   = nodePools{e.Server}
+		space  = namespaces{e.Server}
+		job    = e.jobs
+		alloc  = e.allocs
+		eval   = evals{e.Server}
+		plugin = plugins{e.Server}
+		volume = volumes{e.Server}
+		claim  = claims{e.Server}
 		free   = release.Releaser{
-			Store:     e.store,
-			Raft:      e.raft,
-			Nodes:     e.nodes,
-			Logger:    e.logger,
+			Store:     e.Store,
+			Raft:      e.Raft,
+			Nodes:     e.Nodes,
+			Logger:    e.Logger,
 			MayAssert: e.mayAssert,
 		}
-		change = volumeWrites{e}
-		search = searches{e}
-		deploy = deployments{e}
-		offer  = services{e}
+		change = e.change
+		search = searches{e.Server}
+		deploy = deployments{e.Server}
+		offer  = services{e.Server}
 		vars   = vars.Variables{
-			Store: e.store,
-			Raft:  e.raft,
-			Keys:  e.keys,
-			Locks: e.locks,
+			Store: e.Store,
+			Raft:  e.Raft,
+			Keys:  e.Keys,
+			Locks: e.Locks,
 		}
 		sign = join.Signing{
-			Signer: authority.Signer{Rows: authority.RowsOf(e.store), Keys: e.keys, Now: e.now},
-			Store:  e.store,
-			Leader: e.raft,
-			Region: e.region,
-			Logger: e.logger,
+			Signer: authority.Signer{Rows: authority.RowsOf(e.Store), Keys: e.Keys, Now: e.Now},
+			Store:  e.Store,
+			Leader: e.Raft,
+			Region: e.Region,
+			Logger: e.Logger,
 		}
 	)
 	return []rpc.Endpoint{
@@ -352,10 +132,10 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.SystemGC, anyone, status.collectGarbage),
 		read(e, structs.SchedulerConfigGet, anyone, status.schedulerConfig),
 		write(e, structs.SchedulerConfigSet, anyone, status.setSchedulerConfig),
-		call(e, structs.KeyringList, anyone, e.root.List),
-		write(e, structs.KeyringRotate, anyone, e.root.Serve),
+		call(e, structs.KeyringList, anyone, e.RootKeys.List),
+		write(e, structs.KeyringRotate, anyone, e.RootKeys.Serve),
 		write(e, structs.KeyringDelete, anyone, propose(e, fsm.RootKeyRemove)),
-		local(e, structs.KeyringStatusGet, e.root.Status),
+		local(e, structs.KeyringStatusGet, e.RootKeys.Status),
 		call(e, structs.AutopilotHealth, anyone, status.health),
 		read(e, structs.AutopilotConfigGet, anyone, status.autopilotConfig),
 		write(e, structs.AutopilotConfigSet, anyone, status.setAutopilotConfig),
@@ -374,7 +154,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(e.quick(read(e, structs.NodeGet, anyone, node.get))),
 		shed(read(e, structs.NodeList, anyone, node.list)),
 		shed(call(e, structs.NodeForeignList, anyone, node.listForeign)),
-		shed(read(e, structs.NodeAllocs, anyone, node.allocs)),
+		shed(read(e, structs.NodeAllocs, anyone, alloc.ofNode)),
 		call(e, structs.NodeClientAllocs, nodeOnly, node.clientAllocs),
 		write(e, structs.NodeEvaluate, anyone, node.evaluate),
 		slow(nodeWrite(e, structs.NodeDeriveSIToken, nodeOnly, node.deriveSIToken)),
@@ -388,7 +168,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.NodePoolList, anyone, pool.list)),
 		shed(read(e, structs.NodePoolGet, anyone, pool.get)),
 		shed(read(e, structs.NodePoolNodes, anyone, pool.nodes)),
-		shed(read(e, structs.NodePoolJobs, anyone, pool.jobs)),
+		shed(read(e, structs.NodePoolJobs, anyone, job.ofPool)),
 		write(e, structs.NodePoolApply, anyone, pool.apply),
 		write(e, structs.NodePoolDelete, anyone, propose(e, fsm.NodePoolDelete)),
 

@@ -14,7 +14,7 @@ import (
 )
 
 // evals serve Eval.
-type evals struct{ *Endpoints }
+type evals struct{ *Server }
 
 func evalKey(e *structs.Evaluation) []string {
 	return []string{e.ID}
@@ -120,8 +120,8 @@ func (e evals) delete(
 
 	for batch := range slices.Chunk(ids, deleteBatch) {
 		reap := &structs.ReapRequest{Evals: batch}
-		reap.Now = e.now().UnixNano()
-		index, err = fsm.Propose(ctx, e.raft, fsm.Reap, reap)
+		reap.Now = e.Now().UnixNano()
+		index, err = fsm.Propose(ctx, e.Raft, fsm.Reap, reap)
 		if err != nil {
 			return index, err
 		}
@@ -129,12 +129,12 @@ func (e evals) delete(
 		resp.Count += len(batch)
 	}
 
-	return max(index, e.store.Index()), nil
+	return max(index, e.Store.Index()), nil
 }
 
 // checkDeletable returns the IDs of a request, each once, if all these evaluations may be deleted.
 func (e evals) checkDeletable(req *structs.EvalDeleteRequest) ([]string, error) {
-	tx := e.store.Read()
+	tx := e.Store.Read()
 	ids := slices.Compact(slices.Sorted(slices.Values(req.EvalIDs)))
 	for _, id := range ids {
 		row := state.Eval(tx, id)
@@ -156,7 +156,7 @@ func (e evals) checkDeletable(req *structs.EvalDeleteRequest) ([]string, error) 
 
 // deletableEvals returns the evaluations that a filter accepts and that may be deleted.
 func (e evals) deletableEvals(req *structs.EvalDeleteRequest) (ids []string, err error) {
-	rows := state.EvalsFrom(e.store.Read(), req.RequestNamespace(), "", state.Page{})
+	rows := state.EvalsFrom(e.Store.Read(), req.RequestNamespace(), "", state.Page{})
 	err = evalList.Each(rows, req.Filter, func(row *structs.Evaluation) error {
 		if row.Terminal() && !row.Placed {
 			ids = append(ids, row.ID)

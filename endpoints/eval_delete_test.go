@@ -33,8 +33,8 @@ func evalFixture(t *testing.T) *server {
 // placedEval returns the evaluation that the allocation a names.
 func placedEval(t *testing.T, s *server) string {
 	t.Helper()
-	id := state.Alloc(s.store.Read(), "a").EvalID
-	if e := state.Eval(s.store.Read(), id); e == nil || !e.Placed {
+	id := state.Alloc(s.Store.Read(), "a").EvalID
+	if e := state.Eval(s.Store.Read(), id); e == nil || !e.Placed {
 		t.Fatalf("the evaluation of the allocation is %+v", e)
 	}
 	return id
@@ -73,7 +73,7 @@ func TestEvalDelete_ByIDIsAllOrNothing(t *testing.T) {
 	} {
 		req := &structs.EvalDeleteRequest{EvalIDs: strings.Split(ids, ",")}
 		err := rejected(s, kind, structs.EvalDelete, req)
-		left := state.Eval(s.store.Read(), "e-complete")
+		left := state.Eval(s.Store.Read(), "e-complete")
 		if !strings.Contains(err.Error(), "nothing was deleted") || left == nil {
 			t.Errorf("%s: %v", ids, err)
 		}
@@ -87,7 +87,7 @@ func TestEvalDelete_ByIDIsAllOrNothing(t *testing.T) {
 	ids := []string{"e-complete", "e-failed", "e-complete"}
 	resp := must(s, structs.EvalDelete, &structs.EvalDeleteRequest{EvalIDs: ids})
 	if resp.Count != 2 || resp.Index == 0 ||
-		state.Eval(s.store.Read(), "e-complete") != nil || state.Eval(s.store.Read(), "e-failed") != nil {
+		state.Eval(s.Store.Read(), "e-complete") != nil || state.Eval(s.Store.Read(), "e-failed") != nil {
 		t.Errorf("deleted %+v", resp)
 	}
 }
@@ -108,7 +108,7 @@ func TestEvalDelete_ByFilterPassesOverTheOthers(t *testing.T) {
 		"e-pending":   true,
 		placed:        true,
 	} {
-		if (state.Eval(s.store.Read(), id) != nil) != there {
+		if (state.Eval(s.Store.Read(), id) != nil) != there {
 			t.Errorf("%s: want it there: %v", id, there)
 		}
 	}

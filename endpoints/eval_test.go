@@ -57,7 +57,7 @@ func TestJobEvaluate_ReplacesFailedAllocations(t *testing.T) {
 		SecretID: secretOf("n1"),
 		Allocs:   []*structs.AllocClientUpdate{{ID: "failed", ClientStatus: structs.AllocFailed}},
 	})
-	migrates := func() bool { return state.Alloc(s.store.Read(), "failed").Migrate }
+	migrates := func() bool { return state.Alloc(s.Store.Read(), "failed").Migrate }
 	must(s, structs.JobEvaluate, &structs.JobEvaluateRequest{JobID: "job-failed"})
 	if migrates() {
 		t.Error("an evaluation without the option replaces an allocation")

@@ -66,7 +66,7 @@ func TestRegisterNode_RejectsOrDropsHostileFields(t *testing.T) {
 		".NodeResources.Devices[0].Attributes[].Int = 2^63-1"}
 	put := func(s *server, n *structs.Node) (any, error) {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: n})
-		return state.Node(s.store.Read(), "n1"), err
+		return state.Node(s.Store.Read(), "n1"), err
 	}
 	for _, path := range storedHostileFields(t, filledNode(), nil, put) {
 		// A node's texts are those of its host.
@@ -97,7 +97,7 @@ func TestUpdateAlloc_KeepsTheTasksOfItsGroup(t *testing.T) {
 	}
 	must(s, structs.NodeUpdateAllocs, request)
 	written := s.raft.written()
-	if a := state.Alloc(s.store.Read(), "a1"); len(a.TaskStates) != 1 || a.TaskStates["t"] == nil {
+	if a := state.Alloc(s.Store.Read(), "a1"); len(a.TaskStates) != 1 || a.TaskStates["t"] == nil {
 		t.Errorf("%d tasks are stored", len(a.TaskStates))
 	}
 	must(s, structs.NodeUpdateAllocs, request)

@@ -185,7 +185,7 @@ func TestRegisterVolume_RejectsOrDropsHostileFields(t *testing.T) {
 	put := func(s *server, v *structs.CSIVolume) (any, error) {
 		s.addNode("n1", "a")
 		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeRegister, registerRequest(v))
-		return state.Volume(s.store.Read(), "default", "v"), err
+		return state.Volume(s.Store.Read(), "default", "v"), err
 	}
 	for _, path := range storedHostileFields(t, filledVolume(), nil, put) {
 		t.Errorf("CSIVolume%s is stored", path)
@@ -194,15 +194,15 @@ func TestRegisterVolume_RejectsOrDropsHostileFields(t *testing.T) {
 
 func TestCreateVolume_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
-	config := defaultSettings()
-	config.volumeTimeout = time.Nanosecond
+	config := DefaultSettings()
+	config.VolumeTimeout = time.Nanosecond
 	given := filledVolume()
 	given.ExternalID = ""
 	put := func(s *server, v *structs.CSIVolume) (any, error) {
-		s.config = config
+		s.Settings = config
 		s.addNode("n1", "a")
 		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeCreate, registerRequest(v))
-		row := state.Volume(s.store.Read(), "default", "v")
+		row := state.Volume(s.Store.Read(), "default", "v")
 		if row != nil && len(row.Topologies)+int(row.Capacity) > 0 {
 			t.Error("a volume that is not created yet has a topology or a capacity")
 		}
@@ -254,7 +254,7 @@ func TestRegisterVolume_KeepsTheTopologiesOfAnExistingVolume(t *testing.T) {
 		got.Capacity = -5
 		got.Context = map[string]string{"by": method.Name}
 		must(s, method, registerRequest(&got))
-		row := state.Volume(s.store.Read(), "default", "v")
+		row := state.Volume(s.Store.Read(), "default", "v")
 		if len(row.Topologies) > 0 || row.Capacity != 0 || row.Context["by"] != method.Name {
 			t.Errorf("%s: %+v", method.Name, row)
 		}
@@ -291,7 +291,7 @@ func TestDeleteVolume_ShowsNoSecretsMeanwhile(t *testing.T) {
 		ID:      "v",
 		Secrets: structs.Secrets{"password": "other"},
 	})
-	if state.Volume(s.store.Read(), "default", "v").Deletion.Secrets["password"] != "hunter2" {
+	if state.Volume(s.Store.Read(), "default", "v").Deletion.Secrets["password"] != "hunter2" {
 		t.Error("the secrets of the volume are lost")
 	}
 	if carriesSecrets(t, must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"})) {
@@ -392,7 +392,7 @@ func TestRegisterJob_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	put := func(s *server, j *structs.Job) (any, error) {
 		_, err := rpc.Call(t.Context(), withConsul(s).rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
-		return state.Job(s.store.Read(), "default", "j"), err
+		return state.Job(s.Store.Read(), "default", "j"), err
 	}
 	tried := map[string]bool{} // all kinds of jobs have the fields of the first
 	for _, j := range slices.Concat([]*structs.Job{filledJob()}, filledParents(), filledMesh()) {
@@ -416,7 +416,7 @@ func TestRegisterJob_RejectsOrDropsHostileFields(t *testing.T) {
 	j.StatusDescription = "x"
 	j.Version = 7
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
-	row := state.Job(s.store.Read(), "default", "j")
+	row := state.Job(s.Store.Read(), "default", "j")
 	if row.Stable || row.StatusDescription != "" || row.Version != 0 {
 		t.Errorf("got the row %+v, want none of the given fields", row)
 	}

@@ -68,7 +68,7 @@ func (d *delivery) forward(
 	leader string,
 	call func(ctx context.Context) error,
 ) (again bool, err error) {
-	leads := d.raft.Leads(leader)
+	leads := d.Raft.Leads(leader)
 	limited, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	unhook := context.AfterFunc(leads, func() {
@@ -120,10 +120,10 @@ func (d *delivery) awaitLeader(
 	err error,
 ) (again bool, fault error) {
 	now := time.Now()
-	served := now.Sub(d.tried) > d.config.holdTimeout &&
+	served := now.Sub(d.tried) > d.Settings.HoldTimeout &&
 		now.Sub(d.begun) < d.maxWait
 	if d.until.IsZero() || served {
-		d.until = now.Add(d.config.holdTimeout)
+		d.until = now.Add(d.Settings.HoldTimeout)
 	}
 
 	if now.After(d.until) {
@@ -133,7 +133,7 @@ func (d *delivery) awaitLeader(
 
 	select {
 	case <-leads.Done():
-	case <-time.After(holdPoll):
+	case <-time.After(HoldPoll):
 	case <-ctx.Done():
 		return false, structs.NotServedf(
 			noLeader+": %w", netfault.Plain(ctx.Err()))
@@ -144,9 +144,9 @@ func (d *delivery) awaitLeader(
 
 // serverAnswers reports whether a server answers a ping soon (settings.answerTimeout).
 func (e *Endpoints) serverAnswers(ctx context.Context, addr string) bool {
-	ctx, cancel := context.WithTimeout(ctx, e.config.answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.Settings.AnswerTimeout)
 	defer cancel()
-	err := e.raft.Forward(ctx, addr, structs.StatusPing.Name,
+	err := e.Raft.Forward(ctx, addr, structs.StatusPing.Name,
 		new(structs.QueryRequest), new(structs.Empty))
 	return err == nil
 }

@@ -186,7 +186,7 @@ func TestOverload_RejectsWritesUndecoded(t *testing.T) {
 	defer held.Wait()
 	defer func() { <-l.paced.slot }()
 	held.Go(func() { _ = l.write(t) })
-	for deadline := time.Now().Add(time.Minute); l.writes.Full(0) == nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); l.Writes.Full(0) == nil && time.Now().Before(deadline); {
 		<-time.After(time.Millisecond)
 	}
 	served := 0

@@ -37,7 +37,7 @@ func FuzzRequests(f *testing.F) {
 		if err != nil && len(err.Error()) > structs.MaxErrorText+64 {
 			t.Fatalf("%s: an error of %d bytes", e.Name, len(err.Error()))
 		}
-		if faults := state.Check(s.store.Read()); len(faults) > 0 {
+		if faults := state.Check(s.Store.Read()); len(faults) > 0 {
 			t.Fatalf("%s leaves %v", e.Name, faults)
 		}
 	})

@@ -21,12 +21,12 @@ func (j jobs) setGateways(ctx context.Context, job *structs.Job) error {
 				continue
 			}
 
-			if j.consul == nil {
+			if j.Consul == nil {
 				return structs.Preconditionf("service %q: the servers write the configuration entry of a gateway, "+
 					"and they use no Consul: they need a consul block with an address", s.Name)
 			}
 
-			err := j.consul.SetGateway(ctx, s.Name, s.Connect.Gateway)
+			err := j.Consul.SetGateway(ctx, s.Name, s.Connect.Gateway)
 			if err != nil {
 				return fmt.Errorf("service %q: %w", s.Name, err)
 			}

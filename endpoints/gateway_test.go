@@ -10,7 +10,7 @@ import (
 
 // withConsul gives a server a Consul, as jobs with gateways need it.
 func withConsul(s *server) *server {
-	s.consul = &fakeConsul{}
+	s.Consul = &fakeConsul{}
 	return s
 }
 
@@ -45,9 +45,9 @@ func TestRegister_WritesTheEntriesOfGatewaysFirst(t *testing.T) {
 	request := &structs.JobRegisterRequest{Job: edgeJob("edge")}
 	rejected(s, structs.KindPrecondition, structs.JobRegister, request)
 	f := &fakeConsul{broken: structs.Unavailablef("away")}
-	s.consul = f
+	s.Consul = f
 	rejected(s, structs.KindUnavailable, structs.JobRegister, request)
-	if state.Job(s.store.Read(), structs.DefaultNamespace, "edge") != nil {
+	if state.Job(s.Store.Read(), structs.DefaultNamespace, "edge") != nil {
 		t.Error("a job is registered whose gateways have no entries")
 	}
 	f.broken = nil

@@ -226,7 +226,7 @@ type server struct {
 // testJobSource bounds the sources of jobs in tests.
 const testJobSource = 1_000_000
 
-func newServer(t testing.TB, config ...settings) *server {
+func newServer(t testing.TB, config ...Settings) *server {
 	t.Helper()
 	store := state.New()
 	s := &server{
@@ -252,11 +252,11 @@ func newServer(t testing.TB, config ...settings) *server {
 		JobSource:      testJobSource,
 		CollectGarbage: func(context.Context, fsm.Proposer) (uint64, error) { return 0, nil },
 	}
-	c := defaultSettings()
+	c := DefaultSettings()
 	if len(config) > 0 {
 		c = config[0]
 	}
-	s.Endpoints = newEndpoints(d, c)
+	s.Endpoints = NewWith(d, c)
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	t.Cleanup(s.rpc.Close)
 	return s
@@ -346,7 +346,7 @@ func (s *server) addNode(id, zone string) *fakeNode {
 		},
 	})
 	n := &fakeNode{done: make(chan struct{})}
-	s.nodes.Bind(id, n)
+	s.Nodes.Bind(id, n)
 	return n
 }
 
@@ -368,7 +368,7 @@ func (s *server) addAlloc(id, node string, edits ...func(*structs.TaskGroup)) {
 		edit(job.TaskGroups[0])
 	}
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-	stored := state.Job(s.store.Read(), "default", job.ID)
+	stored := state.Job(s.Store.Read(), "default", job.ID)
 	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
@@ -384,8 +384,8 @@ func (s *server) addAlloc(id, node string, edits ...func(*structs.TaskGroup)) {
 				NodeID:    node,
 			}},
 	})
-	if state.Alloc(s.store.Read(), id) == nil {
-		s.t.Fatalf("allocation %s was not placed: %s", id, state.Eval(s.store.Read(), e.ID).StatusDescription)
+	if state.Alloc(s.Store.Read(), id) == nil {
+		s.t.Fatalf("allocation %s was not placed: %s", id, state.Eval(s.Store.Read(), e.ID).StatusDescription)
 	}
 }
 
@@ -401,8 +401,8 @@ func (s *server) endAlloc(id, node string) {
 // loseAlloc gives an allocation up, as the scheduler does when its node is down.
 func (s *server) loseAlloc(id string) {
 	s.t.Helper()
-	a := state.Alloc(s.store.Read(), id)
-	job := state.Job(s.store.Read(), a.Namespace, a.JobID)
+	a := state.Alloc(s.Store.Read(), id)
+	job := state.Job(s.Store.Read(), a.Namespace, a.JobID)
 	e := evaluationOf(job, structs.TriggerNodeUpdate, 1)
 	e.Status = structs.EvalComplete
 	mustPropose(s, fsm.PlanApply, &structs.Plan{

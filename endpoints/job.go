@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/codec"
+	"berth/internal/keylock"
 	"berth/state"
 	"berth/state/volumesecrets"
 	"berth/structs"
@@ -17,7 +19,14 @@ import (
 )
 
 // jobs serve Job.
-type jobs struct{ *Endpoints }
+type jobs struct {
+	*Server
+	locks *keylock.Map // held while a job is registered, by namespace and ID
+}
+
+func newJobs(s *Server) jobs {
+	return jobs{Server: s, locks: s.RowLocks()}
+}
 
 // evaluationOf returns a request to bring the placement of a job up to date.
 func evaluationOf(
@@ -69,7 +78,7 @@ func (j jobs) registerFor(
 		err = j.checkStored(req, job)
 	}
 	if err == nil && req.PreserveCounts {
-		err = validate.Job(state.WithKeptCounts(j.store.Read(), job))
+		err = validate.Job(state.WithKeptCounts(j.Store.Read(), job))
 	}
 	if err == nil && trigger == structs.TriggerJobRegister {
 		err = j.setGateways(ctx, job)
@@ -78,16 +87,16 @@ func (j jobs) registerFor(
 		return 0, err
 	}
 	// Two registrations of a job in one entry would have one index: EnforceIndex could not tell them apart.
-	unlock, err := awaitTurn(ctx, &j.jobLocks, job.Namespace+"/"+job.ID)
+	unlock, err := AwaitTurn(ctx, j.locks, job.Namespace+"/"+job.ID)
 	if err != nil {
 		return 0, err
 	}
 	defer unlock()
-	index, err := fsm.Propose(ctx, j.raft, fsm.JobRegister, req.WithoutToken())
+	index, err := fsm.Propose(ctx, j.Raft, fsm.JobRegister, req.WithoutToken())
 	if err != nil {
 		return 0, err
 	}
-	tx := j.store.Read()
+	tx := j.Store.Read()
 	stored := state.Job(tx, job.Namespace, job.ID)
 	if stored != nil {
 		resp.JobModifyIndex = stored.JobModifyIndex
@@ -101,7 +110,7 @@ func (j jobs) registerFor(
 // checkStored checks a new version of a job against what is stored. It rejects one without a plugin that
 // volumes need.
 func (j jobs) checkStored(req *structs.JobRegisterRequest, version *structs.Job) error {
-	tx := j.store.Read()
+	tx := j.Store.Read()
 	err := state.CheckRegistration(tx, req, version)
 	stored := state.Job(tx, version.Namespace, version.ID)
 	if err != nil || stored == nil {
@@ -112,7 +121,7 @@ func (j jobs) checkStored(req *structs.JobRegisterRequest, version *structs.Job)
 
 // checkCanaries rejects canaries of a new version that could never get their volumes.
 func (j jobs) checkCanaries(version *structs.Job) error {
-	why := state.CanaryConflict(j.store.Read(), version, version.TaskGroups)
+	why := state.CanaryConflict(j.Store.Read(), version, version.TaskGroups)
 	if why != "" {
 		return structs.Preconditionf("job %q: %s", version.ID, why)
 	}
@@ -186,10 +195,10 @@ func (j jobs) deregister(
 		return 0, structs.Invalidf("JobID: nothing is given; expected the ID of a job")
 	}
 
-	tx := j.store.Read()
+	tx := j.Store.Read()
 	job := state.Job(tx, req.RequestNamespace(), req.JobID)
 	if job == nil { // no log entry shows whether this server still leads, and knows all jobs
-		return j.store.Index(), j.raft.VerifyLeader()
+		return j.Store.Index(), j.Raft.VerifyLeader()
 	}
 
 	if !req.Force {
@@ -205,7 +214,7 @@ func (j jobs) deregister(
 		return 0, err
 	}
 
-	index, err := fsm.Propose(ctx, j.raft, fsm.JobDeregister, req)
+	index, err := fsm.Propose(ctx, j.Raft, fsm.JobDeregister, req)
 	resp.EvalID = req.Eval.ID
 	resp.EvalCreateIndex = index
 	resp.JobModifyIndex = index
@@ -217,7 +226,7 @@ func (j jobs) evaluate(
 	req *structs.JobEvaluateRequest,
 	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
-	job, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
+	job, err := findJob(j.Store.Read(), req.RequestNamespace(), req.JobID)
 	if err != nil {
 		return 0, err
 	}
@@ -230,9 +239,9 @@ func (j jobs) evaluate(
 	var index uint64
 	if req.ForceReschedule {
 		req.Eval = e
-		index, err = fsm.Propose(ctx, j.raft, fsm.JobReschedule, req)
+		index, err = fsm.Propose(ctx, j.Raft, fsm.JobReschedule, req)
 	} else {
-		index, err = fsm.Propose(ctx, j.raft, fsm.EvalUpdate, &structs.EvalUpdateRequest{
+		index, err = fsm.Propose(ctx, j.Raft, fsm.EvalUpdate, &structs.EvalUpdateRequest{
 			Evals:        []*structs.Evaluation{e},
 			WriteOptions: req.WriteOptions,
 		})
@@ -275,6 +284,29 @@ func (j jobs) list(
 		req.Prefix,
 		query.Start(req))
 	resp.Jobs, err = newJobStubList(tx).Page(rows, req, resp)
+	return err
+}
+
+// ofPool lists the jobs that name the pool. So the pool all has the jobs that may run on every node, and not
+// all jobs.
+func (jobs) ofPool(
+	tx *state.ReadTx,
+	req *structs.NodePoolGetRequest,
+	resp *structs.JobListResponse,
+) error {
+	_, err := FindNodePool(tx, req.Name)
+	if err != nil {
+		return err
+	}
+	l := newJobStubList(tx)
+	l.Keep = func(j *structs.Job) bool {
+		return cmp.Or(j.NodePool, structs.DefaultNodePool) == req.Name
+	}
+	rows := state.JobsFrom(tx,
+		req.RequestNamespace(),
+		req.Prefix,
+		query.Start(req))
+	resp.Jobs, err = l.Page(rows, req, resp)
 	return err
 }
 

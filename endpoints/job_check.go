@@ -39,12 +39,12 @@ func (j jobs) validate(
 	}
 
 	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
-	job.Region = cmp.Or(job.Region, j.region)
+	job.Region = cmp.Or(job.Region, j.Region)
 	warnings := structs.JoinFaults(validate.JobWarnings(job))
 	job.Canonicalize()
-	tx := j.store.Read()
+	tx := j.Store.Read()
 	c := driverCheck{
-		nodes:  j.nodes,
+		nodes:  j.Nodes,
 		known:  knownDrivers(tx),
 		faults: sidecars.Complete(job),
 	}

@@ -30,7 +30,7 @@ func (j jobs) dispatch(
 	}
 
 	ns := req.RequestNamespace()
-	parent, err := findJob(j.store.Read(), ns, req.JobID)
+	parent, err := findJob(j.Store.Read(), ns, req.JobID)
 	if err != nil {
 		return 0, err
 	}
@@ -47,7 +47,7 @@ func (j jobs) dispatch(
 	entry.JobModifyIndex = parent.JobModifyIndex
 	entry.Child = child
 	entry.Eval = evaluationOf(child, structs.TriggerJobRegister, req.Now)
-	index, err := fsm.Propose(ctx, j.raft, fsm.JobDispatch, &entry)
+	index, err := fsm.Propose(ctx, j.Raft, fsm.JobDispatch, &entry)
 	if err != nil {
 		return index, err
 	}
@@ -60,7 +60,7 @@ func (j jobs) dispatch(
 		return index, nil
 	}
 
-	first := state.DispatchedJob(j.store.Read(), ns, req.JobID, req.IdempotencyToken)
+	first := state.DispatchedJob(j.Store.Read(), ns, req.JobID, req.IdempotencyToken)
 	if first != nil && first.ID != child.ID { // an earlier dispatch has started it
 		resp.DispatchedJobID = first.ID
 		resp.JobCreateIndex = first.CreateIndex
@@ -91,7 +91,7 @@ func (j jobs) forcePeriodic(
 	req *structs.PeriodicForceRequest,
 	resp *structs.PeriodicForceResponse,
 ) (uint64, error) {
-	parent, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
+	parent, err := findJob(j.Store.Read(), req.RequestNamespace(), req.JobID)
 	switch {
 	case err != nil:
 		return 0, err
@@ -102,7 +102,7 @@ func (j jobs) forcePeriodic(
 	}
 
 	child := parent.ChildAt(time.Unix(0, req.Now))
-	if state.Job(j.store.Read(), parent.Namespace, child.ID) != nil {
+	if state.Job(j.Store.Read(), parent.Namespace, child.ID) != nil {
 		return 0, structs.Conflictf("job %q was launched in this second already", req.JobID)
 	}
 
@@ -115,7 +115,7 @@ func (j jobs) forcePeriodic(
 		WriteOptions:   req.WriteOptions,
 	}
 
-	index, err := fsm.Propose(ctx, j.raft, fsm.PeriodicLaunch, entry)
+	index, err := fsm.Propose(ctx, j.Raft, fsm.PeriodicLaunch, entry)
 	resp.EvalID = entry.Eval.ID
 	resp.EvalCreateIndex = index
 	return index, err
@@ -131,7 +131,7 @@ func (j jobs) revert(
 		return 0, err
 	}
 
-	current, version, err := state.CheckRevert(j.store.Read(), req)
+	current, version, err := state.CheckRevert(j.Store.Read(), req)
 	if current != nil && version != nil && !state.IsVersionOf(version, current) {
 		err = state.NoJobVersion(req.RequestNamespace(), req.JobID, req.JobVersion)
 	}
@@ -139,7 +139,7 @@ func (j jobs) revert(
 		err = j.checkCanaries(version)
 	}
 	if err == nil {
-		err = pluginuse.Check(j.store.Read(), current, version)
+		err = pluginuse.Check(j.Store.Read(), current, version)
 	}
 	if err != nil {
 		return 0, err
@@ -154,13 +154,13 @@ func (j jobs) revert(
 	}
 
 	req.Eval = registrationEval(version, structs.TriggerJobRegister, req.Now)
-	index, err := fsm.Propose(ctx, j.raft, fsm.JobRevert, req.WithoutToken())
+	index, err := fsm.Propose(ctx, j.Raft, fsm.JobRevert, req.WithoutToken())
 	if err != nil {
 		return index, err
 	}
 
 	j.answerRegistration(resp, req.Eval, index)
-	stored := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
+	stored := state.Job(j.Store.Read(), req.RequestNamespace(), req.JobID)
 	if stored != nil {
 		resp.JobModifyIndex = stored.JobModifyIndex
 	}
@@ -188,7 +188,7 @@ func (j jobs) scale(
 	if req.Group == "" {
 		return 0, structs.Invalidf("Target.Group: nothing is given; expected the name of a group")
 	}
-	job, err := findJob(j.store.Read(), req.RequestNamespace(), req.JobID)
+	job, err := findJob(j.Store.Read(), req.RequestNamespace(), req.JobID)
 	if err != nil {
 		return 0, err
 	}
@@ -215,12 +215,12 @@ func (j jobs) scale(
 	if err != nil {
 		return 0, err
 	}
-	d := state.ActiveDeployment(j.store.Read(), job.Namespace, job.ID)
+	d := state.ActiveDeployment(j.Store.Read(), job.Namespace, job.ID)
 	if d != nil && d.JobCreateIndex == job.CreateIndex { // another version of the job would end it
 		return 0, structs.Preconditionf("%s %s of job %q; wait for its end, or end it: %s",
 			scalingBlocked, d.ID, job.ID, structs.CommandLine(job.Namespace, "deployment fail", d.ID))
 	}
-	source := state.JobSubmission(j.store.Read(), job.Namespace, job.ID, job.Version)
+	source := state.JobSubmission(j.Store.Read(), job.Namespace, job.ID, job.Version)
 	register := &structs.JobRegisterRequest{
 		Job:            scaled,
 		EnforceIndex:   true,
@@ -240,7 +240,7 @@ func (j jobs) noteScaling(
 	if err != nil {
 		return 0, err
 	}
-	return fsm.Propose(ctx, j.raft, fsm.JobScalingEvent, &structs.JobScalingEventRequest{
+	return fsm.Propose(ctx, j.Raft, fsm.JobScalingEvent, &structs.JobScalingEventRequest{
 		JobID:             req.JobID,
 		GroupScalingEvent: *event,
 		WriteOptions:      req.WriteOptions,

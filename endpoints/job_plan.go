@@ -27,7 +27,7 @@ func (j jobs) plan(
 	if old != nil {
 		resp.JobModifyIndex = old.JobModifyIndex
 	}
-	now := j.now()
+	now := j.Now()
 	draft := tx.Draft()
 	register := &structs.JobRegisterRequest{
 		Job:          job,
@@ -121,14 +121,14 @@ func (j jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 	}
 
 	job.Namespace = cmp.Or(job.Namespace, ns)
-	job.Region = cmp.Or(job.Region, j.region)
-	if job.Region != j.region {
+	job.Region = cmp.Or(job.Region, j.Region)
+	if job.Region != j.Region {
 		return nil, structs.Invalidf("Job.Region is %q; expected %q, the region of these servers",
-			job.Region, j.region)
+			job.Region, j.Region)
 	}
 
 	job.DropServerFields()
-	old := state.Job(j.store.Read(), job.Namespace, job.ID)
+	old := state.Job(j.Store.Read(), job.Namespace, job.ID)
 	if old != nil {
 		job.SetParent(old)
 	}

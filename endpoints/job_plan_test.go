@@ -19,7 +19,7 @@ func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 	s.addNode("n1", "")
 	job := testJob("j")
 	job.TaskGroups[0].Volumes = nil
-	index := s.store.Index()
+	index := s.Store.Index()
 	planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
 	if planned.JobModifyIndex != 0 || planned.Diff.Type != structs.DiffAdded {
 		t.Errorf("a new job is planned at index %d, with a difference of type %s",
@@ -28,7 +28,7 @@ func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 	if u := planned.Annotations.DesiredTGUpdates["g"]; u == nil || u.Place != 1 {
 		t.Errorf("the annotations are %+v", planned.Annotations)
 	}
-	if s.store.Index() != index {
+	if s.Store.Index() != index {
 		t.Error("the plan was written")
 	}
 	registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
@@ -55,7 +55,7 @@ func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
 	s := newServer(t)
 	for _, id := range []string{"n1", "n2", "n3"} {
 		s.addNode(id, "")
-		node := state.Node(s.store.Read(), id).Copy()
+		node := state.Node(s.Store.Read(), id).Copy()
 		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 	}
@@ -65,7 +65,7 @@ func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
 	job.Update = &structs.UpdateStrategy{MaxParallel: 1, Stagger: time.Minute}
 	schedule := func() {
 		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
-		tx := s.store.Read()
+		tx := s.Store.Read()
 		p, err := scheduler.Process(tx, state.Eval(tx, registered.EvalID), s.clock)
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +85,7 @@ func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
 	job.TaskGroups[0].Tasks[0].Config["command"] = "false"
 	checkBatch("a new version", "")
 	schedule()
-	batches := slices.Collect(state.LaterEvals(s.store.Read()))
+	batches := slices.Collect(state.LaterEvals(s.Store.Read()))
 	if len(batches) != 1 {
 		t.Fatalf("%d evaluations follow the first batch", len(batches))
 	}
@@ -98,7 +98,7 @@ func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
 func TestJobPlan_ListsPreemptions(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "")
-	node := state.Node(s.store.Read(), "n1").Copy()
+	node := state.Node(s.Store.Read(), "n1").Copy()
 	node.Attributes = map[string]string{structs.AttrNodeLevel: strconv.Itoa(level.Now)}
 	node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
@@ -113,7 +113,7 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 		return job
 	}
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("low", 20)})
-	tx := s.store.Read()
+	tx := s.Store.Read()
 	for e := range state.ReadyEvals(tx) {
 		plan, err := scheduler.Process(tx, e, s.clock)
 		if err != nil || len(plan.Place) != 1 {
@@ -165,7 +165,7 @@ func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
 	} {
 		s := newServer(t)
 		s.addNode("n1", "")
-		node := state.Node(s.store.Read(), "n1").Copy()
+		node := state.Node(s.Store.Read(), "n1").Copy()
 		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 		job := testJob("nightly")

@@ -65,7 +65,7 @@ func TestJobDeregister_OfAPluginNamesItsUsers(t *testing.T) {
 		forced := stopOf("job-p1")
 		forced.Force = true
 		must(s, structs.JobDeregister, forced)
-		if !state.Job(s.store.Read(), "default", "job-p1").Stop {
+		if !state.Job(s.Store.Read(), "default", "job-p1").Stop {
 			t.Errorf("%s: the job runs after a forced stop", kind)
 		}
 	}
@@ -247,7 +247,7 @@ func TestJobDeregister_OfAControllerWhoseVolumeIsAttached(t *testing.T) {
 		SecretID: secretOf("n1"),
 		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
 	})
-	if state.Attachment(s.store.Read(), "default", "v", "n1") == nil {
+	if state.Attachment(s.Store.Read(), "default", "v", "n1") == nil {
 		t.Fatal("the volume has no attachment")
 	}
 	err := rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
@@ -267,7 +267,7 @@ func TestJobDeregister_OfAPluginBoundsItsUsers(t *testing.T) {
 
 func TestJobRegister_OfAVersionWithoutItsPlugin(t *testing.T) {
 	s := serverWithPluginJob(t, structs.CSIPluginNode)
-	stored := state.Job(s.store.Read(), "default", "job-p1")
+	stored := state.Job(s.Store.Read(), "default", "job-p1")
 	version := func(edit func(*structs.TaskGroup)) *structs.JobRegisterRequest {
 		job, err := copyJob(stored)
 		if err != nil {
@@ -288,7 +288,7 @@ func TestJobRegister_OfAVersionWithoutItsPlugin(t *testing.T) {
 
 func TestJobRevert_ToAVersionWithoutItsPlugin(t *testing.T) {
 	s := serverWithPluginJob(t, structs.CSIPluginNode)
-	stored := state.Job(s.store.Read(), "default", "job-p1")
+	stored := state.Job(s.Store.Read(), "default", "job-p1")
 	for _, plugin := range []string{"other", "pl"} {
 		job, err := copyJob(stored)
 		if err != nil {

@@ -21,14 +21,14 @@ func (j jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err 
 
 	size := s.Size()
 	switch {
-	case j.source == 0:
+	case j.JobSource == 0:
 		// The operator wants no sources, so a warning would be in every answer.
 	case holdsToken(s, req.ConsulToken):
 		warning = "the source of the job is not stored: it has the Consul token; " +
 			"give the token with -consul-token or CONSUL_HTTP_TOKEN"
-	case size > j.source:
+	case size > j.JobSource:
 		warning = fmt.Sprintf("the source of the job is not stored: it has %d bytes with its variables; "+
-			"the servers store at most %d (job_max_source_size)", size, j.source)
+			"the servers store at most %d (job_max_source_size)", size, j.JobSource)
 	default:
 		return "", validate.JobSubmission(s)
 	}

@@ -68,7 +68,7 @@ func TestJobRegister_DropsASourceWithAWarning(t *testing.T) {
 // A registration tells nothing of sources where the operator wants none.
 func TestJobRegister_StoresNoSourceIfNoneIsAllowed(t *testing.T) {
 	s := newServer(t)
-	s.source = 0
+	s.JobSource = 0
 	job := testJob("j")
 	job.TaskGroups[0].Volumes = nil
 	got := must(s, structs.JobRegister, &structs.JobRegisterRequest{

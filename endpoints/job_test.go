@@ -36,7 +36,7 @@ func TestJobRegister_MakesEvaluation(t *testing.T) {
 	s := newServer(t)
 	given := testJob("j")
 	got := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: given})
-	e := state.Eval(s.store.Read(), got.EvalID)
+	e := state.Eval(s.Store.Read(), got.EvalID)
 	if e == nil || e.JobID != "j" || e.Status != structs.EvalPending ||
 		e.TriggeredBy != structs.TriggerJobRegister || e.JobModifyIndex != got.JobModifyIndex {
 		t.Errorf("evaluation %+v", e)
@@ -111,7 +111,7 @@ func TestJobDeregister_ForgetsStableVersionsOfAPurgedJob(t *testing.T) {
 	job := must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a"}).Alloc.JobID
 	must(s, structs.JobStable, &structs.JobStableRequest{JobID: job, Stable: true})
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job, Purge: true})
-	if v := state.JobVersion(s.store.Read(), structs.DefaultNamespace, job, 0); v.Stable {
+	if v := state.JobVersion(s.Store.Read(), structs.DefaultNamespace, job, 0); v.Stable {
 		t.Error("the version of the purged job is stable still")
 	}
 }
@@ -210,13 +210,13 @@ func TestJob_StopsAndEvaluates(t *testing.T) {
 	if len(got) != 1 {
 		t.Errorf("%d allocations", len(got))
 	}
-	eval := state.Alloc(s.store.Read(), "a1").EvalID
+	eval := state.Alloc(s.Store.Read(), "a1").EvalID
 	if got := must(s, structs.EvalAllocs, &structs.EvalGetRequest{EvalID: eval}).Allocations; len(got) != 1 {
 		t.Errorf("%d allocations of the evaluation", len(got))
 	}
 	down := must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-a1"})
-	job := state.Job(s.store.Read(), "default", "job-a1")
-	if !job.Stop || state.Eval(s.store.Read(), down.EvalID) == nil {
+	job := state.Job(s.Store.Read(), "default", "job-a1")
+	if !job.Stop || state.Eval(s.Store.Read(), down.EvalID) == nil {
 		t.Errorf("job %+v", job)
 	}
 	for _, err := range []error{
@@ -261,7 +261,7 @@ func TestJobRegister_RejectsAConfigThatItsLogEntryCannotHold(t *testing.T) {
 
 func TestJobRegister_RecordsEachJobOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, held := newHolding(t, defaultSettings())
+		s, held := newHolding(t, DefaultSettings())
 		const jobs, each = 20, 3
 		var all sync.WaitGroup
 		for n := range jobs * each {

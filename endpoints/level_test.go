@@ -30,7 +30,7 @@ func TestRequests_GoNowhereWithAFieldThatAServerDrops(t *testing.T) {
 	} {
 		for _, leads := range []bool{true, false} {
 			s := newServer(t)
-			s.level = func() int { return c.least }
+			s.Level = func() int { return c.least }
 			s.raft.isMe = leads
 			s.raft.forward = func(string, any, any) error { return nil }
 			served := 0

@@ -168,7 +168,7 @@ func TestList_PageCostsSameInAnyList(t *testing.T) {
 			req.Claims = append(req.Claims, c)
 		}
 		must(s, structs.CSIVolumeClaim, req)
-		job := state.Alloc(s.store.Read(), "a00000").JobID
+		job := state.Alloc(s.Store.Read(), "a00000").JobID
 		for _, back := range []bool{false, true} {
 			q := structs.QueryOptions{PerPage: 10, Reverse: back}
 			costs = append(costs, testing.AllocsPerRun(10, func() {

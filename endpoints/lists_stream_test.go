@@ -74,7 +74,7 @@ func compareStream[Req, Resp, Row any](
 			s.t.Errorf("%s with %+v: %d rows in the list, %d in the stream, or others", m.Name, q,
 				len(list), len(rows))
 		}
-		if meta.Index != s.store.Index() || !meta.KnownLeader {
+		if meta.Index != s.Store.Index() || !meta.KnownLeader {
 			s.t.Errorf("%s: the stream has the metadata %+v", m.Name, meta)
 		}
 	}
@@ -203,7 +203,7 @@ func TestList_StreamsAfterWait(t *testing.T) {
 		return testing.AllocsPerRun(5, func() {
 			q := structs.QueryOptions{
 				Stream:   true,
-				MinIndex: s.store.Index() + 1,
+				MinIndex: s.Store.Index() + 1,
 				MaxWait:  time.Nanosecond,
 			}
 			must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
@@ -287,7 +287,7 @@ func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
 		t.Errorf("got %d rows with %d later claims, %v; want 10000 rows with none", rows, readers, err)
 	}
 	n := 0
-	for range state.ClaimsByNode(s.store.Read(), "n1") {
+	for range state.ClaimsByNode(s.Store.Read(), "n1") {
 		n++
 	}
 	if n != 100 {

@@ -60,7 +60,7 @@ func compareWire[Req, Resp any](
 	if rows != wantRows {
 		s.t.Errorf("%s with %+v: row by row %t, want %t", m.Name, q, rows, wantRows)
 	}
-	if gotMeta := query.MetaOf(got); gotMeta.Index < meta.Index || gotMeta.Index > s.store.Index() {
+	if gotMeta := query.MetaOf(got); gotMeta.Index < meta.Index || gotMeta.Index > s.Store.Index() {
 		s.t.Errorf("%s: index %d, in the process %d", m.Name, gotMeta.Index, meta.Index)
 	}
 	query.MetaOf(got).Index = 0

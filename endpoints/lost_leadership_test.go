@@ -26,13 +26,13 @@ type waited struct {
 
 // beginWaits begins two blocking queries, for a list and for the allocations of a node. It returns when both
 // wait.
-func beginWaits(t *testing.T, config settings, q structs.QueryOptions) *waiters {
+func beginWaits(t *testing.T, config Settings, q structs.QueryOptions) *waiters {
 	w := &waiters{server: newServer(t, config), answers: map[string]chan waited{}}
 	var waiting sync.WaitGroup
 	w.raft.lost = make(chan struct{})
 	w.raft.watched = waiting.Done
 	w.addNode("n1", "a")
-	q.MinIndex = w.store.Index() + 1000
+	q.MinIndex = w.Store.Index() + 1000
 	for name, ask := range map[string]func() (uint64, error){
 		"a list": func() (uint64, error) {
 			got, err := rpc.Call(t.Context(), w.rpc, structs.NodeList, &structs.QueryRequest{QueryOptions: q})
@@ -77,7 +77,7 @@ func (w *waiters) loseLeadership(leader string) {
 
 // The next leader answers the blocking queries of the last one, within their remaining time.
 func TestLostLeadership_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
-	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: time.Minute})
+	w := beginWaits(t, DefaultSettings(), structs.QueryOptions{MaxWait: time.Minute})
 	asked := make(chan structs.QueryOptions, len(w.answers))
 	w.raft.forward = func(_ string, req, resp any) error {
 		asked <- *req.(query.ReadRequest).Query()
@@ -100,7 +100,7 @@ func TestLostLeadership_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
 // Only the server that has forwarded a read calls another leader. Otherwise the two would forward it to each
 // other for ever.
 func TestLostLeadership_ForwardedReadsReturn(t *testing.T) {
-	w := beginWaits(t, defaultSettings(), structs.QueryOptions{MaxWait: time.Minute, Forwarded: true})
+	w := beginWaits(t, DefaultSettings(), structs.QueryOptions{MaxWait: time.Minute, Forwarded: true})
 	w.raft.forward = func(string, any, any) error {
 		t.Error("a second hop")
 		return nil
@@ -127,7 +127,7 @@ func TestLostLeadership_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
 
 // Stale blocking queries continue to wait here.
 func TestLostLeadership_StaleReadsContinueToWait(t *testing.T) {
-	w := beginWaits(t, defaultSettings(), structs.QueryOptions{
+	w := beginWaits(t, DefaultSettings(), structs.QueryOptions{
 		MaxWait:    100 * time.Millisecond,
 		AllowStale: true,
 	})
@@ -171,7 +171,7 @@ func TestLostLeadership_EachElectionHasItsTime(t *testing.T) {
 	s.raft.forward = func(_ string, _, resp any) error {
 		asked++
 		if asked <= 3 {
-			time.Sleep(2 * s.config.holdTimeout) // it leads for a while
+			time.Sleep(2 * s.Settings.HoldTimeout) // it leads for a while
 			return structs.NotServedf("server lost leadership")
 		}
 		resp.(*structs.NodeListResponse).Index = 7777
@@ -182,7 +182,7 @@ func TestLostLeadership_EachElectionHasItsTime(t *testing.T) {
 		t.Errorf("index %d, want the answer of the last leader", got.Index)
 	}
 	asked = 0
-	req.MaxWait = s.config.holdTimeout // it has no time for a second one
+	req.MaxWait = s.Settings.HoldTimeout // it has no time for a second one
 	rejected(s, structs.KindUnavailable, structs.NodeList, req)
 }
 
@@ -220,7 +220,7 @@ func TestLostLeadership_OnlyWhatHasNotBegunIsRepeated(t *testing.T) {
 // A leader that is frozen answers neither a write nor a ping. The caller of the write gets to repeat it.
 func TestLostLeadership_AWriteLeavesAFrozenLeader(t *testing.T) {
 	config := quickSettings()
-	config.answerTimeout = 10 * time.Millisecond
+	config.AnswerTimeout = 10 * time.Millisecond
 	s := newServer(t, config)
 	ended, end := context.WithCancel(context.Background())
 	s.raft.isMe, s.raft.leads = false, ended

@@ -10,23 +10,15 @@ import (
 	"berth/structs"
 )
 
-// Fencing has the fence devices of a server, in the order in which they are tried.
-type Fencing interface {
-	// For returns the devices that fence a node, with the numbers of the claims that a proof of each covers.
-	For(n *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice
-	// Test runs the action monitor of each device that fences a node. It changes nothing.
-	Test(ctx context.Context, n *structs.Node) []*structs.FenceTest
-}
-
 // lostNodes serve the procedures about nodes that are lost: see structs/fence.go.
-type lostNodes struct{ *Endpoints }
+type lostNodes struct{ *Server }
 
 // devices returns the devices that fence a node.
 func (l lostNodes) devices(n *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice {
-	if l.fencing == nil {
+	if l.Fencing == nil {
 		return []*structs.FenceDevice{}
 	}
-	return l.fencing.For(n, claims)
+	return l.Fencing.For(n, claims)
 }
 
 // fence orders a run of the devices for a node. The leader's loop carries it out.
@@ -40,11 +32,11 @@ func (l lostNodes) fence(
 	if err != nil {
 		return 0, err
 	}
-	if !slices.ContainsFunc(l.devices(n, state.LostClaims(l.store.Read(), n.ID)), useful) {
+	if !slices.ContainsFunc(l.devices(n, state.LostClaims(l.Store.Read(), n.ID)), useful) {
 		return 0, structs.Preconditionf("no fence device of the servers matches node %s and covers its volumes; "+
 			"if the machine is off: berth node confirm-lost %s", n.Name, structs.ShortID(n.ID))
 	}
-	return fsm.Propose(ctx, l.raft, fsm.FenceOrdered, req)
+	return fsm.Propose(ctx, l.Raft, fsm.FenceOrdered, req)
 }
 
 // useful reports whether a proof of a device is about all writes of its node, or about a claim of it.
@@ -63,11 +55,11 @@ func (l lostNodes) confirm(
 	if err != nil {
 		return 0, err
 	}
-	l.logger.Warn("operator confirms that a node is lost",
+	l.Logger.Warn("operator confirms that a node is lost",
 		"node_id", req.NodeID,
 		"by", req.By,
 		"reason", req.Why)
-	return fsm.Propose(ctx, l.raft, fsm.ConfirmLost, req)
+	return fsm.Propose(ctx, l.Raft, fsm.ConfirmLost, req)
 }
 
 // checkOperator bounds the texts of an operator, which rows store. An operator without a name gets one.
@@ -80,7 +72,7 @@ func checkOperator(req *structs.NodeFenceRequest) error {
 }
 
 func (l lostNodes) find(id string) (*structs.Node, error) {
-	n := state.Node(l.store.Read(), id)
+	n := state.Node(l.Store.Read(), id)
 	if n == nil {
 		return nil, noNode(structs.Cut(id, structs.MaxQuoted))
 	}
@@ -96,8 +88,8 @@ func (l lostNodes) test(
 		return nil, err
 	}
 	resp := &structs.NodeFenceTestResponse{Results: []*structs.FenceTest{}}
-	if l.fencing != nil {
-		resp.Results = l.fencing.Test(ctx, n)
+	if l.Fencing != nil {
+		resp.Results = l.Fencing.Test(ctx, n)
 	}
 	return resp, nil
 }

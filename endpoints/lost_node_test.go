@@ -33,7 +33,7 @@ func (f fakeFencing) Test(context.Context, *structs.Node) []*structs.FenceTest {
 // The machine of a node may write, and no server can know. So not everybody may say that it does not.
 func TestLostNode_OrdersNeedTheOperatorSocket(t *testing.T) {
 	s, _ := serverWithClaim(t)
-	s.fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
+	s.Fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
 	s.setNodeDown("n1")
 	word := &structs.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
 	rejected(s, structs.KindDenied, structs.NodeConfirmLost, word)
@@ -70,7 +70,7 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _ := serverWithClaim(t)
 			s.overSocket = true
-			s.fencing = fakeFencing{devices: c.devices}
+			s.Fencing = fakeFencing{devices: c.devices}
 			if !c.up {
 				s.setNodeDown("n1")
 			}
@@ -83,7 +83,7 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 			} else {
 				must(s, structs.NodeFence, &sent)
 			}
-			order := state.FenceOrder(s.store.Read(), "n1")
+			order := state.FenceOrder(s.Store.Read(), "n1")
 			if (order == nil) != (c.kind != "") || order != nil && (order.By != "ann" || order.Why != "no answer") {
 				t.Errorf("the order is %+v", order)
 			}
@@ -94,12 +94,12 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 	s, _ := serverWithClaim(t)
 	s.overSocket = true
-	s.fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
+	s.Fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
 	s.setNodeDown("n1")
 	must(s, structs.NodeFence, &structs.NodeFenceRequest{NodeID: "n1"})
 	for i := range 2 {
 		mustPropose(s, fsm.FenceBegin, &structs.FenceBeginRequest{
-			NodeID: "n1", Epoch: state.Node(s.store.Read(), "n1").Epoch, Number: uint64(i + 1), Attempt: 1, Device: "ipmi",
+			NodeID: "n1", Epoch: state.Node(s.Store.Read(), "n1").Epoch, Number: uint64(i + 1), Attempt: 1, Device: "ipmi",
 		})
 		mustPropose(s, fsm.FenceEnd, &structs.FenceEndRequest{
 			NodeID: "n1", Number: uint64(i + 1), Cause: structs.FenceCauseAgent,
@@ -132,7 +132,7 @@ func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
 		t.Error("the claim was released without a word")
 	}
 	must(s, structs.NodeConfirmLost, word)
-	runs := state.FenceRuns(s.store.Read(), "n1")
+	runs := state.FenceRuns(s.Store.Read(), "n1")
 	if s.claimed() || len(runs) != 1 || runs[0].Begun != s.clock.UnixNano() {
 		t.Errorf("the claim is there: %t; the runs are %+v", s.claimed(), runs)
 	}
@@ -144,7 +144,7 @@ func TestNodeFenceTest_ShowsTheDevices(t *testing.T) {
 	if got := must(s, structs.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"}); len(got.Results) != 0 {
 		t.Errorf("without devices: %+v", got.Results)
 	}
-	s.fencing = fakeFencing{tests: []*structs.FenceTest{{Device: "ipmi", OK: true}}}
+	s.Fencing = fakeFencing{tests: []*structs.FenceTest{{Device: "ipmi", OK: true}}}
 	got := must(s, structs.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
 	if len(got.Results) != 1 || got.Results[0].Device != "ipmi" {
 		t.Errorf("got %+v", got.Results)

@@ -91,14 +91,14 @@ func (e *Endpoints) deliver(
 	start := time.Now()
 	defer func() { measureServed(d.method.Name, start, err) }()
 	err = callers.CheckGrant(ctx, req)
-	if e.roles && err == nil {
+	if e.Roles && err == nil {
 		err = callers.Check(ctx, d.method.Name, req)
 	}
 	if err != nil {
 		return nil, err
 	}
 
-	err = level.Fit(req, e.level())
+	err = level.Fit(req, e.Level())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.method.Name, err)
 	}
@@ -120,7 +120,7 @@ func (e *Endpoints) deliver(
 			*o.forwarded = true
 			resp = d.method.NewAnswer()
 			again, err = attempts.forward(ctx, leader, func(ctx context.Context) error {
-				return e.raft.Forward(ctx, leader, d.method.Name, req, resp)
+				return e.Raft.Forward(ctx, leader, d.method.Name, req, resp)
 			})
 		}
 
@@ -157,7 +157,7 @@ func (e *Endpoints) serveHere(
 
 // forwardsReads reports whether this server forwards all requests that it may not answer from its own state.
 func (e *Endpoints) forwardsReads() bool {
-	_, isMe, known, _ := e.raft.Leader()
+	_, isMe, known, _ := e.Raft.Leader()
 	return known && !isMe
 }
 
@@ -174,9 +174,6 @@ func measureServed(method string, start time.Time, err error) {
 const noLeader = "the cluster has no leader: " +
 	"its servers are electing one, or too few of them reach each other; try again"
 
-// holdPoll is how often a request that waits for an election looks for its result.
-const holdPoll = 50 * time.Millisecond
-
 // route returns where a request is served: here (""), or at the address of the leader. It waits a while for
 // a leader to be elected, but not for a second hop: two servers that take each other for the leader must
 // not forward to each other in a loop.
@@ -184,23 +181,23 @@ func (e *Endpoints) route(
 	ctx context.Context,
 	o options,
 ) (leader string, err error) {
-	if o.region != "" && o.region != e.region {
+	if o.region != "" && o.region != e.Region {
 		return "", structs.Invalidf("this is region %q; there is no path to region %q",
-			e.region, o.region)
+			e.Region, o.region)
 	}
 
 	if o.stale {
 		return "", nil
 	}
 
-	deadline := time.Now().Add(e.config.holdTimeout)
+	deadline := time.Now().Add(e.Settings.HoldTimeout)
 	for {
-		addr, isMe, known, _ := e.raft.Leader()
+		addr, isMe, known, _ := e.Raft.Leader()
 		switch {
 		case isMe && o.write:
 			return "", nil
 		case isMe:
-			err := e.raft.VerifyLeader()
+			err := e.Raft.VerifyLeader()
 			if err == nil || !time.Now().Before(deadline) {
 				return "", err
 			}
@@ -215,7 +212,7 @@ func (e *Endpoints) route(
 		}
 
 		select {
-		case <-time.After(holdPoll):
+		case <-time.After(HoldPoll):
 		case <-ctx.Done():
 			return "", structs.NotServedf(
 				noLeader+": %w", netfault.Plain(ctx.Err()))
@@ -253,7 +250,7 @@ func (e *Endpoints) serveRead(
 			Method: m.Name,
 			Body:   req,
 		}
-		resp, index, err := query.Watch(ctx, e.queries, asked, run)
+		resp, index, err := query.Watch(ctx, e.Queries, asked, run)
 		if err != nil {
 			return nil, err
 		}
@@ -297,8 +294,8 @@ func (e *Endpoints) serveCall(m rpc.Method, allow rule, handle rpc.Handler) rpc.
 
 // completeMeta fills in the index of an answer, if it has none, and the known facts about the leader.
 func (e *Endpoints) completeMeta(meta *structs.QueryMeta) {
-	meta.Index = cmp.Or(meta.Index, e.store.Index(), 1)
-	_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
+	meta.Index = cmp.Or(meta.Index, e.Store.Index(), 1)
+	_, _, meta.KnownLeader, meta.LastContact = e.Raft.Leader()
 }
 
 // local serves a method that any server answers for itself, with or without a leader.
@@ -380,7 +377,7 @@ func (e *Endpoints) serveWrite(
 		ctx context.Context, node *structs.Node, req any,
 	) (any, error) {
 		w := req.(interface{ Write() *structs.WriteOptions })
-		w.Write().Now = e.now().UnixNano()
+		w.Write().Now = e.Now().UnixNano()
 		resp := m.NewAnswer()
 		index, err := handle(ctx, node, req, resp)
 		if err != nil {
@@ -389,7 +386,7 @@ func (e *Endpoints) serveWrite(
 		resp.(interface{ Written() *structs.WriteMeta }).Written().Index = index
 		return resp, nil
 	})
-	endpoint.Admit = e.writes.Full
+	endpoint.Admit = e.Writes.Full
 	return endpoint
 }
 
@@ -403,6 +400,6 @@ func propose[P any](
 		req *P,
 		_ *structs.Empty,
 	) (uint64, error) {
-		return fsm.Propose(ctx, e.raft, c, req)
+		return fsm.Propose(ctx, e.Raft, c, req)
 	}
 }

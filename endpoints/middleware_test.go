@@ -13,10 +13,10 @@ import (
 	"berth/structs"
 )
 
-func quickSettings() settings {
-	c := defaultSettings()
-	c.holdTimeout = 10 * time.Millisecond
-	c.volumeTimeout = 5 * time.Second
+func quickSettings() Settings {
+	c := DefaultSettings()
+	c.HoldTimeout = 10 * time.Millisecond
+	c.VolumeTimeout = 5 * time.Second
 	return c
 }
 
@@ -74,7 +74,7 @@ func TestRead_StaleNeedsNoLeader(t *testing.T) {
 
 func TestRoute_WaitsForElection(t *testing.T) {
 	config := quickSettings()
-	config.holdTimeout = time.Minute
+	config.HoldTimeout = time.Minute
 	s := newServer(t, config)
 	s.raft.isMe, s.raft.leader = false, ""
 	answered := make(chan error)
@@ -102,14 +102,14 @@ func TestRoute_WaitsForElection(t *testing.T) {
 // An election takes longer where Raft's timeouts are longer.
 func TestRoute_WaitsLongerForAnElectionOfSlowServers(t *testing.T) {
 	d := Deps{Logger: hclog.NewNullLogger()}
-	usual := New(d).config
+	usual := New(d).Settings
 	d.RaftMultiplier = 3
-	slow := New(d).config
-	if slow.holdTimeout != 3*usual.holdTimeout {
-		t.Errorf("a request waits %s for an election, want three times %s", slow.holdTimeout, usual.holdTimeout)
+	slow := New(d).Settings
+	if slow.HoldTimeout != 3*usual.HoldTimeout {
+		t.Errorf("a request waits %s for an election, want three times %s", slow.HoldTimeout, usual.HoldTimeout)
 	}
-	if slow.answerTimeout != 3*usual.answerTimeout {
-		t.Errorf("a former leader has %s for an answer, want three times %s", slow.answerTimeout, usual.answerTimeout)
+	if slow.AnswerTimeout != 3*usual.AnswerTimeout {
+		t.Errorf("a former leader has %s for an answer, want three times %s", slow.AnswerTimeout, usual.AnswerTimeout)
 	}
 }
 
@@ -176,19 +176,19 @@ func TestSystemGC_ReturnsTheIndexOfTheCollection(t *testing.T) {
 	s.addNode("n1", "a")
 	var by fsm.Proposer
 	collected := uint64(0)
-	s.collect = func(_ context.Context, p fsm.Proposer) (uint64, error) {
+	s.CollectGarbage = func(_ context.Context, p fsm.Proposer) (uint64, error) {
 		by = p
 		return collected, nil
 	}
 	got := must(s, structs.SystemGC, &structs.WriteRequest{})
-	if got.Index != s.store.Index() || by != fsm.Proposer(s.Endpoints.raft) {
-		t.Errorf("nothing was collected, by %T: index %d, want %d", by, got.Index, s.store.Index())
+	if got.Index != s.Store.Index() || by != fsm.Proposer(s.Endpoints.Raft) {
+		t.Errorf("nothing was collected, by %T: index %d, want %d", by, got.Index, s.Store.Index())
 	}
 	collected = 1000
 	if got := must(s, structs.SystemGC, &structs.WriteRequest{}); got.Index != collected {
 		t.Errorf("index %d, want %d", got.Index, collected)
 	}
-	s.collect = func(context.Context, fsm.Proposer) (uint64, error) {
+	s.CollectGarbage = func(context.Context, fsm.Proposer) (uint64, error) {
 		return 0, structs.Errorf(structs.KindUnavailable, "no leader")
 	}
 	rejected(s, structs.KindUnavailable, structs.SystemGC, &structs.WriteRequest{})

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"context"
 
+	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -10,7 +11,7 @@ import (
 )
 
 // namespaces serve Namespace.
-type namespaces struct{ *Endpoints }
+type namespaces struct{ *Server }
 
 func (namespaces) list(
 	tx *state.ReadTx,
@@ -18,7 +19,7 @@ func (namespaces) list(
 	resp *structs.NamespaceListResponse,
 ) (err error) {
 	name := func(n *structs.Namespace) string { return n.Name }
-	resp.Namespaces, err = pageByName(state.Namespaces(tx), name, req, resp)
+	resp.Namespaces, err = query.PageByName(state.Namespaces(tx), name, req, resp)
 	return err
 }
 
@@ -46,5 +47,5 @@ func (n namespaces) apply(
 	if err != nil {
 		return 0, err
 	}
-	return fsm.Propose(ctx, n.raft, fsm.NamespaceApply, req)
+	return fsm.Propose(ctx, n.Raft, fsm.NamespaceApply, req)
 }

@@ -7,9 +7,11 @@ import (
 	"net"
 	"time"
 
+	"berth/endpoints/foreign"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/backoff"
+	"berth/internal/coalesce"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -17,7 +19,26 @@ import (
 )
 
 // nodes serve Node.
-type nodes struct{ *Endpoints }
+type nodes struct {
+	*Server
+	foreign *foreign.Nodes // that this server has rejected while it led
+	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
+	// once make some 300 log entries. Without it the bound on writes rejects two thirds of them.
+	statusBatch *coalesce.Batcher[statusChange, string]
+}
+
+// statusBatchMost bounds the nodes whose status one log entry changes.
+const statusBatchMost = 4096
+
+func newNodes(s *Server) nodes {
+	n := nodes{
+		Server:      s,
+		foreign:     &foreign.Nodes{},
+		statusBatch: &coalesce.Batcher[statusChange, string]{Most: statusBatchMost},
+	}
+	n.statusBatch.Propose = n.recordStatus
+	return n
+}
 
 // renewLease renews the lease of a node. It also keeps the connection of a request that the node made itself,
 // over which the leader calls the node. A forwarded request came over the connection of another server.
@@ -29,16 +50,16 @@ func (n nodes) renewLease(
 ) (structs.LeaseGrant, error) {
 	session := rpc.SessionFrom(ctx)
 	if session != nil && !w.Forwarded {
-		n.nodes.Bind(nodeID, session)
+		n.Nodes.Bind(nodeID, session)
 	}
-	deadline := time.Now().Add(n.config.holdTimeout)
+	deadline := time.Now().Add(n.Settings.HoldTimeout)
 	for {
-		err := n.raft.VerifyLeader()
+		err := n.Raft.VerifyLeader()
 		if err != nil {
 			return structs.LeaseGrant{}, err
 		}
-		grant, err := n.leases.Renew(nodeID, agent) // an error: this server has just begun to lead
-		row := state.Node(n.store.Read(), nodeID)
+		grant, err := n.Leases.Renew(nodeID, agent) // an error: this server has just begun to lead
+		row := state.Node(n.Store.Read(), nodeID)
 		if err == nil && row != nil && row.Lost() {
 			return structs.LeaseGrant{}, errLostMeanwhile
 		}
@@ -47,7 +68,7 @@ func (n nodes) renewLease(
 			grant.Returning = row.Returning
 		}
 		final := err == nil || structs.CauseOf(err) != "" || !time.Now().Before(deadline)
-		if final || !backoff.Sleep(ctx, holdPoll) {
+		if final || !backoff.Sleep(ctx, HoldPoll) {
 			return grant, err
 		}
 	}
@@ -66,12 +87,12 @@ func (n nodes) register(
 ) (uint64, error) {
 	var old *structs.Node
 	if req.Node != nil {
-		old = state.Node(n.store.Read(), req.Node.ID)
+		old = state.Node(n.Store.Read(), req.Node.ID)
 	}
 
 	node, err := completeNode(req, old)
 	if err == nil && old != nil {
-		err = n.checkNode(old, node.SecretID)
+		err = n.CheckNode(old, node.SecretID)
 	}
 	if err == nil {
 		err = n.admitRegistration(old, node, req.Agent)
@@ -94,7 +115,7 @@ func (n nodes) register(
 	}
 
 	resp.ClusterID = cluster
-	resp.Servers = n.raft.Servers()
+	resp.Servers = n.Raft.Servers()
 	resp.Left = old != nil && state.HasLeft(old)
 	resp.LeaseGrant, err = n.renewLease(ctx, node.ID, req.Agent, &req.WriteOptions)
 	return index, err
@@ -110,7 +131,7 @@ func (n nodes) recordRegistration(
 	if old == nil || req.Unsure ||
 		!nodeUnchanged(old, node) {
 		req.Node = node
-		return fsm.Propose(ctx, n.raft, fsm.NodeRegister, req)
+		return fsm.Propose(ctx, n.Raft, fsm.NodeRegister, req)
 	}
 	report := &structs.NodeUpdateCSIRequest{
 		NodeID:       node.ID,
@@ -119,10 +140,10 @@ func (n nodes) recordRegistration(
 		Full:         true,
 		WriteOptions: req.WriteOptions,
 	}
-	if instancesUnchanged(n.store.Read(), report) {
+	if instancesUnchanged(n.Store.Read(), report) {
 		return old.ModifyIndex, nil
 	}
-	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, report)
+	return fsm.Propose(ctx, n.Raft, fsm.NodeUpdateCSI, report)
 }
 
 // heartbeat renews the lease of the calling node. Only a changed status goes through the log.
@@ -170,7 +191,7 @@ func (n nodes) heartbeat(
 		}
 	}
 
-	resp.Servers = n.raft.Servers()
+	resp.Servers = n.Raft.Servers()
 	resp.Unaccounted = node.Unaccounted && !accounted
 	resp.LeaseGrant, err = n.renewLease(ctx, req.NodeID, req.Agent, &req.WriteOptions)
 	return index, err
@@ -186,14 +207,14 @@ type statusChange struct {
 
 // recordStatus records one change that the heartbeats of many nodes make, for example after the servers were
 // unreachable.
-func (e *Endpoints) recordStatus(
+func (n nodes) recordStatus(
 	ctx context.Context,
 	change statusChange,
-	nodes []string,
+	ids []string,
 ) (uint64, error) {
-	now := e.now()
+	now := n.Now()
 	update := &structs.NodeStatusUpdate{
-		NodeIDs:   nodes,
+		NodeIDs:   ids,
 		Status:    change.status,
 		Accounted: change.accounted,
 		CleanFor:  change.cleanFor,
@@ -206,7 +227,7 @@ func (e *Endpoints) recordStatus(
 			Timestamp: now,
 		}
 	}
-	return fsm.Propose(ctx, e.raft, fsm.NodeStatus, update)
+	return fsm.Propose(ctx, n.Raft, fsm.NodeStatus, update)
 }
 
 // deregister deletes nodes. It rejects an unknown ID, because the ID may have any size and form.
@@ -221,21 +242,21 @@ func (n nodes) deregister(
 			n, structs.MaxListed)
 	}
 
-	tx := n.store.Read()
+	tx := n.Store.Read()
 	for _, id := range req.NodeIDs {
 		if state.Node(tx, id) == nil {
 			return 0, noNode(structs.Cut(id, structs.MaxQuoted))
 		}
 	}
 
-	index, err := fsm.Propose(ctx, n.raft, fsm.NodeDeregister, req)
+	index, err := fsm.Propose(ctx, n.Raft, fsm.NodeDeregister, req)
 	if err != nil {
 		return 0, err
 	}
 
 	for _, id := range req.NodeIDs {
-		n.nodes.Drop(id)
-		n.leases.Forget(id)
+		n.Nodes.Drop(id)
+		n.Leases.Forget(id)
 	}
 
 	return index, nil
@@ -252,7 +273,7 @@ func (n nodes) eligibility(
 		return 0, structs.Invalidf("the eligibility is %q; expected %q or %q",
 			req.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
-	return fsm.Propose(ctx, n.raft, fsm.NodeEligibility, req)
+	return fsm.Propose(ctx, n.Raft, fsm.NodeEligibility, req)
 }
 
 // extendLease grants a node a longer lease. The log has its length before: a new leader counts it too.
@@ -261,7 +282,7 @@ func (n nodes) extendLease(
 	req *structs.NodeExtendLeaseRequest,
 	resp *structs.NodeExtendLeaseResponse,
 ) (uint64, error) {
-	length, err := n.leases.Length(req.For)
+	length, err := n.Leases.Length(req.For)
 	if err != nil {
 		return 0, err
 	}
@@ -270,13 +291,13 @@ func (n nodes) extendLease(
 		NodeID: req.NodeID,
 		Length: length,
 	}
-	index, err := fsm.Propose(ctx, n.raft, fsm.NodeLeaseSet, longer)
+	index, err := fsm.Propose(ctx, n.Raft, fsm.NodeLeaseSet, longer)
 	if err != nil {
 		return 0, err
 	}
 
 	resp.DownAfter = length
-	return index, n.leases.Extend(req.NodeID, length)
+	return index, n.Leases.Extend(req.NodeID, length)
 }
 
 // updateAllocs records the reports of a node on its own allocations. It ignores an allocation that is not the
@@ -288,7 +309,7 @@ func (n nodes) updateAllocs(
 	req *structs.AllocsClientUpdateRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
-	tx := n.store.Read()
+	tx := n.Store.Read()
 	own := *req
 	own.Allocs = nil
 	var unknown error
@@ -317,10 +338,10 @@ func (n nodes) updateAllocs(
 	}
 
 	if len(own.Allocs) == 0 {
-		return n.store.Index(), unknown
+		return n.Store.Index(), unknown
 	}
 
-	index, err := fsm.Propose(ctx, n.raft, fsm.AllocsClientUpdate, &own)
+	index, err := fsm.Propose(ctx, n.Raft, fsm.AllocsClientUpdate, &own)
 	return index, cmp.Or(err, unknown)
 }
 
@@ -351,7 +372,7 @@ func (n nodes) evaluate(
 	req *structs.NodeGetWriteRequest,
 	resp *structs.NodeEvaluateResponse,
 ) (uint64, error) {
-	tx := n.store.Read()
+	tx := n.Store.Read()
 	node := state.Node(tx, req.NodeID)
 	if node == nil {
 		return 0, noNode(req.NodeID)
@@ -366,10 +387,10 @@ func (n nodes) evaluate(
 	}
 
 	if len(update.Evals) == 0 {
-		return n.store.Index(), nil
+		return n.Store.Index(), nil
 	}
 
-	index, err := fsm.Propose(ctx, n.raft, fsm.EvalUpdate, update)
+	index, err := fsm.Propose(ctx, n.Raft, fsm.EvalUpdate, update)
 	resp.EvalCreateIndex = index
 	return index, err
 }
@@ -389,7 +410,7 @@ func (n nodes) get(
 	}
 	resp.Node = state.NodeDetail(tx, node)
 	resp.Node.SecretID = ""
-	resp.Node.SecondAgent = n.leases.Second(node.ID)
+	resp.Node.SecondAgent = n.Leases.Second(node.ID)
 	return nil
 }
 
@@ -437,21 +458,6 @@ func setNodeStub(n *structs.Node, s *structs.NodeListStub) {
 	}
 }
 
-// allocs lists a node's allocations with their jobs, by ID.
-func (n nodes) allocs(
-	tx *state.ReadTx,
-	req *structs.NodeGetRequest,
-	resp *structs.AllocsResponse,
-) (err error) {
-	if state.Node(tx, req.NodeID) == nil {
-		return noNode(req.NodeID)
-	}
-	rows := state.AllocsByNode(tx, req.NodeID)
-	rows = query.Sorted(rows, compareAllocs, req)
-	resp.Allocs, err = newAllocList(tx).Page(rows, req, resp)
-	return err
-}
-
 // clientAllocs returns the allocations that a node should have. It waits for changes of them that the servers
 // make. Changes that the node reports itself, and other nodes' allocations, do not end the wait.
 func (n nodes) clientAllocs(
@@ -477,5 +483,5 @@ func (n nodes) clientAllocs(
 		return resp, changed, nil
 	}
 
-	return query.Wait(ctx, n.queries, asked, read)
+	return query.Wait(ctx, n.Queries, asked, read)
 }

@@ -11,7 +11,7 @@ import (
 func (n nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentProof) error {
 	err := n.admit(old, agent)
 	if structs.CauseOf(err) == structs.CauseSecondAgent {
-		n.leases.NoteSecond(node.ID, agent, structs.SecondAgent{
+		n.Leases.NoteSecond(node.ID, agent, structs.SecondAgent{
 			Name:     node.Name,
 			HTTPAddr: node.HTTPAddr,
 			BootID:   node.BootID,
@@ -19,10 +19,10 @@ func (n nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentPr
 		})
 	}
 	if err == nil {
-		err = join.CheckNode(n.store.Read(), node)
+		err = join.CheckNode(n.Store.Read(), node)
 	}
-	if err == nil && n.roles {
-		err = join.CheckUnrecorded(n.store.Read(), old, node)
+	if err == nil && n.Roles {
+		err = join.CheckUnrecorded(n.Store.Read(), old, node)
 	}
 	return err
 }
@@ -30,8 +30,8 @@ func (n nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentPr
 // admit rejects an agent while another one has the lease of the node, or its volumes. row is nil for a new
 // node.
 func (n nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
-	hasVolumes := row != nil && state.HasGrantedClaims(n.store.Read(), row.ID)
-	return n.leases.Admit(row, hasVolumes, agent)
+	hasVolumes := row != nil && state.HasGrantedClaims(n.Store.Read(), row.ID)
+	return n.Leases.Admit(row, hasVolumes, agent)
 }
 
 // admitHeartbeat rejects the heartbeat of a second agent, and of an agent whose boot the row does not have:

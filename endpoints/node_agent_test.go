@@ -11,7 +11,7 @@ import (
 // registerAgent registers node n1 again, for an agent.
 func (s *server) registerAgent(agent *structs.AgentProof) {
 	s.t.Helper()
-	row := *state.Node(s.store.Read(), "n1")
+	row := *state.Node(s.Store.Read(), "n1")
 	row.Status = structs.NodeReady
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: agent})
 }
@@ -32,7 +32,7 @@ func TestHeartbeat_OfAnotherBootHasToRegister(t *testing.T) {
 	first := &structs.AgentProof{BootID: "b1", Nonce: "x"}
 	rejected(s, structs.KindNotFound, structs.NodeHeartbeat, beatOf(first))
 	s.registerAgent(first)
-	if boot := state.Node(s.store.Read(), "n1").BootID; boot != "b1" {
+	if boot := state.Node(s.Store.Read(), "n1").BootID; boot != "b1" {
 		t.Errorf("the row has boot %q, want b1", boot)
 	}
 	must(s, structs.NodeHeartbeat, beatOf(first))
@@ -50,7 +50,7 @@ func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
 	if structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("the heartbeat: %v", err)
 	}
-	row := *state.Node(s.store.Read(), "n1")
+	row := *state.Node(s.Store.Read(), "n1")
 	row.Name = "other"
 	err = rejected(s, structs.KindUnavailable, structs.NodeRegister,
 		&structs.NodeRegisterRequest{Node: &row, Agent: second})
@@ -66,7 +66,7 @@ func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
 func TestNodeCalls_PassBesideAServerOfLevel1(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	s.level = func() int { return 1 }
+	s.Level = func() int { return 1 }
 	beat := beatOf(&structs.AgentProof{BootID: "b1", Nonce: "x"})
 	beat.CleanFor = 7
 	must(s, structs.NodeHeartbeat, beat)
@@ -87,7 +87,7 @@ func TestNodeCalls_PassBesideAServerOfLevel1(t *testing.T) {
 // A node that shows the ID of its cluster waits until all servers can compare it.
 func TestRegister_WithAClusterWaitsForServersOfLevel2(t *testing.T) {
 	s := newServer(t)
-	s.level = func() int { return 1 }
+	s.Level = func() int { return 1 }
 	register := registers("n1", "")
 	if id := must(s, structs.NodeRegister, register).ClusterID; id != "" {
 		t.Errorf("a node gets the cluster %q, which a server of level 1 would not take from it", id)
@@ -154,7 +154,7 @@ func TestRegister_NoOtherAgentTakesOverVolumes(t *testing.T) {
 	s.claim("v", "a1", "n1") // first: the registration has no plugin
 	s.registerAgent(first)
 	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
-	row := *state.Node(s.store.Read(), "n1")
+	row := *state.Node(s.Store.Read(), "n1")
 	row.Status = structs.NodeReady
 	err := rejected(s, structs.KindUnavailable, structs.NodeRegister,
 		&structs.NodeRegisterRequest{Node: &row, Agent: second})

@@ -32,7 +32,7 @@ func TestHeartbeat_InventoryIsBounded(t *testing.T) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
 	}
-	if n := state.Node(s.store.Read(), "n1"); !n.Unaccounted {
+	if n := state.Node(s.Store.Read(), "n1"); !n.Unaccounted {
 		t.Error("a rejected report counts")
 	}
 }
@@ -63,7 +63,7 @@ func TestUpdateAlloc_TextsAreCut(t *testing.T) {
 		Allocs:   []*structs.AllocClientUpdate{reported},
 	}
 	must(s, structs.NodeUpdateAllocs, request)
-	a := state.Alloc(s.store.Read(), "a1")
+	a := state.Alloc(s.Store.Read(), "a1")
 	if a.ClientStatus != structs.AllocRunning || len(a.ClientDescription) > structs.MaxText+3 ||
 		len(a.TaskStates) != 1 {
 		t.Fatalf("%s, a description of %d bytes, %d tasks", a.ClientStatus, len(a.ClientDescription),
@@ -130,7 +130,7 @@ func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for alloc, want := range map[string]string{"a1": structs.AllocPending, "a2": structs.AllocFailed} {
-		if a := state.Alloc(s.store.Read(), alloc); a.ClientStatus != want || a.TaskStates != nil {
+		if a := state.Alloc(s.Store.Read(), alloc); a.ClientStatus != want || a.TaskStates != nil {
 			t.Errorf("%s is %s, its tasks %v", alloc, a.ClientStatus, a.TaskStates)
 		}
 	}

@@ -26,17 +26,17 @@ func (n nodes) joinCluster(
 		return "", structs.Invalidf("ClusterID: %d bytes; expected at most %d", len(shown), structs.MaxName)
 	}
 
-	id := state.ClusterID(n.store.Read())
+	id := state.ClusterID(n.Store.Read())
 	if id == "" {
 		first := &structs.SITokenAccessors{ClusterID: structs.NewID(), WriteOptions: req.WriteOptions}
 		if known && shown != "" { // the state is older than its ID: it was restored
 			first.ClusterID = shown
 		}
-		_, err := fsm.Propose(ctx, n.raft, fsm.SITokensRegister, first)
+		_, err := fsm.Propose(ctx, n.Raft, fsm.SITokensRegister, first)
 		if err != nil {
 			return "", err
 		}
-		id = state.ClusterID(n.store.Read())
+		id = state.ClusterID(n.Store.Read())
 	}
 
 	if shown != "" && shown != id && !known {
@@ -58,7 +58,7 @@ func (n nodes) joinCluster(
 
 // takeClusterID reports whether all servers take the ID of the cluster from a node.
 func (n nodes) takeClusterID() bool {
-	return level.Check(&structs.NodeRegisterRequest{ClusterID: "any"}, n.level()) == nil
+	return level.Check(&structs.NodeRegisterRequest{ClusterID: "any"}, n.Level()) == nil
 }
 
 // rejectForeign returns the error for a node of another cluster than this one, and remembers the node.
@@ -67,10 +67,10 @@ func (n nodes) rejectForeign(node structs.ForeignNode, here string) error {
 		"which do not know it. What runs and is mounted on it stays as it is. To move the node to this "+
 		"cluster, which ends all of that: remove the file cluster-id in the state directory of its agent",
 		node.Name, structs.ShortID(node.ClusterID), structs.ShortID(here))
-	node.Asked = n.now().UnixNano()
+	node.Asked = n.Now().UnixNano()
 	node.Reason = err.Error()
 	n.foreign.Note(node)
-	n.logger.Warn("rejected a node of another cluster; what runs on it stays as it is",
+	n.Logger.Warn("rejected a node of another cluster; what runs on it stays as it is",
 		"node_id", node.ID,
 		"node_name", node.Name,
 		"cluster_id", node.ClusterID,
@@ -83,5 +83,5 @@ func (n nodes) rejectForeign(node structs.ForeignNode, here string) error {
 func (n nodes) listForeign(
 	context.Context, *structs.QueryRequest,
 ) (*structs.NodeForeignListResponse, error) {
-	return &structs.NodeForeignListResponse{Nodes: n.foreign.List(n.now())}, nil
+	return &structs.NodeForeignListResponse{Nodes: n.foreign.List(n.Now())}, nil
 }

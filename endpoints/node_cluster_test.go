@@ -22,8 +22,8 @@ func registers(id, cluster string) *structs.NodeRegisterRequest {
 func TestNodeRegister_TellsTheCluster(t *testing.T) {
 	s := newServer(t)
 	first := must(s, structs.NodeRegister, registers("n1", "")).ClusterID
-	if first == "" || first != state.ClusterID(s.store.Read()) {
-		t.Fatalf("the cluster is %q, its row has %q", first, state.ClusterID(s.store.Read()))
+	if first == "" || first != state.ClusterID(s.Store.Read()) {
+		t.Fatalf("the cluster is %q, its row has %q", first, state.ClusterID(s.Store.Read()))
 	}
 	for _, node := range []string{"n1", "n2"} {
 		if got := must(s, structs.NodeRegister, registers(node, "")).ClusterID; got != first {
@@ -40,7 +40,7 @@ func TestNodeRegister_RejectsANodeOfAnotherCluster(t *testing.T) {
 		wantText(t, err, "node name-n1 belongs to cluster another")
 		wantText(t, err, "remove the file cluster-id")
 	}
-	if state.Node(s.store.Read(), "n1") != nil {
+	if state.Node(s.Store.Read(), "n1") != nil {
 		t.Error("the node has a row")
 	}
 	must(s, structs.NodeRegister, registers("n1", "")) // an operator has removed the file
@@ -70,7 +70,7 @@ func TestForeignNodes_AreListedUntilTheyJoin(t *testing.T) {
 		ClusterID: "another",
 		Allocs:    5,
 		Volumes:   1,
-		Asked:     s.now().UnixNano(),
+		Asked:     s.Now().UnixNano(),
 		Reason:    err.Error(),
 	}
 	if got := list(); len(got) != 1 || *got[0] != want {

@@ -21,7 +21,7 @@ import (
 
 // nodeRow returns the row of a node.
 func nodeRow(s *server, id string) *structs.Node {
-	return state.Node(s.store.Read(), id)
+	return state.Node(s.Store.Read(), id)
 }
 
 // testRegistration returns a new registration of a node with both halves of the plugin "pl".
@@ -67,7 +67,7 @@ func testRegistration(id string) *structs.NodeRegisterRequest {
 
 // instanceIndexes returns the indexes of a node's instances.
 func instanceIndexes(s *server, id string) (out []uint64) {
-	for i := range state.InstancesByNode(s.store.Read(), id) {
+	for i := range state.InstancesByNode(s.Store.Read(), id) {
 		out = append(out, i.ModifyIndex)
 	}
 	return out
@@ -111,7 +111,7 @@ func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 	if after := fmt.Sprint(instanceIndexes(s, "n1")); after != before {
 		t.Errorf("in the log it changes instances: %s, before %s", after, before)
 	}
-	if n := state.Node(s.store.Read(), "n1"); n.SchedulingEligibility != structs.NodeIneligible {
+	if n := state.Node(s.Store.Read(), "n1"); n.SchedulingEligibility != structs.NodeIneligible {
 		t.Errorf("the servers' part of the row changed: %+v", n)
 	}
 }
@@ -186,7 +186,7 @@ func TestNodeRegister_WritesEachChange(t *testing.T) {
 			if n := s.raft.written() - before; n != 1 {
 				t.Errorf("%d log entries, want 1", n)
 			}
-			if n := state.Node(s.store.Read(), "n1"); n.Status != structs.NodeReady {
+			if n := state.Node(s.Store.Read(), "n1"); n.Status != structs.NodeReady {
 				t.Errorf("the node is %s", n.Status)
 			}
 			before = s.raft.written()
@@ -213,7 +213,7 @@ func TestNodeUpdateCSI_OfDownNodeCountsOnReturn(t *testing.T) {
 		SecretID: secretOf("n1"),
 		Status:   structs.NodeReady,
 	})
-	if i := state.Instance(s.store.Read(), "pl", structs.CSIKindNode, "n1"); !i.Healthy {
+	if i := state.Instance(s.Store.Read(), "pl", structs.CSIKindNode, "n1"); !i.Healthy {
 		t.Errorf("after the node came back its instance is %+v", i)
 	}
 }
@@ -273,14 +273,14 @@ func TestNodeUpdateAllocs_RecordsARecovery(t *testing.T) {
 	s.addAlloc("a1", "n1")
 	var written []bool
 	for _, healthy := range []bool{false, false, true, true, false} {
-		before := s.store.Index()
+		before := s.Store.Index()
 		reportHealth(s, healthy)
-		written = append(written, s.store.Index() != before)
+		written = append(written, s.Store.Index() != before)
 	}
 	if want := []bool{true, false, true, false, false}; !slices.Equal(written, want) {
 		t.Errorf("the reports are written: %v, want %v", written, want)
 	}
-	if a := state.Alloc(s.store.Read(), "a1"); !a.DeploymentStatus.IsHealthy() {
+	if a := state.Alloc(s.Store.Read(), "a1"); !a.DeploymentStatus.IsHealthy() {
 		t.Errorf("the health is %+v", a.DeploymentStatus)
 	}
 }

@@ -14,9 +14,9 @@ import (
 
 // drain starts, changes or cancels the drain of a node. The leader's loop moves the allocations.
 func (n nodes) drain(ctx context.Context, req *structs.NodeDrainRequest, _ *structs.Empty) (uint64, error) {
-	n.drains.Lock()
-	defer n.drains.Unlock()
-	node := state.Node(n.store.Read(), req.NodeID)
+	n.Drains.Lock()
+	defer n.Drains.Unlock()
+	node := state.Node(n.Store.Read(), req.NodeID)
 	if node == nil {
 		return 0, noNode(req.NodeID)
 	}
@@ -25,7 +25,7 @@ func (n nodes) drain(ctx context.Context, req *structs.NodeDrainRequest, _ *stru
 	if err != nil {
 		return 0, err
 	}
-	return fsm.Propose(ctx, n.raft, fsm.NodeDrain, req)
+	return fsm.Propose(ctx, n.Raft, fsm.NodeDrain, req)
 }
 
 // withNotesOf returns a request with the notes of the drain, if it cancels the drain, or changes the drain
@@ -54,13 +54,13 @@ func (n nodes) leave(
 	req *structs.NodeLeaveRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
-	n.drains.Lock()
-	defer n.drains.Unlock()
+	n.Drains.Lock()
+	defer n.Drains.Unlock()
 	err := validate.DrainSpec(req.DrainSpec)
 	if err != nil {
 		return 0, err
 	}
-	return fsm.Propose(ctx, n.raft, fsm.NodeLeave, req)
+	return fsm.Propose(ctx, n.Raft, fsm.NodeLeave, req)
 }
 
 // drainStatus tells what the drain of a node waits for. Some reasons change with the time alone, so a client

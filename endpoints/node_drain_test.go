@@ -22,7 +22,7 @@ func TestNodeDrain_KeepsItsNotes(t *testing.T) {
 	}
 	check := func(when string, want map[string]string) {
 		t.Helper()
-		last := state.Node(s.store.Read(), "n1").LastDrain
+		last := state.Node(s.Store.Read(), "n1").LastDrain
 		if !maps.Equal(last.Meta, want) {
 			t.Errorf("%s: the drain has the notes %v, want %v", when, last.Meta, want)
 		}
@@ -55,8 +55,8 @@ func TestNodeDrain_KeepsItsNotes(t *testing.T) {
 func TestNodeDrain_LocksTheDrains(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	lock := &lockOfDrains{drains: func() bool { return state.Node(s.store.Read(), "n1").DrainStrategy != nil }}
-	s.drains = lock
+	lock := &lockOfDrains{drains: func() bool { return state.Node(s.Store.Read(), "n1").DrainStrategy != nil }}
+	s.Drains = lock
 	must(s, structs.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
 	if !slices.Equal(lock.seen, []bool{false, true}) {
 		t.Errorf("the node drains at the lock and the unlock: %v, want false and true", lock.seen)
@@ -89,8 +89,8 @@ func TestNodeDrainStatus_TellsWhatIsWaitedFor(t *testing.T) {
 func TestNodeLeave_IsToldToTheNextAgent(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
-	lock := &lockOfDrains{drains: func() bool { return state.Node(s.store.Read(), "n1").DrainStrategy != nil }}
-	s.drains = lock
+	lock := &lockOfDrains{drains: func() bool { return state.Node(s.Store.Read(), "n1").DrainStrategy != nil }}
+	s.Drains = lock
 	leave := func(spec *structs.DrainSpec) {
 		t.Helper()
 		must(s, structs.NodeLeave, &structs.NodeLeaveRequest{
@@ -101,18 +101,18 @@ func TestNodeLeave_IsToldToTheNextAgent(t *testing.T) {
 	}
 	left := func() bool {
 		t.Helper()
-		node := state.Node(s.store.Read(), "n1").Copy()
+		node := state.Node(s.Store.Read(), "n1").Copy()
 		return must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node}).Left
 	}
 	if left() {
 		t.Error("a node that has not left is told so")
 	}
 	leave(&structs.DrainSpec{Deadline: time.Hour})
-	if !left() || state.Node(s.store.Read(), "n1").DrainStrategy == nil {
+	if !left() || state.Node(s.Store.Read(), "n1").DrainStrategy == nil {
 		t.Error("a node that has left is not told so, or its registration ends the drain")
 	}
 	leave(nil)
-	if left() || !state.Node(s.store.Read(), "n1").Ready() {
+	if left() || !state.Node(s.Store.Read(), "n1").Ready() {
 		t.Error("the node is not back")
 	}
 	if !slices.Equal(lock.seen, []bool{false, true, true, false}) {

@@ -54,12 +54,12 @@ func (n *reportingNode) setDown() {
 // news returns the events since the last call, without those of the cluster.
 func (n *reportingNode) news() string {
 	var messages []string
-	for _, e := range state.Node(n.store.Read(), "n1").Events {
+	for _, e := range state.Node(n.Store.Read(), "n1").Events {
 		if e.CreateIndex > n.seen && e.Subsystem != "Cluster" {
 			messages = append(messages, e.Message)
 		}
 	}
-	n.seen = n.store.Index()
+	n.seen = n.Store.Index()
 	return strings.Join(messages, "\n")
 }
 

@@ -48,7 +48,7 @@ func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 			return resp.LeaseGrant, nil
 		},
 		"registration": func(s *server) (structs.LeaseGrant, error) {
-			row := *state.Node(s.store.Read(), "n1")
+			row := *state.Node(s.Store.Read(), "n1")
 			resp, err := rpc.Call(s.t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row})
 			if err != nil {
 				return structs.LeaseGrant{}, err

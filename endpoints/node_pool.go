@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"cmp"
 	"context"
 
 	"berth/endpoints/query"
@@ -12,17 +11,7 @@ import (
 )
 
 // nodePools serve NodePool.
-type nodePools struct{ *Endpoints }
-
-func findNodePool(tx *state.ReadTx, name string) (*structs.NodePool, error) {
-	for _, p := range state.NodePools(tx) {
-		if p.Name == name {
-			return p, nil
-		}
-	}
-	return nil, structs.NotFoundf("there is no node pool %q: it is not defined, and no node names it",
-		structs.Cut(name, structs.MaxQuoted))
-}
+type nodePools struct{ *Server }
 
 func (nodePools) list(
 	tx *state.ReadTx,
@@ -30,7 +19,7 @@ func (nodePools) list(
 	resp *structs.NodePoolListResponse,
 ) (err error) {
 	name := func(p *structs.NodePool) string { return p.Name }
-	resp.Pools, err = pageByName(state.NodePools(tx), name, req, resp)
+	resp.Pools, err = query.PageByName(state.NodePools(tx), name, req, resp)
 	return err
 }
 
@@ -39,7 +28,7 @@ func (nodePools) get(
 	req *structs.NodePoolGetRequest,
 	resp *structs.NodePoolGetResponse,
 ) (err error) {
-	resp.Pool, err = findNodePool(tx, req.Name)
+	resp.Pool, err = FindNodePool(tx, req.Name)
 	return err
 }
 
@@ -55,7 +44,7 @@ func (p nodePools) apply(
 	if err != nil {
 		return 0, err
 	}
-	return fsm.Propose(ctx, p.raft, fsm.NodePoolApply, req)
+	return fsm.Propose(ctx, p.Raft, fsm.NodePoolApply, req)
 }
 
 func (nodePools) nodes(
@@ -63,7 +52,7 @@ func (nodePools) nodes(
 	req *structs.NodePoolGetRequest,
 	resp *structs.NodeListResponse,
 ) error {
-	_, err := findNodePool(tx, req.Name)
+	_, err := FindNodePool(tx, req.Name)
 	if err != nil {
 		return err
 	}
@@ -75,28 +64,5 @@ func (nodePools) nodes(
 		},
 	}
 	resp.Nodes, err = l.Page(state.NodesFrom(tx, req.Prefix, query.Start(req)), req, resp)
-	return err
-}
-
-// jobs lists the jobs that name the pool. So the pool all has the jobs that may run on every node, and not
-// all jobs.
-func (nodePools) jobs(
-	tx *state.ReadTx,
-	req *structs.NodePoolGetRequest,
-	resp *structs.JobListResponse,
-) error {
-	_, err := findNodePool(tx, req.Name)
-	if err != nil {
-		return err
-	}
-	l := newJobStubList(tx)
-	l.Keep = func(j *structs.Job) bool {
-		return cmp.Or(j.NodePool, structs.DefaultNodePool) == req.Name
-	}
-	rows := state.JobsFrom(tx,
-		req.RequestNamespace(),
-		req.Prefix,
-		query.Start(req))
-	resp.Jobs, err = l.Page(rows, req, resp)
 	return err
 }

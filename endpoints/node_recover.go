@@ -20,25 +20,25 @@ func (n nodes) accountFor(
 		return false
 	}
 
-	found := state.Unrecorded(n.store.Read(), node.ID, inventory)
-	for chunk := range slices.Chunk(found, max(1, n.config.maxClaims)) {
-		n.logger.Warn("node has attachments without a row, detaching them",
+	found := state.Unrecorded(n.Store.Read(), node.ID, inventory)
+	for chunk := range slices.Chunk(found, max(1, n.Settings.MaxClaims)) {
+		n.Logger.Warn("node has attachments without a row, detaching them",
 			"node_id", node.ID,
 			"attachments", len(chunk),
 			"first_volume_id", chunk[0].VolumeID)
 		entry := &structs.CSIAttachmentsFound{Attachments: chunk}
-		entry.Now = n.now().UnixNano()
-		_, err := fsm.Propose(ctx, n.raft, fsm.AttachmentsFound, entry)
+		entry.Now = n.Now().UnixNano()
+		_, err := fsm.Propose(ctx, n.Raft, fsm.AttachmentsFound, entry)
 		if err != nil {
-			n.logger.Warn("failed to record attachments, waiting for the next report",
+			n.Logger.Warn("failed to record attachments, waiting for the next report",
 				"node_id", node.ID, "error", err)
 			return false
 		}
 	}
 
-	volume := state.Unclaimed(n.store.Read(), node.ID, inventory)
+	volume := state.Unclaimed(n.Store.Read(), node.ID, inventory)
 	if volume != "" {
-		n.logger.Warn("node holds a volume without a claim",
+		n.Logger.Warn("node holds a volume without a claim",
 			"node_id", node.ID, "volume_id", volume)
 	}
 

@@ -14,7 +14,7 @@ func (s *server) markRestored() {
 	s.raft.mu.Lock()
 	defer s.raft.mu.Unlock()
 	s.raft.index++
-	err := s.store.Write(s.raft.index, func(tx *state.WriteTx) error {
+	err := s.Store.Write(s.raft.index, func(tx *state.WriteTx) error {
 		state.Recover(tx, state.New().Read(), 1)
 		return nil
 	})
@@ -72,7 +72,7 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 		t.Error("the node holds volumes without a claim, and is accounted for")
 	}
 	attached := func(volume string) *structs.CSIAttachment {
-		return state.Attachment(s.store.Read(), "default", volume, "n1")
+		return state.Attachment(s.Store.Read(), "default", volume, "n1")
 	}
 	for volume, external := range map[string]string{"held": "ext-n1", "left": "ext-n1", "unknown": "former-id"} {
 		a := attached(volume)
@@ -136,7 +136,7 @@ func forceFrom(node string) *structs.CSIVolumeDetachRequest {
 }
 
 func (s *server) attachmentTo(node string) *structs.CSIAttachment {
-	return state.Attachment(s.store.Read(), "default", "v", node)
+	return state.Attachment(s.Store.Read(), "default", "v", node)
 }
 
 func TestUnclaimedDetach_CallsAnUpNodeFirst(t *testing.T) {
@@ -209,7 +209,7 @@ func TestUnclaimedDetach_NeedsThePluginsIDOfTheNode(t *testing.T) {
 			Name:     "n2",
 		},
 	})
-	s.nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
+	s.Nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
 	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceFrom("n2"))
 	wantText(t, err, "its job running there")
 }

@@ -87,10 +87,10 @@ func (n nodes) updateCSI(
 	req.Upserts = own
 	req.Removes = append(req.Removes, others...)
 	if !req.Unsure && node.Status != structs.NodeDown &&
-		instancesUnchanged(n.store.Read(), req) {
+		instancesUnchanged(n.Store.Read(), req) {
 		return node.ModifyIndex, nil
 	}
-	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req)
+	return fsm.Propose(ctx, n.Raft, fsm.NodeUpdateCSI, req)
 }
 
 // keepOwn returns the instances that the node may report, and the keys of the others: none where no roles
@@ -99,18 +99,18 @@ func (n nodes) updateCSI(
 func (n nodes) keepOwn(
 	instances []*structs.CSIPluginInstance,
 ) (own []*structs.CSIPluginInstance, others []structs.CSIInstanceKey) {
-	if !n.roles {
+	if !n.Roles {
 		return instances, nil
 	}
 
-	tx := n.store.Read()
+	tx := n.Store.Read()
 	for _, i := range instances {
 		if callers.RunsPlugin(tx, i) {
 			own = append(own, i)
 			continue
 		}
 		others = append(others, i.Key())
-		n.logger.Warn("node reports a plugin that no allocation of it runs, ignoring it",
+		n.Logger.Warn("node reports a plugin that no allocation of it runs, ignoring it",
 			"node_id", i.NodeID, "plugin_id", i.PluginID, "kind", i.Kind, "alloc_id", i.AllocID)
 	}
 	return own, others

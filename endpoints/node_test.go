@@ -162,7 +162,7 @@ func TestHeartbeat_WritesOnlyChanges(t *testing.T) {
 	}
 	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	beat(structs.NodeReady)
-	n := state.Node(s.store.Read(), "n1")
+	n := state.Node(s.Store.Read(), "n1")
 	if n.Status != structs.NodeReady ||
 		n.Events[len(n.Events)-1].Message != "Node reregistered by heartbeat" {
 		t.Errorf("the node is %s", n.Status)
@@ -215,7 +215,7 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 	if _, err := rpc.Call(ctx, pool.At(ln.Addr().String()), structs.NodeRegister, register); err != nil {
 		t.Fatal(err)
 	}
-	if s.nodes.Session("n1") != nil {
+	if s.Nodes.Session("n1") != nil {
 		t.Error("a forwarded request bound the forwarder's connection")
 	}
 	register.Forwarded = false
@@ -223,17 +223,17 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	detach := nodeconn.Detach{Claim: structs.CSIClaimKey{VolumeID: "v"}, NodeID: "n1"}
-	if err := nodeconn.DetachFromNode(ctx, s.nodes, time.Minute, detach); err != nil {
+	if err := nodeconn.DetachFromNode(ctx, s.Nodes, time.Minute, detach); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-called; got != "v" {
 		t.Errorf("the node was called for volume %q, want v", got)
 	}
-	session := s.nodes.Session("n1")
+	session := s.Nodes.Session("n1")
 	pool.Drop(ln.Addr().String())
 	<-session.Done()
-	err = nodeconn.DetachFromNode(ctx, s.nodes, time.Minute, detach)
-	if !structs.IsKind(err, structs.KindUnavailable) || s.nodes.Session("n1") != nil {
+	err = nodeconn.DetachFromNode(ctx, s.Nodes, time.Minute, detach)
+	if !structs.IsKind(err, structs.KindUnavailable) || s.Nodes.Session("n1") != nil {
 		t.Errorf("after the connection ended: %v", err)
 	}
 }
@@ -286,7 +286,7 @@ func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),
 	}).Allocs
-	if len(mine) != 1 || mine["a1"] != state.Alloc(s.store.Read(), "a1").AllocModifyIndex {
+	if len(mine) != 1 || mine["a1"] != state.Alloc(s.Store.Read(), "a1").AllocModifyIndex {
 		t.Errorf("n1 should have %v", mine)
 	}
 	got := must(s, structs.AllocsGet, &structs.AllocsGetRequest{
@@ -305,7 +305,7 @@ func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
 			{ID: "a2", ClientStatus: structs.AllocFailed},
 		},
 	})
-	if a := state.Alloc(s.store.Read(), "a2"); a.ClientStatus != structs.AllocPending {
+	if a := state.Alloc(s.Store.Read(), "a2"); a.ClientStatus != structs.AllocPending {
 		t.Errorf("another node made a2 %s", a.ClientStatus)
 	}
 }
@@ -315,7 +315,7 @@ func TestNodeDeregister_RejectsNodesInUseAndUnknownNodes(t *testing.T) {
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
 	eval := must(s, structs.NodeEvaluate, &structs.NodeGetWriteRequest{NodeID: "n1"})
-	if len(eval.EvalIDs) != 1 || state.Eval(s.store.Read(), eval.EvalIDs[0]).JobID != "job-a1" {
+	if len(eval.EvalIDs) != 1 || state.Eval(s.Store.Read(), eval.EvalIDs[0]).JobID != "job-a1" {
 		t.Errorf("evaluations %v", eval.EvalIDs)
 	}
 	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{
@@ -340,7 +340,7 @@ func TestNodeDeregister_RejectsNodesInUseAndUnknownNodes(t *testing.T) {
 		t.Errorf("requests with too many or unknown nodes made %d log entries", n-written)
 	}
 	must(s, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
-	if s.nodes.Session("n1") != nil {
+	if s.Nodes.Session("n1") != nil {
 		t.Error("the connection of a deleted node was kept")
 	}
 }
@@ -377,7 +377,7 @@ func TestNodeClientAllocs_EndsTheWaitForOwnAllocations(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	ask.MinIndex = s.store.Index()
+	ask.MinIndex = s.Store.Index()
 	if _, err := rpc.Call(ctx, s.rpc, structs.NodeClientAllocs, ask); !structs.IsKind(err, structs.KindTimeout) {
 		t.Errorf("got %v, want timeout", err)
 	}
@@ -427,7 +427,7 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 		}
 		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: structs.NodeDown})
 		gate := make(chan struct{})
-		s.Endpoints.raft = gatedRaft{s.Endpoints.raft, gate}
+		s.Endpoints.Raft = gatedRaft{s.Endpoints.Raft, gate}
 		before := s.raft.written()
 		var beats sync.WaitGroup
 		for _, id := range ids {
@@ -449,7 +449,7 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 			t.Errorf("got %d entries, want 2", n)
 		}
 		for _, id := range ids {
-			n := state.Node(s.store.Read(), id)
+			n := state.Node(s.Store.Read(), id)
 			last := n.Events[len(n.Events)-1].Message
 			if n.Status != structs.NodeReady || last != "Node reregistered by heartbeat" {
 				t.Fatalf("%s is %s, last %q", id, n.Status, last)

@@ -7,7 +7,7 @@ import (
 )
 
 // plugins serve CSIPlugin.
-type plugins struct{ *Endpoints }
+type plugins struct{ *Server }
 
 func noPlugin(id string) error {
 	return structs.NotFoundf("there is no CSI plugin %q", id)

@@ -16,7 +16,7 @@ func TestClaim_IsOneThatTheAllocationAsksFor(t *testing.T) {
 	s.addNode("n1", "a")
 	s.addVolume("v")
 	s.addVolume("w")
-	s.roles = true
+	s.Roles = true
 	s.addAlloc("plain", "n1")
 	s.addAlloc("writes", "n1", asksFor("v"))
 	s.addAlloc("reads", "n1", asksIn(reader, "v"), readsOnly)
@@ -54,7 +54,7 @@ func TestClaim_IsOneThatTheAllocationAsksFor(t *testing.T) {
 		if structs.IsKind(err, structs.KindDenied) == c.asked {
 			t.Errorf("%s: %v", name, err)
 		}
-		made := state.Claim(s.store.Read(), "default", c.volume, c.alloc)
+		made := state.Claim(s.Store.Read(), "default", c.volume, c.alloc)
 		if made != nil && made.Class() == claim.Class() && !c.asked {
 			t.Errorf("%s: there is the claim %s", name, made.Class())
 		}
@@ -94,7 +94,7 @@ func readsOnly(g *structs.TaskGroup) {
 // The servers send the secrets of volumes with their calls to a plugin.
 func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 	s := newServer(t)
-	s.roles = true
+	s.Roles = true
 	s.addNode("n1", "a")
 	s.addNode("n2", "a")
 	s.addAlloc("plain", "n1")
@@ -121,7 +121,7 @@ func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 			CSIInfo: structs.CSIInfo{PluginID: c.plugin, AllocID: c.alloc, Healthy: true},
 		}
 		has := func() bool {
-			return state.Instance(s.store.Read(), c.plugin, c.kind, "n1") != nil
+			return state.Instance(s.Store.Read(), c.plugin, c.kind, "n1") != nil
 		}
 		report := func(list ...*structs.CSIPluginInstance) {
 			must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
@@ -162,7 +162,7 @@ func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 		change.Upserts = []*structs.CSIPluginInstance{row}
 		own := *change
 		must(s, structs.NodeUpdateCSI, &own)
-		has := state.Instance(s.store.Read(), "pl", row.Kind, "n1") != nil
+		has := state.Instance(s.Store.Read(), "pl", row.Kind, "n1") != nil
 		if has != (alloc == "both") {
 			t.Errorf("of allocation %s: reported %t", alloc, has)
 		}
@@ -209,7 +209,7 @@ func (s *server) follow(old, id, node string) {
 	job.Namespace = "default"
 	job.TaskGroups[0].Volumes = nil
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-	stored := state.Job(s.store.Read(), "default", job.ID)
+	stored := state.Job(s.Store.Read(), "default", job.ID)
 	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
@@ -225,7 +225,7 @@ func (s *server) follow(old, id, node string) {
 			AwaitedAllocations: []string{old},
 		}},
 	})
-	if state.Alloc(s.store.Read(), id) == nil {
+	if state.Alloc(s.Store.Read(), id) == nil {
 		s.t.Fatalf("allocation %s was not placed", id)
 	}
 }

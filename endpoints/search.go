@@ -12,7 +12,7 @@ import (
 )
 
 // searches serve Search.
-type searches struct{ *Endpoints }
+type searches struct{ *Server }
 
 // idsFunc yields the IDs of a context that begin with a prefix, in a namespace, in their order.
 type idsFunc func(tx *state.ReadTx, ns, prefix string) iter.Seq[string]

@@ -20,7 +20,7 @@ func (s *server) putVariable(path, item, value string) {
 	s.t.Helper()
 	text, err := json.Marshal(structs.VariableItems{item: value})
 	require.NoError(s.t, err)
-	sealed, err := s.keys.Seal(structs.VariablePlace(structs.DefaultNamespace, path), text)
+	sealed, err := s.Keys.Seal(structs.VariablePlace(structs.DefaultNamespace, path), text)
 	require.NoError(s.t, err)
 	mustPropose(s, fsm.VariablePut, &structs.VariableChange{
 		Namespace: structs.DefaultNamespace,

@@ -14,7 +14,7 @@ import (
 )
 
 // services serves ServiceRegistration. The instances of services are part of the rows of their allocations.
-type services struct{ *Endpoints }
+type services struct{ *Server }
 
 // list lists the services of the namespaces of a request, those whose names have its prefix.
 func (services) list(
@@ -27,7 +27,7 @@ func (services) list(
 	space := func(s *structs.ServiceListStub) string { return s.Namespace }
 	all := *req
 	all.Prefix = "" // the prefix is a service's
-	resp.Services, err = pageByName(sum.stubs(), space, &all, resp)
+	resp.Services, err = query.PageByName(sum.stubs(), space, &all, resp)
 	return err
 }
 

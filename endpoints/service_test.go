@@ -58,7 +58,7 @@ func (s *server) addAllocIn(ns, id, node string) {
 	job.Namespace = ns
 	job.TaskGroups[0].Volumes = nil
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-	stored := state.Job(s.store.Read(), ns, job.ID)
+	stored := state.Job(s.Store.Read(), ns, job.ID)
 	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
@@ -178,10 +178,10 @@ func TestServices_Found(t *testing.T) {
 		t.Errorf("pages of %d and %v", len(page.Services), got)
 	}
 	got := page.Services[0]
-	want := anOffer("a1", "web").Registration(state.Alloc(s.store.Read(), "a1"), "dc1")
+	want := anOffer("a1", "web").Registration(state.Alloc(s.Store.Read(), "a1"), "dc1")
 	if got.CreateIndex == 0 || got.Namespace != want.Namespace || got.NodeID != "n1" || got.JobID != "job-a1" ||
 		got.AllocID != "a1" || got.Port != 80 || got.Address != "10.0.0.1" ||
-		got.Datacenter != state.Node(s.store.Read(), "n1").Datacenter {
+		got.Datacenter != state.Node(s.Store.Read(), "n1").Datacenter {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -326,7 +326,7 @@ func TestNodeUpdateAllocs_UnchangedServicesWriteNothing(t *testing.T) {
 	}
 	before := s.raft.written()
 	s.offer("n1", "a1")
-	if n := s.raft.written() - before; n != 1 || state.Alloc(s.store.Read(), "a1").Services != nil {
+	if n := s.raft.written() - before; n != 1 || state.Alloc(s.Store.Read(), "a1").Services != nil {
 		t.Errorf("a report without services: %d entries", n)
 	}
 }
@@ -350,7 +350,7 @@ func TestNodeUpdateAllocs_RecordsAChangedNetworkAlone(t *testing.T) {
 		report := offers("n1", "a1")
 		report.Allocs[0].NetworkStatus = c.reported
 		must(s, structs.NodeUpdateAllocs, report)
-		got := state.Alloc(s.store.Read(), "a1").NetworkStatus
+		got := state.Alloc(s.Store.Read(), "a1").NetworkStatus
 		if n := s.raft.written() - before; n != c.entries || got == nil || got.Address != c.address {
 			t.Errorf("report %d: %d log entries, want %d; the network is %+v", i, n, c.entries, got)
 		}

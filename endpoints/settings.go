@@ -6,26 +6,32 @@ import (
 	"berth/structs"
 )
 
-// settings tune the procedures. Tests change them.
-type settings struct {
-	holdTimeout   time.Duration // how long a request waits for a leader to be elected
-	answerTimeout time.Duration // a leader that was voted out shows within it that it still answers
-	volumeTimeout time.Duration // how long a request waits for a volume to be created or deleted
-	maxClaims     int           // claims in one claim or unpublish request
-	writes        int           // log entries of requests in flight
-	writeQueue    int           // requests that wait for one of them to end
-	turnQueue     int           // requests that wait while another records the same volume or job
+// WritePatience is how long a request waits until it may write.
+const WritePatience = time.Second
+
+// HoldPoll is how often a request that waits for an election looks for its result.
+const HoldPoll = 50 * time.Millisecond
+
+// Settings tune the procedures. Tests change them.
+type Settings struct {
+	HoldTimeout   time.Duration // how long a request waits for a leader to be elected
+	AnswerTimeout time.Duration // a leader that was voted out shows within it that it still answers
+	VolumeTimeout time.Duration // how long a request waits for a volume to be created or deleted
+	MaxClaims     int           // claims in one claim or unpublish request
+	Writes        int           // log entries of requests in flight
+	WriteQueue    int           // requests that wait for one of them to end
+	TurnQueue     int           // requests that wait while another records the same volume or job
 }
 
-// defaultSettings returns values for small and large clusters.
-func defaultSettings() settings {
-	return settings{
-		holdTimeout:   5 * time.Second,
-		answerTimeout: 500 * time.Millisecond,
-		volumeTimeout: 5 * time.Minute,
-		maxClaims:     structs.MaxClaims,
-		writes:        512,
-		writeQueue:    1024,
-		turnQueue:     64,
+// DefaultSettings returns values for small and large clusters.
+func DefaultSettings() Settings {
+	return Settings{
+		HoldTimeout:   5 * time.Second,
+		AnswerTimeout: 500 * time.Millisecond,
+		VolumeTimeout: 5 * time.Minute,
+		MaxClaims:     structs.MaxClaims,
+		Writes:        512,
+		WriteQueue:    1024,
+		TurnQueue:     64,
 	}
 }

@@ -11,26 +11,6 @@ import (
 	"berth/structs"
 )
 
-// Consul is what the procedures do in Consul.
-type Consul interface {
-	// CreateToken makes a token with the rights of a service and returns its secret. After an error the token
-	// may exist, or may exist later.
-	CreateToken(ctx context.Context, t ServiceToken) (structs.Secret, error)
-	// RevokeToken deletes a token. One that is gone is no error.
-	RevokeToken(ctx context.Context, accessorID string) error
-	// CheckSubmitter returns an error if the submitter of a job may not register services with these names.
-	CheckSubmitter(ctx context.Context, token structs.Secret, services []string) error
-	// SetGateway writes the configuration entry of a gateway.
-	SetGateway(ctx context.Context, service string, g *structs.Gateway) error
-}
-
-// ServiceToken is an order of a token.
-type ServiceToken struct {
-	AccessorID  string
-	Service     string
-	Description string
-}
-
 // revokeTimeout bounds the work after a failed derivation.
 const revokeTimeout = 15 * time.Second
 
@@ -42,11 +22,11 @@ func (n nodes) deriveSIToken(
 	req *structs.DeriveSITokenRequest,
 	resp *structs.DeriveSITokenResponse,
 ) (uint64, error) {
-	if n.consul == nil {
+	if n.Consul == nil {
 		return 0, structs.Preconditionf("the servers use no Consul: they need a consul block with an address")
 	}
 
-	services, err := meshTasks(n.store.Read(), node, req)
+	services, err := meshTasks(n.Store.Read(), node, req)
 	if err != nil {
 		return 0, err
 	}
@@ -64,7 +44,7 @@ func (n nodes) deriveSIToken(
 		})
 	}
 
-	index, err := fsm.Propose(ctx, n.raft, fsm.SITokensRegister, entry)
+	index, err := fsm.Propose(ctx, n.Raft, fsm.SITokensRegister, entry)
 	if err != nil {
 		return 0, err
 	}
@@ -143,12 +123,12 @@ func (n nodes) createTokens(
 ) (structs.Secrets, error) {
 	ctx, cancel := context.WithCancelCause(request)
 	defer cancel(nil)
-	cluster := state.ClusterID(n.store.Read())
+	cluster := state.ClusterID(n.Store.Read())
 	secrets := make([]structs.Secret, len(rows))
 	var calls sync.WaitGroup
 	for i, row := range rows {
 		calls.Go(func() {
-			secret, err := n.consul.CreateToken(ctx, ServiceToken{
+			secret, err := n.Consul.CreateToken(ctx, ServiceToken{
 				AccessorID:  row.AccessorID,
 				Service:     services[row.TaskName],
 				Description: tokenDescription(cluster, row),
@@ -189,18 +169,18 @@ func (n nodes) giveUpTokens(ctx context.Context, entry *structs.SITokenAccessors
 	defer cancel()
 	var calls sync.WaitGroup
 	calls.Go(func() {
-		_, err := fsm.Propose(ctx, n.raft, fsm.SITokensGiveUp, entry)
+		_, err := fsm.Propose(ctx, n.Raft, fsm.SITokensGiveUp, entry)
 		if err != nil {
-			n.logger.Warn("failed to give up tokens; they are revoked when their allocation ends",
+			n.Logger.Warn("failed to give up tokens; they are revoked when their allocation ends",
 				"alloc_id", entry.Accessors[0].AllocID, "error", err)
 		}
 	})
 
 	for _, row := range entry.Accessors {
 		calls.Go(func() {
-			err := n.consul.RevokeToken(ctx, row.AccessorID)
+			err := n.Consul.RevokeToken(ctx, row.AccessorID)
 			if err != nil {
-				n.logger.Debug("failed to revoke a token; the leader does it again",
+				n.Logger.Debug("failed to revoke a token; the leader does it again",
 					"accessor_id", row.AccessorID, "error", err)
 			}
 		})

@@ -68,7 +68,7 @@ func meshServer(t *testing.T) (*server, *fakeConsul) {
 	t.Helper()
 	s := newServer(t)
 	f := &fakeConsul{}
-	s.consul = f
+	s.Consul = f
 	s.addNode("n1", "z")
 	s.addNode("n2", "z")
 	s.addAlloc("a1", "n1", func(g *structs.TaskGroup) {
@@ -93,7 +93,7 @@ func derivation(tasks ...string) *structs.DeriveSITokenRequest {
 
 // tokenRows returns the tokens of a1, those that the leader revokes with a "-".
 func (s *server) tokenRows() (rows []string) {
-	for t := range state.SITokensOf(s.store.Read(), "a1") {
+	for t := range state.SITokensOf(s.Store.Read(), "a1") {
 		text := t.TaskName
 		if t.RevokeTime != 0 {
 			text = "-" + text
@@ -141,13 +141,13 @@ func TestDeriveSIToken_RejectsOtherNodesAllocationsAndTasks(t *testing.T) {
 	if len(f.made)+len(f.revoked)+len(s.tokenRows()) > 0 {
 		t.Errorf("rejected requests have made %v and left the rows %v", f.made, s.tokenRows())
 	}
-	s.consul = nil
+	s.Consul = nil
 	rejected(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
 }
 
 func TestDeriveSIToken_RejectsAnAllocationThatIsToStop(t *testing.T) {
 	s, f := meshServer(t)
-	job := state.Job(s.store.Read(), "default", "job-a1")
+	job := state.Job(s.Store.Read(), "default", "job-a1")
 	stop := evaluationOf(job, structs.TriggerJobDeregister, 1)
 	stop.Status = structs.EvalComplete
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
@@ -174,9 +174,9 @@ func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 	if len(resp.Tokens) != 2 || resp.Index == 0 {
 		t.Fatalf("got %d tokens at index %d", len(resp.Tokens), resp.Index)
 	}
-	cluster := state.ClusterID(s.store.Read())
+	cluster := state.ClusterID(s.Store.Read())
 	for task, service := range map[string]string{"proxy": "web", "api": "api"} {
-		for row := range state.SITokensOf(s.store.Read(), "a1", task) {
+		for row := range state.SITokensOf(s.Store.Read(), "a1", task) {
 			want := ServiceToken{
 				AccessorID:  row.AccessorID,
 				Service:     service,
@@ -191,7 +191,7 @@ func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 		}
 	}
 	var saved bytes.Buffer
-	if err := s.store.Save(&saved); err != nil {
+	if err := s.Store.Save(&saved); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{saved.String(), s.raft.log.String(), fmt.Sprintf("%+v", resp)} {
@@ -281,7 +281,7 @@ func TestDeriveSIToken_GoesToTheLeader(t *testing.T) {
 		t.Error("the answer of the leader is lost")
 	}
 	s.raft.leader = ""
-	s.config.holdTimeout = time.Millisecond
+	s.Settings.HoldTimeout = time.Millisecond
 	rejected(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy"))
 	if len(f.made) > 0 {
 		t.Error("a follower has made a token")

@@ -23,8 +23,8 @@ var assertMethod = structs.Method[assertRequest, structs.Empty]{Name: "Test.Asse
 // the served requests.
 func serveAssert(t *testing.T, s *server, socket string) *int {
 	t.Helper()
-	s.Endpoints.socket = socket
-	s.Endpoints.name = "server-1"
+	s.Endpoints.Socket = socket
+	s.Endpoints.Name = "server-1"
 	served := 0
 	s.rpc.Close()
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), write(s.Endpoints, assertMethod, s.socketOnly, func(

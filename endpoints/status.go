@@ -10,16 +10,16 @@ import (
 )
 
 // statuses serve Status, Operator and System.
-type statuses struct{ *Endpoints }
+type statuses struct{ *Server }
 
 func (s statuses) ping(*structs.Empty) {}
 
 func (s statuses) leader(resp *structs.StatusLeaderResponse) {
-	resp.Leader, _, _, _ = s.raft.Leader()
+	resp.Leader, _, _, _ = s.Raft.Leader()
 }
 
 func (s statuses) peers(resp *structs.StatusPeersResponse) {
-	for _, server := range s.raft.Configuration() {
+	for _, server := range s.Raft.Configuration() {
 		resp.Peers = append(resp.Peers, server.Address)
 	}
 }
@@ -29,7 +29,7 @@ func (s statuses) raftConfiguration(
 	_ *structs.QueryRequest,
 	resp *structs.RaftConfigurationResponse,
 ) error {
-	resp.Servers = s.raft.Configuration()
+	resp.Servers = s.Raft.Configuration()
 	return nil
 }
 
@@ -42,7 +42,7 @@ func (s statuses) removePeer(
 		return 0, structs.Invalidf(
 			"removing a server: expected either its ID or its address")
 	}
-	return s.raft.RemovePeer(req.ID, req.Address)
+	return s.Raft.RemovePeer(req.ID, req.Address)
 }
 
 func (s statuses) transferLeadership(
@@ -54,7 +54,7 @@ func (s statuses) transferLeadership(
 		return 0, structs.Invalidf(
 			"transferring the leadership: expected either the ID or the address of a server")
 	}
-	return s.store.Index(), s.raft.TransferLeadership(ctx, req.ID, req.Address)
+	return s.Store.Index(), s.Raft.TransferLeadership(ctx, req.ID, req.Address)
 }
 
 func (s statuses) collectGarbage(
@@ -62,8 +62,8 @@ func (s statuses) collectGarbage(
 	_ *structs.WriteRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
-	index, err := s.collect(ctx, s.raft)
-	return max(index, s.store.Index()), err
+	index, err := s.CollectGarbage(ctx, s.Raft)
+	return max(index, s.Store.Index()), err
 }
 
 func (statuses) schedulerConfig(
@@ -85,20 +85,10 @@ func (s statuses) setSchedulerConfig(
 	if err != nil {
 		return 0, err
 	}
-	index, err := fsm.Propose(ctx, s.raft, fsm.SchedulerConfigSet, req)
+	index, err := fsm.Propose(ctx, s.Raft, fsm.SchedulerConfigSet, req)
 	if req.CAS && structs.IsKind(err, structs.KindConflict) {
-		return max(index, s.store.Index()), nil // the answer says so
+		return max(index, s.Store.Index()), nil // the answer says so
 	}
 	resp.Updated = err == nil
 	return index, err
-}
-
-// rejectRegistration returns an error while the configuration of the scheduler rejects new versions of jobs
-// and dispatches.
-func (e *Endpoints) rejectRegistration() error {
-	if !state.SchedulerConfig(e.store.Read()).RejectJobRegistration {
-		return nil
-	}
-	return structs.Deniedf("the servers register no jobs now: an operator has set RejectJobRegistration; " +
-		"\"berth operator scheduler set-config -reject-job-registration=false\" ends that")
 }

@@ -5,15 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state"
 	"berth/structs"
 )
 
 // checkSubmitter returns an error if the submitter of a job may not register its services in Consul.
 func (j jobs) checkSubmitter(ctx context.Context, job *structs.Job, token structs.Secret) error {
-	if j.consul == nil {
+	if j.Consul == nil {
 		return nil
 	}
-	return j.consul.CheckSubmitter(ctx, token, consulServices(job))
+	return j.Consul.CheckSubmitter(ctx, token, consulServices(job))
 }
 
 // consulServices returns the names of the services that a job registers in Consul, each once.
@@ -42,4 +43,14 @@ func holdsToken(s *structs.JobSubmission, token structs.Secret) bool {
 	return token != "" && slices.ContainsFunc(texts, func(text string) bool {
 		return strings.Contains(text, string(token))
 	})
+}
+
+// rejectRegistration returns an error while the configuration of the scheduler rejects new versions of jobs
+// and dispatches.
+func (j jobs) rejectRegistration() error {
+	if !state.SchedulerConfig(j.Store.Read()).RejectJobRegistration {
+		return nil
+	}
+	return structs.Deniedf("the servers register no jobs now: an operator has set RejectJobRegistration; " +
+		"\"berth operator scheduler set-config -reject-job-registration=false\" ends that")
 }

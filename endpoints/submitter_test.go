@@ -45,7 +45,7 @@ func registration(priority int, token structs.Secret) *structs.JobRegisterReques
 func submitterServer(t *testing.T) (*server, *fakeConsul) {
 	s := newServer(t)
 	f := &fakeConsul{right: submitterToken}
-	s.consul = f
+	s.Consul = f
 	return s, f
 }
 
@@ -64,7 +64,7 @@ func TestRegister_ChecksTheRightsOfTheSubmitter(t *testing.T) {
 	}
 	rejected(s, structs.KindDenied, structs.JobRevert, &structs.JobRevertRequest{JobID: "j"})
 	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "j", ConsulToken: submitterToken})
-	if got := state.Job(s.store.Read(), "default", "j").Priority; got != 50 {
+	if got := state.Job(s.Store.Read(), "default", "j").Priority; got != 50 {
 		t.Errorf("the job has priority %d after the revert", got)
 	}
 }
@@ -96,7 +96,7 @@ func TestRegister_StoresNoToken(t *testing.T) {
 			must(s, structs.JobRegister, registration(60, submitterToken))
 			must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "j", ConsulToken: submitterToken})
 			var saved bytes.Buffer
-			if err := s.store.Save(&saved); err != nil {
+			if err := s.Store.Save(&saved); err != nil {
 				t.Fatal(err)
 			}
 			texts := []string{saved.String(), s.raft.log.String(), fmt.Sprintf("%+v %+v", resp, req.WithoutToken())}
@@ -105,7 +105,7 @@ func TestRegister_StoresNoToken(t *testing.T) {
 					t.Error("the token is in the state, in the log or in a text")
 				}
 			}
-			stored := state.JobSubmission(s.store.Read(), "default", "j", 0) != nil
+			stored := state.JobSubmission(s.Store.Read(), "default", "j", 0) != nil
 			if stored != (name == "none") || stored == strings.Contains(resp.Warnings, "-consul-token") {
 				t.Errorf("source stored: %v, warnings %q", stored, resp.Warnings)
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 // volumes serve the methods of CSIVolume that show volumes.
-type volumes struct{ *Endpoints }
+type volumes struct{ *Server }
 
 func noVolume(ns, id string) error { return release.NoVolume(ns, id) }
 
@@ -39,7 +39,7 @@ const fewClaims = 64
 
 // isSmall reports whether the answer for a volume, which has all of its claims, takes no time.
 func (v volumes) isSmall(req *structs.CSIVolumeGetRequest) bool {
-	return state.ClaimCount(v.store.Read(), req.RequestNamespace(), req.ID) <= fewClaims
+	return state.ClaimCount(v.Store.Read(), req.RequestNamespace(), req.ID) <= fewClaims
 }
 
 func volumeKey(v *structs.CSIVolume) []string {

@@ -36,7 +36,7 @@ func TestClaimRelease_ReleasesOneClaimWithTheWordOfItsNode(t *testing.T) {
 		!slices.Equal(n.called(), []string{structs.ClientCSINodeDetach.Name}) {
 		t.Errorf("got %+v; claimed %t; called %v", got, s.claimed(), n.called())
 	}
-	if state.Claim(s.store.Read(), "default", "v", "a2") == nil {
+	if state.Claim(s.Store.Read(), "default", "v", "a2") == nil {
 		t.Error("the claim of another allocation was released")
 	}
 	rejected(s, structs.KindNotFound, structs.VolumeClaimRelease, releaseV)
@@ -48,7 +48,7 @@ func TestClaimForce_IsOneClaimOverTheSocketAlone(t *testing.T) {
 	s.claim("v", "a2", "n1")
 	s.setNodeDown("n1")
 	n.answer = func(string, any, any) error { return structs.Timeoutf("no answer") }
-	s.Endpoints.socket = "/run/berth.sock"
+	s.Endpoints.Socket = "/run/berth.sock"
 	wantSocket(t, rejected(s, structs.KindDenied, structs.VolumeClaimForce, releaseV), "/run/berth.sock")
 	forged := *releaseV
 	forged.Force = true
@@ -62,10 +62,10 @@ func TestClaimForce_IsOneClaimOverTheSocketAlone(t *testing.T) {
 	if err != nil || s.claimed() || got.Proof != structs.DetachVouched {
 		t.Fatalf("over the socket: got %+v, error %v; claimed %t", got, err, s.claimed())
 	}
-	if state.Claim(s.store.Read(), "default", "v", "a2") == nil {
+	if state.Claim(s.Store.Read(), "default", "v", "a2") == nil {
 		t.Error("the claim of another allocation was released")
 	}
-	if a := state.Alloc(s.store.Read(), "a1"); a.ClientStatus != structs.AllocLost {
+	if a := state.Alloc(s.Store.Read(), "a1"); a.ClientStatus != structs.AllocLost {
 		t.Errorf("the allocation is %s", a.ClientStatus)
 	}
 	f := s.getVolume("v").Forced

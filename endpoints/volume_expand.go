@@ -16,7 +16,7 @@ func (c claims) nodeExpanded(
 	_ *structs.Empty,
 ) (uint64, error) {
 	plugin := ""
-	v := state.Volume(c.store.Read(), req.RequestNamespace(), req.VolumeID)
+	v := state.Volume(c.Store.Read(), req.RequestNamespace(), req.VolumeID)
 	if v != nil {
 		plugin = v.PluginID
 	}
@@ -28,7 +28,7 @@ func (c claims) nodeExpanded(
 		own.Message = structs.Cut(own.Message, structs.MaxErrorText)
 		req.Err = &own
 	}
-	return fsm.Propose(ctx, c.raft, fsm.NodeExpanded, req)
+	return fsm.Propose(ctx, c.Raft, fsm.NodeExpanded, req)
 }
 
 // expandedOnNodes reports whether each node that has the volume has expanded the file system on it, or why a

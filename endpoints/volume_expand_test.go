@@ -12,7 +12,7 @@ import (
 // themselves.
 func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 	config := quickSettings()
-	config.volumeTimeout = config.holdTimeout
+	config.VolumeTimeout = config.HoldTimeout
 	s := newServer(t, config)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
@@ -42,7 +42,7 @@ func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 	}
 	must(s, structs.CSIVolumeNodeExpanded, reported)
 	wantText(t, rejected(s, structs.KindInternal, structs.CSIVolumeCreate, grow), "it is broken")
-	c := state.Claim(s.store.Read(), "default", "v", "a1")
+	c := state.Claim(s.Store.Read(), "default", "v", "a1")
 	if len(c.ExpandError.Message) > structs.MaxErrorText+3 {
 		t.Errorf("the error has %d bytes", len(c.ExpandError.Message))
 	}

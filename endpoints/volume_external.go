@@ -99,7 +99,7 @@ func (v volumes) external(
 	ctx context.Context,
 	req *structs.CSIVolumeExternalRequest,
 ) (*structs.CSIVolumeExternalResponse, error) {
-	tx := v.store.Read()
+	tx := v.Store.Read()
 	plugin := state.Plugin(tx, req.PluginID)
 	if plugin == nil {
 		return nil, noPlugin(req.PluginID)
@@ -226,7 +226,7 @@ func (l *externalList) remaining() int {
 // callPlace calls a place for its next page with at most the given number of volumes.
 func (l *externalList) callPlace(ctx context.Context, p *place, most int) {
 	to := nodeconn.Target{
-		Nodes: l.nodes,
+		Nodes: l.Nodes,
 		IDs:   p.nodes,
 		Limit: externalTimeout,
 	}

@@ -27,8 +27,8 @@ func (s *server) addRootKey(id string) {
 		KEK:     "kek",
 		Digest:  []byte(id),
 	})
-	require.NoError(s.t, s.keys.Add(id, bytes.Repeat([]byte{byte(len(id))}, keyring.KeySize)))
-	require.NoError(s.t, s.keys.Use(id))
+	require.NoError(s.t, s.Keys.Add(id, bytes.Repeat([]byte{byte(len(id))}, keyring.KeySize)))
+	require.NoError(s.t, s.Keys.Use(id))
 }
 
 // sealedVolume is a volume to register, whose secret is the canary.
@@ -40,7 +40,7 @@ func sealedVolume(id string) *structs.CSIVolume {
 }
 
 func (s *server) row(id string) *structs.CSIVolume {
-	return state.Volume(s.store.Read(), "default", id)
+	return state.Volume(s.Store.Read(), "default", id)
 }
 
 func (s *server) claimOf(volume, alloc, node string) *structs.CSIClaimGetRequest {
@@ -89,7 +89,7 @@ func TestVolumeRegister_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	require.Nil(t, ready.Volume.SealedSecrets)
 	require.Nil(t, ready.Attachment.Secrets)
 	require.Nil(t, ready.Attachment.SealedSecrets)
-	a := state.Attachment(s.store.Read(), "default", "v", "n1")
+	a := state.Attachment(s.Store.Read(), "default", "v", "n1")
 	require.Equal(t, s.row("v").SealedSecrets, a.SealedSecrets)
 
 	require.NotContains(t, s.raft.log.String(), canary)
@@ -107,7 +107,7 @@ func TestVolumeRegister_KeepsTheRowForEqualSecrets(t *testing.T) {
 	other := sealedVolume("v")
 	other.Secrets = structs.Secrets{"password": "another"}
 	must(s, structs.CSIVolumeRegister, registerRequest(other))
-	opened, err := sealing.OpenVolume(s.keys, s.row("v"))
+	opened, err := sealing.OpenVolume(s.Keys, s.row("v"))
 	require.NoError(t, err)
 	require.Equal(t, structs.Secrets{"password": "another"}, opened.Secrets)
 }
@@ -139,7 +139,7 @@ func TestVolumeRegister_WarnsOfSecretsWithoutARootKey(t *testing.T) {
 func TestVolumeRegister_StoresPlainSecretsBesideAnOlderServer(t *testing.T) {
 	s := newServer(t)
 	s.addRootKey("k1")
-	s.level = func() int { return volumesecrets.SealedLevel - 1 }
+	s.Level = func() int { return volumesecrets.SealedLevel - 1 }
 	s.addNode("n1", "a")
 	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
 	require.NotEmpty(t, resp.Warnings)
@@ -154,7 +154,7 @@ func TestClaimGet_WaitsForTheRootKeyOfTheSecrets(t *testing.T) {
 	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
 	s.claim("v", "a1", "n1")
 	s.confirmAttach("v", "n1")
-	s.keys.Remove("k1")
+	s.Keys.Remove("k1")
 	// The kind lets the node ask again.
 	err := rejected(s, structs.KindUnavailable, structs.CSIClaimGet, s.claimOf("v", "a1", "n1"))
 	require.ErrorContains(t, err, "root key k1")
@@ -163,7 +163,7 @@ func TestClaimGet_WaitsForTheRootKeyOfTheSecrets(t *testing.T) {
 func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	s := newServer(t)
 	s.addRootKey("k1")
-	s.config.volumeTimeout = time.Millisecond
+	s.Settings.VolumeTimeout = time.Millisecond
 	s.addNode("n1", "a")
 	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
 	stored := s.row("v").SealedSecrets
@@ -173,7 +173,7 @@ func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	})
 	row := s.row("v")
 	require.Equal(t, stored, row.Deletion.SealedSecrets)
-	opened, err := sealing.OpenVolume(s.keys, row)
+	opened, err := sealing.OpenVolume(s.Keys, row)
 	require.NoError(t, err)
 	require.Equal(t, structs.Secrets{"password": canary + "-2"}, opened.Secrets)
 	require.NotContains(t, s.raft.log.String(), canary)
@@ -192,14 +192,14 @@ func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
 // closeRootKey makes the server lead without its root key, as after the loss of the key-encryption key.
 func (s *server) closeRootKey(id string) {
 	s.addRootKey(id)
-	s.keys.Remove(id)
+	s.Keys.Remove(id)
 }
 
 // rejectsSecrets checks that a register, a create and a delete with secrets fail with a kind, and that
 // nothing of them enters the log.
 func (s *server) rejectsSecrets(kind structs.Kind, text string) {
 	s.t.Helper()
-	s.config.volumeTimeout = time.Millisecond // an accepted request waits for no plugin
+	s.Settings.VolumeTimeout = time.Millisecond // an accepted request waits for no plugin
 	withSecrets := structs.Secrets{"password": canary}
 	created := testVolume("new")
 	created.Secrets = withSecrets
@@ -232,6 +232,6 @@ func TestVolumeSecrets_NeedARootKeyWhereTLSIsRequired(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addVolume("bare")
-	s.roles = true
+	s.Roles = true
 	s.rejectsSecrets(structs.KindPrecondition, "berth operator root keyring init")
 }

@@ -48,7 +48,7 @@ func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 	put := s.addVolume("v")
 	s.claim("v", "a1", "n1")
 	s.confirmAttach("v", "n1")
-	before, _ := codec.Encode(state.Volume(s.store.Read(), "default", "v"))
+	before, _ := codec.Encode(state.Volume(s.Store.Read(), "default", "v"))
 
 	for name, answer := range map[string]any{
 		"register": put,
@@ -86,7 +86,7 @@ func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 		VolumeID: "v",
 		AllocID:  "a1",
 	})
-	if after, _ := codec.Encode(state.Volume(s.store.Read(), "default", "v")); string(before) != string(after) {
+	if after, _ := codec.Encode(state.Volume(s.Store.Read(), "default", "v")); string(before) != string(after) {
 		t.Error("a read changed the row")
 	}
 }
@@ -97,7 +97,7 @@ func TestVolumePut_TakesEditedAnswer(t *testing.T) {
 	s.addVolume("v")
 	got := s.getVolume("v").CSIVolume
 	must(s, structs.CSIVolumeRegister, registerRequest(&got))
-	row := state.Volume(s.store.Read(), "default", "v")
+	row := state.Volume(s.Store.Read(), "default", "v")
 	if row.Secrets["password"] != "hunter2" ||
 		!slices.Equal(row.MountOptions.MountFlags, []string{"password=hunter2"}) {
 		t.Errorf("got %d secrets, %d flags; the redacted values were not kept", len(row.Secrets),
@@ -122,7 +122,7 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 		return structs.Errorf(structs.KindInvalid, "the volume has no such capability")
 	}
 	wantText(t, rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, register), "no such capability")
-	if state.Volume(s.store.Read(), "default", "v") != nil {
+	if state.Volume(s.Store.Read(), "default", "v") != nil {
 		t.Error("a volume that the plugin does not confirm was registered")
 	}
 	n.answer = nil
@@ -199,7 +199,7 @@ func (s *server) runLeader(outcome func(v *structs.CSIVolume) *structs.CSIVolume
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			tx := s.store.ReadWatched()
+			tx := s.Store.ReadWatched()
 			for v := range state.UnsettledVolumes(tx) {
 				o := outcome(v)
 				o.ID = v.ID
@@ -207,7 +207,7 @@ func (s *server) runLeader(outcome func(v *structs.CSIVolume) *structs.CSIVolume
 					s.t.Error(err)
 				}
 			}
-			_ = s.store.Wait(ctx, tx)
+			_ = s.Store.Wait(ctx, tx)
 		}
 	}()
 	return func() {
@@ -307,7 +307,7 @@ func TestVolumeCreate_ReturnsErrorOfPlugin(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	stop()
-	first := state.Volume(s.store.Read(), "default", "v").Name
+	first := state.Volume(s.Store.Read(), "default", "v").Name
 	stop = s.runLeader(created)
 	defer stop()
 	other := testVolume("v")
@@ -320,7 +320,7 @@ func TestVolumeCreate_ReturnsErrorOfPlugin(t *testing.T) {
 
 func TestVolumeCreate_TimeoutNamesReason(t *testing.T) {
 	config := quickSettings()
-	config.volumeTimeout = config.holdTimeout
+	config.VolumeTimeout = config.HoldTimeout
 	s := newServer(t, config)
 	s.addNode("n1", "a")
 	create := registerRequest(testVolume("v"))
@@ -455,7 +455,7 @@ func TestVolumeCreate_RejectsIncapablePlugin(t *testing.T) {
 			Status:   structs.NodeReady,
 		},
 	})
-	s.nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
+	s.Nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
 	v := s.addVolume("v")
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, create)
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
@@ -467,7 +467,7 @@ func TestVolumeCreate_RejectsIncapablePlugin(t *testing.T) {
 
 func TestVolumeRegister_RejectsVolumeInCreation(t *testing.T) {
 	config := quickSettings()
-	config.volumeTimeout = config.holdTimeout
+	config.VolumeTimeout = config.HoldTimeout
 	s := newServer(t, config)
 	s.addNode("n1", "a")
 	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(testVolume("v")))

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"berth/fsm"
+	"berth/internal/keylock"
 	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -17,7 +19,17 @@ import (
 
 // volumeWrites serve the methods of CSIVolume that change volumes. They record the request. The loop of the
 // leader calls the plugin and records the outcome, for which the caller waits.
-type volumeWrites struct{ *Endpoints }
+type volumeWrites struct {
+	*Server
+	locks *keylock.Map // held while a volume is recorded, by namespace and ID
+}
+
+// callTimeout bounds one call to a node.
+const callTimeout = 2 * time.Minute
+
+func newVolumeWrites(s *Server) volumeWrites {
+	return volumeWrites{Server: s, locks: s.RowLocks()}
+}
 
 // register records volumes that exist at their plugin, after the plugin has confirmed them.
 func (w volumeWrites) register(
@@ -29,7 +41,7 @@ func (w volumeWrites) register(
 	if err != nil {
 		return 0, err
 	}
-	tx := w.store.Read()
+	tx := w.Store.Read()
 	for _, v := range given.Volumes {
 		wanted, err := rowToRegister(tx, state.Volume(tx, v.Namespace, v.ID), v)
 		if err != nil {
@@ -120,7 +132,7 @@ func (w volumeWrites) confirmVolume(
 	if old != nil {
 		fillFromStored(v, old)
 	}
-	v, err := volumesecrets.Open(tx, w.keys, v)
+	v, err := volumesecrets.Open(tx, w.Keys, v)
 	if err != nil {
 		return err
 	}
@@ -137,7 +149,7 @@ func (w volumeWrites) confirmVolume(
 
 	nodeconn.AddressDriver(tx, req)
 	to := nodeconn.Target{
-		Nodes: w.nodes,
+		Nodes: w.Nodes,
 		IDs:   nodeconn.VolumeControllers(tx, v),
 		Limit: callTimeout,
 	}
@@ -224,13 +236,13 @@ func (w volumeWrites) recordRows(
 		names = append(names, qualifiedID(v))
 	}
 
-	unlock, err := awaitTurn(ctx, &w.volumeLocks, names...)
+	unlock, err := AwaitTurn(ctx, w.locks, names...)
 	if err != nil {
 		return 0, err
 	}
 	defer unlock()
 
-	tx := w.store.Read()
+	tx := w.Store.Read()
 	entry := &structs.CSIVolumeRegisterRequest{
 		WriteOptions: given.WriteOptions,
 	}
@@ -253,15 +265,15 @@ func (w volumeWrites) recordRows(
 		entry.Volumes = append(entry.Volumes, wanted)
 	}
 
-	return fsm.Propose(ctx, w.raft, fsm.VolumePut, entry)
+	return fsm.Propose(ctx, w.Raft, fsm.VolumePut, entry)
 }
 
 func (w volumeWrites) sealer() volumesecrets.Sealer {
-	return volumesecrets.Sealer{Keys: w.keys, Server: w.name, Level: w.level(), RequiresTLS: w.roles}
+	return volumesecrets.Sealer{Keys: w.Keys, Server: w.Name, Level: w.Level(), RequiresTLS: w.Roles}
 }
 
 func (w volumeWrites) warnPlain(namespace, volume string) {
-	w.logger.Warn("storing the secrets of a volume without encryption: the cluster has no root key, "+
+	w.Logger.Warn("storing the secrets of a volume without encryption: the cluster has no root key, "+
 		"or a server that does not know encrypted secrets",
 		"volume_id", volume,
 		"namespace", namespace)
@@ -303,17 +315,17 @@ func (w volumeWrites) awaitRow(
 	ns, id string,
 	done func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error),
 ) (*structs.CSIVolume, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.config.volumeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.Settings.VolumeTimeout)
 	defer cancel()
 	for {
-		tx := w.store.ReadWatched()
+		tx := w.Store.ReadWatched()
 		row := state.Volume(tx, ns, id)
 		ok, err := done(tx, row)
 		if ok || err != nil {
 			return row, err
 		}
 
-		if w.store.Wait(ctx, tx) == nil {
+		if w.Store.Wait(ctx, tx) == nil {
 			continue
 		}
 
@@ -346,7 +358,7 @@ func (w volumeWrites) deregister(
 	if req.Force {
 		req.Settle = 0
 	}
-	return fsm.Propose(ctx, w.raft, fsm.VolumeDeregister, req)
+	return fsm.Propose(ctx, w.Raft, fsm.VolumeDeregister, req)
 }
 
 // remove requests the deletion of a volume at its plugin and waits until the row is deleted.
@@ -361,7 +373,7 @@ func (w volumeWrites) remove(
 
 	req.SealedSecrets = nil
 	ns := req.RequestNamespace()
-	tx := w.store.Read()
+	tx := w.Store.Read()
 	row := state.Volume(tx, ns, req.ID)
 	if row == nil {
 		return 0, noVolume(ns, req.ID)
@@ -384,7 +396,7 @@ func (w volumeWrites) remove(
 		w.warnPlain(ns, req.ID)
 	}
 
-	index, err := fsm.Propose(ctx, w.raft, fsm.VolumeDelete, &entry)
+	index, err := fsm.Propose(ctx, w.Raft, fsm.VolumeDelete, &entry)
 	if err != nil {
 		return 0, err
 	}
@@ -402,5 +414,5 @@ func (w volumeWrites) remove(
 	}
 
 	_, err = w.awaitRow(ctx, ns, req.ID, gone)
-	return max(index, w.store.Index()), err
+	return max(index, w.Store.Index()), err
 }

@@ -38,19 +38,19 @@ func (r *holdingRaft) arrived() int {
 	return r.inFlight
 }
 
-func newHolding(t *testing.T, c settings) (*server, *holdingRaft) {
+func newHolding(t *testing.T, c Settings) (*server, *holdingRaft) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	held := &holdingRaft{fakeRaft: s.raft, free: make(chan struct{})}
 	d := Deps{
-		Store:  s.store,
+		Store:  s.Store,
 		Raft:   held,
 		Leases: s.leases,
-		Nodes:  s.nodes,
+		Nodes:  s.Nodes,
 		Logger: hclog.NewNullLogger(),
 		Level:  func() int { return level.Now },
 	}
-	s.Endpoints = newEndpoints(d, c)
+	s.Endpoints = NewWith(d, c)
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	t.Cleanup(s.rpc.Close)
 	return s, held
@@ -83,7 +83,7 @@ func TestVolumePut_BoundsTheVolumesOfARequest(t *testing.T) {
 
 func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, held := newHolding(t, defaultSettings())
+		s, held := newHolding(t, DefaultSettings())
 		const volumes, each = 20, 3
 		var all sync.WaitGroup
 		for n := range volumes * each {
@@ -104,8 +104,8 @@ func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 
 func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := defaultSettings()
-		c.turnQueue = 2
+		c := DefaultSettings()
+		c.TurnQueue = 2
 		s, held := newHolding(t, c)
 		answers := make(chan error, 10)
 		for range 4 {
@@ -118,7 +118,7 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 			t.Errorf("the fourth: %v after %s", full, time.Since(begin))
 		}
 		for range 2 { // those in the queue wait for a limited time
-			if err := <-answers; structs.RetryAfter(err) == 0 || time.Since(begin) != writePatience {
+			if err := <-answers; structs.RetryAfter(err) == 0 || time.Since(begin) != WritePatience {
 				t.Errorf("one in the queue: %v after %s", err, time.Since(begin))
 			}
 		}
@@ -139,7 +139,7 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 // only one of them succeeds.
 func TestVolumeRegister_RejectsSecondVolumeOfExternalID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, held := newHolding(t, defaultSettings())
+		s, held := newHolding(t, DefaultSettings())
 		answers := make(chan error, 8)
 		for n := range cap(answers) {
 			v := existingVolume(fmt.Sprint("v", n))

@@ -231,7 +231,7 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 		ask = structs.CSIVolumeGetRequest{
 			ID: "x",
 			QueryOptions: structs.QueryOptions{
-				MinIndex: s.store.Index(),
+				MinIndex: s.Store.Index(),
 				MaxWait:  time.Minute,
 			},
 		}
@@ -405,7 +405,7 @@ func TestBlockingQuery_RestoreWakesAll(t *testing.T) {
 		s.addNode("n1", "a")
 		s.addVolume("v")
 		var saved bytes.Buffer
-		if err := s.store.Read().Save(&saved); err != nil {
+		if err := s.Store.Read().Save(&saved); err != nil {
 			t.Fatal(err)
 		}
 		s.addVolume("w")
@@ -423,7 +423,7 @@ func TestBlockingQuery_RestoreWakesAll(t *testing.T) {
 				start := time.Now()
 				resp, err := rpc.Call(w.ctx, s.rpc, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
 					QueryOptions: structs.QueryOptions{
-						MinIndex: s.store.Index(),
+						MinIndex: s.Store.Index(),
 						MaxWait:  time.Minute,
 						Prefix:   prefix,
 					},
@@ -436,8 +436,8 @@ func TestBlockingQuery_RestoreWakesAll(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		before := s.store.Index()
-		if err := s.store.Load(&saved); err != nil {
+		before := s.Store.Index()
+		if err := s.Store.Load(&saved); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {

@@ -67,17 +67,17 @@ func newLoaded(t *testing.T, writes, queue int) *loaded {
 		slot:     make(chan struct{}, 1),
 		each:     time.Millisecond,
 	}
-	c := defaultSettings()
-	c.writes = writes
-	c.writeQueue = queue
+	c := DefaultSettings()
+	c.Writes = writes
+	c.WriteQueue = queue
 	d := Deps{
-		Store:  l.store,
+		Store:  l.Store,
 		Raft:   l.paced,
 		Leases: l.leases,
 		Logger: hclog.NewNullLogger(),
 		Level:  func() int { return level.Now },
 	}
-	l.Endpoints = newEndpoints(d, c)
+	l.Endpoints = NewWith(d, c)
 	l.rpc = rpc.NewServer(hclog.NewNullLogger(), l.List()...)
 	t.Cleanup(l.rpc.Close)
 	return l
@@ -184,12 +184,12 @@ func TestOverload_WaitInTheQueueEnds(t *testing.T) {
 		first.Go(func() { _ = l.write(t) })
 		synctest.Wait()
 		start := time.Now()
-		if err := l.write(t); structs.RetryAfter(err) == 0 || time.Since(start) != writePatience {
+		if err := l.write(t); structs.RetryAfter(err) == 0 || time.Since(start) != WritePatience {
 			t.Errorf("after %s: %v", time.Since(start), err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, _, err := l.Endpoints.raft.Propose(ctx, nil); !structs.IsKind(err, structs.KindUnavailable) {
+		if _, _, err := l.Endpoints.Raft.Propose(ctx, nil); !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("with a context that has ended: %v", err)
 		}
 	})
