@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/endpoints"
+	"berth/endpoints/core"
 	"berth/internal/level"
 	"berth/internal/loadshed"
 	"berth/rpc"
@@ -20,7 +21,7 @@ import (
 )
 
 // soleServer is a cluster of one server that only reads.
-type soleServer struct{ endpoints.Raft }
+type soleServer struct{ core.Raft }
 
 func (soleServer) Leader() (string, bool, bool, time.Duration) {
 	return "127.0.0.1:1", true, true, 0
@@ -31,7 +32,7 @@ func (soleServer) Alone() bool         { return true }
 func (soleServer) Servers() []string   { return nil }
 
 func procedures() []rpc.Endpoint {
-	return endpoints.New(endpoints.Deps{
+	return endpoints.New(core.Deps{
 		Store:  state.New(),
 		Raft:   soleServer{},
 		Logger: hclog.NewNullLogger(),

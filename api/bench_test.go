@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/endpoints"
+	"berth/endpoints/core"
 	"berth/internal/benchshape"
 	"berth/internal/level"
 	"berth/rpc"
@@ -22,7 +23,7 @@ import (
 )
 
 // soleServer is a cluster of one server that only reads.
-type soleServer struct{ endpoints.Raft }
+type soleServer struct{ core.Raft }
 
 func (soleServer) Leader() (string, bool, bool, time.Duration) {
 	return "127.0.0.1:1", true, true, 0
@@ -32,7 +33,7 @@ func (soleServer) VerifyLeader() error { return nil }
 func (soleServer) Alone() bool         { return true }
 func (soleServer) Servers() []string   { return nil }
 
-type noLeases struct{ endpoints.Leases }
+type noLeases struct{ core.Leases }
 
 func (noLeases) Admit(*structs.Node, bool, *structs.AgentProof) error { return nil }
 
@@ -97,7 +98,7 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 		})
 	}
 	batch.Commit()
-	e := endpoints.New(endpoints.Deps{
+	e := endpoints.New(core.Deps{
 		Store:  store,
 		Raft:   soleServer{},
 		Leases: noLeases{},

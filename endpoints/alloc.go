@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/endpoints/callers"
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/loadshed"
@@ -15,11 +16,11 @@ import (
 
 // allocs serve Alloc.
 type allocs struct {
-	*Server
+	*core.Server
 	dataPages loadshed.Permits // of pages of data that go from node to node
 }
 
-func newAllocs(s *Server) allocs {
+func newAllocs(s *core.Server) allocs {
 	return allocs{Server: s, dataPages: make(loadshed.Permits, maxDataPages)}
 }
 

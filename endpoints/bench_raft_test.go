@@ -3,13 +3,14 @@ package endpoints
 import (
 	"time"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
 
 // BenchRaft applies proposals at once, after the given index.
-func BenchRaft(store *state.Store, index uint64) Raft {
+func BenchRaft(store *state.Store, index uint64) core.Raft {
 	return &fakeRaft{
 		fsm:    fsm.New(store),
 		index:  index,
@@ -19,7 +20,7 @@ func BenchRaft(store *state.Store, index uint64) Raft {
 }
 
 // noLeases is for procedures that are not those of nodes.
-type noLeases struct{ Leases }
+type noLeases struct{ core.Leases }
 
 func (*noLeases) Admit(*structs.Node, bool, *structs.AgentProof) error { return nil }
 

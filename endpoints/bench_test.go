@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints"
+	"berth/endpoints/core"
 	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/internal/level"
@@ -37,7 +38,7 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	config.MaxPerSecond = float64(nodes) / time.Hour.Seconds()
 	granted := leases.New(config, nil)
 	raft := endpoints.BenchRaft(store, uint64(nodes))
-	e := endpoints.New(endpoints.Deps{
+	e := endpoints.New(core.Deps{
 		Store:  store,
 		Raft:   raft,
 		Leases: granted,

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"berth/endpoints/callers"
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/server/nodeconn"
@@ -14,7 +15,7 @@ import (
 )
 
 // claims serve the methods of CSIVolume for claims.
-type claims struct{ *Server }
+type claims struct{ *core.Server }
 
 // claim records claims for allocations of the calling node, and no others.
 func (c claims) claim(

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -101,7 +102,7 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 }
 
 func TestClaim_RejectsTooMany(t *testing.T) {
-	c := DefaultSettings()
+	c := core.DefaultSettings()
 	c.MaxClaims = 2
 	s := newServer(t, c)
 	s.addNode("n1", "a")

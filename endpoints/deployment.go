@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
@@ -11,7 +12,7 @@ import (
 )
 
 // deployments serve Deployment.
-type deployments struct{ *Server }
+type deployments struct{ *core.Server }
 
 // deploymentList lists whole deployments.
 var deploymentList = query.List[structs.Deployment, structs.Deployment]{

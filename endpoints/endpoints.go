@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"berth/endpoints/core"
 	"berth/endpoints/join"
 	"berth/endpoints/release"
 	"berth/endpoints/vars"
@@ -12,7 +13,7 @@ import (
 
 // Endpoints serve the procedures of one server.
 type Endpoints struct {
-	*Server
+	*core.Server
 	nodes  nodes
 	jobs   jobs
 	allocs allocs
@@ -20,13 +21,13 @@ type Endpoints struct {
 }
 
 // New makes the procedures.
-func New(d Deps) *Endpoints {
-	return NewWith(d, DefaultSettings())
+func New(d core.Deps) *Endpoints {
+	return NewWith(d, core.DefaultSettings())
 }
 
 // NewWith makes the procedures with settings of their own.
-func NewWith(d Deps, config Settings) *Endpoints {
-	s := NewServer(d, config)
+func NewWith(d core.Deps, config core.Settings) *Endpoints {
+	s := core.NewServer(d, config)
 	return &Endpoints{
 		Server: s,
 		nodes:  newNodes(s),

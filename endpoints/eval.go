@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
@@ -14,7 +15,7 @@ import (
 )
 
 // evals serve Eval.
-type evals struct{ *Server }
+type evals struct{ *core.Server }
 
 func evalKey(e *structs.Evaluation) []string {
 	return []string{e.ID}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/internal/codec"
 	"berth/rpc"
@@ -194,7 +195,7 @@ func TestRegisterVolume_RejectsOrDropsHostileFields(t *testing.T) {
 
 func TestCreateVolume_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
-	config := DefaultSettings()
+	config := core.DefaultSettings()
 	config.VolumeTimeout = time.Nanosecond
 	given := filledVolume()
 	given.ExternalID = ""

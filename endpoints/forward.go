@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/internal/netfault"
 	"berth/rpc"
@@ -133,7 +134,7 @@ func (d *delivery) awaitLeader(
 
 	select {
 	case <-leads.Done():
-	case <-time.After(HoldPoll):
+	case <-time.After(core.HoldPoll):
 	case <-ctx.Done():
 		return false, structs.NotServedf(
 			noLeader+": %w", netfault.Plain(ctx.Err()))

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/internal/admission"
 	"berth/internal/level"
@@ -226,7 +227,7 @@ type server struct {
 // testJobSource bounds the sources of jobs in tests.
 const testJobSource = 1_000_000
 
-func newServer(t testing.TB, config ...Settings) *server {
+func newServer(t testing.TB, config ...core.Settings) *server {
 	t.Helper()
 	store := state.New()
 	s := &server{
@@ -240,7 +241,7 @@ func newServer(t testing.TB, config ...Settings) *server {
 		isMe:   true,
 		index:  100,
 	}
-	d := Deps{
+	d := core.Deps{
 		Store:          store,
 		Raft:           s.raft,
 		Leases:         s.leases,
@@ -252,7 +253,7 @@ func newServer(t testing.TB, config ...Settings) *server {
 		JobSource:      testJobSource,
 		CollectGarbage: func(context.Context, fsm.Proposer) (uint64, error) { return 0, nil },
 	}
-	c := DefaultSettings()
+	c := core.DefaultSettings()
 	if len(config) > 0 {
 		c = config[0]
 	}

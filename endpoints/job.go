@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/endpoints/core"
 	"berth/endpoints/pluginuse"
 	"berth/endpoints/query"
 	"berth/fsm"
@@ -20,11 +21,11 @@ import (
 
 // jobs serve Job.
 type jobs struct {
-	*Server
+	*core.Server
 	locks *keylock.Map // held while a job is registered, by namespace and ID
 }
 
-func newJobs(s *Server) jobs {
+func newJobs(s *core.Server) jobs {
 	return jobs{Server: s, locks: s.RowLocks()}
 }
 
@@ -87,7 +88,7 @@ func (j jobs) registerFor(
 		return 0, err
 	}
 	// Two registrations of a job in one entry would have one index: EnforceIndex could not tell them apart.
-	unlock, err := AwaitTurn(ctx, j.locks, job.Namespace+"/"+job.ID)
+	unlock, err := core.AwaitTurn(ctx, j.locks, job.Namespace+"/"+job.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -294,7 +295,7 @@ func (jobs) ofPool(
 	req *structs.NodePoolGetRequest,
 	resp *structs.JobListResponse,
 ) error {
-	_, err := FindNodePool(tx, req.Name)
+	_, err := core.FindNodePool(tx, req.Name)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
@@ -261,7 +262,7 @@ func TestJobRegister_RejectsAConfigThatItsLogEntryCannotHold(t *testing.T) {
 
 func TestJobRegister_RecordsEachJobOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, held := newHolding(t, DefaultSettings())
+		s, held := newHolding(t, core.DefaultSettings())
 		const jobs, each = 20, 3
 		var all sync.WaitGroup
 		for n := range jobs * each {

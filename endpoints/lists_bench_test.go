@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
@@ -27,7 +28,7 @@ func BenchmarkFilterList(b *testing.B) {
 		index:  1,
 	}
 	s := rpc.NewServer(hclog.NewNullLogger(),
-		New(Deps{
+		New(core.Deps{
 			Store:  store,
 			Raft:   raft,
 			Leases: &noLeases{},

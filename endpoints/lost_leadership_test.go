@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/rpc"
 	"berth/structs"
@@ -26,7 +27,7 @@ type waited struct {
 
 // beginWaits begins two blocking queries, for a list and for the allocations of a node. It returns when both
 // wait.
-func beginWaits(t *testing.T, config Settings, q structs.QueryOptions) *waiters {
+func beginWaits(t *testing.T, config core.Settings, q structs.QueryOptions) *waiters {
 	w := &waiters{server: newServer(t, config), answers: map[string]chan waited{}}
 	var waiting sync.WaitGroup
 	w.raft.lost = make(chan struct{})
@@ -77,7 +78,7 @@ func (w *waiters) loseLeadership(leader string) {
 
 // The next leader answers the blocking queries of the last one, within their remaining time.
 func TestLostLeadership_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
-	w := beginWaits(t, DefaultSettings(), structs.QueryOptions{MaxWait: time.Minute})
+	w := beginWaits(t, core.DefaultSettings(), structs.QueryOptions{MaxWait: time.Minute})
 	asked := make(chan structs.QueryOptions, len(w.answers))
 	w.raft.forward = func(_ string, req, resp any) error {
 		asked <- *req.(query.ReadRequest).Query()
@@ -100,7 +101,7 @@ func TestLostLeadership_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
 // Only the server that has forwarded a read calls another leader. Otherwise the two would forward it to each
 // other for ever.
 func TestLostLeadership_ForwardedReadsReturn(t *testing.T) {
-	w := beginWaits(t, DefaultSettings(), structs.QueryOptions{MaxWait: time.Minute, Forwarded: true})
+	w := beginWaits(t, core.DefaultSettings(), structs.QueryOptions{MaxWait: time.Minute, Forwarded: true})
 	w.raft.forward = func(string, any, any) error {
 		t.Error("a second hop")
 		return nil
@@ -127,7 +128,7 @@ func TestLostLeadership_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
 
 // Stale blocking queries continue to wait here.
 func TestLostLeadership_StaleReadsContinueToWait(t *testing.T) {
-	w := beginWaits(t, DefaultSettings(), structs.QueryOptions{
+	w := beginWaits(t, core.DefaultSettings(), structs.QueryOptions{
 		MaxWait:    100 * time.Millisecond,
 		AllowStale: true,
 	})

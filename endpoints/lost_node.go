@@ -5,13 +5,14 @@ import (
 	"context"
 	"slices"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
 
 // lostNodes serve the procedures about nodes that are lost: see structs/fence.go.
-type lostNodes struct{ *Server }
+type lostNodes struct{ *core.Server }
 
 // devices returns the devices that fence a node.
 func (l lostNodes) devices(n *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice {

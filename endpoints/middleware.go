@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"berth/endpoints/callers"
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/level"
@@ -212,7 +213,7 @@ func (e *Endpoints) route(
 		}
 
 		select {
-		case <-time.After(HoldPoll):
+		case <-time.After(core.HoldPoll):
 		case <-ctx.Done():
 			return "", structs.NotServedf(
 				noLeader+": %w", netfault.Plain(ctx.Err()))

@@ -8,13 +8,14 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
 )
 
-func quickSettings() Settings {
-	c := DefaultSettings()
+func quickSettings() core.Settings {
+	c := core.DefaultSettings()
 	c.HoldTimeout = 10 * time.Millisecond
 	c.VolumeTimeout = 5 * time.Second
 	return c
@@ -101,7 +102,7 @@ func TestRoute_WaitsForElection(t *testing.T) {
 
 // An election takes longer where Raft's timeouts are longer.
 func TestRoute_WaitsLongerForAnElectionOfSlowServers(t *testing.T) {
-	d := Deps{Logger: hclog.NewNullLogger()}
+	d := core.Deps{Logger: hclog.NewNullLogger()}
 	usual := New(d).Settings
 	d.RaftMultiplier = 3
 	slow := New(d).Settings

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"context"
 
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
@@ -11,7 +12,7 @@ import (
 )
 
 // namespaces serve Namespace.
-type namespaces struct{ *Server }
+type namespaces struct{ *core.Server }
 
 func (namespaces) list(
 	tx *state.ReadTx,

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"berth/endpoints/core"
 	"berth/endpoints/foreign"
 	"berth/endpoints/query"
 	"berth/fsm"
@@ -20,7 +21,7 @@ import (
 
 // nodes serve Node.
 type nodes struct {
-	*Server
+	*core.Server
 	foreign *foreign.Nodes // that this server has rejected while it led
 	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
 	// once make some 300 log entries. Without it the bound on writes rejects two thirds of them.
@@ -30,7 +31,7 @@ type nodes struct {
 // statusBatchMost bounds the nodes whose status one log entry changes.
 const statusBatchMost = 4096
 
-func newNodes(s *Server) nodes {
+func newNodes(s *core.Server) nodes {
 	n := nodes{
 		Server:      s,
 		foreign:     &foreign.Nodes{},
@@ -68,7 +69,7 @@ func (n nodes) renewLease(
 			grant.Returning = row.Returning
 		}
 		final := err == nil || structs.CauseOf(err) != "" || !time.Now().Before(deadline)
-		if final || !backoff.Sleep(ctx, HoldPoll) {
+		if final || !backoff.Sleep(ctx, core.HoldPoll) {
 			return grant, err
 		}
 	}

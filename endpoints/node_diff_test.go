@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/internal/level"
 	"berth/rpc"
@@ -337,7 +338,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 			index:  100,
 		},
 	}
-	s.Endpoints = New(Deps{
+	s.Endpoints = New(core.Deps{
 		Store:  store,
 		Raft:   s.raft,
 		Leases: &countingLeases{},
@@ -408,7 +409,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 
 // countingLeases keep nothing.
 type countingLeases struct {
-	Leases
+	core.Leases
 	n atomic.Int64
 }
 

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"context"
 
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
@@ -11,7 +12,7 @@ import (
 )
 
 // nodePools serve NodePool.
-type nodePools struct{ *Server }
+type nodePools struct{ *core.Server }
 
 func (nodePools) list(
 	tx *state.ReadTx,
@@ -28,7 +29,7 @@ func (nodePools) get(
 	req *structs.NodePoolGetRequest,
 	resp *structs.NodePoolGetResponse,
 ) (err error) {
-	resp.Pool, err = FindNodePool(tx, req.Name)
+	resp.Pool, err = core.FindNodePool(tx, req.Name)
 	return err
 }
 
@@ -52,7 +53,7 @@ func (nodePools) nodes(
 	req *structs.NodePoolGetRequest,
 	resp *structs.NodeListResponse,
 ) error {
-	_, err := FindNodePool(tx, req.Name)
+	_, err := core.FindNodePool(tx, req.Name)
 	if err != nil {
 		return err
 	}

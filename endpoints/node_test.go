@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/server/nodeconn"
@@ -406,7 +407,7 @@ func TestNodeRegister_ChecksAddress(t *testing.T) {
 
 // gatedRaft is a log whose entries wait until a gate opens.
 type gatedRaft struct {
-	Raft
+	core.Raft
 	gate chan struct{}
 }
 

@@ -1,13 +1,14 @@
 package endpoints
 
 import (
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
 )
 
 // plugins serve CSIPlugin.
-type plugins struct{ *Server }
+type plugins struct{ *core.Server }
 
 func noPlugin(id string) error {
 	return structs.NotFoundf("there is no CSI plugin %q", id)

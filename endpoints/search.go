@@ -7,12 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"berth/endpoints/core"
 	"berth/state"
 	"berth/structs"
 )
 
 // searches serve Search.
-type searches struct{ *Server }
+type searches struct{ *core.Server }
 
 // idsFunc yields the IDs of a context that begin with a prefix, in a namespace, in their order.
 type idsFunc func(tx *state.ReadTx, ns, prefix string) iter.Seq[string]

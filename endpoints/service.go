@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
 )
 
 // services serves ServiceRegistration. The instances of services are part of the rows of their allocations.
-type services struct{ *Server }
+type services struct{ *core.Server }
 
 // list lists the services of the namespaces of a request, those whose names have its prefix.
 func (services) list(

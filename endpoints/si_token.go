@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -128,7 +129,7 @@ func (n nodes) createTokens(
 	var calls sync.WaitGroup
 	for i, row := range rows {
 		calls.Go(func() {
-			secret, err := n.Consul.CreateToken(ctx, ServiceToken{
+			secret, err := n.Consul.CreateToken(ctx, core.ServiceToken{
 				AccessorID:  row.AccessorID,
 				Service:     services[row.TaskName],
 				Description: tokenDescription(cluster, row),

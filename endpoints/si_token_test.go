@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
@@ -19,13 +20,13 @@ import (
 // fakeConsul makes tokens in memory. The secret of a token is that of secretFor.
 type fakeConsul struct {
 	mu      sync.Mutex
-	made    []ServiceToken
+	made    []core.ServiceToken
 	revoked []string
-	create  func(ctx context.Context, t ServiceToken) error // nil: each call succeeds
-	right   structs.Secret                                  // the token of submitters with rights
-	checked []string                                        // the services of each check
-	entries []string                                        // the gateways that were written
-	broken  error                                           // of SetGateway
+	create  func(ctx context.Context, t core.ServiceToken) error // nil: each call succeeds
+	right   structs.Secret                                       // the token of submitters with rights
+	checked []string                                             // the services of each check
+	entries []string                                             // the gateways that were written
+	broken  error                                                // of SetGateway
 }
 
 func (f *fakeConsul) SetGateway(_ context.Context, service string, _ *structs.Gateway) error {
@@ -43,7 +44,7 @@ func (f *fakeConsul) CheckSubmitter(_ context.Context, token structs.Secret, ser
 
 func secretFor(accessor string) string { return "secret of " + accessor }
 
-func (f *fakeConsul) CreateToken(ctx context.Context, t ServiceToken) (structs.Secret, error) {
+func (f *fakeConsul) CreateToken(ctx context.Context, t core.ServiceToken) (structs.Secret, error) {
 	if f.create != nil {
 		if err := f.create(ctx, t); err != nil {
 			return "", err
@@ -164,7 +165,7 @@ func TestDeriveSIToken_RejectsAnAllocationThatIsToStop(t *testing.T) {
 // The rows are older than the tokens, and no row, entry or other answer has a secret.
 func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 	s, f := meshServer(t)
-	f.create = func(_ context.Context, order ServiceToken) error {
+	f.create = func(_ context.Context, order core.ServiceToken) error {
 		if rows := s.tokenRows(); !slices.Equal(rows, []string{"api", "proxy"}) {
 			return structs.Internalf("the rows are %v while token %s is made", rows, order.AccessorID)
 		}
@@ -177,7 +178,7 @@ func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 	cluster := state.ClusterID(s.Store.Read())
 	for task, service := range map[string]string{"proxy": "web", "api": "api"} {
 		for row := range state.SITokensOf(s.Store.Read(), "a1", task) {
-			want := ServiceToken{
+			want := core.ServiceToken{
 				AccessorID:  row.AccessorID,
 				Service:     service,
 				Description: "berth service token: cluster " + cluster + ", allocation a1, task " + task,
@@ -206,7 +207,7 @@ func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 
 func TestDeriveSIToken_RevokesAllTokensAfterAnError(t *testing.T) {
 	s, f := meshServer(t)
-	f.create = func(ctx context.Context, order ServiceToken) error {
+	f.create = func(ctx context.Context, order core.ServiceToken) error {
 		if order.Service == "web" {
 			return structs.Unavailablef("no answer")
 		}
@@ -234,7 +235,7 @@ func TestDeriveSIToken_RevokesAllTokensAfterAnError(t *testing.T) {
 func TestDeriveSIToken_EndsWithItsRequest(t *testing.T) {
 	s, f := meshServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	f.create = func(ctx context.Context, _ ServiceToken) error {
+	f.create = func(ctx context.Context, _ core.ServiceToken) error {
 		cancel()
 		<-ctx.Done()
 		return ctx.Err()
@@ -254,7 +255,7 @@ func TestDeriveSIToken_EndsWithItsRequest(t *testing.T) {
 
 func TestDeriveSIToken_RevokesAlthoughTheLogIsLost(t *testing.T) {
 	s, f := meshServer(t)
-	f.create = func(context.Context, ServiceToken) error {
+	f.create = func(context.Context, core.ServiceToken) error {
 		s.raft.do(func() { s.raft.proposed = structs.Unavailablef("not the leader") })
 		return structs.Unavailablef("no answer")
 	}

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"context"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -10,7 +11,7 @@ import (
 )
 
 // statuses serve Status, Operator and System.
-type statuses struct{ *Server }
+type statuses struct{ *core.Server }
 
 func (s statuses) ping(*structs.Empty) {}
 

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"strings"
 
+	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/endpoints/release"
 	"berth/state"
@@ -12,7 +13,7 @@ import (
 )
 
 // volumes serve the methods of CSIVolume that show volumes.
-type volumes struct{ *Server }
+type volumes struct{ *core.Server }
 
 func noVolume(ns, id string) error { return release.NoVolume(ns, id) }
 

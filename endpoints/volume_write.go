@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/internal/keylock"
 	"berth/internal/sealing"
@@ -20,14 +21,14 @@ import (
 // volumeWrites serve the methods of CSIVolume that change volumes. They record the request. The loop of the
 // leader calls the plugin and records the outcome, for which the caller waits.
 type volumeWrites struct {
-	*Server
+	*core.Server
 	locks *keylock.Map // held while a volume is recorded, by namespace and ID
 }
 
 // callTimeout bounds one call to a node.
 const callTimeout = 2 * time.Minute
 
-func newVolumeWrites(s *Server) volumeWrites {
+func newVolumeWrites(s *core.Server) volumeWrites {
 	return volumeWrites{Server: s, locks: s.RowLocks()}
 }
 
@@ -236,7 +237,7 @@ func (w volumeWrites) recordRows(
 		names = append(names, qualifiedID(v))
 	}
 
-	unlock, err := AwaitTurn(ctx, w.locks, names...)
+	unlock, err := core.AwaitTurn(ctx, w.locks, names...)
 	if err != nil {
 		return 0, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints/core"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/structs"
@@ -38,11 +39,11 @@ func (r *holdingRaft) arrived() int {
 	return r.inFlight
 }
 
-func newHolding(t *testing.T, c Settings) (*server, *holdingRaft) {
+func newHolding(t *testing.T, c core.Settings) (*server, *holdingRaft) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	held := &holdingRaft{fakeRaft: s.raft, free: make(chan struct{})}
-	d := Deps{
+	d := core.Deps{
 		Store:  s.Store,
 		Raft:   held,
 		Leases: s.leases,
@@ -83,7 +84,7 @@ func TestVolumePut_BoundsTheVolumesOfARequest(t *testing.T) {
 
 func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, held := newHolding(t, DefaultSettings())
+		s, held := newHolding(t, core.DefaultSettings())
 		const volumes, each = 20, 3
 		var all sync.WaitGroup
 		for n := range volumes * each {
@@ -104,7 +105,7 @@ func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 
 func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := DefaultSettings()
+		c := core.DefaultSettings()
 		c.TurnQueue = 2
 		s, held := newHolding(t, c)
 		answers := make(chan error, 10)
@@ -118,7 +119,7 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 			t.Errorf("the fourth: %v after %s", full, time.Since(begin))
 		}
 		for range 2 { // those in the queue wait for a limited time
-			if err := <-answers; structs.RetryAfter(err) == 0 || time.Since(begin) != WritePatience {
+			if err := <-answers; structs.RetryAfter(err) == 0 || time.Since(begin) != core.WritePatience {
 				t.Errorf("one in the queue: %v after %s", err, time.Since(begin))
 			}
 		}
@@ -139,7 +140,7 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 // only one of them succeeds.
 func TestVolumeRegister_RejectsSecondVolumeOfExternalID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, held := newHolding(t, DefaultSettings())
+		s, held := newHolding(t, core.DefaultSettings())
 		answers := make(chan error, 8)
 		for n := range cap(answers) {
 			v := existingVolume(fmt.Sprint("v", n))

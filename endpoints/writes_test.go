@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints/core"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/structs"
@@ -67,10 +68,10 @@ func newLoaded(t *testing.T, writes, queue int) *loaded {
 		slot:     make(chan struct{}, 1),
 		each:     time.Millisecond,
 	}
-	c := DefaultSettings()
+	c := core.DefaultSettings()
 	c.Writes = writes
 	c.WriteQueue = queue
-	d := Deps{
+	d := core.Deps{
 		Store:  l.Store,
 		Raft:   l.paced,
 		Leases: l.leases,
@@ -184,7 +185,7 @@ func TestOverload_WaitInTheQueueEnds(t *testing.T) {
 		first.Go(func() { _ = l.write(t) })
 		synctest.Wait()
 		start := time.Now()
-		if err := l.write(t); structs.RetryAfter(err) == 0 || time.Since(start) != WritePatience {
+		if err := l.write(t); structs.RetryAfter(err) == 0 || time.Since(start) != core.WritePatience {
 			t.Errorf("after %s: %v", time.Since(start), err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"berth/endpoints"
+	"berth/endpoints/core"
 	"berth/endpoints/join"
 	"berth/internal/boottime"
 	"berth/internal/bytesize"
@@ -115,7 +115,7 @@ type Config struct {
 
 // Consul is what the procedures and the leader's loops do in Consul.
 type Consul interface {
-	endpoints.Consul
+	core.Consul
 	control.Consul
 }
 

@@ -101,7 +101,7 @@ var notLeading = func() chan struct{} {
 	return c
 }()
 
-// LostLeadership is closed while this server does not lead (endpoints.Raft).
+// LostLeadership is closed while this server does not lead (core.Raft).
 func (s *Server) LostLeadership() <-chan struct{} {
 	if l := s.leading.Load(); l != nil {
 		return l.lost
@@ -161,7 +161,7 @@ func (s *Server) leaderLoops() []control.Loop {
 	}, loops...)
 }
 
-// collectGarbage deletes every row that has ended and is not needed, of any age (endpoints.Deps).
+// collectGarbage deletes every row that has ended and is not needed, of any age (core.Deps).
 func (s *Server) collectGarbage(ctx context.Context, p fsm.Proposer) (index uint64, err error) {
 	return garbage.Collection{Now: time.Now()}.Run(ctx, s.store.Read(), p)
 }

@@ -31,7 +31,7 @@ const (
 const stillAlive = "server %s is alive: have it leave (berth server leave, at its own address), " +
 	"or stop it and wait some seconds until the others take it for failed"
 
-// RemovePeer removes a server from the Raft configuration (endpoints.Raft). It rejects a live server,
+// RemovePeer removes a server from the Raft configuration (core.Raft). It rejects a live server,
 // because the leader would add it again: first the server has to stop or to leave by itself. Only the
 // leader can remove a server.
 func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
@@ -218,7 +218,7 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 	}
 }
 
-// TransferLeadership makes another server lead (endpoints.Raft). The error is a precondition if that server
+// TransferLeadership makes another server lead (core.Raft). The error is a precondition if that server
 // is not alive or has no vote.
 func (s *Server) TransferLeadership(ctx context.Context, id, address string) error {
 	target, err := findServer(s.Configuration(), id, address)

@@ -17,6 +17,7 @@ import (
 
 	"berth/endpoints"
 	"berth/endpoints/callers"
+	"berth/endpoints/core"
 	"berth/endpoints/join"
 	"berth/internal/keyring"
 	"berth/internal/loadshed"
@@ -156,7 +157,7 @@ func (s *Server) createServices(ln net.Listener) {
 		DataDir: cfg.DataDir,
 		Logger:  s.logger,
 	}
-	s.endpoints = endpoints.New(endpoints.Deps{
+	s.endpoints = endpoints.New(core.Deps{
 		Store:          s.store,
 		Raft:           s,
 		Leases:         s.leases,
@@ -302,7 +303,7 @@ func (s *Server) Stats() map[string]string {
 	return stats
 }
 
-// Leader returns the leader, as far as this server knows (endpoints.Raft). After an election and before
+// Leader returns the leader, as far as this server knows (core.Raft). After an election and before
 // this server has applied the entries of earlier leaders, it knows of no leader: the caller is to wait a
 // moment.
 func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Duration) {
@@ -336,7 +337,7 @@ func (s *Server) VerifyLeader() error {
 	return nil
 }
 
-// Alone reports whether this server leads and is the only voter (endpoints.Raft).
+// Alone reports whether this server leads and is the only voter (core.Raft).
 func (s *Server) Alone() bool {
 	_, isMe, _, _ := s.Leader()
 	return isMe && s.consensus.alone()

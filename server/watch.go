@@ -60,7 +60,7 @@ func (s *Server) followLeader() (addr string, leads context.Context) {
 }
 
 // Leads returns a context that ends when the server at an address no longer leads, as far as this server
-// knows (endpoints.Raft).
+// knows (core.Raft).
 func (s *Server) Leads(addr string) context.Context {
 	leader, leads := s.followLeader()
 	if leader != addr {

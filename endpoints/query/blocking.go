@@ -30,7 +30,7 @@ type ReadResponse interface{ Meta() *structs.QueryMeta }
 
 // Leadership reports when this server loses its leadership.
 type Leadership interface {
-	// LostLeadership is closed while this server does not lead; see endpoints.Raft.
+	// LostLeadership is closed while this server does not lead; see core.Raft.
 	LostLeadership() <-chan struct{}
 }
 

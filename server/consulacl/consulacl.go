@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"berth/consul"
-	"berth/endpoints"
+	"berth/endpoints/core"
 	"berth/internal/loadshed"
 	"berth/structs"
 )
@@ -63,7 +63,7 @@ func (c *Client) enter(ctx context.Context, doing string) error {
 
 // CreateToken makes a token with the rights of a service and returns its secret. After an error Consul may
 // have made the token, or may make it later.
-func (c *Client) CreateToken(ctx context.Context, t endpoints.ServiceToken) (structs.Secret, error) {
+func (c *Client) CreateToken(ctx context.Context, t core.ServiceToken) (structs.Secret, error) {
 	const doing = "making a token in Consul"
 	if err := c.enter(ctx, doing); err != nil {
 		return "", err

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/consul"
-	"berth/endpoints"
+	"berth/endpoints/core"
 	"berth/internal/consultest"
 	"berth/structs"
 )
@@ -42,8 +42,8 @@ func clientOf(t *testing.T, addr, token string, edits ...func(*consul.Config)) *
 	return c
 }
 
-func order(service string) endpoints.ServiceToken {
-	return endpoints.ServiceToken{
+func order(service string) core.ServiceToken {
+	return core.ServiceToken{
 		AccessorID:  structs.NewID(),
 		Service:     service,
 		Description: "a token of " + service,

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints"
+	"berth/endpoints/core"
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/nodeconn"
@@ -85,7 +86,7 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	w := newTestEnv(t)
 	nodes := nodeconn.NewSessions()
 	w.Nodes = nodes
-	e := endpoints.New(endpoints.Deps{
+	e := endpoints.New(core.Deps{
 		Store:  w.Store,
 		Raft:   soleServer{w},
 		Leases: w.Leases,

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints"
+	"berth/endpoints/core"
 	"berth/internal/snaparchive"
 	"berth/rpc"
 	"berth/state"
@@ -152,7 +153,7 @@ func TestRPC_GuessedRequestsKeepTheInvariants(t *testing.T) {
 	began := a.cmd.Process.Pid
 	rejected := map[structs.Kind]int{}
 	taken := map[string]int{}
-	for _, e := range endpoints.New(endpoints.Deps{Store: state.New(), Logger: logger}).List() {
+	for _, e := range endpoints.New(core.Deps{Store: state.New(), Logger: logger}).List() {
 		if e.Name == "Node.Deregister" {
 			continue // it would delete the rows that other requests name
 		}

@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/endpoints"
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/state"
 )
@@ -61,7 +62,7 @@ func procedures(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Remote procedures\n\nA server serves them on its RPC port in msgpack net/rpc. The types of requests and responses are in `structs`.\n" +
 		"The leader serves a write. Another server forwards it, at most one hop.\n\n| method | kind |\n|---|---|\n")
-	for _, e := range endpoints.New(endpoints.Deps{
+	for _, e := range endpoints.New(core.Deps{
 		Store:  state.New(),
 		Logger: hclog.NewNullLogger(),
 	}).List() {

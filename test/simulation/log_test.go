@@ -78,7 +78,7 @@ func (l *raftLog) leads() bool {
 	return l.lost != nil
 }
 
-// Leader implements endpoints.Raft, as do the methods below.
+// Leader implements core.Raft, as do the methods below.
 func (l *raftLog) Leader() (addr string, isMe, known bool, lastContact time.Duration) {
 	leads := l.leads()
 	return theServer, leads, leads, 0

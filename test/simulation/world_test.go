@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints"
+	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/internal/level"
@@ -75,7 +76,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		Config:   config,
 		Term:     1,
 	}
-	serve := endpoints.New(endpoints.Deps{
+	serve := endpoints.New(core.Deps{
 		Store:  w.store,
 		Raft:   w.log,
 		Leases: w.deps.Leases,
