@@ -14,14 +14,15 @@ import (
 	"berth/structs"
 )
 
-// allocs serve Alloc.
-type allocs struct {
+// Allocs serve Alloc.
+type Allocs struct {
 	*core.Server
 	dataPages loadshed.Permits // of pages of data that go from node to node
 }
 
-func newAllocs(s *core.Server) allocs {
-	return allocs{Server: s, dataPages: make(loadshed.Permits, maxDataPages)}
+// NewAllocs makes the procedures of allocations.
+func NewAllocs(s *core.Server) Allocs {
+	return Allocs{Server: s, dataPages: make(loadshed.Permits, maxDataPages)}
 }
 
 func noAlloc(id string) error {
@@ -58,7 +59,9 @@ func newAllocList(tx *state.ReadTx) allocList {
 	}
 }
 
-func (a allocs) get(
+// Get reads an allocation with its job, and the volumes that an ended one still holds. The error is
+// not-found.
+func (a Allocs) Get(
 	tx *state.ReadTx,
 	req *structs.AllocGetRequest,
 	resp *structs.AllocGetResponse,
@@ -83,10 +86,10 @@ func (a allocs) get(
 	return nil
 }
 
-// getMany leaves out allocations that do not exist and, for a node, another node's. The middleware has
+// GetMany leaves out allocations that do not exist and, for a node, another node's. The middleware has
 // rejected a wrong secret. An operator may name a node without its secret to narrow the answer. An allocation
 // that the request names twice is in the answer once, because each comes with its whole job.
-func (a allocs) getMany(
+func (a Allocs) GetMany(
 	tx *state.ReadTx,
 	req *structs.AllocsGetRequest,
 	resp *structs.AllocsResponse,
@@ -109,7 +112,8 @@ func (a allocs) getMany(
 	return err
 }
 
-func (a allocs) list(
+// List lists the allocations of the namespaces of a request by their IDs, as stubs.
+func (a Allocs) List(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
 	resp *structs.AllocListResponse,
@@ -122,8 +126,8 @@ func (a allocs) list(
 	return err
 }
 
-// ofNode lists a node's allocations with their jobs, by ID.
-func (allocs) ofNode(
+// OfNode lists a node's allocations with their jobs, by ID.
+func (Allocs) OfNode(
 	tx *state.ReadTx,
 	req *structs.NodeGetRequest,
 	resp *structs.AllocsResponse,
@@ -137,7 +141,9 @@ func (allocs) ofNode(
 	return err
 }
 
-func (a allocs) stop(
+// Stop requests an evaluation that stops an allocation. The error is not-found, or a precondition if its
+// job is gone.
+func (a Allocs) Stop(
 	ctx context.Context,
 	req *structs.AllocStopRequest,
 	resp *structs.AllocStopResponse,

@@ -16,8 +16,8 @@ const dataTimeout = time.Minute
 // it. Others wait, so a drain of many nodes takes longer and the memory of the leader does not grow.
 const maxDataPages = 64
 
-// data passes a page of the data of an ended allocation on to the node of its successor.
-func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
+// Data passes a page of the data of an ended allocation on to the node of its successor.
+func (a Allocs) Data(ctx context.Context, req *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
 	tx := a.Store.Read()
 	ended := state.Alloc(tx, req.AllocID)
 	successor := state.Alloc(tx, req.Successor)
@@ -69,8 +69,8 @@ func (a allocs) data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 	return answer, err
 }
 
-// dataWaits tells a node which of its ended allocations it keeps for their replacements.
-func (a allocs) dataWaits(
+// DataWaits tells a node which of its ended allocations it keeps for their replacements.
+func (a Allocs) DataWaits(
 	tx *state.ReadTx,
 	req *structs.AllocDataWaitsRequest,
 	resp *structs.AllocDataWaitsResponse,

@@ -81,13 +81,13 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	if len(asked) > 0 {
 		t.Fatalf("the node was called: %+v", asked[0])
 	}
-	full := newAllocs(s.Server)
+	full := NewAllocs(s.Server)
 	for range maxDataPages {
 		full.dataPages.TryEnter()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := full.data(ctx, req("a", "b", "n2"))
+	_, err := full.Data(ctx, req("a", "b", "n2"))
 	if !structs.IsKind(err, structs.KindUnavailable) || len(asked) > 0 {
 		t.Fatalf("beside %d other pages: got %v, the node was called %d times", maxDataPages, err, len(asked))
 	}

@@ -14,11 +14,11 @@ import (
 	"berth/structs"
 )
 
-// claims serve the methods of CSIVolume for claims.
-type claims struct{ *core.Server }
+// Claims serve the methods of CSIVolume for claims.
+type Claims struct{ *core.Server }
 
-// claim records claims for allocations of the calling node, and no others.
-func (c claims) claim(
+// Claim records claims for allocations of the calling node, and no others.
+func (c Claims) Claim(
 	ctx context.Context,
 	req *structs.CSIVolumeClaimRequest,
 	resp *structs.CSIVolumeClaimResponse,
@@ -59,7 +59,7 @@ func (c claims) claim(
 }
 
 // checkCount bounds the claims of a log entry, because an entry delays the entries behind it.
-func (c claims) checkCount(n int) error {
+func (c Claims) checkCount(n int) error {
 	if n > c.Settings.MaxClaims {
 		return structs.Invalidf(
 			"Claims: %d are given; expected at most %d, more in several requests",
@@ -122,9 +122,9 @@ func ownClaims(
 	return own, nil
 }
 
-// unpublish releases claims of the calling node, which has released the volumes. One log entry releases all
+// Unpublish releases claims of the calling node, which has released the volumes. One log entry releases all
 // claims of a request, for example when a node is drained.
-func (c claims) unpublish(
+func (c Claims) Unpublish(
 	ctx context.Context,
 	req *structs.CSIVolumeUnpublishRequest,
 	_ *structs.Empty,
@@ -159,10 +159,10 @@ func (c claims) unpublish(
 	return fsm.Propose(ctx, c.Raft, fsm.VolumeUnpublish, req)
 }
 
-// get returns a claim with the secrets of its volume, for the node that uses them. No other answer has
+// Get returns a claim with the secrets of its volume, for the node that uses them. No other answer has
 // secrets. Many nodes wait here, so a node waits only for the rows of its claim. A deleted claim does not
 // come back, so the node does not wait for it.
-func (c claims) get(
+func (c Claims) Get(
 	ctx context.Context,
 	req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {

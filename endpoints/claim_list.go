@@ -13,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// listAll lists claims with their causes.
-func (c claims) listAll(
+// ListAll lists claims with their causes.
+func (c Claims) ListAll(
 	tx *state.ReadTx,
 	req *structs.VolumeClaimListRequest,
 	resp *structs.VolumeClaimListResponse,
@@ -40,9 +40,9 @@ func (c claims) listAll(
 	return err
 }
 
-// list returns why each claim of a waiting allocation waits, as of now. Claims come volume by volume, and
+// List returns why each claim of a waiting allocation waits, as of now. Claims come volume by volume, and
 // within a volume in the order of its queue.
-func (c claims) list(
+func (c Claims) List(
 	tx *state.ReadTx,
 	req *structs.CSIClaimListRequest,
 	resp *structs.CSIClaimListResponse,

@@ -11,8 +11,8 @@ import (
 	"berth/structs"
 )
 
-// deployments serve Deployment.
-type deployments struct{ *core.Server }
+// Deployments serve Deployment.
+type Deployments struct{ *core.Server }
 
 // deploymentList lists whole deployments.
 var deploymentList = query.List[structs.Deployment, structs.Deployment]{
@@ -28,7 +28,8 @@ func findDeployment(tx *state.ReadTx, id string) (*structs.Deployment, error) {
 	return d, nil
 }
 
-func (d deployments) list(
+// List lists the deployments of the namespaces of a request.
+func (d Deployments) List(
 	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.DeploymentListResponse,
 ) (err error) {
 	rows := state.DeploymentsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
@@ -36,15 +37,16 @@ func (d deployments) list(
 	return err
 }
 
-func (d deployments) get(
+// Get reads a deployment. The error is not-found.
+func (d Deployments) Get(
 	tx *state.ReadTx, req *structs.DeploymentGetRequest, resp *structs.DeploymentGetResponse,
 ) (err error) {
 	resp.Deployment, err = findDeployment(tx, req.DeploymentID)
 	return err
 }
 
-// allocations lists the allocations of a deployment, also the ended ones.
-func (d deployments) allocations(
+// Allocations lists the allocations of a deployment, also the ended ones.
+func (d Deployments) Allocations(
 	tx *state.ReadTx, req *structs.DeploymentGetRequest, resp *structs.AllocListResponse,
 ) error {
 	row, err := findDeployment(tx, req.DeploymentID)
@@ -58,9 +60,9 @@ func (d deployments) allocations(
 	return err
 }
 
-// ofJob lists the deployments of a job, the newest first. As in the dialect, a job that does not exist has
+// OfJob lists the deployments of a job, the newest first. As in the dialect, a job that does not exist has
 // none.
-func (d deployments) ofJob(
+func (d Deployments) OfJob(
 	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.DeploymentListResponse,
 ) error {
 	ns := req.RequestNamespace()
@@ -77,8 +79,8 @@ func (d deployments) ofJob(
 	return nil
 }
 
-// latest returns the newest deployment of a job, nil if it has none or does not exist.
-func (d deployments) latest(
+// Latest returns the newest deployment of a job, nil if it has none or does not exist.
+func (d Deployments) Latest(
 	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.DeploymentGetResponse,
 ) error {
 	ns := req.RequestNamespace()
@@ -91,7 +93,7 @@ func (d deployments) latest(
 }
 
 // evaluationFor returns the deployment and the evaluation of its job that goes with a change of it.
-func (d deployments) evaluationFor(id string, now int64) (*structs.Deployment, *structs.Evaluation, error) {
+func (d Deployments) evaluationFor(id string, now int64) (*structs.Deployment, *structs.Evaluation, error) {
 	tx := d.Store.Read()
 	row, err := findDeployment(tx, id)
 	if err != nil {
@@ -105,7 +107,7 @@ func (d deployments) evaluationFor(id string, now int64) (*structs.Deployment, *
 }
 
 // answer fills in the answer to a change of a deployment.
-func (d deployments) answer(
+func (d Deployments) answer(
 	row *structs.Deployment, eval *structs.Evaluation, index uint64, resp *structs.DeploymentUpdateResponse,
 ) {
 	tx := d.Store.Read()
@@ -120,7 +122,7 @@ func (d deployments) answer(
 }
 
 // setStatus changes the state of a deployment.
-func (d deployments) setStatus(
+func (d Deployments) setStatus(
 	ctx context.Context,
 	update structs.DeploymentStatusUpdate,
 	options structs.WriteOptions,
@@ -141,7 +143,8 @@ func (d deployments) setStatus(
 	return index, err
 }
 
-func (d deployments) fail(
+// Fail ends a deployment as failed. The error is not-found, or a precondition if it has ended.
+func (d Deployments) Fail(
 	ctx context.Context, req *structs.DeploymentFailRequest, resp *structs.DeploymentUpdateResponse,
 ) (uint64, error) {
 	return d.setStatus(ctx, structs.DeploymentStatusUpdate{
@@ -151,7 +154,8 @@ func (d deployments) fail(
 	}, req.WriteOptions, resp)
 }
 
-func (d deployments) pause(
+// Pause pauses a deployment, or resumes it. The error is not-found, or a precondition if it has ended.
+func (d Deployments) Pause(
 	ctx context.Context, req *structs.DeploymentPauseRequest, resp *structs.DeploymentUpdateResponse,
 ) (uint64, error) {
 	status := structs.DeploymentRunning
@@ -164,9 +168,9 @@ func (d deployments) pause(
 	}, req.WriteOptions, resp)
 }
 
-// unblock does nothing, as in the dialect: only deployments of several regions are blocked. It rejects one
+// Unblock does nothing, as in the dialect: only deployments of several regions are blocked. It rejects one
 // that has ended.
-func (d deployments) unblock(
+func (d Deployments) Unblock(
 	_ context.Context, req *structs.DeploymentFailRequest, resp *structs.DeploymentUpdateResponse,
 ) (uint64, error) {
 	row, err := findDeployment(d.Store.Read(), req.DeploymentID)
@@ -180,7 +184,8 @@ func (d deployments) unblock(
 	return d.Store.Index(), nil
 }
 
-func (d deployments) promote(
+// Promote promotes the canaries of the groups that a request names, or of all.
+func (d Deployments) Promote(
 	ctx context.Context, req *structs.DeploymentPromoteRequest, resp *structs.DeploymentUpdateResponse,
 ) (uint64, error) {
 	row, eval, err := d.evaluationFor(req.DeploymentID, req.Now)
@@ -226,7 +231,8 @@ func isPromoted(d *structs.Deployment, req *structs.DeploymentPromoteRequest) bo
 	})
 }
 
-func (d deployments) setHealth(
+// SetHealth sets the health of allocations of a deployment in place of the nodes' reports.
+func (d Deployments) SetHealth(
 	ctx context.Context, req *structs.DeploymentHealthRequest, resp *structs.DeploymentUpdateResponse,
 ) (uint64, error) {
 	row, eval, err := d.evaluationFor(req.DeploymentID, req.Now)
@@ -246,8 +252,8 @@ func (d deployments) setHealth(
 	return index, err
 }
 
-// setStable sets whether a version of a job is stable.
-func (j jobs) setStable(
+// SetStable sets whether a version of a job is stable.
+func (j Jobs) SetStable(
 	ctx context.Context, req *structs.JobStableRequest, resp *structs.JobStableResponse,
 ) (uint64, error) {
 	tx := j.Store.Read()

@@ -14,10 +14,10 @@ import (
 // Endpoints serve the procedures of one server.
 type Endpoints struct {
 	*core.Server
-	nodes  nodes
-	jobs   jobs
-	allocs allocs
-	change volumeWrites
+	nodes  Nodes
+	jobs   Jobs
+	allocs Allocs
+	change VolumeWrites
 }
 
 // New makes the procedures.
@@ -30,10 +30,10 @@ func NewWith(d core.Deps, config core.Settings) *Endpoints {
 	s := core.NewServer(d, config)
 	return &Endpoints{
 		Server: s,
-		nodes:  newNodes(s),
-		jobs:   newJobs(s),
-		allocs: newAllocs(s),
-		change: newVolumeWrites(s),
+		nodes:  NewNodes(s),
+		jobs:   NewJobs(s),
+		allocs: NewAllocs(s),
+		change: NewVolumeWrites(s),
 	}
 }
 
@@ -86,29 +86,29 @@ func mostlyUnchanged(e rpc.Endpoint) rpc.Endpoint {
 // List is every procedure that a server serves, wrapped in the middleware.
 func (e *Endpoints) List() []rpc.Endpoint {
 	var (
-		status = statuses{e.Server}
-		node   = e.nodes
-		lost   = lostNodes{e.Server}
-		pool   = nodePools{e.Server}
-		space  = namespaces{e.Server}
-		job    = e.jobs
-		alloc  = e.allocs
-		eval   = evals{e.Server}
-		plugin = plugins{e.Server}
-		volume = volumes{e.Server}
-		claim  = claims{e.Server}
-		free   = release.Releaser{
+		status  = statuses{Server: e.Server}
+		nodes   = e.nodes
+		lost    = Lost{Server: e.Server}
+		pools   = Pools{Server: e.Server}
+		space   = namespaces{Server: e.Server}
+		jobs    = e.jobs
+		allocs  = e.allocs
+		evals   = Evals{Server: e.Server}
+		plugins = Plugins{Server: e.Server}
+		volumes = Volumes{Server: e.Server}
+		claims  = Claims{Server: e.Server}
+		free    = release.Releaser{
 			Store:     e.Store,
 			Raft:      e.Raft,
 			Nodes:     e.Nodes,
 			Logger:    e.Logger,
 			MayAssert: e.mayAssert,
 		}
-		change = e.change
-		search = searches{e.Server}
-		deploy = deployments{e.Server}
-		offer  = services{e.Server}
-		vars   = vars.Variables{
+		change  = e.change
+		search  = searches{Server: e.Server}
+		deploys = Deployments{Server: e.Server}
+		offer   = Services{Server: e.Server}
+		vars    = vars.Variables{
 			Store: e.Store,
 			Raft:  e.Raft,
 			Keys:  e.Keys,
@@ -142,35 +142,35 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.AutopilotConfigSet, anyone, status.setAutopilotConfig),
 
 		// register checks the secret of its row.
-		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)),
-		write(e, structs.NodeDeregister, anyone, node.deregister),
-		e.quick(mostlyUnchanged(nodeWrite(e, structs.NodeHeartbeat, nodeOnly, node.heartbeat))),
-		nodeWrite(e, structs.NodeUpdateCSI, nodeOnly, node.updateCSI),
-		write(e, structs.NodeEligibility, anyone, node.eligibility),
-		write(e, structs.NodeExtendLease, anyone, node.extendLease),
-		write(e, structs.NodeDrain, anyone, node.drain),
-		write(e, structs.NodeLeave, nodeOnly, node.leave),
-		shed(read(e, structs.NodeDrainStatus, anyone, node.drainStatus)),
-		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, nodeOnly, node.updateAllocs)),
-		shed(e.quick(read(e, structs.NodeGet, anyone, node.get))),
-		shed(read(e, structs.NodeList, anyone, node.list)),
-		shed(call(e, structs.NodeForeignList, anyone, node.listForeign)),
-		shed(read(e, structs.NodeAllocs, anyone, alloc.ofNode)),
-		call(e, structs.NodeClientAllocs, nodeOnly, node.clientAllocs),
-		write(e, structs.NodeEvaluate, anyone, node.evaluate),
-		slow(nodeWrite(e, structs.NodeDeriveSIToken, nodeOnly, node.deriveSIToken)),
+		mostlyUnchanged(write(e, structs.NodeRegister, anyone, nodes.Register)),
+		write(e, structs.NodeDeregister, anyone, nodes.Deregister),
+		e.quick(mostlyUnchanged(nodeWrite(e, structs.NodeHeartbeat, nodeOnly, nodes.Heartbeat))),
+		nodeWrite(e, structs.NodeUpdateCSI, nodeOnly, nodes.UpdateCSI),
+		write(e, structs.NodeEligibility, anyone, nodes.Eligibility),
+		write(e, structs.NodeExtendLease, anyone, nodes.ExtendLease),
+		write(e, structs.NodeDrain, anyone, nodes.Drain),
+		write(e, structs.NodeLeave, nodeOnly, nodes.Leave),
+		shed(read(e, structs.NodeDrainStatus, anyone, nodes.DrainStatus)),
+		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, nodeOnly, nodes.UpdateAllocs)),
+		shed(e.quick(read(e, structs.NodeGet, anyone, nodes.Get))),
+		shed(read(e, structs.NodeList, anyone, nodes.List)),
+		shed(call(e, structs.NodeForeignList, anyone, nodes.ListForeign)),
+		shed(read(e, structs.NodeAllocs, anyone, allocs.OfNode)),
+		call(e, structs.NodeClientAllocs, nodeOnly, nodes.ClientAllocs),
+		write(e, structs.NodeEvaluate, anyone, nodes.Evaluate),
+		slow(nodeWrite(e, structs.NodeDeriveSIToken, nodeOnly, nodes.DeriveSIToken)),
 
 		// These release volumes, or run programs of the servers.
-		write(e, structs.NodeFence, e.socketOnly, lost.fence),
-		write(e, structs.NodeConfirmLost, e.socketOnly, lost.confirm),
-		slow(call(e, structs.NodeFenceTest, e.socketOnly, lost.test)),
-		shed(read(e, structs.NodeFenceStatus, anyone, lost.status)),
+		write(e, structs.NodeFence, e.socketOnly, lost.Fence),
+		write(e, structs.NodeConfirmLost, e.socketOnly, lost.Confirm),
+		slow(call(e, structs.NodeFenceTest, e.socketOnly, lost.Test)),
+		shed(read(e, structs.NodeFenceStatus, anyone, lost.Status)),
 
-		shed(read(e, structs.NodePoolList, anyone, pool.list)),
-		shed(read(e, structs.NodePoolGet, anyone, pool.get)),
-		shed(read(e, structs.NodePoolNodes, anyone, pool.nodes)),
-		shed(read(e, structs.NodePoolJobs, anyone, job.ofPool)),
-		write(e, structs.NodePoolApply, anyone, pool.apply),
+		shed(read(e, structs.NodePoolList, anyone, pools.List)),
+		shed(read(e, structs.NodePoolGet, anyone, pools.Get)),
+		shed(read(e, structs.NodePoolNodes, anyone, pools.ListNodes)),
+		shed(read(e, structs.NodePoolJobs, anyone, jobs.OfPool)),
+		write(e, structs.NodePoolApply, anyone, pools.Apply),
 		write(e, structs.NodePoolDelete, anyone, propose(e, fsm.NodePoolDelete)),
 
 		shed(read(e, structs.NamespaceList, anyone, space.list)),
@@ -178,81 +178,81 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.NamespaceApply, anyone, space.apply),
 		write(e, structs.NamespaceDelete, anyone, propose(e, fsm.NamespaceDelete)),
 
-		write(e, structs.JobRegister, anyone, job.register),
-		write(e, structs.JobDeregister, anyone, job.deregister),
-		write(e, structs.JobEvaluate, anyone, job.evaluate),
-		slow(call(e, structs.JobValidate, anyone, job.validate)),
-		shed(read(e, structs.JobPlan, anyone, job.plan)),
-		write(e, structs.JobRevert, anyone, job.revert),
-		write(e, structs.JobDispatch, anyone, job.dispatch),
-		write(e, structs.PeriodicForce, anyone, job.forcePeriodic),
-		write(e, structs.JobScale, anyone, job.scale),
-		shed(read(e, structs.JobScaleStatus, anyone, job.scaleStatus)),
-		shed(e.quick(read(e, structs.JobGet, anyone, job.get))),
-		shed(read(e, structs.JobList, anyone, job.list)),
-		shed(read(e, structs.JobVersions, anyone, job.versions)),
-		shed(read(e, structs.JobSubmissionGet, anyone, job.submission)),
-		shed(read(e, structs.JobSummaryGet, anyone, job.summary)),
-		shed(read(e, structs.JobWhy, anyone, job.why)),
-		shed(read(e, structs.JobAllocations, anyone, job.allocations)),
-		shed(read(e, structs.JobEvaluations, anyone, job.evaluations)),
-		shed(read(e, structs.JobDeployments, anyone, deploy.ofJob)),
-		shed(read(e, structs.JobLatestDeployment, anyone, deploy.latest)),
-		write(e, structs.JobStable, anyone, job.setStable),
+		write(e, structs.JobRegister, anyone, jobs.Register),
+		write(e, structs.JobDeregister, anyone, jobs.Deregister),
+		write(e, structs.JobEvaluate, anyone, jobs.Evaluate),
+		slow(call(e, structs.JobValidate, anyone, jobs.Validate)),
+		shed(read(e, structs.JobPlan, anyone, jobs.Plan)),
+		write(e, structs.JobRevert, anyone, jobs.Revert),
+		write(e, structs.JobDispatch, anyone, jobs.Dispatch),
+		write(e, structs.PeriodicForce, anyone, jobs.ForcePeriodic),
+		write(e, structs.JobScale, anyone, jobs.Scale),
+		shed(read(e, structs.JobScaleStatus, anyone, jobs.ScaleStatus)),
+		shed(e.quick(read(e, structs.JobGet, anyone, jobs.Get))),
+		shed(read(e, structs.JobList, anyone, jobs.List)),
+		shed(read(e, structs.JobVersions, anyone, jobs.Versions)),
+		shed(read(e, structs.JobSubmissionGet, anyone, jobs.Submission)),
+		shed(read(e, structs.JobSummaryGet, anyone, jobs.Summary)),
+		shed(read(e, structs.JobWhy, anyone, jobs.Why)),
+		shed(read(e, structs.JobAllocations, anyone, jobs.Allocations)),
+		shed(read(e, structs.JobEvaluations, anyone, jobs.Evaluations)),
+		shed(read(e, structs.JobDeployments, anyone, deploys.OfJob)),
+		shed(read(e, structs.JobLatestDeployment, anyone, deploys.Latest)),
+		write(e, structs.JobStable, anyone, jobs.SetStable),
 
-		shed(read(e, structs.ScalingPolicyList, anyone, job.scalingPolicies)),
-		shed(e.quick(read(e, structs.ScalingPolicyGet, anyone, job.scalingPolicy))),
+		shed(read(e, structs.ScalingPolicyList, anyone, jobs.ScalingPolicies)),
+		shed(e.quick(read(e, structs.ScalingPolicyGet, anyone, jobs.ScalingPolicy))),
 
-		shed(read(e, structs.ServiceList, anyone, offer.list)),
-		shed(read(e, structs.ServiceGet, anyone, offer.get)),
-		shed(read(e, structs.AllocOffers, anyone, alloc.services)),
-		shed(read(e, structs.JobOffers, anyone, job.services)),
+		shed(read(e, structs.ServiceList, anyone, offer.List)),
+		shed(read(e, structs.ServiceGet, anyone, offer.Get)),
+		shed(read(e, structs.AllocOffers, anyone, allocs.Services)),
+		shed(read(e, structs.JobOffers, anyone, jobs.Services)),
 
-		shed(read(e, structs.DeploymentList, anyone, deploy.list)),
-		shed(e.quick(read(e, structs.DeploymentGet, anyone, deploy.get))),
-		shed(read(e, structs.DeploymentAllocations, anyone, deploy.allocations)),
-		write(e, structs.DeploymentFail, anyone, deploy.fail),
-		write(e, structs.DeploymentPause, anyone, deploy.pause),
-		write(e, structs.DeploymentPromote, anyone, deploy.promote),
-		write(e, structs.DeploymentSetHealth, anyone, deploy.setHealth),
-		write(e, structs.DeploymentUnblock, anyone, deploy.unblock),
+		shed(read(e, structs.DeploymentList, anyone, deploys.List)),
+		shed(e.quick(read(e, structs.DeploymentGet, anyone, deploys.Get))),
+		shed(read(e, structs.DeploymentAllocations, anyone, deploys.Allocations)),
+		write(e, structs.DeploymentFail, anyone, deploys.Fail),
+		write(e, structs.DeploymentPause, anyone, deploys.Pause),
+		write(e, structs.DeploymentPromote, anyone, deploys.Promote),
+		write(e, structs.DeploymentSetHealth, anyone, deploys.SetHealth),
+		write(e, structs.DeploymentUnblock, anyone, deploys.Unblock),
 
-		shed(e.quick(read(e, structs.AllocGet, anyone, alloc.get))),
-		read(e, structs.AllocsGet, anyone, alloc.getMany),
-		shed(read(e, structs.AllocList, anyone, alloc.list)),
-		write(e, structs.AllocStop, anyone, alloc.stop),
-		slow(call(e, structs.AllocData, nodeOnly, alloc.data)),
-		read(e, structs.AllocDataWaits, nodeOnly, alloc.dataWaits),
+		shed(e.quick(read(e, structs.AllocGet, anyone, allocs.Get))),
+		read(e, structs.AllocsGet, anyone, allocs.GetMany),
+		shed(read(e, structs.AllocList, anyone, allocs.List)),
+		write(e, structs.AllocStop, anyone, allocs.Stop),
+		slow(call(e, structs.AllocData, nodeOnly, allocs.Data)),
+		read(e, structs.AllocDataWaits, nodeOnly, allocs.DataWaits),
 
-		shed(e.quick(read(e, structs.EvalGet, anyone, eval.get))),
-		shed(read(e, structs.EvalList, anyone, eval.list)),
-		shed(read(e, structs.EvalCount, anyone, eval.count)),
-		write(e, structs.EvalDelete, anyone, eval.delete),
-		shed(read(e, structs.EvalAllocs, anyone, eval.allocations)),
+		shed(e.quick(read(e, structs.EvalGet, anyone, evals.Get))),
+		shed(read(e, structs.EvalList, anyone, evals.List)),
+		shed(read(e, structs.EvalCount, anyone, evals.Count)),
+		write(e, structs.EvalDelete, anyone, evals.Delete),
+		shed(read(e, structs.EvalAllocs, anyone, evals.Allocations)),
 
-		shed(read(e, structs.CSIPluginGet, anyone, plugin.get)),
-		shed(read(e, structs.CSIPluginList, anyone, plugin.list)),
+		shed(read(e, structs.CSIPluginGet, anyone, plugins.Get)),
+		shed(read(e, structs.CSIPluginList, anyone, plugins.List)),
 		write(e, structs.CSIPluginDelete, anyone, propose(e, fsm.PluginDelete)),
-		read(e, structs.CSIPluginSettingsGet, anyone, plugin.config),
+		read(e, structs.CSIPluginSettingsGet, anyone, plugins.Config),
 		write(e, structs.CSIPluginSettingsSet, anyone, propose(e, fsm.PluginConfigSet)),
 
-		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, anyone, volume.get)), volume.isSmall)),
-		shed(read(e, structs.VolumeWhy, anyone, volume.why)),
-		shed(read(e, structs.CSIVolumeList, anyone, volume.list)),
-		slow(call(e, structs.CSIVolumeExternal, anyone, volume.external)),
-		slow(write(e, structs.CSIVolumeRegister, anyone, change.register)),
-		slow(write(e, structs.CSIVolumeCreate, anyone, change.create)),
-		write(e, structs.CSIVolumeDeregister, anyone, change.deregister),
-		slow(write(e, structs.CSIVolumeDelete, anyone, change.remove)),
+		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, anyone, volumes.Get)), volumes.IsSmall)),
+		shed(read(e, structs.VolumeWhy, anyone, volumes.Why)),
+		shed(read(e, structs.CSIVolumeList, anyone, volumes.List)),
+		slow(call(e, structs.CSIVolumeExternal, anyone, volumes.External)),
+		slow(write(e, structs.CSIVolumeRegister, anyone, change.Register)),
+		slow(write(e, structs.CSIVolumeCreate, anyone, change.Create)),
+		write(e, structs.CSIVolumeDeregister, anyone, change.Deregister),
+		slow(write(e, structs.CSIVolumeDelete, anyone, change.Remove)),
 
-		write(e, structs.CSIVolumeClaim, nodeOnly, claim.claim),
-		write(e, structs.CSIVolumeUnpublish, nodeOnly, claim.unpublish),
+		write(e, structs.CSIVolumeClaim, nodeOnly, claims.Claim),
+		write(e, structs.CSIVolumeUnpublish, nodeOnly, claims.Unpublish),
 		slow(write(e, structs.CSIVolumeDetach, anyone, free.Detach)),
-		write(e, structs.CSIVolumeNodeExpanded, nodeOnly, claim.nodeExpanded),
+		write(e, structs.CSIVolumeNodeExpanded, nodeOnly, claims.NodeExpanded),
 		write(e, structs.CSIVolumeRetry, anyone, propose(e, fsm.VolumeRetry)),
-		e.quick(call(e, structs.CSIClaimGet, nodeOnly, claim.get)),
-		read(e, structs.CSIClaimList, anyone, claim.list),
-		shed(read(e, structs.VolumeClaimList, anyone, claim.listAll)),
+		e.quick(call(e, structs.CSIClaimGet, nodeOnly, claims.Get)),
+		read(e, structs.CSIClaimList, anyone, claims.List),
+		shed(read(e, structs.VolumeClaimList, anyone, claims.ListAll)),
 		slow(write(e, structs.VolumeClaimRelease, anyone, free.Claim)),
 		slow(write(e, structs.VolumeClaimForce, e.socketOnly, free.ForceClaim)),
 

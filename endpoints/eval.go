@@ -14,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// evals serve Eval.
-type evals struct{ *core.Server }
+// Evals serve Eval.
+type Evals struct{ *core.Server }
 
 func evalKey(e *structs.Evaluation) []string {
 	return []string{e.ID}
@@ -31,7 +31,8 @@ var evalList = query.List[structs.Evaluation, structs.Evaluation]{
 	Stub: query.Whole[structs.Evaluation],
 }
 
-func (e evals) get(
+// Get reads an evaluation. The error is not-found.
+func (e Evals) Get(
 	tx *state.ReadTx,
 	req *structs.EvalGetRequest,
 	resp *structs.EvalGetResponse,
@@ -61,7 +62,8 @@ func selectEvals(tx *state.ReadTx, req *structs.EvalListRequest) (
 	return l, rows
 }
 
-func (e evals) list(
+// List lists evaluations, as the namespaces, the prefix and the filters of a request choose.
+func (e Evals) List(
 	tx *state.ReadTx,
 	req *structs.EvalListRequest,
 	resp *structs.EvalListResponse,
@@ -71,7 +73,8 @@ func (e evals) list(
 	return err
 }
 
-func (e evals) allocations(
+// Allocations lists the allocations that an evaluation placed or stopped, as stubs.
+func (e Evals) Allocations(
 	tx *state.ReadTx,
 	req *structs.EvalGetRequest,
 	resp *structs.AllocListResponse,
@@ -81,7 +84,8 @@ func (e evals) allocations(
 	return err
 }
 
-func (e evals) count(
+// Count counts the evaluations that a filter keeps.
+func (e Evals) Count(
 	tx *state.ReadTx,
 	req *structs.EvalListRequest,
 	resp *structs.EvalCountResponse,
@@ -96,9 +100,9 @@ func (e evals) count(
 // deleteBatch is the most evaluations that one log entry deletes.
 const deleteBatch = 512
 
-// delete deletes evaluations in several log entries. An evaluation that ended stays as it is, so the later
+// Delete deletes evaluations in several log entries. An evaluation that ended stays as it is, so the later
 // entries delete no more than was asked for.
-func (e evals) delete(
+func (e Evals) Delete(
 	ctx context.Context,
 	req *structs.EvalDeleteRequest,
 	resp *structs.EvalDeleteResponse,
@@ -134,7 +138,7 @@ func (e evals) delete(
 }
 
 // checkDeletable returns the IDs of a request, each once, if all these evaluations may be deleted.
-func (e evals) checkDeletable(req *structs.EvalDeleteRequest) ([]string, error) {
+func (e Evals) checkDeletable(req *structs.EvalDeleteRequest) ([]string, error) {
 	tx := e.Store.Read()
 	ids := slices.Compact(slices.Sorted(slices.Values(req.EvalIDs)))
 	for _, id := range ids {
@@ -156,7 +160,7 @@ func (e evals) checkDeletable(req *structs.EvalDeleteRequest) ([]string, error) 
 }
 
 // deletableEvals returns the evaluations that a filter accepts and that may be deleted.
-func (e evals) deletableEvals(req *structs.EvalDeleteRequest) (ids []string, err error) {
+func (e Evals) deletableEvals(req *structs.EvalDeleteRequest) (ids []string, err error) {
 	rows := state.EvalsFrom(e.Store.Read(), req.RequestNamespace(), "", state.Page{})
 	err = evalList.Each(rows, req.Filter, func(row *structs.Evaluation) error {
 		if row.Terminal() && !row.Placed {

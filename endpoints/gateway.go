@@ -10,7 +10,7 @@ import (
 // setGateways gives Consul the configuration entries of the gateways of a job, before the job is registered:
 // the proxy of a gateway without one leads nowhere. The entries stay in Consul after the end of the job. If
 // this server does not lead any more and cannot register the job, the next leader writes them again.
-func (j jobs) setGateways(ctx context.Context, job *structs.Job) error {
+func (j Jobs) setGateways(ctx context.Context, job *structs.Job) error {
 	for _, g := range job.TaskGroups {
 		if g == nil {
 			continue

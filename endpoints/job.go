@@ -19,14 +19,15 @@ import (
 	"berth/structs/validate"
 )
 
-// jobs serve Job.
-type jobs struct {
+// Jobs serve Job.
+type Jobs struct {
 	*core.Server
 	locks *keylock.Map // held while a job is registered, by namespace and ID
 }
 
-func newJobs(s *core.Server) jobs {
-	return jobs{Server: s, locks: s.RowLocks()}
+// NewJobs makes the procedures of jobs.
+func NewJobs(s *core.Server) Jobs {
+	return Jobs{Server: s, locks: s.RowLocks()}
 }
 
 // evaluationOf returns a request to bring the placement of a job up to date.
@@ -40,7 +41,8 @@ func evaluationOf(
 	return e
 }
 
-func (j jobs) register(
+// Register records a new version of a job and requests its evaluation. Warnings come with the answer.
+func (j Jobs) Register(
 	ctx context.Context,
 	req *structs.JobRegisterRequest,
 	resp *structs.JobRegisterResponse,
@@ -49,7 +51,7 @@ func (j jobs) register(
 }
 
 // registerFor is register, with the reason of the evaluation.
-func (j jobs) registerFor(
+func (j Jobs) registerFor(
 	ctx context.Context,
 	trigger string,
 	req *structs.JobRegisterRequest,
@@ -110,7 +112,7 @@ func (j jobs) registerFor(
 
 // checkStored checks a new version of a job against what is stored. It rejects one without a plugin that
 // volumes need.
-func (j jobs) checkStored(req *structs.JobRegisterRequest, version *structs.Job) error {
+func (j Jobs) checkStored(req *structs.JobRegisterRequest, version *structs.Job) error {
 	tx := j.Store.Read()
 	err := state.CheckRegistration(tx, req, version)
 	stored := state.Job(tx, version.Namespace, version.ID)
@@ -121,7 +123,7 @@ func (j jobs) checkStored(req *structs.JobRegisterRequest, version *structs.Job)
 }
 
 // checkCanaries rejects canaries of a new version that could never get their volumes.
-func (j jobs) checkCanaries(version *structs.Job) error {
+func (j Jobs) checkCanaries(version *structs.Job) error {
 	why := state.CanaryConflict(j.Store.Read(), version, version.TaskGroups)
 	if why != "" {
 		return structs.Preconditionf("job %q: %s", version.ID, why)
@@ -185,9 +187,9 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 	return structs.JoinFaults(missing)
 }
 
-// deregister stops a job. As in the dialect, it succeeds for a job that does not exist: a client that repeats
+// Deregister stops a job. As in the dialect, it succeeds for a job that does not exist: a client that repeats
 // it has reached its aim.
-func (j jobs) deregister(
+func (j Jobs) Deregister(
 	ctx context.Context,
 	req *structs.JobDeregisterRequest,
 	resp *structs.JobDeregisterResponse,
@@ -222,7 +224,9 @@ func (j jobs) deregister(
 	return index, err
 }
 
-func (j jobs) evaluate(
+// Evaluate requests an evaluation of a job. The error is not-found, or a precondition for one that only
+// starts others.
+func (j Jobs) Evaluate(
 	ctx context.Context,
 	req *structs.JobEvaluateRequest,
 	resp *structs.JobRegisterResponse,
@@ -266,7 +270,8 @@ func findJob(tx *state.ReadTx, ns, id string) (*structs.Job, error) {
 	return job, nil
 }
 
-func (j jobs) get(
+// Get reads the newest version of a job. The error is not-found.
+func (j Jobs) Get(
 	tx *state.ReadTx,
 	req *structs.JobGetRequest,
 	resp *structs.JobGetResponse,
@@ -275,7 +280,8 @@ func (j jobs) get(
 	return err
 }
 
-func (j jobs) list(
+// List lists the jobs of the namespaces of a request by their IDs, as stubs.
+func (j Jobs) List(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
 	resp *structs.JobListResponse,
@@ -288,9 +294,9 @@ func (j jobs) list(
 	return err
 }
 
-// ofPool lists the jobs that name the pool. So the pool all has the jobs that may run on every node, and not
+// OfPool lists the jobs that name the pool. So the pool all has the jobs that may run on every node, and not
 // all jobs.
-func (jobs) ofPool(
+func (Jobs) OfPool(
 	tx *state.ReadTx,
 	req *structs.NodePoolGetRequest,
 	resp *structs.JobListResponse,
@@ -347,7 +353,9 @@ func jobStub(tx *state.ReadTx, j *structs.Job) structs.JobListStub {
 	}
 }
 
-func (j jobs) versions(
+// Versions lists the versions of a job, the newest first, with their differences on request. The error is
+// not-found.
+func (j Jobs) Versions(
 	tx *state.ReadTx,
 	req *structs.JobGetRequest,
 	resp *structs.JobVersionsResponse,
@@ -370,7 +378,8 @@ func (j jobs) versions(
 	return nil
 }
 
-func (j jobs) summary(
+// Summary counts the allocations of a job by their status. The error is not-found.
+func (j Jobs) Summary(
 	tx *state.ReadTx,
 	req *structs.JobGetRequest,
 	resp *structs.JobSummaryResponse,
@@ -383,9 +392,9 @@ func (j jobs) summary(
 	return nil
 }
 
-// allocations also lists the allocations of a deleted job. Without All, it leaves out allocations of an
+// Allocations also lists the allocations of a deleted job. Without All, it leaves out allocations of an
 // earlier job with the same ID.
-func (j jobs) allocations(
+func (j Jobs) Allocations(
 	tx *state.ReadTx,
 	req *structs.JobGetRequest,
 	resp *structs.AllocListResponse,
@@ -401,7 +410,8 @@ func (j jobs) allocations(
 	return err
 }
 
-func (j jobs) evaluations(
+// Evaluations lists the evaluations of a job.
+func (j Jobs) Evaluations(
 	tx *state.ReadTx,
 	req *structs.JobGetRequest,
 	resp *structs.EvalListResponse,

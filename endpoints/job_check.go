@@ -24,8 +24,8 @@ const (
 	driverCheckNodes   = 3
 )
 
-// validate checks a job. Its faults are no error.
-func (j jobs) validate(
+// Validate checks a job. Its faults are no error.
+func (j Jobs) Validate(
 	ctx context.Context,
 	req *structs.JobValidateRequest,
 ) (*structs.JobValidateResponse, error) {

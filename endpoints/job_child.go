@@ -19,7 +19,8 @@ func registrationEval(job *structs.Job, trigger string, now int64) *structs.Eval
 	return evaluationOf(job, trigger, now)
 }
 
-func (j jobs) dispatch(
+// Dispatch registers a child of a parameterized job with a payload and metadata.
+func (j Jobs) Dispatch(
 	ctx context.Context,
 	req *structs.JobDispatchRequest,
 	resp *structs.JobDispatchResponse,
@@ -86,7 +87,8 @@ func dispatchedChild(
 	return child, validate.Job(child)
 }
 
-func (j jobs) forcePeriodic(
+// ForcePeriodic launches a child of a periodic job now.
+func (j Jobs) ForcePeriodic(
 	ctx context.Context,
 	req *structs.PeriodicForceRequest,
 	resp *structs.PeriodicForceResponse,
@@ -121,7 +123,8 @@ func (j jobs) forcePeriodic(
 	return index, err
 }
 
-func (j jobs) revert(
+// Revert registers an older version of a job as its newest.
+func (j Jobs) Revert(
 	ctx context.Context,
 	req *structs.JobRevertRequest,
 	resp *structs.JobRegisterResponse,
@@ -168,7 +171,7 @@ func (j jobs) revert(
 	return index, nil
 }
 
-func (jobs) answerRegistration(resp *structs.JobRegisterResponse, e *structs.Evaluation, index uint64) {
+func (Jobs) answerRegistration(resp *structs.JobRegisterResponse, e *structs.Evaluation, index uint64) {
 	if e != nil {
 		resp.EvalID = e.ID
 		resp.EvalCreateIndex = index
@@ -179,8 +182,8 @@ func (jobs) answerRegistration(resp *structs.JobRegisterResponse, e *structs.Eva
 // text and take the error for one that passes.
 const scalingBlocked = "job scaling blocked due to active deployment"
 
-// scale registers the job with another count. The job must not have changed since it was read.
-func (j jobs) scale(
+// Scale registers the job with another count. The job must not have changed since it was read.
+func (j Jobs) Scale(
 	ctx context.Context,
 	req *structs.JobScaleRequest,
 	resp *structs.JobRegisterResponse,
@@ -233,7 +236,7 @@ func (j jobs) scale(
 }
 
 // noteScaling stores an event without a change of the job.
-func (j jobs) noteScaling(
+func (j Jobs) noteScaling(
 	ctx context.Context, req *structs.JobScaleRequest, event *structs.GroupScalingEvent,
 ) (uint64, error) {
 	err := j.rejectRegistration()
@@ -279,7 +282,8 @@ func scaledJob(job *structs.Job, req *structs.JobScaleRequest) (*structs.Job, er
 	return scaled, nil
 }
 
-func (j jobs) scaleStatus(
+// ScaleStatus counts the allocations of the groups of a job, and lists their changes of scale.
+func (j Jobs) ScaleStatus(
 	tx *state.ReadTx,
 	req *structs.JobGetRequest,
 	resp *structs.JobScaleStatusResponse,

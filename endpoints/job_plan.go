@@ -13,8 +13,8 @@ import (
 	"berth/structs/validate"
 )
 
-// plan registers a job in a draft of the state and lets the scheduler plan it there.
-func (j jobs) plan(
+// Plan registers a job in a draft of the state and lets the scheduler plan it there.
+func (j Jobs) Plan(
 	tx *state.ReadTx,
 	req *structs.JobPlanRequest,
 	resp *structs.JobPlanResponse,
@@ -92,7 +92,7 @@ func registerChild(draft *state.WriteTx, job *structs.Job, now time.Time) (*stru
 }
 
 // dryRun makes the plan that the leader would make.
-func (j jobs) dryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*scheduler.Preview, error) {
+func (j Jobs) dryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*scheduler.Preview, error) {
 	return scheduler.DryRun(tx, eval, now)
 }
 
@@ -110,7 +110,7 @@ func laterEvals(tx *state.ReadTx, p *scheduler.Preview) []*structs.Evaluation {
 }
 
 // admitJob returns a copy of a job in the form in which it is stored.
-func (j jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
+func (j Jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 	if given == nil {
 		return nil, structs.Invalidf("Job: nothing is given; expected a job")
 	}

@@ -13,7 +13,7 @@ import (
 
 // checkSource drops the source of a job that is too large, and returns a warning. The job itself does not
 // depend on its source.
-func (j jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err error) {
+func (j Jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err error) {
 	s := req.Submission
 	if s == nil {
 		return "", nil
@@ -102,7 +102,8 @@ func joinWarnings(all ...string) string {
 	return strings.Join(all, "\n")
 }
 
-func (j jobs) submission(
+// Submission reads the source of a version of a job. The error is not-found.
+func (j Jobs) Submission(
 	tx *state.ReadTx,
 	req *structs.JobSubmissionRequest,
 	resp *structs.JobSubmissionResponse,

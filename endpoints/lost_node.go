@@ -11,19 +11,19 @@ import (
 	"berth/structs"
 )
 
-// lostNodes serve the procedures about nodes that are lost: see structs/fence.go.
-type lostNodes struct{ *core.Server }
+// Lost serves the procedures about nodes that are lost: see structs/fence.go.
+type Lost struct{ *core.Server }
 
 // devices returns the devices that fence a node.
-func (l lostNodes) devices(n *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice {
+func (l Lost) devices(n *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice {
 	if l.Fencing == nil {
 		return []*structs.FenceDevice{}
 	}
 	return l.Fencing.For(n, claims)
 }
 
-// fence orders a run of the devices for a node. The leader's loop carries it out.
-func (l lostNodes) fence(
+// Fence orders a run of the devices for a node. The leader's loop carries it out.
+func (l Lost) Fence(
 	ctx context.Context, req *structs.NodeFenceRequest, _ *structs.Empty,
 ) (uint64, error) {
 	n, err := l.find(req.NodeID)
@@ -45,8 +45,8 @@ func useful(d *structs.FenceDevice) bool {
 	return d.Scope == structs.FencePower || d.Covers > 0
 }
 
-// confirm records the word of an operator that a machine is off, and releases the volumes of its node.
-func (l lostNodes) confirm(
+// Confirm records the word of an operator that a machine is off, and releases the volumes of its node.
+func (l Lost) Confirm(
 	ctx context.Context, req *structs.NodeFenceRequest, _ *structs.Empty,
 ) (uint64, error) {
 	_, err := l.find(req.NodeID)
@@ -72,7 +72,7 @@ func checkOperator(req *structs.NodeFenceRequest) error {
 	return nil
 }
 
-func (l lostNodes) find(id string) (*structs.Node, error) {
+func (l Lost) find(id string) (*structs.Node, error) {
 	n := state.Node(l.Store.Read(), id)
 	if n == nil {
 		return nil, noNode(structs.Cut(id, structs.MaxQuoted))
@@ -80,8 +80,8 @@ func (l lostNodes) find(id string) (*structs.Node, error) {
 	return n, nil
 }
 
-// test runs the action monitor of the devices of a node.
-func (l lostNodes) test(
+// Test runs the action monitor of the devices of a node.
+func (l Lost) Test(
 	ctx context.Context, req *structs.NodeGetRequest,
 ) (*structs.NodeFenceTestResponse, error) {
 	n, err := l.find(req.NodeID)
@@ -95,8 +95,8 @@ func (l lostNodes) test(
 	return resp, nil
 }
 
-// status shows the facts about the loss of a node.
-func (l lostNodes) status(
+// Status shows the facts about the loss of a node.
+func (l Lost) Status(
 	tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.NodeFenceStatusResponse,
 ) error {
 	n := state.Node(tx, req.NodeID)

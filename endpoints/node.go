@@ -19,8 +19,8 @@ import (
 	"berth/structs/validate/report"
 )
 
-// nodes serve Node.
-type nodes struct {
+// Nodes serve Node.
+type Nodes struct {
 	*core.Server
 	foreign *foreign.Nodes // that this server has rejected while it led
 	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
@@ -31,8 +31,9 @@ type nodes struct {
 // statusBatchMost bounds the nodes whose status one log entry changes.
 const statusBatchMost = 4096
 
-func newNodes(s *core.Server) nodes {
-	n := nodes{
+// NewNodes makes the procedures of nodes.
+func NewNodes(s *core.Server) Nodes {
+	n := Nodes{
 		Server:      s,
 		foreign:     &foreign.Nodes{},
 		statusBatch: &coalesce.Batcher[statusChange, string]{Most: statusBatchMost},
@@ -46,7 +47,7 @@ func newNodes(s *core.Server) nodes {
 //
 // The check of the leadership begins after the request has arrived. Without it, a leader that was frozen
 // would grant a lease of which its successor does not know.
-func (n nodes) renewLease(
+func (n Nodes) renewLease(
 	ctx context.Context, nodeID string, agent *structs.AgentProof, w *structs.WriteOptions,
 ) (structs.LeaseGrant, error) {
 	session := rpc.SessionFrom(ctx)
@@ -80,8 +81,8 @@ func (n nodes) renewLease(
 var errLostMeanwhile = structs.Unavailablef(
 	"the servers have just taken this node for lost: repeat the request")
 
-// register creates or updates a node. A registration without changes needs no log entry, like a heartbeat.
-func (n nodes) register(
+// Register creates or updates a node. A registration without changes needs no log entry, like a heartbeat.
+func (n Nodes) Register(
 	ctx context.Context,
 	req *structs.NodeRegisterRequest,
 	resp *structs.NodeRegisterResponse,
@@ -124,7 +125,7 @@ func (n nodes) register(
 
 // recordRegistration writes the changes of a registration: the whole node, only its plugin instances, or
 // nothing.
-func (n nodes) recordRegistration(
+func (n Nodes) recordRegistration(
 	ctx context.Context,
 	req *structs.NodeRegisterRequest,
 	old, node *structs.Node,
@@ -147,8 +148,8 @@ func (n nodes) recordRegistration(
 	return fsm.Propose(ctx, n.Raft, fsm.NodeUpdateCSI, report)
 }
 
-// heartbeat renews the lease of the calling node. Only a changed status goes through the log.
-func (n nodes) heartbeat(
+// Heartbeat renews the lease of the calling node. Only a changed status goes through the log.
+func (n Nodes) Heartbeat(
 	ctx context.Context,
 	node *structs.Node,
 	req *structs.NodeHeartbeatRequest,
@@ -208,7 +209,7 @@ type statusChange struct {
 
 // recordStatus records one change that the heartbeats of many nodes make, for example after the servers were
 // unreachable.
-func (n nodes) recordStatus(
+func (n Nodes) recordStatus(
 	ctx context.Context,
 	change statusChange,
 	ids []string,
@@ -231,8 +232,8 @@ func (n nodes) recordStatus(
 	return fsm.Propose(ctx, n.Raft, fsm.NodeStatus, update)
 }
 
-// deregister deletes nodes. It rejects an unknown ID, because the ID may have any size and form.
-func (n nodes) deregister(
+// Deregister deletes nodes. It rejects an unknown ID, because the ID may have any size and form.
+func (n Nodes) Deregister(
 	ctx context.Context,
 	req *structs.NodeDeregisterRequest,
 	_ *structs.Empty,
@@ -263,7 +264,8 @@ func (n nodes) deregister(
 	return index, nil
 }
 
-func (n nodes) eligibility(
+// Eligibility sets whether a node takes new allocations. The error is invalid for an unknown value.
+func (n Nodes) Eligibility(
 	ctx context.Context,
 	req *structs.NodeEligibilityRequest,
 	_ *structs.Empty,
@@ -277,8 +279,8 @@ func (n nodes) eligibility(
 	return fsm.Propose(ctx, n.Raft, fsm.NodeEligibility, req)
 }
 
-// extendLease grants a node a longer lease. The log has its length before: a new leader counts it too.
-func (n nodes) extendLease(
+// ExtendLease grants a node a longer lease. The log has its length before: a new leader counts it too.
+func (n Nodes) ExtendLease(
 	ctx context.Context,
 	req *structs.NodeExtendLeaseRequest,
 	resp *structs.NodeExtendLeaseResponse,
@@ -301,11 +303,11 @@ func (n nodes) extendLease(
 	return index, n.Leases.Extend(req.NodeID, length)
 }
 
-// updateAllocs records the reports of a node on its own allocations. It ignores an allocation that is not the
+// UpdateAllocs records the reports of a node on its own allocations. It ignores an allocation that is not the
 // node's, for example a deleted one, so that the other reports are recorded. It ignores reports without
 // changes, because a restarted agent reports all allocations. It rejects an unknown state after the other
 // reports are recorded.
-func (n nodes) updateAllocs(
+func (n Nodes) UpdateAllocs(
 	ctx context.Context,
 	req *structs.AllocsClientUpdateRequest,
 	_ *structs.Empty,
@@ -367,8 +369,8 @@ func withKnownTasks(
 	return &own
 }
 
-// evaluate requests an evaluation of each job that has or may have an allocation on the node.
-func (n nodes) evaluate(
+// Evaluate requests an evaluation of each job that has or may have an allocation on the node.
+func (n Nodes) Evaluate(
 	ctx context.Context,
 	req *structs.NodeGetWriteRequest,
 	resp *structs.NodeEvaluateResponse,
@@ -400,7 +402,8 @@ func noNode(id string) error {
 	return structs.NotFoundf("there is no node %q", id)
 }
 
-func (n nodes) get(
+// Get reads a node with its plugins and without its secret. The error is not-found.
+func (n Nodes) Get(
 	tx *state.ReadTx,
 	req *structs.NodeGetRequest,
 	resp *structs.NodeGetResponse,
@@ -415,7 +418,8 @@ func (n nodes) get(
 	return nil
 }
 
-func (n nodes) list(
+// List lists nodes by their IDs, as stubs.
+func (n Nodes) List(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
 	resp *structs.NodeListResponse,
@@ -459,9 +463,9 @@ func setNodeStub(n *structs.Node, s *structs.NodeListStub) {
 	}
 }
 
-// clientAllocs returns the allocations that a node should have. It waits for changes of them that the servers
+// ClientAllocs returns the allocations that a node should have. It waits for changes of them that the servers
 // make. Changes that the node reports itself, and other nodes' allocations, do not end the wait.
-func (n nodes) clientAllocs(
+func (n Nodes) ClientAllocs(
 	ctx context.Context,
 	req *structs.NodeGetRequest,
 ) (*structs.NodeClientAllocsResponse, error) {

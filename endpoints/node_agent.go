@@ -8,7 +8,7 @@ import (
 )
 
 // admitRegistration is admit for a registration. Operators see an agent that it rejects.
-func (n nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentProof) error {
+func (n Nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentProof) error {
 	err := n.admit(old, agent)
 	if structs.CauseOf(err) == structs.CauseSecondAgent {
 		n.Leases.NoteSecond(node.ID, agent, structs.SecondAgent{
@@ -29,14 +29,14 @@ func (n nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentPr
 
 // admit rejects an agent while another one has the lease of the node, or its volumes. row is nil for a new
 // node.
-func (n nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
+func (n Nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
 	hasVolumes := row != nil && state.HasGrantedClaims(n.Store.Read(), row.ID)
 	return n.Leases.Admit(row, hasVolumes, agent)
 }
 
 // admitHeartbeat rejects the heartbeat of a second agent, and of an agent whose boot the row does not have:
 // it has to register.
-func (n nodes) admitHeartbeat(node *structs.Node, agent *structs.AgentProof) error {
+func (n Nodes) admitHeartbeat(node *structs.Node, agent *structs.AgentProof) error {
 	err := report.Agent(agent)
 	if err == nil {
 		err = n.admit(node, agent)

@@ -12,7 +12,7 @@ import (
 // joinCluster returns the ID of this cluster for a node that registers, and makes it for the first one. A
 // node of another cluster is rejected, unless these servers know it: they would end all that runs on it
 // and that they do not know. The request then no longer has what no log entry needs.
-func (n nodes) joinCluster(
+func (n Nodes) joinCluster(
 	ctx context.Context, req *structs.NodeRegisterRequest, node *structs.Node, known bool,
 ) (string, error) {
 	shown := req.ClusterID
@@ -57,12 +57,12 @@ func (n nodes) joinCluster(
 }
 
 // takeClusterID reports whether all servers take the ID of the cluster from a node.
-func (n nodes) takeClusterID() bool {
+func (n Nodes) takeClusterID() bool {
 	return level.Check(&structs.NodeRegisterRequest{ClusterID: "any"}, n.Level()) == nil
 }
 
 // rejectForeign returns the error for a node of another cluster than this one, and remembers the node.
-func (n nodes) rejectForeign(node structs.ForeignNode, here string) error {
+func (n Nodes) rejectForeign(node structs.ForeignNode, here string) error {
 	err := structs.Conflictf("node %s belongs to cluster %s, and these are the servers of cluster %s, "+
 		"which do not know it. What runs and is mounted on it stays as it is. To move the node to this "+
 		"cluster, which ends all of that: remove the file cluster-id in the state directory of its agent",
@@ -79,8 +79,8 @@ func (n nodes) rejectForeign(node structs.ForeignNode, here string) error {
 	return err
 }
 
-// listForeign lists the nodes that rejectForeign remembers.
-func (n nodes) listForeign(
+// ListForeign lists the nodes that rejectForeign remembers.
+func (n Nodes) ListForeign(
 	context.Context, *structs.QueryRequest,
 ) (*structs.NodeForeignListResponse, error) {
 	return &structs.NodeForeignListResponse{Nodes: n.foreign.List(n.Now())}, nil

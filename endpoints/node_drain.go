@@ -12,8 +12,8 @@ import (
 	"berth/structs/validate"
 )
 
-// drain starts, changes or cancels the drain of a node. The leader's loop moves the allocations.
-func (n nodes) drain(ctx context.Context, req *structs.NodeDrainRequest, _ *structs.Empty) (uint64, error) {
+// Drain starts, changes or cancels the drain of a node. The leader's loop moves the allocations.
+func (n Nodes) Drain(ctx context.Context, req *structs.NodeDrainRequest, _ *structs.Empty) (uint64, error) {
 	n.Drains.Lock()
 	defer n.Drains.Unlock()
 	node := state.Node(n.Store.Read(), req.NodeID)
@@ -48,8 +48,8 @@ func withNotesOf(node *structs.Node, req *structs.NodeDrainRequest) *structs.Nod
 	return &own
 }
 
-// leave drains the calling node, whose agent shuts down, or ends this drain when the agent is back.
-func (n nodes) leave(
+// Leave drains the calling node, whose agent shuts down, or ends this drain when the agent is back.
+func (n Nodes) Leave(
 	ctx context.Context,
 	req *structs.NodeLeaveRequest,
 	_ *structs.Empty,
@@ -63,9 +63,9 @@ func (n nodes) leave(
 	return fsm.Propose(ctx, n.Raft, fsm.NodeLeave, req)
 }
 
-// drainStatus tells what the drain of a node waits for. Some reasons change with the time alone, so a client
+// DrainStatus tells what the drain of a node waits for. Some reasons change with the time alone, so a client
 // reads again without a change of the index.
-func (n nodes) drainStatus(
+func (n Nodes) DrainStatus(
 	tx *state.ReadTx,
 	req *structs.NodeGetRequest,
 	resp *structs.NodeDrainStatusResponse,

@@ -11,10 +11,11 @@ import (
 	"berth/structs/validate"
 )
 
-// nodePools serve NodePool.
-type nodePools struct{ *core.Server }
+// Pools serve NodePool.
+type Pools struct{ *core.Server }
 
-func (nodePools) list(
+// List lists the node pools by their names: those that are defined and those that nodes name.
+func (Pools) List(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
 	resp *structs.NodePoolListResponse,
@@ -24,7 +25,8 @@ func (nodePools) list(
 	return err
 }
 
-func (nodePools) get(
+// Get reads a node pool. The error is not-found.
+func (Pools) Get(
 	tx *state.ReadTx,
 	req *structs.NodePoolGetRequest,
 	resp *structs.NodePoolGetResponse,
@@ -33,7 +35,8 @@ func (nodePools) get(
 	return err
 }
 
-func (p nodePools) apply(
+// Apply defines a node pool or changes it. The error is invalid for a specification with faults.
+func (p Pools) Apply(
 	ctx context.Context,
 	req *structs.NodePoolApplyRequest,
 	_ *structs.Empty,
@@ -48,7 +51,8 @@ func (p nodePools) apply(
 	return fsm.Propose(ctx, p.Raft, fsm.NodePoolApply, req)
 }
 
-func (nodePools) nodes(
+// ListNodes lists the nodes of a pool, and those of the whole cluster for the pool all.
+func (Pools) ListNodes(
 	tx *state.ReadTx,
 	req *structs.NodePoolGetRequest,
 	resp *structs.NodeListResponse,

@@ -11,7 +11,7 @@ import (
 
 // accountFor makes a row for each attachment that a node of a restored state reports. It reports whether the
 // node has reported its volumes and holds no volume without a claim.
-func (n nodes) accountFor(
+func (n Nodes) accountFor(
 	ctx context.Context,
 	node *structs.Node,
 	inventory *structs.NodeInventory,

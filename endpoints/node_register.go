@@ -71,8 +71,8 @@ func completeNode(
 	return node, cmp.Or(report.Node(node), report.Agent(req.Agent))
 }
 
-// updateCSI records changes of the plugin instances on the calling node.
-func (n nodes) updateCSI(
+// UpdateCSI records changes of the plugin instances on the calling node.
+func (n Nodes) UpdateCSI(
 	ctx context.Context,
 	node *structs.Node,
 	req *structs.NodeUpdateCSIRequest,
@@ -96,7 +96,7 @@ func (n nodes) updateCSI(
 // keepOwn returns the instances that the node may report, and the keys of the others: none where no roles
 // decide. It does not reject the report: a plugin may outlive the row of its allocation, and the node has
 // others to report.
-func (n nodes) keepOwn(
+func (n Nodes) keepOwn(
 	instances []*structs.CSIPluginInstance,
 ) (own []*structs.CSIPluginInstance, others []structs.CSIInstanceKey) {
 	if !n.Roles {

@@ -7,14 +7,15 @@ import (
 	"berth/structs"
 )
 
-// plugins serve CSIPlugin.
-type plugins struct{ *core.Server }
+// Plugins serve CSIPlugin.
+type Plugins struct{ *core.Server }
 
 func noPlugin(id string) error {
 	return structs.NotFoundf("there is no CSI plugin %q", id)
 }
 
-func (p plugins) get(
+// Get reads a plugin with its instances. The error is not-found.
+func (p Plugins) Get(
 	tx *state.ReadTx,
 	req *structs.CSIPluginGetRequest,
 	resp *structs.CSIPluginGetResponse,
@@ -30,7 +31,7 @@ func (p plugins) get(
 }
 
 // getPage returns a plugin with one page of its instances, of which there may be as many as there are nodes.
-func (p plugins) getPage(
+func (p Plugins) getPage(
 	tx *state.ReadTx,
 	req *structs.CSIPluginGetRequest,
 	resp *structs.CSIPluginGetResponse,
@@ -65,7 +66,8 @@ func pluginKey(p *structs.CSIPluginRow) []string {
 	return []string{p.ID}
 }
 
-func (p plugins) list(
+// List lists the plugins by their IDs, as stubs.
+func (p Plugins) List(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
 	resp *structs.CSIPluginListResponse,
@@ -81,8 +83,8 @@ func (p plugins) list(
 	return err
 }
 
-// config reads the settings for the volumes of a plugin, which need not exist.
-func (plugins) config(
+// Config reads the settings for the volumes of a plugin, which need not exist.
+func (Plugins) Config(
 	tx *state.ReadTx,
 	req *structs.CSIPluginGetRequest,
 	resp *structs.CSIPluginSettingsResponse,

@@ -6,8 +6,8 @@ import (
 	"berth/structs"
 )
 
-// scalingPolicies lists the policies of the jobs that are not stopped.
-func (j jobs) scalingPolicies(
+// ScalingPolicies lists the policies of the jobs that are not stopped.
+func (j Jobs) ScalingPolicies(
 	tx *state.ReadTx, req *structs.ScalingPolicyListRequest, resp *structs.ScalingPolicyListResponse,
 ) (err error) {
 	list := query.List[structs.ScalingPolicy, structs.ScalingPolicyListStub]{
@@ -22,7 +22,8 @@ func (j jobs) scalingPolicies(
 	return err
 }
 
-func (j jobs) scalingPolicy(
+// ScalingPolicy reads a scaling policy. The error is not-found.
+func (j Jobs) ScalingPolicy(
 	tx *state.ReadTx, req *structs.ScalingPolicyGetRequest, resp *structs.ScalingPolicyGetResponse,
 ) error {
 	resp.Policy = state.ScalingPolicy(tx, req.ID)

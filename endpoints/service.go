@@ -14,11 +14,11 @@ import (
 	"berth/structs"
 )
 
-// services serves ServiceRegistration. The instances of services are part of the rows of their allocations.
-type services struct{ *core.Server }
+// Services serves ServiceRegistration. The instances of services are part of the rows of their allocations.
+type Services struct{ *core.Server }
 
-// list lists the services of the namespaces of a request, those whose names have its prefix.
-func (services) list(
+// List lists the services of the namespaces of a request, those whose names have its prefix.
+func (Services) List(
 	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.ServiceListResponse,
 ) (err error) {
 	sum := serviceSum{}
@@ -78,8 +78,8 @@ func (s serviceSum) stubs() []*structs.ServiceListStub {
 	return all
 }
 
-// get lists the instances of a service, none if nothing offers it.
-func (services) get(
+// Get lists the instances of a service, none if nothing offers it.
+func (Services) Get(
 	tx *state.ReadTx, req *structs.ServiceGetRequest, resp *structs.ServiceGetResponse,
 ) (err error) {
 	named := func(i *structs.ServiceInstance) bool { return i.ServiceName == req.ServiceName }
@@ -94,8 +94,8 @@ func (services) get(
 	return err
 }
 
-// services lists what an allocation offers.
-func (allocs) services(
+// Services lists what an allocation offers.
+func (Allocs) Services(
 	tx *state.ReadTx, req *structs.AllocGetRequest, resp *structs.ServiceGetResponse,
 ) (err error) {
 	row := state.Alloc(tx, req.AllocID)
@@ -107,8 +107,8 @@ func (allocs) services(
 	return err
 }
 
-// services lists what the allocations of a job offer.
-func (jobs) services(
+// Services lists what the allocations of a job offer.
+func (Jobs) Services(
 	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.ServiceGetResponse,
 ) error {
 	ns := req.RequestNamespace()

@@ -15,9 +15,9 @@ import (
 // revokeTimeout bounds the work after a failed derivation.
 const revokeTimeout = 15 * time.Second
 
-// deriveSIToken makes the tokens of tasks. The rows come first: whenever this server fails, the leader knows
+// DeriveSIToken makes the tokens of tasks. The rows come first: whenever this server fails, the leader knows
 // which tokens to revoke.
-func (n nodes) deriveSIToken(
+func (n Nodes) DeriveSIToken(
 	ctx context.Context,
 	node *structs.Node,
 	req *structs.DeriveSITokenRequest,
@@ -119,7 +119,7 @@ func meshTasks(
 }
 
 // createTokens makes the tokens of all rows, or returns the first error when no call is in flight any more.
-func (n nodes) createTokens(
+func (n Nodes) createTokens(
 	request context.Context, services map[string]string, rows []*structs.SITokenAccessor,
 ) (structs.Secrets, error) {
 	ctx, cancel := context.WithCancelCause(request)
@@ -165,7 +165,7 @@ func tokenDescription(cluster string, row *structs.SITokenAccessor) string {
 
 // giveUpTokens revokes the tokens of a derivation that has failed. The leader does it again after a while,
 // because Consul may still be making one of them. It works although the request may have ended.
-func (n nodes) giveUpTokens(ctx context.Context, entry *structs.SITokenAccessors) {
+func (n Nodes) giveUpTokens(ctx context.Context, entry *structs.SITokenAccessors) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
 	defer cancel()
 	var calls sync.WaitGroup

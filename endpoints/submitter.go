@@ -10,7 +10,7 @@ import (
 )
 
 // checkSubmitter returns an error if the submitter of a job may not register its services in Consul.
-func (j jobs) checkSubmitter(ctx context.Context, job *structs.Job, token structs.Secret) error {
+func (j Jobs) checkSubmitter(ctx context.Context, job *structs.Job, token structs.Secret) error {
 	if j.Consul == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func holdsToken(s *structs.JobSubmission, token structs.Secret) bool {
 
 // rejectRegistration returns an error while the configuration of the scheduler rejects new versions of jobs
 // and dispatches.
-func (j jobs) rejectRegistration() error {
+func (j Jobs) rejectRegistration() error {
 	if !state.SchedulerConfig(j.Store.Read()).RejectJobRegistration {
 		return nil
 	}

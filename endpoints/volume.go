@@ -3,21 +3,24 @@ package endpoints
 import (
 	"iter"
 	"strings"
+	"time"
 
 	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/endpoints/release"
+	"berth/scheduler/explain"
 	"berth/state"
 	"berth/state/volumesecrets"
 	"berth/structs"
 )
 
-// volumes serve the methods of CSIVolume that show volumes.
-type volumes struct{ *core.Server }
+// Volumes serve the methods of CSIVolume that show volumes.
+type Volumes struct{ *core.Server }
 
 func noVolume(ns, id string) error { return release.NoVolume(ns, id) }
 
-func (v volumes) get(
+// Get reads a volume without its secrets, with its claims and attachments. The error is not-found.
+func (v Volumes) Get(
 	tx *state.ReadTx,
 	req *structs.CSIVolumeGetRequest,
 	resp *structs.CSIVolumeGetResponse,
@@ -38,8 +41,8 @@ func (v volumes) get(
 // fewClaims is how many claims of a volume a quick answer has at most.
 const fewClaims = 64
 
-// isSmall reports whether the answer for a volume, which has all of its claims, takes no time.
-func (v volumes) isSmall(req *structs.CSIVolumeGetRequest) bool {
+// IsSmall reports whether the answer for a volume, which has all of its claims, takes no time.
+func (v Volumes) IsSmall(req *structs.CSIVolumeGetRequest) bool {
 	return state.ClaimCount(v.Store.Read(), req.RequestNamespace(), req.ID) <= fewClaims
 }
 
@@ -47,7 +50,8 @@ func volumeKey(v *structs.CSIVolume) []string {
 	return []string{v.Namespace, v.ID}
 }
 
-func (v volumes) list(
+// List lists the volumes of the namespaces of a request, as stubs.
+func (v Volumes) List(
 	tx *state.ReadTx,
 	req *structs.CSIVolumeListRequest,
 	resp *structs.CSIVolumeListResponse,
@@ -104,5 +108,16 @@ func controllerInfo(tx *state.ReadTx, pluginID string) *structs.CSIControllerInf
 			return i.ControllerInfo
 		}
 	}
+	return nil
+}
+
+// Why tells why a volume, or a use of it, waits.
+func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *structs.WhyResponse) error {
+	row := state.Volume(tx, req.RequestNamespace(), req.ID)
+	if row == nil {
+		return noVolume(req.RequestNamespace(), req.ID)
+	}
+	resp.Waits, resp.Reasons = explain.Volume(tx, row, time.Now())
+	resp.Text = structs.WhyText(resp.Reasons)
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"berth/structs/validate/report"
 )
 
-// nodeExpanded records the outcome of the expansion that a node made when it mounted a volume.
-func (c claims) nodeExpanded(
+// NodeExpanded records the outcome of the expansion that a node made when it mounted a volume.
+func (c Claims) NodeExpanded(
 	ctx context.Context,
 	req *structs.CSINodeExpandOutcome,
 	_ *structs.Empty,

@@ -93,9 +93,9 @@ func placesFrom(places []*place, token string) ([]*place, error) {
 	return places[first:], nil
 }
 
-// external returns one page of the volumes that the plugin itself lists, in all parts of its storage. An
+// External returns one page of the volumes that the plugin itself lists, in all parts of its storage. An
 // unreachable part is a warning, unless no other part answers.
-func (v volumes) external(
+func (v Volumes) External(
 	ctx context.Context,
 	req *structs.CSIVolumeExternalRequest,
 ) (*structs.CSIVolumeExternalResponse, error) {
@@ -117,7 +117,7 @@ func (v volumes) external(
 	}
 
 	l := &externalList{
-		volumes: v,
+		Volumes: v,
 		plugin:  plugin,
 		places:  places,
 		limit:   int(max(0, req.PerPage)),
@@ -137,7 +137,7 @@ func (v volumes) external(
 
 // externalList is a page in the making.
 type externalList struct {
-	volumes
+	Volumes
 	plugin *structs.CSIPluginRow
 	places []*place // still to be called
 	limit  int      // 0: not given

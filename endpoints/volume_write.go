@@ -18,9 +18,9 @@ import (
 	"berth/structs/validate"
 )
 
-// volumeWrites serve the methods of CSIVolume that change volumes. They record the request. The loop of the
+// VolumeWrites serve the methods of CSIVolume that change volumes. They record the request. The loop of the
 // leader calls the plugin and records the outcome, for which the caller waits.
-type volumeWrites struct {
+type VolumeWrites struct {
 	*core.Server
 	locks *keylock.Map // held while a volume is recorded, by namespace and ID
 }
@@ -28,12 +28,13 @@ type volumeWrites struct {
 // callTimeout bounds one call to a node.
 const callTimeout = 2 * time.Minute
 
-func newVolumeWrites(s *core.Server) volumeWrites {
-	return volumeWrites{Server: s, locks: s.RowLocks()}
+// NewVolumeWrites makes the procedures that change volumes.
+func NewVolumeWrites(s *core.Server) VolumeWrites {
+	return VolumeWrites{Server: s, locks: s.RowLocks()}
 }
 
-// register records volumes that exist at their plugin, after the plugin has confirmed them.
-func (w volumeWrites) register(
+// Register records volumes that exist at their plugin, after the plugin has confirmed them.
+func (w VolumeWrites) Register(
 	ctx context.Context,
 	req *structs.CSIVolumeRegisterRequest,
 	resp *structs.CSIVolumeRegisterResponse,
@@ -56,9 +57,9 @@ func (w volumeWrites) register(
 	return w.recordAndAwait(ctx, given, resp, rowToRegister)
 }
 
-// create requests the creation of volumes, or waits for those in creation. For a ready volume with an equal
+// Create requests the creation of volumes, or waits for those in creation. For a ready volume with an equal
 // request it returns that volume.
-func (w volumeWrites) create(
+func (w VolumeWrites) Create(
 	ctx context.Context,
 	req *structs.CSIVolumeRegisterRequest,
 	resp *structs.CSIVolumeRegisterResponse,
@@ -71,7 +72,7 @@ func (w volumeWrites) create(
 }
 
 // checkedCopy returns a copy of a request with checked copies of its volumes.
-func (w volumeWrites) checkedCopy(
+func (w VolumeWrites) checkedCopy(
 	req *structs.CSIVolumeRegisterRequest,
 ) (*structs.CSIVolumeRegisterRequest, error) {
 	n := len(req.Volumes)
@@ -110,7 +111,7 @@ func (w volumeWrites) checkedCopy(
 
 // confirmVolume makes the plugin confirm a volume, if it has a reachable controller (CSI spec,
 // ValidateVolumeCapabilities).
-func (w volumeWrites) confirmVolume(
+func (w VolumeWrites) confirmVolume(
 	ctx context.Context,
 	tx *state.ReadTx,
 	v *structs.CSIVolume,
@@ -188,7 +189,7 @@ func qualifiedID(v *structs.CSIVolume) string {
 }
 
 // recordAndAwait proposes the changes and waits until every volume is settled.
-func (w volumeWrites) recordAndAwait(
+func (w VolumeWrites) recordAndAwait(
 	ctx context.Context,
 	given *structs.CSIVolumeRegisterRequest,
 	resp *structs.CSIVolumeRegisterResponse,
@@ -227,7 +228,7 @@ func (w volumeWrites) recordAndAwait(
 // recordRows proposes the rows, for one request at a time per volume: of two requests that create one volume,
 // the second has to see the row of the first with its name. Requests for different volumes run concurrently.
 // The state function rejects two volumes with the same external ID.
-func (w volumeWrites) recordRows(
+func (w VolumeWrites) recordRows(
 	ctx context.Context,
 	given *structs.CSIVolumeRegisterRequest,
 	build buildRow,
@@ -269,11 +270,11 @@ func (w volumeWrites) recordRows(
 	return fsm.Propose(ctx, w.Raft, fsm.VolumePut, entry)
 }
 
-func (w volumeWrites) sealer() volumesecrets.Sealer {
+func (w VolumeWrites) sealer() volumesecrets.Sealer {
 	return volumesecrets.Sealer{Keys: w.Keys, Server: w.Name, Level: w.Level(), RequiresTLS: w.Roles}
 }
 
-func (w volumeWrites) warnPlain(namespace, volume string) {
+func (w VolumeWrites) warnPlain(namespace, volume string) {
 	w.Logger.Warn("storing the secrets of a volume without encryption: the cluster has no root key, "+
 		"or a server that does not know encrypted secrets",
 		"volume_id", volume,
@@ -311,7 +312,7 @@ func lastError(doing string, v *structs.CSIVolume) error {
 }
 
 // awaitRow waits until the row of a volume satisfies done, at most volumeTimeout.
-func (w volumeWrites) awaitRow(
+func (w VolumeWrites) awaitRow(
 	ctx context.Context,
 	ns, id string,
 	done func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error),
@@ -348,9 +349,9 @@ func pendingName(v *structs.CSIVolume) string {
 	return v.State
 }
 
-// deregister deletes the row of a volume. Without force it is rejected while a controller call for the
+// Deregister deletes the row of a volume. Without force it is rejected while a controller call for the
 // volume may still take effect.
-func (w volumeWrites) deregister(
+func (w VolumeWrites) Deregister(
 	ctx context.Context,
 	req *structs.CSIVolumeDeregisterRequest,
 	_ *structs.Empty,
@@ -362,8 +363,8 @@ func (w volumeWrites) deregister(
 	return fsm.Propose(ctx, w.Raft, fsm.VolumeDeregister, req)
 }
 
-// remove requests the deletion of a volume at its plugin and waits until the row is deleted.
-func (w volumeWrites) remove(
+// Remove requests the deletion of a volume at its plugin and waits until the row is deleted.
+func (w VolumeWrites) Remove(
 	ctx context.Context,
 	req *structs.CSIVolumeDeleteRequest,
 	_ *structs.Empty,
