@@ -10,33 +10,6 @@ import (
 	"berth/structs"
 )
 
-// replace places a successor of an allocation on a node.
-func (s *server) replace(old, id, node string) { s.replaceAs(old, id, node, 0) }
-
-func (s *server) replaceAs(old, id, node string, version uint64) {
-	s.t.Helper()
-	tx := s.Store.Read()
-	row := state.Alloc(tx, old)
-	job := state.Job(tx, "default", row.JobID)
-	e := evaluationOf(job, structs.TriggerJobRegister, 1)
-	e.Status = structs.EvalComplete
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
-		Eval:           e,
-		JobModifyIndex: job.JobModifyIndex,
-		Stop:           []*structs.PlanStop{{AllocID: old}},
-		Place: []*structs.Allocation{{
-			ID:                 id,
-			Namespace:          "default",
-			JobID:              job.ID,
-			JobVersion:         version,
-			TaskGroup:          "g",
-			Name:               structs.AllocName(job.ID, "g", 0),
-			NodeID:             node,
-			PreviousAllocation: old,
-		}},
-	})
-}
-
 func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	s := newServer(t)
 	from := s.addNode("n1", "a")
@@ -81,7 +54,7 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	if len(asked) > 0 {
 		t.Fatalf("the node was called: %+v", asked[0])
 	}
-	full := NewAllocs(s.Server)
+	full := NewAllocs(s.Endpoints.Server)
 	for range maxDataPages {
 		full.dataPages.TryEnter()
 	}
@@ -110,7 +83,7 @@ func TestAllocData_IsOfAPredecessor(t *testing.T) {
 	s.replace("a", "b", "n1")
 	s.replace("b", "c", "n2")
 	job := state.JobOf(s.Store.Read(), state.Alloc(s.Store.Read(), "a"))
-	e := evaluationOf(job, structs.TriggerJobRegister, 1)
+	e := evalOf(job, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           e,

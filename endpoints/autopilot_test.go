@@ -7,20 +7,6 @@ import (
 	"berth/structs"
 )
 
-// fakeAutopilot knows one server, which is unhealthy.
-type fakeAutopilot struct{}
-
-func (fakeAutopilot) Stats() structs.RaftStats {
-	return structs.RaftStats{LastTerm: 3, LastIndex: 70}
-}
-
-func (fakeAutopilot) Health() (*structs.AutopilotHealthResponse, error) {
-	return &structs.AutopilotHealthResponse{
-		Leader:  "s1",
-		Servers: []*structs.ServerHealth{{ID: "s1", LastContact: -1}},
-	}, nil
-}
-
 func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 	s := newServer(t)
 	read := func() *structs.AutopilotConfig {

@@ -1,53 +1,13 @@
 package endpoints
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"berth/endpoints/core"
-	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
-
-// addAllocs places n allocations on the node with one plan.
-func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
-	s.t.Helper()
-	job := &structs.Job{
-		ID:        "job-" + prefix,
-		Namespace: "default",
-		Type:      structs.JobService,
-		TaskGroups: []*structs.TaskGroup{
-			{
-				Name:  "g",
-				Count: n,
-				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
-			}},
-	}
-	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-	stored := state.Job(s.Store.Read(), "default", job.ID)
-	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
-	e.Status = structs.EvalComplete
-	plan := &structs.Plan{Eval: e, JobModifyIndex: stored.JobModifyIndex}
-	for i := range n {
-		id := fmt.Sprintf("%s%05d", prefix, i)
-		ids = append(ids, id)
-		plan.Place = append(plan.Place, &structs.Allocation{
-			ID:        id,
-			Namespace: "default",
-			JobID:     job.ID,
-			TaskGroup: "g",
-			Name:      structs.AllocName(job.ID, "g", i),
-			NodeID:    node,
-		})
-	}
-	mustPropose(s, fsm.PlanApply, plan)
-	if state.Alloc(s.Store.Read(), ids[n-1]) == nil {
-		s.t.Fatalf("%d allocations were not placed: %s", n, state.Eval(s.Store.Read(), e.ID).StatusDescription)
-	}
-	return ids
-}
 
 // TestClaim_RecordsManyInOneEntry: one entry records the claims of many allocations, and one entry releases
 // them when the node is drained.

@@ -27,7 +27,7 @@ func TestForcedDetach_WithoutAProofIsTakenOverTheSocketAlone(t *testing.T) {
 	for _, req := range []*structs.CSIVolumeDetachRequest{forceDetach, &forwarded} {
 		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeDetach, req)
 		wantSocket(t, err, "/run/berth.sock")
-		caller := remoteCaller(t, s, rpc.ByteMux)
+		caller := remoteCaller(t, s.rpc, rpc.ByteMux)
 		_, err = rpc.Call(opsocket.Mark(t.Context()), caller, structs.CSIVolumeDetach, req)
 		wantSocket(t, err, "/run/berth.sock")
 	}

@@ -55,14 +55,6 @@ func (n *fakeNode) report(volume *structs.ClientCSINodeVolumeResponse, err error
 	}
 }
 
-func (s *server) claimed() bool {
-	return state.Claim(s.Store.Read(), "default", "v", "a1") != nil
-}
-
-func (s *server) setNodeDown(node string) {
-	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: structs.NodeDown})
-}
-
 func TestDetach_IsRejectedWhileTheAllocationRuns(t *testing.T) {
 	s, _ := serverWithClaim(t)
 	for _, req := range []*structs.CSIVolumeDetachRequest{plainDetach, forceDetach} {

@@ -111,7 +111,4 @@ func TestEvalList_SelectsAJobAndAStatus(t *testing.T) {
 				count("web", structs.EvalComplete), count("", structs.EvalComplete), count("db", structs.EvalComplete))
 		}
 	}
-	comparePages(s, structs.EvalList, func(q structs.QueryOptions) structs.EvalListRequest {
-		return structs.EvalListRequest{JobID: "web", QueryOptions: q}
-	}, evalsOf)
 }

@@ -1,13 +1,9 @@
 package endpoints
 
 import (
-	"context"
-	"net"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/loadshed"
 	"berth/rpc"
@@ -68,31 +64,6 @@ func newPair(t *testing.T, leads, follows *loadshed.Gate) *pair {
 		return err
 	}
 	return p
-}
-
-func newPool(t testing.TB) *rpc.Pool {
-	pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), nil)
-	t.Cleanup(pool.Close)
-	return pool
-}
-
-// listen serves a server over loopback.
-func listen(t testing.TB, s *rpc.Server) (addr string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: s.ServeMux}).Run(ctx)
-	})
-	t.Cleanup(func() {
-		cancel()
-		s.Close()
-		wg.Wait()
-	})
-	return ln.Addr().String()
 }
 
 // TestOverload_OnlyTheLeaderRejectsForwardedReads: the caller receives the rejection of the leader. The

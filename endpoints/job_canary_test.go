@@ -24,7 +24,7 @@ func canaryJob(mode structs.CSIAccessMode, canaries int) *structs.Job {
 func (s *server) runJob() {
 	s.t.Helper()
 	j := s.job("web")
-	e := evaluationOf(j, structs.TriggerJobRegister, 1)
+	e := evalOf(j, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           e,

@@ -242,7 +242,7 @@ func TestJobValidate_BoundsItsAnswer(t *testing.T) {
 	for range structs.MaxGroups + 1 {
 		g := &structs.TaskGroup{Name: strings.Repeat("g", 100)}
 		for range 10 {
-			g.Tasks = append(g.Tasks, &structs.Task{Name: strings.Repeat("t", 100), Driver: mebibyte[:100]})
+			g.Tasks = append(g.Tasks, &structs.Task{Name: strings.Repeat("t", 100), Driver: strings.Repeat("x", 100)})
 		}
 		j.TaskGroups = append(j.TaskGroups, g)
 	}

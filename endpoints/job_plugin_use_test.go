@@ -9,13 +9,6 @@ import (
 	"berth/structs"
 )
 
-// runsPlugin makes a group run the plugin of the volumes.
-func runsPlugin(kind string) func(*structs.TaskGroup) {
-	return func(g *structs.TaskGroup) {
-		g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "pl", Type: kind}
-	}
-}
-
 // addRunning places an allocation of a job of its own, and reports that it runs.
 func (s *server) addRunning(id, node string, edits ...func(*structs.TaskGroup)) {
 	s.t.Helper()

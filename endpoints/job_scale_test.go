@@ -194,7 +194,7 @@ func TestJobScaleStatus_CountsLiveAllocations(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	job := s.addJob("web", func(j *structs.Job) { j.TaskGroups[0].Count = 4 })
-	e := evaluationOf(job, structs.TriggerJobRegister, 1)
+	e := evalOf(job, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	d := &structs.Deployment{
 		ID:                 structs.NewID(),

@@ -14,25 +14,6 @@ import (
 	"berth/structs"
 )
 
-func testJob(id string) *structs.Job {
-	return &structs.Job{
-		ID: id,
-		TaskGroups: []*structs.TaskGroup{{
-			Name:  "g",
-			Count: 1,
-			Volumes: map[string]*structs.VolumeRequest{
-				"data": {
-					Type:           "csi",
-					Source:         "v",
-					AccessMode:     structs.CSIMultiNodeMultipleWriter,
-					AttachmentMode: structs.CSIFileSystem,
-				},
-			},
-			Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}},
-		}},
-	}
-}
-
 func TestJobRegister_MakesEvaluation(t *testing.T) {
 	s := newServer(t)
 	given := testJob("j")

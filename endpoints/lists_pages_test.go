@@ -215,3 +215,22 @@ func TestClaimList_PageOfManyReaders(t *testing.T) {
 		t.Errorf("%.0f allocations of memory for ten of 4000 claims", cost)
 	}
 }
+
+// The pages of the evaluations of one job have what the whole list has.
+func TestEvalList_PagesOfAJob(t *testing.T) {
+	s := newServer(t)
+	for priority := range 6 {
+		job := testJob("web")
+		job.Priority = 50 + priority
+		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	}
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("db")})
+	ofJob := func(q structs.QueryOptions) structs.EvalListRequest {
+		return structs.EvalListRequest{JobID: "web", QueryOptions: q}
+	}
+	whole := ofJob(structs.QueryOptions{})
+	if n := len(evalsOf(must(s, structs.EvalList, &whole))); n != 6 {
+		t.Fatalf("the job has %d evaluations, want 6: two pages", n)
+	}
+	comparePages(s, structs.EvalList, ofJob, evalsOf)
+}

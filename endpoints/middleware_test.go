@@ -14,13 +14,6 @@ import (
 	"berth/structs"
 )
 
-func quickSettings() core.Settings {
-	c := core.DefaultSettings()
-	c.HoldTimeout = 10 * time.Millisecond
-	c.VolumeTimeout = 5 * time.Second
-	return c
-}
-
 func TestForward_MakesOneHop(t *testing.T) {
 	s := newServer(t, quickSettings())
 	s.raft.isMe, s.raft.leader = false, "s2:4747"

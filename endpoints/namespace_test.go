@@ -8,13 +8,6 @@ import (
 	"berth/structs"
 )
 
-func (s *server) addNamespace(name string) {
-	s.t.Helper()
-	must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{
-		Definition: &structs.Namespace{Name: name},
-	})
-}
-
 // namespaceNames lists the namespaces.
 func (s *server) namespaceNames(q structs.QueryOptions) string {
 	s.t.Helper()

@@ -25,47 +25,6 @@ func nodeRow(s *server, id string) *structs.Node {
 	return state.Node(s.Store.Read(), id)
 }
 
-// testRegistration returns a new registration of a node with both halves of the plugin "pl".
-func testRegistration(id string) *structs.NodeRegisterRequest {
-	info := structs.CSIInfo{
-		PluginID:                 "pl",
-		Healthy:                  true,
-		RequiresControllerPlugin: true,
-		UpdateTime:               time.Now().UnixNano(),
-	}
-	node := &structs.CSIPluginInstance{
-		Kind:    structs.CSIKindNode,
-		NodeID:  id,
-		CSIInfo: info,
-	}
-	node.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id, MaxVolumes: 10}
-	controller := &structs.CSIPluginInstance{
-		Kind:    structs.CSIKindController,
-		NodeID:  id,
-		CSIInfo: info,
-	}
-	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true}
-	return &structs.NodeRegisterRequest{
-		Node: &structs.Node{
-			ID:         id,
-			SecretID:   secretOf(id),
-			Name:       "name-" + id,
-			Status:     structs.NodeReady,
-			Attributes: map[string]string{"kernel.name": "linux", "unique.hostname": id},
-			Meta:       map[string]string{"rack": "1"},
-			Drivers: map[string]*structs.DriverInfo{
-				"exec": {
-					Detected:   true,
-					Healthy:    true,
-					UpdateTime: time.Now(),
-				},
-			},
-			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}},
-		},
-		CSI: []*structs.CSIPluginInstance{controller, node},
-	}
-}
-
 // instanceIndexes returns the indexes of a node's instances.
 func instanceIndexes(s *server, id string) (out []uint64) {
 	for i := range state.InstancesByNode(s.Store.Read(), id) {

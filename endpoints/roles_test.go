@@ -210,7 +210,7 @@ func (s *server) follow(old, id, node string) {
 	job.TaskGroups[0].Volumes = nil
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(s.Store.Read(), "default", job.ID)
-	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
+	e := evalOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           e,

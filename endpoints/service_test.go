@@ -59,7 +59,7 @@ func (s *server) addAllocIn(ns, id, node string) {
 	job.TaskGroups[0].Volumes = nil
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(s.Store.Read(), ns, job.ID)
-	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
+	e := evalOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           e,
@@ -354,46 +354,5 @@ func TestNodeUpdateAllocs_RecordsAChangedNetworkAlone(t *testing.T) {
 		if n := s.raft.written() - before; n != c.entries || got == nil || got.Address != c.address {
 			t.Errorf("report %d: %d log entries, want %d; the network is %+v", i, n, c.entries, got)
 		}
-	}
-}
-
-// filledService returns a service with all fields, for the fields of a job.
-func filledService(name, task string, check *structs.ServiceCheck) *structs.Service {
-	meta := func() map[string]string { return map[string]string{"k": "v"} }
-	check.Interval = time.Second
-	check.Timeout = time.Second
-	check.CheckRestart = filledRestart()
-	return &structs.Service{
-		Name:         name,
-		TaskName:     task,
-		PortLabel:    "a",
-		Provider:     structs.ServiceProviderBerth,
-		Tags:         []string{"x"},
-		CanaryTags:   []string{"y"},
-		Meta:         meta(),
-		CanaryMeta:   meta(),
-		CheckRestart: filledRestart(),
-		Checks:       []*structs.ServiceCheck{check},
-	}
-}
-
-func filledRestart() *structs.CheckRestart {
-	return &structs.CheckRestart{Limit: 1, Grace: new(time.Second)}
-}
-
-func httpCheck() *structs.ServiceCheck {
-	return &structs.ServiceCheck{
-		Type:   structs.CheckHTTP,
-		Path:   "/",
-		Header: map[string][]string{"X-A": {"v"}},
-	}
-}
-
-func scriptCheck(task string) *structs.ServiceCheck {
-	return &structs.ServiceCheck{
-		Type:     structs.CheckScript,
-		Command:  "/bin/true",
-		Args:     []string{"x"},
-		TaskName: task,
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,52 +15,6 @@ import (
 	"berth/state"
 	"berth/structs"
 )
-
-// fakeConsul makes tokens in memory. The secret of a token is that of secretFor.
-type fakeConsul struct {
-	mu      sync.Mutex
-	made    []core.ServiceToken
-	revoked []string
-	create  func(ctx context.Context, t core.ServiceToken) error // nil: each call succeeds
-	right   structs.Secret                                       // the token of submitters with rights
-	checked []string                                             // the services of each check
-	entries []string                                             // the gateways that were written
-	broken  error                                                // of SetGateway
-}
-
-func (f *fakeConsul) SetGateway(_ context.Context, service string, _ *structs.Gateway) error {
-	f.entries = append(f.entries, service)
-	return f.broken
-}
-
-func (f *fakeConsul) CheckSubmitter(_ context.Context, token structs.Secret, services []string) error {
-	f.checked = append(f.checked, strings.Join(services, " "))
-	if token != f.right {
-		return structs.Deniedf("no right")
-	}
-	return nil
-}
-
-func secretFor(accessor string) string { return "secret of " + accessor }
-
-func (f *fakeConsul) CreateToken(ctx context.Context, t core.ServiceToken) (structs.Secret, error) {
-	if f.create != nil {
-		if err := f.create(ctx, t); err != nil {
-			return "", err
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.made = append(f.made, t)
-	return structs.Secret(secretFor(t.AccessorID)), nil
-}
-
-func (f *fakeConsul) RevokeToken(ctx context.Context, accessorID string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.revoked = append(f.revoked, accessorID)
-	return ctx.Err()
-}
 
 // meshServer has node n1 with allocation a1, whose tasks proxy and api take part in the service mesh and
 // whose task plain does not. a2 has no service mesh, and node n2 no allocation.
@@ -149,7 +102,7 @@ func TestDeriveSIToken_RejectsOtherNodesAllocationsAndTasks(t *testing.T) {
 func TestDeriveSIToken_RejectsAnAllocationThatIsToStop(t *testing.T) {
 	s, f := meshServer(t)
 	job := state.Job(s.Store.Read(), "default", "job-a1")
-	stop := evaluationOf(job, structs.TriggerJobDeregister, 1)
+	stop := evalOf(job, structs.TriggerJobDeregister, 1)
 	stop.Status = structs.EvalComplete
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           stop,

@@ -2,13 +2,9 @@ package endpoints
 
 import (
 	"context"
-	"net"
-	stdrpc "net/rpc"
-	"sync"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
-	msgpackrpc "github.com/hashicorp/net-rpc-msgpackrpc/v2"
 
 	"berth/internal/opsocket"
 	"berth/rpc"
@@ -37,14 +33,6 @@ func serveAssert(t *testing.T, s *server, socket string) *int {
 	return &served
 }
 
-// wantSocket fails the test unless an error says that the socket of a server takes the request.
-func wantSocket(t *testing.T, err error, socket string) {
-	t.Helper()
-	if !structs.IsKind(err, structs.KindDenied) || structs.SocketOf(err) != socket {
-		t.Errorf("got %v (%s) with the socket %q, want %q", err, structs.KindOf(err), structs.SocketOf(err), socket)
-	}
-}
-
 func TestSocketOnly_NeedsTheMarkOfTheContext(t *testing.T) {
 	s := newServer(t)
 	served := serveAssert(t, s, "/run/berth.sock")
@@ -69,7 +57,7 @@ func TestSocketOnly_DeniesEveryRemoteCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			served := serveAssert(t, s, "/run/berth.sock")
-			caller := remoteCaller(t, s, first)
+			caller := remoteCaller(t, s.rpc, first)
 			for _, forwarded := range []bool{false, true} {
 				req := &assertRequest{WriteOptions: structs.WriteOptions{Forwarded: forwarded}}
 				_, err := rpc.Call(opsocket.Mark(t.Context()), caller, assertMethod, req)
@@ -80,34 +68,6 @@ func TestSocketOnly_DeniesEveryRemoteCall(t *testing.T) {
 			}
 		})
 	}
-}
-
-// remoteCaller returns a caller of a server over a connection of either kind.
-func remoteCaller(t *testing.T, s *server, first byte) rpc.Caller {
-	t.Helper()
-	if first == rpc.ByteMux {
-		return newPool(t).At(listen(t, s.rpc))
-	}
-	near, far := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() { s.rpc.ServeConn(far) })
-	client := stockClient{stdrpc.NewClientWithCodec(msgpackrpc.NewCodec(true, true, near))}
-	t.Cleanup(func() {
-		_ = near.Close() // which ends the client
-		serving.Wait()
-	})
-	return client
-}
-
-// stockClient is a caller over a plain connection.
-type stockClient struct{ *stdrpc.Client }
-
-func (c stockClient) Call(_ context.Context, method string, req, resp any) error {
-	err := c.Client.Call(method, req, resp)
-	if err == nil {
-		return nil
-	}
-	return structs.ErrorFromWire(err.Error())
 }
 
 // The socket of a server that does not lead takes the request, and the leader denies it: nothing that crosses

@@ -1,14 +1,12 @@
 package endpoints
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"berth/fsm"
-	"berth/internal/keyring"
 	"berth/internal/sealing"
 	"berth/state"
 	"berth/state/volumesecrets"
@@ -17,19 +15,6 @@ import (
 
 // canary is a secret that no log and no row may have.
 const canary = "c4n4ry-of-the-volume"
-
-// addRootKey gives the server a root key.
-func (s *server) addRootKey(id string) {
-	s.t.Helper()
-	mustPropose(s, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
-		KeyID:   id,
-		Wrapped: []byte("wrapped"),
-		KEK:     "kek",
-		Digest:  []byte(id),
-	})
-	require.NoError(s.t, s.Keys.Add(id, bytes.Repeat([]byte{byte(len(id))}, keyring.KeySize)))
-	require.NoError(s.t, s.Keys.Use(id))
-}
 
 // sealedVolume is a volume to register, whose secret is the canary.
 func sealedVolume(id string) *structs.CSIVolume {

@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -13,20 +12,6 @@ import (
 	"berth/state"
 	"berth/structs"
 )
-
-// carriesSecrets looks for the fixtures' secrets in an answer as it goes over the wire.
-func carriesSecrets(t *testing.T, answer any) bool {
-	t.Helper()
-	wire, err := codec.Encode(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Contains(string(wire)+string(text), "hunter2")
-}
 
 // confirmAttach records that a volume is attached to a node.
 func (s *server) confirmAttach(volume, node string) {
