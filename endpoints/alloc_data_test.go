@@ -1,9 +1,10 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
 	"testing"
 
+	"berth/endpoints"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
@@ -12,13 +13,13 @@ import (
 
 func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	s := newServer(t)
-	from := s.addNode("n1", "a")
-	s.addNode("n2", "a")
-	s.addAlloc("a", "n1")
-	s.addAlloc("x", "n2")
-	s.replace("a", "b", "n2")
+	from := s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
+	s.AddAlloc("a", "n1")
+	s.AddAlloc("x", "n2")
+	s.Replace("a", "b", "n2")
 	var asked []*structs.AllocDataRequest
-	from.answer = func(method string, req, resp any) error {
+	from.Answer = func(method string, req, resp any) error {
 		if method != structs.ClientAllocData.Name {
 			t.Errorf("called %s", method)
 		}
@@ -39,7 +40,7 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 		}
 	}
 	rejected(s, structs.KindUnavailable, structs.AllocData, req("a", "b", "n2")) // it has not ended
-	s.endAlloc("a", "n1")
+	s.EndAlloc("a", "n1")
 	for name, r := range map[string]*structs.AllocDataRequest{
 		"of another node":         req("a", "b", "n1"),
 		"of another job":          req("a", "x", "n2"),
@@ -54,15 +55,13 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	if len(asked) > 0 {
 		t.Fatalf("the node was called: %+v", asked[0])
 	}
-	full := NewAllocs(s.Endpoints.Server)
-	for range maxDataPages {
-		full.dataPages.TryEnter()
-	}
+	full := endpoints.NewAllocs(s.Endpoints.Server)
+	full.TakeAllDataPages()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := full.Data(ctx, req("a", "b", "n2"))
 	if !structs.IsKind(err, structs.KindUnavailable) || len(asked) > 0 {
-		t.Fatalf("beside %d other pages: got %v, the node was called %d times", maxDataPages, err, len(asked))
+		t.Fatalf("beside all other pages: got %v, the node was called %d times", err, len(asked))
 	}
 	resp := must(s, structs.AllocData, req("a", "b", "n2"))
 	if !resp.Done || len(resp.Entries) != 1 || resp.Entries[0].Path != "alloc/data/x" {
@@ -77,11 +76,11 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 // The node of one allocation gets the data of no other place of its group.
 func TestAllocData_IsOfAPredecessor(t *testing.T) {
 	s := newServer(t)
-	from := s.addNode("n1", "a")
-	s.addNode("n2", "a")
-	s.addAlloc("a", "n1", func(g *structs.TaskGroup) { g.Count = 2 })
-	s.replace("a", "b", "n1")
-	s.replace("b", "c", "n2")
+	from := s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
+	s.AddAlloc("a", "n1", func(g *structs.TaskGroup) { g.Count = 2 })
+	s.Replace("a", "b", "n1")
+	s.Replace("b", "c", "n2")
 	job := state.JobOf(s.Store.Read(), state.Alloc(s.Store.Read(), "a"))
 	e := evalOf(job, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
@@ -97,18 +96,18 @@ func TestAllocData_IsOfAPredecessor(t *testing.T) {
 			NodeID:    "n1",
 		}},
 	})
-	s.replace("other", "d", "n2") // as one of the other place
-	s.endAlloc("a", "n1")
-	s.endAlloc("b", "n1")
-	s.endAlloc("other", "n1")
-	from.answer = func(string, any, any) error { return nil }
+	s.Replace("other", "d", "n2") // as one of the other place
+	s.EndAlloc("a", "n1")
+	s.EndAlloc("b", "n1")
+	s.EndAlloc("other", "n1")
+	from.Answer = func(string, any, any) error { return nil }
 	for pair, kind := range map[[2]string]structs.Kind{
 		{"b", "c"}:     "",
 		{"a", "c"}:     "", // whose data b did not take
 		{"other", "d"}: "", // of another name, and replaced by it
 		{"other", "c"}: structs.KindDenied,
 	} {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.AllocData, &structs.AllocDataRequest{
+		_, err := rpc.Call(t.Context(), s.RPC, structs.AllocData, &structs.AllocDataRequest{
 			AllocID:   pair[0],
 			Successor: pair[1],
 			NodeID:    "n2",
@@ -119,7 +118,7 @@ func TestAllocData_IsOfAPredecessor(t *testing.T) {
 		}
 	}
 
-	s.endAlloc("c", "n2")
+	s.EndAlloc("c", "n2")
 	rejected(s, structs.KindDenied, structs.AllocData, &structs.AllocDataRequest{
 		AllocID:   "b",
 		Successor: "c", // which has ended
@@ -131,11 +130,11 @@ func TestAllocData_IsOfAPredecessor(t *testing.T) {
 // A node that waits for data must learn that it cannot come, because it may not read the other node.
 func TestAllocData_OfALostNodeDoesNotCome(t *testing.T) {
 	s := newServer(t)
-	from := s.addNode("n1", "a")
-	s.addNode("n2", "a")
-	s.addAlloc("a", "n1")
-	s.replace("a", "b", "n2")
-	s.endAlloc("a", "n1")
+	from := s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
+	s.AddAlloc("a", "n1")
+	s.Replace("a", "b", "n2")
+	s.EndAlloc("a", "n1")
 	req := &structs.AllocDataRequest{
 		AllocID:   "a",
 		Successor: "b",
@@ -143,27 +142,27 @@ func TestAllocData_OfALostNodeDoesNotCome(t *testing.T) {
 		SecretID:  secretOf("n2"),
 	}
 	for _, kind := range []structs.Kind{structs.KindUnavailable, structs.KindTimeout} {
-		from.answer = func(string, any, any) error { return structs.Errorf(kind, "no answer") }
+		from.Answer = func(string, any, any) error { return structs.Errorf(kind, "no answer") }
 		rejected(s, kind, structs.AllocData, req)
 	}
-	s.setNodeDown("n1")
+	s.SetNodeDown("n1")
 	wantText(t, rejected(s, structs.KindPrecondition, structs.AllocData, req), "it is down")
-	from.answer = func(string, any, any) error { return structs.Internalf("input/output error") }
+	from.Answer = func(string, any, any) error { return structs.Internalf("input/output error") }
 	rejected(s, structs.KindInternal, structs.AllocData, req)
 }
 
 func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "a")
-	s.addAlloc("a", "n1")
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
+	s.AddAlloc("a", "n1")
 	job := *state.Job(s.Store.Read(), "default", state.Alloc(s.Store.Read(), "a").JobID)
 	g := *job.TaskGroups[0]
 	g.EphemeralDisk = &structs.EphemeralDisk{Sticky: true, Migrate: true}
 	job.TaskGroups = []*structs.TaskGroup{&g}
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &job})
-	s.replaceAs("a", "b", "n2", state.Job(s.Store.Read(), "default", job.ID).Version)
-	s.endAlloc("a", "n1")
+	s.ReplaceAs("a", "b", "n2", state.Job(s.Store.Read(), "default", job.ID).Version)
+	s.EndAlloc("a", "n1")
 	req := &structs.AllocDataWaitsRequest{AllocIDs: []string{"a"}, NodeID: "n1", SecretID: secretOf("n1")}
 	if got := must(s, structs.AllocDataWaits, req).Waits; len(got) != 1 || got["a"] != "b" {
 		t.Errorf("got %v", got)

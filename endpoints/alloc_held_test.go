@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"slices"
@@ -12,19 +12,19 @@ import (
 // for their release is told of it. A lost node releases nothing, and nothing waits for it.
 func TestAllocGet_NamesTheVolumesThatAreHeld(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "a")
-	s.addVolume("v")
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
+	s.AddVolume("v")
 	for id, node := range map[string]string{"a1": "n1", "a2": "n2"} {
-		s.addAlloc(id, node)
-		s.claim("v", id, node)
+		s.AddAlloc(id, node)
+		s.Claim("v", id, node)
 	}
 	get := &structs.AllocGetRequest{AllocID: "a1"}
 	if got := must(s, structs.AllocGet, get); got.HeldVolumes != nil {
 		t.Errorf("while it runs: %q", got.HeldVolumes)
 	}
-	s.endAlloc("a1", "n1")
-	s.endAlloc("a2", "n2")
+	s.EndAlloc("a1", "n1")
+	s.EndAlloc("a2", "n2")
 	got := must(s, structs.AllocGet, get)
 	if !slices.Equal(got.HeldVolumes, []string{"v"}) {
 		t.Errorf("after its end: %q", got.HeldVolumes)
@@ -32,7 +32,7 @@ func TestAllocGet_NamesTheVolumesThatAreHeld(t *testing.T) {
 	get.MinIndex = got.Index
 	answered := make(chan *structs.AllocGetResponse, 1)
 	go func() {
-		resp, err := rpc.Call(t.Context(), s.rpc, structs.AllocGet, get)
+		resp, err := rpc.Call(t.Context(), s.RPC, structs.AllocGet, get)
 		if err != nil {
 			t.Error(err)
 		}
@@ -44,7 +44,7 @@ func TestAllocGet_NamesTheVolumesThatAreHeld(t *testing.T) {
 	if got := <-answered; got != nil && got.HeldVolumes != nil {
 		t.Errorf("after the release: %q", got.HeldVolumes)
 	}
-	s.setNodeDown("n2")
+	s.SetNodeDown("n2")
 	if got := must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a2"}); got.HeldVolumes != nil {
 		t.Errorf("on a node that is down: %q", got.HeldVolumes)
 	}

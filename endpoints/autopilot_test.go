@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"testing"
@@ -30,7 +30,7 @@ func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 	if !set(first, false) || read().MinQuorum != 0 {
 		t.Error("a change without a condition was not made")
 	}
-	entries := s.raft.entries
+	entries := s.Raft.Entries
 	for _, spoil := range []func(*structs.AutopilotConfig){
 		func(c *structs.AutopilotConfig) { c.LastContactThreshold = 0 },
 		func(c *structs.AutopilotConfig) { c.LastContactThreshold = structs.MaxInterval + 1 },
@@ -44,7 +44,7 @@ func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 		spoil(&bad)
 		rejected(s, structs.KindInvalid, structs.AutopilotConfigSet, &structs.AutopilotConfigRequest{Config: bad})
 	}
-	if s.raft.entries != entries {
+	if s.Raft.Entries != entries {
 		t.Error("an invalid configuration reached the log")
 	}
 }
@@ -52,7 +52,7 @@ func TestAutopilotConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 // TestRaftStats_AreThoseOfEachServer: the leader asks the others, so a follower answers by itself.
 func TestRaftStats_AreThoseOfEachServer(t *testing.T) {
 	s := newServer(t)
-	s.raft.isMe = false
+	s.Raft.IsMe = false
 	got := must(s, structs.StatusRaftStats, &structs.QueryRequest{})
 	if got.LastTerm != 3 || got.LastIndex != 70 || !got.KnownLeader {
 		t.Errorf("got %+v", got)

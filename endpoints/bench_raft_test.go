@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"time"
@@ -9,13 +9,13 @@ import (
 	"berth/structs"
 )
 
-// BenchRaft applies proposals at once, after the given index.
-func BenchRaft(store *state.Store, index uint64) core.Raft {
+// benchRaft applies proposals at once, after the given index.
+func benchRaft(store *state.Store, index uint64) core.Raft {
 	return &fakeRaft{
-		fsm:    fsm.New(store),
-		index:  index,
-		leader: "127.0.0.1:1",
-		isMe:   true,
+		FSM:        fsm.New(store),
+		Index:      index,
+		LeaderAddr: "127.0.0.1:1",
+		IsMe:       true,
 	}
 }
 

@@ -37,7 +37,7 @@ func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	config := leases.Config{TTL: 10 * time.Second, Grace: 10 * time.Second}
 	config.MaxPerSecond = float64(nodes) / time.Hour.Seconds()
 	granted := leases.New(config, nil)
-	raft := endpoints.BenchRaft(store, uint64(nodes))
+	raft := benchRaft(store, uint64(nodes))
 	e := endpoints.New(core.Deps{
 		Store:  store,
 		Raft:   raft,

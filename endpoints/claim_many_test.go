@@ -1,9 +1,10 @@
-package endpoints
+package endpoints_test
 
 import (
 	"strings"
 	"testing"
 
+	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/state"
 	"berth/structs"
@@ -13,10 +14,10 @@ import (
 // them when the node is drained.
 func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("v")
-	s.addVolume("w")
-	allocs := s.addAllocs("a", "n1", 500)
+	s.AddNode("n1", "a")
+	s.AddVolume("v")
+	s.AddVolume("w")
+	allocs := s.AddAllocs("a", "n1", 500)
 	claim := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	for _, id := range allocs {
@@ -29,9 +30,9 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 			})
 		}
 	}
-	before := s.raft.written()
+	before := s.Raft.Written()
 	got := must(s, structs.CSIVolumeClaim, claim)
-	if n := s.raft.written() - before; n != 1 || len(got.Claims) != 1000 {
+	if n := s.Raft.Written() - before; n != 1 || len(got.Claims) != 1000 {
 		t.Fatalf("got %d claims in %d log entries, want 1000 in 1", len(got.Claims), n)
 	}
 	for i, c := range got.Claims {
@@ -40,20 +41,20 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 			t.Fatalf("claim %d came back as %+v", i, c)
 		}
 	}
-	before = s.raft.written()
+	before = s.Raft.Written()
 	must(s, structs.CSIVolumeUnpublish, release)
-	if n := s.raft.written() - before; n != 1 {
+	if n := s.Raft.Written() - before; n != 1 {
 		t.Errorf("the release took %d log entries, want 1", n)
 	}
 	for range state.ClaimsByNode(s.Store.Read(), "n1") {
 		t.Fatal("a claim is left")
 	}
-	before = s.raft.written()
+	before = s.Raft.Written()
 	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),
 	})
-	if n := s.raft.written() - before; n != 0 {
+	if n := s.Raft.Written() - before; n != 0 {
 		t.Errorf("an empty release took %d log entries, want 0", n)
 	}
 	if faults := state.Check(s.Store.Read()); len(faults) > 0 {
@@ -65,9 +66,9 @@ func TestClaim_RejectsTooMany(t *testing.T) {
 	c := core.DefaultSettings()
 	c.MaxClaims = 2
 	s := newServer(t, c)
-	s.addNode("n1", "a")
-	s.addVolume("v")
-	allocs := s.addAllocs("a", "n1", 3)
+	s.AddNode("n1", "a")
+	s.AddVolume("v")
+	allocs := s.AddAllocs("a", "n1", 3)
 	claim := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	for _, id := range allocs {
@@ -78,7 +79,7 @@ func TestClaim_RejectsTooMany(t *testing.T) {
 			AllocID:   id,
 		})
 	}
-	before := s.raft.written()
+	before := s.Raft.Written()
 	for _, err := range []error{
 		rejected(s, structs.KindInvalid, structs.CSIVolumeClaim, claim),
 		rejected(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release),
@@ -87,7 +88,7 @@ func TestClaim_RejectsTooMany(t *testing.T) {
 			t.Errorf("got error %q", err)
 		}
 	}
-	if n := s.raft.written() - before; n != 0 {
+	if n := s.Raft.Written() - before; n != 0 {
 		t.Errorf("rejected requests made %d log entries", n)
 	}
 	claim.Claims = claim.Claims[:2]
@@ -97,8 +98,8 @@ func TestClaim_RejectsTooMany(t *testing.T) {
 // The goroutine that reads the connection does not assemble a large answer.
 func TestVolumeGet_WithManyClaimsIsNotQuick(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("v")
+	s.AddNode("n1", "a")
+	s.AddVolume("v")
 	isQuick := func() bool {
 		for _, e := range s.List() {
 			if e.Name == structs.CSIVolumeGet.Name {
@@ -112,11 +113,11 @@ func TestVolumeGet_WithManyClaimsIsNotQuick(t *testing.T) {
 		t.Error("a volume without claims is not quick")
 	}
 	req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
-	for _, id := range s.addAllocs("a", "n1", fewClaims+1) {
+	for _, id := range s.AddAllocs("a", "n1", endpoints.FewClaims+1) {
 		req.Claims = append(req.Claims, testClaim("v", id))
 	}
 	must(s, structs.CSIVolumeClaim, req)
 	if isQuick() {
-		t.Errorf("a volume with %d claims is quick", fewClaims+1)
+		t.Errorf("a volume with %d claims is quick", endpoints.FewClaims+1)
 	}
 }

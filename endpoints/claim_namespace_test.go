@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"testing"
@@ -9,8 +9,8 @@ import (
 
 // otherVolume registers a volume with the ID of the default one in another namespace.
 func (s *server) otherVolume() {
-	s.t.Helper()
-	s.addNamespace("other")
+	s.T.Helper()
+	s.AddNamespace("other")
 	v := testVolume("v")
 	v.ExternalID = "ext-other"
 	v.Namespace = "other"
@@ -20,8 +20,8 @@ func (s *server) otherVolume() {
 // A claim is on the volume of the allocation's own namespace, whatever namespace the request names.
 func TestClaim_StaysInTheNamespaceOfItsAllocation(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	s.otherVolume()
 	claim := testClaim("v", "a1")
 	claim.Namespace = "other"
@@ -32,7 +32,7 @@ func TestClaim_StaysInTheNamespaceOfItsAllocation(t *testing.T) {
 	}
 	rejected(s, structs.KindNotFound, structs.CSIVolumeClaim, request)
 
-	s.addVolume("v")
+	s.AddVolume("v")
 	must(s, structs.CSIVolumeClaim, request)
 	tx := s.Store.Read()
 	if state.Claim(tx, "other", "v", "a1") != nil || state.Claim(tx, "default", "v", "a1") == nil {
@@ -51,7 +51,7 @@ func TestClaimRelease_LeavesClaimsOfOtherNamespaces(t *testing.T) {
 	release := *releaseV
 	release.Namespace = "other"
 	rejected(s, structs.KindNotFound, structs.VolumeClaimRelease, &release)
-	if !s.claimed() {
+	if !s.Claimed() {
 		t.Error("a release in another namespace took the claim")
 	}
 }

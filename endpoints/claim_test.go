@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"fmt"
@@ -12,10 +12,10 @@ import (
 
 func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "a")
-	s.addAlloc("a1", "n1")
-	s.addVolume("v")
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
 	request := func(node string, c *structs.CSIClaim) *structs.CSIVolumeClaimRequest {
 		return &structs.CSIVolumeClaimRequest{
 			NodeID:   node,
@@ -36,13 +36,13 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 		"nothing":       {"n1", nil, structs.KindInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim, request(c.node, c.claim))
+			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeClaim, request(c.node, c.claim))
 			if structs.KindOf(err) != c.kind {
 				t.Errorf("got %v, want %s", err, c.kind)
 			}
 		})
 	}
-	got := s.claim("v", "a1", "n1")
+	got := s.Claim("v", "a1", "n1")
 	if got.State != structs.ClaimGranted || got.NodeID != "n1" ||
 		got.PluginID != "pl" || got.JobID != "job-a1" {
 		t.Errorf("got %+v", got)
@@ -63,10 +63,10 @@ func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 func newClaim(t *testing.T) (*server, *structs.CSIClaimGetRequest) {
 	t.Helper()
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	s.addVolume("v")
-	s.claim("v", "a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
+	s.Claim("v", "a1", "n1")
 	return s, &structs.CSIClaimGetRequest{
 		VolumeID: "v",
 		AllocID:  "a1",
@@ -84,7 +84,7 @@ func TestClaimGet_WaitsForGrant(t *testing.T) {
 	get.MinIndex = got.Index
 	answered := make(chan *structs.CSIClaimGetResponse)
 	go func() {
-		resp, err := rpc.Call(t.Context(), s.rpc, structs.CSIClaimGet, get)
+		resp, err := rpc.Call(t.Context(), s.RPC, structs.CSIClaimGet, get)
 		if err != nil {
 			t.Error(err)
 		}
@@ -113,9 +113,9 @@ func TestDuty_K2_K4_K17_ANodeHasToWaitForTheAttachAndGetsItsContext(t *testing.T
 // controller comes. Nothing is attached then.
 func TestDuty_K2_K17_ANodeWaitsForAnAttachThatHasNotBegun(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	s.addVolume("v")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
 	controller := func(attaches bool, removed ...structs.CSIInstanceKey) {
 		mustPropose(s, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID:  "n1",
@@ -133,7 +133,7 @@ func TestDuty_K2_K17_ANodeWaitsForAnAttachThatHasNotBegun(t *testing.T) {
 		})
 	}
 	controller(false)
-	s.claim("v", "a1", "n1")
+	s.Claim("v", "a1", "n1")
 	get := &structs.CSIClaimGetRequest{
 		VolumeID: "v",
 		AllocID:  "a1",
@@ -153,15 +153,15 @@ func TestDuty_K2_K17_ANodeWaitsForAnAttachThatHasNotBegun(t *testing.T) {
 
 func TestClaimList_HasOrderOfQueue(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "b")
-	s.addVolume("v")
-	s.addVolume("w")
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "b")
+	s.AddVolume("v")
+	s.AddVolume("w")
 	for _, id := range []string{"a3", "a1", "a2"} {
-		s.addAlloc(id, "n1")
-		s.claim("v", id, "n1")
+		s.AddAlloc(id, "n1")
+		s.Claim("v", id, "n1")
 	}
-	s.claim("w", "a1", "n1")
+	s.Claim("w", "a1", "n1")
 	list := func(r structs.CSIClaimListRequest) string {
 		var ids []string
 		resp := must(s, structs.CSIClaimList, &r)
@@ -199,8 +199,8 @@ func TestVolumeExternal_ReturnsPagesOfPlugin(t *testing.T) {
 	s := newServer(t)
 	rejected(s, structs.KindNotFound, structs.CSIVolumeExternal,
 		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
-	n := s.addNode("n1", "a")
-	n.answer = func(_ string, req, resp any) error {
+	n := s.AddNode("n1", "a")
+	n.Answer = func(_ string, req, resp any) error {
 		r := req.(*structs.ClientCSIListRequest)
 		*resp.(*structs.ClientCSIListResponse) = structs.ClientCSIListResponse{
 			NextToken: r.StartingToken + "+",
@@ -235,10 +235,10 @@ func externalIDs(r *structs.CSIVolumeExternalResponse) string {
 
 func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	s.addVolume("v")
-	s.claim("v", "a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
+	s.Claim("v", "a1", "n1")
 	get := &structs.CSIClaimGetRequest{
 		VolumeID: "v",
 		AllocID:  "a1",
@@ -248,7 +248,7 @@ func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
 	get.MinIndex = must(s, structs.CSIClaimGet, get).Index
 	answered := make(chan error)
 	go func() {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIClaimGet, get)
+		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIClaimGet, get)
 		answered <- err
 	}()
 	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
@@ -264,7 +264,7 @@ func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
 // Only the node of an allocation says that its claim is guarded. Servers of level 1 would drop that.
 func TestClaim_AGuardNeedsServersThatKnowIt(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	v := testVolume("v")
 	v.ExternalID = "ext-v"
 	v.OnNodeLoss = structs.LossLease
@@ -278,8 +278,8 @@ func TestClaim_AGuardNeedsServersThatKnowIt(t *testing.T) {
 			Claims:   []*structs.CSIClaim{c},
 		}
 	}
-	s.addAlloc("a1", "n1")
-	s.addAlloc("a2", "n1")
+	s.AddAlloc("a1", "n1")
+	s.AddAlloc("a2", "n1")
 	operator := claim("a1", "n1")
 	operator.SecretID = ""
 	rejected(s, structs.KindDenied, structs.CSIVolumeClaim, operator)
@@ -296,7 +296,7 @@ func TestClaim_AGuardNeedsServersThatKnowIt(t *testing.T) {
 
 	v.OnNodeLoss = structs.LossHold
 	must(s, structs.CSIVolumeRegister, registerRequest(v))
-	s.addAlloc("a3", "n1")
+	s.AddAlloc("a3", "n1")
 	if got := must(s, structs.CSIVolumeClaim, claim("a3", "n1")).Claims[0]; got.Guarded {
 		t.Error("a claim is guarded although the volume holds")
 	}

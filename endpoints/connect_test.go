@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"slices"
@@ -27,10 +27,10 @@ func meshJob(id string) *structs.Job {
 }
 
 func storedJob(s *server, id string) *structs.Job {
-	s.t.Helper()
+	s.T.Helper()
 	job := state.Job(s.Store.Read(), "default", id)
 	if job == nil {
-		s.t.Fatalf("there is no job %s", id)
+		s.T.Fatalf("there is no job %s", id)
 	}
 	return job
 }
@@ -38,7 +38,7 @@ func storedJob(s *server, id string) *structs.Job {
 // TestJobRegister_AddsTheProxies registers a job, and then what "job inspect" shows of it.
 func TestJobRegister_AddsTheProxies(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "")
+	s.AddNode("n1", "")
 	register := func(job *structs.Job) *structs.Job {
 		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		return storedJob(s, "j")
@@ -75,7 +75,7 @@ func TestJobRegister_NamesFaultsOfTheFileOnce(t *testing.T) {
 
 func TestJobPlan_ShowsTheProxies(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "")
+	s.AddNode("n1", "")
 	node := state.Node(s.Store.Read(), "n1").Copy()
 	node.Attributes = map[string]string{
 		structs.AttrNodeLevel: strconv.Itoa(level.Now),

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 
 // addDeployment registers a job whose newest version has a deployment that awaits the promotion of a canary.
 func (s *server) addDeployment(job, id string) {
-	s.t.Helper()
+	s.T.Helper()
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(job)})
 	j := state.Job(s.Store.Read(), structs.DefaultNamespace, job)
 	mustPropose(s, fsm.PlanApply, &structs.Plan{
@@ -29,9 +29,9 @@ func (s *server) addDeployment(job, id string) {
 }
 
 func (s *server) wantDeployment(id, status string) {
-	s.t.Helper()
+	s.T.Helper()
 	if d := state.Deployment(s.Store.Read(), id); d.Status != status {
-		s.t.Fatalf("deployment %s is %s, want %s", id, d.Status, status)
+		s.T.Fatalf("deployment %s is %s, want %s", id, d.Status, status)
 	}
 }
 
@@ -151,6 +151,6 @@ func TestDeployments_OfAJobThatDoesNotExist(t *testing.T) {
 		t.Error("the stop of no job has changed the state")
 	}
 	rejected(s, structs.KindInvalid, structs.JobDeregister, &structs.JobDeregisterRequest{})
-	s.raft.verify = structs.Unavailablef("another server leads") // and may know the job
+	s.Raft.Verify = structs.Unavailablef("another server leads") // and may know the job
 	rejected(s, structs.KindUnavailable, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "x"})
 }

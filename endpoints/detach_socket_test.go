@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"testing"
@@ -15,8 +15,8 @@ var silence = structs.Errorf(structs.KindTimeout, "no answer")
 func serverWithLostClaim(t *testing.T) (*server, *fakeNode) {
 	s, n := serverWithClaim(t)
 	s.Endpoints.Socket = "/run/berth.sock"
-	s.setNodeDown("n1")
-	n.report(nil, silence)
+	s.SetNodeDown("n1")
+	reportVolume(n, nil, silence)
 	return s, n
 }
 
@@ -25,41 +25,41 @@ func TestForcedDetach_WithoutAProofIsTakenOverTheSocketAlone(t *testing.T) {
 	forwarded := *forceDetach
 	forwarded.Forwarded = true
 	for _, req := range []*structs.CSIVolumeDetachRequest{forceDetach, &forwarded} {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeDetach, req)
+		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeDetach, req)
 		wantSocket(t, err, "/run/berth.sock")
-		caller := remoteCaller(t, s.rpc, rpc.ByteMux)
+		caller := remoteCaller(t, s.RPC, rpc.ByteMux)
 		_, err = rpc.Call(opsocket.Mark(t.Context()), caller, structs.CSIVolumeDetach, req)
 		wantSocket(t, err, "/run/berth.sock")
 	}
-	if !s.claimed() || s.getVolume("v").Forced != nil {
+	if !s.Claimed() || s.GetVolume("v").Forced != nil {
 		t.Fatal("a denied request released the claim")
 	}
 
-	s.overSocket = true
+	s.OverSocket = true
 	must(s, structs.CSIVolumeDetach, forceDetach)
-	if s.claimed() {
+	if s.Claimed() {
 		t.Error("the claim is still there")
 	}
 }
 
 func TestForcedDetach_WithAProofNeedsNoSocket(t *testing.T) {
 	s, n := serverWithLostClaim(t)
-	n.report(&structs.ClientCSINodeVolumeResponse{}, nil)
+	reportVolume(n, &structs.ClientCSINodeVolumeResponse{}, nil)
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
-	if got.Proof != structs.DetachNotMounted || s.claimed() {
-		t.Errorf("got %+v; claimed %t", got, s.claimed())
+	if got.Proof != structs.DetachNotMounted || s.Claimed() {
+		t.Errorf("got %+v; claimed %t", got, s.Claimed())
 	}
 }
 
 func TestForcedDetach_OfAnAttachmentAtASilentNodeNeedsTheSocket(t *testing.T) {
 	s, n := serverWithFailedDetach(t)
-	s.setNodeDown("n1")
-	n.report(nil, silence)
+	s.SetNodeDown("n1")
+	reportVolume(n, nil, silence)
 	rejected(s, structs.KindDenied, structs.CSIVolumeDetach, forceDetach)
 	if s.attachment() == nil {
 		t.Fatal("a denied request deleted the attachment")
 	}
-	s.overSocket = true
+	s.OverSocket = true
 	must(s, structs.CSIVolumeDetach, forceDetach)
 	if s.attachment() != nil {
 		t.Error("the attachment is still there")

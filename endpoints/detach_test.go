@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"slices"
@@ -27,24 +27,24 @@ var (
 // serverWithClaim is a server with the volume v, which the allocation a1 uses on n1.
 func serverWithClaim(t *testing.T) (*server, *fakeNode) {
 	s := newServer(t)
-	n := s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	s.addVolume("v")
-	s.claim("v", "a1", "n1")
-	n.calls = nil
+	n := s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
+	s.Claim("v", "a1", "n1")
+	n.Calls = nil
 	return s, n
 }
 
 // serverWithEndedClaim is a server with the volume v, which an ended allocation holds on n1.
 func serverWithEndedClaim(t *testing.T) (*server, *fakeNode) {
 	s, n := serverWithClaim(t)
-	s.endAlloc("a1", "n1")
+	s.EndAlloc("a1", "n1")
 	return s, n
 }
 
-// report makes the node report its state of the volume and release nothing.
-func (n *fakeNode) report(volume *structs.ClientCSINodeVolumeResponse, err error) {
-	n.answer = func(method string, _, resp any) error {
+// reportVolume makes the node report its state of the volume and release nothing.
+func reportVolume(n *fakeNode, volume *structs.ClientCSINodeVolumeResponse, err error) {
+	n.Answer = func(method string, _, resp any) error {
 		if method != structs.ClientCSINodeVolume.Name {
 			return busy
 		}
@@ -65,30 +65,30 @@ func TestDetach_IsRejectedWhileTheAllocationRuns(t *testing.T) {
 func TestDetach_CallsTheNodeAndReleases(t *testing.T) {
 	s, n := serverWithEndedClaim(t)
 	must(s, structs.CSIVolumeDetach, plainDetach)
-	if !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || s.claimed() {
-		t.Errorf("called %v; claimed %v", n.called(), s.claimed())
+	if !slices.Equal(n.Called(), []string{"ClientCSI.NodeDetachVolume"}) || s.Claimed() {
+		t.Errorf("called %v; claimed %v", n.Called(), s.Claimed())
 	}
 	must(s, structs.CSIVolumeDetach, plainDetach) // nothing left: done
 }
 
 func TestDetach_KeepsTheClaimWhenTheNodeFails(t *testing.T) {
 	s, n := serverWithEndedClaim(t)
-	n.answer = func(string, any, any) error { return structs.Errorf(structs.KindInternal, "device busy") }
+	n.Answer = func(string, any, any) error { return structs.Errorf(structs.KindInternal, "device busy") }
 	err := rejected(s, structs.KindInternal, structs.CSIVolumeDetach, plainDetach)
-	if !strings.Contains(err.Error(), "device busy") || !s.claimed() {
-		t.Errorf("got %v; claimed %v", err, s.claimed())
+	if !strings.Contains(err.Error(), "device busy") || !s.Claimed() {
+		t.Errorf("got %v; claimed %v", err, s.Claimed())
 	}
 }
 
 func TestDetach_OfADownNodeNeedsForce(t *testing.T) {
 	s, n := serverWithClaim(t)
-	s.setNodeDown("n1")
+	s.SetNodeDown("n1")
 	wantText(t, rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, plainDetach), "force")
-	n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
-	s.overSocket = true
+	n.Answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
+	s.OverSocket = true
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
-	if !slices.Equal(n.called(), []string{"ClientCSI.NodeVolume"}) || s.claimed() {
-		t.Errorf("called %v; claimed %v", n.called(), s.claimed())
+	if !slices.Equal(n.Called(), []string{"ClientCSI.NodeVolume"}) || s.Claimed() {
+		t.Errorf("called %v; claimed %v", n.Called(), s.Claimed())
 	}
 	if got.Proof != structs.DetachVouched || !strings.Contains(got.Detail, "nothing proves") ||
 		strings.Contains(got.Detail, "has released") {
@@ -98,11 +98,11 @@ func TestDetach_OfADownNodeNeedsForce(t *testing.T) {
 
 func TestDetach_ForceDoesNotOverruleARunningAllocation(t *testing.T) {
 	s, n := serverWithEndedClaim(t)
-	n.answer = func(string, any, any) error {
+	n.Answer = func(string, any, any) error {
 		return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
 	}
 	rejected(s, structs.KindConflict, structs.CSIVolumeDetach, forceDetach)
-	if !s.claimed() {
+	if !s.Claimed() {
 		t.Error("the claim was released under a process that writes")
 	}
 }
@@ -112,17 +112,17 @@ func TestDetach_ForceDoesNotEndAnAllocationOnAReturnedNode(t *testing.T) {
 	for _, status := range []string{structs.NodeDown, structs.NodeReady} {
 		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
 		if status == structs.NodeDown {
-			s.loseAlloc("a1")
+			s.LoseAlloc("a1")
 		}
 	}
-	n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
+	n.Answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
 	rejected(s, structs.KindTimeout, structs.CSIVolumeDetach, forceDetach)
-	if !s.claimed() {
+	if !s.Claimed() {
 		t.Error("the claim was released under a process that may write")
 	}
-	n.answer = nil
+	n.Answer = nil
 	must(s, structs.CSIVolumeDetach, forceDetach)
-	if s.claimed() {
+	if s.Claimed() {
 		t.Error("the claim is still there after the node released it")
 	}
 }
@@ -170,9 +170,9 @@ func TestForcedDetach_IsRejectedWhileTheNodeHasTheVolume(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, n := serverWithEndedClaim(t)
-			n.report(c.has, c.err)
+			reportVolume(n, c.has, c.err)
 			if c.down {
-				s.setNodeDown("n1")
+				s.SetNodeDown("n1")
 			}
 			err := rejected(s, c.kind, structs.CSIVolumeDetach, forceDetach)
 			for _, want := range c.want {
@@ -180,7 +180,7 @@ func TestForcedDetach_IsRejectedWhileTheNodeHasTheVolume(t *testing.T) {
 					t.Errorf("got error %q, want %q in it", err, want)
 				}
 			}
-			if !s.claimed() {
+			if !s.Claimed() {
 				t.Error("the claim was released")
 			}
 		})
@@ -209,17 +209,17 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, n := serverWithEndedClaim(t)
-			n.report(c.has, c.err)
+			reportVolume(n, c.has, c.err)
 			if c.down {
-				s.setNodeDown("n1")
-				s.overSocket = true
+				s.SetNodeDown("n1")
+				s.OverSocket = true
 			}
 			got := must(s, structs.CSIVolumeDetach, forceDetach)
 			if got.Proof != c.proof || !strings.Contains(got.Detail, c.want) ||
-				strings.Contains(got.Detail, "has released") || s.claimed() {
-				t.Errorf("got the answer %+v; claimed %v", got, s.claimed())
+				strings.Contains(got.Detail, "has released") || s.Claimed() {
+				t.Errorf("got the answer %+v; claimed %v", got, s.Claimed())
 			}
-			f := s.getVolume("v").Forced
+			f := s.GetVolume("v").Forced
 			if f == nil || f.By != "ann@desk" || f.Reason != "the plugin hangs" || f.NodeID != "n1" || f.Time == 0 {
 				t.Errorf("got record %+v", f)
 			}
@@ -236,7 +236,7 @@ func TestForcedDetach_RecordsTheProof(t *testing.T) {
 func TestDetach_ReportsTheReleaseOfANode(t *testing.T) {
 	s, _ := serverWithEndedClaim(t)
 	got := must(s, structs.CSIVolumeDetach, plainDetach)
-	if got.Proof != structs.DetachLetGo || !strings.Contains(got.Detail, "has released volume") || s.claimed() {
+	if got.Proof != structs.DetachLetGo || !strings.Contains(got.Detail, "has released volume") || s.Claimed() {
 		t.Errorf("got the answer %+v", got)
 	}
 }
@@ -245,7 +245,7 @@ func TestDetach_ReportsTheReleaseOfANode(t *testing.T) {
 func TestDetach_MarksCallsOfOperators(t *testing.T) {
 	s, n := serverWithEndedClaim(t)
 	var byOperator []bool
-	n.answer = func(_ string, req, _ any) error {
+	n.Answer = func(_ string, req, _ any) error {
 		byOperator = append(byOperator, req.(*structs.ClientCSINodeDetachRequest).ByOperator)
 		return nil
 	}
@@ -303,22 +303,22 @@ func TestDetach_WithoutClaimsCallsTheControllerAtOnce(t *testing.T) {
 
 func TestForcedDetach_DeletesAnUnconfirmedAttachment(t *testing.T) {
 	s, n := serverWithFailedDetach(t)
-	n.report(&structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, nil)
+	reportVolume(n, &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, nil)
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
-	n.report(nil, structs.Errorf(structs.KindTimeout, "no answer")) // the node is up, and may have it mounted
+	reportVolume(n, nil, structs.Errorf(structs.KindTimeout, "no answer")) // the node is up, and may have it mounted
 	rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceDetach)
-	n.report(&structs.ClientCSINodeVolumeResponse{}, nil)
+	reportVolume(n, &structs.ClientCSINodeVolumeResponse{}, nil)
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachForgotten || !strings.Contains(got.Detail, "did not confirm") ||
 		s.attachment() != nil {
 		t.Errorf("got the answer %+v; attachment %+v", got, s.attachment())
 	}
-	f := s.getVolume("v").Forced
+	f := s.GetVolume("v").Forced
 	if f == nil || f.By != "ann@desk" {
 		t.Errorf("got record %+v", f)
 	}
 	byOperator := false
-	n.answer = func(_ string, req, _ any) error {
+	n.Answer = func(_ string, req, _ any) error {
 		byOperator = req.(*structs.ClientCSINodeDetachRequest).ByOperator
 		return nil
 	}
@@ -351,11 +351,11 @@ func TestForcedDetach_KeepsADetachWithoutAFailure(t *testing.T) {
 // remove the volume from its next user. A controller that is gone does not hold the volume for ever.
 func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	s, n := serverWithFailedDetach(t)
-	n.report(&structs.ClientCSINodeVolumeResponse{}, nil)
+	reportVolume(n, &structs.ClientCSINodeVolumeResponse{}, nil)
 	call := &structs.CSICall{
 		NodeID: "n9",
 		Op:     "detach",
-		Time:   s.clock.UnixNano(),
+		Time:   s.Clock.UnixNano(),
 	}
 	mustPropose(s, fsm.CallNote, &structs.CSICallNote{
 		VolumeID: "v",
@@ -370,8 +370,8 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 		KeepCall: true,
 		Err:      &structs.OperationError{Message: "no answer in time", Kind: structs.KindTimeout},
 	})
-	settled := s.clock.Add(structs.CallSettles)
-	s.clock = settled.Add(-time.Nanosecond)
+	settled := s.Clock.Add(structs.CallSettles)
+	s.Clock = settled.Add(-time.Nanosecond)
 	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
 	for _, want := range []string{"node n9", "the detach for node name-n1", "force again after " +
 		settled.UTC().Format(time.RFC3339)} {
@@ -382,10 +382,10 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	if a := s.attachment(); a == nil || a.Call == nil {
 		t.Fatalf("got attachment %+v, want its call", a)
 	}
-	if f := s.getVolume("v").Forced; f != nil {
+	if f := s.GetVolume("v").Forced; f != nil {
 		t.Errorf("the rejected request left the record %+v", f)
 	}
-	s.clock = settled
+	s.Clock = settled
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachForgotten || s.attachment() != nil {
 		t.Errorf("got the answer %+v; attachment %+v", got, s.attachment())
@@ -395,15 +395,15 @@ func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 // serverWithCall has a volume v with a controller call that was sent just now to node n1.
 func serverWithCall(t *testing.T, op string) *server {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("v")
+	s.AddNode("n1", "a")
+	s.AddVolume("v")
 	mustPropose(s, fsm.CallNote, &structs.CSICallNote{
 		VolumeID: "v",
-		RowIndex: s.getVolume("v").CreateIndex,
+		RowIndex: s.GetVolume("v").CreateIndex,
 		Call: &structs.CSICall{
 			NodeID: "n1",
 			Op:     op,
-			Time:   s.clock.UnixNano(),
+			Time:   s.Clock.UnixNano(),
 		},
 	})
 	return s
@@ -411,13 +411,13 @@ func serverWithCall(t *testing.T, op string) *server {
 
 func TestDeregister_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	s := serverWithCall(t, "expand")
-	settled := s.clock.Add(structs.CallSettles)
-	s.clock = settled.Add(-time.Nanosecond)
+	settled := s.Clock.Add(structs.CallSettles)
+	s.Clock = settled.Add(-time.Nanosecond)
 	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDeregister,
 		&structs.CSIVolumeDeregisterRequest{ID: "v"})
 	wantText(t, err, "deregister it after "+settled.UTC().Format(time.RFC3339))
 	wantText(t, err, "-force does not wait for it")
-	s.clock = settled
+	s.Clock = settled
 	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
 }
 

@@ -1,10 +1,11 @@
-package endpoints
+package endpoints_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"berth/endpoints"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -14,8 +15,8 @@ import (
 func evalFixture(t *testing.T) *server {
 	t.Helper()
 	s := newServer(t)
-	s.addNode("n", "z")
-	s.addAlloc("a", "n")
+	s.AddNode("n", "z")
+	s.AddAlloc("a", "n")
 	for _, e := range []*structs.Evaluation{
 		{ID: "e-complete", Status: structs.EvalComplete},
 		{ID: "e-failed", Status: structs.EvalFailed},
@@ -120,7 +121,7 @@ func TestEvalDelete_ByFilterPassesOverTheOthers(t *testing.T) {
 func TestEvalDelete_DeletesManyInSeveralEntries(t *testing.T) {
 	s := newServer(t)
 	var evals []*structs.Evaluation
-	for i := range 2*deleteBatch + 1 {
+	for i := range 2*endpoints.DeleteBatch + 1 {
 		evals = append(evals, &structs.Evaluation{
 			ID:     fmt.Sprintf("e%05d", i),
 			JobID:  "j",
@@ -128,10 +129,10 @@ func TestEvalDelete_DeletesManyInSeveralEntries(t *testing.T) {
 		})
 	}
 	mustPropose(s, fsm.EvalUpdate, &structs.EvalUpdateRequest{Evals: evals})
-	before := s.raft.written()
+	before := s.Raft.Written()
 	resp := must(s, structs.EvalDelete, &structs.EvalDeleteRequest{Filter: `JobID == "j"`})
-	if resp.Count != len(evals) || s.raft.written()-before != 3 {
-		t.Errorf("deleted %d in %d entries", resp.Count, s.raft.written()-before)
+	if resp.Count != len(evals) || s.Raft.Written()-before != 3 {
+		t.Errorf("deleted %d in %d entries", resp.Count, s.Raft.Written()-before)
 	}
 	if n := must(s, structs.EvalCount, &structs.EvalListRequest{}).Count; n != 0 {
 		t.Errorf("%d evaluations are left", n)

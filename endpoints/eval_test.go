@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"testing"
@@ -50,8 +50,8 @@ func TestJob_EvaluatesWithAnotherPriority(t *testing.T) {
 
 func TestJobEvaluate_ReplacesFailedAllocations(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("failed", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("failed", "n1")
 	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"slices"
@@ -65,7 +65,7 @@ func TestRegisterNode_RejectsOrDropsHostileFields(t *testing.T) {
 		".NodeResources.Devices[0].Attributes[].Int = -5",
 		".NodeResources.Devices[0].Attributes[].Int = 2^63-1"}
 	put := func(s *server, n *structs.Node) (any, error) {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: n})
+		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeRegister, &structs.NodeRegisterRequest{Node: n})
 		return state.Node(s.Store.Read(), "n1"), err
 	}
 	for _, path := range storedHostileFields(t, filledNode(), nil, put) {
@@ -79,8 +79,8 @@ func TestRegisterNode_RejectsOrDropsHostileFields(t *testing.T) {
 
 func TestUpdateAlloc_KeepsTheTasksOfItsGroup(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	reported := &structs.AllocClientUpdate{
 		ID:           "a1",
 		ClientStatus: structs.AllocRunning,
@@ -96,12 +96,12 @@ func TestUpdateAlloc_KeepsTheTasksOfItsGroup(t *testing.T) {
 		Allocs:   []*structs.AllocClientUpdate{reported},
 	}
 	must(s, structs.NodeUpdateAllocs, request)
-	written := s.raft.written()
+	written := s.Raft.Written()
 	if a := state.Alloc(s.Store.Read(), "a1"); len(a.TaskStates) != 1 || a.TaskStates["t"] == nil {
 		t.Errorf("%d tasks are stored", len(a.TaskStates))
 	}
 	must(s, structs.NodeUpdateAllocs, request)
-	if s.raft.written() != written || len(reported.TaskStates) != structs.MaxListed+1 {
+	if s.Raft.Written() != written || len(reported.TaskStates) != structs.MaxListed+1 {
 		t.Error("a repeated report was written, or the request itself was changed")
 	}
 }

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"math"
@@ -150,7 +150,7 @@ func storedHostileFields[T any](t *testing.T, given *T, tried map[string]bool,
 		if err != nil {
 			continue // the server has no row of it
 		}
-		if !codec.SameBytes(good, row) || s.raft.largest > 64<<10 {
+		if !codec.SameBytes(good, row) || s.Raft.Largest > 64<<10 {
 			taken = append(taken, h.path)
 		}
 		s = newServer(t)
@@ -184,8 +184,8 @@ func filledVolume() *structs.CSIVolume {
 func TestRegisterVolume_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	put := func(s *server, v *structs.CSIVolume) (any, error) {
-		s.addNode("n1", "a")
-		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeRegister, registerRequest(v))
+		s.AddNode("n1", "a")
+		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeRegister, registerRequest(v))
 		return state.Volume(s.Store.Read(), "default", "v"), err
 	}
 	for _, path := range storedHostileFields(t, filledVolume(), nil, put) {
@@ -201,8 +201,8 @@ func TestCreateVolume_RejectsOrDropsHostileFields(t *testing.T) {
 	given.ExternalID = ""
 	put := func(s *server, v *structs.CSIVolume) (any, error) {
 		s.Settings = config
-		s.addNode("n1", "a")
-		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeCreate, registerRequest(v))
+		s.AddNode("n1", "a")
+		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate, registerRequest(v))
 		row := state.Volume(s.Store.Read(), "default", "v")
 		if row != nil && len(row.Topologies)+int(row.Capacity) > 0 {
 			t.Error("a volume that is not created yet has a topology or a capacity")
@@ -219,7 +219,7 @@ func TestCreateVolume_RejectsOrDropsHostileFields(t *testing.T) {
 
 func TestRegisterVolume_NamesTheFaultOfATopology(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	for want, edit := range map[string]func(*structs.CSIVolume){
 		`volume "v": capacity -5 must be from 0 to 1152921504606846976 bytes`: func(v *structs.CSIVolume) {
 			v.Capacity = -5
@@ -246,11 +246,11 @@ func TestRegisterVolume_NamesTheFaultOfATopology(t *testing.T) {
 // A row may have values that an older version accepted. They stay and do not prevent a change of the volume.
 func TestRegisterVolume_KeepsTheTopologiesOfAnExistingVolume(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("v")
+	s.AddNode("n1", "a")
+	s.AddVolume("v")
 	for _, method := range []structs.Method[structs.CSIVolumeRegisterRequest, structs.CSIVolumeRegisterResponse]{
 		structs.CSIVolumeRegister, structs.CSIVolumeCreate} {
-		got := s.getVolume("v").CSIVolume
+		got := s.GetVolume("v").CSIVolume
 		got.Topologies = []*structs.CSITopology{nil}
 		got.Capacity = -5
 		got.Context = map[string]string{"by": method.Name}
@@ -264,9 +264,9 @@ func TestRegisterVolume_KeepsTheTopologiesOfAnExistingVolume(t *testing.T) {
 
 func TestDeleteVolume_SecretsAreBounded(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("v")
-	written := s.raft.written()
+	s.AddNode("n1", "a")
+	s.AddVolume("v")
+	written := s.Raft.Written()
 	for want, secrets := range map[string]structs.Secrets{
 		`volume "v": secrets has 1048577 bytes; CSI allows 4096`: {"k": strings.Repeat("x", 1<<20)},
 		"secrets: 1 keys hold other characters":                  {"a b": "x"},
@@ -279,15 +279,15 @@ func TestDeleteVolume_SecretsAreBounded(t *testing.T) {
 			t.Errorf("want %s\n got %.300v", want, err)
 		}
 	}
-	if s.raft.written() != written {
+	if s.Raft.Written() != written {
 		t.Error("a rejected request was recorded")
 	}
 }
 
 func TestDeleteVolume_ShowsNoSecretsMeanwhile(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("v")
+	s.AddNode("n1", "a")
+	s.AddVolume("v")
 	mustPropose(s, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 		ID:      "v",
 		Secrets: structs.Secrets{"password": "other"},
@@ -392,7 +392,7 @@ func filledJob() *structs.Job {
 func TestRegisterJob_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	put := func(s *server, j *structs.Job) (any, error) {
-		_, err := rpc.Call(t.Context(), withConsul(s).rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
+		_, err := rpc.Call(t.Context(), withConsul(s).RPC, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 		return state.Job(s.Store.Read(), "default", "j"), err
 	}
 	tried := map[string]bool{} // all kinds of jobs have the fields of the first

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"sync"
@@ -46,17 +46,17 @@ type pair struct {
 
 func newPair(t *testing.T, leads, follows *loadshed.Gate) *pair {
 	p := &pair{leader: newServer(t), follower: newServer(t, quickSettings())}
-	p.leader.addNode("n1", "a")
-	p.leader.addVolume("v1")
-	p.follower.addNode("n1", "a")
-	p.follower.addVolume("v1")
-	p.leader.rpc.Shed(leads)
-	p.follower.rpc.Shed(follows)
-	p.addr = listen(t, p.leader.rpc)
+	p.leader.AddNode("n1", "a")
+	p.leader.AddVolume("v1")
+	p.follower.AddNode("n1", "a")
+	p.follower.AddVolume("v1")
+	p.leader.RPC.Shed(leads)
+	p.follower.RPC.Shed(follows)
+	p.addr = listen(t, p.leader.RPC)
 	p.pool = newPool(t)
-	p.follower.raft.isMe = false
-	p.follower.raft.leader = p.addr
-	p.follower.raft.forward = func(method string, req, resp any) error {
+	p.follower.Raft.IsMe = false
+	p.follower.Raft.LeaderAddr = p.addr
+	p.follower.Raft.OnForward = func(method string, req, resp any) error {
 		err := p.pool.Call(t.Context(), p.addr, method, req, resp)
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -70,12 +70,12 @@ func newPair(t *testing.T, leads, follows *loadshed.Gate) *pair {
 // server in between does not retry and does not count the leader as gone.
 func TestOverload_OnlyTheLeaderRejectsForwardedReads(t *testing.T) {
 	p := newPair(t, gateRejecting(1), gateRejecting(0))
-	client, follower := newPool(t), listen(t, p.follower.rpc)
+	client, follower := newPool(t), listen(t, p.follower.RPC)
 	before, err := p.pool.Session(t.Context(), p.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n, c := range []rpc.Caller{client.At(follower), p.follower.rpc} {
+	for n, c := range []rpc.Caller{client.At(follower), p.follower.RPC} {
 		_, err = rpc.Call(t.Context(), c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v1"})
 		if len(p.answers) != n+1 {
 			t.Fatalf("the leader was called %d times for %d reads", len(p.answers), n+1)
@@ -109,8 +109,8 @@ func TestOverload_OnlyTheLeaderRejectsForwardedReads(t *testing.T) {
 // TestOverload_OneGateRejectsARead: an overloaded server rejects the reads that it answers itself.
 func TestOverload_OneGateRejectsARead(t *testing.T) {
 	p := newPair(t, gateRejecting(0), gateRejecting(1))
-	client, follower := newPool(t), listen(t, p.follower.rpc)
-	for _, c := range []rpc.Caller{client.At(follower), p.follower.rpc} {
+	client, follower := newPool(t), listen(t, p.follower.RPC)
+	for _, c := range []rpc.Caller{client.At(follower), p.follower.RPC} {
 		_, err := rpc.Call(t.Context(), c, structs.CSIVolumeGet,
 			&structs.CSIVolumeGetRequest{ID: "v1"})
 		if err != nil {
@@ -121,7 +121,7 @@ func TestOverload_OneGateRejectsARead(t *testing.T) {
 			t.Errorf("a stale read: %v", err)
 		}
 	}
-	p.follower.raft.leader = "" // it has no leader to forward to, so only its own gate decides
+	p.follower.Raft.LeaderAddr = "" // it has no leader to forward to, so only its own gate decides
 	if _, err := rpc.Call(t.Context(), client.At(follower), structs.CSIVolumeGet,
 		&structs.CSIVolumeGetRequest{ID: "v1"}); structs.RetryAfter(err) == 0 {
 		t.Errorf("without a leader: %v", err)
@@ -132,7 +132,7 @@ func TestOverload_OneGateRejectsARead(t *testing.T) {
 func TestOverload_TheLeaderIsFair(t *testing.T) {
 	const reads = 200
 	p := newPair(t, gateRejecting(.5), gateRejecting(.5))
-	leader, follower := newPool(t).At(p.addr), newPool(t).At(listen(t, p.follower.rpc))
+	leader, follower := newPool(t).At(p.addr), newPool(t).At(listen(t, p.follower.RPC))
 	for name, c := range map[string]rpc.Caller{"the leader": leader, "another server": follower} {
 		rejected := 0
 		for range reads {
@@ -173,7 +173,7 @@ func TestOverload_RejectsWritesUndecoded(t *testing.T) {
 		t.Errorf("%d writes have a bound, want at least 10", served)
 	}
 	node := &structs.NodeEligibilityRequest{} // invalid, but not decoded
-	if _, err := rpc.Call(t.Context(), l.rpc, structs.NodeEligibility, node); structs.RetryAfter(err) == 0 {
+	if _, err := rpc.Call(t.Context(), l.RPC, structs.NodeEligibility, node); structs.RetryAfter(err) == 0 {
 		t.Errorf("a write under overload: %v, want a retry time", err)
 	}
 	beat := &structs.NodeHeartbeatRequest{
@@ -181,7 +181,7 @@ func TestOverload_RejectsWritesUndecoded(t *testing.T) {
 		SecretID: secretOf("n1"),
 		Status:   structs.NodeReady,
 	}
-	if _, err := rpc.Call(t.Context(), l.rpc, structs.NodeHeartbeat, beat); err != nil {
+	if _, err := rpc.Call(t.Context(), l.RPC, structs.NodeHeartbeat, beat); err != nil {
 		t.Errorf("a heartbeat: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 // of the state.
 func FuzzRequests(f *testing.F) {
 	s := newServer(f)
-	s.addNode("n", "a")
-	s.addAlloc("a", "n")
-	s.addVolume("v")
+	s.AddNode("n", "a")
+	s.AddAlloc("a", "n")
+	s.AddVolume("v")
 	list := s.List()
 	for i, e := range list {
 		b, err := codec.Encode(e.New())

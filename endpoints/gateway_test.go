@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"slices"
@@ -44,27 +44,27 @@ func TestRegister_WritesTheEntriesOfGatewaysFirst(t *testing.T) {
 	s := newServer(t)
 	request := &structs.JobRegisterRequest{Job: edgeJob("edge")}
 	rejected(s, structs.KindPrecondition, structs.JobRegister, request)
-	f := &fakeConsul{broken: structs.Unavailablef("away")}
+	f := &fakeConsul{Broken: structs.Unavailablef("away")}
 	s.Consul = f
 	rejected(s, structs.KindUnavailable, structs.JobRegister, request)
 	if state.Job(s.Store.Read(), structs.DefaultNamespace, "edge") != nil {
 		t.Error("a job is registered whose gateways have no entries")
 	}
-	f.broken = nil
-	f.entries = nil
-	s.raft.proposed = structs.NotServedf("this server does not lead any more")
+	f.Broken = nil
+	f.Entries = nil
+	s.Raft.Proposed = structs.NotServedf("this server does not lead any more")
 	err := rejected(s, structs.KindUnavailable, structs.JobRegister, request)
-	s.raft.proposed = nil
-	if !structs.IsNotServed(err) || len(f.entries) != 2 {
-		t.Errorf("%v keeps the job from the next leader; written: %q", err, f.entries)
+	s.Raft.Proposed = nil
+	if !structs.IsNotServed(err) || len(f.Entries) != 2 {
+		t.Errorf("%v keeps the job from the next leader; written: %q", err, f.Entries)
 	}
-	f.entries = nil
+	f.Entries = nil
 	late := *request
 	late.EnforceIndex = true
 	late.JobModifyIndex = 7
 	rejected(s, structs.KindConflict, structs.JobRegister, &late)
-	if len(f.entries) != 0 {
-		t.Errorf("a rejected registration has written %q", f.entries)
+	if len(f.Entries) != 0 {
+		t.Errorf("a rejected registration has written %q", f.Entries)
 	}
 	must(s, structs.JobRegister, request)
 	request.Job.Priority = 60
@@ -74,8 +74,8 @@ func TestRegister_WritesTheEntriesOfGatewaysFirst(t *testing.T) {
 		EnforcePriorVersion: new(uint64(9)),
 	})
 	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "edge"})
-	slices.Sort(f.entries)
-	if !slices.Equal(f.entries, []string{"in", "in", "in", "out", "out", "out"}) {
-		t.Errorf("written: %q", f.entries)
+	slices.Sort(f.Entries)
+	if !slices.Equal(f.Entries, []string{"in", "in", "in", "out", "out", "out"}) {
+		t.Errorf("written: %q", f.Entries)
 	}
 }

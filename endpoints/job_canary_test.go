@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func canaryJob(mode structs.CSIAccessMode, canaries int) *structs.Job {
 
 // runJob places an allocation of the newest version of the job web.
 func (s *server) runJob() {
-	s.t.Helper()
+	s.T.Helper()
 	j := s.job("web")
 	e := evalOf(j, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
@@ -61,7 +61,7 @@ func TestJobRegister_RejectsCanariesThatCouldNeverGetTheirVolumes(t *testing.T) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
-			s.addNode("n1", "")
+			s.AddNode("n1", "")
 			// Two registrations at once may both pass the check, so the log may have such a version.
 			job := canaryJob(c.canary, 1)
 			mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
@@ -90,7 +90,7 @@ func TestJobRegister_RejectsCanariesThatCouldNeverGetTheirVolumes(t *testing.T) 
 // A version whose canaries can have their volumes is accepted.
 func TestJobRevert_AcceptsCanariesThatCanGetTheirVolumes(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "")
+	s.AddNode("n1", "")
 	for _, canaries := range []int{1, 0} {
 		must(s, structs.JobRegister, &structs.JobRegisterRequest{
 			Job: canaryJob(structs.CSIMultiNodeReader, canaries),

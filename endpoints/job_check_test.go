@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 // addDrivers makes a node report drivers, healthy if the value is true.
 func (s *server) addDrivers(id string, healthy map[string]bool) {
-	s.t.Helper()
+	s.T.Helper()
 	node := &structs.Node{
 		ID:       id,
 		SecretID: secretOf(id),
@@ -31,11 +31,11 @@ func (s *server) addDrivers(id string, healthy map[string]bool) {
 }
 
 // rejectKeys makes the node accept only configs with the key "image".
-func (n *fakeNode) rejectKeys(err error) { n.rejectKeysOf(err, true) }
+func rejectKeys(n *fakeNode, err error) { rejectKeysOf(n, err, true) }
 
 // rejectKeysOf is rejectKeys of a node that does or does not leave values with references open.
-func (n *fakeNode) rejectKeysOf(err error, leavesReferences bool) {
-	n.answer = func(method string, req, resp any) error {
+func rejectKeysOf(n *fakeNode, err error, leavesReferences bool) {
+	n.Answer = func(method string, req, resp any) error {
 		if method != structs.ClientDriverValidate.Name {
 			return errors.New("unexpected call of " + method)
 		}
@@ -101,8 +101,8 @@ func TestJobValidate_ChecksDriversOfTheNodesThatAreUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			if c.drivers != nil {
-				n := s.addNode("n1", "a")
-				n.rejectKeys(c.answer)
+				n := s.AddNode("n1", "a")
+				rejectKeys(n, c.answer)
 				s.addDrivers("n1", c.drivers)
 			}
 			got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: jobWithTasks(c.tasks...)})
@@ -142,7 +142,7 @@ func TestJobRegister_WarnsOfMemoryThatNoNodeHas(t *testing.T) {
 	}
 	check(1<<20, "")
 	check(3_200_000, `task "t": memory is 3200000 MB, and no node has more than 1048576 MB`)
-	s.addNode("n1", "a").rejectKeys(nil)
+	rejectKeys(s.AddNode("n1", "a"), nil)
 	s.addDrivers("n1", map[string]bool{"exec": true})
 	check(4000, "")
 	check(4001, `job "j": group "g": task "t": memory is 4001 MB, and no node has more than 4000 MB`)
@@ -165,7 +165,7 @@ func TestJobRegister_WarnsOfADriverThatNoNodeHas(t *testing.T) {
 			t.Errorf("without a node: got %q", w)
 		}
 	}
-	s.addNode("n1", "a").rejectKeys(nil)
+	rejectKeys(s.AddNode("n1", "a"), nil)
 	s.addDrivers("n1", map[string]bool{"exec": true})
 	for i, w := range warnings() {
 		if w != warning {
@@ -185,7 +185,7 @@ func TestJobValidate_ChecksTheKeysOfAConfigWithAReference(t *testing.T) {
 	task := &structs.Task{Name: "t", Driver: "vm", Config: map[string]any{"imgae": "${node.class}"}}
 	for leavesReferences, want := range map[bool]int{true: 2, false: 0} {
 		s := newServer(t)
-		s.addNode("n1", "a").rejectKeysOf(nil, leavesReferences)
+		rejectKeysOf(s.AddNode("n1", "a"), nil, leavesReferences)
 		s.addDrivers("n1", map[string]bool{"vm": true})
 		got := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: jobWithTasks(task)})
 		if len(got.ValidationErrors) != want || got.DriverConfigValidated {
@@ -198,7 +198,7 @@ func TestJobValidate_ChecksTheKeysOfAConfigWithAReference(t *testing.T) {
 // A job that breaks a rule of its own is checked against the drivers all the same.
 func TestJobValidate_ShowsFaultsOfTheJobAndOfItsDrivers(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a").rejectKeys(nil)
+	rejectKeys(s.AddNode("n1", "a"), nil)
 	s.addDrivers("n1", map[string]bool{"vm": true})
 	deep := any("x")
 	for range structs.MaxConfigNesting + 1 {
@@ -234,7 +234,7 @@ func TestJobValidate_ShowsFaultsOfTheJobAndOfItsDrivers(t *testing.T) {
 
 func TestJobValidate_BoundsItsAnswer(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.addDrivers("n1", map[string]bool{"vm": true})
 	j := jobWithTasks()
 	j.ID = strings.Repeat("j", 10_000)
@@ -261,9 +261,9 @@ func TestJobValidate_BoundsItsAnswer(t *testing.T) {
 
 func TestJobValidate_IgnoresNodesThatAreDown(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.addDrivers("n1", map[string]bool{"vm": true})
-	s.setNodeDown("n1")
+	s.SetNodeDown("n1")
 	req := &structs.JobValidateRequest{Job: jobWithTasks(&structs.Task{Name: "t", Driver: "vm"})}
 	got := must(s, structs.JobValidate, req)
 	if got.Error != "" || !strings.Contains(got.Warnings, "no node is up") {

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 
 // addJob registers a job of one group, changed by some functions.
 func (s *server) addJob(id string, change ...func(*structs.Job)) *structs.Job {
-	s.t.Helper()
+	s.T.Helper()
 	job := &structs.Job{
 		ID: id,
 		TaskGroups: []*structs.TaskGroup{{
@@ -27,18 +27,18 @@ func (s *server) addJob(id string, change ...func(*structs.Job)) *structs.Job {
 }
 
 func (s *server) job(id string) *structs.Job {
-	s.t.Helper()
+	s.T.Helper()
 	return must(s, structs.JobGet, &structs.JobGetRequest{JobID: id}).Job
 }
 
 func (s *server) eval(id string) *structs.Evaluation {
-	s.t.Helper()
+	s.T.Helper()
 	return must(s, structs.EvalGet, &structs.EvalGetRequest{EvalID: id}).Eval
 }
 
 // rejectJobs makes the servers reject new jobs and new versions, as an operator does.
 func (s *server) rejectJobs() {
-	s.t.Helper()
+	s.T.Helper()
 	config := structs.DefaultSchedulerConfiguration()
 	config.RejectJobRegistration = true
 	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
@@ -65,7 +65,7 @@ func periodic(j *structs.Job) {
 }
 
 func stopped(s *server, id string) {
-	s.t.Helper()
+	s.T.Helper()
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: id})
 }
 
@@ -125,7 +125,7 @@ func TestJobDispatch_Rejects(t *testing.T) {
 		j.ParameterizedJob.Payload = structs.PayloadForbidden
 	})
 	who := map[string]string{"who": "me"}
-	before := s.raft.written()
+	before := s.Raft.Written()
 	for name, c := range map[string]struct {
 		kind structs.Kind
 		req  structs.JobDispatchRequest
@@ -167,11 +167,11 @@ func TestJobDispatch_Rejects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sub := *s
-			sub.t = t
+			sub.T = t
 			rejected(&sub, c.kind, structs.JobDispatch, &c.req)
 		})
 	}
-	if n := s.raft.written(); n != before {
+	if n := s.Raft.Written(); n != before {
 		t.Errorf("rejected dispatches made %d log entries", n-before)
 	}
 }
@@ -179,7 +179,7 @@ func TestJobDispatch_Rejects(t *testing.T) {
 func TestPeriodicForce_LaunchesAChildNow(t *testing.T) {
 	s := newServer(t)
 	s.addJob("per", periodic)
-	s.clock = s.clock.Add(time.Second)
+	s.Clock = s.Clock.Add(time.Second)
 	force := &structs.PeriodicForceRequest{JobID: "per"}
 	first := must(s, structs.PeriodicForce, force)
 	e := s.eval(first.EvalID)
@@ -189,7 +189,7 @@ func TestPeriodicForce_LaunchesAChildNow(t *testing.T) {
 		t.Errorf("evaluation %+v of the child %+v for the answer %+v", e, child, first)
 	}
 	rejected(s, structs.KindConflict, structs.PeriodicForce, force) // the same second
-	s.clock = s.clock.Add(time.Second)
+	s.Clock = s.Clock.Add(time.Second)
 	second := s.eval(must(s, structs.PeriodicForce, force).EvalID) // although the first still runs
 	if second.JobID == child.ID {
 		t.Error("two launches have one child")
@@ -214,7 +214,7 @@ func TestPeriodicForce_Rejects(t *testing.T) {
 
 // twoVersions registers a job with a priority of 50, and then of 60.
 func (s *server) twoVersions(id string) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, priority := range []int{50, 60} {
 		s.addJob(id, func(j *structs.Job) { j.Priority = priority })
 	}
@@ -259,7 +259,7 @@ func TestJobRevert_Rejects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sub := *s
-			sub.t = t
+			sub.T = t
 			rejected(&sub, c.kind, structs.JobRevert, &c.req)
 		})
 	}

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 
 func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "")
+	s.AddNode("n1", "")
 	job := testJob("j")
 	job.TaskGroups[0].Volumes = nil
 	index := s.Store.Index()
@@ -54,7 +54,7 @@ func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
 func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
 	s := newServer(t)
 	for _, id := range []string{"n1", "n2", "n3"} {
-		s.addNode(id, "")
+		s.AddNode(id, "")
 		node := state.Node(s.Store.Read(), id).Copy()
 		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
@@ -66,11 +66,11 @@ func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
 	schedule := func() {
 		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		tx := s.Store.Read()
-		p, err := scheduler.Process(tx, state.Eval(tx, registered.EvalID), s.clock)
+		p, err := scheduler.Process(tx, state.Eval(tx, registered.EvalID), s.Clock)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Now = s.clock.UnixNano()
+		p.Now = s.Clock.UnixNano()
 		mustPropose(s, fsm.PlanApply, p)
 	}
 	checkBatch := func(when, id string) {
@@ -97,7 +97,7 @@ func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
 // it displaces none.
 func TestJobPlan_ListsPreemptions(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "")
+	s.AddNode("n1", "")
 	node := state.Node(s.Store.Read(), "n1").Copy()
 	node.Attributes = map[string]string{structs.AttrNodeLevel: strconv.Itoa(level.Now)}
 	node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
@@ -115,7 +115,7 @@ func TestJobPlan_ListsPreemptions(t *testing.T) {
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("low", 20)})
 	tx := s.Store.Read()
 	for e := range state.ReadyEvals(tx) {
-		plan, err := scheduler.Process(tx, e, s.clock)
+		plan, err := scheduler.Process(tx, e, s.Clock)
 		if err != nil || len(plan.Place) != 1 {
 			t.Fatalf("the plan is %+v, %v", plan, err)
 		}
@@ -164,7 +164,7 @@ func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
 		"parameterized": func(j *structs.Job) { j.ParameterizedJob = &structs.ParameterizedJobConfig{} },
 	} {
 		s := newServer(t)
-		s.addNode("n1", "")
+		s.AddNode("n1", "")
 		node := state.Node(s.Store.Read(), "n1").Copy()
 		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
@@ -184,7 +184,7 @@ func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
 			t.Errorf("%s: a new job: %d are placed, %+v", name, place, answer)
 		}
 		next := answer.NextPeriodicLaunch
-		if name == "periodic" && !next.Equal(s.clock.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)) ||
+		if name == "periodic" && !next.Equal(s.Clock.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)) ||
 			name != "periodic" && !next.IsZero() {
 			t.Errorf("%s: the next launch is at %s", name, next)
 		}
@@ -202,9 +202,9 @@ func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
 // The plan of a job places a plugin on a node that takes nothing else, as the leader does.
 func TestJobPlan_ReturnsPlugins(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "")
-	s.addVolume("v")
-	s.addAlloc("a", "n1")
+	s.AddNode("n1", "")
+	s.AddVolume("v")
+	s.AddAlloc("a", "n1")
 	mustPropose(s, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{
 		NodeID: "n1",
 		Claims: []*structs.CSIClaim{testClaim("v", "a")},

@@ -1,9 +1,10 @@
-package endpoints
+package endpoints_test
 
 import (
 	"strings"
 	"testing"
 
+	"berth/endpoints"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -11,13 +12,13 @@ import (
 
 // addRunning places an allocation of a job of its own, and reports that it runs.
 func (s *server) addRunning(id, node string, edits ...func(*structs.TaskGroup)) {
-	s.t.Helper()
-	s.addAlloc(id, node, edits...)
+	s.T.Helper()
+	s.AddAlloc(id, node, edits...)
 	s.reportRunning(id, node)
 }
 
 func (s *server) reportRunning(id, node string) {
-	s.t.Helper()
+	s.T.Helper()
 	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 		NodeID:   node,
 		SecretID: secretOf(node),
@@ -29,11 +30,11 @@ func (s *server) reportRunning(id, node string) {
 // of job-p1 runs the plugin.
 func serverWithPluginJob(t *testing.T, kind string) *server {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.addRunning("p1", "n1", runsPlugin(kind))
 	s.addRunning("a1", "n1")
-	s.addVolume("v")
-	s.claim("v", "a1", "n1")
+	s.AddVolume("v")
+	s.Claim("v", "a1", "n1")
 	return s
 }
 
@@ -68,31 +69,31 @@ func TestJobDeregister_OfAUserIsNotHeldUp(t *testing.T) {
 	s := serverWithPluginJob(t, structs.CSIPluginMonolith)
 	must(s, structs.JobDeregister, stopOf("job-a1"))
 	rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1")) // v is mounted still
-	s.endAlloc("a1", "n1")
+	s.EndAlloc("a1", "n1")
 	// The node has not unmounted it.
 	rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
 }
 
 func TestJobDeregister_OfAPluginWithoutUsers(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "a")
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
 	s.addRunning("p1", "n1", runsPlugin(structs.CSIPluginNode))
 	s.addRunning("a1", "n2")
-	s.addVolume("v")
-	s.claim("v", "a1", "n2") // another instance serves it
+	s.AddVolume("v")
+	s.Claim("v", "a1", "n2") // another instance serves it
 	must(s, structs.JobDeregister, stopOf("job-p1"))
 }
 
 // reportInstance reports that an allocation serves the half of the plugin that it runs, with a driver.
 func (s *server) reportInstance(kind, alloc, node, driver string) {
-	s.t.Helper()
+	s.T.Helper()
 	s.reportHealth(kind, alloc, node, driver, true)
 }
 
 // reportHealth is reportInstance with the answer of the plugin to its last probe.
 func (s *server) reportHealth(kind, alloc, node, driver string, healthy bool) {
-	s.t.Helper()
+	s.T.Helper()
 	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   node,
 		SecretID: secretOf(node),
@@ -113,7 +114,7 @@ func (s *server) reportHealth(kind, alloc, node, driver string, healthy bool) {
 
 // reportNoInstance reports that no process serves the half of the plugin on a node.
 func (s *server) reportNoInstance(kind, node string) {
-	s.t.Helper()
+	s.T.Helper()
 	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   node,
 		SecretID: secretOf(node),
@@ -185,7 +186,7 @@ func TestJobDeregister_OfAPluginBehindAnotherDriver(t *testing.T) {
 func TestJobDeregister_OfAControllerBesideOneOnAnotherNode(t *testing.T) {
 	const kind = structs.CSIPluginController
 	s := serverWithPluginJob(t, kind)
-	s.addNode("n2", "a")
+	s.AddNode("n2", "a")
 	s.addRunning("p2", "n2", runsPlugin(kind))
 	s.reportInstance(kind, "p1", "n1", "pl.csi")
 	s.reportInstance(kind, "p2", "n2", "other.csi")
@@ -203,10 +204,10 @@ func TestJobDeregister_OfAPluginBesideOneThatEnds(t *testing.T) {
 			must(s, structs.JobDeregister, forced)
 		},
 		"it is moved": func(s *server) {
-			s.addNode("n2", "a")
-			s.replace("p2", "p3", "n2")
+			s.AddNode("n2", "a")
+			s.Replace("p2", "p3", "n2")
 		},
-		"it has ended": func(s *server) { s.endAlloc("p2", "n1") },
+		"it has ended": func(s *server) { s.EndAlloc("p2", "n1") },
 	}
 	for name, end := range ends {
 		for _, kind := range []string{structs.CSIPluginNode, structs.CSIPluginController} {
@@ -227,7 +228,7 @@ func TestJobDeregister_OfOneOfTwoPluginJobsOnANodeThatIsDown(t *testing.T) {
 		s := serverWithPluginJob(t, kind)
 		s.addRunning("p2", "n1", runsPlugin(kind))
 		s.reportInstance(kind, "p2", "n1", "pl.csi")
-		s.setNodeDown("n1")
+		s.SetNodeDown("n1")
 		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
 		rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p2"))
 	}
@@ -250,9 +251,9 @@ func TestJobDeregister_OfAControllerWhoseVolumeIsAttached(t *testing.T) {
 func TestJobDeregister_OfAPluginBoundsItsUsers(t *testing.T) {
 	s := serverWithPluginJob(t, structs.CSIPluginNode)
 	for _, id := range strings.Fields("b c d e f g h i j") {
-		s.addVolume("v" + id)
+		s.AddVolume("v" + id)
 		s.addRunning("a"+id, "n1")
-		s.claim("v"+id, "a"+id, "n1")
+		s.Claim("v"+id, "a"+id, "n1")
 	}
 	err := rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))
 	wantText(t, err, "; and 2 more.")
@@ -262,7 +263,7 @@ func TestJobRegister_OfAVersionWithoutItsPlugin(t *testing.T) {
 	s := serverWithPluginJob(t, structs.CSIPluginNode)
 	stored := state.Job(s.Store.Read(), "default", "job-p1")
 	version := func(edit func(*structs.TaskGroup)) *structs.JobRegisterRequest {
-		job, err := copyJob(stored)
+		job, err := endpoints.CopyJob(stored)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +284,7 @@ func TestJobRevert_ToAVersionWithoutItsPlugin(t *testing.T) {
 	s := serverWithPluginJob(t, structs.CSIPluginNode)
 	stored := state.Job(s.Store.Read(), "default", "job-p1")
 	for _, plugin := range []string{"other", "pl"} {
-		job, err := copyJob(stored)
+		job, err := endpoints.CopyJob(stored)
 		if err != nil {
 			t.Fatal(err)
 		}

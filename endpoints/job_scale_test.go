@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"reflect"
@@ -59,15 +59,15 @@ func TestJobScale_LosesNoVersionThatCameMeanwhile(t *testing.T) {
 		next := s.addJob("web").Copy()
 		next.Meta = map[string]string{"owner": "me"}
 		release := make(chan struct{})
-		s.raft.do(func() { s.raft.hold = release })
+		s.Raft.Do(func() { s.Raft.Hold = release })
 		ended := make(chan error, 1)
 		go func() {
 			req := &structs.JobScaleRequest{JobID: "web", Group: "g", Count: new(int64(3))}
-			_, err := rpc.Call(t.Context(), s.rpc, structs.JobScale, req)
+			_, err := rpc.Call(t.Context(), s.RPC, structs.JobScale, req)
 			ended <- err
 		}()
 		synctest.Wait()
-		s.raft.do(func() { s.raft.hold = nil })
+		s.Raft.Do(func() { s.Raft.Hold = nil })
 		mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: next})
 		close(release)
 		err := <-ended
@@ -123,7 +123,7 @@ func TestJobScale_Rejects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sub := *s
-			sub.t = t
+			sub.T = t
 			rejected(&sub, c.kind, structs.JobScale, &c.req)
 		})
 	}
@@ -192,7 +192,7 @@ func TestJobScaleStatus_HasTheEvents(t *testing.T) {
 
 func TestJobScaleStatus_CountsLiveAllocations(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	job := s.addJob("web", func(j *structs.Job) { j.TaskGroups[0].Count = 4 })
 	e := evalOf(job, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
@@ -61,8 +62,8 @@ func TestJobRegister_MakesEvaluation(t *testing.T) {
 // The versions of a purged job, which its allocations keep, are not those of a new job with its ID.
 func TestJobVersions_OmitsThoseOfAPurgedJob(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "")
-	s.addAlloc("a", "n1")
+	s.AddNode("n1", "")
+	s.AddAlloc("a", "n1")
 	job := must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a"}).Alloc.JobID
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{
 		Job:        s.job(job),
@@ -88,8 +89,8 @@ func TestJobVersions_OmitsThoseOfAPurgedJob(t *testing.T) {
 
 func TestJobDeregister_ForgetsStableVersionsOfAPurgedJob(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "")
-	s.addAlloc("a", "n1")
+	s.AddNode("n1", "")
+	s.AddAlloc("a", "n1")
 	job := must(s, structs.AllocGet, &structs.AllocGetRequest{AllocID: "a"}).Alloc.JobID
 	must(s, structs.JobStable, &structs.JobStableRequest{JobID: job, Stable: true})
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: job, Purge: true})
@@ -146,16 +147,16 @@ func TestJobRegister_RejectsBadJobs(t *testing.T) {
 		"another region": otherRegion,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &server{
+			s := &server{&endpointstest.Server{
 				Endpoints: s.Endpoints,
-				t:         t,
-				raft:      s.raft,
-				rpc:       s.rpc,
-			}
+				T:         t,
+				Raft:      s.Raft,
+				RPC:       s.RPC,
+			}}
 			rejected(s, structs.KindInvalid, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		})
 	}
-	if n := s.raft.written(); n != 0 {
+	if n := s.Raft.Written(); n != 0 {
 		t.Errorf("rejected jobs made %d log entries", n)
 	}
 }
@@ -170,7 +171,7 @@ func TestJobRegister_BoundsTheBytesOfAJob(t *testing.T) {
 	}
 	err := rejected(s, structs.KindInvalid, structs.JobRegister, sized(structs.MaxJobBytes))
 	wantText(t, err, "bytes; at most 4194304 are allowed")
-	if n := s.raft.written(); n != 0 {
+	if n := s.Raft.Written(); n != 0 {
 		t.Errorf("a rejected job made %d log entries", n)
 	}
 	must(s, structs.JobRegister, sized(structs.MaxJobBytes-16<<10)) // the rest of the job is smaller
@@ -178,8 +179,8 @@ func TestJobRegister_BoundsTheBytesOfAJob(t *testing.T) {
 
 func TestJob_StopsAndEvaluates(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	stop := must(s, structs.AllocStop, &structs.AllocStopRequest{AllocID: "a1"})
 	e := must(s, structs.EvalGet, &structs.EvalGetRequest{EvalID: stop.EvalID}).Eval
 	if e.TriggeredBy != structs.TriggerAllocStop {
@@ -234,7 +235,7 @@ func TestJobRegister_RejectsAConfigThatItsLogEntryCannotHold(t *testing.T) {
 		}
 		job := testJob("deep")
 		job.TaskGroups[0].Tasks[0].Config = map[string]any{"k": v}
-		_, err := rpc.Call(t.Context(), s.rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		_, err := rpc.Call(t.Context(), s.RPC, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 		if !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("%d levels: %v", levels, err)
 		}
@@ -249,16 +250,16 @@ func TestJobRegister_RecordsEachJobOneAtATime(t *testing.T) {
 		for n := range jobs * each {
 			all.Go(func() {
 				req := &structs.JobRegisterRequest{Job: testJob(fmt.Sprint("j", n%jobs))}
-				if _, err := rpc.Call(t.Context(), s.rpc, structs.JobRegister, req); err != nil {
+				if _, err := rpc.Call(t.Context(), s.RPC, structs.JobRegister, req); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		synctest.Wait()
-		if n := held.arrived(); n != jobs {
+		if n := held.Arrived(); n != jobs {
 			t.Errorf("%d entries are in flight for %d jobs", n, jobs)
 		}
-		close(held.free)
+		close(held.Free)
 		all.Wait()
 	})
 }

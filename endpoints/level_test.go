@@ -1,10 +1,11 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
 	"strings"
 	"testing"
 
+	"berth/endpoints"
 	"berth/structs"
 )
 
@@ -31,18 +32,18 @@ func TestRequests_GoNowhereWithAFieldThatAServerDrops(t *testing.T) {
 		for _, leads := range []bool{true, false} {
 			s := newServer(t)
 			s.Level = func() int { return c.least }
-			s.raft.isMe = leads
-			s.raft.forward = func(string, any, any) error { return nil }
+			s.Raft.IsMe = leads
+			s.Raft.OnForward = func(string, any, any) error { return nil }
 			served := 0
 			m := structs.Method[newerRequest, structs.Empty]{Name: "Test.Bound", Write: true}
-			e := write(s.Endpoints, m, anyone, func(
+			e := endpoints.Write(s.Endpoints, m, endpoints.Anyone, func(
 				context.Context, *newerRequest, *structs.Empty,
 			) (uint64, error) {
 				served++
 				return 1, nil
 			})
 			_, err := e.Serve(t.Context(), &newerRequest{Name: "x", Bound: c.bound})
-			if went := served+len(s.raft.forwards) == 1; went != c.served || (err == nil) != c.served {
+			if went := served+len(s.Raft.Forwards) == 1; went != c.served || (err == nil) != c.served {
 				t.Errorf("%s, this one leads: %v: served or forwarded: %v, %v", name, leads, went, err)
 			}
 			if err != nil && (!structs.IsKind(err, structs.KindPrecondition) ||

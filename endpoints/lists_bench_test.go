@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/internal/benchmeter"
@@ -22,13 +23,13 @@ import (
 func BenchmarkFilterList(b *testing.B) {
 	store := state.New()
 	raft := &fakeRaft{
-		fsm:    fsm.New(store),
-		leader: "127.0.0.1:1",
-		isMe:   true,
-		index:  1,
+		FSM:        fsm.New(store),
+		LeaderAddr: "127.0.0.1:1",
+		IsMe:       true,
+		Index:      1,
 	}
 	s := rpc.NewServer(hclog.NewNullLogger(),
-		New(core.Deps{
+		endpoints.New(core.Deps{
 			Store:  store,
 			Raft:   raft,
 			Leases: &noLeases{},

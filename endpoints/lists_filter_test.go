@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"reflect"
@@ -15,10 +15,10 @@ import (
 // that pass.
 func TestList_FilterKeepsRows(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	s.addVolumes(50)
-	s.claim("v00007", "a1", "n1")
+	s.Claim("v00007", "a1", "n1")
 	list := func(q structs.QueryOptions) []*structs.CSIVolumeListStub {
 		if q.Stream {
 			rows := []*structs.CSIVolumeListStub{}

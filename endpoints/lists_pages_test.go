@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ func comparePages[Req, Resp, Row any](
 	with func(structs.QueryOptions) Req,
 	pick func(*Resp) []*Row,
 ) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, q := range []structs.QueryOptions{
 		{},
 		{Namespace: "*"},
@@ -41,7 +41,7 @@ func comparePages[Req, Resp, Row any](
 			}
 		}
 		if len(got) != len(whole) || len(whole) > 0 && !reflect.DeepEqual(got, whole) {
-			s.t.Errorf("%s with %+v: %d rows in pages, %d in the whole list, or different rows",
+			s.T.Errorf("%s with %+v: %d rows in pages, %d in the whole list, or different rows",
 				m.Name, q, len(got), len(whole))
 		}
 	}
@@ -50,11 +50,11 @@ func comparePages[Req, Resp, Row any](
 func TestList_PagesMakeWhole(t *testing.T) {
 	s := newServer(t)
 	for i := range 8 {
-		s.addNode(fmt.Sprintf("a%d", i), "z")
+		s.AddNode(fmt.Sprintf("a%d", i), "z")
 	}
 	s.addVolumes(20)
 	for _, ns := range []string{"default2", "other"} { // one whose name has another's as prefix
-		s.addNamespace(ns)
+		s.AddNamespace(ns)
 		for i := range 5 {
 			v := testVolume(fmt.Sprintf("v%05d", i))
 			v.Namespace = ns
@@ -63,7 +63,7 @@ func TestList_PagesMakeWhole(t *testing.T) {
 		}
 	}
 	for i := range 10 {
-		s.addAllocs(fmt.Sprintf("a%d-", i), "a1", 2)
+		s.AddAllocs(fmt.Sprintf("a%d-", i), "a1", 2)
 	}
 	comparePages(s, structs.NodeList, plainQuery, nodesOf)
 	comparePages(s, structs.NamespaceList, plainQuery,
@@ -89,12 +89,12 @@ func (s *server) addSingleWriterVolume(id string) {
 // with many.
 func TestClaimList_PagesMakeWhole(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "z")
-	s.addNode("n2", "z")
+	s.AddNode("n1", "z")
+	s.AddNode("n2", "z")
 	s.addVolumes(2)
 	s.addSingleWriterVolume("v00002")
 	for _, node := range []string{"n2", "n1"} {
-		ids := s.addAllocs(node+"-", node, 7)
+		ids := s.AddAllocs(node+"-", node, 7)
 		slices.Reverse(ids) // the queue order is not the order of the IDs
 		for i, id := range ids {
 			for v := range 3 {
@@ -140,7 +140,7 @@ func TestClaimList_PagesMakeWhole(t *testing.T) {
 func TestList_PageCostsSameInAnyList(t *testing.T) {
 	costs := func(n int) (costs []float64) {
 		s := newServer(t)
-		s.addNode("n1", "z")
+		s.AddNode("n1", "z")
 		s.addVolumes(n)
 		middle := query.Token("default", fmt.Sprintf("v%05d", n/2))
 		last := query.Token("default", fmt.Sprintf("v%05d", n-10))
@@ -162,7 +162,7 @@ func TestList_PageCostsSameInAnyList(t *testing.T) {
 		}
 		s.addSingleWriterVolume("queue")
 		req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
-		for _, id := range s.addAllocs("a", "n1", n) {
+		for _, id := range s.AddAllocs("a", "n1", n) {
 			c := testClaim("queue", id)
 			c.AccessMode = structs.CSIMultiNodeSingleWriter
 			req.Claims = append(req.Claims, c)
@@ -191,10 +191,10 @@ func TestList_PageCostsSameInAnyList(t *testing.T) {
 // copies only the rows of the page.
 func TestClaimList_PageOfManyReaders(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "z")
-	s.addVolume("v")
+	s.AddNode("n1", "z")
+	s.AddVolume("v")
 	req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
-	for _, id := range s.addAllocs("a", "n1", 4000) {
+	for _, id := range s.AddAllocs("a", "n1", 4000) {
 		req.Claims = append(req.Claims, testClaim("v", id))
 	}
 	must(s, structs.CSIVolumeClaim, req)

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"slices"
@@ -13,10 +13,10 @@ import (
 // serverWithChangedVolumes has the volumes a to e, created in the order ebdac. c and e have changed since.
 func serverWithChangedVolumes(t *testing.T) *server {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n0", "a")
+	s.AddNode("n1", "a")
+	s.AddNode("n0", "a")
 	for _, id := range []string{"e", "b", "d", "a", "c"} {
-		s.addVolume(id)
+		s.AddVolume(id)
 	}
 	for _, id := range []string{"c", "e"} { // change
 		v := testVolume(id)
@@ -57,8 +57,8 @@ func TestList_SortsByIndex(t *testing.T) {
 
 func TestList_SortedRowsComeInPagesAndStreams(t *testing.T) {
 	s := serverWithChangedVolumes(t)
-	for i, id := range s.addAllocs("a", "n1", 9) { // all have the same index
-		s.claim(string("abcde"[i%5]), id, "n1")
+	for i, id := range s.AddAllocs("a", "n1", 9) { // all have the same index
+		s.Claim(string("abcde"[i%5]), id, "n1")
 	}
 	for _, by := range []string{structs.SortCreate, structs.SortModify} {
 		sorted := func(q structs.QueryOptions) structs.QueryOptions {

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 
 // addVolumes adds a number of volumes.
 func (s *server) addVolumes(n int) {
-	s.t.Helper()
+	s.T.Helper()
 	put := &structs.CSIVolumeRegisterRequest{}
 	for i := range n {
 		v := readyVolume(fmt.Sprintf("v%05d", i))
@@ -30,12 +30,12 @@ func (s *server) addVolumes(n int) {
 func readStream[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (
 	rows []any, meta *structs.QueryMeta,
 ) {
-	s.t.Helper()
+	s.T.Helper()
 	any(&req).(query.ReadRequest).Query().Stream = true
 	resp := must(s, m, &req)
 	meta = query.MetaOf(resp)
 	if meta.Rows == nil {
-		s.t.Fatalf("%s answers no stream", m.Name)
+		s.T.Fatalf("%s answers no stream", m.Name)
 	}
 	if err := meta.Rows(func(row any) error {
 		own := reflect.New(reflect.TypeOf(row).Elem()) // the next row may come in its place
@@ -43,7 +43,7 @@ func readStream[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) 
 		rows = append(rows, own.Interface())
 		return nil
 	}); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return rows, meta
 }
@@ -55,7 +55,7 @@ func compareStream[Req, Resp, Row any](
 	with func(structs.QueryOptions) Req,
 	pick func(*Resp) []*Row,
 ) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, q := range []structs.QueryOptions{
 		{},
 		{Namespace: "*"},
@@ -71,11 +71,11 @@ func compareStream[Req, Resp, Row any](
 			want = append(want, row)
 		}
 		if !reflect.DeepEqual(rows, want) {
-			s.t.Errorf("%s with %+v: %d rows in the list, %d in the stream, or others", m.Name, q,
+			s.T.Errorf("%s with %+v: %d rows in the list, %d in the stream, or others", m.Name, q,
 				len(list), len(rows))
 		}
 		if meta.Index != s.Store.Index() || !meta.KnownLeader {
-			s.t.Errorf("%s: the stream has the metadata %+v", m.Name, meta)
+			s.T.Errorf("%s: the stream has the metadata %+v", m.Name, meta)
 		}
 	}
 }
@@ -114,11 +114,11 @@ func claimsOf(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Cl
 
 func TestList_StreamHasSameRows(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "b")
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "b")
 	s.addVolumes(20)
-	for i, id := range s.addAllocs("a", "n1", 5) {
-		s.claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
+	for i, id := range s.AddAllocs("a", "n1", 5) {
+		s.Claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
 	}
 	compareStream(s, structs.NodeList, plainQuery, nodesOf)
 	compareStream(s, structs.JobList, plainQuery, jobsOf)
@@ -152,9 +152,9 @@ func TestList_StreamHasSameRows(t *testing.T) {
 // over. It holds at most one row in memory.
 func TestList_StreamsAfterWait(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.addVolumes(300)
-	ids := s.addAllocs("a", "n1", 2)
+	ids := s.AddAllocs("a", "n1", 2)
 	ask := func(index uint64, wait time.Duration) (*structs.CSIVolumeListResponse, int, int) {
 		resp := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
 			QueryOptions: structs.QueryOptions{
@@ -178,7 +178,7 @@ func TestList_StreamsAfterWait(t *testing.T) {
 	if rows != 300 || first.Index == 0 {
 		t.Errorf("%d rows at %d", rows, first.Index)
 	}
-	s.addAllocs("b", "n1", 1) // changes no row of the list
+	s.AddAllocs("b", "n1", 1) // changes no row of the list
 	still, rows, writers := ask(first.Index, time.Millisecond)
 	if rows != 300 || writers != 0 || still.Index < first.Index {
 		t.Errorf("when the time is over: %d rows, %d writers at %d", rows, writers, still.Index)
@@ -193,12 +193,12 @@ func TestList_StreamsAfterWait(t *testing.T) {
 			}
 			still = resp
 		}()
-		s.claim(fmt.Sprintf("v%05d", 200+i), id, "n1")
+		s.Claim(fmt.Sprintf("v%05d", 200+i), id, "n1")
 		<-answered
 	}
 	cost := func(n int) float64 {
 		s := newServer(t)
-		s.addNode("n1", "a")
+		s.AddNode("n1", "a")
 		s.addVolumes(n)
 		return testing.AllocsPerRun(5, func() {
 			q := structs.QueryOptions{
@@ -216,13 +216,13 @@ func TestList_StreamsAfterWait(t *testing.T) {
 
 func TestClaimList_ComesVolumeByVolume(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.addVolumes(4)
-	ids := s.addAllocs("a", "n1", 6)
+	ids := s.AddAllocs("a", "n1", 6)
 	slices.Reverse(ids) // the queue order is not the order of the IDs
 	for _, id := range ids {
 		for i := range 4 {
-			s.claim(fmt.Sprintf("v%05d", 3-i), id, "n1")
+			s.Claim(fmt.Sprintf("v%05d", 3-i), id, "n1")
 		}
 	}
 	var want []string
@@ -252,9 +252,9 @@ func TestClaimList_ComesVolumeByVolume(t *testing.T) {
 // The list continues with the snapshot with which it began.
 func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.addVolumes(10_000)
-	ids := s.addAllocs("a", "n1", 100)
+	ids := s.AddAllocs("a", "n1", 100)
 	resp := must(s, structs.CSIVolumeList,
 		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
 	rows, readers := 0, 0
@@ -264,7 +264,7 @@ func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
 			done := make(chan error)
 			go func() {
 				for i, id := range ids {
-					_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
+					_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
 						NodeID:   "n1",
 						SecretID: secretOf("n1"),
 						Claims:   []*structs.CSIClaim{testClaim(fmt.Sprintf("v%05d", 9999-i), id)},
@@ -298,7 +298,7 @@ func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
 // TestList_StreamMakesRowsOnDemand: the peak memory of a list does not grow with its length.
 func TestList_StreamMakesRowsOnDemand(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.addVolumes(2000)
 	resp := must(s, structs.CSIVolumeList,
 		&structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})

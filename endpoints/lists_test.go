@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ func TestList_PagesOfEachNoun(t *testing.T) {
 	s := newServer(t)
 	for i := range 3 {
 		id := fmt.Sprint("n", i)
-		s.addNode(id, "a")
-		s.addAlloc(fmt.Sprint("a", i), id)
-		s.addVolume(fmt.Sprint("v", i))
+		s.AddNode(id, "a")
+		s.AddAlloc(fmt.Sprint("a", i), id)
+		s.AddVolume(fmt.Sprint("v", i))
 	}
 	q := structs.QueryOptions{PerPage: 2}
 	for name, c := range map[string]struct {

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
@@ -34,13 +34,13 @@ func TestList_WaitingReadersDelayNoWriter(t *testing.T) {
 // timeClaims returns the time of 400 claims on an idle server, and of 200 while lists wait for them.
 func timeClaims(t *testing.T) (alone, busy time.Duration) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.addVolumes(10_000)
-	ids := s.addAllocs("a", "n1", 1000)
+	ids := s.AddAllocs("a", "n1", 1000)
 	write := func(from, to int) time.Duration {
 		start := time.Now()
 		for i, id := range ids[from:to] {
-			s.claim(fmt.Sprintf("v%05d", 9999-from-i), id, "n1")
+			s.Claim(fmt.Sprintf("v%05d", 9999-from-i), id, "n1")
 		}
 		return time.Since(start)
 	}
@@ -64,9 +64,9 @@ func (s *server) followVolumes(ctx context.Context, writers int, began func()) {
 	defer began() // also if it fails
 	req := &structs.CSIVolumeListRequest{}
 	for {
-		resp, err := rpc.Call(ctx, s.rpc, structs.CSIVolumeList, req)
+		resp, err := rpc.Call(ctx, s.RPC, structs.CSIVolumeList, req)
 		if err != nil {
-			s.t.Errorf("a list did not see the last claim: %v", err)
+			s.T.Errorf("a list did not see the last claim: %v", err)
 			return
 		}
 		began()

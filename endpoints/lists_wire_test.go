@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"fmt"
@@ -13,26 +13,26 @@ import (
 
 // callOverWire answers a request over a wire. rows reports whether the answer was written row by row.
 func callOverWire[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (resp *Resp, rows bool) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, e := range s.List() {
 		if e.Name != m.Name {
 			continue
 		}
 		if e.ServeRemote == nil {
-			s.t.Fatalf("%s is no list", m.Name)
+			s.T.Fatalf("%s is no list", m.Name)
 		}
 		own := req
-		answer, err := e.ServeRemote(s.t.Context(), &own)
+		answer, err := e.ServeRemote(s.T.Context(), &own)
 		if err == nil {
 			_, rows = answer.(rpc.Appender)
-			resp, err = rpc.Call(s.t.Context(), newPool(s.t).At(listen(s.t, s.rpc)), m, &req)
+			resp, err = rpc.Call(s.T.Context(), newPool(s.T).At(listen(s.T, s.RPC)), m, &req)
 		}
 		if err != nil {
-			s.t.Fatalf("%s: %v", m.Name, err)
+			s.T.Fatalf("%s: %v", m.Name, err)
 		}
 		return resp, rows
 	}
-	s.t.Fatalf("there is no %s", m.Name)
+	s.T.Fatalf("there is no %s", m.Name)
 	return nil, false
 }
 
@@ -44,39 +44,39 @@ func compareWire[Req, Resp any](
 	wantRows bool,
 	q structs.QueryOptions,
 ) {
-	s.t.Helper()
+	s.T.Helper()
 	req := with(q)
 	answer := must(s, m, &req)
 	meta := query.MetaOf(answer)
 	b, err := codec.Encode(answer)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	want := new(Resp)
 	if err := codec.Decode(b, want); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	got, rows := callOverWire(s, m, with(q))
 	if rows != wantRows {
-		s.t.Errorf("%s with %+v: row by row %t, want %t", m.Name, q, rows, wantRows)
+		s.T.Errorf("%s with %+v: row by row %t, want %t", m.Name, q, rows, wantRows)
 	}
 	if gotMeta := query.MetaOf(got); gotMeta.Index < meta.Index || gotMeta.Index > s.Store.Index() {
-		s.t.Errorf("%s: index %d, in the process %d", m.Name, gotMeta.Index, meta.Index)
+		s.T.Errorf("%s: index %d, in the process %d", m.Name, gotMeta.Index, meta.Index)
 	}
 	query.MetaOf(got).Index = 0
 	query.MetaOf(want).Index = 0
 	if !reflect.DeepEqual(got, want) {
-		s.t.Errorf("%s with %+v:\n%+v, in the process\n%+v", m.Name, q, got, want)
+		s.T.Errorf("%s with %+v:\n%+v, in the process\n%+v", m.Name, q, got, want)
 	}
 }
 
 func TestList_HasSameRowsOverWire(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "b")
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "b")
 	s.addVolumes(20)
-	for i, id := range s.addAllocs("a", "n1", 5) {
-		s.claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
+	for i, id := range s.AddAllocs("a", "n1", 5) {
+		s.Claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
 	}
 	ofJob := func(q structs.QueryOptions) structs.JobGetRequest {
 		return structs.JobGetRequest{JobID: "a", QueryOptions: q}

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
@@ -30,20 +30,20 @@ type waited struct {
 func beginWaits(t *testing.T, config core.Settings, q structs.QueryOptions) *waiters {
 	w := &waiters{server: newServer(t, config), answers: map[string]chan waited{}}
 	var waiting sync.WaitGroup
-	w.raft.lost = make(chan struct{})
-	w.raft.watched = waiting.Done
-	w.addNode("n1", "a")
+	w.Raft.Lost = make(chan struct{})
+	w.Raft.Watched = waiting.Done
+	w.AddNode("n1", "a")
 	q.MinIndex = w.Store.Index() + 1000
 	for name, ask := range map[string]func() (uint64, error){
 		"a list": func() (uint64, error) {
-			got, err := rpc.Call(t.Context(), w.rpc, structs.NodeList, &structs.QueryRequest{QueryOptions: q})
+			got, err := rpc.Call(t.Context(), w.RPC, structs.NodeList, &structs.QueryRequest{QueryOptions: q})
 			if err != nil {
 				return 0, err
 			}
 			return got.Index, nil
 		},
 		"a node": func() (uint64, error) {
-			got, err := rpc.Call(t.Context(), w.rpc, structs.NodeClientAllocs, &structs.NodeGetRequest{
+			got, err := rpc.Call(t.Context(), w.RPC, structs.NodeClientAllocs, &structs.NodeGetRequest{
 				NodeID:       "n1",
 				SecretID:     secretOf("n1"),
 				QueryOptions: q,
@@ -70,17 +70,17 @@ func beginWaits(t *testing.T, config core.Settings, q structs.QueryOptions) *wai
 
 // loseLeadership makes another server the leader, or none if leader is "".
 func (w *waiters) loseLeadership(leader string) {
-	w.raft.mu.Lock()
-	w.raft.isMe, w.raft.leader = false, leader
-	w.raft.mu.Unlock()
-	close(w.raft.lost)
+	w.Raft.Mu.Lock()
+	w.Raft.IsMe, w.Raft.LeaderAddr = false, leader
+	w.Raft.Mu.Unlock()
+	close(w.Raft.Lost)
 }
 
 // The next leader answers the blocking queries of the last one, within their remaining time.
 func TestLostLeadership_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
 	w := beginWaits(t, core.DefaultSettings(), structs.QueryOptions{MaxWait: time.Minute})
 	asked := make(chan structs.QueryOptions, len(w.answers))
-	w.raft.forward = func(_ string, req, resp any) error {
+	w.Raft.OnForward = func(_ string, req, resp any) error {
 		asked <- *req.(query.ReadRequest).Query()
 		query.MetaOf(resp).Index = 7777
 		return nil
@@ -102,7 +102,7 @@ func TestLostLeadership_BlockingQueriesContinueAtTheNextLeader(t *testing.T) {
 // other for ever.
 func TestLostLeadership_ForwardedReadsReturn(t *testing.T) {
 	w := beginWaits(t, core.DefaultSettings(), structs.QueryOptions{MaxWait: time.Minute, Forwarded: true})
-	w.raft.forward = func(string, any, any) error {
+	w.Raft.OnForward = func(string, any, any) error {
 		t.Error("a second hop")
 		return nil
 	}
@@ -146,8 +146,8 @@ func TestLostLeadership_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing
 		s := newServer(t)
 		leads, end := context.WithCancel(context.Background())
 		defer end()
-		s.raft.isMe, s.raft.leads = false, leads
-		s.raft.forward = func(_ string, _, resp any) error {
+		s.Raft.IsMe, s.Raft.OnLeads = false, leads
+		s.Raft.OnForward = func(_ string, _, resp any) error {
 			if leads.Err() == nil {
 				time.AfterFunc(20*time.Millisecond, end)
 				return structs.NotServedf("server lost leadership")
@@ -168,8 +168,8 @@ func TestLostLeadership_EachElectionHasItsTime(t *testing.T) {
 	ended, end := context.WithCancel(context.Background())
 	end()
 	asked := 0
-	s.raft.isMe, s.raft.leads = false, ended
-	s.raft.forward = func(_ string, _, resp any) error {
+	s.Raft.IsMe, s.Raft.OnLeads = false, ended
+	s.Raft.OnForward = func(_ string, _, resp any) error {
 		asked++
 		if asked <= 3 {
 			time.Sleep(2 * s.Settings.HoldTimeout) // it leads for a while
@@ -199,9 +199,9 @@ func TestLostLeadership_OnlyWhatHasNotBegunIsRepeated(t *testing.T) {
 		s := newServer(t)
 		ended, end := context.WithCancel(context.Background())
 		end()
-		s.raft.isMe, s.raft.leads = false, ended
+		s.Raft.IsMe, s.Raft.OnLeads = false, ended
 		asked := 0
-		s.raft.forward = func(method string, _, _ any) error {
+		s.Raft.OnForward = func(method string, _, _ any) error {
 			if method == structs.StatusPing.Name {
 				return nil // the former leader still answers
 			}
@@ -211,7 +211,7 @@ func TestLostLeadership_OnlyWhatHasNotBegunIsRepeated(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := rpc.Call(t.Context(), s.rpc, structs.SystemGC, &structs.WriteRequest{})
+		_, err := rpc.Call(t.Context(), s.RPC, structs.SystemGC, &structs.WriteRequest{})
 		if asked != tc.want || (err == nil) != (tc.want == 2) {
 			t.Errorf("%s: %d leaders were called, want %d; the answer is %v", name, asked, tc.want, err)
 		}
@@ -224,8 +224,8 @@ func TestLostLeadership_AWriteLeavesAFrozenLeader(t *testing.T) {
 	config.AnswerTimeout = 10 * time.Millisecond
 	s := newServer(t, config)
 	ended, end := context.WithCancel(context.Background())
-	s.raft.isMe, s.raft.leads = false, ended
-	s.raft.frozen = true
+	s.Raft.IsMe, s.Raft.OnLeads = false, ended
+	s.Raft.Frozen = true
 	end()
 	rejected(s, structs.KindTimeout, structs.SystemGC, &structs.WriteRequest{})
 }

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
@@ -34,13 +34,13 @@ func (f fakeFencing) Test(context.Context, *structs.Node) []*structs.FenceTest {
 func TestLostNode_OrdersNeedTheOperatorSocket(t *testing.T) {
 	s, _ := serverWithClaim(t)
 	s.Fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
-	s.setNodeDown("n1")
+	s.SetNodeDown("n1")
 	word := &structs.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
 	rejected(s, structs.KindDenied, structs.NodeConfirmLost, word)
 	rejected(s, structs.KindDenied, structs.NodeFence, word)
 	rejected(s, structs.KindDenied, structs.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
 	must(s, structs.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
-	if !s.claimed() {
+	if !s.Claimed() {
 		t.Error("the claim was released")
 	}
 }
@@ -69,10 +69,10 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := serverWithClaim(t)
-			s.overSocket = true
+			s.OverSocket = true
 			s.Fencing = fakeFencing{devices: c.devices}
 			if !c.up {
-				s.setNodeDown("n1")
+				s.SetNodeDown("n1")
 			}
 			sent := *req
 			if c.change != nil {
@@ -93,9 +93,9 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 
 func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 	s, _ := serverWithClaim(t)
-	s.overSocket = true
+	s.OverSocket = true
 	s.Fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
-	s.setNodeDown("n1")
+	s.SetNodeDown("n1")
 	must(s, structs.NodeFence, &structs.NodeFenceRequest{NodeID: "n1"})
 	for i := range 2 {
 		mustPropose(s, fsm.FenceBegin, &structs.FenceBeginRequest{
@@ -121,26 +121,26 @@ func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 
 func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
 	s, _ := serverWithClaim(t)
-	s.overSocket = true
+	s.OverSocket = true
 	word := &structs.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
 	rejected(s, structs.KindPrecondition, structs.NodeConfirmLost, word)
-	s.setNodeDown("n1")
+	s.SetNodeDown("n1")
 	long := *word
 	long.Why = tooLong
 	rejected(s, structs.KindInvalid, structs.NodeConfirmLost, &long)
-	if !s.claimed() {
+	if !s.Claimed() {
 		t.Error("the claim was released without a word")
 	}
 	must(s, structs.NodeConfirmLost, word)
 	runs := state.FenceRuns(s.Store.Read(), "n1")
-	if s.claimed() || len(runs) != 1 || runs[0].Begun != s.clock.UnixNano() {
-		t.Errorf("the claim is there: %t; the runs are %+v", s.claimed(), runs)
+	if s.Claimed() || len(runs) != 1 || runs[0].Begun != s.Clock.UnixNano() {
+		t.Errorf("the claim is there: %t; the runs are %+v", s.Claimed(), runs)
 	}
 }
 
 func TestNodeFenceTest_ShowsTheDevices(t *testing.T) {
 	s, _ := serverWithClaim(t)
-	s.overSocket = true
+	s.OverSocket = true
 	if got := must(s, structs.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"}); len(got.Results) != 0 {
 		t.Errorf("without devices: %+v", got.Results)
 	}

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/rpc"
@@ -16,8 +17,8 @@ import (
 
 func TestForward_MakesOneHop(t *testing.T) {
 	s := newServer(t, quickSettings())
-	s.raft.isMe, s.raft.leader = false, "s2:4747"
-	s.raft.forward = func(_ string, req, resp any) error {
+	s.Raft.IsMe, s.Raft.LeaderAddr = false, "s2:4747"
+	s.Raft.OnForward = func(_ string, req, resp any) error {
 		if !req.(*structs.QueryRequest).Forwarded {
 			t.Error("the request does not say that it was forwarded")
 		}
@@ -31,27 +32,29 @@ func TestForward_MakesOneHop(t *testing.T) {
 	if req.Forwarded {
 		t.Error("the request of the caller was changed: a repetition would be rejected")
 	}
-	if len(s.raft.forwards) != 1 || s.raft.forwards[0] != "s2:4747 Node.List" {
-		t.Errorf("forwarded %v", s.raft.forwards)
+	if len(s.Raft.Forwards) != 1 || s.Raft.Forwards[0] != "s2:4747 Node.List" {
+		t.Errorf("forwarded %v", s.Raft.Forwards)
 	}
 	rejected(s, structs.KindUnavailable, structs.NodeList,
 		&structs.QueryRequest{QueryOptions: structs.QueryOptions{Forwarded: true}})
-	if len(s.raft.forwards) != 1 {
+	if len(s.Raft.Forwards) != 1 {
 		t.Error("a second hop")
 	}
 }
 
 func TestForward_KeepsKindOfError(t *testing.T) {
 	s := newServer(t, quickSettings())
-	s.raft.isMe = false
-	s.raft.forward = func(string, any, any) error { return structs.Errorf(structs.KindConflict, "two writers") }
+	s.Raft.IsMe = false
+	s.Raft.OnForward = func(string, any, any) error {
+		return structs.Errorf(structs.KindConflict, "two writers")
+	}
 	rejected(s, structs.KindConflict, structs.SystemGC, &structs.WriteRequest{})
 }
 
 func TestRead_StaleNeedsNoLeader(t *testing.T) {
 	s := newServer(t, quickSettings())
-	s.addNode("n1", "a")
-	s.raft.isMe, s.raft.leader = false, ""
+	s.AddNode("n1", "a")
+	s.Raft.IsMe, s.Raft.LeaderAddr = false, ""
 	got := must(s, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{AllowStale: true}})
 	if len(got.Nodes) != 1 || got.KnownLeader || got.LastContact != time.Second || got.Index == 0 {
 		t.Errorf("got %+v", got)
@@ -70,24 +73,24 @@ func TestRoute_WaitsForElection(t *testing.T) {
 	config := quickSettings()
 	config.HoldTimeout = time.Minute
 	s := newServer(t, config)
-	s.raft.isMe, s.raft.leader = false, ""
+	s.Raft.IsMe, s.Raft.LeaderAddr = false, ""
 	answered := make(chan error)
 	go func() {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeList, &structs.QueryRequest{})
+		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeList, &structs.QueryRequest{})
 		answered <- err
 	}()
-	s.raft.mu.Lock()
-	s.raft.isMe, s.raft.leader = true, "s1"
-	s.raft.mu.Unlock()
+	s.Raft.Mu.Lock()
+	s.Raft.IsMe, s.Raft.LeaderAddr = true, "s1"
+	s.Raft.Mu.Unlock()
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	s.raft.mu.Lock()
-	s.raft.isMe, s.raft.leader = false, ""
-	s.raft.mu.Unlock()
+	s.Raft.Mu.Lock()
+	s.Raft.IsMe, s.Raft.LeaderAddr = false, ""
+	s.Raft.Mu.Unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := rpc.Call(ctx, s.rpc, structs.NodeList, &structs.QueryRequest{}); !structs.IsKind(err,
+	if _, err := rpc.Call(ctx, s.RPC, structs.NodeList, &structs.QueryRequest{}); !structs.IsKind(err,
 		structs.KindUnavailable) {
 		t.Errorf("got %v, want unavailable", err)
 	}
@@ -96,9 +99,9 @@ func TestRoute_WaitsForElection(t *testing.T) {
 // An election takes longer where Raft's timeouts are longer.
 func TestRoute_WaitsLongerForAnElectionOfSlowServers(t *testing.T) {
 	d := core.Deps{Logger: hclog.NewNullLogger()}
-	usual := New(d).Settings
+	usual := endpoints.New(d).Settings
 	d.RaftMultiplier = 3
-	slow := New(d).Settings
+	slow := endpoints.New(d).Settings
 	if slow.HoldTimeout != 3*usual.HoldTimeout {
 		t.Errorf("a request waits %s for an election, want three times %s", slow.HoldTimeout, usual.HoldTimeout)
 	}
@@ -109,7 +112,7 @@ func TestRoute_WaitsLongerForAnElectionOfSlowServers(t *testing.T) {
 
 func TestRead_VerifiesLeadership(t *testing.T) {
 	s := newServer(t, quickSettings())
-	s.raft.verify = structs.Errorf(structs.KindUnavailable, "a quorum does not answer")
+	s.Raft.Verify = structs.Errorf(structs.KindUnavailable, "a quorum does not answer")
 	rejected(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
 }
 
@@ -122,24 +125,24 @@ func TestRoute_RejectsAnotherRegion(t *testing.T) {
 
 func TestWrite_KeepsKindOfFailedProposal(t *testing.T) {
 	s := newServer(t)
-	s.raft.proposed = structs.Errorf(structs.KindTimeout, "leadership was lost: %w", errors.New("x"))
+	s.Raft.Proposed = structs.Errorf(structs.KindTimeout, "leadership was lost: %w", errors.New("x"))
 	rejected(s, structs.KindTimeout, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "x"})
 }
 
 func TestRead_BlocksUntilAChange(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	before := must(s, structs.NodeList, &structs.QueryRequest{})
 	answered := make(chan *structs.NodeListResponse)
 	go func() {
-		got, err := rpc.Call(t.Context(), s.rpc, structs.NodeList,
+		got, err := rpc.Call(t.Context(), s.RPC, structs.NodeList,
 			&structs.QueryRequest{QueryOptions: structs.QueryOptions{MinIndex: before.Index}})
 		if err != nil {
 			t.Error(err)
 		}
 		answered <- got
 	}()
-	s.addNode("n2", "a")
+	s.AddNode("n2", "a")
 	if got := <-answered; len(got.Nodes) != 2 || got.Index <= before.Index {
 		t.Errorf("got %d nodes at %d, want 2 after %d", len(got.Nodes), got.Index, before.Index)
 	}
@@ -149,7 +152,7 @@ func TestRead_BlocksUntilRowExists(t *testing.T) {
 	s := newServer(t)
 	answered := make(chan *structs.NodeGetResponse)
 	go func() {
-		got, err := rpc.Call(t.Context(), s.rpc, structs.NodeGet, &structs.NodeGetRequest{
+		got, err := rpc.Call(t.Context(), s.RPC, structs.NodeGet, &structs.NodeGetRequest{
 			NodeID:       "n1",
 			QueryOptions: structs.QueryOptions{MinIndex: 1},
 		})
@@ -158,7 +161,7 @@ func TestRead_BlocksUntilRowExists(t *testing.T) {
 		}
 		answered <- got
 	}()
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	if got := <-answered; got.Node.ID != "n1" || got.Node.SecretID != "" || len(got.Node.CSINodePlugins) != 1 {
 		t.Errorf("got %+v", got.Node)
 	}
@@ -167,7 +170,7 @@ func TestRead_BlocksUntilRowExists(t *testing.T) {
 // The server finds the garbage. The procedure adds the bound on writes and returns the index.
 func TestSystemGC_ReturnsTheIndexOfTheCollection(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	var by fsm.Proposer
 	collected := uint64(0)
 	s.CollectGarbage = func(_ context.Context, p fsm.Proposer) (uint64, error) {

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // namespaceNames lists the namespaces.
 func (s *server) namespaceNames(q structs.QueryOptions) string {
-	s.t.Helper()
+	s.T.Helper()
 	var names []string
 	for _, n := range must(s, structs.NamespaceList, &structs.QueryRequest{QueryOptions: q}).Namespaces {
 		names = append(names, n.Name)
@@ -20,8 +20,8 @@ func (s *server) namespaceNames(q structs.QueryOptions) string {
 
 func TestNamespaces_AreListedAndRead(t *testing.T) {
 	s := newServer(t)
-	s.addNamespace("prod")
-	s.addNamespace("stage")
+	s.AddNamespace("prod")
+	s.AddNamespace("stage")
 	for want, q := range map[string]structs.QueryOptions{
 		"default prod stage": {},
 		"stage prod default": {Reverse: true},

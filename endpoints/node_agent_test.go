@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 
 // registerAgent registers node n1 again, for an agent.
 func (s *server) registerAgent(agent *structs.AgentProof) {
-	s.t.Helper()
+	s.T.Helper()
 	row := *state.Node(s.Store.Read(), "n1")
 	row.Status = structs.NodeReady
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row, Agent: agent})
@@ -28,7 +28,7 @@ func beatOf(agent *structs.AgentProof) *structs.NodeHeartbeatRequest {
 // The row has the boot, by which the next leader knows the node. A heartbeat does not change it.
 func TestHeartbeat_OfAnotherBootHasToRegister(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	first := &structs.AgentProof{BootID: "b1", Nonce: "x"}
 	rejected(s, structs.KindNotFound, structs.NodeHeartbeat, beatOf(first))
 	s.registerAgent(first)
@@ -41,10 +41,10 @@ func TestHeartbeat_OfAnotherBootHasToRegister(t *testing.T) {
 // A rejected agent changes nothing, and gets no lease.
 func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.registerAgent(&structs.AgentProof{BootID: "b1", Nonce: "x"})
-	renewed := len(s.leases.renewed)
-	written := s.raft.written()
+	renewed := len(s.Leases.Renewed)
+	written := s.Raft.Written()
 	second := &structs.AgentProof{BootID: "b2", Nonce: "y", Rejected: true} // by an earlier leader
 	err := rejected(s, structs.KindUnavailable, structs.NodeHeartbeat, beatOf(second))
 	if structs.CauseOf(err) != structs.CauseSecondAgent {
@@ -57,7 +57,7 @@ func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
 	if structs.CauseOf(err) != structs.CauseSecondAgent {
 		t.Errorf("the registration: %v", err)
 	}
-	if len(s.leases.renewed) != renewed || s.raft.written() != written {
+	if len(s.Leases.Renewed) != renewed || s.Raft.Written() != written {
 		t.Error("the second agent got a lease, or changed the row")
 	}
 }
@@ -65,7 +65,7 @@ func TestHeartbeat_OfASecondAgentIsRejected(t *testing.T) {
 // A server of level 1 does not know the fields of level 2. The node cannot know that: its calls must pass.
 func TestNodeCalls_PassBesideAServerOfLevel1(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.Level = func() int { return 1 }
 	beat := beatOf(&structs.AgentProof{BootID: "b1", Nonce: "x"})
 	beat.CleanFor = 7
@@ -100,7 +100,7 @@ func TestRegister_WithAClusterWaitsForServersOfLevel2(t *testing.T) {
 func TestNodeCalls_OfAnEarlierEpochAreRejected(t *testing.T) {
 	s := newServer(t)
 	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	early := must(s, structs.NodeHeartbeat, beatOf(nil)).Epoch
 	for _, status := range []string{structs.NodeDown, structs.NodeReady} {
 		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
@@ -122,7 +122,7 @@ func TestNodeCalls_OfAnEarlierEpochAreRejected(t *testing.T) {
 func TestHeartbeat_EndsTheReturn(t *testing.T) {
 	s := newServer(t)
 	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	agent := &structs.AgentProof{BootID: "b1", Nonce: "x"}
 	s.registerAgent(agent)
 	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
@@ -146,12 +146,12 @@ func TestHeartbeat_EndsTheReturn(t *testing.T) {
 // The first agent may still write to the volumes of a lost node, on its machine.
 func TestRegister_NoOtherAgentTakesOverVolumes(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	s.addVolume("v")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
 	first := &structs.AgentProof{BootID: "b1", Nonce: "x"}
 	second := &structs.AgentProof{BootID: "b2", Nonce: "y", Rejected: true}
-	s.claim("v", "a1", "n1") // first: the registration has no plugin
+	s.Claim("v", "a1", "n1") // first: the registration has no plugin
 	s.registerAgent(first)
 	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	row := *state.Node(s.Store.Read(), "n1")

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 
 func TestHeartbeat_InventoryIsBounded(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.markRestored()
 	long := heldClaim(strings.Repeat("v", structs.MaxName+1), "a1")
 	path := heldClaim("v", "a1")
@@ -23,7 +23,7 @@ func TestHeartbeat_InventoryIsBounded(t *testing.T) {
 		"Held: VolumeID has 256 bytes; at most 255":                   {Held: []structs.CSIHeldClaim{long}},
 		"Left: ExternalVolumeID has 1025 bytes":                       {Left: []structs.CSIHeldClaim{path}},
 	} {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 			NodeID:    "n1",
 			SecretID:  secretOf("n1"),
 			Inventory: reported,
@@ -39,8 +39,8 @@ func TestHeartbeat_InventoryIsBounded(t *testing.T) {
 
 func TestUpdateAlloc_TextsAreCut(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	long := strings.Repeat("x", 1<<20)
 	reported := &structs.AllocClientUpdate{
 		ID:                "a1",
@@ -80,20 +80,20 @@ func TestUpdateAlloc_TextsAreCut(t *testing.T) {
 		len(reported.ClientDescription) != len(long) {
 		t.Error("the request itself was changed")
 	}
-	written := s.raft.written()
+	written := s.Raft.Written()
 	must(s, structs.NodeUpdateAllocs, request)
-	if n := s.raft.written(); n != written {
+	if n := s.Raft.Written(); n != written {
 		t.Errorf("a repeated report writes %d entries, want 0", n-written)
 	}
 }
 
 func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	s.addAlloc("a2", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddAlloc("a2", "n1")
 	report := func(updates ...*structs.AllocClientUpdate) error {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 			NodeID:   "n1",
 			SecretID: secretOf("n1"),
 			Allocs:   updates,
@@ -116,12 +116,12 @@ func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 			&structs.TaskState{State: "happy"}),
 		`allocation "a1": task "t": State "" must be`: task(nil),
 	} {
-		before := s.raft.written()
+		before := s.Raft.Written()
 		err := report(reported)
 		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
-		if n := s.raft.written() - before; n != 0 {
+		if n := s.Raft.Written() - before; n != 0 {
 			t.Errorf("%s: %d log entries", want, n)
 		}
 	}
@@ -148,7 +148,7 @@ func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 
 func TestUpdateCSI_InstancesAreBounded(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	instance := func(edit func(*structs.CSIInfo)) []*structs.CSIPluginInstance {
 		i := &structs.CSIPluginInstance{
 			Kind:    structs.CSIKindNode,
@@ -176,7 +176,7 @@ func TestUpdateCSI_InstancesAreBounded(t *testing.T) {
 			i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"k": long}}
 		}),
 	} {
-		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		_, err := rpc.Call(t.Context(), s.RPC, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID:   "n1",
 			SecretID: secretOf("n1"),
 			Upserts:  instances,

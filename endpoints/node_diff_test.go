@@ -1,21 +1,11 @@
-package endpoints
+package endpoints_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"slices"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/hashicorp/go-hclog"
-
-	"berth/endpoints/core"
 	"berth/fsm"
-	"berth/internal/level"
-	"berth/rpc"
-	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -40,7 +30,7 @@ func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 		NodeID:      "n1",
 		Eligibility: structs.NodeIneligible,
 	})
-	entries := s.raft.written()
+	entries := s.Raft.Written()
 	before := fmt.Sprint(instanceIndexes(s, "n1"))
 	for range 3 {
 		again := must(s, structs.NodeRegister, testRegistration("n1"))
@@ -60,11 +50,11 @@ func TestNodeRegister_WithoutChangesWritesNothing(t *testing.T) {
 		Upserts:  testRegistration("n1").CSI,
 		Full:     true,
 	})
-	if n := s.raft.written() - entries; n != 0 {
+	if n := s.Raft.Written() - entries; n != 0 {
 		t.Errorf("reports without changes made %d log entries", n)
 	}
-	if len(s.leases.renewed) != 4 {
-		t.Errorf("the lease was renewed %d times, want 4", len(s.leases.renewed))
+	if len(s.Leases.Renewed) != 4 {
+		t.Errorf("the lease was renewed %d times, want 4", len(s.Leases.Renewed))
 	}
 	// A registration without a log entry would have changed only the time of the driver.
 	mustPropose(s, fsm.NodeRegister, testRegistration("n1"))
@@ -83,7 +73,7 @@ func TestNodeRegister_UnsureIsWritten(t *testing.T) {
 	must(s, structs.NodeRegister, testRegistration("n1"))
 	row := nodeRow(s, "n1")
 	before := instanceIndexes(s, "n1")
-	entries := s.raft.written()
+	entries := s.Raft.Written()
 	again := testRegistration("n1")
 	again.Node.Datacenter = row.Datacenter
 	again.Node.NodePool = row.NodePool
@@ -97,7 +87,7 @@ func TestNodeRegister_UnsureIsWritten(t *testing.T) {
 		Full:     true,
 		Unsure:   true,
 	})
-	if n := s.raft.written() - entries; n != 2 {
+	if n := s.Raft.Written() - entries; n != 2 {
 		t.Errorf("%d log entries, want 2", n)
 	}
 	if nodeRow(s, "n1") != row || !slices.Equal(instanceIndexes(s, "n1"), before) {
@@ -141,17 +131,17 @@ func TestNodeRegister_WritesEachChange(t *testing.T) {
 			must(s, structs.NodeRegister, testRegistration("n1"))
 			r := testRegistration("n1")
 			edit(s, r)
-			before := s.raft.written()
+			before := s.Raft.Written()
 			must(s, structs.NodeRegister, r)
-			if n := s.raft.written() - before; n != 1 {
+			if n := s.Raft.Written() - before; n != 1 {
 				t.Errorf("%d log entries, want 1", n)
 			}
 			if n := state.Node(s.Store.Read(), "n1"); n.Status != structs.NodeReady {
 				t.Errorf("the node is %s", n.Status)
 			}
-			before = s.raft.written()
+			before = s.Raft.Written()
 			must(s, structs.NodeRegister, r)
-			if n := s.raft.written() - before; n != 0 {
+			if n := s.Raft.Written() - before; n != 0 {
 				t.Errorf("a repeated registration made %d log entries", n)
 			}
 		})
@@ -180,10 +170,10 @@ func TestNodeUpdateCSI_OfDownNodeCountsOnReturn(t *testing.T) {
 
 func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	say := func(status, event string) int {
-		before := s.raft.written()
+		before := s.Raft.Written()
 		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 			NodeID:   "n1",
 			SecretID: secretOf("n1"),
@@ -194,7 +184,7 @@ func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 					TaskStates:   map[string]*structs.TaskState{"t": {State: event}},
 				}},
 		})
-		return s.raft.written() - before
+		return s.Raft.Written() - before
 	}
 	for i, c := range []struct {
 		status, event string
@@ -214,7 +204,7 @@ func TestNodeUpdateAllocs_WithoutChangesWritesNothing(t *testing.T) {
 
 // reportHealth reports that allocation a1 of n1 runs, and its health.
 func reportHealth(s *server, healthy bool) {
-	s.t.Helper()
+	s.T.Helper()
 	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),
@@ -229,8 +219,8 @@ func reportHealth(s *server, healthy bool) {
 // An unhealthy allocation in no deployment may recover while nothing else of it changes.
 func TestNodeUpdateAllocs_RecordsARecovery(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	var written []bool
 	for _, healthy := range []bool{false, false, true, true, false} {
 		before := s.Store.Index()
@@ -260,9 +250,9 @@ func TestNodeRegister_OfRestartedFleetWritesNothing(t *testing.T) {
 	for _, size := range sizes {
 		s := newServer(t)
 		registerNodes(s, size)
-		before := s.raft.written()
+		before := s.Raft.Written()
 		registerNodes(s, size)
-		if n := s.raft.written() - before; n != 0 {
+		if n := s.Raft.Written() - before; n != 0 {
 			t.Errorf("%d log entries when %d nodes start again", n, size)
 		}
 		next := size
@@ -282,99 +272,4 @@ func TestNodeRegister_OfRestartedFleetWritesNothing(t *testing.T) {
 				large[i], sizes[1])
 		}
 	}
-}
-
-// BenchmarkHeartbeat is the cost of one heartbeat for a server with 10,000 nodes. 10,000 nodes with one
-// heartbeat every 5 seconds take 2,000 times that in a second.
-func BenchmarkHeartbeat(b *testing.B) {
-	const size = 10_000
-	store := state.New()
-	s := &server{
-		raft: &fakeRaft{
-			fsm:    fsm.New(store),
-			leader: "s1:4747",
-			isMe:   true,
-			index:  100,
-		},
-	}
-	s.Endpoints = New(core.Deps{
-		Store:  store,
-		Raft:   s.raft,
-		Leases: &countingLeases{},
-		Nodes:  nodeconn.NewSessions(),
-		Logger: hclog.NewNullLogger(),
-		Level:  func() int { return level.Now },
-	})
-	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
-	defer s.rpc.Close()
-	for i := range size {
-		_, err := rpc.Call(b.Context(), s.rpc, structs.NodeRegister,
-			testRegistration(fmt.Sprintf("f%05d", i)))
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-	beat := func(b *testing.B, c rpc.Caller, i int) {
-		id := fmt.Sprintf("f%05d", i%size)
-		_, err := rpc.Call(b.Context(), c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
-			NodeID:   id,
-			SecretID: secretOf(id),
-			Status:   structs.NodeReady,
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-	before := s.raft.written()
-	b.Run("in process", func(b *testing.B) {
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			beat(b, s.rpc, i)
-		}
-	})
-	b.Run("over loopback, both ends", func(b *testing.B) {
-		b.ReportAllocs()
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			b.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan struct{})
-		srv := rpc.NewServer(hclog.NewNullLogger(), s.List()...)
-		go func() {
-			defer close(ended)
-			rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: srv.ServeMux}).Run(ctx)
-		}()
-		pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), nil)
-		defer func() {
-			pool.Close()
-			cancel()
-			srv.Close()
-			<-ended
-		}()
-		b.ResetTimer()
-		c := pool.At(ln.Addr().String())
-		var n atomic.Int64
-		b.RunParallel(func(p *testing.PB) {
-			for p.Next() {
-				beat(b, c, int(n.Add(1)))
-			}
-		})
-	})
-	if n := s.raft.written() - before; n != 0 {
-		b.Errorf("%d log entries", n)
-	}
-}
-
-// countingLeases keep nothing.
-type countingLeases struct {
-	core.Leases
-	n atomic.Int64
-}
-
-func (l *countingLeases) Admit(*structs.Node, bool, *structs.AgentProof) error { return nil }
-
-func (l *countingLeases) Renew(string, *structs.AgentProof) (structs.LeaseGrant, error) {
-	l.n.Add(1)
-	return structs.LeaseGrant{HeartbeatTTL: 10 * time.Second}, nil
 }

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"maps"
@@ -15,7 +15,7 @@ import (
 // a drain there is nothing to note.
 func TestNodeDrain_KeepsItsNotes(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	drain := func(spec *structs.DrainSpec, meta map[string]string) {
 		t.Helper()
 		must(s, structs.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: spec, Meta: meta})
@@ -54,7 +54,7 @@ func TestNodeDrain_KeepsItsNotes(t *testing.T) {
 // The leader's loop takes no step of a drain while a request changes it.
 func TestNodeDrain_LocksTheDrains(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	lock := &lockOfDrains{drains: func() bool { return state.Node(s.Store.Read(), "n1").DrainStrategy != nil }}
 	s.Drains = lock
 	must(s, structs.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
@@ -75,8 +75,8 @@ func (l *lockOfDrains) Unlock() { l.seen = append(l.seen, l.drains()) }
 // The status of a drain tells what each allocation waits for.
 func TestNodeDrainStatus_TellsWhatIsWaitedFor(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	must(s, structs.NodeDrain, &structs.NodeDrainRequest{NodeID: "n1", DrainSpec: &structs.DrainSpec{}})
 	got := must(s, structs.NodeDrainStatus, &structs.NodeGetRequest{NodeID: "n1"})
 	if len(got.Waits) != 1 || got.Waits[0].AllocID != "a1" || got.Waits[0].Reason == "" ||
@@ -88,7 +88,7 @@ func TestNodeDrainStatus_TellsWhatIsWaitedFor(t *testing.T) {
 // A node that registers learns that its last shutdown has drained it, until it has said that it is back.
 func TestNodeLeave_IsToldToTheNextAgent(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	lock := &lockOfDrains{drains: func() bool { return state.Node(s.Store.Read(), "n1").DrainStrategy != nil }}
 	s.Drains = lock
 	leave := func(spec *structs.DrainSpec) {

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"strings"
@@ -156,13 +156,13 @@ func TestNodeEvents_OfARepeatedReportAreWrittenOnce(t *testing.T) {
 		n.news()
 		n.report.Node.Drivers["exec"].Healthy = false
 		release := make(chan struct{})
-		n.raft.do(func() { n.raft.hold = release })
+		n.Raft.Do(func() { n.Raft.Hold = release })
 		var both sync.WaitGroup
 		for range 2 {
 			both.Go(n.register)
 			synctest.Wait()
 		}
-		n.raft.do(func() { n.raft.hold = nil })
+		n.Raft.Do(func() { n.Raft.Hold = nil })
 		close(release)
 		both.Wait()
 		if got := n.news(); got != "driver exec is unhealthy" {

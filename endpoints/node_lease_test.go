@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"slices"
@@ -13,18 +13,18 @@ import (
 // The row of a longer lease is in the log before the lease is granted: the next leader knows of it.
 func TestExtendLease_IsRecordedFirst(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	req := &structs.NodeExtendLeaseRequest{NodeID: "n1", For: time.Minute}
-	s.raft.do(func() { s.raft.proposed = structs.Unavailablef("no quorum") })
+	s.Raft.Do(func() { s.Raft.Proposed = structs.Unavailablef("no quorum") })
 	rejected(s, structs.KindUnavailable, structs.NodeExtendLease, req)
-	if len(s.leases.extended) > 0 {
-		t.Errorf("a lease was granted without its row: %v", s.leases.extended)
+	if len(s.Leases.Extended) > 0 {
+		t.Errorf("a lease was granted without its row: %v", s.Leases.Extended)
 	}
 
-	s.raft.do(func() { s.raft.proposed = nil })
+	s.Raft.Do(func() { s.Raft.Proposed = nil })
 	resp := must(s, structs.NodeExtendLease, req)
-	if !slices.Equal(s.leases.extended, []string{"n1 1m1s"}) || resp.DownAfter != 61*time.Second {
-		t.Errorf("granted %v, answered %s", s.leases.extended, resp.DownAfter)
+	if !slices.Equal(s.Leases.Extended, []string{"n1 1m1s"}) || resp.DownAfter != 61*time.Second {
+		t.Errorf("granted %v, answered %s", s.Leases.Extended, resp.DownAfter)
 	}
 
 	rejected(s, structs.KindNotFound, structs.NodeExtendLease,
@@ -37,7 +37,7 @@ func TestExtendLease_IsRecordedFirst(t *testing.T) {
 func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 	for name, renew := range map[string]func(s *server) (structs.LeaseGrant, error){
 		"heartbeat": func(s *server) (structs.LeaseGrant, error) {
-			resp, err := rpc.Call(s.t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 				NodeID:   "n1",
 				SecretID: secretOf("n1"),
 				Status:   structs.NodeReady,
@@ -49,7 +49,7 @@ func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 		},
 		"registration": func(s *server) (structs.LeaseGrant, error) {
 			row := *state.Node(s.Store.Read(), "n1")
-			resp, err := rpc.Call(s.t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row})
+			resp, err := rpc.Call(s.T.Context(), s.RPC, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &row})
 			if err != nil {
 				return structs.LeaseGrant{}, err
 			}
@@ -57,18 +57,18 @@ func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 		},
 	} {
 		s := newServer(t)
-		s.addNode("n1", "a")
-		granted := len(s.leases.renewed)
-		s.raft.verify = structs.NotServedf("lost the leadership")
+		s.AddNode("n1", "a")
+		granted := len(s.Leases.Renewed)
+		s.Raft.Verify = structs.NotServedf("lost the leadership")
 		grant, err := renew(s)
-		if !structs.IsKind(err, structs.KindUnavailable) || len(s.leases.renewed) != granted {
+		if !structs.IsKind(err, structs.KindUnavailable) || len(s.Leases.Renewed) != granted {
 			t.Errorf("%s: a server that may not lead granted %+v, %v", name, grant, err)
 		}
 
-		s.raft.verify = nil
-		s.leases.notYet = 2
+		s.Raft.Verify = nil
+		s.Leases.NotYet = 2
 		grant, err = renew(s)
-		if err != nil || grant.HeartbeatTTL == 0 || s.leases.notYet != 0 {
+		if err != nil || grant.HeartbeatTTL == 0 || s.Leases.NotYet != 0 {
 			t.Errorf("%s: a server that has just begun to lead granted %+v, %v", name, grant, err)
 		}
 	}
@@ -77,12 +77,12 @@ func TestLease_IsGrantedAfterACheckOfTheLeadership(t *testing.T) {
 // A check that began before a request says nothing about the leadership at its arrival.
 func TestLease_NeedsACheckThatBeganAfterTheRequest(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "a")
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
 	renew := func(node string) (ended chan error) {
 		ended = make(chan error, 1)
 		go func() {
-			_, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+			_, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 				NodeID: node, SecretID: secretOf(node), Status: structs.NodeReady,
 			})
 			ended <- err
@@ -91,7 +91,7 @@ func TestLease_NeedsACheckThatBeganAfterTheRequest(t *testing.T) {
 	}
 
 	checks := make(chan chan error)
-	s.raft.verifies = func() error {
+	s.Raft.Verifies = func() error {
 		answer := make(chan error)
 		checks <- answer
 		return <-answer

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"testing"
@@ -13,11 +13,11 @@ import (
 // volumes are released soon, so it must not count a lease in the former epoch.
 func TestLease_IsNotGrantedToANodeThatIsDownMeanwhile(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	// The servers count epochs from then on.
 	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Minute})
 	beat := func() (*structs.NodeHeartbeatResponse, error) {
-		return rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+		return rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 			NodeID:   "n1",
 			SecretID: secretOf("n1"),
 			Status:   structs.NodeReady,
@@ -28,13 +28,13 @@ func TestLease_IsNotGrantedToANodeThatIsDownMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s.leases.granting = func() { s.setNodeDown("n1") }
+	s.Leases.Granting = func() { s.SetNodeDown("n1") }
 	resp, err := beat()
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Fatalf("got %+v, %v; expected unavailable", resp, err)
 	}
 
-	s.leases.granting = nil
+	s.Leases.Granting = nil
 	after, err := beat()
 	if err != nil || after.Epoch <= before.Epoch {
 		t.Errorf("the next heartbeat: %+v, %v; expected a later epoch than %d", after, err, before.Epoch)

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"slices"
@@ -10,21 +10,21 @@ import (
 
 // markRestored marks the state as one that was restored.
 func (s *server) markRestored() {
-	s.t.Helper()
-	s.raft.mu.Lock()
-	defer s.raft.mu.Unlock()
-	s.raft.index++
-	err := s.Store.Write(s.raft.index, func(tx *state.WriteTx) error {
+	s.T.Helper()
+	s.Raft.Mu.Lock()
+	defer s.Raft.Mu.Unlock()
+	s.Raft.Index++
+	err := s.Store.Write(s.Raft.Index, func(tx *state.WriteTx) error {
 		state.Recover(tx, state.New().Read(), 1)
 		return nil
 	})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 }
 
 func (s *server) heartbeat(node string, reported *structs.NodeInventory) *structs.NodeHeartbeatResponse {
-	s.t.Helper()
+	s.T.Helper()
 	return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 		NodeID:    node,
 		SecretID:  secretOf(node),
@@ -46,12 +46,12 @@ func heldClaim(volume, alloc string) structs.CSIHeldClaim {
 // A volume that a node holds, or has released since the restore, may be attached to it without a row.
 func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	for _, v := range []string{"held", "left", "own"} {
-		s.addVolume(v)
+		s.AddVolume(v)
 	}
-	s.addAlloc("a1", "n1")
-	s.claim("own", "a1", "n1")
+	s.AddAlloc("a1", "n1")
+	s.Claim("own", "a1", "n1")
 	s.markRestored()
 	unknown := heldClaim("unknown", "gone")
 	unknown.PluginID = "pl"
@@ -87,9 +87,9 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 	if a := attached("own"); a.State != structs.AttachmentAttaching || a.Found {
 		t.Errorf("the claimed volume: %+v", a)
 	}
-	written := s.raft.written()
+	written := s.Raft.Written()
 	s.heartbeat("n1", reported)
-	if n := s.raft.written(); n != written {
+	if n := s.Raft.Written(); n != written {
 		t.Errorf("a repeated report writes %d entries, want 0", n-written)
 	}
 	if s.heartbeat("n1", &structs.NodeInventory{Held: reported.Held[:1], Left: reported.Left}).Unaccounted {
@@ -100,7 +100,7 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 // A node deletes its record of a volume once the servers know of the release.
 func TestRelease_WaitsForTheReportOfAnUnaccountedNode(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	s.markRestored()
 	release := &structs.CSIVolumeUnpublishRequest{
 		NodeID:   "n1",
@@ -116,9 +116,9 @@ func TestRelease_WaitsForTheReportOfAnUnaccountedNode(t *testing.T) {
 // serverWithUnclaimedVolume is a server with the volume v, which no claim names.
 func serverWithUnclaimedVolume(t *testing.T) (*server, *fakeNode) {
 	s := newServer(t)
-	n := s.addNode("n1", "a")
-	s.addVolume("v")
-	n.calls = nil
+	n := s.AddNode("n1", "a")
+	s.AddVolume("v")
+	n.Calls = nil
 	return s, n
 }
 
@@ -143,15 +143,15 @@ func TestUnclaimedDetach_CallsAnUpNodeFirst(t *testing.T) {
 	s, n := serverWithUnclaimedVolume(t)
 	must(s, structs.CSIVolumeDetach, detachFrom("n1"))
 	a := s.attachmentTo("n1")
-	if !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || a == nil ||
+	if !slices.Equal(n.Called(), []string{"ClientCSI.NodeDetachVolume"}) || a == nil ||
 		a.ExternalNodeID != "ext-n1" || a.State != structs.AttachmentDetaching {
-		t.Errorf("called %v; attachment %+v", n.called(), a)
+		t.Errorf("called %v; attachment %+v", n.Called(), a)
 	}
 }
 
 func TestUnclaimedDetach_KeepsAVolumeThatItsNodeUses(t *testing.T) {
 	s, n := serverWithUnclaimedVolume(t)
-	n.answer = func(string, any, any) error {
+	n.Answer = func(string, any, any) error {
 		return structs.Errorf(structs.KindConflict, "allocation a1 still runs")
 	}
 	rejected(s, structs.KindConflict, structs.CSIVolumeDetach, detachFrom("n1"))
@@ -172,7 +172,7 @@ func TestUnclaimedDetach_WaitsForTheReportOfTheNode(t *testing.T) {
 
 func TestUnclaimedDetach_OfADownNodeNeedsAnOperator(t *testing.T) {
 	s, _ := serverWithUnclaimedVolume(t)
-	s.setNodeDown("n1")
+	s.SetNodeDown("n1")
 	err := rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, detachFrom("n1"))
 	wantText(t, err, "volume detach -force")
 	must(s, structs.CSIVolumeDetach, forceFrom("n1"))
@@ -189,13 +189,13 @@ func TestUnclaimedDetach_TakesAnUnknownNodeForThePluginsID(t *testing.T) {
 		t.Error("a detach is recorded, and nothing proves that the node does not write")
 	}
 
-	s.overSocket = true
+	s.OverSocket = true
 	must(s, structs.CSIVolumeDetach, forceFrom("i-0abc"))
 	if a := s.attachmentTo("i-0abc"); a == nil || a.ExternalNodeID != "i-0abc" {
 		t.Errorf("got the attachment %+v", a)
 	}
 	must(s, structs.CSIVolumeDetach, forceFrom("ext-n1"))
-	if s.attachmentTo("n1") == nil || len(n.called()) != 1 {
+	if s.attachmentTo("n1") == nil || len(n.Called()) != 1 {
 		t.Error("the node with that ID of the plugin was not called")
 	}
 }
@@ -209,7 +209,7 @@ func TestUnclaimedDetach_NeedsThePluginsIDOfTheNode(t *testing.T) {
 			Name:     "n2",
 		},
 	})
-	s.Nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
+	s.Nodes.Bind("n2", &fakeNode{Ended: make(chan struct{})})
 	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceFrom("n2"))
 	wantText(t, err, "its job running there")
 }

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints/core"
+	"berth/endpoints/endpointstest"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/server/nodeconn"
@@ -23,7 +24,7 @@ import (
 
 func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	call := func(m string, req any) error {
 		for _, e := range s.List() {
 			if e.Name == m {
@@ -89,7 +90,7 @@ func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
 
 func TestAuthenticate_LaggingFollowerIsUnavailable(t *testing.T) {
 	s := newServer(t, quickSettings())
-	s.raft.isMe = false
+	s.Raft.IsMe = false
 	rejected(s, structs.KindUnavailable, structs.NodeClientAllocs, &structs.NodeGetRequest{
 		NodeID:       "n1",
 		SecretID:     "s",
@@ -99,7 +100,7 @@ func TestAuthenticate_LaggingFollowerIsUnavailable(t *testing.T) {
 
 func TestNodeRegister_RejectsBadNode(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	whole := func() *structs.Node {
 		return &structs.Node{
 			ID:       "n2",
@@ -124,13 +125,13 @@ func TestNodeRegister_RejectsBadNode(t *testing.T) {
 		"another's name": {func(r *structs.NodeRegisterRequest) { r.Node.ID = "n1" }, structs.KindDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &server{
+			s := &server{&endpointstest.Server{
 				Endpoints: s.Endpoints,
-				t:         t,
-				raft:      s.raft,
-				leases:    s.leases,
-				rpc:       s.rpc,
-			}
+				T:         t,
+				Raft:      s.Raft,
+				Leases:    s.Leases,
+				RPC:       s.RPC,
+			}}
 			req := &structs.NodeRegisterRequest{Node: whole()}
 			c.edit(req)
 			rejected(s, c.kind, structs.NodeRegister, req)
@@ -140,7 +141,7 @@ func TestNodeRegister_RejectsBadNode(t *testing.T) {
 
 func TestHeartbeat_WritesOnlyChanges(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	beat := func(status string) *structs.NodeHeartbeatResponse {
 		return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 			NodeID:   "n1",
@@ -148,18 +149,18 @@ func TestHeartbeat_WritesOnlyChanges(t *testing.T) {
 			Status:   status,
 		})
 	}
-	before := s.raft.written()
+	before := s.Raft.Written()
 	for range 10 {
 		got := beat(structs.NodeReady)
 		if got.HeartbeatTTL == 0 || !slices.Equal(got.Servers, []string{"s1:4747"}) {
 			t.Fatalf("got %+v", got)
 		}
 	}
-	if n := s.raft.written() - before; n != 0 {
+	if n := s.Raft.Written() - before; n != 0 {
 		t.Errorf("heartbeats without changes made %d log entries", n)
 	}
-	if len(s.leases.renewed) != 11 {
-		t.Errorf("the lease was renewed %d times, want 11", len(s.leases.renewed))
+	if len(s.Leases.Renewed) != 11 {
+		t.Errorf("the lease was renewed %d times, want 11", len(s.Leases.Renewed))
 	}
 	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	beat(structs.NodeReady)
@@ -186,11 +187,11 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: s.rpc.ServeMux}).Run(ctx)
+		rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: s.RPC.ServeMux}).Run(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
-		s.rpc.Close()
+		s.RPC.Close()
 		<-ended
 	})
 	called := make(chan string, 1)
@@ -241,9 +242,9 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 
 func TestAllocGetAllocs_ReturnsEachOnceAndBoundsTheirNumber(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	s.addAlloc("a2", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddAlloc("a2", "n1")
 	ids := slices.Repeat([]string{"a2", "a1"}, structs.MaxAllocIDs/2)
 	got := must(s, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: ids}).Allocs
 	if len(got) != 2 || got[0].ID != "a1" || got[1].ID != "a2" || got[0].Job == nil {
@@ -254,11 +255,11 @@ func TestAllocGetAllocs_ReturnsEachOnceAndBoundsTheirNumber(t *testing.T) {
 
 func TestNodeGetAllocs_Pages(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	for _, id := range []string{"a1", "a2", "a3"} {
-		s.addAlloc(id, "n1")
+		s.AddAlloc(id, "n1")
 	}
-	s.endAlloc("a2", "n1") // the index has those that have ended first
+	s.EndAlloc("a2", "n1") // the index has those that have ended first
 	req := &structs.NodeGetRequest{NodeID: "n1"}
 	req.PerPage = 2
 	first := must(s, structs.NodeAllocs, req)
@@ -275,10 +276,10 @@ func TestNodeGetAllocs_Pages(t *testing.T) {
 
 func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "a")
-	s.addAlloc("a1", "n1")
-	s.addAlloc("a2", "n2")
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddAlloc("a2", "n2")
 	if got := must(s, structs.NodeAllocs, &structs.NodeGetRequest{NodeID: "n1"}).Allocs; len(got) != 1 ||
 		got[0].ID != "a1" || got[0].Job == nil {
 		t.Errorf("allocations of n1: %+v", got)
@@ -313,8 +314,8 @@ func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
 
 func TestNodeDeregister_RejectsNodesInUseAndUnknownNodes(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	eval := must(s, structs.NodeEvaluate, &structs.NodeGetWriteRequest{NodeID: "n1"})
 	if len(eval.EvalIDs) != 1 || state.Eval(s.Store.Read(), eval.EvalIDs[0]).JobID != "job-a1" {
 		t.Errorf("evaluations %v", eval.EvalIDs)
@@ -329,15 +330,15 @@ func TestNodeDeregister_RejectsNodesInUseAndUnknownNodes(t *testing.T) {
 	})
 	rejected(s, structs.KindPrecondition, structs.NodeDeregister,
 		&structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
-	s.endAlloc("a1", "n1")
-	written := s.raft.written()
+	s.EndAlloc("a1", "n1")
+	written := s.Raft.Written()
 	rejected(s, structs.KindNotFound, structs.NodeDeregister, &structs.NodeDeregisterRequest{
 		NodeIDs: []string{"n1", strings.Repeat("x", 1<<20)},
 	})
 	rejected(s, structs.KindInvalid, structs.NodeDeregister, &structs.NodeDeregisterRequest{
 		NodeIDs: slices.Repeat([]string{"n1"}, structs.MaxListed+1),
 	})
-	if n := s.raft.written(); n != written {
+	if n := s.Raft.Written(); n != written {
 		t.Errorf("requests with too many or unknown nodes made %d log entries", n-written)
 	}
 	must(s, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
@@ -348,12 +349,12 @@ func TestNodeDeregister_RejectsNodesInUseAndUnknownNodes(t *testing.T) {
 
 func TestNodeClientAllocs_EndsTheWaitForOwnAllocations(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
+	s.AddAlloc("a1", "n1")
 	ask := &structs.NodeGetRequest{NodeID: "n1", SecretID: secretOf("n1")}
 	first := must(s, structs.NodeClientAllocs, ask)
-	s.addAlloc("a2", "n2")
+	s.AddAlloc("a2", "n2")
 	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),
@@ -366,20 +367,20 @@ func TestNodeClientAllocs_EndsTheWaitForOwnAllocations(t *testing.T) {
 	ask.MaxWait = 0
 	answered := make(chan *structs.NodeClientAllocsResponse)
 	go func() {
-		resp, err := rpc.Call(t.Context(), s.rpc, structs.NodeClientAllocs, ask)
+		resp, err := rpc.Call(t.Context(), s.RPC, structs.NodeClientAllocs, ask)
 		if err != nil {
 			t.Error(err)
 		}
 		answered <- resp
 	}()
-	s.addAlloc("a3", "n1")
+	s.AddAlloc("a3", "n1")
 	if got := <-answered; len(got.Allocs) != 2 || got.Index <= first.Index {
 		t.Errorf("got %+v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ask.MinIndex = s.Store.Index()
-	if _, err := rpc.Call(ctx, s.rpc, structs.NodeClientAllocs, ask); !structs.IsKind(err, structs.KindTimeout) {
+	if _, err := rpc.Call(ctx, s.RPC, structs.NodeClientAllocs, ask); !structs.IsKind(err, structs.KindTimeout) {
 		t.Errorf("got %v, want timeout", err)
 	}
 }
@@ -424,16 +425,16 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 		var ids []string
 		for i := range 200 {
 			ids = append(ids, fmt.Sprintf("n%03d", i))
-			s.addNode(ids[i], "a")
+			s.AddNode(ids[i], "a")
 		}
 		mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: structs.NodeDown})
 		gate := make(chan struct{})
 		s.Endpoints.Raft = gatedRaft{s.Endpoints.Raft, gate}
-		before := s.raft.written()
+		before := s.Raft.Written()
 		var beats sync.WaitGroup
 		for _, id := range ids {
 			beats.Go(func() {
-				resp, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
+				resp, err := rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 					NodeID:   id,
 					SecretID: secretOf(id),
 					Status:   structs.NodeReady,
@@ -446,7 +447,7 @@ func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 		synctest.Wait()
 		close(gate)
 		beats.Wait()
-		if n := s.raft.written() - before; n != 2 {
+		if n := s.Raft.Written() - before; n != 2 {
 			t.Errorf("got %d entries, want 2", n)
 		}
 		for _, id := range ids {

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"testing"
@@ -13,17 +13,17 @@ import (
 func TestClaim_IsOneThatTheAllocationAsksFor(t *testing.T) {
 	const writer, reader = structs.CSIMultiNodeMultipleWriter, structs.CSIMultiNodeReader
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("v")
-	s.addVolume("w")
+	s.AddNode("n1", "a")
+	s.AddVolume("v")
+	s.AddVolume("w")
 	s.Roles = true
-	s.addAlloc("plain", "n1")
-	s.addAlloc("writes", "n1", asksFor("v"))
-	s.addAlloc("reads", "n1", asksIn(reader, "v"), readsOnly)
-	s.addAlloc("host", "n1", asksFor("v"), func(g *structs.TaskGroup) {
+	s.AddAlloc("plain", "n1")
+	s.AddAlloc("writes", "n1", asksFor("v"))
+	s.AddAlloc("reads", "n1", asksIn(reader, "v"), readsOnly)
+	s.AddAlloc("host", "n1", asksFor("v"), func(g *structs.TaskGroup) {
 		g.Volumes["v"].Type = structs.VolumeTypeHost
 	})
-	s.addAlloc("each", "n1", asksFor("v"), func(g *structs.TaskGroup) { g.Volumes["v"].PerAlloc = true })
+	s.AddAlloc("each", "n1", asksFor("v"), func(g *structs.TaskGroup) { g.Volumes["v"].PerAlloc = true })
 	for name, c := range map[string]struct {
 		alloc, volume, mode string
 		access              structs.CSIAccessMode
@@ -50,7 +50,7 @@ func TestClaim_IsOneThatTheAllocationAsksFor(t *testing.T) {
 			Claims:   []*structs.CSIClaim{claim},
 		}
 		// A claim that the job asks for may still be one that the volume does not offer.
-		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim, req)
+		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeClaim, req)
 		if structs.IsKind(err, structs.KindDenied) == c.asked {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -95,12 +95,12 @@ func readsOnly(g *structs.TaskGroup) {
 func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 	s := newServer(t)
 	s.Roles = true
-	s.addNode("n1", "a")
-	s.addNode("n2", "a")
-	s.addAlloc("plain", "n1")
-	s.addAlloc("both", "n1", runsPlugin(structs.CSIPluginMonolith))
-	s.addAlloc("half", "n1", runsPlugin(structs.CSIPluginNode))
-	s.addAlloc("other", "n2", runsPlugin(structs.CSIPluginMonolith))
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
+	s.AddAlloc("plain", "n1")
+	s.AddAlloc("both", "n1", runsPlugin(structs.CSIPluginMonolith))
+	s.AddAlloc("half", "n1", runsPlugin(structs.CSIPluginNode))
+	s.AddAlloc("other", "n2", runsPlugin(structs.CSIPluginMonolith))
 	for name, c := range map[string]struct {
 		alloc, plugin string
 		kind          structs.CSIKind
@@ -173,13 +173,13 @@ func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 func TestAllocGet_IsForTheNodeThatNeedsIt(t *testing.T) {
 	s := newServer(t)
 	for _, node := range []string{"n1", "n2", "n3"} {
-		s.addNode(node, "a")
+		s.AddNode(node, "a")
 	}
-	s.addAlloc("a", "n1")
-	s.addAlloc("x", "n2")
+	s.AddAlloc("a", "n1")
+	s.AddAlloc("x", "n2")
 	get := func(alloc, node string) error {
 		req := &structs.AllocGetRequest{AllocID: alloc, NodeID: node}
-		_, err := rpc.Call(t.Context(), s.rpc, structs.AllocGet, req)
+		_, err := rpc.Call(t.Context(), s.RPC, structs.AllocGet, req)
 		return err
 	}
 	for _, node := range []string{"n2", "n3"} {
@@ -193,7 +193,7 @@ func TestAllocGet_IsForTheNodeThatNeedsIt(t *testing.T) {
 		t.Errorf("the node of c, which waits for the end of x: %v", err)
 	}
 
-	s.replace("a", "b", "n2")
+	s.Replace("a", "b", "n2")
 	for caller, allowed := range map[string]bool{"": true, "n1": true, "n2": true, "n3": false} {
 		err := get("a", caller)
 		if structs.IsKind(err, structs.KindDenied) == allowed || allowed && err != nil {
@@ -204,7 +204,7 @@ func TestAllocGet_IsForTheNodeThatNeedsIt(t *testing.T) {
 
 // follow places an allocation of a job of its own that waits for the end of another job's.
 func (s *server) follow(old, id, node string) {
-	s.t.Helper()
+	s.T.Helper()
 	job := testJob("job-" + id)
 	job.Namespace = "default"
 	job.TaskGroups[0].Volumes = nil
@@ -226,6 +226,6 @@ func (s *server) follow(old, id, node string) {
 		}},
 	})
 	if state.Alloc(s.Store.Read(), id) == nil {
-		s.t.Fatalf("allocation %s was not placed", id)
+		s.T.Fatalf("allocation %s was not placed", id)
 	}
 }

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"strings"
@@ -21,7 +21,7 @@ func scaledBetween(id string, least, most int64) *structs.Job {
 }
 
 func (s *server) policies(edit ...func(*structs.ScalingPolicyListRequest)) []*structs.ScalingPolicyListStub {
-	s.t.Helper()
+	s.T.Helper()
 	req := &structs.ScalingPolicyListRequest{}
 	for _, e := range edit {
 		e(req)

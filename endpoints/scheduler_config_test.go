@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"testing"
@@ -30,9 +30,9 @@ func TestSchedulerConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
 		t.Error("a change without a condition was not made")
 	}
 	first.SchedulerAlgorithm = "best"
-	entries := s.raft.entries
+	entries := s.Raft.Entries
 	rejected(s, structs.KindInvalid, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: first})
-	if s.raft.entries != entries {
+	if s.Raft.Entries != entries {
 		t.Error("an invalid configuration reached the log")
 	}
 }

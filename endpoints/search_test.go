@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"fmt"
@@ -16,9 +16,9 @@ func searchFixture(t *testing.T) *server {
 	s := newServer(t)
 	for i := range 2 {
 		node, alloc := fmt.Sprint("n", i), fmt.Sprint("a", i)
-		s.addNode(node, "a")
-		s.addAlloc(alloc, node)
-		s.addVolume(fmt.Sprint("v", i))
+		s.AddNode(node, "a")
+		s.AddAlloc(alloc, node)
+		s.AddVolume(fmt.Sprint("v", i))
 	}
 	for i := range 25 {
 		mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{
@@ -45,7 +45,7 @@ func searchFixture(t *testing.T) *server {
 
 func TestSearch_ByPrefix(t *testing.T) {
 	s := searchFixture(t)
-	s.addRootKey("k")
+	s.AddRootKey("k")
 	mustPropose(s, fsm.VariablePut, &structs.VariableChange{
 		Namespace: "default",
 		Path:      "app/db",

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"encoding/json"
@@ -17,11 +17,11 @@ const pathOfSecrets = "nomad/volumes/default/v"
 
 // putVariable writes a variable with one item.
 func (s *server) putVariable(path, item, value string) {
-	s.t.Helper()
+	s.T.Helper()
 	text, err := json.Marshal(structs.VariableItems{item: value})
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	sealed, err := s.Keys.Seal(structs.VariablePlace(structs.DefaultNamespace, path), text)
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	mustPropose(s, fsm.VariablePut, &structs.VariableChange{
 		Namespace: structs.DefaultNamespace,
 		Path:      path,
@@ -30,7 +30,7 @@ func (s *server) putVariable(path, item, value string) {
 }
 
 func (s *server) purgeVariable(path string) {
-	s.t.Helper()
+	s.T.Helper()
 	mustPropose(s, fsm.VariableDelete, &structs.VariableChange{Namespace: structs.DefaultNamespace, Path: path})
 }
 
@@ -48,10 +48,10 @@ func referringVolume(path string) *structs.CSIVolume {
 func secretsServer(t *testing.T) (s *server, confirmed *string) {
 	t.Helper()
 	s = newServer(t)
-	s.addRootKey("k1")
-	n := s.addNode("n1", "a")
+	s.AddRootKey("k1")
+	n := s.AddNode("n1", "a")
 	confirmed = new(string)
-	n.answer = func(_ string, req, _ any) error {
+	n.Answer = func(_ string, req, _ any) error {
 		r, ok := req.(*structs.ClientCSIValidateRequest)
 		if ok {
 			*confirmed = r.Secrets["password"]
@@ -87,14 +87,14 @@ func TestVolumeRegister_NeedsTheVariableOfItsSecrets(t *testing.T) {
 	require.Equal(t, canary, *confirmed)
 	require.Nil(t, s.row("v").Secrets)
 	require.Nil(t, s.row("v").SealedSecrets)
-	require.NotContains(t, s.raft.log.String(), canary)
+	require.NotContains(t, s.Raft.Log.String(), canary)
 
-	got := s.getVolume("v")
+	got := s.GetVolume("v")
 	require.Equal(t, pathOfSecrets, got.SecretsFrom)
 	require.Equal(t, pathOfSecrets, got.SecretsVariable)
 	require.Empty(t, got.Warnings)
 	s.purgeVariable(pathOfSecrets)
-	require.Contains(t, s.getVolume("v").Warnings[0], "berth var put")
+	require.Contains(t, s.GetVolume("v").Warnings[0], "berth var put")
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
 	require.Equal(t, structs.VolumeReady, s.row("v").State)
 }
@@ -102,10 +102,10 @@ func TestVolumeRegister_NeedsTheVariableOfItsSecrets(t *testing.T) {
 // A node gets the present items with its claim, and waits with the reason while there are none.
 func TestClaimGet_HasTheItemsOfTheVariable(t *testing.T) {
 	s, _ := secretsServer(t)
-	s.addAlloc("a1", "n1")
+	s.AddAlloc("a1", "n1")
 	s.putVariable(pathOfSecrets, "password", canary)
 	must(s, structs.CSIVolumeRegister, registerRequest(referringVolume(pathOfSecrets)))
-	s.claim("v", "a1", "n1")
+	s.Claim("v", "a1", "n1")
 	s.confirmAttach("v", "n1")
 	ready := must(s, structs.CSIClaimGet, s.claimOf("v", "a1", "n1"))
 	require.True(t, ready.Ready)
@@ -140,18 +140,18 @@ func TestClaimGet_HasTheItemsOfTheVariable(t *testing.T) {
 func (s *server) answerAfter(
 	waiting *structs.CSIClaimGetResponse, change func(),
 ) *structs.CSIClaimGetResponse {
-	s.t.Helper()
+	s.T.Helper()
 	blocking := s.claimOf("v", "a1", "n1")
 	blocking.MinIndex = waiting.Index
 	blocking.MaxWait = time.Minute
 	answer := make(chan *structs.CSIClaimGetResponse, 1)
 	go func() {
-		resp, _ := rpc.Call(s.t.Context(), s.rpc, structs.CSIClaimGet, blocking)
+		resp, _ := rpc.Call(s.T.Context(), s.RPC, structs.CSIClaimGet, blocking)
 		answer <- resp
 	}()
 	change()
 	resp := <-answer
-	require.True(s.t, resp.Ready)
+	require.True(s.T, resp.Ready)
 	return resp
 }
 
@@ -159,7 +159,7 @@ func (s *server) answerAfter(
 func TestClaimGet_IsReadyAtOnceAfterAChangeBetweenTwoRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := secretsServer(t)
-		s.addAlloc("a1", "n1")
+		s.AddAlloc("a1", "n1")
 		const other = "nomad/volumes/default/all"
 		s.putVariable(other, "password", "of all")
 		setPath := func(path string) {
@@ -168,7 +168,7 @@ func TestClaimGet_IsReadyAtOnceAfterAChangeBetweenTwoRequests(t *testing.T) {
 		s.putVariable(pathOfSecrets, "password", canary)
 		setPath(pathOfSecrets)
 		must(s, structs.CSIVolumeRegister, registerRequest(referringVolume("")))
-		s.claim("v", "a1", "n1")
+		s.Claim("v", "a1", "n1")
 		s.confirmAttach("v", "n1")
 		s.purgeVariable(pathOfSecrets)
 		for path, want := range map[string]structs.Secrets{other: {"password": "of all"}, "": nil} {
@@ -221,8 +221,8 @@ func TestPluginConfig_NamesTheVariablesOfItsVolumes(t *testing.T) {
 	must(s, structs.CSIVolumeRegister, registerRequest(referringVolume("")))
 	require.Equal(t, "of the variable", *confirmed)
 	require.Empty(t, s.row("v").SecretsFrom)
-	require.Equal(t, pathOfSecrets, s.getVolume("v").SecretsVariable)
-	require.Empty(t, s.getVolume("own").SecretsVariable)
+	require.Equal(t, pathOfSecrets, s.GetVolume("v").SecretsVariable)
+	require.Empty(t, s.GetVolume("own").SecretsVariable)
 
 	setPath("nomad/volumes/prod/all")
 	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, registerRequest(referringVolume("")))

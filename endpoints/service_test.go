@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // offer reports that an allocation runs and offers the services with these names.
 func (s *server) offer(node, alloc string, names ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	var instances []*structs.ServiceInstance
 	for _, name := range names {
 		instances = append(instances, anOffer(alloc, name))
@@ -48,7 +48,7 @@ func anOffer(alloc, name string) *structs.ServiceInstance {
 
 // addAllocIn places an allocation of a job of its own in a namespace.
 func (s *server) addAllocIn(ns, id, node string) {
-	s.t.Helper()
+	s.T.Helper()
 	if ns != structs.DefaultNamespace {
 		must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{
 			Definition: &structs.Namespace{Name: ns},
@@ -79,9 +79,9 @@ func (s *server) addAllocIn(ns, id, node string) {
 // services that a1 offers alone.
 func withServices(t *testing.T) *server {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	for _, id := range []string{"a1", "a2", "a3"} {
-		s.addAlloc(id, "n1")
+		s.AddAlloc(id, "n1")
 	}
 	s.addAllocIn("other", "a4", "n1")
 	s.offer("n1", "a1", "web", "api", "web-admin")
@@ -93,7 +93,7 @@ func withServices(t *testing.T) *server {
 
 // list returns each service as namespace/name: instances, passing ones, tags.
 func (s *server) listServices(q structs.QueryOptions) (all []string) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, space := range must(s, structs.ServiceList, &structs.QueryRequest{QueryOptions: q}).Services {
 		for _, stub := range space.Services {
 			all = append(all, fmt.Sprintf("%s/%s: %d %d %v",
@@ -104,7 +104,7 @@ func (s *server) listServices(q structs.QueryOptions) (all []string) {
 }
 
 func (s *server) instances(req structs.ServiceGetRequest) (ids []string) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, r := range must(s, structs.ServiceGet, &req).Services {
 		ids = append(ids, r.ID)
 	}
@@ -201,7 +201,7 @@ func TestServices_ChosenByKey(t *testing.T) {
 		key := fmt.Sprint("key", i)
 		before[key] = choice(key)
 	}
-	s.endAlloc("a3", "n1")
+	s.EndAlloc("a3", "n1")
 	chosen := map[string]bool{}
 	for key, id := range before {
 		chosen[id] = true
@@ -239,7 +239,7 @@ func TestServices_OfAnAllocationAndOfAJob(t *testing.T) {
 	}
 	rejected(s, structs.KindNotFound, structs.AllocOffers, &structs.AllocGetRequest{AllocID: "none"})
 	rejected(s, structs.KindNotFound, structs.JobOffers, &structs.JobGetRequest{JobID: "none"})
-	s.endAlloc("a1", "n1")
+	s.EndAlloc("a1", "n1")
 	if got := must(s, structs.AllocOffers, &structs.AllocGetRequest{AllocID: "a1"}).Services; len(got) != 0 {
 		t.Errorf("an ended allocation offers %v", got)
 	}
@@ -260,10 +260,10 @@ func TestServiceGet_WaitsForAChange(t *testing.T) {
 		waiting := *req
 		waiting.MinIndex = index
 		waiting.MaxWait = time.Minute
-		resp, _ := rpc.Call(ctx, s.rpc, structs.ServiceGet, &waiting)
+		resp, _ := rpc.Call(ctx, s.RPC, structs.ServiceGet, &waiting)
 		got <- resp
 	}()
-	s.endAlloc("a2", "n1")
+	s.EndAlloc("a2", "n1")
 	resp := <-got
 	if resp == nil || len(resp.Services) != 2 || resp.Index <= index {
 		t.Errorf("after the end of an instance at %d: got %+v", index, resp)
@@ -272,19 +272,19 @@ func TestServiceGet_WaitsForAChange(t *testing.T) {
 
 func TestNodeUpdateAllocs_RejectsBadServices(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	s.addAlloc("a2", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddAlloc("a2", "n1")
 	for want, instances := range map[string][]*structs.ServiceInstance{
 		`allocation "a1": a service is null`:               {nil},
 		`service "a b": the name is not that of a service`: {anOffer("a1", "a b")},
 		`the ID "a1-web" is there twice`:                   {anOffer("a1", "web"), anOffer("a1", "web")},
 		`65 services; at most 64`:                          make([]*structs.ServiceInstance, 65),
 	} {
-		before := s.raft.written()
+		before := s.Raft.Written()
 		report := offers("n1", "a1", instances...)
 		wantText(t, rejected(s, structs.KindInvalid, structs.NodeUpdateAllocs, report), want)
-		if n := s.raft.written() - before; n != 0 {
+		if n := s.Raft.Written() - before; n != 0 {
 			t.Errorf("%s: %d log entries", want, n)
 		}
 	}
@@ -298,8 +298,8 @@ func TestNodeUpdateAllocs_RejectsBadServices(t *testing.T) {
 
 func TestNodeUpdateAllocs_UnchangedServicesWriteNothing(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	changed := anOffer("a1", "web")
 	changed.Status = structs.CheckFailing
 	bare := anOffer("a1", "web")
@@ -318,15 +318,15 @@ func TestNodeUpdateAllocs_UnchangedServicesWriteNothing(t *testing.T) {
 		{bare, 1},
 		{empty, 0},
 	} {
-		before := s.raft.written()
+		before := s.Raft.Written()
 		must(s, structs.NodeUpdateAllocs, offers("n1", "a1", c.instance))
-		if n := s.raft.written() - before; n != c.entries {
+		if n := s.Raft.Written() - before; n != c.entries {
 			t.Errorf("report %d: %d log entries, want %d", i, n, c.entries)
 		}
 	}
-	before := s.raft.written()
+	before := s.Raft.Written()
 	s.offer("n1", "a1")
-	if n := s.raft.written() - before; n != 1 || state.Alloc(s.Store.Read(), "a1").Services != nil {
+	if n := s.Raft.Written() - before; n != 1 || state.Alloc(s.Store.Read(), "a1").Services != nil {
 		t.Errorf("a report without services: %d entries", n)
 	}
 }
@@ -334,8 +334,8 @@ func TestNodeUpdateAllocs_UnchangedServicesWriteNothing(t *testing.T) {
 // A new agent may make the network of a running allocation again.
 func TestNodeUpdateAllocs_RecordsAChangedNetworkAlone(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	for i, c := range []struct {
 		reported *structs.AllocNetworkStatus
 		address  string
@@ -346,12 +346,12 @@ func TestNodeUpdateAllocs_RecordsAChangedNetworkAlone(t *testing.T) {
 		{nil, "172.26.64.2", 0},
 		{&structs.AllocNetworkStatus{Address: "172.26.64.3"}, "172.26.64.3", 1},
 	} {
-		before := s.raft.written()
+		before := s.Raft.Written()
 		report := offers("n1", "a1")
 		report.Allocs[0].NetworkStatus = c.reported
 		must(s, structs.NodeUpdateAllocs, report)
 		got := state.Alloc(s.Store.Read(), "a1").NetworkStatus
-		if n := s.raft.written() - before; n != c.entries || got == nil || got.Address != c.address {
+		if n := s.Raft.Written() - before; n != c.entries || got == nil || got.Address != c.address {
 			t.Errorf("report %d: %d log entries, want %d; the network is %+v", i, n, c.entries, got)
 		}
 	}

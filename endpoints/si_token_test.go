@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"bytes"
@@ -23,9 +23,9 @@ func meshServer(t *testing.T) (*server, *fakeConsul) {
 	s := newServer(t)
 	f := &fakeConsul{}
 	s.Consul = f
-	s.addNode("n1", "z")
-	s.addNode("n2", "z")
-	s.addAlloc("a1", "n1", func(g *structs.TaskGroup) {
+	s.AddNode("n1", "z")
+	s.AddNode("n2", "z")
+	s.AddAlloc("a1", "n1", func(g *structs.TaskGroup) {
 		g.Services = []*structs.Service{{
 			Name:     "web",
 			Provider: structs.ServiceProviderConsul,
@@ -37,7 +37,7 @@ func meshServer(t *testing.T) (*server, *fakeConsul) {
 			{Name: "plain", Driver: "exec"},
 		}
 	})
-	s.addAlloc("a2", "n1")
+	s.AddAlloc("a2", "n1")
 	return s, f
 }
 
@@ -84,16 +84,16 @@ func TestDeriveSIToken_RejectsOtherNodesAllocationsAndTasks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			req := derivation("proxy", "api")
 			c.edit(req)
-			_, err := rpc.Call(t.Context(), s.rpc, structs.NodeDeriveSIToken, req)
+			_, err := rpc.Call(t.Context(), s.RPC, structs.NodeDeriveSIToken, req)
 			if !structs.IsKind(err, c.kind) {
 				t.Errorf("got error %v (%s), want %s", err, structs.KindOf(err), c.kind)
 			}
 		})
 	}
-	s.endAlloc("a1", "n1")
+	s.EndAlloc("a1", "n1")
 	rejected(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
-	if len(f.made)+len(f.revoked)+len(s.tokenRows()) > 0 {
-		t.Errorf("rejected requests have made %v and left the rows %v", f.made, s.tokenRows())
+	if len(f.Made)+len(f.Revoked)+len(s.tokenRows()) > 0 {
+		t.Errorf("rejected requests have made %v and left the rows %v", f.Made, s.tokenRows())
 	}
 	s.Consul = nil
 	rejected(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
@@ -110,15 +110,15 @@ func TestDeriveSIToken_RejectsAnAllocationThatIsToStop(t *testing.T) {
 		Stop:           []*structs.PlanStop{{AllocID: "a1"}},
 	})
 	rejected(s, structs.KindPrecondition, structs.NodeDeriveSIToken, derivation("proxy"))
-	if len(f.made) > 0 {
-		t.Errorf("there are tokens %v", f.made)
+	if len(f.Made) > 0 {
+		t.Errorf("there are tokens %v", f.Made)
 	}
 }
 
 // The rows are older than the tokens, and no row, entry or other answer has a secret.
 func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 	s, f := meshServer(t)
-	f.create = func(_ context.Context, order core.ServiceToken) error {
+	f.Create = func(_ context.Context, order core.ServiceToken) error {
 		if rows := s.tokenRows(); !slices.Equal(rows, []string{"api", "proxy"}) {
 			return structs.Internalf("the rows are %v while token %s is made", rows, order.AccessorID)
 		}
@@ -136,8 +136,8 @@ func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 				Service:     service,
 				Description: "berth service token: cluster " + cluster + ", allocation a1, task " + task,
 			}
-			if !slices.Contains(f.made, want) {
-				t.Errorf("task %s: made %+v, want %+v", task, f.made, want)
+			if !slices.Contains(f.Made, want) {
+				t.Errorf("task %s: made %+v, want %+v", task, f.Made, want)
 			}
 			if resp.Tokens[task] != secretFor(row.AccessorID) {
 				t.Errorf("task %s has the token of another one", task)
@@ -148,19 +148,19 @@ func TestDeriveSIToken_RecordsTheTokensBeforeItMakesThem(t *testing.T) {
 	if err := s.Store.Save(&saved); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{saved.String(), s.raft.log.String(), fmt.Sprintf("%+v", resp)} {
+	for _, text := range []string{saved.String(), s.Raft.Log.String(), fmt.Sprintf("%+v", resp)} {
 		if strings.Contains(text, "secret of") {
 			t.Error("a secret is in the state, in the log or in a text")
 		}
 	}
-	if !bytes.Contains(saved.Bytes(), []byte(f.made[0].AccessorID)) || cluster == "" {
+	if !bytes.Contains(saved.Bytes(), []byte(f.Made[0].AccessorID)) || cluster == "" {
 		t.Error("the state does not have the tokens")
 	}
 }
 
 func TestDeriveSIToken_RevokesAllTokensAfterAnError(t *testing.T) {
 	s, f := meshServer(t)
-	f.create = func(ctx context.Context, order core.ServiceToken) error {
+	f.Create = func(ctx context.Context, order core.ServiceToken) error {
 		if order.Service == "web" {
 			return structs.Unavailablef("no answer")
 		}
@@ -171,13 +171,13 @@ func TestDeriveSIToken_RevokesAllTokensAfterAnError(t *testing.T) {
 	if structs.RetryAfter(err) == 0 {
 		t.Errorf("the node repeats the request at each other server: %v", err)
 	}
-	if len(f.made) != 1 || len(f.revoked) != 2 || !slices.Contains(f.revoked, f.made[0].AccessorID) {
-		t.Errorf("made %v, revoked %v, want all", f.made, f.revoked)
+	if len(f.Made) != 1 || len(f.Revoked) != 2 || !slices.Contains(f.Revoked, f.Made[0].AccessorID) {
+		t.Errorf("made %v, revoked %v, want all", f.Made, f.Revoked)
 	}
 	if got := s.tokenRows(); !slices.Equal(got, []string{"-api", "-proxy"}) {
 		t.Errorf("the rows are %v", got)
 	}
-	f.create = nil
+	f.Create = nil
 	must(s, structs.NodeDeriveSIToken, derivation("proxy"))
 	if got := s.tokenRows(); !slices.Equal(got, []string{"-api", "-proxy", "proxy"}) {
 		t.Errorf("after a second request the rows are %v", got)
@@ -188,18 +188,18 @@ func TestDeriveSIToken_RevokesAllTokensAfterAnError(t *testing.T) {
 func TestDeriveSIToken_EndsWithItsRequest(t *testing.T) {
 	s, f := meshServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	f.create = func(ctx context.Context, _ core.ServiceToken) error {
+	f.Create = func(ctx context.Context, _ core.ServiceToken) error {
 		cancel()
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	_, err := rpc.Call(ctx, s.rpc, structs.NodeDeriveSIToken, derivation("proxy", "api"))
+	_, err := rpc.Call(ctx, s.RPC, structs.NodeDeriveSIToken, derivation("proxy", "api"))
 	if err == nil || structs.KindOf(err).Final() {
 		t.Errorf("got error %v (%s), want one after which the node asks again", err, structs.KindOf(err))
 	}
-	s.rpc.Close() // waits for the handler
-	if len(f.revoked) != 2 {
-		t.Errorf("revoked %v, want both tokens", f.revoked)
+	s.RPC.Close() // waits for the handler
+	if len(f.Revoked) != 2 {
+		t.Errorf("revoked %v, want both tokens", f.Revoked)
 	}
 	if got := s.tokenRows(); !slices.Equal(got, []string{"-api", "-proxy"}) {
 		t.Errorf("the rows are %v", got)
@@ -208,16 +208,16 @@ func TestDeriveSIToken_EndsWithItsRequest(t *testing.T) {
 
 func TestDeriveSIToken_RevokesAlthoughTheLogIsLost(t *testing.T) {
 	s, f := meshServer(t)
-	f.create = func(context.Context, core.ServiceToken) error {
-		s.raft.do(func() { s.raft.proposed = structs.Unavailablef("not the leader") })
+	f.Create = func(context.Context, core.ServiceToken) error {
+		s.Raft.Do(func() { s.Raft.Proposed = structs.Unavailablef("not the leader") })
 		return structs.Unavailablef("no answer")
 	}
 	rejected(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy"))
-	if len(f.revoked) != 1 {
-		t.Errorf("revoked %v, want the token", f.revoked)
+	if len(f.Revoked) != 1 {
+		t.Errorf("revoked %v, want the token", f.Revoked)
 	}
-	s.raft.do(func() { s.raft.proposed = nil })
-	s.endAlloc("a1", "n1")
+	s.Raft.Do(func() { s.Raft.Proposed = nil })
+	s.EndAlloc("a1", "n1")
 	if got := s.tokenRows(); !slices.Equal(got, []string{"-proxy"}) {
 		t.Errorf("after the end of the allocation the rows are %v", got)
 	}
@@ -225,19 +225,19 @@ func TestDeriveSIToken_RevokesAlthoughTheLogIsLost(t *testing.T) {
 
 func TestDeriveSIToken_GoesToTheLeader(t *testing.T) {
 	s, f := meshServer(t)
-	s.raft.isMe = false
-	s.raft.leader = "s2:4747"
-	s.raft.forward = func(_ string, _, resp any) error {
+	s.Raft.IsMe = false
+	s.Raft.LeaderAddr = "s2:4747"
+	s.Raft.OnForward = func(_ string, _, resp any) error {
 		resp.(*structs.DeriveSITokenResponse).Tokens = structs.Secrets{"proxy": "x"}
 		return nil
 	}
 	if got := must(s, structs.NodeDeriveSIToken, derivation("proxy")); got.Tokens["proxy"] != "x" {
 		t.Error("the answer of the leader is lost")
 	}
-	s.raft.leader = ""
+	s.Raft.LeaderAddr = ""
 	s.Settings.HoldTimeout = time.Millisecond
 	rejected(s, structs.KindUnavailable, structs.NodeDeriveSIToken, derivation("proxy"))
-	if len(f.made) > 0 {
+	if len(f.Made) > 0 {
 		t.Error("a follower has made a token")
 	}
 }

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints"
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/structs"
@@ -22,14 +23,14 @@ func serveAssert(t *testing.T, s *server, socket string) *int {
 	s.Endpoints.Socket = socket
 	s.Endpoints.Name = "server-1"
 	served := 0
-	s.rpc.Close()
-	s.rpc = rpc.NewServer(hclog.NewNullLogger(), write(s.Endpoints, assertMethod, s.socketOnly, func(
+	s.RPC.Close()
+	s.RPC = rpc.NewServer(hclog.NewNullLogger(), endpoints.Write(s.Endpoints, assertMethod, s.SocketOnly, func(
 		context.Context, *assertRequest, *structs.Empty,
 	) (uint64, error) {
 		served++
 		return 1, nil
 	}))
-	t.Cleanup(s.rpc.Close)
+	t.Cleanup(s.RPC.Close)
 	return &served
 }
 
@@ -38,13 +39,13 @@ func TestSocketOnly_NeedsTheMarkOfTheContext(t *testing.T) {
 	served := serveAssert(t, s, "/run/berth.sock")
 	forged := &assertRequest{WriteOptions: structs.WriteOptions{Forwarded: true, AuthToken: "root"}}
 	for _, req := range []*assertRequest{{}, forged} {
-		_, err := rpc.Call(t.Context(), s.rpc, assertMethod, req)
+		_, err := rpc.Call(t.Context(), s.RPC, assertMethod, req)
 		wantSocket(t, err, "/run/berth.sock")
 	}
 	if *served != 0 {
 		t.Fatal("a request without the mark was served")
 	}
-	_, err := rpc.Call(opsocket.Mark(t.Context()), s.rpc, assertMethod, &assertRequest{})
+	_, err := rpc.Call(opsocket.Mark(t.Context()), s.RPC, assertMethod, &assertRequest{})
 	if err != nil || *served != 1 {
 		t.Errorf("with the mark: served %d times, error %v", *served, err)
 	}
@@ -57,7 +58,7 @@ func TestSocketOnly_DeniesEveryRemoteCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			served := serveAssert(t, s, "/run/berth.sock")
-			caller := remoteCaller(t, s.rpc, first)
+			caller := remoteCaller(t, s.RPC, first)
 			for _, forwarded := range []bool{false, true} {
 				req := &assertRequest{WriteOptions: structs.WriteOptions{Forwarded: forwarded}}
 				_, err := rpc.Call(opsocket.Mark(t.Context()), caller, assertMethod, req)
@@ -76,9 +77,9 @@ func TestSocketOnly_NamesTheSocketOfTheLeader(t *testing.T) {
 	p := newPair(t, gateRejecting(0), gateRejecting(0))
 	follower := serveAssert(t, p.follower, "/run/follower.sock")
 	served := serveAssert(t, p.leader, "/run/leader.sock")
-	p.addr = listen(t, p.leader.rpc)
-	p.follower.raft.leader = p.addr
-	_, err := rpc.Call(opsocket.Mark(t.Context()), p.follower.rpc, assertMethod, &assertRequest{})
+	p.addr = listen(t, p.leader.RPC)
+	p.follower.Raft.LeaderAddr = p.addr
+	_, err := rpc.Call(opsocket.Mark(t.Context()), p.follower.RPC, assertMethod, &assertRequest{})
 	wantSocket(t, err, "/run/leader.sock")
 	if len(p.answers) != 1 || *follower+*served != 0 {
 		t.Errorf("the leader was called %d times; served %d and %d", len(p.answers), *follower, *served)

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ func registration(priority int, token structs.Secret) *structs.JobRegisterReques
 
 func submitterServer(t *testing.T) (*server, *fakeConsul) {
 	s := newServer(t)
-	f := &fakeConsul{right: submitterToken}
+	f := &fakeConsul{Right: submitterToken}
 	s.Consul = f
 	return s, f
 }
@@ -53,14 +53,14 @@ func TestRegister_ChecksTheRightsOfTheSubmitter(t *testing.T) {
 	s, f := submitterServer(t)
 	rejected(s, structs.KindDenied, structs.JobRegister, registration(50, ""))
 	rejected(s, structs.KindDenied, structs.JobRegister, registration(50, "other"))
-	if s.raft.written() != 0 {
+	if s.Raft.Written() != 0 {
 		t.Error("a rejected registration is in the log")
 	}
 	must(s, structs.JobRegister, registration(50, submitterToken))
 	must(s, structs.JobRegister, registration(60, submitterToken))
 	want := []string{"t-api web", "t-api web", "t-api web", "t-api web"}
-	if !slices.Equal(f.checked, want) {
-		t.Errorf("checked the services %q, want %q", f.checked, want)
+	if !slices.Equal(f.Checked, want) {
+		t.Errorf("checked the services %q, want %q", f.Checked, want)
 	}
 	rejected(s, structs.KindDenied, structs.JobRevert, &structs.JobRevertRequest{JobID: "j"})
 	must(s, structs.JobRevert, &structs.JobRevertRequest{JobID: "j", ConsulToken: submitterToken})
@@ -75,8 +75,8 @@ func TestRegister_ChecksNoOtherRequests(t *testing.T) {
 	must(s, structs.JobPlan, &structs.JobPlanRequest{Job: consulJob(50)})
 	must(s, structs.JobRegister, registration(50, submitterToken))
 	must(s, structs.JobScale, &structs.JobScaleRequest{JobID: "j", Group: "g", Count: new(int64(3))})
-	if len(f.checked) != 1 {
-		t.Errorf("checked %q", f.checked)
+	if len(f.Checked) != 1 {
+		t.Errorf("checked %q", f.Checked)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestRegister_StoresNoToken(t *testing.T) {
 			if err := s.Store.Save(&saved); err != nil {
 				t.Fatal(err)
 			}
-			texts := []string{saved.String(), s.raft.log.String(), fmt.Sprintf("%+v %+v", resp, req.WithoutToken())}
+			texts := []string{saved.String(), s.Raft.Log.String(), fmt.Sprintf("%+v %+v", resp, req.WithoutToken())}
 			for _, text := range texts {
 				if strings.Contains(text, submitterToken) {
 					t.Error("the token is in the state, in the log or in a text")

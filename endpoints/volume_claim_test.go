@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"slices"
@@ -21,20 +21,20 @@ var releaseV = &structs.VolumeClaimReleaseRequest{
 func TestClaimRelease_KeepsTheClaimOfARunningAllocation(t *testing.T) {
 	s, _ := serverWithClaim(t)
 	wantText(t, rejected(s, structs.KindPrecondition, structs.VolumeClaimRelease, releaseV), "alloc stop a1")
-	if !s.claimed() {
+	if !s.Claimed() {
 		t.Error("the claim was released")
 	}
 }
 
 func TestClaimRelease_ReleasesOneClaimWithTheWordOfItsNode(t *testing.T) {
 	s, n := serverWithEndedClaim(t)
-	s.addAlloc("a2", "n1")
-	s.claim("v", "a2", "n1")
-	n.calls = nil
+	s.AddAlloc("a2", "n1")
+	s.Claim("v", "a2", "n1")
+	n.Calls = nil
 	got := must(s, structs.VolumeClaimRelease, releaseV)
-	if s.claimed() || got.Proof != structs.DetachLetGo ||
-		!slices.Equal(n.called(), []string{structs.ClientCSINodeDetach.Name}) {
-		t.Errorf("got %+v; claimed %t; called %v", got, s.claimed(), n.called())
+	if s.Claimed() || got.Proof != structs.DetachLetGo ||
+		!slices.Equal(n.Called(), []string{structs.ClientCSINodeDetach.Name}) {
+		t.Errorf("got %+v; claimed %t; called %v", got, s.Claimed(), n.Called())
 	}
 	if state.Claim(s.Store.Read(), "default", "v", "a2") == nil {
 		t.Error("the claim of another allocation was released")
@@ -44,23 +44,23 @@ func TestClaimRelease_ReleasesOneClaimWithTheWordOfItsNode(t *testing.T) {
 
 func TestClaimForce_IsOneClaimOverTheSocketAlone(t *testing.T) {
 	s, n := serverWithClaim(t)
-	s.addAlloc("a2", "n1")
-	s.claim("v", "a2", "n1")
-	s.setNodeDown("n1")
-	n.answer = func(string, any, any) error { return structs.Timeoutf("no answer") }
+	s.AddAlloc("a2", "n1")
+	s.Claim("v", "a2", "n1")
+	s.SetNodeDown("n1")
+	n.Answer = func(string, any, any) error { return structs.Timeoutf("no answer") }
 	s.Endpoints.Socket = "/run/berth.sock"
 	wantSocket(t, rejected(s, structs.KindDenied, structs.VolumeClaimForce, releaseV), "/run/berth.sock")
 	forged := *releaseV
 	forged.Force = true
 	rejected(s, structs.KindInvalid, structs.VolumeClaimRelease, &forged)
 	rejected(s, structs.KindUnavailable, structs.VolumeClaimRelease, releaseV)
-	if !s.claimed() {
+	if !s.Claimed() {
 		t.Fatal("the claim was released without the socket")
 	}
 
-	got, err := rpc.Call(opsocket.Mark(t.Context()), s.rpc, structs.VolumeClaimForce, releaseV)
-	if err != nil || s.claimed() || got.Proof != structs.DetachVouched {
-		t.Fatalf("over the socket: got %+v, error %v; claimed %t", got, err, s.claimed())
+	got, err := rpc.Call(opsocket.Mark(t.Context()), s.RPC, structs.VolumeClaimForce, releaseV)
+	if err != nil || s.Claimed() || got.Proof != structs.DetachVouched {
+		t.Fatalf("over the socket: got %+v, error %v; claimed %t", got, err, s.Claimed())
 	}
 	if state.Claim(s.Store.Read(), "default", "v", "a2") == nil {
 		t.Error("the claim of another allocation was released")
@@ -68,7 +68,7 @@ func TestClaimForce_IsOneClaimOverTheSocketAlone(t *testing.T) {
 	if a := state.Alloc(s.Store.Read(), "a1"); a.ClientStatus != structs.AllocLost {
 		t.Errorf("the allocation is %s", a.ClientStatus)
 	}
-	f := s.getVolume("v").Forced
+	f := s.GetVolume("v").Forced
 	if f == nil || f.By != "ann@desk" || f.Reason != "its power is off" ||
 		!strings.Contains(f.What, "claim of allocation a1 released") {
 		t.Errorf("got the record %+v", f)
@@ -77,19 +77,19 @@ func TestClaimForce_IsOneClaimOverTheSocketAlone(t *testing.T) {
 
 func TestClaimForce_NeedsAReason(t *testing.T) {
 	s, _ := serverWithClaim(t)
-	s.setNodeDown("n1")
-	_, err := rpc.Call(opsocket.Mark(t.Context()), s.rpc, structs.VolumeClaimForce,
+	s.SetNodeDown("n1")
+	_, err := rpc.Call(opsocket.Mark(t.Context()), s.RPC, structs.VolumeClaimForce,
 		&structs.VolumeClaimReleaseRequest{VolumeID: "v", AllocID: "a1"})
-	if !structs.IsKind(err, structs.KindInvalid) || !s.claimed() {
-		t.Errorf("got %v; claimed %t", err, s.claimed())
+	if !structs.IsKind(err, structs.KindInvalid) || !s.Claimed() {
+		t.Errorf("got %v; claimed %t", err, s.Claimed())
 	}
 }
 
 func TestClaimRelease_DryRunSaysWhatNothingProves(t *testing.T) {
 	s, n := serverWithClaim(t)
-	s.setNodeDown("n1")
-	n.answer = func(string, any, any) error { return structs.Timeoutf("no answer") }
-	before := s.raft.written()
+	s.SetNodeDown("n1")
+	n.Answer = func(string, any, any) error { return structs.Timeoutf("no answer") }
+	before := s.Raft.Written()
 	dry := *releaseV
 	dry.DryRun = true
 	plain := must(s, structs.VolumeClaimRelease, &dry)
@@ -103,7 +103,7 @@ func TestClaimRelease_DryRunSaysWhatNothingProves(t *testing.T) {
 		!strings.Contains(strings.Join(forced.Steps, "\n"), "allocation a1 counts as lost") {
 		t.Errorf("with force: got %+v", forced)
 	}
-	if s.raft.written() != before || !s.claimed() {
+	if s.Raft.Written() != before || !s.Claimed() {
 		t.Error("a dry run changed something")
 	}
 }
@@ -111,7 +111,7 @@ func TestClaimRelease_DryRunSaysWhatNothingProves(t *testing.T) {
 // serverWithQueue has the volume v with one writer at a time: a1 holds it, a2 and a3 wait.
 func serverWithQueue(t *testing.T) *server {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	v := testVolume("v")
 	v.ExternalID = "ext-v"
 	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{
@@ -120,7 +120,7 @@ func serverWithQueue(t *testing.T) *server {
 	}}
 	must(s, structs.CSIVolumeRegister, registerRequest(v))
 	for _, id := range []string{"a1", "a2", "a3"} {
-		s.addAlloc(id, "n1")
+		s.AddAlloc(id, "n1")
 		must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{
 			NodeID:   "n1",
 			SecretID: secretOf("n1"),
@@ -161,7 +161,7 @@ func TestClaimList_SaysWhatHoldsAClaimOrForWhatItWaits(t *testing.T) {
 		}
 	}
 
-	s.setNodeDown("n1")
+	s.SetNodeDown("n1")
 	rows = must(s, structs.VolumeClaimList, &structs.VolumeClaimListRequest{AllocID: "a1"}).Claims
 	if len(rows) != 1 || rows[0].Cause != structs.CauseNodeDown {
 		t.Errorf("on a node that is down: got %+v", rows)
@@ -213,7 +213,7 @@ func TestClaimList_BlocksUntilAClaimChanges(t *testing.T) {
 	go func() {
 		waiting := &structs.VolumeClaimListRequest{VolumeID: "v"}
 		waiting.MinIndex = index
-		resp, _ := rpc.Call(t.Context(), s.rpc, structs.VolumeClaimList, waiting)
+		resp, _ := rpc.Call(t.Context(), s.RPC, structs.VolumeClaimList, waiting)
 		answer <- resp
 	}()
 	must(s, structs.VolumeClaimRelease, releaseV)

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"strings"
@@ -14,10 +14,10 @@ func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 	config := quickSettings()
 	config.VolumeTimeout = config.HoldTimeout
 	s := newServer(t, config)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	v := s.addVolume("v").Copy()
-	s.claim("v", "a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	v := s.AddVolume("v").Copy()
+	s.Claim("v", "a1", "n1")
 	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		return &structs.CSIVolumeOutcome{
 			Op:              "expand",

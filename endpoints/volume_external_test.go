@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"fmt"
@@ -44,7 +44,7 @@ func (h *storageNode) answer(_ string, req, resp any) error {
 
 func (s *server) addStorageNode(node, zone string, ids ...string) *storageNode {
 	h := &storageNode{ids: ids}
-	s.addNode(node, zone).answer = h.answer
+	s.AddNode(node, zone).Answer = h.answer
 	return h
 }
 
@@ -99,9 +99,9 @@ func TestExternalVolumes_ComeInPagesOverEveryPlace(t *testing.T) {
 
 func TestExternalVolumes_ArePagedByTheirBytes(t *testing.T) {
 	s := newServer(t)
-	node := s.addNode("n1", "a")
+	node := s.AddNode("n1", "a")
 	asked := 0
-	node.answer = func(_ string, req, resp any) error {
+	node.Answer = func(_ string, req, resp any) error {
 		asked++
 		page := resp.(*structs.ClientCSIListResponse)
 		page.NextToken = strconv.Itoa(asked)
@@ -122,7 +122,7 @@ func TestExternalVolumes_ArePagedByTheirBytes(t *testing.T) {
 func TestExternalVolumes_ArePagedByTheirCalls(t *testing.T) {
 	s := newServer(t)
 	asked := 0
-	s.addNode("n1", "a").answer = func(_ string, req, resp any) error {
+	s.AddNode("n1", "a").Answer = func(_ string, req, resp any) error {
 		asked++
 		if asked < 2*structs.MaxExternalAsk {
 			resp.(*structs.ClientCSIListResponse).NextToken = strconv.Itoa(asked)
@@ -153,7 +153,7 @@ func TestExternalVolumes_RejectAnAnswerWithoutBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			s.addStorageNode("n1", "a", "a1")
-			s.addNode("n2", "b").answer = func(_ string, _, resp any) error {
+			s.AddNode("n2", "b").Answer = func(_ string, _, resp any) error {
 				*resp.(*structs.ClientCSIListResponse) = page
 				return nil
 			}

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"testing"
@@ -39,15 +39,15 @@ func (s *server) claimOf(volume, alloc, node string) *structs.CSIClaimGetRequest
 
 func TestVolumeRegister_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	s := newServer(t)
-	s.addRootKey("k1")
-	n := s.addNode("n1", "a")
+	s.AddRootKey("k1")
+	n := s.AddNode("n1", "a")
 	confirmed := ""
-	n.answer = func(_ string, req, _ any) error {
+	n.Answer = func(_ string, req, _ any) error {
 		confirmed = req.(*structs.ClientCSIValidateRequest).Secrets["password"]
 		return nil
 	}
-	s.addAlloc("a1", "n1")
-	s.addAlloc("a2", "n1")
+	s.AddAlloc("a1", "n1")
+	s.AddAlloc("a2", "n1")
 	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
 	require.Empty(t, resp.Warnings)
 	require.Nil(t, resp.Volumes[0].SealedSecrets)
@@ -56,13 +56,13 @@ func TestVolumeRegister_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	require.Equal(t, "k1", s.row("v").SealedSecrets.KeyID)
 
 	// Puts back the answer of a read.
-	got := s.getVolume("v").CSIVolume
+	got := s.GetVolume("v").CSIVolume
 	require.Nil(t, got.SealedSecrets)
 	must(s, structs.CSIVolumeRegister, registerRequest(&got))
 	require.Equal(t, canary, confirmed)
 
-	s.claim("v", "a1", "n1")
-	s.claim("v", "a2", "n1")
+	s.Claim("v", "a1", "n1")
+	s.Claim("v", "a2", "n1")
 	waiting := must(s, structs.CSIClaimGet, s.claimOf("v", "a1", "n1"))
 	require.False(t, waiting.Ready)
 	require.Nil(t, waiting.Volume.Secrets)
@@ -77,13 +77,13 @@ func TestVolumeRegister_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	a := state.Attachment(s.Store.Read(), "default", "v", "n1")
 	require.Equal(t, s.row("v").SealedSecrets, a.SealedSecrets)
 
-	require.NotContains(t, s.raft.log.String(), canary)
+	require.NotContains(t, s.Raft.Log.String(), canary)
 }
 
 func TestVolumeRegister_KeepsTheRowForEqualSecrets(t *testing.T) {
 	s := newServer(t)
-	s.addRootKey("k1")
-	s.addNode("n1", "a")
+	s.AddRootKey("k1")
+	s.AddNode("n1", "a")
 	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
 	before := s.row("v")
 	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
@@ -99,8 +99,8 @@ func TestVolumeRegister_KeepsTheRowForEqualSecrets(t *testing.T) {
 
 func TestVolumeRegister_DropsSealedSecretsOfAClient(t *testing.T) {
 	s := newServer(t)
-	s.addRootKey("k1")
-	s.addNode("n1", "a")
+	s.AddRootKey("k1")
+	s.AddNode("n1", "a")
 	given := sealedVolume("v")
 	given.Secrets = nil
 	given.SealedSecrets = &structs.Sealed{KeyID: "k1", Data: []byte("x")}
@@ -110,7 +110,7 @@ func TestVolumeRegister_DropsSealedSecretsOfAClient(t *testing.T) {
 
 func TestVolumeRegister_WarnsOfSecretsWithoutARootKey(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
 	require.Equal(t, sealing.Warning, resp.Warnings)
 	require.Equal(t, canary, s.row("v").Secrets["password"])
@@ -123,9 +123,9 @@ func TestVolumeRegister_WarnsOfSecretsWithoutARootKey(t *testing.T) {
 
 func TestVolumeRegister_StoresPlainSecretsBesideAnOlderServer(t *testing.T) {
 	s := newServer(t)
-	s.addRootKey("k1")
+	s.AddRootKey("k1")
 	s.Level = func() int { return volumesecrets.SealedLevel - 1 }
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	resp := must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
 	require.NotEmpty(t, resp.Warnings)
 	require.Equal(t, canary, s.row("v").Secrets["password"])
@@ -133,11 +133,11 @@ func TestVolumeRegister_StoresPlainSecretsBesideAnOlderServer(t *testing.T) {
 
 func TestClaimGet_WaitsForTheRootKeyOfTheSecrets(t *testing.T) {
 	s := newServer(t)
-	s.addRootKey("k1")
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddRootKey("k1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
-	s.claim("v", "a1", "n1")
+	s.Claim("v", "a1", "n1")
 	s.confirmAttach("v", "n1")
 	s.Keys.Remove("k1")
 	// The kind lets the node ask again.
@@ -147,9 +147,9 @@ func TestClaimGet_WaitsForTheRootKeyOfTheSecrets(t *testing.T) {
 
 func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	s := newServer(t)
-	s.addRootKey("k1")
+	s.AddRootKey("k1")
 	s.Settings.VolumeTimeout = time.Millisecond
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	must(s, structs.CSIVolumeRegister, registerRequest(sealedVolume("v")))
 	stored := s.row("v").SealedSecrets
 	rejected(s, structs.KindTimeout, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{
@@ -161,7 +161,7 @@ func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	opened, err := sealing.OpenVolume(s.Keys, row)
 	require.NoError(t, err)
 	require.Equal(t, structs.Secrets{"password": canary + "-2"}, opened.Secrets)
-	require.NotContains(t, s.raft.log.String(), canary)
+	require.NotContains(t, s.Raft.Log.String(), canary)
 
 	// A deletion that fails for good gives the volume its own secrets back.
 	mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
@@ -176,35 +176,35 @@ func TestVolumeDelete_SealsItsSecretsBeforeTheLog(t *testing.T) {
 
 // closeRootKey makes the server lead without its root key, as after the loss of the key-encryption key.
 func (s *server) closeRootKey(id string) {
-	s.addRootKey(id)
+	s.AddRootKey(id)
 	s.Keys.Remove(id)
 }
 
 // rejectsSecrets checks that a register, a create and a delete with secrets fail with a kind, and that
 // nothing of them enters the log.
 func (s *server) rejectsSecrets(kind structs.Kind, text string) {
-	s.t.Helper()
+	s.T.Helper()
 	s.Settings.VolumeTimeout = time.Millisecond // an accepted request waits for no plugin
 	withSecrets := structs.Secrets{"password": canary}
 	created := testVolume("new")
 	created.Secrets = withSecrets
-	before := s.raft.index
+	before := s.Raft.Index
 	for name, err := range map[string]error{
 		"register": rejected(s, kind, structs.CSIVolumeRegister, registerRequest(sealedVolume("v"))),
 		"create":   rejected(s, kind, structs.CSIVolumeCreate, registerRequest(created)),
 		"delete": rejected(s, kind, structs.CSIVolumeDelete,
 			&structs.CSIVolumeDeleteRequest{ID: "bare", Secrets: withSecrets}),
 	} {
-		require.ErrorContains(s.t, err, text, name)
+		require.ErrorContains(s.T, err, text, name)
 	}
-	require.Equal(s.t, before, s.raft.index)
-	require.NotContains(s.t, s.raft.log.String(), canary)
+	require.Equal(s.T, before, s.Raft.Index)
+	require.NotContains(s.T, s.Raft.Log.String(), canary)
 }
 
 func TestVolumeSecrets_WaitForTheRootKeyOfTheLeader(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("bare")
+	s.AddNode("n1", "a")
+	s.AddVolume("bare")
 	s.closeRootKey("k1")
 	s.rejectsSecrets(structs.KindUnavailable, "root key k1")
 
@@ -215,8 +215,8 @@ func TestVolumeSecrets_WaitForTheRootKeyOfTheLeader(t *testing.T) {
 
 func TestVolumeSecrets_NeedARootKeyWhereTLSIsRequired(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("bare")
+	s.AddNode("n1", "a")
+	s.AddVolume("bare")
 	s.Roles = true
 	s.rejectsSecrets(structs.KindPrecondition, "berth operator root keyring init")
 }

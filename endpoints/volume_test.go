@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/endpoints"
 	"berth/fsm"
 	"berth/internal/codec"
 	"berth/rpc"
@@ -15,7 +16,7 @@ import (
 
 // confirmAttach records that a volume is attached to a node.
 func (s *server) confirmAttach(volume, node string) {
-	s.t.Helper()
+	s.T.Helper()
 	mustPropose(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:       volume,
 		NodeID:         node,
@@ -26,12 +27,12 @@ func (s *server) confirmAttach(volume, node string) {
 
 func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "a")
-	s.addAlloc("a1", "n1")
-	s.addAlloc("a2", "n2")
-	put := s.addVolume("v")
-	s.claim("v", "a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddNode("n2", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddAlloc("a2", "n2")
+	put := s.AddVolume("v")
+	s.Claim("v", "a1", "n1")
 	s.confirmAttach("v", "n1")
 	before, _ := codec.Encode(state.Volume(s.Store.Read(), "default", "v"))
 
@@ -47,7 +48,7 @@ func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 			t.Errorf("%s carries secrets", name)
 		}
 	}
-	got := s.getVolume("v")
+	got := s.GetVolume("v")
 	if !slices.Equal(got.MountOptions.MountFlags, []string{"[REDACTED]"}) || got.MountOptions.FSType != "ext4" {
 		t.Errorf("got mount options %+v, want redacted flags and ext4", got.MountOptions)
 	}
@@ -78,9 +79,9 @@ func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 
 func TestVolumePut_TakesEditedAnswer(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("v")
-	got := s.getVolume("v").CSIVolume
+	s.AddNode("n1", "a")
+	s.AddVolume("v")
+	got := s.GetVolume("v").CSIVolume
 	must(s, structs.CSIVolumeRegister, registerRequest(&got))
 	row := state.Volume(s.Store.Read(), "default", "v")
 	if row.Secrets["password"] != "hunter2" ||
@@ -98,8 +99,8 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 	v.ExternalID = "ext-v"
 	register := registerRequest(v)
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, register) // no node runs the plugin
-	n := s.addNode("n1", "a")
-	n.answer = func(_ string, req, _ any) error {
+	n := s.AddNode("n1", "a")
+	n.Answer = func(_ string, req, _ any) error {
 		r := req.(*structs.ClientCSIValidateRequest)
 		if r.ExternalID != "ext-v" || r.Secrets["password"] != "hunter2" || len(r.Capabilities) != 1 {
 			t.Errorf("got request %+v", r)
@@ -110,7 +111,7 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 	if state.Volume(s.Store.Read(), "default", "v") != nil {
 		t.Error("a volume that the plugin does not confirm was registered")
 	}
-	n.answer = nil
+	n.Answer = nil
 	must(s, structs.CSIVolumeRegister, register)
 }
 
@@ -118,7 +119,7 @@ func TestVolumeRegister_CallsTheControllerOfTheNode(t *testing.T) {
 	s := newServer(t)
 	asked := map[string]bool{}
 	for _, id := range []string{"n1", "n2", "n3"} {
-		s.addNode(id, id).answer = func(string, any, any) error {
+		s.AddNode(id, id).Answer = func(string, any, any) error {
 			asked[id] = true
 			if id == "n2" {
 				return nil
@@ -126,7 +127,7 @@ func TestVolumeRegister_CallsTheControllerOfTheNode(t *testing.T) {
 			return structs.Errorf(structs.KindNotFound, "no such volume here")
 		}
 	}
-	s.addVolume("v")
+	s.AddVolume("v")
 	if !asked["n2"] {
 		t.Errorf("called %v, want n2 among them", asked)
 	}
@@ -134,7 +135,7 @@ func TestVolumeRegister_CallsTheControllerOfTheNode(t *testing.T) {
 
 func TestVolumePut_RejectsBadVolumes(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	external := func(v *structs.CSIVolume) *structs.CSIVolume {
 		v.ExternalID = "x"
 		return v
@@ -169,7 +170,7 @@ func TestVolumePut_RejectsBadVolumes(t *testing.T) {
 			}}, structs.KindPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := rpc.Call(t.Context(), s.rpc, c.method, &structs.CSIVolumeRegisterRequest{Volumes: c.given})
+			_, err := rpc.Call(t.Context(), s.RPC, c.method, &structs.CSIVolumeRegisterRequest{Volumes: c.given})
 			if structs.KindOf(err) != c.kind {
 				t.Errorf("got %v, want %s", err, c.kind)
 			}
@@ -188,8 +189,8 @@ func (s *server) runLeader(outcome func(v *structs.CSIVolume) *structs.CSIVolume
 			for v := range state.UnsettledVolumes(tx) {
 				o := outcome(v)
 				o.ID = v.ID
-				if _, err := fsm.Propose(ctx, s.raft, fsm.VolumeOutcome, o); err != nil {
-					s.t.Error(err)
+				if _, err := fsm.Propose(ctx, s.Raft, fsm.VolumeOutcome, o); err != nil {
+					s.T.Error(err)
 				}
 			}
 			_ = s.Store.Wait(ctx, tx)
@@ -212,7 +213,7 @@ func created(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 
 func TestDuty_F2_CreateRecordsTheNameAndWaitsForTheVolume(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	var names []string
 	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		names = append(names, v.Name)
@@ -239,7 +240,7 @@ func TestDuty_F2_CreateRecordsTheNameAndWaitsForTheVolume(t *testing.T) {
 
 func TestVolumeCreate_ConcurrentRequestsCreateOnce(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	names := map[string]bool{}
 	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		names[v.Name] = true
@@ -248,7 +249,7 @@ func TestVolumeCreate_ConcurrentRequestsCreateOnce(t *testing.T) {
 	answers := make(chan error)
 	for range 16 {
 		go func() {
-			_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeCreate,
+			_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate,
 				registerRequest(testVolume("v")))
 			answers <- err
 		}()
@@ -266,11 +267,11 @@ func TestVolumeCreate_ConcurrentRequestsCreateOnce(t *testing.T) {
 
 func TestDuty_B6_GeneratedNamesArePlainAndShort(t *testing.T) {
 	for _, id := range []string{"v", "a\x01b\u007f", strings.Repeat("ü", 200), ""} {
-		name := volumeName(id)
+		name := endpoints.VolumeName(id)
 		if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r >= 0x7f }) {
 			t.Errorf("%q: %q", id, name)
 		}
-		if name == volumeName(id) {
+		if name == endpoints.VolumeName(id) {
 			t.Errorf("%q: the name is not unique", id)
 		}
 	}
@@ -278,7 +279,7 @@ func TestDuty_B6_GeneratedNamesArePlainAndShort(t *testing.T) {
 
 func TestVolumeCreate_ReturnsErrorOfPlugin(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		return &structs.CSIVolumeOutcome{
 			Op:    "create",
@@ -307,7 +308,7 @@ func TestVolumeCreate_TimeoutNamesReason(t *testing.T) {
 	config := quickSettings()
 	config.VolumeTimeout = config.HoldTimeout
 	s := newServer(t, config)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	create := registerRequest(testVolume("v"))
 	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, create)
 	mustPropose(s, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{
@@ -320,7 +321,7 @@ func TestVolumeCreate_TimeoutNamesReason(t *testing.T) {
 
 func TestVolumeCreate_Expands(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	rejection := (*structs.OperationError)(nil)
 	stop := s.runLeader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
 		if v.State == structs.VolumeCreating {
@@ -349,10 +350,10 @@ func TestVolumeCreate_Expands(t *testing.T) {
 
 func TestVolumeDelete_WaitsUntilGone(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	s.addVolume("v")
-	s.claim("v", "a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
+	s.Claim("v", "a1", "n1")
 	remove := &structs.CSIVolumeDeleteRequest{ID: "v"}
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, remove) // in use
 	release := &structs.CSIVolumeUnpublishRequest{
@@ -386,7 +387,7 @@ func TestVolumeDelete_WaitsUntilGone(t *testing.T) {
 
 func TestVolumePut_RejectsRedactedFlags(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	v := testVolume("v")
 	v.MountOptions.MountFlags = []string{"[REDACTED]"}
 	rejected(s, structs.KindInvalid, structs.CSIVolumeCreate, registerRequest(v))
@@ -415,7 +416,7 @@ func TestVolumeCreate_RejectsIncapablePlugin(t *testing.T) {
 	})
 	create := registerRequest(testVolume("new"))
 	wantText(t, rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, create), "has no controller")
-	s.addVolume("v") // there is no controller to validate it
+	s.AddVolume("v") // there is no controller to validate it
 	err := rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete,
 		&structs.CSIVolumeDeleteRequest{ID: "v"})
 	wantText(t, err, "deregister it")
@@ -440,8 +441,8 @@ func TestVolumeCreate_RejectsIncapablePlugin(t *testing.T) {
 			Status:   structs.NodeReady,
 		},
 	})
-	s.Nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
-	v := s.addVolume("v")
+	s.Nodes.Bind("n2", &fakeNode{Ended: make(chan struct{})})
+	v := s.AddVolume("v")
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate, create)
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeExternal,
@@ -454,7 +455,7 @@ func TestVolumeRegister_RejectsVolumeInCreation(t *testing.T) {
 	config := quickSettings()
 	config.VolumeTimeout = config.HoldTimeout
 	s := newServer(t, config)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, registerRequest(testVolume("v")))
 	v := testVolume("v")
 	v.ExternalID = "x"

@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"fmt"
@@ -20,14 +20,14 @@ func existingVolume(id string) *structs.CSIVolume {
 }
 
 func register(s *server, volumes ...*structs.CSIVolume) error {
-	_, err := rpc.Call(s.t.Context(), s.rpc, structs.CSIVolumeRegister,
+	_, err := rpc.Call(s.T.Context(), s.RPC, structs.CSIVolumeRegister,
 		&structs.CSIVolumeRegisterRequest{Volumes: volumes})
 	return err
 }
 
 func TestVolumePut_BoundsTheVolumesOfARequest(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
+	s.AddNode("n1", "a")
 	var volumes []*structs.CSIVolume
 	for n := range structs.MaxVolumePuts + 1 {
 		volumes = append(volumes, existingVolume(fmt.Sprint("v", n)))
@@ -50,10 +50,10 @@ func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if n := held.arrived(); n != volumes {
+		if n := held.Arrived(); n != volumes {
 			t.Errorf("%d entries are in flight for %d volumes", n, volumes)
 		}
-		close(held.free)
+		close(held.Free)
 		all.Wait()
 	})
 }
@@ -78,12 +78,12 @@ func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 				t.Errorf("one in the queue: %v after %s", err, time.Since(begin))
 			}
 		}
-		close(held.free)
+		close(held.Free)
 		if err := <-answers; err != nil {
 			t.Errorf("the first: %v", err)
 		}
-		if held.arrived() != 1 {
-			t.Errorf("%d entries were proposed, want 1", held.arrived())
+		if held.Arrived() != 1 {
+			t.Errorf("%d entries were proposed, want 1", held.Arrived())
 		}
 		if err := register(s, existingVolume("v")); err != nil {
 			t.Errorf("after the others: %v", err)
@@ -103,10 +103,10 @@ func TestVolumeRegister_RejectsSecondVolumeOfExternalID(t *testing.T) {
 			go func() { answers <- register(s, v) }()
 		}
 		synctest.Wait()
-		if held.arrived() != cap(answers) {
-			t.Fatalf("%d entries are in flight, want %d", held.arrived(), cap(answers))
+		if held.Arrived() != cap(answers) {
+			t.Fatalf("%d entries are in flight, want %d", held.Arrived(), cap(answers))
 		}
-		close(held.free)
+		close(held.Free)
 		good := 0
 		for range cap(answers) {
 			if err := <-answers; err == nil {

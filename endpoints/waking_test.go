@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"bytes"
@@ -30,8 +30,8 @@ type watchers struct {
 }
 
 func newWatchers(s *server) (*watchers, func()) {
-	s.t.Helper()
-	ctx, cancel := context.WithCancel(s.t.Context())
+	s.T.Helper()
+	ctx, cancel := context.WithCancel(s.T.Context())
 	w := &watchers{
 		server:   s,
 		answered: map[string]int{},
@@ -39,7 +39,7 @@ func newWatchers(s *server) (*watchers, func()) {
 	}
 	config := &metrics.Config{FilterDefault: true}
 	if _, err := metrics.NewGlobal(config, &w.wakes); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return w, func() {
 		cancel()
@@ -65,7 +65,7 @@ func (w *wakes) IncrCounterWithLabels(key []string, _ float32, _ []metrics.Label
 func repeatQuery[Req, Resp any](w *watchers, name string, m structs.Method[Req, Resp], req Req) {
 	w.wg.Go(func() {
 		for {
-			resp, err := rpc.Call(w.ctx, w.rpc, m, &req)
+			resp, err := rpc.Call(w.ctx, w.RPC, m, &req)
 			if err != nil {
 				return
 			}
@@ -100,17 +100,17 @@ func (w *watchers) after(change func()) (answered map[string]int, reruns uint64)
 // expect fails the test unless a change answers exactly the named queries, each once, with at most a number
 // of reads that run again.
 func (w *watchers) expect(what string, most uint64, change func(), names ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	got, reruns := w.after(change)
 	want := map[string]int{}
 	for _, n := range names {
 		want[n] = 1
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		w.t.Errorf("%s: answered %v, want %v", what, got, want)
+		w.T.Errorf("%s: answered %v, want %v", what, got, want)
 	}
 	if reruns > most {
-		w.t.Errorf("%s: %d reads ran again, want at most %d", what, reruns, most)
+		w.T.Errorf("%s: %d reads ran again, want at most %d", what, reruns, most)
 	}
 }
 
@@ -124,12 +124,12 @@ func populate(w *watchers) {
 		alloc := fmt.Sprintf("a%03d", i)
 		volume := fmt.Sprintf("v%03d", i)
 		must(w.server, structs.NodeRegister, testRegistration(node))
-		w.addAlloc(alloc, node)
+		w.AddAlloc(alloc, node)
 		v := testVolume(volume)
 		v.ExternalID, v.State = "ext-"+volume, structs.VolumeReady
 		v.Namespace = "default"
 		mustPropose(w.server, fsm.VolumePut, registerRequest(v))
-		w.claim(volume, alloc, node)
+		w.Claim(volume, alloc, node)
 	}
 	for i := range watched {
 		node := fmt.Sprintf("n%03d", i)
@@ -159,8 +159,8 @@ func TestBlockingQuery_WakesForRowsRead(t *testing.T) {
 		defer stop()
 		populate(w)
 		w.expect("nothing", 0, func() {})
-		w.expect("an allocation is placed", 3, func() { w.addAlloc("b007", "n007") }, "allocs n007")
-		w.expect("a claim", 2, func() { w.claim("v007", "b007", "n007") }, "volume v007")
+		w.expect("an allocation is placed", 3, func() { w.AddAlloc("b007", "n007") }, "allocs n007")
+		w.expect("a claim", 2, func() { w.Claim("v007", "b007", "n007") }, "volume v007")
 		w.expect("another volume without claims", 2, func() {
 			v := readyVolume("w")
 			mustPropose(w.server, fsm.VolumePut, registerRequest(v))
@@ -187,11 +187,11 @@ func TestBlockingQuery_WakesForRowsRead(t *testing.T) {
 func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		s.addNode("n1", "a")
-		s.addVolume("v")
-		s.addVolume("w")
-		s.addAllocs("a", "n1", 3)
-		s.claim("v", "a00000", "n1")
+		s.AddNode("n1", "a")
+		s.AddVolume("v")
+		s.AddVolume("w")
+		s.AddAllocs("a", "n1", 3)
+		s.Claim("v", "a00000", "n1")
 		ask := structs.CSIVolumeGetRequest{
 			ID: "v",
 			QueryOptions: structs.QueryOptions{
@@ -208,11 +208,11 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 		if took() != 0 {
 			t.Error("the first answer does not come at once")
 		}
-		s.claim("w", "a00001", "n1")
+		s.Claim("w", "a00001", "n1")
 		if got := took(); got != time.Minute {
 			t.Errorf("a claim on another volume answers after %s, want %s", got, time.Minute)
 		}
-		s.claim("w", "a00002", "n1")
+		s.Claim("w", "a00002", "n1")
 		if got := took(); got != time.Minute {
 			t.Errorf("a second claim on it answers after %s, want %s", got, time.Minute)
 		}
@@ -237,7 +237,7 @@ func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 		}
 		start := time.Now()
 		rejected(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
-		s.claim("v", "a00000", "n1")
+		s.Claim("v", "a00000", "n1")
 		rejected(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
 		if got := time.Since(start); got != 2*time.Minute {
 			t.Errorf("two queries for a missing row took %s, want %s", got, 2*time.Minute)
@@ -257,7 +257,7 @@ func TestClaimGet_ReleaseWakesOneNode(t *testing.T) {
 		for i := range waiting {
 			node := fmt.Sprintf("n%03d", i)
 			must(s, structs.NodeRegister, testRegistration(node))
-			allocs = append(allocs, s.addAllocs(fmt.Sprintf("a%03d-", i), node, 1)[0])
+			allocs = append(allocs, s.AddAllocs(fmt.Sprintf("a%03d-", i), node, 1)[0])
 		}
 		claim := func(i int) *structs.CSIClaim {
 			node := fmt.Sprintf("n%03d", i)
@@ -391,8 +391,8 @@ func TestBlockingQuery_WaitsWithoutRows(t *testing.T) {
 			volume := fmt.Sprintf("v%03d", 6*i)
 			alloc := fmt.Sprintf("a%03d", i)
 			// One, and the neighbour from which its key branches off.
-			w.expect("the first allocation of a node", 2, func() { s.addAlloc(alloc, node) }, "allocs "+node)
-			w.expect("the first claim of a volume", 2, func() { s.claim(volume, alloc, node) }, "volume "+volume)
+			w.expect("the first allocation of a node", 2, func() { s.AddAlloc(alloc, node) }, "allocs "+node)
+			w.expect("the first claim of a volume", 2, func() { s.Claim(volume, alloc, node) }, "volume "+volume)
 		}
 	})
 }
@@ -402,14 +402,14 @@ func TestBlockingQuery_WaitsWithoutRows(t *testing.T) {
 func TestBlockingQuery_RestoreWakesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		s.addNode("n1", "a")
-		s.addVolume("v")
+		s.AddNode("n1", "a")
+		s.AddVolume("v")
 		var saved bytes.Buffer
 		if err := s.Store.Read().Save(&saved); err != nil {
 			t.Fatal(err)
 		}
-		s.addVolume("w")
-		s.addAllocs("a", "n1", 1)
+		s.AddVolume("w")
+		s.AddAllocs("a", "n1", 1)
 		w, stop := newWatchers(s)
 		defer stop()
 		type answer struct {
@@ -421,7 +421,7 @@ func TestBlockingQuery_RestoreWakesAll(t *testing.T) {
 		for _, prefix := range []string{"w", "v"} {
 			w.wg.Go(func() {
 				start := time.Now()
-				resp, err := rpc.Call(w.ctx, s.rpc, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
+				resp, err := rpc.Call(w.ctx, s.RPC, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
 					QueryOptions: structs.QueryOptions{
 						MinIndex: s.Store.Index(),
 						MaxWait:  time.Minute,

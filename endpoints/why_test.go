@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"encoding/json"
@@ -17,12 +17,12 @@ import (
 // TestWhy_IsTheSameTextOverHTTP: an answer has its reasons as a tree and as the text of the command line.
 func TestWhy_IsTheSameTextOverHTTP(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
-	s.addVolume("v")
-	s.claim("v", "a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
+	s.Claim("v", "a1", "n1")
 	handler := api.NewHandler(api.Config{
-		Caller:       s.rpc,
+		Caller:       s.RPC,
 		Agent:        &apitest.Agent{},
 		Logger:       hclog.NewNullLogger(),
 		AllowedHosts: []string{"example.com"},
@@ -54,8 +54,8 @@ func TestWhy_IsTheSameTextOverHTTP(t *testing.T) {
 // A purged job has no row, and its allocations may still end. Why tells what they wait for until then.
 func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
 	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addAlloc("a1", "n1")
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-a1", Purge: true})
 	rejected(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "job-a1"})
 	why := must(s, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
@@ -67,7 +67,7 @@ func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
 			t.Errorf("it waits: %t, for\n%s\nwant %q in it", why.Waits, why.Text, want)
 		}
 	}
-	s.endAlloc("a1", "n1")
+	s.EndAlloc("a1", "n1")
 	rejected(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
 }
 

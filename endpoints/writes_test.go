@@ -1,4 +1,4 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints"
 	"berth/endpoints/core"
 	"berth/internal/level"
 	"berth/rpc"
@@ -62,9 +63,9 @@ type loaded struct {
 
 func newLoaded(t *testing.T, writes, queue int) *loaded {
 	l := &loaded{server: newServer(t)}
-	l.addNode("n1", "a")
+	l.AddNode("n1", "a")
 	l.paced = &pacedRaft{
-		fakeRaft: l.raft,
+		fakeRaft: l.Raft,
 		slot:     make(chan struct{}, 1),
 		each:     time.Millisecond,
 	}
@@ -74,19 +75,19 @@ func newLoaded(t *testing.T, writes, queue int) *loaded {
 	d := core.Deps{
 		Store:  l.Store,
 		Raft:   l.paced,
-		Leases: l.leases,
+		Leases: l.Leases,
 		Logger: hclog.NewNullLogger(),
 		Level:  func() int { return level.Now },
 	}
-	l.Endpoints = NewWith(d, c)
-	l.rpc = rpc.NewServer(hclog.NewNullLogger(), l.List()...)
-	t.Cleanup(l.rpc.Close)
+	l.Endpoints = endpoints.NewWith(d, c)
+	l.RPC = rpc.NewServer(hclog.NewNullLogger(), l.List()...)
+	t.Cleanup(l.RPC.Close)
 	return l
 }
 
 func (l *loaded) write(t *testing.T) error {
 	start := time.Now()
-	_, err := rpc.Call(t.Context(), l.rpc, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+	_, err := rpc.Call(t.Context(), l.RPC, structs.NodeEligibility, &structs.NodeEligibilityRequest{
 		NodeID:      "n1",
 		Eligibility: structs.NodeEligible,
 	})

@@ -1,4 +1,4 @@
-package endpoints
+package endpointstest
 
 import (
 	"bytes"
@@ -11,16 +11,17 @@ import (
 	"berth/structs"
 )
 
-func secretOf(node string) string { return node + "-secret" }
+// SecretOf returns the secret of a node.
+func SecretOf(node string) string { return node + "-secret" }
 
-// addNode registers a ready node that runs both halves of the plugin "pl" in the zone.
-func (s *server) addNode(id, zone string) *fakeNode {
-	s.t.Helper()
+// AddNode registers a ready node that runs both halves of the plugin "pl" in the zone.
+func (s *Server) AddNode(id, zone string) *FakeNode {
+	s.T.Helper()
 	topology := &structs.CSITopology{Segments: map[string]string{"zone": zone}}
-	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+	Must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
 		Node: &structs.Node{
 			ID:       id,
-			SecretID: secretOf(id),
+			SecretID: SecretOf(id),
 			Name:     "name-" + id,
 			Status:   structs.NodeReady,
 			NodeResources: &structs.NodeResources{
@@ -59,13 +60,13 @@ func (s *server) addNode(id, zone string) *fakeNode {
 			},
 		},
 	})
-	n := &fakeNode{done: make(chan struct{})}
+	n := &FakeNode{Ended: make(chan struct{})}
 	s.Nodes.Bind(id, n)
 	return n
 }
 
-// testRegistration returns a new registration of a node with both halves of the plugin "pl".
-func testRegistration(id string) *structs.NodeRegisterRequest {
+// Registration returns a new registration of a node with both halves of the plugin "pl".
+func Registration(id string) *structs.NodeRegisterRequest {
 	info := structs.CSIInfo{
 		PluginID:                 "pl",
 		Healthy:                  true,
@@ -87,7 +88,7 @@ func testRegistration(id string) *structs.NodeRegisterRequest {
 	return &structs.NodeRegisterRequest{
 		Node: &structs.Node{
 			ID:         id,
-			SecretID:   secretOf(id),
+			SecretID:   SecretOf(id),
 			Name:       "name-" + id,
 			Status:     structs.NodeReady,
 			Attributes: map[string]string{"kernel.name": "linux", "unique.hostname": id},
@@ -105,26 +106,28 @@ func testRegistration(id string) *structs.NodeRegisterRequest {
 	}
 }
 
-func (s *server) setNodeDown(node string) {
-	mustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: structs.NodeDown})
+// SetNodeDown records that a node is down.
+func (s *Server) SetNodeDown(node string) {
+	MustPropose(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: structs.NodeDown})
 }
 
-func (s *server) addNamespace(name string) {
-	s.t.Helper()
-	must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{
+// AddNamespace defines a namespace.
+func (s *Server) AddNamespace(name string) {
+	s.T.Helper()
+	Must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{
 		Definition: &structs.Namespace{Name: name},
 	})
 }
 
-// addRootKey gives the server a root key.
-func (s *server) addRootKey(id string) {
-	s.t.Helper()
-	mustPropose(s, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+// AddRootKey gives the server a root key.
+func (s *Server) AddRootKey(id string) {
+	s.T.Helper()
+	MustPropose(s, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
 		KeyID:   id,
 		Wrapped: []byte("wrapped"),
 		KEK:     "kek",
 		Digest:  []byte(id),
 	})
-	require.NoError(s.t, s.Keys.Add(id, bytes.Repeat([]byte{byte(len(id))}, keyring.KeySize)))
-	require.NoError(s.t, s.Keys.Use(id))
+	require.NoError(s.T, s.Keys.Add(id, bytes.Repeat([]byte{byte(len(id))}, keyring.KeySize)))
+	require.NoError(s.T, s.Keys.Use(id))
 }

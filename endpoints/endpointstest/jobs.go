@@ -1,4 +1,4 @@
-package endpoints
+package endpointstest
 
 import (
 	"time"
@@ -6,7 +6,8 @@ import (
 	"berth/structs"
 )
 
-func testJob(id string) *structs.Job {
+// Job returns a job of one group, which uses the volume v.
+func Job(id string) *structs.Job {
 	return &structs.Job{
 		ID: id,
 		TaskGroups: []*structs.TaskGroup{{
@@ -25,15 +26,15 @@ func testJob(id string) *structs.Job {
 	}
 }
 
-// runsPlugin makes a group run the plugin of the volumes.
-func runsPlugin(kind string) func(*structs.TaskGroup) {
+// RunsPlugin makes a group run the plugin of the volumes.
+func RunsPlugin(kind string) func(*structs.TaskGroup) {
 	return func(g *structs.TaskGroup) {
 		g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "pl", Type: kind}
 	}
 }
 
-// filledService returns a service with all fields, for the fields of a job.
-func filledService(name, task string, check *structs.ServiceCheck) *structs.Service {
+// FilledService returns a service with all fields, for the fields of a job.
+func FilledService(name, task string, check *structs.ServiceCheck) *structs.Service {
 	meta := func() map[string]string { return map[string]string{"k": "v"} }
 	check.Interval = time.Second
 	check.Timeout = time.Second
@@ -56,7 +57,8 @@ func filledRestart() *structs.CheckRestart {
 	return &structs.CheckRestart{Limit: 1, Grace: new(time.Second)}
 }
 
-func httpCheck() *structs.ServiceCheck {
+// HTTPCheck returns a check with a path and a header.
+func HTTPCheck() *structs.ServiceCheck {
 	return &structs.ServiceCheck{
 		Type:   structs.CheckHTTP,
 		Path:   "/",
@@ -64,7 +66,8 @@ func httpCheck() *structs.ServiceCheck {
 	}
 }
 
-func scriptCheck(task string) *structs.ServiceCheck {
+// ScriptCheck returns a check that runs a program in a task.
+func ScriptCheck(task string) *structs.ServiceCheck {
 	return &structs.ServiceCheck{
 		Type:     structs.CheckScript,
 		Command:  "/bin/true",

@@ -1,4 +1,4 @@
-package endpoints
+package endpointstest
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"berth/structs"
 )
 
-// addAlloc places an allocation of a new job on the node.
-func (s *server) addAlloc(id, node string, edits ...func(*structs.TaskGroup)) {
-	s.t.Helper()
+// AddAlloc places an allocation of a new job on the node.
+func (s *Server) AddAlloc(id, node string, edits ...func(*structs.TaskGroup)) {
+	s.T.Helper()
 	job := &structs.Job{
 		ID:        "job-" + id,
 		Namespace: "default",
@@ -25,11 +25,11 @@ func (s *server) addAlloc(id, node string, edits ...func(*structs.TaskGroup)) {
 	for _, edit := range edits {
 		edit(job.TaskGroups[0])
 	}
-	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(s.Store.Read(), "default", job.ID)
-	e := evalOf(stored, structs.TriggerJobRegister, 1)
+	e := EvalOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
+	MustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           e,
 		JobModifyIndex: stored.JobModifyIndex,
 		Place: []*structs.Allocation{
@@ -43,13 +43,13 @@ func (s *server) addAlloc(id, node string, edits ...func(*structs.TaskGroup)) {
 			}},
 	})
 	if state.Alloc(s.Store.Read(), id) == nil {
-		s.t.Fatalf("allocation %s was not placed: %s", id, state.Eval(s.Store.Read(), e.ID).StatusDescription)
+		s.T.Fatalf("allocation %s was not placed: %s", id, state.Eval(s.Store.Read(), e.ID).StatusDescription)
 	}
 }
 
-// addAllocs places n allocations on the node with one plan.
-func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
-	s.t.Helper()
+// AddAllocs places n allocations on the node with one plan.
+func (s *Server) AddAllocs(prefix, node string, n int) (ids []string) {
+	s.T.Helper()
 	job := &structs.Job{
 		ID:        "job-" + prefix,
 		Namespace: "default",
@@ -61,9 +61,9 @@ func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
 				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
 			}},
 	}
-	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	MustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(s.Store.Read(), "default", job.ID)
-	e := evalOf(stored, structs.TriggerJobRegister, 1)
+	e := EvalOf(stored, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
 	plan := &structs.Plan{Eval: e, JobModifyIndex: stored.JobModifyIndex}
 	for i := range n {
@@ -78,30 +78,31 @@ func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
 			NodeID:    node,
 		})
 	}
-	mustPropose(s, fsm.PlanApply, plan)
+	MustPropose(s, fsm.PlanApply, plan)
 	if state.Alloc(s.Store.Read(), ids[n-1]) == nil {
-		s.t.Fatalf("%d allocations were not placed: %s", n, state.Eval(s.Store.Read(), e.ID).StatusDescription)
+		s.T.Fatalf("%d allocations were not placed: %s", n, state.Eval(s.Store.Read(), e.ID).StatusDescription)
 	}
 	return ids
 }
 
-func (s *server) endAlloc(id, node string) {
-	s.t.Helper()
-	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
+// EndAlloc reports that an allocation is complete.
+func (s *Server) EndAlloc(id, node string) {
+	s.T.Helper()
+	Must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 		NodeID:   node,
-		SecretID: secretOf(node),
+		SecretID: SecretOf(node),
 		Allocs:   []*structs.AllocClientUpdate{{ID: id, ClientStatus: structs.AllocComplete}},
 	})
 }
 
-// loseAlloc gives an allocation up, as the scheduler does when its node is down.
-func (s *server) loseAlloc(id string) {
-	s.t.Helper()
+// LoseAlloc gives an allocation up, as the scheduler does when its node is down.
+func (s *Server) LoseAlloc(id string) {
+	s.T.Helper()
 	a := state.Alloc(s.Store.Read(), id)
 	job := state.Job(s.Store.Read(), a.Namespace, a.JobID)
-	e := evalOf(job, structs.TriggerNodeUpdate, 1)
+	e := EvalOf(job, structs.TriggerNodeUpdate, 1)
 	e.Status = structs.EvalComplete
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
+	MustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           e,
 		JobModifyIndex: job.JobModifyIndex,
 		Stop: []*structs.PlanStop{{
@@ -112,17 +113,18 @@ func (s *server) loseAlloc(id string) {
 	})
 }
 
-// replace places a successor of an allocation on a node.
-func (s *server) replace(old, id, node string) { s.replaceAs(old, id, node, 0) }
+// Replace places a successor of an allocation on a node.
+func (s *Server) Replace(old, id, node string) { s.ReplaceAs(old, id, node, 0) }
 
-func (s *server) replaceAs(old, id, node string, version uint64) {
-	s.t.Helper()
+// ReplaceAs is Replace with a version of the job.
+func (s *Server) ReplaceAs(old, id, node string, version uint64) {
+	s.T.Helper()
 	tx := s.Store.Read()
 	row := state.Alloc(tx, old)
 	job := state.Job(tx, "default", row.JobID)
-	e := evalOf(job, structs.TriggerJobRegister, 1)
+	e := EvalOf(job, structs.TriggerJobRegister, 1)
 	e.Status = structs.EvalComplete
-	mustPropose(s, fsm.PlanApply, &structs.Plan{
+	MustPropose(s, fsm.PlanApply, &structs.Plan{
 		Eval:           e,
 		JobModifyIndex: job.JobModifyIndex,
 		Stop:           []*structs.PlanStop{{AllocID: old}},

@@ -1,4 +1,4 @@
-package endpoints
+package endpointstest
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// listen serves a server over loopback.
-func listen(t testing.TB, s *rpc.Server) (addr string) {
+// Listen serves a server over loopback.
+func Listen(t testing.TB, s *rpc.Server) (addr string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -33,17 +33,18 @@ func listen(t testing.TB, s *rpc.Server) (addr string) {
 	return ln.Addr().String()
 }
 
-func newPool(t testing.TB) *rpc.Pool {
+// NewPool returns connections to servers, which end with the test.
+func NewPool(t testing.TB) *rpc.Pool {
 	pool := rpc.NewPool(rpc.Dial, hclog.NewNullLogger(), nil)
 	t.Cleanup(pool.Close)
 	return pool
 }
 
-// remoteCaller returns a caller of a server over a connection of either kind.
-func remoteCaller(t *testing.T, s *rpc.Server, first byte) rpc.Caller {
+// RemoteCaller returns a caller of a server over a connection of either kind.
+func RemoteCaller(t *testing.T, s *rpc.Server, first byte) rpc.Caller {
 	t.Helper()
 	if first == rpc.ByteMux {
-		return newPool(t).At(listen(t, s))
+		return NewPool(t).At(Listen(t, s))
 	}
 	near, far := net.Pipe()
 	var serving sync.WaitGroup
@@ -59,6 +60,7 @@ func remoteCaller(t *testing.T, s *rpc.Server, first byte) rpc.Caller {
 // stockClient is a caller over a plain connection.
 type stockClient struct{ *stdrpc.Client }
 
+// Call is that of rpc.Caller.
 func (c stockClient) Call(_ context.Context, method string, req, resp any) error {
 	err := c.Client.Call(method, req, resp)
 	if err == nil {
@@ -67,8 +69,8 @@ func (c stockClient) Call(_ context.Context, method string, req, resp any) error
 	return structs.ErrorFromWire(err.Error())
 }
 
-// wantSocket fails the test unless an error says that the socket of a server takes the request.
-func wantSocket(t *testing.T, err error, socket string) {
+// WantSocket fails the test unless an error says that the socket of a server takes the request.
+func WantSocket(t *testing.T, err error, socket string) {
 	t.Helper()
 	if !structs.IsKind(err, structs.KindDenied) || structs.SocketOf(err) != socket {
 		t.Errorf("got %v (%s) with the socket %q, want %q", err, structs.KindOf(err), structs.SocketOf(err), socket)

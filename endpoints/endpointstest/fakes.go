@@ -1,0 +1,249 @@
+package endpointstest
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"berth/fsm"
+	"berth/internal/admission"
+	"berth/structs"
+)
+
+// FakeRaft is a cluster of one server: it applies a proposal at once.
+type FakeRaft struct {
+	Mu         sync.Mutex
+	FSM        *fsm.FSM
+	Index      uint64
+	Entries    int
+	Largest    int // bytes of an entry
+	Log        bytes.Buffer
+	LeaderAddr string
+	IsMe       bool
+	Verify     error
+	Verifies   func() error // if set, it answers in place of verify
+	Lost       chan struct{}
+	Watched    func() // called for each watch of lost
+	Proposed   error
+	Hold       chan struct{} // if set, proposals wait until it is closed
+	Forwards   []string
+	OnLeads    context.Context
+	Frozen     bool // a forwarded call waits for its end
+	OnForward  func(method string, req, resp any) error
+}
+
+// Do runs a function under the lock of the log.
+func (r *FakeRaft) Do(f func()) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	f()
+}
+
+// Propose is that of core.Raft.
+func (r *FakeRaft) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	r.Mu.Lock()
+	if hold := r.Hold; hold != nil {
+		r.Mu.Unlock()
+		<-hold
+		r.Mu.Lock()
+	}
+	defer r.Mu.Unlock()
+	if r.Proposed != nil {
+		return 0, nil, r.Proposed
+	}
+	r.Index++
+	r.Entries++
+	r.Largest = max(r.Largest, len(entry))
+	r.Log.Write(entry)
+	return r.Index, r.FSM.Apply(&raft.Log{
+		Index: r.Index,
+		Type:  raft.LogCommand,
+		Data:  entry,
+	}), nil
+}
+
+// Leader is that of core.Raft.
+func (r *FakeRaft) Leader() (string, bool, bool, time.Duration) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.LeaderAddr, r.IsMe, r.LeaderAddr != "", time.Second
+}
+
+// VerifyLeader is that of core.Raft.
+func (r *FakeRaft) VerifyLeader() error {
+	if r.Verifies != nil {
+		return r.Verifies()
+	}
+	return r.Verify
+}
+
+// Alone is that of core.Raft.
+func (r *FakeRaft) Alone() bool { return r.IsMe && r.Verify == nil }
+
+// Servers is that of core.Raft.
+func (r *FakeRaft) Servers() []string { return []string{r.LeaderAddr} }
+
+// LostLeadership is that of core.Raft.
+func (r *FakeRaft) LostLeadership() <-chan struct{} {
+	if r.Watched != nil {
+		r.Watched()
+	}
+	return r.Lost
+}
+
+// Configuration is that of core.Raft.
+func (r *FakeRaft) Configuration() []*structs.RaftServer {
+	return []*structs.RaftServer{{ID: "s1", Address: r.LeaderAddr, Leader: true, Voter: true}}
+}
+
+// Leads is that of core.Raft.
+func (r *FakeRaft) Leads(string) context.Context {
+	if r.OnLeads != nil {
+		return r.OnLeads
+	}
+	return context.Background()
+}
+
+// RemovePeer is that of core.Raft.
+func (r *FakeRaft) RemovePeer(string, string) (uint64, error) { return 7, nil }
+
+// TransferLeadership is that of core.Raft.
+func (r *FakeRaft) TransferLeadership(context.Context, string, string) error {
+	return nil
+}
+
+// Forward is that of core.Raft.
+func (r *FakeRaft) Forward(ctx context.Context, addr, method string, req, resp any) error {
+	r.Mu.Lock()
+	r.Forwards = append(r.Forwards, addr+" "+method)
+	r.Mu.Unlock()
+	if r.Frozen {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return r.OnForward(method, req, resp)
+}
+
+// Written returns the number of entries.
+func (r *FakeRaft) Written() int {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.Entries
+}
+
+// FakeLeases grants each lease, and notes whose it is.
+type FakeLeases struct {
+	mu      sync.Mutex
+	Renewed []string
+	// extended has the node and the length of each longer lease.
+	Extended []string
+	second   *structs.SecondAgent
+	NotYet   int    // how often the server has not begun to lead yet
+	Granting func() // called before each lease is granted
+}
+
+// Admit is that of core.Leases.
+func (l *FakeLeases) Admit(row *structs.Node, hasVolumes bool, agent *structs.AgentProof) error {
+	return admission.Check(admission.Node{Row: row, HasVolumes: hasVolumes}, agent)
+}
+
+// NoteSecond is that of core.Leases.
+func (l *FakeLeases) NoteSecond(_ string, _ *structs.AgentProof, s structs.SecondAgent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.second = &s
+}
+
+// Second is that of core.Leases.
+func (l *FakeLeases) Second(string) *structs.SecondAgent {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.second
+}
+
+// Forget is that of core.Leases.
+func (l *FakeLeases) Forget(string) {}
+
+// Renew is that of core.Leases.
+func (l *FakeLeases) Renew(id string, _ *structs.AgentProof) (structs.LeaseGrant, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.NotYet > 0 {
+		l.NotYet--
+		return structs.LeaseGrant{}, structs.NotServedf("not yet")
+	}
+	if l.Granting != nil {
+		l.Granting()
+	}
+	l.Renewed = append(l.Renewed, id)
+	return structs.LeaseGrant{HeartbeatTTL: 10 * time.Second, LeaseTerm: 1}, nil
+}
+
+// Length is that of core.Leases.
+func (l *FakeLeases) Length(ordered time.Duration) (time.Duration, error) {
+	if ordered > time.Hour {
+		return 0, structs.Invalidf("too long")
+	}
+	return ordered + time.Second, nil
+}
+
+// Extend is that of core.Leases.
+func (l *FakeLeases) Extend(id string, length time.Duration) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Extended = append(l.Extended, id+" "+length.String())
+	return nil
+}
+
+// FakeAutopilot knows one server, which is unhealthy.
+type FakeAutopilot struct{}
+
+// Stats is that of core.Autopilot.
+func (FakeAutopilot) Stats() structs.RaftStats {
+	return structs.RaftStats{LastTerm: 3, LastIndex: 70}
+}
+
+// Health is that of core.Autopilot.
+func (FakeAutopilot) Health() (*structs.AutopilotHealthResponse, error) {
+	return &structs.AutopilotHealthResponse{
+		Leader:  "s1",
+		Servers: []*structs.ServerHealth{{ID: "s1", LastContact: -1}},
+	}, nil
+}
+
+// FakeNode answers the calls that servers make.
+type FakeNode struct {
+	mu     sync.Mutex
+	Calls  []string
+	Answer func(method string, req, resp any) error
+	Ended  chan struct{}
+}
+
+// Call is that of nodeconn.Session.
+func (n *FakeNode) Call(_ context.Context, method string, req, resp any) error {
+	n.mu.Lock()
+	n.Calls = append(n.Calls, method)
+	answer := n.Answer
+	n.mu.Unlock()
+	if answer == nil {
+		return nil
+	}
+	return answer(method, req, resp)
+}
+
+// Done is that of nodeconn.Session.
+func (n *FakeNode) Done() <-chan struct{} { return n.Ended }
+
+// RemoteAddr is that of nodeconn.Session.
+func (n *FakeNode) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+// Called returns the methods of all calls so far.
+func (n *FakeNode) Called() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.Calls...)
+}
