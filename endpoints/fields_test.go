@@ -392,7 +392,8 @@ func filledJob() *structs.Job {
 func TestRegisterJob_RejectsOrDropsHostileFields(t *testing.T) {
 	t.Parallel()
 	put := func(s *server, j *structs.Job) (any, error) {
-		_, err := rpc.Call(t.Context(), withConsul(s).RPC, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
+		s.Consul = &fakeConsul{}
+		_, err := rpc.Call(t.Context(), s.RPC, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
 		return state.Job(s.Store.Read(), "default", "j"), err
 	}
 	tried := map[string]bool{} // all kinds of jobs have the fields of the first

@@ -30,9 +30,20 @@ func (f fakeFencing) For(_ *structs.Node, claims []*structs.LostClaim) []*struct
 
 func (f fakeFencing) Test(context.Context, *structs.Node) []*structs.FenceTest { return f.tests }
 
+// serverWithVolume is a server whose node n1 uses the volume v.
+func serverWithVolume(t *testing.T) *server {
+	t.Helper()
+	s := newServer(t)
+	s.AddNode("n1", "a")
+	s.AddAlloc("a1", "n1")
+	s.AddVolume("v")
+	s.Claim("v", "a1", "n1")
+	return s
+}
+
 // The machine of a node may write, and no server can know. So not everybody may say that it does not.
 func TestLostNode_OrdersNeedTheOperatorSocket(t *testing.T) {
-	s, _ := serverWithClaim(t)
+	s := serverWithVolume(t)
 	s.Fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
 	s.SetNodeDown("n1")
 	word := &structs.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
@@ -68,7 +79,7 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 		"a very long name":   {false, devices{power}, func(r *request) { r.By = tooLong }, structs.KindInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := serverWithClaim(t)
+			s := serverWithVolume(t)
 			s.OverSocket = true
 			s.Fencing = fakeFencing{devices: c.devices}
 			if !c.up {
@@ -92,7 +103,7 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 }
 
 func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
-	s, _ := serverWithClaim(t)
+	s := serverWithVolume(t)
 	s.OverSocket = true
 	s.Fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
 	s.SetNodeDown("n1")
@@ -120,7 +131,7 @@ func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 }
 
 func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
-	s, _ := serverWithClaim(t)
+	s := serverWithVolume(t)
 	s.OverSocket = true
 	word := &structs.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
 	rejected(s, structs.KindPrecondition, structs.NodeConfirmLost, word)
@@ -139,7 +150,7 @@ func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
 }
 
 func TestNodeFenceTest_ShowsTheDevices(t *testing.T) {
-	s, _ := serverWithClaim(t)
+	s := serverWithVolume(t)
 	s.OverSocket = true
 	if got := must(s, structs.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"}); len(got.Results) != 0 {
 		t.Errorf("without devices: %+v", got.Results)
