@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"berth/endpoints/core"
+	"berth/endpoints/csi"
 	"berth/endpoints/join"
 	"berth/endpoints/release"
 	"berth/endpoints/vars"
@@ -17,7 +18,7 @@ type Endpoints struct {
 	nodes  Nodes
 	jobs   Jobs
 	allocs Allocs
-	change VolumeWrites
+	change csi.VolumeWrites
 }
 
 // New makes the procedures.
@@ -33,7 +34,7 @@ func NewWith(d core.Deps, config core.Settings) *Endpoints {
 		nodes:  NewNodes(s),
 		jobs:   NewJobs(s),
 		allocs: NewAllocs(s),
-		change: NewVolumeWrites(s),
+		change: csi.NewVolumeWrites(s),
 	}
 }
 
@@ -94,9 +95,9 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		jobs    = e.jobs
 		allocs  = e.allocs
 		evals   = Evals{Server: e.Server}
-		plugins = Plugins{Server: e.Server}
-		volumes = Volumes{Server: e.Server}
-		claims  = Claims{Server: e.Server}
+		plugins = csi.Plugins{Server: e.Server}
+		volumes = csi.Volumes{Server: e.Server}
+		claims  = csi.Claims{Server: e.Server}
 		free    = release.Releaser{
 			Store:     e.Store,
 			Raft:      e.Raft,

@@ -1,11 +1,11 @@
-package endpoints_test
+package csi_test
 
 import (
 	"strings"
 	"testing"
 
-	"berth/endpoints"
 	"berth/endpoints/core"
+	"berth/endpoints/csi"
 	"berth/state"
 	"berth/structs"
 )
@@ -113,11 +113,11 @@ func TestVolumeGet_WithManyClaimsIsNotQuick(t *testing.T) {
 		t.Error("a volume without claims is not quick")
 	}
 	req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
-	for _, id := range s.AddAllocs("a", "n1", endpoints.FewClaims+1) {
+	for _, id := range s.AddAllocs("a", "n1", csi.FewClaims+1) {
 		req.Claims = append(req.Claims, testClaim("v", id))
 	}
 	must(s, structs.CSIVolumeClaim, req)
 	if isQuick() {
-		t.Errorf("a volume with %d claims is quick", endpoints.FewClaims+1)
+		t.Errorf("a volume with %d claims is quick", csi.FewClaims+1)
 	}
 }

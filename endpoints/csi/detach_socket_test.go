@@ -1,4 +1,4 @@
-package endpoints_test
+package csi_test
 
 import (
 	"testing"

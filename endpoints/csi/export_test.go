@@ -1,4 +1,4 @@
-package endpoints
+package csi
 
 // FewClaims is how many claims of a volume a quick answer has at most.
 const FewClaims = fewClaims

@@ -1,4 +1,4 @@
-package endpoints_test
+package csi_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/endpoints"
+	"berth/endpoints/csi"
 	"berth/fsm"
 	"berth/internal/codec"
 	"berth/rpc"
@@ -267,11 +267,11 @@ func TestVolumeCreate_ConcurrentRequestsCreateOnce(t *testing.T) {
 
 func TestDuty_B6_GeneratedNamesArePlainAndShort(t *testing.T) {
 	for _, id := range []string{"v", "a\x01b\u007f", strings.Repeat("ü", 200), ""} {
-		name := endpoints.VolumeName(id)
+		name := csi.VolumeName(id)
 		if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r >= 0x7f }) {
 			t.Errorf("%q: %q", id, name)
 		}
-		if name == endpoints.VolumeName(id) {
+		if name == csi.VolumeName(id) {
 			t.Errorf("%q: the name is not unique", id)
 		}
 	}
