@@ -3,6 +3,7 @@ package endpoints
 import (
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
+	"berth/endpoints/job"
 	"berth/endpoints/join"
 	"berth/endpoints/release"
 	"berth/endpoints/vars"
@@ -16,8 +17,8 @@ import (
 type Endpoints struct {
 	*core.Server
 	nodes  Nodes
-	jobs   Jobs
-	allocs Allocs
+	jobs   job.Jobs
+	allocs job.Allocs
 	change csi.VolumeWrites
 }
 
@@ -32,8 +33,8 @@ func NewWith(d core.Deps, config core.Settings) *Endpoints {
 	return &Endpoints{
 		Server: s,
 		nodes:  NewNodes(s),
-		jobs:   NewJobs(s),
-		allocs: NewAllocs(s),
+		jobs:   job.NewJobs(s),
+		allocs: job.NewAllocs(s),
 		change: csi.NewVolumeWrites(s),
 	}
 }
@@ -94,7 +95,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		space   = namespaces{Server: e.Server}
 		jobs    = e.jobs
 		allocs  = e.allocs
-		evals   = Evals{Server: e.Server}
+		evals   = job.Evals{Server: e.Server}
 		plugins = csi.Plugins{Server: e.Server}
 		volumes = csi.Volumes{Server: e.Server}
 		claims  = csi.Claims{Server: e.Server}
@@ -107,8 +108,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		}
 		change  = e.change
 		search  = searches{Server: e.Server}
-		deploys = Deployments{Server: e.Server}
-		offer   = Services{Server: e.Server}
+		deploys = job.Deployments{Server: e.Server}
+		offer   = job.Services{Server: e.Server}
 		vars    = vars.Variables{
 			Store: e.Store,
 			Raft:  e.Raft,

@@ -22,8 +22,6 @@ type (
 	fakeConsul = endpointstest.FakeConsul
 )
 
-const testJobSource = endpointstest.JobSource
-
 var (
 	secretFor        = endpointstest.SecretFor
 	secretOf         = endpointstest.SecretOf
@@ -50,12 +48,6 @@ var (
 func newServer(t testing.TB, config ...core.Settings) *server {
 	t.Helper()
 	return &server{endpointstest.New(t, config...)}
-}
-
-func newHolding(t *testing.T, c core.Settings) (*server, *endpointstest.HoldingRaft) {
-	t.Helper()
-	s, held := endpointstest.NewHolding(t, c)
-	return &server{s}, held
 }
 
 func must[Req, Resp any](s *server, m structs.Method[Req, Resp], req *Req) *Resp {

@@ -1,0 +1,167 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"berth/endpoints/callers"
+	"berth/endpoints/core"
+	"berth/endpoints/query"
+	"berth/fsm"
+	"berth/internal/loadshed"
+	"berth/state"
+	"berth/structs"
+)
+
+// Allocs serve Alloc.
+type Allocs struct {
+	*core.Server
+	dataPages loadshed.Permits // of pages of data that go from node to node
+}
+
+// NewAllocs makes the procedures of allocations.
+func NewAllocs(s *core.Server) Allocs {
+	return Allocs{Server: s, dataPages: make(loadshed.Permits, maxDataPages)}
+}
+
+func noAlloc(id string) error {
+	return structs.NotFoundf("there is no allocation %q", id)
+}
+
+func allocKey(a *structs.Allocation) []string {
+	return []string{a.ID}
+}
+
+func compareAllocs(a, b *structs.Allocation) int {
+	return cmp.Compare(a.ID, b.ID)
+}
+
+// allocStubList lists allocations as stubs with the types of their jobs.
+type allocStubList = query.List[structs.Allocation, structs.AllocListStub]
+
+func newAllocStubList(tx *state.ReadTx) allocStubList {
+	return allocStubList{
+		Key:  allocKey,
+		Stub: state.AllocStubs(tx),
+	}
+}
+
+// allocList lists whole allocations with their jobs.
+type allocList = query.List[structs.Allocation, structs.Allocation]
+
+func newAllocList(tx *state.ReadTx) allocList {
+	return allocList{
+		Key: allocKey,
+		Stub: func(a, whole *structs.Allocation) {
+			*whole = *state.AllocWithJob(tx, a)
+		},
+	}
+}
+
+// Get reads an allocation with its job, and the volumes that an ended one still holds. The error is
+// not-found.
+func (a Allocs) Get(
+	tx *state.ReadTx,
+	req *structs.AllocGetRequest,
+	resp *structs.AllocGetResponse,
+) error {
+	row := state.Alloc(tx, req.AllocID)
+	if row == nil {
+		return noAlloc(req.AllocID)
+	}
+
+	// The rows that allow it are read outside tx: a change of them must not end the wait of the node.
+	err := callers.CheckAlloc(a.Store.Read(), req.NodeID, row)
+	if err != nil {
+		return err
+	}
+
+	resp.Alloc = state.AllocWithJob(tx, row)
+	if row.ClientTerminal() && !state.Node(tx, row.NodeID).Lost() {
+		for c := range state.ClaimsByAlloc(tx, row.ID) {
+			resp.HeldVolumes = append(resp.HeldVolumes, c.VolumeID)
+		}
+	}
+	return nil
+}
+
+// GetMany leaves out allocations that do not exist and, for a node, another node's. The middleware has
+// rejected a wrong secret. An operator may name a node without its secret to narrow the answer. An allocation
+// that the request names twice is in the answer once, because each comes with its whole job.
+func (a Allocs) GetMany(
+	tx *state.ReadTx,
+	req *structs.AllocsGetRequest,
+	resp *structs.AllocsResponse,
+) (err error) {
+	if n := len(req.AllocIDs); n > structs.MaxAllocIDs {
+		return structs.Invalidf("the request names %d allocations; at most %d are allowed",
+			n, structs.MaxAllocIDs)
+	}
+	ids := slices.Sorted(slices.Values(req.AllocIDs))
+	var rows []*structs.Allocation
+	for _, id := range slices.Compact(ids) {
+		row := state.Alloc(tx, id)
+		if row == nil ||
+			req.NodeID != "" && row.NodeID != req.NodeID {
+			continue
+		}
+		rows = append(rows, row)
+	}
+	resp.Allocs, err = newAllocList(tx).Page(slices.Values(rows), req, resp)
+	return err
+}
+
+// List lists the allocations of the namespaces of a request by their IDs, as stubs.
+func (a Allocs) List(
+	tx *state.ReadTx,
+	req *structs.QueryRequest,
+	resp *structs.AllocListResponse,
+) (err error) {
+	rows := state.AllocsFrom(tx,
+		req.RequestNamespace(),
+		req.Prefix,
+		query.Start(req))
+	resp.Allocations, err = newAllocStubList(tx).Page(rows, req, resp)
+	return err
+}
+
+// OfNode lists a node's allocations with their jobs, by ID.
+func (Allocs) OfNode(
+	tx *state.ReadTx,
+	req *structs.NodeGetRequest,
+	resp *structs.AllocsResponse,
+) (err error) {
+	if state.Node(tx, req.NodeID) == nil {
+		return structs.NotFoundf("there is no node %q", req.NodeID)
+	}
+	rows := state.AllocsByNode(tx, req.NodeID)
+	rows = query.Sorted(rows, compareAllocs, req)
+	resp.Allocs, err = newAllocList(tx).Page(rows, req, resp)
+	return err
+}
+
+// Stop requests an evaluation that stops an allocation. The error is not-found, or a precondition if its
+// job is gone.
+func (a Allocs) Stop(
+	ctx context.Context,
+	req *structs.AllocStopRequest,
+	resp *structs.AllocStopResponse,
+) (uint64, error) {
+	tx := a.Store.Read()
+	row := state.Alloc(tx, req.AllocID)
+	if row == nil {
+		return 0, noAlloc(req.AllocID)
+	}
+	job := state.Job(tx, row.Namespace, row.JobID)
+	if job == nil { // it is deleted, but an evaluation stops its allocations
+		job = state.AllocWithJob(tx, row).Job
+	}
+	if job == nil {
+		return 0, structs.Preconditionf(
+			"the job of allocation %s is gone; it is being stopped already", req.AllocID)
+	}
+	req.Eval = evaluationOf(job, structs.TriggerAllocStop, req.Now)
+	resp.EvalID = req.Eval.ID
+	return fsm.Propose(ctx, a.Raft, fsm.AllocStop, req)
+}

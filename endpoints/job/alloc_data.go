@@ -1,0 +1,84 @@
+package job
+
+import (
+	"context"
+	"time"
+
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/structs"
+)
+
+// dataTimeout bounds the call to a node for a page of data.
+const dataTimeout = time.Minute
+
+// maxDataPages bounds the pages that a server passes on at a time: each takes structs.AllocDataPage bytes of
+// it. Others wait, so a drain of many nodes takes longer and the memory of the leader does not grow.
+const maxDataPages = 64
+
+// Data passes a page of the data of an ended allocation on to the node of its successor.
+func (a Allocs) Data(ctx context.Context, req *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
+	tx := a.Store.Read()
+	ended := state.Alloc(tx, req.AllocID)
+	successor := state.Alloc(tx, req.Successor)
+	if successor == nil || successor.NodeID != req.NodeID {
+		return nil, structs.Deniedf("allocation %q is not on node %s", req.Successor, req.NodeID)
+	}
+
+	if ended == nil {
+		return nil, structs.Preconditionf("allocation %s is gone", req.AllocID)
+	}
+
+	job := state.JobOf(tx, successor)
+	switch {
+	case job == nil:
+		return nil, structs.Preconditionf("the job of allocation %s is gone", req.Successor)
+	case ended.Namespace != successor.Namespace,
+		ended.JobID != successor.JobID,
+		ended.TaskGroup != successor.TaskGroup,
+		successor.ClientTerminal(),
+		!state.TakesData(job, successor, ended):
+		return nil, structs.Deniedf("allocation %s is no predecessor of %s", req.AllocID, req.Successor)
+	case !ended.ClientTerminal():
+		return nil, structs.Unavailablef("allocation %s has not ended", req.AllocID)
+	}
+
+	if !a.dataPages.Enter(ctx, dataTimeout) {
+		return nil, structs.Unavailablef("this server passes on %d pages of data, its most; retry", maxDataPages)
+	}
+	defer a.dataPages.Leave()
+
+	to := nodeconn.Target{
+		Nodes: a.Nodes,
+		IDs:   []string{ended.NodeID},
+		Limit: dataTimeout,
+	}
+
+	page := &structs.AllocDataRequest{
+		AllocID:   req.AllocID,
+		Successor: req.Successor,
+		After:     req.After,
+		Offset:    req.Offset,
+	}
+
+	answer, err := nodeconn.Call(ctx, to, structs.ClientAllocData, page)
+	away := state.Node(a.Store.Read(), ended.NodeID).Lost() && ctx.Err() == nil
+	if away && (structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout)) {
+		return nil, structs.Preconditionf("it is down, or not registered any more: %w", err)
+	}
+	return answer, err
+}
+
+// DataWaits tells a node which of its ended allocations it keeps for their replacements.
+func (a Allocs) DataWaits(
+	tx *state.ReadTx,
+	req *structs.AllocDataWaitsRequest,
+	resp *structs.AllocDataWaitsResponse,
+) error {
+	if n := len(req.AllocIDs); n > structs.MaxAllocIDs {
+		return structs.Invalidf("the request names %d allocations; at most %d are allowed",
+			n, structs.MaxAllocIDs)
+	}
+	resp.Waits = state.DataWaits(tx, req.NodeID, req.AllocIDs)
+	return nil
+}

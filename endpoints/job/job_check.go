@@ -1,0 +1,247 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/endpoints/sidecars"
+	"berth/internal/suggest"
+	"berth/server/nodeconn"
+	"berth/state"
+	"berth/structs"
+	"berth/structs/validate"
+	"berth/structs/validate/field"
+)
+
+// The bounds of the calls of nodes for one driver of a job.
+const (
+	driverCheckTimeout = 5 * time.Second
+	driverCheckNodes   = 3
+)
+
+// Validate checks a job. Its faults are no error.
+func (j Jobs) Validate(
+	ctx context.Context,
+	req *structs.JobValidateRequest,
+) (*structs.JobValidateResponse, error) {
+	if req.Job == nil {
+		return nil, structs.Invalidf("Job: nothing is given; expected the job to check")
+	}
+
+	job, err := copyJob(req.Job)
+	if err != nil {
+		return nil, err
+	}
+
+	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
+	job.Region = cmp.Or(job.Region, j.Region)
+	warnings := structs.JoinFaults(validate.JobWarnings(job))
+	job.Canonicalize()
+	tx := j.Store.Read()
+	c := driverCheck{
+		nodes:  j.Nodes,
+		known:  knownDrivers(tx),
+		faults: sidecars.Complete(job),
+	}
+
+	err = state.CheckJobNamespace(tx, job)
+	if err != nil {
+		c.faults.Add(structs.Cut(err.Error(), structs.MaxReason))
+	}
+
+	c.checkJob(ctx, job)
+	return &structs.JobValidateResponse{
+		DriverConfigValidated: len(c.warnings) == 0 && !c.skipped,
+		ValidationErrors:      c.faults.Lines(),
+		Error:                 c.faults.String(),
+		Warnings: joinWarnings(warnings, structs.JoinFaults(c.warnings), boundMemory(tx, job),
+			largeMemory(tx, job)),
+	}, nil
+}
+
+// knownDrivers returns nodes that are up for each driver that they know, healthy ones first. It is nil if no
+// node is up.
+func knownDrivers(tx *state.ReadTx) map[string][]string {
+	var known map[string][]string
+	for n := range state.Nodes(tx) {
+		if n.Status != structs.NodeReady {
+			continue
+		}
+
+		if known == nil {
+			known = map[string][]string{}
+		}
+
+		for name, info := range n.Drivers {
+			ids := known[name]
+			switch {
+			case info.Healthy:
+				ids = slices.Insert(ids, 0, n.ID)
+			default:
+				ids = append(ids, n.ID)
+			}
+
+			known[name] = ids[:min(len(ids), driverCheckNodes)]
+		}
+	}
+	return known
+}
+
+// driverCheck checks the drivers of a job's tasks. The job may have faults of its own, such as null tasks.
+type driverCheck struct {
+	nodes    nodeconn.Caller
+	known    map[string][]string
+	faults   *structs.Faults
+	warnings []string
+	skipped  bool // a task is one too many, or only its node knows values of its config
+}
+
+// taskOf is a task with the path of its faults.
+type taskOf struct {
+	*structs.Task
+	path string
+	open bool // only its node knows values of its config
+}
+
+func (c *driverCheck) checkJob(ctx context.Context, job *structs.Job) {
+	if c.known == nil {
+		c.warnings = append(c.warnings, "no node is up, so the drivers of the tasks are not checked")
+		return
+	}
+	byDriver := c.tasksByDriver(job)
+	for _, name := range slices.Sorted(maps.Keys(byDriver)) {
+		if c.known[name] == nil {
+			c.warnOfDriver(name, byDriver[name])
+			continue
+		}
+		c.checkConfigs(ctx, name, byDriver[name])
+	}
+}
+
+// missingDrivers returns warnings of the tasks whose driver is on no node that is up: the job is accepted and
+// waits for such a node. It reads no further nodes once it has found each driver.
+func missingDrivers(tx *state.ReadTx, job *structs.Job) string {
+	c := driverCheck{}
+	byDriver := c.tasksByDriver(job)
+	missing := maps.Clone(byDriver)
+	for n := range state.Nodes(tx) {
+		if len(missing) == 0 {
+			return ""
+		}
+
+		if n.Status == structs.NodeReady {
+			maps.DeleteFunc(missing, func(name string, _ []taskOf) bool { return n.Drivers[name] != nil })
+		}
+	}
+
+	c.known = knownDrivers(tx)
+	if c.known == nil {
+		return "" // the evaluation says so
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		c.warnOfDriver(name, missing[name])
+	}
+
+	return structs.JoinFaults(c.warnings)
+}
+
+// tasksByDriver groups the tasks of a job.
+func (c *driverCheck) tasksByDriver(job *structs.Job) map[string][]taskOf {
+	byDriver := map[string][]taskOf{}
+	for _, g := range firstOf(c, job.TaskGroups, structs.MaxGroups) {
+		if g == nil {
+			continue
+		}
+		for _, t := range firstOf(c, g.Tasks, structs.MaxTasks) {
+			if t != nil && t.Driver != "" {
+				byDriver[t.Driver] = append(byDriver[t.Driver], taskOf{
+					Task: t,
+					path: taskPath(job, g, t),
+				})
+			}
+		}
+	}
+	return byDriver
+}
+
+// firstOf returns the first elements of a list. It notes that others are not checked.
+func firstOf[T any](c *driverCheck, list []T, most int) []T {
+	c.skipped = c.skipped || len(list) > most
+	return list[:min(len(list), most)]
+}
+
+// taskPath returns the path of a task, with the names cut as in the other faults of the job.
+func taskPath(j *structs.Job, g *structs.TaskGroup, t *structs.Task) string {
+	return fmt.Sprintf("job %q: group %q: task %q: ", structs.Cut(j.ID, structs.MaxQuoted),
+		structs.Cut(g.Name, structs.MaxQuoted), structs.Cut(t.Name, structs.MaxQuoted))
+}
+
+// warnOfDriver warns of tasks whose driver is on no node that is up. A node that has it may come later.
+func (c *driverCheck) warnOfDriver(name string, tasks []taskOf) {
+	known := slices.Sorted(maps.Keys(c.known))
+	hint := "no node that is up has a driver"
+	if len(known) > 0 {
+		hint = "the nodes that are up have: " + structs.Cut(strings.Join(known, ", "), structs.MaxReason)
+	}
+	if near := suggest.Closest(name, known); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	for _, t := range tasks {
+		c.warnings = append(c.warnings, fmt.Sprintf("%sdriver %q is on no node that is up; %s",
+			t.path, structs.Cut(name, structs.MaxQuoted), hint))
+	}
+}
+
+// checkConfigs lets a node check the configs of tasks with one driver.
+func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []taskOf) {
+	req := &structs.ClientDriverValidateRequest{Driver: name}
+	var asked []taskOf
+	for _, t := range tasks {
+		if !field.NestsWithin(t.Config, structs.MaxConfigNesting) {
+			c.skipped = true
+			continue
+		}
+
+		t.open = structs.HasReference(t.Config)
+		c.skipped = c.skipped || t.open
+		asked = append(asked, t)
+		req.Configs = append(req.Configs, t.Config)
+	}
+
+	if len(asked) == 0 {
+		return
+	}
+
+	to := nodeconn.Target{
+		Nodes: c.nodes,
+		IDs:   c.known[name],
+		Limit: driverCheckTimeout,
+	}
+
+	answer, err := nodeconn.Call(ctx, to, structs.ClientDriverValidate, req)
+	if err == nil && len(answer.Faults) != len(asked) {
+		err = structs.Internalf("the node answered for %d of %d tasks", len(answer.Faults), len(asked))
+	}
+	if err != nil {
+		c.warnings = append(c.warnings, fmt.Sprintf(
+			"the configs of tasks with the driver %q are not checked: %v",
+			structs.Cut(name, structs.MaxQuoted), err))
+		return
+	}
+
+	for i, t := range asked {
+		if answer.Faults[i] == "" || t.open && !answer.LeavesReferences {
+			continue
+		}
+
+		for line := range strings.SplitSeq(answer.Faults[i], "\n") {
+			c.faults.Add(t.path + "config: " + strings.TrimPrefix(line, "config."))
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package job
+
+import (
+	"cmp"
+	"time"
+
+	"berth/endpoints/sidecars"
+	"berth/scheduler"
+	"berth/scheduler/change"
+	"berth/state"
+	"berth/structs"
+	"berth/structs/jobdiff"
+	"berth/structs/validate"
+)
+
+// Plan registers a job in a draft of the state and lets the scheduler plan it there.
+func (j Jobs) Plan(
+	tx *state.ReadTx,
+	req *structs.JobPlanRequest,
+	resp *structs.JobPlanResponse,
+) error {
+	job, err := j.admitJob(req.Job, req.RequestNamespace())
+	if err != nil {
+		return err
+	}
+	old := state.Job(tx, job.Namespace, job.ID)
+	if old != nil {
+		resp.JobModifyIndex = old.JobModifyIndex
+	}
+	now := j.Now()
+	draft := tx.Draft()
+	register := &structs.JobRegisterRequest{
+		Job:          job,
+		Eval:         registrationEval(job, structs.TriggerJobRegister, now.UnixNano()),
+		WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
+	}
+	err = state.JobRegister(draft, register)
+	if err != nil {
+		return err
+	}
+	resp.Annotations = &structs.PlanAnnotations{
+		DesiredTGUpdates: map[string]*structs.DesiredUpdates{},
+	}
+	eval := register.Eval
+	if eval == nil && isNewVersion(draft, old, job) {
+		eval, err = registerChild(draft, job, now)
+		if err != nil {
+			return err
+		}
+	}
+	if eval != nil {
+		preview, err := j.dryRun(draft.ReadTx, state.Eval(draft, eval.ID), now)
+		if err != nil {
+			return err
+		}
+		resp.Annotations.DesiredTGUpdates = preview.Desired
+		resp.Annotations.PreemptedAllocs = preview.Preempted
+		resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
+		if eval.JobID == job.ID {
+			resp.CreatedEvals = laterEvals(tx, preview)
+		}
+	}
+	if req.Diff {
+		resp.Diff = jobdiff.Compare(old, job, true)
+		change.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
+	}
+	resp.Warnings = joinWarnings(structs.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
+		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job))
+	if job.IsPeriodic() {
+		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
+	}
+	return err
+}
+
+// isNewVersion reports whether a registration in a draft has changed a job.
+func isNewVersion(draft state.Reader, old, job *structs.Job) bool {
+	return old == nil || state.Job(draft, job.Namespace, job.ID).Version != old.Version
+}
+
+// registerChild registers a child of a job that starts others in a draft. As in the dialect, the plan of such
+// a job shows what one launch of it would place. Clients tell from that whether to register the job.
+func registerChild(draft *state.WriteTx, job *structs.Job, now time.Time) (*structs.Evaluation, error) {
+	child := job.ChildAt(now)
+	child.ParameterizedJob = nil
+	register := &structs.JobRegisterRequest{
+		Job:          child,
+		Eval:         registrationEval(child, structs.TriggerJobRegister, now.UnixNano()),
+		WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
+	}
+	err := state.JobRegister(draft, register)
+	return register.Eval, err
+}
+
+// dryRun makes the plan that the leader would make.
+func (j Jobs) dryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*scheduler.Preview, error) {
+	return scheduler.DryRun(tx, eval, now)
+}
+
+// laterEvals returns the evaluations that continue a plan: its followups, and the one of an earlier plan that
+// would do its next batch.
+func laterEvals(tx *state.ReadTx, p *scheduler.Preview) []*structs.Evaluation {
+	evals := p.Followups
+	if next := state.Eval(tx, p.Eval.NextEval); next != nil {
+		evals = append(evals, next)
+	}
+	if p.Blocked != nil {
+		evals = append(evals, p.Blocked)
+	}
+	return evals
+}
+
+// admitJob returns a copy of a job in the form in which it is stored.
+func (j Jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
+	if given == nil {
+		return nil, structs.Invalidf("Job: nothing is given; expected a job")
+	}
+
+	job, err := copyJob(given)
+	if err != nil {
+		return nil, err
+	}
+
+	job.Namespace = cmp.Or(job.Namespace, ns)
+	job.Region = cmp.Or(job.Region, j.Region)
+	if job.Region != j.Region {
+		return nil, structs.Invalidf("Job.Region is %q; expected %q, the region of these servers",
+			job.Region, j.Region)
+	}
+
+	job.DropServerFields()
+	old := state.Job(j.Store.Read(), job.Namespace, job.ID)
+	if old != nil {
+		job.SetParent(old)
+	}
+
+	job.Canonicalize()
+	err = sidecars.Complete(job).Err()
+	if err == nil {
+		err = j.checkCanaries(job)
+	}
+
+	return job, err
+}

@@ -1,0 +1,226 @@
+package job_test
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/internal/level"
+	"berth/scheduler"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestJobPlan_ShowsTheEffectsAndChangesNothing(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "")
+	job := testJob("j")
+	job.TaskGroups[0].Volumes = nil
+	index := s.Store.Index()
+	planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
+	if planned.JobModifyIndex != 0 || planned.Diff.Type != structs.DiffAdded {
+		t.Errorf("a new job is planned at index %d, with a difference of type %s",
+			planned.JobModifyIndex, planned.Diff.Type)
+	}
+	if u := planned.Annotations.DesiredTGUpdates["g"]; u == nil || u.Place != 1 {
+		t.Errorf("the annotations are %+v", planned.Annotations)
+	}
+	if s.Store.Index() != index {
+		t.Error("the plan was written")
+	}
+	registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	same := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
+	if same.JobModifyIndex != registered.JobModifyIndex || same.Diff.Type != structs.DiffNone {
+		t.Errorf("the same job is planned at index %d, with the type %s", same.JobModifyIndex, same.Diff.Type)
+	}
+	job.TaskGroups[0].Count = 7
+	job.TaskGroups[0].Tasks[0].Driver = "none"
+	edited := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job})
+	if edited.Diff != nil || len(edited.FailedTGAllocs) != 1 || len(edited.CreatedEvals) != 1 {
+		t.Errorf("a job without a place is planned as %+v", edited)
+	}
+	waits := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: testJob("k")})
+	wantText(t, errors.New(waits.Warnings), `there is no volume "v" in namespace "default" yet`)
+	job.Priority = 1000
+	rejected(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{Job: job})
+	rejected(s, structs.KindInvalid, structs.JobPlan, &structs.JobPlanRequest{})
+}
+
+// The plan of an update in batches has the evaluation of the next batch, also if an earlier plan has added
+// it.
+func TestJobPlan_ShowsTheNextBatch(t *testing.T) {
+	s := newServer(t)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		s.AddNode(id, "")
+		node := state.Node(s.Store.Read(), id).Copy()
+		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
+		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+	}
+	job := testJob("log")
+	job.Type = structs.JobSystem
+	job.TaskGroups[0].Volumes = nil
+	job.Update = &structs.UpdateStrategy{MaxParallel: 1, Stagger: time.Minute}
+	schedule := func() {
+		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		tx := s.Store.Read()
+		p, err := scheduler.Process(tx, state.Eval(tx, registered.EvalID), s.Clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Now = s.Clock.UnixNano()
+		mustPropose(s, fsm.PlanApply, p)
+	}
+	checkBatch := func(when, id string) {
+		t.Helper()
+		evals := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).CreatedEvals
+		if len(evals) != 1 || evals[0].TriggeredBy != structs.TriggerRollingUpdate ||
+			evals[0].Wait() != time.Minute || id != "" && evals[0].ID != id {
+			t.Errorf("%s: the plan continues with %+v", when, evals)
+		}
+	}
+	schedule()
+	job.TaskGroups[0].Tasks[0].Config["command"] = "false"
+	checkBatch("a new version", "")
+	schedule()
+	batches := slices.Collect(state.LaterEvals(s.Store.Read()))
+	if len(batches) != 1 {
+		t.Fatalf("%d evaluations follow the first batch", len(batches))
+	}
+	job.Priority = 51
+	checkBatch("during the update", batches[0].ID)
+}
+
+// The plan counts and lists the allocations of other jobs that the job would displace. Beside an older server
+// it displaces none.
+func TestJobPlan_ListsPreemptions(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "")
+	node := state.Node(s.Store.Read(), "n1").Copy()
+	node.Attributes = map[string]string{structs.AttrNodeLevel: strconv.Itoa(level.Now)}
+	node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
+	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+	config := structs.DefaultSchedulerConfiguration()
+	config.PreemptionConfig.ServiceSchedulerEnabled = true
+	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+	important := func(id string, priority int) *structs.Job {
+		job := testJob(id)
+		job.Priority = priority
+		job.TaskGroups[0].Volumes = nil
+		job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 3000, MemoryMB: 10}
+		return job
+	}
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: important("low", 20)})
+	tx := s.Store.Read()
+	for e := range state.ReadyEvals(tx) {
+		plan, err := scheduler.Process(tx, e, s.Clock)
+		if err != nil || len(plan.Place) != 1 {
+			t.Fatalf("the plan is %+v, %v", plan, err)
+		}
+		mustPropose(s, fsm.PlanApply, plan)
+	}
+	plan := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: important("high", 50), Diff: true})
+	u := plan.Annotations.DesiredTGUpdates["g"]
+	if u == nil || u.Place != 1 || u.Preemptions != 1 || len(plan.FailedTGAllocs) > 0 {
+		t.Errorf("the plan counts %+v, with failures %+v", u, plan.FailedTGAllocs)
+	}
+	if a := plan.Annotations.PreemptedAllocs; len(a) != 1 || a[0].JobID != "low" || a[0].JobType != "service" {
+		t.Errorf("the plan displaces %+v", a)
+	}
+	if n := plan.Diff.TaskGroups[0].Updates[structs.UpdatePreemptions]; n != 1 {
+		t.Errorf("the difference counts %d preemptions", n)
+	}
+}
+
+func TestJobVersions_HaveDifferences(t *testing.T) {
+	s := newServer(t)
+	for count := range 3 {
+		job := testJob("j")
+		job.TaskGroups[0].Count = count
+		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+	}
+	if got := must(s, structs.JobVersions, &structs.JobGetRequest{JobID: "j"}); got.Diffs != nil {
+		t.Error("there are differences that nobody has asked for")
+	}
+	got := must(s, structs.JobVersions, &structs.JobGetRequest{JobID: "j", Diffs: true})
+	if len(got.Versions) != 3 || len(got.Diffs) != 2 {
+		t.Fatalf("%d versions have %d differences", len(got.Versions), len(got.Diffs))
+	}
+	for _, f := range got.Diffs[0].TaskGroups[0].Fields {
+		if f.Name == "Count" && (f.Old != "1" || f.New != "2") {
+			t.Errorf("the newest difference is %+v", f)
+		}
+	}
+}
+
+// The plan of a job that starts others shows what one launch would place, if the registration changes it.
+func TestJobPlan_OfAJobThatStartsOthers(t *testing.T) {
+	for name, edit := range map[string]func(*structs.Job){
+		"periodic": func(j *structs.Job) {
+			j.Periodic = &structs.PeriodicConfig{Enabled: true, Spec: "@daily"}
+		},
+		"parameterized": func(j *structs.Job) { j.ParameterizedJob = &structs.ParameterizedJobConfig{} },
+	} {
+		s := newServer(t)
+		s.AddNode("n1", "")
+		node := state.Node(s.Store.Read(), "n1").Copy()
+		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
+		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+		job := testJob("nightly")
+		job.Type = structs.JobBatch
+		job.TaskGroups[0].Volumes = nil
+		edit(job)
+		planned := func() (place int, answer *structs.JobPlanResponse) {
+			answer = must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job, Diff: true})
+			if u := answer.Annotations.DesiredTGUpdates["g"]; u != nil {
+				place = int(u.Place)
+			}
+			return place, answer
+		}
+		place, answer := planned()
+		if place != 1 || len(answer.FailedTGAllocs)+len(answer.CreatedEvals) > 0 || answer.Diff.ID != "nightly" {
+			t.Errorf("%s: a new job: %d are placed, %+v", name, place, answer)
+		}
+		next := answer.NextPeriodicLaunch
+		if name == "periodic" && !next.Equal(s.Clock.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)) ||
+			name != "periodic" && !next.IsZero() {
+			t.Errorf("%s: the next launch is at %s", name, next)
+		}
+		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		if place, _ := planned(); place != 0 {
+			t.Errorf("%s: a job that stays: %d are placed", name, place)
+		}
+		job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 1_000_000, MemoryMB: 10}
+		if _, answer := planned(); len(answer.FailedTGAllocs) != 1 {
+			t.Errorf("%s: a job that does not fit: %+v", name, answer)
+		}
+	}
+}
+
+// The plan of a job places a plugin on a node that takes nothing else, as the leader does.
+func TestJobPlan_ReturnsPlugins(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "")
+	s.AddVolume("v")
+	s.AddAlloc("a", "n1")
+	mustPropose(s, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{
+		NodeID: "n1",
+		Claims: []*structs.CSIClaim{testClaim("v", "a")},
+	})
+	s.addDrivers("n1", map[string]bool{"exec": true}) // and its plugin is gone
+	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{
+		NodeID:      "n1",
+		Eligibility: structs.NodeIneligible,
+	})
+	job := testJob("csi")
+	job.Type = structs.JobSystem
+	g := job.TaskGroups[0]
+	g.Volumes = nil
+	g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "pl", Type: structs.CSIPluginNode}
+	u := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job}).Annotations.DesiredTGUpdates["g"]
+	if u == nil || u.Place != 1 {
+		t.Errorf("the plan counts %+v, want 1 placed", u)
+	}
+}

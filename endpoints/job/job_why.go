@@ -1,0 +1,25 @@
+package job
+
+import (
+	"time"
+
+	"berth/scheduler/explain"
+	"berth/state"
+	"berth/structs"
+)
+
+// Why tells why a job does not run as its specification demands, and of a deleted job why allocations of it
+// have not ended. Times in the text change without a change of the index.
+func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.WhyResponse) error {
+	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
+	if err == nil {
+		resp.Waits, resp.Reasons = explain.Job(tx, job, time.Now())
+	} else {
+		resp.Waits, resp.Reasons = explain.DeletedJob(tx, req.RequestNamespace(), req.JobID, time.Now())
+	}
+	if err != nil && !resp.Waits {
+		return err
+	}
+	resp.Text = structs.WhyText(resp.Reasons)
+	return nil
+}

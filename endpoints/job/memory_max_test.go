@@ -1,0 +1,38 @@
+package job_test
+
+import (
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+func TestJobs_WarnOfAMemoryMaxWithoutEffect(t *testing.T) {
+	s := newServer(t)
+	job := func(most int) *structs.Job {
+		j := testJob("j")
+		j.TaskGroups[0].Volumes = nil
+		j.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 10, MemoryMB: 20, MemoryMaxMB: most}
+		return j
+	}
+	warnings := func(most int) []string {
+		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job(most)})
+		planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job(most)})
+		checked := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job(most)})
+		return []string{registered.Warnings, planned.Warnings, checked.Warnings}
+	}
+	want := func(warned bool, most int) {
+		t.Helper()
+		for i, w := range warnings(most) {
+			if strings.Contains(w, `group "g": memory_max has no effect`) != warned {
+				t.Errorf("%d: with a memory_max of %d the warnings are %q", i, most, w)
+			}
+		}
+	}
+	want(true, 40)
+	want(false, 0)
+	config := structs.DefaultSchedulerConfiguration()
+	config.MemoryOversubscriptionEnabled = true
+	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+	want(false, 40)
+}

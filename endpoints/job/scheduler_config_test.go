@@ -1,0 +1,58 @@
+package job_test
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+func TestSchedulerConfig_IsReplacedOnlyInTheVersionThatWasRead(t *testing.T) {
+	s := newServer(t)
+	read := func() *structs.SchedulerConfiguration {
+		return must(s, structs.SchedulerConfigGet, &structs.QueryRequest{}).SchedulerConfig
+	}
+	set := func(c structs.SchedulerConfiguration, cas bool) bool {
+		return must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: c, CAS: cas}).Updated
+	}
+	first := *read()
+	if first != structs.DefaultSchedulerConfiguration() {
+		t.Errorf("got %+v, want the default", first)
+	}
+	next := first
+	next.SchedulerAlgorithm = structs.AlgorithmSpread
+	if !set(next, true) || set(next, true) {
+		t.Error("want the first of two changes of one version, and not the second")
+	}
+	if got := read(); got.SchedulerAlgorithm != structs.AlgorithmSpread {
+		t.Errorf("got %+v", got)
+	}
+	if !set(first, false) || read().SchedulerAlgorithm != structs.AlgorithmBinpack {
+		t.Error("a change without a condition was not made")
+	}
+	first.SchedulerAlgorithm = "best"
+	entries := s.Raft.Entries
+	rejected(s, structs.KindInvalid, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: first})
+	if s.Raft.Entries != entries {
+		t.Error("an invalid configuration reached the log")
+	}
+}
+
+func TestJobRegister_IsRejectedByTheConfiguration(t *testing.T) {
+	s := newServer(t)
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("old")})
+	s.addJob("enc", parameterized)
+	config := structs.DefaultSchedulerConfiguration()
+	config.RejectJobRegistration = true
+	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+	for _, id := range []string{"old", "new"} {
+		rejected(s, structs.KindDenied, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob(id)})
+	}
+	rejected(s, structs.KindDenied, structs.JobDispatch, &structs.JobDispatchRequest{
+		JobID: "enc",
+		Meta:  map[string]string{"who": "me"},
+	})
+	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "old"})
+	config.RejectJobRegistration = false
+	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: testJob("new")})
+}
