@@ -5,6 +5,7 @@ import (
 	"berth/endpoints/csi"
 	"berth/endpoints/job"
 	"berth/endpoints/join"
+	"berth/endpoints/node"
 	"berth/endpoints/release"
 	"berth/endpoints/vars"
 	"berth/fsm"
@@ -16,7 +17,7 @@ import (
 // Endpoints serve the procedures of one server.
 type Endpoints struct {
 	*core.Server
-	nodes  Nodes
+	nodes  node.Nodes
 	jobs   job.Jobs
 	allocs job.Allocs
 	change csi.VolumeWrites
@@ -32,7 +33,7 @@ func NewWith(d core.Deps, config core.Settings) *Endpoints {
 	s := core.NewServer(d, config)
 	return &Endpoints{
 		Server: s,
-		nodes:  NewNodes(s),
+		nodes:  node.NewNodes(s),
 		jobs:   job.NewJobs(s),
 		allocs: job.NewAllocs(s),
 		change: csi.NewVolumeWrites(s),
@@ -90,8 +91,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 	var (
 		status  = statuses{Server: e.Server}
 		nodes   = e.nodes
-		lost    = Lost{Server: e.Server}
-		pools   = Pools{Server: e.Server}
+		lost    = node.Lost{Server: e.Server}
+		pools   = node.Pools{Server: e.Server}
 		space   = namespaces{Server: e.Server}
 		jobs    = e.jobs
 		allocs  = e.allocs

@@ -18,12 +18,10 @@ type server struct{ *endpointstest.Server }
 
 type (
 	fakeRaft   = endpointstest.FakeRaft
-	fakeNode   = endpointstest.FakeNode
 	fakeConsul = endpointstest.FakeConsul
 )
 
 var (
-	secretFor        = endpointstest.SecretFor
 	secretOf         = endpointstest.SecretOf
 	registerRequest  = endpointstest.RegisterRequest
 	testVolume       = endpointstest.Volume
@@ -38,7 +36,6 @@ var (
 	scriptCheck      = endpointstest.ScriptCheck
 	quickSettings    = endpointstest.QuickSettings
 	evalOf           = endpointstest.EvalOf
-	wantText         = endpointstest.WantText
 	listen           = endpointstest.Listen
 	newPool          = endpointstest.NewPool
 	remoteCaller     = endpointstest.RemoteCaller

@@ -1,4 +1,4 @@
-package endpoints_test
+package node_test
 
 import (
 	"slices"

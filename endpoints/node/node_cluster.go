@@ -1,4 +1,4 @@
-package endpoints
+package node
 
 import (
 	"context"
