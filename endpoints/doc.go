@@ -1,4 +1,6 @@
-// Package endpoints serves the remote procedures of a server: one file per noun, and one middleware.
+// Package endpoints serves the remote procedures of a server: one list of them, and one middleware. The
+// procedures of nodes, jobs and storage are in node, job and csi, which do not use each other. Package core
+// has what they share. Those of the cluster are here: servers, namespaces, search.
 //
 // Its rules:
 //
