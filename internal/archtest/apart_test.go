@@ -14,6 +14,13 @@ type separation struct{ from, to string }
 var separations = []separation{
 	// A loop calls no procedure: both use rows, the log and server/nodeconn.
 	{"berth/server/control", "berth/endpoints"},
+	// The procedures of an area use core, and those of no other area.
+	{"berth/endpoints/csi", "berth/endpoints/job"},
+	{"berth/endpoints/csi", "berth/endpoints/node"},
+	{"berth/endpoints/job", "berth/endpoints/csi"},
+	{"berth/endpoints/job", "berth/endpoints/node"},
+	{"berth/endpoints/node", "berth/endpoints/csi"},
+	{"berth/endpoints/node", "berth/endpoints/job"},
 	// A node receives its rows by RPC.
 	{"berth/client", "berth/state"},
 	// A plan is a function of rows.
@@ -67,6 +74,9 @@ func TestSeparated_FindsImports(t *testing.T) {
 		{"berth/server/control", "berth/endpoints/query", true},
 		{"berth/server/control/workqueue", "berth/endpoints", true},
 		{"berth/server", "berth/endpoints", false},
+		{"berth/endpoints/node", "berth/endpoints/job", true},
+		{"berth/endpoints/node", "berth/endpoints/core", false},
+		{"berth/endpoints", "berth/endpoints/job", false},
 		{"berth/client", "berth/state", true},
 		{"berth/client/csi/volumes", "berth/state/statetest", true},
 		{"berth/client/store", "berth/structs", false},
