@@ -143,7 +143,7 @@ func (d *delivery) awaitLeader(
 	return true, nil
 }
 
-// serverAnswers reports whether a server answers a ping soon (settings.answerTimeout).
+// serverAnswers reports whether a server answers a ping soon (core.Settings.AnswerTimeout).
 func (e *Endpoints) serverAnswers(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, e.Settings.AnswerTimeout)
 	defer cancel()

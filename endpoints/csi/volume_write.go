@@ -311,7 +311,7 @@ func lastError(doing string, v *structs.CSIVolume) error {
 		doing, v.ID, v.LastError.Message)
 }
 
-// awaitRow waits until the row of a volume satisfies done, at most volumeTimeout.
+// awaitRow waits until the row of a volume satisfies done, at most Settings.VolumeTimeout.
 func (w VolumeWrites) awaitRow(
 	ctx context.Context,
 	ns, id string,

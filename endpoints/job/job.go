@@ -50,7 +50,7 @@ func (j Jobs) Register(
 	return j.registerFor(ctx, structs.TriggerJobRegister, req, resp)
 }
 
-// registerFor is register, with the reason of the evaluation.
+// registerFor is Register, with the reason of the evaluation.
 func (j Jobs) registerFor(
 	ctx context.Context,
 	trigger string,
