@@ -29,6 +29,16 @@ func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 	grow := registerRequest(v)
 	v.ModifyIndex, v.RequestedCapacityMin = 0, 2<<30
 	rejected(s, structs.KindTimeout, structs.CSIVolumeCreate, grow)
+	// The request may end before the controller has answered. The nodes expand after that.
+	for {
+		tx := s.Store.ReadWatched()
+		if state.Volume(tx, "default", "v").NodeExpandBytes == 2<<30 {
+			break
+		}
+		if err := s.Store.Wait(t.Context(), tx); err != nil {
+			t.Fatal(err)
+		}
+	}
 	reported := &structs.CSINodeExpandOutcome{
 		VolumeID: "v",
 		AllocID:  "a1",
