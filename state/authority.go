@@ -198,18 +198,18 @@ func AuthoritiesForget(tx *WriteTx, keyID string) {
 	}
 }
 
-// authorities checks the authorities.
-func (c *checker) authorities() {
+// checkAuthorities checks the authorities.
+func checkAuthorities(c *checker) {
 	active := 0
 	for a := range authorities.Scan(c) {
 		if a.RetireTime == 0 {
 			active++
 		}
-		c.want(a.Key != nil && a.CertPEM != "", "authority %s: it has no key or no certificate", a.ID)
-		c.want(a.CrossPEM == "" || len(a.Formers) > 0, "authority %s: it has replaced %d others, "+
+		c.Want(a.Key != nil && a.CertPEM != "", "authority %s: it has no key or no certificate", a.ID)
+		c.Want(a.CrossPEM == "" || len(a.Formers) > 0, "authority %s: it has replaced %d others, "+
 			"and a cross certificate of %d bytes", a.ID, len(a.Formers), len(a.CrossPEM))
 	}
-	c.want(active <= 1, "%d authorities sign; expected one", active)
+	c.Want(active <= 1, "%d authorities sign; expected one", active)
 }
 
 // sealedOfAuthority lists the encrypted key of an authority (see sealedTables).

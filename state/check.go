@@ -14,37 +14,34 @@ import (
 // changed has none. `berth operator check` runs it on a saved snapshot, and tests run it after every step.
 // After mostFaults violations it only counts, and the last line has the number.
 func Check(tx *ReadTx) []string {
-	c := &checker{ReadTx: tx}
-	c.indexes()
-	c.claims()
-	c.claimQueues()
-	c.attachments()
-	c.volumes()
-	c.plugins()
-	c.instances()
-	c.allocs()
-	c.evals()
-	c.jobs()
-	c.schedules()
-	c.schedulerConfig()
-	c.autopilotConfig()
-	c.namespaces()
-	c.nodePools()
-	c.deployments()
-	c.scalingEvents()
-	c.siTokens()
-	c.fences()
-	c.pluginConfigs()
-	c.nodeLeases()
-	c.rootKeys()
-	c.sealedValues()
-	c.variables()
-	c.joins()
-	if c.more > 0 {
-		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
-	}
+	c := newChecker(tx)
+	checkAllIndexes(c)
+	checkClaims(c)
+	checkClaimQueues(c)
+	checkAttachments(c)
+	checkVolumes(c)
+	checkPlugins(c)
+	checkInstances(c)
+	checkAllocs(c)
+	checkEvals(c)
+	checkJobs(c)
+	checkSchedules(c)
+	checkSchedulerConfig(c)
+	checkAutopilotConfig(c)
+	checkNamespaces(c)
+	checkNodePools(c)
+	checkDeployments(c)
+	checkScalingEvents(c)
+	checkSITokens(c)
+	checkFences(c)
+	checkPluginConfigs(c)
+	checkNodeLeases(c)
+	checkRootKeys(c)
+	checkSealedValues(c)
+	checkVariables(c)
+	checkJoins(c)
 
-	return c.faults
+	return c.Faults()
 }
 
 // mostFaults bounds the number of faults that Check describes, and mostFaultBytes the length of each
@@ -54,14 +51,27 @@ const (
 	mostFaultBytes = 500
 )
 
+// checker reads a store and collects the violated invariants.
 type checker struct {
 	*ReadTx
 	faults []string
 	more   int // faults that are not described
 }
 
-// want records a fault unless ok.
-func (c *checker) want(ok bool, format string, args ...any) {
+// newChecker returns a checker of the rows of a snapshot.
+func newChecker(tx *ReadTx) *checker { return &checker{ReadTx: tx} }
+
+// Faults returns the descriptions of the faults, nil for none. If there are more than it describes, the last
+// line has the number of the others.
+func (c *checker) Faults() []string {
+	if c.more == 0 {
+		return c.faults
+	}
+	return append(c.faults[:len(c.faults):len(c.faults)], fmt.Sprintf("and %d more", c.more))
+}
+
+// Want records a fault unless ok.
+func (c *checker) Want(ok bool, format string, args ...any) {
 	switch {
 	case ok:
 	case len(c.faults) < mostFaults:
@@ -83,7 +93,7 @@ func wantCounts[N comparable](
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		is, found := counted[k]
 		row, there := kept[k]
-		c.want(is == row && found == there,
+		c.Want(is == row && found == there,
 			"%s %s: counted %+v, kept %+v", subject, k, is, row)
 	}
 }
@@ -93,13 +103,13 @@ func checkIndexes[R mvcc.Record](c *checker, t *mvcc.Table[R]) {
 	newest := t.Newest(c)
 	for r := range t.Scan(c) {
 		created, modified := r.Stamps()
-		c.want(created <= modified && modified <= newest && newest <= applied,
+		c.Want(created <= modified && modified <= newest && newest <= applied,
 			"%s %q: created at %d, modified at %d, table at %d, store at %d",
 			t.Name(), t.KeyOfRow(r), created, modified, newest, applied)
 	}
 }
 
-func (c *checker) indexes() {
+func checkAllIndexes(c *checker) {
 	checkIndexes(c, nodes)
 	checkIndexes(c, plugins)
 	checkIndexes(c, instances)
@@ -137,59 +147,59 @@ func (c *checker) indexes() {
 	checkIndexes(c, revocations)
 }
 
-// claims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
+// checkClaims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
 // may still start. A granted claim conflicts with no other, and its attachment fits it.
-func (c *checker) claims() {
+func checkClaims(c *checker) {
 	granted := grantedClasses{}
 	for cl := range claims.Scan(c) {
 		subject := fmt.Sprintf("claim of volume %s/%s for allocation %s",
 			cl.Namespace, cl.VolumeID, cl.AllocID)
 		v := Volume(c, cl.Namespace, cl.VolumeID)
 		a := Alloc(c, cl.AllocID)
-		c.want(v != nil, "%s: no such volume", subject)
-		c.want(a != nil, "%s: no such allocation", subject)
-		c.want(a == nil || a.NodeID == cl.NodeID,
+		c.Want(v != nil, "%s: no such volume", subject)
+		c.Want(a != nil, "%s: no such allocation", subject)
+		c.Want(a == nil || a.NodeID == cl.NodeID,
 			"%s: it is on another node than the claim", subject)
-		c.want(v == nil || v.PluginID == cl.PluginID,
+		c.Want(v == nil || v.PluginID == cl.PluginID,
 			"%s: the volume is of another plugin", subject)
-		c.want(v == nil || v.Capable(cl.Class()),
+		c.Want(v == nil || v.Capable(cl.Class()),
 			"%s: the volume is not capable of it", subject)
 		grows := cl.ExpandBytes != 0 || cl.ExpandError != nil
-		c.want(!grows || v == nil ||
+		c.Want(!grows || v == nil ||
 			v.NodeExpandBytes >= cl.ExpandBytes && v.NodeExpandBytes > 0,
 			"%s: its node has still to grow the volume to %d, of which the volume does not know",
 			subject, cl.ExpandBytes)
 		switch cl.State {
 		case structs.ClaimWaiting:
-			c.want(a == nil || !a.Terminal(),
+			c.Want(a == nil || !a.Terminal(),
 				"%s: it waits though the allocation is terminal", subject)
-			c.want(cl.GrantIndex == 0 && cl.EndTime == 0,
+			c.Want(cl.GrantIndex == 0 && cl.EndTime == 0,
 				"%s: it waits and has a grant index, or an end", subject)
 			continue
 
 		case structs.ClaimGranted:
-			c.want(cl.GrantIndex >= cl.CreateIndex &&
+			c.Want(cl.GrantIndex >= cl.CreateIndex &&
 				cl.GrantIndex <= cl.ModifyIndex,
 				"%s: grant index %d", subject, cl.GrantIndex)
-			c.want(a == nil || a.ClientTerminal() == (cl.EndTime != 0),
+			c.Want(a == nil || a.ClientTerminal() == (cl.EndTime != 0),
 				"%s: end %d differs from that of its allocation", subject, cl.EndTime)
 
 		default:
-			c.want(false, "%s: state %q", subject, cl.State)
+			c.Want(false, "%s: state %q", subject, cl.State)
 		}
 
-		c.grantedClaim(cl, granted, subject)
+		checkGrantedClaim(c, cl, granted, subject)
 	}
 }
 
 // grantedClasses has the allocations with granted claims, by volume and by the class of the claim.
 type grantedClasses map[volumeKey]map[structs.ClaimClass]string
 
-// grantedClaim checks a granted claim against the granted claims before it and against its attachment.
-func (c *checker) grantedClaim(cl *structs.CSIClaim, granted grantedClasses, subject string) {
+// checkGrantedClaim checks a granted claim against the granted claims before it and against its attachment.
+func checkGrantedClaim(c *checker, cl *structs.CSIClaim, granted grantedClasses, subject string) {
 	key := volumeKey{cl.Namespace, cl.VolumeID}
 	for k, other := range granted[key] {
-		c.want(!k.Conflicts(cl.Class()),
+		c.Want(!k.Conflicts(cl.Class()),
 			"%s: granted although it conflicts with that of %s", subject, other)
 	}
 
@@ -203,15 +213,15 @@ func (c *checker) grantedClaim(cl *structs.CSIClaim, granted grantedClasses, sub
 		return
 	}
 
-	c.want(at.State != structs.AttachmentDetaching,
+	c.Want(at.State != structs.AttachmentDetaching,
 		"%s: granted on an attachment that is detaching", subject)
-	c.want(at.AccessMode == cl.AccessMode &&
+	c.Want(at.AccessMode == cl.AccessMode &&
 		at.AttachmentMode == cl.AttachmentMode,
 		"%s: attached in another mode", subject)
 }
 
-// claimQueues checks that the stored counts equal the claims, and that no claim waits that could be granted.
-func (c *checker) claimQueues() {
+// checkClaimQueues checks that the stored counts equal the claims, and that no claim waits that could be granted.
+func checkClaimQueues(c *checker) {
 	found := map[string]int{}
 	for cl := range claims.Scan(c) {
 		key := fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)
@@ -241,15 +251,15 @@ func (c *checker) claimQueues() {
 
 		seen[key] = true
 		for next := range grantable(c, cl.Namespace, cl.VolumeID) {
-			c.want(false, "claim of volume %s/%s for allocation %s waits though it could be granted",
+			c.Want(false, "claim of volume %s/%s for allocation %s waits though it could be granted",
 				next.Namespace, next.VolumeID, next.AllocID)
 		}
 	}
 }
 
-// attachments checks that a claim uses each attachment that is not detaching, that no claim uses the others,
+// checkAttachments checks that a claim uses each attachment that is not detaching, that no claim uses the others,
 // and that a volume for a single node has at most one.
-func (c *checker) attachments() {
+func checkAttachments(c *checker) {
 	single := map[volumeKey]bool{}
 	count := map[volumeKey]int{}
 	for a := range attachments.Scan(c) {
@@ -258,18 +268,18 @@ func (c *checker) attachments() {
 		used := inUse(c, a)
 		switch a.State {
 		case structs.AttachmentAttaching, structs.AttachmentAttached:
-			c.want(used, "%s is %s and no claim uses it", subject, a.State)
-			c.want(Volume(c, a.Namespace, a.VolumeID) != nil,
+			c.Want(used, "%s is %s and no claim uses it", subject, a.State)
+			c.Want(Volume(c, a.Namespace, a.VolumeID) != nil,
 				"%s is %s and the volume is gone", subject, a.State)
 		case structs.AttachmentDetaching:
-			c.want(!used, "%s is detaching under a claim", subject)
+			c.Want(!used, "%s is detaching under a claim", subject)
 		default:
-			c.want(false, "%s: state %q", subject, a.State)
+			c.Want(false, "%s: state %q", subject, a.State)
 		}
 
-		c.want(a.ExternalNodeID != "",
+		c.Want(a.ExternalNodeID != "",
 			"%s: its external node ID is not known", subject)
-		c.want(!a.Found || a.State == structs.AttachmentDetaching,
+		c.Want(!a.Found || a.State == structs.AttachmentDetaching,
 			"%s was found and is %s", subject, a.State)
 		if a.Found {
 			continue // no claim made it, so it may be in addition to theirs
@@ -283,17 +293,17 @@ func (c *checker) attachments() {
 	}
 
 	for k, one := range single {
-		c.want(!one || count[k] == 1,
+		c.Want(!one || count[k] == 1,
 			"volume %s/%s is for a single node and has %d attachments", k.ns, k.volume, count[k])
 	}
 }
 
-func (c *checker) volumes() {
+func checkVolumes(c *checker) {
 	external := map[[2]string]string{}
 	for v := range volumes.Scan(c) {
 		if v.ExternalID != "" {
 			key := [2]string{v.PluginID, v.ExternalID}
-			c.want(external[key] == "",
+			c.Want(external[key] == "",
 				"volumes %s and %s are both %s of plugin %s", external[key], v.ID, v.ExternalID, v.PluginID)
 			external[key] = v.ID
 		}
@@ -305,39 +315,39 @@ func (c *checker) volumes() {
 			structs.VolumeDeleting,
 		}
 
-		c.want(slices.Contains(states, v.State),
+		c.Want(slices.Contains(states, v.State),
 			"volume %s/%s: state %q", v.Namespace, v.ID, v.State)
-		c.want(v.State != structs.VolumeDeleting ||
+		c.Want(v.State != structs.VolumeDeleting ||
 			!claims.Has(c, v.Namespace, v.ID),
 			"volume %s/%s is deleting and claimed", v.Namespace, v.ID)
 	}
 }
 
-// plugins checks that a plugin has a row exactly while something refers to the plugin.
-func (c *checker) plugins() {
+// checkPlugins checks that a plugin has a row exactly while something refers to the plugin.
+func checkPlugins(c *checker) {
 	for p := range plugins.Scan(c) {
-		c.want(pluginReferences(c, p.ID) != "",
+		c.Want(pluginReferences(c, p.ID) != "",
 			"plugin %s: nothing refers to it", p.ID)
-		c.want(!p.ControllerSeen || p.Known,
+		c.Want(!p.ControllerSeen || p.Known,
 			"plugin %s: its controller was seen and it is not known", p.ID)
 	}
 
-	c.counts()
+	checkCounts(c)
 	for v := range volumes.Scan(c) {
-		c.want(Plugin(c, v.PluginID) != nil,
+		c.Want(Plugin(c, v.PluginID) != nil,
 			"volume %s/%s: plugin %s has no row", v.Namespace, v.ID, v.PluginID)
 	}
 
 	for a := range allocs.Scan(c) {
 		for _, id := range a.CSIPlugins {
-			c.want(a.ClientTerminal() || Plugin(c, id) != nil,
+			c.Want(a.ClientTerminal() || Plugin(c, id) != nil,
 				"allocation %s: plugin %s has no row", a.ID, id)
 		}
 	}
 }
 
-// counts checks that the stored counts equal the rows.
-func (c *checker) counts() {
+// checkCounts checks that the stored counts equal the rows.
+func checkCounts(c *checker) {
 	name := func(half structs.CSIInstanceKey) string {
 		return half.PluginID + " " + string(half.Kind)
 	}
@@ -362,21 +372,21 @@ func (c *checker) counts() {
 	wantCounts(c, "instances and runs of plugin", found, kept)
 }
 
-// instances checks that each instance has a node whose row names it.
-func (c *checker) instances() {
+// checkInstances checks that each instance has a node whose row names it.
+func checkInstances(c *checker) {
 	halves := map[string][]structs.CSIInstanceKey{}
 	for i := range instances.Scan(c) {
 		subject := fmt.Sprintf("%s instance of plugin %s on node %s",
 			i.Kind, i.PluginID, i.NodeID)
 		n := Node(c, i.NodeID)
-		c.want(n != nil, "%s: no such node", subject)
-		c.want(n == nil || n.Status != structs.NodeDown || !i.Healthy,
+		c.Want(n != nil, "%s: no such node", subject)
+		c.Want(n == nil || n.Status != structs.NodeDown || !i.Healthy,
 			"%s is healthy and the node is down", subject)
-		c.want(!i.DownWithNode || !i.Healthy,
+		c.Want(!i.DownWithNode || !i.Healthy,
 			"%s is healthy and down with its node", subject)
 		p := Plugin(c, i.PluginID)
-		c.want(p != nil, "%s: the plugin has no row", subject)
-		c.want(!i.Healthy || p == nil ||
+		c.Want(p != nil, "%s: the plugin has no row", subject)
+		c.Want(!i.Healthy || p == nil ||
 			i.IsDriver(p.Provider) && !i.OtherDriver,
 			"%s is healthy and of another driver, %q", subject, i.Provider)
 		halves[i.NodeID] = append(halves[i.NodeID], i.Key())
@@ -385,57 +395,57 @@ func (c *checker) instances() {
 	for n := range nodes.Scan(c) {
 		named := n.CSIInstances()
 		own := halves[n.ID]
-		c.want(slices.Equal(named, own),
+		c.Want(slices.Equal(named, own),
 			"node %s names plugin instances %v and has %v", n.ID, named, own)
 	}
 }
 
-func (c *checker) allocs() {
+func checkAllocs(c *checker) {
 	for a := range allocs.Scan(c) {
-		c.want(a.Job == nil, "allocation %s: carries its job", a.ID)
-		c.want(a.Resources != nil, "allocation %s: has no resources", a.ID)
-		c.want(JobOf(c, a) != nil,
+		c.Want(a.Job == nil, "allocation %s: carries its job", a.ID)
+		c.Want(a.Resources != nil, "allocation %s: has no resources", a.ID)
+		c.Want(JobOf(c, a) != nil,
 			"allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
-		c.want(a.ClientTerminal() || Node(c, a.NodeID) != nil,
+		c.Want(a.ClientTerminal() || Node(c, a.NodeID) != nil,
 			"allocation %s: its node %s is gone", a.ID, a.NodeID)
-		c.services(a)
+		checkServices(c, a)
 	}
-	c.devices()
-	c.ports()
-	c.nodeUses()
-	c.evalAllocs()
+	checkDevices(c)
+	checkPorts(c)
+	checkNodeUses(c)
+	checkEvalAllocs(c)
 }
 
-// services checks the instances of an allocation: they end with it, each is there once, and none is newer
+// checkServices checks the instances of an allocation: they end with it, each is there once, and none is newer
 // than the row.
-func (c *checker) services(a *structs.Allocation) {
-	c.want(!a.ClientTerminal() || len(a.Services) == 0,
+func checkServices(c *checker, a *structs.Allocation) {
+	c.Want(!a.ClientTerminal() || len(a.Services) == 0,
 		"allocation %s: it has ended and offers services", a.ID)
 	seen := map[string]bool{}
 	for _, i := range a.Services {
-		c.want(!seen[i.ID], "allocation %s: service %s is there twice", a.ID, i.ID)
+		c.Want(!seen[i.ID], "allocation %s: service %s is there twice", a.ID, i.ID)
 		seen[i.ID] = true
-		c.want(i.CreateIndex != 0 && i.CreateIndex <= i.ModifyIndex && i.ModifyIndex <= a.ModifyIndex,
+		c.Want(i.CreateIndex != 0 && i.CreateIndex <= i.ModifyIndex && i.ModifyIndex <= a.ModifyIndex,
 			"allocation %s: service %s was created at %d and modified at %d, the row at %d",
 			a.ID, i.ID, i.CreateIndex, i.ModifyIndex, a.ModifyIndex)
 	}
 }
 
-// devices checks that no device is given to two allocations that hold resources.
-func (c *checker) devices() {
+// checkDevices checks that no device is given to two allocations that hold resources.
+func checkDevices(c *checker) {
 	uses := map[string]structs.DeviceUse{} // by node
 	for a := range allocs.Scan(c) {
 		if a.Terminal() || len(a.Devices) == 0 {
 			continue
 		}
 		holder := uses[a.NodeID].Holder(a)
-		c.want(holder == "",
+		c.Want(holder == "",
 			"allocation %s: allocation %s has one of its devices", a.ID, holder)
 		uses[a.NodeID] = uses[a.NodeID].Add(a)
 	}
 }
 
-func (c *checker) evals() {
+func checkEvals(c *checker) {
 	blocked := map[structs.JobKey]string{}
 	for e := range evals.Scan(c) {
 		if e.Status != structs.EvalBlocked {
@@ -445,54 +455,54 @@ func (c *checker) evals() {
 			Namespace: e.Namespace,
 			ID:        e.JobID,
 		}
-		c.want(blocked[k] == "",
+		c.Want(blocked[k] == "",
 			"job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, blocked[k], e.ID)
 		blocked[k] = e.ID
 		missed := missedUnblock(c, e)
-		c.want(missed == "", "evaluation %s missed the unblock of %s", e.ID, missed)
+		c.Want(missed == "", "evaluation %s missed the unblock of %s", e.ID, missed)
 	}
 }
 
-func (c *checker) jobs() {
+func checkJobs(c *checker) {
 	for j := range jobs.Scan(c) {
 		v := JobVersion(c, j.Namespace, j.ID, j.Version)
-		c.want(v != nil && sameSpec(v, j),
+		c.Want(v != nil && sameSpec(v, j),
 			"job %s/%s: version %d is not kept as it is", j.Namespace, j.ID, j.Version)
 		status := jobStatus(c, j)
-		c.want(status == j.Status,
+		c.Want(status == j.Status,
 			"job %s/%s is %s and should be %s", j.Namespace, j.ID, j.Status, status)
 	}
 	for s := range jobSubmissions.Scan(c) {
-		c.want(JobVersion(c, s.Namespace, s.JobID, s.Version) != nil,
+		c.Want(JobVersion(c, s.Namespace, s.JobID, s.Version) != nil,
 			"source of job %s/%s: version %d is gone", s.Namespace, s.JobID, s.Version)
 	}
 }
 
-func (c *checker) schedulerConfig() {
+func checkSchedulerConfig(c *checker) {
 	for s := range schedulerConfig.Scan(c) {
 		err := validate.SchedulerConfig(s)
-		c.want(err == nil, "the configuration of the scheduler is invalid: %v", err)
+		c.Want(err == nil, "the configuration of the scheduler is invalid: %v", err)
 	}
 }
 
-func (c *checker) autopilotConfig() {
+func checkAutopilotConfig(c *checker) {
 	for a := range autopilotConfig.Scan(c) {
 		err := validate.AutopilotConfig(a)
-		c.want(err == nil, "the configuration of autopilot is invalid: %v", err)
+		c.Want(err == nil, "the configuration of autopilot is invalid: %v", err)
 	}
 }
 
-// namespaces checks that each namespace with a row has a name.
-func (c *checker) namespaces() {
+// checkNamespaces checks that each namespace with a row has a name.
+func checkNamespaces(c *checker) {
 	for n := range namespaces.Scan(c) {
-		c.want(n.Name != "", "a namespace has no name")
+		c.Want(n.Name != "", "a namespace has no name")
 	}
 }
 
-// nodePools checks that each node pool with a row has a name and is not built-in.
-func (c *checker) nodePools() {
+// checkNodePools checks that each node pool with a row has a name and is not built-in.
+func checkNodePools(c *checker) {
 	for p := range nodePools.Scan(c) {
-		c.want(p.Name != "" && !structs.BuiltInNodePool(p.Name),
+		c.Want(p.Name != "" && !structs.BuiltInNodePool(p.Name),
 			"node pool %q: a built-in pool, or one without a name, has no row", p.Name)
 	}
 }

@@ -6,18 +6,18 @@ import (
 	"berth/structs"
 )
 
-// deployments checks that an active deployment is the only one of its job and of the current version, and
+// checkDeployments checks that an active deployment is the only one of its job and of the current version, and
 // that its counts equal its allocations.
-func (c *checker) deployments() {
+func checkDeployments(c *checker) {
 	counted := map[string]*structs.Deployment{}
 	of := map[structs.JobKey]string{}
 	for d := range activeDeployments.Scan(c) {
 		subject := fmt.Sprintf("deployment %s of job %s/%s", d.ID, d.Namespace, d.JobID)
 		j := Job(c, d.Namespace, d.JobID)
-		c.want(j != nil && !j.Stop && j.Version == d.JobVersion,
+		c.Want(j != nil && !j.Stop && j.Version == d.JobVersion,
 			"%s is %s and not of the current version", subject, d.Status)
 		k := structs.JobKey{Namespace: d.Namespace, ID: d.JobID}
-		c.want(of[k] == "", "%s: deployment %s is active, too", subject, of[k])
+		c.Want(of[k] == "", "%s: deployment %s is active, too", subject, of[k])
 		of[k] = d.ID
 		counted[d.ID] = uncounted(d)
 	}
@@ -32,7 +32,7 @@ func (c *checker) deployments() {
 	for id, d := range counted {
 		for name, s := range Deployment(c, id).TaskGroups {
 			is := d.TaskGroups[name]
-			c.want(is.PlacedAllocs == s.PlacedAllocs && is.HealthyAllocs == s.HealthyAllocs &&
+			c.Want(is.PlacedAllocs == s.PlacedAllocs && is.HealthyAllocs == s.HealthyAllocs &&
 				is.UnhealthyAllocs == s.UnhealthyAllocs,
 				"deployment %s, group %q: its allocations are %d placed, %d healthy, %d unhealthy, its counts %d, %d, %d",
 				id, name, is.PlacedAllocs, is.HealthyAllocs, is.UnhealthyAllocs,

@@ -6,43 +6,43 @@ import (
 	"berth/structs"
 )
 
-// fences checks that a run or an order belongs to the loss of a node: only a node that is down has an order
+// checkFences checks that a run or an order belongs to the loss of a node: only a node that is down has an order
 // or a run that has not ended, and both are of its epoch.
-func (c *checker) fences() {
+func checkFences(c *checker) {
 	running := map[string]int{}
 	ended := map[string]int{}
 	for r := range fenceRuns.Scan(c) {
 		subject := fmt.Sprintf("run %d of node %s", r.Number, r.NodeID)
 		n := Node(c, r.NodeID)
-		c.want(n != nil, "%s: no such node", subject)
-		c.want(n == nil || r.Epoch <= n.Epoch, "%s: epoch %d is after that of the node", subject, r.Epoch)
-		c.want((r.Kind == structs.FenceByAgent) == (r.Attempt > 0), "%s: attempt %d", subject, r.Attempt)
-		c.want(r.Kind != structs.FenceByWord || r.Ordered(), "%s: no operator gave the word", subject)
-		c.want(r.Kind != structs.FenceByLease || r.State == structs.FenceProved, "%s: the end of a lease is %s",
+		c.Want(n != nil, "%s: no such node", subject)
+		c.Want(n == nil || r.Epoch <= n.Epoch, "%s: epoch %d is after that of the node", subject, r.Epoch)
+		c.Want((r.Kind == structs.FenceByAgent) == (r.Attempt > 0), "%s: attempt %d", subject, r.Attempt)
+		c.Want(r.Kind != structs.FenceByWord || r.Ordered(), "%s: no operator gave the word", subject)
+		c.Want(r.Kind != structs.FenceByLease || r.State == structs.FenceProved, "%s: the end of a lease is %s",
 			subject, r.State)
 		switch r.State {
 		case structs.FenceRunning:
 			running[r.NodeID]++
-			c.want(r.Ended == 0, "%s: it runs and has ended", subject)
-			c.want(n.Lost() && (n == nil || r.Epoch == n.Epoch), "%s: it runs and its node is back", subject)
+			c.Want(r.Ended == 0, "%s: it runs and has ended", subject)
+			c.Want(n.Lost() && (n == nil || r.Epoch == n.Epoch), "%s: it runs and its node is back", subject)
 		case structs.FenceProved, structs.FenceFailed, structs.FenceVoid:
 			ended[r.NodeID]++
-			c.want(r.State == structs.FenceProved || r.Released == 0,
+			c.Want(r.State == structs.FenceProved || r.Released == 0,
 				"%s: it released claims without a proof", subject)
 		default:
-			c.want(false, "%s: state %q", subject, r.State)
+			c.Want(false, "%s: state %q", subject, r.State)
 		}
 	}
 
 	for o := range fenceOrders.Scan(c) {
 		n := Node(c, o.NodeID)
-		c.want(n != nil && n.Lost() && n.Epoch == o.Epoch,
+		c.Want(n != nil && n.Lost() && n.Epoch == o.Epoch,
 			"the order to fence node %s is not for its loss", o.NodeID)
 	}
 	for node, count := range running {
-		c.want(count == 1, "node %s has %d runs that have not ended", node, count)
+		c.Want(count == 1, "node %s has %d runs that have not ended", node, count)
 	}
 	for node, count := range ended {
-		c.want(count <= structs.FenceRuns, "node %s has %d runs that have ended", node, count)
+		c.Want(count <= structs.FenceRuns, "node %s has %d runs that have ended", node, count)
 	}
 }

@@ -87,11 +87,11 @@ func changeAnAlloc(t *rapid.T, tx *WriteTx) {
 }
 
 func checkComputed(t *rapid.T, s *Store) {
-	c := &checker{ReadTx: s.Read()}
-	c.nodeUses()
-	c.evalAllocs()
-	if len(c.faults) > 0 {
-		t.Fatal(c.faults)
+	c := newChecker(s.Read())
+	checkNodeUses(c)
+	checkEvalAllocs(c)
+	if faults := c.Faults(); len(faults) > 0 {
+		t.Fatal(faults)
 	}
 	for _, node := range []string{"n1", "n2"} {
 		use := UseOfNode(c, node)

@@ -91,8 +91,8 @@ func evalAllocsOf(tx Reader) map[placedBy]int {
 	return all
 }
 
-// evalAllocs checks that each evaluation has the number of its allocations.
-func (c *checker) evalAllocs() {
+// checkEvalAllocs checks that each evaluation has the number of its allocations.
+func checkEvalAllocs(c *checker) {
 	counted := map[string]int{}
 	for by, n := range evalAllocsOf(c) {
 		counted[fmt.Sprint(by)] = n

@@ -192,14 +192,14 @@ func NoJobVersion(ns, id string, version uint64) error {
 	return structs.NotFoundf("there is no version %d of job %q in namespace %q", version, id, ns)
 }
 
-// schedules checks that exactly the jobs with a schedule have a last launch.
-func (c *checker) schedules() {
+// checkSchedules checks that exactly the jobs with a schedule have a last launch.
+func checkSchedules(c *checker) {
 	for l := range periodicLaunches.Scan(c) {
 		j := Job(c, l.Namespace, l.ID)
-		c.want(j != nil && j.IsPeriodic(), "launch of job %s/%s: the job has no schedule", l.Namespace, l.ID)
+		c.Want(j != nil && j.IsPeriodic(), "launch of job %s/%s: the job has no schedule", l.Namespace, l.ID)
 	}
 	for j := range PeriodicJobs(c) {
-		c.want(PeriodicLaunch(c, j.Namespace, j.ID) != nil, "job %s/%s: no launch follows its schedule",
+		c.Want(PeriodicLaunch(c, j.Namespace, j.ID) != nil, "job %s/%s: no launch follows its schedule",
 			j.Namespace, j.ID)
 	}
 }

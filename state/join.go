@@ -232,15 +232,15 @@ func forgetCertificates(tx *WriteTx, now int64) {
 	}
 }
 
-// joins checks the authorities, the join tokens and the certificates of machines.
-func (c *checker) joins() {
-	c.authorities()
+// checkJoins checks the authorities, the join tokens and the certificates of machines.
+func checkJoins(c *checker) {
+	checkAuthorities(c)
 	for t := range joinTokens.Scan(c) {
-		c.want(t.Uses >= 1 && len(t.Hash) > 0, "join token %s: %d uses, a hash of %d bytes",
+		c.Want(t.Uses >= 1 && len(t.Hash) > 0, "join token %s: %d uses, a hash of %d bytes",
 			t.ID, t.Uses, len(t.Hash))
 	}
-	c.revocations()
+	checkRevocations(c)
 	for m := range certificates.Scan(c) {
-		c.want(len(m.KeyHash) > 0, "the certificate of the %s %s: it has no key", m.Role, m.ID)
+		c.Want(len(m.KeyHash) > 0, "the certificate of the %s %s: it has no key", m.Role, m.ID)
 	}
 }

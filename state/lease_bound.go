@@ -58,9 +58,9 @@ func NodeLeaseSet(tx *WriteTx, p *structs.NodeLeaseRequest) error {
 	return nil
 }
 
-// nodeLeases checks that every longer lease has its node.
-func (c *checker) nodeLeases() {
+// checkNodeLeases checks that every longer lease has its node.
+func checkNodeLeases(c *checker) {
 	for l := range NodeLeases(c) {
-		c.want(Node(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
+		c.Want(Node(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
 	}
 }

@@ -27,8 +27,8 @@ func NodesWithUse(tx Reader, from string) (next func() (*structs.Node, *structs.
 	}
 }
 
-// nodeUses checks that the use of each node is the sum over its allocations.
-func (c *checker) nodeUses() {
+// checkNodeUses checks that the use of each node is the sum over its allocations.
+func checkNodeUses(c *checker) {
 	counted := map[string]structs.NodeUse{}
 	kept := map[string]structs.NodeUse{}
 	for a := range allocs.Scan(c) {

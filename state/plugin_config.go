@@ -44,10 +44,10 @@ func PluginConfigSet(tx *WriteTx, p *structs.CSIPluginSettingsRequest) error {
 	return nil
 }
 
-// pluginConfigs checks that each row has a setting.
-func (c *checker) pluginConfigs() {
+// checkPluginConfigs checks that each row has a setting.
+func checkPluginConfigs(c *checker) {
 	for p := range pluginConfigs.Scan(c) {
-		c.want(p.OnNodeLoss == structs.LossFence || p.OnNodeLoss == structs.LossLease || p.SecretsFrom != "",
+		c.Want(p.OnNodeLoss == structs.LossFence || p.OnNodeLoss == structs.LossLease || p.SecretsFrom != "",
 			"the settings of plugin %s: on_node_loss %q", p.ID, p.OnNodeLoss)
 	}
 }

@@ -23,9 +23,9 @@ func byCreation(a, b *structs.Allocation) int {
 		cmp.Compare(a.ID, b.ID))
 }
 
-// ports checks that only the newest of the allocations with one port of a node is to run: the others were
+// checkPorts checks that only the newest of the allocations with one port of a node is to run: the others were
 // stopped, and their node has not reported their end.
-func (c *checker) ports() {
+func checkPorts(c *checker) {
 	uses := map[string]structs.PortUse{} // by node
 	all := slices.SortedFunc(allocsByPorts.Scan(c), byCreation)
 	for _, a := range slices.Backward(all) {
@@ -35,7 +35,7 @@ func (c *checker) ports() {
 			uses[a.NodeID] = use
 		}
 		newer := use.Holder(a)
-		c.want(newer == "" || a.ServerTerminal(),
+		c.Want(newer == "" || a.ServerTerminal(),
 			"allocation %s: allocation %s has one of its ports", a.ID, newer)
 		use.Add(a)
 	}

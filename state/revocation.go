@@ -157,13 +157,13 @@ func keepRevocations(tx *WriteTx, before Reader) {
 	}
 }
 
-// revocations checks the revocations.
-func (c *checker) revocations() {
+// checkRevocations checks the revocations.
+func checkRevocations(c *checker) {
 	for r := range revocations.Scan(c) {
 		id := structs.MachineRevocationID(r.Role, r.Name)
 		if r.Serial != "" {
 			id = structs.SerialRevocationID(r.Serial)
 		}
-		c.want(r.ID == id, "revocation %s: it is of %s", r.ID, id)
+		c.Want(r.ID == id, "revocation %s: it is of %s", r.ID, id)
 	}
 }

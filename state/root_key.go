@@ -181,16 +181,16 @@ func checkUnused(tx Reader, k *structs.RootKey) error {
 		k.KeyID, uses, strings.Join(places, ", "))
 }
 
-// rootKeys checks the states of the keys, and that at most one is active.
-func (c *checker) rootKeys() {
+// checkRootKeys checks the states of the keys, and that at most one is active.
+func checkRootKeys(c *checker) {
 	active := 0
 	states := []string{structs.RootKeyActive, structs.RootKeyInactive, structs.RootKeyRekeying}
 	for k := range RootKeys(c) {
-		c.want(slices.Contains(states, k.State), "root key %s: state %q", k.KeyID, k.State)
-		c.want(len(k.Wrapped) > 0 && k.KEK != "", "root key %s: it has no wrapped form", k.KeyID)
+		c.Want(slices.Contains(states, k.State), "root key %s: state %q", k.KeyID, k.State)
+		c.Want(len(k.Wrapped) > 0 && k.KEK != "", "root key %s: it has no wrapped form", k.KeyID)
 		if k.State == structs.RootKeyActive {
 			active++
 		}
 	}
-	c.want(active <= 1, "%d root keys are active", active)
+	c.Want(active <= 1, "%d root keys are active", active)
 }

@@ -67,13 +67,13 @@ func dropScalingEvents(tx *WriteTx, j *structs.Job) {
 	}
 }
 
-// scalingEvents checks that events belong to a job, and that each group has a bounded number of them.
-func (c *checker) scalingEvents() {
+// checkScalingEvents checks that events belong to a job, and that each group has a bounded number of them.
+func checkScalingEvents(c *checker) {
 	for row := range scalingEvents.Scan(c) {
-		c.want(Job(c, row.Namespace, row.JobID) != nil,
+		c.Want(Job(c, row.Namespace, row.JobID) != nil,
 			"scaling events of group %q: job %s/%s is gone", row.Group, row.Namespace, row.JobID)
 		n := len(row.Events)
-		c.want(n > 0 && n <= structs.MaxScalingEvents,
+		c.Want(n > 0 && n <= structs.MaxScalingEvents,
 			"scaling events of group %q of job %s/%s: there are %d", row.Group, row.Namespace, row.JobID, n)
 	}
 }

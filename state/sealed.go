@@ -136,10 +136,10 @@ func Reseal(tx *WriteTx, p *structs.ResealRequest) error {
 	return nil
 }
 
-// sealedValues checks that the root key of each sealed value is there.
-func (c *checker) sealedValues() {
+// checkSealedValues checks that the root key of each sealed value is there.
+func checkSealedValues(c *checker) {
 	for v := range SealedValues(c) {
-		c.want(RootKey(c, v.Value.KeyID) != nil,
+		c.Want(RootKey(c, v.Value.KeyID) != nil,
 			"the secret of %s: its root key %s is gone", v.Place, v.Value.KeyID)
 	}
 }

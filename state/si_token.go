@@ -127,13 +127,13 @@ func keepSITokens(tx *WriteTx, before Reader, now int64) {
 	}
 }
 
-// siTokens checks that every token that a task may use belongs to an allocation on the node of the row.
-func (c *checker) siTokens() {
+// checkSITokens checks that every token that a task may use belongs to an allocation on the node of the row.
+func checkSITokens(c *checker) {
 	for t := range siTokens.Scan(c) {
 		a := Alloc(c, t.AllocID)
-		c.want(a == nil || a.NodeID == t.NodeID,
+		c.Want(a == nil || a.NodeID == t.NodeID,
 			"token %s: allocation %s is not on node %s", t.AccessorID, t.AllocID, t.NodeID)
-		c.want(t.RevokeTime != 0 || a != nil && !a.ClientTerminal(),
+		c.Want(t.RevokeTime != 0 || a != nil && !a.ClientTerminal(),
 			"token %s: allocation %s has ended and nothing revokes the token", t.AccessorID, t.AllocID)
 	}
 }

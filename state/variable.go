@@ -205,14 +205,14 @@ func VariableLockExpire(tx *WriteTx, p *structs.VariableExpiry) error {
 	return nil
 }
 
-// variables checks that each variable has a valid path, items or a lock, and a namespace.
-func (c *checker) variables() {
+// checkVariables checks that each variable has a valid path, items or a lock, and a namespace.
+func checkVariables(c *checker) {
 	for v := range variables.Scan(c) {
 		name := structs.VariablePlace(v.Namespace, v.Path)
-		c.want(validate.VariablePath(v.Path) == nil, "%s: its path is not valid", name)
-		c.want(Namespace(c, v.Namespace) != nil, "%s: its namespace is gone", name)
-		c.want(v.Lock == nil || v.Lock.ID != "", "%s: its lock has no ID", name)
-		c.want(v.Lock != nil || !v.LockExpired, "%s: the delay of no lock runs", name)
+		c.Want(validate.VariablePath(v.Path) == nil, "%s: its path is not valid", name)
+		c.Want(Namespace(c, v.Namespace) != nil, "%s: its namespace is gone", name)
+		c.Want(v.Lock == nil || v.Lock.ID != "", "%s: its lock has no ID", name)
+		c.Want(v.Lock != nil || !v.LockExpired, "%s: the delay of no lock runs", name)
 	}
 }
 
