@@ -215,9 +215,9 @@ func checkAuthorities(c *checker) {
 // sealedOfAuthority lists the encrypted key of an authority (see sealedTables).
 func sealedOfAuthority(a *structs.Authority) []sealedField {
 	return []sealedField{{
-		place: structs.AuthorityPlace(a.ID),
-		value: a.Key,
-		set:   func(s *structs.Sealed) { a.Key = s },
+		Place: structs.AuthorityPlace(a.ID),
+		Value: a.Key,
+		Set:   func(s *structs.Sealed) { a.Key = s },
 	}}
 }
 

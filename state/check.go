@@ -294,7 +294,7 @@ func checkAttachments(c *checker) {
 
 	for k, one := range single {
 		c.Want(!one || count[k] == 1,
-			"volume %s/%s is for a single node and has %d attachments", k.ns, k.volume, count[k])
+			"volume %s/%s is for a single node and has %d attachments", k.Namespace, k.VolumeID, count[k])
 	}
 }
 

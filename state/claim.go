@@ -117,7 +117,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	}
 
 	for k := range longer {
-		grant(tx, k.ns, k.volume, p.Now)
+		grant(tx, k.Namespace, k.VolumeID, p.Now)
 	}
 
 	return nil

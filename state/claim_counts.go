@@ -75,7 +75,7 @@ func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
 	if old != nil {
 		l.Classes = slices.Clone(old.Classes)
 		if !isGranted(was) && !isGranted(is) {
-			heldQueues.rename(old, l)
+			keepHolders(old, l)
 		}
 	}
 

@@ -252,7 +252,7 @@ func someHolders(
 	known := heldQueues.get(l)
 	if known == nil {
 		known = findHolders(tx, l)
-		heldQueues.keepHolders(l, known)
+		heldQueues.put(l, known)
 	}
 
 	for _, alloc := range known[k] {
@@ -317,14 +317,14 @@ func (h *holderCache) get(l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]
 	return nil
 }
 
-func (h *holderCache) keepHolders(l *structs.CSIClaimQueueRow, holders map[structs.ClaimClass][]string) {
+func (h *holderCache) put(l *structs.CSIClaimQueueRow, holders map[structs.ClaimClass][]string) {
 	h.bucket(l).Store(&heldQueue{l, holders})
 }
 
-// rename keeps the holders of a row for the row that replaces it, which has the same granted claims.
-func (h *holderCache) rename(old, now *structs.CSIClaimQueueRow) {
-	holders := h.get(old)
+// keepHolders keeps the holders of a row for the row that replaces it, which has the same granted claims.
+func keepHolders(old, now *structs.CSIClaimQueueRow) {
+	holders := heldQueues.get(old)
 	if holders != nil {
-		h.keepHolders(now, holders)
+		heldQueues.put(now, holders)
 	}
 }

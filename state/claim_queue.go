@@ -14,7 +14,8 @@ import (
 // the classes, in queue order, and never among all claims. If the head of a class conflicts with a granted
 // or earlier claim, the whole class waits.
 
-type volumeKey struct{ ns, volume string }
+// volumeKey names a volume.
+type volumeKey struct{ Namespace, VolumeID string }
 
 // classKey returns the class as a part of a key.
 func classKey(k structs.ClaimClass) string {
@@ -62,7 +63,7 @@ func grantPlugin(tx *WriteTx, plugin string, now int64) {
 		keys = append(keys, volumeKey{c.Namespace, c.VolumeID})
 	}
 	for _, k := range slices.Compact(keys) {
-		grant(tx, k.ns, k.volume, now)
+		grant(tx, k.Namespace, k.VolumeID, now)
 	}
 }
 

@@ -11,18 +11,18 @@ import (
 // evalAllocsRow has the number of allocations that an evaluation has placed. A count of 0 has no row.
 type evalAllocsRow struct {
 	structs.Indexes
-	placedBy
+	PlacedBy
 	Allocs int
 }
 
-// placedBy names the evaluation that has placed an allocation, and the job of both.
-type placedBy struct{ EvalID, Namespace, JobID string }
+// PlacedBy names the evaluation that has placed an allocation, and the job of both.
+type PlacedBy struct{ EvalID, Namespace, JobID string }
 
-func placedByOf(a *structs.Allocation) placedBy {
+func PlacedByOf(a *structs.Allocation) PlacedBy {
 	if a == nil || a.EvalID == "" {
-		return placedBy{}
+		return PlacedBy{}
 	}
-	return placedBy{a.EvalID, a.Namespace, a.JobID}
+	return PlacedBy{a.EvalID, a.Namespace, a.JobID}
 }
 
 // EvalAllocs returns the number of allocations that an evaluation has placed.
@@ -35,8 +35,8 @@ func EvalAllocs(tx Reader, eval string) (n int) {
 
 // recountEvalAllocs keeps the rows when an allocation changes. before or now may be nil.
 func recountEvalAllocs(tx *WriteTx, before, now *structs.Allocation) {
-	was := placedByOf(before)
-	is := placedByOf(now)
+	was := PlacedByOf(before)
+	is := PlacedByOf(now)
 	if was != is {
 		changeEvalAllocs(tx, was, -1)
 		changeEvalAllocs(tx, is, 1)
@@ -47,8 +47,8 @@ func recountEvalAllocs(tx *WriteTx, before, now *structs.Allocation) {
 // each other.
 func countNewEvalAllocs(tx *WriteTx, placed []*structs.Allocation) {
 	for len(placed) > 0 {
-		by := placedByOf(placed[0])
-		n := slices.IndexFunc(placed, func(a *structs.Allocation) bool { return placedByOf(a) != by })
+		by := PlacedByOf(placed[0])
+		n := slices.IndexFunc(placed, func(a *structs.Allocation) bool { return PlacedByOf(a) != by })
 		if n < 0 {
 			n = len(placed)
 		}
@@ -57,12 +57,12 @@ func countNewEvalAllocs(tx *WriteTx, placed []*structs.Allocation) {
 	}
 }
 
-func changeEvalAllocs(tx *WriteTx, by placedBy, change int) {
+func changeEvalAllocs(tx *WriteTx, by PlacedBy, change int) {
 	if by.EvalID == "" {
 		return
 	}
 	evalAllocs.Edit(tx, func(before *evalAllocsRow) *evalAllocsRow {
-		row := &evalAllocsRow{placedBy: by, Allocs: change}
+		row := &evalAllocsRow{PlacedBy: by, Allocs: change}
 		if before != nil {
 			row.Allocs += before.Allocs
 		}
@@ -76,16 +76,16 @@ func changeEvalAllocs(tx *WriteTx, by placedBy, change int) {
 // countEvalAllocs counts the allocations of all evaluations after a snapshot file was loaded.
 func countEvalAllocs(tx *mvcc.LoadTx) {
 	for by, n := range evalAllocsOf(tx) {
-		evalAllocs.Insert(tx, &evalAllocsRow{placedBy: by, Allocs: n})
+		evalAllocs.Insert(tx, &evalAllocsRow{PlacedBy: by, Allocs: n})
 	}
 }
 
 // evalAllocsOf counts the allocations by evaluation.
-func evalAllocsOf(tx Reader) map[placedBy]int {
-	all := map[placedBy]int{}
+func evalAllocsOf(tx Reader) map[PlacedBy]int {
+	all := map[PlacedBy]int{}
 	for a := range allocs.Scan(tx) {
 		if a.EvalID != "" {
-			all[placedByOf(a)]++
+			all[PlacedByOf(a)]++
 		}
 	}
 	return all
@@ -99,7 +99,7 @@ func checkEvalAllocs(c *checker) {
 	}
 	kept := map[string]int{}
 	for row := range evalAllocs.Scan(c) {
-		kept[fmt.Sprint(row.placedBy)] = row.Allocs
+		kept[fmt.Sprint(row.PlacedBy)] = row.Allocs
 	}
 	wantCounts(c, "allocations of evaluation", counted, kept)
 }

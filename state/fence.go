@@ -260,8 +260,8 @@ func releaseLost(
 	}
 	for _, k := range order {
 		forced := decision
-		forced.Namespace = k.ns
-		forced.VolumeID = k.volume
+		forced.Namespace = k.Namespace
+		forced.VolumeID = k.VolumeID
 		forced.Claims = byVolume[k]
 		err := forceRelease(tx, &forced)
 		if err != nil {

@@ -22,9 +22,9 @@ var sealedTables = []sealedTable{
 
 // sealedField is a sealed value of a row, which may be nil.
 type sealedField struct {
-	place string // for which it was sealed: see keyring.Ring.Seal
-	value *structs.Sealed
-	set   func(*structs.Sealed) // replaces the value in the row
+	Place string // for which it was sealed: see keyring.Ring.Seal
+	Value *structs.Sealed
+	Set   func(*structs.Sealed) // replaces the value in the row
 }
 
 // sealedTable is a table whose rows have sealed values.
@@ -59,7 +59,7 @@ func sealedIn[R mvcc.Record](
 			return func(yield func(SealedValue) bool) {
 				for r := range t.Scan(tx) {
 					for _, f := range fields(r) {
-						if f.value != nil && !yield(SealedValue{t.Name(), t.KeyOfRow(r), f.place, f.value}) {
+						if f.Value != nil && !yield(SealedValue{t.Name(), t.KeyOfRow(r), f.Place, f.Value}) {
 							return
 						}
 					}
@@ -74,8 +74,8 @@ func sealedIn[R mvcc.Record](
 			}
 			r = copied(r)
 			for _, f := range fields(r) {
-				if f.place == v.Place && f.value != nil && bytes.Equal(SealedDigest(f.value), v.Was) {
-					f.set(&v.Value)
+				if f.Place == v.Place && f.Value != nil && bytes.Equal(SealedDigest(f.Value), v.Was) {
+					f.Set(&v.Value)
 					put(tx, r)
 				}
 			}

@@ -219,9 +219,9 @@ func checkVariables(c *checker) {
 // sealedOfVariable lists the encrypted items of a variable (see sealedTables).
 func sealedOfVariable(v *structs.Variable) []sealedField {
 	return []sealedField{{
-		place: structs.VariablePlace(v.Namespace, v.Path),
-		value: v.Sealed,
-		set:   func(s *structs.Sealed) { v.Sealed = s },
+		Place: structs.VariablePlace(v.Namespace, v.Path),
+		Value: v.Sealed,
+		Set:   func(s *structs.Sealed) { v.Sealed = s },
 	}}
 }
 

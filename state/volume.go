@@ -110,6 +110,11 @@ func (p pluginSummary) unschedulable(v *structs.CSIVolume) string {
 	return ""
 }
 
+// unschedulable returns why no allocation can use the volume, with any claims, and "" if one can.
+func unschedulable(tx Reader, v *structs.CSIVolume) string {
+	return summarizePlugin(tx, v.PluginID).unschedulable(v)
+}
+
 // VolumeDetail returns a volume with its plugin, claims, attachments and allocations. Parts with secrets are
 // redacted copies.
 func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
@@ -124,7 +129,7 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		Claims:              []*structs.CSIClaim{},
 		Attachments:         []*structs.CSIAttachment{},
 		Schedulable:         s.Schedulable,
-		Blocked:             summarizePlugin(tx, v.PluginID).unschedulable(v),
+		Blocked:             unschedulable(tx, v),
 		ExpandBlocked:       ExpandBlocked(tx, v),
 		LossPolicy:          LossPolicy(tx, v),
 		Provider:            s.Provider,

@@ -107,15 +107,15 @@ func SecretsSealed(tx *WriteTx, p *structs.SecretsSealedRequest) error {
 func sealedOfVolume(v *structs.CSIVolume) []sealedField {
 	place := structs.VolumePlace(v.Namespace, v.ID)
 	fields := []sealedField{{
-		place: place,
-		value: v.SealedSecrets,
-		set:   func(s *structs.Sealed) { v.SealedSecrets = s },
+		Place: place,
+		Value: v.SealedSecrets,
+		Set:   func(s *structs.Sealed) { v.SealedSecrets = s },
 	}}
 	if v.Deletion != nil {
 		fields = append(fields, sealedField{
-			place: place,
-			value: v.Deletion.SealedSecrets,
-			set: func(s *structs.Sealed) {
+			Place: place,
+			Value: v.Deletion.SealedSecrets,
+			Set: func(s *structs.Sealed) {
 				deletion := *v.Deletion // a copy of the volume shares it
 				deletion.SealedSecrets = s
 				v.Deletion = &deletion
@@ -128,8 +128,8 @@ func sealedOfVolume(v *structs.CSIVolume) []sealedField {
 // sealedOfAttachment lists the encrypted secrets of an attachment (see sealedTables).
 func sealedOfAttachment(a *structs.CSIAttachment) []sealedField {
 	return []sealedField{{
-		place: structs.VolumePlace(a.Namespace, a.VolumeID),
-		value: a.SealedSecrets,
-		set:   func(s *structs.Sealed) { a.SealedSecrets = s },
+		Place: structs.VolumePlace(a.Namespace, a.VolumeID),
+		Value: a.SealedSecrets,
+		Set:   func(s *structs.Sealed) { a.SealedSecrets = s },
 	}}
 }
