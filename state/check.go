@@ -155,7 +155,7 @@ func checkClaims(c *checker) {
 		subject := fmt.Sprintf("claim of volume %s/%s for allocation %s",
 			cl.Namespace, cl.VolumeID, cl.AllocID)
 		v := Volume(c, cl.Namespace, cl.VolumeID)
-		a := Alloc(c, cl.AllocID)
+		a := allocs.Get(c, cl.AllocID)
 		c.Want(v != nil, "%s: no such volume", subject)
 		c.Want(a != nil, "%s: no such allocation", subject)
 		c.Want(a == nil || a.NodeID == cl.NodeID,
@@ -378,7 +378,7 @@ func checkInstances(c *checker) {
 	for i := range instances.Scan(c) {
 		subject := fmt.Sprintf("%s instance of plugin %s on node %s",
 			i.Kind, i.PluginID, i.NodeID)
-		n := Node(c, i.NodeID)
+		n := nodes.Get(c, i.NodeID)
 		c.Want(n != nil, "%s: no such node", subject)
 		c.Want(n == nil || n.Status != structs.NodeDown || !i.Healthy,
 			"%s is healthy and the node is down", subject)

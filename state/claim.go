@@ -45,7 +45,7 @@ func HasGrantedClaims(tx Reader, node string) bool {
 
 // ClaimsByAlloc yields an allocation's claims. All of them are on its node.
 func ClaimsByAlloc(tx Reader, alloc string) iter.Seq[*structs.CSIClaim] {
-	a := Alloc(tx, alloc)
+	a := allocs.Get(tx, alloc)
 	if a == nil {
 		return func(func(*structs.CSIClaim) bool) {}
 	}
@@ -166,7 +166,7 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 		return nil, err
 	}
 
-	a := Alloc(tx, c.AllocID)
+	a := allocs.Get(tx, c.AllocID)
 	switch {
 	case a == nil:
 		return nil, structs.NotFoundf("no allocation %q", c.AllocID)

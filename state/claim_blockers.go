@@ -125,7 +125,7 @@ func describeCall(tx Reader, a *structs.CSIAttachment) string {
 }
 
 func nodeName(tx Reader, id string) string {
-	n := Node(tx, id)
+	n := nodes.Get(tx, id)
 	if n == nil {
 		return id + " (gone)"
 	}
@@ -283,7 +283,7 @@ func describeHolder(tx Reader, c *structs.CSIClaim) string {
 	if why != "" {
 		return text + "; " + why
 	}
-	if Alloc(tx, c.AllocID).ServerTerminal() {
+	if allocs.Get(tx, c.AllocID).ServerTerminal() {
 		return text + "; it is being stopped"
 	}
 	return text
@@ -316,12 +316,12 @@ func canUnmount(tx Reader, c *structs.CSIClaim) bool {
 // staleHolder returns why a granted claim may stay although its allocation does not use it, and the remedy.
 // It returns "" for a used claim.
 func staleHolder(tx Reader, c *structs.CSIClaim) string {
-	a := Alloc(tx, c.AllocID)
+	a := allocs.Get(tx, c.AllocID)
 	ended := a == nil || a.ClientTerminal()
 	switch {
 	case c.State != structs.ClaimGranted:
 		return ""
-	case Node(tx, c.NodeID).Lost():
+	case nodes.Get(tx, c.NodeID).Lost():
 		return lostHolder(tx, c)
 	case ended && !canUnmount(tx, c):
 		return fmt.Sprintf("it has ended, and plugin %s, which unmounts the volume, has no healthy instance on "+

@@ -68,7 +68,7 @@ func unblockedAt(tx Reader, key string) uint64 {
 	}
 	volume, found := strings.CutPrefix(key, volumeKeys)
 	ns, id, _ := strings.Cut(volume, ":")
-	v := Volume(tx, ns, id)
+	v := volumes.Get(tx, ns, id)
 	if found && v != nil {
 		return v.ModifyIndex
 	}
@@ -224,7 +224,7 @@ func unblockVolume(tx *WriteTx, v *structs.CSIVolume) {
 // one.
 func putWithoutUnblock(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
-	old := Volume(tx, v.Namespace, v.ID)
+	old := volumes.Get(tx, v.Namespace, v.ID)
 	if old != nil && unblocks.Get(tx, key) == nil {
 		unblocks.Put(tx, &structs.UnblockRow{
 			Key: key,

@@ -190,7 +190,7 @@ func lapsed(known *structs.MachineCertificate, now int64) bool {
 // checkOwner returns an error if a token without a name would give its holder the ID of a registered node
 // that no valid record binds to a key. The holder would read the allocations of that node.
 func checkOwner(tx Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate) error {
-	node := Node(tx, p.ID)
+	node := nodes.Get(tx, p.ID)
 	bound := known != nil && (bytes.Equal(known.KeyHash, p.KeyHash) ||
 		!lapsed(known, p.Now) && revokedRecord(tx, known) == nil)
 	if p.Role != structs.JoinNode || node == nil || bound {

@@ -61,6 +61,6 @@ func NodeLeaseSet(tx *WriteTx, p *structs.NodeLeaseRequest) error {
 // checkNodeLeases checks that every longer lease has its node.
 func checkNodeLeases(c *checker) {
 	for l := range NodeLeases(c) {
-		c.Want(Node(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
+		c.Want(nodes.Get(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
 	}
 }

@@ -5,7 +5,7 @@ import "berth/structs"
 // findNode returns the node that a request names. It rejects a wrong secret; a request without a secret
 // passes.
 func findNode(tx Reader, id, secret string) (*structs.Node, error) {
-	n := Node(tx, id)
+	n := nodes.Get(tx, id)
 	if n == nil {
 		return nil, structs.NotFoundf("no node %q", id)
 	}

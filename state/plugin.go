@@ -47,7 +47,7 @@ func InstancesByPluginKind(
 // because an index by node would take as much memory as the rows.
 func InstancesByNode(tx Reader, node string) iter.Seq[*structs.CSIPluginInstance] {
 	return func(yield func(*structs.CSIPluginInstance) bool) {
-		n := Node(tx, node)
+		n := nodes.Get(tx, node)
 		if n == nil {
 			return
 		}

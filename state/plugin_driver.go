@@ -101,7 +101,7 @@ func restoreInstances(tx *WriteTx, id string, now int64) {
 		i := *old
 		i.Healthy = true
 		i.HealthDescription = ""
-		if Node(tx, i.NodeID).Lost() {
+		if nodes.Get(tx, i.NodeID).Lost() {
 			markInstanceDown(&i)
 		}
 		storeInstance(tx, old, &i, now)

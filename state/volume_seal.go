@@ -66,7 +66,7 @@ func SecretsSeal(tx *WriteTx, p *structs.SecretsSealRequest) error {
 }
 
 func sealVolume(tx *WriteTx, r *structs.SealedRow) {
-	v := Volume(tx, r.Namespace, r.VolumeID)
+	v := volumes.Get(tx, r.Namespace, r.VolumeID)
 	if v == nil || v.ModifyIndex != r.ModifyIndex {
 		return
 	}
@@ -82,7 +82,7 @@ func sealVolume(tx *WriteTx, r *structs.SealedRow) {
 }
 
 func sealAttachment(tx *WriteTx, r *structs.SealedRow) {
-	a := Attachment(tx, r.Namespace, r.VolumeID, r.NodeID)
+	a := attachments.Get(tx, r.Namespace, r.VolumeID, r.NodeID)
 	if a == nil || a.ModifyIndex != r.ModifyIndex || r.Secrets == nil {
 		return
 	}
