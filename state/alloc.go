@@ -10,19 +10,6 @@ import (
 	"berth/structs"
 )
 
-const (
-	liveRow   = "live"
-	endingRow = "ending"
-	doneRow   = "done"
-)
-
-func liveOrDone(done bool) string {
-	if done {
-		return doneRow
-	}
-	return liveRow
-}
-
 // DoneWhenLost reports whether an allocation of a batch or sysbatch job that was lost with its node has done
 // its work: the node is back, and has reported that the tasks have ended by themselves. It is not replaced.
 func DoneWhenLost(tx Reader, a *structs.Allocation) bool {

@@ -1,31 +1,11 @@
 package state
 
 import (
-	"iter"
 	"maps"
+	"slices"
 
 	"berth/structs"
 )
-
-// Attachment returns the attachment, nil if there is none.
-func Attachment(tx Reader, ns, volume, node string) *structs.CSIAttachment {
-	return attachments.Get(tx, ns, volume, node)
-}
-
-// AttachmentsByVolume yields a volume's attachments by node.
-func AttachmentsByVolume(tx Reader, ns, volume string) iter.Seq[*structs.CSIAttachment] {
-	return attachments.Scan(tx, ns, volume)
-}
-
-// AttachmentsByNode yields the attachments to a node.
-func AttachmentsByNode(tx Reader, node string) iter.Seq[*structs.CSIAttachment] {
-	return attachmentsByNode.Scan(tx, node)
-}
-
-// UnsettledAttachments yields the attachments for which the leader has a call to make.
-func UnsettledAttachments(tx Reader) iter.Seq[*structs.CSIAttachment] {
-	return unsettledAttachments.Scan(tx)
-}
 
 // attachFor puts the attachment that a granted claim needs, unless the plugin does not attach or the node has
 // the attachment for another claim.
@@ -102,38 +82,6 @@ func attachGranted(tx *WriteTx, plugin string, now int64) {
 	}
 }
 
-// fewClaims is the most claims of a volume that inUse reads instead of the claims of a node.
-const fewClaims = 64
-
-// inUse reports whether a claim of the attachment's volume is granted on its node. It reads the claims of the
-// volume if they are few, otherwise the node's, which are no more than its allocations need.
-func inUse(tx Reader, a *structs.CSIAttachment) bool {
-	granted := 0
-	waiting := 0
-	for _, n := range classCounts(tx, a.Namespace, a.VolumeID) {
-		granted += n.Granted
-		waiting += n.Waiting
-	}
-
-	candidates := ClaimsByNode(tx, a.NodeID)
-	switch {
-	case granted == 0:
-		return false
-	case granted+waiting <= fewClaims:
-		candidates = claims.Scan(tx, a.Namespace, a.VolumeID)
-	}
-
-	for c := range candidates {
-		if c.State == structs.ClaimGranted &&
-			c.NodeID == a.NodeID && c.VolumeID == a.VolumeID &&
-			c.Namespace == a.Namespace {
-			return true
-		}
-	}
-
-	return false
-}
-
 // AttachmentOutcome records the outcome of an attach or a detach. It ignores the outcome if the attachment no
 // longer needs that call, or was created later.
 func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
@@ -181,4 +129,17 @@ func countFailure(last, now *structs.OperationError) *structs.OperationError {
 		e.Attempts = last.Attempts + 1
 	}
 	return &e
+}
+
+// retryAttaches makes the failed attaches of a volume due now, because a found attachment is gone.
+func retryAttaches(tx *WriteTx, found *structs.CSIAttachment) {
+	own := slices.Collect(AttachmentsByVolume(tx, found.Namespace, found.VolumeID))
+	for _, a := range own {
+		if a.State == structs.AttachmentAttaching &&
+			a.LastError != nil {
+			a = a.Copy()
+			a.LastError = nil
+			attachments.Put(tx, a)
+		}
+	}
 }

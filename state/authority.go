@@ -4,20 +4,12 @@ import (
 	"iter"
 	"slices"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 // maxAuthorities is the most authorities that the cluster trusts: each handshake sends the cross certificates
 // of all but the first.
 const maxAuthorities = 16
-
-var authorities = mvcc.NewTable("authorities", func(a *structs.Authority) Key {
-	return mvcc.KeyOf(a.ID)
-})
-
-// AuthorityRows are the authorities: ID.
-var AuthorityRows = authorities.Topic(0)
 
 // Authorities yields the authorities of the cluster, also those that are no longer trusted.
 func Authorities(tx Reader) iter.Seq[*structs.Authority] { return authorities.Scan(tx) }

@@ -337,3 +337,34 @@ func staleHolder(tx Reader, c *structs.CSIClaim) string {
 
 	return ""
 }
+
+// claimable rejects a claim that the volume can never grant, with or without other claims.
+func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
+	class := c.Class()
+	switch {
+	case !c.AccessMode.Valid() ||
+		!c.AttachmentMode.Valid() ||
+		(c.Mode != structs.ClaimRead && c.Mode != structs.ClaimWrite):
+		return structs.Invalidf(
+			"a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
+
+	case c.Mode == structs.ClaimWrite && c.AccessMode.ReaderOnly():
+		return structs.Invalidf("volume %q: access mode %s is read-only", v.ID, c.AccessMode)
+	case !v.Capable(class):
+		return structs.Preconditionf(
+			"volume %q has no capability for %s with %s", v.ID, c.AccessMode, c.AttachmentMode)
+	case v.State == structs.VolumeDeleting:
+		return structs.Preconditionf("volume %q is being deleted", v.ID)
+	case v.State == structs.VolumeFailed:
+		return structs.Preconditionf("volume %q could not be created: %s",
+			v.ID, errorText(v.LastError))
+	}
+	return nil
+}
+
+func errorText(e *structs.OperationError) string {
+	if e == nil {
+		return "the plugin gave no reason"
+	}
+	return e.Message
+}

@@ -17,69 +17,6 @@ import (
 // volumeKey names a volume.
 type volumeKey struct{ Namespace, VolumeID string }
 
-// classKey returns the class as a part of a key.
-func classKey(k structs.ClaimClass) string {
-	access := string(k.AccessMode)
-	attachment := string(k.AttachmentMode)
-	letters := modeLetters[access] + modeLetters[attachment] + modeLetters[k.Mode]
-	if len(letters) < 3 { // a mode is unknown
-		return "?" + string(mvcc.KeyOf(access, attachment, k.Mode))
-	}
-	return letters
-}
-
-// modeLetters has a letter for each access mode, attachment mode and claim mode.
-var modeLetters = map[string]string{
-	string(structs.CSISingleNodeReader):        "r",
-	string(structs.CSISingleNodeWriter):        "w",
-	string(structs.CSIMultiNodeReader):         "R",
-	string(structs.CSIMultiNodeSingleWriter):   "S",
-	string(structs.CSIMultiNodeMultipleWriter): "M",
-
-	string(structs.CSIFileSystem):  "f",
-	string(structs.CSIBlockDevice): "b",
-
-	structs.ClaimRead:  "r",
-	structs.ClaimWrite: "w",
-}
-
-// grant grants every claim of the volume that is next in the queue.
-func grant(tx *WriteTx, ns, volume string, now int64) {
-	for c := range grantable(tx, ns, volume) {
-		granted := c.Copy()
-		granted.State = structs.ClaimGranted
-		granted.GrantIndex = tx.Index
-		granted.GrantTime = now
-		granted.ExpandBytes = Volume(tx, ns, volume).NodeExpandBytes
-		storeClaim(tx, granted)
-		attachFor(tx, granted, now)
-	}
-}
-
-// grantPlugin grants the claims that waited for a change of the plugin.
-func grantPlugin(tx *WriteTx, plugin string, now int64) {
-	var keys []volumeKey
-	for c := range waitingByPlugin.Scan(tx, plugin) {
-		keys = append(keys, volumeKey{c.Namespace, c.VolumeID})
-	}
-	for _, k := range slices.Compact(keys) {
-		grant(tx, k.Namespace, k.VolumeID, now)
-	}
-}
-
-// grantOnNode grants the claims that waited for the plugin's half on one node.
-func grantOnNode(tx *WriteTx, plugin, node string, now int64) {
-	for c := range ClaimsByNode(tx, node) {
-		switch {
-		case c.PluginID != plugin:
-		case c.State == structs.ClaimWaiting:
-			grant(tx, c.Namespace, c.VolumeID, now)
-		default:
-			attachFor(tx, c, now)
-		}
-	}
-}
-
 // grantable yields the waiting claims that can be granted, in order. It treats each yielded claim as granted:
 // the caller grants it or only reads it.
 func grantable(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {

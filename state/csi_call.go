@@ -63,67 +63,6 @@ func noteRelease(tx *WriteTx, p *structs.CSICallNote) {
 	storeClaim(tx, c)
 }
 
-// VolumeForce releases a node's claims of a volume, or deletes its attachment, and records the user and the
-// reason. It rejects an attachment that is in use again or was created later.
-func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
-	err := forceRelease(tx, p)
-	if err != nil {
-		return err
-	}
-
-	n := Node(tx, p.NodeID)
-	if n != nil {
-		n = shallowCopy(n)
-		text := fmt.Sprintf("Volume %s: %s, by %s: %s",
-			p.VolumeID, p.What, p.By, p.Reason)
-		addEvents(tx, n, serverEvent("Storage", text, p.Now))
-		nodes.Put(tx, n)
-	}
-
-	return nil
-}
-
-// forceRelease is VolumeForce without the event of the node. Every release without the node's own report goes
-// through it.
-func forceRelease(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
-	ns := p.RequestNamespace()
-	release := &structs.CSIVolumeUnpublishRequest{
-		Claims:       p.Claims,
-		NodeID:       p.NodeID,
-		Operator:     "forced: " + p.Reason,
-		WriteOptions: p.WriteOptions,
-	}
-
-	if err := VolumeUnpublish(tx, release); err != nil {
-		return err
-	}
-
-	if p.Attachment != 0 {
-		a, err := deletableAttachment(tx, p)
-		if err != nil {
-			return err
-		}
-
-		dropAttachment(tx, a, p.Now)
-	}
-
-	v := Volume(tx, ns, p.VolumeID)
-	if v != nil {
-		v = v.Copy()
-		v.Forced = &structs.CSIForced{
-			NodeID: p.NodeID,
-			What:   p.What,
-			By:     p.By,
-			Reason: p.Reason,
-			Time:   p.Now,
-		}
-
-		putWithoutUnblock(tx, v)
-	}
-
-	return nil
-}
-
 // deletableAttachment returns the attachment that an operator wants to delete. It rejects this while a
 // controller call for the attachment may still take effect. Only the row delays the next call for the volume,
 // and a late detach would remove the volume from its next user.
@@ -171,12 +110,6 @@ func checkAnswered(tx Reader, v *structs.CSIVolume, p *structs.CSIVolumeDeregist
 		"volume %q: the controller on node %s has given no final answer to the last call (%s), "+
 			"which may still take effect: %s; -force does not wait for it",
 		v.ID, nodeName(tx, v.Call.NodeID), v.Call.Op, remedy)
-}
-
-// AttachedAs returns an attachment of the volume with this ID of the plugin, under any name of the volume,
-// and nil if there is none.
-func AttachedAs(tx Reader, plugin, external string) *structs.CSIAttachment {
-	return attachmentsByExternal.First(tx, plugin, external)
 }
 
 // dropAttachment deletes an attachment and all that follows from it.

@@ -5,37 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 )
-
-const (
-	openEval  = "open"
-	laterEval = "later"
-	doneEval  = "done"
-
-	staysEval = "stays"
-	mayGoEval = "may go"
-)
-
-// retention returns whether deleteDone may delete a finished evaluation, as a part of a key.
-func retention(e *structs.Evaluation) string {
-	if e.Status == structs.EvalComplete &&
-		e.TriggeredBy == structs.TriggerNodeUpdate && !e.Placed {
-		return mayGoEval
-	}
-	return staysEval
-}
-
-// byPriority returns an evaluation's priority as a part of a key. The highest priority comes first.
-func byPriority(e *structs.Evaluation) string {
-	return mvcc.Ordered(uint64(1<<32 - int64(e.Priority)))
-}
-
-// orderedTime returns a time, in nanoseconds or seconds, as a part of a key.
-func orderedTime(t int64) string {
-	return mvcc.Ordered(uint64(max(t, 0)))
-}
 
 // Eval returns the evaluation, nil if there is none.
 func Eval(tx Reader, id string) *structs.Evaluation {

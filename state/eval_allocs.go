@@ -8,39 +8,12 @@ import (
 	"berth/structs"
 )
 
-// evalAllocsRow has the number of allocations that an evaluation has placed. A count of 0 has no row.
-type evalAllocsRow struct {
-	structs.Indexes
-	PlacedBy
-	Allocs int
-}
-
-// PlacedBy names the evaluation that has placed an allocation, and the job of both.
-type PlacedBy struct{ EvalID, Namespace, JobID string }
-
-func PlacedByOf(a *structs.Allocation) PlacedBy {
-	if a == nil || a.EvalID == "" {
-		return PlacedBy{}
-	}
-	return PlacedBy{a.EvalID, a.Namespace, a.JobID}
-}
-
 // EvalAllocs returns the number of allocations that an evaluation has placed.
 func EvalAllocs(tx Reader, eval string) (n int) {
 	for row := range evalAllocs.Scan(tx, eval) {
 		n += row.Allocs
 	}
 	return n
-}
-
-// recountEvalAllocs keeps the rows when an allocation changes. before or now may be nil.
-func recountEvalAllocs(tx *WriteTx, before, now *structs.Allocation) {
-	was := PlacedByOf(before)
-	is := PlacedByOf(now)
-	if was != is {
-		changeEvalAllocs(tx, was, -1)
-		changeEvalAllocs(tx, is, 1)
-	}
 }
 
 // countNewEvalAllocs keeps the rows for new allocations, with one change for all of an evaluation that follow
@@ -55,22 +28,6 @@ func countNewEvalAllocs(tx *WriteTx, placed []*structs.Allocation) {
 		changeEvalAllocs(tx, by, n)
 		placed = placed[n:]
 	}
-}
-
-func changeEvalAllocs(tx *WriteTx, by PlacedBy, change int) {
-	if by.EvalID == "" {
-		return
-	}
-	evalAllocs.Edit(tx, func(before *evalAllocsRow) *evalAllocsRow {
-		row := &evalAllocsRow{PlacedBy: by, Allocs: change}
-		if before != nil {
-			row.Allocs += before.Allocs
-		}
-		if row.Allocs == 0 {
-			return nil
-		}
-		return row
-	}, by.EvalID, by.Namespace, by.JobID)
 }
 
 // countEvalAllocs counts the allocations of all evaluations after a snapshot file was loaded.

@@ -19,21 +19,6 @@ import (
 // queuesAtOnce is the number of queues that the unblocking entry itself unblocks.
 const queuesAtOnce = 8
 
-// isQueued reports whether an evaluation waits for keys, or was unblocked and is not processed yet.
-func isQueued(e *structs.Evaluation) bool {
-	return e.Status == structs.EvalBlocked ||
-		e.Status == structs.EvalPending &&
-			len(e.BlockedOn) > 0
-}
-
-// queueKey identifies the queue of a key, in the order of unblocking: the highest priority first.
-func queueKey(e *structs.Evaluation) string {
-	if e.Shape == "" {
-		return byPriority(e) + "=" + e.ID
-	}
-	return byPriority(e) + "~" + e.Shape
-}
-
 // missedUnblock returns a key that was unblocked after the snapshot of an evaluation that is the head of its
 // queue and not about to become pending, and "" if there is none.
 func missedUnblock(tx Reader, e *structs.Evaluation) string {
@@ -238,4 +223,11 @@ func putWithoutUnblock(tx *WriteTx, v *structs.CSIVolume) {
 // again.
 func deleteUnblock(tx *WriteTx, key string) {
 	unblocks.Delete(tx, &structs.UnblockRow{Key: key})
+}
+
+// pendAgain makes an evaluation pending again.
+func pendAgain(e *structs.Evaluation, again, description string) {
+	e.Status = structs.EvalPending
+	e.Again = again
+	e.StatusDescription = description
 }

@@ -18,13 +18,6 @@ import (
 // since its plan was made.
 const changedMeanwhile = "its inputs have changed meanwhile"
 
-// pendAgain makes an evaluation pending again.
-func pendAgain(e *structs.Evaluation, again, description string) {
-	e.Status = structs.EvalPending
-	e.Again = again
-	e.StatusDescription = description
-}
-
 const (
 	// manyNodes is the number of pending evaluations of one job, each for a node, from which on the next is for
 	// all nodes.

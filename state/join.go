@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -19,21 +18,6 @@ const (
 	maxJoinTokens   = 1000
 	maxTokenUses    = 100_000
 	forgottenAtOnce = 8 // certificates of machines that are deleted with the record of another one
-)
-
-var (
-	joinTokens = mvcc.NewTable("join_tokens", func(t *structs.JoinToken) Key {
-		return mvcc.KeyOf(t.ID)
-	})
-
-	certificates = mvcc.NewTable("machine_certificates", func(c *structs.MachineCertificate) Key {
-		return mvcc.KeyOf(c.Role, c.ID)
-	})
-
-	// Certificates by their end, for the deletion.
-	certificatesByEnd = certificates.Index("end", func(c *structs.MachineCertificate) Key {
-		return mvcc.KeyOf(orderedTime(c.NotAfter))
-	})
 )
 
 // JoinTokens yields the join tokens, also those that have expired.

@@ -4,13 +4,8 @@ import (
 	"iter"
 	"time"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 )
-
-var nodeLeases = mvcc.NewTable("node_leases", func(l *structs.NodeLease) Key {
-	return mvcc.KeyOf(l.NodeID)
-})
 
 // LeaseBound returns the longest lease, with its grace, that a leader may have granted. It is 0 if none has
 // granted a lease.

@@ -3,7 +3,6 @@ package state
 import (
 	"cmp"
 	"iter"
-	"slices"
 	"strings"
 
 	"berth/internal/mvcc"
@@ -13,44 +12,6 @@ import (
 
 // The functions of this file are for readers. Each yields a page of a list: the rows from a key on, forwards
 // or backwards. They read no row before that key.
-
-// namespaceScope returns the scope of the keys of a namespace whose next part begins with prefix. All
-// namespaces have the scope of all keys.
-func namespaceScope(ns, prefix string) Key {
-	if ns == structs.AllNamespaces {
-		return mvcc.KeyOf()
-	}
-	return mvcc.KeyPrefix(ns, prefix)
-}
-
-// filter yields the rows that match.
-func filter[T any](rows iter.Seq[*T], matches func(*T) bool) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for r := range rows {
-			if matches(r) && !yield(r) {
-				return
-			}
-		}
-	}
-}
-
-// inNamespace reports whether a row of one namespace belongs to a list of the other. The list of all
-// namespaces has every row.
-func inNamespace(row, list string) bool {
-	return list == structs.AllNamespaces || row == list
-}
-
-// VolumesFrom yields the volumes of a namespace whose ID begins with prefix, from a namespace and ID on.
-func VolumesFrom(
-	tx *ReadTx,
-	ns, prefix string,
-	at Page,
-) iter.Seq[*structs.CSIVolume] {
-	rows := volumes.Range(tx, namespaceScope(ns, prefix), at)
-	return filter(rows, func(v *structs.CSIVolume) bool {
-		return strings.HasPrefix(v.ID, prefix)
-	})
-}
 
 // JobsFrom yields the jobs of a namespace whose ID begins with prefix, from a namespace and ID on.
 func JobsFrom(
@@ -67,11 +28,6 @@ func JobsFrom(
 // NodesFrom yields the nodes whose ID begins with prefix, from an ID on.
 func NodesFrom(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.Node] {
 	return nodes.Range(tx, mvcc.KeyPrefix(prefix), at)
-}
-
-// PluginsFrom yields the plugins whose ID begins with prefix, from an ID on.
-func PluginsFrom(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.CSIPluginRow] {
-	return plugins.Range(tx, mvcc.KeyPrefix(prefix), at)
 }
 
 // AllocsFrom yields the allocations of a namespace whose ID begins with prefix, from an ID on.
@@ -152,66 +108,4 @@ func EvalsFrom(
 	return filter(rows, func(e *structs.Evaluation) bool {
 		return inNamespace(e.Namespace, ns)
 	})
-}
-
-// ClaimsFrom yields the claims of a namespace on volumes whose ID begins with prefix, from a namespace and
-// volume on.
-func ClaimsFrom(
-	tx *ReadTx,
-	ns, prefix string,
-	at Page,
-) iter.Seq[*structs.CSIClaim] {
-	rows := claims.Range(tx, namespaceScope(ns, prefix), at)
-	return filter(rows, func(c *structs.CSIClaim) bool {
-		return strings.HasPrefix(c.VolumeID, prefix)
-	})
-}
-
-// ClaimsOf yields a volume's claims, by allocation.
-func ClaimsOf(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
-	return claims.Scan(tx, ns, volume)
-}
-
-// QueuePage is a part of the queue of a volume.
-type QueuePage struct {
-	From    *structs.CSIClaim // the position of the first one, which need not exist; nil is the beginning
-	Reverse bool              // the last claim first; then From is the end in the order of the queue
-}
-
-// QueueFrom yields the claims of a volume in the order of its queue. It reports false if the index of classes
-// does not have all claims: it omits granted claims of a class that does not conflict with itself.
-func QueueFrom(
-	tx *ReadTx, ns, volume string, p QueuePage,
-) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
-	var classes [][]string
-	for _, n := range classCounts(tx, ns, volume) {
-		k := n.Class()
-		if n.Granted > 0 && !k.Conflicts(k) {
-			return nil, false
-		}
-
-		for _, state := range claimStates {
-			if *n.In(state) > 0 {
-				scope := []string{ns, volume, state, classKey(k)}
-				classes = append(classes, scope)
-			}
-		}
-	}
-
-	claims.Has(tx, ns, volume) // so that a blocking query watches all of them
-	queuesFrom := func() (queues []func() *structs.CSIClaim) {
-		for _, scope := range classes {
-			at := Page{Reverse: p.Reverse}
-			if p.From != nil {
-				created := mvcc.Ordered(p.From.CreateIndex)
-				seq := mvcc.Ordered(uint64(p.From.Seq))
-				at.From = append(slices.Clone(scope), created, seq)
-			}
-
-			queues = append(queues, claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
-		}
-		return queues
-	}
-
-	return ordered.Merge(queuesFrom, p.Reverse, inQueueOrder), true
 }

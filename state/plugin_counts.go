@@ -2,7 +2,6 @@ package state
 
 import (
 	"iter"
-	"slices"
 
 	"berth/structs"
 )
@@ -18,24 +17,6 @@ func tallyOf(tx Reader, plugin string, kind structs.CSIKind) tally {
 	return tally{}
 }
 
-// recountHalf replaces the counts was of one instance or run of a half by the counts is.
-func recountHalf(tx *WriteTx, half structs.CSIInstanceKey, was, is tally) {
-	if was == is {
-		return
-	}
-	kept := tallyOf(tx, half.PluginID, half.Kind)
-	c := &structs.CSIPluginCountRow{
-		PluginID: half.PluginID,
-		Kind:     half.Kind,
-		Tally:    kept.Minus(was).Plus(is),
-	}
-	if c.Tally == (tally{}) {
-		counts.Delete(tx, c)
-		return
-	}
-	counts.Put(tx, c)
-}
-
 // tallyInstance returns the counts of one instance, and zero for nil.
 func tallyInstance(i *structs.CSIPluginInstance) tally {
 	switch {
@@ -45,48 +26,6 @@ func tallyInstance(i *structs.CSIPluginInstance) tally {
 		return tally{Instances: 1, Healthy: 1}
 	}
 	return tally{Instances: 1}
-}
-
-// recountAlloc updates the counts of the plugins that an allocation ran or runs now. old may be nil.
-func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
-	if old != nil && old.JobVersion == now.JobVersion &&
-		old.ClientTerminal() == now.ClientTerminal() {
-		return
-	}
-	none := tally{}
-	one := tally{Runs: 1}
-	for _, half := range PluginHalves(tx, old) {
-		recountHalf(tx, half, one, none)
-	}
-	for _, half := range PluginHalves(tx, now) {
-		recountHalf(tx, half, none, one)
-	}
-}
-
-// PluginHalves lists the halves of plugins that the allocation runs, none if it is nil or has ended.
-func PluginHalves(tx Reader, a *structs.Allocation) []structs.CSIInstanceKey {
-	if a == nil || a.ClientTerminal() || len(a.CSIPlugins) == 0 {
-		return nil
-	}
-
-	group := groupOf(tx, a)
-	if group == nil {
-		return nil
-	}
-
-	var halves []structs.CSIInstanceKey
-	for _, t := range group.Tasks {
-		p := t.CSIPluginConfig
-		if p == nil || !slices.Contains(a.CSIPlugins, p.ID) {
-			continue
-		}
-
-		for _, kind := range p.Kinds() {
-			halves = append(halves, structs.CSIInstanceKey{PluginID: p.ID, Kind: kind})
-		}
-	}
-
-	return halves
 }
 
 // talliesOf returns the counters of both halves of a plugin.

@@ -2,7 +2,6 @@ package state
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"berth/structs"
@@ -200,21 +199,6 @@ func cancelDeletion(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	putWithoutUnblock(tx, v)
 }
 
-// Recovering returns which node has still to report its volumes, with the remedy if this does not end by
-// itself. It returns "" if all nodes have reported.
-func Recovering(tx Reader) string {
-	n := unaccounted.First(tx)
-	if n == nil {
-		return ""
-	}
-	text := fmt.Sprintf("the servers' state was restored from a snapshot, "+
-		"and node %s has not yet reported that all its volumes have claims", nodeName(tx, n.ID))
-	if n.Status == structs.NodeDown {
-		text += "; it is down: bring it back or, once it is certainly off, delete it: berth node purge " + n.ID
-	}
-	return text
-}
-
 // Unclaimed returns a volume that a node holds without the claim under which it was brought there, "" if
 // there is none.
 func Unclaimed(tx Reader, node string, inventory *structs.NodeInventory) string {
@@ -349,88 +333,4 @@ func underPresentName(tx Reader, found *structs.CSIAttachment) *structs.CSIAttac
 	}
 
 	return a
-}
-
-// externalNode returns a plugin's own ID of a node, "" if it is not known.
-func externalNode(tx Reader, plugin, node string) string {
-	half := Instance(tx, plugin, structs.CSIKindNode, node)
-	if half == nil || half.OtherDriver {
-		return ""
-	}
-	return half.NodeReport().ID
-}
-
-// NodeOfExternal returns the node that a plugin knows by its own ID, "" if there is none.
-func NodeOfExternal(tx Reader, plugin, external string) string {
-	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
-		if i.NodeInfo != nil &&
-			i.NodeInfo.ID == external &&
-			!i.OtherDriver {
-			return i.NodeID
-		}
-	}
-	return ""
-}
-
-// AttachmentWaits returns why the call of an attachment cannot be made yet, and "" if it can. A volume for a
-// single node is not attached before it is detached everywhere else. A node at the limit of its plugin gets
-// no volume before another one is detached from it.
-func AttachmentWaits(tx Reader, a *structs.CSIAttachment) string {
-	if why := Recovering(tx); why != "" {
-		return why
-	}
-	if a.State != structs.AttachmentAttaching {
-		return ""
-	}
-	if a.AccessMode.SingleNode() {
-		for other := range AttachmentsByVolume(tx, a.Namespace, a.VolumeID) {
-			if other.NodeID != a.NodeID {
-				return stillAttached(tx, other)
-			}
-		}
-	}
-	return limitWait(tx, a)
-}
-
-// limitWait returns the detach for which an attachment waits because its node has more volumes of the plugin
-// than it takes, and "" if there is none. The wait is bounded: a detach that has failed may never succeed, so
-// the plugin decides whether it takes the volume then.
-func limitWait(tx Reader, a *structs.CSIAttachment) string {
-	limit := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID).NodeReport().MaxVolumes
-	if limit <= 0 {
-		return ""
-	}
-
-	var leaving *structs.CSIAttachment
-	volumes := int64(0)
-	for other := range AttachmentsByNode(tx, a.NodeID) {
-		if other.PluginID != a.PluginID {
-			continue
-		}
-
-		volumes++
-		if leaving == nil && other.State == structs.AttachmentDetaching && other.LastError == nil {
-			leaving = other
-		}
-	}
-
-	if volumes <= limit || leaving == nil {
-		return ""
-	}
-
-	return fmt.Sprintf("plugin %s has its limit of %d volumes on the node; %s",
-		a.PluginID, limit, stillAttached(tx, leaving))
-}
-
-// retryAttaches makes the failed attaches of a volume due now, because a found attachment is gone.
-func retryAttaches(tx *WriteTx, found *structs.CSIAttachment) {
-	own := slices.Collect(AttachmentsByVolume(tx, found.Namespace, found.VolumeID))
-	for _, a := range own {
-		if a.State == structs.AttachmentAttaching &&
-			a.LastError != nil {
-			a = a.Copy()
-			a.LastError = nil
-			attachments.Put(tx, a)
-		}
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"berth/internal/mvcc"
 	"berth/internal/pki"
 	"berth/structs"
 )
@@ -20,15 +19,6 @@ const (
 
 // revocableRoles are the roles of which a revocation names one holder.
 var revocableRoles = []string{structs.JoinNode, structs.JoinServer, structs.RevokeOperator}
-
-// A revocation stays until an operator deletes it. Certificates of an operator's own authority may be valid
-// for years, and no row tells their end.
-var revocations = mvcc.NewTable("revocations", func(r *structs.Revocation) Key {
-	return mvcc.KeyOf(r.ID)
-})
-
-// RevocationRows are the revocations: ID.
-var RevocationRows = revocations.Topic(0)
 
 // Revocations yields the revocations by ID.
 func Revocations(tx Reader) iter.Seq[*structs.Revocation] { return revocations.Scan(tx) }

@@ -12,23 +12,6 @@ import (
 // This file has the queries of the scheduler. Their costs for one allocation do not grow with the number of
 // rows.
 
-// ownSegments returns the segments, key and value, that only one node has: the value is the ID of the node,
-// or its ID at the plugin. The keys are in lower case, because keys compare without regard to case.
-func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
-	if i.Kind != structs.CSIKindNode ||
-		i.NodeInfo == nil ||
-		i.NodeInfo.AccessibleTopology == nil {
-		return nil
-	}
-	for k, v := range i.NodeInfo.AccessibleTopology.Segments {
-		if v != "" &&
-			(v == i.NodeInfo.ID || v == i.NodeID) {
-			own = append(own, [2]string{strings.ToLower(k), v})
-		}
-	}
-	return own
-}
-
 // IntendedAgainst yields the intended claims that conflict with the claim, of live allocations that are
 // placed to use its volume and have not claimed it yet.
 func IntendedAgainst(tx Reader, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim] {

@@ -143,3 +143,14 @@ func checkSealedValues(c *checker) {
 			"the secret of %s: its root key %s is gone", v.Place, v.Value.KeyID)
 	}
 }
+
+// sealedOfVariable lists the encrypted items of a variable (see sealedTables).
+func sealedOfVariable(v *structs.Variable) []sealedField {
+	return []sealedField{{
+		Place: structs.VariablePlace(v.Namespace, v.Path),
+		Value: v.Sealed,
+		Set:   func(s *structs.Sealed) { v.Sealed = s },
+	}}
+}
+
+func copyVariable(v *structs.Variable) *structs.Variable { return new(*v) }

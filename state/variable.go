@@ -4,25 +4,9 @@ import (
 	"iter"
 	"strings"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 	"berth/structs/validate"
 )
-
-var (
-	variables = mvcc.NewTable("variables", func(v *structs.Variable) Key {
-		return mvcc.KeyOf(v.Namespace, v.Path)
-	})
-
-	// Variables whose lock somebody has, or whose lock has ended and its delay has not.
-	lockedVariables = variables.Index("locked", func(v *structs.Variable) Key {
-		return mvcc.KeyIf(v.Lock != nil, v.Namespace, v.Path)
-	})
-)
-
-// LockedVariableRows are variables that LockedVariables yields, or yielded before the change: namespace,
-// path.
-var LockedVariableRows = lockedVariables.Topic(0)
 
 // Variable returns a variable, nil if it does not exist.
 func Variable(tx Reader, ns, path string) *structs.Variable { return variables.Get(tx, ns, path) }
@@ -215,14 +199,3 @@ func checkVariables(c *checker) {
 		c.Want(v.Lock != nil || !v.LockExpired, "%s: the delay of no lock runs", name)
 	}
 }
-
-// sealedOfVariable lists the encrypted items of a variable (see sealedTables).
-func sealedOfVariable(v *structs.Variable) []sealedField {
-	return []sealedField{{
-		Place: structs.VariablePlace(v.Namespace, v.Path),
-		Value: v.Sealed,
-		Set:   func(s *structs.Sealed) { v.Sealed = s },
-	}}
-}
-
-func copyVariable(v *structs.Variable) *structs.Variable { return new(*v) }

@@ -3,29 +3,8 @@ package state
 import (
 	"iter"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 )
-
-var (
-	// Volumes with secrets that are not encrypted.
-	plainVolumes = volumes.Index("plain_secrets", func(v *structs.CSIVolume) Key {
-		plain := len(v.Secrets) > 0 || v.Deletion != nil && len(v.Deletion.Secrets) > 0
-		return mvcc.KeyIf(plain, v.Namespace, v.ID)
-	})
-
-	// Attachments with secrets that are not encrypted.
-	plainAttachments = attachments.Index("plain_secrets", func(a *structs.CSIAttachment) Key {
-		return mvcc.KeyIf(len(a.Secrets) > 0, a.Namespace, a.VolumeID, a.NodeID)
-	})
-)
-
-// onlySecretsMark is the key of the one row of its table.
-const onlySecretsMark = "sealed"
-
-var secretsMarks = mvcc.NewTable("secrets_marks", func(*structs.SecretsMark) Key {
-	return mvcc.KeyOf(onlySecretsMark)
-})
 
 // PlainVolumes yields the volumes with secrets that are not encrypted.
 func PlainVolumes(tx Reader) iter.Seq[*structs.CSIVolume] { return plainVolumes.Scan(tx) }

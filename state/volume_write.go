@@ -434,3 +434,12 @@ func recordExpansion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutc
 
 	putWithoutUnblock(tx, v)
 }
+
+// findVolume returns the volume of a request.
+func findVolume(tx Reader, ns, id string) (*structs.CSIVolume, error) {
+	v := Volume(tx, ns, id)
+	if v == nil {
+		return nil, structs.NotFoundf("no volume %q in namespace %q", id, ns)
+	}
+	return v, nil
+}

@@ -1,0 +1,152 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+
+	"berth/structs"
+)
+
+// Attachment returns the attachment, nil if there is none.
+func Attachment(tx Reader, ns, volume, node string) *structs.CSIAttachment {
+	return attachments.Get(tx, ns, volume, node)
+}
+
+// AttachmentsByVolume yields a volume's attachments by node.
+func AttachmentsByVolume(tx Reader, ns, volume string) iter.Seq[*structs.CSIAttachment] {
+	return attachments.Scan(tx, ns, volume)
+}
+
+// AttachmentsByNode yields the attachments to a node.
+func AttachmentsByNode(tx Reader, node string) iter.Seq[*structs.CSIAttachment] {
+	return attachmentsByNode.Scan(tx, node)
+}
+
+// UnsettledAttachments yields the attachments for which the leader has a call to make.
+func UnsettledAttachments(tx Reader) iter.Seq[*structs.CSIAttachment] {
+	return unsettledAttachments.Scan(tx)
+}
+
+// AttachedAs returns an attachment of the volume with this ID of the plugin, under any name of the volume,
+// and nil if there is none.
+func AttachedAs(tx Reader, plugin, external string) *structs.CSIAttachment {
+	return attachmentsByExternal.First(tx, plugin, external)
+}
+
+// fewClaims is the most claims of a volume that inUse reads instead of the claims of a node.
+const fewClaims = 64
+
+// inUse reports whether a claim of the attachment's volume is granted on its node. It reads the claims of the
+// volume if they are few, otherwise the node's, which are no more than its allocations need.
+func inUse(tx Reader, a *structs.CSIAttachment) bool {
+	granted := 0
+	waiting := 0
+	for _, n := range classCounts(tx, a.Namespace, a.VolumeID) {
+		granted += n.Granted
+		waiting += n.Waiting
+	}
+
+	candidates := ClaimsByNode(tx, a.NodeID)
+	switch {
+	case granted == 0:
+		return false
+	case granted+waiting <= fewClaims:
+		candidates = claims.Scan(tx, a.Namespace, a.VolumeID)
+	}
+
+	for c := range candidates {
+		if c.State == structs.ClaimGranted &&
+			c.NodeID == a.NodeID && c.VolumeID == a.VolumeID &&
+			c.Namespace == a.Namespace {
+			return true
+		}
+	}
+
+	return false
+}
+
+// externalNode returns a plugin's own ID of a node, "" if it is not known.
+func externalNode(tx Reader, plugin, node string) string {
+	half := Instance(tx, plugin, structs.CSIKindNode, node)
+	if half == nil || half.OtherDriver {
+		return ""
+	}
+	return half.NodeReport().ID
+}
+
+// NodeOfExternal returns the node that a plugin knows by its own ID, "" if there is none.
+func NodeOfExternal(tx Reader, plugin, external string) string {
+	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
+		if i.NodeInfo != nil &&
+			i.NodeInfo.ID == external &&
+			!i.OtherDriver {
+			return i.NodeID
+		}
+	}
+	return ""
+}
+
+// Recovering returns which node has still to report its volumes, with the remedy if this does not end by
+// itself. It returns "" if all nodes have reported.
+func Recovering(tx Reader) string {
+	n := unaccounted.First(tx)
+	if n == nil {
+		return ""
+	}
+	text := fmt.Sprintf("the servers' state was restored from a snapshot, "+
+		"and node %s has not yet reported that all its volumes have claims", nodeName(tx, n.ID))
+	if n.Status == structs.NodeDown {
+		text += "; it is down: bring it back or, once it is certainly off, delete it: berth node purge " + n.ID
+	}
+	return text
+}
+
+// AttachmentWaits returns why the call of an attachment cannot be made yet, and "" if it can. A volume for a
+// single node is not attached before it is detached everywhere else. A node at the limit of its plugin gets
+// no volume before another one is detached from it.
+func AttachmentWaits(tx Reader, a *structs.CSIAttachment) string {
+	if why := Recovering(tx); why != "" {
+		return why
+	}
+	if a.State != structs.AttachmentAttaching {
+		return ""
+	}
+	if a.AccessMode.SingleNode() {
+		for other := range AttachmentsByVolume(tx, a.Namespace, a.VolumeID) {
+			if other.NodeID != a.NodeID {
+				return stillAttached(tx, other)
+			}
+		}
+	}
+	return limitWait(tx, a)
+}
+
+// limitWait returns the detach for which an attachment waits because its node has more volumes of the plugin
+// than it takes, and "" if there is none. The wait is bounded: a detach that has failed may never succeed, so
+// the plugin decides whether it takes the volume then.
+func limitWait(tx Reader, a *structs.CSIAttachment) string {
+	limit := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID).NodeReport().MaxVolumes
+	if limit <= 0 {
+		return ""
+	}
+
+	var leaving *structs.CSIAttachment
+	volumes := int64(0)
+	for other := range AttachmentsByNode(tx, a.NodeID) {
+		if other.PluginID != a.PluginID {
+			continue
+		}
+
+		volumes++
+		if leaving == nil && other.State == structs.AttachmentDetaching && other.LastError == nil {
+			leaving = other
+		}
+	}
+
+	if volumes <= limit || leaving == nil {
+		return ""
+	}
+
+	return fmt.Sprintf("plugin %s has its limit of %d volumes on the node; %s",
+		a.PluginID, limit, stillAttached(tx, leaving))
+}

@@ -1,0 +1,220 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	"berth/structs"
+)
+
+// checkClaims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
+// may still start. A granted claim conflicts with no other, and its attachment fits it.
+func checkClaims(c *checker) {
+	granted := grantedClasses{}
+	for cl := range claims.Scan(c) {
+		subject := fmt.Sprintf("claim of volume %s/%s for allocation %s",
+			cl.Namespace, cl.VolumeID, cl.AllocID)
+		v := Volume(c, cl.Namespace, cl.VolumeID)
+		a := allocs.Get(c, cl.AllocID)
+		c.Want(v != nil, "%s: no such volume", subject)
+		c.Want(a != nil, "%s: no such allocation", subject)
+		c.Want(a == nil || a.NodeID == cl.NodeID,
+			"%s: it is on another node than the claim", subject)
+		c.Want(v == nil || v.PluginID == cl.PluginID,
+			"%s: the volume is of another plugin", subject)
+		c.Want(v == nil || v.Capable(cl.Class()),
+			"%s: the volume is not capable of it", subject)
+		grows := cl.ExpandBytes != 0 || cl.ExpandError != nil
+		c.Want(!grows || v == nil ||
+			v.NodeExpandBytes >= cl.ExpandBytes && v.NodeExpandBytes > 0,
+			"%s: its node has still to grow the volume to %d, of which the volume does not know",
+			subject, cl.ExpandBytes)
+		switch cl.State {
+		case structs.ClaimWaiting:
+			c.Want(a == nil || !a.Terminal(),
+				"%s: it waits though the allocation is terminal", subject)
+			c.Want(cl.GrantIndex == 0 && cl.EndTime == 0,
+				"%s: it waits and has a grant index, or an end", subject)
+			continue
+
+		case structs.ClaimGranted:
+			c.Want(cl.GrantIndex >= cl.CreateIndex &&
+				cl.GrantIndex <= cl.ModifyIndex,
+				"%s: grant index %d", subject, cl.GrantIndex)
+			c.Want(a == nil || a.ClientTerminal() == (cl.EndTime != 0),
+				"%s: end %d differs from that of its allocation", subject, cl.EndTime)
+
+		default:
+			c.Want(false, "%s: state %q", subject, cl.State)
+		}
+
+		checkGrantedClaim(c, cl, granted, subject)
+	}
+}
+
+// grantedClasses has the allocations with granted claims, by volume and by the class of the claim.
+type grantedClasses map[volumeKey]map[structs.ClaimClass]string
+
+// checkGrantedClaim checks a granted claim against the granted claims before it and against its attachment.
+func checkGrantedClaim(c *checker, cl *structs.CSIClaim, granted grantedClasses, subject string) {
+	key := volumeKey{cl.Namespace, cl.VolumeID}
+	for k, other := range granted[key] {
+		c.Want(!k.Conflicts(cl.Class()),
+			"%s: granted although it conflicts with that of %s", subject, other)
+	}
+
+	if granted[key] == nil {
+		granted[key] = map[structs.ClaimClass]string{}
+	}
+
+	granted[key][cl.Class()] = cl.AllocID
+	at := Attachment(c, cl.Namespace, cl.VolumeID, cl.NodeID)
+	if at == nil {
+		return
+	}
+
+	c.Want(at.State != structs.AttachmentDetaching,
+		"%s: granted on an attachment that is detaching", subject)
+	c.Want(at.AccessMode == cl.AccessMode &&
+		at.AttachmentMode == cl.AttachmentMode,
+		"%s: attached in another mode", subject)
+}
+
+// checkClaimQueues checks that the stored counts equal the claims, and that no claim waits that could be granted.
+func checkClaimQueues(c *checker) {
+	found := map[string]int{}
+	for cl := range claims.Scan(c) {
+		key := fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)
+		found[key]++
+	}
+
+	kept := map[string]int{}
+	for l := range claimQueues.Scan(c) {
+		for _, n := range l.Classes {
+			for _, state := range claimStates {
+				count := *n.In(state)
+				if count != 0 {
+					key := fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", n.Class(), " ", state)
+					kept[key] = count
+				}
+			}
+		}
+	}
+
+	wantCounts(c, "claims of volume", found, kept)
+	seen := map[volumeKey]bool{}
+	for cl := range waitingByPlugin.Scan(c) {
+		key := volumeKey{cl.Namespace, cl.VolumeID}
+		if seen[key] {
+			continue
+		}
+
+		seen[key] = true
+		for next := range grantable(c, cl.Namespace, cl.VolumeID) {
+			c.Want(false, "claim of volume %s/%s for allocation %s waits though it could be granted",
+				next.Namespace, next.VolumeID, next.AllocID)
+		}
+	}
+}
+
+// checkAttachments checks that a claim uses each attachment that is not detaching, that no claim uses the others,
+// and that a volume for a single node has at most one.
+func checkAttachments(c *checker) {
+	single := map[volumeKey]bool{}
+	count := map[volumeKey]int{}
+	for a := range attachments.Scan(c) {
+		subject := fmt.Sprintf("attachment of volume %s/%s to node %s",
+			a.Namespace, a.VolumeID, a.NodeID)
+		used := inUse(c, a)
+		switch a.State {
+		case structs.AttachmentAttaching, structs.AttachmentAttached:
+			c.Want(used, "%s is %s and no claim uses it", subject, a.State)
+			c.Want(Volume(c, a.Namespace, a.VolumeID) != nil,
+				"%s is %s and the volume is gone", subject, a.State)
+		case structs.AttachmentDetaching:
+			c.Want(!used, "%s is detaching under a claim", subject)
+		default:
+			c.Want(false, "%s: state %q", subject, a.State)
+		}
+
+		c.Want(a.ExternalNodeID != "",
+			"%s: its external node ID is not known", subject)
+		c.Want(!a.Found || a.State == structs.AttachmentDetaching,
+			"%s was found and is %s", subject, a.State)
+		if a.Found {
+			continue // no claim made it, so it may be in addition to theirs
+		}
+
+		k := volumeKey{a.Namespace, a.VolumeID}
+		count[k]++
+		single[k] = single[k] ||
+			a.AccessMode.SingleNode() &&
+				a.State != structs.AttachmentDetaching
+	}
+
+	for k, one := range single {
+		c.Want(!one || count[k] == 1,
+			"volume %s/%s is for a single node and has %d attachments", k.Namespace, k.VolumeID, count[k])
+	}
+}
+
+func checkVolumes(c *checker) {
+	external := map[[2]string]string{}
+	for v := range volumes.Scan(c) {
+		if v.ExternalID != "" {
+			key := [2]string{v.PluginID, v.ExternalID}
+			c.Want(external[key] == "",
+				"volumes %s and %s are both %s of plugin %s", external[key], v.ID, v.ExternalID, v.PluginID)
+			external[key] = v.ID
+		}
+
+		states := []string{
+			structs.VolumeCreating,
+			structs.VolumeReady,
+			structs.VolumeFailed,
+			structs.VolumeDeleting,
+		}
+
+		c.Want(slices.Contains(states, v.State),
+			"volume %s/%s: state %q", v.Namespace, v.ID, v.State)
+		c.Want(v.State != structs.VolumeDeleting ||
+			!claims.Has(c, v.Namespace, v.ID),
+			"volume %s/%s is deleting and claimed", v.Namespace, v.ID)
+	}
+}
+
+// checkInstances checks that each instance has a node whose row names it.
+func checkInstances(c *checker) {
+	halves := map[string][]structs.CSIInstanceKey{}
+	for i := range instances.Scan(c) {
+		subject := fmt.Sprintf("%s instance of plugin %s on node %s",
+			i.Kind, i.PluginID, i.NodeID)
+		n := nodes.Get(c, i.NodeID)
+		c.Want(n != nil, "%s: no such node", subject)
+		c.Want(n == nil || n.Status != structs.NodeDown || !i.Healthy,
+			"%s is healthy and the node is down", subject)
+		c.Want(!i.DownWithNode || !i.Healthy,
+			"%s is healthy and down with its node", subject)
+		p := Plugin(c, i.PluginID)
+		c.Want(p != nil, "%s: the plugin has no row", subject)
+		c.Want(!i.Healthy || p == nil ||
+			i.IsDriver(p.Provider) && !i.OtherDriver,
+			"%s is healthy and of another driver, %q", subject, i.Provider)
+		halves[i.NodeID] = append(halves[i.NodeID], i.Key())
+	}
+
+	for n := range nodes.Scan(c) {
+		named := n.CSIInstances()
+		own := halves[n.ID]
+		c.Want(slices.Equal(named, own),
+			"node %s names plugin instances %v and has %v", n.ID, named, own)
+	}
+}
+
+// checkPluginConfigs checks that each row has a setting.
+func checkPluginConfigs(c *checker) {
+	for p := range pluginConfigs.Scan(c) {
+		c.Want(p.OnNodeLoss == structs.LossFence || p.OnNodeLoss == structs.LossLease || p.SecretsFrom != "",
+			"the settings of plugin %s: on_node_loss %q", p.ID, p.OnNodeLoss)
+	}
+}

@@ -1,0 +1,134 @@
+package state
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	"berth/internal/mvcc"
+	"berth/internal/ordered"
+	"berth/structs"
+)
+
+// Claim returns the claim, nil if there is none.
+func Claim(tx Reader, ns, volume, alloc string) *structs.CSIClaim {
+	return claims.Get(tx, ns, volume, alloc)
+}
+
+// ClaimsByVolume returns a volume's claims in the order in which they were made.
+func ClaimsByVolume(tx Reader, ns, volume string) []*structs.CSIClaim {
+	out := slices.Collect(claims.Scan(tx, ns, volume))
+	slices.SortFunc(out, inQueueOrder)
+	return out
+}
+
+func inQueueOrder(a, b *structs.CSIClaim) int {
+	return cmp.Or(
+		cmp.Compare(a.CreateIndex, b.CreateIndex),
+		cmp.Compare(a.Seq, b.Seq),
+	)
+}
+
+// ClaimsByNode yields the claims for allocations on a node.
+func ClaimsByNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
+	return claimsByNode.Scan(tx, node)
+}
+
+// HasGrantedClaims reports whether allocations of a node have volumes that were not released.
+func HasGrantedClaims(tx Reader, node string) bool {
+	for c := range ClaimsByNode(tx, node) {
+		if c.State == structs.ClaimGranted {
+			return true
+		}
+	}
+	return false
+}
+
+// ClaimsByAlloc yields an allocation's claims. All of them are on its node.
+func ClaimsByAlloc(tx Reader, alloc string) iter.Seq[*structs.CSIClaim] {
+	a := allocs.Get(tx, alloc)
+	if a == nil {
+		return func(func(*structs.CSIClaim) bool) {}
+	}
+	return claimsByNode.Scan(tx, a.NodeID, alloc)
+}
+
+// EndedClaimsOfNode yields the claims of a node whose allocations have ended and whose volume the node has
+// not released.
+func EndedClaimsOfNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
+	return endedClaims.Scan(tx, node)
+}
+
+// NodesWithEndedClaims yields the nodes with claims that EndedClaimsOfNode yields. It does not read all of
+// these claims. A blocking query cannot wait for this result.
+func NodesWithEndedClaims(tx Reader) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		c := endedClaims.First(tx)
+		for c != nil && yield(c.NodeID) {
+			c = endedClaims.After(tx, c.NodeID)
+		}
+	}
+}
+
+// ClaimsFrom yields the claims of a namespace on volumes whose ID begins with prefix, from a namespace and
+// volume on.
+func ClaimsFrom(
+	tx *ReadTx,
+	ns, prefix string,
+	at Page,
+) iter.Seq[*structs.CSIClaim] {
+	rows := claims.Range(tx, namespaceScope(ns, prefix), at)
+	return filter(rows, func(c *structs.CSIClaim) bool {
+		return strings.HasPrefix(c.VolumeID, prefix)
+	})
+}
+
+// ClaimsOf yields a volume's claims, by allocation.
+func ClaimsOf(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
+	return claims.Scan(tx, ns, volume)
+}
+
+// QueuePage is a part of the queue of a volume.
+type QueuePage struct {
+	From    *structs.CSIClaim // the position of the first one, which need not exist; nil is the beginning
+	Reverse bool              // the last claim first; then From is the end in the order of the queue
+}
+
+// QueueFrom yields the claims of a volume in the order of its queue. It reports false if the index of classes
+// does not have all claims: it omits granted claims of a class that does not conflict with itself.
+func QueueFrom(
+	tx *ReadTx, ns, volume string, p QueuePage,
+) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
+	var classes [][]string
+	for _, n := range classCounts(tx, ns, volume) {
+		k := n.Class()
+		if n.Granted > 0 && !k.Conflicts(k) {
+			return nil, false
+		}
+
+		for _, state := range claimStates {
+			if *n.In(state) > 0 {
+				scope := []string{ns, volume, state, classKey(k)}
+				classes = append(classes, scope)
+			}
+		}
+	}
+
+	claims.Has(tx, ns, volume) // so that a blocking query watches all of them
+	queuesFrom := func() (queues []func() *structs.CSIClaim) {
+		for _, scope := range classes {
+			at := Page{Reverse: p.Reverse}
+			if p.From != nil {
+				created := mvcc.Ordered(p.From.CreateIndex)
+				seq := mvcc.Ordered(uint64(p.From.Seq))
+				at.From = append(slices.Clone(scope), created, seq)
+			}
+
+			queues = append(queues, claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
+		}
+		return queues
+	}
+
+	return ordered.Merge(queuesFrom, p.Reverse, inQueueOrder), true
+}

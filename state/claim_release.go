@@ -1,0 +1,170 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+
+	"berth/structs"
+)
+
+// VolumeUnpublish deletes claims whose nodes have released the volume, or whose release an operator decided.
+// Attachments without users are to be detached, and the next claims in the queue are granted. A missing claim
+// counts as released.
+func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
+	if p.NodeID != "" && p.SecretID != "" {
+		if _, err := findCaller(tx, p); err != nil {
+			return err
+		}
+	}
+
+	for _, k := range p.TurnedReadOnly {
+		noteReadOnly(tx, p, k)
+	}
+
+	var keys []string // to unblock, each once
+	known := map[string]bool{}
+	for _, k := range p.Claims {
+		c := Claim(tx, cmp.Or(k.Namespace, p.RequestNamespace()), k.VolumeID, k.AllocID)
+		if c == nil {
+			continue
+		}
+
+		if p.NodeID != "" && c.NodeID != p.NodeID {
+			return structs.Deniedf("the claim of volume %q for allocation %q is another node's", k.VolumeID, k.AllocID)
+		}
+
+		if p.Operator != "" {
+			if err := endHolder(tx, c, p); err != nil {
+				return err
+			}
+			markForced(tx, c)
+		}
+
+		freeClaim(tx, c, p.Now)
+		for _, key := range keysToUnblock(tx, c.Key(), c.PluginID, c.NodeID) {
+			if !known[key] {
+				known[key] = true
+				keys = append(keys, key)
+			}
+		}
+	}
+
+	for _, key := range keys {
+		unblock(tx, key)
+	}
+
+	return nil
+}
+
+// noteReadOnly records in the volume that its file system turned read-only under a claim of the node.
+func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.CSIClaimKey) {
+	ns := cmp.Or(k.Namespace, p.RequestNamespace())
+	c := Claim(tx, ns, k.VolumeID, k.AllocID)
+	v := Volume(tx, ns, k.VolumeID)
+	if c == nil || v == nil || c.NodeID != p.NodeID {
+		return
+	}
+	v = v.Copy()
+	v.TurnedReadOnly = &structs.CSITurnedReadOnly{
+		NodeID:  c.NodeID,
+		AllocID: c.AllocID,
+		Time:    p.Now,
+	}
+	putWithoutUnblock(tx, v)
+}
+
+// endHolder ends the allocation whose claim is about to be released without its node. If the node returns, it
+// must stop the allocation, and the allocation gets no other claim. A node that is up is rejected, because
+// the allocation may write at this moment.
+func endHolder(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest) error {
+	old := Alloc(tx, c.AllocID)
+	n := Node(tx, c.NodeID)
+	switch {
+	case old == nil || old.ClientTerminal():
+		return nil
+	case n != nil && n.Status != structs.NodeDown:
+		return structs.Preconditionf("allocation %s (job %s) may still use volume %q on node %s, which is %s; "+
+			"stop it first: berth alloc stop %s",
+			old.ID, old.JobID, c.VolumeID,
+			nodeName(tx, c.NodeID), n.Status, structs.ShortID(old.ID))
+	}
+
+	a := old.Copy()
+	if !a.ServerTerminal() {
+		a.DesiredStatus = structs.AllocDesiredStop
+		a.DesiredDescription = fmt.Sprintf("volume %s was taken from it: %s",
+			c.VolumeID, p.Operator)
+		a.AllocModifyIndex = tx.Index
+	}
+
+	a.ClientStatus = structs.AllocLost
+	a.ClientDescription = NodeIsDown
+	a.ModifyTime = p.Now
+	putAlloc(tx, old, a)
+	if !old.Terminal() {
+		evaluateAfter(tx, a, p.Now)
+	}
+
+	return nil
+}
+
+// VolumeForce releases a node's claims of a volume, or deletes its attachment, and records the user and the
+// reason. It rejects an attachment that is in use again or was created later.
+func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
+	err := forceRelease(tx, p)
+	if err != nil {
+		return err
+	}
+
+	n := Node(tx, p.NodeID)
+	if n != nil {
+		n = shallowCopy(n)
+		text := fmt.Sprintf("Volume %s: %s, by %s: %s",
+			p.VolumeID, p.What, p.By, p.Reason)
+		addEvents(tx, n, serverEvent("Storage", text, p.Now))
+		nodes.Put(tx, n)
+	}
+
+	return nil
+}
+
+// forceRelease is VolumeForce without the event of the node. Every release without the node's own report goes
+// through it.
+func forceRelease(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
+	ns := p.RequestNamespace()
+	release := &structs.CSIVolumeUnpublishRequest{
+		Claims:       p.Claims,
+		NodeID:       p.NodeID,
+		Operator:     "forced: " + p.Reason,
+		WriteOptions: p.WriteOptions,
+	}
+
+	if err := VolumeUnpublish(tx, release); err != nil {
+		return err
+	}
+
+	if p.Attachment != 0 {
+		a, err := deletableAttachment(tx, p)
+		if err != nil {
+			return err
+		}
+
+		dropAttachment(tx, a, p.Now)
+	}
+
+	v := Volume(tx, ns, p.VolumeID)
+	if v != nil {
+		v = v.Copy()
+		v.Forced = &structs.CSIForced{
+			NodeID: p.NodeID,
+			What:   p.What,
+			By:     p.By,
+			Reason: p.Reason,
+			Time:   p.Now,
+		}
+
+		putWithoutUnblock(tx, v)
+	}
+
+	return nil
+}

@@ -1,0 +1,75 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/structs"
+)
+
+// storeClaim puts a claim that is new or has changed.
+func storeClaim(tx *WriteTx, c *structs.CSIClaim) {
+	recountQueue(tx, claims.Put(tx, c), c)
+}
+
+// dropClaim deletes a claim.
+func dropClaim(tx *WriteTx, c *structs.CSIClaim) {
+	recountQueue(tx, claims.Delete(tx, c), nil)
+}
+
+// recountQueue changes the counts of a volume's queue from the old claim to the new one. Each may be nil.
+func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
+	either := cmp.Or(is, was)
+	if either == nil || was != nil && is != nil &&
+		was.State == is.State && was.Class() == is.Class() {
+		return
+	}
+
+	l := &structs.CSIClaimQueueRow{
+		Namespace: either.Namespace,
+		VolumeID:  either.VolumeID,
+	}
+	old := claimQueues.Get(tx, l.Namespace, l.VolumeID)
+	if old != nil {
+		l.Classes = slices.Clone(old.Classes)
+		if !isGranted(was) && !isGranted(is) {
+			keepHolders(old, l)
+		}
+	}
+
+	addToClass(l, was, -1)
+	addToClass(l, is, 1)
+	if len(l.Classes) == 0 {
+		claimQueues.Delete(tx, l)
+		return
+	}
+
+	claimQueues.Put(tx, l)
+}
+
+func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
+	if c == nil {
+		return
+	}
+
+	k := c.Class()
+	byLetters := func(n structs.CSIClassCount, letters string) int {
+		return cmp.Compare(classKey(n.Class()), letters)
+	}
+	i, found := slices.BinarySearchFunc(l.Classes, classKey(k), byLetters)
+	if !found {
+		counted := structs.CSIClassCount{
+			AccessMode:     k.AccessMode,
+			AttachmentMode: k.AttachmentMode,
+			Mode:           k.Mode,
+		}
+
+		l.Classes = slices.Insert(l.Classes, i, counted)
+	}
+
+	n := &l.Classes[i]
+	*n.In(c.State) += by
+	if n.Granted == 0 && n.Waiting == 0 {
+		l.Classes = slices.Delete(l.Classes, i, i+1)
+	}
+}

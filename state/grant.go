@@ -1,0 +1,44 @@
+package state
+
+import (
+	"slices"
+
+	"berth/structs"
+)
+
+// grant grants every claim of the volume that is next in the queue.
+func grant(tx *WriteTx, ns, volume string, now int64) {
+	for c := range grantable(tx, ns, volume) {
+		granted := c.Copy()
+		granted.State = structs.ClaimGranted
+		granted.GrantIndex = tx.Index
+		granted.GrantTime = now
+		granted.ExpandBytes = Volume(tx, ns, volume).NodeExpandBytes
+		storeClaim(tx, granted)
+		attachFor(tx, granted, now)
+	}
+}
+
+// grantPlugin grants the claims that waited for a change of the plugin.
+func grantPlugin(tx *WriteTx, plugin string, now int64) {
+	var keys []volumeKey
+	for c := range waitingByPlugin.Scan(tx, plugin) {
+		keys = append(keys, volumeKey{c.Namespace, c.VolumeID})
+	}
+	for _, k := range slices.Compact(keys) {
+		grant(tx, k.Namespace, k.VolumeID, now)
+	}
+}
+
+// grantOnNode grants the claims that waited for the plugin's half on one node.
+func grantOnNode(tx *WriteTx, plugin, node string, now int64) {
+	for c := range ClaimsByNode(tx, node) {
+		switch {
+		case c.PluginID != plugin:
+		case c.State == structs.ClaimWaiting:
+			grant(tx, c.Namespace, c.VolumeID, now)
+		default:
+			attachFor(tx, c, now)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package state
+
+import (
+	"strings"
+
+	"berth/internal/mvcc"
+	"berth/structs"
+)
+
+const (
+	liveRow   = "live"
+	endingRow = "ending"
+	doneRow   = "done"
+)
+
+func liveOrDone(done bool) string {
+	if done {
+		return doneRow
+	}
+	return liveRow
+}
+
+const (
+	openEval  = "open"
+	laterEval = "later"
+	doneEval  = "done"
+
+	staysEval = "stays"
+	mayGoEval = "may go"
+)
+
+// retention returns whether deleteDone may delete a finished evaluation, as a part of a key.
+func retention(e *structs.Evaluation) string {
+	if e.Status == structs.EvalComplete &&
+		e.TriggeredBy == structs.TriggerNodeUpdate && !e.Placed {
+		return mayGoEval
+	}
+	return staysEval
+}
+
+// byPriority returns an evaluation's priority as a part of a key. The highest priority comes first.
+func byPriority(e *structs.Evaluation) string {
+	return mvcc.Ordered(uint64(1<<32 - int64(e.Priority)))
+}
+
+// orderedTime returns a time, in nanoseconds or seconds, as a part of a key.
+func orderedTime(t int64) string {
+	return mvcc.Ordered(uint64(max(t, 0)))
+}
+
+// classKey returns the class as a part of a key.
+func classKey(k structs.ClaimClass) string {
+	access := string(k.AccessMode)
+	attachment := string(k.AttachmentMode)
+	letters := modeLetters[access] + modeLetters[attachment] + modeLetters[k.Mode]
+	if len(letters) < 3 { // a mode is unknown
+		return "?" + string(mvcc.KeyOf(access, attachment, k.Mode))
+	}
+	return letters
+}
+
+// modeLetters has a letter for each access mode, attachment mode and claim mode.
+var modeLetters = map[string]string{
+	string(structs.CSISingleNodeReader):        "r",
+	string(structs.CSISingleNodeWriter):        "w",
+	string(structs.CSIMultiNodeReader):         "R",
+	string(structs.CSIMultiNodeSingleWriter):   "S",
+	string(structs.CSIMultiNodeMultipleWriter): "M",
+
+	string(structs.CSIFileSystem):  "f",
+	string(structs.CSIBlockDevice): "b",
+
+	structs.ClaimRead:  "r",
+	structs.ClaimWrite: "w",
+}
+
+// isQueued reports whether an evaluation waits for keys, or was unblocked and is not processed yet.
+func isQueued(e *structs.Evaluation) bool {
+	return e.Status == structs.EvalBlocked ||
+		e.Status == structs.EvalPending &&
+			len(e.BlockedOn) > 0
+}
+
+// queueKey identifies the queue of a key, in the order of unblocking: the highest priority first.
+func queueKey(e *structs.Evaluation) string {
+	if e.Shape == "" {
+		return byPriority(e) + "=" + e.ID
+	}
+	return byPriority(e) + "~" + e.Shape
+}
+
+// ownSegments returns the segments, key and value, that only one node has: the value is the ID of the node,
+// or its ID at the plugin. The keys are in lower case, because keys compare without regard to case.
+func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
+	if i.Kind != structs.CSIKindNode ||
+		i.NodeInfo == nil ||
+		i.NodeInfo.AccessibleTopology == nil {
+		return nil
+	}
+	for k, v := range i.NodeInfo.AccessibleTopology.Segments {
+		if v != "" &&
+			(v == i.NodeInfo.ID || v == i.NodeID) {
+			own = append(own, [2]string{strings.ToLower(k), v})
+		}
+	}
+	return own
+}

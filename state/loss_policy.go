@@ -1,0 +1,32 @@
+package state
+
+import "berth/structs"
+
+// LossPolicy returns who releases a volume whose node is lost: by its own rule, or else by its plugin's.
+func LossPolicy(tx Reader, v *structs.CSIVolume) string {
+	if v.OnNodeLoss != "" {
+		return v.OnNodeLoss
+	}
+	return PluginConfig(tx, v.PluginID).OnNodeLoss
+}
+
+// EndsWithLease returns the claims of a lost node that the end of its lease releases: the policy of the
+// volume is LossLease, and the node ends the tasks of the claim by itself. A node that has not reported its
+// volumes since a restore may have others than its claims tell, so it has none.
+func EndsWithLease(tx Reader, n *structs.Node) (keys []structs.CSIClaimKey) {
+	if n.Unaccounted {
+		return nil
+	}
+	for c := range ClaimsByNode(tx, n.ID) {
+		if c.State == structs.ClaimGranted && followsLease(tx, c) {
+			keys = append(keys, c.Key())
+		}
+	}
+	return keys
+}
+
+// followsLease reports whether the end of its node's lease releases a claim.
+func followsLease(tx Reader, c *structs.CSIClaim) bool {
+	v := Volume(tx, c.Namespace, c.VolumeID)
+	return c.Guarded && v != nil && LossPolicy(tx, v) == structs.LossLease
+}

@@ -1,0 +1,65 @@
+package state
+
+import (
+	"slices"
+
+	"berth/internal/intern"
+	"berth/structs"
+)
+
+// NodeUpdateCSI stores a node's report of its plugin instances: all of them, or the changes.
+func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
+	old, err := findCaller(tx, p)
+	if err != nil {
+		return err
+	}
+
+	was := healthOf(tx, old)
+	n := old
+	halves := reportedHalves(tx, old, p)
+	if !slices.Equal(halves, old.CSIInstances()) {
+		n = shallowCopy(old)
+		n.SetCSIInstances(halves)
+		nodes.Put(tx, n)
+	}
+
+	err = updateInstances(tx, old, n, p)
+	if err != nil {
+		return err
+	}
+
+	recordChanges(tx, n.ID, was, p.Now)
+	return nil
+}
+
+// reportedHalves returns the keys of the instances that a node has after the report, by plugin and kind. old
+// is the node before a report of changes. A report of all instances ignores it.
+func reportedHalves(
+	tx *WriteTx, old *structs.Node, p *structs.NodeUpdateCSIRequest,
+) []structs.CSIInstanceKey {
+	var keys []structs.CSIInstanceKey
+	if !p.Full {
+		keys = slices.Clone(old.CSIInstances())
+	}
+
+	for _, i := range p.Upserts {
+		if i == nil {
+			continue
+		}
+
+		k := i.Key()
+		at, there := slices.BinarySearchFunc(keys, k, structs.CSIInstanceKey.Compare)
+		if !there {
+			keys = slices.Insert(keys, at, k)
+		}
+	}
+
+	keys = slices.DeleteFunc(keys, func(k structs.CSIInstanceKey) bool {
+		return slices.Contains(p.Removes, k)
+	})
+	if len(keys) == 0 {
+		return nil
+	}
+
+	return *intern.Value(&keys)
+}

@@ -1,0 +1,159 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"strings"
+
+	"berth/internal/mvcc"
+	"berth/structs"
+)
+
+// NodeIsDown is the description of an instance whose node went down, and of an allocation lost with its node.
+// It is for people: DownWithNode and StopNodeDown say the same to code.
+const NodeIsDown = "node is down"
+
+// Plugin returns the plugin's row, nil if nothing refers to it.
+func Plugin(tx Reader, id string) *structs.CSIPluginRow {
+	return plugins.Get(tx, id)
+}
+
+// Instance returns one half of a plugin on one node, nil if the node never reported it.
+func Instance(
+	tx Reader,
+	plugin string,
+	kind structs.CSIKind,
+	node string,
+) *structs.CSIPluginInstance {
+	return instances.Get(tx, plugin, string(kind), node)
+}
+
+// InstancesByPlugin yields a plugin's instances, controllers first, by node.
+func InstancesByPlugin(tx Reader, plugin string) iter.Seq[*structs.CSIPluginInstance] {
+	return instances.Scan(tx, plugin)
+}
+
+// InstancesByPluginKind yields one half of a plugin, by node.
+func InstancesByPluginKind(
+	tx Reader, plugin string, kind structs.CSIKind,
+) iter.Seq[*structs.CSIPluginInstance] {
+	return instances.Scan(tx, plugin, string(kind))
+}
+
+// InstancesByNode yields the instances that a node reported, by plugin and kind. The node's row names them,
+// because an index by node would take as much memory as the rows.
+func InstancesByNode(tx Reader, node string) iter.Seq[*structs.CSIPluginInstance] {
+	return func(yield func(*structs.CSIPluginInstance) bool) {
+		n := nodes.Get(tx, node)
+		if n == nil {
+			return
+		}
+		for _, k := range n.CSIInstances() {
+			i := Instance(tx, k.PluginID, k.Kind, node)
+			if i != nil && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// PluginsFrom yields the plugins whose ID begins with prefix, from an ID on.
+func PluginsFrom(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.CSIPluginRow] {
+	return plugins.Range(tx, mvcc.KeyPrefix(prefix), at)
+}
+
+// PluginStub returns the plugin as lists show it.
+func PluginStub(tx Reader, row *structs.CSIPluginRow) *structs.CSIPluginListStub {
+	controllers, nodes := talliesOf(tx, row.ID)
+	return &structs.CSIPluginListStub{
+		ID:                  row.ID,
+		Provider:            row.Provider,
+		ControllerRequired:  row.ControllerRequired,
+		ControllersHealthy:  controllers.Healthy,
+		ControllersExpected: controllers.Expected(),
+		NodesHealthy:        nodes.Healthy,
+		NodesExpected:       nodes.Expected(),
+		Indexes:             row.Indexes,
+	}
+}
+
+// pluginReferences names one row of each kind that refers to a plugin, and returns "" if there is none.
+func pluginReferences(tx Reader, id string) string {
+	var refs []string
+	addRef := func(format string, args ...any) {
+		refs = append(refs, fmt.Sprintf(format, args...))
+	}
+	if i := instances.First(tx, id); i != nil {
+		addRef("its %s instance on node %s", i.Kind, i.NodeID)
+	}
+
+	if a := allocsByPlugin.First(tx, id, liveRow); a != nil {
+		addRef("allocation %s of job %s", a.ID, a.JobID)
+	}
+
+	if v := volumesByPlugin.First(tx, id); v != nil {
+		addRef("volume %s in namespace %s", v.ID, v.Namespace)
+	}
+
+	if a := attachmentsByExternal.First(tx, id); a != nil {
+		addRef("the attachment of volume %s in namespace %s to node %s%s",
+			a.VolumeID, a.Namespace, nodeName(tx, a.NodeID), failing(a.LastError))
+	}
+
+	return strings.Join(refs, ", ")
+}
+
+// SameInstance reports whether a node's report equals the row, except for the time.
+func SameInstance(row, report *structs.CSIPluginInstance) bool {
+	info := row.CSIInfo
+	if row.OtherDriver { // the node reports it healthy, with its own description
+		info.Healthy = true
+		info.HealthDescription = report.HealthDescription
+	}
+	info.UpdateTime = report.UpdateTime
+	info.NodeInfo = report.NodeInfo
+	info.ControllerInfo = report.ControllerInfo
+	return info == report.CSIInfo &&
+		row.Kind == report.Kind &&
+		row.NodeID == report.NodeID &&
+		row.DownWithNode == report.DownWithNode &&
+		sameNodeInfo(row.NodeInfo, report.NodeInfo) &&
+		sameControllerInfo(row.ControllerInfo, report.ControllerInfo)
+}
+
+func sameNodeInfo(a, b *structs.CSINodeInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	c := *a
+	c.AccessibleTopology = b.AccessibleTopology
+	return c == *b &&
+		sameTopology(a.AccessibleTopology, b.AccessibleTopology)
+}
+
+func sameTopology(a, b *structs.CSITopology) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return maps.Equal(a.Segments, b.Segments)
+}
+
+func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// PluginConfig returns the settings of a plugin. It is never nil.
+func PluginConfig(tx Reader, id string) *structs.CSIPluginSettings {
+	stored := pluginConfigs.Get(tx, id)
+	if stored != nil {
+		return stored
+	}
+	return &structs.CSIPluginSettings{
+		ID:         id,
+		OnNodeLoss: structs.LossHold,
+	}
+}

@@ -1,0 +1,49 @@
+package state
+
+import (
+	"slices"
+
+	"berth/structs"
+)
+
+// PluginHalves lists the halves of plugins that the allocation runs, none if it is nil or has ended.
+func PluginHalves(tx Reader, a *structs.Allocation) []structs.CSIInstanceKey {
+	if a == nil || a.ClientTerminal() || len(a.CSIPlugins) == 0 {
+		return nil
+	}
+
+	group := groupOf(tx, a)
+	if group == nil {
+		return nil
+	}
+
+	var halves []structs.CSIInstanceKey
+	for _, t := range group.Tasks {
+		p := t.CSIPluginConfig
+		if p == nil || !slices.Contains(a.CSIPlugins, p.ID) {
+			continue
+		}
+
+		for _, kind := range p.Kinds() {
+			halves = append(halves, structs.CSIInstanceKey{PluginID: p.ID, Kind: kind})
+		}
+	}
+
+	return halves
+}
+
+// recountAlloc updates the counts of the plugins that an allocation ran or runs now. old may be nil.
+func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
+	if old != nil && old.JobVersion == now.JobVersion &&
+		old.ClientTerminal() == now.ClientTerminal() {
+		return
+	}
+	none := tally{}
+	one := tally{Runs: 1}
+	for _, half := range PluginHalves(tx, old) {
+		recountHalf(tx, half, one, none)
+	}
+	for _, half := range PluginHalves(tx, now) {
+		recountHalf(tx, half, none, one)
+	}
+}

@@ -1,0 +1,161 @@
+package state
+
+import (
+	"strings"
+
+	"berth/structs"
+)
+
+// usersOf names the users that prevent the deletion of a volume: claims by their allocations, else
+// attachments.
+func usersOf(tx Reader, v *structs.CSIVolume) error {
+	var allocs, nodes []string
+	for c := range claims.Scan(tx, v.Namespace, v.ID) {
+		allocs = append(allocs, c.AllocID)
+		if len(allocs) == manyHolders {
+			break
+		}
+	}
+
+	if len(allocs) > 0 {
+		count := ClaimCount(tx, v.Namespace, v.ID)
+		return structs.Preconditionf(
+			"volume %q is claimed by allocation %s", v.ID, listNames(allocs, count))
+	}
+
+	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
+		nodes = append(nodes, nodeName(tx, a.NodeID))
+	}
+
+	if len(nodes) > 0 {
+		return structs.Preconditionf(
+			"volume %q is still being detached from node %s", v.ID, strings.Join(nodes, ", "))
+	}
+
+	return nil
+}
+
+// VolumeDeregister deletes the row of a volume without users. Force first deletes the waiting claims, and an
+// attached volume is then detached although its row is gone. A granted claim is never deleted: until its node
+// has released the volume it may be mounted there, also for an ended allocation. A new registration would
+// then mount it twice.
+func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error {
+	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
+	if err != nil {
+		return err
+	}
+
+	if !p.Force {
+		if err := usersOf(tx, v); err != nil {
+			return err
+		}
+	}
+
+	for _, k := range classesIn(tx, v, structs.ClaimGranted) {
+		for _, c := range someHolders(tx, v, k) {
+			return structs.Preconditionf("volume %q is in use: %s",
+				v.ID, describeHolder(tx, c))
+		}
+	}
+
+	if err := checkAnswered(tx, v, p); err != nil {
+		return err
+	}
+
+	if !p.Force && (v.State == structs.VolumeCreating ||
+		v.State == structs.VolumeDeleting) {
+		command := structs.CommandLine(v.Namespace, "volume deregister -force", v.ID)
+		return structs.Preconditionf(
+			"volume %q is %s: without its row it may stay at its plugin; to delete the row all the same: %s",
+			v.ID, v.State, command)
+	}
+
+	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
+		dropClaim(tx, c)
+	}
+
+	deleteVolume(tx, v)
+	return nil
+}
+
+// mayExist reports whether a failed creation may have created a volume all the same: RESOURCE_EXHAUSTED is
+// also the answer of a transport whose message was too large (CSI spec, CreateVolume errors).
+func mayExist(v *structs.CSIVolume) bool {
+	e := v.LastError
+	return e != nil && e.Code == structs.CSICodeExhausted
+}
+
+// deleteVolume deletes the row. The release of the volume may not yet have unblocked each evaluation that
+// waits for its place on a node, and the row that records the release is gone. So all evaluations that wait
+// for capacity are evaluated again.
+func deleteVolume(tx *WriteTx, v *structs.CSIVolume) {
+	volumes.Delete(tx, v)
+	deleteUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
+	unblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
+	dropUnusedPlugin(tx, v.PluginID)
+	rebindDriver(tx, v.PluginID, v.ModifyTime)
+}
+
+// VolumeDelete records that the plugin is to delete a volume. The row is deleted after that. A volume that
+// was never created is deleted at once.
+func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
+	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
+	if err != nil {
+		return err
+	}
+
+	err = usersOf(tx, v)
+	if err != nil {
+		return err
+	}
+
+	if v.State == structs.VolumeFailed &&
+		v.ExternalID == "" &&
+		!mayExist(v) {
+		deleteVolume(tx, v)
+		return nil
+	}
+
+	err = checkSealed(tx, p.SealedSecrets)
+	if err != nil {
+		return err
+	}
+
+	own := p.Secrets != nil || p.SealedSecrets != nil
+	if v.State == structs.VolumeDeleting && !own {
+		return nil
+	}
+
+	v = v.Copy()
+	if v.State != structs.VolumeDeleting {
+		v.LastError = nil
+	}
+
+	v.State = structs.VolumeDeleting
+	v.ExpandPending = false
+	v.ModifyTime = p.Now
+	if own {
+		if v.Deletion == nil {
+			v.Deletion = &structs.CSIDeletion{
+				Secrets:       v.Secrets,
+				SealedSecrets: v.SealedSecrets,
+			}
+		}
+
+		v.Secrets = p.Secrets.Copy()
+		v.SealedSecrets = p.SealedSecrets
+	}
+
+	putWithoutUnblock(tx, v)
+	return nil
+}
+
+// endDeletion restores the secrets of a volume that is not deleted after all, because the deletion's may be
+// wrong.
+func endDeletion(v *structs.CSIVolume) {
+	if v.Deletion != nil {
+		v.Secrets = v.Deletion.Secrets
+		v.SealedSecrets = v.Deletion.SealedSecrets
+		v.Deletion = nil
+	}
+}
