@@ -60,7 +60,7 @@ type safe struct {
 // safes is the table of the tests in the list of sealed tables. No snapshot file has it.
 var safes = func() *mvcc.Table[*safe] {
 	table := mvcc.NewTable("safes", func(s *safe) Key { return mvcc.KeyOf(s.ID) }).Computed()
-	schema.Tables = append(schema.Tables, table)
+	allTables.Tables = append(allTables.Tables, table)
 	sealedTables = append(sealedTables, sealedIn(table, copySafe, sealedOfSafe, nil))
 	return table
 }()

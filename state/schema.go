@@ -426,8 +426,8 @@ var (
 	})
 )
 
-// schema lists the tables in the order in which a snapshot file holds them.
-var schema = mvcc.Schema{
+// allTables lists the tables in the order in which a snapshot file holds them.
+var allTables = mvcc.Schema{
 	Tables: []mvcc.AnyTable{
 		nodes,
 		plugins,
@@ -469,5 +469,5 @@ var schema = mvcc.Schema{
 
 // Tables returns all tables in the order in which a snapshot file holds them.
 func Tables() []mvcc.AnyTable {
-	return schema.AllTables()
+	return allTables.AllTables()
 }

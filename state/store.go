@@ -34,7 +34,7 @@ type Store struct{ *mvcc.DB }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{mvcc.Open(&schema)}
+	return &Store{mvcc.Open(&allTables)}
 }
 
 // Load replaces the state by a snapshot file. See mvcc.DB.Load. Each fault is one of the file.

@@ -31,7 +31,7 @@ var pages = []struct {
 	{"http.md", routes},
 	{"cli.md", commandLine},
 	{"commands.md", raftCommands},
-	{"schema.md", schema},
+	{"schema.md", schemaPage},
 	{"metrics.md", metricNames},
 	{"limits.md", limits},
 	{"settings.md", settingsPage},
@@ -93,7 +93,7 @@ func raftCommands(*testing.T) string {
 	return b.String()
 }
 
-func schema(*testing.T) string {
+func schemaPage(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Tables\n\nThe tables have the order of a snapshot file, which leaves computed ones out. The leading parts of a key also\n" +
 		"select rows.\n\n" +
