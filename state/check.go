@@ -172,7 +172,7 @@ func checkDevices(c *checker) {
 }
 
 func checkEvals(c *checker) {
-	blocked := map[structs.JobKey]string{}
+	waiting := map[structs.JobKey]string{}
 	for e := range evals.Scan(c) {
 		if e.Status != structs.EvalBlocked {
 			continue
@@ -181,9 +181,9 @@ func checkEvals(c *checker) {
 			Namespace: e.Namespace,
 			ID:        e.JobID,
 		}
-		c.Want(blocked[k] == "",
-			"job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, blocked[k], e.ID)
-		blocked[k] = e.ID
+		c.Want(waiting[k] == "",
+			"job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, waiting[k], e.ID)
+		waiting[k] = e.ID
 		missed := missedUnblock(c, e)
 		c.Want(missed == "", "evaluation %s missed the unblock of %s", e.ID, missed)
 	}

@@ -115,7 +115,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			a := Alloc(tx.ReadTx, "a1").Copy()
 			a.EvalID = "e1"
 			allocs.Put(tx, a)
-			evalAllocs.Delete(tx, &evalAllocsRow{PlacedBy: PlacedBy{"e1", "default", "j"}})
+			evalAllocs.Delete(tx, &evalAllocsRow{PlacedBy: PlacedBy{EvalID: "e1", Namespace: "default", JobID: "j"}})
 		},
 		"scaling events of group \"g\": job default/gone is gone": func(tx *WriteTx) {
 			scalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "gone", Group: "g"})

@@ -63,6 +63,8 @@ func wantCounts[N comparable](
 	}
 }
 
+// checkIndexes records a fault for each row of a table whose create and modify indexes do not fit each other,
+// the newest of the table and the last entry of the store.
 func checkIndexes[R mvcc.Record](c *checker, t *mvcc.Table[R]) {
 	applied := c.Applied()
 	newest := t.Newest(c)

@@ -137,7 +137,7 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 	}
 
 	c.Guarded = c.Guarded && c.Unguarded == "" && LossPolicy(tx, v) == structs.LossLease
-	return v, claimable(v, c)
+	return v, checkClaimable(v, c)
 }
 
 // guardClaim notes that the node of an existing claim guards it from now on, or cannot: it knows that once it

@@ -41,6 +41,8 @@ func blockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	return ""
 }
 
+// failing describes the last error of an operation that is repeated, as the end of a sentence. It returns ""
+// for nil.
 func failing(e *structs.OperationError) string {
 	if e == nil {
 		return ""
@@ -124,6 +126,7 @@ func describeCall(tx Reader, a *structs.CSIAttachment) string {
 	return fmt.Sprintf(text, a.Call.Op, nodeName(tx, a.Call.NodeID))
 }
 
+// nodeName returns the name of a node, or the ID if it has none or is gone.
 func nodeName(tx Reader, id string) string {
 	n := nodes.Get(tx, id)
 	if n == nil {
@@ -145,7 +148,7 @@ func Claimable(
 		return false, fmt.Sprintf("volume %s does not exist in namespace %s", c.VolumeID, c.Namespace)
 	}
 
-	err := claimable(v, c)
+	err := checkClaimable(v, c)
 	if err != nil {
 		return false, err.Error()
 	}
@@ -338,8 +341,8 @@ func staleHolder(tx Reader, c *structs.CSIClaim) string {
 	return ""
 }
 
-// claimable rejects a claim that the volume can never grant, with or without other claims.
-func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
+// checkClaimable rejects a claim that the volume can never grant, with or without other claims.
+func checkClaimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 	class := c.Class()
 	switch {
 	case !c.AccessMode.Valid() ||

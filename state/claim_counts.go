@@ -2,6 +2,7 @@ package state
 
 import "berth/structs"
 
+// classCounts returns the numbers of a volume's claims of each class, nil if it has none.
 func classCounts(tx Reader, ns, volume string) []structs.CSIClassCount {
 	l := claimQueues.Get(tx, ns, volume)
 	if l != nil {
@@ -44,6 +45,7 @@ func classesOf(counts []structs.CSIClassCount, state string) (out []structs.Clai
 	return out
 }
 
+// isGranted reports whether a claim is granted. A nil claim is not.
 func isGranted(c *structs.CSIClaim) bool {
 	return c != nil && c.State == structs.ClaimGranted
 }

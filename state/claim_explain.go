@@ -15,10 +15,11 @@ import (
 // claims. The cost of one reason does not grow with the queue, and the reasons of a whole queue cost one
 // walk.
 
-const (
-	manyHolders = 3   // the number of claims that a reason names
-	farAhead    = 100 // the number of claims ahead that a reason counts
-)
+// manyHolders is the number of claims that a reason names.
+const manyHolders = 3
+
+// farAhead is the number of claims ahead that a reason counts.
+const farAhead = 100
 
 // ClaimBlocked describes why a claim waits, or why a granted one cannot be used yet. It returns "" when the
 // volume can be staged. The text names the holders and, if the wait does not end by itself, the remedy.

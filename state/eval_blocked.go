@@ -72,6 +72,8 @@ func unblock(tx *WriteTx, key string) {
 	unblockKey(tx, key)
 }
 
+// unblockKey unblocks a key of any kind, and records the index. Of freed capacity it records no node: see
+// unblockCapacity.
 func unblockKey(tx *WriteTx, key string) {
 	old := unblocks.Get(tx, key)
 	if old != nil && old.Unblocked() == tx.Index {

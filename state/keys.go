@@ -7,12 +7,15 @@ import (
 	"berth/structs"
 )
 
+// The parts of keys by which indexes keep allocations apart: those that run or start, those that are to end
+// and whose node has not reported the end, and the others.
 const (
 	liveRow   = "live"
 	endingRow = "ending"
 	doneRow   = "done"
 )
 
+// liveOrDone returns the part of a key of an allocation that is done or is not.
 func liveOrDone(done bool) string {
 	if done {
 		return doneRow
@@ -20,13 +23,15 @@ func liveOrDone(done bool) string {
 	return liveRow
 }
 
+// The parts of keys by which indexes keep evaluations apart: those to process, those that wait for a time,
+// and those that have ended.
 const (
 	openEval  = "open"
 	laterEval = "later"
 	doneEval  = "done"
 
 	staysEval = "stays"
-	mayGoEval = "may go"
+	mayGoEval = "may go" // an ended evaluation that the next one of its node and job may delete
 )
 
 // retention returns whether deleteDone may delete a finished evaluation, as a part of a key.

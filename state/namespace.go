@@ -48,6 +48,7 @@ func liveJobs(tx Reader, ns string) iter.Seq[*structs.Job] {
 	return filter(jobs.Scan(tx, ns), isLive)
 }
 
+// isLive reports whether a job is not dead.
 func isLive(j *structs.Job) bool {
 	return j.Status != structs.JobDead
 }

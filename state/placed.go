@@ -29,6 +29,7 @@ func recountEvalAllocs(tx *WriteTx, before, now *structs.Allocation) {
 	}
 }
 
+// changeEvalAllocs adds to the number of allocations that an evaluation has placed.
 func changeEvalAllocs(tx *WriteTx, by PlacedBy, change int) {
 	if by.EvalID == "" {
 		return

@@ -80,6 +80,7 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	}
 }
 
+// removeInstance deletes an instance that its node no longer has.
 func removeInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 	instances.Delete(tx, i)
 	recountHalf(tx, i.Key(), tallyInstance(i), tally{})
@@ -135,6 +136,7 @@ func markInstanceDown(i *structs.CSIPluginInstance) {
 	i.DownWithNode = true
 }
 
+// downInstances makes the healthy instances of a node unhealthy, because the node is down.
 func downInstances(tx *WriteTx, node string, now int64) {
 	for i := range InstancesByNode(tx, node) {
 		if i.Healthy {
@@ -145,6 +147,7 @@ func downInstances(tx *WriteTx, node string, now int64) {
 	}
 }
 
+// reviveInstances makes the instances healthy again that downInstances has changed.
 func reviveInstances(tx *WriteTx, node string, now int64) {
 	for i := range InstancesByNode(tx, node) {
 		if i.DownWithNode {

@@ -9,6 +9,7 @@ import (
 // tally holds the counters of one half of a plugin.
 type tally = structs.CSIPluginTally
 
+// tallyOf returns the counters of one half of a plugin.
 func tallyOf(tx Reader, plugin string, kind structs.CSIKind) tally {
 	c := counts.Get(tx, plugin, string(kind))
 	if c != nil {

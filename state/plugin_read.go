@@ -122,6 +122,7 @@ func SameInstance(row, report *structs.CSIPluginInstance) bool {
 		sameControllerInfo(row.ControllerInfo, report.ControllerInfo)
 }
 
+// sameNodeInfo reports whether two reports on a node half are equal. Each may be nil.
 func sameNodeInfo(a, b *structs.CSINodeInfo) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -139,6 +140,7 @@ func sameTopology(a, b *structs.CSITopology) bool {
 	return maps.Equal(a.Segments, b.Segments)
 }
 
+// sameControllerInfo reports whether two reports on a controller half are equal. Each may be nil.
 func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 	if a == nil || b == nil {
 		return a == b

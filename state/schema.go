@@ -10,6 +10,7 @@ import (
 // index has, and why its keys have their order.
 
 var (
+	// nodes has the nodes by ID.
 	nodes = mvcc.NewTable("nodes", func(n *structs.Node) Key {
 		return mvcc.KeyOf(n.ID)
 	}).OnPut(sharing.Node)
@@ -34,10 +35,12 @@ var (
 )
 
 var (
+	// plugins has the plugins by ID.
 	plugins = mvcc.NewTable("csi_plugins", func(p *structs.CSIPluginRow) Key {
 		return mvcc.KeyOf(p.ID)
 	})
 
+	// instances has the reports on the halves of plugins by plugin, kind and node.
 	instances = mvcc.NewTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) Key {
 		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
 	}).OnPut(sharing.Instance)
@@ -61,6 +64,7 @@ var (
 )
 
 var (
+	// volumes has the volumes by namespace and ID.
 	volumes = mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) Key {
 		return mvcc.KeyOf(v.Namespace, v.ID)
 	}).OnPut(sharing.Volume)
@@ -77,10 +81,12 @@ var (
 )
 
 var (
+	// claims has the claims by namespace, volume and allocation.
 	claims = mvcc.NewTable("csi_claims", func(c *structs.CSIClaim) Key {
 		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.AllocID)
 	}).OnPut(sharing.Claim)
 
+	// claimsByNode has the claims by node and allocation.
 	claimsByNode = claims.UniqueIndex("node", func(c *structs.CSIClaim) Key {
 		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
@@ -97,6 +103,7 @@ var (
 		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, classKey(k), created, seq)
 	})
 
+	// waitingByPlugin has the claims that wait, by plugin.
 	waitingByPlugin = claims.Index("waiting_plugin", func(c *structs.CSIClaim) Key {
 		waits := c.State == structs.ClaimWaiting
 		return mvcc.KeyIf(waits, c.PluginID, c.Namespace, c.VolumeID)
@@ -121,18 +128,22 @@ var (
 )
 
 var (
+	// attachments has the attachments by namespace, volume and node.
 	attachments = mvcc.NewTable("csi_attachments", func(a *structs.CSIAttachment) Key {
 		return mvcc.KeyOf(a.Namespace, a.VolumeID, a.NodeID)
 	})
 
+	// attachmentsByNode has the attachments by node.
 	attachmentsByNode = attachments.Index("node", func(a *structs.CSIAttachment) Key {
 		return mvcc.KeyOf(a.NodeID)
 	})
 
+	// attachmentsByMode has the attachments of a volume by access mode and attachment mode.
 	attachmentsByMode = attachments.Index("mode", func(a *structs.CSIAttachment) Key {
 		return mvcc.KeyOf(a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode))
 	})
 
+	// attachmentsByExternal has the attachments by plugin and the ID that the plugin gave the volume.
 	attachmentsByExternal = attachments.Index("external", func(a *structs.CSIAttachment) Key {
 		return mvcc.KeyOf(a.PluginID, a.ExternalVolumeID)
 	})
@@ -150,6 +161,7 @@ var (
 )
 
 var (
+	// jobs has the current versions of the jobs by namespace and ID.
 	jobs = mvcc.NewTable("jobs", func(j *structs.Job) Key {
 		return mvcc.KeyOf(j.Namespace, j.ID)
 	}).Require(wholeGroups)
@@ -186,6 +198,7 @@ var (
 		return mvcc.KeyIf(j.IsPeriodic(), j.Namespace, j.ID)
 	})
 
+	// periodicLaunches has the last starts of the jobs with a schedule by namespace and ID.
 	periodicLaunches = mvcc.NewTable("periodic_launches", func(l *structs.PeriodicLaunch) Key {
 		return mvcc.KeyOf(l.Namespace, l.ID)
 	})
@@ -198,20 +211,24 @@ var (
 		return mvcc.KeyOf(orderedTime(j.SubmitTime))
 	})
 
+	// scalingEvents has the last changes of counts by namespace, job and group.
 	scalingEvents = mvcc.NewTable("scaling_events", func(s *structs.ScalingEvents) Key {
 		return mvcc.KeyOf(s.Namespace, s.JobID, s.Group)
 	})
 
+	// jobVersions has the versions of the jobs by namespace, ID and version.
 	jobVersions = mvcc.NewTable("job_versions", func(j *structs.Job) Key {
 		return mvcc.KeyOf(j.Namespace, j.ID, mvcc.Ordered(j.Version))
 	}).Require(wholeGroups)
 
+	// jobSubmissions has the sources of the versions of jobs by namespace, ID and version.
 	jobSubmissions = mvcc.NewTable("job_submissions", func(s *structs.JobSubmission) Key {
 		return mvcc.KeyOf(s.Namespace, s.JobID, mvcc.Ordered(s.Version))
 	})
 )
 
 var (
+	// deployments has the deployments by ID.
 	deployments = mvcc.NewTable("deployments", func(d *structs.Deployment) Key {
 		return mvcc.KeyOf(d.ID)
 	})
@@ -228,10 +245,12 @@ var (
 )
 
 var (
+	// allocs has the allocations by ID.
 	allocs = mvcc.NewTable("allocs", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.ID)
 	}).OnPut(sharing.Alloc).OnChange(recountEvalAllocs)
 
+	// allocsByJob has the allocations of a job, the live ones (liveRow) and the others (doneRow), by ID.
 	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) Key {
 		return mvcc.KeyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
 	})
@@ -316,6 +335,7 @@ var evalAllocs = mvcc.NewTable("eval_allocs", func(r *evalAllocsRow) Key {
 }).Computed()
 
 var (
+	// evals has the evaluations by ID.
 	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) Key {
 		return mvcc.KeyOf(e.ID)
 	}).OnPut(sharing.Eval)
@@ -360,6 +380,7 @@ var (
 		return keys
 	})
 
+	// unblocks has the last unblock of each key of blocked evaluations.
 	unblocks = mvcc.NewTable("wakes", func(w *structs.UnblockRow) Key {
 		return mvcc.KeyOf(w.Key)
 	})
@@ -373,21 +394,25 @@ var (
 // onlySchedulerConfig is the key of the one row of its table.
 const onlySchedulerConfig = "config"
 
+// schedulerConfig has one row, the configuration of the scheduler.
 var schedulerConfig = mvcc.NewTable("scheduler_config", func(*structs.SchedulerConfiguration) Key {
 	return mvcc.KeyOf(onlySchedulerConfig)
 })
 
 var (
+	// namespaces has the definitions of namespaces by name.
 	namespaces = mvcc.NewTable("namespaces", func(n *structs.Namespace) Key {
 		return mvcc.KeyOf(n.Name)
 	})
 
+	// nodePools has the definitions of node pools by name.
 	nodePools = mvcc.NewTable("node_pools", func(p *structs.NodePool) Key {
 		return mvcc.KeyOf(p.Name)
 	})
 )
 
 var (
+	// siTokens has the tokens of Consul of tasks by allocation, task and accessor.
 	siTokens = mvcc.NewTable("si_token_accessors", func(a *structs.SITokenAccessor) Key {
 		return mvcc.KeyOf(a.AllocID, a.TaskName, a.AccessorID)
 	})
@@ -401,6 +426,7 @@ var (
 // onlyCluster is the key of the one row of its table.
 const onlyCluster = "cluster"
 
+// clusterMetadata has one row, the ID of the cluster.
 var clusterMetadata = mvcc.NewTable("cluster_metadata", func(*structs.ClusterMetadata) Key {
 	return mvcc.KeyOf(onlyCluster)
 })
@@ -408,19 +434,23 @@ var clusterMetadata = mvcc.NewTable("cluster_metadata", func(*structs.ClusterMet
 // onlyLeaseBound is the key of the one row of its table.
 const onlyLeaseBound = "leases"
 
+// leaseBounds has one row, the longest lease that a leader may have granted.
 var leaseBounds = mvcc.NewTable("lease_bounds", func(*structs.LeaseBound) Key {
 	return mvcc.KeyOf(onlyLeaseBound)
 })
 
+// pluginConfigs has the settings of plugins by ID. A plugin with the default settings has no row.
 var pluginConfigs = mvcc.NewTable("csi_plugin_configs", func(c *structs.CSIPluginSettings) Key {
 	return mvcc.KeyOf(c.ID)
 })
 
 var (
+	// fenceRuns has the attempts to fence a node by node and number.
 	fenceRuns = mvcc.NewTable("fence_runs", func(r *structs.FenceRun) Key {
 		return mvcc.KeyOf(r.NodeID, mvcc.Ordered(r.Number))
 	})
 
+	// fenceOrders has the orders of operators to fence a node by node.
 	fenceOrders = mvcc.NewTable("fence_orders", func(o *structs.FenceOrder) Key {
 		return mvcc.KeyOf(o.NodeID)
 	})

@@ -64,6 +64,7 @@ type pluginSummary struct {
 	nodes       tally
 }
 
+// summarizePlugin returns the fields of a plugin that its volumes show.
 func summarizePlugin(tx Reader, plugin string) pluginSummary {
 	controllers, nodes := talliesOf(tx, plugin)
 	return pluginSummary{
