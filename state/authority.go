@@ -191,7 +191,7 @@ func AuthoritiesForget(tx *WriteTx, keyID string) {
 }
 
 // checkAuthorities checks the authorities.
-func checkAuthorities(c *checker) {
+func checkAuthorities(c *report) {
 	active := 0
 	for a := range authorities.Scan(c) {
 		if a.RetireTime == 0 {

@@ -9,7 +9,7 @@ import (
 // changed has none. `berth operator check` runs it on a saved snapshot, and tests run it after every step.
 // After mostFaults violations it only counts, and the last line has the number.
 func Check(tx *ReadTx) []string {
-	c := newChecker(tx)
+	c := newReport(tx)
 	checkAllIndexes(c)
 	checkClaims(c)
 	checkClaimQueues(c)
@@ -39,7 +39,7 @@ func Check(tx *ReadTx) []string {
 	return c.Faults()
 }
 
-func checkAllIndexes(c *checker) {
+func checkAllIndexes(c *report) {
 	checkIndexes(c, nodes)
 	checkIndexes(c, plugins)
 	checkIndexes(c, instances)
@@ -78,7 +78,7 @@ func checkAllIndexes(c *checker) {
 }
 
 // checkPlugins checks that a plugin has a row exactly while something refers to the plugin.
-func checkPlugins(c *checker) {
+func checkPlugins(c *report) {
 	for p := range plugins.Scan(c) {
 		c.Want(pluginReferences(c, p.ID) != "",
 			"plugin %s: nothing refers to it", p.ID)
@@ -101,7 +101,7 @@ func checkPlugins(c *checker) {
 }
 
 // checkCounts checks that the stored counts equal the rows.
-func checkCounts(c *checker) {
+func checkCounts(c *report) {
 	name := func(half structs.CSIInstanceKey) string {
 		return half.PluginID + " " + string(half.Kind)
 	}
@@ -126,7 +126,7 @@ func checkCounts(c *checker) {
 	wantCounts(c, "instances and runs of plugin", found, kept)
 }
 
-func checkAllocs(c *checker) {
+func checkAllocs(c *report) {
 	for a := range allocs.Scan(c) {
 		c.Want(a.Job == nil, "allocation %s: carries its job", a.ID)
 		c.Want(a.Resources != nil, "allocation %s: has no resources", a.ID)
@@ -144,7 +144,7 @@ func checkAllocs(c *checker) {
 
 // checkServices checks the instances of an allocation: they end with it, each is there once, and none is newer
 // than the row.
-func checkServices(c *checker, a *structs.Allocation) {
+func checkServices(c *report, a *structs.Allocation) {
 	c.Want(!a.ClientTerminal() || len(a.Services) == 0,
 		"allocation %s: it has ended and offers services", a.ID)
 	seen := map[string]bool{}
@@ -158,7 +158,7 @@ func checkServices(c *checker, a *structs.Allocation) {
 }
 
 // checkDevices checks that no device is given to two allocations that hold resources.
-func checkDevices(c *checker) {
+func checkDevices(c *report) {
 	uses := map[string]structs.DeviceUse{} // by node
 	for a := range allocs.Scan(c) {
 		if a.Terminal() || len(a.Devices) == 0 {
@@ -171,7 +171,7 @@ func checkDevices(c *checker) {
 	}
 }
 
-func checkEvals(c *checker) {
+func checkEvals(c *report) {
 	waiting := map[structs.JobKey]string{}
 	for e := range evals.Scan(c) {
 		if e.Status != structs.EvalBlocked {
@@ -189,7 +189,7 @@ func checkEvals(c *checker) {
 	}
 }
 
-func checkJobs(c *checker) {
+func checkJobs(c *report) {
 	for j := range jobs.Scan(c) {
 		v := JobVersion(c, j.Namespace, j.ID, j.Version)
 		c.Want(v != nil && sameSpec(v, j),
@@ -204,14 +204,14 @@ func checkJobs(c *checker) {
 	}
 }
 
-func checkSchedulerConfig(c *checker) {
+func checkSchedulerConfig(c *report) {
 	for s := range schedulerConfig.Scan(c) {
 		err := validate.SchedulerConfig(s)
 		c.Want(err == nil, "the configuration of the scheduler is invalid: %v", err)
 	}
 }
 
-func checkAutopilotConfig(c *checker) {
+func checkAutopilotConfig(c *report) {
 	for a := range autopilotConfig.Scan(c) {
 		err := validate.AutopilotConfig(a)
 		c.Want(err == nil, "the configuration of autopilot is invalid: %v", err)
@@ -219,14 +219,14 @@ func checkAutopilotConfig(c *checker) {
 }
 
 // checkNamespaces checks that each namespace with a row has a name.
-func checkNamespaces(c *checker) {
+func checkNamespaces(c *report) {
 	for n := range namespaces.Scan(c) {
 		c.Want(n.Name != "", "a namespace has no name")
 	}
 }
 
 // checkNodePools checks that each node pool with a row has a name and is not built-in.
-func checkNodePools(c *checker) {
+func checkNodePools(c *report) {
 	for p := range nodePools.Scan(c) {
 		c.Want(p.Name != "" && !structs.BuiltInNodePool(p.Name),
 			"node pool %q: a built-in pool, or one without a name, has no row", p.Name)

@@ -9,7 +9,7 @@ import (
 
 // checkClaims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
 // may still start. A granted claim conflicts with no other, and its attachment fits it.
-func checkClaims(c *checker) {
+func checkClaims(c *report) {
 	granted := grantedClasses{}
 	for cl := range claims.Scan(c) {
 		subject := fmt.Sprintf("claim of volume %s/%s for allocation %s",
@@ -56,8 +56,8 @@ func checkClaims(c *checker) {
 type grantedClasses map[volumeKey]map[structs.ClaimClass]string
 
 // checkGrantedClaim checks a granted claim against the granted claims before it and against its attachment.
-func checkGrantedClaim(c *checker, cl *structs.CSIClaim, granted grantedClasses, subject string) {
-	key := volumeKey{cl.Namespace, cl.VolumeID}
+func checkGrantedClaim(c *report, cl *structs.CSIClaim, granted grantedClasses, subject string) {
+	key := volumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
 	for k, other := range granted[key] {
 		c.Want(!k.Conflicts(cl.Class()),
 			"%s: granted although it conflicts with that of %s", subject, other)
@@ -81,7 +81,7 @@ func checkGrantedClaim(c *checker, cl *structs.CSIClaim, granted grantedClasses,
 }
 
 // checkClaimQueues checks that the stored counts equal the claims, and that no claim waits that could be granted.
-func checkClaimQueues(c *checker) {
+func checkClaimQueues(c *report) {
 	found := map[string]int{}
 	for cl := range claims.Scan(c) {
 		key := fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)
@@ -104,7 +104,7 @@ func checkClaimQueues(c *checker) {
 	wantCounts(c, "claims of volume", found, kept)
 	seen := map[volumeKey]bool{}
 	for cl := range waitingByPlugin.Scan(c) {
-		key := volumeKey{cl.Namespace, cl.VolumeID}
+		key := volumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
 		if seen[key] {
 			continue
 		}
@@ -119,7 +119,7 @@ func checkClaimQueues(c *checker) {
 
 // checkAttachments checks that a claim uses each attachment that is not detaching, that no claim uses the others,
 // and that a volume for a single node has at most one.
-func checkAttachments(c *checker) {
+func checkAttachments(c *report) {
 	single := map[volumeKey]bool{}
 	count := map[volumeKey]int{}
 	for a := range attachments.Scan(c) {
@@ -145,7 +145,7 @@ func checkAttachments(c *checker) {
 			continue // no claim made it, so it may be in addition to theirs
 		}
 
-		k := volumeKey{a.Namespace, a.VolumeID}
+		k := volumeKey{Namespace: a.Namespace, VolumeID: a.VolumeID}
 		count[k]++
 		single[k] = single[k] ||
 			a.AccessMode.SingleNode() &&
@@ -158,7 +158,7 @@ func checkAttachments(c *checker) {
 	}
 }
 
-func checkVolumes(c *checker) {
+func checkVolumes(c *report) {
 	external := map[[2]string]string{}
 	for v := range volumes.Scan(c) {
 		if v.ExternalID != "" {
@@ -184,7 +184,7 @@ func checkVolumes(c *checker) {
 }
 
 // checkInstances checks that each instance has a node whose row names it.
-func checkInstances(c *checker) {
+func checkInstances(c *report) {
 	halves := map[string][]structs.CSIInstanceKey{}
 	for i := range instances.Scan(c) {
 		subject := fmt.Sprintf("%s instance of plugin %s on node %s",
@@ -212,7 +212,7 @@ func checkInstances(c *checker) {
 }
 
 // checkPluginConfigs checks that each row has a setting.
-func checkPluginConfigs(c *checker) {
+func checkPluginConfigs(c *report) {
 	for p := range pluginConfigs.Scan(c) {
 		c.Want(p.OnNodeLoss == structs.LossFence || p.OnNodeLoss == structs.LossLease || p.SecretsFrom != "",
 			"the settings of plugin %s: on_node_loss %q", p.ID, p.OnNodeLoss)

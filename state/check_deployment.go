@@ -8,7 +8,7 @@ import (
 
 // checkDeployments checks that an active deployment is the only one of its job and of the current version, and
 // that its counts equal its allocations.
-func checkDeployments(c *checker) {
+func checkDeployments(c *report) {
 	counted := map[string]*structs.Deployment{}
 	of := map[structs.JobKey]string{}
 	for d := range activeDeployments.Scan(c) {

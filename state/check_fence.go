@@ -8,7 +8,7 @@ import (
 
 // checkFences checks that a run or an order belongs to the loss of a node: only a node that is down has an order
 // or a run that has not ended, and both are of its epoch.
-func checkFences(c *checker) {
+func checkFences(c *report) {
 	running := map[string]int{}
 	ended := map[string]int{}
 	for r := range fenceRuns.Scan(c) {

@@ -50,7 +50,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		}
 
 		storeClaim(tx, &c)
-		longer[volumeKey{c.Namespace, c.VolumeID}] = true
+		longer[volumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID}] = true
 	}
 
 	for k := range longer {

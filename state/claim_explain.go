@@ -305,7 +305,7 @@ type heldQueue struct {
 }
 
 func (h *holderCache) bucket(l *structs.CSIClaimQueueRow) *atomic.Pointer[heldQueue] {
-	hash := maphash.Comparable(heldSeed, volumeKey{l.Namespace, l.VolumeID})
+	hash := maphash.Comparable(heldSeed, volumeKey{Namespace: l.Namespace, VolumeID: l.VolumeID})
 	return &h[hash%uint64(len(h))]
 }
 

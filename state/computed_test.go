@@ -87,7 +87,7 @@ func changeAnAlloc(t *rapid.T, tx *WriteTx) {
 }
 
 func checkComputed(t *rapid.T, s *Store) {
-	c := newChecker(s.Read())
+	c := newReport(s.Read())
 	checkNodeUses(c)
 	checkEvalAllocs(c)
 	if faults := c.Faults(); len(faults) > 0 {

@@ -49,7 +49,7 @@ func evalAllocsOf(tx Reader) map[PlacedBy]int {
 }
 
 // checkEvalAllocs checks that each evaluation has the number of its allocations.
-func checkEvalAllocs(c *checker) {
+func checkEvalAllocs(c *report) {
 	counted := map[string]int{}
 	for by, n := range evalAllocsOf(c) {
 		counted[fmt.Sprint(by)] = n

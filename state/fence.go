@@ -252,7 +252,7 @@ func releaseLost(
 	byVolume := map[volumeKey][]structs.CSIClaimKey{}
 	var order []volumeKey
 	for _, k := range keys {
-		v := volumeKey{k.Namespace, k.VolumeID}
+		v := volumeKey{Namespace: k.Namespace, VolumeID: k.VolumeID}
 		if byVolume[v] == nil {
 			order = append(order, v)
 		}

@@ -23,7 +23,7 @@ func grant(tx *WriteTx, ns, volume string, now int64) {
 func grantPlugin(tx *WriteTx, plugin string, now int64) {
 	var keys []volumeKey
 	for c := range waitingByPlugin.Scan(tx, plugin) {
-		keys = append(keys, volumeKey{c.Namespace, c.VolumeID})
+		keys = append(keys, volumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID})
 	}
 	for _, k := range slices.Compact(keys) {
 		grant(tx, k.Namespace, k.VolumeID, now)

@@ -193,7 +193,7 @@ func NoJobVersion(ns, id string, version uint64) error {
 }
 
 // checkSchedules checks that exactly the jobs with a schedule have a last launch.
-func checkSchedules(c *checker) {
+func checkSchedules(c *report) {
 	for l := range periodicLaunches.Scan(c) {
 		j := Job(c, l.Namespace, l.ID)
 		c.Want(j != nil && j.IsPeriodic(), "launch of job %s/%s: the job has no schedule", l.Namespace, l.ID)

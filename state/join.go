@@ -217,7 +217,7 @@ func forgetCertificates(tx *WriteTx, now int64) {
 }
 
 // checkJoins checks the authorities, the join tokens and the certificates of machines.
-func checkJoins(c *checker) {
+func checkJoins(c *report) {
 	checkAuthorities(c)
 	for t := range joinTokens.Scan(c) {
 		c.Want(t.Uses >= 1 && len(t.Hash) > 0, "join token %s: %d uses, a hash of %d bytes",

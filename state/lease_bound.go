@@ -54,7 +54,7 @@ func NodeLeaseSet(tx *WriteTx, p *structs.NodeLeaseRequest) error {
 }
 
 // checkNodeLeases checks that every longer lease has its node.
-func checkNodeLeases(c *checker) {
+func checkNodeLeases(c *report) {
 	for l := range NodeLeases(c) {
 		c.Want(nodes.Get(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
 	}

@@ -99,7 +99,7 @@ func TestClaimQueue_ReadsFromAnyPosition(t *testing.T) {
 			if back {
 				slices.Reverse(want)
 			}
-			rows, sorted := QueueFrom(tx, "default", "v", QueuePage{from, back})
+			rows, sorted := QueueFrom(tx, "default", "v", QueuePage{From: from, Reverse: back})
 			if !sorted || !slices.Equal(slices.Collect(rows), want) {
 				t.Errorf("from %d on, back %v: other claims than those of the volume", i, back)
 			}

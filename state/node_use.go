@@ -28,7 +28,7 @@ func NodesWithUse(tx Reader, from string) (next func() (*structs.Node, *structs.
 }
 
 // checkNodeUses checks that the use of each node is the sum over its allocations.
-func checkNodeUses(c *checker) {
+func checkNodeUses(c *report) {
 	counted := map[string]structs.NodeUse{}
 	kept := map[string]structs.NodeUse{}
 	for a := range allocs.Scan(c) {

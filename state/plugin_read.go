@@ -10,10 +10,6 @@ import (
 	"berth/structs"
 )
 
-// NodeIsDown is the description of an instance whose node went down, and of an allocation lost with its node.
-// It is for people: DownWithNode and StopNodeDown say the same to code.
-const NodeIsDown = "node is down"
-
 // Plugin returns the plugin's row, nil if nothing refers to it.
 func Plugin(tx Reader, id string) *structs.CSIPluginRow {
 	return plugins.Get(tx, id)

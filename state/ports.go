@@ -25,7 +25,7 @@ func byCreation(a, b *structs.Allocation) int {
 
 // checkPorts checks that only the newest of the allocations with one port of a node is to run: the others were
 // stopped, and their node has not reported their end.
-func checkPorts(c *checker) {
+func checkPorts(c *report) {
 	uses := map[string]structs.PortUse{} // by node
 	all := slices.SortedFunc(allocsByPorts.Scan(c), byCreation)
 	for _, a := range slices.Backward(all) {

@@ -221,7 +221,7 @@ func Unrecorded(
 ) (found []*structs.CSIAttachment) {
 	seen := map[volumeKey]bool{}
 	for _, h := range slices.Concat(inventory.Held, inventory.Left) {
-		k := volumeKey{h.Namespace, h.VolumeID}
+		k := volumeKey{Namespace: h.Namespace, VolumeID: h.VolumeID}
 		a := CompleteFound(tx, &structs.CSIAttachment{
 			Namespace:        h.Namespace,
 			VolumeID:         h.VolumeID,

@@ -148,7 +148,7 @@ func keepRevocations(tx *WriteTx, before Reader) {
 }
 
 // checkRevocations checks the revocations.
-func checkRevocations(c *checker) {
+func checkRevocations(c *report) {
 	for r := range revocations.Scan(c) {
 		id := structs.MachineRevocationID(r.Role, r.Name)
 		if r.Serial != "" {

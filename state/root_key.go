@@ -182,7 +182,7 @@ func checkUnused(tx Reader, k *structs.RootKey) error {
 }
 
 // checkRootKeys checks the states of the keys, and that at most one is active.
-func checkRootKeys(c *checker) {
+func checkRootKeys(c *report) {
 	active := 0
 	states := []string{structs.RootKeyActive, structs.RootKeyInactive, structs.RootKeyRekeying}
 	for k := range RootKeys(c) {

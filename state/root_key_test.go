@@ -69,8 +69,8 @@ func copySafe(s *safe) *safe { return new(*s) }
 
 func sealedOfSafe(s *safe) []sealedField {
 	return []sealedField{
-		{"left of " + s.ID, s.Left, func(v *structs.Sealed) { s.Left = v }},
-		{"right of " + s.ID, s.Right, func(v *structs.Sealed) { s.Right = v }},
+		{Place: "left of " + s.ID, Value: s.Left, Set: func(v *structs.Sealed) { s.Left = v }},
+		{Place: "right of " + s.ID, Value: s.Right, Set: func(v *structs.Sealed) { s.Right = v }},
 	}
 }
 

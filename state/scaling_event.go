@@ -68,7 +68,7 @@ func dropScalingEvents(tx *WriteTx, j *structs.Job) {
 }
 
 // checkScalingEvents checks that events belong to a job, and that each group has a bounded number of them.
-func checkScalingEvents(c *checker) {
+func checkScalingEvents(c *report) {
 	for row := range scalingEvents.Scan(c) {
 		c.Want(Job(c, row.Namespace, row.JobID) != nil,
 			"scaling events of group %q: job %s/%s is gone", row.Group, row.Namespace, row.JobID)

@@ -137,7 +137,7 @@ func Reseal(tx *WriteTx, p *structs.ResealRequest) error {
 }
 
 // checkSealedValues checks that the root key of each sealed value is there.
-func checkSealedValues(c *checker) {
+func checkSealedValues(c *report) {
 	for v := range SealedValues(c) {
 		c.Want(RootKey(c, v.Value.KeyID) != nil,
 			"the secret of %s: its root key %s is gone", v.Place, v.Value.KeyID)

@@ -128,7 +128,7 @@ func keepSITokens(tx *WriteTx, before Reader, now int64) {
 }
 
 // checkSITokens checks that every token that a task may use belongs to an allocation on the node of the row.
-func checkSITokens(c *checker) {
+func checkSITokens(c *report) {
 	for t := range siTokens.Scan(c) {
 		a := Alloc(c, t.AllocID)
 		c.Want(a == nil || a.NodeID == t.NodeID,

@@ -190,7 +190,7 @@ func VariableLockExpire(tx *WriteTx, p *structs.VariableExpiry) error {
 }
 
 // checkVariables checks that each variable has a valid path, items or a lock, and a namespace.
-func checkVariables(c *checker) {
+func checkVariables(c *report) {
 	for v := range variables.Scan(c) {
 		name := structs.VariablePlace(v.Namespace, v.Path)
 		c.Want(validate.VariablePath(v.Path) == nil, "%s: its path is not valid", name)

@@ -16,18 +16,18 @@ const (
 	mostFaultBytes = 500
 )
 
-// checker reads a store and collects the violated invariants.
-type checker struct {
+// report reads a store and collects the violated invariants.
+type report struct {
 	*ReadTx
 	faults []string
 	more   int // faults that are not described
 }
 
-// newChecker returns a checker of the rows of a snapshot.
-func newChecker(tx *ReadTx) *checker { return &checker{ReadTx: tx} }
+// newReport returns an empty report on the rows of a snapshot.
+func newReport(tx *ReadTx) *report { return &report{ReadTx: tx} }
 
 // Want records a fault unless ok.
-func (c *checker) Want(ok bool, format string, args ...any) {
+func (c *report) Want(ok bool, format string, args ...any) {
 	switch {
 	case ok:
 	case len(c.faults) < mostFaults:
@@ -40,7 +40,7 @@ func (c *checker) Want(ok bool, format string, args ...any) {
 
 // Faults returns the descriptions of the faults, nil for none. If there are more than it describes, the last
 // line has the number of the others.
-func (c *checker) Faults() []string {
+func (c *report) Faults() []string {
 	if c.more == 0 {
 		return c.faults
 	}
@@ -49,7 +49,7 @@ func (c *checker) Faults() []string {
 
 // wantCounts records a fault for each key whose stored number differs from the counted one.
 func wantCounts[N comparable](
-	c *checker,
+	c *report,
 	subject string,
 	counted, kept map[string]N,
 ) {
@@ -65,7 +65,7 @@ func wantCounts[N comparable](
 
 // checkIndexes records a fault for each row of a table whose create and modify indexes do not fit each other,
 // the newest of the table and the last entry of the store.
-func checkIndexes[R mvcc.Record](c *checker, t *mvcc.Table[R]) {
+func checkIndexes[R mvcc.Record](c *report, t *mvcc.Table[R]) {
 	applied := c.Applied()
 	newest := t.Newest(c)
 	for r := range t.Scan(c) {
