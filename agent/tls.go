@@ -19,7 +19,7 @@ import (
 	"berth/rpc/joining"
 	"berth/server/authority"
 	"berth/server/gossip"
-	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -131,7 +131,7 @@ func (a *Agent) runKeys(ctx context.Context) error {
 // renews gets its ca_file with its next certificate. One that does not, or has not opened the key of the new
 // authority, has the removed one in its ca_file.
 func (a *Agent) dropRemoved(ctx context.Context) {
-	feed := a.server.Store().Subscribe(1, state.AuthorityRows)
+	feed := a.server.Store().Subscribe(1, schema.AuthorityRows)
 	defer feed.Close()
 	for ctx.Err() == nil {
 		feed.TakeChanges()
@@ -149,7 +149,7 @@ func (a *Agent) renewOnServer(ctx context.Context) {
 	if !a.config().TLS.Renew {
 		return
 	}
-	feed := a.server.Store().Subscribe(1, state.AuthorityRows)
+	feed := a.server.Store().Subscribe(1, schema.AuthorityRows)
 	defer feed.Close()
 	r := renewal.Renewer{
 		Keys:   a.keys,

@@ -9,6 +9,7 @@ import (
 	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -23,7 +24,7 @@ func classifyAway(p *planner, g *place.Group, a *structs.Allocation) rollout.Dec
 	switch {
 	case d.Action == disconnect.Lose:
 		s.Action = rollout.Lose
-		s.Why = state.NodeIsDown
+		s.Why = schema.NodeIsDown
 	case d.Action == disconnect.Replace && !p.outlook.Job.PerNode(): // its place is on its node
 		s.Action = rollout.Replace
 	default:
@@ -201,7 +202,7 @@ func keepOriginal(p *planner, rule *structs.DisconnectStrategy, a *structs.Alloc
 func setAside(p *planner, g *place.Group, a *structs.Allocation) {
 	d := decideAway(p.outlook, g, a, true)
 	if d.Action == disconnect.Lose {
-		p.endAlloc(a, state.NodeIsDown)
+		p.endAlloc(a, schema.NodeIsDown)
 		return
 	}
 	holdUnknown(p, a, d.Until)

@@ -8,6 +8,7 @@ import (
 	"berth/scheduler/place"
 	"berth/scheduler/rollout"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -95,7 +96,7 @@ func (p *planner) endAlloc(a *structs.Allocation, why string) {
 	switch {
 	case a.ClientTerminal():
 	case p.outlook.NodeOf(a).Lost():
-		p.outlook.StopAlloc(a, structs.StopNodeDown, state.NodeIsDown)
+		p.outlook.StopAlloc(a, structs.StopNodeDown, schema.NodeIsDown)
 	case !a.ServerTerminal():
 		p.outlook.StopAlloc(a, "", why)
 	}
@@ -110,7 +111,7 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 		case !a.ServerTerminal(), state.DoneWhenLost(p.outlook, a):
 			out = append(out, a)
 		case !a.ClientTerminal() && p.outlook.NodeOf(a).Lost():
-			p.outlook.StopAlloc(a, structs.StopNodeDown, state.NodeIsDown)
+			p.outlook.StopAlloc(a, structs.StopNodeDown, schema.NodeIsDown)
 		}
 		if isReplaced(a) {
 			p.replaced = append(p.replaced, a)

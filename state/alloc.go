@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -22,7 +23,7 @@ func DoneWhenLost(tx Reader, a *structs.Allocation) bool {
 
 // Alloc returns the allocation without its job, nil if there is none.
 func Alloc(tx Reader, id string) *structs.Allocation {
-	return allocs.Get(tx, id)
+	return schema.Allocs.Get(tx, id)
 }
 
 // AllocWithJob returns a copy of the allocation with the version of the job that it was placed from.
@@ -61,18 +62,18 @@ func jobLookup(tx Reader) func(*structs.Allocation) *structs.Job {
 
 // AllocsByJob yields a job's allocations, the terminal ones first.
 func AllocsByJob(tx Reader, ns, job string) iter.Seq[*structs.Allocation] {
-	return allocsByJob.Scan(tx, ns, job)
+	return schema.AllocsByJob.Scan(tx, ns, job)
 }
 
 // LiveAllocsByJob yields a job's allocations that the servers want to run and that have not ended.
 func LiveAllocsByJob(tx Reader, ns, job string) iter.Seq[*structs.Allocation] {
-	return allocsByJob.Scan(tx, ns, job, liveRow)
+	return schema.AllocsByJob.Scan(tx, ns, job, schema.LiveRow)
 }
 
 // AllocsByNode yields a node's allocations: the ended ones, the ones that are to end, and the live ones.
 func AllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 	return func(yield func(*structs.Allocation) bool) {
-		for _, index := range []*mvcc.Index[*structs.Allocation]{endedByNode, holdersByNode} {
+		for _, index := range []*mvcc.Index[*structs.Allocation]{schema.EndedByNode, schema.HoldersByNode} {
 			for a := range index.Scan(tx, node) {
 				if !yield(a) {
 					return
@@ -84,18 +85,18 @@ func AllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
 
 // LiveAllocsByNode yields a node's allocations that are not terminal.
 func LiveAllocsByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
-	return holdersByNode.Scan(tx, node, liveRow)
+	return schema.HoldersByNode.Scan(tx, node, schema.LiveRow)
 }
 
 // HoldersByNode yields a node's allocations whose end it has not reported, the ones that are to end first.
 // They hold its capacity, devices, ports and host volumes.
 func HoldersByNode(tx Reader, node string) iter.Seq[*structs.Allocation] {
-	return holdersByNode.Scan(tx, node)
+	return schema.HoldersByNode.Scan(tx, node)
 }
 
 // EndedAllocs yields the allocations that have ended, by the time of their last change.
 func EndedAllocs(tx Reader) iter.Seq[*structs.Allocation] {
-	return allocsByEnd.Scan(tx)
+	return schema.AllocsByEnd.Scan(tx)
 }
 
 // putAlloc stores an allocation in place of old (nil for a new one), counts it for its deployment and updates
@@ -114,7 +115,7 @@ func storeAlloc(tx *WriteTx, old, a *structs.Allocation) {
 		a.Services = nil
 	}
 	recountAlloc(tx, old, a)
-	allocs.Put(tx, a)
+	schema.Allocs.Put(tx, a)
 	followAlloc(tx, old, a)
 }
 
@@ -122,7 +123,7 @@ func storeAlloc(tx *WriteTx, old, a *structs.Allocation) {
 // caller counts the allocation for its evaluation.
 func storeNewAlloc(tx *WriteTx, a, like *structs.Allocation) {
 	recountAlloc(tx, nil, a)
-	allocs.PutNew(tx, a, like)
+	schema.Allocs.PutNew(tx, a, like)
 	followAlloc(tx, nil, a)
 }
 

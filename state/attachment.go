@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -24,7 +25,7 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 		return
 	}
 
-	attachments.Put(tx, &structs.CSIAttachment{
+	schema.Attachments.Put(tx, &structs.CSIAttachment{
 		Namespace:        c.Namespace,
 		VolumeID:         c.VolumeID,
 		NodeID:           c.NodeID,
@@ -56,7 +57,7 @@ func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	a.State = structs.AttachmentDetaching
 	a.LastError = nil
 	a.ModifyTime = now
-	attachments.Put(tx, a)
+	schema.Attachments.Put(tx, a)
 }
 
 // markForced records in the attachment of a claim that the claim is released without its node: see
@@ -66,14 +67,14 @@ func markForced(tx *WriteTx, c *structs.CSIClaim) {
 	if c.State == structs.ClaimGranted && a != nil && !a.Forced && countsEpochs(tx) {
 		a = a.Copy()
 		a.Forced = true
-		attachments.Put(tx, a)
+		schema.Attachments.Put(tx, a)
 	}
 }
 
 // attachGranted puts the attachments of a plugin that has begun to attach after claims of its volumes were
 // granted without them.
 func attachGranted(tx *WriteTx, plugin string, now int64) {
-	for v := range volumesByPlugin.Scan(tx, plugin) {
+	for v := range schema.VolumesByPlugin.Scan(tx, plugin) {
 		for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 			if c.State == structs.ClaimGranted {
 				attachFor(tx, c, now)
@@ -117,7 +118,7 @@ func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 		return nil
 	}
 
-	attachments.Put(tx, a)
+	schema.Attachments.Put(tx, a)
 	return nil
 }
 
@@ -139,7 +140,7 @@ func retryAttaches(tx *WriteTx, found *structs.CSIAttachment) {
 			a.LastError != nil {
 			a = a.Copy()
 			a.LastError = nil
-			attachments.Put(tx, a)
+			schema.Attachments.Put(tx, a)
 		}
 	}
 }

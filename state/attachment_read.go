@@ -4,33 +4,34 @@ import (
 	"fmt"
 	"iter"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // Attachment returns the attachment, nil if there is none.
 func Attachment(tx Reader, ns, volume, node string) *structs.CSIAttachment {
-	return attachments.Get(tx, ns, volume, node)
+	return schema.Attachments.Get(tx, ns, volume, node)
 }
 
 // AttachmentsByVolume yields a volume's attachments by node.
 func AttachmentsByVolume(tx Reader, ns, volume string) iter.Seq[*structs.CSIAttachment] {
-	return attachments.Scan(tx, ns, volume)
+	return schema.Attachments.Scan(tx, ns, volume)
 }
 
 // AttachmentsByNode yields the attachments to a node.
 func AttachmentsByNode(tx Reader, node string) iter.Seq[*structs.CSIAttachment] {
-	return attachmentsByNode.Scan(tx, node)
+	return schema.AttachmentsByNode.Scan(tx, node)
 }
 
 // UnsettledAttachments yields the attachments for which the leader has a call to make.
 func UnsettledAttachments(tx Reader) iter.Seq[*structs.CSIAttachment] {
-	return unsettledAttachments.Scan(tx)
+	return schema.UnsettledAttachments.Scan(tx)
 }
 
 // AttachedAs returns an attachment of the volume with this ID of the plugin, under any name of the volume,
 // and nil if there is none.
 func AttachedAs(tx Reader, plugin, external string) *structs.CSIAttachment {
-	return attachmentsByExternal.First(tx, plugin, external)
+	return schema.AttachmentsByExternal.First(tx, plugin, external)
 }
 
 // fewClaims is the most claims of a volume that inUse reads instead of the claims of a node.
@@ -51,7 +52,7 @@ func inUse(tx Reader, a *structs.CSIAttachment) bool {
 	case granted == 0:
 		return false
 	case granted+waiting <= fewClaims:
-		candidates = claims.Scan(tx, a.Namespace, a.VolumeID)
+		candidates = schema.Claims.Scan(tx, a.Namespace, a.VolumeID)
 	}
 
 	for c := range candidates {
@@ -89,7 +90,7 @@ func NodeOfExternal(tx Reader, plugin, external string) string {
 // Recovering returns which node has still to report its volumes, with the remedy if this does not end by
 // itself. It returns "" if all nodes have reported.
 func Recovering(tx Reader) string {
-	n := unaccounted.First(tx)
+	n := schema.UnaccountedNodes.First(tx)
 	if n == nil {
 		return ""
 	}

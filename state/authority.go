@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -12,11 +13,11 @@ import (
 const maxAuthorities = 16
 
 // Authorities yields the authorities of the cluster, also those that are no longer trusted.
-func Authorities(tx Reader) iter.Seq[*structs.Authority] { return authorities.Scan(tx) }
+func Authorities(tx Reader) iter.Seq[*structs.Authority] { return schema.Authorities.Scan(tx) }
 
 // ActiveAuthority returns the authority that signs, nil if the cluster has none.
 func ActiveAuthority(tx Reader) *structs.Authority {
-	for a := range authorities.Scan(tx) {
+	for a := range schema.Authorities.Scan(tx) {
 		if a.RetireTime == 0 {
 			return a
 		}
@@ -53,7 +54,7 @@ func isTrusted(a *structs.Authority, now int64) bool {
 // AuthoritySet makes an authority the one that signs, and deletes those that are no longer trusted. It does
 // nothing for one that the cluster has already.
 func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
-	if authorities.Get(tx, p.ID) != nil {
+	if schema.Authorities.Get(tx, p.ID) != nil {
 		return nil
 	}
 	if p.ID == "" || p.CertPEM == "" || p.Key == nil || (p.FormerID == "") != (p.CrossPEM == "") {
@@ -74,9 +75,9 @@ func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
 			"see `berth tls ca list`", formerID, structs.Cut(p.FormerID, structs.MaxQuoted))
 	}
 	known := 0
-	for _, a := range slices.Collect(authorities.Scan(tx)) {
+	for _, a := range slices.Collect(schema.Authorities.Scan(tx)) {
 		if !isTrusted(a, p.Now) {
-			authorities.Delete(tx, a)
+			schema.Authorities.Delete(tx, a)
 			continue
 		}
 		known++
@@ -95,11 +96,11 @@ func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
 	if former != nil {
 		retired := *former
 		retired.RetireTime = max(p.Now, former.CreateTime, 1) // also if the clock was set back
-		authorities.Put(tx, &retired)
+		schema.Authorities.Put(tx, &retired)
 		formers := append([]string{former.ID}, former.Formers...)
 		row.Formers = formers[:min(len(formers), structs.MaxFormers)]
 	}
-	authorities.Put(tx, row)
+	schema.Authorities.Put(tx, row)
 	return nil
 }
 
@@ -108,7 +109,7 @@ func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
 // would show such a token to a holder of their keys. The error is not-found, or precondition for the one that
 // signs.
 func AuthorityRemove(tx *WriteTx, p *structs.AuthorityRemoveRequest) error {
-	a := authorities.Get(tx, p.ID)
+	a := schema.Authorities.Get(tx, p.ID)
 	if a == nil {
 		return structs.NotFoundf("there is no authority %q: see `berth tls ca list`",
 			structs.Cut(p.ID, structs.MaxQuoted))
@@ -117,13 +118,13 @@ func AuthorityRemove(tx *WriteTx, p *structs.AuthorityRemoveRequest) error {
 		return structs.Preconditionf("the authority %s signs: replace it first, with `berth tls ca replace`", a.ID)
 	}
 	for _, t := range TokensOfAuthority(tx, a.ID) {
-		joinTokens.Delete(tx, t)
+		schema.JoinTokens.Delete(tx, t)
 	}
-	authorities.Delete(tx, a)
+	schema.Authorities.Delete(tx, a)
 	for _, id := range a.Formers {
-		before := authorities.Get(tx, id)
+		before := schema.Authorities.Get(tx, id)
 		if before != nil {
-			authorities.Delete(tx, before)
+			schema.Authorities.Delete(tx, before)
 		}
 	}
 	return nil
@@ -131,8 +132,8 @@ func AuthorityRemove(tx *WriteTx, p *structs.AuthorityRemoveRequest) error {
 
 // TokensOfAuthority returns the join tokens that name an authority or one before it.
 func TokensOfAuthority(tx Reader, id string) (tokens []*structs.JoinToken) {
-	a := authorities.Get(tx, id)
-	for t := range joinTokens.Scan(tx) {
+	a := schema.Authorities.Get(tx, id)
+	for t := range schema.JoinTokens.Scan(tx) {
 		if a != nil && (t.Authority == a.ID || slices.Contains(a.Formers, t.Authority)) {
 			tokens = append(tokens, t)
 		}
@@ -149,11 +150,11 @@ func keepAuthorities(tx *WriteTx, before Reader, now int64) {
 	switch {
 	case was == nil:
 	case restored == nil || restored.ID == was.ID || slices.Contains(was.Formers, restored.ID):
-		for _, a := range slices.Collect(authorities.Scan(tx)) {
-			authorities.Delete(tx, a)
+		for _, a := range slices.Collect(schema.Authorities.Scan(tx)) {
+			schema.Authorities.Delete(tx, a)
 		}
-		for a := range authorities.Scan(before) {
-			authorities.Put(tx, copyAuthority(a))
+		for a := range schema.Authorities.Scan(before) {
+			schema.Authorities.Put(tx, copyAuthority(a))
 		}
 	case !slices.Contains(restored.Formers, was.ID): // else the archive is the later one
 		retireAuthorities(tx, before, now)
@@ -162,20 +163,20 @@ func keepAuthorities(tx *WriteTx, before Reader, now int64) {
 
 // retireAuthorities adds the authorities of another state as ones before the one that signs.
 func retireAuthorities(tx *WriteTx, other Reader, now int64) {
-	for a := range authorities.Scan(other) {
+	for a := range schema.Authorities.Scan(other) {
 		retired := copyAuthority(a)
 		if a.RetireTime == 0 {
 			retired.RetireTime = max(now, a.CreateTime, 1)
 		}
-		if authorities.Get(tx, a.ID) == nil {
-			authorities.Put(tx, retired)
+		if schema.Authorities.Get(tx, a.ID) == nil {
+			schema.Authorities.Put(tx, retired)
 		}
 	}
 	active := copyAuthority(ActiveAuthority(tx))
 	was := ActiveAuthority(other)
 	formers := slices.Concat(active.Formers, []string{was.ID}, was.Formers)
 	active.Formers = formers[:min(len(formers), structs.MaxFormers)]
-	authorities.Put(tx, active)
+	schema.Authorities.Put(tx, active)
 }
 
 // AuthoritiesForget deletes the authorities if the key of the one that signs is encrypted with a root key
@@ -185,15 +186,15 @@ func AuthoritiesForget(tx *WriteTx, keyID string) {
 	if active == nil || active.Key.KeyID != keyID {
 		return
 	}
-	for _, a := range slices.Collect(authorities.Scan(tx)) {
-		authorities.Delete(tx, a)
+	for _, a := range slices.Collect(schema.Authorities.Scan(tx)) {
+		schema.Authorities.Delete(tx, a)
 	}
 }
 
 // checkAuthorities checks the authorities.
 func checkAuthorities(c *report) {
 	active := 0
-	for a := range authorities.Scan(c) {
+	for a := range schema.Authorities.Scan(c) {
 		if a.RetireTime == 0 {
 			active++
 		}

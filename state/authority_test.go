@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -57,7 +58,7 @@ func TestAuthoritySet_KeepsTheFormerOnesTrustedForAWhile(t *testing.T) {
 			t.Errorf("at %d: %q are trusted; expected %q", now, got, want)
 		}
 	}
-	former := authorities.Get(w.s.Read(), "b")
+	former := schema.Authorities.Get(w.s.Read(), "b")
 	if former.RetireTime != 20 || former.CrossPEM != "of b by a" {
 		t.Errorf("the former one is %+v", former)
 	}
@@ -65,7 +66,7 @@ func TestAuthoritySet_KeepsTheFormerOnesTrustedForAWhile(t *testing.T) {
 	next := anAuthority("d", "c")
 	next.Now = int64(RenewWithin) + 10
 	do(w, AuthoritySet, next)
-	if tx := w.s.Read(); authorities.Get(tx, "a") != nil || authorities.Get(tx, "b") == nil {
+	if tx := w.s.Read(); schema.Authorities.Get(tx, "a") != nil || schema.Authorities.Get(tx, "b") == nil {
 		t.Error("expected that the next one deletes the rows that are not trusted, and no others")
 	}
 }
@@ -115,7 +116,7 @@ func TestAuthorityRemove_RemovesThoseBeforeItToo(t *testing.T) {
 		if got := w.trustedAt(21); !slices.Equal(got, want) {
 			t.Errorf("without %s %q are trusted; expected %q", id, got, want)
 		}
-		if authorities.Get(w.s.Read(), "a") != nil {
+		if schema.Authorities.Get(w.s.Read(), "a") != nil {
 			t.Errorf("without %s, the key of a is there", id)
 		}
 		wantKind(t, try(w, AuthorityRemove, remove(id)), structs.KindNotFound)

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -8,7 +9,7 @@ import (
 // AutopilotConfig returns the configuration of autopilot: the stored one, or else the default. It is never
 // nil.
 func AutopilotConfig(tx Reader) *structs.AutopilotConfig {
-	stored := autopilotConfig.Get(tx, onlyAutopilotConfig)
+	stored := schema.AutopilotConfig.Get(tx, schema.OnlyAutopilotConfig)
 	if stored != nil {
 		return stored
 	}
@@ -29,6 +30,6 @@ func AutopilotConfigSet(tx *WriteTx, p *structs.AutopilotConfigRequest) error {
 		return structs.Conflictf("the configuration of autopilot has index %d, not %d",
 			stored.ModifyIndex, config.ModifyIndex)
 	}
-	autopilotConfig.Put(tx, &config)
+	schema.AutopilotConfig.Put(tx, &config)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"berth/internal/benchshape"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -40,14 +41,14 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 		return JobRegister(tx, &structs.JobRegisterRequest{Job: benchshape.Job(f.allocs)})
 	})
 	b.many(f.allocs, func(tx *WriteTx, i int) error {
-		allocs.Put(tx, benchshape.Alloc(i, f.nodes))
+		schema.Allocs.Put(tx, benchshape.Alloc(i, f.nodes))
 		return nil
 	})
 	if f.pluginAllocs {
 		b.many(f.nodes, func(tx *WriteTx, i int) error {
 			a := benchshape.Alloc(i, f.nodes)
 			a.ID, a.CSIPlugins = benchshape.UUID("plugalloc", i), []string{benchshape.Plugin}
-			allocs.Put(tx, a)
+			schema.Allocs.Put(tx, a)
 			return nil
 		})
 	}

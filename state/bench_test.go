@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -306,7 +307,7 @@ func BenchmarkAllocEnds(b *testing.B) {
 		benchmeter.Perform(b, 1, min(n, benchmeter.AtOnce), func(i int) *structs.AllocClientUpdate {
 			s.many(1, func(tx *WriteTx, _ int) error {
 				for e := range EvalsByJob(tx.ReadTx, structs.DefaultNamespace, benchshape.JobID) {
-					evals.Delete(tx, e)
+					schema.Evals.Delete(tx, e)
 				}
 				a := benchshape.Alloc(i%n, nodes)
 				putAlloc(tx, Alloc(tx.ReadTx, a.ID), a)
@@ -314,7 +315,7 @@ func BenchmarkAllocEnds(b *testing.B) {
 			})
 			return &structs.AllocClientUpdate{ID: benchshape.UUID("alloc", i%n), ClientStatus: structs.AllocFailed}
 		}, s.report)
-		if e := evalsByJob.First(s.s.Read(), structs.DefaultNamespace, benchshape.JobID); e == nil ||
+		if e := schema.EvalsByJob.First(s.s.Read(), structs.DefaultNamespace, benchshape.JobID); e == nil ||
 			e.TriggeredBy != structs.TriggerAllocFailure {
 			b.Fatal("nothing has ended")
 		}

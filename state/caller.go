@@ -1,11 +1,14 @@
 package state
 
-import "berth/structs"
+import (
+	"berth/state/schema"
+	"berth/structs"
+)
 
 // findNode returns the node that a request names. It rejects a wrong secret; a request without a secret
 // passes.
 func findNode(tx Reader, id, secret string) (*structs.Node, error) {
-	n := nodes.Get(tx, id)
+	n := schema.Nodes.Get(tx, id)
 	if n == nil {
 		return nil, structs.NotFoundf("no node %q", id)
 	}

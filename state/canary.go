@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -15,7 +16,7 @@ func CanaryConflict(tx Reader, j *structs.Job, groups []*structs.TaskGroup) stri
 		return ""
 	}
 
-	for a := range allocsByJob.Scan(tx, j.Namespace, j.ID, liveRow) {
+	for a := range schema.AllocsByJob.Scan(tx, j.Namespace, j.ID, schema.LiveRow) {
 		for i := range a.CSIVolumes {
 			used := &a.CSIVolumes[i]
 			c := wanted.excludedBy(used)

@@ -3,6 +3,7 @@ package state
 import (
 	"strings"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -17,11 +18,11 @@ const keptFreed = 32
 // The node "" stands for any node.
 func unblockCapacity(tx *WriteTx, node string) {
 	unblockKey(tx, structs.WakeCapacity)
-	if node != "" && jobsPerNode.Has(tx) {
+	if node != "" && schema.JobsPerNode.Has(tx) {
 		unblockKey(tx, structs.WakeNode(node))
 	}
 
-	old := unblocks.Get(tx, structs.WakeCapacity)
+	old := schema.Unblocks.Get(tx, structs.WakeCapacity)
 	freed := structs.FreedNode{Node: node, At: tx.Index}
 	n := len(old.Freed)
 	if n > 0 && old.Freed[n-1] == freed {
@@ -32,7 +33,7 @@ func unblockCapacity(tx *WriteTx, node string) {
 	if node == "" {
 		w.Freed = nil
 		w.Forgotten = tx.Index
-		unblocks.Put(tx, &w)
+		schema.Unblocks.Put(tx, &w)
 		return
 	}
 
@@ -54,7 +55,7 @@ func unblockCapacity(tx *WriteTx, node string) {
 	}
 
 	w.Freed = kept
-	unblocks.Put(tx, &w)
+	schema.Unblocks.Put(tx, &w)
 }
 
 // unblockPreemption unblocks the evaluations that found too little capacity, on any node or on one: they may
@@ -63,7 +64,7 @@ func unblockPreemption(tx *WriteTx) {
 	unblockKey(tx, structs.WakeCapacity)
 	of := structs.WakeNode("")
 	for key := of; ; {
-		e := evalsByBlocked.After(tx, key)
+		e := schema.EvalsByBlocked.After(tx, key)
 		next, found := firstKeyAfter(e, key)
 		if !found || !strings.HasPrefix(next, of) {
 			return
@@ -90,7 +91,7 @@ func firstKeyAfter(e *structs.Evaluation, key string) (next string, found bool) 
 // NodesFreedSince lists the nodes on which capacity was freed after an index. It reports false if there may
 // have been others.
 func NodesFreedSince(tx Reader, index uint64) (nodes []string, known bool) {
-	w := unblocks.Get(tx, structs.WakeCapacity)
+	w := schema.Unblocks.Get(tx, structs.WakeCapacity)
 	if w == nil || w.Forgotten == 0 ||
 		index < w.Forgotten {
 		return nil, false

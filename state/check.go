@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -40,46 +41,46 @@ func Check(tx *ReadTx) []string {
 }
 
 func checkAllIndexes(c *report) {
-	checkIndexes(c, nodes)
-	checkIndexes(c, plugins)
-	checkIndexes(c, instances)
-	checkIndexes(c, counts)
-	checkIndexes(c, volumes)
-	checkIndexes(c, claims)
-	checkIndexes(c, claimQueues)
-	checkIndexes(c, attachments)
-	checkIndexes(c, jobs)
-	checkIndexes(c, jobVersions)
-	checkIndexes(c, jobSubmissions)
-	checkIndexes(c, allocs)
-	checkIndexes(c, evals)
-	checkIndexes(c, unblocks)
-	checkIndexes(c, schedulerConfig)
-	checkIndexes(c, namespaces)
-	checkIndexes(c, nodePools)
-	checkIndexes(c, deployments)
-	checkIndexes(c, periodicLaunches)
-	checkIndexes(c, scalingEvents)
-	checkIndexes(c, siTokens)
-	checkIndexes(c, clusterMetadata)
-	checkIndexes(c, leaseBounds)
-	checkIndexes(c, nodeLeases)
-	checkIndexes(c, autopilotConfig)
-	checkIndexes(c, pluginConfigs)
-	checkIndexes(c, secretsMarks)
-	checkIndexes(c, fenceRuns)
-	checkIndexes(c, fenceOrders)
-	checkIndexes(c, rootKeys)
-	checkIndexes(c, variables)
-	checkIndexes(c, authorities)
-	checkIndexes(c, joinTokens)
-	checkIndexes(c, certificates)
-	checkIndexes(c, revocations)
+	checkIndexes(c, schema.Nodes)
+	checkIndexes(c, schema.Plugins)
+	checkIndexes(c, schema.Instances)
+	checkIndexes(c, schema.PluginCounts)
+	checkIndexes(c, schema.Volumes)
+	checkIndexes(c, schema.Claims)
+	checkIndexes(c, schema.ClaimQueues)
+	checkIndexes(c, schema.Attachments)
+	checkIndexes(c, schema.Jobs)
+	checkIndexes(c, schema.JobVersions)
+	checkIndexes(c, schema.JobSubmissions)
+	checkIndexes(c, schema.Allocs)
+	checkIndexes(c, schema.Evals)
+	checkIndexes(c, schema.Unblocks)
+	checkIndexes(c, schema.SchedulerConfig)
+	checkIndexes(c, schema.Namespaces)
+	checkIndexes(c, schema.NodePools)
+	checkIndexes(c, schema.Deployments)
+	checkIndexes(c, schema.PeriodicLaunches)
+	checkIndexes(c, schema.ScalingEvents)
+	checkIndexes(c, schema.SITokens)
+	checkIndexes(c, schema.ClusterMetadata)
+	checkIndexes(c, schema.LeaseBounds)
+	checkIndexes(c, schema.NodeLeases)
+	checkIndexes(c, schema.AutopilotConfig)
+	checkIndexes(c, schema.PluginConfigs)
+	checkIndexes(c, schema.SecretsMarks)
+	checkIndexes(c, schema.FenceRuns)
+	checkIndexes(c, schema.FenceOrders)
+	checkIndexes(c, schema.RootKeys)
+	checkIndexes(c, schema.Variables)
+	checkIndexes(c, schema.Authorities)
+	checkIndexes(c, schema.JoinTokens)
+	checkIndexes(c, schema.Certificates)
+	checkIndexes(c, schema.Revocations)
 }
 
 // checkPlugins checks that a plugin has a row exactly while something refers to the plugin.
 func checkPlugins(c *report) {
-	for p := range plugins.Scan(c) {
+	for p := range schema.Plugins.Scan(c) {
 		c.Want(pluginReferences(c, p.ID) != "",
 			"plugin %s: nothing refers to it", p.ID)
 		c.Want(!p.ControllerSeen || p.Known,
@@ -87,12 +88,12 @@ func checkPlugins(c *report) {
 	}
 
 	checkCounts(c)
-	for v := range volumes.Scan(c) {
+	for v := range schema.Volumes.Scan(c) {
 		c.Want(Plugin(c, v.PluginID) != nil,
 			"volume %s/%s: plugin %s has no row", v.Namespace, v.ID, v.PluginID)
 	}
 
-	for a := range allocs.Scan(c) {
+	for a := range schema.Allocs.Scan(c) {
 		for _, id := range a.CSIPlugins {
 			c.Want(a.ClientTerminal() || Plugin(c, id) != nil,
 				"allocation %s: plugin %s has no row", a.ID, id)
@@ -106,12 +107,12 @@ func checkCounts(c *report) {
 		return half.PluginID + " " + string(half.Kind)
 	}
 	found := map[string]tally{}
-	for i := range instances.Scan(c) {
+	for i := range schema.Instances.Scan(c) {
 		k := name(i.Key())
 		found[k] = found[k].Plus(tallyInstance(i))
 	}
 
-	for a := range allocs.Scan(c) {
+	for a := range schema.Allocs.Scan(c) {
 		for _, half := range PluginHalves(c, a) {
 			k := name(half)
 			found[k] = found[k].Plus(tally{Runs: 1})
@@ -119,7 +120,7 @@ func checkCounts(c *report) {
 	}
 
 	kept := map[string]tally{}
-	for n := range counts.Scan(c) {
+	for n := range schema.PluginCounts.Scan(c) {
 		kept[name(structs.CSIInstanceKey{PluginID: n.PluginID, Kind: n.Kind})] = n.Tally
 	}
 
@@ -127,7 +128,7 @@ func checkCounts(c *report) {
 }
 
 func checkAllocs(c *report) {
-	for a := range allocs.Scan(c) {
+	for a := range schema.Allocs.Scan(c) {
 		c.Want(a.Job == nil, "allocation %s: carries its job", a.ID)
 		c.Want(a.Resources != nil, "allocation %s: has no resources", a.ID)
 		c.Want(JobOf(c, a) != nil,
@@ -160,7 +161,7 @@ func checkServices(c *report, a *structs.Allocation) {
 // checkDevices checks that no device is given to two allocations that hold resources.
 func checkDevices(c *report) {
 	uses := map[string]structs.DeviceUse{} // by node
-	for a := range allocs.Scan(c) {
+	for a := range schema.Allocs.Scan(c) {
 		if a.Terminal() || len(a.Devices) == 0 {
 			continue
 		}
@@ -173,7 +174,7 @@ func checkDevices(c *report) {
 
 func checkEvals(c *report) {
 	waiting := map[structs.JobKey]string{}
-	for e := range evals.Scan(c) {
+	for e := range schema.Evals.Scan(c) {
 		if e.Status != structs.EvalBlocked {
 			continue
 		}
@@ -190,7 +191,7 @@ func checkEvals(c *report) {
 }
 
 func checkJobs(c *report) {
-	for j := range jobs.Scan(c) {
+	for j := range schema.Jobs.Scan(c) {
 		v := JobVersion(c, j.Namespace, j.ID, j.Version)
 		c.Want(v != nil && sameSpec(v, j),
 			"job %s/%s: version %d is not kept as it is", j.Namespace, j.ID, j.Version)
@@ -198,21 +199,21 @@ func checkJobs(c *report) {
 		c.Want(status == j.Status,
 			"job %s/%s is %s and should be %s", j.Namespace, j.ID, j.Status, status)
 	}
-	for s := range jobSubmissions.Scan(c) {
+	for s := range schema.JobSubmissions.Scan(c) {
 		c.Want(JobVersion(c, s.Namespace, s.JobID, s.Version) != nil,
 			"source of job %s/%s: version %d is gone", s.Namespace, s.JobID, s.Version)
 	}
 }
 
 func checkSchedulerConfig(c *report) {
-	for s := range schedulerConfig.Scan(c) {
+	for s := range schema.SchedulerConfig.Scan(c) {
 		err := validate.SchedulerConfig(s)
 		c.Want(err == nil, "the configuration of the scheduler is invalid: %v", err)
 	}
 }
 
 func checkAutopilotConfig(c *report) {
-	for a := range autopilotConfig.Scan(c) {
+	for a := range schema.AutopilotConfig.Scan(c) {
 		err := validate.AutopilotConfig(a)
 		c.Want(err == nil, "the configuration of autopilot is invalid: %v", err)
 	}
@@ -220,14 +221,14 @@ func checkAutopilotConfig(c *report) {
 
 // checkNamespaces checks that each namespace with a row has a name.
 func checkNamespaces(c *report) {
-	for n := range namespaces.Scan(c) {
+	for n := range schema.Namespaces.Scan(c) {
 		c.Want(n.Name != "", "a namespace has no name")
 	}
 }
 
 // checkNodePools checks that each node pool with a row has a name and is not built-in.
 func checkNodePools(c *report) {
-	for p := range nodePools.Scan(c) {
+	for p := range schema.NodePools.Scan(c) {
 		c.Want(p.Name != "" && !structs.BuiltInNodePool(p.Name),
 			"node pool %q: a built-in pool, or one without a name, has no row", p.Name)
 	}

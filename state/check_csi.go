@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -11,11 +12,11 @@ import (
 // may still start. A granted claim conflicts with no other, and its attachment fits it.
 func checkClaims(c *report) {
 	granted := grantedClasses{}
-	for cl := range claims.Scan(c) {
+	for cl := range schema.Claims.Scan(c) {
 		subject := fmt.Sprintf("claim of volume %s/%s for allocation %s",
 			cl.Namespace, cl.VolumeID, cl.AllocID)
 		v := Volume(c, cl.Namespace, cl.VolumeID)
-		a := allocs.Get(c, cl.AllocID)
+		a := schema.Allocs.Get(c, cl.AllocID)
 		c.Want(v != nil, "%s: no such volume", subject)
 		c.Want(a != nil, "%s: no such allocation", subject)
 		c.Want(a == nil || a.NodeID == cl.NodeID,
@@ -83,13 +84,13 @@ func checkGrantedClaim(c *report, cl *structs.CSIClaim, granted grantedClasses, 
 // checkClaimQueues checks that the stored counts equal the claims, and that no claim waits that could be granted.
 func checkClaimQueues(c *report) {
 	found := map[string]int{}
-	for cl := range claims.Scan(c) {
+	for cl := range schema.Claims.Scan(c) {
 		key := fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)
 		found[key]++
 	}
 
 	kept := map[string]int{}
-	for l := range claimQueues.Scan(c) {
+	for l := range schema.ClaimQueues.Scan(c) {
 		for _, n := range l.Classes {
 			for _, state := range claimStates {
 				count := *n.In(state)
@@ -103,7 +104,7 @@ func checkClaimQueues(c *report) {
 
 	wantCounts(c, "claims of volume", found, kept)
 	seen := map[volumeKey]bool{}
-	for cl := range waitingByPlugin.Scan(c) {
+	for cl := range schema.WaitingByPlugin.Scan(c) {
 		key := volumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
 		if seen[key] {
 			continue
@@ -122,7 +123,7 @@ func checkClaimQueues(c *report) {
 func checkAttachments(c *report) {
 	single := map[volumeKey]bool{}
 	count := map[volumeKey]int{}
-	for a := range attachments.Scan(c) {
+	for a := range schema.Attachments.Scan(c) {
 		subject := fmt.Sprintf("attachment of volume %s/%s to node %s",
 			a.Namespace, a.VolumeID, a.NodeID)
 		used := inUse(c, a)
@@ -160,7 +161,7 @@ func checkAttachments(c *report) {
 
 func checkVolumes(c *report) {
 	external := map[[2]string]string{}
-	for v := range volumes.Scan(c) {
+	for v := range schema.Volumes.Scan(c) {
 		if v.ExternalID != "" {
 			key := [2]string{v.PluginID, v.ExternalID}
 			c.Want(external[key] == "",
@@ -178,7 +179,7 @@ func checkVolumes(c *report) {
 		c.Want(slices.Contains(states, v.State),
 			"volume %s/%s: state %q", v.Namespace, v.ID, v.State)
 		c.Want(v.State != structs.VolumeDeleting ||
-			!claims.Has(c, v.Namespace, v.ID),
+			!schema.Claims.Has(c, v.Namespace, v.ID),
 			"volume %s/%s is deleting and claimed", v.Namespace, v.ID)
 	}
 }
@@ -186,10 +187,10 @@ func checkVolumes(c *report) {
 // checkInstances checks that each instance has a node whose row names it.
 func checkInstances(c *report) {
 	halves := map[string][]structs.CSIInstanceKey{}
-	for i := range instances.Scan(c) {
+	for i := range schema.Instances.Scan(c) {
 		subject := fmt.Sprintf("%s instance of plugin %s on node %s",
 			i.Kind, i.PluginID, i.NodeID)
-		n := nodes.Get(c, i.NodeID)
+		n := schema.Nodes.Get(c, i.NodeID)
 		c.Want(n != nil, "%s: no such node", subject)
 		c.Want(n == nil || n.Status != structs.NodeDown || !i.Healthy,
 			"%s is healthy and the node is down", subject)
@@ -203,7 +204,7 @@ func checkInstances(c *report) {
 		halves[i.NodeID] = append(halves[i.NodeID], i.Key())
 	}
 
-	for n := range nodes.Scan(c) {
+	for n := range schema.Nodes.Scan(c) {
 		named := n.CSIInstances()
 		own := halves[n.ID]
 		c.Want(slices.Equal(named, own),
@@ -213,7 +214,7 @@ func checkInstances(c *report) {
 
 // checkPluginConfigs checks that each row has a setting.
 func checkPluginConfigs(c *report) {
-	for p := range pluginConfigs.Scan(c) {
+	for p := range schema.PluginConfigs.Scan(c) {
 		c.Want(p.OnNodeLoss == structs.LossFence || p.OnNodeLoss == structs.LossLease || p.SecretsFrom != "",
 			"the settings of plugin %s: on_node_loss %q", p.ID, p.OnNodeLoss)
 	}

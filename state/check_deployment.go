@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -11,7 +12,7 @@ import (
 func checkDeployments(c *report) {
 	counted := map[string]*structs.Deployment{}
 	of := map[structs.JobKey]string{}
-	for d := range activeDeployments.Scan(c) {
+	for d := range schema.ActiveDeployments.Scan(c) {
 		subject := fmt.Sprintf("deployment %s of job %s/%s", d.ID, d.Namespace, d.JobID)
 		j := Job(c, d.Namespace, d.JobID)
 		c.Want(j != nil && !j.Stop && j.Version == d.JobVersion,
@@ -22,7 +23,7 @@ func checkDeployments(c *report) {
 		counted[d.ID] = uncounted(d)
 	}
 
-	for a := range allocs.Scan(c) {
+	for a := range schema.Allocs.Scan(c) {
 		s := counted[a.DeploymentID].Group(a.TaskGroup)
 		if s != nil {
 			deploymentCountOf(a).addTo(s)

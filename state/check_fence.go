@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -11,7 +12,7 @@ import (
 func checkFences(c *report) {
 	running := map[string]int{}
 	ended := map[string]int{}
-	for r := range fenceRuns.Scan(c) {
+	for r := range schema.FenceRuns.Scan(c) {
 		subject := fmt.Sprintf("run %d of node %s", r.Number, r.NodeID)
 		n := Node(c, r.NodeID)
 		c.Want(n != nil, "%s: no such node", subject)
@@ -34,7 +35,7 @@ func checkFences(c *report) {
 		}
 	}
 
-	for o := range fenceOrders.Scan(c) {
+	for o := range schema.FenceOrders.Scan(c) {
 		n := Node(c, o.NodeID)
 		c.Want(n != nil && n.Lost() && n.Epoch == o.Epoch,
 			"the order to fence node %s is not for its loss", o.NodeID)

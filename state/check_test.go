@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -20,64 +21,64 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		"granted although it conflicts with that of a1": func(tx *WriteTx) {
 			c := claimRow(tx, "a2")
 			c.State, c.GrantIndex = granted, tx.Index
-			claims.Put(tx, c)
+			schema.Claims.Put(tx, c)
 		},
-		"no such volume":     func(tx *WriteTx) { volumes.Delete(tx, Volume(tx.ReadTx, "default", "v")) },
-		"no such allocation": func(tx *WriteTx) { allocs.Delete(tx, Alloc(tx.ReadTx, "a1")) },
+		"no such volume":     func(tx *WriteTx) { schema.Volumes.Delete(tx, Volume(tx.ReadTx, "default", "v")) },
+		"no such allocation": func(tx *WriteTx) { schema.Allocs.Delete(tx, Alloc(tx.ReadTx, "a1")) },
 		"it waits though the allocation is terminal": func(tx *WriteTx) {
 			a := Alloc(tx.ReadTx, "a2").Copy()
 			a.DesiredStatus = structs.AllocDesiredStop
-			allocs.Put(tx, a)
+			schema.Allocs.Put(tx, a)
 		},
-		"claims of volume default/v": func(tx *WriteTx) { claims.Delete(tx, claimRow(tx, "a1")) },
+		"claims of volume default/v": func(tx *WriteTx) { schema.Claims.Delete(tx, claimRow(tx, "a1")) },
 		"waits though it could be granted": func(tx *WriteTx) {
 			dropClaim(tx, claimRow(tx, "a1"))
-			attachments.Delete(tx, attachmentRow(tx))
+			schema.Attachments.Delete(tx, attachmentRow(tx))
 		},
-		"no claim uses it": func(tx *WriteTx) { claims.Delete(tx, claimRow(tx, "a1")) },
+		"no claim uses it": func(tx *WriteTx) { schema.Claims.Delete(tx, claimRow(tx, "a1")) },
 		"detaching under a claim": func(tx *WriteTx) {
 			a := attachmentRow(tx)
 			a.State = structs.AttachmentDetaching
-			attachments.Put(tx, a)
+			schema.Attachments.Put(tx, a)
 		},
 		"has 2 attachments": func(tx *WriteTx) {
 			a := attachmentRow(tx)
 			a.NodeID = "n2"
-			attachments.Put(tx, a)
+			schema.Attachments.Put(tx, a)
 		},
-		"nothing refers to it": func(tx *WriteTx) { plugins.Put(tx, &structs.CSIPluginRow{ID: "stray"}) },
-		"plugin p has no row":  func(tx *WriteTx) { plugins.Delete(tx, Plugin(tx.ReadTx, "p")) },
+		"nothing refers to it": func(tx *WriteTx) { schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "stray"}) },
+		"plugin p has no row":  func(tx *WriteTx) { schema.Plugins.Delete(tx, Plugin(tx.ReadTx, "p")) },
 		"the node is down": func(tx *WriteTx) {
 			n := Node(tx.ReadTx, "n1").Copy()
 			n.Status = structs.NodeDown
-			nodes.Put(tx, n)
+			schema.Nodes.Put(tx, n)
 		},
 		"names plugin instances []": func(tx *WriteTx) {
 			n := shallowCopy(Node(tx.ReadTx, "n1"))
 			n.SetCSIInstances(nil)
-			nodes.Put(tx, n)
+			schema.Nodes.Put(tx, n)
 		},
 		"are both ext-v of plugin p": func(tx *WriteTx) {
 			v := aVolume("second", "p")
 			v.ExternalID, v.State = "ext-v", structs.VolumeReady
-			volumes.Put(tx, v)
+			schema.Volumes.Put(tx, v)
 		},
 		"version 0 of job j is gone": func(tx *WriteTx) {
-			jobVersions.Delete(tx, JobVersion(tx.ReadTx, "default", "j", 0))
+			schema.JobVersions.Delete(tx, JobVersion(tx.ReadTx, "default", "j", 0))
 		},
 		"source of job default/gone: version 0 is gone": func(tx *WriteTx) {
-			jobSubmissions.Put(tx, &structs.JobSubmission{Namespace: "default", JobID: "gone"})
+			schema.JobSubmissions.Put(tx, &structs.JobSubmission{Namespace: "default", JobID: "gone"})
 		},
-		"a namespace has no name": func(tx *WriteTx) { namespaces.Put(tx, &structs.Namespace{}) },
+		"a namespace has no name": func(tx *WriteTx) { schema.Namespaces.Put(tx, &structs.Namespace{}) },
 		`node pool "all": a built-in pool`: func(tx *WriteTx) {
-			nodePools.Put(tx, &structs.NodePool{Name: structs.AllNodePools})
+			schema.NodePools.Put(tx, &structs.NodePool{Name: structs.AllNodePools})
 		},
 		"is running and should be": func(tx *WriteTx) {
 			j := aJob("idle", structs.JobService)
 			j.Status = structs.JobRunning
-			jobs.Put(tx, j)
-			jobVersions.Put(tx, j.Copy())
-			evals.Put(tx, &structs.Evaluation{
+			schema.Jobs.Put(tx, j)
+			schema.JobVersions.Put(tx, j.Copy())
+			schema.Evals.Put(tx, &structs.Evaluation{
 				ID:        "e",
 				JobID:     "idle",
 				Namespace: "default",
@@ -85,7 +86,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			})
 		},
 		"missed the unblock of capacity": func(tx *WriteTx) {
-			evals.Put(tx, &structs.Evaluation{
+			schema.Evals.Put(tx, &structs.Evaluation{
 				ID:        "e",
 				JobID:     "x",
 				Status:    structs.EvalBlocked,
@@ -95,18 +96,18 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		"allocation a1 has one of its devices": func(tx *WriteTx) {
 			a := Alloc(tx.ReadTx, "a1").Copy()
 			a.Devices = map[string][]*structs.AllocatedDeviceResource{"t": {{Type: "gpu", DeviceIDs: []string{"0"}}}}
-			allocs.Put(tx, a)
+			schema.Allocs.Put(tx, a)
 			twin := a.Copy()
 			twin.ID = "twin"
-			allocs.Put(tx, twin)
+			schema.Allocs.Put(tx, twin)
 		},
 		"allocation a1: allocation twin has one of its ports": func(tx *WriteTx) {
 			a := Alloc(tx.ReadTx, "a1").Copy()
 			a.Ports = []structs.AllocatedPort{{Label: "x", Value: 80, HostIP: "10.0.0.1"}}
-			allocs.Put(tx, a)
+			schema.Allocs.Put(tx, a)
 			twin := a.Copy()
 			twin.ID = "twin"
-			allocs.Put(tx, twin)
+			schema.Allocs.Put(tx, twin)
 		},
 		"use of node n1: counted {apart:0 all:{cpu:300": func(tx *WriteTx) {
 			Alloc(tx, "a1").Resources = &structs.Resources{CPU: 200} // in place, which no writer may do
@@ -114,18 +115,18 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		"allocations of evaluation {e1 default j}: counted 1, kept 0": func(tx *WriteTx) {
 			a := Alloc(tx.ReadTx, "a1").Copy()
 			a.EvalID = "e1"
-			allocs.Put(tx, a)
-			evalAllocs.Delete(tx, &evalAllocsRow{PlacedBy: PlacedBy{EvalID: "e1", Namespace: "default", JobID: "j"}})
+			schema.Allocs.Put(tx, a)
+			schema.EvalAllocs.Delete(tx, &schema.EvalAllocsRow{PlacedBy: schema.PlacedBy{EvalID: "e1", Namespace: "default", JobID: "j"}})
 		},
 		"scaling events of group \"g\": job default/gone is gone": func(tx *WriteTx) {
-			scalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "gone", Group: "g"})
+			schema.ScalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "gone", Group: "g"})
 		},
 		"of job default/j: there are 0": func(tx *WriteTx) {
-			scalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "j", Group: "g"})
+			schema.ScalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "j", Group: "g"})
 		},
 		"modified at 999": func(tx *WriteTx) {
 			n := aNode("n9")
-			nodes.Put(tx, n)
+			schema.Nodes.Put(tx, n)
 			n.ModifyIndex = 999
 		},
 	} {
@@ -150,9 +151,9 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 func TestCheck_BoundsItsAnswer(t *testing.T) {
 	w := threeNodes(t, true)
 	_ = w.s.Write(w.index+1, func(tx *WriteTx) error {
-		plugins.Put(tx, &structs.CSIPluginRow{ID: strings.Repeat("long", 1000)})
+		schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: strings.Repeat("long", 1000)})
 		for i := range mostFaults + 6 {
-			plugins.Put(tx, &structs.CSIPluginRow{ID: fmt.Sprintf("stray%d", i)})
+			schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: fmt.Sprintf("stray%d", i)})
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -76,7 +77,7 @@ func grantAtOnce(tx *WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int
 	}
 
 	attaches := p.SupportsAttachDetach ||
-		attachments.Has(tx, c.Namespace, c.VolumeID)
+		schema.Attachments.Has(tx, c.Namespace, c.VolumeID)
 	if attaches &&
 		(classBlock(tx, v, k) != "" ||
 			nodeBlock(tx, v, c) != "") {
@@ -103,7 +104,7 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 		return nil, err
 	}
 
-	a := allocs.Get(tx, c.AllocID)
+	a := schema.Allocs.Get(tx, c.AllocID)
 	switch {
 	case a == nil:
 		return nil, structs.NotFoundf("no allocation %q", c.AllocID)

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -56,10 +57,10 @@ func failing(e *structs.OperationError) string {
 // classBlock returns why no claim of the class can be granted although it conflicts with no other claim:
 // attachments of another mode have to be detached first.
 func classBlock(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) string {
-	a := attachmentsByMode.First(tx, v.Namespace, v.ID)
+	a := schema.AttachmentsByMode.First(tx, v.Namespace, v.ID)
 	if a != nil && a.AccessMode == k.AccessMode &&
 		a.AttachmentMode == k.AttachmentMode {
-		a = attachmentsByMode.After(tx, v.Namespace, v.ID,
+		a = schema.AttachmentsByMode.After(tx, v.Namespace, v.ID,
 			string(k.AccessMode), string(k.AttachmentMode))
 	}
 	if a == nil || a.Namespace != v.Namespace ||
@@ -100,7 +101,7 @@ func excludingAttachments(
 	case k.AccessMode.SingleNode():
 		return AttachmentsByVolume(tx, v.Namespace, v.ID)
 	case k.Conflicts(k):
-		return forcedDetaches.Scan(tx, v.Namespace, v.ID)
+		return schema.ForcedDetaches.Scan(tx, v.Namespace, v.ID)
 	}
 	return func(func(*structs.CSIAttachment) bool) {}
 }
@@ -128,7 +129,7 @@ func describeCall(tx Reader, a *structs.CSIAttachment) string {
 
 // nodeName returns the name of a node, or the ID if it has none or is gone.
 func nodeName(tx Reader, id string) string {
-	n := nodes.Get(tx, id)
+	n := schema.Nodes.Get(tx, id)
 	if n == nil {
 		return id + " (gone)"
 	}
@@ -215,11 +216,11 @@ func claimsOf(
 ) iter.Seq[*structs.CSIClaim] {
 	if of.state == structs.ClaimWaiting ||
 		of.class.Conflicts(of.class) {
-		return claimsByClass.Scan(tx, v.Namespace, v.ID,
-			of.state, classKey(of.class))
+		return schema.ClaimsByClass.Scan(tx, v.Namespace, v.ID,
+			of.state, schema.ClassKey(of.class))
 	}
 	return func(yield func(*structs.CSIClaim) bool) {
-		for c := range claims.Scan(tx, v.Namespace, v.ID) {
+		for c := range schema.Claims.Scan(tx, v.Namespace, v.ID) {
 			if c.State == of.state &&
 				c.Class() == of.class &&
 				!yield(c) {
@@ -286,7 +287,7 @@ func describeHolder(tx Reader, c *structs.CSIClaim) string {
 	if why != "" {
 		return text + "; " + why
 	}
-	if allocs.Get(tx, c.AllocID).ServerTerminal() {
+	if schema.Allocs.Get(tx, c.AllocID).ServerTerminal() {
 		return text + "; it is being stopped"
 	}
 	return text
@@ -319,12 +320,12 @@ func canUnmount(tx Reader, c *structs.CSIClaim) bool {
 // staleHolder returns why a granted claim may stay although its allocation does not use it, and the remedy.
 // It returns "" for a used claim.
 func staleHolder(tx Reader, c *structs.CSIClaim) string {
-	a := allocs.Get(tx, c.AllocID)
+	a := schema.Allocs.Get(tx, c.AllocID)
 	ended := a == nil || a.ClientTerminal()
 	switch {
 	case c.State != structs.ClaimGranted:
 		return ""
-	case nodes.Get(tx, c.NodeID).Lost():
+	case schema.Nodes.Get(tx, c.NodeID).Lost():
 		return lostHolder(tx, c)
 	case ended && !canUnmount(tx, c):
 		return fmt.Sprintf("it has ended, and plugin %s, which unmounts the volume, has no healthy instance on "+

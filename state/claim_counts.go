@@ -1,10 +1,13 @@
 package state
 
-import "berth/structs"
+import (
+	"berth/state/schema"
+	"berth/structs"
+)
 
 // classCounts returns the numbers of a volume's claims of each class, nil if it has none.
 func classCounts(tx Reader, ns, volume string) []structs.CSIClassCount {
-	l := claimQueues.Get(tx, ns, volume)
+	l := schema.ClaimQueues.Get(tx, ns, volume)
 	if l != nil {
 		return l.Classes
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -146,8 +147,8 @@ func (r *reasons) noteAhead(c *structs.CSIClaim) {
 
 // findAhead finds the claims of a class that wait ahead of c.
 func (w *conflicts) findAhead(tx Reader, c *structs.CSIClaim, o structs.ClaimClass) {
-	rows := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID,
-		structs.ClaimWaiting, classKey(o))
+	rows := schema.ClaimsByClass.Cursor(tx, c.Namespace, c.VolumeID,
+		structs.ClaimWaiting, schema.ClassKey(o))
 	for seen := 0; w.counted <= farAhead; seen++ {
 		other := rows.Next()
 		if other == nil || inQueueOrder(other, c) >= 0 {
@@ -234,13 +235,13 @@ func someHolders(
 	v *structs.CSIVolume,
 	k structs.ClaimClass,
 ) (some []*structs.CSIClaim) {
-	l := claimQueues.Get(tx, v.Namespace, v.ID)
+	l := schema.ClaimQueues.Get(tx, v.Namespace, v.ID)
 	if l == nil {
 		return nil
 	}
 
 	if k.Conflicts(k) {
-		rows := claimsByClass.Scan(tx, v.Namespace, v.ID, structs.ClaimGranted, classKey(k))
+		rows := schema.ClaimsByClass.Scan(tx, v.Namespace, v.ID, structs.ClaimGranted, schema.ClassKey(k))
 		for c := range rows {
 			some = append(some, c)
 			if len(some) == manyHolders {
@@ -273,7 +274,7 @@ func findHolders(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass]
 	}
 
 	found := map[structs.ClaimClass][]string{}
-	for c := range claims.Scan(tx, l.Namespace, l.VolumeID) {
+	for c := range schema.Claims.Scan(tx, l.Namespace, l.VolumeID) {
 		if wanted == 0 {
 			break
 		}

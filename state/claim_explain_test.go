@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -36,7 +37,7 @@ func storeWithQueue(t testing.TB, readers, n int) *uncheckedStore {
 
 func (w *uncheckedStore) claimInQueue(t testing.TB, tx *WriteTx, i int, reads bool) {
 	id := queuedID(i)
-	allocs.Put(tx, &structs.Allocation{
+	schema.Allocs.Put(tx, &structs.Allocation{
 		ID:        id,
 		Namespace: "default",
 		JobID:     "j",
@@ -128,7 +129,7 @@ func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) strin
 	var held, ahead []string
 	byID := slices.Clone(all)
 	slices.SortFunc(byID, func(a, b *structs.CSIClaim) int {
-		return strings.Compare(classKey(a.Class())+a.AllocID, classKey(b.Class())+b.AllocID)
+		return strings.Compare(schema.ClassKey(a.Class())+a.AllocID, schema.ClassKey(b.Class())+b.AllocID)
 	})
 	for _, o := range byID {
 		if o.State == structs.ClaimGranted && o.Class().Conflicts(c.Class()) {

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -390,7 +391,7 @@ func TestClaimCounts_PerClass(t *testing.T) {
 		tx := s.Read()
 		for _, volume := range []string{"v", "w"} {
 			found := map[structs.ClaimClass]structs.CSIClassCount{}
-			for c := range claims.Scan(tx, "default", volume) {
+			for c := range schema.Claims.Scan(tx, "default", volume) {
 				k := c.Class()
 				n := found[k]
 				n.AccessMode = k.AccessMode
@@ -400,7 +401,7 @@ func TestClaimCounts_PerClass(t *testing.T) {
 				found[k] = n
 			}
 			kept := classCounts(tx, "default", volume)
-			if len(kept) != len(found) || (len(found) == 0) != (claimQueues.Get(tx, "default", volume) == nil) {
+			if len(kept) != len(found) || (len(found) == 0) != (schema.ClaimQueues.Get(tx, "default", volume) == nil) {
 				r.Fatalf("%s: kept %v, found %v", volume, kept, found)
 			}
 			for _, n := range kept {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -37,7 +38,7 @@ func grantable(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 			q := classQueue{
 				class:   k,
 				blocked: classBlock(tx, v, k) != "",
-				rows:    claimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting, classKey(k)),
+				rows:    schema.ClaimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting, schema.ClassKey(k)),
 			}
 
 			q.pull()

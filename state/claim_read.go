@@ -8,17 +8,18 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/internal/ordered"
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // Claim returns the claim, nil if there is none.
 func Claim(tx Reader, ns, volume, alloc string) *structs.CSIClaim {
-	return claims.Get(tx, ns, volume, alloc)
+	return schema.Claims.Get(tx, ns, volume, alloc)
 }
 
 // ClaimsByVolume returns a volume's claims in the order in which they were made.
 func ClaimsByVolume(tx Reader, ns, volume string) []*structs.CSIClaim {
-	out := slices.Collect(claims.Scan(tx, ns, volume))
+	out := slices.Collect(schema.Claims.Scan(tx, ns, volume))
 	slices.SortFunc(out, inQueueOrder)
 	return out
 }
@@ -32,7 +33,7 @@ func inQueueOrder(a, b *structs.CSIClaim) int {
 
 // ClaimsByNode yields the claims for allocations on a node.
 func ClaimsByNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
-	return claimsByNode.Scan(tx, node)
+	return schema.ClaimsByNode.Scan(tx, node)
 }
 
 // HasGrantedClaims reports whether allocations of a node have volumes that were not released.
@@ -47,26 +48,26 @@ func HasGrantedClaims(tx Reader, node string) bool {
 
 // ClaimsByAlloc yields an allocation's claims. All of them are on its node.
 func ClaimsByAlloc(tx Reader, alloc string) iter.Seq[*structs.CSIClaim] {
-	a := allocs.Get(tx, alloc)
+	a := schema.Allocs.Get(tx, alloc)
 	if a == nil {
 		return func(func(*structs.CSIClaim) bool) {}
 	}
-	return claimsByNode.Scan(tx, a.NodeID, alloc)
+	return schema.ClaimsByNode.Scan(tx, a.NodeID, alloc)
 }
 
 // EndedClaimsOfNode yields the claims of a node whose allocations have ended and whose volume the node has
 // not released.
 func EndedClaimsOfNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
-	return endedClaims.Scan(tx, node)
+	return schema.EndedClaims.Scan(tx, node)
 }
 
 // NodesWithEndedClaims yields the nodes with claims that EndedClaimsOfNode yields. It does not read all of
 // these claims. A blocking query cannot wait for this result.
 func NodesWithEndedClaims(tx Reader) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		c := endedClaims.First(tx)
+		c := schema.EndedClaims.First(tx)
 		for c != nil && yield(c.NodeID) {
-			c = endedClaims.After(tx, c.NodeID)
+			c = schema.EndedClaims.After(tx, c.NodeID)
 		}
 	}
 }
@@ -78,15 +79,15 @@ func ClaimsFrom(
 	ns, prefix string,
 	at Page,
 ) iter.Seq[*structs.CSIClaim] {
-	rows := claims.Range(tx, namespaceScope(ns, prefix), at)
-	return filter(rows, func(c *structs.CSIClaim) bool {
+	rows := schema.Claims.Range(tx, schema.NamespaceScope(ns, prefix), at)
+	return schema.Filter(rows, func(c *structs.CSIClaim) bool {
 		return strings.HasPrefix(c.VolumeID, prefix)
 	})
 }
 
 // ClaimsOf yields a volume's claims, by allocation.
 func ClaimsOf(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
-	return claims.Scan(tx, ns, volume)
+	return schema.Claims.Scan(tx, ns, volume)
 }
 
 // QueuePage is a part of the queue of a volume.
@@ -109,13 +110,13 @@ func QueueFrom(
 
 		for _, state := range claimStates {
 			if *n.In(state) > 0 {
-				scope := []string{ns, volume, state, classKey(k)}
+				scope := []string{ns, volume, state, schema.ClassKey(k)}
 				classes = append(classes, scope)
 			}
 		}
 	}
 
-	claims.Has(tx, ns, volume) // so that a blocking query watches all of them
+	schema.Claims.Has(tx, ns, volume) // so that a blocking query watches all of them
 	queuesFrom := func() (queues []func() *structs.CSIClaim) {
 		for _, scope := range classes {
 			at := Page{Reverse: p.Reverse}
@@ -125,7 +126,7 @@ func QueueFrom(
 				at.From = append(slices.Clone(scope), created, seq)
 			}
 
-			queues = append(queues, claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
+			queues = append(queues, schema.ClaimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
 		}
 		return queues
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -98,7 +99,7 @@ func endHolder(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRe
 	}
 
 	a.ClientStatus = structs.AllocLost
-	a.ClientDescription = NodeIsDown
+	a.ClientDescription = schema.NodeIsDown
 	a.ModifyTime = p.Now
 	putAlloc(tx, old, a)
 	if !old.Terminal() {
@@ -122,7 +123,7 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		text := fmt.Sprintf("Volume %s: %s, by %s: %s",
 			p.VolumeID, p.What, p.By, p.Reason)
 		addEvents(tx, n, serverEvent("Storage", text, p.Now))
-		nodes.Put(tx, n)
+		schema.Nodes.Put(tx, n)
 	}
 
 	return nil

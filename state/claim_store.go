@@ -4,17 +4,18 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // storeClaim puts a claim that is new or has changed.
 func storeClaim(tx *WriteTx, c *structs.CSIClaim) {
-	recountQueue(tx, claims.Put(tx, c), c)
+	recountQueue(tx, schema.Claims.Put(tx, c), c)
 }
 
 // dropClaim deletes a claim.
 func dropClaim(tx *WriteTx, c *structs.CSIClaim) {
-	recountQueue(tx, claims.Delete(tx, c), nil)
+	recountQueue(tx, schema.Claims.Delete(tx, c), nil)
 }
 
 // recountQueue changes the counts of a volume's queue from the old claim to the new one. Each may be nil.
@@ -29,7 +30,7 @@ func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
 		Namespace: either.Namespace,
 		VolumeID:  either.VolumeID,
 	}
-	old := claimQueues.Get(tx, l.Namespace, l.VolumeID)
+	old := schema.ClaimQueues.Get(tx, l.Namespace, l.VolumeID)
 	if old != nil {
 		l.Classes = slices.Clone(old.Classes)
 		if !isGranted(was) && !isGranted(is) {
@@ -40,11 +41,11 @@ func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
 	addToClass(l, was, -1)
 	addToClass(l, is, 1)
 	if len(l.Classes) == 0 {
-		claimQueues.Delete(tx, l)
+		schema.ClaimQueues.Delete(tx, l)
 		return
 	}
 
-	claimQueues.Put(tx, l)
+	schema.ClaimQueues.Put(tx, l)
 }
 
 func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
@@ -54,9 +55,9 @@ func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
 
 	k := c.Class()
 	byLetters := func(n structs.CSIClassCount, letters string) int {
-		return cmp.Compare(classKey(n.Class()), letters)
+		return cmp.Compare(schema.ClassKey(n.Class()), letters)
 	}
-	i, found := slices.BinarySearchFunc(l.Classes, classKey(k), byLetters)
+	i, found := slices.BinarySearchFunc(l.Classes, schema.ClassKey(k), byLetters)
 	if !found {
 		counted := structs.CSIClassCount{
 			AccessMode:     k.AccessMode,

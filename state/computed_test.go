@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -37,7 +38,7 @@ func TestComputedRows_AreSumsOfTheAllocations(t *testing.T) {
 		if err := s.Save(&file); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(file.String(), evalAllocs.Name()) {
+		if strings.Contains(file.String(), schema.EvalAllocs.Name()) {
 			t.Fatal("the snapshot file has a computed table")
 		}
 		loaded := New()
@@ -55,7 +56,7 @@ func changeAnAlloc(t *rapid.T, tx *WriteTx) {
 	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "alloc")
 	old := Alloc(tx, id)
 	if old != nil && rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
-		allocs.Delete(tx, old)
+		schema.Allocs.Delete(tx, old)
 		return
 	}
 	amount := rapid.SampledFrom([]int{0, 1, 100, 1 << 40, 1<<63 - 1, -7})
@@ -83,7 +84,7 @@ func changeAnAlloc(t *rapid.T, tx *WriteTx) {
 			DiskMB:   amount.Draw(t, "disk"),
 		}
 	}
-	allocs.Put(tx, a)
+	schema.Allocs.Put(tx, a)
 }
 
 func checkComputed(t *rapid.T, s *Store) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -30,7 +31,7 @@ func costOf(t *testing.T, n int, step func(w *uncheckedStore, round int)) float6
 				Node: aNode(id),
 				CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 			}))
-			allocs.Put(tx, &structs.Allocation{
+			schema.Allocs.Put(tx, &structs.Allocation{
 				ID:        "a" + id,
 				Namespace: "default",
 				JobID:     "j",

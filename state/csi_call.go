@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -34,7 +35,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 			a.SealedSecrets = p.SealedSecrets
 		}
 
-		attachments.Put(tx, a)
+		schema.Attachments.Put(tx, a)
 
 	default:
 		v := Volume(tx, p.RequestNamespace(), p.VolumeID)
@@ -114,7 +115,7 @@ func checkAnswered(tx Reader, v *structs.CSIVolume, p *structs.CSIVolumeDeregist
 
 // dropAttachment deletes an attachment and all that follows from it.
 func dropAttachment(tx *WriteTx, a *structs.CSIAttachment, now int64) {
-	attachments.Delete(tx, a)
+	schema.Attachments.Delete(tx, a)
 	dropUnusedPlugin(tx, a.PluginID)
 	rebindDriver(tx, a.PluginID, now)
 	retryExpansion(tx, a.Namespace, a.VolumeID)

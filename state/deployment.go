@@ -7,32 +7,33 @@ import (
 	"slices"
 	"time"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // Deployment returns the deployment, nil if there is none.
 func Deployment(tx Reader, id string) *structs.Deployment {
-	return deployments.Get(tx, id)
+	return schema.Deployments.Get(tx, id)
 }
 
 // DeploymentsByJob yields a job's deployments, the newest first.
 func DeploymentsByJob(tx Reader, ns, job string) iter.Seq[*structs.Deployment] {
-	return deploymentsByJob.Scan(tx, ns, job)
+	return schema.DeploymentsByJob.Scan(tx, ns, job)
 }
 
 // LatestDeployment returns the newest deployment of a job, nil if there is none.
 func LatestDeployment(tx Reader, ns, job string) *structs.Deployment {
-	return deploymentsByJob.First(tx, ns, job)
+	return schema.DeploymentsByJob.First(tx, ns, job)
 }
 
 // ActiveDeployments yields the deployments that have not ended.
 func ActiveDeployments(tx Reader) iter.Seq[*structs.Deployment] {
-	return activeDeployments.Scan(tx)
+	return schema.ActiveDeployments.Scan(tx)
 }
 
 // ActiveDeployment returns the deployment of a job that has not ended, nil if there is none.
 func ActiveDeployment(tx Reader, ns, job string) *structs.Deployment {
-	return activeDeployments.First(tx, ns, job)
+	return schema.ActiveDeployments.First(tx, ns, job)
 }
 
 // deploymentFailed reports whether the deployment of the job's current version has failed.
@@ -80,7 +81,7 @@ func putDeployment(tx *WriteTx, planned *structs.Deployment, now int64) {
 	d.CreateTime = now
 	d.ModifyTime = now
 	if Deployment(tx, d.ID) == nil {
-		deployments.Put(tx, d)
+		schema.Deployments.Put(tx, d)
 	}
 }
 
@@ -91,7 +92,7 @@ func changeDeployment(
 	d = d.Copy()
 	edit(d)
 	d.ModifyTime = max(d.ModifyTime, now)
-	deployments.Put(tx, d)
+	schema.Deployments.Put(tx, d)
 	return d
 }
 
@@ -115,7 +116,7 @@ func cancelDeployments(tx *WriteTx, j *structs.Job, now int64) {
 func dropDeployments(tx *WriteTx, version *structs.Job) {
 	for d := range DeploymentsByJob(tx, version.Namespace, version.ID) {
 		if d.JobVersion == version.Version && !d.Active() {
-			deployments.Delete(tx, d)
+			schema.Deployments.Delete(tx, d)
 		}
 	}
 }
@@ -333,12 +334,12 @@ func setStable(tx *WriteTx, version *structs.Job, stable bool) {
 	}
 	v := version.Copy()
 	v.Stable = stable
-	jobVersions.Put(tx, v)
+	schema.JobVersions.Put(tx, v)
 	j := Job(tx, v.Namespace, v.ID)
 	if j != nil && j.Version == v.Version {
 		j = j.Copy()
 		j.Stable = stable
-		jobs.Put(tx, j)
+		schema.Jobs.Put(tx, j)
 	}
 }
 

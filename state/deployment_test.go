@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -94,7 +95,7 @@ func TestDeployment_CountsItsAllocations(t *testing.T) {
 	if s := group(); s.HealthyAllocs != 1 || !s.RequireProgressBy.After(begun) {
 		t.Errorf("after the report: %+v", s)
 	}
-	if e := evalsByJob.First(w.s.Read(), "default", "j", openEval); e == nil ||
+	if e := schema.EvalsByJob.First(w.s.Read(), "default", "j", schema.OpenEval); e == nil ||
 		e.TriggeredBy != structs.TriggerDeployment {
 		t.Errorf("the evaluation is %+v", e)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -16,7 +17,7 @@ const DrainSubsystem = "Drain"
 
 // DrainingNodes yields the nodes that drain, by ID.
 func DrainingNodes(tx Reader) iter.Seq[*structs.Node] {
-	return drainingNodes.Scan(tx)
+	return schema.DrainingNodes.Scan(tx)
 }
 
 // NodeDrain starts, changes or cancels the drain of a node. A change keeps the start, and counts the deadline
@@ -44,7 +45,7 @@ func NodeDrain(tx *WriteTx, p *structs.NodeDrainRequest) error {
 		return nil
 	}
 
-	nodes.Put(tx, n)
+	schema.Nodes.Put(tx, n)
 	if n.Ready() && !old.Ready() {
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
@@ -135,7 +136,7 @@ func NodeDrained(tx *WriteTx, p *structs.NodeDrainedUpdate) error {
 		endDrain(n, structs.DrainComplete, time.Unix(0, p.Now).UTC())
 		n.LastDrain.PluginsOff = d.PluginsOff
 		addEvents(tx, n, serverEvent(DrainSubsystem, "Node drain complete", p.Now))
-		nodes.Put(tx, n)
+		schema.Nodes.Put(tx, n)
 	}
 	return nil
 }

@@ -5,38 +5,39 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // Eval returns the evaluation, nil if there is none.
 func Eval(tx Reader, id string) *structs.Evaluation {
-	return evals.Get(tx, id)
+	return schema.Evals.Get(tx, id)
 }
 
 // EvalsByJob yields a job's evaluations, the done ones first.
 func EvalsByJob(tx Reader, ns, job string) iter.Seq[*structs.Evaluation] {
-	return evalsByJob.Scan(tx, ns, job)
+	return schema.EvalsByJob.Scan(tx, ns, job)
 }
 
 // ReadyEvals yields the pending evaluations that wait for no time: the most important first, and then the
 // oldest.
 func ReadyEvals(tx Reader) iter.Seq[*structs.Evaluation] {
-	return evalsInOrder.Scan(tx, openEval)
+	return schema.EvalsInOrder.Scan(tx, schema.OpenEval)
 }
 
 // LaterEvals yields the pending evaluations that wait for a time, by that time.
 func LaterEvals(tx Reader) iter.Seq[*structs.Evaluation] {
-	return evalsInOrder.Scan(tx, laterEval)
+	return schema.EvalsInOrder.Scan(tx, schema.LaterEval)
 }
 
 // EndedEvals yields the evaluations that are done and that no allocation names, by the time of their end.
 func EndedEvals(tx Reader) iter.Seq[*structs.Evaluation] {
-	return evalsInOrder.Scan(tx, doneEval)
+	return schema.EvalsInOrder.Scan(tx, schema.DoneEval)
 }
 
 // BlockedEval returns the blocked evaluation of a job, and nil if there is none.
 func BlockedEval(tx Reader, ns, job string) *structs.Evaluation {
-	return evalsByJob.First(tx, ns, job, openEval, structs.EvalBlocked)
+	return schema.EvalsByJob.First(tx, ns, job, schema.OpenEval, structs.EvalBlocked)
 }
 
 // EvalUpdate puts new evaluations and the outcomes of processed ones. A failed evaluation whose inputs have
@@ -98,15 +99,15 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 // storeEval puts the row. If the evaluation leaves its queues, storeEval unblocks the next one in each. It
 // returns the previous row.
 func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
-	e.Placed = e.Terminal() && evalAllocs.Has(tx, e.ID)
-	old = evals.Put(tx, e)
+	e.Placed = e.Terminal() && schema.EvalAllocs.Has(tx, e.ID)
+	old = schema.Evals.Put(tx, e)
 	dequeue(tx, old, e)
 	return old
 }
 
 // cancelBlocked cancels the blocked evaluations of the job of e, except e itself.
 func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
-	blocked := evalsByJob.Scan(tx, e.Namespace, e.JobID, openEval, structs.EvalBlocked)
+	blocked := schema.EvalsByJob.Scan(tx, e.Namespace, e.JobID, schema.OpenEval, structs.EvalBlocked)
 	for b := range blocked {
 		if b.ID == e.ID {
 			continue

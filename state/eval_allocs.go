@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // EvalAllocs returns the number of allocations that an evaluation has placed.
 func EvalAllocs(tx Reader, eval string) (n int) {
-	for row := range evalAllocs.Scan(tx, eval) {
+	for row := range schema.EvalAllocs.Scan(tx, eval) {
 		n += row.Allocs
 	}
 	return n
@@ -20,12 +21,12 @@ func EvalAllocs(tx Reader, eval string) (n int) {
 // each other.
 func countNewEvalAllocs(tx *WriteTx, placed []*structs.Allocation) {
 	for len(placed) > 0 {
-		by := PlacedByOf(placed[0])
-		n := slices.IndexFunc(placed, func(a *structs.Allocation) bool { return PlacedByOf(a) != by })
+		by := schema.PlacedByOf(placed[0])
+		n := slices.IndexFunc(placed, func(a *structs.Allocation) bool { return schema.PlacedByOf(a) != by })
 		if n < 0 {
 			n = len(placed)
 		}
-		changeEvalAllocs(tx, by, n)
+		schema.ChangeEvalAllocs(tx, by, n)
 		placed = placed[n:]
 	}
 }
@@ -33,16 +34,16 @@ func countNewEvalAllocs(tx *WriteTx, placed []*structs.Allocation) {
 // countEvalAllocs counts the allocations of all evaluations after a snapshot file was loaded.
 func countEvalAllocs(tx *mvcc.LoadTx) {
 	for by, n := range evalAllocsOf(tx) {
-		evalAllocs.Insert(tx, &evalAllocsRow{PlacedBy: by, Allocs: n})
+		schema.EvalAllocs.Insert(tx, &schema.EvalAllocsRow{PlacedBy: by, Allocs: n})
 	}
 }
 
 // evalAllocsOf counts the allocations by evaluation.
-func evalAllocsOf(tx Reader) map[PlacedBy]int {
-	all := map[PlacedBy]int{}
-	for a := range allocs.Scan(tx) {
+func evalAllocsOf(tx Reader) map[schema.PlacedBy]int {
+	all := map[schema.PlacedBy]int{}
+	for a := range schema.Allocs.Scan(tx) {
 		if a.EvalID != "" {
-			all[PlacedByOf(a)]++
+			all[schema.PlacedByOf(a)]++
 		}
 	}
 	return all
@@ -55,7 +56,7 @@ func checkEvalAllocs(c *report) {
 		counted[fmt.Sprint(by)] = n
 	}
 	kept := map[string]int{}
-	for row := range evalAllocs.Scan(c) {
+	for row := range schema.EvalAllocs.Scan(c) {
 		kept[fmt.Sprint(row.PlacedBy)] = row.Allocs
 	}
 	wantCounts(c, "allocations of evaluation", counted, kept)

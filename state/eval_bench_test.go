@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -30,7 +31,7 @@ func storeWithNodesAndEvals(b *testing.B, n int) (s *Store, index uint64) {
 		})
 	}
 	apply(func(tx *WriteTx) error {
-		allocs.Put(tx, &structs.Allocation{
+		schema.Allocs.Put(tx, &structs.Allocation{
 			ID:        "a",
 			Namespace: "default",
 			JobID:     "runs",

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -22,10 +23,10 @@ const queuesAtOnce = 8
 // missedUnblock returns a key that was unblocked after the snapshot of an evaluation that is the head of its
 // queue and not about to become pending, and "" if there is none.
 func missedUnblock(tx Reader, e *structs.Evaluation) string {
-	queue := queueKey(e)
+	queue := schema.QueueKey(e)
 	for _, k := range e.BlockedOn {
-		w := unblocks.Get(tx, k)
-		first := evalsByBlocked.First(tx, k, queue)
+		w := schema.Unblocks.Get(tx, k)
+		first := schema.EvalsByBlocked.First(tx, k, queue)
 		if first.ID == e.ID &&
 			unblockedAt(tx, k) > e.SnapshotIndex &&
 			(w == nil || !w.Covers(queue)) {
@@ -47,13 +48,13 @@ func unblockedSince(tx Reader, e *structs.Evaluation) string {
 
 // unblockedAt returns the index at which a key was last unblocked, and 0 if it never was.
 func unblockedAt(tx Reader, key string) uint64 {
-	w := unblocks.Get(tx, key)
+	w := schema.Unblocks.Get(tx, key)
 	if w != nil {
 		return w.Unblocked()
 	}
 	volume, found := strings.CutPrefix(key, volumeKeys)
 	ns, id, _ := strings.Cut(volume, ":")
-	v := volumes.Get(tx, ns, id)
+	v := schema.Volumes.Get(tx, ns, id)
 	if found && v != nil {
 		return v.ModifyIndex
 	}
@@ -75,11 +76,11 @@ func unblock(tx *WriteTx, key string) {
 // unblockKey unblocks a key of any kind, and records the index. Of freed capacity it records no node: see
 // unblockCapacity.
 func unblockKey(tx *WriteTx, key string) {
-	old := unblocks.Get(tx, key)
+	old := schema.Unblocks.Get(tx, key)
 	if old != nil && old.Unblocked() == tx.Index {
 		return // this entry unblocks all earlier evaluations, and later ones see it in their snapshots
 	}
-	unblocks.Put(tx, unblockQueues(tx, key, old))
+	schema.Unblocks.Put(tx, unblockQueues(tx, key, old))
 }
 
 // unblockQueues unblocks the heads of a few queues, and returns the row to record. If an earlier unblock of
@@ -89,7 +90,7 @@ func unblockQueues(tx *WriteTx, key string, old *structs.UnblockRow) *structs.Un
 	w := &structs.UnblockRow{
 		Key: key,
 		At:  tx.Index,
-		Due: evalsByBlocked.Has(tx, key),
+		Due: schema.EvalsByBlocked.Has(tx, key),
 	}
 	if w.Due && old != nil && old.Due {
 		w.Next = old.Next
@@ -109,8 +110,8 @@ func unblockHeads(tx *WriteTx, w *structs.UnblockRow, n int) (unblocked int) {
 	for ; w.Due && unblocked < n; unblocked++ {
 		first := firstAfter(tx, w.Key, w.Next)
 		switch {
-		case first != nil && (w.Last == "" || queueKey(first) <= w.Last):
-			w.Next = queueKey(first)
+		case first != nil && (w.Last == "" || schema.QueueKey(first) <= w.Last):
+			w.Next = schema.QueueKey(first)
 			if blockedBefore(first, w.Unblocked()) {
 				unblockEval(tx, first, w.Key, 0)
 			}
@@ -132,12 +133,12 @@ func unblockHeads(tx *WriteTx, w *structs.UnblockRow, n int) (unblocked int) {
 // returns nil if there is none.
 func firstAfter(tx Reader, key, queue string) *structs.Evaluation {
 	if queue == "" {
-		return evalsByBlocked.First(tx, key)
+		return schema.EvalsByBlocked.First(tx, key)
 	}
 	// The next row may belong to another key. A row of this key beyond the queue would have come before.
-	e := evalsByBlocked.After(tx, key, queue)
+	e := schema.EvalsByBlocked.After(tx, key, queue)
 	if e != nil && slices.Contains(e.BlockedOn, key) &&
-		queueKey(e) > queue {
+		schema.QueueKey(e) > queue {
 		return e
 	}
 	return nil
@@ -154,21 +155,21 @@ func unblockEval(tx *WriteTx, e *structs.Evaluation, key string, seen uint64) {
 	e = e.Copy()
 	e.SnapshotIndex = max(e.SnapshotIndex, seen)
 	pendAgain(e, structs.EvalWoken, "woken by "+key)
-	evals.Put(tx, e)
+	schema.Evals.Put(tx, e)
 }
 
 // dequeue unblocks the next evaluation of each queue that has lost its head.
 func dequeue(tx *WriteTx, old, now *structs.Evaluation) {
-	if old == nil || !isQueued(old) {
+	if old == nil || !schema.IsQueued(old) {
 		return
 	}
-	queue := queueKey(old)
-	stays := isQueued(now) && queueKey(now) == queue
+	queue := schema.QueueKey(old)
+	stays := schema.IsQueued(now) && schema.QueueKey(now) == queue
 	for _, k := range old.BlockedOn {
 		if stays && slices.Contains(now.BlockedOn, k) {
 			continue
 		}
-		next := evalsByBlocked.First(tx, k, queue)
+		next := schema.EvalsByBlocked.First(tx, k, queue)
 		if next != nil && blockedBefore(next, unblockedAt(tx, k)) {
 			unblockEval(tx, next, k, old.SnapshotIndex)
 		}
@@ -177,33 +178,33 @@ func dequeue(tx *WriteTx, old, now *structs.Evaluation) {
 
 // UnblocksDue reports whether queues are left to unblock. The leader then proposes to unblock them.
 func UnblocksDue(tx Reader) bool {
-	return unblocksDue.Has(tx)
+	return schema.UnblocksDue.Has(tx)
 }
 
 // unblockMore unblocks n more queues.
 func unblockMore(tx *WriteTx, n int) {
 	for n > 0 {
-		old := unblocksDue.First(tx)
+		old := schema.UnblocksDue.First(tx)
 		if old == nil {
 			return
 		}
 		w := *old
 		w.At = old.Unblocked()
 		n -= unblockHeads(tx, &w, n)
-		unblocks.Put(tx, &w)
+		schema.Unblocks.Put(tx, &w)
 	}
 }
 
 // unblockVolume unblocks the key of a volume whose row has just changed.
 func unblockVolume(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
-	old := unblocks.Get(tx, key)
+	old := schema.Unblocks.Get(tx, key)
 	w := unblockQueues(tx, key, old)
 	switch {
 	case w.Due:
-		unblocks.Put(tx, w)
+		schema.Unblocks.Put(tx, w)
 	case old != nil:
-		unblocks.Delete(tx, old)
+		schema.Unblocks.Delete(tx, old)
 	}
 }
 
@@ -211,20 +212,20 @@ func unblockVolume(tx *WriteTx, v *structs.CSIVolume) {
 // one.
 func putWithoutUnblock(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
-	old := volumes.Get(tx, v.Namespace, v.ID)
-	if old != nil && unblocks.Get(tx, key) == nil {
-		unblocks.Put(tx, &structs.UnblockRow{
+	old := schema.Volumes.Get(tx, v.Namespace, v.ID)
+	if old != nil && schema.Unblocks.Get(tx, key) == nil {
+		schema.Unblocks.Put(tx, &structs.UnblockRow{
 			Key: key,
 			At:  old.ModifyIndex,
 		})
 	}
-	volumes.Put(tx, v)
+	schema.Volumes.Put(tx, v)
 }
 
 // deleteUnblock deletes the record of a key whose subject is gone. A new subject of the key unblocks it
 // again.
 func deleteUnblock(tx *WriteTx, key string) {
-	unblocks.Delete(tx, &structs.UnblockRow{Key: key})
+	schema.Unblocks.Delete(tx, &structs.UnblockRow{Key: key})
 }
 
 // pendAgain makes an evaluation pending again.

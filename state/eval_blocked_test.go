@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -20,7 +21,7 @@ func storeWithBlockedEvals(t *testing.T, n, shapes int) *uncheckedStore {
 		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n")}))
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("runs", structs.JobService)}))
 		for i := range 100 {
-			allocs.Put(tx, &structs.Allocation{
+			schema.Allocs.Put(tx, &structs.Allocation{
 				ID:        fmt.Sprint("a", i),
 				Namespace: "default",
 				JobID:     "runs",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -47,7 +48,7 @@ func enqueueEval(tx *WriteTx, e *structs.Evaluation, id string) {
 		if c.ModifyIndex != tx.Index {
 			c = c.Copy()
 			c.ModifyTime = max(c.ModifyTime, e.ModifyTime)
-			evals.Put(tx, c)
+			schema.Evals.Put(tx, c)
 		}
 		return
 	}
@@ -61,12 +62,12 @@ func enqueueEval(tx *WriteTx, e *structs.Evaluation, id string) {
 // coveringEval returns a pending evaluation that includes the scope of e, and nil if there is none.
 func coveringEval(tx Reader, e *structs.Evaluation) *structs.Evaluation {
 	if !perNode(e) {
-		return evalsByJob.First(tx, e.Namespace, e.JobID,
-			openEval, structs.EvalPending)
+		return schema.EvalsByJob.First(tx, e.Namespace, e.JobID,
+			schema.OpenEval, structs.EvalPending)
 	}
 	return cmp.Or(
-		evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, ""),
-		evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, e.NodeID),
+		schema.EvalsByJob.First(tx, e.Namespace, e.JobID, schema.OpenEval, structs.EvalPending, ""),
+		schema.EvalsByJob.First(tx, e.Namespace, e.JobID, schema.OpenEval, structs.EvalPending, e.NodeID),
 	)
 }
 
@@ -74,7 +75,7 @@ func coveringEval(tx Reader, e *structs.Evaluation) *structs.Evaluation {
 // work.
 func forManyNodes(tx Reader, e *structs.Evaluation) bool {
 	n := 0
-	for range evalsByJob.Scan(tx, e.Namespace, e.JobID, openEval, structs.EvalPending) {
+	for range schema.EvalsByJob.Scan(tx, e.Namespace, e.JobID, schema.OpenEval, structs.EvalPending) {
 		n++
 		if n >= manyNodes {
 			return true
@@ -99,7 +100,7 @@ func deleteDone(tx *WriteTx, e *structs.Evaluation) {
 	}
 
 	var done []*structs.Evaluation
-	rows := evalsByJob.Scan(tx, e.Namespace, e.JobID, doneEval, e.NodeID, mayGoEval)
+	rows := schema.EvalsByJob.Scan(tx, e.Namespace, e.JobID, schema.DoneEval, e.NodeID, schema.MayGoEval)
 	for d := range rows {
 		done = append(done, d)
 		if len(done) >= mostDone {
@@ -111,7 +112,7 @@ func deleteDone(tx *WriteTx, e *structs.Evaluation) {
 		return cmp.Compare(b.ModifyIndex, a.ModifyIndex)
 	})
 	for _, d := range done[min(len(done), keptDone):] {
-		evals.Delete(tx, d)
+		schema.Evals.Delete(tx, d)
 	}
 }
 

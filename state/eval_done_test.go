@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -14,7 +15,7 @@ func TestDeleteDone_ReadsFewRows(t *testing.T) {
 		w := &uncheckedStore{s: New()}
 		w.do(func(tx *WriteTx) {
 			for k := range done {
-				evals.Put(tx, &structs.Evaluation{
+				schema.Evals.Put(tx, &structs.Evaluation{
 					ID:          fmt.Sprintf("e%06d", k),
 					Namespace:   "default",
 					JobID:       "j",

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -96,7 +97,7 @@ func TestVolume_RecordsItsUnblock(t *testing.T) {
 	}
 	change("1")
 	unblocked := w.index
-	if unblocks.Get(w.s.Read(), key) != nil {
+	if schema.Unblocks.Get(w.s.Read(), key) != nil {
 		t.Error("an unblock row repeats the index of the volume's row")
 	}
 	late(unblocked-1, structs.EvalPending)
@@ -116,7 +117,7 @@ func TestVolume_RecordsItsUnblock(t *testing.T) {
 	w.release("v", "a1")
 	late(w.index-1, structs.EvalPending)
 	change("2")
-	if unblocks.Get(w.s.Read(), key) != nil {
+	if schema.Unblocks.Get(w.s.Read(), key) != nil {
 		t.Error("the row of an earlier unblock is left")
 	}
 	late(w.index-1, structs.EvalPending)
@@ -258,11 +259,11 @@ func TestReap_KeepsANodeWithAllocations(t *testing.T) {
 		_ = s.Write(1, func(tx *WriteTx) error {
 			n := aNode("n")
 			n.Status = structs.NodeDown
-			nodes.Put(tx, n)
+			schema.Nodes.Put(tx, n)
 			if change != nil {
 				a := &structs.Allocation{ID: "a", NodeID: "n", DesiredStatus: structs.AllocDesiredRun}
 				change(a)
-				allocs.Put(tx, a)
+				schema.Allocs.Put(tx, a)
 			}
 			return Reap(tx, &structs.ReapRequest{Nodes: []string{"n"}})
 		})

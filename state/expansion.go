@@ -4,17 +4,18 @@ import (
 	"fmt"
 	"iter"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // GrowingClaims yields the claims whose nodes have not yet grown the content of the volume, or could not.
 func GrowingClaims(tx Reader) iter.Seq[*structs.CSIClaim] {
-	return growing.Scan(tx)
+	return schema.GrowingClaims.Scan(tx)
 }
 
 // GrowingClaimsOf yields the claims of one volume that GrowingClaims yields.
 func GrowingClaimsOf(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
-	return growing.Scan(tx, ns, volume)
+	return schema.GrowingClaims.Scan(tx, ns, volume)
 }
 
 // ExpandBlocked names a user that has to leave before the volume may be expanded at its plugin, and returns

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -12,20 +13,20 @@ import (
 
 // Plugins yields the plugins whose ID has a prefix.
 func Plugins(tx *ReadTx, prefix string) iter.Seq[*structs.CSIPluginRow] {
-	return plugins.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{})
+	return schema.Plugins.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{})
 }
 
 // WaitingClaims yields the claims that wait, by plugin.
 func WaitingClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] {
-	return waitingByPlugin.Scan(tx)
+	return schema.WaitingByPlugin.Scan(tx)
 }
 
 // Volumes yields the volumes of a namespace whose ID has a prefix.
 func Volumes(tx *ReadTx, ns, prefix string) iter.Seq[*structs.CSIVolume] {
 	if ns != structs.AllNamespaces {
-		return volumes.Range(tx, mvcc.KeyPrefix(ns, prefix), mvcc.Page{})
+		return schema.Volumes.Range(tx, mvcc.KeyPrefix(ns, prefix), mvcc.Page{})
 	}
-	return filter(volumes.Scan(tx), func(v *structs.CSIVolume) bool {
+	return schema.Filter(schema.Volumes.Scan(tx), func(v *structs.CSIVolume) bool {
 		return strings.HasPrefix(v.ID, prefix)
 	})
 }
@@ -33,41 +34,41 @@ func Volumes(tx *ReadTx, ns, prefix string) iter.Seq[*structs.CSIVolume] {
 // Jobs yields the jobs of a namespace whose ID has a prefix.
 func Jobs(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Job] {
 	if ns != structs.AllNamespaces {
-		return jobs.Range(tx, mvcc.KeyPrefix(ns, prefix), mvcc.Page{})
+		return schema.Jobs.Range(tx, mvcc.KeyPrefix(ns, prefix), mvcc.Page{})
 	}
-	return filter(jobs.Scan(tx), func(j *structs.Job) bool {
+	return schema.Filter(schema.Jobs.Scan(tx), func(j *structs.Job) bool {
 		return strings.HasPrefix(j.ID, prefix)
 	})
 }
 
 // NodesByPrefix yields the nodes whose ID has a prefix.
 func NodesByPrefix(tx *ReadTx, prefix string) iter.Seq[*structs.Node] {
-	return nodes.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{})
+	return schema.Nodes.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{})
 }
 
 // Claims yields the claims of a namespace.
 func Claims(tx *ReadTx, ns string) iter.Seq[*structs.CSIClaim] {
 	if ns == structs.AllNamespaces {
-		return claims.Scan(tx)
+		return schema.Claims.Scan(tx)
 	}
-	return claims.Scan(tx, ns)
+	return schema.Claims.Scan(tx, ns)
 }
 
 // EndedClaims yields the claims whose allocations have ended and whose nodes have not released the volume.
 func EndedClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] {
-	return endedClaims.Scan(tx)
+	return schema.EndedClaims.Scan(tx)
 }
 
 // Evals yields the evaluations of a namespace whose ID has a prefix.
 func Evals(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Evaluation] {
-	return filter(evals.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{}), func(e *structs.Evaluation) bool {
-		return inNamespace(e.Namespace, ns)
+	return schema.Filter(schema.Evals.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{}), func(e *structs.Evaluation) bool {
+		return schema.InNamespace(e.Namespace, ns)
 	})
 }
 
 // EvalsByStatus yields the evaluations in a state. It reads all evaluations.
 func EvalsByStatus(tx *ReadTx, status string) iter.Seq[*structs.Evaluation] {
-	return filter(evals.Scan(tx), func(e *structs.Evaluation) bool {
+	return schema.Filter(schema.Evals.Scan(tx), func(e *structs.Evaluation) bool {
 		return e.Status == status
 	})
 }
@@ -79,7 +80,7 @@ func Allocs(tx *ReadTx, ns string) iter.Seq[*structs.Allocation] {
 
 // AllocsByPrefix yields the allocations of a namespace whose ID has a prefix.
 func AllocsByPrefix(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Allocation] {
-	return filter(allocs.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{}), func(a *structs.Allocation) bool {
-		return inNamespace(a.Namespace, ns)
+	return schema.Filter(schema.Allocs.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{}), func(a *structs.Allocation) bool {
+		return schema.InNamespace(a.Namespace, ns)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -16,17 +17,17 @@ import (
 
 // FenceRuns returns the runs of a node, the oldest first.
 func FenceRuns(tx Reader, node string) []*structs.FenceRun {
-	return slices.Collect(fenceRuns.Scan(tx, node))
+	return slices.Collect(schema.FenceRuns.Scan(tx, node))
 }
 
 // FenceOrders yields the orders of operators to fence a node.
 func FenceOrders(tx Reader) iter.Seq[*structs.FenceOrder] {
-	return fenceOrders.Scan(tx)
+	return schema.FenceOrders.Scan(tx)
 }
 
 // FenceOrder returns the order to fence a node, nil if there is none.
 func FenceOrder(tx Reader, node string) *structs.FenceOrder {
-	return fenceOrders.Get(tx, node)
+	return schema.FenceOrders.Get(tx, node)
 }
 
 // FenceOrdered records the order of an operator to fence a node. An order that is there already stays.
@@ -41,7 +42,7 @@ func FenceOrdered(tx *WriteTx, p *structs.NodeFenceRequest) error {
 	if FenceOrder(tx, n.ID) != nil {
 		return nil
 	}
-	fenceOrders.Put(tx, &structs.FenceOrder{
+	schema.FenceOrders.Put(tx, &structs.FenceOrder{
 		NodeID: n.ID,
 		Epoch:  n.Epoch,
 		After:  lastFence(tx, n.ID),
@@ -70,7 +71,7 @@ func findLost(tx Reader, id string, epoch uint64) (*structs.Node, error) {
 
 // lastFence returns the number of the last run of a node, 0 if it has none.
 func lastFence(tx Reader, node string) (last uint64) {
-	for r := range fenceRuns.Scan(tx, node) {
+	for r := range schema.FenceRuns.Scan(tx, node) {
 		last = r.Number
 	}
 	return last
@@ -98,7 +99,7 @@ func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
 	if order == nil && !IsFenceWanted(tx, n.ID) {
 		return structs.Conflictf("nobody waits any more for a volume with on_node_loss fence of node %s", n.ID)
 	}
-	for r := range fenceRuns.Scan(tx, n.ID) {
+	for r := range schema.FenceRuns.Scan(tx, n.ID) {
 		if r.State == structs.FenceRunning {
 			return structs.Conflictf("run %d of node %s has not ended", r.Number, n.ID)
 		}
@@ -118,14 +119,14 @@ func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
 		run.By = order.By
 		run.Why = order.Why
 	}
-	fenceRuns.Put(tx, run)
+	schema.FenceRuns.Put(tx, run)
 	return nil
 }
 
 // FenceEnd records the end of a run. A proof releases the claims that it covers. A run that has ended stays
 // as it is: the entry may be repeated, and it proves nothing after the node came back, which ends its run.
 func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
-	run := fenceRuns.Get(tx, p.NodeID, mvcc.Ordered(p.Number))
+	run := schema.FenceRuns.Get(tx, p.NodeID, mvcc.Ordered(p.Number))
 	if run == nil || run.State != structs.FenceRunning {
 		return nil
 	}
@@ -150,7 +151,7 @@ func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
 
 	order := FenceOrder(tx, run.NodeID)
 	if order != nil && p.NextTry != 0 && run.Number > order.After {
-		fenceOrders.Delete(tx, order)
+		schema.FenceOrders.Delete(tx, order)
 	}
 	endRun(tx, run)
 	if run.State == structs.FenceProved && run.Scope == structs.FencePower {
@@ -161,12 +162,12 @@ func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
 
 // endRun stores a run that has ended, and deletes the oldest of those that are too many.
 func endRun(tx *WriteTx, run *structs.FenceRun) {
-	fenceRuns.Put(tx, run)
+	schema.FenceRuns.Put(tx, run)
 	runs := slices.DeleteFunc(FenceRuns(tx, run.NodeID), func(r *structs.FenceRun) bool {
 		return r.State == structs.FenceRunning
 	})
 	for _, r := range runs[:max(0, len(runs)-structs.FenceRuns)] {
-		fenceRuns.Delete(tx, r)
+		schema.FenceRuns.Delete(tx, r)
 	}
 }
 
@@ -232,7 +233,7 @@ func ConfirmLost(tx *WriteTx, p *structs.NodeFenceRequest) error {
 	}
 	order := FenceOrder(tx, n.ID)
 	if order != nil {
-		fenceOrders.Delete(tx, order)
+		schema.FenceOrders.Delete(tx, order)
 	}
 	endRun(tx, run)
 	evaluateNode(tx, n.ID, false, p.Now) // none of its allocations comes back
@@ -274,7 +275,7 @@ func releaseLost(
 	event := serverEvent("Storage", text, decision.Now)
 	event.Details = map[string]string{"volumes": fmt.Sprint(len(order)), "claims": fmt.Sprint(len(keys))}
 	addEvents(tx, n, event)
-	nodes.Put(tx, n)
+	schema.Nodes.Put(tx, n)
 	return nil
 }
 
@@ -282,7 +283,7 @@ func releaseLost(
 func nodeCameBack(tx *WriteTx, node string, now int64) {
 	order := FenceOrder(tx, node)
 	if order != nil {
-		fenceOrders.Delete(tx, order)
+		schema.FenceOrders.Delete(tx, order)
 	}
 	for _, r := range FenceRuns(tx, node) {
 		if r.State == structs.FenceRunning {
@@ -298,23 +299,23 @@ func nodeCameBack(tx *WriteTx, node string, now int64) {
 // deleteFences deletes the runs and the order of a node that is deleted.
 func deleteFences(tx *WriteTx, node string) {
 	for _, r := range FenceRuns(tx, node) {
-		fenceRuns.Delete(tx, r)
+		schema.FenceRuns.Delete(tx, r)
 	}
 	order := FenceOrder(tx, node)
 	if order != nil {
-		fenceOrders.Delete(tx, order)
+		schema.FenceOrders.Delete(tx, order)
 	}
 }
 
 // LostNodes yields the nodes that are down, also those that have not reported their volumes since a restore.
 func LostNodes(tx Reader) iter.Seq[*structs.Node] {
 	return func(yield func(*structs.Node) bool) {
-		for n := range nodesByDown.Scan(tx) {
+		for n := range schema.NodesByDown.Scan(tx) {
 			if !yield(n) {
 				return
 			}
 		}
-		for n := range unaccounted.Scan(tx) {
+		for n := range schema.UnaccountedNodes.Scan(tx) {
 			if n.Lost() && !yield(n) {
 				return
 			}
@@ -355,7 +356,7 @@ func IsFenceWanted(tx Reader, node string) bool {
 // IsWaitedFor reports whether a claim waits for a volume, or an evaluation is blocked on it.
 func IsWaitedFor(tx Reader, v *structs.CSIVolume) bool {
 	return len(classesIn(tx, v, structs.ClaimWaiting)) > 0 ||
-		evalsByBlocked.Has(tx, structs.WakeVolume(v.Namespace, v.ID))
+		schema.EvalsByBlocked.Has(tx, structs.WakeVolume(v.Namespace, v.ID))
 }
 
 // FenceBrake returns the reason for which the servers fence no node by themselves, nil if there is none: more
@@ -395,7 +396,7 @@ func FenceBrake(tx Reader) *structs.FenceBrake {
 
 // IsProvedOff reports whether there is a proof that a node that is down was switched off after its loss.
 func IsProvedOff(tx Reader, n *structs.Node) bool {
-	for r := range fenceRuns.Scan(tx, n.ID) {
+	for r := range schema.FenceRuns.Scan(tx, n.ID) {
 		if r.Epoch == n.Epoch && r.State == structs.FenceProved && r.Scope == structs.FencePower &&
 			r.Begun >= n.StatusUpdatedAt*int64(time.Second) {
 			return true
@@ -406,7 +407,7 @@ func IsProvedOff(tx Reader, n *structs.Node) bool {
 
 // isHandled reports whether an operator has a proof that a node that is down cannot write.
 func isHandled(tx Reader, n *structs.Node) bool {
-	for r := range fenceRuns.Scan(tx, n.ID) {
+	for r := range schema.FenceRuns.Scan(tx, n.ID) {
 		if r.Epoch == n.Epoch && r.State == structs.FenceProved && r.Ordered() {
 			return true
 		}

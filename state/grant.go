@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -22,7 +23,7 @@ func grant(tx *WriteTx, ns, volume string, now int64) {
 // grantPlugin grants the claims that waited for a change of the plugin.
 func grantPlugin(tx *WriteTx, plugin string, now int64) {
 	var keys []volumeKey
-	for c := range waitingByPlugin.Scan(tx, plugin) {
+	for c := range schema.WaitingByPlugin.Scan(tx, plugin) {
 		keys = append(keys, volumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID})
 	}
 	for _, k := range slices.Compact(keys) {

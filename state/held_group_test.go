@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -69,7 +70,7 @@ func heldFixture(t *testing.T, rows []heldRow) (*fixture, *HeldGroups) {
 		if r.other {
 			a.TaskGroup = "h"
 		}
-		write(func(tx *WriteTx) { allocs.Put(tx, a) })
+		write(func(tx *WriteTx) { schema.Allocs.Put(tx, a) })
 	}
 	for at, r := range rows {
 		if r.former {
@@ -77,9 +78,9 @@ func heldFixture(t *testing.T, rows []heldRow) (*fixture, *HeldGroups) {
 		}
 	}
 	for version := range 3 {
-		write(func(tx *WriteTx) { jobVersions.Put(tx, job(version)) })
+		write(func(tx *WriteTx) { schema.JobVersions.Put(tx, job(version)) })
 	}
-	write(func(tx *WriteTx) { jobs.Put(tx, job(2)) })
+	write(func(tx *WriteTx) { schema.Jobs.Put(tx, job(2)) })
 	for _, late := range []bool{false, true} {
 		for at, r := range rows {
 			if !r.former && r.late == late {

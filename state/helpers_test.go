@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -25,7 +26,7 @@ func saved(t testing.TB, s *Store) []byte {
 
 func putNode(id string) func(*WriteTx) error {
 	return func(tx *WriteTx) error {
-		nodes.Put(tx, &structs.Node{ID: id})
+		schema.Nodes.Put(tx, &structs.Node{ID: id})
 		return nil
 	}
 }
@@ -40,44 +41,44 @@ func countRows(s *Store) (sum int) {
 
 func rowsByTable(tx *ReadTx) map[string]int {
 	counted := map[string]int{}
-	count(tx, counted, nodes)
-	count(tx, counted, plugins)
-	count(tx, counted, instances)
-	count(tx, counted, counts)
-	count(tx, counted, volumes)
-	count(tx, counted, claims)
-	count(tx, counted, claimQueues)
-	count(tx, counted, attachments)
-	count(tx, counted, jobVersions)
-	count(tx, counted, jobs)
-	count(tx, counted, allocs)
-	count(tx, counted, evals)
-	count(tx, counted, unblocks)
-	count(tx, counted, jobSubmissions)
-	count(tx, counted, schedulerConfig)
-	count(tx, counted, namespaces)
-	count(tx, counted, nodePools)
-	count(tx, counted, deployments)
-	count(tx, counted, periodicLaunches)
-	count(tx, counted, evalAllocs)
-	count(tx, counted, scalingEvents)
-	count(tx, counted, siTokens)
-	count(tx, counted, clusterMetadata)
-	count(tx, counted, leaseBounds)
-	count(tx, counted, nodeLeases)
-	count(tx, counted, autopilotConfig)
-	count(tx, counted, fenceRuns)
-	count(tx, counted, fenceOrders)
-	count(tx, counted, pluginConfigs)
-	count(tx, counted, rootKeys)
+	count(tx, counted, schema.Nodes)
+	count(tx, counted, schema.Plugins)
+	count(tx, counted, schema.Instances)
+	count(tx, counted, schema.PluginCounts)
+	count(tx, counted, schema.Volumes)
+	count(tx, counted, schema.Claims)
+	count(tx, counted, schema.ClaimQueues)
+	count(tx, counted, schema.Attachments)
+	count(tx, counted, schema.JobVersions)
+	count(tx, counted, schema.Jobs)
+	count(tx, counted, schema.Allocs)
+	count(tx, counted, schema.Evals)
+	count(tx, counted, schema.Unblocks)
+	count(tx, counted, schema.JobSubmissions)
+	count(tx, counted, schema.SchedulerConfig)
+	count(tx, counted, schema.Namespaces)
+	count(tx, counted, schema.NodePools)
+	count(tx, counted, schema.Deployments)
+	count(tx, counted, schema.PeriodicLaunches)
+	count(tx, counted, schema.EvalAllocs)
+	count(tx, counted, schema.ScalingEvents)
+	count(tx, counted, schema.SITokens)
+	count(tx, counted, schema.ClusterMetadata)
+	count(tx, counted, schema.LeaseBounds)
+	count(tx, counted, schema.NodeLeases)
+	count(tx, counted, schema.AutopilotConfig)
+	count(tx, counted, schema.FenceRuns)
+	count(tx, counted, schema.FenceOrders)
+	count(tx, counted, schema.PluginConfigs)
+	count(tx, counted, schema.RootKeys)
 	count(tx, counted, safes)
-	count(tx, counted, secretsMarks)
-	count(tx, counted, variables)
-	count(tx, counted, authorities)
-	count(tx, counted, joinTokens)
-	count(tx, counted, certificates)
-	count(tx, counted, revocations)
-	if len(counted) != len(allTables.Tables) {
+	count(tx, counted, schema.SecretsMarks)
+	count(tx, counted, schema.Variables)
+	count(tx, counted, schema.Authorities)
+	count(tx, counted, schema.JoinTokens)
+	count(tx, counted, schema.Certificates)
+	count(tx, counted, schema.Revocations)
+	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")
 	}
 	return counted

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
 )
@@ -16,17 +17,17 @@ const keptVersions = 6
 
 // Job returns the current version of a job, nil if there is none.
 func Job(tx Reader, ns, id string) *structs.Job {
-	return jobs.Get(tx, ns, id)
+	return schema.Jobs.Get(tx, ns, id)
 }
 
 // EndedJobs yields the jobs of which nothing will run any more, by the time of their submission.
 func EndedJobs(tx Reader) iter.Seq[*structs.Job] {
-	return jobsByEnd.Scan(tx)
+	return schema.JobsByEnd.Scan(tx)
 }
 
 // JobVersion returns the job as it was in a version, nil if the state no longer has the version.
 func JobVersion(tx Reader, ns, id string, version uint64) *structs.Job {
-	return jobVersions.Get(tx, ns, id, mvcc.Ordered(version))
+	return schema.JobVersions.Get(tx, ns, id, mvcc.Ordered(version))
 }
 
 // JobOf returns the version of the job that an allocation runs, nil if the state no longer has it.
@@ -37,7 +38,7 @@ func JobOf(tx Reader, a *structs.Allocation) *structs.Job {
 
 // JobVersions yields the stored versions of a job, oldest first.
 func JobVersions(tx Reader, ns, id string) iter.Seq[*structs.Job] {
-	return jobVersions.Scan(tx, ns, id)
+	return schema.JobVersions.Scan(tx, ns, id)
 }
 
 // JobSummary counts the job's allocations by group and state. Queued is the number that the newest evaluation
@@ -114,7 +115,7 @@ func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
 func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	if p.Job == nil ||
 		p.Job.ID == "" ||
-		!wholeGroups(p.Job) {
+		!schema.WholeGroups(p.Job) {
 		return structs.Invalidf("a job needs an ID, and its groups and tasks must not be empty")
 	}
 
@@ -232,8 +233,8 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	sharing.Job(j)
 	v := *j // rows never change, so the two share all parts
 	followSchedule(tx, j, old, now)
-	jobs.Put(tx, j)
-	jobVersions.Put(tx, &v)
+	schema.Jobs.Put(tx, j)
+	schema.JobVersions.Put(tx, &v)
 	if old != nil && j.Priority < old.Priority && SchedulerConfig(tx).PreemptionConfig.Any() {
 		unblockPreemption(tx) // other jobs may displace its allocations now
 	}
@@ -261,7 +262,7 @@ func pruneVersions(tx *WriteTx, ns, id string) {
 	versions := slices.Collect(JobVersions(tx, ns, id))
 	for n, v := range versions {
 		if len(versions)-n > kept && !used[v.Version] {
-			jobVersions.Delete(tx, v)
+			schema.JobVersions.Delete(tx, v)
 			dropSubmission(tx, v)
 			dropDeployments(tx, v)
 		}
@@ -317,7 +318,7 @@ func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
 func deleteJob(tx *WriteTx, j *structs.Job) {
 	dropSchedule(tx, j)
 	dropScalingEvents(tx, j)
-	jobs.Delete(tx, j)
+	schema.Jobs.Delete(tx, j)
 	pruneVersions(tx, j.Namespace, j.ID)
 }
 
@@ -331,7 +332,7 @@ func refreshJobStatus(tx *WriteTx, ns, id string) {
 	if status != j.Status {
 		j = j.Copy()
 		j.Status = status
-		jobs.Put(tx, j)
+		schema.Jobs.Put(tx, j)
 	}
 }
 
@@ -340,19 +341,19 @@ func refreshJobStatus(tx *WriteTx, ns, id string) {
 // without allocations and evaluations keeps its status.
 func jobStatus(tx Reader, j *structs.Job) string {
 	switch {
-	case allocsByJob.Has(tx, j.Namespace, j.ID, liveRow):
+	case schema.AllocsByJob.Has(tx, j.Namespace, j.ID, schema.LiveRow):
 		return structs.JobRunning
-	case evalsByJob.Has(tx, j.Namespace, j.ID, openEval):
+	case schema.EvalsByJob.Has(tx, j.Namespace, j.ID, schema.OpenEval):
 		return structs.JobPending
 	case j.Stop:
 		return structs.JobDead
 	case j.StartsOthers() && j.ParentID == "":
 		return structs.JobRunning
 	case j.Type == structs.JobSystem &&
-		evalsByJob.Has(tx, j.Namespace, j.ID):
+		schema.EvalsByJob.Has(tx, j.Namespace, j.ID):
 		return structs.JobRunning
-	case evalsByJob.Has(tx, j.Namespace, j.ID),
-		allocsByJob.Has(tx, j.Namespace, j.ID):
+	case schema.EvalsByJob.Has(tx, j.Namespace, j.ID),
+		schema.AllocsByJob.Has(tx, j.Namespace, j.ID):
 		return structs.JobDead
 	}
 	return cmp.Or(j.Status, structs.JobPending)

@@ -4,27 +4,28 @@ import (
 	"iter"
 
 	"berth/internal/codec"
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // PeriodicLaunch returns the last launch of a periodic job, nil if the job has no schedule.
 func PeriodicLaunch(tx Reader, ns, id string) *structs.PeriodicLaunch {
-	return periodicLaunches.Get(tx, ns, id)
+	return schema.PeriodicLaunches.Get(tx, ns, id)
 }
 
 // PeriodicJobs yields the jobs whose schedules are on.
 func PeriodicJobs(tx Reader) iter.Seq[*structs.Job] {
-	return periodicJobs.Scan(tx)
+	return schema.PeriodicJobs.Scan(tx)
 }
 
 // ChildJobs yields the children of a job.
 func ChildJobs(tx Reader, ns, parent string) iter.Seq[*structs.Job] {
-	return jobsByParent.Scan(tx, ns, parent)
+	return schema.JobsByParent.Scan(tx, ns, parent)
 }
 
 // DispatchedJob returns the child that a dispatch with a token has started, nil if there is none.
 func DispatchedJob(tx Reader, ns, parent, token string) *structs.Job {
-	return jobsByToken.First(tx, ns, parent, token)
+	return schema.JobsByToken.First(tx, ns, parent, token)
 }
 
 // HasLiveChild reports whether a child of the job has not ended.
@@ -60,7 +61,7 @@ func childrenOf(tx Reader, j *structs.Job) *structs.JobChildrenSummary {
 func JobDispatch(tx *WriteTx, p *structs.JobDispatchRequest) error {
 	parent := Job(tx, p.RequestNamespace(), p.JobID)
 	switch {
-	case p.Child == nil || p.Child.ID == "" || !wholeGroups(p.Child):
+	case p.Child == nil || p.Child.ID == "" || !schema.WholeGroups(p.Child):
 		return structs.Invalidf("a dispatch needs its child")
 	case parent == nil:
 		return structs.NotFoundf("no job %q in namespace %q", p.JobID, p.RequestNamespace())
@@ -79,7 +80,7 @@ func JobPeriodicLaunch(tx *WriteTx, p *structs.PeriodicLaunchRequest) error {
 	ns := p.RequestNamespace()
 	parent := Job(tx, ns, p.ParentID)
 	last := PeriodicLaunch(tx, ns, p.ParentID)
-	if p.Child != nil && !wholeGroups(p.Child) {
+	if p.Child != nil && !schema.WholeGroups(p.Child) {
 		return structs.Invalidf("a launch needs its whole child")
 	}
 
@@ -94,7 +95,7 @@ func JobPeriodicLaunch(tx *WriteTx, p *structs.PeriodicLaunchRequest) error {
 
 	row := *last
 	row.Launch = p.Launch
-	periodicLaunches.Put(tx, &row)
+	schema.PeriodicLaunches.Put(tx, &row)
 	if p.Child == nil || Job(tx, ns, p.Child.ID) != nil {
 		return nil // it is skipped, or a launch in the same second has made its child
 	}
@@ -130,7 +131,7 @@ func followSchedule(tx *WriteTx, j, old *structs.Job, now int64) {
 	case !j.IsPeriodic():
 		dropSchedule(tx, j)
 	case row == nil, old == nil, !sameSchedule(j.Periodic, old.Periodic):
-		periodicLaunches.Put(tx, &structs.PeriodicLaunch{
+		schema.PeriodicLaunches.Put(tx, &structs.PeriodicLaunch{
 			Namespace: j.Namespace,
 			ID:        j.ID,
 			Launch:    now,
@@ -145,7 +146,7 @@ func sameSchedule(a, b *structs.PeriodicConfig) bool {
 func dropSchedule(tx *WriteTx, j *structs.Job) {
 	row := PeriodicLaunch(tx, j.Namespace, j.ID)
 	if row != nil {
-		periodicLaunches.Delete(tx, row)
+		schema.PeriodicLaunches.Delete(tx, row)
 	}
 }
 
@@ -194,7 +195,7 @@ func NoJobVersion(ns, id string, version uint64) error {
 
 // checkSchedules checks that exactly the jobs with a schedule have a last launch.
 func checkSchedules(c *report) {
-	for l := range periodicLaunches.Scan(c) {
+	for l := range schema.PeriodicLaunches.Scan(c) {
 		j := Job(c, l.Namespace, l.ID)
 		c.Want(j != nil && j.IsPeriodic(), "launch of job %s/%s: the job has no schedule", l.Namespace, l.ID)
 	}

@@ -4,12 +4,13 @@ import (
 	"maps"
 
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // JobSubmission returns the source of a version of a job, nil if none is stored.
 func JobSubmission(tx Reader, ns, id string, version uint64) *structs.JobSubmission {
-	return jobSubmissions.Get(tx, ns, id, mvcc.Ordered(version))
+	return schema.JobSubmissions.Get(tx, ns, id, mvcc.Ordered(version))
 }
 
 // putSubmission stores the source that a request has for the newest version of a job. A later source of an
@@ -25,7 +26,7 @@ func putSubmission(tx *WriteTx, s *structs.JobSubmission, j *structs.Job) {
 	row.JobModifyIndex = j.JobModifyIndex
 	old := JobSubmission(tx, j.Namespace, j.ID, j.Version)
 	if old == nil || !sameSource(old, s) {
-		jobSubmissions.Put(tx, &row)
+		schema.JobSubmissions.Put(tx, &row)
 	}
 }
 
@@ -40,6 +41,6 @@ func sameSource(a, b *structs.JobSubmission) bool {
 func dropSubmission(tx *WriteTx, version *structs.Job) {
 	s := JobSubmission(tx, version.Namespace, version.ID, version.Version)
 	if s != nil {
-		jobSubmissions.Delete(tx, s)
+		schema.JobSubmissions.Delete(tx, s)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -20,7 +21,7 @@ func (w *fixture) source(salt int, text string) {
 
 // sources lists the stored sources as "namespace version text".
 func (w *fixture) sources() (all []string) {
-	for s := range jobSubmissions.Scan(w.s.Read()) {
+	for s := range schema.JobSubmissions.Scan(w.s.Read()) {
 		all = append(all, fmt.Sprint(s.Namespace, " ", s.Version, " ", s.Source))
 	}
 	return all

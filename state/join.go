@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -21,14 +22,14 @@ const (
 )
 
 // JoinTokens yields the join tokens, also those that have expired.
-func JoinTokens(tx Reader) iter.Seq[*structs.JoinToken] { return joinTokens.Scan(tx) }
+func JoinTokens(tx Reader) iter.Seq[*structs.JoinToken] { return schema.JoinTokens.Scan(tx) }
 
 // JoinTokenPut stores a new join token, and deletes those that have expired.
 func JoinTokenPut(tx *WriteTx, p *structs.JoinTokenRequest) error {
 	known := 0
-	for _, t := range slices.Collect(joinTokens.Scan(tx)) {
+	for _, t := range slices.Collect(schema.JoinTokens.Scan(tx)) {
 		if t.ExpireTime <= p.Now {
-			joinTokens.Delete(tx, t)
+			schema.JoinTokens.Delete(tx, t)
 			continue
 		}
 		known++
@@ -40,15 +41,15 @@ func JoinTokenPut(tx *WriteTx, p *structs.JoinTokenRequest) error {
 		return structs.Invalidf("Role is %q; expected %s or %s", p.Role, structs.JoinNode, structs.JoinServer)
 	case p.Uses < 1 || p.Uses > maxTokenUses:
 		return structs.Invalidf("Uses is %d; expected 1 to %d", p.Uses, maxTokenUses)
-	case p.Authority != "" && authorities.Get(tx, p.Authority) == nil:
+	case p.Authority != "" && schema.Authorities.Get(tx, p.Authority) == nil:
 		return structs.Conflictf("the authority %s of the join token was removed meanwhile; make another token",
 			structs.Cut(p.Authority, structs.MaxQuoted))
-	case joinTokens.Get(tx, p.ID) != nil:
+	case schema.JoinTokens.Get(tx, p.ID) != nil:
 		return structs.Conflictf("there is a join token %s already", p.ID)
 	case known >= maxJoinTokens:
 		return structs.Preconditionf("there are %d join tokens; delete some of them before you make others", known)
 	}
-	joinTokens.Put(tx, &structs.JoinToken{
+	schema.JoinTokens.Put(tx, &structs.JoinToken{
 		ID:         p.ID,
 		Hash:       p.Hash,
 		Role:       p.Role,
@@ -64,17 +65,17 @@ func JoinTokenPut(tx *WriteTx, p *structs.JoinTokenRequest) error {
 
 // JoinTokenDelete deletes a join token. The error is not-found.
 func JoinTokenDelete(tx *WriteTx, p *structs.JoinTokenDeleteRequest) error {
-	t := joinTokens.Get(tx, p.ID)
+	t := schema.JoinTokens.Get(tx, p.ID)
 	if t == nil {
 		return structs.NotFoundf("there is no join token %q: it was used, has expired or never existed", p.ID)
 	}
-	joinTokens.Delete(tx, t)
+	schema.JoinTokens.Delete(tx, t)
 	return nil
 }
 
 // MachineCertificate returns the record of the last certificate of a machine, nil if there is none.
 func MachineCertificate(tx Reader, role, id string) *structs.MachineCertificate {
-	return certificates.Get(tx, role, id)
+	return schema.Certificates.Get(tx, role, id)
 }
 
 // MachineCertificateSet records the certificate of a machine that joins with a token or renews. The
@@ -92,14 +93,14 @@ func MachineCertificateSet(tx *WriteTx, p *structs.MachineCertificateRequest) er
 		return err
 	}
 	if p.TokenID == "" {
-		known := certificates.Get(tx, p.Role, p.ID)
+		known := schema.Certificates.Get(tx, p.Role, p.ID)
 		row.NodeName = known.NodeName
 		row.NodePool = known.NodePool
 	} else {
 		useToken(tx, p, row)
 		admitNewKey(tx, row)
 	}
-	certificates.Put(tx, row)
+	schema.Certificates.Put(tx, row)
 	forgetCertificates(tx, p.Now)
 	return nil
 }
@@ -107,7 +108,7 @@ func MachineCertificateSet(tx *WriteTx, p *structs.MachineCertificateRequest) er
 // CheckCertificate returns an error unless the token of a request, or the record of the machine for a
 // renewal, allows it a certificate. The leader also checks it before it signs and writes an entry.
 func CheckCertificate(tx Reader, p *structs.MachineCertificateRequest) error {
-	known := certificates.Get(tx, p.Role, p.ID)
+	known := schema.Certificates.Get(tx, p.Role, p.ID)
 	if p.TokenID == "" {
 		return renewable(tx, known, p)
 	}
@@ -140,7 +141,7 @@ func renewable(tx Reader, known *structs.MachineCertificate, p *structs.MachineC
 // checkToken returns an error if the token of a request does not allow it. A machine whose certificate is
 // revoked joins again with another key, and at once.
 func checkToken(tx Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate) error {
-	t := joinTokens.Get(tx, p.TokenID)
+	t := schema.JoinTokens.Get(tx, p.TokenID)
 	sameKey := known != nil && bytes.Equal(known.KeyHash, p.KeyHash)
 	revoked := known != nil && revokedRecord(tx, known) != nil
 	switch {
@@ -174,13 +175,13 @@ func lapsed(known *structs.MachineCertificate, now int64) bool {
 // checkOwner returns an error if a token without a name would give its holder the ID of a registered node
 // that no valid record binds to a key. The holder would read the allocations of that node.
 func checkOwner(tx Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate) error {
-	node := nodes.Get(tx, p.ID)
+	node := schema.Nodes.Get(tx, p.ID)
 	bound := known != nil && (bytes.Equal(known.KeyHash, p.KeyHash) ||
 		!lapsed(known, p.Now) && revokedRecord(tx, known) == nil)
 	if p.Role != structs.JoinNode || node == nil || bound {
 		return nil
 	}
-	if joinTokens.Get(tx, p.TokenID).NodeName == node.Name {
+	if schema.JoinTokens.Get(tx, p.TokenID).NodeName == node.Name {
 		return nil
 	}
 	return structs.Deniedf("node %s is registered with the name %q, and the join token is not for that name: "+
@@ -190,41 +191,41 @@ func checkOwner(tx Reader, p *structs.MachineCertificateRequest, known *structs.
 
 // useToken uses a token once for a machine, whose limits row gets.
 func useToken(tx *WriteTx, p *structs.MachineCertificateRequest, row *structs.MachineCertificate) {
-	t := joinTokens.Get(tx, p.TokenID)
+	t := schema.JoinTokens.Get(tx, p.TokenID)
 	row.NodeName = t.NodeName
 	row.NodePool = t.NodePool
 	if t.Uses == 1 {
-		joinTokens.Delete(tx, t)
+		schema.JoinTokens.Delete(tx, t)
 		return
 	}
 	used := *t
 	used.Uses--
-	joinTokens.Put(tx, &used)
+	schema.JoinTokens.Put(tx, &used)
 }
 
 // forgetCertificates deletes some records that no renewal needs any more.
 func forgetCertificates(tx *WriteTx, now int64) {
 	var old []*structs.MachineCertificate
-	for c := range certificatesByEnd.Scan(tx) {
+	for c := range schema.CertificatesByEnd.Scan(tx) {
 		if len(old) == forgottenAtOnce || c.NotAfter+int64(RenewWithin) >= now {
 			break
 		}
 		old = append(old, c)
 	}
 	for _, c := range old {
-		certificates.Delete(tx, c)
+		schema.Certificates.Delete(tx, c)
 	}
 }
 
 // checkJoins checks the authorities, the join tokens and the certificates of machines.
 func checkJoins(c *report) {
 	checkAuthorities(c)
-	for t := range joinTokens.Scan(c) {
+	for t := range schema.JoinTokens.Scan(c) {
 		c.Want(t.Uses >= 1 && len(t.Hash) > 0, "join token %s: %d uses, a hash of %d bytes",
 			t.ID, t.Uses, len(t.Hash))
 	}
 	checkRevocations(c)
-	for m := range certificates.Scan(c) {
+	for m := range schema.Certificates.Scan(c) {
 		c.Want(len(m.KeyHash) > 0, "the certificate of the %s %s: it has no key", m.Role, m.ID)
 	}
 }

@@ -4,13 +4,14 @@ import (
 	"iter"
 	"time"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // LeaseBound returns the longest lease, with its grace, that a leader may have granted. It is 0 if none has
 // granted a lease.
 func LeaseBound(tx Reader) time.Duration {
-	row := leaseBounds.Get(tx, onlyLeaseBound)
+	row := schema.LeaseBounds.Get(tx, schema.OnlyLeaseBound)
 	if row == nil {
 		return 0
 	}
@@ -22,20 +23,20 @@ func LeaseBoundSet(tx *WriteTx, p *structs.LeaseBoundRequest) error {
 	if p.Longest <= 0 {
 		return structs.Invalidf("Longest is %s; expected the longest lease with its grace", p.Longest)
 	}
-	leaseBounds.Put(tx, &structs.LeaseBound{Longest: p.Longest})
+	schema.LeaseBounds.Put(tx, &structs.LeaseBound{Longest: p.Longest})
 	return nil
 }
 
 // NodeLeases yields the longer leases that operators have ordered.
-func NodeLeases(tx Reader) iter.Seq[*structs.NodeLease] { return nodeLeases.Scan(tx) }
+func NodeLeases(tx Reader) iter.Seq[*structs.NodeLease] { return schema.NodeLeases.Scan(tx) }
 
 // NodeLeaseSet stores the longer lease of a node, or deletes it. It never shortens one: the leader that
 // granted it may still count it.
 func NodeLeaseSet(tx *WriteTx, p *structs.NodeLeaseRequest) error {
-	old := nodeLeases.Get(tx, p.NodeID)
+	old := schema.NodeLeases.Get(tx, p.NodeID)
 	if p.Length <= 0 {
 		if old != nil {
-			nodeLeases.Delete(tx, old)
+			schema.NodeLeases.Delete(tx, old)
 		}
 		return nil
 	}
@@ -48,7 +49,7 @@ func NodeLeaseSet(tx *WriteTx, p *structs.NodeLeaseRequest) error {
 		return structs.Preconditionf("node %q is down: its lease has ended already", p.NodeID)
 	}
 	if old == nil || old.Length < p.Length {
-		nodeLeases.Put(tx, &structs.NodeLease{NodeID: n.ID, Length: p.Length})
+		schema.NodeLeases.Put(tx, &structs.NodeLease{NodeID: n.ID, Length: p.Length})
 	}
 	return nil
 }
@@ -56,6 +57,6 @@ func NodeLeaseSet(tx *WriteTx, p *structs.NodeLeaseRequest) error {
 // checkNodeLeases checks that every longer lease has its node.
 func checkNodeLeases(c *report) {
 	for l := range NodeLeases(c) {
-		c.Want(nodes.Get(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
+		c.Want(schema.Nodes.Get(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
 	}
 }

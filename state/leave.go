@@ -3,6 +3,7 @@ package state
 import (
 	"time"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -30,7 +31,7 @@ func NodeLeave(tx *WriteTx, p *structs.NodeLeaveRequest) error {
 		return nil
 	}
 
-	nodes.Put(tx, n)
+	schema.Nodes.Put(tx, n)
 	if n.Ready() && !old.Ready() {
 		evaluateNode(tx, n.ID, true, p.Now)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/internal/ordered"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -19,15 +20,15 @@ func JobsFrom(
 	ns, prefix string,
 	at Page,
 ) iter.Seq[*structs.Job] {
-	rows := jobs.Range(tx, namespaceScope(ns, prefix), at)
-	return filter(rows, func(j *structs.Job) bool {
+	rows := schema.Jobs.Range(tx, schema.NamespaceScope(ns, prefix), at)
+	return schema.Filter(rows, func(j *structs.Job) bool {
 		return strings.HasPrefix(j.ID, prefix)
 	})
 }
 
 // NodesFrom yields the nodes whose ID begins with prefix, from an ID on.
 func NodesFrom(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.Node] {
-	return nodes.Range(tx, mvcc.KeyPrefix(prefix), at)
+	return schema.Nodes.Range(tx, mvcc.KeyPrefix(prefix), at)
 }
 
 // AllocsFrom yields the allocations of a namespace whose ID begins with prefix, from an ID on.
@@ -36,9 +37,9 @@ func AllocsFrom(
 	ns, prefix string,
 	at Page,
 ) iter.Seq[*structs.Allocation] {
-	rows := allocs.Range(tx, mvcc.KeyPrefix(prefix), at)
-	return filter(rows, func(a *structs.Allocation) bool {
-		return inNamespace(a.Namespace, ns)
+	rows := schema.Allocs.Range(tx, mvcc.KeyPrefix(prefix), at)
+	return schema.Filter(rows, func(a *structs.Allocation) bool {
+		return schema.InNamespace(a.Namespace, ns)
 	})
 }
 
@@ -58,24 +59,24 @@ func AllocsByJobFrom(
 // placement more than such reads are worth.
 func AllocsByEvalFrom(tx *ReadTx, eval string, at Page) iter.Seq[*structs.Allocation] {
 	rows := mergeByID(at, func() (lists []func() *structs.Allocation) {
-		for row := range evalAllocs.Scan(tx, eval) {
+		for row := range schema.EvalAllocs.Scan(tx, eval) {
 			lists = append(lists, allocLists(tx, row.Namespace, row.JobID, at)...)
 		}
 		return lists
 	})
-	return filter(rows, func(a *structs.Allocation) bool {
+	return schema.Filter(rows, func(a *structs.Allocation) bool {
 		return a.EvalID == eval
 	})
 }
 
 // allocLists returns the live allocations of a job and the others, each from an ID on.
 func allocLists(tx *ReadTx, ns, job string, at Page) (lists []func() *structs.Allocation) {
-	for _, state := range []string{liveRow, doneRow} {
+	for _, state := range []string{schema.LiveRow, schema.DoneRow} {
 		own := at
 		if len(at.From) > 0 {
 			own.From = append([]string{ns, job, state}, at.From...)
 		}
-		lists = append(lists, allocsByJob.RangeFunc(tx, mvcc.KeyOf(ns, job, state), own))
+		lists = append(lists, schema.AllocsByJob.RangeFunc(tx, mvcc.KeyOf(ns, job, state), own))
 	}
 	return lists
 }
@@ -92,9 +93,9 @@ func DeploymentsFrom(
 	ns, prefix string,
 	at Page,
 ) iter.Seq[*structs.Deployment] {
-	rows := deployments.Range(tx, mvcc.KeyPrefix(prefix), at)
-	return filter(rows, func(d *structs.Deployment) bool {
-		return inNamespace(d.Namespace, ns)
+	rows := schema.Deployments.Range(tx, mvcc.KeyPrefix(prefix), at)
+	return schema.Filter(rows, func(d *structs.Deployment) bool {
+		return schema.InNamespace(d.Namespace, ns)
 	})
 }
 
@@ -104,8 +105,8 @@ func EvalsFrom(
 	ns, prefix string,
 	at Page,
 ) iter.Seq[*structs.Evaluation] {
-	rows := evals.Range(tx, mvcc.KeyPrefix(prefix), at)
-	return filter(rows, func(e *structs.Evaluation) bool {
-		return inNamespace(e.Namespace, ns)
+	rows := schema.Evals.Range(tx, mvcc.KeyPrefix(prefix), at)
+	return schema.Filter(rows, func(e *structs.Evaluation) bool {
+		return schema.InNamespace(e.Namespace, ns)
 	})
 }

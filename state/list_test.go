@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -20,11 +21,11 @@ func TestPages_EqualTheList(t *testing.T) {
 		_ = s.Write(1, func(tx *WriteTx) error {
 			for range rapid.IntRange(0, 12).Draw(rt, "jobs") {
 				j := &structs.Job{Namespace: name.Draw(rt, "namespace"), ID: name.Draw(rt, "job")}
-				jobVersions.Put(tx, j.Copy())
+				schema.JobVersions.Put(tx, j.Copy())
 				if rapid.Bool().Draw(rt, "is there") {
-					jobs.Put(tx, j)
+					schema.Jobs.Put(tx, j)
 				}
-				allocs.Put(tx, &structs.Allocation{
+				schema.Allocs.Put(tx, &structs.Allocation{
 					ID:        name.Draw(rt, "alloc"),
 					Namespace: j.Namespace,
 					JobID:     j.ID,
@@ -51,7 +52,7 @@ func TestPages_EqualTheList(t *testing.T) {
 		byID := func(a *structs.Allocation) []string { return []string{a.ID} }
 		wantPage(rt, tx, AllocsFrom(tx, ns, prefix, at), AllocsByPrefix(tx, ns, prefix), at, byID)
 		wantPage(rt, tx, AllocsByJobFrom(tx, "a", first[1], at), AllocsByJob(tx, "a", first[1]), at, byID)
-		ofEval := filter(allocs.Scan(tx), func(a *structs.Allocation) bool { return a.EvalID == first[1] })
+		ofEval := schema.Filter(schema.Allocs.Scan(tx), func(a *structs.Allocation) bool { return a.EvalID == first[1] })
 		wantPage(rt, tx, AllocsByEvalFrom(tx, first[1], at), ofEval, at, byID)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/internal/codec"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -17,7 +18,7 @@ var alwaysThere = structs.Indexes{CreateIndex: 1, ModifyIndex: 1}
 
 // Namespace returns a namespace, nil if it does not exist. One without a row has only a name.
 func Namespace(tx Reader, name string) *structs.Namespace {
-	n := namespaces.Get(tx, name)
+	n := schema.Namespaces.Get(tx, name)
 	switch {
 	case n != nil:
 		return n
@@ -34,7 +35,7 @@ func Namespace(tx Reader, name string) *structs.Namespace {
 }
 
 func namespaceUsed(tx Reader, name string) bool {
-	if volumes.Has(tx, name) || variables.Has(tx, name) {
+	if schema.Volumes.Has(tx, name) || schema.Variables.Has(tx, name) {
 		return true
 	}
 	for range liveJobs(tx, name) {
@@ -45,7 +46,7 @@ func namespaceUsed(tx Reader, name string) bool {
 
 // liveJobs yields the jobs of a namespace that are not dead.
 func liveJobs(tx Reader, ns string) iter.Seq[*structs.Job] {
-	return filter(jobs.Scan(tx, ns), isLive)
+	return schema.Filter(schema.Jobs.Scan(tx, ns), isLive)
 }
 
 // isLive reports whether a job is not dead.
@@ -64,20 +65,20 @@ func Namespaces(tx Reader) []*structs.Namespace {
 	}
 
 	add(structs.DefaultNamespace)
-	for n := range namespaces.Scan(tx) {
+	for n := range schema.Namespaces.Scan(tx) {
 		add(n.Name)
 	}
 
 	// First lets a blocking query watch all rows.
-	for v := volumes.First(tx); v != nil; v = volumes.After(tx, v.Namespace) {
+	for v := schema.Volumes.First(tx); v != nil; v = schema.Volumes.After(tx, v.Namespace) {
 		add(v.Namespace)
 	}
 
-	for v := variables.First(tx); v != nil; v = variables.After(tx, v.Namespace) {
+	for v := schema.Variables.First(tx); v != nil; v = schema.Variables.After(tx, v.Namespace) {
 		add(v.Namespace)
 	}
 
-	for j := jobs.First(tx); j != nil; j = jobs.After(tx, j.Namespace) {
+	for j := schema.Jobs.First(tx); j != nil; j = schema.Jobs.After(tx, j.Namespace) {
 		add(j.Namespace)
 	}
 
@@ -133,12 +134,12 @@ func NamespaceApply(tx *WriteTx, p *structs.NamespaceApplyRequest) error {
 		return structs.Invalidf("a namespace needs a name")
 	}
 	n := p.Definition.Copy()
-	old := namespaces.Get(tx, n.Name)
+	old := schema.Namespaces.Get(tx, n.Name)
 	if old != nil {
 		n.Indexes = old.Indexes
 	}
 	if old == nil || !codec.SameBytes(old, n) {
-		namespaces.Put(tx, n)
+		schema.Namespaces.Put(tx, n)
 	}
 	return nil
 }
@@ -160,19 +161,19 @@ func NamespaceDelete(tx *WriteTx, p *structs.NamespaceDeleteRequest) error {
 			p.Name, jobs, job.ID)
 	}
 
-	volumes, volume := countAll(volumes.Scan(tx, p.Name))
+	volumes, volume := countAll(schema.Volumes.Scan(tx, p.Name))
 	if volumes > 0 {
 		return structs.Preconditionf("namespace %q has %d volumes, such as %q; delete or deregister them first",
 			p.Name, volumes, volume.ID)
 	}
 
-	stored, variable := countAll(variables.Scan(tx, p.Name))
+	stored, variable := countAll(schema.Variables.Scan(tx, p.Name))
 	if stored > 0 {
 		return structs.Preconditionf("namespace %q has %d variables, such as %q; purge them first",
 			p.Name, stored, variable.Path)
 	}
 
-	namespaces.Delete(tx, namespaces.Get(tx, p.Name))
+	schema.Namespaces.Delete(tx, schema.Namespaces.Get(tx, p.Name))
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -107,7 +108,7 @@ func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 	}
 	do(w, func(tx *WriteTx, names *[]string) error {
 		for _, name := range *names {
-			namespaces.Delete(tx, namespaces.Get(tx, name))
+			schema.Namespaces.Delete(tx, schema.Namespaces.Get(tx, name))
 		}
 		return nil
 	}, &[]string{"jobs", "volumes"})

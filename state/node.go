@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/internal/codec"
+	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
 )
@@ -20,22 +21,22 @@ const keptEvents = 10
 
 // Node returns the node, nil if there is none.
 func Node(tx Reader, id string) *structs.Node {
-	return nodes.Get(tx, id)
+	return schema.Nodes.Get(tx, id)
 }
 
 // Nodes yields every node by ID.
 func Nodes(tx Reader) iter.Seq[*structs.Node] {
-	return nodes.Scan(tx)
+	return schema.Nodes.Scan(tx)
 }
 
 // NodeFrom returns the first node by ID, from one on, nil if there is none.
 func NodeFrom(tx Reader, from string) *structs.Node {
-	return nodes.Seek(tx, from).Next()
+	return schema.Nodes.Seek(tx, from).Next()
 }
 
 // DownNodes yields the nodes that are down and accounted for, by the time at which they went down.
 func DownNodes(tx Reader) iter.Seq[*structs.Node] {
-	return nodesByDown.Scan(tx)
+	return schema.NodesByDown.Scan(tx)
 }
 
 // NodeDetail returns a node with its plugin instances and its class.
@@ -158,7 +159,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	changed := old == nil || !structs.NodeEqual(old, n, 0)
 	if changed {
 		sharing.NodeReport(n)
-		nodes.Put(tx, n)
+		schema.Nodes.Put(tx, n)
 	}
 	err := updateInstances(tx, old, n, report)
 	if err != nil {
@@ -301,7 +302,7 @@ func LeftOnNode(tx Reader, id string) string {
 			return "allocation " + a.ID + ", which has not ended"
 		}
 	}
-	c := claimsByNode.First(tx, id)
+	c := schema.ClaimsByNode.First(tx, id)
 	if c != nil {
 		return "a claim of volume " + c.VolumeID + " for allocation " + c.AllocID + ", which is not released"
 	}
@@ -312,10 +313,10 @@ func deleteNode(tx *WriteTx, n *structs.Node, now int64) {
 	for i := range InstancesByNode(tx, n.ID) {
 		removeInstance(tx, i, now)
 	}
-	nodes.Delete(tx, n)
-	lease := nodeLeases.Get(tx, n.ID)
+	schema.Nodes.Delete(tx, n)
+	lease := schema.NodeLeases.Get(tx, n.ID)
 	if lease != nil {
-		nodeLeases.Delete(tx, lease)
+		schema.NodeLeases.Delete(tx, lease)
 	}
 	deleteFences(tx, n.ID)
 	deleteUnblock(tx, structs.WakeNode(n.ID))
@@ -339,7 +340,7 @@ func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 		if n != nil && n.Unaccounted && p.Accounted {
 			n = shallowCopy(n)
 			n.Unaccounted = false
-			nodes.Put(tx, n)
+			schema.Nodes.Put(tx, n)
 		}
 		if n != nil && n.Status != p.Status {
 			setNodeStatus(tx, shallowCopy(n), p)
@@ -361,7 +362,7 @@ func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	n.Status = p.Status
 	n.StatusUpdatedAt = p.Now / int64(time.Second)
 	addEvents(tx, n, p.Event)
-	nodes.Put(tx, n)
+	schema.Nodes.Put(tx, n)
 	switch p.Status {
 	case structs.NodeDown:
 		downInstances(tx, n.ID, p.Now)
@@ -380,7 +381,7 @@ func markStoppingLost(tx *WriteTx, node string, now int64) {
 		if old.ServerTerminal() && !old.ClientTerminal() {
 			a := old.Copy()
 			a.ClientStatus = structs.AllocLost
-			a.ClientDescription = NodeIsDown
+			a.ClientDescription = schema.NodeIsDown
 			a.ModifyTime = now
 			putAlloc(tx, old, a)
 		}
@@ -411,7 +412,7 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	}
 	text := "Node marked as " + p.Eligibility + " for scheduling"
 	addEvents(tx, n, serverEvent("Cluster", text, p.Now))
-	nodes.Put(tx, n)
+	schema.Nodes.Put(tx, n)
 	if n.Ready() {
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
@@ -427,7 +428,7 @@ func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 		}
 		n = shallowCopy(n)
 		addEvents(tx, n, p.Events[id]...)
-		nodes.Put(tx, n)
+		schema.Nodes.Put(tx, n)
 	}
 	return nil
 }
@@ -435,7 +436,7 @@ func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 // evaluateNode puts an evaluation for every job that a change of the node concerns. With capacityFreed it
 // also unblocks the evaluations that wait for capacity.
 func evaluateNode(tx *WriteTx, node string, capacityFreed bool, now int64) {
-	if capacityFreed && jobsPerNode.Has(tx) {
+	if capacityFreed && schema.JobsPerNode.Has(tx) {
 		unblock(tx, structs.WakeNodes)
 	}
 	for _, e := range NodeEvals(tx, node, capacityFreed, now) {
@@ -470,7 +471,7 @@ func NodeEvals(tx Reader, node string, capacityFreed bool, now int64) []*structs
 	for a := range LiveAllocsByNode(tx, node) {
 		evaluate(cmp.Or(Job(tx, a.Namespace, a.JobID), JobOf(tx, a)))
 	}
-	for j := range jobsPerNode.Scan(tx) {
+	for j := range schema.JobsPerNode.Scan(tx) {
 		if capacityFreed && !j.Stop {
 			evaluate(j)
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/internal/intern"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -20,7 +21,7 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 	if !slices.Equal(halves, old.CSIInstances()) {
 		n = shallowCopy(old)
 		n.SetCSIInstances(halves)
-		nodes.Put(tx, n)
+		schema.Nodes.Put(tx, n)
 	}
 
 	err = updateInstances(tx, old, n, p)

@@ -3,6 +3,7 @@ package state
 import (
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -20,7 +21,7 @@ func TestDownWithNode_DoesNotDependOnTheDescription(t *testing.T) {
 	w.node("n1", anInstance("p", structs.CSIKindNode, true))
 	unhealthy := func() *structs.CSIPluginInstance {
 		i := anInstance("p", structs.CSIKindNode, false)
-		i.HealthDescription, i.DownWithNode = NodeIsDown, true // the servers decide both
+		i.HealthDescription, i.DownWithNode = schema.NodeIsDown, true // the servers decide both
 		return i
 	}
 	w.update("n1", unhealthy())

@@ -1,6 +1,9 @@
 package state
 
-import "berth/structs"
+import (
+	"berth/state/schema"
+	"berth/structs"
+)
 
 // epochAfter returns the epoch of a node that has a status from now on: see structs.Node.
 func epochAfter(tx *WriteTx, old *structs.Node, status string) uint64 {
@@ -24,6 +27,6 @@ func mustComeClean(tx Reader, n *structs.Node) bool {
 func endReturn(tx *WriteTx, n *structs.Node, now int64) {
 	n.Returning = false
 	addEvents(tx, n, serverEvent("Cluster", "Node has released all that is no longer its own", now))
-	nodes.Put(tx, n)
+	schema.Nodes.Put(tx, n)
 	evaluateNode(tx, n.ID, true, now)
 }

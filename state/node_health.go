@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -159,6 +160,6 @@ func recordChanges(tx *WriteTx, nodeID string, before nodeHealth, now int64) {
 	if len(events) > 0 {
 		n = shallowCopy(n)
 		addEvents(tx, n, events...)
-		nodes.Put(tx, n)
+		schema.Nodes.Put(tx, n)
 	}
 }

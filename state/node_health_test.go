@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -42,7 +43,7 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 			AllocID:           alloc,
 			Healthy:           healthy,
 			HealthDescription: description,
-		}, DownWithNode: description == NodeIsDown})
+		}, DownWithNode: description == schema.NodeIsDown})
 		return h
 	}
 	undetected := func(name, description string) nodeHealth {
@@ -109,17 +110,17 @@ func TestNodeEvents_OnChangesOnly(t *testing.T) {
 			[]string{"CSI: plugin ebs (node) is gone"},
 		},
 		"unhealthy plugin is gone":       {plugin("a1", false, "x"), nodeHealth{}, nil},
-		"plugin of a node that was down": {plugin("a1", false, NodeIsDown), plugin("a1", true, ""), nil},
+		"plugin of a node that was down": {plugin("a1", false, schema.NodeIsDown), plugin("a1", true, ""), nil},
 		"it is unhealthy when it is back": {
-			plugin("a1", false, NodeIsDown), plugin("a1", false, "no answer"),
+			plugin("a1", false, schema.NodeIsDown), plugin("a1", false, "no answer"),
 			[]string{"CSI: plugin ebs (node) is unhealthy: no answer"},
 		},
 		"it is replaced when it is back": {
-			plugin("a1", false, NodeIsDown), plugin("a2", true, ""),
+			plugin("a1", false, schema.NodeIsDown), plugin("a2", true, ""),
 			[]string{"CSI: plugin ebs (node) is replaced: allocation a2 runs it instead of a1"},
 		},
 		"it is gone when the node is back": {
-			plugin("a1", false, NodeIsDown), nodeHealth{},
+			plugin("a1", false, schema.NodeIsDown), nodeHealth{},
 			[]string{"CSI: plugin ebs (node) is gone"},
 		},
 		"driver that the node does not have": {nodeHealth{}, undetected("docker", "x"), nil},

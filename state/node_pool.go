@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"berth/internal/codec"
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // NodePool returns the row of a node pool, nil if it has none. The row has the settings of the scheduler.
 func NodePool(tx Reader, name string) *structs.NodePool {
-	return nodePools.Get(tx, name)
+	return schema.NodePools.Get(tx, name)
 }
 
 // NodePools returns the node pools by name: pools with rows, pools that nodes name, and the built-in ones. It
@@ -34,7 +35,7 @@ func NodePools(tx Reader) []*structs.NodePool {
 		structs.AllNodePools:    true,
 		structs.DefaultNodePool: true,
 	}
-	for p := range nodePools.Scan(tx) {
+	for p := range schema.NodePools.Scan(tx) {
 		found[p.Name] = p
 		stored[p.Name] = true
 	}
@@ -70,7 +71,7 @@ func NodePoolApply(tx *WriteTx, p *structs.NodePoolApplyRequest) error {
 		n.Indexes = old.Indexes
 	}
 	if old == nil || !codec.SameBytes(old, n) {
-		nodePools.Put(tx, n)
+		schema.NodePools.Put(tx, n)
 	}
 	return nil
 }
@@ -81,7 +82,7 @@ func NodePoolDelete(tx *WriteTx, p *structs.NodePoolDeleteRequest) error {
 		return structs.Invalidf("the node pool %q always exists; it cannot be deleted", p.Name)
 	}
 
-	count, node := countAll(filter(Nodes(tx), func(n *structs.Node) bool {
+	count, node := countAll(schema.Filter(Nodes(tx), func(n *structs.Node) bool {
 		return PoolOf(n) == p.Name
 	}))
 	if count > 0 {
@@ -89,7 +90,7 @@ func NodePoolDelete(tx *WriteTx, p *structs.NodePoolDeleteRequest) error {
 			"set another node_pool in their configurations, or purge them, first", p.Name, count, node.Name)
 	}
 
-	count, job := countAll(filter(jobs.Scan(tx), func(j *structs.Job) bool {
+	count, job := countAll(schema.Filter(schema.Jobs.Scan(tx), func(j *structs.Job) bool {
 		return isLive(j) && j.NodePool == p.Name
 	}))
 	if count > 0 {
@@ -103,6 +104,6 @@ func NodePoolDelete(tx *WriteTx, p *structs.NodePoolDeleteRequest) error {
 		return structs.NotFoundf("there is no node pool %q", p.Name)
 	}
 
-	nodePools.Delete(tx, row)
+	schema.NodePools.Delete(tx, row)
 	return nil
 }

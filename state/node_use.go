@@ -1,22 +1,25 @@
 package state
 
-import "berth/structs"
+import (
+	"berth/state/schema"
+	"berth/structs"
+)
 
 // UseOfNode returns the sums over the allocations that HoldersByNode yields.
 func UseOfNode(tx Reader, node string) structs.NodeUse {
-	return nodeUses.Of(tx, node)
+	return schema.NodeUses.Of(tx, node)
 }
 
 // UsesFrom returns a function that is UseOfNode for nodes in the order of their IDs, from one on. A reader of
 // many nodes looks up none of the uses.
 func UsesFrom(tx Reader, from string) func(node string) *structs.NodeUse {
-	return nodeUses.Ascending(tx, from)
+	return schema.NodeUses.Ascending(tx, from)
 }
 
 // NodesWithUse returns a function that returns the nodes by ID, from one on, each with its use, and nil at
 // the end.
 func NodesWithUse(tx Reader, from string) (next func() (*structs.Node, *structs.NodeUse)) {
-	rows := nodes.Seek(tx, from)
+	rows := schema.Nodes.Seek(tx, from)
 	useOf := UsesFrom(tx, from)
 	return func() (*structs.Node, *structs.NodeUse) {
 		n := rows.Next()
@@ -31,7 +34,7 @@ func NodesWithUse(tx Reader, from string) (next func() (*structs.Node, *structs.
 func checkNodeUses(c *report) {
 	counted := map[string]structs.NodeUse{}
 	kept := map[string]structs.NodeUse{}
-	for a := range allocs.Scan(c) {
+	for a := range schema.Allocs.Scan(c) {
 		counted[a.NodeID] = counted[a.NodeID].Plus(structs.NodeUseOf(a))
 		kept[a.NodeID] = UseOfNode(c, a.NodeID)
 	}

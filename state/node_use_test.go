@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -16,7 +17,7 @@ func TestNodesWithUse_GivesTheUseOfEachNode(t *testing.T) {
 			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id)}))
 		}
 		for i, node := range []string{"a", "c", "c0", "c1", "c2", "e", "f"} {
-			allocs.Put(tx, &structs.Allocation{
+			schema.Allocs.Put(tx, &structs.Allocation{
 				ID:        fmt.Sprint(i),
 				NodeID:    node,
 				Resources: &structs.Resources{CPU: 100 + i},

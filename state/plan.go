@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -242,7 +243,7 @@ func makeUnknown(tx *WriteTx, a *structs.Allocation, now int64) {
 		return
 	}
 	a.ClientStatus = structs.AllocUnknown
-	a.ClientDescription = NodeIsDown
+	a.ClientDescription = schema.NodeIsDown
 	a.Services = nil
 	a.AllocModifyIndex = tx.Index
 	a.ModifyTime = now

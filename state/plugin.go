@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -57,7 +58,7 @@ func putInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	known := ensurePlugin(tx, i.PluginID)
 	p := checkDriver(tx, known, i)
-	instances.Put(tx, i)
+	schema.Instances.Put(tx, i)
 	recountHalf(tx, i.Key(), tallyInstance(old), tallyInstance(i))
 	switch {
 	case p != known:
@@ -82,7 +83,7 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 
 // removeInstance deletes an instance that its node no longer has.
 func removeInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
-	instances.Delete(tx, i)
+	schema.Instances.Delete(tx, i)
 	recountHalf(tx, i.Key(), tallyInstance(i), tally{})
 	dropUnusedPlugin(tx, i.PluginID)
 	rebindDriver(tx, i.PluginID, now)
@@ -121,7 +122,7 @@ func learnPlugin(
 	}
 
 	p := learned.Copy()
-	plugins.Put(tx, p)
+	schema.Plugins.Put(tx, p)
 	if p.SupportsAttachDetach && !old.SupportsAttachDetach {
 		attachGranted(tx, p.ID, now)
 	}
@@ -132,7 +133,7 @@ func learnPlugin(
 // markInstanceDown makes a healthy instance one of a node that is down.
 func markInstanceDown(i *structs.CSIPluginInstance) {
 	i.Healthy = false
-	i.HealthDescription = NodeIsDown
+	i.HealthDescription = schema.NodeIsDown
 	i.DownWithNode = true
 }
 
@@ -165,7 +166,7 @@ func ensurePlugin(tx *WriteTx, id string) *structs.CSIPluginRow {
 	p := Plugin(tx, id)
 	if p == nil {
 		p = &structs.CSIPluginRow{ID: id}
-		plugins.Put(tx, p)
+		schema.Plugins.Put(tx, p)
 	}
 	return p
 }
@@ -176,7 +177,7 @@ func dropUnusedPlugin(tx *WriteTx, id string) {
 	if p == nil || pluginReferences(tx, id) != "" {
 		return
 	}
-	plugins.Delete(tx, p)
+	schema.Plugins.Delete(tx, p)
 	deleteUnblock(tx, structs.WakePlugin(id))
 }
 
@@ -202,8 +203,8 @@ func recountHalf(tx *WriteTx, half structs.CSIInstanceKey, was, is tally) {
 		Tally:    kept.Minus(was).Plus(is),
 	}
 	if c.Tally == (tally{}) {
-		counts.Delete(tx, c)
+		schema.PluginCounts.Delete(tx, c)
 		return
 	}
-	counts.Put(tx, c)
+	schema.PluginCounts.Put(tx, c)
 }

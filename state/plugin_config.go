@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 
+	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -22,12 +23,12 @@ func PluginConfigSet(tx *WriteTx, p *structs.CSIPluginSettingsRequest) error {
 		unblock(tx, structs.WakePlugin(p.ID))
 	}
 	if config.OnNodeLoss != structs.LossHold || config.SecretsFrom != "" {
-		pluginConfigs.Put(tx, config)
+		schema.PluginConfigs.Put(tx, config)
 		return nil
 	}
-	stored := pluginConfigs.Get(tx, p.ID)
+	stored := schema.PluginConfigs.Get(tx, p.ID)
 	if stored != nil {
-		pluginConfigs.Delete(tx, stored)
+		schema.PluginConfigs.Delete(tx, stored)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -35,7 +36,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 			t.Errorf("plugin %q: a volume without a rule shows %q", c.plugin, got)
 		}
 	}
-	if n := rowsByTable(w.s.Read())[pluginConfigs.Name()]; n != 0 {
+	if n := rowsByTable(w.s.Read())[schema.PluginConfigs.Name()]; n != 0 {
 		t.Errorf("%d rows have only defaults", n)
 	}
 	for _, p := range []structs.CSIPluginSettingsRequest{
@@ -50,7 +51,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
 	w := newFixture(t)
 	do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
-	if unblocks.Get(w.s.Read(), structs.WakePlugin("p")) != nil {
+	if schema.Unblocks.Get(w.s.Read(), structs.WakePlugin("p")) != nil {
 		t.Error("an unblock is recorded of a plugin that is not there: nothing deletes it")
 	}
 	w.node("n1", anInstance("p", structs.CSIKindNode, true))

@@ -3,6 +3,7 @@ package state
 import (
 	"iter"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -11,7 +12,7 @@ type tally = structs.CSIPluginTally
 
 // tallyOf returns the counters of one half of a plugin.
 func tallyOf(tx Reader, plugin string, kind structs.CSIKind) tally {
-	c := counts.Get(tx, plugin, string(kind))
+	c := schema.PluginCounts.Get(tx, plugin, string(kind))
 	if c != nil {
 		return c.Tally
 	}
@@ -43,10 +44,10 @@ func HealthyInstance(tx Reader, plugin string, kind structs.CSIKind) bool {
 
 // AllocsByPlugin yields the allocations that run a plugin, those that ended first.
 func AllocsByPlugin(tx Reader, plugin string) iter.Seq[*structs.Allocation] {
-	return allocsByPlugin.Scan(tx, plugin)
+	return schema.AllocsByPlugin.Scan(tx, plugin)
 }
 
 // VolumesByPlugin yields a plugin's volumes in all namespaces.
 func VolumesByPlugin(tx Reader, plugin string) iter.Seq[*structs.CSIVolume] {
-	return volumesByPlugin.Scan(tx, plugin)
+	return schema.VolumesByPlugin.Scan(tx, plugin)
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -17,7 +18,7 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 	controllers, nodes := talliesOf(tx, id)
 	d.Controllers = make(map[string]*structs.CSIInfo, controllers.Instances)
 	d.Nodes = make(map[string]*structs.CSIInfo, nodes.Instances)
-	halves := instances.Cursor(tx, id)
+	halves := schema.Instances.Cursor(tx, id)
 	addInstances := func() {
 		for i := halves.Next(); i != nil; i = halves.Next() {
 			addInstance(d, i)
@@ -37,7 +38,7 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 	// In the order of the tree, each allocation would cost a wait for memory. Allocations with known slots
 	// are read together.
 	placed := slices.AppendSeq(
-		make([]*structs.Allocation, 0, expected), allocsByPlugin.Scan(tx, id))
+		make([]*structs.Allocation, 0, expected), schema.AllocsByPlugin.Scan(tx, id))
 	d.Allocations = make([]*structs.AllocListStub, len(placed))
 	stubs := make([]structs.AllocListStub, len(placed)) // of one answer, dropped together
 	stub := AllocStubs(tx)
@@ -65,12 +66,12 @@ func PluginPage(
 	d.Controllers = map[string]*structs.CSIInfo{}
 	d.Nodes = map[string]*structs.CSIInfo{}
 	d.Allocations = []*structs.AllocListStub{}
-	instances.Has(tx, id) // so that a blocking query watches all of them
-	rows := instances.Seek(tx, id)
+	schema.Instances.Has(tx, id) // so that a blocking query watches all of them
+	rows := schema.Instances.Seek(tx, id)
 	stub := AllocStubs(tx)
 	seen := map[string]bool{}
 	if begin != nil {
-		rows = instances.Seek(tx, id, string(begin.Kind), begin.NodeID)
+		rows = schema.Instances.Seek(tx, id, string(begin.Kind), begin.NodeID)
 	}
 
 	for i := rows.Next(); i != nil && i.PluginID == id; i = rows.Next() {

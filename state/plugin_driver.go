@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -31,14 +32,14 @@ func checkDriver(
 		return p
 	}
 	p = &structs.CSIPluginRow{ID: p.ID}
-	plugins.Put(tx, p)
+	schema.Plugins.Put(tx, p)
 	return p
 }
 
 // holdsVolumes reports whether a volume or an attachment ties the plugin's ID to its driver.
 func holdsVolumes(tx Reader, id string) bool {
-	return volumesByPlugin.First(tx, id) != nil ||
-		attachmentsByExternal.First(tx, id) != nil
+	return schema.VolumesByPlugin.First(tx, id) != nil ||
+		schema.AttachmentsByExternal.First(tx, id) != nil
 }
 
 // reportedDriver reports whether a node has an instance of the plugin's driver, other than the one given.
@@ -75,7 +76,7 @@ func rebindDriver(tx *WriteTx, id string, now int64) {
 
 	next.Provider = successor.Provider
 	next.Version = successor.ProviderVersion
-	plugins.Put(tx, next)
+	schema.Plugins.Put(tx, next)
 	restoreInstances(tx, id, now)
 }
 
@@ -101,7 +102,7 @@ func restoreInstances(tx *WriteTx, id string, now int64) {
 		i := *old
 		i.Healthy = true
 		i.HealthDescription = ""
-		if nodes.Get(tx, i.NodeID).Lost() {
+		if schema.Nodes.Get(tx, i.NodeID).Lost() {
 			markInstanceDown(&i)
 		}
 		storeInstance(tx, old, &i, now)

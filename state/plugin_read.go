@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // Plugin returns the plugin's row, nil if nothing refers to it.
 func Plugin(tx Reader, id string) *structs.CSIPluginRow {
-	return plugins.Get(tx, id)
+	return schema.Plugins.Get(tx, id)
 }
 
 // Instance returns one half of a plugin on one node, nil if the node never reported it.
@@ -22,26 +23,26 @@ func Instance(
 	kind structs.CSIKind,
 	node string,
 ) *structs.CSIPluginInstance {
-	return instances.Get(tx, plugin, string(kind), node)
+	return schema.Instances.Get(tx, plugin, string(kind), node)
 }
 
 // InstancesByPlugin yields a plugin's instances, controllers first, by node.
 func InstancesByPlugin(tx Reader, plugin string) iter.Seq[*structs.CSIPluginInstance] {
-	return instances.Scan(tx, plugin)
+	return schema.Instances.Scan(tx, plugin)
 }
 
 // InstancesByPluginKind yields one half of a plugin, by node.
 func InstancesByPluginKind(
 	tx Reader, plugin string, kind structs.CSIKind,
 ) iter.Seq[*structs.CSIPluginInstance] {
-	return instances.Scan(tx, plugin, string(kind))
+	return schema.Instances.Scan(tx, plugin, string(kind))
 }
 
 // InstancesByNode yields the instances that a node reported, by plugin and kind. The node's row names them,
 // because an index by node would take as much memory as the rows.
 func InstancesByNode(tx Reader, node string) iter.Seq[*structs.CSIPluginInstance] {
 	return func(yield func(*structs.CSIPluginInstance) bool) {
-		n := nodes.Get(tx, node)
+		n := schema.Nodes.Get(tx, node)
 		if n == nil {
 			return
 		}
@@ -56,7 +57,7 @@ func InstancesByNode(tx Reader, node string) iter.Seq[*structs.CSIPluginInstance
 
 // PluginsFrom yields the plugins whose ID begins with prefix, from an ID on.
 func PluginsFrom(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.CSIPluginRow] {
-	return plugins.Range(tx, mvcc.KeyPrefix(prefix), at)
+	return schema.Plugins.Range(tx, mvcc.KeyPrefix(prefix), at)
 }
 
 // PluginStub returns the plugin as lists show it.
@@ -80,19 +81,19 @@ func pluginReferences(tx Reader, id string) string {
 	addRef := func(format string, args ...any) {
 		refs = append(refs, fmt.Sprintf(format, args...))
 	}
-	if i := instances.First(tx, id); i != nil {
+	if i := schema.Instances.First(tx, id); i != nil {
 		addRef("its %s instance on node %s", i.Kind, i.NodeID)
 	}
 
-	if a := allocsByPlugin.First(tx, id, liveRow); a != nil {
+	if a := schema.AllocsByPlugin.First(tx, id, schema.LiveRow); a != nil {
 		addRef("allocation %s of job %s", a.ID, a.JobID)
 	}
 
-	if v := volumesByPlugin.First(tx, id); v != nil {
+	if v := schema.VolumesByPlugin.First(tx, id); v != nil {
 		addRef("volume %s in namespace %s", v.ID, v.Namespace)
 	}
 
-	if a := attachmentsByExternal.First(tx, id); a != nil {
+	if a := schema.AttachmentsByExternal.First(tx, id); a != nil {
 		addRef("the attachment of volume %s in namespace %s to node %s%s",
 			a.VolumeID, a.Namespace, nodeName(tx, a.NodeID), failing(a.LastError))
 	}
@@ -146,7 +147,7 @@ func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 
 // PluginConfig returns the settings of a plugin. It is never nil.
 func PluginConfig(tx Reader, id string) *structs.CSIPluginSettings {
-	stored := pluginConfigs.Get(tx, id)
+	stored := schema.PluginConfigs.Get(tx, id)
 	if stored != nil {
 		return stored
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -11,7 +12,7 @@ import (
 // its node reports its end, or until the plan that stops it gives them to another: the newest one has a port.
 func PortsInUse(tx Reader, n *structs.Node) *structs.NodePorts {
 	use := structs.PortUse{}
-	for _, a := range slices.SortedFunc(allocsByPorts.Scan(tx, n.ID), byCreation) {
+	for _, a := range slices.SortedFunc(schema.AllocsByPorts.Scan(tx, n.ID), byCreation) {
 		use.Add(a)
 	}
 	return structs.NewNodePorts(n, use)
@@ -27,7 +28,7 @@ func byCreation(a, b *structs.Allocation) int {
 // stopped, and their node has not reported their end.
 func checkPorts(c *report) {
 	uses := map[string]structs.PortUse{} // by node
-	all := slices.SortedFunc(allocsByPorts.Scan(c), byCreation)
+	all := slices.SortedFunc(schema.AllocsByPorts.Scan(c), byCreation)
 	for _, a := range slices.Backward(all) {
 		use := uses[a.NodeID]
 		if use == nil {

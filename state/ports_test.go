@@ -3,6 +3,7 @@ package state
 import (
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -87,7 +88,7 @@ func TestCheck_OfPortsThatWereHandedOn(t *testing.T) {
 			if stopped {
 				a.DesiredStatus = structs.AllocDesiredStop
 			}
-			allocs.Put(tx, a)
+			schema.Allocs.Put(tx, a)
 			return nil
 		}); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,9 @@
 package state
 
-import "berth/structs"
+import (
+	"berth/state/schema"
+	"berth/structs"
+)
 
 // Reap deletes rows that are no longer used. The request was made with an older state, so Reap checks each
 // row again and keeps the used ones.
@@ -8,7 +11,7 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	for _, id := range p.Allocs {
 		a := Alloc(tx, id)
 		if a != nil && a.ClientTerminal() &&
-			!claimsByNode.Has(tx, a.NodeID, id) &&
+			!schema.ClaimsByNode.Has(tx, a.NodeID, id) &&
 			!isCounted(tx, a) {
 			reapAlloc(tx, a)
 		}
@@ -17,7 +20,7 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 	for _, id := range p.Evals {
 		e := Eval(tx, id)
 		if e != nil && e.Terminal() {
-			evals.Delete(tx, e)
+			schema.Evals.Delete(tx, e)
 			refreshJobStatus(tx, e.Namespace, e.JobID)
 		}
 	}
@@ -40,14 +43,14 @@ func Reap(tx *WriteTx, p *structs.ReapRequest) error {
 }
 
 func reapAlloc(tx *WriteTx, a *structs.Allocation) {
-	allocs.Delete(tx, a)
+	schema.Allocs.Delete(tx, a)
 	dropUnusedPlugins(tx, a)
 	e := Eval(tx, a.EvalID)
 	if e != nil && e.Placed &&
-		!evalAllocs.Has(tx, e.ID) {
+		!schema.EvalAllocs.Has(tx, e.ID) {
 		e = e.Copy()
 		e.Placed = false
-		evals.Put(tx, e)
+		schema.Evals.Put(tx, e)
 	}
 	if Job(tx, a.Namespace, a.JobID) == nil {
 		pruneVersions(tx, a.Namespace, a.JobID)
@@ -57,13 +60,13 @@ func reapAlloc(tx *WriteTx, a *structs.Allocation) {
 
 func reapableNode(tx Reader, n *structs.Node) bool {
 	return n.Status == structs.NodeDown && !n.Unaccounted &&
-		!holdersByNode.Has(tx, n.ID) &&
-		!endedByNode.Has(tx, n.ID) &&
-		!claimsByNode.Has(tx, n.ID)
+		!schema.HoldersByNode.Has(tx, n.ID) &&
+		!schema.EndedByNode.Has(tx, n.ID) &&
+		!schema.ClaimsByNode.Has(tx, n.ID)
 }
 
 func reapableJob(tx Reader, j *structs.Job) bool {
 	return j.Status == structs.JobDead &&
-		!allocsByJob.Has(tx, j.Namespace, j.ID) &&
-		!evalsByJob.Has(tx, j.Namespace, j.ID)
+		!schema.AllocsByJob.Has(tx, j.Namespace, j.ID) &&
+		!schema.EvalsByJob.Has(tx, j.Namespace, j.ID)
 }

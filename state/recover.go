@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -42,12 +43,12 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 		}
 	}
 
-	for _, a := range slices.Collect(attachments.Scan(tx)) {
+	for _, a := range slices.Collect(schema.Attachments.Scan(tx)) {
 		if a.State == structs.AttachmentAttached {
 			a = a.Copy()
 			a.State = structs.AttachmentAttaching
 			a.ModifyTime = now
-			attachments.Put(tx, a)
+			schema.Attachments.Put(tx, a)
 		}
 	}
 
@@ -58,10 +59,10 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	}
 
 	for _, o := range slices.Collect(FenceOrders(tx)) {
-		fenceOrders.Delete(tx, o)
+		schema.FenceOrders.Delete(tx, o)
 	}
 
-	for a := range attachments.Scan(before) {
+	for a := range schema.Attachments.Scan(before) {
 		keepUsedAttachment(tx, a, now)
 		putFoundAttachment(tx, a, now)
 	}
@@ -87,7 +88,7 @@ func keepRootKeys(tx *WriteTx, before Reader) {
 		if hasActive && k.State == structs.RootKeyActive {
 			k.State = structs.RootKeyInactive
 		}
-		rootKeys.Put(tx, k)
+		schema.RootKeys.Put(tx, k)
 	}
 }
 
@@ -96,13 +97,13 @@ func keepRootKeys(tx *WriteTx, before Reader) {
 func keepLeaseBound(tx *WriteTx, before Reader) {
 	longest := LeaseBound(before)
 	if longest > LeaseBound(tx) {
-		leaseBounds.Put(tx, &structs.LeaseBound{Longest: longest})
+		schema.LeaseBounds.Put(tx, &structs.LeaseBound{Longest: longest})
 	}
 
 	for was := range NodeLeases(before) {
-		now := nodeLeases.Get(tx, was.NodeID)
+		now := schema.NodeLeases.Get(tx, was.NodeID)
 		if Node(tx, was.NodeID) != nil && (now == nil || now.Length < was.Length) {
-			nodeLeases.Put(tx, &structs.NodeLease{NodeID: was.NodeID, Length: was.Length})
+			schema.NodeLeases.Put(tx, &structs.NodeLease{NodeID: was.NodeID, Length: was.Length})
 		}
 	}
 }
@@ -126,7 +127,7 @@ func putForCall(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 	a.ModifyTime = now
 	a.PublishContext = nil
 	a.LastError = nil
-	attachments.Put(tx, a)
+	schema.Attachments.Put(tx, a)
 	ensurePlugin(tx, a.PluginID)
 }
 
@@ -134,19 +135,19 @@ func putForCall(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 // calls still take effect. A volume that exists only in before stays deleted: no row requests another call
 // for it.
 func keepCalls(tx *WriteTx, before Reader) {
-	for was := range attachments.Scan(before) {
+	for was := range schema.Attachments.Scan(before) {
 		was = underPresentName(tx, was)
 		a := Attachment(tx, was.Namespace, was.VolumeID, was.NodeID)
 		if a != nil && laterCall(was.Call, a.Call) {
 			a = a.Copy()
 			a.Call = was.Copy().Call
-			attachments.Put(tx, a)
+			schema.Attachments.Put(tx, a)
 		}
 	}
 
-	for was := range volumes.Scan(before) {
+	for was := range schema.Volumes.Scan(before) {
 		v := Volume(tx, was.Namespace, was.ID)
-		same := volumesByPlugin.First(tx, was.PluginID, was.ExternalID)
+		same := schema.VolumesByPlugin.First(tx, was.PluginID, was.ExternalID)
 		if was.ExternalID != "" && same != nil {
 			v = same // under another name, perhaps
 		}
@@ -170,14 +171,14 @@ func surelyEmpty(before Reader, id string) bool {
 	n := Node(before, id)
 	return n != nil && n.Status == structs.NodeDown &&
 		!n.Unaccounted && LeftOnNode(before, id) == "" &&
-		!attachmentsByNode.Has(before, id)
+		!schema.AttachmentsByNode.Has(before, id)
 }
 
 func putUnaccounted(tx *WriteTx, n *structs.Node, now int64) {
 	n.Unaccounted = true
 	const text = "The servers' state was restored from a snapshot: the node has to report its volumes"
 	addEvents(tx, n, serverEvent("Cluster", text, now))
-	nodes.Put(tx, n)
+	schema.Nodes.Put(tx, n)
 }
 
 // cancelDeletion cancels the deletion of a volume. A volume without an external ID may or may not exist, so
@@ -315,7 +316,7 @@ func underPresentName(tx Reader, found *structs.CSIAttachment) *structs.CSIAttac
 		return a
 	}
 
-	now := volumesByPlugin.First(tx, a.PluginID, a.ExternalVolumeID)
+	now := schema.VolumesByPlugin.First(tx, a.PluginID, a.ExternalVolumeID)
 	switch {
 	case now != nil:
 		a.Namespace = now.Namespace

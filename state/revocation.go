@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/internal/pki"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -21,12 +22,12 @@ const (
 var revocableRoles = []string{structs.JoinNode, structs.JoinServer, structs.RevokeOperator}
 
 // Revocations yields the revocations by ID.
-func Revocations(tx Reader) iter.Seq[*structs.Revocation] { return revocations.Scan(tx) }
+func Revocations(tx Reader) iter.Seq[*structs.Revocation] { return schema.Revocations.Scan(tx) }
 
 // Revoked returns the revocation of a certificate, nil if it is not revoked.
 func Revoked(tx Reader, c structs.CertificateRef) *structs.Revocation {
 	for _, id := range c.RevocationIDs() {
-		r := revocations.Get(tx, id)
+		r := schema.Revocations.Get(tx, id)
 		if r != nil && r.Covers(c) {
 			return r
 		}
@@ -36,7 +37,7 @@ func Revoked(tx Reader, c structs.CertificateRef) *structs.Revocation {
 
 // ShutOut returns the revocation of a node that has not joined again since, nil if there is none.
 func ShutOut(tx Reader, nodeID string) *structs.Revocation {
-	r := revocations.Get(tx, structs.MachineRevocationID(structs.JoinNode, nodeID))
+	r := schema.Revocations.Get(tx, structs.MachineRevocationID(structs.JoinNode, nodeID))
 	if r == nil || len(r.NewKeyHash) > 0 {
 		return nil
 	}
@@ -49,9 +50,9 @@ func Revoke(tx *WriteTx, p *structs.CertificateRevokeRequest) error {
 	if err != nil {
 		return err
 	}
-	if revocations.Get(tx, row.ID) == nil {
+	if schema.Revocations.Get(tx, row.ID) == nil {
 		known := 0
-		for range revocations.Scan(tx) {
+		for range schema.Revocations.Scan(tx) {
 			known++
 		}
 		if known >= maxRevocations {
@@ -59,7 +60,7 @@ func Revoke(tx *WriteTx, p *structs.CertificateRevokeRequest) error {
 				"whose certificates have ended, with `berth tls unrevoke ID`", known)
 		}
 	}
-	revocations.Put(tx, row)
+	schema.Revocations.Put(tx, row)
 	return nil
 }
 
@@ -99,11 +100,11 @@ func newRevocation(p *structs.CertificateRevokeRequest) (*structs.Revocation, er
 
 // Unrevoke deletes a revocation. The error is not-found.
 func Unrevoke(tx *WriteTx, p *structs.CertificateUnrevokeRequest) error {
-	r := revocations.Get(tx, p.ID)
+	r := schema.Revocations.Get(tx, p.ID)
 	if r == nil {
 		return structs.NotFoundf("there is no revocation %q", structs.Cut(p.ID, structs.MaxQuoted))
 	}
-	revocations.Delete(tx, r)
+	schema.Revocations.Delete(tx, r)
 	return nil
 }
 
@@ -119,37 +120,37 @@ func revokedRecord(tx Reader, c *structs.MachineCertificate) *structs.Revocation
 
 // admitNewKey makes the certificates of a revoked machine valid that have the key with which it joins again.
 func admitNewKey(tx *WriteTx, c *structs.MachineCertificate) {
-	r := revocations.Get(tx, structs.MachineRevocationID(c.Role, c.ID))
+	r := schema.Revocations.Get(tx, structs.MachineRevocationID(c.Role, c.ID))
 	if r == nil || bytes.Equal(r.NewKeyHash, c.KeyHash) {
 		return
 	}
 	joined := *r
 	joined.NewKeyHash = c.KeyHash
-	revocations.Put(tx, &joined)
+	schema.Revocations.Put(tx, &joined)
 }
 
 // keepRevocations keeps the revocations that the replaced state has, and deletes the join tokens of the
 // restored one: some may have been used since. It also keeps the records of certificates of the replaced
 // state, which are later: machines renew with the keys in them.
 func keepRevocations(tx *WriteTx, before Reader) {
-	for was := range revocations.Scan(before) {
-		r := revocations.Get(tx, was.ID)
+	for was := range schema.Revocations.Scan(before) {
+		r := schema.Revocations.Get(tx, was.ID)
 		if r == nil || r.Time <= was.Time {
-			revocations.Put(tx, new(*was))
+			schema.Revocations.Put(tx, new(*was))
 		}
 	}
 
-	for _, t := range slices.Collect(joinTokens.Scan(tx)) {
-		joinTokens.Delete(tx, t)
+	for _, t := range slices.Collect(schema.JoinTokens.Scan(tx)) {
+		schema.JoinTokens.Delete(tx, t)
 	}
-	for was := range certificates.Scan(before) {
-		certificates.Put(tx, new(*was))
+	for was := range schema.Certificates.Scan(before) {
+		schema.Certificates.Put(tx, new(*was))
 	}
 }
 
 // checkRevocations checks the revocations.
 func checkRevocations(c *report) {
-	for r := range revocations.Scan(c) {
+	for r := range schema.Revocations.Scan(c) {
 		id := structs.MachineRevocationID(r.Role, r.Name)
 		if r.Serial != "" {
 			id = structs.SerialRevocationID(r.Serial)

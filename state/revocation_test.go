@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -97,7 +98,7 @@ func TestRevoke_IsBounded(t *testing.T) {
 	w := newFixture(t)
 	err := w.s.Write(w.index+1, func(tx *WriteTx) error {
 		for i := range maxRevocations {
-			revocations.Put(tx, &structs.Revocation{
+			schema.Revocations.Put(tx, &structs.Revocation{
 				ID:     structs.SerialRevocationID(fmt.Sprintf("%x", i+1)),
 				Serial: fmt.Sprintf("%x", i+1),
 			})

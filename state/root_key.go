@@ -6,14 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // RootKeys yields the root keys, in the order of their IDs.
-func RootKeys(tx Reader) iter.Seq[*structs.RootKey] { return rootKeys.Scan(tx) }
+func RootKeys(tx Reader) iter.Seq[*structs.RootKey] { return schema.RootKeys.Scan(tx) }
 
 // RootKey returns a root key, or nil.
-func RootKey(tx Reader, id string) *structs.RootKey { return rootKeys.Get(tx, id) }
+func RootKey(tx Reader, id string) *structs.RootKey { return schema.RootKeys.Get(tx, id) }
 
 // ActiveRootKey returns the key with which new values are encrypted, or nil.
 func ActiveRootKey(tx Reader) *structs.RootKey {
@@ -65,7 +66,7 @@ func RootKeyAdd(tx *WriteTx, p *structs.RootKeyAddRequest) error {
 			setRootKeyState(tx, k, structs.RootKeyInactive)
 		}
 	}
-	rootKeys.Put(tx, &structs.RootKey{
+	schema.RootKeys.Put(tx, &structs.RootKey{
 		KeyID:      p.KeyID,
 		State:      structs.RootKeyActive,
 		Wrapped:    p.Wrapped,
@@ -106,7 +107,7 @@ func RootKeyRewrap(tx *WriteTx, p *structs.RootKeyRewrapRequest) error {
 	changed := new(*k)
 	changed.Wrapped = p.Wrapped
 	changed.KEK = p.KEK
-	rootKeys.Put(tx, changed)
+	schema.RootKeys.Put(tx, changed)
 	return nil
 }
 
@@ -114,7 +115,7 @@ func setRootKeyState(tx *WriteTx, k *structs.RootKey, state string) {
 	if k.State != state {
 		changed := new(*k)
 		changed.State = state
-		rootKeys.Put(tx, changed)
+		schema.RootKeys.Put(tx, changed)
 	}
 }
 
@@ -151,7 +152,7 @@ func DeleteUnusedRootKey(tx *WriteTx, k *structs.RootKey) error {
 	if err := checkUnused(tx, k); err != nil {
 		return err
 	}
-	rootKeys.Delete(tx, k)
+	schema.RootKeys.Delete(tx, k)
 	return nil
 }
 

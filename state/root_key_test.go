@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -60,7 +61,7 @@ type safe struct {
 // safes is the table of the tests in the list of sealed tables. No snapshot file has it.
 var safes = func() *mvcc.Table[*safe] {
 	table := mvcc.NewTable("safes", func(s *safe) Key { return mvcc.KeyOf(s.ID) }).Computed()
-	allTables.Tables = append(allTables.Tables, table)
+	schema.All.Tables = append(schema.All.Tables, table)
 	sealedTables = append(sealedTables, sealedIn(table, copySafe, sealedOfSafe, nil))
 	return table
 }()

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // ScalingPolicy returns the scaling policy with an ID, nil if there is none.
 func ScalingPolicy(tx Reader, id string) *structs.ScalingPolicy {
-	j := jobsByPolicy.First(tx, id)
+	j := schema.JobsByPolicy.First(tx, id)
 	if j == nil {
 		return nil
 	}
@@ -27,9 +28,9 @@ func ScalingPolicy(tx Reader, id string) *structs.ScalingPolicy {
 func ScalingPoliciesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.ScalingPolicy] {
 	var all []*structs.ScalingPolicy
 	seen := map[structs.JobKey]bool{} // a job is in the index once for each policy
-	for j := range jobsByPolicy.Scan(tx) {
+	for j := range schema.JobsByPolicy.Scan(tx) {
 		key := structs.JobKey{Namespace: j.Namespace, ID: j.ID}
-		if !inNamespace(j.Namespace, ns) || seen[key] {
+		if !schema.InNamespace(j.Namespace, ns) || seen[key] {
 			continue
 		}
 
@@ -44,7 +45,7 @@ func ScalingPoliciesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*struc
 		return strings.Compare(a.ID, b.ID)
 	})
 
-	return filter(slices.Values(all), func(p *structs.ScalingPolicy) bool {
+	return schema.Filter(slices.Values(all), func(p *structs.ScalingPolicy) bool {
 		before := len(at.From) > 0 && (!at.Reverse && p.ID < at.From[0] || at.Reverse && p.ID > at.From[0])
 		return !before && strings.HasPrefix(p.ID, prefix)
 	})

@@ -3,12 +3,13 @@ package state
 import (
 	"iter"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // ScalingEventsOf yields the events of the groups of a job, by group.
 func ScalingEventsOf(tx Reader, ns, job string) iter.Seq[*structs.ScalingEvents] {
-	return scalingEvents.Scan(tx, ns, job)
+	return schema.ScalingEvents.Scan(tx, ns, job)
 }
 
 // JobScalingEvent stores an event that changes no count.
@@ -48,14 +49,14 @@ func noteScaling(tx *WriteTx, p *structs.JobRegisterRequest, old, now *structs.J
 func addScalingEvent(tx *WriteTx, j *structs.Job, before *structs.TaskGroup, e *structs.ScalingEvent) {
 	e.PreviousCount = int64(before.Count)
 	e.CreateIndex = tx.Index
-	row := scalingEvents.Get(tx, j.Namespace, j.ID, before.Name)
+	row := schema.ScalingEvents.Get(tx, j.Namespace, j.ID, before.Name)
 	if row == nil {
 		row = &structs.ScalingEvents{Namespace: j.Namespace, JobID: j.ID, Group: before.Name}
 	}
-	scalingEvents.Put(tx, row.With(e))
+	schema.ScalingEvents.Put(tx, row.With(e))
 	for other := range ScalingEventsOf(tx, j.Namespace, j.ID) {
 		if j.Group(other.Group) == nil {
-			scalingEvents.Delete(tx, other)
+			schema.ScalingEvents.Delete(tx, other)
 		}
 	}
 }
@@ -63,13 +64,13 @@ func addScalingEvent(tx *WriteTx, j *structs.Job, before *structs.TaskGroup, e *
 // dropScalingEvents deletes the events of a job that is deleted.
 func dropScalingEvents(tx *WriteTx, j *structs.Job) {
 	for row := range ScalingEventsOf(tx, j.Namespace, j.ID) {
-		scalingEvents.Delete(tx, row)
+		schema.ScalingEvents.Delete(tx, row)
 	}
 }
 
 // checkScalingEvents checks that events belong to a job, and that each group has a bounded number of them.
 func checkScalingEvents(c *report) {
-	for row := range scalingEvents.Scan(c) {
+	for row := range schema.ScalingEvents.Scan(c) {
 		c.Want(Job(c, row.Namespace, row.JobID) != nil,
 			"scaling events of group %q: job %s/%s is gone", row.Group, row.Namespace, row.JobID)
 		n := len(row.Events)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -17,11 +18,11 @@ import (
 func IntendedAgainst(tx Reader, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
 		k, ok := nextIntendedClass(tx, c, "")
-		for ; ok; k, ok = nextIntendedClass(tx, c, classKey(k)) {
+		for ; ok; k, ok = nextIntendedClass(tx, c, schema.ClassKey(k)) {
 			if !k.Conflicts(c.Class()) {
 				continue
 			}
-			for a := range allocsByVolume.Scan(tx, c.Namespace, c.VolumeID, classKey(k)) {
+			for a := range schema.AllocsByVolume.Scan(tx, c.Namespace, c.VolumeID, schema.ClassKey(k)) {
 				if Claim(tx, c.Namespace, c.VolumeID, a.ID) == nil &&
 					!yield(intendedClaim(a, c.VolumeID, k)) {
 					return
@@ -38,9 +39,9 @@ func nextIntendedClass(
 	c *structs.CSIClaim,
 	last string,
 ) (k structs.ClaimClass, ok bool) {
-	a := allocsByVolume.First(tx, c.Namespace, c.VolumeID)
+	a := schema.AllocsByVolume.First(tx, c.Namespace, c.VolumeID)
 	if last != "" {
-		a = allocsByVolume.After(tx, c.Namespace, c.VolumeID, last)
+		a = schema.AllocsByVolume.After(tx, c.Namespace, c.VolumeID, last)
 	}
 
 	if a == nil || a.Namespace != c.Namespace {
@@ -49,9 +50,9 @@ func nextIntendedClass(
 
 	for i := range a.CSIVolumes { // an allocation that uses only another volume has no such class
 		u := &a.CSIVolumes[i]
-		letters := classKey(u.Class())
+		letters := schema.ClassKey(u.Class())
 		if u.VolumeID == c.VolumeID && letters > last &&
-			(!ok || letters < classKey(k)) {
+			(!ok || letters < schema.ClassKey(k)) {
 			k = u.Class()
 			ok = true
 		}
@@ -93,20 +94,20 @@ func IntendedBy(tx Reader, a *structs.Allocation) (out []*structs.CSIClaim) {
 
 // LaterEvalsByJob yields a job's pending evaluations that wait for a time.
 func LaterEvalsByJob(tx Reader, ns, job string) iter.Seq[*structs.Evaluation] {
-	return evalsByJob.Scan(tx, ns, job, openEval, laterEval)
+	return schema.EvalsByJob.Scan(tx, ns, job, schema.OpenEval, schema.LaterEval)
 }
 
 // NewestForPlans returns the index of the newest change in the tables whose changes unblock evaluations.
 func NewestForPlans(tx Reader) uint64 {
 	return max(
-		nodes.Newest(tx),
-		volumes.Newest(tx),
-		claims.Newest(tx),
-		attachments.Newest(tx),
-		instances.Newest(tx),
-		allocs.Newest(tx),
-		jobs.Newest(tx),
-		schedulerConfig.Newest(tx),
+		schema.Nodes.Newest(tx),
+		schema.Volumes.Newest(tx),
+		schema.Claims.Newest(tx),
+		schema.Attachments.Newest(tx),
+		schema.Instances.Newest(tx),
+		schema.Allocs.Newest(tx),
+		schema.Jobs.Newest(tx),
+		schema.SchedulerConfig.Newest(tx),
 	)
 }
 
@@ -117,7 +118,7 @@ func PluginNodes(
 	plugin, from string,
 	fits func(*structs.CSIPluginInstance) bool,
 ) (next func() *structs.Node) {
-	rows := instances.Seek(tx, plugin, string(structs.CSIKindNode), from)
+	rows := schema.Instances.Seek(tx, plugin, string(structs.CSIKindNode), from)
 	return func() *structs.Node {
 		for {
 			i := rows.Next()
@@ -147,7 +148,7 @@ func PluginNodesAt(
 	}
 
 	for _, k := range slices.Sorted(maps.Keys(topology.Segments)) {
-		rows := instancesByOwnSegment.Scan(tx, plugin, strings.ToLower(k), topology.Segments[k])
+		rows := schema.InstancesByOwnSegment.Scan(tx, plugin, strings.ToLower(k), topology.Segments[k])
 		for i := range rows {
 			own = true
 			n := Node(tx, i.NodeID)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -47,11 +48,11 @@ func TestIntendedAgainst_FindsPendingUsers(t *testing.T) {
 			allocUsing("default", "a4", use("w", wr, mnmw)),
 			allocUsing("other", "o1", use("v", wr, mnsw), use("zz", wr, snw)),
 		} {
-			allocs.Put(tx, a)
+			schema.Allocs.Put(tx, a)
 		}
 		ended := allocUsing("default", "a5", use("v", wr, mnsw))
 		ended.ClientStatus = structs.AllocFailed
-		allocs.Put(tx, ended)
+		schema.Allocs.Put(tx, ended)
 	})
 	for _, c := range []struct {
 		volume, mode string
@@ -193,20 +194,20 @@ func TestNewestForPlans_FollowsTheTablesThatUnblock(t *testing.T) {
 		must(t, s.Write(index, func(tx *WriteTx) error { fn(tx); return nil }))
 	}
 	for name, put := range map[string]func(tx *WriteTx){
-		"nodes":       func(tx *WriteTx) { nodes.Put(tx, aNode("n")) },
-		"volumes":     func(tx *WriteTx) { volumes.Put(tx, &structs.CSIVolume{ID: "v"}) },
-		"claims":      func(tx *WriteTx) { claims.Put(tx, &structs.CSIClaim{VolumeID: "v"}) },
-		"attachments": func(tx *WriteTx) { attachments.Put(tx, &structs.CSIAttachment{VolumeID: "v"}) },
-		"instances":   func(tx *WriteTx) { instances.Put(tx, anInstance("p", structs.CSIKindNode, true)) },
-		"allocs":      func(tx *WriteTx) { allocs.Put(tx, &structs.Allocation{ID: "a"}) },
-		"jobs":        func(tx *WriteTx) { jobs.Put(tx, &structs.Job{ID: "j"}) },
-		"scheduler":   func(tx *WriteTx) { schedulerConfig.Put(tx, &structs.SchedulerConfiguration{}) },
+		"nodes":       func(tx *WriteTx) { schema.Nodes.Put(tx, aNode("n")) },
+		"volumes":     func(tx *WriteTx) { schema.Volumes.Put(tx, &structs.CSIVolume{ID: "v"}) },
+		"claims":      func(tx *WriteTx) { schema.Claims.Put(tx, &structs.CSIClaim{VolumeID: "v"}) },
+		"attachments": func(tx *WriteTx) { schema.Attachments.Put(tx, &structs.CSIAttachment{VolumeID: "v"}) },
+		"instances":   func(tx *WriteTx) { schema.Instances.Put(tx, anInstance("p", structs.CSIKindNode, true)) },
+		"allocs":      func(tx *WriteTx) { schema.Allocs.Put(tx, &structs.Allocation{ID: "a"}) },
+		"jobs":        func(tx *WriteTx) { schema.Jobs.Put(tx, &structs.Job{ID: "j"}) },
+		"scheduler":   func(tx *WriteTx) { schema.SchedulerConfig.Put(tx, &structs.SchedulerConfiguration{}) },
 	} {
 		write(put)
 		if got := NewestForPlans(s.Read()); got != index {
 			t.Errorf("%s: the newest change is %d, want %d", name, got, index)
 		}
-		write(func(tx *WriteTx) { evals.Put(tx, &structs.Evaluation{ID: "e"}) })
+		write(func(tx *WriteTx) { schema.Evals.Put(tx, &structs.Evaluation{ID: "e"}) })
 		if got := NewestForPlans(s.Read()); got != index-1 {
 			t.Errorf("an evaluation changes the newest index to %d", got)
 		}

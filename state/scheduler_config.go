@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -8,7 +9,7 @@ import (
 // SchedulerConfig returns the configuration of the scheduler: the stored one, or else the default. It is
 // never nil.
 func SchedulerConfig(tx Reader) *structs.SchedulerConfiguration {
-	stored := schedulerConfig.Get(tx, onlySchedulerConfig)
+	stored := schema.SchedulerConfig.Get(tx, schema.OnlySchedulerConfig)
 	if stored != nil {
 		return stored
 	}
@@ -52,7 +53,7 @@ func SchedulerConfigSet(tx *WriteTx, p *structs.SchedulerConfigRequest) error {
 		return structs.Conflictf("the configuration of the scheduler has index %d, not %d",
 			stored.ModifyIndex, config.ModifyIndex)
 	}
-	schedulerConfig.Put(tx, &config)
+	schema.SchedulerConfig.Put(tx, &config)
 	if config.PreemptionConfig.Exceeds(stored.PreemptionConfig) {
 		unblockPreemption(tx)
 	}

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -14,10 +15,10 @@ import (
 
 // sealedTables has a line for each table whose rows have sealed values.
 var sealedTables = []sealedTable{
-	sealedIn(volumes, (*structs.CSIVolume).Copy, sealedOfVolume, putWithoutUnblock),
-	sealedIn(attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, nil),
-	sealedIn(variables, copyVariable, sealedOfVariable, nil),
-	sealedIn(authorities, copyAuthority, sealedOfAuthority, nil),
+	sealedIn(schema.Volumes, (*structs.CSIVolume).Copy, sealedOfVolume, putWithoutUnblock),
+	sealedIn(schema.Attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, nil),
+	sealedIn(schema.Variables, copyVariable, sealedOfVariable, nil),
+	sealedIn(schema.Authorities, copyAuthority, sealedOfAuthority, nil),
 }
 
 // sealedField is a sealed value of a row, which may be nil.

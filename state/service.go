@@ -3,6 +3,7 @@ package state
 import (
 	"iter"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -58,15 +59,15 @@ func AllocsByService(tx Reader, ns, service string) iter.Seq[*structs.Allocation
 	if ns == structs.AllNamespaces {
 		return OfferingAllocs(tx, ns)
 	}
-	return allocsByService.Scan(tx, ns, service)
+	return schema.AllocsByService.Scan(tx, ns, service)
 }
 
 // OfferingAllocs yields the allocations of a namespace, or of all with structs.AllNamespaces, that offer any
 // service.
 func OfferingAllocs(tx Reader, ns string) iter.Seq[*structs.Allocation] {
-	rows := allocsByService.Scan(tx)
+	rows := schema.AllocsByService.Scan(tx)
 	if ns != structs.AllNamespaces {
-		rows = allocsByService.Scan(tx, ns)
+		rows = schema.AllocsByService.Scan(tx, ns)
 	}
 	return func(yield func(*structs.Allocation) bool) {
 		seen := map[string]bool{} // the index has a row once for each name that it offers

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -226,7 +227,7 @@ func TestCheck_FindsServicesThatAreNotThoseOfTheReport(t *testing.T) {
 			a := Alloc(tx.ReadTx, "a1").Copy()
 			a.Services = []*structs.ServiceInstance{new(*a.Services[0])}
 			edit(a)
-			allocs.Put(tx, a)
+			schema.Allocs.Put(tx, a)
 			return nil
 		})
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/intern"
+	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
 )
@@ -310,7 +311,7 @@ func TestInterner_SharesThePartsOfEvaluations(t *testing.T) {
 	}
 	s := New()
 	must(t, s.Write(1, func(tx *WriteTx) error {
-		evals.Put(tx, &structs.Evaluation{ID: "e", JobID: strings.Clone("a-job")})
+		schema.Evals.Put(tx, &structs.Evaluation{ID: "e", JobID: strings.Clone("a-job")})
 		return nil
 	}))
 	if textData(Eval(s.Read(), "e").JobID) != textData(a.JobID) {

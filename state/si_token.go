@@ -3,12 +3,13 @@ package state
 import (
 	"iter"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // ClusterID returns the ID of the cluster, "" while there is none.
 func ClusterID(tx Reader) string {
-	row := clusterMetadata.Get(tx, onlyCluster)
+	row := schema.ClusterMetadata.Get(tx, schema.OnlyCluster)
 	if row == nil {
 		return ""
 	}
@@ -17,17 +18,17 @@ func ClusterID(tx Reader) string {
 
 // SIToken returns the row of a token, nil if there is none.
 func SIToken(tx Reader, alloc, task, accessor string) *structs.SITokenAccessor {
-	return siTokens.Get(tx, alloc, task, accessor)
+	return schema.SITokens.Get(tx, alloc, task, accessor)
 }
 
 // SITokensOf yields the tokens of an allocation that are not revoked yet, or of one of its tasks.
 func SITokensOf(tx Reader, alloc string, task ...string) iter.Seq[*structs.SITokenAccessor] {
-	return siTokens.Scan(tx, append([]string{alloc}, task...)...)
+	return schema.SITokens.Scan(tx, append([]string{alloc}, task...)...)
 }
 
 // RevokedSITokens yields the tokens that the leader revokes.
 func RevokedSITokens(tx Reader) iter.Seq[*structs.SITokenAccessor] {
-	return revokedSITokens.Scan(tx)
+	return schema.RevokedSITokens.Scan(tx)
 }
 
 // SITokensRegister stores the names of tokens that a server is going to make, and gives the cluster its ID.
@@ -48,7 +49,7 @@ func SITokensRegister(tx *WriteTx, p *structs.SITokenAccessors) error {
 	}
 
 	if p.ClusterID != "" && ClusterID(tx) == "" {
-		clusterMetadata.Put(tx, &structs.ClusterMetadata{
+		schema.ClusterMetadata.Put(tx, &structs.ClusterMetadata{
 			ClusterID:  p.ClusterID,
 			CreateTime: p.Now,
 		})
@@ -60,7 +61,7 @@ func SITokensRegister(tx *WriteTx, p *structs.SITokenAccessors) error {
 	}
 
 	for _, t := range p.Accessors {
-		siTokens.Put(tx, t)
+		schema.SITokens.Put(tx, t)
 	}
 
 	return nil
@@ -82,7 +83,7 @@ func SITokensDeregister(tx *WriteTx, p *structs.SITokenAccessors) error {
 	for _, t := range p.Accessors {
 		row := storedSIToken(tx, t)
 		if row != nil {
-			siTokens.Delete(tx, row)
+			schema.SITokens.Delete(tx, row)
 		}
 	}
 	return nil
@@ -108,18 +109,18 @@ func giveUpSIToken(tx *WriteTx, t *structs.SITokenAccessor, from int64) {
 	}
 	t = t.Copy()
 	t.RevokeTime = max(from, 1)
-	siTokens.Put(tx, t)
+	schema.SITokens.Put(tx, t)
 }
 
 // keepSITokens takes over the tokens of the replaced state, because they still exist. It gives up the tokens
 // of allocations that do not run in the restored state.
 func keepSITokens(tx *WriteTx, before Reader, now int64) {
-	for t := range siTokens.Scan(before) {
+	for t := range schema.SITokens.Scan(before) {
 		if storedSIToken(tx, t) != nil {
 			continue
 		}
 		t = t.Copy()
-		siTokens.Put(tx, t)
+		schema.SITokens.Put(tx, t)
 		a := Alloc(tx, t.AllocID)
 		if a == nil || a.ClientTerminal() {
 			giveUpSIToken(tx, t, now)
@@ -129,7 +130,7 @@ func keepSITokens(tx *WriteTx, before Reader, now int64) {
 
 // checkSITokens checks that every token that a task may use belongs to an allocation on the node of the row.
 func checkSITokens(c *report) {
-	for t := range siTokens.Scan(c) {
+	for t := range schema.SITokens.Scan(c) {
 		a := Alloc(c, t.AllocID)
 		c.Want(a == nil || a.NodeID == t.NodeID,
 			"token %s: allocation %s is not on node %s", t.AccessorID, t.AllocID, t.NodeID)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -28,7 +29,7 @@ func (w *fixture) tokens(alloc string, names ...[2]string) *structs.SITokenAcces
 func (w *fixture) wantTokens(want ...string) {
 	w.t.Helper()
 	var got []string
-	for t := range siTokens.Scan(w.s.Read()) {
+	for t := range schema.SITokens.Scan(w.s.Read()) {
 		text := t.AllocID + " " + t.TaskName + " " + t.AccessorID
 		if t.RevokeTime != 0 {
 			text += fmt.Sprint(" -", t.RevokeTime/1e9)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -96,7 +97,7 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 // TestSchema_RowsAreTypesOfStructs holds rows in package structs, because its golden file lists their fields.
 // Those of computed tables are in no file. The table store has one row of its own.
 func TestSchema_RowsAreTypesOfStructs(t *testing.T) {
-	for _, table := range Tables() {
+	for _, table := range schema.Tables() {
 		known := strings.HasPrefix(table.RowType(), "structs.") || table.RowType() == "mvcc.TableIndex"
 		if !table.IsComputed() && !known {
 			t.Errorf("the rows of table %s are of type %s", table.Name(), table.RowType())
@@ -118,12 +119,12 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		t.Error(faults)
 	}
 	later := []string{
-		jobSubmissions.Name(), schedulerConfig.Name(), namespaces.Name(), nodePools.Name(), deployments.Name(),
-		periodicLaunches.Name(), scalingEvents.Name(), siTokens.Name(), clusterMetadata.Name(),
-		leaseBounds.Name(), nodeLeases.Name(), autopilotConfig.Name(), fenceRuns.Name(), fenceOrders.Name(),
-		pluginConfigs.Name(), rootKeys.Name(), safes.Name(), secretsMarks.Name(),
-		variables.Name(), authorities.Name(), joinTokens.Name(), certificates.Name(),
-		revocations.Name(),
+		schema.JobSubmissions.Name(), schema.SchedulerConfig.Name(), schema.Namespaces.Name(), schema.NodePools.Name(), schema.Deployments.Name(),
+		schema.PeriodicLaunches.Name(), schema.ScalingEvents.Name(), schema.SITokens.Name(), schema.ClusterMetadata.Name(),
+		schema.LeaseBounds.Name(), schema.NodeLeases.Name(), schema.AutopilotConfig.Name(), schema.FenceRuns.Name(), schema.FenceOrders.Name(),
+		schema.PluginConfigs.Name(), schema.RootKeys.Name(), safes.Name(), schema.SecretsMarks.Name(),
+		schema.Variables.Name(), schema.Authorities.Name(), schema.JoinTokens.Name(), schema.Certificates.Name(),
+		schema.Revocations.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {
@@ -146,13 +147,13 @@ func TestLoad_RejectsAnIncompleteJob(t *testing.T) {
 			TaskGroups: groups,
 		}
 		for name, put := range map[string]func(*WriteTx){
-			"jobs":         func(tx *WriteTx) { jobs.Put(tx, j) },
-			"job_versions": func(tx *WriteTx) { jobVersions.Put(tx, j) },
+			"jobs":         func(tx *WriteTx) { schema.Jobs.Put(tx, j) },
+			"job_versions": func(tx *WriteTx) { schema.JobVersions.Put(tx, j) },
 		} {
 			s := New()
 			_ = s.Write(1, func(tx *WriteTx) error {
 				put(tx)
-				allocs.Put(tx, &structs.Allocation{
+				schema.Allocs.Put(tx, &structs.Allocation{
 					ID:        "a",
 					Namespace: "default",
 					JobID:     "j",

@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/intern"
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -34,7 +35,7 @@ type Store struct{ *mvcc.DB }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{mvcc.Open(&allTables)}
+	return &Store{mvcc.Open(&schema.All)}
 }
 
 // Load replaces the state by a snapshot file. See mvcc.DB.Load. Each fault is one of the file.
@@ -49,10 +50,10 @@ func (s *Store) Load(r io.Reader) error {
 // linkInstances sets in each node the keys of its plugin instances, which a snapshot file does not hold.
 func linkInstances(tx *mvcc.LoadTx) {
 	keys := map[string][]structs.CSIInstanceKey{}
-	for i := range instances.Scan(tx) {
+	for i := range schema.Instances.Scan(tx) {
 		keys[i.NodeID] = append(keys[i.NodeID], i.Key())
 	}
-	for n := range nodes.Scan(tx) {
+	for n := range schema.Nodes.Scan(tx) {
 		own := keys[n.ID]
 		if own != nil {
 			n.SetCSIInstances(*intern.Value(&own))

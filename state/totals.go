@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -46,7 +47,7 @@ func CountTotals(tx Reader) Totals {
 		t.Nodes[n.Status]++
 	}
 
-	for l := range claimQueues.Scan(tx) {
+	for l := range schema.ClaimQueues.Scan(tx) {
 		for _, c := range l.Classes {
 			t.Claims[structs.ClaimWaiting] += c.Waiting
 			t.Claims[structs.ClaimGranted] += c.Granted
@@ -66,6 +67,6 @@ func CountTotals(tx Reader) Totals {
 		t.Volumes[v.State]++
 	}
 
-	t.Plugins = slices.Collect(counts.Scan(tx))
+	t.Plugins = slices.Collect(schema.PluginCounts.Scan(tx))
 	return t
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -46,7 +47,7 @@ func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fu
 			})
 		}
 		apply(func(tx *WriteTx) error {
-			allocs.Put(tx, &structs.Allocation{
+			schema.Allocs.Put(tx, &structs.Allocation{
 				ID:        alloc,
 				Namespace: "default",
 				JobID:     "j",
@@ -63,7 +64,7 @@ func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fu
 		})
 	}
 	apply(func(tx *WriteTx) error {
-		evals.Put(tx, &structs.Evaluation{
+		schema.Evals.Put(tx, &structs.Evaluation{
 			ID:        "e",
 			Namespace: "default",
 			JobID:     "j",

@@ -4,24 +4,27 @@ import (
 	"iter"
 	"strings"
 
+	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
 )
 
 // Variable returns a variable, nil if it does not exist.
-func Variable(tx Reader, ns, path string) *structs.Variable { return variables.Get(tx, ns, path) }
+func Variable(tx Reader, ns, path string) *structs.Variable {
+	return schema.Variables.Get(tx, ns, path)
+}
 
 // VariablesFrom yields the variables of a namespace whose path begins with prefix, from a namespace and path
 // on.
 func VariablesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Variable] {
-	rows := variables.Range(tx, namespaceScope(ns, prefix), at)
-	return filter(rows, func(v *structs.Variable) bool {
+	rows := schema.Variables.Range(tx, schema.NamespaceScope(ns, prefix), at)
+	return schema.Filter(rows, func(v *structs.Variable) bool {
 		return strings.HasPrefix(v.Path, prefix)
 	})
 }
 
 // LockedVariables yields the variables with a lock, also while its delay runs.
-func LockedVariables(tx Reader) iter.Seq[*structs.Variable] { return lockedVariables.Scan(tx) }
+func LockedVariables(tx Reader) iter.Seq[*structs.Variable] { return schema.LockedVariables.Scan(tx) }
 
 // noConflict returns a conflict if a write expects another variable than the present one, or is not that of
 // the holder of the lock. now may be nil.
@@ -59,7 +62,7 @@ func changedVariable(tx *WriteTx, p *structs.VariableChange) (*structs.Variable,
 		return nil, err
 	}
 
-	now := variables.Get(tx, p.Namespace, p.Path)
+	now := schema.Variables.Get(tx, p.Namespace, p.Path)
 	next := &structs.Variable{
 		Namespace:  p.Namespace,
 		Path:       p.Path,
@@ -83,7 +86,7 @@ func changedVariable(tx *WriteTx, p *structs.VariableChange) (*structs.Variable,
 func checkStoredVariables(tx *WriteTx, now *structs.Variable, p *structs.VariableChange) error {
 	count := 1
 	size := len(p.Sealed.Data)
-	for v := range variables.Scan(tx, p.Namespace) {
+	for v := range schema.Variables.Scan(tx, p.Namespace) {
 		if now != nil && v.Path == now.Path {
 			continue
 		}
@@ -110,7 +113,7 @@ func VariablePut(tx *WriteTx, p *structs.VariableChange) error {
 	}
 	next, err := changedVariable(tx, p)
 	if err == nil {
-		variables.Put(tx, next)
+		schema.Variables.Put(tx, next)
 	}
 	return err
 }
@@ -120,7 +123,7 @@ func VariableDelete(tx *WriteTx, p *structs.VariableChange) error {
 	now := Variable(tx, p.Namespace, p.Path)
 	err := noConflict(now, p)
 	if err == nil && now != nil {
-		variables.Delete(tx, now)
+		schema.Variables.Delete(tx, now)
 	}
 	return err
 }
@@ -153,7 +156,7 @@ func VariableLock(tx *WriteTx, p *structs.VariableChange) error {
 		return err
 	}
 	next.Lock = p.Lock
-	variables.Put(tx, next)
+	schema.Variables.Put(tx, next)
 	return nil
 }
 
@@ -170,7 +173,7 @@ func VariableUnlock(tx *WriteTx, p *structs.VariableChange) error {
 	next := *now
 	next.Lock = nil
 	next.ModifyTime = p.Now
-	variables.Put(tx, &next)
+	schema.Variables.Put(tx, &next)
 	return nil
 }
 
@@ -185,13 +188,13 @@ func VariableLockExpire(tx *WriteTx, p *structs.VariableExpiry) error {
 	if p.DelayOver {
 		next.Lock = nil
 	}
-	variables.Put(tx, &next)
+	schema.Variables.Put(tx, &next)
 	return nil
 }
 
 // checkVariables checks that each variable has a valid path, items or a lock, and a namespace.
 func checkVariables(c *report) {
-	for v := range variables.Scan(c) {
+	for v := range schema.Variables.Scan(c) {
 		name := structs.VariablePlace(v.Namespace, v.Path)
 		c.Want(validate.VariablePath(v.Path) == nil, "%s: its path is not valid", name)
 		c.Want(Namespace(c, v.Namespace) != nil, "%s: its namespace is gone", name)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -78,7 +79,7 @@ func TestVariablePut_IsBoundedByItsNamespace(t *testing.T) {
 	err := w.s.Write(w.index+1, func(tx *WriteTx) error {
 		for i := range structs.MaxStoredVars {
 			p := aVariable(fmt.Sprintf("v%d", i))
-			variables.Put(tx, &structs.Variable{Namespace: p.Namespace, Path: p.Path, Sealed: p.Sealed})
+			schema.Variables.Put(tx, &structs.Variable{Namespace: p.Namespace, Path: p.Path, Sealed: p.Sealed})
 		}
 		return nil
 	})

@@ -5,17 +5,18 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // Volume returns the volume, nil if there is none.
 func Volume(tx Reader, ns, id string) *structs.CSIVolume {
-	return volumes.Get(tx, ns, id)
+	return schema.Volumes.Get(tx, ns, id)
 }
 
 // UnsettledVolumes yields the volumes for which the leader has a call to make: to create, delete or expand.
 func UnsettledVolumes(tx Reader) iter.Seq[*structs.CSIVolume] {
-	return unsettledVolumes.Scan(tx)
+	return schema.UnsettledVolumes.Scan(tx)
 }
 
 // VolumeStub returns the volume as lists show it.
@@ -109,7 +110,7 @@ func unschedulable(tx Reader, v *structs.CSIVolume) string {
 // bounded number of evaluations.
 func JobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
 	read := 0
-	for e := range evalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
+	for e := range schema.EvalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
 		read++
 		if read > 10*structs.MaxWaitingJobs ||
 			len(jobs) == structs.MaxWaitingJobs {
@@ -129,8 +130,8 @@ func VolumesFrom(
 	ns, prefix string,
 	at Page,
 ) iter.Seq[*structs.CSIVolume] {
-	rows := volumes.Range(tx, namespaceScope(ns, prefix), at)
-	return filter(rows, func(v *structs.CSIVolume) bool {
+	rows := schema.Volumes.Range(tx, schema.NamespaceScope(ns, prefix), at)
+	return schema.Filter(rows, func(v *structs.CSIVolume) bool {
 		return strings.HasPrefix(v.ID, prefix)
 	})
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"strings"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -10,7 +11,7 @@ import (
 // attachments.
 func usersOf(tx Reader, v *structs.CSIVolume) error {
 	var allocs, nodes []string
-	for c := range claims.Scan(tx, v.Namespace, v.ID) {
+	for c := range schema.Claims.Scan(tx, v.Namespace, v.ID) {
 		allocs = append(allocs, c.AllocID)
 		if len(allocs) == manyHolders {
 			break
@@ -89,7 +90,7 @@ func mayExist(v *structs.CSIVolume) bool {
 // waits for its place on a node, and the row that records the release is gone. So all evaluations that wait
 // for capacity are evaluated again.
 func deleteVolume(tx *WriteTx, v *structs.CSIVolume) {
-	volumes.Delete(tx, v)
+	schema.Volumes.Delete(tx, v)
 	deleteUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
 	unblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
 	dropUnusedPlugin(tx, v.PluginID)

@@ -1,6 +1,9 @@
 package state
 
-import "berth/structs"
+import (
+	"berth/state/schema"
+	"berth/structs"
+)
 
 // An expansion has two steps (CSI spec, ControllerExpandVolume and NodeExpandVolume). The controller enlarges
 // the volume. A node enlarges its content, if the plugin needs that. The volume's row has the second step
@@ -91,7 +94,7 @@ func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
 	v = v.Copy()
 	v.Capacity = max(v.Capacity, p.Capacity, p.Bytes)
 	v.ModifyTime = p.Now
-	if !growing.Has(tx, v.Namespace, v.ID) {
+	if !schema.GrowingClaims.Has(tx, v.Namespace, v.ID) {
 		v.NodeExpandBytes = 0
 	}
 	putWithoutUnblock(tx, v)
@@ -118,11 +121,11 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 			a = a.Copy()
 			a.LastError = retryNow(a.LastError, p.Now)
 			a.ModifyTime = p.Now
-			attachments.Put(tx, a)
+			schema.Attachments.Put(tx, a)
 		}
 	}
 
-	for c := range growing.Scan(tx, v.Namespace, v.ID) {
+	for c := range schema.GrowingClaims.Scan(tx, v.Namespace, v.ID) {
 		if c.ExpandError != nil {
 			c = c.Copy()
 			c.ExpandBytes = max(c.ExpandBytes, v.NodeExpandBytes)

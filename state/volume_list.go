@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"berth/internal/mvcc"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -46,7 +47,7 @@ func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 
 		if !watched[v.Namespace] {
 			watched[v.Namespace] = true
-			claimQueues.Has(tx, v.Namespace)
+			schema.ClaimQueues.Has(tx, v.Namespace)
 		}
 
 		return cursor.countsOf(v)
@@ -97,7 +98,7 @@ func (k *queueCursor) step() {
 }
 
 func (k *queueCursor) seek(v *structs.CSIVolume) {
-	k.rows = claimQueues.Seek(k.tx, v.Namespace, v.ID)
+	k.rows = schema.ClaimQueues.Seek(k.tx, v.Namespace, v.ID)
 	k.step()
 }
 

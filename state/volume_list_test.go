@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -84,7 +85,7 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 			if id == "b" {
 				a.Namespace = "else"
 			}
-			allocs.Put(tx, a)
+			schema.Allocs.Put(tx, a)
 		}
 	})
 	claim := func(ns, volume, alloc string) func(*WriteTx) error {

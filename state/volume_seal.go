@@ -3,17 +3,22 @@ package state
 import (
 	"iter"
 
+	"berth/state/schema"
 	"berth/structs"
 )
 
 // PlainVolumes yields the volumes with secrets that are not encrypted.
-func PlainVolumes(tx Reader) iter.Seq[*structs.CSIVolume] { return plainVolumes.Scan(tx) }
+func PlainVolumes(tx Reader) iter.Seq[*structs.CSIVolume] { return schema.PlainVolumes.Scan(tx) }
 
 // PlainAttachments yields the attachments with secrets that are not encrypted.
-func PlainAttachments(tx Reader) iter.Seq[*structs.CSIAttachment] { return plainAttachments.Scan(tx) }
+func PlainAttachments(tx Reader) iter.Seq[*structs.CSIAttachment] {
+	return schema.PlainAttachments.Scan(tx)
+}
 
 // SecretsMark returns the row with the index from which on no row has plain secrets, nil for none.
-func SecretsMark(tx Reader) *structs.SecretsMark { return secretsMarks.Get(tx, onlySecretsMark) }
+func SecretsMark(tx Reader) *structs.SecretsMark {
+	return schema.SecretsMarks.Get(tx, schema.OnlySecretsMark)
+}
 
 // SecretsSeal replaces the plain secrets of rows by their encrypted form. It leaves out rows that have
 // changed since they were read. It deletes the mark: the entries so far have the plain secrets of these rows.
@@ -39,13 +44,13 @@ func SecretsSeal(tx *WriteTx, p *structs.SecretsSealRequest) error {
 	}
 	mark := SecretsMark(tx)
 	if mark != nil {
-		secretsMarks.Delete(tx, mark)
+		schema.SecretsMarks.Delete(tx, mark)
 	}
 	return nil
 }
 
 func sealVolume(tx *WriteTx, r *structs.SealedRow) {
-	v := volumes.Get(tx, r.Namespace, r.VolumeID)
+	v := schema.Volumes.Get(tx, r.Namespace, r.VolumeID)
 	if v == nil || v.ModifyIndex != r.ModifyIndex {
 		return
 	}
@@ -61,23 +66,23 @@ func sealVolume(tx *WriteTx, r *structs.SealedRow) {
 }
 
 func sealAttachment(tx *WriteTx, r *structs.SealedRow) {
-	a := attachments.Get(tx, r.Namespace, r.VolumeID, r.NodeID)
+	a := schema.Attachments.Get(tx, r.Namespace, r.VolumeID, r.NodeID)
 	if a == nil || a.ModifyIndex != r.ModifyIndex || r.Secrets == nil {
 		return
 	}
 	a = a.Copy()
 	a.Secrets = nil
 	a.SealedSecrets = r.Secrets
-	attachments.Put(tx, a)
+	schema.Attachments.Put(tx, a)
 }
 
 // SecretsSealed puts the mark, unless a row has plain secrets again. It keeps a mark that exists.
 func SecretsSealed(tx *WriteTx, p *structs.SecretsSealedRequest) error {
-	if plainVolumes.First(tx) != nil || plainAttachments.First(tx) != nil {
+	if schema.PlainVolumes.First(tx) != nil || schema.PlainAttachments.First(tx) != nil {
 		return structs.Conflictf("some rows have plain secrets")
 	}
 	if SecretsMark(tx) == nil {
-		secretsMarks.Put(tx, &structs.SecretsMark{Time: p.Now})
+		schema.SecretsMarks.Put(tx, &structs.SecretsMark{Time: p.Now})
 	}
 	return nil
 }

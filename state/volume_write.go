@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"berth/internal/codec"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -124,7 +125,7 @@ func sameVolume(a, b *structs.CSIVolume) bool {
 
 // storeVolume puts the row and unblocks the evaluations that wait for its new state.
 func storeVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
-	volumes.Put(tx, v)
+	schema.Volumes.Put(tx, v)
 	ensurePlugin(tx, v.PluginID)
 	grant(tx, v.Namespace, v.ID, now)
 	unblockVolume(tx, v)
@@ -136,7 +137,7 @@ func checkExternalFree(tx Reader, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
-	for other := range volumesByPlugin.Scan(tx, v.PluginID, v.ExternalID) {
+	for other := range schema.VolumesByPlugin.Scan(tx, v.PluginID, v.ExternalID) {
 		if other.ID != v.ID || other.Namespace != v.Namespace {
 			return structs.Conflictf("%q of plugin %q is registered already, as volume %q in namespace %q",
 				v.ExternalID, v.PluginID, other.ID, other.Namespace)
@@ -151,7 +152,7 @@ func checkExternalDetached(tx Reader, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
-	for a := range attachmentsByExternal.Scan(tx, v.PluginID, v.ExternalID) {
+	for a := range schema.AttachmentsByExternal.Scan(tx, v.PluginID, v.ExternalID) {
 		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
 			return structs.Preconditionf("%q of plugin %q is still being detached from node %s, "+
 				"where it was volume %q in namespace %q%s; register it when that is done",

@@ -14,6 +14,7 @@ import (
 	"berth/internal/peertls"
 	"berth/rpc"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -32,7 +33,7 @@ func InStore(keys Keys, store *state.Store) {
 
 // FollowStore closes the connections of revoked certificates after each change of the rows, until ctx ends.
 func FollowStore(ctx context.Context, keys Keys, store *state.Store) {
-	feed := store.Subscribe(1, state.RevocationRows)
+	feed := store.Subscribe(1, schema.RevocationRows)
 	defer feed.Close()
 	for ctx.Err() == nil {
 		feed.TakeChanges()

@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -213,14 +214,14 @@ func TestControllerCall_IsNotMadeForARowThatIsGone(t *testing.T) {
 		key  workqueue.Key
 		goes func(w *testEnv)
 	}{
-		"the attachment is forgotten": {rowKey(state.AttachmentRows, "default", "v", "n3"), func(w *testEnv) {
+		"the attachment is forgotten": {rowKey(schema.AttachmentRows, "default", "v", "n3"), func(w *testEnv) {
 			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 				VolumeID: "v",
 				NodeID:   "n3",
 				Op:       "detach",
 			})
 		}},
-		"another attachment took its place": {rowKey(state.AttachmentRows, "default", "v", "n3"), func(w *testEnv) {
+		"another attachment took its place": {rowKey(schema.AttachmentRows, "default", "v", "n3"), func(w *testEnv) {
 			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 				VolumeID: "v",
 				NodeID:   "n3",
@@ -228,10 +229,10 @@ func TestControllerCall_IsNotMadeForARowThatIsGone(t *testing.T) {
 			})
 			w.addClaim("v", "a2", "n3")
 		}},
-		"the volume is forgotten": {rowKey(state.VolumeRows, "default", "new"), func(w *testEnv) {
+		"the volume is forgotten": {rowKey(schema.VolumeRows, "default", "new"), func(w *testEnv) {
 			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "new", Force: true})
 		}},
-		"another volume took its place": {rowKey(state.VolumeRows, "default", "new"), func(w *testEnv) {
+		"another volume took its place": {rowKey(schema.VolumeRows, "default", "new"), func(w *testEnv) {
 			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "new", Force: true})
 			w.addVolume(aVolume("new", structs.VolumeCreating))
 		}},

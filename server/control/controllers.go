@@ -9,6 +9,7 @@ import (
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -42,11 +43,11 @@ func (c controllerLoop) runner() workqueue.Runner {
 		Retry:    c.Config.Retry,
 		Parallel: c.Config.CallsPerPlugin,
 		Topics: []state.Topic{
-			state.VolumeRows,
-			state.AttachmentRows,
-			state.GrowingClaimRows,
-			state.InstanceRows,
-			state.NodeRows,
+			schema.VolumeRows,
+			schema.AttachmentRows,
+			schema.GrowingClaimRows,
+			schema.InstanceRows,
+			schema.NodeRows,
 		},
 		All:     unsettled,
 		Read:    c.read,
@@ -66,21 +67,21 @@ func rowKey(table state.Topic, parts ...string) workqueue.Key {
 func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		for v := range state.UnsettledVolumes(tx) {
-			key := rowKey(state.VolumeRows, v.Namespace, v.ID)
+			key := rowKey(schema.VolumeRows, v.Namespace, v.ID)
 			if !yield(key) {
 				return
 			}
 		}
 
 		for a := range state.UnsettledAttachments(tx) {
-			key := rowKey(state.AttachmentRows, a.Namespace, a.VolumeID, a.NodeID)
+			key := rowKey(schema.AttachmentRows, a.Namespace, a.VolumeID, a.NodeID)
 			if !yield(key) {
 				return
 			}
 		}
 
 		for c := range state.GrowingClaims(tx) {
-			key := rowKey(state.GrowingClaimRows, c.Namespace, c.VolumeID, c.AllocID)
+			key := rowKey(schema.GrowingClaimRows, c.Namespace, c.VolumeID, c.AllocID)
 			if !yield(key) {
 				return
 			}
@@ -92,7 +93,7 @@ func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		switch c.Topic {
-		case state.VolumeRows, state.AttachmentRows, state.GrowingClaimRows:
+		case schema.VolumeRows, schema.AttachmentRows, schema.GrowingClaimRows:
 			yield(c)
 		}
 	}
@@ -103,21 +104,21 @@ func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 // the attaches to its node, which may have a place now.
 func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 	switch c.Topic {
-	case state.VolumeRows:
+	case schema.VolumeRows:
 		return []string{volumeSignal(c.Key[0] + "/" + c.Key[1])}
-	case state.AttachmentRows:
+	case schema.AttachmentRows:
 		return []string{
 			volumeSignal(c.Key[0] + "/" + c.Key[1]),
 			attachmentSignal(c.Key[2]),
 		}
 
-	case state.InstanceRows:
+	case schema.InstanceRows:
 		plugin := c.Key[0]
 		if controllerReachable(tx, plugin, c.Key[2]) {
 			return []string{pluginSignal(plugin)}
 		}
 
-	case state.NodeRows:
+	case schema.NodeRows:
 		signals = []string{nodeSignal(c.Key[0])}
 		if state.Recovering(tx) == "" {
 			signals = append(signals, accountedSignal)
@@ -165,13 +166,13 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	namespace := k.Key[0]
 	volume := k.Key[1]
 	switch k.Topic {
-	case state.GrowingClaimRows:
+	case schema.GrowingClaimRows:
 		claim := state.Claim(tx, namespace, volume, k.Key[2])
 		if needsNodeExpand(claim) {
 			return c.growStep(tx, claim)
 		}
 
-	case state.AttachmentRows:
+	case schema.AttachmentRows:
 		a := state.Attachment(tx, namespace, volume, k.Key[2])
 		if a != nil && nextAttachment(a) != "" {
 			s := c.step(tx, c.attachmentWork(tx, a))
@@ -179,7 +180,7 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 			return waitForDetach(tx, a, s)
 		}
 
-	case state.VolumeRows:
+	case schema.VolumeRows:
 		v := state.Volume(tx, namespace, volume)
 		if v != nil &&
 			nextVolume(v) != "" &&

@@ -9,6 +9,7 @@ import (
 	"berth/fsm"
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -25,11 +26,11 @@ func (l deploymentLoop) runner() workqueue.Runner {
 		Store:    l.Store,
 		Retry:    l.Config.Retry,
 		Parallel: 1,
-		Topics:   []state.Topic{state.ActiveDeploymentRows},
+		Topics:   []state.Topic{schema.ActiveDeploymentRows},
 		All:      deploymentKeys,
 		Read:     l.read,
 		Keys: func(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
-			return slices.Values([]workqueue.Key{rowKey(state.ActiveDeploymentRows, c.Key[0], c.Key[1])})
+			return slices.Values([]workqueue.Key{rowKey(schema.ActiveDeploymentRows, c.Key[0], c.Key[1])})
 		},
 	}
 }
@@ -38,7 +39,7 @@ func (l deploymentLoop) runner() workqueue.Runner {
 func deploymentKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		for d := range state.ActiveDeployments(tx) {
-			if !yield(rowKey(state.ActiveDeploymentRows, d.Namespace, d.JobID)) {
+			if !yield(rowKey(schema.ActiveDeploymentRows, d.Namespace, d.JobID)) {
 				return
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -32,7 +33,7 @@ func (r reaperLoop) runner() workqueue.Runner {
 		Store:    r.Store,
 		Retry:    r.Config.Retry,
 		Parallel: callsPerNode,
-		Topics:   []state.Topic{state.EndedClaimRows, state.NodeRows},
+		Topics:   []state.Topic{schema.EndedClaimRows, schema.NodeRows},
 		All:      reapableKeys,
 		Read:     r.read,
 		Keys:     reapKeys,
@@ -59,7 +60,7 @@ func reapableKeysOf(tx *state.ReadTx, node string) iter.Seq[workqueue.Key] {
 		for c := range state.EndedClaimsOfNode(tx, node) {
 			reachable = reachable ||
 				nodeconn.Reachable(state.Node(tx, node))
-			key := rowKey(state.EndedClaimRows, c.Namespace, c.VolumeID, c.AllocID)
+			key := rowKey(schema.EndedClaimRows, c.Namespace, c.VolumeID, c.AllocID)
 			if !reachable || !yield(key) {
 				return
 			}
@@ -69,7 +70,7 @@ func reapableKeysOf(tx *state.ReadTx, node string) iter.Seq[workqueue.Key] {
 
 // reapKeys yields the changed claim, or the claims of the changed node, which may have come back.
 func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
-	if c.Topic == state.NodeRows {
+	if c.Topic == schema.NodeRows {
 		return reapableKeysOf(tx, c.Key[0])
 	}
 	return slices.Values([]workqueue.Key{c})

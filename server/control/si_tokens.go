@@ -9,6 +9,7 @@ import (
 	"berth/fsm"
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -49,7 +50,7 @@ func (s siTokenLoop) runner() workqueue.Runner {
 		Store:    s.Store,
 		Retry:    s.Config.Retry,
 		Parallel: maxRevocations,
-		Topics:   []state.Topic{state.RevokedSITokenRows},
+		Topics:   []state.Topic{schema.RevokedSITokenRows},
 		All:      revokedKeys,
 		Read:     s.read,
 		Keys: func(_ *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
@@ -61,7 +62,7 @@ func (s siTokenLoop) runner() workqueue.Runner {
 func revokedKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		for t := range state.RevokedSITokens(tx) {
-			if !yield(rowKey(state.RevokedSITokenRows, t.AllocID, t.TaskName, t.AccessorID)) {
+			if !yield(rowKey(schema.RevokedSITokenRows, t.AllocID, t.TaskName, t.AccessorID)) {
 				return
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -160,7 +161,7 @@ func (k *Keys) Follow(ctx context.Context) {
 
 // follow calls step at once, after each change of the root keys, and again after a time if it has failed.
 func (k *Keys) follow(ctx context.Context, step func(context.Context) (done bool)) {
-	feed := k.Store.Subscribe(1, state.RootKeyRows)
+	feed := k.Store.Subscribe(1, schema.RootKeyRows)
 	defer feed.Close()
 	for ctx.Err() == nil {
 		feed.TakeChanges()

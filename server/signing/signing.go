@@ -25,6 +25,7 @@ import (
 	"berth/server/authority"
 	"berth/server/keys"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -66,7 +67,7 @@ type kept struct {
 
 // Run writes the copy whenever the rows change, until ctx ends.
 func (s *Signer) Run(ctx context.Context) {
-	feed := s.Store.Subscribe(1, state.AuthorityRows, state.RootKeyRows)
+	feed := s.Store.Subscribe(1, schema.AuthorityRows, schema.RootKeyRows)
 	defer feed.Close()
 	told := ""
 	for ctx.Err() == nil {

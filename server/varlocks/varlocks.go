@@ -17,6 +17,7 @@ import (
 	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -83,7 +84,7 @@ func (l *Locks) Renew(v *structs.Variable) error {
 
 // Run ends locks and delays while this server leads, until ctx ends.
 func (l *Locks) Run(ctx context.Context) {
-	feed := l.Store.Subscribe(keptChanges, state.LockedVariableRows) // before the first read
+	feed := l.Store.Subscribe(keptChanges, schema.LockedVariableRows) // before the first read
 	defer feed.Close()
 	l.begin()
 	defer l.end()

@@ -18,6 +18,7 @@ import (
 	"berth/endpoints/core"
 	"berth/fsm"
 	"berth/state"
+	"berth/state/schema"
 )
 
 var update = flag.Bool("update", false, "write the reference again")
@@ -98,7 +99,7 @@ func schemaPage(*testing.T) string {
 	b.WriteString("# Tables\n\nThe tables have the order of a snapshot file, which leaves computed ones out. The leading parts of a key also\n" +
 		"select rows.\n\n" +
 		"| table | row | indexes beside its key |\n|---|---|---|\n")
-	for _, t := range state.Tables() {
+	for _, t := range schema.Tables() {
 		name := t.Name()
 		if t.IsComputed() {
 			name += " (computed)"

@@ -11,6 +11,7 @@ import (
 	"berth/internal/backoff"
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/schema"
 	"berth/structs"
 )
 
@@ -42,11 +43,11 @@ func Example() {
 		Store:    store,
 		Retry:    backoff.Backoff{Min: time.Second, Max: time.Minute},
 		Parallel: 1,
-		Topics:   []state.Topic{state.NodeRows},
+		Topics:   []state.Topic{schema.NodeRows},
 		All: func(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 			return func(yield func(workqueue.Key) bool) {
 				for n := range state.DownNodes(tx) {
-					if !yield(workqueue.Key{Topic: state.NodeRows, Key: [3]string{n.ID}}) {
+					if !yield(workqueue.Key{Topic: schema.NodeRows, Key: [3]string{n.ID}}) {
 						return
 					}
 				}

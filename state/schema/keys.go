@@ -1,4 +1,4 @@
-package state
+package schema
 
 import (
 	"strings"
@@ -10,35 +10,35 @@ import (
 // The parts of keys by which indexes keep allocations apart: those that run or start, those that are to end
 // and whose node has not reported the end, and the others.
 const (
-	liveRow   = "live"
+	LiveRow   = "live"
 	endingRow = "ending"
-	doneRow   = "done"
+	DoneRow   = "done"
 )
 
 // liveOrDone returns the part of a key of an allocation that is done or is not.
 func liveOrDone(done bool) string {
 	if done {
-		return doneRow
+		return DoneRow
 	}
-	return liveRow
+	return LiveRow
 }
 
 // The parts of keys by which indexes keep evaluations apart: those to process, those that wait for a time,
 // and those that have ended.
 const (
-	openEval  = "open"
-	laterEval = "later"
-	doneEval  = "done"
+	OpenEval  = "open"
+	LaterEval = "later"
+	DoneEval  = "done"
 
 	staysEval = "stays"
-	mayGoEval = "may go" // an ended evaluation that the next one of its node and job may delete
+	MayGoEval = "may go" // an ended evaluation that the next one of its node and job may delete
 )
 
 // retention returns whether deleteDone may delete a finished evaluation, as a part of a key.
 func retention(e *structs.Evaluation) string {
 	if e.Status == structs.EvalComplete &&
 		e.TriggeredBy == structs.TriggerNodeUpdate && !e.Placed {
-		return mayGoEval
+		return MayGoEval
 	}
 	return staysEval
 }
@@ -53,8 +53,8 @@ func orderedTime(t int64) string {
 	return mvcc.Ordered(uint64(max(t, 0)))
 }
 
-// classKey returns the class as a part of a key.
-func classKey(k structs.ClaimClass) string {
+// ClassKey returns the class as a part of a key.
+func ClassKey(k structs.ClaimClass) string {
 	access := string(k.AccessMode)
 	attachment := string(k.AttachmentMode)
 	letters := modeLetters[access] + modeLetters[attachment] + modeLetters[k.Mode]
@@ -79,15 +79,15 @@ var modeLetters = map[string]string{
 	structs.ClaimWrite: "w",
 }
 
-// isQueued reports whether an evaluation waits for keys, or was unblocked and is not processed yet.
-func isQueued(e *structs.Evaluation) bool {
+// IsQueued reports whether an evaluation waits for keys, or was unblocked and is not processed yet.
+func IsQueued(e *structs.Evaluation) bool {
 	return e.Status == structs.EvalBlocked ||
 		e.Status == structs.EvalPending &&
 			len(e.BlockedOn) > 0
 }
 
-// queueKey identifies the queue of a key, in the order of unblocking: the highest priority first.
-func queueKey(e *structs.Evaluation) string {
+// QueueKey identifies the queue of a key, in the order of unblocking: the highest priority first.
+func QueueKey(e *structs.Evaluation) string {
 	if e.Shape == "" {
 		return byPriority(e) + "=" + e.ID
 	}

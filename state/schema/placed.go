@@ -1,9 +1,12 @@
-package state
+package schema
 
-import "berth/structs"
+import (
+	"berth/internal/mvcc"
+	"berth/structs"
+)
 
-// evalAllocsRow has the number of allocations that an evaluation has placed. A count of 0 has no row.
-type evalAllocsRow struct {
+// EvalAllocsRow has the number of allocations that an evaluation has placed. A count of 0 has no row.
+type EvalAllocsRow struct {
 	structs.Indexes
 	PlacedBy
 	Allocs int
@@ -20,22 +23,22 @@ func PlacedByOf(a *structs.Allocation) PlacedBy {
 }
 
 // recountEvalAllocs keeps the rows when an allocation changes. before or now may be nil.
-func recountEvalAllocs(tx *WriteTx, before, now *structs.Allocation) {
+func recountEvalAllocs(tx *mvcc.WriteTx, before, now *structs.Allocation) {
 	was := PlacedByOf(before)
 	is := PlacedByOf(now)
 	if was != is {
-		changeEvalAllocs(tx, was, -1)
-		changeEvalAllocs(tx, is, 1)
+		ChangeEvalAllocs(tx, was, -1)
+		ChangeEvalAllocs(tx, is, 1)
 	}
 }
 
-// changeEvalAllocs adds to the number of allocations that an evaluation has placed.
-func changeEvalAllocs(tx *WriteTx, by PlacedBy, change int) {
+// ChangeEvalAllocs adds to the number of allocations that an evaluation has placed.
+func ChangeEvalAllocs(tx *mvcc.WriteTx, by PlacedBy, change int) {
 	if by.EvalID == "" {
 		return
 	}
-	evalAllocs.Edit(tx, func(before *evalAllocsRow) *evalAllocsRow {
-		row := &evalAllocsRow{PlacedBy: by, Allocs: change}
+	EvalAllocs.Edit(tx, func(before *EvalAllocsRow) *EvalAllocsRow {
+		row := &EvalAllocsRow{PlacedBy: by, Allocs: change}
 		if before != nil {
 			row.Allocs += before.Allocs
 		}

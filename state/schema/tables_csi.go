@@ -1,4 +1,4 @@
-package state
+package schema
 
 import (
 	"berth/internal/mvcc"
@@ -7,20 +7,20 @@ import (
 )
 
 var (
-	// plugins has the plugins by ID.
-	plugins = mvcc.NewTable("csi_plugins", func(p *structs.CSIPluginRow) Key {
+	// Plugins has the plugins by ID.
+	Plugins = mvcc.NewTable("csi_plugins", func(p *structs.CSIPluginRow) mvcc.Key {
 		return mvcc.KeyOf(p.ID)
 	})
 
-	// instances has the reports on the halves of plugins by plugin, kind and node.
-	instances = mvcc.NewTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) Key {
+	// Instances has the reports on the halves of plugins by plugin, kind and node.
+	Instances = mvcc.NewTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) mvcc.Key {
 		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
 	}).OnPut(sharing.Instance)
 
 	// Node instances by the topology segments that no other node has: a driver of local storage names the node
 	// in a segment. Other segments have many nodes. A query finds some of these nodes quickly without an index.
-	instancesByOwnSegment = instances.MultiIndex("own_segment", func(i *structs.CSIPluginInstance) []Key {
-		var keys []Key
+	InstancesByOwnSegment = Instances.MultiIndex("own_segment", func(i *structs.CSIPluginInstance) []mvcc.Key {
+		var keys []mvcc.Key
 		for _, s := range ownSegments(i) {
 			key := mvcc.KeyOf(i.PluginID, s[0], s[1], i.NodeID)
 			keys = append(keys, key)
@@ -30,109 +30,109 @@ var (
 
 	// The counters of each half of a plugin, so that a response for one volume needs no count of the fleet.
 	// Every function that puts or deletes an instance, or an allocation that runs a plugin, updates them.
-	counts = mvcc.NewTable("csi_plugin_counts", func(c *structs.CSIPluginCountRow) Key {
+	PluginCounts = mvcc.NewTable("csi_plugin_counts", func(c *structs.CSIPluginCountRow) mvcc.Key {
 		return mvcc.KeyOf(c.PluginID, string(c.Kind))
 	})
 )
 
 var (
-	// volumes has the volumes by namespace and ID.
-	volumes = mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) Key {
+	// Volumes has the volumes by namespace and ID.
+	Volumes = mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) mvcc.Key {
 		return mvcc.KeyOf(v.Namespace, v.ID)
 	}).OnPut(sharing.Volume)
 
 	// By plugin and, within it, by the ID that the plugin gave, "" while it is not known.
-	volumesByPlugin = volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) Key {
+	VolumesByPlugin = Volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) mvcc.Key {
 		return mvcc.KeyOf(v.PluginID, v.ExternalID, v.Namespace, v.ID)
 	})
 
 	// Volumes that need a call of the leader: a creation, a deletion or an expansion.
-	unsettledVolumes = volumes.Index("unsettled", func(v *structs.CSIVolume) Key {
+	UnsettledVolumes = Volumes.Index("unsettled", func(v *structs.CSIVolume) mvcc.Key {
 		return mvcc.KeyIf(v.Unsettled(), v.State)
 	})
 )
 
 var (
-	// claims has the claims by namespace, volume and allocation.
-	claims = mvcc.NewTable("csi_claims", func(c *structs.CSIClaim) Key {
+	// Claims has the claims by namespace, volume and allocation.
+	Claims = mvcc.NewTable("csi_claims", func(c *structs.CSIClaim) mvcc.Key {
 		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.AllocID)
 	}).OnPut(sharing.Claim)
 
-	// claimsByNode has the claims by node and allocation.
-	claimsByNode = claims.UniqueIndex("node", func(c *structs.CSIClaim) Key {
+	// ClaimsByNode has the claims by node and allocation.
+	ClaimsByNode = Claims.UniqueIndex("node", func(c *structs.CSIClaim) mvcc.Key {
 		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
 
 	// The claim queue of a volume, class by class (see claim_queue.go). Of the granted claims it has only the
 	// few that exclude other claims of their own class.
-	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) Key {
+	ClaimsByClass = Claims.UniqueIndex("class", func(c *structs.CSIClaim) mvcc.Key {
 		k := c.Class()
 		if c.State == structs.ClaimGranted && !k.Conflicts(k) {
 			return nil
 		}
 		created := mvcc.Ordered(c.CreateIndex)
 		seq := mvcc.Ordered(uint64(c.Seq))
-		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, classKey(k), created, seq)
+		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, ClassKey(k), created, seq)
 	})
 
-	// waitingByPlugin has the claims that wait, by plugin.
-	waitingByPlugin = claims.Index("waiting_plugin", func(c *structs.CSIClaim) Key {
+	// WaitingByPlugin has the claims that wait, by plugin.
+	WaitingByPlugin = Claims.Index("waiting_plugin", func(c *structs.CSIClaim) mvcc.Key {
 		waits := c.State == structs.ClaimWaiting
 		return mvcc.KeyIf(waits, c.PluginID, c.Namespace, c.VolumeID)
 	})
 
 	// Claims of allocations that have ended. Their nodes release them.
-	endedClaims = claims.Index("ended", func(c *structs.CSIClaim) Key {
+	EndedClaims = Claims.Index("ended", func(c *structs.CSIClaim) mvcc.Key {
 		return mvcc.KeyIf(c.EndTime != 0, c.NodeID)
 	})
 
 	// Claims whose nodes have not expanded the volume yet, or could not.
-	growing = claims.Index("growing", func(c *structs.CSIClaim) Key {
+	GrowingClaims = Claims.Index("growing", func(c *structs.CSIClaim) mvcc.Key {
 		grows := c.ExpandBytes != 0 || c.ExpandError != nil
 		return mvcc.KeyIf(grows, c.Namespace, c.VolumeID)
 	})
 
 	// The numbers of granted and waiting claims of each class, so that no reader counts the claims.
 	// storeClaim and dropClaim update them.
-	claimQueues = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) Key {
+	ClaimQueues = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) mvcc.Key {
 		return mvcc.KeyOf(l.Namespace, l.VolumeID)
 	})
 )
 
 var (
-	// attachments has the attachments by namespace, volume and node.
-	attachments = mvcc.NewTable("csi_attachments", func(a *structs.CSIAttachment) Key {
+	// Attachments has the attachments by namespace, volume and node.
+	Attachments = mvcc.NewTable("csi_attachments", func(a *structs.CSIAttachment) mvcc.Key {
 		return mvcc.KeyOf(a.Namespace, a.VolumeID, a.NodeID)
 	})
 
-	// attachmentsByNode has the attachments by node.
-	attachmentsByNode = attachments.Index("node", func(a *structs.CSIAttachment) Key {
+	// AttachmentsByNode has the attachments by node.
+	AttachmentsByNode = Attachments.Index("node", func(a *structs.CSIAttachment) mvcc.Key {
 		return mvcc.KeyOf(a.NodeID)
 	})
 
-	// attachmentsByMode has the attachments of a volume by access mode and attachment mode.
-	attachmentsByMode = attachments.Index("mode", func(a *structs.CSIAttachment) Key {
+	// AttachmentsByMode has the attachments of a volume by access mode and attachment mode.
+	AttachmentsByMode = Attachments.Index("mode", func(a *structs.CSIAttachment) mvcc.Key {
 		return mvcc.KeyOf(a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode))
 	})
 
-	// attachmentsByExternal has the attachments by plugin and the ID that the plugin gave the volume.
-	attachmentsByExternal = attachments.Index("external", func(a *structs.CSIAttachment) Key {
+	// AttachmentsByExternal has the attachments by plugin and the ID that the plugin gave the volume.
+	AttachmentsByExternal = Attachments.Index("external", func(a *structs.CSIAttachment) mvcc.Key {
 		return mvcc.KeyOf(a.PluginID, a.ExternalVolumeID)
 	})
 
 	// Attachments whose claim was released without its node, and that are being detached.
-	forcedDetaches = attachments.Index("forced", func(a *structs.CSIAttachment) Key {
+	ForcedDetaches = Attachments.Index("forced", func(a *structs.CSIAttachment) mvcc.Key {
 		return mvcc.KeyIf(a.Forced && a.State == structs.AttachmentDetaching,
 			a.Namespace, a.VolumeID, a.NodeID)
 	})
 
 	// Attachments that need a call of the leader: an attach or a detach.
-	unsettledAttachments = attachments.Index("unsettled", func(a *structs.CSIAttachment) Key {
+	UnsettledAttachments = Attachments.Index("unsettled", func(a *structs.CSIAttachment) mvcc.Key {
 		return mvcc.KeyIf(a.Unsettled(), a.State)
 	})
 )
 
-// pluginConfigs has the settings of plugins by ID. A plugin with the default settings has no row.
-var pluginConfigs = mvcc.NewTable("csi_plugin_configs", func(c *structs.CSIPluginSettings) Key {
+// PluginConfigs has the settings of plugins by ID. A plugin with the default settings has no row.
+var PluginConfigs = mvcc.NewTable("csi_plugin_configs", func(c *structs.CSIPluginSettings) mvcc.Key {
 	return mvcc.KeyOf(c.ID)
 })

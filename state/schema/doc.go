@@ -1,0 +1,9 @@
+// Package schema declares the tables of the replicated state: their keys, their indexes and the order in
+// which a snapshot file holds them. The packages of the state read and write rows through these tables, and
+// nothing else does: the invariants between rows are those of the functions of package state and of the
+// packages below it.
+//
+// Here are also the parts of keys that readers of an index need, and the topics that a loop of the leader
+// can follow. The package has no rule on the contents of rows, except that it counts the allocations of
+// evaluations when an allocation changes.
+package schema
