@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -192,7 +193,7 @@ func AuthoritiesForget(tx *WriteTx, keyID string) {
 }
 
 // checkAuthorities checks the authorities.
-func checkAuthorities(c *report) {
+func checkAuthorities(c *check.Report) {
 	active := 0
 	for a := range schema.Authorities.Scan(c) {
 		if a.RetireTime == 0 {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
@@ -8,9 +9,9 @@ import (
 
 // Check reads the whole store and describes every violated invariant. A store that only this package has
 // changed has none. `berth operator check` runs it on a saved snapshot, and tests run it after every step.
-// After mostFaults violations it only counts, and the last line has the number.
+// After check.MostFaults violations it only counts, and the last line has the number.
 func Check(tx *ReadTx) []string {
-	c := newReport(tx)
+	c := check.New(tx)
 	checkAllIndexes(c)
 	checkClaims(c)
 	checkClaimQueues(c)
@@ -40,46 +41,46 @@ func Check(tx *ReadTx) []string {
 	return c.Faults()
 }
 
-func checkAllIndexes(c *report) {
-	checkIndexes(c, schema.Nodes)
-	checkIndexes(c, schema.Plugins)
-	checkIndexes(c, schema.Instances)
-	checkIndexes(c, schema.PluginCounts)
-	checkIndexes(c, schema.Volumes)
-	checkIndexes(c, schema.Claims)
-	checkIndexes(c, schema.ClaimQueues)
-	checkIndexes(c, schema.Attachments)
-	checkIndexes(c, schema.Jobs)
-	checkIndexes(c, schema.JobVersions)
-	checkIndexes(c, schema.JobSubmissions)
-	checkIndexes(c, schema.Allocs)
-	checkIndexes(c, schema.Evals)
-	checkIndexes(c, schema.Unblocks)
-	checkIndexes(c, schema.SchedulerConfig)
-	checkIndexes(c, schema.Namespaces)
-	checkIndexes(c, schema.NodePools)
-	checkIndexes(c, schema.Deployments)
-	checkIndexes(c, schema.PeriodicLaunches)
-	checkIndexes(c, schema.ScalingEvents)
-	checkIndexes(c, schema.SITokens)
-	checkIndexes(c, schema.ClusterMetadata)
-	checkIndexes(c, schema.LeaseBounds)
-	checkIndexes(c, schema.NodeLeases)
-	checkIndexes(c, schema.AutopilotConfig)
-	checkIndexes(c, schema.PluginConfigs)
-	checkIndexes(c, schema.SecretsMarks)
-	checkIndexes(c, schema.FenceRuns)
-	checkIndexes(c, schema.FenceOrders)
-	checkIndexes(c, schema.RootKeys)
-	checkIndexes(c, schema.Variables)
-	checkIndexes(c, schema.Authorities)
-	checkIndexes(c, schema.JoinTokens)
-	checkIndexes(c, schema.Certificates)
-	checkIndexes(c, schema.Revocations)
+func checkAllIndexes(c *check.Report) {
+	check.Indexes(c, schema.Nodes)
+	check.Indexes(c, schema.Plugins)
+	check.Indexes(c, schema.Instances)
+	check.Indexes(c, schema.PluginCounts)
+	check.Indexes(c, schema.Volumes)
+	check.Indexes(c, schema.Claims)
+	check.Indexes(c, schema.ClaimQueues)
+	check.Indexes(c, schema.Attachments)
+	check.Indexes(c, schema.Jobs)
+	check.Indexes(c, schema.JobVersions)
+	check.Indexes(c, schema.JobSubmissions)
+	check.Indexes(c, schema.Allocs)
+	check.Indexes(c, schema.Evals)
+	check.Indexes(c, schema.Unblocks)
+	check.Indexes(c, schema.SchedulerConfig)
+	check.Indexes(c, schema.Namespaces)
+	check.Indexes(c, schema.NodePools)
+	check.Indexes(c, schema.Deployments)
+	check.Indexes(c, schema.PeriodicLaunches)
+	check.Indexes(c, schema.ScalingEvents)
+	check.Indexes(c, schema.SITokens)
+	check.Indexes(c, schema.ClusterMetadata)
+	check.Indexes(c, schema.LeaseBounds)
+	check.Indexes(c, schema.NodeLeases)
+	check.Indexes(c, schema.AutopilotConfig)
+	check.Indexes(c, schema.PluginConfigs)
+	check.Indexes(c, schema.SecretsMarks)
+	check.Indexes(c, schema.FenceRuns)
+	check.Indexes(c, schema.FenceOrders)
+	check.Indexes(c, schema.RootKeys)
+	check.Indexes(c, schema.Variables)
+	check.Indexes(c, schema.Authorities)
+	check.Indexes(c, schema.JoinTokens)
+	check.Indexes(c, schema.Certificates)
+	check.Indexes(c, schema.Revocations)
 }
 
 // checkPlugins checks that a plugin has a row exactly while something refers to the plugin.
-func checkPlugins(c *report) {
+func checkPlugins(c *check.Report) {
 	for p := range schema.Plugins.Scan(c) {
 		c.Want(pluginReferences(c, p.ID) != "",
 			"plugin %s: nothing refers to it", p.ID)
@@ -102,7 +103,7 @@ func checkPlugins(c *report) {
 }
 
 // checkCounts checks that the stored counts equal the rows.
-func checkCounts(c *report) {
+func checkCounts(c *check.Report) {
 	name := func(half structs.CSIInstanceKey) string {
 		return half.PluginID + " " + string(half.Kind)
 	}
@@ -124,10 +125,10 @@ func checkCounts(c *report) {
 		kept[name(structs.CSIInstanceKey{PluginID: n.PluginID, Kind: n.Kind})] = n.Tally
 	}
 
-	wantCounts(c, "instances and runs of plugin", found, kept)
+	check.WantCounts(c, "instances and runs of plugin", found, kept)
 }
 
-func checkAllocs(c *report) {
+func checkAllocs(c *check.Report) {
 	for a := range schema.Allocs.Scan(c) {
 		c.Want(a.Job == nil, "allocation %s: carries its job", a.ID)
 		c.Want(a.Resources != nil, "allocation %s: has no resources", a.ID)
@@ -145,7 +146,7 @@ func checkAllocs(c *report) {
 
 // checkServices checks the instances of an allocation: they end with it, each is there once, and none is newer
 // than the row.
-func checkServices(c *report, a *structs.Allocation) {
+func checkServices(c *check.Report, a *structs.Allocation) {
 	c.Want(!a.ClientTerminal() || len(a.Services) == 0,
 		"allocation %s: it has ended and offers services", a.ID)
 	seen := map[string]bool{}
@@ -159,7 +160,7 @@ func checkServices(c *report, a *structs.Allocation) {
 }
 
 // checkDevices checks that no device is given to two allocations that hold resources.
-func checkDevices(c *report) {
+func checkDevices(c *check.Report) {
 	uses := map[string]structs.DeviceUse{} // by node
 	for a := range schema.Allocs.Scan(c) {
 		if a.Terminal() || len(a.Devices) == 0 {
@@ -172,7 +173,7 @@ func checkDevices(c *report) {
 	}
 }
 
-func checkEvals(c *report) {
+func checkEvals(c *check.Report) {
 	waiting := map[structs.JobKey]string{}
 	for e := range schema.Evals.Scan(c) {
 		if e.Status != structs.EvalBlocked {
@@ -190,7 +191,7 @@ func checkEvals(c *report) {
 	}
 }
 
-func checkJobs(c *report) {
+func checkJobs(c *check.Report) {
 	for j := range schema.Jobs.Scan(c) {
 		v := JobVersion(c, j.Namespace, j.ID, j.Version)
 		c.Want(v != nil && sameSpec(v, j),
@@ -205,14 +206,14 @@ func checkJobs(c *report) {
 	}
 }
 
-func checkSchedulerConfig(c *report) {
+func checkSchedulerConfig(c *check.Report) {
 	for s := range schema.SchedulerConfig.Scan(c) {
 		err := validate.SchedulerConfig(s)
 		c.Want(err == nil, "the configuration of the scheduler is invalid: %v", err)
 	}
 }
 
-func checkAutopilotConfig(c *report) {
+func checkAutopilotConfig(c *check.Report) {
 	for a := range schema.AutopilotConfig.Scan(c) {
 		err := validate.AutopilotConfig(a)
 		c.Want(err == nil, "the configuration of autopilot is invalid: %v", err)
@@ -220,14 +221,14 @@ func checkAutopilotConfig(c *report) {
 }
 
 // checkNamespaces checks that each namespace with a row has a name.
-func checkNamespaces(c *report) {
+func checkNamespaces(c *check.Report) {
 	for n := range schema.Namespaces.Scan(c) {
 		c.Want(n.Name != "", "a namespace has no name")
 	}
 }
 
 // checkNodePools checks that each node pool with a row has a name and is not built-in.
-func checkNodePools(c *report) {
+func checkNodePools(c *check.Report) {
 	for p := range schema.NodePools.Scan(c) {
 		c.Want(p.Name != "" && !structs.BuiltInNodePool(p.Name),
 			"node pool %q: a built-in pool, or one without a name, has no row", p.Name)

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // checkClaims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
 // may still start. A granted claim conflicts with no other, and its attachment fits it.
-func checkClaims(c *report) {
+func checkClaims(c *check.Report) {
 	granted := grantedClasses{}
 	for cl := range schema.Claims.Scan(c) {
 		subject := fmt.Sprintf("claim of volume %s/%s for allocation %s",
@@ -57,7 +58,7 @@ func checkClaims(c *report) {
 type grantedClasses map[volumeKey]map[structs.ClaimClass]string
 
 // checkGrantedClaim checks a granted claim against the granted claims before it and against its attachment.
-func checkGrantedClaim(c *report, cl *structs.CSIClaim, granted grantedClasses, subject string) {
+func checkGrantedClaim(c *check.Report, cl *structs.CSIClaim, granted grantedClasses, subject string) {
 	key := volumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
 	for k, other := range granted[key] {
 		c.Want(!k.Conflicts(cl.Class()),
@@ -82,7 +83,7 @@ func checkGrantedClaim(c *report, cl *structs.CSIClaim, granted grantedClasses, 
 }
 
 // checkClaimQueues checks that the stored counts equal the claims, and that no claim waits that could be granted.
-func checkClaimQueues(c *report) {
+func checkClaimQueues(c *check.Report) {
 	found := map[string]int{}
 	for cl := range schema.Claims.Scan(c) {
 		key := fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)
@@ -102,7 +103,7 @@ func checkClaimQueues(c *report) {
 		}
 	}
 
-	wantCounts(c, "claims of volume", found, kept)
+	check.WantCounts(c, "claims of volume", found, kept)
 	seen := map[volumeKey]bool{}
 	for cl := range schema.WaitingByPlugin.Scan(c) {
 		key := volumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
@@ -120,7 +121,7 @@ func checkClaimQueues(c *report) {
 
 // checkAttachments checks that a claim uses each attachment that is not detaching, that no claim uses the others,
 // and that a volume for a single node has at most one.
-func checkAttachments(c *report) {
+func checkAttachments(c *check.Report) {
 	single := map[volumeKey]bool{}
 	count := map[volumeKey]int{}
 	for a := range schema.Attachments.Scan(c) {
@@ -159,7 +160,7 @@ func checkAttachments(c *report) {
 	}
 }
 
-func checkVolumes(c *report) {
+func checkVolumes(c *check.Report) {
 	external := map[[2]string]string{}
 	for v := range schema.Volumes.Scan(c) {
 		if v.ExternalID != "" {
@@ -185,7 +186,7 @@ func checkVolumes(c *report) {
 }
 
 // checkInstances checks that each instance has a node whose row names it.
-func checkInstances(c *report) {
+func checkInstances(c *check.Report) {
 	halves := map[string][]structs.CSIInstanceKey{}
 	for i := range schema.Instances.Scan(c) {
 		subject := fmt.Sprintf("%s instance of plugin %s on node %s",
@@ -213,7 +214,7 @@ func checkInstances(c *report) {
 }
 
 // checkPluginConfigs checks that each row has a setting.
-func checkPluginConfigs(c *report) {
+func checkPluginConfigs(c *check.Report) {
 	for p := range schema.PluginConfigs.Scan(c) {
 		c.Want(p.OnNodeLoss == structs.LossFence || p.OnNodeLoss == structs.LossLease || p.SecretsFrom != "",
 			"the settings of plugin %s: on_node_loss %q", p.ID, p.OnNodeLoss)

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -88,7 +89,7 @@ func changeAnAlloc(t *rapid.T, tx *WriteTx) {
 }
 
 func checkComputed(t *rapid.T, s *Store) {
-	c := newReport(s.Read())
+	c := check.New(s.Read())
 	checkNodeUses(c)
 	checkEvalAllocs(c)
 	if faults := c.Faults(); len(faults) > 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -50,7 +51,7 @@ func evalAllocsOf(tx Reader) map[schema.PlacedBy]int {
 }
 
 // checkEvalAllocs checks that each evaluation has the number of its allocations.
-func checkEvalAllocs(c *report) {
+func checkEvalAllocs(c *check.Report) {
 	counted := map[string]int{}
 	for by, n := range evalAllocsOf(c) {
 		counted[fmt.Sprint(by)] = n
@@ -59,5 +60,5 @@ func checkEvalAllocs(c *report) {
 	for row := range schema.EvalAllocs.Scan(c) {
 		kept[fmt.Sprint(row.PlacedBy)] = row.Allocs
 	}
-	wantCounts(c, "allocations of evaluation", counted, kept)
+	check.WantCounts(c, "allocations of evaluation", counted, kept)
 }

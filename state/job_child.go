@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"berth/internal/codec"
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -194,7 +195,7 @@ func NoJobVersion(ns, id string, version uint64) error {
 }
 
 // checkSchedules checks that exactly the jobs with a schedule have a last launch.
-func checkSchedules(c *report) {
+func checkSchedules(c *check.Report) {
 	for l := range schema.PeriodicLaunches.Scan(c) {
 		j := Job(c, l.Namespace, l.ID)
 		c.Want(j != nil && j.IsPeriodic(), "launch of job %s/%s: the job has no schedule", l.Namespace, l.ID)

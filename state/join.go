@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -218,7 +219,7 @@ func forgetCertificates(tx *WriteTx, now int64) {
 }
 
 // checkJoins checks the authorities, the join tokens and the certificates of machines.
-func checkJoins(c *report) {
+func checkJoins(c *check.Report) {
 	checkAuthorities(c)
 	for t := range schema.JoinTokens.Scan(c) {
 		c.Want(t.Uses >= 1 && len(t.Hash) > 0, "join token %s: %d uses, a hash of %d bytes",

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"time"
 
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -55,7 +56,7 @@ func NodeLeaseSet(tx *WriteTx, p *structs.NodeLeaseRequest) error {
 }
 
 // checkNodeLeases checks that every longer lease has its node.
-func checkNodeLeases(c *report) {
+func checkNodeLeases(c *check.Report) {
 	for l := range NodeLeases(c) {
 		c.Want(schema.Nodes.Get(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
 	}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -31,12 +32,12 @@ func NodesWithUse(tx Reader, from string) (next func() (*structs.Node, *structs.
 }
 
 // checkNodeUses checks that the use of each node is the sum over its allocations.
-func checkNodeUses(c *report) {
+func checkNodeUses(c *check.Report) {
 	counted := map[string]structs.NodeUse{}
 	kept := map[string]structs.NodeUse{}
 	for a := range schema.Allocs.Scan(c) {
 		counted[a.NodeID] = counted[a.NodeID].Plus(structs.NodeUseOf(a))
 		kept[a.NodeID] = UseOfNode(c, a.NodeID)
 	}
-	wantCounts(c, "use of node", counted, kept)
+	check.WantCounts(c, "use of node", counted, kept)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -26,7 +27,7 @@ func byCreation(a, b *structs.Allocation) int {
 
 // checkPorts checks that only the newest of the allocations with one port of a node is to run: the others were
 // stopped, and their node has not reported their end.
-func checkPorts(c *report) {
+func checkPorts(c *check.Report) {
 	uses := map[string]structs.PortUse{} // by node
 	all := slices.SortedFunc(schema.AllocsByPorts.Scan(c), byCreation)
 	for _, a := range slices.Backward(all) {

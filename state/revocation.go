@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/internal/pki"
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -149,7 +150,7 @@ func keepRevocations(tx *WriteTx, before Reader) {
 }
 
 // checkRevocations checks the revocations.
-func checkRevocations(c *report) {
+func checkRevocations(c *check.Report) {
 	for r := range schema.Revocations.Scan(c) {
 		id := structs.MachineRevocationID(r.Role, r.Name)
 		if r.Serial != "" {

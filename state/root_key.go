@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -183,7 +184,7 @@ func checkUnused(tx Reader, k *structs.RootKey) error {
 }
 
 // checkRootKeys checks the states of the keys, and that at most one is active.
-func checkRootKeys(c *report) {
+func checkRootKeys(c *check.Report) {
 	active := 0
 	states := []string{structs.RootKeyActive, structs.RootKeyInactive, structs.RootKeyRekeying}
 	for k := range RootKeys(c) {

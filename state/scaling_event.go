@@ -3,6 +3,7 @@ package state
 import (
 	"iter"
 
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -69,7 +70,7 @@ func dropScalingEvents(tx *WriteTx, j *structs.Job) {
 }
 
 // checkScalingEvents checks that events belong to a job, and that each group has a bounded number of them.
-func checkScalingEvents(c *report) {
+func checkScalingEvents(c *check.Report) {
 	for row := range schema.ScalingEvents.Scan(c) {
 		c.Want(Job(c, row.Namespace, row.JobID) != nil,
 			"scaling events of group %q: job %s/%s is gone", row.Group, row.Namespace, row.JobID)

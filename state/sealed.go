@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"berth/internal/mvcc"
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -138,7 +139,7 @@ func Reseal(tx *WriteTx, p *structs.ResealRequest) error {
 }
 
 // checkSealedValues checks that the root key of each sealed value is there.
-func checkSealedValues(c *report) {
+func checkSealedValues(c *check.Report) {
 	for v := range SealedValues(c) {
 		c.Want(RootKey(c, v.Value.KeyID) != nil,
 			"the secret of %s: its root key %s is gone", v.Place, v.Value.KeyID)

@@ -3,6 +3,7 @@ package state
 import (
 	"iter"
 
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -129,7 +130,7 @@ func keepSITokens(tx *WriteTx, before Reader, now int64) {
 }
 
 // checkSITokens checks that every token that a task may use belongs to an allocation on the node of the row.
-func checkSITokens(c *report) {
+func checkSITokens(c *check.Report) {
 	for t := range schema.SITokens.Scan(c) {
 		a := Alloc(c, t.AllocID)
 		c.Want(a == nil || a.NodeID == t.NodeID,

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"strings"
 
+	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
@@ -193,7 +194,7 @@ func VariableLockExpire(tx *WriteTx, p *structs.VariableExpiry) error {
 }
 
 // checkVariables checks that each variable has a valid path, items or a lock, and a namespace.
-func checkVariables(c *report) {
+func checkVariables(c *check.Report) {
 	for v := range schema.Variables.Scan(c) {
 		name := structs.VariablePlace(v.Namespace, v.Path)
 		c.Want(validate.VariablePath(v.Path) == nil, "%s: its path is not valid", name)

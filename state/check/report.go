@@ -1,4 +1,4 @@
-package state
+package check
 
 import (
 	"fmt"
@@ -9,30 +9,30 @@ import (
 	"berth/structs"
 )
 
-// mostFaults bounds the number of faults that Check describes, and mostFaultBytes the length of each
+// MostFaults bounds the number of faults that Check describes, and MostFaultBytes the length of each
 // description, because the rows may come from a damaged file.
 const (
-	mostFaults     = 1000
-	mostFaultBytes = 500
+	MostFaults     = 1000
+	MostFaultBytes = 500
 )
 
-// report reads a store and collects the violated invariants.
-type report struct {
-	*ReadTx
+// Report reads a store and collects the violated invariants.
+type Report struct {
+	*mvcc.ReadTx
 	faults []string
 	more   int // faults that are not described
 }
 
-// newReport returns an empty report on the rows of a snapshot.
-func newReport(tx *ReadTx) *report { return &report{ReadTx: tx} }
+// New returns an empty report on the rows of a snapshot.
+func New(tx *mvcc.ReadTx) *Report { return &Report{ReadTx: tx} }
 
 // Want records a fault unless ok.
-func (c *report) Want(ok bool, format string, args ...any) {
+func (c *Report) Want(ok bool, format string, args ...any) {
 	switch {
 	case ok:
-	case len(c.faults) < mostFaults:
+	case len(c.faults) < MostFaults:
 		c.faults = append(c.faults,
-			structs.Cut(fmt.Sprintf(format, args...), mostFaultBytes))
+			structs.Cut(fmt.Sprintf(format, args...), MostFaultBytes))
 	default:
 		c.more++
 	}
@@ -40,16 +40,16 @@ func (c *report) Want(ok bool, format string, args ...any) {
 
 // Faults returns the descriptions of the faults, nil for none. If there are more than it describes, the last
 // line has the number of the others.
-func (c *report) Faults() []string {
+func (c *Report) Faults() []string {
 	if c.more == 0 {
 		return c.faults
 	}
 	return append(c.faults[:len(c.faults):len(c.faults)], fmt.Sprintf("and %d more", c.more))
 }
 
-// wantCounts records a fault for each key whose stored number differs from the counted one.
-func wantCounts[N comparable](
-	c *report,
+// WantCounts records a fault for each key whose stored number differs from the counted one.
+func WantCounts[N comparable](
+	c *Report,
 	subject string,
 	counted, kept map[string]N,
 ) {
@@ -63,9 +63,9 @@ func wantCounts[N comparable](
 	}
 }
 
-// checkIndexes records a fault for each row of a table whose create and modify indexes do not fit each other,
+// Indexes records a fault for each row of a table whose create and modify indexes do not fit each other,
 // the newest of the table and the last entry of the store.
-func checkIndexes[R mvcc.Record](c *report, t *mvcc.Table[R]) {
+func Indexes[R mvcc.Record](c *Report, t *mvcc.Table[R]) {
 	applied := c.Applied()
 	newest := t.Newest(c)
 	for r := range t.Scan(c) {
