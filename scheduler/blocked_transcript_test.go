@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/transcript"
 	"berth/state"
+	"berth/state/blocked"
 	"berth/state/statetest"
 	"berth/structs"
 )
@@ -123,7 +124,7 @@ func (c *blockedEvals) describe() string {
 			lines = append(lines, l.name+": "+strings.Join(l.of, " "))
 		}
 	}
-	if state.UnblocksDue(tx) {
+	if blocked.UnblocksDue(tx) {
 		lines = append(lines, "queues are left to unblock")
 	}
 	return strings.Join(lines, "\n")

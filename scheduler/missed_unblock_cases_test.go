@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/blocked"
 	"berth/state/statetest"
 	"berth/structs"
 )
@@ -29,7 +30,7 @@ func (w *fixture) scheduleAll() {
 	for range 1000 {
 		tx := w.s.Read()
 		ready := slices.Collect(state.ReadyEvals(tx))
-		if len(ready) == 0 && !state.UnblocksDue(tx) {
+		if len(ready) == 0 && !blocked.UnblocksDue(tx) {
 			break
 		}
 		if len(ready) == 0 {

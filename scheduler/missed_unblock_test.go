@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/blocked"
 	"berth/state/statetest"
 	"berth/structs"
 )
@@ -202,9 +203,9 @@ func (c *randomCluster) settle(when string) {
 		before := len(c.history)
 		c.schedule()
 		if len(c.plans) == 0 &&
-			state.UnblocksDue(c.s.Read()) &&
+			blocked.UnblocksDue(c.s.Read()) &&
 			c.r.IntN(2) == 0 || len(c.history) == before &&
-			state.UnblocksDue(c.s.Read()) {
+			blocked.UnblocksDue(c.s.Read()) {
 			try(c, "unblock", state.EvalUpdate, &structs.EvalUpdateRequest{
 				Wake:         1 + c.r.IntN(4),
 				WriteOptions: c.now(),

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/blocked"
 	"berth/structs"
 )
 
@@ -78,7 +79,7 @@ func (x *settling) settleOnce() bool {
 		x.plan(ready[0])
 		return true
 	}
-	if state.UnblocksDue(x.s.Read()) {
+	if blocked.UnblocksDue(x.s.Read()) {
 		do(x.fixture, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 1, WriteOptions: x.now()})
 		return true
 	}

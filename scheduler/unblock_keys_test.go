@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/blocked"
 	"berth/structs"
 )
 
@@ -93,7 +94,7 @@ func (w *fixture) drainQuick() {
 				n++
 			}
 		}
-		if state.UnblocksDue(w.s.Read()) {
+		if blocked.UnblocksDue(w.s.Read()) {
 			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 20, WriteOptions: w.now()})
 			n++
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/blocked"
 	"berth/structs"
 )
 
@@ -260,7 +261,7 @@ func TestSchedulerConfig_UnblocksOnlyIfItAllowsMore(t *testing.T) {
 		c.SchedulerAlgorithm = structs.AlgorithmSpread
 		c.PreemptionConfig.SystemSchedulerEnabled = false
 	})
-	if pending := w.evals(structs.EvalPending); len(pending) > 0 || state.UnblocksDue(w.s.Read()) {
+	if pending := w.evals(structs.EvalPending); len(pending) > 0 || blocked.UnblocksDue(w.s.Read()) {
 		t.Errorf("unblocked %d evaluations", len(pending))
 	}
 }

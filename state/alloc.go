@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"berth/internal/mvcc"
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -148,7 +149,7 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	if old != nil &&
 		(a.Terminal() && !old.Terminal() ||
 			a.ClientTerminal() && !old.ClientTerminal()) {
-		unblockCapacity(tx, a.NodeID)
+		blocked.UnblockCapacity(tx, a.NodeID)
 	}
 }
 

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/blocked"
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
@@ -186,7 +187,7 @@ func checkEvals(c *check.Report) {
 		c.Want(waiting[k] == "",
 			"job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, waiting[k], e.ID)
 		waiting[k] = e.ID
-		missed := missedUnblock(c, e)
+		missed := blocked.MissedUnblock(c, e)
 		c.Want(missed == "", "evaluation %s missed the unblock of %s", e.ID, missed)
 	}
 }

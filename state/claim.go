@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -170,7 +171,7 @@ func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 // of its plugin.
 func unblockAfterRelease(tx *WriteTx, k structs.CSIClaimKey, plugin, node string) {
 	for _, key := range keysToUnblock(tx, k, plugin, node) {
-		unblock(tx, key)
+		blocked.Unblock(tx, key)
 	}
 }
 

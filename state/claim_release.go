@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -51,7 +52,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	}
 
 	for _, key := range keys {
-		unblock(tx, key)
+		blocked.Unblock(tx, key)
 	}
 
 	return nil
@@ -71,7 +72,7 @@ func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.C
 		AllocID: c.AllocID,
 		Time:    p.Now,
 	}
-	putWithoutUnblock(tx, v)
+	blocked.PutWithoutUnblock(tx, v)
 }
 
 // endHolder ends the allocation whose claim is about to be released without its node. If the node returns, it
@@ -164,7 +165,7 @@ func forceRelease(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 			Time:   p.Now,
 		}
 
-		putWithoutUnblock(tx, v)
+		blocked.PutWithoutUnblock(tx, v)
 	}
 
 	return nil

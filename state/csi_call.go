@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -45,7 +46,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 
 		v = v.Copy()
 		v.Call = p.Call
-		putWithoutUnblock(tx, v)
+		blocked.PutWithoutUnblock(tx, v)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -49,11 +50,11 @@ func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 		}
 		e = stampEval(e, p.Now)
 		if e.Terminal() && changedSincePlan(tx, e) {
-			pendAgain(e, structs.EvalChanged, changedMeanwhile)
+			blocked.PendAgain(e, structs.EvalChanged, changedMeanwhile)
 		}
 		putEval(tx, e)
 	}
-	unblockMore(tx, p.Wake)
+	blocked.UnblockMore(tx, p.Wake)
 	return nil
 }
 
@@ -77,9 +78,9 @@ func stampEval(e *structs.Evaluation, now int64) *structs.Evaluation {
 func putEval(tx *WriteTx, e *structs.Evaluation) {
 	if e.Status == structs.EvalBlocked {
 		cancelBlocked(tx, e, "superseded by evaluation "+e.ID)
-		key := unblockedSince(tx, e)
+		key := blocked.UnblockedSince(tx, e)
 		if key != "" {
-			pendAgain(e, structs.EvalChanged, "unblocked meanwhile by "+key)
+			blocked.PendAgain(e, structs.EvalChanged, "unblocked meanwhile by "+key)
 		}
 	}
 
@@ -101,7 +102,7 @@ func putEval(tx *WriteTx, e *structs.Evaluation) {
 func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
 	e.Placed = e.Terminal() && schema.EvalAllocs.Has(tx, e.ID)
 	old = schema.Evals.Put(tx, e)
-	dequeue(tx, old, e)
+	blocked.Dequeue(tx, old, e)
 	return old
 }
 
@@ -122,7 +123,7 @@ func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
 // retryEval makes an evaluation pending again because its plan was not applied completely.
 func retryEval(tx *WriteTx, e *structs.Evaluation, again string, why ...string) {
 	slices.Sort(why)
-	pendAgain(e, again, strings.Join(slices.Compact(why), "; "))
+	blocked.PendAgain(e, again, strings.Join(slices.Compact(why), "; "))
 	e.SnapshotIndex = 0 // it found no capacity beside the rejected placements, and may find some now
 	putEval(tx, e)
 }

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -72,7 +73,7 @@ func TestUnblocking_CostsTheSameForAnyNumber(t *testing.T) {
 			})
 		},
 		"more queues are unblocked": func(w *uncheckedStore, _ int) {
-			w.do(func(tx *WriteTx) { unblock(tx, structs.WakeCapacity) })
+			w.do(func(tx *WriteTx) { blocked.Unblock(tx, structs.WakeCapacity) })
 			w.do(func(tx *WriteTx) {
 				must(t, EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64}))
 			})
@@ -174,8 +175,8 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 			})
 		}
 		w.node("n0")
-		if n := pendingOf(w.s.Read()); n != queuesAtOnce {
-			t.Errorf("%d evaluations are pending at once, want %d", n, queuesAtOnce)
+		if n := pendingOf(w.s.Read()); n != blocked.QueuesAtOnce {
+			t.Errorf("%d evaluations are pending at once, want %d", n, blocked.QueuesAtOnce)
 		}
 		for e := range ReadyEvals(w.s.Read()) {
 			if e.Priority != 4 {
@@ -183,7 +184,7 @@ func TestBlockedEvals_OtherQueuesUnblockInLaterEntries(t *testing.T) {
 			}
 		}
 		entries := 0
-		for ; UnblocksDue(w.s.Read()) && entries < 1000; entries++ {
+		for ; blocked.UnblocksDue(w.s.Read()) && entries < 1000; entries++ {
 			before := pendingOf(w.s.Read())
 			do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: most, WriteOptions: w.now()})
 			if n := pendingOf(w.s.Read()) - before; n > most {
@@ -279,7 +280,7 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 				})
 			}
 		}
-		for n := 0; UnblocksDue(w.s.Read()); n++ {
+		for n := 0; blocked.UnblocksDue(w.s.Read()); n++ {
 			do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 5})
 			if n > 1000 {
 				t.Fatal("the unblock does not end")
@@ -303,7 +304,7 @@ func TestUnblocking_ContinuesAfterARestore(t *testing.T) {
 	w.s = New()
 	must(t, w.s.Load(&saved))
 	w.check()
-	for n := 0; UnblocksDue(w.s.Read()) && n < queues; n++ {
+	for n := 0; blocked.UnblocksDue(w.s.Read()) && n < queues; n++ {
 		do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
 	}
 	if n := pendingOf(w.s.Read()); n != queues {

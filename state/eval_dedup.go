@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -127,7 +128,7 @@ func joinBlocked(tx Reader, b *structs.Evaluation) {
 	keys := slices.Concat(b.BlockedOn, other.BlockedOn)
 	slices.Sort(keys)
 	b.BlockedOn = boundNodes(slices.Compact(keys))
-	if unblockedSince(tx, other) != "" {
+	if blocked.UnblockedSince(tx, other) != "" {
 		b.SnapshotIndex = min(b.SnapshotIndex, other.SnapshotIndex)
 	}
 

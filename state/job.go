@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/mvcc"
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
@@ -236,7 +237,7 @@ func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	schema.Jobs.Put(tx, j)
 	schema.JobVersions.Put(tx, &v)
 	if old != nil && j.Priority < old.Priority && SchedulerConfig(tx).PreemptionConfig.Any() {
-		unblockPreemption(tx) // other jobs may displace its allocations now
+		blocked.UnblockPreemption(tx) // other jobs may displace its allocations now
 	}
 
 	cancelDeployments(tx, j, now)

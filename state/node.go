@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/internal/codec"
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
@@ -319,7 +320,7 @@ func deleteNode(tx *WriteTx, n *structs.Node, now int64) {
 		schema.NodeLeases.Delete(tx, lease)
 	}
 	deleteFences(tx, n.ID)
-	deleteUnblock(tx, structs.WakeNode(n.ID))
+	blocked.DeleteUnblock(tx, structs.WakeNode(n.ID))
 }
 
 // NodeStatus changes the state of nodes. Plugin instances of a down node become unhealthy, because no server
@@ -437,13 +438,13 @@ func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 // also unblocks the evaluations that wait for capacity.
 func evaluateNode(tx *WriteTx, node string, capacityFreed bool, now int64) {
 	if capacityFreed && schema.JobsPerNode.Has(tx) {
-		unblock(tx, structs.WakeNodes)
+		blocked.Unblock(tx, structs.WakeNodes)
 	}
 	for _, e := range NodeEvals(tx, node, capacityFreed, now) {
 		enqueueEval(tx, e, deriveID(tx, "node-update", e.Namespace, e.JobID, node))
 	}
 	if capacityFreed {
-		unblockCapacity(tx, node)
+		blocked.UnblockCapacity(tx, node)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -88,8 +89,8 @@ func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
 		joinBlocked(tx, b)
 	}
-	if unblockedSince(tx, b) == "" && changedSincePlan(tx, b) {
-		pendAgain(b, structs.EvalChanged, changedMeanwhile)
+	if blocked.UnblockedSince(tx, b) == "" && changedSincePlan(tx, b) {
+		blocked.PendAgain(b, structs.EvalChanged, changedMeanwhile)
 	}
 	putEval(tx, b)
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -77,7 +78,7 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	}
 
 	if i.Healthy && (differs || !old.Healthy) {
-		unblock(tx, structs.WakePlugin(i.PluginID))
+		blocked.Unblock(tx, structs.WakePlugin(i.PluginID))
 	}
 }
 
@@ -178,7 +179,7 @@ func dropUnusedPlugin(tx *WriteTx, id string) {
 		return
 	}
 	schema.Plugins.Delete(tx, p)
-	deleteUnblock(tx, structs.WakePlugin(id))
+	blocked.DeleteUnblock(tx, structs.WakePlugin(id))
 }
 
 // PluginDelete succeeds if the plugin is gone. The plugin row is deleted with its last reference.

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
@@ -20,7 +21,7 @@ func PluginConfigSet(tx *WriteTx, p *structs.CSIPluginSettingsRequest) error {
 		SecretsFrom: p.SecretsFrom,
 	}
 	if Plugin(tx, p.ID) != nil { // other nodes may take its volumes
-		unblock(tx, structs.WakePlugin(p.ID))
+		blocked.Unblock(tx, structs.WakePlugin(p.ID))
 	}
 	if config.OnNodeLoss != structs.LossHold || config.SecretsFrom != "" {
 		schema.PluginConfigs.Put(tx, config)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -155,7 +156,7 @@ func keepCalls(tx *WriteTx, before Reader) {
 		if v != nil && laterCall(was.Call, v.Call) {
 			v = v.Copy()
 			v.Call = was.Copy().Call
-			putWithoutUnblock(tx, v)
+			blocked.PutWithoutUnblock(tx, v)
 		}
 	}
 }
@@ -197,7 +198,7 @@ func cancelDeletion(tx *WriteTx, v *structs.CSIVolume, now int64) {
 		Message: "the servers' state was restored from a snapshot in which the volume was being deleted; " +
 			"delete it again if it is to go",
 	}
-	putWithoutUnblock(tx, v)
+	blocked.PutWithoutUnblock(tx, v)
 }
 
 // Unclaimed returns a volume that a node holds without the claim under which it was brought there, "" if

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
@@ -55,7 +56,7 @@ func SchedulerConfigSet(tx *WriteTx, p *structs.SchedulerConfigRequest) error {
 	}
 	schema.SchedulerConfig.Put(tx, &config)
 	if config.PreemptionConfig.Exceeds(stored.PreemptionConfig) {
-		unblockPreemption(tx)
+		blocked.UnblockPreemption(tx)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"berth/internal/mvcc"
+	"berth/state/blocked"
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
@@ -16,7 +17,7 @@ import (
 
 // sealedTables has a line for each table whose rows have sealed values.
 var sealedTables = []sealedTable{
-	sealedIn(schema.Volumes, (*structs.CSIVolume).Copy, sealedOfVolume, putWithoutUnblock),
+	sealedIn(schema.Volumes, (*structs.CSIVolume).Copy, sealedOfVolume, blocked.PutWithoutUnblock),
 	sealedIn(schema.Attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, nil),
 	sealedIn(schema.Variables, copyVariable, sealedOfVariable, nil),
 	sealedIn(schema.Authorities, copyAuthority, sealedOfAuthority, nil),

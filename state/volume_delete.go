@@ -3,6 +3,7 @@ package state
 import (
 	"strings"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -91,8 +92,8 @@ func mayExist(v *structs.CSIVolume) bool {
 // for capacity are evaluated again.
 func deleteVolume(tx *WriteTx, v *structs.CSIVolume) {
 	schema.Volumes.Delete(tx, v)
-	deleteUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
-	unblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
+	blocked.DeleteUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
+	blocked.UnblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
 	dropUnusedPlugin(tx, v.PluginID)
 	rebindDriver(tx, v.PluginID, v.ModifyTime)
 }
@@ -147,7 +148,7 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		v.SealedSecrets = p.SealedSecrets
 	}
 
-	putWithoutUnblock(tx, v)
+	blocked.PutWithoutUnblock(tx, v)
 	return nil
 }
 

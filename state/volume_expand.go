@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -15,7 +16,7 @@ func retryExpansion(tx *WriteTx, ns, volume string) {
 	v := Volume(tx, ns, volume)
 	if v != nil && v.ExpandPending &&
 		ExpandBlocked(tx, v) == "" {
-		putWithoutUnblock(tx, v.Copy())
+		blocked.PutWithoutUnblock(tx, v.Copy())
 	}
 }
 
@@ -97,7 +98,7 @@ func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
 	if !schema.GrowingClaims.Has(tx, v.Namespace, v.ID) {
 		v.NodeExpandBytes = 0
 	}
-	putWithoutUnblock(tx, v)
+	blocked.PutWithoutUnblock(tx, v)
 }
 
 // VolumeRetry makes the failed operations of a volume, its attachments and its nodes due now.
@@ -113,7 +114,7 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		v = v.Copy()
 		v.LastError = retryNow(v.LastError, p.Now)
 		v.ModifyTime = p.Now
-		putWithoutUnblock(tx, v)
+		blocked.PutWithoutUnblock(tx, v)
 	}
 
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {

@@ -3,6 +3,7 @@ package state
 import (
 	"iter"
 
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -62,7 +63,7 @@ func sealVolume(tx *WriteTx, r *structs.SealedRow) {
 	if r.Deletion != nil && v.Deletion != nil {
 		v.Deletion = &structs.CSIDeletion{SealedSecrets: r.Deletion}
 	}
-	putWithoutUnblock(tx, v)
+	blocked.PutWithoutUnblock(tx, v)
 }
 
 func sealAttachment(tx *WriteTx, r *structs.SealedRow) {

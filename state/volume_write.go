@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"berth/internal/codec"
+	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -128,7 +129,7 @@ func storeVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	schema.Volumes.Put(tx, v)
 	ensurePlugin(tx, v.PluginID)
 	grant(tx, v.Namespace, v.ID, now)
-	unblockVolume(tx, v)
+	blocked.UnblockVolume(tx, v)
 }
 
 // checkExternalFree rejects a second name for one volume of a plugin: a deletion under one name would destroy
@@ -350,7 +351,7 @@ func recordCreation(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutco
 			return
 		}
 
-		putWithoutUnblock(tx, v)
+		blocked.PutWithoutUnblock(tx, v)
 		return
 
 	case v.State != structs.VolumeCreating:
@@ -361,7 +362,7 @@ func recordCreation(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutco
 			v.State = structs.VolumeFailed
 		}
 
-		putWithoutUnblock(tx, v)
+		blocked.PutWithoutUnblock(tx, v)
 		return
 	}
 
@@ -433,7 +434,7 @@ func recordExpansion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutc
 		return
 	}
 
-	putWithoutUnblock(tx, v)
+	blocked.PutWithoutUnblock(tx, v)
 }
 
 // findVolume returns the volume of a request.

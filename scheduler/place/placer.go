@@ -11,6 +11,7 @@ import (
 	"berth/scheduler/reschedule"
 	"berth/scheduler/rollout"
 	"berth/state"
+	"berth/state/blocked"
 	"berth/structs"
 )
 
@@ -246,7 +247,7 @@ func (p *Placer) lastRejections(w *Placement) (*rejects.Count, []*structs.Node) 
 		return nil, nil
 	}
 
-	ids, known := state.NodesFreedSince(p.outlook, e.SnapshotIndex)
+	ids, known := blocked.NodesFreedSince(p.outlook, e.SnapshotIndex)
 	if !known || len(p.outlook.Plan.Stop) > readBatch {
 		return nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/state"
+	"berth/state/blocked"
 	"berth/structs"
 )
 
@@ -56,7 +57,7 @@ func (s scheduleLoop) run(ctx context.Context) {
 		queue, next := nextEvals(tx, running.backoffs, time.Now(), most)
 		running.backoffs.forget(tx)
 		more := len(queue) < s.Config.SchedulerBatch &&
-			state.UnblocksDue(tx)
+			blocked.UnblocksDue(tx)
 		if more {
 			s.unblockMore(ctx)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/state"
+	"berth/state/blocked"
 	"berth/structs"
 )
 
@@ -75,7 +76,7 @@ func Busy(tx *state.ReadTx) bool {
 	for range state.ReadyEvals(tx) {
 		return true
 	}
-	return state.UnblocksDue(tx)
+	return blocked.UnblocksDue(tx)
 }
 
 func keyOf(j *structs.Job) structs.JobKey {

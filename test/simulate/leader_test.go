@@ -13,6 +13,7 @@ import (
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/blocked"
 	"berth/structs"
 )
 
@@ -145,7 +146,7 @@ func (l *leader) work() {
 	if l.ctx.Err() != nil {
 		return
 	}
-	if state.UnblocksDue(l.w.store.Read()) {
+	if blocked.UnblocksDue(l.w.store.Read()) {
 		_ = propose(l.w, fsm.EvalUpdate, &structs.EvalUpdateRequest{Wake: 64, WriteOptions: l.w.stamp()})
 	}
 	for _, id := range l.dueEvals() {

@@ -1,8 +1,9 @@
-package state
+package blocked
 
 import (
 	"strings"
 
+	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -11,15 +12,15 @@ import (
 // nodes again, but only those on which capacity was freed since. The unblock row records a few of these
 // nodes.
 
-// keptFreed is the number of recorded nodes. Of earlier ones the row only records that they existed.
-const keptFreed = 32
+// KeptFreed is the number of recorded nodes. Of earlier ones the row only records that they existed.
+const KeptFreed = 32
 
-// unblockCapacity unblocks the evaluations that wait for capacity, and records the node with freed capacity.
+// UnblockCapacity unblocks the evaluations that wait for capacity, and records the node with freed capacity.
 // The node "" stands for any node.
-func unblockCapacity(tx *WriteTx, node string) {
-	unblockKey(tx, structs.WakeCapacity)
+func UnblockCapacity(tx *mvcc.WriteTx, node string) {
+	UnblockKey(tx, structs.WakeCapacity)
 	if node != "" && schema.JobsPerNode.Has(tx) {
-		unblockKey(tx, structs.WakeNode(node))
+		UnblockKey(tx, structs.WakeNode(node))
 	}
 
 	old := schema.Unblocks.Get(tx, structs.WakeCapacity)
@@ -41,7 +42,7 @@ func unblockCapacity(tx *WriteTx, node string) {
 		w.Forgotten = tx.Index - 1 // the row records all nodes after this index
 	}
 
-	kept := make([]structs.FreedNode, 0, keptFreed+1)
+	kept := make([]structs.FreedNode, 0, KeptFreed+1)
 	for _, r := range w.Freed {
 		if r.Node != node {
 			kept = append(kept, r)
@@ -49,7 +50,7 @@ func unblockCapacity(tx *WriteTx, node string) {
 	}
 
 	kept = append(kept, freed)
-	if len(kept) > keptFreed {
+	if len(kept) > KeptFreed {
 		w.Forgotten = kept[0].At
 		kept = kept[1:]
 	}
@@ -58,10 +59,10 @@ func unblockCapacity(tx *WriteTx, node string) {
 	schema.Unblocks.Put(tx, &w)
 }
 
-// unblockPreemption unblocks the evaluations that found too little capacity, on any node or on one: they may
+// UnblockPreemption unblocks the evaluations that found too little capacity, on any node or on one: they may
 // displace more allocations than before. No capacity is freed.
-func unblockPreemption(tx *WriteTx) {
-	unblockKey(tx, structs.WakeCapacity)
+func UnblockPreemption(tx *mvcc.WriteTx) {
+	UnblockKey(tx, structs.WakeCapacity)
 	of := structs.WakeNode("")
 	for key := of; ; {
 		e := schema.EvalsByBlocked.After(tx, key)
@@ -70,7 +71,7 @@ func unblockPreemption(tx *WriteTx) {
 			return
 		}
 		key = next
-		unblockKey(tx, key)
+		UnblockKey(tx, key)
 	}
 }
 
@@ -90,7 +91,7 @@ func firstKeyAfter(e *structs.Evaluation, key string) (next string, found bool) 
 
 // NodesFreedSince lists the nodes on which capacity was freed after an index. It reports false if there may
 // have been others.
-func NodesFreedSince(tx Reader, index uint64) (nodes []string, known bool) {
+func NodesFreedSince(tx mvcc.Reader, index uint64) (nodes []string, known bool) {
 	w := schema.Unblocks.Get(tx, structs.WakeCapacity)
 	if w == nil || w.Forgotten == 0 ||
 		index < w.Forgotten {

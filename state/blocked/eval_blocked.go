@@ -1,9 +1,10 @@
-package state
+package blocked
 
 import (
 	"slices"
 	"strings"
 
+	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -17,12 +18,12 @@ import (
 // heads of a few queues become pending at once, and the others in later entries, which the leader proposes
 // while the row has queues left.
 
-// queuesAtOnce is the number of queues that the unblocking entry itself unblocks.
-const queuesAtOnce = 8
+// QueuesAtOnce is the number of queues that the unblocking entry itself unblocks.
+const QueuesAtOnce = 8
 
-// missedUnblock returns a key that was unblocked after the snapshot of an evaluation that is the head of its
+// MissedUnblock returns a key that was unblocked after the snapshot of an evaluation that is the head of its
 // queue and not about to become pending, and "" if there is none.
-func missedUnblock(tx Reader, e *structs.Evaluation) string {
+func MissedUnblock(tx mvcc.Reader, e *structs.Evaluation) string {
 	queue := schema.QueueKey(e)
 	for _, k := range e.BlockedOn {
 		w := schema.Unblocks.Get(tx, k)
@@ -36,8 +37,8 @@ func missedUnblock(tx Reader, e *structs.Evaluation) string {
 	return ""
 }
 
-// unblockedSince returns a key that was unblocked after the evaluation's snapshot, and "" if there is none.
-func unblockedSince(tx Reader, e *structs.Evaluation) string {
+// UnblockedSince returns a key that was unblocked after the evaluation's snapshot, and "" if there is none.
+func UnblockedSince(tx mvcc.Reader, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
 		if unblockedAt(tx, k) > e.SnapshotIndex {
 			return k
@@ -47,7 +48,7 @@ func unblockedSince(tx Reader, e *structs.Evaluation) string {
 }
 
 // unblockedAt returns the index at which a key was last unblocked, and 0 if it never was.
-func unblockedAt(tx Reader, key string) uint64 {
+func unblockedAt(tx mvcc.Reader, key string) uint64 {
 	w := schema.Unblocks.Get(tx, key)
 	if w != nil {
 		return w.Unblocked()
@@ -64,18 +65,18 @@ func unblockedAt(tx Reader, key string) uint64 {
 // volumeKeys is the prefix of the unblock keys of volumes.
 var volumeKeys = strings.TrimSuffix(structs.WakeVolume("", ""), ":")
 
-// unblock unblocks a key and records the index.
-func unblock(tx *WriteTx, key string) {
+// Unblock unblocks a key and records the index.
+func Unblock(tx *mvcc.WriteTx, key string) {
 	if key == structs.WakeCapacity {
-		unblockCapacity(tx, "")
+		UnblockCapacity(tx, "")
 		return
 	}
-	unblockKey(tx, key)
+	UnblockKey(tx, key)
 }
 
-// unblockKey unblocks a key of any kind, and records the index. Of freed capacity it records no node: see
-// unblockCapacity.
-func unblockKey(tx *WriteTx, key string) {
+// UnblockKey unblocks a key of any kind, and records the index. Of freed capacity it records no node: see
+// UnblockCapacity.
+func UnblockKey(tx *mvcc.WriteTx, key string) {
 	old := schema.Unblocks.Get(tx, key)
 	if old != nil && old.Unblocked() == tx.Index {
 		return // this entry unblocks all earlier evaluations, and later ones see it in their snapshots
@@ -86,7 +87,7 @@ func unblockKey(tx *WriteTx, key string) {
 // unblockQueues unblocks the heads of a few queues, and returns the row to record. If an earlier unblock of
 // the key is still in progress, it begins there and goes around once, so that a series of unblocks delays no
 // queue for ever.
-func unblockQueues(tx *WriteTx, key string, old *structs.UnblockRow) *structs.UnblockRow {
+func unblockQueues(tx *mvcc.WriteTx, key string, old *structs.UnblockRow) *structs.UnblockRow {
 	w := &structs.UnblockRow{
 		Key: key,
 		At:  tx.Index,
@@ -100,13 +101,13 @@ func unblockQueues(tx *WriteTx, key string, old *structs.UnblockRow) *structs.Un
 		w.Freed = old.Freed
 		w.Forgotten = old.Forgotten
 	}
-	unblockHeads(tx, w, queuesAtOnce)
+	unblockHeads(tx, w, QueuesAtOnce)
 	w.At = 0
 	return w
 }
 
 // unblockHeads unblocks the heads of at most n more queues, and returns their number.
-func unblockHeads(tx *WriteTx, w *structs.UnblockRow, n int) (unblocked int) {
+func unblockHeads(tx *mvcc.WriteTx, w *structs.UnblockRow, n int) (unblocked int) {
 	for ; w.Due && unblocked < n; unblocked++ {
 		first := firstAfter(tx, w.Key, w.Next)
 		switch {
@@ -131,7 +132,7 @@ func unblockHeads(tx *WriteTx, w *structs.UnblockRow, n int) (unblocked int) {
 
 // firstAfter returns the head of the first queue for the key after another one, where "" is before all. It
 // returns nil if there is none.
-func firstAfter(tx Reader, key, queue string) *structs.Evaluation {
+func firstAfter(tx mvcc.Reader, key, queue string) *structs.Evaluation {
 	if queue == "" {
 		return schema.EvalsByBlocked.First(tx, key)
 	}
@@ -151,15 +152,15 @@ func blockedBefore(e *structs.Evaluation, unblocked uint64) bool {
 
 // unblockEval makes a blocked evaluation pending. At the index seen another evaluation of its queue has found
 // no capacity, so this one would find none.
-func unblockEval(tx *WriteTx, e *structs.Evaluation, key string, seen uint64) {
+func unblockEval(tx *mvcc.WriteTx, e *structs.Evaluation, key string, seen uint64) {
 	e = e.Copy()
 	e.SnapshotIndex = max(e.SnapshotIndex, seen)
-	pendAgain(e, structs.EvalWoken, "woken by "+key)
+	PendAgain(e, structs.EvalWoken, "woken by "+key)
 	schema.Evals.Put(tx, e)
 }
 
-// dequeue unblocks the next evaluation of each queue that has lost its head.
-func dequeue(tx *WriteTx, old, now *structs.Evaluation) {
+// Dequeue unblocks the next evaluation of each queue that has lost its head.
+func Dequeue(tx *mvcc.WriteTx, old, now *structs.Evaluation) {
 	if old == nil || !schema.IsQueued(old) {
 		return
 	}
@@ -177,12 +178,12 @@ func dequeue(tx *WriteTx, old, now *structs.Evaluation) {
 }
 
 // UnblocksDue reports whether queues are left to unblock. The leader then proposes to unblock them.
-func UnblocksDue(tx Reader) bool {
+func UnblocksDue(tx mvcc.Reader) bool {
 	return schema.UnblocksDue.Has(tx)
 }
 
-// unblockMore unblocks n more queues.
-func unblockMore(tx *WriteTx, n int) {
+// UnblockMore unblocks n more queues.
+func UnblockMore(tx *mvcc.WriteTx, n int) {
 	for n > 0 {
 		old := schema.UnblocksDue.First(tx)
 		if old == nil {
@@ -195,8 +196,8 @@ func unblockMore(tx *WriteTx, n int) {
 	}
 }
 
-// unblockVolume unblocks the key of a volume whose row has just changed.
-func unblockVolume(tx *WriteTx, v *structs.CSIVolume) {
+// UnblockVolume unblocks the key of a volume whose row has just changed.
+func UnblockVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
 	old := schema.Unblocks.Get(tx, key)
 	w := unblockQueues(tx, key, old)
@@ -208,9 +209,9 @@ func unblockVolume(tx *WriteTx, v *structs.CSIVolume) {
 	}
 }
 
-// putWithoutUnblock puts a volume's row without an unblock. An unblock row records the index of the earlier
+// PutWithoutUnblock puts a volume's row without an unblock. An unblock row records the index of the earlier
 // one.
-func putWithoutUnblock(tx *WriteTx, v *structs.CSIVolume) {
+func PutWithoutUnblock(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
 	old := schema.Volumes.Get(tx, v.Namespace, v.ID)
 	if old != nil && schema.Unblocks.Get(tx, key) == nil {
@@ -222,14 +223,14 @@ func putWithoutUnblock(tx *WriteTx, v *structs.CSIVolume) {
 	schema.Volumes.Put(tx, v)
 }
 
-// deleteUnblock deletes the record of a key whose subject is gone. A new subject of the key unblocks it
+// DeleteUnblock deletes the record of a key whose subject is gone. A new subject of the key unblocks it
 // again.
-func deleteUnblock(tx *WriteTx, key string) {
+func DeleteUnblock(tx *mvcc.WriteTx, key string) {
 	schema.Unblocks.Delete(tx, &structs.UnblockRow{Key: key})
 }
 
-// pendAgain makes an evaluation pending again.
-func pendAgain(e *structs.Evaluation, again, description string) {
+// PendAgain makes an evaluation pending again.
+func PendAgain(e *structs.Evaluation, again, description string) {
 	e.Status = structs.EvalPending
 	e.Again = again
 	e.StatusDescription = description
