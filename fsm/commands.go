@@ -8,6 +8,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/level"
 	"berth/state"
+	"berth/state/lease"
 	"berth/structs"
 )
 
@@ -62,8 +63,8 @@ var (
 	SecretsSealed     = command(121, "SecretsSealed", state.SecretsSealed, since(2))
 
 	SchedulerConfigSet = command(90, "SchedulerConfigSet", state.SchedulerConfigSet)
-	LeaseBoundSet      = command(91, "LeaseBoundSet", state.LeaseBoundSet, since(2))
-	NodeLeaseSet       = command(110, "NodeLeaseSet", state.NodeLeaseSet, since(2))
+	LeaseBoundSet      = command(91, "LeaseBoundSet", lease.LeaseBoundSet, since(2))
+	NodeLeaseSet       = command(110, "NodeLeaseSet", lease.NodeLeaseSet, since(2))
 	AutopilotConfigSet = command(95, "AutopilotConfigSet", state.AutopilotConfigSet, since(2))
 
 	FenceBegin   = command(92, "FenceBegin", state.FenceBegin, since(2))

@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/blocked"
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -164,7 +165,7 @@ func dropUnusedPlugins(tx *WriteTx, a *structs.Allocation) {
 // again after its node was away, or its health becomes known, the job is evaluated once.
 func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error {
 	if p.NodeID != "" {
-		_, err := findCaller(tx, p)
+		_, err := lease.FindCaller(tx, p)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -61,10 +62,10 @@ func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
 }
 
 // markForced records in the attachment of a claim that the claim is released without its node: see
-// CSIAttachment.Forced. Servers of level 1 know no such mark: see countsEpochs.
+// CSIAttachment.Forced. Servers of level 1 know no such mark: see lease.CountsEpochs.
 func markForced(tx *WriteTx, c *structs.CSIClaim) {
 	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
-	if c.State == structs.ClaimGranted && a != nil && !a.Forced && countsEpochs(tx) {
+	if c.State == structs.ClaimGranted && a != nil && !a.Forced && lease.CountsEpochs(tx) {
 		a = a.Copy()
 		a.Forced = true
 		schema.Attachments.Put(tx, a)

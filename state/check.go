@@ -3,6 +3,7 @@ package state
 import (
 	"berth/state/blocked"
 	"berth/state/check"
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
@@ -33,7 +34,7 @@ func Check(tx *ReadTx) []string {
 	checkSITokens(c)
 	checkFences(c)
 	checkPluginConfigs(c)
-	checkNodeLeases(c)
+	lease.CheckNodeLeases(c)
 	checkRootKeys(c)
 	checkSealedValues(c)
 	checkVariables(c)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"berth/state/blocked"
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -12,7 +13,7 @@ import (
 // one claim can never be granted, all are rejected.
 func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	if p.NodeID != "" {
-		if _, err := findCaller(tx, p); err != nil {
+		if _, err := lease.FindCaller(tx, p); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"berth/state/blocked"
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -14,7 +15,7 @@ import (
 // counts as released.
 func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	if p.NodeID != "" && p.SecretID != "" {
-		if _, err := findCaller(tx, p); err != nil {
+		if _, err := lease.FindCaller(tx, p); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
@@ -23,7 +24,7 @@ func DrainingNodes(tx Reader) iter.Seq[*structs.Node] {
 // NodeDrain starts, changes or cancels the drain of a node. A change keeps the start, and counts the deadline
 // from now. A node that starts to drain becomes ineligible.
 func NodeDrain(tx *WriteTx, p *structs.NodeDrainRequest) error {
-	old, err := findNode(tx, p.NodeID, "")
+	old, err := lease.FindNode(tx, p.NodeID, "")
 	if err != nil {
 		return err
 	}

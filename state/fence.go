@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/internal/mvcc"
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -55,7 +56,7 @@ func FenceOrdered(tx *WriteTx, p *structs.NodeFenceRequest) error {
 
 // findLost returns a node that is down. With an epoch other than 0, the loss of that epoch is meant.
 func findLost(tx Reader, id string, epoch uint64) (*structs.Node, error) {
-	n, err := findNode(tx, id, "")
+	n, err := lease.FindNode(tx, id, "")
 	switch {
 	case err != nil:
 		return nil, err

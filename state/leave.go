@@ -3,6 +3,7 @@ package state
 import (
 	"time"
 
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -14,7 +15,7 @@ const leaveMessage = "the agent of the node was shut down"
 // NodeLeave drains a node whose agent shuts down, or ends this drain because the agent has started again. A
 // drain of an operator continues unchanged.
 func NodeLeave(tx *WriteTx, p *structs.NodeLeaveRequest) error {
-	old, err := findCaller(tx, p)
+	old, err := lease.FindCaller(tx, p)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/state/blocked"
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
@@ -397,7 +398,7 @@ func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 			"eligibility %q is neither %s nor %s",
 			p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
-	n, err := findNode(tx, p.NodeID, "")
+	n, err := lease.FindNode(tx, p.NodeID, "")
 	if err != nil || n.SchedulingEligibility == p.Eligibility && !HasLeft(n) && !n.Returning {
 		return err
 	}

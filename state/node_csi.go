@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"berth/internal/intern"
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // NodeUpdateCSI stores a node's report of its plugin instances: all of them, or the changes.
 func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
-	old, err := findCaller(tx, p)
+	old, err := lease.FindCaller(tx, p)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -11,7 +12,7 @@ func epochAfter(tx *WriteTx, old *structs.Node, status string) uint64 {
 	switch {
 	case !comes:
 		return old.Epoch
-	case !countsEpochs(tx):
+	case !lease.CountsEpochs(tx):
 		return 0
 	}
 	return tx.Index
@@ -20,7 +21,7 @@ func epochAfter(tx *WriteTx, old *structs.Node, status string) uint64 {
 // mustComeClean reports whether a node that comes back has to tell that it is clean: see
 // structs.Node.Returning. Nodes and servers of level 1 know nothing of it.
 func mustComeClean(tx Reader, n *structs.Node) bool {
-	return n.BootID != "" && countsEpochs(tx)
+	return n.BootID != "" && lease.CountsEpochs(tx)
 }
 
 // endReturn lets a node that came back take allocations.

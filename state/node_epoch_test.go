@@ -3,13 +3,14 @@ package state
 import (
 	"testing"
 
+	"berth/state/lease"
 	"berth/structs"
 )
 
 // countEpochs records the bound of leases: from then on the servers count epochs.
 func (w *fixture) countEpochs() {
 	w.t.Helper()
-	do(w, LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
+	do(w, lease.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
 }
 
 func (w *fixture) epoch(node string) uint64 {

@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/lease"
 	"berth/structs"
 )
 
 // lengths returns the longer leases in the state.
 func (w *fixture) lengths() (all []time.Duration) {
-	for l := range NodeLeases(w.s.Read()) {
+	for l := range lease.NodeLeases(w.s.Read()) {
 		all = append(all, l.Length)
 	}
 	return all
@@ -20,12 +21,12 @@ func TestNodeLeaseSet_NeverShortensALease(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
 	for _, length := range []time.Duration{time.Minute, time.Hour, time.Minute} {
-		do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: length})
+		do(w, lease.NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: length})
 	}
 	if got := w.lengths(); !slices.Equal(got, []time.Duration{time.Hour}) {
 		t.Errorf("got %v, want one lease of an hour", got)
 	}
-	do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1"})
+	do(w, lease.NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1"})
 	if got := w.lengths(); len(got) > 0 {
 		t.Errorf("got %v after the deletion", got)
 	}
@@ -36,15 +37,15 @@ func TestNodeLeaseSet_NeedsALiveNode(t *testing.T) {
 	w.node("n1")
 	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	down := &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour}
-	wantKind(t, try(w, NodeLeaseSet, down), structs.KindPrecondition)
+	wantKind(t, try(w, lease.NodeLeaseSet, down), structs.KindPrecondition)
 	unknown := &structs.NodeLeaseRequest{NodeID: "n2", Length: time.Hour}
-	wantKind(t, try(w, NodeLeaseSet, unknown), structs.KindNotFound)
+	wantKind(t, try(w, lease.NodeLeaseSet, unknown), structs.KindNotFound)
 }
 
 func TestNodeDeregister_DeletesTheLongerLease(t *testing.T) {
 	w := newFixture(t)
 	w.node("n1")
-	do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
+	do(w, lease.NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
 	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
 	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	if got := w.lengths(); len(got) > 0 {
@@ -58,7 +59,7 @@ func TestRecover_KeepsLongerLeasesOfNodes(t *testing.T) {
 		w := newFixture(t)
 		w.node("n1")
 		if length > 0 {
-			do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: length})
+			do(w, lease.NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: length})
 		}
 		return w
 	}

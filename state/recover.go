@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/state/blocked"
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -96,12 +97,12 @@ func keepRootKeys(tx *WriteTx, before Reader) {
 // keepLeaseBound keeps the longer bound of leases, and the longer lease of each node: the leaders of the
 // replaced state have granted those that the nodes count now.
 func keepLeaseBound(tx *WriteTx, before Reader) {
-	longest := LeaseBound(before)
-	if longest > LeaseBound(tx) {
+	longest := lease.Bound(before)
+	if longest > lease.Bound(tx) {
 		schema.LeaseBounds.Put(tx, &structs.LeaseBound{Longest: longest})
 	}
 
-	for was := range NodeLeases(before) {
+	for was := range lease.NodeLeases(before) {
 		now := schema.NodeLeases.Get(tx, was.NodeID)
 		if Node(tx, was.NodeID) != nil && (now == nil || now.Length < was.Length) {
 			schema.NodeLeases.Put(tx, &structs.NodeLease{NodeID: was.NodeID, Length: was.Length})

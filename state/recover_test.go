@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/lease"
 	"berth/structs"
 )
 
@@ -410,7 +411,7 @@ func TestAttachmentWaits_ForADetachAtTheLimit(t *testing.T) {
 func TestRecover_KeepsTheLongerBoundOfLeases(t *testing.T) {
 	bound := func(longest time.Duration) *fixture {
 		w := newFixture(t)
-		do(w, LeaseBoundSet, &structs.LeaseBoundRequest{Longest: longest})
+		do(w, lease.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: longest})
 		return w
 	}
 	for _, c := range []struct{ archive, before, want time.Duration }{
@@ -426,7 +427,7 @@ func TestRecover_KeepsTheLongerBoundOfLeases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := LeaseBound(w.s.Read()); got != c.want {
+		if got := lease.Bound(w.s.Read()); got != c.want {
 			t.Errorf("archive %s, replaced state %s: the bound is %s", c.archive, c.before, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -36,8 +37,8 @@ func fullFixture(t testing.TB) *fixture {
 	w.job(periodicJob("nightly", "@daily"))
 	w.scale("j", 2)
 	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
-	do(w, LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 20 * time.Second})
-	do(w, NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
+	do(w, lease.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 20 * time.Second})
+	do(w, lease.NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
 	do(w, AutopilotConfigSet, &structs.AutopilotConfigRequest{Config: structs.DefaultAutopilotConfig()})
 	w.node("lost")
 	w.status(structs.NodeDown, "lost")

@@ -2,6 +2,7 @@ package state
 
 import (
 	"berth/state/blocked"
+	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -48,7 +49,7 @@ var leftToStage = map[structs.Kind]bool{
 // outcome if the claim is gone, was created later, or now requests a larger size.
 func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 	if p.SecretID != "" {
-		_, err := findCaller(tx, p)
+		_, err := lease.FindCaller(tx, p)
 		if err != nil {
 			return err
 		}

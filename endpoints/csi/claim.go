@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/lease"
 	"berth/state/volumesecrets"
 	"berth/structs"
 )
@@ -109,7 +110,7 @@ func ownClaims(
 		c.JobID = alloc.JobID
 		c.TaskGroup = alloc.TaskGroup
 		// Servers of level 1 know no guard. The bound of leases is there once all of them have level 2.
-		c.Guarded = c.Guarded && state.LeaseBound(tx) > 0
+		c.Guarded = c.Guarded && lease.Bound(tx) > 0
 		c.Unguarded = structs.Cut(c.Unguarded, structs.MaxReason)
 		v := state.Volume(tx, c.Namespace, c.VolumeID)
 		if v != nil {

@@ -16,6 +16,7 @@ import (
 	"berth/fsm"
 	"berth/internal/boottime"
 	"berth/state"
+	"berth/state/lease"
 	"berth/structs"
 )
 
@@ -171,7 +172,7 @@ func TestRun_GrantsNothingBeforeTheBoundIsRecorded(t *testing.T) {
 		c.fail(fsm.LeaseBoundSet.CommandInfo, nil)
 		after(time.Second)
 		c.renew(l)
-		if bound := state.LeaseBound(c.store.Read()); bound != 15*time.Second {
+		if bound := lease.Bound(c.store.Read()); bound != 15*time.Second {
 			t.Errorf("the bound is %s, want 15s", bound)
 		}
 	})
@@ -186,7 +187,7 @@ func TestRun_GrantsLeasesBesideServersThatKnowNoBound(t *testing.T) {
 		c.renew(l)
 		c.fail(fsm.LeaseBoundSet.CommandInfo, nil)
 		after(olderServers + countEvery + expiredTogether)
-		if bound := state.LeaseBound(c.store.Read()); bound != 15*time.Second {
+		if bound := lease.Bound(c.store.Read()); bound != 15*time.Second {
 			t.Errorf("the bound is %s after the last server is upgraded, want 15s", bound)
 		}
 	})
@@ -268,7 +269,7 @@ func TestRun_RaisesTheBoundFirst(t *testing.T) {
 		after(5 * time.Second)
 		if grant := c.renew(l); grant.HeartbeatTTL != 10*time.Second {
 			t.Errorf("a lease of %s was granted, the bound is %s",
-				grant.HeartbeatTTL, state.LeaseBound(c.store.Read()))
+				grant.HeartbeatTTL, lease.Bound(c.store.Read()))
 		}
 		c.fail(fsm.LeaseBoundSet.CommandInfo, nil)
 		after(5 * time.Second)
@@ -287,11 +288,11 @@ func TestRun_LowersTheBoundWhenTheLastLongerLeaseHasEnded(t *testing.T) {
 		_, stop = c.lead(tenSeconds, 2)
 		defer stop()
 		after(90*time.Second - time.Millisecond)
-		if bound := state.LeaseBound(c.store.Read()); bound != 90*time.Second {
+		if bound := lease.Bound(c.store.Read()); bound != 90*time.Second {
 			t.Errorf("the bound is %s while a lease of 90s may last", bound)
 		}
 		after(2 * time.Second)
-		if bound := state.LeaseBound(c.store.Read()); bound != 15*time.Second {
+		if bound := lease.Bound(c.store.Read()); bound != 15*time.Second {
 			t.Errorf("the bound is %s, want 15s", bound)
 		}
 	})
@@ -309,7 +310,7 @@ func TestRun_RecordsTheBoundAgainAfterItWasReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		after(countEvery + expiredTogether)
-		if bound := state.LeaseBound(c.store.Read()); bound != 15*time.Second {
+		if bound := lease.Bound(c.store.Read()); bound != 15*time.Second {
 			t.Errorf("the bound is %s, want 15s", bound)
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/state"
+	"berth/state/lease"
 	"berth/structs"
 )
 
@@ -31,7 +31,7 @@ func (c *cluster) order(l *Leases, lease time.Duration) {
 
 // longer returns the number of longer leases in the log.
 func (c *cluster) longer() (count int) {
-	for range state.NodeLeases(c.store.Read()) {
+	for range lease.NodeLeases(c.store.Read()) {
 		count++
 	}
 	return count

@@ -11,6 +11,7 @@ import (
 	"berth/internal/backoff"
 	"berth/internal/boottime"
 	"berth/state"
+	"berth/state/lease"
 	"berth/structs"
 )
 
@@ -55,7 +56,7 @@ func (l *Leases) Lead(d Deps) *Leadership {
 	return &Leadership{
 		leases:  l,
 		deps:    d,
-		earlier: state.LeaseBound(d.Store.Read()),
+		earlier: lease.Bound(d.Store.Read()),
 	}
 }
 
@@ -102,7 +103,7 @@ func (r *Leadership) begin() {
 	r.leases.begin(r.deps.Term)
 	tx := r.deps.Store.Read()
 	r.leases.extendAll(liveNodes(tx), max(r.earlier, r.needed))
-	for longer := range state.NodeLeases(tx) {
+	for longer := range lease.NodeLeases(tx) {
 		_ = r.leases.Extend(longer.NodeID, longer.Length) // this server leads
 	}
 }
@@ -134,7 +135,7 @@ func (r *Leadership) follow(ctx context.Context) {
 	live := liveNodes(tx)
 	nodes := len(live)
 	needed := r.leases.config.bound(nodes)
-	recorded := state.LeaseBound(tx) // read again, because an archive may have replaced it
+	recorded := lease.Bound(tx) // read again, because an archive may have replaced it
 	if r.begun {
 		r.adopt(live, max(r.needed, recorded))
 	}
@@ -164,7 +165,7 @@ func (r *Leadership) adopt(live []string, length time.Duration) {
 
 // dropEnded deletes the longer leases that have ended: the usual lease of the node ends later.
 func (r *Leadership) dropEnded(ctx context.Context, tx *state.ReadTx) {
-	for longer := range state.NodeLeases(tx) {
+	for longer := range lease.NodeLeases(tx) {
 		if r.leases.lasts(longer.NodeID, r.needed) {
 			continue
 		}

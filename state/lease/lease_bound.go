@@ -1,17 +1,18 @@
-package state
+package lease
 
 import (
 	"iter"
 	"time"
 
+	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
 
-// LeaseBound returns the longest lease, with its grace, that a leader may have granted. It is 0 if none has
+// Bound returns the longest lease, with its grace, that a leader may have granted. It is 0 if none has
 // granted a lease.
-func LeaseBound(tx Reader) time.Duration {
+func Bound(tx mvcc.Reader) time.Duration {
 	row := schema.LeaseBounds.Get(tx, schema.OnlyLeaseBound)
 	if row == nil {
 		return 0
@@ -20,7 +21,7 @@ func LeaseBound(tx Reader) time.Duration {
 }
 
 // LeaseBoundSet stores the bound of the leases that leaders grant.
-func LeaseBoundSet(tx *WriteTx, p *structs.LeaseBoundRequest) error {
+func LeaseBoundSet(tx *mvcc.WriteTx, p *structs.LeaseBoundRequest) error {
 	if p.Longest <= 0 {
 		return structs.Invalidf("Longest is %s; expected the longest lease with its grace", p.Longest)
 	}
@@ -29,11 +30,11 @@ func LeaseBoundSet(tx *WriteTx, p *structs.LeaseBoundRequest) error {
 }
 
 // NodeLeases yields the longer leases that operators have ordered.
-func NodeLeases(tx Reader) iter.Seq[*structs.NodeLease] { return schema.NodeLeases.Scan(tx) }
+func NodeLeases(tx mvcc.Reader) iter.Seq[*structs.NodeLease] { return schema.NodeLeases.Scan(tx) }
 
 // NodeLeaseSet stores the longer lease of a node, or deletes it. It never shortens one: the leader that
 // granted it may still count it.
-func NodeLeaseSet(tx *WriteTx, p *structs.NodeLeaseRequest) error {
+func NodeLeaseSet(tx *mvcc.WriteTx, p *structs.NodeLeaseRequest) error {
 	old := schema.NodeLeases.Get(tx, p.NodeID)
 	if p.Length <= 0 {
 		if old != nil {
@@ -42,7 +43,7 @@ func NodeLeaseSet(tx *WriteTx, p *structs.NodeLeaseRequest) error {
 		return nil
 	}
 
-	n, err := findNode(tx, p.NodeID, "")
+	n, err := FindNode(tx, p.NodeID, "")
 	if err != nil {
 		return err
 	}
@@ -55,8 +56,8 @@ func NodeLeaseSet(tx *WriteTx, p *structs.NodeLeaseRequest) error {
 	return nil
 }
 
-// checkNodeLeases checks that every longer lease has its node.
-func checkNodeLeases(c *check.Report) {
+// CheckNodeLeases checks that every longer lease has its node.
+func CheckNodeLeases(c *check.Report) {
 	for l := range NodeLeases(c) {
 		c.Want(schema.Nodes.Get(c, l.NodeID) != nil, "the lease of node %q: there is no such node", l.NodeID)
 	}

@@ -1,0 +1,36 @@
+package lease
+
+import (
+	"berth/internal/mvcc"
+	"berth/state/schema"
+	"berth/structs"
+)
+
+// FindNode returns the node that a request names. It rejects a wrong secret; a request without a secret
+// passes.
+func FindNode(tx mvcc.Reader, id, secret string) (*structs.Node, error) {
+	n := schema.Nodes.Get(tx, id)
+	if n == nil {
+		return nil, structs.NotFoundf("no node %q", id)
+	}
+	if secret != "" && n.SecretID != "" &&
+		secret != n.SecretID {
+		return nil, structs.Deniedf("the secret is not that of node %q", id)
+	}
+	return n, nil
+}
+
+// FindCaller returns the node that sent a request. It rejects a wrong secret, and a request of an earlier
+// epoch.
+func FindCaller(tx mvcc.Reader, p structs.EpochRequest) (*structs.Node, error) {
+	id, secret := p.Credentials()
+	n, err := FindNode(tx, id, secret)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.CheckEpoch(p)
+}
+
+// CountsEpochs reports whether all servers have level 2. Servers of level 1 know no epochs. So no server
+// counts them before an entry that needs level 2, which is the bound of leases.
+func CountsEpochs(tx mvcc.Reader) bool { return Bound(tx) != 0 }
