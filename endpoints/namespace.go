@@ -7,6 +7,7 @@ import (
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
+	statenamespaces "berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -20,7 +21,7 @@ func (namespaces) list(
 	resp *structs.NamespaceListResponse,
 ) (err error) {
 	name := func(n *structs.Namespace) string { return n.Name }
-	resp.Namespaces, err = query.PageByName(state.Namespaces(tx), name, req, resp)
+	resp.Namespaces, err = query.PageByName(statenamespaces.All(tx), name, req, resp)
 	return err
 }
 
@@ -29,7 +30,7 @@ func (namespaces) get(
 	req *structs.NamespaceGetRequest,
 	resp *structs.NamespaceGetResponse,
 ) error {
-	resp.Namespace = state.Namespace(tx, req.Name)
+	resp.Namespace = statenamespaces.Get(tx, req.Name)
 	if resp.Namespace == nil {
 		return structs.NotFoundf("there is no namespace %q", structs.Cut(req.Name, structs.MaxQuoted))
 	}

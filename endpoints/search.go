@@ -9,6 +9,7 @@ import (
 
 	"berth/endpoints/core"
 	"berth/state"
+	statenamespaces "berth/state/namespaces"
 	"berth/structs"
 )
 
@@ -37,7 +38,7 @@ var idsByContext = map[string]idsFunc{
 			func(j *structs.Job) string { return j.ID })
 	},
 	structs.SearchNamespaces: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
-		return withPrefix(prefix, idsOf(slices.Values(state.Namespaces(tx)),
+		return withPrefix(prefix, idsOf(slices.Values(statenamespaces.All(tx)),
 			func(n *structs.Namespace) string { return n.Name }))
 	},
 	structs.SearchNodePools: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {

@@ -9,6 +9,7 @@ import (
 	"berth/internal/level"
 	"berth/state"
 	"berth/state/lease"
+	"berth/state/namespaces"
 	"berth/structs"
 )
 
@@ -93,8 +94,8 @@ var (
 	AuthorityRemove       = command(139, "AuthorityRemove", state.AuthorityRemove, since(2))
 	RootKeyRewrap         = command(145, "RootKeyRewrap", state.RootKeyRewrap, since(2))
 
-	NamespaceApply  = command(70, "NamespaceApply", state.NamespaceApply)
-	NamespaceDelete = command(71, "NamespaceDelete", state.NamespaceDelete)
+	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
+	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)
 	NodePoolApply   = command(72, "NodePoolApply", state.NodePoolApply)
 	NodePoolDelete  = command(73, "NodePoolDelete", state.NodePoolDelete)
 

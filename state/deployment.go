@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -295,7 +296,7 @@ func failDeployment(tx *WriteTx, d *structs.Deployment, why string, now int64) {
 		case j.CheckChange(target) != nil:
 			target = nil
 			why += structs.DeploymentStableIsOther
-		case CheckJobNamespace(tx, target) != nil:
+		case namespaces.CheckJob(tx, target) != nil:
 			target = nil
 			why += structs.DeploymentStableIsRejected
 		default:

@@ -8,6 +8,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/mvcc"
 	"berth/state/blocked"
+	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
@@ -157,7 +158,7 @@ func CheckRegistration(tx Reader, p *structs.JobRegisterRequest, j *structs.Job)
 	old := Job(tx, j.Namespace, j.ID)
 	err := checkJobIndex(old, p)
 	if err == nil {
-		err = CheckJobNamespace(tx, j)
+		err = namespaces.CheckJob(tx, j)
 	}
 	if err != nil || old == nil {
 		return err

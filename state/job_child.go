@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/state/check"
+	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -183,7 +184,7 @@ func CheckRevert(tx Reader, p *structs.JobRevertRequest) (current, version *stru
 		err = current.CheckChange(version)
 	}
 	if err == nil {
-		err = CheckJobNamespace(tx, version)
+		err = namespaces.CheckJob(tx, version)
 	}
 
 	return current, version, err

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/namespaces"
 	"berth/structs"
 )
 
@@ -130,7 +131,7 @@ func TestJobDispatch_OncePerToken(t *testing.T) {
 // disableDriver makes the default namespace reject the jobs of a driver.
 func (w *fixture) disableDriver(driver string) {
 	w.t.Helper()
-	do(w, NamespaceApply, &structs.NamespaceApplyRequest{
+	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{
 		Definition: &structs.Namespace{
 			Name:         structs.DefaultNamespace,
 			Capabilities: &structs.NamespaceCapabilities{DisabledTaskDrivers: []string{driver}},

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -41,12 +42,12 @@ func (w *fixture) putVolumeIn(ns, id string) error {
 
 func (w *fixture) applyNamespace(n *structs.Namespace) {
 	w.t.Helper()
-	do(w, NamespaceApply, &structs.NamespaceApplyRequest{Definition: n})
+	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{Definition: n})
 }
 
 func (w *fixture) deleteNamespace(name string) error {
 	w.t.Helper()
-	return try(w, NamespaceDelete, &structs.NamespaceDeleteRequest{Name: name})
+	return try(w, namespaces.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: name})
 }
 
 func (w *fixture) purge(ns, job string) {
@@ -61,7 +62,7 @@ func (w *fixture) purge(ns, job string) {
 func (w *fixture) wantNamespaces(want string) {
 	w.t.Helper()
 	var names []string
-	for _, n := range Namespaces(w.s.Read()) {
+	for _, n := range namespaces.All(w.s.Read()) {
 		names = append(names, n.Name)
 	}
 	if got := strings.Join(names, " "); got != want {
@@ -113,7 +114,7 @@ func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 		return nil
 	}, &[]string{"jobs", "volumes"})
 	w.wantNamespaces("default jobs volumes")
-	if n := Namespace(w.s.Read(), "jobs"); n == nil || n.CreateIndex != 1 {
+	if n := namespaces.Get(w.s.Read(), "jobs"); n == nil || n.CreateIndex != 1 {
 		t.Errorf("the namespace of the job is %+v", n)
 	}
 	for _, ns := range []string{"jobs", "volumes"} {
@@ -199,13 +200,13 @@ func TestNamespaceApply_WritesOnlyChanges(t *testing.T) {
 	w := newFixture(t)
 	n := &structs.Namespace{Name: "default", Description: "ours", Meta: map[string]string{"a": "b"}}
 	w.applyNamespace(n)
-	first := Namespace(w.s.Read(), "default")
+	first := namespaces.Get(w.s.Read(), "default")
 	w.applyNamespace(n)
-	if Namespace(w.s.Read(), "default") != first {
+	if namespaces.Get(w.s.Read(), "default") != first {
 		t.Error("an equal definition was put again")
 	}
 	w.applyNamespace(&structs.Namespace{Name: "default"})
-	got := Namespace(w.s.Read(), "default")
+	got := namespaces.Get(w.s.Read(), "default")
 	if got.Description != "" || got.CreateIndex != first.CreateIndex || got.ModifyIndex <= first.ModifyIndex {
 		t.Errorf("got %+v after %+v", got, first)
 	}

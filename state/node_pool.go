@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/internal/codec"
+	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -22,12 +23,12 @@ func NodePools(tx Reader) []*structs.NodePool {
 		structs.AllNodePools: {
 			Name:        structs.AllNodePools,
 			Description: "All nodes",
-			Indexes:     alwaysThere,
+			Indexes:     namespaces.AlwaysThere,
 		},
 		structs.DefaultNodePool: {
 			Name:        structs.DefaultNodePool,
 			Description: "The nodes whose configurations name no pool",
-			Indexes:     alwaysThere,
+			Indexes:     namespaces.AlwaysThere,
 		},
 	}
 
@@ -82,7 +83,7 @@ func NodePoolDelete(tx *WriteTx, p *structs.NodePoolDeleteRequest) error {
 		return structs.Invalidf("the node pool %q always exists; it cannot be deleted", p.Name)
 	}
 
-	count, node := countAll(schema.Filter(Nodes(tx), func(n *structs.Node) bool {
+	count, node := namespaces.CountAll(schema.Filter(Nodes(tx), func(n *structs.Node) bool {
 		return PoolOf(n) == p.Name
 	}))
 	if count > 0 {
@@ -90,8 +91,8 @@ func NodePoolDelete(tx *WriteTx, p *structs.NodePoolDeleteRequest) error {
 			"set another node_pool in their configurations, or purge them, first", p.Name, count, node.Name)
 	}
 
-	count, job := countAll(schema.Filter(schema.Jobs.Scan(tx), func(j *structs.Job) bool {
-		return isLive(j) && j.NodePool == p.Name
+	count, job := namespaces.CountAll(schema.Filter(schema.Jobs.Scan(tx), func(j *structs.Job) bool {
+		return namespaces.IsLive(j) && j.NodePool == p.Name
 	}))
 	if count > 0 {
 		return structs.Preconditionf(

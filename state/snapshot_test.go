@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/state/lease"
+	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -31,7 +32,7 @@ func fullFixture(t testing.TB) *fixture {
 			SnapshotIndex: w.index,
 		}},
 	})
-	do(w, NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod"}})
+	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod"}})
 	do(w, NodePoolApply, &structs.NodePoolApplyRequest{Pool: &structs.NodePool{Name: "gpu"}})
 	w.deployment("d", "j")
 	w.job(periodicJob("nightly", "@daily"))

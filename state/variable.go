@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/state/check"
+	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
@@ -57,7 +58,7 @@ func noConflict(now *structs.Variable, p *structs.VariableChange) error {
 func changedVariable(tx *WriteTx, p *structs.VariableChange) (*structs.Variable, error) {
 	err := validate.VariablePath(p.Path)
 	if err == nil {
-		err = CheckNamespace(tx, p.Namespace)
+		err = namespaces.Check(tx, p.Namespace)
 	}
 	if err != nil {
 		return nil, err
@@ -198,7 +199,7 @@ func checkVariables(c *check.Report) {
 	for v := range schema.Variables.Scan(c) {
 		name := structs.VariablePlace(v.Namespace, v.Path)
 		c.Want(validate.VariablePath(v.Path) == nil, "%s: its path is not valid", name)
-		c.Want(Namespace(c, v.Namespace) != nil, "%s: its namespace is gone", name)
+		c.Want(namespaces.Get(c, v.Namespace) != nil, "%s: its namespace is gone", name)
 		c.Want(v.Lock == nil || v.Lock.ID != "", "%s: its lock has no ID", name)
 		c.Want(v.Lock != nil || !v.LockExpired, "%s: the delay of no lock runs", name)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -139,14 +140,14 @@ func TestVariableLockExpire_HoldsTheDelay(t *testing.T) {
 
 func TestNamespaceDelete_KeepsOneWithVariables(t *testing.T) {
 	w := keyedFixture(t)
-	do(w, NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod"}})
+	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod"}})
 	inProd := func() *structs.VariableChange {
 		p := aVariable("a")
 		p.Namespace = "prod"
 		return p
 	}
 	do(w, VariablePut, inProd())
-	wantKind(t, try(w, NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"}), structs.KindPrecondition)
+	wantKind(t, try(w, namespaces.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"}), structs.KindPrecondition)
 	do(w, VariableDelete, inProd())
-	do(w, NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"})
+	do(w, namespaces.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"})
 }

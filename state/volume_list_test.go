@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -70,7 +71,7 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		must(t, VolumePut(tx, unlisted))
 		v := aVolume("v", "p")
 		v.Namespace, v.ExternalID = "else", "else"
-		must(t, NamespaceApply(tx, &structs.NamespaceApplyRequest{
+		must(t, namespaces.NamespaceApply(tx, &structs.NamespaceApplyRequest{
 			Definition: &structs.Namespace{Name: "else"},
 		}))
 		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))

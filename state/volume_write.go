@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/state/blocked"
+	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -24,7 +25,7 @@ func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 
 		v := requested.Copy()
 		v.Namespace = cmp.Or(v.Namespace, p.RequestNamespace())
-		err := CheckNamespace(tx, v.Namespace)
+		err := namespaces.Check(tx, v.Namespace)
 		if err != nil {
 			return fmt.Errorf("volume %q: %w", v.ID, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"berth/internal/suggest"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
@@ -49,7 +50,7 @@ func (j Jobs) Validate(
 		faults: sidecars.Complete(job),
 	}
 
-	err = state.CheckJobNamespace(tx, job)
+	err = namespaces.CheckJob(tx, job)
 	if err != nil {
 		c.faults.Add(structs.Cut(err.Error(), structs.MaxReason))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"berth/scheduler/schedtest"
 	"berth/state"
+	"berth/state/namespaces"
 	"berth/structs"
 )
 
@@ -14,7 +15,7 @@ const prod = "prod"
 // inNamespace is a volume whose creation fails, and a job that waits for it, in a namespace of their own.
 func inNamespace(t *testing.T) *schedtest.Fleet {
 	f := schedtest.New(t, 1)
-	schedtest.Do(f, state.NamespaceApply, &structs.NamespaceApplyRequest{
+	schedtest.Do(f, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{
 		Definition:   &structs.Namespace{Name: prod},
 		WriteOptions: f.Now(),
 	})

@@ -1,4 +1,4 @@
-package state
+package namespaces
 
 import (
 	"iter"
@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/internal/codec"
+	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -13,11 +14,11 @@ import (
 // A namespace exists while it has a row or is used: a volume or a variable is in it, or a job that is not
 // dead. default always exists.
 
-// alwaysThere are the indexes of a namespace without a row, and of a built-in node pool.
-var alwaysThere = structs.Indexes{CreateIndex: 1, ModifyIndex: 1}
+// AlwaysThere are the indexes of a namespace without a row, and of a built-in node pool.
+var AlwaysThere = structs.Indexes{CreateIndex: 1, ModifyIndex: 1}
 
-// Namespace returns a namespace, nil if it does not exist. One without a row has only a name.
-func Namespace(tx Reader, name string) *structs.Namespace {
+// Get returns a namespace, nil if it does not exist. One without a row has only a name.
+func Get(tx mvcc.Reader, name string) *structs.Namespace {
 	n := schema.Namespaces.Get(tx, name)
 	switch {
 	case n != nil:
@@ -26,15 +27,15 @@ func Namespace(tx Reader, name string) *structs.Namespace {
 		return &structs.Namespace{
 			Name:        name,
 			Description: "The namespace of requests that name none",
-			Indexes:     alwaysThere,
+			Indexes:     AlwaysThere,
 		}
 	case namespaceUsed(tx, name):
-		return &structs.Namespace{Name: name, Indexes: alwaysThere}
+		return &structs.Namespace{Name: name, Indexes: AlwaysThere}
 	}
 	return nil
 }
 
-func namespaceUsed(tx Reader, name string) bool {
+func namespaceUsed(tx mvcc.Reader, name string) bool {
 	if schema.Volumes.Has(tx, name) || schema.Variables.Has(tx, name) {
 		return true
 	}
@@ -45,22 +46,22 @@ func namespaceUsed(tx Reader, name string) bool {
 }
 
 // liveJobs yields the jobs of a namespace that are not dead.
-func liveJobs(tx Reader, ns string) iter.Seq[*structs.Job] {
-	return schema.Filter(schema.Jobs.Scan(tx, ns), isLive)
+func liveJobs(tx mvcc.Reader, ns string) iter.Seq[*structs.Job] {
+	return schema.Filter(schema.Jobs.Scan(tx, ns), IsLive)
 }
 
-// isLive reports whether a job is not dead.
-func isLive(j *structs.Job) bool {
+// IsLive reports whether a job is not dead.
+func IsLive(j *structs.Job) bool {
 	return j.Status != structs.JobDead
 }
 
-// Namespaces returns the namespaces by name. It goes from namespace to namespace of volumes, variables and
+// All returns the namespaces by name. It goes from namespace to namespace of volumes, variables and
 // jobs, which tell those without rows.
-func Namespaces(tx Reader) []*structs.Namespace {
+func All(tx mvcc.Reader) []*structs.Namespace {
 	found := map[string]*structs.Namespace{}
 	add := func(name string) {
 		if found[name] == nil {
-			found[name] = Namespace(tx, name)
+			found[name] = Get(tx, name)
 		}
 	}
 
@@ -92,24 +93,24 @@ func Namespaces(tx Reader) []*structs.Namespace {
 	return all
 }
 
-// CheckNamespace returns an error if a namespace does not exist.
-func CheckNamespace(tx Reader, name string) error {
-	if Namespace(tx, name) == nil {
+// Check returns an error if a namespace does not exist.
+func Check(tx mvcc.Reader, name string) error {
+	if Get(tx, name) == nil {
 		return structs.Preconditionf("namespace %q does not exist; create it: berth namespace apply %s",
 			name, name)
 	}
 	return nil
 }
 
-// CheckJobNamespace returns an error if the namespace of a job does not exist, or does not allow its drivers.
+// CheckJob returns an error if the namespace of a job does not exist, or does not allow its drivers.
 // The job may have null groups and tasks.
-func CheckJobNamespace(tx Reader, j *structs.Job) error {
-	err := CheckNamespace(tx, j.Namespace)
+func CheckJob(tx mvcc.Reader, j *structs.Job) error {
+	err := Check(tx, j.Namespace)
 	if err != nil {
 		return err
 	}
 
-	can := Namespace(tx, j.Namespace).Capabilities
+	can := Get(tx, j.Namespace).Capabilities
 	for _, g := range j.TaskGroups {
 		if g == nil {
 			continue
@@ -129,7 +130,7 @@ func CheckJobNamespace(tx Reader, j *structs.Job) error {
 
 // NamespaceApply creates a namespace or replaces its definition. An equal definition changes nothing. Jobs
 // that are registered already stay, also if their drivers are no longer allowed.
-func NamespaceApply(tx *WriteTx, p *structs.NamespaceApplyRequest) error {
+func NamespaceApply(tx *mvcc.WriteTx, p *structs.NamespaceApplyRequest) error {
 	if p.Definition == nil || p.Definition.Name == "" {
 		return structs.Invalidf("a namespace needs a name")
 	}
@@ -146,28 +147,28 @@ func NamespaceApply(tx *WriteTx, p *structs.NamespaceApplyRequest) error {
 
 // NamespaceDelete deletes a namespace that is not used. Its dead jobs stay until the garbage collector
 // deletes them.
-func NamespaceDelete(tx *WriteTx, p *structs.NamespaceDeleteRequest) error {
+func NamespaceDelete(tx *mvcc.WriteTx, p *structs.NamespaceDeleteRequest) error {
 	if p.Name == structs.DefaultNamespace {
 		return structs.Invalidf("the namespace %q always exists; it cannot be deleted", p.Name)
 	}
 
-	if Namespace(tx, p.Name) == nil {
+	if Get(tx, p.Name) == nil {
 		return noNamespace(p.Name)
 	}
 
-	jobs, job := countAll(liveJobs(tx, p.Name))
+	jobs, job := CountAll(liveJobs(tx, p.Name))
 	if jobs > 0 {
 		return structs.Preconditionf("namespace %q has %d jobs that are not dead, such as %q; stop them first",
 			p.Name, jobs, job.ID)
 	}
 
-	volumes, volume := countAll(schema.Volumes.Scan(tx, p.Name))
+	volumes, volume := CountAll(schema.Volumes.Scan(tx, p.Name))
 	if volumes > 0 {
 		return structs.Preconditionf("namespace %q has %d volumes, such as %q; delete or deregister them first",
 			p.Name, volumes, volume.ID)
 	}
 
-	stored, variable := countAll(schema.Variables.Scan(tx, p.Name))
+	stored, variable := CountAll(schema.Variables.Scan(tx, p.Name))
 	if stored > 0 {
 		return structs.Preconditionf("namespace %q has %d variables, such as %q; purge them first",
 			p.Name, stored, variable.Path)
@@ -181,8 +182,8 @@ func noNamespace(name string) error {
 	return structs.NotFoundf("there is no namespace %q", name)
 }
 
-// countAll returns the number of rows and the first of them.
-func countAll[T any](rows iter.Seq[*T]) (n int, first *T) {
+// CountAll returns the number of rows and the first of them.
+func CountAll[T any](rows iter.Seq[*T]) (n int, first *T) {
 	for r := range rows {
 		if first == nil {
 			first = r
