@@ -20,7 +20,7 @@ import (
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
 	"berth/rpc/joining"
-	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -278,7 +278,7 @@ func (s *site) endCertificate(m *siteMachine, ended time.Time) {
 func (s *site) endRecord(m *siteMachine, ended time.Time) {
 	s.t.Helper()
 	leader := s.leader().server
-	row := state.MachineCertificate(leader.Store().Read(), structs.JoinNode, m.id.ID)
+	row := trust.MachineCertificate(leader.Store().Read(), structs.JoinNode, m.id.ID)
 	record := &structs.MachineCertificateRequest{
 		Role:     row.Role,
 		ID:       row.ID,

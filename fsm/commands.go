@@ -10,6 +10,7 @@ import (
 	"berth/state"
 	"berth/state/lease"
 	"berth/state/namespaces"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -60,8 +61,8 @@ var (
 	AttachmentsFound  = command(55, "AttachmentsFound", state.AttachmentsFound)
 	VolumeForce       = command(50, "VolumeForce", state.VolumeForce)
 	CallNote          = command(51, "CallNote", state.CallNote)
-	SecretsSeal       = command(120, "SecretsSeal", state.SecretsSeal, since(2))
-	SecretsSealed     = command(121, "SecretsSealed", state.SecretsSealed, since(2))
+	SecretsSeal       = command(120, "SecretsSeal", trust.SecretsSeal, since(2))
+	SecretsSealed     = command(121, "SecretsSealed", trust.SecretsSealed, since(2))
 
 	SchedulerConfigSet = command(90, "SchedulerConfigSet", state.SchedulerConfigSet)
 	LeaseBoundSet      = command(91, "LeaseBoundSet", lease.LeaseBoundSet, since(2))
@@ -76,23 +77,23 @@ var (
 
 	PluginConfigSet = command(107, "PluginConfigSet", state.PluginConfigSet, since(2))
 
-	RootKeyAdd            = command(114, "RootKeyAdd", state.RootKeyAdd, since(2))
-	RootKeyRekeyed        = command(115, "RootKeyRekeyed", state.RootKeyRekeyed, since(2))
-	RootKeyRemove         = command(116, "RootKeyRemove", state.RootKeyRemove, since(2))
-	Reseal                = command(117, "Reseal", state.Reseal, since(2))
+	RootKeyAdd            = command(114, "RootKeyAdd", trust.RootKeyAdd, since(2))
+	RootKeyRekeyed        = command(115, "RootKeyRekeyed", trust.RootKeyRekeyed, since(2))
+	RootKeyRemove         = command(116, "RootKeyRemove", trust.RootKeyRemove, since(2))
+	Reseal                = command(117, "Reseal", trust.Reseal, since(2))
 	VariablePut           = command(123, "VariablePut", state.VariablePut, since(2))
 	VariableDelete        = command(124, "VariableDelete", state.VariableDelete, since(2))
 	VariableLock          = command(125, "VariableLock", state.VariableLock, since(2))
 	VariableUnlock        = command(126, "VariableUnlock", state.VariableUnlock, since(2))
 	VariableLockExpire    = command(127, "VariableLockExpire", state.VariableLockExpire, since(2))
-	AuthoritySet          = command(128, "AuthoritySet", state.AuthoritySet, since(2))
-	JoinTokenPut          = command(129, "JoinTokenPut", state.JoinTokenPut, since(2))
-	JoinTokenDelete       = command(130, "JoinTokenDelete", state.JoinTokenDelete, since(2))
-	MachineCertificateSet = command(131, "MachineCertificateSet", state.MachineCertificateSet, since(2))
-	Revoke                = command(136, "Revoke", state.Revoke, since(2))
-	Unrevoke              = command(137, "Unrevoke", state.Unrevoke, since(2))
-	AuthorityRemove       = command(139, "AuthorityRemove", state.AuthorityRemove, since(2))
-	RootKeyRewrap         = command(145, "RootKeyRewrap", state.RootKeyRewrap, since(2))
+	AuthoritySet          = command(128, "AuthoritySet", trust.AuthoritySet, since(2))
+	JoinTokenPut          = command(129, "JoinTokenPut", trust.JoinTokenPut, since(2))
+	JoinTokenDelete       = command(130, "JoinTokenDelete", trust.JoinTokenDelete, since(2))
+	MachineCertificateSet = command(131, "MachineCertificateSet", trust.MachineCertificateSet, since(2))
+	Revoke                = command(136, "Revoke", trust.Revoke, since(2))
+	Unrevoke              = command(137, "Unrevoke", trust.Unrevoke, since(2))
+	AuthorityRemove       = command(139, "AuthorityRemove", trust.AuthorityRemove, since(2))
+	RootKeyRewrap         = command(145, "RootKeyRewrap", trust.RootKeyRewrap, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -114,7 +115,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			Full:    d.flip(),
 			Now:     d.now().Now,
 		}
-		if k := state.ActiveRootKey(tx); k != nil {
+		if k := trust.ActiveRootKey(tx); k != nil {
 			p.Was = k.KeyID
 		}
 		return RootKeyAdd.Encode(p)
@@ -135,12 +136,12 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"Reseal": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		p := &structs.ResealRequest{}
-		for v := range state.SealedValues(tx) {
+		for v := range trust.SealedValues(tx) {
 			p.Values = append(p.Values, structs.ResealedValue{
 				Table: v.Table,
 				Key:   v.Key,
 				Place: v.Place,
-				Was:   state.SealedDigest(v.Value),
+				Was:   trust.SealedDigest(v.Value),
 				Value: structs.Sealed{KeyID: d.of("k1", "k2", "k3"), Data: []byte{byte(d.upTo(3))}},
 			})
 		}

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -12,7 +13,7 @@ func drawAuthority(d dice, tx *state.ReadTx) ([]byte, error) {
 		Key:     &structs.Sealed{KeyID: d.of("k1", "k2", "k3"), Data: []byte{1}},
 		Now:     d.now().Now,
 	}
-	active := state.ActiveAuthority(tx)
+	active := trust.ActiveAuthority(tx)
 	if active != nil {
 		r.FormerID = active.ID
 		r.CrossPEM = "cross"

@@ -19,6 +19,7 @@ import (
 	"berth/internal/keyring/keyringtest"
 	"berth/server/control/seal"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -89,7 +90,7 @@ func TestServer_RemovesPlainSecretsFromItsDiskOnceItHasAKey(t *testing.T) {
 	if found := filesWith(t, cfg.DataDir, plainSecret); len(found) > 0 {
 		t.Errorf("%v still have the secret", found)
 	}
-	mark := state.SecretsMark(r.store.Read())
+	mark := trust.SecretsMark(r.store.Read())
 	if r.forget.Done() != mark.ModifyIndex || r.Stats()["secrets_removed_to"] == "0" {
 		t.Errorf("removed up to %d, the mark is %d", r.forget.Done(), mark.ModifyIndex)
 	}

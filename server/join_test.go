@@ -21,6 +21,7 @@ import (
 	"berth/rpc/joining"
 	"berth/server/authority"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/gossipkey"
 )
@@ -74,7 +75,7 @@ func joinable(t *testing.T, change ...func(*Config)) (*running, *peertls.Keys) {
 		t.Fatal(err)
 	}
 	r := start(t, s)
-	r.rows("the authority is stored", func(tx *state.ReadTx) bool { return state.ActiveAuthority(tx) != nil })
+	r.rows("the authority is stored", func(tx *state.ReadTx) bool { return trust.ActiveAuthority(tx) != nil })
 	return r, keys
 }
 
@@ -195,7 +196,7 @@ func TestJoin_DeniesOtherTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	deleted := r.token(nodeToken())
-	for t := range state.JoinTokens(r.store.Read()) {
+	for t := range trust.JoinTokens(r.store.Read()) {
 		_, err = rpc.Call(r.t.Context(), r, structs.JoinTokenDelete, &structs.JoinTokenDeleteRequest{ID: t.ID})
 	}
 	if err != nil {
@@ -419,7 +420,7 @@ func TestAuthority_ItsKeyIsNotInTheFilesOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := strings.Split(string(keyPEM), "\n")[1] // of the key in base64
-	row := state.ActiveAuthority(r.store.Read())
+	row := trust.ActiveAuthority(r.store.Read())
 	if strings.Contains(row.CertPEM, line) || strings.Contains(string(row.Key.Data), line) {
 		t.Error("the row has the key")
 	}

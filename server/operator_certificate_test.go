@@ -11,7 +11,7 @@ import (
 	"berth/internal/peertls"
 	"berth/internal/pki"
 	"berth/rpc"
-	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -64,7 +64,7 @@ func TestOperatorCertificate_IsForRootAndForItsHolder(t *testing.T) {
 func TestOperatorCertificate_HasABoundedLife(t *testing.T) {
 	noLeaks(t)
 	r, _ := joinable(t)
-	authorityPEM := state.ActiveAuthority(r.store.Read()).CertPEM
+	authorityPEM := trust.ActiveAuthority(r.store.Read()).CertPEM
 	block, _ := pem.Decode([]byte(authorityPEM))
 	authority, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {

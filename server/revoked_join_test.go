@@ -7,7 +7,7 @@ import (
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/rpc/joining"
-	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -26,7 +26,7 @@ func TestRevoked_TheJoinPortTakesANewKeyAlone(t *testing.T) {
 	noLeaks(t)
 	r, server := joinable(t)
 	server.SetRevoked(func(c structs.CertificateRef) *structs.Revocation {
-		return state.Revoked(r.store.Read(), c)
+		return trust.Revoked(r.store.Read(), c)
 	})
 	answer, key, err := r.join(r.token(nodeToken()), "n1")
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -28,19 +29,19 @@ func anAuthority(id string, former ...string) *structs.AuthorityRequest {
 func replacedAt(t *testing.T, b, c int64) *fixture {
 	t.Helper()
 	w := keyedFixture(t)
-	do(w, AuthoritySet, anAuthority("a"))
+	do(w, trust.AuthoritySet, anAuthority("a"))
 	second := anAuthority("b", "a")
 	second.Now = b
-	do(w, AuthoritySet, second)
+	do(w, trust.AuthoritySet, second)
 	third := anAuthority("c", "b")
 	third.Now = c
-	do(w, AuthoritySet, third)
+	do(w, trust.AuthoritySet, third)
 	return w
 }
 
 // trustedAt lists the IDs of the trusted authorities.
 func (w *fixture) trustedAt(now int64) (ids []string) {
-	for _, a := range TrustedAuthorities(slices.Collect(Authorities(w.s.Read())), now) {
+	for _, a := range trust.TrustedAuthorities(slices.Collect(trust.Authorities(w.s.Read())), now) {
 		ids = append(ids, a.ID)
 	}
 	return ids
@@ -48,11 +49,11 @@ func (w *fixture) trustedAt(now int64) (ids []string) {
 
 func TestAuthoritySet_KeepsTheFormerOnesTrustedForAWhile(t *testing.T) {
 	w := replacedAt(t, 10, 20)
-	do(w, AuthoritySet, anAuthority("a")) // again, late
+	do(w, trust.AuthoritySet, anAuthority("a")) // again, late
 	for now, want := range map[int64][]string{
-		21:                      {"c", "b", "a"},
-		int64(RenewWithin) + 10: {"c", "b"},
-		int64(RenewWithin) + 20: {"c"},
+		21:                            {"c", "b", "a"},
+		int64(trust.RenewWithin) + 10: {"c", "b"},
+		int64(trust.RenewWithin) + 20: {"c"},
 	} {
 		if got := w.trustedAt(now); !slices.Equal(got, want) {
 			t.Errorf("at %d: %q are trusted; expected %q", now, got, want)
@@ -64,8 +65,8 @@ func TestAuthoritySet_KeepsTheFormerOnesTrustedForAWhile(t *testing.T) {
 	}
 
 	next := anAuthority("d", "c")
-	next.Now = int64(RenewWithin) + 10
-	do(w, AuthoritySet, next)
+	next.Now = int64(trust.RenewWithin) + 10
+	do(w, trust.AuthoritySet, next)
 	if tx := w.s.Read(); schema.Authorities.Get(tx, "a") != nil || schema.Authorities.Get(tx, "b") == nil {
 		t.Error("expected that the next one deletes the rows that are not trusted, and no others")
 	}
@@ -83,25 +84,25 @@ func TestAuthoritySet_RejectsOtherRequests(t *testing.T) {
 		"of none":                     {anAuthority("d"), structs.KindConflict},
 		"without a cross certificate": {crossless, structs.KindInvalid},
 	} {
-		err := try(w, AuthoritySet, c.r)
+		err := try(w, trust.AuthoritySet, c.r)
 		if !structs.IsKind(err, c.kind) {
 			t.Errorf("%s: %v; expected %s", name, err, c.kind)
 		}
 	}
 	former := "c"
-	for i := range maxAuthorities - 3 {
+	for i := range trust.MaxAuthorities - 3 {
 		id := "x" + strconv.Itoa(i)
-		do(w, AuthoritySet, anAuthority(id, former))
+		do(w, trust.AuthoritySet, anAuthority(id, former))
 		former = id
 	}
-	err := try(w, AuthoritySet, anAuthority("y", former))
+	err := try(w, trust.AuthoritySet, anAuthority("y", former))
 	wantKind(t, err, structs.KindPrecondition)
 }
 
 // A clock that was set back must not end the trust in the former authority.
 func TestAuthoritySet_CountsFromTheCreationOfTheFormerOne(t *testing.T) {
-	w := replacedAt(t, int64(RenewWithin), 5)
-	if got := w.trustedAt(int64(RenewWithin) + 10); !slices.Equal(got, []string{"c", "b", "a"}) {
+	w := replacedAt(t, int64(trust.RenewWithin), 5)
+	if got := w.trustedAt(int64(trust.RenewWithin) + 10); !slices.Equal(got, []string{"c", "b", "a"}) {
 		t.Errorf("%q are trusted", got)
 	}
 }
@@ -112,27 +113,27 @@ func TestAuthorityRemove_RemovesThoseBeforeItToo(t *testing.T) {
 	}
 	for id, want := range map[string][]string{"b": {"c"}, "a": {"c", "b"}} {
 		w := replacedAt(t, 10, 20)
-		do(w, AuthorityRemove, remove(id))
+		do(w, trust.AuthorityRemove, remove(id))
 		if got := w.trustedAt(21); !slices.Equal(got, want) {
 			t.Errorf("without %s %q are trusted; expected %q", id, got, want)
 		}
 		if schema.Authorities.Get(w.s.Read(), "a") != nil {
 			t.Errorf("without %s, the key of a is there", id)
 		}
-		wantKind(t, try(w, AuthorityRemove, remove(id)), structs.KindNotFound)
-		wantKind(t, try(w, AuthorityRemove, remove("c")), structs.KindPrecondition)
-		do(w, AuthoritySet, anAuthority("d", "c"))
+		wantKind(t, try(w, trust.AuthorityRemove, remove(id)), structs.KindNotFound)
+		wantKind(t, try(w, trust.AuthorityRemove, remove("c")), structs.KindPrecondition)
+		do(w, trust.AuthoritySet, anAuthority("d", "c"))
 	}
 }
 
 // An archive must bring back no authority that was removed since. The machines trust the later ones alone.
 func TestRecover_KeepsLaterAuthorities(t *testing.T) {
 	later := replacedAt(t, 10, 20)
-	do(later, AuthorityRemove, &structs.AuthorityRemoveRequest{ID: "b"})
+	do(later, trust.AuthorityRemove, &structs.AuthorityRemoveRequest{ID: "b"})
 	archive := keyedFixture(t)
-	do(archive, AuthoritySet, anAuthority("a"))
+	do(archive, trust.AuthoritySet, anAuthority("a"))
 	other := keyedFixture(t)
-	do(other, AuthoritySet, anAuthority("z"))
+	do(other, trust.AuthoritySet, anAuthority("z"))
 	none := keyedFixture(t)
 	for name, c := range map[string]struct {
 		before  *fixture
@@ -166,20 +167,20 @@ func TestAuthorityRemove_DeletesTheJoinTokensThatNameIt(t *testing.T) {
 		return r
 	}
 	for id, authority := range map[string]string{"of a": "a", "of b": "b", "of c": "c"} {
-		do(w, JoinTokenPut, token(id, authority))
+		do(w, trust.JoinTokenPut, token(id, authority))
 	}
-	if got := len(TokensOfAuthority(w.s.Read(), "b")); got != 2 {
+	if got := len(trust.TokensOfAuthority(w.s.Read(), "b")); got != 2 {
 		t.Errorf("%d tokens name b or a; expected 2", got)
 	}
 
-	do(w, AuthorityRemove, &structs.AuthorityRemoveRequest{ID: "b"})
+	do(w, trust.AuthorityRemove, &structs.AuthorityRemoveRequest{ID: "b"})
 	var left []string
-	for t := range JoinTokens(w.s.Read()) {
+	for t := range trust.JoinTokens(w.s.Read()) {
 		left = append(left, t.ID)
 	}
 	if !slices.Equal(left, []string{"of c"}) {
 		t.Errorf("the tokens %q stay; expected that of c alone", left)
 	}
-	wantKind(t, try(w, MachineCertificateSet, aCertificate("of a", "n1", "k")), structs.KindDenied)
-	wantKind(t, try(w, JoinTokenPut, token("late", "a")), structs.KindConflict)
+	wantKind(t, try(w, trust.MachineCertificateSet, aCertificate("of a", "n1", "k")), structs.KindDenied)
+	wantKind(t, try(w, trust.JoinTokenPut, token("late", "a")), structs.KindConflict)
 }

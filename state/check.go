@@ -5,6 +5,7 @@ import (
 	"berth/state/check"
 	"berth/state/lease"
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -35,10 +36,10 @@ func Check(tx *ReadTx) []string {
 	checkFences(c)
 	checkPluginConfigs(c)
 	lease.CheckNodeLeases(c)
-	checkRootKeys(c)
-	checkSealedValues(c)
+	trust.CheckRootKeys(c)
+	trust.CheckSealedValues(c)
 	checkVariables(c)
-	checkJoins(c)
+	trust.CheckJoins(c)
 
 	return c.Faults()
 }

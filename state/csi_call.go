@@ -6,6 +6,7 @@ import (
 
 	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -24,7 +25,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 				p.VolumeID, nodeName(tx, p.NodeID))
 		}
 
-		err := checkSealed(tx, p.SealedSecrets)
+		err := trust.CheckSealed(tx, p.SealedSecrets)
 		if err != nil {
 			return err
 		}

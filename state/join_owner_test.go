@@ -4,13 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/trust"
 	"berth/structs"
 )
 
 // A token of any name gives nobody the ID of a node that runs without a record: one with an own certificate
 // before, or one whose record was forgotten or revoked.
 func TestJoinToken_GivesARegisteredNodeAwayByItsNameAlone(t *testing.T) {
-	late := 1000 + int64(RenewWithin) + 1 // the certificate has lapsed
+	late := 1000 + int64(trust.RenewWithin) + 1 // the certificate has lapsed
 	for name, c := range map[string]struct {
 		token   string // its NodeName
 		id, key string
@@ -36,22 +37,22 @@ func TestJoinToken_GivesARegisteredNodeAwayByItsNameAlone(t *testing.T) {
 		if c.record {
 			first := aJoinToken("first", 1)
 			first.NodeName = "name-of-n1"
-			do(w, JoinTokenPut, first)
+			do(w, trust.JoinTokenPut, first)
 			own := aCertificate("first", c.id, "own")
 			own.NodeName = first.NodeName
-			do(w, MachineCertificateSet, own)
+			do(w, trust.MachineCertificateSet, own)
 		}
 		if c.revoked {
-			do(w, Revoke, revokeNode(c.id, 2))
+			do(w, trust.Revoke, revokeNode(c.id, 2))
 		}
 		token := aJoinToken("t", 1)
 		token.NodeName = c.token
 		token.ExpireTime = late + 1
-		do(w, JoinTokenPut, token)
+		do(w, trust.JoinTokenPut, token)
 		use := aCertificate("t", c.id, c.key)
 		use.NodeName = "name-of-n1"
 		use.Now = c.now
-		err := try(w, MachineCertificateSet, use)
+		err := try(w, trust.MachineCertificateSet, use)
 		if c.allowed && err != nil || !c.allowed && !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("%s: %v", name, err)
 		}

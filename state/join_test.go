@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -36,12 +37,12 @@ func aCertificate(token, id, key string) *structs.MachineCertificateRequest {
 
 func TestJoinToken_IsUsedAsOftenAsItSays(t *testing.T) {
 	w := keyedFixture(t)
-	do(w, JoinTokenPut, aJoinToken("t", 2))
-	do(w, MachineCertificateSet, aCertificate("t", "n1", "k1"))
-	do(w, MachineCertificateSet, aCertificate("t", "n2", "k2"))
-	err := try(w, MachineCertificateSet, aCertificate("t", "n3", "k3"))
+	do(w, trust.JoinTokenPut, aJoinToken("t", 2))
+	do(w, trust.MachineCertificateSet, aCertificate("t", "n1", "k1"))
+	do(w, trust.MachineCertificateSet, aCertificate("t", "n2", "k2"))
+	err := try(w, trust.MachineCertificateSet, aCertificate("t", "n3", "k3"))
 	wantKind(t, err, structs.KindDenied)
-	if MachineCertificate(w.s.Read(), structs.JoinNode, "n3") != nil {
+	if trust.MachineCertificate(w.s.Read(), structs.JoinNode, "n3") != nil {
 		t.Error("the third node has a certificate")
 	}
 }
@@ -67,16 +68,16 @@ func TestJoinToken_IsDeniedBeyondItsLimits(t *testing.T) {
 		"the ID of another node": {nil, func(r *structs.MachineCertificateRequest) { r.ID = "taken" }},
 	} {
 		w := keyedFixture(t)
-		do(w, JoinTokenPut, aJoinToken("first", 1))
-		do(w, MachineCertificateSet, aCertificate("first", "taken", "its key"))
+		do(w, trust.JoinTokenPut, aJoinToken("first", 1))
+		do(w, trust.MachineCertificateSet, aCertificate("first", "taken", "its key"))
 		token := aJoinToken("t", 1)
 		if c.token != nil {
 			c.token(token)
 		}
-		do(w, JoinTokenPut, token)
+		do(w, trust.JoinTokenPut, token)
 		use := aCertificate("t", "n1", "k")
 		c.use(use)
-		err := try(w, MachineCertificateSet, use)
+		err := try(w, trust.MachineCertificateSet, use)
 		if !structs.IsKind(err, structs.KindDenied) {
 			t.Errorf("%s: %v; expected denied", name, err)
 		}
@@ -85,58 +86,58 @@ func TestJoinToken_IsDeniedBeyondItsLimits(t *testing.T) {
 
 func TestJoinTokenPut_DeletesExpiredTokens(t *testing.T) {
 	w := keyedFixture(t)
-	do(w, JoinTokenPut, aJoinToken("old", 1))
+	do(w, trust.JoinTokenPut, aJoinToken("old", 1))
 	later := aJoinToken("new", 1)
 	later.Now = 100
 	later.ExpireTime = 200
-	do(w, JoinTokenPut, later)
-	err := try(w, JoinTokenDelete, &structs.JoinTokenDeleteRequest{ID: "old"})
+	do(w, trust.JoinTokenPut, later)
+	err := try(w, trust.JoinTokenDelete, &structs.JoinTokenDeleteRequest{ID: "old"})
 	wantKind(t, err, structs.KindNotFound)
-	do(w, JoinTokenDelete, &structs.JoinTokenDeleteRequest{ID: "new"})
+	do(w, trust.JoinTokenDelete, &structs.JoinTokenDeleteRequest{ID: "new"})
 }
 
 func TestMachineCertificate_RenewsWithItsKeyWithinThirtyDays(t *testing.T) {
 	w := keyedFixture(t)
 	token := aJoinToken("t", 1)
 	token.NodePool = "gpu"
-	do(w, JoinTokenPut, token)
+	do(w, trust.JoinTokenPut, token)
 	first := aCertificate("t", "n1", "k")
 	first.NodePool = "gpu"
-	do(w, MachineCertificateSet, first)
+	do(w, trust.MachineCertificateSet, first)
 
 	again := aCertificate("", "n1", "k")
-	again.Now = first.NotAfter + int64(RenewWithin)
+	again.Now = first.NotAfter + int64(trust.RenewWithin)
 	again.NotAfter = again.Now + 1000
-	do(w, MachineCertificateSet, again)
-	row := MachineCertificate(w.s.Read(), structs.JoinNode, "n1")
+	do(w, trust.MachineCertificateSet, again)
+	row := trust.MachineCertificate(w.s.Read(), structs.JoinNode, "n1")
 	if row.NodePool != "gpu" || row.NotAfter != again.NotAfter {
 		t.Errorf("got %+v; expected the limits of the token and the new end", row)
 	}
 
 	late := aCertificate("", "n1", "k")
-	late.Now = again.NotAfter + int64(RenewWithin) + 1
-	err := try(w, MachineCertificateSet, late)
+	late.Now = again.NotAfter + int64(trust.RenewWithin) + 1
+	err := try(w, trust.MachineCertificateSet, late)
 	if !structs.IsKind(err, structs.KindDenied) || !strings.Contains(err.Error(), "join with a new token") {
 		t.Errorf("more than 30 days later: %v", err)
 	}
-	wantKind(t, try(w, MachineCertificateSet, aCertificate("", "n1", "other")), structs.KindDenied)
-	wantKind(t, try(w, MachineCertificateSet, aCertificate("", "n2", "k")), structs.KindDenied)
+	wantKind(t, try(w, trust.MachineCertificateSet, aCertificate("", "n1", "other")), structs.KindDenied)
+	wantKind(t, try(w, trust.MachineCertificateSet, aCertificate("", "n2", "k")), structs.KindDenied)
 }
 
 func TestMachineCertificate_IsForgottenWhenItCannotRenew(t *testing.T) {
 	w := keyedFixture(t)
-	do(w, JoinTokenPut, aJoinToken("t1", 1))
-	do(w, MachineCertificateSet, aCertificate("t1", "n1", "k"))
+	do(w, trust.JoinTokenPut, aJoinToken("t1", 1))
+	do(w, trust.MachineCertificateSet, aCertificate("t1", "n1", "k"))
 	later := aJoinToken("t2", 1)
 	later.ExpireTime = int64(60 * 24 * time.Hour)
-	do(w, JoinTokenPut, later)
+	do(w, trust.JoinTokenPut, later)
 	next := aCertificate("t2", "n2", "k")
-	next.Now = 1000 + int64(RenewWithin) + 1
+	next.Now = 1000 + int64(trust.RenewWithin) + 1
 	next.NotAfter = next.Now + 1000
-	do(w, MachineCertificateSet, next)
+	do(w, trust.MachineCertificateSet, next)
 	tx := w.s.Read()
-	old := MachineCertificate(tx, structs.JoinNode, "n1")
-	if old != nil || MachineCertificate(tx, structs.JoinNode, "n2") == nil {
+	old := trust.MachineCertificate(tx, structs.JoinNode, "n1")
+	if old != nil || trust.MachineCertificate(tx, structs.JoinNode, "n2") == nil {
 		t.Error("the record of n1 stays, or that of n2 does not")
 	}
 }

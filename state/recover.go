@@ -7,6 +7,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/lease"
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -73,17 +74,17 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 	keepSITokens(tx, before, now)
 	keepLeaseBound(tx, before)
 	keepRootKeys(tx, before)
-	keepRevocations(tx, before)
-	keepAuthorities(tx, before, now)
+	trust.KeepRevocations(tx, before)
+	trust.KeepAuthorities(tx, before, now)
 }
 
 // keepRootKeys keeps the root keys that the restored state lacks, because the rows that are taken over may
 // have secrets that they encrypt. The restored state has the keys of its own secrets, and its active key
 // stays active.
 func keepRootKeys(tx *WriteTx, before Reader) {
-	hasActive := ActiveRootKey(tx) != nil
-	for was := range RootKeys(before) {
-		if RootKey(tx, was.KeyID) != nil {
+	hasActive := trust.ActiveRootKey(tx) != nil
+	for was := range trust.RootKeys(before) {
+		if trust.RootKey(tx, was.KeyID) != nil {
 			continue
 		}
 		k := new(*was)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -30,15 +31,15 @@ func refOf(id, key, serial string) structs.CertificateRef {
 
 // joinAs puts a token and joins with it as a node with a key.
 func joinAs(w *fixture, token, id, key string) error {
-	do(w, JoinTokenPut, aJoinToken(token, 1))
-	return try(w, MachineCertificateSet, aCertificate(token, id, key))
+	do(w, trust.JoinTokenPut, aJoinToken(token, 1))
+	return try(w, trust.MachineCertificateSet, aCertificate(token, id, key))
 }
 
 func TestRevoked_NamesAMachineOrACertificate(t *testing.T) {
 	w := newFixture(t)
-	do(w, Revoke, revokeNode("n1", 5))
-	do(w, Revoke, revokeSerial("00:AB"))
-	do(w, Revoke, &structs.CertificateRevokeRequest{Role: structs.RevokeOperator, Name: "ann"})
+	do(w, trust.Revoke, revokeNode("n1", 5))
+	do(w, trust.Revoke, revokeSerial("00:AB"))
+	do(w, trust.Revoke, &structs.CertificateRevokeRequest{Role: structs.RevokeOperator, Name: "ann"})
 	ann := structs.CertificateRef{Role: "operator", ID: "ann", Serial: "3", KeyHash: []byte("any")}
 	bob := structs.CertificateRef{Role: "operator", ID: "bob", Serial: "3", KeyHash: []byte("any")}
 	operator := structs.CertificateRef{Role: "operator", ID: "n1", Serial: "ab"}
@@ -59,7 +60,7 @@ func TestRevoked_NamesAMachineOrACertificate(t *testing.T) {
 		"a name that reads as serial": {refOf("ab", "k", "2"), ""},
 	} {
 		got := ""
-		if r := Revoked(w.s.Read(), c.ref); r != nil {
+		if r := trust.Revoked(w.s.Read(), c.ref); r != nil {
 			got = r.ID
 		}
 		if got != c.want {
@@ -67,11 +68,11 @@ func TestRevoked_NamesAMachineOrACertificate(t *testing.T) {
 		}
 	}
 
-	do(w, Unrevoke, &structs.CertificateUnrevokeRequest{ID: "node-n1"})
-	if Revoked(w.s.Read(), refOf("n1", "k", "1")) != nil {
+	do(w, trust.Unrevoke, &structs.CertificateUnrevokeRequest{ID: "node-n1"})
+	if trust.Revoked(w.s.Read(), refOf("n1", "k", "1")) != nil {
 		t.Error("a deleted revocation counts")
 	}
-	wantKind(t, try(w, Unrevoke, &structs.CertificateUnrevokeRequest{ID: "node-n1"}), structs.KindNotFound)
+	wantKind(t, try(w, trust.Unrevoke, &structs.CertificateUnrevokeRequest{ID: "node-n1"}), structs.KindNotFound)
 }
 
 func TestRevoke_RejectsWhatNamesNoCertificate(t *testing.T) {
@@ -87,7 +88,7 @@ func TestRevoke_RejectsWhatNamesNoCertificate(t *testing.T) {
 		"no digits":   {Serial: "::"},
 		"words":       {Serial: "xyz"},
 	} {
-		err := try(w, Revoke, r)
+		err := try(w, trust.Revoke, r)
 		if !structs.IsKind(err, structs.KindInvalid) {
 			t.Errorf("%s: %v; expected invalid", name, err)
 		}
@@ -97,7 +98,7 @@ func TestRevoke_RejectsWhatNamesNoCertificate(t *testing.T) {
 func TestRevoke_IsBounded(t *testing.T) {
 	w := newFixture(t)
 	err := w.s.Write(w.index+1, func(tx *WriteTx) error {
-		for i := range maxRevocations {
+		for i := range trust.MaxRevocations {
 			schema.Revocations.Put(tx, &structs.Revocation{
 				ID:     structs.SerialRevocationID(fmt.Sprintf("%x", i+1)),
 				Serial: fmt.Sprintf("%x", i+1),
@@ -109,10 +110,10 @@ func TestRevoke_IsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.index++
-	wantKind(t, try(w, Revoke, revokeNode("n1", 1)), structs.KindPrecondition)
-	do(w, Revoke, revokeSerial("1")) // again
-	do(w, Unrevoke, &structs.CertificateUnrevokeRequest{ID: "serial-1"})
-	do(w, Revoke, revokeNode("n1", 1))
+	wantKind(t, try(w, trust.Revoke, revokeNode("n1", 1)), structs.KindPrecondition)
+	do(w, trust.Revoke, revokeSerial("1")) // again
+	do(w, trust.Unrevoke, &structs.CertificateUnrevokeRequest{ID: "serial-1"})
+	do(w, trust.Revoke, revokeNode("n1", 1))
 }
 
 // A revoked machine renews never. It joins again with another key and a new token, at once.
@@ -125,30 +126,30 @@ func TestRevoke_TheMachineJoinsAgainWithAnotherKey(t *testing.T) {
 		if err := joinAs(w, "t1", "n1", "stolen"); err != nil {
 			t.Fatal(err)
 		}
-		do(w, MachineCertificateSet, aCertificate("", "n1", "stolen"))
-		serial := MachineCertificate(w.s.Read(), structs.JoinNode, "n1").Serial
+		do(w, trust.MachineCertificateSet, aCertificate("", "n1", "stolen"))
+		serial := trust.MachineCertificate(w.s.Read(), structs.JoinNode, "n1").Serial
 		if revoke.Serial != "" {
 			revoke.Serial = serial
 		}
-		do(w, Revoke, revoke)
-		wantKind(t, try(w, MachineCertificateSet, aCertificate("", "n1", "stolen")), structs.KindDenied)
+		do(w, trust.Revoke, revoke)
+		wantKind(t, try(w, trust.MachineCertificateSet, aCertificate("", "n1", "stolen")), structs.KindDenied)
 		wantKind(t, joinAs(w, "t2", "n1", "stolen"), structs.KindDenied)
 
 		next := aCertificate("t2", "n1", "new")
 		next.Serial = "2"
-		if err := try(w, MachineCertificateSet, next); err != nil {
+		if err := try(w, trust.MachineCertificateSet, next); err != nil {
 			t.Errorf("%s: it joins again: %v", name, err)
 		}
 		renewal := aCertificate("", "n1", "new")
 		renewal.Serial = "3"
-		if err := try(w, MachineCertificateSet, renewal); err != nil {
+		if err := try(w, trust.MachineCertificateSet, renewal); err != nil {
 			t.Errorf("%s: it renews with its new key: %v", name, err)
 		}
 		tx := w.s.Read()
-		if Revoked(tx, refOf("n1", "new", "3")) != nil || ShutOut(tx, "n1") != nil {
+		if trust.Revoked(tx, refOf("n1", "new", "3")) != nil || trust.ShutOut(tx, "n1") != nil {
 			t.Errorf("%s: the new certificate is revoked", name)
 		}
-		if Revoked(tx, refOf("n1", "stolen", serial)) == nil {
+		if trust.Revoked(tx, refOf("n1", "stolen", serial)) == nil {
 			t.Errorf("%s: the stolen certificate is valid again", name)
 		}
 	}
@@ -156,16 +157,16 @@ func TestRevoke_TheMachineJoinsAgainWithAnotherKey(t *testing.T) {
 
 func TestRevoke_AgainEndsTheNewKey(t *testing.T) {
 	w := newFixture(t)
-	do(w, Revoke, revokeNode("n1", 5))
+	do(w, trust.Revoke, revokeNode("n1", 5))
 	if err := joinAs(w, "t", "n1", "new"); err != nil {
 		t.Fatal(err)
 	}
-	if ShutOut(w.s.Read(), "n1") != nil {
+	if trust.ShutOut(w.s.Read(), "n1") != nil {
 		t.Error("the node has joined again, and is shut out")
 	}
-	do(w, Revoke, revokeNode("n1", 6))
+	do(w, trust.Revoke, revokeNode("n1", 6))
 	tx := w.s.Read()
-	if Revoked(tx, refOf("n1", "new", "1")) == nil || ShutOut(tx, "n1") == nil {
+	if trust.Revoked(tx, refOf("n1", "new", "1")) == nil || trust.ShutOut(tx, "n1") == nil {
 		t.Error("the new key is valid after a second revocation")
 	}
 }
@@ -177,14 +178,14 @@ func TestRecover_KeepsRevocationsAndVoidsTokens(t *testing.T) {
 		if err := joinAs(w, "t", "n1", "first"); err != nil {
 			t.Fatal(err)
 		}
-		do(w, Revoke, revokeNode("both", 5))
+		do(w, trust.Revoke, revokeNode("both", 5))
 	}
-	do(archive, JoinTokenPut, aJoinToken("old", 3))
-	do(before, JoinTokenPut, aJoinToken("old", 1))
-	do(archive, Revoke, revokeNode("only-archive", 5))
-	do(before, Revoke, revokeNode("only-before", 6))
-	do(before, Revoke, revokeNode("both", 9))
-	do(before, Revoke, revokeNode("n1", 9))
+	do(archive, trust.JoinTokenPut, aJoinToken("old", 3))
+	do(before, trust.JoinTokenPut, aJoinToken("old", 1))
+	do(archive, trust.Revoke, revokeNode("only-archive", 5))
+	do(before, trust.Revoke, revokeNode("only-before", 6))
+	do(before, trust.Revoke, revokeNode("both", 9))
+	do(before, trust.Revoke, revokeNode("n1", 9))
 	if err := joinAs(before, "t2", "n1", "second"); err != nil {
 		t.Fatal(err)
 	}
@@ -198,20 +199,20 @@ func TestRecover_KeepsRevocationsAndVoidsTokens(t *testing.T) {
 	}
 	tx := archive.s.Read()
 	got := map[string]int64{}
-	for r := range Revocations(tx) {
+	for r := range trust.Revocations(tx) {
 		got[r.ID] = r.Time
 	}
 	want := map[string]int64{"node-both": 9, "node-only-archive": 5, "node-only-before": 6, "node-n1": 9}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	for token := range JoinTokens(tx) {
+	for token := range trust.JoinTokens(tx) {
 		t.Errorf("the join token %s is left", token.ID)
 	}
-	if Revoked(tx, refOf("n1", "first", "1")) == nil || Revoked(tx, refOf("n1", "second", "1")) != nil {
+	if trust.Revoked(tx, refOf("n1", "first", "1")) == nil || trust.Revoked(tx, refOf("n1", "second", "1")) != nil {
 		t.Error("the node with its second key is revoked, or with its first one it is not")
 	}
-	if c := MachineCertificate(tx, structs.JoinNode, "n1"); string(c.KeyHash) != "second" {
+	if c := trust.MachineCertificate(tx, structs.JoinNode, "n1"); string(c.KeyHash) != "second" {
 		t.Errorf("the record of the node has the key %s", c.KeyHash)
 	}
 	if faults := Check(tx); faults != nil {

@@ -3,6 +3,7 @@ package state
 import (
 	"testing"
 
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -13,7 +14,7 @@ func TestRootKeyRewrap_ReplacesTheFormThatTheProposerSaw(t *testing.T) {
 	w.safe("s", "one", "value")
 	rewrap := func(id, was, kek, wrapped string) {
 		t.Helper()
-		do(w, RootKeyRewrap, &structs.RootKeyRewrapRequest{KeyID: id, Was: was, KEK: kek, Wrapped: []byte(wrapped)})
+		do(w, trust.RootKeyRewrap, &structs.RootKeyRewrapRequest{KeyID: id, Was: was, KEK: kek, Wrapped: []byte(wrapped)})
 	}
 
 	rewrap("one", "kek", "new", "first")
@@ -21,7 +22,7 @@ func TestRootKeyRewrap_ReplacesTheFormThatTheProposerSaw(t *testing.T) {
 	rewrap("two", "other", "new", "wrong")
 	rewrap("gone", "kek", "new", "form")
 	w.wantKeys("one inactive", "two active")
-	one, two := RootKey(w.s.Read(), "one"), RootKey(w.s.Read(), "two")
+	one, two := trust.RootKey(w.s.Read(), "one"), trust.RootKey(w.s.Read(), "two")
 	if one.KEK != "new" || string(one.Wrapped) != "first" || string(one.Digest) != "one" {
 		t.Errorf("got %+v", one)
 	}
@@ -35,10 +36,10 @@ func TestRootKeyRewrap_BoundsItsFields(t *testing.T) {
 	w.rootKey("one", "", false)
 	for name, p := range map[string]*structs.RootKeyRewrapRequest{
 		"no key":          {KeyID: "one", Was: "kek", KEK: "new"},
-		"a long key":      {KeyID: "one", Was: "kek", KEK: "new", Wrapped: make([]byte, maxRootWrapped+1)},
+		"a long key":      {KeyID: "one", Was: "kek", KEK: "new", Wrapped: make([]byte, trust.MaxRootWrapped+1)},
 		"no wrapping key": {KeyID: "one", Was: "kek", Wrapped: []byte("w")},
 	} {
-		if err := try(w, RootKeyRewrap, p); structs.KindOf(err) != structs.KindInvalid {
+		if err := try(w, trust.RootKeyRewrap, p); structs.KindOf(err) != structs.KindInvalid {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

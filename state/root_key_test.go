@@ -7,13 +7,14 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 )
 
 // rootKey stores a key that replaces another one.
 func (w *fixture) rootKey(id, was string, full bool) {
 	w.t.Helper()
-	do(w, RootKeyAdd, aRootKey(id, was, full))
+	do(w, trust.RootKeyAdd, aRootKey(id, was, full))
 }
 
 func aRootKey(id, was string, full bool) *structs.RootKeyAddRequest {
@@ -30,7 +31,7 @@ func aRootKey(id, was string, full bool) *structs.RootKeyAddRequest {
 // keyStates returns the states of the root keys, by their IDs.
 func keyStates(tx Reader) map[string]string {
 	states := map[string]string{}
-	for k := range RootKeys(tx) {
+	for k := range trust.RootKeys(tx) {
 		states[k.KeyID] = k.State
 	}
 	return states
@@ -39,7 +40,7 @@ func keyStates(tx Reader) map[string]string {
 func (w *fixture) wantKeys(want ...string) {
 	w.t.Helper()
 	var got []string
-	for k := range RootKeys(w.s.Read()) {
+	for k := range trust.RootKeys(w.s.Read()) {
 		got = append(got, k.KeyID+" "+k.State)
 	}
 	if !slices.Equal(got, want) {
@@ -62,14 +63,14 @@ type safe struct {
 var safes = func() *mvcc.Table[*safe] {
 	table := mvcc.NewTable("safes", func(s *safe) Key { return mvcc.KeyOf(s.ID) }).Computed()
 	schema.All.Tables = append(schema.All.Tables, table)
-	sealedTables = append(sealedTables, sealedIn(table, copySafe, sealedOfSafe, nil))
+	trust.SealedTables = append(trust.SealedTables, trust.SealedIn(table, copySafe, sealedOfSafe, nil))
 	return table
 }()
 
 func copySafe(s *safe) *safe { return new(*s) }
 
-func sealedOfSafe(s *safe) []sealedField {
-	return []sealedField{
+func sealedOfSafe(s *safe) []trust.SealedField {
+	return []trust.SealedField{
 		{Place: "left of " + s.ID, Value: s.Left, Set: func(v *structs.Sealed) { s.Left = v }},
 		{Place: "right of " + s.ID, Value: s.Right, Set: func(v *structs.Sealed) { s.Right = v }},
 	}
@@ -86,7 +87,7 @@ func (w *fixture) safe(id, key, data string) {
 
 func TestRootKey_OneIsActive(t *testing.T) {
 	w := newFixture(t)
-	if ActiveRootKey(w.s.Read()) != nil {
+	if trust.ActiveRootKey(w.s.Read()) != nil {
 		t.Error("a key is active in an empty store")
 	}
 	w.rootKey("one", "", false)
@@ -95,7 +96,7 @@ func TestRootKey_OneIsActive(t *testing.T) {
 	w.wantKeys("one inactive", "two active")
 	w.rootKey("three", "two", true)
 	w.wantKeys("one rekeying", "three active", "two rekeying")
-	if got := ActiveRootKey(w.s.Read()); got.KeyID != "three" || got.CreateIndex == 0 || got.KEK != "kek" {
+	if got := trust.ActiveRootKey(w.s.Read()); got.KeyID != "three" || got.CreateIndex == 0 || got.KEK != "kek" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -103,7 +104,7 @@ func TestRootKey_OneIsActive(t *testing.T) {
 func TestRootKeyAdd_ReplacesTheKeyThatTheProposerSaw(t *testing.T) {
 	w := newFixture(t)
 	w.rootKey("one", "", false)
-	wantKind(t, try(w, RootKeyAdd, aRootKey("two", "", false)), structs.KindConflict)
+	wantKind(t, try(w, trust.RootKeyAdd, aRootKey("two", "", false)), structs.KindConflict)
 	w.rootKey("one", "", false) // a repeat
 	w.rootKey("two", "one", false)
 	w.rootKey("one", "", false) // a late repeat
@@ -111,44 +112,44 @@ func TestRootKeyAdd_ReplacesTheKeyThatTheProposerSaw(t *testing.T) {
 
 	other := aRootKey("one", "two", false)
 	other.Digest = []byte("of another key")
-	wantKind(t, try(w, RootKeyAdd, other), structs.KindConflict)
+	wantKind(t, try(w, trust.RootKeyAdd, other), structs.KindConflict)
 }
 
 func TestRootKeyAdd_BoundsItsFields(t *testing.T) {
 	w := newFixture(t)
 	for name, change := range map[string]func(*structs.RootKeyAddRequest){
 		"no ID":           func(p *structs.RootKeyAddRequest) { p.KeyID = "" },
-		"a long ID":       func(p *structs.RootKeyAddRequest) { p.KeyID = strings.Repeat("x", maxRootKeyID+1) },
+		"a long ID":       func(p *structs.RootKeyAddRequest) { p.KeyID = strings.Repeat("x", trust.MaxRootKeyID+1) },
 		"no key":          func(p *structs.RootKeyAddRequest) { p.Wrapped = nil },
-		"a long key":      func(p *structs.RootKeyAddRequest) { p.Wrapped = make([]byte, maxRootWrapped+1) },
+		"a long key":      func(p *structs.RootKeyAddRequest) { p.Wrapped = make([]byte, trust.MaxRootWrapped+1) },
 		"no wrapping key": func(p *structs.RootKeyAddRequest) { p.KEK = "" },
 	} {
 		p := aRootKey("one", "", false)
 		change(p)
-		if err := try(w, RootKeyAdd, p); structs.KindOf(err) != structs.KindInvalid {
+		if err := try(w, trust.RootKeyAdd, p); structs.KindOf(err) != structs.KindInvalid {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	was := ""
-	for i := range maxRootKeys {
+	for i := range trust.MaxRootKeys {
 		id := strings.Repeat("k", i+1)
 		w.rootKey(id, was, false)
 		was = id
 	}
-	wantKind(t, try(w, RootKeyAdd, aRootKey("more", was, false)), structs.KindPrecondition)
+	wantKind(t, try(w, trust.RootKeyAdd, aRootKey("more", was, false)), structs.KindPrecondition)
 }
 
 func TestRootKeyRemove_RejectsAKeyInUse(t *testing.T) {
 	w := newFixture(t)
 	w.rootKey("one", "", false)
 	remove := &structs.RootKeyRemoveRequest{KeyID: "one"}
-	wantKind(t, try(w, RootKeyRemove, remove), structs.KindPrecondition) // it is active
+	wantKind(t, try(w, trust.RootKeyRemove, remove), structs.KindPrecondition) // it is active
 
 	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		w.safe(id, "one", "x")
 	}
 	w.rootKey("two", "one", false)
-	err := try(w, RootKeyRemove, remove)
+	err := try(w, trust.RootKeyRemove, remove)
 	wantKind(t, err, structs.KindPrecondition)
 	for _, text := range []string{"7 places", "right of a, ", "and 2 more", "rotate -full"} {
 		if !strings.Contains(err.Error(), text) {
@@ -159,9 +160,9 @@ func TestRootKeyRemove_RejectsAKeyInUse(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		w.safe(id, "two", "x")
 	}
-	do(w, RootKeyRemove, remove)
+	do(w, trust.RootKeyRemove, remove)
 	w.wantKeys("two active")
-	do(w, RootKeyRemove, remove) // a repeat
+	do(w, trust.RootKeyRemove, remove) // a repeat
 }
 
 func TestRootKeyRekeyed_WaitsForTheLastValue(t *testing.T) {
@@ -170,12 +171,12 @@ func TestRootKeyRekeyed_WaitsForTheLastValue(t *testing.T) {
 	w.safe("a", "one", "x")
 	w.rootKey("two", "one", true)
 	rekeyed := &structs.RootKeyRekeyedRequest{KeyID: "one"}
-	wantKind(t, try(w, RootKeyRekeyed, rekeyed), structs.KindPrecondition)
+	wantKind(t, try(w, trust.RootKeyRekeyed, rekeyed), structs.KindPrecondition)
 	w.wantKeys("one rekeying", "two active")
 	w.safe("a", "two", "x")
-	do(w, RootKeyRekeyed, rekeyed)
-	do(w, RootKeyRekeyed, &structs.RootKeyRekeyedRequest{KeyID: "two"}) // it is not rekeying
-	do(w, RootKeyRekeyed, &structs.RootKeyRekeyedRequest{KeyID: "gone"})
+	do(w, trust.RootKeyRekeyed, rekeyed)
+	do(w, trust.RootKeyRekeyed, &structs.RootKeyRekeyedRequest{KeyID: "two"}) // it is not rekeying
+	do(w, trust.RootKeyRekeyed, &structs.RootKeyRekeyedRequest{KeyID: "gone"})
 	w.wantKeys("one inactive", "two active")
 }
 
@@ -185,7 +186,7 @@ func resealed(id, was, key, data string) *structs.ResealRequest {
 		Table: safes.Name(),
 		Key:   mvcc.KeyOf(id),
 		Place: "right of " + id,
-		Was:   SealedDigest(&structs.Sealed{Data: []byte(was)}),
+		Was:   trust.SealedDigest(&structs.Sealed{Data: []byte(was)}),
 		Value: structs.Sealed{KeyID: key, Data: []byte(data)},
 	}}}
 }
@@ -209,7 +210,7 @@ func TestReseal_ReplacesOnlyTheValueThatWasRead(t *testing.T) {
 		{"a repeat", "two new", resealed("a", "old", "two", "newer")},
 	} {
 		before := safes.Get(w.s.Read(), "a")
-		do(w, Reseal, c.request)
+		do(w, trust.Reseal, c.request)
 		if got := right(); got != c.want {
 			t.Errorf("%s: the value is %q, want %q", c.name, got, c.want)
 		}
@@ -220,10 +221,10 @@ func TestReseal_ReplacesOnlyTheValueThatWasRead(t *testing.T) {
 
 	other := resealed("a", "new", "two", "newest")
 	other.Values[0].Table = "others"
-	do(w, Reseal, other)
+	do(w, trust.Reseal, other)
 	other = resealed("a", "new", "two", "newest")
 	other.Values[0].Place = "left of a"
-	do(w, Reseal, other)
+	do(w, trust.Reseal, other)
 	if got := right(); got != "two new" {
 		t.Errorf("a value of another place was replaced: %q", got)
 	}
@@ -233,9 +234,9 @@ func TestReseal_RejectsAKeyThatIsGone(t *testing.T) {
 	w := newFixture(t)
 	w.rootKey("one", "", false)
 	w.safe("a", "one", "old")
-	wantKind(t, try(w, Reseal, resealed("a", "old", "gone", "new")), structs.KindUnavailable)
+	wantKind(t, try(w, trust.Reseal, resealed("a", "old", "gone", "new")), structs.KindUnavailable)
 	many := &structs.ResealRequest{Values: make([]structs.ResealedValue, structs.MaxResealedValues+1)}
-	wantKind(t, try(w, Reseal, many), structs.KindInvalid)
+	wantKind(t, try(w, trust.Reseal, many), structs.KindInvalid)
 	w.wantKeys("one active")
 }
 

@@ -11,6 +11,7 @@ import (
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -50,12 +51,12 @@ func fullFixture(t testing.TB) *fixture {
 	w.rootKey("k", "", false)
 	w.rootKey("one", "k", false)
 	w.safe("a", "one", "x")
-	do(w, SecretsSealed, &structs.SecretsSealedRequest{Now: 1})
+	do(w, trust.SecretsSealed, &structs.SecretsSealedRequest{Now: 1})
 	do(w, VariablePut, aVariable("app/db"))
-	do(w, AuthoritySet, anAuthority("ca"))
-	do(w, JoinTokenPut, aJoinToken("t", 2))
-	do(w, MachineCertificateSet, aCertificate("t", "joined", "k"))
-	do(w, Revoke, revokeNode("n9", 7))
+	do(w, trust.AuthoritySet, anAuthority("ca"))
+	do(w, trust.JoinTokenPut, aJoinToken("t", 2))
+	do(w, trust.MachineCertificateSet, aCertificate("t", "joined", "k"))
+	do(w, trust.Revoke, revokeNode("n9", 7))
 	return w
 }
 

@@ -7,6 +7,7 @@ import (
 	"berth/state/check"
 	"berth/state/namespaces"
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -74,7 +75,7 @@ func changedVariable(tx *WriteTx, p *structs.VariableChange) (*structs.Variable,
 		*next = *now
 	}
 	if p.Sealed != nil {
-		err = checkSealed(tx, p.Sealed)
+		err = trust.CheckSealed(tx, p.Sealed)
 		next.Sealed = p.Sealed
 	}
 	if p.Sealed != nil && err == nil {

@@ -5,6 +5,7 @@ import (
 
 	"berth/state/blocked"
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -118,7 +119,7 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 		return nil
 	}
 
-	err = checkSealed(tx, p.SealedSecrets)
+	err = trust.CheckSealed(tx, p.SealedSecrets)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -13,11 +14,11 @@ import (
 func (w *fixture) needKey(id string) {
 	w.t.Helper()
 	tx := w.s.Read()
-	if RootKey(tx, id) != nil {
+	if trust.RootKey(tx, id) != nil {
 		return
 	}
 	active := ""
-	if k := ActiveRootKey(tx); k != nil {
+	if k := trust.ActiveRootKey(tx); k != nil {
 		active = k.KeyID
 	}
 	w.rootKey(id, active, false)
@@ -106,7 +107,7 @@ func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 		Volumes:      []*structs.CSIVolume{changed},
 		WriteOptions: w.now(),
 	})
-	do(w, SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(old), sealedRow(now)}})
+	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(old), sealedRow(now)}})
 	sealed := Volume(w.s.Read(), "default", "v")
 	if sealed.Secrets != nil || sealed.SealedSecrets.KeyID != "k1" {
 		t.Errorf("the secrets of the volume are not sealed: %+v", sealed)
@@ -116,7 +117,7 @@ func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 		t.Error("older secrets have replaced newer ones")
 	}
 	rows := 0
-	for v := range PlainVolumes(w.s.Read()) {
+	for v := range trust.PlainVolumes(w.s.Read()) {
 		rows++
 		if v.ID != "other" {
 			t.Errorf("%s counts as plain", v.ID)
@@ -138,7 +139,7 @@ func TestSecretsSeal_KeepsTheSecretsOfADeletionApart(t *testing.T) {
 	})
 	row := sealedRow(Volume(w.s.Read(), "default", "v"))
 	row.Deletion = &structs.Sealed{KeyID: "k1", Data: []byte("stored")}
-	do(w, SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{row}})
+	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{row}})
 	v := Volume(w.s.Read(), "default", "v")
 	if v.Secrets != nil || v.Deletion.Secrets != nil || string(v.Deletion.SealedSecrets.Data) != "stored" {
 		t.Errorf("the volume is %+v", v)
@@ -150,23 +151,23 @@ func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 	w.needKey("k1")
 	v := w.plain("v")
 	request := &structs.SecretsSealedRequest{Now: 1}
-	if err := try(w, SecretsSealed, request); !structs.IsKind(err, structs.KindConflict) {
+	if err := try(w, trust.SecretsSealed, request); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
 	seal := &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(v)}}
-	do(w, SecretsSeal, seal)
-	do(w, SecretsSealed, request)
-	mark := SecretsMark(w.s.Read())
+	do(w, trust.SecretsSeal, seal)
+	do(w, trust.SecretsSealed, request)
+	mark := trust.SecretsMark(w.s.Read())
 	if mark == nil || mark.ModifyIndex != w.index {
 		t.Fatalf("the mark is %+v at index %d", mark, w.index)
 	}
-	do(w, SecretsSealed, request)
-	if now := SecretsMark(w.s.Read()); now.ModifyIndex != mark.ModifyIndex {
+	do(w, trust.SecretsSealed, request)
+	if now := trust.SecretsMark(w.s.Read()); now.ModifyIndex != mark.ModifyIndex {
 		t.Error("a mark was put again")
 	}
 	// The entries before a later seal have plain secrets, too.
-	do(w, SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(w.plain("later"))}})
-	if SecretsMark(w.s.Read()) != nil {
+	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(w.plain("later"))}})
+	if trust.SecretsMark(w.s.Read()) != nil {
 		t.Error("the mark is older than plain secrets")
 	}
 }
@@ -175,7 +176,7 @@ func TestSecretsSeal_RejectsAKeyThatWasRemoved(t *testing.T) {
 	w := threeNodes(t, true)
 	v := w.plain("v")
 	request := &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(v)}}
-	wantKind(t, try(w, SecretsSeal, request), structs.KindUnavailable)
+	wantKind(t, try(w, trust.SecretsSeal, request), structs.KindUnavailable)
 	if v := Volume(w.s.Read(), "default", "v"); v.Secrets["k"] != "v" || v.SealedSecrets != nil {
 		t.Errorf("the secrets are sealed with a key that is gone: %+v", v)
 	}
@@ -195,13 +196,13 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 	places := map[string]int{}
 	request := &structs.ResealRequest{}
 	w.needKey("k2")
-	for v := range SealedValues(w.s.Read()) {
+	for v := range trust.SealedValues(w.s.Read()) {
 		places[v.Table+" "+v.Place]++
 		request.Values = append(request.Values, structs.ResealedValue{
 			Table: v.Table,
 			Key:   v.Key,
 			Place: v.Place,
-			Was:   SealedDigest(v.Value),
+			Was:   trust.SealedDigest(v.Value),
 			Value: structs.Sealed{KeyID: "k2", Data: append([]byte("new "), v.Value.Data...)},
 		})
 	}
@@ -214,7 +215,7 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 		t.Fatalf("the sealed values are %v, want %v", places, want)
 	}
 	before := Volume(w.s.Read(), "default", "d")
-	do(w, Reseal, request)
+	do(w, trust.Reseal, request)
 	d := Volume(w.s.Read(), "default", "d")
 	stored, own := string(d.Deletion.SealedSecrets.Data), string(d.SealedSecrets.Data)
 	if stored != "new k1" || own != "new of the deletion" {
@@ -227,7 +228,7 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 		t.Errorf("the attachment has %+v", a.SealedSecrets)
 	}
 	remove := &structs.RootKeyRemoveRequest{KeyID: "k1"}
-	if err := try(w, RootKeyRemove, remove); err != nil {
+	if err := try(w, trust.RootKeyRemove, remove); err != nil {
 		t.Errorf("the key that nothing needs stays: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"berth/state/blocked"
 	"berth/state/namespaces"
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -39,7 +40,7 @@ func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 }
 
 func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
-	err := checkSealed(tx, v.SealedSecrets)
+	err := trust.CheckSealed(tx, v.SealedSecrets)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -27,7 +28,7 @@ type Keys interface {
 // InStore makes the keys of a server ask its rows.
 func InStore(keys Keys, store *state.Store) {
 	keys.SetRevoked(func(c structs.CertificateRef) *structs.Revocation {
-		return state.Revoked(store.Read(), c)
+		return trust.Revoked(store.Read(), c)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/peertls"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -126,7 +127,7 @@ func TestFollowStore_ClosesConnectionsAfterEachChange(t *testing.T) {
 		synctest.Wait()
 		before := keys.closed
 		err := store.Write(1, func(tx *state.WriteTx) error {
-			return state.Revoke(tx, &structs.CertificateRevokeRequest{Role: structs.JoinNode, Name: "n1"})
+			return trust.Revoke(tx, &structs.CertificateRevokeRequest{Role: structs.JoinNode, Name: "n1"})
 		})
 		if err != nil {
 			t.Fatal(err)

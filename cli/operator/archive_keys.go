@@ -8,6 +8,7 @@ import (
 	"berth/cli/command"
 	"berth/fsm"
 	"berth/state"
+	"berth/state/trust"
 )
 
 // archivedKey is a root key in an archive.
@@ -57,10 +58,10 @@ func (r *keyReader) close() {
 // archivedKeys returns the root keys of a state, with the number of the secrets of each.
 func archivedKeys(tx state.Reader) (all []archivedKey) {
 	secrets := map[string]int{}
-	for v := range state.SealedValues(tx) {
+	for v := range trust.SealedValues(tx) {
 		secrets[v.Value.KeyID]++
 	}
-	for k := range state.RootKeys(tx) {
+	for k := range trust.RootKeys(tx) {
 		all = append(all, archivedKey{
 			KeyID:   k.KeyID,
 			State:   k.State,

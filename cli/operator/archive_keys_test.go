@@ -7,6 +7,7 @@ import (
 
 	"berth/cli/clitest"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -17,7 +18,7 @@ func sealedState(t *testing.T) []byte {
 	err := store.Write(7, func(tx *state.WriteTx) error {
 		was := ""
 		for _, id := range []string{"root1", "root2"} {
-			err := state.RootKeyAdd(tx, &structs.RootKeyAddRequest{
+			err := trust.RootKeyAdd(tx, &structs.RootKeyAddRequest{
 				KeyID:   id,
 				Wrapped: []byte("wrapped"),
 				KEK:     "kek-of-" + id,

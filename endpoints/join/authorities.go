@@ -8,6 +8,7 @@ import (
 	"berth/fsm"
 	"berth/internal/pki"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -23,7 +24,7 @@ func (s Signing) ReplaceAuthority(
 	}
 	resp.ID = next.ID
 	resp.FormerID = next.FormerID
-	resp.TrustedUntil = next.Now + int64(state.RenewWithin)
+	resp.TrustedUntil = next.Now + int64(trust.RenewWithin)
 	return fsm.Propose(ctx, s.Leader, fsm.AuthoritySet, next)
 }
 
@@ -33,7 +34,7 @@ func (s Signing) RemoveAuthority(
 	req *structs.AuthorityRemoveRequest,
 	resp *structs.AuthorityRemoveResponse,
 ) (uint64, error) {
-	resp.JoinTokens = len(state.TokensOfAuthority(s.Store.Read(), req.ID))
+	resp.JoinTokens = len(trust.TokensOfAuthority(s.Store.Read(), req.ID))
 	return fsm.Propose(ctx, s.Leader, fsm.AuthorityRemove, req)
 }
 
@@ -48,7 +49,7 @@ func (s Signing) ListAuthorities(
 			return structs.Internalf("the authority %s %w", a.ID, err)
 		}
 		end := certs[0].NotAfter
-		retires := time.Unix(0, a.RetireTime).Add(state.RenewWithin)
+		retires := time.Unix(0, a.RetireTime).Add(trust.RenewWithin)
 		if a.RetireTime != 0 && retires.Before(end) {
 			end = retires
 		}
@@ -66,5 +67,5 @@ func (s Signing) ListAuthorities(
 
 // trustedBy returns the authorities of a snapshot that are trusted now, the one that signs first.
 func (s Signing) trustedBy(tx *state.ReadTx) []*structs.Authority {
-	return state.TrustedAuthorities(slices.Collect(state.Authorities(tx)), s.Now().UnixNano())
+	return trust.TrustedAuthorities(slices.Collect(trust.Authorities(tx)), s.Now().UnixNano())
 }

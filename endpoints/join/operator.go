@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/pki"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/validate/field"
 )
@@ -82,7 +83,7 @@ func (s Signing) checkOperator(req *structs.OperatorCertificateRequest) (pki.CSR
 // have taken its connection a moment longer than the leader, and a certificate that root gets for it would be
 // useless.
 func checkOperatorRevoked(tx state.Reader, name string) error {
-	r := state.Revoked(tx, structs.CertificateRef{Role: structs.RevokeOperator, ID: name})
+	r := trust.Revoked(tx, structs.CertificateRef{Role: structs.RevokeOperator, ID: name})
 	if r == nil {
 		return nil
 	}

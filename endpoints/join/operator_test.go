@@ -8,6 +8,7 @@ import (
 	"berth/internal/pki"
 	"berth/server/authority"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -93,7 +94,7 @@ func TestSignOperator_DeniesARevokedName(t *testing.T) {
 	} {
 		store := state.New()
 		err := store.Write(1, func(tx *state.WriteTx) error {
-			return state.Revoke(tx, &structs.CertificateRevokeRequest{Role: c.role, Name: c.revoked})
+			return trust.Revoke(tx, &structs.CertificateRevokeRequest{Role: c.role, Name: c.revoked})
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"berth/fsm"
 	"berth/internal/pki"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -32,7 +33,7 @@ func (s Signing) ListRevocations(
 	tx *state.ReadTx, _ *structs.QueryRequest, resp *structs.CertificateRevocationsResponse,
 ) error {
 	resp.Revocations = []*structs.Revocation{}
-	for r := range state.Revocations(tx) {
+	for r := range trust.Revocations(tx) {
 		resp.Revocations = append(resp.Revocations, r)
 	}
 	for _, a := range s.trustedBy(tx) {
@@ -44,7 +45,7 @@ func (s Signing) ListRevocations(
 // CheckRevoked returns an error if a node is revoked and has not joined again since. Its connections are
 // closed, too, but a server may take one for a moment longer than the leader.
 func CheckRevoked(tx state.Reader, nodeID string) error {
-	r := state.ShutOut(tx, nodeID)
+	r := trust.ShutOut(tx, nodeID)
 	if r == nil {
 		return nil
 	}

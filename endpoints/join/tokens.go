@@ -14,6 +14,7 @@ import (
 	"berth/internal/pki"
 	"berth/server/authority"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/validate/field"
 )
@@ -91,7 +92,7 @@ func (s Signing) ListTokens(
 ) error {
 	now := s.Now().UnixNano()
 	resp.Tokens = []*structs.JoinToken{}
-	for t := range state.JoinTokens(tx) {
+	for t := range trust.JoinTokens(tx) {
 		if t.ExpireTime > now {
 			resp.Tokens = append(resp.Tokens, t)
 		}
@@ -170,7 +171,7 @@ func (s Signing) issue(
 	record.Role = string(csr.Identity.Role)
 	record.ID = csr.Identity.ID
 	record.KeyHash = pki.KeyHash(csr.Public)
-	err := state.CheckCertificate(s.Store.Read(), record)
+	err := trust.CheckCertificate(s.Store.Read(), record)
 	if err != nil {
 		return 0, err
 	}
@@ -194,8 +195,8 @@ func (s Signing) issue(
 // know which token it had. old is the row, nil for a new node, whose first registration decides. Certificates
 // of an operator's own authority have no record either, and say nothing about names and pools.
 func CheckUnrecorded(tx state.Reader, old, n *structs.Node) error {
-	signs := state.ActiveAuthority(tx) != nil
-	recorded := state.MachineCertificate(tx, structs.JoinNode, n.ID) != nil
+	signs := trust.ActiveAuthority(tx) != nil
+	recorded := trust.MachineCertificate(tx, structs.JoinNode, n.ID) != nil
 	if old == nil || !signs || recorded || old.Name == n.Name && old.NodePool == n.NodePool {
 		return nil
 	}
@@ -212,7 +213,7 @@ func CheckNode(tx state.Reader, n *structs.Node) error {
 	if err != nil {
 		return err
 	}
-	c := state.MachineCertificate(tx, structs.JoinNode, n.ID)
+	c := trust.MachineCertificate(tx, structs.JoinNode, n.ID)
 	if c == nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/pki"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -26,7 +27,7 @@ type Signer struct {
 
 // RowsOf returns the function that reads the authorities of a store.
 func RowsOf(store *state.Store) func() []*structs.Authority {
-	return func() []*structs.Authority { return slices.Collect(state.Authorities(store.Read())) }
+	return func() []*structs.Authority { return slices.Collect(trust.Authorities(store.Read())) }
 }
 
 // Active returns the authority that signs. The error is precondition if the cluster has none, or if this
@@ -57,7 +58,7 @@ func (s Signer) Trusted() string {
 }
 
 func (s Signer) trusted() []*structs.Authority {
-	return state.TrustedAuthorities(s.Rows(), s.Now().UnixNano())
+	return trust.TrustedAuthorities(s.Rows(), s.Now().UnixNano())
 }
 
 // crosses returns the cross certificates, in PEM, by which holders of the authorities before the one that

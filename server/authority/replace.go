@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"berth/internal/pki"
-	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -12,7 +12,7 @@ const (
 	// newLife is the life of an authority that the servers make.
 	newLife = 5 * 365 * 24 * time.Hour
 	// crossLife is the life of a cross certificate: a day longer than the former authority is trusted.
-	crossLife = state.RenewWithin + 24*time.Hour
+	crossLife = trust.RenewWithin + 24*time.Hour
 )
 
 // Next makes the authority that replaces the one that signs. The error is precondition if a trusted one does

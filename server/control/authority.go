@@ -7,7 +7,7 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/internal/pki"
-	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -21,7 +21,7 @@ const (
 // takeAuthority stores the authority of the files of this server, if the cluster has none. It needs a root
 // key, which another loop makes. It tells each fault once. The files of a replaced authority are of no use.
 func (d Deps) takeAuthority(ctx context.Context) {
-	active := state.ActiveAuthority(d.Store.Read())
+	active := trust.ActiveAuthority(d.Store.Read())
 	if active != nil && len(active.Formers) > 0 {
 		return
 	}
@@ -52,7 +52,7 @@ func (d Deps) takeAuthority(ctx context.Context) {
 
 func (d Deps) storeAuthority(ctx context.Context, a *pki.Authority) error {
 	id := pki.AuthorityID(a.Cert)
-	known := state.ActiveAuthority(d.Store.Read())
+	known := trust.ActiveAuthority(d.Store.Read())
 	if known != nil && known.ID == id {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -21,7 +22,7 @@ func TestTakeAuthority_LeavesTheFilesOfAReplacedOne(t *testing.T) {
 	id := func(a *pkitest.Authority) string { return pki.AuthorityID(a.Cert) }
 	store := state.New()
 	err := store.Write(1, func(tx *state.WriteTx) error {
-		err := state.RootKeyAdd(tx, &structs.RootKeyAddRequest{
+		err := trust.RootKeyAdd(tx, &structs.RootKeyAddRequest{
 			KeyID:   "k",
 			Wrapped: []byte("k"),
 			KEK:     "kek",
@@ -34,7 +35,7 @@ func TestTakeAuthority_LeavesTheFilesOfAReplacedOne(t *testing.T) {
 		} {
 			r.Key = &structs.Sealed{KeyID: "k", Data: []byte("key")}
 			if err == nil {
-				err = state.AuthoritySet(tx, r)
+				err = trust.AuthoritySet(tx, r)
 			}
 		}
 		return err

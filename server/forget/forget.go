@@ -12,6 +12,7 @@ import (
 	"berth/internal/backoff"
 	"berth/server/raftfiles"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -43,7 +44,7 @@ func (l *Loop) Run(ctx context.Context) {
 	l.done.Store(done)
 	for ctx.Err() == nil {
 		tx := l.Store.ReadWatched()
-		mark := state.SecretsMark(tx)
+		mark := trust.SecretsMark(tx)
 		if mark == nil || mark.ModifyIndex <= l.Done() {
 			_ = l.Store.Wait(ctx, tx)
 			continue

@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/keyring"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -29,7 +30,7 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.Rest
 	}
 
 	a := adoption{keys: k, file: file, given: given}
-	for _, row := range slices.Collect(state.RootKeys(aside.Read())) {
+	for _, row := range slices.Collect(trust.RootKeys(aside.Read())) {
 		request, err := a.adopt(ctx, aside.Read(), row)
 		if err != nil {
 			return structs.Errorf(structs.KindOf(err),
@@ -44,17 +45,17 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.Rest
 	}
 	return aside.Write(aside.Index(), func(tx *state.WriteTx) error {
 		for _, r := range a.requests {
-			if err := state.RootKeyRewrap(tx, r); err != nil {
+			if err := trust.RootKeyRewrap(tx, r); err != nil {
 				return err
 			}
 		}
 		for _, keyID := range a.lost {
-			state.AuthoritiesForget(tx, keyID)
+			trust.AuthoritiesForget(tx, keyID)
 		}
 		if a.unused == nil {
 			return nil
 		}
-		return state.DeleteUnusedRootKey(tx, a.unused)
+		return trust.DeleteUnusedRootKey(tx, a.unused)
 	})
 }
 
@@ -78,7 +79,7 @@ func (a *adoption) adopt(
 	}
 
 	// An archive from before the key-encryption key was replaced.
-	known := state.RootKey(a.keys.Store.Read(), row.KeyID)
+	known := trust.RootKey(a.keys.Store.Read(), row.KeyID)
 	if kek != nil && known != nil && known.KEK == kek.ID() && bytes.Equal(known.Digest, row.Digest) {
 		return &structs.RootKeyRewrapRequest{
 			KeyID:   row.KeyID,

@@ -11,6 +11,7 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -60,7 +61,7 @@ func opensSecret(t *testing.T, store *state.Store, settings Settings) bool {
 	t.Helper()
 	s := (&cluster{t: t, store: store}).server(settings)
 	s.update(t.Context())
-	for v := range state.SealedValues(store.Read()) {
+	for v := range trust.SealedValues(store.Read()) {
 		value, err := s.Ring.Open(v.Place, v.Value)
 		return err == nil && string(value) == "value"
 	}
@@ -129,7 +130,7 @@ func TestAdopt_NeedsTheKeyOfTheArchive(t *testing.T) {
 			if got := opensSecret(t, archive.store, present); got != c.opens {
 				t.Errorf("the servers open the secret: %t", got)
 			}
-			signs := state.ActiveAuthority(archive.store.Read()) != nil
+			signs := trust.ActiveAuthority(archive.store.Read()) != nil
 			if signs == c.given.LoseSecrets {
 				t.Errorf("the archive still has an authority that signs: %t", signs)
 			}
@@ -157,19 +158,19 @@ func TestAdopt_KnowsItsOwnRootKeys(t *testing.T) {
 
 	here := newCluster(t)
 	here.server(was).lead(t.Context()) // another root key
-	for row := range state.RootKeys(here.store.Read()) {
+	for row := range trust.RootKeys(here.store.Read()) {
 		_, err := fsm.Propose(t.Context(), here, fsm.RootKeyRemove, &structs.RootKeyRemoveRequest{KeyID: row.KeyID})
 		if err == nil {
 			t.Fatal("the active key is removed")
 		}
 	}
-	row := state.ActiveRootKey(archive.store.Read())
+	row := trust.ActiveRootKey(archive.store.Read())
 	_, err := fsm.Propose(t.Context(), here, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
 		KeyID:   row.KeyID,
 		Wrapped: row.Wrapped,
 		KEK:     row.KEK,
 		Digest:  row.Digest,
-		Was:     state.ActiveRootKey(here.store.Read()).KeyID,
+		Was:     trust.ActiveRootKey(here.store.Read()).KeyID,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +191,7 @@ func TestAdopt_IgnoresAKeyThatNothingNeeds(t *testing.T) {
 	lost, theirs := file(t), file(t)
 	archive := newCluster(t)
 	archive.server(lost).lead(t.Context())
-	unused := state.ActiveRootKey(archive.store.Read()).KeyID
+	unused := trust.ActiveRootKey(archive.store.Read()).KeyID
 	owner := archive.server(theirs)
 	if _, _, err := owner.Rotate(t.Context(), false); err != nil {
 		t.Fatal(err)
@@ -200,7 +201,7 @@ func TestAdopt_IgnoresAKeyThatNothingNeeds(t *testing.T) {
 	if err := newCluster(t).server(file(t)).Adopt(t.Context(), archive.store, given); err != nil {
 		t.Fatal(err)
 	}
-	if got := state.RootKey(archive.store.Read(), unused).KEK; got != archive.server(lost).KEK() {
+	if got := trust.RootKey(archive.store.Read(), unused).KEK; got != archive.server(lost).KEK() {
 		t.Errorf("the unused key is wrapped by %s", got)
 	}
 }
@@ -211,18 +212,18 @@ func TestAdopt_DeletesAnActiveKeyThatEncryptsNothing(t *testing.T) {
 	for name, settings := range map[string]Settings{"another key": file(t), "no key": {}} {
 		archive := newCluster(t)
 		archive.server(lost).lead(t.Context())
-		if state.ActiveRootKey(archive.store.Read()) == nil {
+		if trust.ActiveRootKey(archive.store.Read()) == nil {
 			t.Fatal("the archive has no root key")
 		}
 		err := newCluster(t).server(settings).Adopt(t.Context(), archive.store, keyring.RestoreKeys{})
-		if got := state.ActiveRootKey(archive.store.Read()); err != nil || got != nil {
+		if got := trust.ActiveRootKey(archive.store.Read()); err != nil || got != nil {
 			t.Errorf("%s: the active root key is %v, %v", name, got, err)
 		}
 	}
 	same := newCluster(t)
 	same.server(lost).lead(t.Context())
 	err := newCluster(t).server(lost).Adopt(t.Context(), same.store, keyring.RestoreKeys{})
-	if err != nil || state.ActiveRootKey(same.store.Read()) == nil {
+	if err != nil || trust.ActiveRootKey(same.store.Read()) == nil {
 		t.Errorf("a key that the servers open is deleted, %v", err)
 	}
 }
@@ -233,7 +234,7 @@ func TestRewrap_WaitsForAllServersAndChangesNoSecret(t *testing.T) {
 	cl := newCluster(t)
 	former := cl.server(was)
 	cl.withSecret(former)
-	sealed := slices.Collect(state.SealedValues(cl.store.Read()))[0].Value
+	sealed := slices.Collect(trust.SealedValues(cl.store.Read()))[0].Value
 
 	waits := cl.server(both, Server{Name: "b", KEK: former.KEK()})
 	waits.update(t.Context())
@@ -243,11 +244,11 @@ func TestRewrap_WaitsForAllServersAndChangesNoSecret(t *testing.T) {
 	if waits.lead(t.Context()) || !strings.Contains(waits.log.String(), "b has "+former.KEK()) {
 		t.Error("it does not wait for a server with the former key", waits.log.String())
 	}
-	if got := state.ActiveRootKey(cl.store.Read()); got.KEK != former.KEK() {
+	if got := trust.ActiveRootKey(cl.store.Read()); got.KEK != former.KEK() {
 		t.Errorf("it is wrapped by %s", got.KEK)
 	}
 	former.lead(t.Context())
-	if state.ActiveRootKey(cl.store.Read()).KEK != former.KEK() {
+	if trust.ActiveRootKey(cl.store.Read()).KEK != former.KEK() {
 		t.Error("a leader with the former key wraps it")
 	}
 
@@ -255,11 +256,11 @@ func TestRewrap_WaitsForAllServersAndChangesNoSecret(t *testing.T) {
 	if !leader.lead(t.Context()) {
 		t.Fatal(leader.log.String())
 	}
-	row := state.ActiveRootKey(cl.store.Read())
+	row := trust.ActiveRootKey(cl.store.Read())
 	if row.KEK != leader.KEK() || !opensSecret(t, cl.store, now) || opensSecret(t, cl.store, was) {
 		t.Errorf("it is wrapped by %s", row.KEK)
 	}
-	if got := slices.Collect(state.SealedValues(cl.store.Read()))[0].Value; !bytes.Equal(got.Data, sealed.Data) {
+	if got := slices.Collect(trust.SealedValues(cl.store.Read()))[0].Value; !bytes.Equal(got.Data, sealed.Data) {
 		t.Error("the secret was encrypted again")
 	}
 	index := cl.index
@@ -274,12 +275,12 @@ func TestRewrap_RejectsAKeyThatIsUnwrappedWrongly(t *testing.T) {
 	previous := Source{Command: wrong.argv, KeyID: "prod"}
 	cl := newCluster(t)
 	cl.server(Settings{Source: previous}).lead(t.Context())
-	was := state.ActiveRootKey(cl.store.Read()).KEK
+	was := trust.ActiveRootKey(cl.store.Read()).KEK
 	s := cl.server(Settings{Source: file(t).Source, Previous: &previous})
 	if s.lead(t.Context()) || !strings.Contains(s.log.String(), "another key") {
 		t.Error(s.log.String())
 	}
-	if got := state.ActiveRootKey(cl.store.Read()).KEK; got != was {
+	if got := trust.ActiveRootKey(cl.store.Read()).KEK; got != was {
 		t.Errorf("it is wrapped by %s", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"berth/internal/keyring"
 	"berth/state"
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -181,7 +182,7 @@ func (k *Keys) follow(ctx context.Context, step func(context.Context) (done bool
 func (k *Keys) update(ctx context.Context) bool {
 	tx := k.Store.Read()
 	rows := map[string]*structs.RootKey{}
-	for row := range state.RootKeys(tx) {
+	for row := range trust.RootKeys(tx) {
 		rows[row.KeyID] = row
 	}
 	for _, id := range k.Ring.IDs() {
@@ -230,7 +231,7 @@ func (k *Keys) AwaitActive(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	for {
-		active := state.ActiveRootKey(k.Store.Read())
+		active := trust.ActiveRootKey(k.Store.Read())
 		k.mu.Lock()
 		tried := k.tried
 		done := active == nil || k.Ring.Active() == active.KeyID || k.closed[active.KeyID] != ""
@@ -332,7 +333,7 @@ const mostPlaces = 5
 // usesOf counts the secrets that a key encrypts, and names some of their places.
 func usesOf(tx state.Reader, id string) (count int, places string) {
 	var some []string
-	for v := range state.SealedValues(tx) {
+	for v := range trust.SealedValues(tx) {
 		if v.Value.KeyID == id {
 			count++
 			if len(some) < mostPlaces {

@@ -22,6 +22,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/keyring/keyringtest"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -114,7 +115,7 @@ func file(t *testing.T) Settings {
 }
 
 func (c *cluster) states() (states []string) {
-	for k := range state.RootKeys(c.store.Read()) {
+	for k := range trust.RootKeys(c.store.Read()) {
 		states = append(states, k.State)
 	}
 	slices.Sort(states)
@@ -163,7 +164,7 @@ func TestUpdate_KeepsTheRingAsTheRows(t *testing.T) {
 	settings := file(t)
 	s, other := cl.server(settings), cl.server(settings)
 	s.lead(t.Context())
-	first := state.ActiveRootKey(cl.store.Read())
+	first := trust.ActiveRootKey(cl.store.Read())
 	if !s.update(t.Context()) || !other.update(t.Context()) {
 		t.Fatal(s.log.String(), other.log.String())
 	}
@@ -216,7 +217,7 @@ func TestUpdate_TellsALostKeyOnceAndGoesOn(t *testing.T) {
 		!strings.Contains(log, "not_affected") {
 		t.Errorf("the log is %s", log)
 	}
-	id := state.ActiveRootKey(cl.store.Read()).KeyID
+	id := trust.ActiveRootKey(cl.store.Read()).KeyID
 	if reason := s.Closed(t.Context())[id]["self"]; !strings.Contains(reason, "no such file") {
 		t.Errorf("the reason is %q", reason)
 	}
@@ -238,7 +239,7 @@ func TestUpdate_NamesTheKeyThatItNeeds(t *testing.T) {
 	owner.lead(t.Context())
 	s := cl.server(file(t), Server{Name: "b", Address: "b:1"})
 	s.update(t.Context())
-	id := state.ActiveRootKey(cl.store.Read()).KeyID
+	id := trust.ActiveRootKey(cl.store.Read()).KeyID
 	closed := s.Closed(t.Context())[id]
 	if !strings.Contains(closed["self"], owner.KEK()) || !strings.Contains(closed["self"], s.KEK()) ||
 		!strings.Contains(closed["b"], "did not answer") {
@@ -305,7 +306,7 @@ func TestResealing_BoundsItsEntries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.add(t.Context(), state.SealedValue{Place: place, Value: sealed}); err != nil {
+		if err := b.add(t.Context(), trust.SealedValue{Place: place, Value: sealed}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -314,13 +315,13 @@ func TestResealing_BoundsItsEntries(t *testing.T) {
 	}
 	sealed, err := s.Ring.Seal("large", make([]byte, rekeyBytes))
 	if err == nil {
-		err = b.add(t.Context(), state.SealedValue{Place: "large", Value: sealed})
+		err = b.add(t.Context(), trust.SealedValue{Place: "large", Value: sealed})
 	}
 	if err != nil || len(b.values) != 0 || b.done != rekeyValues+2 {
 		t.Errorf("%d values are left and %d done, error %v", len(b.values), b.done, err)
 	}
 	closed := &structs.Sealed{KeyID: "gone", Data: []byte("x")}
-	if err := b.add(t.Context(), state.SealedValue{Value: closed}); err == nil {
+	if err := b.add(t.Context(), trust.SealedValue{Value: closed}); err == nil {
 		t.Error("a value whose key is not open counts as done")
 	}
 }

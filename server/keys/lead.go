@@ -13,6 +13,7 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -32,7 +33,7 @@ func (k *Keys) lead(ctx context.Context) bool {
 	if ctx.Err() == nil {
 		k.tell(err)
 	}
-	return err == nil && (state.ActiveRootKey(tx) != nil || !k.Settings.IsSet())
+	return err == nil && (trust.ActiveRootKey(tx) != nil || !k.Settings.IsSet())
 }
 
 // tell logs an error of the leader's work once, until the work succeeds or another error comes.
@@ -52,7 +53,7 @@ func (k *Keys) tell(err error) {
 
 // makeFirst makes the first root key, if a key-encryption key is set and all servers hold it.
 func (k *Keys) makeFirst(ctx context.Context, tx state.Reader) error {
-	if state.ActiveRootKey(tx) != nil || !k.Settings.IsSet() {
+	if trust.ActiveRootKey(tx) != nil || !k.Settings.IsSet() {
 		return nil
 	}
 	_, _, err := k.add(ctx, "", false)
@@ -63,7 +64,7 @@ func (k *Keys) makeFirst(ctx context.Context, tx state.Reader) error {
 // again. The error is precondition if a server that is alive could not open the new key.
 func (k *Keys) Rotate(ctx context.Context, full bool) (*structs.RootKey, uint64, error) {
 	was := ""
-	if active := state.ActiveRootKey(k.Store.Read()); active != nil {
+	if active := trust.ActiveRootKey(k.Store.Read()); active != nil {
 		was = active.KeyID
 	}
 	return k.add(ctx, was, full)
@@ -100,7 +101,7 @@ func (k *Keys) add(ctx context.Context, was string, full bool) (*structs.RootKey
 		return nil, index, err
 	}
 	k.Logger.Info("made a root key", "root_key", id, "kek", kek.ID(), "full", full)
-	return state.RootKey(k.Store.Read(), id), index, nil
+	return trust.RootKey(k.Store.Read(), id), index, nil
 }
 
 // checkServers returns an error, of kind precondition, if a server that is alive does not hold the
@@ -133,12 +134,12 @@ const (
 // inactive. It returns an error if something is left.
 func (k *Keys) rekey(ctx context.Context, tx state.Reader) error {
 	left := map[string]bool{}
-	for row := range state.RootKeys(tx) {
+	for row := range trust.RootKeys(tx) {
 		if row.State == structs.RootKeyRekeying {
 			left[row.KeyID] = true
 		}
 	}
-	active := state.ActiveRootKey(tx)
+	active := trust.ActiveRootKey(tx)
 	if len(left) == 0 || active == nil {
 		return nil
 	}
@@ -148,7 +149,7 @@ func (k *Keys) rekey(ctx context.Context, tx state.Reader) error {
 
 	batch := resealing{keys: k}
 	var faults []error
-	for v := range state.SealedValues(tx) {
+	for v := range trust.SealedValues(tx) {
 		if !left[v.Value.KeyID] {
 			continue
 		}
@@ -182,7 +183,7 @@ type resealing struct {
 }
 
 // add encrypts a secret with the active key. The plain secret is cleared.
-func (b *resealing) add(ctx context.Context, v state.SealedValue) error {
+func (b *resealing) add(ctx context.Context, v trust.SealedValue) error {
 	secret, err := b.keys.Ring.Open(v.Place, v.Value)
 	if err != nil {
 		return err
@@ -196,7 +197,7 @@ func (b *resealing) add(ctx context.Context, v state.SealedValue) error {
 		Table: v.Table,
 		Key:   slices.Clone(v.Key),
 		Place: v.Place,
-		Was:   state.SealedDigest(v.Value),
+		Was:   trust.SealedDigest(v.Value),
 		Value: *sealed,
 	})
 	b.bytes += len(sealed.Data)
@@ -249,7 +250,7 @@ func (k *Keys) Closed(ctx context.Context) map[string]map[string]string {
 	wg.Wait()
 
 	closed := map[string]map[string]string{}
-	for row := range state.RootKeys(k.Store.Read()) {
+	for row := range trust.RootKeys(k.Store.Read()) {
 		reasons := map[string]string{}
 		for i, s := range servers {
 			if faults[i] != nil {

@@ -6,6 +6,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -22,7 +23,7 @@ func (k *Keys) rewrapAll(ctx context.Context, tx state.Reader) error {
 	}
 
 	left := 0
-	for row := range state.RootKeys(tx) {
+	for row := range trust.RootKeys(tx) {
 		if row.KEK == kek.ID() {
 			continue
 		}

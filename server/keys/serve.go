@@ -3,7 +3,7 @@ package keys
 import (
 	"context"
 
-	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -11,7 +11,7 @@ import (
 func (k *Keys) List(ctx context.Context, _ *structs.QueryRequest) (*structs.KeyringListResponse, error) {
 	closed := k.Closed(ctx)
 	resp := &structs.KeyringListResponse{Keys: []*structs.RootKeyMeta{}}
-	for row := range state.RootKeys(k.Store.Read()) {
+	for row := range trust.RootKeys(k.Store.Read()) {
 		meta := row.Meta()
 		meta.Closed = closed[row.KeyID]
 		resp.Keys = append(resp.Keys, meta)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"berth/server/keys/transit/transittest"
-	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -16,7 +16,7 @@ func TestTransit_IsTriedAgain(t *testing.T) {
 	settings := Settings{Source: Source{Transit: engine.Settings()}}
 	cl := newCluster(t)
 	cl.withSecret(cl.server(settings))
-	row := state.ActiveRootKey(cl.store.Read())
+	row := trust.ActiveRootKey(cl.store.Read())
 	if !strings.HasPrefix(string(row.Wrapped), "vault:v1:") || row.KEK != engine.Settings().ID() {
 		t.Errorf("got the row %+v", row)
 	}
@@ -61,7 +61,7 @@ func TestTransit_ARotatedKeyOpensAllRootKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := state.RootKey(cl.store.Read(), key.KeyID).Wrapped; !strings.HasPrefix(string(got), "vault:v2:") {
+	if got := trust.RootKey(cl.store.Read(), key.KeyID).Wrapped; !strings.HasPrefix(string(got), "vault:v2:") {
 		t.Errorf("the new root key is wrapped as %s", got)
 	}
 	other := cl.server(settings)

@@ -26,6 +26,7 @@ import (
 	"berth/server/keys"
 	"berth/state"
 	"berth/state/schema"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -98,10 +99,10 @@ func (s *Signer) keep() error {
 	tx := s.Store.Read()
 	now := kept{
 		Index:       tx.Applied(),
-		Authorities: slices.Collect(state.Authorities(tx)),
+		Authorities: slices.Collect(trust.Authorities(tx)),
 	}
 	for _, a := range now.Authorities {
-		row := state.RootKey(tx, a.Key.KeyID)
+		row := trust.RootKey(tx, a.Key.KeyID)
 		if row != nil && !slices.Contains(now.RootKeys, row) {
 			now.RootKeys = append(now.RootKeys, row)
 		}
@@ -176,7 +177,7 @@ func (s *Signer) Sign(ctx context.Context, csr []byte, names []string) (cert, tr
 
 // Trusted returns the IDs of the authorities that are trusted, the one that signs first.
 func (s *Signer) Trusted() (ids []string) {
-	for _, a := range state.TrustedAuthorities(s.rows(), time.Now().UnixNano()) {
+	for _, a := range trust.TrustedAuthorities(s.rows(), time.Now().UnixNano()) {
 		ids = append(ids, a.ID)
 	}
 	return ids

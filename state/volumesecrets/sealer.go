@@ -4,6 +4,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/sealing"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -55,7 +56,7 @@ func (s Sealer) keepsPlain(tx state.Reader) (bool, error) {
 	case s.Keys.Active() != "":
 		return false, nil
 	}
-	active := state.ActiveRootKey(tx)
+	active := trust.ActiveRootKey(tx)
 	switch {
 	case active != nil:
 		return false, structs.Unavailablef("secrets are encrypted with root key %s, which server %s, the leader, "+

@@ -13,6 +13,7 @@ import (
 	"berth/server"
 	"berth/server/keys"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -96,7 +97,7 @@ func openWith(kek *keyring.FileKey, tx *state.ReadTx, v *structs.CSIVolume) stri
 	if v == nil || v.SealedSecrets == nil {
 		return ""
 	}
-	row := state.RootKey(tx, v.SealedSecrets.KeyID)
+	row := trust.RootKey(tx, v.SealedSecrets.KeyID)
 	if row == nil || row.KEK != kek.ID() {
 		return ""
 	}

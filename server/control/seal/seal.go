@@ -12,6 +12,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/sealing"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -68,7 +69,7 @@ func (l Loop) Step(ctx context.Context) error {
 			"delete these archives, or change the secrets at the storage",
 			"rows", total)
 	}
-	if state.SecretsMark(l.Store.Read()) != nil {
+	if trust.SecretsMark(l.Store.Read()) != nil {
 		return nil
 	}
 	_, err := fsm.Propose(ctx, l.Proposer, fsm.SecretsSealed, &structs.SecretsSealedRequest{
@@ -83,7 +84,7 @@ func (l Loop) Step(ctx context.Context) error {
 // nextRows encrypts the secrets of the next rows that have plain ones.
 func (l Loop) nextRows() (rows []*structs.SealedRow, err error) {
 	tx := l.Store.Read()
-	for v := range state.PlainVolumes(tx) {
+	for v := range trust.PlainVolumes(tx) {
 		row := &structs.SealedRow{
 			Namespace:   v.Namespace,
 			VolumeID:    v.ID,
@@ -98,7 +99,7 @@ func (l Loop) nextRows() (rows []*structs.SealedRow, err error) {
 			return rows, err
 		}
 	}
-	for a := range state.PlainAttachments(tx) {
+	for a := range trust.PlainAttachments(tx) {
 		row := &structs.SealedRow{
 			Namespace:   a.Namespace,
 			VolumeID:    a.VolumeID,

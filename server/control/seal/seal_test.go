@@ -17,6 +17,7 @@ import (
 	"berth/internal/sealing"
 	"berth/server/control/seal"
 	"berth/state"
+	"berth/state/trust"
 	"berth/structs"
 )
 
@@ -94,8 +95,8 @@ func (c *cluster) addKey() {
 
 func (c *cluster) plainRows() int {
 	tx := c.store.Read()
-	volumes := slices.Collect(state.PlainVolumes(tx))
-	attachments := slices.Collect(state.PlainAttachments(tx))
+	volumes := slices.Collect(trust.PlainVolumes(tx))
+	attachments := slices.Collect(trust.PlainAttachments(tx))
 	return len(volumes) + len(attachments)
 }
 
@@ -112,7 +113,7 @@ func TestLoop_SealsEveryRowInBoundedEntries(t *testing.T) {
 	require.Equal(t, []string{"SecretsSeal", "SecretsSeal", "SecretsSeal", "SecretsSealed"}, c.entries)
 	require.Less(t, c.largest, structs.MaxSealedRows*400)
 	tx := c.store.Read()
-	mark := state.SecretsMark(tx)
+	mark := trust.SecretsMark(tx)
 	require.Equal(t, c.index, mark.ModifyIndex)
 	for i := range volumes {
 		v := state.Volume(tx, structs.DefaultNamespace, fmt.Sprintf("v%03d", i))
@@ -146,9 +147,9 @@ func TestLoop_PutsANewMarkAfterLaterPlainSecrets(t *testing.T) {
 	c := newCluster(t, 1)
 	c.addKey()
 	require.NoError(t, c.loop().Step(t.Context()))
-	first := state.SecretsMark(c.store.Read()).ModifyIndex
+	first := trust.SecretsMark(c.store.Read()).ModifyIndex
 	c.putVolume("late")
 	require.NoError(t, c.loop().Step(t.Context()))
 	require.Zero(t, c.plainRows())
-	require.Greater(t, state.SecretsMark(c.store.Read()).ModifyIndex, first+1)
+	require.Greater(t, trust.SecretsMark(c.store.Read()).ModifyIndex, first+1)
 }

@@ -1,4 +1,4 @@
-package state
+package trust
 
 import (
 	"fmt"
@@ -6,19 +6,20 @@ import (
 	"slices"
 	"strings"
 
+	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // RootKeys yields the root keys, in the order of their IDs.
-func RootKeys(tx Reader) iter.Seq[*structs.RootKey] { return schema.RootKeys.Scan(tx) }
+func RootKeys(tx mvcc.Reader) iter.Seq[*structs.RootKey] { return schema.RootKeys.Scan(tx) }
 
 // RootKey returns a root key, or nil.
-func RootKey(tx Reader, id string) *structs.RootKey { return schema.RootKeys.Get(tx, id) }
+func RootKey(tx mvcc.Reader, id string) *structs.RootKey { return schema.RootKeys.Get(tx, id) }
 
 // ActiveRootKey returns the key with which new values are encrypted, or nil.
-func ActiveRootKey(tx Reader) *structs.RootKey {
+func ActiveRootKey(tx mvcc.Reader) *structs.RootKey {
 	for k := range RootKeys(tx) {
 		if k.State == structs.RootKeyActive {
 			return k
@@ -29,13 +30,13 @@ func ActiveRootKey(tx Reader) *structs.RootKey {
 
 // The bounds of a root key. A wrapping program of an operator may add its own envelope to the key.
 const (
-	maxRootKeys    = 64
-	maxRootKeyID   = 64
-	maxRootWrapped = 8 << 10
+	MaxRootKeys    = 64
+	MaxRootKeyID   = 64
+	MaxRootWrapped = 8 << 10
 )
 
 // RootKeyAdd stores a new key and makes it the active one. A repeat of the same request changes nothing.
-func RootKeyAdd(tx *WriteTx, p *structs.RootKeyAddRequest) error {
+func RootKeyAdd(tx *mvcc.WriteTx, p *structs.RootKeyAddRequest) error {
 	if err := checkRootKey(p); err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func RootKeyAdd(tx *WriteTx, p *structs.RootKeyAddRequest) error {
 			active, p.Was)
 	}
 	others := slices.Collect(RootKeys(tx))
-	if len(others) >= maxRootKeys {
+	if len(others) >= MaxRootKeys {
 		return structs.Preconditionf("there are %d root keys, the most; remove some that no value uses: "+
 			"berth operator root keyring remove KEY", len(others))
 	}
@@ -79,25 +80,25 @@ func RootKeyAdd(tx *WriteTx, p *structs.RootKeyAddRequest) error {
 }
 
 func checkRootKey(p *structs.RootKeyAddRequest) error {
-	if p.KeyID == "" || len(p.KeyID) > maxRootKeyID {
-		return structs.Invalidf("KeyID has %d bytes; expected 1 to %d", len(p.KeyID), maxRootKeyID)
+	if p.KeyID == "" || len(p.KeyID) > MaxRootKeyID {
+		return structs.Invalidf("KeyID has %d bytes; expected 1 to %d", len(p.KeyID), MaxRootKeyID)
 	}
 	return checkWrapped(p.Wrapped, p.KEK)
 }
 
 func checkWrapped(wrapped []byte, kek string) error {
 	switch {
-	case len(wrapped) == 0 || len(wrapped) > maxRootWrapped:
-		return structs.Invalidf("Wrapped has %d bytes; expected 1 to %d", len(wrapped), maxRootWrapped)
-	case kek == "" || len(kek) > maxRootKeyID:
-		return structs.Invalidf("KEK has %d bytes; expected 1 to %d", len(kek), maxRootKeyID)
+	case len(wrapped) == 0 || len(wrapped) > MaxRootWrapped:
+		return structs.Invalidf("Wrapped has %d bytes; expected 1 to %d", len(wrapped), MaxRootWrapped)
+	case kek == "" || len(kek) > MaxRootKeyID:
+		return structs.Invalidf("KEK has %d bytes; expected 1 to %d", len(kek), MaxRootKeyID)
 	}
 	return nil
 }
 
 // RootKeyRewrap replaces the wrapped form of a key. It changes nothing if another key-encryption key than the
 // expected one wraps it by now, or if the key is gone.
-func RootKeyRewrap(tx *WriteTx, p *structs.RootKeyRewrapRequest) error {
+func RootKeyRewrap(tx *mvcc.WriteTx, p *structs.RootKeyRewrapRequest) error {
 	if err := checkWrapped(p.Wrapped, p.KEK); err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func RootKeyRewrap(tx *WriteTx, p *structs.RootKeyRewrapRequest) error {
 	return nil
 }
 
-func setRootKeyState(tx *WriteTx, k *structs.RootKey, state string) {
+func setRootKeyState(tx *mvcc.WriteTx, k *structs.RootKey, state string) {
 	if k.State != state {
 		changed := new(*k)
 		changed.State = state
@@ -122,7 +123,7 @@ func setRootKeyState(tx *WriteTx, k *structs.RootKey, state string) {
 
 // RootKeyRekeyed makes a key inactive whose values are all encrypted with another key. It changes nothing if
 // the key is not rekeying.
-func RootKeyRekeyed(tx *WriteTx, p *structs.RootKeyRekeyedRequest) error {
+func RootKeyRekeyed(tx *mvcc.WriteTx, p *structs.RootKeyRekeyedRequest) error {
 	k := RootKey(tx, p.KeyID)
 	if k == nil || k.State != structs.RootKeyRekeying {
 		return nil
@@ -136,7 +137,7 @@ func RootKeyRekeyed(tx *WriteTx, p *structs.RootKeyRekeyedRequest) error {
 
 // RootKeyRemove deletes a key. The error is precondition if the key is active or a value uses it. A missing
 // key counts as deleted.
-func RootKeyRemove(tx *WriteTx, p *structs.RootKeyRemoveRequest) error {
+func RootKeyRemove(tx *mvcc.WriteTx, p *structs.RootKeyRemoveRequest) error {
 	k := RootKey(tx, p.KeyID)
 	if k == nil {
 		return nil
@@ -149,7 +150,7 @@ func RootKeyRemove(tx *WriteTx, p *structs.RootKeyRemoveRequest) error {
 }
 
 // DeleteUnusedRootKey deletes a key, also an active one. The error is precondition if a value uses it.
-func DeleteUnusedRootKey(tx *WriteTx, k *structs.RootKey) error {
+func DeleteUnusedRootKey(tx *mvcc.WriteTx, k *structs.RootKey) error {
 	if err := checkUnused(tx, k); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func DeleteUnusedRootKey(tx *WriteTx, k *structs.RootKey) error {
 const mostPlaces = 5
 
 // checkUnused returns an error, of kind precondition, if a value is encrypted with a key.
-func checkUnused(tx Reader, k *structs.RootKey) error {
+func checkUnused(tx mvcc.Reader, k *structs.RootKey) error {
 	uses := 0
 	var places []string
 	for v := range SealedValues(tx) {
@@ -183,8 +184,8 @@ func checkUnused(tx Reader, k *structs.RootKey) error {
 		k.KeyID, uses, strings.Join(places, ", "))
 }
 
-// checkRootKeys checks the states of the keys, and that at most one is active.
-func checkRootKeys(c *check.Report) {
+// CheckRootKeys checks the states of the keys, and that at most one is active.
+func CheckRootKeys(c *check.Report) {
 	active := 0
 	states := []string{structs.RootKeyActive, structs.RootKeyInactive, structs.RootKeyRekeying}
 	for k := range RootKeys(c) {

@@ -1,23 +1,24 @@
-package state
+package trust
 
 import (
 	"iter"
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
 )
 
-// maxAuthorities is the most authorities that the cluster trusts: each handshake sends the cross certificates
+// MaxAuthorities is the most authorities that the cluster trusts: each handshake sends the cross certificates
 // of all but the first.
-const maxAuthorities = 16
+const MaxAuthorities = 16
 
 // Authorities yields the authorities of the cluster, also those that are no longer trusted.
-func Authorities(tx Reader) iter.Seq[*structs.Authority] { return schema.Authorities.Scan(tx) }
+func Authorities(tx mvcc.Reader) iter.Seq[*structs.Authority] { return schema.Authorities.Scan(tx) }
 
 // ActiveAuthority returns the authority that signs, nil if the cluster has none.
-func ActiveAuthority(tx Reader) *structs.Authority {
+func ActiveAuthority(tx mvcc.Reader) *structs.Authority {
 	for a := range schema.Authorities.Scan(tx) {
 		if a.RetireTime == 0 {
 			return a
@@ -54,14 +55,14 @@ func isTrusted(a *structs.Authority, now int64) bool {
 
 // AuthoritySet makes an authority the one that signs, and deletes those that are no longer trusted. It does
 // nothing for one that the cluster has already.
-func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
+func AuthoritySet(tx *mvcc.WriteTx, p *structs.AuthorityRequest) error {
 	if schema.Authorities.Get(tx, p.ID) != nil {
 		return nil
 	}
 	if p.ID == "" || p.CertPEM == "" || p.Key == nil || (p.FormerID == "") != (p.CrossPEM == "") {
 		return structs.Invalidf("the authority has no ID, no certificate, no key or no cross certificate")
 	}
-	err := checkSealed(tx, p.Key)
+	err := CheckSealed(tx, p.Key)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
 		}
 		known++
 	}
-	if known >= maxAuthorities {
+	if known >= MaxAuthorities {
 		return structs.Preconditionf("the machines trust %d authorities; at most that many are allowed: wait "+
 			"until the oldest is no longer trusted, or remove it with `berth tls ca remove`", known)
 	}
@@ -109,7 +110,7 @@ func AuthoritySet(tx *WriteTx, p *structs.AuthorityRequest) error {
 // certificates because of its cross certificate. It also deletes the join tokens that name them: a machine
 // would show such a token to a holder of their keys. The error is not-found, or precondition for the one that
 // signs.
-func AuthorityRemove(tx *WriteTx, p *structs.AuthorityRemoveRequest) error {
+func AuthorityRemove(tx *mvcc.WriteTx, p *structs.AuthorityRemoveRequest) error {
 	a := schema.Authorities.Get(tx, p.ID)
 	if a == nil {
 		return structs.NotFoundf("there is no authority %q: see `berth tls ca list`",
@@ -132,7 +133,7 @@ func AuthorityRemove(tx *WriteTx, p *structs.AuthorityRemoveRequest) error {
 }
 
 // TokensOfAuthority returns the join tokens that name an authority or one before it.
-func TokensOfAuthority(tx Reader, id string) (tokens []*structs.JoinToken) {
+func TokensOfAuthority(tx mvcc.Reader, id string) (tokens []*structs.JoinToken) {
 	a := schema.Authorities.Get(tx, id)
 	for t := range schema.JoinTokens.Scan(tx) {
 		if a != nil && (t.Authority == a.ID || slices.Contains(a.Formers, t.Authority)) {
@@ -142,11 +143,11 @@ func TokensOfAuthority(tx Reader, id string) (tokens []*structs.JoinToken) {
 	return tokens
 }
 
-// keepAuthorities keeps the authorities of the replaced state if they are later than the restored ones: the
+// KeepAuthorities keeps the authorities of the replaced state if they are later than the restored ones: the
 // machines trust no others, and the key of a removed one may be stolen. If the archive is of another cluster,
 // its authority signs, because its machines trust no other, and those of the replaced state are retired: the
 // servers and machines that are there have certificates of them.
-func keepAuthorities(tx *WriteTx, before Reader, now int64) {
+func KeepAuthorities(tx *mvcc.WriteTx, before mvcc.Reader, now int64) {
 	was, restored := ActiveAuthority(before), ActiveAuthority(tx)
 	switch {
 	case was == nil:
@@ -163,7 +164,7 @@ func keepAuthorities(tx *WriteTx, before Reader, now int64) {
 }
 
 // retireAuthorities adds the authorities of another state as ones before the one that signs.
-func retireAuthorities(tx *WriteTx, other Reader, now int64) {
+func retireAuthorities(tx *mvcc.WriteTx, other mvcc.Reader, now int64) {
 	for a := range schema.Authorities.Scan(other) {
 		retired := copyAuthority(a)
 		if a.RetireTime == 0 {
@@ -182,7 +183,7 @@ func retireAuthorities(tx *WriteTx, other Reader, now int64) {
 
 // AuthoritiesForget deletes the authorities if the key of the one that signs is encrypted with a root key
 // that is lost.
-func AuthoritiesForget(tx *WriteTx, keyID string) {
+func AuthoritiesForget(tx *mvcc.WriteTx, keyID string) {
 	active := ActiveAuthority(tx)
 	if active == nil || active.Key.KeyID != keyID {
 		return
@@ -206,9 +207,9 @@ func checkAuthorities(c *check.Report) {
 	c.Want(active <= 1, "%d authorities sign; expected one", active)
 }
 
-// sealedOfAuthority lists the encrypted key of an authority (see sealedTables).
-func sealedOfAuthority(a *structs.Authority) []sealedField {
-	return []sealedField{{
+// sealedOfAuthority lists the encrypted key of an authority (see SealedTables).
+func sealedOfAuthority(a *structs.Authority) []SealedField {
+	return []SealedField{{
 		Place: structs.AuthorityPlace(a.ID),
 		Value: a.Key,
 		Set:   func(s *structs.Sealed) { a.Key = s },

@@ -1,4 +1,4 @@
-package state
+package trust
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/internal/mvcc"
 	"berth/internal/pki"
 	"berth/state/check"
 	"berth/state/schema"
@@ -13,8 +14,8 @@ import (
 )
 
 const (
-	// maxRevocations is the most revocations: each agent holds all of them in memory.
-	maxRevocations = 10_000
+	// MaxRevocations is the most revocations: each agent holds all of them in memory.
+	MaxRevocations = 10_000
 	// maxRevocationReason is the most bytes of a reason.
 	maxRevocationReason = 1024
 )
@@ -23,10 +24,10 @@ const (
 var revocableRoles = []string{structs.JoinNode, structs.JoinServer, structs.RevokeOperator}
 
 // Revocations yields the revocations by ID.
-func Revocations(tx Reader) iter.Seq[*structs.Revocation] { return schema.Revocations.Scan(tx) }
+func Revocations(tx mvcc.Reader) iter.Seq[*structs.Revocation] { return schema.Revocations.Scan(tx) }
 
 // Revoked returns the revocation of a certificate, nil if it is not revoked.
-func Revoked(tx Reader, c structs.CertificateRef) *structs.Revocation {
+func Revoked(tx mvcc.Reader, c structs.CertificateRef) *structs.Revocation {
 	for _, id := range c.RevocationIDs() {
 		r := schema.Revocations.Get(tx, id)
 		if r != nil && r.Covers(c) {
@@ -37,7 +38,7 @@ func Revoked(tx Reader, c structs.CertificateRef) *structs.Revocation {
 }
 
 // ShutOut returns the revocation of a node that has not joined again since, nil if there is none.
-func ShutOut(tx Reader, nodeID string) *structs.Revocation {
+func ShutOut(tx mvcc.Reader, nodeID string) *structs.Revocation {
 	r := schema.Revocations.Get(tx, structs.MachineRevocationID(structs.JoinNode, nodeID))
 	if r == nil || len(r.NewKeyHash) > 0 {
 		return nil
@@ -46,7 +47,7 @@ func ShutOut(tx Reader, nodeID string) *structs.Revocation {
 }
 
 // Revoke puts a revocation. One of a machine that has joined again ends its new key, too.
-func Revoke(tx *WriteTx, p *structs.CertificateRevokeRequest) error {
+func Revoke(tx *mvcc.WriteTx, p *structs.CertificateRevokeRequest) error {
 	row, err := newRevocation(p)
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func Revoke(tx *WriteTx, p *structs.CertificateRevokeRequest) error {
 		for range schema.Revocations.Scan(tx) {
 			known++
 		}
-		if known >= maxRevocations {
+		if known >= MaxRevocations {
 			return structs.Preconditionf("there are %d revocations; at most that many are allowed: delete those "+
 				"whose certificates have ended, with `berth tls unrevoke ID`", known)
 		}
@@ -100,7 +101,7 @@ func newRevocation(p *structs.CertificateRevokeRequest) (*structs.Revocation, er
 }
 
 // Unrevoke deletes a revocation. The error is not-found.
-func Unrevoke(tx *WriteTx, p *structs.CertificateUnrevokeRequest) error {
+func Unrevoke(tx *mvcc.WriteTx, p *structs.CertificateUnrevokeRequest) error {
 	r := schema.Revocations.Get(tx, p.ID)
 	if r == nil {
 		return structs.NotFoundf("there is no revocation %q", structs.Cut(p.ID, structs.MaxQuoted))
@@ -110,7 +111,7 @@ func Unrevoke(tx *WriteTx, p *structs.CertificateUnrevokeRequest) error {
 }
 
 // revokedRecord returns the revocation of the last certificate of a machine, nil if it is not revoked.
-func revokedRecord(tx Reader, c *structs.MachineCertificate) *structs.Revocation {
+func revokedRecord(tx mvcc.Reader, c *structs.MachineCertificate) *structs.Revocation {
 	return Revoked(tx, structs.CertificateRef{
 		Role:    c.Role,
 		ID:      c.ID,
@@ -120,7 +121,7 @@ func revokedRecord(tx Reader, c *structs.MachineCertificate) *structs.Revocation
 }
 
 // admitNewKey makes the certificates of a revoked machine valid that have the key with which it joins again.
-func admitNewKey(tx *WriteTx, c *structs.MachineCertificate) {
+func admitNewKey(tx *mvcc.WriteTx, c *structs.MachineCertificate) {
 	r := schema.Revocations.Get(tx, structs.MachineRevocationID(c.Role, c.ID))
 	if r == nil || bytes.Equal(r.NewKeyHash, c.KeyHash) {
 		return
@@ -130,10 +131,10 @@ func admitNewKey(tx *WriteTx, c *structs.MachineCertificate) {
 	schema.Revocations.Put(tx, &joined)
 }
 
-// keepRevocations keeps the revocations that the replaced state has, and deletes the join tokens of the
+// KeepRevocations keeps the revocations that the replaced state has, and deletes the join tokens of the
 // restored one: some may have been used since. It also keeps the records of certificates of the replaced
 // state, which are later: machines renew with the keys in them.
-func keepRevocations(tx *WriteTx, before Reader) {
+func KeepRevocations(tx *mvcc.WriteTx, before mvcc.Reader) {
 	for was := range schema.Revocations.Scan(before) {
 		r := schema.Revocations.Get(tx, was.ID)
 		if r == nil || r.Time <= was.Time {

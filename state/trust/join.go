@@ -1,4 +1,4 @@
-package state
+package trust
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/internal/mvcc"
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
@@ -23,10 +24,10 @@ const (
 )
 
 // JoinTokens yields the join tokens, also those that have expired.
-func JoinTokens(tx Reader) iter.Seq[*structs.JoinToken] { return schema.JoinTokens.Scan(tx) }
+func JoinTokens(tx mvcc.Reader) iter.Seq[*structs.JoinToken] { return schema.JoinTokens.Scan(tx) }
 
 // JoinTokenPut stores a new join token, and deletes those that have expired.
-func JoinTokenPut(tx *WriteTx, p *structs.JoinTokenRequest) error {
+func JoinTokenPut(tx *mvcc.WriteTx, p *structs.JoinTokenRequest) error {
 	known := 0
 	for _, t := range slices.Collect(schema.JoinTokens.Scan(tx)) {
 		if t.ExpireTime <= p.Now {
@@ -65,7 +66,7 @@ func JoinTokenPut(tx *WriteTx, p *structs.JoinTokenRequest) error {
 }
 
 // JoinTokenDelete deletes a join token. The error is not-found.
-func JoinTokenDelete(tx *WriteTx, p *structs.JoinTokenDeleteRequest) error {
+func JoinTokenDelete(tx *mvcc.WriteTx, p *structs.JoinTokenDeleteRequest) error {
 	t := schema.JoinTokens.Get(tx, p.ID)
 	if t == nil {
 		return structs.NotFoundf("there is no join token %q: it was used, has expired or never existed", p.ID)
@@ -75,13 +76,13 @@ func JoinTokenDelete(tx *WriteTx, p *structs.JoinTokenDeleteRequest) error {
 }
 
 // MachineCertificate returns the record of the last certificate of a machine, nil if there is none.
-func MachineCertificate(tx Reader, role, id string) *structs.MachineCertificate {
+func MachineCertificate(tx mvcc.Reader, role, id string) *structs.MachineCertificate {
 	return schema.Certificates.Get(tx, role, id)
 }
 
 // MachineCertificateSet records the certificate of a machine that joins with a token or renews. The
 // certificate is given to the machine only afterwards.
-func MachineCertificateSet(tx *WriteTx, p *structs.MachineCertificateRequest) error {
+func MachineCertificateSet(tx *mvcc.WriteTx, p *structs.MachineCertificateRequest) error {
 	row := &structs.MachineCertificate{
 		Role:     p.Role,
 		ID:       p.ID,
@@ -108,7 +109,7 @@ func MachineCertificateSet(tx *WriteTx, p *structs.MachineCertificateRequest) er
 
 // CheckCertificate returns an error unless the token of a request, or the record of the machine for a
 // renewal, allows it a certificate. The leader also checks it before it signs and writes an entry.
-func CheckCertificate(tx Reader, p *structs.MachineCertificateRequest) error {
+func CheckCertificate(tx mvcc.Reader, p *structs.MachineCertificateRequest) error {
 	known := schema.Certificates.Get(tx, p.Role, p.ID)
 	if p.TokenID == "" {
 		return renewable(tx, known, p)
@@ -122,7 +123,7 @@ func CheckCertificate(tx Reader, p *structs.MachineCertificateRequest) error {
 
 // renewable returns an error if the record of a machine does not allow its renewal. A revoked machine renews
 // never.
-func renewable(tx Reader, known *structs.MachineCertificate, p *structs.MachineCertificateRequest) error {
+func renewable(tx mvcc.Reader, known *structs.MachineCertificate, p *structs.MachineCertificateRequest) error {
 	switch {
 	case known == nil:
 		return structs.Deniedf("the servers have signed no certificate for the %s %s: join with a new token",
@@ -141,7 +142,7 @@ func renewable(tx Reader, known *structs.MachineCertificate, p *structs.MachineC
 
 // checkToken returns an error if the token of a request does not allow it. A machine whose certificate is
 // revoked joins again with another key, and at once.
-func checkToken(tx Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate) error {
+func checkToken(tx mvcc.Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate) error {
 	t := schema.JoinTokens.Get(tx, p.TokenID)
 	sameKey := known != nil && bytes.Equal(known.KeyHash, p.KeyHash)
 	revoked := known != nil && revokedRecord(tx, known) != nil
@@ -175,7 +176,7 @@ func lapsed(known *structs.MachineCertificate, now int64) bool {
 
 // checkOwner returns an error if a token without a name would give its holder the ID of a registered node
 // that no valid record binds to a key. The holder would read the allocations of that node.
-func checkOwner(tx Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate) error {
+func checkOwner(tx mvcc.Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate) error {
 	node := schema.Nodes.Get(tx, p.ID)
 	bound := known != nil && (bytes.Equal(known.KeyHash, p.KeyHash) ||
 		!lapsed(known, p.Now) && revokedRecord(tx, known) == nil)
@@ -191,7 +192,7 @@ func checkOwner(tx Reader, p *structs.MachineCertificateRequest, known *structs.
 }
 
 // useToken uses a token once for a machine, whose limits row gets.
-func useToken(tx *WriteTx, p *structs.MachineCertificateRequest, row *structs.MachineCertificate) {
+func useToken(tx *mvcc.WriteTx, p *structs.MachineCertificateRequest, row *structs.MachineCertificate) {
 	t := schema.JoinTokens.Get(tx, p.TokenID)
 	row.NodeName = t.NodeName
 	row.NodePool = t.NodePool
@@ -205,7 +206,7 @@ func useToken(tx *WriteTx, p *structs.MachineCertificateRequest, row *structs.Ma
 }
 
 // forgetCertificates deletes some records that no renewal needs any more.
-func forgetCertificates(tx *WriteTx, now int64) {
+func forgetCertificates(tx *mvcc.WriteTx, now int64) {
 	var old []*structs.MachineCertificate
 	for c := range schema.CertificatesByEnd.Scan(tx) {
 		if len(old) == forgottenAtOnce || c.NotAfter+int64(RenewWithin) >= now {
@@ -218,8 +219,8 @@ func forgetCertificates(tx *WriteTx, now int64) {
 	}
 }
 
-// checkJoins checks the authorities, the join tokens and the certificates of machines.
-func checkJoins(c *check.Report) {
+// CheckJoins checks the authorities, the join tokens and the certificates of machines.
+func CheckJoins(c *check.Report) {
 	checkAuthorities(c)
 	for t := range schema.JoinTokens.Scan(c) {
 		c.Want(t.Uses >= 1 && len(t.Hash) > 0, "join token %s: %d uses, a hash of %d bytes",

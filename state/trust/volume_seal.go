@@ -1,29 +1,30 @@
-package state
+package trust
 
 import (
 	"iter"
 
+	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // PlainVolumes yields the volumes with secrets that are not encrypted.
-func PlainVolumes(tx Reader) iter.Seq[*structs.CSIVolume] { return schema.PlainVolumes.Scan(tx) }
+func PlainVolumes(tx mvcc.Reader) iter.Seq[*structs.CSIVolume] { return schema.PlainVolumes.Scan(tx) }
 
 // PlainAttachments yields the attachments with secrets that are not encrypted.
-func PlainAttachments(tx Reader) iter.Seq[*structs.CSIAttachment] {
+func PlainAttachments(tx mvcc.Reader) iter.Seq[*structs.CSIAttachment] {
 	return schema.PlainAttachments.Scan(tx)
 }
 
 // SecretsMark returns the row with the index from which on no row has plain secrets, nil for none.
-func SecretsMark(tx Reader) *structs.SecretsMark {
+func SecretsMark(tx mvcc.Reader) *structs.SecretsMark {
 	return schema.SecretsMarks.Get(tx, schema.OnlySecretsMark)
 }
 
 // SecretsSeal replaces the plain secrets of rows by their encrypted form. It leaves out rows that have
 // changed since they were read. It deletes the mark: the entries so far have the plain secrets of these rows.
-func SecretsSeal(tx *WriteTx, p *structs.SecretsSealRequest) error {
+func SecretsSeal(tx *mvcc.WriteTx, p *structs.SecretsSealRequest) error {
 	if len(p.Rows) > structs.MaxSealedRows {
 		return structs.Invalidf("Rows: %d are given; expected at most %d", len(p.Rows), structs.MaxSealedRows)
 	}
@@ -31,7 +32,7 @@ func SecretsSeal(tx *WriteTx, p *structs.SecretsSealRequest) error {
 		if r == nil {
 			return structs.Invalidf("Rows: a row is empty")
 		}
-		err := checkSealed(tx, r.Secrets, r.Deletion)
+		err := CheckSealed(tx, r.Secrets, r.Deletion)
 		if err != nil {
 			return err
 		}
@@ -50,7 +51,7 @@ func SecretsSeal(tx *WriteTx, p *structs.SecretsSealRequest) error {
 	return nil
 }
 
-func sealVolume(tx *WriteTx, r *structs.SealedRow) {
+func sealVolume(tx *mvcc.WriteTx, r *structs.SealedRow) {
 	v := schema.Volumes.Get(tx, r.Namespace, r.VolumeID)
 	if v == nil || v.ModifyIndex != r.ModifyIndex {
 		return
@@ -66,7 +67,7 @@ func sealVolume(tx *WriteTx, r *structs.SealedRow) {
 	blocked.PutWithoutUnblock(tx, v)
 }
 
-func sealAttachment(tx *WriteTx, r *structs.SealedRow) {
+func sealAttachment(tx *mvcc.WriteTx, r *structs.SealedRow) {
 	a := schema.Attachments.Get(tx, r.Namespace, r.VolumeID, r.NodeID)
 	if a == nil || a.ModifyIndex != r.ModifyIndex || r.Secrets == nil {
 		return
@@ -78,7 +79,7 @@ func sealAttachment(tx *WriteTx, r *structs.SealedRow) {
 }
 
 // SecretsSealed puts the mark, unless a row has plain secrets again. It keeps a mark that exists.
-func SecretsSealed(tx *WriteTx, p *structs.SecretsSealedRequest) error {
+func SecretsSealed(tx *mvcc.WriteTx, p *structs.SecretsSealedRequest) error {
 	if schema.PlainVolumes.First(tx) != nil || schema.PlainAttachments.First(tx) != nil {
 		return structs.Conflictf("some rows have plain secrets")
 	}
@@ -88,16 +89,16 @@ func SecretsSealed(tx *WriteTx, p *structs.SecretsSealedRequest) error {
 	return nil
 }
 
-// sealedOfVolume lists the encrypted secrets of a volume (see sealedTables).
-func sealedOfVolume(v *structs.CSIVolume) []sealedField {
+// sealedOfVolume lists the encrypted secrets of a volume (see SealedTables).
+func sealedOfVolume(v *structs.CSIVolume) []SealedField {
 	place := structs.VolumePlace(v.Namespace, v.ID)
-	fields := []sealedField{{
+	fields := []SealedField{{
 		Place: place,
 		Value: v.SealedSecrets,
 		Set:   func(s *structs.Sealed) { v.SealedSecrets = s },
 	}}
 	if v.Deletion != nil {
-		fields = append(fields, sealedField{
+		fields = append(fields, SealedField{
 			Place: place,
 			Value: v.Deletion.SealedSecrets,
 			Set: func(s *structs.Sealed) {
@@ -110,9 +111,9 @@ func sealedOfVolume(v *structs.CSIVolume) []sealedField {
 	return fields
 }
 
-// sealedOfAttachment lists the encrypted secrets of an attachment (see sealedTables).
-func sealedOfAttachment(a *structs.CSIAttachment) []sealedField {
-	return []sealedField{{
+// sealedOfAttachment lists the encrypted secrets of an attachment (see SealedTables).
+func sealedOfAttachment(a *structs.CSIAttachment) []SealedField {
+	return []SealedField{{
 		Place: structs.VolumePlace(a.Namespace, a.VolumeID),
 		Value: a.SealedSecrets,
 		Set:   func(s *structs.Sealed) { a.SealedSecrets = s },

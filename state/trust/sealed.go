@@ -1,4 +1,4 @@
-package state
+package trust
 
 import (
 	"bytes"
@@ -15,16 +15,16 @@ import (
 // This file lists the places of sealed values: the rows with secrets that are encrypted with a root key. The
 // number of uses of a key, its removal and the encryption with another key go over this list alone.
 
-// sealedTables has a line for each table whose rows have sealed values.
-var sealedTables = []sealedTable{
-	sealedIn(schema.Volumes, (*structs.CSIVolume).Copy, sealedOfVolume, blocked.PutWithoutUnblock),
-	sealedIn(schema.Attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, nil),
-	sealedIn(schema.Variables, copyVariable, sealedOfVariable, nil),
-	sealedIn(schema.Authorities, copyAuthority, sealedOfAuthority, nil),
+// SealedTables has a line for each table whose rows have sealed values.
+var SealedTables = []sealedTable{
+	SealedIn(schema.Volumes, (*structs.CSIVolume).Copy, sealedOfVolume, blocked.PutWithoutUnblock),
+	SealedIn(schema.Attachments, (*structs.CSIAttachment).Copy, sealedOfAttachment, nil),
+	SealedIn(schema.Variables, copyVariable, sealedOfVariable, nil),
+	SealedIn(schema.Authorities, copyAuthority, sealedOfAuthority, nil),
 }
 
-// sealedField is a sealed value of a row, which may be nil.
-type sealedField struct {
+// SealedField is a sealed value of a row, which may be nil.
+type SealedField struct {
 	Place string // for which it was sealed: see keyring.Ring.Seal
 	Value *structs.Sealed
 	Set   func(*structs.Sealed) // replaces the value in the row
@@ -33,32 +33,32 @@ type sealedField struct {
 // sealedTable is a table whose rows have sealed values.
 type sealedTable struct {
 	name    string
-	scan    func(tx Reader) iter.Seq[SealedValue]
-	replace func(tx *WriteTx, v *structs.ResealedValue)
+	scan    func(tx mvcc.Reader) iter.Seq[SealedValue]
+	replace func(tx *mvcc.WriteTx, v *structs.ResealedValue)
 }
 
 // SealedValue is a sealed value with the row that has it.
 type SealedValue struct {
 	Table string
-	Key   Key // of the row
+	Key   mvcc.Key // of the row
 	Place string
 	Value *structs.Sealed
 }
 
-// sealedIn returns the line of a table. copied returns a copy of a row in which each set of its fields
+// SealedIn returns the line of a table. copied returns a copy of a row in which each set of its fields
 // changes nothing else. fields lists the sealed values of a row. put stores a changed one, nil: as t does.
-func sealedIn[R mvcc.Record](
+func SealedIn[R mvcc.Record](
 	t *mvcc.Table[R],
 	copied func(R) R,
-	fields func(R) []sealedField,
-	put func(*WriteTx, R),
+	fields func(R) []SealedField,
+	put func(*mvcc.WriteTx, R),
 ) sealedTable {
 	if put == nil {
-		put = func(tx *WriteTx, r R) { t.Put(tx, r) }
+		put = func(tx *mvcc.WriteTx, r R) { t.Put(tx, r) }
 	}
 	return sealedTable{
 		name: t.Name(),
-		scan: func(tx Reader) iter.Seq[SealedValue] {
+		scan: func(tx mvcc.Reader) iter.Seq[SealedValue] {
 			return func(yield func(SealedValue) bool) {
 				for r := range t.Scan(tx) {
 					for _, f := range fields(r) {
@@ -69,7 +69,7 @@ func sealedIn[R mvcc.Record](
 				}
 			}
 		},
-		replace: func(tx *WriteTx, v *structs.ResealedValue) {
+		replace: func(tx *mvcc.WriteTx, v *structs.ResealedValue) {
 			var none R
 			r := t.GetKey(tx, v.Key)
 			if any(r) == any(none) {
@@ -87,9 +87,9 @@ func sealedIn[R mvcc.Record](
 }
 
 // SealedValues yields all sealed values.
-func SealedValues(tx Reader) iter.Seq[SealedValue] {
+func SealedValues(tx mvcc.Reader) iter.Seq[SealedValue] {
 	return func(yield func(SealedValue) bool) {
-		for _, t := range sealedTables {
+		for _, t := range SealedTables {
 			for v := range t.scan(tx) {
 				if !yield(v) {
 					return
@@ -105,9 +105,9 @@ func SealedDigest(s *structs.Sealed) []byte {
 	return sum[:]
 }
 
-// checkSealed returns an error if the root key of a value that a command stores was removed: nobody could
+// CheckSealed returns an error if the root key of a value that a command stores was removed: nobody could
 // decrypt it. It is of kind unavailable, because the value may be sealed again. nil values are skipped.
-func checkSealed(tx Reader, values ...*structs.Sealed) error {
+func CheckSealed(tx mvcc.Reader, values ...*structs.Sealed) error {
 	for _, s := range values {
 		if s != nil && RootKey(tx, s.KeyID) == nil {
 			return structs.Unavailablef("root key %s, with which a secret is encrypted, was removed; "+
@@ -119,18 +119,18 @@ func checkSealed(tx Reader, values ...*structs.Sealed) error {
 
 // Reseal replaces sealed values by the same secrets under the active root key. It leaves a value that has
 // changed since it was read.
-func Reseal(tx *WriteTx, p *structs.ResealRequest) error {
+func Reseal(tx *mvcc.WriteTx, p *structs.ResealRequest) error {
 	if len(p.Values) > structs.MaxResealedValues {
 		return structs.Invalidf("Values: %d are given; expected at most %d",
 			len(p.Values), structs.MaxResealedValues)
 	}
 	for i := range p.Values {
-		if err := checkSealed(tx, &p.Values[i].Value); err != nil {
+		if err := CheckSealed(tx, &p.Values[i].Value); err != nil {
 			return err
 		}
 	}
 	for i := range p.Values {
-		for _, t := range sealedTables {
+		for _, t := range SealedTables {
 			if t.name == p.Values[i].Table {
 				t.replace(tx, &p.Values[i])
 			}
@@ -139,17 +139,17 @@ func Reseal(tx *WriteTx, p *structs.ResealRequest) error {
 	return nil
 }
 
-// checkSealedValues checks that the root key of each sealed value is there.
-func checkSealedValues(c *check.Report) {
+// CheckSealedValues checks that the root key of each sealed value is there.
+func CheckSealedValues(c *check.Report) {
 	for v := range SealedValues(c) {
 		c.Want(RootKey(c, v.Value.KeyID) != nil,
 			"the secret of %s: its root key %s is gone", v.Place, v.Value.KeyID)
 	}
 }
 
-// sealedOfVariable lists the encrypted items of a variable (see sealedTables).
-func sealedOfVariable(v *structs.Variable) []sealedField {
-	return []sealedField{{
+// sealedOfVariable lists the encrypted items of a variable (see SealedTables).
+func sealedOfVariable(v *structs.Variable) []SealedField {
+	return []SealedField{{
 		Place: structs.VariablePlace(v.Namespace, v.Path),
 		Value: v.Sealed,
 		Set:   func(s *structs.Sealed) { v.Sealed = s },
