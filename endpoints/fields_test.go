@@ -13,6 +13,7 @@ import (
 	"berth/internal/codec"
 	"berth/rpc"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -186,7 +187,7 @@ func TestRegisterVolume_RejectsOrDropsHostileFields(t *testing.T) {
 	put := func(s *server, v *structs.CSIVolume) (any, error) {
 		s.AddNode("n1", "a")
 		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeRegister, registerRequest(v))
-		return state.Volume(s.Store.Read(), "default", "v"), err
+		return csi.Volume(s.Store.Read(), "default", "v"), err
 	}
 	for _, path := range storedHostileFields(t, filledVolume(), nil, put) {
 		t.Errorf("CSIVolume%s is stored", path)
@@ -203,7 +204,7 @@ func TestCreateVolume_RejectsOrDropsHostileFields(t *testing.T) {
 		s.Settings = config
 		s.AddNode("n1", "a")
 		_, err := rpc.Call(t.Context(), s.RPC, structs.CSIVolumeCreate, registerRequest(v))
-		row := state.Volume(s.Store.Read(), "default", "v")
+		row := csi.Volume(s.Store.Read(), "default", "v")
 		if row != nil && len(row.Topologies)+int(row.Capacity) > 0 {
 			t.Error("a volume that is not created yet has a topology or a capacity")
 		}
@@ -255,7 +256,7 @@ func TestRegisterVolume_KeepsTheTopologiesOfAnExistingVolume(t *testing.T) {
 		got.Capacity = -5
 		got.Context = map[string]string{"by": method.Name}
 		must(s, method, registerRequest(&got))
-		row := state.Volume(s.Store.Read(), "default", "v")
+		row := csi.Volume(s.Store.Read(), "default", "v")
 		if len(row.Topologies) > 0 || row.Capacity != 0 || row.Context["by"] != method.Name {
 			t.Errorf("%s: %+v", method.Name, row)
 		}
@@ -292,7 +293,7 @@ func TestDeleteVolume_ShowsNoSecretsMeanwhile(t *testing.T) {
 		ID:      "v",
 		Secrets: structs.Secrets{"password": "other"},
 	})
-	if state.Volume(s.Store.Read(), "default", "v").Deletion.Secrets["password"] != "hunter2" {
+	if csi.Volume(s.Store.Read(), "default", "v").Deletion.Secrets["password"] != "hunter2" {
 		t.Error("the secrets of the volume are lost")
 	}
 	if carriesSecrets(t, must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"})) {

@@ -11,7 +11,7 @@ import (
 	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/rpc"
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -287,7 +287,7 @@ func TestList_SlowReaderDelaysNoWriter(t *testing.T) {
 		t.Errorf("got %d rows with %d later claims, %v; want 10000 rows with none", rows, readers, err)
 	}
 	n := 0
-	for range state.ClaimsByNode(s.Store.Read(), "n1") {
+	for range csi.ClaimsByNode(s.Store.Read(), "n1") {
 		n++
 	}
 	if n != 100 {

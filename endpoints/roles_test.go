@@ -6,6 +6,7 @@ import (
 	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -54,7 +55,7 @@ func TestClaim_IsOneThatTheAllocationAsksFor(t *testing.T) {
 		if structs.IsKind(err, structs.KindDenied) == c.asked {
 			t.Errorf("%s: %v", name, err)
 		}
-		made := state.Claim(s.Store.Read(), "default", c.volume, c.alloc)
+		made := csi.Claim(s.Store.Read(), "default", c.volume, c.alloc)
 		if made != nil && made.Class() == claim.Class() && !c.asked {
 			t.Errorf("%s: there is the claim %s", name, made.Class())
 		}
@@ -121,7 +122,7 @@ func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 			CSIInfo: structs.CSIInfo{PluginID: c.plugin, AllocID: c.alloc, Healthy: true},
 		}
 		has := func() bool {
-			return state.Instance(s.Store.Read(), c.plugin, c.kind, "n1") != nil
+			return csi.Instance(s.Store.Read(), c.plugin, c.kind, "n1") != nil
 		}
 		report := func(list ...*structs.CSIPluginInstance) {
 			must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
@@ -162,7 +163,7 @@ func TestPlugins_AreThoseThatAllocationsOfTheNodeRun(t *testing.T) {
 		change.Upserts = []*structs.CSIPluginInstance{row}
 		own := *change
 		must(s, structs.NodeUpdateCSI, &own)
-		has := state.Instance(s.Store.Read(), "pl", row.Kind, "n1") != nil
+		has := csi.Instance(s.Store.Read(), "pl", row.Kind, "n1") != nil
 		if has != (alloc == "both") {
 			t.Errorf("of allocation %s: reported %t", alloc, has)
 		}

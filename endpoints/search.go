@@ -9,6 +9,7 @@ import (
 
 	"berth/endpoints/core"
 	"berth/state"
+	"berth/state/csi"
 	statenamespaces "berth/state/namespaces"
 	"berth/structs"
 )
@@ -50,7 +51,7 @@ var idsByContext = map[string]idsFunc{
 			func(n *structs.Node) string { return n.ID })
 	},
 	structs.SearchPlugins: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
-		return idsOf(state.PluginsFrom(tx, prefix, state.Page{}),
+		return idsOf(csi.PluginsFrom(tx, prefix, state.Page{}),
 			func(p *structs.CSIPluginRow) string { return p.ID })
 	},
 	structs.SearchVars: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
@@ -58,7 +59,7 @@ var idsByContext = map[string]idsFunc{
 			func(v *structs.Variable) string { return v.Path })
 	},
 	structs.SearchVolumes: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
-		return idsOf(state.VolumesFrom(tx, ns, prefix, state.Page{}),
+		return idsOf(csi.VolumesFrom(tx, ns, prefix, state.Page{}),
 			func(v *structs.CSIVolume) string { return v.ID })
 	},
 }
@@ -219,7 +220,7 @@ func (f *matches) search(tx *state.ReadTx, context string, req *structs.FuzzySea
 			f.add(context, n.Name, n.ID)
 		}
 	case structs.SearchPlugins:
-		for p := range state.PluginsFrom(tx, "", state.Page{}) {
+		for p := range csi.PluginsFrom(tx, "", state.Page{}) {
 			f.add(context, p.ID)
 		}
 	case structs.SearchNamespaces, structs.SearchNodePools:

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -209,7 +210,7 @@ func TestBatch_ClaimsKeepTheirOrder(t *testing.T) {
 		t.Errorf("got results %v, want not-found for the third", answers)
 	}
 	var queue []string
-	for _, c := range state.ClaimsByVolume(f.store.Read(), structs.DefaultNamespace, "v1") {
+	for _, c := range csi.ClaimsByVolume(f.store.Read(), structs.DefaultNamespace, "v1") {
 		queue = append(queue, fmt.Sprint(c.AllocID, " ", c.State, " ", c.Seq))
 		if c.CreateIndex != index {
 			t.Errorf("the claim of %s was created at %d, want %d", c.AllocID, c.CreateIndex, index)
@@ -230,7 +231,7 @@ func TestBatch_ClaimsKeepTheirOrder(t *testing.T) {
 		Index: index + 1,
 		Data:  Batch.Encode([][]byte{release("a3"), release("a2")}),
 	})
-	c := state.Claim(f.store.Read(), structs.DefaultNamespace, "v1", "a1")
+	c := csi.Claim(f.store.Read(), structs.DefaultNamespace, "v1", "a1")
 	if c.State != structs.ClaimGranted || c.GrantIndex != index+1 {
 		t.Errorf("the claim is %+v", c)
 	}
@@ -322,7 +323,7 @@ func (g grants) update(t rapid.TB, tx *state.ReadTx, now uint64) {
 	places := map[string]bool{}
 	before := maps.Clone(g)
 	clear(g)
-	for c := range state.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
+	for c := range csi.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 		place := fmt.Sprint(c.Namespace, "/", c.VolumeID, " ", c.CreateIndex, ",", c.Seq)
 		if places[place] {
 			t.Fatalf("two claims have the place %s", place)

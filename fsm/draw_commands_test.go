@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
 )
@@ -342,7 +343,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		if d.flip() {
 			req.Claims = []structs.CSIClaimKey{{VolumeID: req.VolumeID, AllocID: d.alloc()}}
 		}
-		if a := state.Attachment(tx, "default", req.VolumeID, req.NodeID); a != nil && d.flip() {
+		if a := csi.Attachment(tx, "default", req.VolumeID, req.NodeID); a != nil && d.flip() {
 			req.Attachment = a.CreateIndex
 		}
 		return VolumeForce.Encode(req)
@@ -358,14 +359,14 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 			Op:     d.of("attach", "detach"),
 			Time:   3,
 		}
-		if a := state.Attachment(tx, "default", note.VolumeID, note.NodeID); a != nil {
+		if a := csi.Attachment(tx, "default", note.VolumeID, note.NodeID); a != nil {
 			note.RowIndex = a.CreateIndex
 		}
-		if c := state.Claim(tx, "default", note.VolumeID, d.alloc()); c != nil && d.flip() {
+		if c := csi.Claim(tx, "default", note.VolumeID, d.alloc()); c != nil && d.flip() {
 			note.AllocID, note.RowIndex = c.AllocID, c.CreateIndex
 			note.Err = &structs.OperationError{Message: "busy", Attempts: 1}
 		}
-		if v := state.Volume(tx, "default", note.VolumeID); v != nil && d.flip() {
+		if v := csi.Volume(tx, "default", note.VolumeID); v != nil && d.flip() {
 			note.NodeID = ""
 			note.AllocID = ""
 			note.RowIndex = v.CreateIndex

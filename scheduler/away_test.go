@@ -14,6 +14,7 @@ import (
 	"berth/scheduler/drainer"
 	"berth/scheduler/feasible"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -220,7 +221,7 @@ func (c *awayCluster) describe() string {
 		if a.NextAllocation != "" {
 			line += ", replaced"
 		}
-		for claim := range state.ClaimsByAlloc(c.s.Read(), a.ID) {
+		for claim := range csi.ClaimsByAlloc(c.s.Read(), a.ID) {
 			line += fmt.Sprintf(", %s %s", claim.State, claim.VolumeID)
 		}
 		lines = append(lines, line)

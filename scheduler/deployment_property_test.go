@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -228,7 +229,7 @@ func (d *randomDeployments) agents() {
 		}
 		d.claim(a)
 		waits := false
-		for c := range state.ClaimsByAlloc(d.s.Read(), a.ID) {
+		for c := range csi.ClaimsByAlloc(d.s.Read(), a.ID) {
 			waits = waits || c.State != structs.ClaimGranted
 		}
 		if !waits {

@@ -12,6 +12,7 @@ import (
 	"berth/internal/level"
 	"berth/scheduler/place"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -252,7 +253,7 @@ func (w *fixture) claim(a *structs.Allocation) {
 func (w *fixture) release(a *structs.Allocation) {
 	w.t.Helper()
 	var keys []structs.CSIClaimKey
-	for c := range state.ClaimsByAlloc(w.s.Read(), a.ID) {
+	for c := range csi.ClaimsByAlloc(w.s.Read(), a.ID) {
 		keys = append(keys, c.Key())
 	}
 	do(w, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: keys, WriteOptions: w.now()})

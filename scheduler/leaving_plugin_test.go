@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -51,7 +52,7 @@ func TestPlugin_KeepsTheCapacityOfItsSuccessorOnANodeThatIsBack(t *testing.T) {
 			w.run("csi")
 			w.status("n1", structs.NodeReady)
 			report(w, a)
-			if !state.Instance(w.s.Read(), "p", structs.CSIKindNode, "n1").Healthy {
+			if !csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n1").Healthy {
 				t.Fatal("the instance is not healthy")
 			}
 			w.job(dbJob(950))

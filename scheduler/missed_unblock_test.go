@@ -14,6 +14,7 @@ import (
 
 	"berth/state"
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/state/statetest"
 	"berth/structs"
 )
@@ -348,7 +349,7 @@ func (c *randomCluster) changeAnything() {
 			PluginID:   c.pick("hostpath", "hostpath", "other"),
 			ExternalID: "x-" + volume + "-" + fmt.Sprint(c.index),
 		}
-		if old := state.Volume(tx, "default", volume); old != nil {
+		if old := csi.Volume(tx, "default", volume); old != nil {
 			v.ExternalID, v.PluginID = old.ExternalID, old.PluginID
 		}
 		for _, m := range mode {
@@ -383,7 +384,7 @@ func (c *randomCluster) changeAnything() {
 				&structs.CSIVolumeUnpublishRequest{Claims: keys, WriteOptions: c.now()})
 		}
 	case 16:
-		for a := range state.UnsettledAttachments(tx) {
+		for a := range csi.UnsettledAttachments(tx) {
 			op := map[string]string{
 				structs.AttachmentAttaching: "attach",
 				structs.AttachmentDetaching: "detach",

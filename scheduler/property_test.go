@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -225,8 +226,8 @@ func (c *randomJobs) checkPlaced(tx *state.ReadTx, a *structs.Allocation) {
 	}
 	for _, r := range job.Group(a.TaskGroup).Volumes {
 		mine := r.Claim(a.Namespace, a.Index())
-		i := state.Instance(tx, "hostpath", structs.CSIKindNode, n.ID)
-		if state.Volume(tx, mine.Namespace, mine.VolumeID) == nil ||
+		i := csi.Instance(tx, "hostpath", structs.CSIKindNode, n.ID)
+		if csi.Volume(tx, mine.Namespace, mine.VolumeID) == nil ||
 			i == nil || !i.Healthy {
 			c.t.Fatalf("%s is placed without its volume or plugin", a.Name)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -177,7 +178,7 @@ func TestSystemJob_BringsNoPluginForAClaimThatWaits(t *testing.T) {
 			AttachmentMode: structs.CSIFileSystem,
 		}}})
 	}
-	for c := range state.ClaimsByAlloc(w.s.Read(), logs[0].ID) {
+	for c := range csi.ClaimsByAlloc(w.s.Read(), logs[0].ID) {
 		if c.State != structs.ClaimWaiting {
 			t.Fatalf("the claim is %s", c.State)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"berth/state"
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -123,10 +124,10 @@ func (x *settling) startAlloc(a *structs.Allocation) {
 		}
 	}
 	for _, u := range a.CSIVolumes {
-		if state.Claim(x.s.Read(), a.Namespace, u.VolumeID, a.ID) == nil {
+		if csi.Claim(x.s.Read(), a.Namespace, u.VolumeID, a.ID) == nil {
 			x.claim(a)
 		}
-		if state.Claim(x.s.Read(), a.Namespace, u.VolumeID, a.ID).State != structs.ClaimGranted {
+		if csi.Claim(x.s.Read(), a.Namespace, u.VolumeID, a.ID).State != structs.ClaimGranted {
 			return
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -149,7 +149,7 @@ func TestVolumeLimit_LeavesTheOtherPlacesUntilTheEnd(t *testing.T) {
 	w.apply(p)
 	w.client(old, structs.AllocComplete)
 	w.release(old)
-	if got := state.Claim(w.s.Read(), structs.DefaultNamespace, "b", old.ID); got != nil {
+	if got := csi.Claim(w.s.Read(), structs.DefaultNamespace, "b", old.ID); got != nil {
 		t.Fatal("the claim is not released")
 	}
 	w.run("web")

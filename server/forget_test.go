@@ -19,6 +19,7 @@ import (
 	"berth/internal/keyring/keyringtest"
 	"berth/server/control/seal"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
 )
@@ -101,7 +102,7 @@ func TestServer_RemovesPlainSecretsFromItsDiskOnceItHasAKey(t *testing.T) {
 	r.stop()
 
 	r = run(t, cfg)
-	if !r.has("after") || state.Volume(r.store.Read(), structs.DefaultNamespace, "v").SealedSecrets == nil {
+	if !r.has("after") || csi.Volume(r.store.Read(), structs.DefaultNamespace, "v").SealedSecrets == nil {
 		t.Error("the restarted server lacks rows")
 	}
 	before := r.consensus.Stats()["last_snapshot_index"]
@@ -134,7 +135,7 @@ func TestServer_RemovesPlainSecretsAlsoAsAFollowerUnderLoad(t *testing.T) {
 	}
 	follower := startAny(t, s)
 	follower.rows("it has the volume", func(tx *state.ReadTx) bool {
-		return state.Volume(tx, structs.DefaultNamespace, "v") != nil
+		return csi.Volume(tx, structs.DefaultNamespace, "v") != nil
 	})
 	if len(filesWith(t, cfg.DataDir, plainSecret)) == 0 {
 		t.Fatal("the follower does not have the secret, so the test shows nothing")

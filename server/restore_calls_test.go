@@ -12,7 +12,7 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/server/control"
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -35,7 +35,7 @@ func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 			}
 			for n := noted.Load(); n < volumes && ctx.Err() == nil; n = noted.Load() {
 				note := &structs.CSICallNote{VolumeID: fmt.Sprint("v", n), Call: &structs.CSICall{NodeID: "n1", Time: 1}}
-				note.RowIndex = state.Volume(s.store.Read(), structs.DefaultNamespace, note.VolumeID).CreateIndex
+				note.RowIndex = csi.Volume(s.store.Read(), structs.DefaultNamespace, note.VolumeID).CreateIndex
 				if _, err := fsm.Propose(ctx, s, fsm.CallNote, note); err != nil {
 					return // the call is not made
 				}
@@ -72,7 +72,7 @@ func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 	forgotten, sure := 0, noted.Load()
 	tx := s.store.Read()
 	for n := range sure {
-		if state.Volume(tx, structs.DefaultNamespace, fmt.Sprint("v", n)).Call == nil {
+		if csi.Volume(tx, structs.DefaultNamespace, fmt.Sprint("v", n)).Call == nil {
 			forgotten++
 		}
 	}

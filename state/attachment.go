@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -12,16 +13,16 @@ import (
 // attachFor puts the attachment that a granted claim needs, unless the plugin does not attach or the node has
 // the attachment for another claim.
 func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
-	p := Plugin(tx, c.PluginID)
+	p := csi.Plugin(tx, c.PluginID)
 	if p == nil || !p.SupportsAttachDetach ||
-		Attachment(tx, c.Namespace, c.VolumeID, c.NodeID) != nil {
+		csi.Attachment(tx, c.Namespace, c.VolumeID, c.NodeID) != nil {
 		return
 	}
 
-	v := Volume(tx, c.Namespace, c.VolumeID)
-	external := externalNode(tx, c.PluginID, c.NodeID)
+	v := csi.Volume(tx, c.Namespace, c.VolumeID)
+	external := csi.ExternalNode(tx, c.PluginID, c.NodeID)
 	if external == "" {
-		// A claim that is just granted has a known node: see nodeBlock. An older claim gets its attachment when
+		// A claim that is just granted has a known node: see csi.NodeBlock. An older claim gets its attachment when
 		// the node reports: see grantOnNode.
 		return
 	}
@@ -49,9 +50,9 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 // detachUnused marks the attachment that a claim used for a detach, unless another claim on the node uses it.
 // An attachment that is still attaching is marked too: only a detach makes sure that nothing is left of it.
 func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
-	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
+	a := csi.Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
 	if a == nil || a.State == structs.AttachmentDetaching ||
-		inUse(tx, a) {
+		csi.InUse(tx, a) {
 		return
 	}
 	a = a.Copy()
@@ -64,7 +65,7 @@ func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
 // markForced records in the attachment of a claim that the claim is released without its node: see
 // CSIAttachment.Forced. Servers of level 1 know no such mark: see lease.CountsEpochs.
 func markForced(tx *WriteTx, c *structs.CSIClaim) {
-	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
+	a := csi.Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
 	if c.State == structs.ClaimGranted && a != nil && !a.Forced && lease.CountsEpochs(tx) {
 		a = a.Copy()
 		a.Forced = true
@@ -76,7 +77,7 @@ func markForced(tx *WriteTx, c *structs.CSIClaim) {
 // granted without them.
 func attachGranted(tx *WriteTx, plugin string, now int64) {
 	for v := range schema.VolumesByPlugin.Scan(tx, plugin) {
-		for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
+		for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
 			if c.State == structs.ClaimGranted {
 				attachFor(tx, c, now)
 			}
@@ -95,7 +96,7 @@ func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 		return structs.Invalidf("%q is neither attach nor detach", p.Op)
 	}
 
-	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
+	a := csi.Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.State != expected ||
 		p.RowIndex != 0 && p.RowIndex != a.CreateIndex {
 		return nil
@@ -135,7 +136,7 @@ func countFailure(last, now *structs.OperationError) *structs.OperationError {
 
 // retryAttaches makes the failed attaches of a volume due now, because a found attachment is gone.
 func retryAttaches(tx *WriteTx, found *structs.CSIAttachment) {
-	own := slices.Collect(AttachmentsByVolume(tx, found.Namespace, found.VolumeID))
+	own := slices.Collect(csi.AttachmentsByVolume(tx, found.Namespace, found.VolumeID))
 	for _, a := range own {
 		if a.State == structs.AttachmentAttaching &&
 			a.LastError != nil {

@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/benchshape"
 	"berth/internal/snaparchive"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -118,7 +119,7 @@ func BenchmarkCapacity(b *testing.B) {
 	fresh, held, took := s.restored()
 	b.ReportMetric(took.Seconds(), "restored-s")
 	b.ReportMetric(held, "heap-bytes")
-	for range ClaimsByVolume(fresh.Read(), structs.DefaultNamespace, benchshape.VolumeID(n-1)) {
+	for range csi.ClaimsByVolume(fresh.Read(), structs.DefaultNamespace, benchshape.VolumeID(n-1)) {
 		size++
 	}
 	runtime.KeepAlive(fresh)

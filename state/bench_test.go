@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -257,7 +258,7 @@ func BenchmarkVolumeList(b *testing.B) {
 		}.store(b)
 		benchmeter.Repeat(b, func() {
 			tx, out := s.s.Read(), []*structs.CSIVolumeListStub{}
-			stub := VolumeStubs(tx)
+			stub := csi.VolumeStubs(tx)
 			for v := range Volumes(tx, structs.DefaultNamespace, "") {
 				s := new(structs.CSIVolumeListStub)
 				stub(v, s)

@@ -3,6 +3,7 @@ package state
 import (
 	"berth/state/blocked"
 	"berth/state/check"
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/trust"
@@ -16,12 +17,12 @@ import (
 func Check(tx *ReadTx) []string {
 	c := check.New(tx)
 	checkAllIndexes(c)
-	checkClaims(c)
-	checkClaimQueues(c)
-	checkAttachments(c)
-	checkVolumes(c)
+	csi.CheckClaims(c)
+	csi.CheckClaimQueues(c)
+	csi.CheckAttachments(c)
+	csi.CheckVolumes(c)
 	checkPlugins(c)
-	checkInstances(c)
+	csi.CheckInstances(c)
 	checkAllocs(c)
 	checkEvals(c)
 	checkJobs(c)
@@ -34,7 +35,7 @@ func Check(tx *ReadTx) []string {
 	checkScalingEvents(c)
 	checkSITokens(c)
 	checkFences(c)
-	checkPluginConfigs(c)
+	csi.CheckPluginConfigs(c)
 	lease.CheckNodeLeases(c)
 	trust.CheckRootKeys(c)
 	trust.CheckSealedValues(c)
@@ -85,7 +86,7 @@ func checkAllIndexes(c *check.Report) {
 // checkPlugins checks that a plugin has a row exactly while something refers to the plugin.
 func checkPlugins(c *check.Report) {
 	for p := range schema.Plugins.Scan(c) {
-		c.Want(pluginReferences(c, p.ID) != "",
+		c.Want(csi.PluginReferences(c, p.ID) != "",
 			"plugin %s: nothing refers to it", p.ID)
 		c.Want(!p.ControllerSeen || p.Known,
 			"plugin %s: its controller was seen and it is not known", p.ID)
@@ -93,13 +94,13 @@ func checkPlugins(c *check.Report) {
 
 	checkCounts(c)
 	for v := range schema.Volumes.Scan(c) {
-		c.Want(Plugin(c, v.PluginID) != nil,
+		c.Want(csi.Plugin(c, v.PluginID) != nil,
 			"volume %s/%s: plugin %s has no row", v.Namespace, v.ID, v.PluginID)
 	}
 
 	for a := range schema.Allocs.Scan(c) {
 		for _, id := range a.CSIPlugins {
-			c.Want(a.ClientTerminal() || Plugin(c, id) != nil,
+			c.Want(a.ClientTerminal() || csi.Plugin(c, id) != nil,
 				"allocation %s: plugin %s has no row", a.ID, id)
 		}
 	}
@@ -110,20 +111,20 @@ func checkCounts(c *check.Report) {
 	name := func(half structs.CSIInstanceKey) string {
 		return half.PluginID + " " + string(half.Kind)
 	}
-	found := map[string]tally{}
+	found := map[string]csi.Tally{}
 	for i := range schema.Instances.Scan(c) {
 		k := name(i.Key())
-		found[k] = found[k].Plus(tallyInstance(i))
+		found[k] = found[k].Plus(csi.TallyInstance(i))
 	}
 
 	for a := range schema.Allocs.Scan(c) {
 		for _, half := range PluginHalves(c, a) {
 			k := name(half)
-			found[k] = found[k].Plus(tally{Runs: 1})
+			found[k] = found[k].Plus(csi.Tally{Runs: 1})
 		}
 	}
 
-	kept := map[string]tally{}
+	kept := map[string]csi.Tally{}
 	for n := range schema.PluginCounts.Scan(c) {
 		kept[name(structs.CSIInstanceKey{PluginID: n.PluginID, Kind: n.Kind})] = n.Tally
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/state/check"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -13,10 +14,10 @@ import (
 // TestCheck_FindsEachViolation breaks one invariant at a time, without the write functions.
 func TestCheck_FindsEachViolation(t *testing.T) {
 	claimRow := func(tx *WriteTx, alloc string) *structs.CSIClaim {
-		return Claim(tx.ReadTx, "default", "v", alloc).Copy()
+		return csi.Claim(tx.ReadTx, "default", "v", alloc).Copy()
 	}
 	attachmentRow := func(tx *WriteTx) *structs.CSIAttachment {
-		return Attachment(tx.ReadTx, "default", "v", "n1").Copy()
+		return csi.Attachment(tx.ReadTx, "default", "v", "n1").Copy()
 	}
 	for says, violate := range map[string]func(*WriteTx){
 		"granted although it conflicts with that of a1": func(tx *WriteTx) {
@@ -24,7 +25,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			c.State, c.GrantIndex = granted, tx.Index
 			schema.Claims.Put(tx, c)
 		},
-		"no such volume":     func(tx *WriteTx) { schema.Volumes.Delete(tx, Volume(tx.ReadTx, "default", "v")) },
+		"no such volume":     func(tx *WriteTx) { schema.Volumes.Delete(tx, csi.Volume(tx.ReadTx, "default", "v")) },
 		"no such allocation": func(tx *WriteTx) { schema.Allocs.Delete(tx, Alloc(tx.ReadTx, "a1")) },
 		"it waits though the allocation is terminal": func(tx *WriteTx) {
 			a := Alloc(tx.ReadTx, "a2").Copy()
@@ -48,7 +49,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			schema.Attachments.Put(tx, a)
 		},
 		"nothing refers to it": func(tx *WriteTx) { schema.Plugins.Put(tx, &structs.CSIPluginRow{ID: "stray"}) },
-		"plugin p has no row":  func(tx *WriteTx) { schema.Plugins.Delete(tx, Plugin(tx.ReadTx, "p")) },
+		"plugin p has no row":  func(tx *WriteTx) { schema.Plugins.Delete(tx, csi.Plugin(tx.ReadTx, "p")) },
 		"the node is down": func(tx *WriteTx) {
 			n := Node(tx.ReadTx, "n1").Copy()
 			n.Status = structs.NodeDown

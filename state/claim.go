@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -20,7 +21,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 
 	// longer has the volumes whose queues have become longer. The volumes are independent of each other, so
 	// their order does not matter.
-	longer := map[volumeKey]bool{}
+	longer := map[csi.VolumeKey]bool{}
 	first := tx.NextSeq(len(p.Claims))
 	for n, requested := range p.Claims {
 		if requested == nil {
@@ -53,7 +54,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 		}
 
 		storeClaim(tx, &c)
-		longer[volumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID}] = true
+		longer[csi.VolumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID}] = true
 	}
 
 	for k := range longer {
@@ -67,22 +68,22 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 // has the effect of grant, without a row that waits.
 func grantAtOnce(tx *WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int64) bool {
 	k := c.Class()
-	for _, n := range classCounts(tx, c.Namespace, c.VolumeID) {
+	for _, n := range csi.ClassCounts(tx, c.Namespace, c.VolumeID) {
 		if n.Waiting > 0 || k.Conflicts(n.Class()) {
 			return false
 		}
 	}
 
-	p := Plugin(tx, v.PluginID)
-	if blockOf(v, p) != "" || expandsOffline(tx, v, p) != "" {
+	p := csi.Plugin(tx, v.PluginID)
+	if csi.BlockOf(v, p) != "" || csi.ExpandsOffline(tx, v, p) != "" {
 		return false
 	}
 
 	attaches := p.SupportsAttachDetach ||
 		schema.Attachments.Has(tx, c.Namespace, c.VolumeID)
 	if attaches &&
-		(classBlock(tx, v, k) != "" ||
-			nodeBlock(tx, v, c) != "") {
+		(csi.ClassBlock(tx, v, k) != "" ||
+			csi.NodeBlock(tx, v, c) != "") {
 		return false
 	}
 
@@ -126,7 +127,7 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 	c.PluginID = v.PluginID
 	c.JobID = a.JobID
 	c.TaskGroup = a.TaskGroup
-	old := Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
+	old := csi.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 	if old != nil {
 		if old.Class() != c.Class() {
 			return nil, structs.Conflictf(
@@ -139,19 +140,19 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 		return nil, structs.Preconditionf("allocation %q has ended or is being stopped", a.ID)
 	}
 
-	c.Guarded = c.Guarded && c.Unguarded == "" && LossPolicy(tx, v) == structs.LossLease
-	return v, checkClaimable(v, c)
+	c.Guarded = c.Guarded && c.Unguarded == "" && csi.LossPolicy(tx, v) == structs.LossLease
+	return v, csi.CheckClaimable(v, c)
 }
 
 // guardClaim notes that the node of an existing claim guards it from now on, or cannot: it knows that once it
 // knows the policy of the volume. If the policy is another one by then, the node does not begin to guard it.
 func guardClaim(tx *WriteTx, c *structs.CSIClaim) {
-	v := Volume(tx, c.Namespace, c.VolumeID)
-	old := Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
+	v := csi.Volume(tx, c.Namespace, c.VolumeID)
+	old := csi.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 	guarded := old.Copy()
 	guarded.Unguarded = cmp.Or(old.Unguarded, c.Unguarded)
 	guarded.Guarded = guarded.Unguarded == "" &&
-		(old.Guarded || c.Guarded && LossPolicy(tx, v) == structs.LossLease)
+		(old.Guarded || c.Guarded && csi.LossPolicy(tx, v) == structs.LossLease)
 	if *guarded != *old {
 		storeClaim(tx, guarded)
 	}
@@ -181,11 +182,11 @@ func unblockAfterRelease(tx *WriteTx, k structs.CSIClaimKey, plugin, node string
 // evaluated again.
 func keysToUnblock(tx Reader, k structs.CSIClaimKey, plugin, node string) []string {
 	key := structs.WakeVolume(k.Namespace, k.VolumeID)
-	if Volume(tx, k.Namespace, k.VolumeID) == nil {
+	if csi.Volume(tx, k.Namespace, k.VolumeID) == nil {
 		key = structs.WakeCapacity
 	}
 	keys := []string{key}
-	half := Instance(tx, plugin, structs.CSIKindNode, node)
+	half := csi.Instance(tx, plugin, structs.CSIKindNode, node)
 	if half.NodeReport().MaxVolumes > structs.ManyVolumes {
 		keys = append(keys, structs.WakePlugin(plugin))
 	}
@@ -194,7 +195,7 @@ func keysToUnblock(tx Reader, k structs.CSIClaimKey, plugin, node string) []stri
 
 // endClaims records in the claims of an allocation that it has ended, so that its node releases them.
 func endClaims(tx *WriteTx, alloc string, now int64) {
-	for c := range ClaimsByAlloc(tx, alloc) {
+	for c := range csi.ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimGranted && c.EndTime == 0 {
 			c = c.Copy()
 			c.EndTime = max(now, 1)
@@ -206,7 +207,7 @@ func endClaims(tx *WriteTx, alloc string, now int64) {
 // leaveQueues removes an allocation that is to stop from every claim queue. It keeps its granted claims until
 // its node has released the volumes.
 func leaveQueues(tx *WriteTx, alloc string, now int64) {
-	for c := range ClaimsByAlloc(tx, alloc) {
+	for c := range csi.ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimWaiting {
 			freeClaim(tx, c, now)
 			unblockAfterRelease(tx, c.Key(), c.PluginID, c.NodeID)

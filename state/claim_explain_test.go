@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -61,7 +62,7 @@ func TestClaimReasons_NameThreeAndCountTheRest(t *testing.T) {
 	w := storeWithQueue(t, 5, 200)
 	why := func(i int) string {
 		tx := w.s.Read()
-		return ClaimBlocked(tx, Claim(tx, "default", "v", queuedID(i)))
+		return csi.ClaimBlocked(tx, csi.Claim(tx, "default", "v", queuedID(i)))
 	}
 	held := `^(allocation a9999\d\d \(job j\) on node name-n ` +
 		`holds volume v as multi-node-reader-only, read(, )?){3} and 2 more`
@@ -99,7 +100,7 @@ func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 				WriteOptions: w.now(),
 			})
 			if rapid.IntRange(0, 3).Draw(rt, "release") == 0 {
-				all := ClaimsByVolume(w.s.Read(), "default", "v")
+				all := csi.ClaimsByVolume(w.s.Read(), "default", "v")
 				if len(all) > 0 {
 					k := all[rapid.IntRange(0, len(all)-1).Draw(rt, "which")].Key()
 					do(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
@@ -109,13 +110,13 @@ func TestClaimReasons_OfAQueueEqualThoseOfEachClaim(t *testing.T) {
 				}
 			}
 			tx := w.s.Read()
-			all := ClaimsByVolume(tx, "default", "v")
-			reason := Reasons(tx)
+			all := csi.ClaimsByVolume(tx, "default", "v")
+			reason := csi.Reasons(tx)
 			for _, c := range all[rapid.IntRange(0, len(all)).Draw(rt, "from"):] {
-				if got, want := reason(c), ClaimBlocked(tx, c); got != want {
+				if got, want := reason(c), csi.ClaimBlocked(tx, c); got != want {
 					rt.Fatalf("the reason of %s in its queue: got %q, want %q as by itself", c.AllocID, got, want)
 				}
-				if got, want := ClaimBlocked(tx, c), plainReason(tx, all, c); c.State == structs.ClaimWaiting &&
+				if got, want := csi.ClaimBlocked(tx, c), plainReason(tx, all, c); c.State == structs.ClaimWaiting &&
 					want != "" && got != want {
 					rt.Fatalf("the reason of %s: got %q, want %q", c.AllocID, got, want)
 				}
@@ -133,22 +134,22 @@ func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) strin
 	})
 	for _, o := range byID {
 		if o.State == structs.ClaimGranted && o.Class().Conflicts(c.Class()) {
-			held = append(held, describeHolder(tx, o))
+			held = append(held, csi.DescribeHolder(tx, o))
 		}
 	}
 	for _, o := range all {
 		if o.State == structs.ClaimWaiting &&
 			o.Class().Conflicts(c.Class()) &&
-			inQueueOrder(o, c) < 0 {
+			csi.InQueueOrder(o, c) < 0 {
 			ahead = append(ahead, "allocation "+o.AllocID)
 		}
 	}
 	var text []string
 	if len(held) > 0 {
-		text = append(text, listNames(held, len(held)))
+		text = append(text, csi.ListNames(held, len(held)))
 	}
 	if len(ahead) > 0 {
-		text = append(text, "ahead in the queue: "+listNames(ahead, len(ahead)))
+		text = append(text, "ahead in the queue: "+csi.ListNames(ahead, len(ahead)))
 	}
 	return strings.Join(text, "; ")
 }
@@ -167,10 +168,10 @@ func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 			must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{key}}))
 		})
 		tx := w.s.Read()
-		c := Claim(tx, "default", "v", queuedID(n+1))
+		c := csi.Claim(tx, "default", "v", queuedID(n+1))
 		start := time.Now()
 		for range 20 {
-			if ClaimBlocked(w.s.Read(), c) == "" {
+			if csi.ClaimBlocked(w.s.Read(), c) == "" {
 				t.Fatal("the claim does not wait")
 			}
 		}
@@ -179,7 +180,7 @@ func TestClaimReasons_CostTheSameInAnyQueue(t *testing.T) {
 	whole := func(w *uncheckedStore, n int) time.Duration {
 		tx := w.s.Read()
 		start := time.Now()
-		d := VolumeDetail(tx, Volume(tx, "default", "v"))
+		d := VolumeDetail(tx, csi.Volume(tx, "default", "v"))
 		if len(d.Claims) != n+2 || d.Claims[n+1].Reason == "" {
 			t.Fatalf("%d claims", len(d.Claims))
 		}
@@ -215,16 +216,16 @@ func quickest(do func() time.Duration) time.Duration {
 func BenchmarkReason(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {
 		w := storeWithQueue(b, 2, n)
-		c := Claim(w.s.Read(), "default", "v", queuedID(n+1))
+		c := csi.Claim(w.s.Read(), "default", "v", queuedID(n+1))
 		b.Run(fmt.Sprintf("one/queue=%d", n), func(b *testing.B) {
 			for range b.N {
-				ClaimBlocked(w.s.Read(), c)
+				csi.ClaimBlocked(w.s.Read(), c)
 			}
 		})
 		b.Run(fmt.Sprintf("volume/queue=%d", n), func(b *testing.B) {
 			for range b.N {
 				tx := w.s.Read()
-				VolumeDetail(tx, Volume(tx, "default", "v"))
+				VolumeDetail(tx, csi.Volume(tx, "default", "v"))
 			}
 		})
 	}

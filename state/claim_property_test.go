@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -224,7 +225,7 @@ func (m *randomCluster) claims() {
 
 func (m *randomCluster) unpublish() {
 	k := structs.CSIClaimKey{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs)}
-	before := Claim(m.s.Read(), structs.DefaultNamespace, k.VolumeID, k.AllocID)
+	before := csi.Claim(m.s.Read(), structs.DefaultNamespace, k.VolumeID, k.AllocID)
 	forced := pick(m, "operator", []string{"", "forced"})
 	step(m, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		Claims:       []structs.CSIClaimKey{k},
@@ -275,20 +276,20 @@ func (m *randomCluster) checkFairness() {
 				o.Class().Conflicts(c.Class()) {
 				was := m.before[o.Key()]
 				if c.GrantIndex == m.index && o.State == waiting &&
-					inQueueOrder(o, c) < 0 && was != nil {
+					csi.InQueueOrder(o, c) < 0 && was != nil {
 					m.r.Fatalf("allocation %s overtook %s in the queue of %s", c.AllocID, o.AllocID, c.VolumeID)
 				}
-				if o.State == granted || inQueueOrder(o, c) < 0 {
+				if o.State == granted || csi.InQueueOrder(o, c) < 0 {
 					rivals++
 				}
 			}
 		}
-		v := Volume(tx, c.Namespace, c.VolumeID)
-		blocked := volumeBlock(tx, v) + classBlock(tx, v, c.Class()) + nodeBlock(tx, v, c)
+		v := csi.Volume(tx, c.Namespace, c.VolumeID)
+		blocked := csi.VolumeBlock(tx, v) + csi.ClassBlock(tx, v, c.Class()) + csi.NodeBlock(tx, v, c)
 		if c.State == waiting && rivals == 0 && blocked == "" {
 			m.r.Fatalf("allocation %s waits for %s and nothing blocks it", c.AllocID, c.VolumeID)
 		}
-		why := ClaimBlocked(tx, c)
+		why := csi.ClaimBlocked(tx, c)
 		if c.State == waiting && why == "" {
 			m.r.Fatalf("allocation %s waits for %s without a reason", c.AllocID, c.VolumeID)
 		}
@@ -400,7 +401,7 @@ func TestClaimCounts_PerClass(t *testing.T) {
 				*n.In(c.State)++
 				found[k] = n
 			}
-			kept := classCounts(tx, "default", volume)
+			kept := csi.ClassCounts(tx, "default", volume)
 			if len(kept) != len(found) || (len(found) == 0) != (schema.ClaimQueues.Get(tx, "default", volume) == nil) {
 				r.Fatalf("%s: kept %v, found %v", volume, kept, found)
 			}

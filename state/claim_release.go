@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -27,7 +28,7 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	var keys []string // to unblock, each once
 	known := map[string]bool{}
 	for _, k := range p.Claims {
-		c := Claim(tx, cmp.Or(k.Namespace, p.RequestNamespace()), k.VolumeID, k.AllocID)
+		c := csi.Claim(tx, cmp.Or(k.Namespace, p.RequestNamespace()), k.VolumeID, k.AllocID)
 		if c == nil {
 			continue
 		}
@@ -62,8 +63,8 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 // noteReadOnly records in the volume that its file system turned read-only under a claim of the node.
 func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.CSIClaimKey) {
 	ns := cmp.Or(k.Namespace, p.RequestNamespace())
-	c := Claim(tx, ns, k.VolumeID, k.AllocID)
-	v := Volume(tx, ns, k.VolumeID)
+	c := csi.Claim(tx, ns, k.VolumeID, k.AllocID)
+	v := csi.Volume(tx, ns, k.VolumeID)
 	if c == nil || v == nil || c.NodeID != p.NodeID {
 		return
 	}
@@ -89,7 +90,7 @@ func endHolder(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRe
 		return structs.Preconditionf("allocation %s (job %s) may still use volume %q on node %s, which is %s; "+
 			"stop it first: berth alloc stop %s",
 			old.ID, old.JobID, c.VolumeID,
-			nodeName(tx, c.NodeID), n.Status, structs.ShortID(old.ID))
+			csi.NodeName(tx, c.NodeID), n.Status, structs.ShortID(old.ID))
 	}
 
 	a := old.Copy()
@@ -155,7 +156,7 @@ func forceRelease(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		dropAttachment(tx, a, p.Now)
 	}
 
-	v := Volume(tx, ns, p.VolumeID)
+	v := csi.Volume(tx, ns, p.VolumeID)
 	if v != nil {
 		v = v.Copy()
 		v.Forced = &structs.CSIForced{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -33,8 +34,8 @@ func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
 	old := schema.ClaimQueues.Get(tx, l.Namespace, l.VolumeID)
 	if old != nil {
 		l.Classes = slices.Clone(old.Classes)
-		if !isGranted(was) && !isGranted(is) {
-			keepHolders(old, l)
+		if !csi.IsGranted(was) && !csi.IsGranted(is) {
+			csi.KeepHolders(old, l)
 		}
 	}
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -113,7 +114,7 @@ func TestGrantIndex_GrowsWithEveryGrant(t *testing.T) {
 		w.claim(aClaim("v", alloc, wr, snw))
 	}
 	for _, alloc := range []string{"a1", "a2", "a3", "b1"} {
-		c := Claim(w.s.Read(), "default", "v", alloc)
+		c := csi.Claim(w.s.Read(), "default", "v", alloc)
 		if c.State != granted || c.GrantIndex <= last || c.GrantTime == 0 {
 			t.Fatalf("%s: %+v after %d", alloc, c, last)
 		}
@@ -201,8 +202,8 @@ func TestVolumeClaim_IsIdempotent(t *testing.T) {
 	before := saved(t, w.s)
 	tx := w.s.Read()
 	w.claim(aClaim("v", "a1", wr, snw))
-	got := Claim(w.s.Read(), "default", "v", "a1")
-	if got != Claim(tx, "default", "v", "a1") {
+	got := csi.Claim(w.s.Read(), "default", "v", "a1")
+	if got != csi.Claim(tx, "default", "v", "a1") {
 		t.Errorf("the row was put again: %+v", got)
 	}
 	if len(before) != len(saved(t, w.s)) {
@@ -241,7 +242,7 @@ func TestVolumeUnpublish_RecordsThatAFileSystemTurnedReadOnly(t *testing.T) {
 		do(w, VolumeUnpublish, req)
 	}
 	unpublish("n1", "a1", "a2", "gone")
-	if v := Volume(w.s.Read(), "default", "v"); v.TurnedReadOnly != nil {
+	if v := csi.Volume(w.s.Read(), "default", "v"); v.TurnedReadOnly != nil {
 		t.Errorf("the claim of another node counts: %+v", v.TurnedReadOnly)
 	}
 	unpublish("n2", "a2", "a2")
@@ -405,7 +406,7 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 			WriteOptions: w.now(),
 		})
 		w.claim(aClaim("v", "a1", rd, mnr))
-		a := Attachment(w.s.Read(), "default", "v", "n1")
+		a := csi.Attachment(w.s.Read(), "default", "v", "n1")
 		if a.ExternalVolumeID != "ext-v" || a.ExternalNodeID != "external" || a.PluginID != "p" ||
 			a.Secrets["k"] != "s" || a.VolumeContext["c"] != "x" {
 			t.Errorf("the attachment is %+v", a)
@@ -449,7 +450,7 @@ func TestClaimable_ExplainsARejection(t *testing.T) {
 		{"a missing volume", aClaim("x", "new", wr, snw), "", false, "does not exist"},
 		{"an impossible mode", aClaim("v", "new", wr, mnr), "a1", false, "is read-only"},
 	} {
-		ok, why := Claimable(w.s.Read(), c.claim, func(id string) bool {
+		ok, why := csi.Claimable(w.s.Read(), c.claim, func(id string) bool {
 			return id == c.ignore
 		})
 		if ok != c.ok || !strings.Contains(why, c.says) || ok != (why == "") {
@@ -457,12 +458,12 @@ func TestClaimable_ExplainsARejection(t *testing.T) {
 		}
 	}
 	w.claim(aClaim("v", "a2", wr, snw))
-	if ok, why := Claimable(w.s.Read(), aClaim("v", "new", wr, snw),
+	if ok, why := csi.Claimable(w.s.Read(), aClaim("v", "new", wr, snw),
 		func(id string) bool { return id == "a1" }); ok ||
 		!strings.Contains(why, "a2") {
 		t.Errorf("with a waiting claim: got %v, %q", ok, why)
 	}
-	if ok, _ := Claimable(w.s.Read(), aClaim("v", "new", wr, snw), nil); ok {
+	if ok, _ := csi.Claimable(w.s.Read(), aClaim("v", "new", wr, snw), nil); ok {
 		t.Error("a claim is possible although none is ignored")
 	}
 }

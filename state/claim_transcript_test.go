@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/internal/transcript"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -89,15 +90,15 @@ func (c *claimQueue) step(s *transcript.Step) {
 func (c *claimQueue) describe() string {
 	tx := c.s.Read()
 	var out strings.Builder
-	reasons := Reasons(tx)
-	for _, cl := range ClaimsByVolume(tx, structs.DefaultNamespace, "v") {
+	reasons := csi.Reasons(tx)
+	for _, cl := range csi.ClaimsByVolume(tx, structs.DefaultNamespace, "v") {
 		fmt.Fprintf(&out, "%s on %s: %s", cl.AllocID, cl.NodeID, cl.State)
 		if why := reasons(cl); why != "" {
 			fmt.Fprintf(&out, ": %s", why)
 		}
 		out.WriteString("\n")
 	}
-	for a := range AttachmentsByVolume(tx, structs.DefaultNamespace, "v") {
+	for a := range csi.AttachmentsByVolume(tx, structs.DefaultNamespace, "v") {
 		fmt.Fprintf(&out, "%s is %s\n", a.NodeID, a.State)
 	}
 	if out.Len() == 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -111,7 +112,7 @@ func TestCost_DoesNotGrowWithTheFleet(t *testing.T) {
 			})
 		},
 		"a plan asks whether a claim is possible": func(w *uncheckedStore, _ int) {
-			Claimable(w.s.Read(), aClaim("w", "new", wr, mnsw), nil)
+			csi.Claimable(w.s.Read(), aClaim("w", "new", wr, mnsw), nil)
 		},
 	} {
 		few, many := costOf(t, 40, step), costOf(t, 1000, step)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -18,11 +19,11 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 	case p.AllocID != "":
 		noteRelease(tx, p)
 	case p.NodeID != "":
-		a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
+		a := csi.Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 		if a == nil || a.CreateIndex != p.RowIndex ||
 			!a.Unsettled() {
 			return structs.Conflictf("volume %q: its attachment to node %s has changed meanwhile",
-				p.VolumeID, nodeName(tx, p.NodeID))
+				p.VolumeID, csi.NodeName(tx, p.NodeID))
 		}
 
 		err := trust.CheckSealed(tx, p.SealedSecrets)
@@ -40,7 +41,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 		schema.Attachments.Put(tx, a)
 
 	default:
-		v := Volume(tx, p.RequestNamespace(), p.VolumeID)
+		v := csi.Volume(tx, p.RequestNamespace(), p.VolumeID)
 		if v == nil || v.CreateIndex != p.RowIndex {
 			return structs.Conflictf("volume %q has changed meanwhile", p.VolumeID)
 		}
@@ -53,7 +54,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 }
 
 func noteRelease(tx *WriteTx, p *structs.CSICallNote) {
-	c := Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
+	c := csi.Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	if c == nil || c.CreateIndex != p.RowIndex {
 		return
 	}
@@ -70,12 +71,12 @@ func noteRelease(tx *WriteTx, p *structs.CSICallNote) {
 // controller call for the attachment may still take effect. Only the row delays the next call for the volume,
 // and a late detach would remove the volume from its next user.
 func deletableAttachment(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
-	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
+	a := csi.Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.CreateIndex != p.Attachment ||
 		a.State != structs.AttachmentDetaching {
 		return nil, structs.Conflictf(
 			"the attachment of volume %q to node %s has changed meanwhile; check it again: %s",
-			p.VolumeID, nodeName(tx, p.NodeID),
+			p.VolumeID, csi.NodeName(tx, p.NodeID),
 			structs.CommandLine(p.RequestNamespace(), "volume status", p.VolumeID))
 	}
 	remedy := settleRemedy(a.Call, p.Settle, p.Now, "force again")
@@ -84,8 +85,8 @@ func deletableAttachment(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.
 	}
 	return nil, structs.Preconditionf(
 		"volume %q: the controller on node %s has not answered the %s for node %s, and may still carry it out: %s",
-		p.VolumeID, nodeName(tx, a.Call.NodeID), a.Call.Op,
-		nodeName(tx, p.NodeID), remedy)
+		p.VolumeID, csi.NodeName(tx, a.Call.NodeID), a.Call.Op,
+		csi.NodeName(tx, p.NodeID), remedy)
 }
 
 // settleRemedy returns how a request gets past a controller call that may still take effect, and "" if none
@@ -112,7 +113,7 @@ func checkAnswered(tx Reader, v *structs.CSIVolume, p *structs.CSIVolumeDeregist
 	return structs.Preconditionf(
 		"volume %q: the controller on node %s has given no final answer to the last call (%s), "+
 			"which may still take effect: %s; -force does not wait for it",
-		v.ID, nodeName(tx, v.Call.NodeID), v.Call.Op, remedy)
+		v.ID, csi.NodeName(tx, v.Call.NodeID), v.Call.Op, remedy)
 }
 
 // dropAttachment deletes an attachment and all that follows from it.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -193,8 +194,8 @@ func NeedsPlugin(tx Reader, n *structs.Node, j *structs.Job, g *structs.TaskGrou
 	if n.Returning {
 		return true // also for volumes whose claims were released without it
 	}
-	for c := range ClaimsByNode(tx, n.ID) {
-		if isGranted(c) && slices.Contains(ids, c.PluginID) {
+	for c := range csi.ClaimsByNode(tx, n.ID) {
+		if csi.IsGranted(c) && slices.Contains(ids, c.PluginID) {
 			return true
 		}
 	}
@@ -213,17 +214,17 @@ func HeldVolumes(tx Reader, node string) (count int, first string) {
 		held[ns+"/"+volume] = true
 	}
 
-	for c := range ClaimsByNode(tx, node) {
-		if isGranted(c) {
+	for c := range csi.ClaimsByNode(tx, node) {
+		if csi.IsGranted(c) {
 			note(c.Namespace, c.VolumeID, "claimed by allocation "+structs.ShortID(c.AllocID))
 		}
 	}
 
-	for a := range AttachmentsByNode(tx, node) {
+	for a := range csi.AttachmentsByNode(tx, node) {
 		note(a.Namespace, a.VolumeID, "attached")
 	}
 
-	for a := range UnsettledAttachments(tx) {
+	for a := range csi.UnsettledAttachments(tx) {
 		if a.Call != nil && a.Call.NodeID == node {
 			note(a.Namespace, a.VolumeID, "in a call of the controller there, the "+a.Call.Op)
 		}

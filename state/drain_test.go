@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -167,7 +168,7 @@ func TestHeldVolumes_CountsTheCallsOfAController(t *testing.T) {
 		NodeID:       "n1",
 		Call:         &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1},
 		WriteOptions: w.now(),
-		RowIndex:     Attachment(w.s.Read(), "default", "v", "n1").CreateIndex,
+		RowIndex:     csi.Attachment(w.s.Read(), "default", "v", "n1").CreateIndex,
 	})
 	n, first := HeldVolumes(w.s.Read(), "n3")
 	if n != 1 || !strings.Contains(first, "in a call of the controller there, the attach") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/internal/mvcc"
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -62,10 +63,10 @@ func findLost(tx Reader, id string, epoch uint64) (*structs.Node, error) {
 		return nil, err
 	case n.Status != structs.NodeDown:
 		return nil, structs.Preconditionf("node %s is %s: its lease and grace have not ended",
-			nodeName(tx, id), n.Status)
+			csi.NodeName(tx, id), n.Status)
 	case epoch != 0 && epoch != n.Epoch:
 		return nil, structs.Conflictf("node %s has been back since you looked, and is down again: look again",
-			nodeName(tx, id))
+			csi.NodeName(tx, id))
 	}
 	return n, nil
 }
@@ -180,7 +181,7 @@ func releaseProved(tx *WriteTx, run *structs.FenceRun, p *structs.FenceEndReques
 		covered[k] = true
 	}
 	var keys []structs.CSIClaimKey
-	for c := range ClaimsByNode(tx, run.NodeID) {
+	for c := range csi.ClaimsByNode(tx, run.NodeID) {
 		about := run.Scope == structs.FencePower || covered[c.Key()]
 		if about && c.State == structs.ClaimGranted {
 			keys = append(keys, c.Key())
@@ -218,7 +219,7 @@ func ConfirmLost(tx *WriteTx, p *structs.NodeFenceRequest) error {
 		Ended:  p.Now,
 	}
 	var keys []structs.CSIClaimKey
-	for c := range ClaimsByNode(tx, n.ID) {
+	for c := range csi.ClaimsByNode(tx, n.ID) {
 		if c.State == structs.ClaimGranted {
 			keys = append(keys, c.Key())
 		}
@@ -251,10 +252,10 @@ func releaseLost(
 ) error {
 	run.Released = len(keys)
 	decision.NodeID = run.NodeID
-	byVolume := map[volumeKey][]structs.CSIClaimKey{}
-	var order []volumeKey
+	byVolume := map[csi.VolumeKey][]structs.CSIClaimKey{}
+	var order []csi.VolumeKey
 	for _, k := range keys {
-		v := volumeKey{Namespace: k.Namespace, VolumeID: k.VolumeID}
+		v := csi.VolumeKey{Namespace: k.Namespace, VolumeID: k.VolumeID}
 		if byVolume[v] == nil {
 			order = append(order, v)
 		}
@@ -326,8 +327,8 @@ func LostNodes(tx Reader) iter.Seq[*structs.Node] {
 
 // LostClaims describes the granted claims of a node.
 func LostClaims(tx Reader, node string) (lost []*structs.LostClaim) {
-	for c := range ClaimsByNode(tx, node) {
-		v := Volume(tx, c.Namespace, c.VolumeID)
+	for c := range csi.ClaimsByNode(tx, node) {
+		v := csi.Volume(tx, c.Namespace, c.VolumeID)
 		if c.State != structs.ClaimGranted || v == nil {
 			continue
 		}
@@ -336,7 +337,7 @@ func LostClaims(tx Reader, node string) (lost []*structs.LostClaim) {
 			PluginID:    c.PluginID,
 			JobID:       c.JobID,
 			TaskGroup:   c.TaskGroup,
-			OnNodeLoss:  LossPolicy(tx, v),
+			OnNodeLoss:  csi.LossPolicy(tx, v),
 			Guarded:     c.Guarded,
 			Waited:      IsWaitedFor(tx, v),
 		}
@@ -356,7 +357,7 @@ func IsFenceWanted(tx Reader, node string) bool {
 
 // IsWaitedFor reports whether a claim waits for a volume, or an evaluation is blocked on it.
 func IsWaitedFor(tx Reader, v *structs.CSIVolume) bool {
-	return len(classesIn(tx, v, structs.ClaimWaiting)) > 0 ||
+	return len(csi.ClassesIn(tx, v, structs.ClaimWaiting)) > 0 ||
 		schema.EvalsByBlocked.Has(tx, structs.WakeVolume(v.Namespace, v.ID))
 }
 

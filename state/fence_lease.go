@@ -1,6 +1,9 @@
 package state
 
-import "berth/structs"
+import (
+	"berth/state/csi"
+	"berth/structs"
+)
 
 // This file has the rule for the loss of a node that has a volume, and the proof of the end of a lease.
 
@@ -15,7 +18,7 @@ func LeaseProof(tx *WriteTx, p *structs.LeaseProofRequest) error {
 	if n.Epoch != p.Epoch {
 		return structs.Conflictf("node %s is lost in epoch %d, not %d", n.ID, n.Epoch, p.Epoch)
 	}
-	keys := EndsWithLease(tx, n)
+	keys := csi.EndsWithLease(tx, n)
 	if len(keys) == 0 {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -44,7 +45,7 @@ func leaseNode(t *testing.T) *fixture {
 // leaseHeld returns the volumes of leaseNode that n1 still holds.
 func (w *fixture) leaseHeld() string {
 	var held []string
-	for c := range ClaimsByNode(w.s.Read(), "n1") {
+	for c := range csi.ClaimsByNode(w.s.Read(), "n1") {
 		if c.State == structs.ClaimGranted {
 			held = append(held, c.VolumeID)
 		}
@@ -73,7 +74,7 @@ func TestLeaseProof_ReleasesGuardedClaimsOfVolumesUnderLease(t *testing.T) {
 		runs[0].Epoch != w.epoch("n1") || runs[0].Released != 1 || runs[0].Ordered() {
 		t.Errorf("the runs are %+v", runs[0])
 	}
-	forced := Volume(w.s.Read(), structs.DefaultNamespace, "guarded").Forced
+	forced := csi.Volume(w.s.Read(), structs.DefaultNamespace, "guarded").Forced
 	if forced == nil || forced.NodeID != "n1" || forced.By != "the servers" ||
 		forced.Reason != "on_node_loss is lease" {
 		t.Errorf("the volume records %+v", forced)
@@ -185,7 +186,7 @@ func TestVolumeClaim_IsGuardedOnlyUnderLease(t *testing.T) {
 				own := aClaim("v", alloc, structs.ClaimWrite, structs.CSISingleNodeWriter)
 				own.Guarded = guarded
 				w.claim(own)
-				if got := Claim(w.s.Read(), own.Namespace, "v", alloc).Guarded; got != want {
+				if got := csi.Claim(w.s.Read(), own.Namespace, "v", alloc).Guarded; got != want {
 					t.Errorf("the claim of %s is guarded: %v, want %v", alloc, got, want)
 				}
 			}
@@ -254,7 +255,7 @@ func TestVolumeClaim_StaysUnguarded(t *testing.T) {
 				own.Guarded = guarded
 				own.Unguarded = reason
 				w.claim(own)
-				return Claim(w.s.Read(), own.Namespace, "v", "a")
+				return csi.Claim(w.s.Read(), own.Namespace, "v", "a")
 			}
 			grant := uint64(0)
 			if first {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -134,7 +135,7 @@ func TestFenceEnd_ReleasesAsAForcedDetachDoes(t *testing.T) {
 	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop {
 		t.Errorf("the holder is %s, wanted %s", a.ClientStatus, a.DesiredStatus)
 	}
-	forced := Volume(tx, structs.DefaultNamespace, "fenced").Forced
+	forced := csi.Volume(tx, structs.DefaultNamespace, "fenced").Forced
 	if forced == nil || forced.NodeID != "n1" || forced.By != "the servers" ||
 		!strings.Contains(forced.What, `"ipmi"`) {
 		t.Errorf("the volume records %+v", forced)
@@ -377,7 +378,7 @@ func TestConfirmLost_ReleasesAllClaims(t *testing.T) {
 		run.Why != "I pulled the plug" || run.Begun == 0 {
 		t.Errorf("the word is recorded as %+v", run)
 	}
-	forced := Volume(w.s.Read(), structs.DefaultNamespace, "held").Forced
+	forced := csi.Volume(w.s.Read(), structs.DefaultNamespace, "held").Forced
 	if forced == nil || forced.By != "ann@desk" || forced.Reason != "I pulled the plug" {
 		t.Errorf("the volume records %+v", forced)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -251,7 +252,7 @@ func (w *fixture) release(volume, alloc string) {
 
 // claimState returns the state of the claim, "" if there is none.
 func (w *fixture) claimState(volume, alloc string) string {
-	c := Claim(w.s.Read(), structs.DefaultNamespace, volume, alloc)
+	c := csi.Claim(w.s.Read(), structs.DefaultNamespace, volume, alloc)
 	if c != nil {
 		return c.State
 	}
@@ -268,7 +269,7 @@ func (w *fixture) wantClaims(volume string, want map[string]string) {
 }
 
 func (w *fixture) attachment(volume, node string) string {
-	a := Attachment(w.s.Read(), structs.DefaultNamespace, volume, node)
+	a := csi.Attachment(w.s.Read(), structs.DefaultNamespace, volume, node)
 	if a != nil {
 		return a.State
 	}
@@ -319,11 +320,11 @@ func (w *fixture) update(node string, upserts ...*structs.CSIPluginInstance) {
 func (w *fixture) wantReason(volume, alloc, says string) {
 	w.t.Helper()
 	tx := w.s.Read()
-	c := Claim(tx, structs.DefaultNamespace, volume, alloc)
+	c := csi.Claim(tx, structs.DefaultNamespace, volume, alloc)
 	if c == nil {
 		w.t.Fatalf("no claim of %s for %s", volume, alloc)
 	}
-	why := ClaimBlocked(tx, c)
+	why := csi.ClaimBlocked(tx, c)
 	if !strings.Contains(why, says) || (says == "") != (why == "") {
 		w.t.Errorf("at index %d: %s waits for %s because %q, want %q", w.index, alloc, volume, why, says)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -12,7 +13,7 @@ import (
 func TestAttachmentOutcome_IgnoresAFormerRow(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
-	first := Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
+	first := csi.Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
 	w.release("v", "a1")
 	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:     "v",
@@ -22,7 +23,7 @@ func TestAttachmentOutcome_IgnoresAFormerRow(t *testing.T) {
 		WriteOptions: w.now(),
 	})
 	w.claim(aClaim("v", "a1", wr, snw))
-	second := Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
+	second := csi.Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
 	late := func(op string, of uint64) {
 		do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{
 			VolumeID:     "v",
@@ -56,7 +57,7 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 			Volumes:      []*structs.CSIVolume{v},
 			WriteOptions: w.now(),
 		})
-		return Volume(w.s.Read(), "default", "new").CreateIndex
+		return csi.Volume(w.s.Read(), "default", "new").CreateIndex
 	}
 	late := func(op, external string, of uint64) {
 		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
@@ -72,13 +73,13 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 	late("delete", "", first)
 	second := put()
 	late("create", "ext-old", first)
-	if Volume(w.s.Read(), "default", "new").ExternalID != "" {
+	if csi.Volume(w.s.Read(), "default", "new").ExternalID != "" {
 		t.Error("a volume has the ID of a deleted volume")
 	}
 	late("create", "ext-new", second)
 	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
 	late("delete", "", first)
-	if Volume(w.s.Read(), "default", "new") == nil {
+	if csi.Volume(w.s.Read(), "default", "new") == nil {
 		t.Error("the row of a volume that its plugin still has was deleted")
 	}
 }
@@ -181,7 +182,7 @@ func TestPlugin_ExistsWhileItHasAttachments(t *testing.T) {
 	err := try(w, PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
 	wantKind(t, err, structs.KindPrecondition)
 	w.outcome("v", "n1", "detach", nil)
-	if Plugin(w.s.Read(), "p") != nil {
+	if csi.Plugin(w.s.Read(), "p") != nil {
 		t.Error("the plugin has a row, but nothing refers to it")
 	}
 }
@@ -218,11 +219,11 @@ func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 	register("n4", nil)
 	register("n5", &structs.NodeInventory{})
 	register("n1", &structs.NodeInventory{Held: held}) // known, but an operator released its claims
-	if why := Recovering(w.s.Read()); why != "" {
+	if why := csi.Recovering(w.s.Read()); why != "" {
 		t.Error(why)
 	}
 	register("n6", &structs.NodeInventory{Held: held})
-	if why := Recovering(w.s.Read()); !strings.Contains(why, "name-n6") {
+	if why := csi.Recovering(w.s.Read()); !strings.Contains(why, "name-n6") {
 		t.Errorf("the servers do not wait for its volumes: %q", why)
 	}
 	register("n6", &structs.NodeInventory{}) // a heartbeat makes its report valid
@@ -232,7 +233,7 @@ func TestNodeRegister_OfAnUnknownNodeWithVolumes(t *testing.T) {
 		Accounted:    true,
 		WriteOptions: w.now(),
 	})
-	if why := Recovering(w.s.Read()); why != "" {
+	if why := csi.Recovering(w.s.Read()); why != "" {
 		t.Error(why)
 	}
 }

@@ -3,18 +3,19 @@ package state
 import (
 	"slices"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // grant grants every claim of the volume that is next in the queue.
 func grant(tx *WriteTx, ns, volume string, now int64) {
-	for c := range grantable(tx, ns, volume) {
+	for c := range csi.Grantable(tx, ns, volume) {
 		granted := c.Copy()
 		granted.State = structs.ClaimGranted
 		granted.GrantIndex = tx.Index
 		granted.GrantTime = now
-		granted.ExpandBytes = Volume(tx, ns, volume).NodeExpandBytes
+		granted.ExpandBytes = csi.Volume(tx, ns, volume).NodeExpandBytes
 		storeClaim(tx, granted)
 		attachFor(tx, granted, now)
 	}
@@ -22,9 +23,9 @@ func grant(tx *WriteTx, ns, volume string, now int64) {
 
 // grantPlugin grants the claims that waited for a change of the plugin.
 func grantPlugin(tx *WriteTx, plugin string, now int64) {
-	var keys []volumeKey
+	var keys []csi.VolumeKey
 	for c := range schema.WaitingByPlugin.Scan(tx, plugin) {
-		keys = append(keys, volumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID})
+		keys = append(keys, csi.VolumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID})
 	}
 	for _, k := range slices.Compact(keys) {
 		grant(tx, k.Namespace, k.VolumeID, now)
@@ -33,7 +34,7 @@ func grantPlugin(tx *WriteTx, plugin string, now int64) {
 
 // grantOnNode grants the claims that waited for the plugin's half on one node.
 func grantOnNode(tx *WriteTx, plugin, node string, now int64) {
-	for c := range ClaimsByNode(tx, node) {
+	for c := range csi.ClaimsByNode(tx, node) {
 		switch {
 		case c.PluginID != plugin:
 		case c.State == structs.ClaimWaiting:

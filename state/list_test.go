@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -85,7 +86,7 @@ func wantPage[T any](t *rapid.T, _ *ReadTx, got, all iter.Seq[*T], at Page, key 
 func TestClaimQueue_ReadsFromAnyPosition(t *testing.T) {
 	w := storeWithQueue(t, 0, 20)
 	tx := w.s.Read()
-	all := ClaimsByVolume(tx, "default", "v")
+	all := csi.ClaimsByVolume(tx, "default", "v")
 	for _, back := range []bool{false, true} {
 		for i := range len(all) + 1 {
 			var from *structs.CSIClaim
@@ -100,13 +101,13 @@ func TestClaimQueue_ReadsFromAnyPosition(t *testing.T) {
 			if back {
 				slices.Reverse(want)
 			}
-			rows, sorted := QueueFrom(tx, "default", "v", QueuePage{From: from, Reverse: back})
+			rows, sorted := csi.QueueFrom(tx, "default", "v", csi.QueuePage{From: from, Reverse: back})
 			if !sorted || !slices.Equal(slices.Collect(rows), want) {
 				t.Errorf("from %d on, back %v: other claims than those of the volume", i, back)
 			}
 		}
 	}
-	if _, sorted := QueueFrom(storeWithQueue(t, 1, 2).s.Read(), "default", "v", QueuePage{}); sorted {
+	if _, sorted := csi.QueueFrom(storeWithQueue(t, 1, 2).s.Read(), "default", "v", csi.QueuePage{}); sorted {
 		t.Error("the queue counts as sorted, but the index of classes omits readers that share a volume")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/sharing"
@@ -49,7 +50,7 @@ func NodeDetail(tx Reader, n *structs.Node) *structs.NodeDetail {
 		CSINodePlugins:       map[string]*structs.CSIInfo{},
 	}
 	d.ComputedClass = computedClass(n)
-	for i := range InstancesByNode(tx, n.ID) {
+	for i := range csi.InstancesByNode(tx, n.ID) {
 		half := d.CSINodePlugins
 		if i.Kind == structs.CSIKindController {
 			half = d.CSIControllerPlugins
@@ -312,7 +313,7 @@ func LeftOnNode(tx Reader, id string) string {
 }
 
 func deleteNode(tx *WriteTx, n *structs.Node, now int64) {
-	for i := range InstancesByNode(tx, n.ID) {
+	for i := range csi.InstancesByNode(tx, n.ID) {
 		removeInstance(tx, i, now)
 	}
 	schema.Nodes.Delete(tx, n)

@@ -3,6 +3,7 @@ package state
 import (
 	"testing"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -10,7 +11,7 @@ import (
 // wantInstance checks an instance of plugin p on n1.
 func wantInstance(w *fixture, when string, healthy, down bool) {
 	w.t.Helper()
-	i := Instance(w.s.Read(), "p", structs.CSIKindNode, "n1")
+	i := csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n1")
 	if i.Healthy != healthy || i.DownWithNode != down {
 		w.t.Errorf("%s: got %+v, want healthy %t, down with its node %t", when, i, healthy, down)
 	}

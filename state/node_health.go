@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -39,7 +40,7 @@ type nodeHealth map[part]partHealth
 // healthOf reads the health of a node's drivers, devices and plugin instances from its rows.
 func healthOf(tx Reader, n *structs.Node) nodeHealth {
 	h := nodeHealth{}
-	for i := range InstancesByNode(tx, n.ID) {
+	for i := range csi.InstancesByNode(tx, n.ID) {
 		h.addInstance(i)
 	}
 

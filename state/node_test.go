@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -139,7 +140,7 @@ func TestNodeStatus_DownAndUp(t *testing.T) {
 	w.stop("stopping", "")
 	w.blocked("waits", structs.WakePlugin("p"), structs.WakeCapacity)
 	healthy := func() (out []string) {
-		for i := range InstancesByNode(w.s.Read(), "n1") {
+		for i := range csi.InstancesByNode(w.s.Read(), "n1") {
 			out = append(out, fmt.Sprint(i.PluginID, " ", i.Healthy, " ", i.HealthDescription))
 		}
 		return out
@@ -239,8 +240,8 @@ func TestNodeDeregister_NeedsAnEmptyNode(t *testing.T) {
 	wantKind(t, deregister(), "")
 	tx := w.s.Read()
 	if Node(tx, "n1") != nil ||
-		Instance(tx, "p", structs.CSIKindNode, "n1") != nil ||
-		Plugin(tx, "p") == nil {
+		csi.Instance(tx, "p", structs.CSIKindNode, "n1") != nil ||
+		csi.Plugin(tx, "p") == nil {
 		t.Error("too many or too few rows are deleted")
 	}
 	d := NodeDetail(tx, Node(tx, "n2"))

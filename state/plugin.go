@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -38,7 +39,7 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 			continue
 		}
 
-		i := Instance(tx, k.PluginID, k.Kind, n.ID)
+		i := csi.Instance(tx, k.PluginID, k.Kind, n.ID)
 		if i != nil {
 			removeInstance(tx, i, p.Now)
 		}
@@ -49,8 +50,8 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 
 // putInstance stores a report if it has changes, and unblocks the evaluations that wait for them.
 func putInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
-	old := Instance(tx, i.PluginID, i.Kind, i.NodeID)
-	if old == nil || !SameInstance(old, i) {
+	old := csi.Instance(tx, i.PluginID, i.Kind, i.NodeID)
+	if old == nil || !csi.SameInstance(old, i) {
 		storeInstance(tx, old, i, now)
 	}
 }
@@ -60,7 +61,7 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	known := ensurePlugin(tx, i.PluginID)
 	p := checkDriver(tx, known, i)
 	schema.Instances.Put(tx, i)
-	recountHalf(tx, i.Key(), tallyInstance(old), tallyInstance(i))
+	recountHalf(tx, i.Key(), csi.TallyInstance(old), csi.TallyInstance(i))
 	switch {
 	case p != known:
 		defer restoreInstances(tx, i.PluginID, now)
@@ -69,8 +70,8 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	}
 
 	differs := old == nil ||
-		!sameNodeInfo(old.NodeInfo, i.NodeInfo) ||
-		!sameControllerInfo(old.ControllerInfo, i.ControllerInfo)
+		!csi.SameNodeInfo(old.NodeInfo, i.NodeInfo) ||
+		!csi.SameControllerInfo(old.ControllerInfo, i.ControllerInfo)
 	if i.Healthy && learnPlugin(tx, p, i, now) {
 		grantPlugin(tx, i.PluginID, now)
 	} else if differs && i.Kind == structs.CSIKindNode {
@@ -85,7 +86,7 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 // removeInstance deletes an instance that its node no longer has.
 func removeInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 	schema.Instances.Delete(tx, i)
-	recountHalf(tx, i.Key(), tallyInstance(i), tally{})
+	recountHalf(tx, i.Key(), csi.TallyInstance(i), csi.Tally{})
 	dropUnusedPlugin(tx, i.PluginID)
 	rebindDriver(tx, i.PluginID, now)
 }
@@ -140,7 +141,7 @@ func markInstanceDown(i *structs.CSIPluginInstance) {
 
 // downInstances makes the healthy instances of a node unhealthy, because the node is down.
 func downInstances(tx *WriteTx, node string, now int64) {
-	for i := range InstancesByNode(tx, node) {
+	for i := range csi.InstancesByNode(tx, node) {
 		if i.Healthy {
 			c := *i
 			markInstanceDown(&c)
@@ -151,7 +152,7 @@ func downInstances(tx *WriteTx, node string, now int64) {
 
 // reviveInstances makes the instances healthy again that downInstances has changed.
 func reviveInstances(tx *WriteTx, node string, now int64) {
-	for i := range InstancesByNode(tx, node) {
+	for i := range csi.InstancesByNode(tx, node) {
 		if i.DownWithNode {
 			c := *i
 			c.Healthy = true
@@ -164,7 +165,7 @@ func reviveInstances(tx *WriteTx, node string, now int64) {
 
 // ensurePlugin returns the plugin's row. It puts the row for the first reference.
 func ensurePlugin(tx *WriteTx, id string) *structs.CSIPluginRow {
-	p := Plugin(tx, id)
+	p := csi.Plugin(tx, id)
 	if p == nil {
 		p = &structs.CSIPluginRow{ID: id}
 		schema.Plugins.Put(tx, p)
@@ -174,8 +175,8 @@ func ensurePlugin(tx *WriteTx, id string) *structs.CSIPluginRow {
 
 // dropUnusedPlugin deletes the plugin's row after its last reference.
 func dropUnusedPlugin(tx *WriteTx, id string) {
-	p := Plugin(tx, id)
-	if p == nil || pluginReferences(tx, id) != "" {
+	p := csi.Plugin(tx, id)
+	if p == nil || csi.PluginReferences(tx, id) != "" {
 		return
 	}
 	schema.Plugins.Delete(tx, p)
@@ -185,7 +186,7 @@ func dropUnusedPlugin(tx *WriteTx, id string) {
 // PluginDelete succeeds if the plugin is gone. The plugin row is deleted with its last reference.
 // PluginDelete rejects a plugin with references and names them.
 func PluginDelete(tx *WriteTx, p *structs.CSIPluginDeleteRequest) error {
-	refs := pluginReferences(tx, p.ID)
+	refs := csi.PluginReferences(tx, p.ID)
 	if refs != "" {
 		return structs.Preconditionf("plugin %q is in use by %s", p.ID, refs)
 	}
@@ -193,17 +194,17 @@ func PluginDelete(tx *WriteTx, p *structs.CSIPluginDeleteRequest) error {
 }
 
 // recountHalf replaces the counts was of one instance or run of a half by the counts is.
-func recountHalf(tx *WriteTx, half structs.CSIInstanceKey, was, is tally) {
+func recountHalf(tx *WriteTx, half structs.CSIInstanceKey, was, is csi.Tally) {
 	if was == is {
 		return
 	}
-	kept := tallyOf(tx, half.PluginID, half.Kind)
+	kept := csi.TallyOf(tx, half.PluginID, half.Kind)
 	c := &structs.CSIPluginCountRow{
 		PluginID: half.PluginID,
 		Kind:     half.Kind,
 		Tally:    kept.Minus(was).Plus(is),
 	}
-	if c.Tally == (tally{}) {
+	if c.Tally == (csi.Tally{}) {
 		schema.PluginCounts.Delete(tx, c)
 		return
 	}

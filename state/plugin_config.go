@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/validate"
@@ -20,7 +21,7 @@ func PluginConfigSet(tx *WriteTx, p *structs.CSIPluginSettingsRequest) error {
 		OnNodeLoss:  cmp.Or(p.OnNodeLoss, structs.LossHold),
 		SecretsFrom: p.SecretsFrom,
 	}
-	if Plugin(tx, p.ID) != nil { // other nodes may take its volumes
+	if csi.Plugin(tx, p.ID) != nil { // other nodes may take its volumes
 		blocked.Unblock(tx, structs.WakePlugin(p.ID))
 	}
 	if config.OnNodeLoss != structs.LossHold || config.SecretsFrom != "" {

@@ -3,6 +3,7 @@ package state
 import (
 	"testing"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -17,7 +18,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 	policy := func(own string) string {
 		v := aVolume("v", "p")
 		v.OnNodeLoss = own
-		return LossPolicy(w.s.Read(), v)
+		return csi.LossPolicy(w.s.Read(), v)
 	}
 	for _, c := range []struct{ plugin, own, want string }{
 		{"", "", structs.LossHold},
@@ -31,7 +32,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 		if got := policy(c.own); got != c.want {
 			t.Errorf("plugin %q, volume %q: the policy is %q, want %q", c.plugin, c.own, got, c.want)
 		}
-		v := Volume(w.s.Read(), structs.DefaultNamespace, "own")
+		v := csi.Volume(w.s.Read(), structs.DefaultNamespace, "own")
 		if got := VolumeDetail(w.s.Read(), v).LossPolicy; got != policy("") {
 			t.Errorf("plugin %q: a volume without a rule shows %q", c.plugin, got)
 		}
@@ -56,10 +57,10 @@ func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
 	}
 	w.node("n1", anInstance("p", structs.CSIKindNode, true))
 	do(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
-	if Plugin(w.s.Read(), "p") != nil {
+	if csi.Plugin(w.s.Read(), "p") != nil {
 		t.Fatal("the plugin is still there")
 	}
-	if got := PluginConfig(w.s.Read(), "p").OnNodeLoss; got != structs.LossFence {
+	if got := csi.PluginConfig(w.s.Read(), "p").OnNodeLoss; got != structs.LossFence {
 		t.Errorf("the setting is %q", got)
 	}
 }

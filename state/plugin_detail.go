@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -15,7 +16,7 @@ func PluginDetail(tx Reader, id string) *structs.CSIPlugin {
 		return nil
 	}
 
-	controllers, nodes := talliesOf(tx, id)
+	controllers, nodes := csi.TalliesOf(tx, id)
 	d.Controllers = make(map[string]*structs.CSIInfo, controllers.Instances)
 	d.Nodes = make(map[string]*structs.CSIInfo, nodes.Instances)
 	halves := schema.Instances.Cursor(tx, id)
@@ -94,11 +95,11 @@ func PluginPage(
 
 // pluginFrame returns the response for a plugin without its instances and allocations.
 func pluginFrame(tx Reader, id string) *structs.CSIPlugin {
-	row := Plugin(tx, id)
+	row := csi.Plugin(tx, id)
 	if row == nil {
 		return nil
 	}
-	s := PluginStub(tx, row)
+	s := csi.PluginStub(tx, row)
 	return &structs.CSIPlugin{
 		ID:                  row.ID,
 		Provider:            row.Provider,

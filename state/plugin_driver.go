@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -44,7 +45,7 @@ func holdsVolumes(tx Reader, id string) bool {
 
 // reportedDriver reports whether a node has an instance of the plugin's driver, other than the one given.
 func reportedDriver(tx Reader, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
-	for i := range InstancesByPlugin(tx, p.ID) {
+	for i := range csi.InstancesByPlugin(tx, p.ID) {
 		same := other != nil && i.NodeID == other.NodeID &&
 			i.Kind == other.Kind
 		if i.Provider == p.Provider && !same {
@@ -58,7 +59,7 @@ func reportedDriver(tx Reader, p *structs.CSIPluginRow, other *structs.CSIPlugin
 // driver names the present one as its former name. Without volumes and attachments it may be any driver. now
 // is UnixNano.
 func rebindDriver(tx *WriteTx, id string, now int64) {
-	p := Plugin(tx, id)
+	p := csi.Plugin(tx, id)
 	if p == nil || p.Provider == "" ||
 		reportedDriver(tx, p, nil) {
 		return
@@ -83,7 +84,7 @@ func rebindDriver(tx *WriteTx, id string, now int64) {
 // successorOf returns the instance whose driver gets the plugin's ID next, nil for none.
 func successorOf(tx Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 	free := !holdsVolumes(tx, p.ID)
-	for i := range InstancesByPlugin(tx, p.ID) {
+	for i := range csi.InstancesByPlugin(tx, p.ID) {
 		usable := i.Provider != "" && (i.Healthy || i.OtherDriver)
 		if usable &&
 			(free || i.FormerProvider == p.Provider) {
@@ -95,7 +96,7 @@ func successorOf(tx Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance 
 
 // restoreInstances stores the reports of other drivers again as their nodes made them.
 func restoreInstances(tx *WriteTx, id string, now int64) {
-	for _, old := range slices.Collect(InstancesByPlugin(tx, id)) {
+	for _, old := range slices.Collect(csi.InstancesByPlugin(tx, id)) {
 		if !old.OtherDriver {
 			continue
 		}

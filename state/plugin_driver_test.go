@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -55,20 +56,20 @@ func TestDuty_B10_ASecondDriverUnderOneIDIsNotUsed(t *testing.T) {
 	w.node("n1", ofDriver("a.csi")...)
 	w.node("n2", ofDriver("b.csi")...)
 	w.wantHealthy("a.csi", "n1")
-	row := Instance(w.s.Read(), "p", structs.CSIKindNode, "n2")
+	row := csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n2")
 	want := `not used: its driver is "b.csi", plugin "p" belongs to driver "a.csi"`
 	if row.Healthy || !row.OtherDriver || row.HealthDescription != want {
 		t.Errorf("the instance is %+v", row)
 	}
 	w.update("n2", ofDriver("b.csi")...)
-	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n2") != row {
+	if csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n2") != row {
 		t.Error("a report without changes was put")
 	}
 	unhealthy := ofDriver("b.csi")
 	unhealthy[0].Healthy = false
 	unhealthy[0].HealthDescription = "no answer"
 	w.update("n2", unhealthy...)
-	row = Instance(w.s.Read(), "p", structs.CSIKindNode, "n2")
+	row = csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n2")
 	if row.HealthDescription != "no answer" || row.OtherDriver {
 		t.Errorf("the instance is %+v", row)
 	}
@@ -93,7 +94,7 @@ func TestPluginDriver_TakesOverAnIDThatIsFree(t *testing.T) {
 	w.wantHealthy("a.csi", "n1")
 	w.removeHalves("n1")
 	w.wantHealthy("b.csi", "n2")
-	p := Plugin(w.s.Read(), "p")
+	p := csi.Plugin(w.s.Read(), "p")
 	if p.SupportsAttachDetach || p.ControllerRequired {
 		t.Errorf("the plugin has capabilities of the former driver: %+v", p)
 	}
@@ -182,7 +183,7 @@ func TestPluginDriver_RenamedByItsVendorKeepsTheVolumes(t *testing.T) {
 	w.wantHealthy("a.csi", "n1", "n2") // during the rollout the driver has both names
 	w.update("n2", renamed(ofDriver("a2.csi"), "a.csi")...)
 	w.wantHealthy("a2.csi", "n1", "n2")
-	p := Plugin(w.s.Read(), "p")
+	p := csi.Plugin(w.s.Read(), "p")
 	if !p.SupportsAttachDetach || !p.ControllerSeen {
 		t.Errorf("the properties of the driver are lost: %+v", p)
 	}
@@ -197,7 +198,7 @@ func TestVolumeDetail_WarnsOfANodeThatItsPluginNamesOtherwise(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.outcome("v", "n1", "attach", nil)
 	detail := func() *structs.CSIVolumeDetail {
-		return VolumeDetail(w.s.Read(), Volume(w.s.Read(), structs.DefaultNamespace, "v"))
+		return VolumeDetail(w.s.Read(), csi.Volume(w.s.Read(), structs.DefaultNamespace, "v"))
 	}
 	if d := detail(); len(d.Warnings) != 0 {
 		t.Errorf("got warnings %q, want none", d.Warnings)

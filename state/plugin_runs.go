@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -38,8 +39,8 @@ func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
 		old.ClientTerminal() == now.ClientTerminal() {
 		return
 	}
-	none := tally{}
-	one := tally{Runs: 1}
+	none := csi.Tally{}
+	one := csi.Tally{Runs: 1}
 	for _, half := range PluginHalves(tx, old) {
 		recountHalf(tx, half, one, none)
 	}

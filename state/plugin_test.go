@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -11,7 +12,7 @@ func TestPlugin_ExistsWhileReferenced(t *testing.T) {
 	w := newFixture(t)
 	wantRow := func(want bool, after string) {
 		t.Helper()
-		got := Plugin(w.s.Read(), "p") != nil
+		got := csi.Plugin(w.s.Read(), "p") != nil
 		if got != want {
 			t.Errorf("after %s: got a row %v, want %v", after, got, want)
 		}
@@ -62,13 +63,13 @@ func TestNodeUpdateCSI_StoresReports(t *testing.T) {
 	w.update("n1", anInstance("p", structs.CSIKindNode, true))
 	w.wantEval("blocked-waits", structs.EvalPending)
 
-	row, plugin := Instance(w.s.Read(), "p", structs.CSIKindNode, "n1"), Plugin(w.s.Read(), "p")
+	row, plugin := csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n1"), csi.Plugin(w.s.Read(), "p")
 	w.blocked("waits", structs.WakePlugin("p"))
 	same := anInstance("p", structs.CSIKindNode, true)
 	same.UpdateTime = 99
 	w.update("n1", same)
-	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n1") != row ||
-		Plugin(w.s.Read(), "p") != plugin {
+	if csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n1") != row ||
+		csi.Plugin(w.s.Read(), "p") != plugin {
 		t.Error("a report without changes was put")
 	}
 	w.wantEval("blocked-waits", structs.EvalBlocked)
@@ -86,7 +87,7 @@ func TestNodeUpdateCSI_StoresReports(t *testing.T) {
 			{PluginID: "p", Kind: structs.CSIKindController},
 		},
 	})
-	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n1") != nil {
+	if csi.Instance(w.s.Read(), "p", structs.CSIKindNode, "n1") != nil {
 		t.Error("the instance was not removed")
 	}
 	for name, c := range map[string]struct {
@@ -115,13 +116,13 @@ func TestPlugin_RecordsItsController(t *testing.T) {
 		WriteOptions: w.now(),
 		Removes:      []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKindController}},
 	})
-	p := Plugin(w.s.Read(), "p")
+	p := csi.Plugin(w.s.Read(), "p")
 	if !p.Known || !p.ControllerRequired || !p.ControllerSeen ||
 		!p.SupportsAttachDetach ||
 		p.Provider != "provider-p" || p.Version != "1" {
 		t.Errorf("the plugin is %+v", p)
 	}
-	if o := Plugin(w.s.Read(), "other"); o.ControllerRequired ||
+	if o := csi.Plugin(w.s.Read(), "other"); o.ControllerRequired ||
 		o.ControllerSeen || o.SupportsAttachDetach ||
 		!o.Known {
 		t.Errorf("the other plugin is %+v", o)
@@ -188,13 +189,13 @@ func TestFingerprint_WritesOnlyItsRows(t *testing.T) {
 	}
 	before := w.s.Read()
 	w.update("n2", anInstance("p", structs.CSIKindNode, false))
-	for i := range InstancesByPlugin(w.s.Read(), "p") {
-		was := Instance(before, i.PluginID, i.Kind, i.NodeID)
+	for i := range csi.InstancesByPlugin(w.s.Read(), "p") {
+		was := csi.Instance(before, i.PluginID, i.Kind, i.NodeID)
 		if (i != was) != (i.NodeID == "n2") {
 			t.Errorf("the row of %s was put: %v", i.NodeID, i != was)
 		}
 	}
-	if Plugin(before, "p") != Plugin(w.s.Read(), "p") {
+	if csi.Plugin(before, "p") != csi.Plugin(w.s.Read(), "p") {
 		t.Error("the plugin's row was put without changes")
 	}
 }

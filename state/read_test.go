@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -36,21 +37,21 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 		{"nodes by prefix", ids(NodesByPrefix(tx, "n2"), node), "n2"},
 		{"plugins", ids(Plugins(tx, ""), plugin), "p"},
 		{"plugins by prefix", ids(Plugins(tx, "q"), plugin), ""},
-		{"instances of a plugin", ids(InstancesByPlugin(tx, "p"), instance),
+		{"instances of a plugin", ids(csi.InstancesByPlugin(tx, "p"), instance),
 			"controller@n1 controller@n2 controller@n3 node@n1 node@n2 node@n3"},
-		{"instances of one half", ids(InstancesByPluginKind(tx, "p", structs.CSIKindNode), instance),
+		{"instances of one half", ids(csi.InstancesByPluginKind(tx, "p", structs.CSIKindNode), instance),
 			"node@n1 node@n2 node@n3"},
-		{"instances of a node", ids(InstancesByNode(tx, "n2"), instance), "controller@n2 node@n2"},
-		{"volumes of a plugin", ids(VolumesByPlugin(tx, "p"), volume), "v"},
-		{"volumes of another plugin", ids(VolumesByPlugin(tx, "q"), volume), ""},
-		{"claims of a node", ids(ClaimsByNode(tx, "n2"), claim), "a2"},
-		{"claims of an allocation", ids(ClaimsByAlloc(tx, "a1"), claim), "a1"},
+		{"instances of a node", ids(csi.InstancesByNode(tx, "n2"), instance), "controller@n2 node@n2"},
+		{"volumes of a plugin", ids(csi.VolumesByPlugin(tx, "p"), volume), "v"},
+		{"volumes of another plugin", ids(csi.VolumesByPlugin(tx, "q"), volume), ""},
+		{"claims of a node", ids(csi.ClaimsByNode(tx, "n2"), claim), "a2"},
+		{"claims of an allocation", ids(csi.ClaimsByAlloc(tx, "a1"), claim), "a1"},
 		{"claims that wait", ids(WaitingClaims(tx), claim), "a2"},
 		{"claims of a namespace", ids(Claims(tx, "default"), claim), "a1 a2"},
 		{"claims of another namespace", ids(Claims(tx, "other"), claim), ""},
-		{"attachments of a volume", ids(AttachmentsByVolume(tx, "default", "v"), at), "v@n1"},
-		{"attachments of a node", ids(AttachmentsByNode(tx, "n1"), at), "v@n1"},
-		{"attachments that are settled", ids(UnsettledAttachments(tx), at), ""},
+		{"attachments of a volume", ids(csi.AttachmentsByVolume(tx, "default", "v"), at), "v@n1"},
+		{"attachments of a node", ids(csi.AttachmentsByNode(tx, "n1"), at), "v@n1"},
+		{"attachments that are settled", ids(csi.UnsettledAttachments(tx), at), ""},
 		{"jobs", ids(Jobs(tx, "default", ""), job), "j k nightly plugin"},
 		{"jobs everywhere by prefix", ids(Jobs(tx, "*", "p"), job), "plugin"},
 		{"jobs of another namespace", ids(Jobs(tx, "other", ""), job), ""},
@@ -61,7 +62,7 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 		{"allocations of a node", ids(AllocsByNode(tx, "n3"), alloc), "b3 a3"},
 		{"live allocations of a node", ids(LiveAllocsByNode(tx, "n3"), alloc), "a3"},
 		{"allocations of an evaluation", ids(AllocsByEvalFrom(tx, Alloc(tx, "a1").EvalID, Page{}), alloc), "a1"},
-		{"allocations of a plugin", ids(AllocsByPlugin(tx, "p"), alloc), ""},
+		{"allocations of a plugin", ids(csi.AllocsByPlugin(tx, "p"), alloc), ""},
 		{"evaluations by status", ids(EvalsByStatus(tx, structs.EvalBlocked), eval), ""}, // b3 freed capacity
 		{"evaluations by prefix", ids(Evals(tx, "default", "block"), eval), "blocked"},
 	} {
@@ -77,7 +78,7 @@ func TestLists_HaveTheExpectedRows(t *testing.T) {
 		t.Error("a missing allocation has a job")
 	}
 	w.release("v", "a1")
-	if got := ids(UnsettledAttachments(w.s.Read()), at); got != "v@n1" {
+	if got := ids(csi.UnsettledAttachments(w.s.Read()), at); got != "v@n1" {
 		t.Errorf("got unsettled attachments %q, want v@n1", got)
 	}
 }

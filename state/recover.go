@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/trust"
@@ -55,7 +56,7 @@ func Recover(tx *WriteTx, before Reader, now int64) {
 		}
 	}
 
-	for _, v := range slices.Collect(UnsettledVolumes(tx)) {
+	for _, v := range slices.Collect(csi.UnsettledVolumes(tx)) {
 		if v.State == structs.VolumeDeleting {
 			cancelDeletion(tx, v.Copy(), now)
 		}
@@ -116,8 +117,8 @@ func keepLeaseBound(tx *WriteTx, before Reader) {
 // arguments that it was attached with, and is detached with its last claim.
 func keepUsedAttachment(tx *WriteTx, was *structs.CSIAttachment, now int64) {
 	a := underPresentName(tx, was)
-	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil ||
-		!inUse(tx, a) {
+	if csi.Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil ||
+		!csi.InUse(tx, a) {
 		return
 	}
 	a.State = structs.AttachmentAttaching
@@ -140,7 +141,7 @@ func putForCall(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 func keepCalls(tx *WriteTx, before Reader) {
 	for was := range schema.Attachments.Scan(before) {
 		was = underPresentName(tx, was)
-		a := Attachment(tx, was.Namespace, was.VolumeID, was.NodeID)
+		a := csi.Attachment(tx, was.Namespace, was.VolumeID, was.NodeID)
 		if a != nil && laterCall(was.Call, a.Call) {
 			a = a.Copy()
 			a.Call = was.Copy().Call
@@ -149,7 +150,7 @@ func keepCalls(tx *WriteTx, before Reader) {
 	}
 
 	for was := range schema.Volumes.Scan(before) {
-		v := Volume(tx, was.Namespace, was.ID)
+		v := csi.Volume(tx, was.Namespace, was.ID)
 		same := schema.VolumesByPlugin.First(tx, was.PluginID, was.ExternalID)
 		if was.ExternalID != "" && same != nil {
 			v = same // under another name, perhaps
@@ -207,7 +208,7 @@ func cancelDeletion(tx *WriteTx, v *structs.CSIVolume, now int64) {
 // there is none.
 func Unclaimed(tx Reader, node string, inventory *structs.NodeInventory) string {
 	for _, h := range inventory.Held {
-		c := Claim(tx, h.Namespace, h.VolumeID, h.AllocID)
+		c := csi.Claim(tx, h.Namespace, h.VolumeID, h.AllocID)
 		if c == nil || c.NodeID != node ||
 			c.State != structs.ClaimGranted ||
 			h.GrantIndex != 0 && h.GrantIndex != c.GrantIndex {
@@ -223,9 +224,9 @@ func Unrecorded(
 	node string,
 	inventory *structs.NodeInventory,
 ) (found []*structs.CSIAttachment) {
-	seen := map[volumeKey]bool{}
+	seen := map[csi.VolumeKey]bool{}
 	for _, h := range slices.Concat(inventory.Held, inventory.Left) {
-		k := volumeKey{Namespace: h.Namespace, VolumeID: h.VolumeID}
+		k := csi.VolumeKey{Namespace: h.Namespace, VolumeID: h.VolumeID}
 		a := CompleteFound(tx, &structs.CSIAttachment{
 			Namespace:        h.Namespace,
 			VolumeID:         h.VolumeID,
@@ -272,12 +273,12 @@ func putFoundAttachment(tx *WriteTx, found *structs.CSIAttachment, now int64) {
 // attachment has a row, if a granted claim uses it, or if too little is known for a detach.
 func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
 	a := underPresentName(tx, found)
-	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil ||
-		inUse(tx, a) {
+	if csi.Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil ||
+		csi.InUse(tx, a) {
 		return nil
 	}
 
-	v := Volume(tx, a.Namespace, a.VolumeID)
+	v := csi.Volume(tx, a.Namespace, a.VolumeID)
 	if v != nil {
 		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
 		a.ExternalVolumeID = cmp.Or(a.ExternalVolumeID, v.ExternalID)
@@ -290,10 +291,10 @@ func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachme
 		a.SealedSecrets = v.SealedSecrets
 	}
 
-	p := Plugin(tx, a.PluginID)
+	p := csi.Plugin(tx, a.PluginID)
 	if a.ExternalNodeID == "" && p != nil &&
 		p.SupportsAttachDetach {
-		a.ExternalNodeID = externalNode(tx, a.PluginID, a.NodeID)
+		a.ExternalNodeID = csi.ExternalNode(tx, a.PluginID, a.NodeID)
 	}
 
 	if a.PluginID == "" || a.ExternalVolumeID == "" ||
@@ -310,7 +311,7 @@ func CompleteFound(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachme
 // where a claim uses it. If the name is taken and the volume has no other, its name is the plugin's ID.
 func underPresentName(tx Reader, found *structs.CSIAttachment) *structs.CSIAttachment {
 	a := found.Copy()
-	v := Volume(tx, found.Namespace, found.VolumeID)
+	v := csi.Volume(tx, found.Namespace, found.VolumeID)
 	if v != nil {
 		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
 	}

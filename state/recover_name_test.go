@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -67,10 +68,10 @@ func TestRecover_DoesNotDetachUnderAClaimOfAnotherName(t *testing.T) {
 		NodeID:       "n1",
 		Call:         call,
 		WriteOptions: w.now(),
-		RowIndex:     Attachment(w.s.Read(), "default", "w", "n1").CreateIndex,
+		RowIndex:     csi.Attachment(w.s.Read(), "default", "w", "n1").CreateIndex,
 	})
 	back := w.restored(saved)
-	a := Attachment(back.s.Read(), "default", "v", "n1")
+	a := csi.Attachment(back.s.Read(), "default", "v", "n1")
 	if a.State != structs.AttachmentAttaching ||
 		!reflect.DeepEqual(a.Call, call) {
 		t.Errorf("the attachment is %+v", a)
@@ -102,7 +103,7 @@ func TestRecover_DetachesAVolumeWhoseNameWasReused(t *testing.T) {
 	w.register("v", "ext-2")
 	w.claim(aClaim("v", "b1", wr, snw))
 	back := w.restored(saved)
-	v, other := Attachment(back.s.Read(), "default", "v", "n1"), AttachedAs(back.s.Read(), "p", "ext-2")
+	v, other := csi.Attachment(back.s.Read(), "default", "v", "n1"), csi.AttachedAs(back.s.Read(), "p", "ext-2")
 	if v.ExternalVolumeID != "ext-v" || other == nil || !other.Found ||
 		other.NodeID != "n1" {
 		t.Errorf("the attachments are %+v and %+v", v, other)
@@ -134,7 +135,7 @@ func TestRecover_KeepsTheNameOfAVolumeThatIsToBeCreated(t *testing.T) {
 		WriteOptions: w.now(),
 	})
 	w.claim(aClaim("u", "a1", wr, snw))
-	a := Attachment(w.restored(saved).s.Read(), "default", "u", "n1")
+	a := csi.Attachment(w.restored(saved).s.Read(), "default", "u", "n1")
 	if a == nil || !a.Found {
 		t.Errorf("the attachment is %+v", a)
 	}
@@ -156,10 +157,10 @@ func TestRecover_KeepsAnAttachmentThatAGrantedClaimUses(t *testing.T) {
 		NodeID:       "n1",
 		Call:         call,
 		WriteOptions: w.now(),
-		RowIndex:     Attachment(w.s.Read(), "default", "v", "n1").CreateIndex,
+		RowIndex:     csi.Attachment(w.s.Read(), "default", "v", "n1").CreateIndex,
 	})
 	back := w.restored(saved)
-	a := Attachment(back.s.Read(), "default", "v", "n1")
+	a := csi.Attachment(back.s.Read(), "default", "v", "n1")
 	if a == nil || a.State != structs.AttachmentAttaching || a.Found ||
 		!reflect.DeepEqual(a.Call, call) ||
 		a.ExternalVolumeID != "ext-v" || a.ExternalNodeID == "" || a.PublishContext != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/structs"
 )
@@ -52,17 +53,17 @@ func TestRecover_KeepsTheAttachmentsOfTheStateThatIsReplaced(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.outcome("v", "n1", "attach", nil)
 	back := w.restored(saved)
-	a := Attachment(back.s.Read(), "default", "v", "n1")
+	a := csi.Attachment(back.s.Read(), "default", "v", "n1")
 	if a == nil || a.State != structs.AttachmentDetaching || !a.Found ||
 		a.ExternalNodeID == "" ||
 		a.ExternalVolumeID != "ext-v" || a.PublishContext != nil {
 		t.Fatalf("the attachment without a claim in the restored state is %+v", a)
 	}
-	if why := AttachmentWaits(back.s.Read(), a); why == "" {
+	if why := csi.AttachmentWaits(back.s.Read(), a); why == "" {
 		t.Error("it may be detached before its node has reported its volumes")
 	}
 	back.setAccounted("n1", "n2", "n3")
-	if why := AttachmentWaits(back.s.Read(), a); why != "" {
+	if why := csi.AttachmentWaits(back.s.Read(), a); why != "" {
 		t.Error(why)
 	}
 	back.claim(aClaim("v", "a2", wr, snw))
@@ -94,7 +95,7 @@ func TestRecover_KeepsAnAttachmentThatBothStatesHave(t *testing.T) {
 	saved := w.save()
 	w.outcome("v", "n1", "attach", nil)
 	w.release("v", "a1")
-	if a := Attachment(w.restored(saved).s.Read(), "default", "v",
+	if a := csi.Attachment(w.restored(saved).s.Read(), "default", "v",
 		"n1"); a.State != structs.AttachmentAttaching || a.Found {
 		t.Errorf("the attachment is %+v", a)
 	}
@@ -123,9 +124,9 @@ func TestRecover_LeavesTheReplacedStateAsItIs(t *testing.T) {
 // noteCall records a call for the volume "v" or, with a node, for its attachment there.
 func (w *fixture) noteCall(node string, call *structs.CSICall) {
 	w.t.Helper()
-	index := Volume(w.s.Read(), "default", "v").CreateIndex
+	index := csi.Volume(w.s.Read(), "default", "v").CreateIndex
 	if node != "" {
-		index = Attachment(w.s.Read(), "default", "v", node).CreateIndex
+		index = csi.Attachment(w.s.Read(), "default", "v", node).CreateIndex
 	}
 	note := &structs.CSICallNote{
 		VolumeID:     "v",
@@ -148,7 +149,7 @@ func TestVolumeForce_OfAnEarlierVersionWaitsForNoCall(t *testing.T) {
 			Time:   1000,
 		})
 		w.release("v", "a1")
-		a := Attachment(w.s.Read(), "default", "v", "n1")
+		a := csi.Attachment(w.s.Read(), "default", "v", "n1")
 		force := &structs.CSIVolumeForceRequest{
 			VolumeID:     "v",
 			NodeID:       "n1",
@@ -158,7 +159,7 @@ func TestVolumeForce_OfAnEarlierVersionWaitsForNoCall(t *testing.T) {
 		}
 		w.index++
 		err := w.s.Write(w.index, func(tx *WriteTx) error { return VolumeForce(tx, force) })
-		if a := Attachment(w.s.Read(), "default", "v", "n1"); (err == nil) != forgotten ||
+		if a := csi.Attachment(w.s.Read(), "default", "v", "n1"); (err == nil) != forgotten ||
 			(a == nil) != forgotten {
 			t.Errorf("settled after %s: %v, %+v", settle, err, a)
 		}
@@ -193,7 +194,7 @@ func TestRecover_KeepsTheCallsInFlight(t *testing.T) {
 			w.noteCall("n1", c.replaced)
 			w.noteCall("", c.replaced)
 			back := w.restored(saved).s.Read()
-			a, v := Attachment(back, "default", "v", "n1"), Volume(back, "default", "v")
+			a, v := csi.Attachment(back, "default", "v", "n1"), csi.Volume(back, "default", "v")
 			if !reflect.DeepEqual(a.Call, c.want) || !reflect.DeepEqual(v.Call, c.want) {
 				t.Errorf("the attachment names %+v, the volume %+v, want %+v", a.Call, v.Call, c.want)
 			}
@@ -211,7 +212,7 @@ func TestRecover_KeepsTheCallOfAnAttachmentThatOnlyTheReplacedStateHas(t *testin
 		Time:   1,
 	}
 	w.noteCall("n1", call)
-	a := Attachment(w.restored(saved).s.Read(), "default", "v", "n1")
+	a := csi.Attachment(w.restored(saved).s.Read(), "default", "v", "n1")
 	if !a.Found || !reflect.DeepEqual(a.Call, call) {
 		t.Errorf("the attachment is %+v", a)
 	}
@@ -269,14 +270,14 @@ func TestRecover_CancelsDeletions(t *testing.T) {
 	}
 	back := w.restored(w.save())
 	for id, want := range map[string]string{"v": structs.VolumeReady, "unmade": structs.VolumeCreating} {
-		v := Volume(back.s.Read(), "default", id)
+		v := csi.Volume(back.s.Read(), "default", id)
 		if v.Secrets["only"] != "" || v.State != want ||
 			v.LastError == nil ||
 			!strings.Contains(v.LastError.Message, "delete it again") {
 			t.Errorf("volume %s is %s with the error %+v", id, v.State, v.LastError)
 		}
 		do(back, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.now()})
-		if v := Volume(back.s.Read(), "default", id); v.State != structs.VolumeDeleting ||
+		if v := csi.Volume(back.s.Read(), "default", id); v.State != structs.VolumeDeleting ||
 			v.LastError != nil {
 			t.Errorf("volume %s is %s with the error %+v", id, v.State, v.LastError)
 		}
@@ -299,7 +300,7 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 		VolumeID:  "v",
 		NodeID:    "n2",
 	})
-	a := Attachment(w.s.Read(), "default", "v", "n2")
+	a := csi.Attachment(w.s.Read(), "default", "v", "n2")
 	if a == nil || a.PluginID != "p" || a.ExternalVolumeID != "ext-v" ||
 		a.ExternalNodeID != "external" ||
 		a.Secrets["key"] != "value" || !a.Found {
@@ -312,7 +313,7 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 		NodeID:         "n2",
 		ExternalNodeID: "other",
 	})
-	if a := Attachment(w.s.Read(), "default", "v", "n2"); a.ModifyIndex != before {
+	if a := csi.Attachment(w.s.Read(), "default", "v", "n2"); a.ModifyIndex != before {
 		t.Error("an existing row was changed")
 	}
 	w.outcome("v", "n2", "detach", nil)

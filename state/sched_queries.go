@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -23,7 +24,7 @@ func IntendedAgainst(tx Reader, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim]
 				continue
 			}
 			for a := range schema.AllocsByVolume.Scan(tx, c.Namespace, c.VolumeID, schema.ClassKey(k)) {
-				if Claim(tx, c.Namespace, c.VolumeID, a.ID) == nil &&
+				if csi.Claim(tx, c.Namespace, c.VolumeID, a.ID) == nil &&
 					!yield(intendedClaim(a, c.VolumeID, k)) {
 					return
 				}
@@ -79,11 +80,11 @@ func intendedClaim(a *structs.Allocation, volume string, k structs.ClaimClass) *
 func IntendedBy(tx Reader, a *structs.Allocation) (out []*structs.CSIClaim) {
 	for i := range a.CSIVolumes {
 		u := &a.CSIVolumes[i]
-		if Claim(tx, a.Namespace, u.VolumeID, a.ID) != nil {
+		if csi.Claim(tx, a.Namespace, u.VolumeID, a.ID) != nil {
 			continue
 		}
 		c := intendedClaim(a, u.VolumeID, u.Class())
-		v := Volume(tx, c.Namespace, c.VolumeID)
+		v := csi.Volume(tx, c.Namespace, c.VolumeID)
 		if v != nil {
 			c.PluginID = v.PluginID
 		}
@@ -181,5 +182,5 @@ func InstanceStays(tx Reader, i *structs.CSIPluginInstance) bool {
 
 // PluginSpread returns the number of nodes that have reported a node instance of a plugin.
 func PluginSpread(tx Reader, plugin string) int {
-	return tallyOf(tx, plugin, structs.CSIKindNode).Instances
+	return csi.TallyOf(tx, plugin, structs.CSIKindNode).Instances
 }

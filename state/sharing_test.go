@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/internal/intern"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
@@ -167,11 +168,11 @@ func copiesIn(tx *ReadTx) map[string]map[any]bool {
 		at("names of instances", &n.CSIInstances()[0])
 		at("attributes' values", textData(n.Attributes["kernel"]))
 		at("datacenters", textData(n.Datacenter))
-		i := Instance(tx, "p", structs.CSIKindNode, n.ID)
+		i := csi.Instance(tx, "p", structs.CSIKindNode, n.ID)
 		if n.ID != "n2" {
 			at("topologies", i.NodeInfo.AccessibleTopology)
 		}
-		c := Instance(tx, "p", structs.CSIKindController, n.ID)
+		c := csi.Instance(tx, "p", structs.CSIKindController, n.ID)
 		at("controllers", c.ControllerInfo)
 		if textData(c.NodeID) != textData(n.ID) {
 			at("IDs in two tables", textData(c.NodeID))
@@ -344,7 +345,7 @@ func TestInterner_SharesTheTextsOfANode(t *testing.T) {
 func TestInterner_HoldsNoSecrets(t *testing.T) {
 	w, _ := richFixture(t)
 	tx := w.s.Read()
-	a, b := Volume(tx, "default", "v1"), Volume(tx, "default", "v2")
+	a, b := csi.Volume(tx, "default", "v1"), csi.Volume(tx, "default", "v2")
 	if addressOf(a.Secrets) == addressOf(b.Secrets) {
 		t.Error("two volumes share their secrets")
 	}

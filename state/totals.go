@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -54,11 +55,11 @@ func CountTotals(tx Reader) Totals {
 		}
 	}
 
-	for a := range UnsettledAttachments(tx) {
+	for a := range csi.UnsettledAttachments(tx) {
 		t.Attachments[a.State]++
 	}
 
-	for v := range UnsettledVolumes(tx) {
+	for v := range csi.UnsettledVolumes(tx) {
 		if v.State == structs.VolumeReady {
 			t.Volumes[volumeGrows]++
 			continue

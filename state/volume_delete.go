@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
@@ -15,19 +16,19 @@ func usersOf(tx Reader, v *structs.CSIVolume) error {
 	var allocs, nodes []string
 	for c := range schema.Claims.Scan(tx, v.Namespace, v.ID) {
 		allocs = append(allocs, c.AllocID)
-		if len(allocs) == manyHolders {
+		if len(allocs) == csi.ManyHolders {
 			break
 		}
 	}
 
 	if len(allocs) > 0 {
-		count := ClaimCount(tx, v.Namespace, v.ID)
+		count := csi.ClaimCount(tx, v.Namespace, v.ID)
 		return structs.Preconditionf(
-			"volume %q is claimed by allocation %s", v.ID, listNames(allocs, count))
+			"volume %q is claimed by allocation %s", v.ID, csi.ListNames(allocs, count))
 	}
 
-	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
-		nodes = append(nodes, nodeName(tx, a.NodeID))
+	for a := range csi.AttachmentsByVolume(tx, v.Namespace, v.ID) {
+		nodes = append(nodes, csi.NodeName(tx, a.NodeID))
 	}
 
 	if len(nodes) > 0 {
@@ -54,10 +55,10 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 		}
 	}
 
-	for _, k := range classesIn(tx, v, structs.ClaimGranted) {
-		for _, c := range someHolders(tx, v, k) {
+	for _, k := range csi.ClassesIn(tx, v, structs.ClaimGranted) {
+		for _, c := range csi.SomeHolders(tx, v, k) {
 			return structs.Preconditionf("volume %q is in use: %s",
-				v.ID, describeHolder(tx, c))
+				v.ID, csi.DescribeHolder(tx, c))
 		}
 	}
 
@@ -73,7 +74,7 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 			v.ID, v.State, command)
 	}
 
-	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
+	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		dropClaim(tx, c)
 	}
 

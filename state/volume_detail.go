@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"fmt"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
 // VolumeDetail returns a volume with its plugin, claims, attachments and allocations. Parts with secrets are
 // redacted copies.
 func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
-	s := VolumeStub(tx, v)
+	s := csi.VolumeStub(tx, v)
 	d := &structs.CSIVolumeDetail{
 		CSIVolume:           *v.Copy().Redacted(),
 		AccessMode:          s.AccessMode,
@@ -21,9 +22,9 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		Claims:              []*structs.CSIClaim{},
 		Attachments:         []*structs.CSIAttachment{},
 		Schedulable:         s.Schedulable,
-		Blocked:             unschedulable(tx, v),
-		ExpandBlocked:       ExpandBlocked(tx, v),
-		LossPolicy:          LossPolicy(tx, v),
+		Blocked:             csi.Unschedulable(tx, v),
+		ExpandBlocked:       csi.ExpandBlocked(tx, v),
+		LossPolicy:          csi.LossPolicy(tx, v),
 		Provider:            s.Provider,
 		ControllerRequired:  s.ControllerRequired,
 		ControllersHealthy:  s.ControllersHealthy,
@@ -32,18 +33,18 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		NodesExpected:       s.NodesExpected,
 	}
 
-	p := Plugin(tx, v.PluginID)
+	p := csi.Plugin(tx, v.PluginID)
 	if p != nil {
 		d.ProviderVersion = p.Version
 	}
 
-	d.WaitingJobs = JobsWaitingFor(tx, v)
-	reason := Reasons(tx)
-	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
+	d.WaitingJobs = csi.JobsWaitingFor(tx, v)
+	reason := csi.Reasons(tx)
+	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		addClaim(tx, d, c, reason(c))
 	}
 
-	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
+	for a := range csi.AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		a = a.Copy().Redacted()
 		d.Attachments = append(d.Attachments, a)
 		text := renamedNode(tx, a)
@@ -57,7 +58,7 @@ func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 
 func addClaim(tx Reader, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocked string) {
 	c = c.Copy()
-	c.Reason = cmp.Or(staleHolder(tx, c), blocked)
+	c.Reason = cmp.Or(csi.StaleHolder(tx, c), blocked)
 	d.Claims = append(d.Claims, c)
 	a := Alloc(tx, c.AllocID)
 	if c.State != structs.ClaimGranted || a == nil {
@@ -76,11 +77,11 @@ func addClaim(tx Reader, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocke
 // renamedNode warns if the plugin's name of a node has changed since the volume was attached to it. The
 // attachment keeps the old name, because the detach needs it.
 func renamedNode(tx Reader, a *structs.CSIAttachment) string {
-	now := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID).NodeReport().ID
+	now := csi.Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID).NodeReport().ID
 	if now == "" || now == a.ExternalNodeID {
 		return ""
 	}
 	return fmt.Sprintf("attached to node %s as %q, which plugin %s names %q now: "+
 		"see whether its storage still knows the attachment",
-		nodeName(tx, a.NodeID), a.ExternalNodeID, a.PluginID, now)
+		csi.NodeName(tx, a.NodeID), a.ExternalNodeID, a.PluginID, now)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -21,7 +22,7 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 		WriteOptions:   w.now(),
 	})
 	tx := w.s.Read()
-	d := VolumeDetail(tx, Volume(tx, "default", "v"))
+	d := VolumeDetail(tx, csi.Volume(tx, "default", "v"))
 	if len(d.WriteAllocs) != 1 || len(d.ReadAllocs) != 1 ||
 		len(d.Allocations) != 2 || len(d.Claims) != 3 ||
 		len(d.Attachments) != 2 {
@@ -37,17 +38,17 @@ func TestVolumeDetail_ShowsClaimsAndAttachments(t *testing.T) {
 		t.Errorf("the third claim is %+v", d.Claims[2])
 	}
 	if d.Secrets != nil || d.Attachments[0].PublishContext != nil ||
-		Volume(tx, "default", "v").Secrets == nil {
+		csi.Volume(tx, "default", "v").Secrets == nil {
 		t.Error("the response has secrets, or the row has none")
 	}
-	s := VolumeStub(tx, Volume(tx, "default", "v"))
+	s := csi.VolumeStub(tx, csi.Volume(tx, "default", "v"))
 	got := fmt.Sprint(s.CurrentReaders, s.CurrentWriters, s.Waiting, s.Schedulable, s.ControllersHealthy)
 	if got != "1 1 1 true 3" {
 		t.Errorf("the stub has %s, want 1 1 1 true 3", got)
 	}
 	w.status(structs.NodeDown, "n1", "n2", "n3")
 	tx = w.s.Read()
-	if d := VolumeDetail(tx, Volume(tx, "default", "v")); d.Schedulable ||
+	if d := VolumeDetail(tx, csi.Volume(tx, "default", "v")); d.Schedulable ||
 		!strings.Contains(d.Blocked, "no node instance of plugin p is healthy") {
 		t.Errorf("schedulable %v, %q", d.Schedulable, d.Blocked)
 	}
@@ -59,7 +60,7 @@ func TestVolumeDetail_NamesTheJobsThatWaitWithoutAnAllocation(t *testing.T) {
 	w.job(aJob("j", structs.JobService))
 	w.blocked("j", structs.WakeVolume("default", "v"))
 	tx := w.s.Read()
-	got := VolumeDetail(tx, Volume(tx, "default", "v")).WaitingJobs
+	got := VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
 	if !slices.Equal(got, []string{"j"}) {
 		t.Errorf("the jobs %q wait, want j", got)
 	}
@@ -76,7 +77,7 @@ func TestVolumeDetail_NamesTheFirstJobsOfMany(t *testing.T) {
 		want = append(want, id)
 	}
 	tx := w.s.Read()
-	got := VolumeDetail(tx, Volume(tx, "default", "v")).WaitingJobs
+	got := VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
 	if !slices.Equal(got, want[:structs.MaxWaitingJobs]) {
 		t.Errorf("%d jobs wait, want the first %d: %q", len(got), structs.MaxWaitingJobs, got)
 	}
@@ -101,7 +102,7 @@ func TestVolumeDetail_ReadsTheFirstEvaluationsOfMany(t *testing.T) {
 	}
 	do(w, EvalUpdate, unblocked)
 	tx := w.s.Read()
-	got := VolumeDetail(tx, Volume(tx, "default", "v")).WaitingJobs
+	got := VolumeDetail(tx, csi.Volume(tx, "default", "v")).WaitingJobs
 	if len(got) != 0 {
 		t.Errorf("the jobs %q wait, want none of the first %d", got, len(unblocked.Evals))
 	}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -14,9 +15,9 @@ import (
 
 // retryExpansion makes the leader check a volume again that waited for its users to leave.
 func retryExpansion(tx *WriteTx, ns, volume string) {
-	v := Volume(tx, ns, volume)
+	v := csi.Volume(tx, ns, volume)
 	if v != nil && v.ExpandPending &&
-		ExpandBlocked(tx, v) == "" {
+		csi.ExpandBlocked(tx, v) == "" {
 		blocked.PutWithoutUnblock(tx, v.Copy())
 	}
 }
@@ -25,7 +26,7 @@ func retryExpansion(tx *WriteTx, ns, volume string) {
 // the next node that gets it. The caller stores v.
 func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes
-	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
+	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if c.State != structs.ClaimGranted || c.EndTime != 0 {
 			continue
 		}
@@ -55,7 +56,7 @@ func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 		}
 	}
 
-	c := Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
+	c := csi.Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	switch {
 	case c == nil,
 		p.RowIndex != 0 && p.RowIndex != c.CreateIndex,
@@ -89,7 +90,7 @@ func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 
 // expandedOnNode stores the new size, and deletes the step from the volume after the last node has done it.
 func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
-	v := Volume(tx, p.RequestNamespace(), p.VolumeID)
+	v := csi.Volume(tx, p.RequestNamespace(), p.VolumeID)
 	if v == nil || v.NodeExpandBytes == 0 {
 		return
 	}
@@ -118,7 +119,7 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 		blocked.PutWithoutUnblock(tx, v)
 	}
 
-	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
+	for a := range csi.AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		if a.LastError != nil {
 			a = a.Copy()
 			a.LastError = retryNow(a.LastError, p.Now)

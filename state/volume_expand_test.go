@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -22,11 +23,11 @@ func expandingVolume(t *testing.T, offline bool, before func(*fixture)) *fixture
 }
 
 func (w *fixture) volumeRow() *structs.CSIVolume {
-	return Volume(w.s.Read(), "default", "v")
+	return csi.Volume(w.s.Read(), "default", "v")
 }
 
 func (w *fixture) expandBytes(alloc string) int64 {
-	return Claim(w.s.Read(), "default", "v", alloc).ExpandBytes
+	return csi.Claim(w.s.Read(), "default", "v", alloc).ExpandBytes
 }
 
 func (w *fixture) controllerExpanded(bytes int64) {
@@ -82,7 +83,7 @@ func TestDuty_J2_NodeExpansionIsRememberedByVolumeAndClaims(t *testing.T) {
 	}
 	w.nodeExpanded("n3", "a3", 100, nil)
 	if w.volumeRow().NodeExpandBytes != 0 ||
-		len(collect(GrowingClaims(w.s.Read()))) != 0 {
+		len(collect(csi.GrowingClaims(w.s.Read()))) != 0 {
 		t.Errorf("every node has expanded it: %+v", w.volumeRow())
 	}
 	w.claim(aClaim("v", "b1", rd, mnr))
@@ -98,12 +99,12 @@ func TestDuty_J12_RejectedWhileInUseIsLeftToTheNextStage(t *testing.T) {
 	w.controllerExpanded(100)
 	w.nodeExpanded("n1", "a1", 100, &structs.OperationError{Message: "busy", Kind: structs.KindTimeout})
 	w.nodeExpanded("n1", "a1", 100, &structs.OperationError{Message: "busy", Kind: structs.KindTimeout})
-	if c := Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 100 ||
+	if c := csi.Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 100 ||
 		c.ExpandError.Attempts != 2 {
 		t.Errorf("the step is not tried again: %+v", c)
 	}
 	w.nodeExpanded("n1", "a1", 100, &structs.OperationError{Message: "in use", Kind: structs.KindPrecondition})
-	if c := Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 0 ||
+	if c := csi.Claim(w.s.Read(), "default", "v", "a1"); c.ExpandBytes != 0 ||
 		c.ExpandError == nil ||
 		w.volumeRow().NodeExpandBytes != 100 {
 		t.Errorf("the claim is %+v", c)
@@ -162,7 +163,7 @@ func TestDuty_E5_J1_OfflineExpansionWaitsForUsersAndKeepsOthersOut(t *testing.T)
 	})
 	blocked := func(says string) {
 		t.Helper()
-		why := ExpandBlocked(w.s.Read(), w.volumeRow())
+		why := csi.ExpandBlocked(w.s.Read(), w.volumeRow())
 		if !strings.Contains(why, says) || says == "" && why != "" {
 			t.Fatalf("it waits because %q, want %q", why, says)
 		}
@@ -180,7 +181,7 @@ func TestDuty_E5_J1_OfflineExpansionWaitsForUsersAndKeepsOthersOut(t *testing.T)
 	w.wantReason("v", "a2", "volume v is being expanded; plugin p does that only while no node has the volume")
 	w.claim(aClaim("v", "a3", wr, snw))
 	w.wantClaims("v", map[string]string{"a3": structs.ClaimWaiting})
-	ok, _ := Claimable(w.s.Read(), aClaim("v", "b1", wr, snw), func(string) bool {
+	ok, _ := csi.Claimable(w.s.Read(), aClaim("v", "b1", wr, snw), func(string) bool {
 		return true
 	})
 	if ok {
@@ -203,7 +204,7 @@ func TestOfflineExpansion_WithoutAttachmentsBeginsWhenTheLastClaimGoes(t *testin
 	w.claim(aClaim("v", "a1", wr, snw))
 	at := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }).ModifyIndex
 	w.release("v", "a1")
-	if ExpandBlocked(w.s.Read(), w.volumeRow()) != "" ||
+	if csi.ExpandBlocked(w.s.Read(), w.volumeRow()) != "" ||
 		w.volumeRow().ModifyIndex == at {
 		t.Error("no new row tells the leader that the volume is free")
 	}
@@ -278,11 +279,11 @@ func TestVolumeRetry_MakesAllErrorsDueNow(t *testing.T) {
 	w.nodeExpanded("n1", "a1", 100, busy)
 	retry := &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: w.now()}
 	do(w, VolumeRetry, retry)
-	c := Claim(w.s.Read(), "default", "v", "a1")
+	c := csi.Claim(w.s.Read(), "default", "v", "a1")
 	for what, e := range map[string]*structs.OperationError{
 		"volume":     w.volumeRow().LastError,
 		"claim":      c.ExpandError,
-		"attachment": Attachment(w.s.Read(), "default", "v", "n1").LastError,
+		"attachment": csi.Attachment(w.s.Read(), "default", "v", "n1").LastError,
 	} {
 		if e == nil || e.RetryTime != retry.Now || e.Message != "busy" {
 			t.Errorf("%s: got error %+v, want it due at %d", what, e, retry.Now)

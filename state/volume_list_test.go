@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/csi"
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
@@ -31,18 +32,18 @@ func TestVolumeStubs_EqualThoseOfEachVolume(t *testing.T) {
 	tx := w.s.Read()
 	all := slices.Collect(Volumes(tx, "*", ""))
 	rapid.Check(t, func(t *rapid.T) {
-		stub, got := VolumeStubs(tx), new(structs.CSIVolumeListStub)
+		stub, got := csi.VolumeStubs(tx), new(structs.CSIVolumeListStub)
 		for _, v := range rapid.SliceOf(rapid.SampledFrom(all)).Draw(t, "volumes") {
 			stub(v, got)
-			if want := VolumeStub(tx, v); !reflect.DeepEqual(got, want) {
+			if want := csi.VolumeStub(tx, v); !reflect.DeepEqual(got, want) {
 				t.Fatalf("got %+v, want %+v as by itself", got, want)
 			}
 		}
 	})
-	stub, got := VolumeStubs(tx), new(structs.CSIVolumeListStub)
+	stub, got := csi.VolumeStubs(tx), new(structs.CSIVolumeListStub)
 	for _, v := range all {
 		stub(v, got)
-		if want := VolumeStub(tx, v); !reflect.DeepEqual(got, want) {
+		if want := csi.VolumeStub(tx, v); !reflect.DeepEqual(got, want) {
 			t.Errorf("in order: got %+v, want %+v as by itself", got, want)
 		}
 	}
@@ -108,7 +109,7 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tx := s.ReadWatched()
-			stub, one := VolumeStubs(tx), new(structs.CSIVolumeListStub)
+			stub, one := csi.VolumeStubs(tx), new(structs.CSIVolumeListStub)
 			for v := range Volumes(tx, "default", "v") {
 				stub(v, one)
 			}

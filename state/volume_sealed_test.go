@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
 )
@@ -49,7 +50,7 @@ func TestVolumePut_KeepsSealedSecretsThatARequestLeavesOut(t *testing.T) {
 	w := threeNodes(t, true)
 	w.putSealed("v", "ext-v", "k1")
 	w.register("v", "ext-v")
-	v := Volume(w.s.Read(), "default", "v")
+	v := csi.Volume(w.s.Read(), "default", "v")
 	if v.SealedSecrets == nil || v.SealedSecrets.KeyID != "k1" {
 		t.Errorf("got %+v, want the stored secrets", v.SealedSecrets)
 	}
@@ -64,11 +65,11 @@ func TestRecover_TakesTheSealedSecretsOfThePresentName(t *testing.T) {
 	w.putSealed("w", "ext-v", "of-w")
 	w.claim(aClaim("w", "b1", wr, snw))
 	w.outcome("w", "n1", "attach", nil)
-	if a := Attachment(w.s.Read(), "default", "w", "n1"); a == nil || a.SealedSecrets.KeyID != "of-w" {
+	if a := csi.Attachment(w.s.Read(), "default", "w", "n1"); a == nil || a.SealedSecrets.KeyID != "of-w" {
 		t.Fatalf("the attachment before is %+v", a)
 	}
 	back := w.restored(saved)
-	a := Attachment(back.s.Read(), "default", "v", "n1")
+	a := csi.Attachment(back.s.Read(), "default", "v", "n1")
 	if a == nil || a.SealedSecrets == nil || a.SealedSecrets.KeyID != "of-v" {
 		t.Errorf("the attachment is %+v", a)
 	}
@@ -84,7 +85,7 @@ func (w *fixture) plain(id string) *structs.CSIVolume {
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	})
-	return Volume(w.s.Read(), "default", id)
+	return csi.Volume(w.s.Read(), "default", id)
 }
 
 func sealedRow(v *structs.CSIVolume) *structs.SealedRow {
@@ -108,11 +109,11 @@ func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 		WriteOptions: w.now(),
 	})
 	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(old), sealedRow(now)}})
-	sealed := Volume(w.s.Read(), "default", "v")
+	sealed := csi.Volume(w.s.Read(), "default", "v")
 	if sealed.Secrets != nil || sealed.SealedSecrets.KeyID != "k1" {
 		t.Errorf("the secrets of the volume are not sealed: %+v", sealed)
 	}
-	kept := Volume(w.s.Read(), "default", "other")
+	kept := csi.Volume(w.s.Read(), "default", "other")
 	if kept.Secrets["k"] != "newer" || kept.SealedSecrets != nil {
 		t.Error("older secrets have replaced newer ones")
 	}
@@ -137,10 +138,10 @@ func TestSecretsSeal_KeepsTheSecretsOfADeletionApart(t *testing.T) {
 		Secrets:      structs.Secrets{"k": "of the deletion"},
 		WriteOptions: w.now(),
 	})
-	row := sealedRow(Volume(w.s.Read(), "default", "v"))
+	row := sealedRow(csi.Volume(w.s.Read(), "default", "v"))
 	row.Deletion = &structs.Sealed{KeyID: "k1", Data: []byte("stored")}
 	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{row}})
-	v := Volume(w.s.Read(), "default", "v")
+	v := csi.Volume(w.s.Read(), "default", "v")
 	if v.Secrets != nil || v.Deletion.Secrets != nil || string(v.Deletion.SealedSecrets.Data) != "stored" {
 		t.Errorf("the volume is %+v", v)
 	}
@@ -177,7 +178,7 @@ func TestSecretsSeal_RejectsAKeyThatWasRemoved(t *testing.T) {
 	v := w.plain("v")
 	request := &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(v)}}
 	wantKind(t, try(w, trust.SecretsSeal, request), structs.KindUnavailable)
-	if v := Volume(w.s.Read(), "default", "v"); v.Secrets["k"] != "v" || v.SealedSecrets != nil {
+	if v := csi.Volume(w.s.Read(), "default", "v"); v.Secrets["k"] != "v" || v.SealedSecrets != nil {
 		t.Errorf("the secrets are sealed with a key that is gone: %+v", v)
 	}
 }
@@ -214,9 +215,9 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 	if !maps.Equal(places, want) {
 		t.Fatalf("the sealed values are %v, want %v", places, want)
 	}
-	before := Volume(w.s.Read(), "default", "d")
+	before := csi.Volume(w.s.Read(), "default", "d")
 	do(w, trust.Reseal, request)
-	d := Volume(w.s.Read(), "default", "d")
+	d := csi.Volume(w.s.Read(), "default", "d")
 	stored, own := string(d.Deletion.SealedSecrets.Data), string(d.SealedSecrets.Data)
 	if stored != "new k1" || own != "new of the deletion" {
 		t.Errorf("the volume has %+v and %+v", d.Deletion.SealedSecrets, d.SealedSecrets)
@@ -224,7 +225,7 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 	if before.Deletion.SealedSecrets.KeyID != "k1" {
 		t.Error("a row of a snapshot has changed")
 	}
-	if a := Attachment(w.s.Read(), "default", "v", "n1"); a.SealedSecrets.KeyID != "k2" {
+	if a := csi.Attachment(w.s.Read(), "default", "v", "n1"); a.SealedSecrets.KeyID != "k2" {
 		t.Errorf("the attachment has %+v", a.SealedSecrets)
 	}
 	remove := &structs.RootKeyRemoveRequest{KeyID: "k1"}
@@ -251,7 +252,7 @@ func TestVolumes_TakeNoSecretsOfAKeyThatIsGone(t *testing.T) {
 		SealedSecrets: gone,
 		WriteOptions:  w.now(),
 	}), structs.KindUnavailable)
-	a := Attachment(w.s.Read(), "default", "v", "n1")
+	a := csi.Attachment(w.s.Read(), "default", "v", "n1")
 	wantKind(t, try(w, CallNote, &structs.CSICallNote{
 		VolumeID:      "v",
 		NodeID:        "n1",

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -26,7 +27,7 @@ func (w *fixture) mustPut(changes ...func(*structs.CSIVolume)) *structs.CSIVolum
 	if err := w.tryPut(changes...); err != nil {
 		w.t.Fatal(err)
 	}
-	return Volume(w.s.Read(), "default", "v")
+	return csi.Volume(w.s.Read(), "default", "v")
 }
 
 func creating(v *structs.CSIVolume) {
@@ -46,7 +47,7 @@ func (w *fixture) finishCall(op string, failed *structs.OperationError, final bo
 		Topologies:   []*structs.CSITopology{{Segments: map[string]string{"zone": "1"}}},
 		WriteOptions: w.now(),
 	})
-	return Volume(w.s.Read(), "default", "v")
+	return csi.Volume(w.s.Read(), "default", "v")
 }
 
 func TestVolumePut_RejectsFixedFields(t *testing.T) {
@@ -85,17 +86,17 @@ func TestVolumePut_RejectsFixedFields(t *testing.T) {
 		do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
 		w.mustPut(full)
 		w.claim(aClaim("v", "a1", wr, snw))
-		row := Volume(w.s.Read(), "default", "v")
+		row := csi.Volume(w.s.Read(), "default", "v")
 		err := w.tryPut(full, c.change)
 		if !structs.IsKind(err, structs.KindConflict) ||
 			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("got error %v, want a conflict with %q", err, c.says)
 		}
-		if Volume(w.s.Read(), "default", "v") != row {
+		if csi.Volume(w.s.Read(), "default", "v") != row {
 			t.Errorf("%s: the row was put", c.says)
 		}
 		if err := w.tryPut(full); err != nil ||
-			Volume(w.s.Read(), "default", "v") != row {
+			csi.Volume(w.s.Read(), "default", "v") != row {
 			t.Errorf("the same volume was put again, or: %v", err)
 		}
 	}
@@ -130,7 +131,7 @@ func TestVolumePut_ChangesAndKeepsFields(t *testing.T) {
 		t.Errorf("got secrets %v and context %v", map[string]string(v.Secrets), v.Context)
 	}
 	v = w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 20 })
-	if !v.ExpandPending || len(collect(UnsettledVolumes(w.s.Read()))) != 1 {
+	if !v.ExpandPending || len(collect(csi.UnsettledVolumes(w.s.Read()))) != 1 {
 		t.Error("a request above the capacity requests no expansion")
 	}
 	read := v.Copy()
@@ -201,7 +202,7 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 			w.blocked("waits", structs.WakeVolume("default", "v"))
 			if v := w.finishCall("create", nil, false); v.State != structs.VolumeReady || v.ExternalID != "made" ||
 				v.Capacity != 100 ||
-				v.Context["c"] != "x" || len(v.Topologies) != 1 || len(collect(UnsettledVolumes(w.s.Read()))) != 0 {
+				v.Context["c"] != "x" || len(v.Topologies) != 1 || len(collect(csi.UnsettledVolumes(w.s.Read()))) != 0 {
 				t.Errorf("the volume is %+v", v)
 			}
 			w.wantEval("blocked-waits", structs.EvalPending)
@@ -227,14 +228,14 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 				v.PluginID = "q"
 			})
 			if v.State != structs.VolumeCreating || v.LastError != nil || v.Parameters["pool"] != "other" ||
-				Plugin(w.s.Read(), "p") != nil {
+				csi.Plugin(w.s.Read(), "p") != nil {
 				t.Errorf("the volume is %+v", v)
 			}
 		},
 		"fails and is deleted at once": func(t *testing.T, w *fixture) {
 			w.finishCall("create", no, true)
 			do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
-			if Volume(w.s.Read(), "default", "v") != nil {
+			if csi.Volume(w.s.Read(), "default", "v") != nil {
 				t.Error("a volume that was never created keeps its row")
 			}
 		},
@@ -276,7 +277,7 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
 			w.mustPut(creating)
-			if len(collect(UnsettledVolumes(w.s.Read()))) != 1 {
+			if len(collect(csi.UnsettledVolumes(w.s.Read()))) != 1 {
 				t.Fatal("the leader does not create the volume")
 			}
 			test(t, w)
@@ -287,7 +288,7 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 func TestVolumeOutcome_OfADeletion(t *testing.T) {
 	w := newFixture(t)
 	w.mustPut()
-	own := Volume(w.s.Read(), "default", "v").Secrets
+	own := csi.Volume(w.s.Read(), "default", "v").Secrets
 	for _, text := range []string{"wrong", "for the deletion"} {
 		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{
 			ID:           "v",
@@ -312,7 +313,7 @@ func TestVolumeOutcome_OfADeletion(t *testing.T) {
 		t.Errorf("an outcome of another operation changed the volume: %+v", v)
 	}
 	if v := w.finishCall("delete", nil, false); v != nil ||
-		Plugin(w.s.Read(), "p") != nil {
+		csi.Plugin(w.s.Read(), "p") != nil {
 		t.Errorf("the volume is %+v", v)
 	}
 	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
@@ -382,7 +383,7 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 				WriteOptions: w.now(),
 			})
 			wantKind(t, err, c.force)
-			gone := Volume(w.s.Read(), "default", "v") == nil
+			gone := csi.Volume(w.s.Read(), "default", "v") == nil
 			if gone != (c.force == "") {
 				t.Errorf("after force: deleted %t, want %t", gone, c.force == "")
 			}

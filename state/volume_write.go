@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/state/trust"
@@ -45,7 +46,7 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 		return err
 	}
 
-	old := Volume(tx, v.Namespace, v.ID)
+	old := csi.Volume(tx, v.Namespace, v.ID)
 	if v.ModifyIndex != 0 &&
 		(old == nil || old.ModifyIndex != v.ModifyIndex) {
 		return structs.Conflictf("volume %q has changed since it was read", v.ID)
@@ -69,7 +70,7 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 		if err := mergeVolume(tx, v, old); err != nil {
 			return err
 		}
-		if v.ExpandPending && nodesExpand(tx, v.PluginID) {
+		if v.ExpandPending && csi.NodesExpand(tx, v.PluginID) {
 			v.ExpandPending = false
 			expandOnNodes(tx, v, v.RequestedCapacityMin)
 		}
@@ -107,7 +108,7 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.Call = old.Call
 	v.Forced = old.Forced
-	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
+	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
 			c.PluginID = v.PluginID
@@ -159,8 +160,8 @@ func checkExternalDetached(tx Reader, v *structs.CSIVolume) error {
 		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
 			return structs.Preconditionf("%q of plugin %q is still being detached from node %s, "+
 				"where it was volume %q in namespace %q%s; register it when that is done",
-				v.ExternalID, v.PluginID, nodeName(tx, a.NodeID),
-				a.VolumeID, a.Namespace, failing(a.LastError))
+				v.ExternalID, v.PluginID, csi.NodeName(tx, a.NodeID),
+				a.VolumeID, a.Namespace, csi.Failing(a.LastError))
 		}
 	}
 	return nil
@@ -292,8 +293,8 @@ func mergeCapacity(v, old *structs.CSIVolume) error {
 
 // checkUses rejects the removal of a capability in use, and a change of mount options in use.
 func checkUses(tx Reader, v, old *structs.CSIVolume) error {
-	for _, state := range claimStates {
-		for _, k := range classesIn(tx, v, state) {
+	for _, state := range csi.ClaimStates {
+		for _, k := range csi.ClassesIn(tx, v, state) {
 			if !v.Capable(k) {
 				return structs.Conflictf(
 					"volume %q: a capability block must keep access_mode %s with attachment_mode %s, which is in use",
@@ -301,7 +302,7 @@ func checkUses(tx Reader, v, old *structs.CSIVolume) error {
 			}
 		}
 	}
-	inUse := classesIn(tx, v, structs.ClaimGranted) != nil
+	inUse := csi.ClassesIn(tx, v, structs.ClaimGranted) != nil
 	if inUse &&
 		!codec.SameBytes(v.MountOptions, old.MountOptions) {
 		return structs.Conflictf("volume %q: mount_options cannot change while it is in use", v.ID)
@@ -323,7 +324,7 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 		return structs.Invalidf("%q is not create, delete or expand", p.Op)
 	}
 
-	v := Volume(tx, p.RequestNamespace(), p.ID)
+	v := csi.Volume(tx, p.RequestNamespace(), p.ID)
 	if v == nil ||
 		p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
 		return nil
@@ -430,7 +431,7 @@ func recordExpansion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutc
 		}
 	}
 
-	plugin := Plugin(tx, v.PluginID)
+	plugin := csi.Plugin(tx, v.PluginID)
 	if !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {
 		storeVolume(tx, v, p.Now) // claims have waited for it
 		return
@@ -441,7 +442,7 @@ func recordExpansion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutc
 
 // findVolume returns the volume of a request.
 func findVolume(tx Reader, ns, id string) (*structs.CSIVolume, error) {
-	v := Volume(tx, ns, id)
+	v := csi.Volume(tx, ns, id)
 	if v == nil {
 		return nil, structs.NotFoundf("no volume %q in namespace %q", id, ns)
 	}

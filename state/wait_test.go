@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -78,13 +79,13 @@ func TestMissingRow_WakesOnlyItsReaders(t *testing.T) {
 			id := fmt.Sprintf("n%02d", i)
 			l.start(ctx, "node "+id, func(tx *ReadTx) { Node(tx, id) })
 			l.start(ctx, "instances of "+id, func(tx *ReadTx) {
-				for range InstancesByNode(tx, id) {
+				for range csi.InstancesByNode(tx, id) {
 				}
 			})
 		}
-		l.start(ctx, "unaccounted", func(tx *ReadTx) { Recovering(tx) })
+		l.start(ctx, "unaccounted", func(tx *ReadTx) { csi.Recovering(tx) })
 		l.start(ctx, "plugin p", func(tx *ReadTx) {
-			for range InstancesByPluginKind(tx, "p", structs.CSIKindNode) {
+			for range csi.InstancesByPluginKind(tx, "p", structs.CSIKindNode) {
 			}
 		})
 		l.start(ctx, "any plugin", func(tx *ReadTx) {

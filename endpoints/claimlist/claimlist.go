@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -19,7 +20,7 @@ func Selected(req *structs.VolumeClaimListRequest, c *structs.CSIClaim) bool {
 
 // Stub returns the function that makes the rows of a list from the claims of a snapshot.
 func Stub(tx *state.ReadTx) func(*structs.CSIClaim, *structs.VolumeClaimStub) {
-	causes := state.Causes(tx)
+	causes := csi.Causes(tx)
 	queues := positions{tx: tx}
 	return func(c *structs.CSIClaim, stub *structs.VolumeClaimStub) {
 		*stub = structs.VolumeClaimStub{
@@ -70,7 +71,7 @@ func (p *positions) of(c *structs.CSIClaim) int {
 		p.ns = c.Namespace
 		p.volume = c.VolumeID
 		p.byAlloc = map[string]int{}
-		for _, row := range state.ClaimsByVolume(p.tx, c.Namespace, c.VolumeID) {
+		for _, row := range csi.ClaimsByVolume(p.tx, c.Namespace, c.VolumeID) {
 			if row.State == structs.ClaimWaiting {
 				p.byAlloc[row.AllocID] = len(p.byAlloc) + 1
 			}
@@ -101,9 +102,9 @@ func holder(tx *state.ReadTx, c *structs.CSIClaim) structs.ClaimCause {
 
 // unreleased says why a claim is held whose allocation has ended, or has no row, on a node that is up.
 func unreleased(tx *state.ReadTx, c *structs.CSIClaim, node string) structs.ClaimCause {
-	unmounts := state.Instance(tx, c.PluginID, structs.CSIKindNode, c.NodeID)
+	unmounts := csi.Instance(tx, c.PluginID, structs.CSIKindNode, c.NodeID)
 	switch {
-	case state.Plugin(tx, c.PluginID) == nil:
+	case csi.Plugin(tx, c.PluginID) == nil:
 		return cause(structs.CausePluginGone, "the allocation has ended, and plugin %s, which unmounts the "+
 			"volume on node %s, has no row any more", c.PluginID, node)
 	case unmounts == nil || !unmounts.Healthy:

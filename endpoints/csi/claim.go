@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/volumesecrets"
 	"berth/structs"
@@ -46,7 +47,7 @@ func (c Claims) Claim(
 
 	tx := c.Store.Read()
 	for _, c := range own {
-		row := state.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
+		row := csi.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 		if row == nil {
 			return 0, structs.Conflictf(
 				"the claim of allocation %s on volume %q was released at once",
@@ -112,7 +113,7 @@ func ownClaims(
 		// Servers of level 1 know no guard. The bound of leases is there once all of them have level 2.
 		c.Guarded = c.Guarded && lease.Bound(tx) > 0
 		c.Unguarded = structs.Cut(c.Unguarded, structs.MaxReason)
-		v := state.Volume(tx, c.Namespace, c.VolumeID)
+		v := csi.Volume(tx, c.Namespace, c.VolumeID)
 		if v != nil {
 			c.PluginID = v.PluginID
 		}
@@ -149,7 +150,7 @@ func (c Claims) Unpublish(
 	}
 
 	for _, k := range req.Claims {
-		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
+		row := csi.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row != nil && row.NodeID != req.NodeID {
 			return 0, structs.Deniedf(
 				"the claim of allocation %s on volume %q is another node's",
@@ -181,11 +182,11 @@ func (c Claims) Get(
 
 		recovering := ""
 		if resp.Ready {
-			recovering = state.Recovering(c.Store.Read())
+			recovering = csi.Recovering(c.Store.Read())
 		}
 
 		if recovering != "" {
-			_ = state.Recovering(tx) // so that its end is a change; no other read of tx reads the rows of nodes
+			_ = csi.Recovering(tx) // so that its end is a change; no other read of tx reads the rows of nodes
 			resp.Ready = false
 		}
 
@@ -206,7 +207,7 @@ func (c Claims) Get(
 		last = &rows
 		if !resp.Ready {
 			// The reason is read outside tx: a change of the claims that it names must not end this wait.
-			reason := state.ClaimBlocked(c.Store.Read(), resp.Claim)
+			reason := csi.ClaimBlocked(c.Store.Read(), resp.Claim)
 			resp.Blocked = cmp.Or(recovering, missing, reason)
 		}
 
@@ -228,7 +229,7 @@ func claimWithRows(
 	req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {
 	ns := req.RequestNamespace()
-	claim := state.Claim(tx, ns, req.VolumeID, req.AllocID)
+	claim := csi.Claim(tx, ns, req.VolumeID, req.AllocID)
 	if claim == nil {
 		return nil, structs.NotFoundf("allocation %s has no claim on volume %q",
 			req.AllocID, req.VolumeID)
@@ -242,26 +243,26 @@ func claimWithRows(
 
 	resp := &structs.CSIClaimGetResponse{
 		Claim:  claim,
-		Volume: state.Volume(tx, ns, req.VolumeID),
+		Volume: csi.Volume(tx, ns, req.VolumeID),
 	}
 	resp.Index = claim.ModifyIndex
 	if resp.Volume != nil {
 		resp.Index = max(resp.Index, resp.Volume.ModifyIndex)
-		resp.LossPolicy = state.LossPolicy(tx, resp.Volume)
+		resp.LossPolicy = csi.LossPolicy(tx, resp.Volume)
 	}
 
 	if claim.State != structs.ClaimGranted || resp.Volume == nil {
 		return resp, nil
 	}
 
-	resp.Attachment = state.Attachment(tx, ns, req.VolumeID, claim.NodeID)
+	resp.Attachment = csi.Attachment(tx, ns, req.VolumeID, claim.NodeID)
 	if resp.Attachment != nil {
 		resp.Index = max(resp.Index, resp.Attachment.ModifyIndex)
 		resp.Ready = resp.Attachment.State == structs.AttachmentAttached
 		return resp, nil
 	}
 
-	plugin := state.Plugin(tx, resp.Volume.PluginID)
+	plugin := csi.Plugin(tx, resp.Volume.PluginID)
 	if plugin != nil {
 		resp.Index = max(resp.Index, plugin.ModifyIndex)
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/endpoints/claimlist"
 	"berth/endpoints/query"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -47,10 +48,10 @@ func (c Claims) List(
 	req *structs.CSIClaimListRequest,
 	resp *structs.CSIClaimListResponse,
 ) error {
-	reason := state.Reasons(tx)
+	reason := csi.Reasons(tx)
 	if req.NodeID != "" || req.Reverse || req.Sort != "" { // not queue by queue
 		reason = func(row *structs.CSIClaim) string {
-			return state.ClaimBlocked(tx, row)
+			return csi.ClaimBlocked(tx, row)
 		}
 	}
 
@@ -95,17 +96,17 @@ func claimRows(
 
 	switch {
 	case req.VolumeID != "":
-		page := state.QueuePage{From: from, Reverse: q.Reverse}
-		rows, inOrder := state.QueueFrom(tx, ns, req.VolumeID, page)
+		page := csi.QueuePage{From: from, Reverse: q.Reverse}
+		rows, inOrder := csi.QueueFrom(tx, ns, req.VolumeID, page)
 		if inOrder {
 			return rows, nil
 		}
 
-		rows = state.ClaimsOf(tx, ns, req.VolumeID)
+		rows = csi.ClaimsOf(tx, ns, req.VolumeID)
 		return query.Sorted(rows, compareClaims, q), nil
 
 	case req.NodeID != "":
-		rows := state.ClaimsByNode(tx, req.NodeID)
+		rows := csi.ClaimsByNode(tx, req.NodeID)
 		return query.Sorted(rows, compareClaims, q), nil
 	}
 
@@ -114,7 +115,7 @@ func claimRows(
 		page.From = []string{from.Namespace, from.VolumeID} // the queue of this volume is read completely
 	}
 
-	rows := state.ClaimsFrom(tx, ns, req.Prefix, page)
+	rows := csi.ClaimsFrom(tx, ns, req.Prefix, page)
 	return query.SortedGroups(rows, sameVolume, compareClaims, q), nil
 }
 

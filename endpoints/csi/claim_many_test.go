@@ -7,6 +7,7 @@ import (
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
 	"berth/state"
+	statecsi "berth/state/csi"
 	"berth/structs"
 )
 
@@ -46,7 +47,7 @@ func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 	if n := s.Raft.Written() - before; n != 1 {
 		t.Errorf("the release took %d log entries, want 1", n)
 	}
-	for range state.ClaimsByNode(s.Store.Read(), "n1") {
+	for range statecsi.ClaimsByNode(s.Store.Read(), "n1") {
 		t.Fatal("a claim is left")
 	}
 	before = s.Raft.Written()

@@ -3,7 +3,7 @@ package csi_test
 import (
 	"testing"
 
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -35,7 +35,7 @@ func TestClaim_StaysInTheNamespaceOfItsAllocation(t *testing.T) {
 	s.AddVolume("v")
 	must(s, structs.CSIVolumeClaim, request)
 	tx := s.Store.Read()
-	if state.Claim(tx, "other", "v", "a1") != nil || state.Claim(tx, "default", "v", "a1") == nil {
+	if csi.Claim(tx, "other", "v", "a1") != nil || csi.Claim(tx, "default", "v", "a1") == nil {
 		t.Error("the claim is not on the volume of the allocation's namespace")
 	}
 

@@ -9,6 +9,7 @@ import (
 	"berth/fsm"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -287,7 +288,7 @@ func (s *server) failDetach(nextTry int64) {
 }
 
 func (s *server) attachment() *structs.CSIAttachment {
-	return state.Attachment(s.Store.Read(), "default", "v", "n1")
+	return csi.Attachment(s.Store.Read(), "default", "v", "n1")
 }
 
 func TestDetach_WithoutClaimsCallsTheControllerAtOnce(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"berth/endpoints/core"
 	"berth/endpoints/query"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -75,10 +76,10 @@ func (p Plugins) List(
 	l := query.List[structs.CSIPluginRow, structs.CSIPluginListStub]{
 		Key: pluginKey,
 		Stub: func(row *structs.CSIPluginRow, s *structs.CSIPluginListStub) {
-			*s = *state.PluginStub(tx, row)
+			*s = *csi.PluginStub(tx, row)
 		},
 	}
-	rows := state.PluginsFrom(tx, req.Prefix, query.Start(req))
+	rows := csi.PluginsFrom(tx, req.Prefix, query.Start(req))
 	resp.Plugins, err = l.Page(rows, req, resp)
 	return err
 }
@@ -89,6 +90,6 @@ func (Plugins) Config(
 	req *structs.CSIPluginGetRequest,
 	resp *structs.CSIPluginSettingsResponse,
 ) error {
-	resp.Config = state.PluginConfig(tx, req.ID)
+	resp.Config = csi.PluginConfig(tx, req.ID)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"berth/endpoints/release"
 	"berth/scheduler/explain"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
 )
@@ -25,7 +26,7 @@ func (v Volumes) Get(
 	req *structs.CSIVolumeGetRequest,
 	resp *structs.CSIVolumeGetResponse,
 ) error {
-	row := state.Volume(tx, req.RequestNamespace(), req.ID)
+	row := csi.Volume(tx, req.RequestNamespace(), req.ID)
 	if row == nil {
 		return noVolume(req.RequestNamespace(), req.ID)
 	}
@@ -43,7 +44,7 @@ const fewClaims = 64
 
 // IsSmall reports whether the answer for a volume, which has all of its claims, takes no time.
 func (v Volumes) IsSmall(req *structs.CSIVolumeGetRequest) bool {
-	return state.ClaimCount(v.Store.Read(), req.RequestNamespace(), req.ID) <= fewClaims
+	return csi.ClaimCount(v.Store.Read(), req.RequestNamespace(), req.ID) <= fewClaims
 }
 
 func volumeKey(v *structs.CSIVolume) []string {
@@ -58,14 +59,14 @@ func (v Volumes) List(
 ) (err error) {
 	l := query.List[structs.CSIVolume, structs.CSIVolumeListStub]{
 		Key:  volumeKey,
-		Stub: state.VolumeStubs(tx),
+		Stub: csi.VolumeStubs(tx),
 		Keep: func(row *structs.CSIVolume) bool {
 			return inNamespace(row.Namespace, req) &&
 				(req.PluginID == "" || row.PluginID == req.PluginID)
 		},
 	}
 
-	rows := state.VolumesFrom(tx,
+	rows := csi.VolumesFrom(tx,
 		req.RequestNamespace(),
 		req.Prefix,
 		query.Start(req))
@@ -82,12 +83,12 @@ func volumesUsedOn(
 	tx *state.ReadTx,
 	req *structs.CSIVolumeListRequest,
 ) iter.Seq[*structs.CSIVolume] {
-	claims := state.ClaimsByNode(tx, req.NodeID)
+	claims := csi.ClaimsByNode(tx, req.NodeID)
 	claims = query.Sorted(claims, compareClaims, req)
 	return func(yield func(*structs.CSIVolume) bool) {
 		var last *structs.CSIVolume
 		for c := range claims {
-			row := state.Volume(tx, c.Namespace, c.VolumeID)
+			row := csi.Volume(tx, c.Namespace, c.VolumeID)
 			if row == nil || row == last ||
 				!strings.HasPrefix(row.ID, req.Prefix) {
 				continue
@@ -103,7 +104,7 @@ func volumesUsedOn(
 // controllerInfo returns the capabilities that a healthy controller of the plugin reports, nil if there is
 // none.
 func controllerInfo(tx *state.ReadTx, pluginID string) *structs.CSIControllerInfo {
-	for i := range state.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
+	for i := range csi.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
 		if i.Healthy && i.ControllerInfo != nil {
 			return i.ControllerInfo
 		}
@@ -113,7 +114,7 @@ func controllerInfo(tx *state.ReadTx, pluginID string) *structs.CSIControllerInf
 
 // Why tells why a volume, or a use of it, waits.
 func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *structs.WhyResponse) error {
-	row := state.Volume(tx, req.RequestNamespace(), req.ID)
+	row := csi.Volume(tx, req.RequestNamespace(), req.ID)
 	if row == nil {
 		return noVolume(req.RequestNamespace(), req.ID)
 	}

@@ -8,6 +8,7 @@ import (
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -36,7 +37,7 @@ func TestClaimRelease_ReleasesOneClaimWithTheWordOfItsNode(t *testing.T) {
 		!slices.Equal(n.Called(), []string{structs.ClientCSINodeDetach.Name}) {
 		t.Errorf("got %+v; claimed %t; called %v", got, s.Claimed(), n.Called())
 	}
-	if state.Claim(s.Store.Read(), "default", "v", "a2") == nil {
+	if csi.Claim(s.Store.Read(), "default", "v", "a2") == nil {
 		t.Error("the claim of another allocation was released")
 	}
 	rejected(s, structs.KindNotFound, structs.VolumeClaimRelease, releaseV)
@@ -62,7 +63,7 @@ func TestClaimForce_IsOneClaimOverTheSocketAlone(t *testing.T) {
 	if err != nil || s.Claimed() || got.Proof != structs.DetachVouched {
 		t.Fatalf("over the socket: got %+v, error %v; claimed %t", got, err, s.Claimed())
 	}
-	if state.Claim(s.Store.Read(), "default", "v", "a2") == nil {
+	if csi.Claim(s.Store.Read(), "default", "v", "a2") == nil {
 		t.Error("the claim of another allocation was released")
 	}
 	if a := state.Alloc(s.Store.Read(), "a1"); a.ClientStatus != structs.AllocLost {

@@ -5,6 +5,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/validate/report"
 )
@@ -16,7 +17,7 @@ func (c Claims) NodeExpanded(
 	_ *structs.Empty,
 ) (uint64, error) {
 	plugin := ""
-	v := state.Volume(c.Store.Read(), req.RequestNamespace(), req.VolumeID)
+	v := csi.Volume(c.Store.Read(), req.RequestNamespace(), req.VolumeID)
 	if v != nil {
 		plugin = v.PluginID
 	}
@@ -38,7 +39,7 @@ func expandedOnNodes(tx *state.ReadTx, v *structs.CSIVolume) (bool, error) {
 		return true, nil
 	}
 
-	for c := range state.GrowingClaimsOf(tx, v.Namespace, v.ID) {
+	for c := range csi.GrowingClaimsOf(tx, v.Namespace, v.ID) {
 		node := state.Node(tx, c.NodeID)
 		up := node != nil && node.Status == structs.NodeReady
 		switch {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -32,7 +32,7 @@ func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 	// The request may end before the controller has answered. The nodes expand after that.
 	for {
 		tx := s.Store.ReadWatched()
-		if state.Volume(tx, "default", "v").NodeExpandBytes == 2<<30 {
+		if csi.Volume(tx, "default", "v").NodeExpandBytes == 2<<30 {
 			break
 		}
 		if err := s.Store.Wait(t.Context(), tx); err != nil {
@@ -52,7 +52,7 @@ func TestVolumeExpand_WaitsForTheNodesOfTheVolume(t *testing.T) {
 	}
 	must(s, structs.CSIVolumeNodeExpanded, reported)
 	wantText(t, rejected(s, structs.KindInternal, structs.CSIVolumeCreate, grow), "it is broken")
-	c := state.Claim(s.Store.Read(), "default", "v", "a1")
+	c := csi.Claim(s.Store.Read(), "default", "v", "a1")
 	if len(c.ExpandError.Message) > structs.MaxErrorText+3 {
 		t.Errorf("the error has %d bytes", len(c.ExpandError.Message))
 	}

@@ -13,6 +13,7 @@ import (
 	"berth/endpoints/query"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/validate/report"
 )
@@ -100,7 +101,7 @@ func (v Volumes) External(
 	req *structs.CSIVolumeExternalRequest,
 ) (*structs.CSIVolumeExternalResponse, error) {
 	tx := v.Store.Read()
-	plugin := state.Plugin(tx, req.PluginID)
+	plugin := csi.Plugin(tx, req.PluginID)
 	if plugin == nil {
 		return nil, noPlugin(req.PluginID)
 	}

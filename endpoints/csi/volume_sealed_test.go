@@ -8,7 +8,7 @@ import (
 
 	"berth/fsm"
 	"berth/internal/sealing"
-	"berth/state"
+	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
 )
@@ -25,7 +25,7 @@ func sealedVolume(id string) *structs.CSIVolume {
 }
 
 func (s *server) row(id string) *structs.CSIVolume {
-	return state.Volume(s.Store.Read(), "default", id)
+	return csi.Volume(s.Store.Read(), "default", id)
 }
 
 func (s *server) claimOf(volume, alloc, node string) *structs.CSIClaimGetRequest {
@@ -74,7 +74,7 @@ func TestVolumeRegister_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	require.Nil(t, ready.Volume.SealedSecrets)
 	require.Nil(t, ready.Attachment.Secrets)
 	require.Nil(t, ready.Attachment.SealedSecrets)
-	a := state.Attachment(s.Store.Read(), "default", "v", "n1")
+	a := csi.Attachment(s.Store.Read(), "default", "v", "n1")
 	require.Equal(t, s.row("v").SealedSecrets, a.SealedSecrets)
 
 	require.NotContains(t, s.Raft.Log.String(), canary)

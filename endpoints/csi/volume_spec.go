@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/validate/report"
 )
@@ -124,7 +125,7 @@ func volumeName(id string) string {
 // checkCreatable rejects a volume that the plugin is known to be unable to create. A plugin whose controller
 // is not up yet may be able: the request waits for it.
 func checkCreatable(tx *state.ReadTx, v *structs.CSIVolume) error {
-	plugin := state.Plugin(tx, v.PluginID)
+	plugin := csi.Plugin(tx, v.PluginID)
 	info := controllerInfo(tx, v.PluginID)
 	switch {
 	case plugin == nil:
@@ -150,7 +151,7 @@ func checkExpandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 	grows := v.RequestedCapacityMin > max(old.Capacity, old.RequestedCapacityMin)
 	if grows && old.State == structs.VolumeReady &&
 		info != nil && !info.SupportsExpand &&
-		!state.NodeExpands(tx, old.PluginID) {
+		!csi.NodeExpands(tx, old.PluginID) {
 		return errUnable(old, "cannot expand volumes")
 	}
 	return nil
@@ -158,7 +159,7 @@ func checkExpandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 
 // checkDeletable rejects a deletion that the plugin is known to be unable to make.
 func checkDeletable(tx *state.ReadTx, v *structs.CSIVolume) error {
-	plugin := state.Plugin(tx, v.PluginID)
+	plugin := csi.Plugin(tx, v.PluginID)
 	info := controllerInfo(tx, v.PluginID)
 	switch {
 	case v.ExternalID == "" || plugin == nil:

@@ -10,7 +10,7 @@ import (
 	"berth/fsm"
 	"berth/internal/codec"
 	"berth/rpc"
-	"berth/state"
+	statecsi "berth/state/csi"
 	"berth/structs"
 )
 
@@ -34,7 +34,7 @@ func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 	put := s.AddVolume("v")
 	s.Claim("v", "a1", "n1")
 	s.confirmAttach("v", "n1")
-	before, _ := codec.Encode(state.Volume(s.Store.Read(), "default", "v"))
+	before, _ := codec.Encode(statecsi.Volume(s.Store.Read(), "default", "v"))
 
 	for name, answer := range map[string]any{
 		"register": put,
@@ -72,7 +72,7 @@ func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 		VolumeID: "v",
 		AllocID:  "a1",
 	})
-	if after, _ := codec.Encode(state.Volume(s.Store.Read(), "default", "v")); string(before) != string(after) {
+	if after, _ := codec.Encode(statecsi.Volume(s.Store.Read(), "default", "v")); string(before) != string(after) {
 		t.Error("a read changed the row")
 	}
 }
@@ -83,7 +83,7 @@ func TestVolumePut_TakesEditedAnswer(t *testing.T) {
 	s.AddVolume("v")
 	got := s.GetVolume("v").CSIVolume
 	must(s, structs.CSIVolumeRegister, registerRequest(&got))
-	row := state.Volume(s.Store.Read(), "default", "v")
+	row := statecsi.Volume(s.Store.Read(), "default", "v")
 	if row.Secrets["password"] != "hunter2" ||
 		!slices.Equal(row.MountOptions.MountFlags, []string{"password=hunter2"}) {
 		t.Errorf("got %d secrets, %d flags; the redacted values were not kept", len(row.Secrets),
@@ -108,7 +108,7 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 		return structs.Errorf(structs.KindInvalid, "the volume has no such capability")
 	}
 	wantText(t, rejected(s, structs.KindInvalid, structs.CSIVolumeRegister, register), "no such capability")
-	if state.Volume(s.Store.Read(), "default", "v") != nil {
+	if statecsi.Volume(s.Store.Read(), "default", "v") != nil {
 		t.Error("a volume that the plugin does not confirm was registered")
 	}
 	n.Answer = nil
@@ -186,7 +186,7 @@ func (s *server) runLeader(outcome func(v *structs.CSIVolume) *structs.CSIVolume
 		defer close(ended)
 		for ctx.Err() == nil {
 			tx := s.Store.ReadWatched()
-			for v := range state.UnsettledVolumes(tx) {
+			for v := range statecsi.UnsettledVolumes(tx) {
 				o := outcome(v)
 				o.ID = v.ID
 				if _, err := fsm.Propose(ctx, s.Raft, fsm.VolumeOutcome, o); err != nil {
@@ -293,7 +293,7 @@ func TestVolumeCreate_ReturnsErrorOfPlugin(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	stop()
-	first := state.Volume(s.Store.Read(), "default", "v").Name
+	first := statecsi.Volume(s.Store.Read(), "default", "v").Name
 	stop = s.runLeader(created)
 	defer stop()
 	other := testVolume("v")

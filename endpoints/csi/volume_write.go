@@ -13,6 +13,7 @@ import (
 	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/validate"
@@ -45,7 +46,7 @@ func (w VolumeWrites) Register(
 	}
 	tx := w.Store.Read()
 	for _, v := range given.Volumes {
-		wanted, err := rowToRegister(tx, state.Volume(tx, v.Namespace, v.ID), v)
+		wanted, err := rowToRegister(tx, csi.Volume(tx, v.Namespace, v.ID), v)
 		if err != nil {
 			return 0, err
 		}
@@ -116,21 +117,21 @@ func (w VolumeWrites) confirmVolume(
 	tx *state.ReadTx,
 	v *structs.CSIVolume,
 ) error {
-	plugin := state.Plugin(tx, v.PluginID)
+	plugin := csi.Plugin(tx, v.PluginID)
 	if plugin == nil {
 		return structs.Preconditionf(
 			"CSI plugin %q does not exist; run its job first", v.PluginID)
 	}
 
 	if !plugin.ControllerRequired {
-		if !state.HealthyInstance(tx, plugin.ID, structs.CSIKindNode) {
+		if !csi.HealthyInstance(tx, plugin.ID, structs.CSIKindNode) {
 			return structs.Preconditionf(
 				"CSI plugin %q is healthy nowhere yet", v.PluginID)
 		}
 		return nil
 	}
 
-	old := state.Volume(tx, v.Namespace, v.ID)
+	old := csi.Volume(tx, v.Namespace, v.ID)
 	if old != nil {
 		fillFromStored(v, old)
 	}
@@ -249,7 +250,7 @@ func (w VolumeWrites) recordRows(
 		WriteOptions: given.WriteOptions,
 	}
 	for _, v := range given.Volumes {
-		old := state.Volume(tx, v.Namespace, v.ID)
+		old := csi.Volume(tx, v.Namespace, v.ID)
 		wanted, err := build(tx, old, v)
 		if err == nil {
 			err = volumesecrets.Check(tx, wanted, old)
@@ -294,7 +295,7 @@ func isSettled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 	case row.State == structs.VolumeCreating:
 		return false, nil
 	case row.ExpandPending: // its users may keep it for long
-		return state.ExpandBlocked(tx, row) != "", nil
+		return csi.ExpandBlocked(tx, row) != "", nil
 	case row.LastError != nil &&
 		asked.RequestedCapacityMin > row.RequestedCapacityMin:
 		return false, lastError("expanding", row) // the loop cancels a size that was rejected for good
@@ -321,7 +322,7 @@ func (w VolumeWrites) awaitRow(
 	defer cancel()
 	for {
 		tx := w.Store.ReadWatched()
-		row := state.Volume(tx, ns, id)
+		row := csi.Volume(tx, ns, id)
 		ok, err := done(tx, row)
 		if ok || err != nil {
 			return row, err
@@ -376,7 +377,7 @@ func (w VolumeWrites) Remove(
 	req.SealedSecrets = nil
 	ns := req.RequestNamespace()
 	tx := w.Store.Read()
-	row := state.Volume(tx, ns, req.ID)
+	row := csi.Volume(tx, ns, req.ID)
 	if row == nil {
 		return 0, noVolume(ns, req.ID)
 	}

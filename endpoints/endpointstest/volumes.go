@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"berth/internal/codec"
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -73,7 +73,7 @@ func (s *Server) Claim(volume, alloc, node string) *structs.CSIClaim {
 
 // Claimed reports whether the allocation a1 has its claim of the volume v.
 func (s *Server) Claimed() bool {
-	return state.Claim(s.Store.Read(), "default", "v", "a1") != nil
+	return csi.Claim(s.Store.Read(), "default", "v", "a1") != nil
 }
 
 // CarriesSecrets looks for the fixtures' secrets in an answer as it goes over the wire.

@@ -11,6 +11,7 @@ import (
 	"berth/fsm"
 	"berth/internal/loadshed"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -79,7 +80,7 @@ func (a Allocs) Get(
 
 	resp.Alloc = state.AllocWithJob(tx, row)
 	if row.ClientTerminal() && !state.Node(tx, row.NodeID).Lost() {
-		for c := range state.ClaimsByAlloc(tx, row.ID) {
+		for c := range csi.ClaimsByAlloc(tx, row.ID) {
 			resp.HeldVolumes = append(resp.HeldVolumes, c.VolumeID)
 		}
 	}

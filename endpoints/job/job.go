@@ -13,6 +13,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/keylock"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/jobdiff"
@@ -166,7 +167,7 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 
 			for i := range count {
 				id := v.VolumeID(i)
-				row := state.Volume(tx, job.Namespace, id)
+				row := csi.Volume(tx, job.Namespace, id)
 				if row != nil {
 					_, err := volumesecrets.Variable(tx, row)
 					if err != nil {

@@ -7,6 +7,7 @@ import (
 	"berth/endpoints/job"
 	"berth/fsm"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -241,7 +242,7 @@ func TestJobDeregister_OfAControllerWhoseVolumeIsAttached(t *testing.T) {
 		SecretID: secretOf("n1"),
 		Claims:   []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}},
 	})
-	if state.Attachment(s.Store.Read(), "default", "v", "n1") == nil {
+	if csi.Attachment(s.Store.Read(), "default", "v", "n1") == nil {
 		t.Fatal("the volume has no attachment")
 	}
 	err := rejected(s, structs.KindPrecondition, structs.JobDeregister, stopOf("job-p1"))

@@ -2,7 +2,7 @@ package node
 
 import (
 	"berth/endpoints/join"
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/validate/report"
 )
@@ -30,7 +30,7 @@ func (n Nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentPr
 // admit rejects an agent while another one has the lease of the node, or its volumes. row is nil for a new
 // node.
 func (n Nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
-	hasVolumes := row != nil && state.HasGrantedClaims(n.Store.Read(), row.ID)
+	hasVolumes := row != nil && csi.HasGrantedClaims(n.Store.Read(), row.ID)
 	return n.Leases.Admit(row, hasVolumes, agent)
 }
 

@@ -3,6 +3,7 @@ package node
 import (
 	"berth/internal/codec"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -26,8 +27,8 @@ const reported = structs.IgnoreServersPart | structs.IgnoreDriverTimes
 func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool {
 	seen := map[structs.CSIInstanceKey]bool{}
 	for _, i := range r.Upserts {
-		row := state.Instance(tx, i.PluginID, i.Kind, r.NodeID)
-		if row == nil || !state.SameInstance(row, i) {
+		row := csi.Instance(tx, i.PluginID, i.Kind, r.NodeID)
+		if row == nil || !csi.SameInstance(row, i) {
 			return false
 		}
 
@@ -35,7 +36,7 @@ func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool 
 	}
 
 	for _, k := range r.Removes {
-		row := state.Instance(tx, k.PluginID, k.Kind, r.NodeID)
+		row := csi.Instance(tx, k.PluginID, k.Kind, r.NodeID)
 		if row != nil {
 			return false
 		}
@@ -45,7 +46,7 @@ func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool 
 		return true
 	}
 
-	for row := range state.InstancesByNode(tx, r.NodeID) {
+	for row := range csi.InstancesByNode(tx, r.NodeID) {
 		if !seen[row.Key()] {
 			return false
 		}

@@ -7,6 +7,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -17,7 +18,7 @@ func nodeRow(s *server, id string) *structs.Node {
 
 // instanceIndexes returns the indexes of a node's instances.
 func instanceIndexes(s *server, id string) (out []uint64) {
-	for i := range state.InstancesByNode(s.Store.Read(), id) {
+	for i := range csi.InstancesByNode(s.Store.Read(), id) {
 		out = append(out, i.ModifyIndex)
 	}
 	return out
@@ -163,7 +164,7 @@ func TestNodeUpdateCSI_OfDownNodeCountsOnReturn(t *testing.T) {
 		SecretID: secretOf("n1"),
 		Status:   structs.NodeReady,
 	})
-	if i := state.Instance(s.Store.Read(), "pl", structs.CSIKindNode, "n1"); !i.Healthy {
+	if i := csi.Instance(s.Store.Read(), "pl", structs.CSIKindNode, "n1"); !i.Healthy {
 		t.Errorf("after the node came back its instance is %+v", i)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -72,7 +73,7 @@ func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 		t.Error("the node holds volumes without a claim, and is accounted for")
 	}
 	attached := func(volume string) *structs.CSIAttachment {
-		return state.Attachment(s.Store.Read(), "default", volume, "n1")
+		return csi.Attachment(s.Store.Read(), "default", volume, "n1")
 	}
 	for volume, external := range map[string]string{"held": "ext-n1", "left": "ext-n1", "unknown": "former-id"} {
 		a := attached(volume)
@@ -136,7 +137,7 @@ func forceFrom(node string) *structs.CSIVolumeDetachRequest {
 }
 
 func (s *server) attachmentTo(node string) *structs.CSIAttachment {
-	return state.Attachment(s.Store.Read(), "default", "v", node)
+	return csi.Attachment(s.Store.Read(), "default", "v", node)
 }
 
 func TestUnclaimedDetach_CallsAnUpNodeFirst(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -72,7 +73,7 @@ type search struct {
 // mayServe reports whether an allocation of the job serves a half of a plugin on its node, or may do so after
 // a restart or the end of another one.
 func (s *search) mayServe(a *structs.Allocation, half structs.CSIInstanceKey) bool {
-	i := state.Instance(s.tx, half.PluginID, half.Kind, a.NodeID)
+	i := csi.Instance(s.tx, half.PluginID, half.Kind, a.NodeID)
 	switch {
 	case i == nil:
 		return true
@@ -85,7 +86,7 @@ func (s *search) mayServe(a *structs.Allocation, half structs.CSIInstanceKey) bo
 // findMounts finds the claims on volumes of a plugin for which its half on a node is needed. A claim is a use
 // until the node has unmounted the volume, also after the end of its allocation.
 func (s *search) findMounts(half structs.CSIInstanceKey, node string) {
-	for c := range state.ClaimsByNode(s.tx, node) {
+	for c := range csi.ClaimsByNode(s.tx, node) {
 		if c.State == structs.ClaimGranted && c.PluginID == half.PluginID {
 			s.addClaim(c)
 		}
@@ -94,13 +95,13 @@ func (s *search) findMounts(half structs.CSIInstanceKey, node string) {
 
 // findAttachments finds the attachments that nothing but the controller of a plugin detaches.
 func (s *search) findAttachments(half structs.CSIInstanceKey) {
-	for i := range state.InstancesByPluginKind(s.tx, half.PluginID, half.Kind) {
+	for i := range csi.InstancesByPluginKind(s.tx, half.PluginID, half.Kind) {
 		if i.Healthy && s.runsInAnother(i) {
 			return
 		}
 	}
-	for v := range state.VolumesByPlugin(s.tx, half.PluginID) {
-		for a := range state.AttachmentsByVolume(s.tx, v.Namespace, v.ID) {
+	for v := range csi.VolumesByPlugin(s.tx, half.PluginID) {
+		for a := range csi.AttachmentsByVolume(s.tx, v.Namespace, v.ID) {
 			s.addAttachment(a)
 		}
 	}
@@ -124,7 +125,7 @@ func (s *search) isOwn(a *structs.Allocation) bool {
 // but the controller still has to detach it.
 func (s *search) addAttachment(a *structs.CSIAttachment) {
 	used := false
-	for _, c := range state.ClaimsByVolume(s.tx, a.Namespace, a.VolumeID) {
+	for _, c := range csi.ClaimsByVolume(s.tx, a.Namespace, a.VolumeID) {
 		if c.State == structs.ClaimGranted && c.NodeID == a.NodeID {
 			used = true
 			s.addClaim(c)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -48,7 +49,7 @@ func (r Releaser) releaseOne(
 	}
 
 	ns := req.RequestNamespace()
-	row := state.Claim(r.Store.Read(), ns, req.VolumeID, req.AllocID)
+	row := csi.Claim(r.Store.Read(), ns, req.VolumeID, req.AllocID)
 	if row == nil {
 		return 0, structs.NotFoundf("allocation %s has no claim on volume %q in namespace %q",
 			req.AllocID, req.VolumeID, ns)

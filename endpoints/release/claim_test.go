@@ -13,6 +13,7 @@ import (
 	"berth/fsm"
 	"berth/internal/mvcc"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -145,7 +146,7 @@ func (w *world) release(force, dryRun bool) (*structs.VolumeClaimReleaseResponse
 		DryRun:   dryRun,
 		Reason:   "it burnt",
 	}, resp)
-	isHeld := state.Claim(w.Store.Read(), "default", "v", "a1") != nil
+	isHeld := csi.Claim(w.Store.Read(), "default", "v", "a1") != nil
 	wantHeld := err != nil || dryRun
 	if isHeld != wantHeld || wantHeld != (w.entries == 0) {
 		w.t.Errorf("answered %+v, %v; the claim is there: %t, with %d entries", resp, err, isHeld, w.entries)
@@ -249,7 +250,7 @@ func TestDetach_DeletesAnAttachmentWithoutTheRowsOfItsNodeAndPlugin(t *testing.T
 		Reason:   "it burnt",
 	}, resp)
 	if err != nil || resp.Proof != structs.DetachForgotten ||
-		state.Attachment(w.Store.Read(), "default", "v", "n1") != nil {
+		csi.Attachment(w.Store.Read(), "default", "v", "n1") != nil {
 		t.Fatalf("got %+v, error %v", resp, err)
 	}
 	wantAll(t, resp.Detail, "node n1 has no row any more", "plugin p has no row any more")

@@ -12,6 +12,7 @@ import (
 	"berth/fsm"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -44,8 +45,8 @@ func (r Releaser) Detach(
 	}
 
 	tx := r.Store.Read()
-	volume := state.Volume(tx, d.ns, req.VolumeID)
-	attachment := state.Attachment(tx, d.ns, req.VolumeID, req.NodeID)
+	volume := csi.Volume(tx, d.ns, req.VolumeID)
+	attachment := csi.Attachment(tx, d.ns, req.VolumeID, req.NodeID)
 	rows, err := d.claimsOnNode(tx)
 	switch {
 	case err != nil:
@@ -113,7 +114,7 @@ func keysOf(rows []*structs.CSIClaim) (keys []structs.CSIClaimKey) {
 
 // claimsOnNode returns the claims of the node, or an error while an allocation may still use the volume.
 func (d detachment) claimsOnNode(tx *state.ReadTx) (rows []*structs.CSIClaim, err error) {
-	for _, row := range state.ClaimsByVolume(tx, d.ns, d.req.VolumeID) {
+	for _, row := range csi.ClaimsByVolume(tx, d.ns, d.req.VolumeID) {
 		if row.NodeID != d.req.NodeID {
 			continue
 		}
@@ -273,7 +274,7 @@ func (d detachment) detachAttachment(
 
 		return index, err
 
-	case a.LastError == nil && state.Plugin(d.Store.Read(), a.PluginID) != nil:
+	case a.LastError == nil && csi.Plugin(d.Store.Read(), a.PluginID) != nil:
 		return 0, structs.Preconditionf(
 			"volume %q is being detached from %s, and nothing has failed yet: wait for it",
 			req.VolumeID, name)
@@ -359,7 +360,7 @@ func checkDetachable(
 			row.NodeID,
 			absence(tx, row.NodeID),
 			row.VolumeID,
-			state.DetachCommand(
+			csi.DetachCommand(
 				row.Namespace, row.VolumeID, row.NodeID))
 	}
 

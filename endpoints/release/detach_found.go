@@ -6,6 +6,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -18,7 +19,7 @@ func (d detachment) detachUnclaimed(
 ) (uint64, error) {
 	req := d.req
 	tx := d.Store.Read()
-	plugin := state.Plugin(tx, v.PluginID)
+	plugin := csi.Plugin(tx, v.PluginID)
 	attaches := plugin != nil && plugin.SupportsAttachDetach
 	if !attaches {
 		d.setProof(structs.DetachNothingHeld,
@@ -36,7 +37,7 @@ func (d detachment) detachUnclaimed(
 	node := state.Node(tx, req.NodeID)
 	if node == nil {
 		found.ExternalNodeID = req.NodeID
-		known := state.NodeOfExternal(tx, v.PluginID, req.NodeID)
+		known := csi.NodeOfExternal(tx, v.PluginID, req.NodeID)
 		if known != "" {
 			found.NodeID = known
 			node = state.Node(tx, known)
@@ -96,7 +97,7 @@ func (d detachment) checkUnused(
 				"bring it back, or, once it is certainly off: %s",
 			nodeID,
 			volume,
-			state.DetachCommand(d.ns, volume, nodeID))
+			csi.DetachCommand(d.ns, volume, nodeID))
 	}
 
 	_, err := d.assertUnmounted(ctx, nodeID, errors.New("it has no claim"))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -36,7 +37,7 @@ func missingOf(tx *state.ReadTx, nodeID, plugin string) string {
 }
 
 func missingPlugin(tx *state.ReadTx, plugin string) string {
-	if plugin == "" || state.Plugin(tx, plugin) != nil {
+	if plugin == "" || csi.Plugin(tx, plugin) != nil {
 		return ""
 	}
 	return fmt.Sprintf("; plugin %s has no row any more, so nothing else confirms the release", plugin)

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -147,7 +148,7 @@ func (p *planner) remaining(n *structs.Node) *remaining {
 		perNode := j != nil && j.PerNode()
 		switch {
 		case perNode && n.DrainStrategy.IgnoreSystemJobs && !a.ServerTerminal():
-			for range state.ClaimsByAlloc(p.tx, a.ID) {
+			for range csi.ClaimsByAlloc(p.tx, a.ID) {
 				r.users++
 				break
 			}
@@ -171,7 +172,7 @@ func (p *planner) awaitVolumes(n *structs.Node) (has bool) {
 	if n.Status == structs.NodeDown {
 		return false
 	}
-	for c := range state.ClaimsByNode(p.tx, n.ID) {
+	for c := range csi.ClaimsByNode(p.tx, n.ID) {
 		a := state.Alloc(p.tx, c.AllocID)
 		if a == nil || !a.ClientTerminal() || c.State != structs.ClaimGranted {
 			continue

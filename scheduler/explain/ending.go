@@ -9,6 +9,7 @@ import (
 
 	"berth/scheduler/drainer"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -71,7 +72,7 @@ func (x *jobExplainer) heldVolumes(j *structs.Job) []*structs.Reason {
 		if !a.ClientTerminal() || x.shown[a.ID] {
 			continue
 		}
-		for c := range state.ClaimsByAlloc(x.tx, a.ID) {
+		for c := range csi.ClaimsByAlloc(x.tx, a.ID) {
 			switch {
 			case c.EndTime == 0:
 			case held.full():

@@ -12,6 +12,7 @@ import (
 	"berth/scheduler/feasible"
 	"berth/scheduler/schedtest"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -60,7 +61,7 @@ func allSituations() []situation {
 func explainSubject(f *schedtest.Fleet, s situation) (bool, []*structs.Reason) {
 	tx := f.Store.Read()
 	if s.volume != "" {
-		return Volume(tx, state.Volume(tx, structs.DefaultNamespace, s.volume), f.Clock)
+		return Volume(tx, csi.Volume(tx, structs.DefaultNamespace, s.volume), f.Clock)
 	}
 	return Job(tx, state.Job(tx, structs.DefaultNamespace, "web"), f.Clock)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -98,7 +99,7 @@ func checksIn(g *structs.TaskGroup) bool {
 // sickPlugin explains that a CSI plugin of an allocation is not healthy.
 func (x *explainer) sickPlugin(a *structs.Allocation) *structs.Reason {
 	for _, id := range a.CSIPlugins {
-		for i := range state.InstancesByPlugin(x.tx, id) {
+		for i := range csi.InstancesByPlugin(x.tx, id) {
 			if i.NodeID != a.NodeID || i.AllocID != a.ID || i.Healthy {
 				continue
 			}

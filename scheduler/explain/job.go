@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -250,7 +251,7 @@ func (x *jobExplainer) rejection(
 func (x *jobExplainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
 	seen := map[string]bool{}
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
-		v := state.Volume(x.tx, j.Namespace, g.Volumes[alias].VolumeID(0))
+		v := csi.Volume(x.tx, j.Namespace, g.Volumes[alias].VolumeID(0))
 		if v != nil && !seen[v.PluginID] {
 			seen[v.PluginID] = true
 			reasons = append(reasons, x.instances(v.PluginID)...)
@@ -308,7 +309,7 @@ func (x *jobExplainer) missingIndexes(j *structs.Job, g *structs.TaskGroup) (mis
 // groupVolume explains why a group cannot make a claim: the volume does not exist, is not made for its modes,
 // waits itself, or is in use by others that exclude the claim.
 func (x *jobExplainer) groupVolume(c *structs.CSIClaim) []*structs.Reason {
-	v := state.Volume(x.tx, c.Namespace, c.VolumeID)
+	v := csi.Volume(x.tx, c.Namespace, c.VolumeID)
 	if v == nil {
 		r := reason("there is no volume %s in namespace %s", c.VolumeID, c.Namespace)
 		r.Remedy = command(c.Namespace, "volume create", "FILE") + ", or " +
@@ -429,11 +430,11 @@ func (x *jobExplainer) liveAlloc(a *structs.Allocation) *structs.Reason {
 // pendingAlloc explains why an allocation does not run yet: a claim, or what its node says.
 func (x *jobExplainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
 	var claims []*structs.Reason
-	for c := range state.ClaimsByAlloc(x.tx, a.ID) {
-		why := state.ClaimBlocked(x.tx, c)
+	for c := range csi.ClaimsByAlloc(x.tx, a.ID) {
+		why := csi.ClaimBlocked(x.tx, c)
 		if why != "" {
 			r := reason("its claim on volume %s is %s: %s", c.VolumeID, c.State, why)
-			v := state.Volume(x.tx, c.Namespace, c.VolumeID)
+			v := csi.Volume(x.tx, c.Namespace, c.VolumeID)
 			switch {
 			case v == nil:
 			case c.State == structs.ClaimWaiting:

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -35,7 +36,7 @@ func (x *jobExplainer) candidates(j *structs.Job) iter.Seq[*structs.Node] {
 func (x *jobExplainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*structs.Reason {
 	wanted := map[string][]volumeID{}
 	for _, u := range g.CSIUses(0) {
-		v := state.Volume(x.tx, j.Namespace, u.VolumeID)
+		v := csi.Volume(x.tx, j.Namespace, u.VolumeID)
 		if v != nil {
 			wanted[v.PluginID] = append(wanted[v.PluginID], volumeID{j.Namespace, u.VolumeID})
 		}
@@ -51,7 +52,7 @@ func (x *jobExplainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*str
 
 // limitOn adds the volumes of a plugin on a node that has no place for the wanted ones.
 func (x *jobExplainer) limitOn(found *sample, n *structs.Node, plugin string, wanted []volumeID) {
-	instance := state.Instance(x.tx, plugin, structs.CSIKindNode, n.ID)
+	instance := csi.Instance(x.tx, plugin, structs.CSIKindNode, n.ID)
 	limit := instance.NodeReport().MaxVolumes
 	if instance == nil || limit <= 0 {
 		return
@@ -96,7 +97,7 @@ func (x *jobExplainer) limitHolder(n *structs.Node, id volumeID, user string) *s
 // that uses or is to use it, "" if there is none.
 func (x *explainer) volumesOn(n *structs.Node, plugin string) map[volumeID]string {
 	users := map[volumeID]string{}
-	for a := range state.AttachmentsByNode(x.tx, n.ID) {
+	for a := range csi.AttachmentsByNode(x.tx, n.ID) {
 		if a.PluginID == plugin {
 			users[volumeID{a.Namespace, a.VolumeID}] = ""
 		}
@@ -110,7 +111,7 @@ func (x *explainer) volumesOn(n *structs.Node, plugin string) map[volumeID]strin
 		}
 	}
 
-	for c := range state.ClaimsByNode(x.tx, n.ID) {
+	for c := range csi.ClaimsByNode(x.tx, n.ID) {
 		if c.PluginID == plugin {
 			users[volumeID{c.Namespace, c.VolumeID}] = c.AllocID
 		}

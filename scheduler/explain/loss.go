@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -24,18 +25,18 @@ type lossExplainer struct{ *explainer }
 // lostHolder explains a claim that a lost node holds: the loss, and who releases the claim.
 func (x lossExplainer) lostHolder(r *structs.Reason, c *structs.CSIClaim) {
 	r.Because = []*structs.Reason{x.nodeDown(c.NodeID)}
-	v := state.Volume(x.tx, c.Namespace, c.VolumeID)
+	v := csi.Volume(x.tx, c.Namespace, c.VolumeID)
 	n := state.Node(x.tx, c.NodeID)
 	switch {
 	case n == nil || v == nil:
-		r.Remedy = "if the node is off: " + state.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
-	case state.LossPolicy(x.tx, v) == structs.LossFence && n.Unaccounted:
+		r.Remedy = "if the node is off: " + csi.DetachCommand(c.Namespace, c.VolumeID, c.NodeID)
+	case csi.LossPolicy(x.tx, v) == structs.LossFence && n.Unaccounted:
 		held := reason("on_node_loss of volume %s is %s, but %s: only an operator has the node fenced",
 			v.ID, structs.LossFence, unaccounted)
 		r.Because = append(r.Because, x.heldBack(held, n)...)
-	case state.LossPolicy(x.tx, v) == structs.LossFence:
+	case csi.LossPolicy(x.tx, v) == structs.LossFence:
 		r.Because = append(r.Because, x.fence(v, n))
-	case state.LossPolicy(x.tx, v) == structs.LossLease:
+	case csi.LossPolicy(x.tx, v) == structs.LossLease:
 		r.Because = append(r.Because, x.leaseEnd(c, n)...)
 	default:
 		held := reason("on_node_loss of volume %s is %s: %s", v.ID, structs.LossHold, byOthers)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -94,7 +95,7 @@ func onlyPlugin(j *structs.Job, g *structs.TaskGroup, tx *state.ReadTx) string {
 	found := ""
 	if g != nil {
 		for _, u := range g.CSIUses(0) {
-			v := state.Volume(tx, j.Namespace, u.VolumeID)
+			v := csi.Volume(tx, j.Namespace, u.VolumeID)
 			if v == nil || found != "" && found != v.PluginID {
 				return "PLUGIN"
 			}

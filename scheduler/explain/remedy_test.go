@@ -6,6 +6,7 @@ import (
 
 	"berth/scheduler/schedtest"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/namespaces"
 	"berth/structs"
 )
@@ -20,7 +21,7 @@ func inNamespace(t *testing.T) *schedtest.Fleet {
 		WriteOptions: f.Now(),
 	})
 	f.Volume("vol", inState(structs.VolumeCreating, nil), func(v *structs.CSIVolume) { v.Namespace = prod })
-	row := state.Volume(f.Store.Read(), prod, "vol")
+	row := csi.Volume(f.Store.Read(), prod, "vol")
 	write := f.Now()
 	write.Namespace = prod
 	schedtest.Do(f, state.VolumeOutcome, &structs.CSIVolumeOutcome{
@@ -66,9 +67,9 @@ func TestRemedies_NameTheNamespace(t *testing.T) {
 // A shell reads the ID of an object as one word, whatever characters it has.
 func TestRemedies_QuoteForTheShell(t *testing.T) {
 	for got, want := range map[string]string{
-		command(structs.DefaultNamespace, "job stop", "a;id"):      "berth job stop 'a;id'",
-		command("p$1", "volume retry", "vol[0]"):                   "berth volume retry -namespace 'p$1' 'vol[0]'",
-		state.DetachCommand(structs.DefaultNamespace, "v[0]", "n"): `berth volume detach -force -reason "it is off" 'v[0]' n`,
+		command(structs.DefaultNamespace, "job stop", "a;id"):    "berth job stop 'a;id'",
+		command("p$1", "volume retry", "vol[0]"):                 "berth volume retry -namespace 'p$1' 'vol[0]'",
+		csi.DetachCommand(structs.DefaultNamespace, "v[0]", "n"): `berth volume detach -force -reason "it is off" 'v[0]' n`,
 	} {
 		if got != want {
 			t.Errorf("the command is %s, want %s", got, want)

@@ -5,6 +5,7 @@ import (
 
 	"berth/scheduler/schedtest"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -241,7 +242,7 @@ func sickInstance(f *schedtest.Fleet) {
 
 // outcome records the outcome of a controller call for the volume.
 func outcome(f *schedtest.Fleet, op string, failed *structs.OperationError, final bool) {
-	row := state.Volume(f.Store.Read(), structs.DefaultNamespace, "vol")
+	row := csi.Volume(f.Store.Read(), structs.DefaultNamespace, "vol")
 	schedtest.Do(f, state.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "vol",
 		Op:           op,

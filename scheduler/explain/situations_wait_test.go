@@ -5,6 +5,7 @@ import (
 
 	"berth/scheduler/schedtest"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -187,7 +188,7 @@ func attachment(op, failed string) func(*schedtest.Fleet) {
 }
 
 func noteAttach(f *schedtest.Fleet) {
-	row := state.Attachment(f.Store.Read(), structs.DefaultNamespace, "vol", "n0")
+	row := csi.Attachment(f.Store.Read(), structs.DefaultNamespace, "vol", "n0")
 	schedtest.Do(f, state.CallNote, &structs.CSICallNote{
 		VolumeID:     "vol",
 		NodeID:       "n0",
@@ -222,7 +223,7 @@ func expandFails(f *schedtest.Fleet) {
 // nodeExpandFails lets the controller expand the volume, and the node fail.
 func nodeExpandFails(f *schedtest.Fleet) {
 	sized(2 << 20)(f)
-	row := state.Volume(f.Store.Read(), structs.DefaultNamespace, "vol")
+	row := csi.Volume(f.Store.Read(), structs.DefaultNamespace, "vol")
 	schedtest.Do(f, state.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:              "vol",
 		Op:              "expand",

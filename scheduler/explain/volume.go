@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
 )
@@ -30,7 +31,7 @@ func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, 
 // example, only nodes that are not eligible reach it.
 func (x *explainer) waitingJobs(v *structs.CSIVolume) []*structs.Reason {
 	var jobs sample
-	for _, id := range state.JobsWaitingFor(x.tx, v) {
+	for _, id := range csi.JobsWaitingFor(x.tx, v) {
 		j := state.Job(x.tx, v.Namespace, id)
 		switch {
 		case j == nil || j.Stop:
@@ -55,8 +56,8 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs
 	var queued []structs.ClaimClass
 	shown := map[string]bool{} // nodes whose attachment explains a claim
 	var waiting sample
-	blocked := state.Reasons(x.tx)
-	for _, c := range state.ClaimsByVolume(x.tx, v.Namespace, v.ID) {
+	blocked := csi.Reasons(x.tx)
+	for _, c := range csi.ClaimsByVolume(x.tx, v.Namespace, v.ID) {
 		claims++
 		if k := c.Class(); c.State == structs.ClaimWaiting && !slices.Contains(queued, k) {
 			queued = append(queued, k)
@@ -113,7 +114,7 @@ func anyClass(structs.ClaimClass) bool { return true }
 // users lists the allocations that may use a volume now and whose claims have a class that hinders.
 func (x *explainer) users(v *structs.CSIVolume, hinders func(structs.ClaimClass) bool) []*structs.Reason {
 	var users sample
-	for _, c := range state.ClaimsByVolume(x.tx, v.Namespace, v.ID) {
+	for _, c := range csi.ClaimsByVolume(x.tx, v.Namespace, v.ID) {
 		if c.State != structs.ClaimGranted || c.EndTime != 0 || !hinders(c.Class()) {
 			continue
 		}
@@ -196,7 +197,7 @@ func (x *explainer) failing(e *structs.OperationError) passing {
 
 // plugin explains why the plugin of a volume serves nobody.
 func (x *explainer) plugin(v *structs.CSIVolume) []*structs.Reason {
-	p := state.Plugin(x.tx, v.PluginID)
+	p := csi.Plugin(x.tx, v.PluginID)
 	status := "berth plugin status " + structs.ShellWord(v.PluginID)
 	if p == nil || !p.Known {
 		r := reason("no instance of plugin %s has been healthy yet", v.PluginID)
@@ -206,14 +207,14 @@ func (x *explainer) plugin(v *structs.CSIVolume) []*structs.Reason {
 	}
 
 	var reasons []*structs.Reason
-	if p.ControllerRequired && !state.HealthyInstance(x.tx, v.PluginID, structs.CSIKindController) {
+	if p.ControllerRequired && !csi.HealthyInstance(x.tx, v.PluginID, structs.CSIKindController) {
 		r := reason("no controller of plugin %s is healthy", v.PluginID)
 		r.Remedy = status
 		r.Because = x.instances(v.PluginID)
 		reasons = append(reasons, r)
 	}
 
-	if !state.HealthyInstance(x.tx, v.PluginID, structs.CSIKindNode) {
+	if !csi.HealthyInstance(x.tx, v.PluginID, structs.CSIKindNode) {
 		r := reason("no node instance of plugin %s is healthy", v.PluginID)
 		r.Remedy = status
 		r.Because = x.instances(v.PluginID)
@@ -227,7 +228,7 @@ func (x *explainer) plugin(v *structs.CSIVolume) []*structs.Reason {
 func (x *explainer) instances(plugin string) []*structs.Reason {
 	var sick []*structs.Reason
 	down := map[string]bool{}
-	for i := range state.InstancesByPlugin(x.tx, plugin) {
+	for i := range csi.InstancesByPlugin(x.tx, plugin) {
 		switch {
 		case i.Healthy, down[i.NodeID]:
 		case i.DownWithNode:
@@ -280,7 +281,7 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 		return r
 	}
 
-	i := state.Instance(x.tx, c.PluginID, structs.CSIKindNode, c.NodeID)
+	i := csi.Instance(x.tx, c.PluginID, structs.CSIKindNode, c.NodeID)
 	if i == nil || !i.Healthy {
 		needs := reason("plugin %s, which unmounts it, has no healthy instance on that node", c.PluginID)
 		needs.Remedy = "run the job of the plugin there; if it runs: berth plugin status " +
@@ -296,7 +297,7 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 // attachments explains the attachments to some nodes that are neither attached nor gone.
 func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool) []*structs.Reason {
 	var open []*structs.Reason
-	for a := range state.AttachmentsByVolume(x.tx, v.Namespace, v.ID) {
+	for a := range csi.AttachmentsByVolume(x.tx, v.Namespace, v.ID) {
 		if a.State == structs.AttachmentAttached || !to(a.NodeID) {
 			continue
 		}
@@ -304,10 +305,10 @@ func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool)
 		r := reason("volume %s is %s at node %s%s", v.ID, a.State, x.nodeName(a.NodeID), x.failing(a.LastError))
 		r.Remedy = x.retryRemedy(v, a.LastError)
 		if a.LastError != nil && a.State == structs.AttachmentDetaching {
-			r.Remedy += "; if the volume is surely not attached: " + state.ForceCommand(a.Namespace, v.ID, a.NodeID)
+			r.Remedy += "; if the volume is surely not attached: " + csi.ForceCommand(a.Namespace, v.ID, a.NodeID)
 		}
 
-		waits := state.AttachmentWaits(x.tx, a)
+		waits := csi.AttachmentWaits(x.tx, a)
 		if waits != "" {
 			r.Because = append(r.Because, reason("%s", waits))
 		}
@@ -325,7 +326,7 @@ func (x *explainer) expansion(v *structs.CSIVolume) []*structs.Reason {
 	}
 	r := reason("volume %s is to grow from %d to %d bytes%s", v.ID, v.Capacity, v.RequestedCapacityMin,
 		x.failing(v.LastError))
-	why := state.ExpandBlocked(x.tx, v)
+	why := csi.ExpandBlocked(x.tx, v)
 	if why != "" {
 		r.Because = []*structs.Reason{{
 			Text:    why,
@@ -354,7 +355,7 @@ func (x *jobExplainer) onlyVolumeFails(j *structs.Job, g *structs.TaskGroup) boo
 	failed := false
 	for _, request := range g.Volumes {
 		if len(g.Volumes) == 1 && request.Type == structs.VolumeTypeCSI && !request.PerAlloc {
-			v := state.Volume(x.tx, j.Namespace, request.VolumeID(0))
+			v := csi.Volume(x.tx, j.Namespace, request.VolumeID(0))
 			failed = v != nil && v.State != structs.VolumeReady && v.LastError != nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"berth/scheduler/drainer"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -57,7 +58,7 @@ func (x *explainer) heldBy(a *structs.Allocation) (held []*structs.CSIClaim) {
 	if a == nil || state.Node(x.tx, a.NodeID).Lost() {
 		return nil
 	}
-	for c := range state.ClaimsByAlloc(x.tx, a.ID) {
+	for c := range csi.ClaimsByAlloc(x.tx, a.ID) {
 		if c.EndTime != 0 {
 			held = append(held, c)
 		}

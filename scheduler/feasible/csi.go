@@ -7,6 +7,7 @@ import (
 
 	"berth/scheduler/rejects"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -36,7 +37,7 @@ func (p *Outlook) usesOf(g *structs.TaskGroup, index int) []VolumeUse {
 		c.TaskGroup = g.Name
 		u := VolumeUse{
 			claim:  c,
-			Volume: state.Volume(p, c.Namespace, c.VolumeID),
+			Volume: csi.Volume(p, c.Namespace, c.VolumeID),
 			keys:   []string{structs.WakeVolume(c.Namespace, c.VolumeID)},
 		}
 
@@ -71,7 +72,7 @@ func (p *Outlook) BlockedEverywhere(d *Demand) *rejects.Rejection {
 
 // unclaimableReason returns the reason for which no allocation can claim the volume now, "" if one can.
 func (p *Outlook) unclaimableReason(u VolumeUse) string {
-	ok, why := state.Claimable(p, u.claim, p.willRelease)
+	ok, why := csi.Claimable(p, u.claim, p.willRelease)
 	if !ok {
 		return why
 	}
@@ -116,9 +117,9 @@ func (p *Outlook) willRelease(allocID string) bool {
 
 // lacksController reports whether the plugin needs a controller and none is healthy.
 func lacksController(tx state.Reader, plugin string) bool {
-	row := state.Plugin(tx, plugin)
+	row := csi.Plugin(tx, plugin)
 	return row != nil && row.ControllerRequired &&
-		!state.HealthyInstance(tx, plugin, structs.CSIKindController)
+		!csi.HealthyInstance(tx, plugin, structs.CSIKindController)
 }
 
 // addIntendedClaims records the claims that an allocation of the plan will make.
@@ -155,7 +156,7 @@ func (p *Outlook) storageOn(v *NodeView, plugin string) *storage {
 	}
 
 	s := &storage{}
-	s.half = state.Instance(p, plugin, structs.CSIKindNode, v.Node.ID)
+	s.half = csi.Instance(p, plugin, structs.CSIKindNode, v.Node.ID)
 	switch {
 	case s.half == nil:
 		s.unfit = "CSI plugin " + plugin + " has no node instance here"
@@ -186,7 +187,7 @@ func (p *Outlook) attachedOn(v *NodeView, plugin string) map[string]*structs.CSI
 	}
 
 	s.volumes = map[string]*structs.CSIClaim{}
-	for a := range state.AttachmentsByNode(p, v.Node.ID) {
+	for a := range csi.AttachmentsByNode(p, v.Node.ID) {
 		if a.PluginID != plugin {
 			continue
 		}
@@ -198,7 +199,7 @@ func (p *Outlook) attachedOn(v *NodeView, plugin string) map[string]*structs.CSI
 		s.volumes[volumeKey(c)] = c
 	}
 
-	for c := range state.ClaimsByNode(p, v.Node.ID) {
+	for c := range csi.ClaimsByNode(p, v.Node.ID) {
 		if c.PluginID == plugin {
 			s.volumes[volumeKey(c)] = c
 		}
@@ -246,7 +247,7 @@ func volumesReachable(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 // reject the allocation.
 func guardsTasks(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	for _, u := range d.Uses {
-		if state.LossPolicy(p, u.Volume) != structs.LossLease {
+		if csi.LossPolicy(p, u.Volume) != structs.LossLease {
 			continue
 		}
 		for _, driver := range d.Group.drivers {

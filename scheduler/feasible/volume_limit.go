@@ -7,6 +7,7 @@ import (
 
 	"berth/scheduler/rejects"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -97,7 +98,7 @@ func (p *Outlook) leavingWith(d *Demand, v *NodeView, plugin string) (keys []str
 	}
 
 	used := map[string]bool{} // by others
-	for c := range state.ClaimsByNode(p, v.Node.ID) {
+	for c := range csi.ClaimsByNode(p, v.Node.ID) {
 		used[volumeKey(c)] = used[volumeKey(c)] || c.AllocID != d.Leaves.ID
 	}
 
@@ -109,7 +110,7 @@ func (p *Outlook) leavingWith(d *Demand, v *NodeView, plugin string) (keys []str
 		used[volumeKey(u.claim)] = true
 	}
 
-	for c := range state.ClaimsByAlloc(p, d.Leaves.ID) {
+	for c := range csi.ClaimsByAlloc(p, d.Leaves.ID) {
 		if c.PluginID == plugin && !used[volumeKey(c)] {
 			keys = append(keys, volumeKey(c))
 		}

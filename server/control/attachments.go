@@ -7,6 +7,7 @@ import (
 	"berth/internal/sealing"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/validate/report"
@@ -63,7 +64,7 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 		note.SealedSecrets = v.SealedSecrets
 	}
 	w.candidates = func(tx *state.ReadTx) []string {
-		v := state.Volume(tx, a.Namespace, a.VolumeID)
+		v := csi.Volume(tx, a.Namespace, a.VolumeID)
 		if v != nil && v.PluginID == a.PluginID {
 			return nodeconn.VolumeControllers(tx, v)
 		}
@@ -86,7 +87,7 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 // nil (CSI spec, "Error Scheme", UNAUTHENTICATED). It compares them as they are stored. Secrets that were
 // encrypted again count as others, and the call is then repeated with the same ones.
 func freshSecrets(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSIVolume {
-	v := state.Volume(tx, a.Namespace, a.VolumeID)
+	v := csi.Volume(tx, a.Namespace, a.VolumeID)
 	if v == nil ||
 		a.State != structs.AttachmentAttaching ||
 		a.LastError == nil ||

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -131,7 +131,7 @@ func TestAttach_WaitsForADetachAtTheLimit(t *testing.T) {
 // limitVolumes makes the half of a node report that the node takes so many volumes.
 func (w *testEnv) limitVolumes(node string, most int64) {
 	w.t.Helper()
-	i := state.Instance(w.Store.Read(), "pl", structs.CSIKindNode, node).Copy()
+	i := csi.Instance(w.Store.Read(), "pl", structs.CSIKindNode, node).Copy()
 	i.NodeInfo.MaxVolumes = most
 	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:  node,

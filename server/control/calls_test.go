@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -344,7 +345,7 @@ func listed(id string, known bool, nodes ...string) *structs.ClientCSIListRespon
 
 // listing makes the controller on a node list where volumes are attached.
 func (w *testEnv) listing(node string) {
-	i := state.Instance(w.Store.Read(), "pl", structs.CSIKindController, node).Copy()
+	i := csi.Instance(w.Store.Read(), "pl", structs.CSIKindController, node).Copy()
 	i.ControllerInfo.SupportsListVolumes, i.ControllerInfo.SupportsListVolumesAttachedNodes = true, true
 	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 		NodeID:   node,
@@ -356,7 +357,7 @@ func (w *testEnv) listing(node string) {
 func TestDetach_NamesTheNodeThatThePluginCallsOtherwiseNow(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		w.attached()
-		half := state.Instance(w.Store.Read(), "pl", structs.CSIKindNode, "n3").Copy()
+		half := csi.Instance(w.Store.Read(), "pl", structs.CSIKindNode, "n3").Copy()
 		half.NodeInfo.ID = "renamed"
 		put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
 			NodeID:   "n3",

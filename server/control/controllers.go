@@ -9,6 +9,7 @@ import (
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -66,21 +67,21 @@ func rowKey(table state.Topic, parts ...string) workqueue.Key {
 // unsettled yields the rows that need a call, volumes first.
 func unsettled(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
-		for v := range state.UnsettledVolumes(tx) {
+		for v := range csi.UnsettledVolumes(tx) {
 			key := rowKey(schema.VolumeRows, v.Namespace, v.ID)
 			if !yield(key) {
 				return
 			}
 		}
 
-		for a := range state.UnsettledAttachments(tx) {
+		for a := range csi.UnsettledAttachments(tx) {
 			key := rowKey(schema.AttachmentRows, a.Namespace, a.VolumeID, a.NodeID)
 			if !yield(key) {
 				return
 			}
 		}
 
-		for c := range state.GrowingClaims(tx) {
+		for c := range csi.GrowingClaims(tx) {
 			key := rowKey(schema.GrowingClaimRows, c.Namespace, c.VolumeID, c.AllocID)
 			if !yield(key) {
 				return
@@ -120,11 +121,11 @@ func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 
 	case schema.NodeRows:
 		signals = []string{nodeSignal(c.Key[0])}
-		if state.Recovering(tx) == "" {
+		if csi.Recovering(tx) == "" {
 			signals = append(signals, accountedSignal)
 		}
 
-		for i := range state.InstancesByNode(tx, c.Key[0]) {
+		for i := range csi.InstancesByNode(tx, c.Key[0]) {
 			if i.Kind == structs.CSIKindController &&
 				controllerReachable(tx, i.PluginID, i.NodeID) {
 				signals = append(signals, pluginSignal(i.PluginID))
@@ -142,7 +143,7 @@ func attachmentSignal(node string) string { return "attachments of node " + node
 
 // controllerReachable reports whether a plugin's controller on a node is healthy and reachable.
 func controllerReachable(tx *state.ReadTx, plugin, node string) bool {
-	i := state.Instance(tx, plugin, structs.CSIKindController, node)
+	i := csi.Instance(tx, plugin, structs.CSIKindController, node)
 	return i != nil && i.Healthy && nodeconn.Reachable(state.Node(tx, node))
 }
 
@@ -167,13 +168,13 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	volume := k.Key[1]
 	switch k.Topic {
 	case schema.GrowingClaimRows:
-		claim := state.Claim(tx, namespace, volume, k.Key[2])
+		claim := csi.Claim(tx, namespace, volume, k.Key[2])
 		if needsNodeExpand(claim) {
 			return c.growStep(tx, claim)
 		}
 
 	case schema.AttachmentRows:
-		a := state.Attachment(tx, namespace, volume, k.Key[2])
+		a := csi.Attachment(tx, namespace, volume, k.Key[2])
 		if a != nil && nextAttachment(a) != "" {
 			s := c.step(tx, c.attachmentWork(tx, a))
 			s = waitForNodes(tx, s)
@@ -181,10 +182,10 @@ func (c controllerLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		}
 
 	case schema.VolumeRows:
-		v := state.Volume(tx, namespace, volume)
+		v := csi.Volume(tx, namespace, volume)
 		if v != nil &&
 			nextVolume(v) != "" &&
-			state.ExpandBlocked(tx, v) == "" {
+			csi.ExpandBlocked(tx, v) == "" {
 			return waitForNodes(tx, c.step(tx, c.volumeWork(v)))
 		}
 	}
@@ -211,7 +212,7 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 	switch {
 	case s.Failed && w.lastError.Code == codeNoController:
 		s.Due = time.Time{}
-		if !state.HealthyInstance(tx, w.plugin, structs.CSIKindController) ||
+		if !csi.HealthyInstance(tx, w.plugin, structs.CSIKindController) ||
 			len(w.candidates(tx)) == 0 {
 			s.Awaits = signals
 		}
@@ -262,13 +263,13 @@ func noController(plugin string) error {
 // changedSince reports whether a controller of the plugin or the volume has changed since a request was
 // rejected. The plugin may accept the request then.
 func (c controllerLoop) changedSince(tx *state.ReadTx, w work) bool {
-	for i := range state.InstancesByPluginKind(tx, w.plugin, structs.CSIKindController) {
+	for i := range csi.InstancesByPluginKind(tx, w.plugin, structs.CSIKindController) {
 		if i.ModifyIndex > w.version {
 			return true
 		}
 	}
 	namespace, id, _ := strings.Cut(w.volume, "/")
-	v := state.Volume(tx, namespace, id)
+	v := csi.Volume(tx, namespace, id)
 	return v != nil && v.ModifyIndex > w.version
 }
 

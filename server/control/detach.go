@@ -6,6 +6,7 @@ import (
 
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/validate/report"
 )
@@ -36,13 +37,13 @@ func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) er
 	return structs.NotFoundf(
 		"%w%s; that does not prove the volume detached. Once the storage itself shows it detached: %s",
 		err, mismatch(tx, a),
-		state.ForceCommand(a.Namespace, a.VolumeID, a.NodeID))
+		csi.ForceCommand(a.Namespace, a.VolumeID, a.NodeID))
 }
 
 // mismatch describes how the IDs of an attachment differ from the present ones, "" if they do not.
 func mismatch(tx *state.ReadTx, a *structs.CSIAttachment) string {
-	v := state.Volume(tx, a.Namespace, a.VolumeID)
-	half := state.Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
+	v := csi.Volume(tx, a.Namespace, a.VolumeID)
+	half := csi.Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
 	switch {
 	case v != nil && v.ExternalID != a.ExternalVolumeID:
 		return "; the volume is " + v.ExternalID + " to the plugin now, and was " + a.ExternalVolumeID +
@@ -68,7 +69,7 @@ func (c controllerLoop) listed(
 ) *structs.CSIVolumeExternalStub {
 	tx := c.Store.Read()
 	lists := func(node string) bool {
-		i := state.Instance(tx, a.PluginID, structs.CSIKindController, node)
+		i := csi.Instance(tx, a.PluginID, structs.CSIKindController, node)
 		return i != nil &&
 			i.ControllerInfo != nil &&
 			i.ControllerInfo.SupportsListVolumes &&

@@ -9,7 +9,7 @@ import (
 
 	"berth/csi/csitest"
 	"berth/fsm"
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -345,7 +345,7 @@ func TestDuty_C9_C13_TheClaimShowsAParkedRelease(t *testing.T) {
 				}
 				w.setAnswer(func(nodeCall) (any, error) { return nil, nil })
 				after(time.Minute)
-				if state.Claim(w.Store.Read(), "default", "v", "a1") != nil {
+				if csi.Claim(w.Store.Read(), "default", "v", "a1") != nil {
 					t.Error("claim remains after its release")
 				}
 				w.check()

@@ -8,6 +8,7 @@ import (
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/validate/report"
@@ -89,7 +90,7 @@ func (c controllerLoop) growRequest(
 	tx *state.ReadTx,
 	claim *structs.CSIClaim,
 ) (*structs.ClientCSINodeExpandRequest, error) {
-	v, err := volumesecrets.OpenForCall(tx, c.Keys, state.Volume(tx, claim.Namespace, claim.VolumeID))
+	v, err := volumesecrets.OpenForCall(tx, c.Keys, csi.Volume(tx, claim.Namespace, claim.VolumeID))
 	if v == nil || err != nil {
 		return nil, err
 	}

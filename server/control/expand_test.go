@@ -9,7 +9,7 @@ import (
 
 	"berth/csi/csitest"
 	"berth/fsm"
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -23,7 +23,7 @@ func (w *testEnv) grow(id string, size int64) {
 }
 
 func (w *testEnv) claimOf(alloc string) *structs.CSIClaim {
-	return state.Claim(w.Store.Read(), "default", "v", alloc)
+	return csi.Claim(w.Store.Read(), "default", "v", alloc)
 }
 
 // twoSteps answers like a plugin whose nodes have to grow the content of the volume.

@@ -18,6 +18,7 @@ import (
 	"berth/server/control/garbage"
 	"berth/server/leases"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -260,8 +261,8 @@ func (w *testEnv) addClaim(volume, alloc, node string) {
 			AttachmentMode: structs.CSIFileSystem,
 		}},
 	})
-	if c := state.Claim(w.Store.Read(), "default", volume, alloc); c.State != structs.ClaimGranted {
-		w.t.Fatalf("the claim of %s waits: %s", alloc, state.ClaimBlocked(w.Store.Read(), c))
+	if c := csi.Claim(w.Store.Read(), "default", volume, alloc); c.State != structs.ClaimGranted {
+		w.t.Fatalf("the claim of %s waits: %s", alloc, csi.ClaimBlocked(w.Store.Read(), c))
 	}
 }
 
@@ -321,11 +322,11 @@ func (w *testEnv) addVolume(v *structs.CSIVolume) {
 }
 
 func (w *testEnv) volume(id string) *structs.CSIVolume {
-	return state.Volume(w.Store.Read(), "default", id)
+	return csi.Volume(w.Store.Read(), "default", id)
 }
 
 func (w *testEnv) attachment(volume, node string) *structs.CSIAttachment {
-	return state.Attachment(w.Store.Read(), "default", volume, node)
+	return csi.Attachment(w.Store.Read(), "default", volume, node)
 }
 
 // check fails the test when the rows contradict each other.
@@ -343,5 +344,5 @@ func now() structs.WriteOptions {
 func unavailable() error { return structs.Unavailablef("try again") }
 
 func (w *testEnv) claim(volume, alloc string) *structs.CSIClaim {
-	return state.Claim(w.Store.Read(), "default", volume, alloc)
+	return csi.Claim(w.Store.Read(), "default", volume, alloc)
 }

@@ -10,6 +10,7 @@ import (
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -44,7 +45,7 @@ func (r reaperLoop) runner() workqueue.Runner {
 // of claims.
 func reapableKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
-		for node := range state.NodesWithEndedClaims(tx) {
+		for node := range csi.NodesWithEndedClaims(tx) {
 			for k := range reapableKeysOf(tx, node) {
 				if !yield(k) {
 					return
@@ -57,7 +58,7 @@ func reapableKeys(tx *state.ReadTx) iter.Seq[workqueue.Key] {
 func reapableKeysOf(tx *state.ReadTx, node string) iter.Seq[workqueue.Key] {
 	return func(yield func(workqueue.Key) bool) {
 		reachable := false // read with the first claim: most nodes have none
-		for c := range state.EndedClaimsOfNode(tx, node) {
+		for c := range csi.EndedClaimsOfNode(tx, node) {
 			reachable = reachable ||
 				nodeconn.Reachable(state.Node(tx, node))
 			key := rowKey(schema.EndedClaimRows, c.Namespace, c.VolumeID, c.AllocID)
@@ -77,7 +78,7 @@ func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[workqueue.Key] {
 }
 
 func (r reaperLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
-	c := state.Claim(tx, k.Key[0], k.Key[1], k.Key[2])
+	c := csi.Claim(tx, k.Key[0], k.Key[1], k.Key[2])
 	if c == nil || c.EndTime == 0 ||
 		!nodeconn.Reachable(state.Node(tx, c.NodeID)) {
 		return workqueue.Step{}

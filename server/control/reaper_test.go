@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/state"
+	"berth/state/csi"
 	"berth/state/statetest"
 	"berth/structs"
 )
@@ -17,7 +17,7 @@ import (
 func TestReaper_ReleasesOnlyAfterTheNodeReleased(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
 		claimed := func(alloc string) bool {
-			return state.Claim(w.Store.Read(), "default", "v", alloc) != nil
+			return csi.Claim(w.Store.Read(), "default", "v", alloc) != nil
 		}
 		w.addNode("n1", true)
 		w.addNode("n2", false)
@@ -56,8 +56,8 @@ func TestReaper_ReleasesOnlyAfterTheNodeReleased(t *testing.T) {
 			t.Errorf("claimed: a1 (ended) %v, a2 (runs) %v, a3 (its node is down) %v", claimed("a1"), claimed("a2"),
 				claimed("a3"))
 		}
-		c := state.Claim(w.Store.Read(), "default", "v", "a3")
-		if why := state.ClaimBlocked(w.Store.Read(), c); why == "" && c.State != structs.ClaimGranted {
+		c := csi.Claim(w.Store.Read(), "default", "v", "a3")
+		if why := csi.ClaimBlocked(w.Store.Read(), c); why == "" && c.State != structs.ClaimGranted {
 			t.Error("claim on a node that is down shows no reason")
 		}
 		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n2"}, Status: structs.NodeReady})
@@ -85,7 +85,7 @@ func TestReaper_NextLeaderRepeatsTheWork(t *testing.T) {
 		defer stop()
 		after(w.Config.Retry.Max)
 		if n := len(w.called(structs.ClientCSINodeDetach.Name)); first == 0 || n != first+1 ||
-			state.Claim(w.Store.Read(), "default", "v", "a1") != nil {
+			csi.Claim(w.Store.Read(), "default", "v", "a1") != nil {
 			t.Errorf("%d calls, then %d; the claim is not released", first, n)
 		}
 	})

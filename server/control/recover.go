@@ -7,6 +7,7 @@ import (
 
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -17,7 +18,7 @@ const accountedSignal = "all nodes are accounted for"
 // state has not reported its volumes. A creation does not depend on it. An expansion does: a plugin may
 // take it only while the volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
 func waitForNodes(tx *state.ReadTx, s workqueue.Step) workqueue.Step {
-	if s.Op != opCreate && state.Recovering(tx) != "" {
+	if s.Op != opCreate && csi.Recovering(tx) != "" {
 		s.Awaits = []string{accountedSignal}
 	}
 	return s
@@ -28,7 +29,7 @@ func waitForNodes(tx *state.ReadTx, s workqueue.Step) workqueue.Step {
 // attach to a node at the limit of its plugin while another volume is being detached there.
 func waitForDetach(tx *state.ReadTx, a *structs.CSIAttachment, s workqueue.Step) workqueue.Step {
 	if s.Op == opAttach && len(s.Awaits) == 0 &&
-		state.AttachmentWaits(tx, a) != "" {
+		csi.AttachmentWaits(tx, a) != "" {
 		s.Awaits = []string{
 			volumeSignal(a.Namespace + "/" + a.VolumeID),
 			attachmentSignal(a.NodeID),
@@ -41,7 +42,7 @@ func waitForDetach(tx *state.ReadTx, a *structs.CSIAttachment, s workqueue.Step)
 // none. In a restored state a volume may be ready that the replaced state was deleting. If it were attached
 // meanwhile, it would be deleted while in use. A detach need not wait.
 func lateDelete(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSICall {
-	v := state.Volume(tx, a.Namespace, a.VolumeID)
+	v := csi.Volume(tx, a.Namespace, a.VolumeID)
 	if v == nil ||
 		v.Call == nil ||
 		v.Call.Op != opDelete ||
@@ -69,17 +70,17 @@ func (c controllerLoop) explainRejection(ctx context.Context, a *structs.CSIAtta
 	}
 
 	if len(external) == 0 {
-		command := state.DetachCommand(a.Namespace, a.VolumeID, "NODE")
+		command := csi.DetachCommand(a.Namespace, a.VolumeID, "NODE")
 		return fmt.Errorf("%w; if the volume is attached to another node, and certainly not used there: %s",
 			err, command)
 	}
 
-	node := []string{state.NodeOfExternal(c.Store.Read(), a.PluginID, external[0])}
+	node := []string{csi.NodeOfExternal(c.Store.Read(), a.PluginID, external[0])}
 	if node[0] == "" {
 		node = []string{"-external", external[0]}
 	}
 
-	command := state.DetachCommand(a.Namespace, a.VolumeID, node...)
+	command := csi.DetachCommand(a.Namespace, a.VolumeID, node...)
 	return fmt.Errorf("%w; the plugin lists it as attached to node %s; if it is certainly not used there: %s",
 		err, external[0], command)
 }

@@ -10,6 +10,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -350,7 +351,7 @@ func TestControllers_ExplainAnAttachThatIsRejected(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {
 				for _, n := range []string{"n1", "n2"} {
 					w.addNode(n, true)
-					i := state.Instance(w.Store.Read(), "pl", structs.CSIKindController, n)
+					i := csi.Instance(w.Store.Read(), "pl", structs.CSIKindController, n)
 					again := *i
 					info := *i.ControllerInfo
 					again.ControllerInfo = &info

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"berth/fsm"
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -141,7 +141,7 @@ func TestControllers_DetachWithoutAVariableThatNoAttachHadReached(t *testing.T) 
 		put(w, fsm.VolumeUnpublish,
 			&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
 		after(2 * w.Config.Retry.Max)
-		if a := state.Attachment(w.Store.Read(), structs.DefaultNamespace, "v", "n1"); a != nil {
+		if a := csi.Attachment(w.Store.Read(), structs.DefaultNamespace, "v", "n1"); a != nil {
 			t.Errorf("the attachment is left: %+v", a.LastError)
 		}
 	})

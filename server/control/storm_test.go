@@ -13,6 +13,7 @@ import (
 	"berth/fsm"
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/statetest"
 	"berth/structs"
 )
@@ -85,7 +86,7 @@ func (s *storm) try(do func()) {
 
 func (s *storm) claim() {
 	var ready []string
-	for v := range state.VolumesFrom(s.Store.Read(), "default", "", state.Page{}) {
+	for v := range csi.VolumesFrom(s.Store.Read(), "default", "", state.Page{}) {
 		if v.State == structs.VolumeReady {
 			ready = append(ready, v.ID)
 		}
@@ -178,10 +179,10 @@ func TestLoops_LoseNoWorkInAStorm(t *testing.T) {
 				}
 				s.calm()
 				tx := w.Store.Read()
-				for v := range state.UnsettledVolumes(tx) {
+				for v := range csi.UnsettledVolumes(tx) {
 					t.Errorf("volume %s is %s: %+v", v.ID, v.State, v.LastError)
 				}
-				for a := range state.UnsettledAttachments(tx) {
+				for a := range csi.UnsettledAttachments(tx) {
 					t.Errorf("volume %s is %s to %s: %+v", a.VolumeID, a.State, a.NodeID, a.LastError)
 				}
 				for c := range statetest.EndedClaims(tx) {

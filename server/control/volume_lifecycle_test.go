@@ -15,7 +15,7 @@ import (
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/server/nodeconn"
-	"berth/state"
+	statecsi "berth/state/csi"
 	"berth/structs"
 )
 
@@ -229,7 +229,7 @@ func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 			AllocID:   alloc,
 		}},
 	})
-	for tx := w.Store.ReadWatched(); state.Attachment(tx, "default", "v",
+	for tx := w.Store.ReadWatched(); statecsi.Attachment(tx, "default", "v",
 		"n1") != nil; tx = w.Store.ReadWatched() {
 		if err := w.Store.Wait(ctx, tx); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"berth/fsm"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/validate/report"
@@ -131,7 +132,7 @@ func (c controllerLoop) isFinalFailure(v *structs.CSIVolume, op string, err erro
 	case op == opDelete && code == "FailedPrecondition":
 		return false
 	case op == opExpand && (code == "FailedPrecondition" || code == "NotFound"):
-		plugin := state.Plugin(c.Store.Read(), v.PluginID)
+		plugin := csi.Plugin(c.Store.Read(), v.PluginID)
 		return plugin != nil && plugin.ExpandsOffline
 	}
 	return isLasting(structs.KindOf(err))
@@ -151,7 +152,7 @@ func exhausted(text string) error {
 // spec, "Timeouts").
 func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSICreateRequest {
 	clone := v.CloneID
-	source := state.Volume(tx, v.Namespace, clone)
+	source := csi.Volume(tx, v.Namespace, clone)
 	if source != nil && source.PluginID == v.PluginID &&
 		source.ExternalID != "" {
 		clone = source.ExternalID // a volume of ours by its own ID; any other is the plugin's ID already
@@ -222,7 +223,7 @@ func (c controllerLoop) learn(
 
 // remove deletes a volume that is not attached, under its own or another ID.
 func (c controllerLoop) remove(ctx context.Context, v *structs.CSIVolume) error {
-	a := state.AttachedAs(c.Store.Read(), v.PluginID, v.ExternalID)
+	a := csi.AttachedAs(c.Store.Read(), v.PluginID, v.ExternalID)
 	if a != nil {
 		return structs.Preconditionf(
 			"volume %q is still %s at node %s, as volume %q in namespace %q",
@@ -254,7 +255,7 @@ func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSIExp
 		req.Capability = v.RequestedCapabilities[0]
 	}
 
-	for _, claim := range state.ClaimsByVolume(tx, v.Namespace, v.ID) {
+	for _, claim := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if claim.State == structs.ClaimGranted {
 			req.Capability = &structs.CSIVolumeCapability{
 				AccessMode:     claim.AccessMode,

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -30,9 +31,9 @@ func Controllers(
 
 // AllControllers returns the plugin's reachable controllers and the others.
 func AllControllers(tx *state.ReadTx, pluginID string) (healthy, others []Controller) {
-	for i := range state.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
+	for i := range csi.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
 		c := Controller{NodeID: i.NodeID}
-		half := state.Instance(tx, pluginID, structs.CSIKindNode, i.NodeID)
+		half := csi.Instance(tx, pluginID, structs.CSIKindNode, i.NodeID)
 		if half != nil && half.NodeInfo != nil {
 			c.Topology = half.NodeInfo.AccessibleTopology
 		}
@@ -136,7 +137,7 @@ func StampEpoch(tx *state.ReadTx, nodeID string, req any) {
 
 // Provider returns the driver that a plugin's ID belongs to, "" while it is not known.
 func Provider(tx *state.ReadTx, pluginID string) string {
-	plugin := state.Plugin(tx, pluginID)
+	plugin := csi.Plugin(tx, pluginID)
 	if plugin == nil {
 		return ""
 	}

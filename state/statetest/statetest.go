@@ -6,14 +6,15 @@ import (
 	"iter"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
 // EndedClaims yields the claims that outlive their allocations.
 func EndedClaims(tx *state.ReadTx) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
-		for node := range state.NodesWithEndedClaims(tx) {
-			for c := range state.EndedClaimsOfNode(tx, node) {
+		for node := range csi.NodesWithEndedClaims(tx) {
+			for c := range csi.EndedClaimsOfNode(tx, node) {
 				if !yield(c) {
 					return
 				}

@@ -4,6 +4,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/sealing"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -17,7 +18,7 @@ func Pin(
 	a *structs.CSIAttachment,
 	note *structs.CSICallNote,
 ) (*structs.CSIAttachment, error) {
-	v := state.Volume(tx, a.Namespace, a.VolumeID)
+	v := csi.Volume(tx, a.Namespace, a.VolumeID)
 	same := v != nil && v.PluginID == a.PluginID && v.ExternalID == a.ExternalVolumeID
 	if !same || !readsAnew(a) || Path(tx, v) == "" {
 		return a, nil

@@ -10,6 +10,7 @@ import (
 	"berth/internal/keyring"
 	"berth/internal/sealing"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -23,7 +24,7 @@ func Path(tx state.Reader, v *structs.CSIVolume) string {
 	case v.SecretsFrom != "":
 		return v.SecretsFrom
 	}
-	pattern := state.PluginConfig(tx, v.PluginID).SecretsFrom
+	pattern := csi.PluginConfig(tx, v.PluginID).SecretsFrom
 	return validate.ExpandSecretsFrom(pattern, v.Namespace, v.ID)
 }
 

@@ -14,6 +14,7 @@ import (
 	"berth/rpc"
 	"berth/server"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -338,11 +339,11 @@ func TestPartition_MinorityLeaderAcceptsNoWrite(t *testing.T) {
 	})
 	c.Net.Heal()
 	c.AwaitRows(old, "the majority's claim arrives", func(tx *state.ReadTx) bool {
-		claim := state.Claim(tx, structs.DefaultNamespace, "v1", w.allocs[1])
+		claim := csi.Claim(tx, structs.DefaultNamespace, "v1", w.allocs[1])
 		return claim != nil && claim.State == structs.ClaimGranted
 	})
 	c.CheckEqualStates()
-	if first := state.Claim(c.Leader().Store().Read(), structs.DefaultNamespace, "v1",
+	if first := csi.Claim(c.Leader().Store().Read(), structs.DefaultNamespace, "v1",
 		w.allocs[0]); first != nil && first.State == structs.ClaimGranted {
 		t.Error("the minority's claim was granted beside the majority's")
 	}

@@ -13,6 +13,7 @@ import (
 	"berth/server"
 	"berth/server/keys"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
 	"berth/test/cluster"
@@ -85,7 +86,7 @@ func awaitSecrets(c *cluster.Cluster, source keys.Source) {
 		})
 		volume := ""
 		c.AwaitRows(s, "the key opens the secret of the volume", func(tx *state.ReadTx) bool {
-			v := state.Volume(tx, structs.DefaultNamespace, "secret")
+			v := csi.Volume(tx, structs.DefaultNamespace, "secret")
 			volume = openWith(kek, tx, v)
 			return strings.Contains(volume, secretText)
 		})

@@ -15,7 +15,7 @@ import (
 	"berth/internal/codec"
 	"berth/rpc"
 	"berth/server"
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -166,7 +166,7 @@ func (o *overloadedServer) checkStored() {
 	tx := o.s.Store().Read()
 	for node, made := range o.made {
 		said := ""
-		for i := range state.InstancesByNode(tx, node) {
+		for i := range csi.InstancesByNode(tx, node) {
 			said = i.HealthDescription
 		}
 		if !made[said] {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -259,11 +260,11 @@ func VolumesWherePluginsStay(v *View) (faults []string) {
 			continue
 		}
 		for _, u := range a.CSIVolumes {
-			volume := state.Volume(v.Tx, a.Namespace, u.VolumeID)
+			volume := csi.Volume(v.Tx, a.Namespace, u.VolumeID)
 			if volume == nil {
 				continue
 			}
-			half := state.Instance(v.Tx, volume.PluginID, structs.CSIKindNode, a.NodeID)
+			half := csi.Instance(v.Tx, volume.PluginID, structs.CSIKindNode, a.NodeID)
 			if half != nil && half.ModifyIndex <= e.SnapshotIndex && !v.stays(half, e.SnapshotIndex) {
 				faults = append(faults, fmt.Sprintf("%s on node %s, where allocation %s with plugin %s ends",
 					describe(a), a.NodeID, structs.ShortID(half.AllocID), volume.PluginID))

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -51,7 +51,7 @@ func (v *View) othersHold(j *structs.Job, g *structs.TaskGroup) bool {
 	}
 	for index := range g.Count {
 		for _, u := range g.CSIUses(index) {
-			if state.Volume(v.Tx, j.Namespace, u.VolumeID) == nil {
+			if csi.Volume(v.Tx, j.Namespace, u.VolumeID) == nil {
 				return true
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -99,7 +99,7 @@ func ClaimsUsed(v *View) (faults []string) {
 
 // AttachmentsUsed finds attachments that are being made or undone.
 func AttachmentsUsed(v *View) (faults []string) {
-	for a := range state.UnsettledAttachments(v.Tx) {
+	for a := range csi.UnsettledAttachments(v.Tx) {
 		faults = append(faults, fmt.Sprintf("volume %s on node %s is %s: %+v", a.VolumeID, a.NodeID, a.State, a.LastError))
 	}
 	return faults

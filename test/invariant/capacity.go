@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -197,12 +198,12 @@ func (v *View) volumesLeft(n *structs.Node, w want) bool {
 			continue
 		}
 		c := r.Claim(w.job.Namespace, w.index)
-		row := state.Volume(v.Tx, c.Namespace, c.VolumeID)
+		row := csi.Volume(v.Tx, c.Namespace, c.VolumeID)
 		if row == nil || row.State != structs.VolumeReady || len(row.Topologies) > 0 || v.claimed(c) ||
 			!v.pluginReady(n, row.PluginID) {
 			return false
 		}
-		for at := range state.AttachmentsByVolume(v.Tx, c.Namespace, c.VolumeID) {
+		for at := range csi.AttachmentsByVolume(v.Tx, c.Namespace, c.VolumeID) {
 			if at.NodeID != n.ID || at.State == structs.AttachmentDetaching {
 				return false
 			}
@@ -242,13 +243,13 @@ func (v *View) claimed(c *structs.CSIClaim) bool {
 
 // pluginReady knows plugins without a limit of volumes.
 func (v *View) pluginReady(n *structs.Node, plugin string) bool {
-	half := state.Instance(v.Tx, plugin, structs.CSIKindNode, n.ID)
+	half := csi.Instance(v.Tx, plugin, structs.CSIKindNode, n.ID)
 	if half == nil || !half.Healthy || half.NodeInfo == nil || half.NodeInfo.MaxVolumes > 0 ||
 		!v.stays(half, v.Tx.Applied()) {
 		return false
 	}
 	return !half.RequiresControllerPlugin || slices.ContainsFunc(v.nodeIDs(), func(id string) bool {
-		c := state.Instance(v.Tx, plugin, structs.CSIKindController, id)
+		c := csi.Instance(v.Tx, plugin, structs.CSIKindController, id)
 		return c != nil && c.Healthy
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"berth/state"
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -38,7 +39,7 @@ func NewView(tx *state.ReadTx) *View {
 		v.Nodes[n.ID] = n
 	}
 	v.Jobs = slices.Collect(state.JobsFrom(tx, structs.AllNamespaces, "", state.Page{}))
-	v.Claims = slices.Collect(state.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}))
+	v.Claims = slices.Collect(csi.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}))
 	all := slices.Collect(state.AllocsFrom(tx, structs.AllNamespaces, "", state.Page{}))
 	slices.SortFunc(all, func(a, b *structs.Allocation) int {
 		return int(int64(a.CreateIndex) - int64(b.CreateIndex))

@@ -10,6 +10,7 @@ import (
 	"berth/server/control/fence"
 	"berth/server/fencing"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -85,7 +86,7 @@ func (s *storageCluster) awaitRuns(n *cluster.Node, want ...string) {
 // checkHeld fails the test unless the lost node still has the volume.
 func (s *storageCluster) checkHeld(first *structs.Allocation, holder *cluster.Node) {
 	s.t.Helper()
-	claims := state.ClaimsByVolume(s.Leader().Store().Read(), structs.DefaultNamespace, "v1")
+	claims := csi.ClaimsByVolume(s.Leader().Store().Read(), structs.DefaultNamespace, "v1")
 	if len(claims) == 0 || claims[0].AllocID != first.ID || claims[0].State != structs.ClaimGranted {
 		s.t.Errorf("the claims are %+v, want that of the lost node", claims)
 	}
@@ -104,7 +105,7 @@ func TestFence_MovesAVolumeAfterTheProof(t *testing.T) {
 	next := s.awaitRunning("db", 1)[0]
 	s.checkMounts("disk-v1", alive.Name+" "+next.ID)
 	s.awaitRuns(dead, structs.FenceProved)
-	v := state.Volume(s.Leader().Store().Read(), structs.DefaultNamespace, "v1")
+	v := csi.Volume(s.Leader().Store().Read(), structs.DefaultNamespace, "v1")
 	if v.Forced == nil || v.Forced.NodeID != dead.ID {
 		t.Errorf("the volume records %+v", v.Forced)
 	}
@@ -149,7 +150,7 @@ func TestFence_ANodeThatComesBackIsNotReleased(t *testing.T) {
 	s.awaitRuns(away, structs.FenceVoid)
 	p.off = func(string) {} // the switch is too late
 	p.act <- struct{}{}
-	v := state.Volume(s.Leader().Store().Read(), structs.DefaultNamespace, "v1")
+	v := csi.Volume(s.Leader().Store().Read(), structs.DefaultNamespace, "v1")
 	if v.Forced != nil {
 		t.Errorf("allocation %s lost the volume by force: %+v", first.ID, v.Forced)
 	}

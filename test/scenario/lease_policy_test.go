@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -48,7 +49,7 @@ func TestLeasePolicy_MovesAVolumeOfAGuardedNode(t *testing.T) {
 	if runs := state.FenceRuns(tx, guarded.ID); len(runs) != 1 || runs[0].Kind != structs.FenceByLease {
 		t.Errorf("the runs are %+v", runs)
 	}
-	left := state.ClaimsByVolume(tx, structs.DefaultNamespace, "v-bare")
+	left := csi.ClaimsByVolume(tx, structs.DefaultNamespace, "v-bare")
 	if len(left) == 0 || left[0].AllocID != held[bare.Name].ID || left[0].State != structs.ClaimGranted {
 		t.Errorf("the claims of the node without a guard are %+v", left)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"berth/rpc"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -67,10 +68,10 @@ func TestNodeLocalVolume_IsCreatedUsedAndDeletedOnItsNode(t *testing.T) {
 			&structs.CSIVolumeDeleteRequest{ID: "first"})
 	})
 	s.AwaitRows(s.Leader(), "the deletion waits with an error", func(tx *state.ReadTx) bool {
-		v := state.Volume(tx, structs.DefaultNamespace, "first")
+		v := csi.Volume(tx, structs.DefaultNamespace, "first")
 		return v != nil && v.State == structs.VolumeDeleting && v.LastError != nil
 	})
-	s.checkText(state.Volume(s.Leader().Store().Read(), structs.DefaultNamespace, "first").LastError.Message,
+	s.checkText(csi.Volume(s.Leader().Store().Read(), structs.DefaultNamespace, "first").LastError.Message,
 		"no controller of plugin p")
 	if !s.storage.Exists("vol-first") {
 		t.Error("the volume is gone although its node is not there")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -53,8 +54,8 @@ func TestDownNode_KeepsItsVolumeUntilForced(t *testing.T) {
 	s.stopJob("db")
 	s.awaitEnded("db")
 	s.AwaitRows(s.Leader(), "nothing is left", func(tx *state.ReadTx) bool {
-		return len(state.ClaimsByVolume(tx, structs.DefaultNamespace, "v1")) == 0 &&
-			state.Attachment(tx, structs.DefaultNamespace, "v1", alive.ID) == nil
+		return len(csi.ClaimsByVolume(tx, structs.DefaultNamespace, "v1")) == 0 &&
+			csi.Attachment(tx, structs.DefaultNamespace, "v1", alive.ID) == nil
 	})
 	s.checkMounts("disk-v1")
 }
@@ -140,7 +141,7 @@ func TestAttach_IsCompletedByTheNextLeader(t *testing.T) {
 	<-tried
 	old := s.Leader()
 	s.AwaitRows(old, "the failure is recorded", func(tx *state.ReadTx) bool {
-		for a := range state.UnsettledAttachments(tx) {
+		for a := range csi.UnsettledAttachments(tx) {
 			return a.LastError != nil
 		}
 		return false
@@ -156,6 +157,6 @@ func TestAttach_IsCompletedByTheNextLeader(t *testing.T) {
 	s.stopJob("db")
 	s.awaitEnded("db")
 	s.AwaitRows(s.Leader(), "the volume is detached", func(tx *state.ReadTx) bool {
-		return state.Attachment(tx, structs.DefaultNamespace, "v1", a.NodeID) == nil
+		return csi.Attachment(tx, structs.DefaultNamespace, "v1", a.NodeID) == nil
 	})
 }

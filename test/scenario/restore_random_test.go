@@ -14,6 +14,7 @@ import (
 
 	"berth/internal/keyring"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -276,7 +277,7 @@ func (h *history) awaitAgreement() {
 }
 
 func (h *history) disagreement(tx *state.ReadTx) string {
-	if why := state.Recovering(tx); why != "" {
+	if why := csi.Recovering(tx); why != "" {
 		return why
 	}
 	var shown, works, rows []string
@@ -289,7 +290,7 @@ func (h *history) disagreement(tx *state.ReadTx) string {
 		for _, a := range live {
 			shown = append(shown, a.NodeID+" "+a.ID)
 		}
-		for a := range state.AttachmentsByVolume(tx, structs.DefaultNamespace, fmt.Sprintf("v%d", i)) {
+		for a := range csi.AttachmentsByVolume(tx, structs.DefaultNamespace, fmt.Sprintf("v%d", i)) {
 			rows = append(rows, "disk-"+a.VolumeID+" "+state.Node(tx, a.NodeID).Name)
 			if a.State != structs.AttachmentAttached {
 				return fmt.Sprintf("%s is %s to %s: %+v",

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -32,13 +33,13 @@ func TestRestore_ForgetsLaterGrants(t *testing.T) {
 			if !reachable {
 				s.awaitNodeStatus(host, structs.NodeDown)
 				s.AwaitRows(s.Leader(), "the claim waits", func(tx *state.ReadTx) bool { // the other node has the volume
-					for c := range state.ClaimsFrom(tx, structs.DefaultNamespace, "", state.Page{}) {
+					for c := range csi.ClaimsFrom(tx, structs.DefaultNamespace, "", state.Page{}) {
 						waits := c.NodeID == other.ID && c.State == structs.ClaimWaiting
-						return waits && state.Recovering(tx) != ""
+						return waits && csi.Recovering(tx) != ""
 					}
 					return false
 				})
-				why := state.Recovering(s.Leader().Store().Read())
+				why := csi.Recovering(s.Leader().Store().Read())
 				s.checkText(why, host.Name, "it is down", "berth node purge "+host.ID)
 				s.checkMounts("disk-v1", host.Name+" "+first.ID)
 				s.Net.Heal()
@@ -57,7 +58,7 @@ func TestRestore_DoesNotWaitForADeletedNode(t *testing.T) {
 	s.restoreSnapshot(archive)
 	s.awaitNodeStatus(n1, structs.NodeDown)
 	s.registerJob("db", 1, "v1")
-	if state.Recovering(s.Leader().Store().Read()) == "" {
+	if csi.Recovering(s.Leader().Store().Read()) == "" {
 		t.Error("the servers wait for no node")
 	}
 	cluster.Must(s.Cluster, s.Leader(), structs.NodeDeregister,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/cluster"
 )
@@ -91,10 +92,10 @@ func TestStorm_KeepsTheInvariants(t *testing.T) {
 		s.awaitEnded(fmt.Sprintf("job%d", i))
 	}
 	s.AwaitRows(s.Leader(), "no claim and no attachment is left", func(tx *state.ReadTx) bool {
-		for range state.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
+		for range csi.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 			return false
 		}
-		for range state.UnsettledAttachments(tx) {
+		for range csi.UnsettledAttachments(tx) {
 			return false
 		}
 		return true

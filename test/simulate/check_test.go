@@ -6,6 +6,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -127,7 +128,7 @@ func (w *world) checkProof(tx *state.ReadTx, n *node, r *structs.FenceRun, last 
 // checkClaims checks the claims of a volume and the task that has it. proved has the nodes with a new proof.
 func (w *world) checkClaims(tx *state.ReadTx, v *volume, command string, proved map[string]bool) {
 	isGranted := func(alloc string) bool {
-		c := state.Claim(tx, structs.DefaultNamespace, v.id, alloc)
+		c := csi.Claim(tx, structs.DefaultNamespace, v.id, alloc)
 		return c != nil && c.State == structs.ClaimGranted
 	}
 	old := w.seen.granted[v.id]
@@ -145,7 +146,7 @@ func (w *world) checkClaims(tx *state.ReadTx, v *volume, command string, proved 
 	}
 
 	delete(w.seen.granted, v.id)
-	for _, c := range state.ClaimsByVolume(tx, structs.DefaultNamespace, v.id) {
+	for _, c := range csi.ClaimsByVolume(tx, structs.DefaultNamespace, v.id) {
 		if c.State == structs.ClaimGranted {
 			w.seen.granted[v.id] = c
 		}

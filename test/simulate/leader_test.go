@@ -14,6 +14,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/blocked"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -153,7 +154,7 @@ func (l *leader) work() {
 		l.plan(id)
 	}
 	tx := l.w.store.Read()
-	for a := range state.UnsettledAttachments(tx) {
+	for a := range csi.UnsettledAttachments(tx) {
 		l.settle(tx, a)
 	}
 	l.reap(tx)

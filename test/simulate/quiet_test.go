@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -44,7 +45,7 @@ func (w *world) calmDown(ctx context.Context) {
 }
 
 func (w *world) holdsClaims(n *node) bool {
-	for range state.ClaimsByNode(w.store.Read(), n.id) {
+	for range csi.ClaimsByNode(w.store.Read(), n.id) {
 		return true
 	}
 	return false
@@ -80,7 +81,7 @@ func (w *world) stuck() (all []string) {
 	for e := range state.ReadyEvals(tx) {
 		add("evaluation %s of job %s waits", structs.ShortID(e.ID), e.JobID)
 	}
-	for a := range state.UnsettledAttachments(tx) {
+	for a := range csi.UnsettledAttachments(tx) {
 		add("volume %s is %s at %s", a.VolumeID, a.State, a.NodeID)
 	}
 	return all

@@ -6,6 +6,7 @@ import (
 	"berth/fsm"
 	"berth/server/nodeconn"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -15,11 +16,11 @@ const reapGrace = 10 * time.Second
 // reap releases the claims of ended allocations whose node is reachable and has not released them. A
 // request of a node for a claim may arrive after its release, and nobody else knows of that claim.
 func (l *leader) reap(tx *state.ReadTx) {
-	for id := range state.NodesWithEndedClaims(tx) {
+	for id := range csi.NodesWithEndedClaims(tx) {
 		if !nodeconn.Reachable(state.Node(tx, id)) {
 			continue
 		}
-		for c := range state.EndedClaimsOfNode(tx, id) {
+		for c := range csi.EndedClaimsOfNode(tx, id) {
 			if !time.Now().Before(time.Unix(0, c.EndTime).Add(reapGrace)) {
 				l.release(c)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -228,12 +229,12 @@ func (r *run) await() {
 	n := r.n
 	serve := func(_ *leader, reply func(any, error)) {
 		tx := n.w.store.Read()
-		c := state.Claim(tx, structs.DefaultNamespace, r.claims[0].VolumeID, r.id)
+		c := csi.Claim(tx, structs.DefaultNamespace, r.claims[0].VolumeID, r.id)
 		if c == nil {
 			reply(false, structs.NotFoundf("allocation %s has no claim", r.id))
 			return
 		}
-		a := state.Attachment(tx, c.Namespace, c.VolumeID, n.id)
+		a := csi.Attachment(tx, c.Namespace, c.VolumeID, n.id)
 		reply(c.State == structs.ClaimGranted && a != nil && a.State == structs.AttachmentAttached, nil)
 	}
 	n.call(requestTimeout, serve, func(answer any, err error) {
@@ -365,7 +366,7 @@ func (n *node) report(id string) {
 func (n *node) checkClaims() {
 	serve := func(_ *leader, reply func(any, error)) {
 		granted := map[string]bool{}
-		for c := range state.ClaimsByNode(n.w.store.Read(), n.id) {
+		for c := range csi.ClaimsByNode(n.w.store.Read(), n.id) {
 			granted[c.AllocID] = granted[c.AllocID] || c.State == structs.ClaimGranted
 		}
 		reply(granted, nil)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 	"berth/test/invariant"
 )
@@ -28,10 +29,10 @@ func (w *world) describe() string {
 	}
 	for _, c := range v.Claims {
 		fmt.Fprintf(&b, "claim of %s: %s for %s on %s %s\n", c.VolumeID, c.State, structs.ShortID(c.AllocID), c.NodeID,
-			state.ClaimBlocked(v.Tx, c))
+			csi.ClaimBlocked(v.Tx, c))
 	}
 	for _, n := range w.nodes {
-		for a := range state.AttachmentsByNode(v.Tx, n.id) {
+		for a := range csi.AttachmentsByNode(v.Tx, n.id) {
 			fmt.Fprintf(&b, "volume %s is %s to %s: %+v\n", a.VolumeID, a.State, a.NodeID, a.LastError)
 		}
 	}

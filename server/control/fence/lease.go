@@ -11,6 +11,7 @@ import (
 	"berth/fsm"
 	"berth/internal/backoff"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -74,7 +75,7 @@ func seeLosses(tx *state.ReadTx, known map[string]loss, now time.Time) map[strin
 
 // release proposes the proof for a node that has claims to release. The entry checks the loss again.
 func (l *LeaseLoop) release(ctx context.Context, tx *state.ReadTx, n *structs.Node) {
-	claims := state.EndsWithLease(tx, n)
+	claims := csi.EndsWithLease(tx, n)
 	if len(claims) == 0 {
 		return
 	}

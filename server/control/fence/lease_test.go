@@ -9,6 +9,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -41,7 +42,7 @@ func (c *cluster) underLease() {
 func (c *cluster) freeAll(volume string) {
 	c.t.Helper()
 	var keys []structs.CSIClaimKey
-	for _, row := range state.ClaimsByVolume(c.store.Read(), structs.DefaultNamespace, volume) {
+	for _, row := range csi.ClaimsByVolume(c.store.Read(), structs.DefaultNamespace, volume) {
 		keys = append(keys, row.Key())
 	}
 	propose(c, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: keys})

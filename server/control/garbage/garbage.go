@@ -10,6 +10,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -213,7 +214,7 @@ func (g *garbage) isDeployed(a *structs.Allocation) bool {
 }
 
 func (g *garbage) hasClaims(a *structs.Allocation) bool {
-	for range state.ClaimsByAlloc(g.tx, a.ID) {
+	for range csi.ClaimsByAlloc(g.tx, a.ID) {
 		return true
 	}
 	return false
@@ -242,7 +243,7 @@ func (g *garbage) addNode(n *structs.Node) {
 			return
 		}
 	}
-	for range state.AttachmentsByNode(g.tx, n.ID) {
+	for range csi.AttachmentsByNode(g.tx, n.ID) {
 		return
 	}
 	r := g.entryForRow()

@@ -9,6 +9,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/csi"
 	"berth/structs"
 )
 
@@ -128,8 +129,8 @@ func (w *testEnv) addClaim(volume, alloc, node string) {
 			AttachmentMode: structs.CSIFileSystem,
 		}},
 	})
-	if c := state.Claim(w.Store.Read(), "default", volume, alloc); c.State != structs.ClaimGranted {
-		w.t.Fatalf("the claim of %s waits: %s", alloc, state.ClaimBlocked(w.Store.Read(), c))
+	if c := csi.Claim(w.Store.Read(), "default", volume, alloc); c.State != structs.ClaimGranted {
+		w.t.Fatalf("the claim of %s waits: %s", alloc, csi.ClaimBlocked(w.Store.Read(), c))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"berth/internal/sealing"
 	"berth/server/control/seal"
 	"berth/state"
+	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
 )
@@ -116,11 +117,11 @@ func TestLoop_SealsEveryRowInBoundedEntries(t *testing.T) {
 	mark := trust.SecretsMark(tx)
 	require.Equal(t, c.index, mark.ModifyIndex)
 	for i := range volumes {
-		v := state.Volume(tx, structs.DefaultNamespace, fmt.Sprintf("v%03d", i))
+		v := csi.Volume(tx, structs.DefaultNamespace, fmt.Sprintf("v%03d", i))
 		opened, err := sealing.OpenVolume(c.keys, v)
 		require.NoError(t, err)
 		require.Equal(t, "secret of "+v.ID, opened.Secrets["k"])
-		a, err := sealing.OpenAttachment(c.keys, state.Attachment(tx, v.Namespace, v.ID, "n1"))
+		a, err := sealing.OpenAttachment(c.keys, csi.Attachment(tx, v.Namespace, v.ID, "n1"))
 		require.NoError(t, err)
 		require.Equal(t, "secret of "+v.ID, a.Secrets["k"])
 	}

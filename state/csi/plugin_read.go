@@ -1,4 +1,4 @@
-package state
+package csi
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ import (
 )
 
 // Plugin returns the plugin's row, nil if nothing refers to it.
-func Plugin(tx Reader, id string) *structs.CSIPluginRow {
+func Plugin(tx mvcc.Reader, id string) *structs.CSIPluginRow {
 	return schema.Plugins.Get(tx, id)
 }
 
 // Instance returns one half of a plugin on one node, nil if the node never reported it.
 func Instance(
-	tx Reader,
+	tx mvcc.Reader,
 	plugin string,
 	kind structs.CSIKind,
 	node string,
@@ -27,20 +27,20 @@ func Instance(
 }
 
 // InstancesByPlugin yields a plugin's instances, controllers first, by node.
-func InstancesByPlugin(tx Reader, plugin string) iter.Seq[*structs.CSIPluginInstance] {
+func InstancesByPlugin(tx mvcc.Reader, plugin string) iter.Seq[*structs.CSIPluginInstance] {
 	return schema.Instances.Scan(tx, plugin)
 }
 
 // InstancesByPluginKind yields one half of a plugin, by node.
 func InstancesByPluginKind(
-	tx Reader, plugin string, kind structs.CSIKind,
+	tx mvcc.Reader, plugin string, kind structs.CSIKind,
 ) iter.Seq[*structs.CSIPluginInstance] {
 	return schema.Instances.Scan(tx, plugin, string(kind))
 }
 
 // InstancesByNode yields the instances that a node reported, by plugin and kind. The node's row names them,
 // because an index by node would take as much memory as the rows.
-func InstancesByNode(tx Reader, node string) iter.Seq[*structs.CSIPluginInstance] {
+func InstancesByNode(tx mvcc.Reader, node string) iter.Seq[*structs.CSIPluginInstance] {
 	return func(yield func(*structs.CSIPluginInstance) bool) {
 		n := schema.Nodes.Get(tx, node)
 		if n == nil {
@@ -56,13 +56,13 @@ func InstancesByNode(tx Reader, node string) iter.Seq[*structs.CSIPluginInstance
 }
 
 // PluginsFrom yields the plugins whose ID begins with prefix, from an ID on.
-func PluginsFrom(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.CSIPluginRow] {
+func PluginsFrom(tx *mvcc.ReadTx, prefix string, at mvcc.Page) iter.Seq[*structs.CSIPluginRow] {
 	return schema.Plugins.Range(tx, mvcc.KeyPrefix(prefix), at)
 }
 
 // PluginStub returns the plugin as lists show it.
-func PluginStub(tx Reader, row *structs.CSIPluginRow) *structs.CSIPluginListStub {
-	controllers, nodes := talliesOf(tx, row.ID)
+func PluginStub(tx mvcc.Reader, row *structs.CSIPluginRow) *structs.CSIPluginListStub {
+	controllers, nodes := TalliesOf(tx, row.ID)
 	return &structs.CSIPluginListStub{
 		ID:                  row.ID,
 		Provider:            row.Provider,
@@ -75,8 +75,8 @@ func PluginStub(tx Reader, row *structs.CSIPluginRow) *structs.CSIPluginListStub
 	}
 }
 
-// pluginReferences names one row of each kind that refers to a plugin, and returns "" if there is none.
-func pluginReferences(tx Reader, id string) string {
+// PluginReferences names one row of each kind that refers to a plugin, and returns "" if there is none.
+func PluginReferences(tx mvcc.Reader, id string) string {
 	var refs []string
 	addRef := func(format string, args ...any) {
 		refs = append(refs, fmt.Sprintf(format, args...))
@@ -95,7 +95,7 @@ func pluginReferences(tx Reader, id string) string {
 
 	if a := schema.AttachmentsByExternal.First(tx, id); a != nil {
 		addRef("the attachment of volume %s in namespace %s to node %s%s",
-			a.VolumeID, a.Namespace, nodeName(tx, a.NodeID), failing(a.LastError))
+			a.VolumeID, a.Namespace, NodeName(tx, a.NodeID), Failing(a.LastError))
 	}
 
 	return strings.Join(refs, ", ")
@@ -115,12 +115,12 @@ func SameInstance(row, report *structs.CSIPluginInstance) bool {
 		row.Kind == report.Kind &&
 		row.NodeID == report.NodeID &&
 		row.DownWithNode == report.DownWithNode &&
-		sameNodeInfo(row.NodeInfo, report.NodeInfo) &&
-		sameControllerInfo(row.ControllerInfo, report.ControllerInfo)
+		SameNodeInfo(row.NodeInfo, report.NodeInfo) &&
+		SameControllerInfo(row.ControllerInfo, report.ControllerInfo)
 }
 
-// sameNodeInfo reports whether two reports on a node half are equal. Each may be nil.
-func sameNodeInfo(a, b *structs.CSINodeInfo) bool {
+// SameNodeInfo reports whether two reports on a node half are equal. Each may be nil.
+func SameNodeInfo(a, b *structs.CSINodeInfo) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -137,8 +137,8 @@ func sameTopology(a, b *structs.CSITopology) bool {
 	return maps.Equal(a.Segments, b.Segments)
 }
 
-// sameControllerInfo reports whether two reports on a controller half are equal. Each may be nil.
-func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
+// SameControllerInfo reports whether two reports on a controller half are equal. Each may be nil.
+func SameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -146,7 +146,7 @@ func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 }
 
 // PluginConfig returns the settings of a plugin. It is never nil.
-func PluginConfig(tx Reader, id string) *structs.CSIPluginSettings {
+func PluginConfig(tx mvcc.Reader, id string) *structs.CSIPluginSettings {
 	stored := schema.PluginConfigs.Get(tx, id)
 	if stored != nil {
 		return stored

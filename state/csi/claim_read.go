@@ -1,4 +1,4 @@
-package state
+package csi
 
 import (
 	"cmp"
@@ -13,18 +13,18 @@ import (
 )
 
 // Claim returns the claim, nil if there is none.
-func Claim(tx Reader, ns, volume, alloc string) *structs.CSIClaim {
+func Claim(tx mvcc.Reader, ns, volume, alloc string) *structs.CSIClaim {
 	return schema.Claims.Get(tx, ns, volume, alloc)
 }
 
 // ClaimsByVolume returns a volume's claims in the order in which they were made.
-func ClaimsByVolume(tx Reader, ns, volume string) []*structs.CSIClaim {
+func ClaimsByVolume(tx mvcc.Reader, ns, volume string) []*structs.CSIClaim {
 	out := slices.Collect(schema.Claims.Scan(tx, ns, volume))
-	slices.SortFunc(out, inQueueOrder)
+	slices.SortFunc(out, InQueueOrder)
 	return out
 }
 
-func inQueueOrder(a, b *structs.CSIClaim) int {
+func InQueueOrder(a, b *structs.CSIClaim) int {
 	return cmp.Or(
 		cmp.Compare(a.CreateIndex, b.CreateIndex),
 		cmp.Compare(a.Seq, b.Seq),
@@ -32,12 +32,12 @@ func inQueueOrder(a, b *structs.CSIClaim) int {
 }
 
 // ClaimsByNode yields the claims for allocations on a node.
-func ClaimsByNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
+func ClaimsByNode(tx mvcc.Reader, node string) iter.Seq[*structs.CSIClaim] {
 	return schema.ClaimsByNode.Scan(tx, node)
 }
 
 // HasGrantedClaims reports whether allocations of a node have volumes that were not released.
-func HasGrantedClaims(tx Reader, node string) bool {
+func HasGrantedClaims(tx mvcc.Reader, node string) bool {
 	for c := range ClaimsByNode(tx, node) {
 		if c.State == structs.ClaimGranted {
 			return true
@@ -47,7 +47,7 @@ func HasGrantedClaims(tx Reader, node string) bool {
 }
 
 // ClaimsByAlloc yields an allocation's claims. All of them are on its node.
-func ClaimsByAlloc(tx Reader, alloc string) iter.Seq[*structs.CSIClaim] {
+func ClaimsByAlloc(tx mvcc.Reader, alloc string) iter.Seq[*structs.CSIClaim] {
 	a := schema.Allocs.Get(tx, alloc)
 	if a == nil {
 		return func(func(*structs.CSIClaim) bool) {}
@@ -57,13 +57,13 @@ func ClaimsByAlloc(tx Reader, alloc string) iter.Seq[*structs.CSIClaim] {
 
 // EndedClaimsOfNode yields the claims of a node whose allocations have ended and whose volume the node has
 // not released.
-func EndedClaimsOfNode(tx Reader, node string) iter.Seq[*structs.CSIClaim] {
+func EndedClaimsOfNode(tx mvcc.Reader, node string) iter.Seq[*structs.CSIClaim] {
 	return schema.EndedClaims.Scan(tx, node)
 }
 
 // NodesWithEndedClaims yields the nodes with claims that EndedClaimsOfNode yields. It does not read all of
 // these claims. A blocking query cannot wait for this result.
-func NodesWithEndedClaims(tx Reader) iter.Seq[string] {
+func NodesWithEndedClaims(tx mvcc.Reader) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		c := schema.EndedClaims.First(tx)
 		for c != nil && yield(c.NodeID) {
@@ -75,9 +75,9 @@ func NodesWithEndedClaims(tx Reader) iter.Seq[string] {
 // ClaimsFrom yields the claims of a namespace on volumes whose ID begins with prefix, from a namespace and
 // volume on.
 func ClaimsFrom(
-	tx *ReadTx,
+	tx *mvcc.ReadTx,
 	ns, prefix string,
-	at Page,
+	at mvcc.Page,
 ) iter.Seq[*structs.CSIClaim] {
 	rows := schema.Claims.Range(tx, schema.NamespaceScope(ns, prefix), at)
 	return schema.Filter(rows, func(c *structs.CSIClaim) bool {
@@ -86,7 +86,7 @@ func ClaimsFrom(
 }
 
 // ClaimsOf yields a volume's claims, by allocation.
-func ClaimsOf(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
+func ClaimsOf(tx *mvcc.ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return schema.Claims.Scan(tx, ns, volume)
 }
 
@@ -99,16 +99,16 @@ type QueuePage struct {
 // QueueFrom yields the claims of a volume in the order of its queue. It reports false if the index of classes
 // does not have all claims: it omits granted claims of a class that does not conflict with itself.
 func QueueFrom(
-	tx *ReadTx, ns, volume string, p QueuePage,
+	tx *mvcc.ReadTx, ns, volume string, p QueuePage,
 ) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
 	var classes [][]string
-	for _, n := range classCounts(tx, ns, volume) {
+	for _, n := range ClassCounts(tx, ns, volume) {
 		k := n.Class()
 		if n.Granted > 0 && !k.Conflicts(k) {
 			return nil, false
 		}
 
-		for _, state := range claimStates {
+		for _, state := range ClaimStates {
 			if *n.In(state) > 0 {
 				scope := []string{ns, volume, state, schema.ClassKey(k)}
 				classes = append(classes, scope)
@@ -119,7 +119,7 @@ func QueueFrom(
 	schema.Claims.Has(tx, ns, volume) // so that a blocking query watches all of them
 	queuesFrom := func() (queues []func() *structs.CSIClaim) {
 		for _, scope := range classes {
-			at := Page{Reverse: p.Reverse}
+			at := mvcc.Page{Reverse: p.Reverse}
 			if p.From != nil {
 				created := mvcc.Ordered(p.From.CreateIndex)
 				seq := mvcc.Ordered(uint64(p.From.Seq))
@@ -131,5 +131,5 @@ func QueueFrom(
 		return queues
 	}
 
-	return ordered.Merge(queuesFrom, p.Reverse, inQueueOrder), true
+	return ordered.Merge(queuesFrom, p.Reverse, InQueueOrder), true
 }

@@ -1,4 +1,4 @@
-package state
+package csi
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -16,34 +17,34 @@ import (
 // claims. The cost of one reason does not grow with the queue, and the reasons of a whole queue cost one
 // walk.
 
-// manyHolders is the number of claims that a reason names.
-const manyHolders = 3
+// ManyHolders is the number of claims that a reason names.
+const ManyHolders = 3
 
 // farAhead is the number of claims ahead that a reason counts.
 const farAhead = 100
 
 // ClaimBlocked describes why a claim waits, or why a granted one cannot be used yet. It returns "" when the
 // volume can be staged. The text names the holders and, if the wait does not end by itself, the remedy.
-func ClaimBlocked(tx Reader, c *structs.CSIClaim) string {
+func ClaimBlocked(tx mvcc.Reader, c *structs.CSIClaim) string {
 	return Reasons(tx)(c)
 }
 
 // Reasons returns ClaimBlocked for a list of claims. They come volume by volume and in the order of each
 // volume's queue, without a gap after the first. The list may start again at any claim.
-func Reasons(tx Reader) func(*structs.CSIClaim) string {
+func Reasons(tx mvcc.Reader) func(*structs.CSIClaim) string {
 	next := Causes(tx)
 	return func(c *structs.CSIClaim) string { return next(c).CauseText }
 }
 
 // Causes is like Reasons, with the kind of each reason. A granted claim that can be used has none.
-func Causes(tx Reader) func(*structs.CSIClaim) structs.ClaimCause {
+func Causes(tx mvcc.Reader) func(*structs.CSIClaim) structs.ClaimCause {
 	r := reasons{Reader: tx}
 	return r.next
 }
 
 // reasons has the facts about a volume's claims up to the last requested one.
 type reasons struct {
-	Reader
+	mvcc.Reader
 	volume    *structs.CSIVolume
 	block     structs.ClaimCause // of the volume itself
 	counts    []structs.CSIClassCount
@@ -62,7 +63,7 @@ func (r *reasons) next(c *structs.CSIClaim) structs.ClaimCause {
 	v := r.volume
 	if v == nil || v.ID != c.VolumeID ||
 		v.Namespace != c.Namespace ||
-		inQueueOrder(c, r.last) <= 0 {
+		InQueueOrder(c, r.last) <= 0 {
 		v = Volume(r, c.Namespace, c.VolumeID)
 		if v == nil {
 			return structs.ClaimCause{
@@ -73,7 +74,7 @@ func (r *reasons) next(c *structs.CSIClaim) structs.ClaimCause {
 
 		r.volume = v
 		r.block = volumeCause(r, v)
-		r.counts = classCounts(r, v.Namespace, v.ID)
+		r.counts = ClassCounts(r, v.Namespace, v.ID)
 		r.conflicts = map[structs.ClaimClass]*conflicts{}
 	}
 
@@ -93,8 +94,8 @@ func (r *reasons) next(c *structs.CSIClaim) structs.ClaimCause {
 	}
 
 	return cmp.Or(
-		causeOf(structs.CauseAttachment, classBlock(r, r.volume, c.Class())),
-		causeOf(structs.CauseNode, nodeBlock(r, r.volume, c)),
+		causeOf(structs.CauseAttachment, ClassBlock(r, r.volume, c.Class())),
+		causeOf(structs.CauseNode, NodeBlock(r, r.volume, c)),
 		causeOf(structs.CauseNext, "it is about to be granted"),
 	)
 }
@@ -107,16 +108,16 @@ func causeOf(cause, text string) structs.ClaimCause {
 	return structs.ClaimCause{Cause: cause, CauseText: text}
 }
 
-// volumeCause is volumeBlock with the kind of the reason.
-func volumeCause(tx Reader, v *structs.CSIVolume) structs.ClaimCause {
+// volumeCause is VolumeBlock with the kind of the reason.
+func volumeCause(tx mvcc.Reader, v *structs.CSIVolume) structs.ClaimCause {
 	p := Plugin(tx, v.PluginID)
 	cause := structs.CausePlugin
 	if v.State != structs.VolumeReady {
 		cause = structs.CauseVolume
 	}
 	return cmp.Or(
-		causeOf(cause, blockOf(v, p)),
-		causeOf(structs.CauseExpansion, expandsOffline(tx, v, p)),
+		causeOf(cause, BlockOf(v, p)),
+		causeOf(structs.CauseExpansion, ExpandsOffline(tx, v, p)),
 	)
 }
 
@@ -146,21 +147,21 @@ func (r *reasons) noteAhead(c *structs.CSIClaim) {
 }
 
 // findAhead finds the claims of a class that wait ahead of c.
-func (w *conflicts) findAhead(tx Reader, c *structs.CSIClaim, o structs.ClaimClass) {
+func (w *conflicts) findAhead(tx mvcc.Reader, c *structs.CSIClaim, o structs.ClaimClass) {
 	rows := schema.ClaimsByClass.Cursor(tx, c.Namespace, c.VolumeID,
 		structs.ClaimWaiting, schema.ClassKey(o))
 	for seen := 0; w.counted <= farAhead; seen++ {
 		other := rows.Next()
-		if other == nil || inQueueOrder(other, c) >= 0 {
+		if other == nil || InQueueOrder(other, c) >= 0 {
 			break
 		}
 		w.counted++
-		if seen < manyHolders {
+		if seen < ManyHolders {
 			w.ahead = append(w.ahead, other)
 		}
 	}
-	slices.SortFunc(w.ahead, inQueueOrder)
-	w.ahead = w.ahead[:min(len(w.ahead), manyHolders)]
+	slices.SortFunc(w.ahead, InQueueOrder)
+	w.ahead = w.ahead[:min(len(w.ahead), ManyHolders)]
 }
 
 func (w *conflicts) addAhead(c *structs.CSIClaim) {
@@ -168,7 +169,7 @@ func (w *conflicts) addAhead(c *structs.CSIClaim) {
 		return
 	}
 	w.counted++
-	if len(w.ahead) < manyHolders {
+	if len(w.ahead) < ManyHolders {
 		w.ahead = append(w.ahead, c)
 	}
 }
@@ -181,7 +182,7 @@ func (w *conflicts) describe() string {
 	for _, c := range w.ahead {
 		names = append(names, "allocation "+c.AllocID)
 	}
-	text := "ahead in the queue: " + listNames(names, w.counted)
+	text := "ahead in the queue: " + ListNames(names, w.counted)
 	if w.counted > farAhead {
 		text = fmt.Sprintf("ahead in the queue: %s and more than %d more",
 			strings.Join(names, ", "), farAhead-len(names))
@@ -192,9 +193,9 @@ func (w *conflicts) describe() string {
 	return text
 }
 
-// listNames lists the first names, with the number of the others. of is the number of all.
-func listNames(names []string, of int) string {
-	names = names[:min(len(names), manyHolders)]
+// ListNames lists the first names, with the number of the others. of is the number of all.
+func ListNames(names []string, of int) string {
+	names = names[:min(len(names), ManyHolders)]
 	text := strings.Join(names, ", ")
 	more := of - len(names)
 	if more > 0 {
@@ -213,9 +214,9 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 		}
 
 		count += n.Granted
-		for _, c := range someHolders(r, r.volume, n.Class()) {
-			if len(names) < manyHolders {
-				names = append(names, describeHolder(r, c))
+		for _, c := range SomeHolders(r, r.volume, n.Class()) {
+			if len(names) < ManyHolders {
+				names = append(names, DescribeHolder(r, c))
 			}
 		}
 	}
@@ -224,14 +225,14 @@ func (r *reasons) holders(k structs.ClaimClass) string {
 		return ""
 	}
 
-	return listNames(names, count)
+	return ListNames(names, count)
 }
 
-// someHolders returns a few of a volume's granted claims of a class, and all of them if they are few. Granted
+// SomeHolders returns a few of a volume's granted claims of a class, and all of them if they are few. Granted
 // claims outside the index of classes are among the waiting claims. They are found once per row of the queue
 // counts.
-func someHolders(
-	tx Reader,
+func SomeHolders(
+	tx mvcc.Reader,
 	v *structs.CSIVolume,
 	k structs.ClaimClass,
 ) (some []*structs.CSIClaim) {
@@ -244,7 +245,7 @@ func someHolders(
 		rows := schema.ClaimsByClass.Scan(tx, v.Namespace, v.ID, structs.ClaimGranted, schema.ClassKey(k))
 		for c := range rows {
 			some = append(some, c)
-			if len(some) == manyHolders {
+			if len(some) == ManyHolders {
 				break
 			}
 		}
@@ -267,10 +268,10 @@ func someHolders(
 }
 
 // findHolders names a few allocations with granted claims of each class.
-func findHolders(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
+func findHolders(tx mvcc.Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
 	wanted := 0
 	for _, n := range l.Classes {
-		wanted += min(n.Granted, manyHolders)
+		wanted += min(n.Granted, ManyHolders)
 	}
 
 	found := map[structs.ClaimClass][]string{}
@@ -281,7 +282,7 @@ func findHolders(tx Reader, l *structs.CSIClaimQueueRow) map[structs.ClaimClass]
 
 		k := c.Class()
 		if c.State == structs.ClaimGranted &&
-			len(found[k]) < manyHolders {
+			len(found[k]) < ManyHolders {
 			found[k] = append(found[k], c.AllocID)
 			wanted--
 		}
@@ -306,7 +307,7 @@ type heldQueue struct {
 }
 
 func (h *holderCache) bucket(l *structs.CSIClaimQueueRow) *atomic.Pointer[heldQueue] {
-	hash := maphash.Comparable(heldSeed, volumeKey{Namespace: l.Namespace, VolumeID: l.VolumeID})
+	hash := maphash.Comparable(heldSeed, VolumeKey{Namespace: l.Namespace, VolumeID: l.VolumeID})
 	return &h[hash%uint64(len(h))]
 }
 
@@ -323,8 +324,8 @@ func (h *holderCache) put(l *structs.CSIClaimQueueRow, holders map[structs.Claim
 	h.bucket(l).Store(&heldQueue{l, holders})
 }
 
-// keepHolders keeps the holders of a row for the row that replaces it, which has the same granted claims.
-func keepHolders(old, now *structs.CSIClaimQueueRow) {
+// KeepHolders keeps the holders of a row for the row that replaces it, which has the same granted claims.
+func KeepHolders(old, now *structs.CSIClaimQueueRow) {
 	holders := heldQueues.get(old)
 	if holders != nil {
 		heldQueues.put(now, holders)

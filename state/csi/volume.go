@@ -1,26 +1,27 @@
-package state
+package csi
 
 import (
 	"iter"
 	"slices"
 	"strings"
 
+	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // Volume returns the volume, nil if there is none.
-func Volume(tx Reader, ns, id string) *structs.CSIVolume {
+func Volume(tx mvcc.Reader, ns, id string) *structs.CSIVolume {
 	return schema.Volumes.Get(tx, ns, id)
 }
 
 // UnsettledVolumes yields the volumes for which the leader has a call to make: to create, delete or expand.
-func UnsettledVolumes(tx Reader) iter.Seq[*structs.CSIVolume] {
+func UnsettledVolumes(tx mvcc.Reader) iter.Seq[*structs.CSIVolume] {
 	return schema.UnsettledVolumes.Scan(tx)
 }
 
 // VolumeStub returns the volume as lists show it.
-func VolumeStub(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeListStub {
+func VolumeStub(tx *mvcc.ReadTx, v *structs.CSIVolume) *structs.CSIVolumeListStub {
 	s := new(structs.CSIVolumeListStub)
 	VolumeStubs(tx)(v, s)
 	return s
@@ -61,13 +62,13 @@ func countClaims(s *structs.CSIVolumeListStub, counts []structs.CSIClassCount) {
 // pluginSummary has the fields of a plugin that its volumes show.
 type pluginSummary struct {
 	row         *structs.CSIPluginRow
-	controllers tally
-	nodes       tally
+	controllers Tally
+	nodes       Tally
 }
 
 // summarizePlugin returns the fields of a plugin that its volumes show.
-func summarizePlugin(tx Reader, plugin string) pluginSummary {
-	controllers, nodes := talliesOf(tx, plugin)
+func summarizePlugin(tx mvcc.Reader, plugin string) pluginSummary {
+	controllers, nodes := TalliesOf(tx, plugin)
 	return pluginSummary{
 		row:         Plugin(tx, plugin),
 		controllers: controllers,
@@ -88,9 +89,9 @@ func (p pluginSummary) fillStub(v *structs.CSIVolume, s *structs.CSIVolumeListSt
 	s.Schedulable = p.unschedulable(v) == ""
 }
 
-// unschedulable returns why no allocation can use the volume, with any claims, and "" if one can.
+// Unschedulable returns why no allocation can use the volume, with any claims, and "" if one can.
 func (p pluginSummary) unschedulable(v *structs.CSIVolume) string {
-	switch why := blockOf(v, p.row); {
+	switch why := BlockOf(v, p.row); {
 	case why != "":
 		return why
 	case p.nodes.Healthy == 0:
@@ -101,14 +102,14 @@ func (p pluginSummary) unschedulable(v *structs.CSIVolume) string {
 	return ""
 }
 
-// unschedulable returns why no allocation can use the volume, with any claims, and "" if one can.
-func unschedulable(tx Reader, v *structs.CSIVolume) string {
+// Unschedulable returns why no allocation can use the volume, with any claims, and "" if one can.
+func Unschedulable(tx mvcc.Reader, v *structs.CSIVolume) string {
 	return summarizePlugin(tx, v.PluginID).unschedulable(v)
 }
 
 // JobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It reads a
 // bounded number of evaluations.
-func JobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
+func JobsWaitingFor(tx mvcc.Reader, v *structs.CSIVolume) (jobs []string) {
 	read := 0
 	for e := range schema.EvalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
 		read++
@@ -126,9 +127,9 @@ func JobsWaitingFor(tx Reader, v *structs.CSIVolume) (jobs []string) {
 
 // VolumesFrom yields the volumes of a namespace whose ID begins with prefix, from a namespace and ID on.
 func VolumesFrom(
-	tx *ReadTx,
+	tx *mvcc.ReadTx,
 	ns, prefix string,
-	at Page,
+	at mvcc.Page,
 ) iter.Seq[*structs.CSIVolume] {
 	rows := schema.Volumes.Range(tx, schema.NamespaceScope(ns, prefix), at)
 	return schema.Filter(rows, func(v *structs.CSIVolume) bool {

@@ -1,9 +1,12 @@
-package state
+package csi
 
-import "berth/structs"
+import (
+	"berth/internal/mvcc"
+	"berth/structs"
+)
 
 // LossPolicy returns who releases a volume whose node is lost: by its own rule, or else by its plugin's.
-func LossPolicy(tx Reader, v *structs.CSIVolume) string {
+func LossPolicy(tx mvcc.Reader, v *structs.CSIVolume) string {
 	if v.OnNodeLoss != "" {
 		return v.OnNodeLoss
 	}
@@ -13,7 +16,7 @@ func LossPolicy(tx Reader, v *structs.CSIVolume) string {
 // EndsWithLease returns the claims of a lost node that the end of its lease releases: the policy of the
 // volume is LossLease, and the node ends the tasks of the claim by itself. A node that has not reported its
 // volumes since a restore may have others than its claims tell, so it has none.
-func EndsWithLease(tx Reader, n *structs.Node) (keys []structs.CSIClaimKey) {
+func EndsWithLease(tx mvcc.Reader, n *structs.Node) (keys []structs.CSIClaimKey) {
 	if n.Unaccounted {
 		return nil
 	}
@@ -26,7 +29,7 @@ func EndsWithLease(tx Reader, n *structs.Node) (keys []structs.CSIClaimKey) {
 }
 
 // followsLease reports whether the end of its node's lease releases a claim.
-func followsLease(tx Reader, c *structs.CSIClaim) bool {
+func followsLease(tx mvcc.Reader, c *structs.CSIClaim) bool {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	return c.Guarded && v != nil && LossPolicy(tx, v) == structs.LossLease
 }

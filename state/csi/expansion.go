@@ -1,36 +1,37 @@
-package state
+package csi
 
 import (
 	"fmt"
 	"iter"
 
+	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // GrowingClaims yields the claims whose nodes have not yet grown the content of the volume, or could not.
-func GrowingClaims(tx Reader) iter.Seq[*structs.CSIClaim] {
+func GrowingClaims(tx mvcc.Reader) iter.Seq[*structs.CSIClaim] {
 	return schema.GrowingClaims.Scan(tx)
 }
 
 // GrowingClaimsOf yields the claims of one volume that GrowingClaims yields.
-func GrowingClaimsOf(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
+func GrowingClaimsOf(tx mvcc.Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return schema.GrowingClaims.Scan(tx, ns, volume)
 }
 
 // ExpandBlocked names a user that has to leave before the volume may be expanded at its plugin, and returns
 // "" if there is none. Only a plugin that expands volumes offline waits for users (CSI spec, VolumeExpansion
 // OFFLINE).
-func ExpandBlocked(tx Reader, v *structs.CSIVolume) string {
+func ExpandBlocked(tx mvcc.Reader, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
 	if !v.ExpandPending || p == nil ||
 		!p.ExpandsOffline {
 		return ""
 	}
 	text := fmt.Sprintf("plugin %s expands a volume only while no node has it: ", v.PluginID)
-	for _, k := range classesIn(tx, v, structs.ClaimGranted) {
-		for _, c := range someHolders(tx, v, k) {
-			return text + describeHolder(tx, c)
+	for _, k := range ClassesIn(tx, v, structs.ClaimGranted) {
+		for _, c := range SomeHolders(tx, v, k) {
+			return text + DescribeHolder(tx, c)
 		}
 	}
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
@@ -39,21 +40,21 @@ func ExpandBlocked(tx Reader, v *structs.CSIVolume) string {
 	return ""
 }
 
-// expandsOffline returns why no claim is granted: the plugin expands the volume, and no node may have it
+// ExpandsOffline returns why no claim is granted: the plugin expands the volume, and no node may have it
 // meanwhile. While a claim holds the volume the plugin is not called, so others may be granted.
-func expandsOffline(tx Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
+func ExpandsOffline(tx mvcc.Reader, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	if !v.ExpandPending || p == nil ||
 		!p.ExpandsOffline ||
-		classesIn(tx, v, structs.ClaimGranted) != nil {
+		ClassesIn(tx, v, structs.ClaimGranted) != nil {
 		return ""
 	}
 	return fmt.Sprintf("volume %s is being expanded%s; plugin %s does that only while no node has the volume",
-		v.ID, failing(v.LastError), v.PluginID)
+		v.ID, Failing(v.LastError), v.PluginID)
 }
 
-// nodesExpand reports whether only the nodes of the plugin expand volumes: a node half can, and its
+// NodesExpand reports whether only the nodes of the plugin expand volumes: a node half can, and its
 // controller cannot, or the plugin has none.
-func nodesExpand(tx Reader, plugin string) bool {
+func NodesExpand(tx mvcc.Reader, plugin string) bool {
 	p := Plugin(tx, plugin)
 	if p == nil || !p.Known ||
 		p.ControllerRequired && !p.ControllerSeen {
@@ -68,7 +69,7 @@ func nodesExpand(tx Reader, plugin string) bool {
 }
 
 // NodeExpands reports whether a node half of the plugin announces that it expands volumes.
-func NodeExpands(tx Reader, plugin string) bool {
+func NodeExpands(tx mvcc.Reader, plugin string) bool {
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
 		if i.NodeReport().SupportsExpand {
 			return true

@@ -1,4 +1,4 @@
-package state
+package csi
 
 import (
 	"cmp"
@@ -6,26 +6,27 @@ import (
 	"iter"
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
 )
 
-// volumeBlock returns why no claim of the volume can be granted now, and "" if the volume itself does not
+// VolumeBlock returns why no claim of the volume can be granted now, and "" if the volume itself does not
 // prevent it.
-func volumeBlock(tx Reader, v *structs.CSIVolume) string {
+func VolumeBlock(tx mvcc.Reader, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
-	return cmp.Or(blockOf(v, p), expandsOffline(tx, v, p))
+	return cmp.Or(BlockOf(v, p), ExpandsOffline(tx, v, p))
 }
 
-// blockOf is volumeBlock with the row of the volume's plugin, nil if there is none.
-func blockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
+// BlockOf is VolumeBlock with the row of the volume's plugin, nil if there is none.
+func BlockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	switch v.State {
 	case structs.VolumeCreating:
 		return fmt.Sprintf("volume %s is being created%s",
-			v.ID, failing(v.LastError))
+			v.ID, Failing(v.LastError))
 	case structs.VolumeDeleting:
 		return fmt.Sprintf("volume %s is being deleted%s",
-			v.ID, failing(v.LastError))
+			v.ID, Failing(v.LastError))
 	case structs.VolumeFailed:
 		return fmt.Sprintf("volume %s could not be created: %s; correct it and create it again",
 			v.ID, errorText(v.LastError))
@@ -42,9 +43,9 @@ func blockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	return ""
 }
 
-// failing describes the last error of an operation that is repeated, as the end of a sentence. It returns ""
+// Failing describes the last error of an operation that is repeated, as the end of a sentence. It returns ""
 // for nil.
-func failing(e *structs.OperationError) string {
+func Failing(e *structs.OperationError) string {
 	if e == nil {
 		return ""
 	}
@@ -54,9 +55,9 @@ func failing(e *structs.OperationError) string {
 	return fmt.Sprintf(": failed %d times, last with %q", e.Attempts, e.Message)
 }
 
-// classBlock returns why no claim of the class can be granted although it conflicts with no other claim:
+// ClassBlock returns why no claim of the class can be granted although it conflicts with no other claim:
 // attachments of another mode have to be detached first.
-func classBlock(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) string {
+func ClassBlock(tx mvcc.Reader, v *structs.CSIVolume, k structs.ClaimClass) string {
 	a := schema.AttachmentsByMode.First(tx, v.Namespace, v.ID)
 	if a != nil && a.AccessMode == k.AccessMode &&
 		a.AttachmentMode == k.AttachmentMode {
@@ -70,8 +71,8 @@ func classBlock(tx Reader, v *structs.CSIVolume, k structs.ClaimClass) string {
 	return stillAttached(tx, a)
 }
 
-// nodeBlock returns why the claim's own node prevents the grant.
-func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
+// NodeBlock returns why the claim's own node prevents the grant.
+func NodeBlock(tx mvcc.Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
 	for a := range excludingAttachments(tx, v, c.Class()) {
 		if a.NodeID != c.NodeID {
 			return stillAttached(tx, a)
@@ -85,9 +86,9 @@ func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
 
 	p := Plugin(tx, v.PluginID)
 	attaches := own == nil && p != nil && p.SupportsAttachDetach
-	if attaches && externalNode(tx, v.PluginID, c.NodeID) == "" {
+	if attaches && ExternalNode(tx, v.PluginID, c.NodeID) == "" {
 		return fmt.Sprintf("node %s has no node instance of plugin %s yet: is its job running there?",
-			nodeName(tx, c.NodeID), v.PluginID)
+			NodeName(tx, c.NodeID), v.PluginID)
 	}
 
 	return ""
@@ -95,7 +96,7 @@ func nodeBlock(tx Reader, v *structs.CSIVolume, c *structs.CSIClaim) string {
 
 // excludingAttachments yields the attachments of a volume that exclude a claim of a class on another node.
 func excludingAttachments(
-	tx Reader, v *structs.CSIVolume, k structs.ClaimClass,
+	tx mvcc.Reader, v *structs.CSIVolume, k structs.ClaimClass,
 ) iter.Seq[*structs.CSIAttachment] {
 	switch {
 	case k.AccessMode.SingleNode():
@@ -106,29 +107,29 @@ func excludingAttachments(
 	return func(func(*structs.CSIAttachment) bool) {}
 }
 
-func stillAttached(tx Reader, a *structs.CSIAttachment) string {
+func stillAttached(tx mvcc.Reader, a *structs.CSIAttachment) string {
 	relation := map[string]string{
 		structs.AttachmentAttaching: "being attached to",
 		structs.AttachmentAttached:  "still attached to",
 		structs.AttachmentDetaching: "being detached from",
 	}[a.State]
 	return fmt.Sprintf("volume %s is %s node %s%s%s",
-		a.VolumeID, relation, nodeName(tx, a.NodeID),
-		failing(a.LastError), describeCall(tx, a))
+		a.VolumeID, relation, NodeName(tx, a.NodeID),
+		Failing(a.LastError), describeCall(tx, a))
 }
 
 // describeCall describes a call with an unknown outcome, once an error has occurred. Before that the call is
 // only in flight.
-func describeCall(tx Reader, a *structs.CSIAttachment) string {
+func describeCall(tx mvcc.Reader, a *structs.CSIAttachment) string {
 	if a.Call == nil || a.LastError == nil {
 		return ""
 	}
 	const text = "; the outcome of the %s at node %s is unknown: it is repeated there, or the next call waits"
-	return fmt.Sprintf(text, a.Call.Op, nodeName(tx, a.Call.NodeID))
+	return fmt.Sprintf(text, a.Call.Op, NodeName(tx, a.Call.NodeID))
 }
 
-// nodeName returns the name of a node, or the ID if it has none or is gone.
-func nodeName(tx Reader, id string) string {
+// NodeName returns the name of a node, or the ID if it has none or is gone.
+func NodeName(tx mvcc.Reader, id string) string {
 	n := schema.Nodes.Get(tx, id)
 	if n == nil {
 		return id + " (gone)"
@@ -140,7 +141,7 @@ func nodeName(tx Reader, id string) string {
 // is true, and otherwise the reason. It is for planning: the claim need not exist, its node may be "", and
 // detaching attachments do not count, because they end by themselves.
 func Claimable(
-	tx Reader,
+	tx mvcc.Reader,
 	c *structs.CSIClaim,
 	ignore func(allocID string) bool,
 ) (ok bool, reason string) {
@@ -149,12 +150,12 @@ func Claimable(
 		return false, fmt.Sprintf("volume %s does not exist in namespace %s", c.VolumeID, c.Namespace)
 	}
 
-	err := checkClaimable(v, c)
+	err := CheckClaimable(v, c)
 	if err != nil {
 		return false, err.Error()
 	}
 
-	why := volumeBlock(tx, v)
+	why := VolumeBlock(tx, v)
 	if why != "" {
 		return false, why
 	}
@@ -163,15 +164,15 @@ func Claimable(
 		return other.AllocID != c.AllocID &&
 			(ignore == nil || !ignore(other.AllocID))
 	}
-	for _, state := range claimStates {
-		for _, k := range classesIn(tx, v, state) {
+	for _, state := range ClaimStates {
+		for _, k := range ClassesIn(tx, v, state) {
 			if !k.Conflicts(c.Class()) {
 				continue
 			}
 
 			other := firstClaim(tx, v, classState{k, state}, competes)
 			if other != nil {
-				return false, describeHolder(tx, other)
+				return false, DescribeHolder(tx, other)
 			}
 		}
 	}
@@ -187,10 +188,10 @@ type classState struct {
 
 // firstClaim returns a claim of a volume that matches, nil if there is none.
 func firstClaim(
-	tx Reader, v *structs.CSIVolume, of classState, matches func(*structs.CSIClaim) bool,
+	tx mvcc.Reader, v *structs.CSIVolume, of classState, matches func(*structs.CSIClaim) bool,
 ) *structs.CSIClaim {
 	if of.state == structs.ClaimGranted {
-		holders := someHolders(tx, v, of.class)
+		holders := SomeHolders(tx, v, of.class)
 		i := slices.IndexFunc(holders, matches)
 		if i >= 0 {
 			return holders[i]
@@ -210,7 +211,7 @@ func firstClaim(
 // claimsOf yields a volume's claims of a class in a state. Claims outside the index of classes are nearly all
 // claims of the volume, because granted claims have one access mode.
 func claimsOf(
-	tx Reader,
+	tx mvcc.Reader,
 	v *structs.CSIVolume,
 	of classState,
 ) iter.Seq[*structs.CSIClaim] {
@@ -232,14 +233,14 @@ func claimsOf(
 
 // attachBlock returns why the volume of a granted claim is not attached to its node, and "" if it is, or need
 // not be.
-func attachBlock(tx Reader, c *structs.CSIClaim) string {
+func attachBlock(tx mvcc.Reader, c *structs.CSIClaim) string {
 	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
 	p := Plugin(tx, c.PluginID)
 	switch {
 	case a == nil && p != nil && p.SupportsAttachDetach:
 		return fmt.Sprintf("volume %s was granted before plugin %s attached volumes, "+
 			"and node %s has no node instance of it yet: is its job running there?",
-			c.VolumeID, c.PluginID, nodeName(tx, c.NodeID))
+			c.VolumeID, c.PluginID, NodeName(tx, c.NodeID))
 	case a == nil || a.State == structs.AttachmentAttached:
 		return ""
 	}
@@ -274,16 +275,16 @@ func detachCommand(ns, volume, node, flags string) string {
 	return structs.CommandLine(ns, "volume detach"+flags, volume, node)
 }
 
-// describeHolder describes the allocation that holds a claim, and the remedy if the claim does not end by
+// DescribeHolder describes the allocation that holds a claim, and the remedy if the claim does not end by
 // itself.
-func describeHolder(tx Reader, c *structs.CSIClaim) string {
+func DescribeHolder(tx mvcc.Reader, c *structs.CSIClaim) string {
 	if c.State == structs.ClaimWaiting {
 		return fmt.Sprintf("allocation %s waits for volume %s already", c.AllocID, c.VolumeID)
 	}
 	text := fmt.Sprintf("allocation %s (job %s) on node %s holds volume %s as %s, %s",
-		c.AllocID, c.JobID, nodeName(tx, c.NodeID),
+		c.AllocID, c.JobID, NodeName(tx, c.NodeID),
 		c.VolumeID, c.AccessMode, c.Mode)
-	why := staleHolder(tx, c)
+	why := StaleHolder(tx, c)
 	if why != "" {
 		return text + "; " + why
 	}
@@ -294,7 +295,7 @@ func describeHolder(tx Reader, c *structs.CSIClaim) string {
 }
 
 // lostHolder returns who releases the claim of a lost node, and the remedy.
-func lostHolder(tx Reader, c *structs.CSIClaim) string {
+func lostHolder(tx mvcc.Reader, c *structs.CSIClaim) string {
 	const (
 		down = "that node is down, so nothing is released until it is back, "
 		off  = "or until an operator who knows that it is off runs: "
@@ -312,14 +313,14 @@ func lostHolder(tx Reader, c *structs.CSIClaim) string {
 }
 
 // canUnmount reports whether the node of a claim has a healthy plugin, which unmounts the volume.
-func canUnmount(tx Reader, c *structs.CSIClaim) bool {
+func canUnmount(tx mvcc.Reader, c *structs.CSIClaim) bool {
 	i := Instance(tx, c.PluginID, structs.CSIKindNode, c.NodeID)
 	return i != nil && i.Healthy
 }
 
-// staleHolder returns why a granted claim may stay although its allocation does not use it, and the remedy.
+// StaleHolder returns why a granted claim may stay although its allocation does not use it, and the remedy.
 // It returns "" for a used claim.
-func staleHolder(tx Reader, c *structs.CSIClaim) string {
+func StaleHolder(tx mvcc.Reader, c *structs.CSIClaim) string {
 	a := schema.Allocs.Get(tx, c.AllocID)
 	ended := a == nil || a.ClientTerminal()
 	switch {
@@ -332,7 +333,7 @@ func staleHolder(tx Reader, c *structs.CSIClaim) string {
 			"that node: is its job running there?", c.PluginID)
 	case ended && c.ReleaseError != nil:
 		return fmt.Sprintf("it has ended, and its node has not released the volume%s; to call the node again: %s",
-			failing(c.ReleaseError),
+			Failing(c.ReleaseError),
 			detachCommand(c.Namespace, c.VolumeID, c.NodeID, ""))
 	case ended:
 		return "it has ended and its node has not yet released the volume; if this lasts, call the node: " +
@@ -342,8 +343,8 @@ func staleHolder(tx Reader, c *structs.CSIClaim) string {
 	return ""
 }
 
-// checkClaimable rejects a claim that the volume can never grant, with or without other claims.
-func checkClaimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
+// CheckClaimable rejects a claim that the volume can never grant, with or without other claims.
+func CheckClaimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
 	class := c.Class()
 	switch {
 	case !c.AccessMode.Valid() ||

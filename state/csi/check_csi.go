@@ -1,4 +1,4 @@
-package state
+package csi
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"berth/structs"
 )
 
-// checkClaims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
+// CheckClaims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
 // may still start. A granted claim conflicts with no other, and its attachment fits it.
-func checkClaims(c *check.Report) {
+func CheckClaims(c *check.Report) {
 	granted := grantedClasses{}
 	for cl := range schema.Claims.Scan(c) {
 		subject := fmt.Sprintf("claim of volume %s/%s for allocation %s",
@@ -55,11 +55,11 @@ func checkClaims(c *check.Report) {
 }
 
 // grantedClasses has the allocations with granted claims, by volume and by the class of the claim.
-type grantedClasses map[volumeKey]map[structs.ClaimClass]string
+type grantedClasses map[VolumeKey]map[structs.ClaimClass]string
 
 // checkGrantedClaim checks a granted claim against the granted claims before it and against its attachment.
 func checkGrantedClaim(c *check.Report, cl *structs.CSIClaim, granted grantedClasses, subject string) {
-	key := volumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
+	key := VolumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
 	for k, other := range granted[key] {
 		c.Want(!k.Conflicts(cl.Class()),
 			"%s: granted although it conflicts with that of %s", subject, other)
@@ -82,8 +82,8 @@ func checkGrantedClaim(c *check.Report, cl *structs.CSIClaim, granted grantedCla
 		"%s: attached in another mode", subject)
 }
 
-// checkClaimQueues checks that the stored counts equal the claims, and that no claim waits that could be granted.
-func checkClaimQueues(c *check.Report) {
+// CheckClaimQueues checks that the stored counts equal the claims, and that no claim waits that could be granted.
+func CheckClaimQueues(c *check.Report) {
 	found := map[string]int{}
 	for cl := range schema.Claims.Scan(c) {
 		key := fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)
@@ -93,7 +93,7 @@ func checkClaimQueues(c *check.Report) {
 	kept := map[string]int{}
 	for l := range schema.ClaimQueues.Scan(c) {
 		for _, n := range l.Classes {
-			for _, state := range claimStates {
+			for _, state := range ClaimStates {
 				count := *n.In(state)
 				if count != 0 {
 					key := fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", n.Class(), " ", state)
@@ -104,30 +104,30 @@ func checkClaimQueues(c *check.Report) {
 	}
 
 	check.WantCounts(c, "claims of volume", found, kept)
-	seen := map[volumeKey]bool{}
+	seen := map[VolumeKey]bool{}
 	for cl := range schema.WaitingByPlugin.Scan(c) {
-		key := volumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
+		key := VolumeKey{Namespace: cl.Namespace, VolumeID: cl.VolumeID}
 		if seen[key] {
 			continue
 		}
 
 		seen[key] = true
-		for next := range grantable(c, cl.Namespace, cl.VolumeID) {
+		for next := range Grantable(c, cl.Namespace, cl.VolumeID) {
 			c.Want(false, "claim of volume %s/%s for allocation %s waits though it could be granted",
 				next.Namespace, next.VolumeID, next.AllocID)
 		}
 	}
 }
 
-// checkAttachments checks that a claim uses each attachment that is not detaching, that no claim uses the others,
+// CheckAttachments checks that a claim uses each attachment that is not detaching, that no claim uses the others,
 // and that a volume for a single node has at most one.
-func checkAttachments(c *check.Report) {
-	single := map[volumeKey]bool{}
-	count := map[volumeKey]int{}
+func CheckAttachments(c *check.Report) {
+	single := map[VolumeKey]bool{}
+	count := map[VolumeKey]int{}
 	for a := range schema.Attachments.Scan(c) {
 		subject := fmt.Sprintf("attachment of volume %s/%s to node %s",
 			a.Namespace, a.VolumeID, a.NodeID)
-		used := inUse(c, a)
+		used := InUse(c, a)
 		switch a.State {
 		case structs.AttachmentAttaching, structs.AttachmentAttached:
 			c.Want(used, "%s is %s and no claim uses it", subject, a.State)
@@ -147,7 +147,7 @@ func checkAttachments(c *check.Report) {
 			continue // no claim made it, so it may be in addition to theirs
 		}
 
-		k := volumeKey{Namespace: a.Namespace, VolumeID: a.VolumeID}
+		k := VolumeKey{Namespace: a.Namespace, VolumeID: a.VolumeID}
 		count[k]++
 		single[k] = single[k] ||
 			a.AccessMode.SingleNode() &&
@@ -160,7 +160,7 @@ func checkAttachments(c *check.Report) {
 	}
 }
 
-func checkVolumes(c *check.Report) {
+func CheckVolumes(c *check.Report) {
 	external := map[[2]string]string{}
 	for v := range schema.Volumes.Scan(c) {
 		if v.ExternalID != "" {
@@ -185,8 +185,8 @@ func checkVolumes(c *check.Report) {
 	}
 }
 
-// checkInstances checks that each instance has a node whose row names it.
-func checkInstances(c *check.Report) {
+// CheckInstances checks that each instance has a node whose row names it.
+func CheckInstances(c *check.Report) {
 	halves := map[string][]structs.CSIInstanceKey{}
 	for i := range schema.Instances.Scan(c) {
 		subject := fmt.Sprintf("%s instance of plugin %s on node %s",
@@ -213,8 +213,8 @@ func checkInstances(c *check.Report) {
 	}
 }
 
-// checkPluginConfigs checks that each row has a setting.
-func checkPluginConfigs(c *check.Report) {
+// CheckPluginConfigs checks that each row has a setting.
+func CheckPluginConfigs(c *check.Report) {
 	for p := range schema.PluginConfigs.Scan(c) {
 		c.Want(p.OnNodeLoss == structs.LossFence || p.OnNodeLoss == structs.LossLease || p.SecretsFrom != "",
 			"the settings of plugin %s: on_node_loss %q", p.ID, p.OnNodeLoss)

@@ -1,4 +1,4 @@
-package state
+package csi
 
 import (
 	"iter"
@@ -15,21 +15,21 @@ import (
 // the classes, in queue order, and never among all claims. If the head of a class conflicts with a granted
 // or earlier claim, the whole class waits.
 
-// volumeKey names a volume.
-type volumeKey struct{ Namespace, VolumeID string }
+// VolumeKey names a volume.
+type VolumeKey struct{ Namespace, VolumeID string }
 
-// grantable yields the waiting claims that can be granted, in order. It treats each yielded claim as granted:
+// Grantable yields the waiting claims that can be granted, in order. It treats each yielded claim as granted:
 // the caller grants it or only reads it.
-func grantable(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
+func Grantable(tx mvcc.Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
-		counts := classCounts(tx, ns, volume)
+		counts := ClassCounts(tx, ns, volume)
 		waiting := classesOf(counts, structs.ClaimWaiting)
 		if len(waiting) == 0 {
 			return
 		}
 
 		v := Volume(tx, ns, volume)
-		if v == nil || volumeBlock(tx, v) != "" {
+		if v == nil || VolumeBlock(tx, v) != "" {
 			return
 		}
 
@@ -37,7 +37,7 @@ func grantable(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		for _, k := range waiting {
 			q := classQueue{
 				class:   k,
-				blocked: classBlock(tx, v, k) != "",
+				blocked: ClassBlock(tx, v, k) != "",
 				rows:    schema.ClaimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting, schema.ClassKey(k)),
 			}
 
@@ -46,7 +46,7 @@ func grantable(tx Reader, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		}
 
 		for c := w.next(); c != nil; c = w.next() {
-			if nodeBlock(tx, v, c) == "" && !yield(c) {
+			if NodeBlock(tx, v, c) == "" && !yield(c) {
 				return
 			}
 
@@ -85,7 +85,7 @@ func (w *walk) next() *structs.CSIClaim {
 			q := &w.queues[i]
 			if q.head != nil &&
 				(oldest == nil ||
-					inQueueOrder(q.head, oldest.head) < 0) {
+					InQueueOrder(q.head, oldest.head) < 0) {
 				oldest = q
 			}
 		}

@@ -1,4 +1,4 @@
-package state
+package csi
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 
 // VolumeStubs returns a function that writes the stub of a volume, like VolumeStub. It is fast if the volumes
 // come in the order of their keys: it reads their claim queues in that order too, and each plugin once.
-func VolumeStubs(tx *ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeListStub) {
+func VolumeStubs(tx *mvcc.ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeListStub) {
 	counts := queueCounts(tx)
 	summaries := map[string]pluginSummary{}
 	return func(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
@@ -31,7 +31,7 @@ func VolumeStubs(tx *ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeListStub
 const fewQueues = 64
 
 // queueCounts returns a function that counts the claims of one volume after another.
-func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
+func queueCounts(tx *mvcc.ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 	cursor := queueCursor{tx: tx}
 	if !tx.Watched() {
 		return cursor.countsOf
@@ -42,7 +42,7 @@ func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 	return func(v *structs.CSIVolume) []structs.CSIClassCount {
 		seen++
 		if seen <= fewQueues {
-			return classCounts(tx, v.Namespace, v.ID)
+			return ClassCounts(tx, v.Namespace, v.ID)
 		}
 
 		if !watched[v.Namespace] {
@@ -56,7 +56,7 @@ func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 
 // queueCursor reads the rows of the claim queues volume by volume.
 type queueCursor struct {
-	tx   *ReadTx
+	tx   *mvcc.ReadTx
 	rows *mvcc.Cursor[*structs.CSIClaimQueueRow]
 	head *structs.CSIClaimQueueRow // the next row, nil at the end
 	last *structs.CSIVolume

@@ -1,48 +1,49 @@
-package state
+package csi
 
 import (
 	"fmt"
 	"iter"
 
+	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // Attachment returns the attachment, nil if there is none.
-func Attachment(tx Reader, ns, volume, node string) *structs.CSIAttachment {
+func Attachment(tx mvcc.Reader, ns, volume, node string) *structs.CSIAttachment {
 	return schema.Attachments.Get(tx, ns, volume, node)
 }
 
 // AttachmentsByVolume yields a volume's attachments by node.
-func AttachmentsByVolume(tx Reader, ns, volume string) iter.Seq[*structs.CSIAttachment] {
+func AttachmentsByVolume(tx mvcc.Reader, ns, volume string) iter.Seq[*structs.CSIAttachment] {
 	return schema.Attachments.Scan(tx, ns, volume)
 }
 
 // AttachmentsByNode yields the attachments to a node.
-func AttachmentsByNode(tx Reader, node string) iter.Seq[*structs.CSIAttachment] {
+func AttachmentsByNode(tx mvcc.Reader, node string) iter.Seq[*structs.CSIAttachment] {
 	return schema.AttachmentsByNode.Scan(tx, node)
 }
 
 // UnsettledAttachments yields the attachments for which the leader has a call to make.
-func UnsettledAttachments(tx Reader) iter.Seq[*structs.CSIAttachment] {
+func UnsettledAttachments(tx mvcc.Reader) iter.Seq[*structs.CSIAttachment] {
 	return schema.UnsettledAttachments.Scan(tx)
 }
 
 // AttachedAs returns an attachment of the volume with this ID of the plugin, under any name of the volume,
 // and nil if there is none.
-func AttachedAs(tx Reader, plugin, external string) *structs.CSIAttachment {
+func AttachedAs(tx mvcc.Reader, plugin, external string) *structs.CSIAttachment {
 	return schema.AttachmentsByExternal.First(tx, plugin, external)
 }
 
-// fewClaims is the most claims of a volume that inUse reads instead of the claims of a node.
+// fewClaims is the most claims of a volume that InUse reads instead of the claims of a node.
 const fewClaims = 64
 
-// inUse reports whether a claim of the attachment's volume is granted on its node. It reads the claims of the
+// InUse reports whether a claim of the attachment's volume is granted on its node. It reads the claims of the
 // volume if they are few, otherwise the node's, which are no more than its allocations need.
-func inUse(tx Reader, a *structs.CSIAttachment) bool {
+func InUse(tx mvcc.Reader, a *structs.CSIAttachment) bool {
 	granted := 0
 	waiting := 0
-	for _, n := range classCounts(tx, a.Namespace, a.VolumeID) {
+	for _, n := range ClassCounts(tx, a.Namespace, a.VolumeID) {
 		granted += n.Granted
 		waiting += n.Waiting
 	}
@@ -66,8 +67,8 @@ func inUse(tx Reader, a *structs.CSIAttachment) bool {
 	return false
 }
 
-// externalNode returns a plugin's own ID of a node, "" if it is not known.
-func externalNode(tx Reader, plugin, node string) string {
+// ExternalNode returns a plugin's own ID of a node, "" if it is not known.
+func ExternalNode(tx mvcc.Reader, plugin, node string) string {
 	half := Instance(tx, plugin, structs.CSIKindNode, node)
 	if half == nil || half.OtherDriver {
 		return ""
@@ -76,7 +77,7 @@ func externalNode(tx Reader, plugin, node string) string {
 }
 
 // NodeOfExternal returns the node that a plugin knows by its own ID, "" if there is none.
-func NodeOfExternal(tx Reader, plugin, external string) string {
+func NodeOfExternal(tx mvcc.Reader, plugin, external string) string {
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
 		if i.NodeInfo != nil &&
 			i.NodeInfo.ID == external &&
@@ -89,13 +90,13 @@ func NodeOfExternal(tx Reader, plugin, external string) string {
 
 // Recovering returns which node has still to report its volumes, with the remedy if this does not end by
 // itself. It returns "" if all nodes have reported.
-func Recovering(tx Reader) string {
+func Recovering(tx mvcc.Reader) string {
 	n := schema.UnaccountedNodes.First(tx)
 	if n == nil {
 		return ""
 	}
 	text := fmt.Sprintf("the servers' state was restored from a snapshot, "+
-		"and node %s has not yet reported that all its volumes have claims", nodeName(tx, n.ID))
+		"and node %s has not yet reported that all its volumes have claims", NodeName(tx, n.ID))
 	if n.Status == structs.NodeDown {
 		text += "; it is down: bring it back or, once it is certainly off, delete it: berth node purge " + n.ID
 	}
@@ -105,7 +106,7 @@ func Recovering(tx Reader) string {
 // AttachmentWaits returns why the call of an attachment cannot be made yet, and "" if it can. A volume for a
 // single node is not attached before it is detached everywhere else. A node at the limit of its plugin gets
 // no volume before another one is detached from it.
-func AttachmentWaits(tx Reader, a *structs.CSIAttachment) string {
+func AttachmentWaits(tx mvcc.Reader, a *structs.CSIAttachment) string {
 	if why := Recovering(tx); why != "" {
 		return why
 	}
@@ -125,7 +126,7 @@ func AttachmentWaits(tx Reader, a *structs.CSIAttachment) string {
 // limitWait returns the detach for which an attachment waits because its node has more volumes of the plugin
 // than it takes, and "" if there is none. The wait is bounded: a detach that has failed may never succeed, so
 // the plugin decides whether it takes the volume then.
-func limitWait(tx Reader, a *structs.CSIAttachment) string {
+func limitWait(tx mvcc.Reader, a *structs.CSIAttachment) string {
 	limit := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID).NodeReport().MaxVolumes
 	if limit <= 0 {
 		return ""

@@ -1,0 +1,54 @@
+package csi
+
+import (
+	"iter"
+
+	"berth/internal/mvcc"
+	"berth/state/schema"
+	"berth/structs"
+)
+
+// Tally holds the counters of one half of a plugin.
+type Tally = structs.CSIPluginTally
+
+// TallyOf returns the counters of one half of a plugin.
+func TallyOf(tx mvcc.Reader, plugin string, kind structs.CSIKind) Tally {
+	c := schema.PluginCounts.Get(tx, plugin, string(kind))
+	if c != nil {
+		return c.Tally
+	}
+	return Tally{}
+}
+
+// TallyInstance returns the counts of one instance, and zero for nil.
+func TallyInstance(i *structs.CSIPluginInstance) Tally {
+	switch {
+	case i == nil:
+		return Tally{}
+	case i.Healthy:
+		return Tally{Instances: 1, Healthy: 1}
+	}
+	return Tally{Instances: 1}
+}
+
+// TalliesOf returns the counters of both halves of a plugin.
+func TalliesOf(tx mvcc.Reader, id string) (controllers, nodes Tally) {
+	controllers = TallyOf(tx, id, structs.CSIKindController)
+	nodes = TallyOf(tx, id, structs.CSIKindNode)
+	return controllers, nodes
+}
+
+// HealthyInstance reports whether a half of the plugin is healthy anywhere.
+func HealthyInstance(tx mvcc.Reader, plugin string, kind structs.CSIKind) bool {
+	return TallyOf(tx, plugin, kind).Healthy > 0
+}
+
+// AllocsByPlugin yields the allocations that run a plugin, those that ended first.
+func AllocsByPlugin(tx mvcc.Reader, plugin string) iter.Seq[*structs.Allocation] {
+	return schema.AllocsByPlugin.Scan(tx, plugin)
+}
+
+// VolumesByPlugin yields a plugin's volumes in all namespaces.
+func VolumesByPlugin(tx mvcc.Reader, plugin string) iter.Seq[*structs.CSIVolume] {
+	return schema.VolumesByPlugin.Scan(tx, plugin)
+}
