@@ -19,6 +19,7 @@ import (
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -79,7 +80,7 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 		volumes.Volumes = append(volumes.Volumes, v)
 	}
 	apply(func(tx *state.WriteTx) error {
-		return state.VolumePut(tx, volumes)
+		return lifecycle.VolumePut(tx, volumes)
 	})
 	apply(func(tx *state.WriteTx) error {
 		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: benchshape.Job(nodes)})
@@ -91,7 +92,7 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	for i := range nodes {
 		apply(func(tx *state.WriteTx) error {
 			c := benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
-			return state.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{
+			return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{
 				NodeID: benchshape.UUID("node", i),
 				Claims: []*structs.CSIClaim{c},
 			})

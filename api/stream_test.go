@@ -17,6 +17,7 @@ import (
 	"berth/api/apitest"
 	"berth/internal/benchshape"
 	"berth/state"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -226,7 +227,7 @@ func TestList_SlowReaderBlocksNoWriter(t *testing.T) {
 		v := benchshape.Volume(fmt.Sprintf("zzz-%d", i), 2*benchSize+i)
 		req := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}
 		err := store.Write(store.Index()+1, func(tx *state.WriteTx) error {
-			return state.VolumePut(tx, req)
+			return lifecycle.VolumePut(tx, req)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"berth/internal/level"
 	"berth/rpc"
 	"berth/state"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -41,7 +42,7 @@ func BenchmarkFilterList(b *testing.B) {
 	for i := range 10000 {
 		put.Volumes = append(put.Volumes, benchshape.Volume(benchshape.VolumeID(i), i))
 	}
-	if err := batch.Apply(1, func(tx *state.WriteTx) error { return state.VolumePut(tx, put) }); err != nil {
+	if err := batch.Apply(1, func(tx *state.WriteTx) error { return lifecycle.VolumePut(tx, put) }); err != nil {
 		b.Fatal(err)
 	}
 	batch.Commit()

@@ -8,6 +8,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/level"
 	"berth/state"
+	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/trust"
@@ -48,19 +49,19 @@ var (
 	DeploymentPromote = command(61, "DeploymentPromote", state.DeploymentPromote)
 	DeploymentHealth  = command(62, "DeploymentHealth", state.DeploymentHealth)
 
-	VolumePut         = command(30, "VolumePut", state.VolumePut, batched)
-	VolumeDeregister  = command(31, "VolumeDeregister", state.VolumeDeregister)
-	VolumeDelete      = command(32, "VolumeDelete", state.VolumeDelete)
-	VolumeOutcome     = command(33, "VolumeOutcome", state.VolumeOutcome, batched)
-	VolumeClaim       = command(34, "VolumeClaim", state.VolumeClaim, batched)
+	VolumePut         = command(30, "VolumePut", lifecycle.VolumePut, batched)
+	VolumeDeregister  = command(31, "VolumeDeregister", lifecycle.VolumeDeregister)
+	VolumeDelete      = command(32, "VolumeDelete", lifecycle.VolumeDelete)
+	VolumeOutcome     = command(33, "VolumeOutcome", lifecycle.VolumeOutcome, batched)
+	VolumeClaim       = command(34, "VolumeClaim", lifecycle.VolumeClaim, batched)
 	VolumeUnpublish   = command(35, "VolumeUnpublish", state.VolumeUnpublish, batched)
-	AttachmentOutcome = command(36, "AttachmentOutcome", state.AttachmentOutcome, batched)
-	PluginDelete      = command(37, "PluginDelete", state.PluginDelete)
-	NodeExpanded      = command(38, "NodeExpanded", state.NodeExpanded)
-	VolumeRetry       = command(39, "VolumeRetry", state.VolumeRetry)
+	AttachmentOutcome = command(36, "AttachmentOutcome", lifecycle.AttachmentOutcome, batched)
+	PluginDelete      = command(37, "PluginDelete", lifecycle.PluginDelete)
+	NodeExpanded      = command(38, "NodeExpanded", lifecycle.NodeExpanded)
+	VolumeRetry       = command(39, "VolumeRetry", lifecycle.VolumeRetry)
 	AttachmentsFound  = command(55, "AttachmentsFound", state.AttachmentsFound)
 	VolumeForce       = command(50, "VolumeForce", state.VolumeForce)
-	CallNote          = command(51, "CallNote", state.CallNote)
+	CallNote          = command(51, "CallNote", lifecycle.CallNote)
 	SecretsSeal       = command(120, "SecretsSeal", trust.SecretsSeal, since(2))
 	SecretsSealed     = command(121, "SecretsSealed", trust.SecretsSealed, since(2))
 
@@ -75,7 +76,7 @@ var (
 	ConfirmLost  = command(96, "ConfirmLost", state.ConfirmLost, since(2))
 	LeaseProof   = command(106, "LeaseProof", state.LeaseProof, since(2))
 
-	PluginConfigSet = command(107, "PluginConfigSet", state.PluginConfigSet, since(2))
+	PluginConfigSet = command(107, "PluginConfigSet", lifecycle.PluginConfigSet, since(2))
 
 	RootKeyAdd            = command(114, "RootKeyAdd", trust.RootKeyAdd, since(2))
 	RootKeyRekeyed        = command(115, "RootKeyRekeyed", trust.RootKeyRekeyed, since(2))

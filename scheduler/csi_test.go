@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -73,14 +74,14 @@ func TestVolumes_RejectionsNameTheReason(t *testing.T) {
 			w.storage("n1")
 			w.unguarded("n1", "exec")
 			w.volume("db", "hostpath")
-			do(w, state.PluginConfigSet,
+			do(w, lifecycle.PluginConfigSet,
 				&structs.CSIPluginSettingsRequest{ID: "hostpath", OnNodeLoss: structs.LossLease})
 		}, volume("db", structs.CSISingleNodeWriter, false),
 			`csi-guard: CSI volume db with on_node_loss = "lease": no guard can end the tasks of driver exec: cgroup v1 (1)`,
 			[]string{"csi-plugin:hostpath", "csi-volume:default:db"}},
 		{"mode", func(w *fixture) {
 			w.storage("n1")
-			do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{
+			do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 				WriteOptions: w.now(),
 				Volumes: []*structs.CSIVolume{{
 					ID:        "db",
@@ -148,7 +149,7 @@ func TestVolumes_UnderLeaseArePlacedWhereAGuardEndsTheTasks(t *testing.T) {
 			w.storage("n1", "n2")
 			w.unguarded("n1", "exec")
 			w.volume("db", "hostpath")
-			do(w, state.PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "hostpath", OnNodeLoss: policy})
+			do(w, lifecycle.PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "hostpath", OnNodeLoss: policy})
 			w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false), func(j *structs.Job) {
 				j.TaskGroups[0].Affinities = []*structs.Affinity{{
 					LTarget: "${node.unique.name}",
@@ -319,7 +320,7 @@ func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
 	}
 
 	a := w.allocs("a")[0]
-	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	do(w, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:     "a",
 		NodeID:       "n1",
 		Op:           "attach",
@@ -331,7 +332,7 @@ func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
 	w.release(a)
 	w.apply(w.process(w.evals(structs.EvalPending)[0])) // a is still being detached
 	w.wantPlaced("c", "")
-	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	do(w, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:     "a",
 		NodeID:       "n1",
 		Op:           "detach",

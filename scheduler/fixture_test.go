@@ -13,6 +13,7 @@ import (
 	"berth/scheduler/place"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -223,7 +224,7 @@ func (w *fixture) job(j *structs.Job) *structs.Job {
 
 func (w *fixture) volume(id, plugin string, topologies ...*structs.CSITopology) {
 	w.t.Helper()
-	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 		WriteOptions: w.now(),
 		Volumes: []*structs.CSIVolume{{
 			ID:         id,
@@ -246,7 +247,7 @@ func (w *fixture) claim(a *structs.Allocation) {
 		c.AllocID = a.ID
 		cs = append(cs, c)
 	}
-	do(w, state.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: w.now()})
+	do(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: w.now()})
 }
 
 // release releases all claims of an allocation.

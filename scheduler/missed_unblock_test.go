@@ -15,6 +15,7 @@ import (
 	"berth/state"
 	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/statetest"
 	"berth/structs"
 )
@@ -360,7 +361,7 @@ func (c *randomCluster) changeAnything() {
 				})
 			}
 		}
-		try(c, "volume "+volume, state.VolumePut, &structs.CSIVolumeRegisterRequest{
+		try(c, "volume "+volume, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 			WriteOptions: c.now(),
 			Volumes:      []*structs.CSIVolume{v},
 		})
@@ -389,7 +390,7 @@ func (c *randomCluster) changeAnything() {
 				structs.AttachmentAttaching: "attach",
 				structs.AttachmentDetaching: "detach",
 			}[a.State]
-			try(c, op+" "+a.VolumeID+" "+a.NodeID, state.AttachmentOutcome,
+			try(c, op+" "+a.VolumeID+" "+a.NodeID, lifecycle.AttachmentOutcome,
 				&structs.CSIAttachmentOutcome{
 					VolumeID:     a.VolumeID,
 					NodeID:       a.NodeID,
@@ -398,7 +399,7 @@ func (c *randomCluster) changeAnything() {
 				})
 		}
 	case 17:
-		try(c, "deregister volume "+volume, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		try(c, "deregister volume "+volume, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 			ID:           volume,
 			Force:        c.r.IntN(2) == 0,
 			WriteOptions: c.now(),
@@ -462,7 +463,7 @@ func (c *randomCluster) claimAll(a *structs.Allocation) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		cl := g.Volumes[alias].Claim(a.Namespace, a.Index())
 		cl.AllocID = a.ID
-		try(c, "claim "+cl.VolumeID+" for "+a.JobID, state.VolumeClaim,
+		try(c, "claim "+cl.VolumeID+" for "+a.JobID, lifecycle.VolumeClaim,
 			&structs.CSIVolumeClaimRequest{
 				NodeID:       a.NodeID,
 				Claims:       []*structs.CSIClaim{cl},

@@ -7,6 +7,7 @@ import (
 
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -169,7 +170,7 @@ func TestSystemJob_BringsNoPluginForAClaimThatWaits(t *testing.T) {
 	w.run("log")
 	logs := w.allocs("log")
 	for _, i := range []int{1, 0} {
-		do(w, state.VolumeClaim, &structs.CSIVolumeClaimRequest{WriteOptions: w.now(), Claims: []*structs.CSIClaim{{
+		do(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{WriteOptions: w.now(), Claims: []*structs.CSIClaim{{
 			Namespace:      structs.DefaultNamespace,
 			VolumeID:       "v",
 			AllocID:        logs[i].ID,

@@ -11,6 +11,7 @@ import (
 	"berth/scheduler/feasible"
 	"berth/scheduler/place"
 	"berth/state"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -91,7 +92,7 @@ func fleetWithin(t testing.TB, n int, limit int64) *fixture {
 			Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}},
 		})
 	fill(func(tx *state.WriteTx) error {
-		return state.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: volumes})
+		return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: volumes})
 	})
 	fill(func(tx *state.WriteTx) error {
 		return state.PlanApply(tx, plan)

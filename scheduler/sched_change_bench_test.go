@@ -7,6 +7,7 @@ import (
 	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/state"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -95,7 +96,7 @@ func BenchmarkSchedVolumes(b *testing.B) {
 		for i := range benchshape.SchedVolumes {
 			v := benchshape.Volume(benchshape.VolumeID(i), i)
 			s.write(func(tx *state.WriteTx) error {
-				return state.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+				return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 			})
 		}
 	}

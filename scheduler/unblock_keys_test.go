@@ -6,6 +6,7 @@ import (
 
 	"berth/state"
 	"berth/state/blocked"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -34,7 +35,7 @@ func TestRetryEval_OfOneNodeIsNotForTheWholeJob(t *testing.T) {
 			})
 		}
 	}
-	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: all, WriteOptions: w.now()})
+	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: all, WriteOptions: w.now()})
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "log", WriteOptions: w.now()})
 	w.drainQuick()
 	for i := range 9 {

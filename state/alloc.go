@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/mvcc"
 	"berth/state/blocked"
+	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -133,16 +134,16 @@ func storeNewAlloc(tx *WriteTx, a, like *structs.Allocation) {
 func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	for _, id := range a.CSIPlugins {
 		if !a.ClientTerminal() {
-			ensurePlugin(tx, id)
+			lifecycle.EnsurePlugin(tx, id)
 		}
 	}
 
 	if a.Terminal() {
-		leaveQueues(tx, a.ID, a.ModifyTime)
+		lifecycle.LeaveQueues(tx, a.ID, a.ModifyTime)
 	}
 
 	if a.ClientTerminal() && old != nil {
-		endClaims(tx, a.ID, a.ModifyTime)
+		lifecycle.EndClaims(tx, a.ID, a.ModifyTime)
 		giveUpSITokens(tx, a.ID, a.ModifyTime)
 		dropUnusedPlugins(tx, a)
 	}
@@ -156,7 +157,7 @@ func followAlloc(tx *WriteTx, old, a *structs.Allocation) {
 
 func dropUnusedPlugins(tx *WriteTx, a *structs.Allocation) {
 	for _, id := range a.CSIPlugins {
-		dropUnusedPlugin(tx, id)
+		lifecycle.DropUnusedPlugin(tx, id)
 	}
 }
 

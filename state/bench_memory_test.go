@@ -13,6 +13,7 @@ import (
 	"berth/internal/benchshape"
 	"berth/internal/snaparchive"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -100,7 +101,7 @@ func BenchmarkCapacity(b *testing.B) {
 		allocs:  n,
 	}.store(b)
 	s.many(n*each, func(tx *WriteTx, i int) error {
-		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
+		return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
 			benchshape.Claim(benchshape.VolumeID(i/each), (i*7+i/each)%n, structs.ClaimRead)}})
 	})
 	b.ReportMetric(time.Since(start).Seconds(), "filled-s")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"berth/internal/benchshape"
+	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -56,7 +57,7 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 		return b.putVolume(tx, benchshape.VolumeID(i), i)
 	})
 	b.many(f.volumes*f.claimsEach, func(tx *WriteTx, i int) error {
-		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
+		return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
 			benchshape.Claim(benchshape.VolumeID(i/f.claimsEach), i%max(1, f.allocs), structs.ClaimRead)}})
 	})
 	if f.shared >= 0 {
@@ -64,7 +65,7 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 			return b.putVolume(tx, benchshape.SharedVolume, 1<<20)
 		})
 		b.many(f.shared, func(tx *WriteTx, i int) error {
-			return VolumeClaim(tx,
+			return lifecycle.VolumeClaim(tx,
 				&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{benchshape.Claim(benchshape.SharedVolume, i,
 					structs.ClaimRead)}})
 		})
@@ -73,7 +74,7 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 }
 
 func (b *benchStore) putVolume(tx *WriteTx, id string, i int) error {
-	return VolumePut(tx,
+	return lifecycle.VolumePut(tx,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{benchshape.Volume(id, i)}})
 }
 

@@ -9,6 +9,7 @@ import (
 	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -165,7 +166,7 @@ func BenchmarkClaimWriter(b *testing.B) {
 func (b *benchStore) claimAndRelease(c *structs.CSIClaim) {
 	key := c.Key()
 	b.do(func(tx *WriteTx) error {
-		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
+		return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
 	})
 	b.do(func(tx *WriteTx) error {
 		return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{key}})
@@ -200,7 +201,7 @@ func benchStorm(b *testing.B, batch int) {
 				for end := min(r, i+batch); i < end; i++ {
 					s.index++
 					_ = t.Apply(s.index, func(tx *WriteTx) error {
-						return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: claims[i : i+1 : i+1]})
+						return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: claims[i : i+1 : i+1]})
 					})
 				}
 				t.Commit()

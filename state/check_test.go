@@ -7,6 +7,7 @@ import (
 
 	"berth/state/check"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -34,7 +35,7 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		},
 		"claims of volume default/v": func(tx *WriteTx) { schema.Claims.Delete(tx, claimRow(tx, "a1")) },
 		"waits though it could be granted": func(tx *WriteTx) {
-			dropClaim(tx, claimRow(tx, "a1"))
+			lifecycle.DropClaim(tx, claimRow(tx, "a1"))
 			schema.Attachments.Delete(tx, attachmentRow(tx))
 		},
 		"no claim uses it": func(tx *WriteTx) { schema.Claims.Delete(tx, claimRow(tx, "a1")) },

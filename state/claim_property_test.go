@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -154,7 +155,7 @@ func (m *randomCluster) put() {
 			AttachmentMode: k.AttachmentMode,
 		}}
 	}
-	step(m, VolumePut, &structs.CSIVolumeRegisterRequest{
+	step(m, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: m.now(),
 	})
@@ -163,10 +164,10 @@ func (m *randomCluster) put() {
 func (m *randomCluster) remove() {
 	id := pick(m, "volume", someVolume)
 	if m.flip("delete") {
-		step(m, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: m.now()})
+		step(m, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: m.now()})
 		return
 	}
-	step(m, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	step(m, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           id,
 		Force:        m.flip("force"),
 		WriteOptions: m.now(),
@@ -182,7 +183,7 @@ func (m *randomCluster) maybeError() *structs.OperationError {
 
 func (m *randomCluster) volumeOutcome() {
 	id := pick(m, "volume", someVolume)
-	step(m, VolumeOutcome, &structs.CSIVolumeOutcome{
+	step(m, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:              id,
 		Op:              pick(m, "op", []string{"create", "delete", "expand"}),
 		ExternalID:      "ext-" + id,
@@ -195,7 +196,7 @@ func (m *randomCluster) volumeOutcome() {
 
 // nodeExpanded sends the outcome of an expansion from the node of the claim or from another one.
 func (m *randomCluster) nodeExpanded() {
-	step(m, NodeExpanded, &structs.CSINodeExpandOutcome{
+	step(m, lifecycle.NodeExpanded, &structs.CSINodeExpandOutcome{
 		VolumeID:     pick(m, "volume", someVolume),
 		AllocID:      pick(m, "alloc", someAllocs),
 		NodeID:       pick(m, "node", someNodes),
@@ -220,7 +221,7 @@ func (m *randomCluster) claims() {
 			AttachmentMode: k.AttachmentMode,
 		})
 	}
-	step(m, VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: m.now()})
+	step(m, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: m.now()})
 }
 
 func (m *randomCluster) unpublish() {
@@ -243,7 +244,7 @@ func (m *randomCluster) unpublish() {
 }
 
 func (m *randomCluster) attachmentOutcome() {
-	step(m, AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	step(m, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:     pick(m, "volume", someVolume),
 		NodeID:       pick(m, "node", someNodes),
 		Op:           pick(m, "op", []string{"attach", "detach"}),
@@ -382,9 +383,9 @@ func TestClaimCounts_PerClass(t *testing.T) {
 					Mode:           one(r, rd, wr),
 				}
 				if rapid.Bool().Draw(r, "drop") {
-					dropClaim(tx, c)
+					lifecycle.DropClaim(tx, c)
 				} else {
-					storeClaim(tx, c)
+					lifecycle.StoreClaim(tx, c)
 				}
 			}
 			return nil

@@ -6,6 +6,7 @@ import (
 
 	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -41,11 +42,11 @@ func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 			if err := endHolder(tx, c, p); err != nil {
 				return err
 			}
-			markForced(tx, c)
+			lifecycle.MarkForced(tx, c)
 		}
 
-		freeClaim(tx, c, p.Now)
-		for _, key := range keysToUnblock(tx, c.Key(), c.PluginID, c.NodeID) {
+		lifecycle.FreeClaim(tx, c, p.Now)
+		for _, key := range lifecycle.KeysToUnblock(tx, c.Key(), c.PluginID, c.NodeID) {
 			if !known[key] {
 				known[key] = true
 				keys = append(keys, key)
@@ -148,12 +149,12 @@ func forceRelease(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 	}
 
 	if p.Attachment != 0 {
-		a, err := deletableAttachment(tx, p)
+		a, err := lifecycle.DeletableAttachment(tx, p)
 		if err != nil {
 			return err
 		}
 
-		dropAttachment(tx, a, p.Now)
+		lifecycle.DropAttachment(tx, a, p.Now)
 	}
 
 	v := csi.Volume(tx, ns, p.VolumeID)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -134,7 +135,7 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 		AccessMode:     mnr,
 		AttachmentMode: structs.CSIFileSystem,
 	}}
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	})
@@ -170,7 +171,7 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fine := aClaim("v", "a3", wr, mnmw)
-			err := try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{
+			err := try(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{
 				NodeID: c.node,
 				Claims: []*structs.CSIClaim{
 					fine,
@@ -179,7 +180,7 @@ func TestVolumeClaim_Rejects(t *testing.T) {
 				WriteOptions: w.now(),
 			})
 			if c.node == "n2" { // the fine one is n3's: rejected first, in the same way
-				err = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{
+				err = try(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{
 					NodeID:       c.node,
 					Claims:       []*structs.CSIClaim{c.claim},
 					WriteOptions: w.now(),
@@ -286,20 +287,20 @@ func TestClaimQueue_WaitsForMoreThanClaims(t *testing.T) {
 		w := threeNodes(t, false)
 		v := aVolume("new", "p")
 		v.State, v.ExternalID = structs.VolumeCreating, ""
-		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{v},
 			WriteOptions: w.now(),
 		})
 		w.claim(aClaim("new", "a1", wr, snw))
 		w.wantReason("new", "a1", "is being created")
-		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
 			ID:           "new",
 			Op:           "create",
 			Err:          &structs.OperationError{Message: "pool is full"},
 			WriteOptions: w.now(),
 		})
 		w.wantReason("new", "a1", `failed once, with "pool is full"`)
-		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
 			ID:           "new",
 			Op:           "create",
 			ExternalID:   "x",
@@ -401,7 +402,7 @@ func TestAttachments_FollowTheClaims(t *testing.T) {
 		w := threeNodes(t, true)
 		v := aVolume("v", "p")
 		v.Secrets, v.Context = structs.Secrets{"k": "s"}, map[string]string{"c": "x"}
-		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{v},
 			WriteOptions: w.now(),
 		})

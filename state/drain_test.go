@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -163,7 +164,7 @@ func TestHeldVolumes_CountsTheCallsOfAController(t *testing.T) {
 	if n, first := HeldVolumes(w.s.Read(), "n3"); n != 0 {
 		t.Errorf("before the call n3 holds %d: %s", n, first)
 	}
-	do(w, CallNote, &structs.CSICallNote{
+	do(w, lifecycle.CallNote, &structs.CSICallNote{
 		VolumeID:     "v",
 		NodeID:       "n1",
 		Call:         &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1},

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/blocked"
+	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -265,14 +266,14 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 			case "volume":
 				v := aVolume("v", "p")
 				v.Context = map[string]string{"x": fmt.Sprint(w.index)}
-				_ = try(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+				_ = try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 					Volumes:      []*structs.CSIVolume{v},
 					WriteOptions: w.now(),
 				})
 			case "quietly":
-				_ = try(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+				_ = try(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			case "forget":
-				_ = try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+				_ = try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
 			case "on":
 				do(w, EvalUpdate, &structs.EvalUpdateRequest{
 					Wake:         rapid.IntRange(1, 9).Draw(t, "most"),

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -25,7 +26,7 @@ func leaseNode(t *testing.T) *fixture {
 	} {
 		row := aVolume(id, "p")
 		row.OnNodeLoss = policy
-		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{row},
 			WriteOptions: w.now(),
 		})
@@ -173,10 +174,10 @@ func TestVolumeClaim_IsGuardedOnlyUnderLease(t *testing.T) {
 			w.node("n1", anInstance("p", structs.CSIKindNode, true))
 			w.alloc("first", "j", "n1")
 			w.alloc("later", "k", "n1")
-			do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: c.plugins})
+			do(w, lifecycle.PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: c.plugins})
 			row := aVolume("v", "p")
 			row.OnNodeLoss = c.policy
-			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+			do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{row},
 				WriteOptions: w.now(),
 			})
@@ -244,7 +245,7 @@ func TestVolumeClaim_StaysUnguarded(t *testing.T) {
 			w.alloc("a", "j", "n1")
 			row := aVolume("v", "p")
 			row.OnNodeLoss = structs.LossLease
-			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+			do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 				Volumes:      []*structs.CSIVolume{row},
 				WriteOptions: w.now(),
 			})

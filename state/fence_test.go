@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -23,7 +24,7 @@ func lostNode(t *testing.T) *fixture {
 	} {
 		row := aVolume(v.id, v.plugin)
 		row.OnNodeLoss = v.policy
-		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{row},
 			WriteOptions: w.now(),
 		})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -15,7 +16,7 @@ func TestAttachmentOutcome_IgnoresAFormerRow(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	first := csi.Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
 	w.release("v", "a1")
-	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{
+	do(w, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 		VolumeID:     "v",
 		NodeID:       "n1",
 		Op:           "detach",
@@ -25,7 +26,7 @@ func TestAttachmentOutcome_IgnoresAFormerRow(t *testing.T) {
 	w.claim(aClaim("v", "a1", wr, snw))
 	second := csi.Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
 	late := func(op string, of uint64) {
-		do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{
+		do(w, lifecycle.AttachmentOutcome, &structs.CSIAttachmentOutcome{
 			VolumeID:     "v",
 			NodeID:       "n1",
 			Op:           op,
@@ -53,14 +54,14 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 	put := func() uint64 {
 		v := aVolume("new", "p")
 		v.ExternalID, v.State = "", structs.VolumeCreating
-		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{v},
 			WriteOptions: w.now(),
 		})
 		return csi.Volume(w.s.Read(), "default", "new").CreateIndex
 	}
 	late := func(op, external string, of uint64) {
-		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+		do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
 			ID:           "new",
 			Op:           op,
 			ExternalID:   external,
@@ -69,7 +70,7 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 		})
 	}
 	first := put()
-	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
+	do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
 	late("delete", "", first)
 	second := put()
 	late("create", "ext-old", first)
@@ -77,7 +78,7 @@ func TestVolumeOutcome_IgnoresAFormerRow(t *testing.T) {
 		t.Error("a volume has the ID of a deleted volume")
 	}
 	late("create", "ext-new", second)
-	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
+	do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
 	late("delete", "", first)
 	if csi.Volume(w.s.Read(), "default", "new") == nil {
 		t.Error("the row of a volume that its plugin still has was deleted")
@@ -145,7 +146,7 @@ func TestVolumePut_RejectsAVolumeThatDetaches(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.release("v", "a1")
-	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           "v",
 		Force:        true,
 		WriteOptions: w.now(),
@@ -153,13 +154,13 @@ func TestVolumePut_RejectsAVolumeThatDetaches(t *testing.T) {
 	again := aVolume("other", "p")
 	again.ExternalID = "ext-v"
 	put := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{again}, WriteOptions: w.now()}
-	err := try(w, VolumePut, put)
+	err := try(w, lifecycle.VolumePut, put)
 	wantKind(t, err, structs.KindPrecondition)
 	if err != nil && !strings.Contains(err.Error(), "still being detached from node name-n1") {
 		t.Errorf("the error does not give the reason: %v", err)
 	}
 	w.outcome("v", "n1", "detach", nil)
-	do(w, VolumePut, put)
+	do(w, lifecycle.VolumePut, put)
 }
 
 // The plugin keeps its row while an attachment needs a detach.
@@ -167,7 +168,7 @@ func TestPlugin_ExistsWhileItHasAttachments(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.release("v", "a1")
-	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
 		ID:           "v",
 		Force:        true,
 		WriteOptions: w.now(),
@@ -179,7 +180,7 @@ func TestPlugin_ExistsWhileItHasAttachments(t *testing.T) {
 			WriteOptions: w.now(),
 		})
 	}
-	err := try(w, PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
+	err := try(w, lifecycle.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
 	wantKind(t, err, structs.KindPrecondition)
 	w.outcome("v", "n1", "detach", nil)
 	if csi.Plugin(w.s.Read(), "p") != nil {

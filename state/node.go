@@ -13,6 +13,7 @@ import (
 	"berth/internal/codec"
 	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/sharing"
@@ -164,7 +165,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 		sharing.NodeReport(n)
 		schema.Nodes.Put(tx, n)
 	}
-	err := updateInstances(tx, old, n, report)
+	err := lifecycle.UpdateInstances(tx, old, n, report)
 	if err != nil {
 		return err
 	}
@@ -314,7 +315,7 @@ func LeftOnNode(tx Reader, id string) string {
 
 func deleteNode(tx *WriteTx, n *structs.Node, now int64) {
 	for i := range csi.InstancesByNode(tx, n.ID) {
-		removeInstance(tx, i, now)
+		lifecycle.RemoveInstance(tx, i, now)
 	}
 	schema.Nodes.Delete(tx, n)
 	lease := schema.NodeLeases.Get(tx, n.ID)
@@ -368,11 +369,11 @@ func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	schema.Nodes.Put(tx, n)
 	switch p.Status {
 	case structs.NodeDown:
-		downInstances(tx, n.ID, p.Now)
+		lifecycle.DownInstances(tx, n.ID, p.Now)
 		markStoppingLost(tx, n.ID, p.Now)
 		evaluateNode(tx, n.ID, false, p.Now)
 	case structs.NodeReady:
-		reviveInstances(tx, n.ID, p.Now)
+		lifecycle.ReviveInstances(tx, n.ID, p.Now)
 		evaluateNode(tx, n.ID, true, p.Now)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/internal/intern"
+	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
@@ -25,7 +26,7 @@ func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
 		schema.Nodes.Put(tx, n)
 	}
 
-	err = updateInstances(tx, old, n, p)
+	err = lifecycle.UpdateInstances(tx, old, n, p)
 	if err != nil {
 		return err
 	}

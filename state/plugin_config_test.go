@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -13,7 +14,7 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 	w.volume("own", "p")
 	set := func(policy string) {
 		t.Helper()
-		do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: policy})
+		do(w, lifecycle.PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: policy})
 	}
 	policy := func(own string) string {
 		v := aVolume("v", "p")
@@ -45,13 +46,13 @@ func TestPluginConfig_DecidesForVolumesWithoutARule(t *testing.T) {
 		{ID: "a b", OnNodeLoss: structs.LossFence},
 		{ID: "p", OnNodeLoss: "never"},
 	} {
-		wantKind(t, try(w, PluginConfigSet, &p), structs.KindInvalid)
+		wantKind(t, try(w, lifecycle.PluginConfigSet, &p), structs.KindInvalid)
 	}
 }
 
 func TestPluginConfig_OutlivesThePlugin(t *testing.T) {
 	w := newFixture(t)
-	do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	do(w, lifecycle.PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	if schema.Unblocks.Get(w.s.Read(), structs.WakePlugin("p")) != nil {
 		t.Error("an unblock is recorded of a plugin that is not there: nothing deletes it")
 	}

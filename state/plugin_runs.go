@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -42,9 +43,9 @@ func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
 	none := csi.Tally{}
 	one := csi.Tally{Runs: 1}
 	for _, half := range PluginHalves(tx, old) {
-		recountHalf(tx, half, one, none)
+		lifecycle.RecountHalf(tx, half, one, none)
 	}
 	for _, half := range PluginHalves(tx, now) {
-		recountHalf(tx, half, none, one)
+		lifecycle.RecountHalf(tx, half, none, one)
 	}
 }

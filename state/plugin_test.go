@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -16,14 +17,14 @@ func TestPlugin_ExistsWhileReferenced(t *testing.T) {
 		if got != want {
 			t.Errorf("after %s: got a row %v, want %v", after, got, want)
 		}
-		err := try(w, PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
+		err := try(w, lifecycle.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
 		wantKind(t, err, map[bool]structs.Kind{true: structs.KindPrecondition}[want])
 	}
 	wantRow(false, "nothing")
 	w.volume("v", "p")
 	wantRow(true, "a volume")
 	w.node("n1", anInstance("p", structs.CSIKindNode, false))
-	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
 	wantRow(true, "an unhealthy instance")
 	w.job(aJob("runs-p", structs.JobService, "p"))
 	w.alloc("a", "runs-p", "n1")
@@ -43,7 +44,7 @@ func TestPluginDelete_NamesTheReferences(t *testing.T) {
 	w := threeNodes(t, false)
 	w.job(aJob("runs-p", structs.JobService, "p"))
 	w.alloc("c1", "runs-p", "n1")
-	err := try(w, PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
+	err := try(w, lifecycle.PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
 	for _, says := range []string{
 		"node instance on node n1", "allocation c1 of job runs-p",
 		"volume v in namespace default",

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -88,14 +89,14 @@ func TestVolumePut_OfAFailedVolumeKeepsItsQueue(t *testing.T) {
 	v := aVolume("new", "broken")
 	v.State, v.ExternalID = structs.VolumeCreating, ""
 	put := func() error {
-		return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+		return try(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 			Volumes:      []*structs.CSIVolume{v},
 			WriteOptions: w.now(),
 		})
 	}
 	wantKind(t, put(), "")
 	w.claim(aClaim("new", "a1", wr, snw))
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "new",
 		Op:           "create",
 		Err:          &structs.OperationError{Message: "no such pool"},
@@ -112,7 +113,7 @@ func TestVolumePut_OfAFailedVolumeKeepsItsQueue(t *testing.T) {
 	wantKind(t, put(), structs.KindConflict) // the waiting claim cannot use it
 	v.RequestedCapabilities = nil
 	wantKind(t, put(), "")
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "new",
 		Op:           "create",
 		ExternalID:   "x",

@@ -6,6 +6,7 @@ import (
 
 	"berth/state/blocked"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/state/trust"
@@ -132,7 +133,7 @@ func putForCall(tx *WriteTx, a *structs.CSIAttachment, now int64) {
 	a.PublishContext = nil
 	a.LastError = nil
 	schema.Attachments.Put(tx, a)
-	ensurePlugin(tx, a.PluginID)
+	lifecycle.EnsurePlugin(tx, a.PluginID)
 }
 
 // keepCalls copies the calls in flight of the replaced state to the rows of the restored state, because the
@@ -190,7 +191,7 @@ func putUnaccounted(tx *WriteTx, n *structs.Node, now int64) {
 func cancelDeletion(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	v.State = structs.VolumeReady
 	v.ModifyTime = now
-	endDeletion(v)
+	lifecycle.EndDeletion(v)
 	if v.ExternalID == "" {
 		v.State = structs.VolumeCreating
 	}

@@ -5,19 +5,20 @@ import (
 	"testing"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
 func (w *fixture) deregister(id string) {
 	w.t.Helper()
-	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id, WriteOptions: w.now()})
+	do(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id, WriteOptions: w.now()})
 }
 
 func (w *fixture) register(id, external string) {
 	w.t.Helper()
 	v := aVolume(id, "p")
 	v.ExternalID = external
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	})
@@ -63,7 +64,7 @@ func TestRecover_DoesNotDetachUnderAClaimOfAnotherName(t *testing.T) {
 		Op:     "detach",
 		Time:   1,
 	}
-	do(w, CallNote, &structs.CSICallNote{
+	do(w, lifecycle.CallNote, &structs.CSICallNote{
 		VolumeID:     "w",
 		NodeID:       "n1",
 		Call:         call,
@@ -108,7 +109,7 @@ func TestRecover_DetachesAVolumeWhoseNameWasReused(t *testing.T) {
 		other.NodeID != "n1" {
 		t.Errorf("the attachments are %+v and %+v", v, other)
 	}
-	wantKind(t, try(back, VolumePut, &structs.CSIVolumeRegisterRequest{
+	wantKind(t, try(back, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 		WriteOptions: back.now(),
 		Volumes: []*structs.CSIVolume{{
 			ID:         "w",
@@ -123,12 +124,12 @@ func TestRecover_KeepsTheNameOfAVolumeThatIsToBeCreated(t *testing.T) {
 	w := threeNodes(t, true)
 	unmade := aVolume("u", "p")
 	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{unmade},
 		WriteOptions: w.now(),
 	})
 	saved := w.save()
-	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{
+	do(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "u",
 		Op:           "create",
 		ExternalID:   "ext-u",
@@ -152,7 +153,7 @@ func TestRecover_KeepsAnAttachmentThatAGrantedClaimUses(t *testing.T) {
 		Op:     "attach",
 		Time:   1,
 	}
-	do(w, CallNote, &structs.CSICallNote{
+	do(w, lifecycle.CallNote, &structs.CSICallNote{
 		VolumeID:     "v",
 		NodeID:       "n1",
 		Call:         call,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/structs"
 )
@@ -135,7 +136,7 @@ func (w *fixture) noteCall(node string, call *structs.CSICall) {
 		Call:         call,
 		WriteOptions: w.now(),
 	}
-	do(w, CallNote, note)
+	do(w, lifecycle.CallNote, note)
 }
 
 // The clock of the server that proposed an earlier entry may have been behind that of the call.
@@ -257,12 +258,12 @@ func TestRecover_CancelsDeletions(t *testing.T) {
 	w := threeNodes(t, false)
 	unmade := aVolume("unmade", "p")
 	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{unmade},
 		WriteOptions: w.now(),
 	})
 	for _, id := range []string{"v", "unmade"} {
-		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{
+		do(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{
 			ID:           id,
 			Secrets:      structs.Secrets{"only": "to delete"},
 			WriteOptions: w.now(),
@@ -276,7 +277,7 @@ func TestRecover_CancelsDeletions(t *testing.T) {
 			!strings.Contains(v.LastError.Message, "delete it again") {
 			t.Errorf("volume %s is %s with the error %+v", id, v.State, v.LastError)
 		}
-		do(back, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.now()})
+		do(back, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.now()})
 		if v := csi.Volume(back.s.Read(), "default", id); v.State != structs.VolumeDeleting ||
 			v.LastError != nil {
 			t.Errorf("volume %s is %s with the error %+v", id, v.State, v.LastError)
@@ -288,7 +289,7 @@ func TestAttachmentsFound_CompletesFromTheRows(t *testing.T) {
 	w := threeNodes(t, true)
 	v := aVolume("v", "p")
 	v.Secrets = structs.Secrets{"key": "value"}
-	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{
+	do(w, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: w.now(),
 	})

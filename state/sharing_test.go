@@ -13,6 +13,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/intern"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/state/sharing"
 	"berth/structs"
@@ -59,7 +60,7 @@ func richFixture(t *testing.T) (w *fixture, requests []any) {
 		p := aFullRequest(fmt.Sprint("n", n))
 		do(w, NodeRegister, p)
 		v := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aFullVolume(fmt.Sprint("v", n))}}
-		do(w, VolumePut, v)
+		do(w, lifecycle.VolumePut, v)
 		requests = append(requests, p, v)
 	}
 	i := anInstance("p", structs.CSIKindNode, false)

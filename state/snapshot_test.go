@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/schema"
@@ -47,7 +48,7 @@ func fullFixture(t testing.TB) *fixture {
 	word := &structs.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
 	do(w, ConfirmLost, word)
 	do(w, FenceOrdered, word)
-	do(w, PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
+	do(w, lifecycle.PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})
 	w.rootKey("k", "", false)
 	w.rootKey("one", "k", false)
 	w.safe("a", "one", "x")

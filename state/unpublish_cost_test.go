@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
 )
@@ -43,7 +44,7 @@ func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fu
 		if !vols[v] {
 			vols[v] = true
 			apply(func(tx *WriteTx) error {
-				return VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(v, "p")}})
+				return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(v, "p")}})
 			})
 		}
 		apply(func(tx *WriteTx) error {
@@ -54,7 +55,7 @@ func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fu
 				NodeID:    at,
 				Resources: &structs.Resources{},
 			})
-			return VolumeClaim(tx,
+			return lifecycle.VolumeClaim(tx,
 				&structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim(v, alloc, wr, mode)}})
 		})
 		r.keys = append(r.keys, structs.CSIClaimKey{

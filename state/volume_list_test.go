@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
@@ -66,16 +67,16 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		}))
 		for n := range many {
 			v := aVolume(fmt.Sprintf("v%04d", n), "p")
-			must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
+			must(t, lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		}
 		unlisted := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("unlisted", "p")}}
-		must(t, VolumePut(tx, unlisted))
+		must(t, lifecycle.VolumePut(tx, unlisted))
 		v := aVolume("v", "p")
 		v.Namespace, v.ExternalID = "else", "else"
 		must(t, namespaces.NamespaceApply(tx, &structs.NamespaceApplyRequest{
 			Definition: &structs.Namespace{Name: "else"},
 		}))
-		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
+		must(t, lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		for _, id := range []string{"a", "b"} {
 			a := &structs.Allocation{
 				ID:        id,
@@ -94,7 +95,7 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		return func(tx *WriteTx) error {
 			c := aClaim(volume, alloc, rd, mnmw)
 			c.Namespace = ns
-			return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
+			return lifecycle.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
 		}
 	}
 	for _, c := range []struct {

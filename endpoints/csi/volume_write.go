@@ -14,6 +14,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/state/volumesecrets"
 	"berth/structs"
 	"berth/structs/validate"
@@ -174,7 +175,7 @@ func (w VolumeWrites) confirmVolume(
 func fillFromStored(v, old *structs.CSIVolume) {
 	v.ExternalID = cmp.Or(v.ExternalID, old.ExternalID)
 	if len(v.Secrets) == 0 {
-		state.KeepSecrets(v, old)
+		lifecycle.KeepSecrets(v, old)
 	}
 	if len(v.Context) == 0 {
 		v.Context = old.Context

@@ -5,6 +5,7 @@ import (
 
 	"berth/scheduler/schedtest"
 	"berth/state"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -147,7 +148,7 @@ func dbShares(f *schedtest.Fleet) {
 
 func deleting(f *schedtest.Fleet) {
 	volume()(f)
-	schedtest.Do(f, state.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "vol", WriteOptions: f.Now()})
+	schedtest.Do(f, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "vol", WriteOptions: f.Now()})
 }
 
 func deletionFails(f *schedtest.Fleet) {

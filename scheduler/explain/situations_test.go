@@ -6,6 +6,7 @@ import (
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -243,7 +244,7 @@ func sickInstance(f *schedtest.Fleet) {
 // outcome records the outcome of a controller call for the volume.
 func outcome(f *schedtest.Fleet, op string, failed *structs.OperationError, final bool) {
 	row := csi.Volume(f.Store.Read(), structs.DefaultNamespace, "vol")
-	schedtest.Do(f, state.VolumeOutcome, &structs.CSIVolumeOutcome{
+	schedtest.Do(f, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{
 		ID:           "vol",
 		Op:           op,
 		RowIndex:     row.CreateIndex,

@@ -13,6 +13,7 @@ import (
 	"berth/internal/level"
 	"berth/scheduler"
 	"berth/state"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 )
 
@@ -248,7 +249,7 @@ func (f *Fleet) Volume(id string, edits ...func(*structs.CSIVolume)) {
 		edit(v)
 	}
 
-	Do(f, state.VolumePut, &structs.CSIVolumeRegisterRequest{
+	Do(f, lifecycle.VolumePut, &structs.CSIVolumeRegisterRequest{
 		Volumes:      []*structs.CSIVolume{v},
 		WriteOptions: f.Now(),
 	})
@@ -272,7 +273,7 @@ func (f *Fleet) Claim(
 	for _, edit := range edits {
 		edit(c)
 	}
-	Do(f, state.VolumeClaim, &structs.CSIVolumeClaimRequest{
+	Do(f, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{
 		NodeID:       a.NodeID,
 		Claims:       []*structs.CSIClaim{c},
 		WriteOptions: f.Now(),

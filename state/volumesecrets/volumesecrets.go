@@ -11,6 +11,7 @@ import (
 	"berth/internal/sealing"
 	"berth/state"
 	"berth/state/csi"
+	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/validate"
 )
@@ -53,7 +54,7 @@ func Variable(tx state.Reader, v *structs.CSIVolume) (*structs.Variable, error) 
 func Check(tx state.Reader, v, old *structs.CSIVolume) error {
 	next := *v
 	if old != nil {
-		state.KeepSecrets(&next, old)
+		lifecycle.KeepSecrets(&next, old)
 	}
 	_, err := Variable(tx, &next)
 	return err

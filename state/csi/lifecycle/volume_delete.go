@@ -1,8 +1,9 @@
-package state
+package lifecycle
 
 import (
 	"strings"
 
+	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/schema"
@@ -12,7 +13,7 @@ import (
 
 // usersOf names the users that prevent the deletion of a volume: claims by their allocations, else
 // attachments.
-func usersOf(tx Reader, v *structs.CSIVolume) error {
+func usersOf(tx mvcc.Reader, v *structs.CSIVolume) error {
 	var allocs, nodes []string
 	for c := range schema.Claims.Scan(tx, v.Namespace, v.ID) {
 		allocs = append(allocs, c.AllocID)
@@ -43,7 +44,7 @@ func usersOf(tx Reader, v *structs.CSIVolume) error {
 // attached volume is then detached although its row is gone. A granted claim is never deleted: until its node
 // has released the volume it may be mounted there, also for an ended allocation. A new registration would
 // then mount it twice.
-func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error {
+func VolumeDeregister(tx *mvcc.WriteTx, p *structs.CSIVolumeDeregisterRequest) error {
 	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error 
 	}
 
 	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
-		dropClaim(tx, c)
+		DropClaim(tx, c)
 	}
 
 	deleteVolume(tx, v)
@@ -92,17 +93,17 @@ func mayExist(v *structs.CSIVolume) bool {
 // deleteVolume deletes the row. The release of the volume may not yet have unblocked each evaluation that
 // waits for its place on a node, and the row that records the release is gone. So all evaluations that wait
 // for capacity are evaluated again.
-func deleteVolume(tx *WriteTx, v *structs.CSIVolume) {
+func deleteVolume(tx *mvcc.WriteTx, v *structs.CSIVolume) {
 	schema.Volumes.Delete(tx, v)
 	blocked.DeleteUnblock(tx, structs.WakeVolume(v.Namespace, v.ID))
 	blocked.UnblockKey(tx, structs.WakeCapacity) // it frees no capacity for jobs without volumes
-	dropUnusedPlugin(tx, v.PluginID)
+	DropUnusedPlugin(tx, v.PluginID)
 	rebindDriver(tx, v.PluginID, v.ModifyTime)
 }
 
 // VolumeDelete records that the plugin is to delete a volume. The row is deleted after that. A volume that
 // was never created is deleted at once.
-func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
+func VolumeDelete(tx *mvcc.WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
 	if err != nil {
 		return err
@@ -154,9 +155,9 @@ func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
 	return nil
 }
 
-// endDeletion restores the secrets of a volume that is not deleted after all, because the deletion's may be
+// EndDeletion restores the secrets of a volume that is not deleted after all, because the deletion's may be
 // wrong.
-func endDeletion(v *structs.CSIVolume) {
+func EndDeletion(v *structs.CSIVolume) {
 	if v.Deletion != nil {
 		v.Secrets = v.Deletion.Secrets
 		v.SealedSecrets = v.Deletion.SealedSecrets

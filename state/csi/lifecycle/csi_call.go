@@ -1,9 +1,10 @@
-package state
+package lifecycle
 
 import (
 	"fmt"
 	"time"
 
+	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/schema"
@@ -14,7 +15,7 @@ import (
 // CallNote records the node of a controller call before the call is made, or the reason why a node does not
 // release a claim's volume. It ignores a missing claim, or a later claim of the same key. For a call, a
 // missing or later row is a conflict, because the next call would not wait for a call without a row.
-func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
+func CallNote(tx *mvcc.WriteTx, p *structs.CSICallNote) error {
 	switch {
 	case p.AllocID != "":
 		noteRelease(tx, p)
@@ -53,7 +54,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 	return nil
 }
 
-func noteRelease(tx *WriteTx, p *structs.CSICallNote) {
+func noteRelease(tx *mvcc.WriteTx, p *structs.CSICallNote) {
 	c := csi.Claim(tx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	if c == nil || c.CreateIndex != p.RowIndex {
 		return
@@ -64,13 +65,13 @@ func noteRelease(tx *WriteTx, p *structs.CSICallNote) {
 	} else {
 		c.ReleaseError = countFailure(c.ReleaseError, p.Err)
 	}
-	storeClaim(tx, c)
+	StoreClaim(tx, c)
 }
 
-// deletableAttachment returns the attachment that an operator wants to delete. It rejects this while a
+// DeletableAttachment returns the attachment that an operator wants to delete. It rejects this while a
 // controller call for the attachment may still take effect. Only the row delays the next call for the volume,
 // and a late detach would remove the volume from its next user.
-func deletableAttachment(tx Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
+func DeletableAttachment(tx mvcc.Reader, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
 	a := csi.Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.CreateIndex != p.Attachment ||
 		a.State != structs.AttachmentDetaching {
@@ -105,7 +106,7 @@ func settleRemedy(call *structs.CSICall, settle time.Duration, now int64, again 
 // checkAnswered rejects the deregistration of a volume while a controller call for it may still take
 // effect. Only the row delays the next call: the call could delete the volume after it was registered
 // again. A caller that forces the deregistration sends no Settle.
-func checkAnswered(tx Reader, v *structs.CSIVolume, p *structs.CSIVolumeDeregisterRequest) error {
+func checkAnswered(tx mvcc.Reader, v *structs.CSIVolume, p *structs.CSIVolumeDeregisterRequest) error {
 	remedy := settleRemedy(v.Call, p.Settle, p.Now, "deregister it")
 	if remedy == "" {
 		return nil
@@ -116,10 +117,10 @@ func checkAnswered(tx Reader, v *structs.CSIVolume, p *structs.CSIVolumeDeregist
 		v.ID, csi.NodeName(tx, v.Call.NodeID), v.Call.Op, remedy)
 }
 
-// dropAttachment deletes an attachment and all that follows from it.
-func dropAttachment(tx *WriteTx, a *structs.CSIAttachment, now int64) {
+// DropAttachment deletes an attachment and all that follows from it.
+func DropAttachment(tx *mvcc.WriteTx, a *structs.CSIAttachment, now int64) {
 	schema.Attachments.Delete(tx, a)
-	dropUnusedPlugin(tx, a.PluginID)
+	DropUnusedPlugin(tx, a.PluginID)
 	rebindDriver(tx, a.PluginID, now)
 	retryExpansion(tx, a.Namespace, a.VolumeID)
 	if a.Found {

@@ -1,8 +1,9 @@
-package state
+package lifecycle
 
 import (
 	"cmp"
 
+	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/lease"
@@ -12,7 +13,7 @@ import (
 
 // VolumeClaim puts each claim into the queue of its volume and grants the claims that can be granted now. If
 // one claim can never be granted, all are rejected.
-func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
+func VolumeClaim(tx *mvcc.WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	if p.NodeID != "" {
 		if _, err := lease.FindCaller(tx, p); err != nil {
 			return err
@@ -53,7 +54,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 			continue
 		}
 
-		storeClaim(tx, &c)
+		StoreClaim(tx, &c)
 		longer[csi.VolumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID}] = true
 	}
 
@@ -66,7 +67,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 
 // grantAtOnce grants a claim if no claim is ahead of it and nothing blocks it, and reports whether it did. It
 // has the effect of grant, without a row that waits.
-func grantAtOnce(tx *WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int64) bool {
+func grantAtOnce(tx *mvcc.WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int64) bool {
 	k := c.Class()
 	for _, n := range csi.ClassCounts(tx, c.Namespace, c.VolumeID) {
 		if n.Waiting > 0 || k.Conflicts(n.Class()) {
@@ -91,7 +92,7 @@ func grantAtOnce(tx *WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int
 	c.GrantIndex = tx.Index
 	c.GrantTime = now
 	c.ExpandBytes = v.NodeExpandBytes
-	storeClaim(tx, c)
+	StoreClaim(tx, c)
 	if attaches {
 		attachFor(tx, c, now)
 	}
@@ -101,7 +102,7 @@ func grantAtOnce(tx *WriteTx, v *structs.CSIVolume, c *structs.CSIClaim, now int
 
 // completeClaim checks a claim against its volume and allocation and fills in the derived fields. It returns
 // the volume, or nil for a claim that exists already.
-func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVolume, error) {
+func completeClaim(tx mvcc.Reader, c *structs.CSIClaim, node string) (*structs.CSIVolume, error) {
 	v, err := findVolume(tx, c.Namespace, c.VolumeID)
 	if err != nil {
 		return nil, err
@@ -146,7 +147,7 @@ func completeClaim(tx Reader, c *structs.CSIClaim, node string) (*structs.CSIVol
 
 // guardClaim notes that the node of an existing claim guards it from now on, or cannot: it knows that once it
 // knows the policy of the volume. If the policy is another one by then, the node does not begin to guard it.
-func guardClaim(tx *WriteTx, c *structs.CSIClaim) {
+func guardClaim(tx *mvcc.WriteTx, c *structs.CSIClaim) {
 	v := csi.Volume(tx, c.Namespace, c.VolumeID)
 	old := csi.Claim(tx, c.Namespace, c.VolumeID, c.AllocID)
 	guarded := old.Copy()
@@ -154,14 +155,14 @@ func guardClaim(tx *WriteTx, c *structs.CSIClaim) {
 	guarded.Guarded = guarded.Unguarded == "" &&
 		(old.Guarded || c.Guarded && csi.LossPolicy(tx, v) == structs.LossLease)
 	if *guarded != *old {
-		storeClaim(tx, guarded)
+		StoreClaim(tx, guarded)
 	}
 }
 
-// freeClaim deletes a claim and all that follows from it. The caller unblocks the evaluations that wait for
-// it: see keysToUnblock.
-func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
-	dropClaim(tx, c)
+// FreeClaim deletes a claim and all that follows from it. The caller unblocks the evaluations that wait for
+// it: see KeysToUnblock.
+func FreeClaim(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
+	DropClaim(tx, c)
 	if c.State == structs.ClaimGranted {
 		detachUnused(tx, c, now)
 		retryExpansion(tx, c.Namespace, c.VolumeID)
@@ -171,16 +172,16 @@ func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 
 // unblockAfterRelease unblocks the evaluations that wait for a volume, or for a node to have one volume less
 // of its plugin.
-func unblockAfterRelease(tx *WriteTx, k structs.CSIClaimKey, plugin, node string) {
-	for _, key := range keysToUnblock(tx, k, plugin, node) {
+func unblockAfterRelease(tx *mvcc.WriteTx, k structs.CSIClaimKey, plugin, node string) {
+	for _, key := range KeysToUnblock(tx, k, plugin, node) {
 		blocked.Unblock(tx, key)
 	}
 }
 
-// keysToUnblock returns the unblock keys of evaluations that can continue when a volume is released on a
+// KeysToUnblock returns the unblock keys of evaluations that can continue when a volume is released on a
 // node. A deleted volume has no row that records this, so all evaluations that wait for capacity are
 // evaluated again.
-func keysToUnblock(tx Reader, k structs.CSIClaimKey, plugin, node string) []string {
+func KeysToUnblock(tx mvcc.Reader, k structs.CSIClaimKey, plugin, node string) []string {
 	key := structs.WakeVolume(k.Namespace, k.VolumeID)
 	if csi.Volume(tx, k.Namespace, k.VolumeID) == nil {
 		key = structs.WakeCapacity
@@ -193,23 +194,23 @@ func keysToUnblock(tx Reader, k structs.CSIClaimKey, plugin, node string) []stri
 	return keys
 }
 
-// endClaims records in the claims of an allocation that it has ended, so that its node releases them.
-func endClaims(tx *WriteTx, alloc string, now int64) {
+// EndClaims records in the claims of an allocation that it has ended, so that its node releases them.
+func EndClaims(tx *mvcc.WriteTx, alloc string, now int64) {
 	for c := range csi.ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimGranted && c.EndTime == 0 {
 			c = c.Copy()
 			c.EndTime = max(now, 1)
-			storeClaim(tx, c)
+			StoreClaim(tx, c)
 		}
 	}
 }
 
-// leaveQueues removes an allocation that is to stop from every claim queue. It keeps its granted claims until
+// LeaveQueues removes an allocation that is to stop from every claim queue. It keeps its granted claims until
 // its node has released the volumes.
-func leaveQueues(tx *WriteTx, alloc string, now int64) {
+func LeaveQueues(tx *mvcc.WriteTx, alloc string, now int64) {
 	for c := range csi.ClaimsByAlloc(tx, alloc) {
 		if c.State == structs.ClaimWaiting {
-			freeClaim(tx, c, now)
+			FreeClaim(tx, c, now)
 			unblockAfterRelease(tx, c.Key(), c.PluginID, c.NodeID)
 		}
 	}

@@ -1,6 +1,7 @@
-package state
+package lifecycle
 
 import (
+	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/lease"
@@ -14,7 +15,7 @@ import (
 // (ExpandBytes): each node with the volume does the step.
 
 // retryExpansion makes the leader check a volume again that waited for its users to leave.
-func retryExpansion(tx *WriteTx, ns, volume string) {
+func retryExpansion(tx *mvcc.WriteTx, ns, volume string) {
 	v := csi.Volume(tx, ns, volume)
 	if v != nil && v.ExpandPending &&
 		csi.ExpandBlocked(tx, v) == "" {
@@ -24,7 +25,7 @@ func retryExpansion(tx *WriteTx, ns, volume string) {
 
 // expandOnNodes records that the content of the volume has to grow, on the nodes that have the volume or on
 // the next node that gets it. The caller stores v.
-func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
+func expandOnNodes(tx *mvcc.WriteTx, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes
 	for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if c.State != structs.ClaimGranted || c.EndTime != 0 {
@@ -33,7 +34,7 @@ func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
 		c = c.Copy()
 		c.ExpandBytes = bytes
 		c.ExpandError = nil
-		storeClaim(tx, c)
+		StoreClaim(tx, c)
 	}
 }
 
@@ -48,7 +49,7 @@ var leftToStage = map[structs.Kind]bool{
 
 // NodeExpanded records the outcome of a node's step of an expansion for one allocation. It ignores the
 // outcome if the claim is gone, was created later, or now requests a larger size.
-func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
+func NodeExpanded(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) error {
 	if p.SecretID != "" {
 		_, err := lease.FindCaller(tx, p)
 		if err != nil {
@@ -77,19 +78,19 @@ func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 			c.ExpandError.RetryTime = 0
 		}
 
-		storeClaim(tx, c)
+		StoreClaim(tx, c)
 		return nil
 	}
 
 	c.ExpandBytes = 0
 	c.ExpandError = nil
-	storeClaim(tx, c)
+	StoreClaim(tx, c)
 	expandedOnNode(tx, p)
 	return nil
 }
 
 // expandedOnNode stores the new size, and deletes the step from the volume after the last node has done it.
-func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
+func expandedOnNode(tx *mvcc.WriteTx, p *structs.CSINodeExpandOutcome) {
 	v := csi.Volume(tx, p.RequestNamespace(), p.VolumeID)
 	if v == nil || v.NodeExpandBytes == 0 {
 		return
@@ -104,7 +105,7 @@ func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
 }
 
 // VolumeRetry makes the failed operations of a volume, its attachments and its nodes due now.
-func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
+func VolumeRetry(tx *mvcc.WriteTx, p *structs.CSIVolumeRetryRequest) error {
 	v, err := findVolume(tx, p.RequestNamespace(), p.ID)
 	if err != nil {
 		return err
@@ -133,7 +134,7 @@ func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
 			c = c.Copy()
 			c.ExpandBytes = max(c.ExpandBytes, v.NodeExpandBytes)
 			c.ExpandError = retryNow(c.ExpandError, p.Now)
-			storeClaim(tx, c)
+			StoreClaim(tx, c)
 		}
 	}
 

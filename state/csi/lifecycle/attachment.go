@@ -1,9 +1,10 @@
-package state
+package lifecycle
 
 import (
 	"maps"
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/state/csi"
 	"berth/state/lease"
 	"berth/state/schema"
@@ -12,7 +13,7 @@ import (
 
 // attachFor puts the attachment that a granted claim needs, unless the plugin does not attach or the node has
 // the attachment for another claim.
-func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
+func attachFor(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 	p := csi.Plugin(tx, c.PluginID)
 	if p == nil || !p.SupportsAttachDetach ||
 		csi.Attachment(tx, c.Namespace, c.VolumeID, c.NodeID) != nil {
@@ -49,7 +50,7 @@ func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
 
 // detachUnused marks the attachment that a claim used for a detach, unless another claim on the node uses it.
 // An attachment that is still attaching is marked too: only a detach makes sure that nothing is left of it.
-func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
+func detachUnused(tx *mvcc.WriteTx, c *structs.CSIClaim, now int64) {
 	a := csi.Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
 	if a == nil || a.State == structs.AttachmentDetaching ||
 		csi.InUse(tx, a) {
@@ -62,9 +63,9 @@ func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	schema.Attachments.Put(tx, a)
 }
 
-// markForced records in the attachment of a claim that the claim is released without its node: see
+// MarkForced records in the attachment of a claim that the claim is released without its node: see
 // CSIAttachment.Forced. Servers of level 1 know no such mark: see lease.CountsEpochs.
-func markForced(tx *WriteTx, c *structs.CSIClaim) {
+func MarkForced(tx *mvcc.WriteTx, c *structs.CSIClaim) {
 	a := csi.Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
 	if c.State == structs.ClaimGranted && a != nil && !a.Forced && lease.CountsEpochs(tx) {
 		a = a.Copy()
@@ -75,7 +76,7 @@ func markForced(tx *WriteTx, c *structs.CSIClaim) {
 
 // attachGranted puts the attachments of a plugin that has begun to attach after claims of its volumes were
 // granted without them.
-func attachGranted(tx *WriteTx, plugin string, now int64) {
+func attachGranted(tx *mvcc.WriteTx, plugin string, now int64) {
 	for v := range schema.VolumesByPlugin.Scan(tx, plugin) {
 		for _, c := range csi.ClaimsByVolume(tx, v.Namespace, v.ID) {
 			if c.State == structs.ClaimGranted {
@@ -87,7 +88,7 @@ func attachGranted(tx *WriteTx, plugin string, now int64) {
 
 // AttachmentOutcome records the outcome of an attach or a detach. It ignores the outcome if the attachment no
 // longer needs that call, or was created later.
-func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
+func AttachmentOutcome(tx *mvcc.WriteTx, p *structs.CSIAttachmentOutcome) error {
 	expected := map[string]string{
 		"attach": structs.AttachmentAttaching,
 		"detach": structs.AttachmentDetaching,
@@ -116,7 +117,7 @@ func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 		a.PublishContext = p.PublishContext
 		a.LastError = nil
 	default:
-		dropAttachment(tx, a, p.Now)
+		DropAttachment(tx, a, p.Now)
 		return nil
 	}
 
@@ -135,7 +136,7 @@ func countFailure(last, now *structs.OperationError) *structs.OperationError {
 }
 
 // retryAttaches makes the failed attaches of a volume due now, because a found attachment is gone.
-func retryAttaches(tx *WriteTx, found *structs.CSIAttachment) {
+func retryAttaches(tx *mvcc.WriteTx, found *structs.CSIAttachment) {
 	own := slices.Collect(csi.AttachmentsByVolume(tx, found.Namespace, found.VolumeID))
 	for _, a := range own {
 		if a.State == structs.AttachmentAttaching &&

@@ -1,17 +1,18 @@
-package state
+package lifecycle
 
 import (
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
 
-// updateInstances puts the reported instances of a node and deletes the instances that it no longer has. old
+// UpdateInstances puts the reported instances of a node and deletes the instances that it no longer has. old
 // is the previous row of the node, or nil.
-func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
+func UpdateInstances(tx *mvcc.WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
 	for _, i := range p.Upserts {
 		if i == nil || i.PluginID == "" ||
 			(i.Kind != structs.CSIKindController && i.Kind != structs.CSIKindNode) {
@@ -41,7 +42,7 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 
 		i := csi.Instance(tx, k.PluginID, k.Kind, n.ID)
 		if i != nil {
-			removeInstance(tx, i, p.Now)
+			RemoveInstance(tx, i, p.Now)
 		}
 	}
 
@@ -49,7 +50,7 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 }
 
 // putInstance stores a report if it has changes, and unblocks the evaluations that wait for them.
-func putInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
+func putInstance(tx *mvcc.WriteTx, i *structs.CSIPluginInstance, now int64) {
 	old := csi.Instance(tx, i.PluginID, i.Kind, i.NodeID)
 	if old == nil || !csi.SameInstance(old, i) {
 		storeInstance(tx, old, i, now)
@@ -57,11 +58,11 @@ func putInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
 }
 
 // storeInstance stores a report in the place of old, which may be nil.
-func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
-	known := ensurePlugin(tx, i.PluginID)
+func storeInstance(tx *mvcc.WriteTx, old, i *structs.CSIPluginInstance, now int64) {
+	known := EnsurePlugin(tx, i.PluginID)
 	p := checkDriver(tx, known, i)
 	schema.Instances.Put(tx, i)
-	recountHalf(tx, i.Key(), csi.TallyInstance(old), csi.TallyInstance(i))
+	RecountHalf(tx, i.Key(), csi.TallyInstance(old), csi.TallyInstance(i))
 	switch {
 	case p != known:
 		defer restoreInstances(tx, i.PluginID, now)
@@ -83,18 +84,18 @@ func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	}
 }
 
-// removeInstance deletes an instance that its node no longer has.
-func removeInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
+// RemoveInstance deletes an instance that its node no longer has.
+func RemoveInstance(tx *mvcc.WriteTx, i *structs.CSIPluginInstance, now int64) {
 	schema.Instances.Delete(tx, i)
-	recountHalf(tx, i.Key(), csi.TallyInstance(i), csi.Tally{})
-	dropUnusedPlugin(tx, i.PluginID)
+	RecountHalf(tx, i.Key(), csi.TallyInstance(i), csi.Tally{})
+	DropUnusedPlugin(tx, i.PluginID)
 	rebindDriver(tx, i.PluginID, now)
 }
 
 // learnPlugin keeps the properties that a healthy instance reports and that must outlive it in the plugin's
 // row, and reports whether the row changed.
 func learnPlugin(
-	tx *WriteTx,
+	tx *mvcc.WriteTx,
 	old *structs.CSIPluginRow,
 	i *structs.CSIPluginInstance,
 	now int64,
@@ -139,8 +140,8 @@ func markInstanceDown(i *structs.CSIPluginInstance) {
 	i.DownWithNode = true
 }
 
-// downInstances makes the healthy instances of a node unhealthy, because the node is down.
-func downInstances(tx *WriteTx, node string, now int64) {
+// DownInstances makes the healthy instances of a node unhealthy, because the node is down.
+func DownInstances(tx *mvcc.WriteTx, node string, now int64) {
 	for i := range csi.InstancesByNode(tx, node) {
 		if i.Healthy {
 			c := *i
@@ -150,8 +151,8 @@ func downInstances(tx *WriteTx, node string, now int64) {
 	}
 }
 
-// reviveInstances makes the instances healthy again that downInstances has changed.
-func reviveInstances(tx *WriteTx, node string, now int64) {
+// ReviveInstances makes the instances healthy again that DownInstances has changed.
+func ReviveInstances(tx *mvcc.WriteTx, node string, now int64) {
 	for i := range csi.InstancesByNode(tx, node) {
 		if i.DownWithNode {
 			c := *i
@@ -163,8 +164,8 @@ func reviveInstances(tx *WriteTx, node string, now int64) {
 	}
 }
 
-// ensurePlugin returns the plugin's row. It puts the row for the first reference.
-func ensurePlugin(tx *WriteTx, id string) *structs.CSIPluginRow {
+// EnsurePlugin returns the plugin's row. It puts the row for the first reference.
+func EnsurePlugin(tx *mvcc.WriteTx, id string) *structs.CSIPluginRow {
 	p := csi.Plugin(tx, id)
 	if p == nil {
 		p = &structs.CSIPluginRow{ID: id}
@@ -173,8 +174,8 @@ func ensurePlugin(tx *WriteTx, id string) *structs.CSIPluginRow {
 	return p
 }
 
-// dropUnusedPlugin deletes the plugin's row after its last reference.
-func dropUnusedPlugin(tx *WriteTx, id string) {
+// DropUnusedPlugin deletes the plugin's row after its last reference.
+func DropUnusedPlugin(tx *mvcc.WriteTx, id string) {
 	p := csi.Plugin(tx, id)
 	if p == nil || csi.PluginReferences(tx, id) != "" {
 		return
@@ -185,7 +186,7 @@ func dropUnusedPlugin(tx *WriteTx, id string) {
 
 // PluginDelete succeeds if the plugin is gone. The plugin row is deleted with its last reference.
 // PluginDelete rejects a plugin with references and names them.
-func PluginDelete(tx *WriteTx, p *structs.CSIPluginDeleteRequest) error {
+func PluginDelete(tx *mvcc.WriteTx, p *structs.CSIPluginDeleteRequest) error {
 	refs := csi.PluginReferences(tx, p.ID)
 	if refs != "" {
 		return structs.Preconditionf("plugin %q is in use by %s", p.ID, refs)
@@ -193,8 +194,8 @@ func PluginDelete(tx *WriteTx, p *structs.CSIPluginDeleteRequest) error {
 	return nil
 }
 
-// recountHalf replaces the counts was of one instance or run of a half by the counts is.
-func recountHalf(tx *WriteTx, half structs.CSIInstanceKey, was, is csi.Tally) {
+// RecountHalf replaces the counts was of one instance or run of a half by the counts is.
+func RecountHalf(tx *mvcc.WriteTx, half structs.CSIInstanceKey, was, is csi.Tally) {
 	if was == is {
 		return
 	}

@@ -1,26 +1,27 @@
-package state
+package lifecycle
 
 import (
 	"cmp"
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
 
-// storeClaim puts a claim that is new or has changed.
-func storeClaim(tx *WriteTx, c *structs.CSIClaim) {
+// StoreClaim puts a claim that is new or has changed.
+func StoreClaim(tx *mvcc.WriteTx, c *structs.CSIClaim) {
 	recountQueue(tx, schema.Claims.Put(tx, c), c)
 }
 
-// dropClaim deletes a claim.
-func dropClaim(tx *WriteTx, c *structs.CSIClaim) {
+// DropClaim deletes a claim.
+func DropClaim(tx *mvcc.WriteTx, c *structs.CSIClaim) {
 	recountQueue(tx, schema.Claims.Delete(tx, c), nil)
 }
 
 // recountQueue changes the counts of a volume's queue from the old claim to the new one. Each may be nil.
-func recountQueue(tx *WriteTx, was, is *structs.CSIClaim) {
+func recountQueue(tx *mvcc.WriteTx, was, is *structs.CSIClaim) {
 	either := cmp.Or(is, was)
 	if either == nil || was != nil && is != nil &&
 		was.State == is.State && was.Class() == is.Class() {

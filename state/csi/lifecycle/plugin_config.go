@@ -1,8 +1,9 @@
-package state
+package lifecycle
 
 import (
 	"cmp"
 
+	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/schema"
@@ -11,7 +12,7 @@ import (
 )
 
 // PluginConfigSet stores the settings of a plugin. It deletes the row if all are the defaults.
-func PluginConfigSet(tx *WriteTx, p *structs.CSIPluginSettingsRequest) error {
+func PluginConfigSet(tx *mvcc.WriteTx, p *structs.CSIPluginSettingsRequest) error {
 	err := validate.PluginConfig(p)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package state
+package lifecycle
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"berth/internal/codec"
+	"berth/internal/mvcc"
 	"berth/state/blocked"
 	"berth/state/csi"
 	"berth/state/namespaces"
@@ -17,7 +18,7 @@ import (
 
 // VolumePut registers or changes volumes, or records that they are to be created (State creating). The
 // identity and the source of a created volume cannot change. Empty fields keep their stored values.
-func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
+func VolumePut(tx *mvcc.WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 	for _, requested := range p.Volumes {
 		if requested == nil || requested.ID == "" ||
 			requested.PluginID == "" ||
@@ -40,7 +41,7 @@ func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 	return nil
 }
 
-func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
+func putVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) error {
 	err := trust.CheckSealed(tx, v.SealedSecrets)
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 	}
 	storeVolume(tx, v, now)
 	if old != nil && old.PluginID != v.PluginID {
-		dropUnusedPlugin(tx, old.PluginID)
+		DropUnusedPlugin(tx, old.PluginID)
 		rebindDriver(tx, old.PluginID, now)
 	}
 	return nil
@@ -100,7 +101,7 @@ func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
 
 // remakeVolume completes v, which replaces a volume that could not be created. All fields may change, but the
 // volume has to stay usable for its waiting claims.
-func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
+func remakeVolume(tx *mvcc.WriteTx, v, old *structs.CSIVolume) error {
 	v.Name = cmp.Or(v.Name, old.Name)
 	v.CreateTime = old.CreateTime
 	v.State = cmp.Or(v.State, structs.VolumeReady)
@@ -112,7 +113,7 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
 			c.PluginID = v.PluginID
-			storeClaim(tx, c)
+			StoreClaim(tx, c)
 		}
 	}
 
@@ -128,16 +129,16 @@ func sameVolume(a, b *structs.CSIVolume) bool {
 }
 
 // storeVolume puts the row and unblocks the evaluations that wait for its new state.
-func storeVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
+func storeVolume(tx *mvcc.WriteTx, v *structs.CSIVolume, now int64) {
 	schema.Volumes.Put(tx, v)
-	ensurePlugin(tx, v.PluginID)
+	EnsurePlugin(tx, v.PluginID)
 	grant(tx, v.Namespace, v.ID, now)
 	blocked.UnblockVolume(tx, v)
 }
 
 // checkExternalFree rejects a second name for one volume of a plugin: a deletion under one name would destroy
 // the other.
-func checkExternalFree(tx Reader, v *structs.CSIVolume) error {
+func checkExternalFree(tx mvcc.Reader, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
@@ -152,7 +153,7 @@ func checkExternalFree(tx Reader, v *structs.CSIVolume) error {
 
 // checkExternalDetached rejects a volume that had another name and is not detached under that name yet. Its
 // old attachments would block no claim, and a second node could get the volume.
-func checkExternalDetached(tx Reader, v *structs.CSIVolume) error {
+func checkExternalDetached(tx mvcc.Reader, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
@@ -168,7 +169,7 @@ func checkExternalDetached(tx Reader, v *structs.CSIVolume) error {
 }
 
 // mergeVolume completes v, which changes old, with the kept fields, and rejects changes of fixed fields.
-func mergeVolume(tx Reader, v, old *structs.CSIVolume) error {
+func mergeVolume(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 	if old.State == structs.VolumeDeleting {
 		return structs.Preconditionf("volume %q is being deleted", v.ID)
 	}
@@ -292,7 +293,7 @@ func mergeCapacity(v, old *structs.CSIVolume) error {
 }
 
 // checkUses rejects the removal of a capability in use, and a change of mount options in use.
-func checkUses(tx Reader, v, old *structs.CSIVolume) error {
+func checkUses(tx mvcc.Reader, v, old *structs.CSIVolume) error {
 	for _, state := range csi.ClaimStates {
 		for _, k := range csi.ClassesIn(tx, v, state) {
 			if !v.Capable(k) {
@@ -313,8 +314,8 @@ func checkUses(tx Reader, v, old *structs.CSIVolume) error {
 // VolumeOutcome records the outcome of a creation, deletion or expansion of a volume. It ignores the outcome
 // if the volume no longer needs that call. A creation that ended after the request to delete still reports
 // the volume to delete.
-func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
-	apply := map[string]func(*WriteTx, *structs.CSIVolume, *structs.CSIVolumeOutcome){
+func VolumeOutcome(tx *mvcc.WriteTx, p *structs.CSIVolumeOutcome) error {
+	apply := map[string]func(*mvcc.WriteTx, *structs.CSIVolume, *structs.CSIVolumeOutcome){
 		"create": recordCreation,
 		"delete": recordDeletion,
 		"expand": recordExpansion,
@@ -340,7 +341,7 @@ func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
 	return nil
 }
 
-func recordCreation(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+func recordCreation(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case v.State == structs.VolumeDeleting &&
 		p.Err == nil &&
@@ -391,7 +392,7 @@ func recordCreation(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutco
 	storeVolume(tx, v, p.Now)
 }
 
-func recordDeletion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+func recordDeletion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case v.State != structs.VolumeDeleting:
 	case p.Err == nil:
@@ -400,7 +401,7 @@ func recordDeletion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutco
 		v.LastError = countFailure(v.LastError, p.Err)
 		if p.Final {
 			v.State = structs.VolumeReady
-			endDeletion(v)
+			EndDeletion(v)
 		}
 		if p.Final && v.ExternalID == "" {
 			v.State = structs.VolumeFailed
@@ -411,7 +412,7 @@ func recordDeletion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutco
 
 // recordExpansion stores the new size. It cancels a size that the plugin rejected for good, so that another
 // can be requested.
-func recordExpansion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+func recordExpansion(tx *mvcc.WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case !v.ExpandPending || v.State != structs.VolumeReady:
 		return
@@ -441,7 +442,7 @@ func recordExpansion(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutc
 }
 
 // findVolume returns the volume of a request.
-func findVolume(tx Reader, ns, id string) (*structs.CSIVolume, error) {
+func findVolume(tx mvcc.Reader, ns, id string) (*structs.CSIVolume, error) {
 	v := csi.Volume(tx, ns, id)
 	if v == nil {
 		return nil, structs.NotFoundf("no volume %q in namespace %q", id, ns)

@@ -1,28 +1,29 @@
-package state
+package lifecycle
 
 import (
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
 )
 
 // grant grants every claim of the volume that is next in the queue.
-func grant(tx *WriteTx, ns, volume string, now int64) {
+func grant(tx *mvcc.WriteTx, ns, volume string, now int64) {
 	for c := range csi.Grantable(tx, ns, volume) {
 		granted := c.Copy()
 		granted.State = structs.ClaimGranted
 		granted.GrantIndex = tx.Index
 		granted.GrantTime = now
 		granted.ExpandBytes = csi.Volume(tx, ns, volume).NodeExpandBytes
-		storeClaim(tx, granted)
+		StoreClaim(tx, granted)
 		attachFor(tx, granted, now)
 	}
 }
 
 // grantPlugin grants the claims that waited for a change of the plugin.
-func grantPlugin(tx *WriteTx, plugin string, now int64) {
+func grantPlugin(tx *mvcc.WriteTx, plugin string, now int64) {
 	var keys []csi.VolumeKey
 	for c := range schema.WaitingByPlugin.Scan(tx, plugin) {
 		keys = append(keys, csi.VolumeKey{Namespace: c.Namespace, VolumeID: c.VolumeID})
@@ -33,7 +34,7 @@ func grantPlugin(tx *WriteTx, plugin string, now int64) {
 }
 
 // grantOnNode grants the claims that waited for the plugin's half on one node.
-func grantOnNode(tx *WriteTx, plugin, node string, now int64) {
+func grantOnNode(tx *mvcc.WriteTx, plugin, node string, now int64) {
 	for c := range csi.ClaimsByNode(tx, node) {
 		switch {
 		case c.PluginID != plugin:

@@ -1,9 +1,10 @@
-package state
+package lifecycle
 
 import (
 	"fmt"
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
@@ -17,7 +18,7 @@ import (
 // checkDriver completes a report that is about to be stored. It returns the plugin's row, renewed when the
 // report is healthy and its driver takes over an ID that is free.
 func checkDriver(
-	tx *WriteTx,
+	tx *mvcc.WriteTx,
 	p *structs.CSIPluginRow,
 	i *structs.CSIPluginInstance,
 ) *structs.CSIPluginRow {
@@ -38,13 +39,13 @@ func checkDriver(
 }
 
 // holdsVolumes reports whether a volume or an attachment ties the plugin's ID to its driver.
-func holdsVolumes(tx Reader, id string) bool {
+func holdsVolumes(tx mvcc.Reader, id string) bool {
 	return schema.VolumesByPlugin.First(tx, id) != nil ||
 		schema.AttachmentsByExternal.First(tx, id) != nil
 }
 
 // reportedDriver reports whether a node has an instance of the plugin's driver, other than the one given.
-func reportedDriver(tx Reader, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
+func reportedDriver(tx mvcc.Reader, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
 	for i := range csi.InstancesByPlugin(tx, p.ID) {
 		same := other != nil && i.NodeID == other.NodeID &&
 			i.Kind == other.Kind
@@ -58,7 +59,7 @@ func reportedDriver(tx Reader, p *structs.CSIPluginRow, other *structs.CSIPlugin
 // rebindDriver gives a plugin's ID to another driver if no instance of the present driver is left. The other
 // driver names the present one as its former name. Without volumes and attachments it may be any driver. now
 // is UnixNano.
-func rebindDriver(tx *WriteTx, id string, now int64) {
+func rebindDriver(tx *mvcc.WriteTx, id string, now int64) {
 	p := csi.Plugin(tx, id)
 	if p == nil || p.Provider == "" ||
 		reportedDriver(tx, p, nil) {
@@ -82,7 +83,7 @@ func rebindDriver(tx *WriteTx, id string, now int64) {
 }
 
 // successorOf returns the instance whose driver gets the plugin's ID next, nil for none.
-func successorOf(tx Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
+func successorOf(tx mvcc.Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 	free := !holdsVolumes(tx, p.ID)
 	for i := range csi.InstancesByPlugin(tx, p.ID) {
 		usable := i.Provider != "" && (i.Healthy || i.OtherDriver)
@@ -95,7 +96,7 @@ func successorOf(tx Reader, p *structs.CSIPluginRow) *structs.CSIPluginInstance 
 }
 
 // restoreInstances stores the reports of other drivers again as their nodes made them.
-func restoreInstances(tx *WriteTx, id string, now int64) {
+func restoreInstances(tx *mvcc.WriteTx, id string, now int64) {
 	for _, old := range slices.Collect(csi.InstancesByPlugin(tx, id)) {
 		if !old.OtherDriver {
 			continue
