@@ -170,14 +170,15 @@ func TestSystemJob_BringsNoPluginForAClaimThatWaits(t *testing.T) {
 	w.run("log")
 	logs := w.allocs("log")
 	for _, i := range []int{1, 0} {
-		do(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{WriteOptions: w.now(), Claims: []*structs.CSIClaim{{
+		claims := []*structs.CSIClaim{{
 			Namespace:      structs.DefaultNamespace,
 			VolumeID:       "v",
 			AllocID:        logs[i].ID,
 			Mode:           structs.ClaimWrite,
 			AccessMode:     structs.CSISingleNodeWriter,
 			AttachmentMode: structs.CSIFileSystem,
-		}}})
+		}}
+		do(w, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{WriteOptions: w.now(), Claims: claims})
 	}
 	for c := range csi.ClaimsByAlloc(w.s.Read(), logs[0].ID) {
 		if c.State != structs.ClaimWaiting {

@@ -148,8 +148,8 @@ func checkAllocs(c *check.Report) {
 	checkEvalAllocs(c)
 }
 
-// checkServices checks the instances of an allocation: they end with it, each is there once, and none is newer
-// than the row.
+// checkServices checks the instances of an allocation: they end with it, each is there once, and none is
+// newer than the row.
 func checkServices(c *check.Report, a *structs.Allocation) {
 	c.Want(!a.ClientTerminal() || len(a.Services) == 0,
 		"allocation %s: it has ended and offers services", a.ID)

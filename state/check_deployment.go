@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// checkDeployments checks that an active deployment is the only one of its job and of the current version, and
-// that its counts equal its allocations.
+// checkDeployments checks that an active deployment is the only one of its job and of the current version,
+// and that its counts equal its allocations.
 func checkDeployments(c *check.Report) {
 	counted := map[string]*structs.Deployment{}
 	of := map[structs.JobKey]string{}

@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// checkFences checks that a run or an order belongs to the loss of a node: only a node that is down has an order
-// or a run that has not ended, and both are of its epoch.
+// checkFences checks that a run or an order belongs to the loss of a node: only a node that is down has an
+// order or a run that has not ended, and both are of its epoch.
 func checkFences(c *check.Report) {
 	running := map[string]int{}
 	ended := map[string]int{}

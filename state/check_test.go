@@ -119,7 +119,8 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 			a := Alloc(tx.ReadTx, "a1").Copy()
 			a.EvalID = "e1"
 			schema.Allocs.Put(tx, a)
-			schema.EvalAllocs.Delete(tx, &schema.EvalAllocsRow{PlacedBy: schema.PlacedBy{EvalID: "e1", Namespace: "default", JobID: "j"}})
+			by := schema.PlacedBy{EvalID: "e1", Namespace: "default", JobID: "j"}
+			schema.EvalAllocs.Delete(tx, &schema.EvalAllocsRow{PlacedBy: by})
 		},
 		"scaling events of group \"g\": job default/gone is gone": func(tx *WriteTx) {
 			schema.ScalingEvents.Put(tx, &structs.ScalingEvents{Namespace: "default", JobID: "gone", Group: "g"})

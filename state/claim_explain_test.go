@@ -29,7 +29,9 @@ func storeWithQueue(t testing.TB, readers, n int) *uncheckedStore {
 			CSI:  []*structs.CSIPluginInstance{anInstance("p", structs.CSIKindNode, true)},
 		}))
 		must(t,
-			lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p")}}))
+			lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{
+				Volumes: []*structs.CSIVolume{aVolume("v", "p")},
+			}))
 		for i := range readers + n {
 			w.claimInQueue(t, tx, i, i < readers)
 		}

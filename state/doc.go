@@ -1,7 +1,15 @@
-// Package state is the replicated state of a berth cluster: the schema, the functions that read rows and the
-// functions by which commands of the log change them. Package internal/mvcc stores the tables.
+// Package state is the replicated state of a berth cluster: the functions that read rows and the functions by
+// which commands of the log change them. Package internal/mvcc stores the tables.
 //
-// Its invariants:
+// Nodes, jobs, deployments, evaluations, allocations, plans, fencing and the recovery from a snapshot are
+// here. The packages below have the other nouns, and do not import this one:
+//
+//   - schema declares the tables, check collects violated invariants, and sharing lets rows share memory.
+//   - blocked has the queues of blocked evaluations, lease the leases of nodes and the check of callers,
+//     namespaces the namespaces, and trust the authorities, certificates and root keys.
+//   - csi reads plugins, volumes, claims and attachments, and csi/lifecycle changes them.
+//
+// The invariants of all of them:
 //
 //   - A read function takes a Reader and a write function takes a *WriteTx. Neither opens a transaction, so
 //     functions compose. The Store opens transactions.

@@ -273,7 +273,9 @@ func TestBlockedEvals_MissNoUnblock(t *testing.T) {
 			case "quietly":
 				_ = try(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 			case "forget":
-				_ = try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+				_ = try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+					ID: "v", WriteOptions: w.now(),
+				})
 			case "on":
 				do(w, EvalUpdate, &structs.EvalUpdateRequest{
 					Wake:         rapid.IntRange(1, 9).Draw(t, "most"),

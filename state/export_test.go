@@ -61,7 +61,8 @@ func EndedClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] {
 
 // Evals yields the evaluations of a namespace whose ID has a prefix.
 func Evals(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Evaluation] {
-	return schema.Filter(schema.Evals.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{}), func(e *structs.Evaluation) bool {
+	rows := schema.Evals.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{})
+	return schema.Filter(rows, func(e *structs.Evaluation) bool {
 		return schema.InNamespace(e.Namespace, ns)
 	})
 }
@@ -80,7 +81,8 @@ func Allocs(tx *ReadTx, ns string) iter.Seq[*structs.Allocation] {
 
 // AllocsByPrefix yields the allocations of a namespace whose ID has a prefix.
 func AllocsByPrefix(tx *ReadTx, ns, prefix string) iter.Seq[*structs.Allocation] {
-	return schema.Filter(schema.Allocs.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{}), func(a *structs.Allocation) bool {
+	rows := schema.Allocs.Range(tx, mvcc.KeyPrefix(prefix), mvcc.Page{})
+	return schema.Filter(rows, func(a *structs.Allocation) bool {
 		return schema.InNamespace(a.Namespace, ns)
 	})
 }

@@ -53,7 +53,9 @@ func TestPages_EqualTheList(t *testing.T) {
 		byID := func(a *structs.Allocation) []string { return []string{a.ID} }
 		wantPage(rt, tx, AllocsFrom(tx, ns, prefix, at), AllocsByPrefix(tx, ns, prefix), at, byID)
 		wantPage(rt, tx, AllocsByJobFrom(tx, "a", first[1], at), AllocsByJob(tx, "a", first[1]), at, byID)
-		ofEval := schema.Filter(schema.Allocs.Scan(tx), func(a *structs.Allocation) bool { return a.EvalID == first[1] })
+		ofEval := schema.Filter(schema.Allocs.Scan(tx), func(a *structs.Allocation) bool {
+			return a.EvalID == first[1]
+		})
 		wantPage(rt, tx, AllocsByEvalFrom(tx, first[1], at), ofEval, at, byID)
 	})
 }

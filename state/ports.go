@@ -25,8 +25,8 @@ func byCreation(a, b *structs.Allocation) int {
 		cmp.Compare(a.ID, b.ID))
 }
 
-// checkPorts checks that only the newest of the allocations with one port of a node is to run: the others were
-// stopped, and their node has not reported their end.
+// checkPorts checks that only the newest of the allocations with one port of a node is to run: the others
+// were stopped, and their node has not reported their end.
 func checkPorts(c *check.Report) {
 	uses := map[string]structs.PortUse{} // by node
 	all := slices.SortedFunc(schema.AllocsByPorts.Scan(c), byCreation)

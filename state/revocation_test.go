@@ -209,7 +209,8 @@ func TestRecover_KeepsRevocationsAndVoidsTokens(t *testing.T) {
 	for token := range trust.JoinTokens(tx) {
 		t.Errorf("the join token %s is left", token.ID)
 	}
-	if trust.Revoked(tx, refOf("n1", "first", "1")) == nil || trust.Revoked(tx, refOf("n1", "second", "1")) != nil {
+	if trust.Revoked(tx, refOf("n1", "first", "1")) == nil ||
+		trust.Revoked(tx, refOf("n1", "second", "1")) != nil {
 		t.Error("the node with its second key is revoked, or with its first one it is not")
 	}
 	if c := trust.MachineCertificate(tx, structs.JoinNode, "n1"); string(c.KeyHash) != "second" {

@@ -14,7 +14,9 @@ func TestRootKeyRewrap_ReplacesTheFormThatTheProposerSaw(t *testing.T) {
 	w.safe("s", "one", "value")
 	rewrap := func(id, was, kek, wrapped string) {
 		t.Helper()
-		do(w, trust.RootKeyRewrap, &structs.RootKeyRewrapRequest{KeyID: id, Was: was, KEK: kek, Wrapped: []byte(wrapped)})
+		do(w, trust.RootKeyRewrap, &structs.RootKeyRewrapRequest{
+			KeyID: id, Was: was, KEK: kek, Wrapped: []byte(wrapped),
+		})
 	}
 
 	rewrap("one", "kek", "new", "first")

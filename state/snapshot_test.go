@@ -34,7 +34,9 @@ func fullFixture(t testing.TB) *fixture {
 			SnapshotIndex: w.index,
 		}},
 	})
-	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod"}})
+	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{
+		Definition: &structs.Namespace{Name: "prod"},
+	})
 	do(w, NodePoolApply, &structs.NodePoolApplyRequest{Pool: &structs.NodePool{Name: "gpu"}})
 	w.deployment("d", "j")
 	w.job(periodicJob("nightly", "@daily"))
@@ -123,9 +125,12 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		t.Error(faults)
 	}
 	later := []string{
-		schema.JobSubmissions.Name(), schema.SchedulerConfig.Name(), schema.Namespaces.Name(), schema.NodePools.Name(), schema.Deployments.Name(),
-		schema.PeriodicLaunches.Name(), schema.ScalingEvents.Name(), schema.SITokens.Name(), schema.ClusterMetadata.Name(),
-		schema.LeaseBounds.Name(), schema.NodeLeases.Name(), schema.AutopilotConfig.Name(), schema.FenceRuns.Name(), schema.FenceOrders.Name(),
+		schema.JobSubmissions.Name(), schema.SchedulerConfig.Name(), schema.Namespaces.Name(),
+		schema.NodePools.Name(), schema.Deployments.Name(),
+		schema.PeriodicLaunches.Name(), schema.ScalingEvents.Name(), schema.SITokens.Name(),
+		schema.ClusterMetadata.Name(),
+		schema.LeaseBounds.Name(), schema.NodeLeases.Name(), schema.AutopilotConfig.Name(),
+		schema.FenceRuns.Name(), schema.FenceOrders.Name(),
 		schema.PluginConfigs.Name(), schema.RootKeys.Name(), safes.Name(), schema.SecretsMarks.Name(),
 		schema.Variables.Name(), schema.Authorities.Name(), schema.JoinTokens.Name(), schema.Certificates.Name(),
 		schema.Revocations.Name(),

@@ -44,7 +44,9 @@ func newRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node fu
 		if !vols[v] {
 			vols[v] = true
 			apply(func(tx *WriteTx) error {
-				return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(v, "p")}})
+				return lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{
+					Volumes: []*structs.CSIVolume{aVolume(v, "p")},
+				})
 			})
 		}
 		apply(func(tx *WriteTx) error {

@@ -140,14 +140,17 @@ func TestVariableLockExpire_HoldsTheDelay(t *testing.T) {
 
 func TestNamespaceDelete_KeepsOneWithVariables(t *testing.T) {
 	w := keyedFixture(t)
-	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod"}})
+	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{
+		Definition: &structs.Namespace{Name: "prod"},
+	})
 	inProd := func() *structs.VariableChange {
 		p := aVariable("a")
 		p.Namespace = "prod"
 		return p
 	}
 	do(w, VariablePut, inProd())
-	wantKind(t, try(w, namespaces.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"}), structs.KindPrecondition)
+	err := try(w, namespaces.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"})
+	wantKind(t, err, structs.KindPrecondition)
 	do(w, VariableDelete, inProd())
 	do(w, namespaces.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"})
 }

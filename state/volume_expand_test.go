@@ -329,7 +329,9 @@ func TestVolumeDelete_CallsThePluginForAnExhaustedCreation(t *testing.T) {
 	if v := w.volumeRow(); v == nil || v.State != structs.VolumeDeleting {
 		t.Fatalf("a volume that may exist is not deleted at its plugin: %+v", v)
 	}
-	err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+	err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+		ID: "v", WriteOptions: w.now(),
+	})
 	if !structs.IsKind(err, structs.KindPrecondition) ||
 		!strings.Contains(err.Error(), "berth volume deregister -force v") {
 		t.Error(err)

@@ -109,7 +109,9 @@ func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 		Volumes:      []*structs.CSIVolume{changed},
 		WriteOptions: w.now(),
 	})
-	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(old), sealedRow(now)}})
+	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{
+		Rows: []*structs.SealedRow{sealedRow(old), sealedRow(now)},
+	})
 	sealed := csi.Volume(w.s.Read(), "default", "v")
 	if sealed.Secrets != nil || sealed.SealedSecrets.KeyID != "k1" {
 		t.Errorf("the secrets of the volume are not sealed: %+v", sealed)
@@ -168,7 +170,9 @@ func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 		t.Error("a mark was put again")
 	}
 	// The entries before a later seal have plain secrets, too.
-	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(w.plain("later"))}})
+	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{
+		Rows: []*structs.SealedRow{sealedRow(w.plain("later"))},
+	})
 	if trust.SecretsMark(w.s.Read()) != nil {
 		t.Error("the mark is older than plain secrets")
 	}

@@ -271,7 +271,9 @@ func TestVolumeOutcome_OfACreation(t *testing.T) {
 			}
 		},
 		"rejects a deregistration meanwhile": func(t *testing.T, w *fixture) {
-			err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+			err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+				ID: "v", WriteOptions: w.now(),
+			})
 			wantKind(t, err, structs.KindPrecondition)
 		},
 	} {
@@ -323,7 +325,8 @@ func TestVolumeOutcome_OfADeletion(t *testing.T) {
 		WriteOptions: w.now(),
 	}) // once more
 	wantKind(t, try(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"}), structs.KindNotFound)
-	wantKind(t, try(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "unknown"}), structs.KindInvalid)
+	err := try(w, lifecycle.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "unknown"})
+	wantKind(t, err, structs.KindInvalid)
 }
 
 func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
@@ -369,7 +372,9 @@ func TestVolumeDeregister_RejectsAVolumeInUse(t *testing.T) {
 				err := try(w, lifecycle.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
 				wantKind(t, err, want)
 			}
-			err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+			err := try(w, lifecycle.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{
+				ID: "v", WriteOptions: w.now(),
+			})
 			wantKind(t, err, want)
 			if err == nil {
 				return

@@ -72,7 +72,8 @@ func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 		VolumeID: "v",
 		AllocID:  "a1",
 	})
-	if after, _ := codec.Encode(statecsi.Volume(s.Store.Read(), "default", "v")); string(before) != string(after) {
+	after, _ := codec.Encode(statecsi.Volume(s.Store.Read(), "default", "v"))
+	if string(before) != string(after) {
 		t.Error("a read changed the row")
 	}
 }

@@ -28,9 +28,8 @@ type bound struct {
 var largePackages = map[string]bound{
 	"api": {6145, "the dialect: each file has the routes of a noun beside the calls of the client, " +
 		"which share types, and callers import one package"},
-	"endpoints": {6200, "the list of methods is one literal, and the handlers of a noun share its checks"},
-	"state": {11490, "a write changes rows of several nouns in one transaction, " +
-		"so the functions of the nouns call each other"},
+	"state": {6290, "a write of a job, a node or a plan changes rows of the others in one transaction, " +
+		"so these functions call each other"},
 	"structs": {10330, "rows, requests and plans contain each other; the wire format has one package of types"},
 }
 

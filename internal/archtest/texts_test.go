@@ -101,8 +101,8 @@ func textFieldIn(x ast.Expr) (name string) {
 func TestTextDecisions_FindsDecisions(t *testing.T) {
 	for statement, want := range map[string]int{
 		`x := a.DesiredDescription == "replaced"`:                1,
-		`x := a.DesiredDescription != state.NodeIsDown`:          1,
-		`x := state.NodeIsDown == a.ClientDescription`:           1,
+		`x := a.DesiredDescription != schema.NodeIsDown`:         1,
+		`x := schema.NodeIsDown == a.ClientDescription`:          1,
 		`x := a.DesiredDescription == a.ClientDescription`:       1,
 		`x := strings.ToLower(e.Message) == "gone"`:              1,
 		`switch e.Reason { case "gone": }`:                       1,

@@ -222,14 +222,17 @@ func TestControllerCall_IsNotMadeForARowThatIsGone(t *testing.T) {
 				Op:       "detach",
 			})
 		}},
-		"another attachment took its place": {rowKey(schema.AttachmentRows, "default", "v", "n3"), func(w *testEnv) {
-			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
-				VolumeID: "v",
-				NodeID:   "n3",
-				Op:       "detach",
-			})
-			w.addClaim("v", "a2", "n3")
-		}},
+		"another attachment took its place": {
+			rowKey(schema.AttachmentRows, "default", "v", "n3"),
+			func(w *testEnv) {
+				put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{
+					VolumeID: "v",
+					NodeID:   "n3",
+					Op:       "detach",
+				})
+				w.addClaim("v", "a2", "n3")
+			},
+		},
 		"the volume is forgotten": {rowKey(schema.VolumeRows, "default", "new"), func(w *testEnv) {
 			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "new", Force: true})
 		}},

@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// CheckClaims checks that every claim has its volume and its node's allocation. The allocation of a waiting claim
-// may still start. A granted claim conflicts with no other, and its attachment fits it.
+// CheckClaims checks that every claim has its volume and its node's allocation. The allocation of a waiting
+// claim may still start. A granted claim conflicts with no other, and its attachment fits it.
 func CheckClaims(c *check.Report) {
 	granted := grantedClasses{}
 	for cl := range schema.Claims.Scan(c) {
@@ -82,7 +82,8 @@ func checkGrantedClaim(c *check.Report, cl *structs.CSIClaim, granted grantedCla
 		"%s: attached in another mode", subject)
 }
 
-// CheckClaimQueues checks that the stored counts equal the claims, and that no claim waits that could be granted.
+// CheckClaimQueues checks that the stored counts equal the claims, and that no claim waits that could be
+// granted.
 func CheckClaimQueues(c *check.Report) {
 	found := map[string]int{}
 	for cl := range schema.Claims.Scan(c) {
@@ -119,8 +120,8 @@ func CheckClaimQueues(c *check.Report) {
 	}
 }
 
-// CheckAttachments checks that a claim uses each attachment that is not detaching, that no claim uses the others,
-// and that a volume for a single node has at most one.
+// CheckAttachments checks that a claim uses each attachment that is not detaching, that no claim uses the
+// others, and that a volume for a single node has at most one.
 func CheckAttachments(c *check.Report) {
 	single := map[VolumeKey]bool{}
 	count := map[VolumeKey]int{}

@@ -123,7 +123,9 @@ func CheckCertificate(tx mvcc.Reader, p *structs.MachineCertificateRequest) erro
 
 // renewable returns an error if the record of a machine does not allow its renewal. A revoked machine renews
 // never.
-func renewable(tx mvcc.Reader, known *structs.MachineCertificate, p *structs.MachineCertificateRequest) error {
+func renewable(
+	tx mvcc.Reader, known *structs.MachineCertificate, p *structs.MachineCertificateRequest,
+) error {
 	switch {
 	case known == nil:
 		return structs.Deniedf("the servers have signed no certificate for the %s %s: join with a new token",
@@ -142,7 +144,9 @@ func renewable(tx mvcc.Reader, known *structs.MachineCertificate, p *structs.Mac
 
 // checkToken returns an error if the token of a request does not allow it. A machine whose certificate is
 // revoked joins again with another key, and at once.
-func checkToken(tx mvcc.Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate) error {
+func checkToken(
+	tx mvcc.Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate,
+) error {
 	t := schema.JoinTokens.Get(tx, p.TokenID)
 	sameKey := known != nil && bytes.Equal(known.KeyHash, p.KeyHash)
 	revoked := known != nil && revokedRecord(tx, known) != nil
@@ -176,7 +180,9 @@ func lapsed(known *structs.MachineCertificate, now int64) bool {
 
 // checkOwner returns an error if a token without a name would give its holder the ID of a registered node
 // that no valid record binds to a key. The holder would read the allocations of that node.
-func checkOwner(tx mvcc.Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate) error {
+func checkOwner(
+	tx mvcc.Reader, p *structs.MachineCertificateRequest, known *structs.MachineCertificate,
+) error {
 	node := schema.Nodes.Get(tx, p.ID)
 	bound := known != nil && (bytes.Equal(known.KeyHash, p.KeyHash) ||
 		!lapsed(known, p.Now) && revokedRecord(tx, known) == nil)
