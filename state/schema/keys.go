@@ -34,7 +34,7 @@ const (
 	MayGoEval = "may go" // an ended evaluation that the next one of its node and job may delete
 )
 
-// retention returns whether deleteDone may delete a finished evaluation, as a part of a key.
+// retention returns whether deleteDone of package state may delete a finished evaluation, as a part of a key.
 func retention(e *structs.Evaluation) string {
 	if e.Status == structs.EvalComplete &&
 		e.TriggeredBy == structs.TriggerNodeUpdate && !e.Placed {

@@ -63,7 +63,7 @@ var (
 		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
 
-	// The claim queue of a volume, class by class (see claim_queue.go). Of the granted claims it has only the
+	// The claim queue of a volume, class by class (see csi.Grantable). Of the granted claims it has only the
 	// few that exclude other claims of their own class.
 	ClaimsByClass = Claims.UniqueIndex("class", func(c *structs.CSIClaim) mvcc.Key {
 		k := c.Class()
@@ -93,7 +93,7 @@ var (
 	})
 
 	// The numbers of granted and waiting claims of each class, so that no reader counts the claims.
-	// storeClaim and dropClaim update them.
+	// StoreClaim and DropClaim of csi/lifecycle update them.
 	ClaimQueues = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) mvcc.Key {
 		return mvcc.KeyOf(l.Namespace, l.VolumeID)
 	})

@@ -214,7 +214,7 @@ var (
 		return nil
 	})
 
-	// The queues of blocked evaluations, by key, priority and shape (see eval_blocked.go).
+	// The queues of blocked evaluations, by key, priority and shape (see package blocked).
 	EvalsByBlocked = Evals.MultiIndex("blocked_on", func(e *structs.Evaluation) []mvcc.Key {
 		if !IsQueued(e) {
 			return nil
