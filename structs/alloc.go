@@ -378,7 +378,7 @@ type AllocClientUpdate struct {
 }
 
 // NodeUpdateAllocs reports the states of allocations on a node.
-var NodeUpdateAllocs = write[AllocsClientUpdateRequest, Empty]("Node.UpdateAlloc")
+var NodeUpdateAllocs = Write[AllocsClientUpdateRequest, Empty]("Node.UpdateAlloc")
 
 // AllocsClientUpdateRequest has the reports of a node on several allocations.
 type AllocsClientUpdateRequest struct {
@@ -390,7 +390,7 @@ type AllocsClientUpdateRequest struct {
 }
 
 // AllocGet reads one allocation with its job.
-var AllocGet = read[AllocGetRequest, AllocGetResponse]("Alloc.GetAlloc")
+var AllocGet = Read[AllocGetRequest, AllocGetResponse]("Alloc.GetAlloc")
 
 // AllocGetRequest is the request for one allocation.
 type AllocGetRequest struct {
@@ -409,7 +409,7 @@ type AllocGetResponse struct {
 }
 
 // AllocsGet reads allocations by ID, for the node that runs them.
-var AllocsGet = read[AllocsGetRequest, AllocsResponse]("Alloc.GetAllocs")
+var AllocsGet = Read[AllocsGetRequest, AllocsResponse]("Alloc.GetAllocs")
 
 // AllocsGetRequest is the request for allocations by ID. The answer omits missing allocations.
 type AllocsGetRequest struct {
@@ -427,7 +427,7 @@ type AllocsResponse struct {
 }
 
 // AllocList lists allocations.
-var AllocList = read[QueryRequest, AllocListResponse]("Alloc.List")
+var AllocList = Read[QueryRequest, AllocListResponse]("Alloc.List")
 
 // AllocListResponse has the allocations that match.
 type AllocListResponse struct {
@@ -436,7 +436,7 @@ type AllocListResponse struct {
 }
 
 // AllocStop stops one allocation and makes the scheduler place it again.
-var AllocStop = write[AllocStopRequest, AllocStopResponse]("Alloc.Stop")
+var AllocStop = Write[AllocStopRequest, AllocStopResponse]("Alloc.Stop")
 
 // AllocStopRequest names the allocation. NoShutdownDelay ends its tasks without their shutdown_delay, also if
 // it is being stopped already.

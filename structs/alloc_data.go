@@ -3,10 +3,10 @@ package structs
 // AllocData reads a page of the data that an ended allocation leaves to its successor on another node. A node
 // calls it at the servers. The error is unavailable while the data cannot be read, because the allocation has
 // not ended or its node does not answer, and a failed precondition if the data is gone.
-var AllocData = read[AllocDataRequest, AllocDataResponse]("Alloc.Data")
+var AllocData = Read[AllocDataRequest, AllocDataResponse]("Alloc.Data")
 
 // ClientAllocData is the same call of the servers to the node that has the data.
-var ClientAllocData = read[AllocDataRequest, AllocDataResponse]("ClientAlloc.Data")
+var ClientAllocData = Read[AllocDataRequest, AllocDataResponse]("ClientAlloc.Data")
 
 // AllocDataRequest names the allocation that has ended, its successor, and the place in the data. A page
 // begins after the file or directory with the path After ("": with the first) or, if Offset is above 0, at
@@ -52,7 +52,7 @@ type AllocDataEntry struct {
 
 // AllocDataWaits returns which ended allocations of a node may have data that a replacement has still to take
 // over. The node keeps them.
-var AllocDataWaits = read[AllocDataWaitsRequest, AllocDataWaitsResponse]("Alloc.DataWaits")
+var AllocDataWaits = Read[AllocDataWaitsRequest, AllocDataWaitsResponse]("Alloc.DataWaits")
 
 // AllocDataWaitsRequest names at most MaxAllocIDs allocations of the node.
 type AllocDataWaitsRequest struct {

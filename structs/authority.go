@@ -32,7 +32,7 @@ type AuthorityRequest struct {
 }
 
 // AuthorityReplace replaces the authority of the cluster by one that the servers make. It signs at once.
-var AuthorityReplace = write[WriteRequest, AuthorityReplaceResponse]("Authority.Replace")
+var AuthorityReplace = Write[WriteRequest, AuthorityReplaceResponse]("Authority.Replace")
 
 // AuthorityReplaceResponse names the new authority and the former one.
 type AuthorityReplaceResponse struct {
@@ -43,7 +43,7 @@ type AuthorityReplaceResponse struct {
 }
 
 // AuthorityList lists the authorities of the cluster.
-var AuthorityList = read[QueryRequest, AuthorityListResponse]("Authority.List")
+var AuthorityList = Read[QueryRequest, AuthorityListResponse]("Authority.List")
 
 // AuthorityListResponse has the authorities: the one that signs, then the retired ones, the latest first.
 type AuthorityListResponse struct {
@@ -63,7 +63,7 @@ type AuthorityStub struct {
 
 // AuthorityRemove ends the trust in a retired authority, and in those before it: they have signed for it. It
 // deletes the join tokens that name them.
-var AuthorityRemove = write[AuthorityRemoveRequest, AuthorityRemoveResponse]("Authority.Remove")
+var AuthorityRemove = Write[AuthorityRemoveRequest, AuthorityRemoveResponse]("Authority.Remove")
 
 // AuthorityRemoveResponse has the number of deleted join tokens.
 type AuthorityRemoveResponse struct {

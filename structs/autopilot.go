@@ -96,7 +96,7 @@ func (c *AutopilotConfig) UnmarshalJSON(b []byte) error {
 }
 
 // AutopilotConfigGet reads the configuration of autopilot.
-var AutopilotConfigGet = read[QueryRequest, AutopilotConfigResponse]("Operator.AutopilotGetConfiguration")
+var AutopilotConfigGet = Read[QueryRequest, AutopilotConfigResponse]("Operator.AutopilotGetConfiguration")
 
 // AutopilotConfigResponse has the configuration. Its indexes are 0 while none is stored.
 type AutopilotConfigResponse struct {
@@ -105,7 +105,7 @@ type AutopilotConfigResponse struct {
 }
 
 // AutopilotConfigSet replaces the configuration of autopilot.
-var AutopilotConfigSet = write[AutopilotConfigRequest, AutopilotConfigSetResponse](
+var AutopilotConfigSet = Write[AutopilotConfigRequest, AutopilotConfigSetResponse](
 	"Operator.AutopilotSetConfiguration")
 
 // AutopilotConfigRequest has the new configuration. With CAS it replaces only a configuration with the
@@ -123,7 +123,7 @@ type AutopilotConfigSetResponse struct {
 }
 
 // StatusRaftStats reads how far one server has followed the log. Each server answers it itself.
-var StatusRaftStats = read[QueryRequest, RaftStats]("Status.RaftStats")
+var StatusRaftStats = Read[QueryRequest, RaftStats]("Status.RaftStats")
 
 // RaftStats tell how far a server has followed the log. QueryMeta has the time since its last contact with
 // the leader.
@@ -134,7 +134,7 @@ type RaftStats struct {
 }
 
 // AutopilotHealth reads the health of the servers, as the leader sees it.
-var AutopilotHealth = read[QueryRequest, AutopilotHealthResponse]("Operator.ServerHealth")
+var AutopilotHealth = Read[QueryRequest, AutopilotHealthResponse]("Operator.ServerHealth")
 
 // AutopilotHealthResponse has the health of all servers of the Raft configuration.
 type AutopilotHealthResponse struct {

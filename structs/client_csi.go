@@ -19,7 +19,7 @@ type CSICapacityRange struct {
 }
 
 // ClientCSIControllerCreate makes a node call CreateVolume.
-var ClientCSIControllerCreate = write[ClientCSICreateRequest, ClientCSICreateResponse](
+var ClientCSIControllerCreate = Write[ClientCSICreateRequest, ClientCSICreateResponse](
 	"ClientCSI.ControllerCreateVolume")
 
 // ClientCSICreateRequest describes the volume. The same Name is the same volume.
@@ -56,7 +56,7 @@ type ClientCSICreateResponse struct {
 }
 
 // ClientCSIControllerDelete makes a node call DeleteVolume. It succeeds if the volume does not exist.
-var ClientCSIControllerDelete = write[ClientCSIDeleteRequest, Empty]("ClientCSI.ControllerDeleteVolume")
+var ClientCSIControllerDelete = Write[ClientCSIDeleteRequest, Empty]("ClientCSI.ControllerDeleteVolume")
 
 // ClientCSIDeleteRequest names the volume.
 type ClientCSIDeleteRequest struct {
@@ -74,7 +74,7 @@ func (r *ClientCSIDeleteRequest) Driver() (string, *string) {
 }
 
 // ClientCSIControllerAttach makes a node call ControllerPublishVolume.
-var ClientCSIControllerAttach = write[ClientCSIAttachRequest, ClientCSIAttachResponse](
+var ClientCSIControllerAttach = Write[ClientCSIAttachRequest, ClientCSIAttachResponse](
 	"ClientCSI.ControllerAttachVolume")
 
 // ClientCSIAttachRequest names the volume and the node that is to reach it.
@@ -105,7 +105,7 @@ type ClientCSIAttachResponse struct {
 }
 
 // ClientCSIControllerDetach makes a node call ControllerUnpublishVolume.
-var ClientCSIControllerDetach = write[ClientCSIDetachRequest, Empty]("ClientCSI.ControllerDetachVolume")
+var ClientCSIControllerDetach = Write[ClientCSIDetachRequest, Empty]("ClientCSI.ControllerDetachVolume")
 
 // ClientCSIDetachRequest names the volume and the node.
 type ClientCSIDetachRequest struct {
@@ -125,7 +125,7 @@ func (r *ClientCSIDetachRequest) Driver() (string, *string) {
 
 // ClientCSIControllerValidate makes a node call ValidateVolumeCapabilities. For an unconfirmed volume the
 // error is invalid with the plugin's message.
-var ClientCSIControllerValidate = write[ClientCSIValidateRequest, Empty](
+var ClientCSIControllerValidate = Write[ClientCSIValidateRequest, Empty](
 	"ClientCSI.ControllerValidateVolume")
 
 // ClientCSIValidateRequest names the volume and the capabilities to confirm.
@@ -147,7 +147,7 @@ func (r *ClientCSIValidateRequest) Driver() (string, *string) {
 }
 
 // ClientCSIControllerExpand makes a node call ControllerExpandVolume.
-var ClientCSIControllerExpand = write[ClientCSIExpandRequest, ClientCSIExpandResponse](
+var ClientCSIControllerExpand = Write[ClientCSIExpandRequest, ClientCSIExpandResponse](
 	"ClientCSI.ControllerExpandVolume")
 
 // ClientCSIExpandRequest names the volume and its new capacity.
@@ -177,7 +177,7 @@ type ClientCSIExpandResponse struct {
 
 // ClientCSINodeExpand makes a node call NodeExpandVolume where an allocation uses the volume. The node
 // answers unavailable while the volume is not published for it.
-var ClientCSINodeExpand = write[ClientCSINodeExpandRequest, ClientCSINodeExpandResponse](
+var ClientCSINodeExpand = Write[ClientCSINodeExpandRequest, ClientCSINodeExpandResponse](
 	"ClientCSI.NodeExpandVolume")
 
 // ClientCSINodeExpandRequest names the volume, the allocation and the new capacity.
@@ -202,7 +202,7 @@ type ClientCSINodeExpandResponse struct {
 }
 
 // ClientCSIControllerList makes a node call ListVolumes for one page.
-var ClientCSIControllerList = read[ClientCSIListRequest, ClientCSIListResponse](
+var ClientCSIControllerList = Read[ClientCSIListRequest, ClientCSIListResponse](
 	"ClientCSI.ControllerListVolumes")
 
 // ClientCSIListRequest names the plugin and the page.
@@ -228,7 +228,7 @@ type ClientCSIListResponse struct {
 
 // ClientCSINodeDetach makes a node release a volume. The node decides by its own records. For an allocation
 // that still runs the error is a precondition. Without an error nothing of the volume is left on the node.
-var ClientCSINodeDetach = write[ClientCSINodeDetachRequest, Empty]("ClientCSI.NodeDetachVolume")
+var ClientCSINodeDetach = Write[ClientCSINodeDetachRequest, Empty]("ClientCSI.NodeDetachVolume")
 
 // ClientCSINodeDetachRequest names the volume, and one allocation (AllocID) or every allocation that no
 // longer runs (AllocID "").
@@ -242,7 +242,7 @@ type ClientCSINodeDetachRequest struct {
 }
 
 // ClientCSINodeVolume reads a node's mounts and records of a volume.
-var ClientCSINodeVolume = read[ClientCSINodeVolumeRequest, ClientCSINodeVolumeResponse](
+var ClientCSINodeVolume = Read[ClientCSINodeVolumeRequest, ClientCSINodeVolumeResponse](
 	"ClientCSI.NodeVolume")
 
 // ClientCSINodeVolumeRequest names the volume.

@@ -74,7 +74,7 @@ type CSIClaimKey struct {
 }
 
 // CSIVolumeClaim creates claims, of one allocation or of many. Each is granted or put into the claim queue.
-var CSIVolumeClaim = write[CSIVolumeClaimRequest, CSIVolumeClaimResponse]("CSIVolume.Claim")
+var CSIVolumeClaim = Write[CSIVolumeClaimRequest, CSIVolumeClaimResponse]("CSIVolume.Claim")
 
 // CSIVolumeClaimRequest has the claims. A claim that exists with the same modes stays as it is. With other
 // modes the error is a conflict. One claim that can never be granted rejects the whole request.
@@ -93,7 +93,7 @@ type CSIVolumeClaimResponse struct {
 }
 
 // CSIVolumeUnpublish deletes the claims of volumes that a node has released.
-var CSIVolumeUnpublish = write[CSIVolumeUnpublishRequest, Empty]("CSIVolume.Unpublish")
+var CSIVolumeUnpublish = Write[CSIVolumeUnpublishRequest, Empty]("CSIVolume.Unpublish")
 
 // CSIVolumeUnpublishRequest reports that the node has released the volumes for these allocations: every path
 // is unpublished, and the volume is unstaged if no other allocation on the node uses it. A claim that does
@@ -110,7 +110,7 @@ type CSIVolumeUnpublishRequest struct {
 }
 
 // CSIVolumeDetach makes a node release a volume whose allocations there have ended.
-var CSIVolumeDetach = write[CSIVolumeDetachRequest, CSIVolumeDetachResponse]("CSIVolume.Detach")
+var CSIVolumeDetach = Write[CSIVolumeDetachRequest, CSIVolumeDetachResponse]("CSIVolume.Detach")
 
 // CSIVolumeDetachRequest names the volume and the node. Force releases the claims although the node cannot
 // answer; By and Reason are recorded.
@@ -142,7 +142,7 @@ type CSIVolumeDetachResponse struct {
 }
 
 // CSIClaimGet reads one claim with all that a node needs to use it.
-var CSIClaimGet = read[CSIClaimGetRequest, CSIClaimGetResponse]("CSIVolume.GetClaim")
+var CSIClaimGet = Read[CSIClaimGetRequest, CSIClaimGetResponse]("CSIVolume.GetClaim")
 
 // CSIClaimGetRequest names the claim. With MinIndex set the answer waits until the claim or its attachment
 // has changed.
@@ -171,7 +171,7 @@ type CSIClaimGetResponse struct {
 }
 
 // CSIClaimList lists claims.
-var CSIClaimList = read[CSIClaimListRequest, CSIClaimListResponse]("CSIVolume.ListClaims")
+var CSIClaimList = Read[CSIClaimListRequest, CSIClaimListResponse]("CSIVolume.ListClaims")
 
 // CSIClaimListRequest is the request for claims: of one volume, of one node, or of a namespace.
 type CSIClaimListRequest struct {
@@ -287,7 +287,7 @@ type CSIVolumeForceRequest struct {
 }
 
 // CSIVolumeNodeExpanded reports a call of NodeExpandVolume on a node.
-var CSIVolumeNodeExpanded = write[CSINodeExpandOutcome, Empty]("CSIVolume.NodeExpanded")
+var CSIVolumeNodeExpanded = Write[CSINodeExpandOutcome, Empty]("CSIVolume.NodeExpanded")
 
 // CSINodeExpandOutcome records the outcome of NodeExpandVolume for one allocation. With Err nil the call
 // succeeded, or the plugin's node half has nothing to expand.

@@ -202,7 +202,7 @@ type CSIPluginListStub struct {
 }
 
 // CSIPluginGet reads one plugin with its instances.
-var CSIPluginGet = read[CSIPluginGetRequest, CSIPluginGetResponse]("CSIPlugin.Get")
+var CSIPluginGet = Read[CSIPluginGetRequest, CSIPluginGetResponse]("CSIPlugin.Get")
 
 // CSIPluginGetRequest is the request for one plugin.
 type CSIPluginGetRequest struct {
@@ -217,7 +217,7 @@ type CSIPluginGetResponse struct {
 }
 
 // CSIPluginList lists plugins.
-var CSIPluginList = read[QueryRequest, CSIPluginListResponse]("CSIPlugin.List")
+var CSIPluginList = Read[QueryRequest, CSIPluginListResponse]("CSIPlugin.List")
 
 // CSIPluginListResponse has the plugins that match.
 type CSIPluginListResponse struct {
@@ -226,7 +226,7 @@ type CSIPluginListResponse struct {
 }
 
 // CSIPluginDelete deletes an unused plugin. For a plugin in use the error is a precondition.
-var CSIPluginDelete = write[CSIPluginDeleteRequest, Empty]("CSIPlugin.Delete")
+var CSIPluginDelete = Write[CSIPluginDeleteRequest, Empty]("CSIPlugin.Delete")
 
 // CSIPluginDeleteRequest names the plugin.
 type CSIPluginDeleteRequest struct {
@@ -246,7 +246,7 @@ func (k CSIInstanceKey) Compare(o CSIInstanceKey) int {
 }
 
 // NodeUpdateCSI reports changes of a node's plugin instances.
-var NodeUpdateCSI = write[NodeUpdateCSIRequest, Empty]("Node.UpdateCSI")
+var NodeUpdateCSI = Write[NodeUpdateCSIRequest, Empty]("Node.UpdateCSI")
 
 // NodeUpdateCSIRequest has the changes of one node's plugin instances. With Full, Upserts is complete,
 // and the servers remove the node's other instances. With Unsure, the servers write it even if it changes

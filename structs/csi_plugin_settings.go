@@ -14,7 +14,7 @@ type CSIPluginSettings struct {
 }
 
 // CSIPluginSettingsGet reads the settings of a plugin, which need not exist.
-var CSIPluginSettingsGet = read[CSIPluginGetRequest, CSIPluginSettingsResponse]("CSIPlugin.GetConfig")
+var CSIPluginSettingsGet = Read[CSIPluginGetRequest, CSIPluginSettingsResponse]("CSIPlugin.GetConfig")
 
 // CSIPluginSettingsResponse has the settings. Their indexes are 0 while all are the defaults.
 type CSIPluginSettingsResponse struct {
@@ -23,7 +23,7 @@ type CSIPluginSettingsResponse struct {
 }
 
 // CSIPluginSettingsSet replaces the settings of a plugin, which need not exist yet.
-var CSIPluginSettingsSet = write[CSIPluginSettingsRequest, Empty]("CSIPlugin.SetConfig")
+var CSIPluginSettingsSet = Write[CSIPluginSettingsRequest, Empty]("CSIPlugin.SetConfig")
 
 // CSIPluginSettingsRequest has all settings of a plugin: see CSIPluginSettings.
 type CSIPluginSettingsRequest struct {

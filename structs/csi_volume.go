@@ -301,7 +301,7 @@ type CSIVolumeListStub struct {
 }
 
 // CSIVolumeGet reads one volume with its claims and attachments.
-var CSIVolumeGet = read[CSIVolumeGetRequest, CSIVolumeGetResponse]("CSIVolume.Get")
+var CSIVolumeGet = Read[CSIVolumeGetRequest, CSIVolumeGetResponse]("CSIVolume.Get")
 
 // CSIVolumeGetRequest is the request for one volume.
 type CSIVolumeGetRequest struct {
@@ -316,7 +316,7 @@ type CSIVolumeGetResponse struct {
 }
 
 // CSIVolumeList lists volumes.
-var CSIVolumeList = read[CSIVolumeListRequest, CSIVolumeListResponse]("CSIVolume.List")
+var CSIVolumeList = Read[CSIVolumeListRequest, CSIVolumeListResponse]("CSIVolume.List")
 
 // CSIVolumeListRequest is the request for the volumes of a namespace, of one plugin or in use on one node.
 type CSIVolumeListRequest struct {
@@ -333,8 +333,8 @@ type CSIVolumeListResponse struct {
 
 // The methods that write volumes.
 var (
-	CSIVolumeRegister = write[CSIVolumeRegisterRequest, CSIVolumeRegisterResponse]("CSIVolume.Register")
-	CSIVolumeCreate   = write[CSIVolumeRegisterRequest, CSIVolumeRegisterResponse]("CSIVolume.Create")
+	CSIVolumeRegister = Write[CSIVolumeRegisterRequest, CSIVolumeRegisterResponse]("CSIVolume.Register")
+	CSIVolumeCreate   = Write[CSIVolumeRegisterRequest, CSIVolumeRegisterResponse]("CSIVolume.Create")
 )
 
 // CSIVolumeRegisterRequest has volumes to register (they exist at the plugin) or to create. As a log entry it
@@ -355,7 +355,7 @@ type CSIVolumeRegisterResponse struct {
 // CSIVolumeDeregister deletes the row of a volume without changing the volume at the plugin. For a volume
 // with claims or attachments, or with a controller call that may still take effect, the error is a
 // precondition.
-var CSIVolumeDeregister = write[CSIVolumeDeregisterRequest, Empty]("CSIVolume.Deregister")
+var CSIVolumeDeregister = Write[CSIVolumeDeregisterRequest, Empty]("CSIVolume.Deregister")
 
 // CSIVolumeDeregisterRequest names the volume. Force also deletes waiting claims and claims of allocations
 // that are client-terminal or deleted, but never a claim that may still write. It does not wait for a
@@ -370,7 +370,7 @@ type CSIVolumeDeregisterRequest struct {
 }
 
 // CSIVolumeDelete deletes a volume at its plugin and then its row.
-var CSIVolumeDelete = write[CSIVolumeDeleteRequest, Empty]("CSIVolume.Delete")
+var CSIVolumeDelete = Write[CSIVolumeDeleteRequest, Empty]("CSIVolume.Delete")
 
 // CSIVolumeDeleteRequest names the volume. As a log entry it records the intent (State deleting).
 type CSIVolumeDeleteRequest struct {
@@ -400,7 +400,7 @@ type CSIVolumeOutcome struct {
 
 // CSIVolumeRetry repeats failed operations on a volume at once: create, delete, expand, attach, detach and
 // the nodes' expansion.
-var CSIVolumeRetry = write[CSIVolumeRetryRequest, Empty]("CSIVolume.Retry")
+var CSIVolumeRetry = Write[CSIVolumeRetryRequest, Empty]("CSIVolume.Retry")
 
 // CSIVolumeRetryRequest names the volume.
 type CSIVolumeRetryRequest struct {
@@ -409,7 +409,7 @@ type CSIVolumeRetryRequest struct {
 }
 
 // CSIVolumeExternal lists volumes as the plugin knows them, page by page.
-var CSIVolumeExternal = read[CSIVolumeExternalRequest, CSIVolumeExternalResponse]("CSIVolume.ListExternal")
+var CSIVolumeExternal = Read[CSIVolumeExternalRequest, CSIVolumeExternalResponse]("CSIVolume.ListExternal")
 
 // CSIVolumeExternalRequest names the plugin.
 type CSIVolumeExternalRequest struct {

@@ -207,12 +207,12 @@ type DeploymentStatusUpdate struct {
 }
 
 // DeploymentList lists deployments.
-var DeploymentList = read[QueryRequest, DeploymentListResponse]("Deployment.List")
+var DeploymentList = Read[QueryRequest, DeploymentListResponse]("Deployment.List")
 
 // The methods that read the deployments of one job: all, or the newest.
 var (
-	JobDeployments      = read[JobGetRequest, DeploymentListResponse]("Job.Deployments")
-	JobLatestDeployment = read[JobGetRequest, DeploymentGetResponse]("Job.LatestDeployment")
+	JobDeployments      = Read[JobGetRequest, DeploymentListResponse]("Job.Deployments")
+	JobLatestDeployment = Read[JobGetRequest, DeploymentGetResponse]("Job.LatestDeployment")
 )
 
 // DeploymentListResponse has the deployments that match.
@@ -223,8 +223,8 @@ type DeploymentListResponse struct {
 
 // The methods that read one deployment or its allocations.
 var (
-	DeploymentGet         = read[DeploymentGetRequest, DeploymentGetResponse]("Deployment.GetDeployment")
-	DeploymentAllocations = read[DeploymentGetRequest, AllocListResponse]("Deployment.Allocations")
+	DeploymentGet         = Read[DeploymentGetRequest, DeploymentGetResponse]("Deployment.GetDeployment")
+	DeploymentAllocations = Read[DeploymentGetRequest, AllocListResponse]("Deployment.Allocations")
 )
 
 // DeploymentGetRequest is the request for one deployment.
@@ -241,11 +241,11 @@ type DeploymentGetResponse struct {
 
 // The methods that change a deployment.
 var (
-	DeploymentFail      = write[DeploymentFailRequest, DeploymentUpdateResponse]("Deployment.Fail")
-	DeploymentPause     = write[DeploymentPauseRequest, DeploymentUpdateResponse]("Deployment.Pause")
-	DeploymentPromote   = write[DeploymentPromoteRequest, DeploymentUpdateResponse]("Deployment.Promote")
-	DeploymentUnblock   = write[DeploymentFailRequest, DeploymentUpdateResponse]("Deployment.Unblock")
-	DeploymentSetHealth = write[DeploymentHealthRequest, DeploymentUpdateResponse](
+	DeploymentFail      = Write[DeploymentFailRequest, DeploymentUpdateResponse]("Deployment.Fail")
+	DeploymentPause     = Write[DeploymentPauseRequest, DeploymentUpdateResponse]("Deployment.Pause")
+	DeploymentPromote   = Write[DeploymentPromoteRequest, DeploymentUpdateResponse]("Deployment.Promote")
+	DeploymentUnblock   = Write[DeploymentFailRequest, DeploymentUpdateResponse]("Deployment.Unblock")
+	DeploymentSetHealth = Write[DeploymentHealthRequest, DeploymentUpdateResponse](
 		"Deployment.SetAllocHealth")
 )
 
@@ -297,7 +297,7 @@ type DeploymentUpdateResponse struct {
 }
 
 // JobStable sets whether a version of a job is stable.
-var JobStable = write[JobStableRequest, JobStableResponse]("Job.Stable")
+var JobStable = Write[JobStableRequest, JobStableResponse]("Job.Stable")
 
 // JobStableRequest names the version.
 type JobStableRequest struct {

@@ -64,7 +64,7 @@ type DrainMetadata struct {
 }
 
 // NodeDrain starts, changes or cancels the drain of a node.
-var NodeDrain = write[NodeDrainRequest, Empty]("Node.UpdateDrain")
+var NodeDrain = Write[NodeDrainRequest, Empty]("Node.UpdateDrain")
 
 // NodeDrainRequest names the node. Without a DrainSpec the drain is cancelled, and the node stays ineligible
 // unless MarkEligible is set. With a DrainSpec, MarkEligible has no effect: clients of the dialect set it
@@ -78,7 +78,7 @@ type NodeDrainRequest struct {
 }
 
 // NodeLeave drains the calling node, whose agent shuts down, or ends this drain when the agent is back.
-var NodeLeave = write[NodeLeaveRequest, Empty]("Node.Leave")
+var NodeLeave = Write[NodeLeaveRequest, Empty]("Node.Leave")
 
 // NodeLeaveRequest is of the node itself. A drain of an operator continues unchanged. Without a DrainSpec the
 // agent has started again: the servers cancel the drain of its shutdown, and restore the eligibility.
@@ -121,7 +121,7 @@ type DrainWait struct {
 }
 
 // NodeDrainStatus reads the drain of one node, and what it waits for.
-var NodeDrainStatus = read[NodeGetRequest, NodeDrainStatusResponse]("Node.DrainStatus")
+var NodeDrainStatus = Read[NodeGetRequest, NodeDrainStatusResponse]("Node.DrainStatus")
 
 // NodeDrainStatusResponse has the drain; DrainStrategy is nil if the node does not drain.
 type NodeDrainStatusResponse struct {

@@ -162,8 +162,8 @@ func (e *Evaluation) Terminal() bool {
 
 // The methods that read one evaluation or its allocations.
 var (
-	EvalGet    = read[EvalGetRequest, EvalGetResponse]("Eval.GetEval")
-	EvalAllocs = read[EvalGetRequest, AllocListResponse]("Eval.Allocations")
+	EvalGet    = Read[EvalGetRequest, EvalGetResponse]("Eval.GetEval")
+	EvalAllocs = Read[EvalGetRequest, AllocListResponse]("Eval.Allocations")
 )
 
 // EvalGetRequest is the request for one evaluation.
@@ -179,7 +179,7 @@ type EvalGetResponse struct {
 }
 
 // EvalList lists evaluations.
-var EvalList = read[EvalListRequest, EvalListResponse]("Eval.List")
+var EvalList = Read[EvalListRequest, EvalListResponse]("Eval.List")
 
 // EvalListRequest selects the evaluations of a job and those with a status, if they are set.
 type EvalListRequest struct {
@@ -195,7 +195,7 @@ type EvalListResponse struct {
 }
 
 // EvalCount counts the evaluations that EvalList lists.
-var EvalCount = read[EvalListRequest, EvalCountResponse]("Eval.Count")
+var EvalCount = Read[EvalListRequest, EvalCountResponse]("Eval.Count")
 
 // EvalCountResponse has the number of evaluations that match.
 type EvalCountResponse struct {
@@ -204,7 +204,7 @@ type EvalCountResponse struct {
 }
 
 // EvalDelete deletes evaluations that have ended.
-var EvalDelete = write[EvalDeleteRequest, EvalDeleteResponse]("Eval.Delete")
+var EvalDelete = Write[EvalDeleteRequest, EvalDeleteResponse]("Eval.Delete")
 
 // EvalDeleteRequest names evaluations: by their IDs, or by a Filter over the namespace. With IDs all of them
 // must have ended, and no allocation may name one. A filter passes over the others.

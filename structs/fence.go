@@ -123,7 +123,7 @@ type LeaseProofRequest struct {
 }
 
 // NodeFence orders a run of the fence devices for a node that is down.
-var NodeFence = write[NodeFenceRequest, Empty]("Node.Fence")
+var NodeFence = Write[NodeFenceRequest, Empty]("Node.Fence")
 
 // NodeFenceRequest names the node and the operator. With Epoch 0 any loss of the node is meant.
 type NodeFenceRequest struct {
@@ -136,10 +136,10 @@ type NodeFenceRequest struct {
 
 // NodeConfirmLost records the word of an operator that a machine is off, and releases all claims of its node.
 // The node must be down.
-var NodeConfirmLost = write[NodeFenceRequest, Empty]("Node.ConfirmLost")
+var NodeConfirmLost = Write[NodeFenceRequest, Empty]("Node.ConfirmLost")
 
 // NodeFenceStatus reads the runs of a node, its devices and the claims that a proof would release.
-var NodeFenceStatus = read[NodeGetRequest, NodeFenceStatusResponse]("Node.FenceStatus")
+var NodeFenceStatus = Read[NodeGetRequest, NodeFenceStatusResponse]("Node.FenceStatus")
 
 // NodeFenceStatusResponse has the facts about the loss of a node.
 type NodeFenceStatusResponse struct {
@@ -192,7 +192,7 @@ type FenceBrake struct {
 const FenceBrakeWindow = 600
 
 // NodeFenceTest runs the action monitor of each device of a node.
-var NodeFenceTest = read[NodeGetRequest, NodeFenceTestResponse]("Node.FenceTest")
+var NodeFenceTest = Read[NodeGetRequest, NodeFenceTestResponse]("Node.FenceTest")
 
 // NodeFenceTestResponse has the results in the order of the devices.
 type NodeFenceTestResponse struct {

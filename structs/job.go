@@ -371,7 +371,7 @@ type JobSummary struct {
 }
 
 // JobRegister registers a job.
-var JobRegister = write[JobRegisterRequest, JobRegisterResponse]("Job.Register")
+var JobRegister = Write[JobRegisterRequest, JobRegisterResponse]("Job.Register")
 
 // JobRegisterRequest has the job. With EnforceIndex the stored job's JobModifyIndex must equal JobModifyIndex
 // (0: there must be none).
@@ -415,7 +415,7 @@ func (g *TaskGroup) HasMemoryMax() bool {
 }
 
 // JobDeregister stops a job.
-var JobDeregister = write[JobDeregisterRequest, JobDeregisterResponse]("Job.Deregister")
+var JobDeregister = Write[JobDeregisterRequest, JobDeregisterResponse]("Job.Deregister")
 
 // JobDeregisterRequest names the job. Purge also deletes it at once. NoShutdownDelay ends its tasks without
 // their shutdown_delay, also tasks that are stopping already. Force also stops plugins that volumes need.
@@ -438,7 +438,7 @@ type JobDeregisterResponse struct {
 }
 
 // JobEvaluate creates an evaluation of a job.
-var JobEvaluate = write[JobEvaluateRequest, JobRegisterResponse]("Job.Evaluate")
+var JobEvaluate = Write[JobEvaluateRequest, JobRegisterResponse]("Job.Evaluate")
 
 // JobEvaluateRequest names the job. ForceReschedule replaces its failed allocations at once, also those for
 // which its policy allows no more attempts.
@@ -451,11 +451,11 @@ type JobEvaluateRequest struct {
 
 // The methods that read one job or the rows of it.
 var (
-	JobGet         = read[JobGetRequest, JobGetResponse]("Job.GetJob")
-	JobVersions    = read[JobGetRequest, JobVersionsResponse]("Job.GetJobVersions")
-	JobSummaryGet  = read[JobGetRequest, JobSummaryResponse]("Job.Summary")
-	JobAllocations = read[JobGetRequest, AllocListResponse]("Job.Allocations")
-	JobEvaluations = read[JobGetRequest, EvalListResponse]("Job.Evaluations")
+	JobGet         = Read[JobGetRequest, JobGetResponse]("Job.GetJob")
+	JobVersions    = Read[JobGetRequest, JobVersionsResponse]("Job.GetJobVersions")
+	JobSummaryGet  = Read[JobGetRequest, JobSummaryResponse]("Job.Summary")
+	JobAllocations = Read[JobGetRequest, AllocListResponse]("Job.Allocations")
+	JobEvaluations = Read[JobGetRequest, EvalListResponse]("Job.Evaluations")
 )
 
 // JobGetRequest is the request for one job. All includes allocations of former jobs of the same ID. Diffs
@@ -482,7 +482,7 @@ type JobVersionsResponse struct {
 }
 
 // JobList lists jobs.
-var JobList = read[QueryRequest, JobListResponse]("Job.List")
+var JobList = Read[QueryRequest, JobListResponse]("Job.List")
 
 // JobListResponse has the jobs that match.
 type JobListResponse struct {

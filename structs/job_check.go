@@ -7,7 +7,7 @@ import (
 
 // JobValidate checks a job without its registration: its content, and its tasks against the drivers of the
 // nodes that are up.
-var JobValidate = read[JobValidateRequest, JobValidateResponse]("Job.Validate")
+var JobValidate = Read[JobValidateRequest, JobValidateResponse]("Job.Validate")
 
 // JobValidateRequest has the job.
 type JobValidateRequest struct {
@@ -27,7 +27,7 @@ type JobValidateResponse struct {
 }
 
 // ClientDriverValidate makes a node check configs of tasks by the schema of one of its drivers.
-var ClientDriverValidate = read[ClientDriverValidateRequest, ClientDriverValidateResponse](
+var ClientDriverValidate = Read[ClientDriverValidateRequest, ClientDriverValidateResponse](
 	"ClientDriver.Validate")
 
 // ClientDriverValidateRequest has the configs of several tasks.

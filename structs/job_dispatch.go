@@ -32,7 +32,7 @@ func (j *Job) Parameterized() bool {
 }
 
 // JobDispatch starts a child of a parameterized job.
-var JobDispatch = write[JobDispatchRequest, JobDispatchResponse]("Job.Dispatch")
+var JobDispatch = Write[JobDispatchRequest, JobDispatchResponse]("Job.Dispatch")
 
 // JobDispatchRequest has the values of the parameters. A second dispatch of the job with the same
 // IdempotencyToken starts no other child.

@@ -131,7 +131,7 @@ func nextOf(cron *cronexpr.Expression, after time.Time) (next time.Time, err err
 }
 
 // PeriodicForce launches a child of a periodic job now.
-var PeriodicForce = write[PeriodicForceRequest, PeriodicForceResponse]("Periodic.Force")
+var PeriodicForce = Write[PeriodicForceRequest, PeriodicForceResponse]("Periodic.Force")
 
 // PeriodicForceRequest names the job.
 type PeriodicForceRequest struct {

@@ -3,7 +3,7 @@ package structs
 import "time"
 
 // JobPlan tells what the registration of a job would change. It changes nothing.
-var JobPlan = read[JobPlanRequest, JobPlanResponse]("Job.Plan")
+var JobPlan = Read[JobPlanRequest, JobPlanResponse]("Job.Plan")
 
 // JobPlanRequest has the job. With Diff the response has the difference to the stored version.
 type JobPlanRequest struct {

@@ -1,7 +1,7 @@
 package structs
 
 // JobRevert makes an earlier version of a job the newest one.
-var JobRevert = write[JobRevertRequest, JobRegisterResponse]("Job.Revert")
+var JobRevert = Write[JobRevertRequest, JobRegisterResponse]("Job.Revert")
 
 // JobRevertRequest names the version. With EnforcePriorVersion the current version must be that one.
 type JobRevertRequest struct {
@@ -21,7 +21,7 @@ func (r *JobRevertRequest) WithoutToken() *JobRevertRequest {
 }
 
 // JobScale changes the count of a group.
-var JobScale = write[JobScaleRequest, JobRegisterResponse]("Job.Scale")
+var JobScale = Write[JobScaleRequest, JobRegisterResponse]("Job.Scale")
 
 // JobScaleRequest has the new count of a group. A JobModifyIndex that is not 0 must be the job's. Without a
 // Count the servers only store the event.
@@ -37,7 +37,7 @@ type JobScaleRequest struct {
 }
 
 // JobScaleStatus reads the counts of the groups of a job.
-var JobScaleStatus = read[JobGetRequest, JobScaleStatusResponse]("Job.ScaleStatus")
+var JobScaleStatus = Read[JobGetRequest, JobScaleStatusResponse]("Job.ScaleStatus")
 
 // JobScaleStatusResponse has the counts of the groups of a job.
 type JobScaleStatusResponse struct {

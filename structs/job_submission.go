@@ -29,7 +29,7 @@ func (s *JobSubmission) Size() int {
 }
 
 // JobSubmissionGet reads the source of a version of a job. The error is not-found if none is stored.
-var JobSubmissionGet = read[JobSubmissionRequest, JobSubmissionResponse]("Job.GetJobSubmission")
+var JobSubmissionGet = Read[JobSubmissionRequest, JobSubmissionResponse]("Job.GetJobSubmission")
 
 // JobSubmissionRequest names the version of the job.
 type JobSubmissionRequest struct {

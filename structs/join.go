@@ -23,7 +23,7 @@ type JoinToken struct {
 }
 
 // JoinTokenCreate makes a join token. Its answer alone has the secret.
-var JoinTokenCreate = write[JoinTokenCreateRequest, JoinTokenCreateResponse]("JoinToken.Create")
+var JoinTokenCreate = Write[JoinTokenCreateRequest, JoinTokenCreateResponse]("JoinToken.Create")
 
 // JoinTokenCreateRequest has the limits of the token (see JoinToken).
 type JoinTokenCreateRequest struct {
@@ -57,7 +57,7 @@ type JoinTokenRequest struct {
 }
 
 // JoinTokenList lists the tokens that can still be used.
-var JoinTokenList = read[QueryRequest, JoinTokenListResponse]("JoinToken.List")
+var JoinTokenList = Read[QueryRequest, JoinTokenListResponse]("JoinToken.List")
 
 // JoinTokenListResponse has the tokens by ID, without their secrets.
 type JoinTokenListResponse struct {
@@ -66,7 +66,7 @@ type JoinTokenListResponse struct {
 }
 
 // JoinTokenDelete makes a token useless. Machines that have joined with it stay.
-var JoinTokenDelete = write[JoinTokenDeleteRequest, Empty]("JoinToken.Delete")
+var JoinTokenDelete = Write[JoinTokenDeleteRequest, Empty]("JoinToken.Delete")
 
 // JoinTokenDeleteRequest names the token.
 type JoinTokenDeleteRequest struct {
@@ -104,7 +104,7 @@ type MachineCertificateRequest struct {
 
 // Join gives a machine without a certificate its first one, for a token. A server serves it to machines that
 // have none, and over TLS alone.
-var Join = write[JoinRequest, JoinResponse]("Machine.Join")
+var Join = Write[JoinRequest, JoinResponse]("Machine.Join")
 
 // JoinRequest has the token and the request for the certificate, which has the identity.
 type JoinRequest struct {
@@ -128,7 +128,7 @@ type JoinResponse struct {
 
 // RenewLapsed signs the next certificate of a node whose present one has ended. A server serves it beside
 // Join: the node has no certificate that it could show.
-var RenewLapsed = write[RenewLapsedRequest, CertificateSignResponse]("Machine.Renew")
+var RenewLapsed = Write[RenewLapsedRequest, CertificateSignResponse]("Machine.Renew")
 
 // RenewLapsedRequest has a signing request of the key and the identity of the certificate that has ended.
 type RenewLapsedRequest struct {
@@ -137,7 +137,7 @@ type RenewLapsedRequest struct {
 }
 
 // CertificateSign signs a certificate on the leader. Only servers may call it.
-var CertificateSign = write[CertificateSignRequest, CertificateSignResponse]("Certificate.Sign")
+var CertificateSign = Write[CertificateSignRequest, CertificateSignResponse]("Certificate.Sign")
 
 // CertificateSignRequest has the hash of the secret of a token, and the rest of JoinRequest.
 type CertificateSignRequest struct {
@@ -157,7 +157,7 @@ type CertificateSignResponse struct {
 }
 
 // CertificateRenew signs the next certificate of a node.
-var CertificateRenew = write[CertificateRenewRequest, CertificateSignResponse]("Certificate.Renew")
+var CertificateRenew = Write[CertificateRenewRequest, CertificateSignResponse]("Certificate.Renew")
 
 // CertificateRenewRequest has a signing request of the key that the certificate of the node has.
 type CertificateRenewRequest struct {

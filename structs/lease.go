@@ -46,7 +46,7 @@ type NodeLeaseRequest struct {
 
 // NodeExtendLease makes the servers count a node as alive for longer than its heartbeats do, before its agent
 // stops for a while.
-var NodeExtendLease = write[NodeExtendLeaseRequest, NodeExtendLeaseResponse]("Node.ExtendLease")
+var NodeExtendLease = Write[NodeExtendLeaseRequest, NodeExtendLeaseResponse]("Node.ExtendLease")
 
 // NodeExtendLeaseRequest names the node. For is the time from now, in which it need not send a heartbeat.
 type NodeExtendLeaseRequest struct {

@@ -9,11 +9,14 @@ type Method[Req, Resp any] struct {
 	Write bool
 }
 
-func read[Req, Resp any](name string) Method[Req, Resp] {
+// Read returns a method that a follower may serve too. Tests read the calls in the source, so that its name
+// is a literal.
+func Read[Req, Resp any](name string) Method[Req, Resp] {
 	return Method[Req, Resp]{Name: name}
 }
 
-func write[Req, Resp any](name string) Method[Req, Resp] {
+// Write returns a method that the leader serves. Its name is a literal, as of Read.
+func Write[Req, Resp any](name string) Method[Req, Resp] {
 	return Method[Req, Resp]{Name: name, Write: true}
 }
 

@@ -45,7 +45,7 @@ func (n *Namespace) Copy() *Namespace {
 }
 
 // NamespaceList lists the namespaces.
-var NamespaceList = read[QueryRequest, NamespaceListResponse]("Namespace.ListNamespaces")
+var NamespaceList = Read[QueryRequest, NamespaceListResponse]("Namespace.ListNamespaces")
 
 // NamespaceListResponse has the namespaces by name.
 type NamespaceListResponse struct {
@@ -54,7 +54,7 @@ type NamespaceListResponse struct {
 }
 
 // NamespaceGet reads a namespace. The error is not-found if it does not exist.
-var NamespaceGet = read[NamespaceGetRequest, NamespaceGetResponse]("Namespace.GetNamespace")
+var NamespaceGet = Read[NamespaceGetRequest, NamespaceGetResponse]("Namespace.GetNamespace")
 
 // NamespaceGetRequest names the namespace.
 type NamespaceGetRequest struct {
@@ -69,7 +69,7 @@ type NamespaceGetResponse struct {
 }
 
 // NamespaceApply creates a namespace, or replaces its description, meta and capabilities.
-var NamespaceApply = write[NamespaceApplyRequest, Empty]("Namespace.ApplyNamespace")
+var NamespaceApply = Write[NamespaceApplyRequest, Empty]("Namespace.ApplyNamespace")
 
 // NamespaceApplyRequest has the namespace as it is to be.
 type NamespaceApplyRequest struct {
@@ -78,7 +78,7 @@ type NamespaceApplyRequest struct {
 }
 
 // NamespaceDelete deletes a namespace in which no volume is, and no job that is not dead.
-var NamespaceDelete = write[NamespaceDeleteRequest, Empty]("Namespace.DeleteNamespace")
+var NamespaceDelete = Write[NamespaceDeleteRequest, Empty]("Namespace.DeleteNamespace")
 
 // NamespaceDeleteRequest names the namespace.
 type NamespaceDeleteRequest struct {

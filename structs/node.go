@@ -213,7 +213,7 @@ type NodeListStub struct {
 }
 
 // NodeRegister registers a node or updates all of it.
-var NodeRegister = write[NodeRegisterRequest, NodeRegisterResponse]("Node.Register")
+var NodeRegister = Write[NodeRegisterRequest, NodeRegisterResponse]("Node.Register")
 
 // NodeRegisterRequest has the node. CSI has all its plugin instances. With Unsure, the servers write it even
 // if it changes nothing, because an earlier request may still be in flight.
@@ -241,7 +241,7 @@ type NodeRegisterResponse struct {
 }
 
 // NodeDeregister deletes nodes. A node with allocations that are not terminal is rejected.
-var NodeDeregister = write[NodeDeregisterRequest, Empty]("Node.Deregister")
+var NodeDeregister = Write[NodeDeregisterRequest, Empty]("Node.Deregister")
 
 // NodeDeregisterRequest names the nodes.
 type NodeDeregisterRequest struct {
@@ -250,7 +250,7 @@ type NodeDeregisterRequest struct {
 }
 
 // NodeHeartbeat renews a node's lease. It writes to the log only if Status differs from the row.
-var NodeHeartbeat = write[NodeHeartbeatRequest, NodeHeartbeatResponse]("Node.UpdateStatus")
+var NodeHeartbeat = Write[NodeHeartbeatRequest, NodeHeartbeatResponse]("Node.UpdateStatus")
 
 // NodeHeartbeatRequest has the node's status. An unaccounted node reports its volumes; it is accounted for
 // when it holds none without a claim.
@@ -308,7 +308,7 @@ type NodeStatusUpdate struct {
 }
 
 // NodeEligibility allows or forbids new placements on a node.
-var NodeEligibility = write[NodeEligibilityRequest, Empty]("Node.UpdateEligibility")
+var NodeEligibility = Write[NodeEligibilityRequest, Empty]("Node.UpdateEligibility")
 
 // NodeEligibilityRequest names the node and its new eligibility.
 type NodeEligibilityRequest struct {
@@ -325,10 +325,10 @@ type NodeEventsRequest struct {
 
 // The methods that read one node or its allocations.
 var (
-	NodeGet = read[NodeGetRequest, NodeGetResponse]("Node.Get")
+	NodeGet = Read[NodeGetRequest, NodeGetResponse]("Node.Get")
 	// NodeAllocs reads whole allocations, for operators.
-	NodeAllocs       = read[NodeGetRequest, AllocsResponse]("Node.GetAllocs")
-	NodeClientAllocs = read[NodeGetRequest, NodeClientAllocsResponse]("Node.GetClientAllocs")
+	NodeAllocs       = Read[NodeGetRequest, AllocsResponse]("Node.GetAllocs")
+	NodeClientAllocs = Read[NodeGetRequest, NodeClientAllocsResponse]("Node.GetClientAllocs")
 )
 
 // NodeGetRequest is the request for one node.
@@ -339,7 +339,7 @@ type NodeGetRequest struct {
 }
 
 // NodeEvaluate creates an evaluation of every job on a node.
-var NodeEvaluate = write[NodeGetWriteRequest, NodeEvaluateResponse]("Node.Evaluate")
+var NodeEvaluate = Write[NodeGetWriteRequest, NodeEvaluateResponse]("Node.Evaluate")
 
 // NodeGetWriteRequest names one node in a write.
 type NodeGetWriteRequest struct {
@@ -362,7 +362,7 @@ type NodeGetResponse struct {
 }
 
 // NodeList lists nodes.
-var NodeList = read[QueryRequest, NodeListResponse]("Node.List")
+var NodeList = Read[QueryRequest, NodeListResponse]("Node.List")
 
 // NodeListResponse has the nodes that match.
 type NodeListResponse struct {

@@ -22,7 +22,7 @@ type ForeignNode struct {
 }
 
 // NodeForeignList lists the foreign nodes that the leader remembers, by name.
-var NodeForeignList = read[QueryRequest, NodeForeignListResponse]("Node.ListForeign")
+var NodeForeignList = Read[QueryRequest, NodeForeignListResponse]("Node.ListForeign")
 
 // NodeForeignListResponse has at most MaxForeignNodes. A new leader knows each of them with its next attempt,
 // which follows within seconds.

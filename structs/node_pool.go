@@ -41,7 +41,7 @@ func (p *NodePool) Copy() *NodePool {
 }
 
 // NodePoolList lists the node pools.
-var NodePoolList = read[QueryRequest, NodePoolListResponse]("NodePool.List")
+var NodePoolList = Read[QueryRequest, NodePoolListResponse]("NodePool.List")
 
 // NodePoolListResponse has the pools by name.
 type NodePoolListResponse struct {
@@ -51,9 +51,9 @@ type NodePoolListResponse struct {
 
 // The methods that read one pool, its nodes or its jobs. The error is not-found if the pool does not exist.
 var (
-	NodePoolGet   = read[NodePoolGetRequest, NodePoolGetResponse]("NodePool.GetNodePool")
-	NodePoolNodes = read[NodePoolGetRequest, NodeListResponse]("NodePool.ListNodes")
-	NodePoolJobs  = read[NodePoolGetRequest, JobListResponse]("NodePool.ListJobs")
+	NodePoolGet   = Read[NodePoolGetRequest, NodePoolGetResponse]("NodePool.GetNodePool")
+	NodePoolNodes = Read[NodePoolGetRequest, NodeListResponse]("NodePool.ListNodes")
+	NodePoolJobs  = Read[NodePoolGetRequest, JobListResponse]("NodePool.ListJobs")
 )
 
 // NodePoolGetRequest names the pool.
@@ -69,7 +69,7 @@ type NodePoolGetResponse struct {
 }
 
 // NodePoolApply creates a node pool, or replaces its description, meta and settings.
-var NodePoolApply = write[NodePoolApplyRequest, Empty]("NodePool.ApplyNodePool")
+var NodePoolApply = Write[NodePoolApplyRequest, Empty]("NodePool.ApplyNodePool")
 
 // NodePoolApplyRequest has the pool as it is to be.
 type NodePoolApplyRequest struct {
@@ -78,7 +78,7 @@ type NodePoolApplyRequest struct {
 }
 
 // NodePoolDelete deletes a node pool that no node and no job that is not dead names.
-var NodePoolDelete = write[NodePoolDeleteRequest, Empty]("NodePool.DeleteNodePool")
+var NodePoolDelete = Write[NodePoolDeleteRequest, Empty]("NodePool.DeleteNodePool")
 
 // NodePoolDeleteRequest names the pool.
 type NodePoolDeleteRequest struct {

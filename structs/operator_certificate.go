@@ -12,7 +12,7 @@ const (
 const OperatorRoot = "root"
 
 // OperatorCertificate signs the certificate of an operator. It makes no entry of the log.
-var OperatorCertificate = write[
+var OperatorCertificate = Write[
 	OperatorCertificateRequest, OperatorCertificateResponse,
 ]("Certificate.Operator")
 

@@ -52,7 +52,7 @@ func (r *Revocation) Covers(c CertificateRef) bool {
 }
 
 // CertificateRevoke revokes the certificates of a machine or an operator, or one certificate.
-var CertificateRevoke = write[CertificateRevokeRequest, CertificateRevokeResponse]("Certificate.Revoke")
+var CertificateRevoke = Write[CertificateRevokeRequest, CertificateRevokeResponse]("Certificate.Revoke")
 
 // CertificateRevokeRequest names a holder by Role and Name, or one certificate by Serial (see Revocation).
 type CertificateRevokeRequest struct {
@@ -71,7 +71,7 @@ type CertificateRevokeResponse struct {
 }
 
 // CertificateUnrevoke deletes a revocation.
-var CertificateUnrevoke = write[CertificateUnrevokeRequest, Empty]("Certificate.Unrevoke")
+var CertificateUnrevoke = Write[CertificateUnrevokeRequest, Empty]("Certificate.Unrevoke")
 
 // CertificateUnrevokeRequest names the revocation.
 type CertificateUnrevokeRequest struct {
@@ -80,7 +80,7 @@ type CertificateUnrevokeRequest struct {
 }
 
 // CertificateRevocations lists the revocations. Nodes read it, too.
-var CertificateRevocations = read[QueryRequest, CertificateRevocationsResponse]("Certificate.Revocations")
+var CertificateRevocations = Read[QueryRequest, CertificateRevocationsResponse]("Certificate.Revocations")
 
 // CertificateRevocationsResponse has the revocations by ID, and the IDs of the authorities that the servers
 // trust: the one that signs first, none if the servers sign no certificates.

@@ -73,7 +73,7 @@ type ResealedValue struct {
 }
 
 // KeyringList reads the root keys. None of the answers of these methods has a key, also not in wrapped form.
-var KeyringList = read[QueryRequest, KeyringListResponse]("Keyring.List")
+var KeyringList = Read[QueryRequest, KeyringListResponse]("Keyring.List")
 
 // KeyringListResponse has the root keys, in the order of their IDs.
 type KeyringListResponse struct {
@@ -108,7 +108,7 @@ func (k *RootKey) Meta() *RootKeyMeta {
 }
 
 // KeyringRotate makes a new root key and makes it the active one.
-var KeyringRotate = write[KeyringRotateRequest, KeyringRotateResponse]("Keyring.Rotate")
+var KeyringRotate = Write[KeyringRotateRequest, KeyringRotateResponse]("Keyring.Rotate")
 
 // KeyringRotateRequest orders a new root key. With Full the leader encrypts all secrets again with it.
 type KeyringRotateRequest struct {
@@ -123,10 +123,10 @@ type KeyringRotateResponse struct {
 }
 
 // KeyringDelete deletes a root key that no secret needs.
-var KeyringDelete = write[RootKeyRemoveRequest, Empty]("Keyring.Delete")
+var KeyringDelete = Write[RootKeyRemoveRequest, Empty]("Keyring.Delete")
 
 // KeyringStatusGet reads what one server can open. Each server answers it itself.
-var KeyringStatusGet = read[QueryRequest, KeyringStatus]("Keyring.Status")
+var KeyringStatusGet = Read[QueryRequest, KeyringStatus]("Keyring.Status")
 
 // KeyringStatus has the root keys that a server cannot open.
 type KeyringStatus struct {

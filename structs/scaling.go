@@ -153,7 +153,7 @@ type ScalingPolicyListStub struct {
 }
 
 // ScalingPolicyList lists the scaling policies of jobs.
-var ScalingPolicyList = read[ScalingPolicyListRequest, ScalingPolicyListResponse]("Scaling.ListPolicies")
+var ScalingPolicyList = Read[ScalingPolicyListRequest, ScalingPolicyListResponse]("Scaling.ListPolicies")
 
 // ScalingPolicyListRequest selects policies by their job and type. "" selects all.
 type ScalingPolicyListRequest struct {
@@ -169,7 +169,7 @@ type ScalingPolicyListResponse struct {
 }
 
 // ScalingPolicyGet reads one scaling policy.
-var ScalingPolicyGet = read[ScalingPolicyGetRequest, ScalingPolicyGetResponse]("Scaling.GetPolicy")
+var ScalingPolicyGet = Read[ScalingPolicyGetRequest, ScalingPolicyGetResponse]("Scaling.GetPolicy")
 
 // ScalingPolicyGetRequest names a policy.
 type ScalingPolicyGetRequest struct {

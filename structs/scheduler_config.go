@@ -73,7 +73,7 @@ func (c *SchedulerConfiguration) Canonicalize() {
 }
 
 // SchedulerConfigGet reads the configuration of the scheduler.
-var SchedulerConfigGet = read[QueryRequest, SchedulerConfigResponse]("Operator.SchedulerGetConfiguration")
+var SchedulerConfigGet = Read[QueryRequest, SchedulerConfigResponse]("Operator.SchedulerGetConfiguration")
 
 // SchedulerConfigResponse has the configuration. Its indexes are 0 while none is stored.
 type SchedulerConfigResponse struct {
@@ -82,7 +82,7 @@ type SchedulerConfigResponse struct {
 }
 
 // SchedulerConfigSet replaces the configuration of the scheduler.
-var SchedulerConfigSet = write[SchedulerConfigRequest, SchedulerConfigSetResponse](
+var SchedulerConfigSet = Write[SchedulerConfigRequest, SchedulerConfigSetResponse](
 	"Operator.SchedulerSetConfiguration")
 
 // SchedulerConfigRequest has the new configuration. With CAS it replaces only a configuration with the

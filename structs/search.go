@@ -30,7 +30,7 @@ const (
 const MinSearchText = 2
 
 // SearchPrefix finds rows by the beginnings of their IDs.
-var SearchPrefix = read[SearchRequest, SearchResponse]("Search.PrefixSearch")
+var SearchPrefix = Read[SearchRequest, SearchResponse]("Search.PrefixSearch")
 
 // SearchRequest asks for the rows whose ID begins with the Prefix of the options.
 type SearchRequest struct {
@@ -46,7 +46,7 @@ type SearchResponse struct {
 }
 
 // SearchFuzzy finds rows by any part of their names.
-var SearchFuzzy = read[FuzzySearchRequest, FuzzySearchResponse]("Search.FuzzySearch")
+var SearchFuzzy = Read[FuzzySearchRequest, FuzzySearchResponse]("Search.FuzzySearch")
 
 // FuzzySearchRequest asks for the rows whose name has Text in it, in upper or lower case. Rows without names
 // match by the beginnings of their IDs.

@@ -177,10 +177,10 @@ type ServiceListStub struct {
 
 // The methods that read services.
 var (
-	ServiceList = read[QueryRequest, ServiceListResponse]("ServiceRegistration.List")
-	ServiceGet  = read[ServiceGetRequest, ServiceGetResponse]("ServiceRegistration.GetService")
-	AllocOffers = read[AllocGetRequest, ServiceGetResponse]("Alloc.Services")
-	JobOffers   = read[JobGetRequest, ServiceGetResponse]("Job.GetServiceRegistrations")
+	ServiceList = Read[QueryRequest, ServiceListResponse]("ServiceRegistration.List")
+	ServiceGet  = Read[ServiceGetRequest, ServiceGetResponse]("ServiceRegistration.GetService")
+	AllocOffers = Read[AllocGetRequest, ServiceGetResponse]("Alloc.Services")
+	JobOffers   = Read[JobGetRequest, ServiceGetResponse]("Job.GetServiceRegistrations")
 )
 
 // ServiceListResponse has the services by their namespaces.

@@ -5,7 +5,7 @@ import "time"
 // NodeDeriveSIToken makes a token of Consul for each named task of an allocation. The token has the rights of
 // the task's service and no others. The servers do not keep its secret. A failed request has left no token.
 // The caller repeats it if the kind of the error is not final: there is no leader, or Consul does not answer.
-var NodeDeriveSIToken = write[DeriveSITokenRequest, DeriveSITokenResponse]("Node.DeriveSIToken")
+var NodeDeriveSIToken = Write[DeriveSITokenRequest, DeriveSITokenResponse]("Node.DeriveSIToken")
 
 // DeriveSITokenRequest names at most MaxTasks tasks of one allocation of the calling node. Each of them uses
 // Connect.

@@ -3,12 +3,12 @@ package structs
 // The methods that have neither parameters nor a result.
 var (
 	// Each server answers StatusPing itself.
-	StatusPing = read[QueryRequest, Empty]("Status.Ping")
-	SystemGC   = write[WriteRequest, Empty]("System.GarbageCollect")
+	StatusPing = Read[QueryRequest, Empty]("Status.Ping")
+	SystemGC   = Write[WriteRequest, Empty]("System.GarbageCollect")
 )
 
 // StatusLeader reads the address of the leader.
-var StatusLeader = read[QueryRequest, StatusLeaderResponse]("Status.Leader")
+var StatusLeader = Read[QueryRequest, StatusLeaderResponse]("Status.Leader")
 
 // StatusLeaderResponse has the leader's advertised RPC address, "" while there is none.
 type StatusLeaderResponse struct {
@@ -17,7 +17,7 @@ type StatusLeaderResponse struct {
 }
 
 // StatusPeers reads the addresses of the Raft peers.
-var StatusPeers = read[QueryRequest, StatusPeersResponse]("Status.Peers")
+var StatusPeers = Read[QueryRequest, StatusPeersResponse]("Status.Peers")
 
 // StatusPeersResponse has the RPC addresses of the Raft peers.
 type StatusPeersResponse struct {
@@ -37,7 +37,7 @@ type RaftServer struct {
 }
 
 // OperatorRaft reads the Raft configuration.
-var OperatorRaft = read[QueryRequest, RaftConfigurationResponse]("Operator.RaftConfiguration")
+var OperatorRaft = Read[QueryRequest, RaftConfigurationResponse]("Operator.RaftConfiguration")
 
 // RaftConfigurationResponse is the current Raft configuration.
 type RaftConfigurationResponse struct {
@@ -46,7 +46,7 @@ type RaftConfigurationResponse struct {
 }
 
 // OperatorRemove removes a server from the Raft configuration.
-var OperatorRemove = write[RaftRemovePeerRequest, Empty]("Operator.RaftRemovePeer")
+var OperatorRemove = Write[RaftRemovePeerRequest, Empty]("Operator.RaftRemovePeer")
 
 // RaftRemovePeerRequest names the server that loses its vote: by ID, or by Address.
 type RaftRemovePeerRequest struct {
@@ -56,7 +56,7 @@ type RaftRemovePeerRequest struct {
 }
 
 // OperatorTransfer makes another server lead.
-var OperatorTransfer = write[RaftTransferRequest, Empty]("Operator.RaftTransferLeadership")
+var OperatorTransfer = Write[RaftTransferRequest, Empty]("Operator.RaftTransferLeadership")
 
 // RaftTransferRequest names the server that is to lead: by ID, or by Address.
 type RaftTransferRequest struct {

@@ -114,7 +114,7 @@ type OpenVariable struct {
 }
 
 // VariableList lists variables without their items. A node gets those that it may read.
-var VariableList = read[VariableListRequest, VariableListResponse]("Variables.List")
+var VariableList = Read[VariableListRequest, VariableListResponse]("Variables.List")
 
 // VariableListRequest asks for the variables whose paths begin with the prefix of the options.
 type VariableListRequest struct {
@@ -131,7 +131,7 @@ type VariableListResponse struct {
 
 // VariableGet reads a variable. The error is not-found if it does not exist, and denied for a node that runs
 // nothing of its job.
-var VariableGet = read[VariableGetRequest, VariableGetResponse]("Variables.Read")
+var VariableGet = Read[VariableGetRequest, VariableGetResponse]("Variables.Read")
 
 // VariableGetRequest names the variable.
 type VariableGetRequest struct {
@@ -156,7 +156,7 @@ const (
 )
 
 // VariableApply writes a variable. A conflict is no error: the answer has the present variable.
-var VariableApply = write[VariableApplyRequest, VariableApplyResponse]("Variables.Apply")
+var VariableApply = Write[VariableApplyRequest, VariableApplyResponse]("Variables.Apply")
 
 // VariableApplyRequest has the write of a variable.
 type VariableApplyRequest struct {
@@ -180,7 +180,7 @@ type VariableApplyResponse struct {
 
 // VariableRenew keeps the lock of a variable for another TTL. It writes nothing. The error is a conflict if
 // the lock has another holder, or none.
-var VariableRenew = write[VariableRenewRequest, VariableRenewResponse]("Variables.RenewLock")
+var VariableRenew = Write[VariableRenewRequest, VariableRenewResponse]("Variables.RenewLock")
 
 // VariableRenewRequest names the lock.
 type VariableRenewRequest struct {

@@ -32,7 +32,7 @@ const (
 )
 
 // VolumeClaimList lists claims with their causes.
-var VolumeClaimList = read[VolumeClaimListRequest, VolumeClaimListResponse]("VolumeClaim.List")
+var VolumeClaimList = Read[VolumeClaimListRequest, VolumeClaimListResponse]("VolumeClaim.List")
 
 // VolumeClaimListRequest selects the claims of a volume, of a node and of an allocation. "" selects all.
 type VolumeClaimListRequest struct {
@@ -84,11 +84,11 @@ func ParseClaimID(id string) (volume, alloc string, err error) {
 
 // VolumeClaimRelease releases one claim. The node of the claim has to confirm that it has nothing of the
 // volume mounted.
-var VolumeClaimRelease = write[VolumeClaimReleaseRequest, VolumeClaimReleaseResponse]("VolumeClaim.Release")
+var VolumeClaimRelease = Write[VolumeClaimReleaseRequest, VolumeClaimReleaseResponse]("VolumeClaim.Release")
 
 // VolumeClaimForce releases one claim although its node does not confirm it: an operator asserts that the
 // node does not write.
-var VolumeClaimForce = write[VolumeClaimReleaseRequest, VolumeClaimReleaseResponse]("VolumeClaim.Force")
+var VolumeClaimForce = Write[VolumeClaimReleaseRequest, VolumeClaimReleaseResponse]("VolumeClaim.Force")
 
 // VolumeClaimReleaseRequest names the claim. DryRun changes nothing, and with Force it tells what
 // VolumeClaimForce would do; only a dry run has Force.

@@ -46,10 +46,10 @@ func writeReasons(b *strings.Builder, reasons []*Reason, indent string) {
 }
 
 // JobWhy explains why a job does not run as its specification demands.
-var JobWhy = read[JobGetRequest, WhyResponse]("Job.Why")
+var JobWhy = Read[JobGetRequest, WhyResponse]("Job.Why")
 
 // VolumeWhy explains why a volume, or the use of it, waits.
-var VolumeWhy = read[CSIVolumeGetRequest, WhyResponse]("CSIVolume.Why")
+var VolumeWhy = Read[CSIVolumeGetRequest, WhyResponse]("CSIVolume.Why")
 
 // WhyResponse has the chain of reasons, and the same as text.
 type WhyResponse struct {
