@@ -4,20 +4,27 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"berth/internal/codecgen"
 )
 
 // methodsInSource reads the declarations of the methods that servers serve, with whether each writes.
 func methodsInSource(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob("../structs/*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, folder := range codecgen.WirePackages {
+		here, err := filepath.Glob("../" + folder + "/*.go")
+		if err != nil || len(here) == 0 {
+			t.Fatalf("%s: %v", folder, err)
+		}
+		files = append(files, here...)
 	}
 	methods := map[string]bool{}
 	for _, name := range files {
@@ -36,7 +43,8 @@ func methodsInSource(t *testing.T) map[string]bool {
 	return methods
 }
 
-// addMethod adds the method that a node of the syntax declares: read[Req, Resp]("Noun.Verb") or write.
+// addMethod adds the method that a node of the syntax declares: Read[Req, Resp]("Noun.Verb") or Write, in
+// another package structs.Read.
 func addMethod(t *testing.T, methods map[string]bool, n ast.Node) {
 	t.Helper()
 	call, ok := n.(*ast.CallExpr)
@@ -54,7 +62,7 @@ func addMethod(t *testing.T, methods map[string]bool, n ast.Node) {
 	}
 	// A node serves those of clients to servers, and another port those of machines without a valid certificate.
 	if !strings.HasPrefix(name, "Client") && !strings.HasPrefix(name, "Machine") {
-		methods[name] = generic.X.(*ast.Ident).Name == "write"
+		methods[name] = strings.TrimPrefix(types.ExprString(generic.X), "structs.") == "Write"
 	}
 }
 

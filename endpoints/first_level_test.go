@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"berth/fsm"
+	"berth/internal/codecgen"
 	"berth/internal/level"
 )
 
@@ -116,7 +117,7 @@ func addFields(t *testing.T, levels map[string]int, of reflect.Type) {
 		return
 	}
 	for f := range of.Fields() {
-		name := of.String() + "." + f.Name
+		name := listedName(of) + "." + f.Name
 		if _, seen := levels[name]; seen || !f.IsExported() {
 			continue
 		}
@@ -130,4 +131,14 @@ func addFields(t *testing.T, levels map[string]int, of reflect.Type) {
 		}
 		addFields(t, levels, f.Type)
 	}
+}
+
+// listedName returns a type as the list has it: all wire types have the package structs there, in which the
+// list was made.
+func listedName(of reflect.Type) string {
+	folder := strings.TrimPrefix(of.PkgPath(), "berth/")
+	if slices.Contains(codecgen.WirePackages, folder) {
+		return "structs." + of.Name()
+	}
+	return of.String()
 }

@@ -3,11 +3,13 @@ package state
 import (
 	"bytes"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"berth/internal/codecgen"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespaces"
@@ -100,11 +102,13 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 	}
 }
 
-// TestSchema_RowsAreTypesOfStructs holds rows in package structs, because its golden file lists their fields.
-// Those of computed tables are in no file. The table store has one row of its own.
-func TestSchema_RowsAreTypesOfStructs(t *testing.T) {
+// TestSchema_RowsAreWireTypes holds rows in the wire packages, because a golden file lists their fields. Those
+// of computed tables are in no file. The table store has one row of its own.
+func TestSchema_RowsAreWireTypes(t *testing.T) {
 	for _, table := range schema.Tables() {
-		known := strings.HasPrefix(table.RowType(), "structs.") || table.RowType() == "mvcc.TableIndex"
+		pkg, _, _ := strings.Cut(table.RowType(), ".")
+		known := table.RowType() == "mvcc.TableIndex" || slices.ContainsFunc(codecgen.WirePackages,
+			func(folder string) bool { return path.Base(folder) == pkg })
 		if !table.IsComputed() && !known {
 			t.Errorf("the rows of table %s are of type %s", table.Name(), table.RowType())
 		}

@@ -7,11 +7,14 @@ import (
 	"go/token"
 	"go/types"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"sort"
 	"strings"
 	"testing"
+
+	"berth/internal/codecgen"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -46,35 +49,61 @@ func TestFields_OnlyGrow(t *testing.T) {
 	}
 }
 
-// wireFields lists the fields of the package's exported structs as "Type.Field type json=x msgpack=y", with
-// " level=z" for a field that names its level.
+// wireFields lists the fields of the exported structs of all wire packages as
+// "Type.Field type json=x msgpack=y", with " level=z" for a field that names its level.
 func wireFields(t *testing.T) (lines []string) {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
+	declared := map[string]string{} // the file of each struct
+	for _, folder := range codecgen.WirePackages {
+		files, err := filepath.Glob(filepath.Join("..", folder, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", folder, err)
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
+		for _, file := range files {
+			for name, s := range structsOf(t, file) {
+				if declared[name] != "" {
+					t.Errorf("%s and %s both declare %s", declared[name], file, name)
+				}
+				declared[name] = file
+				lines = append(lines, fieldsOf(name, s)...)
+			}
 		}
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok || !spec.Name.IsExported() || spec.TypeParams != nil {
-				return true
-			}
-			if s, ok := spec.Type.(*ast.StructType); ok {
-				lines = append(lines, fieldsOf(spec.Name.Name, s)...)
-			}
-			return true
-		})
 	}
 	sort.Strings(lines)
 	return lines
+}
+
+// structsOf returns the exported structs of a file that is no test.
+func structsOf(t *testing.T, file string) map[string]*ast.StructType {
+	t.Helper()
+	if strings.HasSuffix(file, "_test.go") {
+		return nil
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*ast.StructType{}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok || !spec.Name.IsExported() || spec.TypeParams != nil {
+			return true
+		}
+		if s, ok := spec.Type.(*ast.StructType); ok {
+			all[spec.Name.Name] = s
+		}
+		return true
+	})
+	return all
+}
+
+// typeName returns a type as the list has it, without the names of the wire packages.
+func typeName(e ast.Expr) string {
+	name := types.ExprString(e)
+	for _, folder := range codecgen.WirePackages {
+		name = strings.ReplaceAll(name, path.Base(folder)+".", "")
+	}
+	return name
 }
 
 func fieldsOf(name string, s *ast.StructType) (lines []string) {
@@ -83,7 +112,7 @@ func fieldsOf(name string, s *ast.StructType) (lines []string) {
 		if f.Tag != nil {
 			tag = reflect.StructTag(strings.Trim(f.Tag.Value, "`"))
 		}
-		typ := types.ExprString(f.Type)
+		typ := typeName(f.Type)
 		if len(f.Names) == 0 {
 			lines = append(lines, name+" embeds "+typ)
 		}

@@ -14,12 +14,13 @@ var update = flag.Bool("update", false, "write the generated files again")
 // TestGeneratedFiles_AreCurrent compares the codecs of structs, and the list of structs that tests use, with
 // their source.
 func TestGeneratedFiles_AreCurrent(t *testing.T) {
-	dir := filepath.Join("..", "..", "structs")
+	root := filepath.Join("..", "..")
+	dir := filepath.Join(root, "structs")
 	codecs, err := Generate(dir, Hot)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := List(dir, "berth/structs", "codec_test")
+	list, err := List(root, WirePackages, "codec_test")
 	if err != nil {
 		t.Fatal(err)
 	}
