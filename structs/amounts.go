@@ -26,21 +26,12 @@ func (m amounts) negative() amounts {
 
 // count adds other amounts in place. A sum that is too large for an int is the largest there is.
 func (m *amounts) count(o amounts) {
-	m.cpu = addSaturated(m.cpu, o.cpu)
-	m.memoryMB = addSaturated(m.memoryMB, o.memoryMB)
-	m.diskMB = addSaturated(m.diskMB, o.diskMB)
+	m.cpu = AddSaturated(m.cpu, o.cpu)
+	m.memoryMB = AddSaturated(m.memoryMB, o.memoryMB)
+	m.diskMB = AddSaturated(m.diskMB, o.diskMB)
 }
 
 // most returns the larger amount of each dimension.
 func (m amounts) most(o amounts) amounts {
 	return amounts{max(m.cpu, o.cpu), max(m.memoryMB, o.memoryMB), max(m.diskMB, o.diskMB)}
 }
-
-// CapacityDimensions returns the names of the dimensions of a node's capacity.
-func CapacityDimensions() []string { return []string{dimensionCPU, dimensionMemory, dimensionDisk} }
-
-const (
-	dimensionCPU    = "cpu"
-	dimensionMemory = "memory"
-	dimensionDisk   = "disk"
-)

@@ -163,3 +163,12 @@ func (g *NodeDeviceResource) Bytes() int {
 
 	return n
 }
+
+// Bytes returns the size of the value, about, in a log entry.
+func (d *AllocatedDeviceResource) Bytes() int {
+	n := 64 + len(d.Vendor) + len(d.Type) + len(d.Name)
+	for _, id := range d.DeviceIDs {
+		n += len(id) + 5
+	}
+	return n
+}

@@ -3,7 +3,6 @@ package structs
 import (
 	"encoding/json"
 	"reflect"
-	"strings"
 	"testing"
 )
 
@@ -69,81 +68,6 @@ func gpus(name string, n int) *NodeDeviceResource {
 		g.Instances = append(g.Instances, &NodeDevice{ID: string(rune('0' + i)), Healthy: true})
 	}
 	return g
-}
-
-func TestDeviceUse_RejectsDevices(t *testing.T) {
-	n := &Node{NodeResources: &NodeResources{Devices: []*NodeDeviceResource{gpus("x1", 3)}}}
-	n.NodeResources.Devices[0].Instances[2].Healthy = false
-	demand := &Resources{Devices: []*RequestedDevice{{Name: "gpu", Count: 1}, {Name: "acme/gpu", Count: 1}}}
-	group := &TaskGroup{Tasks: []*Task{{Name: "t", Resources: demand}, {Name: "other"}}}
-	given := func(group string, ids ...string) *AllocatedDeviceResource {
-		return &AllocatedDeviceResource{Vendor: "acme", Type: "gpu", Name: group, DeviceIDs: ids}
-	}
-	use := DeviceUse{}
-	holder := &Allocation{
-		ID:      "holder",
-		Devices: map[string][]*AllocatedDeviceResource{"x": {given("x3", "0"), nil}},
-	}
-	use.Add(holder)
-	for _, c := range []struct {
-		task    string
-		devices []*AllocatedDeviceResource
-		want    string
-	}{
-		{"t", []*AllocatedDeviceResource{given("x1", "0", "1")}, ""},
-		{"t", []*AllocatedDeviceResource{given("x1", "0"), given("x1", "1")}, ""},
-		{"t", []*AllocatedDeviceResource{given("x1", "0", "0")}, "device 0 of acme/gpu/x1 is given twice"},
-		{"t", []*AllocatedDeviceResource{given("x1", "0"), given("x1", "0")}, "device 0 of acme/gpu/x1 is given"},
-		{"t", []*AllocatedDeviceResource{given("x1", "0", "2")}, "device 2 of acme/gpu/x1 is not healthy"},
-		{"t", []*AllocatedDeviceResource{given("x1", "0", "7")}, "it has no device 7 of acme/gpu/x1"},
-		{"t", []*AllocatedDeviceResource{given("x2", "0", "1")}, "it has no device 0 of acme/gpu/x2"},
-		{"t", []*AllocatedDeviceResource{given("x1", "0")}, `task "t" demands 2 devices and is given 1`},
-		{"t", []*AllocatedDeviceResource{nil}, `task "t" is given devices of no group`},
-		{"other", []*AllocatedDeviceResource{given("x1", "0", "1")}, `task "t" demands 2 devices and is given 0`},
-		{"none", []*AllocatedDeviceResource{given("x1", "0")}, `a task "none", which its group does not have`},
-	} {
-		a := &Allocation{ID: "a", Devices: map[string][]*AllocatedDeviceResource{c.task: c.devices}}
-		if got := use.Rejection(n, a, group); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
-			t.Errorf("got %q, want %q", got, c.want)
-		}
-	}
-	n.NodeResources.Devices = append(n.NodeResources.Devices, gpus("x3", 2))
-	a := &Allocation{Devices: map[string][]*AllocatedDeviceResource{"t": {given("x3", "0", "1")}}}
-	if got := use.Rejection(n, a, group); got != "allocation holder has device 0 of acme/gpu/x3" {
-		t.Errorf("a device in use: %q", got)
-	}
-	if use.Holder(a) != "holder" {
-		t.Error("the device has no holder")
-	}
-	use.AddDevices("another", given("x3", "1"))
-	use.AddDevices("zeta", given("x3", "2"))
-	all := &Allocation{Devices: map[string][]*AllocatedDeviceResource{"t": {given("x3", "0", "1", "2")}}}
-	if got := use.Holder(all); got != "another" { // or a wait for all would name one after the other
-		t.Errorf("the first holder is %s", got)
-	}
-	delete(use["acme/gpu/x3"], "1")
-	use.Remove(holder)
-	if got := use.Rejection(n, a, group) + use.Holder(a); got != "" {
-		t.Errorf("a device that is free again: %q", got)
-	}
-}
-
-// Most nodes and allocations have no devices: the entry of a plan counts each of them.
-func TestDeviceUse_WithoutDevicesNeedsNoMemory(t *testing.T) {
-	n := &Node{NodeResources: &NodeResources{}}
-	group := &TaskGroup{Tasks: []*Task{{Name: "t", Resources: &Resources{CPU: 1}}}}
-	a := &Allocation{ID: "a"}
-	made := testing.AllocsPerRun(10, func() {
-		var use DeviceUse
-		use = use.Add(a)
-		if use != nil || use.Rejection(n, a, group) != "" || use.Holder(a) != "" {
-			t.Error("an allocation without devices has some")
-		}
-		use.Remove(a)
-	})
-	if made != 0 {
-		t.Errorf("it makes %v values", made)
-	}
 }
 
 func TestSameDevices_IgnoresDescriptions(t *testing.T) {

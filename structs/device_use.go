@@ -20,7 +20,7 @@ func (u DeviceUse) Add(a *Allocation) DeviceUse {
 	if u == nil {
 		u = DeviceUse{}
 	}
-	for d := range a.deviceGroups() {
+	for d := range deviceGroups(a) {
 		u.AddDevices(a.ID, d)
 	}
 	return u
@@ -51,7 +51,7 @@ func (u DeviceUse) Remove(a *Allocation) {
 	if len(u) == 0 {
 		return
 	}
-	for d := range a.deviceGroups() {
+	for d := range deviceGroups(a) {
 		group := u[d.ID()]
 		for _, id := range d.DeviceIDs {
 			if group[id] == a.ID {
@@ -67,7 +67,7 @@ func (u DeviceUse) Holder(a *Allocation) string {
 		return ""
 	}
 	first := ""
-	for d := range a.deviceGroups() {
+	for d := range deviceGroups(a) {
 		for _, id := range d.DeviceIDs {
 			holder := u[d.ID()][id]
 			if holder != "" && (first == "" || holder < first) {
@@ -79,7 +79,7 @@ func (u DeviceUse) Holder(a *Allocation) string {
 }
 
 // deviceGroups yields the devices of the tasks by their groups. A damaged row may have empty ones.
-func (a *Allocation) deviceGroups() iter.Seq[*AllocatedDeviceResource] {
+func deviceGroups(a *Allocation) iter.Seq[*AllocatedDeviceResource] {
 	return func(yield func(*AllocatedDeviceResource) bool) {
 		for _, groups := range a.Devices {
 			for _, d := range groups {
@@ -101,7 +101,7 @@ func (u DeviceUse) Rejection(n *Node, a *Allocation, g *TaskGroup) string {
 		}
 	}
 	for _, t := range g.Tasks {
-		want := t.demandedDevices()
+		want := demandedDevices(t)
 		have := countDevices(a.Devices[t.Name])
 		if have != want {
 			return fmt.Sprintf("task %q demands %d devices and is given %d", t.Name, want, have)
@@ -162,21 +162,12 @@ func (u DeviceUse) rejectGroup(n *Node, d *AllocatedDeviceResource, own DeviceUs
 	return ""
 }
 
-func (t *Task) demandedDevices() int {
+func demandedDevices(t *Task) int {
 	n := 0
 	if t.Resources != nil {
 		for _, r := range t.Resources.Devices {
 			n += r.Number()
 		}
-	}
-	return n
-}
-
-// Bytes returns the size of the value, about, in a log entry.
-func (d *AllocatedDeviceResource) Bytes() int {
-	n := 64 + len(d.Vendor) + len(d.Type) + len(d.Name)
-	for _, id := range d.DeviceIDs {
-		n += len(id) + 5
 	}
 	return n
 }

@@ -165,18 +165,21 @@ func (n *Node) Lost() bool {
 
 // Available returns the resources for allocations: the node's less the reserved ones.
 func (n *Node) Available() Resources {
-	free := n.available()
-	return free.resources()
-}
-
-func (n *Node) available() (free amounts) {
+	var free Resources
 	if r := n.NodeResources; r != nil {
-		free = amounts{int(r.CPU.CpuShares), int(r.Memory.MemoryMB), int(r.Disk.DiskMB)}
+		free.CPU = int(r.CPU.CpuShares)
+		free.MemoryMB = int(r.Memory.MemoryMB)
+		free.DiskMB = int(r.Disk.DiskMB)
 	}
+
 	if r := n.ReservedResources; r != nil {
-		kept := amounts{int(min(r.CPU.CpuShares, MaxCPU)), int(r.Memory.MemoryMB), int(r.Disk.DiskMB)}
-		free.count(kept.negative())
+		free = free.Sub(Resources{
+			CPU:      int(min(r.CPU.CpuShares, MaxCPU)),
+			MemoryMB: int(r.Memory.MemoryMB),
+			DiskMB:   int(r.Disk.DiskMB),
+		})
 	}
+
 	return free
 }
 

@@ -13,7 +13,8 @@ type NodeCapacity struct {
 
 // NewNodeCapacity returns the capacity of a node without allocations.
 func NewNodeCapacity(n *Node) NodeCapacity {
-	return NodeCapacity{have: n.available()}
+	free := n.Available()
+	return NodeCapacity{have: amountsOf(&free)}
 }
 
 // Hold counts an allocation that was on the node before the plan and has not ended. It precedes Stop and
@@ -78,11 +79,11 @@ func (r *NodeCapacity) Short(ask Resources) string {
 	lacks := r.missing(amountsOf(&ask))
 	switch {
 	case lacks.cpu > 0:
-		return dimensionCPU
+		return DimensionCPU
 	case lacks.memoryMB > 0:
-		return dimensionMemory
+		return DimensionMemory
 	case lacks.diskMB > 0:
-		return dimensionDisk
+		return DimensionDisk
 	}
 	return ""
 }

@@ -11,7 +11,7 @@ type hostPort struct {
 	port int
 }
 
-func (p *AllocatedPort) hostPort() hostPort { return hostPort{p.HostIP, p.Value} }
+func hostPortOf(p *AllocatedPort) hostPort { return hostPort{p.HostIP, p.Value} }
 
 // PortUse has the ports of one node that allocations have: the allocation of each.
 type PortUse map[hostPort]string
@@ -19,14 +19,14 @@ type PortUse map[hostPort]string
 // Add records the ports of an allocation. It takes them over from others.
 func (u PortUse) Add(a *Allocation) {
 	for i := range a.Ports {
-		u[a.Ports[i].hostPort()] = a.ID
+		u[hostPortOf(&a.Ports[i])] = a.ID
 	}
 }
 
 // Holder returns an allocation that has a port of a, "" if none has.
 func (u PortUse) Holder(a *Allocation) string {
 	for i := range a.Ports {
-		holder := u[a.Ports[i].hostPort()]
+		holder := u[hostPortOf(&a.Ports[i])]
 		if holder != "" {
 			return holder
 		}
@@ -90,7 +90,7 @@ func (u *NodePorts) Rejection(a *Allocation, g *TaskGroup, stopped map[string]bo
 			return why
 		}
 
-		key := p.hostPort()
+		key := hostPortOf(p)
 		holder := u.use[key]
 		switch {
 		case given[key]:

@@ -1,8 +1,6 @@
 package structs
 
-import (
-	"math"
-)
+import "math"
 
 // Resources are the demand of a task, or the free resources of a node. CPU is in MHz, memory and disk in MiB.
 // Only a demand has devices: sums are without them.
@@ -23,9 +21,9 @@ func (r Resources) Equal(o Resources) bool {
 
 // Add returns the sum. A sum that is too large for an int is the largest there is, so it fits nowhere.
 func (r Resources) Add(o Resources) Resources {
-	r.CPU = addSaturated(r.CPU, o.CPU)
-	r.MemoryMB = addSaturated(r.MemoryMB, o.MemoryMB)
-	r.DiskMB = addSaturated(r.DiskMB, o.DiskMB)
+	r.CPU = AddSaturated(r.CPU, o.CPU)
+	r.MemoryMB = AddSaturated(r.MemoryMB, o.MemoryMB)
+	r.DiskMB = AddSaturated(r.DiskMB, o.DiskMB)
 	r.Devices = nil
 	return r
 }
@@ -39,8 +37,8 @@ func (r Resources) Sub(o Resources) Resources {
 	})
 }
 
-// addSaturated returns the sum, or the nearest int if the sum is none.
-func addSaturated(a, b int) int {
+// AddSaturated returns the sum, or the nearest int if the sum is none.
+func AddSaturated(a, b int) int {
 	sum := a + b
 	switch {
 	case a > 0 && b > 0 && sum < 0:
@@ -64,11 +62,21 @@ func (r Resources) Least(o Resources) Resources {
 func (r Resources) Exceeded(o Resources) string {
 	switch {
 	case o.CPU > r.CPU:
-		return dimensionCPU
+		return DimensionCPU
 	case o.MemoryMB > r.MemoryMB:
-		return dimensionMemory
+		return DimensionMemory
 	case o.DiskMB > r.DiskMB:
-		return dimensionDisk
+		return DimensionDisk
 	}
 	return ""
 }
+
+// CapacityDimensions returns the names of the dimensions of a node's capacity.
+func CapacityDimensions() []string { return []string{DimensionCPU, DimensionMemory, DimensionDisk} }
+
+// The dimensions of capacity, as reasons name them.
+const (
+	DimensionCPU    = "cpu"
+	DimensionMemory = "memory"
+	DimensionDisk   = "disk"
+)
