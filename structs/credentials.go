@@ -52,13 +52,3 @@ func (r *CSIClaimGetRequest) Credentials() (nodeID, secretID string) {
 func (r *CSINodeExpandOutcome) Credentials() (nodeID, secretID string) {
 	return r.NodeID, r.SecretID
 }
-
-// Credentials names the caller, if it is a node.
-func (r *VariableGetRequest) Credentials() (nodeID, secretID string) {
-	return r.NodeID, r.SecretID
-}
-
-// Credentials names the caller, if it is a node.
-func (r *VariableListRequest) Credentials() (nodeID, secretID string) {
-	return r.NodeID, r.SecretID
-}

@@ -123,6 +123,11 @@ type VariableListRequest struct {
 	QueryOptions `level:"2"`
 }
 
+// Credentials names the caller, if it is a node.
+func (r *VariableListRequest) Credentials() (nodeID, secretID string) {
+	return r.NodeID, r.SecretID
+}
+
 // VariableListResponse has the variables by namespace and path.
 type VariableListResponse struct {
 	Variables []*VariableMetadata
@@ -139,6 +144,11 @@ type VariableGetRequest struct {
 	NodeID       string `level:"2"` // "" for an operator
 	SecretID     string `level:"2"`
 	QueryOptions `level:"2"`
+}
+
+// Credentials names the caller, if it is a node.
+func (r *VariableGetRequest) Credentials() (nodeID, secretID string) {
+	return r.NodeID, r.SecretID
 }
 
 // VariableGetResponse has the variable.
