@@ -181,7 +181,7 @@ func (c *call) addJobFaults(text []byte, job *structs.Job, faults *strictjson.Fa
 		return err
 	}
 	defer end()
-	job.Canonicalize()
+	structs.Canonicalize(job)
 	for _, d := range hclconf.Faults(locate.InJSON("", text, faults, validate.Job(job))) {
 		fault := &strictjson.Fault{Text: d.Summary}
 		if d.Subject != nil {

@@ -216,7 +216,7 @@ func newFuzzed(tb testing.TB) *fuzzed {
 	caller := &apitest.Caller{}
 	apitest.On(caller, structs.JobRegister,
 		func(_ context.Context, req *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
-			req.Job.Canonicalize()
+			structs.Canonicalize(req.Job)
 			return &structs.JobRegisterResponse{}, validate.Job(req.Job)
 		})
 	apitest.On(caller, structs.CSIVolumeRegister, func(_ context.Context,

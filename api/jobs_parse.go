@@ -64,7 +64,7 @@ func parseJob(c *call) (any, error) {
 	}
 
 	if b.Canonicalize {
-		f.Job.Canonicalize()
+		structs.Canonicalize(f.Job)
 	}
 
 	return f.Job, nil

@@ -104,7 +104,7 @@ func filledMesh() []*structs.Job {
 		s := j.TaskGroups[0].Services[0]
 		s.Provider = structs.ServiceProviderConsul
 		s.Connect = c
-		j.Canonicalize()
+		structs.Canonicalize(j)
 		jobs = append(jobs, j)
 	}
 	return jobs
@@ -114,13 +114,13 @@ func filledMesh() []*structs.Job {
 func filledParents() []*structs.Job {
 	periodic := filledBatch()
 	periodic.Periodic = &structs.PeriodicConfig{Enabled: true, Specs: []string{"@daily"}}
-	periodic.Canonicalize()
+	structs.Canonicalize(periodic)
 	parameterized := filledBatch()
 	parameterized.ParameterizedJob = &structs.ParameterizedJobConfig{
 		MetaRequired: []string{"a"},
 		MetaOptional: []string{"b"},
 	}
-	parameterized.Canonicalize()
+	structs.Canonicalize(parameterized)
 	return []*structs.Job{periodic, parameterized}
 }
 

@@ -384,7 +384,7 @@ func filledJob() *structs.Job {
 		Max:    new(int64(9)),
 		Policy: map[string]any{"a": "b"},
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	j.Update = new(*g.Update)
 	j.Migrate = new(*g.Migrate)
 	return j

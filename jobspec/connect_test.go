@@ -248,7 +248,7 @@ func TestReadJob_ReadsConnectInBothForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Job.Canonicalize()
+		structs.Canonicalize(f.Job)
 		if err := f.Locate(validate.Job(f.Job)); err != nil {
 			t.Error(err)
 		}
@@ -308,7 +308,7 @@ func TestReadJob_LocatesFaultsOfConnectInTheAPIForm(t *testing.T) {
 	if err := json.Unmarshal([]byte(src), &job); err != nil {
 		t.Fatal(err)
 	}
-	job.Canonicalize()
+	structs.Canonicalize(&job)
 	err := locate.InJSON("j.json", []byte(src), nil, validate.Job(&job))
 	for _, want := range []string{
 		`j.json:6,20: job "j": group "g": service 1: connect: sidecar_service: proxy: upstreams 2: local_bind_port`,

@@ -87,7 +87,7 @@ func TestReadJob_WarnsOfNamesWithoutEffect(t *testing.T) {
 	if !task.LogConfig.Disabled {
 		t.Error("enabled = false does not disable the logs")
 	}
-	f.Job.Canonicalize()
+	structs.Canonicalize(f.Job)
 	if err := validate.Job(f.Job); err != nil {
 		t.Error(err)
 	}

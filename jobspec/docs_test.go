@@ -18,6 +18,7 @@ import (
 
 	"berth/internal/hclconf"
 	"berth/jobspec/functions"
+	"berth/structs"
 	"berth/structs/validate"
 )
 
@@ -285,7 +286,7 @@ func readJob(src string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Job.Canonicalize()
+	structs.Canonicalize(f.Job)
 	return f.Job, validate.Job(f.Job)
 }
 

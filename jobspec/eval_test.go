@@ -220,7 +220,7 @@ func TestReadJob_ExpandsDynamicBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: -1}
-	f.Job.Canonicalize()
+	structs.Canonicalize(f.Job)
 	got := f.Locate(validate.Job(f.Job))
 	const want = `dynamic.hcl:48,17: job "dynamic": group "db": task "main": resources: cpu -1`
 	if got == nil || !strings.Contains(got.Error(), want) {
@@ -458,7 +458,7 @@ func FuzzReadJob(f *testing.F) {
 			}
 			return
 		}
-		file.Job.Canonicalize()
+		structs.Canonicalize(file.Job)
 		err = file.Locate(validate.Job(file.Job))
 		if err != nil {
 			return

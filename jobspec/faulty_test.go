@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/structs"
 	"berth/structs/validate"
 )
 
@@ -41,7 +42,7 @@ func TestReadJob_FaultsOfBadFiles(t *testing.T) {
 		src := head + part + tail
 		f, err := ReadJob("j.hcl", []byte(src), &Inputs{})
 		if err == nil {
-			f.Job.Canonicalize()
+			structs.Canonicalize(f.Job)
 			err = f.Locate(validate.Job(f.Job))
 		}
 		if err == nil {

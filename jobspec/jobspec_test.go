@@ -62,7 +62,7 @@ func parseFile(t *testing.T, file string, src []byte) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	if err := validate.Job(j); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func FuzzParseJob(f *testing.F) {
 			}
 			return
 		}
-		j.Canonicalize()
+		structs.Canonicalize(j)
 		if err := validate.Job(j); err == nil {
 			if _, err := json.Marshal(j); err != nil {
 				t.Fatal(err)
@@ -331,7 +331,7 @@ func TestParse_CountsTheExampleAsHealthySoon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job.Canonicalize()
+	structs.Canonicalize(job)
 	for _, g := range job.TaskGroups {
 		if got := g.Update.MinHealthyTime; got != time.Second {
 			t.Errorf("group %q: min_healthy_time is %s", g.Name, got)

@@ -45,7 +45,7 @@ func readText(t *testing.T, file string, in *Inputs) string {
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	f.Job.Canonicalize()
+	structs.Canonicalize(f.Job)
 	if err := f.Locate(validate.Job(f.Job)); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -110,7 +110,7 @@ func TestReadJob_FaultsOfBadJSON(t *testing.T) {
 	for _, src := range slices.Concat(faultyJSON, largeJSON) {
 		f, err := ReadJob("j.json", []byte(src), &Inputs{})
 		if err == nil {
-			f.Job.Canonicalize()
+			structs.Canonicalize(f.Job)
 			err = f.Locate(validate.Job(f.Job))
 		}
 		if err == nil {

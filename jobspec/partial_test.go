@@ -83,7 +83,7 @@ func TestReadJob_KeepsThePartsWithoutFaults(t *testing.T) {
 			t.Errorf("%s: got %v, %v, want a file with faults", name, f, err)
 			continue
 		}
-		f.Job.Canonicalize()
+		structs.Canonicalize(f.Job)
 		lines := strings.Split(err.Error(), "\n")
 		if more := f.Locate(validate.Job(f.Job)); more != nil {
 			lines = append(lines, strings.Split(more.Error(), "\n")...)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/structs"
 	"berth/structs/validate"
 )
 
@@ -248,6 +249,6 @@ func validateFile(t *testing.T, src string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Job.Canonicalize()
+	structs.Canonicalize(f.Job)
 	return f.Locate(validate.Job(f.Job))
 }

@@ -124,7 +124,7 @@ func TestReadJob_ReadsServicesInBothForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Job.Canonicalize()
+		structs.Canonicalize(f.Job)
 		if err := f.Locate(validate.Job(f.Job)); err != nil {
 			t.Error(err)
 		}
@@ -180,7 +180,7 @@ func TestReadJob_RejectsServicesWithAReason(t *testing.T) {
 	} {
 		f, err := ReadJob("j.hcl", []byte(serviceFile(c.lines)), &Inputs{})
 		if err == nil {
-			f.Job.Canonicalize()
+			structs.Canonicalize(f.Job)
 			err = f.Locate(validate.Job(f.Job))
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -196,7 +196,7 @@ func TestReadJob_WarnsOfNotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Job.Canonicalize()
+	structs.Canonicalize(f.Job)
 	if err := validate.Job(f.Job); err != nil {
 		t.Error(err)
 	}
@@ -217,7 +217,7 @@ func TestReadJob_RegistersServicesInConsulByDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Job.Canonicalize()
+	structs.Canonicalize(f.Job)
 	for s := range f.Job.TaskGroups[0].AllServices() {
 		if s.Provider != structs.ServiceProviderConsul || !s.EnableTagOverride ||
 			s.TaggedAddresses["lan"] != "192.0.2.1" || *s.Weights != (structs.ServiceWeights{Passing: 3, Warning: 1}) {

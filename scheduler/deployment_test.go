@@ -181,7 +181,7 @@ func (d *deployments) spec(s *transcript.Step) *structs.Job {
 	if s.Has("no_deadline") {
 		u.ProgressDeadline = 0
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	if err := validate.Job(j); err != nil {
 		d.t.Fatal(err)
 	}

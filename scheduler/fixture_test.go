@@ -170,7 +170,7 @@ func aJob(id, kind string, edits ...func(*structs.Job)) *structs.Job {
 	for _, edit := range edits {
 		edit(j)
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 

@@ -113,7 +113,7 @@ func schedJob(w benchshape.SchedWork, i int) *structs.Job {
 			}},
 		}},
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 

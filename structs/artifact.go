@@ -1,7 +1,5 @@
 package structs
 
-import "path"
-
 // The modes of an artifact.
 const (
 	ArtifactAny  = "any"  // an archive is unpacked into the destination, any other file gets into it
@@ -25,12 +23,4 @@ type TaskArtifact struct {
 	GetterInsecure bool              // servers need no valid certificate
 	RelativeDest   string            // below the task's directory, or ../alloc/...
 	Chown          bool              // the user of the task owns the files
-}
-
-func (a *TaskArtifact) canonicalize() {
-	setDefault(&a.GetterMode, ArtifactAny)
-	if a.GetterMode == ArtifactFile {
-		setDefault(&a.RelativeDest, path.Join("local", path.Base(a.GetterSource)))
-	}
-	setDefault(&a.RelativeDest, "local/")
 }

@@ -22,6 +22,12 @@ const (
 	DefaultProxyMemoryMB = 128
 )
 
+// The default protocols of an ingress listener and of an exposed path, as in the dialect.
+const (
+	DefaultListenerProtocol = "tcp"
+	DefaultExposeProtocol   = "http"
+)
+
 // TaskKind is the part of a task in Consul's service mesh, KIND:SERVICE, or "".
 type TaskKind string
 

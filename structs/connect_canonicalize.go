@@ -6,28 +6,24 @@ import (
 	"time"
 )
 
-// The defaults of the service mesh, as in the dialect.
-const (
-	defaultGatewayTimeout   = 5 * time.Second
-	DefaultListenerProtocol = "tcp"
-	DefaultExposeProtocol   = "http"
-)
+// gatewayTimeout is the default of ConnectTimeout, as in the dialect.
+const gatewayTimeout = 5 * time.Second
 
 // canonicalizeConnect sets the defaults of the part of a service in the service mesh. The names of tasks and
 // ports of the mesh contain the name of the service, so this must have a value before a node has the job.
-func (s *Service) canonicalizeConnect(j *Job, g *TaskGroup) {
+func canonicalizeConnect(s *Service, j *Job, g *TaskGroup) {
 	c := s.Connect
 	if c == nil {
 		return
 	}
 
-	s.Name = j.expandName(g, s.Name)
+	s.Name = expandFacts(s.Name, nameFacts(j, g))
 	if c.SidecarService != nil && c.SidecarService.Proxy != nil {
-		c.SidecarService.Proxy.canonicalize()
+		canonicalizeProxy(c.SidecarService.Proxy)
 	}
 
 	if c.Gateway != nil {
-		c.Gateway.canonicalize()
+		canonicalizeGateway(c.Gateway)
 	}
 
 	if c.SidecarTask != nil {
@@ -38,13 +34,8 @@ func (s *Service) canonicalizeConnect(j *Job, g *TaskGroup) {
 	}
 }
 
-// expandName replaces the placeholders of a name that have one value for all allocations of a group.
-func (j *Job) expandName(g *TaskGroup, name string) string {
-	return expandFacts(name, j.nameFacts(g))
-}
-
 // nameFacts returns the values of placeholders that are the same for all allocations of a group.
-func (j *Job) nameFacts(g *TaskGroup) map[string]string {
+func nameFacts(j *Job, g *TaskGroup) map[string]string {
 	return map[string]string{
 		"GROUP_NAME": g.Name,
 		"JOB_ID":     j.ID,
@@ -57,8 +48,8 @@ func (j *Job) nameFacts(g *TaskGroup) map[string]string {
 // ServiceName returns the name of a service of a canonical job with the placeholders replaced that have, for
 // sure, one value on all nodes. The children of a job have names of their own, and the env of a task has
 // precedence on the node.
-func (j *Job) ServiceName(g *TaskGroup, s OwnedService) string {
-	facts := j.nameFacts(g)
+func ServiceName(j *Job, g *TaskGroup, s OwnedService) string {
+	facts := nameFacts(j, g)
 	if j.Periodic != nil || j.ParameterizedJob != nil {
 		delete(facts, "JOB_ID")
 		delete(facts, "JOB_NAME")
@@ -86,7 +77,7 @@ func expandFacts(name string, facts map[string]string) string {
 	return strings.NewReplacer(pairs...).Replace(name)
 }
 
-func (p *ConnectProxy) canonicalize() {
+func canonicalizeProxy(p *ConnectProxy) {
 	if p.ExposeConfig != nil {
 		p.Expose = p.ExposeConfig
 		p.ExposeConfig = nil
@@ -114,12 +105,12 @@ func (p *ConnectProxy) canonicalize() {
 	}
 }
 
-func (g *Gateway) canonicalize() {
+func canonicalizeGateway(g *Gateway) {
 	if g.Proxy == nil {
 		g.Proxy = &GatewayProxy{}
 	}
 
-	setDefault(&g.Proxy.ConnectTimeout, new(defaultGatewayTimeout))
+	setDefault(&g.Proxy.ConnectTimeout, new(gatewayTimeout))
 	for _, a := range g.Proxy.EnvoyGatewayBindAddresses {
 		if a != nil {
 			a.Name = "" // clients of the dialect repeat the key of the map

@@ -39,7 +39,7 @@ func TestJob_ServiceName(t *testing.T) {
 			if c.edit != nil {
 				c.edit(j)
 			}
-			got := j.ServiceName(g, OwnedService{Owner: c.owner, Service: &Service{Name: c.text}})
+			got := ServiceName(j, g, OwnedService{Owner: c.owner, Service: &Service{Name: c.text}})
 			if got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}

@@ -23,7 +23,7 @@ func sidecarJob() *Job {
 			}},
 		}},
 	}
-	j.Canonicalize()
+	Canonicalize(j)
 	return j
 }
 
@@ -40,7 +40,7 @@ func TestCanonicalize_ReadsFormerNamesOfExpose(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), p); err != nil {
 			t.Fatal(err)
 		}
-		p.canonicalize()
+		canonicalizeProxy(p)
 		if p.ExposeConfig != nil || p.Expose == nil || p.Expose.Path != nil || len(p.Expose.Paths) != 1 ||
 			p.Expose.Paths[0].Protocol != "http" {
 			t.Errorf("%s: got %+v", text, p.Expose)
@@ -52,7 +52,7 @@ func TestCanonicalize_KnowsTheNameOfAServiceOfTheMesh(t *testing.T) {
 	j := sidecarJob()
 	s := j.TaskGroups[0].Services[0]
 	s.Name = "${NOMAD_JOB_NAME}-${env.BERTH_GROUP_NAME}-${NOMAD_NAMESPACE}"
-	j.Canonicalize()
+	Canonicalize(j)
 	if s.Name != "shop-web-default" {
 		t.Errorf("got %q", s.Name)
 	}

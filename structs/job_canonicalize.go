@@ -1,77 +1,13 @@
 package structs
 
-import "time"
-
-// The defaults of groups and tasks.
-const (
-	DefaultKillTimeout     = 5 * time.Second
-	DefaultTaskCPU         = 100 // MHz
-	DefaultTaskMemoryMB    = 300
-	DefaultDiskMB          = 300
-	DefaultLogFiles        = 10
-	DefaultLogFileSizeMB   = 10
-	DefaultPluginMountDir  = "/csi"
-	DefaultPluginStageDir  = "/local/csi"
-	DefaultHealthTimeout   = 30 * time.Second
-	DefaultHangTimeout     = 2 * time.Minute // applied on the node: a stored job keeps 0
-	defaultRestartInterval = 30 * time.Minute
+import (
+	"path"
+	"time"
 )
 
-// The values of a job's modes: of mount propagation, of restarts, of the delays of rescheduling; and the type
-// of a volume, of which there is one.
-const (
-	PropagationPrivate    = "private"
-	PropagationHostToTask = "host-to-task"
-	PropagationBothWays   = "bidirectional"
-	RestartModeFail       = "fail"
-	RestartModeDelay      = "delay"
-	RescheduleConstant    = "constant"
-	RescheduleExponential = "exponential"
-	RescheduleFibonacci   = "fibonacci"
-	VolumeTypeCSI         = "csi"
-)
-
-// DefaultRestartPolicy returns the restart policy of a job type.
-func DefaultRestartPolicy(jobType string) RestartPolicy {
-	p := RestartPolicy{
-		Attempts: 2,
-		Interval: defaultRestartInterval,
-		Delay:    15 * time.Second,
-		Mode:     RestartModeFail,
-	}
-	if jobType == JobBatch || jobType == JobSysBatch {
-		p.Attempts = 3
-		p.Interval = 24 * time.Hour
-	}
-	return p
-}
-
-// DefaultReschedulePolicy returns the reschedule policy of a job type, nil for the per-node types, whose
-// instances belong to their nodes.
-func DefaultReschedulePolicy(jobType string) *ReschedulePolicy {
-	switch jobType {
-	case JobService:
-		return &ReschedulePolicy{
-			Delay:         30 * time.Second,
-			DelayFunction: RescheduleExponential,
-			MaxDelay:      time.Hour,
-			Unlimited:     true,
-		}
-
-	case JobBatch:
-		return &ReschedulePolicy{
-			Attempts:      1,
-			Interval:      24 * time.Hour,
-			Delay:         5 * time.Second,
-			DelayFunction: RescheduleConstant,
-		}
-	}
-	return nil
-}
-
-// Canonicalize fills in the defaults. It is idempotent. It does not change the Count of a group: 0 is a legal
+// Canonicalize fills in the defaults of a job. It is idempotent. It does not change the Count of a group: 0 is a legal
 // count.
-func (j *Job) Canonicalize() {
+func Canonicalize(j *Job) {
 	setDefault(&j.Region, DefaultRegion)
 	setDefault(&j.Namespace, DefaultNamespace)
 	setDefault(&j.Name, j.ID)
@@ -82,9 +18,10 @@ func (j *Job) Canonicalize() {
 		j.Datacenters = []string{"*"}
 	}
 
-	j.canonicalizeUpdates()
+	canonicalizeUpdates(j)
 	if j.Periodic != nil {
-		j.Periodic.canonicalize()
+		setDefault(&j.Periodic.SpecType, PeriodicCron)
+		setDefault(&j.Periodic.TimeZone, "UTC")
 	}
 
 	if j.ParameterizedJob != nil {
@@ -93,34 +30,25 @@ func (j *Job) Canonicalize() {
 
 	for _, g := range j.TaskGroups {
 		if g != nil {
-			g.canonicalize(j)
+			canonicalizeGroup(g, j)
 		}
 	}
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
-func (g *TaskGroup) canonicalize(j *Job) {
-	g.RestartPolicy = g.RestartPolicy.withDefaults(
-		DefaultRestartPolicy(j.Type))
-	g.ReschedulePolicy = g.ReschedulePolicy.withDefaults(
-		DefaultReschedulePolicy(j.Type))
+func canonicalizeGroup(g *TaskGroup, j *Job) {
+	g.RestartPolicy = completeRestarts(g.RestartPolicy, DefaultRestartPolicy(j.Type))
+	g.ReschedulePolicy = completeReschedules(g.ReschedulePolicy, DefaultReschedulePolicy(j.Type))
 	if j.Type == JobSysBatch { // see validate.JobWarnings
 		g.ReschedulePolicy = nil
 	}
 
-	g.Scaling = g.Scaling.Canonicalize(g.Count)
+	g.Scaling = canonicalScaling(g.Scaling, g.Count)
 	if g.EphemeralDisk == nil {
 		g.EphemeralDisk = &EphemeralDisk{SizeMB: DefaultDiskMB}
 	}
 
 	for _, n := range g.Networks {
-		n.canonicalize()
+		canonicalizeNetwork(n)
 	}
 
 	for alias, v := range g.Volumes {
@@ -131,17 +59,17 @@ func (g *TaskGroup) canonicalize(j *Job) {
 
 	for _, t := range g.Tasks {
 		if t != nil {
-			t.Canonicalize(g)
+			CanonicalizeTask(t, g)
 		}
 	}
 
 	for s := range g.AllServices() {
-		s.canonicalize(j, g, s.Owner)
+		canonicalizeService(s, j, g)
 	}
 }
 
-// withDefaults completes a policy from the default. It returns the default itself for nil.
-func (p *RestartPolicy) withDefaults(def RestartPolicy) *RestartPolicy {
+// completeRestarts completes a policy from the default. It returns the default itself for nil.
+func completeRestarts(p *RestartPolicy, def RestartPolicy) *RestartPolicy {
 	if p == nil {
 		return &def
 	}
@@ -151,7 +79,7 @@ func (p *RestartPolicy) withDefaults(def RestartPolicy) *RestartPolicy {
 	return p
 }
 
-func (p *ReschedulePolicy) withDefaults(def *ReschedulePolicy) *ReschedulePolicy {
+func completeReschedules(p, def *ReschedulePolicy) *ReschedulePolicy {
 	switch {
 	case p == nil:
 		return def
@@ -169,17 +97,7 @@ func (p *ReschedulePolicy) withDefaults(def *ReschedulePolicy) *ReschedulePolicy
 	return p
 }
 
-// Enabled reports whether a policy reschedules allocations at all. nil does not.
-func (p *ReschedulePolicy) Enabled() bool {
-	return p != nil && (p.Unlimited || p.Attempts > 0)
-}
-
-// DelaysGrow reports whether each delay is longer than the one before, up to MaxDelay.
-func (p *ReschedulePolicy) DelaysGrow() bool {
-	return p.DelayFunction == RescheduleExponential || p.DelayFunction == RescheduleFibonacci
-}
-
-func (n *NetworkResource) canonicalize() {
+func canonicalizeNetwork(n *NetworkResource) {
 	if n == nil {
 		return
 	}
@@ -191,13 +109,9 @@ func (n *NetworkResource) canonicalize() {
 	}
 }
 
-// Canonicalize fills in the defaults of a task of a canonical group. It is idempotent.
-func (t *Task) Canonicalize(g *TaskGroup) {
-	if t.RestartPolicy == nil {
-		t.RestartPolicy = clonePtr(g.RestartPolicy)
-	}
-
-	t.RestartPolicy.withDefaults(*g.RestartPolicy)
+// CanonicalizeTask fills in the defaults of a task of a canonical group. It is idempotent.
+func CanonicalizeTask(t *Task, g *TaskGroup) {
+	t.RestartPolicy = completeRestarts(t.RestartPolicy, *g.RestartPolicy)
 	setDefault(&t.KillTimeout, DefaultKillTimeout)
 	if t.Lifecycle != nil && *t.Lifecycle == (TaskLifecycle{}) {
 		t.Lifecycle = nil // clients of the dialect send an empty one for a main task
@@ -221,14 +135,14 @@ func (t *Task) Canonicalize(g *TaskGroup) {
 	setDefault(&t.LogConfig.MaxFileSizeMB, DefaultLogFileSizeMB)
 	for _, x := range t.Templates {
 		if x != nil {
-			x.canonicalize()
+			canonicalizeTemplate(x)
 		}
 	}
 
 	canonicalizeMounts(t.VolumeMounts)
 	for _, a := range t.Artifacts {
 		if a != nil {
-			a.canonicalize()
+			canonicalizeArtifact(a)
 		}
 	}
 
@@ -244,5 +158,36 @@ func canonicalizeMounts(mounts []*VolumeMount) {
 		if m != nil {
 			setDefault(&m.PropagationMode, PropagationPrivate)
 		}
+	}
+}
+
+func canonicalizeTemplate(t *Template) {
+	setDefault(&t.ChangeMode, TemplateRestart)
+	if t.ChangeMode == TemplateSignal {
+		setDefault(&t.ChangeSignal, DefaultTemplateSignal)
+	}
+	if t.Splay == nil {
+		t.Splay = new(DefaultTemplateSplay)
+	}
+	setDefault(&t.Perms, DefaultTemplatePerms)
+	setDefault(&t.LeftDelim, DefaultLeftDelim)
+	setDefault(&t.RightDelim, DefaultRightDelim)
+	if t.ChangeScript != nil {
+		setDefault(&t.ChangeScript.Timeout, DefaultTemplateTimeout)
+	}
+}
+
+func canonicalizeArtifact(a *TaskArtifact) {
+	setDefault(&a.GetterMode, ArtifactAny)
+	if a.GetterMode == ArtifactFile {
+		setDefault(&a.RelativeDest, path.Join("local", path.Base(a.GetterSource)))
+	}
+	setDefault(&a.RelativeDest, "local/")
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
 	}
 }

@@ -32,7 +32,7 @@ func testJob(edits ...func(*Job)) *Job {
 	for _, edit := range edits {
 		edit(j)
 	}
-	j.Canonicalize()
+	Canonicalize(j)
 	return j
 }
 
@@ -74,12 +74,12 @@ func TestCanonicalize_IsIdempotent(t *testing.T) {
 	for _, kind := range []string{JobService, JobBatch, JobSystem, JobSysBatch} {
 		j := testJob(func(j *Job) { j.Type = kind })
 		before := fmt.Sprintf("%+v %+v", *j, *j.TaskGroups[0])
-		j.Canonicalize()
+		Canonicalize(j)
 		if after := fmt.Sprintf("%+v %+v", *j, *j.TaskGroups[0]); after != before {
 			t.Errorf("%s:\n%s\n%s", kind, before, after)
 		}
 	}
-	(&Job{TaskGroups: []*TaskGroup{nil, {Tasks: []*Task{nil}}}}).Canonicalize() // possible in JSON
+	Canonicalize(&Job{TaskGroups: []*TaskGroup{nil, {Tasks: []*Task{nil}}}}) // possible in JSON
 }
 
 func TestCanonicalize_DropsASystemJobsEmptyReschedulePolicy(t *testing.T) {
@@ -92,18 +92,17 @@ func TestCanonicalize_DropsASystemJobsEmptyReschedulePolicy(t *testing.T) {
 	}
 }
 
+func TestCanonicalize_DropsAnEmptyLifecycle(t *testing.T) {
+	j := testJob(lifecycle(TaskLifecycle{}))
+	Canonicalize(j)
+	if l := j.TaskGroups[0].Tasks[0].Lifecycle; l != nil {
+		t.Errorf("got %+v", l)
+	}
+}
+
 func group(edit func(*TaskGroup)) func(*Job) { return func(j *Job) { edit(j.TaskGroups[0]) } }
 func task(edit func(*Task)) func(*Job)       { return func(j *Job) { edit(j.TaskGroups[0].Tasks[0]) } }
 
 func lifecycle(l TaskLifecycle) func(*Job) {
 	return task(func(t *Task) { t.Lifecycle = &l })
-}
-
-func TestTaskGroup_CountInJSON(t *testing.T) {
-	for body, want := range map[string]int{`{}`: 1, `{"Count": null}`: 1, `{"Count": 0}`: 0, `{"Count": 3}`: 3} {
-		var g TaskGroup
-		if err := g.UnmarshalJSON([]byte(body)); err != nil || g.Count != want {
-			t.Errorf("%s: got the count %d, %v; want %d", body, g.Count, err, want)
-		}
-	}
 }

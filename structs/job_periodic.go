@@ -43,11 +43,6 @@ type PeriodicLaunch struct {
 	Indexes
 }
 
-func (p *PeriodicConfig) canonicalize() {
-	setDefault(&p.SpecType, PeriodicCron)
-	setDefault(&p.TimeZone, "UTC")
-}
-
 // Crons returns all expressions of the schedule.
 func (p *PeriodicConfig) Crons() []string {
 	if p.Spec != "" {

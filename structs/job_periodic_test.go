@@ -1,14 +1,18 @@
 package structs
 
 import (
+	"cmp"
 	"testing"
 	"time"
 )
 
 func schedule(zone string, specs ...string) *PeriodicConfig {
-	p := &PeriodicConfig{Enabled: true, Specs: specs, TimeZone: zone}
-	p.canonicalize()
-	return p
+	return &PeriodicConfig{
+		Enabled:  true,
+		Specs:    specs,
+		SpecType: PeriodicCron,
+		TimeZone: cmp.Or(zone, "UTC"),
+	}
 }
 
 func TestPeriodicConfig_NextTime(t *testing.T) {

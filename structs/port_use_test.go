@@ -38,7 +38,7 @@ func withAddresses() *Node {
 // withPorts returns the group of a canonical job with a network.
 func withPorts(n NetworkResource) *TaskGroup {
 	g := &TaskGroup{Name: "g", Networks: []*NetworkResource{&n}}
-	(&Job{ID: "j", TaskGroups: []*TaskGroup{g}}).Canonicalize()
+	Canonicalize(&Job{ID: "j", TaskGroups: []*TaskGroup{g}})
 	return g
 }
 

@@ -28,7 +28,8 @@ func TestJob_LimitsPropertyInTwoPlaces(t *testing.T) {
 		"limit of a group": {func(j *Job) { j.TaskGroups[0].Constraints = limit }, true},
 		"other constraint": {func(j *Job) { j.Constraints = []*Constraint{{LTarget: "a", Operand: "is_set"}} }, false},
 	} {
-		j := testJob(c.edit)
+		j := &Job{TaskGroups: []*TaskGroup{{}}}
+		c.edit(j)
 		if j.LimitsProperty() != c.want {
 			t.Errorf("%s: got %v", name, j.LimitsProperty())
 		}

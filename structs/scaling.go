@@ -14,10 +14,10 @@ const ScalingHorizontal = "horizontal"
 // count between Min and Max. They only keep Policy and Enabled, which the autoscaler reads.
 type ScalingPolicy struct {
 	Type    string         `json:",omitempty"`
-	Min     *int64         // nil before Canonicalize: the count
+	Min     *int64         // nil: the count
 	Max     *int64         // required
 	Policy  map[string]any // the autoscaler's own
-	Enabled *bool          // nil before Canonicalize: true
+	Enabled *bool          // nil: true
 
 	// The servers answer these, and ignore them in a job.
 
@@ -33,36 +33,6 @@ const (
 	targetJob       = "Job"
 	targetGroup     = "Group"
 )
-
-// Canonicalize fills in the defaults for a group with the count.
-func (p *ScalingPolicy) Canonicalize(count int) *ScalingPolicy {
-	if p == nil {
-		return nil
-	}
-
-	c := *p
-	if c.Type == "" {
-		c.Type = ScalingHorizontal
-	}
-
-	if c.Min == nil {
-		c.Min = new(int64(count))
-	}
-
-	if c.Enabled == nil {
-		c.Enabled = new(true)
-	}
-
-	if len(c.Policy) == 0 {
-		c.Policy = nil
-	}
-
-	c.ID = ""
-	c.Namespace = ""
-	c.Target = nil
-	c.Indexes = Indexes{}
-	return &c
-}
 
 // Holds returns an error if a count is outside of the bounds. No policy has bounds if p is nil.
 func (p *ScalingPolicy) Holds(count int64) error {

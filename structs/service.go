@@ -5,8 +5,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -14,7 +12,6 @@ import (
 const (
 	ServiceProviderBerth  = "berth"  // the servers keep the instances
 	ServiceProviderConsul = "consul" // the default: the node registers the instances in its Consul
-	serviceProviderNomad  = "nomad"  // the dialect's name of the servers
 )
 
 // The address modes of services and checks.
@@ -307,72 +304,4 @@ func (i *ServiceInstance) SameAs(o *ServiceInstance) bool {
 // SameInstances reports whether two lists have the same instances in the same order.
 func SameInstances(a, b []*ServiceInstance) bool {
 	return slices.EqualFunc(a, b, (*ServiceInstance).SameAs)
-}
-
-// canonicalize sets the defaults of the service and of its checks. Only a name has the short placeholders of
-// the dialect.
-func (s *Service) canonicalize(j *Job, g *TaskGroup, task string) {
-	name := j.Name + "-" + g.Name
-	if task != "" {
-		name += "-" + task
-	}
-
-	setDefault(&s.Name, name)
-	s.Name = strings.NewReplacer(
-		"${JOB}", j.Name,
-		"${TASKGROUP}", g.Name,
-		"${TASK}", cmp.Or(task, "group"),
-		"${BASE}", j.Name+"-"+g.Name+"-"+cmp.Or(task, "group"),
-	).Replace(s.Name)
-
-	if s.Provider == serviceProviderNomad {
-		s.Provider = ServiceProviderBerth
-	}
-
-	s.canonicalizeConnect(j, g)
-	setDefault(&s.Provider, ServiceProviderConsul)
-	setDefault(&s.AddressMode, AddressModeAuto)
-	setDefault(&s.OnUpdate, OnUpdateRequireHealthy)
-	s.Weights.canonicalize()
-	for _, c := range s.Checks {
-		if c != nil {
-			c.canonicalize(s, task)
-		}
-	}
-}
-
-func (c *ServiceCheck) canonicalize(s *Service, task string) {
-	setDefault(&c.Name, "service: "+strconv.Quote(s.Name)+" check")
-	setDefault(&c.OnUpdate, s.OnUpdate)
-	if c.Type == CheckHTTP {
-		setDefault(&c.Protocol, "http")
-		setDefault(&c.Method, "GET")
-	}
-
-	if c.Type == CheckScript {
-		setDefault(&c.TaskName, cmp.Or(task, s.TaskName))
-	}
-
-	switch {
-	case c.InitialStatus == "passing":
-		c.InitialStatus = CheckPassing
-	case c.InitialStatus == "critical": // a check without a result is critical in Consul, and pending here
-		c.InitialStatus = CheckPending
-	}
-
-	c.SuccessBeforePassing = max(c.SuccessBeforePassing, 0)
-	c.FailuresBeforeCritical = max(c.FailuresBeforeCritical, 0)
-	if of := s.CheckRestart; of != nil {
-		if c.CheckRestart == nil {
-			c.CheckRestart = &CheckRestart{}
-		}
-
-		setDefault(&c.CheckRestart.Limit, of.Limit)
-		setDefault(&c.CheckRestart.Grace, of.Grace)
-		c.CheckRestart.IgnoreWarnings = c.CheckRestart.IgnoreWarnings || of.IgnoreWarnings
-	}
-
-	if c.CheckRestart != nil && c.CheckRestart.Grace == nil {
-		c.CheckRestart.Grace = new(DefaultCheckGrace)
-	}
 }

@@ -13,17 +13,6 @@ type ServiceWeights struct {
 	Warning int
 }
 
-func (w *ServiceWeights) canonicalize() {
-	if w == nil {
-		return
-	}
-	for _, n := range []*int{&w.Passing, &w.Warning} {
-		if *n <= 0 { // as in the dialect
-			*n = 1
-		}
-	}
-}
-
 // SplitAddress splits an element of TaggedAddresses: an IP address, with the port of the service, or
 // "host:port". port is the service's.
 func SplitAddress(text string, port int) (host string, _ int, err error) {

@@ -77,22 +77,6 @@ func (t *Template) WaitBounds() (least, most time.Duration) {
 	return least, 4 * min(least, MaxTaskWait/4)
 }
 
-func (t *Template) canonicalize() {
-	setDefault(&t.ChangeMode, TemplateRestart)
-	if t.ChangeMode == TemplateSignal {
-		setDefault(&t.ChangeSignal, DefaultTemplateSignal)
-	}
-	if t.Splay == nil {
-		t.Splay = new(DefaultTemplateSplay)
-	}
-	setDefault(&t.Perms, DefaultTemplatePerms)
-	setDefault(&t.LeftDelim, DefaultLeftDelim)
-	setDefault(&t.RightDelim, DefaultRightDelim)
-	if t.ChangeScript != nil {
-		setDefault(&t.ChangeScript.Timeout, DefaultTemplateTimeout)
-	}
-}
-
 // Mode returns the permissions of the file.
 func (t *Template) Mode() (fs.FileMode, error) {
 	n, err := strconv.ParseUint(t.Perms, 8, 9)

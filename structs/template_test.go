@@ -8,35 +8,6 @@ import (
 	"berth/internal/codec"
 )
 
-func withTemplate(x *Template, edit func(*Task)) *Job {
-	return testJob(func(j *Job) {
-		t := j.TaskGroups[0].Tasks[0]
-		t.Templates = []*Template{x}
-		if edit != nil {
-			edit(t)
-		}
-	})
-}
-
-func TestTemplate_HasDefaults(t *testing.T) {
-	j := withTemplate(&Template{
-		EmbeddedTmpl: "x",
-		DestPath:     "local/x",
-		ChangeMode:   TemplateSignal,
-		ChangeScript: &ChangeScript{Command: "/bin/true"},
-	}, nil)
-	x := j.TaskGroups[0].Tasks[0].Templates[0]
-	if x.ChangeSignal != "SIGHUP" || *x.Splay != 5*time.Second || x.Perms != "0644" ||
-		x.LeftDelim != "{{" || x.RightDelim != "}}" || x.ChangeScript.Timeout != 5*time.Second {
-		t.Errorf("got %+v", x)
-	}
-	j = withTemplate(&Template{DestPath: "x", Splay: new(time.Duration(0))}, nil)
-	x = j.TaskGroups[0].Tasks[0].Templates[0]
-	if x.ChangeMode != TemplateRestart || x.ChangeSignal != "" || *x.Splay != 0 {
-		t.Errorf("got %+v", x)
-	}
-}
-
 func TestTemplate_WaitHasBounds(t *testing.T) {
 	for want, x := range map[[2]time.Duration]*TemplateWait{
 		{5 * time.Second, 4 * time.Minute}: nil,

@@ -85,7 +85,7 @@ func parseJob(c *command.Call, name string) (*jobSource, error) {
 	}
 
 	err = hclconf.Write(c.Err, f.sources(), f.ofFile)
-	f.job.Canonicalize()
+	structs.Canonicalize(f.job)
 	return f, err
 }
 

@@ -16,7 +16,7 @@ func canaryJob(mode structs.CSIAccessMode, canaries int) *structs.Job {
 	g.Update = &update
 	g.Volumes["data"].AccessMode = mode
 	g.Volumes["data"].ReadOnly = mode.ReaderOnly()
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 

@@ -42,7 +42,7 @@ func (j Jobs) Validate(
 	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
 	job.Region = cmp.Or(job.Region, j.Region)
 	warnings := structs.JoinFaults(validate.JobWarnings(job))
-	job.Canonicalize()
+	structs.Canonicalize(job)
 	tx := j.Store.Read()
 	c := driverCheck{
 		nodes:  j.Nodes,

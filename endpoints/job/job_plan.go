@@ -133,7 +133,7 @@ func (j Jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 		job.SetParent(old)
 	}
 
-	job.Canonicalize()
+	structs.Canonicalize(job)
 	err = sidecars.Complete(job).Err()
 	if err == nil {
 		err = j.checkCanaries(job)

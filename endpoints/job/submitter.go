@@ -26,7 +26,7 @@ func consulServices(job *structs.Job) []string {
 		}
 		for s := range g.AllServices() {
 			if s.Provider == structs.ServiceProviderConsul {
-				names = append(names, job.ServiceName(g, s))
+				names = append(names, structs.ServiceName(job, g, s))
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func sidecarJob() *structs.Job {
 			}},
 		}},
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 
@@ -35,7 +35,7 @@ func gatewayJob(mode string, g *structs.Gateway) *structs.Job {
 			Services: []*structs.Service{{Name: "gate", Connect: &structs.Connect{Gateway: g}}},
 		}},
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 

@@ -65,7 +65,7 @@ func injectTask(g *structs.TaskGroup, s *structs.Service, kind structs.TaskKind)
 		})
 	}
 
-	t.Canonicalize(g)
+	structs.CanonicalizeTask(t, g)
 }
 
 // needsEnvoy reports whether Consul's own proxy cannot do the work.

@@ -216,7 +216,7 @@ func (w *world) addAlloc(job *structs.Job) {
 			Disk:   structs.NodeDiskResources{DiskMB: 40000},
 		},
 	}
-	job.Canonicalize()
+	structs.Canonicalize(job)
 	must(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 	must(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(w.Store.Read(), job.Namespace, job.ID)

@@ -81,7 +81,7 @@ func checkLost(t *testing.T, name, src string, want []string) {
 	if job == nil {
 		return
 	}
-	job.Canonicalize()
+	structs.Canonicalize(job)
 	var lines []string
 	if err := locate.InJSON("j.json", []byte(src), faults, validate.Job(job)); err != nil {
 		lines = strings.Split(err.Error(), "\n")

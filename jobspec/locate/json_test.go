@@ -39,7 +39,7 @@ func TestInJSON_AddsPositionsToFaults(t *testing.T) {
 	if err := json.Unmarshal([]byte(src), job); err != nil {
 		t.Fatal(err)
 	}
-	job.Canonicalize()
+	structs.Canonicalize(job)
 	err := locate.InJSON("j.json", []byte(src), nil, validate.Job(job))
 	for _, want := range []string{
 		`j.json:2,22: job "j": type "sevrice"`,

@@ -71,7 +71,7 @@ func validateFile(t *testing.T, src string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Job.Canonicalize()
+	structs.Canonicalize(f.Job)
 	return f.Locate(validate.Job(f.Job))
 }
 

@@ -79,7 +79,7 @@ func parent(edit func(*structs.Job)) func(*schedtest.Fleet) {
 func periodic(p *structs.PeriodicConfig) func(*schedtest.Fleet) {
 	return parent(func(j *structs.Job) {
 		j.Periodic = p
-		j.Canonicalize()
+		structs.Canonicalize(j)
 		if p.Spec == "" {
 			p.Spec = "0 * * * *"
 		}

@@ -45,7 +45,7 @@ func shortJob(id string) *structs.Job {
 			}},
 		}},
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 

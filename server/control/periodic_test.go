@@ -36,7 +36,7 @@ func (w *testEnv) addPeriodic(id, cron string, edit func(*structs.PeriodicConfig
 		}},
 	}
 	edit(job.Periodic)
-	job.Canonicalize()
+	structs.Canonicalize(job)
 	err := propose(w.t.Context(), w.Deps, fsm.JobRegister, &structs.JobRegisterRequest{
 		Job:          job,
 		WriteOptions: w.stamp("default"),

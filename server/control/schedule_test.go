@@ -278,7 +278,7 @@ func TestSchedule_PlacesAJobWithTheRealScheduler(t *testing.T) {
 				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
 			}},
 		}
-		job.Canonicalize()
+		structs.Canonicalize(job)
 		node := state.Node(w.Store.Read(), "n1").Copy()
 		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 		put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: node})

@@ -56,7 +56,7 @@ func (w *testEnv) addJob(id string, count, mhz int, edit ...func(*structs.Job)) 
 	for _, e := range edit {
 		e(job)
 	}
-	job.Canonicalize()
+	structs.Canonicalize(job)
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, Eval: &structs.Evaluation{
 		ID:          structs.NewID(),
 		TriggeredBy: structs.TriggerJobRegister,

@@ -417,7 +417,7 @@ func sidecarJob() *structs.Job {
 			}},
 		}},
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 
@@ -453,7 +453,7 @@ func TestCompare_ShowsScaling(t *testing.T) {
 				Policy: map[string]any{"cooldown": "1m"},
 			},
 		}}}
-		j.Canonicalize()
+		structs.Canonicalize(j)
 		return j
 	}
 	diff := Compare(job(3), job(5), false)

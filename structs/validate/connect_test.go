@@ -124,7 +124,7 @@ func TestJob_RejectsFaultsOfConnect(t *testing.T) {
 				s := &structs.Service{Name: name, TaskName: "server", Connect: &structs.Connect{Native: true}}
 				g.Services = append(g.Services, s)
 			}
-			(&structs.Job{TaskGroups: []*structs.TaskGroup{g}}).Canonicalize()
+			structs.Canonicalize(&structs.Job{TaskGroups: []*structs.TaskGroup{g}})
 		},
 		`sidecar_service: the proxy leads to a port of the service`: func(_ *structs.TaskGroup, s *structs.Service) {
 			s.PortLabel = ""

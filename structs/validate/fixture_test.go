@@ -30,7 +30,7 @@ func sidecarJob() *structs.Job {
 			}},
 		}},
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 
@@ -45,7 +45,7 @@ func gatewayJob(mode string, g *structs.Gateway) *structs.Job {
 			Services: []*structs.Service{{Name: "gate", Connect: &structs.Connect{Gateway: g}}},
 		}},
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 
@@ -93,7 +93,7 @@ func batchJob(edit func(*structs.Job)) *structs.Job {
 		}},
 	}
 	edit(j)
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 
@@ -219,7 +219,7 @@ func testJob(edits ...func(*structs.Job)) *structs.Job {
 	for _, edit := range edits {
 		edit(j)
 	}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 

@@ -94,7 +94,7 @@ func TestScalingPolicy_IsValidated(t *testing.T) {
 				Name: "g", Count: c.count, Scaling: &c.policy,
 				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
 			}}}
-			j.Canonicalize()
+			structs.Canonicalize(j)
 			err := Job(j)
 			switch {
 			case c.want == "" && err != nil:

@@ -32,7 +32,7 @@ func TestServers_SurviveAnUnboundedCount(t *testing.T) {
 		t.Fatalf("a server accepts it: %v", err)
 	}
 	req.Job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 1000, MemoryMB: 10}
-	req.Job.Canonicalize()
+	structs.Canonicalize(req.Job)
 	now := time.Now().UnixNano()
 	req.Now = now
 	req.Eval = &structs.Evaluation{

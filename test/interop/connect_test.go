@@ -119,7 +119,7 @@ func TestClient_SendsAndReadsConnect(t *testing.T) {
 				if _, _, err := c.Jobs().Register(job, nil); err != nil {
 					t.Fatal(err)
 				}
-				got.Canonicalize()
+				structs.Canonicalize(got)
 				if err := sidecars.Complete(got).Err(); err != nil {
 					t.Fatal(err)
 				}
@@ -238,7 +238,7 @@ func TestClient_LearnsThatNamespacesOfConsulHaveNoEffect(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkNamespaces(t, validation.Warnings, want)
-		got.Canonicalize()
+		structs.Canonicalize(got)
 		apitest.Answer(caller, structs.JobGet, structs.JobGetResponse{Job: got})
 		job, _, err = c.Jobs().Info("web/one", nil)
 		if err != nil {

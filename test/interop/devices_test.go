@@ -62,7 +62,7 @@ func TestClient_SendsAndReadsDemandsForDevices(t *testing.T) {
 				if has := got.TaskGroups[0].Tasks[0].Resources.Devices; !reflect.DeepEqual(has, want) {
 					t.Errorf("the demands arrive as %+v", has)
 				}
-				got.Canonicalize()
+				structs.Canonicalize(got)
 				apitest.Answer(caller, structs.JobGet, structs.JobGetResponse{Job: got})
 				var err error
 				job, _, err = c.Jobs().Info("web/one", nil)

@@ -279,7 +279,7 @@ func setAnswers(c *apitest.Caller) {
 // validateJob checks the content of a job, and no drivers.
 func validateJob(_ context.Context, req *structs.JobValidateRequest) (*structs.JobValidateResponse, error) {
 	resp := &structs.JobValidateResponse{}
-	req.Job.Canonicalize()
+	structs.Canonicalize(req.Job)
 	err := validate.Job(req.Job)
 	if err != nil {
 		resp.Error = err.Error()

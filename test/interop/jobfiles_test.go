@@ -15,6 +15,7 @@ import (
 
 	"berth/endpoints/sidecars"
 	"berth/jobspec"
+	"berth/structs"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -139,7 +140,7 @@ func rejection(t *testing.T, root, name, allowed string) string {
 		Env:     jobFileVariables,
 	})
 	if err == nil {
-		f.Job.Canonicalize()
+		structs.Canonicalize(f.Job)
 		err = sidecars.Complete(f.Job).Err()
 	}
 	if err == nil {

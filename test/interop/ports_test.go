@@ -37,7 +37,7 @@ func TestClient_SendsAndReadsDemandsForPorts(t *testing.T) {
 				if _, _, err := c.Jobs().Register(job, nil); err != nil {
 					t.Fatal(err)
 				}
-				got.Canonicalize()
+				structs.Canonicalize(got)
 				if has := got.TaskGroups[0].Networks; !reflect.DeepEqual(has, want) {
 					t.Errorf("the network arrives as %+v", has[0])
 				}

@@ -64,7 +64,7 @@ func TestClient_SendsAndReadsPreferences(t *testing.T) {
 		if last := got.Constraints[len(got.Constraints)-1]; last.Operand != structs.ConstraintDistinctProperty {
 			t.Errorf("the constraint arrives as %+v", last)
 		}
-		got.Canonicalize()
+		structs.Canonicalize(got)
 		apitest.Answer(caller, structs.JobGet, structs.JobGetResponse{Job: got})
 		var err error
 		job, _, err = c.Jobs().Info("web/one", nil)

@@ -33,7 +33,7 @@ func TestClient_ScalesByPolicies(t *testing.T) {
 			p.Type != structs.ScalingHorizontal || p.Policy["cooldown"] != "13m" {
 			t.Errorf("the policy arrives as %+v", p)
 		}
-		got.Canonicalize()
+		structs.Canonicalize(got)
 		got.TaskGroups[0].Scaling = got.ScalingPolicies()[0] // with the fields of the servers
 		apitest.Answer(caller, structs.JobGet, structs.JobGetResponse{Job: got})
 		job, _, err = c.Jobs().Info("web/one", nil)

@@ -57,7 +57,7 @@ func TestClient_SendsAndReadsTemplates(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got.Canonicalize()
+				structs.Canonicalize(got)
 				has := got.TaskGroups[0].Tasks[0].Templates
 				if len(has) != 1 || !reflect.DeepEqual(has[0], want) {
 					t.Errorf("the template arrives as %+v", has)

@@ -44,7 +44,7 @@ func calmFleet(t *testing.T, edits ...func(*schedtest.Fleet)) *View {
 }
 
 func canonical(j *structs.Job) *structs.Job {
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	for _, g := range j.TaskGroups {
 		g.Update = nil
 	}

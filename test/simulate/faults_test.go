@@ -177,7 +177,7 @@ func (w *world) job(id string) *structs.Job {
 		}}
 	}
 	j := &structs.Job{ID: id, Type: structs.JobService, TaskGroups: []*structs.TaskGroup{g}}
-	j.Canonicalize()
+	structs.Canonicalize(j)
 	return j
 }
 

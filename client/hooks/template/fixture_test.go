@@ -46,7 +46,7 @@ func newFixture(t *testing.T, list ...*structs.Template) *fixture {
 		pool: lookup.New(lookup.Config{Logger: hclog.NewNullLogger()}),
 	}
 	job := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Name: "g", Tasks: []*structs.Task{fx.task}}}}
-	job.Canonicalize()
+	structs.Canonicalize(job)
 	db, err := store.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

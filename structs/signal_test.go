@@ -2,14 +2,6 @@ package structs
 
 import "testing"
 
-func TestCanonicalize_DropsAnEmptyLifecycle(t *testing.T) {
-	j := testJob(lifecycle(TaskLifecycle{}))
-	j.Canonicalize()
-	if l := j.TaskGroups[0].Tasks[0].Lifecycle; l != nil {
-		t.Errorf("got %+v", l)
-	}
-}
-
 func TestParseSignal_TakesEveryForm(t *testing.T) {
 	for written, want := range map[string]string{
 		"hup":     "SIGHUP",

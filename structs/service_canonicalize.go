@@ -1,0 +1,90 @@
+package structs
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
+// providerNomad is the name of the servers in the dialect.
+const providerNomad = "nomad"
+
+// canonicalizeService sets the defaults of the service and of its checks. Only a name has the short
+// placeholders of the dialect.
+func canonicalizeService(s OwnedService, j *Job, g *TaskGroup) {
+	task := s.Owner
+	name := j.Name + "-" + g.Name
+	if task != "" {
+		name += "-" + task
+	}
+
+	setDefault(&s.Name, name)
+	s.Name = strings.NewReplacer(
+		"${JOB}", j.Name,
+		"${TASKGROUP}", g.Name,
+		"${TASK}", cmp.Or(task, "group"),
+		"${BASE}", j.Name+"-"+g.Name+"-"+cmp.Or(task, "group"),
+	).Replace(s.Name)
+
+	if s.Provider == providerNomad {
+		s.Provider = ServiceProviderBerth
+	}
+
+	canonicalizeConnect(s.Service, j, g)
+	setDefault(&s.Provider, ServiceProviderConsul)
+	setDefault(&s.AddressMode, AddressModeAuto)
+	setDefault(&s.OnUpdate, OnUpdateRequireHealthy)
+	canonicalizeWeights(s.Weights)
+	for _, c := range s.Checks {
+		if c != nil {
+			canonicalizeCheck(c, s)
+		}
+	}
+}
+
+func canonicalizeCheck(c *ServiceCheck, s OwnedService) {
+	setDefault(&c.Name, "service: "+strconv.Quote(s.Name)+" check")
+	setDefault(&c.OnUpdate, s.OnUpdate)
+	if c.Type == CheckHTTP {
+		setDefault(&c.Protocol, "http")
+		setDefault(&c.Method, "GET")
+	}
+
+	if c.Type == CheckScript {
+		setDefault(&c.TaskName, s.OfferedBy())
+	}
+
+	switch {
+	case c.InitialStatus == "passing":
+		c.InitialStatus = CheckPassing
+	case c.InitialStatus == "critical": // a check without a result is critical in Consul, and pending here
+		c.InitialStatus = CheckPending
+	}
+
+	c.SuccessBeforePassing = max(c.SuccessBeforePassing, 0)
+	c.FailuresBeforeCritical = max(c.FailuresBeforeCritical, 0)
+	if of := s.CheckRestart; of != nil {
+		if c.CheckRestart == nil {
+			c.CheckRestart = &CheckRestart{}
+		}
+
+		setDefault(&c.CheckRestart.Limit, of.Limit)
+		setDefault(&c.CheckRestart.Grace, of.Grace)
+		c.CheckRestart.IgnoreWarnings = c.CheckRestart.IgnoreWarnings || of.IgnoreWarnings
+	}
+
+	if c.CheckRestart != nil && c.CheckRestart.Grace == nil {
+		c.CheckRestart.Grace = new(DefaultCheckGrace)
+	}
+}
+
+func canonicalizeWeights(w *ServiceWeights) {
+	if w == nil {
+		return
+	}
+	for _, n := range []*int{&w.Passing, &w.Warning} {
+		if *n <= 0 { // as in the dialect
+			*n = 1
+		}
+	}
+}
