@@ -13,6 +13,9 @@ const (
 	DefaultNodePool  = "default"
 )
 
+// AllNodePools is the pool of every node. A job in it may run on each of them.
+const AllNodePools = "all"
+
 // Indexes are the Raft indexes of the first and the last put of a row. Every row embeds it; the transaction
 // stamps it.
 type Indexes struct {

@@ -2,9 +2,6 @@ package structs
 
 import "maps"
 
-// AllNodePools is the pool of every node. A job in it may run on each of them.
-const AllNodePools = "all"
-
 // BuiltInNodePool reports whether a pool always exists. It then has no row.
 func BuiltInNodePool(name string) bool {
 	return name == AllNodePools || name == DefaultNodePool
