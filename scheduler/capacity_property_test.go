@@ -168,27 +168,27 @@ func (c *lateCluster) checkVictims(p *structs.Plan) {
 			continue
 		}
 		first := slices.IndexFunc(p.Stop, func(s *structs.PlanStop) bool { return s.PreemptedBy == a.ID })
-		capacity := structs.NewNodeCapacity(state.Node(tx, a.NodeID))
+		sums := structs.NewNodeCapacity(state.Node(tx, a.NodeID))
 		for _, other := range c.held(a.NodeID) {
-			capacity.Hold(other)
+			sums.Hold(other)
 		}
 		for _, s := range p.Stop[:first] {
 			if other := state.Alloc(tx, s.AllocID); other.NodeID == a.NodeID && !other.ClientTerminal() {
-				capacity.Stop(other)
+				sums.Stop(other)
 			}
 		}
 		for _, before := range p.Place[:at] {
 			if before.NodeID == a.NodeID {
-				capacity.Place(*before.Resources)
+				sums.Place(*before.Resources)
 			}
 		}
 		for _, id := range a.PreemptedAllocations {
-			c.checkVictim(a, id, capacity)
+			c.checkVictim(a, id, sums)
 		}
 	}
 }
 
-func (c *lateCluster) checkVictim(a *structs.Allocation, id string, capacity structs.NodeCapacity) {
+func (c *lateCluster) checkVictim(a *structs.Allocation, id string, sums structs.NodeCapacity) {
 	tx := c.s.Read()
 	victim := state.Alloc(tx, id)
 	mine := state.Job(tx, a.Namespace, a.JobID).Priority
@@ -197,10 +197,10 @@ func (c *lateCluster) checkVictim(a *structs.Allocation, id string, capacity str
 	}
 	for _, other := range a.PreemptedAllocations {
 		if other != id {
-			capacity.Stop(state.Alloc(tx, other))
+			sums.Stop(state.Alloc(tx, other))
 		}
 	}
-	if capacity.Short(*a.Resources) == "" && (len(a.Ports) == 0 || len(victim.Ports) == 0) {
+	if sums.Short(*a.Resources) == "" && (len(a.Ports) == 0 || len(victim.Ports) == 0) {
 		c.t.Fatalf("%s displaces %s, which is superfluous: %s", a.ID, id, c.describeNode(a.NodeID))
 	}
 }

@@ -156,13 +156,13 @@ func (t *Tracker) CapacityHolder(a *structs.Allocation) (allocID string) {
 // fitsBeside reports whether the node has the capacity for a beside the allocations that hold theirs. The
 // caller holds t.mu.
 func (t *Tracker) fitsBeside(a *structs.Allocation, all []Alloc) bool {
-	capacity := structs.NewNodeCapacity(t.config.Node())
+	sums := structs.NewNodeCapacity(t.config.Node())
 	for _, r := range all {
 		if r.ID() != a.ID && t.holdsCapacity(r) {
-			capacity.Hold(r.Alloc())
+			sums.Hold(r.Alloc())
 		}
 	}
-	return capacity.Short(*a.Resources) == ""
+	return sums.Short(*a.Resources) == ""
 }
 
 // holdsCapacity reports whether an allocation has not ended, and its tasks run or may start. The caller holds

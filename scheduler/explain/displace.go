@@ -10,19 +10,19 @@ import (
 // fitsWithout reports whether the group fits on a node without some allocations there, if there are any. It
 // considers capacity, static ports, and each demand for devices by itself.
 func (s *search) fitsWithout(n *structs.Node, goes func(*structs.Allocation) bool) bool {
-	capacity := structs.NewNodeCapacity(n)
+	sums := structs.NewNodeCapacity(n)
 	gone := map[string]bool{}
 	devices := structs.DeviceUse{}
 	for a := range state.HoldersByNode(s.tx, n.ID) {
-		capacity.Hold(a)
+		sums.Hold(a)
 		if goes(a) {
 			gone[a.ID] = true
-			capacity.Stop(a)
+			sums.Stop(a)
 			continue
 		}
 		devices = devices.Add(a)
 	}
-	return len(gone) > 0 && capacity.Short(s.group.Ask()) == "" &&
+	return len(gone) > 0 && sums.Short(s.group.Ask()) == "" &&
 		s.portsFit(n, gone) && s.devicesFit(n, devices)
 }
 
