@@ -22,6 +22,7 @@ import (
 	"berth/rpc/joining"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // day is the life of a certificate of the servers.
@@ -134,8 +135,8 @@ func (s *site) addServer(name string) {
 // token returns a join token for a node.
 func (s *site) token() string {
 	s.t.Helper()
-	token, err := rpc.Call(s.t.Context(), s.leader().server, structs.JoinTokenCreate,
-		&structs.JoinTokenCreateRequest{Role: structs.JoinNode})
+	token, err := rpc.Call(s.t.Context(), s.leader().server, admin.JoinTokenCreate,
+		&admin.JoinTokenCreateRequest{Role: admin.JoinNode})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -278,8 +279,8 @@ func (s *site) endCertificate(m *siteMachine, ended time.Time) {
 func (s *site) endRecord(m *siteMachine, ended time.Time) {
 	s.t.Helper()
 	leader := s.leader().server
-	row := trust.MachineCertificate(leader.Store().Read(), structs.JoinNode, m.id.ID)
-	record := &structs.MachineCertificateRequest{
+	row := trust.MachineCertificate(leader.Store().Read(), admin.JoinNode, m.id.ID)
+	record := &admin.MachineCertificateRequest{
 		Role:     row.Role,
 		ID:       row.ID,
 		Serial:   row.Serial,
@@ -313,7 +314,7 @@ func (s *site) mustServe() {
 	s.leader()
 	for _, m := range s.machines[:3] {
 		awaitCondition(s.t, m.id.ID+" reaches the leader", func() bool {
-			_, err := rpc.Call(s.t.Context(), m.running.server, structs.JoinTokenList, &structs.QueryRequest{})
+			_, err := rpc.Call(s.t.Context(), m.running.server, admin.JoinTokenList, &structs.QueryRequest{})
 			return err == nil
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"berth/internal/opsocket"
 	"berth/internal/version"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/gossipkey"
 )
 
@@ -109,7 +110,7 @@ func noServer(noun string) error {
 }
 
 // Members lists the servers that gossip knows.
-func (l local) Members(context.Context) ([]*structs.AgentMember, error) {
+func (l local) Members(context.Context) ([]*admin.AgentMember, error) {
 	if l.server == nil {
 		return nil, noServer("the members")
 	}

@@ -16,6 +16,7 @@ import (
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // forger answers a node in the place of its servers, without TLS. It names an authority of its own.
@@ -40,8 +41,8 @@ func newForger(t *testing.T) *forger {
 	}
 	logger := hclog.NewNullLogger()
 	srv := rpc.NewServer(logger,
-		rpc.Handle(structs.CertificateRevocations, f.list),
-		rpc.Handle(structs.CertificateRenew, f.renew))
+		rpc.Handle(admin.CertificateRevocations, f.list),
+		rpc.Handle(admin.CertificateRenew, f.renew))
 	port := rpc.NewListener(ln, logger, map[byte]func(net.Conn){rpc.ByteMux: srv.ServeMux})
 	ctx, end := context.WithCancel(context.Background())
 	var run sync.WaitGroup
@@ -56,27 +57,27 @@ func newForger(t *testing.T) *forger {
 
 func (f *forger) list(
 	ctx context.Context, r *structs.QueryRequest,
-) (*structs.CertificateRevocationsResponse, error) {
+) (*admin.CertificateRevocationsResponse, error) {
 	f.lists.Add(1)
 	if r.MinIndex > 0 {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	resp := &structs.CertificateRevocationsResponse{Authorities: []string{pki.AuthorityID(f.Cert)}}
+	resp := &admin.CertificateRevocationsResponse{Authorities: []string{pki.AuthorityID(f.Cert)}}
 	resp.Index = 1
 	return resp, nil
 }
 
 func (f *forger) renew(
-	_ context.Context, r *structs.CertificateRenewRequest,
-) (*structs.CertificateSignResponse, error) {
+	_ context.Context, r *admin.CertificateRenewRequest,
+) (*admin.CertificateSignResponse, error) {
 	f.renewals.Add(1)
 	csr, err := pki.ParseCSR(r.CSR)
 	if err != nil {
 		return nil, err
 	}
 	cert, err := f.Sign(csr.Public, pki.Request{Identity: csr.Identity, From: time.Now(), Life: day})
-	return &structs.CertificateSignResponse{
+	return &admin.CertificateSignResponse{
 		Certificate: string(cert),
 		Authorities: string(f.CertPEM()),
 	}, err
@@ -133,17 +134,17 @@ func TestForward_AServerThatPrefersTLSForwardsRenewalsWithItAlone(t *testing.T) 
 			KeyFile:  files.Key,
 		}
 	})
-	list := new(structs.CertificateRevocationsResponse)
-	plain := structs.CertificateRevocations.Name
+	list := new(admin.CertificateRevocationsResponse)
+	plain := admin.CertificateRevocations.Name
 	err := a.server.Forward(t.Context(), f.addr, plain, &structs.QueryRequest{}, list)
 	if err != nil || f.lists.Load() != 1 {
 		t.Fatalf("the list: %v", err)
 	}
 	for _, method := range []string{
-		structs.CertificateSign.Name, structs.CertificateRenew.Name, structs.OperatorCertificate.Name,
+		admin.CertificateSign.Name, admin.CertificateRenew.Name, admin.OperatorCertificate.Name,
 	} {
-		err = a.server.Forward(t.Context(), f.addr, method, &structs.CertificateRenewRequest{},
-			new(structs.CertificateSignResponse))
+		err = a.server.Forward(t.Context(), f.addr, method, &admin.CertificateRenewRequest{},
+			new(admin.CertificateSignResponse))
 		if !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("%s: %v; expected unavailable", method, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // securedAgent runs a server that requires TLS, and waits until it leads.
@@ -187,11 +188,11 @@ func TestRevoked_EveryPortEndsAndRejectsItsConnections(t *testing.T) {
 		"HTTP of a server's serial": {attacker(pki.RoleServer, "s6").ofHTTP(a), "", "", true},
 	} {
 		open := c.mustConnect(name)
-		r := &structs.CertificateRevokeRequest{Role: c.role, Name: c.name}
+		r := &admin.CertificateRevokeRequest{Role: c.role, Name: c.name}
 		if c.serial {
 			r.Serial = c.caller.serial
 		}
-		_, err := rpc.Call(t.Context(), a.caller, structs.CertificateRevoke, r)
+		_, err := rpc.Call(t.Context(), a.caller, admin.CertificateRevoke, r)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -216,8 +217,8 @@ func TestRevoked_ANodeIsNotServedThroughAnotherServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = rpc.Call(t.Context(), a.caller, structs.CertificateRevoke,
-		&structs.CertificateRevokeRequest{Role: structs.JoinNode, Name: "n1"})
+	_, err = rpc.Call(t.Context(), a.caller, admin.CertificateRevoke,
+		&admin.CertificateRevokeRequest{Role: admin.JoinNode, Name: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,8 +252,8 @@ func TestRevoked_ANodeIsNotServedThroughAnotherServer(t *testing.T) {
 func TestRevoked_AServerDoesNotRenewForItself(t *testing.T) {
 	own := pkitest.New(t, "global")
 	a := securedAgent(t, own)
-	_, err := rpc.Call(t.Context(), a.caller, structs.CertificateRevoke,
-		&structs.CertificateRevokeRequest{Serial: a.keys.Serial()})
+	_, err := rpc.Call(t.Context(), a.caller, admin.CertificateRevoke,
+		&admin.CertificateRevokeRequest{Serial: a.keys.Serial()})
 	if err != nil {
 		t.Fatal(err)
 	}

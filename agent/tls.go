@@ -21,6 +21,7 @@ import (
 	"berth/server/gossip"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // openKeys reads the TLS certificate of the agent, if the configuration has one. An agent with a server needs
@@ -194,16 +195,16 @@ const renewTimeout = 20 * time.Second
 func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities string, err error) {
 	client := a.keys.Client(peertls.Roles(pki.RoleServer))
 	if a.keys.Lapsed(time.Now()) {
-		return a.renewAtServers(func(addr string) (*structs.CertificateSignResponse, error) {
+		return a.renewAtServers(func(addr string) (*admin.CertificateSignResponse, error) {
 			return joining.Renew(ctx, addr, client, csr)
 		})
 	}
 	pool := rpc.NewPool(rpc.SecureDialer(rpc.Dial, client, false), a.logger.Named("tls"), nil)
 	defer pool.Close()
-	return a.renewAtServers(func(addr string) (*structs.CertificateSignResponse, error) {
+	return a.renewAtServers(func(addr string) (*admin.CertificateSignResponse, error) {
 		ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 		defer cancel()
-		return rpc.Call(ctx, pool.At(addr), structs.CertificateRenew, &structs.CertificateRenewRequest{
+		return rpc.Call(ctx, pool.At(addr), admin.CertificateRenew, &admin.CertificateRenewRequest{
 			NodeID: a.keys.NodeID(),
 			CSR:    csr,
 		})
@@ -212,11 +213,11 @@ func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities st
 
 // renewAtServers makes a call to one server after the other, until one of them signs.
 func (a *Agent) renewAtServers(
-	call func(addr string) (*structs.CertificateSignResponse, error),
+	call func(addr string) (*admin.CertificateSignResponse, error),
 ) (cert, authorities string, err error) {
 	err = structs.Unavailablef("no server is known (client.servers)")
 	for _, addr := range a.client.Servers() {
-		var answer *structs.CertificateSignResponse
+		var answer *admin.CertificateSignResponse
 		answer, err = call(addr)
 		if err == nil {
 			return answer.Certificate, answer.Authorities, nil

@@ -16,6 +16,7 @@ import (
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // securedNode runs an agent that is only the node n1, beside a server. Both require TLS.
@@ -128,11 +129,11 @@ func TestRevoked_ANodeAloneEndsAndRejectsItsConnections(t *testing.T) {
 	} {
 		attacker := newCaller(t, own, c.role, c.id).ofHTTP(node)
 		open := attacker.mustConnect(name)
-		r := &structs.CertificateRevokeRequest{Serial: attacker.serial}
+		r := &admin.CertificateRevokeRequest{Serial: attacker.serial}
 		if c.byID {
-			r = &structs.CertificateRevokeRequest{Role: string(c.role), Name: c.id}
+			r = &admin.CertificateRevokeRequest{Role: string(c.role), Name: c.id}
 		}
-		_, err := rpc.Call(t.Context(), server.caller, structs.CertificateRevoke, r)
+		_, err := rpc.Call(t.Context(), server.caller, admin.CertificateRevoke, r)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -23,6 +23,7 @@ import (
 	"berth/internal/pki/pkitest"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // securedServer runs a server with a mode of TLS. It returns its HTTP and its RPC address.
@@ -189,7 +190,7 @@ func TestTLS_RPCPortRejectsOthersThanServersAndNodes(t *testing.T) {
 	_, addr, _ := securedServer(t, own, "require", "")
 	dialWith := func(files pkitest.Files) rpc.Dialer { return attackWith(t, own, &files, nil) }
 	ping := func(dial rpc.Dialer) error {
-		return call(t, dial, addr, structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+		return call(t, dial, addr, admin.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
 	}
 	server := own.Files(t, pki.RoleServer, "x")
 	for role, files := range map[pki.Role]pkitest.Files{
@@ -341,7 +342,7 @@ func TestTLS_PreferSpeaksBoth(t *testing.T) {
 	keys := keysOf(t, own, own.Files(t, pki.RoleNode, "n1"), pki.RoleNode)
 	secure := rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)
 	for name, dial := range map[string]rpc.Dialer{"TLS": secure, "no TLS": rpc.Dial} {
-		err := call(t, dial, rpcAddr, structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+		err := call(t, dial, rpcAddr, admin.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"berth/api/archives"
 	"berth/internal/keyring"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 var agentSelf = route[*AgentSelf](get, "/v1/agent/self", serveSelf)
@@ -32,7 +33,7 @@ type ServerMembers struct {
 	ServerName   string
 	ServerRegion string
 	ServerDC     string
-	Members      []*structs.AgentMember
+	Members      []*admin.AgentMember
 }
 
 func serveMembers(c *call) (any, error) {
@@ -167,8 +168,8 @@ func (c *Client) AgentReload(ctx context.Context) error {
 }
 
 var statusLeader = route(get, "/v1/status/leader",
-	serveMethod(structs.StatusLeader, nil,
-		func(a *structs.StatusLeaderResponse) string {
+	serveMethod(admin.StatusLeader, nil,
+		func(a *admin.StatusLeaderResponse) string {
 			return a.Leader
 		}))
 
@@ -178,8 +179,8 @@ func (c *Client) StatusLeader(ctx context.Context) (string, error) {
 }
 
 var statusPeers = route(get, "/v1/status/peers",
-	serveMethod(structs.StatusPeers, nil,
-		func(a *structs.StatusPeersResponse) []string {
+	serveMethod(admin.StatusPeers, nil,
+		func(a *admin.StatusPeersResponse) []string {
 			return a.Peers
 		}))
 
@@ -211,29 +212,29 @@ func serveRegions(c *call) (any, error) {
 }
 
 var raftConfiguration = route(get, "/v1/operator/raft/configuration",
-	serveMethod(structs.OperatorRaft, nil,
-		func(a *structs.RaftConfigurationResponse) raftAnswer {
+	serveMethod(admin.OperatorRaft, nil,
+		func(a *admin.RaftConfigurationResponse) raftAnswer {
 			return raftAnswer{Servers: a.Servers, Index: a.Index}
 		}))
 
 // raftAnswer is the Raft configuration in the dialect's shape.
 type raftAnswer struct {
-	Servers []*structs.RaftServer
+	Servers []*admin.RaftServer
 	Index   uint64
 }
 
 // RaftConfiguration returns the servers of the Raft configuration.
 func (c *Client) RaftConfiguration(ctx context.Context, q *Query) (
-	[]*structs.RaftServer, error,
+	[]*admin.RaftServer, error,
 ) {
 	answer, _, err := raftConfiguration.fetch(ctx, c, "", q)
 	return answer.Servers, err
 }
 
 var raftRemovePeer = route(remove, "/v1/operator/raft/peer",
-	serveMethod(structs.OperatorRemove, bindRemovePeer, whole))
+	serveMethod(admin.OperatorRemove, bindRemovePeer, whole))
 
-func bindRemovePeer(c *call, req *structs.RaftRemovePeerRequest) error {
+func bindRemovePeer(c *call, req *admin.RaftRemovePeerRequest) error {
 	req.ID = c.param("id")
 	req.Address = c.param("address")
 	return nil
@@ -246,9 +247,9 @@ func (c *Client) RaftRemovePeer(ctx context.Context, id, address string) error {
 }
 
 var raftTransfer = route(put, "/v1/operator/raft/transfer-leadership",
-	serveMethod(structs.OperatorTransfer, bindTransfer, whole))
+	serveMethod(admin.OperatorTransfer, bindTransfer, whole))
 
-func bindTransfer(c *call, req *structs.RaftTransferRequest) error {
+func bindTransfer(c *call, req *admin.RaftTransferRequest) error {
 	req.ID = c.param("id")
 	req.Address = c.param("address")
 	return nil
@@ -323,7 +324,7 @@ func (c *Client) SnapshotRestore(ctx context.Context, r io.Reader, keys keyring.
 }
 
 var systemGC = route(put, "/v1/system/gc",
-	serveMethod(structs.SystemGC, nil, whole))
+	serveMethod(admin.SystemGC, nil, whole))
 
 // SystemGC deletes the ended rows that nothing needs, however young they are.
 func (c *Client) SystemGC(ctx context.Context) error {

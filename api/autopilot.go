@@ -6,29 +6,29 @@ import (
 	"net/url"
 	"strconv"
 
-	"berth/structs"
+	"berth/structs/admin"
 )
 
 const autopilotConfigPath = "/v1/operator/autopilot/configuration"
 
 var autopilotConfig = route(get, autopilotConfigPath,
-	serveMethod(structs.AutopilotConfigGet, nil, autopilotConfigOf))
+	serveMethod(admin.AutopilotConfigGet, nil, autopilotConfigOf))
 
-func autopilotConfigOf(a *structs.AutopilotConfigResponse) *structs.AutopilotConfig { return a.Config }
+func autopilotConfigOf(a *admin.AutopilotConfigResponse) *admin.AutopilotConfig { return a.Config }
 
 // AutopilotConfig reads the configuration of autopilot.
-func (c *Client) AutopilotConfig(ctx context.Context, q *Query) (*structs.AutopilotConfig, *Meta, error) {
+func (c *Client) AutopilotConfig(ctx context.Context, q *Query) (*admin.AutopilotConfig, *Meta, error) {
 	return autopilotConfig.fetch(ctx, c, "", q)
 }
 
 var autopilotConfigSet = route(put, autopilotConfigPath,
-	serveMethod(structs.AutopilotConfigSet, bindAutopilotConfig, autopilotUpdated))
+	serveMethod(admin.AutopilotConfigSet, bindAutopilotConfig, autopilotUpdated))
 
-func autopilotUpdated(a *structs.AutopilotConfigSetResponse) bool { return a.Updated }
+func autopilotUpdated(a *admin.AutopilotConfigSetResponse) bool { return a.Updated }
 
 // bindAutopilotConfig reads the configuration from the body. ?cas is the index that the stored one must have.
-func bindAutopilotConfig(c *call, req *structs.AutopilotConfigRequest) error {
-	var body structs.AutopilotConfigJSON
+func bindAutopilotConfig(c *call, req *admin.AutopilotConfigRequest) error {
+	var body admin.AutopilotConfigJSON
 	err := c.decodeBody(&body)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func bindAutopilotConfig(c *call, req *structs.AutopilotConfigRequest) error {
 // ModifyIndex of the new one, 0 for none; otherwise updated is false.
 func (c *Client) SetAutopilotConfig(
 	ctx context.Context,
-	config *structs.AutopilotConfig,
+	config *admin.AutopilotConfig,
 	cas bool,
 ) (updated bool, err error) {
 	params := url.Values{}
@@ -56,10 +56,10 @@ func (c *Client) SetAutopilotConfig(
 	return autopilotConfigSet.send(ctx, c, request{query: params, body: config})
 }
 
-var autopilotHealth = route[*structs.AutopilotHealthResponse](get, "/v1/operator/autopilot/health",
+var autopilotHealth = route[*admin.AutopilotHealthResponse](get, "/v1/operator/autopilot/health",
 	serveAutopilotHealth, answersAlso(http.StatusTooManyRequests))
 
-var callAutopilotHealth = serveMethod(structs.AutopilotHealth, nil, whole)
+var callAutopilotHealth = serveMethod(admin.AutopilotHealth, nil, whole)
 
 // serveAutopilotHealth answers with status 429 if a server is unhealthy, as the dialect does.
 func serveAutopilotHealth(c *call) (any, error) {
@@ -68,7 +68,7 @@ func serveAutopilotHealth(c *call) (any, error) {
 		return nil, err
 	}
 	status := http.StatusOK
-	if !answer.(*structs.AutopilotHealthResponse).Healthy {
+	if !answer.(*admin.AutopilotHealthResponse).Healthy {
 		status = http.StatusTooManyRequests
 	}
 	c.render(status, answer)
@@ -77,7 +77,7 @@ func serveAutopilotHealth(c *call) (any, error) {
 
 // AutopilotHealth reads the health of the servers, also if one is unhealthy.
 func (c *Client) AutopilotHealth(ctx context.Context, q *Query) (
-	*structs.AutopilotHealthResponse, *Meta, error,
+	*admin.AutopilotHealthResponse, *Meta, error,
 ) {
 	return autopilotHealth.fetch(ctx, c, "", q)
 }

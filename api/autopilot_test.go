@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // TestAutopilotHealth_IsAlsoAnAnswerWhenUnhealthy: the status is 429, as the dialect has it, and the client
@@ -19,11 +20,11 @@ func TestAutopilotHealth_IsAlsoAnAnswerWhenUnhealthy(t *testing.T) {
 	t.Cleanup(c.Close)
 	since := time.Unix(1_800_000_000, 0).UTC()
 	for _, healthy := range []bool{true, false} {
-		apitest.Answer(s.caller, structs.AutopilotHealth, structs.AutopilotHealthResponse{
+		apitest.Answer(s.caller, admin.AutopilotHealth, admin.AutopilotHealthResponse{
 			Healthy: healthy,
 			Leader:  "s1",
 			Voters:  []string{"s1"},
-			Servers: []*structs.ServerHealth{{
+			Servers: []*admin.ServerHealth{{
 				ID:          "s1",
 				SerfStatus:  "alive",
 				LastContact: 31 * time.Millisecond,
@@ -48,7 +49,7 @@ func TestAutopilotHealth_IsAlsoAnAnswerWhenUnhealthy(t *testing.T) {
 			t.Errorf("healthy %t: got %+v with %+v", healthy, got, first)
 		}
 	}
-	apitest.Fail(s.caller, structs.AutopilotHealth, structs.Unavailablef("no leader"))
+	apitest.Fail(s.caller, admin.AutopilotHealth, structs.Unavailablef("no leader"))
 	_, _, err := c.AutopilotHealth(t.Context(), nil)
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("without a leader: %v", err)
@@ -59,9 +60,9 @@ func TestAutopilotConfig_HasDurationsAsTexts(t *testing.T) {
 	s := newServer(t)
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	t.Cleanup(c.Close)
-	want := structs.DefaultAutopilotConfig()
+	want := admin.DefaultAutopilotConfig()
 	want.ModifyIndex = 7
-	apitest.Answer(s.caller, structs.AutopilotConfigGet, structs.AutopilotConfigResponse{Config: &want})
+	apitest.Answer(s.caller, admin.AutopilotConfigGet, admin.AutopilotConfigResponse{Config: &want})
 	_, body := s.do(t, "GET", "/v1/operator/autopilot/configuration", "")
 	for _, text := range []string{`"LastContactThreshold":"200ms"`, `"ServerStabilizationTime":"10s"`} {
 		if !strings.Contains(body, text) {
@@ -72,7 +73,7 @@ func TestAutopilotConfig_HasDurationsAsTexts(t *testing.T) {
 	if err != nil || *got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	apitest.Answer(s.caller, structs.AutopilotConfigSet, structs.AutopilotConfigSetResponse{Updated: true})
+	apitest.Answer(s.caller, admin.AutopilotConfigSet, admin.AutopilotConfigSetResponse{Updated: true})
 	for _, body := range []string{
 		`{"LastContactThreshold":"soon"}`,
 		`{"LastContactThreshold":200000000}`,

@@ -37,13 +37,14 @@ import (
 	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/gossipkey"
 )
 
 // Agent has the methods of the process that the handler needs in addition to remote procedures.
 type Agent interface {
 	Self() *AgentSelf
-	Members(ctx context.Context) ([]*structs.AgentMember, error)
+	Members(ctx context.Context) ([]*admin.AgentMember, error)
 	// Leave removes the agent's server from the cluster and then stops the agent. Without force it fails if
 	// the cluster would lose its majority.
 	Leave(ctx context.Context, force bool) error
@@ -100,7 +101,7 @@ type Agent interface {
 // AgentSelf describes an agent.
 type AgentSelf struct {
 	Config map[string]any               `json:"config"`
-	Member *structs.AgentMember         `json:"member"`
+	Member *admin.AgentMember           `json:"member"`
 	Stats  map[string]map[string]string `json:"stats"`
 }
 

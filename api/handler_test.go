@@ -17,6 +17,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,7 +48,7 @@ func newServer(t testing.TB, change ...func(*api.Config)) *server {
 }
 
 func newAgent() *apitest.Agent {
-	me := &structs.AgentMember{
+	me := &admin.AgentMember{
 		Name:   "s1.global",
 		Addr:   "10.0.0.1",
 		Port:   4748,
@@ -64,7 +65,7 @@ func newAgent() *apitest.Agent {
 			Member: me,
 			Stats:  map[string]map[string]string{"client": {"node_id": "n1"}},
 		},
-		MembersAs: []*structs.AgentMember{me},
+		MembersAs: []*admin.AgentMember{me},
 		HealthIs: &api.AgentHealth{Server: &api.HalfHealth{
 			OK:      true,
 			Message: "ok",

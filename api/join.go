@@ -3,15 +3,15 @@ package api
 import (
 	"context"
 
-	"berth/structs"
+	"berth/structs/admin"
 )
 
 var joinTokenCreate = route(put, "/v1/join/token",
-	serveMethod(structs.JoinTokenCreate, bindJoinToken, whole))
+	serveMethod(admin.JoinTokenCreate, bindJoinToken, whole))
 
 // bindJoinToken takes requests from callers that may have secrets: with the token of a server its holder gets
 // the key-encryption key.
-func bindJoinToken(c *call, req *structs.JoinTokenCreateRequest) error {
+func bindJoinToken(c *call, req *admin.JoinTokenCreateRequest) error {
 	err := allowSecrets(c)
 	if err != nil {
 		return err
@@ -20,24 +20,24 @@ func bindJoinToken(c *call, req *structs.JoinTokenCreateRequest) error {
 }
 
 // CreateJoinToken makes a join token. The answer alone has its secret.
-func CreateJoinToken(ctx context.Context, c *Client, r *structs.JoinTokenCreateRequest) (
-	*structs.JoinTokenCreateResponse, error,
+func CreateJoinToken(ctx context.Context, c *Client, r *admin.JoinTokenCreateRequest) (
+	*admin.JoinTokenCreateResponse, error,
 ) {
 	return joinTokenCreate.send(ctx, c, request{body: r})
 }
 
 var joinTokenList = route(get, "/v1/join/tokens",
-	serveMethod(structs.JoinTokenList, nil,
-		func(a *structs.JoinTokenListResponse) []*structs.JoinToken { return a.Tokens }))
+	serveMethod(admin.JoinTokenList, nil,
+		func(a *admin.JoinTokenListResponse) []*admin.JoinToken { return a.Tokens }))
 
 // JoinTokens lists the join tokens that can still be used, without their secrets.
-func JoinTokens(ctx context.Context, c *Client, q *Query) ([]*structs.JoinToken, *Meta, error) {
+func JoinTokens(ctx context.Context, c *Client, q *Query) ([]*admin.JoinToken, *Meta, error) {
 	return joinTokenList.fetch(ctx, c, "", q)
 }
 
 var joinTokenDelete = route(remove, "/v1/join/token/{id}",
-	serveMethod(structs.JoinTokenDelete,
-		withID(func(req *structs.JoinTokenDeleteRequest, id string) { req.ID = id }),
+	serveMethod(admin.JoinTokenDelete,
+		withID(func(req *admin.JoinTokenDeleteRequest, id string) { req.ID = id }),
 		whole))
 
 // DeleteJoinToken makes a join token useless.

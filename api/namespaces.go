@@ -5,45 +5,46 @@ import (
 
 	"berth/internal/strictjson"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 var namespaceList = route(get, "/v1/namespaces",
-	serveList(structs.NamespaceList, nil,
-		func(a *structs.NamespaceListResponse) []*structs.Namespace {
+	serveList(admin.NamespaceList, nil,
+		func(a *admin.NamespaceListResponse) []*admin.Namespace {
 			return a.Namespaces
 		}))
 
 // Namespaces lists the namespaces.
 func (c *Client) Namespaces(ctx context.Context, q *Query) (
-	[]*structs.Namespace, *Meta, error,
+	[]*admin.Namespace, *Meta, error,
 ) {
 	return namespaceList.fetch(ctx, c, "", q)
 }
 
 var namespaceGet = route(get, "/v1/namespace/{id}",
-	serveMethod(structs.NamespaceGet,
-		withID(func(q *structs.NamespaceGetRequest, id string) { q.Name = id }),
-		func(a *structs.NamespaceGetResponse) *structs.Namespace {
+	serveMethod(admin.NamespaceGet,
+		withID(func(q *admin.NamespaceGetRequest, id string) { q.Name = id }),
+		func(a *admin.NamespaceGetResponse) *admin.Namespace {
 			return a.Namespace
 		}))
 
 // NamespaceInfo reads one namespace.
 func (c *Client) NamespaceInfo(ctx context.Context, name string, q *Query) (
-	*structs.Namespace, *Meta, error,
+	*admin.Namespace, *Meta, error,
 ) {
 	return namespaceGet.fetch(ctx, c, name, q)
 }
 
 var (
 	namespaceApply = route(put, "/v1/namespace",
-		serveMethod(structs.NamespaceApply, bindNamespace, whole))
+		serveMethod(admin.NamespaceApply, bindNamespace, whole))
 
 	_ = handle(put, "/v1/namespace/{id}", namespaceApply.route.serve)
 )
 
 // namespaceBody is a namespace with the fields of the dialect that berth rejects.
 type namespaceBody struct {
-	structs.Namespace
+	admin.Namespace
 	Quota                 string
 	NodePoolConfiguration *choices
 	VaultConfiguration    *choices
@@ -77,7 +78,7 @@ func (b *namespaceBody) check() error {
 	return nil
 }
 
-func bindNamespace(c *call, req *structs.NamespaceApplyRequest) error {
+func bindNamespace(c *call, req *admin.NamespaceApplyRequest) error {
 	var b namespaceBody
 	err := c.decodeBody(&b)
 	if err == nil {
@@ -96,7 +97,7 @@ func bindNamespace(c *call, req *structs.NamespaceApplyRequest) error {
 }
 
 // DecodeNamespace decodes a namespace from the JSON of the API, as strictly as the API does.
-func DecodeNamespace(src []byte) (*structs.Namespace, error) {
+func DecodeNamespace(src []byte) (*admin.Namespace, error) {
 	var b namespaceBody
 	err := strictjson.Decode(src, &b, dialectDefault)
 	if err == nil {
@@ -106,13 +107,13 @@ func DecodeNamespace(src []byte) (*structs.Namespace, error) {
 }
 
 // NamespaceApply creates a namespace, or replaces its description, meta and capabilities.
-func (c *Client) NamespaceApply(ctx context.Context, n *structs.Namespace) error {
+func (c *Client) NamespaceApply(ctx context.Context, n *admin.Namespace) error {
 	return namespaceApply.route.exec(ctx, c, request{body: n})
 }
 
 var namespaceDelete = route(remove, "/v1/namespace/{id}",
-	serveMethod(structs.NamespaceDelete,
-		withID(func(q *structs.NamespaceDeleteRequest, id string) { q.Name = id }), whole))
+	serveMethod(admin.NamespaceDelete,
+		withID(func(q *admin.NamespaceDeleteRequest, id string) { q.Name = id }), whole))
 
 // NamespaceDelete deletes a namespace without volumes and without jobs that are not dead.
 func (c *Client) NamespaceDelete(ctx context.Context, name string) error {

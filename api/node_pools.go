@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/strictjson"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // poolPrefix is the prefix of the routes of one node pool. They have a mux of their own, because
@@ -12,35 +13,35 @@ import (
 const poolPrefix = "/v1/node/pool/"
 
 var nodePoolList = route(get, "/v1/node/pools",
-	serveList(structs.NodePoolList, nil,
-		func(a *structs.NodePoolListResponse) []*structs.NodePool {
+	serveList(admin.NodePoolList, nil,
+		func(a *admin.NodePoolListResponse) []*admin.NodePool {
 			return a.Pools
 		}))
 
 // NodePools lists the node pools.
 func (c *Client) NodePools(ctx context.Context, q *Query) (
-	[]*structs.NodePool, *Meta, error,
+	[]*admin.NodePool, *Meta, error,
 ) {
 	return nodePoolList.fetch(ctx, c, "", q)
 }
 
 var nodePoolGet = route(get, poolPrefix+"{id}",
-	serveMethod(structs.NodePoolGet, bindNodePool,
-		func(a *structs.NodePoolGetResponse) *structs.NodePool {
+	serveMethod(admin.NodePoolGet, bindNodePool,
+		func(a *admin.NodePoolGetResponse) *admin.NodePool {
 			return a.Pool
 		}))
 
-var bindNodePool = withID(func(q *structs.NodePoolGetRequest, id string) { q.Name = id })
+var bindNodePool = withID(func(q *admin.NodePoolGetRequest, id string) { q.Name = id })
 
 // NodePool reads one node pool.
 func (c *Client) NodePool(ctx context.Context, name string, q *Query) (
-	*structs.NodePool, *Meta, error,
+	*admin.NodePool, *Meta, error,
 ) {
 	return nodePoolGet.fetch(ctx, c, name, q)
 }
 
 var nodePoolNodes = route(get, poolPrefix+"{id}/nodes",
-	serveList(structs.NodePoolNodes, bindNodePool,
+	serveList(admin.NodePoolNodes, bindNodePool,
 		func(a *structs.NodeListResponse) []*structs.NodeListStub {
 			return a.Nodes
 		}))
@@ -53,7 +54,7 @@ func (c *Client) NodePoolNodes(ctx context.Context, name string, q *Query) (
 }
 
 var nodePoolJobs = route(get, poolPrefix+"{id}/jobs",
-	serveList(structs.NodePoolJobs, bindNodePool,
+	serveList(admin.NodePoolJobs, bindNodePool,
 		func(a *structs.JobListResponse) []*structs.JobListStub {
 			return a.Jobs
 		}))
@@ -67,13 +68,13 @@ func (c *Client) NodePoolJobs(ctx context.Context, name string, q *Query) (
 
 var (
 	nodePoolApply = route(put, "/v1/node/pools",
-		serveMethod(structs.NodePoolApply, bindNodePoolApply, whole))
+		serveMethod(admin.NodePoolApply, bindNodePoolApply, whole))
 
 	_ = handle(put, poolPrefix+"{id}", nodePoolApply.route.serve)
 )
 
-func bindNodePoolApply(c *call, req *structs.NodePoolApplyRequest) error {
-	req.Pool = &structs.NodePool{}
+func bindNodePoolApply(c *call, req *admin.NodePoolApplyRequest) error {
+	req.Pool = &admin.NodePool{}
 	err := c.decodeBody(req.Pool)
 	if err != nil || c.id() == "" {
 		return err
@@ -84,19 +85,19 @@ func bindNodePoolApply(c *call, req *structs.NodePoolApplyRequest) error {
 }
 
 // DecodeNodePool decodes a node pool from the JSON of the API, as strictly as the API does.
-func DecodeNodePool(src []byte) (*structs.NodePool, error) {
-	p := &structs.NodePool{}
+func DecodeNodePool(src []byte) (*admin.NodePool, error) {
+	p := &admin.NodePool{}
 	return p, strictjson.Decode(src, p, dialectDefault)
 }
 
 // NodePoolApply creates a node pool, or replaces its description, meta and settings.
-func (c *Client) NodePoolApply(ctx context.Context, p *structs.NodePool) error {
+func (c *Client) NodePoolApply(ctx context.Context, p *admin.NodePool) error {
 	return nodePoolApply.route.exec(ctx, c, request{body: p})
 }
 
 var nodePoolDelete = route(remove, poolPrefix+"{id}",
-	serveMethod(structs.NodePoolDelete,
-		withID(func(q *structs.NodePoolDeleteRequest, id string) { q.Name = id }), whole))
+	serveMethod(admin.NodePoolDelete,
+		withID(func(q *admin.NodePoolDeleteRequest, id string) { q.Name = id }), whole))
 
 // NodePoolDelete deletes a node pool that no node and no job that is not dead names.
 func (c *Client) NodePoolDelete(ctx context.Context, name string) error {

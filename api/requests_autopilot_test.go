@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // autopilotCalls has the requests to the routes of autopilot. An empty answer says that the servers are
@@ -20,9 +21,9 @@ func autopilotCalls() map[string]routeCall {
 			body: `{"CleanupDeadServers":true,"LastContactThreshold":"1s","MaxTrailingLogs":500,"MinQuorum":3,
 				"EnableCustomUpgrades":false,"CreateIndex":5,"ModifyIndex":5}`,
 			rpc: "Operator.AutopilotSetConfiguration",
-			request: &structs.AutopilotConfigRequest{
+			request: &admin.AutopilotConfigRequest{
 				CAS: true,
-				Config: structs.AutopilotConfig{
+				Config: admin.AutopilotConfig{
 					CleanupDeadServers:      true,
 					LastContactThreshold:    time.Second,
 					MaxTrailingLogs:         500,

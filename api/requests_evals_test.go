@@ -1,6 +1,9 @@
 package api_test
 
-import "berth/structs"
+import (
+	"berth/structs"
+	"berth/structs/admin"
+)
 
 // evalCalls has the requests to the routes of evaluations, and to the newer ones of operators.
 func evalCalls() map[string]routeCall {
@@ -28,7 +31,7 @@ func evalCalls() map[string]routeCall {
 		"PUT /v1/operator/raft/transfer-leadership": {
 			path:    "/v1/operator/raft/transfer-leadership?address=10.0.0.3:4747",
 			rpc:     "Operator.RaftTransferLeadership",
-			request: &structs.RaftTransferRequest{Address: "10.0.0.3:4747"},
+			request: &admin.RaftTransferRequest{Address: "10.0.0.3:4747"},
 		},
 		"PUT /v1/system/reconcile/summaries": {
 			path:   "/v1/system/reconcile/summaries",

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // joinCalls has the requests to the routes of join tokens.
@@ -13,7 +14,7 @@ func joinCalls() map[string]routeCall {
 			path: "/v1/join/token",
 			body: `{"Role":"node","NodePool":"gpu","Uses":2,"TTL":60000000000}`,
 			rpc:  "JoinToken.Create",
-			request: &structs.JoinTokenCreateRequest{
+			request: &admin.JoinTokenCreateRequest{
 				Role:     "node",
 				NodePool: "gpu",
 				Uses:     2,
@@ -28,7 +29,7 @@ func joinCalls() map[string]routeCall {
 		"DELETE /v1/join/token/{id}": {
 			path:    "/v1/join/token/t",
 			rpc:     "JoinToken.Delete",
-			request: &structs.JoinTokenDeleteRequest{ID: "t"},
+			request: &admin.JoinTokenDeleteRequest{ID: "t"},
 		},
 	}
 }

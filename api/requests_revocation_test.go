@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // revocationCalls has the requests to the routes of revocations and authorities.
@@ -13,7 +14,7 @@ func revocationCalls() map[string]routeCall {
 			path: "/v1/tls/revocation",
 			body: `{"Role":"node","Name":"n1","Reason":"stolen","Operator":"somebody else"}`,
 			rpc:  "Certificate.Revoke",
-			request: &structs.CertificateRevokeRequest{
+			request: &admin.CertificateRevokeRequest{
 				Role:   "node",
 				Name:   "n1",
 				Reason: "stolen",
@@ -27,13 +28,13 @@ func revocationCalls() map[string]routeCall {
 		"DELETE /v1/tls/revocation/{id}": {
 			path:    "/v1/tls/revocation/node-n1",
 			rpc:     "Certificate.Unrevoke",
-			request: &structs.CertificateUnrevokeRequest{ID: "node-n1"},
+			request: &admin.CertificateUnrevokeRequest{ID: "node-n1"},
 		},
 		"PUT /v1/tls/certificate": {
 			path: "/v1/tls/certificate",
 			body: `{"CSR":"Y3Ny","TTL":60000000000,"Operator":"root"}`,
 			rpc:  "Certificate.Operator",
-			request: &structs.OperatorCertificateRequest{
+			request: &admin.OperatorCertificateRequest{
 				CSR: []byte("csr"),
 				TTL: time.Minute,
 			},
@@ -51,7 +52,7 @@ func revocationCalls() map[string]routeCall {
 		"DELETE /v1/join/authority/{id}": {
 			path:    "/v1/join/authority/a",
 			rpc:     "Authority.Remove",
-			request: &structs.AuthorityRemoveRequest{ID: "a"},
+			request: &admin.AuthorityRemoveRequest{ID: "a"},
 		},
 	}
 }

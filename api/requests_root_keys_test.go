@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/structs"
+	"berth/structs/admin"
 )
 
 // rootKeyCalls has the requests to the routes of the root keys.
@@ -15,12 +15,12 @@ func rootKeyCalls() map[string]routeCall {
 		"PUT /v1/operator/keyring/rotate": {
 			path:    "/v1/operator/keyring/rotate?full=true",
 			rpc:     "Keyring.Rotate",
-			request: &structs.KeyringRotateRequest{Full: true},
+			request: &admin.KeyringRotateRequest{Full: true},
 		},
 		"DELETE /v1/operator/keyring/key/{id}": {
 			path:    "/v1/operator/keyring/key/k1",
 			rpc:     "Keyring.Delete",
-			request: &structs.RootKeyRemoveRequest{KeyID: "k1"},
+			request: &admin.RootKeyRemoveRequest{KeyID: "k1"},
 		},
 	}
 }

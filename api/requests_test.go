@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // routeCall is a request to a route and its expected effect.
@@ -260,22 +261,22 @@ func routeCalls() map[string]routeCall {
 		"GET /v1/node/pool/{id}": {
 			path:    "/v1/node/pool/purge",
 			rpc:     "NodePool.GetNodePool",
-			request: &structs.NodePoolGetRequest{Name: "purge"},
+			request: &admin.NodePoolGetRequest{Name: "purge"},
 		},
 		"PUT /v1/node/pools": {
 			path: "/v1/node/pools",
 			body: `{"Name":"gpu","NodeIdentityTTL":"","SchedulerConfiguration":{"SchedulerAlgorithm":"spread"}}`,
 			rpc:  "NodePool.ApplyNodePool",
-			request: &structs.NodePoolApplyRequest{Pool: &structs.NodePool{
+			request: &admin.NodePoolApplyRequest{Pool: &admin.NodePool{
 				Name:                   "gpu",
-				SchedulerConfiguration: &structs.NodePoolSchedulerConfiguration{SchedulerAlgorithm: "spread"},
+				SchedulerConfiguration: &admin.NodePoolSchedulerConfiguration{SchedulerAlgorithm: "spread"},
 			}},
 		},
 		"PUT /v1/node/pool/{id}": {
 			path:    "/v1/node/pool/gpu",
 			body:    `{"Description":"d"}`,
 			rpc:     "NodePool.ApplyNodePool",
-			request: &structs.NodePoolApplyRequest{Pool: &structs.NodePool{Name: "gpu", Description: "d"}},
+			request: &admin.NodePoolApplyRequest{Pool: &admin.NodePool{Name: "gpu", Description: "d"}},
 		},
 
 		"GET /v1/volumes": {
@@ -426,16 +427,16 @@ func routeCalls() map[string]routeCall {
 			body: `{"Name":"prod","Quota":"","NodePoolConfiguration":{"Default":"","Allowed":null},
 				"VaultConfiguration":null,"Capabilities":{"EnabledTaskDrivers":["exec"],"EnabledNetworkModes":null}}`,
 			rpc: "Namespace.ApplyNamespace",
-			request: &structs.NamespaceApplyRequest{Definition: &structs.Namespace{
+			request: &admin.NamespaceApplyRequest{Definition: &admin.Namespace{
 				Name:         "prod",
-				Capabilities: &structs.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec"}},
+				Capabilities: &admin.NamespaceCapabilities{EnabledTaskDrivers: []string{"exec"}},
 			}},
 		},
 		"PUT /v1/namespace/{id}": {
 			path:    "/v1/namespace/prod",
 			body:    `{"Description":"d"}`,
 			rpc:     "Namespace.ApplyNamespace",
-			request: &structs.NamespaceApplyRequest{Definition: &structs.Namespace{Name: "prod", Description: "d"}},
+			request: &admin.NamespaceApplyRequest{Definition: &admin.Namespace{Name: "prod", Description: "d"}},
 		},
 		"PUT /v1/agent/leave":  {path: "/v1/agent/leave?force=true", status: 200},
 		"PUT /v1/agent/reload": {path: "/v1/agent/reload", status: 200},
@@ -447,7 +448,7 @@ func routeCalls() map[string]routeCall {
 		"DELETE /v1/operator/raft/peer": {
 			path:    "/v1/operator/raft/peer?id=s1",
 			rpc:     "Operator.RaftRemovePeer",
-			request: &structs.RaftRemovePeerRequest{ID: "s1"},
+			request: &admin.RaftRemovePeerRequest{ID: "s1"},
 		},
 		"GET /v1/operator/raft/configuration": {
 			path:    "/v1/operator/raft/configuration",
@@ -466,11 +467,11 @@ func routeCalls() map[string]routeCall {
 			body: `{"SchedulerAlgorithm":"spread","PreemptionConfig":{"BatchSchedulerEnabled":true},"CreateIndex":5,
 				"ModifyIndex":5}`,
 			rpc: "Operator.SchedulerSetConfiguration",
-			request: &structs.SchedulerConfigRequest{
+			request: &admin.SchedulerConfigRequest{
 				CAS: true,
-				Config: structs.SchedulerConfiguration{
+				Config: admin.SchedulerConfiguration{
 					SchedulerAlgorithm: "spread",
-					PreemptionConfig:   structs.PreemptionConfig{BatchSchedulerEnabled: true},
+					PreemptionConfig:   admin.PreemptionConfig{BatchSchedulerEnabled: true},
 					Indexes:            structs.Indexes{CreateIndex: 5, ModifyIndex: 7},
 				},
 			},

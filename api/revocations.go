@@ -5,14 +5,14 @@ import (
 
 	"berth/internal/opsocket"
 	"berth/internal/peertls"
-	"berth/structs"
+	"berth/structs/admin"
 )
 
 var revocationPut = route(put, "/v1/tls/revocation",
-	serveMethod(structs.CertificateRevoke, bindRevocation, whole))
+	serveMethod(admin.CertificateRevoke, bindRevocation, whole))
 
 // bindRevocation takes the operator from the certificate of the caller, and not from the body.
-func bindRevocation(c *call, req *structs.CertificateRevokeRequest) error {
+func bindRevocation(c *call, req *admin.CertificateRevokeRequest) error {
 	err := c.decodeBody(req)
 	req.Operator = operatorOf(c)
 	return err
@@ -22,7 +22,7 @@ func bindRevocation(c *call, req *structs.CertificateRevokeRequest) error {
 // nothing tells it.
 func operatorOf(c *call) string {
 	if opsocket.Marked(c.ctx()) {
-		return structs.OperatorRoot
+		return admin.OperatorRoot
 	}
 	if c.r.TLS == nil {
 		return ""
@@ -36,24 +36,24 @@ func operatorOf(c *call) string {
 
 // RevokeCertificates revokes the certificates of a machine or an operator, or one certificate by its serial
 // number. Each server closes their open connections when it has applied the entry.
-func RevokeCertificates(ctx context.Context, c *Client, r *structs.CertificateRevokeRequest) (
-	*structs.CertificateRevokeResponse, error,
+func RevokeCertificates(ctx context.Context, c *Client, r *admin.CertificateRevokeRequest) (
+	*admin.CertificateRevokeResponse, error,
 ) {
 	return revocationPut.send(ctx, c, request{body: r})
 }
 
 var revocationList = route(get, "/v1/tls/revocations",
-	serveMethod(structs.CertificateRevocations, nil,
-		func(a *structs.CertificateRevocationsResponse) []*structs.Revocation { return a.Revocations }))
+	serveMethod(admin.CertificateRevocations, nil,
+		func(a *admin.CertificateRevocationsResponse) []*admin.Revocation { return a.Revocations }))
 
 // Revocations lists the revocations by ID.
-func Revocations(ctx context.Context, c *Client, q *Query) ([]*structs.Revocation, *Meta, error) {
+func Revocations(ctx context.Context, c *Client, q *Query) ([]*admin.Revocation, *Meta, error) {
 	return revocationList.fetch(ctx, c, "", q)
 }
 
 var revocationDelete = route(remove, "/v1/tls/revocation/{id}",
-	serveMethod(structs.CertificateUnrevoke,
-		withID(func(req *structs.CertificateUnrevokeRequest, id string) { req.ID = id }),
+	serveMethod(admin.CertificateUnrevoke,
+		withID(func(req *admin.CertificateUnrevokeRequest, id string) { req.ID = id }),
 		whole))
 
 // DeleteRevocation deletes a revocation: the certificates are valid again until they end.

@@ -5,25 +5,26 @@ import (
 	"net/url"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 var rootKeyList = route(get, "/v1/operator/keyring/keys",
-	serveList(structs.KeyringList, nil,
-		func(a *structs.KeyringListResponse) []*structs.RootKeyMeta { return a.Keys }))
+	serveList(admin.KeyringList, nil,
+		func(a *admin.KeyringListResponse) []*admin.RootKeyMeta { return a.Keys }))
 
 // RootKeys lists the root keys, with the servers that cannot open them.
-func RootKeys(ctx context.Context, c *Client, q *Query) ([]*structs.RootKeyMeta, *Meta, error) {
+func RootKeys(ctx context.Context, c *Client, q *Query) ([]*admin.RootKeyMeta, *Meta, error) {
 	return rootKeyList.fetch(ctx, c, "", q)
 }
 
 var rootKeyRotate = route(put, "/v1/operator/keyring/rotate",
-	serveMethod(structs.KeyringRotate, bindRotate, whole))
+	serveMethod(admin.KeyringRotate, bindRotate, whole))
 
 // bindRotate rejects the choices of the dialect that berth does not have.
-func bindRotate(c *call, req *structs.KeyringRotateRequest) (err error) {
+func bindRotate(c *call, req *admin.KeyringRotateRequest) (err error) {
 	algorithm := c.param("algo")
-	if algorithm != "" && algorithm != structs.RootKeyAlgorithm {
-		return badParam("algo", algorithm, structs.RootKeyAlgorithm)
+	if algorithm != "" && algorithm != admin.RootKeyAlgorithm {
+		return badParam("algo", algorithm, admin.RootKeyAlgorithm)
 	}
 	if c.values().Has("publish_time") {
 		return structs.Invalidf("the parameter publish_time: a new root key is active at once; leave it out")
@@ -33,7 +34,7 @@ func bindRotate(c *call, req *structs.KeyringRotateRequest) (err error) {
 }
 
 // RotateRootKey makes a new root key the active one. With full the leader encrypts all secrets again with it.
-func RotateRootKey(ctx context.Context, c *Client, full bool) (*structs.KeyringRotateResponse, error) {
+func RotateRootKey(ctx context.Context, c *Client, full bool) (*admin.KeyringRotateResponse, error) {
 	params := url.Values{}
 	if full {
 		params.Set("full", "true")
@@ -42,10 +43,10 @@ func RotateRootKey(ctx context.Context, c *Client, full bool) (*structs.KeyringR
 }
 
 var rootKeyRemove = route(remove, "/v1/operator/keyring/key/{id}",
-	serveMethod(structs.KeyringDelete,
+	serveMethod(admin.KeyringDelete,
 		bindRemoveKey, whole))
 
-func bindRemoveKey(c *call, req *structs.RootKeyRemoveRequest) error {
+func bindRemoveKey(c *call, req *admin.RootKeyRemoveRequest) error {
 	force, err := c.flag("force")
 	if err != nil {
 		return err

@@ -5,17 +5,17 @@ import (
 	"net/url"
 	"strconv"
 
-	"berth/structs"
+	"berth/structs/admin"
 )
 
 const schedulerConfigPath = "/v1/operator/scheduler/configuration"
 
 var schedulerConfig = route(get, schedulerConfigPath,
-	serveMethod(structs.SchedulerConfigGet, nil, whole))
+	serveMethod(admin.SchedulerConfigGet, nil, whole))
 
 // SchedulerConfig reads the configuration of the scheduler.
 func (c *Client) SchedulerConfig(ctx context.Context, q *Query) (
-	*structs.SchedulerConfiguration, *Meta, error,
+	*admin.SchedulerConfiguration, *Meta, error,
 ) {
 	answer, meta, err := schedulerConfig.fetch(ctx, c, "", q)
 	if err != nil {
@@ -25,10 +25,10 @@ func (c *Client) SchedulerConfig(ctx context.Context, q *Query) (
 }
 
 var schedulerConfigSet = route(put, schedulerConfigPath,
-	serveMethod(structs.SchedulerConfigSet, bindSchedulerConfig, whole))
+	serveMethod(admin.SchedulerConfigSet, bindSchedulerConfig, whole))
 
 // bindSchedulerConfig reads the configuration from the body. ?cas is the index that the stored one must have.
-func bindSchedulerConfig(c *call, req *structs.SchedulerConfigRequest) (err error) {
+func bindSchedulerConfig(c *call, req *admin.SchedulerConfigRequest) (err error) {
 	err = c.decodeBody(&req.Config)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func bindSchedulerConfig(c *call, req *structs.SchedulerConfigRequest) (err erro
 // ModifyIndex of the new one, 0 for none; otherwise updated is false.
 func (c *Client) SetSchedulerConfig(
 	ctx context.Context,
-	config *structs.SchedulerConfiguration,
+	config *admin.SchedulerConfiguration,
 	cas bool,
 ) (updated bool, err error) {
 	params := url.Values{}

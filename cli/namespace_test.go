@@ -7,13 +7,14 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // emptyNamespace answers like servers with the namespace prod, which has nothing.
 func emptyNamespace() *apitest.Caller {
 	c := &apitest.Caller{}
-	apitest.Answer(c, structs.NamespaceList, structs.NamespaceListResponse{
-		Namespaces: []*structs.Namespace{{Name: "prod"}},
+	apitest.Answer(c, admin.NamespaceList, admin.NamespaceListResponse{
+		Namespaces: []*admin.Namespace{{Name: "prod"}},
 	})
 	apitest.Answer(c, structs.JobList, structs.JobListResponse{})
 	apitest.Answer(c, structs.AllocList, structs.AllocListResponse{})
@@ -25,7 +26,7 @@ func emptyNamespace() *apitest.Caller {
 	apitest.Answer(c, structs.CSIVolumeList, structs.CSIVolumeListResponse{})
 	apitest.Answer(c, structs.VolumeClaimList, structs.VolumeClaimListResponse{})
 	apitest.Answer(c, structs.VariableList, structs.VariableListResponse{})
-	apitest.Answer(c, structs.NodePoolJobs, structs.JobListResponse{})
+	apitest.Answer(c, admin.NodePoolJobs, structs.JobListResponse{})
 	return c
 }
 

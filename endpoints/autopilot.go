@@ -6,21 +6,22 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate"
 )
 
-func (s statuses) raftStats(resp *structs.RaftStats) {
+func (s statuses) raftStats(resp *admin.RaftStats) {
 	*resp = s.Autopilot.Stats()
 }
 
-func (s statuses) health(context.Context, *structs.QueryRequest) (*structs.AutopilotHealthResponse, error) {
+func (s statuses) health(context.Context, *structs.QueryRequest) (*admin.AutopilotHealthResponse, error) {
 	return s.Autopilot.Health()
 }
 
 func (statuses) autopilotConfig(
 	tx *state.ReadTx,
 	_ *structs.QueryRequest,
-	resp *structs.AutopilotConfigResponse,
+	resp *admin.AutopilotConfigResponse,
 ) error {
 	resp.Config = state.AutopilotConfig(tx)
 	return nil
@@ -28,8 +29,8 @@ func (statuses) autopilotConfig(
 
 func (s statuses) setAutopilotConfig(
 	ctx context.Context,
-	req *structs.AutopilotConfigRequest,
-	resp *structs.AutopilotConfigSetResponse,
+	req *admin.AutopilotConfigRequest,
+	resp *admin.AutopilotConfigSetResponse,
 ) (uint64, error) {
 	err := validate.AutopilotConfig(&req.Config)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"berth/rpc"
 	"berth/server/authority"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Endpoints serve the procedures of one server.
@@ -126,23 +127,23 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		}
 	)
 	return []rpc.Endpoint{
-		local(e, structs.StatusPing, status.ping),
-		local(e, structs.StatusLeader, status.leader),
-		local(e, structs.StatusPeers, status.peers),
-		local(e, structs.StatusRaftStats, status.raftStats),
-		read(e, structs.OperatorRaft, anyone, status.raftConfiguration),
-		write(e, structs.OperatorRemove, anyone, status.removePeer),
-		write(e, structs.OperatorTransfer, anyone, status.transferLeadership),
-		write(e, structs.SystemGC, anyone, status.collectGarbage),
-		read(e, structs.SchedulerConfigGet, anyone, status.schedulerConfig),
-		write(e, structs.SchedulerConfigSet, anyone, status.setSchedulerConfig),
-		call(e, structs.KeyringList, anyone, e.RootKeys.List),
-		write(e, structs.KeyringRotate, anyone, e.RootKeys.Serve),
-		write(e, structs.KeyringDelete, anyone, propose(e, fsm.RootKeyRemove)),
-		local(e, structs.KeyringStatusGet, e.RootKeys.Status),
-		call(e, structs.AutopilotHealth, anyone, status.health),
-		read(e, structs.AutopilotConfigGet, anyone, status.autopilotConfig),
-		write(e, structs.AutopilotConfigSet, anyone, status.setAutopilotConfig),
+		local(e, admin.StatusPing, status.ping),
+		local(e, admin.StatusLeader, status.leader),
+		local(e, admin.StatusPeers, status.peers),
+		local(e, admin.StatusRaftStats, status.raftStats),
+		read(e, admin.OperatorRaft, anyone, status.raftConfiguration),
+		write(e, admin.OperatorRemove, anyone, status.removePeer),
+		write(e, admin.OperatorTransfer, anyone, status.transferLeadership),
+		write(e, admin.SystemGC, anyone, status.collectGarbage),
+		read(e, admin.SchedulerConfigGet, anyone, status.schedulerConfig),
+		write(e, admin.SchedulerConfigSet, anyone, status.setSchedulerConfig),
+		call(e, admin.KeyringList, anyone, e.RootKeys.List),
+		write(e, admin.KeyringRotate, anyone, e.RootKeys.Serve),
+		write(e, admin.KeyringDelete, anyone, propose(e, fsm.RootKeyRemove)),
+		local(e, admin.KeyringStatusGet, e.RootKeys.Status),
+		call(e, admin.AutopilotHealth, anyone, status.health),
+		read(e, admin.AutopilotConfigGet, anyone, status.autopilotConfig),
+		write(e, admin.AutopilotConfigSet, anyone, status.setAutopilotConfig),
 
 		// register checks the secret of its row.
 		mostlyUnchanged(write(e, structs.NodeRegister, anyone, nodes.Register)),
@@ -169,17 +170,17 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(call(e, structs.NodeFenceTest, e.socketOnly, lost.Test)),
 		shed(read(e, structs.NodeFenceStatus, anyone, lost.Status)),
 
-		shed(read(e, structs.NodePoolList, anyone, pools.List)),
-		shed(read(e, structs.NodePoolGet, anyone, pools.Get)),
-		shed(read(e, structs.NodePoolNodes, anyone, pools.ListNodes)),
-		shed(read(e, structs.NodePoolJobs, anyone, jobs.OfPool)),
-		write(e, structs.NodePoolApply, anyone, pools.Apply),
-		write(e, structs.NodePoolDelete, anyone, propose(e, fsm.NodePoolDelete)),
+		shed(read(e, admin.NodePoolList, anyone, pools.List)),
+		shed(read(e, admin.NodePoolGet, anyone, pools.Get)),
+		shed(read(e, admin.NodePoolNodes, anyone, pools.ListNodes)),
+		shed(read(e, admin.NodePoolJobs, anyone, jobs.OfPool)),
+		write(e, admin.NodePoolApply, anyone, pools.Apply),
+		write(e, admin.NodePoolDelete, anyone, propose(e, fsm.NodePoolDelete)),
 
-		shed(read(e, structs.NamespaceList, anyone, space.list)),
-		shed(read(e, structs.NamespaceGet, anyone, space.get)),
-		write(e, structs.NamespaceApply, anyone, space.apply),
-		write(e, structs.NamespaceDelete, anyone, propose(e, fsm.NamespaceDelete)),
+		shed(read(e, admin.NamespaceList, anyone, space.list)),
+		shed(read(e, admin.NamespaceGet, anyone, space.get)),
+		write(e, admin.NamespaceApply, anyone, space.apply),
+		write(e, admin.NamespaceDelete, anyone, propose(e, fsm.NamespaceDelete)),
 
 		write(e, structs.JobRegister, anyone, jobs.Register),
 		write(e, structs.JobDeregister, anyone, jobs.Deregister),
@@ -264,18 +265,18 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.VariableApply, anyone, vars.Apply),
 		write(e, structs.VariableRenew, anyone, vars.Renew),
 
-		write(e, structs.JoinTokenCreate, anyone, sign.CreateToken),
-		write(e, structs.JoinTokenDelete, anyone, propose(e, fsm.JoinTokenDelete)),
-		read(e, structs.JoinTokenList, anyone, sign.ListTokens),
-		write(e, structs.CertificateSign, anyone, sign.Sign),
-		write(e, structs.CertificateRenew, anyone, sign.Renew),
-		write(e, structs.OperatorCertificate, anyone, sign.SignOperator),
-		write(e, structs.CertificateRevoke, anyone, sign.Revoke),
-		write(e, structs.CertificateUnrevoke, anyone, propose(e, fsm.Unrevoke)),
-		read(e, structs.CertificateRevocations, anyone, sign.ListRevocations),
-		write(e, structs.AuthorityReplace, anyone, sign.ReplaceAuthority),
-		read(e, structs.AuthorityList, anyone, sign.ListAuthorities),
-		write(e, structs.AuthorityRemove, anyone, sign.RemoveAuthority),
+		write(e, admin.JoinTokenCreate, anyone, sign.CreateToken),
+		write(e, admin.JoinTokenDelete, anyone, propose(e, fsm.JoinTokenDelete)),
+		read(e, admin.JoinTokenList, anyone, sign.ListTokens),
+		write(e, admin.CertificateSign, anyone, sign.Sign),
+		write(e, admin.CertificateRenew, anyone, sign.Renew),
+		write(e, admin.OperatorCertificate, anyone, sign.SignOperator),
+		write(e, admin.CertificateRevoke, anyone, sign.Revoke),
+		write(e, admin.CertificateUnrevoke, anyone, propose(e, fsm.Unrevoke)),
+		read(e, admin.CertificateRevocations, anyone, sign.ListRevocations),
+		write(e, admin.AuthorityReplace, anyone, sign.ReplaceAuthority),
+		read(e, admin.AuthorityList, anyone, sign.ListAuthorities),
+		write(e, admin.AuthorityRemove, anyone, sign.RemoveAuthority),
 
 		shed(read(e, structs.SearchPrefix, anyone, search.prefix)),
 		shed(read(e, structs.SearchFuzzy, anyone, search.fuzzy)),

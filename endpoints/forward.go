@@ -10,6 +10,7 @@ import (
 	"berth/internal/netfault"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // electionDelay is how long this server may take to learn of an election after the previous leader has.
@@ -147,7 +148,7 @@ func (d *delivery) awaitLeader(
 func (e *Endpoints) serverAnswers(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, e.Settings.AnswerTimeout)
 	defer cancel()
-	err := e.Raft.Forward(ctx, addr, structs.StatusPing.Name,
+	err := e.Raft.Forward(ctx, addr, admin.StatusPing.Name,
 		new(structs.QueryRequest), new(structs.Empty))
 	return err == nil
 }

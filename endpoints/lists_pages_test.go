@@ -9,6 +9,7 @@ import (
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // comparePages reads a list page by page and compares it with the whole.
@@ -66,8 +67,8 @@ func TestList_PagesMakeWhole(t *testing.T) {
 		s.AddAllocs(fmt.Sprintf("a%d-", i), "a1", 2)
 	}
 	comparePages(s, structs.NodeList, plainQuery, nodesOf)
-	comparePages(s, structs.NamespaceList, plainQuery,
-		func(a *structs.NamespaceListResponse) []*structs.Namespace { return a.Namespaces })
+	comparePages(s, admin.NamespaceList, plainQuery,
+		func(a *admin.NamespaceListResponse) []*admin.Namespace { return a.Namespaces })
 	comparePages(s, structs.JobList, plainQuery, jobsOf)
 	comparePages(s, structs.AllocList, plainQuery, allocsOf)
 	comparePages(s, structs.EvalList, evalQuery, evalsOf)

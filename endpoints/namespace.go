@@ -9,6 +9,7 @@ import (
 	"berth/state"
 	statenamespaces "berth/state/namespaces"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate"
 )
 
@@ -18,17 +19,17 @@ type namespaces struct{ *core.Server }
 func (namespaces) list(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
-	resp *structs.NamespaceListResponse,
+	resp *admin.NamespaceListResponse,
 ) (err error) {
-	name := func(n *structs.Namespace) string { return n.Name }
+	name := func(n *admin.Namespace) string { return n.Name }
 	resp.Namespaces, err = query.PageByName(statenamespaces.All(tx), name, req, resp)
 	return err
 }
 
 func (namespaces) get(
 	tx *state.ReadTx,
-	req *structs.NamespaceGetRequest,
-	resp *structs.NamespaceGetResponse,
+	req *admin.NamespaceGetRequest,
+	resp *admin.NamespaceGetResponse,
 ) error {
 	resp.Namespace = statenamespaces.Get(tx, req.Name)
 	if resp.Namespace == nil {
@@ -39,7 +40,7 @@ func (namespaces) get(
 
 func (n namespaces) apply(
 	ctx context.Context,
-	req *structs.NamespaceApplyRequest,
+	req *admin.NamespaceApplyRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
 	if req.Definition == nil {

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // namespaceNames lists the namespaces.
 func (s *server) namespaceNames(q structs.QueryOptions) string {
 	s.T.Helper()
 	var names []string
-	for _, n := range must(s, structs.NamespaceList, &structs.QueryRequest{QueryOptions: q}).Namespaces {
+	for _, n := range must(s, admin.NamespaceList, &structs.QueryRequest{QueryOptions: q}).Namespaces {
 		names = append(names, n.Name)
 	}
 	return strings.Join(names, " ")
@@ -32,41 +33,41 @@ func TestNamespaces_AreListedAndRead(t *testing.T) {
 			t.Errorf("got namespaces %q, want %q", got, want)
 		}
 	}
-	get := &structs.NamespaceGetRequest{Name: "prod"}
-	if n := must(s, structs.NamespaceGet, get).Namespace; n.Name != "prod" || n.CreateIndex == 0 {
+	get := &admin.NamespaceGetRequest{Name: "prod"}
+	if n := must(s, admin.NamespaceGet, get).Namespace; n.Name != "prod" || n.CreateIndex == 0 {
 		t.Errorf("got namespace %+v", n)
 	}
-	must(s, structs.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"})
-	rejected(s, structs.KindNotFound, structs.NamespaceGet, get)
+	must(s, admin.NamespaceDelete, &admin.NamespaceDeleteRequest{Name: "prod"})
+	rejected(s, structs.KindNotFound, admin.NamespaceGet, get)
 }
 
 func TestNamespaceApply_RejectsFaults(t *testing.T) {
 	s := newServer(t)
-	rejected(s, structs.KindInvalid, structs.NamespaceApply, &structs.NamespaceApplyRequest{})
-	for _, n := range []structs.Namespace{
+	rejected(s, structs.KindInvalid, admin.NamespaceApply, &admin.NamespaceApplyRequest{})
+	for _, n := range []admin.Namespace{
 		{},
 		{Name: "a b"},
 		{Name: structs.AllNamespaces},
 		{Name: strings.Repeat("a", 129)},
 		{Name: "a", Description: strings.Repeat("d", structs.MaxDescription+1)},
 		{Name: "a", Meta: map[string]string{"": "x"}},
-		{Name: "a", Capabilities: &structs.NamespaceCapabilities{EnabledTaskDrivers: []string{"a/b"}}},
-		{Name: "a", Capabilities: &structs.NamespaceCapabilities{DisabledTaskDrivers: []string{""}}},
+		{Name: "a", Capabilities: &admin.NamespaceCapabilities{EnabledTaskDrivers: []string{"a/b"}}},
+		{Name: "a", Capabilities: &admin.NamespaceCapabilities{DisabledTaskDrivers: []string{""}}},
 	} {
-		rejected(s, structs.KindInvalid, structs.NamespaceApply, &structs.NamespaceApplyRequest{Definition: &n})
+		rejected(s, structs.KindInvalid, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &n})
 	}
 }
 
 func TestNodePoolApply_RejectsFaults(t *testing.T) {
 	s := newServer(t)
-	rejected(s, structs.KindInvalid, structs.NodePoolApply, &structs.NodePoolApplyRequest{})
-	settings := func(algorithm string, more *bool) *structs.NodePoolSchedulerConfiguration {
-		return &structs.NodePoolSchedulerConfiguration{
+	rejected(s, structs.KindInvalid, admin.NodePoolApply, &admin.NodePoolApplyRequest{})
+	settings := func(algorithm string, more *bool) *admin.NodePoolSchedulerConfiguration {
+		return &admin.NodePoolSchedulerConfiguration{
 			SchedulerAlgorithm:            algorithm,
 			MemoryOversubscriptionEnabled: more,
 		}
 	}
-	for _, p := range []structs.NodePool{
+	for _, p := range []admin.NodePool{
 		{},
 		{Name: "all"},
 		{Name: "default"},
@@ -74,12 +75,12 @@ func TestNodePoolApply_RejectsFaults(t *testing.T) {
 		{Name: "a", Description: strings.Repeat("d", structs.MaxDescription+1)},
 		{Name: "a", SchedulerConfiguration: settings("random", nil)},
 	} {
-		rejected(s, structs.KindInvalid, structs.NodePoolApply, &structs.NodePoolApplyRequest{Pool: &p})
+		rejected(s, structs.KindInvalid, admin.NodePoolApply, &admin.NodePoolApplyRequest{Pool: &p})
 	}
-	must(s, structs.NodePoolApply, &structs.NodePoolApplyRequest{
-		Pool: &structs.NodePool{Name: "a_b", SchedulerConfiguration: settings("binpack", new(true))},
+	must(s, admin.NodePoolApply, &admin.NodePoolApplyRequest{
+		Pool: &admin.NodePool{Name: "a_b", SchedulerConfiguration: settings("binpack", new(true))},
 	})
-	must(s, structs.NodePoolDelete, &structs.NodePoolDeleteRequest{Name: "a_b"})
+	must(s, admin.NodePoolDelete, &admin.NodePoolDeleteRequest{Name: "a_b"})
 }
 
 func TestJobs_NeedANamespaceThatExists(t *testing.T) {
@@ -99,9 +100,9 @@ func TestJobs_NeedANamespaceThatExists(t *testing.T) {
 	v.Namespace = "prod"
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeCreate,
 		&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
-	must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{Definition: &structs.Namespace{
+	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &admin.Namespace{
 		Name:         "prod",
-		Capabilities: &structs.NamespaceCapabilities{DisabledTaskDrivers: []string{"raw_exec"}},
+		Capabilities: &admin.NamespaceCapabilities{DisabledTaskDrivers: []string{"raw_exec"}},
 	}})
 	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
 	job.TaskGroups[0].Tasks[0].Driver = "raw_exec"

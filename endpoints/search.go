@@ -12,6 +12,7 @@ import (
 	"berth/state/csi"
 	statenamespaces "berth/state/namespaces"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // searches serve Search.
@@ -40,11 +41,11 @@ var idsByContext = map[string]idsFunc{
 	},
 	structs.SearchNamespaces: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
 		return withPrefix(prefix, idsOf(slices.Values(statenamespaces.All(tx)),
-			func(n *structs.Namespace) string { return n.Name }))
+			func(n *admin.Namespace) string { return n.Name }))
 	},
 	structs.SearchNodePools: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
 		return withPrefix(prefix, idsOf(slices.Values(state.NodePools(tx)),
-			func(p *structs.NodePool) string { return p.Name }))
+			func(p *admin.NodePool) string { return p.Name }))
 	},
 	structs.SearchNodes: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
 		return idsOf(state.NodesFrom(tx, prefix, state.Page{}),

@@ -8,6 +8,7 @@ import (
 
 	"berth/fsm"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // searchFixture is a server with two nodes, their plugin, 25 jobs of one name, and one of two tasks.
@@ -25,8 +26,8 @@ func searchFixture(t *testing.T) *server {
 			Job: &structs.Job{ID: fmt.Sprintf("many%02d", i), Name: "many"},
 		})
 	}
-	must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{
-		Definition: &structs.Namespace{Name: "other"},
+	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
+		Definition: &admin.Namespace{Name: "other"},
 	})
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{
 		ID:        "shop",

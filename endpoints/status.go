@@ -7,6 +7,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate"
 )
 
@@ -15,11 +16,11 @@ type statuses struct{ *core.Server }
 
 func (s statuses) ping(*structs.Empty) {}
 
-func (s statuses) leader(resp *structs.StatusLeaderResponse) {
+func (s statuses) leader(resp *admin.StatusLeaderResponse) {
 	resp.Leader, _, _, _ = s.Raft.Leader()
 }
 
-func (s statuses) peers(resp *structs.StatusPeersResponse) {
+func (s statuses) peers(resp *admin.StatusPeersResponse) {
 	for _, server := range s.Raft.Configuration() {
 		resp.Peers = append(resp.Peers, server.Address)
 	}
@@ -28,7 +29,7 @@ func (s statuses) peers(resp *structs.StatusPeersResponse) {
 func (s statuses) raftConfiguration(
 	_ *state.ReadTx,
 	_ *structs.QueryRequest,
-	resp *structs.RaftConfigurationResponse,
+	resp *admin.RaftConfigurationResponse,
 ) error {
 	resp.Servers = s.Raft.Configuration()
 	return nil
@@ -36,7 +37,7 @@ func (s statuses) raftConfiguration(
 
 func (s statuses) removePeer(
 	_ context.Context,
-	req *structs.RaftRemovePeerRequest,
+	req *admin.RaftRemovePeerRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
 	if (req.ID == "") == (req.Address == "") {
@@ -48,7 +49,7 @@ func (s statuses) removePeer(
 
 func (s statuses) transferLeadership(
 	ctx context.Context,
-	req *structs.RaftTransferRequest,
+	req *admin.RaftTransferRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
 	if (req.ID == "") == (req.Address == "") {
@@ -70,7 +71,7 @@ func (s statuses) collectGarbage(
 func (statuses) schedulerConfig(
 	tx *state.ReadTx,
 	_ *structs.QueryRequest,
-	resp *structs.SchedulerConfigResponse,
+	resp *admin.SchedulerConfigResponse,
 ) error {
 	resp.SchedulerConfig = state.SchedulerConfig(tx)
 	return nil
@@ -78,8 +79,8 @@ func (statuses) schedulerConfig(
 
 func (s statuses) setSchedulerConfig(
 	ctx context.Context,
-	req *structs.SchedulerConfigRequest,
-	resp *structs.SchedulerConfigSetResponse,
+	req *admin.SchedulerConfigRequest,
+	resp *admin.SchedulerConfigSetResponse,
 ) (uint64, error) {
 	req.Config.Canonicalize()
 	err := validate.SchedulerConfig(&req.Config)

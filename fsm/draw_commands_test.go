@@ -5,6 +5,7 @@ import (
 	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // draws has a function for each command whose payload fill cannot draw.
@@ -108,7 +109,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"RootKeyAdd": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		id := d.of("k1", "k2", "k3")
-		p := &structs.RootKeyAddRequest{
+		p := &admin.RootKeyAddRequest{
 			KeyID:   id,
 			Wrapped: []byte{1},
 			KEK:     "kek",
@@ -122,10 +123,10 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return RootKeyAdd.Encode(p)
 	},
 	"RootKeyRekeyed": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return RootKeyRekeyed.Encode(&structs.RootKeyRekeyedRequest{KeyID: d.of("k1", "k2", "k3")})
+		return RootKeyRekeyed.Encode(&admin.RootKeyRekeyedRequest{KeyID: d.of("k1", "k2", "k3")})
 	},
 	"RootKeyRewrap": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return RootKeyRewrap.Encode(&structs.RootKeyRewrapRequest{
+		return RootKeyRewrap.Encode(&admin.RootKeyRewrapRequest{
 			KeyID:   d.of("k1", "k2", "k3"),
 			Was:     d.of("kek", "kek2"),
 			KEK:     d.of("kek", "kek2"),
@@ -133,12 +134,12 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		})
 	},
 	"RootKeyRemove": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return RootKeyRemove.Encode(&structs.RootKeyRemoveRequest{KeyID: d.of("k1", "k2", "k3")})
+		return RootKeyRemove.Encode(&admin.RootKeyRemoveRequest{KeyID: d.of("k1", "k2", "k3")})
 	},
 	"Reseal": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &structs.ResealRequest{}
+		p := &admin.ResealRequest{}
 		for v := range trust.SealedValues(tx) {
-			p.Values = append(p.Values, structs.ResealedValue{
+			p.Values = append(p.Values, admin.ResealedValue{
 				Table: v.Table,
 				Key:   v.Key,
 				Place: v.Place,
@@ -221,7 +222,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return JobScalingEvent.Encode(p)
 	},
 	"SchedulerConfigSet": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &structs.SchedulerConfigRequest{CAS: d.flip(), WriteOptions: d.now()}
+		p := &admin.SchedulerConfigRequest{CAS: d.flip(), WriteOptions: d.now()}
 		p.Config.SchedulerAlgorithm = d.of("", "binpack", "spread", "other")
 		p.Config.PauseEvalBroker = d.flip()
 		if d.flip() {
@@ -230,8 +231,8 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		return SchedulerConfigSet.Encode(p)
 	},
 	"AutopilotConfigSet": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &structs.AutopilotConfigRequest{CAS: d.flip(), WriteOptions: d.now()}
-		p.Config = structs.DefaultAutopilotConfig()
+		p := &admin.AutopilotConfigRequest{CAS: d.flip(), WriteOptions: d.now()}
+		p.Config = admin.DefaultAutopilotConfig()
 		p.Config.CleanupDeadServers = d.flip()
 		if d.flip() {
 			p.Config.ModifyIndex = state.AutopilotConfig(tx).ModifyIndex

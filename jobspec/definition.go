@@ -5,7 +5,7 @@ import (
 
 	"berth/internal/hclconf"
 	"berth/jobspec/locate"
-	"berth/structs"
+	"berth/structs/admin"
 )
 
 // The bodies of the files of namespaces and node pools.
@@ -74,21 +74,21 @@ func readFile[B, T any](filename string, src []byte, spec string, convert func(*
 }
 
 // ReadNamespace reads the file of a namespace in HCL. Its results are like ReadVolume's.
-func ReadNamespace(filename string, src []byte) (*File[*structs.Namespace], error) {
+func ReadNamespace(filename string, src []byte) (*File[*admin.Namespace], error) {
 	return readFile(filename, src, "namespace", (*namespaceFile).row)
 }
 
-func (f *namespaceFile) row() *structs.Namespace {
-	return &structs.Namespace{
+func (f *namespaceFile) row() *admin.Namespace {
+	return &admin.Namespace{
 		Name:         f.Name,
 		Description:  f.Description,
 		Meta:         f.Meta,
-		Capabilities: (*structs.NamespaceCapabilities)(f.Capabilities),
+		Capabilities: (*admin.NamespaceCapabilities)(f.Capabilities),
 	}
 }
 
 // ReadNodePool reads the file of a node pool in HCL. Its results are like ReadVolume's.
-func ReadNodePool(filename string, src []byte) (*File[*structs.NodePool], error) {
+func ReadNodePool(filename string, src []byte) (*File[*admin.NodePool], error) {
 	f, err := readFile(filename, src, "node_pool", (*nodePoolFile).row)
 	switch {
 	case f == nil || f.Content != nil:
@@ -103,14 +103,14 @@ func ReadNodePool(filename string, src []byte) (*File[*structs.NodePool], error)
 }
 
 // row returns the pool, nil for a file without one.
-func (f *nodePoolFile) row() *structs.NodePool {
+func (f *nodePoolFile) row() *admin.NodePool {
 	if f.Pool == nil {
 		return nil
 	}
-	return &structs.NodePool{
+	return &admin.NodePool{
 		Name:                   f.Pool.Name,
 		Description:            f.Pool.Description,
 		Meta:                   f.Pool.Meta,
-		SchedulerConfiguration: (*structs.NodePoolSchedulerConfiguration)(f.Pool.Scheduler),
+		SchedulerConfiguration: (*admin.NodePoolSchedulerConfiguration)(f.Pool.Scheduler),
 	}
 }

@@ -5,17 +5,18 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // TestPlace_MemoryMaxCountsByTheSwitch places a group in the cases of both switches. The setting of the pool
 // comes before that of the cluster.
 func TestPlace_MemoryMaxCountsByTheSwitch(t *testing.T) {
-	setting := func(on *bool) *structs.NodePoolSchedulerConfiguration {
-		return &structs.NodePoolSchedulerConfiguration{MemoryOversubscriptionEnabled: on}
+	setting := func(on *bool) *admin.NodePoolSchedulerConfiguration {
+		return &admin.NodePoolSchedulerConfiguration{MemoryOversubscriptionEnabled: on}
 	}
 	for name, c := range map[string]struct {
 		cluster bool
-		pool    *structs.NodePoolSchedulerConfiguration
+		pool    *admin.NodePoolSchedulerConfiguration
 		most    int // memory_max
 		bounded bool
 	}{
@@ -28,10 +29,10 @@ func TestPlace_MemoryMaxCountsByTheSwitch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
-			config := structs.DefaultSchedulerConfiguration()
+			config := admin.DefaultSchedulerConfiguration()
 			config.MemoryOversubscriptionEnabled = c.cluster
-			do(w, state.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
-			do(w, state.NodePoolApply, &structs.NodePoolApplyRequest{Pool: &structs.NodePool{
+			do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
+			do(w, state.NodePoolApply, &admin.NodePoolApplyRequest{Pool: &admin.NodePool{
 				Name:                   "gpu",
 				SchedulerConfiguration: c.pool,
 			}})

@@ -18,6 +18,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/statetest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // TestBlockedEval_MissesNoUnblock makes random changes to a small cluster. Its evaluations are planned one
@@ -443,14 +444,14 @@ func (c *randomCluster) changeAnything() {
 		c.s = s
 		c.logf("restored")
 	case 20:
-		config := structs.DefaultSchedulerConfiguration()
-		config.PreemptionConfig = structs.PreemptionConfig{
+		config := admin.DefaultSchedulerConfiguration()
+		config.PreemptionConfig = admin.PreemptionConfig{
 			SystemSchedulerEnabled:  c.r.IntN(2) == 0,
 			BatchSchedulerEnabled:   c.r.IntN(2) == 0,
 			ServiceSchedulerEnabled: c.r.IntN(2) == 0,
 		}
 		try(c, fmt.Sprintf("preemption %+v", config.PreemptionConfig), state.SchedulerConfigSet,
-			&structs.SchedulerConfigRequest{Config: config, WriteOptions: c.now()})
+			&admin.SchedulerConfigRequest{Config: config, WriteOptions: c.now()})
 	}
 }
 

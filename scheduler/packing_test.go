@@ -6,6 +6,7 @@ import (
 	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // TestSample_PacksALargeGroupByTheAlgorithm: with binpack a group uses its nodes again rather than empty
@@ -15,8 +16,8 @@ func TestSample_PacksALargeGroupByTheAlgorithm(t *testing.T) {
 	used := func(algorithm string) map[string]int {
 		w := newFixture(nil)
 		w.t = t
-		do(w, state.SchedulerConfigSet, &structs.SchedulerConfigRequest{
-			Config: structs.SchedulerConfiguration{SchedulerAlgorithm: algorithm},
+		do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
+			Config: admin.SchedulerConfiguration{SchedulerAlgorithm: algorithm},
 		})
 		for i := range nodes {
 			n := aNode(nodeID(i))
@@ -32,11 +33,11 @@ func TestSample_PacksALargeGroupByTheAlgorithm(t *testing.T) {
 		}
 		return count
 	}
-	packed := used(structs.AlgorithmBinpack)
+	packed := used(admin.AlgorithmBinpack)
 	if len(packed) < place.Enough || len(packed) > nodes/3 {
 		t.Errorf("binpack uses %d nodes, want %d to %d", len(packed), place.Enough, nodes/3)
 	}
-	if spread := used(structs.AlgorithmSpread); len(spread) != nodes {
+	if spread := used(admin.AlgorithmSpread); len(spread) != nodes {
 		t.Errorf("spread uses %d of %d nodes", len(spread), nodes)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // moves sets the number of allocations that a group may miss when nodes drain.
@@ -242,7 +243,7 @@ func holdsAll(held map[string]bool, a *structs.Allocation) bool {
 
 // Each switch of the configuration is for one type of jobs.
 func TestPreemption_ByJobType(t *testing.T) {
-	types := map[string]structs.PreemptionConfig{
+	types := map[string]admin.PreemptionConfig{
 		structs.JobService:  {ServiceSchedulerEnabled: true},
 		structs.JobBatch:    {BatchSchedulerEnabled: true},
 		structs.JobSystem:   {SystemSchedulerEnabled: true},
@@ -251,8 +252,8 @@ func TestPreemption_ByJobType(t *testing.T) {
 	for allowed, config := range types {
 		for jobType := range types {
 			w := newFixture(t)
-			do(w, state.SchedulerConfigSet, &structs.SchedulerConfigRequest{
-				Config:       structs.SchedulerConfiguration{PreemptionConfig: config},
+			do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
+				Config:       admin.SchedulerConfiguration{PreemptionConfig: config},
 				WriteOptions: w.now(),
 			})
 			w.nodes("n1")

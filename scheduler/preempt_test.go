@@ -7,6 +7,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 func priority(n int) func(*structs.Job) { return func(j *structs.Job) { j.Priority = n } }
@@ -14,8 +15,8 @@ func priority(n int) func(*structs.Job) { return func(j *structs.Job) { j.Priori
 // preempting lets jobs of all types displace others.
 func (w *fixture) preempting() {
 	w.t.Helper()
-	do(w, state.SchedulerConfigSet, &structs.SchedulerConfigRequest{
-		Config: structs.SchedulerConfiguration{PreemptionConfig: structs.PreemptionConfig{
+	do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
+		Config: admin.SchedulerConfiguration{PreemptionConfig: admin.PreemptionConfig{
 			SystemSchedulerEnabled:   true,
 			SysBatchSchedulerEnabled: true,
 			BatchSchedulerEnabled:    true,

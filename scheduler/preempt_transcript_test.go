@@ -14,6 +14,7 @@ import (
 	"berth/internal/transcript"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // The transcripts of preemption show what the scheduler decides, command by command:
@@ -130,8 +131,8 @@ func jobOf(t *testing.T, cmd *transcript.Step) *structs.Job {
 }
 
 func (c *lateCluster) allowPreemption(types []string) {
-	do(c.fixture, state.SchedulerConfigSet, &structs.SchedulerConfigRequest{
-		Config: structs.SchedulerConfiguration{PreemptionConfig: structs.PreemptionConfig{
+	do(c.fixture, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
+		Config: admin.SchedulerConfiguration{PreemptionConfig: admin.PreemptionConfig{
 			SystemSchedulerEnabled:   slices.Contains(types, structs.JobSystem),
 			SysBatchSchedulerEnabled: slices.Contains(types, structs.JobSysBatch),
 			BatchSchedulerEnabled:    slices.Contains(types, structs.JobBatch),

@@ -13,6 +13,7 @@ import (
 	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // racks registers a number of nodes for each rack, with IDs in no order of the racks. It checks no invariant,
@@ -292,9 +293,9 @@ func TestServices_ChangeNoRunningTask(t *testing.T) {
 
 func TestAlgorithm_ChoosesTheFullerOrTheEmptierNode(t *testing.T) {
 	for algorithm, want := range map[string]string{
-		"":                       "n1",
-		structs.AlgorithmBinpack: "n1",
-		structs.AlgorithmSpread:  "n2",
+		"":                     "n1",
+		admin.AlgorithmBinpack: "n1",
+		admin.AlgorithmSpread:  "n2",
 	} {
 		w := newFixture(t)
 		w.nodes("n1")
@@ -302,8 +303,8 @@ func TestAlgorithm_ChoosesTheFullerOrTheEmptierNode(t *testing.T) {
 		w.run("first")
 		w.nodes("n2")
 		if algorithm != "" {
-			config := structs.SchedulerConfiguration{SchedulerAlgorithm: algorithm}
-			do(w, state.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+			config := admin.SchedulerConfiguration{SchedulerAlgorithm: algorithm}
+			do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
 		}
 		w.job(aJob("second", structs.JobService))
 		p := w.run("second")
@@ -317,17 +318,17 @@ func TestAlgorithm_ChoosesTheFullerOrTheEmptierNode(t *testing.T) {
 
 func TestAlgorithm_OfANodePoolPrecedesThatOfTheCluster(t *testing.T) {
 	for pool, want := range map[string]string{
-		structs.AlgorithmSpread:  "n2",
-		structs.AlgorithmBinpack: "n1",
-		"":                       "n2", // that of the cluster
+		admin.AlgorithmSpread:  "n2",
+		admin.AlgorithmBinpack: "n1",
+		"":                     "n2", // that of the cluster
 	} {
 		w := newFixture(t)
-		do(w, state.SchedulerConfigSet, &structs.SchedulerConfigRequest{
-			Config: structs.SchedulerConfiguration{SchedulerAlgorithm: structs.AlgorithmSpread},
+		do(w, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
+			Config: admin.SchedulerConfiguration{SchedulerAlgorithm: admin.AlgorithmSpread},
 		})
-		settings := &structs.NodePoolSchedulerConfiguration{SchedulerAlgorithm: pool}
-		do(w, state.NodePoolApply, &structs.NodePoolApplyRequest{
-			Pool: &structs.NodePool{Name: "gpu", SchedulerConfiguration: settings},
+		settings := &admin.NodePoolSchedulerConfiguration{SchedulerAlgorithm: pool}
+		do(w, state.NodePoolApply, &admin.NodePoolApplyRequest{
+			Pool: &admin.NodePool{Name: "gpu", SchedulerConfiguration: settings},
 		})
 		inGPU := func(j *structs.Job) { j.NodePool = "gpu" }
 		for i, id := range []string{"n1", "n2"} {

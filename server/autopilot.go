@@ -6,6 +6,7 @@ import (
 	"berth/rpc"
 	"berth/server/autopilot"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // autopilotDeps gives autopilot its view of this server. The gossip starts after it.
@@ -17,8 +18,8 @@ func autopilotDeps(s *Server) autopilot.Deps {
 		Members:  func() []autopilot.Member { return autopilotMembers(s.members.peers()) },
 		Store:    s.store,
 		Proposer: s,
-		Ask: func(ctx context.Context, address string) (*structs.RaftStats, error) {
-			return rpc.Call(ctx, s.pool.At(address), structs.StatusRaftStats, &structs.QueryRequest{})
+		Ask: func(ctx context.Context, address string) (*admin.RaftStats, error) {
+			return rpc.Call(ctx, s.pool.At(address), admin.StatusRaftStats, &structs.QueryRequest{})
 		},
 		ForceLeave: func(name string) error { return s.members.serf.RemoveFailedNode(name) },
 		First:      s.cfg.Autopilot.Row(),

@@ -11,6 +11,7 @@ import (
 	"berth/rpc"
 	"berth/rpc/joining"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // A machine without a certificate may ask for one. A denied request makes no entry of the log.
@@ -64,16 +65,16 @@ func TestJoinToken_OfAServerNeedsACertificateAlsoWithPrefer(t *testing.T) {
 	ask := func(dial rpc.Dialer, role string) error {
 		pool := rpc.NewPool(dial, hclog.NewNullLogger(), nil)
 		defer pool.Close()
-		return pool.Call(t.Context(), r.RPCAddr(), structs.JoinTokenCreate.Name,
-			&structs.JoinTokenCreateRequest{Role: role}, &structs.JoinTokenCreateResponse{})
+		return pool.Call(t.Context(), r.RPCAddr(), admin.JoinTokenCreate.Name,
+			&admin.JoinTokenCreateRequest{Role: role}, &admin.JoinTokenCreateResponse{})
 	}
-	wantDenied(t, "without TLS", ask(rpc.Dial, structs.JoinServer))
-	err := ask(rpc.Dial, structs.JoinNode)
+	wantDenied(t, "without TLS", ask(rpc.Dial, admin.JoinServer))
+	err := ask(rpc.Dial, admin.JoinNode)
 	if err != nil {
 		t.Errorf("the token of a node: %v", err)
 	}
 	secured := rpc.SecureDialer(rpc.Dial, server.Client(peertls.Roles(pki.RoleServer)), false)
-	err = ask(secured, structs.JoinServer)
+	err = ask(secured, admin.JoinServer)
 	if err != nil {
 		t.Errorf("as a server: %v", err)
 	}

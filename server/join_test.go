@@ -23,6 +23,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/gossipkey"
 )
 
@@ -80,22 +81,22 @@ func joinable(t *testing.T, change ...func(*Config)) (*running, *peertls.Keys) {
 }
 
 // token makes a join token.
-func (r *running) token(req structs.JoinTokenCreateRequest) string {
+func (r *running) token(req admin.JoinTokenCreateRequest) string {
 	r.t.Helper()
-	answer, err := rpc.Call(r.t.Context(), r, structs.JoinTokenCreate, &req)
+	answer, err := rpc.Call(r.t.Context(), r, admin.JoinTokenCreate, &req)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return answer.Token
 }
 
-func nodeToken() structs.JoinTokenCreateRequest {
-	return structs.JoinTokenCreateRequest{Role: structs.JoinNode}
+func nodeToken() admin.JoinTokenCreateRequest {
+	return admin.JoinTokenCreateRequest{Role: admin.JoinNode}
 }
 
 // join joins with a token as a machine with an ID, and a new key.
 func (r *running) join(token, id string, change ...func(*joining.Request)) (
-	*structs.JoinResponse, *pki.Key, error,
+	*admin.JoinResponse, *pki.Key, error,
 ) {
 	r.t.Helper()
 	key, err := pki.NewKey()
@@ -111,7 +112,7 @@ func (r *running) join(token, id string, change ...func(*joining.Request)) (
 }
 
 // keysOf returns the keys of a machine that has joined.
-func keysOf(t *testing.T, answer *structs.JoinResponse, key *pki.Key, role pki.Role) *peertls.Keys {
+func keysOf(t *testing.T, answer *admin.JoinResponse, key *pki.Key, role pki.Role) *peertls.Keys {
 	t.Helper()
 	keyPEM, err := key.PEM()
 	if err != nil {
@@ -175,13 +176,13 @@ func TestJoin_GivesANodeItsCertificateAndNoSecret(t *testing.T) {
 func TestJoin_GivesAServerTheSecretsOfServers(t *testing.T) {
 	noLeaks(t)
 	r, _ := joinable(t)
-	token := r.token(structs.JoinTokenCreateRequest{Role: structs.JoinServer})
+	token := r.token(admin.JoinTokenCreateRequest{Role: admin.JoinServer})
 	answer, key, err := r.join(token, "s2")
 	if err != nil || answer.GossipKey != r.cfg.Encrypt || answer.Keyring != "the file" {
 		t.Fatalf("got other secrets, or %v", err)
 	}
 	keys := keysOf(t, answer, key, pki.RoleServer)
-	err = r.callAs(keys, structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+	err = r.callAs(keys, admin.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
 	if err != nil {
 		t.Error(err)
 	}
@@ -197,7 +198,7 @@ func TestJoin_DeniesOtherTokens(t *testing.T) {
 	}
 	deleted := r.token(nodeToken())
 	for t := range trust.JoinTokens(r.store.Read()) {
-		_, err = rpc.Call(r.t.Context(), r, structs.JoinTokenDelete, &structs.JoinTokenDeleteRequest{ID: t.ID})
+		_, err = rpc.Call(r.t.Context(), r, admin.JoinTokenDelete, &admin.JoinTokenDeleteRequest{ID: t.ID})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -310,16 +311,16 @@ func TestJoin_ServesNothingElse(t *testing.T) {
 	}{
 		"a job": {rpc.ByteJoin, blind(), structs.JobRegister.Name, &structs.JobRegisterRequest{}},
 		"a signature without a token": {
-			rpc.ByteJoin, blind(), structs.CertificateSign.Name, &structs.CertificateSignRequest{},
+			rpc.ByteJoin, blind(), admin.CertificateSign.Name, &admin.CertificateSignRequest{},
 		},
 		"a token": {
-			rpc.ByteJoin, blind(), structs.JoinTokenCreate.Name, &structs.JoinTokenCreateRequest{},
+			rpc.ByteJoin, blind(), admin.JoinTokenCreate.Name, &admin.JoinTokenCreateRequest{},
 		},
-		"TLS 1.2":                 {rpc.ByteJoin, old(), structs.Join.Name, &structs.JoinRequest{}},
-		"the port of the cluster": {rpc.ByteTLS, blind(), structs.Join.Name, &structs.JoinRequest{}},
-		"a large request": {rpc.ByteJoin, blind(), structs.Join.Name,
-			&structs.JoinRequest{CSR: make([]byte, 1<<20)}},
-		"nothing": {rpc.ByteJoin, blind(), structs.Join.Name, &structs.JoinRequest{}},
+		"TLS 1.2":                 {rpc.ByteJoin, old(), admin.Join.Name, &admin.JoinRequest{}},
+		"the port of the cluster": {rpc.ByteTLS, blind(), admin.Join.Name, &admin.JoinRequest{}},
+		"a large request": {rpc.ByteJoin, blind(), admin.Join.Name,
+			&admin.JoinRequest{CSR: make([]byte, 1<<20)}},
+		"nothing": {rpc.ByteJoin, blind(), admin.Join.Name, &admin.JoinRequest{}},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		conn, err := peertls.Dialing{
@@ -359,7 +360,7 @@ func (r *running) plainJoin() error {
 		return err
 	}
 	return rpc.CallOnce(r.t.Context(), conn, rpc.OneCall{
-		Method: structs.Join.Name, Req: &structs.JoinRequest{}, Resp: &structs.JoinResponse{}, Answers: 1 << 20,
+		Method: admin.Join.Name, Req: &admin.JoinRequest{}, Resp: &admin.JoinResponse{}, Answers: 1 << 20,
 	})
 }
 
@@ -371,10 +372,10 @@ func TestRenew_ANodeRenewsItsOwnCertificateWithItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := keysOf(t, answer, key, pki.RoleNode)
-	renew := func(nodeID string, csr []byte) (*structs.CertificateSignResponse, error) {
-		resp := &structs.CertificateSignResponse{}
-		return resp, r.callAs(keys, structs.CertificateRenew.Name,
-			&structs.CertificateRenewRequest{NodeID: nodeID, CSR: csr}, resp)
+	renew := func(nodeID string, csr []byte) (*admin.CertificateSignResponse, error) {
+		resp := &admin.CertificateSignResponse{}
+		return resp, r.callAs(keys, admin.CertificateRenew.Name,
+			&admin.CertificateRenewRequest{NodeID: nodeID, CSR: csr}, resp)
 	}
 	own, err := keys.CSR()
 	if err != nil {

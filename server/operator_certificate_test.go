@@ -13,12 +13,13 @@ import (
 	"berth/rpc"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 const globalAnn = "spiffe://global/operator/ann"
 
 // operatorRequest returns the request of a caller for the certificate of an identity, with a new key.
-func operatorRequest(t *testing.T, id pki.Identity, caller string) *structs.OperatorCertificateRequest {
+func operatorRequest(t *testing.T, id pki.Identity, caller string) *admin.OperatorCertificateRequest {
 	t.Helper()
 	key, err := pki.NewKey()
 	if err != nil {
@@ -28,7 +29,7 @@ func operatorRequest(t *testing.T, id pki.Identity, caller string) *structs.Oper
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &structs.OperatorCertificateRequest{CSR: csr, Operator: caller}
+	return &admin.OperatorCertificateRequest{CSR: csr, Operator: caller}
 }
 
 func ann() pki.Identity { return pki.Identity{Region: "global", Role: pki.RoleOperator, ID: "ann"} }
@@ -44,17 +45,17 @@ func TestOperatorCertificate_IsForRootAndForItsHolder(t *testing.T) {
 		caller string
 		kind   structs.Kind // "" if it is signed
 	}{
-		"root":              {ann(), structs.OperatorRoot, ""},
+		"root":              {ann(), admin.OperatorRoot, ""},
 		"its holder":        {ann(), globalAnn, ""},
 		"another operator":  {ann(), "spiffe://global/operator/bob", structs.KindDenied},
 		"a server":          {ann(), "spiffe://global/server/ann", structs.KindDenied},
 		"nobody":            {ann(), "", structs.KindDenied},
-		"of a server":       {of("global", pki.RoleServer, "s9"), structs.OperatorRoot, structs.KindDenied},
+		"of a server":       {of("global", pki.RoleServer, "s9"), admin.OperatorRoot, structs.KindDenied},
 		"of the caller":     {of("global", pki.RoleServer, "s9"), "spiffe://global/server/s9", structs.KindDenied},
-		"of a node":         {of("global", pki.RoleNode, "n9"), structs.OperatorRoot, structs.KindDenied},
-		"of another region": {of("eu", pki.RoleOperator, "ann"), structs.OperatorRoot, structs.KindDenied},
+		"of a node":         {of("global", pki.RoleNode, "n9"), admin.OperatorRoot, structs.KindDenied},
+		"of another region": {of("eu", pki.RoleOperator, "ann"), admin.OperatorRoot, structs.KindDenied},
 	} {
-		_, err := rpc.Call(t.Context(), r, structs.OperatorCertificate, operatorRequest(t, c.id, c.caller))
+		_, err := rpc.Call(t.Context(), r, admin.OperatorCertificate, operatorRequest(t, c.id, c.caller))
 		if c.kind == "" && err != nil || c.kind != "" && !structs.IsKind(err, c.kind) {
 			t.Errorf("%s: %v; expected %q", name, err, c.kind)
 		}
@@ -71,16 +72,16 @@ func TestOperatorCertificate_HasABoundedLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ttl, want := range map[time.Duration]time.Duration{
-		0:                           structs.OperatorLife,
-		time.Hour:                   time.Hour,
-		structs.MaxOperatorLife:     structs.MaxOperatorLife,
-		structs.MaxOperatorLife + 1: 0,
-		-1:                          0,
+		0:                         admin.OperatorLife,
+		time.Hour:                 time.Hour,
+		admin.MaxOperatorLife:     admin.MaxOperatorLife,
+		admin.MaxOperatorLife + 1: 0,
+		-1:                        0,
 	} {
-		req := operatorRequest(t, ann(), structs.OperatorRoot)
+		req := operatorRequest(t, ann(), admin.OperatorRoot)
 		req.TTL = ttl
 		before := r.consensus.LastIndex()
-		answer, err := rpc.Call(t.Context(), r, structs.OperatorCertificate, req)
+		answer, err := rpc.Call(t.Context(), r, admin.OperatorCertificate, req)
 		if want == 0 {
 			if !structs.IsKind(err, structs.KindInvalid) {
 				t.Errorf("%s: %v; expected invalid", ttl, err)
@@ -99,7 +100,7 @@ func TestOperatorCertificate_HasABoundedLife(t *testing.T) {
 
 // checkOperator checks an answer with the certificate of ann.
 func checkOperator(
-	t *testing.T, answer *structs.OperatorCertificateResponse, authority *x509.Certificate, life time.Duration,
+	t *testing.T, answer *admin.OperatorCertificateResponse, authority *x509.Certificate, life time.Duration,
 ) {
 	t.Helper()
 	certs, err := pki.ParseCertificates([]byte(answer.Certificate))
@@ -142,8 +143,8 @@ func TestOperatorCertificate_IsForwardedByServersAlone(t *testing.T) {
 		ask := func(dial rpc.Dialer) error {
 			pool := rpc.NewPool(dial, hclog.NewNullLogger(), nil)
 			defer pool.Close()
-			return pool.Call(t.Context(), r.RPCAddr(), structs.OperatorCertificate.Name,
-				operatorRequest(t, ann(), structs.OperatorRoot), &structs.OperatorCertificateResponse{})
+			return pool.Call(t.Context(), r.RPCAddr(), admin.OperatorCertificate.Name,
+				operatorRequest(t, ann(), admin.OperatorRoot), &admin.OperatorCertificateResponse{})
 		}
 		as := func(keys *peertls.Keys) rpc.Dialer {
 			return rpc.SecureDialer(rpc.Dial, keys.Client(peertls.Roles(pki.RoleServer)), false)

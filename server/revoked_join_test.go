@@ -9,13 +9,14 @@ import (
 	"berth/rpc/joining"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // revokeNode revokes a node.
 func (r *running) revokeNode(id string) {
 	r.t.Helper()
-	_, err := rpc.Call(r.t.Context(), r, structs.CertificateRevoke,
-		&structs.CertificateRevokeRequest{Role: structs.JoinNode, Name: id})
+	_, err := rpc.Call(r.t.Context(), r, admin.CertificateRevoke,
+		&admin.CertificateRevokeRequest{Role: admin.JoinNode, Name: id})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -25,7 +26,7 @@ func (r *running) revokeNode(id string) {
 func TestRevoked_TheJoinPortTakesANewKeyAlone(t *testing.T) {
 	noLeaks(t)
 	r, server := joinable(t)
-	server.SetRevoked(func(c structs.CertificateRef) *structs.Revocation {
+	server.SetRevoked(func(c admin.CertificateRef) *admin.Revocation {
 		return trust.Revoked(r.store.Read(), c)
 	})
 	answer, key, err := r.join(r.token(nodeToken()), "n1")
@@ -33,9 +34,9 @@ func TestRevoked_TheJoinPortTakesANewKeyAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	stolen := keysOf(t, answer, key, pki.RoleNode)
-	ping := func(as *structs.JoinResponse, key *pki.Key) error {
+	ping := func(as *admin.JoinResponse, key *pki.Key) error {
 		return r.callAs(keysOf(t, as, key, pki.RoleNode),
-			structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+			admin.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
 	}
 	err = ping(answer, key)
 	if err != nil {
@@ -51,8 +52,8 @@ func TestRevoked_TheJoinPortTakesANewKeyAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = rpc.Call(t.Context(), r, structs.CertificateRenew,
-		&structs.CertificateRenewRequest{NodeID: "n1", CSR: csr})
+	_, err = rpc.Call(t.Context(), r, admin.CertificateRenew,
+		&admin.CertificateRenewRequest{NodeID: "n1", CSR: csr})
 	if !structs.IsKind(err, structs.KindDenied) {
 		t.Errorf("a renewal that another server forwards: %v; expected denied", err)
 	}

@@ -35,6 +35,7 @@ import (
 	"berth/server/varlocks"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Server is one member of the cluster. New opens it, Run runs it.
@@ -280,8 +281,8 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 func (s *Server) RPCAddr() string { return s.addr }
 
 // Members lists the servers as the gossip sees them.
-func (s *Server) Members() []*structs.AgentMember {
-	var out []*structs.AgentMember
+func (s *Server) Members() []*admin.AgentMember {
+	var out []*admin.AgentMember
 	for _, m := range s.members.serf.Members() {
 		out = append(out, gossip.Member(m))
 	}
@@ -289,7 +290,7 @@ func (s *Server) Members() []*structs.AgentMember {
 }
 
 // Member returns this server as the gossip sees it.
-func (s *Server) Member() *structs.AgentMember {
+func (s *Server) Member() *admin.AgentMember {
 	return gossip.Member(s.members.serf.LocalMember())
 }
 
@@ -344,11 +345,11 @@ func (s *Server) Alone() bool {
 }
 
 // Configuration lists the members of the Raft configuration.
-func (s *Server) Configuration() (servers []*structs.RaftServer) {
+func (s *Server) Configuration() (servers []*admin.RaftServer) {
 	leader, _ := s.consensus.LeaderWithID()
 	peers := s.members.peers()
 	for _, member := range s.consensus.members() {
-		server := &structs.RaftServer{
+		server := &admin.RaftServer{
 			ID:           string(member.ID),
 			Address:      string(member.Address),
 			Leader:       member.Address == leader,

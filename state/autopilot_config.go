@@ -3,23 +3,24 @@ package state
 import (
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate"
 )
 
 // AutopilotConfig returns the configuration of autopilot: the stored one, or else the default. It is never
 // nil.
-func AutopilotConfig(tx Reader) *structs.AutopilotConfig {
+func AutopilotConfig(tx Reader) *admin.AutopilotConfig {
 	stored := schema.AutopilotConfig.Get(tx, schema.OnlyAutopilotConfig)
 	if stored != nil {
 		return stored
 	}
-	config := structs.DefaultAutopilotConfig()
+	config := admin.DefaultAutopilotConfig()
 	return &config
 }
 
 // AutopilotConfigSet stores the configuration of autopilot. The error is of kind conflict if the request
 // demands another version than the stored one.
-func AutopilotConfigSet(tx *WriteTx, p *structs.AutopilotConfigRequest) error {
+func AutopilotConfigSet(tx *WriteTx, p *admin.AutopilotConfigRequest) error {
 	config := p.Config
 	err := validate.AutopilotConfig(&config)
 	if err != nil {

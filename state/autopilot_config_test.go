@@ -4,18 +4,19 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 func TestAutopilotConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 	w := newFixture(t)
-	read := func() *structs.AutopilotConfig { return AutopilotConfig(w.s.Read()) }
-	request := func(index, minQuorum uint64, cas bool) *structs.AutopilotConfigRequest {
-		c := structs.DefaultAutopilotConfig()
+	read := func() *admin.AutopilotConfig { return AutopilotConfig(w.s.Read()) }
+	request := func(index, minQuorum uint64, cas bool) *admin.AutopilotConfigRequest {
+		c := admin.DefaultAutopilotConfig()
 		c.MinQuorum = minQuorum
 		c.ModifyIndex = index
-		return &structs.AutopilotConfigRequest{Config: c, CAS: cas}
+		return &admin.AutopilotConfigRequest{Config: c, CAS: cas}
 	}
-	if got := *read(); got != structs.DefaultAutopilotConfig() {
+	if got := *read(); got != admin.DefaultAutopilotConfig() {
 		t.Errorf("the default is %+v", got)
 	}
 	wantKind(t, try(w, AutopilotConfigSet, request(3, 1, true)), structs.KindConflict)

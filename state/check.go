@@ -8,6 +8,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate"
 )
 
@@ -234,7 +235,7 @@ func checkNamespaces(c *check.Report) {
 // checkNodePools checks that each node pool with a row has a name and is not built-in.
 func checkNodePools(c *check.Report) {
 	for p := range schema.NodePools.Scan(c) {
-		c.Want(p.Name != "" && !structs.BuiltInNodePool(p.Name),
+		c.Want(p.Name != "" && !admin.BuiltInNodePool(p.Name),
 			"node pool %q: a built-in pool, or one without a name, has no row", p.Name)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // TestCheck_FindsEachViolation breaks one invariant at a time, without the write functions.
@@ -72,9 +73,9 @@ func TestCheck_FindsEachViolation(t *testing.T) {
 		"source of job default/gone: version 0 is gone": func(tx *WriteTx) {
 			schema.JobSubmissions.Put(tx, &structs.JobSubmission{Namespace: "default", JobID: "gone"})
 		},
-		"a namespace has no name": func(tx *WriteTx) { schema.Namespaces.Put(tx, &structs.Namespace{}) },
+		"a namespace has no name": func(tx *WriteTx) { schema.Namespaces.Put(tx, &admin.Namespace{}) },
 		`node pool "all": a built-in pool`: func(tx *WriteTx) {
-			schema.NodePools.Put(tx, &structs.NodePool{Name: structs.AllNodePools})
+			schema.NodePools.Put(tx, &admin.NodePool{Name: structs.AllNodePools})
 		},
 		"is running and should be": func(tx *WriteTx) {
 			j := aJob("idle", structs.JobService)

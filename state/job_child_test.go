@@ -6,6 +6,7 @@ import (
 
 	"berth/state/namespaces"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 func periodicJob(id, cron string) *structs.Job {
@@ -131,10 +132,10 @@ func TestJobDispatch_OncePerToken(t *testing.T) {
 // disableDriver makes the default namespace reject the jobs of a driver.
 func (w *fixture) disableDriver(driver string) {
 	w.t.Helper()
-	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{
-		Definition: &structs.Namespace{
+	do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
+		Definition: &admin.Namespace{
 			Name:         structs.DefaultNamespace,
-			Capabilities: &structs.NamespaceCapabilities{DisabledTaskDrivers: []string{driver}},
+			Capabilities: &admin.NamespaceCapabilities{DisabledTaskDrivers: []string{driver}},
 		},
 		WriteOptions: w.now(),
 	})

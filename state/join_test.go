@@ -7,14 +7,15 @@ import (
 
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // aJoinToken is a token for nodes, which ends at 100. Its hash is its ID.
-func aJoinToken(id string, uses int) *structs.JoinTokenRequest {
-	return &structs.JoinTokenRequest{
+func aJoinToken(id string, uses int) *admin.JoinTokenRequest {
+	return &admin.JoinTokenRequest{
 		ID:         id,
 		Hash:       []byte(id),
-		Role:       structs.JoinNode,
+		Role:       admin.JoinNode,
 		Uses:       uses,
 		ExpireTime: 100,
 		Now:        1,
@@ -22,11 +23,11 @@ func aJoinToken(id string, uses int) *structs.JoinTokenRequest {
 }
 
 // aCertificate is the certificate of a node with a key, which ends at 1000. token is "" for a renewal.
-func aCertificate(token, id, key string) *structs.MachineCertificateRequest {
-	return &structs.MachineCertificateRequest{
+func aCertificate(token, id, key string) *admin.MachineCertificateRequest {
+	return &admin.MachineCertificateRequest{
 		TokenID:   token,
 		TokenHash: []byte(token),
-		Role:      structs.JoinNode,
+		Role:      admin.JoinNode,
 		ID:        id,
 		Serial:    "1",
 		KeyHash:   []byte(key),
@@ -42,30 +43,30 @@ func TestJoinToken_IsUsedAsOftenAsItSays(t *testing.T) {
 	do(w, trust.MachineCertificateSet, aCertificate("t", "n2", "k2"))
 	err := try(w, trust.MachineCertificateSet, aCertificate("t", "n3", "k3"))
 	wantKind(t, err, structs.KindDenied)
-	if trust.MachineCertificate(w.s.Read(), structs.JoinNode, "n3") != nil {
+	if trust.MachineCertificate(w.s.Read(), admin.JoinNode, "n3") != nil {
 		t.Error("the third node has a certificate")
 	}
 }
 
 func TestJoinToken_IsDeniedBeyondItsLimits(t *testing.T) {
 	for name, c := range map[string]struct {
-		token func(*structs.JoinTokenRequest)
-		use   func(*structs.MachineCertificateRequest)
+		token func(*admin.JoinTokenRequest)
+		use   func(*admin.MachineCertificateRequest)
 	}{
-		"another secret": {nil, func(r *structs.MachineCertificateRequest) { r.TokenHash = []byte("x") }},
-		"no secret":      {nil, func(r *structs.MachineCertificateRequest) { r.TokenHash = nil }},
-		"another token":  {nil, func(r *structs.MachineCertificateRequest) { r.TokenID = "u" }},
-		"at its end":     {nil, func(r *structs.MachineCertificateRequest) { r.Now = 100 }},
-		"another role":   {nil, func(r *structs.MachineCertificateRequest) { r.Role = structs.JoinServer }},
+		"another secret": {nil, func(r *admin.MachineCertificateRequest) { r.TokenHash = []byte("x") }},
+		"no secret":      {nil, func(r *admin.MachineCertificateRequest) { r.TokenHash = nil }},
+		"another token":  {nil, func(r *admin.MachineCertificateRequest) { r.TokenID = "u" }},
+		"at its end":     {nil, func(r *admin.MachineCertificateRequest) { r.Now = 100 }},
+		"another role":   {nil, func(r *admin.MachineCertificateRequest) { r.Role = admin.JoinServer }},
 		"another name": {
-			func(r *structs.JoinTokenRequest) { r.NodeName = "web" },
-			func(r *structs.MachineCertificateRequest) { r.NodeName = "db" },
+			func(r *admin.JoinTokenRequest) { r.NodeName = "web" },
+			func(r *admin.MachineCertificateRequest) { r.NodeName = "db" },
 		},
 		"another pool": {
-			func(r *structs.JoinTokenRequest) { r.NodePool = "gpu" },
-			func(r *structs.MachineCertificateRequest) { r.NodePool = "default" },
+			func(r *admin.JoinTokenRequest) { r.NodePool = "gpu" },
+			func(r *admin.MachineCertificateRequest) { r.NodePool = "default" },
 		},
-		"the ID of another node": {nil, func(r *structs.MachineCertificateRequest) { r.ID = "taken" }},
+		"the ID of another node": {nil, func(r *admin.MachineCertificateRequest) { r.ID = "taken" }},
 	} {
 		w := keyedFixture(t)
 		do(w, trust.JoinTokenPut, aJoinToken("first", 1))
@@ -91,9 +92,9 @@ func TestJoinTokenPut_DeletesExpiredTokens(t *testing.T) {
 	later.Now = 100
 	later.ExpireTime = 200
 	do(w, trust.JoinTokenPut, later)
-	err := try(w, trust.JoinTokenDelete, &structs.JoinTokenDeleteRequest{ID: "old"})
+	err := try(w, trust.JoinTokenDelete, &admin.JoinTokenDeleteRequest{ID: "old"})
 	wantKind(t, err, structs.KindNotFound)
-	do(w, trust.JoinTokenDelete, &structs.JoinTokenDeleteRequest{ID: "new"})
+	do(w, trust.JoinTokenDelete, &admin.JoinTokenDeleteRequest{ID: "new"})
 }
 
 func TestMachineCertificate_RenewsWithItsKeyWithinThirtyDays(t *testing.T) {
@@ -109,7 +110,7 @@ func TestMachineCertificate_RenewsWithItsKeyWithinThirtyDays(t *testing.T) {
 	again.Now = first.NotAfter + int64(trust.RenewWithin)
 	again.NotAfter = again.Now + 1000
 	do(w, trust.MachineCertificateSet, again)
-	row := trust.MachineCertificate(w.s.Read(), structs.JoinNode, "n1")
+	row := trust.MachineCertificate(w.s.Read(), admin.JoinNode, "n1")
 	if row.NodePool != "gpu" || row.NotAfter != again.NotAfter {
 		t.Errorf("got %+v; expected the limits of the token and the new end", row)
 	}
@@ -136,8 +137,8 @@ func TestMachineCertificate_IsForgottenWhenItCannotRenew(t *testing.T) {
 	next.NotAfter = next.Now + 1000
 	do(w, trust.MachineCertificateSet, next)
 	tx := w.s.Read()
-	old := trust.MachineCertificate(tx, structs.JoinNode, "n1")
-	if old != nil || trust.MachineCertificate(tx, structs.JoinNode, "n2") == nil {
+	old := trust.MachineCertificate(tx, admin.JoinNode, "n1")
+	if old != nil || trust.MachineCertificate(tx, admin.JoinNode, "n2") == nil {
 		t.Error("the record of n1 stays, or that of n2 does not")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // jobIn returns a job in a namespace.
@@ -41,14 +42,14 @@ func (w *fixture) putVolumeIn(ns, id string) error {
 	})
 }
 
-func (w *fixture) applyNamespace(n *structs.Namespace) {
+func (w *fixture) applyNamespace(n *admin.Namespace) {
 	w.t.Helper()
-	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{Definition: n})
+	do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{Definition: n})
 }
 
 func (w *fixture) deleteNamespace(name string) error {
 	w.t.Helper()
-	return try(w, namespaces.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: name})
+	return try(w, namespaces.NamespaceDelete, &admin.NamespaceDeleteRequest{Name: name})
 }
 
 func (w *fixture) purge(ns, job string) {
@@ -87,7 +88,7 @@ func TestNamespace_MustExistForANewJobOrVolume(t *testing.T) {
 	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, remedy)
 	wantRejected(t, w.putVolumeIn("prod", "v"), structs.KindPrecondition, remedy, `volume "v"`)
 	w.wantNamespaces("default")
-	w.applyNamespace(&structs.Namespace{Name: "prod"})
+	w.applyNamespace(&admin.Namespace{Name: "prod"})
 	w.wantNamespaces("default prod")
 	if err := w.registerChecked(jobIn("prod", "j")); err != nil {
 		t.Error(err)
@@ -102,8 +103,8 @@ func TestNamespace_MustExistForANewJobOrVolume(t *testing.T) {
 
 func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&structs.Namespace{Name: "jobs"})
-	w.applyNamespace(&structs.Namespace{Name: "volumes"})
+	w.applyNamespace(&admin.Namespace{Name: "jobs"})
+	w.applyNamespace(&admin.Namespace{Name: "volumes"})
 	w.job(jobIn("jobs", "j"))
 	if err := w.putVolumeIn("volumes", "v"); err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func TestNamespace_ExistsWhileItIsUsed(t *testing.T) {
 // A dead job does not keep its namespace.
 func TestNamespace_DoesNotExistForDeadJobs(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&structs.Namespace{Name: "jobs"})
+	w.applyNamespace(&admin.Namespace{Name: "jobs"})
 	w.job(jobIn("jobs", "j"))
 	do(w, JobDeregister, &structs.JobDeregisterRequest{
 		JobID:        "j",
@@ -152,8 +153,8 @@ func TestNamespace_DoesNotExistForDeadJobs(t *testing.T) {
 
 func TestNamespaceDelete_RejectsAUsedOne(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&structs.Namespace{Name: "prod"})
-	w.applyNamespace(&structs.Namespace{Name: "default", Description: "ours"})
+	w.applyNamespace(&admin.Namespace{Name: "prod"})
+	w.applyNamespace(&admin.Namespace{Name: "default", Description: "ours"})
 	w.job(jobIn("prod", "a"))
 	w.job(jobIn("prod", "b"))
 	if err := w.putVolumeIn("prod", "v"); err != nil {
@@ -177,20 +178,20 @@ func TestNamespaceDelete_RejectsAUsedOne(t *testing.T) {
 
 func TestNamespace_BoundsTheDriversOfJobs(t *testing.T) {
 	w := newFixture(t)
-	w.applyNamespace(&structs.Namespace{
+	w.applyNamespace(&admin.Namespace{
 		Name:         "prod",
-		Capabilities: &structs.NamespaceCapabilities{DisabledTaskDrivers: []string{"exec"}},
+		Capabilities: &admin.NamespaceCapabilities{DisabledTaskDrivers: []string{"exec"}},
 	})
 	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition,
 		`group "g": task "t"`, `does not allow the driver "exec"`)
-	w.applyNamespace(&structs.Namespace{
+	w.applyNamespace(&admin.Namespace{
 		Name:         "prod",
-		Capabilities: &structs.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker"}},
+		Capabilities: &admin.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker"}},
 	})
 	wantRejected(t, w.registerChecked(jobIn("prod", "j")), structs.KindPrecondition, `"exec"`)
-	w.applyNamespace(&structs.Namespace{
+	w.applyNamespace(&admin.Namespace{
 		Name:         "prod",
-		Capabilities: &structs.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker", "exec"}},
+		Capabilities: &admin.NamespaceCapabilities{EnabledTaskDrivers: []string{"docker", "exec"}},
 	})
 	if err := w.registerChecked(jobIn("prod", "j")); err != nil {
 		t.Error(err)
@@ -199,14 +200,14 @@ func TestNamespace_BoundsTheDriversOfJobs(t *testing.T) {
 
 func TestNamespaceApply_WritesOnlyChanges(t *testing.T) {
 	w := newFixture(t)
-	n := &structs.Namespace{Name: "default", Description: "ours", Meta: map[string]string{"a": "b"}}
+	n := &admin.Namespace{Name: "default", Description: "ours", Meta: map[string]string{"a": "b"}}
 	w.applyNamespace(n)
 	first := namespaces.Get(w.s.Read(), "default")
 	w.applyNamespace(n)
 	if namespaces.Get(w.s.Read(), "default") != first {
 		t.Error("an equal definition was put again")
 	}
-	w.applyNamespace(&structs.Namespace{Name: "default"})
+	w.applyNamespace(&admin.Namespace{Name: "default"})
 	got := namespaces.Get(w.s.Read(), "default")
 	if got.Description != "" || got.CreateIndex != first.CreateIndex || got.ModifyIndex <= first.ModifyIndex {
 		t.Errorf("got %+v after %+v", got, first)
@@ -231,7 +232,7 @@ func TestNamespaces_FollowTheirRule(t *testing.T) {
 			ns := rapid.SampledFrom(names).Draw(rt, "namespace")
 			switch rapid.IntRange(0, 4).Draw(rt, "step") {
 			case 0:
-				w.applyNamespace(&structs.Namespace{Name: ns})
+				w.applyNamespace(&admin.Namespace{Name: ns})
 				rows[ns] = true
 			case 1:
 				may := ns != "default" && rows[ns] && len(held[ns]) == 0

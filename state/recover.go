@@ -11,6 +11,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // A state that is restored from a snapshot has gone back in time. It does not know later grants and
@@ -90,8 +91,8 @@ func keepRootKeys(tx *WriteTx, before Reader) {
 			continue
 		}
 		k := new(*was)
-		if hasActive && k.State == structs.RootKeyActive {
-			k.State = structs.RootKeyInactive
+		if hasActive && k.State == admin.RootKeyActive {
+			k.State = admin.RootKeyInactive
 		}
 		schema.RootKeys.Put(tx, k)
 	}

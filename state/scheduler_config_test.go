@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
-func setConfig(index uint64, algorithm string) *structs.SchedulerConfigRequest {
-	return &structs.SchedulerConfigRequest{
+func setConfig(index uint64, algorithm string) *admin.SchedulerConfigRequest {
+	return &admin.SchedulerConfigRequest{
 		CAS: true,
-		Config: structs.SchedulerConfiguration{
+		Config: admin.SchedulerConfiguration{
 			SchedulerAlgorithm: algorithm,
 			Indexes:            structs.Indexes{ModifyIndex: index},
 		},
@@ -18,14 +19,14 @@ func setConfig(index uint64, algorithm string) *structs.SchedulerConfigRequest {
 
 func TestSchedulerConfigSet_ReplacesTheVersionThatItNames(t *testing.T) {
 	w := newFixture(t)
-	read := func() *structs.SchedulerConfiguration { return SchedulerConfig(w.s.Read()) }
-	if got := *read(); got != structs.DefaultSchedulerConfiguration() {
+	read := func() *admin.SchedulerConfiguration { return SchedulerConfig(w.s.Read()) }
+	if got := *read(); got != admin.DefaultSchedulerConfiguration() {
 		t.Errorf("the default is %+v", got)
 	}
 	wantKind(t, try(w, SchedulerConfigSet, setConfig(3, "spread")), structs.KindConflict)
 	do(w, SchedulerConfigSet, setConfig(0, ""))
 	first := read()
-	if first.SchedulerAlgorithm != structs.AlgorithmBinpack || first.CreateIndex != w.s.Index() ||
+	if first.SchedulerAlgorithm != admin.AlgorithmBinpack || first.CreateIndex != w.s.Index() ||
 		first.PreemptionConfig.SystemSchedulerEnabled {
 		t.Errorf("got %+v", first)
 	}
@@ -49,9 +50,9 @@ func TestSchedulerConfigSet_RejectsWhatBerthCannotDo(t *testing.T) {
 }
 
 // preempting returns a request that lets jobs of all types displace others, or of none.
-func preempting(all bool) *structs.SchedulerConfigRequest {
-	return &structs.SchedulerConfigRequest{Config: structs.SchedulerConfiguration{
-		PreemptionConfig: structs.PreemptionConfig{
+func preempting(all bool) *admin.SchedulerConfigRequest {
+	return &admin.SchedulerConfigRequest{Config: admin.SchedulerConfiguration{
+		PreemptionConfig: admin.PreemptionConfig{
 			SystemSchedulerEnabled:   all,
 			SysBatchSchedulerEnabled: all,
 			BatchSchedulerEnabled:    all,

@@ -16,6 +16,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // fullFixture returns a fixture with rows in every table.
@@ -36,17 +37,17 @@ func fullFixture(t testing.TB) *fixture {
 			SnapshotIndex: w.index,
 		}},
 	})
-	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{
-		Definition: &structs.Namespace{Name: "prod"},
+	do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
+		Definition: &admin.Namespace{Name: "prod"},
 	})
-	do(w, NodePoolApply, &structs.NodePoolApplyRequest{Pool: &structs.NodePool{Name: "gpu"}})
+	do(w, NodePoolApply, &admin.NodePoolApplyRequest{Pool: &admin.NodePool{Name: "gpu"}})
 	w.deployment("d", "j")
 	w.job(periodicJob("nightly", "@daily"))
 	w.scale("j", 2)
 	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
 	do(w, lease.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 20 * time.Second})
 	do(w, lease.NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
-	do(w, AutopilotConfigSet, &structs.AutopilotConfigRequest{Config: structs.DefaultAutopilotConfig()})
+	do(w, AutopilotConfigSet, &admin.AutopilotConfigRequest{Config: admin.DefaultAutopilotConfig()})
 	w.node("lost")
 	w.status(structs.NodeDown, "lost")
 	word := &structs.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
@@ -56,7 +57,7 @@ func fullFixture(t testing.TB) *fixture {
 	w.rootKey("k", "", false)
 	w.rootKey("one", "k", false)
 	w.safe("a", "one", "x")
-	do(w, trust.SecretsSealed, &structs.SecretsSealedRequest{Now: 1})
+	do(w, trust.SecretsSealed, &admin.SecretsSealedRequest{Now: 1})
 	do(w, VariablePut, aVariable("app/db"))
 	do(w, trust.AuthoritySet, anAuthority("ca"))
 	do(w, trust.JoinTokenPut, aJoinToken("t", 2))

@@ -8,6 +8,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // aVariable is a write of a variable.
@@ -140,8 +141,8 @@ func TestVariableLockExpire_HoldsTheDelay(t *testing.T) {
 
 func TestNamespaceDelete_KeepsOneWithVariables(t *testing.T) {
 	w := keyedFixture(t)
-	do(w, namespaces.NamespaceApply, &structs.NamespaceApplyRequest{
-		Definition: &structs.Namespace{Name: "prod"},
+	do(w, namespaces.NamespaceApply, &admin.NamespaceApplyRequest{
+		Definition: &admin.Namespace{Name: "prod"},
 	})
 	inProd := func() *structs.VariableChange {
 		p := aVariable("a")
@@ -149,8 +150,8 @@ func TestNamespaceDelete_KeepsOneWithVariables(t *testing.T) {
 		return p
 	}
 	do(w, VariablePut, inProd())
-	err := try(w, namespaces.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"})
+	err := try(w, namespaces.NamespaceDelete, &admin.NamespaceDeleteRequest{Name: "prod"})
 	wantKind(t, err, structs.KindPrecondition)
 	do(w, VariableDelete, inProd())
-	do(w, namespaces.NamespaceDelete, &structs.NamespaceDeleteRequest{Name: "prod"})
+	do(w, namespaces.NamespaceDelete, &admin.NamespaceDeleteRequest{Name: "prod"})
 }

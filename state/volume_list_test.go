@@ -14,6 +14,7 @@ import (
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // TestVolumeStubs_EqualThoseOfEachVolume compares the fast path with the plain one for any order of volumes.
@@ -73,8 +74,8 @@ func TestVolumeList_WatchesRanges(t *testing.T) {
 		must(t, lifecycle.VolumePut(tx, unlisted))
 		v := aVolume("v", "p")
 		v.Namespace, v.ExternalID = "else", "else"
-		must(t, namespaces.NamespaceApply(tx, &structs.NamespaceApplyRequest{
-			Definition: &structs.Namespace{Name: "else"},
+		must(t, namespaces.NamespaceApply(tx, &admin.NamespaceApplyRequest{
+			Definition: &admin.Namespace{Name: "else"},
 		}))
 		must(t, lifecycle.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
 		for _, id := range []string{"a", "b"} {

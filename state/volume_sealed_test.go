@@ -10,6 +10,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // needKey makes a root key active, unless there is one of that ID.
@@ -89,8 +90,8 @@ func (w *fixture) plain(id string) *structs.CSIVolume {
 	return csi.Volume(w.s.Read(), "default", id)
 }
 
-func sealedRow(v *structs.CSIVolume) *structs.SealedRow {
-	return &structs.SealedRow{
+func sealedRow(v *structs.CSIVolume) *admin.SealedRow {
+	return &admin.SealedRow{
 		Namespace:   v.Namespace,
 		VolumeID:    v.ID,
 		ModifyIndex: v.ModifyIndex,
@@ -109,8 +110,8 @@ func TestSecretsSeal_ReplacesOnlyTheSecretsThatWereRead(t *testing.T) {
 		Volumes:      []*structs.CSIVolume{changed},
 		WriteOptions: w.now(),
 	})
-	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{
-		Rows: []*structs.SealedRow{sealedRow(old), sealedRow(now)},
+	do(w, trust.SecretsSeal, &admin.SecretsSealRequest{
+		Rows: []*admin.SealedRow{sealedRow(old), sealedRow(now)},
 	})
 	sealed := csi.Volume(w.s.Read(), "default", "v")
 	if sealed.Secrets != nil || sealed.SealedSecrets.KeyID != "k1" {
@@ -143,7 +144,7 @@ func TestSecretsSeal_KeepsTheSecretsOfADeletionApart(t *testing.T) {
 	})
 	row := sealedRow(csi.Volume(w.s.Read(), "default", "v"))
 	row.Deletion = &structs.Sealed{KeyID: "k1", Data: []byte("stored")}
-	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{Rows: []*structs.SealedRow{row}})
+	do(w, trust.SecretsSeal, &admin.SecretsSealRequest{Rows: []*admin.SealedRow{row}})
 	v := csi.Volume(w.s.Read(), "default", "v")
 	if v.Secrets != nil || v.Deletion.Secrets != nil || string(v.Deletion.SealedSecrets.Data) != "stored" {
 		t.Errorf("the volume is %+v", v)
@@ -154,11 +155,11 @@ func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 	w := threeNodes(t, true)
 	w.needKey("k1")
 	v := w.plain("v")
-	request := &structs.SecretsSealedRequest{Now: 1}
+	request := &admin.SecretsSealedRequest{Now: 1}
 	if err := try(w, trust.SecretsSealed, request); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	seal := &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(v)}}
+	seal := &admin.SecretsSealRequest{Rows: []*admin.SealedRow{sealedRow(v)}}
 	do(w, trust.SecretsSeal, seal)
 	do(w, trust.SecretsSealed, request)
 	mark := trust.SecretsMark(w.s.Read())
@@ -170,8 +171,8 @@ func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 		t.Error("a mark was put again")
 	}
 	// The entries before a later seal have plain secrets, too.
-	do(w, trust.SecretsSeal, &structs.SecretsSealRequest{
-		Rows: []*structs.SealedRow{sealedRow(w.plain("later"))},
+	do(w, trust.SecretsSeal, &admin.SecretsSealRequest{
+		Rows: []*admin.SealedRow{sealedRow(w.plain("later"))},
 	})
 	if trust.SecretsMark(w.s.Read()) != nil {
 		t.Error("the mark is older than plain secrets")
@@ -181,7 +182,7 @@ func TestSecretsSealed_NeedsThatNoRowHasPlainSecrets(t *testing.T) {
 func TestSecretsSeal_RejectsAKeyThatWasRemoved(t *testing.T) {
 	w := threeNodes(t, true)
 	v := w.plain("v")
-	request := &structs.SecretsSealRequest{Rows: []*structs.SealedRow{sealedRow(v)}}
+	request := &admin.SecretsSealRequest{Rows: []*admin.SealedRow{sealedRow(v)}}
 	wantKind(t, try(w, trust.SecretsSeal, request), structs.KindUnavailable)
 	if v := csi.Volume(w.s.Read(), "default", "v"); v.Secrets["k"] != "v" || v.SealedSecrets != nil {
 		t.Errorf("the secrets are sealed with a key that is gone: %+v", v)
@@ -200,11 +201,11 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 		WriteOptions:  w.now(),
 	})
 	places := map[string]int{}
-	request := &structs.ResealRequest{}
+	request := &admin.ResealRequest{}
 	w.needKey("k2")
 	for v := range trust.SealedValues(w.s.Read()) {
 		places[v.Table+" "+v.Place]++
-		request.Values = append(request.Values, structs.ResealedValue{
+		request.Values = append(request.Values, admin.ResealedValue{
 			Table: v.Table,
 			Key:   v.Key,
 			Place: v.Place,
@@ -233,7 +234,7 @@ func TestSealedValues_HaveTheSecretsOfVolumes(t *testing.T) {
 	if a := csi.Attachment(w.s.Read(), "default", "v", "n1"); a.SealedSecrets.KeyID != "k2" {
 		t.Errorf("the attachment has %+v", a.SealedSecrets)
 	}
-	remove := &structs.RootKeyRemoveRequest{KeyID: "k1"}
+	remove := &admin.RootKeyRemoveRequest{KeyID: "k1"}
 	if err := try(w, trust.RootKeyRemove, remove); err != nil {
 		t.Errorf("the key that nothing needs stays: %v", err)
 	}

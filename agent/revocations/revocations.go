@@ -17,6 +17,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Keys check the certificates of connections: *peertls.Keys.
@@ -27,7 +28,7 @@ type Keys interface {
 
 // InStore makes the keys of a server ask its rows.
 func InStore(keys Keys, store *state.Store) {
-	keys.SetRevoked(func(c structs.CertificateRef) *structs.Revocation {
+	keys.SetRevoked(func(c admin.CertificateRef) *admin.Revocation {
 		return trust.Revoked(store.Read(), c)
 	})
 }
@@ -63,7 +64,7 @@ type Follower struct {
 	// News gets a value when the answer of Trusted has changed. It has a buffer of one.
 	News chan struct{}
 
-	known   atomic.Pointer[map[string]*structs.Revocation] // by ID
+	known   atomic.Pointer[map[string]*admin.Revocation] // by ID
 	trusted atomic.Pointer[[]string]
 }
 
@@ -105,14 +106,14 @@ func (f *Follower) ask(ctx context.Context, after uint64) (index uint64, err err
 	req.MinIndex = after
 	req.MaxWait = pollTime
 	req.AllowStale = after > 0
-	resp, err := rpc.Call(ctx, f.Caller, structs.CertificateRevocations, req)
+	resp, err := rpc.Call(ctx, f.Caller, admin.CertificateRevocations, req)
 	if err != nil {
 		return 0, err
 	}
 	if resp.Index < after {
 		return 0, nil // the server is behind, or the servers were restored
 	}
-	known := make(map[string]*structs.Revocation, len(resp.Revocations))
+	known := make(map[string]*admin.Revocation, len(resp.Revocations))
 	for _, r := range resp.Revocations {
 		known[r.ID] = r
 	}
@@ -129,7 +130,7 @@ func (f *Follower) ask(ctx context.Context, after uint64) (index uint64, err err
 }
 
 // revoked is a peertls.Revoked.
-func (f *Follower) revoked(c structs.CertificateRef) *structs.Revocation {
+func (f *Follower) revoked(c admin.CertificateRef) *admin.Revocation {
 	known := f.known.Load()
 	if known == nil {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // fakeKeys count the closings. Their certificate is the one of node n1.
@@ -30,13 +31,13 @@ func (k *fakeKeys) CloseRevoked() {
 }
 
 func (k *fakeKeys) isRevoked() bool {
-	return k.revoked(structs.CertificateRef{Role: structs.JoinNode, ID: "n1"}) != nil
+	return k.revoked(admin.CertificateRef{Role: admin.JoinNode, ID: "n1"}) != nil
 }
 
 // answers are the answers of servers, one for each request. The last request waits.
 type answers struct {
 	requests chan structs.QueryRequest
-	next     []func() (*structs.CertificateRevocationsResponse, error)
+	next     []func() (*admin.CertificateRevocationsResponse, error)
 }
 
 func (a *answers) Call(ctx context.Context, _ string, req, resp any) error {
@@ -48,19 +49,19 @@ func (a *answers) Call(ctx context.Context, _ string, req, resp any) error {
 	answer, err := a.next[0]()
 	a.next = a.next[1:]
 	if err == nil {
-		*resp.(*structs.CertificateRevocationsResponse) = *answer
+		*resp.(*admin.CertificateRevocationsResponse) = *answer
 	}
 	return err
 }
 
-func listAt(index uint64, ids ...string) func() (*structs.CertificateRevocationsResponse, error) {
-	return func() (*structs.CertificateRevocationsResponse, error) {
-		resp := &structs.CertificateRevocationsResponse{}
+func listAt(index uint64, ids ...string) func() (*admin.CertificateRevocationsResponse, error) {
+	return func() (*admin.CertificateRevocationsResponse, error) {
+		resp := &admin.CertificateRevocationsResponse{}
 		resp.Index = index
 		for _, id := range ids {
-			resp.Revocations = append(resp.Revocations, &structs.Revocation{
-				ID:   structs.MachineRevocationID(structs.JoinNode, id),
-				Role: structs.JoinNode,
+			resp.Revocations = append(resp.Revocations, &admin.Revocation{
+				ID:   admin.MachineRevocationID(admin.JoinNode, id),
+				Role: admin.JoinNode,
 				Name: id,
 			})
 		}
@@ -70,12 +71,12 @@ func listAt(index uint64, ids ...string) func() (*structs.CertificateRevocations
 
 func TestFollower_HoldsTheListOfTheServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := func() (*structs.CertificateRevocationsResponse, error) {
+		down := func() (*admin.CertificateRevocationsResponse, error) {
 			return nil, structs.Unavailablef("no server")
 		}
 		servers := &answers{
 			requests: make(chan structs.QueryRequest),
-			next: []func() (*structs.CertificateRevocationsResponse, error){
+			next: []func() (*admin.CertificateRevocationsResponse, error){
 				down,
 				listAt(5),
 				listAt(7, "n1"),
@@ -127,7 +128,7 @@ func TestFollowStore_ClosesConnectionsAfterEachChange(t *testing.T) {
 		synctest.Wait()
 		before := keys.closed
 		err := store.Write(1, func(tx *state.WriteTx) error {
-			return trust.Revoke(tx, &structs.CertificateRevokeRequest{Role: structs.JoinNode, Name: "n1"})
+			return trust.Revoke(tx, &admin.CertificateRevokeRequest{Role: admin.JoinNode, Name: "n1"})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -143,16 +144,16 @@ func TestFollowStore_ClosesConnectionsAfterEachChange(t *testing.T) {
 
 func TestFollower_TellsOfOtherAuthoritiesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		trusting := func(index uint64, ids ...string) func() (*structs.CertificateRevocationsResponse, error) {
-			return func() (*structs.CertificateRevocationsResponse, error) {
-				resp := &structs.CertificateRevocationsResponse{Authorities: ids}
+		trusting := func(index uint64, ids ...string) func() (*admin.CertificateRevocationsResponse, error) {
+			return func() (*admin.CertificateRevocationsResponse, error) {
+				resp := &admin.CertificateRevocationsResponse{Authorities: ids}
 				resp.Index = index
 				return resp, nil
 			}
 		}
 		servers := &answers{
 			requests: make(chan structs.QueryRequest),
-			next: []func() (*structs.CertificateRevocationsResponse, error){
+			next: []func() (*admin.CertificateRevocationsResponse, error){
 				trusting(5), trusting(6, "a"), trusting(7, "a"), trusting(8, "b", "a"),
 			},
 		}

@@ -15,6 +15,7 @@ import (
 	"berth/api"
 	"berth/internal/keyring"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Recorded is one recorded call.
@@ -88,7 +89,7 @@ func (c *Caller) Take() []Recorded {
 // Agent is an agent whose methods return its fields.
 type Agent struct {
 	SelfIs    *api.AgentSelf
-	MembersAs []*structs.AgentMember
+	MembersAs []*admin.AgentMember
 	HealthIs  *api.AgentHealth
 	// StatsAre is the result of HostStats for the node with the ID Node.
 	StatsAre *structs.HostStats
@@ -145,7 +146,7 @@ func (a *Agent) Self() *api.AgentSelf {
 }
 
 // Members returns MembersAs.
-func (a *Agent) Members(context.Context) ([]*structs.AgentMember, error) {
+func (a *Agent) Members(context.Context) ([]*admin.AgentMember, error) {
 	return a.MembersAs, nil
 }
 
@@ -164,7 +165,7 @@ func (a *Agent) Leave(_ context.Context, force bool) error {
 
 // ForceLeave records the call. It returns not-found for a server that is not in MembersAs.
 func (a *Agent) ForceLeave(_ context.Context, node string, prune bool) error {
-	known := slices.ContainsFunc(a.MembersAs, func(m *structs.AgentMember) bool {
+	known := slices.ContainsFunc(a.MembersAs, func(m *admin.AgentMember) bool {
 		return m.Name == node
 	})
 	if !known {
@@ -186,7 +187,7 @@ func (a *Agent) Leaves() []string {
 // Join joins the addresses of members in MembersAs. It is unavailable if none is one.
 func (a *Agent) Join(_ context.Context, addrs []string) (joined int, err error) {
 	for _, addr := range addrs {
-		known := slices.ContainsFunc(a.MembersAs, func(m *structs.AgentMember) bool {
+		known := slices.ContainsFunc(a.MembersAs, func(m *admin.AgentMember) bool {
 			return m.Addr == addr
 		})
 		if known {

@@ -15,6 +15,7 @@ import (
 	"berth/internal/benchshape"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // preparation prepares an operation on servers with rows. If it returns no operation, it has done the work
@@ -61,7 +62,7 @@ func boundedTo(c *config, n int, op operation) operation {
 
 func ping(*config) (operation, error) {
 	return func(c *stdrpc.Client, _ int) error {
-		return call(c, structs.StatusPing, &structs.QueryRequest{})
+		return call(c, admin.StatusPing, &structs.QueryRequest{})
 	}, nil
 }
 

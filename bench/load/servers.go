@@ -17,6 +17,7 @@ import (
 
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // agent is one server, a process that this program has started.
@@ -211,12 +212,12 @@ func (a *agent) status() (leader string, peers int, err error) {
 		return "", 0, err
 	}
 	defer client.Close()
-	var l structs.StatusLeaderResponse
-	var p structs.StatusPeersResponse
-	if err := client.Call(structs.StatusLeader.Name, &structs.QueryRequest{}, &l); err != nil {
+	var l admin.StatusLeaderResponse
+	var p admin.StatusPeersResponse
+	if err := client.Call(admin.StatusLeader.Name, &structs.QueryRequest{}, &l); err != nil {
 		return "", 0, err
 	}
-	err = client.Call(structs.StatusPeers.Name, &structs.QueryRequest{}, &p)
+	err = client.Call(admin.StatusPeers.Name, &structs.QueryRequest{}, &p)
 	return l.Leader, len(p.Peers), err
 }
 

@@ -6,23 +6,24 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate"
 )
 
 // answerAutopilot keeps a configuration of autopilot, whose index grows with each change. Two servers are
 // healthy, and more than two voters are too few.
 func (w *Cluster) answerAutopilot() {
-	config := structs.DefaultAutopilotConfig()
+	config := admin.DefaultAutopilotConfig()
 	config.ModifyIndex = 7
-	apitest.On(w.Caller, structs.AutopilotConfigGet,
-		func(context.Context, *structs.QueryRequest) (*structs.AutopilotConfigResponse, error) {
+	apitest.On(w.Caller, admin.AutopilotConfigGet,
+		func(context.Context, *structs.QueryRequest) (*admin.AutopilotConfigResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return &structs.AutopilotConfigResponse{Config: new(config)}, nil
+			return &admin.AutopilotConfigResponse{Config: new(config)}, nil
 		})
 
-	apitest.On(w.Caller, structs.AutopilotConfigSet,
-		func(_ context.Context, r *structs.AutopilotConfigRequest) (*structs.AutopilotConfigSetResponse, error) {
+	apitest.On(w.Caller, admin.AutopilotConfigSet,
+		func(_ context.Context, r *admin.AutopilotConfigRequest) (*admin.AutopilotConfigSetResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if err := validate.AutopilotConfig(&r.Config); err != nil {
@@ -30,16 +31,16 @@ func (w *Cluster) answerAutopilot() {
 			}
 
 			if r.CAS && r.Config.ModifyIndex != config.ModifyIndex {
-				return &structs.AutopilotConfigSetResponse{}, nil
+				return &admin.AutopilotConfigSetResponse{}, nil
 			}
 
 			config = r.Config
 			config.ModifyIndex++
-			return &structs.AutopilotConfigSetResponse{Updated: true}, nil
+			return &admin.AutopilotConfigSetResponse{Updated: true}, nil
 		})
 
-	apitest.On(w.Caller, structs.AutopilotHealth,
-		func(context.Context, *structs.QueryRequest) (*structs.AutopilotHealthResponse, error) {
+	apitest.On(w.Caller, admin.AutopilotHealth,
+		func(context.Context, *structs.QueryRequest) (*admin.AutopilotHealthResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return serversOfTwo(config.MinQuorum <= 2), nil
@@ -47,8 +48,8 @@ func (w *Cluster) answerAutopilot() {
 }
 
 // serversOfTwo returns the health of two servers, of which the second may be unhealthy.
-func serversOfTwo(healthy bool) *structs.AutopilotHealthResponse {
-	second := &structs.ServerHealth{
+func serversOfTwo(healthy bool) *admin.AutopilotHealthResponse {
+	second := &admin.ServerHealth{
 		ID:          "s2",
 		Name:        "s2.global",
 		Address:     "10.0.0.2:4747",
@@ -66,11 +67,11 @@ func serversOfTwo(healthy bool) *structs.AutopilotHealthResponse {
 		second.LastContact = -1
 		second.Healthy = false
 	}
-	return &structs.AutopilotHealthResponse{
+	return &admin.AutopilotHealthResponse{
 		Healthy: healthy,
 		Leader:  "s1",
 		Voters:  []string{"s1", "s2"},
-		Servers: []*structs.ServerHealth{{
+		Servers: []*admin.ServerHealth{{
 			ID:          "s1",
 			Name:        "s1.global",
 			Address:     "10.0.0.1:4747",

@@ -9,6 +9,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // answerChanges answers the changes of the job fleet, once it is registered, and the dispatches and launches
@@ -27,8 +28,8 @@ func (w *Cluster) answerChanges() {
 	}
 
 	w.answerScale()
-	key := &structs.RootKeyMeta{KeyID: "k2"}
-	apitest.Answer(c, structs.KeyringRotate, structs.KeyringRotateResponse{Key: key})
+	key := &admin.RootKeyMeta{KeyID: "k2"}
+	apitest.Answer(c, admin.KeyringRotate, admin.KeyringRotateResponse{Key: key})
 	apitest.On(c, structs.JobRevert, func(_ context.Context, r *structs.JobRevertRequest) (
 		*structs.JobRegisterResponse, error,
 	) {

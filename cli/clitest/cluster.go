@@ -17,6 +17,7 @@ import (
 	"berth/cli/command"
 	"berth/internal/snaparchive"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // The IDs of the fake cluster.
@@ -117,8 +118,8 @@ func webJob() *structs.Job {
 
 // NewAgent returns the agent of the fake cluster. It writes logs and files below a folder.
 func NewAgent(logs string) *apitest.Agent {
-	member := func(name, addr string) *structs.AgentMember {
-		return &structs.AgentMember{
+	member := func(name, addr string) *admin.AgentMember {
+		return &admin.AgentMember{
 			Name:   name,
 			Addr:   addr,
 			Port:   4748,
@@ -153,7 +154,7 @@ func NewAgent(logs string) *apitest.Agent {
 			Member: member("s1.global", "10.0.0.1"),
 			Stats:  map[string]map[string]string{"client": {"node_id": Node1}},
 		},
-		MembersAs: []*structs.AgentMember{member("s1.global", "10.0.0.1"), member("s2.global", "10.0.0.2")},
+		MembersAs: []*admin.AgentMember{member("s1.global", "10.0.0.1"), member("s2.global", "10.0.0.2")},
 		HealthIs:  &api.AgentHealth{},
 		Snapshot:  archive.Bytes(),
 		Node:      Node1,

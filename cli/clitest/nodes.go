@@ -9,6 +9,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 func (w *Cluster) answerCluster() {
@@ -26,13 +27,13 @@ func (w *Cluster) answerCluster() {
 	apitest.Answer(c, structs.NodeDrainStatus, structs.NodeDrainStatusResponse{NodeID: "n1"})
 	w.answerLost()
 	w.answerDefinitions()
-	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
-	apitest.Answer(c, structs.OperatorRemove, structs.Empty{})
-	apitest.Answer(c, structs.OperatorTransfer, structs.Empty{})
-	apitest.Answer(c, structs.SystemGC, structs.Empty{})
+	apitest.Answer(c, admin.StatusLeader, admin.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
+	apitest.Answer(c, admin.OperatorRemove, structs.Empty{})
+	apitest.Answer(c, admin.OperatorTransfer, structs.Empty{})
+	apitest.Answer(c, admin.SystemGC, structs.Empty{})
 	w.answerSchedulerConfig()
 	w.answerAutopilot()
-	apitest.Answer(c, structs.OperatorRaft, structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{
+	apitest.Answer(c, admin.OperatorRaft, admin.RaftConfigurationResponse{Servers: []*admin.RaftServer{
 		{
 			ID:           "s1",
 			Node:         "s1.global",

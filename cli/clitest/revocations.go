@@ -5,24 +5,25 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // answerRevocations answers the requests about revocations. There is one of a node that has joined again.
 func (w *Cluster) answerRevocations() {
-	apitest.On(w.Caller, structs.CertificateRevoke,
-		func(_ context.Context, r *structs.CertificateRevokeRequest) (*structs.CertificateRevokeResponse, error) {
-			id := structs.MachineRevocationID(r.Role, r.Name)
+	apitest.On(w.Caller, admin.CertificateRevoke,
+		func(_ context.Context, r *admin.CertificateRevokeRequest) (*admin.CertificateRevokeResponse, error) {
+			id := admin.MachineRevocationID(r.Role, r.Name)
 			if r.Serial != "" {
-				id = structs.SerialRevocationID(r.Serial)
+				id = admin.SerialRevocationID(r.Serial)
 			}
-			return &structs.CertificateRevokeResponse{ID: id}, nil
+			return &admin.CertificateRevokeResponse{ID: id}, nil
 		})
 
-	apitest.On(w.Caller, structs.CertificateRevocations,
-		func(context.Context, *structs.QueryRequest) (*structs.CertificateRevocationsResponse, error) {
-			return &structs.CertificateRevocationsResponse{Revocations: []*structs.Revocation{{
+	apitest.On(w.Caller, admin.CertificateRevocations,
+		func(context.Context, *structs.QueryRequest) (*admin.CertificateRevocationsResponse, error) {
+			return &admin.CertificateRevocationsResponse{Revocations: []*admin.Revocation{{
 				ID:         "node-n1",
-				Role:       structs.JoinNode,
+				Role:       admin.JoinNode,
 				Name:       "n1",
 				Reason:     "stolen",
 				Operator:   "spiffe://global/operator/ann",
@@ -31,8 +32,8 @@ func (w *Cluster) answerRevocations() {
 			}}}, nil
 		})
 
-	apitest.On(w.Caller, structs.CertificateUnrevoke,
-		func(context.Context, *structs.CertificateUnrevokeRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, admin.CertificateUnrevoke,
+		func(context.Context, *admin.CertificateUnrevokeRequest) (*structs.Empty, error) {
 			return &structs.Empty{}, nil
 		})
 }

@@ -5,23 +5,24 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate"
 )
 
 // answerSchedulerConfig keeps a configuration of the scheduler. Its index grows with each change.
 func (w *Cluster) answerSchedulerConfig() {
-	config := structs.DefaultSchedulerConfiguration()
+	config := admin.DefaultSchedulerConfiguration()
 	config.ModifyIndex = 7
-	apitest.On(w.Caller, structs.SchedulerConfigGet,
-		func(context.Context, *structs.QueryRequest) (*structs.SchedulerConfigResponse, error) {
+	apitest.On(w.Caller, admin.SchedulerConfigGet,
+		func(context.Context, *structs.QueryRequest) (*admin.SchedulerConfigResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			copied := config
-			return &structs.SchedulerConfigResponse{SchedulerConfig: &copied}, nil
+			return &admin.SchedulerConfigResponse{SchedulerConfig: &copied}, nil
 		})
 
-	apitest.On(w.Caller, structs.SchedulerConfigSet,
-		func(_ context.Context, r *structs.SchedulerConfigRequest) (*structs.SchedulerConfigSetResponse, error) {
+	apitest.On(w.Caller, admin.SchedulerConfigSet,
+		func(_ context.Context, r *admin.SchedulerConfigRequest) (*admin.SchedulerConfigSetResponse, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if err := validate.SchedulerConfig(&r.Config); err != nil {
@@ -29,11 +30,11 @@ func (w *Cluster) answerSchedulerConfig() {
 			}
 
 			if r.CAS && r.Config.ModifyIndex != config.ModifyIndex {
-				return &structs.SchedulerConfigSetResponse{}, nil
+				return &admin.SchedulerConfigSetResponse{}, nil
 			}
 
 			config = r.Config
 			config.ModifyIndex++
-			return &structs.SchedulerConfigSetResponse{Updated: true}, nil
+			return &admin.SchedulerConfigSetResponse{Updated: true}, nil
 		})
 }

@@ -6,25 +6,26 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // answerJoinTokens answers the requests about join tokens. There is one for nodes and one for servers.
 func (w *Cluster) answerJoinTokens() {
-	apitest.On(w.Caller, structs.JoinTokenCreate,
-		func(_ context.Context, r *structs.JoinTokenCreateRequest) (*structs.JoinTokenCreateResponse, error) {
-			return &structs.JoinTokenCreateResponse{
+	apitest.On(w.Caller, admin.JoinTokenCreate,
+		func(_ context.Context, r *admin.JoinTokenCreateRequest) (*admin.JoinTokenCreateResponse, error) {
+			return &admin.JoinTokenCreateResponse{
 				ID:    "new",
 				Token: fmt.Sprintf("berth-join-1-of-%s-%s-%d-%s", r.Role, r.NodePool, r.Uses, r.TTL),
 			}, nil
 		})
 
-	apitest.On(w.Caller, structs.JoinTokenList,
-		func(context.Context, *structs.QueryRequest) (*structs.JoinTokenListResponse, error) {
-			return &structs.JoinTokenListResponse{Tokens: []*structs.JoinToken{
+	apitest.On(w.Caller, admin.JoinTokenList,
+		func(context.Context, *structs.QueryRequest) (*admin.JoinTokenListResponse, error) {
+			return &admin.JoinTokenListResponse{Tokens: []*admin.JoinToken{
 				{
 					ID:         "n1",
 					Hash:       []byte("hash"),
-					Role:       structs.JoinNode,
+					Role:       admin.JoinNode,
 					NodePool:   "gpu",
 					Uses:       2,
 					ExpireTime: Today.UnixNano(),
@@ -32,15 +33,15 @@ func (w *Cluster) answerJoinTokens() {
 				{
 					ID:         "s1",
 					Hash:       []byte("hash"),
-					Role:       structs.JoinServer,
+					Role:       admin.JoinServer,
 					Uses:       1,
 					ExpireTime: Today.UnixNano(),
 				},
 			}}, nil
 		})
 
-	apitest.On(w.Caller, structs.JoinTokenDelete,
-		func(context.Context, *structs.JoinTokenDeleteRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, admin.JoinTokenDelete,
+		func(context.Context, *admin.JoinTokenDeleteRequest) (*structs.Empty, error) {
 			return &structs.Empty{}, nil
 		})
 }

@@ -10,6 +10,7 @@ import (
 	"berth/api"
 	"berth/internal/suggest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // uuidLength is the length of a complete ID.
@@ -82,14 +83,14 @@ var kinds = map[string]kind{
 	"namespace": {
 		noun:   "namespace",
 		global: true,
-		find: findBy((*api.Client).Namespaces, func(n *structs.Namespace) candidate {
+		find: findBy((*api.Client).Namespaces, func(n *admin.Namespace) candidate {
 			return candidate{id: n.Name, about: n.Description}
 		}),
 	},
 	"pool": {
 		noun:   "node pool",
 		global: true,
-		find: findBy((*api.Client).NodePools, func(p *structs.NodePool) candidate {
+		find: findBy((*api.Client).NodePools, func(p *admin.NodePool) candidate {
 			return candidate{id: p.Name, about: p.Description}
 		}),
 	},
@@ -261,7 +262,7 @@ func findServers(ctx context.Context, c *api.Client, _ *api.Query) ([]candidate,
 	if err != nil {
 		return nil, err
 	}
-	return candidatesOf(members.Members, func(m *structs.AgentMember) candidate {
+	return candidatesOf(members.Members, func(m *admin.AgentMember) candidate {
 		return candidate{id: m.Name, about: m.Status}
 	}), nil
 }

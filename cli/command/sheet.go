@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Sheet describes a table of items.
@@ -147,7 +148,7 @@ func (c *Call) checkNamespace(ctx context.Context) error {
 		return nil
 	}
 	found, _, err := c.API.Namespaces(ctx, &api.Query{Prefix: name})
-	if err != nil || slices.ContainsFunc(found, func(n *structs.Namespace) bool { return n.Name == name }) {
+	if err != nil || slices.ContainsFunc(found, func(n *admin.Namespace) bool { return n.Name == name }) {
 		return err
 	}
 	unknown := structs.NotFoundf("there is no namespace %q; \"berth namespace list\" lists all", name)

@@ -8,10 +8,10 @@ import (
 
 	"berth/api"
 	"berth/cli/command"
-	"berth/structs"
+	"berth/structs/admin"
 )
 
-// Command returns the verbs on the tokens of a role, structs.JoinNode or structs.JoinServer.
+// Command returns the verbs on the tokens of a role, admin.JoinNode or admin.JoinServer.
 func Command(role string) command.Command {
 	verb := "berth " + role + " join-token "
 	return command.Command{
@@ -78,7 +78,7 @@ func createFlags(role string) []command.Flag {
 			Usage:   "How many " + role + "s can join with it",
 		},
 	}
-	if role == structs.JoinServer {
+	if role == admin.JoinServer {
 		return flags
 	}
 	return append(flags,
@@ -98,12 +98,12 @@ func createFlags(role string) []command.Flag {
 }
 
 func create(ctx context.Context, c *command.Call, role string) error {
-	r := &structs.JoinTokenCreateRequest{
+	r := &admin.JoinTokenCreateRequest{
 		Role: role,
 		TTL:  c.Duration("ttl"),
 		Uses: int(c.Number("uses")),
 	}
-	if role == structs.JoinNode {
+	if role == admin.JoinNode {
 		r.NodeName = c.String("node-name")
 		r.NodePool = c.String("node-pool")
 	}
@@ -123,7 +123,7 @@ func list(ctx context.Context, c *command.Call, role string) error {
 	if err != nil {
 		return err
 	}
-	tokens := []*structs.JoinToken{}
+	tokens := []*admin.JoinToken{}
 	for _, t := range all {
 		if t.Role == role {
 			tokens = append(tokens, t)

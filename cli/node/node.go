@@ -13,6 +13,7 @@ import (
 	"berth/cli/volume"
 	"berth/cli/watch"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Commands are the verbs of berth node.
@@ -58,7 +59,7 @@ with its next heartbeat. After a restore the cluster no longer waits for it.`,
 		},
 		Examples: "berth node purge n1",
 	},
-	jointokencmd.Command(structs.JoinNode),
+	jointokencmd.Command(admin.JoinNode),
 	nodeDrainCommand,
 	nodeFenceCommand,
 	confirmLostCommand,

@@ -9,7 +9,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/job"
 	"berth/jobspec"
-	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate"
 )
 
@@ -118,9 +118,9 @@ configuration says so: node_pool in the client block.`,
 	},
 }
 
-var nodePoolSheet = command.Sheet[*structs.NodePool]{
+var nodePoolSheet = command.Sheet[*admin.NodePool]{
 	Titles: "Name|Algorithm|Description",
-	Row: func(_ *command.Call, p *structs.NodePool) []string {
+	Row: func(_ *command.Call, p *admin.NodePool) []string {
 		algorithm := ""
 		if p.SchedulerConfiguration != nil {
 			algorithm = p.SchedulerConfiguration.SchedulerAlgorithm
@@ -129,7 +129,7 @@ var nodePoolSheet = command.Sheet[*structs.NodePool]{
 	},
 }
 
-func printNodePool(c *command.Call, p *structs.NodePool) {
+func printNodePool(c *command.Call, p *admin.NodePool) {
 	pairs := []string{
 		"Name", p.Name,
 		"Description", p.Description,

@@ -9,6 +9,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // sealedState is a saved state with two root keys, of which the first one encrypts two variables.
@@ -18,7 +19,7 @@ func sealedState(t *testing.T) []byte {
 	err := store.Write(7, func(tx *state.WriteTx) error {
 		was := ""
 		for _, id := range []string{"root1", "root2"} {
-			err := trust.RootKeyAdd(tx, &structs.RootKeyAddRequest{
+			err := trust.RootKeyAdd(tx, &admin.RootKeyAddRequest{
 				KeyID:   id,
 				Wrapped: []byte("wrapped"),
 				KEK:     "kek-of-" + id,

@@ -8,6 +8,7 @@ import (
 
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // operatorAutopilot has the verbs of berth operator autopilot.
@@ -105,7 +106,7 @@ func autopilotHealth(ctx context.Context, c *command.Call) error {
 const serverHealthTitles = "Server|ID|Address|Gossip|Version|Leader|Voter|Healthy|" +
 	"Last contact|Last term|Last index|Since"
 
-func serverHealthRows(servers []*structs.ServerHealth) (rows command.Grid) {
+func serverHealthRows(servers []*admin.ServerHealth) (rows command.Grid) {
 	for _, s := range servers {
 		contact := s.LastContact.String()
 		if s.LastContact < 0 {
@@ -180,7 +181,7 @@ func autopilotSetConfig(ctx context.Context, c *command.Call) error {
 }
 
 // changeAutopilot sets the settings that have an option.
-func changeAutopilot(c *command.Call, config *structs.AutopilotConfig) error {
+func changeAutopilot(c *command.Call, config *admin.AutopilotConfig) error {
 	for name, setting := range map[string]*uint64{
 		"max-trailing-logs": &config.MaxTrailingLogs,
 		"min-quorum":        &config.MinQuorum,

@@ -8,6 +8,7 @@ import (
 	"berth/cli/command"
 	"berth/jobspec"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate"
 )
 
@@ -98,15 +99,15 @@ var descriptionFlag = command.Flag{
 	Usage: "The description",
 }
 
-var namespaceSheet = command.Sheet[*structs.Namespace]{
+var namespaceSheet = command.Sheet[*admin.Namespace]{
 	Titles: "Name|Description",
-	Row: func(_ *command.Call, n *structs.Namespace) []string {
+	Row: func(_ *command.Call, n *admin.Namespace) []string {
 		return []string{n.Name, n.Description}
 	},
 }
 
 // findNamespace reads the namespace that the argument names.
-func findNamespace(ctx context.Context, c *command.Call) (*structs.Namespace, error) {
+func findNamespace(ctx context.Context, c *command.Call) (*admin.Namespace, error) {
 	n, _, err := c.API.NamespaceInfo(ctx, c.Arg(0), nil)
 	if err != nil {
 		return nil, c.DidYouMean(ctx, "namespace", c.Arg(0), err)
@@ -114,7 +115,7 @@ func findNamespace(ctx context.Context, c *command.Call) (*structs.Namespace, er
 	return n, nil
 }
 
-func printNamespace(c *command.Call, n *structs.Namespace) {
+func printNamespace(c *command.Call, n *admin.Namespace) {
 	pairs := []string{
 		"Name", n.Name,
 		"Description", n.Description,
@@ -142,7 +143,7 @@ func namespaceApply(ctx context.Context, c *command.Call) error {
 
 // namespaceToApply returns the definition of the file that the argument names. If it names no file, it is the
 // name of a namespace, and the options change what is stored.
-func namespaceToApply(ctx context.Context, c *command.Call) (*structs.Namespace, error) {
+func namespaceToApply(ctx context.Context, c *command.Call) (*admin.Namespace, error) {
 	arg := c.Arg(0)
 	if isFile(arg) {
 		if c.Given("description") {
@@ -155,7 +156,7 @@ func namespaceToApply(ctx context.Context, c *command.Call) (*structs.Namespace,
 	stored, _, err := c.API.NamespaceInfo(ctx, arg, nil)
 	switch {
 	case structs.IsKind(err, structs.KindNotFound):
-		stored = &structs.Namespace{Name: arg}
+		stored = &admin.Namespace{Name: arg}
 	case err != nil:
 		return nil, err
 	}

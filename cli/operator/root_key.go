@@ -13,6 +13,7 @@ import (
 	"berth/cli/watch"
 	"berth/internal/keyring"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // operatorRoot has the verbs of berth operator root.
@@ -135,7 +136,7 @@ func rootList(ctx context.Context, c *command.Call) error {
 }
 
 // opened describes the servers that have opened a key.
-func opened(k *structs.RootKeyMeta) string {
+func opened(k *admin.RootKeyMeta) string {
 	if len(k.Closed) == 0 {
 		return "all servers"
 	}
@@ -143,7 +144,7 @@ func opened(k *structs.RootKeyMeta) string {
 }
 
 func rootRotate(ctx context.Context, c *command.Call) error {
-	var made *structs.KeyringRotateResponse
+	var made *admin.KeyringRotateResponse
 	const leader = "the leader, which has its key-encryption key wrap the new root key"
 	err := watch.New(c).Await(ctx, leader, watch.SeeServers, func() (err error) {
 		made, err = api.RotateRootKey(ctx, c.API, c.Bool("full"))

@@ -12,6 +12,7 @@ import (
 	"berth/cli/command"
 	"berth/internal/pki"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // requestCommand is berth tls cert request.
@@ -88,7 +89,7 @@ func requestCertificate(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return fmt.Errorf("%w (-id)", err)
 	}
-	answer, err := api.RequestOperatorCertificate(ctx, c.API, &structs.OperatorCertificateRequest{
+	answer, err := api.RequestOperatorCertificate(ctx, c.API, &admin.OperatorCertificateRequest{
 		CSR: csr,
 		TTL: c.Duration("ttl"),
 	})
@@ -111,8 +112,8 @@ func requestCertificate(ctx context.Context, c *command.Call) error {
 
 // askedOperator returns the identity of the options, in the region of the agent.
 func askedOperator(ctx context.Context, c *command.Call) (id pki.Identity, err error) {
-	if ttl := c.Duration("ttl"); ttl < time.Second || ttl > structs.MaxOperatorLife {
-		return id, command.BadUsage("-ttl is %s; expected a second to %s", ttl, structs.MaxOperatorLife)
+	if ttl := c.Duration("ttl"); ttl < time.Second || ttl > admin.MaxOperatorLife {
+		return id, command.BadUsage("-ttl is %s; expected a second to %s", ttl, admin.MaxOperatorLife)
 	}
 	id.Role = pki.RoleOperator
 	id.ID = c.String("id")

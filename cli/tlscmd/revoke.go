@@ -14,6 +14,7 @@ import (
 	"berth/cli/command"
 	"berth/internal/pki"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 var revokeCommand = command.Command{
@@ -90,7 +91,7 @@ func revoke(ctx context.Context, c *command.Call) error {
 		return command.BadUsage("%d of -node, -server, -operator and -serial are given; expected one", given)
 	}
 
-	r := &structs.CertificateRevokeRequest{
+	r := &admin.CertificateRevokeRequest{
 		Serial: c.String("serial"),
 		Reason: c.String("reason"),
 	}
@@ -109,13 +110,13 @@ func revoke(ctx context.Context, c *command.Call) error {
 }
 
 // tellRevocation fills in the machine or operator of a request, and says what the revocation does.
-func tellRevocation(ctx context.Context, c *command.Call, r *structs.CertificateRevokeRequest) error {
+func tellRevocation(ctx context.Context, c *command.Call, r *admin.CertificateRevokeRequest) error {
 	switch {
 	case c.Given("node"):
-		r.Role = structs.JoinNode
+		r.Role = admin.JoinNode
 		return tellNode(ctx, c, r)
 	case c.Given("server"):
-		r.Role = structs.JoinServer
+		r.Role = admin.JoinServer
 		r.Name = c.String("server")
 		c.Printf("The servers and nodes close their connections with server %s and take no others.\n", r.Name)
 		c.Printf("It stays a voter: remove it with `berth operator raft remove-peer`. A stolen server has the\n")
@@ -123,10 +124,10 @@ func tellRevocation(ctx context.Context, c *command.Call, r *structs.Certificate
 		c.Printf("(docs/operations/certificates.md).\n")
 		return nil
 	case c.Given("operator"):
-		r.Role = structs.RevokeOperator
+		r.Role = admin.RevokeOperator
 		r.Name = c.String("operator")
 		c.Printf("The agents close the connections of the operator %s and take no others.\n", r.Name)
-		id := structs.MachineRevocationID(r.Role, r.Name)
+		id := admin.MachineRevocationID(r.Role, r.Name)
 		c.Printf("Nobody can use the name until `berth tls unrevoke %s`.\n", id)
 		return nil
 	}
@@ -138,7 +139,7 @@ func tellRevocation(ctx context.Context, c *command.Call, r *structs.Certificate
 	return nil
 }
 
-func tellNode(ctx context.Context, c *command.Call, r *structs.CertificateRevokeRequest) error {
+func tellNode(ctx context.Context, c *command.Call, r *admin.CertificateRevokeRequest) error {
 	id, err := c.Resolve(ctx, "node", c.String("node"))
 	if structs.IsKind(err, structs.KindNotFound) {
 		r.Name = c.String("node")

@@ -19,6 +19,7 @@ import (
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,7 +45,7 @@ func newStore(t *testing.T) *store {
 	apitest.On(s.caller, structs.VariableRenew, s.renew)
 	apitest.On(s.caller, structs.VariableGet, s.get)
 	apitest.On(s.caller, structs.VariableList, s.list)
-	apitest.Answer(s.caller, structs.NamespaceList, structs.NamespaceListResponse{})
+	apitest.Answer(s.caller, admin.NamespaceList, admin.NamespaceListResponse{})
 	s.addr = clitest.Serve(t, s.caller, clitest.NewAgent(t.TempDir()))
 	return s
 }

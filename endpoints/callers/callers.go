@@ -7,6 +7,7 @@ import (
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // nodeMethods are the methods that the certificate of a node allows. The request of most names the node,
@@ -32,13 +33,13 @@ var nodeMethods = map[string]bool{
 	structs.AllocGet.Name:              false,
 	structs.VariableGet.Name:           false,
 	structs.VariableList.Name:          false,
-	structs.CertificateRenew.Name:      false,
+	admin.CertificateRenew.Name:        false,
 	structs.ServiceGet.Name:            true,
 	structs.ServiceList.Name:           true,
-	structs.StatusPing.Name:            true,
-	structs.StatusPeers.Name:           true,
+	admin.StatusPing.Name:              true,
+	admin.StatusPeers.Name:             true,
 	// Nodes reject revoked certificates on their own ports.
-	structs.CertificateRevocations.Name: true,
+	admin.CertificateRevocations.Name: true,
 }
 
 // Check returns an error if the certificate of the caller does not give it a method. A node acts for itself
@@ -70,12 +71,12 @@ func CheckGrant(ctx context.Context, req any) error {
 	peer, secured := rpc.PeerFrom(ctx)
 	trusted := !rpc.FromOutside(ctx) && (!secured || peer.Role == pki.RoleServer)
 	switch r := req.(type) {
-	case *structs.JoinTokenCreateRequest:
-		if r.Role == structs.JoinServer && !trusted {
+	case *admin.JoinTokenCreateRequest:
+		if r.Role == admin.JoinServer && !trusted {
 			return structs.Deniedf("the join token of a server needs the certificate of an operator, or the " +
 				"operator socket of the server that leads: run `berth server join-token create` there")
 		}
-	case *structs.OperatorCertificateRequest:
+	case *admin.OperatorCertificateRequest:
 		if !trusted {
 			return structs.Deniedf("the certificate of an operator needs the former one of the same name, or the " +
 				"operator socket of the server that leads: run `berth tls cert request` there")
@@ -89,7 +90,7 @@ func CheckGrant(ctx context.Context, req any) error {
 // answer, and with it decide which servers a machine or an operator takes.
 func GivesTrust(method string) bool {
 	switch method {
-	case structs.CertificateSign.Name, structs.CertificateRenew.Name, structs.OperatorCertificate.Name:
+	case admin.CertificateSign.Name, admin.CertificateRenew.Name, admin.OperatorCertificate.Name:
 		return true
 	}
 	return false

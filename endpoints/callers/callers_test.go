@@ -7,6 +7,7 @@ import (
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // as returns the context of a caller with the certificate of a role and of n1.
@@ -38,12 +39,12 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 		"as another node":         {as(pki.RoleNode), structs.AllocGet.Name, alloc("n2"), false},
 		"an allocation as nobody": {as(pki.RoleNode), structs.AllocGet.Name, alloc(""), false},
 		"services":                {as(pki.RoleNode), structs.ServiceGet.Name, &structs.ServiceGetRequest{}, true},
-		"the revocations":         {as(pki.RoleNode), structs.CertificateRevocations.Name, &structs.QueryRequest{}, true},
-		"a revocation": {as(pki.RoleNode), structs.CertificateRevoke.Name,
-			&structs.CertificateRevokeRequest{}, false},
-		"a new authority":          {as(pki.RoleNode), structs.AuthorityReplace.Name, &structs.WriteRequest{}, false},
-		"the authorities":          {as(pki.RoleNode), structs.AuthorityList.Name, &structs.QueryRequest{}, false},
-		"a removal of one":         {as(pki.RoleNode), structs.AuthorityRemove.Name, &structs.AuthorityRemoveRequest{}, false},
+		"the revocations":         {as(pki.RoleNode), admin.CertificateRevocations.Name, &structs.QueryRequest{}, true},
+		"a revocation": {as(pki.RoleNode), admin.CertificateRevoke.Name,
+			&admin.CertificateRevokeRequest{}, false},
+		"a new authority":          {as(pki.RoleNode), admin.AuthorityReplace.Name, &structs.WriteRequest{}, false},
+		"the authorities":          {as(pki.RoleNode), admin.AuthorityList.Name, &structs.QueryRequest{}, false},
+		"a removal of one":         {as(pki.RoleNode), admin.AuthorityRemove.Name, &admin.AuthorityRemoveRequest{}, false},
 		"a method of operators":    {as(pki.RoleNode), structs.JobRegister.Name, &structs.JobRegisterRequest{}, false},
 		"a list of operators":      {as(pki.RoleNode), structs.NodeList.Name, &structs.QueryRequest{}, false},
 		"a registration of nobody": {as(pki.RoleNode), structs.NodeRegister.Name, &structs.NodeRegisterRequest{}, false},
@@ -61,8 +62,8 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 
 // The token of a server gives the key-encryption key, so it needs a certificate in each mode of TLS.
 func TestCheckGrant_NeedsACertificateForTheTokenOfAServer(t *testing.T) {
-	server := &structs.JoinTokenCreateRequest{Role: structs.JoinServer}
-	node := &structs.JoinTokenCreateRequest{Role: structs.JoinNode}
+	server := &admin.JoinTokenCreateRequest{Role: admin.JoinServer}
+	node := &admin.JoinTokenCreateRequest{Role: admin.JoinNode}
 	outside := rpc.WithoutPeer(context.Background())
 	for name, c := range map[string]struct {
 		ctx     context.Context
@@ -86,7 +87,7 @@ func TestCheckGrant_NeedsACertificateForTheTokenOfAServer(t *testing.T) {
 
 // The certificate of an operator is for the callers that the HTTP API of a server has checked.
 func TestCheckGrant_NeedsAServerForTheCertificateOfAnOperator(t *testing.T) {
-	req := &structs.OperatorCertificateRequest{Operator: structs.OperatorRoot}
+	req := &admin.OperatorCertificateRequest{Operator: admin.OperatorRoot}
 	for name, c := range map[string]struct {
 		ctx     context.Context
 		allowed bool
@@ -142,10 +143,10 @@ func attacks() map[string]struct {
 		"a variable": {structs.VariableGet.Name,
 			&structs.VariableGetRequest{NodeID: n2, SecretID: s, Path: "nomad/jobs"}},
 		"variables": {structs.VariableList.Name, &structs.VariableListRequest{NodeID: n2, SecretID: s}},
-		"a certificate": {structs.CertificateRenew.Name,
-			&structs.CertificateRenewRequest{NodeID: n2}},
-		"the certificate of an operator": {structs.OperatorCertificate.Name,
-			&structs.OperatorCertificateRequest{Operator: structs.OperatorRoot}},
+		"a certificate": {admin.CertificateRenew.Name,
+			&admin.CertificateRenewRequest{NodeID: n2}},
+		"the certificate of an operator": {admin.OperatorCertificate.Name,
+			&admin.OperatorCertificateRequest{Operator: admin.OperatorRoot}},
 		"a job":    {structs.JobGet.Name, &structs.JobGetRequest{}},
 		"a volume": {structs.CSIVolumeGet.Name, &structs.CSIVolumeGetRequest{}},
 		// Logs and call-backs: a server calls the node of a connection, and no node calls another one.

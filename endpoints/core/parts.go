@@ -6,6 +6,7 @@ import (
 
 	"berth/fsm"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Raft is the membership of this server in the cluster, as the procedures use it.
@@ -26,7 +27,7 @@ type Raft interface {
 	// LostLeadership is closed while this server does not lead.
 	LostLeadership() <-chan struct{}
 	// Configuration is the Raft configuration as this server knows it.
-	Configuration() []*structs.RaftServer
+	Configuration() []*admin.RaftServer
 	// RemovePeer removes a server that is not alive from the Raft configuration, and its vote with it.
 	RemovePeer(id, address string) (index uint64, err error)
 	// TransferLeadership makes another server lead, and waits until it does. Only the leader can do it.
@@ -60,9 +61,9 @@ type Leases interface {
 // Autopilot is the view of the leader on the servers.
 type Autopilot interface {
 	// Stats returns how far this server has followed the log.
-	Stats() structs.RaftStats
+	Stats() admin.RaftStats
 	// Health returns the health of all servers. The error is unavailable if this server does not lead.
-	Health() (*structs.AutopilotHealthResponse, error)
+	Health() (*admin.AutopilotHealthResponse, error)
 }
 
 // Fencing has the fence devices of a server, in the order in which they are tried.
@@ -95,9 +96,9 @@ type ServiceToken struct {
 
 // RootKeys serve the methods of the keyring on one server (see server/keys).
 type RootKeys interface {
-	List(context.Context, *structs.QueryRequest) (*structs.KeyringListResponse, error)
-	Serve(context.Context, *structs.KeyringRotateRequest, *structs.KeyringRotateResponse) (uint64, error)
-	Status(*structs.KeyringStatus)
+	List(context.Context, *structs.QueryRequest) (*admin.KeyringListResponse, error)
+	Serve(context.Context, *admin.KeyringRotateRequest, *admin.KeyringRotateResponse) (uint64, error)
+	Status(*admin.KeyringStatus)
 }
 
 // noRootKeys stand for those of a server without any.
@@ -105,14 +106,14 @@ type noRootKeys struct{}
 
 var errNoRootKeys = structs.Preconditionf("this server has no root keys")
 
-func (noRootKeys) List(context.Context, *structs.QueryRequest) (*structs.KeyringListResponse, error) {
+func (noRootKeys) List(context.Context, *structs.QueryRequest) (*admin.KeyringListResponse, error) {
 	return nil, errNoRootKeys
 }
 
 func (noRootKeys) Serve(
-	context.Context, *structs.KeyringRotateRequest, *structs.KeyringRotateResponse,
+	context.Context, *admin.KeyringRotateRequest, *admin.KeyringRotateResponse,
 ) (uint64, error) {
 	return 0, errNoRootKeys
 }
 
-func (noRootKeys) Status(*structs.KeyringStatus) {}
+func (noRootKeys) Status(*admin.KeyringStatus) {}

@@ -12,6 +12,7 @@ import (
 	"berth/fsm"
 	"berth/internal/admission"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // FakeRaft is a cluster of one server: it applies a proposal at once.
@@ -96,8 +97,8 @@ func (r *FakeRaft) LostLeadership() <-chan struct{} {
 }
 
 // Configuration is that of core.Raft.
-func (r *FakeRaft) Configuration() []*structs.RaftServer {
-	return []*structs.RaftServer{{ID: "s1", Address: r.LeaderAddr, Leader: true, Voter: true}}
+func (r *FakeRaft) Configuration() []*admin.RaftServer {
+	return []*admin.RaftServer{{ID: "s1", Address: r.LeaderAddr, Leader: true, Voter: true}}
 }
 
 // Leads is that of core.Raft.
@@ -203,15 +204,15 @@ func (l *FakeLeases) Extend(id string, length time.Duration) error {
 type FakeAutopilot struct{}
 
 // Stats is that of core.Autopilot.
-func (FakeAutopilot) Stats() structs.RaftStats {
-	return structs.RaftStats{LastTerm: 3, LastIndex: 70}
+func (FakeAutopilot) Stats() admin.RaftStats {
+	return admin.RaftStats{LastTerm: 3, LastIndex: 70}
 }
 
 // Health is that of core.Autopilot.
-func (FakeAutopilot) Health() (*structs.AutopilotHealthResponse, error) {
-	return &structs.AutopilotHealthResponse{
+func (FakeAutopilot) Health() (*admin.AutopilotHealthResponse, error) {
+	return &admin.AutopilotHealthResponse{
 		Leader:  "s1",
-		Servers: []*structs.ServerHealth{{ID: "s1", LastContact: -1}},
+		Servers: []*admin.ServerHealth{{ID: "s1", LastContact: -1}},
 	}, nil
 }
 

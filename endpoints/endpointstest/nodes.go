@@ -9,6 +9,7 @@ import (
 	"berth/fsm"
 	"berth/internal/keyring"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // SecretOf returns the secret of a node.
@@ -114,15 +115,15 @@ func (s *Server) SetNodeDown(node string) {
 // AddNamespace defines a namespace.
 func (s *Server) AddNamespace(name string) {
 	s.T.Helper()
-	Must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{
-		Definition: &structs.Namespace{Name: name},
+	Must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
+		Definition: &admin.Namespace{Name: name},
 	})
 }
 
 // AddRootKey gives the server a root key.
 func (s *Server) AddRootKey(id string) {
 	s.T.Helper()
-	MustPropose(s, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+	MustPropose(s, fsm.RootKeyAdd, &admin.RootKeyAddRequest{
 		KeyID:   id,
 		Wrapped: []byte("wrapped"),
 		KEK:     "kek",

@@ -16,6 +16,7 @@ import (
 	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/jobdiff"
 	"berth/structs/validate"
 )
@@ -299,7 +300,7 @@ func (j Jobs) List(
 // all jobs.
 func (Jobs) OfPool(
 	tx *state.ReadTx,
-	req *structs.NodePoolGetRequest,
+	req *admin.NodePoolGetRequest,
 	resp *structs.JobListResponse,
 ) error {
 	_, err := core.FindNodePool(tx, req.Name)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // addJob registers a job of one group, changed by some functions.
@@ -39,9 +40,9 @@ func (s *server) eval(id string) *structs.Evaluation {
 // rejectJobs makes the servers reject new jobs and new versions, as an operator does.
 func (s *server) rejectJobs() {
 	s.T.Helper()
-	config := structs.DefaultSchedulerConfiguration()
+	config := admin.DefaultSchedulerConfiguration()
 	config.RejectJobRegistration = true
-	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+	must(s, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
 }
 
 // parameterized makes a job start children by dispatch.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 func TestJobs_WarnOfAMemoryMaxWithoutEffect(t *testing.T) {
@@ -31,8 +32,8 @@ func TestJobs_WarnOfAMemoryMaxWithoutEffect(t *testing.T) {
 	}
 	want(true, 40)
 	want(false, 0)
-	config := structs.DefaultSchedulerConfiguration()
+	config := admin.DefaultSchedulerConfiguration()
 	config.MemoryOversubscriptionEnabled = true
-	must(s, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+	must(s, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
 	want(false, 40)
 }

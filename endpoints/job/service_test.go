@@ -12,6 +12,7 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // offer reports that an allocation runs and offers the services with these names.
@@ -50,8 +51,8 @@ func anOffer(alloc, name string) *structs.ServiceInstance {
 func (s *server) addAllocIn(ns, id, node string) {
 	s.T.Helper()
 	if ns != structs.DefaultNamespace {
-		must(s, structs.NamespaceApply, &structs.NamespaceApplyRequest{
-			Definition: &structs.Namespace{Name: ns},
+		must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
+			Definition: &admin.Namespace{Name: ns},
 		})
 	}
 	job := testJob("job-" + id)

@@ -10,6 +10,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // deposed is a server that does not lead any more, and has not applied the removal of an authority.
@@ -27,7 +28,7 @@ type leading struct{ deposed }
 func (leading) VerifyLeader() error { return nil }
 
 // requestOf returns the request of a caller for a certificate of the operator ann.
-func requestOf(t *testing.T, caller string) *structs.OperatorCertificateRequest {
+func requestOf(t *testing.T, caller string) *admin.OperatorCertificateRequest {
 	t.Helper()
 	key, err := pki.NewKey()
 	if err != nil {
@@ -37,25 +38,25 @@ func requestOf(t *testing.T, caller string) *structs.OperatorCertificateRequest 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &structs.OperatorCertificateRequest{CSR: csr, Operator: caller}
+	return &admin.OperatorCertificateRequest{CSR: csr, Operator: caller}
 }
 
 // No entry of the log shows here that the server leads.
 func TestSignOperator_SignsOnTheLeaderAlone(t *testing.T) {
 	s := Signing{Leader: deposed{}, Region: "global"}
-	req := requestOf(t, structs.OperatorRoot)
-	_, err := s.SignOperator(t.Context(), req, &structs.OperatorCertificateResponse{})
+	req := requestOf(t, admin.OperatorRoot)
+	_, err := s.SignOperator(t.Context(), req, &admin.OperatorCertificateResponse{})
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("%v; expected unavailable", err)
 	}
 }
 
 // signAnn asks a leader without an authority: the error is precondition once all checks are passed.
-func signAnn(t *testing.T, store *state.Store, req *structs.OperatorCertificateRequest) error {
+func signAnn(t *testing.T, store *state.Store, req *admin.OperatorCertificateRequest) error {
 	t.Helper()
 	s := Signing{Store: store, Leader: leading{}, Region: "global"}
 	s.Rows = authority.RowsOf(store)
-	_, err := s.SignOperator(t.Context(), req, &structs.OperatorCertificateResponse{})
+	_, err := s.SignOperator(t.Context(), req, &admin.OperatorCertificateResponse{})
 	return err
 }
 
@@ -67,11 +68,11 @@ func TestSignOperator_ForItselfIsShort(t *testing.T) {
 		ttl    time.Duration
 		want   structs.Kind
 	}{
-		"itself, 30 days":  {itself, structs.OperatorLife, structs.KindPrecondition},
-		"itself, longer":   {itself, structs.OperatorLife + 1, structs.KindDenied},
+		"itself, 30 days":  {itself, admin.OperatorLife, structs.KindPrecondition},
+		"itself, longer":   {itself, admin.OperatorLife + 1, structs.KindDenied},
 		"itself, default":  {itself, 0, structs.KindPrecondition},
-		"root, a year":     {structs.OperatorRoot, structs.MaxOperatorLife, structs.KindPrecondition},
-		"itself, too long": {itself, structs.MaxOperatorLife + 1, structs.KindInvalid},
+		"root, a year":     {admin.OperatorRoot, admin.MaxOperatorLife, structs.KindPrecondition},
+		"itself, too long": {itself, admin.MaxOperatorLife + 1, structs.KindInvalid},
 	} {
 		req := requestOf(t, c.caller)
 		req.TTL = c.ttl
@@ -88,18 +89,18 @@ func TestSignOperator_DeniesARevokedName(t *testing.T) {
 		role, revoked string
 		want          structs.Kind
 	}{
-		"the operator":          {structs.RevokeOperator, "ann", structs.KindDenied},
-		"another operator":      {structs.RevokeOperator, "bob", structs.KindPrecondition},
-		"a server of that name": {structs.JoinServer, "ann", structs.KindPrecondition},
+		"the operator":          {admin.RevokeOperator, "ann", structs.KindDenied},
+		"another operator":      {admin.RevokeOperator, "bob", structs.KindPrecondition},
+		"a server of that name": {admin.JoinServer, "ann", structs.KindPrecondition},
 	} {
 		store := state.New()
 		err := store.Write(1, func(tx *state.WriteTx) error {
-			return trust.Revoke(tx, &structs.CertificateRevokeRequest{Role: c.role, Name: c.revoked})
+			return trust.Revoke(tx, &admin.CertificateRevokeRequest{Role: c.role, Name: c.revoked})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, caller := range []string{"spiffe://global/operator/ann", structs.OperatorRoot} {
+		for _, caller := range []string{"spiffe://global/operator/ann", admin.OperatorRoot} {
 			err := signAnn(t, store, requestOf(t, caller))
 			if !structs.IsKind(err, c.want) {
 				t.Errorf("%s is revoked, %s asks: %v; expected %s", name, caller, err, c.want)

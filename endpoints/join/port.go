@@ -17,6 +17,7 @@ import (
 	"berth/rpc"
 	"berth/server/authority"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 const (
@@ -50,7 +51,7 @@ type Cluster interface {
 	// Servers lists the RPC addresses of the servers that are alive.
 	Servers() []string
 	// Members lists the servers as the gossip sees them.
-	Members() []*structs.AgentMember
+	Members() []*admin.AgentMember
 }
 
 // Port serves the connections of machines without a certificate. It serves Machine.Join and Machine.Renew,
@@ -77,7 +78,7 @@ func NewPort(s Settings, cluster Cluster, logger hclog.Logger) *Port {
 		conns:    make(loadshed.Permits, maxConns),
 		open:     map[string]int{},
 	}
-	p.rpc = rpc.NewServer(logger, rpc.Handle(structs.Join, p.join), rpc.Handle(structs.RenewLapsed, p.renew))
+	p.rpc = rpc.NewServer(logger, rpc.Handle(admin.Join, p.join), rpc.Handle(admin.RenewLapsed, p.renew))
 	limits := rpc.DefaultLimits()
 	limits.Calls = 1
 	limits.Waiting = 1
@@ -150,7 +151,7 @@ func (p *Port) leave(host string) {
 // join has the leader sign the certificate of a machine. The secret of the token stays here: the leader
 // compares its hash. The secrets of servers come from this server, over the connection that it has verified
 // as one of TLS.
-func (p *Port) join(ctx context.Context, req *structs.JoinRequest) (*structs.JoinResponse, error) {
+func (p *Port) join(ctx context.Context, req *admin.JoinRequest) (*admin.JoinResponse, error) {
 	token, err := jointoken.Parse(string(req.Token))
 	if err != nil {
 		return nil, err
@@ -171,7 +172,7 @@ func (p *Port) join(ctx context.Context, req *structs.JoinRequest) (*structs.Joi
 		return nil, err
 	}
 
-	signed, err := rpc.Call(ctx, p.cluster, structs.CertificateSign, &structs.CertificateSignRequest{
+	signed, err := rpc.Call(ctx, p.cluster, admin.CertificateSign, &admin.CertificateSignRequest{
 		TokenID:   token.ID,
 		TokenHash: token.Hash(),
 		CSR:       req.CSR,
@@ -182,7 +183,7 @@ func (p *Port) join(ctx context.Context, req *structs.JoinRequest) (*structs.Joi
 		return nil, err
 	}
 	p.logger.Info("a machine has joined", "identity", csr.Identity.String(), "token", token.ID)
-	resp := &structs.JoinResponse{
+	resp := &admin.JoinResponse{
 		Certificate: signed.Certificate,
 		Authorities: signed.Authorities,
 		Servers:     p.cluster.Servers(),
@@ -197,9 +198,9 @@ func (p *Port) join(ctx context.Context, req *structs.JoinRequest) (*structs.Joi
 }
 
 // gossipAddresses lists the addresses of the servers that are alive.
-func gossipAddresses(members []*structs.AgentMember) (alive []string) {
+func gossipAddresses(members []*admin.AgentMember) (alive []string) {
 	for _, m := range members {
-		if m.Status == structs.MemberAlive {
+		if m.Status == admin.MemberAlive {
 			alive = append(alive, net.JoinHostPort(m.Addr, strconv.Itoa(int(m.Port))))
 		}
 	}
@@ -210,8 +211,8 @@ func gossipAddresses(members []*structs.AgentMember) (alive []string) {
 // signature of the request, by the key of the record. A recorded request is of no use to anybody else: its
 // answer is a certificate for a key that only the node has.
 func (p *Port) renew(
-	ctx context.Context, req *structs.RenewLapsedRequest,
-) (*structs.CertificateSignResponse, error) {
+	ctx context.Context, req *admin.RenewLapsedRequest,
+) (*admin.CertificateSignResponse, error) {
 	csr, err := pki.ParseCSR(req.CSR)
 	if err != nil {
 		return nil, err
@@ -219,7 +220,7 @@ func (p *Port) renew(
 	if csr.Identity.Role != pki.RoleNode {
 		return nil, structs.Deniedf("the signing request is of %s; only a node renews here", csr.Identity)
 	}
-	signed, err := rpc.Call(ctx, p.cluster, structs.CertificateRenew, &structs.CertificateRenewRequest{
+	signed, err := rpc.Call(ctx, p.cluster, admin.CertificateRenew, &admin.CertificateRenewRequest{
 		NodeID: csr.Identity.ID,
 		CSR:    req.CSR,
 	})

@@ -16,6 +16,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate/field"
 )
 
@@ -43,8 +44,8 @@ type Leader interface {
 // CreateToken makes a join token.
 func (s Signing) CreateToken(
 	ctx context.Context,
-	req *structs.JoinTokenCreateRequest,
-	resp *structs.JoinTokenCreateResponse,
+	req *admin.JoinTokenCreateRequest,
+	resp *admin.JoinTokenCreateResponse,
 ) (uint64, error) {
 	err := checkCreate(req)
 	if err != nil {
@@ -57,7 +58,7 @@ func (s Signing) CreateToken(
 
 	token := jointoken.New(s.Region, pki.Role(req.Role), signer.Cert)
 	expires := req.Now + int64(cmp.Or(req.TTL, defaultTTL))
-	index, err := fsm.Propose(ctx, s.Leader, fsm.JoinTokenPut, &structs.JoinTokenRequest{
+	index, err := fsm.Propose(ctx, s.Leader, fsm.JoinTokenPut, &admin.JoinTokenRequest{
 		ID:         token.ID,
 		Hash:       token.Hash(),
 		Role:       req.Role,
@@ -74,13 +75,13 @@ func (s Signing) CreateToken(
 	return index, err
 }
 
-func checkCreate(req *structs.JoinTokenCreateRequest) error {
+func checkCreate(req *admin.JoinTokenCreateRequest) error {
 	f := field.New("the join token")
-	f.CheckOneOf("Role", req.Role, []string{structs.JoinNode, structs.JoinServer})
+	f.CheckOneOf("Role", req.Role, []string{admin.JoinNode, admin.JoinServer})
 	f.Require(req.TTL >= 0 && req.TTL <= maxTTL, "TTL is %s; expected at most %s", req.TTL, maxTTL)
 	f.Require(len(req.NodeName) <= structs.MaxName && len(req.NodePool) <= structs.MaxName,
 		"NodeName and NodePool have at most %d bytes", structs.MaxName)
-	f.Require(req.Role == structs.JoinNode || req.NodeName == "" && req.NodePool == "",
+	f.Require(req.Role == admin.JoinNode || req.NodeName == "" && req.NodePool == "",
 		"NodeName and NodePool are for the token of a node")
 	f.Require(req.NodeName == "" || req.Uses <= 1, "Uses is %d for one node; expected 1", req.Uses)
 	return f.Err()
@@ -88,10 +89,10 @@ func checkCreate(req *structs.JoinTokenCreateRequest) error {
 
 // ListTokens lists the join tokens that can still be used.
 func (s Signing) ListTokens(
-	tx *state.ReadTx, _ *structs.QueryRequest, resp *structs.JoinTokenListResponse,
+	tx *state.ReadTx, _ *structs.QueryRequest, resp *admin.JoinTokenListResponse,
 ) error {
 	now := s.Now().UnixNano()
-	resp.Tokens = []*structs.JoinToken{}
+	resp.Tokens = []*admin.JoinToken{}
 	for t := range trust.JoinTokens(tx) {
 		if t.ExpireTime > now {
 			resp.Tokens = append(resp.Tokens, t)
@@ -104,8 +105,8 @@ func (s Signing) ListTokens(
 // one entry of the log.
 func (s Signing) Sign(
 	ctx context.Context,
-	req *structs.CertificateSignRequest,
-	resp *structs.CertificateSignResponse,
+	req *admin.CertificateSignRequest,
+	resp *admin.CertificateSignResponse,
 ) (uint64, error) {
 	if req.TokenID == "" {
 		return 0, structs.Deniedf("TokenID: nothing is given; expected that of a join token")
@@ -117,7 +118,7 @@ func (s Signing) Sign(
 	if err != nil {
 		return 0, err
 	}
-	return s.issue(ctx, csr, &structs.MachineCertificateRequest{
+	return s.issue(ctx, csr, &admin.MachineCertificateRequest{
 		TokenID:   req.TokenID,
 		TokenHash: req.TokenHash,
 		NodeName:  req.NodeName,
@@ -130,8 +131,8 @@ func (s Signing) Sign(
 // node.
 func (s Signing) Renew(
 	ctx context.Context,
-	req *structs.CertificateRenewRequest,
-	resp *structs.CertificateSignResponse,
+	req *admin.CertificateRenewRequest,
+	resp *admin.CertificateSignResponse,
 ) (uint64, error) {
 	csr, err := s.parse(req.CSR)
 	if err != nil {
@@ -141,7 +142,7 @@ func (s Signing) Renew(
 		return 0, structs.Deniedf("the signing request is of %s; expected that of node %q",
 			csr.Identity, req.NodeID)
 	}
-	return s.issue(ctx, csr, &structs.MachineCertificateRequest{Now: req.Now}, resp)
+	return s.issue(ctx, csr, &admin.MachineCertificateRequest{Now: req.Now}, resp)
 }
 
 // parse reads the request for the certificate of a machine of this region.
@@ -165,8 +166,8 @@ func (s Signing) parse(der []byte) (pki.CSR, error) {
 func (s Signing) issue(
 	ctx context.Context,
 	csr pki.CSR,
-	record *structs.MachineCertificateRequest,
-	resp *structs.CertificateSignResponse,
+	record *admin.MachineCertificateRequest,
+	resp *admin.CertificateSignResponse,
 ) (uint64, error) {
 	record.Role = string(csr.Identity.Role)
 	record.ID = csr.Identity.ID
@@ -196,7 +197,7 @@ func (s Signing) issue(
 // of an operator's own authority have no record either, and say nothing about names and pools.
 func CheckUnrecorded(tx state.Reader, old, n *structs.Node) error {
 	signs := trust.ActiveAuthority(tx) != nil
-	recorded := trust.MachineCertificate(tx, structs.JoinNode, n.ID) != nil
+	recorded := trust.MachineCertificate(tx, admin.JoinNode, n.ID) != nil
 	if old == nil || !signs || recorded || old.Name == n.Name && old.NodePool == n.NodePool {
 		return nil
 	}
@@ -213,7 +214,7 @@ func CheckNode(tx state.Reader, n *structs.Node) error {
 	if err != nil {
 		return err
 	}
-	c := trust.MachineCertificate(tx, structs.JoinNode, n.ID)
+	c := trust.MachineCertificate(tx, admin.JoinNode, n.ID)
 	if c == nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate"
 )
 
@@ -18,9 +19,9 @@ type Pools struct{ *core.Server }
 func (Pools) List(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
-	resp *structs.NodePoolListResponse,
+	resp *admin.NodePoolListResponse,
 ) (err error) {
-	name := func(p *structs.NodePool) string { return p.Name }
+	name := func(p *admin.NodePool) string { return p.Name }
 	resp.Pools, err = query.PageByName(state.NodePools(tx), name, req, resp)
 	return err
 }
@@ -28,8 +29,8 @@ func (Pools) List(
 // Get reads a node pool. The error is not-found.
 func (Pools) Get(
 	tx *state.ReadTx,
-	req *structs.NodePoolGetRequest,
-	resp *structs.NodePoolGetResponse,
+	req *admin.NodePoolGetRequest,
+	resp *admin.NodePoolGetResponse,
 ) (err error) {
 	resp.Pool, err = core.FindNodePool(tx, req.Name)
 	return err
@@ -38,7 +39,7 @@ func (Pools) Get(
 // Apply defines a node pool or changes it. The error is invalid for a specification with faults.
 func (p Pools) Apply(
 	ctx context.Context,
-	req *structs.NodePoolApplyRequest,
+	req *admin.NodePoolApplyRequest,
 	_ *structs.Empty,
 ) (uint64, error) {
 	if req.Pool == nil {
@@ -54,7 +55,7 @@ func (p Pools) Apply(
 // ListNodes lists the nodes of a pool, and those of the whole cluster for the pool all.
 func (Pools) ListNodes(
 	tx *state.ReadTx,
-	req *structs.NodePoolGetRequest,
+	req *admin.NodePoolGetRequest,
 	resp *structs.NodeListResponse,
 ) error {
 	_, err := core.FindNodePool(tx, req.Name)

@@ -16,6 +16,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/codecgen"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // byHandle encodes by reflection.
@@ -204,7 +205,7 @@ func TestEncode_WritesTheBytesOfTheHandle(t *testing.T) {
 func TestEncodeRows_WritesTheBytesOfTheHandle(t *testing.T) {
 	testRows[structs.CSIClaim](t)
 	testRows[structs.Node](t)
-	testRows[structs.Namespace](t) // by reflection
+	testRows[admin.Namespace](t) // by reflection
 	testRows[promoted](t)
 }
 

@@ -16,6 +16,7 @@ import (
 	"berth/internal/pki"
 	"berth/internal/pki/pkitest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // asked is the outcome of a question of a port on the certificate of a caller.
@@ -181,7 +182,7 @@ func TestServer_VerifiesAResumedSession(t *testing.T) {
 		resumes bool // else a new handshake is rejected
 	}{
 		"revoked": {func(_ *testing.T, l *link) {
-			l.server.SetRevoked(func(structs.CertificateRef) *structs.Revocation { return &structs.Revocation{} })
+			l.server.SetRevoked(func(admin.CertificateRef) *admin.Revocation { return &admin.Revocation{} })
 		}, true},
 		"a role that is not accepted any more": {func(_ *testing.T, l *link) {
 			l.accept = Roles(pki.RoleServer)
@@ -289,9 +290,9 @@ func TestClient_ConnectsToAServerWhoseFormerCertificateIsRevoked(t *testing.T) {
 	l := newLink(t)
 	l.mustConnect(t, false)
 	former := l.server.Serial()
-	l.client.SetRevoked(func(c structs.CertificateRef) *structs.Revocation {
+	l.client.SetRevoked(func(c admin.CertificateRef) *admin.Revocation {
 		if c.Serial == former {
-			return &structs.Revocation{}
+			return &admin.Revocation{}
 		}
 		return nil
 	})

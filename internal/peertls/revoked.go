@@ -9,10 +9,11 @@ import (
 
 	"berth/internal/pki"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Revoked returns the revocation of a certificate, nil if it is not revoked.
-type Revoked func(structs.CertificateRef) *structs.Revocation
+type Revoked func(admin.CertificateRef) *admin.Revocation
 
 // SetRevoked sets how the keys learn whether a certificate is revoked. They ask at each handshake and in
 // CloseRevoked.
@@ -42,7 +43,7 @@ func (k *Keys) checkRevoked(cert *x509.Certificate) error {
 	if err != nil {
 		return err
 	}
-	r := (*revoked)(structs.CertificateRef{
+	r := (*revoked)(admin.CertificateRef{
 		Role:    string(id.Role),
 		ID:      id.ID,
 		Serial:  pki.Serial(cert),

@@ -12,6 +12,7 @@ import (
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 const (
@@ -29,7 +30,7 @@ type Request struct {
 }
 
 // Join gets the first certificate of a machine from the server at an address (host:port of RPC).
-func Join(ctx context.Context, addr string, r Request) (*structs.JoinResponse, error) {
+func Join(ctx context.Context, addr string, r Request) (*admin.JoinResponse, error) {
 	token, err := jointoken.Parse(r.Token)
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func Join(ctx context.Context, addr string, r Request) (*structs.JoinResponse, e
 	if err != nil {
 		return nil, err
 	}
-	return call(ctx, conn, structs.Join, &structs.JoinRequest{
+	return call(ctx, conn, admin.Join, &admin.JoinRequest{
 		Token:    structs.Secret(r.Token),
 		CSR:      csr,
 		NodeName: r.NodeName,
@@ -58,7 +59,7 @@ func Join(ctx context.Context, addr string, r Request) (*structs.JoinResponse, e
 // Renew renews the certificate of a node that has ended, at the server at an address. client takes the
 // certificates of servers alone (see peertls.Keys.Client). csr is of the key and the identity of the node.
 func Renew(ctx context.Context, addr string, client peertls.Client, csr []byte) (
-	*structs.CertificateSignResponse, error,
+	*admin.CertificateSignResponse, error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
@@ -66,7 +67,7 @@ func Renew(ctx context.Context, addr string, client peertls.Client, csr []byte) 
 	if err != nil {
 		return nil, err
 	}
-	return call(ctx, conn, structs.RenewLapsed, &structs.RenewLapsedRequest{CSR: csr})
+	return call(ctx, conn, admin.RenewLapsed, &admin.RenewLapsedRequest{CSR: csr})
 }
 
 // call makes one call over a connection, and closes it.

@@ -8,6 +8,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // waitSituations are those of attachments, expansions, preemption and drains.
@@ -80,7 +81,7 @@ func mostCPU(g *structs.TaskGroup) { g.Tasks[0].Resources.CPU = 90_000 }
 func preempting(f *schedtest.Fleet) {
 	config := *state.SchedulerConfig(f.Store.Read())
 	config.PreemptionConfig.ServiceSchedulerEnabled = true
-	schedtest.Do(f, state.SchedulerConfigSet, &structs.SchedulerConfigRequest{
+	schedtest.Do(f, state.SchedulerConfigSet, &admin.SchedulerConfigRequest{
 		Config:       config,
 		WriteOptions: f.Now(),
 	})

@@ -9,6 +9,7 @@ import (
 	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Group is a group of a version of the job, with values that are computed once for all its
@@ -40,7 +41,7 @@ type Group struct {
 // Compile compiles a group of a version of the job.
 func (p *Outlook) Compile(version *structs.Job, group *structs.TaskGroup) *Group {
 	g := newGroup(p, version, group)
-	g.Emptier = state.SchedulerAlgorithm(p, version.NodePool) == structs.AlgorithmSpread
+	g.Emptier = state.SchedulerAlgorithm(p, version.NodePool) == admin.AlgorithmSpread
 	g.noMemoryMax = group.HasMemoryMax() && !state.MemoryOversubscribed(p, version.NodePool)
 	return g
 }

@@ -13,6 +13,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Life is the life of a certificate that the servers sign.
@@ -20,27 +21,27 @@ const Life = 24 * time.Hour
 
 // Signer signs with the authority of the rows.
 type Signer struct {
-	Rows func() []*structs.Authority
+	Rows func() []*admin.Authority
 	Keys *keyring.Ring
 	Now  func() time.Time
 }
 
 // RowsOf returns the function that reads the authorities of a store.
-func RowsOf(store *state.Store) func() []*structs.Authority {
-	return func() []*structs.Authority { return slices.Collect(trust.Authorities(store.Read())) }
+func RowsOf(store *state.Store) func() []*admin.Authority {
+	return func() []*admin.Authority { return slices.Collect(trust.Authorities(store.Read())) }
 }
 
 // Active returns the authority that signs. The error is precondition if the cluster has none, or if this
 // server has not opened its key.
 func (s Signer) Active() (*pki.Authority, error) {
 	rows := s.Rows()
-	i := slices.IndexFunc(rows, func(a *structs.Authority) bool { return a.RetireTime == 0 })
+	i := slices.IndexFunc(rows, func(a *admin.Authority) bool { return a.RetireTime == 0 })
 	if i < 0 {
 		return nil, structs.Preconditionf("the servers have no certificate authority: start one of them with the " +
 			"files of `berth tls init`, all of them with one keyring, and let that one lead (docs/operations/tls.md)")
 	}
 	row := rows[i]
-	key, err := s.Keys.Open(structs.AuthorityPlace(row.ID), row.Key)
+	key, err := s.Keys.Open(admin.AuthorityPlace(row.ID), row.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +58,13 @@ func (s Signer) Trusted() string {
 	return pem.String()
 }
 
-func (s Signer) trusted() []*structs.Authority {
+func (s Signer) trusted() []*admin.Authority {
 	return trust.TrustedAuthorities(s.Rows(), s.Now().UnixNano())
 }
 
 // crosses returns the cross certificates, in PEM, by which holders of the authorities before the one that
 // signs verify its certificates.
-func crosses(trusted []*structs.Authority) (pem []byte) {
+func crosses(trusted []*admin.Authority) (pem []byte) {
 	for i, a := range trusted {
 		if i+1 < len(trusted) { // the one that has signed it is trusted
 			pem = append(pem, a.CrossPEM...)

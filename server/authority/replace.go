@@ -6,6 +6,7 @@ import (
 	"berth/internal/pki"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 
 // Next makes the authority that replaces the one that signs. The error is precondition if a trusted one does
 // not allow as many authorities below it.
-func (s Signer) Next(region string) (*structs.AuthorityRequest, error) {
+func (s Signer) Next(region string) (*admin.AuthorityRequest, error) {
 	active, err := s.Active()
 	if err != nil {
 		return nil, err
@@ -49,11 +50,11 @@ func (s Signer) Next(region string) (*structs.AuthorityRequest, error) {
 		return nil, err
 	}
 	id := pki.AuthorityID(next.Cert)
-	sealed, err := s.Keys.Seal(structs.AuthorityPlace(id), keyPEM)
+	sealed, err := s.Keys.Seal(admin.AuthorityPlace(id), keyPEM)
 	if err != nil {
 		return nil, err
 	}
-	return &structs.AuthorityRequest{
+	return &admin.AuthorityRequest{
 		ID:       id,
 		CertPEM:  string(next.CertPEM()),
 		Key:      sealed,

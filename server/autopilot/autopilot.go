@@ -25,6 +25,7 @@ import (
 	"berth/internal/backoff"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Raft is the part of Raft that autopilot uses. Its calls end with the leadership.
@@ -53,10 +54,10 @@ type Deps struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	// Ask asks another server how far it has followed the log.
-	Ask func(ctx context.Context, address string) (*structs.RaftStats, error)
+	Ask func(ctx context.Context, address string) (*admin.RaftStats, error)
 	// ForceLeave declares a failed server, by its name in the gossip, as one that has left.
 	ForceLeave func(name string) error
-	First      structs.AutopilotConfig // stored if none is
+	First      admin.AutopilotConfig // stored if none is
 	Logger     hclog.Logger
 	// Slowness scales the threshold of the last contact with the leader: Raft's timeouts are so many times its
 	// own defaults. Values below 1 count as 1.
@@ -111,7 +112,7 @@ func (a *Autopilot) storeFirst(ctx context.Context) {
 			return
 		}
 
-		request := &structs.AutopilotConfigRequest{
+		request := &admin.AutopilotConfigRequest{
 			Config: a.First,
 			CAS:    true, // another may be stored meanwhile
 		}
@@ -128,8 +129,8 @@ func (a *Autopilot) storeFirst(ctx context.Context) {
 }
 
 // Stats returns how far this server has followed the log. The caller adds the time since the last contact.
-func (a *Autopilot) Stats() structs.RaftStats {
-	return structs.RaftStats{
+func (a *Autopilot) Stats() admin.RaftStats {
+	return admin.RaftStats{
 		LastTerm:  lastTerm(a.Raft),
 		LastIndex: a.Raft.LastIndex(),
 	}
@@ -137,7 +138,7 @@ func (a *Autopilot) Stats() structs.RaftStats {
 
 // Health returns the health of all servers. The error is unavailable at a server that does not lead, or has
 // just begun to.
-func (a *Autopilot) Health() (*structs.AutopilotHealthResponse, error) {
+func (a *Autopilot) Health() (*admin.AutopilotHealthResponse, error) {
 	pilot := a.running.Load()
 	if pilot == nil {
 		return nil, structs.NotServedf("this server does not know the health of the servers: it does not lead")
@@ -153,8 +154,8 @@ func (a *Autopilot) Health() (*structs.AutopilotHealthResponse, error) {
 }
 
 // healthOf translates the library's view of the servers.
-func healthOf(seen *library.State) *structs.AutopilotHealthResponse {
-	resp := &structs.AutopilotHealthResponse{
+func healthOf(seen *library.State) *admin.AutopilotHealthResponse {
+	resp := &admin.AutopilotHealthResponse{
 		Healthy:          seen.Healthy,
 		FailureTolerance: seen.FailureTolerance,
 		Leader:           string(seen.Leader),
@@ -164,7 +165,7 @@ func healthOf(seen *library.State) *structs.AutopilotHealthResponse {
 	}
 	for _, id := range sortedIDs(seen) {
 		s := seen.Servers[id]
-		resp.Servers = append(resp.Servers, &structs.ServerHealth{
+		resp.Servers = append(resp.Servers, &admin.ServerHealth{
 			ID:          string(id),
 			Name:        s.Server.Name,
 			Address:     string(s.Server.Address),

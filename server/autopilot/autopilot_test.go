@@ -16,6 +16,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // done is a change of Raft that has succeeded.
@@ -100,7 +101,7 @@ func newWorld(servers ...Member) *world {
 			Address: raft.ServerAddress(m.Address),
 		})
 	}
-	first := structs.DefaultAutopilotConfig()
+	first := admin.DefaultAutopilotConfig()
 	first.MaxTrailingLogs = 10
 	w.Autopilot = New(Deps{
 		ID:         "s1",
@@ -128,13 +129,13 @@ func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	return index, answer, nil
 }
 
-func (w *world) ask(_ context.Context, address string) (*structs.RaftStats, error) {
+func (w *world) ask(_ context.Context, address string) (*admin.RaftStats, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.silent {
 		return nil, errors.New("no answer")
 	}
-	r := &structs.RaftStats{LastTerm: 2, LastIndex: 45}
+	r := &admin.RaftStats{LastTerm: 2, LastIndex: 45}
 	r.KnownLeader = address != "lost"
 	return r, nil
 }
@@ -180,11 +181,11 @@ func (w *world) start(t *testing.T) {
 	})
 }
 
-func (w *world) set(t *testing.T, change func(*structs.AutopilotConfig)) {
+func (w *world) set(t *testing.T, change func(*admin.AutopilotConfig)) {
 	t.Helper()
-	c := structs.DefaultAutopilotConfig()
+	c := admin.DefaultAutopilotConfig()
 	change(&c)
-	_, err := fsm.Propose(t.Context(), w, fsm.AutopilotConfigSet, &structs.AutopilotConfigRequest{Config: c})
+	_, err := fsm.Propose(t.Context(), w, fsm.AutopilotConfigSet, &admin.AutopilotConfigRequest{Config: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +212,7 @@ func TestRun_GivesAVoteAfterTheStabilisation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(members("s1", "s2", "s3")...)
 		w.raft.servers[2].Suffrage = raft.Nonvoter
-		w.set(t, func(c *structs.AutopilotConfig) { c.ServerStabilizationTime = time.Minute })
+		w.set(t, func(c *admin.AutopilotConfig) { c.ServerStabilizationTime = time.Minute })
 		w.start(t)
 		after(59 * time.Second)
 		if len(w.raft.votedSoFar()) > 0 {
@@ -233,7 +234,7 @@ func TestRun_GivesNoVoteToAServerThatDoesNotFollow(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(members("s1", "s2")...)
 			w.raft.servers[1].Suffrage = raft.Nonvoter
-			w.set(t, func(c *structs.AutopilotConfig) { c.CleanupDeadServers = false })
+			w.set(t, func(c *admin.AutopilotConfig) { c.CleanupDeadServers = false })
 			spoil(w)
 			w.start(t)
 			after(time.Minute)
@@ -268,7 +269,7 @@ func TestRun_RemovesDeadServersWhileAMajorityStays(t *testing.T) {
 		name    string
 		servers []string
 		dead    []string
-		change  func(*structs.AutopilotConfig)
+		change  func(*admin.AutopilotConfig)
 		want    int // servers that are removed
 	}{
 		{"one of five", []string{"s1", "s2", "s3", "s4", "s5"}, []string{"s5"}, nil, 1},
@@ -277,11 +278,11 @@ func TestRun_RemovesDeadServersWhileAMajorityStays(t *testing.T) {
 		{"one of four", []string{"s1", "s2", "s3", "s4"}, []string{"s4"}, nil, 1},
 		{"one of two", []string{"s1", "s2"}, []string{"s2"}, nil, 0},
 		{"one of three, of which three are to stay", []string{"s1", "s2", "s3"}, []string{"s3"},
-			func(c *structs.AutopilotConfig) { c.MinQuorum = 3 }, 0},
+			func(c *admin.AutopilotConfig) { c.MinQuorum = 3 }, 0},
 		{"one of four, of which three are to stay", []string{"s1", "s2", "s3", "s4"}, []string{"s4"},
-			func(c *structs.AutopilotConfig) { c.MinQuorum = 3 }, 1},
+			func(c *admin.AutopilotConfig) { c.MinQuorum = 3 }, 1},
 		{"removal is turned off", []string{"s1", "s2", "s3"}, []string{"s3"},
-			func(c *structs.AutopilotConfig) { c.CleanupDeadServers = false }, 0},
+			func(c *admin.AutopilotConfig) { c.CleanupDeadServers = false }, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(members(c.servers...)...)
@@ -329,7 +330,7 @@ func TestRun_StoresItsConfigurationOnceAllServersKnowIt(t *testing.T) {
 		w.start(t)
 		after(time.Minute)
 		got := state.AutopilotConfig(w.Store.Read())
-		if *got != structs.DefaultAutopilotConfig() {
+		if *got != admin.DefaultAutopilotConfig() {
 			t.Errorf("with an older server the configuration is %+v, want the default", got)
 		}
 		if health, err := w.Health(); err != nil || !health.Healthy {

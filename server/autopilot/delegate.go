@@ -10,7 +10,7 @@ import (
 	library "github.com/hashicorp/raft-autopilot"
 
 	"berth/state"
-	"berth/structs"
+	"berth/structs/admin"
 )
 
 // statsLevel is the first level of servers that answer StatusRaftStats.
@@ -133,7 +133,7 @@ func (d delegate) ownStats() *library.ServerStats {
 }
 
 // statsOf translates the answer of a server. One that knows no leader has had no contact.
-func statsOf(r *structs.RaftStats) *library.ServerStats {
+func statsOf(r *admin.RaftStats) *library.ServerStats {
 	stats := &library.ServerStats{
 		LastContact: r.LastContact,
 		LastTerm:    r.LastTerm,

@@ -9,6 +9,7 @@ import (
 	"berth/internal/pki"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // authorityPause is the longest time between two attempts to take the authority in, and quietAttempts are
@@ -64,11 +65,11 @@ func (d Deps) storeAuthority(ctx context.Context, a *pki.Authority) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := d.Keys.Seal(structs.AuthorityPlace(id), keyPEM)
+	sealed, err := d.Keys.Seal(admin.AuthorityPlace(id), keyPEM)
 	if err != nil {
 		return err
 	}
-	_, err = fsm.Propose(ctx, d.Proposer, fsm.AuthoritySet, &structs.AuthorityRequest{
+	_, err = fsm.Propose(ctx, d.Proposer, fsm.AuthoritySet, &admin.AuthorityRequest{
 		ID:      id,
 		CertPEM: string(a.CertPEM()),
 		Key:     sealed,

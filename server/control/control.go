@@ -18,7 +18,7 @@ import (
 	"berth/server/leases"
 	"berth/server/nodeconn"
 	"berth/state"
-	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Config has the settings of the loops. The server has checked them.
@@ -32,7 +32,7 @@ type Config struct {
 	SchedulerBatch int // evaluations processed before their order is read again
 	FenceParallel  int // nodes that are fenced at once; 0: one
 	// Scheduler is stored if no configuration of the scheduler is, and this is not the default.
-	Scheduler structs.SchedulerConfiguration
+	Scheduler admin.SchedulerConfiguration
 	// Authority is stored if the cluster has none.
 	Authority authority.Files
 }
@@ -48,7 +48,7 @@ func DefaultConfig() Config {
 			Max: 30 * time.Second,
 		},
 		SchedulerBatch: 64,
-		Scheduler:      structs.DefaultSchedulerConfiguration(),
+		Scheduler:      admin.DefaultSchedulerConfiguration(),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"berth/internal/backoff"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // schedulerConfigLoop stores the configuration of the scheduler that the server's own configuration has, if
@@ -18,7 +19,7 @@ func (s schedulerConfigLoop) run(ctx context.Context) {
 		if state.SchedulerConfig(s.Store.Read()).ModifyIndex != 0 {
 			return
 		}
-		request := &structs.SchedulerConfigRequest{
+		request := &admin.SchedulerConfigRequest{
 			Config:       s.Config.Scheduler,
 			CAS:          true, // another may be stored meanwhile
 			WriteOptions: s.stamp(""),

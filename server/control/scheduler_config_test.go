@@ -8,17 +8,18 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
-func (w *testEnv) schedulerConfig() *structs.SchedulerConfiguration {
+func (w *testEnv) schedulerConfig() *admin.SchedulerConfiguration {
 	return state.SchedulerConfig(w.Store.Read())
 }
 
 func (w *testEnv) pause(pause bool) {
 	w.t.Helper()
-	config := structs.DefaultSchedulerConfiguration()
+	config := admin.DefaultSchedulerConfiguration()
 	config.PauseEvalBroker = pause
-	put(w, fsm.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: config})
+	put(w, fsm.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: config})
 }
 
 func TestSchedule_ProcessesNothingWhilePaused(t *testing.T) {
@@ -53,21 +54,21 @@ func TestSchedule_PausesWithinABatch(t *testing.T) {
 
 func TestSchedulerConfigLoop_StoresTheConfigurationOfTheFirstLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		w.Config.Scheduler.SchedulerAlgorithm = structs.AlgorithmSpread
+		w.Config.Scheduler.SchedulerAlgorithm = admin.AlgorithmSpread
 		w.logDown(structs.Unavailablef("no quorum"))
 		stop := start(schedulerConfigLoop{w.Deps}.run)
 		defer stop()
 		after(time.Minute)
 		w.logDown(nil)
 		after(time.Minute)
-		if got := w.schedulerConfig(); got.SchedulerAlgorithm != structs.AlgorithmSpread || got.ModifyIndex == 0 {
+		if got := w.schedulerConfig(); got.SchedulerAlgorithm != admin.AlgorithmSpread || got.ModifyIndex == 0 {
 			t.Errorf("got %+v after the log is back", got)
 		}
 		w.pause(true) // an operator changes it
 		stop2 := start(schedulerConfigLoop{w.Deps}.run)
 		defer stop2()
 		after(time.Minute)
-		if got := w.schedulerConfig(); got.SchedulerAlgorithm != structs.AlgorithmBinpack || !got.PauseEvalBroker {
+		if got := w.schedulerConfig(); got.SchedulerAlgorithm != admin.AlgorithmBinpack || !got.PauseEvalBroker {
 			t.Errorf("the next leader replaced the stored configuration: %+v", got)
 		}
 	})

@@ -1,6 +1,8 @@
 package control
 
-import "berth/structs"
+import (
+	"berth/structs/admin"
+)
 
 // SchedulerSettings are the `default_scheduler_config` block of a server. A setting that it leaves out has
 // its default.
@@ -22,7 +24,7 @@ type Preemption struct {
 
 // DefaultSchedulerSettings returns the settings of a server without the block.
 func DefaultSchedulerSettings() SchedulerSettings {
-	d := structs.DefaultSchedulerConfiguration()
+	d := admin.DefaultSchedulerConfiguration()
 	return SchedulerSettings{
 		Algorithm: d.SchedulerAlgorithm,
 		Preemption: Preemption{
@@ -35,13 +37,13 @@ func DefaultSchedulerSettings() SchedulerSettings {
 }
 
 // Row returns the settings as the row that the first leader stores.
-func (c *SchedulerSettings) Row() structs.SchedulerConfiguration {
-	return structs.SchedulerConfiguration{
+func (c *SchedulerSettings) Row() admin.SchedulerConfiguration {
+	return admin.SchedulerConfiguration{
 		SchedulerAlgorithm:            c.Algorithm,
 		MemoryOversubscriptionEnabled: c.MemoryOversubscription,
 		RejectJobRegistration:         c.RejectJobRegistration,
 		PauseEvalBroker:               c.PauseEvalBroker,
-		PreemptionConfig: structs.PreemptionConfig{
+		PreemptionConfig: admin.PreemptionConfig{
 			SystemSchedulerEnabled:   c.Preemption.System,
 			SysBatchSchedulerEnabled: c.Preemption.SysBatch,
 			BatchSchedulerEnabled:    c.Preemption.Batch,

@@ -17,6 +17,7 @@ import (
 	"berth/server/nodeconn"
 	statecsi "berth/state/csi"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // soleServer makes the log of a testEnv the Raft of a cluster of one server.
@@ -35,8 +36,8 @@ func (a soleServer) RemovePeer(string, string) (uint64, error) {
 func (a soleServer) TransferLeadership(context.Context, string, string) error {
 	return nil
 }
-func (a soleServer) Configuration() []*structs.RaftServer { return nil }
-func (a soleServer) Servers() []string                    { return []string{"me"} }
+func (a soleServer) Configuration() []*admin.RaftServer { return nil }
+func (a soleServer) Servers() []string                  { return []string{"me"} }
 func (a soleServer) Forward(context.Context, string, string, any, any) error {
 	return nil
 }

@@ -4,11 +4,12 @@ import (
 	"github.com/hashicorp/serf/serf"
 
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Member returns a server as the HTTP API shows it.
-func Member(m serf.Member) *structs.AgentMember {
-	return &structs.AgentMember{
+func Member(m serf.Member) *admin.AgentMember {
+	return &admin.AgentMember{
 		Name:        m.Name,
 		Addr:        m.Addr.String(),
 		Port:        m.Port,

@@ -13,6 +13,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // keyText returns the text of a key file.
@@ -45,7 +46,7 @@ func (c *cluster) withSecret(s *server) {
 		c.t.Fatal(err)
 	}
 
-	_, err = fsm.Propose(c.t.Context(), c, fsm.AuthoritySet, &structs.AuthorityRequest{
+	_, err = fsm.Propose(c.t.Context(), c, fsm.AuthoritySet, &admin.AuthorityRequest{
 		ID:      "a",
 		CertPEM: "a certificate",
 		Key:     &structs.Sealed{KeyID: sealed.KeyID, Data: []byte("a key")},
@@ -159,13 +160,13 @@ func TestAdopt_KnowsItsOwnRootKeys(t *testing.T) {
 	here := newCluster(t)
 	here.server(was).lead(t.Context()) // another root key
 	for row := range trust.RootKeys(here.store.Read()) {
-		_, err := fsm.Propose(t.Context(), here, fsm.RootKeyRemove, &structs.RootKeyRemoveRequest{KeyID: row.KeyID})
+		_, err := fsm.Propose(t.Context(), here, fsm.RootKeyRemove, &admin.RootKeyRemoveRequest{KeyID: row.KeyID})
 		if err == nil {
 			t.Fatal("the active key is removed")
 		}
 	}
 	row := trust.ActiveRootKey(archive.store.Read())
-	_, err := fsm.Propose(t.Context(), here, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+	_, err := fsm.Propose(t.Context(), here, fsm.RootKeyAdd, &admin.RootKeyAddRequest{
 		KeyID:   row.KeyID,
 		Wrapped: row.Wrapped,
 		KEK:     row.KEK,

@@ -20,6 +20,7 @@ import (
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Server is a server of the cluster that is alive.
@@ -38,7 +39,7 @@ type Deps struct {
 	Proposer fsm.Proposer
 	Servers  func() []Server
 	// Ask returns the root keys that another server cannot open.
-	Ask func(ctx context.Context, address string) (*structs.KeyringStatus, error)
+	Ask func(ctx context.Context, address string) (*admin.KeyringStatus, error)
 	// Announce tells the other servers the fingerprint of the key-encryption key of this one.
 	Announce func(kek string)
 	Logger   hclog.Logger
@@ -181,7 +182,7 @@ func (k *Keys) follow(ctx context.Context, step func(context.Context) (done bool
 // update makes the ring as the rows are. It reports whether all keys are open.
 func (k *Keys) update(ctx context.Context) bool {
 	tx := k.Store.Read()
-	rows := map[string]*structs.RootKey{}
+	rows := map[string]*admin.RootKey{}
 	for row := range trust.RootKeys(tx) {
 		rows[row.KeyID] = row
 	}
@@ -202,7 +203,7 @@ func (k *Keys) update(ctx context.Context) bool {
 				continue
 			}
 		}
-		if row.State == structs.RootKeyActive {
+		if row.State == admin.RootKeyActive {
 			active = id
 		}
 	}
@@ -248,7 +249,7 @@ func (k *Keys) AwaitActive(ctx context.Context) {
 }
 
 // open adds a root key to the ring.
-func (k *Keys) open(ctx context.Context, row *structs.RootKey) error {
+func (k *Keys) open(ctx context.Context, row *admin.RootKey) error {
 	kek, err := k.opener(row.KEK)
 	if err != nil {
 		return err
@@ -262,7 +263,7 @@ func (k *Keys) open(ctx context.Context, row *structs.RootKey) error {
 }
 
 // Unwrap returns a ring with the root keys of some rows, for a server whose store does not have them yet.
-func (s *Settings) Unwrap(ctx context.Context, rows []*structs.RootKey) (*keyring.Ring, error) {
+func (s *Settings) Unwrap(ctx context.Context, rows []*admin.RootKey) (*keyring.Ring, error) {
 	k := &Keys{Deps: Deps{
 		Settings: *s,
 		Ring:     &keyring.Ring{},
@@ -279,7 +280,7 @@ func (s *Settings) Unwrap(ctx context.Context, rows []*structs.RootKey) (*keyrin
 }
 
 // unwrap returns a root key in plain form, which the caller clears.
-func unwrap(ctx context.Context, kek encrypter, row *structs.RootKey) ([]byte, error) {
+func unwrap(ctx context.Context, kek encrypter, row *admin.RootKey) ([]byte, error) {
 	key, err := kek.Unwrap(ctx, row.KeyID, row.Wrapped)
 	if err != nil {
 		return nil, err
@@ -292,7 +293,7 @@ func unwrap(ctx context.Context, kek encrypter, row *structs.RootKey) ([]byte, e
 	return key, nil
 }
 
-// Digest returns the digest of a root key: see structs.RootKey.
+// Digest returns the digest of a root key: see admin.RootKey.
 func Digest(id string, key []byte) []byte {
 	sum := sha256.Sum256(append([]byte("berth root key "+id+" "), key...))
 	return sum[:]
@@ -345,7 +346,7 @@ func usesOf(tx state.Reader, id string) (count int, places string) {
 }
 
 // Status fills the root keys that this server cannot open.
-func (k *Keys) Status(resp *structs.KeyringStatus) {
+func (k *Keys) Status(resp *admin.KeyringStatus) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	resp.KEK = ""

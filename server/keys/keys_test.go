@@ -24,6 +24,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -95,7 +96,7 @@ func (c *cluster) server(settings Settings, others ...Server) *server {
 		Servers: func() []Server {
 			return append([]Server{{Name: "self", Self: true, KEK: s.KEK()}}, others...)
 		},
-		Ask: func(context.Context, string) (*structs.KeyringStatus, error) {
+		Ask: func(context.Context, string) (*admin.KeyringStatus, error) {
 			return nil, errors.New("it is cut off")
 		},
 		Announce: func(kek string) { s.tags = append(s.tags, kek) },
@@ -177,14 +178,14 @@ func TestUpdate_KeepsTheRingAsTheRows(t *testing.T) {
 	}
 
 	key, _, err := s.Rotate(t.Context(), false)
-	if err != nil || key.State != structs.RootKeyActive {
+	if err != nil || key.State != admin.RootKeyActive {
 		t.Fatalf("got %+v, error %v", key, err)
 	}
 	other.update(t.Context())
 	if other.Ring.Active() != key.KeyID || len(other.Ring.IDs()) != 2 {
 		t.Errorf("after a rotation: %q of %q is active", other.Ring.Active(), other.Ring.IDs())
 	}
-	_, err = fsm.Propose(t.Context(), cl, fsm.RootKeyRemove, &structs.RootKeyRemoveRequest{KeyID: first.KeyID})
+	_, err = fsm.Propose(t.Context(), cl, fsm.RootKeyRemove, &admin.RootKeyRemoveRequest{KeyID: first.KeyID})
 	if err != nil {
 		t.Fatal(err)
 	}

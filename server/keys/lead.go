@@ -15,6 +15,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Lead makes the first root key, and encrypts secrets again after a full rotation, while this server leads. A
@@ -62,7 +63,7 @@ func (k *Keys) makeFirst(ctx context.Context, tx state.Reader) error {
 
 // Rotate makes another root key the active one. With full it has the secrets of all other keys encrypted
 // again. The error is precondition if a server that is alive could not open the new key.
-func (k *Keys) Rotate(ctx context.Context, full bool) (*structs.RootKey, uint64, error) {
+func (k *Keys) Rotate(ctx context.Context, full bool) (*admin.RootKey, uint64, error) {
 	was := ""
 	if active := trust.ActiveRootKey(k.Store.Read()); active != nil {
 		was = active.KeyID
@@ -71,7 +72,7 @@ func (k *Keys) Rotate(ctx context.Context, full bool) (*structs.RootKey, uint64,
 }
 
 // add makes a root key, which replaces the active one.
-func (k *Keys) add(ctx context.Context, was string, full bool) (*structs.RootKey, uint64, error) {
+func (k *Keys) add(ctx context.Context, was string, full bool) (*admin.RootKey, uint64, error) {
 	kek, err := k.encrypter()
 	if err != nil {
 		return nil, 0, structs.Preconditionf("no root key is made: %w", err)
@@ -88,7 +89,7 @@ func (k *Keys) add(ctx context.Context, was string, full bool) (*structs.RootKey
 	if err != nil {
 		return nil, 0, structs.Unavailablef("wrapping a root key: %w", err)
 	}
-	index, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+	index, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyAdd, &admin.RootKeyAddRequest{
 		KeyID:   id,
 		Wrapped: wrapped,
 		KEK:     kek.ID(),
@@ -135,7 +136,7 @@ const (
 func (k *Keys) rekey(ctx context.Context, tx state.Reader) error {
 	left := map[string]bool{}
 	for row := range trust.RootKeys(tx) {
-		if row.State == structs.RootKeyRekeying {
+		if row.State == admin.RootKeyRekeying {
 			left[row.KeyID] = true
 		}
 	}
@@ -165,7 +166,7 @@ func (k *Keys) rekey(ctx context.Context, tx state.Reader) error {
 		return err
 	}
 	for id := range left {
-		_, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyRekeyed, &structs.RootKeyRekeyedRequest{KeyID: id})
+		_, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyRekeyed, &admin.RootKeyRekeyedRequest{KeyID: id})
 		if err != nil {
 			return err
 		}
@@ -177,7 +178,7 @@ func (k *Keys) rekey(ctx context.Context, tx state.Reader) error {
 // resealing collects secrets that are encrypted again, and proposes them in entries of a bounded size.
 type resealing struct {
 	keys   *Keys
-	values []structs.ResealedValue
+	values []admin.ResealedValue
 	bytes  int
 	done   int
 }
@@ -193,7 +194,7 @@ func (b *resealing) add(ctx context.Context, v trust.SealedValue) error {
 	if err != nil {
 		return err
 	}
-	b.values = append(b.values, structs.ResealedValue{
+	b.values = append(b.values, admin.ResealedValue{
 		Table: v.Table,
 		Key:   slices.Clone(v.Key),
 		Place: v.Place,
@@ -212,7 +213,7 @@ func (b *resealing) flush(ctx context.Context) error {
 	if len(b.values) == 0 {
 		return nil
 	}
-	_, err := fsm.Propose(ctx, b.keys.Proposer, fsm.Reseal, &structs.ResealRequest{Values: b.values})
+	_, err := fsm.Propose(ctx, b.keys.Proposer, fsm.Reseal, &admin.ResealRequest{Values: b.values})
 	if err != nil {
 		return fmt.Errorf("storing secrets that are encrypted again: %w", err)
 	}
@@ -231,7 +232,7 @@ func (k *Keys) Closed(ctx context.Context) map[string]map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	servers := k.Servers()
-	answers := make([]structs.KeyringStatus, len(servers))
+	answers := make([]admin.KeyringStatus, len(servers))
 	faults := make([]error, len(servers))
 	var wg sync.WaitGroup
 	for i, s := range servers {

@@ -8,6 +8,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // rewrapAll wraps the root keys of the previous key-encryption key with the present one, once all servers
@@ -54,8 +55,8 @@ func (k *Keys) rewrapAll(ctx context.Context, tx state.Reader) error {
 
 // rewrap returns the request that wraps a root key with another key-encryption key.
 func rewrap(
-	ctx context.Context, from, to encrypter, row *structs.RootKey,
-) (*structs.RootKeyRewrapRequest, error) {
+	ctx context.Context, from, to encrypter, row *admin.RootKey,
+) (*admin.RootKeyRewrapRequest, error) {
 	key, err := unwrap(ctx, from, row)
 	if err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func rewrap(
 	if err != nil {
 		return nil, err
 	}
-	return &structs.RootKeyRewrapRequest{
+	return &admin.RootKeyRewrapRequest{
 		KeyID:   row.KeyID,
 		Was:     row.KEK,
 		KEK:     to.ID(),

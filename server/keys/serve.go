@@ -5,12 +5,13 @@ import (
 
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // List describes the root keys, with the servers that cannot open them.
-func (k *Keys) List(ctx context.Context, _ *structs.QueryRequest) (*structs.KeyringListResponse, error) {
+func (k *Keys) List(ctx context.Context, _ *structs.QueryRequest) (*admin.KeyringListResponse, error) {
 	closed := k.Closed(ctx)
-	resp := &structs.KeyringListResponse{Keys: []*structs.RootKeyMeta{}}
+	resp := &admin.KeyringListResponse{Keys: []*admin.RootKeyMeta{}}
 	for row := range trust.RootKeys(k.Store.Read()) {
 		meta := row.Meta()
 		meta.Closed = closed[row.KeyID]
@@ -22,8 +23,8 @@ func (k *Keys) List(ctx context.Context, _ *structs.QueryRequest) (*structs.Keyr
 // Serve rotates for a request. It returns the index of the entry with the new key.
 func (k *Keys) Serve(
 	ctx context.Context,
-	req *structs.KeyringRotateRequest,
-	resp *structs.KeyringRotateResponse,
+	req *admin.KeyringRotateRequest,
+	resp *admin.KeyringRotateResponse,
 ) (uint64, error) {
 	key, index, err := k.Rotate(ctx, req.Full)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"berth/server/authority"
 	"berth/server/keys"
 	"berth/state"
-	"berth/structs"
+	"berth/structs/admin"
 )
 
 // cluster has the rows of a cluster with one root key, and the settings of its keyring.
@@ -50,7 +50,7 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	propose(c, fsm.RootKeyAdd, &structs.RootKeyAddRequest{
+	propose(c, fsm.RootKeyAdd, &admin.RootKeyAddRequest{
 		KeyID:   "k1",
 		Wrapped: wrapped,
 		KEK:     kek.ID(),
@@ -88,11 +88,11 @@ func (c *cluster) take(a *pki.Authority) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	sealed, err := c.ring.Seal(structs.AuthorityPlace(id), keyPEM)
+	sealed, err := c.ring.Seal(admin.AuthorityPlace(id), keyPEM)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	propose(c, fsm.AuthoritySet, &structs.AuthorityRequest{
+	propose(c, fsm.AuthoritySet, &admin.AuthorityRequest{
 		ID:      id,
 		CertPEM: string(a.CertPEM()),
 		Key:     sealed,

@@ -9,6 +9,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // A namespace exists while it has a row or is used: a volume or a variable is in it, or a job that is not
@@ -18,19 +19,19 @@ import (
 var AlwaysThere = structs.Indexes{CreateIndex: 1, ModifyIndex: 1}
 
 // Get returns a namespace, nil if it does not exist. One without a row has only a name.
-func Get(tx mvcc.Reader, name string) *structs.Namespace {
+func Get(tx mvcc.Reader, name string) *admin.Namespace {
 	n := schema.Namespaces.Get(tx, name)
 	switch {
 	case n != nil:
 		return n
 	case name == structs.DefaultNamespace:
-		return &structs.Namespace{
+		return &admin.Namespace{
 			Name:        name,
 			Description: "The namespace of requests that name none",
 			Indexes:     AlwaysThere,
 		}
 	case namespaceUsed(tx, name):
-		return &structs.Namespace{Name: name, Indexes: AlwaysThere}
+		return &admin.Namespace{Name: name, Indexes: AlwaysThere}
 	}
 	return nil
 }
@@ -57,8 +58,8 @@ func IsLive(j *structs.Job) bool {
 
 // All returns the namespaces by name. It goes from namespace to namespace of volumes, variables and
 // jobs, which tell those without rows.
-func All(tx mvcc.Reader) []*structs.Namespace {
-	found := map[string]*structs.Namespace{}
+func All(tx mvcc.Reader) []*admin.Namespace {
+	found := map[string]*admin.Namespace{}
 	add := func(name string) {
 		if found[name] == nil {
 			found[name] = Get(tx, name)
@@ -83,7 +84,7 @@ func All(tx mvcc.Reader) []*structs.Namespace {
 		add(j.Namespace)
 	}
 
-	var all []*structs.Namespace
+	var all []*admin.Namespace
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if found[name] != nil {
 			all = append(all, found[name])
@@ -130,7 +131,7 @@ func CheckJob(tx mvcc.Reader, j *structs.Job) error {
 
 // NamespaceApply creates a namespace or replaces its definition. An equal definition changes nothing. Jobs
 // that are registered already stay, also if their drivers are no longer allowed.
-func NamespaceApply(tx *mvcc.WriteTx, p *structs.NamespaceApplyRequest) error {
+func NamespaceApply(tx *mvcc.WriteTx, p *admin.NamespaceApplyRequest) error {
 	if p.Definition == nil || p.Definition.Name == "" {
 		return structs.Invalidf("a namespace needs a name")
 	}
@@ -147,7 +148,7 @@ func NamespaceApply(tx *mvcc.WriteTx, p *structs.NamespaceApplyRequest) error {
 
 // NamespaceDelete deletes a namespace that is not used. Its dead jobs stay until the garbage collector
 // deletes them.
-func NamespaceDelete(tx *mvcc.WriteTx, p *structs.NamespaceDeleteRequest) error {
+func NamespaceDelete(tx *mvcc.WriteTx, p *admin.NamespaceDeleteRequest) error {
 	if p.Name == structs.DefaultNamespace {
 		return structs.Invalidf("the namespace %q always exists; it cannot be deleted", p.Name)
 	}

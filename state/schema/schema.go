@@ -4,6 +4,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/sharing"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // This file declares the tables of nodes and of the cluster, and lists all. The tables of volumes are in
@@ -39,18 +40,18 @@ var (
 const OnlySchedulerConfig = "config"
 
 // SchedulerConfig has one row, the configuration of the scheduler.
-var SchedulerConfig = mvcc.NewTable("scheduler_config", func(*structs.SchedulerConfiguration) mvcc.Key {
+var SchedulerConfig = mvcc.NewTable("scheduler_config", func(*admin.SchedulerConfiguration) mvcc.Key {
 	return mvcc.KeyOf(OnlySchedulerConfig)
 })
 
 var (
 	// Namespaces has the definitions of namespaces by name.
-	Namespaces = mvcc.NewTable("namespaces", func(n *structs.Namespace) mvcc.Key {
+	Namespaces = mvcc.NewTable("namespaces", func(n *admin.Namespace) mvcc.Key {
 		return mvcc.KeyOf(n.Name)
 	})
 
 	// NodePools has the definitions of node pools by name.
-	NodePools = mvcc.NewTable("node_pools", func(p *structs.NodePool) mvcc.Key {
+	NodePools = mvcc.NewTable("node_pools", func(p *admin.NodePool) mvcc.Key {
 		return mvcc.KeyOf(p.Name)
 	})
 )

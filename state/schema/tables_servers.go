@@ -3,6 +3,7 @@ package schema
 import (
 	"berth/internal/mvcc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // This file declares the tables about the servers themselves.
@@ -11,40 +12,40 @@ import (
 const OnlyAutopilotConfig = "config"
 
 // AutopilotConfig has one row, the configuration of autopilot.
-var AutopilotConfig = mvcc.NewTable("autopilot_config", func(*structs.AutopilotConfig) mvcc.Key {
+var AutopilotConfig = mvcc.NewTable("autopilot_config", func(*admin.AutopilotConfig) mvcc.Key {
 	return mvcc.KeyOf(OnlyAutopilotConfig)
 })
 
 // RootKeys has the root keys by ID.
-var RootKeys = mvcc.NewTable("root_keys", func(k *structs.RootKey) mvcc.Key {
+var RootKeys = mvcc.NewTable("root_keys", func(k *admin.RootKey) mvcc.Key {
 	return mvcc.KeyOf(k.KeyID)
 })
 
 // authorities has the authorities of the cluster by ID, also those that are no longer trusted.
-var Authorities = mvcc.NewTable("authorities", func(a *structs.Authority) mvcc.Key {
+var Authorities = mvcc.NewTable("authorities", func(a *admin.Authority) mvcc.Key {
 	return mvcc.KeyOf(a.ID)
 })
 
 var (
 	// JoinTokens has the join tokens by ID.
-	JoinTokens = mvcc.NewTable("join_tokens", func(t *structs.JoinToken) mvcc.Key {
+	JoinTokens = mvcc.NewTable("join_tokens", func(t *admin.JoinToken) mvcc.Key {
 		return mvcc.KeyOf(t.ID)
 	})
 
 	// Certificates has the last certificate of each machine by role and ID.
-	Certificates = mvcc.NewTable("machine_certificates", func(c *structs.MachineCertificate) mvcc.Key {
+	Certificates = mvcc.NewTable("machine_certificates", func(c *admin.MachineCertificate) mvcc.Key {
 		return mvcc.KeyOf(c.Role, c.ID)
 	})
 
 	// Certificates by their end, for the deletion.
-	CertificatesByEnd = Certificates.Index("end", func(c *structs.MachineCertificate) mvcc.Key {
+	CertificatesByEnd = Certificates.Index("end", func(c *admin.MachineCertificate) mvcc.Key {
 		return mvcc.KeyOf(orderedTime(c.NotAfter))
 	})
 )
 
 // A revocation stays until an operator deletes it. Certificates of an operator's own authority may be valid
 // for years, and no row tells their end.
-var Revocations = mvcc.NewTable("revocations", func(r *structs.Revocation) mvcc.Key {
+var Revocations = mvcc.NewTable("revocations", func(r *admin.Revocation) mvcc.Key {
 	return mvcc.KeyOf(r.ID)
 })
 
@@ -82,6 +83,6 @@ var (
 const OnlySecretsMark = "sealed"
 
 // SecretsMarks has one row, the mark that no row has plain secrets.
-var SecretsMarks = mvcc.NewTable("secrets_marks", func(*structs.SecretsMark) mvcc.Key {
+var SecretsMarks = mvcc.NewTable("secrets_marks", func(*admin.SecretsMark) mvcc.Key {
 	return mvcc.KeyOf(OnlySecretsMark)
 })

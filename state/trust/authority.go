@@ -8,6 +8,7 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // MaxAuthorities is the most authorities that the cluster trusts: each handshake sends the cross certificates
@@ -15,10 +16,10 @@ import (
 const MaxAuthorities = 16
 
 // Authorities yields the authorities of the cluster, also those that are no longer trusted.
-func Authorities(tx mvcc.Reader) iter.Seq[*structs.Authority] { return schema.Authorities.Scan(tx) }
+func Authorities(tx mvcc.Reader) iter.Seq[*admin.Authority] { return schema.Authorities.Scan(tx) }
 
 // ActiveAuthority returns the authority that signs, nil if the cluster has none.
-func ActiveAuthority(tx mvcc.Reader) *structs.Authority {
+func ActiveAuthority(tx mvcc.Reader) *admin.Authority {
 	for a := range schema.Authorities.Scan(tx) {
 		if a.RetireTime == 0 {
 			return a
@@ -29,8 +30,8 @@ func ActiveAuthority(tx mvcc.Reader) *structs.Authority {
 
 // TrustedAuthorities returns the authorities of some rows that are trusted at a time (UnixNano): the one that
 // signs, then those before it, the latest first.
-func TrustedAuthorities(rows []*structs.Authority, now int64) (trusted []*structs.Authority) {
-	byID := make(map[string]*structs.Authority, len(rows))
+func TrustedAuthorities(rows []*admin.Authority, now int64) (trusted []*admin.Authority) {
+	byID := make(map[string]*admin.Authority, len(rows))
 	for _, a := range rows {
 		byID[a.ID] = a
 		if a.RetireTime == 0 {
@@ -49,13 +50,13 @@ func TrustedAuthorities(rows []*structs.Authority, now int64) (trusted []*struct
 	return trusted
 }
 
-func isTrusted(a *structs.Authority, now int64) bool {
+func isTrusted(a *admin.Authority, now int64) bool {
 	return a.RetireTime == 0 || now < a.RetireTime+int64(RenewWithin)
 }
 
 // AuthoritySet makes an authority the one that signs, and deletes those that are no longer trusted. It does
 // nothing for one that the cluster has already.
-func AuthoritySet(tx *mvcc.WriteTx, p *structs.AuthorityRequest) error {
+func AuthoritySet(tx *mvcc.WriteTx, p *admin.AuthorityRequest) error {
 	if schema.Authorities.Get(tx, p.ID) != nil {
 		return nil
 	}
@@ -88,7 +89,7 @@ func AuthoritySet(tx *mvcc.WriteTx, p *structs.AuthorityRequest) error {
 		return structs.Preconditionf("the machines trust %d authorities; at most that many are allowed: wait "+
 			"until the oldest is no longer trusted, or remove it with `berth tls ca remove`", known)
 	}
-	row := &structs.Authority{
+	row := &admin.Authority{
 		ID:         p.ID,
 		CertPEM:    p.CertPEM,
 		Key:        p.Key,
@@ -100,7 +101,7 @@ func AuthoritySet(tx *mvcc.WriteTx, p *structs.AuthorityRequest) error {
 		retired.RetireTime = max(p.Now, former.CreateTime, 1) // also if the clock was set back
 		schema.Authorities.Put(tx, &retired)
 		formers := append([]string{former.ID}, former.Formers...)
-		row.Formers = formers[:min(len(formers), structs.MaxFormers)]
+		row.Formers = formers[:min(len(formers), admin.MaxFormers)]
 	}
 	schema.Authorities.Put(tx, row)
 	return nil
@@ -110,7 +111,7 @@ func AuthoritySet(tx *mvcc.WriteTx, p *structs.AuthorityRequest) error {
 // certificates because of its cross certificate. It also deletes the join tokens that name them: a machine
 // would show such a token to a holder of their keys. The error is not-found, or precondition for the one that
 // signs.
-func AuthorityRemove(tx *mvcc.WriteTx, p *structs.AuthorityRemoveRequest) error {
+func AuthorityRemove(tx *mvcc.WriteTx, p *admin.AuthorityRemoveRequest) error {
 	a := schema.Authorities.Get(tx, p.ID)
 	if a == nil {
 		return structs.NotFoundf("there is no authority %q: see `berth tls ca list`",
@@ -133,7 +134,7 @@ func AuthorityRemove(tx *mvcc.WriteTx, p *structs.AuthorityRemoveRequest) error 
 }
 
 // TokensOfAuthority returns the join tokens that name an authority or one before it.
-func TokensOfAuthority(tx mvcc.Reader, id string) (tokens []*structs.JoinToken) {
+func TokensOfAuthority(tx mvcc.Reader, id string) (tokens []*admin.JoinToken) {
 	a := schema.Authorities.Get(tx, id)
 	for t := range schema.JoinTokens.Scan(tx) {
 		if a != nil && (t.Authority == a.ID || slices.Contains(a.Formers, t.Authority)) {
@@ -177,7 +178,7 @@ func retireAuthorities(tx *mvcc.WriteTx, other mvcc.Reader, now int64) {
 	active := copyAuthority(ActiveAuthority(tx))
 	was := ActiveAuthority(other)
 	formers := slices.Concat(active.Formers, []string{was.ID}, was.Formers)
-	active.Formers = formers[:min(len(formers), structs.MaxFormers)]
+	active.Formers = formers[:min(len(formers), admin.MaxFormers)]
 	schema.Authorities.Put(tx, active)
 }
 
@@ -208,12 +209,12 @@ func checkAuthorities(c *check.Report) {
 }
 
 // sealedOfAuthority lists the encrypted key of an authority (see SealedTables).
-func sealedOfAuthority(a *structs.Authority) []SealedField {
+func sealedOfAuthority(a *admin.Authority) []SealedField {
 	return []SealedField{{
-		Place: structs.AuthorityPlace(a.ID),
+		Place: admin.AuthorityPlace(a.ID),
 		Value: a.Key,
 		Set:   func(s *structs.Sealed) { a.Key = s },
 	}}
 }
 
-func copyAuthority(a *structs.Authority) *structs.Authority { return new(*a) }
+func copyAuthority(a *admin.Authority) *admin.Authority { return new(*a) }

@@ -11,6 +11,7 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 const (
@@ -21,13 +22,13 @@ const (
 )
 
 // revocableRoles are the roles of which a revocation names one holder.
-var revocableRoles = []string{structs.JoinNode, structs.JoinServer, structs.RevokeOperator}
+var revocableRoles = []string{admin.JoinNode, admin.JoinServer, admin.RevokeOperator}
 
 // Revocations yields the revocations by ID.
-func Revocations(tx mvcc.Reader) iter.Seq[*structs.Revocation] { return schema.Revocations.Scan(tx) }
+func Revocations(tx mvcc.Reader) iter.Seq[*admin.Revocation] { return schema.Revocations.Scan(tx) }
 
 // Revoked returns the revocation of a certificate, nil if it is not revoked.
-func Revoked(tx mvcc.Reader, c structs.CertificateRef) *structs.Revocation {
+func Revoked(tx mvcc.Reader, c admin.CertificateRef) *admin.Revocation {
 	for _, id := range c.RevocationIDs() {
 		r := schema.Revocations.Get(tx, id)
 		if r != nil && r.Covers(c) {
@@ -38,8 +39,8 @@ func Revoked(tx mvcc.Reader, c structs.CertificateRef) *structs.Revocation {
 }
 
 // ShutOut returns the revocation of a node that has not joined again since, nil if there is none.
-func ShutOut(tx mvcc.Reader, nodeID string) *structs.Revocation {
-	r := schema.Revocations.Get(tx, structs.MachineRevocationID(structs.JoinNode, nodeID))
+func ShutOut(tx mvcc.Reader, nodeID string) *admin.Revocation {
+	r := schema.Revocations.Get(tx, admin.MachineRevocationID(admin.JoinNode, nodeID))
 	if r == nil || len(r.NewKeyHash) > 0 {
 		return nil
 	}
@@ -47,7 +48,7 @@ func ShutOut(tx mvcc.Reader, nodeID string) *structs.Revocation {
 }
 
 // Revoke puts a revocation. One of a machine that has joined again ends its new key, too.
-func Revoke(tx *mvcc.WriteTx, p *structs.CertificateRevokeRequest) error {
+func Revoke(tx *mvcc.WriteTx, p *admin.CertificateRevokeRequest) error {
 	row, err := newRevocation(p)
 	if err != nil {
 		return err
@@ -67,8 +68,8 @@ func Revoke(tx *mvcc.WriteTx, p *structs.CertificateRevokeRequest) error {
 }
 
 // newRevocation returns the row of a request.
-func newRevocation(p *structs.CertificateRevokeRequest) (*structs.Revocation, error) {
-	row := &structs.Revocation{
+func newRevocation(p *admin.CertificateRevokeRequest) (*admin.Revocation, error) {
+	row := &admin.Revocation{
 		Reason:   p.Reason,
 		Operator: p.Operator,
 		Time:     p.Now,
@@ -82,7 +83,7 @@ func newRevocation(p *structs.CertificateRevokeRequest) (*structs.Revocation, er
 		}
 		serial, err := pki.ParseSerial(p.Serial)
 		row.Serial = serial
-		row.ID = structs.SerialRevocationID(serial)
+		row.ID = admin.SerialRevocationID(serial)
 		return row, err
 	}
 
@@ -96,12 +97,12 @@ func newRevocation(p *structs.CertificateRevokeRequest) (*structs.Revocation, er
 	}
 	row.Role = p.Role
 	row.Name = p.Name
-	row.ID = structs.MachineRevocationID(p.Role, p.Name)
+	row.ID = admin.MachineRevocationID(p.Role, p.Name)
 	return row, nil
 }
 
 // Unrevoke deletes a revocation. The error is not-found.
-func Unrevoke(tx *mvcc.WriteTx, p *structs.CertificateUnrevokeRequest) error {
+func Unrevoke(tx *mvcc.WriteTx, p *admin.CertificateUnrevokeRequest) error {
 	r := schema.Revocations.Get(tx, p.ID)
 	if r == nil {
 		return structs.NotFoundf("there is no revocation %q", structs.Cut(p.ID, structs.MaxQuoted))
@@ -111,8 +112,8 @@ func Unrevoke(tx *mvcc.WriteTx, p *structs.CertificateUnrevokeRequest) error {
 }
 
 // revokedRecord returns the revocation of the last certificate of a machine, nil if it is not revoked.
-func revokedRecord(tx mvcc.Reader, c *structs.MachineCertificate) *structs.Revocation {
-	return Revoked(tx, structs.CertificateRef{
+func revokedRecord(tx mvcc.Reader, c *admin.MachineCertificate) *admin.Revocation {
+	return Revoked(tx, admin.CertificateRef{
 		Role:    c.Role,
 		ID:      c.ID,
 		Serial:  c.Serial,
@@ -121,8 +122,8 @@ func revokedRecord(tx mvcc.Reader, c *structs.MachineCertificate) *structs.Revoc
 }
 
 // admitNewKey makes the certificates of a revoked machine valid that have the key with which it joins again.
-func admitNewKey(tx *mvcc.WriteTx, c *structs.MachineCertificate) {
-	r := schema.Revocations.Get(tx, structs.MachineRevocationID(c.Role, c.ID))
+func admitNewKey(tx *mvcc.WriteTx, c *admin.MachineCertificate) {
+	r := schema.Revocations.Get(tx, admin.MachineRevocationID(c.Role, c.ID))
 	if r == nil || bytes.Equal(r.NewKeyHash, c.KeyHash) {
 		return
 	}
@@ -153,9 +154,9 @@ func KeepRevocations(tx *mvcc.WriteTx, before mvcc.Reader) {
 // checkRevocations checks the revocations.
 func checkRevocations(c *check.Report) {
 	for r := range schema.Revocations.Scan(c) {
-		id := structs.MachineRevocationID(r.Role, r.Name)
+		id := admin.MachineRevocationID(r.Role, r.Name)
 		if r.Serial != "" {
-			id = structs.SerialRevocationID(r.Serial)
+			id = admin.SerialRevocationID(r.Serial)
 		}
 		c.Want(r.ID == id, "revocation %s: it is of %s", r.ID, id)
 	}

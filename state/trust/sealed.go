@@ -10,6 +10,7 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // This file lists the places of sealed values: the rows with secrets that are encrypted with a root key. The
@@ -34,7 +35,7 @@ type SealedField struct {
 type sealedTable struct {
 	name    string
 	scan    func(tx mvcc.Reader) iter.Seq[SealedValue]
-	replace func(tx *mvcc.WriteTx, v *structs.ResealedValue)
+	replace func(tx *mvcc.WriteTx, v *admin.ResealedValue)
 }
 
 // SealedValue is a sealed value with the row that has it.
@@ -69,7 +70,7 @@ func SealedIn[R mvcc.Record](
 				}
 			}
 		},
-		replace: func(tx *mvcc.WriteTx, v *structs.ResealedValue) {
+		replace: func(tx *mvcc.WriteTx, v *admin.ResealedValue) {
 			var none R
 			r := t.GetKey(tx, v.Key)
 			if any(r) == any(none) {
@@ -99,7 +100,7 @@ func SealedValues(tx mvcc.Reader) iter.Seq[SealedValue] {
 	}
 }
 
-// SealedDigest identifies an encryption of a value (see structs.ResealedValue).
+// SealedDigest identifies an encryption of a value (see admin.ResealedValue).
 func SealedDigest(s *structs.Sealed) []byte {
 	sum := sha256.Sum256(s.Data)
 	return sum[:]
@@ -119,10 +120,10 @@ func CheckSealed(tx mvcc.Reader, values ...*structs.Sealed) error {
 
 // Reseal replaces sealed values by the same secrets under the active root key. It leaves a value that has
 // changed since it was read.
-func Reseal(tx *mvcc.WriteTx, p *structs.ResealRequest) error {
-	if len(p.Values) > structs.MaxResealedValues {
+func Reseal(tx *mvcc.WriteTx, p *admin.ResealRequest) error {
+	if len(p.Values) > admin.MaxResealedValues {
 		return structs.Invalidf("Values: %d are given; expected at most %d",
-			len(p.Values), structs.MaxResealedValues)
+			len(p.Values), admin.MaxResealedValues)
 	}
 	for i := range p.Values {
 		if err := CheckSealed(tx, &p.Values[i].Value); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate/field"
 )
 
@@ -14,7 +15,7 @@ var (
 )
 
 // Namespace returns every fault of a namespace, each with its path.
-func Namespace(n *structs.Namespace) error {
+func Namespace(n *admin.Namespace) error {
 	f := field.New("")
 	f.Require(n.Name != "", "namespace: name is required")
 	f.Require(n.Name == "" || namespaceForm().MatchString(n.Name),
@@ -47,18 +48,18 @@ func checkDrivers(f field.Errors, list string, names []string) {
 }
 
 // NodePool returns every fault of a node pool, each with its path.
-func NodePool(p *structs.NodePool) error {
+func NodePool(p *admin.NodePool) error {
 	f := field.New("")
 	f.Require(p.Name != "", "node_pool: name is required")
 	f.Require(p.Name == "" || nodePoolForm().MatchString(p.Name),
 		"node_pool: name %q must be 1 to 128 letters, digits, dashes and underscores", p.Name)
-	f.Require(!structs.BuiltInNodePool(p.Name), "node_pool: name %q is built in and cannot be changed", p.Name)
+	f.Require(!admin.BuiltInNodePool(p.Name), "node_pool: name %q is built in and cannot be changed", p.Name)
 	f = f.At("node_pool %q", p.Name)
 	checkDescription(f, p.Description)
 	f.CheckMeta("meta", p.Meta)
 	if c := p.SchedulerConfiguration; c != nil {
 		f := f.At("scheduler_config")
-		known := []string{structs.AlgorithmBinpack, structs.AlgorithmSpread}
+		known := []string{admin.AlgorithmBinpack, admin.AlgorithmSpread}
 		f.Require(c.SchedulerAlgorithm == "" || slices.Contains(known, c.SchedulerAlgorithm),
 			"scheduler_algorithm %q must be %s", c.SchedulerAlgorithm, field.OneOf(known))
 	}
@@ -66,12 +67,12 @@ func NodePool(p *structs.NodePool) error {
 }
 
 // SchedulerConfig checks the algorithm.
-func SchedulerConfig(c *structs.SchedulerConfiguration) error {
+func SchedulerConfig(c *admin.SchedulerConfiguration) error {
 	switch c.SchedulerAlgorithm {
-	case structs.AlgorithmBinpack, structs.AlgorithmSpread:
+	case admin.AlgorithmBinpack, admin.AlgorithmSpread:
 	default:
 		return structs.Invalidf("SchedulerAlgorithm is %q; expected %q or %q",
-			structs.Cut(c.SchedulerAlgorithm, structs.MaxQuoted), structs.AlgorithmBinpack, structs.AlgorithmSpread)
+			structs.Cut(c.SchedulerAlgorithm, structs.MaxQuoted), admin.AlgorithmBinpack, admin.AlgorithmSpread)
 	}
 	return nil
 }
@@ -83,7 +84,7 @@ const (
 )
 
 // AutopilotConfig checks the bounds of the numbers and times.
-func AutopilotConfig(c *structs.AutopilotConfig) error {
+func AutopilotConfig(c *admin.AutopilotConfig) error {
 	switch {
 	case c.LastContactThreshold <= 0 || c.LastContactThreshold > structs.MaxInterval:
 		return structs.Invalidf("LastContactThreshold is %s; expected more than 0 and at most %s",

@@ -7,6 +7,7 @@ import (
 
 	"berth/server"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/test/cluster"
 )
 
@@ -14,8 +15,8 @@ import (
 func removesTheDead(cfg *server.Config) { cfg.Autopilot.CleanupDeadServers = true }
 
 // health returns what the leader knows of a server, nil if it is in no configuration.
-func health(c *cluster.Cluster, s *cluster.Server) *structs.ServerHealth {
-	resp := cluster.Must(c, c.Leader(), structs.AutopilotHealth, &structs.QueryRequest{})
+func health(c *cluster.Cluster, s *cluster.Server) *admin.ServerHealth {
+	resp := cluster.Must(c, c.Leader(), admin.AutopilotHealth, &structs.QueryRequest{})
 	for _, h := range resp.Servers {
 		if h.Address == s.Current().RPCAddr() {
 			return h
@@ -25,11 +26,11 @@ func health(c *cluster.Cluster, s *cluster.Server) *structs.ServerHealth {
 }
 
 // setAutopilot changes the configuration of autopilot.
-func setAutopilot(c *cluster.Cluster, change func(*structs.AutopilotConfig)) {
+func setAutopilot(c *cluster.Cluster, change func(*admin.AutopilotConfig)) {
 	c.T.Helper()
-	config := *cluster.Must(c, c.Leader(), structs.AutopilotConfigGet, &structs.QueryRequest{}).Config
+	config := *cluster.Must(c, c.Leader(), admin.AutopilotConfigGet, &structs.QueryRequest{}).Config
 	change(&config)
-	cluster.Must(c, c.Leader(), structs.AutopilotConfigSet, &structs.AutopilotConfigRequest{Config: config})
+	cluster.Must(c, c.Leader(), admin.AutopilotConfigSet, &admin.AutopilotConfigRequest{Config: config})
 }
 
 // awaitVoters waits until servers, and no others, vote.
@@ -95,7 +96,7 @@ func TestAutopilot_KeepsMinQuorum(t *testing.T) {
 		t.Error("a voter was removed, so fewer than MinQuorum stayed")
 	}
 
-	setAutopilot(c, func(a *structs.AutopilotConfig) { a.MinQuorum = 2 })
+	setAutopilot(c, func(a *admin.AutopilotConfig) { a.MinQuorum = 2 })
 	awaitGone(t, c, dead)
 }
 
@@ -124,7 +125,7 @@ func TestAutopilot_GivesAVoteAfterTheStabilisation(t *testing.T) {
 		t.Error("the new server has a vote before the time")
 	}
 
-	setAutopilot(c, func(a *structs.AutopilotConfig) { a.ServerStabilizationTime = 2 * time.Second })
+	setAutopilot(c, func(a *admin.AutopilotConfig) { a.ServerStabilizationTime = 2 * time.Second })
 	awaitVoters(t, c, c.Servers...)
 	if time.Since(since) < 2*time.Second {
 		t.Error("the new server got its vote before the time")

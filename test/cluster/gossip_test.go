@@ -21,6 +21,7 @@ import (
 	"berth/server"
 	"berth/server/gossip"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/gossipkey"
 	"berth/test/cluster"
 )
@@ -77,7 +78,7 @@ func awaitNews(t *testing.T, c *cluster.Cluster, restarted *cluster.Server) {
 	self := restarted.Current().Member()
 	for _, s := range c.Servers {
 		c.Await(s.Name+" has heard of "+restarted.Name, func() bool {
-			return slices.ContainsFunc(s.Current().Members(), func(m *structs.AgentMember) bool {
+			return slices.ContainsFunc(s.Current().Members(), func(m *admin.AgentMember) bool {
 				return m.Name == self.Name && m.Tags["build"] == self.Tags["build"]
 			})
 		})

@@ -16,6 +16,7 @@ import (
 	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/test/cluster"
 )
 
@@ -237,7 +238,7 @@ func TestKeyring_TheKeyIsReplacedWithoutAStop(t *testing.T) {
 	if got := rootKeys(c); len(got) != 1 || got[0].KeyID != rootKey {
 		t.Errorf("got %+v, want the root key %s", got, rootKey)
 	}
-	made := cluster.Must(c, c.Leader(), structs.KeyringRotate, &structs.KeyringRotateRequest{})
+	made := cluster.Must(c, c.Leader(), admin.KeyringRotate, &admin.KeyringRotateRequest{})
 	if made.Key.KEK != idOf(t, now) {
 		t.Errorf("a new root key is wrapped by %s", made.Key.KEK)
 	}

@@ -4,18 +4,19 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/test/cluster"
 )
 
-func transferLeadership(s *cluster.Server, req *structs.RaftTransferRequest) error {
-	_, err := callWithin(s, cluster.Patience, structs.OperatorTransfer, req)
+func transferLeadership(s *cluster.Server, req *admin.RaftTransferRequest) error {
+	_, err := callWithin(s, cluster.Patience, admin.OperatorTransfer, req)
 	return err
 }
 
 // transferTo has a server lead. It repeats the request while that server does not take over in time, as on a
 // busy machine.
 func transferTo(
-	t *testing.T, c *cluster.Cluster, at, want *cluster.Server, req *structs.RaftTransferRequest,
+	t *testing.T, c *cluster.Cluster, at, want *cluster.Server, req *admin.RaftTransferRequest,
 ) {
 	t.Helper()
 	c.Await(want.Name+" is to lead", func() bool {
@@ -48,20 +49,20 @@ func TestTransferLeadership_MakesTheServerLead(t *testing.T) {
 
 	// A follower forwards the request to the leader.
 	id := peerOf(t, leader, first, "").ID
-	transferTo(t, c, second, first, &structs.RaftTransferRequest{ID: id})
+	transferTo(t, c, second, first, &admin.RaftTransferRequest{ID: id})
 	address := second.Current().RPCAddr()
-	transferTo(t, c, first, second, &structs.RaftTransferRequest{Address: address})
-	if err := transferLeadership(first, &structs.RaftTransferRequest{Address: address}); err != nil {
+	transferTo(t, c, first, second, &admin.RaftTransferRequest{Address: address})
+	if err := transferLeadership(first, &admin.RaftTransferRequest{Address: address}); err != nil {
 		t.Errorf("the server leads already: %v", err)
 	}
-	checkError(t, transferLeadership(first, &structs.RaftTransferRequest{ID: "nobody"}),
+	checkError(t, transferLeadership(first, &admin.RaftTransferRequest{ID: "nobody"}),
 		structs.KindNotFound, "nobody", id)
-	checkError(t, transferLeadership(first, &structs.RaftTransferRequest{}), structs.KindInvalid, "either")
-	checkError(t, transferLeadership(first, &structs.RaftTransferRequest{ID: id, Address: address}),
+	checkError(t, transferLeadership(first, &admin.RaftTransferRequest{}), structs.KindInvalid, "either")
+	checkError(t, transferLeadership(first, &admin.RaftTransferRequest{ID: id, Address: address}),
 		structs.KindInvalid, "either")
 
 	dead := killAndAwaitFailed(c, t, leader, second)
-	checkError(t, transferLeadership(first, &structs.RaftTransferRequest{ID: dead}),
+	checkError(t, transferLeadership(first, &admin.RaftTransferRequest{ID: dead}),
 		structs.KindPrecondition, leader.Name, "is not alive")
 	checkLeads(t, c, second)
 }

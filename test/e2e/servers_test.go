@@ -9,17 +9,17 @@ import (
 	"strings"
 	"testing"
 
-	"berth/structs"
+	"berth/structs/admin"
 )
 
 // peers returns the members of the Raft configuration by the names of their agents.
-func (a *agent) peers() (map[string]*structs.RaftServer, error) {
+func (a *agent) peers() (map[string]*admin.RaftServer, error) {
 	out, err := a.run("operator", "raft", "list-peers", "-json")
 	if err != nil {
 		return nil, err
 	}
-	byName := map[string]*structs.RaftServer{}
-	for _, s := range decode[[]*structs.RaftServer](a.t, out) {
+	byName := map[string]*admin.RaftServer{}
+	for _, s := range decode[[]*admin.RaftServer](a.t, out) {
 		byName[strings.TrimSuffix(s.Node, ".global")] = s
 	}
 	return byName, nil
@@ -168,7 +168,7 @@ func TestServers_AreRemoved(t *testing.T) {
 	second.awaitVotes(leader.name, second.name, first.name)
 
 	// The Raft configuration alone does the same.
-	var peers map[string]*structs.RaftServer
+	var peers map[string]*admin.RaftServer
 	eventually(t, "the members of the Raft configuration", func() (err error) {
 		peers, err = second.peers()
 		return err
@@ -216,8 +216,8 @@ func TestServers_RecoverFromTheLossOfAMajority(t *testing.T) {
 	}
 	survivor.mustFailEventually(7, []string{"no leader", "try again"}, "job", "status", "kept")
 	out := survivor.must("operator", "raft", "list-peers", "-stale", "-json")
-	var me *structs.RaftServer
-	for _, s := range decode[[]*structs.RaftServer](t, out) {
+	var me *admin.RaftServer
+	for _, s := range decode[[]*admin.RaftServer](t, out) {
 		if s.Node == survivor.name+".global" {
 			me = s
 		}

@@ -19,6 +19,7 @@ import (
 	"berth/internal/pki"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // owned is a cluster that is its own authority.
@@ -196,8 +197,8 @@ func (c *callers) readNodes(t *testing.T, addr string) error {
 
 // readRevocations reads the list that nodes follow at a server, which asks the leader.
 func (c *callers) readRevocations(t *testing.T, addr string) error {
-	resp := &structs.CertificateRevocationsResponse{}
-	err := c.pool.Call(t.Context(), addr, structs.CertificateRevocations.Name, &structs.QueryRequest{}, resp)
+	resp := &admin.CertificateRevocationsResponse{}
+	err := c.pool.Call(t.Context(), addr, admin.CertificateRevocations.Name, &structs.QueryRequest{}, resp)
 	if err == nil && len(resp.Authorities) == 0 {
 		err = errors.New("no authority")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/structs/validate"
 )
 
@@ -57,8 +58,8 @@ func setAnswers(c *apitest.Caller) {
 		KnownLeader: true,
 	}
 	indexes := structs.Indexes{CreateIndex: 5, ModifyIndex: 8}
-	apitest.Answer(c, structs.NamespaceList, structs.NamespaceListResponse{
-		Namespaces: []*structs.Namespace{{Name: "default", Indexes: indexes}},
+	apitest.Answer(c, admin.NamespaceList, admin.NamespaceListResponse{
+		Namespaces: []*admin.Namespace{{Name: "default", Indexes: indexes}},
 		QueryMeta:  meta,
 	})
 	job := &structs.Job{
@@ -263,17 +264,17 @@ func setAnswers(c *apitest.Caller) {
 	apitest.Answer(c, structs.CSIVolumeDetach, structs.CSIVolumeDetachResponse{})
 	apitest.Answer(c, structs.CSIVolumeDeregister, structs.Empty{})
 	apitest.Answer(c, structs.CSIVolumeDelete, structs.Empty{})
-	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "127.0.0.1:4747",
+	apitest.Answer(c, admin.StatusLeader, admin.StatusLeaderResponse{Leader: "127.0.0.1:4747",
 		QueryMeta: meta})
-	apitest.Answer(c, structs.StatusPeers, structs.StatusPeersResponse{Peers: []string{"127.0.0.1:4747"},
+	apitest.Answer(c, admin.StatusPeers, admin.StatusPeersResponse{Peers: []string{"127.0.0.1:4747"},
 		QueryMeta: meta})
-	apitest.Answer(c, structs.OperatorRaft,
-		structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{{
+	apitest.Answer(c, admin.OperatorRaft,
+		admin.RaftConfigurationResponse{Servers: []*admin.RaftServer{{
 			ID:     "s1",
 			Leader: true,
 			Voter:  true,
 		}}, QueryMeta: meta})
-	apitest.Answer(c, structs.SystemGC, structs.Empty{})
+	apitest.Answer(c, admin.SystemGC, structs.Empty{})
 }
 
 // validateJob checks the content of a job, and no drivers.

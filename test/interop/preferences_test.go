@@ -9,6 +9,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 func TestClient_SendsAndReadsPreferences(t *testing.T) {
@@ -76,14 +77,14 @@ func TestClient_SendsAndReadsPreferences(t *testing.T) {
 
 func TestClient_ChangesTheConfigurationOfTheScheduler(t *testing.T) {
 	c, caller := clientOfFakeServers(t)
-	stored := structs.DefaultSchedulerConfiguration()
+	stored := admin.DefaultSchedulerConfiguration()
 	stored.ModifyIndex = 8
-	apitest.Answer(caller, structs.SchedulerConfigGet, structs.SchedulerConfigResponse{SchedulerConfig: &stored})
-	var request *structs.SchedulerConfigRequest
-	apitest.On(caller, structs.SchedulerConfigSet,
-		func(_ context.Context, r *structs.SchedulerConfigRequest) (*structs.SchedulerConfigSetResponse, error) {
+	apitest.Answer(caller, admin.SchedulerConfigGet, admin.SchedulerConfigResponse{SchedulerConfig: &stored})
+	var request *admin.SchedulerConfigRequest
+	apitest.On(caller, admin.SchedulerConfigSet,
+		func(_ context.Context, r *admin.SchedulerConfigRequest) (*admin.SchedulerConfigSetResponse, error) {
 			request = r
-			return &structs.SchedulerConfigSetResponse{Updated: r.Config.ModifyIndex == 8}, nil
+			return &admin.SchedulerConfigSetResponse{Updated: r.Config.ModifyIndex == 8}, nil
 		})
 	read, _, err := c.Operator().SchedulerGetConfiguration(nil)
 	if err != nil {
@@ -97,7 +98,7 @@ func TestClient_ChangesTheConfigurationOfTheScheduler(t *testing.T) {
 	config.SchedulerAlgorithm = public.SchedulerAlgorithmSpread
 	set, _, err := c.Operator().SchedulerCASConfiguration(config, nil)
 	if err != nil || !set.Updated || !request.CAS ||
-		request.Config.SchedulerAlgorithm != structs.AlgorithmSpread {
+		request.Config.SchedulerAlgorithm != admin.AlgorithmSpread {
 		t.Errorf("got %+v, error %v, for the request %+v", set, err, request)
 	}
 	config.ModifyIndex = 7

@@ -14,6 +14,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // The tests of this file connect the public client to berth's HTTP handler. Fake responses have a value in
@@ -29,7 +30,7 @@ func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 		SelfIs: &api.AgentSelf{
 			Config: map[string]any{"Region": "global", "Datacenter": "dc1"},
 			Stats:  map[string]map[string]string{"raft": {"state": "Leader"}},
-			Member: &structs.AgentMember{
+			Member: &admin.AgentMember{
 				Name:   "s1.global",
 				Addr:   "127.0.0.1",
 				Port:   4748,
@@ -37,7 +38,7 @@ func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 				Status: "alive",
 			},
 		},
-		MembersAs: []*structs.AgentMember{{
+		MembersAs: []*admin.AgentMember{{
 			Name: "s1.global",
 			Tags: map[string]string{"region": "global"},
 		}},

@@ -6,6 +6,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // operations are the random steps. A step that is there several times is more frequent.
@@ -209,9 +210,9 @@ func (w *world) changeLeader() {
 
 // configure changes which types of jobs may displace others, and the algorithm.
 func (w *world) configure() {
-	w.setConfig(structs.SchedulerConfiguration{
-		SchedulerAlgorithm: oneOf(w, structs.AlgorithmBinpack, structs.AlgorithmSpread),
-		PreemptionConfig: structs.PreemptionConfig{
+	w.setConfig(admin.SchedulerConfiguration{
+		SchedulerAlgorithm: oneOf(w, admin.AlgorithmBinpack, admin.AlgorithmSpread),
+		PreemptionConfig: admin.PreemptionConfig{
 			ServiceSchedulerEnabled:  w.chance(2),
 			BatchSchedulerEnabled:    w.chance(2),
 			SystemSchedulerEnabled:   w.chance(2),
@@ -220,9 +221,9 @@ func (w *world) configure() {
 	})
 }
 
-func (w *world) setConfig(c structs.SchedulerConfiguration) {
+func (w *world) setConfig(c admin.SchedulerConfiguration) {
 	w.record("preemption: %+v", c.PreemptionConfig)
-	_ = operate(w, structs.SchedulerConfigSet, &structs.SchedulerConfigRequest{Config: c})
+	_ = operate(w, admin.SchedulerConfigSet, &admin.SchedulerConfigRequest{Config: c})
 }
 
 // registerVolumes registers all volumes.

@@ -14,6 +14,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/admin"
 	"berth/test/invariant"
 )
 
@@ -100,8 +101,8 @@ func (w *world) calmDown() {
 		n.cut(false)
 	}
 	// Without it a node may have no capacity for its plugin, which is needed to unmount.
-	w.setConfig(structs.SchedulerConfiguration{
-		PreemptionConfig: structs.PreemptionConfig{SystemSchedulerEnabled: true},
+	w.setConfig(admin.SchedulerConfiguration{
+		PreemptionConfig: admin.PreemptionConfig{SystemSchedulerEnabled: true},
 	})
 	w.register(thePlugin(90))
 	w.stopPeriodic()

@@ -14,6 +14,7 @@ import (
 	"berth/state"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // Loop replaces the plain secrets of volumes and attachments by encrypted ones, in bounded entries. The rows
@@ -58,7 +59,7 @@ func (l Loop) Step(ctx context.Context) error {
 		if len(rows) == 0 {
 			break
 		}
-		_, err = fsm.Propose(ctx, l.Proposer, fsm.SecretsSeal, &structs.SecretsSealRequest{Rows: rows})
+		_, err = fsm.Propose(ctx, l.Proposer, fsm.SecretsSeal, &admin.SecretsSealRequest{Rows: rows})
 		if err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func (l Loop) Step(ctx context.Context) error {
 	if trust.SecretsMark(l.Store.Read()) != nil {
 		return nil
 	}
-	_, err := fsm.Propose(ctx, l.Proposer, fsm.SecretsSealed, &structs.SecretsSealedRequest{
+	_, err := fsm.Propose(ctx, l.Proposer, fsm.SecretsSealed, &admin.SecretsSealedRequest{
 		Now: time.Now().UnixNano(),
 	})
 	if structs.IsKind(err, structs.KindConflict) {
@@ -82,10 +83,10 @@ func (l Loop) Step(ctx context.Context) error {
 }
 
 // nextRows encrypts the secrets of the next rows that have plain ones.
-func (l Loop) nextRows() (rows []*structs.SealedRow, err error) {
+func (l Loop) nextRows() (rows []*admin.SealedRow, err error) {
 	tx := l.Store.Read()
 	for v := range trust.PlainVolumes(tx) {
-		row := &structs.SealedRow{
+		row := &admin.SealedRow{
 			Namespace:   v.Namespace,
 			VolumeID:    v.ID,
 			ModifyIndex: v.ModifyIndex,
@@ -95,12 +96,12 @@ func (l Loop) nextRows() (rows []*structs.SealedRow, err error) {
 			row.Deletion, err = l.seal(v.Namespace, v.ID, v.Deletion.Secrets)
 		}
 		rows = append(rows, row)
-		if err != nil || len(rows) == structs.MaxSealedRows {
+		if err != nil || len(rows) == admin.MaxSealedRows {
 			return rows, err
 		}
 	}
 	for a := range trust.PlainAttachments(tx) {
-		row := &structs.SealedRow{
+		row := &admin.SealedRow{
 			Namespace:   a.Namespace,
 			VolumeID:    a.VolumeID,
 			NodeID:      a.NodeID,
@@ -108,7 +109,7 @@ func (l Loop) nextRows() (rows []*structs.SealedRow, err error) {
 		}
 		row.Secrets, err = l.seal(a.Namespace, a.VolumeID, a.Secrets)
 		rows = append(rows, row)
-		if err != nil || len(rows) == structs.MaxSealedRows {
+		if err != nil || len(rows) == admin.MaxSealedRows {
 			return rows, err
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"berth/state/csi"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/admin"
 )
 
 // cluster is the log and the state of one server.
@@ -102,7 +103,7 @@ func (c *cluster) plainRows() int {
 }
 
 func TestLoop_SealsEveryRowInBoundedEntries(t *testing.T) {
-	const volumes = structs.MaxSealedRows + 10
+	const volumes = admin.MaxSealedRows + 10
 	c := newCluster(t, volumes)
 	require.Equal(t, 2*volumes, c.plainRows())
 	require.NoError(t, c.loop().Step(t.Context()))
@@ -112,7 +113,7 @@ func TestLoop_SealsEveryRowInBoundedEntries(t *testing.T) {
 	require.NoError(t, c.loop().Step(t.Context()))
 	require.Zero(t, c.plainRows())
 	require.Equal(t, []string{"SecretsSeal", "SecretsSeal", "SecretsSeal", "SecretsSealed"}, c.entries)
-	require.Less(t, c.largest, structs.MaxSealedRows*400)
+	require.Less(t, c.largest, admin.MaxSealedRows*400)
 	tx := c.store.Read()
 	mark := trust.SecretsMark(tx)
 	require.Equal(t, c.index, mark.ModifyIndex)

@@ -1,6 +1,7 @@
-package structs
+package admin
 
 import (
+	"berth/structs"
 	"maps"
 	"slices"
 )
@@ -12,7 +13,7 @@ type Namespace struct {
 	Meta        map[string]string
 	// Capabilities bound the jobs that may be registered in the namespace. nil bounds nothing.
 	Capabilities *NamespaceCapabilities
-	Indexes
+	structs.Indexes
 }
 
 // NamespaceCapabilities are bounds on the jobs of a namespace. Empty lists bound nothing.
@@ -45,43 +46,43 @@ func (n *Namespace) Copy() *Namespace {
 }
 
 // NamespaceList lists the namespaces.
-var NamespaceList = Read[QueryRequest, NamespaceListResponse]("Namespace.ListNamespaces")
+var NamespaceList = structs.Read[structs.QueryRequest, NamespaceListResponse]("Namespace.ListNamespaces")
 
 // NamespaceListResponse has the namespaces by name.
 type NamespaceListResponse struct {
 	Namespaces []*Namespace
-	QueryMeta
+	structs.QueryMeta
 }
 
 // NamespaceGet reads a namespace. The error is not-found if it does not exist.
-var NamespaceGet = Read[NamespaceGetRequest, NamespaceGetResponse]("Namespace.GetNamespace")
+var NamespaceGet = structs.Read[NamespaceGetRequest, NamespaceGetResponse]("Namespace.GetNamespace")
 
 // NamespaceGetRequest names the namespace.
 type NamespaceGetRequest struct {
 	Name string
-	QueryOptions
+	structs.QueryOptions
 }
 
 // NamespaceGetResponse has the namespace.
 type NamespaceGetResponse struct {
 	Namespace *Namespace
-	QueryMeta
+	structs.QueryMeta
 }
 
 // NamespaceApply creates a namespace, or replaces its description, meta and capabilities.
-var NamespaceApply = Write[NamespaceApplyRequest, Empty]("Namespace.ApplyNamespace")
+var NamespaceApply = structs.Write[NamespaceApplyRequest, structs.Empty]("Namespace.ApplyNamespace")
 
 // NamespaceApplyRequest has the namespace as it is to be.
 type NamespaceApplyRequest struct {
 	Definition *Namespace
-	WriteOptions
+	structs.WriteOptions
 }
 
 // NamespaceDelete deletes a namespace in which no volume is, and no job that is not dead.
-var NamespaceDelete = Write[NamespaceDeleteRequest, Empty]("Namespace.DeleteNamespace")
+var NamespaceDelete = structs.Write[NamespaceDeleteRequest, structs.Empty]("Namespace.DeleteNamespace")
 
 // NamespaceDeleteRequest names the namespace.
 type NamespaceDeleteRequest struct {
 	Name string
-	WriteOptions
+	structs.WriteOptions
 }

@@ -1,4 +1,6 @@
-package structs
+package admin
+
+import "berth/structs"
 
 // The states of a root key, as the dialect names them.
 const (
@@ -19,7 +21,7 @@ type RootKey struct {
 	KEK        string // the ID of the key-encryption key that unwraps it
 	Digest     []byte // SHA-256 of the key and its ID: an unwrapped key is checked against it
 	CreateTime int64  // in ns since 1970
-	Indexes
+	structs.Indexes
 }
 
 // RootKeyAddRequest stores a new root key and makes it the active one.
@@ -50,8 +52,8 @@ type RootKeyRewrapRequest struct {
 
 // RootKeyRemoveRequest deletes a root key that is not active and that no value uses.
 type RootKeyRemoveRequest struct {
-	KeyID        string `level:"2"`
-	WriteOptions `level:"2"`
+	KeyID                string `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // ResealRequest replaces sealed values by the same secrets under another root key. A value that has changed
@@ -65,20 +67,20 @@ const MaxResealedValues = 256
 
 // ResealedValue is a secret that was encrypted again.
 type ResealedValue struct {
-	Table string `level:"2"`
-	Key   []byte `level:"2"` // of the row, as the table has it
-	Place string `level:"2"` // for which it is sealed: a row may have several
-	Was   []byte `level:"2"` // SHA-256 of the former Data
-	Value Sealed `level:"2"`
+	Table string         `level:"2"`
+	Key   []byte         `level:"2"` // of the row, as the table has it
+	Place string         `level:"2"` // for which it is sealed: a row may have several
+	Was   []byte         `level:"2"` // SHA-256 of the former Data
+	Value structs.Sealed `level:"2"`
 }
 
 // KeyringList reads the root keys. None of the answers of these methods has a key, also not in wrapped form.
-var KeyringList = Read[QueryRequest, KeyringListResponse]("Keyring.List")
+var KeyringList = structs.Read[structs.QueryRequest, KeyringListResponse]("Keyring.List")
 
 // KeyringListResponse has the root keys, in the order of their IDs.
 type KeyringListResponse struct {
 	Keys []*RootKeyMeta
-	QueryMeta
+	structs.QueryMeta
 }
 
 // RootKeyMeta describes a root key.
@@ -108,29 +110,29 @@ func (k *RootKey) Meta() *RootKeyMeta {
 }
 
 // KeyringRotate makes a new root key and makes it the active one.
-var KeyringRotate = Write[KeyringRotateRequest, KeyringRotateResponse]("Keyring.Rotate")
+var KeyringRotate = structs.Write[KeyringRotateRequest, KeyringRotateResponse]("Keyring.Rotate")
 
 // KeyringRotateRequest orders a new root key. With Full the leader encrypts all secrets again with it.
 type KeyringRotateRequest struct {
-	Full         bool `level:"2"`
-	WriteOptions `level:"2"`
+	Full                 bool `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // KeyringRotateResponse has the new key.
 type KeyringRotateResponse struct {
 	Key *RootKeyMeta
-	WriteMeta
+	structs.WriteMeta
 }
 
 // KeyringDelete deletes a root key that no secret needs.
-var KeyringDelete = Write[RootKeyRemoveRequest, Empty]("Keyring.Delete")
+var KeyringDelete = structs.Write[RootKeyRemoveRequest, structs.Empty]("Keyring.Delete")
 
 // KeyringStatusGet reads what one server can open. Each server answers it itself.
-var KeyringStatusGet = Read[QueryRequest, KeyringStatus]("Keyring.Status")
+var KeyringStatusGet = structs.Read[structs.QueryRequest, KeyringStatus]("Keyring.Status")
 
 // KeyringStatus has the root keys that a server cannot open.
 type KeyringStatus struct {
 	KEK    string            // the fingerprint of its key-encryption key, "" for none
 	Closed map[string]string // the reason, by the ID of the key
-	QueryMeta
+	structs.QueryMeta
 }

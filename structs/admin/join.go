@@ -1,6 +1,9 @@
-package structs
+package admin
 
-import "time"
+import (
+	"berth/structs"
+	"time"
+)
 
 // The roles with which a machine joins the cluster.
 const (
@@ -19,20 +22,20 @@ type JoinToken struct {
 	ExpireTime int64  // UnixNano
 	CreateTime int64  // UnixNano
 	Authority  string // the ID of the authority that it names
-	Indexes
+	structs.Indexes
 }
 
 // JoinTokenCreate makes a join token. Its answer alone has the secret.
-var JoinTokenCreate = Write[JoinTokenCreateRequest, JoinTokenCreateResponse]("JoinToken.Create")
+var JoinTokenCreate = structs.Write[JoinTokenCreateRequest, JoinTokenCreateResponse]("JoinToken.Create")
 
 // JoinTokenCreateRequest has the limits of the token (see JoinToken).
 type JoinTokenCreateRequest struct {
-	Role         string        `level:"2"`
-	NodeName     string        `level:"2"`
-	NodePool     string        `level:"2"`
-	Uses         int           `level:"2"` // 0 is 1
-	TTL          time.Duration `level:"2"` // 0 is an hour
-	WriteOptions `level:"2"`
+	Role                 string        `level:"2"`
+	NodeName             string        `level:"2"`
+	NodePool             string        `level:"2"`
+	Uses                 int           `level:"2"` // 0 is 1
+	TTL                  time.Duration `level:"2"` // 0 is an hour
+	structs.WriteOptions `level:"2"`
 }
 
 // JoinTokenCreateResponse has the token, which is a secret.
@@ -40,7 +43,7 @@ type JoinTokenCreateResponse struct {
 	ID         string
 	Token      string
 	ExpireTime int64 // UnixNano
-	WriteMeta
+	structs.WriteMeta
 }
 
 // JoinTokenRequest stores a token. Its answer has been made before.
@@ -57,21 +60,21 @@ type JoinTokenRequest struct {
 }
 
 // JoinTokenList lists the tokens that can still be used.
-var JoinTokenList = Read[QueryRequest, JoinTokenListResponse]("JoinToken.List")
+var JoinTokenList = structs.Read[structs.QueryRequest, JoinTokenListResponse]("JoinToken.List")
 
 // JoinTokenListResponse has the tokens by ID, without their secrets.
 type JoinTokenListResponse struct {
 	Tokens []*JoinToken
-	QueryMeta
+	structs.QueryMeta
 }
 
 // JoinTokenDelete makes a token useless. Machines that have joined with it stay.
-var JoinTokenDelete = Write[JoinTokenDeleteRequest, Empty]("JoinToken.Delete")
+var JoinTokenDelete = structs.Write[JoinTokenDeleteRequest, structs.Empty]("JoinToken.Delete")
 
 // JoinTokenDeleteRequest names the token.
 type JoinTokenDeleteRequest struct {
-	ID           string `level:"2"`
-	WriteOptions `level:"2"`
+	ID                   string `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // MachineCertificate is the last certificate that the servers have signed for a node, or that a server has
@@ -84,7 +87,7 @@ type MachineCertificate struct {
 	NotAfter int64  // UnixNano
 	NodeName string // the only name with which the node may register; "" for any
 	NodePool string // the only node pool of the node; "" for any
-	Indexes
+	structs.Indexes
 }
 
 // MachineCertificateRequest records a certificate. With TokenID it uses a token, once more. Without it renews
@@ -104,66 +107,66 @@ type MachineCertificateRequest struct {
 
 // Join gives a machine without a certificate its first one, for a token. A server serves it to machines that
 // have none, and over TLS alone.
-var Join = Write[JoinRequest, JoinResponse]("Machine.Join")
+var Join = structs.Write[JoinRequest, JoinResponse]("Machine.Join")
 
 // JoinRequest has the token and the request for the certificate, which has the identity.
 type JoinRequest struct {
-	Token        Secret `level:"2"`
-	CSR          []byte `level:"2"` // in DER
-	NodeName     string `level:"2"` // of a node
-	NodePool     string `level:"2"` // of a node
-	WriteOptions `level:"2"`
+	Token                structs.Secret `level:"2"`
+	CSR                  []byte         `level:"2"` // in DER
+	NodeName             string         `level:"2"` // of a node
+	NodePool             string         `level:"2"` // of a node
+	structs.WriteOptions `level:"2"`
 }
 
 // JoinResponse has the certificate. A server also gets the secrets that all servers share.
 type JoinResponse struct {
-	Certificate string   // in PEM
-	Authorities string   // the authorities to trust, in PEM
-	Servers     []string // the RPC addresses of the servers that are alive
-	Gossip      []string // their gossip addresses; none for a node
-	GossipKey   Secret   // for server.encrypt: with which the servers encrypt now; "" for a node
-	Keyring     Secret   // the content of the file that opens the keyring; "" for a node
-	WriteMeta
+	Certificate string         // in PEM
+	Authorities string         // the authorities to trust, in PEM
+	Servers     []string       // the RPC addresses of the servers that are alive
+	Gossip      []string       // their gossip addresses; none for a node
+	GossipKey   structs.Secret // for server.encrypt: with which the servers encrypt now; "" for a node
+	Keyring     structs.Secret // the content of the file that opens the keyring; "" for a node
+	structs.WriteMeta
 }
 
 // RenewLapsed signs the next certificate of a node whose present one has ended. A server serves it beside
 // Join: the node has no certificate that it could show.
-var RenewLapsed = Write[RenewLapsedRequest, CertificateSignResponse]("Machine.Renew")
+var RenewLapsed = structs.Write[RenewLapsedRequest, CertificateSignResponse]("Machine.Renew")
 
 // RenewLapsedRequest has a signing request of the key and the identity of the certificate that has ended.
 type RenewLapsedRequest struct {
-	CSR          []byte `level:"2"` // in DER
-	WriteOptions `level:"2"`
+	CSR                  []byte `level:"2"` // in DER
+	structs.WriteOptions `level:"2"`
 }
 
 // CertificateSign signs a certificate on the leader. Only servers may call it.
-var CertificateSign = Write[CertificateSignRequest, CertificateSignResponse]("Certificate.Sign")
+var CertificateSign = structs.Write[CertificateSignRequest, CertificateSignResponse]("Certificate.Sign")
 
 // CertificateSignRequest has the hash of the secret of a token, and the rest of JoinRequest.
 type CertificateSignRequest struct {
-	TokenID      string `level:"2"`
-	TokenHash    []byte `level:"2"`
-	CSR          []byte `level:"2"`
-	NodeName     string `level:"2"`
-	NodePool     string `level:"2"`
-	WriteOptions `level:"2"`
+	TokenID              string `level:"2"`
+	TokenHash            []byte `level:"2"`
+	CSR                  []byte `level:"2"`
+	NodeName             string `level:"2"`
+	NodePool             string `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // CertificateSignResponse has the certificate and the authorities to trust, in PEM.
 type CertificateSignResponse struct {
 	Certificate string
 	Authorities string
-	WriteMeta
+	structs.WriteMeta
 }
 
 // CertificateRenew signs the next certificate of a node.
-var CertificateRenew = Write[CertificateRenewRequest, CertificateSignResponse]("Certificate.Renew")
+var CertificateRenew = structs.Write[CertificateRenewRequest, CertificateSignResponse]("Certificate.Renew")
 
 // CertificateRenewRequest has a signing request of the key that the certificate of the node has.
 type CertificateRenewRequest struct {
-	NodeID       string `level:"2"`
-	CSR          []byte `level:"2"` // in DER
-	WriteOptions `level:"2"`
+	NodeID               string `level:"2"`
+	CSR                  []byte `level:"2"` // in DER
+	structs.WriteOptions `level:"2"`
 }
 
 // Credentials returns the node that renews. Its certificate or its signature shows that it is that node.

@@ -1,6 +1,9 @@
-package structs
+package admin
 
-import "slices"
+import (
+	"berth/structs"
+	"slices"
+)
 
 // The algorithms of the scheduler.
 const (
@@ -18,7 +21,7 @@ type SchedulerConfiguration struct {
 	MemoryOversubscriptionEnabled bool
 	RejectJobRegistration         bool // the servers accept no new versions of jobs and no dispatches
 	PauseEvalBroker               bool // the leader processes no evaluations
-	Indexes
+	structs.Indexes
 }
 
 // PreemptionConfig selects the types of jobs that may displace allocations of jobs of a lower priority.
@@ -40,13 +43,13 @@ func DefaultSchedulerConfiguration() SchedulerConfiguration {
 // Enabled reports whether jobs of a type may displace allocations.
 func (p *PreemptionConfig) Enabled(jobType string) bool {
 	switch jobType {
-	case JobSystem:
+	case structs.JobSystem:
 		return p.SystemSchedulerEnabled
-	case JobSysBatch:
+	case structs.JobSysBatch:
 		return p.SysBatchSchedulerEnabled
-	case JobBatch:
+	case structs.JobBatch:
 		return p.BatchSchedulerEnabled
-	case JobService:
+	case structs.JobService:
 		return p.ServiceSchedulerEnabled
 	}
 	return false
@@ -54,7 +57,7 @@ func (p *PreemptionConfig) Enabled(jobType string) bool {
 
 // Exceeds reports whether jobs of a type may displace allocations that may not by another configuration.
 func (p *PreemptionConfig) Exceeds(other PreemptionConfig) bool {
-	types := []string{JobSystem, JobSysBatch, JobBatch, JobService}
+	types := []string{structs.JobSystem, structs.JobSysBatch, structs.JobBatch, structs.JobService}
 	return slices.ContainsFunc(types, func(t string) bool {
 		return p.Enabled(t) && !other.Enabled(t)
 	})
@@ -73,16 +76,16 @@ func (c *SchedulerConfiguration) Canonicalize() {
 }
 
 // SchedulerConfigGet reads the configuration of the scheduler.
-var SchedulerConfigGet = Read[QueryRequest, SchedulerConfigResponse]("Operator.SchedulerGetConfiguration")
+var SchedulerConfigGet = structs.Read[structs.QueryRequest, SchedulerConfigResponse]("Operator.SchedulerGetConfiguration")
 
 // SchedulerConfigResponse has the configuration. Its indexes are 0 while none is stored.
 type SchedulerConfigResponse struct {
 	SchedulerConfig *SchedulerConfiguration
-	QueryMeta
+	structs.QueryMeta
 }
 
 // SchedulerConfigSet replaces the configuration of the scheduler.
-var SchedulerConfigSet = Write[SchedulerConfigRequest, SchedulerConfigSetResponse](
+var SchedulerConfigSet = structs.Write[SchedulerConfigRequest, SchedulerConfigSetResponse](
 	"Operator.SchedulerSetConfiguration")
 
 // SchedulerConfigRequest has the new configuration. With CAS it replaces only a configuration with the
@@ -90,11 +93,11 @@ var SchedulerConfigSet = Write[SchedulerConfigRequest, SchedulerConfigSetRespons
 type SchedulerConfigRequest struct {
 	Config SchedulerConfiguration
 	CAS    bool
-	WriteOptions
+	structs.WriteOptions
 }
 
 // SchedulerConfigSetResponse reports whether the configuration was replaced. It is false only with CAS.
 type SchedulerConfigSetResponse struct {
 	Updated bool
-	WriteMeta
+	structs.WriteMeta
 }

@@ -1,10 +1,13 @@
-package structs
+package admin
 
-import "maps"
+import (
+	"berth/structs"
+	"maps"
+)
 
 // BuiltInNodePool reports whether a pool always exists. It then has no row.
 func BuiltInNodePool(name string) bool {
-	return name == AllNodePools || name == DefaultNodePool
+	return name == structs.AllNodePools || name == structs.DefaultNodePool
 }
 
 // NodePool describes a node pool. A pool exists while it has a row or a node names it. The pools all and
@@ -17,7 +20,7 @@ type NodePool struct {
 	SchedulerConfiguration *NodePoolSchedulerConfiguration `json:",omitempty" codec:",omitempty"`
 	// Indexes are the row's. A pool that always exists has 1. Another pool without a row has the indexes of its
 	// first node.
-	Indexes
+	structs.Indexes
 }
 
 // NodePoolSchedulerConfiguration has settings of the scheduler for the nodes of a pool. An empty one is that
@@ -38,47 +41,47 @@ func (p *NodePool) Copy() *NodePool {
 }
 
 // NodePoolList lists the node pools.
-var NodePoolList = Read[QueryRequest, NodePoolListResponse]("NodePool.List")
+var NodePoolList = structs.Read[structs.QueryRequest, NodePoolListResponse]("NodePool.List")
 
 // NodePoolListResponse has the pools by name.
 type NodePoolListResponse struct {
 	Pools []*NodePool
-	QueryMeta
+	structs.QueryMeta
 }
 
 // The methods that read one pool, its nodes or its jobs. The error is not-found if the pool does not exist.
 var (
-	NodePoolGet   = Read[NodePoolGetRequest, NodePoolGetResponse]("NodePool.GetNodePool")
-	NodePoolNodes = Read[NodePoolGetRequest, NodeListResponse]("NodePool.ListNodes")
-	NodePoolJobs  = Read[NodePoolGetRequest, JobListResponse]("NodePool.ListJobs")
+	NodePoolGet   = structs.Read[NodePoolGetRequest, NodePoolGetResponse]("NodePool.GetNodePool")
+	NodePoolNodes = structs.Read[NodePoolGetRequest, structs.NodeListResponse]("NodePool.ListNodes")
+	NodePoolJobs  = structs.Read[NodePoolGetRequest, structs.JobListResponse]("NodePool.ListJobs")
 )
 
 // NodePoolGetRequest names the pool.
 type NodePoolGetRequest struct {
 	Name string
-	QueryOptions
+	structs.QueryOptions
 }
 
 // NodePoolGetResponse has the pool.
 type NodePoolGetResponse struct {
 	Pool *NodePool
-	QueryMeta
+	structs.QueryMeta
 }
 
 // NodePoolApply creates a node pool, or replaces its description, meta and settings.
-var NodePoolApply = Write[NodePoolApplyRequest, Empty]("NodePool.ApplyNodePool")
+var NodePoolApply = structs.Write[NodePoolApplyRequest, structs.Empty]("NodePool.ApplyNodePool")
 
 // NodePoolApplyRequest has the pool as it is to be.
 type NodePoolApplyRequest struct {
 	Pool *NodePool
-	WriteOptions
+	structs.WriteOptions
 }
 
 // NodePoolDelete deletes a node pool that no node and no job that is not dead names.
-var NodePoolDelete = Write[NodePoolDeleteRequest, Empty]("NodePool.DeleteNodePool")
+var NodePoolDelete = structs.Write[NodePoolDeleteRequest, structs.Empty]("NodePool.DeleteNodePool")
 
 // NodePoolDeleteRequest names the pool.
 type NodePoolDeleteRequest struct {
 	Name string
-	WriteOptions
+	structs.WriteOptions
 }

@@ -1,6 +1,7 @@
-package structs
+package admin
 
 import (
+	"berth/structs"
 	"encoding/json"
 	"time"
 )
@@ -14,7 +15,7 @@ type AutopilotConfig struct {
 	MinQuorum               uint64        `level:"2"` // voters that stay, at least, when failed ones are removed
 	ServerStabilizationTime time.Duration `level:"2"` // a server is healthy for that long before it has a vote
 	EnableRedundancyZones   bool          `level:"2"` // one server of each redundancy_zone votes
-	Indexes                 `level:"2"`
+	structs.Indexes         `level:"2"`
 }
 
 // DefaultAutopilotConfig returns the configuration that counts while none is stored.
@@ -37,7 +38,7 @@ type AutopilotConfigJSON struct {
 	MinQuorum               uint64
 	ServerStabilizationTime string
 	EnableRedundancyZones   bool
-	Indexes
+	structs.Indexes
 }
 
 // Row returns the configuration of the JSON. The error is invalid if a text is no duration.
@@ -65,7 +66,7 @@ func readDuration(field, text string, d *time.Duration) error {
 	}
 	read, err := time.ParseDuration(text)
 	if err != nil {
-		return Invalidf("%s is %q; expected a duration such as 10s", field, Cut(text, MaxQuoted))
+		return structs.Invalidf("%s is %q; expected a duration such as 10s", field, structs.Cut(text, structs.MaxQuoted))
 	}
 	*d = read
 	return nil
@@ -96,45 +97,45 @@ func (c *AutopilotConfig) UnmarshalJSON(b []byte) error {
 }
 
 // AutopilotConfigGet reads the configuration of autopilot.
-var AutopilotConfigGet = Read[QueryRequest, AutopilotConfigResponse]("Operator.AutopilotGetConfiguration")
+var AutopilotConfigGet = structs.Read[structs.QueryRequest, AutopilotConfigResponse]("Operator.AutopilotGetConfiguration")
 
 // AutopilotConfigResponse has the configuration. Its indexes are 0 while none is stored.
 type AutopilotConfigResponse struct {
 	Config *AutopilotConfig
-	QueryMeta
+	structs.QueryMeta
 }
 
 // AutopilotConfigSet replaces the configuration of autopilot.
-var AutopilotConfigSet = Write[AutopilotConfigRequest, AutopilotConfigSetResponse](
+var AutopilotConfigSet = structs.Write[AutopilotConfigRequest, AutopilotConfigSetResponse](
 	"Operator.AutopilotSetConfiguration")
 
 // AutopilotConfigRequest has the new configuration. With CAS it replaces only a configuration with the
 // ModifyIndex of the new one; 0 requires that none is stored.
 type AutopilotConfigRequest struct {
-	Config       AutopilotConfig `level:"2"`
-	CAS          bool            `level:"2"`
-	WriteOptions `level:"2"`
+	Config               AutopilotConfig `level:"2"`
+	CAS                  bool            `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // AutopilotConfigSetResponse reports whether the configuration was replaced. It is false only with CAS.
 type AutopilotConfigSetResponse struct {
 	Updated bool
-	WriteMeta
+	structs.WriteMeta
 }
 
 // StatusRaftStats reads how far one server has followed the log. Each server answers it itself.
-var StatusRaftStats = Read[QueryRequest, RaftStats]("Status.RaftStats")
+var StatusRaftStats = structs.Read[structs.QueryRequest, RaftStats]("Status.RaftStats")
 
 // RaftStats tell how far a server has followed the log. QueryMeta has the time since its last contact with
 // the leader.
 type RaftStats struct {
 	LastTerm  uint64 // of the last entry of its log
 	LastIndex uint64 // of the last entry of its log
-	QueryMeta
+	structs.QueryMeta
 }
 
 // AutopilotHealth reads the health of the servers, as the leader sees it.
-var AutopilotHealth = Read[QueryRequest, AutopilotHealthResponse]("Operator.ServerHealth")
+var AutopilotHealth = structs.Read[structs.QueryRequest, AutopilotHealthResponse]("Operator.ServerHealth")
 
 // AutopilotHealthResponse has the health of all servers of the Raft configuration.
 type AutopilotHealthResponse struct {
@@ -143,7 +144,7 @@ type AutopilotHealthResponse struct {
 	Leader           string   // the ID of the leader
 	Voters           []string // the IDs of the servers with a vote, the leader first
 	Servers          []*ServerHealth
-	QueryMeta
+	structs.QueryMeta
 }
 
 // ServerHealth is the health of one server, as the leader sees it.

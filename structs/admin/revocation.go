@@ -1,6 +1,9 @@
-package structs
+package admin
 
-import "bytes"
+import (
+	"berth/structs"
+	"bytes"
+)
 
 // RevokeOperator is the role in the revocation of an operator.
 const RevokeOperator = "operator"
@@ -18,7 +21,7 @@ type Revocation struct {
 	// NewKeyHash is the SHA-256 of the public key with which the machine has joined again since. Its
 	// certificates of this key are valid. An operator has none: no record tells its keys.
 	NewKeyHash []byte
-	Indexes
+	structs.Indexes
 }
 
 // CertificateRef has the facts of a certificate that decide whether it is revoked.
@@ -52,40 +55,40 @@ func (r *Revocation) Covers(c CertificateRef) bool {
 }
 
 // CertificateRevoke revokes the certificates of a machine or an operator, or one certificate.
-var CertificateRevoke = Write[CertificateRevokeRequest, CertificateRevokeResponse]("Certificate.Revoke")
+var CertificateRevoke = structs.Write[CertificateRevokeRequest, CertificateRevokeResponse]("Certificate.Revoke")
 
 // CertificateRevokeRequest names a holder by Role and Name, or one certificate by Serial (see Revocation).
 type CertificateRevokeRequest struct {
-	Role         string `level:"2"`
-	Name         string `level:"2"`
-	Serial       string `level:"2"`
-	Reason       string `level:"2"`
-	Operator     string `level:"2"`
-	WriteOptions `level:"2"`
+	Role                 string `level:"2"`
+	Name                 string `level:"2"`
+	Serial               string `level:"2"`
+	Reason               string `level:"2"`
+	Operator             string `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // CertificateRevokeResponse has the ID of the revocation.
 type CertificateRevokeResponse struct {
 	ID string
-	WriteMeta
+	structs.WriteMeta
 }
 
 // CertificateUnrevoke deletes a revocation.
-var CertificateUnrevoke = Write[CertificateUnrevokeRequest, Empty]("Certificate.Unrevoke")
+var CertificateUnrevoke = structs.Write[CertificateUnrevokeRequest, structs.Empty]("Certificate.Unrevoke")
 
 // CertificateUnrevokeRequest names the revocation.
 type CertificateUnrevokeRequest struct {
-	ID           string `level:"2"`
-	WriteOptions `level:"2"`
+	ID                   string `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // CertificateRevocations lists the revocations. Nodes read it, too.
-var CertificateRevocations = Read[QueryRequest, CertificateRevocationsResponse]("Certificate.Revocations")
+var CertificateRevocations = structs.Read[structs.QueryRequest, CertificateRevocationsResponse]("Certificate.Revocations")
 
 // CertificateRevocationsResponse has the revocations by ID, and the IDs of the authorities that the servers
 // trust: the one that signs first, none if the servers sign no certificates.
 type CertificateRevocationsResponse struct {
 	Revocations []*Revocation
 	Authorities []string
-	QueryMeta
+	structs.QueryMeta
 }

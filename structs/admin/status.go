@@ -1,28 +1,30 @@
-package structs
+package admin
+
+import "berth/structs"
 
 // The methods that have neither parameters nor a result.
 var (
 	// Each server answers StatusPing itself.
-	StatusPing = Read[QueryRequest, Empty]("Status.Ping")
-	SystemGC   = Write[WriteRequest, Empty]("System.GarbageCollect")
+	StatusPing = structs.Read[structs.QueryRequest, structs.Empty]("Status.Ping")
+	SystemGC   = structs.Write[structs.WriteRequest, structs.Empty]("System.GarbageCollect")
 )
 
 // StatusLeader reads the address of the leader.
-var StatusLeader = Read[QueryRequest, StatusLeaderResponse]("Status.Leader")
+var StatusLeader = structs.Read[structs.QueryRequest, StatusLeaderResponse]("Status.Leader")
 
 // StatusLeaderResponse has the leader's advertised RPC address, "" while there is none.
 type StatusLeaderResponse struct {
 	Leader string
-	QueryMeta
+	structs.QueryMeta
 }
 
 // StatusPeers reads the addresses of the Raft peers.
-var StatusPeers = Read[QueryRequest, StatusPeersResponse]("Status.Peers")
+var StatusPeers = structs.Read[structs.QueryRequest, StatusPeersResponse]("Status.Peers")
 
 // StatusPeersResponse has the RPC addresses of the Raft peers.
 type StatusPeersResponse struct {
 	Peers []string
-	QueryMeta
+	structs.QueryMeta
 }
 
 // RaftServer is one member of the Raft configuration.
@@ -37,32 +39,32 @@ type RaftServer struct {
 }
 
 // OperatorRaft reads the Raft configuration.
-var OperatorRaft = Read[QueryRequest, RaftConfigurationResponse]("Operator.RaftConfiguration")
+var OperatorRaft = structs.Read[structs.QueryRequest, RaftConfigurationResponse]("Operator.RaftConfiguration")
 
 // RaftConfigurationResponse is the current Raft configuration.
 type RaftConfigurationResponse struct {
 	Servers []*RaftServer
-	QueryMeta
+	structs.QueryMeta
 }
 
 // OperatorRemove removes a server from the Raft configuration.
-var OperatorRemove = Write[RaftRemovePeerRequest, Empty]("Operator.RaftRemovePeer")
+var OperatorRemove = structs.Write[RaftRemovePeerRequest, structs.Empty]("Operator.RaftRemovePeer")
 
 // RaftRemovePeerRequest names the server that loses its vote: by ID, or by Address.
 type RaftRemovePeerRequest struct {
 	ID      string
 	Address string // host:port of Raft and RPC
-	WriteOptions
+	structs.WriteOptions
 }
 
 // OperatorTransfer makes another server lead.
-var OperatorTransfer = Write[RaftTransferRequest, Empty]("Operator.RaftTransferLeadership")
+var OperatorTransfer = structs.Write[RaftTransferRequest, structs.Empty]("Operator.RaftTransferLeadership")
 
 // RaftTransferRequest names the server that is to lead: by ID, or by Address.
 type RaftTransferRequest struct {
 	ID      string
 	Address string // host:port of Raft and RPC
-	WriteOptions
+	structs.WriteOptions
 }
 
 // MemberAlive is the status of a member that answers.

@@ -1,6 +1,9 @@
-package structs
+package admin
 
-import "time"
+import (
+	"berth/structs"
+	"time"
+)
 
 // The life of the certificate of an operator that the servers sign.
 const (
@@ -12,7 +15,7 @@ const (
 const OperatorRoot = "root"
 
 // OperatorCertificate signs the certificate of an operator. It makes no entry of the log.
-var OperatorCertificate = Write[
+var OperatorCertificate = structs.Write[
 	OperatorCertificateRequest, OperatorCertificateResponse,
 ]("Certificate.Operator")
 
@@ -22,8 +25,8 @@ type OperatorCertificateRequest struct {
 	TTL time.Duration `level:"2"` // 0 is OperatorLife; at most MaxOperatorLife
 	// Operator is the identity in the certificate of the caller, or OperatorRoot. The agent that takes the
 	// request over HTTP sets it.
-	Operator     string `level:"2"`
-	WriteOptions `level:"2"`
+	Operator             string `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // OperatorCertificateResponse has the certificate and the authorities to trust, in PEM.
@@ -32,5 +35,5 @@ type OperatorCertificateResponse struct {
 	Authorities string
 	Serial      string // in hexadecimal
 	NotAfter    int64  // UnixNano
-	WriteMeta
+	structs.WriteMeta
 }

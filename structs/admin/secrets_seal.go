@@ -1,14 +1,16 @@
-package structs
+package admin
+
+import "berth/structs"
 
 // SealedRow has the encrypted form of the plain secrets of one row: of an attachment, or of a volume if
 // NodeID is "".
 type SealedRow struct {
-	Namespace   string  `level:"2"`
-	VolumeID    string  `level:"2"`
-	NodeID      string  `level:"2"`
-	ModifyIndex uint64  `level:"2"` // of the row: another one has other secrets, perhaps
-	Secrets     *Sealed `level:"2"` // nil: the row has none
-	Deletion    *Sealed `level:"2"` // of CSIVolume.Deletion, nil: it has none
+	Namespace   string          `level:"2"`
+	VolumeID    string          `level:"2"`
+	NodeID      string          `level:"2"`
+	ModifyIndex uint64          `level:"2"` // of the row: another one has other secrets, perhaps
+	Secrets     *structs.Sealed `level:"2"` // nil: the row has none
+	Deletion    *structs.Sealed `level:"2"` // of CSIVolume.Deletion, nil: it has none
 }
 
 // SecretsSealRequest replaces the plain secrets of at most MaxSealedRows rows.
@@ -29,5 +31,5 @@ type SecretsSealedRequest struct {
 // no row before the cluster has a root key, nor while rows with plain secrets are being replaced.
 type SecretsMark struct {
 	Time int64 // UnixNano
-	Indexes
+	structs.Indexes
 }
