@@ -16,6 +16,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/gossipkey"
+	"berth/structs/nodecalls"
 )
 
 // local implements api.Agent for the HTTP API of the agent.
@@ -191,7 +192,7 @@ func (l local) Health() *api.AgentHealth {
 func (l local) Metrics() api.Metrics { return l.metrics }
 
 // HostStats measures the machine of this agent's node.
-func (l local) HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error) {
+func (l local) HostStats(ctx context.Context, nodeID string) (*nodecalls.HostStats, error) {
 	err := l.checkNode(nodeID)
 	if err != nil {
 		return nil, err
@@ -212,7 +213,7 @@ func (l local) checkNode(nodeID string) error {
 }
 
 // AllocStats measures the tasks of an allocation on this agent's node.
-func (l local) AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error) {
+func (l local) AllocStats(ctx context.Context, allocID, task string) (*nodecalls.AllocResourceUsage, error) {
 	if l.client == nil {
 		return nil, notOnAgent(allocID)
 	}

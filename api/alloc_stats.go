@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/url"
 
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
-var allocStats = route[*structs.AllocResourceUsage](get, "/v1/client/allocation/{id}/stats",
+var allocStats = route[*nodecalls.AllocResourceUsage](get, "/v1/client/allocation/{id}/stats",
 	serveAllocStats)
 
 // serveAllocStats measures an allocation on the node of this agent. It forwards the request to the agent of
@@ -22,7 +22,7 @@ func serveAllocStats(c *call) (any, error) {
 
 // AllocStats returns the resource usage of an allocation's running tasks, or of one of them if task is not
 // "".
-func (c *Client) AllocStats(ctx context.Context, id, task string) (*structs.AllocResourceUsage, error) {
+func (c *Client) AllocStats(ctx context.Context, id, task string) (*nodecalls.AllocResourceUsage, error) {
 	query := url.Values{}
 	setGiven(query, "task", task)
 	return allocStats.send(ctx, c, request{id: id, query: query})

@@ -8,15 +8,16 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // measured is the use of an allocation with one task that runs.
-func measured(task string) map[string]*structs.AllocResourceUsage {
-	usage := structs.NewAllocResourceUsage()
-	one := &structs.TaskResourceUsage{ResourceUsage: structs.NewResourceUsage(), Timestamp: 77}
+func measured(task string) map[string]*nodecalls.AllocResourceUsage {
+	usage := nodecalls.NewAllocResourceUsage()
+	one := &nodecalls.TaskResourceUsage{ResourceUsage: nodecalls.NewResourceUsage(), Timestamp: 77}
 	one.ResourceUsage.MemoryStats.SetValues(5, 6, 7)
 	usage.AddTask(task, one)
-	return map[string]*structs.AllocResourceUsage{"here": usage}
+	return map[string]*nodecalls.AllocResourceUsage{"here": usage}
 }
 
 // placeOn lets the server's caller know the allocations on a node with the address.

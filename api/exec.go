@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Exec is a command that runs in a task. It has the fields of driver.ExecConfig.
@@ -20,7 +21,7 @@ type Exec struct {
 	Stdin   io.Reader
 	Stdout  io.Writer
 	Stderr  io.Writer
-	Resize  <-chan structs.TerminalSize // of the terminal; may be nil
+	Resize  <-chan nodecalls.TerminalSize // of the terminal; may be nil
 }
 
 // ExecFunc runs a command in a task and returns its exit code: 128 and the number of the signal if one ended
@@ -30,8 +31,8 @@ type ExecFunc func(ctx context.Context, x *Exec) (exitCode int, err error)
 // execInput is a message of the user on the websocket of a command, in the dialect's shape. One without a
 // field shows that the user is there.
 type execInput struct {
-	Stdin *execData             `json:"stdin,omitempty"`
-	Size  *structs.TerminalSize `json:"tty_size,omitempty"`
+	Stdin *execData               `json:"stdin,omitempty"`
+	Size  *nodecalls.TerminalSize `json:"tty_size,omitempty"`
 }
 
 // execOutput is a message to the user: one of the outputs, the end of the command, or nothing, which shows
@@ -114,7 +115,7 @@ func bindExec(c *call) (*Exec, error) {
 		return nil, badParam("command", text, `a list in JSON such as ["ls","-l"]`)
 	}
 
-	err = structs.CheckExec(x.Command)
+	err = nodecalls.CheckExec(x.Command)
 	if err != nil {
 		return nil, err
 	}

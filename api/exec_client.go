@@ -15,6 +15,7 @@ import (
 
 	"berth/internal/netfault"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // OpenExec starts a command in a running task of an allocation, "" for its only task or its leader. It
@@ -24,7 +25,7 @@ import (
 func (c *Client) OpenExec(ctx context.Context, id, task string, x *Exec) (
 	run func(context.Context) (exitCode int, err error), err error,
 ) {
-	err = structs.CheckExec(x.Command)
+	err = nodecalls.CheckExec(x.Command)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +122,7 @@ func sendInput(ctx context.Context, ws *websocket.Conn, from io.Reader) error {
 }
 
 // sendSizes sends the sizes of the terminal.
-func sendSizes(ctx context.Context, ws *websocket.Conn, sizes <-chan structs.TerminalSize) {
+func sendSizes(ctx context.Context, ws *websocket.Conn, sizes <-chan nodecalls.TerminalSize) {
 	for {
 		select {
 		case size, more := <-sizes:

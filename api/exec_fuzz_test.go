@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // input is the content of a message to a command, as the dialect writes it.
@@ -24,7 +25,7 @@ type input struct {
 		Data  []byte
 		Close bool
 	}
-	Size *structs.TerminalSize `json:"tty_size"`
+	Size *nodecalls.TerminalSize `json:"tty_size"`
 }
 
 // inputOf returns the input of a command that gets messages. ended reports whether they have its end, or a

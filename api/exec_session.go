@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/backoff"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 const (
@@ -54,7 +55,7 @@ func (s *execSession) run(ctx context.Context, run ExecFunc, x *Exec) (code int,
 	defer cancel(nil)
 	stdin, feed := io.Pipe()
 	defer stdin.Close()
-	sizes := make(chan structs.TerminalSize, 1)
+	sizes := make(chan nodecalls.TerminalSize, 1)
 	x.Stdin = stdin
 	x.Stdout = &execWriter{ctx, s.ws, func(d *execData) execOutput { return execOutput{Stdout: d} }}
 	x.Stderr = &execWriter{ctx, s.ws, func(d *execData) execOutput { return execOutput{Stderr: d} }}
@@ -83,7 +84,7 @@ func (s *execSession) run(ctx context.Context, run ExecFunc, x *Exec) (code int,
 
 // readInput passes input on until the websocket ends. The context of a read must not end with the command:
 // that would close the websocket before its last messages.
-func (s *execSession) readInput(stdin *io.PipeWriter, sizes chan structs.TerminalSize) error {
+func (s *execSession) readInput(stdin *io.PipeWriter, sizes chan nodecalls.TerminalSize) error {
 	for {
 		var in execInput
 		err := readMessage(context.Background(), s.ws, &in)

@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // runsCommands lets the server's agent run a function as each command in the task web of the allocation here.
@@ -91,8 +92,8 @@ func TestExec_RunsAtTheNodesAgent(t *testing.T) {
 func TestExec_SendsTheSizeOfTheTerminal(t *testing.T) {
 	s := newServer(t)
 	runsCommands(s, echo)
-	sizes := make(chan structs.TerminalSize, 1)
-	sizes <- structs.TerminalSize{Height: 2, Width: 3}
+	sizes := make(chan nodecalls.TerminalSize, 1)
+	sizes <- nodecalls.TerminalSize{Height: 2, Width: 3}
 	var out bytes.Buffer
 	_, err := runExec(t.Context(), newClient(t, s), "here", "", &api.Exec{
 		Command: []string{"sh"},

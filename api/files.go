@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/allocdir"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Dir is a directory of an allocation on the node of an agent.
@@ -20,9 +21,9 @@ type Dir struct {
 }
 
 var (
-	allocFiles = route[[]*structs.AllocFileInfo](get, "/v1/client/fs/ls/{id}",
+	allocFiles = route[[]*nodecalls.AllocFileInfo](get, "/v1/client/fs/ls/{id}",
 		serveFiles((*call).listFiles))
-	allocFile = route[*structs.AllocFileInfo](get, "/v1/client/fs/stat/{id}",
+	allocFile = route[*nodecalls.AllocFileInfo](get, "/v1/client/fs/stat/{id}",
 		serveFiles((*call).statFile))
 	allocCat = route[[]byte](get, "/v1/client/fs/cat/{id}",
 		serveFiles((*call).catFile), streams)
@@ -204,12 +205,12 @@ func (c *call) streamFile(req *fileRequest) (any, error) {
 
 // AllocFiles lists a directory of an allocation. path is relative to the allocation's directory, with or
 // without a slash before it.
-func (c *Client) AllocFiles(ctx context.Context, id, path string) ([]*structs.AllocFileInfo, error) {
+func (c *Client) AllocFiles(ctx context.Context, id, path string) ([]*nodecalls.AllocFileInfo, error) {
 	return allocFiles.send(ctx, c, request{id: id, query: url.Values{"path": {path}}})
 }
 
 // AllocFile describes a file of an allocation. See AllocFiles for the path.
-func (c *Client) AllocFile(ctx context.Context, id, path string) (*structs.AllocFileInfo, error) {
+func (c *Client) AllocFile(ctx context.Context, id, path string) (*nodecalls.AllocFileInfo, error) {
 	return allocFile.send(ctx, c, request{id: id, query: url.Values{"path": {path}}})
 }
 

@@ -19,6 +19,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 	"berth/structs/validate"
 )
 
@@ -233,7 +234,7 @@ func newFuzzed(tb testing.TB) *fuzzed {
 	_, ended := writeFiles(tb, agent)
 	close(ended)
 	agent.Control = func(string) error { return nil }
-	agent.UsageIs = map[string]*structs.AllocResourceUsage{"here": {}}
+	agent.UsageIs = map[string]*nodecalls.AllocResourceUsage{"here": {}}
 	return &fuzzed{
 		caller: caller,
 		Handler: api.NewHandler(api.Config{

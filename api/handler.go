@@ -39,6 +39,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/gossipkey"
+	"berth/structs/nodecalls"
 )
 
 // Agent has the methods of the process that the handler needs in addition to remote procedures.
@@ -68,13 +69,13 @@ type Agent interface {
 	SnapshotRestore(ctx context.Context, r io.Reader, keys keyring.RestoreKeys) error
 	// HostStats measures the machine of the agent's node. nodeID is "" or the ID of a node. The error is
 	// not-found if the agent does not run that node.
-	HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error)
+	HostStats(ctx context.Context, nodeID string) (*nodecalls.HostStats, error)
 	// NodeGC removes the directories of all allocations that have ended on the agent's node, and returns their
 	// number. The ID and the error are as for HostStats.
 	NodeGC(ctx context.Context, nodeID string) (int, error)
 	// AllocStats measures the tasks of an allocation, or one of them. The error is not-found if the agent does
 	// not run the allocation, invalid if it has no such task, and a failed precondition if that does not run.
-	AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error)
+	AllocStats(ctx context.Context, allocID, task string) (*nodecalls.AllocResourceUsage, error)
 	// AllocChecks returns the last results of an allocation's checks by their IDs. The error is not-found if the
 	// agent does not run the allocation.
 	AllocChecks(allocID string) (map[string]*structs.CheckResult, error)

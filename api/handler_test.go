@@ -18,6 +18,7 @@ import (
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodecalls"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -70,7 +71,7 @@ func newAgent() *apitest.Agent {
 			OK:      true,
 			Message: "ok",
 		}},
-		StatsAre:   &structs.HostStats{Uptime: 7},
+		StatsAre:   &nodecalls.HostStats{Uptime: 7},
 		Node:       "n1",
 		MetricsAre: apitest.Metrics{JSON: map[string]int{"Gauges": 1}},
 		Snapshot:   []byte("an archive"),

@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/url"
 
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
-var hostStats = route[*structs.HostStats](get, "/v1/client/stats",
+var hostStats = route[*nodecalls.HostStats](get, "/v1/client/stats",
 	serveHostStats)
 
 // serveHostStats answers for the node of ?node_id, or for the node of this agent. It forwards the request to
@@ -22,7 +22,7 @@ func serveHostStats(c *call) (any, error) {
 }
 
 // HostStats returns the resource usage of a node's machine. The id "" is the node of the called agent.
-func (c *Client) HostStats(ctx context.Context, id string) (*structs.HostStats, error) {
+func (c *Client) HostStats(ctx context.Context, id string) (*nodecalls.HostStats, error) {
 	query := url.Values{}
 	setGiven(query, "node_id", id)
 	return hostStats.send(ctx, c, request{query: query})

@@ -8,12 +8,13 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestHostStats_OfAnotherNodeComeFromItsAgent(t *testing.T) {
 	there := newServer(t)
 	there.agent.Node = "n2"
-	there.agent.StatsAre = &structs.HostStats{Uptime: 99}
+	there.agent.StatsAre = &nodecalls.HostStats{Uptime: 99}
 	here := newServer(t)
 	apitest.On(here.caller, structs.NodeGet,
 		func(_ context.Context, req *structs.NodeGetRequest) (*structs.NodeGetResponse, error) {

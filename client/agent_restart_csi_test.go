@@ -17,6 +17,7 @@ import (
 	"berth/plugins/hostpath"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // pluginMain is the CSI driver for directories, as a task runs it.
@@ -95,11 +96,11 @@ func (m *machine) createVolume() {
 	m.t.Helper()
 	var session *rpc.Session
 	m.servers.do(func() { session = m.servers.session })
-	resp, err := rpc.Call(context.Background(), session, structs.ClientCSIControllerCreate,
-		&structs.ClientCSICreateRequest{
+	resp, err := rpc.Call(context.Background(), session, nodecalls.ClientCSIControllerCreate,
+		&nodecalls.ClientCSICreateRequest{
 			PluginID: "hostpath",
 			Name:     "vol",
-			Capacity: structs.CSICapacityRange{RequiredBytes: 1 << 20},
+			Capacity: nodecalls.CSICapacityRange{RequiredBytes: 1 << 20},
 			Capabilities: []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem,
 				AccessMode: structs.CSISingleNodeWriter}},
 		})

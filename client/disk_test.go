@@ -14,6 +14,7 @@ import (
 	"berth/client/hooks"
 	"berth/client/hooks/disk"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // gate is a hook that waits.
@@ -162,7 +163,7 @@ func TestCollectEnded_KeepsDataForAnotherNode(t *testing.T) {
 				if c.fails {
 					r.servers.mu.Lock()
 					r.servers.fail = func(_, method string) error {
-						if method == structs.AllocDataWaits.Name {
+						if method == nodecalls.AllocDataWaits.Name {
 							return structs.Invalidf("there is no such method")
 						}
 						return nil
@@ -205,7 +206,7 @@ func TestCollectEnded_AsksOnlyForSurplus(t *testing.T) {
 		r.pass(time.Second)
 		r.machine.Exit("a/web", driver.ExitResult{})
 		r.pass(10 * time.Second)
-		if n := len(r.servers.called(structs.AllocDataWaits.Name)); n > 0 {
+		if n := len(r.servers.called(nodecalls.AllocDataWaits.Name)); n > 0 {
 			t.Errorf("%d calls", n)
 		}
 	})
@@ -253,7 +254,7 @@ func TestMovedData_IsNotGivenUpBeforeTheServersAnswer(t *testing.T) {
 			Local:    p.LocalAlloc,
 			Settings: p.MovedData,
 		}
-		_, err := disk.Endpoint(config).Serve(t.Context(), &structs.AllocDataRequest{AllocID: "a"})
+		_, err := disk.Endpoint(config).Serve(t.Context(), &nodecalls.AllocDataRequest{AllocID: "a"})
 		if !structs.IsKind(err, structs.KindUnavailable) {
 			t.Errorf("before the servers have answered: %v", err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // fakeServers is the servers as a node sees them, in memory.
@@ -92,7 +93,7 @@ func (p *fakeServers) serve() *rpc.Server {
 		rpc.Handle(structs.NodeClientAllocs, p.clientAllocs),
 		rpc.Handle(structs.AllocsGet, p.allocsGet),
 		rpc.Handle(structs.AllocGet, p.allocGet),
-		rpc.Handle(structs.AllocDataWaits, p.dataWaits),
+		rpc.Handle(nodecalls.AllocDataWaits, p.dataWaits),
 		rpc.Handle(structs.NodeUpdateAllocs, p.updateAllocs),
 		rpc.Handle(structs.CSIVolumeClaim, p.claim),
 		rpc.Handle(structs.CSIClaimGet, p.getClaim),
@@ -130,12 +131,12 @@ func (p *fakeServers) Call(ctx context.Context, addr, method string, req, resp a
 }
 
 func (p *fakeServers) dataWaits(_ context.Context,
-	r *structs.AllocDataWaitsRequest) (*structs.AllocDataWaitsResponse, error) {
+	r *nodecalls.AllocDataWaitsRequest) (*nodecalls.AllocDataWaitsResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	waits := maps.Clone(p.waits)
 	maps.DeleteFunc(waits, func(id, _ string) bool { return !slices.Contains(r.AllocIDs, id) })
-	return &structs.AllocDataWaitsResponse{Waits: waits}, nil
+	return &nodecalls.AllocDataWaitsResponse{Waits: waits}, nil
 }
 
 func (p *fakeServers) register(ctx context.Context,

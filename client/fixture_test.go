@@ -16,6 +16,7 @@ import (
 	"berth/client/hooks"
 	"berth/internal/boottime"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // parts are fake subsystems.
@@ -131,19 +132,19 @@ func (f *fakeDevices) SetHost(groups []*devices.HostGroup) {
 	}
 }
 
-func (f *fakeDevices) StatsOf(held []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats {
-	var all []*structs.DeviceGroupStats
+func (f *fakeDevices) StatsOf(held []*structs.AllocatedDeviceResource) []*nodecalls.DeviceGroupStats {
+	var all []*nodecalls.DeviceGroupStats
 	for _, d := range held {
-		g := &structs.DeviceGroupStats{Name: d.Name, InstanceStats: map[string]*structs.DeviceStats{}}
+		g := &nodecalls.DeviceGroupStats{Name: d.Name, InstanceStats: map[string]*nodecalls.DeviceStats{}}
 		for _, id := range d.DeviceIDs {
-			g.InstanceStats[id] = &structs.DeviceStats{}
+			g.InstanceStats[id] = &nodecalls.DeviceStats{}
 		}
 		all = append(all, g)
 	}
 	return all
 }
 
-func (f *fakeDevices) Stats() []*structs.DeviceGroupStats {
+func (f *fakeDevices) Stats() []*nodecalls.DeviceGroupStats {
 	return f.StatsOf([]*structs.AllocatedDeviceResource{{Name: "gpu", DeviceIDs: []string{"0", "1", "2"}}})
 }
 

@@ -11,6 +11,7 @@ import (
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // textOf returns a string of the given length.
@@ -37,11 +38,11 @@ func TestDuty_B1_AnswersOfAPluginAreBounded(t *testing.T) {
 	info := func() error { _, err := c.PluginInfo(t.Context()); return err }
 	node := func() error { _, err := c.NodeInfo(t.Context()); return err }
 	list := func() error {
-		_, err := c.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+		_, err := c.ListVolumes(t.Context(), &nodecalls.ClientCSIListRequest{})
 		return err
 	}
 	create := func() error {
-		_, err := c.CreateVolume(t.Context(), &structs.ClientCSICreateRequest{
+		_, err := c.CreateVolume(t.Context(), &nodecalls.ClientCSICreateRequest{
 			Name: "v",
 			Capabilities: []*structs.CSIVolumeCapability{
 				{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}},

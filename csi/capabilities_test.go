@@ -12,6 +12,7 @@ import (
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestDuty_H19_OddCapabilitiesAreHarmless(t *testing.T) {
@@ -112,7 +113,7 @@ func TestDuty_G3_F9_K29_UnannouncedFieldsAreNotSent(t *testing.T) {
 		if _, err := c.CreateVolume(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
-		_, err := c.ControllerPublishVolume(t.Context(), &structs.ClientCSIAttachRequest{
+		_, err := c.ControllerPublishVolume(t.Context(), &nodecalls.ClientCSIAttachRequest{
 			ExternalID:     "v",
 			ExternalNodeID: "n",
 			AccessMode:     structs.CSIMultiNodeReader,
@@ -148,7 +149,7 @@ func TestDuty_G3_F9_K29_UnannouncedFieldsAreNotSent(t *testing.T) {
 func TestClient_SendsNoInvalidRequest(t *testing.T) {
 	p, c := startPlugin(t, both)
 	bg := context.Background()
-	create := func(change func(*structs.ClientCSICreateRequest)) func() error {
+	create := func(change func(*nodecalls.ClientCSICreateRequest)) func() error {
 		return func() error {
 			req := createRequest("n")
 			change(req)
@@ -157,30 +158,30 @@ func TestClient_SendsNoInvalidRequest(t *testing.T) {
 		}
 	}
 	for name, call := range map[string]func() error{
-		"B6 control character": create(func(r *structs.ClientCSICreateRequest) { r.Name = "a\x00b" }),
-		"F2 no name":           create(func(r *structs.ClientCSICreateRequest) { r.Name = "" }),
-		"B1 long name": create(func(r *structs.ClientCSICreateRequest) {
+		"B6 control character": create(func(r *nodecalls.ClientCSICreateRequest) { r.Name = "a\x00b" }),
+		"F2 no name":           create(func(r *nodecalls.ClientCSICreateRequest) { r.Name = "" }),
+		"B1 long name": create(func(r *nodecalls.ClientCSICreateRequest) {
 			r.Name = strings.Repeat("n", 129)
 		}),
-		"B7 negative": create(func(r *structs.ClientCSICreateRequest) {
+		"B7 negative": create(func(r *nodecalls.ClientCSICreateRequest) {
 			r.Capacity.RequiredBytes = -1
 		}),
-		"B8 range":         create(func(r *structs.ClientCSICreateRequest) { r.Capacity.LimitBytes = 1 }),
-		"F5 no capability": create(func(r *structs.ClientCSICreateRequest) { r.Capabilities = nil }),
-		"no access mode": create(func(r *structs.ClientCSICreateRequest) {
+		"B8 range":         create(func(r *nodecalls.ClientCSICreateRequest) { r.Capacity.LimitBytes = 1 }),
+		"F5 no capability": create(func(r *nodecalls.ClientCSICreateRequest) { r.Capabilities = nil }),
+		"no access mode": create(func(r *nodecalls.ClientCSICreateRequest) {
 			r.Capabilities = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem}}
 		}),
-		"two sources": create(func(r *structs.ClientCSICreateRequest) {
+		"two sources": create(func(r *nodecalls.ClientCSICreateRequest) {
 			r.CloneID, r.SnapshotID = "a", "b"
 		}),
-		"B1 large parameters": create(func(r *structs.ClientCSICreateRequest) {
+		"B1 large parameters": create(func(r *nodecalls.ClientCSICreateRequest) {
 			r.Parameters = map[string]string{"k": strings.Repeat("v", 5000)}
 		}),
-		"B2 large flags": create(func(r *structs.ClientCSICreateRequest) {
+		"B2 large flags": create(func(r *nodecalls.ClientCSICreateRequest) {
 			r.MountOptions = &structs.CSIMountOptions{MountFlags: []string{strings.Repeat("f", 5000)}}
 		}),
 		"G13 detach from everywhere": func() error {
-			return c.ControllerUnpublishVolume(bg, &structs.ClientCSIDetachRequest{ExternalID: "v"})
+			return c.ControllerUnpublishVolume(bg, &nodecalls.ClientCSIDetachRequest{ExternalID: "v"})
 		},
 		"relative staging": func() error {
 			return c.NodeStageVolume(bg, &csi.StageRequest{
@@ -190,11 +191,11 @@ func TestClient_SendsNoInvalidRequest(t *testing.T) {
 		},
 		"relative target": func() error { return c.NodeUnpublishVolume(bg, "v", "t") },
 		"negative page": func() error {
-			_, err := c.ListVolumes(bg, &structs.ClientCSIListRequest{MaxEntries: -1})
+			_, err := c.ListVolumes(bg, &nodecalls.ClientCSIListRequest{MaxEntries: -1})
 			return err
 		},
 		"expand to nothing": func() error {
-			_, err := c.ControllerExpandVolume(bg, &structs.ClientCSIExpandRequest{ExternalID: "v"})
+			_, err := c.ControllerExpandVolume(bg, &nodecalls.ClientCSIExpandRequest{ExternalID: "v"})
 			return err
 		},
 	} {
@@ -213,7 +214,7 @@ func TestClient_SendsNoInvalidRequest(t *testing.T) {
 func TestDuty_H2_TheConfirmedSetIsCompared(t *testing.T) {
 	p, c := startPlugin(t, both)
 	p.AddVolume("v", 1)
-	req := &structs.ClientCSIValidateRequest{ExternalID: "v", Capabilities: oneWriter}
+	req := &nodecalls.ClientCSIValidateRequest{ExternalID: "v", Capabilities: oneWriter}
 	if err := c.ValidateVolumeCapabilities(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}

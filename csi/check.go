@@ -8,6 +8,7 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Requests keep to the size limits of the specification. Answers may exceed them where real plugins do: IDs
@@ -40,7 +41,7 @@ func mapFault(m map[string]string, limit int) string {
 }
 
 // capacityFault describes the fault of a capacity range, "" for none.
-func capacityFault(r structs.CSICapacityRange) string {
+func capacityFault(r nodecalls.CSICapacityRange) string {
 	switch {
 	case r.RequiredBytes < 0 || r.LimitBytes < 0:
 		return "is negative"
@@ -51,7 +52,7 @@ func capacityFault(r structs.CSICapacityRange) string {
 }
 
 // rangeFault describes how the size of a volume misses the requested range. A size of 0 is unknown.
-func rangeFault(size int64, r structs.CSICapacityRange) string {
+func rangeFault(size int64, r nodecalls.CSICapacityRange) string {
 	switch {
 	case size < 0:
 		return fmt.Sprintf("is negative: %d", size)

@@ -14,6 +14,7 @@ import (
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,11 +40,11 @@ var both = csitest.Config{Controller: true, Node: true}
 var oneWriter = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem,
 	AccessMode: structs.CSISingleNodeWriter}}
 
-func createRequest(name string) *structs.ClientCSICreateRequest {
-	return &structs.ClientCSICreateRequest{
+func createRequest(name string) *nodecalls.ClientCSICreateRequest {
+	return &nodecalls.ClientCSICreateRequest{
 		Name:         name,
 		Capabilities: oneWriter,
-		Capacity:     structs.CSICapacityRange{RequiredBytes: 4096},
+		Capacity:     nodecalls.CSICapacityRange{RequiredBytes: 4096},
 	}
 }
 
@@ -117,7 +118,7 @@ func TestDuty_C16_ALargeAnswerIsRead(t *testing.T) {
 			&spec.ListVolumesResponse_Entry{Volume: &spec.Volume{VolumeId: fmt.Sprintf("%0100d", i)}})
 	}
 	p.Answer("ListVolumes", resp)
-	l, err := c.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+	l, err := c.ListVolumes(t.Context(), &nodecalls.ClientCSIListRequest{})
 	if err != nil || len(l.Volumes) != 60_000 {
 		t.Fatal(err)
 	}

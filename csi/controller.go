@@ -8,13 +8,14 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // CreateVolume creates the volume named req.Name, or finds it again. If the plugin created a volume of the
 // wrong size, the answer comes with the error, so that the caller can delete it.
 func (c *Client) CreateVolume(
-	ctx context.Context, req *structs.ClientCSICreateRequest,
-) (*structs.ClientCSICreateResponse, error) {
+	ctx context.Context, req *nodecalls.ClientCSICreateRequest,
+) (*nodecalls.ClientCSICreateResponse, error) {
 	const rpc = "CreateVolume"
 	has, err := c.controllerHas(ctx)
 	if err != nil {
@@ -57,8 +58,8 @@ func (c *Client) CreateVolume(
 
 // checkCreated checks and reads the volume of an answer.
 func (c *Client) checkCreated(
-	rpc string, v *spec.Volume, asked structs.CSICapacityRange,
-) (*structs.ClientCSICreateResponse, error) {
+	rpc string, v *spec.Volume, asked nodecalls.CSICapacityRange,
+) (*nodecalls.ClientCSICreateResponse, error) {
 	err := c.checkResponse(rpc,
 		requirement{"volume", faultIf(v == nil, "is missing")},
 		requirement{"volume.volume_id", idFault(v.GetVolumeId(), structs.MaxCSIID)},
@@ -68,7 +69,7 @@ func (c *Client) checkCreated(
 		return nil, err
 	}
 	// The answer is complete before the size is checked: the caller needs the ID to delete the volume.
-	resp := &structs.ClientCSICreateResponse{
+	resp := &nodecalls.ClientCSICreateResponse{
 		ExternalID: v.GetVolumeId(),
 		Capacity:   v.GetCapacityBytes(),
 		Context:    v.GetVolumeContext(),
@@ -79,7 +80,7 @@ func (c *Client) checkCreated(
 }
 
 // sourceFault returns the reason for which a volume cannot be made from a source, "" for none.
-func sourceFault(req *structs.ClientCSICreateRequest, has *structs.CSIControllerInfo) string {
+func sourceFault(req *nodecalls.ClientCSICreateRequest, has *structs.CSIControllerInfo) string {
 	switch {
 	case req.CloneID != "" && req.SnapshotID != "":
 		return "both a volume and a snapshot are given"
@@ -107,7 +108,7 @@ func (c *Client) topologyRequirement(
 }
 
 // DeleteVolume deletes a volume. A volume that does not exist is no error.
-func (c *Client) DeleteVolume(ctx context.Context, req *structs.ClientCSIDeleteRequest) error {
+func (c *Client) DeleteVolume(ctx context.Context, req *nodecalls.ClientCSIDeleteRequest) error {
 	err := c.checkRequest("DeleteVolume", notEmpty("volume_id", req.ExternalID))
 	if err != nil {
 		return err
@@ -122,8 +123,8 @@ func (c *Client) DeleteVolume(ctx context.Context, req *structs.ClientCSIDeleteR
 // ControllerPublishVolume makes a volume reachable from a node. It sends ReadOnly only to plugins that know a
 // read-only attach. NodePublishVolume makes mounts read-only in any case.
 func (c *Client) ControllerPublishVolume(
-	ctx context.Context, req *structs.ClientCSIAttachRequest,
-) (*structs.ClientCSIAttachResponse, error) {
+	ctx context.Context, req *nodecalls.ClientCSIAttachRequest,
+) (*nodecalls.ClientCSIAttachResponse, error) {
 	const rpc = "ControllerPublishVolume"
 	// The plugin's own capabilities decide on the wire form of the access mode, so they come first.
 	has, err := c.controllerHas(ctx)
@@ -160,12 +161,12 @@ func (c *Client) ControllerPublishVolume(
 	published := resp.GetPublishContext()
 	err = c.checkResponse(rpc,
 		requirement{"publish_context", mapFault(published, structs.MaxCSIContext)})
-	return &structs.ClientCSIAttachResponse{PublishContext: published}, err
+	return &nodecalls.ClientCSIAttachResponse{PublishContext: published}, err
 }
 
 // ControllerUnpublishVolume detaches a volume from a node. The node's ID must not be empty: to a plugin that
 // means all nodes.
-func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *structs.ClientCSIDetachRequest) error {
+func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *nodecalls.ClientCSIDetachRequest) error {
 	err := c.checkRequest("ControllerUnpublishVolume", notEmpty("volume_id", req.ExternalID),
 		notEmpty("node_id", req.ExternalNodeID))
 	if err != nil {
@@ -183,7 +184,7 @@ func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *structs.Cli
 // compares the confirmed capabilities with the requested ones, because an old plugin confirms fields that it
 // does not know.
 func (c *Client) ValidateVolumeCapabilities(
-	ctx context.Context, req *structs.ClientCSIValidateRequest,
+	ctx context.Context, req *nodecalls.ClientCSIValidateRequest,
 ) error {
 	const rpc = "ValidateVolumeCapabilities"
 	has, err := c.controllerHas(ctx)
@@ -264,8 +265,8 @@ func accessType(cap *spec.VolumeCapability) string {
 
 // ControllerExpandVolume expands a volume. The answer reports whether the node has to expand it, too.
 func (c *Client) ControllerExpandVolume(
-	ctx context.Context, req *structs.ClientCSIExpandRequest,
-) (*structs.ClientCSIExpandResponse, error) {
+	ctx context.Context, req *nodecalls.ClientCSIExpandRequest,
+) (*nodecalls.ClientCSIExpandResponse, error) {
 	const rpc = "ControllerExpandVolume"
 	has, err := c.controllerHas(ctx)
 	if err != nil {
@@ -298,11 +299,11 @@ func (c *Client) ControllerExpandVolume(
 	}
 
 	// A volume that is larger already is no failure (CSI spec, ControllerExpandVolume).
-	atLeast := structs.CSICapacityRange{RequiredBytes: req.Capacity.RequiredBytes}
+	atLeast := nodecalls.CSICapacityRange{RequiredBytes: req.Capacity.RequiredBytes}
 	size := resp.GetCapacityBytes()
 	err = c.checkResponse(rpc,
 		requirement{"capacity_bytes", rangeFault(size, atLeast)})
-	return &structs.ClientCSIExpandResponse{
+	return &nodecalls.ClientCSIExpandResponse{
 		Capacity:              size,
 		NodeExpansionRequired: resp.GetNodeExpansionRequired(),
 	}, err

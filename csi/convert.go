@@ -7,6 +7,7 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // accessModes are the modes on the wire.
@@ -81,7 +82,7 @@ func capabilities(
 	return caps, ""
 }
 
-func toRange(r structs.CSICapacityRange) *spec.CapacityRange {
+func toRange(r nodecalls.CSICapacityRange) *spec.CapacityRange {
 	if r.RequiredBytes == 0 && r.LimitBytes == 0 {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestDuty_C8_C15_C16_EveryCodeHasAKindAndAFinality(t *testing.T) {
@@ -41,7 +42,7 @@ func TestDuty_C8_C15_C16_EveryCodeHasAKindAndAFinality(t *testing.T) {
 	} {
 		t.Run(tc.code, func(t *testing.T) {
 			p.Fail("DeleteVolume", csitest.Error(tc.code, "the disk says no"))
-			err := c.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
+			err := c.DeleteVolume(t.Context(), &nodecalls.ClientCSIDeleteRequest{ExternalID: "v"})
 			wrapped := fmt.Errorf("deleting volume v: %w", err)
 			if structs.KindOf(wrapped) != tc.kind ||
 				csi.Code(wrapped) != tc.code || csi.Final(wrapped) != tc.final {
@@ -155,7 +156,7 @@ func callCreate(c *csi.Client) error {
 
 func callList(c *csi.Client) error {
 	_, err := c.ListVolumes(context.Background(),
-		&structs.ClientCSIListRequest{StartingToken: "5"})
+		&nodecalls.ClientCSIListRequest{StartingToken: "5"})
 	return err
 }
 
@@ -170,9 +171,9 @@ func callNode(c *csi.Client) error {
 }
 
 func callExpand(c *csi.Client) error {
-	_, err := c.ControllerExpandVolume(context.Background(), &structs.ClientCSIExpandRequest{
+	_, err := c.ControllerExpandVolume(context.Background(), &nodecalls.ClientCSIExpandRequest{
 		ExternalID: "v",
-		Capacity:   structs.CSICapacityRange{RequiredBytes: 4096},
+		Capacity:   nodecalls.CSICapacityRange{RequiredBytes: 4096},
 	})
 	return err
 }
@@ -185,7 +186,7 @@ func callNodeExpand(c *csi.Client) error {
 			AccessMode:     structs.CSISingleNodeWriter,
 			AttachmentMode: structs.CSIFileSystem,
 		},
-		Capacity: structs.CSICapacityRange{RequiredBytes: 4096},
+		Capacity: nodecalls.CSICapacityRange{RequiredBytes: 4096},
 	})
 	return err
 }
@@ -194,7 +195,7 @@ func TestDuty_C4_C6_ATimeoutIsNotFinal(t *testing.T) {
 	p, c := startPluginWith(t, both, csi.Options{Timeout: 20 * time.Millisecond})
 	release := p.Hang("DeleteVolume")
 	defer release()
-	err := c.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
+	err := c.DeleteVolume(t.Context(), &nodecalls.ClientCSIDeleteRequest{ExternalID: "v"})
 	// The deadline travels with the call: the plugin may notice it first and answer Canceled.
 	code := csi.Code(err)
 	if !structs.IsKind(err, structs.KindTimeout) || (code != "DeadlineExceeded" && code != "Canceled") ||
@@ -208,7 +209,7 @@ func TestClient_APluginThatDiesIsUnavailable(t *testing.T) {
 	defer p.Hang("DeleteVolume")()
 	got := make(chan error, 1)
 	go func() {
-		got <- c.DeleteVolume(context.Background(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
+		got <- c.DeleteVolume(context.Background(), &nodecalls.ClientCSIDeleteRequest{ExternalID: "v"})
 	}()
 	if err := p.Await(t.Context(), "DeleteVolume", 1); err != nil {
 		t.Fatal(err)

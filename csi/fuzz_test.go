@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Each decodable answer is accepted or rejected without a panic. An accepted answer has the properties that
@@ -29,7 +30,7 @@ func FuzzAnswers(f *testing.F) {
 		var create spec.CreateVolumeResponse
 		if proto.Unmarshal(b, &create) == nil {
 			if r, err := c.checkCreated("CreateVolume", create.GetVolume(),
-				structs.CSICapacityRange{RequiredBytes: 1}); err == nil && r.ExternalID == "" {
+				nodecalls.CSICapacityRange{RequiredBytes: 1}); err == nil && r.ExternalID == "" {
 				t.Fatal("a volume without an id")
 			}
 		}

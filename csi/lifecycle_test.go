@@ -12,6 +12,7 @@ import (
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestClient_ReadsPluginAndNode(t *testing.T) {
@@ -54,7 +55,7 @@ func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 	if err != nil || again.ExternalID != v.ExternalID {
 		t.Fatalf("create again: %+v %v", again, err)
 	}
-	at, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{
+	at, err := c.ControllerPublishVolume(ctx, &nodecalls.ClientCSIAttachRequest{
 		ExternalID:     v.ExternalID,
 		ExternalNodeID: "node-1",
 		AccessMode:     structs.CSISingleNodeWriter,
@@ -97,9 +98,9 @@ func volumeSteps(ctx context.Context, c *csi.Client, dir string) []volumeStep {
 			})
 		}},
 		{"expand", func() error {
-			r, err := c.ControllerExpandVolume(ctx, &structs.ClientCSIExpandRequest{
+			r, err := c.ControllerExpandVolume(ctx, &nodecalls.ClientCSIExpandRequest{
 				ExternalID: "vol-1",
-				Capacity:   structs.CSICapacityRange{RequiredBytes: 8192},
+				Capacity:   nodecalls.CSICapacityRange{RequiredBytes: 8192},
 				Capability: oneWriter[0],
 			})
 			if err == nil && (r.Capacity != 8192 || !r.NodeExpansionRequired) {
@@ -119,7 +120,7 @@ func volumeSteps(ctx context.Context, c *csi.Client, dir string) []volumeStep {
 			return err
 		}},
 		{"list", func() error {
-			l, err := c.ListVolumes(ctx, &structs.ClientCSIListRequest{})
+			l, err := c.ListVolumes(ctx, &nodecalls.ClientCSIListRequest{})
 			if err == nil &&
 				(len(l.Volumes) != 1 ||
 					l.Volumes[0].PublishedExternalNodeIDs[0] != "node-1") {
@@ -130,13 +131,13 @@ func volumeSteps(ctx context.Context, c *csi.Client, dir string) []volumeStep {
 		{"unpublish", func() error { return c.NodeUnpublishVolume(ctx, "vol-1", target) }},
 		{"unstage", func() error { return c.NodeUnstageVolume(ctx, "vol-1", staging) }},
 		{"detach", func() error {
-			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{
+			return c.ControllerUnpublishVolume(ctx, &nodecalls.ClientCSIDetachRequest{
 				ExternalID:     "vol-1",
 				ExternalNodeID: "node-1",
 			})
 		}},
 		{"delete", func() error {
-			return c.DeleteVolume(ctx, &structs.ClientCSIDeleteRequest{ExternalID: "vol-1"})
+			return c.DeleteVolume(ctx, &nodecalls.ClientCSIDeleteRequest{ExternalID: "vol-1"})
 		}},
 	}
 }
@@ -167,7 +168,7 @@ func TestDuty_H7_PublishedNodesOnlyWhereAnnounced(t *testing.T) {
 	p.Answer("ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{
 		Volume: &spec.Volume{VolumeId: "/buckets/x"},
 		Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: []string{"n"}}}}})
-	l, err := c.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+	l, err := c.ListVolumes(t.Context(), &nodecalls.ClientCSIListRequest{})
 	if err != nil || l.Volumes[0].ExternalID != "/buckets/x" ||
 		l.Volumes[0].PublishedExternalNodeIDs != nil {
 		t.Fatalf("%+v %v", l, err)

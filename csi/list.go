@@ -8,13 +8,14 @@ import (
 	"google.golang.org/grpc"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // ListVolumes returns one page. Pages are not a consistent view: a volume may be missing from one pass or
 // come twice. The attachments of a volume are read only from plugins that announce them.
 func (c *Client) ListVolumes(
-	ctx context.Context, req *structs.ClientCSIListRequest,
-) (*structs.ClientCSIListResponse, error) {
+	ctx context.Context, req *nodecalls.ClientCSIListRequest,
+) (*nodecalls.ClientCSIListResponse, error) {
 	const rpc = "ListVolumes"
 	err := c.checkRequest(rpc,
 		notNegative("max_entries", int64(req.MaxEntries)))
@@ -37,7 +38,7 @@ func (c *Client) ListVolumes(
 		return nil, err
 	}
 
-	page := &structs.ClientCSIListResponse{NextToken: resp.GetNextToken()}
+	page := &nodecalls.ClientCSIListResponse{NextToken: resp.GetNextToken()}
 	// A list that returns its own start would never end.
 	again := page.NextToken != "" && page.NextToken == req.StartingToken
 	err = c.checkResponse(rpc,

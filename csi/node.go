@@ -6,6 +6,7 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Use is the use of a volume on a node: the common fields of stage and publish. PublishContext is the answer
@@ -146,7 +147,7 @@ type NodeExpandRequest struct {
 	Use
 	VolumePath  string
 	StagingPath string
-	Capacity    structs.CSICapacityRange
+	Capacity    nodecalls.CSICapacityRange
 }
 
 // NodeExpandVolume grows the volume on its node and returns its size, 0 if the plugin reports none. An error

@@ -11,6 +11,7 @@ import (
 	"berth/csi"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Secrets reach every RPC that has a field for them, and contexts and parameters arrive byte for byte.
@@ -73,7 +74,7 @@ func callsWithSecrets(
 			return err
 		},
 		"ControllerPublishVolume": func() error {
-			_, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{
+			_, err := c.ControllerPublishVolume(ctx, &nodecalls.ClientCSIAttachRequest{
 				ExternalID:     "v",
 				ExternalNodeID: "n",
 				Secrets:        secrets,
@@ -84,14 +85,14 @@ func callsWithSecrets(
 			return err
 		},
 		"ControllerUnpublishVolume": func() error {
-			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{
+			return c.ControllerUnpublishVolume(ctx, &nodecalls.ClientCSIDetachRequest{
 				ExternalID:     "v",
 				ExternalNodeID: "n",
 				Secrets:        secrets,
 			})
 		},
 		"ValidateVolumeCapabilities": func() error {
-			return c.ValidateVolumeCapabilities(ctx, &structs.ClientCSIValidateRequest{
+			return c.ValidateVolumeCapabilities(ctx, &nodecalls.ClientCSIValidateRequest{
 				ExternalID:   "v",
 				Capabilities: oneWriter,
 				Context:      opaque,
@@ -100,10 +101,10 @@ func callsWithSecrets(
 			})
 		},
 		"ControllerExpandVolume": func() error {
-			_, err := c.ControllerExpandVolume(ctx, &structs.ClientCSIExpandRequest{
+			_, err := c.ControllerExpandVolume(ctx, &nodecalls.ClientCSIExpandRequest{
 				ExternalID: "v",
 				Secrets:    secrets,
-				Capacity:   structs.CSICapacityRange{RequiredBytes: 2},
+				Capacity:   nodecalls.CSICapacityRange{RequiredBytes: 2},
 			})
 			return err
 		},
@@ -127,7 +128,7 @@ func callsWithSecrets(
 			return err
 		},
 		"DeleteVolume": func() error {
-			return c.DeleteVolume(ctx, &structs.ClientCSIDeleteRequest{ExternalID: "other", Secrets: secrets})
+			return c.DeleteVolume(ctx, &nodecalls.ClientCSIDeleteRequest{ExternalID: "other", Secrets: secrets})
 		},
 	}
 }
@@ -144,9 +145,9 @@ func TestDuty_F8_SourcesOnlyWhereAnnounced(t *testing.T) {
 			cfg.ControllerCaps = append(cfg.ControllerCaps, "CLONE_VOLUME", "CREATE_DELETE_SNAPSHOT")
 		}
 		p, c := startPlugin(t, cfg)
-		for _, change := range []func(*structs.ClientCSICreateRequest){
-			func(r *structs.ClientCSICreateRequest) { r.CloneID = "v" },
-			func(r *structs.ClientCSICreateRequest) { r.SnapshotID = "s" },
+		for _, change := range []func(*nodecalls.ClientCSICreateRequest){
+			func(r *nodecalls.ClientCSICreateRequest) { r.CloneID = "v" },
+			func(r *nodecalls.ClientCSICreateRequest) { r.SnapshotID = "s" },
 		} {
 			req := createRequest("n")
 			change(req)

@@ -13,6 +13,7 @@ import (
 	"berth/server/authority"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodecalls"
 )
 
 // Endpoints serve the procedures of one server.
@@ -225,8 +226,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, structs.AllocsGet, anyone, allocs.GetMany),
 		shed(read(e, structs.AllocList, anyone, allocs.List)),
 		write(e, structs.AllocStop, anyone, allocs.Stop),
-		slow(call(e, structs.AllocData, nodeOnly, allocs.Data)),
-		read(e, structs.AllocDataWaits, nodeOnly, allocs.DataWaits),
+		slow(call(e, nodecalls.AllocData, nodeOnly, allocs.Data)),
+		read(e, nodecalls.AllocDataWaits, nodeOnly, allocs.DataWaits),
 
 		shed(e.quick(read(e, structs.EvalGet, anyone, evals.Get))),
 		shed(read(e, structs.EvalList, anyone, evals.List)),

@@ -16,6 +16,7 @@ import (
 	"berth/internal/keyring"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodecalls"
 )
 
 // Recorded is one recorded call.
@@ -92,11 +93,11 @@ type Agent struct {
 	MembersAs []*admin.AgentMember
 	HealthIs  *api.AgentHealth
 	// StatsAre is the result of HostStats for the node with the ID Node.
-	StatsAre *structs.HostStats
+	StatsAre *nodecalls.HostStats
 	// ChecksAre has the results of AllocChecks by the ID of the allocation.
 	ChecksAre map[string]map[string]*structs.CheckResult
 	// UsageIs has the results of AllocStats by the ID of the allocation.
-	UsageIs    map[string]*structs.AllocResourceUsage
+	UsageIs    map[string]*nodecalls.AllocResourceUsage
 	Node       string
 	MetricsAre api.Metrics
 	Logs       func(allocID, task, kind string) (string, error)
@@ -254,7 +255,7 @@ func (a *Agent) RestoreKeys() keyring.RestoreKeys {
 }
 
 // HostStats returns StatsAre for the node Node.
-func (a *Agent) HostStats(_ context.Context, nodeID string) (*structs.HostStats, error) {
+func (a *Agent) HostStats(_ context.Context, nodeID string) (*nodecalls.HostStats, error) {
 	if a.StatsAre == nil || nodeID != "" && nodeID != a.Node {
 		return nil, structs.NotFoundf("node %s is not this agent's", nodeID)
 	}
@@ -270,7 +271,7 @@ func (a *Agent) NodeGC(_ context.Context, nodeID string) (int, error) {
 }
 
 // AllocStats returns UsageIs for the allocation with its ID. Only the tasks in it run.
-func (a *Agent) AllocStats(_ context.Context, allocID, task string) (*structs.AllocResourceUsage, error) {
+func (a *Agent) AllocStats(_ context.Context, allocID, task string) (*nodecalls.AllocResourceUsage, error) {
 	usage := a.UsageIs[allocID]
 	switch {
 	case usage == nil:

@@ -13,6 +13,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 var filesFlags = slices.Concat(tailFlags[:len(tailFlags)-1], []command.Flag{
@@ -51,7 +52,7 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 		path = "/"
 	}
 
-	var file *structs.AllocFileInfo
+	var file *nodecalls.AllocFileInfo
 	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
 		file, err = c.API.AllocFile(ctx, id, path)
 		return err
@@ -71,7 +72,7 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 		return structs.Invalidf("%q is a directory; -f, -tail, -n and -c show a file", path)
 	}
 
-	var files []*structs.AllocFileInfo
+	var files []*nodecalls.AllocFileInfo
 	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
 		files, err = c.API.AllocFiles(ctx, id, path)
 		return err
@@ -104,7 +105,7 @@ func showFile(ctx context.Context, c *command.Call, f fileOf, p place) error {
 }
 
 // printFiles lists files.
-func printFiles(c *command.Call, files ...*structs.AllocFileInfo) error {
+func printFiles(c *command.Call, files ...*nodecalls.AllocFileInfo) error {
 	var rows command.Grid
 	for _, f := range files {
 		name := f.Name

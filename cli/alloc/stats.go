@@ -8,12 +8,12 @@ import (
 
 	"berth/cli/command"
 	"berth/cli/watch"
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // printAllocStats measures the running tasks of an allocation.
 func printAllocStats(ctx context.Context, c *command.Call, allocID string) error {
-	var s *structs.AllocResourceUsage
+	var s *nodecalls.AllocResourceUsage
 	err := watch.New(c).Await(ctx, nodeOfAlloc(allocID), watch.SeeAlloc(c, allocID), func() (err error) {
 		s, err = c.API.AllocStats(ctx, allocID, "")
 		return err
@@ -58,7 +58,7 @@ func measuredText(measured []string, name, text string) string {
 }
 
 // deviceSummary lists the devices of a task with their main statistic.
-func deviceSummary(groups []*structs.DeviceGroupStats) string {
+func deviceSummary(groups []*nodecalls.DeviceGroupStats) string {
 	var all []string
 	for _, g := range groups {
 		for id, d := range command.Sorted(g.InstanceStats) {

@@ -13,6 +13,7 @@ import (
 
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // enterRawMode makes the terminal pass every key on. The caller has to call restore.
@@ -37,8 +38,8 @@ func (w rawLines) Write(p []byte) (int, error) {
 }
 
 // followSize sends the size of the terminal, and again after each change, until stop is called.
-func followSize(f *os.File) (sizes <-chan structs.TerminalSize, stop func()) {
-	out := make(chan structs.TerminalSize)
+func followSize(f *os.File) (sizes <-chan nodecalls.TerminalSize, stop func()) {
+	out := make(chan nodecalls.TerminalSize)
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, unix.SIGWINCH)
 	done := make(chan struct{})
@@ -48,7 +49,7 @@ func followSize(f *os.File) (sizes <-chan structs.TerminalSize, stop func()) {
 			width, height, err := term.GetSize(int(f.Fd()))
 			if err == nil {
 				select {
-				case out <- structs.TerminalSize{Height: height, Width: width}:
+				case out <- nodecalls.TerminalSize{Height: height, Width: width}:
 				case <-done:
 					return
 				}

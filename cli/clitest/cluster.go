@@ -18,6 +18,7 @@ import (
 	"berth/internal/snaparchive"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodecalls"
 )
 
 // The IDs of the fake cluster.
@@ -159,7 +160,7 @@ func NewAgent(logs string) *apitest.Agent {
 		Snapshot:  archive.Bytes(),
 		Node:      Node1,
 		StatsAre:  statsOne(),
-		UsageIs:   map[string]*structs.AllocResourceUsage{Alloc1: usageOne()},
+		UsageIs:   map[string]*nodecalls.AllocResourceUsage{Alloc1: usageOne()},
 		Files: func(allocID string) (api.Dir, error) {
 			if allocID != Alloc1 {
 				return api.Dir{}, structs.NotFoundf("allocation %s is not here", command.ShortID(allocID))

@@ -10,6 +10,7 @@ import (
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodecalls"
 )
 
 func (w *Cluster) answerCluster() {
@@ -111,13 +112,13 @@ func nodeOne() structs.Node {
 }
 
 // statsOfDevice are the statistics of one device of the first node.
-func statsOfDevice(id string) []*structs.DeviceGroupStats {
-	return []*structs.DeviceGroupStats{{
+func statsOfDevice(id string) []*nodecalls.DeviceGroupStats {
+	return []*nodecalls.DeviceGroupStats{{
 		Vendor: "acme",
 		Type:   "gpu",
 		Name:   "x1",
-		InstanceStats: map[string]*structs.DeviceStats{id: {
-			Summary: &structs.StatValue{
+		InstanceStats: map[string]*nodecalls.DeviceStats{id: {
+			Summary: &nodecalls.StatValue{
 				IntNumeratorVal:   new(int64(3)),
 				IntDenominatorVal: new(int64(8)),
 				Unit:              "GiB",
@@ -128,19 +129,19 @@ func statsOfDevice(id string) []*structs.DeviceGroupStats {
 }
 
 // statsOne is the use of the first node's machine.
-func statsOne() *structs.HostStats {
-	return &structs.HostStats{
-		CPU:              []*structs.HostCPUStats{{CPU: "cpu0", Total: 50}, {CPU: "cpu1", Total: 25}},
+func statsOne() *nodecalls.HostStats {
+	return &nodecalls.HostStats{
+		CPU:              []*nodecalls.HostCPUStats{{CPU: "cpu0", Total: 50}, {CPU: "cpu1", Total: 25}},
 		CPUTicksConsumed: 1500,
-		Memory:           &structs.HostMemoryStats{Used: 512 << 20, Total: 2048 << 20},
-		DiskStats: []*structs.HostDiskStats{{
+		Memory:           &nodecalls.HostMemoryStats{Used: 512 << 20, Total: 2048 << 20},
+		DiskStats: []*nodecalls.HostDiskStats{{
 			Device:      "/dev/vda",
 			Mountpoint:  "/",
 			Used:        30 << 20,
 			Size:        100 << 20,
 			UsedPercent: 30,
 		}},
-		AllocDirStats: &structs.HostDiskStats{
+		AllocDirStats: &nodecalls.HostDiskStats{
 			Mountpoint:  "/var/lib/berth/alloc",
 			Used:        10 << 20,
 			Size:        50 << 20,
@@ -152,9 +153,9 @@ func statsOne() *structs.HostStats {
 }
 
 // usageOne is the use of the first allocation, which has a task that runs and one that cannot be measured.
-func usageOne() *structs.AllocResourceUsage {
-	all := structs.NewAllocResourceUsage()
-	server := &structs.TaskResourceUsage{ResourceUsage: structs.NewResourceUsage()}
+func usageOne() *nodecalls.AllocResourceUsage {
+	all := nodecalls.NewAllocResourceUsage()
+	server := &nodecalls.TaskResourceUsage{ResourceUsage: nodecalls.NewResourceUsage()}
 	server.ResourceUsage.CpuStats.SetPercent(12.5, 2000)
 	server.ResourceUsage.MemoryStats.SetValues(64<<20, 0, 0)
 	server.ResourceUsage.DeviceStats = statsOfDevice("1")

@@ -3,7 +3,7 @@ package command
 import (
 	"fmt"
 
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // StatsFlag is the option of commands that can measure what they show.
@@ -31,7 +31,7 @@ func Percent(share float64) string {
 }
 
 // StatText formats one statistic.
-func StatText(v *structs.StatValue) string {
+func StatText(v *nodecalls.StatValue) string {
 	switch {
 	case v == nil:
 		return ""

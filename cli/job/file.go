@@ -23,6 +23,7 @@ import (
 	"berth/internal/suggest"
 	"berth/jobspec"
 	"berth/structs"
+	"berth/structs/nodecalls"
 	"berth/structs/validate"
 )
 
@@ -341,7 +342,7 @@ func checkContainer(config map[string]any, g *structs.TaskGroup) error {
 		return err
 	}
 	task.Ports = slices.DeleteFunc(task.Ports, func(label string) bool {
-		return structs.HasReference(label) // known on the node only
+		return nodecalls.HasReference(label) // known on the node only
 	})
 	var labels []string
 	for _, p := range g.PortDemands() {

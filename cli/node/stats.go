@@ -7,12 +7,12 @@ import (
 
 	"berth/cli/command"
 	"berth/cli/watch"
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // printHostStats measures the machine of a node.
 func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
-	var s *structs.HostStats
+	var s *nodecalls.HostStats
 	answer := "the answer of node " + command.ShortID(nodeID)
 	err := watch.New(c).Await(ctx, answer, watch.SeeNode(nodeID), func() (err error) {
 		s, err = c.API.HostStats(ctx, nodeID)

@@ -7,13 +7,14 @@ import (
 
 	"berth/client/allocrunner/taskrunner"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // DeviceStats finds the statistics of devices. The node agent implements it: a runner knows the devices of
 // its tasks, and keeps no statistics of the machine.
 type DeviceStats interface {
 	// DeviceStats returns the last statistics of devices, by group. The maps are the caller's.
-	DeviceStats(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats
+	DeviceStats(devices []*structs.AllocatedDeviceResource) []*nodecalls.DeviceGroupStats
 }
 
 // Stats measures the tasks that run, or one of them if only is not "". It reads when it is called, and takes
@@ -22,7 +23,7 @@ type DeviceStats interface {
 // failed precondition if that task does not run.
 func (r *Runner) Stats(
 	ctx context.Context, only string, devices DeviceStats,
-) (*structs.AllocResourceUsage, error) {
+) (*nodecalls.AllocResourceUsage, error) {
 	tasks, err := r.record.taskList().choose(r.id, only)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func (r *Runner) Stats(
 	}
 
 	held := r.Alloc().Devices
-	answer := structs.NewAllocResourceUsage()
+	answer := nodecalls.NewAllocResourceUsage()
 	for i, t := range tasks {
 		m := measured[i]
 		switch {

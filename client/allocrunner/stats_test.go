@@ -14,20 +14,21 @@ import (
 	"berth/client/drivers/cgroups"
 	"berth/client/drivers/driver"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // machineDevices are the statistics of the devices of a machine, by group and ID.
-type machineDevices map[string]map[string]*structs.DeviceStats
+type machineDevices map[string]map[string]*nodecalls.DeviceStats
 
 // DeviceStats implements DeviceStats.
-func (m machineDevices) DeviceStats(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats {
-	var all []*structs.DeviceGroupStats
+func (m machineDevices) DeviceStats(devices []*structs.AllocatedDeviceResource) []*nodecalls.DeviceGroupStats {
+	var all []*nodecalls.DeviceGroupStats
 	for _, d := range devices {
-		g := &structs.DeviceGroupStats{
+		g := &nodecalls.DeviceGroupStats{
 			Vendor:        d.Vendor,
 			Type:          d.Type,
 			Name:          d.Name,
-			InstanceStats: map[string]*structs.DeviceStats{},
+			InstanceStats: map[string]*nodecalls.DeviceStats{},
 		}
 		for _, id := range d.DeviceIDs {
 			g.InstanceStats[id] = m[d.ID()][id]
@@ -128,9 +129,9 @@ func TestStats_ShowOnlyTheTasksDevices(t *testing.T) {
 		}
 		fpga := &structs.AllocatedDeviceResource{Vendor: "acme", Type: "fpga", Name: "f", DeviceIDs: []string{"7"}}
 		alloc.Devices = map[string][]*structs.AllocatedDeviceResource{"a": {gpus("0"), fpga}, "b": {gpus("1", "2")}}
-		stats := map[string]*structs.DeviceStats{}
+		stats := map[string]*nodecalls.DeviceStats{}
 		for _, id := range []string{"0", "1", "2", "3", "7"} {
-			stats[id] = &structs.DeviceStats{Summary: &structs.StatValue{StringVal: &id}}
+			stats[id] = &nodecalls.DeviceStats{Summary: &nodecalls.StatValue{StringVal: &id}}
 		}
 		devices := machineDevices{"acme/gpu/x1": stats, "acme/fpga/f": stats}
 		a, r := measuredAgent(t, newFixture(t), alloc)
@@ -140,7 +141,7 @@ func TestStats_ShowOnlyTheTasksDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, c := range map[string]struct {
-			usage *structs.ResourceUsage
+			usage *nodecalls.ResourceUsage
 			want  []string
 		}{
 			"a":        {got.Tasks["a"].ResourceUsage, []string{"acme/fpga/f: 7", "acme/gpu/x1: 0"}},
@@ -180,7 +181,7 @@ func TestStats_RejectTasksThatAreNotThereOrDoNotRun(t *testing.T) {
 		fx.machine.Exit("alloc1/b", ok)
 		synctest.Wait()
 		got, err = r.Stats(t.Context(), "", machineDevices{})
-		want := structs.NewAllocResourceUsage()
+		want := nodecalls.NewAllocResourceUsage()
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("of an ended allocation: %+v, %v", got, err)
 		}

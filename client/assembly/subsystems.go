@@ -22,6 +22,7 @@ import (
 	"berth/internal/boottime"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Drivers are the task drivers of this node.
@@ -61,9 +62,9 @@ type Devices interface {
 	// SetHost replaces the groups of device files of the configuration.
 	SetHost(groups []*devices.HostGroup)
 	// StatsOf returns the last statistics of devices, by group. The maps are the caller's.
-	StatsOf(held []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats
+	StatsOf(held []*structs.AllocatedDeviceResource) []*nodecalls.DeviceGroupStats
 	// Stats returns the last statistics of all devices, by group. The maps are the caller's.
-	Stats() []*structs.DeviceGroupStats
+	Stats() []*nodecalls.DeviceGroupStats
 }
 
 // Subsystems are the parts that run allocations.

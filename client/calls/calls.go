@@ -9,6 +9,7 @@ import (
 	"berth/client/assembly"
 	"berth/client/machine/hoststats"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Config has what the calls need of the agent.
@@ -109,7 +110,7 @@ func (h *Handler) AllocDir(allocID string) (dir string, ended <-chan struct{}, e
 }
 
 // HostStats measures the resource use of this machine, and adds the last statistics of its devices.
-func (h *Handler) HostStats(ctx context.Context) (*structs.HostStats, error) {
+func (h *Handler) HostStats(ctx context.Context) (*nodecalls.HostStats, error) {
 	host := hoststats.Host{
 		Dir: h.config.AllocDir,
 		MHz: h.config.Node().NodeResources.CPU.CpuShares,
@@ -124,7 +125,7 @@ func (h *Handler) HostStats(ctx context.Context) (*structs.HostStats, error) {
 // AllocStats measures the running tasks of an allocation on this node, or one of them if task is not "". It
 // reads when it is called: nobody measures tasks that nobody asks for. The error is not-found if the
 // allocation is not here; see allocrunner.Runner.Stats for the others.
-func (h *Handler) AllocStats(ctx context.Context, allocID, task string) (*structs.AllocResourceUsage, error) {
+func (h *Handler) AllocStats(ctx context.Context, allocID, task string) (*nodecalls.AllocResourceUsage, error) {
 	r, err := h.Find(allocID)
 	if err != nil {
 		return nil, err
@@ -146,7 +147,7 @@ func (h *Handler) AllocChecks(allocID string) (map[string]*structs.CheckResult, 
 type deviceStats struct{ devices assembly.Devices }
 
 // DeviceStats implements allocrunner.DeviceStats.
-func (s deviceStats) DeviceStats(held []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats {
+func (s deviceStats) DeviceStats(held []*structs.AllocatedDeviceResource) []*nodecalls.DeviceGroupStats {
 	if s.devices == nil || len(held) == 0 {
 		return nil
 	}

@@ -24,6 +24,7 @@ import (
 	"berth/client/drivers/catalog"
 	"berth/client/store"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // reserveTimeout bounds the call of a plugin before a task starts.
@@ -75,7 +76,7 @@ type source interface {
 // reporter takes the reports of a source.
 type reporter struct {
 	groups func([]*structs.NodeDeviceResource)
-	stats  func([]*structs.DeviceGroupStats)
+	stats  func([]*nodecalls.DeviceGroupStats)
 	fault  func(error) // why there are no groups. A report of groups ends the fault.
 }
 
@@ -103,7 +104,7 @@ type Manager struct {
 
 	mu     sync.Mutex
 	groups map[string][]*structs.NodeDeviceResource // by source
-	stats  map[string][]*structs.DeviceGroupStats   // by source
+	stats  map[string][]*nodecalls.DeviceGroupStats // by source
 	faults map[string]string                        // by source, if it has one
 }
 
@@ -127,7 +128,7 @@ func newManager(logger hclog.Logger) *Manager {
 		changes: make(chan struct{}, 1),
 		first:   make(chan struct{}),
 		groups:  map[string][]*structs.NodeDeviceResource{},
-		stats:   map[string][]*structs.DeviceGroupStats{},
+		stats:   map[string][]*nodecalls.DeviceGroupStats{},
 		faults:  map[string]string{},
 	}
 }
@@ -146,7 +147,7 @@ func (m *Manager) Run(ctx context.Context) {
 	for name, s := range m.sources {
 		to := reporter{
 			groups: func(groups []*structs.NodeDeviceResource) { m.setGroups(name, groups, nil) },
-			stats:  func(stats []*structs.DeviceGroupStats) { m.setStats(name, stats) },
+			stats:  func(stats []*nodecalls.DeviceGroupStats) { m.setStats(name, stats) },
 			fault:  func(err error) { m.setGroups(name, nil, err) },
 		}
 		all.Go(func() { s.run(ctx, to) })
@@ -188,7 +189,7 @@ func (m *Manager) setGroups(name string, groups []*structs.NodeDeviceResource, f
 	}
 }
 
-func (m *Manager) setStats(name string, stats []*structs.DeviceGroupStats) {
+func (m *Manager) setStats(name string, stats []*nodecalls.DeviceGroupStats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stats[name] = stats
@@ -340,10 +341,10 @@ func (m *Manager) find(group string) (source, *structs.NodeDeviceResource) {
 
 // StatsOf returns the last statistics of the devices that a task has: one entry per group, with the devices
 // of the task alone. A group without statistics is left out. Nothing is shared with the manager.
-func (m *Manager) StatsOf(devices []*structs.AllocatedDeviceResource) []*structs.DeviceGroupStats {
+func (m *Manager) StatsOf(devices []*structs.AllocatedDeviceResource) []*nodecalls.DeviceGroupStats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var found []*structs.DeviceGroupStats
+	var found []*nodecalls.DeviceGroupStats
 	for _, d := range devices {
 		if g := m.groupStats(d.ID()); g != nil {
 			found = appendStats(found, g, func(id string) bool { return slices.Contains(d.DeviceIDs, id) })
@@ -353,10 +354,10 @@ func (m *Manager) StatsOf(devices []*structs.AllocatedDeviceResource) []*structs
 }
 
 // Stats returns the last statistics of all devices.
-func (m *Manager) Stats() []*structs.DeviceGroupStats {
+func (m *Manager) Stats() []*nodecalls.DeviceGroupStats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var found []*structs.DeviceGroupStats
+	var found []*nodecalls.DeviceGroupStats
 	for _, name := range m.names {
 		for _, g := range m.stats[name] {
 			found = appendStats(found, g, func(string) bool { return true })
@@ -365,7 +366,7 @@ func (m *Manager) Stats() []*structs.DeviceGroupStats {
 	return found
 }
 
-func (m *Manager) groupStats(id string) *structs.DeviceGroupStats {
+func (m *Manager) groupStats(id string) *nodecalls.DeviceGroupStats {
 	for _, name := range m.names {
 		for _, g := range m.stats[name] {
 			if g.ID() == id {
@@ -379,9 +380,9 @@ func (m *Manager) groupStats(id string) *structs.DeviceGroupStats {
 // appendStats appends the chosen devices of a group, if there are any. The statistics of a device do not
 // change, so they are shared; the map is not.
 func appendStats(
-	to []*structs.DeviceGroupStats, g *structs.DeviceGroupStats, chosen func(id string) bool,
-) []*structs.DeviceGroupStats {
-	own := map[string]*structs.DeviceStats{}
+	to []*nodecalls.DeviceGroupStats, g *nodecalls.DeviceGroupStats, chosen func(id string) bool,
+) []*nodecalls.DeviceGroupStats {
+	own := map[string]*nodecalls.DeviceStats{}
 	for id, stats := range g.InstanceStats {
 		if chosen(id) {
 			own[id] = stats
@@ -390,7 +391,7 @@ func appendStats(
 	if len(own) == 0 {
 		return to
 	}
-	return append(to, &structs.DeviceGroupStats{
+	return append(to, &nodecalls.DeviceGroupStats{
 		Vendor:        g.Vendor,
 		Type:          g.Type,
 		Name:          g.Name,

@@ -6,19 +6,20 @@ import (
 	"berth/client/drivers/protocol/device"
 	"berth/client/drivers/protocol/shared"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // maxStatsDepth bounds the nesting of statistics.
 const maxStatsDepth = 8
 
 // statsOf converts the statistics of a plugin.
-func statsOf(answer *device.StatsResponse) ([]*structs.DeviceGroupStats, error) {
+func statsOf(answer *device.StatsResponse) ([]*nodecalls.DeviceGroupStats, error) {
 	if len(answer.GetGroups()) > structs.MaxDeviceGroups {
 		return nil, structs.Invalidf("the plugin sends statistics of %d groups: at most %d are allowed",
 			len(answer.GetGroups()), structs.MaxDeviceGroups)
 	}
 
-	var groups []*structs.DeviceGroupStats
+	var groups []*nodecalls.DeviceGroupStats
 	instances := 0
 	for _, g := range answer.GetGroups() {
 		instances += len(g.GetInstanceStats())
@@ -27,11 +28,11 @@ func statsOf(answer *device.StatsResponse) ([]*structs.DeviceGroupStats, error) 
 				structs.MaxDevices)
 		}
 
-		group := &structs.DeviceGroupStats{
+		group := &nodecalls.DeviceGroupStats{
 			Vendor:        g.GetVendor(),
 			Type:          g.GetType(),
 			Name:          g.GetName(),
-			InstanceStats: map[string]*structs.DeviceStats{},
+			InstanceStats: map[string]*nodecalls.DeviceStats{},
 		}
 
 		for id, s := range g.GetInstanceStats() {
@@ -55,8 +56,8 @@ type statsConverter struct {
 	left int // values that it still converts
 }
 
-func (c *statsConverter) instance(s *device.DeviceStats) *structs.DeviceStats {
-	stats := &structs.DeviceStats{Summary: valueOf(s.GetSummary()), Stats: c.object(s.GetStats(), 0)}
+func (c *statsConverter) instance(s *device.DeviceStats) *nodecalls.DeviceStats {
+	stats := &nodecalls.DeviceStats{Summary: valueOf(s.GetSummary()), Stats: c.object(s.GetStats(), 0)}
 	// A plugin may leave the time out.
 	if at := s.GetTimestamp(); at.CheckValid() == nil {
 		stats.Timestamp = at.AsTime()
@@ -66,10 +67,10 @@ func (c *statsConverter) instance(s *device.DeviceStats) *structs.DeviceStats {
 	return stats
 }
 
-func (c *statsConverter) object(o *shared.StatObject, depth int) *structs.StatObject {
-	object := &structs.StatObject{
-		Nested:     map[string]*structs.StatObject{},
-		Attributes: map[string]*structs.StatValue{},
+func (c *statsConverter) object(o *shared.StatObject, depth int) *nodecalls.StatObject {
+	object := &nodecalls.StatObject{
+		Nested:     map[string]*nodecalls.StatObject{},
+		Attributes: map[string]*nodecalls.StatValue{},
 	}
 	c.left -= len(o.GetAttributes()) + len(o.GetNested())
 	if c.left < 0 {
@@ -89,8 +90,8 @@ func (c *statsConverter) object(o *shared.StatObject, depth int) *structs.StatOb
 	return object
 }
 
-func valueOf(v *shared.StatValue) *structs.StatValue {
-	value := &structs.StatValue{
+func valueOf(v *shared.StatValue) *nodecalls.StatValue {
+	value := &nodecalls.StatValue{
 		Unit: structs.Cut(v.GetUnit(), maxText),
 		Desc: structs.Cut(v.GetDesc(), maxText),
 	}

@@ -15,23 +15,24 @@ import (
 	"berth/client/drivers/protocol/device"
 	"berth/client/drivers/protocol/shared"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
-func statsGroup(name string, ids ...string) *structs.DeviceGroupStats {
-	g := &structs.DeviceGroupStats{
+func statsGroup(name string, ids ...string) *nodecalls.DeviceGroupStats {
+	g := &nodecalls.DeviceGroupStats{
 		Vendor:        "acme",
 		Type:          "gpu",
 		Name:          name,
-		InstanceStats: map[string]*structs.DeviceStats{},
+		InstanceStats: map[string]*nodecalls.DeviceStats{},
 	}
 	for _, id := range ids {
-		g.InstanceStats[id] = &structs.DeviceStats{Summary: &structs.StatValue{Desc: id}}
+		g.InstanceStats[id] = &nodecalls.DeviceStats{Summary: &nodecalls.StatValue{Desc: id}}
 	}
 	return g
 }
 
 // shown writes groups as "name: id id".
-func shown(groups []*structs.DeviceGroupStats) []string {
+func shown(groups []*nodecalls.DeviceGroupStats) []string {
 	var all []string
 	for _, g := range groups {
 		all = append(all, g.Name+": "+strings.Join(slices.Sorted(maps.Keys(g.InstanceStats)), " "))
@@ -43,8 +44,8 @@ func TestStatsOf_ChoosesTheTasksDevices(t *testing.T) {
 	m := newManager(hclog.NewNullLogger())
 	m.addSource("one", &still{})
 	m.addSource("two", &still{})
-	m.setStats("one", []*structs.DeviceGroupStats{statsGroup("x1", "0", "1", "2"), statsGroup("x2", "0")})
-	m.setStats("two", []*structs.DeviceGroupStats{statsGroup("x3", "0", "1")})
+	m.setStats("one", []*nodecalls.DeviceGroupStats{statsGroup("x1", "0", "1", "2"), statsGroup("x2", "0")})
+	m.setStats("two", []*nodecalls.DeviceGroupStats{statsGroup("x3", "0", "1")})
 	has := func(name string, ids ...string) *structs.AllocatedDeviceResource {
 		return &structs.AllocatedDeviceResource{Vendor: "acme", Type: "gpu", Name: name, DeviceIDs: ids}
 	}

@@ -9,6 +9,7 @@ import (
 	"berth/client/hooks/disk"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // callTimeout bounds one call to the servers.
@@ -83,7 +84,7 @@ func (d *Data) AwaitedElsewhere(ctx context.Context, ended []Alloc) (map[string]
 
 	waits := map[string]string{}
 	for few := range slices.Chunk(ids, structs.MaxAllocIDs) {
-		req := &structs.AllocDataWaitsRequest{
+		req := &nodecalls.AllocDataWaitsRequest{
 			AllocIDs: few,
 			NodeID:   d.config.NodeID,
 			SecretID: d.config.SecretID,
@@ -91,7 +92,7 @@ func (d *Data) AwaitedElsewhere(ctx context.Context, ended []Alloc) (map[string]
 
 		req.Region = d.config.Region
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		resp, err := rpc.Call(ctx, d.config.Servers, structs.AllocDataWaits, req)
+		resp, err := rpc.Call(ctx, d.config.Servers, nodecalls.AllocDataWaits, req)
 		cancel()
 		if err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodecalls"
 )
 
 // nodeMethods are the methods that the certificate of a node allows. The request of most names the node,
@@ -22,8 +23,8 @@ var nodeMethods = map[string]bool{
 	structs.NodeClientAllocs.Name:      false,
 	structs.NodeDeriveSIToken.Name:     false,
 	structs.AllocsGet.Name:             false,
-	structs.AllocData.Name:             false,
-	structs.AllocDataWaits.Name:        false,
+	nodecalls.AllocData.Name:           false,
+	nodecalls.AllocDataWaits.Name:      false,
 	structs.CSIVolumeClaim.Name:        false,
 	structs.CSIVolumeUnpublish.Name:    false,
 	structs.CSIVolumeNodeExpanded.Name: false,

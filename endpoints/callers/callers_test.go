@@ -8,6 +8,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodecalls"
 )
 
 // as returns the context of a caller with the certificate of a role and of n1.
@@ -129,8 +130,8 @@ func attacks() map[string]struct {
 		"allocations":     {structs.AllocsGet.Name, &structs.AllocsGetRequest{NodeID: n2, SecretID: s}},
 		"an allocation":   {structs.AllocGet.Name, &structs.AllocGetRequest{NodeID: n2, AllocID: "a2"}},
 		"any allocation":  {structs.AllocGet.Name, &structs.AllocGetRequest{AllocID: "a2"}},
-		"data":            {structs.AllocData.Name, &structs.AllocDataRequest{NodeID: n2, SecretID: s}},
-		"waits for data":  {structs.AllocDataWaits.Name, &structs.AllocDataWaitsRequest{NodeID: n2, SecretID: s}},
+		"data":            {nodecalls.AllocData.Name, &nodecalls.AllocDataRequest{NodeID: n2, SecretID: s}},
+		"waits for data":  {nodecalls.AllocDataWaits.Name, &nodecalls.AllocDataWaitsRequest{NodeID: n2, SecretID: s}},
 		"a claim":         {structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{NodeID: n2, SecretID: s}},
 		"a release": {structs.CSIVolumeUnpublish.Name,
 			&structs.CSIVolumeUnpublishRequest{NodeID: n2, SecretID: s}},
@@ -150,8 +151,8 @@ func attacks() map[string]struct {
 		"a job":    {structs.JobGet.Name, &structs.JobGetRequest{}},
 		"a volume": {structs.CSIVolumeGet.Name, &structs.CSIVolumeGetRequest{}},
 		// Logs and call-backs: a server calls the node of a connection, and no node calls another one.
-		"the log of a task": {structs.ClientAllocData.Name, &structs.AllocDataRequest{NodeID: n2, SecretID: s}},
-		"a call-back":       {structs.ClientCSINodeDetach.Name, &structs.ClientCSINodeDetachRequest{}},
+		"the log of a task": {nodecalls.ClientAllocData.Name, &nodecalls.AllocDataRequest{NodeID: n2, SecretID: s}},
+		"a call-back":       {nodecalls.ClientCSINodeDetach.Name, &nodecalls.ClientCSINodeDetachRequest{}},
 	}
 }
 

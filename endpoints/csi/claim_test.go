@@ -8,6 +8,7 @@ import (
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestClaim_IsForAllocationsOfNode(t *testing.T) {
@@ -201,8 +202,8 @@ func TestVolumeExternal_ReturnsPagesOfPlugin(t *testing.T) {
 		&structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	n := s.AddNode("n1", "a")
 	n.Answer = func(_ string, req, resp any) error {
-		r := req.(*structs.ClientCSIListRequest)
-		*resp.(*structs.ClientCSIListResponse) = structs.ClientCSIListResponse{
+		r := req.(*nodecalls.ClientCSIListRequest)
+		*resp.(*nodecalls.ClientCSIListResponse) = nodecalls.ClientCSIListResponse{
 			NextToken: r.StartingToken + "+",
 			Volumes:   []*structs.CSIVolumeExternalStub{{ExternalID: fmt.Sprint(r.MaxEntries, r.StartingToken)}},
 		}

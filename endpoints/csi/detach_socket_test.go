@@ -6,6 +6,7 @@ import (
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 var silence = structs.Errorf(structs.KindTimeout, "no answer")
@@ -44,7 +45,7 @@ func TestForcedDetach_WithoutAProofIsTakenOverTheSocketAlone(t *testing.T) {
 
 func TestForcedDetach_WithAProofNeedsNoSocket(t *testing.T) {
 	s, n := serverWithLostClaim(t)
-	reportVolume(n, &structs.ClientCSINodeVolumeResponse{}, nil)
+	reportVolume(n, &nodecalls.ClientCSINodeVolumeResponse{}, nil)
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachNotMounted || s.Claimed() {
 		t.Errorf("got %+v; claimed %t", got, s.Claimed())

@@ -11,6 +11,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 var (
@@ -44,13 +45,13 @@ func serverWithEndedClaim(t *testing.T) (*server, *fakeNode) {
 }
 
 // reportVolume makes the node report its state of the volume and release nothing.
-func reportVolume(n *fakeNode, volume *structs.ClientCSINodeVolumeResponse, err error) {
+func reportVolume(n *fakeNode, volume *nodecalls.ClientCSINodeVolumeResponse, err error) {
 	n.Answer = func(method string, _, resp any) error {
-		if method != structs.ClientCSINodeVolume.Name {
+		if method != nodecalls.ClientCSINodeVolume.Name {
 			return busy
 		}
 		if volume != nil {
-			*resp.(*structs.ClientCSINodeVolumeResponse) = *volume
+			*resp.(*nodecalls.ClientCSINodeVolumeResponse) = *volume
 		}
 		return err
 	}
@@ -138,14 +139,14 @@ func TestDetach_OfAMissingVolumeIsNotFound(t *testing.T) {
 
 func TestForcedDetach_IsRejectedWhileTheNodeHasTheVolume(t *testing.T) {
 	for name, c := range map[string]struct {
-		has  *structs.ClientCSINodeVolumeResponse
+		has  *nodecalls.ClientCSINodeVolumeResponse
 		err  error
 		down bool
 		kind structs.Kind
 		want []string
 	}{
 		"mounted": {
-			has: &structs.ClientCSINodeVolumeResponse{
+			has: &nodecalls.ClientCSINodeVolumeResponse{
 				Mounts: []string{"/b/csi/v/x/mount", "/b/csi/v/x/stage"},
 			},
 			kind: structs.KindPrecondition,
@@ -153,12 +154,12 @@ func TestForcedDetach_IsRejectedWhileTheNodeHasTheVolume(t *testing.T) {
 				"restart the plugin", "power the node off", "has not answered"},
 		},
 		"a pending stage": {
-			has:  &structs.ClientCSINodeVolumeResponse{Pending: []string{"NodeStageVolume, unanswered"}},
+			has:  &nodecalls.ClientCSINodeVolumeResponse{Pending: []string{"NodeStageVolume, unanswered"}},
 			kind: structs.KindPrecondition,
 			want: []string{"NodeStageVolume, unanswered"},
 		},
 		"the lease has ended, and the node answers": {
-			has:  &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}},
+			has:  &nodecalls.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}},
 			down: true,
 			kind: structs.KindPrecondition,
 			want: []string{"/m"},
@@ -190,14 +191,14 @@ func TestForcedDetach_IsRejectedWhileTheNodeHasTheVolume(t *testing.T) {
 
 func TestForcedDetach_RecordsTheProof(t *testing.T) {
 	for name, c := range map[string]struct {
-		has   *structs.ClientCSINodeVolumeResponse
+		has   *nodecalls.ClientCSINodeVolumeResponse
 		err   error
 		down  bool
 		proof string
 		want  string
 	}{
 		"the node sees nothing mounted": {
-			has:   &structs.ClientCSINodeVolumeResponse{},
+			has:   &nodecalls.ClientCSINodeVolumeResponse{},
 			proof: structs.DetachNotMounted,
 			want:  "sees nothing of volume",
 		},
@@ -247,7 +248,7 @@ func TestDetach_MarksCallsOfOperators(t *testing.T) {
 	s, n := serverWithEndedClaim(t)
 	var byOperator []bool
 	n.Answer = func(_ string, req, _ any) error {
-		byOperator = append(byOperator, req.(*structs.ClientCSINodeDetachRequest).ByOperator)
+		byOperator = append(byOperator, req.(*nodecalls.ClientCSINodeDetachRequest).ByOperator)
 		return nil
 	}
 	key := structs.CSIClaimKey{
@@ -304,11 +305,11 @@ func TestDetach_WithoutClaimsCallsTheControllerAtOnce(t *testing.T) {
 
 func TestForcedDetach_DeletesAnUnconfirmedAttachment(t *testing.T) {
 	s, n := serverWithFailedDetach(t)
-	reportVolume(n, &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, nil)
+	reportVolume(n, &nodecalls.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, nil)
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
 	reportVolume(n, nil, structs.Errorf(structs.KindTimeout, "no answer")) // the node is up, and may have it mounted
 	rejected(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceDetach)
-	reportVolume(n, &structs.ClientCSINodeVolumeResponse{}, nil)
+	reportVolume(n, &nodecalls.ClientCSINodeVolumeResponse{}, nil)
 	got := must(s, structs.CSIVolumeDetach, forceDetach)
 	if got.Proof != structs.DetachForgotten || !strings.Contains(got.Detail, "did not confirm") ||
 		s.attachment() != nil {
@@ -320,7 +321,7 @@ func TestForcedDetach_DeletesAnUnconfirmedAttachment(t *testing.T) {
 	}
 	byOperator := false
 	n.Answer = func(_ string, req, _ any) error {
-		byOperator = req.(*structs.ClientCSINodeDetachRequest).ByOperator
+		byOperator = req.(*nodecalls.ClientCSINodeDetachRequest).ByOperator
 		return nil
 	}
 	got = must(s, structs.CSIVolumeDetach, forceDetach)
@@ -352,7 +353,7 @@ func TestForcedDetach_KeepsADetachWithoutAFailure(t *testing.T) {
 // remove the volume from its next user. A controller that is gone does not hold the volume for ever.
 func TestForcedDetach_KeepsACallThatMayStillTakeEffect(t *testing.T) {
 	s, n := serverWithFailedDetach(t)
-	reportVolume(n, &structs.ClientCSINodeVolumeResponse{}, nil)
+	reportVolume(n, &nodecalls.ClientCSINodeVolumeResponse{}, nil)
 	call := &structs.CSICall{
 		NodeID: "n9",
 		Op:     "detach",

@@ -11,6 +11,7 @@ import (
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 const pathOfSecrets = "nomad/volumes/default/v"
@@ -52,7 +53,7 @@ func secretsServer(t *testing.T) (s *server, confirmed *string) {
 	n := s.AddNode("n1", "a")
 	confirmed = new(string)
 	n.Answer = func(_ string, req, _ any) error {
-		r, ok := req.(*structs.ClientCSIValidateRequest)
+		r, ok := req.(*nodecalls.ClientCSIValidateRequest)
 		if ok {
 			*confirmed = r.Secrets["password"]
 		}

@@ -10,6 +10,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 var releaseV = &structs.VolumeClaimReleaseRequest{
@@ -34,7 +35,7 @@ func TestClaimRelease_ReleasesOneClaimWithTheWordOfItsNode(t *testing.T) {
 	n.Calls = nil
 	got := must(s, structs.VolumeClaimRelease, releaseV)
 	if s.Claimed() || got.Proof != structs.DetachLetGo ||
-		!slices.Equal(n.Called(), []string{structs.ClientCSINodeDetach.Name}) {
+		!slices.Equal(n.Called(), []string{nodecalls.ClientCSINodeDetach.Name}) {
 		t.Errorf("got %+v; claimed %t; called %v", got, s.Claimed(), n.Called())
 	}
 	if csi.Claim(s.Store.Read(), "default", "v", "a2") == nil {

@@ -15,6 +15,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 	"berth/structs/validate/report"
 )
 
@@ -32,7 +33,7 @@ type place struct {
 	down  []string // nodes whose controllers are not reachable
 
 	// The last answer.
-	page *structs.ClientCSIListResponse
+	page *nodecalls.ClientCSIListResponse
 	err  error
 }
 
@@ -231,13 +232,13 @@ func (l *externalList) callPlace(ctx context.Context, p *place, most int) {
 		IDs:   p.nodes,
 		Limit: externalTimeout,
 	}
-	req := &structs.ClientCSIListRequest{
+	req := &nodecalls.ClientCSIListRequest{
 		PluginID:      l.plugin.ID,
 		Provider:      l.plugin.Provider,
 		MaxEntries:    int32(most),
 		StartingToken: p.token,
 	}
-	p.page, p.err = nodeconn.Call(ctx, to, structs.ClientCSIControllerList, req)
+	p.page, p.err = nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerList, req)
 	if p.err == nil {
 		p.err = report.Listed(p.page)
 	}

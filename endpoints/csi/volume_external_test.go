@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // storageNode is a node whose controller knows only the volumes of its own node.
 type storageNode struct {
 	mu    sync.Mutex
-	asked []*structs.ClientCSIListRequest
+	asked []*nodecalls.ClientCSIListRequest
 	ids   []string
 	err   error
 }
@@ -22,7 +23,7 @@ type storageNode struct {
 func (h *storageNode) answer(_ string, req, resp any) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := req.(*structs.ClientCSIListRequest)
+	r := req.(*nodecalls.ClientCSIListRequest)
 	h.asked = append(h.asked, r)
 	if h.err != nil {
 		return h.err
@@ -32,7 +33,7 @@ func (h *storageNode) answer(_ string, req, resp any) error {
 	if r.MaxEntries > 0 {
 		end = min(end, begin+int(r.MaxEntries))
 	}
-	page := resp.(*structs.ClientCSIListResponse)
+	page := resp.(*nodecalls.ClientCSIListResponse)
 	for _, id := range h.ids[begin:end] {
 		page.Volumes = append(page.Volumes, &structs.CSIVolumeExternalStub{ExternalID: id})
 	}
@@ -103,7 +104,7 @@ func TestExternalVolumes_ArePagedByTheirBytes(t *testing.T) {
 	asked := 0
 	node.Answer = func(_ string, req, resp any) error {
 		asked++
-		page := resp.(*structs.ClientCSIListResponse)
+		page := resp.(*nodecalls.ClientCSIListResponse)
 		page.NextToken = strconv.Itoa(asked)
 		for i := range 1000 {
 			v := &structs.CSIVolumeExternalStub{ExternalID: fmt.Sprintf("v%d-%d", asked, i)}
@@ -125,7 +126,7 @@ func TestExternalVolumes_ArePagedByTheirCalls(t *testing.T) {
 	s.AddNode("n1", "a").Answer = func(_ string, req, resp any) error {
 		asked++
 		if asked < 2*structs.MaxExternalAsk {
-			resp.(*structs.ClientCSIListResponse).NextToken = strconv.Itoa(asked)
+			resp.(*nodecalls.ClientCSIListResponse).NextToken = strconv.Itoa(asked)
 		}
 		return nil
 	}
@@ -136,12 +137,12 @@ func TestExternalVolumes_ArePagedByTheirCalls(t *testing.T) {
 }
 
 func TestExternalVolumes_RejectAnAnswerWithoutBounds(t *testing.T) {
-	listed := func(v structs.CSIVolumeExternalStub) structs.ClientCSIListResponse {
-		return structs.ClientCSIListResponse{Volumes: []*structs.CSIVolumeExternalStub{&v}}
+	listed := func(v structs.CSIVolumeExternalStub) nodecalls.ClientCSIListResponse {
+		return nodecalls.ClientCSIListResponse{Volumes: []*structs.CSIVolumeExternalStub{&v}}
 	}
 	long := map[string]string{"k": strings.Repeat("x", structs.MaxCSIContext)}
 	longNode := []string{strings.Repeat("x", structs.MaxCSINodeID+1)}
-	for name, page := range map[string]structs.ClientCSIListResponse{
+	for name, page := range map[string]nodecalls.ClientCSIListResponse{
 		"id":      listed(structs.CSIVolumeExternalStub{ExternalID: strings.Repeat("x", structs.MaxCSIID+1)}),
 		"source":  listed(structs.CSIVolumeExternalStub{CloneID: strings.Repeat("x", structs.MaxCSIID+1)}),
 		"status":  listed(structs.CSIVolumeExternalStub{Status: strings.Repeat("x", structs.MaxErrorText+1)}),
@@ -154,7 +155,7 @@ func TestExternalVolumes_RejectAnAnswerWithoutBounds(t *testing.T) {
 			s := newServer(t)
 			s.addStorageNode("n1", "a", "a1")
 			s.AddNode("n2", "b").Answer = func(_ string, _, resp any) error {
-				*resp.(*structs.ClientCSIListResponse) = page
+				*resp.(*nodecalls.ClientCSIListResponse) = page
 				return nil
 			}
 			got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})

@@ -11,6 +11,7 @@ import (
 	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // canary is a secret that no log and no row may have.
@@ -43,7 +44,7 @@ func TestVolumeRegister_SealsItsSecretsBeforeTheLog(t *testing.T) {
 	n := s.AddNode("n1", "a")
 	confirmed := ""
 	n.Answer = func(_ string, req, _ any) error {
-		confirmed = req.(*structs.ClientCSIValidateRequest).Secrets["password"]
+		confirmed = req.(*nodecalls.ClientCSIValidateRequest).Secrets["password"]
 		return nil
 	}
 	s.AddAlloc("a1", "n1")

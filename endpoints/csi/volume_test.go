@@ -12,6 +12,7 @@ import (
 	"berth/rpc"
 	statecsi "berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // confirmAttach records that a volume is attached to a node.
@@ -102,7 +103,7 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 	rejected(s, structs.KindPrecondition, structs.CSIVolumeRegister, register) // no node runs the plugin
 	n := s.AddNode("n1", "a")
 	n.Answer = func(_ string, req, _ any) error {
-		r := req.(*structs.ClientCSIValidateRequest)
+		r := req.(*nodecalls.ClientCSIValidateRequest)
 		if r.ExternalID != "ext-v" || r.Secrets["password"] != "hunter2" || len(r.Capabilities) != 1 {
 			t.Errorf("got request %+v", r)
 		}

@@ -17,6 +17,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/volumesecrets"
 	"berth/structs"
+	"berth/structs/nodecalls"
 	"berth/structs/validate"
 )
 
@@ -141,7 +142,7 @@ func (w VolumeWrites) confirmVolume(
 		return err
 	}
 
-	req := &structs.ClientCSIValidateRequest{
+	req := &nodecalls.ClientCSIValidateRequest{
 		PluginID:     v.PluginID,
 		ExternalID:   v.ExternalID,
 		Capabilities: v.RequestedCapabilities,
@@ -159,7 +160,7 @@ func (w VolumeWrites) confirmVolume(
 	}
 
 	for {
-		_, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
+		_, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerValidate, req)
 		// Each controller may know only the volumes of its own node.
 		if len(to.IDs) < 2 ||
 			len(v.Topologies) > 0 ||

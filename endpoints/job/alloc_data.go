@@ -7,17 +7,18 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // dataTimeout bounds the call to a node for a page of data.
 const dataTimeout = time.Minute
 
-// maxDataPages bounds the pages that a server passes on at a time: each takes structs.AllocDataPage bytes of
+// maxDataPages bounds the pages that a server passes on at a time: each takes nodecalls.AllocDataPage bytes of
 // it. Others wait, so a drain of many nodes takes longer and the memory of the leader does not grow.
 const maxDataPages = 64
 
 // Data passes a page of the data of an ended allocation on to the node of its successor.
-func (a Allocs) Data(ctx context.Context, req *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
+func (a Allocs) Data(ctx context.Context, req *nodecalls.AllocDataRequest) (*nodecalls.AllocDataResponse, error) {
 	tx := a.Store.Read()
 	ended := state.Alloc(tx, req.AllocID)
 	successor := state.Alloc(tx, req.Successor)
@@ -54,14 +55,14 @@ func (a Allocs) Data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 		Limit: dataTimeout,
 	}
 
-	page := &structs.AllocDataRequest{
+	page := &nodecalls.AllocDataRequest{
 		AllocID:   req.AllocID,
 		Successor: req.Successor,
 		After:     req.After,
 		Offset:    req.Offset,
 	}
 
-	answer, err := nodeconn.Call(ctx, to, structs.ClientAllocData, page)
+	answer, err := nodeconn.Call(ctx, to, nodecalls.ClientAllocData, page)
 	away := state.Node(a.Store.Read(), ended.NodeID).Lost() && ctx.Err() == nil
 	if away && (structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout)) {
 		return nil, structs.Preconditionf("it is down, or not registered any more: %w", err)
@@ -72,8 +73,8 @@ func (a Allocs) Data(ctx context.Context, req *structs.AllocDataRequest) (*struc
 // DataWaits tells a node which of its ended allocations it keeps for their replacements.
 func (a Allocs) DataWaits(
 	tx *state.ReadTx,
-	req *structs.AllocDataWaitsRequest,
-	resp *structs.AllocDataWaitsResponse,
+	req *nodecalls.AllocDataWaitsRequest,
+	resp *nodecalls.AllocDataWaitsResponse,
 ) error {
 	if n := len(req.AllocIDs); n > structs.MaxAllocIDs {
 		return structs.Invalidf("the request names %d allocations; at most %d are allowed",

@@ -9,6 +9,7 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
@@ -18,19 +19,19 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	s.AddAlloc("a", "n1")
 	s.AddAlloc("x", "n2")
 	s.Replace("a", "b", "n2")
-	var asked []*structs.AllocDataRequest
+	var asked []*nodecalls.AllocDataRequest
 	from.Answer = func(method string, req, resp any) error {
-		if method != structs.ClientAllocData.Name {
+		if method != nodecalls.ClientAllocData.Name {
 			t.Errorf("called %s", method)
 		}
-		asked = append(asked, req.(*structs.AllocDataRequest))
-		page := resp.(*structs.AllocDataResponse)
-		page.Entries = []*structs.AllocDataEntry{{Path: "alloc/data/x"}}
+		asked = append(asked, req.(*nodecalls.AllocDataRequest))
+		page := resp.(*nodecalls.AllocDataResponse)
+		page.Entries = []*nodecalls.AllocDataEntry{{Path: "alloc/data/x"}}
 		page.Done = true
 		return nil
 	}
-	req := func(ended, successor, node string) *structs.AllocDataRequest {
-		return &structs.AllocDataRequest{
+	req := func(ended, successor, node string) *nodecalls.AllocDataRequest {
+		return &nodecalls.AllocDataRequest{
 			AllocID:   ended,
 			Successor: successor,
 			After:     "alloc/data/w",
@@ -39,9 +40,9 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 			SecretID:  secretOf(node),
 		}
 	}
-	rejected(s, structs.KindUnavailable, structs.AllocData, req("a", "b", "n2")) // it has not ended
+	rejected(s, structs.KindUnavailable, nodecalls.AllocData, req("a", "b", "n2")) // it has not ended
 	s.EndAlloc("a", "n1")
-	for name, r := range map[string]*structs.AllocDataRequest{
+	for name, r := range map[string]*nodecalls.AllocDataRequest{
 		"of another node":         req("a", "b", "n1"),
 		"of another job":          req("a", "x", "n2"),
 		"of no allocation":        req("a", "y", "n2"),
@@ -49,9 +50,9 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 		"without a node's secret": {AllocID: "a", Successor: "b", NodeID: "n2"},
 	} {
 		t.Log(name)
-		rejected(s, structs.KindDenied, structs.AllocData, r)
+		rejected(s, structs.KindDenied, nodecalls.AllocData, r)
 	}
-	rejected(s, structs.KindPrecondition, structs.AllocData, req("gone", "b", "n2"))
+	rejected(s, structs.KindPrecondition, nodecalls.AllocData, req("gone", "b", "n2"))
 	if len(asked) > 0 {
 		t.Fatalf("the node was called: %+v", asked[0])
 	}
@@ -63,7 +64,7 @@ func TestAllocData_GoesToTheNodeOfTheSuccessor(t *testing.T) {
 	if !structs.IsKind(err, structs.KindUnavailable) || len(asked) > 0 {
 		t.Fatalf("beside all other pages: got %v, the node was called %d times", err, len(asked))
 	}
-	resp := must(s, structs.AllocData, req("a", "b", "n2"))
+	resp := must(s, nodecalls.AllocData, req("a", "b", "n2"))
 	if !resp.Done || len(resp.Entries) != 1 || resp.Entries[0].Path != "alloc/data/x" {
 		t.Errorf("got %+v", resp)
 	}
@@ -107,7 +108,7 @@ func TestAllocData_IsOfAPredecessor(t *testing.T) {
 		{"other", "d"}: "", // of another name, and replaced by it
 		{"other", "c"}: structs.KindDenied,
 	} {
-		_, err := rpc.Call(t.Context(), s.RPC, structs.AllocData, &structs.AllocDataRequest{
+		_, err := rpc.Call(t.Context(), s.RPC, nodecalls.AllocData, &nodecalls.AllocDataRequest{
 			AllocID:   pair[0],
 			Successor: pair[1],
 			NodeID:    "n2",
@@ -119,7 +120,7 @@ func TestAllocData_IsOfAPredecessor(t *testing.T) {
 	}
 
 	s.EndAlloc("c", "n2")
-	rejected(s, structs.KindDenied, structs.AllocData, &structs.AllocDataRequest{
+	rejected(s, structs.KindDenied, nodecalls.AllocData, &nodecalls.AllocDataRequest{
 		AllocID:   "b",
 		Successor: "c", // which has ended
 		NodeID:    "n2",
@@ -135,7 +136,7 @@ func TestAllocData_OfALostNodeDoesNotCome(t *testing.T) {
 	s.AddAlloc("a", "n1")
 	s.Replace("a", "b", "n2")
 	s.EndAlloc("a", "n1")
-	req := &structs.AllocDataRequest{
+	req := &nodecalls.AllocDataRequest{
 		AllocID:   "a",
 		Successor: "b",
 		NodeID:    "n2",
@@ -143,12 +144,12 @@ func TestAllocData_OfALostNodeDoesNotCome(t *testing.T) {
 	}
 	for _, kind := range []structs.Kind{structs.KindUnavailable, structs.KindTimeout} {
 		from.Answer = func(string, any, any) error { return structs.Errorf(kind, "no answer") }
-		rejected(s, kind, structs.AllocData, req)
+		rejected(s, kind, nodecalls.AllocData, req)
 	}
 	s.SetNodeDown("n1")
-	wantText(t, rejected(s, structs.KindPrecondition, structs.AllocData, req), "it is down")
+	wantText(t, rejected(s, structs.KindPrecondition, nodecalls.AllocData, req), "it is down")
 	from.Answer = func(string, any, any) error { return structs.Internalf("input/output error") }
-	rejected(s, structs.KindInternal, structs.AllocData, req)
+	rejected(s, structs.KindInternal, nodecalls.AllocData, req)
 }
 
 func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
@@ -163,13 +164,13 @@ func TestAllocDataWaits_TellsANodeOfItsOwnAllocations(t *testing.T) {
 	mustPropose(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: &job})
 	s.ReplaceAs("a", "b", "n2", state.Job(s.Store.Read(), "default", job.ID).Version)
 	s.EndAlloc("a", "n1")
-	req := &structs.AllocDataWaitsRequest{AllocIDs: []string{"a"}, NodeID: "n1", SecretID: secretOf("n1")}
-	if got := must(s, structs.AllocDataWaits, req).Waits; len(got) != 1 || got["a"] != "b" {
+	req := &nodecalls.AllocDataWaitsRequest{AllocIDs: []string{"a"}, NodeID: "n1", SecretID: secretOf("n1")}
+	if got := must(s, nodecalls.AllocDataWaits, req).Waits; len(got) != 1 || got["a"] != "b" {
 		t.Errorf("got %v", got)
 	}
 	req.SecretID = "?"
-	rejected(s, structs.KindDenied, structs.AllocDataWaits, req)
-	rejected(s, structs.KindInvalid, structs.AllocDataWaits, &structs.AllocDataWaitsRequest{
+	rejected(s, structs.KindDenied, nodecalls.AllocDataWaits, req)
+	rejected(s, structs.KindInvalid, nodecalls.AllocDataWaits, &nodecalls.AllocDataWaitsRequest{
 		AllocIDs: make([]string, structs.MaxAllocIDs+1),
 		NodeID:   "n1",
 		SecretID: secretOf("n1"),

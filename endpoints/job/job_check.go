@@ -15,6 +15,7 @@ import (
 	"berth/state"
 	"berth/state/namespaces"
 	"berth/structs"
+	"berth/structs/nodecalls"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
 )
@@ -201,7 +202,7 @@ func (c *driverCheck) warnOfDriver(name string, tasks []taskOf) {
 
 // checkConfigs lets a node check the configs of tasks with one driver.
 func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []taskOf) {
-	req := &structs.ClientDriverValidateRequest{Driver: name}
+	req := &nodecalls.ClientDriverValidateRequest{Driver: name}
 	var asked []taskOf
 	for _, t := range tasks {
 		if !field.NestsWithin(t.Config, structs.MaxConfigNesting) {
@@ -209,7 +210,7 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 			continue
 		}
 
-		t.open = structs.HasReference(t.Config)
+		t.open = nodecalls.HasReference(t.Config)
 		c.skipped = c.skipped || t.open
 		asked = append(asked, t)
 		req.Configs = append(req.Configs, t.Config)
@@ -225,7 +226,7 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 		Limit: driverCheckTimeout,
 	}
 
-	answer, err := nodeconn.Call(ctx, to, structs.ClientDriverValidate, req)
+	answer, err := nodeconn.Call(ctx, to, nodecalls.ClientDriverValidate, req)
 	if err == nil && len(answer.Faults) != len(asked) {
 		err = structs.Internalf("the node answered for %d of %d tasks", len(answer.Faults), len(asked))
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // addDrivers makes a node report drivers, healthy if the value is true.
@@ -36,15 +37,15 @@ func rejectKeys(n *fakeNode, err error) { rejectKeysOf(n, err, true) }
 // rejectKeysOf is rejectKeys of a node that does or does not leave values with references open.
 func rejectKeysOf(n *fakeNode, err error, leavesReferences bool) {
 	n.Answer = func(method string, req, resp any) error {
-		if method != structs.ClientDriverValidate.Name {
+		if method != nodecalls.ClientDriverValidate.Name {
 			return errors.New("unexpected call of " + method)
 		}
-		for _, config := range req.(*structs.ClientDriverValidateRequest).Configs {
+		for _, config := range req.(*nodecalls.ClientDriverValidateRequest).Configs {
 			fault := ""
 			if config["image"] == nil {
 				fault = "config.image: missing\nconfig.imgae: unknown field"
 			}
-			answer := resp.(*structs.ClientDriverValidateResponse)
+			answer := resp.(*nodecalls.ClientDriverValidateResponse)
 			answer.LeavesReferences = leavesReferences
 			answer.Faults = append(answer.Faults, fault)
 		}

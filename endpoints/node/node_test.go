@@ -20,6 +20,7 @@ import (
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
@@ -195,8 +196,8 @@ func TestSessions_ServerCallsNode(t *testing.T) {
 		<-ended
 	})
 	called := make(chan string, 1)
-	node := rpc.NewServer(hclog.NewNullLogger(), rpc.Handle(structs.ClientCSINodeDetach,
-		func(_ context.Context, r *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
+	node := rpc.NewServer(hclog.NewNullLogger(), rpc.Handle(nodecalls.ClientCSINodeDetach,
+		func(_ context.Context, r *nodecalls.ClientCSINodeDetachRequest) (*structs.Empty, error) {
 			called <- r.VolumeID
 			return &structs.Empty{}, nil
 		}))

@@ -15,6 +15,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // world is a Releaser before a state without rows, or with the node n1.
@@ -58,8 +59,8 @@ func (w *world) Call(_ context.Context, _, method string, _, resp any) error {
 	switch {
 	case w.silent:
 		return structs.Timeoutf("no answer")
-	case method == structs.ClientCSINodeVolume.Name:
-		resp.(*structs.ClientCSINodeVolumeResponse).Mounts = w.mounts
+	case method == nodecalls.ClientCSINodeVolume.Name:
+		resp.(*nodecalls.ClientCSINodeVolumeResponse).Mounts = w.mounts
 	case w.stuck:
 		return structs.Unavailablef("no healthy instance of the plugin runs here")
 	}
@@ -194,7 +195,7 @@ func TestClaim_WithoutTheRowOfItsAllocation(t *testing.T) {
 		t.Fatalf("got %+v, error %v", resp, err)
 	}
 	wantAll(t, resp.Detail, "Node one (n1) has released volume", "allocation a1 has no row any more")
-	if !slices.Equal(w.called, []string{structs.ClientCSINodeDetach.Name}) {
+	if !slices.Equal(w.called, []string{nodecalls.ClientCSINodeDetach.Name}) {
 		t.Errorf("called %v", w.called)
 	}
 }
@@ -263,7 +264,7 @@ func TestDryRun_ChangesNothing(t *testing.T) {
 		w.addNode()
 		w.mounts = []string{"/csi/v/mount"}
 		resp, err := w.release(force, true)
-		if err != nil || slices.Contains(w.called, structs.ClientCSINodeDetach.Name) {
+		if err != nil || slices.Contains(w.called, nodecalls.ClientCSINodeDetach.Name) {
 			t.Errorf("force %t: called %v, error %v", force, w.called, err)
 		}
 		wantAll(t, strings.Join(resp.Steps, "\n"), "is called to unmount", "the claim on volume \"v\" is deleted")

@@ -14,6 +14,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // callTimeout bounds the call to a node to release a volume.
@@ -224,11 +225,11 @@ func (d detachment) checkUnmounted(
 		Limit: mountsTimeout,
 	}
 
-	req := &structs.ClientCSINodeVolumeRequest{
+	req := &nodecalls.ClientCSINodeVolumeRequest{
 		VolumeID:        d.req.VolumeID,
 		VolumeNamespace: d.ns,
 	}
-	has, err := nodeconn.Call(ctx, to, structs.ClientCSINodeVolume, req)
+	has, err := nodeconn.Call(ctx, to, nodecalls.ClientCSINodeVolume, req)
 	switch {
 	case err != nil && isDown(tx, nodeID):
 		return false, nil

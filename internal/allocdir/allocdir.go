@@ -30,6 +30,7 @@ import (
 
 	"berth/internal/rootfile"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Dir is the directory of an allocation. It is safe for concurrent use.
@@ -53,7 +54,7 @@ func (d *Dir) Close() error { return d.root.Close() }
 // List describes the files in the directory at a path, in the order of their names. A link is described as
 // such. A mount is a directory without rights. The error is a precondition for more than
 // structs.MaxFilesListed files; see File for the others.
-func (d *Dir) List(path string) ([]*structs.AllocFileInfo, error) {
+func (d *Dir) List(path string) ([]*nodecalls.AllocFileInfo, error) {
 	found, err := d.find(path)
 	if err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (d *Dir) List(path string) ([]*structs.AllocFileInfo, error) {
 	}
 
 	slices.Sort(names)
-	files := make([]*structs.AllocFileInfo, 0, len(names))
+	files := make([]*nodecalls.AllocFileInfo, 0, len(names))
 	for _, name := range names {
 		file, err := found.describeEntry(dir, name)
 		if err != nil {
@@ -93,7 +94,7 @@ func (d *Dir) List(path string) ([]*structs.AllocFileInfo, error) {
 }
 
 // describeEntry describes a file of the found directory. It returns nil if the file is gone.
-func (f foundFile) describeEntry(dir *os.File, name string) (*structs.AllocFileInfo, error) {
+func (f foundFile) describeEntry(dir *os.File, name string) (*nodecalls.AllocFileInfo, error) {
 	entry, err := openBelow(dir, name, unix.O_NOFOLLOW)
 	if errors.Is(err, unix.EXDEV) && f.first && name == secretsDir {
 		entry, err = openMount(dir, name)
@@ -102,7 +103,7 @@ func (f foundFile) describeEntry(dir *os.File, name string) (*structs.AllocFileI
 	case errors.Is(err, unix.ENOENT):
 		return nil, nil
 	case errors.Is(err, unix.EXDEV):
-		return &structs.AllocFileInfo{Name: name, IsDir: true, FileMode: os.ModeDir.String()}, nil
+		return &nodecalls.AllocFileInfo{Name: name, IsDir: true, FileMode: os.ModeDir.String()}, nil
 	case err != nil:
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func (f foundFile) describeEntry(dir *os.File, name string) (*structs.AllocFileI
 }
 
 // Stat describes the file at a path. See File for the errors.
-func (d *Dir) Stat(path string) (*structs.AllocFileInfo, error) {
+func (d *Dir) Stat(path string) (*nodecalls.AllocFileInfo, error) {
 	found, err := d.find(path)
 	if err != nil {
 		return nil, err
@@ -148,12 +149,12 @@ func (d *Dir) File(path string) (*os.File, error) {
 }
 
 // describe describes a found file.
-func describe(f *os.File, name string) (*structs.AllocFileInfo, error) {
+func describe(f *os.File, name string) (*nodecalls.AllocFileInfo, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	file := &structs.AllocFileInfo{
+	file := &nodecalls.AllocFileInfo{
 		Name:     name,
 		IsDir:    info.IsDir(),
 		Size:     info.Size(),

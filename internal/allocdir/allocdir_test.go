@@ -15,6 +15,7 @@ import (
 
 	"berth/internal/testskip"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestMain(m *testing.M) {
@@ -146,7 +147,7 @@ func TestOpen_WithoutADirectory(t *testing.T) {
 }
 
 // line describes a file in one line.
-func line(f *structs.AllocFileInfo) string {
+func line(f *nodecalls.AllocFileInfo) string {
 	size := ""
 	if f.ContentType != "" {
 		size = " " + structs.FormatBytes(f.Size)

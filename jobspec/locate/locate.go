@@ -14,6 +14,7 @@ import (
 
 	"berth/internal/hclconf"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // stepForm matches the first step of a fault's path.
@@ -234,7 +235,7 @@ func (w *walk) moveTo(name string) bool {
 // isUnknown reports whether the fault is that no argument of the name is allowed.
 func (w *walk) isUnknown(name string) bool {
 	rest := strings.TrimLeft(w.rest[len(name):], ":;, ")
-	return strings.HasPrefix(rest, structs.UnknownField)
+	return strings.HasPrefix(rest, nodecalls.UnknownField)
 }
 
 // entryOf returns the range of the value, or the key, of an entry of a map. Without such an entry

@@ -7,7 +7,7 @@ import (
 
 	"berth/csi"
 	"berth/plugins/hostpath/records"
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestExpand_Unused(t *testing.T) {
@@ -77,11 +77,11 @@ func TestExpand_InUse(t *testing.T) {
 		w.must("node expand", err)
 		v.hasGrown(more)
 		v.mustHold(v.target, "precious")
-		smaller := structs.CSICapacityRange{
+		smaller := nodecalls.CSICapacityRange{
 			RequiredBytes: 1 << 20,
 			LimitBytes:    2 << 20,
 		}
-		_, err = w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{
+		_, err = w.ControllerExpandVolume(t.Context(), &nodecalls.ClientCSIExpandRequest{
 			ExternalID: v.id,
 			Capacity:   smaller,
 		})

@@ -14,6 +14,7 @@ import (
 
 	"berth/internal/backoff"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // shareMounts makes the directories for staging and publishing shared mounts, as an orchestrator passes them
@@ -163,7 +164,7 @@ func TestCrash_AtRandomMoments(t *testing.T) {
 	}
 	cancel()
 	killer.Wait()
-	list, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+	list, err := w.ListVolumes(t.Context(), &nodecalls.ClientCSIListRequest{})
 	if err != nil || len(list.Volumes) != 0 {
 		t.Fatalf("got the volumes %+v, %v, want none", list, err)
 	}

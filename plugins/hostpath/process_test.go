@@ -17,6 +17,7 @@ import (
 	"berth/plugins/hostpath/fault"
 	"berth/plugins/hostpath/records"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // A successor on the same data directory answers "not ready" until its predecessor has left. Then it has all
@@ -59,11 +60,11 @@ func TestRun_WaitsForAnEarlierProcess(t *testing.T) {
 	w.mustFail("create before the driver is ready", "Unavailable", err)
 	w.terminate()
 	probe(true)
-	list, err := second.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+	list, err := second.ListVolumes(t.Context(), &nodecalls.ClientCSIListRequest{})
 	if err != nil || len(list.Volumes) != 1 || list.Volumes[0].ExternalID != v.id {
 		t.Fatalf("got the volumes %+v, %v, want %s", list, err, v.id)
 	}
-	deletion := &structs.ClientCSIDeleteRequest{ExternalID: v.id}
+	deletion := &nodecalls.ClientCSIDeleteRequest{ExternalID: v.id}
 	w.must("delete", second.DeleteVolume(t.Context(), deletion))
 }
 
@@ -129,7 +130,7 @@ func TestOpenStore_LeavesABadRecordAlone(t *testing.T) {
 			w.must("mkdir", os.Mkdir(w.path("data/volumes/stray"), 0o700))
 			w.must("mkdir", os.MkdirAll(w.path("data/volumes/full/data"), 0o700))
 			w.start()
-			list, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+			list, err := w.ListVolumes(t.Context(), &nodecalls.ClientCSIListRequest{})
 			if err != nil || len(list.Volumes) != 1 || list.Volumes[0].ExternalID != good.id {
 				t.Fatalf("got the volumes %+v, %v, want %s", list, err, good.id)
 			}
@@ -249,7 +250,7 @@ func TestFullDisk_BreaksNoImageInUse(t *testing.T) {
 	w.mustFail("expand", "ResourceExhausted", err)
 	_, err = w.CreateVolume(t.Context(), anImage.createRequest("w"))
 	w.mustFail("create", "ResourceExhausted", err)
-	page, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+	page, err := w.ListVolumes(t.Context(), &nodecalls.ClientCSIListRequest{})
 	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].CapacityBytes != anImage.size {
 		t.Errorf("listed %+v, %v", page, err)
 	}
@@ -283,7 +284,7 @@ func TestFullDisk_UndoesAnExpansion(t *testing.T) {
 	if err != nil || info.Size() != anImage.size {
 		t.Errorf("the image has %d bytes, %v", info.Size(), err)
 	}
-	page, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+	page, err := w.ListVolumes(t.Context(), &nodecalls.ClientCSIListRequest{})
 	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].CapacityBytes != anImage.size {
 		t.Errorf("listed %+v, %v", page, err)
 	}
@@ -353,7 +354,7 @@ func TestListVolumes_PagesSurviveDeletions(t *testing.T) {
 		made[v.id] = v
 	}
 	seen := map[string]bool{}
-	req := &structs.ClientCSIListRequest{MaxEntries: 2}
+	req := &nodecalls.ClientCSIListRequest{MaxEntries: 2}
 	for {
 		page, err := w.ListVolumes(t.Context(), req)
 		w.must("list", err)

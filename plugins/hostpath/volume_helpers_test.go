@@ -10,6 +10,7 @@ import (
 	"berth/plugins/hostpath/filesystem"
 	"berth/plugins/hostpath/records"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // kind is a type of volume that a test uses.
@@ -53,7 +54,7 @@ func (k kind) needs(t *testing.T) {
 	}
 }
 
-func (k kind) createRequest(name string) *structs.ClientCSICreateRequest {
+func (k kind) createRequest(name string) *nodecalls.ClientCSICreateRequest {
 	params := map[string]string{"type": k.typ}
 	if k.fsType == "xfs" { // it is large
 		params["provisioning"] = "thin"
@@ -62,9 +63,9 @@ func (k kind) createRequest(name string) *structs.ClientCSICreateRequest {
 		AttachmentMode: k.attachment(),
 		AccessMode:     structs.CSIMultiNodeMultipleWriter,
 	}
-	return &structs.ClientCSICreateRequest{
+	return &nodecalls.ClientCSICreateRequest{
 		Name:         name,
-		Capacity:     structs.CSICapacityRange{RequiredBytes: k.size},
+		Capacity:     nodecalls.CSICapacityRange{RequiredBytes: k.size},
 		Parameters:   params,
 		MountOptions: k.options(),
 		Capabilities: []*structs.CSIVolumeCapability{capability},
@@ -89,7 +90,7 @@ type testVolume struct {
 }
 
 // Volume makes a volume of a kind. Its paths have its name.
-func (w *fixture) volume(k kind, name string, change ...func(*structs.ClientCSICreateRequest)) *testVolume {
+func (w *fixture) volume(k kind, name string, change ...func(*nodecalls.ClientCSICreateRequest)) *testVolume {
 	w.t.Helper()
 	req := k.createRequest(name)
 	for _, c := range change {
@@ -135,14 +136,14 @@ func (o *testVolume) doUnpublish(target string) error {
 func (o *testVolume) doUnstage() error { return o.NodeUnstageVolume(o.t.Context(), o.id, o.stage) }
 
 func (o *testVolume) doDelete() error {
-	req := &structs.ClientCSIDeleteRequest{ExternalID: o.id}
+	req := &nodecalls.ClientCSIDeleteRequest{ExternalID: o.id}
 	return o.DeleteVolume(o.t.Context(), req)
 }
 
 func (o *testVolume) doExpand(size int64) (needNode bool, err error) {
-	r, err := o.ControllerExpandVolume(o.t.Context(), &structs.ClientCSIExpandRequest{
+	r, err := o.ControllerExpandVolume(o.t.Context(), &nodecalls.ClientCSIExpandRequest{
 		ExternalID: o.id,
-		Capacity:   structs.CSICapacityRange{RequiredBytes: size},
+		Capacity:   nodecalls.CSICapacityRange{RequiredBytes: size},
 	})
 	if err != nil {
 		return false, err
@@ -159,7 +160,7 @@ func (o *testVolume) doNodeExpand(size int64) error {
 		},
 		VolumePath:  o.target,
 		StagingPath: o.stage,
-		Capacity:    structs.CSICapacityRange{RequiredBytes: size},
+		Capacity:    nodecalls.CSICapacityRange{RequiredBytes: size},
 	})
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"berth/plugins/hostpath/copying"
 	"berth/plugins/hostpath/filesystem"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // newRunningFixture prepares a driver and starts it.
@@ -208,7 +209,7 @@ func TestCapabilities_AreChecked(t *testing.T) {
 	w := newRunningFixture(t)
 	directory, block := w.volume(aDirectory, "d"), w.volume(aBlock, "b")
 	as := func(v *testVolume, k kind) error {
-		return w.ValidateVolumeCapabilities(t.Context(), &structs.ClientCSIValidateRequest{
+		return w.ValidateVolumeCapabilities(t.Context(), &nodecalls.ClientCSIValidateRequest{
 			ExternalID:   v.id,
 			Capabilities: k.createRequest("").Capabilities,
 			MountOptions: k.options(),
@@ -291,14 +292,14 @@ func TestSources_AreCopied(t *testing.T) {
 		if k.block {
 			w.must("unpublish", v.doUnpublish(v.target))
 		}
-		clone := w.volume(k, "clone", func(r *structs.ClientCSICreateRequest) {
+		clone := w.volume(k, "clone", func(r *nodecalls.ClientCSICreateRequest) {
 			r.CloneID = v.id
 		})
 		s, err := w.snapshot(v.id, "s")
 		w.must("snapshot", err)
 		w.must("publish", v.doPublish(v.target, false))
 		w.must("write", v.write(v.target, "changed!"))
-		restored := w.volume(k, "restored", func(r *structs.ClientCSICreateRequest) {
+		restored := w.volume(k, "restored", func(r *nodecalls.ClientCSICreateRequest) {
 			r.SnapshotID = s
 		})
 		for _, c := range []*testVolume{clone, restored} {
@@ -331,7 +332,7 @@ func TestClone_LargerGrowsItsFileSystem(t *testing.T) {
 	anImage.needs(t)
 	w := newRunningFixture(t)
 	v := w.volume(anImage, "v")
-	clone := w.volume(anImage, "clone", func(r *structs.ClientCSICreateRequest) {
+	clone := w.volume(anImage, "clone", func(r *nodecalls.ClientCSICreateRequest) {
 		r.CloneID = v.id
 		r.Capacity.RequiredBytes = 48 << 20
 	})
@@ -341,7 +342,7 @@ func TestClone_LargerGrowsItsFileSystem(t *testing.T) {
 	}
 	req := anImage.createRequest("small")
 	req.CloneID = v.id
-	req.Capacity = structs.CSICapacityRange{
+	req.Capacity = nodecalls.CSICapacityRange{
 		RequiredBytes: 1 << 20,
 		LimitBytes:    8 << 20,
 	}
@@ -360,7 +361,7 @@ func fsSize(t *testing.T, path string) int64 {
 	return total
 }
 
-func isThin(r *structs.ClientCSICreateRequest) {
+func isThin(r *nodecalls.ClientCSICreateRequest) {
 	r.Parameters["provisioning"] = "thin"
 }
 
@@ -417,7 +418,7 @@ func TestVolume_IsOnItsNodeOnly(t *testing.T) {
 	if info.ID != "node-a" || info.AccessibleTopology.Segments[DefaultTopologyKey] != "node-a" {
 		t.Fatalf("got the node %+v, want node-a", info)
 	}
-	create := func(nodes ...string) (*structs.ClientCSICreateResponse, error) {
+	create := func(nodes ...string) (*nodecalls.ClientCSICreateResponse, error) {
 		req := aDirectory.createRequest("v")
 		req.Topologies = &structs.CSITopologyRequest{}
 		for _, n := range nodes {

@@ -6,6 +6,7 @@ import (
 
 	"berth/consul"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // right is a question to Consul, and its answer: whether a token may access a resource.
@@ -61,7 +62,7 @@ func (c *Client) CheckSubmitter(ctx context.Context, token structs.Secret, servi
 
 	var rights []right
 	for _, name := range services {
-		if structs.HasReference(name) {
+		if nodecalls.HasReference(name) {
 			return structs.Deniedf("service %q: its name has placeholders that the servers cannot replace, so "+
 				"they cannot check the right to register it; write the name out", name)
 		}

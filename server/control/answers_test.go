@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // The servers check a plugin's answers themselves and do not rely on the node: the answers are kept in rows.
@@ -14,33 +15,33 @@ func TestAnswers_OfNodesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	topologies := make([]*structs.CSITopology, structs.MaxCSITopologies+1)
 	for want, answer := range map[string]any{
-		"volume_id has 1048576 bytes; at most 1024": &structs.ClientCSICreateResponse{ExternalID: long},
-		"volume_context has 1048577 bytes; at most 16384": &structs.ClientCSICreateResponse{
+		"volume_id has 1048576 bytes; at most 1024": &nodecalls.ClientCSICreateResponse{ExternalID: long},
+		"volume_context has 1048577 bytes; at most 16384": &nodecalls.ClientCSICreateResponse{
 			ExternalID: "x",
 			Context:    map[string]string{"k": long},
 		},
-		"257 topologies; at most 256 are allowed": &structs.ClientCSICreateResponse{
+		"257 topologies; at most 256 are allowed": &nodecalls.ClientCSICreateResponse{
 			ExternalID: "x",
 			Topologies: topologies,
 		},
-		"topology has 1048577 bytes; CSI allows 4096": &structs.ClientCSICreateResponse{
+		"topology has 1048577 bytes; CSI allows 4096": &nodecalls.ClientCSICreateResponse{
 			ExternalID: "x",
 			Topologies: []*structs.CSITopology{{Segments: map[string]string{"k": long}}},
 		},
-		"topology 1 is null": &structs.ClientCSICreateResponse{
+		"topology 1 is null": &nodecalls.ClientCSICreateResponse{
 			ExternalID: "x",
 			Topologies: []*structs.CSITopology{nil},
 		},
-		"publish_context has 1048577 bytes; at most 16384": &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"k": long}},
-		"capacity_bytes -1 must be from 0 to 1152921504606846976 bytes": &structs.ClientCSICreateResponse{
+		"publish_context has 1048577 bytes; at most 16384": &nodecalls.ClientCSIAttachResponse{PublishContext: structs.Secrets{"k": long}},
+		"capacity_bytes -1 must be from 0 to 1152921504606846976 bytes": &nodecalls.ClientCSICreateResponse{
 			ExternalID: "x", Capacity: -1},
-		"capacity_bytes 1152921504606846977 must be from 0 to": &structs.ClientCSICreateResponse{
+		"capacity_bytes 1152921504606846977 must be from 0 to": &nodecalls.ClientCSICreateResponse{
 			ExternalID: "x", Capacity: structs.MaxVolumeBytes + 1},
 	} {
 		t.Run(want, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *testEnv) {
 				w.addNode("n1", true)
-				_, attaches := answer.(*structs.ClientCSIAttachResponse)
+				_, attaches := answer.(*nodecalls.ClientCSIAttachResponse)
 				if attaches {
 					w.addVolume(aVolume("v", structs.VolumeReady))
 					w.addClaim("v", "a1", "n1")
@@ -81,9 +82,9 @@ func TestAnswers_OfExpansionsAreBounded(t *testing.T) {
 					w.setAnswer(func(c nodeCall) (any, error) {
 						switch {
 						case c.method == method && method == expandMethod:
-							return &structs.ClientCSIExpandResponse{Capacity: size}, nil
+							return &nodecalls.ClientCSIExpandResponse{Capacity: size}, nil
 						case c.method == method:
-							return &structs.ClientCSINodeExpandResponse{Capacity: size}, nil
+							return &nodecalls.ClientCSINodeExpandResponse{Capacity: size}, nil
 						}
 						return good(c)
 					})

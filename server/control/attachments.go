@@ -10,6 +10,7 @@ import (
 	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
+	"berth/structs/nodecalls"
 	"berth/structs/validate/report"
 )
 
@@ -118,7 +119,7 @@ func (c controllerLoop) attachOrDetach(
 	if nextAttachment(a) == opDetach {
 		return nil, c.detach(ctx, a)
 	}
-	resp, err := callController(ctx, c, structs.ClientCSIControllerAttach, attachRequest(a))
+	resp, err := callController(ctx, c, nodecalls.ClientCSIControllerAttach, attachRequest(a))
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil, structs.NotFoundf("%w%s", err, mismatch(c.Store.Read(), a))
 	}
@@ -133,8 +134,8 @@ func (c controllerLoop) attachOrDetach(
 }
 
 // attachRequest depends only on the row, so it is the same for each repetition.
-func attachRequest(a *structs.CSIAttachment) *structs.ClientCSIAttachRequest {
-	return &structs.ClientCSIAttachRequest{
+func attachRequest(a *structs.CSIAttachment) *nodecalls.ClientCSIAttachRequest {
+	return &nodecalls.ClientCSIAttachRequest{
 		PluginID:       a.PluginID,
 		ExternalID:     a.ExternalVolumeID,
 		ExternalNodeID: a.ExternalNodeID,
@@ -148,8 +149,8 @@ func attachRequest(a *structs.CSIAttachment) *structs.ClientCSIAttachRequest {
 }
 
 // detachRequest carries the secrets of the attach (CSI spec, ControllerUnpublishVolumeRequest.secrets).
-func detachRequest(a *structs.CSIAttachment) *structs.ClientCSIDetachRequest {
-	return &structs.ClientCSIDetachRequest{
+func detachRequest(a *structs.CSIAttachment) *nodecalls.ClientCSIDetachRequest {
+	return &nodecalls.ClientCSIDetachRequest{
 		PluginID:       a.PluginID,
 		ExternalID:     a.ExternalVolumeID,
 		ExternalNodeID: a.ExternalNodeID,

@@ -8,6 +8,7 @@ import (
 	"berth/fsm"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestDuty_D5_ADetachHasTheSecretsOfItsAttach(t *testing.T) {
@@ -26,7 +27,7 @@ func TestDuty_D5_ADetachHasTheSecretsOfItsAttach(t *testing.T) {
 		synctest.Wait()
 		calls := w.called(detachMethod)
 		if len(calls) != 1 ||
-			calls[0].req.(*structs.ClientCSIDetachRequest).Secrets["k"] != "v" {
+			calls[0].req.(*nodecalls.ClientCSIDetachRequest).Secrets["k"] != "v" {
 			t.Errorf("%d calls, want one with the secrets of the attach", len(calls))
 		}
 	})
@@ -50,7 +51,7 @@ func TestDuty_G13_ADetachNamesItsNodeThoughTheNodeIsGone(t *testing.T) {
 		synctest.Wait()
 		calls := w.called(detachMethod)
 		if len(calls) != 1 || calls[0].node != "n1" ||
-			calls[0].req.(*structs.ClientCSIDetachRequest).ExternalNodeID != "ext-n2" {
+			calls[0].req.(*nodecalls.ClientCSIDetachRequest).ExternalNodeID != "ext-n2" {
 			t.Errorf("detached with %+v", calls)
 		}
 		if w.attachment("v", "n2") != nil {

@@ -13,6 +13,7 @@ import (
 	"berth/state/csi"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 const listMethod = "ClientCSI.ControllerListVolumes"
@@ -300,7 +301,7 @@ func TestDuty_G15_NotFoundDoesNotProveADetach(t *testing.T) {
 
 func TestDuty_H5_H7_OnlyAListThatShowsTheVolumeProvesADetach(t *testing.T) {
 	for name, c := range map[string]struct {
-		page  *structs.ClientCSIListResponse
+		page  *nodecalls.ClientCSIListResponse
 		gone  bool
 		lists bool
 	}{
@@ -320,9 +321,9 @@ func TestDuty_H5_H7_OnlyAListThatShowsTheVolumeProvesADetach(t *testing.T) {
 				}
 				w.setAnswer(func(call nodeCall) (any, error) {
 					if call.method == listMethod &&
-						call.req.(*structs.ClientCSIListRequest).StartingToken == "" {
+						call.req.(*nodecalls.ClientCSIListRequest).StartingToken == "" {
 						nothing := []*structs.CSIVolumeExternalStub{nil} // from a node that is no berth
-						return &structs.ClientCSIListResponse{Volumes: nothing, NextToken: "more"}, nil
+						return &nodecalls.ClientCSIListResponse{Volumes: nothing, NextToken: "more"}, nil
 					}
 					if call.method == listMethod {
 						return c.page, nil
@@ -341,8 +342,8 @@ func TestDuty_H5_H7_OnlyAListThatShowsTheVolumeProvesADetach(t *testing.T) {
 	}
 }
 
-func listed(id string, known bool, nodes ...string) *structs.ClientCSIListResponse {
-	return &structs.ClientCSIListResponse{Volumes: []*structs.CSIVolumeExternalStub{
+func listed(id string, known bool, nodes ...string) *nodecalls.ClientCSIListResponse {
+	return &nodecalls.ClientCSIListResponse{Volumes: []*structs.CSIVolumeExternalStub{
 		{ExternalID: id, PublishedNodesKnown: known, PublishedExternalNodeIDs: nodes}}}
 }
 
@@ -435,8 +436,8 @@ func TestControllerCall_HasTheEpochOfItsNode(t *testing.T) {
 		now := state.Node(w.Store.Read(), "n1").Epoch
 		w.unclaim("v", "a1")
 		synctest.Wait()
-		attached := w.called(attachMethod)[0].req.(*structs.ClientCSIAttachRequest).Epoch
-		detached := w.called(detachMethod)[0].req.(*structs.ClientCSIDetachRequest).Epoch
+		attached := w.called(attachMethod)[0].req.(*nodecalls.ClientCSIAttachRequest).Epoch
+		detached := w.called(detachMethod)[0].req.(*nodecalls.ClientCSIDetachRequest).Epoch
 		if attached != before || detached != now || before == now || now == 0 {
 			t.Errorf("the attach has epoch %d, and the detach %d; want %d and %d", attached, detached, before, now)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"berth/fsm"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 )
 
 func created(external string) any {
-	return &structs.ClientCSICreateResponse{ExternalID: external, Capacity: 10}
+	return &nodecalls.ClientCSICreateResponse{ExternalID: external, Capacity: 10}
 }
 
 func TestControllers_NextStepFollowsFromTheRow(t *testing.T) {
@@ -58,9 +59,9 @@ func TestControllers_TakeAVolumeFromCreationToDeletion(t *testing.T) {
 			case createMethod:
 				return created("x1"), nil
 			case expandMethod:
-				return &structs.ClientCSIExpandResponse{Capacity: 20}, nil
+				return &nodecalls.ClientCSIExpandResponse{Capacity: 20}, nil
 			case attachMethod:
-				return &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"dev": "1"}}, nil
+				return &nodecalls.ClientCSIAttachResponse{PublishContext: structs.Secrets{"dev": "1"}}, nil
 			}
 			return nil, nil
 		})
@@ -83,7 +84,7 @@ func TestControllers_TakeAVolumeFromCreationToDeletion(t *testing.T) {
 		if a := w.attachment("v", "n1"); a.State != structs.AttachmentAttached || a.PublishContext["dev"] != "1" {
 			t.Fatalf("attached: %+v", a)
 		}
-		attach := w.called(attachMethod)[0].req.(*structs.ClientCSIAttachRequest)
+		attach := w.called(attachMethod)[0].req.(*nodecalls.ClientCSIAttachRequest)
 		if attach.ExternalID != "x1" || attach.ExternalNodeID != "ext-n1" ||
 			attach.Secrets["k"] != "v" {
 			t.Errorf("attached with %+v", attach)
@@ -100,7 +101,7 @@ func TestControllers_TakeAVolumeFromCreationToDeletion(t *testing.T) {
 			t.Errorf("%d deletions, want 1", len(w.called(deleteMethod)))
 		}
 		for _, c := range w.calls { // duty B10
-			if _, provider := c.req.(structs.CSIControllerRequest).Driver(); *provider != "pl.csi" {
+			if _, provider := c.req.(nodecalls.CSIControllerRequest).Driver(); *provider != "pl.csi" {
 				t.Errorf("%s names the driver %q", c.method, *provider)
 			}
 		}
@@ -277,10 +278,10 @@ func TestControllers_FailingVolumeDelaysNoOther(t *testing.T) {
 		w.Config.CallsPerPlugin = 1
 		w.addNode("n1", true)
 		w.setAnswer(func(c nodeCall) (any, error) {
-			if strings.Contains(c.req.(*structs.ClientCSICreateRequest).Name, "bad") {
+			if strings.Contains(c.req.(*nodecalls.ClientCSICreateRequest).Name, "bad") {
 				return nil, unavailable()
 			}
-			return created(c.req.(*structs.ClientCSICreateRequest).Name), nil
+			return created(c.req.(*nodecalls.ClientCSICreateRequest).Name), nil
 		})
 		for i := range 4 {
 			w.addVolume(aVolume(fmt.Sprint("bad", i), structs.VolumeCreating))
@@ -390,7 +391,7 @@ func TestControllers_CloneByTheExternalID(t *testing.T) {
 		synctest.Wait()
 		got := map[string]string{}
 		for _, c := range w.called(createMethod) {
-			r := c.req.(*structs.ClientCSICreateRequest)
+			r := c.req.(*nodecalls.ClientCSICreateRequest)
 			got[r.Name] = r.CloneID
 		}
 		if want := map[string]string{"name-ours": "ext-source", "name-theirs": "vol-77"}; !reflect.DeepEqual(got,

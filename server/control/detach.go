@@ -8,6 +8,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 	"berth/structs/validate/report"
 )
 
@@ -15,7 +16,7 @@ import (
 // volume or the node, and does not consider the volume detached (CSI spec, ControllerUnpublishVolume errors).
 // Only the plugin's list of volumes, or an operator, can then confirm it.
 func (c controllerLoop) detach(ctx context.Context, a *structs.CSIAttachment) error {
-	_, err := callController(ctx, c, structs.ClientCSIControllerDetach, detachRequest(a))
+	_, err := callController(ctx, c, nodecalls.ClientCSIControllerDetach, detachRequest(a))
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
 	}
@@ -81,11 +82,11 @@ func (c controllerLoop) listed(
 		return nil
 	}
 
-	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
+	req := &nodecalls.ClientCSIListRequest{PluginID: a.PluginID}
 	nodeconn.AddressDriver(tx, req)
 	to := c.target(c.candidates[at])
 	for range listPages {
-		page, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerList, req)
+		page, err := nodeconn.Call(ctx, to, nodecalls.ClientCSIControllerList, req)
 		if err == nil {
 			err = report.Listed(page)
 		}

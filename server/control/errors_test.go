@@ -11,6 +11,7 @@ import (
 	"berth/fsm"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // The code decides on the next try of an attach and of a detach (CSI spec, "Error Scheme" and the tables of
@@ -137,7 +138,7 @@ func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
 		w.setAnswer(func(c nodeCall) (any, error) {
-			if r, ok := c.req.(*structs.ClientCSIAttachRequest); ok && r.Secrets["k"] != "new" {
+			if r, ok := c.req.(*nodecalls.ClientCSIAttachRequest); ok && r.Secrets["k"] != "new" {
 				return nil, answered(structs.KindDenied, "Unauthenticated")
 			}
 			return nil, nil
@@ -155,7 +156,7 @@ func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
 		w.unclaim("v", "a1")
 		synctest.Wait()
 		if calls := w.called(detachMethod); len(calls) != 1 ||
-			calls[0].req.(*structs.ClientCSIDetachRequest).Secrets["k"] != "new" {
+			calls[0].req.(*nodecalls.ClientCSIDetachRequest).Secrets["k"] != "new" {
 			t.Errorf("detached with other secrets than it was attached with")
 		}
 	})

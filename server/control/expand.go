@@ -11,6 +11,7 @@ import (
 	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
+	"berth/structs/nodecalls"
 	"berth/structs/validate/report"
 )
 
@@ -51,7 +52,7 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 		}
 
 		to := c.target(claim.NodeID)
-		grown, err := nodeconn.Call(ctx, to, structs.ClientCSINodeExpand, req)
+		grown, err := nodeconn.Call(ctx, to, nodecalls.ClientCSINodeExpand, req)
 		if ctx.Err() != nil {
 			return ctx.Err() // the outcome is not known; the next leader makes the same call
 		}
@@ -89,13 +90,13 @@ func nodeSignal(id string) string { return "node " + id }
 func (c controllerLoop) growRequest(
 	tx *state.ReadTx,
 	claim *structs.CSIClaim,
-) (*structs.ClientCSINodeExpandRequest, error) {
+) (*nodecalls.ClientCSINodeExpandRequest, error) {
 	v, err := volumesecrets.OpenForCall(tx, c.Keys, csi.Volume(tx, claim.Namespace, claim.VolumeID))
 	if v == nil || err != nil {
 		return nil, err
 	}
 
-	req := &structs.ClientCSINodeExpandRequest{
+	req := &nodecalls.ClientCSINodeExpandRequest{
 		VolumeID:        v.ID,
 		VolumeNamespace: v.Namespace,
 		AllocID:         claim.AllocID,
@@ -145,7 +146,7 @@ func jobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMoun
 func (c controllerLoop) growOutcome(
 	ctx context.Context,
 	claim *structs.CSIClaim,
-	grown *structs.ClientCSINodeExpandResponse,
+	grown *nodecalls.ClientCSINodeExpandResponse,
 	err error,
 ) error {
 	outcome := &structs.CSINodeExpandOutcome{

@@ -11,6 +11,7 @@ import (
 	"berth/fsm"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 const growMethod = "ClientCSI.NodeExpandVolume"
@@ -33,7 +34,7 @@ func twoSteps(node func(c nodeCall) (any, error)) func(c nodeCall) (any, error) 
 		case createMethod:
 			return created("x"), nil
 		case expandMethod:
-			return &structs.ClientCSIExpandResponse{Capacity: 25, NodeExpansionRequired: true}, nil
+			return &nodecalls.ClientCSIExpandResponse{Capacity: 25, NodeExpansionRequired: true}, nil
 		case growMethod:
 			return node(c)
 		}
@@ -42,7 +43,7 @@ func twoSteps(node func(c nodeCall) (any, error)) func(c nodeCall) (any, error) 
 }
 
 func done(nodeCall) (any, error) {
-	return &structs.ClientCSINodeExpandResponse{Capacity: 25}, nil
+	return &nodecalls.ClientCSINodeExpandResponse{Capacity: 25}, nil
 }
 
 func TestDuty_J2_EveryNodeThatHasTheVolumeGrowsIt(t *testing.T) {
@@ -61,7 +62,7 @@ func TestDuty_J2_EveryNodeThatHasTheVolumeGrowsIt(t *testing.T) {
 		if len(calls) != 2 || calls[0].node == calls[1].node {
 			t.Fatalf("called %+v", calls)
 		}
-		req := calls[0].req.(*structs.ClientCSINodeExpandRequest)
+		req := calls[0].req.(*nodecalls.ClientCSINodeExpandRequest)
 		if req.RequiredBytes != 25 || req.ExternalID != "ext-v" ||
 			req.Secrets["k"] != "v" ||
 			req.AccessMode != structs.CSIMultiNodeMultipleWriter {
@@ -280,7 +281,7 @@ func TestDuty_F21_NoSpaceEndsTheCreationAndItsDeletion(t *testing.T) {
 		w.setAnswer(func(c nodeCall) (any, error) {
 			switch {
 			case c.method == createMethod && full:
-				return &structs.ClientCSICreateResponse{Exhausted: "10 bytes are left"}, nil
+				return &nodecalls.ClientCSICreateResponse{Exhausted: "10 bytes are left"}, nil
 			case c.method == createMethod:
 				return created("x"), nil
 			}
@@ -322,7 +323,7 @@ func TestExpansion_IsGivenUpWithoutCapacity(t *testing.T) {
 		v.Capacity = 10
 		w.addVolume(v)
 		w.setAnswer(func(nodeCall) (any, error) {
-			return &structs.ClientCSIExpandResponse{Exhausted: "full"}, nil
+			return &nodecalls.ClientCSIExpandResponse{Exhausted: "full"}, nil
 		})
 		stop := w.runLoop("controllers")
 		defer stop()

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // A node stages and publishes a volume once it is attached.
@@ -17,7 +18,7 @@ func TestDuty_K2_K4_K17_AVolumeIsAttachedOnceThePluginConfirmsIt(t *testing.T) {
 		published := structs.Secrets{"device": "/dev/xvdf"}
 		w.setAnswer(func(nodeCall) (any, error) {
 			err := <-answer
-			return &structs.ClientCSIAttachResponse{PublishContext: published}, err
+			return &nodecalls.ClientCSIAttachResponse{PublishContext: published}, err
 		})
 		stop := w.runLoop("controllers")
 		defer stop()

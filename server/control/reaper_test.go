@@ -12,6 +12,7 @@ import (
 	"berth/state/csi"
 	"berth/state/statetest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestReaper_ReleasesOnlyAfterTheNodeReleased(t *testing.T) {
@@ -28,7 +29,7 @@ func TestReaper_ReleasesOnlyAfterTheNodeReleased(t *testing.T) {
 		var busy atomic.Bool
 		busy.Store(true)
 		w.setAnswer(func(c nodeCall) (any, error) {
-			if r := c.req.(*structs.ClientCSINodeDetachRequest); r.AllocID != "a1" && r.AllocID != "a3" ||
+			if r := c.req.(*nodecalls.ClientCSINodeDetachRequest); r.AllocID != "a1" && r.AllocID != "a3" ||
 				r.VolumeID != "v" || r.VolumeNamespace != "default" || r.ByOperator {
 				t.Errorf("called %s with %+v", c.node, r)
 			}
@@ -43,11 +44,11 @@ func TestReaper_ReleasesOnlyAfterTheNodeReleased(t *testing.T) {
 		w.endAlloc("a3", "n2")
 		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n2"}, Status: structs.NodeDown})
 		after(reapGrace - time.Second)
-		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n != 0 {
+		if n := len(w.called(nodecalls.ClientCSINodeDetach.Name)); n != 0 {
 			t.Errorf("%d calls before the node had time to release the claim", n)
 		}
 		after(time.Minute)
-		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n < 2 || n > 12 || !claimed("a1") {
+		if n := len(w.called(nodecalls.ClientCSINodeDetach.Name)); n < 2 || n > 12 || !claimed("a1") {
 			t.Errorf("%d calls to a node that does not release; claimed %v", n, claimed("a1"))
 		}
 		busy.Store(false)
@@ -79,12 +80,12 @@ func TestReaper_NextLeaderRepeatsTheWork(t *testing.T) {
 		stop := w.runLoop("reaper")
 		after(reapGrace + w.Config.Retry.Max)
 		stop()
-		first := len(w.called(structs.ClientCSINodeDetach.Name))
+		first := len(w.called(nodecalls.ClientCSINodeDetach.Name))
 		w.logDown(nil)
 		stop = w.runLoop("reaper")
 		defer stop()
 		after(w.Config.Retry.Max)
-		if n := len(w.called(structs.ClientCSINodeDetach.Name)); first == 0 || n != first+1 ||
+		if n := len(w.called(nodecalls.ClientCSINodeDetach.Name)); first == 0 || n != first+1 ||
 			csi.Claim(w.Store.Read(), "default", "v", "a1") != nil {
 			t.Errorf("%d calls, then %d; the claim is not released", first, n)
 		}
@@ -112,7 +113,7 @@ func TestReaper_BoundsCallsOfNode(t *testing.T) {
 				defer mu.Unlock()
 				running += by
 				most = max(most, running)
-				if c.req.(*structs.ClientCSINodeDetachRequest).VolumeID == "shared" {
+				if c.req.(*nodecalls.ClientCSINodeDetachRequest).VolumeID == "shared" {
 					shared += by
 					mostShared = max(mostShared, shared)
 				}
@@ -131,7 +132,7 @@ func TestReaper_BoundsCallsOfNode(t *testing.T) {
 		for range statetest.EndedClaims(w.Store.Read()) {
 			t.Fatal("not all claims are released")
 		}
-		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n != len(allocs) || most > callsPerNode ||
+		if n := len(w.called(nodecalls.ClientCSINodeDetach.Name)); n != len(allocs) || most > callsPerNode ||
 			mostShared != 1 {
 			t.Errorf("%d calls, at most %d at once, %d of one volume", n, most, mostShared)
 		}
@@ -148,7 +149,7 @@ func TestReaper_SlowVolumeDelaysNoOther(t *testing.T) {
 			w.endAlloc("a-"+v, "n1")
 		}
 		w.setAnswer(func(c nodeCall) (any, error) {
-			if c.req.(*structs.ClientCSINodeDetachRequest).VolumeID == "slow" {
+			if c.req.(*nodecalls.ClientCSINodeDetachRequest).VolumeID == "slow" {
 				time.Sleep(callTimeout)
 			}
 			return nil, nil

@@ -12,6 +12,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // restored marks the state as one that was restored.
@@ -100,7 +101,7 @@ func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
 		w.accounted("n1")
 		w.setAnswer(func(c nodeCall) (any, error) {
 			if c.method == createMethod {
-				return &structs.ClientCSICreateResponse{ExternalID: "ext-new"}, nil
+				return &nodecalls.ClientCSICreateResponse{ExternalID: "ext-new"}, nil
 			}
 			return nil, nil
 		})
@@ -372,10 +373,10 @@ func TestControllers_ExplainAnAttachThatIsRejected(t *testing.T) {
 							return nil, structs.Preconditionf("it is published")
 						}
 					case lists:
-						if call.req.(*structs.ClientCSIListRequest).StartingToken == "" {
-							return &structs.ClientCSIListResponse{NextToken: "2"}, nil
+						if call.req.(*nodecalls.ClientCSIListRequest).StartingToken == "" {
+							return &nodecalls.ClientCSIListResponse{NextToken: "2"}, nil
 						}
-						return &structs.ClientCSIListResponse{Volumes: []*structs.CSIVolumeExternalStub{
+						return &nodecalls.ClientCSIListResponse{Volumes: []*structs.CSIVolumeExternalStub{
 							{ExternalID: "ext-v", PublishedExternalNodeIDs: slices.Clone(published)}}}, nil
 					}
 					return nil, nil

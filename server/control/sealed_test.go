@@ -10,6 +10,7 @@ import (
 	"berth/internal/keyring/keyringtest"
 	"berth/internal/sealing"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // sealed returns a volume whose secrets are encrypted with the key of the loops.
@@ -31,17 +32,17 @@ func (w *testEnv) sealed(v *structs.CSIVolume) *structs.CSIVolume {
 func (w *testEnv) secretsOf(method string) (all []string) {
 	for _, c := range w.called(method) {
 		switch r := c.req.(type) {
-		case *structs.ClientCSIAttachRequest:
+		case *nodecalls.ClientCSIAttachRequest:
 			all = append(all, r.Secrets["k"])
-		case *structs.ClientCSIDetachRequest:
+		case *nodecalls.ClientCSIDetachRequest:
 			all = append(all, r.Secrets["k"])
-		case *structs.ClientCSICreateRequest:
+		case *nodecalls.ClientCSICreateRequest:
 			all = append(all, r.Secrets["k"])
-		case *structs.ClientCSIDeleteRequest:
+		case *nodecalls.ClientCSIDeleteRequest:
 			all = append(all, r.Secrets["k"])
-		case *structs.ClientCSIExpandRequest:
+		case *nodecalls.ClientCSIExpandRequest:
 			all = append(all, r.Secrets["k"])
-		case *structs.ClientCSINodeExpandRequest:
+		case *nodecalls.ClientCSINodeExpandRequest:
 			all = append(all, r.Secrets["k"])
 		}
 	}
@@ -97,7 +98,7 @@ func TestControllers_TakeFreshSealedSecretsAfterADenial(t *testing.T) {
 		w.addVolume(w.sealed(aVolume("v", structs.VolumeReady)))
 		w.addClaim("v", "a1", "n1")
 		w.setAnswer(func(c nodeCall) (any, error) {
-			if r, ok := c.req.(*structs.ClientCSIAttachRequest); ok && r.Secrets["k"] != "new" {
+			if r, ok := c.req.(*nodecalls.ClientCSIAttachRequest); ok && r.Secrets["k"] != "new" {
 				return nil, answered(structs.KindDenied, "Unauthenticated")
 			}
 			return nil, nil

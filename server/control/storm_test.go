@@ -16,6 +16,7 @@ import (
 	"berth/state/csi"
 	"berth/state/statetest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // runLoops runs both loops as a leader does, with a bound of kept changes.
@@ -140,7 +141,7 @@ func (s *storm) calm() {
 
 func (s *storm) answered(c nodeCall) (any, error) {
 	if c.method == createMethod {
-		return created("x-" + c.req.(*structs.ClientCSICreateRequest).Name), nil
+		return created("x-" + c.req.(*nodecalls.ClientCSICreateRequest).Name), nil
 	}
 	return nil, nil
 }

@@ -18,6 +18,7 @@ import (
 	statecsi "berth/state/csi"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodecalls"
 )
 
 // soleServer makes the log of a testEnv the Raft of a cluster of one server.
@@ -56,24 +57,24 @@ func (p *plugin) note(call string) {
 
 func (p *plugin) serve() *rpc.Server {
 	return rpc.NewServer(hclog.NewNullLogger(),
-		rpc.Handle(structs.ClientCSIControllerCreate,
-			func(_ context.Context, r *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
+		rpc.Handle(nodecalls.ClientCSIControllerCreate,
+			func(_ context.Context, r *nodecalls.ClientCSICreateRequest) (*nodecalls.ClientCSICreateResponse, error) {
 				p.note("create")
-				return &structs.ClientCSICreateResponse{ExternalID: "x-" + r.Name, Capacity: r.Capacity.RequiredBytes},
+				return &nodecalls.ClientCSICreateResponse{ExternalID: "x-" + r.Name, Capacity: r.Capacity.RequiredBytes},
 					nil
 			}),
-		rpc.Handle(structs.ClientCSIControllerAttach,
-			func(_ context.Context, r *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
+		rpc.Handle(nodecalls.ClientCSIControllerAttach,
+			func(_ context.Context, r *nodecalls.ClientCSIAttachRequest) (*nodecalls.ClientCSIAttachResponse, error) {
 				p.note("attach " + r.ExternalNodeID)
-				return &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"device": "/dev/x"}}, nil
+				return &nodecalls.ClientCSIAttachResponse{PublishContext: structs.Secrets{"device": "/dev/x"}}, nil
 			}),
-		rpc.Handle(structs.ClientCSIControllerDetach,
-			func(_ context.Context, r *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
+		rpc.Handle(nodecalls.ClientCSIControllerDetach,
+			func(_ context.Context, r *nodecalls.ClientCSIDetachRequest) (*structs.Empty, error) {
 				p.note("detach " + r.ExternalNodeID)
 				return &structs.Empty{}, nil
 			}),
-		rpc.Handle(structs.ClientCSIControllerDelete,
-			func(context.Context, *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
+		rpc.Handle(nodecalls.ClientCSIControllerDelete,
+			func(context.Context, *nodecalls.ClientCSIDeleteRequest) (*structs.Empty, error) {
 				p.note("delete")
 				return &structs.Empty{}, nil
 			}),

@@ -9,6 +9,7 @@ import (
 	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
+	"berth/structs/nodecalls"
 	"berth/structs/validate/report"
 )
 
@@ -150,7 +151,7 @@ func exhausted(text string) error {
 
 // createRequest returns the same request for the same row at every call: a plugin continues its work (CSI
 // spec, "Timeouts").
-func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSICreateRequest {
+func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSICreateRequest {
 	clone := v.CloneID
 	source := csi.Volume(tx, v.Namespace, clone)
 	if source != nil && source.PluginID == v.PluginID &&
@@ -158,7 +159,7 @@ func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSICre
 		clone = source.ExternalID // a volume of ours by its own ID; any other is the plugin's ID already
 	}
 
-	return &structs.ClientCSICreateRequest{
+	return &nodecalls.ClientCSICreateRequest{
 		PluginID:     v.PluginID,
 		Name:         v.Name,
 		Capacity:     requestedCapacity(v),
@@ -172,8 +173,8 @@ func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSICre
 	}
 }
 
-func requestedCapacity(v *structs.CSIVolume) structs.CSICapacityRange {
-	return structs.CSICapacityRange{
+func requestedCapacity(v *structs.CSIVolume) nodecalls.CSICapacityRange {
+	return nodecalls.CSICapacityRange{
 		RequiredBytes: v.RequestedCapacityMin,
 		LimitBytes:    v.RequestedCapacityMax,
 	}
@@ -181,9 +182,9 @@ func requestedCapacity(v *structs.CSIVolume) structs.CSICapacityRange {
 
 func (c controllerLoop) create(
 	ctx context.Context,
-	req *structs.ClientCSICreateRequest,
+	req *nodecalls.ClientCSICreateRequest,
 ) (*structs.CSIVolumeOutcome, error) {
-	made, err := callController(ctx, c, structs.ClientCSIControllerCreate, req)
+	made, err := callController(ctx, c, nodecalls.ClientCSIControllerCreate, req)
 	switch {
 	case err != nil:
 		return nil, err
@@ -211,7 +212,7 @@ func (c controllerLoop) create(
 // of the volume may have changed meanwhile.
 func (c controllerLoop) learn(
 	ctx context.Context,
-	req *structs.ClientCSICreateRequest,
+	req *nodecalls.ClientCSICreateRequest,
 ) (*structs.CSIVolumeOutcome, error) {
 	outcome, err := c.create(ctx, req)
 	switch structs.KindOf(err) {
@@ -229,12 +230,12 @@ func (c controllerLoop) remove(ctx context.Context, v *structs.CSIVolume) error 
 			"volume %q is still %s at node %s, as volume %q in namespace %q",
 			v.ID, a.State, a.NodeID, a.VolumeID, a.Namespace)
 	}
-	req := &structs.ClientCSIDeleteRequest{
+	req := &nodecalls.ClientCSIDeleteRequest{
 		PluginID:   v.PluginID,
 		ExternalID: v.ExternalID,
 		Secrets:    v.Secrets,
 	}
-	_, err := callController(ctx, c, structs.ClientCSIControllerDelete, req)
+	_, err := callController(ctx, c, nodecalls.ClientCSIControllerDelete, req)
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil // the volume no longer exists
 	}
@@ -243,8 +244,8 @@ func (c controllerLoop) remove(ctx context.Context, v *structs.CSIVolume) error 
 
 // expandRequest returns the request to expand a volume. Its capability is a granted claim's, else the first
 // requested one.
-func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSIExpandRequest {
-	req := &structs.ClientCSIExpandRequest{
+func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSIExpandRequest {
+	req := &nodecalls.ClientCSIExpandRequest{
 		PluginID:   v.PluginID,
 		ExternalID: v.ExternalID,
 		Secrets:    v.Secrets,
@@ -270,9 +271,9 @@ func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSIExp
 
 func (c controllerLoop) expand(
 	ctx context.Context,
-	req *structs.ClientCSIExpandRequest,
+	req *nodecalls.ClientCSIExpandRequest,
 ) (*structs.CSIVolumeOutcome, error) {
-	grown, err := callController(ctx, c, structs.ClientCSIControllerExpand, req)
+	grown, err := callController(ctx, c, nodecalls.ClientCSIControllerExpand, req)
 	switch {
 	case err != nil:
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"berth/state"
 	"berth/state/statetest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // counted counts the rows that a runner reads.
@@ -208,7 +209,7 @@ func TestControllers_CallForAllThatWaitForAController(t *testing.T) {
 		w.addCreating(100, "late")
 		w.addCreating(100, "never")
 		w.setAnswer(func(c nodeCall) (any, error) {
-			return created(c.req.(*structs.ClientCSICreateRequest).Name),
+			return created(c.req.(*nodecalls.ClientCSICreateRequest).Name),
 				nil
 		})
 		r, looks := counted(controllerLoop{Deps: w.Deps}.runner())

@@ -8,6 +8,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Controller is a controller instance with the inputs of the choice.
@@ -119,7 +120,7 @@ func topologyRank(c Controller, topologies []*structs.CSITopology) int {
 // AddressDriver names the driver in a request for a plugin's controller, so that a node with another driver
 // under the plugin's ID does not make the call.
 func AddressDriver(tx *state.ReadTx, req any) {
-	if r, ok := req.(structs.CSIControllerRequest); ok {
+	if r, ok := req.(nodecalls.CSIControllerRequest); ok {
 		id, provider := r.Driver()
 		*provider = Provider(tx, id)
 	}

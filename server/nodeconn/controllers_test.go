@@ -9,6 +9,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func at(zone string) *structs.CSITopology {
@@ -134,7 +135,7 @@ func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 	if got := Controllers(store.Read(), "pl", nil, ""); !slices.Equal(got, []string{"n1"}) {
 		t.Errorf("got %v, want n1 alone", got)
 	}
-	req := &structs.ClientCSIDeleteRequest{PluginID: "pl"}
+	req := &nodecalls.ClientCSIDeleteRequest{PluginID: "pl"}
 	AddressDriver(store.Read(), req)
 	if req.Provider != "pl.csi" {
 		t.Errorf("the call names the driver %q", req.Provider)
@@ -197,14 +198,14 @@ func TestCallController_TriesTheNextOnlyWhenNothingWasDone(t *testing.T) {
 		if c.first != "" {
 			s.errors["n1"] = []error{structs.Errorf(c.first, "no")}
 		}
-		_, err := Call(t.Context(), Target{s, []string{"n1", "n2"}, time.Second}, structs.ClientCSIControllerDelete,
-			&structs.ClientCSIDeleteRequest{})
+		_, err := Call(t.Context(), Target{s, []string{"n1", "n2"}, time.Second}, nodecalls.ClientCSIControllerDelete,
+			&nodecalls.ClientCSIDeleteRequest{})
 		if structs.KindOf(err) != c.err || !slices.Equal(s.calls, c.want) {
 			t.Errorf("after %q: called %v and got %v, want %v and %q", c.first, s.calls, err, c.want, c.err)
 		}
 	}
-	_, err := Call(t.Context(), Target{Nodes: &script{}, Limit: time.Second}, structs.ClientCSIControllerDelete,
-		&structs.ClientCSIDeleteRequest{})
+	_, err := Call(t.Context(), Target{Nodes: &script{}, Limit: time.Second}, nodecalls.ClientCSIControllerDelete,
+		&nodecalls.ClientCSIDeleteRequest{})
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("without a node: %v", err)
 	}
@@ -225,8 +226,8 @@ func TestDuty_C1_C11_AbortedGoesToNoOtherController(t *testing.T) {
 		}))
 		s := &script{errors: map[string][]error{"n1": {rejected}}}
 		to := Target{s, []string{"n1", "n2"}, time.Second}
-		req := &structs.ClientCSIValidateRequest{}
-		_, err := Call(t.Context(), to, structs.ClientCSIControllerValidate, req)
+		req := &nodecalls.ClientCSIValidateRequest{}
+		_, err := Call(t.Context(), to, nodecalls.ClientCSIControllerValidate, req)
 		if !slices.Equal(s.calls, want) || (err == nil) != (len(want) == 2) {
 			t.Errorf("after %s: called %v and got %v, want %v", code, s.calls, err, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Detach names the claim whose volume a node is to release.
@@ -22,12 +23,12 @@ func DetachFromNode(ctx context.Context, nodes Caller, limit time.Duration, d De
 		IDs:   []string{d.NodeID},
 		Limit: limit,
 	}
-	req := &structs.ClientCSINodeDetachRequest{
+	req := &nodecalls.ClientCSINodeDetachRequest{
 		VolumeID:        d.Claim.VolumeID,
 		VolumeNamespace: d.Claim.Namespace,
 		AllocID:         d.Claim.AllocID,
 		ByOperator:      d.ByOperator,
 	}
-	_, err := Call(ctx, to, structs.ClientCSINodeDetach, req)
+	_, err := Call(ctx, to, nodecalls.ClientCSINodeDetach, req)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // plugin returns a plugin whose controller runs here.
@@ -21,20 +22,20 @@ func (n *Node) plugin(id string) (Plugin, error) {
 // endpoints returns the methods that servers call at the node.
 func (n *Node) endpoints() []rpc.Endpoint {
 	return []rpc.Endpoint{
-		rpc.Handle(structs.ClientCSIControllerCreate, n.createVolume),
-		rpc.Handle(structs.ClientCSIControllerValidate, n.validateVolume),
-		rpc.Handle(structs.ClientCSIControllerDelete, n.deleteVolume),
-		rpc.Handle(structs.ClientCSIControllerAttach, n.attachVolume),
-		rpc.Handle(structs.ClientCSIControllerDetach, n.detachVolume),
-		rpc.Handle(structs.ClientCSIControllerList, n.listVolumes),
-		rpc.Handle(structs.ClientCSINodeDetach, n.releaseVolume),
-		rpc.Handle(structs.ClientCSINodeVolume, n.nodeVolume),
+		rpc.Handle(nodecalls.ClientCSIControllerCreate, n.createVolume),
+		rpc.Handle(nodecalls.ClientCSIControllerValidate, n.validateVolume),
+		rpc.Handle(nodecalls.ClientCSIControllerDelete, n.deleteVolume),
+		rpc.Handle(nodecalls.ClientCSIControllerAttach, n.attachVolume),
+		rpc.Handle(nodecalls.ClientCSIControllerDetach, n.detachVolume),
+		rpc.Handle(nodecalls.ClientCSIControllerList, n.listVolumes),
+		rpc.Handle(nodecalls.ClientCSINodeDetach, n.releaseVolume),
+		rpc.Handle(nodecalls.ClientCSINodeVolume, n.nodeVolume),
 	}
 }
 
 func (n *Node) createVolume(
-	_ context.Context, r *structs.ClientCSICreateRequest,
-) (*structs.ClientCSICreateResponse, error) {
+	_ context.Context, r *nodecalls.ClientCSICreateRequest,
+) (*nodecalls.ClientCSICreateResponse, error) {
 	p, err := n.plugin(r.PluginID)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (n *Node) createVolume(
 	if err != nil {
 		return nil, err
 	}
-	resp := &structs.ClientCSICreateResponse{
+	resp := &nodecalls.ClientCSICreateResponse{
 		ExternalID: id,
 		Capacity:   max(1, r.Capacity.RequiredBytes),
 	}
@@ -54,7 +55,7 @@ func (n *Node) createVolume(
 }
 
 func (n *Node) validateVolume(
-	_ context.Context, r *structs.ClientCSIValidateRequest,
+	_ context.Context, r *nodecalls.ClientCSIValidateRequest,
 ) (*structs.Empty, error) {
 	if _, err := n.plugin(r.PluginID); err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (n *Node) validateVolume(
 }
 
 func (n *Node) deleteVolume(
-	_ context.Context, r *structs.ClientCSIDeleteRequest,
+	_ context.Context, r *nodecalls.ClientCSIDeleteRequest,
 ) (*structs.Empty, error) {
 	if _, err := n.plugin(r.PluginID); err != nil {
 		return nil, err
@@ -75,17 +76,17 @@ func (n *Node) deleteVolume(
 }
 
 func (n *Node) attachVolume(
-	_ context.Context, r *structs.ClientCSIAttachRequest,
-) (*structs.ClientCSIAttachResponse, error) {
+	_ context.Context, r *nodecalls.ClientCSIAttachRequest,
+) (*nodecalls.ClientCSIAttachResponse, error) {
 	if _, err := n.plugin(r.PluginID); err != nil {
 		return nil, err
 	}
-	resp := &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"dev": r.ExternalID}}
+	resp := &nodecalls.ClientCSIAttachResponse{PublishContext: structs.Secrets{"dev": r.ExternalID}}
 	return resp, n.Storage.attach(n.Name, r.ExternalID, r.ExternalNodeID, r.AccessMode)
 }
 
 func (n *Node) detachVolume(
-	_ context.Context, r *structs.ClientCSIDetachRequest,
+	_ context.Context, r *nodecalls.ClientCSIDetachRequest,
 ) (*structs.Empty, error) {
 	if _, err := n.plugin(r.PluginID); err != nil {
 		return nil, err
@@ -94,21 +95,21 @@ func (n *Node) detachVolume(
 }
 
 func (n *Node) listVolumes(
-	_ context.Context, r *structs.ClientCSIListRequest,
-) (*structs.ClientCSIListResponse, error) {
+	_ context.Context, r *nodecalls.ClientCSIListRequest,
+) (*nodecalls.ClientCSIListResponse, error) {
 	p, err := n.plugin(r.PluginID)
-	return &structs.ClientCSIListResponse{Volumes: n.Storage.list(p.Lists)}, err
+	return &nodecalls.ClientCSIListResponse{Volumes: n.Storage.list(p.Lists)}, err
 }
 
 func (n *Node) nodeVolume(
-	_ context.Context, r *structs.ClientCSINodeVolumeRequest,
-) (*structs.ClientCSINodeVolumeResponse, error) {
-	return &structs.ClientCSINodeVolumeResponse{Mounts: n.Storage.mountsAt(n.Name, r.VolumeID)}, nil
+	_ context.Context, r *nodecalls.ClientCSINodeVolumeRequest,
+) (*nodecalls.ClientCSINodeVolumeResponse, error) {
+	return &nodecalls.ClientCSINodeVolumeResponse{Mounts: n.Storage.mountsAt(n.Name, r.VolumeID)}, nil
 }
 
 // releaseVolume unmounts a volume for an ended allocation.
 func (n *Node) releaseVolume(
-	_ context.Context, r *structs.ClientCSINodeDetachRequest,
+	_ context.Context, r *nodecalls.ClientCSINodeDetachRequest,
 ) (*structs.Empty, error) {
 	n.mu.Lock()
 	_, runs := n.allocs[r.AllocID]

@@ -6,12 +6,12 @@ import (
 
 	public "github.com/hashicorp/nomad/api"
 
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // deviceStats are the statistics of a device, with a value of each type.
-func deviceStats() []*structs.DeviceGroupStats {
-	value := &structs.StatValue{
+func deviceStats() []*nodecalls.DeviceGroupStats {
+	value := &nodecalls.StatValue{
 		FloatNumeratorVal:   new(1.5),
 		FloatDenominatorVal: new(2.5),
 		IntNumeratorVal:     new(int64(3)),
@@ -21,32 +21,32 @@ func deviceStats() []*structs.DeviceGroupStats {
 		Unit:                "MiB",
 		Desc:                "memory in use",
 	}
-	inner := &structs.StatObject{Attributes: map[string]*structs.StatValue{"used": value}}
-	return []*structs.DeviceGroupStats{{
+	inner := &nodecalls.StatObject{Attributes: map[string]*nodecalls.StatValue{"used": value}}
+	return []*nodecalls.DeviceGroupStats{{
 		Vendor: "acme",
 		Type:   "gpu",
 		Name:   "x1",
-		InstanceStats: map[string]*structs.DeviceStats{"0": {
+		InstanceStats: map[string]*nodecalls.DeviceStats{"0": {
 			Summary:   value,
-			Stats:     &structs.StatObject{Nested: map[string]*structs.StatObject{"memory": inner}},
+			Stats:     &nodecalls.StatObject{Nested: map[string]*nodecalls.StatObject{"memory": inner}},
 			Timestamp: at,
 		}},
 	}}
 }
 
 // fakeUsage is the use of the allocation a1 with one task.
-func fakeUsage() map[string]*structs.AllocResourceUsage {
-	task := &structs.TaskResourceUsage{ResourceUsage: structs.NewResourceUsage(), Timestamp: at.UnixNano()}
+func fakeUsage() map[string]*nodecalls.AllocResourceUsage {
+	task := &nodecalls.TaskResourceUsage{ResourceUsage: nodecalls.NewResourceUsage(), Timestamp: at.UnixNano()}
 	task.ResourceUsage.MemoryStats.SetValues(1, 2, 3)
 	task.ResourceUsage.CpuStats.SetPercent(50, 2000)
 	task.ResourceUsage.DeviceStats = deviceStats()
-	usage := structs.NewAllocResourceUsage()
+	usage := nodecalls.NewAllocResourceUsage()
 	usage.AddTask("app", task)
-	return map[string]*structs.AllocResourceUsage{"a1": usage}
+	return map[string]*nodecalls.AllocResourceUsage{"a1": usage}
 }
 
-func fakeHostStats() *structs.HostStats {
-	disk := &structs.HostDiskStats{
+func fakeHostStats() *nodecalls.HostStats {
+	disk := &nodecalls.HostDiskStats{
 		Device:            "/dev/vda",
 		Mountpoint:        "/",
 		Size:              10,
@@ -55,10 +55,10 @@ func fakeHostStats() *structs.HostStats {
 		UsedPercent:       40,
 		InodesUsedPercent: 5,
 	}
-	return &structs.HostStats{
-		Memory:           &structs.HostMemoryStats{Total: 10, Available: 6, Used: 4, Free: 3},
-		CPU:              []*structs.HostCPUStats{{CPU: "cpu0", User: 1, System: 2, Idle: 97, Total: 3}},
-		DiskStats:        []*structs.HostDiskStats{disk},
+	return &nodecalls.HostStats{
+		Memory:           &nodecalls.HostMemoryStats{Total: 10, Available: 6, Used: 4, Free: 3},
+		CPU:              []*nodecalls.HostCPUStats{{CPU: "cpu0", User: 1, System: 2, Idle: 97, Total: 3}},
+		DiskStats:        []*nodecalls.HostDiskStats{disk},
 		AllocDirStats:    disk,
 		DeviceStats:      deviceStats(),
 		Uptime:           77,

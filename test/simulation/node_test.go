@@ -9,6 +9,7 @@ import (
 
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // node is a simulated agent with its machine.
@@ -324,11 +325,11 @@ func (n *node) serve(ctx context.Context, method string, req, resp any) error {
 		return structs.Unavailablef("the plugin on node %s is busy", n.id)
 	}
 	switch r := req.(type) {
-	case *structs.ClientCSIAttachRequest:
+	case *nodecalls.ClientCSIAttachRequest:
 		n.w.storage.attach(r.ExternalID, r.ExternalNodeID, r.AccessMode)
-	case *structs.ClientCSIDetachRequest:
+	case *nodecalls.ClientCSIDetachRequest:
 		n.w.storage.detach(r.ExternalID, r.ExternalNodeID)
-	case *structs.ClientCSINodeDetachRequest:
+	case *nodecalls.ClientCSINodeDetachRequest:
 		return n.release(r)
 	default:
 		return fmt.Errorf("node %s does not know %s", n.id, method)
@@ -337,7 +338,7 @@ func (n *node) serve(ctx context.Context, method string, req, resp any) error {
 }
 
 // release unmounts a volume for an allocation that has ended.
-func (n *node) release(r *structs.ClientCSINodeDetachRequest) error {
+func (n *node) release(r *nodecalls.ClientCSINodeDetachRequest) error {
 	n.mu.Lock()
 	run := n.runs[r.AllocID]
 	n.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/internal/backoff"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // StatsWindow is the time between the two readings of a task. StatsTimeout bounds one reading.
@@ -18,7 +19,7 @@ const (
 // Measurement is the result of measuring one task.
 type Measurement struct {
 	Runs  bool // without it there is neither a usage nor an error
-	Usage *structs.TaskResourceUsage
+	Usage *nodecalls.TaskResourceUsage
 	Err   error
 }
 
@@ -51,7 +52,7 @@ func (m meter) measure(ctx context.Context) Measurement {
 	return Measurement{Runs: true, Usage: usage, Err: err}
 }
 
-func (m meter) readTwice(ctx context.Context) (*structs.TaskResourceUsage, error) {
+func (m meter) readTwice(ctx context.Context) (*nodecalls.TaskResourceUsage, error) {
 	rec := m.record.get()
 	if !rec.runs() {
 		return nil, nil
@@ -92,8 +93,8 @@ func (m meter) readStats(ctx context.Context, d driver.Driver) (*driver.Stats, e
 
 // usageBetween returns the use of memory now, and that of processors between two readings. A driver that
 // measures processors itself is believed.
-func (m meter) usageBetween(before, after *driver.Stats) *structs.TaskResourceUsage {
-	u := structs.NewResourceUsage()
+func (m meter) usageBetween(before, after *driver.Stats) *nodecalls.TaskResourceUsage {
+	u := nodecalls.NewResourceUsage()
 	u.MemoryStats.SetValues(after.MemoryRSS, after.MemoryUsage, after.MemoryMax)
 	took := after.CollectedAt - before.CollectedAt
 	switch {
@@ -103,10 +104,10 @@ func (m meter) usageBetween(before, after *driver.Stats) *structs.TaskResourceUs
 		share := float64(after.CPUTotal-before.CPUTotal) / float64(took)
 		u.CpuStats.SetPercent(100*share, m.coreMHz())
 	}
-	return &structs.TaskResourceUsage{
+	return &nodecalls.TaskResourceUsage{
 		ResourceUsage: u,
 		Timestamp:     after.CollectedAt,
-		Pids:          map[string]*structs.ResourceUsage{},
+		Pids:          map[string]*nodecalls.ResourceUsage{},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"berth/csi"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // A node expands a volume after the controller has expanded it (CSI spec, NodeExpandVolume): when it mounts
@@ -57,7 +58,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 
 	req := &csi.NodeExpandRequest{
 		Use:      u.forPlugin(),
-		Capacity: structs.CSICapacityRange{RequiredBytes: u.ExpandBytes},
+		Capacity: nodecalls.CSICapacityRange{RequiredBytes: u.ExpandBytes},
 	}
 	if w.stage != nil {
 		req.StagingPath, err = w.pluginPath(w.stage.path())

@@ -7,18 +7,19 @@ import (
 	"slices"
 
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Presence returns this node's mounts and records of a volume, and the calls that may still mount it here. It
 // calls no plugin and waits for nothing.
-func (v *Volumes) Presence(k VolumeKey) (*structs.ClientCSINodeVolumeResponse, error) {
+func (v *Volumes) Presence(k VolumeKey) (*nodecalls.ClientCSINodeVolumeResponse, error) {
 	w, err := v.loadWork(context.Background(), nil, k, "")
 	if err != nil {
 		return nil, err
 	}
 
 	dir := v.hostPath(volumeDir(k))
-	has := &structs.ClientCSINodeVolumeResponse{}
+	has := &nodecalls.ClientCSINodeVolumeResponse{}
 	for _, path := range w.table.Below(dir) {
 		// A machine whose root is shared shows each mount twice: below the root and below its bind mount.
 		if !slices.Contains(has.Mounts, path) {

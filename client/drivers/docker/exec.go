@@ -17,6 +17,7 @@ import (
 	"berth/client/drivers/driver"
 	"berth/internal/backoff"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Exec implements driver.Execer.
@@ -26,7 +27,7 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 		return nil, err
 	}
 
-	err = structs.CheckExec(x.Command)
+	err = nodecalls.CheckExec(x.Command)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type Driver interface {
 	// Fingerprint reports whether the driver can work on this machine, and the reason if it cannot.
 	Fingerprint(ctx context.Context) *structs.DriverInfo
 	// Validate checks a task's driver config: unknown and missing fields are invalid, named by path. A value
-	// with a reference (structs.HasReference) counts as valid where a string may stand for the value that
+	// with a reference (nodecalls.HasReference) counts as valid where a string may stand for the value that
 	// replaces it: Start checks that one.
 	Validate(config map[string]any) error
 

@@ -5,7 +5,7 @@ import (
 	"context"
 	"io"
 
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Execer is a driver that runs commands in its tasks.
@@ -29,7 +29,7 @@ type ExecConfig struct {
 }
 
 // TerminalSize is the size of a terminal in characters.
-type TerminalSize = structs.TerminalSize
+type TerminalSize = nodecalls.TerminalSize
 
 // endOfInput is the character that ends the input of a program that reads lines from a terminal.
 const endOfInput = 4

@@ -24,6 +24,7 @@ import (
 	"berth/client/drivers/seccomp"
 	"berth/client/drivers/seccomp/filter"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Name is the driver's name in jobs.
@@ -172,7 +173,7 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 func (d *Driver) Validate(config map[string]any) error {
 	c, err := executor.DecodeCommand(config)
 	// A reference has its value only on the node: Start checks that.
-	if err != nil || structs.HasReference(c.WorkDir) {
+	if err != nil || nodecalls.HasReference(c.WorkDir) {
 		return err
 	}
 	return checkWorkDir(c)

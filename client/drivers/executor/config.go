@@ -15,6 +15,7 @@ import (
 	"berth/client/drivers/sandbox"
 	"berth/internal/suggest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Command is the `config {}` block of a task of exec and raw_exec.
@@ -42,7 +43,7 @@ func DecodeCommand(config map[string]any) (*Command, error) {
 			c.WorkDir, err = textOf(path, v)
 		default:
 			err = fmt.Errorf("config.%s: %s; %s", structs.Cut(name, structs.MaxQuoted),
-				structs.UnknownField, suggest.Hint(name, commandFields))
+				nodecalls.UnknownField, suggest.Hint(name, commandFields))
 		}
 		if err != nil {
 			faults = append(faults, err)
@@ -69,7 +70,7 @@ func textOf(path string, v any) (string, error) {
 	case float64:
 		s = strconv.FormatFloat(v, 'f', -1, 64)
 	default:
-		return "", fmt.Errorf("%s: expected a string, found %s", path, structs.KindOfValue(v))
+		return "", fmt.Errorf("%s: expected a string, found %s", path, nodecalls.KindOfValue(v))
 	}
 
 	// The kernel ends an argument at a zero byte, and would drop the rest.
@@ -82,7 +83,7 @@ func textOf(path string, v any) (string, error) {
 func textsOf(path string, v any) ([]string, error) {
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("%s: expected a list of strings, found %s", path, structs.KindOfValue(v))
+		return nil, fmt.Errorf("%s: expected a list of strings, found %s", path, nodecalls.KindOfValue(v))
 	}
 	var out []string
 	for i, e := range list {

@@ -18,6 +18,7 @@ import (
 	"berth/client/drivers/sandbox"
 	"berth/internal/pty"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Exec implements driver.Execer. The parent of the task's program starts the command (see sandbox.Sessions)
@@ -27,7 +28,7 @@ func (ts *Tasks) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 	if err != nil {
 		return nil, err
 	}
-	err = structs.CheckExec(x.Command)
+	err = nodecalls.CheckExec(x.Command)
 	if err != nil {
 		return nil, err
 	}

@@ -10,12 +10,13 @@ import (
 	"berth/client/drivers/driver"
 	protocol "berth/client/drivers/protocol/driver"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Exec implements driver.Execer. The end of ctx ends the stream, and the plugin kills the command. A
 // command may be silent for any time. So a plugin that hangs is found by another call.
 func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*driver.ExitResult, error) {
-	err := structs.CheckExec(x.Command)
+	err := nodecalls.CheckExec(x.Command)
 	if err != nil {
 		return nil, err
 	}

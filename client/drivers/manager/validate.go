@@ -5,23 +5,24 @@ import (
 
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Endpoint is the procedure with which servers check the configs of tasks.
 func (m *Manager) Endpoint() rpc.Endpoint {
-	return rpc.Handle(structs.ClientDriverValidate, m.validateConfigs)
+	return rpc.Handle(nodecalls.ClientDriverValidate, m.validateConfigs)
 }
 
 func (m *Manager) validateConfigs(
-	_ context.Context, req *structs.ClientDriverValidateRequest,
-) (*structs.ClientDriverValidateResponse, error) {
+	_ context.Context, req *nodecalls.ClientDriverValidateRequest,
+) (*nodecalls.ClientDriverValidateResponse, error) {
 	d, err := m.Driver(req.Driver)
 	if err != nil {
 		return nil, err
 	}
 
 	// The drivers accept references to values that only the node of a task knows.
-	resp := &structs.ClientDriverValidateResponse{LeavesReferences: true}
+	resp := &nodecalls.ClientDriverValidateResponse{LeavesReferences: true}
 	for _, config := range req.Configs {
 		fault := ""
 		if err := d.Validate(config); err != nil {

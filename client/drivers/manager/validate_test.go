@@ -9,6 +9,7 @@ import (
 
 	"berth/client/drivers/driver"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // strictDriver accepts configs with a key "ok" only.
@@ -25,7 +26,7 @@ func (strictDriver) Validate(config map[string]any) error {
 
 func TestManager_ValidatesConfigs(t *testing.T) {
 	m := newManager([]driver.Driver{strictDriver{}}, hclog.NewNullLogger())
-	req := &structs.ClientDriverValidateRequest{
+	req := &nodecalls.ClientDriverValidateRequest{
 		Driver:  "strict",
 		Configs: []map[string]any{{"ok": true}, {}, nil},
 	}
@@ -36,7 +37,7 @@ func TestManager_ValidatesConfigs(t *testing.T) {
 	if !got.LeavesReferences {
 		t.Error("the answer does not say that values with references are left open")
 	}
-	_, err = m.validateConfigs(t.Context(), &structs.ClientDriverValidateRequest{Driver: "other"})
+	_, err = m.validateConfigs(t.Context(), &nodecalls.ClientDriverValidateRequest{Driver: "other"})
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("another driver: got %v, want invalid", err)
 	}

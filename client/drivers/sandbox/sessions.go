@@ -44,7 +44,7 @@ func SessionFiles(tty bool) int {
 }
 
 const (
-	// maxSession bounds the request for a session, in bytes. structs.CheckExec allows far less.
+	// maxSession bounds the request for a session, in bytes. nodecalls.CheckExec allows far less.
 	maxSession = 1 << 20
 	// sessionWait bounds the wait for the request on a connection.
 	sessionWait = 10 * time.Second

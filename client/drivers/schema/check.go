@@ -7,13 +7,13 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Check returns the faults that Decode would return, for a configuration as the job has it. A string with a
 // reference stands for a string that only the node knows: it fits where some string does.
 func (s *Schema) Check(config map[string]any) error {
-	if !structs.HasReference(config) {
+	if !nodecalls.HasReference(config) {
 		_, err := s.Decode(config)
 		return err
 	}
@@ -64,7 +64,7 @@ func (t *texts) replaceIn(values map[string]any) map[string]any {
 // add returns the template that stands for a text. An unknown text passes each check that does not need its
 // characters.
 func (t *texts) add(text string) string {
-	if structs.HasReference(text) {
+	if nodecalls.HasReference(text) {
 		return t.template(cty.UnknownVal(cty.String))
 	}
 	return t.template(cty.StringVal(text))

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/backoff/cuttest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // cutServers do not answer the calls of a method during a cut.
@@ -26,7 +27,7 @@ func (s *cutServers) Call(ctx context.Context, method string, req, resp any) err
 }
 
 func TestUp_AsksAgainAtTheEndOfACut(t *testing.T) {
-	for _, method := range []string{structs.AllocGet.Name, structs.AllocData.Name} {
+	for _, method := range []string{structs.AllocGet.Name, nodecalls.AllocData.Name} {
 		_, to := twoNodes(t)
 		s := &cutServers{cluster: to.cluster, method: method}
 		synctest.Test(t, func(t *testing.T) {

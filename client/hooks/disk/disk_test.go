@@ -13,6 +13,7 @@ import (
 
 	"berth/client/hooks"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 var oldFiles = map[string]string{
@@ -194,7 +195,7 @@ func TestUp_WaitsUntilTheNodeHasItsAllocations(t *testing.T) {
 	if err := New(env, c).Up(ctx, env); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	req := &structs.AllocDataRequest{AllocID: "a"}
+	req := &nodecalls.AllocDataRequest{AllocID: "a"}
 	if _, err := c.serve(ctx, req); !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("the endpoint answers %v", err)
 	}

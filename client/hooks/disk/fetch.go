@@ -14,6 +14,7 @@ import (
 	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 const (
@@ -104,9 +105,9 @@ func (d *disk) checkSpace(u *unpacker, bytes int64, files int) error {
 			structs.FormatBytes(bytes), structs.FormatBytes(int64(s.MaxSize)))
 	}
 
-	if files > structs.MaxDataFiles {
+	if files > nodecalls.MaxDataFiles {
 		return waits("it has more than %d files; only a new allocation on its own node takes them over",
-			structs.MaxDataFiles)
+			nodecalls.MaxDataFiles)
 	}
 
 	free, err := u.free()
@@ -162,7 +163,7 @@ func (d *disk) awaitEnd(ctx context.Context, id string) (*structs.Allocation, er
 func (d *disk) copyAll(
 	ctx context.Context, from *structs.Allocation, u *unpacker,
 ) (instead string, err error) {
-	req := &structs.AllocDataRequest{
+	req := &nodecalls.AllocDataRequest{
 		AllocID:   from.ID,
 		Successor: d.env.Alloc.ID,
 		NodeID:    d.NodeID,
@@ -220,10 +221,10 @@ func (d *disk) copyAll(
 	}
 }
 
-func (d *disk) page(ctx context.Context, req *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
+func (d *disk) page(ctx context.Context, req *nodecalls.AllocDataRequest) (*nodecalls.AllocDataResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	resp, err := rpc.Call(ctx, d.Servers, structs.AllocData, req)
+	resp, err := rpc.Call(ctx, d.Servers, nodecalls.AllocData, req)
 	if err == nil && slices.Contains(resp.Entries, nil) {
 		err = structs.Internalf("the data has an empty entry")
 	}
@@ -251,7 +252,7 @@ func (d *disk) mayRetry(ctx context.Context, from *structs.Allocation, err error
 }
 
 // pageBytes returns the bytes of the files of a page.
-func pageBytes(resp *structs.AllocDataResponse) (sum int64) {
+func pageBytes(resp *nodecalls.AllocDataResponse) (sum int64) {
 	for _, e := range resp.Entries {
 		sum += int64(len(e.Data))
 	}

@@ -18,6 +18,7 @@ import (
 
 	"berth/internal/testskip"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // twoNodes returns two nodes, the first with an ended allocation, a, and the second with its successor b.
@@ -35,13 +36,13 @@ func twoNodes(t *testing.T) (from, to *node) {
 func (n *node) fill(id string) {
 	n.t.Helper()
 	data := filepath.Join(n.dir, id, "alloc/data")
-	big := bytes.Repeat([]byte("0123456789abcdef"), 2*structs.AllocDataPage/16)
+	big := bytes.Repeat([]byte("0123456789abcdef"), 2*nodecalls.AllocDataPage/16)
 	big = append(big, 'x')
-	for name, text := range map[string][]byte{"big": big, "big-2": big[:structs.AllocDataPage], "empty": nil} {
+	for name, text := range map[string][]byte{"big": big, "big-2": big[:nodecalls.AllocDataPage], "empty": nil} {
 		must(n.t, os.WriteFile(filepath.Join(data, name), text, 0o600))
 	}
 	n.make(id, "alloc/data/many")
-	for i := range structs.AllocDataEntries + 10 {
+	for i := range nodecalls.AllocDataEntries + 10 {
 		must(n.t, os.WriteFile(filepath.Join(data, "many", fmt.Sprint(i)), []byte{byte(i)}, 0o644))
 	}
 	n.make(id, "alloc/data/empty directory")
@@ -255,7 +256,7 @@ func TestUp_BoundsDataThatGrows(t *testing.T) {
 	from.fill("a")
 	to.settings.MaxSize = 2 << 20
 	to.settings.MinFree = 0
-	from.edit = func(p *structs.AllocDataResponse) { p.Bytes, p.Files = 0, 0 }
+	from.edit = func(p *nodecalls.AllocDataResponse) { p.Bytes, p.Files = 0, 0 }
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -355,21 +356,21 @@ func TestUp_AnotherAllocationHasTheData(t *testing.T) {
 
 func TestUnpacker_RejectsFaultyEntries(t *testing.T) {
 	host := t.TempDir()
-	link := &structs.AllocDataEntry{Path: "alloc/data/link", Mode: unix.S_IFLNK, Link: host}
-	file := func(path string) *structs.AllocDataEntry {
-		return &structs.AllocDataEntry{Path: path, Mode: unix.S_IFREG | 0o600, Data: "x"}
+	link := &nodecalls.AllocDataEntry{Path: "alloc/data/link", Mode: unix.S_IFLNK, Link: host}
+	file := func(path string) *nodecalls.AllocDataEntry {
+		return &nodecalls.AllocDataEntry{Path: path, Mode: unix.S_IFREG | 0o600, Data: "x"}
 	}
-	dir := &structs.AllocDataEntry{Path: "alloc/data", Mode: unix.S_IFDIR | 0o755}
+	dir := &nodecalls.AllocDataEntry{Path: "alloc/data", Mode: unix.S_IFDIR | 0o755}
 	more := file("alloc/data/x")
 	more.More, more.Data = true, ""
-	for name, e := range map[string]*structs.AllocDataEntry{
+	for name, e := range map[string]*nodecalls.AllocDataEntry{
 		"absolute":                  file("/alloc/data/x"),
 		"outside":                   file("alloc/data/../../../x"),
 		"through a link":            file("alloc/data/link/x"),
 		"a link in place":           file("alloc/data/link"),
 		"without a directory":       file("alloc/data/missing/x"),
 		"a device":                  {Path: "alloc/data/x", Mode: unix.S_IFBLK},
-		"too long":                  file("alloc/data/" + strings.Repeat("x", structs.MaxDataPath)),
+		"too long":                  file("alloc/data/" + strings.Repeat("x", nodecalls.MaxDataPath)),
 		"no bytes and more of them": more,
 		"a negative offset":         {Path: "alloc/data/x", Mode: unix.S_IFREG, Offset: -1},
 		"the middle of a new file":  {Path: "alloc/data/x", Mode: unix.S_IFREG, Offset: 9},
@@ -412,7 +413,7 @@ func TestPager_PagesHaveEachFileOnce(t *testing.T) {
 		must(t, err)
 		root, err := openDir(dir)
 		must(t, err)
-		req := &structs.AllocDataRequest{}
+		req := &nodecalls.AllocDataRequest{}
 		for done := false; !done; {
 			p := &pager{root: root, left: 1 + random.IntN(4000)}
 			resp, err := p.read([]string{"alloc/data"}, req)
@@ -443,7 +444,7 @@ func below(lines []string) []string {
 func TestServe_RejectsOtherPlaces(t *testing.T) {
 	from, _ := twoNodes(t)
 	for _, after := range []string{"alloc/logs/web.0", "/etc", "..", "alloc/data/../../x", "web/secrets/token"} {
-		resp, err := from.config().serve(t.Context(), &structs.AllocDataRequest{AllocID: "a", After: after})
+		resp, err := from.config().serve(t.Context(), &nodecalls.AllocDataRequest{AllocID: "a", After: after})
 		if err == nil && len(resp.Entries) > 0 && !strings.HasPrefix(resp.Entries[0].Path, "alloc/data") {
 			t.Errorf("after %s comes %s", after, resp.Entries[0].Path)
 		}

@@ -18,6 +18,7 @@ import (
 	"berth/client/hooks"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // cluster is the servers, in memory, and some nodes.
@@ -33,7 +34,7 @@ type cluster struct {
 	// fail is the error of a call for a page, if it is not nil. It gets the number of the call.
 	fail func(page int) error
 	// edit changes a page on its way.
-	edit func(*structs.AllocDataResponse)
+	edit func(*nodecalls.AllocDataResponse)
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -43,11 +44,11 @@ func newCluster(t *testing.T) *cluster {
 		down:   map[string]bool{},
 		allocs: map[string]*structs.Allocation{},
 		fail:   func(int) error { return nil },
-		edit:   func(*structs.AllocDataResponse) {},
+		edit:   func(*nodecalls.AllocDataResponse) {},
 	}
 	c.rpc = rpc.NewServer(hclog.NewNullLogger(),
 		rpc.Handle(structs.AllocGet, c.alloc),
-		rpc.Handle(structs.AllocData, c.data))
+		rpc.Handle(nodecalls.AllocData, c.data))
 	return c
 }
 
@@ -64,7 +65,7 @@ func (c *cluster) alloc(_ context.Context, r *structs.AllocGetRequest) (*structs
 	return &structs.AllocGetResponse{Alloc: a}, nil
 }
 
-func (c *cluster) data(ctx context.Context, r *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
+func (c *cluster) data(ctx context.Context, r *nodecalls.AllocDataRequest) (*nodecalls.AllocDataResponse, error) {
 	c.mu.Lock()
 	c.pages++
 	err := c.fail(c.pages)

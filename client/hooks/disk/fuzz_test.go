@@ -13,13 +13,14 @@ import (
 	"berth/client/hooks"
 	"berth/internal/codec"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // pageCaller answers each call for a page with the next page, and then that the data is gone.
 type pageCaller struct{ pages [][]byte }
 
 func (c *pageCaller) Call(_ context.Context, method string, _, resp any) error {
-	if method != structs.AllocData.Name || len(c.pages) == 0 {
+	if method != nodecalls.AllocData.Name || len(c.pages) == 0 {
 		return structs.Preconditionf("the data is gone")
 	}
 	page := c.pages[0]
@@ -35,11 +36,11 @@ func (c *pageCaller) Call(_ context.Context, method string, _, resp any) error {
 // and the files have no more bytes than the entries.
 func FuzzPages(f *testing.F) {
 	for _, entries := range hostilePages() {
-		page, err := codec.Encode(&structs.AllocDataResponse{Entries: entries})
+		page, err := codec.Encode(&nodecalls.AllocDataResponse{Entries: entries})
 		if err != nil {
 			f.Fatal(err)
 		}
-		last, err := codec.Encode(&structs.AllocDataResponse{Entries: entries[len(entries)-1:], Done: true})
+		last, err := codec.Encode(&nodecalls.AllocDataResponse{Entries: entries[len(entries)-1:], Done: true})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -106,23 +107,23 @@ func checkUnpacked(t *testing.T, root string, u *unpacker) {
 }
 
 // hostilePages are entries that a node may send.
-func hostilePages() [][]*structs.AllocDataEntry {
-	file := func(path, data string) *structs.AllocDataEntry {
-		return &structs.AllocDataEntry{Path: path, Mode: unix.S_IFREG | 0o644, Data: data}
+func hostilePages() [][]*nodecalls.AllocDataEntry {
+	file := func(path, data string) *nodecalls.AllocDataEntry {
+		return &nodecalls.AllocDataEntry{Path: path, Mode: unix.S_IFREG | 0o644, Data: data}
 	}
-	dir := func(path string) *structs.AllocDataEntry {
-		return &structs.AllocDataEntry{Path: path, Mode: unix.S_IFDIR | 0o700}
+	dir := func(path string) *nodecalls.AllocDataEntry {
+		return &nodecalls.AllocDataEntry{Path: path, Mode: unix.S_IFDIR | 0o700}
 	}
-	link := func(path, to string) *structs.AllocDataEntry {
-		return &structs.AllocDataEntry{Path: path, Mode: unix.S_IFLNK | 0o777, Link: to}
+	link := func(path, to string) *nodecalls.AllocDataEntry {
+		return &nodecalls.AllocDataEntry{Path: path, Mode: unix.S_IFLNK | 0o777, Link: to}
 	}
-	part := func(path string, offset int64, data string, more bool) *structs.AllocDataEntry {
+	part := func(path string, offset int64, data string, more bool) *nodecalls.AllocDataEntry {
 		e := file(path, data)
 		e.Offset = offset
 		e.More = more
 		return e
 	}
-	return [][]*structs.AllocDataEntry{
+	return [][]*nodecalls.AllocDataEntry{
 		{dir("alloc/data"), file("alloc/data/f", "text"), link("alloc/data/l", "f"), dir("web/local")},
 		{dir("alloc/data"), link("alloc/data/l", "../../../../../.."), file("alloc/data/l/outside", "x")},
 		{dir("alloc/data"), link("alloc/data/l", "../../../../../outside"), part("alloc/data/l", 1, "x", false)},

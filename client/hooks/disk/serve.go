@@ -12,16 +12,17 @@ import (
 
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Endpoint serves the data of ended allocations of this node to their successors on other nodes.
 func Endpoint(c Config) rpc.Endpoint {
-	return rpc.Handle(structs.ClientAllocData, c.serve)
+	return rpc.Handle(nodecalls.ClientAllocData, c.serve)
 }
 
 func (c Config) serve(
-	ctx context.Context, req *structs.AllocDataRequest,
-) (*structs.AllocDataResponse, error) {
+	ctx context.Context, req *nodecalls.AllocDataRequest,
+) (*nodecalls.AllocDataResponse, error) {
 	select {
 	case <-c.Complete:
 	default:
@@ -41,7 +42,7 @@ func (c Config) serve(
 
 	instead, err := c.settle(ctx, local, longestChain)
 	if err != nil || instead != "" {
-		return &structs.AllocDataResponse{Instead: instead}, err
+		return &nodecalls.AllocDataResponse{Instead: instead}, err
 	}
 
 	root, err := openDir(local.Dir)
@@ -50,7 +51,7 @@ func (c Config) serve(
 	}
 	defer closeDir(root)
 
-	p := &pager{root: root, left: structs.AllocDataPage}
+	p := &pager{root: root, left: nodecalls.AllocDataPage}
 	dirs := dataDirs(local.Alloc.Job.Group(local.Alloc.TaskGroup))
 	resp, err := p.read(dirs, req)
 	if err == nil && req.After == "" {
@@ -65,7 +66,7 @@ func (c Config) serve(
 type pager struct {
 	root    *os.File
 	left    int // bytes of the page
-	entries []*structs.AllocDataEntry
+	entries []*nodecalls.AllocDataEntry
 }
 
 // errFull ends the walk of a page.
@@ -77,13 +78,13 @@ type place struct {
 	offset int64 // above 0: the file goes on here
 }
 
-func (p *pager) read(dirs []string, req *structs.AllocDataRequest) (*structs.AllocDataResponse, error) {
+func (p *pager) read(dirs []string, req *nodecalls.AllocDataRequest) (*nodecalls.AllocDataResponse, error) {
 	var at *place
 	if req.After != "" {
 		first := slices.IndexFunc(dirs, func(d string) bool {
 			return req.After == d || strings.HasPrefix(req.After, d+"/")
 		})
-		if first < 0 || len(req.After) > structs.MaxDataPath || req.Offset < 0 {
+		if first < 0 || len(req.After) > nodecalls.MaxDataPath || req.Offset < 0 {
 			return nil, structs.Invalidf("there is no place %d of %q in the data", req.Offset, req.After)
 		}
 
@@ -95,7 +96,7 @@ func (p *pager) read(dirs []string, req *structs.AllocDataRequest) (*structs.All
 	for _, dir := range dirs {
 		err := p.walk(dir, at)
 		if errors.Is(err, errFull) {
-			return &structs.AllocDataResponse{Entries: p.entries}, nil
+			return &nodecalls.AllocDataResponse{Entries: p.entries}, nil
 		}
 		if err != nil {
 			return nil, err
@@ -104,7 +105,7 @@ func (p *pager) read(dirs []string, req *structs.AllocDataRequest) (*structs.All
 		at = nil
 	}
 
-	return &structs.AllocDataResponse{Entries: p.entries, Done: true}, nil
+	return &nodecalls.AllocDataResponse{Entries: p.entries, Done: true}, nil
 }
 
 // walk adds a file and all below it. at is nil, or a place in it: then walk adds all behind that.
@@ -166,13 +167,13 @@ func (p *pager) names(path string) ([]string, error) {
 	}
 	defer closeDir(dir)
 
-	names, err := dir.Readdirnames(structs.MaxDataFiles + 1)
+	names, err := dir.Readdirnames(nodecalls.MaxDataFiles + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 
-	if len(names) > structs.MaxDataFiles {
-		return nil, structs.Invalidf("%s has more than %d files", path, structs.MaxDataFiles)
+	if len(names) > nodecalls.MaxDataFiles {
+		return nil, structs.Invalidf("%s has more than %d files", path, nodecalls.MaxDataFiles)
 	}
 
 	slices.Sort(names)
@@ -182,7 +183,7 @@ func (p *pager) names(path string) ([]string, error) {
 // measure adds up the files below some directories. It ends above the number of files that may move.
 func (p *pager) measure(ctx context.Context, dirs []string) (bytes int64, files int, err error) {
 	left := slices.Clone(dirs)
-	for len(left) > 0 && files <= structs.MaxDataFiles {
+	for len(left) > 0 && files <= nodecalls.MaxDataFiles {
 		path := left[len(left)-1]
 		left = left[:len(left)-1]
 		st, err := p.stat(path)
@@ -232,7 +233,7 @@ func (p *pager) add(path string, offset int64) (isDir bool, err error) {
 	p.left -= len(path) + 128
 
 	// Each page has an entry, so that the transfer comes to an end.
-	if len(p.entries) > 0 && (p.left <= 0 || len(p.entries) >= structs.AllocDataEntries) {
+	if len(p.entries) > 0 && (p.left <= 0 || len(p.entries) >= nodecalls.AllocDataEntries) {
 		return false, errFull
 	}
 
@@ -250,7 +251,7 @@ func (p *pager) add(path string, offset int64) (isDir bool, err error) {
 		return false, err
 	}
 
-	e := &structs.AllocDataEntry{
+	e := &nodecalls.AllocDataEntry{
 		Path:    path,
 		Mode:    st.Mode,
 		UID:     st.Uid,
@@ -283,7 +284,7 @@ func (p *pager) add(path string, offset int64) (isDir bool, err error) {
 }
 
 // fill reads the bytes of a file that fit.
-func (p *pager) fill(e *structs.AllocDataEntry) error {
+func (p *pager) fill(e *nodecalls.AllocDataEntry) error {
 	// A task may have put a pipe there: the agent must not wait for its writer.
 	f, err := openBelow(p.root, e.Path, unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
@@ -313,7 +314,7 @@ func (p *pager) fill(e *structs.AllocDataEntry) error {
 
 // readLink reads the target of a link that was opened as such.
 func readLink(f *os.File) (string, error) {
-	target := make([]byte, structs.MaxDataPath+1)
+	target := make([]byte, nodecalls.MaxDataPath+1)
 	n, err := unix.Readlinkat(int(f.Fd()), "", target)
 	if err != nil {
 		return "", err

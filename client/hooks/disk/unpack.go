@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // unpacker writes data from another node into a directory of its own. It does not trust that node: a path
@@ -19,7 +19,7 @@ type unpacker struct {
 	dirs []string
 	root *os.File
 	size int64
-	last *structs.AllocDataEntry
+	last *nodecalls.AllocDataEntry
 	made int // files, directories and links
 }
 
@@ -81,7 +81,7 @@ func (u *unpacker) free() (int64, error) {
 
 // add writes an entry. It leaves out an entry of another directory. The error is a waitError if the entry
 // makes no sense or has no space.
-func (u *unpacker) add(e *structs.AllocDataEntry) error {
+func (u *unpacker) add(e *nodecalls.AllocDataEntry) error {
 	if !u.continues(e) {
 		return waits("the data has the faulty part %d of %.100q", e.Offset, e.Path)
 	}
@@ -93,7 +93,7 @@ func (u *unpacker) add(e *structs.AllocDataEntry) error {
 
 	u.size += int64(len(e.Data))
 	switch {
-	case !filepath.IsLocal(e.Path) || len(e.Path) > structs.MaxDataPath || len(e.Link) > structs.MaxDataPath,
+	case !filepath.IsLocal(e.Path) || len(e.Path) > nodecalls.MaxDataPath || len(e.Link) > nodecalls.MaxDataPath,
 		e.More && len(e.Data) == 0:
 		return waits("the data has the faulty entry %.100q", e.Path)
 	case !slices.ContainsFunc(u.dirs, func(d string) bool {
@@ -110,7 +110,7 @@ func (u *unpacker) add(e *structs.AllocDataEntry) error {
 	return err
 }
 
-func (u *unpacker) write(e *structs.AllocDataEntry) error {
+func (u *unpacker) write(e *nodecalls.AllocDataEntry) error {
 	dir, name := path.Split(e.Path)
 	parent, err := openBelow(u.root, dir, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
@@ -134,7 +134,7 @@ func (u *unpacker) write(e *structs.AllocDataEntry) error {
 
 // continues reports whether an entry begins a file, or begins where the last part of its file ends: a hole
 // would take no space here, but its size on the next node.
-func (u *unpacker) continues(e *structs.AllocDataEntry) bool {
+func (u *unpacker) continues(e *nodecalls.AllocDataEntry) bool {
 	if e.Offset == 0 {
 		return true
 	}
@@ -142,7 +142,7 @@ func (u *unpacker) continues(e *structs.AllocDataEntry) bool {
 		u.last.Path == e.Path && u.last.Offset+int64(len(u.last.Data)) == e.Offset
 }
 
-func addDir(parent *os.File, name string, e *structs.AllocDataEntry) error {
+func addDir(parent *os.File, name string, e *nodecalls.AllocDataEntry) error {
 	err := unix.Mkdirat(int(parent.Fd()), name, 0o700)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func addDir(parent *os.File, name string, e *structs.AllocDataEntry) error {
 }
 
 // addFile writes the bytes of an entry, and the rights of the file after its last byte.
-func addFile(parent *os.File, name string, e *structs.AllocDataEntry) error {
+func addFile(parent *os.File, name string, e *nodecalls.AllocDataEntry) error {
 	flags := unix.O_WRONLY
 	if e.Offset == 0 {
 		flags |= unix.O_CREAT | unix.O_EXCL
@@ -185,7 +185,7 @@ func addFile(parent *os.File, name string, e *structs.AllocDataEntry) error {
 // setRights sets the owner, by number, before the mode, whose bits for other users an owner's change clears.
 // A program does not keep the bits by which it runs with the rights of its owner: the other node may be in
 // other hands. A directory keeps the bit by which its files get its group.
-func setRights(f *os.File, e *structs.AllocDataEntry) error {
+func setRights(f *os.File, e *nodecalls.AllocDataEntry) error {
 	fd := int(f.Fd())
 	rights := e.Mode & 0o7777
 	if e.Mode&unix.S_IFMT == unix.S_IFREG {

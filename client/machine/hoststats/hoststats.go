@@ -17,6 +17,7 @@ import (
 
 	"berth/internal/backoff"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Sample is the time over which the use of processors is measured.
@@ -32,8 +33,8 @@ type Host struct {
 }
 
 // Measure takes Sample, or less if ctx ends. A file system that may not answer is left out.
-func (h Host) Measure(ctx context.Context) (*structs.HostStats, error) {
-	s := &structs.HostStats{}
+func (h Host) Measure(ctx context.Context) (*nodecalls.HostStats, error) {
+	s := &nodecalls.HostStats{}
 	err := h.processors(ctx, s)
 	if err != nil {
 		return nil, structs.Internalf("measuring the processors: %w", err)
@@ -44,7 +45,7 @@ func (h Host) Measure(ctx context.Context) (*structs.HostStats, error) {
 		return nil, structs.Internalf("measuring the memory: %w", err)
 	}
 
-	s.Memory = &structs.HostMemoryStats{
+	s.Memory = &nodecalls.HostMemoryStats{
 		Total:     m.Total,
 		Available: m.Available,
 		Used:      m.Total - min(m.Available, m.Total),
@@ -69,7 +70,7 @@ func (h Host) Measure(ctx context.Context) (*structs.HostStats, error) {
 }
 
 // processors compares two readings of the times of processors.
-func (h Host) processors(ctx context.Context, s *structs.HostStats) error {
+func (h Host) processors(ctx context.Context, s *nodecalls.HostStats) error {
 	before, err := cpu.TimesWithContext(ctx, true)
 	if err != nil {
 		return err
@@ -98,20 +99,20 @@ func (h Host) processors(ctx context.Context, s *structs.HostStats) error {
 }
 
 // shares returns the parts of the time between two readings that each processor spent, in percent.
-func shares(before, after []cpu.TimesStat) []*structs.HostCPUStats {
+func shares(before, after []cpu.TimesStat) []*nodecalls.HostCPUStats {
 	old := map[string]cpu.TimesStat{}
 	for _, b := range before {
 		old[b.CPU] = b
 	}
 
-	all := []*structs.HostCPUStats{}
+	all := []*nodecalls.HostCPUStats{}
 	for _, a := range after {
 		b := old[a.CPU]
 		user := spent(a.User+a.Nice, b.User+b.Nice)
 		system := spent(a.System+a.Irq+a.Softirq+a.Steal,
 			b.System+b.Irq+b.Softirq+b.Steal)
 		idle := spent(a.Idle+a.Iowait, b.Idle+b.Iowait)
-		c := &structs.HostCPUStats{CPU: a.CPU, Idle: 100}
+		c := &nodecalls.HostCPUStats{CPU: a.CPU, Idle: 100}
 		if whole := user + system + idle; whole > 0 {
 			c.User = 100 * user / whole
 			c.System = 100 * system / whole
@@ -178,8 +179,8 @@ func chooseDisks(mounts []*mountinfo.Info) []*mountinfo.Info {
 }
 
 // disks measures the file systems on devices.
-func disks(ctx context.Context, mounts []*mountinfo.Info) []*structs.HostDiskStats {
-	all := []*structs.HostDiskStats{}
+func disks(ctx context.Context, mounts []*mountinfo.Info) []*nodecalls.HostDiskStats {
+	all := []*nodecalls.HostDiskStats{}
 	for _, m := range chooseDisks(mounts) {
 		if d := diskAt(ctx, m.Source, m.Mountpoint); d != nil {
 			all = append(all, d)
@@ -189,12 +190,12 @@ func disks(ctx context.Context, mounts []*mountinfo.Info) []*structs.HostDiskSta
 }
 
 // diskAt reads the statistics of a path's file system, nil if it has none.
-func diskAt(ctx context.Context, device, path string) *structs.HostDiskStats {
+func diskAt(ctx context.Context, device, path string) *nodecalls.HostDiskStats {
 	u, err := disk.UsageWithContext(ctx, path)
 	if err != nil {
 		return nil
 	}
-	return &structs.HostDiskStats{
+	return &nodecalls.HostDiskStats{
 		Device:            device,
 		Mountpoint:        path,
 		Size:              u.Total,

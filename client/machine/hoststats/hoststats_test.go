@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/testskip"
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -75,7 +75,7 @@ func TestMeasure_DescribesThisMachine(t *testing.T) {
 }
 
 // checkUsage compares the usage of a file system with the kernel's answer. Others may write to it meanwhile.
-func checkUsage(t *testing.T, d *structs.HostDiskStats) {
+func checkUsage(t *testing.T, d *nodecalls.HostDiskStats) {
 	t.Helper()
 	var now unix.Statfs_t
 	if err := unix.Statfs(d.Mountpoint, &now); err != nil {

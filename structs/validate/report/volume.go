@@ -2,12 +2,13 @@ package report
 
 import (
 	"berth/structs"
+	"berth/structs/nodecalls"
 	"berth/structs/validate/field"
 )
 
 // Created checks the sizes in a node's answer about a volume that its plugin made, of at least the given
 // bytes.
-func Created(r *structs.ClientCSICreateResponse, asked int64) error {
+func Created(r *nodecalls.ClientCSICreateResponse, asked int64) error {
 	f := field.New("the node's answer")
 	checkSize(f, r.Capacity, asked)
 	f.CheckBytes("volume_id", len(r.ExternalID), structs.MaxCSIID)
@@ -17,12 +18,12 @@ func Created(r *structs.ClientCSICreateResponse, asked int64) error {
 }
 
 // Expanded checks the size in a node's answer about a volume that was to grow to the given bytes.
-func Expanded(r *structs.ClientCSIExpandResponse, asked int64) error {
+func Expanded(r *nodecalls.ClientCSIExpandResponse, asked int64) error {
 	return checkAnswer(r.Capacity, asked)
 }
 
 // NodeExpanded checks the size in a node's answer about a volume that was to grow to the given bytes.
-func NodeExpanded(r *structs.ClientCSINodeExpandResponse, asked int64) error {
+func NodeExpanded(r *nodecalls.ClientCSINodeExpandResponse, asked int64) error {
 	return checkAnswer(r.Capacity, asked)
 }
 
@@ -49,14 +50,14 @@ func checkSize(f field.Errors, n, asked int64) {
 }
 
 // Attached checks the sizes in a node's answer about a volume that its plugin attached.
-func Attached(r *structs.ClientCSIAttachResponse) error {
+func Attached(r *nodecalls.ClientCSIAttachResponse) error {
 	f := field.New("the node's answer")
 	checkContext(f, "publish_context", r.PublishContext)
 	return f.Err()
 }
 
 // Listed checks the sizes in a node's answer about the volumes that its plugin lists.
-func Listed(r *structs.ClientCSIListResponse) error {
+func Listed(r *nodecalls.ClientCSIListResponse) error {
 	f := field.New("the node's answer")
 	f.CheckBytes("next_token", len(r.NextToken), structs.MaxCSIToken)
 	for _, v := range field.FirstOf(f, "volumes", r.Volumes, structs.MaxCSIListed) {

@@ -9,6 +9,7 @@ import (
 	"berth/client/csi/volumes"
 	"berth/csi/csitest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // codesBut returns codes with other kinds for some.
@@ -29,7 +30,7 @@ var asked = codesBut(map[string]structs.Kind{
 // full are the codes of a call that reports to the servers, as an answer, that the storage has no space.
 var full = codesBut(map[string]structs.Kind{"ResourceExhausted": ""})
 
-var grown = structs.CSICapacityRange{RequiredBytes: 8 << 20}
+var grown = nodecalls.CSICapacityRange{RequiredBytes: 8 << 20}
 
 // codeCase is a call of a node that has the plugin called once for the volume id.
 type codeCase struct {
@@ -41,7 +42,7 @@ type codeCase struct {
 func codeCases() []codeCase {
 	return []codeCase{
 		{"CreateVolume", full, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+			_, err := call(r, nodecalls.ClientCSIControllerCreate, &nodecalls.ClientCSICreateRequest{
 				PluginID:     "ebs",
 				Name:         id,
 				Capabilities: writer,
@@ -49,14 +50,14 @@ func codeCases() []codeCase {
 			return err
 		}},
 		{"DeleteVolume", csitest.CodeKinds, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+			_, err := call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 				PluginID:   "ebs",
 				ExternalID: id,
 			})
 			return err
 		}},
 		{"ControllerPublishVolume", csitest.CodeKinds, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{
+			_, err := call(r, nodecalls.ClientCSIControllerAttach, &nodecalls.ClientCSIAttachRequest{
 				PluginID:       "ebs",
 				ExternalID:     id,
 				ExternalNodeID: "n",
@@ -66,7 +67,7 @@ func codeCases() []codeCase {
 			return err
 		}},
 		{"ControllerUnpublishVolume", csitest.CodeKinds, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{
+			_, err := call(r, nodecalls.ClientCSIControllerDetach, &nodecalls.ClientCSIDetachRequest{
 				PluginID:       "ebs",
 				ExternalID:     id,
 				ExternalNodeID: "n",
@@ -74,7 +75,7 @@ func codeCases() []codeCase {
 			return err
 		}},
 		{"ControllerExpandVolume", full, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{
+			_, err := call(r, nodecalls.ClientCSIControllerExpand, &nodecalls.ClientCSIExpandRequest{
 				PluginID:   "ebs",
 				ExternalID: id,
 				Capacity:   grown,
@@ -82,7 +83,7 @@ func codeCases() []codeCase {
 			return err
 		}},
 		{"ValidateVolumeCapabilities", asked, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSIControllerValidate, &structs.ClientCSIValidateRequest{
+			_, err := call(r, nodecalls.ClientCSIControllerValidate, &nodecalls.ClientCSIValidateRequest{
 				PluginID:     "ebs",
 				ExternalID:   id,
 				Capabilities: writer,
@@ -90,11 +91,11 @@ func codeCases() []codeCase {
 			return err
 		}},
 		{"ListVolumes", asked, func(r *fixture, _ string) error {
-			_, err := call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{PluginID: "ebs"})
+			_, err := call(r, nodecalls.ClientCSIControllerList, &nodecalls.ClientCSIListRequest{PluginID: "ebs"})
 			return err
 		}},
 		{"NodeExpandVolume", asked, func(r *fixture, id string) error {
-			_, err := call(r, structs.ClientCSINodeExpand, &structs.ClientCSINodeExpandRequest{
+			_, err := call(r, nodecalls.ClientCSINodeExpand, &nodecalls.ClientCSINodeExpandRequest{
 				VolumeID:       id,
 				AllocID:        "a",
 				PluginID:       "ebs",
@@ -111,7 +112,7 @@ func codeCases() []codeCase {
 }
 
 func nodeDetach(r *fixture, id string) error {
-	_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{
+	_, err := call(r, nodecalls.ClientCSINodeDetach, &nodecalls.ClientCSINodeDetachRequest{
 		VolumeID: id,
 		AllocID:  "a",
 	})
@@ -179,8 +180,8 @@ func TestDuty_C9_C13_OnlyAnOperatorsWordMakesARejectedCallAgain(t *testing.T) {
 		}
 	}
 	r.plugin.Script("NodeUnstageVolume", nil)
-	byOperator := &structs.ClientCSINodeDetachRequest{VolumeID: "v", AllocID: "a", ByOperator: true}
-	_, err := call(r, structs.ClientCSINodeDetach, byOperator)
+	byOperator := &nodecalls.ClientCSINodeDetachRequest{VolumeID: "v", AllocID: "a", ByOperator: true}
+	_, err := call(r, nodecalls.ClientCSINodeDetach, byOperator)
 	must(t, err)
 	if n := r.plugin.Count("NodeUnstageVolume"); n != 2 {
 		t.Errorf("%d calls", n)

@@ -14,6 +14,7 @@ import (
 	"berth/csi"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Deps are what the endpoints need besides the volumes.
@@ -29,16 +30,16 @@ type Deps struct {
 func List(m *volumes.Manager, deps Deps) []rpc.Endpoint {
 	e := &endpoints{m, deps}
 	return []rpc.Endpoint{
-		rpc.Handle(structs.ClientCSIControllerCreate, e.create),
-		rpc.Handle(structs.ClientCSIControllerDelete, e.delete),
-		rpc.Handle(structs.ClientCSIControllerAttach, e.attach),
-		rpc.Handle(structs.ClientCSIControllerDetach, e.detach),
-		rpc.Handle(structs.ClientCSIControllerValidate, e.validate),
-		rpc.Handle(structs.ClientCSIControllerExpand, e.expand),
-		rpc.Handle(structs.ClientCSIControllerList, e.list),
-		rpc.Handle(structs.ClientCSINodeDetach, e.nodeDetach),
-		rpc.Handle(structs.ClientCSINodeExpand, e.nodeExpand),
-		rpc.Handle(structs.ClientCSINodeVolume, e.nodeVolume),
+		rpc.Handle(nodecalls.ClientCSIControllerCreate, e.create),
+		rpc.Handle(nodecalls.ClientCSIControllerDelete, e.delete),
+		rpc.Handle(nodecalls.ClientCSIControllerAttach, e.attach),
+		rpc.Handle(nodecalls.ClientCSIControllerDetach, e.detach),
+		rpc.Handle(nodecalls.ClientCSIControllerValidate, e.validate),
+		rpc.Handle(nodecalls.ClientCSIControllerExpand, e.expand),
+		rpc.Handle(nodecalls.ClientCSIControllerList, e.list),
+		rpc.Handle(nodecalls.ClientCSINodeDetach, e.nodeDetach),
+		rpc.Handle(nodecalls.ClientCSINodeExpand, e.nodeExpand),
+		rpc.Handle(nodecalls.ClientCSINodeVolume, e.nodeVolume),
 	}
 }
 
@@ -51,7 +52,7 @@ type endpoints struct {
 
 // controller returns the healthy controller that a request is for. One of another driver than the request
 // names answers unavailable, as if there were none.
-func (e *endpoints) controller(req structs.CSIControllerRequest) (*conn, error) {
+func (e *endpoints) controller(req nodecalls.CSIControllerRequest) (*conn, error) {
 	pluginID, provider := req.Driver()
 	conn, err := e.m.Healthy(structs.CSIKindController, pluginID)
 	if err != nil {
@@ -65,7 +66,7 @@ func (e *endpoints) controller(req structs.CSIControllerRequest) (*conn, error) 
 
 // storageRequest is a request that changes storage.
 type storageRequest interface {
-	structs.CSIControllerRequest
+	nodecalls.CSIControllerRequest
 	SentEpoch() uint64
 }
 
@@ -129,19 +130,19 @@ func withEmptyReply(
 }
 
 func (e *endpoints) create(
-	ctx context.Context, req *structs.ClientCSICreateRequest,
-) (*structs.ClientCSICreateResponse, error) {
-	create := func(ctx context.Context, c *conn) (*structs.ClientCSICreateResponse, error) {
+	ctx context.Context, req *nodecalls.ClientCSICreateRequest,
+) (*nodecalls.ClientCSICreateResponse, error) {
+	create := func(ctx context.Context, c *conn) (*nodecalls.ClientCSICreateResponse, error) {
 		resp, err := c.CreateVolume(ctx, req)
 		switch {
 		case csi.Code(err) == structs.CSICodeExhausted:
-			return &structs.ClientCSICreateResponse{Exhausted: err.Error()}, nil
+			return &nodecalls.ClientCSICreateResponse{Exhausted: err.Error()}, nil
 		case err == nil || resp == nil || resp.ExternalID == "":
 			return resp, err
 		}
 
 		// The plugin made another volume than the requested one. Nothing can use it.
-		del := &structs.ClientCSIDeleteRequest{
+		del := &nodecalls.ClientCSIDeleteRequest{
 			PluginID:   req.PluginID,
 			ExternalID: resp.ExternalID,
 			Secrets:    req.Secrets,
@@ -158,7 +159,7 @@ func (e *endpoints) create(
 	return callController(ctx, controllerCall{e, req, c}, create)
 }
 
-func (e *endpoints) delete(ctx context.Context, req *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
+func (e *endpoints) delete(ctx context.Context, req *nodecalls.ClientCSIDeleteRequest) (*structs.Empty, error) {
 	c := volumes.Call{Volume: req.ExternalID, RPC: "DeleteVolume"}
 	return callController(ctx, controllerCall{e, req, c},
 		withEmptyReply(func(ctx context.Context, c *conn) error {
@@ -167,20 +168,20 @@ func (e *endpoints) delete(ctx context.Context, req *structs.ClientCSIDeleteRequ
 }
 
 func (e *endpoints) attach(
-	ctx context.Context, req *structs.ClientCSIAttachRequest,
-) (*structs.ClientCSIAttachResponse, error) {
+	ctx context.Context, req *nodecalls.ClientCSIAttachRequest,
+) (*nodecalls.ClientCSIAttachResponse, error) {
 	c := volumes.Call{
 		Volume: req.ExternalID,
 		RPC:    "ControllerPublishVolume",
 		Where:  req.ExternalNodeID,
 	}
-	attach := func(ctx context.Context, c *conn) (*structs.ClientCSIAttachResponse, error) {
+	attach := func(ctx context.Context, c *conn) (*nodecalls.ClientCSIAttachResponse, error) {
 		return c.ControllerPublishVolume(ctx, req)
 	}
 	return callController(ctx, controllerCall{e, req, c}, attach)
 }
 
-func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
+func (e *endpoints) detach(ctx context.Context, req *nodecalls.ClientCSIDetachRequest) (*structs.Empty, error) {
 	c := volumes.Call{
 		Volume: req.ExternalID,
 		RPC:    "ControllerUnpublishVolume",
@@ -194,7 +195,7 @@ func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequ
 
 // validate changes nothing: if the plugin cannot answer, the server may call another one.
 func (e *endpoints) validate(
-	ctx context.Context, req *structs.ClientCSIValidateRequest,
+	ctx context.Context, req *nodecalls.ClientCSIValidateRequest,
 ) (*structs.Empty, error) {
 	conn, err := e.controller(req)
 	if err != nil {
@@ -212,13 +213,13 @@ func (e *endpoints) validate(
 }
 
 func (e *endpoints) expand(
-	ctx context.Context, req *structs.ClientCSIExpandRequest,
-) (*structs.ClientCSIExpandResponse, error) {
+	ctx context.Context, req *nodecalls.ClientCSIExpandRequest,
+) (*nodecalls.ClientCSIExpandResponse, error) {
 	c := volumes.Call{Volume: req.ExternalID, RPC: "ControllerExpandVolume"}
-	expand := func(ctx context.Context, c *conn) (*structs.ClientCSIExpandResponse, error) {
+	expand := func(ctx context.Context, c *conn) (*nodecalls.ClientCSIExpandResponse, error) {
 		resp, err := c.ControllerExpandVolume(ctx, req)
 		if csi.Code(err) == structs.CSICodeExhausted {
-			return &structs.ClientCSIExpandResponse{Exhausted: err.Error()}, nil
+			return &nodecalls.ClientCSIExpandResponse{Exhausted: err.Error()}, nil
 		}
 		return resp, err
 	}
@@ -227,8 +228,8 @@ func (e *endpoints) expand(
 
 // list is about no single volume and waits for none.
 func (e *endpoints) list(
-	ctx context.Context, req *structs.ClientCSIListRequest,
-) (*structs.ClientCSIListResponse, error) {
+	ctx context.Context, req *nodecalls.ClientCSIListRequest,
+) (*nodecalls.ClientCSIListResponse, error) {
 	conn, err := e.controller(req)
 	if err != nil {
 		return nil, err
@@ -242,7 +243,7 @@ func (e *endpoints) list(
 const detachTime = 20 * time.Second
 
 func (e *endpoints) nodeDetach(
-	ctx context.Context, req *structs.ClientCSINodeDetachRequest,
+	ctx context.Context, req *nodecalls.ClientCSINodeDetachRequest,
 ) (*structs.Empty, error) {
 	ctx, cancel := context.WithTimeout(ctx, detachTime)
 	defer cancel()
@@ -262,8 +263,8 @@ func volumeKey(namespace, id string) volumes.VolumeKey {
 }
 
 func (e *endpoints) nodeExpand(
-	ctx context.Context, req *structs.ClientCSINodeExpandRequest,
-) (*structs.ClientCSINodeExpandResponse, error) {
+	ctx context.Context, req *nodecalls.ClientCSINodeExpandRequest,
+) (*nodecalls.ClientCSINodeExpandResponse, error) {
 	capacity, err := e.m.Volumes().Expand(ctx, &volumes.Use{
 		VolumeKey:      volumeKey(req.VolumeNamespace, req.VolumeID),
 		AllocID:        req.AllocID,
@@ -284,12 +285,12 @@ func (e *endpoints) nodeExpand(
 	case err != nil:
 		return nil, wireError(err)
 	}
-	return &structs.ClientCSINodeExpandResponse{Capacity: capacity}, nil
+	return &nodecalls.ClientCSINodeExpandResponse{Capacity: capacity}, nil
 }
 
 // nodeVolume returns the node's mounts and records of a volume. It calls no plugin.
 func (e *endpoints) nodeVolume(
-	_ context.Context, req *structs.ClientCSINodeVolumeRequest,
-) (*structs.ClientCSINodeVolumeResponse, error) {
+	_ context.Context, req *nodecalls.ClientCSINodeVolumeRequest,
+) (*nodecalls.ClientCSINodeVolumeResponse, error) {
 	return e.m.Volumes().Presence(volumeKey(req.VolumeNamespace, req.VolumeID))
 }

@@ -19,6 +19,7 @@ import (
 	"berth/csi/csitest"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -115,20 +116,20 @@ var writer = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSyst
 
 func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 	r := newFixture(t)
-	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+	made, err := call(r, nodecalls.ClientCSIControllerCreate, &nodecalls.ClientCSICreateRequest{
 		PluginID:     "ebs",
 		Name:         "v",
 		Capabilities: writer,
 	})
 	must(t, err)
 	id := made.ExternalID
-	_, err = call(r, structs.ClientCSIControllerValidate, &structs.ClientCSIValidateRequest{
+	_, err = call(r, nodecalls.ClientCSIControllerValidate, &nodecalls.ClientCSIValidateRequest{
 		PluginID:     "ebs",
 		ExternalID:   id,
 		Capabilities: writer,
 	})
 	must(t, err)
-	_, err = call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{
+	_, err = call(r, nodecalls.ClientCSIControllerAttach, &nodecalls.ClientCSIAttachRequest{
 		PluginID:       "ebs",
 		ExternalID:     id,
 		ExternalNodeID: "node-1",
@@ -139,25 +140,25 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 	if attached, _, _, _ := r.plugin.Volume(id); len(attached) != 1 {
 		t.Errorf("attached to %q", attached)
 	}
-	_, err = call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{
+	_, err = call(r, nodecalls.ClientCSIControllerDetach, &nodecalls.ClientCSIDetachRequest{
 		PluginID:       "ebs",
 		ExternalID:     id,
 		ExternalNodeID: "node-1",
 	})
 	must(t, err)
-	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{
+	grown, err := call(r, nodecalls.ClientCSIControllerExpand, &nodecalls.ClientCSIExpandRequest{
 		PluginID:   "ebs",
 		ExternalID: id,
-		Capacity:   structs.CSICapacityRange{RequiredBytes: 4 << 20},
+		Capacity:   nodecalls.CSICapacityRange{RequiredBytes: 4 << 20},
 	})
 	if err != nil || grown.Capacity != 4<<20 {
 		t.Errorf("expand: got %+v, %v", grown, err)
 	}
-	page, err := call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{PluginID: "ebs"})
+	page, err := call(r, nodecalls.ClientCSIControllerList, &nodecalls.ClientCSIListRequest{PluginID: "ebs"})
 	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].ExternalID != id {
 		t.Errorf("listed %+v, %v", page, err)
 	}
-	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+	_, err = call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 		PluginID:   "ebs",
 		ExternalID: id,
 	})
@@ -169,7 +170,7 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 
 func TestController_UnhealthyIsUnavailableAtOnce(t *testing.T) {
 	r := newFixture(t)
-	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+	_, err := call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 		PluginID:   "other",
 		ExternalID: "x",
 	})
@@ -187,7 +188,7 @@ func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
 		"NotFound": structs.KindNotFound, "InvalidArgument": structs.KindInvalid,
 		"Internal": structs.KindInternal} {
 		r.plugin.Fail("DeleteVolume", csitest.Error(code, "x"))
-		_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+		_, err := call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 			PluginID:   "ebs",
 			ExternalID: "x",
 		})
@@ -198,7 +199,7 @@ func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
 		}
 	}
 	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{})
-	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+	_, err := call(r, nodecalls.ClientCSIControllerCreate, &nodecalls.ClientCSICreateRequest{
 		PluginID:     "ebs",
 		Name:         "v",
 		Capabilities: writer,
@@ -214,11 +215,11 @@ func TestDuty_F14_AVolumeOfTheWrongSizeIsDeletedAgain(t *testing.T) {
 		VolumeId:      "small",
 		CapacityBytes: 5,
 	}})
-	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+	_, err := call(r, nodecalls.ClientCSIControllerCreate, &nodecalls.ClientCSICreateRequest{
 		PluginID:     "ebs",
 		Name:         "v",
 		Capabilities: writer,
-		Capacity:     structs.CSICapacityRange{RequiredBytes: 10},
+		Capacity:     nodecalls.CSICapacityRange{RequiredBytes: 10},
 	})
 	if !structs.IsKind(err, structs.KindInvalid) ||
 		!strings.Contains(err.Error(), `"small" that was made is deleted again`) {
@@ -236,10 +237,10 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 	release := r.plugin.Hang("ControllerExpandVolume")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{
+		_, err := call(r, nodecalls.ClientCSIControllerExpand, &nodecalls.ClientCSIExpandRequest{
 			PluginID:   "ebs",
 			ExternalID: "x",
-			Capacity:   structs.CSICapacityRange{RequiredBytes: 4 << 20},
+			Capacity:   nodecalls.CSICapacityRange{RequiredBytes: 4 << 20},
 		})
 		ended <- err
 	}()
@@ -249,11 +250,11 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 	impatient, stop := context.WithCancel(context.Background())
 	second := make(chan error, 1)
 	go func() {
-		_, err := rpc.Call(impatient, r, structs.ClientCSIControllerDelete,
-			&structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
+		_, err := rpc.Call(impatient, r, nodecalls.ClientCSIControllerDelete,
+			&nodecalls.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
 		second <- err
 	}()
-	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+	_, err := call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 		PluginID:   "ebs",
 		ExternalID: "y",
 	})
@@ -287,7 +288,7 @@ func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 		must(t, err)
 	}
 	detach := func(alloc string) error {
-		_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{
+		_, err := call(r, nodecalls.ClientCSINodeDetach, &nodecalls.ClientCSINodeDetachRequest{
 			VolumeID: "data",
 			AllocID:  alloc,
 		})
@@ -313,7 +314,7 @@ func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 	r := newFixture(t)
 	r.plugin.Forget()
-	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+	_, err := call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 		PluginID:   "ebs",
 		ExternalID: "x",
 		Provider:   "other.csi",
@@ -322,7 +323,7 @@ func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 		!strings.Contains(err.Error(), `the instance on this node is driver "test.csi.berth"`) {
 		t.Errorf("got %v", err)
 	}
-	_, err = call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
+	_, err = call(r, nodecalls.ClientCSIControllerList, &nodecalls.ClientCSIListRequest{
 		PluginID: "ebs",
 		Provider: "other.csi",
 	})
@@ -332,7 +333,7 @@ func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 	if calls := r.plugin.Calls("DeleteVolume", "ListVolumes"); len(calls) != 0 {
 		t.Errorf("called: %v", calls)
 	}
-	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+	_, err = call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 		PluginID:   "ebs",
 		ExternalID: "x",
 		Provider:   "test.csi.berth",
@@ -345,16 +346,16 @@ func TestController_ExhaustedIsAnAnswer(t *testing.T) {
 	for _, rpc := range []string{"CreateVolume", "ControllerExpandVolume"} {
 		r.plugin.FailAlways(rpc, csitest.Error("ResourceExhausted", "the pool is full"))
 	}
-	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+	made, err := call(r, nodecalls.ClientCSIControllerCreate, &nodecalls.ClientCSICreateRequest{
 		PluginID:     "ebs",
 		Name:         "v",
 		Capabilities: writer,
 	})
 	must(t, err)
-	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{
+	grown, err := call(r, nodecalls.ClientCSIControllerExpand, &nodecalls.ClientCSIExpandRequest{
 		PluginID:   "ebs",
 		ExternalID: "x",
-		Capacity:   structs.CSICapacityRange{RequiredBytes: 1},
+		Capacity:   nodecalls.CSICapacityRange{RequiredBytes: 1},
 	})
 	must(t, err)
 	for _, text := range []string{made.Exhausted, grown.Exhausted} {
@@ -377,7 +378,7 @@ func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
 	r.plugin.AddVolume("x", 1)
 	_, err := r.m.Volumes().Up(t.Context(), use, nil)
 	must(t, err)
-	grown, err := call(r, structs.ClientCSINodeExpand, &structs.ClientCSINodeExpandRequest{
+	grown, err := call(r, nodecalls.ClientCSINodeExpand, &nodecalls.ClientCSINodeExpandRequest{
 		VolumeID:       "v",
 		AllocID:        "a",
 		PluginID:       "ebs",
@@ -407,7 +408,7 @@ func TestNodeVolume_NamesMountsAndPendingCalls(t *testing.T) {
 	},
 		nil)
 	must(t, err)
-	has, err := call(r, structs.ClientCSINodeVolume, &structs.ClientCSINodeVolumeRequest{VolumeID: "data"})
+	has, err := call(r, nodecalls.ClientCSINodeVolume, &nodecalls.ClientCSINodeVolumeRequest{VolumeID: "data"})
 	if err != nil || len(has.Held) != 2 || len(has.Mounts) != 0 {
 		t.Errorf("%+v, %v", has, err)
 	}
@@ -418,16 +419,16 @@ func TestController_RejectsACallOfAnEarlierEpoch(t *testing.T) {
 	r := newFixture(t)
 	stale := structs.NodeEpoch{Epoch: epochNow - 1}
 	late := map[string]error{}
-	_, late["create"] = call(r, structs.ClientCSIControllerCreate,
-		&structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer, NodeEpoch: stale})
-	_, late["delete"] = call(r, structs.ClientCSIControllerDelete,
-		&structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
-	_, late["attach"] = call(r, structs.ClientCSIControllerAttach,
-		&structs.ClientCSIAttachRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
-	_, late["detach"] = call(r, structs.ClientCSIControllerDetach,
-		&structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
-	_, late["expand"] = call(r, structs.ClientCSIControllerExpand,
-		&structs.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
+	_, late["create"] = call(r, nodecalls.ClientCSIControllerCreate,
+		&nodecalls.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer, NodeEpoch: stale})
+	_, late["delete"] = call(r, nodecalls.ClientCSIControllerDelete,
+		&nodecalls.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
+	_, late["attach"] = call(r, nodecalls.ClientCSIControllerAttach,
+		&nodecalls.ClientCSIAttachRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
+	_, late["detach"] = call(r, nodecalls.ClientCSIControllerDetach,
+		&nodecalls.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
+	_, late["expand"] = call(r, nodecalls.ClientCSIControllerExpand,
+		&nodecalls.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: "x", NodeEpoch: stale})
 	for name, err := range late {
 		if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "epoch 8") {
 			t.Errorf("%s: got %v, want a rejection that says that the plugin was not called", name, err)
@@ -436,7 +437,7 @@ func TestController_RejectsACallOfAnEarlierEpoch(t *testing.T) {
 	if made := r.plugin.Volumes(); len(made) != 0 {
 		t.Errorf("the plugin made %q", made)
 	}
-	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+	_, err := call(r, nodecalls.ClientCSIControllerCreate, &nodecalls.ClientCSICreateRequest{
 		PluginID:     "ebs",
 		Name:         "v",
 		Capabilities: writer,

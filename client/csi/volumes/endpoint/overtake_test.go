@@ -10,6 +10,7 @@ import (
 
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // abandonDetach detaches volume x from node n. Its caller goes away while the plugin works on the call. It
@@ -19,8 +20,8 @@ func abandonDetach(t *testing.T, r *fixture) error {
 	ctx, gone := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := rpc.Call(ctx, r, structs.ClientCSIControllerDetach,
-			&structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n"})
+		_, err := rpc.Call(ctx, r, nodecalls.ClientCSIControllerDetach,
+			&nodecalls.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n"})
 		ended <- err
 	}()
 	must(t, r.plugin.Await(t.Context(), "ControllerUnpublishVolume", 1))
@@ -39,7 +40,7 @@ func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 	if err := abandonDetach(t, r); !structs.IsKind(err, structs.KindTimeout) {
 		t.Errorf("got %v", err)
 	}
-	attach := &structs.ClientCSIAttachRequest{
+	attach := &nodecalls.ClientCSIAttachRequest{
 		PluginID:       "ebs",
 		ExternalID:     "x",
 		ExternalNodeID: "n",
@@ -48,12 +49,12 @@ func TestDuty_C6_AnAttachDoesNotOvertakeAnAbandonedDetach(t *testing.T) {
 	}
 	impatient, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()
-	_, err := rpc.Call(impatient, r, structs.ClientCSIControllerAttach, attach)
+	_, err := rpc.Call(impatient, r, nodecalls.ClientCSIControllerAttach, attach)
 	if structs.KindOf(err).Final() || r.plugin.Count("ControllerPublishVolume") != 0 {
 		t.Errorf("attached while it is detached: %v", err)
 	}
 	close(gate)
-	_, err = call(r, structs.ClientCSIControllerAttach, attach)
+	_, err = call(r, nodecalls.ClientCSIControllerAttach, attach)
 	must(t, err)
 }
 
@@ -68,7 +69,7 @@ func TestDuty_C6_ARejectionToOvertakeLeavesTheOutcomeUnknown(t *testing.T) {
 	m, later := startManager(t, r.cfg)
 	_, err := m.Client(t.Context(), structs.CSIKindController, "ebs")
 	must(t, err)
-	_, err = rpc.Call(t.Context(), later, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{
+	_, err = rpc.Call(t.Context(), later, nodecalls.ClientCSIControllerAttach, &nodecalls.ClientCSIAttachRequest{
 		PluginID:       "ebs",
 		ExternalID:     "x",
 		ExternalNodeID: "n",
@@ -91,7 +92,7 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 		if !structs.IsKind(err, structs.KindTimeout) {
 			break
 		}
-		_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+		_, err = call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 			PluginID:   "ebs",
 			ExternalID: "x",
 		})
@@ -104,7 +105,7 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		for {
-			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+			_, err := call(r, nodecalls.ClientCSIControllerDelete, &nodecalls.ClientCSIDeleteRequest{
 				PluginID:   "ebs",
 				ExternalID: "x",
 			})

@@ -10,7 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"berth/internal/backoff"
-	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // Command is a command that runs in a container beside its program.
@@ -78,7 +78,7 @@ func (c *Command) Write(p []byte) (int, error) { return c.stream.Conn.Write(p) }
 func (c *Command) CloseInput() error { return c.stream.CloseWrite() }
 
 // Resize sets the size of the terminal.
-func (c *Command) Resize(ctx context.Context, size structs.TerminalSize) error {
+func (c *Command) Resize(ctx context.Context, size nodecalls.TerminalSize) error {
 	return c.engine.call(ctx, "resizing a terminal", quickTimeout,
 		func(ctx context.Context, api *moby) error {
 			_, err := api.ExecResize(ctx, c.id, client.ExecResizeOptions{

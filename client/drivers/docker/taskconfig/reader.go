@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/suggest"
 	"berth/structs"
+	"berth/structs/nodecalls"
 )
 
 // block reads the fields of a map from a job. It collects the faults, each with the path of its field. A
@@ -41,7 +42,7 @@ func (b *block) fault(name, format string, args ...any) {
 }
 
 // isOpen reports whether a value cannot be checked yet: it has a reference.
-func (b *block) isOpen(value any) bool { return b.early && structs.HasReference(value) }
+func (b *block) isOpen(value any) bool { return b.early && nodecalls.HasReference(value) }
 
 // reject reports the text of a field, unless it is open.
 func (b *block) reject(name, text, format string, args ...any) {
@@ -64,7 +65,7 @@ func (b *block) end() {
 		if b.known[name] {
 			continue
 		}
-		b.fault(structs.Cut(name, structs.MaxQuoted), structs.UnknownField+"; %s", suggest.Hint(name, names))
+		b.fault(structs.Cut(name, structs.MaxQuoted), nodecalls.UnknownField+"; %s", suggest.Hint(name, names))
 	}
 }
 
@@ -79,7 +80,7 @@ func (b *block) textOf(name string, v any) string {
 	case float64:
 		s = strconv.FormatFloat(v, 'f', -1, 64)
 	default:
-		b.fault(name, "expected a string, found %s", structs.KindOfValue(v))
+		b.fault(name, "expected a string, found %s", nodecalls.KindOfValue(v))
 		return ""
 	}
 
@@ -142,7 +143,7 @@ func (b *block) boolean(name string) bool {
 			return is
 		}
 	}
-	b.fault(name, "expected true or false, found %s", structs.KindOfValue(v))
+	b.fault(name, "expected true or false, found %s", nodecalls.KindOfValue(v))
 	return false
 }
 
@@ -155,7 +156,7 @@ func (b *block) number(name string, least, most int64) int64 {
 	}
 	n, ok := wholeNumber(v)
 	if !ok {
-		b.fault(name, "expected a whole number, found %s", structs.KindOfValue(v))
+		b.fault(name, "expected a whole number, found %s", nodecalls.KindOfValue(v))
 		return 0
 	}
 	if n < least || n > most {
@@ -192,7 +193,7 @@ func (b *block) duration(name string, most time.Duration) time.Duration {
 	s, isText := v.(string)
 	d, err := time.ParseDuration(s)
 	if !isText || err != nil {
-		b.fault(name, "expected a duration such as \"30s\", found %s", structs.KindOfValue(v))
+		b.fault(name, "expected a duration such as \"30s\", found %s", nodecalls.KindOfValue(v))
 		return 0
 	}
 	if d < 0 || d > most {
@@ -211,7 +212,7 @@ func (b *block) texts(name string) []string {
 
 	list, isList := v.([]any)
 	if !isList {
-		b.fault(name, "expected a list of strings, found %s", structs.KindOfValue(v))
+		b.fault(name, "expected a list of strings, found %s", nodecalls.KindOfValue(v))
 		return nil
 	}
 
@@ -248,7 +249,7 @@ func (b *block) maps(name string) []map[string]any {
 	case []any:
 		list = v
 	default:
-		b.fault(name, "expected a block, found %s", structs.KindOfValue(v))
+		b.fault(name, "expected a block, found %s", nodecalls.KindOfValue(v))
 	}
 
 	if !b.bounded(name, len(list)) {
@@ -259,7 +260,7 @@ func (b *block) maps(name string) []map[string]any {
 	for i, e := range list {
 		m, isMap := e.(map[string]any)
 		if !isMap {
-			b.fault(fmt.Sprintf("%s[%d]", name, i), "expected a block, found %s", structs.KindOfValue(e))
+			b.fault(fmt.Sprintf("%s[%d]", name, i), "expected a block, found %s", nodecalls.KindOfValue(e))
 			continue
 		}
 

@@ -1,19 +1,20 @@
-package structs
+package nodecalls
 
 import (
+	"berth/structs"
 	"slices"
 	"strings"
 )
 
 // ClientDriverValidate makes a node check configs of tasks by the schema of one of its drivers.
-var ClientDriverValidate = Read[ClientDriverValidateRequest, ClientDriverValidateResponse](
+var ClientDriverValidate = structs.Read[ClientDriverValidateRequest, ClientDriverValidateResponse](
 	"ClientDriver.Validate")
 
 // ClientDriverValidateRequest has the configs of several tasks.
 type ClientDriverValidateRequest struct {
 	Driver  string
 	Configs []map[string]any
-	QueryOptions
+	structs.QueryOptions
 }
 
 // ClientDriverValidateResponse has the faults of each config, "" for a valid one. LeavesReferences reports
@@ -21,7 +22,7 @@ type ClientDriverValidateRequest struct {
 type ClientDriverValidateResponse struct {
 	Faults           []string
 	LeavesReferences bool
-	QueryMeta
+	structs.QueryMeta
 }
 
 // HasReference reports whether a value of a task's config has a reference to a variable of the node or the

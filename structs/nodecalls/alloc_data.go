@@ -1,12 +1,14 @@
-package structs
+package nodecalls
+
+import "berth/structs"
 
 // AllocData reads a page of the data that an ended allocation leaves to its successor on another node. A node
 // calls it at the servers. The error is unavailable while the data cannot be read, because the allocation has
 // not ended or its node does not answer, and a failed precondition if the data is gone.
-var AllocData = Read[AllocDataRequest, AllocDataResponse]("Alloc.Data")
+var AllocData = structs.Read[AllocDataRequest, AllocDataResponse]("Alloc.Data")
 
 // ClientAllocData is the same call of the servers to the node that has the data.
-var ClientAllocData = Read[AllocDataRequest, AllocDataResponse]("ClientAlloc.Data")
+var ClientAllocData = structs.Read[AllocDataRequest, AllocDataResponse]("ClientAlloc.Data")
 
 // AllocDataRequest names the allocation that has ended, its successor, and the place in the data. A page
 // begins after the file or directory with the path After ("": with the first) or, if Offset is above 0, at
@@ -18,7 +20,7 @@ type AllocDataRequest struct {
 	Offset    int64
 	NodeID    string
 	SecretID  string
-	QueryOptions
+	structs.QueryOptions
 }
 
 // Credentials names the node and its secret.
@@ -34,7 +36,7 @@ type AllocDataResponse struct {
 	// Instead is the allocation that has the data in place of the requested one, which has ended before it took
 	// over the data of its own predecessor.
 	Instead string
-	QueryMeta
+	structs.QueryMeta
 }
 
 // AllocDataEntry is a file, a directory or a symbolic link, or a part of a file.
@@ -52,14 +54,14 @@ type AllocDataEntry struct {
 
 // AllocDataWaits returns which ended allocations of a node may have data that a replacement has still to take
 // over. The node keeps them.
-var AllocDataWaits = Read[AllocDataWaitsRequest, AllocDataWaitsResponse]("Alloc.DataWaits")
+var AllocDataWaits = structs.Read[AllocDataWaitsRequest, AllocDataWaitsResponse]("Alloc.DataWaits")
 
 // AllocDataWaitsRequest names at most MaxAllocIDs allocations of the node.
 type AllocDataWaitsRequest struct {
 	AllocIDs []string
 	NodeID   string
 	SecretID string
-	QueryOptions
+	structs.QueryOptions
 }
 
 // Credentials names the node and its secret.
@@ -68,7 +70,7 @@ func (r *AllocDataWaitsRequest) Credentials() (nodeID, secretID string) { return
 // AllocDataWaitsResponse has the replacement of each awaited allocation, "" if it has no place yet.
 type AllocDataWaitsResponse struct {
 	Waits map[string]string
-	QueryMeta
+	structs.QueryMeta
 }
 
 // Bounds of the data that one allocation takes over from another node. Its node bounds the size.

@@ -1,4 +1,6 @@
-package structs
+package nodecalls
+
+import "berth/structs"
 
 // TerminalSize is the size of a terminal in characters. The keys are the dialect's.
 type TerminalSize struct {
@@ -23,11 +25,11 @@ func CheckExec(command []string) error {
 	}
 	switch {
 	case len(command) == 0 || command[0] == "":
-		return Invalidf("the command is empty; expected a program and its arguments")
-	case len(command) > MaxExecArgs:
-		return Invalidf("the command has %d arguments, more than %d", len(command), MaxExecArgs)
-	case size > MaxExecBytes:
-		return Invalidf("the command has %d bytes, more than %d", size, MaxExecBytes)
+		return structs.Invalidf("the command is empty; expected a program and its arguments")
+	case len(command) > structs.MaxExecArgs:
+		return structs.Invalidf("the command has %d arguments, more than %d", len(command), structs.MaxExecArgs)
+	case size > structs.MaxExecBytes:
+		return structs.Invalidf("the command has %d bytes, more than %d", size, structs.MaxExecBytes)
 	}
 	return nil
 }

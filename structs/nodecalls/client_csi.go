@@ -1,4 +1,6 @@
-package structs
+package nodecalls
+
+import "berth/structs"
 
 // The methods that a node serves to servers, over the connection that the node opened.
 // A request for a plugin's controller names the plugin by its ID. Without a healthy instance of the plugin
@@ -19,24 +21,24 @@ type CSICapacityRange struct {
 }
 
 // ClientCSIControllerCreate makes a node call CreateVolume.
-var ClientCSIControllerCreate = Write[ClientCSICreateRequest, ClientCSICreateResponse](
+var ClientCSIControllerCreate = structs.Write[ClientCSICreateRequest, ClientCSICreateResponse](
 	"ClientCSI.ControllerCreateVolume")
 
 // ClientCSICreateRequest describes the volume. The same Name is the same volume.
 type ClientCSICreateRequest struct {
-	PluginID     string
-	Name         string
-	Capacity     CSICapacityRange
-	Capabilities []*CSIVolumeCapability
-	MountOptions *CSIMountOptions
-	Parameters   map[string]string
-	Secrets      Secrets `codec:"Secrets"`
-	CloneID      string  // the plugin's volume_id of the source
-	SnapshotID   string  // the plugin's snapshot_id of the source
-	Topologies   *CSITopologyRequest
-	Provider     string `json:",omitempty"`
-	NodeEpoch    `level:"2"`
-	WriteOptions
+	PluginID          string
+	Name              string
+	Capacity          CSICapacityRange
+	Capabilities      []*structs.CSIVolumeCapability
+	MountOptions      *structs.CSIMountOptions
+	Parameters        map[string]string
+	Secrets           structs.Secrets `codec:"Secrets"`
+	CloneID           string          // the plugin's volume_id of the source
+	SnapshotID        string          // the plugin's snapshot_id of the source
+	Topologies        *structs.CSITopologyRequest
+	Provider          string `json:",omitempty"`
+	structs.NodeEpoch `level:"2"`
+	structs.WriteOptions
 }
 
 // Driver implements CSIControllerRequest.
@@ -49,23 +51,23 @@ type ClientCSICreateResponse struct {
 	ExternalID string
 	Capacity   int64
 	Context    map[string]string
-	Topologies []*CSITopology
+	Topologies []*structs.CSITopology
 	// Exhausted is the plugin's message if it answered RESOURCE_EXHAUSTED: there is no space for the volume.
 	Exhausted string `json:",omitempty"`
-	WriteMeta
+	structs.WriteMeta
 }
 
 // ClientCSIControllerDelete makes a node call DeleteVolume. It succeeds if the volume does not exist.
-var ClientCSIControllerDelete = Write[ClientCSIDeleteRequest, Empty]("ClientCSI.ControllerDeleteVolume")
+var ClientCSIControllerDelete = structs.Write[ClientCSIDeleteRequest, structs.Empty]("ClientCSI.ControllerDeleteVolume")
 
 // ClientCSIDeleteRequest names the volume.
 type ClientCSIDeleteRequest struct {
-	PluginID   string
-	ExternalID string
-	Secrets    Secrets `codec:"Secrets"`
-	Provider   string  `json:",omitempty"`
-	NodeEpoch  `level:"2"`
-	WriteOptions
+	PluginID          string
+	ExternalID        string
+	Secrets           structs.Secrets `codec:"Secrets"`
+	Provider          string          `json:",omitempty"`
+	structs.NodeEpoch `level:"2"`
+	structs.WriteOptions
 }
 
 // Driver implements CSIControllerRequest.
@@ -74,23 +76,23 @@ func (r *ClientCSIDeleteRequest) Driver() (string, *string) {
 }
 
 // ClientCSIControllerAttach makes a node call ControllerPublishVolume.
-var ClientCSIControllerAttach = Write[ClientCSIAttachRequest, ClientCSIAttachResponse](
+var ClientCSIControllerAttach = structs.Write[ClientCSIAttachRequest, ClientCSIAttachResponse](
 	"ClientCSI.ControllerAttachVolume")
 
 // ClientCSIAttachRequest names the volume and the node that is to reach it.
 type ClientCSIAttachRequest struct {
-	PluginID       string
-	ExternalID     string
-	ExternalNodeID string
-	AccessMode     CSIAccessMode
-	AttachmentMode CSIAttachmentMode
-	MountOptions   *CSIMountOptions
-	ReadOnly       bool
-	VolumeContext  map[string]string
-	Secrets        Secrets `codec:"Secrets"`
-	Provider       string  `json:",omitempty"`
-	NodeEpoch      `level:"2"`
-	WriteOptions
+	PluginID          string
+	ExternalID        string
+	ExternalNodeID    string
+	AccessMode        structs.CSIAccessMode
+	AttachmentMode    structs.CSIAttachmentMode
+	MountOptions      *structs.CSIMountOptions
+	ReadOnly          bool
+	VolumeContext     map[string]string
+	Secrets           structs.Secrets `codec:"Secrets"`
+	Provider          string          `json:",omitempty"`
+	structs.NodeEpoch `level:"2"`
+	structs.WriteOptions
 }
 
 // Driver implements CSIControllerRequest.
@@ -100,22 +102,22 @@ func (r *ClientCSIAttachRequest) Driver() (string, *string) {
 
 // ClientCSIAttachResponse has the publish_context.
 type ClientCSIAttachResponse struct {
-	PublishContext Secrets `codec:"PublishContext"`
-	WriteMeta
+	PublishContext structs.Secrets `codec:"PublishContext"`
+	structs.WriteMeta
 }
 
 // ClientCSIControllerDetach makes a node call ControllerUnpublishVolume.
-var ClientCSIControllerDetach = Write[ClientCSIDetachRequest, Empty]("ClientCSI.ControllerDetachVolume")
+var ClientCSIControllerDetach = structs.Write[ClientCSIDetachRequest, structs.Empty]("ClientCSI.ControllerDetachVolume")
 
 // ClientCSIDetachRequest names the volume and the node.
 type ClientCSIDetachRequest struct {
-	PluginID       string
-	ExternalID     string
-	ExternalNodeID string
-	Secrets        Secrets `codec:"Secrets"`
-	Provider       string  `json:",omitempty"`
-	NodeEpoch      `level:"2"`
-	WriteOptions
+	PluginID          string
+	ExternalID        string
+	ExternalNodeID    string
+	Secrets           structs.Secrets `codec:"Secrets"`
+	Provider          string          `json:",omitempty"`
+	structs.NodeEpoch `level:"2"`
+	structs.WriteOptions
 }
 
 // Driver implements CSIControllerRequest.
@@ -125,20 +127,20 @@ func (r *ClientCSIDetachRequest) Driver() (string, *string) {
 
 // ClientCSIControllerValidate makes a node call ValidateVolumeCapabilities. For an unconfirmed volume the
 // error is invalid with the plugin's message.
-var ClientCSIControllerValidate = Write[ClientCSIValidateRequest, Empty](
+var ClientCSIControllerValidate = structs.Write[ClientCSIValidateRequest, structs.Empty](
 	"ClientCSI.ControllerValidateVolume")
 
 // ClientCSIValidateRequest names the volume and the capabilities to confirm.
 type ClientCSIValidateRequest struct {
 	PluginID     string
 	ExternalID   string
-	Capabilities []*CSIVolumeCapability
-	MountOptions *CSIMountOptions
+	Capabilities []*structs.CSIVolumeCapability
+	MountOptions *structs.CSIMountOptions
 	Context      map[string]string
 	Parameters   map[string]string
-	Secrets      Secrets `codec:"Secrets"`
-	Provider     string  `json:",omitempty"`
-	WriteOptions
+	Secrets      structs.Secrets `codec:"Secrets"`
+	Provider     string          `json:",omitempty"`
+	structs.WriteOptions
 }
 
 // Driver implements CSIControllerRequest.
@@ -147,19 +149,19 @@ func (r *ClientCSIValidateRequest) Driver() (string, *string) {
 }
 
 // ClientCSIControllerExpand makes a node call ControllerExpandVolume.
-var ClientCSIControllerExpand = Write[ClientCSIExpandRequest, ClientCSIExpandResponse](
+var ClientCSIControllerExpand = structs.Write[ClientCSIExpandRequest, ClientCSIExpandResponse](
 	"ClientCSI.ControllerExpandVolume")
 
 // ClientCSIExpandRequest names the volume and its new capacity.
 type ClientCSIExpandRequest struct {
-	PluginID   string
-	ExternalID string
-	Capacity   CSICapacityRange
-	Capability *CSIVolumeCapability
-	Secrets    Secrets `codec:"Secrets"`
-	Provider   string  `json:",omitempty"`
-	NodeEpoch  `level:"2"`
-	WriteOptions
+	PluginID          string
+	ExternalID        string
+	Capacity          CSICapacityRange
+	Capability        *structs.CSIVolumeCapability
+	Secrets           structs.Secrets `codec:"Secrets"`
+	Provider          string          `json:",omitempty"`
+	structs.NodeEpoch `level:"2"`
+	structs.WriteOptions
 }
 
 // Driver implements CSIControllerRequest.
@@ -172,12 +174,12 @@ type ClientCSIExpandResponse struct {
 	Capacity              int64
 	NodeExpansionRequired bool
 	Exhausted             string `json:",omitempty"` // as in ClientCSICreateResponse
-	WriteMeta
+	structs.WriteMeta
 }
 
 // ClientCSINodeExpand makes a node call NodeExpandVolume where an allocation uses the volume. The node
 // answers unavailable while the volume is not published for it.
-var ClientCSINodeExpand = Write[ClientCSINodeExpandRequest, ClientCSINodeExpandResponse](
+var ClientCSINodeExpand = structs.Write[ClientCSINodeExpandRequest, ClientCSINodeExpandResponse](
 	"ClientCSI.NodeExpandVolume")
 
 // ClientCSINodeExpandRequest names the volume, the allocation and the new capacity.
@@ -188,21 +190,21 @@ type ClientCSINodeExpandRequest struct {
 	PluginID        string
 	ExternalID      string
 	RequiredBytes   int64
-	AccessMode      CSIAccessMode
-	AttachmentMode  CSIAttachmentMode
-	MountOptions    *CSIMountOptions
-	Secrets         Secrets `codec:"Secrets"`
-	WriteOptions
+	AccessMode      structs.CSIAccessMode
+	AttachmentMode  structs.CSIAttachmentMode
+	MountOptions    *structs.CSIMountOptions
+	Secrets         structs.Secrets `codec:"Secrets"`
+	structs.WriteOptions
 }
 
 // ClientCSINodeExpandResponse has the size that the plugin answered, 0 if it reported none.
 type ClientCSINodeExpandResponse struct {
 	Capacity int64
-	WriteMeta
+	structs.WriteMeta
 }
 
 // ClientCSIControllerList makes a node call ListVolumes for one page.
-var ClientCSIControllerList = Read[ClientCSIListRequest, ClientCSIListResponse](
+var ClientCSIControllerList = structs.Read[ClientCSIListRequest, ClientCSIListResponse](
 	"ClientCSI.ControllerListVolumes")
 
 // ClientCSIListRequest names the plugin and the page.
@@ -211,7 +213,7 @@ type ClientCSIListRequest struct {
 	MaxEntries    int32
 	StartingToken string
 	Provider      string `json:",omitempty"`
-	QueryOptions
+	structs.QueryOptions
 }
 
 // Driver implements CSIControllerRequest.
@@ -221,14 +223,14 @@ func (r *ClientCSIListRequest) Driver() (string, *string) {
 
 // ClientCSIListResponse has the page.
 type ClientCSIListResponse struct {
-	Volumes   []*CSIVolumeExternalStub
+	Volumes   []*structs.CSIVolumeExternalStub
 	NextToken string
-	QueryMeta
+	structs.QueryMeta
 }
 
 // ClientCSINodeDetach makes a node release a volume. The node decides by its own records. For an allocation
 // that still runs the error is a precondition. Without an error nothing of the volume is left on the node.
-var ClientCSINodeDetach = Write[ClientCSINodeDetachRequest, Empty]("ClientCSI.NodeDetachVolume")
+var ClientCSINodeDetach = structs.Write[ClientCSINodeDetachRequest, structs.Empty]("ClientCSI.NodeDetachVolume")
 
 // ClientCSINodeDetachRequest names the volume, and one allocation (AllocID) or every allocation that no
 // longer runs (AllocID "").
@@ -238,18 +240,18 @@ type ClientCSINodeDetachRequest struct {
 	AllocID         string
 	// ByOperator makes the node repeat calls that its plugin has rejected with a final error.
 	ByOperator bool `json:",omitempty"`
-	WriteOptions
+	structs.WriteOptions
 }
 
 // ClientCSINodeVolume reads a node's mounts and records of a volume.
-var ClientCSINodeVolume = Read[ClientCSINodeVolumeRequest, ClientCSINodeVolumeResponse](
+var ClientCSINodeVolume = structs.Read[ClientCSINodeVolumeRequest, ClientCSINodeVolumeResponse](
 	"ClientCSI.NodeVolume")
 
 // ClientCSINodeVolumeRequest names the volume.
 type ClientCSINodeVolumeRequest struct {
 	VolumeID        string
 	VolumeNamespace string
-	QueryOptions
+	structs.QueryOptions
 }
 
 // ClientCSINodeVolumeResponse is the content of the node's mount table and volume store.
@@ -257,5 +259,5 @@ type ClientCSINodeVolumeResponse struct {
 	Mounts  []string // paths of the host at which the volume is mounted or shows as a device
 	Pending []string // calls that the plugin has not answered and that may still take effect
 	Held    []string // records of allocations in the volume store, for users
-	QueryMeta
+	structs.QueryMeta
 }

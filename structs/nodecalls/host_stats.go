@@ -1,4 +1,4 @@
-package structs
+package nodecalls
 
 // HostStats is the resource use of a node's machine at one moment, in the dialect's shape.
 type HostStats struct {
