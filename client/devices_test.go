@@ -15,6 +15,7 @@ import (
 	"berth/client/hooks"
 	"berth/client/hooks/device"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // withDevice returns an allocation that has a device.
@@ -224,7 +225,7 @@ func TestDeviceHolder_IsAnOlderAllocation(t *testing.T) {
 				t.Errorf("%s of index %d: got %q, want %q", c.alloc.ID, c.alloc.CreateIndex, got, c.want)
 			}
 		}
-		for id, want := range map[string]structs.DeviceUse{
+		for id, want := range map[string]capacity.DeviceUse{
 			"later":   {"acme/gpu/x1": {"0": "a1"}},
 			"a1":      nil,
 			"unknown": nil,

@@ -15,6 +15,7 @@ import (
 	"berth/state"
 	"berth/state/statetest"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // TestCapacity_Properties lets random jobs compete for small nodes that end allocations late. Plans are made
@@ -168,7 +169,7 @@ func (c *lateCluster) checkVictims(p *structs.Plan) {
 			continue
 		}
 		first := slices.IndexFunc(p.Stop, func(s *structs.PlanStop) bool { return s.PreemptedBy == a.ID })
-		sums := structs.NewNodeCapacity(state.Node(tx, a.NodeID))
+		sums := capacity.NewNodeCapacity(state.Node(tx, a.NodeID))
 		for _, other := range c.held(a.NodeID) {
 			sums.Hold(other)
 		}
@@ -188,7 +189,7 @@ func (c *lateCluster) checkVictims(p *structs.Plan) {
 	}
 }
 
-func (c *lateCluster) checkVictim(a *structs.Allocation, id string, sums structs.NodeCapacity) {
+func (c *lateCluster) checkVictim(a *structs.Allocation, id string, sums capacity.NodeCapacity) {
 	tx := c.s.Read()
 	victim := state.Alloc(tx, id)
 	mine := state.Job(tx, a.Namespace, a.JobID).Priority
@@ -238,7 +239,7 @@ func (c *lateCluster) mayStart(a *structs.Allocation) bool {
 			return false
 		}
 	}
-	ports := structs.PortUse{}
+	ports := capacity.PortUse{}
 	for _, other := range c.held(a.NodeID) {
 		if other.ClientStatus == structs.AllocRunning {
 			ports.Add(other)
@@ -268,7 +269,7 @@ func (c *lateCluster) check() {
 	tx := c.s.Read()
 	for n := range state.Nodes(tx) {
 		var used structs.Resources
-		ports := structs.PortUse{}
+		ports := capacity.PortUse{}
 		for _, a := range c.held(n.ID) {
 			c.checkWaits(a, map[string]bool{})
 			if a.ClientStatus != structs.AllocRunning {

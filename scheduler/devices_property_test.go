@@ -9,6 +9,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // TestDevices_HaveOneHolder makes random changes to jobs and nodes. It makes several plans from one state and
@@ -158,7 +159,7 @@ func (c *deviceCluster) planTogether() {
 // checkNew checks the devices of an allocation that has just been placed.
 func (c *deviceCluster) checkNew(tx *state.ReadTx, a *structs.Allocation) {
 	group := state.JobOf(tx, a).Group(a.TaskGroup)
-	if why := (structs.DeviceUse{}).Rejection(state.Node(tx, a.NodeID), a, group); why != "" {
+	if why := (capacity.DeviceUse{}).Rejection(state.Node(tx, a.NodeID), a, group); why != "" {
 		c.t.Fatalf("%s: %s", a.Name, why)
 	}
 	c.given[a.ID] = fmt.Sprint(given(a))

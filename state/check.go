@@ -9,6 +9,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/capacity"
 	"berth/structs/validate"
 )
 
@@ -166,7 +167,7 @@ func checkServices(c *check.Report, a *structs.Allocation) {
 
 // checkDevices checks that no device is given to two allocations that hold resources.
 func checkDevices(c *check.Report) {
-	uses := map[string]structs.DeviceUse{} // by node
+	uses := map[string]capacity.DeviceUse{} // by node
 	for a := range schema.Allocs.Scan(c) {
 		if a.Terminal() || len(a.Devices) == 0 {
 			continue

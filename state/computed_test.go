@@ -11,6 +11,7 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // TestComputedRows_AreSumsOfTheAllocations puts and deletes random allocations, in entries that fail, too.
@@ -101,11 +102,11 @@ func checkComputed(t *rapid.T, s *Store) {
 			continue
 		}
 		n := &structs.Node{ID: node}
-		each := structs.NewNodeCapacity(n)
+		each := capacity.NewNodeCapacity(n)
 		for a := range HoldersByNode(c, node) {
 			each.Hold(a)
 		}
-		sums := structs.NewNodeCapacity(n)
+		sums := capacity.NewNodeCapacity(n)
 		sums.HoldAll(use)
 		if got, want := fmt.Sprintf("%+v", sums), fmt.Sprintf("%+v", each); got != want {
 			t.Fatalf("the capacity of node %s is by sums %s, by its allocations %s", node, got, want)

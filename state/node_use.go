@@ -4,25 +4,26 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // UseOfNode returns the sums over the allocations that HoldersByNode yields.
-func UseOfNode(tx Reader, node string) structs.NodeUse {
+func UseOfNode(tx Reader, node string) capacity.NodeUse {
 	return schema.NodeUses.Of(tx, node)
 }
 
 // UsesFrom returns a function that is UseOfNode for nodes in the order of their IDs, from one on. A reader of
 // many nodes looks up none of the uses.
-func UsesFrom(tx Reader, from string) func(node string) *structs.NodeUse {
+func UsesFrom(tx Reader, from string) func(node string) *capacity.NodeUse {
 	return schema.NodeUses.Ascending(tx, from)
 }
 
 // NodesWithUse returns a function that returns the nodes by ID, from one on, each with its use, and nil at
 // the end.
-func NodesWithUse(tx Reader, from string) (next func() (*structs.Node, *structs.NodeUse)) {
+func NodesWithUse(tx Reader, from string) (next func() (*structs.Node, *capacity.NodeUse)) {
 	rows := schema.Nodes.Seek(tx, from)
 	useOf := UsesFrom(tx, from)
-	return func() (*structs.Node, *structs.NodeUse) {
+	return func() (*structs.Node, *capacity.NodeUse) {
 		n := rows.Next()
 		if n == nil {
 			return nil, nil
@@ -33,10 +34,10 @@ func NodesWithUse(tx Reader, from string) (next func() (*structs.Node, *structs.
 
 // checkNodeUses checks that the use of each node is the sum over its allocations.
 func checkNodeUses(c *check.Report) {
-	counted := map[string]structs.NodeUse{}
-	kept := map[string]structs.NodeUse{}
+	counted := map[string]capacity.NodeUse{}
+	kept := map[string]capacity.NodeUse{}
 	for a := range schema.Allocs.Scan(c) {
-		counted[a.NodeID] = counted[a.NodeID].Plus(structs.NodeUseOf(a))
+		counted[a.NodeID] = counted[a.NodeID].Plus(capacity.NodeUseOf(a))
 		kept[a.NodeID] = UseOfNode(c, a.NodeID)
 	}
 	check.WantCounts(c, "use of node", counted, kept)

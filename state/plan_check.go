@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // planCheck checks that the placements of a plan fit their nodes. The scheduler has made the plan on an older
@@ -101,16 +102,16 @@ func (c *planCheck) rejection(a *structs.Allocation) string {
 // nodeUse is the use of a node by the allocations that the plan does not stop.
 type nodeUse struct {
 	node     *structs.Node
-	capacity structs.NodeCapacity
+	capacity capacity.NodeCapacity
 	given    map[string]*structs.Resources // the capacity of the stopped ones, as far as no placement has it
-	devices  structs.DeviceUse
-	ports    *structs.NodePorts   // nil until an allocation has or demands some
+	devices  capacity.DeviceUse
+	ports    *capacity.NodePorts  // nil until an allocation has or demands some
 	placed   []*structs.TaskGroup // those with host volumes that the plan has placed here
 }
 
 // useOf counts the allocations that have something of a node.
 func (c *planCheck) useOf(n *structs.Node) *nodeUse {
-	use := &nodeUse{node: n, capacity: structs.NewNodeCapacity(n)}
+	use := &nodeUse{node: n, capacity: capacity.NewNodeCapacity(n)}
 	if sums := UseOfNode(c, n.ID); sums.Suffices() {
 		use.capacity.HoldAll(sums)
 	} else {

@@ -7,16 +7,17 @@ import (
 	"berth/state/check"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // PortsInUse returns the ports of a node with the allocation that has each. An allocation has its ports until
 // its node reports its end, or until the plan that stops it gives them to another: the newest one has a port.
-func PortsInUse(tx Reader, n *structs.Node) *structs.NodePorts {
-	use := structs.PortUse{}
+func PortsInUse(tx Reader, n *structs.Node) *capacity.NodePorts {
+	use := capacity.PortUse{}
 	for _, a := range slices.SortedFunc(schema.AllocsByPorts.Scan(tx, n.ID), byCreation) {
 		use.Add(a)
 	}
-	return structs.NewNodePorts(n, use)
+	return capacity.NewNodePorts(n, use)
 }
 
 func byCreation(a, b *structs.Allocation) int {
@@ -28,12 +29,12 @@ func byCreation(a, b *structs.Allocation) int {
 // checkPorts checks that only the newest of the allocations with one port of a node is to run: the others
 // were stopped, and their node has not reported their end.
 func checkPorts(c *check.Report) {
-	uses := map[string]structs.PortUse{} // by node
+	uses := map[string]capacity.PortUse{} // by node
 	all := slices.SortedFunc(schema.AllocsByPorts.Scan(c), byCreation)
 	for _, a := range slices.Backward(all) {
 		use := uses[a.NodeID]
 		if use == nil {
-			use = structs.PortUse{}
+			use = capacity.PortUse{}
 			uses[a.NodeID] = use
 		}
 		newer := use.Holder(a)

@@ -24,6 +24,7 @@ import (
 	"berth/client/drivers/catalog"
 	"berth/client/store"
 	"berth/structs"
+	"berth/structs/capacity"
 	"berth/structs/nodecalls"
 )
 
@@ -89,14 +90,14 @@ type Config struct {
 	Holds func(allocID string) bool
 	// Others returns the devices of the allocations of this node that have not ended and from which the servers
 	// may have given some to that one.
-	Others func(allocID string) structs.DeviceUse
+	Others func(allocID string) capacity.DeviceUse
 }
 
 // Manager is a node's devices. Run must be running for anything to be known of them.
 type Manager struct {
 	logger  hclog.Logger
-	others  func(allocID string) structs.DeviceUse // see Config
-	names   []string                               // of the sources, in order
+	others  func(allocID string) capacity.DeviceUse // see Config
+	names   []string                                // of the sources, in order
 	sources map[string]source
 	host    *host // one of the sources
 	changes chan struct{}
@@ -123,7 +124,7 @@ func New(cfg Config, logger hclog.Logger) *Manager {
 func newManager(logger hclog.Logger) *Manager {
 	return &Manager{
 		logger:  logger.Named("devices"),
-		others:  func(string) structs.DeviceUse { return nil },
+		others:  func(string) capacity.DeviceUse { return nil },
 		sources: map[string]source{},
 		changes: make(chan struct{}, 1),
 		first:   make(chan struct{}),
@@ -293,7 +294,7 @@ func (m *Manager) Reserve(
 }
 
 // sourceOf finds the plugin of the devices. It rejects devices that others have.
-func (m *Manager) sourceOf(d *structs.AllocatedDeviceResource, others structs.DeviceUse) (source, error) {
+func (m *Manager) sourceOf(d *structs.AllocatedDeviceResource, others capacity.DeviceUse) (source, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, g := m.find(d.ID())
@@ -310,7 +311,7 @@ func (m *Manager) sourceOf(d *structs.AllocatedDeviceResource, others structs.De
 
 // checkRenamed rejects a device whose ID another allocation has in a group of the same vendor and type that
 // does not have it now: the plugin has renamed the group. The caller holds m.mu.
-func (m *Manager) checkRenamed(d *structs.AllocatedDeviceResource, others structs.DeviceUse) error {
+func (m *Manager) checkRenamed(d *structs.AllocatedDeviceResource, others capacity.DeviceUse) error {
 	for _, group := range slices.Sorted(maps.Keys(others)) {
 		if path.Dir(group) != path.Dir(d.ID()) {
 			continue

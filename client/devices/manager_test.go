@@ -19,6 +19,7 @@ import (
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 func TestMain(m *testing.M) {
@@ -105,7 +106,7 @@ func managerOf(t *testing.T, dir string, given ...*catalog.PluginConfig) (*Manag
 	return New(Config{
 		Catalog: plugins,
 		Records: records,
-		Others:  func(string) structs.DeviceUse { return nil },
+		Others:  func(string) capacity.DeviceUse { return nil },
 	}, hclog.NewNullLogger()), records
 }
 
@@ -295,8 +296,8 @@ func TestReserve_RejectsADeviceOfARenamedGroup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newManager(hclog.NewNullLogger())
-			m.others = func(alloc string) structs.DeviceUse {
-				return structs.DeviceUse{c.held: {"0": "other of " + alloc}}
+			m.others = func(alloc string) capacity.DeviceUse {
+				return capacity.DeviceUse{c.held: {"0": "other of " + alloc}}
 			}
 			m.addSource("a", &still{answer: &Reservation{}})
 			m.setGroups("a", []*structs.NodeDeviceResource{

@@ -14,6 +14,7 @@ import (
 	"berth/client/drivers/protocol/device"
 	"berth/internal/backoff"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // faulty is a manager with a plugin that has faults on demand.
@@ -61,11 +62,11 @@ func TestPlugin_FollowsChanges(t *testing.T) {
 
 func TestPlugin_ThatRenamesItsGroupGivesADeviceOnce(t *testing.T) {
 	m, p := faulty(t)
-	m.others = func(alloc string) structs.DeviceUse {
+	m.others = func(alloc string) capacity.DeviceUse {
 		if alloc == "one" {
 			return nil
 		}
-		return structs.DeviceUse{"test/file/mock": {"a": "one"}}
+		return capacity.DeviceUse{"test/file/mock": {"a": "one"}}
 	}
 	running(t, m)
 	await(t, m, func() bool { return instances(m) == 2 })

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"berth/structs"
+	capacitytypes "berth/structs/capacity"
 )
 
 // Alloc is an allocation of this node. Its runner implements it.
@@ -52,7 +53,7 @@ func NewTracker(c TrackerConfig) *Tracker {
 // PortHolder returns an allocation that has not ended and has one of the ports of a (see othersOf), "" if
 // there is none.
 func (t *Tracker) PortHolder(a *structs.Allocation) (allocID string) {
-	others := structs.PortUse{}
+	others := capacitytypes.PortUse{}
 	for _, r := range t.othersOf(a) {
 		others.Add(r.Alloc())
 	}
@@ -85,7 +86,7 @@ func (t *Tracker) DeviceHolder(a *structs.Allocation) (allocID string) {
 }
 
 // OtherDevices returns the devices of the allocations that DeviceHolder chooses from.
-func (t *Tracker) OtherDevices(allocID string) structs.DeviceUse {
+func (t *Tracker) OtherDevices(allocID string) capacitytypes.DeviceUse {
 	r := t.config.Find(allocID)
 	if r == nil {
 		return nil
@@ -93,8 +94,8 @@ func (t *Tracker) OtherDevices(allocID string) structs.DeviceUse {
 	return t.devicesBefore(r.Alloc())
 }
 
-func (t *Tracker) devicesBefore(a *structs.Allocation) structs.DeviceUse {
-	var others structs.DeviceUse
+func (t *Tracker) devicesBefore(a *structs.Allocation) capacitytypes.DeviceUse {
+	var others capacitytypes.DeviceUse
 	for _, r := range t.othersOf(a) {
 		others = others.Add(r.Alloc())
 	}
@@ -156,7 +157,7 @@ func (t *Tracker) CapacityHolder(a *structs.Allocation) (allocID string) {
 // fitsBeside reports whether the node has the capacity for a beside the allocations that hold theirs. The
 // caller holds t.mu.
 func (t *Tracker) fitsBeside(a *structs.Allocation, all []Alloc) bool {
-	sums := structs.NewNodeCapacity(t.config.Node())
+	sums := capacitytypes.NewNodeCapacity(t.config.Node())
 	for _, r := range all {
 		if r.ID() != a.ID && t.holdsCapacity(r) {
 			sums.Hold(r.Alloc())

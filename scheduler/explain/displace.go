@@ -5,14 +5,15 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // fitsWithout reports whether the group fits on a node without some allocations there, if there are any. It
 // considers capacity, static ports, and each demand for devices by itself.
 func (s *search) fitsWithout(n *structs.Node, goes func(*structs.Allocation) bool) bool {
-	sums := structs.NewNodeCapacity(n)
+	sums := capacity.NewNodeCapacity(n)
 	gone := map[string]bool{}
-	devices := structs.DeviceUse{}
+	devices := capacity.DeviceUse{}
 	for a := range state.HoldersByNode(s.tx, n.ID) {
 		sums.Hold(a)
 		if goes(a) {
@@ -46,7 +47,7 @@ func (s *search) portsFit(n *structs.Node, gone map[string]bool) bool {
 	return true
 }
 
-func (s *search) devicesFit(n *structs.Node, used structs.DeviceUse) bool {
+func (s *search) devicesFit(n *structs.Node, used capacity.DeviceUse) bool {
 	for _, t := range s.group.Tasks {
 		if t.Resources == nil {
 			continue

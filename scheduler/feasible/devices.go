@@ -8,6 +8,7 @@ import (
 	"berth/scheduler/match"
 	"berth/scheduler/rejects"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // hasDevices is a group filter: the node has healthy devices for each demand by itself.
@@ -49,7 +50,7 @@ type deviceChoice struct {
 // It returns the first demand without enough free devices, nil if there is none.
 func chooseDevices(demands []*match.DeviceDemand, v *NodeView) (deviceChoice, *match.DeviceDemand) {
 	c := deviceChoice{devices: map[string][]*structs.AllocatedDeviceResource{}}
-	taken := structs.DeviceUse{}
+	taken := capacity.DeviceUse{}
 	sum := 0.0
 	scored := 0.0
 	for _, d := range hardestFirst(demands, v.Node) {
@@ -96,7 +97,7 @@ func hardestFirst(demands []*match.DeviceDemand, n *structs.Node) []*match.Devic
 
 // chooseGroup returns the group with the best score that has enough free devices for a demand, and these.
 func chooseGroup(
-	d *match.DeviceDemand, v *NodeView, taken structs.DeviceUse,
+	d *match.DeviceDemand, v *NodeView, taken capacity.DeviceUse,
 ) (best *structs.NodeDeviceResource, ids []string) {
 	most := 0.0
 	for _, g := range nodeDevices(v.Node) {

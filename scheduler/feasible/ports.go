@@ -8,6 +8,7 @@ import (
 	"berth/scheduler/rejects"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // hasNetwork is a group filter: the node has the network of the group, and its drivers can start tasks in
@@ -36,7 +37,7 @@ func hasPorts(g *Group, n *structs.Node) string {
 		return ""
 	}
 
-	reserved := structs.NewNodePorts(n, nil)
+	reserved := capacity.NewNodePorts(n, nil)
 	for i := range g.ports {
 		p := &g.ports[i]
 		addresses := n.HostAddresses(p.HostNetwork)

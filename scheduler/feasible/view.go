@@ -6,17 +6,18 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // NodeView is a node with the effects of the plan so far.
 type NodeView struct {
 	Node     *structs.Node
-	Capacity structs.NodeCapacity
+	Capacity capacity.NodeCapacity
 	Fits     Fit // the last trial
 
 	stops   []*freedCapacity     // of the allocations that the plan stops here
-	devices structs.DeviceUse    // in use
-	ports   *structs.NodePorts   // nil until a group demands some
+	devices capacity.DeviceUse   // in use
+	ports   *capacity.NodePorts  // nil until a group demands some
 	groups  []groupCount         // this job's live allocations
 	writers []*structs.TaskGroup // those with host volumes that the plan places here
 	csi     *volumeView          // nil until needed
@@ -130,7 +131,7 @@ func (p *Outlook) ViewOf(n *structs.Node) *NodeView {
 }
 
 // ViewWith is viewOf for a node whose use was read with it, or nil.
-func (p *Outlook) ViewWith(n *structs.Node, use *structs.NodeUse) *NodeView {
+func (p *Outlook) ViewWith(n *structs.Node, use *capacity.NodeUse) *NodeView {
 	if v := p.views[n.ID]; v != nil {
 		return v
 	}
@@ -196,7 +197,7 @@ func (p *Outlook) newView(n *structs.Node) *NodeView {
 	m.used++
 	v := &m.blocks[block][at]
 	v.Node = n
-	v.Capacity = structs.NewNodeCapacity(n)
+	v.Capacity = capacity.NewNodeCapacity(n)
 	return v
 }
 
@@ -216,7 +217,7 @@ func (p *Outlook) ReleaseViews() {
 
 // holdAll adds all allocations that are on the node before the plan, by their sums. Of the job's own ones it
 // reads the rows. Those of other jobs still run: the plan stops such only on nodes whose view it has.
-func (v *NodeView) holdAll(p *Outlook, use structs.NodeUse) {
+func (v *NodeView) holdAll(p *Outlook, use capacity.NodeUse) {
 	v.Capacity.HoldAll(use)
 	for _, a := range p.OwnByNode()[v.Node.ID] {
 		if a.ClientTerminal() {

@@ -7,6 +7,7 @@ import (
 	"berth/scheduler/feasible"
 	"berth/scheduler/rejects"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // A group with preferences reads more nodes once, and sorts them into classes of nodes that its preferences
@@ -37,7 +38,7 @@ type candidateSet struct {
 // candidate is a node that a group may get.
 type candidate struct {
 	node *structs.Node
-	use  *structs.NodeUse   // nil: not read yet
+	use  *capacity.NodeUse  // nil: not read yet
 	view *feasible.NodeView // nil until its first trial
 }
 

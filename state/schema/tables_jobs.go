@@ -4,6 +4,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/state/sharing"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 var (
@@ -173,7 +174,7 @@ var (
 
 // The sums over the allocations of each node that hold something of it.
 var NodeUses = mvcc.SumLists(HoldersByNode,
-	func(a *structs.Allocation) string { return a.NodeID }, structs.NodeUseOf)
+	func(a *structs.Allocation) string { return a.NodeID }, capacity.NodeUseOf)
 
 // The numbers of allocations that each evaluation has placed for its job.
 var EvalAllocs = mvcc.NewTable("eval_allocs", func(r *EvalAllocsRow) mvcc.Key {

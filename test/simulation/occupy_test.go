@@ -5,6 +5,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // occupy gives the tasks their capacity, devices and ports of the machine, and fails the test if these are
@@ -26,7 +27,7 @@ func (r *run) occupy() bool {
 			used = used.Add(*a.Resources)
 			beside = append(beside, fmt.Sprintf("%s %s", a.Name, structs.ShortID(a.ID)))
 		}
-		if portsOf(a).Holder(own) != "" || (structs.DeviceUse{}).Add(a).Holder(own) != "" ||
+		if portsOf(a).Holder(own) != "" || (capacity.DeviceUse{}).Add(a).Holder(own) != "" ||
 			r.group.HostVolumeConflict(other.group) != "" {
 			n.w.fail("node %s: allocation %s starts while %s has one of its devices, ports or host volumes",
 				n.id, own.ID, a.ID)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/capacity"
 )
 
 // The behaviours of tasks. A version of a job has one, in the environment of its task.
@@ -278,7 +279,7 @@ func (r *run) holder() string {
 		if id == r.id || !older || other.isOver() {
 			continue
 		}
-		if portsOf(a).Holder(own) != "" || (structs.DeviceUse{}).Add(a).Holder(own) != "" ||
+		if portsOf(a).Holder(own) != "" || (capacity.DeviceUse{}).Add(a).Holder(own) != "" ||
 			r.group.HostVolumeConflict(other.group) != "" {
 			return id
 		}
@@ -446,8 +447,8 @@ func (r *run) release() bool {
 	return true
 }
 
-func portsOf(a *structs.Allocation) structs.PortUse {
-	use := structs.PortUse{}
+func portsOf(a *structs.Allocation) capacity.PortUse {
+	use := capacity.PortUse{}
 	use.Add(a)
 	return use
 }

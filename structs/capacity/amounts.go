@@ -1,15 +1,17 @@
-package structs
+package capacity
+
+import "berth/structs"
 
 // amounts are the resources of which an allocation has a part of its node. A Resources has more, and is more
 // than twice as large.
 type amounts struct{ cpu, memoryMB, diskMB int }
 
-func amountsOf(r *Resources) amounts {
+func amountsOf(r *structs.Resources) amounts {
 	return amounts{r.CPU, r.MemoryMB, r.DiskMB}
 }
 
-func (m amounts) resources() Resources {
-	return Resources{CPU: m.cpu, MemoryMB: m.memoryMB, DiskMB: m.diskMB}
+func (m amounts) resources() structs.Resources {
+	return structs.Resources{CPU: m.cpu, MemoryMB: m.memoryMB, DiskMB: m.diskMB}
 }
 
 func (m amounts) plus(o amounts) amounts {
@@ -26,9 +28,9 @@ func (m amounts) negative() amounts {
 
 // count adds other amounts in place. A sum that is too large for an int is the largest there is.
 func (m *amounts) count(o amounts) {
-	m.cpu = AddSaturated(m.cpu, o.cpu)
-	m.memoryMB = AddSaturated(m.memoryMB, o.memoryMB)
-	m.diskMB = AddSaturated(m.diskMB, o.diskMB)
+	m.cpu = structs.AddSaturated(m.cpu, o.cpu)
+	m.memoryMB = structs.AddSaturated(m.memoryMB, o.memoryMB)
+	m.diskMB = structs.AddSaturated(m.diskMB, o.diskMB)
 }
 
 // most returns the larger amount of each dimension.

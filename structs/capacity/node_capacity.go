@@ -1,4 +1,6 @@
-package structs
+package capacity
+
+import "berth/structs"
 
 // NodeCapacity is the capacity of a node, cpu, memory and disk, for the placements of one plan. An allocation
 // has its capacity until its node reports the end. A plan may use the free capacity, and the capacity of the
@@ -12,14 +14,14 @@ type NodeCapacity struct {
 }
 
 // NewNodeCapacity returns the capacity of a node without allocations.
-func NewNodeCapacity(n *Node) NodeCapacity {
+func NewNodeCapacity(n *structs.Node) NodeCapacity {
 	free := n.Available()
 	return NodeCapacity{have: amountsOf(&free)}
 }
 
 // Hold counts an allocation that was on the node before the plan and has not ended. It precedes Stop and
 // Place.
-func (r *NodeCapacity) Hold(a *Allocation) {
+func (r *NodeCapacity) Hold(a *structs.Allocation) {
 	if a.Resources == nil {
 		return
 	}
@@ -39,7 +41,7 @@ func (r *NodeCapacity) HoldAll(u NodeUse) {
 }
 
 // Stop counts a stop of the plan. One that ends already keeps its capacity.
-func (r *NodeCapacity) Stop(a *Allocation) {
+func (r *NodeCapacity) Stop(a *structs.Allocation) {
 	if a.Resources == nil || a.ServerTerminal() {
 		return
 	}
@@ -49,7 +51,7 @@ func (r *NodeCapacity) Stop(a *Allocation) {
 }
 
 // Unstop takes back a Stop.
-func (r *NodeCapacity) Unstop(a *Allocation) {
+func (r *NodeCapacity) Unstop(a *structs.Allocation) {
 	if a.Resources == nil || a.ServerTerminal() {
 		return
 	}
@@ -58,7 +60,7 @@ func (r *NodeCapacity) Unstop(a *Allocation) {
 
 // TakeFree gives a placement capacity that no allocation had before the plan: as much as it needs, or what is
 // left.
-func (r *NodeCapacity) TakeFree(need Resources) Resources {
+func (r *NodeCapacity) TakeFree(need structs.Resources) structs.Resources {
 	free := r.have
 	free.count(r.before.negative())
 	free.count(r.taken.negative())
@@ -68,28 +70,28 @@ func (r *NodeCapacity) TakeFree(need Resources) Resources {
 }
 
 // Place counts a placement of the plan.
-func (r *NodeCapacity) Place(ask Resources) {
+func (r *NodeCapacity) Place(ask structs.Resources) {
 	of := amountsOf(&ask)
 	r.used.count(of)
 	r.live.count(of)
 }
 
 // Short names the first dimension that lacks capacity for a placement, "" if it fits.
-func (r *NodeCapacity) Short(ask Resources) string {
+func (r *NodeCapacity) Short(ask structs.Resources) string {
 	lacks := r.missing(amountsOf(&ask))
 	switch {
 	case lacks.cpu > 0:
-		return DimensionCPU
+		return structs.DimensionCPU
 	case lacks.memoryMB > 0:
-		return DimensionMemory
+		return structs.DimensionMemory
 	case lacks.diskMB > 0:
-		return DimensionDisk
+		return structs.DimensionDisk
 	}
 	return ""
 }
 
 // Missing returns the capacity that a placement lacks.
-func (r *NodeCapacity) Missing(ask Resources) Resources {
+func (r *NodeCapacity) Missing(ask structs.Resources) structs.Resources {
 	return r.missing(amountsOf(&ask)).most(amounts{}).resources()
 }
 
@@ -105,7 +107,7 @@ func (r *NodeCapacity) missing(ask amounts) amounts {
 }
 
 // With returns the dimensions of the capacity with another placement: the capacity of the node, and its use.
-func (r *NodeCapacity) With(ask *Resources) [3][2]int {
+func (r *NodeCapacity) With(ask *structs.Resources) [3][2]int {
 	used := r.used
 	used.count(amountsOf(ask))
 	return [...][2]int{

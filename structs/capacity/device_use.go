@@ -1,6 +1,7 @@
-package structs
+package capacity
 
 import (
+	"berth/structs"
 	"fmt"
 	"iter"
 	"maps"
@@ -13,7 +14,7 @@ type DeviceUse map[string]map[string]string
 
 // Add records the devices of an allocation and returns the use, as append does: a use without devices needs
 // no memory, because most nodes have none.
-func (u DeviceUse) Add(a *Allocation) DeviceUse {
+func (u DeviceUse) Add(a *structs.Allocation) DeviceUse {
 	if len(a.Devices) == 0 {
 		return u
 	}
@@ -36,7 +37,7 @@ func (u DeviceUse) Copy() DeviceUse {
 }
 
 // AddDevices records devices of one group that an allocation has.
-func (u DeviceUse) AddDevices(alloc string, d *AllocatedDeviceResource) {
+func (u DeviceUse) AddDevices(alloc string, d *structs.AllocatedDeviceResource) {
 	group := d.ID()
 	if u[group] == nil {
 		u[group] = map[string]string{}
@@ -47,7 +48,7 @@ func (u DeviceUse) AddDevices(alloc string, d *AllocatedDeviceResource) {
 }
 
 // Remove forgets the devices of an allocation.
-func (u DeviceUse) Remove(a *Allocation) {
+func (u DeviceUse) Remove(a *structs.Allocation) {
 	if len(u) == 0 {
 		return
 	}
@@ -62,7 +63,7 @@ func (u DeviceUse) Remove(a *Allocation) {
 }
 
 // Holder returns the first allocation, by its ID, that has a device of a, "" if none has.
-func (u DeviceUse) Holder(a *Allocation) string {
+func (u DeviceUse) Holder(a *structs.Allocation) string {
 	if len(u) == 0 {
 		return ""
 	}
@@ -79,8 +80,8 @@ func (u DeviceUse) Holder(a *Allocation) string {
 }
 
 // deviceGroups yields the devices of the tasks by their groups. A damaged row may have empty ones.
-func deviceGroups(a *Allocation) iter.Seq[*AllocatedDeviceResource] {
-	return func(yield func(*AllocatedDeviceResource) bool) {
+func deviceGroups(a *structs.Allocation) iter.Seq[*structs.AllocatedDeviceResource] {
+	return func(yield func(*structs.AllocatedDeviceResource) bool) {
 		for _, groups := range a.Devices {
 			for _, d := range groups {
 				if d != nil && !yield(d) {
@@ -94,7 +95,7 @@ func deviceGroups(a *Allocation) iter.Seq[*AllocatedDeviceResource] {
 // Rejection returns why an allocation of the group of tasks cannot have its devices on the node, "" if it
 // can: each has to be on the node, healthy, in use by no allocation, named once, and as many as the tasks
 // demand. The reason is the same on each server.
-func (u DeviceUse) Rejection(n *Node, a *Allocation, g *TaskGroup) string {
+func (u DeviceUse) Rejection(n *structs.Node, a *structs.Allocation, g *structs.TaskGroup) string {
 	if len(a.Devices) > 0 {
 		if why := u.rejectGiven(n, a, g); why != "" {
 			return why
@@ -111,7 +112,7 @@ func (u DeviceUse) Rejection(n *Node, a *Allocation, g *TaskGroup) string {
 }
 
 // rejectGiven is Rejection for the devices that the allocation has.
-func (u DeviceUse) rejectGiven(n *Node, a *Allocation, g *TaskGroup) string {
+func (u DeviceUse) rejectGiven(n *structs.Node, a *structs.Allocation, g *structs.TaskGroup) string {
 	own := DeviceUse{}
 	for _, task := range slices.Sorted(maps.Keys(a.Devices)) {
 		if g.Task(task) == nil {
@@ -132,7 +133,7 @@ func (u DeviceUse) rejectGiven(n *Node, a *Allocation, g *TaskGroup) string {
 
 // rejectGroup is rejectGiven for the devices of one group. It adds them to own, the devices of the same
 // allocation.
-func (u DeviceUse) rejectGroup(n *Node, d *AllocatedDeviceResource, own DeviceUse) string {
+func (u DeviceUse) rejectGroup(n *structs.Node, d *structs.AllocatedDeviceResource, own DeviceUse) string {
 	group := d.ID()
 	have := n.DeviceGroup(group)
 	if own[group] == nil {
@@ -140,7 +141,7 @@ func (u DeviceUse) rejectGroup(n *Node, d *AllocatedDeviceResource, own DeviceUs
 	}
 
 	for _, id := range d.DeviceIDs {
-		var device *NodeDevice
+		var device *structs.NodeDevice
 		if have != nil {
 			device = have.Instance(id)
 		}
@@ -162,7 +163,7 @@ func (u DeviceUse) rejectGroup(n *Node, d *AllocatedDeviceResource, own DeviceUs
 	return ""
 }
 
-func demandedDevices(t *Task) int {
+func demandedDevices(t *structs.Task) int {
 	n := 0
 	if t.Resources != nil {
 		for _, r := range t.Resources.Devices {
@@ -172,7 +173,7 @@ func demandedDevices(t *Task) int {
 	return n
 }
 
-func countDevices(groups []*AllocatedDeviceResource) int {
+func countDevices(groups []*structs.AllocatedDeviceResource) int {
 	n := 0
 	for _, d := range groups {
 		n += len(d.DeviceIDs)

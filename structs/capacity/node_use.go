@@ -1,4 +1,6 @@
-package structs
+package capacity
+
+import "berth/structs"
 
 // NodeUse sums what allocations have of a node, those whose end it has not reported. The servers keep it
 // beside the allocations, so that a placement does not read each of them. It is comparable.
@@ -12,7 +14,7 @@ type NodeUse struct {
 const mostSummed = 1 << 32
 
 // NodeUseOf returns what one allocation, or nil, has of its node.
-func NodeUseOf(a *Allocation) NodeUse {
+func NodeUseOf(a *structs.Allocation) NodeUse {
 	if a == nil || a.ClientTerminal() {
 		return NodeUse{}
 	}

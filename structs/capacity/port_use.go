@@ -1,6 +1,7 @@
-package structs
+package capacity
 
 import (
+	"berth/structs"
 	"fmt"
 	"slices"
 )
@@ -11,20 +12,20 @@ type hostPort struct {
 	port int
 }
 
-func hostPortOf(p *AllocatedPort) hostPort { return hostPort{p.HostIP, p.Value} }
+func hostPortOf(p *structs.AllocatedPort) hostPort { return hostPort{p.HostIP, p.Value} }
 
 // PortUse has the ports of one node that allocations have: the allocation of each.
 type PortUse map[hostPort]string
 
 // Add records the ports of an allocation. It takes them over from others.
-func (u PortUse) Add(a *Allocation) {
+func (u PortUse) Add(a *structs.Allocation) {
 	for i := range a.Ports {
 		u[hostPortOf(&a.Ports[i])] = a.ID
 	}
 }
 
 // Holder returns an allocation that has a port of a, "" if none has.
-func (u PortUse) Holder(a *Allocation) string {
+func (u PortUse) Holder(a *structs.Allocation) string {
 	for i := range a.Ports {
 		holder := u[hostPortOf(&a.Ports[i])]
 		if holder != "" {
@@ -37,21 +38,21 @@ func (u PortUse) Holder(a *Allocation) string {
 // NodePorts are the ports of one node that allocations have or that the node reserves.
 type NodePorts struct {
 	use      PortUse
-	node     *Node
-	reserved map[*NodeNetworkAddress]PortRanges
+	node     *structs.Node
+	reserved map[*structs.NodeNetworkAddress]structs.PortRanges
 }
 
 // NewNodePorts returns the ports of a node that allocations use.
-func NewNodePorts(n *Node, use PortUse) *NodePorts {
+func NewNodePorts(n *structs.Node, use PortUse) *NodePorts {
 	return &NodePorts{
 		use:      use,
 		node:     n,
-		reserved: map[*NodeNetworkAddress]PortRanges{},
+		reserved: map[*structs.NodeNetworkAddress]structs.PortRanges{},
 	}
 }
 
 // Reserves reports whether the node keeps a port of an address from allocations.
-func (u *NodePorts) Reserves(a *NodeNetworkAddress, port int) bool {
+func (u *NodePorts) Reserves(a *structs.NodeNetworkAddress, port int) bool {
 	ranges, known := u.reserved[a]
 	if !known {
 		ranges = u.node.ReservedPorts(a)
@@ -61,17 +62,17 @@ func (u *NodePorts) Reserves(a *NodeNetworkAddress, port int) bool {
 }
 
 // Add records the ports of an allocation. It takes them over from others.
-func (u *NodePorts) Add(a *Allocation) { u.use.Add(a) }
+func (u *NodePorts) Add(a *structs.Allocation) { u.use.Add(a) }
 
 // HolderOf returns the allocation that has a port of an address, "" if none has.
-func (u *NodePorts) HolderOf(a *NodeNetworkAddress, port int) string {
+func (u *NodePorts) HolderOf(a *structs.NodeNetworkAddress, port int) string {
 	return u.use[hostPort{a.Address, port}]
 }
 
 // Rejection returns why an allocation of the group cannot have its ports, "" if it can: each port that the
 // group demands is there once, and it is a port of the node that no allocation has and that the node does not
 // reserve. An allocation of stopped gives its ports up. The reason is the same on each server.
-func (u *NodePorts) Rejection(a *Allocation, g *TaskGroup, stopped map[string]bool) string {
+func (u *NodePorts) Rejection(a *structs.Allocation, g *structs.TaskGroup, stopped map[string]bool) string {
 	demands := g.PortDemands()
 	if len(demands) != len(a.Ports) {
 		return fmt.Sprintf("group %q demands %d ports and is given %d", g.Name, len(demands), len(a.Ports))
@@ -80,7 +81,7 @@ func (u *NodePorts) Rejection(a *Allocation, g *TaskGroup, stopped map[string]bo
 	given := map[hostPort]bool{}
 	for i := range demands {
 		d := &demands[i]
-		p := FindPort(a.Ports, d.Label)
+		p := structs.FindPort(a.Ports, d.Label)
 		if p == nil {
 			return fmt.Sprintf("port %q is not given", d.Label)
 		}
@@ -106,12 +107,12 @@ func (u *NodePorts) Rejection(a *Allocation, g *TaskGroup, stopped map[string]bo
 }
 
 // misfit returns why a port is not one of the node for the demand.
-func (u *NodePorts) misfit(d *Port, p *AllocatedPort) string {
+func (u *NodePorts) misfit(d *structs.Port, p *structs.AllocatedPort) string {
 	if *p != d.Give(p.HostIP, p.Value) || d.Static() && d.Value != p.Value {
 		return fmt.Sprintf("port %q is given as another one", d.Label)
 	}
 	addresses := u.node.HostAddresses(d.HostNetwork)
-	at := slices.IndexFunc(addresses, func(a *NodeNetworkAddress) bool { return a.Address == p.HostIP })
+	at := slices.IndexFunc(addresses, func(a *structs.NodeNetworkAddress) bool { return a.Address == p.HostIP })
 	if at < 0 {
 		return fmt.Sprintf("it has no address %s in host network %q", p.HostIP, d.HostNetwork)
 	}
