@@ -14,6 +14,7 @@ import (
 	"berth/jobspec"
 	"berth/jobspec/locate"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -181,7 +182,7 @@ func (c *call) addJobFaults(text []byte, job *structs.Job, faults *strictjson.Fa
 		return err
 	}
 	defer end()
-	structs.Canonicalize(job)
+	defaults.Canonicalize(job)
 	for _, d := range hclconf.Faults(locate.InJSON("", text, faults, validate.Job(job))) {
 		fault := &strictjson.Fault{Text: d.Summary}
 		if d.Subject != nil {

@@ -19,6 +19,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/nodecalls"
 	"berth/structs/validate"
 )
@@ -217,7 +218,7 @@ func newFuzzed(tb testing.TB) *fuzzed {
 	caller := &apitest.Caller{}
 	apitest.On(caller, structs.JobRegister,
 		func(_ context.Context, req *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
-			structs.Canonicalize(req.Job)
+			defaults.Canonicalize(req.Job)
 			return &structs.JobRegisterResponse{}, validate.Job(req.Job)
 		})
 	apitest.On(caller, structs.CSIVolumeRegister, func(_ context.Context,

@@ -5,6 +5,7 @@ import (
 
 	"berth/jobspec"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 var jobParse = route[*structs.Job](put, "/v1/jobs/parse",
@@ -64,7 +65,7 @@ func parseJob(c *call) (any, error) {
 	}
 
 	if b.Canonicalize {
-		structs.Canonicalize(f.Job)
+		defaults.Canonicalize(f.Job)
 	}
 
 	return f.Job, nil

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // ofSomeTypes has the fields of a job that only jobs of some types have, or of which a job has one.
@@ -104,7 +105,7 @@ func filledMesh() []*structs.Job {
 		s := j.TaskGroups[0].Services[0]
 		s.Provider = structs.ServiceProviderConsul
 		s.Connect = c
-		structs.Canonicalize(j)
+		defaults.Canonicalize(j)
 		jobs = append(jobs, j)
 	}
 	return jobs
@@ -114,13 +115,13 @@ func filledMesh() []*structs.Job {
 func filledParents() []*structs.Job {
 	periodic := filledBatch()
 	periodic.Periodic = &structs.PeriodicConfig{Enabled: true, Specs: []string{"@daily"}}
-	structs.Canonicalize(periodic)
+	defaults.Canonicalize(periodic)
 	parameterized := filledBatch()
 	parameterized.ParameterizedJob = &structs.ParameterizedJobConfig{
 		MetaRequired: []string{"a"},
 		MetaOptional: []string{"b"},
 	}
-	structs.Canonicalize(parameterized)
+	defaults.Canonicalize(parameterized)
 	return []*structs.Job{periodic, parameterized}
 }
 

@@ -15,6 +15,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // hostile is a change of one field of a request.
@@ -384,7 +385,7 @@ func filledJob() *structs.Job {
 		Max:    new(int64(9)),
 		Policy: map[string]any{"a": "b"},
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	j.Update = new(*g.Update)
 	j.Migrate = new(*g.Migrate)
 	return j

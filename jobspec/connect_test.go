@@ -7,6 +7,7 @@ import (
 
 	"berth/jobspec/locate"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -248,7 +249,7 @@ func TestReadJob_ReadsConnectInBothForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		structs.Canonicalize(f.Job)
+		defaults.Canonicalize(f.Job)
 		if err := f.Locate(validate.Job(f.Job)); err != nil {
 			t.Error(err)
 		}
@@ -308,7 +309,7 @@ func TestReadJob_LocatesFaultsOfConnectInTheAPIForm(t *testing.T) {
 	if err := json.Unmarshal([]byte(src), &job); err != nil {
 		t.Fatal(err)
 	}
-	structs.Canonicalize(&job)
+	defaults.Canonicalize(&job)
 	err := locate.InJSON("j.json", []byte(src), nil, validate.Job(&job))
 	for _, want := range []string{
 		`j.json:6,20: job "j": group "g": service 1: connect: sidecar_service: proxy: upstreams 2: local_bind_port`,

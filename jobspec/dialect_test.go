@@ -14,6 +14,7 @@ import (
 
 	"berth/internal/hclconf"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -87,7 +88,7 @@ func TestReadJob_WarnsOfNamesWithoutEffect(t *testing.T) {
 	if !task.LogConfig.Disabled {
 		t.Error("enabled = false does not disable the logs")
 	}
-	structs.Canonicalize(f.Job)
+	defaults.Canonicalize(f.Job)
 	if err := validate.Job(f.Job); err != nil {
 		t.Error(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"berth/internal/hclconf"
 	"berth/jobspec/functions"
-	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -286,7 +286,7 @@ func readJob(src string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	structs.Canonicalize(f.Job)
+	defaults.Canonicalize(f.Job)
 	return f.Job, validate.Job(f.Job)
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -220,7 +221,7 @@ func TestReadJob_ExpandsDynamicBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: -1}
-	structs.Canonicalize(f.Job)
+	defaults.Canonicalize(f.Job)
 	got := f.Locate(validate.Job(f.Job))
 	const want = `dynamic.hcl:48,17: job "dynamic": group "db": task "main": resources: cpu -1`
 	if got == nil || !strings.Contains(got.Error(), want) {
@@ -458,7 +459,7 @@ func FuzzReadJob(f *testing.F) {
 			}
 			return
 		}
-		structs.Canonicalize(file.Job)
+		defaults.Canonicalize(file.Job)
 		err = file.Locate(validate.Job(file.Job))
 		if err != nil {
 			return

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -42,7 +42,7 @@ func TestReadJob_FaultsOfBadFiles(t *testing.T) {
 		src := head + part + tail
 		f, err := ReadJob("j.hcl", []byte(src), &Inputs{})
 		if err == nil {
-			structs.Canonicalize(f.Job)
+			defaults.Canonicalize(f.Job)
 			err = f.Locate(validate.Job(f.Job))
 		}
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -62,7 +63,7 @@ func parseFile(t *testing.T, file string, src []byte) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	if err := validate.Job(j); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +277,7 @@ func FuzzParseJob(f *testing.F) {
 			}
 			return
 		}
-		structs.Canonicalize(j)
+		defaults.Canonicalize(j)
 		if err := validate.Job(j); err == nil {
 			if _, err := json.Marshal(j); err != nil {
 				t.Fatal(err)
@@ -331,7 +332,7 @@ func TestParse_CountsTheExampleAsHealthySoon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	structs.Canonicalize(job)
+	defaults.Canonicalize(job)
 	for _, g := range job.TaskGroups {
 		if got := g.Update.MinHealthyTime; got != time.Second {
 			t.Errorf("group %q: min_healthy_time is %s", g.Name, got)

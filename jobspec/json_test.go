@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -45,7 +46,7 @@ func readText(t *testing.T, file string, in *Inputs) string {
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	structs.Canonicalize(f.Job)
+	defaults.Canonicalize(f.Job)
 	if err := f.Locate(validate.Job(f.Job)); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -110,7 +111,7 @@ func TestReadJob_FaultsOfBadJSON(t *testing.T) {
 	for _, src := range slices.Concat(faultyJSON, largeJSON) {
 		f, err := ReadJob("j.json", []byte(src), &Inputs{})
 		if err == nil {
-			structs.Canonicalize(f.Job)
+			defaults.Canonicalize(f.Job)
 			err = f.Locate(validate.Job(f.Job))
 		}
 		if err == nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -83,7 +84,7 @@ func TestReadJob_KeepsThePartsWithoutFaults(t *testing.T) {
 			t.Errorf("%s: got %v, %v, want a file with faults", name, f, err)
 			continue
 		}
-		structs.Canonicalize(f.Job)
+		defaults.Canonicalize(f.Job)
 		lines := strings.Split(err.Error(), "\n")
 		if more := f.Locate(validate.Job(f.Job)); more != nil {
 			lines = append(lines, strings.Split(more.Error(), "\n")...)

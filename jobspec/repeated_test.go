@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -249,6 +249,6 @@ func validateFile(t *testing.T, src string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	structs.Canonicalize(f.Job)
+	defaults.Canonicalize(f.Job)
 	return f.Locate(validate.Job(f.Job))
 }

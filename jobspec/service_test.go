@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -124,7 +125,7 @@ func TestReadJob_ReadsServicesInBothForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		structs.Canonicalize(f.Job)
+		defaults.Canonicalize(f.Job)
 		if err := f.Locate(validate.Job(f.Job)); err != nil {
 			t.Error(err)
 		}
@@ -180,7 +181,7 @@ func TestReadJob_RejectsServicesWithAReason(t *testing.T) {
 	} {
 		f, err := ReadJob("j.hcl", []byte(serviceFile(c.lines)), &Inputs{})
 		if err == nil {
-			structs.Canonicalize(f.Job)
+			defaults.Canonicalize(f.Job)
 			err = f.Locate(validate.Job(f.Job))
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -196,7 +197,7 @@ func TestReadJob_WarnsOfNotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	structs.Canonicalize(f.Job)
+	defaults.Canonicalize(f.Job)
 	if err := validate.Job(f.Job); err != nil {
 		t.Error(err)
 	}
@@ -217,7 +218,7 @@ func TestReadJob_RegistersServicesInConsulByDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	structs.Canonicalize(f.Job)
+	defaults.Canonicalize(f.Job)
 	for s := range f.Job.TaskGroups[0].AllServices() {
 		if s.Provider != structs.ServiceProviderConsul || !s.EnableTagOverride ||
 			s.TaggedAddresses["lan"] != "192.0.2.1" || *s.Weights != (structs.ServiceWeights{Passing: 3, Warning: 1}) {

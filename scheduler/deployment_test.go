@@ -14,6 +14,7 @@ import (
 	"berth/internal/transcript"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -181,7 +182,7 @@ func (d *deployments) spec(s *transcript.Step) *structs.Job {
 	if s.Has("no_deadline") {
 		u.ProgressDeadline = 0
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	if err := validate.Job(j); err != nil {
 		d.t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"berth/state/csi"
 	"berth/state/csi/lifecycle"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // The bounds of package place that tests reach.
@@ -170,7 +171,7 @@ func aJob(id, kind string, edits ...func(*structs.Job)) *structs.Job {
 	for _, edit := range edits {
 		edit(j)
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 

@@ -11,6 +11,7 @@ import (
 	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 var (
@@ -113,7 +114,7 @@ func schedJob(w benchshape.SchedWork, i int) *structs.Job {
 			}},
 		}},
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 

@@ -23,6 +23,7 @@ import (
 	"berth/internal/suggest"
 	"berth/jobspec"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/nodecalls"
 	"berth/structs/validate"
 )
@@ -86,7 +87,7 @@ func parseJob(c *command.Call, name string) (*jobSource, error) {
 	}
 
 	err = hclconf.Write(c.Err, f.sources(), f.ofFile)
-	structs.Canonicalize(f.job)
+	defaults.Canonicalize(f.job)
 	return f, err
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"berth/fsm"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // canaryJob is the job web, whose allocations use the volume v in a mode.
@@ -16,7 +17,7 @@ func canaryJob(mode structs.CSIAccessMode, canaries int) *structs.Job {
 	g.Update = &update
 	g.Volumes["data"].AccessMode = mode
 	g.Volumes["data"].ReadOnly = mode.ReaderOnly()
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 

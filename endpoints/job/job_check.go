@@ -15,6 +15,7 @@ import (
 	"berth/state"
 	"berth/state/namespaces"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/nodecalls"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
@@ -43,7 +44,7 @@ func (j Jobs) Validate(
 	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
 	job.Region = cmp.Or(job.Region, j.Region)
 	warnings := structs.JoinFaults(validate.JobWarnings(job))
-	structs.Canonicalize(job)
+	defaults.Canonicalize(job)
 	tx := j.Store.Read()
 	c := driverCheck{
 		nodes:  j.Nodes,

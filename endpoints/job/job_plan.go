@@ -9,6 +9,7 @@ import (
 	"berth/scheduler/change"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/jobdiff"
 	"berth/structs/validate"
 )
@@ -133,7 +134,7 @@ func (j Jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 		job.SetParent(old)
 	}
 
-	structs.Canonicalize(job)
+	defaults.Canonicalize(job)
 	err = sidecars.Complete(job).Err()
 	if err == nil {
 		err = j.checkCanaries(job)

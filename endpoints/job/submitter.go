@@ -7,6 +7,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // checkSubmitter returns an error if the submitter of a job may not register its services in Consul.
@@ -26,7 +27,7 @@ func consulServices(job *structs.Job) []string {
 		}
 		for s := range g.AllServices() {
 			if s.Provider == structs.ServiceProviderConsul {
-				names = append(names, structs.ServiceName(job, g, s))
+				names = append(names, defaults.ServiceName(job, g, s))
 			}
 		}
 	}

@@ -1,6 +1,9 @@
 package sidecars
 
-import "berth/structs"
+import (
+	"berth/structs"
+	"berth/structs/defaults"
+)
 
 // sidecarJob returns a job with a service that has a sidecar.
 func sidecarJob() *structs.Job {
@@ -20,7 +23,7 @@ func sidecarJob() *structs.Job {
 			}},
 		}},
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 
@@ -35,7 +38,7 @@ func gatewayJob(mode string, g *structs.Gateway) *structs.Job {
 			Services: []*structs.Service{{Name: "gate", Connect: &structs.Connect{Gateway: g}}},
 		}},
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 func TestInject_AddsTheSidecar(t *testing.T) {
@@ -54,7 +55,7 @@ func TestInject_ChangesTheTaskAsTheUserWants(t *testing.T) {
 		VolumeMounts:  []*structs.VolumeMount{{Volume: "v", Destination: "/v"}},
 	}
 	g.Networks[0].Mode = "cni/x"
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	injectJob(j)
 	p := g.Task("proxy")
 	args, _ := p.Config["args"].([]any)
@@ -85,7 +86,7 @@ func TestInject_ChoosesTheUserOfAContainer(t *testing.T) {
 	} {
 		j := sidecarJob()
 		j.TaskGroups[0].Services[0].Connect.SidecarTask = c.task
-		structs.Canonicalize(j)
+		defaults.Canonicalize(j)
 		injectJob(j)
 		p := j.TaskGroups[0].Task("connect-proxy-front")
 		if p == nil || p.User != c.want {
@@ -200,7 +201,7 @@ func TestInject_ExposesChecks(t *testing.T) {
 			Type: structs.CheckHTTP, Path: path, Expose: true, Interval: time.Second, Timeout: time.Second,
 		})
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	if err := Complete(j).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -242,14 +243,14 @@ func TestComplete_IsIdempotent(t *testing.T) {
 		if j.TaskGroups[0].Networks[0].Mode == structs.NetworkModeBridge && j == custom {
 			j.TaskGroups[0].Networks[0].Mode = "cni/x"
 		}
-		structs.Canonicalize(j)
+		defaults.Canonicalize(j)
 		injectJob(j)
 		stored, _ := json.Marshal(j)
 		again := &structs.Job{}
 		if err := json.Unmarshal(stored, again); err != nil {
 			t.Fatal(err)
 		}
-		structs.Canonicalize(again)
+		defaults.Canonicalize(again)
 		injectJob(again)
 		text, _ := json.Marshal(again)
 		if string(text) != string(stored) {
@@ -281,7 +282,7 @@ func TestComplete_RejectsATaskWithTheNameOfTheSidecar(t *testing.T) {
 	j := sidecarJob()
 	g := j.TaskGroups[0]
 	g.Tasks = append(g.Tasks, &structs.Task{Name: "connect-proxy-front", Driver: "exec"})
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	err := Complete(j).Err()
 	want := `task "connect-proxy-front" is there twice`
 	if err == nil || !strings.Contains(err.Error(), want) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // driverConnect is the driver of the proxies that berth runs itself.
@@ -65,7 +66,7 @@ func injectTask(g *structs.TaskGroup, s *structs.Service, kind structs.TaskKind)
 		})
 	}
 
-	structs.CanonicalizeTask(t, g)
+	defaults.CanonicalizeTask(t, g)
 }
 
 // needsEnvoy reports whether Consul's own proxy cannot do the work.

@@ -15,6 +15,7 @@ import (
 	"berth/internal/keyring/keyringtest"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // secret is a value that no log entry, no list and no text may have.
@@ -216,7 +217,7 @@ func (w *world) addAlloc(job *structs.Job) {
 			Disk:   structs.NodeDiskResources{DiskMB: 40000},
 		},
 	}
-	structs.Canonicalize(job)
+	defaults.Canonicalize(job)
 	must(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: node})
 	must(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
 	stored := state.Job(w.Store.Read(), job.Namespace, job.ID)

@@ -8,6 +8,7 @@ import (
 	"berth/internal/strictjson"
 	"berth/jobspec/locate"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -81,7 +82,7 @@ func checkLost(t *testing.T, name, src string, want []string) {
 	if job == nil {
 		return
 	}
-	structs.Canonicalize(job)
+	defaults.Canonicalize(job)
 	var lines []string
 	if err := locate.InJSON("j.json", []byte(src), faults, validate.Job(job)); err != nil {
 		lines = strings.Split(err.Error(), "\n")

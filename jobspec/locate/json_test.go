@@ -7,6 +7,7 @@ import (
 
 	"berth/jobspec/locate"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -39,7 +40,7 @@ func TestInJSON_AddsPositionsToFaults(t *testing.T) {
 	if err := json.Unmarshal([]byte(src), job); err != nil {
 		t.Fatal(err)
 	}
-	structs.Canonicalize(job)
+	defaults.Canonicalize(job)
 	err := locate.InJSON("j.json", []byte(src), nil, validate.Job(job))
 	for _, want := range []string{
 		`j.json:2,22: job "j": type "sevrice"`,

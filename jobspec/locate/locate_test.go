@@ -8,6 +8,7 @@ import (
 	"berth/jobspec"
 	"berth/jobspec/locate"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -71,7 +72,7 @@ func validateFile(t *testing.T, src string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	structs.Canonicalize(f.Job)
+	defaults.Canonicalize(f.Job)
 	return f.Locate(validate.Job(f.Job))
 }
 

@@ -6,6 +6,7 @@ import (
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // calmSituations are those of jobs without running allocations.
@@ -79,7 +80,7 @@ func parent(edit func(*structs.Job)) func(*schedtest.Fleet) {
 func periodic(p *structs.PeriodicConfig) func(*schedtest.Fleet) {
 	return parent(func(j *structs.Job) {
 		j.Periodic = p
-		structs.Canonicalize(j)
+		defaults.Canonicalize(j)
 		if p.Spec == "" {
 			p.Spec = "0 * * * *"
 		}

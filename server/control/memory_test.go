@@ -12,6 +12,7 @@ import (
 	"berth/scheduler"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // heap returns the size of the heap and the number of its objects.
@@ -45,7 +46,7 @@ func shortJob(id string) *structs.Job {
 			}},
 		}},
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 

@@ -12,6 +12,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // lead runs the loop of periodic jobs for a while, as one leader does.
@@ -36,7 +37,7 @@ func (w *testEnv) addPeriodic(id, cron string, edit func(*structs.PeriodicConfig
 		}},
 	}
 	edit(job.Periodic)
-	structs.Canonicalize(job)
+	defaults.Canonicalize(job)
 	err := propose(w.t.Context(), w.Deps, fsm.JobRegister, &structs.JobRegisterRequest{
 		Job:          job,
 		WriteOptions: w.stamp("default"),

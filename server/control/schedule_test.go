@@ -14,6 +14,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 func TestNextEvals_OrdersByPriorityThenAge(t *testing.T) {
@@ -278,7 +279,7 @@ func TestSchedule_PlacesAJobWithTheRealScheduler(t *testing.T) {
 				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
 			}},
 		}
-		structs.Canonicalize(job)
+		defaults.Canonicalize(job)
 		node := state.Node(w.Store.Read(), "n1").Copy()
 		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
 		put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: node})

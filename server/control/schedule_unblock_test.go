@@ -12,6 +12,7 @@ import (
 	"berth/state"
 	"berth/state/statetest"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // addSizedNode adds a node with capacity for a number of allocations of 100 MHz.
@@ -56,7 +57,7 @@ func (w *testEnv) addJob(id string, count, mhz int, edit ...func(*structs.Job)) 
 	for _, e := range edit {
 		e(job)
 	}
-	structs.Canonicalize(job)
+	defaults.Canonicalize(job)
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, Eval: &structs.Evaluation{
 		ID:          structs.NewID(),
 		TriggeredBy: structs.TriggerJobRegister,

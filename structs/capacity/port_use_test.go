@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"berth/structs"
+	"berth/structs/defaults"
 	"strings"
 	"testing"
 )
@@ -39,7 +40,7 @@ func withAddresses() *structs.Node {
 // withPorts returns the group of a canonical job with a network.
 func withPorts(n structs.NetworkResource) *structs.TaskGroup {
 	g := &structs.TaskGroup{Name: "g", Networks: []*structs.NetworkResource{&n}}
-	structs.Canonicalize(&structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{g}})
+	defaults.Canonicalize(&structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{g}})
 	return g
 }
 

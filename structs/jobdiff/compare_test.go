@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // fill sets every field of a value, two levels of itself deep at most.
@@ -417,7 +418,7 @@ func sidecarJob() *structs.Job {
 			}},
 		}},
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 
@@ -453,7 +454,7 @@ func TestCompare_ShowsScaling(t *testing.T) {
 				Policy: map[string]any{"cooldown": "1m"},
 			},
 		}}}
-		structs.Canonicalize(j)
+		defaults.Canonicalize(j)
 		return j
 	}
 	diff := Compare(job(3), job(5), false)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 func TestWarnings_NameUnreachablePorts(t *testing.T) {
@@ -124,7 +125,7 @@ func TestJob_RejectsFaultsOfConnect(t *testing.T) {
 				s := &structs.Service{Name: name, TaskName: "server", Connect: &structs.Connect{Native: true}}
 				g.Services = append(g.Services, s)
 			}
-			structs.Canonicalize(&structs.Job{TaskGroups: []*structs.TaskGroup{g}})
+			defaults.Canonicalize(&structs.Job{TaskGroups: []*structs.TaskGroup{g}})
 		},
 		`sidecar_service: the proxy leads to a port of the service`: func(_ *structs.TaskGroup, s *structs.Service) {
 			s.PortLabel = ""

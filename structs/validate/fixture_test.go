@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 func artifacts(list ...*structs.TaskArtifact) func(*structs.Job) {
@@ -30,7 +31,7 @@ func sidecarJob() *structs.Job {
 			}},
 		}},
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 
@@ -45,7 +46,7 @@ func gatewayJob(mode string, g *structs.Gateway) *structs.Job {
 			Services: []*structs.Service{{Name: "gate", Connect: &structs.Connect{Gateway: g}}},
 		}},
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 
@@ -93,7 +94,7 @@ func batchJob(edit func(*structs.Job)) *structs.Job {
 		}},
 	}
 	edit(j)
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 
@@ -219,7 +220,7 @@ func testJob(edits ...func(*structs.Job)) *structs.Job {
 	for _, edit := range edits {
 		edit(j)
 	}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/codec"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/structs/validate/field"
 )
 
@@ -94,7 +95,7 @@ func TestScalingPolicy_IsValidated(t *testing.T) {
 				Name: "g", Count: c.count, Scaling: &c.policy,
 				Tasks: []*structs.Task{{Name: "t", Driver: "exec"}},
 			}}}
-			structs.Canonicalize(j)
+			defaults.Canonicalize(j)
 			err := Job(j)
 			switch {
 			case c.want == "" && err != nil:

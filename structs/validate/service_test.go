@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 func TestServiceAddresses_NameTheFault(t *testing.T) {
@@ -247,7 +248,7 @@ func TestServiceCheck_BeginsAsInConsul(t *testing.T) {
 		for _, provider := range []string{structs.ServiceProviderConsul, structs.ServiceProviderBerth} {
 			j := testJob(checking(func(c *structs.ServiceCheck) { c.InitialStatus = given }))
 			j.TaskGroups[0].Services[0].Provider = provider
-			structs.Canonicalize(j)
+			defaults.Canonicalize(j)
 			got := j.TaskGroups[0].Services[0].Checks[0].InitialStatus
 			if err := Job(j); err != nil || got != want {
 				t.Errorf("%s: %q is %q, %v, want %q", provider, given, got, err, want)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 func TestJobWarnings_NamePartsWithoutEffect(t *testing.T) {
@@ -35,7 +36,7 @@ func TestJobWarnings_NamePartsWithoutEffect(t *testing.T) {
 	}
 	job.TaskGroups = job.TaskGroups[1:]
 	job.TaskGroups[0].Tasks = job.TaskGroups[0].Tasks[1:]
-	structs.Canonicalize(job)
+	defaults.Canonicalize(job)
 	if disk := job.TaskGroups[0].Tasks[1].Resources.DiskMB; disk != 0 {
 		t.Errorf("the job keeps disk %d", disk)
 	}
@@ -76,7 +77,7 @@ func TestJobWarnings_OfJobsOfEveryNode(t *testing.T) {
 		if got := strings.Join(JobWarnings(j), "\n"); got != c.want {
 			t.Errorf("%s: %q", name, got)
 		}
-		structs.Canonicalize(j)
+		defaults.Canonicalize(j)
 		g := j.TaskGroups[0]
 		if g.ReschedulePolicy != nil || g.Update != nil && (g.Update.Canary != 0 || g.Update.AutoPromote) {
 			t.Errorf("%s: the group keeps %+v, %+v", name, g.Update, g.ReschedulePolicy)

@@ -8,6 +8,7 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 	"berth/test/cluster"
 )
 
@@ -32,7 +33,7 @@ func TestServers_SurviveAnUnboundedCount(t *testing.T) {
 		t.Fatalf("a server accepts it: %v", err)
 	}
 	req.Job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 1000, MemoryMB: 10}
-	structs.Canonicalize(req.Job)
+	defaults.Canonicalize(req.Job)
 	now := time.Now().UnixNano()
 	req.Now = now
 	req.Eval = &structs.Evaluation{

@@ -11,6 +11,7 @@ import (
 	"berth/api/apitest"
 	"berth/endpoints/sidecars"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // sidecarOfClient has each field of a sidecar that berth has.
@@ -119,7 +120,7 @@ func TestClient_SendsAndReadsConnect(t *testing.T) {
 				if _, _, err := c.Jobs().Register(job, nil); err != nil {
 					t.Fatal(err)
 				}
-				structs.Canonicalize(got)
+				defaults.Canonicalize(got)
 				if err := sidecars.Complete(got).Err(); err != nil {
 					t.Fatal(err)
 				}
@@ -238,7 +239,7 @@ func TestClient_LearnsThatNamespacesOfConsulHaveNoEffect(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkNamespaces(t, validation.Warnings, want)
-		structs.Canonicalize(got)
+		defaults.Canonicalize(got)
 		apitest.Answer(caller, structs.JobGet, structs.JobGetResponse{Job: got})
 		job, _, err = c.Jobs().Info("web/one", nil)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // deviceJob returns a job whose task demands devices in each form that the public client can write.
@@ -62,7 +63,7 @@ func TestClient_SendsAndReadsDemandsForDevices(t *testing.T) {
 				if has := got.TaskGroups[0].Tasks[0].Resources.Devices; !reflect.DeepEqual(has, want) {
 					t.Errorf("the demands arrive as %+v", has)
 				}
-				structs.Canonicalize(got)
+				defaults.Canonicalize(got)
 				apitest.Answer(caller, structs.JobGet, structs.JobGetResponse{Job: got})
 				var err error
 				job, _, err = c.Jobs().Info("web/one", nil)

@@ -9,6 +9,7 @@ import (
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/defaults"
 	"berth/structs/validate"
 )
 
@@ -280,7 +281,7 @@ func setAnswers(c *apitest.Caller) {
 // validateJob checks the content of a job, and no drivers.
 func validateJob(_ context.Context, req *structs.JobValidateRequest) (*structs.JobValidateResponse, error) {
 	resp := &structs.JobValidateResponse{}
-	structs.Canonicalize(req.Job)
+	defaults.Canonicalize(req.Job)
 	err := validate.Job(req.Job)
 	if err != nil {
 		resp.Error = err.Error()

@@ -15,7 +15,7 @@ import (
 
 	"berth/endpoints/sidecars"
 	"berth/jobspec"
-	"berth/structs"
+	"berth/structs/defaults"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -140,7 +140,7 @@ func rejection(t *testing.T, root, name, allowed string) string {
 		Env:     jobFileVariables,
 	})
 	if err == nil {
-		structs.Canonicalize(f.Job)
+		defaults.Canonicalize(f.Job)
 		err = sidecars.Complete(f.Job).Err()
 	}
 	if err == nil {

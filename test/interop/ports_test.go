@@ -8,6 +8,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 func TestClient_SendsAndReadsDemandsForPorts(t *testing.T) {
@@ -37,7 +38,7 @@ func TestClient_SendsAndReadsDemandsForPorts(t *testing.T) {
 				if _, _, err := c.Jobs().Register(job, nil); err != nil {
 					t.Fatal(err)
 				}
-				structs.Canonicalize(got)
+				defaults.Canonicalize(got)
 				if has := got.TaskGroups[0].Networks; !reflect.DeepEqual(has, want) {
 					t.Errorf("the network arrives as %+v", has[0])
 				}

@@ -10,6 +10,7 @@ import (
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/defaults"
 )
 
 func TestClient_SendsAndReadsPreferences(t *testing.T) {
@@ -65,7 +66,7 @@ func TestClient_SendsAndReadsPreferences(t *testing.T) {
 		if last := got.Constraints[len(got.Constraints)-1]; last.Operand != structs.ConstraintDistinctProperty {
 			t.Errorf("the constraint arrives as %+v", last)
 		}
-		structs.Canonicalize(got)
+		defaults.Canonicalize(got)
 		apitest.Answer(caller, structs.JobGet, structs.JobGetResponse{Job: got})
 		var err error
 		job, _, err = c.Jobs().Info("web/one", nil)

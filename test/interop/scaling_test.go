@@ -7,6 +7,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // TestClient_ScalesByPolicies sends a job with a policy, reads it back and sends it again, and reads the
@@ -33,7 +34,7 @@ func TestClient_ScalesByPolicies(t *testing.T) {
 			p.Type != structs.ScalingHorizontal || p.Policy["cooldown"] != "13m" {
 			t.Errorf("the policy arrives as %+v", p)
 		}
-		structs.Canonicalize(got)
+		defaults.Canonicalize(got)
 		got.TaskGroups[0].Scaling = got.ScalingPolicies()[0] // with the fields of the servers
 		apitest.Answer(caller, structs.JobGet, structs.JobGetResponse{Job: got})
 		job, _, err = c.Jobs().Info("web/one", nil)

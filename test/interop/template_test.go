@@ -9,6 +9,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 func TestClient_SendsAndReadsTemplates(t *testing.T) {
@@ -57,7 +58,7 @@ func TestClient_SendsAndReadsTemplates(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				structs.Canonicalize(got)
+				defaults.Canonicalize(got)
 				has := got.TaskGroups[0].Tasks[0].Templates
 				if len(has) != 1 || !reflect.DeepEqual(has[0], want) {
 					t.Errorf("the template arrives as %+v", has)

@@ -7,6 +7,7 @@ import (
 	"berth/scheduler/schedtest"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // calmFleet has two nodes and runs all that its jobs want: every rule holds. Job web is a service of two
@@ -44,7 +45,7 @@ func calmFleet(t *testing.T, edits ...func(*schedtest.Fleet)) *View {
 }
 
 func canonical(j *structs.Job) *structs.Job {
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	for _, g := range j.TaskGroups {
 		g.Update = nil
 	}

@@ -8,6 +8,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 // faults are what may happen at any time. A fault that is there several times is more frequent.
@@ -177,7 +178,7 @@ func (w *world) job(id string) *structs.Job {
 		}}
 	}
 	j := &structs.Job{ID: id, Type: structs.JobService, TaskGroups: []*structs.TaskGroup{g}}
-	structs.Canonicalize(j)
+	defaults.Canonicalize(j)
 	return j
 }
 

@@ -17,6 +17,7 @@ import (
 	"berth/client/store"
 	"berth/consul/lookup"
 	"berth/structs"
+	"berth/structs/defaults"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,7 +47,7 @@ func newFixture(t *testing.T, list ...*structs.Template) *fixture {
 		pool: lookup.New(lookup.Config{Logger: hclog.NewNullLogger()}),
 	}
 	job := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Name: "g", Tasks: []*structs.Task{fx.task}}}}
-	structs.Canonicalize(job)
+	defaults.Canonicalize(job)
 	db, err := store.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

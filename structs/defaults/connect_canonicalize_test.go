@@ -1,6 +1,9 @@
-package structs
+package defaults
 
-import "testing"
+import (
+	"berth/structs"
+	"testing"
+)
 
 // A name is resolved only with values that no node and no child of the job has otherwise.
 func TestJob_ServiceName(t *testing.T) {
@@ -8,7 +11,7 @@ func TestJob_ServiceName(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
 		owner string
-		edit  func(*Job)
+		edit  func(*structs.Job)
 		want  string
 	}{
 		"of a group":      {all, "", nil, "name-id-g-ns"},
@@ -16,7 +19,7 @@ func TestJob_ServiceName(t *testing.T) {
 		"without any":     {"web", "", nil, "web"},
 		"of a node":       {"web-${NOMAD_DC}-${NOMAD_GROUP_NAME}", "t", nil, "web-${NOMAD_DC}-g"},
 		"no task":         {"${NOMAD_TASK_NAME}", "", nil, "${NOMAD_TASK_NAME}"},
-		"once":            {"${NOMAD_JOB_NAME}", "", func(j *Job) { j.Name = "${NOMAD_DC}" }, "${NOMAD_DC}"},
+		"once":            {"${NOMAD_JOB_NAME}", "", func(j *structs.Job) { j.Name = "${NOMAD_DC}" }, "${NOMAD_DC}"},
 		"env of the task": {"${NOMAD_JOB_NAME}", "t", setEnv("NOMAD_JOB_NAME"), "${NOMAD_JOB_NAME}"},
 		"its other name":  {"${env.NOMAD_REGION}", "t", setEnv("env.NOMAD_REGION"), "${env.NOMAD_REGION}"},
 		"its own name":    {"${NOMAD_TASK_NAME}", "t", setEnv("NOMAD_TASK_NAME"), "${NOMAD_TASK_NAME}"},
@@ -24,22 +27,22 @@ func TestJob_ServiceName(t *testing.T) {
 		"env of another":  {"${NOMAD_JOB_NAME}", "", setEnv("NOMAD_JOB_NAME"), "name"},
 		"periodic": {
 			"${NOMAD_JOB_NAME}-${NOMAD_JOB_ID}-${NOMAD_REGION}", "",
-			func(j *Job) { j.Periodic = &PeriodicConfig{} },
+			func(j *structs.Job) { j.Periodic = &structs.PeriodicConfig{} },
 			"${NOMAD_JOB_NAME}-${NOMAD_JOB_ID}-r",
 		},
 		"parameterized": {
 			"${NOMAD_JOB_NAME}-${NOMAD_JOB_ID}-${NOMAD_REGION}", "",
-			func(j *Job) { j.ParameterizedJob = &ParameterizedJobConfig{} },
+			func(j *structs.Job) { j.ParameterizedJob = &structs.ParameterizedJobConfig{} },
 			"${NOMAD_JOB_NAME}-${NOMAD_JOB_ID}-r",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &TaskGroup{Name: "g", Tasks: []*Task{{Name: "t"}}}
-			j := &Job{ID: "id", Name: "name", Namespace: "ns", Region: "r", TaskGroups: []*TaskGroup{g}}
+			g := &structs.TaskGroup{Name: "g", Tasks: []*structs.Task{{Name: "t"}}}
+			j := &structs.Job{ID: "id", Name: "name", Namespace: "ns", Region: "r", TaskGroups: []*structs.TaskGroup{g}}
 			if c.edit != nil {
 				c.edit(j)
 			}
-			got := ServiceName(j, g, OwnedService{Owner: c.owner, Service: &Service{Name: c.text}})
+			got := ServiceName(j, g, structs.OwnedService{Owner: c.owner, Service: &structs.Service{Name: c.text}})
 			if got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -47,6 +50,6 @@ func TestJob_ServiceName(t *testing.T) {
 	}
 }
 
-func setEnv(name string) func(*Job) {
-	return func(j *Job) { j.TaskGroups[0].Tasks[0].Env = map[string]string{name: "other"} }
+func setEnv(name string) func(*structs.Job) {
+	return func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Env = map[string]string{name: "other"} }
 }

@@ -1,24 +1,25 @@
-package structs
+package defaults
 
 import (
+	"berth/structs"
 	"encoding/json"
 	"testing"
 )
 
 // sidecarJob returns a job with a service that has a sidecar.
-func sidecarJob() *Job {
-	j := &Job{
+func sidecarJob() *structs.Job {
+	j := &structs.Job{
 		ID: "shop",
-		TaskGroups: []*TaskGroup{{
+		TaskGroups: []*structs.TaskGroup{{
 			Name:     "web",
 			Count:    1,
-			Networks: []*NetworkResource{{Mode: NetworkModeBridge}},
-			Tasks:    []*Task{{Name: "server", Driver: "exec"}},
-			Services: []*Service{{
+			Networks: []*structs.NetworkResource{{Mode: structs.NetworkModeBridge}},
+			Tasks:    []*structs.Task{{Name: "server", Driver: "exec"}},
+			Services: []*structs.Service{{
 				Name:      "front",
 				PortLabel: "8080",
-				Connect: &Connect{SidecarService: &SidecarService{Proxy: &ConnectProxy{
-					Upstreams: []*ConnectUpstream{{DestinationName: "api", LocalBindPort: 9001}},
+				Connect: &structs.Connect{SidecarService: &structs.SidecarService{Proxy: &structs.ConnectProxy{
+					Upstreams: []*structs.ConnectUpstream{{DestinationName: "api", LocalBindPort: 9001}},
 				}}},
 			}},
 		}},
@@ -36,7 +37,7 @@ func TestCanonicalize_ReadsFormerNamesOfExpose(t *testing.T) {
 		`{"ExposeConfig": {"Path": ` + paths + `}}`,
 		`{"ExposeConfig": {"Paths": ` + paths + `}}`,
 	} {
-		p := &ConnectProxy{}
+		p := &structs.ConnectProxy{}
 		if err := json.Unmarshal([]byte(text), p); err != nil {
 			t.Fatal(err)
 		}

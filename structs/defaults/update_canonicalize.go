@@ -1,22 +1,24 @@
-package structs
+package defaults
+
+import "berth/structs"
 
 // canonicalizeUpdates merges the strategies of the job into its groups and completes them. As in the dialect,
 // the job itself keeps the parts that concern jobs on every node.
-func canonicalizeUpdates(j *Job) {
-	if j.Update != nil && *j.Update == (UpdateStrategy{}) {
+func canonicalizeUpdates(j *structs.Job) {
+	if j.Update != nil && *j.Update == (structs.UpdateStrategy{}) {
 		j.Update = nil // clients of the dialect send an empty one for types that have none
 	}
 
-	if j.Update == nil && j.Type == JobService {
-		j.Update = new(DefaultUpdateStrategy())
+	if j.Update == nil && j.Type == structs.JobService {
+		j.Update = new(structs.DefaultUpdateStrategy())
 	}
 
-	if j.Migrate != nil && *j.Migrate == (MigrateStrategy{}) {
+	if j.Migrate != nil && *j.Migrate == (structs.MigrateStrategy{}) {
 		j.Migrate = nil
 	}
 
-	if j.Migrate == nil && j.Type == JobService {
-		j.Migrate = new(DefaultMigrateStrategy())
+	if j.Migrate == nil && j.Type == structs.JobService {
+		j.Migrate = new(structs.DefaultMigrateStrategy())
 	}
 
 	for _, g := range j.TaskGroups {
@@ -27,7 +29,7 @@ func canonicalizeUpdates(j *Job) {
 	}
 
 	if j.Update != nil {
-		kept := UpdateStrategy{
+		kept := structs.UpdateStrategy{
 			Stagger:     j.Update.Stagger,
 			MaxParallel: j.Update.MaxParallel,
 		}
@@ -39,27 +41,27 @@ func canonicalizeUpdates(j *Job) {
 	j.Migrate = nil
 }
 
-func completeUpdate(u *UpdateStrategy, j *Job) *UpdateStrategy {
+func completeUpdate(u *structs.UpdateStrategy, j *structs.Job) *structs.UpdateStrategy {
 	switch {
 	case u == nil && j.Update == nil:
 		return nil
 	case u == nil && j.Update.HealthCheck == "": // what the job keeps, and a client sends again
-		own := DefaultUpdateStrategy()
+		own := structs.DefaultUpdateStrategy()
 		own.Stagger = j.Update.Stagger
 		own.MaxParallel = j.Update.MaxParallel
 		u = &own
 
 	case u == nil:
 		u = new(*j.Update)
-	case j.Type != JobService && *u == (UpdateStrategy{}):
+	case j.Type != structs.JobService && *u == (structs.UpdateStrategy{}):
 		return nil
 	}
 
-	def := DefaultUpdateStrategy()
+	def := structs.DefaultUpdateStrategy()
 	setDefault(&u.Stagger, def.Stagger)
 	setDefault(&u.HealthCheck, def.HealthCheck)
 	setDefault(&u.HealthyDeadline, def.HealthyDeadline)
-	if j.Type == JobSystem && u.Canary > 0 { // see validate.JobWarnings
+	if j.Type == structs.JobSystem && u.Canary > 0 { // see validate.JobWarnings
 		u.Canary = 0
 		u.AutoPromote = false
 	}
@@ -67,16 +69,16 @@ func completeUpdate(u *UpdateStrategy, j *Job) *UpdateStrategy {
 	return u
 }
 
-func completeMigrate(m *MigrateStrategy, j *Job) *MigrateStrategy {
+func completeMigrate(m *structs.MigrateStrategy, j *structs.Job) *structs.MigrateStrategy {
 	switch {
 	case m == nil && j.Migrate == nil:
 		return nil
 	case m == nil:
 		return new(*j.Migrate)
-	case j.Type != JobService && *m == (MigrateStrategy{}):
+	case j.Type != structs.JobService && *m == (structs.MigrateStrategy{}):
 		return nil
 	}
-	def := DefaultMigrateStrategy()
+	def := structs.DefaultMigrateStrategy()
 	setDefault(&m.MaxParallel, def.MaxParallel)
 	setDefault(&m.HealthCheck, def.HealthCheck)
 	setDefault(&m.HealthyDeadline, def.HealthyDeadline)
@@ -85,14 +87,14 @@ func completeMigrate(m *MigrateStrategy, j *Job) *MigrateStrategy {
 
 // canonicalScaling returns the policy with the defaults for a group with the count. A job does not set what
 // the servers answer.
-func canonicalScaling(p *ScalingPolicy, count int) *ScalingPolicy {
+func canonicalScaling(p *structs.ScalingPolicy, count int) *structs.ScalingPolicy {
 	if p == nil {
 		return nil
 	}
 
 	c := *p
 	if c.Type == "" {
-		c.Type = ScalingHorizontal
+		c.Type = structs.ScalingHorizontal
 	}
 
 	if c.Min == nil {
@@ -110,6 +112,6 @@ func canonicalScaling(p *ScalingPolicy, count int) *ScalingPolicy {
 	c.ID = ""
 	c.Namespace = ""
 	c.Target = nil
-	c.Indexes = Indexes{}
+	c.Indexes = structs.Indexes{}
 	return &c
 }

@@ -1,6 +1,7 @@
-package structs
+package defaults
 
 import (
+	"berth/structs"
 	"cmp"
 	"strconv"
 	"strings"
@@ -11,7 +12,7 @@ const providerNomad = "nomad"
 
 // canonicalizeService sets the defaults of the service and of its checks. Only a name has the short
 // placeholders of the dialect.
-func canonicalizeService(s OwnedService, j *Job, g *TaskGroup) {
+func canonicalizeService(s structs.OwnedService, j *structs.Job, g *structs.TaskGroup) {
 	task := s.Owner
 	name := j.Name + "-" + g.Name
 	if task != "" {
@@ -27,13 +28,13 @@ func canonicalizeService(s OwnedService, j *Job, g *TaskGroup) {
 	).Replace(s.Name)
 
 	if s.Provider == providerNomad {
-		s.Provider = ServiceProviderBerth
+		s.Provider = structs.ServiceProviderBerth
 	}
 
 	canonicalizeConnect(s.Service, j, g)
-	setDefault(&s.Provider, ServiceProviderConsul)
-	setDefault(&s.AddressMode, AddressModeAuto)
-	setDefault(&s.OnUpdate, OnUpdateRequireHealthy)
+	setDefault(&s.Provider, structs.ServiceProviderConsul)
+	setDefault(&s.AddressMode, structs.AddressModeAuto)
+	setDefault(&s.OnUpdate, structs.OnUpdateRequireHealthy)
 	canonicalizeWeights(s.Weights)
 	for _, c := range s.Checks {
 		if c != nil {
@@ -42,30 +43,30 @@ func canonicalizeService(s OwnedService, j *Job, g *TaskGroup) {
 	}
 }
 
-func canonicalizeCheck(c *ServiceCheck, s OwnedService) {
+func canonicalizeCheck(c *structs.ServiceCheck, s structs.OwnedService) {
 	setDefault(&c.Name, "service: "+strconv.Quote(s.Name)+" check")
 	setDefault(&c.OnUpdate, s.OnUpdate)
-	if c.Type == CheckHTTP {
+	if c.Type == structs.CheckHTTP {
 		setDefault(&c.Protocol, "http")
 		setDefault(&c.Method, "GET")
 	}
 
-	if c.Type == CheckScript {
+	if c.Type == structs.CheckScript {
 		setDefault(&c.TaskName, s.OfferedBy())
 	}
 
 	switch {
 	case c.InitialStatus == "passing":
-		c.InitialStatus = CheckPassing
+		c.InitialStatus = structs.CheckPassing
 	case c.InitialStatus == "critical": // a check without a result is critical in Consul, and pending here
-		c.InitialStatus = CheckPending
+		c.InitialStatus = structs.CheckPending
 	}
 
 	c.SuccessBeforePassing = max(c.SuccessBeforePassing, 0)
 	c.FailuresBeforeCritical = max(c.FailuresBeforeCritical, 0)
 	if of := s.CheckRestart; of != nil {
 		if c.CheckRestart == nil {
-			c.CheckRestart = &CheckRestart{}
+			c.CheckRestart = &structs.CheckRestart{}
 		}
 
 		setDefault(&c.CheckRestart.Limit, of.Limit)
@@ -74,11 +75,11 @@ func canonicalizeCheck(c *ServiceCheck, s OwnedService) {
 	}
 
 	if c.CheckRestart != nil && c.CheckRestart.Grace == nil {
-		c.CheckRestart.Grace = new(DefaultCheckGrace)
+		c.CheckRestart.Grace = new(structs.DefaultCheckGrace)
 	}
 }
 
-func canonicalizeWeights(w *ServiceWeights) {
+func canonicalizeWeights(w *structs.ServiceWeights) {
 	if w == nil {
 		return
 	}

@@ -1,6 +1,7 @@
-package structs
+package defaults
 
 import (
+	"berth/structs"
 	"maps"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ const gatewayTimeout = 5 * time.Second
 
 // canonicalizeConnect sets the defaults of the part of a service in the service mesh. The names of tasks and
 // ports of the mesh contain the name of the service, so this must have a value before a node has the job.
-func canonicalizeConnect(s *Service, j *Job, g *TaskGroup) {
+func canonicalizeConnect(s *structs.Service, j *structs.Job, g *structs.TaskGroup) {
 	c := s.Connect
 	if c == nil {
 		return
@@ -35,7 +36,7 @@ func canonicalizeConnect(s *Service, j *Job, g *TaskGroup) {
 }
 
 // nameFacts returns the values of placeholders that are the same for all allocations of a group.
-func nameFacts(j *Job, g *TaskGroup) map[string]string {
+func nameFacts(j *structs.Job, g *structs.TaskGroup) map[string]string {
 	return map[string]string{
 		"GROUP_NAME": g.Name,
 		"JOB_ID":     j.ID,
@@ -48,7 +49,7 @@ func nameFacts(j *Job, g *TaskGroup) map[string]string {
 // ServiceName returns the name of a service of a canonical job with the placeholders replaced that have, for
 // sure, one value on all nodes. The children of a job have names of their own, and the env of a task has
 // precedence on the node.
-func ServiceName(j *Job, g *TaskGroup, s OwnedService) string {
+func ServiceName(j *structs.Job, g *structs.TaskGroup, s structs.OwnedService) string {
 	facts := nameFacts(j, g)
 	if j.Periodic != nil || j.ParameterizedJob != nil {
 		delete(facts, "JOB_ID")
@@ -65,7 +66,7 @@ func ServiceName(j *Job, g *TaskGroup, s OwnedService) string {
 
 // expandFacts replaces the placeholders of facts under all their names.
 func expandFacts(name string, facts map[string]string) string {
-	if !HasPlaceholder(name) {
+	if !structs.HasPlaceholder(name) {
 		return name
 	}
 	var pairs []string
@@ -77,7 +78,7 @@ func expandFacts(name string, facts map[string]string) string {
 	return strings.NewReplacer(pairs...).Replace(name)
 }
 
-func canonicalizeProxy(p *ConnectProxy) {
+func canonicalizeProxy(p *structs.ConnectProxy) {
 	if p.ExposeConfig != nil {
 		p.Expose = p.ExposeConfig
 		p.ExposeConfig = nil
@@ -100,14 +101,14 @@ func canonicalizeProxy(p *ConnectProxy) {
 
 	for _, path := range e.Paths {
 		if path != nil {
-			setDefault(&path.Protocol, DefaultExposeProtocol)
+			setDefault(&path.Protocol, structs.DefaultExposeProtocol)
 		}
 	}
 }
 
-func canonicalizeGateway(g *Gateway) {
+func canonicalizeGateway(g *structs.Gateway) {
 	if g.Proxy == nil {
-		g.Proxy = &GatewayProxy{}
+		g.Proxy = &structs.GatewayProxy{}
 	}
 
 	setDefault(&g.Proxy.ConnectTimeout, new(gatewayTimeout))
@@ -123,7 +124,7 @@ func canonicalizeGateway(g *Gateway) {
 
 	for _, l := range g.Ingress.Listeners {
 		if l != nil {
-			setDefault(&l.Protocol, DefaultListenerProtocol)
+			setDefault(&l.Protocol, structs.DefaultListenerProtocol)
 		}
 	}
 }

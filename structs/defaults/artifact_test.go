@@ -1,9 +1,12 @@
-package structs
+package defaults
 
-import "testing"
+import (
+	"berth/structs"
+	"testing"
+)
 
-func artifacts(list ...*TaskArtifact) func(*Job) {
-	return func(j *Job) { j.TaskGroups[0].Tasks[0].Artifacts = list }
+func artifacts(list ...*structs.TaskArtifact) func(*structs.Job) {
+	return func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Artifacts = list }
 }
 
 func TestCanonicalize_CompletesArtifacts(t *testing.T) {
@@ -17,7 +20,7 @@ func TestCanonicalize_CompletesArtifacts(t *testing.T) {
 		{"file", "", "file", "local/x.bin"},
 		{"file", "local/y", "file", "local/y"},
 	} {
-		j := testJob(artifacts(&TaskArtifact{GetterSource: source, GetterMode: c.mode, RelativeDest: c.dest}, nil))
+		j := testJob(artifacts(&structs.TaskArtifact{GetterSource: source, GetterMode: c.mode, RelativeDest: c.dest}, nil))
 		got := j.TaskGroups[0].Tasks[0].Artifacts[0]
 		if got.GetterMode != c.wantMode || got.RelativeDest != c.wantDest {
 			t.Errorf("mode %q and destination %q became %q and %q", c.mode, c.dest, got.GetterMode, got.RelativeDest)

@@ -1,0 +1,194 @@
+package defaults
+
+import (
+	"berth/structs"
+	"path"
+	"time"
+)
+
+// Canonicalize fills in the defaults of a job. It is idempotent. It does not change the Count of a group: 0 is a legal
+// count.
+func Canonicalize(j *structs.Job) {
+	setDefault(&j.Region, structs.DefaultRegion)
+	setDefault(&j.Namespace, structs.DefaultNamespace)
+	setDefault(&j.Name, j.ID)
+	setDefault(&j.Type, structs.JobService)
+	setDefault(&j.Priority, structs.JobDefaultPriority)
+	setDefault(&j.NodePool, structs.DefaultNodePool)
+	if len(j.Datacenters) == 0 {
+		j.Datacenters = []string{"*"}
+	}
+
+	canonicalizeUpdates(j)
+	if j.Periodic != nil {
+		setDefault(&j.Periodic.SpecType, structs.PeriodicCron)
+		setDefault(&j.Periodic.TimeZone, "UTC")
+	}
+
+	if j.ParameterizedJob != nil {
+		setDefault(&j.ParameterizedJob.Payload, structs.PayloadOptional)
+	}
+
+	for _, g := range j.TaskGroups {
+		if g != nil {
+			canonicalizeGroup(g, j)
+		}
+	}
+}
+
+func canonicalizeGroup(g *structs.TaskGroup, j *structs.Job) {
+	g.RestartPolicy = completeRestarts(g.RestartPolicy, structs.DefaultRestartPolicy(j.Type))
+	g.ReschedulePolicy = completeReschedules(g.ReschedulePolicy, structs.DefaultReschedulePolicy(j.Type))
+	if j.Type == structs.JobSysBatch { // see validate.JobWarnings
+		g.ReschedulePolicy = nil
+	}
+
+	g.Scaling = canonicalScaling(g.Scaling, g.Count)
+	if g.EphemeralDisk == nil {
+		g.EphemeralDisk = &structs.EphemeralDisk{SizeMB: structs.DefaultDiskMB}
+	}
+
+	for _, n := range g.Networks {
+		canonicalizeNetwork(n)
+	}
+
+	for alias, v := range g.Volumes {
+		if v != nil {
+			setDefault(&v.Name, alias)
+		}
+	}
+
+	for _, t := range g.Tasks {
+		if t != nil {
+			CanonicalizeTask(t, g)
+		}
+	}
+
+	for s := range g.AllServices() {
+		canonicalizeService(s, j, g)
+	}
+}
+
+// completeRestarts completes a policy from the default. It returns the default itself for nil.
+func completeRestarts(p *structs.RestartPolicy, def structs.RestartPolicy) *structs.RestartPolicy {
+	if p == nil {
+		return &def
+	}
+	setDefault(&p.Interval, def.Interval)
+	setDefault(&p.Delay, def.Delay)
+	setDefault(&p.Mode, def.Mode)
+	return p
+}
+
+func completeReschedules(p, def *structs.ReschedulePolicy) *structs.ReschedulePolicy {
+	switch {
+	case p == nil:
+		return def
+	case def == nil && *p == structs.ReschedulePolicy{}:
+		return nil // clients of the dialect send an empty one for types that have none
+	case def == nil || p.Attempts == 0 && !p.Unlimited:
+		return p
+	}
+	setDefault(&p.Interval, def.Interval)
+	setDefault(&p.Delay, def.Delay)
+	setDefault(&p.DelayFunction, def.DelayFunction)
+	if p.DelaysGrow() {
+		setDefault(&p.MaxDelay, time.Hour)
+	}
+	return p
+}
+
+func canonicalizeNetwork(n *structs.NetworkResource) {
+	if n == nil {
+		return
+	}
+	setDefault(&n.Mode, structs.NetworkModeHost)
+	for _, ports := range [][]structs.Port{n.ReservedPorts, n.DynamicPorts} {
+		for i := range ports {
+			setDefault(&ports[i].HostNetwork, structs.DefaultHostNetwork)
+		}
+	}
+}
+
+// CanonicalizeTask fills in the defaults of a task of a canonical group. It is idempotent.
+func CanonicalizeTask(t *structs.Task, g *structs.TaskGroup) {
+	t.RestartPolicy = completeRestarts(t.RestartPolicy, *g.RestartPolicy)
+	setDefault(&t.KillTimeout, structs.DefaultKillTimeout)
+	if t.Lifecycle != nil && *t.Lifecycle == (structs.TaskLifecycle{}) {
+		t.Lifecycle = nil // clients of the dialect send an empty one for a main task
+	}
+
+	if t.Resources == nil {
+		t.Resources = &structs.Resources{}
+	}
+
+	if t.Resources.Cores == 0 {
+		setDefault(&t.Resources.CPU, structs.DefaultTaskCPU)
+	}
+
+	setDefault(&t.Resources.MemoryMB, structs.DefaultTaskMemoryMB)
+	t.Resources.DiskMB = 0 // the dialect ignores it, too; see validate.JobWarnings
+	if t.LogConfig == nil {
+		t.LogConfig = &structs.LogConfig{}
+	}
+
+	setDefault(&t.LogConfig.MaxFiles, structs.DefaultLogFiles)
+	setDefault(&t.LogConfig.MaxFileSizeMB, structs.DefaultLogFileSizeMB)
+	for _, x := range t.Templates {
+		if x != nil {
+			canonicalizeTemplate(x)
+		}
+	}
+
+	canonicalizeMounts(t.VolumeMounts)
+	for _, a := range t.Artifacts {
+		if a != nil {
+			canonicalizeArtifact(a)
+		}
+	}
+
+	if c := t.CSIPluginConfig; c != nil {
+		setDefault(&c.MountDir, structs.DefaultPluginMountDir)
+		setDefault(&c.StagePublishBaseDir, structs.DefaultPluginStageDir)
+		setDefault(&c.HealthTimeout, structs.DefaultHealthTimeout)
+	}
+}
+
+func canonicalizeMounts(mounts []*structs.VolumeMount) {
+	for _, m := range mounts {
+		if m != nil {
+			setDefault(&m.PropagationMode, structs.PropagationPrivate)
+		}
+	}
+}
+
+func canonicalizeTemplate(t *structs.Template) {
+	setDefault(&t.ChangeMode, structs.TemplateRestart)
+	if t.ChangeMode == structs.TemplateSignal {
+		setDefault(&t.ChangeSignal, structs.DefaultTemplateSignal)
+	}
+	if t.Splay == nil {
+		t.Splay = new(structs.DefaultTemplateSplay)
+	}
+	setDefault(&t.Perms, structs.DefaultTemplatePerms)
+	setDefault(&t.LeftDelim, structs.DefaultLeftDelim)
+	setDefault(&t.RightDelim, structs.DefaultRightDelim)
+	if t.ChangeScript != nil {
+		setDefault(&t.ChangeScript.Timeout, structs.DefaultTemplateTimeout)
+	}
+}
+
+func canonicalizeArtifact(a *structs.TaskArtifact) {
+	setDefault(&a.GetterMode, structs.ArtifactAny)
+	if a.GetterMode == structs.ArtifactFile {
+		setDefault(&a.RelativeDest, path.Join("local", path.Base(a.GetterSource)))
+	}
+	setDefault(&a.RelativeDest, "local/")
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

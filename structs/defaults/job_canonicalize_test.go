@@ -1,0 +1,113 @@
+package defaults
+
+import (
+	"berth/structs"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// testJob is a valid service job with every block, made canonical.
+func testJob(edits ...func(*structs.Job)) *structs.Job {
+	j := &structs.Job{
+		ID: "db",
+		TaskGroups: []*structs.TaskGroup{{
+			Name:  "g",
+			Count: 1,
+			Volumes: map[string]*structs.VolumeRequest{
+				"data": {
+					Type:           "csi",
+					Source:         "db",
+					AccessMode:     structs.CSISingleNodeWriter,
+					AttachmentMode: structs.CSIFileSystem,
+				},
+			},
+			Tasks: []*structs.Task{{
+				Name:            "t",
+				Driver:          "exec",
+				VolumeMounts:    []*structs.VolumeMount{{Volume: "data", Destination: "/data"}},
+				CSIPluginConfig: &structs.CSIPluginConfig{ID: "hostpath", Type: structs.CSIPluginNode},
+			}},
+		}},
+	}
+	for _, edit := range edits {
+		edit(j)
+	}
+	Canonicalize(j)
+	return j
+}
+
+func TestCanonicalize_FillsDefaults(t *testing.T) {
+	j := testJob()
+	g := j.TaskGroups[0]
+	task := j.TaskGroups[0].Tasks[0]
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"namespace", j.Namespace, "default"},
+		{"region", j.Region, "global"},
+		{"name", j.Name, "db"},
+		{"type", j.Type, "service"},
+		{"priority", j.Priority, 50},
+		{"node pool", j.NodePool, "default"},
+		{"datacenters", fmt.Sprint(j.Datacenters), "[*]"},
+		{"restart", *g.RestartPolicy, structs.RestartPolicy{2, 30 * time.Minute, 15 * time.Second, "fail"}},
+		{"task restart", *task.RestartPolicy, *g.RestartPolicy},
+		{"reschedule", *g.ReschedulePolicy, structs.ReschedulePolicy{0, 0, 30 * time.Second, "exponential",
+			time.Hour, true}},
+		{"disk", *g.EphemeralDisk, structs.EphemeralDisk{SizeMB: 300}},
+		{"resources", fmt.Sprint(*task.Resources), fmt.Sprint(structs.Resources{CPU: 100, MemoryMB: 300})},
+		{"kill timeout", task.KillTimeout, 5 * time.Second},
+		{"logs", *task.LogConfig, structs.LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}},
+		{"volume name", g.Volumes["data"].Name, "data"},
+		{"propagation", task.VolumeMounts[0].PropagationMode, "private"},
+		{"plugin", *task.CSIPluginConfig, structs.CSIPluginConfig{"hostpath", "node", "/csi", "/local/csi",
+			30 * time.Second, 0, ""}},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, c.got, c.want)
+		}
+	}
+}
+
+func TestCanonicalize_IsIdempotent(t *testing.T) {
+	for _, kind := range []string{structs.JobService, structs.JobBatch, structs.JobSystem, structs.JobSysBatch} {
+		j := testJob(func(j *structs.Job) { j.Type = kind })
+		before := fmt.Sprintf("%+v %+v", *j, *j.TaskGroups[0])
+		Canonicalize(j)
+		if after := fmt.Sprintf("%+v %+v", *j, *j.TaskGroups[0]); after != before {
+			t.Errorf("%s:\n%s\n%s", kind, before, after)
+		}
+	}
+	Canonicalize(&structs.Job{TaskGroups: []*structs.TaskGroup{nil, {Tasks: []*structs.Task{nil}}}}) // possible in JSON
+}
+
+func TestCanonicalize_DropsASystemJobsEmptyReschedulePolicy(t *testing.T) {
+	j := testJob(func(j *structs.Job) {
+		j.Type = structs.JobSystem
+		j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{}
+	})
+	if p := j.TaskGroups[0].ReschedulePolicy; p != nil {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestCanonicalize_DropsAnEmptyLifecycle(t *testing.T) {
+	j := testJob(lifecycle(structs.TaskLifecycle{}))
+	Canonicalize(j)
+	if l := j.TaskGroups[0].Tasks[0].Lifecycle; l != nil {
+		t.Errorf("got %+v", l)
+	}
+}
+
+func group(edit func(*structs.TaskGroup)) func(*structs.Job) {
+	return func(j *structs.Job) { edit(j.TaskGroups[0]) }
+}
+func task(edit func(*structs.Task)) func(*structs.Job) {
+	return func(j *structs.Job) { edit(j.TaskGroups[0].Tasks[0]) }
+}
+
+func lifecycle(l structs.TaskLifecycle) func(*structs.Job) {
+	return task(func(t *structs.Task) { t.Lifecycle = &l })
+}
