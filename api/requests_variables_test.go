@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/variable"
 )
 
 // variableCalls has the requests to the routes of variables.
@@ -18,34 +19,34 @@ func variableCalls() map[string]routeCall {
 		"GET /v1/vars": {
 			path:    "/v1/vars?prefix=a",
 			rpc:     "Variables.List",
-			request: &structs.VariableListRequest{QueryOptions: structs.QueryOptions{Prefix: "a"}},
+			request: &variable.VariableListRequest{QueryOptions: structs.QueryOptions{Prefix: "a"}},
 		},
 		"GET /v1/var/{path...}": {
 			path:    "/v1/var/a/b",
 			rpc:     "Variables.Read",
-			request: &structs.VariableGetRequest{Path: "a/b"},
+			request: &variable.VariableGetRequest{Path: "a/b"},
 		},
 		"PUT /v1/var/{path...}": {
 			path: "/v1/var/a/b?cas=1&lock-acquire",
 			body: `{"Path":"a/b","Namespace":"prod","Items":{"k":"v"},"Lock":{"TTL":"20s"}}`,
 			rpc:  "Variables.Apply",
-			request: &structs.VariableApplyRequest{
-				Op:           structs.VariableAcquire,
+			request: &variable.VariableApplyRequest{
+				Op:           variable.VariableAcquire,
 				Path:         "a/b",
-				Items:        structs.VariableItems{"k": "v"},
+				Items:        variable.VariableItems{"k": "v"},
 				CheckIndex:   &one,
-				Lock:         &structs.VariableLock{TTL: 20 * time.Second},
+				Lock:         &variable.VariableLock{TTL: 20 * time.Second},
 				WriteOptions: structs.WriteOptions{Namespace: "prod"},
 			},
 		},
 		"DELETE /v1/var/{path...}": {
 			path: "/v1/var/a/b?cas=1&lock-id=x",
 			rpc:  "Variables.Apply",
-			request: &structs.VariableApplyRequest{
-				Op:         structs.VariableDelete,
+			request: &variable.VariableApplyRequest{
+				Op:         variable.VariableDelete,
 				Path:       "a/b",
 				CheckIndex: &one,
-				Lock:       &structs.VariableLock{ID: "x"},
+				Lock:       &variable.VariableLock{ID: "x"},
 			},
 		},
 	}
@@ -54,22 +55,22 @@ func variableCalls() map[string]routeCall {
 // A conflict has the status 409 and the present variable, and so has a renewal without the lock.
 func TestVariables_AnswerAConflictWithThePresentVariable(t *testing.T) {
 	s := newServer(t)
-	present := &structs.OpenVariable{Items: structs.VariableItems{"k": "v"}}
+	present := &variable.OpenVariable{Items: variable.VariableItems{"k": "v"}}
 	present.Path = "a/b"
 	present.ModifyIndex = 7
-	present.Lock = &structs.VariableLock{TTL: 15 * time.Second, LockDelay: 15 * time.Second}
-	apitest.Answer(s.caller, structs.VariableApply, structs.VariableApplyResponse{Conflict: present})
-	apitest.Answer(s.caller, structs.VariableRenew, structs.VariableRenewResponse{Conflict: present})
+	present.Lock = &variable.VariableLock{TTL: 15 * time.Second, LockDelay: 15 * time.Second}
+	apitest.Answer(s.caller, variable.VariableApply, variable.VariableApplyResponse{Conflict: present})
+	apitest.Answer(s.caller, variable.VariableRenew, variable.VariableRenewResponse{Conflict: present})
 	client := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer client.Close()
 	for _, op := range []string{
-		structs.VariableSet, structs.VariableDelete, structs.VariableAcquire, "lock-renew",
+		variable.VariableSet, variable.VariableDelete, variable.VariableAcquire, "lock-renew",
 	} {
 		_, err := client.VariableWrite(t.Context(), api.VariableWrite{
 			Op:    op,
 			Path:  "a/b",
-			Items: structs.VariableItems{"k": "w"},
-			Lock:  &structs.VariableLock{ID: "x"},
+			Items: variable.VariableItems{"k": "w"},
+			Lock:  &variable.VariableLock{ID: "x"},
 		})
 		conflict, ok := err.(*api.VariableConflict)
 		if !ok || !structs.IsKind(err, structs.KindConflict) || conflict.Present.ModifyIndex != 7 ||

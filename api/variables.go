@@ -11,14 +11,15 @@ import (
 
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/variable"
 )
 
 var variableList = route(get, "/v1/vars",
-	serveList(structs.VariableList, nil,
-		func(a *structs.VariableListResponse) []*structs.VariableMetadata { return a.Variables }))
+	serveList(variable.VariableList, nil,
+		func(a *variable.VariableListResponse) []*variable.VariableMetadata { return a.Variables }))
 
 // Variables lists the variables whose paths begin with the prefix of the query, without their items.
-func (c *Client) Variables(ctx context.Context, q *Query) ([]*structs.VariableMetadata, *Meta, error) {
+func (c *Client) Variables(ctx context.Context, q *Query) ([]*variable.VariableMetadata, *Meta, error) {
 	return variableList.fetch(ctx, c, "", q)
 }
 
@@ -32,15 +33,15 @@ func allowSecrets(c *call) error {
 }
 
 var variableGet = route(get, "/v1/var/{path...}",
-	serveMethod(structs.VariableGet,
-		func(c *call, req *structs.VariableGetRequest) error {
+	serveMethod(variable.VariableGet,
+		func(c *call, req *variable.VariableGetRequest) error {
 			req.Path = c.r.PathValue("path")
 			return allowSecrets(c)
 		},
-		func(a *structs.VariableGetResponse) *structs.OpenVariable { return a.Variable }))
+		func(a *variable.VariableGetResponse) *variable.OpenVariable { return a.Variable }))
 
 // Variable reads a variable with its items.
-func (c *Client) Variable(ctx context.Context, path string, q *Query) (*structs.OpenVariable, *Meta, error) {
+func (c *Client) Variable(ctx context.Context, path string, q *Query) (*variable.OpenVariable, *Meta, error) {
 	return variableGet.fetch(ctx, c, path, q)
 }
 
@@ -48,10 +49,10 @@ func (c *Client) Variable(ctx context.Context, path string, q *Query) (*structs.
 const renewParam = "lock-renew"
 
 var (
-	variablePut = route[*structs.OpenVariable](put, "/v1/var/{path...}", serveVariablePut,
+	variablePut = route[*variable.OpenVariable](put, "/v1/var/{path...}", serveVariablePut,
 		answersAlso(http.StatusConflict))
 
-	variableDelete = route[*structs.OpenVariable](remove, "/v1/var/{path...}", serveVariableDelete,
+	variableDelete = route[*variable.OpenVariable](remove, "/v1/var/{path...}", serveVariableDelete,
 		answersAlso(http.StatusConflict))
 )
 
@@ -63,7 +64,7 @@ type variableBody struct {
 	ModifyIndex uint64
 	CreateTime  int64
 	ModifyTime  int64
-	Items       structs.VariableItems
+	Items       variable.VariableItems
 	Lock        *lockBody
 }
 
@@ -71,11 +72,11 @@ type variableBody struct {
 type lockBody struct{ ID, TTL, LockDelay string }
 
 // lock returns the lock of a body, nil for none.
-func (b *variableBody) lock() (lock *structs.VariableLock, err error) {
+func (b *variableBody) lock() (lock *variable.VariableLock, err error) {
 	if b.Lock == nil {
 		return nil, nil
 	}
-	lock = &structs.VariableLock{ID: b.Lock.ID}
+	lock = &variable.VariableLock{ID: b.Lock.ID}
 	for text, field := range map[*string]*time.Duration{
 		&b.Lock.TTL:       &lock.TTL,
 		&b.Lock.LockDelay: &lock.LockDelay,
@@ -112,9 +113,9 @@ func serveVariablePut(c *call) (any, error) {
 			structs.Cut(path, structs.MaxQuoted), structs.Cut(body.Path, structs.MaxQuoted))
 	}
 
-	req := &structs.VariableApplyRequest{Op: structs.VariableSet, Items: body.Items, Lock: lock}
+	req := &variable.VariableApplyRequest{Op: variable.VariableSet, Items: body.Items, Lock: lock}
 	req.Namespace = body.Namespace
-	for _, op := range []string{structs.VariableAcquire, structs.VariableRelease} {
+	for _, op := range []string{variable.VariableAcquire, variable.VariableRelease} {
 		if c.values().Has(op) {
 			req.Op = op
 		}
@@ -130,14 +131,14 @@ func serveVariableDelete(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return applyVariable(c, &structs.VariableApplyRequest{
-		Op:   structs.VariableDelete,
-		Lock: &structs.VariableLock{ID: c.param("lock-id")},
+	return applyVariable(c, &variable.VariableApplyRequest{
+		Op:   variable.VariableDelete,
+		Lock: &variable.VariableLock{ID: c.param("lock-id")},
 	})
 }
 
 // applyVariable sends a write to the servers, and answers a conflict with the present variable.
-func applyVariable(c *call, req *structs.VariableApplyRequest) (any, error) {
+func applyVariable(c *call, req *variable.VariableApplyRequest) (any, error) {
 	given := req.Namespace
 	c.bindWrite(&req.WriteOptions)
 	req.Namespace = cmp.Or(req.Namespace, given)
@@ -150,7 +151,7 @@ func applyVariable(c *call, req *structs.VariableApplyRequest) (any, error) {
 		req.CheckIndex = &index
 	}
 
-	resp, err := rpc.Call(c.ctx(), c.Caller, structs.VariableApply, req)
+	resp, err := rpc.Call(c.ctx(), c.Caller, variable.VariableApply, req)
 	if err != nil {
 		return nil, err
 	}
@@ -165,14 +166,14 @@ func applyVariable(c *call, req *structs.VariableApplyRequest) (any, error) {
 }
 
 func renewVariable(c *call, body *variableBody) (any, error) {
-	req := &structs.VariableRenewRequest{}
+	req := &variable.VariableRenewRequest{}
 	c.bindWrite(&req.WriteOptions)
 	req.Namespace = cmp.Or(req.Namespace, body.Namespace)
 	req.Path = c.r.PathValue("path")
 	if body.Lock != nil {
 		req.LockID = body.Lock.ID
 	}
-	resp, err := rpc.Call(c.ctx(), c.Caller, structs.VariableRenew, req)
+	resp, err := rpc.Call(c.ctx(), c.Caller, variable.VariableRenew, req)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func renewVariable(c *call, body *variableBody) (any, error) {
 	return resp.Variable, nil
 }
 
-func renderConflict(c *call, present *structs.OpenVariable) (any, error) {
+func renderConflict(c *call, present *variable.OpenVariable) (any, error) {
 	c.w.Header().Set(headerErrorKind, string(structs.KindConflict))
 	c.render(http.StatusConflict, present)
 	return nil, nil
@@ -191,12 +192,12 @@ func renderConflict(c *call, present *structs.OpenVariable) (any, error) {
 
 // VariableWrite is a write of a variable.
 type VariableWrite struct {
-	// Op is one of the operations of structs.VariableApply, or lock-renew. "" is structs.VariableSet.
+	// Op is one of the operations of variable.VariableApply, or lock-renew. "" is variable.VariableSet.
 	Op         string
 	Namespace  string // "" for that of the client
 	Path       string
-	Items      structs.VariableItems
-	Lock       *structs.VariableLock
+	Items      variable.VariableItems
+	Lock       *variable.VariableLock
 	CheckIndex *uint64 // the ModifyIndex of the present variable, 0 for none. nil: any
 }
 
@@ -204,7 +205,7 @@ type VariableWrite struct {
 // is conflict.
 type VariableConflict struct {
 	error
-	Present *structs.OpenVariable // without the ID of its lock; without indexes if it does not exist
+	Present *variable.OpenVariable // without the ID of its lock; without indexes if it does not exist
 }
 
 // Unwrap returns the error with the kind.
@@ -212,7 +213,7 @@ func (e *VariableConflict) Unwrap() error { return e.error }
 
 // VariableWrite writes a variable and returns it as it is now, without items after a renewal and without all
 // after a deletion. The error is a VariableConflict if the variable is not as the write expects it.
-func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*structs.OpenVariable, error) {
+func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*variable.OpenVariable, error) {
 	query := url.Values{}
 	setGiven(query, "namespace", w.Namespace)
 	if w.CheckIndex != nil {
@@ -222,17 +223,17 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*structs.O
 	r := request{id: w.Path, query: query}
 	at := variablePut
 	switch w.Op {
-	case structs.VariableDelete:
+	case variable.VariableDelete:
 		at = variableDelete
 		if w.Lock != nil {
 			query.Set("lock-id", w.Lock.ID)
 		}
 	default:
-		if w.Op != "" && w.Op != structs.VariableSet {
+		if w.Op != "" && w.Op != variable.VariableSet {
 			query.Set(w.Op, "")
 		}
-		r.body = structs.OpenVariable{
-			VariableMetadata: structs.VariableMetadata{Path: w.Path, Lock: w.Lock},
+		r.body = variable.OpenVariable{
+			VariableMetadata: variable.VariableMetadata{Path: w.Path, Lock: w.Lock},
 			Items:            w.Items,
 		}
 	}
@@ -242,7 +243,7 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*structs.O
 		return nil, err
 	}
 	defer closeBody(resp)
-	var answer structs.OpenVariable
+	var answer variable.OpenVariable
 	err = json.NewDecoder(resp.Body).Decode(&answer)
 	switch {
 	case err != nil && resp.StatusCode == http.StatusConflict:
@@ -255,7 +256,7 @@ func (c *Client) VariableWrite(ctx context.Context, w VariableWrite) (*structs.O
 	return &answer, nil
 }
 
-func conflictOf(path string, present *structs.OpenVariable) error {
+func conflictOf(path string, present *variable.OpenVariable) error {
 	text := "the variable %q is not as the write expects it: its index is %d"
 	if present.Lock != nil {
 		text = "the variable %q is locked, and the write has not the ID of its lock; its index is %d"

@@ -8,6 +8,7 @@ import (
 	"berth/cli/clitest"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/variable"
 )
 
 // emptyNamespace answers like servers with the namespace prod, which has nothing.
@@ -25,7 +26,7 @@ func emptyNamespace() *apitest.Caller {
 	apitest.Answer(c, structs.ServiceList, structs.ServiceListResponse{})
 	apitest.Answer(c, structs.CSIVolumeList, structs.CSIVolumeListResponse{})
 	apitest.Answer(c, structs.VolumeClaimList, structs.VolumeClaimListResponse{})
-	apitest.Answer(c, structs.VariableList, structs.VariableListResponse{})
+	apitest.Answer(c, variable.VariableList, variable.VariableListResponse{})
 	apitest.Answer(c, admin.NodePoolJobs, structs.JobListResponse{})
 	return c
 }

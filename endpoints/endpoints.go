@@ -14,6 +14,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodecalls"
+	"berth/structs/variable"
 )
 
 // Endpoints serve the procedures of one server.
@@ -261,10 +262,10 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		slow(write(e, structs.VolumeClaimRelease, anyone, free.Claim)),
 		slow(write(e, structs.VolumeClaimForce, e.socketOnly, free.ForceClaim)),
 
-		shed(read(e, structs.VariableList, anyone, vars.List)),
-		read(e, structs.VariableGet, anyone, vars.Get),
-		write(e, structs.VariableApply, anyone, vars.Apply),
-		write(e, structs.VariableRenew, anyone, vars.Renew),
+		shed(read(e, variable.VariableList, anyone, vars.List)),
+		read(e, variable.VariableGet, anyone, vars.Get),
+		write(e, variable.VariableApply, anyone, vars.Apply),
+		write(e, variable.VariableRenew, anyone, vars.Renew),
 
 		write(e, admin.JoinTokenCreate, anyone, sign.CreateToken),
 		write(e, admin.JoinTokenDelete, anyone, propose(e, fsm.JoinTokenDelete)),

@@ -13,6 +13,7 @@ import (
 	statenamespaces "berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/variable"
 )
 
 // searches serve Search.
@@ -57,7 +58,7 @@ var idsByContext = map[string]idsFunc{
 	},
 	structs.SearchVars: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
 		return idsOf(state.VariablesFrom(tx, ns, prefix, state.Page{}),
-			func(v *structs.Variable) string { return v.Path })
+			func(v *variable.Variable) string { return v.Path })
 	},
 	structs.SearchVolumes: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
 		return idsOf(csi.VolumesFrom(tx, ns, prefix, state.Page{}),

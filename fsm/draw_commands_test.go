@@ -6,6 +6,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/variable"
 )
 
 // draws has a function for each command whose payload fill cannot draw.
@@ -163,7 +164,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"VariableLockExpire": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		p := d.variable()
-		return VariableLockExpire.Encode(&structs.VariableExpiry{
+		return VariableLockExpire.Encode(&variable.VariableExpiry{
 			Namespace: p.Namespace,
 			Path:      p.Path,
 			LockID:    d.of("one", "two"),
@@ -390,8 +391,8 @@ func (d dice) scaling() *structs.GroupScalingEvent {
 }
 
 // variable returns a write of one of a few variables, by one of a few holders or by nobody.
-func (d dice) variable() *structs.VariableChange {
-	p := &structs.VariableChange{
+func (d dice) variable() *variable.VariableChange {
+	p := &variable.VariableChange{
 		Namespace: "default",
 		Path:      d.of("a", "nomad/jobs/a"),
 		Now:       d.now().Now,
@@ -400,7 +401,7 @@ func (d dice) variable() *structs.VariableChange {
 		p.Sealed = &structs.Sealed{KeyID: d.of("k1", "k2", "k3"), Data: []byte(d.of("x", "y"))}
 	}
 	if d.flip() {
-		p.Lock = &structs.VariableLock{ID: d.of("one", "two"), TTL: 15e9, LockDelay: 15e9}
+		p.Lock = &variable.VariableLock{ID: d.of("one", "two"), TTL: 15e9, LockDelay: 15e9}
 	}
 	return p
 }

@@ -10,28 +10,29 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/validate"
+	"berth/structs/variable"
 )
 
 // Variable returns a variable, nil if it does not exist.
-func Variable(tx Reader, ns, path string) *structs.Variable {
+func Variable(tx Reader, ns, path string) *variable.Variable {
 	return schema.Variables.Get(tx, ns, path)
 }
 
 // VariablesFrom yields the variables of a namespace whose path begins with prefix, from a namespace and path
 // on.
-func VariablesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Variable] {
+func VariablesFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*variable.Variable] {
 	rows := schema.Variables.Range(tx, schema.NamespaceScope(ns, prefix), at)
-	return schema.Filter(rows, func(v *structs.Variable) bool {
+	return schema.Filter(rows, func(v *variable.Variable) bool {
 		return strings.HasPrefix(v.Path, prefix)
 	})
 }
 
 // LockedVariables yields the variables with a lock, also while its delay runs.
-func LockedVariables(tx Reader) iter.Seq[*structs.Variable] { return schema.LockedVariables.Scan(tx) }
+func LockedVariables(tx Reader) iter.Seq[*variable.Variable] { return schema.LockedVariables.Scan(tx) }
 
 // noConflict returns a conflict if a write expects another variable than the present one, or is not that of
 // the holder of the lock. now may be nil.
-func noConflict(now *structs.Variable, p *structs.VariableChange) error {
+func noConflict(now *variable.Variable, p *variable.VariableChange) error {
 	var index uint64
 	if now != nil {
 		index = now.ModifyIndex
@@ -56,7 +57,7 @@ func noConflict(now *structs.Variable, p *structs.VariableChange) error {
 }
 
 // changedVariable returns a copy of a variable to change, or a new one.
-func changedVariable(tx *WriteTx, p *structs.VariableChange) (*structs.Variable, error) {
+func changedVariable(tx *WriteTx, p *variable.VariableChange) (*variable.Variable, error) {
 	err := validate.VariablePath(p.Path)
 	if err == nil {
 		err = namespaces.Check(tx, p.Namespace)
@@ -66,7 +67,7 @@ func changedVariable(tx *WriteTx, p *structs.VariableChange) (*structs.Variable,
 	}
 
 	now := schema.Variables.Get(tx, p.Namespace, p.Path)
-	next := &structs.Variable{
+	next := &variable.Variable{
 		Namespace:  p.Namespace,
 		Path:       p.Path,
 		CreateTime: p.Now,
@@ -86,7 +87,7 @@ func changedVariable(tx *WriteTx, p *structs.VariableChange) (*structs.Variable,
 }
 
 // checkStoredVariables bounds the variables of a namespace, which every server keeps in memory.
-func checkStoredVariables(tx *WriteTx, now *structs.Variable, p *structs.VariableChange) error {
+func checkStoredVariables(tx *WriteTx, now *variable.Variable, p *variable.VariableChange) error {
 	count := 1
 	size := len(p.Sealed.Data)
 	for v := range schema.Variables.Scan(tx, p.Namespace) {
@@ -106,7 +107,7 @@ func checkStoredVariables(tx *WriteTx, now *structs.Variable, p *structs.Variabl
 }
 
 // VariablePut replaces the items of a variable, or creates it.
-func VariablePut(tx *WriteTx, p *structs.VariableChange) error {
+func VariablePut(tx *WriteTx, p *variable.VariableChange) error {
 	if p.Sealed == nil {
 		return structs.Invalidf("the variable %q has no items", p.Path)
 	}
@@ -122,7 +123,7 @@ func VariablePut(tx *WriteTx, p *structs.VariableChange) error {
 }
 
 // VariableDelete deletes a variable, with its lock. One that does not exist is no error.
-func VariableDelete(tx *WriteTx, p *structs.VariableChange) error {
+func VariableDelete(tx *WriteTx, p *variable.VariableChange) error {
 	now := Variable(tx, p.Namespace, p.Path)
 	err := noConflict(now, p)
 	if err == nil && now != nil {
@@ -133,7 +134,7 @@ func VariableDelete(tx *WriteTx, p *structs.VariableChange) error {
 
 // VariableLock locks a variable, and replaces its items if the change has some. Without a variable it creates
 // one.
-func VariableLock(tx *WriteTx, p *structs.VariableChange) error {
+func VariableLock(tx *WriteTx, p *variable.VariableChange) error {
 	if p.Lock == nil || p.Lock.ID == "" {
 		return structs.Invalidf("the lock of the variable %q has no ID", p.Path)
 	}
@@ -164,7 +165,7 @@ func VariableLock(tx *WriteTx, p *structs.VariableChange) error {
 }
 
 // VariableUnlock ends the lock of its holder. Others can take it at once.
-func VariableUnlock(tx *WriteTx, p *structs.VariableChange) error {
+func VariableUnlock(tx *WriteTx, p *variable.VariableChange) error {
 	now := Variable(tx, p.Namespace, p.Path)
 	err := noConflict(now, p)
 	if err != nil {
@@ -181,7 +182,7 @@ func VariableUnlock(tx *WriteTx, p *structs.VariableChange) error {
 }
 
 // VariableLockExpire ends a lock that was not renewed, or its delay. It does nothing for a former lock.
-func VariableLockExpire(tx *WriteTx, p *structs.VariableExpiry) error {
+func VariableLockExpire(tx *WriteTx, p *variable.VariableExpiry) error {
 	now := Variable(tx, p.Namespace, p.Path)
 	if now == nil || now.Lock == nil || now.Lock.ID != p.LockID || now.LockExpired != p.DelayOver {
 		return nil
@@ -198,7 +199,7 @@ func VariableLockExpire(tx *WriteTx, p *structs.VariableExpiry) error {
 // checkVariables checks that each variable has a valid path, items or a lock, and a namespace.
 func checkVariables(c *check.Report) {
 	for v := range schema.Variables.Scan(c) {
-		name := structs.VariablePlace(v.Namespace, v.Path)
+		name := variable.VariablePlace(v.Namespace, v.Path)
 		c.Want(validate.VariablePath(v.Path) == nil, "%s: its path is not valid", name)
 		c.Want(namespaces.Get(c, v.Namespace) != nil, "%s: its namespace is gone", name)
 		c.Want(v.Lock == nil || v.Lock.ID != "", "%s: its lock has no ID", name)

@@ -11,6 +11,7 @@ import (
 	"berth/internal/suggest"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/variable"
 )
 
 // uuidLength is the length of a complete ID.
@@ -97,7 +98,7 @@ var kinds = map[string]kind{
 	"variable": {
 		noun: "variable",
 		list: "var list",
-		find: findBy((*api.Client).Variables, func(v *structs.VariableMetadata) candidate {
+		find: findBy((*api.Client).Variables, func(v *variable.VariableMetadata) candidate {
 			return candidate{id: v.Path}
 		}),
 	},

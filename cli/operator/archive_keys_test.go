@@ -10,6 +10,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/variable"
 )
 
 // sealedState is a saved state with two root keys, of which the first one encrypts two variables.
@@ -51,7 +52,7 @@ func sealedState(t *testing.T) []byte {
 
 func putVariables(tx *state.WriteTx, paths ...string) error {
 	for _, path := range paths {
-		err := state.VariablePut(tx, &structs.VariableChange{
+		err := state.VariablePut(tx, &variable.VariableChange{
 			Namespace: "default",
 			Path:      path,
 			Sealed:    &structs.Sealed{KeyID: "root1", Data: []byte("data")},

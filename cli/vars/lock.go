@@ -17,6 +17,7 @@ import (
 	"berth/internal/backoff"
 	"berth/internal/boottime"
 	"berth/structs"
+	"berth/structs/variable"
 )
 
 var lockCommand = command.Command{
@@ -77,7 +78,7 @@ func lock(ctx context.Context, c *command.Call) error {
 		c:        c,
 		spec:     s,
 		failures: int(c.Number("max-retry")),
-		lock: &structs.VariableLock{
+		lock: &variable.VariableLock{
 			TTL:       c.Duration("ttl"),
 			LockDelay: c.Duration("delay"),
 		},
@@ -107,13 +108,13 @@ type holder struct {
 	c        *command.Call
 	spec     *spec
 	failures int // failed renewals in a row after which the lock counts as lost
-	lock     *structs.VariableLock
+	lock     *variable.VariableLock
 	until    boottime.Instant // the lock lasts as long, unless it is renewed
 }
 
 func (h *holder) write(
-	ctx context.Context, op string, items structs.VariableItems,
-) (*structs.OpenVariable, error) {
+	ctx context.Context, op string, items variable.VariableItems,
+) (*variable.OpenVariable, error) {
 	return h.c.API.VariableWrite(ctx, api.VariableWrite{
 		Op:        op,
 		Namespace: h.spec.Namespace,
@@ -128,7 +129,7 @@ func (h *holder) acquire(ctx context.Context) error {
 	said := ""
 	for {
 		sent := boottime.Now()
-		v, err := h.write(ctx, structs.VariableAcquire, h.spec.Items)
+		v, err := h.write(ctx, variable.VariableAcquire, h.spec.Items)
 		conflict, isConflict := errors.AsType[*api.VariableConflict](err)
 		switch {
 		case err == nil:
@@ -162,7 +163,7 @@ func (h *holder) acquire(ctx context.Context) error {
 }
 
 // holderText describes the holder of a lock that others wait for. The time changes with the holder.
-func holderText(v *structs.OpenVariable) string {
+func holderText(v *variable.OpenVariable) string {
 	if v.Lock == nil {
 		return "nobody has it now; after a holder that did not renew it, nobody gets it during its delay"
 	}
@@ -220,7 +221,7 @@ func (h *holder) renew(ctx context.Context) error {
 func (h *holder) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), killAfter)
 	defer cancel()
-	_, err := h.write(ctx, structs.VariableRelease, nil)
+	_, err := h.write(ctx, variable.VariableRelease, nil)
 	if err != nil && !structs.IsKind(err, structs.KindConflict) {
 		h.say("failed to release the lock of the variable %q, which ends after %s: %v; %s",
 			h.spec.Path, h.lock.TTL, err, h.nextStep())

@@ -8,6 +8,7 @@ import (
 	"berth/api"
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/variable"
 )
 
 // put writes the variable that the arguments and a specification describe.
@@ -29,7 +30,7 @@ func put(ctx context.Context, c *command.Call) error {
 		c.Args = append(c.Args, name+"="+value)
 	}
 
-	w := api.VariableWrite{Op: structs.VariableSet, Namespace: s.Namespace, Path: s.Path, Items: s.Items}
+	w := api.VariableWrite{Op: variable.VariableSet, Namespace: s.Namespace, Path: s.Path, Items: s.Items}
 	switch {
 	case c.Bool("force"):
 	case c.Given("check-index"):
@@ -116,7 +117,7 @@ func (s *spec) addItem(c *command.Call, arg string) (err error) {
 		value = string(text)
 	}
 	if s.Items == nil {
-		s.Items = structs.VariableItems{}
+		s.Items = variable.VariableItems{}
 	}
 	s.Items[name] = value
 	return nil

@@ -18,6 +18,7 @@ import (
 	"berth/cli/command"
 	"berth/internal/hclconf"
 	"berth/structs"
+	"berth/structs/variable"
 )
 
 // spec is the specification of a variable. In JSON it is the variable of the API.
@@ -25,7 +26,7 @@ type spec struct {
 	Namespace   string
 	Path        string
 	ModifyIndex uint64
-	Items       structs.VariableItems
+	Items       variable.VariableItems
 }
 
 // parseSpec reads a specification. The error shows no value.
@@ -54,7 +55,7 @@ func parseHCL(name string, text []byte) (*spec, error) {
 		return nil, hclconf.Error(diags)
 	}
 
-	s := &spec{Items: structs.VariableItems{}}
+	s := &spec{Items: variable.VariableItems{}}
 	body := file.Body.(*hclsyntax.Body)
 	for _, key := range slices.Sorted(maps.Keys(body.Attributes)) {
 		value, err := constant(name, body.Attributes[key])
@@ -104,7 +105,7 @@ func constant(name string, a *hclsyntax.Attribute) (string, error) {
 }
 
 // printAs writes a variable with its values in a format of -out.
-func printAs(c *command.Call, format string, v *structs.OpenVariable) error {
+func printAs(c *command.Call, format string, v *variable.OpenVariable) error {
 	out := c.OutcomeOutput()
 	switch format {
 	case "none":
@@ -133,7 +134,7 @@ func printAs(c *command.Call, format string, v *structs.OpenVariable) error {
 	return command.BadUsage("-out is %q; expected one of %s", format, outFlag.Value)
 }
 
-func printTable(c *command.Call, v *structs.OpenVariable) {
+func printTable(c *command.Call, v *variable.OpenVariable) {
 	locked := ""
 	if v.Lock != nil {
 		locked = "by " + v.Lock.ID + " for " + v.Lock.TTL.String()
@@ -153,7 +154,7 @@ func printTable(c *command.Call, v *structs.OpenVariable) {
 }
 
 // asHCL writes a specification that parseHCL reads.
-func asHCL(v *structs.OpenVariable) string {
+func asHCL(v *variable.OpenVariable) string {
 	text := fmt.Sprintf("namespace    = %s\npath         = %s\nmodify_index = %d\n\nitems {\n",
 		quoted(v.Namespace), quoted(v.Path), v.ModifyIndex)
 	for name, value := range command.Sorted(v.Items) {

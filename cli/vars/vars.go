@@ -10,6 +10,7 @@ import (
 	"berth/api"
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/variable"
 )
 
 // Commands are the verbs of berth var.
@@ -149,12 +150,12 @@ func get(ctx context.Context, c *command.Call) error {
 	return c.Show(v, func() error { return printAs(c, "table", v) })
 }
 
-var sheet = command.Sheet[*structs.VariableMetadata]{
+var sheet = command.Sheet[*variable.VariableMetadata]{
 	Titles: "Namespace|Path|Index|Last updated",
-	Row: func(_ *command.Call, v *structs.VariableMetadata) []string {
+	Row: func(_ *command.Call, v *variable.VariableMetadata) []string {
 		return []string{v.Namespace, v.Path, fmt.Sprint(v.ModifyIndex), command.FormatNanos(v.ModifyTime)}
 	},
-	Order: func(a, b *structs.VariableMetadata) int {
+	Order: func(a, b *variable.VariableMetadata) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Path, b.Path))
 	},
 }
@@ -176,7 +177,7 @@ func list(ctx context.Context, c *command.Call) error {
 
 func purge(ctx context.Context, c *command.Call) error {
 	path := c.Arg(0)
-	w := api.VariableWrite{Op: structs.VariableDelete, Path: path}
+	w := api.VariableWrite{Op: variable.VariableDelete, Path: path}
 	if c.Given("check-index") {
 		index := uint64(c.Number("check-index"))
 		w.CheckIndex = &index

@@ -20,6 +20,7 @@ import (
 	"berth/cli/command"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/variable"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,44 +32,44 @@ type store struct {
 	caller *apitest.Caller
 
 	mu       sync.Mutex
-	v        *structs.OpenVariable
+	v        *variable.OpenVariable
 	index    uint64
 	renewals int
-	lostWith string                       // renewals are conflicts once this file exists
-	released chan struct{}                // closed by the first release
-	inTheWay func() *structs.OpenVariable // what keeps the lock from a caller, nil for nothing
+	lostWith string                        // renewals are conflicts once this file exists
+	released chan struct{}                 // closed by the first release
+	inTheWay func() *variable.OpenVariable // what keeps the lock from a caller, nil for nothing
 }
 
 func newStore(t *testing.T) *store {
 	s := &store{t: t, caller: &apitest.Caller{}, index: 10, released: make(chan struct{})}
-	apitest.On(s.caller, structs.VariableApply, s.apply)
-	apitest.On(s.caller, structs.VariableRenew, s.renew)
-	apitest.On(s.caller, structs.VariableGet, s.get)
-	apitest.On(s.caller, structs.VariableList, s.list)
+	apitest.On(s.caller, variable.VariableApply, s.apply)
+	apitest.On(s.caller, variable.VariableRenew, s.renew)
+	apitest.On(s.caller, variable.VariableGet, s.get)
+	apitest.On(s.caller, variable.VariableList, s.list)
 	apitest.Answer(s.caller, admin.NamespaceList, admin.NamespaceListResponse{})
 	s.addr = clitest.Serve(t, s.caller, clitest.NewAgent(t.TempDir()))
 	return s
 }
 
 func (s *store) apply(
-	_ context.Context, r *structs.VariableApplyRequest,
-) (*structs.VariableApplyResponse, error) {
+	_ context.Context, r *variable.VariableApplyRequest,
+) (*variable.VariableApplyResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := uint64(0)
 	if s.v != nil {
 		now = s.v.ModifyIndex
 	}
-	resp := &structs.VariableApplyResponse{}
+	resp := &variable.VariableApplyResponse{}
 	held := s.v != nil && s.v.Lock != nil
-	if r.Op == structs.VariableAcquire && s.inTheWay != nil {
+	if r.Op == variable.VariableAcquire && s.inTheWay != nil {
 		resp.Conflict = s.inTheWay()
 		if resp.Conflict != nil {
 			return resp, nil
 		}
 	}
-	if r.CheckIndex != nil && *r.CheckIndex != now || held && r.Op == structs.VariableAcquire {
-		resp.Conflict = &structs.OpenVariable{}
+	if r.CheckIndex != nil && *r.CheckIndex != now || held && r.Op == variable.VariableAcquire {
+		resp.Conflict = &variable.OpenVariable{}
 		if s.v != nil {
 			resp.Conflict = s.v
 		}
@@ -76,18 +77,18 @@ func (s *store) apply(
 	}
 
 	s.index++
-	next := &structs.OpenVariable{Items: r.Items}
+	next := &variable.OpenVariable{Items: r.Items}
 	next.Path = r.Path
 	next.Namespace = r.RequestNamespace()
 	next.ModifyIndex = s.index
 	next.CreateIndex = s.index
 	switch r.Op {
-	case structs.VariableDelete:
+	case variable.VariableDelete:
 		s.v = nil
 		return resp, nil
-	case structs.VariableAcquire:
-		next.Lock = &structs.VariableLock{ID: "lock-1", TTL: r.Lock.TTL, LockDelay: r.Lock.LockDelay}
-	case structs.VariableRelease:
+	case variable.VariableAcquire:
+		next.Lock = &variable.VariableLock{ID: "lock-1", TTL: r.Lock.TTL, LockDelay: r.Lock.LockDelay}
+	case variable.VariableRelease:
 		close(s.released)
 	}
 	s.v = next
@@ -96,30 +97,30 @@ func (s *store) apply(
 }
 
 func (s *store) renew(
-	context.Context, *structs.VariableRenewRequest,
-) (*structs.VariableRenewResponse, error) {
+	context.Context, *variable.VariableRenewRequest,
+) (*variable.VariableRenewResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renewals++
 	if _, err := os.Stat(s.lostWith); err == nil {
-		return &structs.VariableRenewResponse{Conflict: &structs.OpenVariable{}}, nil
+		return &variable.VariableRenewResponse{Conflict: &variable.OpenVariable{}}, nil
 	}
-	return &structs.VariableRenewResponse{Variable: &s.v.VariableMetadata}, nil
+	return &variable.VariableRenewResponse{Variable: &s.v.VariableMetadata}, nil
 }
 
-func (s *store) get(context.Context, *structs.VariableGetRequest) (*structs.VariableGetResponse, error) {
+func (s *store) get(context.Context, *variable.VariableGetRequest) (*variable.VariableGetResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.v == nil {
 		return nil, structs.NotFoundf("there is no variable")
 	}
-	return &structs.VariableGetResponse{Variable: s.v}, nil
+	return &variable.VariableGetResponse{Variable: s.v}, nil
 }
 
-func (s *store) list(context.Context, *structs.VariableListRequest) (*structs.VariableListResponse, error) {
+func (s *store) list(context.Context, *variable.VariableListRequest) (*variable.VariableListResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	resp := &structs.VariableListResponse{}
+	resp := &variable.VariableListResponse{}
 	if s.v != nil {
 		resp.Variables = append(resp.Variables, &s.v.VariableMetadata)
 	}
@@ -194,7 +195,7 @@ items {
 // An agent that gives no values names its socket, and the command to run there has no values either.
 func TestPut_ShowsNoValueInTheNextCommand(t *testing.T) {
 	s := newStore(t)
-	apitest.Fail(s.caller, structs.VariableApply, &structs.Error{
+	apitest.Fail(s.caller, variable.VariableApply, &structs.Error{
 		Kind:   structs.KindDenied,
 		Text:   "over the socket alone",
 		Socket: "/run/berth.sock",
@@ -293,20 +294,20 @@ func TestLock_RunsTheCommandWhileItHoldsTheLock(t *testing.T) {
 func TestLock_SaysForWhatItWaits(t *testing.T) {
 	s := newStore(t)
 	holders := []struct {
-		lock *structs.VariableLock
+		lock *variable.VariableLock
 		at   time.Time
 		text string
 	}{
-		{&structs.VariableLock{}, time.Unix(60, 0), "another one has it; the variable changed at 1970-01-01T00:01:00Z\n"},
-		{&structs.VariableLock{}, time.Unix(90, 0), "another one has it; the variable changed at 1970-01-01T00:01:30Z\n"},
+		{&variable.VariableLock{}, time.Unix(60, 0), "another one has it; the variable changed at 1970-01-01T00:01:00Z\n"},
+		{&variable.VariableLock{}, time.Unix(90, 0), "another one has it; the variable changed at 1970-01-01T00:01:30Z\n"},
 		{nil, time.Unix(2000, 0), "nobody has it now; after a holder that did not renew it, nobody gets it during its delay\n"},
 	}
 	next := 0
-	s.inTheWay = func() *structs.OpenVariable {
+	s.inTheWay = func() *variable.OpenVariable {
 		if next == len(holders) {
 			return nil
 		}
-		v := &structs.OpenVariable{}
+		v := &variable.OpenVariable{}
 		v.Lock = holders[next].lock
 		v.ModifyTime = holders[next].at.UnixNano()
 		next++
@@ -329,10 +330,10 @@ func TestLock_SaysForWhatItWaits(t *testing.T) {
 func TestLock_IsInterruptedWhileItWaits(t *testing.T) {
 	s := newStore(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	s.inTheWay = func() *structs.OpenVariable { return &structs.OpenVariable{} }
-	apitest.On(s.caller, structs.VariableGet, func(
-		ctx context.Context, _ *structs.VariableGetRequest,
-	) (*structs.VariableGetResponse, error) {
+	s.inTheWay = func() *variable.OpenVariable { return &variable.OpenVariable{} }
+	apitest.On(s.caller, variable.VariableGet, func(
+		ctx context.Context, _ *variable.VariableGetRequest,
+	) (*variable.VariableGetResponse, error) {
 		interrupt()
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -350,10 +351,10 @@ func TestLock_IsInterruptedWhileItWaits(t *testing.T) {
 
 func TestLock_ItsWaitFailsWithTheNextStep(t *testing.T) {
 	s := newStore(t)
-	s.inTheWay = func() *structs.OpenVariable { return &structs.OpenVariable{} }
-	apitest.On(s.caller, structs.VariableGet, func(
-		context.Context, *structs.VariableGetRequest,
-	) (*structs.VariableGetResponse, error) {
+	s.inTheWay = func() *variable.OpenVariable { return &variable.OpenVariable{} }
+	apitest.On(s.caller, variable.VariableGet, func(
+		context.Context, *variable.VariableGetRequest,
+	) (*variable.VariableGetResponse, error) {
 		return nil, structs.Internalf("the state is damaged")
 	})
 	_, errs := s.run(1, "", "lock", "app/leader", "true")

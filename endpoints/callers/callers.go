@@ -9,6 +9,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodecalls"
+	"berth/structs/variable"
 )
 
 // nodeMethods are the methods that the certificate of a node allows. The request of most names the node,
@@ -32,8 +33,8 @@ var nodeMethods = map[string]bool{
 	structs.CSIClaimList.Name:          false,
 	structs.NodeDrainStatus.Name:       false,
 	structs.AllocGet.Name:              false,
-	structs.VariableGet.Name:           false,
-	structs.VariableList.Name:          false,
+	variable.VariableGet.Name:          false,
+	variable.VariableList.Name:         false,
 	admin.CertificateRenew.Name:        false,
 	structs.ServiceGet.Name:            true,
 	structs.ServiceList.Name:           true,

@@ -9,6 +9,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodecalls"
+	"berth/structs/variable"
 )
 
 // as returns the context of a caller with the certificate of a role and of n1.
@@ -141,9 +142,9 @@ func attacks() map[string]struct {
 		"claims":   {structs.CSIClaimList.Name, &structs.CSIClaimListRequest{NodeID: n2}},
 		"a drain":  {structs.NodeDrainStatus.Name, &structs.NodeGetRequest{NodeID: n2}},
 		"the node": {structs.NodeGet.Name, &structs.NodeGetRequest{NodeID: n2}},
-		"a variable": {structs.VariableGet.Name,
-			&structs.VariableGetRequest{NodeID: n2, SecretID: s, Path: "nomad/jobs"}},
-		"variables": {structs.VariableList.Name, &structs.VariableListRequest{NodeID: n2, SecretID: s}},
+		"a variable": {variable.VariableGet.Name,
+			&variable.VariableGetRequest{NodeID: n2, SecretID: s, Path: "nomad/jobs"}},
+		"variables": {variable.VariableList.Name, &variable.VariableListRequest{NodeID: n2, SecretID: s}},
 		"a certificate": {admin.CertificateRenew.Name,
 			&admin.CertificateRenewRequest{NodeID: n2}},
 		"the certificate of an operator": {admin.OperatorCertificate.Name,

@@ -12,6 +12,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/structs/variable"
 )
 
 const pathOfSecrets = "nomad/volumes/default/v"
@@ -19,11 +20,11 @@ const pathOfSecrets = "nomad/volumes/default/v"
 // putVariable writes a variable with one item.
 func (s *server) putVariable(path, item, value string) {
 	s.T.Helper()
-	text, err := json.Marshal(structs.VariableItems{item: value})
+	text, err := json.Marshal(variable.VariableItems{item: value})
 	require.NoError(s.T, err)
-	sealed, err := s.Keys.Seal(structs.VariablePlace(structs.DefaultNamespace, path), text)
+	sealed, err := s.Keys.Seal(variable.VariablePlace(structs.DefaultNamespace, path), text)
 	require.NoError(s.T, err)
-	mustPropose(s, fsm.VariablePut, &structs.VariableChange{
+	mustPropose(s, fsm.VariablePut, &variable.VariableChange{
 		Namespace: structs.DefaultNamespace,
 		Path:      path,
 		Sealed:    sealed,
@@ -32,7 +33,7 @@ func (s *server) putVariable(path, item, value string) {
 
 func (s *server) purgeVariable(path string) {
 	s.T.Helper()
-	mustPropose(s, fsm.VariableDelete, &structs.VariableChange{Namespace: structs.DefaultNamespace, Path: path})
+	mustPropose(s, fsm.VariableDelete, &variable.VariableChange{Namespace: structs.DefaultNamespace, Path: path})
 }
 
 // referringVolume is a volume to register, whose secrets are in a variable.

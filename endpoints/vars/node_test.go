@@ -6,10 +6,11 @@ import (
 
 	"berth/fsm"
 	"berth/structs"
+	"berth/structs/variable"
 )
 
-func ofNode(path string) *structs.VariableGetRequest {
-	return &structs.VariableGetRequest{Path: path, NodeID: "n1", SecretID: "s"}
+func ofNode(path string) *variable.VariableGetRequest {
+	return &variable.VariableGetRequest{Path: path, NodeID: "n1", SecretID: "s"}
 }
 
 // A node reads the variables of the jobs that it runs, and no others.
@@ -46,7 +47,7 @@ func TestGet_GivesANodeTheVariablesOfItsJobs(t *testing.T) {
 	_, err := w.get(elsewhere)
 	wantKind(t, err, structs.KindDenied)
 
-	all := &structs.VariableListRequest{NodeID: "n1", SecretID: "s"}
+	all := &variable.VariableListRequest{NodeID: "n1", SecretID: "s"}
 	all.Namespace = structs.AllNamespaces
 	if got := w.list(all); !slices.Equal(got, mine) {
 		t.Errorf("the node lists %q", got)
@@ -64,14 +65,14 @@ func TestGet_GivesANodeTheVariablesOfItsJobs(t *testing.T) {
 func TestGet_NeedsTheSecretOfANode(t *testing.T) {
 	w := newWorld(t)
 	w.apply(set("a"))
-	_, err := w.get(&structs.VariableGetRequest{Path: "a", NodeID: "n1"})
+	_, err := w.get(&variable.VariableGetRequest{Path: "a", NodeID: "n1"})
 	wantKind(t, err, structs.KindDenied)
-	err = w.List(w.Store.Read(), &structs.VariableListRequest{NodeID: "n1"}, &structs.VariableListResponse{})
+	err = w.List(w.Store.Read(), &variable.VariableListRequest{NodeID: "n1"}, &variable.VariableListResponse{})
 	wantKind(t, err, structs.KindDenied)
-	_, err = w.get(&structs.VariableGetRequest{Path: "a"})
+	_, err = w.get(&variable.VariableGetRequest{Path: "a"})
 	if err != nil {
 		t.Error(err)
 	}
-	_, err = w.get(&structs.VariableGetRequest{Path: "b"})
+	_, err = w.get(&variable.VariableGetRequest{Path: "b"})
 	wantKind(t, err, structs.KindNotFound)
 }

@@ -13,6 +13,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/validate"
+	"berth/structs/variable"
 )
 
 // Raft writes the log, and tells whether this server still leads.
@@ -25,7 +26,7 @@ type Raft interface {
 type Locks interface {
 	// Renew keeps the lock of a variable for another TTL. The error is a conflict if it has just ended, and
 	// unavailable if this server does not lead.
-	Renew(v *structs.Variable) error
+	Renew(v *variable.Variable) error
 }
 
 // Variables serve Variables.
@@ -65,7 +66,7 @@ func (r reader) paths(tx *state.ReadTx) map[[2]string]bool {
 			continue
 		}
 		for _, t := range group.Tasks {
-			for _, path := range structs.JobVariablePaths(job, group.Name, t.Name) {
+			for _, path := range variable.JobVariablePaths(job, group.Name, t.Name) {
 				all[[2]string{a.Namespace, path}] = true
 			}
 		}
@@ -76,8 +77,8 @@ func (r reader) paths(tx *state.ReadTx) map[[2]string]bool {
 // List lists variables without their items.
 func (v Variables) List(
 	tx *state.ReadTx,
-	req *structs.VariableListRequest,
-	resp *structs.VariableListResponse,
+	req *variable.VariableListRequest,
+	resp *variable.VariableListResponse,
 ) error {
 	caller := reader{req.NodeID, req.SecretID}
 	err := caller.check()
@@ -85,13 +86,13 @@ func (v Variables) List(
 		return err
 	}
 
-	l := query.List[structs.Variable, structs.VariableMetadata]{
-		Key:  func(v *structs.Variable) []string { return []string{v.Namespace, v.Path} },
-		Stub: func(v *structs.Variable, s *structs.VariableMetadata) { *s = *v.Metadata().WithoutLockID() },
+	l := query.List[variable.Variable, variable.VariableMetadata]{
+		Key:  func(v *variable.Variable) []string { return []string{v.Namespace, v.Path} },
+		Stub: func(v *variable.Variable, s *variable.VariableMetadata) { *s = *v.Metadata().WithoutLockID() },
 	}
 	if caller.nodeID != "" {
 		allowed := caller.paths(tx)
-		l.Keep = func(v *structs.Variable) bool { return allowed[[2]string{v.Namespace, v.Path}] }
+		l.Keep = func(v *variable.Variable) bool { return allowed[[2]string{v.Namespace, v.Path}] }
 	}
 	rows := state.VariablesFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(req))
 	resp.Variables, err = l.Page(rows, req, resp)
@@ -101,8 +102,8 @@ func (v Variables) List(
 // Get reads a variable with its items.
 func (v Variables) Get(
 	tx *state.ReadTx,
-	req *structs.VariableGetRequest,
-	resp *structs.VariableGetResponse,
+	req *variable.VariableGetRequest,
+	resp *variable.VariableGetResponse,
 ) error {
 	caller := reader{req.NodeID, req.SecretID}
 	err := caller.check()
@@ -125,16 +126,16 @@ func (v Variables) Get(
 }
 
 // open decrypts a variable.
-func (v Variables) open(row *structs.Variable) (*structs.OpenVariable, error) {
-	opened := &structs.OpenVariable{
+func (v Variables) open(row *variable.Variable) (*variable.OpenVariable, error) {
+	opened := &variable.OpenVariable{
 		VariableMetadata: *row.Metadata(),
-		Items:            structs.VariableItems{},
+		Items:            variable.VariableItems{},
 	}
 	if row.Sealed == nil {
 		return opened, nil
 	}
 
-	place := structs.VariablePlace(row.Namespace, row.Path)
+	place := variable.VariablePlace(row.Namespace, row.Path)
 	items, err := v.Keys.Open(place, row.Sealed)
 	if err == nil && json.Unmarshal(items, &opened.Items) != nil { // whose error may have a value
 		err = structs.Internalf("the items of the %s are not valid", place)
@@ -146,12 +147,12 @@ func (v Variables) open(row *structs.Variable) (*structs.OpenVariable, error) {
 }
 
 // seal encrypts items.
-func (v Variables) seal(ns, path string, items structs.VariableItems) (*structs.Sealed, error) {
+func (v Variables) seal(ns, path string, items variable.VariableItems) (*structs.Sealed, error) {
 	text, err := json.Marshal(items)
 	if err != nil {
 		return nil, structs.Internalf("encoding the items of a variable failed")
 	}
-	sealed, err := v.Keys.Seal(structs.VariablePlace(ns, path), text)
+	sealed, err := v.Keys.Seal(variable.VariablePlace(ns, path), text)
 	if err != nil && v.Keys.Active() == "" {
 		err = fmt.Errorf("%w; a cluster gets its first one by berth operator root keyring init", err)
 	}
@@ -161,8 +162,8 @@ func (v Variables) seal(ns, path string, items structs.VariableItems) (*structs.
 // Apply writes a variable. A conflict is an answer, with the present variable.
 func (v Variables) Apply(
 	ctx context.Context,
-	req *structs.VariableApplyRequest,
-	resp *structs.VariableApplyResponse,
+	req *variable.VariableApplyRequest,
+	resp *variable.VariableApplyResponse,
 ) (uint64, error) {
 	command, change, err := v.change(req)
 	if err != nil {
@@ -174,7 +175,7 @@ func (v Variables) Apply(
 	case structs.IsKind(err, structs.KindConflict):
 		resp.Conflict, err = v.inTheWay(change.Namespace, change.Path)
 		return v.Store.Index(), err
-	case err != nil || req.Op == structs.VariableDelete:
+	case err != nil || req.Op == variable.VariableDelete:
 		return index, err
 	}
 	resp.Variable, err = v.written(index, change)
@@ -183,9 +184,9 @@ func (v Variables) Apply(
 
 // change returns the command for a request, and its payload.
 func (v Variables) change(
-	req *structs.VariableApplyRequest,
-) (c fsm.Command[structs.VariableChange], change *structs.VariableChange, err error) {
-	change = &structs.VariableChange{
+	req *variable.VariableApplyRequest,
+) (c fsm.Command[variable.VariableChange], change *variable.VariableChange, err error) {
+	change = &variable.VariableChange{
 		Namespace:  req.RequestNamespace(),
 		Path:       req.Path,
 		CheckIndex: req.CheckIndex,
@@ -203,29 +204,29 @@ func (v Variables) change(
 
 	withItems := len(req.Items) > 0
 	switch req.Op {
-	case structs.VariableSet:
+	case variable.VariableSet:
 		c = fsm.VariablePut
 		if !withItems {
 			return c, nil, structs.Invalidf("the variable has no items; expected Items, an object of strings")
 		}
-	case structs.VariableAcquire:
+	case variable.VariableAcquire:
 		c = fsm.VariableLock
 		change.Lock, err = validate.NewVariableLock(req.Lock)
 		if err != nil {
 			return c, nil, err
 		}
 		change.Lock.ID = structs.NewID()
-	case structs.VariableDelete:
+	case variable.VariableDelete:
 		c = fsm.VariableDelete
-	case structs.VariableRelease:
+	case variable.VariableRelease:
 		c = fsm.VariableUnlock
 	default:
 		return c, nil, structs.Invalidf("Op is %q; expected %s, %s, %s or %s",
-			structs.Cut(req.Op, structs.MaxQuoted), structs.VariableSet, structs.VariableDelete,
-			structs.VariableAcquire, structs.VariableRelease)
+			structs.Cut(req.Op, structs.MaxQuoted), variable.VariableSet, variable.VariableDelete,
+			variable.VariableAcquire, variable.VariableRelease)
 	}
 
-	isWrite := req.Op == structs.VariableSet || req.Op == structs.VariableAcquire
+	isWrite := req.Op == variable.VariableSet || req.Op == variable.VariableAcquire
 	switch {
 	case withItems && !isWrite:
 		return c, nil, structs.Invalidf("%s takes no Items", req.Op)
@@ -236,10 +237,10 @@ func (v Variables) change(
 }
 
 // written returns the variable as a change has written it. Another write may have followed.
-func (v Variables) written(index uint64, p *structs.VariableChange) (*structs.OpenVariable, error) {
+func (v Variables) written(index uint64, p *variable.VariableChange) (*variable.OpenVariable, error) {
 	row := state.Variable(v.Store.Read(), p.Namespace, p.Path)
 	if row == nil || row.ModifyIndex != index {
-		row = &structs.Variable{
+		row = &variable.Variable{
 			Namespace:  p.Namespace,
 			Path:       p.Path,
 			ModifyTime: p.Now,
@@ -252,10 +253,10 @@ func (v Variables) written(index uint64, p *structs.VariableChange) (*structs.Op
 }
 
 // inTheWay returns the present variable, without the ID of its lock. It has no indexes if it does not exist.
-func (v Variables) inTheWay(ns, path string) (*structs.OpenVariable, error) {
+func (v Variables) inTheWay(ns, path string) (*variable.OpenVariable, error) {
 	row := state.Variable(v.Store.Read(), ns, path)
 	if row == nil {
-		row = &structs.Variable{Namespace: ns, Path: path}
+		row = &variable.Variable{Namespace: ns, Path: path}
 	}
 	opened, err := v.open(row)
 	if err != nil {
@@ -269,8 +270,8 @@ func (v Variables) inTheWay(ns, path string) (*structs.OpenVariable, error) {
 // reads the row after the renewal: another leader, or this one, may just have ended the lock.
 func (v Variables) Renew(
 	_ context.Context,
-	req *structs.VariableRenewRequest,
-	resp *structs.VariableRenewResponse,
+	req *variable.VariableRenewRequest,
+	resp *variable.VariableRenewResponse,
 ) (index uint64, err error) {
 	ns := req.RequestNamespace()
 	err = v.Raft.VerifyLeader()
@@ -296,7 +297,7 @@ func (v Variables) Renew(
 }
 
 // heldBy returns a variable if the sender of a request holds its lock, else nil.
-func (v Variables) heldBy(ns string, req *structs.VariableRenewRequest) *structs.Variable {
+func (v Variables) heldBy(ns string, req *variable.VariableRenewRequest) *variable.Variable {
 	row := state.Variable(v.Store.Read(), ns, req.Path)
 	held := row.Holder()
 	if held == nil || held.ID != req.LockID {

@@ -16,6 +16,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/defaults"
+	"berth/structs/variable"
 )
 
 // secret is a value that no log entry, no list and no text may have.
@@ -55,7 +56,7 @@ func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 
 func (w *world) VerifyLeader() error { return w.deposed }
 
-func (w *world) Renew(*structs.Variable) error {
+func (w *world) Renew(*variable.Variable) error {
 	w.renewed++
 	if w.onRenew != nil {
 		return w.onRenew()
@@ -64,7 +65,7 @@ func (w *world) Renew(*structs.Variable) error {
 }
 
 // apply sends a write, which must not fail.
-func (w *world) apply(req *structs.VariableApplyRequest) *structs.VariableApplyResponse {
+func (w *world) apply(req *variable.VariableApplyRequest) *variable.VariableApplyResponse {
 	w.t.Helper()
 	resp, err := w.tryApply(req)
 	if err != nil {
@@ -73,30 +74,30 @@ func (w *world) apply(req *structs.VariableApplyRequest) *structs.VariableApplyR
 	return resp
 }
 
-func (w *world) tryApply(req *structs.VariableApplyRequest) (*structs.VariableApplyResponse, error) {
-	resp := &structs.VariableApplyResponse{}
+func (w *world) tryApply(req *variable.VariableApplyRequest) (*variable.VariableApplyResponse, error) {
+	resp := &variable.VariableApplyResponse{}
 	req.Now = 7e9
 	_, err := w.Apply(w.t.Context(), req, resp)
 	return resp, err
 }
 
-func set(path string) *structs.VariableApplyRequest {
-	return &structs.VariableApplyRequest{
-		Op:    structs.VariableSet,
+func set(path string) *variable.VariableApplyRequest {
+	return &variable.VariableApplyRequest{
+		Op:    variable.VariableSet,
 		Path:  path,
-		Items: structs.VariableItems{"password": secret},
+		Items: variable.VariableItems{"password": secret},
 	}
 }
 
-func (w *world) get(req *structs.VariableGetRequest) (*structs.OpenVariable, error) {
-	resp := &structs.VariableGetResponse{}
+func (w *world) get(req *variable.VariableGetRequest) (*variable.OpenVariable, error) {
+	resp := &variable.VariableGetResponse{}
 	err := w.Get(w.Store.Read(), req, resp)
 	return resp.Variable, err
 }
 
-func (w *world) list(req *structs.VariableListRequest) (paths []string) {
+func (w *world) list(req *variable.VariableListRequest) (paths []string) {
 	w.t.Helper()
-	resp := &structs.VariableListResponse{}
+	resp := &variable.VariableListResponse{}
 	err := w.List(w.Store.Read(), req, resp)
 	if err != nil {
 		w.t.Fatal(err)
@@ -126,7 +127,7 @@ func TestApply_WritesTheItemsEncryptedAlone(t *testing.T) {
 	if written.Items["password"] != secret || written.ModifyIndex != w.index || written.CreateTime != 7e9 {
 		t.Errorf("got the items of %+v", written.VariableMetadata)
 	}
-	read, err := w.get(&structs.VariableGetRequest{Path: "app/db"})
+	read, err := w.get(&variable.VariableGetRequest{Path: "app/db"})
 	if err != nil || read.Items["password"] != secret {
 		t.Errorf("read %v", err)
 	}
@@ -160,7 +161,7 @@ func TestApply_AnswersAConflictWithThePresentVariable(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	acquire := set("a")
-	acquire.Op = structs.VariableAcquire
+	acquire.Op = variable.VariableAcquire
 	held := w.apply(acquire).Variable
 	if held.Lock == nil || held.Lock.ID == "" || held.Lock.TTL != 15*time.Second {
 		t.Fatalf("got the lock %+v", held.Lock)
@@ -170,7 +171,7 @@ func TestApply_AnswersAConflictWithThePresentVariable(t *testing.T) {
 		t.Errorf("got %+v, want the present variable without the ID of its lock", got)
 	}
 
-	release := &structs.VariableApplyRequest{Op: structs.VariableRelease, Path: "a", Lock: held.Lock}
+	release := &variable.VariableApplyRequest{Op: variable.VariableRelease, Path: "a", Lock: held.Lock}
 	if got := w.apply(release); got.Conflict != nil || got.Variable.Lock != nil {
 		t.Errorf("after the release: %+v", got)
 	}
@@ -185,16 +186,16 @@ func TestApply_ChecksWrites(t *testing.T) {
 	large.Items["x"] = strings.Repeat("x", structs.MaxVariableBytes)
 	unnamed := set("a")
 	unnamed.Items[""] = "x"
-	for name, req := range map[string]*structs.VariableApplyRequest{
+	for name, req := range map[string]*variable.VariableApplyRequest{
 		"path":         set("nomad/x"),
 		"large":        large,
 		"unnamed":      unnamed,
-		"no items":     {Op: structs.VariableSet, Path: "a"},
+		"no items":     {Op: variable.VariableSet, Path: "a"},
 		"operation":    {Op: "x", Path: "a"},
-		"short TTL":    {Op: structs.VariableAcquire, Path: "a", Lock: &structs.VariableLock{TTL: 9 * time.Second}},
-		"long TTL":     {Op: structs.VariableAcquire, Path: "a", Lock: &structs.VariableLock{TTL: 25 * time.Hour}},
-		"short delay":  {Op: structs.VariableAcquire, Path: "a", Lock: &structs.VariableLock{LockDelay: 1}},
-		"with a value": {Op: structs.VariableRelease, Path: "a", Items: set("a").Items},
+		"short TTL":    {Op: variable.VariableAcquire, Path: "a", Lock: &variable.VariableLock{TTL: 9 * time.Second}},
+		"long TTL":     {Op: variable.VariableAcquire, Path: "a", Lock: &variable.VariableLock{TTL: 25 * time.Hour}},
+		"short delay":  {Op: variable.VariableAcquire, Path: "a", Lock: &variable.VariableLock{LockDelay: 1}},
+		"with a value": {Op: variable.VariableRelease, Path: "a", Items: set("a").Items},
 	} {
 		_, err := w.tryApply(req)
 		t.Log(name)
@@ -256,11 +257,11 @@ func must[P any](w *world, c fsm.Command[P], p *P) {
 // TestRenew_WritesNothing: a renewal needs the lock, and a leader that still leads.
 func TestRenew_WritesNothing(t *testing.T) {
 	w := newWorld(t)
-	id := w.apply(&structs.VariableApplyRequest{Op: structs.VariableAcquire, Path: "a"}).Variable.Lock.ID
+	id := w.apply(&variable.VariableApplyRequest{Op: variable.VariableAcquire, Path: "a"}).Variable.Lock.ID
 	before := w.index
-	renew := func(id string) (*structs.VariableRenewResponse, error) {
-		resp := &structs.VariableRenewResponse{}
-		_, err := w.Variables.Renew(t.Context(), &structs.VariableRenewRequest{Path: "a", LockID: id}, resp)
+	renew := func(id string) (*variable.VariableRenewResponse, error) {
+		resp := &variable.VariableRenewResponse{}
+		_, err := w.Variables.Renew(t.Context(), &variable.VariableRenewRequest{Path: "a", LockID: id}, resp)
 		return resp, err
 	}
 	resp, err := renew(id)
@@ -280,7 +281,7 @@ func TestRenew_WritesNothing(t *testing.T) {
 	w.deposed = nil
 	w.onRenew = func() error { // the lock ends between the look at its row and the renewal
 		_, err := fsm.Propose(t.Context(), w, fsm.VariableLockExpire,
-			&structs.VariableExpiry{Namespace: "default", Path: "a", LockID: id})
+			&variable.VariableExpiry{Namespace: "default", Path: "a", LockID: id})
 		return err
 	}
 	resp, err = renew(id)

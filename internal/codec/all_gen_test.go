@@ -6,6 +6,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodecalls"
+	"berth/structs/variable"
 )
 
 var all = []any{
@@ -262,7 +263,6 @@ var all = []any{
 	new(structs.NodeStatusUpdate),
 	new(structs.NodeUpdateCSIRequest),
 	new(structs.ObjectDiff),
-	new(structs.OpenVariable),
 	new(structs.OperationError),
 	new(structs.OwnedService),
 	new(structs.ParameterizedJobConfig),
@@ -331,19 +331,6 @@ var all = []any{
 	new(structs.TemplateWait),
 	new(structs.UnblockRow),
 	new(structs.UpdateStrategy),
-	new(structs.Variable),
-	new(structs.VariableApplyRequest),
-	new(structs.VariableApplyResponse),
-	new(structs.VariableChange),
-	new(structs.VariableExpiry),
-	new(structs.VariableGetRequest),
-	new(structs.VariableGetResponse),
-	new(structs.VariableListRequest),
-	new(structs.VariableListResponse),
-	new(structs.VariableLock),
-	new(structs.VariableMetadata),
-	new(structs.VariableRenewRequest),
-	new(structs.VariableRenewResponse),
 	new(structs.VolumeClaimListRequest),
 	new(structs.VolumeClaimListResponse),
 	new(structs.VolumeClaimReleaseRequest),
@@ -473,4 +460,18 @@ var all = []any{
 	new(nodecalls.StatValue),
 	new(nodecalls.TaskResourceUsage),
 	new(nodecalls.TerminalSize),
+	new(variable.OpenVariable),
+	new(variable.Variable),
+	new(variable.VariableApplyRequest),
+	new(variable.VariableApplyResponse),
+	new(variable.VariableChange),
+	new(variable.VariableExpiry),
+	new(variable.VariableGetRequest),
+	new(variable.VariableGetResponse),
+	new(variable.VariableListRequest),
+	new(variable.VariableListResponse),
+	new(variable.VariableLock),
+	new(variable.VariableMetadata),
+	new(variable.VariableRenewRequest),
+	new(variable.VariableRenewResponse),
 }

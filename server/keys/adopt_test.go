@@ -14,6 +14,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/variable"
 )
 
 // keyText returns the text of a key file.
@@ -31,12 +32,12 @@ func (c *cluster) withSecret(s *server) {
 	c.t.Helper()
 	s.lead(c.t.Context())
 	s.update(c.t.Context())
-	place := structs.VariablePlace("default", "nomad/jobs/web")
+	place := variable.VariablePlace("default", "nomad/jobs/web")
 	sealed, err := s.Ring.Seal(place, []byte("value"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	_, err = fsm.Propose(c.t.Context(), c, fsm.VariablePut, &structs.VariableChange{
+	_, err = fsm.Propose(c.t.Context(), c, fsm.VariablePut, &variable.VariableChange{
 		Namespace: "default",
 		Path:      "nomad/jobs/web",
 		Sealed:    sealed,

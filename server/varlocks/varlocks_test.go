@@ -15,6 +15,7 @@ import (
 	"berth/internal/boottime"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/variable"
 )
 
 const ttl, delay = 15 * time.Second, 30 * time.Second
@@ -66,10 +67,10 @@ func (w *world) setFails(fails bool) {
 
 func (w *world) acquire(id string) {
 	w.t.Helper()
-	_, err := fsm.Propose(w.t.Context(), w, fsm.VariableLock, &structs.VariableChange{
+	_, err := fsm.Propose(w.t.Context(), w, fsm.VariableLock, &variable.VariableChange{
 		Namespace: "default",
 		Path:      "a",
-		Lock:      &structs.VariableLock{ID: id, TTL: ttl, LockDelay: delay},
+		Lock:      &variable.VariableLock{ID: id, TTL: ttl, LockDelay: delay},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -88,7 +89,7 @@ func (w *world) lead() (stop func()) {
 	}
 }
 
-func (w *world) row() *structs.Variable { return state.Variable(w.Store.Read(), "default", "a") }
+func (w *world) row() *variable.Variable { return state.Variable(w.Store.Read(), "default", "a") }
 
 // check compares the row after some time: held, expired, or free.
 func (w *world) check(after time.Duration, want string) {
@@ -179,10 +180,10 @@ func TestRun_ForgetsAReleasedLock(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		defer w.lead()()
 		w.check(10*time.Second, "held")
-		_, err := fsm.Propose(t.Context(), w, fsm.VariableUnlock, &structs.VariableChange{
+		_, err := fsm.Propose(t.Context(), w, fsm.VariableUnlock, &variable.VariableChange{
 			Namespace: "default",
 			Path:      "a",
-			Lock:      &structs.VariableLock{ID: "one"},
+			Lock:      &variable.VariableLock{ID: "one"},
 		})
 		if err != nil {
 			t.Fatal(err)

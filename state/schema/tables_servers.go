@@ -4,6 +4,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/variable"
 )
 
 // This file declares the tables about the servers themselves.
@@ -56,12 +57,12 @@ var NodeLeases = mvcc.NewTable("node_leases", func(l *structs.NodeLease) mvcc.Ke
 
 var (
 	// Variables has the variables by namespace and path.
-	Variables = mvcc.NewTable("variables", func(v *structs.Variable) mvcc.Key {
+	Variables = mvcc.NewTable("variables", func(v *variable.Variable) mvcc.Key {
 		return mvcc.KeyOf(v.Namespace, v.Path)
 	})
 
 	// Variables whose lock somebody has, or whose lock has ended and its delay has not.
-	LockedVariables = Variables.Index("locked", func(v *structs.Variable) mvcc.Key {
+	LockedVariables = Variables.Index("locked", func(v *variable.Variable) mvcc.Key {
 		return mvcc.KeyIf(v.Lock != nil, v.Namespace, v.Path)
 	})
 )

@@ -11,6 +11,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/variable"
 )
 
 // This file lists the places of sealed values: the rows with secrets that are encrypted with a root key. The
@@ -149,12 +150,12 @@ func CheckSealedValues(c *check.Report) {
 }
 
 // sealedOfVariable lists the encrypted items of a variable (see SealedTables).
-func sealedOfVariable(v *structs.Variable) []SealedField {
+func sealedOfVariable(v *variable.Variable) []SealedField {
 	return []SealedField{{
-		Place: structs.VariablePlace(v.Namespace, v.Path),
+		Place: variable.VariablePlace(v.Namespace, v.Path),
 		Value: v.Sealed,
 		Set:   func(s *structs.Sealed) { v.Sealed = s },
 	}}
 }
 
-func copyVariable(v *structs.Variable) *structs.Variable { return new(*v) }
+func copyVariable(v *variable.Variable) *variable.Variable { return new(*v) }

@@ -14,6 +14,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/structs"
 	"berth/structs/validate"
+	"berth/structs/variable"
 )
 
 // Path returns the path of the variable with the secrets of a volume, "" if the volume has secrets of its
@@ -31,7 +32,7 @@ func Path(tx state.Reader, v *structs.CSIVolume) string {
 
 // Variable returns the variable with the secrets of a volume, nil for a volume that needs none. The error is
 // a precondition: it names the path and the remedy.
-func Variable(tx state.Reader, v *structs.CSIVolume) (*structs.Variable, error) {
+func Variable(tx state.Reader, v *structs.CSIVolume) (*variable.Variable, error) {
 	path := Path(tx, v)
 	if path == "" {
 		return nil, nil
@@ -61,7 +62,7 @@ func Check(tx state.Reader, v, old *structs.CSIVolume) error {
 }
 
 // missing tells why a variable has no items.
-func missing(row *structs.Variable) string {
+func missing(row *variable.Variable) string {
 	if row == nil {
 		return "does not exist"
 	}
@@ -101,8 +102,8 @@ func OpenForCall(tx state.Reader, keys *keyring.Ring, v *structs.CSIVolume) (*st
 }
 
 // openItems decrypts the items of a variable, which the plugin gets as secrets.
-func openItems(keys *keyring.Ring, row *structs.Variable) (structs.Secrets, error) {
-	b, err := keys.Open(structs.VariablePlace(row.Namespace, row.Path), row.Sealed)
+func openItems(keys *keyring.Ring, row *variable.Variable) (structs.Secrets, error) {
+	b, err := keys.Open(variable.VariablePlace(row.Namespace, row.Path), row.Sealed)
 	if structs.IsKind(err, structs.KindPrecondition) {
 		return nil, structs.Unavailablef("%w", err)
 	}

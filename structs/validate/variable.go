@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/variable"
 )
 
 // The paths that belong to berth are below reservedVariables. Of these, users write those below
@@ -47,7 +48,7 @@ func isWithin(path, other string) bool {
 }
 
 // VariableItems checks the items of a variable. The error is invalid and shows no value.
-func VariableItems(items structs.VariableItems) error {
+func VariableItems(items variable.VariableItems) error {
 	size := structs.PairBytes(items)
 	_, unnamed := items[""]
 	switch {
@@ -68,8 +69,8 @@ const defaultLockTime = 15 * time.Second
 
 // NewVariableLock returns the times of a lock to take, with defaults for those that are 0. The error is
 // invalid.
-func NewVariableLock(asked *structs.VariableLock) (*structs.VariableLock, error) {
-	lock := &structs.VariableLock{TTL: defaultLockTime, LockDelay: defaultLockTime}
+func NewVariableLock(asked *variable.VariableLock) (*variable.VariableLock, error) {
+	lock := &variable.VariableLock{TTL: defaultLockTime, LockDelay: defaultLockTime}
 	if asked == nil {
 		return lock, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/variable"
 	"berth/test/cluster"
 )
 
@@ -42,10 +43,10 @@ const (
 // storeSecrets stores a variable and a volume with a secret.
 func storeSecrets(c *cluster.Cluster) {
 	c.T.Helper()
-	cluster.Must(c, c.Leader(), structs.VariableApply, &structs.VariableApplyRequest{
-		Op:    structs.VariableSet,
+	cluster.Must(c, c.Leader(), variable.VariableApply, &variable.VariableApplyRequest{
+		Op:    variable.VariableSet,
 		Path:  variablePath,
-		Items: structs.VariableItems{"password": secretText},
+		Items: variable.VariableItems{"password": secretText},
 	})
 	newClaimFixture(c, 0) // nodes with the plugin
 	cluster.Must(c, c.Leader(), structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{
@@ -62,7 +63,7 @@ func storeSecrets(c *cluster.Cluster) {
 
 // variableOf reads the variable of storeSecrets at one server.
 func variableOf(ctx context.Context, s *cluster.Server) (string, error) {
-	resp, err := rpc.Call(ctx, s, structs.VariableGet, &structs.VariableGetRequest{
+	resp, err := rpc.Call(ctx, s, variable.VariableGet, &variable.VariableGetRequest{
 		Path:         variablePath,
 		QueryOptions: structs.QueryOptions{AllowStale: true},
 	})
@@ -204,10 +205,10 @@ func TestKeyring_TheKeyIsReplacedWithoutAStop(t *testing.T) {
 			s.Change(func(cfg *server.Config) { cfg.Keyring = settings })
 			others := c.Others(s)
 			c.Leader(others...)
-			cluster.Must(c, others[0], structs.VariableApply, &structs.VariableApplyRequest{
-				Op:    structs.VariableSet,
+			cluster.Must(c, others[0], variable.VariableApply, &variable.VariableApplyRequest{
+				Op:    variable.VariableSet,
 				Path:  "while",
-				Items: structs.VariableItems{"n": "v"},
+				Items: variable.VariableItems{"n": "v"},
 			})
 			for _, other := range others {
 				if got, err := variableOf(t.Context(), other); err != nil || got != secretText {

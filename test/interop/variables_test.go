@@ -18,7 +18,7 @@ import (
 	"berth/internal/keyring/keyringtest"
 	"berth/server/varlocks"
 	"berth/state"
-	"berth/structs"
+	"berth/structs/variable"
 )
 
 // variableServer is a server with variables alone. It applies each entry at once.
@@ -57,26 +57,26 @@ func serveVariables(t *testing.T, c *apitest.Caller) {
 	})
 
 	v := vars.Variables{Store: s.store, Raft: s, Keys: ring, Locks: locks}
-	apitest.On(c, structs.VariableApply,
-		func(ctx context.Context, req *structs.VariableApplyRequest) (*structs.VariableApplyResponse, error) {
-			resp := &structs.VariableApplyResponse{}
+	apitest.On(c, variable.VariableApply,
+		func(ctx context.Context, req *variable.VariableApplyRequest) (*variable.VariableApplyResponse, error) {
+			resp := &variable.VariableApplyResponse{}
 			_, err := v.Apply(ctx, req, resp)
 			return resp, err
 		})
-	apitest.On(c, structs.VariableRenew,
-		func(ctx context.Context, req *structs.VariableRenewRequest) (*structs.VariableRenewResponse, error) {
-			resp := &structs.VariableRenewResponse{}
+	apitest.On(c, variable.VariableRenew,
+		func(ctx context.Context, req *variable.VariableRenewRequest) (*variable.VariableRenewResponse, error) {
+			resp := &variable.VariableRenewResponse{}
 			_, err := v.Renew(ctx, req, resp)
 			return resp, err
 		})
-	apitest.On(c, structs.VariableGet,
-		func(_ context.Context, req *structs.VariableGetRequest) (*structs.VariableGetResponse, error) {
-			resp := &structs.VariableGetResponse{}
+	apitest.On(c, variable.VariableGet,
+		func(_ context.Context, req *variable.VariableGetRequest) (*variable.VariableGetResponse, error) {
+			resp := &variable.VariableGetResponse{}
 			return resp, v.Get(s.store.Read(), req, resp)
 		})
-	apitest.On(c, structs.VariableList,
-		func(_ context.Context, req *structs.VariableListRequest) (*structs.VariableListResponse, error) {
-			resp := &structs.VariableListResponse{}
+	apitest.On(c, variable.VariableList,
+		func(_ context.Context, req *variable.VariableListRequest) (*variable.VariableListResponse, error) {
+			resp := &variable.VariableListResponse{}
 			return resp, v.List(s.store.Read(), req, resp)
 		})
 }

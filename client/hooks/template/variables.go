@@ -6,6 +6,7 @@ import (
 
 	"berth/consul/lookup"
 	"berth/structs"
+	variabletypes "berth/structs/variable"
 )
 
 // variablePaths returns the paths of the variables that a task may read.
@@ -14,7 +15,7 @@ func variablePaths(a *structs.Allocation, t *structs.Task) []string {
 	if job == nil {
 		job = &structs.Job{ID: a.JobID}
 	}
-	return structs.JobVariablePaths(job, a.TaskGroup, t.Name)
+	return variabletypes.JobVariablePaths(job, a.TaskGroup, t.Name)
 }
 
 // variables are the functions that read the variables of the task, its group and its job. The servers give a

@@ -1,6 +1,7 @@
-package structs
+package variable
 
 import (
+	"berth/structs"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -11,11 +12,11 @@ import (
 type VariableItems map[string]string
 
 // String never shows a value.
-func (v VariableItems) String() string { return Redacted }
+func (v VariableItems) String() string { return structs.Redacted }
 
 // Format covers every verb of fmt.
 func (v VariableItems) Format(f fmt.State, _ rune) {
-	_, _ = f.Write([]byte(Redacted))
+	_, _ = f.Write([]byte(structs.Redacted))
 }
 
 // Variable is the row of a variable. Key: (Namespace, Path). Its items are encrypted before they enter the
@@ -23,14 +24,14 @@ func (v VariableItems) Format(f fmt.State, _ rune) {
 type Variable struct {
 	Namespace  string
 	Path       string
-	CreateTime int64   // UnixNano
-	ModifyTime int64   // UnixNano
-	Sealed     *Sealed // nil: it has no items, only a lock
+	CreateTime int64           // UnixNano
+	ModifyTime int64           // UnixNano
+	Sealed     *structs.Sealed // nil: it has no items, only a lock
 	// Lock is nil if nobody has the lock, and its delay is over.
 	Lock *VariableLock
 	// LockExpired: nobody has the lock any more. Its delay runs, in which nobody gets it.
 	LockExpired bool
-	Indexes
+	structs.Indexes
 }
 
 // VariablePlace returns the place for which the items of a variable are encrypted.
@@ -84,7 +85,7 @@ type VariableMetadata struct {
 	CreateTime int64         // UnixNano
 	ModifyTime int64         // UnixNano
 	Lock       *VariableLock `json:",omitempty"` // nil: nobody has it
-	Indexes
+	structs.Indexes
 }
 
 // Metadata returns all of a variable but its items.
@@ -114,13 +115,13 @@ type OpenVariable struct {
 }
 
 // VariableList lists variables without their items. A node gets those that it may read.
-var VariableList = Read[VariableListRequest, VariableListResponse]("Variables.List")
+var VariableList = structs.Read[VariableListRequest, VariableListResponse]("Variables.List")
 
 // VariableListRequest asks for the variables whose paths begin with the prefix of the options.
 type VariableListRequest struct {
-	NodeID       string `level:"2"` // "" for an operator
-	SecretID     string `level:"2"`
-	QueryOptions `level:"2"`
+	NodeID               string `level:"2"` // "" for an operator
+	SecretID             string `level:"2"`
+	structs.QueryOptions `level:"2"`
 }
 
 // Credentials names the caller, if it is a node.
@@ -131,19 +132,19 @@ func (r *VariableListRequest) Credentials() (nodeID, secretID string) {
 // VariableListResponse has the variables by namespace and path.
 type VariableListResponse struct {
 	Variables []*VariableMetadata
-	QueryMeta
+	structs.QueryMeta
 }
 
 // VariableGet reads a variable. The error is not-found if it does not exist, and denied for a node that runs
 // nothing of its job.
-var VariableGet = Read[VariableGetRequest, VariableGetResponse]("Variables.Read")
+var VariableGet = structs.Read[VariableGetRequest, VariableGetResponse]("Variables.Read")
 
 // VariableGetRequest names the variable.
 type VariableGetRequest struct {
-	Path         string `level:"2"`
-	NodeID       string `level:"2"` // "" for an operator
-	SecretID     string `level:"2"`
-	QueryOptions `level:"2"`
+	Path                 string `level:"2"`
+	NodeID               string `level:"2"` // "" for an operator
+	SecretID             string `level:"2"`
+	structs.QueryOptions `level:"2"`
 }
 
 // Credentials names the caller, if it is a node.
@@ -154,7 +155,7 @@ func (r *VariableGetRequest) Credentials() (nodeID, secretID string) {
 // VariableGetResponse has the variable.
 type VariableGetResponse struct {
 	Variable *OpenVariable
-	QueryMeta
+	structs.QueryMeta
 }
 
 // The writes of VariableApply.
@@ -166,7 +167,7 @@ const (
 )
 
 // VariableApply writes a variable. A conflict is no error: the answer has the present variable.
-var VariableApply = Write[VariableApplyRequest, VariableApplyResponse]("Variables.Apply")
+var VariableApply = structs.Write[VariableApplyRequest, VariableApplyResponse]("Variables.Apply")
 
 // VariableApplyRequest has the write of a variable.
 type VariableApplyRequest struct {
@@ -176,8 +177,8 @@ type VariableApplyRequest struct {
 	// CheckIndex is the ModifyIndex that the variable has to have, 0 for one that does not exist. nil: any.
 	CheckIndex *uint64 `level:"2"`
 	// Lock has the ID of a holder, or the times of the lock to take.
-	Lock         *VariableLock `level:"2"`
-	WriteOptions `level:"2"`
+	Lock                 *VariableLock `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // VariableApplyResponse has the variable as it was written, or the one that was in the way. Both are nil
@@ -185,35 +186,35 @@ type VariableApplyRequest struct {
 type VariableApplyResponse struct {
 	Variable *OpenVariable
 	Conflict *OpenVariable
-	WriteMeta
+	structs.WriteMeta
 }
 
 // VariableRenew keeps the lock of a variable for another TTL. It writes nothing. The error is a conflict if
 // the lock has another holder, or none.
-var VariableRenew = Write[VariableRenewRequest, VariableRenewResponse]("Variables.RenewLock")
+var VariableRenew = structs.Write[VariableRenewRequest, VariableRenewResponse]("Variables.RenewLock")
 
 // VariableRenewRequest names the lock.
 type VariableRenewRequest struct {
-	Path         string `level:"2"`
-	LockID       string `level:"2"`
-	WriteOptions `level:"2"`
+	Path                 string `level:"2"`
+	LockID               string `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // VariableRenewResponse has the variable, or the one with another lock.
 type VariableRenewResponse struct {
 	Variable *VariableMetadata
 	Conflict *OpenVariable
-	WriteMeta
+	structs.WriteMeta
 }
 
 // VariableChange is a write of a variable as the log has it.
 type VariableChange struct {
-	Namespace  string        `level:"2"`
-	Path       string        `level:"2"`
-	Sealed     *Sealed       `level:"2"` // the items, nil for a write without
-	CheckIndex *uint64       `level:"2"` // see VariableApplyRequest
-	Lock       *VariableLock `level:"2"` // the lock of the writer, or the one to take; nil: none
-	Now        int64         `level:"2"` // UnixNano
+	Namespace  string          `level:"2"`
+	Path       string          `level:"2"`
+	Sealed     *structs.Sealed `level:"2"` // the items, nil for a write without
+	CheckIndex *uint64         `level:"2"` // see VariableApplyRequest
+	Lock       *VariableLock   `level:"2"` // the lock of the writer, or the one to take; nil: none
+	Now        int64           `level:"2"` // UnixNano
 }
 
 // VariableExpiry ends a lock that its holder has not renewed, or the delay after it.
@@ -229,7 +230,7 @@ const variablesOfJobs = "nomad/jobs"
 
 // JobVariablePaths returns the paths of the variables that a task may read: of all jobs, of its job, its
 // group and itself. A child of a job reads those of its parent.
-func JobVariablePaths(job *Job, group, task string) []string {
+func JobVariablePaths(job *structs.Job, group, task string) []string {
 	id := job.ID
 	if job.ParentID != "" {
 		id = job.ParentID
