@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 var nodeList = route(get, "/v1/nodes",
@@ -150,8 +151,8 @@ func (c *Client) NodeEligibility(ctx context.Context, id string, eligible bool) 
 	return nodeEligibility.route.exec(ctx, c, request{id: id, body: body})
 }
 
-var nodeLease = route(put, "/v1/node/{id}/lease", serveMethod(structs.NodeExtendLease, bindNodeLease,
-	func(r *structs.NodeExtendLeaseResponse) *structs.NodeExtendLeaseResponse { return r }))
+var nodeLease = route(put, "/v1/node/{id}/lease", serveMethod(nodeloss.NodeExtendLease, bindNodeLease,
+	func(r *nodeloss.NodeExtendLeaseResponse) *nodeloss.NodeExtendLeaseResponse { return r }))
 
 // nodeLeaseBody is the body that orders a longer lease.
 type nodeLeaseBody struct {
@@ -159,7 +160,7 @@ type nodeLeaseBody struct {
 	For    time.Duration
 }
 
-func bindNodeLease(c *call, req *structs.NodeExtendLeaseRequest) error {
+func bindNodeLease(c *call, req *nodeloss.NodeExtendLeaseRequest) error {
 	var b nodeLeaseBody
 	err := c.decodeBody(&b)
 	if err != nil {
@@ -173,7 +174,7 @@ func bindNodeLease(c *call, req *structs.NodeExtendLeaseRequest) error {
 // NodeExtendLease makes the servers count a node as alive for a time from now, without heartbeats. It returns
 // the time after which they count it as down.
 func (c *Client) NodeExtendLease(ctx context.Context, id string, by time.Duration) (time.Duration, error) {
-	var resp structs.NodeExtendLeaseResponse
+	var resp nodeloss.NodeExtendLeaseResponse
 	_, err := nodeLease.route.decode(ctx, c, request{id: id, body: nodeLeaseBody{id, by}}, &resp)
 	return resp.DownAfter, err
 }
@@ -234,20 +235,20 @@ func (c *Client) NodeEvaluate(ctx context.Context, id string) (
 }
 
 // The dialect has none of the following routes.
-var nodeForeignList = route(get, "/v1/nodes/foreign", serveMethod(structs.NodeForeignList, nil,
-	func(a *structs.NodeForeignListResponse) []*structs.ForeignNode { return a.Nodes }))
+var nodeForeignList = route(get, "/v1/nodes/foreign", serveMethod(nodeloss.NodeForeignList, nil,
+	func(a *nodeloss.NodeForeignListResponse) []*nodeloss.ForeignNode { return a.Nodes }))
 
 // ForeignNodes lists the nodes of other clusters that asked to join this one and were rejected.
-func (c *Client) ForeignNodes(ctx context.Context, q *Query) ([]*structs.ForeignNode, *Meta, error) {
+func (c *Client) ForeignNodes(ctx context.Context, q *Query) ([]*nodeloss.ForeignNode, *Meta, error) {
 	return nodeForeignList.fetch(ctx, c, "", q)
 }
 
 var nodeFenceStatus = route(get, "/v1/node/{id}/fence",
-	serveMethod(structs.NodeFenceStatus, bindNode, whole))
+	serveMethod(nodeloss.NodeFenceStatus, bindNode, whole))
 
 // NodeFenceStatus reads the runs of fence devices for a node, and the claims that a proof would release.
 func (c *Client) NodeFenceStatus(ctx context.Context, id string, q *Query) (
-	*structs.NodeFenceStatusResponse, *Meta, error,
+	*nodeloss.NodeFenceStatusResponse, *Meta, error,
 ) {
 	return nodeFenceStatus.fetch(ctx, c, id, q)
 }
@@ -260,7 +261,7 @@ type NodeFence struct {
 	Why   string
 }
 
-func bindNodeFence(c *call, req *structs.NodeFenceRequest) error {
+func bindNodeFence(c *call, req *nodeloss.NodeFenceRequest) error {
 	var b NodeFence
 	err := c.decodeBody(&b)
 	req.NodeID = c.id()
@@ -271,7 +272,7 @@ func bindNodeFence(c *call, req *structs.NodeFenceRequest) error {
 }
 
 var nodeFence = route(put, "/v1/node/{id}/fence",
-	serveMethod(structs.NodeFence, bindNodeFence, whole))
+	serveMethod(nodeloss.NodeFence, bindNodeFence, whole))
 
 // NodeFence orders a run of the fence devices for a node that is down.
 func (c *Client) NodeFence(ctx context.Context, id string, order NodeFence) error {
@@ -279,7 +280,7 @@ func (c *Client) NodeFence(ctx context.Context, id string, order NodeFence) erro
 }
 
 var nodeConfirmLost = route(put, "/v1/node/{id}/confirm-lost",
-	serveMethod(structs.NodeConfirmLost, bindNodeFence, whole))
+	serveMethod(nodeloss.NodeConfirmLost, bindNodeFence, whole))
 
 // NodeConfirmLost records that the machine of a node is off, and releases the volumes of the node.
 func (c *Client) NodeConfirmLost(ctx context.Context, id string, word NodeFence) error {
@@ -287,10 +288,10 @@ func (c *Client) NodeConfirmLost(ctx context.Context, id string, word NodeFence)
 }
 
 var nodeFenceTest = route(put, "/v1/node/{id}/fence/test",
-	serveMethod(structs.NodeFenceTest, bindNode, whole))
+	serveMethod(nodeloss.NodeFenceTest, bindNode, whole))
 
 // NodeFenceTest runs the action monitor of each fence device of a node.
-func (c *Client) NodeFenceTest(ctx context.Context, id string) (*structs.NodeFenceTestResponse, error) {
+func (c *Client) NodeFenceTest(ctx context.Context, id string) (*nodeloss.NodeFenceTestResponse, error) {
 	return nodeFenceTest.send(ctx, c, request{id: id})
 }
 

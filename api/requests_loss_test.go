@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // lossCalls has the requests to the routes about the loss of a node.
@@ -18,19 +19,19 @@ func lossCalls() map[string]routeCall {
 			path:    "/v1/node/n/fence",
 			body:    `{"Epoch":7,"By":"ann","Why":"no answer"}`,
 			rpc:     "Node.Fence",
-			request: &structs.NodeFenceRequest{NodeID: "n", Epoch: 7, By: "ann", Why: "no answer"},
+			request: &nodeloss.NodeFenceRequest{NodeID: "n", Epoch: 7, By: "ann", Why: "no answer"},
 		},
 		"PUT /v1/node/{id}/confirm-lost": {
 			path:    "/v1/node/n/confirm-lost",
 			body:    `{"By":"ann","Why":"it burns"}`,
 			rpc:     "Node.ConfirmLost",
-			request: &structs.NodeFenceRequest{NodeID: "n", By: "ann", Why: "it burns"},
+			request: &nodeloss.NodeFenceRequest{NodeID: "n", By: "ann", Why: "it burns"},
 		},
 		"PUT /v1/node/{id}/lease": {
 			path:    "/v1/node/n/lease",
 			body:    `{"NodeID":"n","For":900000000000}`,
 			rpc:     "Node.ExtendLease",
-			request: &structs.NodeExtendLeaseRequest{NodeID: "n", For: 15 * time.Minute},
+			request: &nodeloss.NodeExtendLeaseRequest{NodeID: "n", For: 15 * time.Minute},
 		},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodecalls"
+	"berth/structs/nodeloss"
 	"berth/structs/variable"
 )
 
@@ -153,24 +154,24 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		e.quick(mostlyUnchanged(nodeWrite(e, structs.NodeHeartbeat, nodeOnly, nodes.Heartbeat))),
 		nodeWrite(e, structs.NodeUpdateCSI, nodeOnly, nodes.UpdateCSI),
 		write(e, structs.NodeEligibility, anyone, nodes.Eligibility),
-		write(e, structs.NodeExtendLease, anyone, nodes.ExtendLease),
+		write(e, nodeloss.NodeExtendLease, anyone, nodes.ExtendLease),
 		write(e, structs.NodeDrain, anyone, nodes.Drain),
 		write(e, structs.NodeLeave, nodeOnly, nodes.Leave),
 		shed(read(e, structs.NodeDrainStatus, anyone, nodes.DrainStatus)),
 		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, nodeOnly, nodes.UpdateAllocs)),
 		shed(e.quick(read(e, structs.NodeGet, anyone, nodes.Get))),
 		shed(read(e, structs.NodeList, anyone, nodes.List)),
-		shed(call(e, structs.NodeForeignList, anyone, nodes.ListForeign)),
+		shed(call(e, nodeloss.NodeForeignList, anyone, nodes.ListForeign)),
 		shed(read(e, structs.NodeAllocs, anyone, allocs.OfNode)),
 		call(e, structs.NodeClientAllocs, nodeOnly, nodes.ClientAllocs),
 		write(e, structs.NodeEvaluate, anyone, nodes.Evaluate),
 		slow(nodeWrite(e, structs.NodeDeriveSIToken, nodeOnly, nodes.DeriveSIToken)),
 
 		// These release volumes, or run programs of the servers.
-		write(e, structs.NodeFence, e.socketOnly, lost.Fence),
-		write(e, structs.NodeConfirmLost, e.socketOnly, lost.Confirm),
-		slow(call(e, structs.NodeFenceTest, e.socketOnly, lost.Test)),
-		shed(read(e, structs.NodeFenceStatus, anyone, lost.Status)),
+		write(e, nodeloss.NodeFence, e.socketOnly, lost.Fence),
+		write(e, nodeloss.NodeConfirmLost, e.socketOnly, lost.Confirm),
+		slow(call(e, nodeloss.NodeFenceTest, e.socketOnly, lost.Test)),
+		shed(read(e, nodeloss.NodeFenceStatus, anyone, lost.Status)),
 
 		shed(read(e, admin.NodePoolList, anyone, pools.List)),
 		shed(read(e, admin.NodePoolGet, anyone, pools.Get)),

@@ -6,6 +6,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodeloss"
 	"berth/structs/variable"
 )
 
@@ -62,12 +63,12 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"FenceBegin": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		node, number := d.fenced(tx)
-		p := &structs.FenceBeginRequest{
+		p := &nodeloss.FenceBeginRequest{
 			NodeID:  node,
 			Number:  number + 1,
 			Attempt: d.upTo(3),
 			Device:  d.of("ipmi", "san"),
-			Scope:   d.of(structs.FencePower, structs.FenceStorage),
+			Scope:   d.of(nodeloss.FencePower, nodeloss.FenceStorage),
 			Now:     d.now().Now,
 		}
 		if n := state.Node(tx, node); n != nil {
@@ -77,7 +78,7 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	},
 	"FenceEnd": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		node, number := d.fenced(tx)
-		return FenceEnd.Encode(&structs.FenceEndRequest{
+		return FenceEnd.Encode(&nodeloss.FenceEndRequest{
 			NodeID:  node,
 			Number:  number,
 			Proved:  d.flip(),
@@ -87,15 +88,15 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		})
 	},
 	"FenceOrdered": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return FenceOrdered.Encode(&structs.NodeFenceRequest{NodeID: d.node(), By: "ann", WriteOptions: d.now()})
+		return FenceOrdered.Encode(&nodeloss.NodeFenceRequest{NodeID: d.node(), By: "ann", WriteOptions: d.now()})
 	},
 	"ConfirmLost": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return ConfirmLost.Encode(&structs.NodeFenceRequest{
+		return ConfirmLost.Encode(&nodeloss.NodeFenceRequest{
 			NodeID: d.node(), By: "ann", Why: "it is off", WriteOptions: d.now(),
 		})
 	},
 	"LeaseProof": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		p := &structs.LeaseProofRequest{NodeID: d.node(), Now: d.now().Now}
+		p := &nodeloss.LeaseProofRequest{NodeID: d.node(), Now: d.now().Now}
 		if n := state.Node(tx, p.NodeID); n != nil {
 			p.Epoch = n.Epoch
 		}

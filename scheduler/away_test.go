@@ -16,6 +16,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // The transcripts of nodes that are away show the allocations of a job after each command, in the order of
@@ -75,7 +76,7 @@ func (c *awayCluster) step(s *transcript.Step) string {
 	case "back":
 		c.status(arg, structs.NodeReady)
 	case "off":
-		do(c.fixture, state.ConfirmLost, &structs.NodeFenceRequest{
+		do(c.fixture, state.ConfirmLost, &nodeloss.NodeFenceRequest{
 			NodeID: arg, By: "ann", Why: "it burns", WriteOptions: c.now()})
 	case "drain":
 		c.drain(arg)

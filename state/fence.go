@@ -12,28 +12,29 @@ import (
 	"berth/state/lease"
 	"berth/state/schema"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // This file has the runs that prove that a lost node can no longer write, and the release of its volumes
 // after a proof.
 
 // FenceRuns returns the runs of a node, the oldest first.
-func FenceRuns(tx Reader, node string) []*structs.FenceRun {
+func FenceRuns(tx Reader, node string) []*nodeloss.FenceRun {
 	return slices.Collect(schema.FenceRuns.Scan(tx, node))
 }
 
 // FenceOrders yields the orders of operators to fence a node.
-func FenceOrders(tx Reader) iter.Seq[*structs.FenceOrder] {
+func FenceOrders(tx Reader) iter.Seq[*nodeloss.FenceOrder] {
 	return schema.FenceOrders.Scan(tx)
 }
 
 // FenceOrder returns the order to fence a node, nil if there is none.
-func FenceOrder(tx Reader, node string) *structs.FenceOrder {
+func FenceOrder(tx Reader, node string) *nodeloss.FenceOrder {
 	return schema.FenceOrders.Get(tx, node)
 }
 
 // FenceOrdered records the order of an operator to fence a node. An order that is there already stays.
-func FenceOrdered(tx *WriteTx, p *structs.NodeFenceRequest) error {
+func FenceOrdered(tx *WriteTx, p *nodeloss.NodeFenceRequest) error {
 	n, err := findLost(tx, p.NodeID, p.Epoch)
 	if err != nil {
 		return err
@@ -44,7 +45,7 @@ func FenceOrdered(tx *WriteTx, p *structs.NodeFenceRequest) error {
 	if FenceOrder(tx, n.ID) != nil {
 		return nil
 	}
-	schema.FenceOrders.Put(tx, &structs.FenceOrder{
+	schema.FenceOrders.Put(tx, &nodeloss.FenceOrder{
 		NodeID: n.ID,
 		Epoch:  n.Epoch,
 		After:  lastFence(tx, n.ID),
@@ -82,7 +83,7 @@ func lastFence(tx Reader, node string) (last uint64) {
 // FenceBegin records that a run begins. The order of an operator, if there is one, is the reason. Without one
 // it rejects a node that may work: one that has not reported its volumes since a restore may have come back
 // after the snapshot, and one for which nobody waits any more has released its volumes since the decision.
-func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
+func FenceBegin(tx *WriteTx, p *nodeloss.FenceBeginRequest) error {
 	n, err := findLost(tx, p.NodeID, 0)
 	if err != nil {
 		return err
@@ -102,19 +103,19 @@ func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
 		return structs.Conflictf("nobody waits any more for a volume with on_node_loss fence of node %s", n.ID)
 	}
 	for r := range schema.FenceRuns.Scan(tx, n.ID) {
-		if r.State == structs.FenceRunning {
+		if r.State == nodeloss.FenceRunning {
 			return structs.Conflictf("run %d of node %s has not ended", r.Number, n.ID)
 		}
 	}
-	run := &structs.FenceRun{
+	run := &nodeloss.FenceRun{
 		NodeID:  n.ID,
 		Number:  p.Number,
 		Epoch:   n.Epoch,
 		Attempt: p.Attempt,
-		Kind:    structs.FenceByAgent,
+		Kind:    nodeloss.FenceByAgent,
 		Device:  p.Device,
 		Scope:   p.Scope,
-		State:   structs.FenceRunning,
+		State:   nodeloss.FenceRunning,
 		Begun:   p.Now,
 	}
 	if order != nil {
@@ -127,9 +128,9 @@ func FenceBegin(tx *WriteTx, p *structs.FenceBeginRequest) error {
 
 // FenceEnd records the end of a run. A proof releases the claims that it covers. A run that has ended stays
 // as it is: the entry may be repeated, and it proves nothing after the node came back, which ends its run.
-func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
+func FenceEnd(tx *WriteTx, p *nodeloss.FenceEndRequest) error {
 	run := schema.FenceRuns.Get(tx, p.NodeID, mvcc.Ordered(p.Number))
-	if run == nil || run.State != structs.FenceRunning {
+	if run == nil || run.State != nodeloss.FenceRunning {
 		return nil
 	}
 	run = new(*run)
@@ -141,10 +142,10 @@ func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
 	run.Ended = p.Now
 
 	if !p.Proved {
-		run.State = structs.FenceFailed
+		run.State = nodeloss.FenceFailed
 		run.Cause = p.Cause
 	} else {
-		run.State = structs.FenceProved
+		run.State = nodeloss.FenceProved
 		err := releaseProved(tx, run, p)
 		if err != nil {
 			return err
@@ -156,33 +157,33 @@ func FenceEnd(tx *WriteTx, p *structs.FenceEndRequest) error {
 		schema.FenceOrders.Delete(tx, order)
 	}
 	endRun(tx, run)
-	if run.State == structs.FenceProved && run.Scope == structs.FencePower {
+	if run.State == nodeloss.FenceProved && run.Scope == nodeloss.FencePower {
 		evaluateNode(tx, run.NodeID, false, p.Now) // none of its allocations comes back
 	}
 	return nil
 }
 
 // endRun stores a run that has ended, and deletes the oldest of those that are too many.
-func endRun(tx *WriteTx, run *structs.FenceRun) {
+func endRun(tx *WriteTx, run *nodeloss.FenceRun) {
 	schema.FenceRuns.Put(tx, run)
-	runs := slices.DeleteFunc(FenceRuns(tx, run.NodeID), func(r *structs.FenceRun) bool {
-		return r.State == structs.FenceRunning
+	runs := slices.DeleteFunc(FenceRuns(tx, run.NodeID), func(r *nodeloss.FenceRun) bool {
+		return r.State == nodeloss.FenceRunning
 	})
-	for _, r := range runs[:max(0, len(runs)-structs.FenceRuns)] {
+	for _, r := range runs[:max(0, len(runs)-nodeloss.FenceRuns)] {
 		schema.FenceRuns.Delete(tx, r)
 	}
 }
 
 // releaseProved releases the claims of a node that the proof of a run covers, whatever the policies of their
 // volumes are: a policy says for which volumes the servers begin a run, and a proof is one for all.
-func releaseProved(tx *WriteTx, run *structs.FenceRun, p *structs.FenceEndRequest) error {
+func releaseProved(tx *WriteTx, run *nodeloss.FenceRun, p *nodeloss.FenceEndRequest) error {
 	covered := map[structs.CSIClaimKey]bool{}
 	for _, k := range p.Covered {
 		covered[k] = true
 	}
 	var keys []structs.CSIClaimKey
 	for c := range csi.ClaimsByNode(tx, run.NodeID) {
-		about := run.Scope == structs.FencePower || covered[c.Key()]
+		about := run.Scope == nodeloss.FencePower || covered[c.Key()]
 		if about && c.State == structs.ClaimGranted {
 			keys = append(keys, c.Key())
 		}
@@ -197,7 +198,7 @@ func releaseProved(tx *WriteTx, run *structs.FenceRun, p *structs.FenceEndReques
 
 // ConfirmLost records the word of an operator that the machine of a node is off, and releases all claims of
 // the node.
-func ConfirmLost(tx *WriteTx, p *structs.NodeFenceRequest) error {
+func ConfirmLost(tx *WriteTx, p *nodeloss.NodeFenceRequest) error {
 	n, err := findLost(tx, p.NodeID, p.Epoch)
 	if err != nil {
 		return err
@@ -206,15 +207,15 @@ func ConfirmLost(tx *WriteTx, p *structs.NodeFenceRequest) error {
 		return structs.Invalidf("By and Why are needed: the name of the operator and the reason")
 	}
 
-	run := &structs.FenceRun{
+	run := &nodeloss.FenceRun{
 		NodeID: n.ID,
 		Number: lastFence(tx, n.ID) + 1,
 		Epoch:  n.Epoch,
-		Kind:   structs.FenceByWord,
-		Scope:  structs.FencePower,
+		Kind:   nodeloss.FenceByWord,
+		Scope:  nodeloss.FencePower,
 		By:     p.By,
 		Why:    p.Why,
-		State:  structs.FenceProved,
+		State:  nodeloss.FenceProved,
 		Begun:  p.Now,
 		Ended:  p.Now,
 	}
@@ -246,7 +247,7 @@ func ConfirmLost(tx *WriteTx, p *structs.NodeFenceRequest) error {
 // run that they are released. decision has the texts of the record.
 func releaseLost(
 	tx *WriteTx,
-	run *structs.FenceRun,
+	run *nodeloss.FenceRun,
 	keys []structs.CSIClaimKey,
 	decision structs.CSIVolumeForceRequest,
 ) error {
@@ -288,10 +289,10 @@ func nodeCameBack(tx *WriteTx, node string, now int64) {
 		schema.FenceOrders.Delete(tx, order)
 	}
 	for _, r := range FenceRuns(tx, node) {
-		if r.State == structs.FenceRunning {
+		if r.State == nodeloss.FenceRunning {
 			r = new(*r)
 			r.Ended = now
-			r.State = structs.FenceVoid
+			r.State = nodeloss.FenceVoid
 			r.Reason = "the node came back after the run had begun"
 			endRun(tx, r)
 		}
@@ -326,13 +327,13 @@ func LostNodes(tx Reader) iter.Seq[*structs.Node] {
 }
 
 // LostClaims describes the granted claims of a node.
-func LostClaims(tx Reader, node string) (lost []*structs.LostClaim) {
+func LostClaims(tx Reader, node string) (lost []*nodeloss.LostClaim) {
 	for c := range csi.ClaimsByNode(tx, node) {
 		v := csi.Volume(tx, c.Namespace, c.VolumeID)
 		if c.State != structs.ClaimGranted || v == nil {
 			continue
 		}
-		l := &structs.LostClaim{
+		l := &nodeloss.LostClaim{
 			CSIClaimKey: c.Key(),
 			PluginID:    c.PluginID,
 			JobID:       c.JobID,
@@ -352,7 +353,7 @@ func LostClaims(tx Reader, node string) (lost []*structs.LostClaim) {
 
 // IsFenceWanted reports whether somebody waits for a volume of a node for which the servers fence it.
 func IsFenceWanted(tx Reader, node string) bool {
-	return slices.ContainsFunc(LostClaims(tx, node), (*structs.LostClaim).WantsFence)
+	return slices.ContainsFunc(LostClaims(tx, node), (*nodeloss.LostClaim).WantsFence)
 }
 
 // IsWaitedFor reports whether a claim waits for a volume, or an evaluation is blocked on it.
@@ -362,9 +363,9 @@ func IsWaitedFor(tx Reader, v *structs.CSIVolume) bool {
 }
 
 // FenceBrake returns the reason for which the servers fence no node by themselves, nil if there is none: more
-// than a third of the nodes, and at least 3, were lost within structs.FenceBrakeWindow, and are still down. A
+// than a third of the nodes, and at least 3, were lost within nodeloss.FenceBrakeWindow, and are still down. A
 // node that an operator has fenced, or whose loss one has confirmed, no longer counts.
-func FenceBrake(tx Reader) *structs.FenceBrake {
+func FenceBrake(tx Reader) *nodeloss.FenceBrake {
 	var lost []int64 // when each was lost
 	up := 0
 	for n := range Nodes(tx) {
@@ -378,15 +379,15 @@ func FenceBrake(tx Reader) *structs.FenceBrake {
 
 	slices.Sort(lost)
 	first := 0
-	var brake *structs.FenceBrake
+	var brake *nodeloss.FenceBrake
 	for i, at := range lost {
-		for at-lost[first] > structs.FenceBrakeWindow {
+		for at-lost[first] > nodeloss.FenceBrakeWindow {
 			first++
 		}
 		together := i - first + 1
 		of := up + together
 		if together >= 3 && 3*together > of && (brake == nil || together > brake.Lost) {
-			brake = &structs.FenceBrake{
+			brake = &nodeloss.FenceBrake{
 				Lost:  together,
 				Of:    of,
 				Since: lost[first],
@@ -399,7 +400,7 @@ func FenceBrake(tx Reader) *structs.FenceBrake {
 // IsProvedOff reports whether there is a proof that a node that is down was switched off after its loss.
 func IsProvedOff(tx Reader, n *structs.Node) bool {
 	for r := range schema.FenceRuns.Scan(tx, n.ID) {
-		if r.Epoch == n.Epoch && r.State == structs.FenceProved && r.Scope == structs.FencePower &&
+		if r.Epoch == n.Epoch && r.State == nodeloss.FenceProved && r.Scope == nodeloss.FencePower &&
 			r.Begun >= n.StatusUpdatedAt*int64(time.Second) {
 			return true
 		}
@@ -410,7 +411,7 @@ func IsProvedOff(tx Reader, n *structs.Node) bool {
 // isHandled reports whether an operator has a proof that a node that is down cannot write.
 func isHandled(tx Reader, n *structs.Node) bool {
 	for r := range schema.FenceRuns.Scan(tx, n.ID) {
-		if r.Epoch == n.Epoch && r.State == structs.FenceProved && r.Ordered() {
+		if r.Epoch == n.Epoch && r.State == nodeloss.FenceProved && r.Ordered() {
 			return true
 		}
 	}

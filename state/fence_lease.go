@@ -3,6 +3,7 @@ package state
 import (
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // This file has the rule for the loss of a node that has a volume, and the proof of the end of a lease.
@@ -10,7 +11,7 @@ import (
 // LeaseProof records that a node has ended the tasks of its guarded claims, because its lease has ended on
 // its own clock, and releases these claims. It changes nothing if there is none, so the entry may be
 // repeated.
-func LeaseProof(tx *WriteTx, p *structs.LeaseProofRequest) error {
+func LeaseProof(tx *WriteTx, p *nodeloss.LeaseProofRequest) error {
 	n, err := findLost(tx, p.NodeID, 0)
 	if err != nil {
 		return err
@@ -23,12 +24,12 @@ func LeaseProof(tx *WriteTx, p *structs.LeaseProofRequest) error {
 		return nil
 	}
 
-	run := &structs.FenceRun{
+	run := &nodeloss.FenceRun{
 		NodeID: n.ID,
 		Number: lastFence(tx, n.ID) + 1,
 		Epoch:  n.Epoch,
-		Kind:   structs.FenceByLease,
-		State:  structs.FenceProved,
+		Kind:   nodeloss.FenceByLease,
+		State:  nodeloss.FenceProved,
 		Begun:  p.Now,
 		Ended:  p.Now,
 	}

@@ -5,12 +5,13 @@ import (
 
 	"berth/state/lease"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // countEpochs records the bound of leases: from then on the servers count epochs.
 func (w *fixture) countEpochs() {
 	w.t.Helper()
-	do(w, lease.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
+	do(w, lease.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 1})
 }
 
 func (w *fixture) epoch(node string) uint64 {

@@ -12,6 +12,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodeloss"
 )
 
 // A state that is restored from a snapshot has gone back in time. It does not know later grants and
@@ -103,13 +104,13 @@ func keepRootKeys(tx *WriteTx, before Reader) {
 func keepLeaseBound(tx *WriteTx, before Reader) {
 	longest := lease.Bound(before)
 	if longest > lease.Bound(tx) {
-		schema.LeaseBounds.Put(tx, &structs.LeaseBound{Longest: longest})
+		schema.LeaseBounds.Put(tx, &nodeloss.LeaseBound{Longest: longest})
 	}
 
 	for was := range lease.NodeLeases(before) {
 		now := schema.NodeLeases.Get(tx, was.NodeID)
 		if Node(tx, was.NodeID) != nil && (now == nil || now.Length < was.Length) {
-			schema.NodeLeases.Put(tx, &structs.NodeLease{NodeID: was.NodeID, Length: was.Length})
+			schema.NodeLeases.Put(tx, &nodeloss.NodeLease{NodeID: was.NodeID, Length: was.Length})
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // restored returns a fixture whose state went back from that of w to a saved one.
@@ -413,7 +414,7 @@ func TestAttachmentWaits_ForADetachAtTheLimit(t *testing.T) {
 func TestRecover_KeepsTheLongerBoundOfLeases(t *testing.T) {
 	bound := func(longest time.Duration) *fixture {
 		w := newFixture(t)
-		do(w, lease.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: longest})
+		do(w, lease.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: longest})
 		return w
 	}
 	for _, c := range []struct{ archive, before, want time.Duration }{

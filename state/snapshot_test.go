@@ -17,6 +17,7 @@ import (
 	"berth/state/trust"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodeloss"
 )
 
 // fullFixture returns a fixture with rows in every table.
@@ -45,12 +46,12 @@ func fullFixture(t testing.TB) *fixture {
 	w.job(periodicJob("nightly", "@daily"))
 	w.scale("j", 2)
 	do(w, SITokensRegister, w.tokens("a1", [2]string{"proxy", "x"}))
-	do(w, lease.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 20 * time.Second})
-	do(w, lease.NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
+	do(w, lease.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 20 * time.Second})
+	do(w, lease.NodeLeaseSet, &nodeloss.NodeLeaseRequest{NodeID: "n1", Length: time.Hour})
 	do(w, AutopilotConfigSet, &admin.AutopilotConfigRequest{Config: admin.DefaultAutopilotConfig()})
 	w.node("lost")
 	w.status(structs.NodeDown, "lost")
-	word := &structs.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
+	word := &nodeloss.NodeFenceRequest{NodeID: "lost", By: "ann", Why: "it burns", WriteOptions: w.now()}
 	do(w, ConfirmLost, word)
 	do(w, FenceOrdered, word)
 	do(w, lifecycle.PluginConfigSet, &structs.CSIPluginSettingsRequest{ID: "p", OnNodeLoss: structs.LossFence})

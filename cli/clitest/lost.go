@@ -5,57 +5,58 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // answerLost answers the requests about the loss of a node, which had one run of each kind before.
 func (w *Cluster) answerLost() {
-	run := func(number uint64, kind, device, by string) *structs.FenceRun {
+	run := func(number uint64, kind, device, by string) *nodeloss.FenceRun {
 		begun := nanosBefore(time.Hour)
-		return &structs.FenceRun{
+		return &nodeloss.FenceRun{
 			NodeID: Node1,
 			Number: number,
 			Kind:   kind,
 			Device: device,
 			By:     by,
-			State:  structs.FenceProved,
+			State:  nodeloss.FenceProved,
 			Begun:  begun,
 			Ended:  begun + int64(5*time.Second),
 		}
 	}
-	none := run(1, structs.FenceByAgent, "", "")
-	none.State = structs.FenceFailed
-	none.Cause = structs.FenceCauseNoDevice
+	none := run(1, nodeloss.FenceByAgent, "", "")
+	none.State = nodeloss.FenceFailed
+	none.Cause = nodeloss.FenceCauseNoDevice
 	none.Reason = "no device of the servers fences the node"
-	apitest.Answer(w.Caller, structs.NodeFenceStatus, structs.NodeFenceStatusResponse{
+	apitest.Answer(w.Caller, nodeloss.NodeFenceStatus, nodeloss.NodeFenceStatusResponse{
 		NodeID: Node1,
-		Runs: []*structs.FenceRun{
-			run(4, structs.FenceByLease, "", ""),
-			run(3, structs.FenceByWord, "", "ann"),
-			run(2, structs.FenceByAgent, "ipmi", "ann"),
+		Runs: []*nodeloss.FenceRun{
+			run(4, nodeloss.FenceByLease, "", ""),
+			run(3, nodeloss.FenceByWord, "", "ann"),
+			run(2, nodeloss.FenceByAgent, "ipmi", "ann"),
 			none,
 		},
 	})
-	apitest.Answer(w.Caller, structs.NodeFence, structs.Empty{})
-	apitest.Answer(w.Caller, structs.NodeConfirmLost, structs.Empty{})
-	apitest.Answer(w.Caller, structs.NodeFenceTest, structs.NodeFenceTestResponse{})
+	apitest.Answer(w.Caller, nodeloss.NodeFence, structs.Empty{})
+	apitest.Answer(w.Caller, nodeloss.NodeConfirmLost, structs.Empty{})
+	apitest.Answer(w.Caller, nodeloss.NodeFenceTest, nodeloss.NodeFenceTestResponse{})
 }
 
 // Lost returns the loss of the first node, which holds a volume. Its runs are the newest first.
-func Lost(runs ...*structs.FenceRun) structs.NodeFenceStatusResponse {
-	return structs.NodeFenceStatusResponse{
+func Lost(runs ...*nodeloss.FenceRun) nodeloss.NodeFenceStatusResponse {
+	return nodeloss.NodeFenceStatusResponse{
 		NodeID: Node1,
 		Name:   "one",
 		Status: structs.NodeDown,
 		Since:  nanosBefore(time.Hour) / int64(time.Second),
 		Epoch:  7,
 		Runs:   runs,
-		Devices: []*structs.FenceDevice{{
+		Devices: []*nodeloss.FenceDevice{{
 			Name:   "ipmi",
-			Scope:  structs.FencePower,
+			Scope:  nodeloss.FencePower,
 			Plug:   "${meta.plug}",
 			Covers: 1,
 		}},
-		Claims: []*structs.LostClaim{{
+		Claims: []*nodeloss.LostClaim{{
 			CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "data", AllocID: "a1a1a1a1-0000"},
 			PluginID:    "p",
 			JobID:       "web",

@@ -11,19 +11,20 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/nodecalls"
+	"berth/structs/nodeloss"
 )
 
 func (w *Cluster) answerCluster() {
 	c := w.Caller
 	w.answerServices()
 	w.answerNodes()
-	apitest.Answer(c, structs.NodeForeignList, structs.NodeForeignListResponse{})
+	apitest.Answer(c, nodeloss.NodeForeignList, nodeloss.NodeForeignListResponse{})
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
 	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
-	apitest.On(c, structs.NodeExtendLease, func(
-		_ context.Context, req *structs.NodeExtendLeaseRequest,
-	) (*structs.NodeExtendLeaseResponse, error) {
-		return &structs.NodeExtendLeaseResponse{DownAfter: req.For + 10*time.Second}, nil
+	apitest.On(c, nodeloss.NodeExtendLease, func(
+		_ context.Context, req *nodeloss.NodeExtendLeaseRequest,
+	) (*nodeloss.NodeExtendLeaseResponse, error) {
+		return &nodeloss.NodeExtendLeaseResponse{DownAfter: req.For + 10*time.Second}, nil
 	})
 	apitest.Answer(c, structs.NodeDrainStatus, structs.NodeDrainStatusResponse{NodeID: "n1"})
 	w.answerLost()

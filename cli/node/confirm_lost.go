@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // confirmLostCommand is berth node confirm-lost.
@@ -86,14 +87,14 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 }
 
 // printLostAllocs shows the allocations without a claim that count as lost: they are unknown, or run.
-func printLostAllocs(ctx context.Context, c *command.Call, s *structs.NodeFenceStatusResponse) error {
+func printLostAllocs(ctx context.Context, c *command.Call, s *nodeloss.NodeFenceStatusResponse) error {
 	allocs, _, err := c.API.NodeAllocations(ctx, s.NodeID, nil)
 	if err != nil {
 		return err
 	}
 	var rows command.Grid
 	for _, a := range allocs {
-		hasClaim := slices.ContainsFunc(s.Claims, func(l *structs.LostClaim) bool { return l.AllocID == a.ID })
+		hasClaim := slices.ContainsFunc(s.Claims, func(l *nodeloss.LostClaim) bool { return l.AllocID == a.ID })
 		if !hasClaim && !a.ClientTerminal() {
 			rows.AddRow(command.ShortID(a.ID), a.Namespace, a.JobID, a.TaskGroup, a.DesiredStatus, a.ClientStatus)
 		}

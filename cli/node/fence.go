@@ -9,6 +9,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // nodeFenceCommand is berth node fence.
@@ -104,7 +105,7 @@ func isFenceTest(c *command.Call) (bool, error) {
 }
 
 // showFence shows the devices that fence a node, and the claims that a proof releases.
-func showFence(c *command.Call, s *structs.NodeFenceStatusResponse) {
+func showFence(c *command.Call, s *nodeloss.NodeFenceStatusResponse) {
 	c.Printf("Node %s (%s) is %s\n", s.Name, command.ShortID(s.NodeID), s.Status)
 	var devices command.Grid
 	for _, d := range s.Devices {
@@ -114,7 +115,7 @@ func showFence(c *command.Call, s *structs.NodeFenceStatusResponse) {
 	printLostClaims(c, s)
 }
 
-func printLostClaims(c *command.Call, s *structs.NodeFenceStatusResponse) {
+func printLostClaims(c *command.Call, s *nodeloss.NodeFenceStatusResponse) {
 	var claims command.Grid
 	for _, l := range s.Claims {
 		claims.AddRow(l.VolumeID, l.Namespace, lossRule(l), command.YesNo(l.Waited),
@@ -125,7 +126,7 @@ func printLostClaims(c *command.Call, s *structs.NodeFenceStatusResponse) {
 }
 
 // lossRule returns the policy of a claim, with the reason for which the end of a lease does not release it.
-func lossRule(l *structs.LostClaim) string {
+func lossRule(l *nodeloss.LostClaim) string {
 	if l.OnNodeLoss == structs.LossLease && !l.Guarded {
 		return "lease (not guarded: holds)"
 	}
@@ -133,7 +134,7 @@ func lossRule(l *structs.LostClaim) string {
 }
 
 func testFence(ctx context.Context, c *command.Call, id string) error {
-	var tests *structs.NodeFenceTestResponse
+	var tests *nodeloss.NodeFenceTestResponse
 	err := watch.New(c).Await(ctx, "the fence devices", watch.SeeNode(id), func() (err error) {
 		tests, err = c.API.NodeFenceTest(ctx, id)
 		return err
@@ -167,7 +168,7 @@ func testFence(ctx context.Context, c *command.Call, id string) error {
 }
 
 // watchFence follows an order until its attempt has ended. before is the state before the order.
-func watchFence(ctx context.Context, c *command.Call, before *structs.NodeFenceStatusResponse) error {
+func watchFence(ctx context.Context, c *command.Call, before *nodeloss.NodeFenceStatusResponse) error {
 	w := watch.New(c)
 	w.Waits.Step = watch.SeeNode(before.NodeID)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
@@ -177,7 +178,7 @@ func watchFence(ctx context.Context, c *command.Call, before *structs.NodeFenceS
 	})
 }
 
-func awaitFence(ctx context.Context, w *watch.Watch, before *structs.NodeFenceStatusResponse) error {
+func awaitFence(ctx context.Context, w *watch.Watch, before *nodeloss.NodeFenceStatusResponse) error {
 	var last uint64
 	if len(before.Runs) > 0 {
 		last = before.Runs[0].Number
@@ -190,7 +191,7 @@ func awaitFence(ctx context.Context, w *watch.Watch, before *structs.NodeFenceSt
 		}
 
 		released := 0
-		var end *structs.FenceRun // the newest
+		var end *nodeloss.FenceRun // the newest
 		for i := len(s.Runs) - 1; i >= 0; i-- {
 			r := s.Runs[i]
 			if r.Number <= last || !r.Ordered() {
@@ -216,15 +217,15 @@ func awaitFence(ctx context.Context, w *watch.Watch, before *structs.NodeFenceSt
 }
 
 // fenceText describes a run in a line.
-func fenceText(r *structs.FenceRun) string {
+func fenceText(r *nodeloss.FenceRun) string {
 	subject := proverOf(r)
 	if r.Device != "" {
 		subject = "device " + r.Device
 	}
 	switch r.State {
-	case structs.FenceRunning:
+	case nodeloss.FenceRunning:
 		return subject + " runs"
-	case structs.FenceProved:
+	case nodeloss.FenceProved:
 		return fmt.Sprintf("%s has proved that the node cannot write: %s released",
 			subject, command.Plural(r.Released, "claim"))
 	}
@@ -233,11 +234,11 @@ func fenceText(r *structs.FenceRun) string {
 
 // reportFence tells how an order ended.
 func reportFence(
-	w *watch.Watch, s *structs.NodeFenceStatusResponse, end *structs.FenceRun, released int,
+	w *watch.Watch, s *nodeloss.NodeFenceStatusResponse, end *nodeloss.FenceRun, released int,
 ) error {
 	node := command.ShortID(s.NodeID)
 	switch {
-	case released > 0 || end != nil && end.State == structs.FenceProved:
+	case released > 0 || end != nil && end.State == nodeloss.FenceProved:
 		w.WriteLine("Node %s is fenced, and %s released", node, command.Plural(released, "claim"))
 		return nil
 	case s.Status != structs.NodeDown:
@@ -266,20 +267,20 @@ func printFences(ctx context.Context, c *command.Call, id string) error {
 }
 
 // proverOf returns what proves in a run: its device, or its kind if it has none.
-func proverOf(r *structs.FenceRun) string {
+func proverOf(r *nodeloss.FenceRun) string {
 	switch {
 	case r.Device != "":
 		return r.Device
-	case r.Kind == structs.FenceByWord:
+	case r.Kind == nodeloss.FenceByWord:
 		return "the word of an operator"
-	case r.Kind == structs.FenceByLease:
+	case r.Kind == nodeloss.FenceByLease:
 		return "the end of its lease"
 	}
 	return "no device"
 }
 
 // took returns how long a run took, "" while it runs.
-func took(r *structs.FenceRun) string {
+func took(r *nodeloss.FenceRun) string {
 	if r.Ended == 0 {
 		return ""
 	}

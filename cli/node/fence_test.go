@@ -9,13 +9,14 @@ import (
 	"berth/cli"
 	"berth/cli/clitest"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
-type loss = structs.NodeFenceStatusResponse
+type loss = nodeloss.NodeFenceStatusResponse
 
 // lostCluster answers with the losses one after the other, the last one again and again. It records the
 // requests of operators.
-func lostCluster(t *testing.T, losses ...loss) (addr string, sent *[]structs.NodeFenceRequest) {
+func lostCluster(t *testing.T, losses ...loss) (addr string, sent *[]nodeloss.NodeFenceRequest) {
 	t.Helper()
 	w := clitest.NewCluster(t.TempDir())
 	next := func(context.Context, *structs.NodeGetRequest) (*loss, error) {
@@ -25,38 +26,38 @@ func lostCluster(t *testing.T, losses ...loss) (addr string, sent *[]structs.Nod
 		}
 		return &now, nil
 	}
-	apitest.On(w.Caller, structs.NodeFenceStatus, next)
-	sent = new([]structs.NodeFenceRequest)
-	record := func(_ context.Context, req *structs.NodeFenceRequest) (*structs.Empty, error) {
+	apitest.On(w.Caller, nodeloss.NodeFenceStatus, next)
+	sent = new([]nodeloss.NodeFenceRequest)
+	record := func(_ context.Context, req *nodeloss.NodeFenceRequest) (*structs.Empty, error) {
 		*sent = append(*sent, *req)
 		return &structs.Empty{}, nil
 	}
-	apitest.On(w.Caller, structs.NodeFence, record)
-	apitest.On(w.Caller, structs.NodeConfirmLost, record)
+	apitest.On(w.Caller, nodeloss.NodeFence, record)
+	apitest.On(w.Caller, nodeloss.NodeConfirmLost, record)
 	return clitest.Serve(t, w.Caller, w.Agent), sent
 }
 
-func ordered(state, reason string, released int) *structs.FenceRun {
-	return &structs.FenceRun{
+func ordered(state, reason string, released int) *nodeloss.FenceRun {
+	return &nodeloss.FenceRun{
 		Number: 3, Device: "ipmi", By: "ann", State: state, Reason: reason, Released: released, Begun: 1, Ended: 2,
 	}
 }
 
 func TestNodeFence_WaitsForTheEndOfItsOrder(t *testing.T) {
-	before := &structs.FenceRun{Number: 2, Device: "old", By: "bob", State: structs.FenceProved, Released: 9}
+	before := &nodeloss.FenceRun{Number: 2, Device: "old", By: "bob", State: nodeloss.FenceProved, Released: 9}
 	waiting := clitest.Lost(before)
-	waiting.Order = &structs.FenceOrder{NodeID: clitest.Node1}
-	runs := clitest.Lost(ordered(structs.FenceRunning, "", 0), before)
+	waiting.Order = &nodeloss.FenceOrder{NodeID: clitest.Node1}
+	runs := clitest.Lost(ordered(nodeloss.FenceRunning, "", 0), before)
 	runs.Order = waiting.Order
-	back := clitest.Lost(ordered(structs.FenceVoid, "the node came back", 0), before)
+	back := clitest.Lost(ordered(nodeloss.FenceVoid, "the node came back", 0), before)
 	back.Status = structs.NodeReady
 	for name, c := range map[string]struct {
-		end  structs.NodeFenceStatusResponse
+		end  nodeloss.NodeFenceStatusResponse
 		code int
 		says string
 	}{
-		"proved": {clitest.Lost(ordered(structs.FenceProved, "", 1), before), 0, "is fenced, and 1 claim released"},
-		"failed": {clitest.Lost(ordered(structs.FenceFailed, "no route", 0), before), 7, "berth node confirm-lost 11111111"},
+		"proved": {clitest.Lost(ordered(nodeloss.FenceProved, "", 1), before), 0, "is fenced, and 1 claim released"},
+		"failed": {clitest.Lost(ordered(nodeloss.FenceFailed, "no route", 0), before), 7, "berth node confirm-lost 11111111"},
 		"back":   {back, 6, "it came back, and nothing is released"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,17 +98,17 @@ func TestNodeFence_DryRunShowsWhatWouldBeReleased(t *testing.T) {
 
 func TestNodeFence_TestNamesTheDevicesThatDoNotWork(t *testing.T) {
 	for name, c := range map[string]struct {
-		results []*structs.FenceTest
+		results []*nodeloss.FenceTest
 		code    int
 		says    string
 	}{
 		"none":   {nil, 6, "no fence device of the servers matches"},
-		"works":  {[]*structs.FenceTest{{Device: "ipmi", OK: true}}, 0, "ipmi"},
-		"is off": {[]*structs.FenceTest{{Device: "ipmi", ExitCode: 1}}, 7, "test again"},
+		"works":  {[]*nodeloss.FenceTest{{Device: "ipmi", OK: true}}, 0, "ipmi"},
+		"is off": {[]*nodeloss.FenceTest{{Device: "ipmi", ExitCode: 1}}, 7, "test again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := clitest.NewCluster(t.TempDir())
-			apitest.Answer(w.Caller, structs.NodeFenceTest, structs.NodeFenceTestResponse{Results: c.results})
+			apitest.Answer(w.Caller, nodeloss.NodeFenceTest, nodeloss.NodeFenceTestResponse{Results: c.results})
 			addr := clitest.Serve(t, w.Caller, w.Agent)
 			code, out, errs := runLine(t, "node fence test one -address "+addr)
 			if code != c.code || !strings.Contains(out+errs, c.says) {
@@ -144,7 +145,7 @@ func TestConfirmLost_NeedsTheNameOfTheNode(t *testing.T) {
 	up := clitest.Lost()
 	up.Status = structs.NodeReady
 	for name, c := range map[string]struct {
-		loss  structs.NodeFenceStatusResponse
+		loss  nodeloss.NodeFenceStatusResponse
 		args  string
 		typed string
 		code  int
@@ -176,8 +177,8 @@ func TestConfirmLost_NeedsTheNameOfTheNode(t *testing.T) {
 func TestConfirmLost_ListsTheAllocationsWithoutAClaim(t *testing.T) {
 	w := clitest.NewCluster(t.TempDir())
 	lost := clitest.Lost()
-	apitest.Answer(w.Caller, structs.NodeFenceStatus, lost)
-	apitest.Answer(w.Caller, structs.NodeConfirmLost, structs.Empty{})
+	apitest.Answer(w.Caller, nodeloss.NodeFenceStatus, lost)
+	apitest.Answer(w.Caller, nodeloss.NodeConfirmLost, structs.Empty{})
 	alloc := func(id, job, desired, status string) *structs.Allocation {
 		return &structs.Allocation{
 			ID: id, Namespace: "default", JobID: job, TaskGroup: "app", NodeID: clitest.Node1,

@@ -7,11 +7,12 @@ import (
 
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
-var foreignSheet = command.Sheet[*structs.ForeignNode]{
+var foreignSheet = command.Sheet[*nodeloss.ForeignNode]{
 	Titles: "ID|Name|Address|Cluster|Allocations|Volumes|Asked",
-	Row: func(c *command.Call, n *structs.ForeignNode) []string {
+	Row: func(c *command.Call, n *nodeloss.ForeignNode) []string {
 		return []string{
 			c.ID(n.ID),
 			n.Name,

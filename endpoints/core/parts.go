@@ -7,6 +7,7 @@ import (
 	"berth/fsm"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodeloss"
 )
 
 // Raft is the membership of this server in the cluster, as the procedures use it.
@@ -69,9 +70,9 @@ type Autopilot interface {
 // Fencing has the fence devices of a server, in the order in which they are tried.
 type Fencing interface {
 	// For returns the devices that fence a node, with the numbers of the claims that a proof of each covers.
-	For(n *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice
+	For(n *structs.Node, claims []*nodeloss.LostClaim) []*nodeloss.FenceDevice
 	// Test runs the action monitor of each device that fences a node. It changes nothing.
-	Test(ctx context.Context, n *structs.Node) []*structs.FenceTest
+	Test(ctx context.Context, n *structs.Node) []*nodeloss.FenceTest
 }
 
 // Consul is what the procedures do in Consul.

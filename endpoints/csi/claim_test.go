@@ -9,6 +9,7 @@ import (
 	"berth/rpc"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/structs/nodeloss"
 )
 
 func TestClaim_IsForAllocationsOfNode(t *testing.T) {
@@ -287,7 +288,7 @@ func TestClaim_AGuardNeedsServersThatKnowIt(t *testing.T) {
 	if got := must(s, structs.CSIVolumeClaim, claim("a1", "n1")).Claims[0]; got.Guarded {
 		t.Error("a claim is guarded before all servers have level 2")
 	}
-	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
+	mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 1})
 	if got := must(s, structs.CSIVolumeClaim, claim("a2", "n1")).Claims[0]; !got.Guarded {
 		t.Error("the claim is not guarded")
 	}

@@ -9,27 +9,27 @@ import (
 	"sync"
 	"time"
 
-	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // Nodes are the foreign nodes that asked last. The zero value has none.
 type Nodes struct {
 	mu   sync.Mutex
-	byID map[string]structs.ForeignNode
+	byID map[string]nodeloss.ForeignNode
 }
 
 // Note remembers a node that was rejected. It takes the place of the node that has not asked for the longest
-// time if there are structs.MaxForeignNodes.
-func (f *Nodes) Note(n structs.ForeignNode) {
+// time if there are nodeloss.MaxForeignNodes.
+func (f *Nodes) Note(n nodeloss.ForeignNode) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byID == nil {
-		f.byID = map[string]structs.ForeignNode{}
+		f.byID = map[string]nodeloss.ForeignNode{}
 	}
 
 	_, known := f.byID[n.ID]
-	if !known && len(f.byID) >= structs.MaxForeignNodes {
-		oldest := slices.MinFunc(slices.Collect(maps.Values(f.byID)), func(a, b structs.ForeignNode) int {
+	if !known && len(f.byID) >= nodeloss.MaxForeignNodes {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(f.byID)), func(a, b nodeloss.ForeignNode) int {
 			return cmp.Compare(a.Asked, b.Asked)
 		})
 		delete(f.byID, oldest.ID)
@@ -44,18 +44,18 @@ func (f *Nodes) Forget(nodeID string) {
 	delete(f.byID, nodeID)
 }
 
-// List returns the nodes that asked within structs.ForeignNodeFor, by name, and forgets the others.
-func (f *Nodes) List(now time.Time) []*structs.ForeignNode {
+// List returns the nodes that asked within nodeloss.ForeignNodeFor, by name, and forgets the others.
+func (f *Nodes) List(now time.Time) []*nodeloss.ForeignNode {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	since := now.Add(-structs.ForeignNodeFor).UnixNano()
-	maps.DeleteFunc(f.byID, func(_ string, n structs.ForeignNode) bool { return n.Asked < since })
-	all := make([]*structs.ForeignNode, 0, len(f.byID))
+	since := now.Add(-nodeloss.ForeignNodeFor).UnixNano()
+	maps.DeleteFunc(f.byID, func(_ string, n nodeloss.ForeignNode) bool { return n.Asked < since })
+	all := make([]*nodeloss.ForeignNode, 0, len(f.byID))
 	for _, n := range f.byID {
 		all = append(all, &n)
 	}
 
-	slices.SortFunc(all, func(a, b *structs.ForeignNode) int {
+	slices.SortFunc(all, func(a, b *nodeloss.ForeignNode) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
 	return all

@@ -9,22 +9,23 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
-// Lost serves the procedures about nodes that are lost: see structs/fence.go.
+// Lost serves the procedures about nodes that are lost: see structs/nodeloss.
 type Lost struct{ *core.Server }
 
 // devices returns the devices that fence a node.
-func (l Lost) devices(n *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice {
+func (l Lost) devices(n *structs.Node, claims []*nodeloss.LostClaim) []*nodeloss.FenceDevice {
 	if l.Fencing == nil {
-		return []*structs.FenceDevice{}
+		return []*nodeloss.FenceDevice{}
 	}
 	return l.Fencing.For(n, claims)
 }
 
 // Fence orders a run of the devices for a node. The leader's loop carries it out.
 func (l Lost) Fence(
-	ctx context.Context, req *structs.NodeFenceRequest, _ *structs.Empty,
+	ctx context.Context, req *nodeloss.NodeFenceRequest, _ *structs.Empty,
 ) (uint64, error) {
 	n, err := l.find(req.NodeID)
 	if err == nil {
@@ -41,13 +42,13 @@ func (l Lost) Fence(
 }
 
 // useful reports whether a proof of a device is about all writes of its node, or about a claim of it.
-func useful(d *structs.FenceDevice) bool {
-	return d.Scope == structs.FencePower || d.Covers > 0
+func useful(d *nodeloss.FenceDevice) bool {
+	return d.Scope == nodeloss.FencePower || d.Covers > 0
 }
 
 // Confirm records the word of an operator that a machine is off, and releases the volumes of its node.
 func (l Lost) Confirm(
-	ctx context.Context, req *structs.NodeFenceRequest, _ *structs.Empty,
+	ctx context.Context, req *nodeloss.NodeFenceRequest, _ *structs.Empty,
 ) (uint64, error) {
 	_, err := l.find(req.NodeID)
 	if err == nil {
@@ -64,7 +65,7 @@ func (l Lost) Confirm(
 }
 
 // checkOperator bounds the texts of an operator, which rows store. An operator without a name gets one.
-func checkOperator(req *structs.NodeFenceRequest) error {
+func checkOperator(req *nodeloss.NodeFenceRequest) error {
 	req.By = cmp.Or(req.By, "an operator")
 	if len(req.Why) > structs.MaxText || len(req.By) > structs.MaxName {
 		return structs.Invalidf("Why and By may have %d and %d bytes", structs.MaxText, structs.MaxName)
@@ -83,12 +84,12 @@ func (l Lost) find(id string) (*structs.Node, error) {
 // Test runs the action monitor of the devices of a node.
 func (l Lost) Test(
 	ctx context.Context, req *structs.NodeGetRequest,
-) (*structs.NodeFenceTestResponse, error) {
+) (*nodeloss.NodeFenceTestResponse, error) {
 	n, err := l.find(req.NodeID)
 	if err != nil {
 		return nil, err
 	}
-	resp := &structs.NodeFenceTestResponse{Results: []*structs.FenceTest{}}
+	resp := &nodeloss.NodeFenceTestResponse{Results: []*nodeloss.FenceTest{}}
 	if l.Fencing != nil {
 		resp.Results = l.Fencing.Test(ctx, n)
 	}
@@ -97,7 +98,7 @@ func (l Lost) Test(
 
 // Status shows the facts about the loss of a node.
 func (l Lost) Status(
-	tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.NodeFenceStatusResponse,
+	tx *state.ReadTx, req *structs.NodeGetRequest, resp *nodeloss.NodeFenceStatusResponse,
 ) error {
 	n := state.Node(tx, req.NodeID)
 	if n == nil {

@@ -8,6 +8,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // tooLong is longer than each text of an operator may be.
@@ -15,20 +16,20 @@ var tooLong = strings.Repeat("x", structs.MaxText+1)
 
 // fakeFencing has devices that fence each node.
 type fakeFencing struct {
-	devices []*structs.FenceDevice
-	tests   []*structs.FenceTest
+	devices []*nodeloss.FenceDevice
+	tests   []*nodeloss.FenceTest
 }
 
-func (f fakeFencing) For(_ *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice {
+func (f fakeFencing) For(_ *structs.Node, claims []*nodeloss.LostClaim) []*nodeloss.FenceDevice {
 	for _, d := range f.devices {
-		if d.Scope == structs.FencePower {
+		if d.Scope == nodeloss.FencePower {
 			d.Covers = len(claims)
 		}
 	}
 	return f.devices
 }
 
-func (f fakeFencing) Test(context.Context, *structs.Node) []*structs.FenceTest { return f.tests }
+func (f fakeFencing) Test(context.Context, *structs.Node) []*nodeloss.FenceTest { return f.tests }
 
 // serverWithVolume is a server whose node n1 uses the volume v.
 func serverWithVolume(t *testing.T) *server {
@@ -44,24 +45,24 @@ func serverWithVolume(t *testing.T) *server {
 // The machine of a node may write, and no server can know. So not everybody may say that it does not.
 func TestLostNode_OrdersNeedTheOperatorSocket(t *testing.T) {
 	s := serverWithVolume(t)
-	s.Fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
+	s.Fencing = fakeFencing{devices: []*nodeloss.FenceDevice{{Name: "ipmi", Scope: nodeloss.FencePower}}}
 	s.SetNodeDown("n1")
-	word := &structs.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
-	rejected(s, structs.KindDenied, structs.NodeConfirmLost, word)
-	rejected(s, structs.KindDenied, structs.NodeFence, word)
-	rejected(s, structs.KindDenied, structs.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
-	must(s, structs.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
+	word := &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
+	rejected(s, structs.KindDenied, nodeloss.NodeConfirmLost, word)
+	rejected(s, structs.KindDenied, nodeloss.NodeFence, word)
+	rejected(s, structs.KindDenied, nodeloss.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
+	must(s, nodeloss.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
 	if !s.Claimed() {
 		t.Error("the claim was released")
 	}
 }
 
 func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
-	type devices = []*structs.FenceDevice
-	type request = structs.NodeFenceRequest
-	power := &structs.FenceDevice{Name: "ipmi", Scope: structs.FencePower}
-	other := &structs.FenceDevice{Name: "san", Scope: structs.FenceStorage}
-	covering := &structs.FenceDevice{Name: "san", Scope: structs.FenceStorage, Covers: 1}
+	type devices = []*nodeloss.FenceDevice
+	type request = nodeloss.NodeFenceRequest
+	power := &nodeloss.FenceDevice{Name: "ipmi", Scope: nodeloss.FencePower}
+	other := &nodeloss.FenceDevice{Name: "san", Scope: nodeloss.FenceStorage}
+	covering := &nodeloss.FenceDevice{Name: "san", Scope: nodeloss.FenceStorage, Covers: 1}
 	req := &request{NodeID: "n1", By: "ann", Why: "no answer"}
 	for name, c := range map[string]struct {
 		up      bool
@@ -90,9 +91,9 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 				c.change(&sent)
 			}
 			if c.kind != "" {
-				rejected(s, c.kind, structs.NodeFence, &sent)
+				rejected(s, c.kind, nodeloss.NodeFence, &sent)
 			} else {
-				must(s, structs.NodeFence, &sent)
+				must(s, nodeloss.NodeFence, &sent)
 			}
 			order := state.FenceOrder(s.Store.Read(), "n1")
 			if (order == nil) != (c.kind != "") || order != nil && (order.By != "ann" || order.Why != "no answer") {
@@ -105,18 +106,18 @@ func TestNodeFence_OrdersARunForALostNode(t *testing.T) {
 func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 	s := serverWithVolume(t)
 	s.OverSocket = true
-	s.Fencing = fakeFencing{devices: []*structs.FenceDevice{{Name: "ipmi", Scope: structs.FencePower}}}
+	s.Fencing = fakeFencing{devices: []*nodeloss.FenceDevice{{Name: "ipmi", Scope: nodeloss.FencePower}}}
 	s.SetNodeDown("n1")
-	must(s, structs.NodeFence, &structs.NodeFenceRequest{NodeID: "n1"})
+	must(s, nodeloss.NodeFence, &nodeloss.NodeFenceRequest{NodeID: "n1"})
 	for i := range 2 {
-		mustPropose(s, fsm.FenceBegin, &structs.FenceBeginRequest{
+		mustPropose(s, fsm.FenceBegin, &nodeloss.FenceBeginRequest{
 			NodeID: "n1", Epoch: state.Node(s.Store.Read(), "n1").Epoch, Number: uint64(i + 1), Attempt: 1, Device: "ipmi",
 		})
-		mustPropose(s, fsm.FenceEnd, &structs.FenceEndRequest{
-			NodeID: "n1", Number: uint64(i + 1), Cause: structs.FenceCauseAgent,
+		mustPropose(s, fsm.FenceEnd, &nodeloss.FenceEndRequest{
+			NodeID: "n1", Number: uint64(i + 1), Cause: nodeloss.FenceCauseAgent,
 		})
 	}
-	got := must(s, structs.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
+	got := must(s, nodeloss.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n1"})
 	switch {
 	case got.Status != structs.NodeDown || got.Order == nil || got.Order.By != "an operator" || got.Brake != nil:
 		t.Errorf("got %+v", got)
@@ -127,22 +128,22 @@ func TestNodeFenceStatus_HasWhatAnOperatorDecidesOn(t *testing.T) {
 	case len(got.Devices) != 1 || got.Devices[0].Covers != 1:
 		t.Errorf("the devices are %+v", got.Devices)
 	}
-	rejected(s, structs.KindNotFound, structs.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n9"})
+	rejected(s, structs.KindNotFound, nodeloss.NodeFenceStatus, &structs.NodeGetRequest{NodeID: "n9"})
 }
 
 func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
 	s := serverWithVolume(t)
 	s.OverSocket = true
-	word := &structs.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
-	rejected(s, structs.KindPrecondition, structs.NodeConfirmLost, word)
+	word := &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann", Why: "it burns"}
+	rejected(s, structs.KindPrecondition, nodeloss.NodeConfirmLost, word)
 	s.SetNodeDown("n1")
 	long := *word
 	long.Why = tooLong
-	rejected(s, structs.KindInvalid, structs.NodeConfirmLost, &long)
+	rejected(s, structs.KindInvalid, nodeloss.NodeConfirmLost, &long)
 	if !s.Claimed() {
 		t.Error("the claim was released without a word")
 	}
-	must(s, structs.NodeConfirmLost, word)
+	must(s, nodeloss.NodeConfirmLost, word)
 	runs := state.FenceRuns(s.Store.Read(), "n1")
 	if s.Claimed() || len(runs) != 1 || runs[0].Begun != s.Clock.UnixNano() {
 		t.Errorf("the claim is there: %t; the runs are %+v", s.Claimed(), runs)
@@ -152,13 +153,13 @@ func TestNodeConfirmLost_ReleasesTheClaims(t *testing.T) {
 func TestNodeFenceTest_ShowsTheDevices(t *testing.T) {
 	s := serverWithVolume(t)
 	s.OverSocket = true
-	if got := must(s, structs.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"}); len(got.Results) != 0 {
+	if got := must(s, nodeloss.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"}); len(got.Results) != 0 {
 		t.Errorf("without devices: %+v", got.Results)
 	}
-	s.Fencing = fakeFencing{tests: []*structs.FenceTest{{Device: "ipmi", OK: true}}}
-	got := must(s, structs.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
+	s.Fencing = fakeFencing{tests: []*nodeloss.FenceTest{{Device: "ipmi", OK: true}}}
+	got := must(s, nodeloss.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n1"})
 	if len(got.Results) != 1 || got.Results[0].Device != "ipmi" {
 		t.Errorf("got %+v", got.Results)
 	}
-	rejected(s, structs.KindNotFound, structs.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n9"})
+	rejected(s, structs.KindNotFound, nodeloss.NodeFenceTest, &structs.NodeGetRequest{NodeID: "n9"})
 }

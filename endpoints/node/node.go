@@ -16,6 +16,7 @@ import (
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodeloss"
 	"berth/structs/validate/report"
 )
 
@@ -282,15 +283,15 @@ func (n Nodes) Eligibility(
 // ExtendLease grants a node a longer lease. The log has its length before: a new leader counts it too.
 func (n Nodes) ExtendLease(
 	ctx context.Context,
-	req *structs.NodeExtendLeaseRequest,
-	resp *structs.NodeExtendLeaseResponse,
+	req *nodeloss.NodeExtendLeaseRequest,
+	resp *nodeloss.NodeExtendLeaseResponse,
 ) (uint64, error) {
 	length, err := n.Leases.Length(req.For)
 	if err != nil {
 		return 0, err
 	}
 
-	longer := &structs.NodeLeaseRequest{
+	longer := &nodeloss.NodeLeaseRequest{
 		NodeID: req.NodeID,
 		Length: length,
 	}

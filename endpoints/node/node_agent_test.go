@@ -6,6 +6,7 @@ import (
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // registerAgent registers node n1 again, for an agent.
@@ -99,7 +100,7 @@ func TestRegister_WithAClusterWaitsForServersOfLevel2(t *testing.T) {
 // A call of an earlier epoch is rejected, also if it would change nothing.
 func TestNodeCalls_OfAnEarlierEpochAreRejected(t *testing.T) {
 	s := newServer(t)
-	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
+	mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 1})
 	s.AddNode("n1", "a")
 	early := must(s, structs.NodeHeartbeat, beatOf(nil)).Epoch
 	for _, status := range []string{structs.NodeDown, structs.NodeReady} {
@@ -121,7 +122,7 @@ func TestNodeCalls_OfAnEarlierEpochAreRejected(t *testing.T) {
 // The heartbeat in which the node tells that it is clean ends its return.
 func TestHeartbeat_EndsTheReturn(t *testing.T) {
 	s := newServer(t)
-	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: 1})
+	mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: 1})
 	s.AddNode("n1", "a")
 	agent := &structs.AgentProof{BootID: "b1", Nonce: "x"}
 	s.registerAgent(agent)

@@ -7,6 +7,7 @@ import (
 	"berth/internal/level"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // joinCluster returns the ID of this cluster for a node that registers, and makes it for the first one. A
@@ -40,7 +41,7 @@ func (n Nodes) joinCluster(
 	}
 
 	if shown != "" && shown != id && !known {
-		foreign := structs.ForeignNode{
+		foreign := nodeloss.ForeignNode{
 			ID:        node.ID,
 			Name:      node.Name,
 			HTTPAddr:  node.HTTPAddr,
@@ -62,7 +63,7 @@ func (n Nodes) takeClusterID() bool {
 }
 
 // rejectForeign returns the error for a node of another cluster than this one, and remembers the node.
-func (n Nodes) rejectForeign(node structs.ForeignNode, here string) error {
+func (n Nodes) rejectForeign(node nodeloss.ForeignNode, here string) error {
 	err := structs.Conflictf("node %s belongs to cluster %s, and these are the servers of cluster %s, "+
 		"which do not know it. What runs and is mounted on it stays as it is. To move the node to this "+
 		"cluster, which ends all of that: remove the file cluster-id in the state directory of its agent",
@@ -82,6 +83,6 @@ func (n Nodes) rejectForeign(node structs.ForeignNode, here string) error {
 // ListForeign lists the nodes that rejectForeign remembers.
 func (n Nodes) ListForeign(
 	context.Context, *structs.QueryRequest,
-) (*structs.NodeForeignListResponse, error) {
-	return &structs.NodeForeignListResponse{Nodes: n.foreign.List(n.Now())}, nil
+) (*nodeloss.NodeForeignListResponse, error) {
+	return &nodeloss.NodeForeignListResponse{Nodes: n.foreign.List(n.Now())}, nil
 }

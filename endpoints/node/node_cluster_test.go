@@ -5,6 +5,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // registers returns the request of a node that shows the ID of a cluster.
@@ -49,8 +50,8 @@ func TestNodeRegister_RejectsANodeOfAnotherCluster(t *testing.T) {
 // Otherwise an operator of new and empty servers sees no node, and not why.
 func TestForeignNodes_AreListedUntilTheyJoin(t *testing.T) {
 	s := newServer(t)
-	list := func() []*structs.ForeignNode {
-		return must(s, structs.NodeForeignList, &structs.QueryRequest{}).Nodes
+	list := func() []*nodeloss.ForeignNode {
+		return must(s, nodeloss.NodeForeignList, &structs.QueryRequest{}).Nodes
 	}
 	if got := list(); got == nil || len(got) > 0 {
 		t.Errorf("got %v, want an empty list", got)
@@ -63,7 +64,7 @@ func TestForeignNodes_AreListedUntilTheyJoin(t *testing.T) {
 		{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: "a"}},
 	}}
 	err := rejected(s, structs.KindConflict, structs.NodeRegister, req)
-	want := structs.ForeignNode{
+	want := nodeloss.ForeignNode{
 		ID:        "n1",
 		Name:      "name-n1",
 		HTTPAddr:  "10.0.0.9:4646",

@@ -7,6 +7,7 @@ import (
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // A node may be marked down after its request was authenticated, by this leader or the one before. Its
@@ -15,7 +16,7 @@ func TestLease_IsNotGrantedToANodeThatIsDownMeanwhile(t *testing.T) {
 	s := newServer(t)
 	s.AddNode("n1", "a")
 	// The servers count epochs from then on.
-	mustPropose(s, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Minute})
+	mustPropose(s, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: time.Minute})
 	beat := func() (*structs.NodeHeartbeatResponse, error) {
 		return rpc.Call(t.Context(), s.RPC, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{
 			NodeID:   "n1",

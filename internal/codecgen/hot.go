@@ -4,7 +4,13 @@ package codecgen
 // answers. Tests of the codec, of the fields, of the methods and of the levels read their source. The structs
 // of Hot are all in the first. No two of the packages have a type of the same name: the lists of stored fields
 // have the names without the packages.
-var WirePackages = []string{"structs", "structs/admin", "structs/nodecalls", "structs/variable"}
+var WirePackages = []string{
+	"structs",
+	"structs/admin",
+	"structs/nodecalls",
+	"structs/nodeloss",
+	"structs/variable",
+}
 
 // Hot lists the structs of package structs that have generated codecs. These are the rows that fill a
 // snapshot, and the messages and log entries that nodes, the scheduler and submitters of jobs send by the

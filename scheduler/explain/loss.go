@@ -7,6 +7,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // mostSaid bounds the words of an agent in a reason, in bytes.
@@ -51,7 +52,7 @@ func (x lossExplainer) heldBack(held *structs.Reason, n *structs.Node) []*struct
 	all := []*structs.Reason{held}
 	last := x.lastRun(n)
 	switch {
-	case last != nil && last.State == structs.FenceRunning:
+	case last != nil && last.State == nodeloss.FenceRunning:
 		all = append(all, x.fencing(last))
 	case last != nil:
 		if !x.isFencedForAnother(n) {
@@ -71,9 +72,9 @@ func (x lossExplainer) isFencedForAnother(n *structs.Node) bool {
 }
 
 // lastRun returns the newest run of a fence device for the present loss of a node, nil if there is none.
-func (x lossExplainer) lastRun(n *structs.Node) (last *structs.FenceRun) {
+func (x lossExplainer) lastRun(n *structs.Node) (last *nodeloss.FenceRun) {
 	for _, r := range state.FenceRuns(x.tx, n.ID) {
-		if r.Epoch == n.Epoch && r.Kind == structs.FenceByAgent {
+		if r.Epoch == n.Epoch && r.Kind == nodeloss.FenceByAgent {
 			last = r
 		}
 	}
@@ -117,7 +118,7 @@ func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Rea
 	last := x.lastRun(n)
 	order := state.FenceOrder(x.tx, n.ID)
 	switch {
-	case last != nil && last.State == structs.FenceRunning:
+	case last != nil && last.State == nodeloss.FenceRunning:
 		return x.fencing(last)
 	case order == nil && !state.IsWaitedFor(x.tx, v):
 		r := reason("nobody waits for volume %s, so the servers do not fence node %s for it",
@@ -134,24 +135,24 @@ func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Rea
 }
 
 // fencing explains a run of a fence device that has not ended.
-func (x lossExplainer) fencing(run *structs.FenceRun) *structs.Reason {
+func (x lossExplainer) fencing(run *nodeloss.FenceRun) *structs.Reason {
 	r := reason("fence device %s is being tried for %s", run.Device, x.since(run.Begun))
 	r.Remedy = "wait for its end: berth node status " + structs.ShortID(run.NodeID)
 	return r
 }
 
 // braked explains that the servers fence no node by themselves.
-func (x lossExplainer) braked(b *structs.FenceBrake, n *structs.Node) *structs.Reason {
+func (x lossExplainer) braked(b *nodeloss.FenceBrake, n *structs.Node) *structs.Reason {
 	r := reason("the servers fence no node by themselves: %d of %d nodes were lost within %d minutes, "+
 		"since %s ago, so the fault may be on their side",
-		b.Lost, b.Of, structs.FenceBrakeWindow/60, x.since(b.Since*1e9))
+		b.Lost, b.Of, nodeloss.FenceBrakeWindow/60, x.since(b.Since*1e9))
 	r.Remedy = "mend the network of the servers, or decide for each node: " + fenceCommand(n) +
 		"; " + confirmRemedy(n)
 	return r
 }
 
 // fenced explains the last run of a fence device, nil for none, and the next one.
-func (x lossExplainer) fenced(last *structs.FenceRun, n *structs.Node) *structs.Reason {
+func (x lossExplainer) fenced(last *nodeloss.FenceRun, n *structs.Node) *structs.Reason {
 	if last == nil {
 		r := reason("the servers are about to fence node %s", x.nodeName(n.ID))
 		r.Remedy = "if this lasts: berth node status " + structs.ShortID(n.ID)
@@ -165,12 +166,12 @@ func (x lossExplainer) fenced(last *structs.FenceRun, n *structs.Node) *structs.
 	}
 	now := "to try now: " + fenceCommand(n) + "; " + confirmRemedy(n)
 	switch {
-	case last.Cause == structs.FenceCauseNoDevice:
+	case last.Cause == nodeloss.FenceCauseNoDevice:
 		r := reason("no fence device of the servers matches node %s and covers the volume%s",
 			x.nodeName(n.ID), again)
 		r.Remedy = "add a fencing block to the configuration of the servers; " + confirmRemedy(n)
 		return r
-	case last.State == structs.FenceProved:
+	case last.State == nodeloss.FenceProved:
 		r := reason("the proof of fence device %s does not cover the volume%s", last.Device, again)
 		r.Remedy = now
 		return r

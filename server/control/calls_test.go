@@ -14,6 +14,7 @@ import (
 	"berth/state/schema"
 	"berth/structs"
 	"berth/structs/nodecalls"
+	"berth/structs/nodeloss"
 )
 
 const listMethod = "ClientCSI.ControllerListVolumes"
@@ -423,7 +424,7 @@ func tryPut[P any](w *testEnv, c fsm.Command[P], p *P) error {
 // The node rejects the call if it arrives after the loss of the node.
 func TestControllerCall_HasTheEpochOfItsNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testEnv) {
-		put(w, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Minute})
+		put(w, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: time.Minute})
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		stop := w.runLoop("controllers")

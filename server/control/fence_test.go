@@ -9,6 +9,7 @@ import (
 	"berth/server/control/fence"
 	"berth/server/fencing"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // waitingAgent fences until its leadership ends.
@@ -35,7 +36,7 @@ func TestFence_ActsOnAsManyNodesAtOnceAsIsSet(t *testing.T) {
 			put(w, fsm.NodeStatus,
 				&structs.NodeStatusUpdate{NodeIDs: nodes, Status: structs.NodeDown, WriteOptions: now()})
 			for _, n := range nodes {
-				put(w, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: n, By: "ann"})
+				put(w, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: n, By: "ann"})
 			}
 			agent := waitingAgent{begun: make(chan string, len(nodes))}
 			w.Fencers = fence.Devices{{Name: "ipmi", Scope: fencing.ScopePower, Agent: agent}}

@@ -18,6 +18,7 @@ import (
 	"berth/state"
 	"berth/state/lease"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -305,7 +306,7 @@ func TestRun_RecordsTheBoundAgainAfterItWasReplaced(t *testing.T) {
 		_, stop := c.lead(tenSeconds, 1)
 		defer stop()
 		_, err := fsm.Propose(t.Context(), c, fsm.LeaseBoundSet,
-			&structs.LeaseBoundRequest{Longest: 2 * time.Second})
+			&nodeloss.LeaseBoundRequest{Longest: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"berth/fsm"
 	"berth/state/lease"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // order orders a longer lease for the first node, as package endpoints does: it is in the log first.
@@ -18,7 +19,7 @@ func (c *cluster) order(l *Leases, lease time.Duration) {
 		c.t.Fatal(err)
 	}
 	id := structs.DeriveID(0)
-	req := &structs.NodeLeaseRequest{NodeID: id, Length: length}
+	req := &nodeloss.NodeLeaseRequest{NodeID: id, Length: length}
 	_, err = fsm.Propose(context.Background(), c, fsm.NodeLeaseSet, req)
 	if err != nil {
 		c.t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"berth/state"
 	"berth/state/lease"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 const (
@@ -169,7 +170,7 @@ func (r *Leadership) dropEnded(ctx context.Context, tx *state.ReadTx) {
 		if r.leases.lasts(longer.NodeID, r.needed) {
 			continue
 		}
-		gone := &structs.NodeLeaseRequest{NodeID: longer.NodeID}
+		gone := &nodeloss.NodeLeaseRequest{NodeID: longer.NodeID}
 		_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.NodeLeaseSet, gone)
 		if err != nil && ctx.Err() == nil {
 			r.deps.Logger.Warn("failed to delete a lease that has ended, retrying",
@@ -180,7 +181,7 @@ func (r *Leadership) dropEnded(ctx context.Context, tx *state.ReadTx) {
 
 // record records a bound. It reports false if leases may not be longer than before.
 func (r *Leadership) record(ctx context.Context, bound time.Duration) bool {
-	_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: bound})
+	_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: bound})
 	switch {
 	case err == nil:
 		return true

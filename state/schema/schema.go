@@ -5,6 +5,7 @@ import (
 	"berth/state/sharing"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodeloss"
 )
 
 // This file declares the tables of nodes and of the cluster, and lists all. The tables of volumes are in
@@ -80,18 +81,18 @@ var ClusterMetadata = mvcc.NewTable("cluster_metadata", func(*structs.ClusterMet
 const OnlyLeaseBound = "leases"
 
 // LeaseBounds has one row, the longest lease that a leader may have granted.
-var LeaseBounds = mvcc.NewTable("lease_bounds", func(*structs.LeaseBound) mvcc.Key {
+var LeaseBounds = mvcc.NewTable("lease_bounds", func(*nodeloss.LeaseBound) mvcc.Key {
 	return mvcc.KeyOf(OnlyLeaseBound)
 })
 
 var (
 	// FenceRuns has the attempts to fence a node by node and number.
-	FenceRuns = mvcc.NewTable("fence_runs", func(r *structs.FenceRun) mvcc.Key {
+	FenceRuns = mvcc.NewTable("fence_runs", func(r *nodeloss.FenceRun) mvcc.Key {
 		return mvcc.KeyOf(r.NodeID, mvcc.Ordered(r.Number))
 	})
 
 	// FenceOrders has the orders of operators to fence a node by node.
-	FenceOrders = mvcc.NewTable("fence_orders", func(o *structs.FenceOrder) mvcc.Key {
+	FenceOrders = mvcc.NewTable("fence_orders", func(o *nodeloss.FenceOrder) mvcc.Key {
 		return mvcc.KeyOf(o.NodeID)
 	})
 )

@@ -4,6 +4,7 @@ import (
 	"berth/internal/mvcc"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/nodeloss"
 	"berth/structs/variable"
 )
 
@@ -51,7 +52,7 @@ var Revocations = mvcc.NewTable("revocations", func(r *admin.Revocation) mvcc.Ke
 })
 
 // NodeLeases has the longer leases that operators have ordered, by node.
-var NodeLeases = mvcc.NewTable("node_leases", func(l *structs.NodeLease) mvcc.Key {
+var NodeLeases = mvcc.NewTable("node_leases", func(l *nodeloss.NodeLease) mvcc.Key {
 	return mvcc.KeyOf(l.NodeID)
 })
 

@@ -6,6 +6,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodeloss"
 	"berth/test/cluster"
 )
 
@@ -46,7 +47,7 @@ func TestLeasePolicy_MovesAVolumeOfAGuardedNode(t *testing.T) {
 	next := s.awaitRunning("db-guarded", 1)[0]
 	s.checkMounts("disk-v-guarded", other.Name+" "+next.ID)
 	tx := s.Leader().Store().Read()
-	if runs := state.FenceRuns(tx, guarded.ID); len(runs) != 1 || runs[0].Kind != structs.FenceByLease {
+	if runs := state.FenceRuns(tx, guarded.ID); len(runs) != 1 || runs[0].Kind != nodeloss.FenceByLease {
 		t.Errorf("the runs are %+v", runs)
 	}
 	left := csi.ClaimsByVolume(tx, structs.DefaultNamespace, "v-bare")

@@ -8,6 +8,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // seen has what the last entries have left, to compare with.
@@ -87,11 +88,11 @@ func (w *world) checkFences(tx *state.ReadTx) (proved map[string]bool) {
 				w.seen.runs[key] = last
 				w.checkWanted(tx, n, r)
 			}
-			if r.State == structs.FenceProved && last.state != r.State {
+			if r.State == nodeloss.FenceProved && last.state != r.State {
 				if proved == nil {
 					proved = map[string]bool{}
 				}
-				proved[n.id] = r.Kind != structs.FenceByLease
+				proved[n.id] = r.Kind != nodeloss.FenceByLease
 				w.checkProof(tx, n, r, last)
 			}
 			last.state = r.State
@@ -101,8 +102,8 @@ func (w *world) checkFences(tx *state.ReadTx) (proved map[string]bool) {
 }
 
 // checkWanted checks that somebody wants a run that begins.
-func (w *world) checkWanted(tx *state.ReadTx, n *node, r *structs.FenceRun) {
-	if r.Kind != structs.FenceByAgent || r.Ordered() {
+func (w *world) checkWanted(tx *state.ReadTx, n *node, r *nodeloss.FenceRun) {
+	if r.Kind != nodeloss.FenceByAgent || r.Ordered() {
 		return
 	}
 	for _, c := range state.LostClaims(tx, n.id) {
@@ -114,7 +115,7 @@ func (w *world) checkWanted(tx *state.ReadTx, n *node, r *structs.FenceRun) {
 }
 
 // checkProof checks a new proof.
-func (w *world) checkProof(tx *state.ReadTx, n *node, r *structs.FenceRun, last *fenceSeen) {
+func (w *world) checkProof(tx *state.ReadTx, n *node, r *nodeloss.FenceRun, last *fenceSeen) {
 	row := state.Node(tx, n.id)
 	switch {
 	case last.returns != n.returns:

@@ -9,6 +9,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/defaults"
+	"berth/structs/nodeloss"
 )
 
 // faults are what may happen at any time. A fault that is there several times is more frequent.
@@ -190,7 +191,7 @@ func volumeOf(job string) string {
 
 // orderFence is the order of an operator to fence a lost node.
 func (w *world) orderFence(n *node) {
-	_ = propose(w, fsm.FenceOrdered, &structs.NodeFenceRequest{
+	_ = propose(w, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{
 		NodeID:       n.id,
 		By:           "ann",
 		Why:          "it is lost",
@@ -203,7 +204,7 @@ func (w *world) confirmLost(n *node) {
 	if n.on {
 		return
 	}
-	_ = propose(w, fsm.ConfirmLost, &structs.NodeFenceRequest{
+	_ = propose(w, fsm.ConfirmLost, &nodeloss.NodeFenceRequest{
 		NodeID:       n.id,
 		By:           "ann",
 		Why:          "it is switched off",
@@ -222,7 +223,7 @@ func (w *world) orderLease(n *node) {
 		w.note("%v", err)
 		return
 	}
-	err = propose(w, fsm.NodeLeaseSet, &structs.NodeLeaseRequest{NodeID: n.id, Length: length})
+	err = propose(w, fsm.NodeLeaseSet, &nodeloss.NodeLeaseRequest{NodeID: n.id, Length: length})
 	if err == nil {
 		_ = l.leases.Extend(n.id, length)
 	}

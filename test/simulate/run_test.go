@@ -9,6 +9,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // The stages of an allocation on a machine.
@@ -387,9 +388,9 @@ func (n *node) checkClaims() {
 // guardTakes returns the time that the guard needs. With a script it needs the longest.
 func (n *node) guardTakes() time.Duration {
 	if n.w.script != nil {
-		return structs.GuardEndTime - time.Millisecond
+		return nodeloss.GuardEndTime - time.Millisecond
 	}
-	return n.w.upTo(structs.GuardEndTime)
+	return n.w.upTo(nodeloss.GuardEndTime)
 }
 
 // guard ends the tasks that must not outlive the lease. It needs no agent.

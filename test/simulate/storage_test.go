@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // policies are the rules for the loss of a node that the volumes of the simulation have.
@@ -49,7 +50,7 @@ func (w *world) mount(v *volume, m mount) {
 // ended. The guarantee of the policy lease does not hold for it: see properties.
 func (v *volume) sleeps(m mount) bool {
 	n := m.node
-	woke := n.clock().Sub(n.woken) < structs.GuardEndTime
+	woke := n.clock().Sub(n.woken) < nodeloss.GuardEndTime
 	return v.policy == structs.LossLease && n.on && (n.suspended || woke)
 }
 

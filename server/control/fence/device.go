@@ -9,6 +9,7 @@ import (
 
 	"berth/server/fencing"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // Agent runs the program of a device. A *fencing.Device is one.
@@ -45,7 +46,7 @@ func NewDevices(configured []*fencing.Device) (devices Devices) {
 }
 
 // covers reports whether a proof of the device is about a claim.
-func (d *Device) covers(c *structs.LostClaim) bool {
+func (d *Device) covers(c *nodeloss.LostClaim) bool {
 	return d.Scope == fencing.ScopePower || d.Covers(c.PluginID, c.Namespace, c.VolumeID)
 }
 
@@ -57,7 +58,7 @@ func (d *Device) timedFence(ctx context.Context, n *structs.Node) fencing.Result
 }
 
 // covered returns the claims that a proof of the device is about.
-func (d *Device) covered(claims []*structs.LostClaim) (keys []structs.CSIClaimKey) {
+func (d *Device) covered(claims []*nodeloss.LostClaim) (keys []structs.CSIClaimKey) {
 	for _, c := range claims {
 		if d.covers(c) {
 			keys = append(keys, c.CSIClaimKey)
@@ -70,11 +71,11 @@ func (d *Device) covered(claims []*structs.LostClaim) (keys []structs.CSIClaimKe
 type Devices []*Device
 
 // For returns the devices that fence a node, with the numbers of the claims that they cover.
-func (d Devices) For(n *structs.Node, claims []*structs.LostClaim) []*structs.FenceDevice {
-	list := []*structs.FenceDevice{}
+func (d Devices) For(n *structs.Node, claims []*nodeloss.LostClaim) []*nodeloss.FenceDevice {
+	list := []*nodeloss.FenceDevice{}
 	for _, device := range d {
 		if device.Matches(n) {
-			list = append(list, &structs.FenceDevice{
+			list = append(list, &nodeloss.FenceDevice{
 				Name:   device.Name,
 				Scope:  device.Scope,
 				Plug:   device.Plug,
@@ -86,14 +87,14 @@ func (d Devices) For(n *structs.Node, claims []*structs.LostClaim) []*structs.Fe
 }
 
 // Test runs the action monitor of each device that fences a node, one after the other.
-func (d Devices) Test(ctx context.Context, n *structs.Node) []*structs.FenceTest {
-	results := []*structs.FenceTest{}
+func (d Devices) Test(ctx context.Context, n *structs.Node) []*nodeloss.FenceTest {
+	results := []*nodeloss.FenceTest{}
 	for _, device := range d {
 		if !device.Matches(n) {
 			continue
 		}
 		r := device.Monitor(ctx, n)
-		results = append(results, &structs.FenceTest{
+		results = append(results, &nodeloss.FenceTest{
 			Device:   device.Name,
 			OK:       r.ExitCode == 0,
 			Reason:   r.Reason,
@@ -106,5 +107,5 @@ func (d Devices) Test(ctx context.Context, n *structs.Node) []*structs.FenceTest
 
 // tail returns the end of an output, as much as a row keeps.
 func tail(output string) string {
-	return output[max(0, len(output)-structs.FenceOutput):]
+	return output[max(0, len(output)-nodeloss.FenceOutput):]
 }

@@ -11,6 +11,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // underLease changes the policy of the volumes of the cluster, and puts a guard on the claim of "fenced".
@@ -79,10 +80,10 @@ func TestLeaseLoop_WaitsForTheKillAfterTheLease(t *testing.T) {
 		stop := c.leadLeases()
 		defer stop()
 		c.down("n1")
-		c.wantReleased(structs.GuardEndTime)
+		c.wantReleased(nodeloss.GuardEndTime)
 		after(time.Hour)
 		runs := state.FenceRuns(c.store.Read(), "n1")
-		if len(runs) != 1 || runs[0].Kind != structs.FenceByLease || runs[0].Released != 1 {
+		if len(runs) != 1 || runs[0].Kind != nodeloss.FenceByLease || runs[0].Released != 1 {
 			t.Errorf("the runs are %+v, want one for all that is guarded", runs)
 		}
 	})
@@ -94,11 +95,11 @@ func TestLeaseLoop_WaitsAgainAfterAChangeOfLeader(t *testing.T) {
 		c.underLease()
 		c.down("n1")
 		stop := c.leadLeases()
-		after(structs.GuardEndTime - time.Second)
+		after(nodeloss.GuardEndTime - time.Second)
 		stop()
 		stop = c.leadLeases()
 		defer stop()
-		c.wantReleased(structs.GuardEndTime)
+		c.wantReleased(nodeloss.GuardEndTime)
 	})
 }
 
@@ -108,10 +109,10 @@ func TestLeaseLoop_AReturnBeginsAgain(t *testing.T) {
 		stop := c.leadLeases()
 		defer stop()
 		c.down("n1")
-		after(structs.GuardEndTime - time.Second)
+		after(nodeloss.GuardEndTime - time.Second)
 		c.register("n1") // between two looks
 		c.down("n1")
-		c.wantReleased(structs.GuardEndTime)
+		c.wantReleased(nodeloss.GuardEndTime)
 	})
 }
 
@@ -155,7 +156,7 @@ func TestLeaseLoop_DoesNotWaitForAFenceAgent(t *testing.T) {
 		defer stop()
 		c.down("n1")
 		c.down("n2")
-		propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n2", By: "ann"})
-		c.wantReleased(structs.GuardEndTime)
+		propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n2", By: "ann"})
+		c.wantReleased(nodeloss.GuardEndTime)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // Loop fences lost nodes while this server leads.
@@ -103,9 +104,9 @@ func (l *Loop) endLeft(ctx context.Context, nodeID string) (acted bool, err erro
 	}
 	defer l.busy.release(nodeID)
 	for _, r := range state.FenceRuns(l.Store.Read(), nodeID) {
-		if r.State == structs.FenceRunning {
-			return true, l.end(ctx, r, structs.FenceEndRequest{
-				Cause:    structs.FenceCauseLeader,
+		if r.State == nodeloss.FenceRunning {
+			return true, l.end(ctx, r, nodeloss.FenceEndRequest{
+				Cause:    nodeloss.FenceCauseLeader,
 				Reason:   "its leader ended before the run did",
 				ExitCode: -1,
 			})
@@ -119,7 +120,7 @@ type lost struct {
 	situation
 	node   *structs.Node
 	last   uint64 // the number of its last run
-	claims []*structs.LostClaim
+	claims []*nodeloss.LostClaim
 }
 
 func (l *Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
@@ -132,14 +133,14 @@ func (l *Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 	at.unaccounted = n.Unaccounted
 	for _, r := range state.FenceRuns(tx, n.ID) {
 		at.last = r.Number
-		if r.Epoch == n.Epoch && r.Kind == structs.FenceByAgent {
+		if r.Epoch == n.Epoch && r.Kind == nodeloss.FenceByAgent {
 			at.runs = append(at.runs, r)
 		}
 	}
 
 	wanted := at.claims
 	if at.order == nil {
-		wanted = slices.DeleteFunc(slices.Clone(wanted), func(c *structs.LostClaim) bool {
+		wanted = slices.DeleteFunc(slices.Clone(wanted), func(c *nodeloss.LostClaim) bool {
 			return !c.WantsFence()
 		})
 		at.waited = len(wanted) > 0
@@ -182,8 +183,8 @@ func (l *Loop) noteNoDevice(ctx context.Context, at lost, s step) error {
 	if err != nil {
 		return err
 	}
-	return l.end(ctx, run, structs.FenceEndRequest{
-		Cause:    structs.FenceCauseNoDevice,
+	return l.end(ctx, run, nodeloss.FenceEndRequest{
+		Cause:    nodeloss.FenceCauseNoDevice,
 		Reason:   "no fence device of the servers matches the node and covers its volumes",
 		ExitCode: -1,
 		NextTry:  nextTry(s.attempt),
@@ -207,7 +208,7 @@ func (l *Loop) run(ctx context.Context, at lost, s step) error {
 	l.Logger.Warn("the run of a fence agent has ended", "node_id", at.node.ID, "device", d.Name,
 		"run", run.Number, "proved", result.Proved, "reason", result.Reason)
 
-	p := structs.FenceEndRequest{
+	p := nodeloss.FenceEndRequest{
 		Proved:   result.Proved,
 		Reason:   structs.Cut(result.Reason, structs.MaxText),
 		Action:   result.Action,
@@ -215,7 +216,7 @@ func (l *Loop) run(ctx context.Context, at lost, s step) error {
 		Output:   tail(result.Output),
 	}
 	if !result.Proved {
-		p.Cause = structs.FenceCauseAgent
+		p.Cause = nodeloss.FenceCauseAgent
 	}
 	if result.Proved && d.Scope == fencing.ScopeStorage {
 		p.Covered = d.covered(state.LostClaims(l.Store.Read(), at.node.ID))
@@ -233,12 +234,12 @@ func nextTry(attempt int) int64 {
 }
 
 // begin records that a run begins.
-func (l *Loop) begin(ctx context.Context, at lost, s step, d *Device) (*structs.FenceRun, error) {
-	run := &structs.FenceRun{
+func (l *Loop) begin(ctx context.Context, at lost, s step, d *Device) (*nodeloss.FenceRun, error) {
+	run := &nodeloss.FenceRun{
 		NodeID: at.node.ID,
 		Number: at.last + 1,
 	}
-	_, err := fsm.Propose(ctx, l.Proposer, fsm.FenceBegin, &structs.FenceBeginRequest{
+	_, err := fsm.Propose(ctx, l.Proposer, fsm.FenceBegin, &nodeloss.FenceBeginRequest{
 		NodeID:  run.NodeID,
 		Epoch:   at.node.Epoch,
 		Number:  run.Number,
@@ -252,7 +253,7 @@ func (l *Loop) begin(ctx context.Context, at lost, s step, d *Device) (*structs.
 
 // end records the end of a run. A proof that is not recorded would be lost, so it is proposed until this
 // server no longer leads.
-func (l *Loop) end(ctx context.Context, run *structs.FenceRun, p structs.FenceEndRequest) error {
+func (l *Loop) end(ctx context.Context, run *nodeloss.FenceRun, p nodeloss.FenceEndRequest) error {
 	p.NodeID = run.NodeID
 	p.Number = run.Number
 	p.Now = time.Now().UnixNano()
@@ -262,13 +263,13 @@ func (l *Loop) end(ctx context.Context, run *structs.FenceRun, p structs.FenceEn
 			return err
 		})
 	if ctx.Err() == nil {
-		countEnd(cmp.Or(p.Cause, structs.FenceProved))
+		countEnd(cmp.Or(p.Cause, nodeloss.FenceProved))
 	}
 	return ctx.Err()
 }
 
-// countEnd counts a recorded end of a run. result is structs.FenceProved, the cause of a failure, or
-// structs.FenceByLease.
+// countEnd counts a recorded end of a run. result is nodeloss.FenceProved, the cause of a failure, or
+// nodeloss.FenceByLease.
 func countEnd(result string) {
 	metrics.IncrCounterWithLabels([]string{"fence", "runs"}, 1, []metrics.Label{{Name: "result", Value: result}})
 }

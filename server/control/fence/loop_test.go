@@ -20,6 +20,7 @@ import (
 	"berth/server/fencing"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,7 +69,7 @@ func newCluster(t *testing.T) *cluster {
 		index: 100,
 		fail:  map[string]error{},
 	}
-	propose(c, fsm.LeaseBoundSet, &structs.LeaseBoundRequest{Longest: time.Second})
+	propose(c, fsm.LeaseBoundSet, &nodeloss.LeaseBoundRequest{Longest: time.Second})
 	for i := range 3 {
 		c.register(fmt.Sprint("n", i+1))
 	}
@@ -367,7 +368,7 @@ func TestLoop_ALeftRunEndsBeforeAnother(t *testing.T) {
 		after(time.Minute)
 		stop()
 		c.down("n3")
-		propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n3", By: "ann"})
+		propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n3", By: "ann"})
 		stop = c.lead(power("ipmi", &agent{fence: hangs}))
 		defer stop()
 		after(2 * interval)
@@ -435,7 +436,7 @@ func TestLoop_StopsForAnOperator(t *testing.T) {
 		defer stop()
 		after(24 * time.Hour)
 		c.wantRuns()
-		propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n1", By: "ann"})
+		propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann"})
 		after(2 * interval)
 		c.wantRuns("ipmi 1 proved")
 		if got := c.holds("n1"); got != "" || a.runs != 1 {
@@ -464,7 +465,7 @@ func TestLoop_FencesAsManyNodesAtOnceAsItMay(t *testing.T) {
 				return succeeds(ctx, n)
 			}}
 			for _, id := range []string{"n2", "n3"} {
-				propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: id, By: "ann"})
+				propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: id, By: "ann"})
 			}
 			stop := c.leadParallel(parallel, power("ipmi", slow))
 			defer stop()
@@ -474,7 +475,7 @@ func TestLoop_FencesAsManyNodesAtOnceAsItMay(t *testing.T) {
 			}
 			for _, id := range []string{"n1", "n2", "n3"} {
 				runs := state.FenceRuns(c.store.Read(), id)
-				if len(runs) == 0 || runs[0].State != structs.FenceProved {
+				if len(runs) == 0 || runs[0].State != nodeloss.FenceProved {
 					t.Errorf("%d at once: the runs of %s are %+v", parallel, id, runs)
 				}
 			}
@@ -493,7 +494,7 @@ func TestLoop_StorageProofReleasesWhatItCovers(t *testing.T) {
 		if got := c.holds("n1"); got != "held" || ipmi.runs != 0 {
 			t.Errorf("n1 holds %q, and ipmi ran %d times", got, ipmi.runs)
 		}
-		propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n1", By: "ann"})
+		propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann"})
 		after(2 * interval)
 		c.wantRuns("san 1 proved", "ipmi 2 failed agent")
 	})

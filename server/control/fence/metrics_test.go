@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/server/fencing"
 	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 func TestMetrics_CountRunsByResultAndMeasureAgents(t *testing.T) {
@@ -24,18 +25,18 @@ func TestMetrics_CountRunsByResultAndMeasureAgents(t *testing.T) {
 		stopLease := c.leadLeases()
 		defer stopLease()
 		c.down("n1")
-		after(structs.GuardEndTime + interval)
+		after(nodeloss.GuardEndTime + interval)
 		a := &agent{}
 		stop := c.lead(power("ipmi", a))
 		defer stop()
 		for _, outcome := range []func(context.Context, *structs.Node) fencing.Result{fails, succeeds} {
 			a.fence = outcome
-			propose(c, fsm.FenceOrdered, &structs.NodeFenceRequest{NodeID: "n1", By: "ann"})
+			propose(c, fsm.FenceOrdered, &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann"})
 			after(2 * interval)
 		}
 
 		seen := sink.Data()[0]
-		for _, result := range []string{structs.FenceCauseAgent, structs.FenceProved, structs.FenceByLease} {
+		for _, result := range []string{nodeloss.FenceCauseAgent, nodeloss.FenceProved, nodeloss.FenceByLease} {
 			if got := seen.Counters["fence.runs;result="+result].Count; got != 1 {
 				t.Errorf("%d runs with the result %s, want 1", got, result)
 			}

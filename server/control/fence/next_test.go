@@ -3,27 +3,27 @@ package fence
 import (
 	"testing"
 
-	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 func TestNext(t *testing.T) {
 	const later = 100
-	run := func(attempt int, device, state string, changes ...func(*structs.FenceRun)) *structs.FenceRun {
-		r := &structs.FenceRun{Attempt: attempt, Device: device, State: state}
+	run := func(attempt int, device, state string, changes ...func(*nodeloss.FenceRun)) *nodeloss.FenceRun {
+		r := &nodeloss.FenceRun{Attempt: attempt, Device: device, State: state}
 		for _, change := range changes {
 			change(r)
 		}
 		return r
 	}
-	ends := func(r *structs.FenceRun) { r.NextTry = later }
-	ahead := func(by int64) func(*structs.FenceRun) {
-		return func(r *structs.FenceRun) { r.NextTry = int64(retry.Max) + by }
+	ends := func(r *nodeloss.FenceRun) { r.NextTry = later }
+	ahead := func(by int64) func(*nodeloss.FenceRun) {
+		return func(r *nodeloss.FenceRun) { r.NextTry = int64(retry.Max) + by }
 	}
-	left := func(r *structs.FenceRun) { r.Cause = structs.FenceCauseLeader }
-	failed := structs.FenceFailed
-	order := &structs.FenceOrder{After: 2}
+	left := func(r *nodeloss.FenceRun) { r.Cause = nodeloss.FenceCauseLeader }
+	failed := nodeloss.FenceFailed
+	order := &nodeloss.FenceOrder{After: 2}
 	both := []string{"a", "b"}
-	type runs = []*structs.FenceRun
+	type runs = []*nodeloss.FenceRun
 	for name, c := range map[string]struct {
 		at   situation
 		now  int64

@@ -6,7 +6,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
-	"berth/structs"
+	"berth/structs/nodeloss"
 )
 
 // restored makes the state of the servers one that was restored from a snapshot.
@@ -25,7 +25,7 @@ func (c *cluster) restored() {
 // A node that was down in the snapshot may be up. It has not sent its first heartbeat when the loop begins.
 func TestLoop_FencesNoNodeByItselfThatHasNotReportedSinceARestore(t *testing.T) {
 	virtual(t, func(t *testing.T, c *cluster) {
-		order := &structs.NodeFenceRequest{NodeID: "n1", By: "ann"}
+		order := &nodeloss.NodeFenceRequest{NodeID: "n1", By: "ann"}
 		propose(c, fsm.FenceOrdered, order)
 		c.restored()
 		a := &agent{fence: succeeds}

@@ -1,6 +1,9 @@
-package structs
+package nodeloss
 
-import "time"
+import (
+	"berth/structs"
+	"time"
+)
 
 // The kinds of a run.
 const (
@@ -13,7 +16,7 @@ const (
 
 // GuardEndTime is the time after the end of a node's lease, on the node's own clock, from which on the
 // guarded claims count as released there: the kill, and a margin for the unmounts.
-const GuardEndTime = GuardKillTime + 5*time.Second
+const GuardEndTime = structs.GuardKillTime + 5*time.Second
 
 // The scopes of a proof: see package fencing.
 const (
@@ -67,7 +70,7 @@ type FenceRun struct {
 	// the last of its attempt.
 	NextTry  int64 `json:",omitempty"`
 	Released int   // claims that the proof released
-	Indexes
+	structs.Indexes
 }
 
 // Ordered reports whether an operator ordered the run, or gave the word.
@@ -82,7 +85,7 @@ type FenceOrder struct {
 	By     string // the name of the operator, unverified
 	Why    string
 	Time   int64 // UnixNano
-	Indexes
+	structs.Indexes
 }
 
 // FenceBeginRequest records that a run begins. The servers reject it unless the node is down in the epoch, no
@@ -109,9 +112,9 @@ type FenceEndRequest struct {
 	ExitCode int    `level:"2"`
 	Output   string `level:"2"`
 	// Covered names the claims that a proof of FenceStorage is about.
-	Covered []CSIClaimKey `level:"2"`
-	NextTry int64         `level:"2"` // see FenceRun; not 0: the attempt has ended
-	Now     int64         `level:"2"` // UnixNano
+	Covered []structs.CSIClaimKey `level:"2"`
+	NextTry int64                 `level:"2"` // see FenceRun; not 0: the attempt has ended
+	Now     int64                 `level:"2"` // UnixNano
 }
 
 // LeaseProofRequest says that the lease of a node that is down has ended on the node's own clock too, at
@@ -123,23 +126,23 @@ type LeaseProofRequest struct {
 }
 
 // NodeFence orders a run of the fence devices for a node that is down.
-var NodeFence = Write[NodeFenceRequest, Empty]("Node.Fence")
+var NodeFence = structs.Write[NodeFenceRequest, structs.Empty]("Node.Fence")
 
 // NodeFenceRequest names the node and the operator. With Epoch 0 any loss of the node is meant.
 type NodeFenceRequest struct {
-	NodeID       string `level:"2"`
-	Epoch        uint64 `level:"2"`
-	By           string `level:"2"` // the name of the operator, unverified; needed
-	Why          string `level:"2"`
-	WriteOptions `level:"2"`
+	NodeID               string `level:"2"`
+	Epoch                uint64 `level:"2"`
+	By                   string `level:"2"` // the name of the operator, unverified; needed
+	Why                  string `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // NodeConfirmLost records the word of an operator that a machine is off, and releases all claims of its node.
 // The node must be down.
-var NodeConfirmLost = Write[NodeFenceRequest, Empty]("Node.ConfirmLost")
+var NodeConfirmLost = structs.Write[NodeFenceRequest, structs.Empty]("Node.ConfirmLost")
 
 // NodeFenceStatus reads the runs of a node, its devices and the claims that a proof would release.
-var NodeFenceStatus = Read[NodeGetRequest, NodeFenceStatusResponse]("Node.FenceStatus")
+var NodeFenceStatus = structs.Read[structs.NodeGetRequest, NodeFenceStatusResponse]("Node.FenceStatus")
 
 // NodeFenceStatusResponse has the facts about the loss of a node.
 type NodeFenceStatusResponse struct {
@@ -153,7 +156,7 @@ type NodeFenceStatusResponse struct {
 	Devices []*FenceDevice // of the server that answers, in the order in which they are tried
 	Claims  []*LostClaim   // the granted claims of the node
 	Brake   *FenceBrake    `json:",omitempty"` // nil: the servers fence by themselves
-	QueryMeta
+	structs.QueryMeta
 }
 
 // FenceDevice is a device that fences a node.
@@ -167,7 +170,7 @@ type FenceDevice struct {
 
 // LostClaim is a granted claim of a node, with the facts that decide who releases it.
 type LostClaim struct {
-	CSIClaimKey
+	structs.CSIClaimKey
 	PluginID   string
 	JobID      string
 	TaskGroup  string
@@ -178,7 +181,7 @@ type LostClaim struct {
 }
 
 // WantsFence reports whether the servers run the fence devices of the node for the claim.
-func (l *LostClaim) WantsFence() bool { return l.Waited && l.OnNodeLoss == LossFence }
+func (l *LostClaim) WantsFence() bool { return l.Waited && l.OnNodeLoss == structs.LossFence }
 
 // FenceBrake says that so many nodes were lost within a short time that the fault may be on the side of the
 // servers. They then fence no node by themselves.
@@ -192,12 +195,12 @@ type FenceBrake struct {
 const FenceBrakeWindow = 600
 
 // NodeFenceTest runs the action monitor of each device of a node.
-var NodeFenceTest = Read[NodeGetRequest, NodeFenceTestResponse]("Node.FenceTest")
+var NodeFenceTest = structs.Read[structs.NodeGetRequest, NodeFenceTestResponse]("Node.FenceTest")
 
 // NodeFenceTestResponse has the results in the order of the devices.
 type NodeFenceTestResponse struct {
 	Results []*FenceTest
-	QueryMeta
+	structs.QueryMeta
 }
 
 // FenceTest is the result of the action monitor of a device.

@@ -1,13 +1,16 @@
-package structs
+package nodeloss
 
-import "time"
+import (
+	"berth/structs"
+	"time"
+)
 
 // LeaseBound is the only row of its table: no leader grants a lease, with its grace, that is longer. It is
 // written before a longer one is granted. So a new leader knows how long the leases of earlier leaders may
 // last. It shrinks when the last longer lease has ended.
 type LeaseBound struct {
 	Longest time.Duration
-	Indexes
+	structs.Indexes
 }
 
 // LeaseBoundRequest sets the bound.
@@ -20,7 +23,7 @@ type LeaseBoundRequest struct {
 type NodeLease struct {
 	NodeID string
 	Length time.Duration // with the grace
-	Indexes
+	structs.Indexes
 }
 
 // NodeLeaseRequest stores the longer lease of a node. Length 0 deletes it.
@@ -31,17 +34,17 @@ type NodeLeaseRequest struct {
 
 // NodeExtendLease makes the servers count a node as alive for longer than its heartbeats do, before its agent
 // stops for a while.
-var NodeExtendLease = Write[NodeExtendLeaseRequest, NodeExtendLeaseResponse]("Node.ExtendLease")
+var NodeExtendLease = structs.Write[NodeExtendLeaseRequest, NodeExtendLeaseResponse]("Node.ExtendLease")
 
 // NodeExtendLeaseRequest names the node. For is the time from now, in which it need not send a heartbeat.
 type NodeExtendLeaseRequest struct {
-	NodeID       string        `level:"2"`
-	For          time.Duration `level:"2"`
-	WriteOptions `level:"2"`
+	NodeID               string        `level:"2"`
+	For                  time.Duration `level:"2"`
+	structs.WriteOptions `level:"2"`
 }
 
 // NodeExtendLeaseResponse has the time after which a node without a heartbeat counts as down.
 type NodeExtendLeaseResponse struct {
 	DownAfter time.Duration // from now: the lease and the grace
-	WriteMeta
+	structs.WriteMeta
 }

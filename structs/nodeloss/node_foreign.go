@@ -1,6 +1,9 @@
-package structs
+package nodeloss
 
-import "time"
+import (
+	"berth/structs"
+	"time"
+)
 
 // The bounds of the foreign nodes that a leader remembers.
 const (
@@ -22,11 +25,11 @@ type ForeignNode struct {
 }
 
 // NodeForeignList lists the foreign nodes that the leader remembers, by name.
-var NodeForeignList = Read[QueryRequest, NodeForeignListResponse]("Node.ListForeign")
+var NodeForeignList = structs.Read[structs.QueryRequest, NodeForeignListResponse]("Node.ListForeign")
 
 // NodeForeignListResponse has at most MaxForeignNodes. A new leader knows each of them with its next attempt,
 // which follows within seconds.
 type NodeForeignListResponse struct {
 	Nodes []*ForeignNode
-	QueryMeta
+	structs.QueryMeta
 }
