@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 var jobList = route(get, "/v1/jobs",
@@ -57,11 +58,11 @@ func (c *Client) JobSummary(ctx context.Context, id string, q *Query) (
 
 // The dialect does not have this route.
 var jobWhy = route(get, "/v1/job/{id}/why",
-	serveMethod(structs.JobWhy, bindJob, whole))
+	serveMethod(inquiry.JobWhy, bindJob, whole))
 
 // JobWhy reads why a job does not run as its specification demands.
 func (c *Client) JobWhy(ctx context.Context, id string, q *Query) (
-	*structs.WhyResponse, *Meta, error,
+	*inquiry.WhyResponse, *Meta, error,
 ) {
 	return jobWhy.fetch(ctx, c, id, q)
 }

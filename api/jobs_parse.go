@@ -6,6 +6,7 @@ import (
 	"berth/jobspec"
 	"berth/structs"
 	"berth/structs/defaults"
+	"berth/structs/inquiry"
 )
 
 var jobParse = route[*structs.Job](put, "/v1/jobs/parse",
@@ -81,7 +82,7 @@ var jobValidate = route[*JobValidation](put, "/v1/validate/job",
 
 // validateJob also warns of the fields of the job that have no effect.
 func validateJob(c *call) (any, error) {
-	serve := serveMethod(structs.JobValidate, bindJobValidate, jobValidation)
+	serve := serveMethod(inquiry.JobValidate, bindJobValidate, jobValidation)
 	answer, err := serve(c)
 	if a, ok := answer.(*JobValidation); ok {
 		c.ignored.addTo(&a.Warnings)
@@ -90,7 +91,7 @@ func validateJob(c *call) (any, error) {
 }
 
 // JobValidation has the shape of the dialect, in which an invalid job is an answer and not an error. See
-// structs.JobValidateResponse.
+// inquiry.JobValidateResponse.
 type JobValidation struct {
 	DriverConfigValidated bool
 	ValidationErrors      []string
@@ -98,7 +99,7 @@ type JobValidation struct {
 	Warnings              string
 }
 
-func bindJobValidate(c *call, req *structs.JobValidateRequest) error {
+func bindJobValidate(c *call, req *inquiry.JobValidateRequest) error {
 	b, err := c.readJobBody()
 	if err == nil {
 		req.Job = b.Job
@@ -106,7 +107,7 @@ func bindJobValidate(c *call, req *structs.JobValidateRequest) error {
 	return err
 }
 
-func jobValidation(a *structs.JobValidateResponse) *JobValidation {
+func jobValidation(a *inquiry.JobValidateResponse) *JobValidation {
 	return &JobValidation{
 		DriverConfigValidated: a.DriverConfigValidated,
 		ValidationErrors:      a.ValidationErrors,

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 var jobPlan = route[*JobPlanned](put, "/v1/job/{id}/plan", planJob, holdsJobs)
 
 // planJob also warns of the fields of the job that have no effect.
 func planJob(c *call) (any, error) {
-	serve := serveMethod(structs.JobPlan, bindJobPlan, jobPlanned)
+	serve := serveMethod(inquiry.JobPlan, bindJobPlan, jobPlanned)
 	answer, err := serve(c)
 	if a, ok := answer.(*JobPlanned); ok {
 		c.ignored.addTo(&a.Warnings)
@@ -20,20 +21,20 @@ func planJob(c *call) (any, error) {
 	return answer, err
 }
 
-// JobPlanned tells what the registration of a job would change. See structs.JobPlanResponse. Index is the
+// JobPlanned tells what the registration of a job would change. See inquiry.JobPlanResponse. Index is the
 // JobModifyIndex, as in the dialect. NextPeriodicLaunch is nil if there is none.
 type JobPlanned struct {
 	Index              uint64
 	JobModifyIndex     uint64
 	CreatedEvals       []*structs.Evaluation
 	Diff               *structs.JobDiff
-	Annotations        *structs.PlanAnnotations
+	Annotations        *inquiry.PlanAnnotations
 	FailedTGAllocs     map[string]*structs.AllocMetric
 	NextPeriodicLaunch *time.Time
 	Warnings           string
 }
 
-func bindJobPlan(c *call, req *structs.JobPlanRequest) error {
+func bindJobPlan(c *call, req *inquiry.JobPlanRequest) error {
 	var b struct {
 		Job            *structs.Job
 		Diff           bool
@@ -51,7 +52,7 @@ func bindJobPlan(c *call, req *structs.JobPlanRequest) error {
 	return c.sameID("job", b.Job.ID)
 }
 
-func jobPlanned(a *structs.JobPlanResponse) *JobPlanned {
+func jobPlanned(a *inquiry.JobPlanResponse) *JobPlanned {
 	planned := &JobPlanned{
 		Index:          a.JobModifyIndex,
 		JobModifyIndex: a.JobModifyIndex,

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // searchBody is the body of a search, in the dialect's shape. Clients of the dialect name the namespace and
@@ -25,25 +26,25 @@ func (b *searchBody) apply(q *structs.QueryOptions) {
 	q.AllowStale = q.AllowStale || b.AllowStale
 }
 
-// SearchMatches is the answer of a search by the beginnings of IDs. See structs.SearchResponse.
+// SearchMatches is the answer of a search by the beginnings of IDs. See inquiry.SearchResponse.
 type SearchMatches struct {
 	Matches     map[string][]string
 	Truncations map[string]bool
 }
 
-// FuzzyMatches is the answer of a search by parts of names. See structs.FuzzySearchResponse.
+// FuzzyMatches is the answer of a search by parts of names. See inquiry.FuzzySearchResponse.
 type FuzzyMatches struct {
-	Matches     map[string][]*structs.FuzzyMatch
+	Matches     map[string][]*inquiry.FuzzyMatch
 	Truncations map[string]bool
 }
 
 var searchPrefix = route(put, "/v1/search",
-	serveMethod(structs.SearchPrefix, bindSearch,
-		func(r *structs.SearchResponse) *SearchMatches {
+	serveMethod(inquiry.SearchPrefix, bindSearch,
+		func(r *inquiry.SearchResponse) *SearchMatches {
 			return &SearchMatches{r.Matches, r.Truncations}
 		}))
 
-func bindSearch(c *call, req *structs.SearchRequest) error {
+func bindSearch(c *call, req *inquiry.SearchRequest) error {
 	var body searchBody
 	err := c.decodeBody(&body)
 	if err != nil {
@@ -67,12 +68,12 @@ func (c *Client) SearchPrefix(ctx context.Context, prefix, kind string, q *Query
 }
 
 var searchFuzzy = route(put, "/v1/search/fuzzy",
-	serveMethod(structs.SearchFuzzy, bindFuzzySearch,
-		func(r *structs.FuzzySearchResponse) *FuzzyMatches {
+	serveMethod(inquiry.SearchFuzzy, bindFuzzySearch,
+		func(r *inquiry.FuzzySearchResponse) *FuzzyMatches {
 			return &FuzzyMatches{r.Matches, r.Truncations}
 		}))
 
-func bindFuzzySearch(c *call, req *structs.FuzzySearchRequest) error {
+func bindFuzzySearch(c *call, req *inquiry.FuzzySearchRequest) error {
 	var body searchBody
 	err := c.decodeBody(&body)
 	if err != nil {

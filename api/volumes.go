@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 var volumeList = route(get, "/v1/volumes",
@@ -69,12 +70,12 @@ func (c *Client) Volume(ctx context.Context, id string, q *Query) (
 
 // The dialect does not have this route.
 var volumeWhy = route(get, "/v1/volume/csi/{id}/why",
-	serveMethod(structs.VolumeWhy,
+	serveMethod(inquiry.VolumeWhy,
 		withID(func(q *structs.CSIVolumeGetRequest, id string) { q.ID = id }), whole))
 
 // VolumeWhy reads why a volume, or a use of it, waits.
 func (c *Client) VolumeWhy(ctx context.Context, id string, q *Query) (
-	*structs.WhyResponse, *Meta, error,
+	*inquiry.WhyResponse, *Meta, error,
 ) {
 	return volumeWhy.fetch(ctx, c, id, q)
 }

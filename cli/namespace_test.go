@@ -8,6 +8,7 @@ import (
 	"berth/cli/clitest"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/inquiry"
 	"berth/structs/variable"
 )
 
@@ -54,7 +55,7 @@ func TestLists_RejectANamespaceThatDoesNotExist(t *testing.T) {
 func TestNames_TellThatTheirNamespaceDoesNotExist(t *testing.T) {
 	c := emptyNamespace()
 	apitest.Fail(c, structs.JobGet, structs.NotFoundf("there is no job"))
-	apitest.Fail(c, structs.JobWhy, structs.NotFoundf("there is no job"))
+	apitest.Fail(c, inquiry.JobWhy, structs.NotFoundf("there is no job"))
 	apitest.Fail(c, structs.JobRevert, structs.NotFoundf("there is no job"))
 	apitest.Fail(c, structs.CSIVolumeDeregister, structs.NotFoundf("there is no volume"))
 	apitest.Answer(c, structs.ServiceGet, structs.ServiceGetResponse{})

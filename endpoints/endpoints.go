@@ -13,6 +13,7 @@ import (
 	"berth/server/authority"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
 	"berth/structs/nodeloss"
 	"berth/structs/variable"
@@ -188,8 +189,8 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.JobRegister, anyone, jobs.Register),
 		write(e, structs.JobDeregister, anyone, jobs.Deregister),
 		write(e, structs.JobEvaluate, anyone, jobs.Evaluate),
-		slow(call(e, structs.JobValidate, anyone, jobs.Validate)),
-		shed(read(e, structs.JobPlan, anyone, jobs.Plan)),
+		slow(call(e, inquiry.JobValidate, anyone, jobs.Validate)),
+		shed(read(e, inquiry.JobPlan, anyone, jobs.Plan)),
 		write(e, structs.JobRevert, anyone, jobs.Revert),
 		write(e, structs.JobDispatch, anyone, jobs.Dispatch),
 		write(e, structs.PeriodicForce, anyone, jobs.ForcePeriodic),
@@ -200,7 +201,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.JobVersions, anyone, jobs.Versions)),
 		shed(read(e, structs.JobSubmissionGet, anyone, jobs.Submission)),
 		shed(read(e, structs.JobSummaryGet, anyone, jobs.Summary)),
-		shed(read(e, structs.JobWhy, anyone, jobs.Why)),
+		shed(read(e, inquiry.JobWhy, anyone, jobs.Why)),
 		shed(read(e, structs.JobAllocations, anyone, jobs.Allocations)),
 		shed(read(e, structs.JobEvaluations, anyone, jobs.Evaluations)),
 		shed(read(e, structs.JobDeployments, anyone, deploys.OfJob)),
@@ -244,7 +245,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIPluginSettingsSet, anyone, propose(e, fsm.PluginConfigSet)),
 
 		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, anyone, volumes.Get)), volumes.IsSmall)),
-		shed(read(e, structs.VolumeWhy, anyone, volumes.Why)),
+		shed(read(e, inquiry.VolumeWhy, anyone, volumes.Why)),
 		shed(read(e, structs.CSIVolumeList, anyone, volumes.List)),
 		slow(call(e, structs.CSIVolumeExternal, anyone, volumes.External)),
 		slow(write(e, structs.CSIVolumeRegister, anyone, change.Register)),
@@ -281,7 +282,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, admin.AuthorityList, anyone, sign.ListAuthorities),
 		write(e, admin.AuthorityRemove, anyone, sign.RemoveAuthority),
 
-		shed(read(e, structs.SearchPrefix, anyone, search.prefix)),
-		shed(read(e, structs.SearchFuzzy, anyone, search.fuzzy)),
+		shed(read(e, inquiry.SearchPrefix, anyone, search.prefix)),
+		shed(read(e, inquiry.SearchFuzzy, anyone, search.fuzzy)),
 	}
 }

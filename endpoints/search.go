@@ -13,6 +13,7 @@ import (
 	statenamespaces "berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/inquiry"
 	"berth/structs/variable"
 )
 
@@ -24,43 +25,43 @@ type idsFunc func(tx *state.ReadTx, ns, prefix string) iter.Seq[string]
 
 // idsByContext has the contexts with rows.
 var idsByContext = map[string]idsFunc{
-	structs.SearchAllocs: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchAllocs: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
 		return idsOf(state.AllocsFrom(tx, ns, prefix, state.Page{}),
 			func(a *structs.Allocation) string { return a.ID })
 	},
-	structs.SearchDeployments: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchDeployments: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
 		return idsOf(state.DeploymentsFrom(tx, ns, prefix, state.Page{}),
 			func(d *structs.Deployment) string { return d.ID })
 	},
-	structs.SearchEvals: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchEvals: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
 		return idsOf(state.EvalsFrom(tx, ns, prefix, state.Page{}),
 			func(e *structs.Evaluation) string { return e.ID })
 	},
-	structs.SearchJobs: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchJobs: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
 		return idsOf(state.JobsFrom(tx, ns, prefix, state.Page{}),
 			func(j *structs.Job) string { return j.ID })
 	},
-	structs.SearchNamespaces: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+	inquiry.SearchNamespaces: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
 		return withPrefix(prefix, idsOf(slices.Values(statenamespaces.All(tx)),
 			func(n *admin.Namespace) string { return n.Name }))
 	},
-	structs.SearchNodePools: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+	inquiry.SearchNodePools: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
 		return withPrefix(prefix, idsOf(slices.Values(state.NodePools(tx)),
 			func(p *admin.NodePool) string { return p.Name }))
 	},
-	structs.SearchNodes: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+	inquiry.SearchNodes: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
 		return idsOf(state.NodesFrom(tx, prefix, state.Page{}),
 			func(n *structs.Node) string { return n.ID })
 	},
-	structs.SearchPlugins: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+	inquiry.SearchPlugins: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
 		return idsOf(csi.PluginsFrom(tx, prefix, state.Page{}),
 			func(p *structs.CSIPluginRow) string { return p.ID })
 	},
-	structs.SearchVars: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchVars: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
 		return idsOf(state.VariablesFrom(tx, ns, prefix, state.Page{}),
 			func(v *variable.Variable) string { return v.Path })
 	},
-	structs.SearchVolumes: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchVolumes: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
 		return idsOf(csi.VolumesFrom(tx, ns, prefix, state.Page{}),
 			func(v *structs.CSIVolume) string { return v.ID })
 	},
@@ -93,17 +94,17 @@ var emptyContexts = []string{"host_volumes", "quotas", "recommendations", "scali
 // searched returns the contexts with rows that a request searches. The answer has its context also if that
 // has no rows.
 func searched(context string) ([]string, error) {
-	context = cmp.Or(context, structs.SearchAll)
+	context = cmp.Or(context, inquiry.SearchAll)
 	_, known := idsByContext[context]
 	switch {
-	case context == structs.SearchAll:
+	case context == inquiry.SearchAll:
 		return slices.Sorted(maps.Keys(idsByContext)), nil
 	case known || slices.Contains(emptyContexts, context):
 		return []string{context}, nil
 	}
 	return nil, structs.Invalidf("Context is %q; expected %s or one of: %s",
 		structs.Cut(context, structs.MaxQuoted),
-		structs.SearchAll,
+		inquiry.SearchAll,
 		strings.Join(append(slices.Sorted(maps.Keys(idsByContext)), emptyContexts...), ", "))
 }
 
@@ -125,8 +126,8 @@ func findIDs(tx *state.ReadTx, context, ns, prefix string) (ids []string, more b
 
 func (s searches) prefix(
 	tx *state.ReadTx,
-	req *structs.SearchRequest,
-	resp *structs.SearchResponse,
+	req *inquiry.SearchRequest,
+	resp *inquiry.SearchResponse,
 ) error {
 	contexts, err := searched(req.Context)
 	if err != nil {
@@ -145,16 +146,16 @@ func (s searches) prefix(
 
 func (s searches) fuzzy(
 	tx *state.ReadTx,
-	req *structs.FuzzySearchRequest,
-	resp *structs.FuzzySearchResponse,
+	req *inquiry.FuzzySearchRequest,
+	resp *inquiry.FuzzySearchResponse,
 ) error {
 	contexts, err := searched(req.Context)
 	if err != nil {
 		return err
 	}
 
-	if n := len(req.Text); n < structs.MinSearchText || n > structs.MaxName {
-		return structs.Invalidf("Text has %d bytes; expected %d to %d", n, structs.MinSearchText, structs.MaxName)
+	if n := len(req.Text); n < inquiry.MinSearchText || n > structs.MaxName {
+		return structs.Invalidf("Text has %d bytes; expected %d to %d", n, inquiry.MinSearchText, structs.MaxName)
 	}
 
 	found := matches{
@@ -167,10 +168,10 @@ func (s searches) fuzzy(
 		found.search(tx, c, req)
 	}
 
-	resp.Matches = map[string][]*structs.FuzzyMatch{}
+	resp.Matches = map[string][]*inquiry.FuzzyMatch{}
 	resp.Truncations = map[string]bool{}
 	for c, best := range found.best {
-		list := []*structs.FuzzyMatch{}
+		list := []*inquiry.FuzzyMatch{}
 		for _, m := range best {
 			list = append(list, m.match)
 		}
@@ -191,7 +192,7 @@ type matches struct {
 
 // rankedMatch is a match with the position of the text in the name.
 type rankedMatch struct {
-	match *structs.FuzzyMatch
+	match *inquiry.FuzzyMatch
 	at    int
 }
 
@@ -205,34 +206,34 @@ func compareMatches(a, b rankedMatch) int {
 }
 
 // search searches one context.
-func (f *matches) search(tx *state.ReadTx, context string, req *structs.FuzzySearchRequest) {
+func (f *matches) search(tx *state.ReadTx, context string, req *inquiry.FuzzySearchRequest) {
 	ns := req.RequestNamespace()
 	f.best[context] = nil
 	switch context {
-	case structs.SearchJobs:
+	case inquiry.SearchJobs:
 		for j := range state.JobsFrom(tx, ns, "", state.Page{}) {
 			f.addJob(j)
 		}
-	case structs.SearchAllocs:
+	case inquiry.SearchAllocs:
 		for a := range state.AllocsFrom(tx, ns, "", state.Page{}) {
 			f.add(context, a.Name, a.Namespace, a.ID)
 		}
-	case structs.SearchNodes:
+	case inquiry.SearchNodes:
 		for n := range state.NodesFrom(tx, "", state.Page{}) {
 			f.add(context, n.Name, n.ID)
 		}
-	case structs.SearchPlugins:
+	case inquiry.SearchPlugins:
 		for p := range csi.PluginsFrom(tx, "", state.Page{}) {
 			f.add(context, p.ID)
 		}
-	case structs.SearchNamespaces, structs.SearchNodePools:
+	case inquiry.SearchNamespaces, inquiry.SearchNodePools:
 		for name := range idsByContext[context](tx, ns, "") {
 			f.add(context, name)
 		}
 	default:
 		ids, more := findIDs(tx, context, ns, req.Text)
 		for _, id := range ids {
-			f.put(context, rankedMatch{match: &structs.FuzzyMatch{ID: id}})
+			f.put(context, rankedMatch{match: &inquiry.FuzzyMatch{ID: id}})
 		}
 
 		f.more[context] = more
@@ -241,20 +242,20 @@ func (f *matches) search(tx *state.ReadTx, context string, req *structs.FuzzySea
 
 // programs has the key of a task's config that names its program, by driver, and the context of that name.
 var programs = map[string][2]string{
-	"exec":     {"command", structs.SearchCommands},
-	"raw_exec": {"command", structs.SearchCommands},
-	"docker":   {"image", structs.SearchImages},
-	"podman":   {"image", structs.SearchImages},
-	"java":     {"class", structs.SearchClasses},
+	"exec":     {"command", inquiry.SearchCommands},
+	"raw_exec": {"command", inquiry.SearchCommands},
+	"docker":   {"image", inquiry.SearchImages},
+	"podman":   {"image", inquiry.SearchImages},
+	"java":     {"class", inquiry.SearchClasses},
 }
 
 // addJob adds a job and its parts.
 func (f *matches) addJob(j *structs.Job) {
-	f.add(structs.SearchJobs, j.Name, j.Namespace, j.ID)
+	f.add(inquiry.SearchJobs, j.Name, j.Namespace, j.ID)
 	for _, g := range j.TaskGroups {
-		f.add(structs.SearchGroups, g.Name, j.Namespace, j.ID)
+		f.add(inquiry.SearchGroups, g.Name, j.Namespace, j.ID)
 		for _, t := range g.Tasks {
-			f.add(structs.SearchTasks, t.Name, j.Namespace, j.ID, g.Name)
+			f.add(inquiry.SearchTasks, t.Name, j.Namespace, j.ID, g.Name)
 			program := programs[t.Driver]
 			name, _ := t.Config[program[0]].(string)
 			if name != "" {
@@ -270,7 +271,7 @@ func (f *matches) add(context, name string, scope ...string) {
 	if at < 0 {
 		return
 	}
-	f.put(context, rankedMatch{&structs.FuzzyMatch{ID: name, Scope: scope}, at})
+	f.put(context, rankedMatch{&inquiry.FuzzyMatch{ID: name, Scope: scope}, at})
 }
 
 // put adds a match and drops the worst one beyond the bound.

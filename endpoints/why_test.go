@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // TestWhy_IsTheSameTextOverHTTP: an answer has its reasons as a tree and as the text of the command line.
@@ -37,7 +38,7 @@ func TestWhy_IsTheSameTextOverHTTP(t *testing.T) {
 			t.Errorf("%s: status %d: %s", path, answer.Code, answer.Body)
 			continue
 		}
-		var why structs.WhyResponse
+		var why inquiry.WhyResponse
 		err := json.Unmarshal(answer.Body.Bytes(), &why)
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +46,7 @@ func TestWhy_IsTheSameTextOverHTTP(t *testing.T) {
 		if !why.Waits || !strings.Contains(why.Text, want) {
 			t.Errorf("%s: it waits: %t, for\n%s\nwant %q in it", path, why.Waits, why.Text, want)
 		}
-		if text := structs.WhyText(why.Reasons); why.Text != text {
+		if text := inquiry.WhyText(why.Reasons); why.Text != text {
 			t.Errorf("%s: the text is\n%s\nand that of the reasons\n%s", path, why.Text, text)
 		}
 	}
@@ -58,7 +59,7 @@ func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
 	s.AddAlloc("a1", "n1")
 	must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-a1", Purge: true})
 	rejected(s, structs.KindNotFound, structs.JobGet, &structs.JobGetRequest{JobID: "job-a1"})
-	why := must(s, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
+	why := must(s, inquiry.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
 	for _, want := range []string{
 		"job job-a1 is deleted, and 1 allocation of it did not end yet\n  allocation a1 ",
 		"-> berth alloc status a1",
@@ -68,11 +69,11 @@ func TestWhy_OfAPurgedJobWhoseAllocationsEnd(t *testing.T) {
 		}
 	}
 	s.EndAlloc("a1", "n1")
-	rejected(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
+	rejected(s, structs.KindNotFound, inquiry.JobWhy, &structs.JobGetRequest{JobID: "job-a1"})
 }
 
 func TestWhy_OfWhatDoesNotExist(t *testing.T) {
 	s := newServer(t)
-	rejected(s, structs.KindNotFound, structs.JobWhy, &structs.JobGetRequest{JobID: "j"})
-	rejected(s, structs.KindNotFound, structs.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
+	rejected(s, structs.KindNotFound, inquiry.JobWhy, &structs.JobGetRequest{JobID: "j"})
+	rejected(s, structs.KindNotFound, inquiry.VolumeWhy, &structs.CSIVolumeGetRequest{ID: "v"})
 }

@@ -6,12 +6,13 @@ import (
 	"berth/scheduler/place"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // Preview is the plan of a job that is not registered yet.
 type Preview struct {
 	*structs.Plan
-	Desired   map[string]*structs.DesiredUpdates // by group
+	Desired   map[string]*inquiry.DesiredUpdates // by group
 	Preempted []*structs.AllocListStub           // the allocations that the plan displaces
 }
 
@@ -38,7 +39,7 @@ func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview
 // countHeld counts the allocations that the plan leaves alone for now, because of their group's pace: also
 // those beyond the pace whose successors find no place.
 // The dialect counts all batches of a per-node job.
-func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
+func (p *planner) countHeld(desired map[string]*inquiry.DesiredUpdates) {
 	if p.outlook.Job.PerNode() {
 		return
 	}
@@ -66,7 +67,7 @@ func (p *planner) countHeld(desired map[string]*structs.DesiredUpdates) {
 }
 
 // countPreemptions counts the displaced allocations for the groups that displace them, and returns them.
-func (p *planner) countPreemptions(desired map[string]*structs.DesiredUpdates) []*structs.AllocListStub {
+func (p *planner) countPreemptions(desired map[string]*inquiry.DesiredUpdates) []*structs.AllocListStub {
 	var preempted []*structs.AllocListStub
 	putStub := state.AllocStubs(p.outlook)
 	for _, a := range p.outlook.Plan.Place {
@@ -82,9 +83,9 @@ func (p *planner) countPreemptions(desired map[string]*structs.DesiredUpdates) [
 }
 
 // countDesired counts the decisions of the planner before it looks for nodes.
-func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
+func (p *planner) countDesired() map[string]*inquiry.DesiredUpdates {
 	c := desiredCounts{
-		groups:  map[string]*structs.DesiredUpdates{},
+		groups:  map[string]*inquiry.DesiredUpdates{},
 		decided: map[string]bool{},
 	}
 	for _, g := range p.placer.Groups {
@@ -122,14 +123,14 @@ func (p *planner) countDesired() map[string]*structs.DesiredUpdates {
 
 // desiredCounts counts the decisions on allocations.
 type desiredCounts struct {
-	groups  map[string]*structs.DesiredUpdates
+	groups  map[string]*inquiry.DesiredUpdates
 	decided map[string]bool // the allocations counted so far
 }
 
-func (c desiredCounts) of(group string) *structs.DesiredUpdates {
+func (c desiredCounts) of(group string) *inquiry.DesiredUpdates {
 	u := c.groups[group]
 	if u == nil {
-		u = &structs.DesiredUpdates{}
+		u = &inquiry.DesiredUpdates{}
 		c.groups[group] = u
 	}
 	return u

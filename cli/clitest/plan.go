@@ -6,6 +6,7 @@ import (
 
 	"berth/api/apitest"
 	"berth/structs"
+	"berth/structs/inquiry"
 	"berth/structs/jobdiff"
 )
 
@@ -13,21 +14,21 @@ import (
 // N allocations of N/5 jobs.
 func (w *Cluster) answerPlans() {
 	w.answerVersions()
-	apitest.On(w.Caller, structs.JobPlan, func(_ context.Context, r *structs.JobPlanRequest) (
-		*structs.JobPlanResponse, error,
+	apitest.On(w.Caller, inquiry.JobPlan, func(_ context.Context, r *inquiry.JobPlanRequest) (
+		*inquiry.JobPlanResponse, error,
 	) {
 		old, err := w.job(r.Job.ID)
-		resp := &structs.JobPlanResponse{
-			Annotations: &structs.PlanAnnotations{
-				DesiredTGUpdates: map[string]*structs.DesiredUpdates{"app": {Place: 2}},
+		resp := &inquiry.JobPlanResponse{
+			Annotations: &inquiry.PlanAnnotations{
+				DesiredTGUpdates: map[string]*inquiry.DesiredUpdates{"app": {Place: 2}},
 			},
 		}
 		if err == nil {
 			resp.JobModifyIndex = 17
 			u := resp.Annotations.DesiredTGUpdates["app"]
-			*u = structs.DesiredUpdates{Ignore: 2}
+			*u = inquiry.DesiredUpdates{Ignore: 2}
 			if jobdiff.Compare(old, r.Job, false).Type != structs.DiffNone {
-				*u = structs.DesiredUpdates{DestructiveUpdate: 2, Place: 1}
+				*u = inquiry.DesiredUpdates{DestructiveUpdate: 2, Place: 1}
 			}
 		}
 
@@ -37,27 +38,27 @@ func (w *Cluster) answerPlans() {
 		}
 
 		if r.Job.ID == "batches" {
-			*resp.Annotations.DesiredTGUpdates["app"] = structs.DesiredUpdates{
+			*resp.Annotations.DesiredTGUpdates["app"] = inquiry.DesiredUpdates{
 				Stop: 2, Migrate: 3, InPlaceUpdate: 4, DestructiveUpdate: 5,
 			}
 			resp.CreatedEvals = batchEvaluations()[1:]
 		}
 
 		if r.Job.ID == "calm" {
-			*resp.Annotations.DesiredTGUpdates["app"] = structs.DesiredUpdates{InPlaceUpdate: 1, Ignore: 1}
+			*resp.Annotations.DesiredTGUpdates["app"] = inquiry.DesiredUpdates{InPlaceUpdate: 1, Ignore: 1}
 		}
 
 		var n uint64
 		if _, err := fmt.Sscanf(r.Job.ID, "high-%d", &n); err == nil {
 			u := resp.Annotations.DesiredTGUpdates["app"]
-			*u = structs.DesiredUpdates{Canary: 1, Ignore: 2, Preemptions: n}
+			*u = inquiry.DesiredUpdates{Canary: 1, Ignore: 2, Preemptions: n}
 			resp.Annotations.PreemptedAllocs = displaced(int(n))
 		}
 
 		if r.Diff {
 			resp.Diff = jobdiff.Compare(old, r.Job, true)
 			for _, g := range resp.Diff.TaskGroups {
-				g.Updates = map[string]uint64{structs.UpdateCreate: 2}
+				g.Updates = map[string]uint64{inquiry.UpdateCreate: 2}
 			}
 		}
 

@@ -10,6 +10,7 @@ import (
 	"berth/cli/command"
 	"berth/cli/watch"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // berth job plan has the exit codes of the dialect.
@@ -137,7 +138,7 @@ func printPlan(c *command.Call, a *api.JobPlanned) {
 }
 
 // printDesired writes the effects on allocations by group.
-func printDesired(c *command.Call, desired map[string]*structs.DesiredUpdates) {
+func printDesired(c *command.Call, desired map[string]*inquiry.DesiredUpdates) {
 	var rows command.Grid
 	for group, u := range command.Sorted(desired) {
 		row := []string{group}

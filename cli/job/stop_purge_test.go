@@ -9,6 +9,7 @@ import (
 	"berth/api/apitest"
 	"berth/cli/clitest"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // purgedCluster serves job db, whose row a purge deletes at once. If ends is set, its allocation ends after
@@ -37,18 +38,18 @@ func purgedCluster(t *testing.T, ends bool) (addr string) {
 		return &structs.JobDeregisterResponse{}, nil
 	})
 	apitest.Answer(c, structs.JobList, structs.JobListResponse{Jobs: []*structs.JobListStub{{ID: "db-2"}}})
-	apitest.On(c, structs.JobWhy, func(_ context.Context, r *request) (*structs.WhyResponse, error) {
+	apitest.On(c, inquiry.JobWhy, func(_ context.Context, r *request) (*inquiry.WhyResponse, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if r.JobID != "db" {
 			return nil, clitest.NotFound("job", r.JobID)
 		}
 		explained = true
-		reasons := []*structs.Reason{{
+		reasons := []*inquiry.Reason{{
 			Text:   "allocation a1a1a1a1 is stopping",
 			Remedy: "berth alloc status a1a1a1a1",
 		}}
-		return &structs.WhyResponse{Waits: true, Reasons: reasons, Text: structs.WhyText(reasons)}, nil
+		return &inquiry.WhyResponse{Waits: true, Reasons: reasons, Text: inquiry.WhyText(reasons)}, nil
 	})
 	type allocations = structs.AllocListResponse
 	apitest.On(c, structs.JobAllocations, func(context.Context, *request) (*allocations, error) {

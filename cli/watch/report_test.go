@@ -11,6 +11,7 @@ import (
 	"berth/cli/clitest"
 	"berth/cli/command"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // TestRequests_EndWhileAReportIsSlow checks that a request whose answer has come does not wait for the
@@ -71,7 +72,7 @@ func TestVolumeCreate_ShowsTheRemedy(t *testing.T) {
 			return d
 		},
 		"/v1/volume/csi/data/why": func() any {
-			return &structs.WhyResponse{Waits: true, Reasons: []*structs.Reason{
+			return &inquiry.WhyResponse{Waits: true, Reasons: []*inquiry.Reason{
 				{Text: "volume data is being created", Remedy: "to try now: berth volume retry data"},
 			}}
 		},

@@ -10,6 +10,7 @@ import (
 
 	"berth/cli/clitest"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // TestWatch_ExplainsALongWaitOnce checks that a watch writes a cause and the failing check once while only
@@ -21,16 +22,16 @@ func TestWatch_ExplainsALongWaitOnce(t *testing.T) {
 	w := New(clitest.CallOf(t, &out, map[string]func() any{
 		"/v1/job/web/why": func() any {
 			reads++
-			leaf := &structs.Reason{
+			leaf := &inquiry.Reason{
 				Text:   fmt.Sprintf("%s, %ds ago", cause, reads),
 				Fact:   cause,
 				Remedy: "berth alloc checks a1a1a1a1",
 			}
-			return &structs.WhyResponse{
+			return &inquiry.WhyResponse{
 				Waits: true,
-				Reasons: []*structs.Reason{{
+				Reasons: []*inquiry.Reason{{
 					Text:    "the deployment is not complete",
-					Because: []*structs.Reason{leaf},
+					Because: []*inquiry.Reason{leaf},
 				}},
 			}
 		},
@@ -70,9 +71,9 @@ func TestWatch_RepeatsTheCausesWhenItsTimeIsOver(t *testing.T) {
 	var out strings.Builder
 	w := New(clitest.CallOf(t, &out, map[string]func() any{
 		"/v1/job/web/why": func() any {
-			return &structs.WhyResponse{
+			return &inquiry.WhyResponse{
 				Waits:   true,
-				Reasons: []*structs.Reason{{Text: "no node has memory", Remedy: "add nodes"}},
+				Reasons: []*inquiry.Reason{{Text: "no node has memory", Remedy: "add nodes"}},
 			}
 		},
 	}))
@@ -111,7 +112,7 @@ func TestWatch_ExplainsForABoundedTime(t *testing.T) {
 	var asked atomic.Bool
 	var out strings.Builder
 	w := New(clitest.CallOf(t, &out, map[string]func() any{
-		"/v1/job/web/why": func() any { return &structs.WhyResponse{Waits: true} },
+		"/v1/job/web/why": func() any { return &inquiry.WhyResponse{Waits: true} },
 		"/v1/job/web/allocations": func() any {
 			a := &structs.AllocListStub{ID: clitest.Alloc1, ClientStatus: "running", DesiredStatus: "run"}
 			return []*structs.AllocListStub{a}

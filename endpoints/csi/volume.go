@@ -13,6 +13,7 @@ import (
 	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // Volumes serve the methods of CSIVolume that show volumes.
@@ -113,12 +114,12 @@ func controllerInfo(tx *state.ReadTx, pluginID string) *structs.CSIControllerInf
 }
 
 // Why tells why a volume, or a use of it, waits.
-func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *structs.WhyResponse) error {
+func (v Volumes) Why(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *inquiry.WhyResponse) error {
 	row := csi.Volume(tx, req.RequestNamespace(), req.ID)
 	if row == nil {
 		return noVolume(req.RequestNamespace(), req.ID)
 	}
 	resp.Waits, resp.Reasons = explain.Volume(tx, row, time.Now())
-	resp.Text = structs.WhyText(resp.Reasons)
+	resp.Text = inquiry.WhyText(resp.Reasons)
 	return nil
 }

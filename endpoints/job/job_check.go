@@ -16,6 +16,7 @@ import (
 	"berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/defaults"
+	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
 	"berth/structs/validate"
 	"berth/structs/validate/field"
@@ -30,8 +31,8 @@ const (
 // Validate checks a job. Its faults are no error.
 func (j Jobs) Validate(
 	ctx context.Context,
-	req *structs.JobValidateRequest,
-) (*structs.JobValidateResponse, error) {
+	req *inquiry.JobValidateRequest,
+) (*inquiry.JobValidateResponse, error) {
 	if req.Job == nil {
 		return nil, structs.Invalidf("Job: nothing is given; expected the job to check")
 	}
@@ -58,7 +59,7 @@ func (j Jobs) Validate(
 	}
 
 	c.checkJob(ctx, job)
-	return &structs.JobValidateResponse{
+	return &inquiry.JobValidateResponse{
 		DriverConfigValidated: len(c.warnings) == 0 && !c.skipped,
 		ValidationErrors:      c.faults.Lines(),
 		Error:                 c.faults.String(),

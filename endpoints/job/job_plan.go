@@ -10,6 +10,7 @@ import (
 	"berth/state"
 	"berth/structs"
 	"berth/structs/defaults"
+	"berth/structs/inquiry"
 	"berth/structs/jobdiff"
 	"berth/structs/validate"
 )
@@ -17,8 +18,8 @@ import (
 // Plan registers a job in a draft of the state and lets the scheduler plan it there.
 func (j Jobs) Plan(
 	tx *state.ReadTx,
-	req *structs.JobPlanRequest,
-	resp *structs.JobPlanResponse,
+	req *inquiry.JobPlanRequest,
+	resp *inquiry.JobPlanResponse,
 ) error {
 	job, err := j.admitJob(req.Job, req.RequestNamespace())
 	if err != nil {
@@ -39,8 +40,8 @@ func (j Jobs) Plan(
 	if err != nil {
 		return err
 	}
-	resp.Annotations = &structs.PlanAnnotations{
-		DesiredTGUpdates: map[string]*structs.DesiredUpdates{},
+	resp.Annotations = &inquiry.PlanAnnotations{
+		DesiredTGUpdates: map[string]*inquiry.DesiredUpdates{},
 	}
 	eval := register.Eval
 	if eval == nil && isNewVersion(draft, old, job) {

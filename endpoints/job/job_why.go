@@ -6,11 +6,12 @@ import (
 	"berth/scheduler/explain"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // Why tells why a job does not run as its specification demands, and of a deleted job why allocations of it
 // have not ended. Times in the text change without a change of the index.
-func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.WhyResponse) error {
+func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *inquiry.WhyResponse) error {
 	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
 	if err == nil {
 		resp.Waits, resp.Reasons = explain.Job(tx, job, time.Now())
@@ -20,6 +21,6 @@ func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.Wh
 	if err != nil && !resp.Waits {
 		return err
 	}
-	resp.Text = structs.WhyText(resp.Reasons)
+	resp.Text = inquiry.WhyText(resp.Reasons)
 	return nil
 }

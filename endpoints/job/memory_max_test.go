@@ -6,6 +6,7 @@ import (
 
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/inquiry"
 )
 
 func TestJobs_WarnOfAMemoryMaxWithoutEffect(t *testing.T) {
@@ -18,8 +19,8 @@ func TestJobs_WarnOfAMemoryMaxWithoutEffect(t *testing.T) {
 	}
 	warnings := func(most int) []string {
 		registered := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job(most)})
-		planned := must(s, structs.JobPlan, &structs.JobPlanRequest{Job: job(most)})
-		checked := must(s, structs.JobValidate, &structs.JobValidateRequest{Job: job(most)})
+		planned := must(s, inquiry.JobPlan, &inquiry.JobPlanRequest{Job: job(most)})
+		checked := must(s, inquiry.JobValidate, &inquiry.JobValidateRequest{Job: job(most)})
 		return []string{registered.Warnings, planned.Warnings, checked.Warnings}
 	}
 	want := func(warned bool, most int) {

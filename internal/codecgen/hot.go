@@ -7,6 +7,7 @@ package codecgen
 var WirePackages = []string{
 	"structs",
 	"structs/admin",
+	"structs/inquiry",
 	"structs/nodecalls",
 	"structs/nodeloss",
 	"structs/variable",

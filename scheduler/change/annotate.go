@@ -2,6 +2,7 @@ package change
 
 import (
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // The annotations of differences, as the dialect has them.
@@ -15,7 +16,7 @@ const (
 // Annotate adds to the difference between two versions of a job its effects on the allocations. old may be
 // nil.
 func Annotate(
-	diff *structs.JobDiff, old, now *structs.Job, desired map[string]*structs.DesiredUpdates,
+	diff *structs.JobDiff, old, now *structs.Job, desired map[string]*inquiry.DesiredUpdates,
 ) {
 	for _, g := range diff.TaskGroups {
 		u := desired[g.Name]
@@ -34,17 +35,17 @@ func Annotate(
 }
 
 // updatesOf returns the counts that are not zero, by their names.
-func updatesOf(u *structs.DesiredUpdates) map[string]uint64 {
+func updatesOf(u *inquiry.DesiredUpdates) map[string]uint64 {
 	updates := map[string]uint64{}
 	for name, n := range map[string]uint64{
-		structs.UpdateIgnore:      u.Ignore,
-		structs.UpdateCreate:      u.Place,
-		structs.UpdateMigrate:     u.Migrate,
-		structs.UpdateDestroy:     u.Stop,
-		structs.UpdateInPlace:     u.InPlaceUpdate,
-		structs.UpdateDestructive: u.DestructiveUpdate,
-		structs.UpdateCanary:      u.Canary,
-		structs.UpdatePreemptions: u.Preemptions,
+		inquiry.UpdateIgnore:      u.Ignore,
+		inquiry.UpdateCreate:      u.Place,
+		inquiry.UpdateMigrate:     u.Migrate,
+		inquiry.UpdateDestroy:     u.Stop,
+		inquiry.UpdateInPlace:     u.InPlaceUpdate,
+		inquiry.UpdateDestructive: u.DestructiveUpdate,
+		inquiry.UpdateCanary:      u.Canary,
+		inquiry.UpdatePreemptions: u.Preemptions,
 	} {
 		if n > 0 {
 			updates[name] = n

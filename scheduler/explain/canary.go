@@ -6,6 +6,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // The filters that reject a node for what the group itself may have there, besides resources.
@@ -16,7 +17,7 @@ const (
 
 // ownCanary explains that canaries wait for what the older allocations of their group have, which stay until
 // the canaries are promoted. It returns nil if they do not.
-func (s *search) ownCanary(m *structs.AllocMetric) *structs.Reason {
+func (s *search) ownCanary(m *structs.AllocMetric) *inquiry.Reason {
 	j := s.job
 	d := state.ActiveDeployment(s.tx, j.Namespace, j.ID)
 	if d == nil || d.JobVersion != j.Version || !d.Group(s.group.Name).AwaitsPromotion() {

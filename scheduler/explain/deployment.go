@@ -7,10 +7,11 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // deployment explains a rollout that has not ended, or that failed.
-func (x *jobExplainer) deployment(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) deployment(j *structs.Job) []*inquiry.Reason {
 	d := state.LatestDeployment(x.tx, j.Namespace, j.ID)
 	if d == nil || d.JobVersion != j.Version {
 		return nil
@@ -21,7 +22,7 @@ func (x *jobExplainer) deployment(j *structs.Job) []*structs.Reason {
 	case structs.DeploymentPaused:
 		r := reason("deployment %s of version %d is paused", id, d.JobVersion)
 		r.Remedy = command(j.Namespace, "deployment resume", id)
-		return []*structs.Reason{r}
+		return []*inquiry.Reason{r}
 	case structs.DeploymentFailed:
 		r := reason("deployment %s of version %d failed: %s", id, d.JobVersion, d.StatusDescription)
 		r.Remedy = "mend the job and run it again"
@@ -34,7 +35,7 @@ func (x *jobExplainer) deployment(j *structs.Job) []*structs.Reason {
 			r.Because = missedAims(d)
 		}
 
-		return []*structs.Reason{r}
+		return []*inquiry.Reason{r}
 
 	case structs.DeploymentRunning:
 		r := reason("deployment %s of version %d is not complete", id, d.JobVersion)
@@ -43,14 +44,14 @@ func (x *jobExplainer) deployment(j *structs.Job) []*structs.Reason {
 			r.Remedy = "if this lasts: " + command(j.Namespace, "deployment status", id)
 		}
 
-		return []*structs.Reason{r}
+		return []*inquiry.Reason{r}
 	}
 
 	return nil
 }
 
 // missedAims tells how far the groups of a deployment came that did not reach their aim.
-func missedAims(d *structs.Deployment) (reasons []*structs.Reason) {
+func missedAims(d *structs.Deployment) (reasons []*inquiry.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {
 		s := d.TaskGroups[name]
 		if s.HealthyAllocs >= s.DesiredTotal {
@@ -68,7 +69,7 @@ func missedAims(d *structs.Deployment) (reasons []*structs.Reason) {
 }
 
 // batches explains how far the update of a job of every node has come.
-func (x *jobExplainer) batches(j *structs.Job) (reasons []*structs.Reason) {
+func (x *jobExplainer) batches(j *structs.Job) (reasons []*inquiry.Reason) {
 	for _, g := range j.TaskGroups {
 		total := 0
 		done := 0
@@ -94,7 +95,7 @@ func (x *jobExplainer) batches(j *structs.Job) (reasons []*structs.Reason) {
 }
 
 // deploymentGroups explains each group of a deployment that has not reached its aim.
-func (x *jobExplainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (reasons []*structs.Reason) {
+func (x *jobExplainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (reasons []*inquiry.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(d.TaskGroups)) {
 		s := d.TaskGroups[name]
 		canaries := state.HealthyCanaries(x.tx, s)
@@ -173,7 +174,7 @@ func (x *jobExplainer) pace(j *structs.Job, d *structs.Deployment, group string)
 }
 
 // notHealthy explains the allocations of a group of a deployment that are not healthy.
-func (x *jobExplainer) notHealthy(d *structs.Deployment, group string) []*structs.Reason {
+func (x *jobExplainer) notHealthy(d *structs.Deployment, group string) []*inquiry.Reason {
 	var all sample
 	for a := range state.LiveAllocsByJob(x.tx, d.Namespace, d.JobID) {
 		switch {
@@ -188,7 +189,7 @@ func (x *jobExplainer) notHealthy(d *structs.Deployment, group string) []*struct
 }
 
 // unhealthy explains the allocations because of which a deployment has failed.
-func (x *jobExplainer) unhealthy(d *structs.Deployment) []*structs.Reason {
+func (x *jobExplainer) unhealthy(d *structs.Deployment) []*inquiry.Reason {
 	var all sample
 	for a := range state.AllocsByJob(x.tx, d.Namespace, d.JobID) {
 		switch {

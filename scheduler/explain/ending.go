@@ -11,12 +11,13 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // DeletedJob explains which allocations of a job without a row have not ended, or still hold volumes. It
 // reports whether there are any.
 func DeletedJob(tx *state.ReadTx, namespace, id string, now time.Time) (
-	waits bool, reasons []*structs.Reason,
+	waits bool, reasons []*inquiry.Reason,
 ) {
 	j := &structs.Job{Namespace: structs.NamespaceOr(namespace), ID: id, Stop: true}
 	x := newJobExplainer(tx, j, now)
@@ -26,7 +27,7 @@ func DeletedJob(tx *state.ReadTx, namespace, id string, now time.Time) (
 
 // stoppedJob explains which allocations of a job have not ended, or still hold volumes. The job is stopped or
 // deleted.
-func (x *jobExplainer) stoppedJob(j *structs.Job, stopped string) []*structs.Reason {
+func (x *jobExplainer) stoppedJob(j *structs.Job, stopped string) []*inquiry.Reason {
 	var ending sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		switch {
@@ -46,12 +47,12 @@ func (x *jobExplainer) stoppedJob(j *structs.Job, stopped string) []*structs.Rea
 
 	r := reason("job %s is %s, and %s of it did not end yet", j.ID, stopped, count(left, "allocation"))
 	r.Because = ending.list("allocations")
-	return append([]*structs.Reason{r}, held...)
+	return append([]*inquiry.Reason{r}, held...)
 }
 
 // ending explains the allocations of a job that are to stop and have not ended, and the ended ones that still
 // hold volumes, as far as no reason before has named them.
-func (x *jobExplainer) ending(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) ending(j *structs.Job) []*inquiry.Reason {
 	var ending sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		switch {
@@ -66,7 +67,7 @@ func (x *jobExplainer) ending(j *structs.Job) []*structs.Reason {
 }
 
 // heldVolumes explains the claims of a job's allocations that have ended.
-func (x *jobExplainer) heldVolumes(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) heldVolumes(j *structs.Job) []*inquiry.Reason {
 	var held sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
 		if !a.ClientTerminal() || x.shown[a.ID] {
@@ -86,18 +87,18 @@ func (x *jobExplainer) heldVolumes(j *structs.Job) []*structs.Reason {
 }
 
 // heldClaim explains a claim of an allocation that has ended, with the name of its volume.
-func (x *explainer) heldClaim(c *structs.CSIClaim) *structs.Reason {
+func (x *explainer) heldClaim(c *structs.CSIClaim) *inquiry.Reason {
 	return x.endedClaim(c, fmt.Sprintf("the claim of allocation %s on volume %s at node %s",
 		structs.ShortID(c.AllocID), c.VolumeID, x.nodeName(c.NodeID)))
 }
 
 // endingAlloc explains why an allocation that is to stop still runs.
-func (x *explainer) endingAlloc(a *structs.Allocation) *structs.Reason {
+func (x *explainer) endingAlloc(a *structs.Allocation) *inquiry.Reason {
 	x.shown[a.ID] = true
 	what := cmp.Or(newestEvent(a), a.ClientDescription, "its tasks have not ended yet")
 	r := x.alloc(a, "is stopping: "+what)
 	if state.Node(x.tx, a.NodeID).Lost() {
-		r.Because = []*structs.Reason{x.nodeDown(a.NodeID)}
+		r.Because = []*inquiry.Reason{x.nodeDown(a.NodeID)}
 		return r
 	}
 	r.Remedy = x.endingRemedy(a)

@@ -19,6 +19,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // mostListed bounds the reasons of one kind. A last one counts the rest.
@@ -41,12 +42,12 @@ func newExplainer(tx *state.ReadTx, now time.Time) *explainer {
 }
 
 // list returns the first reasons, and a last one with the number of the others.
-func list(reasons []*structs.Reason, noun string) []*structs.Reason {
+func list(reasons []*inquiry.Reason, noun string) []*inquiry.Reason {
 	if len(reasons) <= mostListed {
 		return reasons
 	}
 	rest := len(reasons) - mostListed
-	return append(slices.Clip(reasons[:mostListed]), &structs.Reason{
+	return append(slices.Clip(reasons[:mostListed]), &inquiry.Reason{
 		Text: fmt.Sprintf("and %d more %s", rest, noun),
 	})
 }
@@ -54,7 +55,7 @@ func list(reasons []*structs.Reason, noun string) []*structs.Reason {
 // sample has the first reasons of one kind, and the number of the others. The others are not made: a job may
 // have very many allocations that wait for one volume.
 type sample struct {
-	reasons []*structs.Reason
+	reasons []*inquiry.Reason
 	rest    int
 }
 
@@ -64,7 +65,7 @@ func (s *sample) full() bool {
 }
 
 // add adds a reason, or counts it. It ignores nil.
-func (s *sample) add(r *structs.Reason) {
+func (s *sample) add(r *inquiry.Reason) {
 	switch {
 	case r == nil:
 	case s.full():
@@ -75,7 +76,7 @@ func (s *sample) add(r *structs.Reason) {
 }
 
 // list returns the reasons, and a last one with the number of the others.
-func (s *sample) list(noun string) []*structs.Reason {
+func (s *sample) list(noun string) []*inquiry.Reason {
 	if s.rest == 0 {
 		return s.reasons
 	}
@@ -92,8 +93,8 @@ type passing struct {
 func (p passing) String() string { return p.text }
 
 // reason returns a reason. Its fact differs from its text if an argument is passing.
-func reason(format string, args ...any) *structs.Reason {
-	r := &structs.Reason{Text: fmt.Sprintf(format, args...)}
+func reason(format string, args ...any) *inquiry.Reason {
+	r := &inquiry.Reason{Text: fmt.Sprintf(format, args...)}
 	facts := slices.Clone(args)
 	for i, arg := range args {
 		if p, changes := arg.(passing); changes {
@@ -107,7 +108,7 @@ func reason(format string, args ...any) *structs.Reason {
 }
 
 // addPassing adds a part to the text of a reason that changes as time passes.
-func addPassing(r *structs.Reason, text string, part passing) {
+func addPassing(r *inquiry.Reason, text string, part passing) {
 	r.Fact = r.Same()
 	r.Text += text + part.text
 }

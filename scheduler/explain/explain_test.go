@@ -14,6 +14,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 var update = flag.Bool("update", false, "write the golden file")
@@ -36,7 +37,7 @@ func TestWhy_Situations(t *testing.T) {
 			t.Errorf("two situations are named %q", s.name)
 		}
 		names[s.name] = true
-		fmt.Fprintf(&b, "== %s\n%s\n", s.name, stableIDs(f, structs.WhyText(reasons)))
+		fmt.Fprintf(&b, "== %s\n%s\n", s.name, stableIDs(f, inquiry.WhyText(reasons)))
 	}
 	if *update {
 		err := os.WriteFile(golden, []byte(b.String()), 0o644)
@@ -58,7 +59,7 @@ func allSituations() []situation {
 		deploymentSituations, updateSituations, lossSituations, awaySituations)
 }
 
-func explainSubject(f *schedtest.Fleet, s situation) (bool, []*structs.Reason) {
+func explainSubject(f *schedtest.Fleet, s situation) (bool, []*inquiry.Reason) {
 	tx := f.Store.Read()
 	if s.volume != "" {
 		return Volume(tx, csi.Volume(tx, structs.DefaultNamespace, s.volume), f.Clock)
@@ -122,7 +123,7 @@ var needNoRemedy = map[string]string{
 }
 
 // withoutRemedy returns the text of a reason without a remedy before or behind it, "" if there is none.
-func withoutRemedy(reasons []*structs.Reason) string {
+func withoutRemedy(reasons []*inquiry.Reason) string {
 	for _, r := range reasons {
 		switch {
 		case r.Remedy != "":

@@ -7,10 +7,11 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // unhealthyAlloc explains why an allocation of a deployment is not healthy, or not yet.
-func (x *jobExplainer) unhealthyAlloc(a *structs.Allocation) *structs.Reason {
+func (x *jobExplainer) unhealthyAlloc(a *structs.Allocation) *inquiry.Reason {
 	if !a.ClientTerminal() && !a.ServerTerminal() && !x.shown[a.ID] {
 		x.shown[a.ID] = true
 		if why := x.liveAlloc(a); why != nil {
@@ -97,7 +98,7 @@ func checksIn(g *structs.TaskGroup) bool {
 }
 
 // sickPlugin explains that a CSI plugin of an allocation is not healthy.
-func (x *explainer) sickPlugin(a *structs.Allocation) *structs.Reason {
+func (x *explainer) sickPlugin(a *structs.Allocation) *inquiry.Reason {
 	for _, id := range a.CSIPlugins {
 		for i := range csi.InstancesByPlugin(x.tx, id) {
 			if i.NodeID != a.NodeID || i.AllocID != a.ID || i.Healthy {

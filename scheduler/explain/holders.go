@@ -7,6 +7,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // mostSearched bounds the nodes whose allocations are searched: the first ones that are ready.
@@ -34,7 +35,7 @@ type search struct {
 // is exhausted.
 func (x *jobExplainer) holders(
 	j *structs.Job, g *structs.TaskGroup, m *structs.AllocMetric,
-) []*structs.Reason {
+) []*inquiry.Reason {
 	if g == nil {
 		return nil
 	}
@@ -49,7 +50,7 @@ func (x *jobExplainer) holders(
 	}
 
 	if r := s.ownCanary(m); r != nil {
-		return []*structs.Reason{r}
+		return []*inquiry.Reason{r}
 	}
 
 	older := s.predecessors(m)
@@ -119,7 +120,7 @@ func (s *search) demands(d *structs.AllocatedDeviceResource) bool {
 }
 
 // holder explains that an allocation has a thing of its node, which another one needs.
-func (x *explainer) holder(a *structs.Allocation, thing string) *structs.Reason {
+func (x *explainer) holder(a *structs.Allocation, thing string) *inquiry.Reason {
 	r := reason("allocation %s of job %s on node %s has %s", structs.ShortID(a.ID), a.JobID,
 		x.nodeName(a.NodeID), thing)
 	x.freeing(r, a, "add nodes, lower the count, or change what its groups ask for")
@@ -128,7 +129,7 @@ func (x *explainer) holder(a *structs.Allocation, thing string) *structs.Reason 
 
 // freeing adds to the reason that an allocation has a thing how the thing becomes free. It advises no stop of
 // an allocation that stops already, nor of the job that is explained, whose way out is another one.
-func (x *explainer) freeing(r *structs.Reason, a *structs.Allocation, wayOut string) {
+func (x *explainer) freeing(r *inquiry.Reason, a *structs.Allocation, wayOut string) {
 	switch {
 	case a.ServerTerminal():
 		r.Text += ", and is stopping"

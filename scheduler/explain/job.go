@@ -11,6 +11,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // jobExplainer collects the reasons of one job. Its explainer explains the nodes, volumes, plugins and
@@ -27,7 +28,7 @@ func newJobExplainer(tx *state.ReadTx, j *structs.Job, now time.Time) *jobExplai
 
 // Job explains why a job does not run as its specification demands. It reports whether something waits; if
 // nothing does, the reasons say so.
-func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons []*structs.Reason) {
+func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons []*inquiry.Reason) {
 	x := newJobExplainer(tx, j, now)
 	if j.Stop {
 		reasons = x.stoppedJob(j, "stopped")
@@ -50,11 +51,11 @@ func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons [
 	if len(reasons) > 0 {
 		return true, reasons
 	}
-	return false, []*structs.Reason{x.healthyJob(j)}
+	return false, []*inquiry.Reason{x.healthyJob(j)}
 }
 
 // healthyJob is the reason of a job that waits for nothing.
-func (x *jobExplainer) healthyJob(j *structs.Job) *structs.Reason {
+func (x *jobExplainer) healthyJob(j *structs.Job) *inquiry.Reason {
 	running := 0
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		if a.ClientStatus == structs.AllocRunning {
@@ -89,7 +90,7 @@ func demanded(j *structs.Job) (total int) {
 
 // missing explains the groups of a service with fewer allocations than they demand, although no evaluation is
 // to place the others.
-func (x *jobExplainer) missing(j *structs.Job) (reasons []*structs.Reason) {
+func (x *jobExplainer) missing(j *structs.Job) (reasons []*inquiry.Reason) {
 	if j.Stop || j.Type != structs.JobService {
 		return nil
 	}
@@ -108,13 +109,13 @@ func (x *jobExplainer) missing(j *structs.Job) (reasons []*structs.Reason) {
 	return list(reasons, "groups")
 }
 
-func (x *explainer) alloc(a *structs.Allocation, what string) *structs.Reason {
+func (x *explainer) alloc(a *structs.Allocation, what string) *inquiry.Reason {
 	return reason("allocation %s (%s) on node %s %s", structs.ShortID(a.ID), a.Name, x.nodeName(a.NodeID), what)
 }
 
 // evaluations explains the evaluations that have not been processed, and one that failed after all others.
-func (x *jobExplainer) evaluations(j *structs.Job) []*structs.Reason {
-	var pending []*structs.Reason
+func (x *jobExplainer) evaluations(j *structs.Job) []*inquiry.Reason {
+	var pending []*inquiry.Reason
 	var newest *structs.Evaluation
 	replacing := map[string]bool{}
 	needed := map[string]bool{} // of the evaluations that allocations name
@@ -144,7 +145,7 @@ func (x *jobExplainer) evaluations(j *structs.Job) []*structs.Reason {
 // pendingEval explains an evaluation. replacing has the IDs of evaluations that replace failed allocations.
 func (x *jobExplainer) pendingEval(
 	j *structs.Job, e *structs.Evaluation, replacing map[string]bool,
-) *structs.Reason {
+) *inquiry.Reason {
 	id := structs.ShortID(e.ID)
 	switch {
 	case e.WaitUntil > x.now.UnixNano():
@@ -175,7 +176,7 @@ var again = map[string]string{
 }
 
 // blockedGroups explains the groups without a place.
-func (x *jobExplainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason) {
+func (x *jobExplainer) blockedGroups(j *structs.Job) (reasons []*inquiry.Reason) {
 	e := state.BlockedEval(x.tx, j.Namespace, j.ID)
 	if e == nil {
 		return nil
@@ -190,7 +191,7 @@ func (x *jobExplainer) blockedGroups(j *structs.Job) (reasons []*structs.Reason)
 		}
 		r.Because = append(list(r.Because, "reasons"), x.holders(j, j.Group(name), m)...)
 		if len(r.Because) == 0 {
-			r.Because = []*structs.Reason{x.noNode()}
+			r.Because = []*inquiry.Reason{x.noNode()}
 		}
 		reasons = append(reasons, r)
 	}
@@ -220,7 +221,7 @@ func withoutRepeats(all []*structs.PlacementRejection) (some []*structs.Placemen
 // rejection explains why one filter rejected nodes.
 func (x *jobExplainer) rejection(
 	j *structs.Job, g *structs.TaskGroup, p *structs.PlacementRejection,
-) *structs.Reason {
+) *inquiry.Reason {
 	r := reason("the filter %s rejects %s: %s", p.Filter, count(p.Nodes, "node"), p.Reason)
 	if p.Nodes == 0 {
 		r.Text = fmt.Sprintf("the filter %s rejects all nodes: %s", p.Filter, p.Reason)
@@ -248,7 +249,7 @@ func (x *jobExplainer) rejection(
 }
 
 // groupPlugins explains the instances that are not healthy of the plugins of a group's volumes.
-func (x *jobExplainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
+func (x *jobExplainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reasons []*inquiry.Reason) {
 	seen := map[string]bool{}
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := csi.Volume(x.tx, j.Namespace, g.Volumes[alias].VolumeID(0))
@@ -262,7 +263,7 @@ func (x *jobExplainer) groupPlugins(j *structs.Job, g *structs.TaskGroup) (reaso
 
 // groupVolumes explains the volumes of a group, of volumes per allocation the first ones whose allocation is
 // missing.
-func (x *jobExplainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*structs.Reason) {
+func (x *jobExplainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reasons []*inquiry.Reason) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		request := g.Volumes[alias]
 		if request.Type != structs.VolumeTypeCSI {
@@ -308,20 +309,20 @@ func (x *jobExplainer) missingIndexes(j *structs.Job, g *structs.TaskGroup) (mis
 
 // groupVolume explains why a group cannot make a claim: the volume does not exist, is not made for its modes,
 // waits itself, or is in use by others that exclude the claim.
-func (x *jobExplainer) groupVolume(c *structs.CSIClaim) []*structs.Reason {
+func (x *jobExplainer) groupVolume(c *structs.CSIClaim) []*inquiry.Reason {
 	v := csi.Volume(x.tx, c.Namespace, c.VolumeID)
 	if v == nil {
 		r := reason("there is no volume %s in namespace %s", c.VolumeID, c.Namespace)
 		r.Remedy = command(c.Namespace, "volume create", "FILE") + ", or " +
 			command(c.Namespace, "volume register", "FILE")
-		return []*structs.Reason{r}
+		return []*inquiry.Reason{r}
 	}
 	class := c.Class()
 	if !v.Capable(class) {
 		r := reason("volume %s is not made for %s with %s", v.ID, class.AccessMode, class.AttachmentMode)
 		r.Remedy = "change access_mode or attachment_mode in the volume block of the group; what it is made for: " +
 			command(c.Namespace, "volume status", v.ID)
-		return []*structs.Reason{r}
+		return []*inquiry.Reason{r}
 	}
 	waits, reasons := x.volume(v)
 	if waits {
@@ -332,7 +333,7 @@ func (x *jobExplainer) groupVolume(c *structs.CSIClaim) []*structs.Reason {
 
 // failures explains the failed allocations that nothing replaces yet. After a failed deployment its own are
 // not replaced at all, also not for an operator.
-func (x *jobExplainer) failures(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) failures(j *structs.Job) []*inquiry.Reason {
 	var failed sample
 	d := state.DeploymentOfVersion(x.tx, j)
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
@@ -348,13 +349,13 @@ func (x *jobExplainer) failures(j *structs.Job) []*structs.Reason {
 		follow := state.Eval(x.tx, a.FollowupEvalID)
 		switch {
 		case d != nil && d.Status == structs.DeploymentFailed && a.DeploymentID == d.ID:
-			r.Because = []*structs.Reason{reason("its deployment has failed, so nothing replaces it")}
+			r.Because = []*inquiry.Reason{reason("its deployment has failed, so nothing replaces it")}
 			r.Remedy = causeCommand(a) + "; mend the cause, then run the job again"
 		case follow != nil && !follow.Terminal():
-			r.Because = []*structs.Reason{reason("it is replaced %s", x.until(follow.WaitUntil))}
+			r.Because = []*inquiry.Reason{reason("it is replaced %s", x.until(follow.WaitUntil))}
 			r.Remedy = "to see the cause: " + causeCommand(a)
 		default:
-			r.Because = []*structs.Reason{reason("its reschedule policy allows no more replacements")}
+			r.Because = []*inquiry.Reason{reason("its reschedule policy allows no more replacements")}
 			r.Remedy = causeCommand(a) + "; mend the cause, then: " +
 				command(j.Namespace, "job eval -force-reschedule", j.ID)
 		}
@@ -398,7 +399,7 @@ func newestEvent(a *structs.Allocation) string {
 }
 
 // allocations explains the live allocations that do not run yet, or whose plugin is not healthy.
-func (x *jobExplainer) allocations(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) allocations(j *structs.Job) []*inquiry.Reason {
 	var all sample
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		switch {
@@ -412,13 +413,13 @@ func (x *jobExplainer) allocations(j *structs.Job) []*structs.Reason {
 	return all.list("allocations")
 }
 
-func (x *jobExplainer) liveAlloc(a *structs.Allocation) *structs.Reason {
+func (x *jobExplainer) liveAlloc(a *structs.Allocation) *inquiry.Reason {
 	switch {
 	case a.IsUnknown():
 		return x.unknownAlloc(a)
 	case state.Node(x.tx, a.NodeID).Lost():
 		r := x.alloc(a, "is on a node that is lost")
-		r.Because = []*structs.Reason{x.nodeDown(a.NodeID)}
+		r.Because = []*inquiry.Reason{x.nodeDown(a.NodeID)}
 		r.Remedy = "an evaluation replaces it; if this lasts: " + command(a.Namespace, "job eval", a.JobID)
 		return r
 	case a.ClientStatus == structs.AllocPending:
@@ -428,8 +429,8 @@ func (x *jobExplainer) liveAlloc(a *structs.Allocation) *structs.Reason {
 }
 
 // pendingAlloc explains why an allocation does not run yet: a claim, or what its node says.
-func (x *jobExplainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
-	var claims []*structs.Reason
+func (x *jobExplainer) pendingAlloc(a *structs.Allocation) *inquiry.Reason {
+	var claims []*inquiry.Reason
 	for c := range csi.ClaimsByAlloc(x.tx, a.ID) {
 		why := csi.ClaimBlocked(x.tx, c)
 		if why != "" {
@@ -468,7 +469,7 @@ func (x *jobExplainer) pendingAlloc(a *structs.Allocation) *structs.Reason {
 }
 
 // deadTask explains an allocation that runs while one of its tasks waits for its next start, or for its turn.
-func (x *jobExplainer) deadTask(a *structs.Allocation) (turn *structs.Reason) {
+func (x *jobExplainer) deadTask(a *structs.Allocation) (turn *inquiry.Reason) {
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
 		s := a.TaskStates[name]
 		if s.State != structs.TaskPending || len(s.Events) == 0 {

@@ -8,6 +8,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // volumeID names a volume.
@@ -33,7 +34,7 @@ func (x *jobExplainer) candidates(j *structs.Job) iter.Seq[*structs.Node] {
 
 // limitHolders explains which allocations have the volumes that count against the limit of a node, for the
 // plugins of a group's volumes.
-func (x *jobExplainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*structs.Reason {
+func (x *jobExplainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*inquiry.Reason {
 	wanted := map[string][]volumeID{}
 	for _, u := range g.CSIUses(0) {
 		v := csi.Volume(x.tx, j.Namespace, u.VolumeID)
@@ -84,7 +85,7 @@ func (x *jobExplainer) limitOn(found *sample, n *structs.Node, plugin string, wa
 }
 
 // limitHolder explains that a volume counts against the limit of a node.
-func (x *jobExplainer) limitHolder(n *structs.Node, id volumeID, user string) *structs.Reason {
+func (x *jobExplainer) limitHolder(n *structs.Node, id volumeID, user string) *inquiry.Reason {
 	if a := state.Alloc(x.tx, user); a != nil && !a.ClientTerminal() {
 		return x.holder(a, "volume "+id.id)
 	}

@@ -7,6 +7,7 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/inquiry"
 	"berth/structs/nodeloss"
 )
 
@@ -24,8 +25,8 @@ const byOthers = "the word of an operator or the proof of a fence device release
 type lossExplainer struct{ *explainer }
 
 // lostHolder explains a claim that a lost node holds: the loss, and who releases the claim.
-func (x lossExplainer) lostHolder(r *structs.Reason, c *structs.CSIClaim) {
-	r.Because = []*structs.Reason{x.nodeDown(c.NodeID)}
+func (x lossExplainer) lostHolder(r *inquiry.Reason, c *structs.CSIClaim) {
+	r.Because = []*inquiry.Reason{x.nodeDown(c.NodeID)}
 	v := csi.Volume(x.tx, c.Namespace, c.VolumeID)
 	n := state.Node(x.tx, c.NodeID)
 	switch {
@@ -47,9 +48,9 @@ func (x lossExplainer) lostHolder(r *structs.Reason, c *structs.CSIClaim) {
 
 // heldBack returns the reason for which the servers begin no fence for a claim, and the last run of a fence
 // device for the node, if any: that an operator has ordered, or that began for another volume.
-func (x lossExplainer) heldBack(held *structs.Reason, n *structs.Node) []*structs.Reason {
+func (x lossExplainer) heldBack(held *inquiry.Reason, n *structs.Node) []*inquiry.Reason {
 	held.Remedy = operatorRemedy(n)
-	all := []*structs.Reason{held}
+	all := []*inquiry.Reason{held}
 	last := x.lastRun(n)
 	switch {
 	case last != nil && last.State == nodeloss.FenceRunning:
@@ -82,7 +83,7 @@ func (x lossExplainer) lastRun(n *structs.Node) (last *nodeloss.FenceRun) {
 }
 
 // leaseEnd explains a claim whose volume follows the end of the lease.
-func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*structs.Reason {
+func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*inquiry.Reason {
 	held := ""
 	switch {
 	case n.Unaccounted:
@@ -99,7 +100,7 @@ func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*structs
 	r := reason("node %s ends the tasks of the claim by itself when its lease has ended, and the servers are "+
 		"about to release it", x.nodeName(n.ID))
 	r.Remedy = "if this lasts for more than a minute, read the log of the server that leads; " + confirmRemedy(n)
-	return []*structs.Reason{r}
+	return []*inquiry.Reason{r}
 }
 
 func fenceCommand(n *structs.Node) string { return "berth node fence " + structs.ShortID(n.ID) }
@@ -114,7 +115,7 @@ func confirmRemedy(n *structs.Node) string {
 }
 
 // fence explains how far the servers are with a proof that a lost node can no longer write.
-func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Reason {
+func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *inquiry.Reason {
 	last := x.lastRun(n)
 	order := state.FenceOrder(x.tx, n.ID)
 	switch {
@@ -135,14 +136,14 @@ func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *structs.Rea
 }
 
 // fencing explains a run of a fence device that has not ended.
-func (x lossExplainer) fencing(run *nodeloss.FenceRun) *structs.Reason {
+func (x lossExplainer) fencing(run *nodeloss.FenceRun) *inquiry.Reason {
 	r := reason("fence device %s is being tried for %s", run.Device, x.since(run.Begun))
 	r.Remedy = "wait for its end: berth node status " + structs.ShortID(run.NodeID)
 	return r
 }
 
 // braked explains that the servers fence no node by themselves.
-func (x lossExplainer) braked(b *nodeloss.FenceBrake, n *structs.Node) *structs.Reason {
+func (x lossExplainer) braked(b *nodeloss.FenceBrake, n *structs.Node) *inquiry.Reason {
 	r := reason("the servers fence no node by themselves: %d of %d nodes were lost within %d minutes, "+
 		"since %s ago, so the fault may be on their side",
 		b.Lost, b.Of, nodeloss.FenceBrakeWindow/60, x.since(b.Since*1e9))
@@ -152,7 +153,7 @@ func (x lossExplainer) braked(b *nodeloss.FenceBrake, n *structs.Node) *structs.
 }
 
 // fenced explains the last run of a fence device, nil for none, and the next one.
-func (x lossExplainer) fenced(last *nodeloss.FenceRun, n *structs.Node) *structs.Reason {
+func (x lossExplainer) fenced(last *nodeloss.FenceRun, n *structs.Node) *inquiry.Reason {
 	if last == nil {
 		r := reason("the servers are about to fence node %s", x.nodeName(n.ID))
 		r.Remedy = "if this lasts: berth node status " + structs.ShortID(n.ID)

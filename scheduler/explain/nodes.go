@@ -6,13 +6,14 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // mostScanned bounds the nodes among which those are searched that take no allocations.
 const mostScanned = 4096
 
 // nodeDown is the reason that a node is down.
-func (x *explainer) nodeDown(id string) *structs.Reason {
+func (x *explainer) nodeDown(id string) *inquiry.Reason {
 	n := state.Node(x.tx, id)
 	if n == nil {
 		return reason("node %s is deleted", structs.ShortID(id))
@@ -27,7 +28,7 @@ func (x *explainer) nodeDown(id string) *structs.Reason {
 
 // notReady explains which nodes of a job's pool and datacenters take no allocations. rejected is the number
 // of nodes that the scheduler has found.
-func (x *explainer) notReady(j *structs.Job, rejected int) (reasons []*structs.Reason) {
+func (x *explainer) notReady(j *structs.Job, rejected int) (reasons []*inquiry.Reason) {
 	scanned := 0
 	for n := range state.Nodes(x.tx) {
 		if len(reasons) == mostListed || scanned == mostScanned {
@@ -46,7 +47,7 @@ func (x *explainer) notReady(j *structs.Job, rejected int) (reasons []*structs.R
 }
 
 // nodeNotReady explains why a node takes no allocations.
-func (x *explainer) nodeNotReady(n *structs.Node) *structs.Reason {
+func (x *explainer) nodeNotReady(n *structs.Node) *inquiry.Reason {
 	id := structs.ShortID(n.ID)
 	if n.Lost() {
 		return x.nodeDown(n.ID)
@@ -71,7 +72,7 @@ func (x *explainer) nodeNotReady(n *structs.Node) *structs.Reason {
 }
 
 // noNode explains a group that no node has rejected.
-func (x *explainer) noNode() *structs.Reason {
+func (x *explainer) noNode() *inquiry.Reason {
 	for range state.Nodes(x.tx) {
 		r := reason("no node may run it: each is down, drains, is not eligible, " +
 			"or not in the job's datacenters")

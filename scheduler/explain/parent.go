@@ -6,10 +6,11 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // parentJob is the reason of a job that runs nothing itself and has nothing to wait for but its next child.
-func (x *jobExplainer) parentJob(j *structs.Job) *structs.Reason {
+func (x *jobExplainer) parentJob(j *structs.Job) *inquiry.Reason {
 	if j.Periodic == nil {
 		r := reason("job %s is parameterized: it runs nothing itself, and each dispatch starts a child%s",
 			j.ID, x.liveChildren(j))
@@ -52,7 +53,7 @@ func (x *explainer) nextLaunch(j *structs.Job) time.Time {
 }
 
 // overlap explains that the launches of a periodic job are skipped, because a child of it has not ended.
-func (x *jobExplainer) overlap(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) overlap(j *structs.Job) []*inquiry.Reason {
 	if !j.IsPeriodic() || !j.Periodic.Enabled || !j.Periodic.ProhibitOverlap || !state.HasLiveChild(x.tx, j) {
 		return nil
 	}
@@ -77,7 +78,7 @@ func (x *jobExplainer) overlap(j *structs.Job) []*structs.Reason {
 	}
 
 	r.Because = children.list("children")
-	return []*structs.Reason{r}
+	return []*inquiry.Reason{r}
 }
 
 // liveChildren describes the number of children that have not ended, "" if all have.

@@ -6,6 +6,7 @@ import (
 
 	"berth/state"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // isOlder reports whether an allocation runs in an older version of the job that is explained.
@@ -41,7 +42,7 @@ func (x *explainer) ownWayOut(a *structs.Allocation, otherwise string) string {
 
 // predecessors explains which allocations of older versions of the job have a host volume that a group needs,
 // and without which allocations of other groups a node has capacity for it.
-func (s *search) predecessors(m *structs.AllocMetric) []*structs.Reason {
+func (s *search) predecessors(m *structs.AllocMetric) []*inquiry.Reason {
 	capacity := false
 	for dimension := range m.DimensionExhausted {
 		capacity = capacity || dimension != dimensionPorts && dimension != dimensionDevices
@@ -81,7 +82,7 @@ func (s *search) predecessors(m *structs.AllocMetric) []*structs.Reason {
 }
 
 // emptyPlaces explains the allocations that an update has stopped for a successor that has no place.
-func (x *jobExplainer) emptyPlaces(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) emptyPlaces(j *structs.Job) []*inquiry.Reason {
 	if j.PerNode() || state.BlockedEval(x.tx, j.Namespace, j.ID) == nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"berth/state/namespaces"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/inquiry"
 )
 
 const prod = "prod"
@@ -54,7 +55,7 @@ func TestRemedies_NameTheNamespace(t *testing.T) {
 	f := inNamespace(t)
 	tx := f.Store.Read()
 	_, reasons := Job(tx, state.Job(tx, prod, "web"), f.Clock)
-	text := structs.WhyText(reasons)
+	text := inquiry.WhyText(reasons)
 	text += remedyOf(volumeFilter, &structs.Job{Namespace: prod}, nil, tx)
 	for _, want := range []string{
 		"berth volume status -namespace prod VOLUME",

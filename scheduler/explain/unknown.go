@@ -4,19 +4,20 @@ import (
 	"berth/scheduler/disconnect"
 	"berth/state"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // unknownAlloc explains an allocation whose node was or is down, and what ends its state.
-func (x *jobExplainer) unknownAlloc(a *structs.Allocation) *structs.Reason {
+func (x *jobExplainer) unknownAlloc(a *structs.Allocation) *inquiry.Reason {
 	r := x.alloc(a, "is unknown")
 	n := state.Node(x.tx, a.NodeID)
 	if !n.Lost() {
-		r.Because = []*structs.Reason{reason("its node is back, and has not reported it yet")}
+		r.Because = []*inquiry.Reason{reason("its node is back, and has not reported it yet")}
 		r.Remedy = "if this lasts, see the log of its node: berth node status " + structs.ShortID(a.NodeID)
 		return r
 	}
 
-	r.Because = []*structs.Reason{x.nodeDown(a.NodeID)}
+	r.Because = []*inquiry.Reason{x.nodeDown(a.NodeID)}
 	until := disconnect.LostAt(x.job.Group(a.TaskGroup), n)
 	switch {
 	case until != 0:

@@ -10,11 +10,12 @@ import (
 	"berth/state/csi"
 	"berth/state/volumesecrets"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // Volume explains why a volume, or a use of it, waits. It reports whether something waits; if nothing does,
 // the reasons say so.
-func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, reasons []*structs.Reason) {
+func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, reasons []*inquiry.Reason) {
 	x := newExplainer(tx, now)
 	waits, reasons = x.volume(v)
 	if waits {
@@ -29,7 +30,7 @@ func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, 
 
 // waitingJobs explains the jobs without a place that wait for a volume, which itself waits for nothing. For
 // example, only nodes that are not eligible reach it.
-func (x *explainer) waitingJobs(v *structs.CSIVolume) []*structs.Reason {
+func (x *explainer) waitingJobs(v *structs.CSIVolume) []*inquiry.Reason {
 	var jobs sample
 	for _, id := range csi.JobsWaitingFor(x.tx, v) {
 		j := state.Job(x.tx, v.Namespace, id)
@@ -48,7 +49,7 @@ func (x *explainer) waitingJobs(v *structs.CSIVolume) []*structs.Reason {
 	return jobs.list("jobs")
 }
 
-func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs.Reason) {
+func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*inquiry.Reason) {
 	reasons = append(reasons, x.volumeCall(v)...)
 	reasons = append(reasons, x.plugin(v)...)
 	reasons = append(reasons, missingSecrets(x.tx, v)...)
@@ -91,20 +92,20 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*structs
 		return true, reasons
 	}
 
-	return false, []*structs.Reason{reason("volume %s waits for nothing; it is %s; in use by %s",
+	return false, []*inquiry.Reason{reason("volume %s waits for nothing; it is %s; in use by %s",
 		v.ID, v.State, count(claims, "allocation"))}
 }
 
 // missingSecrets explains that the variable with the secrets of a volume is missing: no call that needs them
 // is made.
-func missingSecrets(tx state.Reader, v *structs.CSIVolume) []*structs.Reason {
+func missingSecrets(tx state.Reader, v *structs.CSIVolume) []*inquiry.Reason {
 	_, err := volumesecrets.Variable(tx, v)
 	if err == nil {
 		return nil
 	}
 	r := reason("%v", err)
 	r.Remedy = command(v.Namespace, "var put", volumesecrets.Path(tx, v), "NAME=@FILE")
-	return []*structs.Reason{r}
+	return []*inquiry.Reason{r}
 }
 
 func anyNode(string) bool { return true }
@@ -112,7 +113,7 @@ func anyNode(string) bool { return true }
 func anyClass(structs.ClaimClass) bool { return true }
 
 // users lists the allocations that may use a volume now and whose claims have a class that hinders.
-func (x *explainer) users(v *structs.CSIVolume, hinders func(structs.ClaimClass) bool) []*structs.Reason {
+func (x *explainer) users(v *structs.CSIVolume, hinders func(structs.ClaimClass) bool) []*inquiry.Reason {
 	var users sample
 	for _, c := range csi.ClaimsByVolume(x.tx, v.Namespace, v.ID) {
 		if c.State != structs.ClaimGranted || c.EndTime != 0 || !hinders(c.Class()) {
@@ -137,8 +138,8 @@ func (x *explainer) users(v *structs.CSIVolume, hinders func(structs.ClaimClass)
 }
 
 // volumeCall explains a creation or deletion that has not ended.
-func (x *explainer) volumeCall(v *structs.CSIVolume) []*structs.Reason {
-	var r *structs.Reason
+func (x *explainer) volumeCall(v *structs.CSIVolume) []*inquiry.Reason {
+	var r *inquiry.Reason
 	remedy := x.retryRemedy(v, v.LastError)
 	switch v.State {
 	case structs.VolumeCreating:
@@ -155,7 +156,7 @@ func (x *explainer) volumeCall(v *structs.CSIVolume) []*structs.Reason {
 
 	r.Remedy = remedy
 	r.Because = x.unknownOutcome(v.Call)
-	return []*structs.Reason{r}
+	return []*inquiry.Reason{r}
 }
 
 // retryRemedy is the remedy of a call for a volume that is repeated until it succeeds.
@@ -167,16 +168,16 @@ func (x *explainer) retryRemedy(v *structs.CSIVolume, failed *structs.OperationE
 }
 
 // unknownOutcome explains a call of a plugin whose outcome is not known, nil if there is none.
-func (x *explainer) unknownOutcome(call *structs.CSICall) []*structs.Reason {
+func (x *explainer) unknownOutcome(call *structs.CSICall) []*inquiry.Reason {
 	if call == nil {
 		return nil
 	}
 	r := reason("the outcome of the call to %s it, sent to node %s %s ago, is unknown; "+
 		"only that node repeats it", call.Op, x.nodeName(call.NodeID), x.since(call.Time))
 	if state.Node(x.tx, call.NodeID).Lost() {
-		r.Because = []*structs.Reason{x.nodeDown(call.NodeID)}
+		r.Because = []*inquiry.Reason{x.nodeDown(call.NodeID)}
 	}
-	return []*structs.Reason{r}
+	return []*inquiry.Reason{r}
 }
 
 // failing describes the last failure of an operation and its next attempt, "" without one.
@@ -196,17 +197,17 @@ func (x *explainer) failing(e *structs.OperationError) passing {
 }
 
 // plugin explains why the plugin of a volume serves nobody.
-func (x *explainer) plugin(v *structs.CSIVolume) []*structs.Reason {
+func (x *explainer) plugin(v *structs.CSIVolume) []*inquiry.Reason {
 	p := csi.Plugin(x.tx, v.PluginID)
 	status := "berth plugin status " + structs.ShellWord(v.PluginID)
 	if p == nil || !p.Known {
 		r := reason("no instance of plugin %s has been healthy yet", v.PluginID)
 		r.Remedy = "run the job of the plugin; if it runs: " + status
 		r.Because = x.instances(v.PluginID)
-		return []*structs.Reason{r}
+		return []*inquiry.Reason{r}
 	}
 
-	var reasons []*structs.Reason
+	var reasons []*inquiry.Reason
 	if p.ControllerRequired && !csi.HealthyInstance(x.tx, v.PluginID, structs.CSIKindController) {
 		r := reason("no controller of plugin %s is healthy", v.PluginID)
 		r.Remedy = status
@@ -225,8 +226,8 @@ func (x *explainer) plugin(v *structs.CSIVolume) []*structs.Reason {
 }
 
 // instances explains the instances of a plugin that are not healthy.
-func (x *explainer) instances(plugin string) []*structs.Reason {
-	var sick []*structs.Reason
+func (x *explainer) instances(plugin string) []*inquiry.Reason {
+	var sick []*inquiry.Reason
 	down := map[string]bool{}
 	for i := range csi.InstancesByPlugin(x.tx, plugin) {
 		switch {
@@ -248,7 +249,7 @@ func (x *explainer) instances(plugin string) []*structs.Reason {
 }
 
 // claim explains a claim that waits, cannot be used yet, or outlives its allocation; nil for any other.
-func (x *explainer) claim(c *structs.CSIClaim, blocked string) *structs.Reason {
+func (x *explainer) claim(c *structs.CSIClaim, blocked string) *inquiry.Reason {
 	name := fmt.Sprintf("the claim of allocation %s (job %s) on node %s",
 		structs.ShortID(c.AllocID), c.JobID, x.nodeName(c.NodeID))
 	switch {
@@ -265,7 +266,7 @@ func (x *explainer) claim(c *structs.CSIClaim, blocked string) *structs.Reason {
 }
 
 // endedClaim explains a claim whose allocation has ended.
-func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason {
+func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *inquiry.Reason {
 	r := reason("%s is held although the allocation ended %s ago%s",
 		name, x.since(c.EndTime), x.failing(c.ReleaseError))
 	x.shown[c.AllocID] = true
@@ -286,7 +287,7 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 		needs := reason("plugin %s, which unmounts it, has no healthy instance on that node", c.PluginID)
 		needs.Remedy = "run the job of the plugin there; if it runs: berth plugin status " +
 			structs.ShellWord(c.PluginID)
-		r.Because = []*structs.Reason{needs}
+		r.Because = []*inquiry.Reason{needs}
 		return r
 	}
 
@@ -295,8 +296,8 @@ func (x *explainer) endedClaim(c *structs.CSIClaim, name string) *structs.Reason
 }
 
 // attachments explains the attachments to some nodes that are neither attached nor gone.
-func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool) []*structs.Reason {
-	var open []*structs.Reason
+func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool) []*inquiry.Reason {
+	var open []*inquiry.Reason
 	for a := range csi.AttachmentsByVolume(x.tx, v.Namespace, v.ID) {
 		if a.State == structs.AttachmentAttached || !to(a.NodeID) {
 			continue
@@ -320,7 +321,7 @@ func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool)
 }
 
 // expansion explains why a volume does not have its requested size yet.
-func (x *explainer) expansion(v *structs.CSIVolume) []*structs.Reason {
+func (x *explainer) expansion(v *structs.CSIVolume) []*inquiry.Reason {
 	if !v.ExpandPending || v.State != structs.VolumeReady {
 		return nil
 	}
@@ -328,18 +329,18 @@ func (x *explainer) expansion(v *structs.CSIVolume) []*structs.Reason {
 		x.failing(v.LastError))
 	why := csi.ExpandBlocked(x.tx, v)
 	if why != "" {
-		r.Because = []*structs.Reason{{
+		r.Because = []*inquiry.Reason{{
 			Text:    why,
 			Remedy:  command(v.Namespace, "volume status", v.ID) + " shows who uses it and where it is attached",
 			Because: x.users(v, anyClass),
 		}}
-		return []*structs.Reason{r}
+		return []*inquiry.Reason{r}
 	}
 	r.Remedy = x.retryRemedy(v, v.LastError)
-	return []*structs.Reason{r}
+	return []*inquiry.Reason{r}
 }
 
-func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*structs.Reason {
+func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*inquiry.Reason {
 	t := v.TurnedReadOnly
 	if t == nil {
 		return nil
@@ -347,7 +348,7 @@ func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*structs.Reason {
 	r := reason("the file system of volume %s turned read-only under allocation %s on node %s %s ago",
 		v.ID, structs.ShortID(t.AllocID), x.nodeName(t.NodeID), x.since(t.Time))
 	r.Remedy = "check the storage and the file system; the next allocation mounts the volume again"
-	return []*structs.Reason{r}
+	return []*inquiry.Reason{r}
 }
 
 // onlyVolumeFails reports whether a group has a single volume, and a call of its plugin has failed.

@@ -8,11 +8,12 @@ import (
 	"berth/state"
 	"berth/state/csi"
 	"berth/structs"
+	"berth/structs/inquiry"
 )
 
 // awaited explains an allocation that starts when others have let go of everything: it displaces or replaces
 // them, or they give it their capacity. The result is nil if there are none.
-func (x *explainer) awaited(a *structs.Allocation) *structs.Reason {
+func (x *explainer) awaited(a *structs.Allocation) *inquiry.Reason {
 	var others sample
 	n := 0
 	for _, id := range slices.Sorted(a.Awaits()) {
@@ -67,7 +68,7 @@ func (x *explainer) heldBy(a *structs.Allocation) (held []*structs.CSIClaim) {
 }
 
 // displaced explains the allocations of a waiting job that more important jobs have displaced.
-func (x *jobExplainer) displaced(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) displaced(j *structs.Job) []*inquiry.Reason {
 	if state.BlockedEval(x.tx, j.Namespace, j.ID) == nil {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (x *jobExplainer) displaced(j *structs.Job) []*structs.Reason {
 }
 
 // drains explains the allocations of a job that are still on nodes that drain.
-func (x *jobExplainer) drains(j *structs.Job) []*structs.Reason {
+func (x *jobExplainer) drains(j *structs.Job) []*inquiry.Reason {
 	var nodes []*structs.Node
 	var left sample
 	seen := map[string]bool{}

@@ -10,6 +10,7 @@ import (
 	"berth/structs"
 	"berth/structs/admin"
 	"berth/structs/defaults"
+	"berth/structs/inquiry"
 	"berth/structs/validate"
 )
 
@@ -279,8 +280,8 @@ func setAnswers(c *apitest.Caller) {
 }
 
 // validateJob checks the content of a job, and no drivers.
-func validateJob(_ context.Context, req *structs.JobValidateRequest) (*structs.JobValidateResponse, error) {
-	resp := &structs.JobValidateResponse{}
+func validateJob(_ context.Context, req *inquiry.JobValidateRequest) (*inquiry.JobValidateResponse, error) {
+	resp := &inquiry.JobValidateResponse{}
 	defaults.Canonicalize(req.Job)
 	err := validate.Job(req.Job)
 	if err != nil {

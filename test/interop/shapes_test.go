@@ -15,6 +15,7 @@ import (
 	"berth/api/apitest"
 	"berth/structs"
 	"berth/structs/admin"
+	"berth/structs/inquiry"
 )
 
 // The tests of this file connect the public client to berth's HTTP handler. Fake responses have a value in
@@ -25,7 +26,7 @@ var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func clientOfFakeServers(t *testing.T) (*public.Client, *apitest.Caller) {
 	t.Helper()
 	caller := &apitest.Caller{}
-	apitest.On(caller, structs.JobValidate, validateJob)
+	apitest.On(caller, inquiry.JobValidate, validateJob)
 	agent := &apitest.Agent{
 		SelfIs: &api.AgentSelf{
 			Config: map[string]any{"Region": "global", "Datacenter": "dc1"},

@@ -1,13 +1,15 @@
-package structs
+package inquiry
+
+import "berth/structs"
 
 // JobValidate checks a job without its registration: its content, and its tasks against the drivers of the
 // nodes that are up.
-var JobValidate = Read[JobValidateRequest, JobValidateResponse]("Job.Validate")
+var JobValidate = structs.Read[JobValidateRequest, JobValidateResponse]("Job.Validate")
 
 // JobValidateRequest has the job.
 type JobValidateRequest struct {
-	Job *Job
-	QueryOptions
+	Job *structs.Job
+	structs.QueryOptions
 }
 
 // JobValidateResponse has the faults of a job, which are no error of the request. DriverConfigValidated
@@ -18,5 +20,5 @@ type JobValidateResponse struct {
 	ValidationErrors      []string
 	Error                 string
 	Warnings              string
-	QueryMeta
+	structs.QueryMeta
 }

@@ -1,34 +1,37 @@
-package structs
+package inquiry
 
-import "time"
+import (
+	"berth/structs"
+	"time"
+)
 
 // JobPlan tells what the registration of a job would change. It changes nothing.
-var JobPlan = Read[JobPlanRequest, JobPlanResponse]("Job.Plan")
+var JobPlan = structs.Read[JobPlanRequest, JobPlanResponse]("Job.Plan")
 
 // JobPlanRequest has the job. With Diff the response has the difference to the stored version.
 type JobPlanRequest struct {
-	Job  *Job
+	Job  *structs.Job
 	Diff bool
-	QueryOptions
+	structs.QueryOptions
 }
 
 // JobPlanResponse has the effects of a registration. JobModifyIndex is the stored job's, 0 if there is none:
 // a registration that enforces it finds the same job.
 type JobPlanResponse struct {
 	JobModifyIndex     uint64
-	CreatedEvals       []*Evaluation // that continue the plan: one that waits for capacity, and later ones
-	Diff               *JobDiff
+	CreatedEvals       []*structs.Evaluation // that continue the plan: one that waits for capacity, and later ones
+	Diff               *structs.JobDiff
 	Annotations        *PlanAnnotations
-	FailedTGAllocs     map[string]*AllocMetric // groups of which not all allocations can be placed
-	NextPeriodicLaunch time.Time               // zero if the job is not periodic
+	FailedTGAllocs     map[string]*structs.AllocMetric // groups of which not all allocations can be placed
+	NextPeriodicLaunch time.Time                       // zero if the job is not periodic
 	Warnings           string
-	QueryMeta
+	structs.QueryMeta
 }
 
 // PlanAnnotations has the decisions on the allocations of a job.
 type PlanAnnotations struct {
 	DesiredTGUpdates map[string]*DesiredUpdates // by group, also by a group that the job has no longer
-	PreemptedAllocs  []*AllocListStub
+	PreemptedAllocs  []*structs.AllocListStub
 }
 
 // DesiredUpdates counts the allocations of a group by the decision on them. Those that find no place count
