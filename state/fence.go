@@ -363,8 +363,8 @@ func IsWaitedFor(tx Reader, v *structs.CSIVolume) bool {
 }
 
 // FenceBrake returns the reason for which the servers fence no node by themselves, nil if there is none: more
-// than a third of the nodes, and at least 3, were lost within nodeloss.FenceBrakeWindow, and are still down. A
-// node that an operator has fenced, or whose loss one has confirmed, no longer counts.
+// than a third of the nodes, and at least 3, were lost within nodeloss.FenceBrakeWindow, and are still down.
+// A node that an operator has fenced, or whose loss one has confirmed, no longer counts.
 func FenceBrake(tx Reader) *nodeloss.FenceBrake {
 	var lost []int64 // when each was lost
 	up := 0

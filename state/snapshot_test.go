@@ -104,8 +104,8 @@ func TestSnapshot_HasEveryTable(t *testing.T) {
 	}
 }
 
-// TestSchema_RowsAreWireTypes holds rows in the wire packages, because a golden file lists their fields. Those
-// of computed tables are in no file. The table store has one row of its own.
+// TestSchema_RowsAreWireTypes holds rows in the wire packages, because a golden file lists their fields.
+// Those of computed tables are in no file. The table store has one row of its own.
 func TestSchema_RowsAreWireTypes(t *testing.T) {
 	for _, table := range schema.Tables() {
 		pkg, _, _ := strings.Cut(table.RowType(), ".")

@@ -21,7 +21,9 @@ import (
 type machineDevices map[string]map[string]*nodecalls.DeviceStats
 
 // DeviceStats implements DeviceStats.
-func (m machineDevices) DeviceStats(devices []*structs.AllocatedDeviceResource) []*nodecalls.DeviceGroupStats {
+func (m machineDevices) DeviceStats(
+	devices []*structs.AllocatedDeviceResource,
+) []*nodecalls.DeviceGroupStats {
 	var all []*nodecalls.DeviceGroupStats
 	for _, d := range devices {
 		g := &nodecalls.DeviceGroupStats{

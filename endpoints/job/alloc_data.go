@@ -13,12 +13,14 @@ import (
 // dataTimeout bounds the call to a node for a page of data.
 const dataTimeout = time.Minute
 
-// maxDataPages bounds the pages that a server passes on at a time: each takes nodecalls.AllocDataPage bytes of
-// it. Others wait, so a drain of many nodes takes longer and the memory of the leader does not grow.
+// maxDataPages bounds the pages that a server passes on at a time: each takes nodecalls.AllocDataPage bytes
+// of it. Others wait, so a drain of many nodes takes longer and the memory of the leader does not grow.
 const maxDataPages = 64
 
 // Data passes a page of the data of an ended allocation on to the node of its successor.
-func (a Allocs) Data(ctx context.Context, req *nodecalls.AllocDataRequest) (*nodecalls.AllocDataResponse, error) {
+func (a Allocs) Data(
+	ctx context.Context, req *nodecalls.AllocDataRequest,
+) (*nodecalls.AllocDataResponse, error) {
 	tx := a.Store.Read()
 	ended := state.Alloc(tx, req.AllocID)
 	successor := state.Alloc(tx, req.Successor)

@@ -2,8 +2,8 @@ package codecgen
 
 // WirePackages are the folders of the packages whose exported structs are rows, or bodies of requests and
 // answers. Tests of the codec, of the fields, of the methods and of the levels read their source. The structs
-// of Hot are all in the first. No two of the packages have a type of the same name: the lists of stored fields
-// have the names without the packages.
+// of Hot are all in the first. No two of the packages have a type of the same name: the lists of stored
+// fields have the names without the packages.
 var WirePackages = []string{
 	"structs",
 	"structs/admin",

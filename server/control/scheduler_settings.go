@@ -1,8 +1,6 @@
 package control
 
-import (
-	"berth/structs/admin"
-)
+import "berth/structs/admin"
 
 // SchedulerSettings are the `default_scheduler_config` block of a server. A setting that it leaves out has
 // its default.

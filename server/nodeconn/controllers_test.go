@@ -204,7 +204,8 @@ func TestCallController_TriesTheNextOnlyWhenNothingWasDone(t *testing.T) {
 			t.Errorf("after %q: called %v and got %v, want %v and %q", c.first, s.calls, err, c.want, c.err)
 		}
 	}
-	_, err := Call(t.Context(), Target{Nodes: &script{}, Limit: time.Second}, nodecalls.ClientCSIControllerDelete,
+	_, err := Call(t.Context(), Target{Nodes: &script{}, Limit: time.Second},
+		nodecalls.ClientCSIControllerDelete,
 		&nodecalls.ClientCSIDeleteRequest{})
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("without a node: %v", err)

@@ -66,7 +66,8 @@ func readDuration(field, text string, d *time.Duration) error {
 	}
 	read, err := time.ParseDuration(text)
 	if err != nil {
-		return structs.Invalidf("%s is %q; expected a duration such as 10s", field, structs.Cut(text, structs.MaxQuoted))
+		return structs.Invalidf("%s is %q; expected a duration such as 10s",
+			field, structs.Cut(text, structs.MaxQuoted))
 	}
 	*d = read
 	return nil
@@ -97,7 +98,8 @@ func (c *AutopilotConfig) UnmarshalJSON(b []byte) error {
 }
 
 // AutopilotConfigGet reads the configuration of autopilot.
-var AutopilotConfigGet = structs.Read[structs.QueryRequest, AutopilotConfigResponse]("Operator.AutopilotGetConfiguration")
+var AutopilotConfigGet = structs.Read[structs.QueryRequest, AutopilotConfigResponse](
+	"Operator.AutopilotGetConfiguration")
 
 // AutopilotConfigResponse has the configuration. Its indexes are 0 while none is stored.
 type AutopilotConfigResponse struct {

@@ -55,7 +55,8 @@ func (r *Revocation) Covers(c CertificateRef) bool {
 }
 
 // CertificateRevoke revokes the certificates of a machine or an operator, or one certificate.
-var CertificateRevoke = structs.Write[CertificateRevokeRequest, CertificateRevokeResponse]("Certificate.Revoke")
+var CertificateRevoke = structs.Write[CertificateRevokeRequest, CertificateRevokeResponse](
+	"Certificate.Revoke")
 
 // CertificateRevokeRequest names a holder by Role and Name, or one certificate by Serial (see Revocation).
 type CertificateRevokeRequest struct {
@@ -83,7 +84,8 @@ type CertificateUnrevokeRequest struct {
 }
 
 // CertificateRevocations lists the revocations. Nodes read it, too.
-var CertificateRevocations = structs.Read[structs.QueryRequest, CertificateRevocationsResponse]("Certificate.Revocations")
+var CertificateRevocations = structs.Read[structs.QueryRequest, CertificateRevocationsResponse](
+	"Certificate.Revocations")
 
 // CertificateRevocationsResponse has the revocations by ID, and the IDs of the authorities that the servers
 // trust: the one that signs first, none if the servers sign no certificates.

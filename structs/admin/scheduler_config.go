@@ -76,7 +76,8 @@ func (c *SchedulerConfiguration) Canonicalize() {
 }
 
 // SchedulerConfigGet reads the configuration of the scheduler.
-var SchedulerConfigGet = structs.Read[structs.QueryRequest, SchedulerConfigResponse]("Operator.SchedulerGetConfiguration")
+var SchedulerConfigGet = structs.Read[structs.QueryRequest, SchedulerConfigResponse](
+	"Operator.SchedulerGetConfiguration")
 
 // SchedulerConfigResponse has the configuration. Its indexes are 0 while none is stored.
 type SchedulerConfigResponse struct {

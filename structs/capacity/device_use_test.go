@@ -16,9 +16,13 @@ func equalDevices(name string, n int) *structs.NodeDeviceResource {
 }
 
 func TestDeviceUse_RejectsDevices(t *testing.T) {
-	n := &structs.Node{NodeResources: &structs.NodeResources{Devices: []*structs.NodeDeviceResource{equalDevices("x1", 3)}}}
+	n := &structs.Node{NodeResources: &structs.NodeResources{
+		Devices: []*structs.NodeDeviceResource{equalDevices("x1", 3)},
+	}}
 	n.NodeResources.Devices[0].Instances[2].Healthy = false
-	demand := &structs.Resources{Devices: []*structs.RequestedDevice{{Name: "gpu", Count: 1}, {Name: "acme/gpu", Count: 1}}}
+	demand := &structs.Resources{
+		Devices: []*structs.RequestedDevice{{Name: "gpu", Count: 1}, {Name: "acme/gpu", Count: 1}},
+	}
 	group := &structs.TaskGroup{Tasks: []*structs.Task{{Name: "t", Resources: demand}, {Name: "other"}}}
 	given := func(group string, ids ...string) *structs.AllocatedDeviceResource {
 		return &structs.AllocatedDeviceResource{Vendor: "acme", Type: "gpu", Name: group, DeviceIDs: ids}
@@ -52,7 +56,9 @@ func TestDeviceUse_RejectsDevices(t *testing.T) {
 		}
 	}
 	n.NodeResources.Devices = append(n.NodeResources.Devices, equalDevices("x3", 2))
-	a := &structs.Allocation{Devices: map[string][]*structs.AllocatedDeviceResource{"t": {given("x3", "0", "1")}}}
+	a := &structs.Allocation{Devices: map[string][]*structs.AllocatedDeviceResource{
+		"t": {given("x3", "0", "1")},
+	}}
 	if got := use.Rejection(n, a, group); got != "allocation holder has device 0 of acme/gpu/x3" {
 		t.Errorf("a device in use: %q", got)
 	}
@@ -61,7 +67,9 @@ func TestDeviceUse_RejectsDevices(t *testing.T) {
 	}
 	use.AddDevices("another", given("x3", "1"))
 	use.AddDevices("zeta", given("x3", "2"))
-	all := &structs.Allocation{Devices: map[string][]*structs.AllocatedDeviceResource{"t": {given("x3", "0", "1", "2")}}}
+	all := &structs.Allocation{Devices: map[string][]*structs.AllocatedDeviceResource{
+		"t": {given("x3", "0", "1", "2")},
+	}}
 	if got := use.Holder(all); got != "another" { // or a wait for all would name one after the other
 		t.Errorf("the first holder is %s", got)
 	}

@@ -20,14 +20,21 @@ func withAddresses() *structs.Node {
 					Device:     "eth0",
 					MacAddress: "02:00:00:00:00:01",
 					Addresses: []*structs.NodeNetworkAddress{
-						{Family: structs.FamilyIPv4, Alias: structs.DefaultHostNetwork, Address: "10.0.0.1", ReservedPorts: "1000"},
+						{
+							Family:        structs.FamilyIPv4,
+							Alias:         structs.DefaultHostNetwork,
+							Address:       "10.0.0.1",
+							ReservedPorts: "1000",
+						},
 						{Family: structs.FamilyIPv6, Alias: structs.DefaultHostNetwork, Address: "2001:db8::1"},
 					},
 				},
 				{
-					Mode:      structs.NetworkModeHost,
-					Device:    "eth1",
-					Addresses: []*structs.NodeNetworkAddress{{Family: structs.FamilyIPv4, Alias: "private", Address: "192.168.0.1"}},
+					Mode:   structs.NetworkModeHost,
+					Device: "eth1",
+					Addresses: []*structs.NodeNetworkAddress{
+						{Family: structs.FamilyIPv4, Alias: "private", Address: "192.168.0.1"},
+					},
 				},
 			},
 		},

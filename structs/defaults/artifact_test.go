@@ -20,7 +20,8 @@ func TestCanonicalize_CompletesArtifacts(t *testing.T) {
 		{"file", "", "file", "local/x.bin"},
 		{"file", "local/y", "file", "local/y"},
 	} {
-		j := testJob(artifacts(&structs.TaskArtifact{GetterSource: source, GetterMode: c.mode, RelativeDest: c.dest}, nil))
+		given := &structs.TaskArtifact{GetterSource: source, GetterMode: c.mode, RelativeDest: c.dest}
+		j := testJob(artifacts(given, nil))
 		got := j.TaskGroups[0].Tasks[0].Artifacts[0]
 		if got.GetterMode != c.wantMode || got.RelativeDest != c.wantDest {
 			t.Errorf("mode %q and destination %q became %q and %q", c.mode, c.dest, got.GetterMode, got.RelativeDest)

@@ -14,12 +14,16 @@ func TestJob_ServiceName(t *testing.T) {
 		edit  func(*structs.Job)
 		want  string
 	}{
-		"of a group":      {all, "", nil, "name-id-g-ns"},
-		"of a task":       {all + "-${NOMAD_TASK_NAME}", "t", nil, "name-id-g-ns-t"},
-		"without any":     {"web", "", nil, "web"},
-		"of a node":       {"web-${NOMAD_DC}-${NOMAD_GROUP_NAME}", "t", nil, "web-${NOMAD_DC}-g"},
-		"no task":         {"${NOMAD_TASK_NAME}", "", nil, "${NOMAD_TASK_NAME}"},
-		"once":            {"${NOMAD_JOB_NAME}", "", func(j *structs.Job) { j.Name = "${NOMAD_DC}" }, "${NOMAD_DC}"},
+		"of a group":  {all, "", nil, "name-id-g-ns"},
+		"of a task":   {all + "-${NOMAD_TASK_NAME}", "t", nil, "name-id-g-ns-t"},
+		"without any": {"web", "", nil, "web"},
+		"of a node":   {"web-${NOMAD_DC}-${NOMAD_GROUP_NAME}", "t", nil, "web-${NOMAD_DC}-g"},
+		"no task":     {"${NOMAD_TASK_NAME}", "", nil, "${NOMAD_TASK_NAME}"},
+		"once": {
+			"${NOMAD_JOB_NAME}", "",
+			func(j *structs.Job) { j.Name = "${NOMAD_DC}" },
+			"${NOMAD_DC}",
+		},
 		"env of the task": {"${NOMAD_JOB_NAME}", "t", setEnv("NOMAD_JOB_NAME"), "${NOMAD_JOB_NAME}"},
 		"its other name":  {"${env.NOMAD_REGION}", "t", setEnv("env.NOMAD_REGION"), "${env.NOMAD_REGION}"},
 		"its own name":    {"${NOMAD_TASK_NAME}", "t", setEnv("NOMAD_TASK_NAME"), "${NOMAD_TASK_NAME}"},
@@ -38,7 +42,8 @@ func TestJob_ServiceName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &structs.TaskGroup{Name: "g", Tasks: []*structs.Task{{Name: "t"}}}
-			j := &structs.Job{ID: "id", Name: "name", Namespace: "ns", Region: "r", TaskGroups: []*structs.TaskGroup{g}}
+			j := &structs.Job{ID: "id", Name: "name", Namespace: "ns", Region: "r"}
+			j.TaskGroups = []*structs.TaskGroup{g}
 			if c.edit != nil {
 				c.edit(j)
 			}

@@ -52,18 +52,32 @@ func TestCanonicalize_FillsDefaults(t *testing.T) {
 		{"priority", j.Priority, 50},
 		{"node pool", j.NodePool, "default"},
 		{"datacenters", fmt.Sprint(j.Datacenters), "[*]"},
-		{"restart", *g.RestartPolicy, structs.RestartPolicy{2, 30 * time.Minute, 15 * time.Second, "fail"}},
+		{"restart", *g.RestartPolicy, structs.RestartPolicy{
+			Attempts: 2,
+			Interval: 30 * time.Minute,
+			Delay:    15 * time.Second,
+			Mode:     "fail",
+		}},
 		{"task restart", *task.RestartPolicy, *g.RestartPolicy},
-		{"reschedule", *g.ReschedulePolicy, structs.ReschedulePolicy{0, 0, 30 * time.Second, "exponential",
-			time.Hour, true}},
+		{"reschedule", *g.ReschedulePolicy, structs.ReschedulePolicy{
+			Delay:         30 * time.Second,
+			DelayFunction: "exponential",
+			MaxDelay:      time.Hour,
+			Unlimited:     true,
+		}},
 		{"disk", *g.EphemeralDisk, structs.EphemeralDisk{SizeMB: 300}},
 		{"resources", fmt.Sprint(*task.Resources), fmt.Sprint(structs.Resources{CPU: 100, MemoryMB: 300})},
 		{"kill timeout", task.KillTimeout, 5 * time.Second},
 		{"logs", *task.LogConfig, structs.LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}},
 		{"volume name", g.Volumes["data"].Name, "data"},
 		{"propagation", task.VolumeMounts[0].PropagationMode, "private"},
-		{"plugin", *task.CSIPluginConfig, structs.CSIPluginConfig{"hostpath", "node", "/csi", "/local/csi",
-			30 * time.Second, 0, ""}},
+		{"plugin", *task.CSIPluginConfig, structs.CSIPluginConfig{
+			ID:                  "hostpath",
+			Type:                "node",
+			MountDir:            "/csi",
+			StagePublishBaseDir: "/local/csi",
+			HealthTimeout:       30 * time.Second,
+		}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", c.what, c.got, c.want)
@@ -80,7 +94,8 @@ func TestCanonicalize_IsIdempotent(t *testing.T) {
 			t.Errorf("%s:\n%s\n%s", kind, before, after)
 		}
 	}
-	Canonicalize(&structs.Job{TaskGroups: []*structs.TaskGroup{nil, {Tasks: []*structs.Task{nil}}}}) // possible in JSON
+	groups := []*structs.TaskGroup{nil, {Tasks: []*structs.Task{nil}}} // possible in JSON
+	Canonicalize(&structs.Job{TaskGroups: groups})
 }
 
 func TestCanonicalize_DropsASystemJobsEmptyReschedulePolicy(t *testing.T) {

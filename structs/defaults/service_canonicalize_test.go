@@ -85,7 +85,8 @@ func TestService_DefaultsOfTheDialect(t *testing.T) {
 	}
 	second := g.Services[1]
 	if second.Provider != structs.ServiceProviderConsul || second.OnUpdate != structs.OnUpdateRequireHealthy ||
-		*second.Checks[0].CheckRestart.Grace != structs.DefaultCheckGrace || second.Checks[0].CheckRestart.Limit != 0 {
+		*second.Checks[0].CheckRestart.Grace != structs.DefaultCheckGrace ||
+		second.Checks[0].CheckRestart.Limit != 0 {
 		t.Errorf("got %s", describeService(second))
 	}
 	ofTask := g.Tasks[0].Services

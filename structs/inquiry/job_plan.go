@@ -18,8 +18,9 @@ type JobPlanRequest struct {
 // JobPlanResponse has the effects of a registration. JobModifyIndex is the stored job's, 0 if there is none:
 // a registration that enforces it finds the same job.
 type JobPlanResponse struct {
-	JobModifyIndex     uint64
-	CreatedEvals       []*structs.Evaluation // that continue the plan: one that waits for capacity, and later ones
+	JobModifyIndex uint64
+	// CreatedEvals continue the plan: one that waits for capacity, and later ones.
+	CreatedEvals       []*structs.Evaluation
 	Diff               *structs.JobDiff
 	Annotations        *PlanAnnotations
 	FailedTGAllocs     map[string]*structs.AllocMetric // groups of which not all allocations can be placed

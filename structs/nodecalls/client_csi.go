@@ -58,7 +58,8 @@ type ClientCSICreateResponse struct {
 }
 
 // ClientCSIControllerDelete makes a node call DeleteVolume. It succeeds if the volume does not exist.
-var ClientCSIControllerDelete = structs.Write[ClientCSIDeleteRequest, structs.Empty]("ClientCSI.ControllerDeleteVolume")
+var ClientCSIControllerDelete = structs.Write[ClientCSIDeleteRequest, structs.Empty](
+	"ClientCSI.ControllerDeleteVolume")
 
 // ClientCSIDeleteRequest names the volume.
 type ClientCSIDeleteRequest struct {
@@ -107,7 +108,8 @@ type ClientCSIAttachResponse struct {
 }
 
 // ClientCSIControllerDetach makes a node call ControllerUnpublishVolume.
-var ClientCSIControllerDetach = structs.Write[ClientCSIDetachRequest, structs.Empty]("ClientCSI.ControllerDetachVolume")
+var ClientCSIControllerDetach = structs.Write[ClientCSIDetachRequest, structs.Empty](
+	"ClientCSI.ControllerDetachVolume")
 
 // ClientCSIDetachRequest names the volume and the node.
 type ClientCSIDetachRequest struct {
@@ -230,7 +232,8 @@ type ClientCSIListResponse struct {
 
 // ClientCSINodeDetach makes a node release a volume. The node decides by its own records. For an allocation
 // that still runs the error is a precondition. Without an error nothing of the volume is left on the node.
-var ClientCSINodeDetach = structs.Write[ClientCSINodeDetachRequest, structs.Empty]("ClientCSI.NodeDetachVolume")
+var ClientCSINodeDetach = structs.Write[ClientCSINodeDetachRequest, structs.Empty](
+	"ClientCSI.NodeDetachVolume")
 
 // ClientCSINodeDetachRequest names the volume, and one allocation (AllocID) or every allocation that no
 // longer runs (AllocID "").

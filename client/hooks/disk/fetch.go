@@ -221,7 +221,9 @@ func (d *disk) copyAll(
 	}
 }
 
-func (d *disk) page(ctx context.Context, req *nodecalls.AllocDataRequest) (*nodecalls.AllocDataResponse, error) {
+func (d *disk) page(
+	ctx context.Context, req *nodecalls.AllocDataRequest,
+) (*nodecalls.AllocDataResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	resp, err := rpc.Call(ctx, d.Servers, nodecalls.AllocData, req)

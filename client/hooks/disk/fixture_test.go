@@ -65,7 +65,9 @@ func (c *cluster) alloc(_ context.Context, r *structs.AllocGetRequest) (*structs
 	return &structs.AllocGetResponse{Alloc: a}, nil
 }
 
-func (c *cluster) data(ctx context.Context, r *nodecalls.AllocDataRequest) (*nodecalls.AllocDataResponse, error) {
+func (c *cluster) data(
+	ctx context.Context, r *nodecalls.AllocDataRequest,
+) (*nodecalls.AllocDataResponse, error) {
 	c.mu.Lock()
 	c.pages++
 	err := c.fail(c.pages)

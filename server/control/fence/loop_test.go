@@ -31,7 +31,6 @@ type cluster struct {
 	t     *testing.T
 	store *state.Store
 	fsm   *fsm.FSM
-
 	mu    sync.Mutex
 	index uint64
 	fail  map[string]error // of the log, by the name of the command

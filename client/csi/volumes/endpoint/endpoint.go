@@ -159,7 +159,9 @@ func (e *endpoints) create(
 	return callController(ctx, controllerCall{e, req, c}, create)
 }
 
-func (e *endpoints) delete(ctx context.Context, req *nodecalls.ClientCSIDeleteRequest) (*structs.Empty, error) {
+func (e *endpoints) delete(
+	ctx context.Context, req *nodecalls.ClientCSIDeleteRequest,
+) (*structs.Empty, error) {
 	c := volumes.Call{Volume: req.ExternalID, RPC: "DeleteVolume"}
 	return callController(ctx, controllerCall{e, req, c},
 		withEmptyReply(func(ctx context.Context, c *conn) error {
@@ -181,7 +183,9 @@ func (e *endpoints) attach(
 	return callController(ctx, controllerCall{e, req, c}, attach)
 }
 
-func (e *endpoints) detach(ctx context.Context, req *nodecalls.ClientCSIDetachRequest) (*structs.Empty, error) {
+func (e *endpoints) detach(
+	ctx context.Context, req *nodecalls.ClientCSIDetachRequest,
+) (*structs.Empty, error) {
 	c := volumes.Call{
 		Volume: req.ExternalID,
 		RPC:    "ControllerUnpublishVolume",
