@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Canonicalize fills in the defaults of a job. It is idempotent. It does not change the Count of a group: 0 is
-// a legal count.
+// Canonicalize fills in the defaults of a job. It is idempotent. It does not change the Count of a group: 0
+// is a legal count.
 func Canonicalize(j *structs.Job) {
 	setDefault(&j.Region, structs.DefaultRegion)
 	setDefault(&j.Namespace, structs.DefaultNamespace)
