@@ -125,7 +125,9 @@ func (h *Handler) HostStats(ctx context.Context) (*nodecalls.HostStats, error) {
 // AllocStats measures the running tasks of an allocation on this node, or one of them if task is not "". It
 // reads when it is called: nobody measures tasks that nobody asks for. The error is not-found if the
 // allocation is not here; see allocrunner.Runner.Stats for the others.
-func (h *Handler) AllocStats(ctx context.Context, allocID, task string) (*nodecalls.AllocResourceUsage, error) {
+func (h *Handler) AllocStats(
+	ctx context.Context, allocID, task string,
+) (*nodecalls.AllocResourceUsage, error) {
 	r, err := h.Find(allocID)
 	if err != nil {
 		return nil, err

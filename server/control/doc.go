@@ -15,6 +15,5 @@
 //     that it can no longer (package fence).
 //   - A loop ends with its context and waits for everything that it started.
 //
-// Calls to nodes go through server/nodeconn. This package does not import endpoints, which serve requests.
-// Package state decides the effect of an entry on the rows.
+// Calls to nodes go through server/nodeconn. Package endpoints serves requests; state applies entries.
 package control
