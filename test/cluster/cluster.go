@@ -85,6 +85,7 @@ func NewLogged(t testing.TB, log hclog.Logger, servers int, options ...Option) *
 	for range servers {
 		c.Add(servers)
 	}
+	c.form()
 	c.Leader()
 	for _, s := range c.Servers {
 		c.Await(s.Name+" knows all servers", func() bool { return s.alive() == servers })

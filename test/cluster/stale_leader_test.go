@@ -1,49 +1,13 @@
 package cluster_test
 
 import (
-	"io"
-	"net"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
-
-	"berth/rpc"
+	"berth/server"
+	"berth/structs"
 	"berth/test/cluster"
 )
-
-// dialingLayer connects to the Raft of servers. Nobody connects to it.
-type dialingLayer struct {
-	net.Listener
-}
-
-func (dialingLayer) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	conn, err := net.DialTimeout("tcp", string(addr), timeout)
-	if err != nil {
-		return nil, err
-	}
-	_, err = conn.Write([]byte{rpc.ByteRaft})
-	return conn, err
-}
-
-// elect lets a server begin an election at once, as a leader does when it transfers its leadership.
-func elect(c *cluster.Cluster, s *cluster.Server) {
-	c.T.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.T.Fatal(err)
-	}
-	transport := raft.NewNetworkTransport(dialingLayer{ln}, 1, cluster.Patience, io.Discard)
-	defer transport.Close()
-	req := &raft.TimeoutNowRequest{
-		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax},
-	}
-	addr := raft.ServerAddress(s.Current().RPCAddr())
-	err = transport.TimeoutNow("", addr, req, new(raft.TimeoutNowResponse))
-	if err != nil {
-		c.T.Fatal(err)
-	}
-}
 
 // A leader sends heartbeats, and their answers are delayed until another server was elected. They do not show
 // that it still leads. It would answer reads from an old state, and grant leases of which its successor does
@@ -60,7 +24,7 @@ func TestVerifyLeader_CountsNoAnswerToAnEarlierHeartbeat(t *testing.T) {
 		c.Await("answers to heartbeats are on the way", func() bool {
 			return c.Net.Holds(others[0].Name, old.Name) && c.Net.Holds(others[1].Name, old.Name)
 		})
-		elect(c, others[0])
+		c.Elect(others[0])
 		c.Leader(others...)
 		leads := old.Leads()
 		verified := make(chan error, 1)
@@ -82,4 +46,12 @@ func TestVerifyLeader_CountsNoAnswerToAnEarlierHeartbeat(t *testing.T) {
 		}
 	}
 	t.Error("no server led until the answers to its heartbeats came")
+}
+
+// The first election does not wait for the timeout: with this one, New would give up before.
+func TestNew_BeginsTheFirstElection(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.RaftTimeout = 10 * cluster.Patience })
+	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
+	c.CheckEqualStates()
 }
