@@ -58,7 +58,7 @@ func kill(t *testing.T, servers ...*cluster.Server) {
 
 func TestAutopilot_RemovesDeadServersAndTakesThemBack(t *testing.T) {
 	t.Parallel()
-	c := cluster.New(t, 5, removesTheDead)
+	c := cluster.New(t, 5, rareElections, removesTheDead)
 	dead := c.Others(c.Leader())[:2]
 	kill(t, dead...)
 	rest := c.Others(dead[0])
@@ -77,7 +77,9 @@ func TestAutopilot_RemovesDeadServersAndTakesThemBack(t *testing.T) {
 // later one, in which the voter would be removed.
 func TestAutopilot_KeepsMinQuorum(t *testing.T) {
 	t.Parallel()
-	c := cluster.New(t, 3, removesTheDead, func(cfg *server.Config) { cfg.Autopilot.MinQuorum = 3 })
+	c := cluster.New(t, 3, rareElections, removesTheDead, func(cfg *server.Config) {
+		cfg.Autopilot.MinQuorum = 3
+	})
 	c.Configure = neverVotes(c.Configure)
 	witness := c.Add(0)
 	c.Await("the witness follows", func() bool {
@@ -111,7 +113,9 @@ func neverVotes(configure func(*server.Config)) func(*server.Config) {
 // TestAutopilot_GivesAVoteAfterTheStabilisation: the time is longer than the test at first.
 func TestAutopilot_GivesAVoteAfterTheStabilisation(t *testing.T) {
 	t.Parallel()
-	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.Autopilot.ServerStabilizationTime = time.Hour })
+	c := cluster.New(t, 3, rareElections, func(cfg *server.Config) {
+		cfg.Autopilot.ServerStabilizationTime = time.Hour
+	})
 	first := slices.Clone(c.Servers)
 	awaitVoters(t, c, first...) // at once
 	added := c.Add(0)
@@ -136,7 +140,9 @@ func TestAutopilot_GivesAVoteAfterTheStabilisation(t *testing.T) {
 func TestAutopilot_AZoneHasOneVoter(t *testing.T) {
 	t.Parallel()
 	zones := map[string]string{"s1": "a", "s2": "b", "s3": "c", "s4": "b", "s5": "c"}
-	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.RedundancyZone = zones[cfg.Name] })
+	c := cluster.New(t, 3, rareElections, func(cfg *server.Config) {
+		cfg.RedundancyZone = zones[cfg.Name]
+	})
 	first := slices.Clone(c.Servers)
 	for range 2 {
 		added := c.Add(0)

@@ -71,7 +71,8 @@ func callWithin[Req, Resp any](s *cluster.Server, limit time.Duration, m structs
 }
 
 func TestCluster_FormsWithThreeServers(t *testing.T) {
-	c := cluster.New(t, 3)
+	t.Parallel()
+	c := cluster.New(t, 3, rareElections)
 	leader := c.Leader()
 	for _, s := range c.Servers {
 		c.Await(s.Name+" knows all members",
@@ -136,6 +137,7 @@ func TestCluster_FormsWithThreeServers(t *testing.T) {
 // Writers write at all servers while the leader dies. Acknowledged writes stay. The node was far from the end
 // of its lease with the old leader, and the new one does not make it down.
 func TestCluster_KeepsCommittedWritesWithoutTheLeader(t *testing.T) {
+	t.Parallel()
 	c := cluster.New(t, 3, func(cfg *server.Config) {
 		cfg.HeartbeatTTL = 5 * time.Second
 		cfg.HeartbeatGrace = 15 * time.Second
@@ -198,7 +200,8 @@ func TestCluster_KeepsCommittedWritesWithoutTheLeader(t *testing.T) {
 }
 
 func TestCluster_ServersJoinAndLeave(t *testing.T) {
-	c := cluster.New(t, 3)
+	t.Parallel()
+	c := cluster.New(t, 3, rareElections)
 	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
 	fourth := c.Add(0)
 	c.AwaitRows(fourth, "the rows arrive",
@@ -240,6 +243,7 @@ func TestCluster_ServersJoinAndLeave(t *testing.T) {
 }
 
 func TestCluster_AllServersRestart(t *testing.T) {
+	t.Parallel()
 	c := cluster.New(t, 3)
 	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
 	before := voters(t, c.Leader())
@@ -262,6 +266,7 @@ func TestCluster_AllServersRestart(t *testing.T) {
 
 // A server that expects to be alone joins the cluster that it learns of.
 func TestBootstrap_JoinsAnExistingCluster(t *testing.T) {
+	t.Parallel()
 	c := cluster.New(t, 1)
 	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
 	second := c.Add(1)
@@ -277,6 +282,7 @@ func TestBootstrap_JoinsAnExistingCluster(t *testing.T) {
 // A partitioned leader accepts no write and answers no consistent read. The others continue, and after the
 // partition it has their state.
 func TestPartition_MinorityLeaderAcceptsNoWrite(t *testing.T) {
+	t.Parallel()
 	c := cluster.New(t, 3, func(cfg *server.Config) {
 		cfg.HeartbeatTTL = time.Hour // the nodes of the fixture send no heartbeat
 	})
@@ -351,6 +357,7 @@ func TestPartition_MinorityLeaderAcceptsNoWrite(t *testing.T) {
 
 // Each time that a server leads, its loops end before it leads again and before it stops.
 func TestLeaderLoops_EndWithLeadership(t *testing.T) {
+	t.Parallel()
 	var book leadershipLog
 	c := cluster.New(t, 3)
 	c.Logger = book.logger()
@@ -390,7 +397,8 @@ func TestLeaderLoops_EndWithLeadership(t *testing.T) {
 // A follower whose next entry is no longer in the log gets the whole state. All servers get it when an
 // archive is restored.
 func TestSnapshot_TransfersTheWholeState(t *testing.T) {
-	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.TrailingLogs = 2 })
+	t.Parallel()
+	c := cluster.New(t, 3, rareElections, func(cfg *server.Config) { cfg.TrailingLogs = 2 })
 	leader := c.Leader()
 	away := c.Others(leader)[0]
 	cluster.Must(c, leader, structs.JobRegister, jobRequest("first"))

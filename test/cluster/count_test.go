@@ -69,6 +69,7 @@ func TestServers_SurviveAnUnboundedCount(t *testing.T) {
 	if err := leader.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	c.Elect(c.Others(leader)[0])
 	c.Restart(leader)
 	next := c.Leader()
 	placed(next)

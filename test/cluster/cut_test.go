@@ -31,6 +31,11 @@ func (b emptyParts) build(assembly.Parts) (*assembly.Subsystems, error) {
 	return &assembly.Subsystems{Drivers: b, Plugins: b}, nil
 }
 
+// noPrograms is the folder in which an agent looks for network plugins. It starts none: each process that a
+// test starts has, for a moment, the files of all servers, and with them the locks of their directories. A
+// server that another test starts again at that moment would find its directory locked.
+const noPrograms = "/nonexistent"
+
 // startNodeAgent runs the agent of a node over the network of the cluster until the test ends.
 func startNodeAgent(t *testing.T, c *cluster.Cluster, name string) *client.Client {
 	t.Helper()
@@ -38,6 +43,7 @@ func startNodeAgent(t *testing.T, c *cluster.Cluster, name string) *client.Clien
 	cfg.Enabled = true
 	cfg.DataDir = t.TempDir()
 	cfg.NodeName = name
+	cfg.Settings.Path = noPrograms
 	cfg.Datacenter = "dc1"
 	for _, s := range c.Servers {
 		cfg.Servers = append(cfg.Servers, s.Current().RPCAddr())

@@ -13,7 +13,8 @@ import (
 
 // TestDamagedFollower_RejectsAndIsReplaced changes one byte of a job's name in the log of a stopped follower.
 func TestDamagedFollower_RejectsAndIsReplaced(t *testing.T) {
-	c := cluster.New(t, 3)
+	t.Parallel()
+	c := cluster.New(t, 3, rareElections)
 	leader := c.Leader()
 	cluster.Must(c, leader, structs.JobRegister, jobRequest("untouched"))
 	follower := c.Others(leader)[0]

@@ -69,6 +69,7 @@ func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
 	if err := leader.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	c.Elect(c.Others(leader)[0])
 	c.Restart(leader)
 	waits(c.Leader())
 	c.AtLeader("another job is registered", func(s *cluster.Server) error {

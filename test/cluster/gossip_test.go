@@ -108,11 +108,11 @@ func restart(t *testing.T, c *cluster.Cluster, s *cluster.Server, change func(*s
 	c.Restart(s)
 }
 
-// TestGossip_IsEncryptedInSteps restarts one server after the other with the settings of the next step.
+// TestGossip_IsEncryptedInSteps restarts one server after the other with the settings of the next step. No
+// test runs beside it: a server that gets no processor for seconds has failed for the others.
 func TestGossip_IsEncryptedInSteps(t *testing.T) {
-	t.Parallel()
 	log := &serverLog{}
-	c := cluster.NewLogged(t, log.logger(), 3)
+	c := cluster.NewLogged(t, log.logger(), 3, rareElections)
 	key := gossipkey.New()
 	log.take()
 
@@ -224,7 +224,9 @@ func TestGossip_RotatesItsKey(t *testing.T) {
 	former := gossipkey.New()
 	next := gossipkey.New()
 	log := &serverLog{}
-	c := cluster.NewLogged(t, log.logger(), 3, func(cfg *server.Config) { cfg.Encrypt = structs.Secret(former) })
+	c := cluster.NewLogged(t, log.logger(), 3, rareElections, func(cfg *server.Config) {
+		cfg.Encrypt = structs.Secret(former)
+	})
 	servers := slices.Clone(c.Servers)
 	first := servers[0]
 	second := servers[1]
@@ -331,7 +333,7 @@ func checkCanaries(t *testing.T, c *cluster.Cluster, log string, keys ...string)
 func TestGossip_NamesTheServersThatDoNotFollow(t *testing.T) {
 	t.Parallel()
 	key := structs.Secret(gossipkey.New())
-	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.Encrypt = key })
+	c := cluster.New(t, 3, rareElections, func(cfg *server.Config) { cfg.Encrypt = key })
 	first := c.Servers[0]
 	second := c.Servers[1]
 	third := c.Servers[2]

@@ -54,6 +54,7 @@ func rareElections(cfg *server.Config) { cfg.RaftTimeout = 5 * time.Second }
 // TestBatches_ManyWritesShareFewEntries: proposals that arrive while an entry is in flight share the next
 // one. Each has its own result, and all servers apply them alike.
 func TestBatches_ManyWritesShareFewEntries(t *testing.T) {
+	t.Parallel()
 	c := cluster.New(t, 3, rareElections)
 	r := &registrar{
 		s:       c.Leader(),

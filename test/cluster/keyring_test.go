@@ -34,7 +34,8 @@ func awaitRootKeys(c *cluster.Cluster, active, inactive int) {
 func TestKeyring_ARotationGoesOnWithANewLeader(t *testing.T) {
 	t.Parallel()
 	file := keyringtest.NewFile(t)
-	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.Keyring.File = file })
+	// An election in the wrong moment would leave the outcome of the rotation unknown: another would follow it.
+	c := cluster.New(t, 3, rareElections, func(cfg *server.Config) { cfg.Keyring.File = file })
 	awaitRootKeys(c, 1, 0)
 	first := rootKeys(c)[0]
 
@@ -44,6 +45,7 @@ func TestKeyring_ARotationGoesOnWithANewLeader(t *testing.T) {
 		t.Errorf("got %+v", made.Key)
 	}
 	kill(t, leader)
+	c.Elect(c.Others(leader)[0])
 	c.Leader(c.Others(leader)...)
 	awaitRootKeys(c, 1, 1)
 	c.Restart(leader)

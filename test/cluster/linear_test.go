@@ -233,6 +233,7 @@ var clusterFaults = []struct {
 // TestClaims_AreLinearizable has clients claim and release two volumes of one writer at all servers while
 // leaders are partitioned and die. It compares their observations with the model of the queue.
 func TestClaims_AreLinearizable(t *testing.T) {
+	t.Parallel()
 	c := cluster.New(t, 3, func(cfg *server.Config) {
 		cfg.HeartbeatTTL = time.Hour
 	})

@@ -91,6 +91,7 @@ func startReportingAgent(c *cluster.Cluster, name string) (*client.Client, *sett
 	cfg.Enabled = true
 	cfg.DataDir = t.TempDir()
 	cfg.NodeName = name
+	cfg.Settings.Path = noPrograms
 	for _, server := range c.Servers {
 		cfg.Servers = append(cfg.Servers, server.Current().RPCAddr())
 	}
@@ -131,6 +132,7 @@ func startReportingAgent(c *cluster.Cluster, name string) (*client.Client, *sett
 
 // The node registers again, and the servers write one entry.
 func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
+	t.Parallel()
 	c := cluster.New(t, 1)
 	leader := c.Leader()
 	c.AwaitRows(leader, "the leader has stored the scheduler's configuration", func(tx *state.ReadTx) bool {
@@ -179,7 +181,8 @@ func TestNode_ADriverThatFlipsIsOneEntry(t *testing.T) {
 
 // Each server makes the same row.
 func TestNode_IsTheSameOnAllServersAfterAFlip(t *testing.T) {
-	c := cluster.New(t, 3)
+	t.Parallel()
+	c := cluster.New(t, 3, rareElections)
 	agent, s, pool := startReportingAgent(c, "n1")
 	<-agent.Registered()
 	leader := c.Leader()

@@ -84,7 +84,7 @@ func leave(t *testing.T, c *cluster.Cluster, s *cluster.Server) {
 
 func TestRemovePeer_TakesTheVoteOfADeadServer(t *testing.T) {
 	t.Parallel()
-	c := cluster.New(t, 3)
+	c := cluster.New(t, 3, rareElections)
 	leader := c.Leader()
 	dead := c.Others(leader)[0]
 	follower := c.Others(leader)[1]
@@ -126,7 +126,7 @@ func TestRemovePeer_KeepsTheOnlyVote(t *testing.T) {
 
 func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 	t.Parallel()
-	c := cluster.New(t, 5)
+	c := cluster.New(t, 5, rareElections)
 	leader := c.Leader()
 	others := c.Others(leader)
 	follower := others[0]
@@ -177,7 +177,7 @@ func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 
 func TestLeave_HandsLeadershipOnAndEndsTheVote(t *testing.T) {
 	t.Parallel()
-	c := cluster.New(t, 3)
+	c := cluster.New(t, 3, rareElections)
 	cluster.Must(c, c.Leader(), structs.JobRegister, jobRequest("one"))
 	leaving := c.Leader()
 	rest := c.Others(leaving)
@@ -199,7 +199,7 @@ func TestLeave_HandsLeadershipOnAndEndsTheVote(t *testing.T) {
 
 func TestLeave_KeepsTheMajority(t *testing.T) {
 	t.Parallel()
-	c := cluster.New(t, 3)
+	c := cluster.New(t, 3, rareElections)
 	leader := c.Leader()
 	dead := c.Others(leader)[0]
 	follower := c.Others(leader)[1]
@@ -246,7 +246,7 @@ func TestLeave_GoesWithoutAMajorityWhenForced(t *testing.T) {
 // A machine is replaced by one of the same name with another address and an empty disk.
 func TestMembers_ANewServerTakesTheVoteOfItsName(t *testing.T) {
 	t.Parallel()
-	c := cluster.New(t, 3)
+	c := cluster.New(t, 3, rareElections)
 	leader := c.Leader()
 	poor := c.Others(leader)[0]
 	old := killAndAwaitFailed(c, t, poor, leader)
@@ -264,7 +264,7 @@ func TestMembers_ANewServerTakesTheVoteOfItsName(t *testing.T) {
 
 func TestMembers_ListPeersShowsFailedServers(t *testing.T) {
 	t.Parallel()
-	c := cluster.New(t, 3)
+	c := cluster.New(t, 3, rareElections)
 	leader := c.Leader()
 	dead := c.Others(leader)[0]
 	id := killAndAwaitFailed(c, t, dead, leader)
