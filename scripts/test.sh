@@ -55,7 +55,8 @@ if [ "$(id -u)" -ne 0 ]; then
 	guest=
 fi
 # The servers of these tests elect leaders within tenths of a second. Beside the other tests, at ten times as many
-# processes as cores, some elections took minutes. So they run at the end, with nothing but a guest beside them.
+# processes as cores, some elections took minutes. So they run at the end, with nothing but a guest and the cluster of
+# the package chaos beside them.
 cluster=berth/test/cluster
 mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -vxF "$cluster")
 # go test starts the packages in this order, each once. The longest are first, so that none of them runs alone at
@@ -63,8 +64,10 @@ mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -vxF "$cluster")
 longest=(plugins/hostpath client endpoints client/drivers/docker client/drivers/external server cli client/hooks/artifact
 	client/drivers/exec test/scenario api client/csi/volumes)
 packages=("${longest[@]/#/berth/}" "${packages[@]}")
-# Most tests wait for processes, elections and leases, so more of them than cores run at once.
+# Most tests wait for processes, elections and leases, so more of them than cores run at once. Those of e2e and
+# cluster use a processor for less than a quarter of their time.
 many=$(($(nproc) + 2))
+waiting=$((3 * $(nproc)))
 
 # -timeout ends a hang. A busy machine takes a multiple of the usual time, so the bounds are far from that.
 # `make check` vets, once for all: go test would do so for each way in which it compiles, also what they import.
@@ -72,7 +75,7 @@ usual=(-tags hashicorpmetrics -timeout 30m -vet=off)
 
 # The tests of the built binary need no race detector.
 test_e2e() {
-	[ -z "$e2e" ] || CGO_ENABLED=0 go test "${usual[@]}" -parallel "$many" -count 1 "$e2e"
+	[ -z "$e2e" ] || CGO_ENABLED=0 go test "${usual[@]}" -parallel "$waiting" -count 1 "$e2e"
 }
 
 # It is one process, and waits for its guest most of the time. It yields to the elections beside it.
@@ -100,8 +103,12 @@ test_packages() {
 	go test -race -p "$many" "${usual[@]}" "${packages[@]}"
 }
 
-test_elections() {
-	go test -race "${usual[@]}" "$cluster" || return
+test_cluster() {
+	go test -race "${usual[@]}" -parallel "$waiting" "$cluster"
+}
+
+# Its members are processes of their own. It waits for the ends of its faults.
+test_chaos() {
 	CGO_ENABLED=0 go test "${usual[@]}" -count 1 "$chaos"
 }
 
@@ -131,6 +138,6 @@ echo "test: go compiles everything for the race detector first: about 5 minutes 
 # Tests of processes wait for each other. Beside all others they would wait longer than anybody who runs berth.
 together test_computing test_packages
 together test_interop test_e2e
-together test_guest test_elections
+together test_guest test_chaos test_cluster
 echo "test: took $SECONDS s, with what it built"
 exit "$status"
