@@ -241,14 +241,12 @@ func TestFullDisk_RejectsWritesUntilSpaceIsFree(t *testing.T) {
 	if err == nil {
 		t.Fatal("the disk did not fill up")
 	}
-	big := jobFile{
-		name:   "big",
-		script: "# " + strings.Repeat("x", 1000<<10),
-	}
+	big := jobFile{script: "# " + strings.Repeat("${local.filler}", 4)} // few jobs fill the log
+	filling := fmt.Sprintf("locals {\n  filler = %q\n}\n", strings.Repeat("x", 900<<10))
 	var rejection error
 	for i := 0; rejection == nil && i < 200; i++ { // until the log needs more space than there is
 		big.name = "big" + strconv.Itoa(i)
-		_, rejection = a.run("job", "run", "-detach", a.writeJob(big))
+		_, rejection = a.run("job", "run", "-detach", a.writeFile("big.hcl", filling+big.hcl()))
 	}
 	if rejection == nil {
 		t.Fatal("a server with a full disk took everything")
