@@ -64,10 +64,8 @@ mapfile -t packages < <(printf '%s\n' "${packages[@]}" | grep -vxF "$cluster")
 longest=(plugins/hostpath client endpoints client/drivers/docker client/drivers/external server cli client/hooks/artifact
 	client/drivers/exec test/scenario api client/csi/volumes)
 packages=("${longest[@]/#/berth/}" "${packages[@]}")
-# Most tests wait for processes, elections and leases, so more of them than cores run at once. Those of e2e and
-# cluster use a processor for less than a quarter of their time.
+# Most tests wait for processes, elections and leases, so more of them than cores run at once.
 many=$(($(nproc) + 2))
-waiting=$((3 * $(nproc)))
 
 # -timeout ends a hang. A busy machine takes a multiple of the usual time, so the bounds are far from that.
 # `make check` vets, once for all: go test would do so for each way in which it compiles, also what they import.
@@ -75,7 +73,7 @@ usual=(-tags hashicorpmetrics -timeout 30m -vet=off)
 
 # The tests of the built binary need no race detector.
 test_e2e() {
-	[ -z "$e2e" ] || CGO_ENABLED=0 go test "${usual[@]}" -parallel "$waiting" -count 1 "$e2e"
+	[ -z "$e2e" ] || CGO_ENABLED=0 go test "${usual[@]}" -parallel "$many" -count 1 "$e2e"
 }
 
 # It is one process, and waits for its guest most of the time. It yields to the elections beside it.
@@ -104,7 +102,7 @@ test_packages() {
 }
 
 test_cluster() {
-	go test -race "${usual[@]}" -parallel "$waiting" "$cluster"
+	go test -race "${usual[@]}" -parallel "$many" "$cluster"
 }
 
 # Its members are processes of their own. It waits for the ends of its faults.
