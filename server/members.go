@@ -99,7 +99,7 @@ func (s *Server) removalReason(member raft.Server, peers []peer) string {
 		return ""
 	}
 
-	name, forgotten := s.members.history.nameOf(id)
+	name, forgotten := s.members.history.NameOf(id)
 	reason := ""
 	for _, p := range peers {
 		switch {

@@ -100,21 +100,11 @@ func TestMembers_RemovesOnlyServersThatAreGoneForGood(t *testing.T) {
 	} {
 		s := &Server{id: "me", members: &membership{}}
 		for _, e := range tc.events {
-			s.members.history.recordEvent(e)
+			s.members.history.Record(e, serverID)
 		}
 		got := s.removalReason(raft.Server{ID: "old", Address: "a2"}, tc.peers)
 		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: dismissed because %q, want %q", name, got, tc.want)
 		}
-	}
-}
-
-func TestHistory_IsBounded(t *testing.T) {
-	var h history
-	for i := range 3 * historyMost {
-		h.recordEvent(memberEvent(serf.EventMemberJoin, "s", strings.Repeat("x", i)))
-	}
-	if len(h.servers) > historyMost {
-		t.Errorf("history keeps %d names", len(h.servers))
 	}
 }

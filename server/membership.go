@@ -60,7 +60,7 @@ type membership struct {
 	// changed holds one element: its reader reads all members.
 	changed chan struct{}
 	tagLock sync.Mutex
-	history history
+	history gossip.History
 	least   atomic.Int32 // the least level of the servers
 	// joined is closed when another server has answered, or if none is configured.
 	joined chan struct{}
@@ -132,7 +132,7 @@ func (m *membership) run(ctx context.Context) {
 	for {
 		select {
 		case e := <-m.events:
-			m.history.recordEvent(e)
+			m.history.Record(e, serverID)
 			m.learnLevel()
 			select {
 			case m.changed <- struct{}{}:
@@ -221,6 +221,14 @@ func (s *Server) Join(ctx context.Context, addrs []string) (answered int, err er
 		s.logger.Warn("failed to join some of the servers", "error", err)
 	}
 	return answered, nil
+}
+
+// serverID returns the ID of a server in the gossip, "" for another member.
+func serverID(m serf.Member) string {
+	if m.Tags[tagRole] != roleServer {
+		return ""
+	}
+	return m.Tags[tagID]
 }
 
 // peers lists the servers of the region, this one included, in the order of their IDs.

@@ -1,4 +1,4 @@
-package server
+package gossip
 
 import (
 	"sync"
@@ -6,9 +6,9 @@ import (
 	"github.com/hashicorp/serf/serf"
 )
 
-// history records the servers that left the gossip: the last name of each, and whether the gossip has dropped
+// History records the servers that left the gossip: the last name of each, and whether the gossip has dropped
 // it. It begins with the process.
-type history struct {
+type History struct {
 	mu      sync.Mutex
 	servers map[string]lastSeen // by ID
 }
@@ -22,8 +22,9 @@ type lastSeen struct {
 // historyMost bounds the servers of a history. Beyond it the history starts again.
 const historyMost = 1024
 
-// recordEvent records the servers of an event of the gossip.
-func (h *history) recordEvent(e serf.Event) {
+// Record records the servers of an event of the gossip. idOf returns the ID of a server, "" for another
+// member.
+func (h *History) Record(e serf.Event, idOf func(serf.Member) string) {
 	event, ok := e.(serf.MemberEvent)
 	if !ok {
 		return
@@ -36,8 +37,8 @@ func (h *history) recordEvent(e serf.Event) {
 	}
 
 	for _, m := range event.Members {
-		id := m.Tags[tagID]
-		if m.Tags[tagRole] != roleServer || id == "" {
+		id := idOf(m)
+		if id == "" {
 			continue
 		}
 
@@ -48,8 +49,8 @@ func (h *history) recordEvent(e serf.Event) {
 	}
 }
 
-// nameOf returns the last name of a server, "" for none, and whether the gossip has dropped the server since.
-func (h *history) nameOf(id string) (name string, forgotten bool) {
+// NameOf returns the last name of a server, "" for none, and whether the gossip has dropped the server since.
+func (h *History) NameOf(id string) (name string, forgotten bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	last := h.servers[id]
