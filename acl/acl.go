@@ -13,7 +13,8 @@ const (
 	kindPlugin   kind = "plugin"
 )
 
-// policies are the values of policy that a block of the kind may have. Each but deny includes those before it.
+// policies are the values of policy that a block of the kind may have. Each but deny includes those before
+// it.
 func (k kind) policies() []string {
 	if k == kindPlugin {
 		return []string{"list", "read", "deny"}
@@ -21,7 +22,8 @@ func (k kind) policies() []string {
 	return []string{"read", "write", "deny"}
 }
 
-// ACL decides about a caller. It never changes, so many goroutines may ask it. The zero ACL denies everything.
+// ACL decides about a caller. It never changes, so many goroutines may ask it. The zero ACL denies
+// everything.
 type ACL struct {
 	management  bool
 	namespaces  grants
@@ -155,8 +157,8 @@ func (a *ACL) Variable(namespace, path string, right Capability) bool {
 	return rule.allows(right) || right == VariablesList && rule.allows(VariablesRead)
 }
 
-// HostVolume reports whether jobs of the caller may mount a host volume: MountReadOnly or MountReadWrite, which
-// includes the former.
+// HostVolume reports whether jobs of the caller may mount a host volume: MountReadOnly or MountReadWrite,
+// which includes the former.
 func (a *ACL) HostVolume(name string, c Capability) bool {
 	if a.management {
 		return true

@@ -40,7 +40,8 @@ const (
 	SubmitRecommendation Capability = "submit-recommendation"
 	SentinelOverride     Capability = "sentinel-override"
 
-	// SubmitRawExec lets jobs have tasks of raw_exec, which run as root without a sandbox. No shorthand has it.
+	// SubmitRawExec lets jobs have tasks of raw_exec, which run as root without a sandbox. No shorthand has
+	// it.
 	SubmitRawExec Capability = "submit-raw-exec"
 	// SubmitPrivileged lets jobs have privileged containers, or containers in namespaces of the host. No
 	// shorthand has it.

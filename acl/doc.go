@@ -1,11 +1,11 @@
 // Package acl reads access policies and decides with them. A policy gives capabilities in namespaces, and
-// rights on nodes, agents, servers, quotas, plugins, host volumes and node pools. The format and the names are
-// those of the dialect. What this package adds to the dialect are rules for single volumes, and capabilities
-// for jobs that reach beyond their sandbox: see docs/operations/acl.md.
+// rights on nodes, agents, servers, quotas, plugins, host volumes and node pools. The format and the names
+// are those of the dialect. What this package adds to the dialect are rules for single volumes, and
+// capabilities for jobs that reach beyond their sandbox: see docs/operations/acl.md.
 //
-// The package knows no tokens, rows or requests. It has two steps. Parse turns the text of a policy into rules
-// and rejects what it does not know. New merges the rules of several policies into an ACL, which never changes
-// and answers many goroutines.
+// The package knows no tokens, rows or requests. It has two steps. Parse turns the text of a policy into
+// rules and rejects what it does not know. New merges the rules of several policies into an ACL, which never
+// changes and answers many goroutines.
 //
 // How rules are merged:
 //   - Of the patterns that match a name, one decides alone: the name itself, otherwise the pattern whose

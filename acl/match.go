@@ -83,8 +83,8 @@ func (g grants) sort() {
 	})
 }
 
-// match reports whether a name matches a pattern, in which each * stands for any number of characters. Its time
-// is at most the product of both lengths.
+// match reports whether a name matches a pattern, in which each * stands for any number of characters. Its
+// time is at most the product of both lengths.
 func match(pattern, name string) bool {
 	first, rest, wild := strings.Cut(pattern, "*")
 	if !wild {

@@ -32,8 +32,8 @@ type Policy struct {
 	Plugin   *Level `hcl:"plugin,block"`
 }
 
-// Rule is what a policy gives on the objects whose names match a pattern, in which each * stands for any number
-// of characters.
+// Rule is what a policy gives on the objects whose names match a pattern, in which each * stands for any
+// number of characters.
 type Rule struct {
 	Pattern      string       `hcl:",label"`
 	Policy       string       `hcl:"policy"` // a shorthand for capabilities, or deny
@@ -45,8 +45,8 @@ type Rule struct {
 type NamespaceRule struct {
 	Rule
 	Variables *VariablesRule `hcl:"variables,block"`
-	// Volumes decide about the volumes whose IDs match, in place of the csi capabilities of the namespace, for
-	// more or for less.
+	// Volumes decide about the volumes whose IDs match, in place of the csi capabilities of the namespace,
+	// for more or for less.
 	Volumes []*Rule `hcl:"volume,block"`
 }
 
@@ -61,8 +61,8 @@ type Level struct {
 	Range  hcl.Range `hcl:",range"`
 }
 
-// Parse reads the text of a policy, in HCL or JSON. name is the name of the policy or of its file in messages.
-// The error is invalid and has each fault with its place.
+// Parse reads the text of a policy, in HCL or JSON. name is the name of the policy or of its file in
+// messages. The error is invalid and has each fault with its place.
 func Parse(name, text string) (*Policy, error) {
 	if len(text) > MaxPolicyBytes {
 		return nil, structs.Invalidf("%s: the policy has %d bytes; expected at most %d",

@@ -8,6 +8,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/level"
 	"berth/state"
+	"berth/state/acls"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespaces"
@@ -95,6 +96,15 @@ var (
 	Unrevoke              = command(137, "Unrevoke", trust.Unrevoke, since(2))
 	AuthorityRemove       = command(139, "AuthorityRemove", trust.AuthorityRemove, since(2))
 	RootKeyRewrap         = command(145, "RootKeyRewrap", trust.RootKeyRewrap, since(2))
+
+	ACLBootstrap    = command(148, "ACLBootstrap", acls.Bootstrap, since(2))
+	ACLPolicyPut    = command(149, "ACLPolicyPut", acls.PolicyPut, since(2))
+	ACLPolicyDelete = command(150, "ACLPolicyDelete", acls.PolicyDelete, since(2))
+	ACLRolePut      = command(151, "ACLRolePut", acls.RolePut, since(2))
+	ACLRoleDelete   = command(152, "ACLRoleDelete", acls.RoleDelete, since(2))
+	ACLTokenPut     = command(153, "ACLTokenPut", acls.TokenPut, since(2))
+	ACLTokenDelete  = command(154, "ACLTokenDelete", acls.TokenDelete, since(2))
+	ACLTokensExpire = command(155, "ACLTokensExpire", acls.TokensExpire, since(2))
 
 	NamespaceApply  = command(70, "NamespaceApply", namespaces.NamespaceApply)
 	NamespaceDelete = command(71, "NamespaceDelete", namespaces.NamespaceDelete)

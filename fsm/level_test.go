@@ -43,6 +43,15 @@ func TestCommands_HaveTheLevelOfTheirRelease(t *testing.T) {
 		"Revoke":                2,
 		"Unrevoke":              2,
 		"AuthorityRemove":       2,
+
+		"ACLBootstrap":    2,
+		"ACLPolicyPut":    2,
+		"ACLPolicyDelete": 2,
+		"ACLRolePut":      2,
+		"ACLRoleDelete":   2,
+		"ACLTokenPut":     2,
+		"ACLTokenDelete":  2,
+		"ACLTokensExpire": 2,
 	}
 	for _, c := range commands {
 		want := level.First

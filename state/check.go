@@ -83,6 +83,10 @@ func checkAllIndexes(c *check.Report) {
 	check.Indexes(c, schema.JoinTokens)
 	check.Indexes(c, schema.Certificates)
 	check.Indexes(c, schema.Revocations)
+	check.Indexes(c, schema.ACLPolicies)
+	check.Indexes(c, schema.ACLRoles)
+	check.Indexes(c, schema.ACLTokens)
+	check.Indexes(c, schema.ACLBootstraps)
 }
 
 // checkPlugins checks that a plugin has a row exactly while something refers to the plugin.

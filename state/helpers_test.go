@@ -78,6 +78,10 @@ func rowsByTable(tx *ReadTx) map[string]int {
 	count(tx, counted, schema.JoinTokens)
 	count(tx, counted, schema.Certificates)
 	count(tx, counted, schema.Revocations)
+	count(tx, counted, schema.ACLPolicies)
+	count(tx, counted, schema.ACLRoles)
+	count(tx, counted, schema.ACLTokens)
+	count(tx, counted, schema.ACLBootstraps)
 	if len(counted) != len(schema.All.Tables) {
 		panic("a table of the schema is not counted")
 	}

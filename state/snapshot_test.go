@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"berth/internal/codecgen"
+	"berth/state/acls"
 	"berth/state/csi/lifecycle"
 	"berth/state/lease"
 	"berth/state/namespaces"
 	"berth/state/schema"
 	"berth/state/trust"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/nodeloss"
 )
@@ -64,7 +66,19 @@ func fullFixture(t testing.TB) *fixture {
 	do(w, trust.JoinTokenPut, aJoinToken("t", 2))
 	do(w, trust.MachineCertificateSet, aCertificate("t", "joined", "k"))
 	do(w, trust.Revoke, revokeNode("n9", 7))
+	addAccess(w)
 	return w
+}
+
+// addAccess adds a row to each table of access control.
+func addAccess(w *fixture) {
+	do(w, acls.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{Name: "read", Rules: "rules"}})
+	do(w, acls.RolePut, &access.RolePutRequest{Role: &access.Role{
+		ID: "r", Name: "readers", Policies: []*access.PolicyLink{{Name: "read"}},
+	}})
+	do(w, acls.Bootstrap, &access.BootstrapChange{Token: &access.Token{
+		AccessorID: "root", SecretHash: []byte("hash"), Type: access.TypeManagement,
+	}})
 }
 
 func TestSnapshot_HasEveryTable(t *testing.T) {
@@ -139,7 +153,8 @@ func TestLoad_KeepsTheBytesOfAnEarlierFile(t *testing.T) {
 		schema.FenceRuns.Name(), schema.FenceOrders.Name(),
 		schema.PluginConfigs.Name(), schema.RootKeys.Name(), safes.Name(), schema.SecretsMarks.Name(),
 		schema.Variables.Name(), schema.Authorities.Name(), schema.JoinTokens.Name(), schema.Certificates.Name(),
-		schema.Revocations.Name(),
+		schema.Revocations.Name(), schema.ACLPolicies.Name(), schema.ACLRoles.Name(), schema.ACLTokens.Name(),
+		schema.ACLBootstraps.Name(),
 	}
 	for table, n := range rowsByTable(s.Read()) {
 		if n == 0 && !slices.Contains(later, table) {

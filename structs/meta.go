@@ -52,6 +52,9 @@ type QueryOptions struct {
 	// Stream makes a list return QueryMeta.Rows instead of a page, if the caller is in this process. It crosses
 	// no wire.
 	Stream bool `json:"-" codec:"-"`
+	// Sees reports whether a list shows a row to its caller; namespace is "" for rows without one. nil shows
+	// all. The server that answers sets it. It crosses no wire.
+	Sees func(namespace, id string) bool `json:"-" codec:"-" level:"2"`
 }
 
 // The keys by which lists can be sorted, besides the IDs of rows: the log index at which a row was created or

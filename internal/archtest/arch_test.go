@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"internal/codec"},
 	{"structs"},
 	{"internal"},
-	{"state", "rpc", "csi", "jobspec", "client/drivers/protocol"},
+	{"acl", "state", "rpc", "csi", "jobspec", "client/drivers/protocol"},
 	{"consul"},
 	{"fsm", "scheduler", "client", "api", "plugins", "server/nodeconn", "server/authority"},
 	{"endpoints", "cli"},

@@ -6,6 +6,7 @@ package codecgen
 // fields have the names without the packages.
 var WirePackages = []string{
 	"structs",
+	"structs/access",
 	"structs/admin",
 	"structs/inquiry",
 	"structs/nodecalls",

@@ -135,6 +135,10 @@ var All = mvcc.Schema{
 		JoinTokens,
 		Certificates,
 		Revocations,
+		ACLPolicies,
+		ACLRoles,
+		ACLTokens,
+		ACLBootstraps,
 	},
 }
 

@@ -1,0 +1,242 @@
+package acls_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/internal/mvcc"
+	"berth/state/acls"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/access"
+)
+
+// store is a database with the tables of the package alone.
+type store struct {
+	t     *testing.T
+	db    *mvcc.DB
+	index uint64
+}
+
+func newStore(t *testing.T) *store {
+	return &store{
+		t:     t,
+		db:    mvcc.Open(&schema.All),
+		index: 10,
+	}
+}
+
+// try applies an entry.
+func try[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) error {
+	s.index++
+	return s.db.Write(s.index, func(tx *mvcc.WriteTx) error { return apply(tx, p) })
+}
+
+// do applies an entry that must succeed.
+func do[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P) {
+	s.t.Helper()
+	err := try(s, apply, p)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// rejects applies an entry that must fail with a kind and a text.
+func rejects[P any](s *store, apply func(*mvcc.WriteTx, *P) error, p *P, kind structs.Kind, text string) {
+	s.t.Helper()
+	err := try(s, apply, p)
+	if structs.KindOf(err) != kind || !strings.Contains(fmt.Sprint(err), text) {
+		s.t.Errorf("got %v, want an error of kind %s with %q", err, kind, text)
+	}
+}
+
+func policy(name string) *access.PolicyPutRequest {
+	return &access.PolicyPutRequest{Policy: &access.Policy{Name: name, Rules: `node { policy = "read" }`}}
+}
+
+func role(id, name string, policies ...string) *access.RolePutRequest {
+	r := &access.Role{ID: id, Name: name}
+	for _, p := range policies {
+		r.Policies = append(r.Policies, &access.PolicyLink{Name: p})
+	}
+	return &access.RolePutRequest{Role: r}
+}
+
+// client returns a client token with a policy, which is named like its secret.
+func client(accessor string, policies ...string) *access.TokenChange {
+	return &access.TokenChange{
+		Token: &access.Token{
+			AccessorID: accessor,
+			SecretHash: access.HashSecret(accessor),
+			Type:       access.TypeClient,
+			Policies:   policies,
+		},
+		Now: 100,
+	}
+}
+
+func TestBootstrap_HappensOnceAndAgainAtItsIndex(t *testing.T) {
+	s := newStore(t)
+	first := func(accessor string, reset uint64) *access.BootstrapChange {
+		return &access.BootstrapChange{
+			Token: &access.Token{
+				AccessorID: accessor,
+				SecretHash: access.HashSecret(accessor),
+				Type:       access.TypeManagement,
+			},
+			ResetIndex: reset,
+			Now:        100,
+		}
+	}
+
+	rejects(s, acls.Bootstrap, first("a", 7), structs.KindConflict, "entry 0")
+	do(s, acls.Bootstrap, first("a", 0))
+	index := acls.Bootstrapped(s.db.Read())
+	if index != s.index {
+		t.Errorf("the index of the first token is %d, want %d", index, s.index)
+	}
+
+	rejects(s, acls.Bootstrap, first("b", 0), structs.KindConflict, fmt.Sprintf("entry %d", index))
+	rejects(s, acls.Bootstrap, first("b", index+1), structs.KindConflict, fmt.Sprintf("entry %d", index))
+	do(s, acls.Bootstrap, first("b", index))
+	rejects(s, acls.Bootstrap, first("c", index), structs.KindConflict, fmt.Sprintf("entry %d", s.index))
+
+	notManagement := first("d", acls.Bootstrapped(s.db.Read()))
+	notManagement.Token.Type = access.TypeClient
+	rejects(s, acls.Bootstrap, notManagement, structs.KindInvalid, "management")
+}
+
+func TestTokenPut_StoresANewTokenAndChangesAKnownOne(t *testing.T) {
+	s := newStore(t)
+	do(s, acls.PolicyPut, policy("read"))
+	do(s, acls.PolicyPut, policy("write"))
+	do(s, acls.TokenPut, client("a", "read"))
+
+	got := acls.TokenBySecret(s.db.Read(), "a")
+	if got == nil || got.AccessorID != "a" || got.CreateTime != 100 {
+		t.Fatalf("by its secret: got %+v, want the token a", got)
+	}
+	if acls.TokenBySecret(s.db.Read(), "b") != nil {
+		t.Error("another secret finds a token")
+	}
+
+	change := client("a", "write")
+	change.Token.SecretHash = access.HashSecret("other")
+	change.Token.Type = access.TypeManagement
+	change.Token.ExpireTime = 1 << 60
+	do(s, acls.TokenPut, change)
+	got = acls.TokenBySecret(s.db.Read(), "a")
+	if got.Policies[0] != "write" || got.Type != access.TypeClient || got.ExpireTime != 0 {
+		t.Errorf("got %+v, want another policy, and the former secret, type and end", got)
+	}
+
+	do(s, acls.TokenDelete, &access.TokenDeleteRequest{AccessorID: "a"})
+	if acls.TokenBySecret(s.db.Read(), "a") != nil {
+		t.Error("a deleted token is found by its secret")
+	}
+	rejects(s, acls.TokenDelete, &access.TokenDeleteRequest{AccessorID: "a"}, structs.KindNotFound, `"a"`)
+}
+
+func TestTokenPut_RejectsWhatATokenMustNotBe(t *testing.T) {
+	s := newStore(t)
+	do(s, acls.PolicyPut, policy("read"))
+	do(s, acls.TokenPut, client("known", "read"))
+	for text, change := range map[string]func(*access.Token){
+		"no accessor":                 func(t *access.Token) { t.AccessorID = "" },
+		"or no secret":                func(t *access.Token) { t.SecretHash = nil },
+		"another token has":           func(t *access.Token) { t.SecretHash = access.HashSecret("known") },
+		"Type is":                     func(t *access.Token) { t.Type = "root" },
+		"expected neither policies":   func(t *access.Token) { t.Type = access.TypeManagement },
+		"needs policies or roles":     func(t *access.Token) { t.Policies = nil },
+		"at most 100 of each":         func(t *access.Token) { t.Policies = make([]string, 101) },
+		"Name has 257 bytes":          func(t *access.Token) { t.Name = strings.Repeat("n", 257) },
+		`there is no policy "write"`:  func(t *access.Token) { t.Policies = []string{"write"} },
+		"a role of the token does":    func(t *access.Token) { t.Roles = []*access.Link{{ID: "r"}} },
+		"has ended before it is":      func(t *access.Token) { t.ExpireTime = 100 },
+		"a role of the token does no": func(t *access.Token) { t.Roles = []*access.Link{nil} },
+	} {
+		c := client("new", "read")
+		change(c.Token)
+		err := try(s, acls.TokenPut, c)
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("got %v, want an error with %q", err, text)
+		}
+	}
+}
+
+func TestTokensExpire_DeletesOnlyTokensThatHaveEnded(t *testing.T) {
+	s := newStore(t)
+	do(s, acls.PolicyPut, policy("read"))
+	for accessor, end := range map[string]int64{"ever": 0, "soon": 200, "later": 300} {
+		c := client(accessor, "read")
+		c.Token.ExpireTime = end
+		do(s, acls.TokenPut, c)
+	}
+	if got := acls.FirstEnd(s.db.Read()); got != 200 {
+		t.Errorf("the first end is %d, want 200", got)
+	}
+
+	late := client("soon", "read")
+	late.Now = 200
+	rejects(s, acls.TokenPut, late, structs.KindPrecondition, "has ended")
+
+	do(s, acls.TokensExpire, &access.TokensExpireRequest{Now: 200})
+	var left []string
+	for token := range acls.Tokens(s.db.Read()) {
+		left = append(left, token.AccessorID)
+	}
+	if fmt.Sprint(left) != "[ever later]" {
+		t.Errorf("got the tokens %v, want ever and later", left)
+	}
+}
+
+func TestRoles_HaveUniqueNamesAndKnownPolicies(t *testing.T) {
+	s := newStore(t)
+	rejects(s, acls.RolePut, role("1", "ops", "read"), structs.KindPrecondition, `"read"`)
+	do(s, acls.PolicyPut, policy("read"))
+	do(s, acls.RolePut, role("1", "ops", "read"))
+	rejects(s, acls.RolePut, role("2", "ops", "read"), structs.KindConflict, "with the ID 1")
+	rejects(s, acls.RolePut, role("2", "dev"), structs.KindInvalid, "at least one")
+	rejects(s, acls.RolePut, role("", "dev", "read"), structs.KindInvalid, "no ID")
+	rejects(s, acls.RolePut, role("2", "a b", "read"), structs.KindInvalid, "valid name")
+	rejects(s, acls.PolicyPut, policy("a/b"), structs.KindInvalid, "valid name")
+
+	do(s, acls.RolePut, role("1", "operators", "read"))
+	tx := s.db.Read()
+	if acls.RoleByName(tx, "ops") != nil || acls.RoleByName(tx, "operators").ID != "1" {
+		t.Error("a renamed role is not found by its new name alone")
+	}
+	do(s, acls.RoleDelete, &access.RoleDeleteRequest{ID: "1"})
+	rejects(s, acls.RoleDelete, &access.RoleDeleteRequest{ID: "1"}, structs.KindNotFound, `"1"`)
+}
+
+// A deleted policy or role gives nothing any more.
+func TestPoliciesOf_AreThoseOfTheTokenAndItsRoles(t *testing.T) {
+	s := newStore(t)
+	for _, name := range []string{"a", "b", "c"} {
+		do(s, acls.PolicyPut, policy(name))
+	}
+	do(s, acls.RolePut, role("1", "ops", "a", "b"))
+	change := client("x", "c", "a")
+	change.Token.Roles = []*access.Link{{ID: "1"}}
+	do(s, acls.TokenPut, change)
+
+	names := func() string {
+		tx := s.db.Read()
+		var all []string
+		for _, p := range acls.PoliciesOf(tx, acls.Token(tx, "x")) {
+			all = append(all, p.Name)
+		}
+		return strings.Join(all, " ")
+	}
+	if got := names(); got != "a b c" {
+		t.Errorf("got the policies %q, want a b c", got)
+	}
+	do(s, acls.PolicyDelete, &access.PolicyDeleteRequest{Name: "a"})
+	rejects(s, acls.PolicyDelete, &access.PolicyDeleteRequest{Name: "a"}, structs.KindNotFound, `"a"`)
+	do(s, acls.RoleDelete, &access.RoleDeleteRequest{ID: "1"})
+	if got := names(); got != "c" {
+		t.Errorf("after deletions: got the policies %q, want c", got)
+	}
+}

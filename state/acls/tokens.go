@@ -1,0 +1,204 @@
+package acls
+
+import (
+	"iter"
+	"slices"
+
+	"berth/internal/mvcc"
+	"berth/state/schema"
+	"berth/structs"
+	"berth/structs/access"
+)
+
+const (
+	maxLinks     = 100 // policies, and roles, of a token
+	maxTokenName = 256 // bytes
+	// endedAtOnce bounds the ended tokens that one entry deletes.
+	endedAtOnce = 1000
+)
+
+// Token returns a token, nil if there is none. It may have ended: see access.Token.Expired.
+func Token(tx mvcc.Reader, accessor string) *access.Token { return schema.ACLTokens.Get(tx, accessor) }
+
+// TokenBySecret returns the token with a secret, nil if there is none. It may have ended.
+func TokenBySecret(tx mvcc.Reader, secret string) *access.Token {
+	return schema.ACLTokensBySecret.First(tx, string(access.HashSecret(secret)))
+}
+
+// Tokens yields the tokens by accessor, also those that have ended.
+func Tokens(tx mvcc.Reader) iter.Seq[*access.Token] { return schema.ACLTokens.Scan(tx) }
+
+// FirstEnd returns the time at which the next token ends, or ended, in UnixNano; 0 if none has an end.
+func FirstEnd(tx mvcc.Reader) int64 {
+	t := schema.ACLTokensByEnd.First(tx)
+	if t == nil {
+		return 0
+	}
+	return t.ExpireTime
+}
+
+// EndRows are tokens with an end, or which had one before the change.
+var EndRows = schema.ACLTokensByEnd.Topic(0)
+
+// Bootstrapped returns the index of the entry that made the first token, 0 if there was none.
+func Bootstrapped(tx mvcc.Reader) uint64 {
+	mark := schema.ACLBootstraps.First(tx)
+	if mark == nil {
+		return 0
+	}
+	return mark.ModifyIndex
+}
+
+// Bootstrap stores the first management token, or another one if the change has the index of the last time.
+// The error is a conflict otherwise.
+func Bootstrap(tx *mvcc.WriteTx, p *access.BootstrapChange) error {
+	if p.ResetIndex != Bootstrapped(tx) {
+		return structs.Conflictf("the first management token was made by entry %d", Bootstrapped(tx))
+	}
+	if p.Token == nil || p.Token.Type != access.TypeManagement {
+		return structs.Invalidf("the first token has to be a management token")
+	}
+
+	err := putToken(tx, p.Token, p.Now)
+	if err != nil {
+		return err
+	}
+	schema.ACLBootstraps.Put(tx, &access.BootstrapMark{})
+	return nil
+}
+
+// TokenPut stores a new token, or changes the name, the policies and the roles of a known one.
+func TokenPut(tx *mvcc.WriteTx, p *access.TokenChange) error {
+	if p.Token == nil {
+		return structs.Invalidf("there is no token")
+	}
+
+	known := schema.ACLTokens.Get(tx, p.Token.AccessorID)
+	if known == nil {
+		return putToken(tx, p.Token, p.Now)
+	}
+	if known.Expired(p.Now) {
+		return structs.Preconditionf("the token %s has ended; make another one", known.AccessorID)
+	}
+
+	next := *known
+	next.Name = p.Token.Name
+	next.Policies = p.Token.Policies
+	next.Roles = p.Token.Roles
+	err := checkToken(tx, &next)
+	if err != nil {
+		return err
+	}
+	schema.ACLTokens.Put(tx, &next)
+	return nil
+}
+
+// putToken stores a new token.
+func putToken(tx *mvcc.WriteTx, t *access.Token, now int64) error {
+	switch {
+	case t.AccessorID == "" || len(t.SecretHash) == 0:
+		return structs.Invalidf("the token has no accessor or no secret")
+	case schema.ACLTokensBySecret.First(tx, string(t.SecretHash)) != nil:
+		return structs.Conflictf("another token has this secret")
+	case t.Expired(now):
+		return structs.Invalidf("the token has ended before it is stored; expected a later end")
+	}
+
+	err := checkToken(tx, t)
+	if err == nil {
+		err = bounded(schema.ACLTokens.Scan(tx), maxTokens, "tokens")
+	}
+	if err != nil {
+		return err
+	}
+
+	stored := *t
+	stored.CreateTime = now
+	schema.ACLTokens.Put(tx, &stored)
+	return nil
+}
+
+// checkToken returns an error unless a token of its type may have its policies and roles, which have to
+// exist.
+func checkToken(tx mvcc.Reader, t *access.Token) error {
+	given := len(t.Policies) + len(t.Roles)
+	switch {
+	case t.Type != access.TypeClient && t.Type != access.TypeManagement:
+		return structs.Invalidf("Type is %q; expected %s or %s", structs.Cut(t.Type, structs.MaxQuoted),
+			access.TypeClient, access.TypeManagement)
+	case t.Type == access.TypeManagement && given > 0:
+		return structs.Invalidf("a management token may do everything; expected neither policies nor roles")
+	case t.Type == access.TypeClient && given == 0:
+		return structs.Invalidf("a client token needs policies or roles")
+	case len(t.Policies) > maxLinks || len(t.Roles) > maxLinks:
+		return structs.Invalidf("the token has %d policies and %d roles; expected at most %d of each",
+			len(t.Policies), len(t.Roles), maxLinks)
+	case len(t.Name) > maxTokenName:
+		return structs.Invalidf("Name has %d bytes; expected at most %d", len(t.Name), maxTokenName)
+	}
+
+	for _, name := range t.Policies {
+		err := policyExists(tx, name)
+		if err != nil {
+			return err
+		}
+	}
+	for _, link := range t.Roles {
+		if link == nil || schema.ACLRoles.Get(tx, link.ID) == nil {
+			return structs.Preconditionf("a role of the token does not exist; create it: berth acl role create")
+		}
+	}
+	return nil
+}
+
+// TokenDelete deletes a token. The error is not-found.
+func TokenDelete(tx *mvcc.WriteTx, p *access.TokenDeleteRequest) error {
+	row := schema.ACLTokens.Get(tx, p.AccessorID)
+	if row == nil {
+		return structs.NotFoundf("there is no token with the accessor %q",
+			structs.Cut(p.AccessorID, structs.MaxQuoted))
+	}
+	schema.ACLTokens.Delete(tx, row)
+	return nil
+}
+
+// TokensExpire deletes tokens that have ended, up to a bound. What is left, the next entry deletes.
+func TokensExpire(tx *mvcc.WriteTx, p *access.TokensExpireRequest) error {
+	var ended []*access.Token
+	for t := range schema.ACLTokensByEnd.Scan(tx) {
+		if !t.Expired(p.Now) || len(ended) == endedAtOnce {
+			break
+		}
+		ended = append(ended, t)
+	}
+
+	for _, t := range ended {
+		schema.ACLTokens.Delete(tx, t)
+	}
+	return nil
+}
+
+// PoliciesOf returns the policies of a token with those of its roles, each once, by name. It skips policies
+// and roles that were deleted.
+func PoliciesOf(tx mvcc.Reader, t *access.Token) []*access.Policy {
+	names := slices.Clone(t.Policies)
+	for _, link := range t.Roles {
+		role := schema.ACLRoles.Get(tx, link.ID)
+		if role == nil {
+			continue
+		}
+		for _, p := range role.Policies {
+			names = append(names, p.Name)
+		}
+	}
+
+	slices.Sort(names)
+	var all []*access.Policy
+	for _, name := range slices.Compact(names) {
+		p := schema.ACLPolicies.Get(tx, name)
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}

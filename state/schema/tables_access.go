@@ -1,0 +1,47 @@
+package schema
+
+import (
+	"berth/internal/mvcc"
+	"berth/structs/access"
+)
+
+// This file declares the tables of access control.
+
+// ACLPolicies has the access policies by name.
+var ACLPolicies = mvcc.NewTable("acl_policies", func(p *access.Policy) mvcc.Key {
+	return mvcc.KeyOf(p.Name)
+})
+
+var (
+	// ACLRoles has the roles by ID.
+	ACLRoles = mvcc.NewTable("acl_roles", func(r *access.Role) mvcc.Key {
+		return mvcc.KeyOf(r.ID)
+	})
+
+	// Roles by their names, which are unique.
+	ACLRolesByName = ACLRoles.UniqueIndex("name", func(r *access.Role) mvcc.Key {
+		return mvcc.KeyOf(r.Name)
+	})
+)
+
+var (
+	// ACLTokens has the tokens by accessor.
+	ACLTokens = mvcc.NewTable("acl_tokens", func(t *access.Token) mvcc.Key {
+		return mvcc.KeyOf(t.AccessorID)
+	})
+
+	// Tokens by the hash of their secrets, to find the token of a request.
+	ACLTokensBySecret = ACLTokens.UniqueIndex("secret", func(t *access.Token) mvcc.Key {
+		return mvcc.KeyOf(string(t.SecretHash))
+	})
+
+	// Tokens with an end by it, for the deletion.
+	ACLTokensByEnd = ACLTokens.Index("end", func(t *access.Token) mvcc.Key {
+		return mvcc.KeyIf(t.ExpireTime != 0, orderedTime(t.ExpireTime))
+	})
+)
+
+// ACLBootstraps has one row, which says when the first token was made.
+var ACLBootstraps = mvcc.NewTable("acl_bootstrap", func(*access.BootstrapMark) mvcc.Key {
+	return mvcc.KeyOf("bootstrap")
+})

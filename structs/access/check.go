@@ -1,0 +1,39 @@
+package access
+
+import "berth/structs"
+
+// Needs names what a caller of an agent needs for a route that the agent serves itself. The servers decide.
+type Needs string
+
+// What the routes of an agent need. Those with an allocation ask for a capability in its namespace.
+const (
+	NeedsAgentRead     Needs = "agent: read"
+	NeedsAgentWrite    Needs = "agent: write"
+	NeedsNodeRead      Needs = "node: read"
+	NeedsNodeWrite     Needs = "node: write"
+	NeedsOperatorRead  Needs = "operator: read"
+	NeedsOperatorWrite Needs = "operator: write"
+	NeedsManagement    Needs = "a management token"
+	NeedsParseJob      Needs = "namespace: parse-job"
+	NeedsReadJob       Needs = "namespace: read-job"
+	NeedsReadFS        Needs = "namespace: read-fs"
+	NeedsReadLogs      Needs = "namespace: read-logs"
+	NeedsAllocExec     Needs = "namespace: alloc-exec"
+	NeedsLifecycle     Needs = "namespace: alloc-lifecycle"
+	// NeedsNothing is for routes that tell no secret, or whose methods have a check of their own.
+	NeedsNothing Needs = "no token"
+)
+
+// Check returns an error of kind denied unless the caller has what a route of an agent needs.
+var Check = structs.Read[CheckRequest, CheckResponse]("ACL.Check")
+
+// CheckResponse says that the caller may.
+type CheckResponse struct{ structs.QueryMeta }
+
+// CheckRequest names what the caller needs, and the allocation that the route is about, "" for none: then a
+// capability has to be that of the namespace of the request.
+type CheckRequest struct {
+	Needs                Needs  `level:"2"`
+	AllocID              string `level:"2"`
+	structs.QueryOptions `level:"2"`
+}

@@ -1,0 +1,79 @@
+package access
+
+import "berth/structs"
+
+// Policy is the row of an access policy. Key: Name.
+type Policy struct {
+	Name        string `level:"2"`
+	Description string `level:"2"`
+	Rules       string `level:"2"` // HCL or JSON: see package acl
+	// JobACL gives the policy to the identities of workloads, nil if only to tokens.
+	JobACL          *JobACL `level:"2"`
+	structs.Indexes `level:"2"`
+}
+
+// JobACL names the workloads that have a policy by their identity. An empty field after the job names all.
+type JobACL struct {
+	Namespace string `level:"2"`
+	JobID     string `level:"2"`
+	Group     string `level:"2"`
+	Task      string `level:"2"`
+}
+
+// PolicyStub is a policy in lists, without its rules.
+type PolicyStub struct {
+	Name        string
+	Description string
+	structs.Indexes
+}
+
+// Stub returns the policy as lists have it.
+func (p *Policy) Stub() *PolicyStub {
+	return &PolicyStub{
+		Name:        p.Name,
+		Description: p.Description,
+		Indexes:     p.Indexes,
+	}
+}
+
+// PolicyList lists the policies: all for a management token, otherwise those of the caller's token.
+var PolicyList = structs.Read[structs.QueryRequest, PolicyListResponse]("ACL.ListPolicies")
+
+// PolicyListResponse has the policies by name.
+type PolicyListResponse struct {
+	Policies []*PolicyStub
+	structs.QueryMeta
+}
+
+// PolicyGet reads a policy. The error is not-found if it does not exist.
+var PolicyGet = structs.Read[NameRequest, PolicyGetResponse]("ACL.GetPolicy")
+
+// NameRequest names a policy or a role.
+type NameRequest struct {
+	Name                 string `level:"2"`
+	structs.QueryOptions `level:"2"`
+}
+
+// PolicyGetResponse has the policy.
+type PolicyGetResponse struct {
+	Policy *Policy
+	structs.QueryMeta
+}
+
+// PolicyPut creates or replaces a policy.
+var PolicyPut = structs.Write[PolicyPutRequest, structs.Empty]("ACL.UpsertPolicy")
+
+// PolicyPutRequest has the policy as it is to be.
+type PolicyPutRequest struct {
+	Policy               *Policy `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
+
+// PolicyDelete deletes a policy. Tokens and roles that name it lose what it gave. The error is not-found.
+var PolicyDelete = structs.Write[PolicyDeleteRequest, structs.Empty]("ACL.DeletePolicy")
+
+// PolicyDeleteRequest names the policy.
+type PolicyDeleteRequest struct {
+	Name                 string `level:"2"`
+	structs.WriteOptions `level:"2"`
+}
