@@ -4,32 +4,23 @@ import (
 	"context"
 
 	"berth/endpoints/join"
+	"berth/endpoints/rights"
 	"berth/internal/opsocket"
 	"berth/state"
 	"berth/structs"
 )
 
-// rule returns an error if a caller may not use a method at all. The handler decides about the rows. node is
-// the row of a node that gave its secret. There are no access policies yet: every other caller is an
-// operator, without a node.
-type rule func(ctx context.Context, node *structs.Node) error
-
-// anyone is the rule of methods for operators. Access policies will go here.
-func anyone(context.Context, *structs.Node) error { return nil }
-
-// nodeOnly is the rule of methods that a node uses about itself.
-func nodeOnly(_ context.Context, node *structs.Node) error {
-	if node == nil {
+// checkSender returns an error if a method is for nodes or for the operator socket alone, and another caller
+// sent the request. node is the row of a node that gave its secret. The mark of the socket is in the context
+// and no part of the request, so a request by RPC has none, also one that another server has forwarded.
+func (e *Endpoints) checkSender(ctx context.Context, r rights.Right, node *structs.Node) error {
+	switch {
+	case r.NeedsNode() && node == nil:
 		return structs.Deniedf("only a node may call this, with its ID and secret")
+	case r.NeedsSocket():
+		return e.mayAssert(ctx)
 	}
 	return nil
-}
-
-// socketOnly is the rule of methods that assert a fact of which the servers have no proof. A request needs
-// the mark of the operator socket of this server, which leads. The mark is in the context and no part of the
-// request, so a request by RPC has none, also one that another server has forwarded.
-func (e *Endpoints) socketOnly(ctx context.Context, _ *structs.Node) error {
-	return e.mayAssert(ctx)
 }
 
 // mayAssert returns an error unless a request came over the operator socket of this server.

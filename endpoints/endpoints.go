@@ -1,17 +1,24 @@
 package endpoints
 
 import (
+	"path/filepath"
+
 	"berth/endpoints/core"
 	"berth/endpoints/csi"
 	"berth/endpoints/job"
 	"berth/endpoints/join"
 	"berth/endpoints/node"
 	"berth/endpoints/release"
+	"berth/endpoints/required"
+	"berth/endpoints/rights"
+	"berth/endpoints/tokens"
 	"berth/endpoints/vars"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/server/authority"
+	"berth/state"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
@@ -91,6 +98,17 @@ func mostlyUnchanged(e rpc.Endpoint) rpc.Endpoint {
 	return e
 }
 
+// The rights of methods that need no token.
+var (
+	public        = rights.None("it tells the addresses of servers, or nothing")
+	byCertificate = rights.None("a machine acts by its certificate")
+	byJoinToken   = rights.None("the join token of a machine decides")
+	byReset       = rights.None("it works once, or after root on the leader has allowed it")
+)
+
+// checked answers an agent that asks for the rights of a caller: the middleware has decided.
+func checked(*state.ReadTx, *access.CheckRequest, *access.CheckResponse) error { return nil }
+
 // List is every procedure that a server serves, wrapped in the middleware.
 func (e *Endpoints) List() []rpc.Endpoint {
 	var (
@@ -122,6 +140,14 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			Keys:  e.Keys,
 			Locks: e.Locks,
 		}
+		token = tokens.Procedures{
+			Store:     e.Store,
+			Raft:      e.Raft,
+			Gate:      e.Gate,
+			Name:      e.Name,
+			ResetFile: filepath.Join(e.DataDir, "acl-bootstrap-reset"),
+			Logger:    e.Logger,
+		}
 		sign = join.Signing{
 			Signer: authority.Signer{Rows: authority.RowsOf(e.Store), Keys: e.Keys, Now: e.Now},
 			Store:  e.Store,
@@ -131,158 +157,173 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		}
 	)
 	return []rpc.Endpoint{
-		local(e, admin.StatusPing, status.ping),
-		local(e, admin.StatusLeader, status.leader),
-		local(e, admin.StatusPeers, status.peers),
-		local(e, admin.StatusRaftStats, status.raftStats),
-		read(e, admin.OperatorRaft, anyone, status.raftConfiguration),
-		write(e, admin.OperatorRemove, anyone, status.removePeer),
-		write(e, admin.OperatorTransfer, anyone, status.transferLeadership),
-		write(e, admin.SystemGC, anyone, status.collectGarbage),
-		read(e, admin.SchedulerConfigGet, anyone, status.schedulerConfig),
-		write(e, admin.SchedulerConfigSet, anyone, status.setSchedulerConfig),
-		call(e, admin.KeyringList, anyone, e.RootKeys.List),
-		write(e, admin.KeyringRotate, anyone, e.RootKeys.Serve),
-		write(e, admin.KeyringDelete, anyone, propose(e, fsm.RootKeyRemove)),
-		local(e, admin.KeyringStatusGet, e.RootKeys.Status),
-		call(e, admin.AutopilotHealth, anyone, status.health),
-		read(e, admin.AutopilotConfigGet, anyone, status.autopilotConfig),
-		write(e, admin.AutopilotConfigSet, anyone, status.setAutopilotConfig),
+		local(e, admin.StatusPing, public, status.ping),
+		local(e, admin.StatusLeader, public, status.leader),
+		local(e, admin.StatusPeers, public, status.peers),
+		local(e, admin.StatusRaftStats, rights.OperatorRead, status.raftStats),
+		read(e, admin.OperatorRaft, rights.OperatorRead, status.raftConfiguration),
+		write(e, admin.OperatorRemove, rights.OperatorWrite, status.removePeer),
+		write(e, admin.OperatorTransfer, rights.OperatorWrite, status.transferLeadership),
+		write(e, admin.SystemGC, rights.Management, status.collectGarbage),
+		read(e, admin.SchedulerConfigGet, rights.OperatorRead, status.schedulerConfig),
+		write(e, admin.SchedulerConfigSet, rights.OperatorWrite, status.setSchedulerConfig),
+		call(e, admin.KeyringList, rights.Management, e.RootKeys.List),
+		write(e, admin.KeyringRotate, rights.Management, e.RootKeys.Serve),
+		write(e, admin.KeyringDelete, rights.Management, propose(e, fsm.RootKeyRemove)),
+		local(e, admin.KeyringStatusGet, rights.OperatorRead, e.RootKeys.Status),
+		call(e, admin.AutopilotHealth, rights.OperatorRead, status.health),
+		read(e, admin.AutopilotConfigGet, rights.OperatorRead, status.autopilotConfig),
+		write(e, admin.AutopilotConfigSet, rights.OperatorWrite, status.setAutopilotConfig),
 
 		// register checks the secret of its row.
-		mostlyUnchanged(write(e, structs.NodeRegister, anyone, nodes.Register)),
-		write(e, structs.NodeDeregister, anyone, nodes.Deregister),
-		e.quick(mostlyUnchanged(nodeWrite(e, structs.NodeHeartbeat, nodeOnly, nodes.Heartbeat))),
-		nodeWrite(e, structs.NodeUpdateCSI, nodeOnly, nodes.UpdateCSI),
-		write(e, structs.NodeEligibility, anyone, nodes.Eligibility),
-		write(e, nodeloss.NodeExtendLease, anyone, nodes.ExtendLease),
-		write(e, structs.NodeDrain, anyone, nodes.Drain),
-		write(e, structs.NodeLeave, nodeOnly, nodes.Leave),
-		shed(read(e, structs.NodeDrainStatus, anyone, nodes.DrainStatus)),
-		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, nodeOnly, nodes.UpdateAllocs)),
-		shed(e.quick(read(e, structs.NodeGet, anyone, nodes.Get))),
-		shed(read(e, structs.NodeList, anyone, nodes.List)),
-		shed(call(e, nodeloss.NodeForeignList, anyone, nodes.ListForeign)),
-		shed(read(e, structs.NodeAllocs, anyone, allocs.OfNode)),
-		call(e, structs.NodeClientAllocs, nodeOnly, nodes.ClientAllocs),
-		write(e, structs.NodeEvaluate, anyone, nodes.Evaluate),
-		slow(nodeWrite(e, structs.NodeDeriveSIToken, nodeOnly, nodes.DeriveSIToken)),
+		mostlyUnchanged(write(e, structs.NodeRegister, byCertificate, nodes.Register)),
+		write(e, structs.NodeDeregister, rights.NodeWrite, nodes.Deregister),
+		e.quick(mostlyUnchanged(nodeWrite(e, structs.NodeHeartbeat, rights.Node, nodes.Heartbeat))),
+		nodeWrite(e, structs.NodeUpdateCSI, rights.Node, nodes.UpdateCSI),
+		write(e, structs.NodeEligibility, rights.NodeWrite, nodes.Eligibility),
+		write(e, nodeloss.NodeExtendLease, rights.NodeWrite, nodes.ExtendLease),
+		write(e, structs.NodeDrain, rights.NodeWrite, nodes.Drain),
+		write(e, structs.NodeLeave, rights.Node, nodes.Leave),
+		shed(read(e, structs.NodeDrainStatus, rights.NodeRead, nodes.DrainStatus)),
+		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, rights.Node, nodes.UpdateAllocs)),
+		shed(e.quick(read(e, structs.NodeGet, rights.NodeRead, nodes.Get))),
+		shed(read(e, structs.NodeList, rights.NodeRead, nodes.List)),
+		shed(call(e, nodeloss.NodeForeignList, rights.NodeRead, nodes.ListForeign)),
+		shed(read(e, structs.NodeAllocs, required.NodeAllocs, allocs.OfNode)),
+		call(e, structs.NodeClientAllocs, rights.Node, nodes.ClientAllocs),
+		write(e, structs.NodeEvaluate, rights.NodeWrite, nodes.Evaluate),
+		slow(nodeWrite(e, structs.NodeDeriveSIToken, rights.Node, nodes.DeriveSIToken)),
 
 		// These release volumes, or run programs of the servers.
-		write(e, nodeloss.NodeFence, e.socketOnly, lost.Fence),
-		write(e, nodeloss.NodeConfirmLost, e.socketOnly, lost.Confirm),
-		slow(call(e, nodeloss.NodeFenceTest, e.socketOnly, lost.Test)),
-		shed(read(e, nodeloss.NodeFenceStatus, anyone, lost.Status)),
+		write(e, nodeloss.NodeFence, rights.Socket, lost.Fence),
+		write(e, nodeloss.NodeConfirmLost, rights.Socket, lost.Confirm),
+		slow(call(e, nodeloss.NodeFenceTest, rights.Socket, lost.Test)),
+		shed(read(e, nodeloss.NodeFenceStatus, rights.NodeRead, lost.Status)),
 
-		shed(read(e, admin.NodePoolList, anyone, pools.List)),
-		shed(read(e, admin.NodePoolGet, anyone, pools.Get)),
-		shed(read(e, admin.NodePoolNodes, anyone, pools.ListNodes)),
-		shed(read(e, admin.NodePoolJobs, anyone, jobs.OfPool)),
-		write(e, admin.NodePoolApply, anyone, pools.Apply),
-		write(e, admin.NodePoolDelete, anyone, propose(e, fsm.NodePoolDelete)),
+		shed(read(e, admin.NodePoolList, required.NodePoolList, pools.List)),
+		shed(read(e, admin.NodePoolGet, required.NodePoolGet, pools.Get)),
+		shed(read(e, admin.NodePoolNodes, required.NodePoolNodes, pools.ListNodes)),
+		shed(read(e, admin.NodePoolJobs, required.NodePoolJobs, jobs.OfPool)),
+		write(e, admin.NodePoolApply, required.NodePoolApply, pools.Apply),
+		write(e, admin.NodePoolDelete, required.NodePoolDelete, propose(e, fsm.NodePoolDelete)),
 
-		shed(read(e, admin.NamespaceList, anyone, space.list)),
-		shed(read(e, admin.NamespaceGet, anyone, space.get)),
-		write(e, admin.NamespaceApply, anyone, space.apply),
-		write(e, admin.NamespaceDelete, anyone, propose(e, fsm.NamespaceDelete)),
+		shed(read(e, admin.NamespaceList, required.NamespaceList, space.list)),
+		shed(read(e, admin.NamespaceGet, required.NamespaceGet, space.get)),
+		write(e, admin.NamespaceApply, rights.Management, space.apply),
+		write(e, admin.NamespaceDelete, rights.Management, propose(e, fsm.NamespaceDelete)),
 
-		write(e, structs.JobRegister, anyone, jobs.Register),
-		write(e, structs.JobDeregister, anyone, jobs.Deregister),
-		write(e, structs.JobEvaluate, anyone, jobs.Evaluate),
-		slow(call(e, inquiry.JobValidate, anyone, jobs.Validate)),
-		shed(read(e, inquiry.JobPlan, anyone, jobs.Plan)),
-		write(e, structs.JobRevert, anyone, jobs.Revert),
-		write(e, structs.JobDispatch, anyone, jobs.Dispatch),
-		write(e, structs.PeriodicForce, anyone, jobs.ForcePeriodic),
-		write(e, structs.JobScale, anyone, jobs.Scale),
-		shed(read(e, structs.JobScaleStatus, anyone, jobs.ScaleStatus)),
-		shed(e.quick(read(e, structs.JobGet, anyone, jobs.Get))),
-		shed(read(e, structs.JobList, anyone, jobs.List)),
-		shed(read(e, structs.JobVersions, anyone, jobs.Versions)),
-		shed(read(e, structs.JobSubmissionGet, anyone, jobs.Submission)),
-		shed(read(e, structs.JobSummaryGet, anyone, jobs.Summary)),
-		shed(read(e, inquiry.JobWhy, anyone, jobs.Why)),
-		shed(read(e, structs.JobAllocations, anyone, jobs.Allocations)),
-		shed(read(e, structs.JobEvaluations, anyone, jobs.Evaluations)),
-		shed(read(e, structs.JobDeployments, anyone, deploys.OfJob)),
-		shed(read(e, structs.JobLatestDeployment, anyone, deploys.Latest)),
-		write(e, structs.JobStable, anyone, jobs.SetStable),
+		write(e, structs.JobRegister, required.JobSubmit, jobs.Register),
+		write(e, structs.JobDeregister, required.JobWrite, jobs.Deregister),
+		write(e, structs.JobEvaluate, required.JobRead, jobs.Evaluate),
+		slow(call(e, inquiry.JobValidate, required.JobValidate, jobs.Validate)),
+		shed(read(e, inquiry.JobPlan, required.JobPlan, jobs.Plan)),
+		write(e, structs.JobRevert, required.JobRevert, jobs.Revert),
+		write(e, structs.JobDispatch, required.JobDispatch, jobs.Dispatch),
+		write(e, structs.PeriodicForce, required.JobForce, jobs.ForcePeriodic),
+		write(e, structs.JobScale, required.JobScale, jobs.Scale),
+		shed(read(e, structs.JobScaleStatus, required.JobScaleStatus, jobs.ScaleStatus)),
+		shed(e.quick(read(e, structs.JobGet, required.JobRead, jobs.Get))),
+		shed(read(e, structs.JobList, required.JobList, jobs.List)),
+		shed(read(e, structs.JobVersions, required.JobRead, jobs.Versions)),
+		shed(read(e, structs.JobSubmissionGet, required.JobRead, jobs.Submission)),
+		shed(read(e, structs.JobSummaryGet, required.JobRead, jobs.Summary)),
+		shed(read(e, inquiry.JobWhy, required.JobRead, jobs.Why)),
+		shed(read(e, structs.JobAllocations, required.JobRead, jobs.Allocations)),
+		shed(read(e, structs.JobEvaluations, required.JobRead, jobs.Evaluations)),
+		shed(read(e, structs.JobDeployments, required.JobRead, deploys.OfJob)),
+		shed(read(e, structs.JobLatestDeployment, required.JobRead, deploys.Latest)),
+		write(e, structs.JobStable, required.JobWrite, jobs.SetStable),
 
-		shed(read(e, structs.ScalingPolicyList, anyone, jobs.ScalingPolicies)),
-		shed(e.quick(read(e, structs.ScalingPolicyGet, anyone, jobs.ScalingPolicy))),
+		shed(read(e, structs.ScalingPolicyList, required.ScalingList, jobs.ScalingPolicies)),
+		shed(e.quick(read(e, structs.ScalingPolicyGet, required.ScalingRead, jobs.ScalingPolicy))),
 
-		shed(read(e, structs.ServiceList, anyone, offer.List)),
-		shed(read(e, structs.ServiceGet, anyone, offer.Get)),
-		shed(read(e, structs.AllocOffers, anyone, allocs.Services)),
-		shed(read(e, structs.JobOffers, anyone, jobs.Services)),
+		shed(read(e, structs.ServiceList, required.RowsList, offer.List)),
+		shed(read(e, structs.ServiceGet, required.JobRead, offer.Get)),
+		shed(read(e, structs.AllocOffers, required.AllocRead, allocs.Services)),
+		shed(read(e, structs.JobOffers, required.JobRead, jobs.Services)),
 
-		shed(read(e, structs.DeploymentList, anyone, deploys.List)),
-		shed(e.quick(read(e, structs.DeploymentGet, anyone, deploys.Get))),
-		shed(read(e, structs.DeploymentAllocations, anyone, deploys.Allocations)),
-		write(e, structs.DeploymentFail, anyone, deploys.Fail),
-		write(e, structs.DeploymentPause, anyone, deploys.Pause),
-		write(e, structs.DeploymentPromote, anyone, deploys.Promote),
-		write(e, structs.DeploymentSetHealth, anyone, deploys.SetHealth),
-		write(e, structs.DeploymentUnblock, anyone, deploys.Unblock),
+		shed(read(e, structs.DeploymentList, required.RowsList, deploys.List)),
+		shed(e.quick(read(e, structs.DeploymentGet, required.DeploymentRead, deploys.Get))),
+		shed(read(e, structs.DeploymentAllocations, required.DeploymentRead, deploys.Allocations)),
+		write(e, structs.DeploymentFail, required.DeploymentFail, deploys.Fail),
+		write(e, structs.DeploymentPause, required.DeploymentPause, deploys.Pause),
+		write(e, structs.DeploymentPromote, required.DeploymentPromote, deploys.Promote),
+		write(e, structs.DeploymentSetHealth, required.DeploymentHealth, deploys.SetHealth),
+		write(e, structs.DeploymentUnblock, required.DeploymentFail, deploys.Unblock),
 
-		shed(e.quick(read(e, structs.AllocGet, anyone, allocs.Get))),
-		read(e, structs.AllocsGet, anyone, allocs.GetMany),
-		shed(read(e, structs.AllocList, anyone, allocs.List)),
-		write(e, structs.AllocStop, anyone, allocs.Stop),
-		slow(call(e, nodecalls.AllocData, nodeOnly, allocs.Data)),
-		read(e, nodecalls.AllocDataWaits, nodeOnly, allocs.DataWaits),
+		shed(e.quick(read(e, structs.AllocGet, required.AllocRead, allocs.Get))),
+		read(e, structs.AllocsGet, required.AllocsRead, allocs.GetMany),
+		shed(read(e, structs.AllocList, required.RowsList, allocs.List)),
+		write(e, structs.AllocStop, required.AllocStop, allocs.Stop),
+		slow(call(e, nodecalls.AllocData, rights.Node, allocs.Data)),
+		read(e, nodecalls.AllocDataWaits, rights.Node, allocs.DataWaits),
 
-		shed(e.quick(read(e, structs.EvalGet, anyone, evals.Get))),
-		shed(read(e, structs.EvalList, anyone, evals.List)),
-		shed(read(e, structs.EvalCount, anyone, evals.Count)),
-		write(e, structs.EvalDelete, anyone, evals.Delete),
-		shed(read(e, structs.EvalAllocs, anyone, evals.Allocations)),
+		shed(e.quick(read(e, structs.EvalGet, required.EvalRead, evals.Get))),
+		shed(read(e, structs.EvalList, required.RowsList, evals.List)),
+		shed(read(e, structs.EvalCount, required.RowsList, evals.Count)),
+		write(e, structs.EvalDelete, rights.Management, evals.Delete),
+		shed(read(e, structs.EvalAllocs, required.EvalRead, evals.Allocations)),
 
-		shed(read(e, structs.CSIPluginGet, anyone, plugins.Get)),
-		shed(read(e, structs.CSIPluginList, anyone, plugins.List)),
-		write(e, structs.CSIPluginDelete, anyone, propose(e, fsm.PluginDelete)),
-		read(e, structs.CSIPluginSettingsGet, anyone, plugins.Config),
-		write(e, structs.CSIPluginSettingsSet, anyone, propose(e, fsm.PluginConfigSet)),
+		shed(read(e, structs.CSIPluginGet, rights.PluginRead, plugins.Get)),
+		shed(read(e, structs.CSIPluginList, rights.PluginList, plugins.List)),
+		write(e, structs.CSIPluginDelete, rights.Management, propose(e, fsm.PluginDelete)),
+		read(e, structs.CSIPluginSettingsGet, rights.PluginRead, plugins.Config),
+		write(e, structs.CSIPluginSettingsSet, rights.OperatorWrite, propose(e, fsm.PluginConfigSet)),
 
-		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, anyone, volumes.Get)), volumes.IsSmall)),
-		shed(read(e, inquiry.VolumeWhy, anyone, volumes.Why)),
-		shed(read(e, structs.CSIVolumeList, anyone, volumes.List)),
-		slow(call(e, structs.CSIVolumeExternal, anyone, volumes.External)),
-		slow(write(e, structs.CSIVolumeRegister, anyone, change.Register)),
-		slow(write(e, structs.CSIVolumeCreate, anyone, change.Create)),
-		write(e, structs.CSIVolumeDeregister, anyone, change.Deregister),
-		slow(write(e, structs.CSIVolumeDelete, anyone, change.Remove)),
+		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, required.VolumeRead, volumes.Get)), volumes.IsSmall)),
+		shed(read(e, inquiry.VolumeWhy, required.VolumeRead, volumes.Why)),
+		shed(read(e, structs.CSIVolumeList, required.VolumeList, volumes.List)),
+		slow(call(e, structs.CSIVolumeExternal, required.VolumeExternal, volumes.External)),
+		slow(write(e, structs.CSIVolumeRegister, required.VolumeWrite, change.Register)),
+		slow(write(e, structs.CSIVolumeCreate, required.VolumeWrite, change.Create)),
+		write(e, structs.CSIVolumeDeregister, required.VolumeDeregister, change.Deregister),
+		slow(write(e, structs.CSIVolumeDelete, required.VolumeDelete, change.Remove)),
 
-		write(e, structs.CSIVolumeClaim, nodeOnly, claims.Claim),
-		write(e, structs.CSIVolumeUnpublish, nodeOnly, claims.Unpublish),
-		slow(write(e, structs.CSIVolumeDetach, anyone, free.Detach)),
-		write(e, structs.CSIVolumeNodeExpanded, nodeOnly, claims.NodeExpanded),
-		write(e, structs.CSIVolumeRetry, anyone, propose(e, fsm.VolumeRetry)),
-		e.quick(call(e, structs.CSIClaimGet, nodeOnly, claims.Get)),
-		read(e, structs.CSIClaimList, anyone, claims.List),
-		shed(read(e, structs.VolumeClaimList, anyone, claims.ListAll)),
-		slow(write(e, structs.VolumeClaimRelease, anyone, free.Claim)),
-		slow(write(e, structs.VolumeClaimForce, e.socketOnly, free.ForceClaim)),
+		write(e, structs.CSIVolumeClaim, rights.Node, claims.Claim),
+		write(e, structs.CSIVolumeUnpublish, rights.Node, claims.Unpublish),
+		slow(write(e, structs.CSIVolumeDetach, required.VolumeDetach, free.Detach)),
+		write(e, structs.CSIVolumeNodeExpanded, rights.Node, claims.NodeExpanded),
+		write(e, structs.CSIVolumeRetry, required.VolumeRetry, propose(e, fsm.VolumeRetry)),
+		e.quick(call(e, structs.CSIClaimGet, rights.Node, claims.Get)),
+		read(e, structs.CSIClaimList, rights.NodeRead, claims.List),
+		shed(read(e, structs.VolumeClaimList, required.ClaimList, claims.ListAll)),
+		slow(write(e, structs.VolumeClaimRelease, required.ClaimRelease, free.Claim)),
+		slow(write(e, structs.VolumeClaimForce, rights.Socket, free.ForceClaim)),
 
-		shed(read(e, variable.VariableList, anyone, vars.List)),
-		read(e, variable.VariableGet, anyone, vars.Get),
-		write(e, variable.VariableApply, anyone, vars.Apply),
-		write(e, variable.VariableRenew, anyone, vars.Renew),
+		shed(read(e, variable.VariableList, required.VariableList, vars.List)),
+		read(e, variable.VariableGet, required.VariableRead, vars.Get),
+		write(e, variable.VariableApply, required.VariableApply, vars.Apply),
+		write(e, variable.VariableRenew, required.VariableRenew, vars.Renew),
 
-		write(e, admin.JoinTokenCreate, anyone, sign.CreateToken),
-		write(e, admin.JoinTokenDelete, anyone, propose(e, fsm.JoinTokenDelete)),
-		read(e, admin.JoinTokenList, anyone, sign.ListTokens),
-		write(e, admin.CertificateSign, anyone, sign.Sign),
-		write(e, admin.CertificateRenew, anyone, sign.Renew),
-		write(e, admin.OperatorCertificate, anyone, sign.SignOperator),
-		write(e, admin.CertificateRevoke, anyone, sign.Revoke),
-		write(e, admin.CertificateUnrevoke, anyone, propose(e, fsm.Unrevoke)),
-		read(e, admin.CertificateRevocations, anyone, sign.ListRevocations),
-		write(e, admin.AuthorityReplace, anyone, sign.ReplaceAuthority),
-		read(e, admin.AuthorityList, anyone, sign.ListAuthorities),
-		write(e, admin.AuthorityRemove, anyone, sign.RemoveAuthority),
+		write(e, admin.JoinTokenCreate, rights.Management, sign.CreateToken),
+		write(e, admin.JoinTokenDelete, rights.Management, propose(e, fsm.JoinTokenDelete)),
+		read(e, admin.JoinTokenList, rights.Management, sign.ListTokens),
+		write(e, admin.CertificateSign, byJoinToken, sign.Sign),
+		write(e, admin.CertificateRenew, byCertificate, sign.Renew),
+		write(e, admin.OperatorCertificate, rights.Management, sign.SignOperator),
+		write(e, admin.CertificateRevoke, rights.Management, sign.Revoke),
+		write(e, admin.CertificateUnrevoke, rights.Management, propose(e, fsm.Unrevoke)),
+		read(e, admin.CertificateRevocations, rights.OperatorRead, sign.ListRevocations),
+		write(e, admin.AuthorityReplace, rights.Management, sign.ReplaceAuthority),
+		read(e, admin.AuthorityList, rights.OperatorRead, sign.ListAuthorities),
+		write(e, admin.AuthorityRemove, rights.Management, sign.RemoveAuthority),
 
-		shed(read(e, inquiry.SearchPrefix, anyone, search.prefix)),
-		shed(read(e, inquiry.SearchFuzzy, anyone, search.fuzzy)),
+		write(e, access.Bootstrap, byReset, token.Bootstrap),
+		read(e, access.PolicyList, tokens.Own, token.Policies),
+		read(e, access.PolicyGet, tokens.OwnPolicy, token.Policy),
+		write(e, access.PolicyPut, rights.Management, token.PutPolicy),
+		write(e, access.PolicyDelete, rights.Management, propose(e, fsm.ACLPolicyDelete)),
+		read(e, access.RoleList, tokens.Own, token.Roles),
+		read(e, access.RoleGet, tokens.OwnRole, token.Role),
+		write(e, access.RolePut, rights.Management, token.PutRole),
+		write(e, access.RoleDelete, rights.Management, propose(e, fsm.ACLRoleDelete)),
+		read(e, access.TokenList, rights.Management, token.Tokens),
+		read(e, access.TokenGet, tokens.OwnToken, token.Token),
+		write(e, access.TokenPut, rights.Management, token.PutToken),
+		write(e, access.TokenDelete, rights.Management, propose(e, fsm.ACLTokenDelete)),
+		e.quick(read(e, access.Check, required.Check, checked)),
+
+		shed(read(e, inquiry.SearchPrefix, required.Search, search.prefix)),
+		shed(read(e, inquiry.SearchFuzzy, required.Search, search.fuzzy)),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/endpoints"
+	"berth/endpoints/rights"
 	"berth/structs"
 )
 
@@ -36,7 +37,7 @@ func TestRequests_GoNowhereWithAFieldThatAServerDrops(t *testing.T) {
 			s.Raft.OnForward = func(string, any, any) error { return nil }
 			served := 0
 			m := structs.Method[newerRequest, structs.Empty]{Name: "Test.Bound", Write: true}
-			e := endpoints.Write(s.Endpoints, m, endpoints.Anyone, func(
+			e := endpoints.Write(s.Endpoints, m, rights.None("a test"), func(
 				context.Context, *newerRequest, *structs.Empty,
 			) (uint64, error) {
 				served++

@@ -11,6 +11,7 @@ import (
 	"berth/endpoints/callers"
 	"berth/endpoints/core"
 	"berth/endpoints/query"
+	"berth/endpoints/rights"
 	"berth/fsm"
 	"berth/internal/level"
 	"berth/internal/netfault"
@@ -56,7 +57,7 @@ func optionsOf(req any, write bool) options {
 type handler func(ctx context.Context, node *structs.Node, req any) (any, error)
 
 // serve wraps a handler in the middleware; the package comment has the order.
-func (e *Endpoints) serve(m rpc.Method, allow rule, handle handler) rpc.Endpoint {
+func (e *Endpoints) serve(m rpc.Method, allow rights.Right, handle handler) rpc.Endpoint {
 	d := delivered{
 		method: m,
 		allow:  allow,
@@ -64,6 +65,7 @@ func (e *Endpoints) serve(m rpc.Method, allow rule, handle handler) rpc.Endpoint
 	}
 	return rpc.Endpoint{
 		Name:          m.Name,
+		Needs:         allow.String(),
 		Write:         m.Write,
 		New:           m.NewRequest,
 		Copy:          m.CopyRequest,
@@ -77,7 +79,7 @@ func (e *Endpoints) serve(m rpc.Method, allow rule, handle handler) rpc.Endpoint
 // delivered is how requests of a method are served.
 type delivered struct {
 	method rpc.Method
-	allow  rule
+	allow  rights.Right
 	handle handler
 }
 
@@ -148,7 +150,10 @@ func (e *Endpoints) serveHere(
 ) (any, error) {
 	node, err := e.authenticate(req)
 	if err == nil {
-		err = d.allow(ctx, node)
+		err = e.checkSender(ctx, d.allow, node)
+	}
+	if err == nil && node == nil {
+		err = e.Gate.Check(ctx, e.Store.Read(), d.allow, req)
 	}
 	if err != nil {
 		return nil, err
@@ -226,7 +231,7 @@ func (e *Endpoints) route(
 func read[Req, Resp any](
 	e *Endpoints,
 	m structs.Method[Req, Resp],
-	allow rule,
+	allow rights.Right,
 	handle func(tx *state.ReadTx, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
 	return e.serveRead(rpc.MethodOf(m), allow, func(tx *state.ReadTx, req, resp any) error {
@@ -236,12 +241,19 @@ func read[Req, Resp any](
 
 func (e *Endpoints) serveRead(
 	m rpc.Method,
-	allow rule,
+	allow rights.Right,
 	handle func(tx *state.ReadTx, req, resp any) error,
 ) rpc.Endpoint {
 	watch := func(ctx context.Context, req any) (any, error) {
 		var applied uint64
 		run := func(tx *state.ReadTx) (any, error) {
+			// Again for each answer of a wait: the rights of the caller may have ended meanwhile. The wait then
+			// ends, because this has read the rows of the token.
+			err := e.Gate.Check(ctx, tx, allow, req)
+			if err != nil {
+				return nil, err
+			}
+
 			resp := m.NewAnswer()
 			applied = max(1, tx.Applied())
 			return resp, handle(tx, req, resp)
@@ -264,7 +276,7 @@ func (e *Endpoints) serveRead(
 
 		return resp, nil
 	}
-	return query.StreamRows(e.serveCall(m, allow, watch), m.Answer())
+	return query.StreamRows(e.serveCall(m, allow.Deferred(), watch), m.Answer())
 }
 
 // call serves a read whose handler does more than read the state once: it calls a plugin, or has its own way
@@ -272,7 +284,7 @@ func (e *Endpoints) serveRead(
 func call[Req, Resp any](
 	e *Endpoints,
 	m structs.Method[Req, Resp],
-	allow rule,
+	allow rights.Right,
 	handle func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {
 	return e.serveCall(rpc.MethodOf(m), allow, func(ctx context.Context, req any) (any, error) {
@@ -280,7 +292,7 @@ func call[Req, Resp any](
 	})
 }
 
-func (e *Endpoints) serveCall(m rpc.Method, allow rule, handle rpc.Handler) rpc.Endpoint {
+func (e *Endpoints) serveCall(m rpc.Method, allow rights.Right, handle rpc.Handler) rpc.Endpoint {
 	return e.serve(m, allow, func(
 		ctx context.Context, _ *structs.Node, req any,
 	) (any, error) {
@@ -303,15 +315,16 @@ func (e *Endpoints) completeMeta(meta *structs.QueryMeta) {
 func local[Resp any](
 	e *Endpoints,
 	m structs.Method[structs.QueryRequest, Resp],
+	allow rights.Right,
 	handle func(resp *Resp),
 ) rpc.Endpoint {
-	return e.serveLocal(rpc.MethodOf(m), func(resp any) {
+	return e.serveLocal(rpc.MethodOf(m), allow, func(resp any) {
 		handle(resp.(*Resp))
 	})
 }
 
-func (e *Endpoints) serveLocal(m rpc.Method, handle func(resp any)) rpc.Endpoint {
-	endpoint := e.serve(m, anyone, func(
+func (e *Endpoints) serveLocal(m rpc.Method, allow rights.Right, handle func(resp any)) rpc.Endpoint {
+	endpoint := e.serve(m, allow, func(
 		context.Context, *structs.Node, any,
 	) (any, error) {
 		resp := m.NewAnswer()
@@ -345,7 +358,7 @@ type written[Resp any] interface {
 func write[Req, Resp any, W written[Resp]](
 	e *Endpoints,
 	m structs.Method[Req, Resp],
-	allow rule,
+	allow rights.Right,
 	handle func(context.Context, *Req, *Resp) (index uint64, err error),
 ) rpc.Endpoint {
 	return e.serveWrite(rpc.MethodOf(m), allow, func(
@@ -359,7 +372,7 @@ func write[Req, Resp any, W written[Resp]](
 func nodeWrite[Req, Resp any, W written[Resp]](
 	e *Endpoints,
 	m structs.Method[Req, Resp],
-	allow rule,
+	allow rights.Right,
 	handle func(context.Context, *structs.Node, *Req, *Resp) (index uint64, err error),
 ) rpc.Endpoint {
 	return e.serveWrite(rpc.MethodOf(m), allow, func(
@@ -371,7 +384,7 @@ func nodeWrite[Req, Resp any, W written[Resp]](
 
 func (e *Endpoints) serveWrite(
 	m rpc.Method,
-	allow rule,
+	allow rights.Right,
 	handle func(ctx context.Context, node *structs.Node, req, resp any) (index uint64, err error),
 ) rpc.Endpoint {
 	endpoint := e.serve(m, allow, func(
@@ -379,6 +392,7 @@ func (e *Endpoints) serveWrite(
 	) (any, error) {
 		w := req.(interface{ Write() *structs.WriteOptions })
 		w.Write().Now = e.Now().UnixNano()
+		w.Write().AuthToken = "" // no entry of the log has a secret
 		resp := m.NewAnswer()
 		index, err := handle(ctx, node, req, resp)
 		if err != nil {

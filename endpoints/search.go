@@ -20,57 +20,58 @@ import (
 // searches serve Search.
 type searches struct{ *core.Server }
 
-// idsFunc yields the IDs of a context that begin with a prefix, in a namespace, in their order.
-type idsFunc func(tx *state.ReadTx, ns, prefix string) iter.Seq[string]
+// idsFunc yields the IDs of a context that begin with a prefix, in a namespace, in their order, each after
+// its namespace, "" for rows without one.
+type idsFunc func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string]
 
 // idsByContext has the contexts with rows.
 var idsByContext = map[string]idsFunc{
-	inquiry.SearchAllocs: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchAllocs: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.AllocsFrom(tx, ns, prefix, state.Page{}),
-			func(a *structs.Allocation) string { return a.ID })
+			func(a *structs.Allocation) (ns, id string) { return a.Namespace, a.ID })
 	},
-	inquiry.SearchDeployments: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchDeployments: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.DeploymentsFrom(tx, ns, prefix, state.Page{}),
-			func(d *structs.Deployment) string { return d.ID })
+			func(d *structs.Deployment) (ns, id string) { return d.Namespace, d.ID })
 	},
-	inquiry.SearchEvals: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchEvals: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.EvalsFrom(tx, ns, prefix, state.Page{}),
-			func(e *structs.Evaluation) string { return e.ID })
+			func(e *structs.Evaluation) (ns, id string) { return e.Namespace, e.ID })
 	},
-	inquiry.SearchJobs: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchJobs: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.JobsFrom(tx, ns, prefix, state.Page{}),
-			func(j *structs.Job) string { return j.ID })
+			func(j *structs.Job) (ns, id string) { return j.Namespace, j.ID })
 	},
-	inquiry.SearchNamespaces: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+	inquiry.SearchNamespaces: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
 		return withPrefix(prefix, idsOf(slices.Values(statenamespaces.All(tx)),
-			func(n *admin.Namespace) string { return n.Name }))
+			func(n *admin.Namespace) (ns, id string) { return "", n.Name }))
 	},
-	inquiry.SearchNodePools: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+	inquiry.SearchNodePools: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
 		return withPrefix(prefix, idsOf(slices.Values(state.NodePools(tx)),
-			func(p *admin.NodePool) string { return p.Name }))
+			func(p *admin.NodePool) (ns, id string) { return "", p.Name }))
 	},
-	inquiry.SearchNodes: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+	inquiry.SearchNodes: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.NodesFrom(tx, prefix, state.Page{}),
-			func(n *structs.Node) string { return n.ID })
+			func(n *structs.Node) (ns, id string) { return "", n.ID })
 	},
-	inquiry.SearchPlugins: func(tx *state.ReadTx, _, prefix string) iter.Seq[string] {
+	inquiry.SearchPlugins: func(tx *state.ReadTx, _, prefix string) iter.Seq2[string, string] {
 		return idsOf(csi.PluginsFrom(tx, prefix, state.Page{}),
-			func(p *structs.CSIPluginRow) string { return p.ID })
+			func(p *structs.CSIPluginRow) (ns, id string) { return "", p.ID })
 	},
-	inquiry.SearchVars: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchVars: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.VariablesFrom(tx, ns, prefix, state.Page{}),
-			func(v *variable.Variable) string { return v.Path })
+			func(v *variable.Variable) (ns, id string) { return v.Namespace, v.Path })
 	},
-	inquiry.SearchVolumes: func(tx *state.ReadTx, ns, prefix string) iter.Seq[string] {
+	inquiry.SearchVolumes: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(csi.VolumesFrom(tx, ns, prefix, state.Page{}),
-			func(v *structs.CSIVolume) string { return v.ID })
+			func(v *structs.CSIVolume) (ns, id string) { return v.Namespace, v.ID })
 	},
 }
 
-func idsOf[T any](rows iter.Seq[*T], id func(*T) string) iter.Seq[string] {
-	return func(yield func(string) bool) {
+func idsOf[T any](rows iter.Seq[*T], place func(*T) (ns, id string)) iter.Seq2[string, string] {
+	return func(yield func(ns, id string) bool) {
 		for row := range rows {
-			if !yield(id(row)) {
+			if !yield(place(row)) {
 				return
 			}
 		}
@@ -78,14 +79,19 @@ func idsOf[T any](rows iter.Seq[*T], id func(*T) string) iter.Seq[string] {
 }
 
 // withPrefix yields the IDs that begin with a prefix.
-func withPrefix(prefix string, ids iter.Seq[string]) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for id := range ids {
-			if strings.HasPrefix(id, prefix) && !yield(id) {
+func withPrefix(prefix string, ids iter.Seq2[string, string]) iter.Seq2[string, string] {
+	return func(yield func(ns, id string) bool) {
+		for ns, id := range ids {
+			if strings.HasPrefix(id, prefix) && !yield(ns, id) {
 				return
 			}
 		}
 	}
+}
+
+// shows reports whether the caller of a search may see a match.
+func shows(q *structs.QueryOptions, context, ns, id string) bool {
+	return q.Sees == nil || q.Sees(ns, context+"/"+id)
 }
 
 // emptyContexts are contexts of the dialect without rows: nothing matches in them.
@@ -109,13 +115,16 @@ func searched(context string) ([]string, error) {
 }
 
 // findIDs returns the first IDs of a context that begin with a prefix.
-func findIDs(tx *state.ReadTx, context, ns, prefix string) (ids []string, more bool) {
+func findIDs(tx *state.ReadTx, q *structs.QueryOptions, context, prefix string) (ids []string, more bool) {
 	ids = []string{}
 	find := idsByContext[context]
 	if find == nil {
 		return ids, false
 	}
-	for id := range find(tx, ns, prefix) {
+	for ns, id := range find(tx, q.RequestNamespace(), prefix) {
+		if !shows(q, context, ns, id) {
+			continue
+		}
 		if len(ids) == structs.MaxSearched {
 			return ids, true
 		}
@@ -139,7 +148,7 @@ func (s searches) prefix(
 	resp.Matches = map[string][]string{}
 	resp.Truncations = map[string]bool{}
 	for _, c := range contexts {
-		resp.Matches[c], resp.Truncations[c] = findIDs(tx, c, req.RequestNamespace(), req.Prefix)
+		resp.Matches[c], resp.Truncations[c] = findIDs(tx, req.Query(), c, req.Prefix)
 	}
 	return nil
 }
@@ -212,26 +221,36 @@ func (f *matches) search(tx *state.ReadTx, context string, req *inquiry.FuzzySea
 	switch context {
 	case inquiry.SearchJobs:
 		for j := range state.JobsFrom(tx, ns, "", state.Page{}) {
-			f.addJob(j)
+			if shows(req.Query(), context, j.Namespace, j.ID) {
+				f.addJob(j)
+			}
 		}
 	case inquiry.SearchAllocs:
 		for a := range state.AllocsFrom(tx, ns, "", state.Page{}) {
-			f.add(context, a.Name, a.Namespace, a.ID)
+			if shows(req.Query(), context, a.Namespace, a.ID) {
+				f.add(context, a.Name, a.Namespace, a.ID)
+			}
 		}
 	case inquiry.SearchNodes:
 		for n := range state.NodesFrom(tx, "", state.Page{}) {
-			f.add(context, n.Name, n.ID)
+			if shows(req.Query(), context, "", n.ID) {
+				f.add(context, n.Name, n.ID)
+			}
 		}
 	case inquiry.SearchPlugins:
 		for p := range csi.PluginsFrom(tx, "", state.Page{}) {
-			f.add(context, p.ID)
+			if shows(req.Query(), context, "", p.ID) {
+				f.add(context, p.ID)
+			}
 		}
 	case inquiry.SearchNamespaces, inquiry.SearchNodePools:
-		for name := range idsByContext[context](tx, ns, "") {
-			f.add(context, name)
+		for _, name := range idsByContext[context](tx, ns, "") {
+			if shows(req.Query(), context, "", name) {
+				f.add(context, name)
+			}
 		}
 	default:
-		ids, more := findIDs(tx, context, ns, req.Text)
+		ids, more := findIDs(tx, req.Query(), context, req.Text)
 		for _, id := range ids {
 			f.put(context, rankedMatch{match: &inquiry.FuzzyMatch{ID: id}})
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints"
+	"berth/endpoints/rights"
 	"berth/internal/opsocket"
 	"berth/rpc"
 	"berth/structs"
@@ -24,7 +25,7 @@ func serveAssert(t *testing.T, s *server, socket string) *int {
 	s.Endpoints.Name = "server-1"
 	served := 0
 	s.RPC.Close()
-	s.RPC = rpc.NewServer(hclog.NewNullLogger(), endpoints.Write(s.Endpoints, assertMethod, s.SocketOnly, func(
+	s.RPC = rpc.NewServer(hclog.NewNullLogger(), endpoints.Write(s.Endpoints, assertMethod, rights.Socket, func(
 		context.Context, *assertRequest, *structs.Empty,
 	) (uint64, error) {
 		served++

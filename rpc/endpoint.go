@@ -44,6 +44,7 @@ func Call[Req, Resp any](
 // Appender.
 type Endpoint struct {
 	Name      string
+	Needs     string // what its caller needs, for people
 	Write     bool
 	Slow      bool
 	Sheddable bool

@@ -12,6 +12,7 @@ import (
 
 	"berth/endpoints/core"
 	"berth/endpoints/join"
+	"berth/endpoints/rights"
 	"berth/internal/boottime"
 	"berth/internal/bytesize"
 	"berth/rpc"
@@ -71,6 +72,7 @@ type Config struct {
 
 	// The agent fills in the rest from its own blocks.
 	Autopilot     autopilot.Settings
+	ACL           rights.Settings
 	DataDir       string // Raft and gossip files; made if missing
 	Name          string // unique among the servers
 	Region        string

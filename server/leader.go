@@ -11,6 +11,7 @@ import (
 	"berth/internal/backoff"
 	"berth/server/control"
 	"berth/server/control/garbage"
+	"berth/server/tokenends"
 	"berth/structs"
 )
 
@@ -158,6 +159,7 @@ func (s *Server) leaderLoops() []control.Loop {
 		{Name: "autopilot", Run: s.autopilot.Run},
 		{Name: "root keys", Run: s.rootKeys.Lead},
 		{Name: "variable_locks", Run: s.locks.Run},
+		{Name: "token_ends", Run: tokenends.New(s.store, s, s.logger).Run},
 	}, loops...)
 }
 

@@ -173,13 +173,14 @@ func (s *Server) createServices(ln net.Listener) {
 		Roles:          cfg.RequireTLS,
 		Socket:         cfg.OperatorSocket,
 		JobSource:      int(cfg.JobSource),
-		Now:            time.Now,
 		CollectGarbage: s.collectGarbage,
 		RaftMultiplier: cfg.RaftMultiplier,
 		Level:          s.level,
 		Drains:         &s.drains,
 		Keys:           s.keys,
 		RootKeys:       s.rootKeys,
+		DataDir:        cfg.DataDir,
+		Gate:           cfg.ACL.NewGate(logger),
 	})
 
 	s.rpc = rpc.NewServer(logger, s.endpoints.List()...)
@@ -357,7 +358,7 @@ func (s *Server) Configuration() (servers []*admin.RaftServer) {
 			RaftProtocol: "3",
 		}
 
-		server.Node, _ = s.members.history.nameOf(server.ID)
+		server.Node, _ = s.members.history.NameOf(server.ID)
 		for _, p := range peers {
 			if p.id == server.ID {
 				server.Node = p.name

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/endpoints/query"
+	"berth/endpoints/rights"
 	"berth/endpoints/vars"
 	"berth/fsm"
 	"berth/internal/keylock"
@@ -53,6 +54,11 @@ type Deps struct {
 	Drains sync.Locker
 	// Keys encrypt the secrets of the cluster before they enter the log. nil: none.
 	Keys *keyring.Ring
+	// Gate decides about the callers of methods by their tokens. nil: whoever reaches a server may do
+	// everything.
+	Gate *rights.Gate
+	// DataDir is the folder of this server, where root allows another first token of access control.
+	DataDir string
 	// RootKeys serve the methods of the keyring. nil: nobody calls them.
 	RootKeys RootKeys
 }

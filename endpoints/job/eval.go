@@ -91,7 +91,7 @@ func (e Evals) Count(
 	resp *structs.EvalCountResponse,
 ) error {
 	l, rows := selectEvals(tx, req)
-	return l.Each(rows, req.Filter, func(*structs.Evaluation) error {
+	return l.Each(rows, req.Query(), func(*structs.Evaluation) error {
 		resp.Count++
 		return nil
 	})
@@ -162,7 +162,7 @@ func (e Evals) checkDeletable(req *structs.EvalDeleteRequest) ([]string, error) 
 // deletableEvals returns the evaluations that a filter accepts and that may be deleted.
 func (e Evals) deletableEvals(req *structs.EvalDeleteRequest) (ids []string, err error) {
 	rows := state.EvalsFrom(e.Store.Read(), req.RequestNamespace(), "", state.Page{})
-	err = evalList.Each(rows, req.Filter, func(row *structs.Evaluation) error {
+	err = evalList.Each(rows, &structs.QueryOptions{Filter: req.Filter}, func(row *structs.Evaluation) error {
 		if row.Terminal() && !row.Placed {
 			ids = append(ids, row.ID)
 		}

@@ -174,7 +174,7 @@ func choose(
 			structs.Cut(req.Choose, structs.MaxQuoted))
 	}
 
-	err = instanceList.Each(slices.Values(rows), req.Filter, func(r *structs.ServiceRegistration) error {
+	err = instanceList.Each(slices.Values(rows), req.Query(), func(r *structs.ServiceRegistration) error {
 		matching = append(matching, r)
 		return nil
 	})

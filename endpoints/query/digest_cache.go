@@ -71,7 +71,6 @@ func (c *digestCache) requestKey(req Request) uint64 {
 	q.MaxWait = 0
 	q.AllowStale = false
 	q.Forwarded = false
-	q.AuthToken = ""
 	d := c.digester()
 	d.addValue(req.Method)
 	d.addValue(req.Body)

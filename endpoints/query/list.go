@@ -54,15 +54,16 @@ func (l List[Row, Stub]) of(rows iter.Seq[*Row]) rowList {
 	return plain
 }
 
-// Each calls do with each row that the filter accepts.
-func (l List[Row, Stub]) Each(rows iter.Seq[*Row], filter string, do func(*Row) error) error {
-	return l.of(rows).eachRow(filter, func(row any) error {
+// Each calls do with each row that the filter of the options accepts, and that their Sees shows. It reads no
+// other option.
+func (l List[Row, Stub]) Each(rows iter.Seq[*Row], q *structs.QueryOptions, do func(*Row) error) error {
+	return l.of(rows).eachRow(q, func(row any) error {
 		return do(row.(*Row))
 	})
 }
 
-func (l rowList) eachRow(filter string, do func(row any) error) error {
-	p, err := l.pagePart(&structs.QueryOptions{Filter: filter})
+func (l rowList) eachRow(q *structs.QueryOptions, do func(row any) error) error {
+	p, err := l.pagePart(&structs.QueryOptions{Filter: q.Filter, Sees: q.Sees})
 	if err != nil {
 		return err
 	}
@@ -154,6 +155,7 @@ func (l rowList) pagePart(q *structs.QueryOptions) (*part, error) {
 		return nil, err
 	}
 
+	l.keep = seen(q, l.keep)
 	p := &part{
 		rowList: l,
 		match:   match,

@@ -1,0 +1,127 @@
+package required
+
+import (
+	"strings"
+
+	"berth/acl"
+	"berth/endpoints/rights"
+	"berth/internal/mvcc"
+	"berth/state"
+	"berth/structs/access"
+	"berth/structs/admin"
+	"berth/structs/inquiry"
+)
+
+// The rights on namespaces and node pools. The lists of both show what the caller may see.
+var (
+	NamespaceList = rights.Seen("any right in the namespace", func(q rights.Question, _, name string) bool {
+		return q.ACL.SeesNamespace(name)
+	})
+	NamespaceGet = rights.Where("any right in the namespace", func(q rights.Question) bool {
+		return q.ACL.SeesNamespace(q.Req.(*admin.NamespaceGetRequest).Name)
+	})
+
+	NodePoolList = rights.Seen("node_pool: read", func(q rights.Question, _, name string) bool {
+		return q.ACL.NodePool(name, acl.PoolRead)
+	})
+	NodePoolGet   = rights.NodePool(acl.PoolRead, poolOf)
+	NodePoolNodes = rights.Both(NodePoolGet, rights.NodeRead)
+	NodePoolJobs  = rights.Both(NodePoolGet, rights.List(acl.ListJobs))
+
+	NodePoolApply = rights.NodePool(acl.PoolWrite, func(r *admin.NodePoolApplyRequest) string {
+		if r.Pool == nil {
+			return ""
+		}
+		return r.Pool.Name
+	})
+	NodePoolDelete = rights.NodePool(acl.PoolDelete,
+		func(r *admin.NodePoolDeleteRequest) string { return r.Name })
+)
+
+func poolOf(r *admin.NodePoolGetRequest) string { return r.Name }
+
+// NodeAllocs is the right to list the allocations of a node. The list shows those of namespaces in which the
+// caller may read jobs.
+var NodeAllocs = rights.Both(rights.NodeRead,
+	rights.Seen("namespace: read-job", func(q rights.Question, namespace, _ string) bool {
+		return q.ACL.Namespace(namespace, acl.ReadJob)
+	}))
+
+// Search is the right to search. It shows the matches that the caller could list. The ID of a match is its
+// context, a slash and its own ID.
+var Search = rights.Seen("for each match the right to list it", seesMatch)
+
+func seesMatch(q rights.Question, namespace, match string) bool {
+	c, id, _ := strings.Cut(match, "/")
+	switch c {
+	case inquiry.SearchNodes:
+		return q.ACL.NodeRead()
+	case inquiry.SearchNodePools:
+		return q.ACL.NodePool(id, acl.PoolRead)
+	case inquiry.SearchNamespaces:
+		return q.ACL.SeesNamespace(id)
+	case inquiry.SearchPlugins:
+		return q.ACL.PluginList()
+	case inquiry.SearchVolumes:
+		return q.ACL.Volume(namespace, id, acl.VolumeRead)
+	case inquiry.SearchVars:
+		return q.ACL.Variable(namespace, id, acl.VariablesList)
+	}
+	return q.ACL.Namespace(namespace, acl.ReadJob)
+}
+
+// Check is the right that a request of an agent names: of its caller, for a route of the agent.
+var Check = rights.Where("what the request names", func(q rights.Question) bool {
+	req := q.Req.(*access.CheckRequest)
+	cluster := clusterNeeds[req.Needs]
+	if cluster != nil {
+		return cluster(q.ACL)
+	}
+
+	capability, ok := namespaceNeeds[req.Needs]
+	if !ok {
+		return q.ACL.IsManagement() // a name that only a newer version knows
+	}
+	for _, ns := range namespaces(q.Tx, req) {
+		if !q.ACL.Namespace(ns, capability) {
+			return false
+		}
+	}
+	return true
+})
+
+var clusterNeeds = map[access.Needs]func(*acl.ACL) bool{
+	access.NeedsAgentRead:     (*acl.ACL).AgentRead,
+	access.NeedsAgentWrite:    (*acl.ACL).AgentWrite,
+	access.NeedsNodeRead:      (*acl.ACL).NodeRead,
+	access.NeedsNodeWrite:     (*acl.ACL).NodeWrite,
+	access.NeedsOperatorRead:  (*acl.ACL).OperatorRead,
+	access.NeedsOperatorWrite: (*acl.ACL).OperatorWrite,
+	access.NeedsManagement:    (*acl.ACL).IsManagement,
+}
+
+var namespaceNeeds = map[access.Needs]acl.Capability{
+	access.NeedsParseJob:  acl.ParseJob,
+	access.NeedsReadJob:   acl.ReadJob,
+	access.NeedsReadFS:    acl.ReadFS,
+	access.NeedsReadLogs:  acl.ReadLogs,
+	access.NeedsAllocExec: acl.AllocExec,
+	access.NeedsLifecycle: acl.AllocLifecycle,
+}
+
+// namespaces returns the namespace of the allocation that a request is about, or of the request.
+func namespaces(tx mvcc.Reader, req *access.CheckRequest) []string {
+	found := allocNamespace(tx, req.AllocID)
+	if len(found) == 0 {
+		return []string{req.RequestNamespace()}
+	}
+	return found
+}
+
+func allocNamespace(tx mvcc.Reader, id string) []string {
+	a := state.Alloc(tx, id)
+	if a == nil {
+		return nil
+	}
+	return []string{a.Namespace}
+}

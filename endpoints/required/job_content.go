@@ -1,0 +1,101 @@
+package required
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"berth/acl"
+	"berth/structs"
+)
+
+// mayRun reports whether a caller may submit a job, nil for one that the method rejects. The groups and tasks
+// of the job may be nil.
+func mayRun(a *acl.ACL, requestNamespace string, job *structs.Job) bool {
+	if job == nil {
+		return a.Namespace(requestNamespace, acl.SubmitJob)
+	}
+
+	ns := cmp.Or(job.Namespace, requestNamespace)
+	if !a.Namespace(ns, acl.SubmitJob) {
+		return false
+	}
+	return !slices.ContainsFunc(job.TaskGroups, func(g *structs.TaskGroup) bool {
+		return g != nil && !mayRunGroup(a, ns, g)
+	})
+}
+
+func mayRunGroup(a *acl.ACL, ns string, g *structs.TaskGroup) bool {
+	for _, v := range g.Volumes {
+		if v != nil && !mayMount(a, ns, v) {
+			return false
+		}
+	}
+	for _, t := range g.Tasks {
+		if t != nil && !mayRunTask(a, ns, t) {
+			return false
+		}
+	}
+	return true
+}
+
+// mayMount reports whether the group of a job may have a volume. The volumes of per_alloc have the same
+// source with an index, so a rule for them begins with the source.
+func mayMount(a *acl.ACL, ns string, v *structs.VolumeRequest) bool {
+	switch {
+	case v.Type == structs.VolumeTypeHost && v.ReadOnly:
+		return a.HostVolume(v.Source, acl.MountReadOnly)
+	case v.Type == structs.VolumeTypeHost:
+		return a.HostVolume(v.Source, acl.MountReadWrite)
+	case v.PerAlloc:
+		return a.Volume(ns, structs.PerAllocID(v.Source, 0), acl.VolumeClaim)
+	}
+	return a.Volume(ns, v.Source, acl.VolumeClaim)
+}
+
+func mayRunTask(a *acl.ACL, ns string, t *structs.Task) bool {
+	if t.CSIPluginConfig != nil && !a.Namespace(ns, acl.CSIRegisterPlugin) {
+		return false
+	}
+	if t.Driver == "raw_exec" && !a.Namespace(ns, acl.SubmitRawExec) {
+		return false
+	}
+	return !asksForHost(t) || a.Namespace(ns, acl.SubmitPrivileged)
+}
+
+// hostFields are the fields of the configuration of a container that give it rights over its host, whatever
+// they hold.
+var hostFields = []string{"devices", "cap_add", "security_opt", "mount", "mounts", "volumes"}
+
+// hostModes are the fields that name a namespace to join.
+var hostModes = []string{"network_mode", "pid_mode", "ipc_mode", "uts_mode", "userns_mode", "cgroupns"}
+
+// asksForHost reports whether a task asks for more than its sandbox gives. A value with a placeholder counts:
+// it is not known before the task starts.
+func asksForHost(t *structs.Task) bool {
+	privileged, ok := t.Config["privileged"]
+	if ok && privileged != false {
+		return true
+	}
+
+	for _, field := range hostModes {
+		mode, _ := t.Config[field].(string)
+		if mode == "host" || strings.Contains(mode, "${") {
+			return true
+		}
+	}
+	return slices.ContainsFunc(hostFields, func(field string) bool { return !isEmpty(t.Config[field]) })
+}
+
+// isEmpty reports whether a field of a driver's configuration has nothing.
+func isEmpty(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}

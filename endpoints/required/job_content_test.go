@@ -1,0 +1,174 @@
+package required_test
+
+import (
+	"strings"
+	"testing"
+
+	"berth/acl"
+	"berth/endpoints/required"
+	"berth/endpoints/rights"
+	"berth/state"
+	"berth/structs"
+	"berth/structs/inquiry"
+)
+
+// submitter has all rights of write in team, and none that no shorthand gives.
+const submitter = `
+namespace "team" {
+  policy = "write"
+  volume "sealed" { policy = "deny" }
+  volume "replica[*" { policy = "write" }
+}
+host_volume "data" { policy = "read" }`
+
+// withCapability returns rules with a further capability.
+func withCapability(name string) string {
+	return strings.Replace(submitter, `"write"`, `"write"`+"\n  capabilities = [\""+name+`"]`, 1)
+}
+
+func ask(t *testing.T, rules string, req any) rights.Question {
+	t.Helper()
+	p, err := acl.Parse("p", rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rights.Question{
+		Caller: rights.Caller{ACL: acl.New(p)},
+		Tx:     state.New().Read(),
+		Req:    req,
+	}
+}
+
+// A job needs, beside submit-job, a right of its own for each part that reaches beyond its sandbox.
+func TestJobSubmit_AsksForWhatTheJobHas(t *testing.T) {
+	for name, c := range map[string]struct {
+		task   structs.Task
+		volume *structs.VolumeRequest
+		rules  string // submitter if ""
+		want   bool
+	}{
+		"a plain task": {task: structs.Task{Driver: "exec"}, want: true},
+		"raw_exec":     {task: structs.Task{Driver: "raw_exec"}},
+		"raw_exec with its right": {
+			task: structs.Task{Driver: "raw_exec"}, rules: withCapability("submit-raw-exec"), want: true,
+		},
+		"a plugin":                {task: structs.Task{CSIPluginConfig: &structs.CSIPluginConfig{}}},
+		"a plugin with its right": {task: structs.Task{CSIPluginConfig: &structs.CSIPluginConfig{}}, rules: withCapability("csi-register-plugin"), want: true},
+		"privileged":              {task: container("privileged", true)},
+		"privileged with its right": {
+			task: container("privileged", true), rules: withCapability("submit-privileged"), want: true,
+		},
+		"privileged by a placeholder":     {task: container("privileged", "${meta.privileged}")},
+		"not privileged":                  {task: container("privileged", false), want: true},
+		"the network of the host":         {task: container("network_mode", "host")},
+		"a network by a placeholder":      {task: container("network_mode", "${meta.mode}")},
+		"a network of its own":            {task: container("network_mode", "bridge"), want: true},
+		"the processes of the host":       {task: container("pid_mode", "host")},
+		"a device":                        {task: container("devices", []any{map[string]any{"host_path": "/dev/sda"}})},
+		"no device":                       {task: container("devices", []any{}), want: true},
+		"a capability":                    {task: container("cap_add", []any{"sys_admin"})},
+		"a directory of the host":         {task: container("volumes", []any{"/etc:/etc"})},
+		"a mount":                         {task: container("mount", []any{map[string]any{"source": "/etc"}})},
+		"looser security":                 {task: container("security_opt", []any{"seccomp=unconfined"})},
+		"a host volume to read":           {volume: hostVolume("data", true), want: true},
+		"a host volume to write":          {volume: hostVolume("data", false)},
+		"another host volume":             {volume: hostVolume("etc", true)},
+		"a volume":                        {volume: csiVolume("db", false), want: true},
+		"a denied volume":                 {volume: csiVolume("sealed", false)},
+		"a volume for each allocation":    {volume: csiVolume("replica", true), rules: withoutMount(), want: true},
+		"another one for each allocation": {volume: csiVolume("others", true), rules: withoutMount()},
+		"no right to submit":              {rules: `namespace "team" { policy = "read" }`},
+		"a right in another namespace":    {rules: `namespace "team-b" { policy = "write" }`},
+	} {
+		task := c.task
+		group := &structs.TaskGroup{Tasks: []*structs.Task{nil, &task}}
+		if c.volume != nil {
+			group.Volumes = map[string]*structs.VolumeRequest{"v": c.volume}
+		}
+		job := &structs.Job{Namespace: "team", TaskGroups: []*structs.TaskGroup{nil, group}}
+		rules := c.rules
+		if rules == "" {
+			rules = submitter
+		}
+
+		got := required.JobSubmit.Allows(ask(t, rules, &structs.JobRegisterRequest{Job: job}))
+		planned := required.JobPlan.Allows(ask(t, rules, &inquiry.JobPlanRequest{Job: job}))
+		if got != c.want || planned != c.want {
+			t.Errorf("%s: submit %t, plan %t; want %t", name, got, planned, c.want)
+		}
+	}
+}
+
+// withoutMount gives claims by the rules of volumes alone.
+func withoutMount() string {
+	return `
+namespace "team" {
+  capabilities = ["submit-job"]
+  volume "replica[*" { policy = "write" }
+}`
+}
+
+func container(field string, value any) structs.Task {
+	return structs.Task{Driver: "docker", Config: map[string]any{"image": "i", field: value}}
+}
+
+func hostVolume(source string, readOnly bool) *structs.VolumeRequest {
+	return &structs.VolumeRequest{Type: structs.VolumeTypeHost, Source: source, ReadOnly: readOnly}
+}
+
+func csiVolume(source string, perAlloc bool) *structs.VolumeRequest {
+	return &structs.VolumeRequest{Type: structs.VolumeTypeCSI, Source: source, PerAlloc: perAlloc}
+}
+
+// Without a namespace of its own, a job gets that of the request.
+func TestJobSubmit_TakesTheNamespaceOfTheRequest(t *testing.T) {
+	req := &structs.JobRegisterRequest{
+		Job:          &structs.Job{},
+		WriteOptions: structs.WriteOptions{Namespace: "team"},
+	}
+	if !required.JobSubmit.Allows(ask(t, submitter, req)) {
+		t.Error("a job without a namespace is denied in that of its request")
+	}
+	req.Job.Namespace = "team-b"
+	if required.JobSubmit.Allows(ask(t, submitter, req)) {
+		t.Error("a job of another namespace is allowed by that of its request")
+	}
+}
+
+// Somebody on duty detaches a volume and neither forces nor deletes.
+func TestVolumes_HaveRightsOfTheirOwn(t *testing.T) {
+	duty := `namespace "team" {
+  volume "db-*" { capabilities = ["read", "detach"] }
+}`
+	team := structs.WriteOptions{Namespace: "team"}
+	for name, c := range map[string]struct {
+		right rights.Right
+		req   any
+		want  bool
+	}{
+		"detach":           {required.VolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "db-1", WriteOptions: team}, true},
+		"detach by force":  {required.VolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "db-1", Force: true, WriteOptions: team}, false},
+		"another volume":   {required.VolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "q", WriteOptions: team}, false},
+		"release":          {required.ClaimRelease, &structs.VolumeClaimReleaseRequest{VolumeID: "db-1", WriteOptions: team}, true},
+		"release by force": {required.ClaimRelease, &structs.VolumeClaimReleaseRequest{VolumeID: "db-1", Force: true, WriteOptions: team}, false},
+		"delete":           {required.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "db-1", WriteOptions: team}, false},
+		"deregister":       {required.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "db-1", WriteOptions: team}, false},
+	} {
+		if got := c.right.Allows(ask(t, duty, c.req)); got != c.want {
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
+		}
+	}
+
+	write := `namespace "team" { policy = "write" }`
+	force := &structs.CSIVolumeDeregisterRequest{ID: "db-1", Force: true, WriteOptions: team}
+	if required.VolumeDeregister.Allows(ask(t, write, force)) {
+		t.Error("write forces a deregistration")
+	}
+	both := `namespace "team" {
+  policy       = "write"
+  capabilities = ["csi-force-volume"]
+}`
+	if !required.VolumeDeregister.Allows(ask(t, both, force)) {
+		t.Error("csi-force-volume does not allow force")
+	}
+}

@@ -1,0 +1,88 @@
+package required
+
+import (
+	"berth/acl"
+	"berth/endpoints/rights"
+	"berth/structs"
+	"berth/structs/variable"
+)
+
+// The rights on volumes, their claims and variables.
+var (
+	VolumeRead = rights.Volume(acl.VolumeRead,
+		func(r *structs.CSIVolumeGetRequest) []string { return []string{r.ID} })
+	VolumeList = volumeList()
+	// VolumeExternal lists what a plugin knows, of all namespaces.
+	VolumeExternal = rights.Both(rights.List(acl.CSIListVolume), rights.PluginRead)
+
+	VolumeWrite = rights.Where("volume: write", func(q rights.Question) bool {
+		req := q.Req.(*structs.CSIVolumeRegisterRequest)
+		for _, v := range req.Volumes {
+			if v != nil && !q.ACL.Volume(namespaceOf(v, req), v.ID, acl.VolumeWrite) {
+				return false
+			}
+		}
+		return len(req.Volumes) > 0 || q.ACL.Namespace(req.RequestNamespace(), acl.CSIWriteVolume)
+	})
+
+	VolumeDeregister = rights.Where("volume: write, with force volume: force", func(q rights.Question) bool {
+		req := q.Req.(*structs.CSIVolumeDeregisterRequest)
+		ns := req.RequestNamespace()
+		mayForce := !req.Force || q.ACL.Volume(ns, req.ID, acl.VolumeForce)
+		return mayForce && q.ACL.Volume(ns, req.ID, acl.VolumeWrite)
+	})
+	VolumeDelete = rights.Volume(acl.VolumeWrite,
+		func(r *structs.CSIVolumeDeleteRequest) []string { return []string{r.ID} })
+	VolumeRetry = rights.Volume(acl.VolumeWrite,
+		func(r *structs.CSIVolumeRetryRequest) []string { return []string{r.ID} })
+
+	VolumeDetach = rights.Where("volume: detach, with force volume: force", func(q rights.Question) bool {
+		req := q.Req.(*structs.CSIVolumeDetachRequest)
+		return mayRelease(q, req.VolumeID, req.Force)
+	})
+	ClaimRelease = rights.Where("volume: detach, with force volume: force", func(q rights.Question) bool {
+		req := q.Req.(*structs.VolumeClaimReleaseRequest)
+		return mayRelease(q, req.VolumeID, req.Force)
+	})
+	ClaimList = rights.List(acl.CSIReadVolume)
+
+	VariableList = rights.Seen("variables: list", func(q rights.Question, namespace, path string) bool {
+		return q.ACL.Variable(namespace, path, acl.VariablesList)
+	})
+	VariableRead = rights.Variable(acl.VariablesRead,
+		func(r *variable.VariableGetRequest) string { return r.Path })
+	VariableApply = rights.Where("variables: write, to delete variables: destroy", func(q rights.Question) bool {
+		req := q.Req.(*variable.VariableApplyRequest)
+		right := acl.VariablesWrite
+		if req.Op == variable.VariableDelete {
+			right = acl.VariablesDestroy
+		}
+		return q.ACL.Variable(req.RequestNamespace(), req.Path, right)
+	})
+	VariableRenew = rights.Variable(acl.VariablesWrite,
+		func(r *variable.VariableRenewRequest) string { return r.Path })
+)
+
+// namespaceOf returns the namespace that a volume gets.
+func namespaceOf(v *structs.CSIVolume, req *structs.CSIVolumeRegisterRequest) string {
+	if v.Namespace == "" {
+		return req.RequestNamespace()
+	}
+	return v.Namespace
+}
+
+func mayRelease(q rights.Question, id string, force bool) bool {
+	ns := q.Req.(interface{ RequestNamespace() string }).RequestNamespace()
+	mayForce := !force || q.ACL.Volume(ns, id, acl.VolumeForce)
+	return mayForce && q.ACL.Volume(ns, id, acl.VolumeDetach)
+}
+
+// volumeList is the right to list volumes. The list shows those that the namespace or their own rules let the
+// caller read.
+func volumeList() rights.Right {
+	list := rights.List(acl.CSIListVolume)
+	sees := rights.Seen("", func(q rights.Question, namespace, id string) bool {
+		return q.ACL.Volume(namespace, id, acl.VolumeRead)
+	})
+	return rights.Both(list, sees)
+}

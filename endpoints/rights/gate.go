@@ -1,0 +1,178 @@
+package rights
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/golang-lru/v2"
+
+	"berth/acl"
+	"berth/internal/mvcc"
+	"berth/internal/opsocket"
+	"berth/state/acls"
+	"berth/structs"
+	"berth/structs/access"
+)
+
+// The bounds on what the gate keeps, and on what it reads.
+const (
+	keptACLs  = 1024
+	maxSecret = 4096 // bytes
+)
+
+// Config has the settings of a Gate.
+type Config struct {
+	Enabled bool
+	// OnlyLog lets every request pass and logs those that would be denied.
+	OnlyLog bool
+	Now     func() time.Time
+	Logger  hclog.Logger
+}
+
+// Gate decides about requests. It is safe for many goroutines.
+type Gate struct {
+	config Config
+	// merged has the ACLs of sets of policies, by the names and the indexes of these. Without it each request
+	// parses the policies of its token.
+	merged *lru.Cache[string, *acl.ACL]
+}
+
+// NewGate returns a gate. A gate that is not enabled lets every request pass.
+func NewGate(c Config) *Gate {
+	merged, err := lru.New[string, *acl.ACL](keptACLs)
+	if err != nil {
+		panic(err) // only a size below 1 is an error
+	}
+	return &Gate{config: c, merged: merged}
+}
+
+// Enabled reports whether requests need tokens.
+func (g *Gate) Enabled() bool { return g != nil && g.config.Enabled }
+
+// Caller is the sender of a request, as far as its token tells.
+type Caller struct {
+	Token *access.Token // nil: none was given
+	ACL   *acl.ACL
+}
+
+// String names a caller in messages and logs, without a secret.
+func (c Caller) String() string {
+	switch {
+	case c.Token == nil:
+		return "a caller without a token"
+	case c.Token.Name == "":
+		return "token " + c.Token.AccessorID
+	}
+	return fmt.Sprintf("token %s (%s)", c.Token.AccessorID, c.Token.Name)
+}
+
+// Check returns an error of kind denied unless the sender of a request has a right. tx is the state from
+// which the method answers: a blocking read that asks again with it wakes when the rights of its caller
+// change.
+//
+// A request without any secret is one of a machine for itself: the HTTP API sends access.Anonymous for
+// callers without a token. Package callers decides about machines by their certificates. Where the port of
+// RPC needs none, whoever reaches it is a machine.
+func (g *Gate) Check(ctx context.Context, tx mvcc.Reader, r Right, req any) error {
+	if !g.Enabled() || r.IsOpen() || r.deferred || SecretOf(req) == "" {
+		return nil
+	}
+
+	caller, err := g.Resolve(ctx, tx, SecretOf(req))
+	asked := Question{Caller: caller, Tx: tx, Req: req}
+	if err == nil && !r.Allows(asked) {
+		err = denied(caller, r)
+	}
+	if err != nil && g.config.OnlyLog {
+		g.config.Logger.Warn("a request would be denied",
+			"caller", caller.String(), "needs", r.String(), "reason", err)
+		return nil
+	}
+	read, ok := req.(interface{ Query() *structs.QueryOptions })
+	if ok && r.sees != nil {
+		read.Query().Sees = r.sees(asked)
+	}
+	return err
+}
+
+func denied(caller Caller, r Right) error {
+	if caller.Token == nil {
+		return structs.Deniedf("this needs %s, and the request has no token that gives it: set BERTH_TOKEN", r)
+	}
+	return structs.Deniedf("this needs %s, and %s does not give it", r, caller)
+}
+
+// SecretOf returns the secret of the token of a request, "" if it has none.
+func SecretOf(req any) string {
+	switch r := req.(type) {
+	case interface{ Query() *structs.QueryOptions }:
+		return r.Query().AuthToken
+	case interface{ Write() *structs.WriteOptions }:
+		return r.Write().AuthToken
+	}
+	return ""
+}
+
+// Resolve finds the token with a secret and what it gives. The error is of kind denied if there is no such
+// token, or it has ended. Root on a server needs no token: it reaches the operator socket, and the log
+// besides.
+func (g *Gate) Resolve(ctx context.Context, tx mvcc.Reader, secret string) (Caller, error) {
+	if secret == "" || secret == access.Anonymous {
+		if opsocket.Marked(ctx) {
+			return Caller{ACL: acl.Management}, nil
+		}
+		return Caller{ACL: g.anonymous(tx)}, nil
+	}
+
+	if len(secret) > maxSecret {
+		return Caller{}, structs.Deniedf("the token has %d bytes; expected at most %d", len(secret), maxSecret)
+	}
+	t := acls.TokenBySecret(tx, secret)
+	if t == nil || t.Expired(g.config.Now().UnixNano()) {
+		return Caller{}, structs.Deniedf("no token has the secret of this request: " +
+			"it has expired, was deleted or never existed")
+	}
+	if t.Type == access.TypeManagement {
+		return Caller{Token: t, ACL: acl.Management}, nil
+	}
+	return Caller{Token: t, ACL: g.merge(acls.PoliciesOf(tx, t))}, nil
+}
+
+// anonymous returns what requests without a token may do.
+func (g *Gate) anonymous(tx mvcc.Reader) *acl.ACL {
+	p := acls.Policy(tx, access.AnonymousPolicy)
+	if p == nil {
+		return &acl.ACL{}
+	}
+	return g.merge([]*access.Policy{p})
+}
+
+// merge returns the ACL of policies. If one of them does not parse, they give nothing: it might be the one
+// that denies. A policy is checked before it is stored, so only another version of berth rejects it.
+func (g *Gate) merge(policies []*access.Policy) *acl.ACL {
+	var key strings.Builder
+	for _, p := range policies {
+		fmt.Fprintf(&key, "%s@%d ", p.Name, p.ModifyIndex)
+	}
+	known, ok := g.merged.Get(key.String())
+	if ok {
+		return known
+	}
+
+	var parsed []*acl.Policy
+	for _, p := range policies {
+		rules, err := acl.Parse(p.Name, p.Rules)
+		if err != nil {
+			g.config.Logger.Error("a stored policy is not readable: its tokens have no rights",
+				"policy", p.Name, "error", err)
+			return &acl.ACL{}
+		}
+		parsed = append(parsed, rules)
+	}
+	merged := acl.New(parsed...)
+	g.merged.Add(key.String(), merged)
+	return merged
+}

@@ -1,0 +1,66 @@
+package rights
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/structs"
+)
+
+// The modes of access control.
+const (
+	ModeEnforce = "enforce"
+	ModeLog     = "log"
+)
+
+// Settings are the acl block of a server.
+type Settings struct {
+	Enabled bool `hcl:"enabled"`
+	// Mode is enforce, or log: every request passes, and the log has those that enforce would deny.
+	Mode string `hcl:"mode"`
+}
+
+// DefaultSettings returns the settings of a server without the block.
+func DefaultSettings() Settings {
+	return Settings{Mode: ModeEnforce}
+}
+
+// NewGate returns the gate of a server with the settings.
+func (s *Settings) NewGate(logger hclog.Logger) *Gate {
+	return NewGate(Config{
+		Enabled: s.Enabled,
+		OnlyLog: s.Mode == ModeLog,
+		Now:     time.Now,
+		Logger:  logger.Named("acl"),
+	})
+}
+
+// Ignored are the settings of the dialect without an effect.
+func (Settings) Ignored() map[string]string {
+	const cached = "each request reads the rows of its token, so nothing is cached that could be old"
+	return map[string]string{
+		"token_ttl":  cached,
+		"policy_ttl": cached,
+		"role_ttl":   cached,
+	}
+}
+
+// Rejected are the settings of the dialect that berth does not have.
+func (Settings) Rejected() map[string]string {
+	const regions = "there is one region; leave it out"
+	return map[string]string{
+		"replication_token":        regions,
+		"token_min_expiration_ttl": "a token has the end that its maker gives it; leave it out",
+		"token_max_expiration_ttl": "a token lives for at most ten years; leave it out",
+	}
+}
+
+// Validate returns the first fault of the settings.
+func (s *Settings) Validate() error {
+	if s.Mode != ModeEnforce && s.Mode != ModeLog {
+		return structs.Invalidf("acl.mode is %q; expected %s or %s", structs.Cut(s.Mode, structs.MaxQuoted),
+			ModeEnforce, ModeLog)
+	}
+	return nil
+}

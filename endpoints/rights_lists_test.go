@@ -1,0 +1,101 @@
+package endpoints_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/rpc"
+	"berth/structs"
+	"berth/structs/admin"
+	"berth/structs/inquiry"
+)
+
+// TestLists_ShowWhatTheirCallersMaySee has rows in two namespaces. Each list of all namespaces, and each
+// search, shows a caller the rows of its own.
+func TestLists_ShowWhatTheirCallersMaySee(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "z1")
+	for _, ns := range []string{"ours", "theirs"} {
+		must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{Definition: &admin.Namespace{Name: ns}})
+		job := testJob("job-" + ns)
+		job.Namespace = ns
+		must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
+		v := readyVolume("volume-" + ns)
+		v.Namespace = ns
+		must(s, structs.CSIVolumeRegister, registerRequest(v))
+	}
+	secret := guard(t, s)(`namespace "ours" { policy = "read" }`)
+	all := structs.QueryOptions{Namespace: "*", AuthToken: secret}
+
+	for name, shown := range map[string]func(q structs.QueryOptions) []string{
+		"jobs": func(q structs.QueryOptions) (ids []string) {
+			for _, j := range must(s, structs.JobList, &structs.QueryRequest{QueryOptions: q}).Jobs {
+				ids = append(ids, j.ID)
+			}
+			return ids
+		},
+		"evaluations": func(q structs.QueryOptions) (ids []string) {
+			for _, e := range must(s, structs.EvalList, &structs.EvalListRequest{QueryOptions: q}).Evaluations {
+				ids = append(ids, e.JobID)
+			}
+			return ids
+		},
+		"volumes": func(q structs.QueryOptions) (ids []string) {
+			for _, v := range must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes {
+				ids = append(ids, v.ID)
+			}
+			return ids
+		},
+		"namespaces": func(q structs.QueryOptions) (ids []string) {
+			for _, n := range must(s, admin.NamespaceList, &structs.QueryRequest{QueryOptions: q}).Namespaces {
+				ids = append(ids, n.Name)
+			}
+			return ids
+		},
+		"a search by prefix": func(q structs.QueryOptions) (ids []string) {
+			found := must(s, inquiry.SearchPrefix, &inquiry.SearchRequest{QueryOptions: q}).Matches
+			for _, of := range found {
+				ids = append(ids, of...)
+			}
+			return ids
+		},
+		"a search by a part": func(q structs.QueryOptions) (ids []string) {
+			req := &inquiry.FuzzySearchRequest{Text: "rs", QueryOptions: q}
+			for _, of := range must(s, inquiry.SearchFuzzy, req).Matches {
+				for _, m := range of {
+					ids = append(ids, m.ID+strings.Join(m.Scope, " "))
+				}
+			}
+			return ids
+		},
+	} {
+		ids := shown(all)
+		if strings.Contains(strings.Join(ids, " "), "theirs") {
+			t.Errorf("%s of all namespaces shows the rows of others: %v", name, ids)
+		}
+		if !strings.Contains(strings.Join(ids, " "), "ours") {
+			t.Errorf("%s of all namespaces lacks the caller's own rows: %v", name, ids)
+		}
+		all := shown(structs.QueryOptions{Namespace: "*", AuthToken: managementToken(s)})
+		if !strings.Contains(strings.Join(all, " "), "theirs") {
+			t.Errorf("%s: a management token does not see everything: %v", name, all)
+		}
+	}
+
+	count := must(s, structs.EvalCount, &structs.EvalListRequest{QueryOptions: all}).Count
+	evals := must(s, structs.EvalList, &structs.EvalListRequest{QueryOptions: all}).Evaluations
+	if count != len(evals) {
+		t.Errorf("the count of evaluations is %d, and the list has %d", count, len(evals))
+	}
+	nodes := &inquiry.SearchRequest{Context: "nodes", QueryOptions: all}
+	found := must(s, inquiry.SearchPrefix, nodes).Matches
+	if slices.Contains(found["nodes"], "n1") {
+		t.Error("a search shows nodes to a caller that may not read them")
+	}
+	theirs := &structs.QueryRequest{QueryOptions: structs.QueryOptions{Namespace: "theirs", AuthToken: secret}}
+	_, err := rpc.Call(t.Context(), s.RPC, structs.JobList, theirs)
+	if !structs.IsKind(err, structs.KindDenied) {
+		t.Errorf("the list of another namespace: got %v, want denied", err)
+	}
+}

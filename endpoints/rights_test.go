@@ -1,0 +1,219 @@
+package endpoints_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/acl"
+	"berth/endpoints/rights"
+	"berth/internal/pki"
+	"berth/rpc"
+	"berth/structs"
+	"berth/structs/access"
+	"berth/structs/admin"
+)
+
+// guard makes a server ask for tokens. It returns one that makes a token with a policy and returns its
+// secret.
+func guard(t *testing.T, s *server) (token func(rules string) (secret string)) {
+	s.Gate = rights.NewGate(rights.Config{
+		Enabled: true,
+		Now:     s.Now,
+		Logger:  hclog.NewNullLogger(),
+	})
+	s.RPC.Close()
+	s.RPC = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
+	t.Cleanup(s.RPC.Close)
+	must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: &access.Policy{
+		Name: access.AnonymousPolicy, Rules: `namespace "nowhere" { policy = "read" }`,
+	}})
+	return func(rules string) string {
+		t.Helper()
+		p := &access.Policy{Name: "p" + structs.NewID(), Rules: rules}
+		must(s, access.PolicyPut, &access.PolicyPutRequest{Policy: p})
+		return must(s, access.TokenPut, &access.TokenPutRequest{
+			Token: &access.Token{Type: access.TypeClient, Policies: []string{p.Name}},
+		}).SecretID
+	}
+}
+
+// managementToken makes a management token and returns its secret.
+func managementToken(s *server) string {
+	return must(s, access.TokenPut, &access.TokenPutRequest{
+		Token: &access.Token{Type: access.TypeManagement},
+	}).SecretID
+}
+
+// policyFor returns the rules that give what a method needs on the things of the request of newRequest. ok is
+// false for a need that no policy gives.
+func policyFor(needs string) (rules string, ok bool) {
+	if strings.HasPrefix(needs, "a management token") || strings.HasPrefix(needs, "any token") {
+		return "", false
+	}
+
+	blocks := map[string]string{}
+	for _, need := range strings.Split(needs, "; ") {
+		need, _, _ = strings.Cut(need, ",")
+		need, _, _ = strings.Cut(need, " or ")
+		kind, right, _ := strings.Cut(need, ": ")
+		switch kind {
+		case "namespace":
+			blocks[kind] = fmt.Sprintf("namespace %q {\n  capabilities = [%q]\n}\n", "team", right)
+		case "volume":
+			blocks[kind] = fmt.Sprintf("namespace %q {\n  volume %q {\n    capabilities = [%q]\n  }\n}\n", "team", "*", right)
+		case "variables":
+			blocks[kind] = fmt.Sprintf(
+				"namespace %q {\n  variables {\n    path %q {\n      capabilities = [%q]\n    }\n  }\n}\n", "team", "*", right)
+		case "node_pool":
+			blocks[kind] = fmt.Sprintf("node_pool %q {\n  capabilities = [%q]\n}\n", "*", right)
+		default:
+			blocks[kind] = fmt.Sprintf("%s {\n  policy = %q\n}\n", kind, right)
+		}
+	}
+	for _, block := range blocks {
+		rules += block
+	}
+	return rules, true
+}
+
+// newRequest returns a request of a method about the namespace team, with a secret.
+func newRequest(e rpc.Endpoint, secret string) any {
+	req := e.New()
+	switch r := req.(type) {
+	case interface{ Query() *structs.QueryOptions }:
+		r.Query().Namespace = "team"
+		r.Query().AuthToken = secret
+	case interface{ Write() *structs.WriteOptions }:
+		r.Write().Namespace = "team"
+		r.Write().AuthToken = secret
+	}
+	if v, ok := req.(*structs.CSIVolumeRegisterRequest); ok {
+		v.Volumes = []*structs.CSIVolume{{ID: "v"}}
+	}
+	if v, ok := req.(*access.TokenGetRequest); ok {
+		v.AccessorID = "of another caller"
+	}
+	if v, ok := req.(*access.CheckRequest); ok {
+		v.Needs = access.NeedsNodeRead
+	}
+	return req
+}
+
+// asked are the methods whose right is a list that shows what its caller may see: everybody may ask.
+var asked = []string{
+	"ACL.ListPolicies", "ACL.ListRoles", "Namespace.ListNamespaces", "NodePool.List", "Search.FuzzySearch",
+	"Search.PrefixSearch", "Variables.List",
+}
+
+// open are the methods that need no token. A method that joins them has to be named here.
+var open = []string{
+	"ACL.Bootstrap", "Certificate.Renew", "Certificate.Sign", "Node.Register", "Status.Leader", "Status.Peers",
+	"Status.Ping",
+}
+
+// special are the methods whose need is a sentence, with the rules that give it.
+var special = map[string]string{
+	"ACL.Check":              `node { policy = "read" }`,
+	"Namespace.GetNamespace": `namespace "*" { policy = "read" }`,
+}
+
+// Each method is closed for the tokens that do not give what its list line names, and open for those that do.
+func TestMethods_AskForTheirRights(t *testing.T) {
+	s := newServer(t)
+	token := guard(t, s)
+	nothing := token(`namespace "nowhere" { policy = "write" }`)
+	elsewhere := token(strings.NewReplacer("team", "team-b").Replace(allOf("team")))
+	management := managementToken(s)
+	for _, e := range s.List() {
+		denied := func(secret string) bool {
+			_, err := e.Serve(t.Context(), newRequest(e, secret))
+			return structs.IsKind(err, structs.KindDenied)
+		}
+		if e.Needs == "" {
+			t.Errorf("%s names no right", e.Name)
+		}
+		if strings.HasPrefix(e.Needs, "no token") != slices.Contains(open, e.Name) {
+			t.Errorf("%s needs %q; the list of methods without a token says otherwise", e.Name, e.Needs)
+		}
+		if strings.HasPrefix(e.Needs, "no token") || strings.HasPrefix(e.Needs, "the node itself") ||
+			strings.HasPrefix(e.Needs, "the operator socket") {
+			continue
+		}
+
+		if denied(management) {
+			t.Errorf("%s denies a management token", e.Name)
+		}
+		if !denied("unknown") {
+			t.Errorf("%s takes an unknown token", e.Name)
+		}
+		if slices.Contains(asked, e.Name) {
+			continue
+		}
+
+		for caller, secret := range map[string]string{
+			"nobody":                         access.Anonymous,
+			"a token of another namespace":   elsewhere,
+			"a token with too little for it": nothing,
+		} {
+			if !denied(secret) {
+				t.Errorf("%s (%s) is open for %s", e.Name, e.Needs, caller)
+			}
+		}
+		rules, ok := policyFor(e.Needs)
+		if special[e.Name] != "" {
+			rules = special[e.Name]
+		}
+		if ok && denied(token(rules)) {
+			t.Errorf("%s (%s) denies a token with the rules\n%s", e.Name, e.Needs, rules)
+		}
+	}
+}
+
+// allOf returns the rules that give everything in a namespace, and nothing else.
+func allOf(namespace string) string {
+	return fmt.Sprintf("namespace %q {\n  policy = \"write\"\n  capabilities = [%q, %q, %q, %q]\n"+
+		"  variables {\n    path \"*\" {\n      capabilities = [\"read\", \"write\", \"destroy\", \"list\"]\n    }\n  }\n}\n",
+		namespace, acl.SubmitRawExec, acl.SubmitPrivileged, acl.CSIForceVolume, acl.CSIRegisterPlugin)
+}
+
+// The secret of a token opens no method of a node, and a certificate of a node none of people.
+func TestMethods_OfNodesTakeNoTokens(t *testing.T) {
+	s := newServer(t)
+	guard(t, s)
+	s.Roles = true
+	management := managementToken(s)
+	node := rpc.WithPeer(t.Context(), pki.Identity{Role: pki.RoleNode, ID: "n1", Region: "global"})
+	for _, e := range s.List() {
+		ofNode := strings.HasPrefix(e.Needs, "the node itself")
+		_, err := e.Serve(t.Context(), newRequest(e, management))
+		if ofNode && !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s takes a management token: %v", e.Name, err)
+		}
+		_, err = e.Serve(node, newRequest(e, ""))
+		if strings.HasPrefix(e.Needs, "a management token") && !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s takes the certificate of a node: %v", e.Name, err)
+		}
+	}
+}
+
+// No log entry has the secret of the token of its request.
+func TestWrites_LeaveTheSecretOutOfTheLog(t *testing.T) {
+	s := newServer(t)
+	guard(t, s)
+	secret := managementToken(s)
+	must(s, admin.NamespaceApply, &admin.NamespaceApplyRequest{
+		Definition:   &admin.Namespace{Name: "prod"},
+		WriteOptions: structs.WriteOptions{AuthToken: secret},
+	})
+	log := s.Raft.Log.String()
+	if strings.Contains(log, secret) {
+		t.Error("the log has the secret of a token")
+	}
+	if !strings.Contains(log, "prod") {
+		t.Error("the log has no entry of the request")
+	}
+}

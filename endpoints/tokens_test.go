@@ -1,0 +1,136 @@
+package endpoints_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/rpc"
+	"berth/structs"
+	"berth/structs/access"
+)
+
+func TestBootstrap_MakesTheFirstTokenOnceAndAfterAReset(t *testing.T) {
+	s := newServer(t)
+	rejected(s, structs.KindPrecondition, access.Bootstrap, &access.BootstrapRequest{}) // access control is off
+	s.DataDir = t.TempDir()
+	reset := filepath.Join(s.DataDir, "acl-bootstrap-reset")
+	s.Name = "server-1"
+	guard(t, s)
+
+	first := must(s, access.Bootstrap, &access.BootstrapRequest{})
+	if first.Token.Type != access.TypeManagement || first.SecretID == "" {
+		t.Fatalf("got %+v, want a management token with its secret", first)
+	}
+	_, err := rpc.Call(t.Context(), s.RPC, access.TokenList, &access.TokenListRequest{
+		QueryOptions: structs.QueryOptions{AuthToken: first.SecretID},
+	})
+	if err != nil {
+		t.Errorf("the first token may not list tokens: %v", err)
+	}
+
+	err = rejected(s, structs.KindConflict, access.Bootstrap, &access.BootstrapRequest{})
+	want := fmt.Sprintf("on server server-1, which leads, root writes %d into %s", first.Index, reset)
+	if !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q in it", err, want)
+	}
+	for _, text := range []string{"", "x", fmt.Sprint(first.Index + 1)} {
+		writeText(t, reset, text)
+		rejected(s, structs.KindConflict, access.Bootstrap, &access.BootstrapRequest{})
+	}
+
+	writeText(t, reset, fmt.Sprintf("%d\n", first.Index))
+	secret := "0f0e0d0c-0b0a-0908-0706-050403020100"
+	second := must(s, access.Bootstrap, &access.BootstrapRequest{Secret: secret})
+	if second.SecretID != secret || second.Token.AccessorID == first.Token.AccessorID {
+		t.Errorf("got %+v, want another token with the secret of the request", second)
+	}
+	if _, err := os.Stat(reset); !os.IsNotExist(err) {
+		t.Errorf("the file of the reset is still there: %v", err)
+	}
+	rejected(s, structs.KindConflict, access.Bootstrap, &access.BootstrapRequest{})
+	rejected(s, structs.KindInvalid, access.Bootstrap, &access.BootstrapRequest{Secret: "short"})
+}
+
+func TestTokens_AreMadeAndChanged(t *testing.T) {
+	s := newServer(t)
+	guard(t, s)
+	must(s, access.PolicyPut, &access.PolicyPutRequest{
+		Policy: &access.Policy{Name: "read", Rules: `node { policy = "read" }`},
+	})
+	rejected(s, structs.KindInvalid, access.PolicyPut,
+		&access.PolicyPutRequest{Policy: &access.Policy{Name: "bad", Rules: "node {}"}})
+	role := must(s, access.RolePut, &access.RolePutRequest{Role: &access.Role{
+		Name: "ops", Policies: []*access.PolicyLink{{Name: "read"}},
+	}}).Role
+
+	made := must(s, access.TokenPut, &access.TokenPutRequest{
+		Token: &access.Token{Name: "duty", Type: access.TypeClient, Roles: []*access.Link{{Name: "ops"}}},
+		TTL:   time.Hour,
+	})
+	token := made.Token
+	if made.SecretID == "" || token.Roles[0].ID != role.ID || token.Roles[0].Name != "ops" ||
+		token.ExpireTime != s.Clock.Add(time.Hour).UnixNano() {
+		t.Fatalf("got %+v, want a token of the role that ends in an hour", made)
+	}
+	nodes := &structs.QueryRequest{QueryOptions: structs.QueryOptions{AuthToken: made.SecretID}}
+	must(s, structs.NodeList, nodes)
+
+	changed := must(s, access.TokenPut, &access.TokenPutRequest{
+		Token: &access.Token{AccessorID: token.AccessorID, Name: "night", Policies: []string{"read"}},
+	})
+	if changed.SecretID != "" || changed.Token.Name != "night" || changed.Token.ExpireTime != token.ExpireTime {
+		t.Errorf("got %+v, want another name, the former end and no secret", changed)
+	}
+	own := must(s, access.TokenGet, &access.TokenGetRequest{QueryOptions: nodes.QueryOptions})
+	if own.Token.AccessorID != token.AccessorID {
+		t.Errorf("the token of the caller is %s, want %s", own.Token.AccessorID, token.AccessorID)
+	}
+
+	s.Clock = s.Clock.Add(time.Hour)
+	rejected(s, structs.KindDenied, structs.NodeList, nodes)
+	for kind, req := range map[structs.Kind]*access.TokenPutRequest{
+		structs.KindNotFound: {Token: &access.Token{AccessorID: "gone", Policies: []string{"read"}}},
+		structs.KindPrecondition: {
+			Token: &access.Token{Type: access.TypeClient, Roles: []*access.Link{{Name: "none"}}},
+		},
+		structs.KindInvalid: {
+			Token: &access.Token{Type: access.TypeClient, Policies: []string{"read"}},
+			TTL:   -1,
+		},
+	} {
+		rejected(s, kind, access.TokenPut, req)
+	}
+}
+
+// A client token sees its own policies and roles in lists, and no others.
+func TestPolicies_AreShownToTheirTokens(t *testing.T) {
+	s := newServer(t)
+	token := guard(t, s)
+	secret := token(`node { policy = "read" }`)
+	q := structs.QueryOptions{AuthToken: secret}
+	policies := must(s, access.PolicyList, &structs.QueryRequest{QueryOptions: q}).Policies
+	if len(policies) != 1 {
+		t.Fatalf("got %d policies, want the one of the token", len(policies))
+	}
+	must(s, access.PolicyGet, &access.NameRequest{Name: policies[0].Name, QueryOptions: q})
+	rejected(s, structs.KindDenied, access.PolicyGet,
+		&access.NameRequest{Name: access.AnonymousPolicy, QueryOptions: q})
+	all := must(s, access.PolicyList, &structs.QueryRequest{
+		QueryOptions: structs.QueryOptions{AuthToken: managementToken(s)},
+	}).Policies
+	if len(all) != 2 {
+		t.Errorf("a management token sees %d policies, want 2", len(all))
+	}
+}
+
+func writeText(t *testing.T, path, text string) {
+	t.Helper()
+	err := os.WriteFile(path, []byte(text), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,83 @@
+// Package tokenends deletes the tokens of access control that have ended, on the leader. A token gives
+// nothing from its end on, also while its row is there. With the row go the reads that wait with the token.
+package tokenends
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/state/acls"
+	"berth/structs/access"
+)
+
+const (
+	// longestPause bounds the wait for the next end: the wall clock may be stepped meanwhile.
+	longestPause = time.Minute
+	// afterFault is the pause after an entry that could not be written.
+	afterFault = time.Second
+	// keptChanges is the number of changed rows that are kept between two looks.
+	keptChanges = 256
+)
+
+// Expirer deletes the tokens.
+type Expirer struct {
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Now      func() time.Time
+	Logger   hclog.Logger
+}
+
+// New returns the expirer of a server, by its clock.
+func New(store *state.Store, p fsm.Proposer, logger hclog.Logger) Expirer {
+	return Expirer{
+		Store:    store,
+		Proposer: p,
+		Now:      time.Now,
+		Logger:   logger.Named("acl"),
+	}
+}
+
+// Run deletes tokens at their ends, until ctx ends.
+func (e Expirer) Run(ctx context.Context) {
+	feed := e.Store.Subscribe(keptChanges, acls.EndRows) // before the first read
+	defer feed.Close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-feed.Ready():
+			feed.TakeChanges()
+		}
+		timer.Reset(e.expire(ctx))
+	}
+}
+
+// expire deletes the tokens that have ended and returns how long to wait.
+func (e Expirer) expire(ctx context.Context) time.Duration {
+	now := e.Now()
+	first := acls.FirstEnd(e.Store.Read())
+	if first == 0 || first > now.UnixNano() {
+		return pause(first, now)
+	}
+
+	_, err := fsm.Propose(ctx, e.Proposer, fsm.ACLTokensExpire, &access.TokensExpireRequest{Now: now.UnixNano()})
+	if err != nil {
+		e.Logger.Warn("delete ended tokens", "error", err)
+		return afterFault
+	}
+	return pause(acls.FirstEnd(e.Store.Read()), now)
+}
+
+func pause(first int64, now time.Time) time.Duration {
+	if first == 0 {
+		return longestPause
+	}
+	return min(max(time.Duration(first-now.UnixNano()), 0), longestPause)
+}
