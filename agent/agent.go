@@ -17,6 +17,7 @@ import (
 	"berth/api"
 	"berth/client"
 	"berth/consul"
+	"berth/endpoints/rights"
 	"berth/internal/opsocket"
 	"berth/internal/peertls"
 	"berth/internal/pki"
@@ -101,7 +102,8 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	a.advertiseInConsul()
 	httpLogger := logger.Named("http")
 	handler := api.NewHandler(api.Config{
-		Caller:        a.caller,
+		Caller:        rights.ForPeople(a.caller),
+		ACL:           cfg.ACL.Enabled,
 		Agent:         local{a},
 		Logger:        httpLogger,
 		AllowedHosts:  cfg.httpHosts(),

@@ -18,6 +18,7 @@ import (
 	"berth/client/drivers/catalog"
 	"berth/client/drivers/connectproxy"
 	"berth/consul"
+	"berth/endpoints/rights"
 	"berth/internal/hclconf"
 	"berth/internal/opsocket"
 	"berth/internal/peertls"
@@ -74,8 +75,10 @@ type Config struct {
 	Server    server.Config    `hcl:"server,block"`
 	// Autopilot is the configuration of autopilot that the first leader stores.
 	Autopilot autopilot.Settings `hcl:"autopilot,block"`
-	Client    *client.Config     `hcl:"client,block"`
-	Consul    consul.Config      `hcl:"consul,block"`
+	// ACL says whether callers need tokens. Servers alone have it.
+	ACL    rights.Settings `hcl:"acl,block"`
+	Client *client.Config  `hcl:"client,block"`
+	Consul consul.Config   `hcl:"consul,block"`
 
 	// PluginDir has the programs of external drivers and device plugins. A plugin block configures one of them.
 	PluginDir string                  `hcl:"plugin_dir"`
@@ -106,6 +109,7 @@ func DefaultConfig() Config {
 		Telemetry:  telemetry.DefaultConfig(),
 		Server:     server.DefaultConfig(),
 		Autopilot:  autopilot.DefaultSettings(),
+		ACL:        rights.DefaultSettings(),
 		Client:     client.DefaultConfig(),
 		Consul:     consul.DefaultConfig(),
 	}
@@ -171,7 +175,7 @@ func (c *Config) Finish() error {
 	}
 
 	faults = append(faults, c.Limits.validate(), c.TLS.Validate(), c.checkOpenPorts(),
-		checkHeaders(c.HTTPHeaders), c.Telemetry.Validate(), c.Consul.Validate())
+		checkHeaders(c.HTTPHeaders), c.Telemetry.Validate(), c.Consul.Validate(), c.ACL.Validate())
 	if !filepath.IsAbs(c.DataDir) {
 		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)
 	}
@@ -219,6 +223,7 @@ func (c *Config) finishServer() {
 	s.Region = c.Region
 	s.Datacenter = c.Datacenter
 	s.Autopilot = c.Autopilot
+	s.ACL = c.ACL
 	s.RPCBind = c.bind(c.Addresses.RPC, c.Ports.RPC)
 	s.SerfBind = c.bind(c.Addresses.Serf, c.Ports.Serf)
 	s.RPCAdvertise = c.advertise(c.Advertise.RPC, c.Ports.RPC)

@@ -12,10 +12,11 @@ import (
 	"berth/api/archives"
 	"berth/internal/keyring"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 )
 
-var agentSelf = route[*AgentSelf](get, "/v1/agent/self", serveSelf)
+var agentSelf = route[*AgentSelf](get, "/v1/agent/self", serveSelf, needs(access.NeedsAgentRead))
 
 func serveSelf(c *call) (any, error) {
 	return c.Agent.Self(), nil
@@ -26,7 +27,7 @@ func (c *Client) AgentSelf(ctx context.Context) (*AgentSelf, error) {
 	return agentSelf.send(ctx, c, request{})
 }
 
-var agentMembers = route[*ServerMembers](get, "/v1/agent/members", serveMembers)
+var agentMembers = route[*ServerMembers](get, "/v1/agent/members", serveMembers, needs(access.NeedsNodeRead))
 
 // ServerMembers has the servers that one agent knows.
 type ServerMembers struct {
@@ -56,7 +57,7 @@ func (c *Client) AgentMembers(ctx context.Context) (*ServerMembers, error) {
 	return agentMembers.send(ctx, c, request{})
 }
 
-var agentHealth = route[*AgentHealth](get, "/v1/agent/health", serveHealth)
+var agentHealth = route[*AgentHealth](get, "/v1/agent/health", serveHealth, needs(access.NeedsNothing))
 
 // serveHealth answers with status 500 if a requested half is unhealthy. ?type names one half.
 func serveHealth(c *call) (any, error) {
@@ -88,7 +89,7 @@ func (c *Client) AgentHealth(ctx context.Context) (*AgentHealth, error) {
 }
 
 // The dialect does not have this route.
-var agentLeave = route[struct{}](put, "/v1/agent/leave", serveLeave)
+var agentLeave = route[struct{}](put, "/v1/agent/leave", serveLeave, needs(access.NeedsAgentWrite))
 
 func serveLeave(c *call) (any, error) {
 	force, err := c.flag("force")
@@ -104,7 +105,8 @@ func (c *Client) AgentLeave(ctx context.Context, force bool) error {
 	return agentLeave.route.exec(ctx, c, request{query: params})
 }
 
-var agentForceLeave = route[struct{}](put, "/v1/agent/force-leave", serveForceLeave)
+var agentForceLeave = route[struct{}](put, "/v1/agent/force-leave", serveForceLeave,
+	needs(access.NeedsAgentWrite))
 
 func serveForceLeave(c *call) (any, error) {
 	prune, err := c.flag("prune")
@@ -127,7 +129,7 @@ func (c *Client) AgentForceLeave(ctx context.Context, node string, prune bool) e
 	return agentForceLeave.route.exec(ctx, c, request{query: params})
 }
 
-var agentJoin = route[AgentJoin](put, "/v1/agent/join", serveJoin)
+var agentJoin = route[AgentJoin](put, "/v1/agent/join", serveJoin, needs(access.NeedsAgentWrite))
 
 // AgentJoin is the outcome of joining servers.
 type AgentJoin struct {
@@ -156,7 +158,7 @@ func (c *Client) AgentJoin(ctx context.Context, addrs []string) (int, error) {
 	return answer.NumJoined, err
 }
 
-var agentReload = route[struct{}](put, "/v1/agent/reload", serveReload)
+var agentReload = route[struct{}](put, "/v1/agent/reload", serveReload, needs(access.NeedsAgentWrite))
 
 func serveReload(c *call) (any, error) {
 	return struct{}{}, c.Agent.Reload()
@@ -191,7 +193,7 @@ func (c *Client) StatusPeers(ctx context.Context) ([]string, error) {
 
 var _ = handle(get, "/v1/agent/servers", statusPeers.route.serve)
 
-var _ = handle(get, "/v1/regions", serveRegions)
+var _ = handle(get, "/v1/regions", serveRegions, needs(access.NeedsNothing))
 
 func serveRegions(c *call) (any, error) {
 	members, err := c.Agent.Members(c.ctx())
@@ -262,7 +264,7 @@ func (c *Client) RaftTransferLeadership(ctx context.Context, id, address string)
 }
 
 var snapshotSave = route[[]byte](get, "/v1/operator/snapshot",
-	serveSnapshot, streams)
+	serveSnapshot, streams, needs(access.NeedsManagement))
 
 // allowArchives returns an error if the caller may not save or restore the state: see Config.CheckArchives.
 func allowArchives(c *call) error {
@@ -306,7 +308,7 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 }
 
 var snapshotRestore = route[struct{}](put, "/v1/operator/snapshot",
-	serveRestore, streams)
+	serveRestore, streams, needs(access.NeedsManagement))
 
 func serveRestore(c *call) (any, error) {
 	err := allowArchives(c)
@@ -333,4 +335,4 @@ func (c *Client) SystemGC(ctx context.Context) error {
 
 // The summary of a job is computed from its allocations when it is read, so this changes nothing.
 var _ = handle(put, "/v1/system/reconcile/summaries",
-	func(*call) (any, error) { return struct{}{}, nil })
+	func(*call) (any, error) { return struct{}{}, nil }, needs(access.NeedsManagement))

@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	"berth/structs"
+	"berth/structs/access"
 )
 
 // AllocRestartRequest names the tasks of an allocation to restart: the one with the name, all with AllTasks,
@@ -37,7 +38,7 @@ var allocRestart = route[struct{}](put, "/v1/client/allocation/{id}/restart",
 		return c.onNode(req, func() error {
 			return c.Agent.AllocRestart(c.id(), req)
 		})
-	})
+	}, needs(access.NeedsLifecycle))
 
 // AllocRestart restarts tasks of an allocation. The restarts do not count for the restart policy. It does not
 // wait for them.
@@ -58,7 +59,7 @@ var allocSignal = route[struct{}](put, "/v1/client/allocation/{id}/signal",
 		return c.onNode(req, func() error {
 			return c.Agent.AllocSignal(c.ctx(), c.id(), req)
 		})
-	})
+	}, needs(access.NeedsLifecycle))
 
 // AllocSignal sends a signal to tasks of an allocation.
 func (c *Client) AllocSignal(ctx context.Context, id string, req AllocSignalRequest) error {
@@ -66,9 +67,9 @@ func (c *Client) AllocSignal(ctx context.Context, id string, req AllocSignalRequ
 }
 
 var (
-	allocGC = route[struct{}](put, "/v1/client/allocation/{id}/gc", serveAllocGC)
+	allocGC = route[struct{}](put, "/v1/client/allocation/{id}/gc", serveAllocGC, needs(access.NeedsLifecycle))
 	// The dialect's clients remove an allocation with a GET.
-	_ = handle(get, "/v1/client/allocation/{id}/gc", serveAllocGC)
+	_ = handle(get, "/v1/client/allocation/{id}/gc", serveAllocGC, needs(access.NeedsLifecycle))
 )
 
 // checkWriter rejects a page of another origin. The handler checks the methods that write; this is for a GET
@@ -99,9 +100,9 @@ func (c *Client) AllocGC(ctx context.Context, id string) error {
 }
 
 var (
-	nodeGC = route[NodeGC](put, "/v1/client/gc", serveNodeGC)
+	nodeGC = route[NodeGC](put, "/v1/client/gc", serveNodeGC, needs(access.NeedsNodeWrite))
 	// The dialect's clients collect garbage with a GET.
-	_ = handle(get, "/v1/client/gc", serveNodeGCAsGet)
+	_ = handle(get, "/v1/client/gc", serveNodeGCAsGet, needs(access.NeedsNodeWrite))
 )
 
 // NodeGC is the outcome of the removal of the directories of ended allocations.

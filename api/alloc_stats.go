@@ -4,11 +4,12 @@ import (
 	"context"
 	"net/url"
 
+	"berth/structs/access"
 	"berth/structs/nodecalls"
 )
 
 var allocStats = route[*nodecalls.AllocResourceUsage](get, "/v1/client/allocation/{id}/stats",
-	serveAllocStats)
+	serveAllocStats, needs(access.NeedsReadJob))
 
 // serveAllocStats measures an allocation on the node of this agent. It forwards the request to the agent of
 // another node, over one hop.

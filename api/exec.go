@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/nodecalls"
 )
 
@@ -58,7 +59,7 @@ type execResult struct {
 const maxForwarded = 2 * structs.MaxExecs
 
 var allocExec = route[struct{}](get, "/v1/client/allocation/{id}/exec",
-	serveExec, streams)
+	serveExec, streams, needs(access.NeedsAllocExec))
 
 // serveExec runs a command in a task over a websocket. It forwards the request to the agent of another node,
 // over one hop. Every error that is known before the command starts is an answer as on other routes.

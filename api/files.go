@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/allocdir"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/nodecalls"
 )
 
@@ -22,15 +23,15 @@ type Dir struct {
 
 var (
 	allocFiles = route[[]*nodecalls.AllocFileInfo](get, "/v1/client/fs/ls/{id}",
-		serveFiles((*call).listFiles))
+		serveFiles((*call).listFiles), needs(access.NeedsReadFS))
 	allocFile = route[*nodecalls.AllocFileInfo](get, "/v1/client/fs/stat/{id}",
-		serveFiles((*call).statFile))
+		serveFiles((*call).statFile), needs(access.NeedsReadFS))
 	allocCat = route[[]byte](get, "/v1/client/fs/cat/{id}",
-		serveFiles((*call).catFile), streams)
+		serveFiles((*call).catFile), streams, needs(access.NeedsReadFS))
 	allocReadAt = route[[]byte](get, "/v1/client/fs/readat/{id}",
-		serveFiles((*call).readFile), streams)
+		serveFiles((*call).readFile), streams, needs(access.NeedsReadFS))
 	allocStream = route[[]byte](get, "/v1/client/fs/stream/{id}",
-		serveFiles((*call).streamFile), streams)
+		serveFiles((*call).streamFile), streams, needs(access.NeedsReadFS))
 )
 
 // fileRequest is a request for a file of an allocation, or a directory.

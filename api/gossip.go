@@ -1,6 +1,7 @@
 package api
 
 import (
+	"berth/structs/access"
 	"context"
 
 	"berth/structs/gossipkey"
@@ -8,11 +9,14 @@ import (
 
 // gossipKeyring has the route of each operation on the keys of the gossip.
 var gossipKeyring = map[gossipkey.Operation]*endpoint[*gossipkey.Keyrings]{
-	gossipkey.List:    route(get, "/v1/agent/keyring/list", serveGossip(gossipkey.List)),
-	gossipkey.Install: route(put, "/v1/agent/keyring/install", serveGossip(gossipkey.Install)),
-	gossipkey.Use:     route(put, "/v1/agent/keyring/use", serveGossip(gossipkey.Use)),
-	gossipkey.Remove:  route(put, "/v1/agent/keyring/remove", serveGossip(gossipkey.Remove)),
+	gossipkey.List:    route(get, "/v1/agent/keyring/list", serveGossip(gossipkey.List), gossipRight),
+	gossipkey.Install: route(put, "/v1/agent/keyring/install", serveGossip(gossipkey.Install), gossipRight),
+	gossipkey.Use:     route(put, "/v1/agent/keyring/use", serveGossip(gossipkey.Use), gossipRight),
+	gossipkey.Remove:  route(put, "/v1/agent/keyring/remove", serveGossip(gossipkey.Remove), gossipRight),
 }
+
+// gossipRight is that of the dialect for the keys of the gossip.
+var gossipRight = needs(access.NeedsAgentWrite)
 
 func serveGossip(op gossipkey.Operation) serveFunc[*gossipkey.Keyrings] {
 	return func(c *call) (any, error) {

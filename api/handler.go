@@ -135,6 +135,9 @@ type Config struct {
 	// CheckArchives returns an error if the caller of a request may not save or restore an archive of the
 	// state. Nil: every caller may.
 	CheckArchives func(*http.Request) error
+	// ACL says that the routes of the agent itself ask the servers for the rights of their callers. The servers
+	// also have the mode: with log they answer that the caller may.
+	ACL bool
 	// Sessions counts the requests that have taken over their connections: net/http does not wait for them.
 	// Their contexts end with the base context of the server. It may be nil.
 	Sessions *sync.WaitGroup
@@ -253,7 +256,7 @@ func (h *handler) serve(route Route) http.Handler {
 		}
 
 		c := &call{handler: h, w: w, r: r}
-		answer, err := route.serve(c)
+		answer, err := serveAuthorized(c, route)
 		rows, streamed := answer.(rowStream)
 		if streamed && err == nil {
 			err = c.renderRows(rows)
@@ -283,6 +286,16 @@ func (h *handler) serve(route Route) http.Handler {
 			c.render(http.StatusOK, answer)
 		}
 	})
+}
+
+// serveAuthorized serves a route for a caller that may use it.
+func serveAuthorized(c *call, route Route) (answer any, err error) {
+	stop, err := authorize(c, route)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	return route.serve(c)
 }
 
 // shownPath returns the path of a request for an error text.

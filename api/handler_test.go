@@ -122,6 +122,9 @@ func TestHandler_RoutesCallTheirProcedures(t *testing.T) {
 			continue
 		}
 		delete(all, methods[0]+" "+r.Path)
+		if want.rpc == "" && r.Needs == "" {
+			t.Errorf("%s %s is served by the agent itself, and names no right: give it the option needs", r.Methods, r.Path)
+		}
 		for _, method := range methods {
 			resp, body := s.do(t, method, want.path, want.body)
 			calls := s.caller.Take()

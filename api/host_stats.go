@@ -4,11 +4,12 @@ import (
 	"context"
 	"net/url"
 
+	"berth/structs/access"
 	"berth/structs/nodecalls"
 )
 
 var hostStats = route[*nodecalls.HostStats](get, "/v1/client/stats",
-	serveHostStats)
+	serveHostStats, needs(access.NeedsNodeRead))
 
 // serveHostStats answers for the node of ?node_id, or for the node of this agent. It forwards the request to
 // the agent of another node, over one hop.

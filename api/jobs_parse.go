@@ -5,12 +5,13 @@ import (
 
 	"berth/jobspec"
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/defaults"
 	"berth/structs/inquiry"
 )
 
 var jobParse = route[*structs.Job](put, "/v1/jobs/parse",
-	parseJob, holdsJobs)
+	parseJob, holdsJobs, needs(access.NeedsParseJob))
 
 // JobParseRequest is the body that parses a job file. Variables is the content of a file of values for the
 // variables of the job file, in HCL or JSON. HCLv1 must be false.

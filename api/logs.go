@@ -9,10 +9,11 @@ import (
 
 	"berth/internal/allocdir"
 	"berth/internal/logfile"
+	"berth/structs/access"
 )
 
 var allocLogs = route[[]byte](get, "/v1/client/fs/logs/{id}",
-	serveLogs, streams)
+	serveLogs, streams, needs(access.NeedsReadLogs))
 
 // serveLogs streams the log of a task as JSON frames, the format of the dialect, or as bytes (plain). Only
 // the agent that runs the allocation serves it. Another agent forwards the request.

@@ -7,9 +7,10 @@ import (
 	"net/url"
 
 	"berth/structs"
+	"berth/structs/access"
 )
 
-var metricsGet = route[[]byte](get, "/v1/metrics", serveMetrics)
+var metricsGet = route[[]byte](get, "/v1/metrics", serveMetrics, needs(access.NeedsNothing))
 
 // Metrics are the metrics of one process (see internal/telemetry).
 type Metrics interface {

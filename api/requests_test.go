@@ -484,17 +484,11 @@ func routeCalls() map[string]routeCall {
 			request: &structs.WriteRequest{},
 		},
 	}
-	maps.Copy(calls, childCalls())
-	maps.Copy(calls, autopilotCalls())
-	maps.Copy(calls, pluginConfigCalls())
-	maps.Copy(calls, evalCalls())
-	maps.Copy(calls, lossCalls())
-	maps.Copy(calls, claimCalls())
-	maps.Copy(calls, serviceCalls())
-	maps.Copy(calls, gossipCalls())
-	maps.Copy(calls, rootKeyCalls())
-	maps.Copy(calls, variableCalls())
-	maps.Copy(calls, joinCalls())
-	maps.Copy(calls, revocationCalls())
+	for _, more := range []func() map[string]routeCall{
+		childCalls, autopilotCalls, pluginConfigCalls, evalCalls, lossCalls, claimCalls,
+		serviceCalls, gossipCalls, rootKeyCalls, variableCalls, joinCalls, revocationCalls, aclCalls,
+	} {
+		maps.Copy(calls, more())
+	}
 	return calls
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"berth/structs"
+	"berth/structs/access"
 )
 
 // Route is one line of the API.
@@ -19,6 +20,7 @@ type Route struct {
 	answer  reflect.Type // the client decodes into it; nil for a route without a client method
 	Jobs    bool         // its body may have jobs or volumes, and therefore a larger bound
 	Streams bool         // its body or its answer is a stream without a bound
+	Needs   access.Needs // of a route that the agent serves itself; "" for one of a method
 	Also    int          // a status beside 2xx that has the answer as its body; 0 for none
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/structs"
+	"berth/structs/access"
 )
 
 var serviceList = route(get, "/v1/services",
@@ -38,7 +39,7 @@ var _ = handle(remove, "/v1/service/{id}/{instance}", func(c *call) (any, error)
 		"an instance of a service belongs to its allocation and ends with it: stop the allocation, "+
 			"or register the job without the service (instance %q)",
 		structs.Cut(c.r.PathValue("instance"), structs.MaxQuoted))
-})
+}, needs(access.NeedsNothing))
 
 var allocServices = route(get, "/v1/allocation/{id}/services",
 	serveList(structs.AllocOffers, bindAlloc, instances))
