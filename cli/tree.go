@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"berth/cli/aclcmd"
 	"berth/cli/alloc"
 	"berth/cli/command"
 	"berth/cli/deployment"
@@ -86,6 +87,12 @@ var tree = []command.Command{
 		Group:    command.GroupCluster,
 		Synopsis: "Create, show and delete namespaces",
 		Sub:      operator.NamespaceCommands,
+	},
+	{
+		Name:     "acl",
+		Group:    command.GroupCluster,
+		Synopsis: "Control who may do what: policies, roles and tokens",
+		Sub:      aclcmd.Commands,
 	},
 	{
 		Name:     "server",

@@ -85,6 +85,7 @@ func NewCluster(logs string) *Cluster {
 	w.answerJoinTokens()
 	w.answerRevocations()
 	w.answerAuthorities()
+	w.answerAccess()
 	w.answerStorage()
 	w.answerChanges()
 	return w
