@@ -4,6 +4,7 @@ package codec_test
 
 import (
 	"berth/structs"
+	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/inquiry"
 	"berth/structs/nodecalls"
@@ -311,6 +312,39 @@ var all = []any{
 	new(structs.WriteMeta),
 	new(structs.WriteOptions),
 	new(structs.WriteRequest),
+	new(access.BootstrapChange),
+	new(access.BootstrapMark),
+	new(access.BootstrapRequest),
+	new(access.CheckRequest),
+	new(access.CheckResponse),
+	new(access.JobACL),
+	new(access.Link),
+	new(access.NameRequest),
+	new(access.OpenToken),
+	new(access.Policy),
+	new(access.PolicyDeleteRequest),
+	new(access.PolicyGetResponse),
+	new(access.PolicyLink),
+	new(access.PolicyListResponse),
+	new(access.PolicyPutRequest),
+	new(access.PolicyStub),
+	new(access.Role),
+	new(access.RoleDeleteRequest),
+	new(access.RoleGetRequest),
+	new(access.RoleGetResponse),
+	new(access.RoleListResponse),
+	new(access.RolePutRequest),
+	new(access.RolePutResponse),
+	new(access.Token),
+	new(access.TokenChange),
+	new(access.TokenDeleteRequest),
+	new(access.TokenGetRequest),
+	new(access.TokenGetResponse),
+	new(access.TokenListRequest),
+	new(access.TokenListResponse),
+	new(access.TokenPutRequest),
+	new(access.TokenPutResponse),
+	new(access.TokensExpireRequest),
 	new(admin.AgentMember),
 	new(admin.Authority),
 	new(admin.AuthorityListResponse),

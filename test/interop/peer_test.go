@@ -22,6 +22,8 @@ type peerCLI struct {
 	t    *testing.T
 	bin  string
 	addr string
+	// token is the secret with which it calls, "" for none.
+	token string
 }
 
 // connectPeer returns the peer's command line for the agent of the tests, with a client of this agent. It
@@ -33,7 +35,7 @@ func connectPeer(t *testing.T) (peerCLI, *public.Client) {
 		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
 	}
 	c := connectToAgent(t)
-	return peerCLI{t, bin, c.Address()}, c
+	return peerCLI{t: t, bin: bin, addr: c.Address()}, c
 }
 
 // run fails the test if the command fails, panics or reports an error.
@@ -52,7 +54,7 @@ func (p peerCLI) exits(code int, args ...string) string {
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.bin, args...)
-	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+p.addr, "NOMAD_CLI_NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+p.addr, "NOMAD_CLI_NO_COLOR=1", "NOMAD_TOKEN="+p.token)
 	out, err := cmd.CombinedOutput()
 	if got := cmd.ProcessState.ExitCode(); got != code {
 		p.t.Errorf("%s: exit code %d, want %d: %v\n%s", strings.Join(args, " "), got, code, err, out)

@@ -62,7 +62,7 @@ func TestReference_IsCurrent(t *testing.T) {
 func procedures(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Remote procedures\n\nA server serves them on its RPC port in msgpack net/rpc. The types of requests and responses are in `structs`.\n" +
-		"The leader serves a write. Another server forwards it, at most one hop.\n\n| method | kind |\n|---|---|\n")
+		"The leader serves a write. Another server forwards it, at most one hop. With access control on, the caller needs a\nright (see [Access control](../operations/acl.md)).\n\n| method | kind | right |\n|---|---|---|\n")
 	for _, e := range endpoints.New(core.Deps{
 		Store:  state.New(),
 		Logger: hclog.NewNullLogger(),
@@ -71,16 +71,16 @@ func procedures(*testing.T) string {
 		if e.Write {
 			kind = "write"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s |\n", e.Name, kind)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", e.Name, kind, e.Needs)
 	}
 	return b.String()
 }
 
 func routes(*testing.T) string {
 	var b strings.Builder
-	b.WriteString("# HTTP routes\n\nA resource that the Nomad HTTP API also has follows that API.\n\n| methods | path |\n|---|---|\n")
+	b.WriteString("# HTTP routes\n\nA resource that the Nomad HTTP API also has follows that API. A route\nwithout a right has that of its [procedure](rpc.md).\n\n| methods | path | right |\n|---|---|---|\n")
 	for _, r := range api.Routes() {
-		fmt.Fprintf(&b, "| %s | `%s` |\n", r.Methods, r.Path)
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", r.Methods, r.Path, r.Needs)
 	}
 	return b.String()
 }

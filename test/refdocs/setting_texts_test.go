@@ -243,6 +243,10 @@ var settingTexts = []blockText{
 			"one server of each `redundancy_zone` votes; otherwise all do",
 		},
 	}},
+	{Block: "acl", Intro: "The rights of people and tools, see [Access control](../operations/acl.md).", Settings: []settingText{
+		{"enabled", "", "requests need tokens; set it on each agent: a node asks the servers for its own routes"},
+		{"mode", "", "`enforce`, or `log`: every request passes, and the servers log those that `enforce` would deny"},
+	}},
 	{Block: "client", Intro: "A node.", Settings: []settingText{
 		{"enabled", "", "the agent is a node"},
 		{
