@@ -21,7 +21,7 @@ import (
 
 // fixture has a gate and a database with policies and tokens. The secret of a token is its accessor.
 type fixture struct {
-	*testing.T
+	testing.TB
 	db    *mvcc.DB
 	gate  *rights.Gate
 	index uint64
@@ -29,9 +29,9 @@ type fixture struct {
 	log   strings.Builder
 }
 
-func newFixture(t *testing.T, change func(*rights.Config)) *fixture {
+func newFixture(t testing.TB, change func(*rights.Config)) *fixture {
 	f := &fixture{
-		T:     t,
+		TB:    t,
 		db:    mvcc.Open(&schema.All),
 		index: 10,
 		now:   time.Unix(1000, 0),
