@@ -36,6 +36,7 @@ func authorize(c *call, route Route) (stop func(), err error) {
 	req.Namespace = c.param("namespace")
 	if strings.HasPrefix(route.Path, "/v1/client/") {
 		req.AllocID = c.id()
+		req.Task = c.param("task")
 	}
 	err = askRight(c.ctx(), c, req)
 	if err != nil {

@@ -52,12 +52,12 @@ func TestCall_AsksForTheNeedOfItsRoute(t *testing.T) {
 	self := Route{Path: "/v1/agent/self", Needs: access.NeedsAgentRead, serve: answer}
 	j := &judge{}
 	for _, r := range []Route{fs, self} {
-		got, err := serveAuthorized(newNeedsCall(t.Context(), j, "/?namespace=team"), r)
+		got, err := serveAuthorized(newNeedsCall(t.Context(), j, "/?namespace=team&task=t"), r)
 		if got != "served" || err != nil {
 			t.Errorf("%s: got %v, %v; want it served", r.Path, got, err)
 		}
 	}
-	if len(j.asked) != 2 || j.asked[0].AllocID != "an-id" || j.asked[0].Needs != access.NeedsReadFS ||
+	if len(j.asked) != 2 || j.asked[0].AllocID != "an-id" || j.asked[0].Task != "t" || j.asked[0].Needs != access.NeedsReadFS ||
 		j.asked[0].AuthToken != "t" || j.asked[1].AllocID != "" || j.asked[1].Namespace != "team" {
 		t.Errorf("the servers were asked %+v", j.asked)
 	}

@@ -1,12 +1,14 @@
 package required
 
 import (
+	"slices"
 	"strings"
 
 	"berth/acl"
 	"berth/endpoints/rights"
 	"berth/internal/mvcc"
 	"berth/state"
+	"berth/structs"
 	"berth/structs/access"
 	"berth/structs/admin"
 	"berth/structs/inquiry"
@@ -83,12 +85,28 @@ var Check = rights.Where("what the request names", func(q rights.Question) bool 
 		return q.ACL.IsManagement() // a name that only a newer version knows
 	}
 	for _, ns := range namespaces(q.Tx, req) {
-		if !q.ACL.Namespace(ns, capability) {
+		beyond := capability == acl.AllocExec && runsAsHost(q.Tx, req)
+		if !q.ACL.Namespace(ns, capability) || beyond && !q.ACL.Namespace(ns, acl.AllocNodeExec) {
 			return false
 		}
 	}
 	return true
 })
+
+// runsAsHost reports whether a command in a task runs without a sandbox: then it needs alloc-node-exec besides.
+func runsAsHost(tx mvcc.Reader, req *access.CheckRequest) bool {
+	a := state.Alloc(tx, req.AllocID)
+	if a == nil {
+		return false
+	}
+	job := state.JobOf(tx, a)
+	if job == nil || job.Group(a.TaskGroup) == nil {
+		return true // nobody can tell
+	}
+	return slices.ContainsFunc(job.Group(a.TaskGroup).Tasks, func(t *structs.Task) bool {
+		return t.Driver == "raw_exec" && (req.Task == "" || req.Task == t.Name)
+	})
+}
 
 var clusterNeeds = map[access.Needs]func(*acl.ACL) bool{
 	access.NeedsAgentRead:     (*acl.ACL).AgentRead,

@@ -35,5 +35,6 @@ type CheckResponse struct{ structs.QueryMeta }
 type CheckRequest struct {
 	Needs                Needs  `level:"2"`
 	AllocID              string `level:"2"`
+	Task                 string `level:"2"` // of the allocation, in which a command runs; else ""
 	structs.QueryOptions `level:"2"`
 }

@@ -1,0 +1,47 @@
+package endpoints_test
+
+import (
+	"testing"
+
+	"berth/rpc"
+	"berth/structs"
+	"berth/structs/access"
+)
+
+// The namespace of the allocation decides about the routes of agents, and not the one that a request names. A
+// command in a task without a sandbox needs more.
+func TestCheck_AsksAboutTheAllocation(t *testing.T) {
+	s := newServer(t)
+	s.AddNode("n1", "z1")
+	s.AddAlloc("boxed", "n1")
+	s.AddAlloc("raw", "n1", func(g *structs.TaskGroup) {
+		g.Tasks = append(g.Tasks, &structs.Task{Name: "host", Driver: "raw_exec"})
+	})
+	token := guard(t, s)
+	runs := token(`namespace "default" { capabilities = ["alloc-exec"] }`)
+	runsAll := token(`namespace "default" { capabilities = ["alloc-exec", "alloc-node-exec"] }`)
+	elsewhere := token(`namespace "team" { policy = "write" }`)
+	for _, c := range []struct {
+		secret, alloc, task string
+		want                bool
+	}{
+		{runs, "boxed", "t", true},
+		{runs, "raw", "t", true},
+		{runs, "raw", "host", false},
+		{runs, "raw", "", false},
+		{runsAll, "raw", "host", true},
+		{elsewhere, "boxed", "t", false},
+		{elsewhere, "gone", "t", true}, // the namespace of the request; there is nothing to run in
+	} {
+		req := &access.CheckRequest{
+			Needs:        access.NeedsAllocExec,
+			AllocID:      c.alloc,
+			Task:         c.task,
+			QueryOptions: structs.QueryOptions{Namespace: "team", AuthToken: c.secret},
+		}
+		_, err := rpc.Call(t.Context(), s.RPC, access.Check, req)
+		if (err == nil) != c.want || err != nil && !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("allocation %s, task %q: got %v, want it allowed: %t", c.alloc, c.task, err, c.want)
+		}
+	}
+}
