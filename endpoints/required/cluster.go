@@ -93,7 +93,8 @@ var Check = rights.Where("what the request names", func(q rights.Question) bool 
 	return true
 })
 
-// runsAsHost reports whether a command in a task runs without a sandbox: then it needs alloc-node-exec besides.
+// runsAsHost reports whether a command in a task runs without a sandbox: then it needs alloc-node-exec
+// besides.
 func runsAsHost(tx mvcc.Reader, req *access.CheckRequest) bool {
 	a := state.Alloc(tx, req.AllocID)
 	if a == nil {

@@ -10,7 +10,8 @@ import (
 	"berth/structs/access"
 )
 
-// BenchmarkGate_Check asks for a right with a token of three policies, among 10,000 tokens and 1,000 policies.
+// BenchmarkGate_Check asks for a right with a token of three policies, among 10,000 tokens and 1,000
+// policies.
 func BenchmarkGate_Check(b *testing.B) {
 	f := newFixture(b, nil)
 	for i := range 1000 {
