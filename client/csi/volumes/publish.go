@@ -91,3 +91,42 @@ func (w *volumeWork) markPublished() store.Change {
 	w.publish.BootID = w.boot
 	return publishChange(w.publish)
 }
+
+func (w *volumeWork) publishVolume(u *Use) error {
+	if w.isPublished() {
+		return nil
+	}
+
+	p := w.publish
+	p.State = publishing
+	w.writeLater(publishChange(p))
+	err := w.callPublish(u)
+	if csi.Code(err) == "FailedPrecondition" && w.stage != nil {
+		// The plugin may have lost the staged volume (CSI spec, NodePublishVolume errors): stage again, once.
+		w.stage.State = staging
+		if err := w.stageVolume(u); err != nil {
+			return err
+		}
+
+		err = w.callPublish(u)
+	}
+	if err != nil {
+		return fmt.Errorf("publishing: %w", err)
+	}
+
+	// The success of the call has marked the volume.
+	if p.State == published {
+		return nil
+	}
+
+	if err := w.seePublished(u); err != nil {
+		return err
+	}
+
+	if err := w.expandPublished(u); err != nil {
+		return err
+	}
+
+	w.writeLater(w.markPublished())
+	return w.flush()
+}

@@ -1,0 +1,70 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+
+	"berth/client/store"
+	"berth/csi"
+)
+
+func (w *volumeWork) stageVolume(u *Use) error {
+	if !w.conn.Info.NodeInfo.RequiresNodeStageVolume ||
+		w.isStaged() {
+		return nil
+	}
+
+	if w.stage == nil {
+		w.stage = &stageRecord{
+			Namespace:  u.Namespace,
+			VolumeID:   u.ID,
+			PluginID:   u.PluginID,
+			ExternalID: u.ExternalID,
+			Dir:        w.publish.Dir,
+		}
+	}
+
+	s := w.stage
+	s.State = staging
+	s.Use = useDigest(u)
+	s.Provider = w.conn.Info.Provider
+	w.writeLater(stageChange(s))
+
+	path, err := w.pluginPath(s.path())
+	if err != nil {
+		return err
+	}
+
+	call := func(ctx context.Context, conn *Conn) error {
+		err := w.makeDir(s.path()) // the record of the call precedes it
+		if err != nil {
+			return fmt.Errorf("making its staging directory: %w", err)
+		}
+		return conn.NodeStageVolume(ctx, &csi.StageRequest{
+			Use:         u.forPlugin(),
+			StagingPath: path,
+		})
+	}
+
+	// The record tells of the success as soon as the call's record is gone: a later Down has to know that the
+	// step has succeeded.
+	var unread error
+	c := u.call("NodeStageVolume", path)
+	c.After = func() []store.Change {
+		s.BootID = w.boot
+		unread = w.rereadMounts()
+		if unread == nil {
+			target := w.hostPath(s.path())
+			s.State = staged
+			s.Mounted = w.table.Mounted(target)
+			s.Writable = s.Mounted && !w.table.ReadOnly(target)
+		}
+		return []store.Change{stageChange(s)}
+	}
+
+	err = w.callPlugin(c, call)
+	if err != nil {
+		return fmt.Errorf("staging: %w", err)
+	}
+	return unread
+}
