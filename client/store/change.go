@@ -48,12 +48,15 @@ func (d *DB) commitAll(_ context.Context, _ struct{}, groups []*group) (uint64, 
 	for _, g := range groups {
 		g.err = err
 		if err != nil && len(groups) > 1 {
+			// The failed transaction has changed nothing, so this writes each change once.
 			g.err = d.commitTogether([]*group{g})
 		}
 	}
 	return 0, nil
 }
 
+// commitTogether writes groups in one transaction. bbolt syncs the pages first and the meta page that names
+// them after that, so a crash leaves all changes or none.
 func (d *DB) commitTogether(groups []*group) error {
 	return d.bolt.Update(func(tx *bbolt.Tx) error {
 		for _, g := range groups {

@@ -16,7 +16,8 @@ var digests = []byte("digests")
 
 var crcTable = crc64.MakeTable(crc64.ECMA)
 
-// digest is the digest of some records.
+// digest is the digest of some records. An exclusive or does not depend on the order of the records, and a
+// record leaves it as it has entered it: a change of one record reads no other.
 type digest struct{ count, sum uint64 }
 
 // toggle adds a record that is not in the digest, or removes one that is. by is 1 or -1.
@@ -26,6 +27,7 @@ func (d *digest) toggle(key, value []byte, by int) {
 	sum := crc64.Checksum(head, crcTable)
 	sum = crc64.Update(sum, crcTable, key)
 	d.sum ^= crc64.Update(sum, crcTable, value)
+	// -1 wraps around to the largest number, which subtracts one.
 	d.count += uint64(by)
 }
 
@@ -68,6 +70,7 @@ func changeRecord(tx *bbolt.Tx, name string, key, value []byte) error {
 		d.toggle(key, value, 1)
 	}
 
+	// Both are in one transaction: a crash leaves neither without the other.
 	return errors.Join(putRecord(bucket, key, value),
 		sums.Put([]byte(name), d.encode()))
 }
@@ -85,6 +88,7 @@ func copyAll(to, from *bbolt.Tx) error {
 		return err
 	}
 	return from.ForEach(func(name []byte, bucket *bbolt.Bucket) error {
+		// The digests are computed again from the copied records. The caller has compared the old ones.
 		if bytes.Equal(name, digests) {
 			return nil
 		}
@@ -138,6 +142,7 @@ func checkAll(tx *bbolt.Tx) error {
 		return err
 	}
 
+	// Damage to the root page may hide a whole bucket. Its digest still tells of it.
 	return sums.ForEach(func(name, _ []byte) error {
 		if tx.Bucket(name) == nil {
 			return fmt.Errorf("the records %q are missing", name)
@@ -149,6 +154,7 @@ func checkAll(tx *bbolt.Tx) error {
 // digestOf returns the digest of a bucket. It calls each for every record.
 func digestOf(bucket *bbolt.Bucket, each func(key, value []byte) error) (d digest, err error) {
 	err = bucket.ForEach(func(key, value []byte) error {
+		// bbolt gives no value for a bucket in the bucket, and this package makes none.
 		if value == nil {
 			return fmt.Errorf("the record %q is none", key)
 		}

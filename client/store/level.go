@@ -57,5 +57,6 @@ func raiseLevel(b *bbolt.DB) error {
 	if err != nil || of == level.Now {
 		return err
 	}
+	// From here on, versions of the old level reject the file: they would drop fields.
 	return b.Update(putLevel)
 }

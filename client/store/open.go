@@ -30,6 +30,8 @@ func Open(dir string) (*DB, error) {
 		return nil, err
 	}
 
+	// bbolt locks the inode of client.db, and copyFile puts another inode in its place. So a file that stays
+	// has the lock.
 	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
@@ -46,12 +48,14 @@ func Open(dir string) (*DB, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 
+	// The level precedes the first record of this version.
 	if err := raiseLevel(b); err != nil {
 		err = fmt.Errorf("raising the level of %s: %w", path, err)
 		return nil, errors.Join(err, b.Close(), lock.Close())
 	}
 
 	db := &DB{bolt: b, lock: lock}
+
 	db.commits.Propose = db.commitAll
 	return db, nil
 }
@@ -59,6 +63,8 @@ func Open(dir string) (*DB, error) {
 // prepareFile renews the file, or only checks it if there is no space for another.
 func prepareFile(path string) error {
 	err := copyFile(path)
+	// A failed copy has left the old file as it is. An agent on a full disk still has to look after its
+	// tasks.
 	_, missing := os.Lstat(path)
 	if diskfault.NoSpace(err) && missing == nil {
 		return readRecords(path, check)
@@ -72,6 +78,8 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// flock has no timeout.
 	deadline := time.Now().Add(lockPatience)
 	for ; ; time.Sleep(50 * time.Millisecond) {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -125,6 +133,7 @@ func copyFile(path string) error {
 		return errors.Join(err, os.Remove(tmp))
 	}
 
+	// The copy is durable before it gets the name. A crash leaves the old file or the new one under it.
 	return durable.Rename(tmp, path)
 }
 
@@ -140,6 +149,7 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 	}
 
 	switch {
+	// Another program has bbolt's own lock of the file.
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return inUse(path, err)
 	case err == nil:
@@ -149,6 +159,7 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 			"(see Files of several versions in docs/operations/upgrade.md)", path, err)
 	case errors.Is(err, errNoLevel):
 		return structs.Preconditionf("%s: %w. "+renew, path, err)
+	// Nothing says that the records are damaged, so nobody is told to remove them.
 	case diskfault.OfMachine(err):
 		return fmt.Errorf("reading the records of %s: %w", path, err)
 	}
@@ -167,6 +178,7 @@ func readGuarded(path string, read func(*bbolt.Tx) error) (err error) {
 			err = fmt.Errorf("reading the file: %v", r)
 		}
 
+		// src is nil if bbolt has panicked while it opened the file.
 		if src != nil {
 			err = errors.Join(err, src.Close())
 		}
@@ -193,6 +205,7 @@ func checkMetaPages(path string) error {
 	}
 	defer func() { _ = f.Close() }()
 
+	// The first page is at offset 0 and has the page size, which is the offset of the second.
 	size := int64(0)
 	for i := range int64(2) {
 		page := make([]byte, 80) // a head of 16 bytes, then the meta data with its checksum

@@ -17,13 +17,15 @@ import (
 // DB is the node's file. It is locked while it is open: two agents cannot share a data directory.
 type DB struct {
 	bolt *bbolt.DB
-	lock *os.File
+	lock *os.File // of client.lock, which holds the flock until Close
 
+	// commits puts the Commits that come while a transaction is committed into the next one.
 	commits coalesce.Batcher[struct{}, *group]
 }
 
 // Close releases the file.
 func (d *DB) Close() error {
+	// The lock goes last: the next agent reads the file once it has it.
 	return errors.Join(d.bolt.Close(), d.lock.Close())
 }
 
@@ -97,6 +99,7 @@ func (t Table[T]) All(db *DB, prefix string) (records []Record[T], err error) {
 		}
 
 		c := bucket.Cursor()
+		// Keys are sorted, so those with the prefix are adjacent.
 		k, b := c.Seek([]byte(prefix))
 		for ; k != nil; k, b = c.Next() {
 			key := string(k)
@@ -126,6 +129,7 @@ func wrapError(doing, bucket, key string, err error) error {
 	if err == nil {
 		return nil
 	}
+	// Key separates the parts by NUL, which terminals do not show.
 	shown := strings.ReplaceAll(key, "\x00", "/")
 	return fmt.Errorf("%s the node's record %s %q: %w", doing, bucket, shown, err)
 }
