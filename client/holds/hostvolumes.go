@@ -13,8 +13,8 @@ import (
 type HostVolumesConfig struct {
 	// Volume returns the host volume with a name, nil if the node does not have it.
 	Volume func(name string) *config.HostVolume
-	// Holder returns another allocation of this node that has not ended and excludes an allocation from one of
-	// its volumes, "" if there is none.
+	// Holder returns another allocation of this node that has not ended and excludes an allocation from one
+	// of its volumes, "" if there is none.
 	Holder func(*structs.Allocation) (allocID string)
 	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)

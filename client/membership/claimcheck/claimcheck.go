@@ -48,6 +48,7 @@ func (c *Check) Run(ctx context.Context) error {
 
 	after := c.held()
 	for k, grant := range before {
+		// Another grant index is a new mount. It may be younger than the answer of the servers.
 		now, still := after[k]
 		if still && now == grant &&
 			!stillGranted(claims[k], grant) {
@@ -64,10 +65,12 @@ func (c *Check) held() map[structs.CSIClaimKey]uint64 {
 	if c.Inventory == nil {
 		return nil
 	}
+
 	inventory, err := c.Inventory()
 	if err != nil {
 		c.Logger.Error("failed to read some records of volumes", "error", err)
 	}
+
 	held := make(map[structs.CSIClaimKey]uint64, len(inventory.Held))
 	for _, h := range inventory.Held {
 		held[h.CSIClaimKey] = h.GrantIndex
@@ -79,6 +82,7 @@ func (c *Check) held() map[structs.CSIClaimKey]uint64 {
 func (c *Check) granted(ctx context.Context) (map[structs.CSIClaimKey]*structs.CSIClaim, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+
 	req := c.Node // a copy: the call owns it
 	resp, err := rpc.Call(ctx, c.Servers, structs.CSIClaimList, &req)
 	if err != nil {

@@ -32,8 +32,8 @@ func Read(dir string) (string, error) {
 
 	id := strings.TrimSpace(string(b))
 	if id == "" {
-		return "", structs.Internalf("%s: the ID of the cluster is empty. Put it back, or remove the file to "+
-			"join the next cluster: its servers end what they do not know", path)
+		return "", structs.Internalf("%s: the ID of the cluster is empty. Put it back, or remove the file "+
+			"to join the next cluster: its servers end what they do not know", path)
 	}
 	return id, nil
 }
@@ -45,9 +45,11 @@ func Write(dir, id string) error {
 	if err == nil && (id == "" || id == known) {
 		return nil
 	}
+
 	if err == nil {
 		err = durable.WriteFile(filepath.Join(dir, File), []byte(id+"\n"))
 	}
+
 	if err != nil {
 		return fmt.Errorf("writing the ID of the cluster: %w", err)
 	}

@@ -65,6 +65,7 @@ func Load(db *store.DB, dir string, wanted Wanted) (id Identity, err error) {
 		return id, nil // a full disk does not keep the agent from starting
 	}
 
+	// A crash before this write leaves files without a copy. The next start writes the copy.
 	return id, table.Put(db, "node", &id)
 }
 
@@ -73,10 +74,12 @@ func (w Wanted) check(dir, known string) error {
 	if w.Certified == "" {
 		return nil
 	}
+
 	b, err := os.ReadFile(filepath.Join(dir, nodeFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("reading the node's identity: %w", err)
 	}
+	// loadPart decides in this order. The certificate alone names a node that has no ID yet.
 	id := cmp.Or(w.Configured, strings.TrimSpace(string(b)), known, w.Certified)
 	if id != w.Certified {
 		return structs.Preconditionf("tls: cert_file is the certificate of node %s, and this is node %s; "+
@@ -94,8 +97,10 @@ func loadPart(path, known, configured string) (string, error) {
 	switch {
 	case err != nil && !missing:
 		return "", fmt.Errorf("reading the node's identity: %w", err)
+	// The file agrees with the setting, or with the copy if there is no setting, or is all that there is.
 	case have != "" && cmp.Or(want, have) == have:
 		return have, nil
+	// The file names another node than the records, and no setting decides between them.
 	case !missing && configured == "" && known != "":
 		return "", structs.Internalf("%s: the node's identity is not the one of its records. Remove "+
 			"the file and start the agent again: it writes the file again from its records "+
@@ -105,6 +110,7 @@ func loadPart(path, known, configured string) (string, error) {
 			"and become another node (see Damaged files in docs/operations/troubleshoot.md)", path)
 	}
 
+	// A missing file gets the setting or the copy. A node that has neither is a new one.
 	want = cmp.Or(want, structs.NewID())
 	if err := durable.WriteFile(path, []byte(want+"\n")); err != nil {
 		return "", fmt.Errorf("writing the node's identity: %w", err)

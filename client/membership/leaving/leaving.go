@@ -56,11 +56,14 @@ func (n *Node) Leave(ctx context.Context, cfg *Config) {
 	bound := cfg.deadline() + StopPatience
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
+
 	n.Logger.Info("draining the node before the agent stops",
 		"deadline", cfg.deadline(), "force", cfg.Force, "ignore_system_jobs", cfg.IgnoreSystemJobs)
+
 	err := n.reach(ctx, func(ctx context.Context) error {
 		return n.request(ctx, cfg.drainSpec())
 	})
+
 	if err == nil {
 		err = n.awaitEnd(ctx)
 	}
@@ -75,6 +78,7 @@ func (n *Node) request(ctx context.Context, spec *structs.DrainSpec) error {
 	if err != nil {
 		return err
 	}
+
 	n.leaves = true
 	unlock()
 	return n.send(ctx, spec)
@@ -87,9 +91,11 @@ func (n *Node) Return(ctx context.Context) error {
 	if n.leaves {
 		return nil
 	}
+
 	err := n.send(ctx, nil)
 	if err != nil && !mayPass(err) {
-		n.Logger.Error("failed to end the drain of the last shutdown, the node stays ineligible", "error", err)
+		n.Logger.Error("failed to end the drain of the last shutdown, the node stays ineligible",
+			"error", err)
 		return nil
 	}
 	return err

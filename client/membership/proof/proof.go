@@ -47,6 +47,7 @@ func Load(db *store.DB, dir, bootID string, logger hclog.Logger) (*Keeper, error
 	if err != nil {
 		return nil, fmt.Errorf("reading the inode of %s: %w", dir, err)
 	}
+
 	kept, err := table.Get(db, recordKey)
 	if err != nil {
 		logger.Error("failed to read the nonce of the agent, drawing another one", "error", err)
@@ -59,8 +60,12 @@ func Load(db *store.DB, dir, bootID string, logger hclog.Logger) (*Keeper, error
 		dir:    fmt.Sprintf("%d:%d", place.Dev, place.Ino),
 		due:    make(chan struct{}, 1),
 	}
+
+	// kept is nil after an error, too.
 	if kept == nil {
 		kept = &record{Next: structs.NewID()}
+		// The nonce is durable before it is sent, so an agent that is killed after its first request knows
+		// it.
 		err = table.Put(db, recordKey, kept)
 		if err != nil {
 			return nil, err
@@ -95,7 +100,9 @@ func (k *Keeper) Answered(sent *structs.AgentProof, err error) {
 		k.now.Rejected = true
 	case err == nil:
 		k.now.Rejected = false
+		// An answer to an earlier nonce acknowledges nothing of this one.
 		k.acked = k.acked || sent.Nonce == k.now.Next
+	// The servers may have seen this request or not. The next one has the same nonce.
 	default:
 		return
 	}
@@ -115,6 +122,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+
 		err := k.store()
 		if err != nil {
 			k.logger.Warn("failed to store the nonce of the agent, sending the last one again", "error", err)
@@ -136,6 +144,7 @@ func (k *Keeper) store() error {
 		return nil
 	}
 
+	// The write holds no lock, because Current and Answered must not wait for the disk.
 	err := table.Put(k.db, recordKey, &next)
 	if err != nil {
 		return err
@@ -144,10 +153,12 @@ func (k *Keeper) store() error {
 	k.stored = next
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// Answered may have noted an answer during the write, so now keeps its other fields.
 	if next.Next != k.now.Next {
 		k.now.Next = next.Next
 		k.now.Acked = next.Acked
 		k.acked = false
 	}
+
 	return nil
 }

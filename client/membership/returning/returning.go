@@ -27,6 +27,7 @@ func (r *Return) Note(epoch uint64, returning bool) (begins bool) {
 	if !returning {
 		epoch = 0
 	}
+
 	begins = r.awaited.Swap(epoch) != epoch && epoch != 0
 	if begins {
 		select {
@@ -76,6 +77,7 @@ func (r *Return) check(ctx context.Context, left func(context.Context) error) er
 	case r.pulled.Load() != epoch:
 		return structs.Unavailablef("the servers have not sent the allocations of this node yet")
 	}
+
 	err := left(ctx)
 	if err == nil {
 		r.clean.Store(epoch)
