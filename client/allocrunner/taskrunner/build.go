@@ -89,6 +89,7 @@ func (b *builder) config(spec *structs.Task) (variables, *driver.TaskConfig) {
 		cfg.Resources.MemoryMaxMB = 0
 	}
 
+	// A hook of the allocation has made it. nil is the network of the node.
 	if n := b.shared.Env.Network(); n != nil {
 		cfg.Network = &n.Network
 	}

@@ -47,6 +47,7 @@ func (c *Control) RestartNow(reason string) {
 func (c *Control) orderRestart(order lifecycle.Ending) {
 	select {
 	case c.restarts <- order:
+	// The order that is not read yet restarts the process for this one, too.
 	default:
 	}
 }
@@ -80,6 +81,7 @@ func (c *Control) runningDriver() (driver.Driver, error) {
 	if !rec.runs() {
 		return nil, c.NotRunning()
 	}
+	// The driver that started the process has to reach it.
 	return c.shared.Drivers.Driver(rec.Handle.Driver)
 }
 
@@ -146,9 +148,11 @@ func (c *Control) exec(
 		case <-ctx.Done():
 		}
 	})
+	// cancel runs before Wait and ends the goroutine.
 	defer watching.Wait()
 	defer cancel(nil)
 	result, err := d.Exec(ctx, c.id, x)
+	// The cause tells the end of the task from that of the caller.
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -44,6 +44,9 @@ func (f taskFacts) variables() (env map[string]string, vars variables) {
 	setPrefixed(env, own)
 	vars = nodeVariables(f.node)
 	vars["node.region"] = f.region
+
+	// The names in an environment have no characters that a shell rejects. A reference may also have the
+	// label as it is written.
 	labelled := map[string]string{}
 	asWritten := func(label string) string { return label }
 	addPorts(labelled, alloc.Ports, asWritten)
@@ -103,6 +106,7 @@ func (f taskFacts) named() map[string]string {
 func (f taskFacts) meta(vars variables) map[string]string {
 	own := map[string]string{}
 	for _, meta := range []map[string]string{f.alloc.Job.Meta, f.group.Meta, f.task.Meta} {
+		// The order makes the winner of equal keys the same one at each start.
 		for _, written := range slices.Sorted(maps.Keys(meta)) {
 			k := vars.expand(written)
 			value := vars.expand(meta[written])
@@ -204,6 +208,7 @@ func (v variables) expand(s string) string {
 	return reference.ReplaceAllStringFunc(s, func(ref string) string {
 		m := reference.FindStringSubmatch(ref)
 		name := m[1]
+		// At most one of the two forms has matched.
 		if variable := m[2] + m[3]; variable != "" {
 			name = "env." + variable
 		}

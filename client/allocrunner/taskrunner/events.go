@@ -33,10 +33,12 @@ func appendEvent(s *structs.TaskState, e *structs.TaskEvent) {
 	}
 	s.Events = append(s.Events, e)
 	if n := len(s.Events); n > structs.MaxTaskEvents {
+		// A part of the old array would keep the dropped events in memory.
 		s.Events = slices.Clone(s.Events[n-structs.MaxTaskEvents:])
 	}
 }
 
+// sameWork reports whether both events tell of the progress of one work.
 func sameWork(a, b *structs.TaskEvent) bool {
 	work := b.Details[hooks.ProgressKey]
 	return work != "" && a.Type == b.Type && a.Details[hooks.ProgressKey] == work

@@ -36,6 +36,7 @@ func (k *recordKeeper) load() (begun []string, err error) {
 	if err != nil || rec == nil {
 		return nil, err
 	}
+	// No other goroutine has the task yet, so this takes no lock.
 	k.rec = *rec
 	if k.rec.State == nil {
 		k.rec.State = &structs.TaskState{State: structs.TaskPending}
@@ -60,6 +61,7 @@ func (k *recordKeeper) state() *structs.TaskState {
 func (k *recordKeeper) save(edit func(*taskRecord)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// The edit is of a copy: if the write fails, the record stays as it was.
 	rec := k.rec
 	edit(&rec)
 	err := taskTable.Put(k.db, k.key, &rec)
@@ -75,6 +77,7 @@ func (k *recordKeeper) save(edit func(*taskRecord)) error {
 func (k *recordKeeper) update(e *structs.TaskEvent, edit func(rec *taskRecord, s *structs.TaskState)) {
 	k.mu.Lock()
 	rec := k.rec
+	// Member hands the old state out without a copy, so it stays as it is.
 	rec.State = rec.State.Copy()
 	edit(&rec, rec.State)
 	if e != nil {

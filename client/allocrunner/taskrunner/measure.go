@@ -85,6 +85,7 @@ func (m meter) readStats(ctx context.Context, d driver.Driver) (*driver.Stats, e
 	limited, cancel := context.WithTimeout(ctx, StatsTimeout)
 	defer cancel()
 	s, err := d.Stats(limited, m.id)
+	// The end of the caller's own context is no fault of the driver.
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		return nil, structs.Timeoutf("driver %s did not answer within %s", d.Name(), StatsTimeout)
 	}
@@ -100,6 +101,7 @@ func (m meter) usageBetween(before, after *driver.Stats) *nodecalls.TaskResource
 	switch {
 	case after.Percent != nil:
 		u.CpuStats.SetPercent(*after.Percent, m.coreMHz())
+	// The counters of a process that was started between the readings begin again.
 	case took > 0 && after.CPUTotal >= before.CPUTotal:
 		share := float64(after.CPUTotal-before.CPUTotal) / float64(took)
 		u.CpuStats.SetPercent(100*share, m.coreMHz())

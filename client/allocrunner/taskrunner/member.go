@@ -61,6 +61,8 @@ func (t *Task) ForRound(rd *lifecycle.Round) *Task {
 		return t
 	}
 
+	// The contexts of the last round have ended, so the next one needs a task with its own. The state goes
+	// on, and the history for the restart policy begins again.
 	next := NewTask(t.shared, rd, t.Spec())
 	rec := t.record.get()
 	next.record.rec.State = rec.State

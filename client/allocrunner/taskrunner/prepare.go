@@ -11,6 +11,8 @@ import (
 // the task starts right after them, in the network of the node. If that fails, the driver does all of it
 // later.
 func (t *Task) prepare(ctx context.Context) {
+	// A restored task waits for the servers first, a poststop task for the other tasks, and a network of the
+	// allocation's own for its hook.
 	if t.shared.Restored || t.IsPoststop() || t.shared.Group().Network().Isolated() {
 		return
 	}
@@ -21,6 +23,7 @@ func (t *Task) prepare(ctx context.Context) {
 	case <-ctx.Done():
 	}
 
+	// Once the hooks are up, Start follows at once.
 	if t.shared.Phases.Has(lifecycle.HooksUp) || ctx.Err() != nil || t.gate != nil && !t.gate.IsOpen() {
 		return
 	}

@@ -44,12 +44,14 @@ func (p *process) await(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	// The end is unknown. Before another start, cleanUp makes the driver destroy the rest.
 	if err != nil {
 		res = &driver.ExitResult{
 			ExitCode: -1,
 			Err:      err.Error(),
 		}
 	}
+	// There is space for it, because the task may have stopped reading.
 	p.exited <- res
 }
 
@@ -57,6 +59,7 @@ func (p *process) await(ctx context.Context) {
 func (p *process) kill(ctx, killed context.Context) {
 	cause := context.Cause(killed)
 	why, ok := lifecycle.CauseOf(killed)
+	// The event of a failure comes from markDead.
 	if ok && why.Event != "" && !why.Failed {
 		p.record.emit(newEvent(why.Event, "%s", why.Reason))
 	}
@@ -68,6 +71,7 @@ func (p *process) kill(ctx, killed context.Context) {
 
 // end stops the process after the task's shutdown delay. It returns nil if ctx ends first.
 func (p *process) end(ctx context.Context) *driver.ExitResult {
+	// The delay is for clients that still know the services, so these are withdrawn first.
 	p.shared.Services.Withdraw(p.task)
 	if delay := p.builder.spec().ShutdownDelay; delay > 0 {
 		select {
@@ -87,6 +91,7 @@ func (p *process) end(ctx context.Context) *driver.ExitResult {
 func (p *process) stop(ctx context.Context) *driver.ExitResult {
 	pause := hooks.Pace
 	for {
+		// Once the order is there, its channel would let this loop spin.
 		lost := p.shared.Orders.Lost.Done()
 		if p.shared.Orders.Lost.Err() != nil {
 			lost = nil
@@ -98,6 +103,7 @@ func (p *process) stop(ctx context.Context) *driver.ExitResult {
 			return res
 		case <-ctx.Done():
 			return nil
+		// The next call kills at once.
 		case <-lost:
 		case <-time.After(pause.Next()):
 			p.logger.Warn("failed to stop the task, retrying", "error", err)
@@ -111,8 +117,10 @@ func (p *process) stopOnce(ctx context.Context) error {
 		return p.driver.Stop(ctx, p.id, "SIGKILL", 0)
 	}
 	spec := p.builder.spec()
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// The order ends a call that waits for the kill timeout.
 	defer context.AfterFunc(p.shared.Orders.Lost, cancel)()
 	return p.driver.Stop(ctx, p.id, p.builder.killSignal(spec), p.builder.killTimeout(spec))
 }

@@ -40,6 +40,7 @@ var taskTable = store.NewTable[taskRecord]("alloc_tasks")
 // DeleteRecords deletes the records of the tasks of an allocation.
 func DeleteRecords(db *store.DB, allocID string) error {
 	tasks, err := taskTable.All(db, store.Key(allocID, ""))
+	// An error comes with the records that could be read.
 	for _, t := range tasks {
 		err = errors.Join(err, taskTable.Delete(db, t.Key))
 	}

@@ -15,6 +15,7 @@ import (
 
 // start sets up the task's hooks and starts its process. If it reports false, the ending has the failure.
 func (t *Task) start(ctx context.Context) (lifecycle.Ending, bool) {
+	// A clean-up would undo the work of prepare.
 	if !t.prepared {
 		t.cleanUp(ctx)
 	}
@@ -30,6 +31,8 @@ func (t *Task) start(ctx context.Context) (lifecycle.Ending, bool) {
 		return t.recordStartFailure(ctx, failure, err), false
 	}
 
+	// If the agent is killed before this record, Starting is in the store: Reattach then looks for the
+	// process by its ID.
 	e := newEvent(structs.TaskEventStarted, "Task started by client")
 	t.record.update(e, func(rec *taskRecord, s *structs.TaskState) {
 		rec.markRunning(h)
@@ -71,6 +74,7 @@ func (t *Task) startProcess(ctx context.Context) (h *driver.Handle, failure stri
 		return nil, structs.TaskEventDriverFailure, err
 	}
 
+	// prepare has recorded it already.
 	if !t.prepared {
 		err = t.recordStarting()
 	}
@@ -118,6 +122,7 @@ func (t *Task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle
 
 	p := t.newProcess(d)
 	var wait sync.WaitGroup
+	// stopWaiting runs before Wait: the Wait of the driver ends with its context.
 	defer wait.Wait()
 	waiting, stopWaiting := context.WithCancel(ctx)
 	defer stopWaiting()
@@ -157,6 +162,7 @@ func (t *Task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle
 // process running.
 func (t *Task) startHooks(agent context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(agent)
+	// waiting ends first, so that no Started follows a stop. ctx lives on for the hooks that have started.
 	waiting, stopWaiting := context.WithCancel(ctx)
 	var started []hooks.Started
 	begin := func() {
@@ -173,6 +179,8 @@ func (t *Task) startHooks(agent context.Context) (stop func()) {
 	}
 
 	var starting sync.WaitGroup
+	// A new process has awaited the hooks of the allocation. For one of an earlier agent they may need long,
+	// and its end must not be missed meanwhile.
 	if t.live {
 		starting.Go(begin)
 	} else {

@@ -62,6 +62,7 @@ func NewTask(s *Shared, rd *lifecycle.Round, spec *structs.Task) *Task {
 	t.record = newRecordKeeper(s, spec.Name, t.logger)
 	t.halt = rd.Stopping
 	t.killed, t.kill = context.WithCancelCause(context.Background())
+	// The round stops before its poststop tasks start, so these have contexts of their own.
 	if t.IsPoststop() {
 		t.killed, t.kill = context.WithCancelCause(s.Orders.Abandoned)
 		t.halt = t.killed
@@ -135,12 +136,15 @@ func (t *Task) Reattach(ctx context.Context) {
 	rec := t.record.get()
 	t.former = rec.Ended
 	h := rec.Handle
+	// The agent was killed after the call of the driver and before the record of its answer.
 	if h == nil && rec.Starting {
 		h = &driver.Handle{Driver: t.Spec().Driver, TaskID: t.id}
 	}
+
 	if h == nil || rec.State.State == structs.TaskDead {
 		return
 	}
+
 	t.clean = false
 	t.sought = h
 	t.findProcess(ctx)
@@ -182,6 +186,7 @@ func (t *Task) findProcess(ctx context.Context) {
 		})
 
 	default:
+		// sought stays set, so findProcessUntilKnown tries again.
 		t.logger.Warn("failed to find the task's process, retrying", "error", err)
 		return
 	}
@@ -204,6 +209,7 @@ func (t *Task) findProcessUntilKnown(ctx context.Context) {
 // Run is the goroutine of the task. It returns when the task is dead and its hooks are down, or when ctx
 // ends.
 func (t *Task) Run(ctx context.Context) {
+	// A task that is dead in the store has only its hooks to take down.
 	if t.record.state().State != structs.TaskDead {
 		unfollow := t.shared.Drivers.FollowTask(t.shared.AllocID, t.Name, t.record.emit)
 		t.runUntilDead(ctx)
@@ -233,6 +239,7 @@ func (t *Task) runUntilDead(ctx context.Context) {
 		spec := t.Spec()
 		h := t.record.get().History
 		policy := lifecycle.PolicyOf(t.shared.Group(), spec)
+		// h is a copy, which is recorded only with a restart.
 		d := h.Decide(policy, spec.Finite(t.shared.Alloc().Job), time.Now(), e)
 		if !d.Restart {
 			if d.Failed {
@@ -304,6 +311,7 @@ func (t *Task) StopAndWait(ctx context.Context, cause error) {
 // runOnce runs the process once, or waits for the end of the one that a former agent started. It reports
 // false if the task was killed or ctx ended.
 func (t *Task) runOnce(ctx context.Context) (lifecycle.Ending, bool) {
+	// Each return makes the driver destroy the task, except when the agent ends.
 	defer t.cleanUp(ctx)
 	t.findProcessUntilKnown(ctx)
 	if former := t.former; !t.live && former != nil {
@@ -324,6 +332,7 @@ func (t *Task) runOnce(ctx context.Context) (lifecycle.Ending, bool) {
 		}
 
 		if e, ok := t.start(ctx); !ok {
+			// A start that fails because the task is to stop is no ending for the restart policy.
 			return e, !t.awaitStopOrder(ctx)
 		}
 	}
@@ -347,6 +356,8 @@ func (t *Task) awaitMayStart(ctx context.Context) bool {
 		case <-ctx.Done():
 		}
 	}
+
+	// A halt passes all gates at once. awaitStopOrder then waits for the order.
 	if t.IsPoststop() && !(t.shared.Phases.Has(lifecycle.HooksUp) &&
 		lifecycle.OthersRan(t.shared.Members())) {
 		return false // there is nothing to clean up, or the allocation's hooks are not up
@@ -403,6 +414,7 @@ func (t *Task) cleanUp(ctx context.Context) {
 	})
 }
 
+// destroyProcess asks the driver that started the process. The job may name another one by now.
 func (t *Task) destroyProcess(ctx context.Context) error {
 	name := t.Spec().Driver
 	h := t.record.get().Handle
@@ -414,6 +426,7 @@ func (t *Task) destroyProcess(ctx context.Context) error {
 		return err
 	}
 	err = d.Destroy(ctx, t.id, h)
+	// The driver has nothing of the task any more.
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil
 	}
