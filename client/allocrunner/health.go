@@ -26,6 +26,7 @@ type healthWatch struct {
 
 // run decides again after each change, and when a time has come.
 func (w *healthWatch) run(ctx context.Context) {
+	// Its first time does not count: decide sets another one before the timer is read.
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {

@@ -146,6 +146,7 @@ func (k *recordKeeper) anyRunning() bool { return lifecycle.AnyRunning(k.members
 func (k *recordKeeper) saveRestart() (*lifecycle.Round, error) {
 	var rd *lifecycle.Round
 	err := k.save(func(rec *allocRecord) {
+		// save holds the lock that endRound takes: a round follows this restart, or it is a conflict.
 		if !k.roundsOver {
 			rec.Restarting = true
 			rd = k.round

@@ -153,6 +153,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	for _, h := range deps.AllocHooks(r.env) {
 		r.hooks.AddAlloc(h, r.env)
 	}
+	// The tasks call the rounds, so these are made first.
 	r.addLoops()
 	r.shared = r.share()
 	for _, spec := range group.Tasks {
@@ -321,6 +322,8 @@ func (r *Runner) SetProgress(reason string) {
 // Run runs the allocation until it is destroyed, or until ctx ends: then tasks are left running for the
 // next agent.
 func (r *Runner) Run(ctx context.Context) {
+	// The deferred calls run from the last one to the first. So Ended follows the end of all goroutines and
+	// checks.
 	defer r.phases.Reach(lifecycle.Ended)
 	defer r.services.Close()
 	defer r.wg.Wait()
@@ -330,6 +333,7 @@ func (r *Runner) Run(ctx context.Context) {
 		t.Reattach(ctx)
 	}
 
+	// A stop that the last agent has recorded is known before any task can start.
 	r.resumeStop()
 	r.rounds.resumeServices()
 	r.phases.Reach(lifecycle.Attached)

@@ -49,7 +49,11 @@ func (r *Runner) resumeStop() {
 	case rec.Alloc.ServerTerminal():
 		r.stopAs(rec.Alloc)
 	case rec.Failure != "":
-		r.orders.GiveUp(lifecycle.Cause{Reason: rec.Failure, Event: structs.TaskEventSetupFailure, Failed: true})
+		r.orders.GiveUp(lifecycle.Cause{
+			Reason: rec.Failure,
+			Event:  structs.TaskEventSetupFailure,
+			Failed: true,
+		})
 	case rec.Restarting:
 		rd.Stop(lifecycle.RestartAll)
 	}
@@ -73,7 +77,8 @@ func (r *Runner) boundSetUp(ctx context.Context) {
 	select {
 	case <-time.After(latePoststop):
 		r.orders.Abandon(lifecycle.Cause{
-			Reason: "the allocation's hooks were not up for its poststop tasks within " + latePoststop.String(),
+			Reason: "the allocation's hooks were not up for its poststop tasks within " +
+				latePoststop.String(),
 			Event:  structs.TaskEventSetupFailure,
 			Failed: true,
 		})

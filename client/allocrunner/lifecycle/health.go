@@ -10,8 +10,8 @@ import (
 type Health struct {
 	DeploymentID string
 	JobVersion   uint64 `codec:",omitempty"` // without a deployment each version is decided on anew
-	// Begun is the time at which the allocation was set up, with its volumes. The healthy deadline counts from
-	// then on: the wait for the volumes of a predecessor is not the fault of the new version.
+	// Begun is the time at which the allocation was set up, with its volumes. The healthy deadline counts
+	// from then on: the wait for the volumes of a predecessor is not the fault of the new version.
 	Begun   time.Time
 	Healthy *bool // nil: not known
 	At      time.Time
