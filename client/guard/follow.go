@@ -51,12 +51,15 @@ func (g *Guard) followGroups() error {
 	g.mu.Lock()
 	ids := slices.Collect(maps.Keys(g.followed))
 	g.mu.Unlock()
+
 	var errs []error
 	for _, id := range ids {
 		group := g.Group(id)
+		// The agent does not have the allocation yet, or not any more.
 		if group == nil {
 			continue
 		}
+
 		err := g.followGroup(id, group)
 		// Without a lease nothing is ordered, and what is due ends in any case.
 		if !structs.IsKind(err, structs.KindUnavailable) && !structs.IsKind(err, structs.KindConflict) {
@@ -86,7 +89,8 @@ func (g *Guard) followGroup(allocID string, group *structs.TaskGroup) error {
 	err := g.orderDelay(allocID, group)
 	if structs.IsKind(err, structs.KindPrecondition) {
 		if !f.told {
-			g.Logger.Warn("the guard cannot end an allocation with stop_on_client_after; only the agent stops it",
+			g.Logger.Warn("the guard cannot end an allocation with stop_on_client_after; only the agent "+
+				"stops it",
 				"alloc_id", allocID, "reason", err)
 		}
 		f.told = true
@@ -95,6 +99,8 @@ func (g *Guard) followGroup(allocID string, group *structs.TaskGroup) error {
 	if err != nil {
 		return err
 	}
+
+	// After an error, the next look tries again.
 	f.stops = want.stops
 	f.delay = want.delay
 	return nil
@@ -107,6 +113,7 @@ func (g *Guard) orderDelay(allocID string, group *structs.TaskGroup) error {
 	if err != nil || old != nil && len(old.Volumes) > 0 {
 		return err
 	}
+
 	if stops(group) {
 		return g.order(allocID, group, nil)
 	}

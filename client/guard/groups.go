@@ -21,6 +21,7 @@ func (g *Guard) groupsOf(allocID string, group *structs.TaskGroup) ([]*cgroups.G
 		if err != nil {
 			return nil, err
 		}
+
 		if of != nil {
 			groups = append(groups, of)
 		}
@@ -34,6 +35,7 @@ func (g *Guard) groupOf(allocID string, t *structs.Task) (*cgroups.Group, error)
 	if err != nil {
 		return nil, err
 	}
+
 	of, err := driver.Guardable(d, allocID+"/"+t.Name)
 	if err != nil {
 		return nil, fmt.Errorf("task %q runs in the driver %q: %w", t.Name, t.Driver, err)

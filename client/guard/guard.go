@@ -66,6 +66,7 @@ type Guard struct {
 	self procref.Ref // the agent
 	boot string
 
+	// The locks are taken in this order: ordering, starting, mu.
 	ordering sync.Mutex // held while an order changes
 	starting sync.Mutex // held while the guard is started
 
@@ -83,14 +84,17 @@ func New(cfg Config) (*Guard, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = boottime.Now
 	}
+
 	boot, err := procref.BootID()
 	if err != nil {
 		return nil, err
 	}
+
 	self, err := procref.Self()
 	if err != nil {
 		return nil, err
 	}
+
 	return &Guard{
 		Config: cfg,
 		self:   self,
@@ -126,8 +130,10 @@ func (g *Guard) order(allocID string, group *structs.TaskGroup, volumes []order.
 	}
 	if old != nil {
 		o.Volumes = merge(old.Volumes, volumes)
+		// Tasks that run already have added their cgroups.
 		o.Tasks = old.Tasks
 	}
+
 	if len(o.Volumes) == 0 && stops(group) {
 		o.Delay = delayOf(group)
 	}
@@ -156,6 +162,7 @@ func (g *Guard) Withdraw(allocID string, group *structs.TaskGroup, v order.Volum
 	if len(o.Volumes) == 0 && !stops(group) {
 		return g.remove(allocID)
 	}
+
 	if len(o.Volumes) == 0 {
 		o.Delay = delayOf(group)
 	}
@@ -164,8 +171,10 @@ func (g *Guard) Withdraw(allocID string, group *structs.TaskGroup, v order.Volum
 
 // remove removes the order of an allocation that is not due. The caller holds ordering.
 func (g *Guard) remove(allocID string) error {
+	// Under mu, the agent marks nothing between the check and the removal.
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	err := g.checkDue(allocID)
 	if err != nil {
 		return err
@@ -198,10 +207,12 @@ func (g *Guard) replace(old, o *order.Order) error {
 func (g *Guard) addGroup(allocID, task string, group *cgroups.Group) error {
 	g.ordering.Lock()
 	defer g.ordering.Unlock()
+
 	old, err := g.present().Get(allocID)
 	if err != nil || old == nil {
 		return err
 	}
+
 	o := *old
 	o.Tasks = maps.Clone(old.Tasks)
 	if o.Tasks == nil {
@@ -220,6 +231,7 @@ func (g *Guard) prepare(allocID string, ordered bool) error {
 	if err != nil {
 		return err
 	}
+
 	if until := g.lease.Until(); !ordered && g.Clock() >= until {
 		return structs.Unavailablef("the node has no lease from the servers now")
 	}
@@ -232,6 +244,7 @@ func (g *Guard) checkDue(allocID string) error {
 	if err != nil {
 		return err
 	}
+
 	due, err := g.files.Due(allocID)
 	if err == nil && due != nil {
 		return structs.Conflictf("%s", reasonOf(nil))
@@ -242,6 +255,7 @@ func (g *Guard) checkDue(allocID string) error {
 // merge returns the volumes of both lists.
 func merge(old, more []order.Volume) []order.Volume {
 	all := append([]order.Volume{}, more...)
+
 	known := map[string]bool{}
 	for _, v := range more {
 		known[v.Target] = true
@@ -259,14 +273,17 @@ func (g *Guard) open() error {
 	if g.file != nil {
 		return nil
 	}
+
 	err := os.MkdirAll(g.Dir, 0o700)
 	if err != nil {
 		return err
 	}
+
 	memory, err := makePlace(g.Dir)
 	if err != nil {
 		return err
 	}
+
 	file, err := leasefile.Open(filepath.Join(memory, watch.LeaseFile), g.boot)
 	if err != nil {
 		return err
@@ -282,16 +299,20 @@ func (g *Guard) Renewed(l lease.Lease) {
 	defer g.mu.Unlock()
 	g.lease = l
 	ids, err := g.files.List()
+	// There is no guard to tell.
 	if err == nil && g.file == nil && len(ids) == 0 {
 		return
 	}
+	// A guard of an earlier agent waits for the lease.
 	if err == nil && g.file == nil {
 		err = g.open()
 	} else if err == nil {
 		err = g.write()
 	}
+
 	if err != nil {
-		g.Logger.Error("failed to write the lease for the guard; it ends what it guards when it knows no newer one",
+		g.Logger.Error("failed to write the lease for the guard; it ends what it guards when it knows no "+
+			"newer one",
 			"error", err)
 	}
 }
@@ -302,6 +323,7 @@ func (g *Guard) write() error {
 	if until.IsZero() { // the lease of an earlier agent counts
 		return nil
 	}
+
 	_, err := g.markDue()
 	if err != nil {
 		return err
@@ -325,6 +347,7 @@ func (g *Guard) markDue() (due []*order.Order, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	marked, unread := g.files.ListDue()
 	ids, unlisted := g.files.List()
 	errs := []error{unread, unlisted}
@@ -334,7 +357,9 @@ func (g *Guard) markDue() (due []*order.Order, err error) {
 		if o == nil || o.BootID != g.boot {
 			continue
 		}
+
 		end := o.End(before.Until)
+		// A lease that has come after the mark does not count.
 		if g.Clock() < end && !slices.Contains(marked, id) {
 			continue
 		}
@@ -350,6 +375,7 @@ func (g *Guard) Release(allocID string) error {
 	defer g.ordering.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	delete(g.lost, allocID)
 	delete(g.followed, allocID)
 	files := g.files

@@ -18,6 +18,7 @@ func (g *Guard) Hook(env *hooks.AllocEnv) hooks.Alloc { return &hook{g, env} }
 // TaskHook returns the hook that keeps a task from a start after the end of the allocation.
 func (g *Guard) TaskHook(env *hooks.AllocEnv) hooks.Task { return &taskHook{g, env.Alloc.ID} }
 
+// stops reports whether allocations of a group end a time after the lease.
 func stops(group *structs.TaskGroup) bool {
 	return group.Disconnect != nil && group.Disconnect.StopOnClientAfter != nil
 }
@@ -58,9 +59,11 @@ func (*taskHook) Name() string { return "guard" }
 
 // Up implements hooks.Task. It waits for a lease of the node.
 func (h *taskHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
+	// The guard ends a running task when it is due.
 	if env.Running {
 		return nil
 	}
+
 	pause := newPause()
 	for {
 		err := h.g.mayStart(h.allocID)
@@ -70,6 +73,7 @@ func (h *taskHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 		if structs.IsKind(err, structs.KindConflict) {
 			return &hooks.Failure{Event: structs.TaskEventLeaseEnded, Final: true, Err: err}
 		}
+
 		if !structs.IsKind(err, structs.KindUnavailable) || !pause.Wait(ctx) {
 			return err
 		}
@@ -82,10 +86,12 @@ func (h *taskHook) announce(env *hooks.TaskEnv) error {
 	if err != nil || o == nil {
 		return err
 	}
+
 	d, err := h.g.Drivers.Driver(env.Task.Driver)
 	if err != nil {
 		return err
 	}
+	// The order has the cgroups of other drivers from its begin: see groupOf.
 	if _, ok := d.(driver.Announcing); ok {
 		env.Config.OrderGuard = func(group *cgroups.Group) error {
 			return h.g.addGroup(h.allocID, env.Task.Name, group)
@@ -102,6 +108,7 @@ func (g *Guard) mayStart(allocID string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	o, err := g.files.Get(allocID)
+	// An allocation without an order does not end with the lease.
 	if err != nil || o == nil {
 		return err
 	}
@@ -109,6 +116,7 @@ func (g *Guard) mayStart(allocID string) error {
 	if err != nil {
 		return err
 	}
+
 	l, err := g.read()
 	if err == nil && g.Clock() >= o.End(l.Until) {
 		return structs.Unavailablef("the node has no lease from the servers now")

@@ -31,11 +31,13 @@ func place(dir string) (memory string, mounted bool) {
 // makePlace makes the directory. An earlier agent may have made it.
 func makePlace(dir string) (memory string, err error) {
 	memory, mounted := place(dir)
+
 	err = os.MkdirAll(memory, 0o700)
 	if err != nil {
 		return "", err
 	}
 
+	// An earlier agent may have mounted it.
 	inMemory, err := isTmpfs(memory)
 	if err == nil && mounted && !inMemory {
 		err = mounts.Tmpfs{Source: tmpfsSource, SizeMB: 1}.Mount(memory)

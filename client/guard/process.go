@@ -28,6 +28,7 @@ func (g *Guard) start() error {
 	g.starting.Lock()
 	defer g.starting.Unlock()
 	files := g.present()
+	// A guard of an earlier agent does not count. The new one replaces it.
 	works, err := watch.Works(files.Memory, g.self)
 	if works {
 		return nil
@@ -50,6 +51,7 @@ func (g *Guard) start() error {
 	}
 	args := append(append([]string{}, g.Command[1:]...), watch.Args(of)...)
 	cmd := exec.Command(g.Command[0], args...)
+	// The guard outlives the agent. It keeps neither its directory nor its environment nor its session.
 	cmd.Dir = "/"
 	cmd.Env = sandbox.RuntimeEnv(1)
 	cmd.Stdout = log
@@ -60,15 +62,21 @@ func (g *Guard) start() error {
 		return noGuard("starting it: %v", err)
 	}
 
+	return g.awaitWorks(files.Memory, path)
+}
+
+// awaitWorks returns when the guard that was started works. log is the path of its log, for the error.
+func (g *Guard) awaitWorks(memory, log string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startWait)
 	defer cancel()
 	for {
-		works, err = watch.Works(files.Memory, g.self)
+		works, err := watch.Works(memory, g.self)
 		if works {
 			return nil
 		}
+
 		if !backoff.Sleep(ctx, 10*time.Millisecond) {
-			return noGuard("its log is %s (%v)", path, err)
+			return noGuard("its log is %s (%v)", log, err)
 		}
 	}
 }
@@ -81,10 +89,12 @@ func noGuard(format string, args ...any) error {
 // Run keeps the guard running while there are orders, and gives the allocations up that are due. It returns
 // when ctx has ended. The guard then stays if anything is left to guard.
 func (g *Guard) Run(ctx context.Context) {
+	// A crash may have left a part of a write, or a record without its order.
 	err := g.files.Sweep()
 	if err != nil {
 		g.Logger.Warn("failed to remove records of the guard", "error", err)
 	}
+
 	for {
 		err := g.keep()
 		if err != nil {
@@ -114,10 +124,12 @@ func (g *Guard) keep() error {
 	if err != nil {
 		return err
 	}
+
 	err = g.start()
 	if err != nil {
 		err = errors.Join(err, g.standIn())
 	}
+
 	due, unread := g.present().ListDue()
 	for _, id := range due {
 		g.giveUp(id)
@@ -147,6 +159,7 @@ func (g *Guard) giveUp(allocID string) {
 	g.mu.Lock()
 	lost := g.lost[allocID]
 	g.mu.Unlock()
+
 	o, err := g.present().Get(allocID)
 	if lost || err != nil || o == nil {
 		return
@@ -154,8 +167,10 @@ func (g *Guard) giveUp(allocID string) {
 
 	ended, _ := g.files.Ended(allocID) // only for the text
 	if !g.Lose(allocID, reasonOf(ended)) {
+		// The next round tries again.
 		return
 	}
+
 	g.Logger.Error("the lease of the node has ended, giving the allocation up", "alloc_id", allocID)
 	g.mu.Lock()
 	g.lost[allocID] = true
@@ -181,14 +196,17 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 func (g *Guard) leave() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	ids, err := g.files.List()
 	if err != nil || g.file == nil {
 		return err
 	}
 	err = g.file.Close()
 	g.file = nil
+	// The guard stays for the next agent.
 	if len(ids) > 0 {
 		return err
 	}
+	// The guard uses the place, so it ends first.
 	return errors.Join(err, watch.Stop(g.files.Memory, startWait), releasePlace(g.Dir))
 }

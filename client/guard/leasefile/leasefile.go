@@ -98,6 +98,7 @@ func Read(path, boot string) (Lease, error) {
 		return Lease{}, err
 	}
 	defer func() { _ = f.Close() }()
+
 	l, _, err := readSlots(f, boot)
 	return l, err
 }
@@ -146,6 +147,7 @@ func decode(b []byte, boot string) (Lease, bool) {
 		binary.LittleEndian.Uint32(b[sumAt:]) != crc32c.Sum(b[:sumAt]) {
 		return Lease{}, false
 	}
+
 	rest := b[len(own):]
 	return Lease{
 		Sequence: binary.LittleEndian.Uint64(rest),

@@ -142,6 +142,7 @@ func list(dir, suffix string) ([]string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+
 	var ids []string
 	for _, e := range entries {
 		if id, is := strings.CutSuffix(e.Name(), suffix); is {
@@ -198,6 +199,7 @@ func (f Files) Remove(allocID string) error {
 		{f.Dir, endedSuffix},
 		{f.Dir, orderSuffix},
 	}
+
 	for _, file := range files {
 		path, err := f.path(file.dir, allocID, file.suffix)
 		if err != nil {
@@ -220,6 +222,7 @@ func (f Files) Sweep() error {
 	if err != nil {
 		return err
 	}
+
 	ids, err := f.List()
 	if err != nil {
 		return err
@@ -271,10 +274,12 @@ func read[T any](path string) (*T, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+
 	b, err := io.ReadAll(io.LimitReader(file, maxFile))
 	if err != nil {
 		return nil, err
 	}
+
 	v := new(T)
 	err = json.Unmarshal(b, v)
 	if err != nil {

@@ -38,6 +38,7 @@ func enter(dir string) error {
 		if err == nil {
 			err = move(dir)
 		}
+		// ENODEV is the answer of a cgroup that was removed after its file was opened.
 		if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
 			break
 		}
@@ -57,6 +58,7 @@ func leaveOwnCgroup() {
 	for _, dir := range ownDirs() {
 		_ = move(filepath.Dir(dir))
 	}
+
 	err := removeOwnCgroup()
 	if err != nil {
 		logf("%v", err)
@@ -68,6 +70,7 @@ func removeOwnCgroup() error {
 	var errs []error
 	for _, dir := range ownDirs() {
 		err := unix.Rmdir(dir)
+		// With EBUSY another guard is in it, which removes it at its end.
 		if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EBUSY) {
 			continue
 		}

@@ -33,7 +33,7 @@ type ending struct {
 	released bool // its targets are unmounted; under guard.mu
 	// unended is the time since which it has to end, 0 when all has ended; under guard.mu.
 	unended boottime.Instant
-	saving  sync.Mutex
+	saving  sync.Mutex // held by the one write of the record
 }
 
 // begin ends an allocation, unless that has begun. The caller holds mu.
@@ -41,10 +41,12 @@ func (g *guard) begin(o *order.Order, at boottime.Instant) {
 	if g.ending[o.AllocID] != nil {
 		return
 	}
+	// The first mark counts: at may be the end of a later lease.
 	marked, err := g.files.Due(o.AllocID)
 	if err == nil && marked != nil {
 		at = marked.At
 	}
+
 	e := &ending{
 		g:     g,
 		order: o,
@@ -56,11 +58,13 @@ func (g *guard) begin(o *order.Order, at boottime.Instant) {
 		unended: g.clock(),
 	}
 	g.ending[o.AllocID] = e
+
 	logf("the lease has ended: ending allocation %s", o.AllocID)
 	err = g.files.MarkDue(&order.Due{AllocID: o.AllocID, At: at})
 	if err != nil {
 		logf("%v", err) // the lease may be renewed, but this guard ends the allocation all the same
 	}
+	// It ends once the order is gone. If the process ends before, a newer guard ends the allocation.
 	go e.run()
 }
 
@@ -69,7 +73,9 @@ func (e *ending) run() {
 	e.kill()
 	e.record.Empty = e.g.clock()
 	e.record.Time = time.Now()
+	// kill may have noted processes, which have ended since.
 	e.record.Left = nil
+	// The unmounts may hang, so the record that no process is left comes first.
 	e.save(recordWait)
 	e.unmount()
 	e.settle(true)
@@ -81,10 +87,12 @@ func (e *ending) run() {
 		if o == nil {
 			break
 		}
+		// A newer order may have more cgroups and volumes.
 		e.order = o
 		time.Sleep(watchPause)
 		e.again()
 	}
+
 	e.g.mu.Lock()
 	delete(e.g.ending, e.order.AllocID)
 	e.g.mu.Unlock()
@@ -98,6 +106,7 @@ func (e *ending) kill() {
 		if told || time.Now().Before(late) {
 			continue
 		}
+
 		told = true
 		e.noteProcesses()
 		e.save(recordWait)
@@ -123,6 +132,7 @@ func Kill(files order.Files, o *order.Order) error {
 		order:  o,
 		record: order.Ended{AllocID: o.AllocID, BootID: o.BootID},
 	}
+
 	if e.tryKill() {
 		return nil
 	}
@@ -133,14 +143,17 @@ func Kill(files order.Files, o *order.Order) error {
 
 // tryKill kills all processes, and reports whether none is left.
 func (e *ending) tryKill() bool {
+	// Two tries fit into killTime.
 	ctx, cancel := timeout(killTime / 2)
 	defer cancel()
+
 	var all sync.WaitGroup
 	for _, group := range e.order.AllGroups() {
 		all.Go(func() {
 			err := group.Kill(ctx)
 			if err != nil {
 				logf("allocation %s: %v", e.order.AllocID, err)
+				// kill tries again at once: without this, an error that comes at once would take a processor.
 				time.Sleep(poll)
 			}
 		})
@@ -154,6 +167,7 @@ func (e *ending) isEmpty() bool {
 	const looks = 3
 	for range looks {
 		for _, group := range e.order.AllGroups() {
+			// After an error the group may have a process.
 			populated, err := group.Populated()
 			if err != nil || populated {
 				return false
@@ -167,13 +181,16 @@ func (e *ending) isEmpty() bool {
 // save writes the record if the order is still there. A disk that hangs does not hold the unmounts up.
 func (e *ending) save(wait time.Duration) {
 	id := e.order.AllocID
+	// The goroutine may outlive this call, so it has a copy.
 	record := e.record
 	record.Left = slices.Clone(record.Left)
+
 	saved := make(chan struct{})
 	go func() {
 		defer close(saved)
 		e.saving.Lock()
 		defer e.saving.Unlock()
+		// Release may have removed the order. It would not remove a later record.
 		o, err := e.g.files.Get(id)
 		if err == nil && o != nil {
 			err = e.g.files.WriteEnded(&record)
@@ -182,6 +199,7 @@ func (e *ending) save(wait time.Duration) {
 			logf("recording the end of allocation %s: %v", id, err)
 		}
 	}()
+
 	select {
 	case <-saved:
 	case <-time.After(wait):
@@ -195,10 +213,12 @@ func (e *ending) unmount() {
 	for i, v := range e.order.Volumes {
 		targets[i] = v.Target
 	}
+	// Unmounts may hang, so the lock is free during them.
 	left := e.g.unmountAll(targets)
 
 	e.g.mu.Lock()
 	e.released = len(left) == 0
+	// The targets of all allocations are mounts of the staged volume, so its last user unmounts it.
 	var stages []string
 	for _, v := range e.order.Volumes {
 		user := e.g.userOf(v.Stage)
@@ -236,6 +256,7 @@ func (e *ending) again() {
 	if len(e.order.Volumes) == 0 {
 		return
 	}
+
 	before := slices.Clone(e.record.Left)
 	e.unmount()
 	e.settle(empty)
@@ -248,6 +269,7 @@ func (e *ending) again() {
 func (e *ending) settle(empty bool) {
 	e.g.mu.Lock()
 	defer e.g.mu.Unlock()
+	// findLate counts the time to the reboot from unended.
 	if empty && e.record.Unmounted {
 		e.unended = 0
 	} else if e.unended.IsZero() {
@@ -283,11 +305,13 @@ func (g *guard) unmountWithin(path string, wait time.Duration) (reason string) {
 	busy := g.busy[path]
 	g.busy[path] = true
 	g.mu.Unlock()
+	// The unmount of an earlier look is still under way.
 	if busy {
 		return stuck
 	}
 
 	ended := make(chan string, 1)
+	// Nothing ends an unmount that hangs in the kernel: the goroutine stays, and busy says so.
 	go func() {
 		reason := g.unmount(path, time.Now().Add(wait))
 		g.mu.Lock()
@@ -295,6 +319,7 @@ func (g *guard) unmountWithin(path string, wait time.Duration) (reason string) {
 		g.mu.Unlock()
 		ended <- reason
 	}()
+	// unmount gives up at its deadline, unless the kernel holds it.
 	select {
 	case reason := <-ended:
 		return reason
@@ -315,7 +340,9 @@ func unmount(path string, deadline time.Time) (reason string) {
 			return ""
 		}
 
+		// A link in the place of the mount point must not lead to another mount.
 		err = unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
+		// Another mount may be below the one that is gone.
 		if err == nil || time.Now().Before(deadline) {
 			if err != nil {
 				time.Sleep(20 * time.Millisecond)

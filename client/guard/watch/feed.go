@@ -48,6 +48,7 @@ func (f *feeder) run(stop <-chan struct{}) {
 // step feeds the watchdog once, if that is right.
 func (f *feeder) step(now boottime.Instant) {
 	f.readLease(now)
+
 	needed, late := f.g.findLate(f.until, now)
 	if late != "" && !f.starved {
 		logf("allocation %s has not ended: the watchdog is not fed any more, and reboots the machine", late)
@@ -56,7 +57,7 @@ func (f *feeder) step(now boottime.Instant) {
 
 	var err error
 	switch {
-	case f.starved:
+	case f.starved: // neither fed nor closed: the device reboots the machine
 	case !needed:
 		err = f.close()
 	case f.device == nil:
@@ -75,9 +76,12 @@ func (f *feeder) open() error {
 	if err != nil {
 		return err
 	}
+
 	f.device = d
+	// A device may know only longer timeouts.
 	if actual > watchdogTimeout {
-		logf("the watchdog %s has a timeout of %s: a machine whose tasks do not end may reboot after the servers "+
+		logf("the watchdog %s has a timeout of %s: a machine whose tasks do not end may reboot after the "+
+			"servers "+
 			"have released their volumes, unless heartbeat_grace is at least %s on all servers",
 			f.path, actual, actual-watchdogTimeout)
 	}
@@ -125,6 +129,7 @@ func (g *guard) findLate(until, now boottime.Instant) (needed bool, late string)
 			continue
 		}
 		needed = true
+
 		since := o.End(until)
 		e := g.ending[id]
 		if e != nil {

@@ -63,10 +63,12 @@ func args(mode string, of Of) []string {
 // parse is the reverse of args, without Arg.
 func parse(given []string) (mode string, of Of, err error) {
 	if len(given) != 6 || given[0] != startMode && given[0] != runMode {
-		err = fmt.Errorf("expected a mode, two directories, the pid and the start of an agent, and a watchdog; "+
+		err = fmt.Errorf("expected a mode, two directories, the pid and the start of an agent, and a "+
+			"watchdog; "+
 			"found %q", given)
 		return "", of, err
 	}
+
 	of.Files = order.Files{Dir: given[1], Memory: given[2]}
 	of.Agent.PID, err = strconv.Atoi(given[3])
 	if err == nil {
@@ -95,7 +97,10 @@ func (r Record) write(memory string) error {
 	if err != nil {
 		return err
 	}
+
 	path := filepath.Join(memory, recordFile)
+
+	// The guards of two agents may write at the same time.
 	part := fmt.Sprintf("%s.%d", path, os.Getpid())
 	err = os.WriteFile(part, b, 0o600)
 	if err == nil {
@@ -110,11 +115,13 @@ func Works(memory string, agent procref.Ref) (bool, error) {
 	if err != nil || r.Agent != agent {
 		return false, err
 	}
+
 	alive, err := isAlive(r.Guard)
 	if err != nil || !alive {
 		return false, err
 	}
 	const silence = 12 * poll
+
 	beat, err := readBeat(memory)
 	return err == nil && boottime.Now().Sub(beat) < silence, err
 }
@@ -126,6 +133,7 @@ func beat(memory string, now boottime.Instant) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(now)), 0)
 	return errors.Join(err, f.Close())
 }
@@ -135,6 +143,7 @@ func readBeat(memory string) (boottime.Instant, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	if len(b) != 8 {
 		return 0, fmt.Errorf("the beat of the guard has %d bytes; expected 8", len(b))
 	}
@@ -152,16 +161,20 @@ func Stop(memory string, limit time.Duration) error {
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := timeout(limit)
 	defer cancel()
 	err = r.Guard.Signal(dismiss)
 	if err == nil {
 		err = r.Guard.Wait(ctx)
 	}
+
+	// A guard that hangs in a look does not come to the signal.
 	if err != nil {
 		kill, cancel := timeout(limit)
 		defer cancel()
 		err = r.Guard.Kill(kill)
 	}
+	// A guard that was killed has not removed it.
 	return errors.Join(err, removeOwnCgroup())
 }

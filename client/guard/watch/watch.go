@@ -86,7 +86,9 @@ func Main(given []string) int {
 
 // start starts the guard as a process that is nobody's child, and does not wait for it.
 func start(of Of) error {
+	// The file of the program may have been replaced since the agent started. This is the program that runs.
 	const program = "/proc/self/exe"
+	// The arguments before Arg lead the program to executor.Main, so they stay.
 	argv := []string{os.Args[0]}
 	for _, a := range os.Args[1:] {
 		if a == Arg {
@@ -97,8 +99,9 @@ func start(of Of) error {
 
 	argv = append(argv, args(runMode, of)...)
 	p, err := os.StartProcess(program, argv, &os.ProcAttr{
-		Dir:   "/",
-		Env:   sandbox.RuntimeEnv(1),
+		Dir: "/",
+		Env: sandbox.RuntimeEnv(1),
+		// The agent has opened the log of the guard as this output.
 		Files: []*os.File{nil, os.Stdout, os.Stderr},
 		Sys:   &unix.SysProcAttr{Setsid: true},
 	})
@@ -108,11 +111,13 @@ func start(of Of) error {
 	return p.Release()
 }
 
+// newGuard makes the state of the process, before its first look.
 func newGuard(of Of) (*guard, error) {
 	boot, err := procref.BootID()
 	if err != nil {
 		return nil, err
 	}
+
 	self, err := procref.Self()
 	if err != nil {
 		return nil, err
@@ -141,6 +146,7 @@ func (g *guard) run() int {
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-999"), 0) // it needs a right that not all have
 	enterOwnCgroup()
 
+	// The record follows a look: an agent that finds it finds a beat, too.
 	g.look()
 	err := Record{Guard: g.self, Agent: g.agent}.write(g.files.Memory)
 	if err != nil {
@@ -153,6 +159,7 @@ func (g *guard) run() int {
 		g.await(poll)
 		g.look()
 	}
+
 	endFeeds()
 	leaveOwnCgroup()
 	return 0
@@ -199,12 +206,14 @@ func (g *guard) look() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for id, o := range g.orders {
+		// Without a lease the end is 0, so the allocation is due at once.
 		end := o.End(g.until)
 		if now >= end || slices.Contains(marked, id) {
 			g.begin(o, end)
 		}
 	}
 
+	// The beat is from before the look, so that it ages while a look hangs.
 	err = beat(g.files.Memory, now)
 	if err != nil {
 		logf("%v", err)
@@ -218,6 +227,7 @@ func (g *guard) readLease() {
 	case err == nil:
 		g.until = l.Until
 	case errors.Is(err, leasefile.ErrEnded):
+		// Without a lease all that is ordered is due.
 		g.until = 0
 	default:
 		logf("reading the lease: %v", err)
@@ -257,6 +267,8 @@ func (g *guard) readOrders() error {
 	g.mu.Lock()
 	g.orders = orders
 	g.mu.Unlock()
+
+	// A later change may have the same time while the clock of files does not advance.
 	if time.Since(info.ModTime()) > coarse {
 		g.read = info.ModTime()
 	}
@@ -276,6 +288,7 @@ func (g *guard) isReplaced() bool {
 	if err != nil || r.Guard == g.self {
 		return false
 	}
+	// A newer guard that has ended has left its record.
 	alive, err := isAlive(r.Guard)
 	return err == nil && alive
 }
@@ -285,9 +298,11 @@ func (g *guard) isIdle() bool {
 	g.mu.Lock()
 	orders := len(g.orders)
 	g.mu.Unlock()
+
 	if g.dismissed {
 		return orders == 0
 	}
+	// The guard stays while it does not know.
 	alive, err := isAlive(g.agent)
 	return err == nil && !alive && orders == 0
 }
@@ -297,9 +312,11 @@ func isAlive(r procref.Ref) (bool, error) {
 	if err != nil || fd < 0 {
 		return false, err
 	}
+
 	// A process that has ended and waits for its parent can be opened, and is readable.
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	_ = unix.Close(fd)
+	// The next look asks again.
 	if errors.Is(err, unix.EINTR) {
 		return true, nil
 	}
