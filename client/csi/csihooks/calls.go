@@ -10,6 +10,7 @@ import (
 	"berth/structs"
 )
 
+// newBackoff returns the delays between the calls of one wait.
 func (h *volumesHook) newBackoff() backoff.Backoff {
 	return backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 }
@@ -22,6 +23,7 @@ func (h *volumesHook) setProgress(format string, args ...any) {
 // callTimeout bounds a call of the servers that does not wait for a change.
 const callTimeout = 15 * time.Second
 
+// callOnce calls the servers once, within callTimeout.
 func callOnce[Req, Resp any](
 	ctx context.Context, h *volumesHook, m structs.Method[Req, Resp], req *Req,
 ) (*Resp, error) {
@@ -36,15 +38,18 @@ func callUntilFinal[T any](
 ) (*T, error) {
 	pause := h.newBackoff()
 	for {
+		// Before the call, so that servers that come back during it end the pause.
 		back := h.ServersBack.Next()
 		resp, err := call()
 		if err == nil {
 			return resp, nil
 		}
+
 		err = fmt.Errorf("%s: %w", doing, err)
 		if structs.KindOf(err).Final() {
 			return nil, err
 		}
+
 		h.setProgress("%v", err)
 		if !pause.SleepAfter(ctx, pause.After(err), err, back) {
 			return nil, err

@@ -39,13 +39,17 @@ func (h *volumesHook) claimVolumes(ctx context.Context, required []*requiredVolu
 			AttachmentMode: w.request.AttachmentMode,
 		})
 	}
+
 	call := func() (*structs.CSIVolumeClaimResponse, error) {
 		return callOnce(ctx, h, structs.CSIVolumeClaim, req)
 	}
+
+	// awaitClaim reads each claim again.
 	_, err := callUntilFinal(ctx, h, "claiming the volumes", call)
 	return err
 }
 
+// claimMode returns the mode of the claim. A request that only reads claims to read.
 func claimMode(r *structs.VolumeRequest) string {
 	if r.ReadOnly || r.AccessMode.ReaderOnly() {
 		return structs.ClaimRead
@@ -65,6 +69,7 @@ func (h *volumesHook) awaitClaim(
 	pause := h.newBackoff()
 	for {
 		asked = h.Now()
+
 		doing := fmt.Sprintf("volume %s: waiting for the claim", w.VolumeKey)
 		call := func() (*structs.CSIClaimGetResponse, error) {
 			resp, err := rpc.Call(ctx, h.Servers, structs.CSIClaimGet, req)
@@ -73,29 +78,35 @@ func (h *volumesHook) awaitClaim(
 			}
 			return resp, err
 		}
+
 		resp, err = callUntilFinal(ctx, h, doing, call)
 		switch {
 		case err != nil:
 			return nil, asked, err
 		case resp.Claim == nil:
 			return nil, asked, structs.NotFoundf("volume %s: the claim is gone", w.VolumeKey)
+		// This precedes the case of a ready claim, because the order precedes each mount.
 		case !guarded && needsGuard(resp):
 			guarded = true
 			err = h.guard(ctx, w, resp.Claim)
 			if err != nil {
 				return nil, asked, fmt.Errorf(`volume %s with on_node_loss = "lease": %w`, w.VolumeKey, err)
 			}
+			// The claim is read again: the servers know of the guard now.
 			req.MinIndex = 0
 			continue
 		case resp.Ready && resp.Volume != nil:
 			return resp, asked, nil
 		}
+
 		h.setProgress("volume %s: %s", w.VolumeKey, resp.Blocked)
+		// After a change the next query waits for another one by itself.
 		if resp.Index > req.MinIndex {
 			req.MinIndex = resp.Index
 			pause.Reset()
 			continue
 		}
+
 		// The query ended without a change, or the server does not block: do not repeat it at once.
 		if !pause.Wait(ctx) {
 			return nil, asked, structs.Timeoutf("volume %s: %s: %w",
@@ -104,6 +115,7 @@ func (h *volumesHook) awaitClaim(
 	}
 }
 
+// claimRequest is the request of one claim. awaitClaim makes a blocking query of it.
 func (h *volumesHook) claimRequest(w *requiredVolume) *structs.CSIClaimGetRequest {
 	nodeID, secret := h.Node()
 	req := &structs.CSIClaimGetRequest{
@@ -112,6 +124,7 @@ func (h *volumesHook) claimRequest(w *requiredVolume) *structs.CSIClaimGetReques
 		NodeID:   nodeID,
 		SecretID: secret,
 	}
+
 	req.Namespace = w.Namespace
 	return req
 }
@@ -125,6 +138,8 @@ func (h *volumesHook) confirmClaim(
 		if h.Now().Sub(asked) < h.ConfirmAfter {
 			return nil
 		}
+
+		// The answer may be as old as the request, so its age begins before the call.
 		again := h.Now()
 		resp, err := callOnce(ctx, h,
 			structs.CSIClaimGet, h.claimRequest(w))
@@ -137,22 +152,26 @@ func (h *volumesHook) confirmClaim(
 		case !resp.Ready || resp.Volume == nil:
 			return structs.Unavailablef("confirming the claim: %s", resp.Blocked)
 		}
+
 		u.Secrets = resp.Volume.Secrets
 		asked = again
 		return nil
 	}
 }
 
+// releaseClaims tells the servers that nothing of the volumes is left here, and then forgets them.
 func (h *volumesHook) releaseClaims(ctx context.Context, keys []volumes.VolumeKey) error {
 	nodeID, secret := h.Node()
 	req := &structs.CSIVolumeUnpublishRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)
+
 	for _, k := range keys {
 		key := structs.CSIClaimKey{
 			Namespace: k.Namespace,
 			VolumeID:  k.ID,
 			AllocID:   h.alloc.ID,
 		}
+
 		req.Claims = append(req.Claims, key)
 		turned, err := h.Volumes.TurnedReadOnly(k, h.alloc.ID)
 		if err != nil {
@@ -162,6 +181,7 @@ func (h *volumesHook) releaseClaims(ctx context.Context, keys []volumes.VolumeKe
 			req.TurnedReadOnly = append(req.TurnedReadOnly, key)
 		}
 	}
+
 	_, err := callOnce(ctx, h, structs.CSIVolumeUnpublish, req)
 	// Not-found: the servers no longer have the claims.
 	if err != nil && !structs.IsKind(err, structs.KindNotFound) {

@@ -19,11 +19,14 @@ func (h *volumesHook) reportExpansion(
 			AllocID:  h.alloc.ID,
 			NodeID:   nodeID,
 			SecretID: secret,
+			// The servers ignore the outcome of an earlier claim.
 			RowIndex: claim.CreateIndex,
 			Bytes:    claim.ExpandBytes,
 			Capacity: capacity,
 		}
+
 		req.Namespace = w.Namespace
+
 		if err != nil {
 			h.logger.Warn("failed to expand a volume on the node, using its old size",
 				"volume_id", w.ID, "namespace", w.Namespace,
@@ -35,6 +38,7 @@ func (h *volumesHook) reportExpansion(
 				Time:    time.Now().UnixNano(),
 			}
 		}
+
 		if _, err := callOnce(ctx, h, structs.CSIVolumeNodeExpanded, req); err != nil {
 			h.logger.Warn("failed to report a volume's size",
 				"volume_id", w.ID, "namespace", w.Namespace,

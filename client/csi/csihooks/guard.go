@@ -42,6 +42,7 @@ func (h *volumesHook) guard(ctx context.Context, w *requiredVolume, claim *struc
 	if errors.Is(err, order.ErrNoGuard) {
 		return h.tellUnguarded(ctx, w, claim, err.Error())
 	}
+	// The servers may know of the guard already.
 	if err != nil || claim.Guarded {
 		return err
 	}
@@ -63,13 +64,16 @@ func (h *volumesHook) claimAgain(
 		Claims:   []*structs.CSIClaim{own},
 	}
 	req.Namespace = own.Namespace
+
 	call := func() (*structs.CSIVolumeClaimResponse, error) {
 		return callOnce(ctx, h, structs.CSIVolumeClaim, req)
 	}
+
 	resp, err := callUntilFinal(ctx, h, doing, call)
 	if err != nil {
 		return nil, err
 	}
+
 	if len(resp.Claims) != 1 || resp.Claims[0] == nil {
 		return nil, fmt.Errorf("%s: the servers answered with %d claims; expected 1", doing, len(resp.Claims))
 	}
@@ -88,15 +92,19 @@ func (h *volumesHook) tellUnguarded(
 	if err != nil {
 		return err
 	}
+	// The servers may have released the claim at the end of a lease before they had this, and granted it
+	// again.
 	if now.Guarded || now.GrantIndex != claim.GrantIndex {
 		return structs.Conflictf("volume %s: the servers have released the claim meanwhile", w.VolumeKey)
 	}
+
 	claim.Guarded = false
 	claim.Unguarded = own.Unguarded
 	h.logger.Warn("the volume holds if this node is lost", "volume", w.VolumeKey.String(), "reason", reason)
 	return nil
 }
 
+// orderOf names the mount points of a volume for the guard. Nothing need be mounted there.
 func (h *volumesHook) orderOf(w *requiredVolume) order.Volume {
 	target, stage := h.Volumes.MountPoints(w.VolumeKey, h.alloc.ID)
 	return order.Volume{
@@ -121,9 +129,12 @@ func (h *volumesHook) orderUntilLeased(
 		if errors.Is(err, order.ErrNoGuard) {
 			failed++
 		}
+
+		// A lease comes back with the servers, so only a missing guard has a bound of tries.
 		if failed == guardTries || !structs.IsKind(err, structs.KindUnavailable) {
 			return err
 		}
+
 		h.setProgress("volume %s: %v", w.VolumeKey, err)
 		if !pause.Wait(ctx) {
 			return err
@@ -137,19 +148,24 @@ func (h *volumesHook) orderUntilLeased(
 func (h *volumesHook) holdServed(
 	ctx context.Context, w *requiredVolume, r *structs.CSIClaimGetResponse,
 ) error {
+	// Under another policy than lease there is no order to withdraw.
 	if h.Guard == nil || !needsGuard(r) && r.Claim.Unguarded == "" {
 		return nil
 	}
+
 	kind, err := h.servedAs(w)
 	if err != nil || kind == "" {
 		return err
 	}
+
 	if needsGuard(r) {
 		err = h.tellUnguarded(ctx, w, r.Claim, fmt.Sprintf(
 			"a process of plugin %s serves its file system (%s), and the guard does not end it",
 			r.Claim.PluginID, kind))
 	}
 
+	// The order goes after the answer of the servers. Until then they may release the claim at the end of the
+	// lease, and the guard has to end the allocation by then.
 	volume := h.orderOf(w)
 	if err == nil {
 		err = h.orderUntilLeased(ctx, w, func() error {
@@ -162,6 +178,7 @@ func (h *volumesHook) holdServed(
 // servedAs returns the type of the file system of a mounted volume if a process serves it, else "".
 func (h *volumesHook) servedAs(w *requiredVolume) (string, error) {
 	volume := h.orderOf(w)
+	// Either of the mounts may be the one that a process serves.
 	for _, path := range []string{volume.Target, volume.Stage} {
 		kind, err := h.FileSystem(path)
 		if err != nil || strings.HasPrefix(kind, "fuse") {
@@ -177,10 +194,13 @@ func (h *volumesHook) isDecided(w *requiredVolume) (bool, error) {
 	if h.Guard == nil {
 		return true, nil
 	}
+
 	has, err := h.Guard.Has(h.alloc.ID, h.orderOf(w))
+	// holdServed withdraws the order last, so a volume without one is decided.
 	if err != nil || !has {
 		return true, err
 	}
+
 	kind, err := h.servedAs(w)
 	return kind == "", err
 }

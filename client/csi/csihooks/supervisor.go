@@ -60,6 +60,7 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hooks.AllocEnv, task *struct
 		cfg.Logger = hclog.NewNullLogger()
 	}
 
+	// The job keeps its own block as it is.
 	p := *task.CSIPluginConfig
 	p.MountDir = cmp.Or(p.MountDir, "/csi")
 	p.StagePublishBaseDir = cmp.Or(p.StagePublishBaseDir, "/local/csi")
@@ -70,6 +71,7 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hooks.AllocEnv, task *struct
 		allocID:          env.Alloc.ID,
 		plugin:           p,
 		host:             cfg.HostPaths != nil && cfg.HostPaths(task),
+		// The path of a socket has a bound, so the directories have short names.
 		socketDir: filepath.Join(cfg.Dir, "p",
 			volumes.ShortName(env.Alloc.ID, task.Name)),
 		logger: cfg.Logger.Named("plugin_supervisor").With(
@@ -79,6 +81,7 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hooks.AllocEnv, task *struct
 	}
 }
 
+// supervisor is the hook of one task.
 type supervisor struct {
 	SupervisorConfig
 	allocID   string
@@ -119,12 +122,14 @@ func (s *supervisor) Up(_ context.Context, env *hooks.TaskEnv) error {
 		return fmt.Errorf("plugin %q: making its socket directory: %w", s.plugin.ID, err)
 	}
 
+	// The directory is that of the plugin: the next allocation of it finds the same one.
 	data := filepath.Join(s.Dir, "d", url.PathEscape(s.plugin.ID))
 	err = os.MkdirAll(data, 0o700)
 	if err != nil {
 		return fmt.Errorf("plugin %q: making its own directory: %w", s.plugin.ID, err)
 	}
 
+	// Mounts of the plugin reach the host only below a shared mount.
 	if s.servesNode() {
 		err := mounts.MakeShared(s.Volumes.Root())
 		if err != nil {
@@ -136,6 +141,7 @@ func (s *supervisor) Up(_ context.Context, env *hooks.TaskEnv) error {
 	return nil
 }
 
+// validate checks the paths of the plugin, also those that the job leaves out.
 func (s *supervisor) validate() error {
 	p := s.plugin
 	for name, dir := range map[string]string{
@@ -149,12 +155,14 @@ func (s *supervisor) validate() error {
 	if strings.HasPrefix(path.Clean(p.StagePublishBaseDir)+"/",
 		path.Clean(p.MountDir)+"/") {
 		return structs.Invalidf(
-			"plugin %q: stage_publish_base_dir %q is within mount_dir %q", p.ID, p.StagePublishBaseDir, p.MountDir)
+			"plugin %q: stage_publish_base_dir %q is within mount_dir %q",
+			p.ID, p.StagePublishBaseDir, p.MountDir)
 	}
 
 	if len(p.StagePublishBaseDir) > structs.MaxPluginBaseDir {
 		return structs.Invalidf(
-			"plugin %q: stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is sent to a "+
+			"plugin %q: stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is "+
+				"sent to a "+
 				"plugin accepts at most 128",
 			p.ID, len(p.StagePublishBaseDir), structs.MaxPluginBaseDir)
 	}
@@ -172,6 +180,7 @@ func (s *supervisor) servesNode() bool {
 	return slices.Contains(s.plugin.Kinds(), structs.CSIKindNode)
 }
 
+// makeSocketDir makes the directory. It removes the socket and the registration of a process that has ended.
 func (s *supervisor) makeSocketDir() error {
 	err := os.MkdirAll(s.socketDir, 0o700)
 	if err != nil {
@@ -184,12 +193,14 @@ func (s *supervisor) makeSocketDir() error {
 		return err
 	}
 
+	// The file outlives the process that listens, so only a connection tells whether there is one.
 	conn, err := net.Dial("unix", s.socket())
 	switch {
 	case err == nil: // the process runs: the agent restarted, not the plugin
 		return conn.Close()
 	case errors.Is(err, syscall.ECONNREFUSED) ||
 		errors.Is(err, fs.ErrNotExist):
+		// An agent that was killed has left the registration of its process.
 		return errors.Join(s.deregister(), mounts.Remove(s.socket()), mounts.Remove(s.unhealthyMark()))
 	}
 
@@ -205,6 +216,7 @@ func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 	// A plugin has to mount, and to see the devices of the machine.
 	c.Privileged = true
 	if s.host {
+		// The task sees the paths of the host.
 		c.Env["CSI_ENDPOINT"] = "unix://" + s.socket()
 		c.Env["BERTH_PLUGIN_DATA"] = data
 		return
@@ -237,6 +249,7 @@ func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 
 // Down undoes Up, except for the plugin's own directory.
 func (s *supervisor) Down(context.Context) error {
+	// It does nothing if the runner has called it.
 	s.Stopped()
 	return errors.Join(s.deregister(), mounts.RemoveFiles(s.socketDir))
 }
@@ -245,15 +258,19 @@ func (s *supervisor) Down(context.Context) error {
 func (s *supervisor) Started(ctx context.Context, task hooks.Control) {
 	s.endWatch()
 	within, cancel := context.WithCancel(ctx)
+	// The end of w.ctx tells a stop of the agent from the end of the process.
 	w := &healthWatch{
 		ctx:     ctx,
 		control: task,
 		cancel:  cancel,
 		done:    make(chan struct{}),
 	}
+
 	s.mu.Lock()
 	s.watching = w
 	s.mu.Unlock()
+
+	// endWatch ends it and waits.
 	go func() {
 		defer close(w.done)
 		s.watch(within, task)
@@ -270,6 +287,7 @@ func (s *supervisor) Stopped() {
 	if err := s.deregister(); err != nil {
 		s.logger.Error("failed to remove the plugin's registration", "error", err)
 	}
+	// The registration is gone, so this looks at the other instances.
 	s.warnInUse(w.control)
 }
 
@@ -294,6 +312,7 @@ func (s *supervisor) pluginKeys() []registry.Key {
 	return keys
 }
 
+// deregister removes the registrations of this allocation, and no others.
 func (s *supervisor) deregister() error {
 	var errs []error
 	for _, k := range s.pluginKeys() {
@@ -308,10 +327,12 @@ func (s *supervisor) warnInUse(control hooks.Control) {
 		Kind: structs.CSIKindNode,
 		ID:   s.plugin.ID,
 	}
+	// Another instance that serves here can release the volumes.
 	if !s.servesNode() || s.Registry.Get(nodeHalf) != nil {
 		return
 	}
 
+	// With an error, these are the volumes whose records could be read.
 	inUse, err := s.Volumes.InUse(s.plugin.ID)
 	if err != nil {
 		s.logger.Error("failed to list the plugin's volumes in use", "error", err)
@@ -374,6 +395,7 @@ func (s *supervisor) register(info *csi.PluginInfo) error {
 	return errors.Join(errs...)
 }
 
+// registered reports whether all halves of the plugin are registered for this allocation.
 func (s *supervisor) registered() bool {
 	for _, k := range s.pluginKeys() {
 		if !s.Registry.Registered(k, s.allocID) {

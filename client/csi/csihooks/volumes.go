@@ -40,8 +40,8 @@ type VolumesConfig struct {
 	Now func() time.Time
 	// Guard ends allocations with the lease of the node. Nil: the node guards none.
 	Guard Guard
-	// FileSystem returns the type of the file system at a mount point, "" for none. Nil means that of the mount
-	// table.
+	// FileSystem returns the type of the file system at a mount point, "" for none. Nil means that of the
+	// mount table.
 	FileSystem func(path string) (string, error)
 }
 
@@ -59,19 +59,24 @@ func NewVolumes(cfg VolumesConfig, env *hooks.AllocEnv) hooks.Alloc {
 	if cfg.Progress == nil {
 		cfg.Progress = func(string, string) {}
 	}
+
 	cfg.RetryMin = cmp.Or(cfg.RetryMin, 250*time.Millisecond)
 	cfg.RetryMax = cmp.Or(cfg.RetryMax, 15*time.Second)
 	cfg.ConfirmAfter = cmp.Or(cfg.ConfirmAfter, ConfirmAfter)
+
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+
 	if cfg.FileSystem == nil {
 		cfg.FileSystem = mounts.FileSystem
 	}
+
 	nearlyUp := env.NearlyUp
 	if nearlyUp == nil {
 		nearlyUp = func() {}
 	}
+
 	logger := cfg.Logger.Named("csi_volumes")
 	return &volumesHook{
 		VolumesConfig: cfg,
@@ -82,6 +87,7 @@ func NewVolumes(cfg VolumesConfig, env *hooks.AllocEnv) hooks.Alloc {
 	}
 }
 
+// volumesHook is the hook of one allocation.
 type volumesHook struct {
 	VolumesConfig
 	alloc    *structs.Allocation
@@ -110,6 +116,7 @@ func (h *volumesHook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	if err != nil || len(required) == 0 {
 		return err
 	}
+
 	ready, err := h.findPublished(required)
 	if err != nil {
 		return err
@@ -120,12 +127,15 @@ func (h *volumesHook) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		if err := h.claimVolumes(ctx, required); err != nil {
 			return err
 		}
+
 		ready, err = h.mountAll(ctx, required)
 		if err != nil {
 			return err
 		}
+
 		h.Progress(h.alloc.ID, "")
 	}
+
 	for _, w := range required {
 		for _, alias := range w.aliases {
 			env.SetVolume(alias, ready[w.VolumeKey])
@@ -142,10 +152,13 @@ func (h *volumesHook) requiredVolumes() ([]*requiredVolume, error) {
 		if r.Type != "csi" {
 			continue
 		}
+
 		k := volumes.VolumeKey{
 			Namespace: structs.NamespaceOr(h.alloc.Namespace),
 			ID:        r.VolumeID(h.alloc.Index()),
 		}
+
+		// Two blocks may name one volume. It is claimed and mounted once.
 		at := slices.IndexFunc(required, func(w *requiredVolume) bool {
 			return w.VolumeKey == k
 		})
@@ -154,6 +167,7 @@ func (h *volumesHook) requiredVolumes() ([]*requiredVolume, error) {
 				&requiredVolume{k, r, []string{alias}})
 			continue
 		}
+
 		w := required[at]
 		if !sameUse(w.request, r) {
 			return nil, structs.Invalidf(
@@ -165,11 +179,13 @@ func (h *volumesHook) requiredVolumes() ([]*requiredVolume, error) {
 	return required, nil
 }
 
+// sameUse reports whether two volume blocks need the volume in the same way.
 func sameUse(a, b *structs.VolumeRequest) bool {
 	none := &structs.CSIMountOptions{}
 	// Merge gives an empty value to options that are left out.
 	ao := none.Merge(a.MountOptions)
 	bo := none.Merge(b.MountOptions)
+
 	return a.ReadOnly == b.ReadOnly &&
 		a.AccessMode == b.AccessMode && a.AttachmentMode == b.AttachmentMode &&
 		ao.FSType == bo.FSType &&
@@ -206,6 +222,7 @@ func (h *volumesHook) mountAll(ctx context.Context, required []*requiredVolume) 
 		ready = volumeMounts{}
 		waits atomic.Int64 // volumes whose claims are not granted yet
 	)
+	// Once the last claim is granted, drivers prepare the tasks while the volumes are mounted.
 	waits.Store(int64(len(required)))
 	for _, w := range required {
 		// mountOne repeats its wait after some errors, and its volume counts once.
@@ -214,6 +231,7 @@ func (h *volumesHook) mountAll(ctx context.Context, required []*requiredVolume) 
 				h.nearlyUp()
 			}
 		})
+
 		wg.Go(func() {
 			m, err := h.mountOne(ctx, w, granted)
 			mu.Lock()
@@ -244,7 +262,10 @@ func (h *volumesHook) mountOne(
 		if err != nil {
 			return hooks.VolumeMount{}, err
 		}
+
+		// Only the first call counts: see mountAll.
 		granted()
+
 		use := h.useOf(w, claim, asked)
 		m, err := h.Volumes.Up(ctx, use, func(reason string) {
 			h.setProgress("volume %s: %s", w.VolumeKey, reason)
@@ -259,9 +280,11 @@ func (h *volumesHook) mountOne(
 		if err == nil {
 			err = h.holdServed(ctx, w, claim)
 		}
+
 		if csi.Code(err) != "NotFound" {
 			return m, err
 		}
+
 		// Not-found has to be verified before another try (CSI spec, errors of NodeStageVolume): a claim
 		// that is still ready shows that the volume exists.
 		missing++
@@ -271,6 +294,8 @@ func (h *volumesHook) mountOne(
 	}
 }
 
+// useOf makes the arguments of the plugin's calls from the answer of the servers and the request of the
+// group.
 func (h *volumesHook) useOf(
 	w *requiredVolume, r *structs.CSIClaimGetResponse, asked time.Time,
 ) *volumes.Use {
@@ -290,7 +315,11 @@ func (h *volumesHook) useOf(
 		ExpandBytes:    r.Claim.ExpandBytes,
 		Expanded:       h.reportExpansion(w, r.Claim),
 	}
+
+	// It renews the secrets of u.
 	u.Confirm = h.confirmClaim(w, u, asked)
+
+	// A block volume has no file system with options.
 	if u.AttachmentMode == structs.CSIFileSystem {
 		u.MountOptions = r.Volume.MountOptions.Merge(w.request.MountOptions)
 	}
@@ -306,6 +335,7 @@ func (h *volumesHook) useOf(
 func (h *volumesHook) Down(ctx context.Context) error {
 	keys, err := h.Volumes.ForAlloc(h.alloc.ID)
 	errs := []error{err}
+
 	var gone []volumes.VolumeKey
 	for _, k := range slices.Backward(keys) {
 		err := h.Volumes.Down(ctx, k, h.alloc.ID)
@@ -315,6 +345,7 @@ func (h *volumesHook) Down(ctx context.Context) error {
 		}
 		gone = append(gone, k)
 	}
+
 	if len(gone) > 0 {
 		errs = append(errs, h.releaseClaims(ctx, gone))
 	}

@@ -55,6 +55,7 @@ func (s *supervisor) watch(ctx context.Context, task hooks.Control) {
 func (s *supervisor) watchStart(ctx context.Context, task hooks.Control, client *csi.Client) bool {
 	deadline := time.Now().Add(s.plugin.HealthTimeout)
 	emitted := s.markedUnhealthy() // by an earlier agent, of this process
+	// Each answer gives the plugin its whole time again, because it is alive. One event is enough.
 	extendDeadline := func(kind, format string, args ...any) {
 		deadline = time.Now().Add(s.plugin.HealthTimeout)
 		if !emitted {
@@ -72,6 +73,7 @@ func (s *supervisor) watchStart(ctx context.Context, task hooks.Control, client 
 
 		pause := s.StartInterval
 		switch {
+		// The end of ctx fails the probe, too.
 		case ctx.Err() != nil:
 			return false
 		case h == healthy && err == nil:
@@ -103,11 +105,13 @@ func (s *supervisor) restart(task hooks.Control, format string, args ...any) {
 	task.Restart(e.Message)
 }
 
+// registerHealthy registers the plugin under the name and the version that it tells.
 func (s *supervisor) registerHealthy(ctx context.Context, client *csi.Client) error {
 	info, err := client.PluginInfo(ctx)
 	if err != nil {
 		return err
 	}
+
 	if err := s.register(info); err != nil {
 		return err
 	}
@@ -119,6 +123,7 @@ func (s *supervisor) registerHealthy(ctx context.Context, client *csi.Client) er
 // probe for hang_timeout, because its users cannot continue anyway. It does not restart a plugin that
 // answers, even with errors: the mounts that tasks use may end with its process.
 func (s *supervisor) watchHealth(ctx context.Context, task hooks.Control, client *csi.Client) {
+	// A registered plugin was healthy once. The mark tells whether it still was at the last event.
 	wasHealthy := !s.markedUnhealthy()
 	answered := time.Now()
 	for {
@@ -136,6 +141,7 @@ func (s *supervisor) watchHealth(ctx context.Context, task hooks.Control, client
 		if isUnanswered(err) {
 			left -= time.Since(answered)
 		} else {
+			// An error is an answer, too.
 			answered = time.Now()
 		}
 
@@ -175,6 +181,7 @@ func (s *supervisor) unhealthyMark() string {
 	return filepath.Join(s.socketDir, "unhealthy")
 }
 
+// markedUnhealthy reports whether the last event told that the plugin is not healthy.
 func (s *supervisor) markedUnhealthy() bool {
 	_, err := os.Lstat(s.unhealthyMark())
 	return err == nil
