@@ -30,8 +30,8 @@ type Call struct {
 	// Before are changes of records that the call needs. They are written with its own record. If the call is
 	// not made, they are dropped: they must tell only of this call and of what its caller does anew.
 	Before []store.Change `codec:"-"`
-	// After, if not nil, returns changes of records after a success, which are written in the transaction that
-	// drops the call's own record. It is not called if the caller has stopped waiting.
+	// After, if not nil, returns changes of records after a success, which are written in the transaction
+	// that drops the call's own record. It is not called if the caller has stopped waiting.
 	After func() []store.Change `codec:"-"`
 }
 
@@ -80,12 +80,9 @@ func Do[T any](
 	ctx context.Context, m *Manager, c Call,
 	fn func(ctx context.Context) (T, error),
 ) (T, error) {
-	type result struct {
-		answer T
-		err    error
-	}
 	var none T
 	limit := time.Now().Add(m.cfg.callLimit())
+	// All instances of a plugin, of both halves, share this lock of the volume.
 	release, err := acquire(ctx, &m.calls,
 		c.PluginID+"\x00"+c.Volume, c.String())
 	if err != nil {
@@ -98,8 +95,9 @@ func Do[T any](
 		return none, err
 	}
 
-	var settled atomic.Bool // by the end of the call, or by a caller that stops waiting
-	ended := make(chan result, 1)
+	// ended has space for the result, which a caller that has stopped waiting does not read.
+	f := &inFlight[T]{rec: rec, ended: make(chan callResult[T], 1)}
+	// The end of the caller's ctx does not reach the call, see the top of this file.
 	calling, cancel := context.WithDeadline(context.WithoutCancel(ctx), limit)
 	go func() {
 		defer m.calling.Done()
@@ -108,7 +106,8 @@ func Do[T any](
 		defer context.AfterFunc(m.life, cancel)()
 		answer, err := fn(calling)
 		var after []store.Change
-		if settled.CompareAndSwap(false, true) && err == nil && c.After != nil {
+		// After edits the state of the caller, which goes on after a timeout.
+		if f.settled.CompareAndSwap(false, true) && err == nil && c.After != nil {
 			after = c.After()
 		}
 
@@ -118,21 +117,40 @@ func Do[T any](
 			err = failed
 		}
 
-		ended <- result{answer, err}
+		f.ended <- callResult[T]{answer, err}
 	}()
 
+	// The caller gets its answer within CallTimeout. The call itself has until limit.
 	waiting, stop := context.WithTimeout(ctx, m.cfg.CallTimeout)
 	defer stop()
+	r := f.wait(waiting)
+	return r.answer, r.err
+}
+
+// callResult is the end of a call.
+type callResult[T any] struct {
+	answer T
+	err    error
+}
+
+// inFlight is a call that has begun. It goes on when its caller stops waiting.
+type inFlight[T any] struct {
+	rec     *callRecord
+	settled atomic.Bool // by the end of the call, or by a caller that stops waiting
+	ended   chan callResult[T]
+}
+
+// wait returns the end of the call, or a timeout if ctx ends before it.
+func (f *inFlight[T]) wait(ctx context.Context) callResult[T] {
 	select {
-	case r := <-ended:
-		return r.answer, r.err
-	case <-waiting.Done():
-		if !settled.CompareAndSwap(false, true) { // answered, and its record is being written
-			r := <-ended
-			return r.answer, r.err
+	case r := <-f.ended:
+		return r
+	case <-ctx.Done():
+		if !f.settled.CompareAndSwap(false, true) { // answered, and its record is being written
+			return <-f.ended
 		}
-		return none, structs.Timeoutf("%s was called at %s and is not answered yet: %w",
-			c, clock(rec.Since), waiting.Err())
+		return callResult[T]{err: structs.Timeoutf("%s was called at %s and is not answered yet: %w",
+			f.rec.Call, clock(f.rec.Since), ctx.Err())}
 	}
 }
 
@@ -177,8 +195,11 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 		BootID: m.volumes.boot,
 	}
 
+	// The record and the changes that the call needs are one write: a crash leaves no step without its
+	// record.
 	err = m.cfg.DB.Commit(append(c.Before, callTable.Change(rec.key(), rec))...)
 	if err != nil {
+		// Do starts no goroutine for this call.
 		m.calling.Done()
 		return nil, fmt.Errorf("recording %s: %w", c, err)
 	}
@@ -193,6 +214,7 @@ func (m *Manager) countCall() bool {
 	if m.closed {
 		return false
 	}
+	// Under the lock that endCalls takes first, no Add comes beside its Wait.
 	m.calling.Add(1)
 	return true
 }
@@ -213,6 +235,7 @@ func (m *Manager) endCalls() {
 // with that. A call that was cancelled here has no answer.
 func (m *Manager) endCall(rec *callRecord, err error, inTime bool, after []store.Change) error {
 	code := csi.Code(err)
+	// A call that was not sent has no effect, whatever its code.
 	if !csi.Unsent(err) &&
 		(code == "Canceled" || code == "DeadlineExceeded" && !inTime) {
 		m.logger.Warn("plugin call ended without an answer and may still take effect",
@@ -221,6 +244,7 @@ func (m *Manager) endCall(rec *callRecord, err error, inTime bool, after []store
 			"error", err)
 		return nil
 	}
+
 	err = m.dropCalls(rec, err == nil, after)
 	if err != nil {
 		err = fmt.Errorf("recording the end of %s: %w", rec.Call, err)
@@ -234,13 +258,17 @@ func (m *Manager) endCall(rec *callRecord, err error, inTime bool, after []store
 // progress (CSI spec, "Timeouts", "Concurrency"). Another instance does not know the earlier call.
 func (m *Manager) dropCalls(rec *callRecord, succeeded bool, after []store.Change) error {
 	if !succeeded {
+		// A failure says nothing about the calls that this one repeats.
 		return callTable.Delete(m.cfg.DB, rec.key())
 	}
+
+	// The key without its time is that of all repeats of the call.
 	same := store.Key(rec.PluginID, rec.Volume, rec.RPC, rec.Where, "")
 	records, err := callTable.All(m.cfg.DB, same)
 	if err != nil {
 		return err
 	}
+
 	for _, r := range records {
 		if r.Value.Instance == rec.Instance {
 			after = append(after, callTable.Removal(r.Key))

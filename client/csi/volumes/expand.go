@@ -46,12 +46,14 @@ func (w *volumeWork) expandFor(u *Use) error {
 	if err != nil && w.ctx.Err() != nil {
 		return err
 	}
+	// Up passes the result on to the servers, which request the expansion again after a failure.
 	w.grown = &growth{capacity, err}
 	return nil
 }
 
 // expand returns the size that the plugin answers, 0 if it reports none or has nothing to grow on nodes.
 func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
+	// The plugin has no EXPAND_VOLUME (CSI spec, NodeGetCapabilities): its controller does all.
 	if !w.conn.Info.NodeInfo.SupportsExpand {
 		return 0, nil
 	}
@@ -60,6 +62,7 @@ func (w *volumeWork) expand(u *Use) (capacity int64, err error) {
 		Use:      u.forPlugin(),
 		Capacity: nodecalls.CSICapacityRange{RequiredBytes: u.ExpandBytes},
 	}
+
 	if w.stage != nil {
 		req.StagingPath, err = w.pluginPath(w.stage.path())
 		if err != nil {

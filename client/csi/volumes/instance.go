@@ -28,6 +28,7 @@ type instance struct {
 // startInstance begins to fingerprint an instance. It ends with stop or with ctx; Run waits for it.
 func (m *Manager) startInstance(ctx context.Context, reg *registry.Instance) *instance {
 	ctx, cancel := context.WithCancel(ctx)
+	// A retired instance is not fingerprinted any more. ctx lives on for its calls.
 	watching, retire := context.WithCancel(ctx)
 	i := &instance{
 		registration: reg,
@@ -87,6 +88,7 @@ func (i *instance) setReport(r *structs.CSIInfo) bool {
 			return false
 		}
 	}
+
 	r.UpdateTime = time.Now().UnixNano()
 	i.report.Store(r)
 	return true
@@ -108,6 +110,7 @@ func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 
 		if i.setReport(r) {
 			m.logReport(i, r)
+			// The end of Run, which reads the reports, ends ctx.
 			select {
 			case m.newReports <- i.registration.Key():
 			case <-ctx.Done():
@@ -201,6 +204,7 @@ func queryPlugin(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *st
 	r.ProviderVersion = info.Version
 	r.RequiresControllerPlugin = caps.Controller
 	r.RequiresTopologies = caps.Topology
+	// A plugin with both expands a volume in use, too.
 	r.ExpandsOffline = caps.ExpandOffline && !caps.ExpandOnline
 	if kind == structs.CSIKindController {
 		controller, err := c.ControllerCapabilities(ctx)

@@ -39,7 +39,8 @@ type Config struct {
 	// AcceptUnmounted believes a plugin that a volume is published although the host sees no mount there.
 	// Only for plugins that mount nothing: without it a task would write into the directory below.
 	AcceptUnmounted bool
-	Metrics         func(plugin, method, code string, took time.Duration) // called after each call of a plugin
+	// Metrics is called after each call of a plugin.
+	Metrics func(plugin, method, code string, took time.Duration)
 }
 
 func (c Config) withDefaults() Config {
@@ -123,6 +124,8 @@ func (m *Manager) Volumes() *Volumes { return m.volumes }
 func (m *Manager) Run(ctx context.Context) {
 	sub := m.cfg.Registry.Subscribe()
 	defer sub.Close()
+	// The deferred functions run from the last one to the first: calls end, then the connections, then the
+	// goroutines of the instances.
 	defer m.wg.Wait()
 
 	// The connections outlive ctx, because endCalls leaves the calls in flight some time.
@@ -155,6 +158,7 @@ func (m *Manager) pluginKeys() []registry.Key {
 	for _, i := range m.cfg.Registry.Serving() {
 		seen[i.Key()] = struct{}{}
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k := range m.slots {
@@ -183,6 +187,7 @@ func (m *Manager) syncSlot(ctx context.Context, k registry.Key) {
 	case s.current == nil:
 		s.current = m.startInstance(ctx, want)
 	case s.current.registration == want: // the registry hands out one value per registration
+		// The newer registration has gone before its instance took over.
 		s.next.stop()
 		s.next = nil
 	case s.next == nil || s.next.registration != want:
@@ -205,6 +210,7 @@ func (m *Manager) syncSlot(ctx context.Context, k registry.Key) {
 		m.markFingerprinted(k)
 	}
 
+	// setReport replaces a report only by another one.
 	if r != s.lastNotified {
 		s.lastNotified = r
 		m.notifyChanges()
@@ -224,12 +230,14 @@ func (m *Manager) mayTakeOver(k registry.Key, s *pluginSlot) bool {
 	return r.Healthy || !m.cfg.Registry.Registered(k, older)
 }
 
+// removeSlot ends a half that is no longer registered. The caller holds m.mu.
 func (m *Manager) removeSlot(k registry.Key, s *pluginSlot) {
 	// WaitFirst must not wait for a plugin that has left.
 	m.markFingerprinted(k)
 	if s == nil {
 		return
 	}
+
 	s.current.stop()
 	s.next.stop()
 	delete(m.slots, k)
@@ -242,6 +250,7 @@ func (m *Manager) markFingerprinted(k registry.Key) {
 	if len(m.pending) == 0 {
 		return
 	}
+
 	delete(m.pending, k)
 	if len(m.pending) == 0 {
 		close(m.first)
@@ -355,6 +364,8 @@ func (m *Manager) Client(ctx context.Context, kind structs.CSIKind, id string) (
 		if err == nil {
 			return conn, nil
 		}
+
+		// findHealthy returns both under one lock, so no change after the error is missed.
 		select {
 		case <-changed:
 		case <-ctx.Done():

@@ -89,6 +89,7 @@ func (w *volumeWork) unlessParked(c undoCall, call pluginCall) pluginCall {
 		if err != nil {
 			return err
 		}
+
 		err = call(ctx, conn)
 		if slices.Contains(parkedCodes, csi.Code(err)) {
 			err = fmt.Errorf("%w; the plugin rejected this at %s and is not called again before another "+
@@ -96,6 +97,8 @@ func (w *volumeWork) unlessParked(c undoCall, call pluginCall) pluginCall {
 				err, clock(time.Now().UnixNano()),
 				structs.ShortID(conn.Registration.AllocID))
 		}
+
+		// The call may have made a new connection. Its other end has answered then.
 		w.parking.recordAnswer(c, conn.process(), err)
 		return err
 	}

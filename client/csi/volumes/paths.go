@@ -53,6 +53,7 @@ func (w *volumeWork) pluginPath(rel string) (string, error) {
 			reg.ID, w.hostPath(rel),
 			reg.HostMountPath, reg.PluginMountPath)
 	}
+
 	path := filepath.Join(reg.PluginMountPath, below)
 	if len(path) > maxPath {
 		return "", structs.Invalidf(

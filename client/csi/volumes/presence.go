@@ -13,6 +13,7 @@ import (
 // Presence returns this node's mounts and records of a volume, and the calls that may still mount it here. It
 // calls no plugin and waits for nothing.
 func (v *Volumes) Presence(k VolumeKey) (*nodecalls.ClientCSINodeVolumeResponse, error) {
+	// Without a connection nothing below can call the plugin.
 	w, err := v.loadWork(context.Background(), nil, k, "")
 	if err != nil {
 		return nil, err
@@ -53,6 +54,7 @@ func (v *Volumes) Presence(k VolumeKey) (*nodecalls.ClientCSINodeVolumeResponse,
 		}
 
 		for _, c := range late {
+			// The other calls mount nothing.
 			if c.RPC == "NodeStageVolume" || c.RPC == "NodePublishVolume" {
 				call := fmt.Sprintf("%s, called at %s and not answered",
 					c.RPC, clock(c.Since))

@@ -60,6 +60,7 @@ func (w *volumeWork) checkVisible(u *Use, target string) error {
 	}
 
 	// A plugin may publish a device as a device node, without a mount.
+	// The mode of a character device has both bits. It is no volume.
 	if u.AttachmentMode == structs.CSIBlockDevice {
 		fi, err := os.Lstat(target)
 		if err == nil && fi.Mode()&os.ModeDevice != 0 &&
@@ -78,6 +79,7 @@ func (w *volumeWork) seePublished(u *Use) error {
 	if err := w.rereadMounts(); err != nil {
 		return err
 	}
+
 	p := w.publish
 	target := w.hostPath(p.target())
 	p.Mounted = w.table.Mounted(target)
@@ -92,6 +94,8 @@ func (w *volumeWork) markPublished() store.Change {
 	return publishChange(w.publish)
 }
 
+// publishVolume calls NodePublishVolume. It marks the volume as published when the host sees it and it has
+// its size.
 func (w *volumeWork) publishVolume(u *Use) error {
 	if w.isPublished() {
 		return nil
@@ -103,6 +107,7 @@ func (w *volumeWork) publishVolume(u *Use) error {
 	err := w.callPublish(u)
 	if csi.Code(err) == "FailedPrecondition" && w.stage != nil {
 		// The plugin may have lost the staged volume (CSI spec, NodePublishVolume errors): stage again, once.
+		// With this state isStaged is false, and stageVolume makes the call.
 		w.stage.State = staging
 		if err := w.stageVolume(u); err != nil {
 			return err

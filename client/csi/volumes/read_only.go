@@ -15,6 +15,7 @@ func (w *volumeWork) rejectReadOnly(u *Use) error {
 	if !writes || w.isPublished() || !w.sharesReadOnly() {
 		return nil
 	}
+
 	w.publish.TurnedReadOnly = true // the servers learn of it when this allocation releases the volume
 	w.writeLater(publishChange(w.publish))
 	return structs.Preconditionf(

@@ -19,7 +19,8 @@ func (v *Volumes) Forget(k VolumeKey, allocID string) error {
 		return err
 	}
 	if p.holds() {
-		return structs.Preconditionf("volume %s: it is still held for allocation %s (%s)", k, allocID, p.State)
+		return structs.Preconditionf("volume %s: it is still held for allocation %s (%s)",
+			k, allocID, p.State)
 	}
 	return v.store.deletePublish(k, allocID)
 }
@@ -176,6 +177,7 @@ func (v *Volumes) Detach(
 		switch {
 		case !running(id):
 			errs = append(errs, v.downAndForget(ctx, k, id))
+		// With allocID "", an allocation that runs and only waits for its claim is left alone.
 		case allocID != "" || v.mayBePublished(k, id):
 			err := structs.Conflictf("volume %s: allocation %s still runs on this node", k, id)
 			errs = append(errs, err)
@@ -193,6 +195,7 @@ func (v *Volumes) Detach(
 // mayBePublished reports whether the volume is, or may be, published for the allocation.
 func (v *Volumes) mayBePublished(k VolumeKey, allocID string) bool {
 	p, err := v.store.getPublish(k, allocID)
+	// Without its record the volume counts as published.
 	return err != nil || p != nil && p.mayBePublished()
 }
 
@@ -213,7 +216,8 @@ func (v *Volumes) checkUnknownMounts(k VolumeKey) error {
 
 	for _, path := range w.table.Below(v.hostPath(dir)) {
 		if !known[path] {
-			return structs.Preconditionf("volume %s: %s is mounted, but the node has no record of its allocation: "+
+			return structs.Preconditionf("volume %s: %s is mounted, but the node has no record of its "+
+				"allocation: "+
 				"it has to be unmounted by hand", k, path)
 		}
 	}
@@ -285,6 +289,7 @@ func (v *Volumes) releaseOrphanStages(ctx context.Context) (errs []error) {
 	if err != nil {
 		return []error{err}
 	}
+
 	for _, s := range stages {
 		k := s.Value.key()
 		records, err := v.store.publishesOf(k)

@@ -8,28 +8,14 @@ import (
 	"berth/csi"
 )
 
+// stageVolume calls NodeStageVolume unless the plugin has no such step or the volume is staged already.
 func (w *volumeWork) stageVolume(u *Use) error {
 	if !w.conn.Info.NodeInfo.RequiresNodeStageVolume ||
 		w.isStaged() {
 		return nil
 	}
 
-	if w.stage == nil {
-		w.stage = &stageRecord{
-			Namespace:  u.Namespace,
-			VolumeID:   u.ID,
-			PluginID:   u.PluginID,
-			ExternalID: u.ExternalID,
-			Dir:        w.publish.Dir,
-		}
-	}
-
-	s := w.stage
-	s.State = staging
-	s.Use = useDigest(u)
-	s.Provider = w.conn.Info.Provider
-	w.writeLater(stageChange(s))
-
+	s := w.recordStaging(u)
 	path, err := w.pluginPath(s.path())
 	if err != nil {
 		return err
@@ -53,6 +39,7 @@ func (w *volumeWork) stageVolume(u *Use) error {
 	c.After = func() []store.Change {
 		s.BootID = w.boot
 		unread = w.rereadMounts()
+		// If the table is not read, the state stays staging, and the next try repeats the call.
 		if unread == nil {
 			target := w.hostPath(s.path())
 			s.State = staged
@@ -67,4 +54,25 @@ func (w *volumeWork) stageVolume(u *Use) error {
 		return fmt.Errorf("staging: %w", err)
 	}
 	return unread
+}
+
+// recordStaging records that the volume is about to be staged. A record of an earlier try stays, with the use
+// and the driver of this one.
+func (w *volumeWork) recordStaging(u *Use) *stageRecord {
+	if w.stage == nil {
+		w.stage = &stageRecord{
+			Namespace:  u.Namespace,
+			VolumeID:   u.ID,
+			PluginID:   u.PluginID,
+			ExternalID: u.ExternalID,
+			Dir:        w.publish.Dir,
+		}
+	}
+
+	s := w.stage
+	s.State = staging
+	s.Use = useDigest(u)
+	s.Provider = w.conn.Info.Provider
+	w.writeLater(stageChange(s))
+	return s
 }

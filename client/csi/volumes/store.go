@@ -63,8 +63,8 @@ type publishRecord struct {
 	Mounted        bool   // a mount was seen at the target path when it had been published
 	ExternalNodeID string // the plugin's ID of the node it was attached to; "": not attached, or not known
 	Writable       bool   // its file system could be written then
-	// TurnedReadOnly: it could not be written when it was unpublished, or under another user when it was to be
-	// published.
+	// TurnedReadOnly: it could not be written when it was unpublished, or under another user when it was to
+	// be published.
 	TurnedReadOnly bool
 }
 
@@ -174,6 +174,7 @@ func useDigest(u *Use) string {
 // ShortName makes one name of its parts: 16 characters that are safe in every path.
 func ShortName(parts ...string) string {
 	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	// 10 bytes make 16 characters of base32, without padding.
 	return strings.ToLower(base32.StdEncoding.EncodeToString(h[:10]))
 }
 

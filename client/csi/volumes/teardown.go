@@ -27,6 +27,8 @@ func (v *Volumes) Down(ctx context.Context, k VolumeKey, allocID string) error {
 	return nil
 }
 
+// tryDown is one Down. It waits for the plugin before it takes the lock of the volume, so that a plugin that
+// is away holds nothing else up.
 func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) error {
 	conn, err := v.connFor(ctx, k, allocID)
 	if err != nil {
@@ -56,6 +58,7 @@ func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) erro
 		}
 	}
 
+	// An earlier try may have unpublished the volume and not unstaged it.
 	if len(w.users) == 0 && w.stage != nil {
 		if err := w.unstageVolume(); err != nil {
 			return err
@@ -66,6 +69,7 @@ func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) erro
 		return nil
 	}
 
+	// The record stays until the servers know: see Forget.
 	w.publish.State = released
 	return w.store.putPublish(w.publish)
 }
@@ -95,9 +99,12 @@ func (w *volumeWork) needsPlugin() string {
 	return ""
 }
 
+// unpublishVolume makes the plugin take the volume from the target path. The state before the call is on
+// disk, so that after a crash the next Down repeats it.
 func (w *volumeWork) unpublishVolume() error {
 	p := w.publish
 	rel := p.target()
+	// The mount goes with the call, so this is the last look at it.
 	p.TurnedReadOnly = p.TurnedReadOnly ||
 		p.Writable && w.table.ReadOnly(w.hostPath(rel))
 	p.State = unpublishing
@@ -134,6 +141,8 @@ func (w *volumeWork) unpublishVolume() error {
 	return w.store.putPublish(p)
 }
 
+// unstageVolume is called when no allocation has the volume published here any more (CSI spec,
+// NodeUnstageVolume).
 func (w *volumeWork) unstageVolume() error {
 	s := w.stage
 	s.State = unstaging
@@ -157,6 +166,7 @@ func (w *volumeWork) unstageVolume() error {
 	}
 
 	w.removeDirs(w.hostPath(rel), w.hostPath(s.Dir))
+	// The record goes last: after a crash before this, the next Down repeats the call.
 	err = w.store.deleteStage(w.key)
 	if err != nil {
 		return err

@@ -31,8 +31,8 @@ type Volumes struct {
 	store   volumeStore
 	seq     keylock.Map // one sequence of steps per volume
 	parking parking
-	root    string
-	boot    string
+	root    string // on the host, with its links resolved
+	boot    string // ID of this boot of the kernel
 }
 
 func newVolumes(m *Manager) *Volumes {
@@ -55,6 +55,7 @@ func (v *Volumes) Root() string { return v.root }
 // Claim records that an allocation is about to claim a volume, so that its Down will release the claim.
 func (v *Volumes) Claim(k VolumeKey, allocID string) error {
 	p, err := v.store.getPublish(k, allocID)
+	// A record that holds the volume stays, because it may tell of a mount.
 	if err != nil || p != nil && p.State != released {
 		return err
 	}
@@ -76,6 +77,8 @@ func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hooks.
 		m, grown, err = v.tryUp(ctx, u)
 		return err
 	})
+
+	// The volume may have grown before the failure.
 	if grown != nil && u.Expanded != nil {
 		u.Expanded(ctx, grown.capacity, grown.err)
 	}
@@ -86,12 +89,14 @@ func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hooks.
 	return m, nil
 }
 
+// retryUntilFinal repeats try until it succeeds, its error is final, or ctx ends.
 func (v *Volumes) retryUntilFinal(
 	ctx context.Context, u *Use, progress func(string), try func() error,
 ) error {
 	cfg := v.m.cfg
 	delays := backoff.Backoff{Min: cfg.RetryMin, Max: cfg.RetryMax}
 	for {
+		// This precedes the try, so that servers that come back during it end the pause.
 		back := u.ServersBack.Next()
 		err := try()
 		if err == nil || csi.Final(err) {
@@ -149,40 +154,45 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hooks.VolumeMount, grown
 	// Changes that no call has written are written also after a failure: rejectReadOnly makes one.
 	defer func() { err = errors.Join(err, w.flush()) }()
 
-	err = w.recordUse(u)
-	if err != nil {
-		return m, nil, err
-	}
-
-	err = w.rejectReadOnly(u)
-	if err != nil {
-		return m, nil, err
-	}
-
-	// A published volume is not brought here anew: recordUse has compared its grant.
-	if u.Confirm != nil && !w.isPublished() {
-		err := u.Confirm(ctx)
-		if err != nil {
-			return m, nil, unconfirmed{err}
-		}
-	}
-
-	err = w.stageVolume(u)
-	if err != nil {
-		return m, nil, err
-	}
-
-	err = w.expandStaged(u)
-	if err != nil {
-		return m, nil, err
-	}
-
-	err = w.publishVolume(u)
+	err = w.bringVolume(u)
 	if err != nil {
 		return m, w.grown, err
 	}
 
 	return v.mountOf(w.publish), w.grown, nil
+}
+
+// bringVolume takes the steps that are left until the volume is published.
+func (w *volumeWork) bringVolume(u *Use) error {
+	err := w.recordUse(u)
+	if err != nil {
+		return err
+	}
+
+	err = w.rejectReadOnly(u)
+	if err != nil {
+		return err
+	}
+
+	// A published volume is not brought here anew: recordUse has compared its grant.
+	if u.Confirm != nil && !w.isPublished() {
+		err := u.Confirm(w.ctx)
+		if err != nil {
+			return unconfirmed{err}
+		}
+	}
+
+	err = w.stageVolume(u)
+	if err != nil {
+		return err
+	}
+
+	err = w.expandStaged(u)
+	if err != nil {
+		return err
+	}
+
+	return w.publishVolume(u)
 }
 
 // volumeWork is one sequence of steps on one volume for one allocation. It holds the volume's lock.
@@ -212,6 +222,7 @@ func (v *Volumes) loadWork(
 // loadForUp is loadWork for Up, which needs the mount table only where a record tells of a mount.
 func (v *Volumes) loadForUp(ctx context.Context, conn *Conn, u *Use) (*volumeWork, error) {
 	w, err := v.loadRecords(ctx, conn, u.VolumeKey, u.AllocID)
+	// Then no decision of Up depends on the table. With many mounts it takes the kernel long.
 	unused := w.stage == nil && len(w.users) == 0 &&
 		(w.publish == nil || !w.publish.mayBePublished())
 	if unused || err != nil {
@@ -231,6 +242,7 @@ func (v *Volumes) loadRecords(
 		conn:    conn,
 		table:   &mounts.Table{},
 	}
+
 	var errs [3]error
 	w.stage, errs[0] = v.store.getStage(k)
 	w.publish, errs[1] = v.store.getPublish(k, allocID)
@@ -259,21 +271,9 @@ func (w *volumeWork) checkDriver() error {
 
 // recordUse compares the use with the existing records and records it.
 func (w *volumeWork) recordUse(u *Use) error {
-	if len(w.users) > 0 && u.AccessMode.SingleNode() {
-		return structs.Unavailablef("it is still in use on this node by %s, and its access mode %s allows one user",
-			allocNames(w.users), u.AccessMode)
-	}
-
-	if w.stage != nil && w.stage.Use != useDigest(u) {
-		if len(w.users) > 0 {
-			return structs.Preconditionf(
-				"plugin %q: it is staged on this node for %s with other modes or mount options",
-				u.PluginID, allocNames(w.users))
-		}
-
-		if err := w.unstageVolume(); err != nil {
-			return err
-		}
+	err := w.checkUse(u)
+	if err != nil {
+		return err
 	}
 
 	before := w.publish
@@ -287,9 +287,8 @@ func (w *volumeWork) recordUse(u *Use) error {
 	// An earlier try may have published the volume, perhaps for an earlier agent: its state stays.
 	if before != nil && before.mayBePublished() {
 		if before.Grant != 0 && before.Grant != u.Grant {
-			return structs.Conflictf(
-				"it is still mounted here under a former grant of the claim (%d, now %d): others may have used it since",
-				before.Grant, u.Grant)
+			return structs.Conflictf("it is still mounted here under a former grant of the claim "+
+				"(%d, now %d): others may have used it since", before.Grant, u.Grant)
 		}
 
 		*p = *before
@@ -315,6 +314,31 @@ func (w *volumeWork) recordUse(u *Use) error {
 	return nil
 }
 
+// checkUse returns an error if other users of the volume on this node exclude the use. It unstages a volume
+// that was staged for another kind of use and has no user any more.
+func (w *volumeWork) checkUse(u *Use) error {
+	if len(w.users) > 0 && u.AccessMode.SingleNode() {
+		return structs.Unavailablef(
+			"it is still in use on this node by %s, and its access mode %s allows one user",
+			allocNames(w.users), u.AccessMode)
+	}
+
+	if w.stage != nil && w.stage.Use != useDigest(u) {
+		if len(w.users) > 0 {
+			return structs.Preconditionf(
+				"plugin %q: it is staged on this node for %s with other modes or mount options",
+				u.PluginID, allocNames(w.users))
+		}
+
+		// No other allocation uses the volume, so it is staged again as this one needs it.
+		if err := w.unstageVolume(); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
 func allocNames(users []*publishRecord) string {
 	names := make([]string, len(users))
 	for i, p := range users {
@@ -334,6 +358,7 @@ func (w *volumeWork) isStaged() bool {
 	return !s.Mounted || w.table.Mounted(w.hostPath(s.path()))
 }
 
+// isPublished trusts a record as isStaged does.
 func (w *volumeWork) isPublished() bool {
 	p := w.publish
 	if p.State != published || p.BootID != w.boot {
@@ -360,6 +385,7 @@ type pluginCall = func(context.Context, *Conn) error
 func (w *volumeWork) callPlugin(c Call, fn pluginCall) error {
 	conn := w.conn
 	c.Instance = conn.Registration.AllocID
+	// If the call is not made, they are dropped. The caller repeats the step, and with it the changes.
 	c.Before = w.unwritten
 	w.unwritten = nil
 	return w.m.Exclusive(w.ctx, c, func(ctx context.Context) error {

@@ -58,7 +58,9 @@ func (e *endpoints) controller(req nodecalls.CSIControllerRequest) (*conn, error
 	if err != nil {
 		return nil, err
 	}
+
 	if err := conn.CheckDriver(*provider, "called"); err != nil {
+		// The server asks another node then.
 		return nil, structs.Unavailablef("%w", err)
 	}
 	return conn, nil
@@ -92,8 +94,10 @@ func callController[T any](
 	}
 
 	c.PluginID, _ = c.req.Driver()
+	// A repeat settles an earlier call only at the same instance.
 	c.Instance = controller.Registration.AllocID
 	resp, err := volumes.Do(ctx, c.m, c.Call, func(ctx context.Context) (*T, error) {
+		// The wait for the lock may have been long, so this comes right before the call.
 		err := c.CheckEpoch(c.req.SentEpoch())
 		if err != nil {
 			return nil, err
@@ -121,6 +125,7 @@ func wireError(err error) error {
 	return err
 }
 
+// withEmptyReply gives a call without an answer the empty answer of its method.
 func withEmptyReply(
 	fn func(context.Context, *conn) error,
 ) func(context.Context, *conn) (*structs.Empty, error) {
@@ -137,6 +142,7 @@ func (e *endpoints) create(
 		switch {
 		case csi.Code(err) == structs.CSICodeExhausted:
 			return &nodecalls.ClientCSICreateResponse{Exhausted: err.Error()}, nil
+		// Without a volume there is nothing to delete again.
 		case err == nil || resp == nil || resp.ExternalID == "":
 			return resp, err
 		}
@@ -155,6 +161,7 @@ func (e *endpoints) create(
 		return nil, structs.Invalidf("%v; the volume %q that was made is deleted again", err, resp.ExternalID)
 	}
 
+	// Until the plugin has given the volume an ID, the name identifies it (CSI spec, CreateVolume).
 	c := volumes.Call{Volume: "name:" + req.Name, RPC: "CreateVolume"}
 	return callController(ctx, controllerCall{e, req, c}, create)
 }
@@ -205,11 +212,14 @@ func (e *endpoints) validate(
 	if err != nil {
 		return nil, err
 	}
+
 	c := volumes.Call{
 		PluginID: req.PluginID,
 		Volume:   req.ExternalID,
 		RPC:      "ValidateVolumeCapabilities",
 	}
+
+	// It changes nothing, but a volume has one call in flight (CSI spec, "Concurrency").
 	err = e.m.Exclusive(ctx, c, func(ctx context.Context) error {
 		return conn.ValidateVolumeCapabilities(ctx, req)
 	})
@@ -238,6 +248,7 @@ func (e *endpoints) list(
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := conn.ListVolumes(ctx, req)
 	return resp, wireError(err)
 }
@@ -251,14 +262,18 @@ func (e *endpoints) nodeDetach(
 ) (*structs.Empty, error) {
 	ctx, cancel := context.WithTimeout(ctx, detachTime)
 	defer cancel()
+
 	k := volumeKey(req.VolumeNamespace, req.VolumeID)
+	// The operator may have repaired the cause of a rejection.
 	if req.ByOperator {
 		e.m.Volumes().UnparkCalls(k)
 	}
+
 	err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.Running)
 	return &structs.Empty{}, wireError(err)
 }
 
+// volumeKey names a volume. A request may leave the default namespace out.
 func volumeKey(namespace, id string) volumes.VolumeKey {
 	return volumes.VolumeKey{
 		Namespace: structs.NamespaceOr(namespace),
@@ -289,6 +304,7 @@ func (e *endpoints) nodeExpand(
 	case err != nil:
 		return nil, wireError(err)
 	}
+
 	return &nodecalls.ClientCSINodeExpandResponse{Capacity: capacity}, nil
 }
 
