@@ -72,6 +72,7 @@ type Target struct {
 	Namespace string // its file
 }
 
+// runtime returns the arguments of the plugins for an attachment.
 func (t Target) runtime(a *Attachment) *libcni.RuntimeConf {
 	r := &libcni.RuntimeConf{
 		ContainerID: t.ID,
@@ -82,6 +83,7 @@ func (t Target) runtime(a *Attachment) *libcni.RuntimeConf {
 		r.NetNS = "" // after a reboot: plugins then release only what is outside
 	}
 	if len(a.Ports) > 0 {
+		// libcni passes it on only to plugins with this capability.
 		r.CapabilityArgs = map[string]any{"portMappings": a.Ports}
 	}
 	return r
@@ -127,10 +129,12 @@ func (n *Networks) Attach(
 	if err != nil {
 		return nil, err
 	}
+	// A plugin that runs on has the lock until its own end, because it has the same open file.
 	defer s.lock.Close()
 
 	ctx, cancel := patient(ctx)
 	defer cancel()
+	// The plugins of other networks make their own rules.
 	if a.Network == n.cfg.BridgeName {
 		err = n.cfg.ensureRules(ctx)
 		if err != nil {
@@ -160,6 +164,7 @@ func (n *Networks) Attach(
 			return nil, err
 		}
 
+		// Nothing of this attempt is left.
 		a.Result = nil
 	}
 }
@@ -176,6 +181,7 @@ func (n *Networks) Detach(ctx context.Context, t Target, a *Attachment) error {
 	return s.detach(ctx, a)
 }
 
+// library returns libcni for one session. Its cache has the results that it gives to plugins which detach.
 func (n *Networks) library(run *plugins) *libcni.CNIConfig {
 	return libcni.NewCNIConfigWithCacheDir(n.cfg.paths(), filepath.Join(n.dir, "cache"), run)
 }
@@ -190,12 +196,14 @@ type session struct {
 
 // begin reads the configuration of an attachment and takes the lock of its network.
 func (n *Networks) begin(ctx context.Context, t Target, a *Attachment) (*session, error) {
+	// The record has the configuration of the attachment, because the operator may have changed the file.
 	list, err := libcni.NetworkConfFromBytes(a.List)
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration of network %q: %w", a.Network, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	// The plugins of a network are called one after the other.
 	lock, err := n.lock(ctx, a.Network)
 	if err != nil {
 		return nil, err
@@ -203,6 +211,7 @@ func (n *Networks) begin(ctx context.Context, t Target, a *Attachment) (*session
 	return &session{n, list, t.runtime(a), lock}, nil
 }
 
+// detach calls the plugins in reverse. A plugin that has nothing to undo succeeds (CNI spec, DEL).
 func (s *session) detach(ctx context.Context, a *Attachment) error {
 	run := &plugins{lock: s.lock}
 
@@ -228,6 +237,7 @@ func patient(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // statusOf returns the first address of an interface in the namespace.
 func statusOf(result types.Result) (*structs.AllocNetworkStatus, error) {
+	// The plugins answer in the form of the version in their configuration.
 	r, err := current.NewResultFromResult(result)
 	if err != nil {
 		return nil, err
@@ -242,6 +252,7 @@ func statusOf(result types.Result) (*structs.AllocNetworkStatus, error) {
 
 		link := r.Interfaces[*ip.Interface]
 		address, ok := netip.AddrFromSlice(ip.Address.IP)
+		// An interface with a sandbox is in the namespace. The others are of the node.
 		if link != nil && link.Sandbox != "" && ok {
 			status.InterfaceName = link.Name
 			status.Address = address.Unmap().String()

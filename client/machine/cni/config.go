@@ -92,9 +92,10 @@ func (c Settings) bridgeList() ([]byte, error) {
 		"name":       c.BridgeName,
 		"plugins": []object{
 			{
-				"type":         "bridge",
-				"bridge":       c.BridgeName,
-				"isGateway":    true,
+				"type":      "bridge",
+				"bridge":    c.BridgeName,
+				"isGateway": true,
+				// The bridge gets its new address when the subnet has changed.
 				"forceAddress": true,
 				"hairpinMode":  c.BridgeHairpin,
 				"ipam": object{
@@ -137,6 +138,7 @@ func (n *Networks) configuration(mode string) (*libcni.NetworkConfigList, error)
 		}
 	}
 
+	// Each of the files may be the one of the network.
 	for _, fault := range faults {
 		return nil, structs.Preconditionf("network %q has no valid configuration in %s: %w",
 			name, n.cfg.ConfigDir, fault)
@@ -154,6 +156,7 @@ const (
 // configured returns the networks that the operator has configured, by name, and the faults of other files.
 // Of two files with one network the first by its name counts.
 func (n *Networks) configured() (lists []*libcni.NetworkConfigList, faults []error) {
+	// A node need not have the directory.
 	if isMissing(n.cfg.ConfigDir) {
 		return nil, nil
 	}
@@ -192,6 +195,7 @@ func (n *Networks) configured() (lists []*libcni.NetworkConfigList, faults []err
 
 // readList reads one file: a list of plugins, or one plugin.
 func readList(file string) (*libcni.NetworkConfigList, error) {
+	// A file may be too large to be read.
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err

@@ -53,6 +53,7 @@ func (n *Networks) bridgeLacks() error {
 			lacks = append(lacks, "the CNI plugin "+name)
 		}
 	}
+	// ensureRules calls it.
 	if _, err := exec.LookPath("iptables"); err != nil {
 		lacks = append(lacks, "the program iptables")
 	}
@@ -83,11 +84,13 @@ func (n *Networks) versions(ctx context.Context) map[string]string {
 		for _, e := range entries {
 			name := "plugins.cni.version." + e.Name()
 			info, err := os.Stat(filepath.Join(dir, e.Name()))
+			// A plugin in an earlier directory hides one of the same name, as it does for libcni.
 			if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 ||
 				found[name] != "" || tried == maxPlugins {
 				continue
 			}
 
+			// Each try may take versionTimeout.
 			tried++
 			if text := versionOf(ctx, filepath.Join(dir, e.Name())); text != "" {
 				found[name] = text
@@ -98,11 +101,13 @@ func (n *Networks) versions(ctx context.Context) map[string]string {
 	return found
 }
 
+// versionOf returns the version that a program tells, "" for none.
 func versionOf(ctx context.Context, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	var out bounded
 	cmd := exec.CommandContext(ctx, path, "--version")
+	// An empty environment has none of the agent's variables.
 	cmd.Env = []string{}
 	cmd.Stdout = &out
 	cmd.Stderr = &out

@@ -61,6 +61,7 @@ func (p *plugins) ExecPlugin(
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout = &out
 	cmd.Stderr = &problems
+	// It holds the lock until its end, also if the agent is killed.
 	cmd.ExtraFiles = []*os.File{p.lock}
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true} // a signal to the agent's group does not end it
 	cmd.WaitDelay = outputDelay
@@ -74,6 +75,7 @@ func (p *plugins) ExecPlugin(
 		return nil, fmt.Errorf("plugin %s: its result has more than %d bytes", path, maxOutput)
 	}
 
+	// Only a plugin that attaches has a result to keep.
 	if p.done != nil && slices.Contains(environ, "CNI_COMMAND=ADD") {
 		err = p.done(out.kept)
 	}
@@ -96,6 +98,7 @@ func withPrevious(stdin, result []byte) ([]byte, error) {
 
 // pluginError returns the error that a plugin has written, or else its output.
 func pluginError(path string, err error, out, problems []byte) error {
+	// A plugin that fails writes its error to the standard output (CNI spec).
 	said := &types.Error{}
 	if json.Unmarshal(out, said) == nil && said.Msg != "" {
 		text := said.Msg
@@ -137,6 +140,7 @@ func (n *Networks) lock(ctx context.Context, network string) (*os.File, error) {
 		return nil, err
 	}
 
+	// flock has no timeout.
 	for {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
@@ -149,7 +153,8 @@ func (n *Networks) lock(ctx context.Context, network string) (*os.File, error) {
 		}
 
 		if again {
-			err = structs.Timeoutf("another call of a plugin of network %q does not end: %w", network, ctx.Err())
+			err = structs.Timeoutf("another call of a plugin of network %q does not end: %w",
+				network, ctx.Err())
 		}
 
 		return nil, errors.Join(err, f.Close())

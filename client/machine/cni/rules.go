@@ -40,6 +40,7 @@ func (c Settings) rules() []rule {
 func (c Settings) ensureRules(ctx context.Context) error {
 	for _, r := range c.rules() {
 		err := r.iptables(ctx, "-C")
+		// The program has run, and there is no such rule.
 		if _, absent := errors.AsType[*exec.ExitError](err); !absent {
 			if err != nil {
 				return err

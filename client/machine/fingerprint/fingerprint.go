@@ -48,6 +48,7 @@ func readHost(root, dir string) (*Facts, error) {
 	return f, err
 }
 
+// cpu sums up the speed of all cores, in MHz.
 func (f *Facts) cpu(root string) error {
 	b, err := os.ReadFile(filepath.Join(root, "proc/cpuinfo"))
 	if err != nil {
@@ -71,6 +72,7 @@ func (f *Facts) cpu(root string) error {
 
 // speedOf returns the speed in MHz that a core counts for, given the highest current frequency.
 func speedOf(root string, mhz int) int {
+	// The highest frequency does not vary with the load.
 	if fast := maxFrequency(root); fast > 0 {
 		mhz = fast
 	}
@@ -116,6 +118,7 @@ func maxFrequency(root string) (mhz int) {
 		if err != nil {
 			continue
 		}
+		// The kernel tells kHz.
 		khz, err := strconv.Atoi(strings.TrimSpace(string(b)))
 		if err == nil {
 			mhz = max(mhz, khz/1000)
@@ -129,8 +132,10 @@ func (f *Facts) memory(root string) error {
 	if err != nil {
 		return fmt.Errorf("fingerprinting memory: %w", err)
 	}
+
 	for line := range strings.Lines(string(b)) {
 		var kib int64
+		// The kernel writes KiB as kB.
 		n, _ := fmt.Sscanf(line, "MemTotal: %d kB", &kib)
 		if n == 1 {
 			f.Resources.Memory.MemoryMB = kib / 1024
@@ -141,6 +146,7 @@ func (f *Facts) memory(root string) error {
 	return errors.New("fingerprinting memory: /proc/meminfo has no MemTotal")
 }
 
+// disk counts the space that is free now.
 func (f *Facts) disk(dir string) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -163,6 +169,7 @@ func device(dir string) string {
 	if err != nil || len(mounts) == 0 {
 		return dir
 	}
+
 	nearest := slices.MaxFunc(mounts, func(a, b *mountinfo.Info) int {
 		return len(a.Mountpoint) - len(b.Mountpoint)
 	})
@@ -192,10 +199,12 @@ func (f *Facts) system(root string) {
 		f.Hostname = name
 		f.setAttribute("unique.hostname", name)
 	}
+
 	b, err := os.ReadFile(filepath.Join(root, "etc/os-release"))
 	if err != nil {
 		return
 	}
+
 	release := parseRelease(string(b))
 	f.setAttribute("os.name", release["ID"])
 	f.setAttribute("os.version", release["VERSION_ID"])
@@ -207,6 +216,7 @@ func parseRelease(text string) map[string]string {
 	for line := range strings.Lines(text) {
 		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
 		if ok && !strings.HasPrefix(key, "#") {
+			// A value may be quoted as in a shell.
 			m[key] = strings.Trim(value, `"'`)
 		}
 	}
@@ -221,6 +231,7 @@ func (f *Facts) network() {
 	}
 	for _, a := range addrs {
 		ip, ok := a.(*net.IPNet)
+		// This is also true of private addresses.
 		if ok && ip.IP.IsGlobalUnicast() {
 			f.setAttribute("unique.network.ip-address", ip.IP.String())
 			return

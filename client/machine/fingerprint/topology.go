@@ -18,7 +18,8 @@ const (
 	maxNodes = 1024
 	// maxMHz bounds a speed.
 	maxMHz = 1_000_000
-	// nearDistance and farDistance are the kernel's distances of a NUMA node from itself and from another one.
+	// nearDistance and farDistance are the kernel's distances of a NUMA node from itself and from another
+	// one.
 	nearDistance = 10
 	farDistance  = 20
 )
@@ -55,6 +56,7 @@ func ReadTopology() *Topology {
 func readTopology(root string, usable func(core int) bool) *Topology {
 	system := filepath.Join(root, "sys/devices/system")
 	t := &Topology{Nodes: readList(filepath.Join(system, "node/online"), maxNodes)}
+	// A kernel without NUMA has no such file.
 	if len(t.Nodes) == 0 {
 		t.Nodes = []int{0}
 	}
@@ -69,6 +71,7 @@ func readTopology(root string, usable func(core int) bool) *Topology {
 	}
 
 	ids := readList(filepath.Join(system, "cpu/online"), maxCores)
+	// A sandbox may hide the files of the kernel.
 	if len(ids) == 0 {
 		for id := range runtime.NumCPU() {
 			ids = append(ids, id)
@@ -81,6 +84,7 @@ func readTopology(root string, usable func(core int) bool) *Topology {
 	for _, id := range ids {
 		core := readCore(filepath.Join(system, "cpu", fmt.Sprintf("cpu%d", id)))
 		core.ID = id
+		// A core that no node lists counts for the first one.
 		core.Node = t.Nodes[0]
 		if n, known := nodes[id]; known {
 			core.Node = n
@@ -98,7 +102,8 @@ func readTopology(root string, usable func(core int) bool) *Topology {
 // readCore reads the properties that are in the directory of a core.
 func readCore(dir string) Core {
 	return Core{
-		Socket:    readNumber(filepath.Join(dir, "topology/physical_package_id"), maxCores),
+		Socket: readNumber(filepath.Join(dir, "topology/physical_package_id"), maxCores),
+		// The kernel tells kHz.
 		BaseSpeed: readNumber(filepath.Join(dir, "cpufreq/base_frequency"), maxMHz*1000) / 1000,
 		MaxSpeed:  readNumber(filepath.Join(dir, "cpufreq/cpuinfo_max_freq"), maxMHz*1000) / 1000,
 	}
@@ -115,10 +120,12 @@ func readDistances(dir string, node int, nodes []int) []int {
 			row[i] = nearDistance
 		}
 
+		// A row of another length is not about these nodes.
 		if len(fields) != len(nodes) {
 			continue
 		}
 
+		// A distance has one byte.
 		distance, err := strconv.ParseUint(fields[i], 10, 8)
 		if err == nil && distance > 0 {
 			row[i] = int(distance)
@@ -166,6 +173,7 @@ func readList(path string, limit int) []int {
 			return nil
 		}
 
+		// limit bounds the list.
 		for n := from; n <= to; n++ {
 			all = append(all, n)
 		}

@@ -90,6 +90,7 @@ func (h Host) processors(ctx context.Context, s *nodecalls.HostStats) error {
 	}
 
 	s.CPU = shares(before, after)
+	// h.MHz is that of all cores, and c.Total is a part of one.
 	cores := float64(len(s.CPU))
 	for _, c := range s.CPU {
 		s.CPUTicksConsumed += c.Total / 100 * float64(h.MHz) / cores
@@ -100,6 +101,7 @@ func (h Host) processors(ctx context.Context, s *nodecalls.HostStats) error {
 
 // shares returns the parts of the time between two readings that each processor spent, in percent.
 func shares(before, after []cpu.TimesStat) []*nodecalls.HostCPUStats {
+	// Processors may come and go between the readings, so their names are compared.
 	old := map[string]cpu.TimesStat{}
 	for _, b := range before {
 		old[b.CPU] = b
@@ -107,11 +109,14 @@ func shares(before, after []cpu.TimesStat) []*nodecalls.HostCPUStats {
 
 	all := []*nodecalls.HostCPUStats{}
 	for _, a := range after {
+		// The times of a processor that has come in between count from zero.
 		b := old[a.CPU]
 		user := spent(a.User+a.Nice, b.User+b.Nice)
+		// Tasks cannot use stolen time, so it counts as used.
 		system := spent(a.System+a.Irq+a.Softirq+a.Steal,
 			b.System+b.Irq+b.Softirq+b.Steal)
 		idle := spent(a.Idle+a.Iowait, b.Idle+b.Iowait)
+		// Without a tick between the readings, nothing was used.
 		c := &nodecalls.HostCPUStats{CPU: a.CPU, Idle: 100}
 		if whole := user + system + idle; whole > 0 {
 			c.User = 100 * user / whole
@@ -153,6 +158,7 @@ func chooseDisks(mounts []*mountinfo.Info) []*mountinfo.Info {
 	var slow []string
 	for _, m := range mounts {
 		if mayHang(m.FSType) && m.Mountpoint != "/" { // the agent itself needs the root
+			// The slash keeps /mnt from covering /mnt2.
 			slow = append(slow, m.Mountpoint+"/")
 		}
 	}
@@ -163,6 +169,7 @@ func chooseDisks(mounts []*mountinfo.Info) []*mountinfo.Info {
 		})
 	}
 
+	// The shortest mount point of a device stands for it.
 	sorted := slices.SortedStableFunc(slices.Values(mounts), func(a, b *mountinfo.Info) int {
 		return len(a.Mountpoint) - len(b.Mountpoint)
 	})

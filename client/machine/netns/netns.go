@@ -29,12 +29,14 @@ func Make(path string) error {
 		return err
 	}
 
+	// The mount needs a file to be on.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
 	if err != nil {
 		return fmt.Errorf("making a network namespace: %w", err)
 	}
 
 	_ = f.Close()
+	// Unshare changes one thread. The mount keeps the namespace when that thread has ended.
 	cgroups.OnOwnThread(func() {
 		err = unix.Unshare(unix.CLONE_NEWNET)
 		if err == nil {
@@ -58,6 +60,7 @@ func raiseLoopback() error {
 		return err
 	}
 	defer unix.Close(fd)
+
 	r, err := unix.NewIfreq("lo")
 	if err != nil {
 		return err
@@ -70,6 +73,7 @@ func raiseLoopback() error {
 func IsLive(path string) bool {
 	var st unix.Statfs_t
 	err := unix.Statfs(path, &st)
+	// A file without its mount has another file system.
 	return err == nil && st.Type == unix.NSFS_MAGIC
 }
 

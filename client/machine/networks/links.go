@@ -48,12 +48,15 @@ func usable(all []net.Addr) []netip.Addr {
 		if !ok {
 			continue
 		}
+
 		ip, ok := netip.AddrFromSlice(prefix.IP)
+		// Package net may have an IPv4 address in 16 bytes.
 		ip = ip.Unmap()
 		if ok && !ip.IsLinkLocalUnicast() && !ip.IsMulticast() && !ip.IsUnspecified() {
 			out = append(out, ip)
 		}
 	}
+	// IPv4 has fewer bits.
 	slices.SortStableFunc(out, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 	return out
 }
@@ -61,10 +64,12 @@ func usable(all []net.Addr) []netip.Addr {
 // defaultRoute returns the interface of the default route with the lowest metric, of IPv4 before IPv6, "" if
 // there is none. dir is /proc/net.
 func defaultRoute(dir string) string {
+	// A kernel without the family has no such file.
 	b, _ := os.ReadFile(filepath.Join(dir, "route"))
 	if name := defaultIPv4(string(b)); name != "" {
 		return name
 	}
+
 	b, _ = os.ReadFile(filepath.Join(dir, "ipv6_route"))
 	return defaultIPv6(string(b))
 }
@@ -84,6 +89,7 @@ func defaultIPv4(text string) string {
 // metric, reference count, use, flags and interface, the numbers in hexadecimal.
 func defaultIPv6(text string) string {
 	return cheapest(text, func(f []string) (name, metric string, base int) {
+		// The kernel has a default route on lo that leads nowhere.
 		if len(f) < 10 || strings.Trim(f[0], "0") != "" || f[1] != "00" || f[9] == "lo" {
 			return "", "", 0
 		}
@@ -101,6 +107,7 @@ func cheapest(text string, read func(fields []string) (name, metric string, base
 		if name == "" {
 			continue
 		}
+
 		n, err := strconv.ParseUint(metric, base, 64)
 		if err == nil && (best == "" || n < least) {
 			best = name

@@ -33,12 +33,15 @@ func (n *HostNetwork) Validate() error {
 			faults = append(faults, structs.Invalidf(path+format, args...))
 		}
 	}
+
 	require(field.IsHostNetwork(n.Name),
 		"the name must be 1 to 64 letters, digits, dots, dashes and underscores")
 	require(n.Name != structs.DefaultHostNetwork, "network_interface sets this network; use another name")
 	require(n.CIDR != "" || n.Interface != "", "it needs cidr or interface")
+
 	_, err := netip.ParsePrefix(n.CIDR)
 	require(n.CIDR == "" || err == nil, "cidr: %q is no prefix such as 10.0.0.0/8", n.CIDR)
+
 	_, err = structs.ParsePorts(n.ReservedPorts)
 	require(err == nil, "reserved_ports: %v", err)
 	return structs.InvalidAll(faults)
@@ -49,6 +52,7 @@ func (n *HostNetwork) has(device string, address netip.Addr) bool {
 	if n.Interface != "" && n.Interface != device {
 		return false
 	}
+
 	prefix, err := netip.ParsePrefix(n.CIDR)
 	return n.CIDR == "" || err == nil && prefix.Contains(address)
 }
@@ -87,6 +91,7 @@ func Read(cfg Config) (Found, error) {
 // assign gives the addresses of the interfaces their networks. route is the interface of the default route,
 // "" if there is none.
 func assign(cfg Config, links []link, route string) (found Found, err error) {
+	// In this order the same interfaces make the same report.
 	slices.SortFunc(links, func(a, b link) int { return strings.Compare(a.name, b.name) })
 	main, address, err := mainAddress(links, cfg.Interface, route)
 	if err != nil {
@@ -103,6 +108,7 @@ func assign(cfg Config, links []link, route string) (found Found, err error) {
 		}
 
 		if l.name == main {
+			// This address comes first, because the bound leaves out the last ones.
 			r.Addresses = append(r.Addresses, addressOf(structs.DefaultHostNetwork, address, ""))
 		}
 
@@ -115,6 +121,7 @@ func assign(cfg Config, links []link, route string) (found Found, err error) {
 			}
 		}
 
+		// The servers bound the addresses of a node.
 		kept := min(len(r.Addresses), left)
 		left -= kept
 		found.LeftOut += len(r.Addresses) - kept
@@ -133,6 +140,7 @@ func assign(cfg Config, links []link, route string) (found Found, err error) {
 	return found, nil
 }
 
+// addressOf returns an address for the row of the node.
 func addressOf(network string, ip netip.Addr, reserved string) *structs.NodeNetworkAddress {
 	family := structs.FamilyIPv6
 	if ip.Is4() {
@@ -160,6 +168,7 @@ func mainAddress(links []link, named, route string) (name string, address netip.
 		return 1
 	}
 
+	// Interfaces of one rank stay in the order of their names.
 	inOrder := slices.SortedStableFunc(slices.Values(links), func(a, b link) int {
 		return cmp.Compare(rank(a), rank(b))
 	})
@@ -169,6 +178,7 @@ func mainAddress(links []link, named, route string) (name string, address netip.
 			continue
 		}
 
+		// The error below names the interfaces that could be chosen.
 		names = append(names, l.name)
 		if named == "" || l.name == named {
 			return l.name, l.addresses[0], nil
