@@ -83,14 +83,17 @@ func (h *envoy) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	if env.Running || isBuiltIn(env) {
 		return nil
 	}
+
 	p, err := h.plan(env)
 	if err == nil {
 		err = h.bootstrap(ctx, p, env)
 	}
 	if err != nil {
+		// The file of an earlier start must not stand for this one.
 		err = fmt.Errorf("making the configuration of Envoy: %w", err)
 		return errors.Join(err, secrets.Remove(env.Config.Dirs, driver.EnvoyBootstrapFile))
 	}
+
 	for _, prefix := range []string{"BERTH_", "NOMAD_"} {
 		env.Config.Env[prefix+"ENVOY_ADMIN_ADDR_"+structs.VariableName(p.service)] = p.admin
 		env.Config.Env[prefix+"ENVOY_READY_ADDR_"+structs.VariableName(p.service)] = p.ready
@@ -103,6 +106,7 @@ func (*envoy) Down(context.Context) error { return nil }
 
 // isBuiltIn reports whether the node runs the proxy of the program consul.
 func isBuiltIn(env *hooks.TaskEnv) bool {
+	// The fingerprint of the driver names the proxy that the node has.
 	kind := env.Node().Attributes["driver."+connectproxy.Name+".proxy"]
 	return env.Task.Driver == connectproxy.Name && kind != connectproxy.KindEnvoy
 }
@@ -125,6 +129,7 @@ var gateways = map[string]string{
 	structs.KindConnectMesh:        "mesh",
 }
 
+// plan collects the texts of the call for the proxy of a task.
 func (h *envoy) plan(env *hooks.TaskEnv) (*plan, error) {
 	s := serviceOf(env)
 	if s == nil {
@@ -144,6 +149,7 @@ func (h *envoy) plan(env *hooks.TaskEnv) (*plan, error) {
 		return nil, err
 	}
 
+	// In the network of the node Envoy connects to Consul itself.
 	if !env.Group.Network().Isolated() {
 		p.grpc, err = h.cfg.Consul.GRPCAddress()
 		if err != nil {
@@ -153,6 +159,7 @@ func (h *envoy) plan(env *hooks.TaskEnv) (*plan, error) {
 
 	p.token, err = token.Read(env.Config.Dirs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// Another start would find the same file.
 		return nil, &hooks.Failure{Event: structs.TaskEventSetupFailure, Final: true, Err: err}
 	}
 
@@ -181,9 +188,11 @@ func (p *plan) addAddresses(env *hooks.TaskEnv, s *structs.Service) error {
 		if err != nil {
 			return err
 		}
+		// The IPs differ, so both may have one port.
 		admin = port
 		ready = port
 	}
+
 	p.admin = net.JoinHostPort(adminIP, strconv.Itoa(admin))
 	p.ready = net.JoinHostPort(readyIP, strconv.Itoa(ready))
 	return nil
@@ -246,6 +255,7 @@ func (h *envoy) bootstrap(ctx context.Context, p *plan, env *hooks.TaskEnv) erro
 		return err
 	}
 
+	// The file has the token, so it is a secret, too.
 	return secrets.Write(env.Config.Dirs, driver.EnvoyBootstrapFile, text)
 }
 
@@ -256,13 +266,16 @@ func (h *envoy) runRepeatedly(
 	for n := 1; ; n++ {
 		text, err := run(ctx, command)
 		err = p.withoutToken(err)
+		// The program has not started, and would not start the next time.
 		_, never := errors.AsType[*hooks.Failure](err)
 		if err == nil || never || n == attempts {
 			return text, err
 		}
+
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
+
 		h.logger.Warn("failed to make the configuration of Envoy, retrying", "error", err)
 		tell(err.Error())
 		if !backoff.Sleep(ctx, between) {

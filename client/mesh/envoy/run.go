@@ -37,6 +37,7 @@ func run(ctx context.Context, c *consul.Command) (string, error) {
 	cmd.Dir = "/"
 	cmd.Stdout = &stdout
 	cmd.Stderr = &stderr
+	// A child of the program may keep the output open.
 	cmd.WaitDelay = endDelay
 	err := cmd.Start()
 	if err != nil {
@@ -50,6 +51,7 @@ func run(ctx context.Context, c *consul.Command) (string, error) {
 	err = cmd.Wait()
 	text := stdout.text.String()
 	switch {
+	// The error of a program that was killed tells less.
 	case ctx.Err() != nil:
 		return "", structs.Unavailablef("%s has not ended: %w", c.Program, ctx.Err())
 	case err != nil:

@@ -70,9 +70,11 @@ func (h native) Up(_ context.Context, env *hooks.TaskEnv) error {
 // Down has nothing to undo: the secrets end with the allocation.
 func (native) Down(context.Context) error { return nil }
 
+// addAccess adds the address of Consul and the settings for TLS.
 func (h native) addAccess(vars map[string]string, env *hooks.TaskEnv) error {
 	if env.Group.Network().Isolated() {
 		vars["CONSUL_HTTP_ADDR"] = "unix://" + filepath.Join(env.Seen.AllocShared, mesh.HTTPSocket)
+		// The agent adds TLS behind the socket.
 		vars["CONSUL_HTTP_SSL"] = strconv.FormatBool(false)
 		return nil
 	}

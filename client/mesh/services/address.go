@@ -33,7 +33,8 @@ func (s *Set) address(w where) (host string, port int, err error) {
 		return s.allocAddress(w.port)
 	case structs.AddressModeDriver:
 		if at == nil {
-			return "", 0, structs.Preconditionf("address_mode %q: the task is in no network of its driver", w.mode)
+			return "", 0, structs.Preconditionf("address_mode %q: the task is in no network of its driver",
+				w.mode)
 		}
 		return s.portAt(at.Address, w.port)
 
@@ -41,10 +42,12 @@ func (s *Set) address(w where) (host string, port int, err error) {
 		return s.hostAddress(w.port)
 	}
 
+	// Without a mode, the driver decides whether its address is that of the service.
 	if w.own == "" && at != nil && at.Advertised {
 		return s.portAt(at.Address, w.port)
 	}
 
+	// An address in the job wins. The port is that of the node.
 	host, port, err = s.hostAddress(w.port)
 	return cmp.Or(w.own, host), port, err
 }
@@ -64,6 +67,8 @@ func (s *Set) hostAddress(label string) (host string, port int, err error) {
 	if p != nil {
 		return p.HostIP, p.Value, nil
 	}
+
+	// A port that is no label is a number, at the node's own address.
 	addresses := s.Node().HostAddresses(structs.DefaultHostNetwork)
 	if len(addresses) > 0 {
 		host = addresses[0].Address

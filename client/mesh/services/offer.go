@@ -54,7 +54,8 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 	i.ServiceName = expand(service.Name)
 	// The validation of the job cannot check a name with placeholders.
 	if !field.IsServiceName(i.ServiceName) {
-		return nil, structs.Invalidf("service %q: its name is %q here; expected 1 to 63 letters, digits and dashes",
+		return nil, structs.Invalidf("service %q: its name is %q here; expected 1 to 63 letters, digits "+
+			"and dashes",
 			structs.Cut(service.Name, structs.MaxQuoted), structs.Cut(i.ServiceName, structs.MaxQuoted))
 	}
 
@@ -70,17 +71,8 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 		return nil, structs.Invalidf("service %q: %w", i.ServiceName, err)
 	}
 
-	canary := alloc.DeploymentStatus.IsCanary()
-	tags := service.Tags
-	if canary && len(service.CanaryTags) > 0 {
-		tags = service.CanaryTags
-	}
+	tags, meta := labelsOf(service, alloc)
 	i.Tags = placeholder.InList(tags, expand)
-
-	meta := service.Meta
-	if canary && len(service.CanaryMeta) > 0 {
-		meta = service.CanaryMeta
-	}
 	i.Meta = placeholder.InMap(meta, expand)
 
 	for n, c := range service.Checks {
@@ -88,10 +80,12 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 		if c.Type == structs.CheckScript { // it runs in a task, also if the service is that of the group
 			expandText = s.Expand(c.TaskName)
 		}
+
 		check, err := s.resolveCheck(o, n, w.ofCheck(c), expandCheck(c, expandText))
 		if err != nil {
 			return nil, structs.Invalidf("service %q: check %q: %w", i.ServiceName, c.Name, err)
 		}
+
 		o.checks = append(o.checks, check)
 	}
 
@@ -101,6 +95,22 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 	return o, nil
 }
 
+// labelsOf returns the tags and the meta of a service. A canary may have its own until it is promoted.
+func labelsOf(service structs.OwnedService, a *structs.Allocation) (tags []string, meta map[string]string) {
+	canary := a.DeploymentStatus.IsCanary()
+	tags = service.Tags
+	if canary && len(service.CanaryTags) > 0 {
+		tags = service.CanaryTags
+	}
+
+	meta = service.Meta
+	if canary && len(service.CanaryMeta) > 0 {
+		meta = service.CanaryMeta
+	}
+
+	return tags, meta
+}
+
 // resolveConsul adds the service as Consul is to have it.
 func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(string) string) error {
 	if s.Consul == nil {
@@ -108,6 +118,7 @@ func (s *Set) resolveConsul(o *offer, service structs.OwnedService, expand func(
 			o.instance.ServiceName)
 	}
 
+	// Consul has bounds of its own, and the placeholders have their values only now.
 	err := validate.ConsulMeta(o.instance.Meta)
 	if err != nil {
 		return structs.Invalidf("service %q: %w", o.instance.ServiceName, err)
@@ -156,6 +167,7 @@ func (o *offer) addSidecarCheck(onUpdate string) {
 		return
 	}
 
+	// Consul runs it, so it has no address here.
 	check := &structs.ServiceCheck{
 		Name:     consul.SidecarCheck,
 		Type:     structs.CheckTCP,
@@ -163,6 +175,7 @@ func (o *offer) addSidecarCheck(onUpdate string) {
 		OnUpdate: onUpdate,
 	}
 
+	// The job numbers its checks from 0, so this number is free.
 	own := checkID(o.instance.ID, len(o.checks))
 	o.checks = append(o.checks, &running{
 		id:       own,
@@ -195,11 +208,13 @@ func (s *Set) resolveCheck(o *offer, n int, w where, c *structs.ServiceCheck) (*
 		id:     checkID(o.instance.ID, n),
 		target: healthcheck.Target{Check: c},
 	}
+	// The validation of the job has not seen the replaced texts.
 	err := validate.ExpandedCheck(c)
 	if err != nil {
 		return nil, err
 	}
 
+	// Otherwise the check has the port of its service.
 	if c.PortLabel != "" {
 		w.port = c.PortLabel
 	}
@@ -215,6 +230,7 @@ func (s *Set) resolveCheck(o *offer, n int, w where, c *structs.ServiceCheck) (*
 		r.target.Address = net.JoinHostPort(host, strconv.Itoa(port))
 	}
 
+	// A check with another definition is another one, and begins anew.
 	definition, _ := json.Marshal(c)
 	r.key = r.id + "\x00" + r.target.Address + "\x00" + string(definition)
 	return r, nil
@@ -243,6 +259,7 @@ func (o *offer) healthySince() (since time.Time, healthy bool) {
 		status := c.run.Status()
 		from := status.Since
 		switch {
+		// Under this rule a warning is as good as passing.
 		case rule == structs.OnUpdateIgnoreWarnings && !status.UsableSince.IsZero():
 			from = status.UsableSince
 		case status.Status != structs.CheckPassing:
@@ -256,6 +273,7 @@ func (o *offer) healthySince() (since time.Time, healthy bool) {
 	return since, true
 }
 
+// result returns the last result as the API shows it.
 func (r *running) result(o *offer, allocName string) *structs.CheckResult {
 	status := r.run.Status()
 	out := &structs.CheckResult{

@@ -55,10 +55,11 @@ type Config struct {
 // proxy starts before the main tasks, and gets its work from the registration.
 type Set struct {
 	Config
-	ctx   context.Context
+	ctx   context.Context // of the checks; Close ends it
 	close context.CancelFunc
-	wg    sync.WaitGroup
+	wg    sync.WaitGroup // the goroutines of the checks
 
+	// Changed and the methods of a Control are called without mu.
 	mu       sync.Mutex
 	running  map[string]*runningTask
 	whole    bool // all main tasks have run since the last time that none did
@@ -104,6 +105,7 @@ func (s *Set) Start(task string, control hooks.Control, started time.Time, locat
 	s.change(func() {
 		s.running[task] = &runningTask{control, started, location, true}
 		missing := func(name string) bool { return !s.serves(name) }
+		// It stays until no main task serves: see endWhole.
 		s.whole = s.whole || !slices.ContainsFunc(s.mainTasks(), missing)
 	})
 }
@@ -166,6 +168,7 @@ func (s *Set) Instances() []*structs.ServiceInstance {
 		if o.inConsul != nil {
 			continue
 		}
+		// This is a copy: it gets the status of its checks.
 		i := o.instance
 		for _, c := range o.checks {
 			i.Status = worstStatus(i.Status, c.run.Status().Status)
@@ -235,6 +238,7 @@ func (s *Set) change(apply func()) {
 	before := s.Instances()
 	var faults []fault
 	s.mu.Lock()
+	// After Close the offers stay as they are for the next agent.
 	if s.ctx.Err() == nil {
 		apply()
 		faults = s.sync()
@@ -255,15 +259,18 @@ type fault struct {
 	tell    hooks.Control // a task that runs
 }
 
+// serves reports whether a task runs and is not about to stop. The caller holds s.mu.
 func (s *Set) serves(task string) bool {
 	t := s.running[task]
 	return t != nil && t.serving
 }
 
+// endWhole ends the offer of the group's services once no main task serves.
 func (s *Set) endWhole() {
 	s.whole = s.whole && slices.ContainsFunc(s.mainTasks(), s.serves)
 }
 
+// mainTasks returns the tasks without a lifecycle block, in the order of the group.
 func (s *Set) mainTasks() []string {
 	var names []string
 	for _, t := range s.Group().Tasks {
@@ -277,6 +284,7 @@ func (s *Set) mainTasks() []string {
 // sync makes the offers match the current version of the job and the running tasks. A check that has not
 // changed goes on. It returns the faults that are new.
 func (s *Set) sync() (faults []fault) {
+	// An unchanged check has the same key, and keeps its results.
 	former := map[string]*running{}
 	for _, o := range s.offered {
 		for _, c := range o.checks {
@@ -327,6 +335,7 @@ func (s *Set) syncConsul() {
 	}
 	if !reflect.DeepEqual(now, s.inConsul) {
 		s.inConsul = now
+		// Put replaces all services of the allocation.
 		s.Consul.Put(s.Alloc().ID, now)
 	}
 }
@@ -334,10 +343,12 @@ func (s *Set) syncConsul() {
 // newFaults returns the fault of a service if it is new and a task runs that can show it.
 func (s *Set) newFaults(service string, err error) []fault {
 	text := service + ": " + err.Error()
+	// Without a task that runs, a later call tells the fault.
 	if s.reported[text] || len(s.running) == 0 {
 		return nil
 	}
 	s.reported[text] = true
+	// Any task that runs can show the event.
 	first := slices.Min(slices.Collect(maps.Keys(s.running)))
 	return []fault{{service, err, s.running[first].control}}
 }
@@ -346,6 +357,7 @@ func (s *Set) newFaults(service string, err error) []fault {
 func (s *Set) keepOrStart(o *offer, former map[string]*running) {
 	for n, c := range o.checks {
 		if old := former[c.key]; old != nil {
+			// sync cancels the checks that stay in former.
 			delete(former, c.key)
 			o.checks[n] = old
 		} else {
@@ -356,8 +368,10 @@ func (s *Set) keepOrStart(o *offer, former map[string]*running) {
 
 // start starts a check. Its goroutine ends with the set.
 func (s *Set) start(o *offer, r *running) {
+	// By default the task that offers the service restarts, or for "" all main tasks.
 	by := o.by
 	restarted := by
+	// A script runs in a task of its own choice, which is then the one to restart.
 	if r.target.Check.TaskName != "" {
 		restarted = r.target.Check.TaskName
 	}
@@ -371,15 +385,19 @@ func (s *Set) start(o *offer, r *running) {
 	ended := func() {}
 	switch {
 	case r.consulID == "":
+		// Consul does not have the check, so the agent runs it.
 		r.run = healthcheck.Start(s.ctx, r.target, c)
 	case r.target.Check.Type == structs.CheckScript:
+		// Consul cannot run a script in a task, so the agent runs it and tells the result.
 		c.Results = func(now healthcheck.Status) { s.Consul.Beat(r.consulID, now.Status, now.Output) }
 		r.run = healthcheck.Start(s.ctx, r.target, c)
 	default:
+		// Consul runs the check, and the agent follows.
 		ended = s.Consul.Follow()
 		r.run = healthcheck.Follow(s.ctx, r.target, c, s.readConsul(r.consulID))
 	}
 
+	// Cancel, or the end of s.ctx, ends the check.
 	s.wg.Go(func() {
 		r.run.Wait()
 		ended()
@@ -388,12 +406,14 @@ func (s *Set) start(o *offer, r *running) {
 
 // readConsul returns the function that reads the results of a check that Consul runs.
 func (s *Set) readConsul(checkID string) healthcheck.Read {
+	// Only the goroutine of the check uses last.
 	var last uint64
 	return func() (status, output string, fresh bool) {
 		now, known := s.Consul.Check(checkID)
 		if !known || now.Read == last || now.Status == structs.CheckPending {
 			return "", "", false
 		}
+
 		last = now.Read
 		return now.Status, now.Output, true
 	}
@@ -416,6 +436,7 @@ func (s *Set) tasks(name string) []*runningTask {
 	return all
 }
 
+// restart restarts the tasks that run, under their restart policies.
 func (s *Set) restart(task, reason string) {
 	for _, t := range s.tasks(task) {
 		t.control.Restart(reason)

@@ -41,6 +41,7 @@ func openShared(shared, name string) (directory, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	defer outer.close()
 	inner, err := openDirectory(int(outer), path.Dir(name))
 	if err != nil {

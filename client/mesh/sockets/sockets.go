@@ -55,10 +55,12 @@ func New(http, grpc Dial, logger hclog.Logger) *Sockets {
 func (s *Sockets) Run(ctx context.Context) {
 	<-ctx.Done()
 	s.mu.Lock()
+	// listen opens none any more.
 	s.closed = true
 	all := s.open
 	s.open = nil
 	s.mu.Unlock()
+	// Without the lock, because this waits for the connections.
 	for _, sockets := range all {
 		closeAll(sockets)
 	}
@@ -90,6 +92,7 @@ func (s *Sockets) remove(allocID, dir string) error {
 	opened := s.open[allocID]
 	delete(s.open, allocID)
 	s.mu.Unlock()
+	// Without the lock, because this waits for the connections.
 	closeAll(opened)
 	var faults []error
 	for name := range s.dials {
@@ -134,6 +137,7 @@ func closeAll(sockets []*socket) {
 // accept passes connections on until the socket is closed.
 func (k *socket) accept() {
 	pause := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
+	// The slot comes first, so that further connections wait in the kernel.
 	for k.slots.Acquire(k.ctx, 1) == nil {
 		conn, err := k.ln.Accept()
 		if err != nil {
@@ -160,6 +164,7 @@ func (k *socket) pass(conn net.Conn) {
 		return
 	}
 	defer func() { _ = consul.Close() }()
+	// A copy ends only with its connections.
 	defer context.AfterFunc(k.ctx, func() {
 		_ = conn.Close()
 		_ = consul.Close()

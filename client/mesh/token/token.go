@@ -102,9 +102,11 @@ func (h *siToken) Up(ctx context.Context, env *hooks.TaskEnv) error {
 // Down has nothing to undo: the secrets end with the allocation.
 func (*siToken) Down(context.Context) error { return nil }
 
+// provide writes the token into its file, unless it is there or the task needs none.
 func (h *siToken) provide(ctx context.Context, env *hooks.TaskEnv) error {
 	dirs := env.Config.Dirs
 	_, err := Read(dirs)
+	// Without an error the task has its token already.
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -140,6 +142,7 @@ func Read(dirs driver.Dirs) (string, error) {
 }
 
 func check(token string) error {
+	// A token becomes a part of a header and of a variable.
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return structs.Preconditionf("its content is no token")
 	}
@@ -220,6 +223,7 @@ func (h *siToken) work(ctx context.Context, answers chan<- answer) {
 		backoff.Sleep(ctx, firstDelay)
 	}
 
+	// Without ACLs a task needs no token.
 	if err != nil || !on {
 		report(answer{err: err})
 		return
@@ -238,6 +242,7 @@ func (h *siToken) work(ctx context.Context, answers chan<- answer) {
 		report(answer{err: err, repeat: true})
 		failed++
 		if backoff.EndsEarly(ctx, delay(failed), err, back) {
+			// The servers are back, so the delays begin again.
 			failed = 0
 		}
 	}
@@ -252,6 +257,7 @@ func (h *siToken) acls(ctx context.Context) (bool, error) {
 // isFinal reports whether another call would fail likewise. One that has only taken too long would not.
 func isFinal(err error) bool { return structs.KindOf(err).Final() && !isLate(err) }
 
+// isLate reports whether an error is the end of a context.
 func isLate(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

@@ -24,6 +24,7 @@ func Follow(ctx context.Context, t Target, c Config, read Read) *Check {
 	return k
 }
 
+// follow reads results until ctx ends.
 func (k *Check) follow(ctx context.Context, read Read) {
 	defer close(k.done)
 	var counted time.Time

@@ -70,6 +70,7 @@ func Start(ctx context.Context, t Target, c Config) *Check {
 	return k
 }
 
+// newCheck makes a check with the initial status of its job. It starts no goroutine.
 func newCheck(t Target, c Config, cancel context.CancelFunc) *Check {
 	k := &Check{
 		target:  t,
@@ -109,6 +110,7 @@ func (k *Check) Status() Status {
 	return k.status
 }
 
+// run probes at once, and then an interval after the end of each run, until ctx ends.
 func (k *Check) run(ctx context.Context) {
 	defer close(k.done)
 	for {
@@ -120,6 +122,7 @@ func (k *Check) run(ctx context.Context) {
 			return
 		}
 
+		// k.mu is not held: Changed may read the status.
 		if k.record(r, time.Now()) {
 			k.changed()
 		}
@@ -148,6 +151,7 @@ func (k *Check) record(r result, now time.Time) bool {
 	defer k.mu.Unlock()
 	k.status.Output = r.output
 	k.status.At = now
+	// A warning counts at once.
 	needed := 1
 	switch r.status {
 	case structs.CheckPassing:
@@ -156,6 +160,7 @@ func (k *Check) record(r result, now time.Time) bool {
 		needed = k.target.Check.FailuresBeforeCritical
 	}
 
+	// Follow has the results of a check whose thresholds were applied already.
 	if r.status == k.status.Status || k.streak < needed && !k.direct {
 		return false
 	}
@@ -171,6 +176,7 @@ func (k *Check) countRestart(r result, now time.Time) {
 	if rule == nil || rule.Limit == 0 {
 		return
 	}
+	// The grace gives a task time to become healthy after its start.
 	begun := k.begun()
 	early := begun.IsZero() || rule.Grace != nil && now.Sub(begun) < *rule.Grace
 	if early || !counts(rule, r.status) || !counts(rule, k.Status().Status) {
@@ -181,10 +187,12 @@ func (k *Check) countRestart(r result, now time.Time) {
 	if k.unhealthy < rule.Limit {
 		return
 	}
+	// The tasks get their grace again, so the count begins anew.
 	k.unhealthy = 0
 	k.restart("healthcheck: check \"" + structs.Cut(k.target.Check.Name, structs.MaxQuoted) + "\" unhealthy")
 }
 
+// counts reports whether a result counts for check_restart.
 func counts(rule *structs.CheckRestart, status string) bool {
 	return status == structs.CheckFailing || status == structs.CheckWarning && !rule.IgnoreWarnings
 }

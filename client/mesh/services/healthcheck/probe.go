@@ -34,6 +34,7 @@ type result struct {
 	output string
 }
 
+// failed returns a failure with its reason.
 func failed(format string, args ...any) result {
 	return result{structs.CheckFailing, fmt.Sprintf(format, args...)}
 }
@@ -72,6 +73,7 @@ func probeTCP(ctx context.Context, t Target) result {
 	return result{structs.CheckPassing, "tcp: connected to " + t.Address}
 }
 
+// tlsConfig has the settings of a check for TLS.
 func tlsConfig(c *structs.ServiceCheck) *tls.Config {
 	return &tls.Config{
 		ServerName:         c.TLSServerName,
@@ -102,6 +104,7 @@ func probeHTTP(ctx context.Context, t Target) result {
 	}
 
 	req.Header.Set("User-Agent", cmp.Or(req.Header.Get("User-Agent"), "berth-check"))
+	// Each run has a transport of its own: no connection stays open until the next one.
 	transport := &http.Transport{
 		TLSClientConfig:        tlsConfig(c),
 		DisableKeepAlives:      true,
@@ -115,6 +118,7 @@ func probeHTTP(ctx context.Context, t Target) result {
 	}
 	defer func() { _ = resp.Body.Close() }()
 
+	// The status counts. A body that breaks off is no failure.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, MaxOutput))
 	r := result{structs.CheckFailing, fmt.Sprintf("http: %s: %s", resp.Status, body)}
 	switch {
@@ -161,6 +165,7 @@ func probeScript(ctx context.Context, t Target) result {
 		return failed("script: task %q does not run", t.Check.TaskName)
 	}
 
+	// Both streams make one output, as on a terminal.
 	out := &output{}
 	res, err := t.Exec(ctx, &driver.ExecConfig{
 		Command: append([]string{t.Check.Command}, t.Check.Args...),
@@ -169,6 +174,7 @@ func probeScript(ctx context.Context, t Target) result {
 	})
 
 	switch {
+	// The end of the check cancels ctx, too. That is no timeout.
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return failed("script: no end within %s: %s", t.Check.Timeout, out)
 	case err != nil:
