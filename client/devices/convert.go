@@ -36,6 +36,7 @@ func groupsOf(answer *device.FingerprintResponse) ([]*structs.NodeDeviceResource
 			return nil, err
 		}
 
+		// Jobs and the servers know a group by its ID, so an ID has one group.
 		same := func(h *structs.NodeDeviceResource) bool { return h.ID() == group.ID() }
 		if slices.ContainsFunc(groups, same) {
 			return nil, structs.Invalidf("the plugin reports the device group %s twice", group.ID())
@@ -54,6 +55,7 @@ func groupsOf(answer *device.FingerprintResponse) ([]*structs.NodeDeviceResource
 	return groups, nil
 }
 
+// groupOf converts a group. Its errors name the group.
 func groupOf(g *device.DeviceGroup) (*structs.NodeDeviceResource, error) {
 	group := &structs.NodeDeviceResource{
 		Vendor: g.GetVendor(),
@@ -61,9 +63,11 @@ func groupOf(g *device.DeviceGroup) (*structs.NodeDeviceResource, error) {
 		Name:   g.GetDeviceName(),
 	}
 
+	// Slashes separate the parts of the ID.
 	for _, part := range []string{group.Vendor, group.Type, group.Name} {
 		if !isName(part) {
-			return nil, structs.Invalidf("device group %q: vendor, type and name have 1 to %d bytes and no slash",
+			return nil, structs.Invalidf("device group %q: vendor, type and name have 1 to %d bytes and no "+
+				"slash",
 				group.ID(), maxText)
 		}
 	}
@@ -80,6 +84,7 @@ func groupOf(g *device.DeviceGroup) (*structs.NodeDeviceResource, error) {
 	return group, nil
 }
 
+// attributesOf converts the attributes of a group, within the bounds of the servers.
 func attributesOf(all map[string]*shared.Attribute) (map[string]*structs.DeviceAttribute, error) {
 	if n := len(all); n > structs.MaxDeviceAttributes {
 		return nil, fmt.Errorf("%d attributes: at most %d are allowed", n, structs.MaxDeviceAttributes)
@@ -98,6 +103,7 @@ func attributesOf(all map[string]*shared.Attribute) (map[string]*structs.DeviceA
 	return attributes, nil
 }
 
+// instancesOf converts the devices of a group. Two with one ID would be given to two tasks as one.
 func instancesOf(all []*device.DetectedDevice) ([]*structs.NodeDevice, error) {
 	if n := len(all); n > structs.MaxDevices {
 		return nil, fmt.Errorf("%d devices: at most %d are allowed", n, structs.MaxDevices)
@@ -107,11 +113,13 @@ func instancesOf(all []*device.DetectedDevice) ([]*structs.NodeDevice, error) {
 	for _, d := range all {
 		id := d.GetID()
 		if id == "" || len(id) > maxText || seen[id] {
-			return nil, fmt.Errorf("the ID %.40q is empty, has more than %d bytes or occurs twice", id, maxText)
+			return nil, fmt.Errorf("the ID %.40q is empty, has more than %d bytes or occurs twice",
+				id, maxText)
 		}
 		seen[id] = true
 		instances = append(instances, instanceOf(d))
 	}
+	// As with groups, another order is no other report.
 	slices.SortFunc(instances, func(a, b *structs.NodeDevice) int { return cmp.Compare(a.ID, b.ID) })
 	return instances, nil
 }
@@ -119,6 +127,7 @@ func instancesOf(all []*device.DetectedDevice) ([]*structs.NodeDevice, error) {
 // isName reports whether the text can be a part of "vendor/type/name".
 func isName(s string) bool { return s != "" && len(s) <= maxText && !strings.Contains(s, "/") }
 
+// instanceOf converts a device. It cuts long texts, which decide nothing.
 func instanceOf(d *device.DetectedDevice) *structs.NodeDevice {
 	instance := &structs.NodeDevice{
 		ID:                d.GetID(),
@@ -131,6 +140,7 @@ func instanceOf(d *device.DetectedDevice) *structs.NodeDevice {
 	return instance
 }
 
+// attributeOf converts an attribute. One of a kind of value that this agent does not know has no value.
 func attributeOf(a *shared.Attribute) *structs.DeviceAttribute {
 	attribute := &structs.DeviceAttribute{Unit: a.GetUnit()}
 	switch v := a.GetValue().(type) {
@@ -155,6 +165,7 @@ func reservationOf(r *device.ContainerReservation) (*Reservation, error) {
 			maxMounts)
 	}
 
+	// A name with = would be another variable, and NUL ends a text.
 	for name, value := range r.GetEnvs() {
 		if name == "" || len(name) > maxText || len(value) > maxValue ||
 			strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
@@ -167,13 +178,18 @@ func reservationOf(r *device.ContainerReservation) (*Reservation, error) {
 		mount := Mount{TaskPath: m.GetTaskPath(), HostPath: m.GetHostPath(), ReadOnly: m.GetReadOnly()}
 		reservation.Mounts = append(reservation.Mounts, mount)
 		if !isPath(mount.TaskPath) || !isPath(mount.HostPath) {
-			return nil, structs.Invalidf("mount %q at %q: both paths must be absolute and clean", mount.HostPath,
-				mount.TaskPath)
+			return nil, structs.Invalidf("mount %q at %q: both paths must be absolute and clean",
+				mount.HostPath, mount.TaskPath)
 		}
 	}
 
 	for _, d := range r.GetDevices() {
-		file := DeviceFile{TaskPath: d.GetTaskPath(), HostPath: d.GetHostPath(), Permissions: d.GetPermissions()}
+		file := DeviceFile{
+			TaskPath:    d.GetTaskPath(),
+			HostPath:    d.GetHostPath(),
+			Permissions: d.GetPermissions(),
+		}
+
 		reservation.Devices = append(reservation.Devices, file)
 		if !isPath(file.TaskPath) || !isPath(file.HostPath) || strings.Trim(file.Permissions, "rwm") != "" {
 			return nil, structs.Invalidf(
@@ -185,6 +201,7 @@ func reservationOf(r *device.ContainerReservation) (*Reservation, error) {
 	return reservation, nil
 }
 
+// isPath reports whether a text is an absolute path without "..". 4,096 bytes is the bound of the kernel.
 func isPath(p string) bool {
 	return filepath.IsAbs(p) && filepath.Clean(p) == p && len(p) <= 4096 && !strings.Contains(p, "\x00")
 }

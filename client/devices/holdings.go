@@ -31,9 +31,10 @@ type holdings struct {
 	records *store.DB
 	holds   func(allocID string) bool
 	logger  hclog.Logger
-	byPath  map[string]holding
+	byPath  map[string]holding // the records; host.mu guards it
 }
 
+// openHoldings reads the records of earlier agents.
 func openHoldings(cfg Config, logger hclog.Logger) *holdings {
 	h := &holdings{
 		records: cfg.Records,
@@ -45,6 +46,7 @@ func openHoldings(cfg Config, logger hclog.Logger) *holdings {
 	if err != nil {
 		logger.Error("failed to read which devices tasks have", "error", err)
 	}
+	// After an error, these are the records that could be read.
 	for _, r := range all {
 		h.byPath[r.Key] = *r.Value
 	}
@@ -60,6 +62,7 @@ func (h *holdings) byDevice() map[deviceNumber]holding {
 			continue
 		}
 		delete(h.byPath, path)
+		// The next start reads a record that is left, and deletes it here, because the allocation has ended.
 		if err := holdingTable.Delete(h.records, path); err != nil {
 			h.logger.Warn("failed to forget that a task had a device", "path", path, "error", err)
 		}
@@ -71,6 +74,7 @@ func (h *holdings) byDevice() map[deviceNumber]holding {
 func (h *holdings) add(one holding) error {
 	err := holdingTable.Put(h.records, one.Path, &one)
 	if err == nil {
+		// The record comes first: without it, the next agent would offer the device under another name.
 		h.byPath[one.Path] = one
 	}
 	return err

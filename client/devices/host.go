@@ -44,7 +44,8 @@ const maxPaths = 64
 func (g *HostGroup) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) {
-		faults = append(faults, structs.Invalidf("client.device %q: "+format, append([]any{g.ID}, args...)...))
+		args = append([]any{g.ID}, args...)
+		faults = append(faults, structs.Invalidf("client.device %q: "+format, args...))
 	}
 	parts := strings.Split(g.ID, "/")
 	if len(parts) != 3 || !isName(parts[0]) || !isName(parts[1]) || !isName(parts[2]) {
@@ -60,6 +61,7 @@ func (g *HostGroup) Validate() error {
 	}
 
 	for _, p := range g.Paths {
+		// A malformed pattern is an error for each name.
 		_, err := filepath.Match(p, "")
 		if err != nil || !isPath(p) {
 			fault("the path %q is no absolute path or pattern", p)
@@ -130,6 +132,8 @@ func (g *HostGroup) names(path string) bool {
 	})
 }
 
+// run implements source. Nothing tells the agent when a device file comes or goes, so it looks at an
+// interval.
 func (h *host) run(ctx context.Context, to reporter) {
 	var last []*structs.NodeDeviceResource
 	pause := time.NewTicker(scanInterval)
@@ -182,6 +186,7 @@ func (h *host) scan() []*structs.NodeDeviceResource {
 
 // describe returns the group without its devices.
 func (g *HostGroup) describe() *structs.NodeDeviceResource {
+	// Validate has checked that there are three.
 	parts := strings.SplitN(g.ID, "/", 3)
 	group := &structs.NodeDeviceResource{
 		Vendor:     parts[0],
@@ -213,6 +218,7 @@ func (s *hostScan) find(g *HostGroup, seen map[string]bool) []*structs.NodeDevic
 	for _, pattern := range g.Paths {
 		found, _ := filepath.Glob(pattern) // Validate has checked the pattern
 		for _, path := range found {
+			// The servers would get a path that is no UTF-8 as another one.
 			if !seen[path] && free > 0 && utf8.ValidString(path) {
 				seen[path] = true
 				free--
@@ -220,8 +226,10 @@ func (s *hostScan) find(g *HostGroup, seen map[string]bool) []*structs.NodeDevic
 		}
 	}
 
+	// Devices that are gone stay in the report, so they count, too.
 	s.left -= len(seen)
 	var devices []*structs.NodeDevice
+	// In this order the same path to a device is the healthy one at each look.
 	for _, path := range slices.Sorted(maps.Keys(seen)) {
 		d, number := hostDevice(path)
 		here := deviceOwner{g.ID, path}
@@ -246,6 +254,7 @@ func (s *hostScan) find(g *HostGroup, seen map[string]bool) []*structs.NodeDevic
 func hostDevice(path string) (*structs.NodeDevice, deviceNumber) {
 	d := &structs.NodeDevice{ID: path}
 	var number deviceNumber
+	// Stat follows the links by which udev names devices.
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -257,6 +266,7 @@ func hostDevice(path string) (*structs.NodeDevice, deviceNumber) {
 	default:
 		d.Healthy = true
 		number.Block = info.Mode()&fs.ModeCharDevice == 0
+		// The kernel knows a device by its kind and this number.
 		number.Number = info.Sys().(*syscall.Stat_t).Rdev
 	}
 	return d, number
@@ -267,6 +277,7 @@ func hostDevice(path string) (*structs.NodeDevice, deviceNumber) {
 func hostAttribute(v any) *structs.DeviceAttribute {
 	switch v := v.(type) {
 	case string:
+		// A text is a number only with a unit.
 		if a := structs.ParseDeviceAttribute(v); a.Unit != "" {
 			return a
 		}
@@ -291,9 +302,12 @@ func (h *host) reserve(_ context.Context, alloc, group string, ids []string) (*R
 		return nil, structs.Unavailablef("the configuration of this node no longer has the group")
 	}
 
+	// The task finds its devices of the group by this variable.
 	r := &Reservation{Env: map[string]string{hostVariable(group): strings.Join(ids, ",")}}
+	// Allocations that have ended hold nothing any more.
 	held := h.held.byDevice()
 	for _, path := range ids {
+		// The link need not exist for the task, so its driver gets the file behind it.
 		file, number, err := hostFile(path)
 		if err != nil {
 			return nil, err
@@ -303,8 +317,8 @@ func (h *host) reserve(_ context.Context, alloc, group string, ids []string) (*R
 		// A repeated reservation finds its own record.
 		one, isHeld := held[number]
 		if isHeld && one != own {
-			return nil, structs.Unavailablef("%s: allocation %s has the device as %s of %s", path, one.AllocID,
-				one.Path, one.Group)
+			return nil, structs.Unavailablef("%s: allocation %s has the device as %s of %s",
+				path, one.AllocID, one.Path, one.Group)
 		}
 
 		err = h.held.add(own)
@@ -338,6 +352,7 @@ func hostFile(path string) (file string, number deviceNumber, err error) {
 
 // hostVariable is the environment variable with the paths of a task's devices of a group.
 func hostVariable(group string) string {
+	// A shell takes no other characters in the name of a variable.
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r

@@ -88,8 +88,8 @@ type Config struct {
 	Records *store.DB
 	// Holds reports whether an allocation of this node may still use its devices.
 	Holds func(allocID string) bool
-	// Others returns the devices of the allocations of this node that have not ended and from which the servers
-	// may have given some to that one.
+	// Others returns the devices of the allocations of this node that have not ended and from which the
+	// servers may have given some to that one.
 	Others func(allocID string) capacity.DeviceUse
 }
 
@@ -103,6 +103,7 @@ type Manager struct {
 	changes chan struct{}
 	first   chan struct{} // closed when each source has reported once
 
+	// mu guards the last reports of the sources.
 	mu     sync.Mutex
 	groups map[string][]*structs.NodeDeviceResource // by source
 	stats  map[string][]*nodecalls.DeviceGroupStats // by source
@@ -121,6 +122,7 @@ func New(cfg Config, logger hclog.Logger) *Manager {
 	return m
 }
 
+// newManager makes a manager without sources.
 func newManager(logger hclog.Logger) *Manager {
 	return &Manager{
 		logger:  logger.Named("devices"),
@@ -134,6 +136,7 @@ func newManager(logger hclog.Logger) *Manager {
 	}
 }
 
+// addSource adds a source. An earlier one wins if two report the same group.
 func (m *Manager) addSource(name string, s source) {
 	m.names = append(m.names, name)
 	m.sources[name] = s
@@ -149,7 +152,8 @@ func (m *Manager) Run(ctx context.Context) {
 		to := reporter{
 			groups: func(groups []*structs.NodeDeviceResource) { m.setGroups(name, groups, nil) },
 			stats:  func(stats []*nodecalls.DeviceGroupStats) { m.setStats(name, stats) },
-			fault:  func(err error) { m.setGroups(name, nil, err) },
+			// A source with a fault has no devices.
+			fault: func(err error) { m.setGroups(name, nil, err) },
 		}
 		all.Go(func() { s.run(ctx, to) })
 	}
@@ -161,6 +165,7 @@ func (m *Manager) Run(ctx context.Context) {
 func (m *Manager) setGroups(name string, groups []*structs.NodeDeviceResource, fault error) {
 	m.mu.Lock()
 	old, known := m.groups[name]
+	// A fault is a report, too: WaitFirst does not wait for a plugin that fails.
 	m.groups[name] = groups
 	before := m.faults[name]
 	delete(m.faults, name)
@@ -173,15 +178,18 @@ func (m *Manager) setGroups(name string, groups []*structs.NodeDeviceResource, f
 		close(m.first)
 	}
 
+	// The log names the groups that the report leaves out.
 	_, left := m.merge()
 	m.mu.Unlock()
+	// A report of the node is a log entry of the servers, so one that changes nothing ends here.
 	if sameFault && slices.EqualFunc(old, groups, sameGroup) {
 		return
 	}
 
 	m.logger.Info("devices fingerprinted", "plugin", name, "groups", len(groups))
 	if len(left) > 0 {
-		m.logger.Warn("device groups left out: two plugins report them, or the node has too many", "groups", left)
+		m.logger.Warn("device groups left out: two plugins report them, or the node has too many",
+			"groups", left)
 	}
 
 	select {
@@ -190,6 +198,7 @@ func (m *Manager) setGroups(name string, groups []*structs.NodeDeviceResource, f
 	}
 }
 
+// setStats keeps the statistics of a source for the next reader. Nothing waits for them.
 func (m *Manager) setStats(name string, stats []*nodecalls.DeviceGroupStats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,6 +236,7 @@ func (m *Manager) merge() (all []*structs.NodeDeviceResource, left []string) {
 	for _, name := range m.names {
 		for _, g := range m.groups[name] {
 			id := g.ID()
+			// The servers would reject a report beyond their bounds, and the node with it.
 			if seen[id] ||
 				len(all) == structs.MaxDeviceGroups ||
 				devices+len(g.Instances) > structs.MaxDevices ||
@@ -242,6 +252,7 @@ func (m *Manager) merge() (all []*structs.NodeDeviceResource, left []string) {
 		}
 	}
 
+	// The order does not depend on the plugin that has a group.
 	slices.SortFunc(all, func(a, b *structs.NodeDeviceResource) int { return cmp.Compare(a.ID(), b.ID()) })
 	return all, left
 }
@@ -273,6 +284,7 @@ func (m *Manager) Reserve(
 	ctx, cancel := context.WithTimeout(ctx, reserveTimeout)
 	defer cancel()
 	all := &Reservation{Env: map[string]string{}}
+	// m.mu is not held, because others takes locks of its own.
 	others := m.others(alloc)
 	for _, d := range devices {
 		s, err := m.sourceOf(d, others)
@@ -280,6 +292,7 @@ func (m *Manager) Reserve(
 			return nil, err
 		}
 
+		// The plugin may take as long as reserveTimeout, so no lock is held.
 		r, err := s.reserve(ctx, alloc, d.ID(), d.DeviceIDs)
 		if err == nil {
 			err = all.add(r)
@@ -313,6 +326,7 @@ func (m *Manager) sourceOf(d *structs.AllocatedDeviceResource, others capacity.D
 // does not have it now: the plugin has renamed the group. The caller holds m.mu.
 func (m *Manager) checkRenamed(d *structs.AllocatedDeviceResource, others capacity.DeviceUse) error {
 	for _, group := range slices.Sorted(maps.Keys(others)) {
+		// A plugin that renames a group keeps its vendor and its type.
 		if path.Dir(group) != path.Dir(d.ID()) {
 			continue
 		}
@@ -320,8 +334,8 @@ func (m *Manager) checkRenamed(d *structs.AllocatedDeviceResource, others capaci
 		for _, id := range d.DeviceIDs {
 			holder := others[group][id]
 			if holder != "" && (g == nil || g.Instance(id) == nil) {
-				return structs.Unavailablef("allocation %s has the device %q as one of %s, which is gone", holder, id,
-					group)
+				return structs.Unavailablef("allocation %s has the device %q as one of %s, which is gone",
+					holder, id, group)
 			}
 		}
 	}
@@ -367,6 +381,7 @@ func (m *Manager) Stats() []*nodecalls.DeviceGroupStats {
 	return found
 }
 
+// groupStats returns the last statistics of a group, nil if there are none. The caller holds m.mu.
 func (m *Manager) groupStats(id string) *nodecalls.DeviceGroupStats {
 	for _, name := range m.names {
 		for _, g := range m.stats[name] {

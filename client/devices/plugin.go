@@ -43,15 +43,19 @@ func newPlugin(cfg Config, name string, logger hclog.Logger) *plugin {
 	}
 }
 
+// run implements source. The supervisor starts the program again when it has ended.
 func (p *plugin) run(ctx context.Context, to reporter) {
 	p.supervisor.Failed = func(err error) {
+		// Reservations are unavailable from now on.
 		p.setService(nil)
 		to.fault(err)
+		// The last statistics would stay otherwise.
 		to.stats(nil)
 	}
 	p.supervisor.Session = func(ctx context.Context, process *catalog.Process) error {
 		service := device.NewDevicePluginClient(process.Conn())
 		p.setService(service)
+		// Each stream is read until ctx ends, also while the other one fails.
 		var both sync.WaitGroup
 		both.Go(func() { p.followStats(ctx, service, to) })
 		err := p.followGroups(ctx, service, to)
@@ -61,6 +65,7 @@ func (p *plugin) run(ctx context.Context, to reporter) {
 	p.supervisor.Run(ctx)
 }
 
+// setService sets the connection for reservations, nil while the process does not run.
 func (p *plugin) setService(s device.DevicePluginClient) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,6 +77,7 @@ func (p *plugin) followGroups(ctx context.Context, service device.DevicePluginCl
 	pace := reopen
 	for {
 		err := p.readGroups(ctx, service, func(groups []*structs.NodeDeviceResource) {
+			// The stream works, so its next fault is a first one.
 			pace.Reset()
 			to.groups(groups)
 		})
@@ -117,6 +123,7 @@ func (p *plugin) readGroups(
 			return err
 		}
 
+		// A report that makes no sense ends the stream: the plugin has no devices until it is open again.
 		groups, err := groupsOf(answer)
 		if err != nil {
 			return err
@@ -147,6 +154,7 @@ func (p *plugin) followStats(ctx context.Context, service device.DevicePluginCli
 	}
 }
 
+// readStats reads one stream of statistics until it ends.
 func (p *plugin) readStats(ctx context.Context, service device.DevicePluginClient, to reporter) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -171,6 +179,7 @@ func (p *plugin) readStats(ctx context.Context, service device.DevicePluginClien
 	}
 }
 
+// reserve implements source. The protocol has neither the allocation nor the group.
 func (p *plugin) reserve(ctx context.Context, _, _ string, ids []string) (*Reservation, error) {
 	p.mu.Lock()
 	service := p.service
@@ -178,6 +187,7 @@ func (p *plugin) reserve(ctx context.Context, _, _ string, ids []string) (*Reser
 	if service == nil {
 		return nil, structs.Unavailablef("%w", errGone)
 	}
+	// The call may take long, so it holds no lock.
 	answer, err := service.Reserve(ctx, &device.ReserveRequest{DeviceIds: ids})
 	if err != nil { // plugins have no codes for what can be repeated
 		return nil, structs.Unavailablef("plugin: %w", err)

@@ -36,6 +36,7 @@ func statsOf(answer *device.StatsResponse) ([]*nodecalls.DeviceGroupStats, error
 		}
 
 		for id, s := range g.GetInstanceStats() {
+			// The bound is of one device.
 			converter := statsConverter{left: maxStats}
 			group.InstanceStats[id] = converter.instance(s)
 			if converter.left < 0 {
@@ -67,12 +68,14 @@ func (c *statsConverter) instance(s *device.DeviceStats) *nodecalls.DeviceStats 
 	return stats
 }
 
+// object converts a tree of values down to maxStatsDepth. It leaves out deeper ones.
 func (c *statsConverter) object(o *shared.StatObject, depth int) *nodecalls.StatObject {
 	object := &nodecalls.StatObject{
 		Nested:     map[string]*nodecalls.StatObject{},
 		Attributes: map[string]*nodecalls.StatValue{},
 	}
 	c.left -= len(o.GetAttributes()) + len(o.GetNested())
+	// statsOf rejects the answer then.
 	if c.left < 0 {
 		return object
 	}
@@ -90,6 +93,7 @@ func (c *statsConverter) object(o *shared.StatObject, depth int) *nodecalls.Stat
 	return object
 }
 
+// valueOf converts a value. It leaves out a number that is not finite, because JSON has none.
 func valueOf(v *shared.StatValue) *nodecalls.StatValue {
 	value := &nodecalls.StatValue{
 		Unit: structs.Cut(v.GetUnit(), maxText),
