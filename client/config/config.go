@@ -115,8 +115,8 @@ type Config struct {
 
 // The options. Each is a list of names, separated by commas.
 const (
-	// OptionUserDenylist names the users that no task may run as. The driver decides on the user of a task that
-	// names none.
+	// OptionUserDenylist names the users that no task may run as. The driver decides on the user of a task
+	// that names none.
 	OptionUserDenylist = "user.denylist"
 	// OptionDriverAllowlist names the only drivers of the node, and OptionDriverDenylist the drivers that it
 	// does not have.
@@ -339,6 +339,15 @@ func (c *Config) checkNetworks() (faults []error) {
 	return faults
 }
 
+// checkParts returns the faults of settings that other packages have, before those of the lists.
+func (c *Config) checkParts() (faults []error) {
+	if err := c.Drivers.Validate(); err != nil {
+		faults = append(faults, fmt.Errorf("client.drivers: %w", err))
+	}
+
+	return append(faults, c.Users.Validate(), c.Artifact.Validate(), c.MovedData.Validate())
+}
+
 // Validate reports every fault at once, each beginning with the setting's path.
 func (c *Config) Validate() error {
 	if !c.Enabled {
@@ -358,18 +367,7 @@ func (c *Config) Validate() error {
 	require(!strings.ContainsAny(c.NodeID, "\x00/ "),
 		"client.node_id: %q has characters that an ID may not have", c.NodeID)
 
-	if err := c.Drivers.Validate(); err != nil {
-		faults = append(faults, fmt.Errorf("client.drivers: %w", err))
-	}
-	if err := c.Users.Validate(); err != nil {
-		faults = append(faults, err)
-	}
-	if err := c.Artifact.Validate(); err != nil {
-		faults = append(faults, err)
-	}
-	if err := c.MovedData.Validate(); err != nil {
-		faults = append(faults, err)
-	}
+	faults = append(faults, c.checkParts()...)
 	for name := range c.Options {
 		require(slices.Contains(options, name), "client.options: there is no option %q; expected %s",
 			name, strings.Join(options, ", "))
