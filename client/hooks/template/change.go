@@ -47,6 +47,7 @@ func (h *templates) watch(ctx context.Context, task hooks.Control) {
 	}
 }
 
+// mayChange reports whether any text may become another one. A template without a record is rendered again.
 func (h *templates) mayChange() bool {
 	return slices.ContainsFunc(h.task.Templates, func(t *structs.Template) bool {
 		r := h.rec.Rendered[t.DestPath]
@@ -59,6 +60,7 @@ func (h *templates) renderChanged(ctx context.Context, task hooks.Control) (chan
 	h.again = PollInterval
 	for _, t := range h.task.Templates {
 		r := h.rec.Rendered[t.DestPath]
+		// A value of the node counts at once, an answer when it is settled.
 		if r != nil && !r.Reads.changed(t, h.values) && !h.settled(t, r.Reads) {
 			continue
 		}
@@ -89,6 +91,7 @@ func (h *templates) renderAgain(ctx context.Context, t *structs.Template) (other
 	case ctx.Err() != nil:
 		return false, nil
 	case err != nil:
+		// The file keeps its text. The new reads tell when to try again.
 		if last != nil {
 			h.rec.Rendered[t.DestPath] = &rendered{last.Text, read}
 		}
@@ -107,6 +110,7 @@ func (h *templates) renderAgain(ctx context.Context, t *structs.Template) (other
 		}
 	}
 
+	// The message about an earlier failure may come again.
 	delete(h.said, t.DestPath)
 	h.rec.Rendered[t.DestPath] = now
 	h.unsaved = true
@@ -150,6 +154,7 @@ func (h *templates) act(ctx context.Context, task hooks.Control, changed []*stru
 	return ctx.Err() == nil
 }
 
+// signal sends the signal of a template to the process. An event tells a failure.
 func (h *templates) signal(ctx context.Context, task hooks.Control, t *structs.Template) {
 	task.Emit(&structs.TaskEvent{
 		Type: structs.TaskEventSignaling,

@@ -41,6 +41,7 @@ func describe(err error) string {
 	text := exec.Error()
 	at := errorPlace.FindString(text)
 	own, isOwn := errors.AsType[*structs.Error](exec.Err)
+	// The cause follows the place in the text.
 	_, rest, _ := strings.Cut(text, ">: ")
 	switch {
 	case isOwn:

@@ -75,9 +75,13 @@ func (r *rendering) textFunctions() template.FuncMap {
 		"toTitle":         toTitle,
 		"toUpper":         func(s string) (string, error) { return strings.ToUpper(s), nil },
 		"trim":            trimSet,
-		"trimPrefix":      func(prefix, s string) (string, error) { return strings.TrimPrefix(s, prefix), nil },
-		"trimSpace":       func(s string) (string, error) { return strings.TrimSpace(s), nil },
-		"trimSuffix":      func(suffix, s string) (string, error) { return strings.TrimSuffix(s, suffix), nil },
+		"trimPrefix": func(prefix, s string) (string, error) {
+			return strings.TrimPrefix(s, prefix), nil
+		},
+		"trimSpace": func(s string) (string, error) { return strings.TrimSpace(s), nil },
+		"trimSuffix": func(suffix, s string) (string, error) {
+			return strings.TrimSuffix(s, suffix), nil
+		},
 	}
 }
 
@@ -146,6 +150,7 @@ func loop(bounds ...any) (iter.Seq[int64], error) {
 		return nil, structs.Invalidf("loop takes one or two numbers")
 	}
 
+	// No list is made, and countSteps bounds the passes.
 	return func(yield func(int64) bool) {
 		for i := numbers[0]; i < numbers[1] && yield(i); i++ {
 		}
@@ -183,6 +188,7 @@ func (r *rendering) printf(format string, args ...any) (string, error) {
 	for _, digits := range widths.FindAllString(format, -1) {
 		n, err := strconv.Atoi(digits)
 		if err != nil {
+			// The number does not fit an int.
 			n = maxWidth
 		}
 		widest = max(widest, min(n, maxWidth))
@@ -273,6 +279,7 @@ func (r *rendering) replaceAll(from, to, s string) (string, error) {
 // maxPattern bounds a regular expression, whose match takes time in proportion to it.
 const maxPattern = 1000
 
+// compile compiles a regular expression that is not too long.
 func compile(pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxPattern {
 		return nil, structs.Invalidf("a regular expression has more than %d bytes", maxPattern)
@@ -323,6 +330,7 @@ func (r *rendering) regexReplaceAll(pattern, to, s string) (string, error) {
 	return string(append(out, s[end:]...)), nil
 }
 
+// split returns the parts of a text. The empty text has none.
 func split(separator, s string) ([]string, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -356,6 +364,7 @@ func toTitle(s string) (string, error) {
 }
 
 // scratch keeps values under names while a text is rendered.
+// Its methods are not bound (see rendering.bound), so each one charges its values itself.
 type scratch struct {
 	r      *rendering
 	values map[string]any

@@ -87,6 +87,7 @@ func byMeta(names string, list []*lookup.Service) (map[string][]*lookup.Service,
 	return groups, nil
 }
 
+// metaPart returns the value of one entry of a meta, as a part of the name of a group.
 func metaPart(name string, meta map[string]string) (string, error) {
 	name, isNumber := strings.CutSuffix(name, "|int")
 	value := meta[name]

@@ -97,6 +97,7 @@ func explodeMap(flat map[string]any) (map[string]any, error) {
 			at = next
 		}
 
+		// A key with a slash at its end is a directory of Consul.
 		if last := names[len(names)-1]; last != "" {
 			at[last] = flat[key]
 		}
@@ -113,6 +114,7 @@ func mergeWith(override bool) func(into, from map[string]any) (map[string]any, e
 // merge returns a map with the entries of both, maps within them merged likewise. Where both have a value
 // that is not empty, override selects from's.
 func merge(into, from map[string]any, override bool) map[string]any {
+	// Other texts may share the arguments, so these stay as they are.
 	out := maps.Clone(into)
 	if out == nil {
 		out = map[string]any{}

@@ -138,6 +138,7 @@ func (r *rendering) key(path string) (string, error) {
 	switch {
 	case err != nil || path == "":
 		return "", err
+	// The answer has no such key. While there is no answer, ask waits already.
 	case pair == nil && r.answers[q].Digest != "":
 		r.wait(q, "Consul does not have it")
 	case pair != nil:
@@ -218,6 +219,7 @@ func (r *rendering) berthService(words ...any) ([]*lookup.Instance, error) {
 	return list, err
 }
 
+// instanceQuery reads the arguments of berthService.
 func (r *rendering) instanceQuery(words []any) (q lookup.Query, err error) {
 	texts := make([]string, len(words))
 	for i, word := range words {
@@ -252,6 +254,8 @@ func (h *templates) follow(t *structs.Template, read *reads) {
 	h.keep()
 }
 
+// keep tells which queries are needed still: those of the files as they are, and those of the last rendering
+// of each template, which may have failed.
 func (h *templates) keep() {
 	some := map[lookup.Query]bool{}
 	for _, r := range h.rec.Rendered {

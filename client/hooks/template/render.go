@@ -82,6 +82,7 @@ func render(ctx context.Context, t *structs.Template, v *values, source string) 
 	return out, r.reads, err
 }
 
+// execute parses and runs a text. Its errors show no value of the text: see describe.
 func (r *rendering) execute(t *structs.Template, text string) (string, error) {
 	trees, err := taskfiles.ParseText(t, text)
 	if err != nil {
@@ -106,6 +107,7 @@ func (r *rendering) execute(t *structs.Template, text string) (string, error) {
 	bound, isBeyond := errors.AsType[boundError](err)
 	_, missing := errors.AsType[missingError](err)
 	switch {
+	// A text beyond a bound fails, also if it waits for answers.
 	case isBeyond:
 		return "", structs.Invalidf("%s", bound)
 	case len(r.waits) > 0: // the text had no values for its questions
@@ -167,6 +169,7 @@ func call(name string) parse.Node {
 	return tree.Root.Nodes[0]
 }
 
+// step counts a call of a function or a pass of a loop. It is also where a text ends whose time is over.
 func (r *rendering) step() (string, error) {
 	r.steps++
 	if r.steps > maxSteps {
@@ -178,6 +181,7 @@ func (r *rendering) step() (string, error) {
 	return "", nil
 }
 
+// enter and leave count the templates within one another.
 func (r *rendering) enter() (string, error) {
 	r.depth++
 	if r.depth > maxDepth {
@@ -193,6 +197,7 @@ func (r *rendering) leave() (string, error) {
 
 // chargeTimes counts n values of a size, before they are made.
 func (r *rendering) chargeTimes(n, size int) error {
+	// The product might not fit an int.
 	if n > 0 && size > maxValues/n {
 		return r.charge(maxValues + 1)
 	}
@@ -320,9 +325,11 @@ func (r *rendering) variable(name string) (variable, error) {
 	return v, r.checkReads()
 }
 
+// checkReads bounds the reads, because the record of the template has each of them.
 func (r *rendering) checkReads() error {
 	if r.reads.count() > structs.MaxTemplateReads {
-		return beyond("the text reads more than %d variables, files, services and keys", structs.MaxTemplateReads)
+		return beyond("the text reads more than %d variables, files, services and keys",
+			structs.MaxTemplateReads)
 	}
 	return nil
 }
@@ -333,6 +340,7 @@ func (r *rendering) file(path string) (string, error) {
 		return text, nil
 	}
 	text, err := r.values.dirs.ReadFile(path, r.left)
+	// A failure has its digest, too: the text is rendered again when the file can be read.
 	r.reads.Files[path] = digestOfFile(text, err)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", missingError{path}

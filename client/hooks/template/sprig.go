@@ -64,11 +64,14 @@ func withError(f any) any {
 		invoke = v.CallSlice
 	}
 
-	return reflect.MakeFunc(reflect.FuncOf(in, out, t.IsVariadic()), func(args []reflect.Value) []reflect.Value {
+	withErr := reflect.FuncOf(in, out, t.IsVariadic())
+	return reflect.MakeFunc(withErr, func(args []reflect.Value) []reflect.Value {
 		return append(invoke(args), reflect.Zero(errorType))
 	}).Interface()
 }
 
+// boundedSprig returns the functions in the place of those whose results may be much larger than their
+// arguments.
 func (r *rendering) boundedSprig() template.FuncMap {
 	all := template.FuncMap{
 		"fromJson":      func(s string) (any, error) { return r.fromJSON(s, false) },
@@ -103,6 +106,7 @@ func (r *rendering) boundedSprig() template.FuncMap {
 		"uniq":       r.uniq,
 		"without":    r.without,
 	} {
+		// The library has two of each, of which one hides its error. Here both return it.
 		all[name] = f
 		all["must"+strings.ToUpper(name[:1])+name[1:]] = f
 	}
@@ -307,6 +311,7 @@ func (r *rendering) without(list any, omit ...any) ([]any, error) {
 
 // chargePairs charges the comparison of each value of two lists with each of the other.
 func (r *rendering) chargePairs(a, b any) error {
+	// sizeOf counts at least so many bytes for a value.
 	const perByte = 16
 	values, err := items(b)
 	if err != nil {

@@ -65,6 +65,7 @@ type rendered struct {
 	Reads *reads
 }
 
+// templates is the hook of one task.
 type templates struct {
 	db     *store.DB
 	logger hclog.Logger
@@ -126,6 +127,7 @@ func (h *templates) Up(ctx context.Context, env *hooks.TaskEnv) error {
 		return h.restore()
 	}
 
+	// A new process starts with new values.
 	h.rec = record{Rendered: map[string]*rendered{}}
 	for _, t := range h.task.Templates {
 		err := h.renderFirst(ctx, env, t)
@@ -155,12 +157,14 @@ func (h *templates) restore() error {
 
 	h.rec = record{Rendered: map[string]*rendered{}}
 	if rec == nil {
+		// Without its record, a template is rendered once when the process is watched.
 		return nil
 	}
 
 	maps.Copy(h.rec.Rendered, rec.Rendered)
 	for _, r := range h.rec.Rendered {
 		for name, v := range r.Reads.Fixed {
+			// A variable that was not set at the start must not have a value now.
 			delete(h.values.env, name)
 			if v.Set {
 				h.values.env[name] = v.Value
@@ -185,6 +189,7 @@ func (h *templates) renderFirst(ctx context.Context, env *hooks.TaskEnv, t *stru
 		_, waits := errors.AsType[waitError](err)
 		if missing || waits {
 			pause := PollInterval
+			// Most answers come soon, so a short wait is not told.
 			if left := patience - time.Since(begin); waits && left > 0 {
 				pause = left
 			} else {
@@ -210,17 +215,20 @@ func (h *templates) renderFirst(ctx context.Context, env *hooks.TaskEnv, t *stru
 	}
 }
 
+// render renders a template once there is a slot for it.
 func (h *templates) render(ctx context.Context, t *structs.Template) (string, *reads, error) {
 	err := h.slots.Acquire(ctx, 1)
 	if err != nil {
 		return "", newReads(t), err
 	}
 	defer h.slots.Release(1)
+	// The wait for a slot is not the time of the text.
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	return render(ctx, t, h.values, h.expand(t.SourcePath))
 }
 
+// write replaces the file of a template.
 func (h *templates) write(t *structs.Template, text string) error {
 	mode, err := t.Mode()
 	if err != nil {

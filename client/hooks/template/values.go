@@ -27,6 +27,7 @@ type values struct {
 }
 
 func newValues(env *hooks.TaskEnv) *values {
+	// All hooks of the task share Variables.
 	all := maps.Clone(env.Variables)
 	if all == nil {
 		all = map[string]string{}
@@ -69,6 +70,7 @@ type reads struct {
 	Answers []answer
 }
 
+// newReads returns the reads of a rendering that begins.
 func newReads(t *structs.Template) *reads {
 	return &reads{
 		Data:  digest(t.EmbeddedTmpl),
@@ -82,6 +84,7 @@ func (r *reads) count() int { return len(r.Fixed) + len(r.Live) + len(r.Files) +
 
 // changed reports whether a value on the node has changed since the text read it.
 func (r *reads) changed(t *structs.Template, v *values) bool {
+	// An update of the job may bring another text.
 	if r.Data != digest(t.EmbeddedTmpl) {
 		return true
 	}

@@ -69,6 +69,7 @@ func (r variables) list(prefix ...string) ([]*lookup.VariableMeta, error) {
 	all, _ := value.([]*lookup.VariableMeta)
 	var own []*lookup.VariableMeta
 	for _, v := range all {
+		// The node gets those of all its jobs.
 		if slices.Contains(r.values.variables, v.Path) {
 			own = append(own, v)
 		}

@@ -49,6 +49,7 @@ func New(env *hooks.TaskEnv) *Dirs {
 // locate returns the directory and the path below it that a job means: relative to the task's directory, or
 // as the task sees it. alloc is the directory of all tasks.
 func (d *Dirs) locate(written string) (root, rel string, err error) {
+	// Only clean paths can be compared by their text.
 	p := path.Clean(written)
 	if path.IsAbs(p) {
 		for _, at := range d.places {
@@ -60,6 +61,7 @@ func (d *Dirs) locate(written string) (root, rel string, err error) {
 		return "", "", outside(written)
 	}
 
+	// Jobs use both names for the directory of all tasks.
 	for _, name := range []string{"alloc", "../alloc"} {
 		rel, ok := below(p, name)
 		if ok {
@@ -67,6 +69,7 @@ func (d *Dirs) locate(written string) (root, rel string, err error) {
 		}
 	}
 
+	// Nothing else above the directory of the task is for it.
 	if p == ".." || strings.HasPrefix(p, "../") {
 		return "", "", outside(written)
 	}
@@ -100,12 +103,14 @@ func (d *Dirs) ReadFile(written string, max int) (string, error) {
 	}
 	defer at.Close()
 
+	// A pipe or a device in the place of the file would hang the reader.
 	f, err := rootfile.FindPlain(at, rel)
 	if err != nil {
 		return "", explain(written, err)
 	}
 	defer f.Close()
 
+	// One byte more shows that the file is too large.
 	b, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
 	if err == nil && len(b) > max {
 		err = structs.Preconditionf("%q is too large: a template reads files of at most %d bytes in all",
