@@ -102,6 +102,7 @@ func (a *artifacts) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	return nil
 }
 
+// failure ends the report of the progress. Its error says whether another start may help.
 func (a *artifacts) failure(env *hooks.TaskEnv, err error) error {
 	a.cfg.Progress(env.Alloc.ID, "")
 	return &hooks.Failure{
@@ -114,6 +115,7 @@ func (a *artifacts) failure(env *hooks.TaskEnv, err error) error {
 // Down removes the remains of a download whose agent was killed.
 func (a *artifacts) Down(context.Context) error {
 	return errors.Join(
+		// Each destination is in one of the two.
 		removeScratch(a.taskDir, a.task),
 		removeScratch(a.shared, a.task),
 		a.cfg.Groups.Machine.Path(groupParent, a.groupName()).Remove())
@@ -140,7 +142,9 @@ func checkReplaced(spec *structs.TaskArtifact) error {
 		{"source", spec.GetterSource},
 		{"destination", spec.RelativeDest},
 	}
+	// In this order the first fault is the same one each time.
 	for _, key := range slices.Sorted(maps.Keys(spec.GetterOptions)) {
+		// A key becomes a part of the query, too.
 		texts = append(texts, [2]string{"options", key}, [2]string{"options", spec.GetterOptions[key]})
 	}
 	for _, named := range texts {
@@ -152,6 +156,22 @@ func checkReplaced(spec *structs.TaskArtifact) error {
 	return nil
 }
 
+// ownerOf returns the owner of the files of an artifact: root, unless the job gives them to the user of its
+// task.
+func ownerOf(spec *structs.TaskArtifact, taskUser string) (*sandbox.User, error) {
+	root := &sandbox.User{}
+	if !spec.Chown {
+		return root, nil
+	}
+
+	user, err := executor.LookupUser(taskUser)
+	if err != nil || user == nil {
+		return root, err
+	}
+
+	return user, nil
+}
+
 // fetch downloads one artifact and moves it to its place.
 func (a *artifacts) fetch(
 	ctx context.Context, env *hooks.TaskEnv, spec *structs.TaskArtifact,
@@ -161,22 +181,15 @@ func (a *artifacts) fetch(
 	}
 
 	spec = expandSpec(spec, env.Expand)
+	// The validation of the job has seen the placeholders and not their values.
 	err := cmp.Or(checkReplaced(spec), taskfiles.Artifact(spec))
 	if err != nil {
 		return usage{}, err
 	}
 
-	// Root owns the files, unless the job gives them to the user of its task.
-	owner := &sandbox.User{}
-	if spec.Chown {
-		user, err := executor.LookupUser(env.Config.User)
-		if err != nil {
-			return usage{}, err
-		}
-
-		if user != nil {
-			owner = user
-		}
+	owner, err := ownerOf(spec, env.Config.User)
+	if err != nil {
+		return usage{}, err
 	}
 
 	to, err := a.placeOf(spec.RelativeDest, env.Seen)
@@ -184,6 +197,7 @@ func (a *artifacts) fetch(
 		return usage{}, err
 	}
 
+	// The directory is beside the destination, so that the move is a rename in most cases.
 	s, err := newScratch(to, a.task)
 	if err != nil {
 		return usage{}, err
@@ -201,5 +215,6 @@ func (a *artifacts) fetch(
 		}
 	}
 
+	// After a success only the remains go.
 	return got, errors.Join(err, s.remove())
 }

@@ -53,6 +53,7 @@ func (e finalError) Unwrap() error { return e.error }
 
 // excess returns the error of an artifact above a bound.
 func excess(b download.Bound, format string, args ...any) error {
+	// There may be space for it at the next try.
 	if b.Passing {
 		return structs.Unavailablef(format, args...)
 	}
@@ -108,6 +109,7 @@ func (a *artifacts) freeBound(dir string) (download.Bound, error) {
 		Bytes: max(free-keep, 0),
 		By: fmt.Sprintf("this node has %s free and keeps %s by client.moved_data.min_free; free some",
 			structs.FormatBytes(free), structs.FormatBytes(keep)),
+		// Another download may end, or an operator may free some.
 		Passing: true,
 	}, nil
 }
@@ -116,9 +118,11 @@ func (a *artifacts) freeBound(dir string) (download.Bound, error) {
 // Other tasks of the allocation download at the same time.
 func account(env *hooks.AllocEnv, got usage) error {
 	size := diskBytes(env.Group)
+	// The sum is taken and compared at once, so two tasks cannot both have the last space.
 	if env.Downloaded.Add(got.bytes) <= size {
 		return nil
 	}
+	// The sum counts only files that stay.
 	env.Downloaded.Add(-got.bytes)
 	most := diskBound(env)
 	return excess(most, "it has %d bytes (%s)", got.bytes, most.By)

@@ -101,16 +101,20 @@ var ownPaths = []string{"/", "/artifact", "/berth", "/dev", "/proc", "/sys", "/r
 
 // parseExtraPath returns the path of an element of FilesystemIsolationExtraPaths.
 func parseExtraPath(text string) (string, error) {
+	// The path may have colons.
 	parts := strings.SplitN(text, ":", 3)
 	if len(parts) != 3 || !slices.Contains([]string{"f", "d"}, parts[0]) {
 		return "", structs.Invalidf("%.80q has not the form f:r:FILE or d:r:DIRECTORY", text)
 	}
 	if !slices.Contains([]string{"r", "rx"}, parts[1]) {
-		return "", structs.Invalidf("%.80q: a download only reads the files of the machine; expected r or rx", text)
+		return "", structs.Invalidf("%.80q: a download only reads the files of the machine; "+
+			"expected r or rx", text)
 	}
 	path := parts[2]
+	// below compares texts, so the path has to be a clean one.
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path || slices.Contains(ownPaths, path) {
-		return "", structs.Invalidf("%.80q: expected an absolute path, and none that every download has", text)
+		return "", structs.Invalidf("%.80q: expected an absolute path, "+
+			"and none that every download has", text)
 	}
 	return path, nil
 }

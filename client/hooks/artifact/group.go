@@ -57,6 +57,7 @@ func NodeSlots() *Slots {
 	return NewSlots(slotsOf(info.Totalram * uint64(info.Unit)))
 }
 
+// slotsOf returns how many downloads may run on a machine with some memory.
 func slotsOf(memory uint64) int64 {
 	const share = 4
 	return int64(min(max(memory/share/download.MaxMemory, minRunning), maxRunning))
@@ -80,6 +81,7 @@ func (g *Groups) usable() bool {
 	if g.work {
 		return true
 	}
+	// After a failure the next download looks again.
 	err := g.Machine.Probe(groupParent)
 	g.work = err == nil
 	if err != nil && !g.told {
@@ -91,6 +93,7 @@ func (g *Groups) usable() bool {
 
 // groupName is the name of the cgroup of a task's downloads. One of them runs at a time.
 func (a *artifacts) groupName() string {
+	// The path of the directory is unique on the node, and too long for the name of a cgroup.
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(a.taskDir)))[:16]
 }
 
@@ -136,6 +139,7 @@ const groupPatience = 10 * time.Second
 // that the download needed more memory than it may have, unless ctx has ended it. The next download of the
 // task removes a group that is left.
 func (g *Groups) remove(ctx context.Context, group *cgroups.Group, err error) error {
+	// The counter goes with the group, so this is read first.
 	if err != nil && ctx.Err() == nil && group.OOMKills() > 0 {
 		err = fmt.Errorf("it needs more than the %d MiB of memory that a download may have", groupMemory>>20)
 	}

@@ -43,6 +43,7 @@ func (p *payload) Up(_ context.Context, env *hooks.TaskEnv) error {
 	}
 	defer func() { _ = own.Close() }()
 
+	// A link of the task to a directory beside the local one, such as its secrets, leads out of this root.
 	local, err := own.OpenRoot(filepath.Base(env.Config.Dirs.Local))
 	if err != nil {
 		return fmt.Errorf("opening the local directory: %w", err)
@@ -57,6 +58,7 @@ func (p *payload) Up(_ context.Context, env *hooks.TaskEnv) error {
 	return nil
 }
 
+// write puts the payload in its place, and makes the directories above it.
 func (p *payload) write(local *os.Root) error {
 	file := path.Clean(p.file)
 	err := local.MkdirAll(path.Dir(file), 0o777)

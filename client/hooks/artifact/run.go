@@ -49,6 +49,7 @@ func (a *artifacts) sandboxConfig(dir string, insecure bool) (cfg *sandbox.Confi
 	}
 
 	var calls filter.Filter
+	// Without seccomp the other bounds of the sandbox stay.
 	if seccomp.Supported() == nil {
 		calls, err = seccomp.Restricted()
 		if err != nil {
@@ -61,12 +62,14 @@ func (a *artifacts) sandboxConfig(dir string, insecure bool) (cfg *sandbox.Confi
 		HostPaths: shown,
 		Binds: []sandbox.Bind{
 			{Source: dir, Target: download.Dir},
+			// The executable may be outside of the directories that are shown.
 			{Source: a.cfg.Command[0], Target: executable, ReadOnly: true},
 		},
 		Program: sandbox.Program{
-			Driver:   "artifact",
-			Where:    "in the sandbox of the download",
-			Command:  executable,
+			Driver:  "artifact",
+			Where:   "in the sandbox of the download",
+			Command: executable,
+			// The capacity makes append copy, because all downloads share Command.
 			Args:     append(a.cfg.Command[1:len(a.cfg.Command):len(a.cfg.Command)], download.Arg),
 			Env:      a.environ(insecure),
 			Dir:      download.Dir,
@@ -79,6 +82,7 @@ func (a *artifacts) sandboxConfig(dir string, insecure bool) (cfg *sandbox.Confi
 	}
 
 	for _, path := range append(shownSettings, a.cfg.Settings.extraPaths()...) {
+		// The target of a link may be hidden in the sandbox, so the file itself is mounted at the path.
 		real, err := filepath.EvalSymlinks(path)
 		if err == nil { // else this machine has no such file
 			cfg.Binds = append(cfg.Binds, sandbox.Bind{Source: real, Target: path, ReadOnly: true})
@@ -88,12 +92,16 @@ func (a *artifacts) sandboxConfig(dir string, insecure bool) (cfg *sandbox.Confi
 	return cfg, nil
 }
 
+// environ returns the environment of the process. It has none of the agent's variables that the settings do
+// not name, because these may be secret.
 func (a *artifacts) environ(insecure bool) []string {
 	temp := filepath.Join(download.Dir, download.TempDir)
 	env := append(sandbox.RuntimeEnv(2),
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		// There git finds no settings of a user.
 		"HOME="+temp,
 		"TMPDIR="+temp,
+		// Nobody answers a question of git.
 		"GIT_TERMINAL_PROMPT=0",
 		// Other protocols of git read files of the machine, or run any program.
 		"GIT_ALLOW_PROTOCOL=http:https:ssh:git")
@@ -129,16 +137,8 @@ func (a *artifacts) request(
 		return nil, bounds{}, structs.Invalidf("client.artifact.allow_networks: %w", err)
 	}
 
-	answer := download.Bound{Bytes: int64(s.HTTPMaxSize), By: "http_max_size of the agent"}
-	answer = smaller(answer, smaller(size, free))
-	unpacked := download.Bound{
-		Bytes: int64(s.DecompressionSizeLimit),
-		By:    "decompression_size_limit of the agent",
-	}
-	unpacked = smaller(unpacked, free)
-	if kind != "git" { // its files come as one, which is larger than the parts that it keeps
-		unpacked = smaller(unpacked, size)
-	}
+	answer, unpacked := s.sizes(kind, size, free)
+	// A download that may keep nothing need not start.
 	if least := smaller(answer, unpacked); least.Bytes == 0 {
 		return nil, bounds{}, excess(least, "nothing more fits (%s)", least.By)
 	}
@@ -168,12 +168,31 @@ func (a *artifacts) request(
 	switch kind {
 	case "git":
 		req.Limits.Timeout = s.GitTimeout
+		// http_max_size bounds a repository with all of its files.
 		all = answer
 		entries = maxFiles
 	case "file":
 		err = a.checkFile(spec.GetterSource)
 	}
 	return req, bounds{all, entries}, err
+}
+
+// sizes returns the bounds of an answer of a server, and of the files of an archive. The smallest bound
+// counts, and its error names the setting.
+func (s Settings) sizes(kind string, size, free download.Bound) (answer, unpacked download.Bound) {
+	answer = download.Bound{Bytes: int64(s.HTTPMaxSize), By: "http_max_size of the agent"}
+	answer = smaller(answer, smaller(size, free))
+	unpacked = download.Bound{
+		Bytes: int64(s.DecompressionSizeLimit),
+		By:    "decompression_size_limit of the agent",
+	}
+
+	unpacked = smaller(unpacked, free)
+	if kind != "git" { // its files come as one, which is larger than the parts that it keeps
+		unpacked = smaller(unpacked, size)
+	}
+
+	return answer, unpacked
 }
 
 // withOptions returns the source with the options as its query.
@@ -194,6 +213,7 @@ func withOptions(spec *structs.TaskArtifact) string {
 
 // checkFile denies files of the machine that the agent's settings do not name.
 func (a *artifacts) checkFile(source string) error {
+	// A source has one form or the other, or neither.
 	path := strings.TrimPrefix(strings.TrimPrefix(source, "file::"), "file://")
 	path, _, _ = strings.Cut(path, "?")
 	for _, extra := range a.cfg.Settings.extraPaths() {
@@ -271,7 +291,9 @@ func (a *artifacts) runWatched(ctx context.Context, req *download.Request, w wat
 		a.watch(running, end, w)
 	}()
 	err := a.runBounded(running, w.scratch, req, w.most.usage())
+	// This ends the goroutine. An earlier cause stays.
 	end(nil)
+	// No report of the watch may follow the last one.
 	<-watched
 	a.cfg.Progress(w.allocID, "")
 	return err
@@ -280,6 +302,7 @@ func (a *artifacts) runWatched(ctx context.Context, req *download.Request, w wat
 // awaitSlot returns when the download may run.
 func (a *artifacts) awaitSlot(ctx context.Context, env *hooks.TaskEnv, spec *structs.TaskArtifact) error {
 	slots := a.cfg.Slots
+	// A download that need not wait reports nothing.
 	if slots.running.TryAcquire(1) {
 		return nil
 	}
@@ -339,6 +362,7 @@ func (a *artifacts) watch(ctx context.Context, end context.CancelCauseFunc, w wa
 		}
 
 		free, err := a.freeBound(w.scratch.path())
+		// Tasks and other downloads fill the disk, too.
 		if err == nil && free.Bytes == 0 {
 			end(fmt.Errorf("it does not fit: %s", free.By))
 			return
@@ -386,6 +410,7 @@ func (a *artifacts) runProcess(
 	return err
 }
 
+// runSandbox starts the process, sends it the request, reads the reply and waits for its end.
 func (a *artifacts) runSandbox(
 	ctx context.Context, s *scratch, req *download.Request, group *cgroups.Group,
 ) error {
@@ -400,6 +425,7 @@ func (a *artifacts) runSandbox(
 	}
 	defer ours.Close()
 
+	// The process writes there why it ends early.
 	said, stderr, err := os.Pipe()
 	if err != nil {
 		return errors.Join(err, theirs.Close())
@@ -421,6 +447,7 @@ func (a *artifacts) runSandbox(
 
 	stop := context.AfterFunc(ctx, func() { _ = proc.Kill() })
 	defer stop()
+	// Other processes would see secrets in arguments.
 	err = json.NewEncoder(ours).Encode(req)
 	var result error
 	if err == nil {
@@ -428,6 +455,7 @@ func (a *artifacts) runSandbox(
 	}
 
 	_ = proc.Kill() // it has nothing left to do
+	// The process has ended, and with it the pipe.
 	text, _ := io.ReadAll(io.LimitReader(said, maxReply))
 	_, _ = proc.Wait()
 	if err != nil {
@@ -443,6 +471,7 @@ func readReply(from io.Reader) (result, err error) {
 	reply := &download.Reply{}
 	err = json.NewDecoder(io.LimitReader(from, maxReply)).Decode(reply)
 	if err == nil && reply.Error != "" {
+		// The text is shown to users, and the process is not trusted.
 		result = errors.New(structs.Cut(reply.Error, maxError))
 		if reply.Final {
 			result = finalError{result}
@@ -457,6 +486,7 @@ const (
 	maxError = 1 << 10
 )
 
+// socketpair returns both ends of the connection with the process.
 func socketpair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -43,11 +43,13 @@ func newScratch(to place, task string) (*scratch, error) {
 
 	s := &scratch{root, scratchName(task)}
 	err = root.RemoveAll(s.name)
+	// Temporary files are in the directory, so that measure counts them.
 	for _, dir := range []string{s.name, path.Join(s.name, download.TempDir)} {
 		if err == nil {
 			err = root.Mkdir(dir, 0o700)
 		}
 		if err == nil {
+			// The process runs as this user.
 			err = root.Chown(dir, int(nobody.UID), int(nobody.GID))
 		}
 	}
@@ -98,6 +100,7 @@ var errLarge = errors.New("it is larger than it may be")
 // the bounds.
 func (s *scratch) measure(dir string, most usage) (usage, error) {
 	var sum usage
+	// The process may put a link in the place of a directory meanwhile, which leads out of no root.
 	tree, err := s.root.OpenRoot(s.name)
 	if err != nil {
 		return sum, err
@@ -193,6 +196,7 @@ func prepareEntry(tree *os.Root, name string, owner *sandbox.User) error {
 		}
 
 		// Only the owner writes, and it enters its own directories.
+		// Perm leaves out the bits by which a program runs as its owner.
 		mode := info.Mode().Perm() &^ 0o022
 		if info.IsDir() {
 			mode |= 0o700
@@ -214,6 +218,7 @@ func checkLink(tree *os.Root, name string) error {
 	if !ok || path.IsAbs(target) || !filepath.IsLocal(within) {
 		return errors.New("it leads out")
 	}
+	// Stat follows the link, and the links on its way, only in the root.
 	_, err = tree.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -233,7 +238,9 @@ func (s *scratch) move(from, to string) error {
 		return ferr
 	}
 
+	// Only two directories are merged. Anything else takes the place at once.
 	if err != nil || !there.IsDir() || !info.IsDir() {
+		// The root follows no link that leads out.
 		err := s.root.Rename(from, to)
 		if errors.Is(err, unix.EXDEV) {
 			return s.copy(from, to)
@@ -299,11 +306,13 @@ func (s *scratch) copyEntry(from, to string, kind fs.FileMode) error {
 		return err
 	}
 
+	// prepareEntry has set the owner and the mode of the original.
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if ok {
 		err = s.root.Lchown(to, int(owner.Uid), int(owner.Gid))
 	}
 
+	// A link has no mode of its own.
 	if err == nil && kind&fs.ModeSymlink == 0 {
 		err = s.root.Chmod(to, info.Mode())
 	}
@@ -311,6 +320,7 @@ func (s *scratch) copyEntry(from, to string, kind fs.FileMode) error {
 	return err
 }
 
+// copyText copies the bytes of a file. The caller sets the owner and the mode.
 func (s *scratch) copyText(from, to string) error {
 	in, err := s.root.Open(from)
 	if err != nil {

@@ -68,6 +68,8 @@ func (c *checked) Decompress(dst, src string, dir bool, umask os.FileMode) error
 	if err == nil {
 		err = c.Decompressor.Decompress(dst, src, dir, umask)
 	}
+	// The entries of a directory are counted before and while they are unpacked. A single file ends one byte
+	// above the limit.
 	if err != nil || dir {
 		return err
 	}
@@ -97,6 +99,7 @@ func (c *checked) checkEntries(src string) error {
 	}
 
 	open, isTar := tars[c.format]
+	// A compressed file has no table.
 	if !isTar {
 		return nil
 	}
@@ -115,6 +118,7 @@ func (c *checked) checkEntries(src string) error {
 	return c.checkTar(tar.NewReader(r))
 }
 
+// checkZip reads the table of a zip file.
 func (c *checked) checkZip(src string) error {
 	r, err := zip.OpenReader(src)
 	if err != nil {
@@ -143,6 +147,7 @@ func (c *checked) checkZip(src string) error {
 	return nil
 }
 
+// checkTar reads the headers of all entries. A tar file has no table, so this decompresses all of it.
 func (c *checked) checkTar(r *tar.Reader) error {
 	left := c.limits.UnpackedSize.Bytes
 	for n := 0; ; n++ {
@@ -179,10 +184,12 @@ func (c *checked) checkTar(r *tar.Reader) error {
 	}
 }
 
+// checkEntry rejects links and devices.
 func checkEntry(name string, mode fs.FileMode) error {
 	if mode.IsRegular() || mode.IsDir() {
 		return nil
 	}
-	return fmt.Errorf("the archive has %q, which is neither a file nor a directory; links and devices are not "+
+	return fmt.Errorf("the archive has %q, which is neither a file nor a directory; links and devices are "+
+		"not "+
 		"unpacked", name)
 }

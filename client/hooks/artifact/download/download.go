@@ -81,10 +81,12 @@ type Reply struct {
 // Main gets the artifact that the agent asks for, and returns the exit code. With the arguments `connect
 // HOST PORT RULES` it is the connection of a program that it has started.
 func Main(args []string) int {
+	// git and ssh start the executable again for each connection.
 	if len(args) == 4 && args[0] == connectArg {
 		return connect(args[1], args[2], args[3])
 	}
 
+	// It is the process's end of the socket.
 	conn := os.Stdout
 	req := &Request{}
 	err := json.NewDecoder(conn).Decode(req)
@@ -133,6 +135,7 @@ var modes = map[string]getter.Mode{
 // file system. A failure may set req.Limits.final.
 func Get(ctx context.Context, dir string, req *Request) error {
 	unix.Umask(0o022)
+	// Each goroutine of the download may set it: see exceeded.
 	req.Limits.final = new(atomic.Bool)
 	ctx, cancel := context.WithTimeout(ctx, req.Limits.Timeout)
 	defer cancel()
@@ -147,15 +150,17 @@ func Get(ctx context.Context, dir string, req *Request) error {
 		Src:     req.Source,
 		Dst:     out,
 		GetMode: modes[req.Mode],
-		Copy:    true,
-		Umask:   0o022,
+		// A link to the source would lead out of the directory.
+		Copy:  true,
+		Umask: 0o022,
 	})
 	if err != nil {
 		return hideSecrets(err, req.Source)
 	}
 
 	if _, err := os.Lstat(out); err != nil {
-		return errors.New("nothing was downloaded: HTTP has no directories; name an archive, or a file with " +
+		return errors.New("nothing was downloaded: HTTP has no directories; name an archive, or a file " +
+			"with " +
 			"another mode than dir")
 	}
 
@@ -171,6 +176,7 @@ func UserOf(source string) string {
 	}
 	authority, _, _ := strings.Cut(rest, "/")
 	authority, _, _ = strings.Cut(authority, "?")
+	// Without an @ this is the empty text.
 	return authority[:strings.LastIndex(authority, "@")+1]
 }
 
@@ -184,6 +190,7 @@ func SecretPath(source string) string {
 	}
 	_, path, _ := strings.Cut(rest, "/")
 	path = strings.TrimRight(path, "/")
+	// The name of the file stays visible.
 	last := strings.LastIndex(path, "/")
 	if last <= 0 {
 		return ""
@@ -224,5 +231,6 @@ func hideSecrets(err error, source string) error {
 		}
 	}
 
+	// A wrapped error would still show the secrets.
 	return errors.New(text)
 }

@@ -67,6 +67,7 @@ func (bitbucketDetector) Detect(source, _ string) (string, bool, error) {
 	return "git::" + u.String(), true, nil
 }
 
+// httpClient returns the client for sources by HTTP, whose connections the guard opens.
 func httpClient(req *Request, g *guard) *http.Client {
 	transport := g.transport()
 	if req.Insecure {
@@ -125,12 +126,14 @@ func (g gitGetter) GetFile(ctx context.Context, req *getter.Request) error {
 	return g.guarded(req, func() error { return g.GitGetter.GetFile(ctx, req) })
 }
 
+// guarded runs git, all of whose connections go through the guard.
 func (g gitGetter) guarded(req *getter.Request, get func() error) error {
 	err := checkAddress(req.URL())
 	if err != nil {
 		return err
 	}
 
+	// Its HTTP goes through the relay, its other protocols through a program that guardGit names.
 	r, err := newRelay(g.guard)
 	if err != nil {
 		return err
@@ -152,10 +155,13 @@ func (g gitGetter) guarded(req *getter.Request, get func() error) error {
 
 // checkAddress checks all parts of an address that may become arguments of git or ssh.
 func checkAddress(u *url.URL) error {
+	// Without a protocol git takes the address for a path of the machine.
 	if u.Scheme == "" || u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") ||
 		strings.HasPrefix(u.User.Username(), "-") {
-		return errors.New("the address of a repository must have a protocol and a host that does not begin with -")
+		return errors.New("the address of a repository must have a protocol and a host that does not begin " +
+			"with -")
 	}
+	// With ssh, the path becomes an argument of a program on the server.
 	if u.Scheme != "http" && u.Scheme != "https" && strings.HasPrefix(strings.TrimLeft(u.Path, "/~"), "-") {
 		return errors.New("the path of a repository must not begin with -")
 	}

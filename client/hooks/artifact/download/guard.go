@@ -23,14 +23,14 @@ var specialNetworks = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("127.0.0.0/8"),
 	netip.MustParsePrefix("169.254.0.0/16"),
-	netip.MustParsePrefix("100.100.100.200/32"),
-	netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
+	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
 	netip.MustParsePrefix("224.0.0.0/4"),
 	netip.MustParsePrefix("255.255.255.255/32"),
 	netip.MustParsePrefix("::/127"),
 	netip.MustParsePrefix("fe80::/10"),
-	netip.MustParsePrefix("fd00:ec2::/32"),
-	netip.MustParsePrefix("fd20:ce::254/128"),
+	netip.MustParsePrefix("fd00:ec2::/32"),    // AWS
+	netip.MustParsePrefix("fd20:ce::254/128"), // Google Cloud
 	netip.MustParsePrefix("ff00::/8"),
 }
 
@@ -42,6 +42,7 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	var networks []netip.Prefix
 	for _, text := range texts {
 		network, err := netip.ParsePrefix(text)
+		// check compares the plain form of an IPv4 address.
 		if err != nil || network != network.Masked() || network.Addr().Is4In6() {
 			return nil, fmt.Errorf("%.80q is not a network such as 127.0.0.0/8 or ::1/128", text)
 		}
@@ -84,6 +85,7 @@ func newGuard(rules Rules) *guard {
 
 // check rejects an address of a special network, or of the agent itself, that the rules do not allow.
 func (g *guard) check(to netip.AddrPort) error {
+	// An address is compared in one form: as IPv4 where IPv6 or NAT64 carries it, and without its zone.
 	addr := to.Addr().Unmap().WithZone("")
 	if nat64.Contains(addr) {
 		b := addr.As16()
@@ -91,6 +93,7 @@ func (g *guard) check(to netip.AddrPort) error {
 	}
 
 	contains := func(p netip.Prefix) bool { return p.Contains(addr) }
+	// A network that the operator allows wins over both rules below.
 	if slices.ContainsFunc(g.rules.Networks, contains) {
 		return nil
 	}
@@ -125,6 +128,7 @@ func (g *guard) checkAgent(addr netip.Addr, port int) error {
 	if !slices.Contains(g.rules.AgentPorts, port) {
 		return nil
 	}
+	// The node may have got an address since the agent started.
 	list, err := net.InterfaceAddrs()
 	if err != nil {
 		return fmt.Errorf("listing the addresses of the node: %w", err)
@@ -150,6 +154,8 @@ func (g *guard) rejection() error {
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := &net.Dialer{
 		Timeout: 30 * time.Second,
+		// Control gets the address after the name is resolved, right before the connection: no other answer
+		// of DNS comes in between.
 		Control: func(_, resolved string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(resolved)
 			if err != nil {
@@ -181,6 +187,7 @@ type heardConn struct {
 func (c *heardConn) Read(p []byte) (int, error) {
 	silence := c.guard.rules.Silence
 	if silence > 0 {
+		// Each read begins the time again.
 		err := c.SetReadDeadline(time.Now().Add(silence))
 		if err != nil {
 			return 0, err
@@ -203,6 +210,7 @@ func (c *heardConn) CloseWrite() error {
 	return half.CloseWrite()
 }
 
+// isProxy reports whether the address is that of a proxy which the agent has named for a connection.
 func (g *guard) isProxy(address string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -220,6 +228,7 @@ func (g *guard) proxy(u *url.URL) (*url.URL, error) {
 		}
 	}
 
+	// It is nil also for a host that no_proxy names.
 	through, err := g.proxyOf(u)
 	if err != nil {
 		return nil, err
@@ -236,6 +245,7 @@ func (g *guard) proxy(u *url.URL) (*url.URL, error) {
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	// dial does not check this address from now on.
 	g.proxies[addressOf(through)] = true
 	return through, nil
 }

@@ -33,7 +33,9 @@ func newRelay(g *guard) (*relay, error) {
 	}
 
 	r := &relay{guard: g, ln: ln, ended: make(chan struct{})}
+	// A request without TLS comes with its whole URL.
 	plain := &httputil.ReverseProxy{
+		// The URL of a request to a proxy is already that of the server.
 		Rewrite:   func(*httputil.ProxyRequest) {},
 		Transport: g.transport(),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -45,6 +47,7 @@ func newRelay(g *guard) (*relay, error) {
 		ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			switch {
+			// git asks for a tunnel to a server with TLS.
 			case req.Method == http.MethodConnect:
 				r.tunnel(w, req)
 			case req.URL.IsAbs():
@@ -55,6 +58,7 @@ func newRelay(g *guard) (*relay, error) {
 		}),
 	}
 
+	// close ends it and waits.
 	go func() {
 		defer close(r.ended)
 		_ = r.server.Serve(ln)
@@ -62,6 +66,7 @@ func newRelay(g *guard) (*relay, error) {
 	return r, nil
 }
 
+// close ends the server of the relay. A tunnel ends with its two connections.
 func (r *relay) close() {
 	_ = r.server.Close()
 	<-r.ended
@@ -75,12 +80,15 @@ func (r *relay) tunnel(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	defer there.Close()
+
+	// git may have sent the begin of its bytes already. They are in buffered.
 	here, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	defer here.Close()
+
 	_, err = io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
 	if err == nil {
 		exchange(there, buffered, here)
@@ -89,6 +97,7 @@ func (r *relay) tunnel(w http.ResponseWriter, req *http.Request) {
 
 // connect connects to HOST:PORT, through the proxy of the agent's environment if there is one.
 func (r *relay) connect(ctx context.Context, address string) (net.Conn, error) {
+	// Only TLS needs a tunnel, so the proxy for https counts.
 	through, err := r.guard.proxy(&url.URL{Scheme: "https", Host: address})
 	if err != nil {
 		return nil, err
@@ -126,6 +135,7 @@ func throughProxy(conn net.Conn, proxy *url.URL, address string) (net.Conn, erro
 
 	if proxy.User != nil {
 		password, _ := proxy.User.Password()
+		// net/http encodes a password only for a server, in another header.
 		auth := &http.Request{Header: http.Header{}}
 		auth.SetBasicAuth(proxy.User.Username(), password)
 		req.Header.Set("Proxy-Authorization", auth.Header.Get("Authorization"))
@@ -153,6 +163,7 @@ func exchange(conn net.Conn, from io.Reader, to io.Writer) {
 	// The goroutine ends with its connections, which the caller closes.
 	go func() {
 		_, _ = io.Copy(conn, from)
+		// The server has all of the request now, and may still answer.
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
@@ -177,6 +188,7 @@ func connect(host, port, text string) int {
 	return 0
 }
 
+// copyServer copies until the server sends no more.
 func copyServer(g *guard, address string) error {
 	conn, err := g.dial(context.Background(), "tcp", address)
 	if err != nil {
@@ -189,28 +201,12 @@ func copyServer(g *guard, address string) error {
 // guardGit makes git, and the ssh that it starts, connect by the guard alone. It sets variables of this
 // process, from which git inherits them.
 func guardGit(g *guard, at net.Addr) error {
-	connector := filepath.Join(os.TempDir(), "connect")
-	exe, err := os.Executable()
+	connector, err := writeConnector(g.rules)
 	if err != nil {
 		return err
 	}
 
-	rules, err := json.Marshal(g.rules)
-	if err != nil {
-		return err
-	}
-
-	script := "#!/bin/sh\nexec"
-	for _, arg := range append([]string{exe}, os.Args[1:]...) {
-		script += " " + quote(arg)
-	}
-
-	script += ` connect "$1" "$2" ` + quote(string(rules)) + "\n"
-	err = os.WriteFile(connector, []byte(script), 0o700)
-	if err != nil {
-		return err
-	}
-
+	// The operator may hand a command for ssh over, which stays.
 	ssh := os.Getenv("GIT_SSH_COMMAND")
 	if ssh == "" {
 		ssh = "ssh"
@@ -231,6 +227,7 @@ func guardGit(g *guard, at net.Addr) error {
 		env[lfsSwitch] = "1" // it would connect by itself
 	}
 
+	// git may prefer another spelling, and must except no host from the proxy.
 	others := []string{"no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"}
 	for _, name := range others {
 		err = errors.Join(err, os.Unsetenv(name))
@@ -241,6 +238,30 @@ func guardGit(g *guard, at net.Addr) error {
 	}
 
 	return err
+}
+
+// writeConnector writes the program that connects git and ssh to a host and a port (see connect), and returns
+// its path.
+func writeConnector(allowed Rules) (string, error) {
+	path := filepath.Join(os.TempDir(), "connect")
+	exe, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+
+	rules, err := json.Marshal(allowed)
+	if err != nil {
+		return "", err
+	}
+
+	// The first arguments lead the program to Main again.
+	script := "#!/bin/sh\nexec"
+	for _, arg := range append([]string{exe}, os.Args[1:]...) {
+		script += " " + quote(arg)
+	}
+
+	script += ` connect "$1" "$2" ` + quote(string(rules)) + "\n"
+	return path, os.WriteFile(path, []byte(script), 0o700)
 }
 
 // lfsSwitch is the variable that makes git-lfs leave its files alone.
