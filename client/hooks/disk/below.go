@@ -22,6 +22,7 @@ func openBelow(dir *os.File, path string, flags int) (*os.File, error) {
 		Flags:   uint64(flags | unix.O_CLOEXEC | unix.O_NOFOLLOW),
 		Resolve: inside,
 	}
+	// openat2 rejects a mode without O_CREAT.
 	if flags&unix.O_CREAT != 0 {
 		how.Mode = 0o600
 	}

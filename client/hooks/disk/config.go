@@ -14,8 +14,8 @@ type Settings struct {
 	MaxSize bytesize.Size `hcl:"max_size"`
 	// MinFree stays free on the file system of the allocations while data comes.
 	MinFree bytesize.Size `hcl:"min_free"`
-	// Keep bounds the time after the end of an allocation for which this node keeps its data for a replacement
-	// on another node.
+	// Keep bounds the time after the end of an allocation for which this node keeps its data for a
+	// replacement on another node.
 	Keep time.Duration `hcl:"keep"`
 }
 

@@ -37,6 +37,7 @@ func (d *disk) fetch(ctx context.Context, from string) (instead string, err erro
 		return "", err
 	}
 
+	// takeFrom has not found its directory here.
 	if previous.NodeID == d.NodeID {
 		return "", stays("this node has removed the directory of allocation %s", from)
 	}
@@ -55,6 +56,7 @@ func (d *disk) fetch(ctx context.Context, from string) (instead string, err erro
 		reason := fmt.Sprintf("waits for the data of allocation %s on node %s: %s",
 			from, structs.ShortID(previous.NodeID), wait.reason)
 		d.Progress(d.env.Alloc.ID, reason)
+		// Only the progress tells later reasons.
 		if !reported {
 			reported = true
 			d.Report(d.env.Alloc.ID, "The allocation "+reason)
@@ -82,6 +84,7 @@ func (d *disk) copyData(ctx context.Context, previous *structs.Allocation) (inst
 	}
 
 	err = u.commit()
+	// A file system may find only now that its disk is full.
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return "", errors.Join(waits("there is no space on this node for %s", u.moved()), u.remove())
 	}
@@ -115,6 +118,7 @@ func (d *disk) checkSpace(u *unpacker, bytes int64, files int) error {
 		return err
 	}
 
+	// A part of the data takes its space already.
 	if left := bytes - u.size; free-left < int64(s.MinFree) {
 		return waits("%s of it do not fit: this node has %s free, and keeps %s by client.moved_data.min_free",
 			humanize.IBytes(uint64(left)), humanize.IBytes(uint64(free)), humanize.IBytes(uint64(s.MinFree)))
@@ -138,10 +142,13 @@ func (d *disk) awaitEnd(ctx context.Context, id string) (*structs.Allocation, er
 		switch {
 		case err == nil && resp.Alloc.ClientTerminal():
 			return resp.Alloc, nil
+		// Nothing tells when its node comes back.
 		case err == nil && resp.Alloc.IsUnknown():
-			return nil, stays("the data of allocation %s stays on node %s, which is away", id, resp.Alloc.NodeName)
+			return nil, stays("the data of allocation %s stays on node %s, which is away",
+				id, resp.Alloc.NodeName)
 		case err == nil:
 			pause.Reset()
+			// The next query waits for another change.
 			req.MinIndex = resp.Index
 			continue
 		case structs.IsKind(err, structs.KindNotFound):
@@ -176,9 +183,11 @@ func (d *disk) copyAll(
 	for {
 		if time.Since(shown) >= progressEvery {
 			shown = time.Now()
-			d.Progress(d.env.Alloc.ID, fmt.Sprintf("takes over the data of allocation %s from node %s: %s%s so far",
+			d.Progress(d.env.Alloc.ID, fmt.Sprintf("takes over the data of allocation %s from node %s: "+
+				"%s%s so far",
 				from.ID, structs.ShortID(from.NodeID), u.moved(), sum))
 		}
+
 		back := d.ServersBack.Next()
 		resp, failure := d.page(ctx, req)
 		if failure != nil {
@@ -191,6 +200,7 @@ func (d *disk) copyAll(
 			}
 			continue
 		}
+
 		pause.Reset()
 		if resp.Instead != "" {
 			return resp.Instead, nil
@@ -200,33 +210,49 @@ func (d *disk) copyAll(
 		if req.After == "" {
 			sum = fmt.Sprintf(" of %.1f MiB", float64(resp.Bytes)/(1<<20))
 		}
-		// The node may send more than it has announced.
-		err = d.checkSpace(u, max(resp.Bytes, u.size+pageBytes(resp)), max(resp.Files, u.made+len(resp.Entries)))
-		if err != nil {
+
+		err = d.addPage(u, resp)
+		if err != nil || resp.Done {
 			return "", err
 		}
-		for _, e := range resp.Entries {
-			if err := u.add(e); err != nil {
-				return "", err
-			}
-		}
-		if resp.Done {
-			return "", nil
-		}
-		// The next request would be the same one.
-		if len(resp.Entries) == 0 {
-			return "", waits("the node sends no more of it")
-		}
+
 		req.After, req.Offset = u.next()
 	}
 }
 
+// addPage writes a page of the data, if there is space for it.
+func (d *disk) addPage(u *unpacker, resp *nodecalls.AllocDataResponse) error {
+	// The node may send more than it has announced.
+	bytes := max(resp.Bytes, u.size+pageBytes(resp))
+	files := max(resp.Files, u.made+len(resp.Entries))
+	err := d.checkSpace(u, bytes, files)
+	if err != nil {
+		return err
+	}
+
+	for _, e := range resp.Entries {
+		err := u.add(e)
+		if err != nil {
+			return err
+		}
+	}
+
+	// The next request would be the same one.
+	if !resp.Done && len(resp.Entries) == 0 {
+		return waits("the node sends no more of it")
+	}
+
+	return nil
+}
+
+// page asks the servers for one page, which they get from the other node.
 func (d *disk) page(
 	ctx context.Context, req *nodecalls.AllocDataRequest,
 ) (*nodecalls.AllocDataResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	resp, err := rpc.Call(ctx, d.Servers, nodecalls.AllocData, req)
+	// The answer comes from the other node, which is not trusted.
 	if err == nil && slices.Contains(resp.Entries, nil) {
 		err = structs.Internalf("the data has an empty entry")
 	}

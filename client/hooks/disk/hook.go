@@ -85,6 +85,7 @@ func (d *disk) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		return nil
 	}
 
+	// Before that, the data of an allocation that is here may seem to be on another node.
 	select {
 	case <-d.Complete:
 	case <-ctx.Done():
@@ -104,12 +105,14 @@ func (d *disk) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		return err
 	}
 
+	// After a crash before this mark the renames are repeated, and those that were done change nothing.
 	return finish(env.Dir)
 }
 
 // Down has nothing to undo: the data belongs to the allocation, and goes on to the next one.
 func (d *disk) Down(context.Context) error { return nil }
 
+// takeOver takes over the data of the nearest predecessor that has it.
 func (d *disk) takeOver(ctx context.Context) error {
 	whole := filepath.Join(d.env.Dir, ownDir, wholeName)
 	// An earlier agent has fetched all of it, and may have moved a part into its place.
@@ -134,7 +137,8 @@ func (d *disk) takeFrom(ctx context.Context, from string) (instead string, err e
 	switch {
 	case here:
 	case !d.env.Group.EphemeralDisk.Migrate:
-		return "", stays("the data of allocation %s is on another node, and ephemeral_disk does not migrate", from)
+		return "", stays("the data of allocation %s is on another node, and ephemeral_disk does not migrate",
+			from)
 	default:
 		return d.fetch(ctx, from)
 	}
@@ -143,6 +147,7 @@ func (d *disk) takeFrom(ctx context.Context, from string) (instead string, err e
 		fmt.Sprintf("waits for the end of allocation %s, whose data it takes over", from))
 	err = awaitUnwound(ctx, local)
 	if err == nil {
+		// It may have ended before it took over its own data.
 		instead, err = d.settle(ctx, local, longestChain)
 	}
 
@@ -153,6 +158,7 @@ func (d *disk) takeFrom(ctx context.Context, from string) (instead string, err e
 	return "", moveDirs(local.Dir, d.env.Dir, dataDirs(d.env.Group))
 }
 
+// awaitUnwound waits until nothing of an allocation uses its directory any more.
 func awaitUnwound(ctx context.Context, a Local) error {
 	select {
 	case <-a.Unwound:
@@ -174,6 +180,7 @@ func (c Config) settle(ctx context.Context, a Local, most int) (elsewhere string
 	source := filepath.Join(a.Dir, ownDir, wholeName)
 	if !exists(source) {
 		local, here := c.Local(previous)
+		// most bounds the recursion if allocations name each other.
 		if !here || most == 0 {
 			return previous, nil
 		}

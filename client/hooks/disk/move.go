@@ -99,6 +99,8 @@ func moveDirs(from, to string, dirs []string) error {
 	return nil
 }
 
+// moveDir renames one directory. It opens each parent once, below its allocation, so that no link leads
+// elsewhere.
 func moveDir(src, dst *os.File, dir string) error {
 	parent, name := path.Split(dir)
 	from, err := openBelow(src, parent, unix.O_PATH|unix.O_DIRECTORY)
@@ -127,6 +129,7 @@ func moveDir(src, dst *os.File, dir string) error {
 	}
 	defer closeDir(to)
 
+	// This replaces an empty directory alone.
 	err = unix.Renameat(int(from.Fd()), name, int(to.Fd()), name)
 	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
 		return structs.Preconditionf("the new directory is not empty and is not replaced")

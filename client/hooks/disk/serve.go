@@ -20,9 +20,12 @@ func Endpoint(c Config) rpc.Endpoint {
 	return rpc.Handle(nodecalls.ClientAllocData, c.serve)
 }
 
+// serve answers with one page. The allocation may have ended before it took over its own data, so this comes
+// first.
 func (c Config) serve(
 	ctx context.Context, req *nodecalls.AllocDataRequest,
 ) (*nodecalls.AllocDataResponse, error) {
+	// The successor repeats the call, so nothing waits here.
 	select {
 	case <-c.Complete:
 	default:
@@ -54,6 +57,7 @@ func (c Config) serve(
 	p := &pager{root: root, left: nodecalls.AllocDataPage}
 	dirs := dataDirs(local.Alloc.Job.Group(local.Alloc.TaskGroup))
 	resp, err := p.read(dirs, req)
+	// The sums need a walk over all files, so only the first page has them.
 	if err == nil && req.After == "" {
 		resp.Bytes, resp.Files, err = p.measure(ctx, dirs)
 	}
@@ -78,12 +82,14 @@ type place struct {
 	offset int64 // above 0: the file goes on here
 }
 
+// read reads the page that begins behind the place in a request.
 func (p *pager) read(dirs []string, req *nodecalls.AllocDataRequest) (*nodecalls.AllocDataResponse, error) {
 	var at *place
 	if req.After != "" {
 		first := slices.IndexFunc(dirs, func(d string) bool {
 			return req.After == d || strings.HasPrefix(req.After, d+"/")
 		})
+		// The request comes from another node, which is not trusted.
 		if first < 0 || len(req.After) > nodecalls.MaxDataPath || req.Offset < 0 {
 			return nil, structs.Invalidf("there is no place %d of %q in the data", req.Offset, req.After)
 		}
@@ -110,6 +116,7 @@ func (p *pager) read(dirs []string, req *nodecalls.AllocDataRequest) (*nodecalls
 
 // walk adds a file and all below it. at is nil, or a place in it: then walk adds all behind that.
 func (p *pager) walk(path string, at *place) error {
+	// The page before has ended within this file.
 	goesOn := at != nil && at.below == "" && at.offset > 0
 	if at == nil || goesOn {
 		var offset int64
@@ -167,6 +174,7 @@ func (p *pager) names(path string) ([]string, error) {
 	}
 	defer closeDir(dir)
 
+	// One name more shows that there are too many.
 	names, err := dir.Readdirnames(nodecalls.MaxDataFiles + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -176,12 +184,14 @@ func (p *pager) names(path string) ([]string, error) {
 		return nil, structs.Invalidf("%s has more than %d files", path, nodecalls.MaxDataFiles)
 	}
 
+	// Each page goes on in the same order.
 	slices.Sort(names)
 	return names, nil
 }
 
 // measure adds up the files below some directories. It ends above the number of files that may move.
 func (p *pager) measure(ctx context.Context, dirs []string) (bytes int64, files int, err error) {
+	// The task decides on the depth of the tree, so this does not recurse.
 	left := slices.Clone(dirs)
 	for len(left) > 0 && files <= nodecalls.MaxDataFiles {
 		path := left[len(left)-1]
@@ -217,6 +227,7 @@ func (p *pager) measure(ctx context.Context, dirs []string) (bytes int64, files 
 	return bytes, files, nil
 }
 
+// stat looks at a file itself, also if it is a link.
 func (p *pager) stat(path string) (st unix.Stat_t, err error) {
 	f, err := openBelow(p.root, path, unix.O_PATH)
 	if err != nil {
@@ -276,6 +287,7 @@ func (p *pager) add(path string, offset int64) (isDir bool, err error) {
 	}
 
 	p.entries = append(p.entries, e)
+	// The page ends in the middle of the file, where the next one goes on.
 	if e.More {
 		return false, errFull
 	}
@@ -293,6 +305,7 @@ func (p *pager) fill(e *nodecalls.AllocDataEntry) error {
 	defer closeDir(f)
 
 	info, err := f.Stat()
+	// add has looked at the path before, which may lead to another file now.
 	if err != nil || !info.Mode().IsRegular() {
 		return err
 	}

@@ -18,9 +18,9 @@ import (
 type unpacker struct {
 	dirs []string
 	root *os.File
-	size int64
-	last *nodecalls.AllocDataEntry
-	made int // files, directories and links
+	size int64                     // bytes of the files so far
+	last *nodecalls.AllocDataEntry // after which the next request goes on
+	made int                       // files, directories and links
 }
 
 // newUnpacker begins with an empty directory in an allocation's.
@@ -29,6 +29,7 @@ func newUnpacker(dir string, dirs []string) (*unpacker, error) {
 	part := filepath.Join(own, partName)
 	err := makeOwnDir(own)
 	if err == nil {
+		// An earlier try may have left it.
 		err = os.RemoveAll(part)
 	}
 	if err == nil {
@@ -44,6 +45,7 @@ func newUnpacker(dir string, dirs []string) (*unpacker, error) {
 	}
 
 	u := &unpacker{dirs: dirs, root: root}
+	// The other node sends the directories that move, and not their parents.
 	for _, d := range dirs {
 		err := unix.Mkdirat(int(root.Fd()), path.Dir(d), 0o700)
 		if err != nil && !errors.Is(err, unix.EEXIST) {
@@ -65,6 +67,7 @@ func (u *unpacker) commit() error {
 		return err
 	}
 	own, _ := filepath.Split(u.root.Name())
+	// The name says that the data is whole, so it follows the sync.
 	return os.Rename(u.root.Name(), filepath.Join(own, wholeName))
 }
 
@@ -87,6 +90,7 @@ func (u *unpacker) add(e *nodecalls.AllocDataEntry) error {
 	}
 
 	u.last = e
+	// Further parts are of the same file.
 	if e.Offset == 0 {
 		u.made++
 	}
@@ -99,6 +103,7 @@ func (u *unpacker) add(e *nodecalls.AllocDataEntry) error {
 	case !slices.ContainsFunc(u.dirs, func(d string) bool {
 		return e.Path == d || strings.HasPrefix(e.Path, d+"/")
 	}):
+		// The other group may have tasks that this one does not have.
 		return nil
 	}
 
@@ -110,6 +115,7 @@ func (u *unpacker) add(e *nodecalls.AllocDataEntry) error {
 	return err
 }
 
+// write makes the file of an entry. An earlier entry has made its directory.
 func (u *unpacker) write(e *nodecalls.AllocDataEntry) error {
 	dir, name := path.Split(e.Path)
 	parent, err := openBelow(u.root, dir, unix.O_PATH|unix.O_DIRECTORY)
@@ -124,6 +130,7 @@ func (u *unpacker) write(e *nodecalls.AllocDataEntry) error {
 	case unix.S_IFREG:
 		return addFile(parent, name, e)
 	case unix.S_IFLNK:
+		// The target is not checked: the agent follows no link, and a task follows it with its own rights.
 		return errors.Join(
 			unix.Symlinkat(e.Link, int(parent.Fd()), name),
 			mayFail(unix.Fchownat(int(parent.Fd()), name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)))
@@ -159,6 +166,7 @@ func addDir(parent *os.File, name string, e *nodecalls.AllocDataEntry) error {
 func addFile(parent *os.File, name string, e *nodecalls.AllocDataEntry) error {
 	flags := unix.O_WRONLY
 	if e.Offset == 0 {
+		// A second entry for the path must not change a complete file.
 		flags |= unix.O_CREAT | unix.O_EXCL
 	}
 
