@@ -67,9 +67,11 @@ func (n *network) addFiles(made *driver.Network) error {
 		own = *made.DNS
 	}
 
+	// The node has the settings that neither the job nor the network has.
 	own.Fill(nodeDNS(resolverFiles, made.Namespace != ""))
 	made.Resolver = filepath.Join(n.dir, "resolv.conf")
 	err = writeFile(made.Resolver, resolverText(&own))
+	// Tasks in the network of the node have the hosts file of the node.
 	if err != nil || made.Namespace == "" {
 		return err
 	}
@@ -122,6 +124,7 @@ func nodeDNS(files []string, isolated bool) *structs.DNSConfig {
 	for i, file := range files {
 		d, err := readResolver(file)
 		if err != nil {
+			// Only machines with systemd-resolved have the second file.
 			continue
 		}
 
@@ -133,6 +136,7 @@ func nodeDNS(files []string, isolated bool) *structs.DNSConfig {
 			return d
 		}
 
+		// Without a server that is reached, the first file still has the domains and the options.
 		if i == 0 {
 			first = d
 		}
@@ -166,6 +170,7 @@ func readResolver(file string) (*structs.DNSConfig, error) {
 		case "search", "domain": // the last line counts
 			d.Searches = words[1:]
 		case "options":
+			// The options of several lines add up.
 			d.Options = append(d.Options, words[1:]...)
 		}
 	}
@@ -178,6 +183,7 @@ func readResolver(file string) (*structs.DNSConfig, error) {
 	return d, nil
 }
 
+// resolverText writes a resolv.conf(5).
 func resolverText(d *structs.DNSConfig) string {
 	var b strings.Builder
 	if len(d.Searches) > 0 {
@@ -192,6 +198,7 @@ func resolverText(d *structs.DNSConfig) string {
 	return b.String()
 }
 
+// hostsText writes a hosts(5).
 func hostsText(address, name string) string {
 	return "127.0.0.1 localhost\n" +
 		"::1 localhost ip6-localhost ip6-loopback\n" +
@@ -208,6 +215,7 @@ func writeFile(path, text string) error {
 	if err == nil && bytes.Equal(old, []byte(text)) {
 		return nil
 	}
+	// A task that has the old file mounted keeps it.
 	tmp := path + ".tmp"
 	err = os.WriteFile(tmp, []byte(text), 0o600)
 	if err == nil {

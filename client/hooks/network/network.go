@@ -77,6 +77,7 @@ func New(cfg Config, env *hooks.AllocEnv) hooks.Alloc {
 		want:  want,
 		env:   env,
 	}
+	// Without its record, remove goes by these two.
 	n.mode = want.Mode
 	n.ports = env.Alloc.Ports
 	n.announce()
@@ -90,6 +91,7 @@ func (n *network) announce() {
 	if err != nil || rec == nil || rec.Status == nil { // Up reports the error
 		return
 	}
+	// Up adds the namespace and the files.
 	known := &hooks.Network{Status: rec.Status}
 	known.Address = rec.Status.Address
 	n.env.SetNetwork(known)
@@ -100,6 +102,7 @@ func (*network) Name() string { return "network" }
 // Up makes the network, or finds an earlier agent's.
 func (n *network) Up(ctx context.Context, env *hooks.AllocEnv) error {
 	made := &hooks.Network{}
+	// In the network of the node only the job has settings.
 	made.DNS = n.settingsOf(nil)
 	if n.want.Isolated() {
 		status, err := n.find()
@@ -138,6 +141,7 @@ func (n *network) find() (*structs.AllocNetworkStatus, error) {
 	if err != nil || rec == nil || rec.Status == nil {
 		return nil, err
 	}
+	// A reboot ends the namespace and leaves the record.
 	if n.cfg.Namespaces.IsLive(n.path) {
 		return rec.Status, nil
 	}
@@ -163,6 +167,7 @@ func (n *network) make(ctx context.Context) (*structs.AllocNetworkStatus, error)
 		}
 	}
 
+	// Attach calls it after each plugin, so that remove finds all that was done.
 	save := func() error { return records.Put(n.cfg.DB, n.id, rec) }
 	err = save()
 	if err == nil {
@@ -172,6 +177,7 @@ func (n *network) make(ctx context.Context) (*structs.AllocNetworkStatus, error)
 		return nil, err
 	}
 
+	// A namespace without a network has only the loopback interface.
 	status := &structs.AllocNetworkStatus{InterfaceName: "lo"}
 	if rec.Attachment != nil {
 		status, err = n.cfg.Networks.Attach(ctx, n.target(), rec.Attachment, save)
@@ -180,6 +186,7 @@ func (n *network) make(ctx context.Context) (*structs.AllocNetworkStatus, error)
 		}
 	}
 
+	// The status marks the record as complete.
 	rec.Status = status
 	return status, save()
 }
@@ -201,6 +208,7 @@ type owner struct {
 	ports []structs.AllocatedPort
 }
 
+// ownerOf needs no job, so that the network of an unknown allocation can be taken down.
 func ownerOf(cfg Config, id string) owner {
 	return owner{
 		cfg:  cfg,
@@ -243,6 +251,7 @@ func (o *owner) remove(ctx context.Context) error {
 		}
 	}
 
+	// The namespace goes after the plugins have undone their work in it.
 	err = o.cfg.Namespaces.Remove(o.path)
 	if err == nil {
 		err = os.RemoveAll(o.dir)
@@ -260,6 +269,7 @@ func (o *owner) guess() (*record, error) {
 	if !attaches || !o.cfg.Namespaces.IsLive(o.path) {
 		return &record{}, nil
 	}
+	// The configuration may be another one by now.
 	a, err := o.cfg.Networks.Plan(o.mode, o.ports)
 	return &record{Attachment: a}, err
 }
@@ -273,6 +283,7 @@ func RemoveUnknown(ctx context.Context, cfg Config, known func() (map[string]boo
 	}
 
 	allocs, err := known()
+	// An allocation whose record cannot be read may still have tasks in its network.
 	if err != nil {
 		cfg.Logger.Warn("failed to read all allocations, keeping networks of deleted ones", "error", err)
 		return nil
@@ -284,6 +295,7 @@ func RemoveUnknown(ctx context.Context, cfg Config, known func() (map[string]boo
 		}
 
 		cfg.Logger.Warn("removing the network of a deleted allocation", "alloc_id", r.Key)
+		// The record is there, so the mode and the ports are not needed.
 		o := ownerOf(cfg, r.Key)
 		removeErr := o.remove(ctx)
 		if removeErr != nil {
