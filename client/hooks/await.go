@@ -15,8 +15,8 @@ const AwaitInterval = 500 * time.Millisecond
 // Await makes an allocation wait for the end of others of its node that keep something of it: the servers
 // give it on when they stop an allocation, and only the node knows when that one has ended.
 type Await struct {
-	// Holder returns another allocation of this node that has not ended and keeps a part of the allocation, ""
-	// if there is none.
+	// Holder returns another allocation of this node that has not ended and keeps a part of the allocation,
+	// "" if there is none.
 	Holder func(a *structs.Allocation) (allocID string)
 	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)

@@ -51,8 +51,8 @@ type Control interface {
 	RestartNow(reason string)
 	// Signal sends a signal to the process. Its name may lack SIG. The error is a conflict if none runs.
 	Signal(ctx context.Context, signal string) error
-	// Exec runs a command in the task, see driver.Execer. The error is a conflict if the task does not run, and
-	// a failed precondition if its driver runs no commands.
+	// Exec runs a command in the task, see driver.Execer. The error is a conflict if the task does not run,
+	// and a failed precondition if its driver runs no commands.
 	Exec(ctx context.Context, x *driver.ExecConfig) (*driver.ExitResult, error)
 	// Fail stops the task for good: it has failed. eventType is the type of the event with the reason.
 	Fail(eventType, reason string)
@@ -76,8 +76,8 @@ type AllocEnv struct {
 	// Expand replaces the references to variables of the allocation, its job and its node in a text.
 	Expand func(string) string
 	// NearlyUp tells the runner that all claims of the allocation are granted, and their volumes are about to
-	// be mounted. Meanwhile drivers prepare the tasks: see driver.Preparer. Later calls have no effect. It may
-	// be nil.
+	// be mounted. Meanwhile drivers prepare the tasks: see driver.Preparer. Later calls have no effect. It
+	// may be nil.
 	NearlyUp func()
 
 	// Downloaded are the bytes of the artifacts of the allocation that are in their places.

@@ -38,8 +38,8 @@ type Config struct {
 	// Complete is closed when Local knows all allocations of this node, also an earlier agent's whose records
 	// are lost.
 	Complete <-chan struct{}
-	// Local finds an allocation on this node. The channel is closed when its tasks are dead, and everything of
-	// it is released.
+	// Local finds an allocation on this node. The channel is closed when its tasks are dead, and everything
+	// of it is released.
 	Local func(allocID string) (unwound <-chan struct{}, here bool)
 	// Progress receives the reason for which an allocation waits, "" once it no longer waits.
 	Progress func(allocID, reason string)
@@ -81,11 +81,13 @@ func (w *watcher) Up(ctx context.Context, env *hooks.AllocEnv) error {
 		return ctx.Err()
 	}
 
+	// Up may be called again after an error.
 	w.waits = map[string]string{}
 	errs := make([]error, len(w.ids))
 	var all sync.WaitGroup
 	for i, id := range w.ids {
 		unwound, here := w.Local(id)
+		// A wait that is over at once shows nothing.
 		if here && isClosed(unwound) {
 			continue
 		}
@@ -103,6 +105,7 @@ func (w *watcher) Up(ctx context.Context, env *hooks.AllocEnv) error {
 
 	all.Wait()
 	w.Progress(env.Alloc.ID, "")
+	// Then each of the errors is that end.
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -154,6 +157,7 @@ func (w *watcher) awaitRemote(ctx context.Context, a *structs.Allocation, id str
 			w.Logger.Warn("failed to read an allocation that another one waits for, retrying",
 				"alloc_id", a.ID, "awaited_alloc", id, "error", err)
 			w.show(a, id, "the servers do not answer")
+			// The next answer may come from a server with an older state.
 			index = 0
 			if !pause.SleepAfter(ctx, pause.After(err), err, back) {
 				return ctx.Err()
@@ -179,7 +183,8 @@ func (w *watcher) awaitRemote(ctx context.Context, a *structs.Allocation, id str
 // Nothing waits for one that is unknown, because its replacement runs meanwhile. Its claims keep its volumes.
 func (w *watcher) hasLetGo(found *structs.AllocGetResponse) bool {
 	a := found.Alloc
-	return a == nil || a.NodeID == w.NodeID || a.IsUnknown() || a.ClientTerminal() && len(found.HeldVolumes) == 0
+	return a == nil || a.NodeID == w.NodeID || a.IsUnknown() ||
+		a.ClientTerminal() && len(found.HeldVolumes) == 0
 }
 
 // placeOf describes where an allocation is, and what is left of one that has ended.
@@ -223,7 +228,9 @@ func (w *watcher) show(a *structs.Allocation, id, where string) {
 	} else {
 		w.waits[id] = where
 	}
+
 	reason := w.reason()
+	// Under the lock no older reason follows a newer one.
 	w.Progress(a.ID, reason)
 	if reason != "" && !w.reported {
 		w.reported = true
