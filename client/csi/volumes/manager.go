@@ -183,18 +183,7 @@ func (m *Manager) syncSlot(ctx context.Context, k registry.Key) {
 		m.slots[k] = s
 	}
 
-	switch {
-	case s.current == nil:
-		s.current = m.startInstance(ctx, want)
-	case s.current.registration == want: // the registry hands out one value per registration
-		// The newer registration has gone before its instance took over.
-		s.next.stop()
-		s.next = nil
-	case s.next == nil || s.next.registration != want:
-		s.next.stop()
-		s.next = m.startInstance(ctx, want)
-	}
-
+	m.followRegistration(ctx, s, want)
 	if s.next != nil && m.mayTakeOver(k, s) {
 		m.logger.Info("plugin instance replaced",
 			"plugin_id", k.ID, "kind", k.Kind,
@@ -217,6 +206,22 @@ func (m *Manager) syncSlot(ctx context.Context, k registry.Key) {
 	}
 
 	m.notifyWaiters()
+}
+
+// followRegistration starts the instance of a registration, unless it is the current or the next one. The
+// caller holds m.mu.
+func (m *Manager) followRegistration(ctx context.Context, s *pluginSlot, want *registry.Instance) {
+	switch {
+	case s.current == nil:
+		s.current = m.startInstance(ctx, want)
+	case s.current.registration == want: // the registry hands out one value per registration
+		// The newer registration has gone before its instance took over.
+		s.next.stop()
+		s.next = nil
+	case s.next == nil || s.next.registration != want:
+		s.next.stop()
+		s.next = m.startInstance(ctx, want)
+	}
 }
 
 // mayTakeOver reports whether the newer instance replaces the older one: at once if it is healthy, otherwise

@@ -47,6 +47,18 @@ func (v *Volumes) Presence(k VolumeKey) (*nodecalls.ClientCSINodeVolumeResponse,
 		names[[2]string{s.PluginID, s.ExternalID}] = true
 	}
 
+	has.Pending, err = v.pendingMounts(names)
+	if err != nil {
+		return nil, err
+	}
+
+	return has, nil
+}
+
+// pendingMounts describes the calls that may still mount a volume here, under the names that plugins have for
+// it: their IDs and their volume_ids.
+func (v *Volumes) pendingMounts(names map[[2]string]bool) ([]string, error) {
+	var pending []string
 	for name := range names {
 		late, err := v.m.lateCalls(name[0], name[1])
 		if err != nil {
@@ -56,14 +68,13 @@ func (v *Volumes) Presence(k VolumeKey) (*nodecalls.ClientCSINodeVolumeResponse,
 		for _, c := range late {
 			// The other calls mount nothing.
 			if c.RPC == "NodeStageVolume" || c.RPC == "NodePublishVolume" {
-				call := fmt.Sprintf("%s, called at %s and not answered",
-					c.RPC, clock(c.Since))
-				has.Pending = append(has.Pending, call)
+				pending = append(pending, fmt.Sprintf("%s, called at %s and not answered",
+					c.RPC, clock(c.Since)))
 			}
 		}
 	}
 
-	return has, nil
+	return pending, nil
 }
 
 func isDevice(path string) bool {

@@ -107,17 +107,22 @@ func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 		}
 
 		// No allocation will release this volume.
-		inventory.Held = append(inventory.Held, structs.CSIHeldClaim{
-			CSIClaimKey: structs.CSIClaimKey{
-				Namespace: s.Namespace,
-				VolumeID:  s.VolumeID,
-			},
-			PluginID:         s.PluginID,
-			ExternalVolumeID: s.ExternalID,
-		})
+		inventory.Held = append(inventory.Held, s.heldClaim())
 	}
 
 	return inventory, errors.Join(err, stageErr)
+}
+
+// heldClaim returns the volume for the inventory, without an allocation.
+func (s *stageRecord) heldClaim() structs.CSIHeldClaim {
+	return structs.CSIHeldClaim{
+		CSIClaimKey: structs.CSIClaimKey{
+			Namespace: s.Namespace,
+			VolumeID:  s.VolumeID,
+		},
+		PluginID:         s.PluginID,
+		ExternalVolumeID: s.ExternalID,
+	}
 }
 
 func (p *publishRecord) heldClaim() structs.CSIHeldClaim {
