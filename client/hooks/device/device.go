@@ -81,8 +81,14 @@ func (d *deviceHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 		env.Config.Env[name] = r.Env[name]
 	}
 
+	addMounts(env.Config, r)
+	return nil
+}
+
+// addMounts adds the files of a reservation to the mounts of a task. A device file is a mount, too.
+func addMounts(c *driver.TaskConfig, r *devices.Reservation) {
 	for _, m := range r.Mounts {
-		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{
+		c.Mounts = append(c.Mounts, driver.Mount{
 			HostPath: m.HostPath,
 			TaskPath: m.TaskPath,
 			ReadOnly: m.ReadOnly,
@@ -90,15 +96,13 @@ func (d *deviceHook) Up(ctx context.Context, env *hooks.TaskEnv) error {
 	}
 
 	for _, f := range r.Devices {
-		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{
+		c.Mounts = append(c.Mounts, driver.Mount{
 			HostPath:    f.HostPath,
 			TaskPath:    f.TaskPath,
 			Device:      true,
 			Permissions: f.Permissions,
 		})
 	}
-
-	return nil
 }
 
 // warnOfVariable records that a variable of the job has no effect. The event names no values, because a job
