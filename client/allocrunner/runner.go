@@ -139,16 +139,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		NearlyUp: func() { r.phases.Reach(lifecycle.NearlyUp) },
 	}
 
-	r.services = services.New(services.Config{
-		Logger:  r.logger,
-		Alloc:   r.Alloc,
-		Group:   r.record.group,
-		Node:    deps.Node,
-		Network: func() *structs.AllocNetworkStatus { return r.shared.NetworkStatus() },
-		Expand:  r.expandFor,
-		Consul:  deps.Consul,
-		Changed: r.notifyChanged,
-	})
+	r.services = r.newServices()
 	r.hooks = hooks.NewSequence(r.logger, r.record.saveBegun)
 	for _, h := range deps.AllocHooks(r.env) {
 		r.hooks.AddAlloc(h, r.env)
@@ -161,6 +152,20 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		r.record.tasks = append(r.record.tasks, t)
 	}
 	return r, nil
+}
+
+// newServices makes the services of the allocation. r.shared is set before the first of them is offered.
+func (r *Runner) newServices() *services.Set {
+	return services.New(services.Config{
+		Logger:  r.logger,
+		Alloc:   r.Alloc,
+		Group:   r.record.group,
+		Node:    r.deps.Node,
+		Network: func() *structs.AllocNetworkStatus { return r.shared.NetworkStatus() },
+		Expand:  r.expandFor,
+		Consul:  r.deps.Consul,
+		Changed: r.notifyChanged,
+	})
 }
 
 // addLoops makes the parts of the runner that run beside each other.
