@@ -52,6 +52,14 @@ func (c *Control) orderRestart(order lifecycle.Ending) {
 	}
 }
 
+// dropRestart drops an order for an earlier process, which has ended by itself.
+func (c *Control) dropRestart() {
+	select {
+	case <-c.restarts:
+	default:
+	}
+}
+
 // Signal sends a signal to the process.
 func (c *Control) Signal(ctx context.Context, signal string) error {
 	d, err := c.runningDriver()

@@ -114,10 +114,7 @@ func (t *Task) recordStartFailure(ctx context.Context, kind string, err error) l
 // hook requests a restart. It reports false if the task was killed or ctx ended.
 func (t *Task) superviseProcess(ctx context.Context, d driver.Driver) (lifecycle.Ending, bool) {
 	if !t.live { // a user may have asked for that of a live process already, which an earlier agent started
-		select {
-		case <-t.Control.restarts: // a request for an earlier process, which has ended by itself
-		default:
-		}
+		t.Control.dropRestart()
 	}
 
 	p := t.newProcess(d)

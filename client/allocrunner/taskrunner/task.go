@@ -164,16 +164,7 @@ func (t *Task) findProcess(ctx context.Context) {
 	switch {
 	case err == nil:
 		t.live = true
-		e := newEvent(structs.TaskEventRestored, "Task is running since before the agent restarted")
-		t.record.update(e, func(rec *taskRecord, s *structs.TaskState) {
-			if rec.Starting { // the agent ended before it recorded the start
-				s.StartedAt = time.Now()
-			}
-
-			rec.markRunning(h)
-			s.State = structs.TaskRunning
-		})
-
+		t.recordFound(h)
 	case structs.IsKind(err, structs.KindNotFound):
 		next := "; starts again once the servers were contacted"
 		if t.killed.Err() != nil {
@@ -192,6 +183,19 @@ func (t *Task) findProcess(ctx context.Context) {
 	}
 
 	t.sought = nil
+}
+
+// recordFound records that the process of an earlier agent runs.
+func (t *Task) recordFound(h *driver.Handle) {
+	e := newEvent(structs.TaskEventRestored, "Task is running since before the agent restarted")
+	t.record.update(e, func(rec *taskRecord, s *structs.TaskState) {
+		if rec.Starting { // the agent ended before it recorded the start
+			s.StartedAt = time.Now()
+		}
+
+		rec.markRunning(h)
+		s.State = structs.TaskRunning
+	})
 }
 
 // findProcessUntilKnown retries until it is known whether the process still runs, the task is killed or ctx
