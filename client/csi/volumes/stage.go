@@ -37,15 +37,7 @@ func (w *volumeWork) stageVolume(u *Use) error {
 	var unread error
 	c := u.call("NodeStageVolume", path)
 	c.After = func() []store.Change {
-		s.BootID = w.boot
-		unread = w.rereadMounts()
-		// If the table is not read, the state stays staging, and the next try repeats the call.
-		if unread == nil {
-			target := w.hostPath(s.path())
-			s.State = staged
-			s.Mounted = w.table.Mounted(target)
-			s.Writable = s.Mounted && !w.table.ReadOnly(target)
-		}
+		unread = w.seeStaged(s)
 		return []store.Change{stageChange(s)}
 	}
 
@@ -75,4 +67,20 @@ func (w *volumeWork) recordStaging(u *Use) *stageRecord {
 	s.Provider = w.conn.Info.Provider
 	w.writeLater(stageChange(s))
 	return s
+}
+
+// seeStaged sets the record of a volume that the plugin has staged. With an error of the mount table the
+// state stays staging, and the next try repeats the call.
+func (w *volumeWork) seeStaged(s *stageRecord) error {
+	s.BootID = w.boot
+	err := w.rereadMounts()
+	if err != nil {
+		return err
+	}
+
+	target := w.hostPath(s.path())
+	s.State = staged
+	s.Mounted = w.table.Mounted(target)
+	s.Writable = s.Mounted && !w.table.ReadOnly(target)
+	return nil
 }

@@ -295,10 +295,20 @@ func (w *volumeWork) recordUse(u *Use) error {
 	}
 
 	w.publish = p
+	p.setUse(u, w.conn.Info.Provider)
+	if before == nil || *before != *p {
+		w.writeLater(publishChange(p))
+	}
+
+	return nil
+}
+
+// setUse sets the fields of a record that a use gives. The directory stays as it is once it is set.
+func (p *publishRecord) setUse(u *Use, provider string) {
 	p.Grant = u.Grant
 	p.PluginID = u.PluginID
 	p.ExternalID = u.ExternalID
-	p.Provider = w.conn.Info.Provider
+	p.Provider = provider
 	p.ExternalNodeID = u.ExternalNodeID
 	p.AccessMode = u.AccessMode
 	p.AttachmentMode = u.AttachmentMode
@@ -306,12 +316,6 @@ func (w *volumeWork) recordUse(u *Use) error {
 	if p.Dir == "" {
 		p.Dir = volumeDir(u.VolumeKey)
 	}
-
-	if before == nil || *before != *p {
-		w.writeLater(publishChange(p))
-	}
-
-	return nil
 }
 
 // checkUse returns an error if other users of the volume on this node exclude the use. It unstages a volume
