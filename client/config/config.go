@@ -310,6 +310,21 @@ func (c *Config) checkAmounts(require func(ok bool, format string, args ...any))
 	count("reserved.disk", c.Reserved.DiskMB, structs.MaxDiskMB)
 }
 
+// checkDevices returns the faults of the device groups.
+func (c *Config) checkDevices() (faults []error) {
+	seen := map[string]bool{}
+	for _, g := range c.Devices {
+		faults = append(faults, g.Validate())
+		if seen[g.ID] {
+			faults = append(faults, structs.Invalidf("client.device %q: there are two of them", g.ID))
+		}
+
+		seen[g.ID] = true
+	}
+
+	return faults
+}
+
 func (c *Config) checkNetworks() (faults []error) {
 	seen := map[string]bool{}
 	for _, n := range c.HostNetworks {
@@ -373,15 +388,7 @@ func (c *Config) Validate() error {
 			name, strings.Join(options, ", "))
 	}
 
-	seen := map[string]bool{}
-	for _, g := range c.Devices {
-		if err := g.Validate(); err != nil {
-			faults = append(faults, err)
-		}
-		require(!seen[g.ID], "client.device %q: there are two of them", g.ID)
-		seen[g.ID] = true
-	}
-
+	faults = append(faults, c.checkDevices()...)
 	faults = append(faults, c.checkNetworks()...)
 	faults = append(faults, c.Settings.Faults()...)
 	faults = append(faults, c.checkHostVolumes()...)
