@@ -165,10 +165,8 @@ func reservationOf(r *device.ContainerReservation) (*Reservation, error) {
 			maxMounts)
 	}
 
-	// A name with = would be another variable, and NUL ends a text.
 	for name, value := range r.GetEnvs() {
-		if name == "" || len(name) > maxText || len(value) > maxValue ||
-			strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
+		if !isVariable(name, value) {
 			return nil, structs.Invalidf("the plugin sets a variable %.40q that no process can have", name)
 		}
 	}
@@ -199,6 +197,13 @@ func reservationOf(r *device.ContainerReservation) (*Reservation, error) {
 	}
 
 	return reservation, nil
+}
+
+// isVariable reports whether a process can have a variable. A name with = would be another one, and NUL ends
+// a text.
+func isVariable(name, value string) bool {
+	return name != "" && len(name) <= maxText && len(value) <= maxValue &&
+		!strings.ContainsAny(name, "=\x00") && !strings.Contains(value, "\x00")
 }
 
 // isPath reports whether a text is an absolute path without "..". 4,096 bytes is the bound of the kernel.
