@@ -75,24 +75,34 @@ func (s *Set) resolve(service structs.OwnedService) (*offer, error) {
 	i.Tags = placeholder.InList(tags, expand)
 	i.Meta = placeholder.InMap(meta, expand)
 
-	for n, c := range service.Checks {
-		expandText := expand
-		if c.Type == structs.CheckScript { // it runs in a task, also if the service is that of the group
-			expandText = s.Expand(c.TaskName)
-		}
-
-		check, err := s.resolveCheck(o, n, w.ofCheck(c), expandCheck(c, expandText))
-		if err != nil {
-			return nil, structs.Invalidf("service %q: check %q: %w", i.ServiceName, c.Name, err)
-		}
-
-		o.checks = append(o.checks, check)
+	err = s.addChecks(o, service, w)
+	if err != nil {
+		return nil, err
 	}
 
 	if service.Provider == structs.ServiceProviderConsul {
 		return o, s.resolveConsul(o, service, expand)
 	}
 	return o, nil
+}
+
+// addChecks adds the checks of a service at an address, without a start.
+func (s *Set) addChecks(o *offer, service structs.OwnedService, w where) error {
+	for n, c := range service.Checks {
+		owner := service.Owner
+		if c.Type == structs.CheckScript { // it runs in a task, also if the service is that of the group
+			owner = c.TaskName
+		}
+
+		check, err := s.resolveCheck(o, n, w.ofCheck(c), expandCheck(c, s.Expand(owner)))
+		if err != nil {
+			return structs.Invalidf("service %q: check %q: %w", o.instance.ServiceName, c.Name, err)
+		}
+
+		o.checks = append(o.checks, check)
+	}
+
+	return nil
 }
 
 // labelsOf returns the tags and the meta of a service. A canary may have its own until it is promoted.
