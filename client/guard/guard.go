@@ -387,7 +387,7 @@ func (g *Guard) Release(allocID string) error {
 
 // Retain releases the orders of unknown allocations.
 func (g *Guard) Retain(known func(allocID string) bool) error {
-	ids, err := g.files.List()
+	ids, err := g.present().List()
 	errs := []error{err}
 	for _, id := range ids {
 		if !known(id) {

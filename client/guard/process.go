@@ -90,7 +90,7 @@ func noGuard(format string, args ...any) error {
 // when ctx has ended. The guard then stays if anything is left to guard.
 func (g *Guard) Run(ctx context.Context) {
 	// A crash may have left a part of a write, or a record without its order.
-	err := g.files.Sweep()
+	err := g.present().Sweep()
 	if err != nil {
 		g.Logger.Warn("failed to remove records of the guard", "error", err)
 	}
@@ -113,7 +113,7 @@ func (g *Guard) Run(ctx context.Context) {
 // keep is one round of Run.
 func (g *Guard) keep() error {
 	unfollowed := g.followGroups()
-	ids, err := g.files.List()
+	ids, err := g.present().List()
 	if err != nil || len(ids) == 0 {
 		return errors.Join(err, unfollowed)
 	}
@@ -165,7 +165,7 @@ func (g *Guard) giveUp(allocID string) {
 		return
 	}
 
-	ended, _ := g.files.Ended(allocID) // only for the text
+	ended, _ := g.present().Ended(allocID) // only for the text
 	if !g.Lose(allocID, reasonOf(ended)) {
 		// The next round tries again.
 		return
