@@ -13,6 +13,8 @@ import (
 	"berth/structs/inquiry"
 )
 
+// This file has the reasons of single allocations: those that failed, wait, or run with a fault.
+
 // failures explains the failed allocations that nothing replaces yet. After a failed deployment its own are
 // not replaced at all, also not for an operator.
 func (x *jobExplainer) failures(j *structs.Job) []*inquiry.Reason {
@@ -23,10 +25,12 @@ func (x *jobExplainer) failures(j *structs.Job) []*inquiry.Reason {
 			a.NextAllocation != "" || a.JobVersion != j.Version {
 			continue
 		}
+
 		if failed.full() {
 			failed.rest++
 			continue
 		}
+
 		r := x.alloc(a, "failed: "+lastEvent(a))
 		follow := state.Eval(x.tx, a.FollowupEvalID)
 		switch {
@@ -41,8 +45,10 @@ func (x *jobExplainer) failures(j *structs.Job) []*inquiry.Reason {
 			r.Remedy = causeCommand(a) + "; mend the cause, then: " +
 				command(j.Namespace, "job eval -force-reschedule", j.ID)
 		}
+
 		failed.add(r)
 	}
+
 	return failed.list("failed allocations")
 }
 
@@ -57,12 +63,15 @@ func newestTask(a *structs.Allocation) (task string, newest *structs.TaskEvent) 
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
 		s := a.TaskStates[name]
 		for _, e := range s.Events {
-			if s.Failed == (a.ClientStatus == structs.AllocFailed) && (newest == nil || e.Time >= newest.Time) {
+			// The other tasks of a failed allocation end because of the failed one, and later.
+			if s.Failed == (a.ClientStatus == structs.AllocFailed) &&
+				(newest == nil || e.Time >= newest.Time) {
 				newest = e
 				task = name
 			}
 		}
 	}
+
 	return task, newest
 }
 
@@ -72,11 +81,13 @@ func newestEvent(a *structs.Allocation) string {
 	if newest == nil {
 		return ""
 	}
+
 	text := newest.Type
 	message := cmp.Or(newest.DisplayMessage, newest.Message)
 	if message != "" {
 		text += ": " + message
 	}
+
 	return fmt.Sprintf("task %s: %s", task, text)
 }
 
@@ -92,9 +103,11 @@ func (x *jobExplainer) allocations(j *structs.Job) []*inquiry.Reason {
 			all.rest++
 		}
 	}
+
 	return all.list("allocations")
 }
 
+// liveAlloc explains an allocation that the servers want to run, nil if it needs no explanation.
 func (x *jobExplainer) liveAlloc(a *structs.Allocation) *inquiry.Reason {
 	switch {
 	case a.IsUnknown():
@@ -107,12 +120,45 @@ func (x *jobExplainer) liveAlloc(a *structs.Allocation) *inquiry.Reason {
 	case a.ClientStatus == structs.AllocPending:
 		return x.pendingAlloc(a)
 	}
+
 	return cmp.Or(x.deadTask(a), x.sickPlugin(a))
 }
 
 // pendingAlloc explains why an allocation does not run yet: a claim, or what its node says.
 func (x *jobExplainer) pendingAlloc(a *structs.Allocation) *inquiry.Reason {
-	var claims []*inquiry.Reason
+	// The node starts no task before its claims are usable, so a claim that waits precedes what the node
+	// says.
+	claims := x.waitingClaims(a)
+	if len(claims) > 0 {
+		r := x.alloc(a, "is "+a.ClientStatus+" and waits for its volumes")
+		r.Because = claims
+		return r
+	}
+
+	if r := x.awaited(a); r != nil {
+		return r
+	}
+
+	if a.ClientDescription == "" && len(a.TaskStates) == 0 {
+		r := x.alloc(a, "is placed, and its node has not reported on it yet")
+		r.Remedy = "if this lasts, see the log of the agent on node " + x.nodeName(a.NodeID)
+		return r
+	}
+
+	text := a.ClientDescription
+
+	// The description often repeats the end of the newest event.
+	if event := lastEvent(a); len(a.TaskStates) > 0 && (text == "" || !strings.HasSuffix(event, text)) {
+		text = strings.TrimPrefix(text+"; "+event, "; ")
+	}
+
+	r := x.alloc(a, "is pending: "+text)
+	r.Remedy = allocCommand(a, "status")
+	return r
+}
+
+// waitingClaims explains the claims of an allocation that its node cannot use yet.
+func (x *jobExplainer) waitingClaims(a *structs.Allocation) (claims []*inquiry.Reason) {
 	for c := range csi.ClaimsByAlloc(x.tx, a.ID) {
 		why := csi.ClaimBlocked(x.tx, c)
 		if why != "" {
@@ -125,29 +171,12 @@ func (x *jobExplainer) pendingAlloc(a *structs.Allocation) *inquiry.Reason {
 			default:
 				r.Because = x.attachments(v, func(node string) bool { return node == c.NodeID })
 			}
+
 			claims = append(claims, r)
 		}
 	}
-	if len(claims) > 0 {
-		r := x.alloc(a, "is "+a.ClientStatus+" and waits for its volumes")
-		r.Because = claims
-		return r
-	}
-	if r := x.awaited(a); r != nil {
-		return r
-	}
-	if a.ClientDescription == "" && len(a.TaskStates) == 0 {
-		r := x.alloc(a, "is placed, and its node has not reported on it yet")
-		r.Remedy = "if this lasts, see the log of the agent on node " + x.nodeName(a.NodeID)
-		return r
-	}
-	text := a.ClientDescription
-	if event := lastEvent(a); len(a.TaskStates) > 0 && (text == "" || !strings.HasSuffix(event, text)) {
-		text = strings.TrimPrefix(text+"; "+event, "; ")
-	}
-	r := x.alloc(a, "is pending: "+text)
-	r.Remedy = allocCommand(a, "status")
-	return r
+
+	return claims
 }
 
 // deadTask explains an allocation that runs while one of its tasks waits for its next start, or for its turn.
@@ -157,17 +186,22 @@ func (x *jobExplainer) deadTask(a *structs.Allocation) (turn *inquiry.Reason) {
 		if s.State != structs.TaskPending || len(s.Events) == 0 {
 			continue
 		}
+
 		if first := x.awaitedTask(a, name); first != "" {
-			turn = x.alloc(a, fmt.Sprintf("has a task that waits for its turn: %s starts after task %s, which is %s",
-				name, first, stateOf(a, first)))
+			// A task that does not run for another reason is the one to name, so the loop goes on.
+			turn = x.alloc(a,
+				fmt.Sprintf("has a task that waits for its turn: %s starts after task %s, which is %s",
+					name, first, stateOf(a, first)))
 			turn.Remedy = taskCommand(a, first)
 			continue
 		}
+
 		last := s.Events[len(s.Events)-1]
 		r := x.alloc(a, fmt.Sprintf("has a task that does not run: %s: %s: %s", name, last.Type,
 			cmp.Or(last.DisplayMessage, last.Message)))
 		r.Remedy = taskCommand(a, name)
 		return r
 	}
+
 	return turn
 }

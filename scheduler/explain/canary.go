@@ -24,6 +24,7 @@ func (s *search) ownCanary(m *structs.AllocMetric) *inquiry.Reason {
 		return nil
 	}
 
+	// One is enough: on its node a canary waits for the promotion, and the promotion for the canary.
 	for n := range s.candidates(j) {
 		for a := range state.LiveAllocsByNode(s.tx, n.ID) {
 			older := a.Namespace == j.Namespace && a.JobID == j.ID && a.TaskGroup == s.group.Name &&
@@ -54,6 +55,8 @@ func (s *search) thingOf(a *structs.Allocation, m *structs.AllocMetric) string {
 		})
 	}
 
+	// Each thing counts only if the scheduler has named its lack. A node may have it and reject for another
+	// reason.
 	if rejects(hostsFilter) {
 		return "its node for itself (distinct_hosts)"
 	}

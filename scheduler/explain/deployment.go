@@ -32,6 +32,7 @@ func (x *jobExplainer) deployment(j *structs.Job) []*inquiry.Reason {
 
 		r.Because = x.unhealthy(d)
 		if len(r.Because) == 0 {
+			// No allocation is unhealthy, so it failed for what did not come in time.
 			r.Because = missedAims(d)
 		}
 
@@ -57,14 +58,17 @@ func missedAims(d *structs.Deployment) (reasons []*inquiry.Reason) {
 		if s.HealthyAllocs >= s.DesiredTotal {
 			continue
 		}
+
 		placed := min(s.PlacedAllocs, s.DesiredTotal) // it counts also allocations that were replaced
 		text := fmt.Sprintf("group %s had %d of %d placed, %d of them healthy", name, placed,
 			s.DesiredTotal, s.HealthyAllocs)
 		if s.AwaitsPromotion() {
 			text += ", and its canaries were not promoted"
 		}
+
 		reasons = append(reasons, reason("%s", text))
 	}
+
 	return reasons
 }
 
@@ -91,6 +95,7 @@ func (x *jobExplainer) batches(j *structs.Job) (reasons []*inquiry.Reason) {
 			reasons = append(reasons, r)
 		}
 	}
+
 	return reasons
 }
 
@@ -100,7 +105,8 @@ func (x *jobExplainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (
 		s := d.TaskGroups[name]
 		canaries := state.HealthyCanaries(x.tx, s)
 		switch {
-		case s.AwaitsPromotion() && s.Waits(canaries) && d.AutoPromotes(): // once all groups have healthy ones
+		// auto_promote promotes them once all groups have healthy ones.
+		case s.AwaitsPromotion() && s.Waits(canaries) && d.AutoPromotes():
 		case s.AwaitsPromotion() && s.Waits(canaries):
 			r := reason("group %s has its healthy canaries (%d), and waits for their promotion",
 				name, s.DesiredCanaries)
@@ -121,6 +127,7 @@ func (x *jobExplainer) deploymentGroups(j *structs.Job, d *structs.Deployment) (
 			reasons = append(reasons, r)
 		}
 	}
+
 	return reasons
 }
 
@@ -139,10 +146,12 @@ func progress(d *structs.Deployment, s *structs.DeploymentState, healthyCanaries
 		return fmt.Sprintf("%d of %d allocations of the version healthy, %d unhealthy",
 			s.HealthyAllocs, s.DesiredTotal, s.UnhealthyAllocs)
 	}
+
 	next := "promoted"
 	if d.AutoPromotes() {
 		next = "healthy (auto_promote)"
 	}
+
 	return fmt.Sprintf("%d of %d canaries healthy, %d unhealthy, and goes on when they are %s",
 		healthyCanaries, s.DesiredCanaries, s.UnhealthyAllocs, next)
 }
@@ -185,6 +194,7 @@ func (x *jobExplainer) notHealthy(d *structs.Deployment, group string) []*inquir
 			all.add(x.unhealthyAlloc(a))
 		}
 	}
+
 	return all.list("allocations")
 }
 
@@ -200,5 +210,6 @@ func (x *jobExplainer) unhealthy(d *structs.Deployment) []*inquiry.Reason {
 			all.add(x.unhealthyAlloc(a))
 		}
 	}
+
 	return all.list("unhealthy allocations")
 }

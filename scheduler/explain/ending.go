@@ -19,6 +19,7 @@ import (
 func DeletedJob(tx *state.ReadTx, namespace, id string, now time.Time) (
 	waits bool, reasons []*inquiry.Reason,
 ) {
+	// The allocations outlive the row. This one has what the explainers read of a stopped job.
 	j := &structs.Job{Namespace: structs.NamespaceOr(namespace), ID: id, Stop: true}
 	x := newJobExplainer(tx, j, now)
 	reasons = x.stoppedJob(j, "deleted")
@@ -63,6 +64,7 @@ func (x *jobExplainer) ending(j *structs.Job) []*inquiry.Reason {
 			ending.add(x.endingAlloc(a))
 		}
 	}
+
 	return append(ending.list("allocations"), x.heldVolumes(j)...)
 }
 
@@ -73,6 +75,7 @@ func (x *jobExplainer) heldVolumes(j *structs.Job) []*inquiry.Reason {
 		if !a.ClientTerminal() || x.shown[a.ID] {
 			continue
 		}
+
 		for c := range csi.ClaimsByAlloc(x.tx, a.ID) {
 			switch {
 			case c.EndTime == 0:
@@ -83,6 +86,7 @@ func (x *jobExplainer) heldVolumes(j *structs.Job) []*inquiry.Reason {
 			}
 		}
 	}
+
 	return held.list("claims")
 }
 
@@ -97,10 +101,13 @@ func (x *explainer) endingAlloc(a *structs.Allocation) *inquiry.Reason {
 	x.shown[a.ID] = true
 	what := cmp.Or(newestEvent(a), a.ClientDescription, "its tasks have not ended yet")
 	r := x.alloc(a, "is stopping: "+what)
+
+	// A node that is down reports no end, however long one waits for its tasks.
 	if state.Node(x.tx, a.NodeID).Lost() {
 		r.Because = []*inquiry.Reason{x.nodeDown(a.NodeID)}
 		return r
 	}
+
 	r.Remedy = x.endingRemedy(a)
 	return r
 }
@@ -112,10 +119,12 @@ func (x *explainer) endingRemedy(a *structs.Allocation) string {
 	if len(tasks) == 0 {
 		return status
 	}
+
 	remedy := "its node waits for " + strings.Join(tasks, ", ") + ": " + status
 	if x.isDelayed(a) {
 		remedy += "; to end it without its shutdown_delay: " + allocCommand(a, "stop -no-shutdown-delay")
 	}
+
 	return remedy
 }
 

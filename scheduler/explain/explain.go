@@ -101,9 +101,12 @@ func reason(format string, args ...any) *inquiry.Reason {
 			facts[i] = p.fact
 		}
 	}
+
+	// A watch compares facts, so that the passing of time is no change to it.
 	if fact := fmt.Sprintf(format, facts...); fact != r.Text {
 		r.Fact = fact
 	}
+
 	return r
 }
 

@@ -18,10 +18,12 @@ func (x *jobExplainer) unhealthyAlloc(a *structs.Allocation) *inquiry.Reason {
 			return why
 		}
 	}
+
 	what := "is " + a.ClientStatus + " and not healthy yet"
 	if a.DeploymentStatus.IsUnhealthy() {
 		what = "is " + a.ClientStatus + " and unhealthy"
 	}
+
 	why, remedy := x.healthOf(a)
 	r := x.alloc(a, what+": "+why)
 	r.Remedy = remedy
@@ -42,6 +44,8 @@ func (x *explainer) healthOf(a *structs.Allocation) (why, remedy string) {
 	order := structs.OrderOf(g.Tasks, a.TaskStates)
 	checks, outOfOrder := failingCheck(a)
 	switch {
+	// The cause is in the events and logs of the tasks. No rule of health matters before they run in their
+	// order.
 	case order.Failed, a.ClientTerminal(), !order.Runs:
 		return lastEvent(a), causeCommand(a)
 	case rule == nil:
@@ -58,8 +62,10 @@ func (x *explainer) healthOf(a *structs.Allocation) (why, remedy string) {
 		return fmt.Sprintf("it was not healthy within its healthy_deadline of %s", rule.Deadline), status
 	case order.Since.IsZero():
 		return lastEvent(a), status
+	// Nothing is wrong yet.
 	case order.Since.Add(rule.MinTime).After(x.now):
-		return fmt.Sprintf("it is healthy when its tasks have run for %s (min_healthy_time)", rule.MinTime), status
+		return fmt.Sprintf("it is healthy when its tasks have run for %s (min_healthy_time)", rule.MinTime),
+			status
 	case rule.Check == structs.HealthChecks && checksIn(g):
 		return "its tasks run, and the checks of its services have not passed for min_healthy_time",
 			allocCommand(a, "checks")
@@ -104,11 +110,13 @@ func (x *explainer) sickPlugin(a *structs.Allocation) *inquiry.Reason {
 			if i.NodeID != a.NodeID || i.AllocID != a.ID || i.Healthy {
 				continue
 			}
+
 			r := x.alloc(a, fmt.Sprintf("runs plugin %s, whose %s half is not healthy: %s", id, i.Kind,
 				cmp.Or(i.HealthDescription, "it has not answered yet")))
 			r.Remedy = x.pluginLogs(a, id)
 			return r
 		}
 	}
+
 	return nil
 }

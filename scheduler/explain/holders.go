@@ -49,6 +49,7 @@ func (x *jobExplainer) holders(
 		displaces:    !config.Enabled(j.Type),
 	}
 
+	// The promotion comes first: until then nothing that others free helps the group on this node.
 	if r := s.ownCanary(m); r != nil {
 		return []*inquiry.Reason{r}
 	}
@@ -64,8 +65,8 @@ func (x *jobExplainer) holders(
 
 	reasons := append(s.found.list("holders"), older...)
 	if s.important {
-		r := reason("it fits in the place of others, which its priority %d exceeds by %d or more, but jobs of "+
-			"type %s may not displace them", j.Priority, structs.PreemptionGap, j.Type)
+		r := reason("it fits in the place of others, which its priority %d exceeds by %d or more, "+
+			"but jobs of type %s may not displace them", j.Priority, structs.PreemptionGap, j.Type)
 		r.Remedy = fmt.Sprintf("berth operator scheduler set-config -preempt-%s-scheduler=true", j.Type)
 		reasons = append(reasons, r)
 	}
@@ -73,6 +74,7 @@ func (x *jobExplainer) holders(
 	return reasons
 }
 
+// searchNode adds the holders on one node, and whether the group fits there in the place of others.
 func (s *search) searchNode(n *structs.Node) {
 	if s.ports {
 		s.searchPorts(n)
@@ -85,12 +87,14 @@ func (s *search) searchNode(n *structs.Node) {
 	s.important = s.important || s.displaces && s.fitsWithout(n, s.isLower)
 }
 
+// searchPorts finds the holders by the index of ports in use, without a pass over the allocations.
 func (s *search) searchPorts(n *structs.Node) {
 	use := state.PortsInUse(s.tx, n)
 	for _, demand := range s.group.PortDemands() {
 		if !demand.Static() {
 			continue
 		}
+
 		for _, address := range n.HostAddresses(demand.HostNetwork) {
 			holder := state.Alloc(s.tx, use.HolderOf(address, demand.Value))
 			if holder != nil {

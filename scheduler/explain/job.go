@@ -32,6 +32,8 @@ func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons [
 	if j.Stop {
 		reasons = x.stoppedJob(j, "stopped")
 	} else {
+		// The order is that from the job to its allocations: a reason marks those that it explains, and the
+		// ones behind it leave them out.
 		reasons = slices.Concat(
 			x.deployment(j),
 			x.evaluations(j),
@@ -44,12 +46,16 @@ func Job(tx *state.ReadTx, j *structs.Job, now time.Time) (waits bool, reasons [
 			x.overlap(j),
 			x.ending(j))
 	}
+
 	if len(reasons) == 0 {
+		// It knows no cause, so it speaks only when no other one does.
 		reasons = x.missing(j)
 	}
+
 	if len(reasons) > 0 {
 		return true, reasons
 	}
+
 	return false, []*inquiry.Reason{x.healthyJob(j)}
 }
 
@@ -61,6 +67,7 @@ func (x *jobExplainer) healthyJob(j *structs.Job) *inquiry.Reason {
 			running++
 		}
 	}
+
 	switch {
 	case j.Stop:
 		r := reason("job %s is stopped, and none of its allocations runs", j.ID)
@@ -75,6 +82,7 @@ func (x *jobExplainer) healthyJob(j *structs.Job) *inquiry.Reason {
 	case running == 0 && j.PerNode():
 		return reason("job %s waits for nothing: no node has to run it now", j.ID)
 	}
+
 	return reason("job %s waits for nothing; running: %s", j.ID, count(running, "allocation"))
 }
 
@@ -93,10 +101,12 @@ func (x *jobExplainer) missing(j *structs.Job) (reasons []*inquiry.Reason) {
 	if j.Stop || j.Type != structs.JobService {
 		return nil
 	}
+
 	have := map[string]int{}
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		have[a.TaskGroup]++
 	}
+
 	for _, g := range j.TaskGroups {
 		if have[g.Name] < g.Count {
 			r := reason("group %s has %d of %s, and no evaluation is to place the others", g.Name,
@@ -105,11 +115,13 @@ func (x *jobExplainer) missing(j *structs.Job) (reasons []*inquiry.Reason) {
 			reasons = append(reasons, r)
 		}
 	}
+
 	return list(reasons, "groups")
 }
 
 func (x *explainer) alloc(a *structs.Allocation, what string) *inquiry.Reason {
-	return reason("allocation %s (%s) on node %s %s", structs.ShortID(a.ID), a.Name, x.nodeName(a.NodeID), what)
+	return reason("allocation %s (%s) on node %s %s", structs.ShortID(a.ID), a.Name, x.nodeName(a.NodeID),
+		what)
 }
 
 // evaluations explains the evaluations that have not been processed, and one that failed after all others.
@@ -123,21 +135,26 @@ func (x *jobExplainer) evaluations(j *structs.Job) []*inquiry.Reason {
 		replacing[id] = replacing[id] || a.ClientStatus == structs.AllocFailed
 		needed[id] = needed[id] || a.IsUnknown() || a.ClientTerminal()
 	}
+
 	for e := range state.EvalsByJob(x.tx, j.Namespace, j.ID) {
 		if newest == nil || e.ModifyIndex > newest.ModifyIndex {
 			newest = e
 		}
+
 		need, named := needed[e.ID]
 		idle := named && !need && e.WaitUntil > x.now.UnixNano() // the node of an allocation is back
 		if e.Status == structs.EvalPending && !idle {
 			pending = append(pending, x.pendingEval(j, e, replacing))
 		}
 	}
+
+	// An evaluation after it has done what the failed one did not.
 	if newest != nil && newest.Status == structs.EvalFailed {
 		r := reason("evaluation %s failed: %s", structs.ShortID(newest.ID), newest.StatusDescription)
 		r.Remedy = command(j.Namespace, "job eval", j.ID)
 		pending = append(pending, r)
 	}
+
 	return list(pending, "evaluations")
 }
 
@@ -155,12 +172,14 @@ func (x *jobExplainer) pendingEval(
 		case structs.TriggerRollingUpdate:
 			r.Because = x.batches(j)
 		}
+
 		return r
 	case state.SchedulerConfig(x.tx).PauseEvalBroker:
 		r := reason("evaluation %s is pending, because the evaluations of the cluster are paused", id)
 		r.Remedy = "berth operator scheduler set-config -pause-eval-broker=false"
 		return r
 	}
+
 	r := reason("evaluation %s is pending: %s", id, cmp.Or(e.StatusDescription, again[e.Again]))
 	r.Remedy = "if this lasts, see the log of the leader: berth server members"
 	return r
@@ -180,6 +199,7 @@ func (x *jobExplainer) blockedGroups(j *structs.Job) (reasons []*inquiry.Reason)
 	if e == nil {
 		return nil
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(e.FailedTGAllocs)) {
 		x.group = name
 		m := e.FailedTGAllocs[name]
@@ -188,12 +208,15 @@ func (x *jobExplainer) blockedGroups(j *structs.Job) (reasons []*inquiry.Reason)
 		for _, rejection := range withoutRepeats(m.Rejections) {
 			r.Because = append(r.Because, x.rejection(j, j.Group(name), rejection))
 		}
+
 		r.Because = append(list(r.Because, "reasons"), x.holders(j, j.Group(name), m)...)
 		if len(r.Because) == 0 {
 			r.Because = []*inquiry.Reason{x.noNode()}
 		}
+
 		reasons = append(reasons, r)
 	}
+
 	x.group = ""
 	return reasons
 }
@@ -214,6 +237,7 @@ func withoutRepeats(all []*structs.PlacementRejection) (some []*structs.Placemen
 			joined.Reason += ", " + p.Reason
 		}
 	}
+
 	return some
 }
 
@@ -225,6 +249,7 @@ func (x *jobExplainer) rejection(
 	if p.Nodes == 0 {
 		r.Text = fmt.Sprintf("the filter %s rejects all nodes: %s", p.Filter, p.Reason)
 	}
+
 	r.Remedy = remedyOf(p.Filter, j, g, x.tx)
 	switch {
 	case p.Filter == eligibilityFilter:
@@ -241,9 +266,11 @@ func (x *jobExplainer) rejection(
 		r.Because = x.limitHolders(j, g)
 		return r
 	}
+
 	if len(r.Because) > 0 && p.Filter != pluginFilter {
 		r.Remedy = "" // those behind it have more exact ones
 	}
+
 	return r
 }
 
@@ -268,15 +295,19 @@ func (x *jobExplainer) groupVolumes(j *structs.Job, g *structs.TaskGroup) (reaso
 		if request.Type != structs.VolumeTypeCSI {
 			continue
 		}
+
+		// A volume that the allocations share has the same ID for each index.
 		indexes := []int{0}
 		if request.PerAlloc {
 			indexes = x.missingIndexes(j, g)
 			indexes = indexes[:min(len(indexes), mostListed)]
 		}
+
 		for _, i := range indexes {
 			reasons = append(reasons, x.groupVolume(request.Claim(j.Namespace, i))...)
 		}
 	}
+
 	return reasons
 }
 
@@ -291,6 +322,7 @@ func (x *jobExplainer) missingIndexes(j *structs.Job, g *structs.TaskGroup) (mis
 			updated[a.Index()] = updated[a.Index()] || a.JobVersion == j.Version
 		}
 	}
+
 	var outdated []int
 	for i := range g.Count {
 		switch {
@@ -300,9 +332,11 @@ func (x *jobExplainer) missingIndexes(j *structs.Job, g *structs.TaskGroup) (mis
 			outdated = append(outdated, i)
 		}
 	}
+
 	if len(missing) == 0 {
 		return outdated
 	}
+
 	return missing
 }
 
@@ -316,16 +350,22 @@ func (x *jobExplainer) groupVolume(c *structs.CSIClaim) []*inquiry.Reason {
 			command(c.Namespace, "volume register", "FILE")
 		return []*inquiry.Reason{r}
 	}
+
 	class := c.Class()
 	if !v.Capable(class) {
 		r := reason("volume %s is not made for %s with %s", v.ID, class.AccessMode, class.AttachmentMode)
-		r.Remedy = "change access_mode or attachment_mode in the volume block of the group; what it is made for: " +
+		r.Remedy = "change access_mode or attachment_mode in the volume block of the group; " +
+			"what it is made for: " +
 			command(c.Namespace, "volume status", v.ID)
 		return []*inquiry.Reason{r}
 	}
+
 	waits, reasons := x.volume(v)
+
+	// A volume that waits itself is the nearer cause. Its users matter when it is ready.
 	if waits {
 		return reasons
 	}
+
 	return x.users(v, class.Conflicts)
 }

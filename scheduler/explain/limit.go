@@ -22,6 +22,7 @@ func (x *jobExplainer) candidates(j *structs.Job) iter.Seq[*structs.Node] {
 			if searched == mostSearched {
 				return
 			}
+
 			if n.Ready() && j.InPool(n) && j.InDatacenter(n) {
 				searched++
 				if !yield(n) {
@@ -42,12 +43,14 @@ func (x *jobExplainer) limitHolders(j *structs.Job, g *structs.TaskGroup) []*inq
 			wanted[v.PluginID] = append(wanted[v.PluginID], volumeID{j.Namespace, u.VolumeID})
 		}
 	}
+
 	var found sample
 	for n := range x.candidates(j) {
 		for _, plugin := range slices.Sorted(maps.Keys(wanted)) {
 			x.limitOn(&found, n, plugin, wanted[plugin])
 		}
 	}
+
 	return found.list("volumes")
 }
 
@@ -60,6 +63,8 @@ func (x *jobExplainer) limitOn(found *sample, n *structs.Node, plugin string, wa
 	}
 
 	users := x.volumesOn(n, plugin)
+
+	// A volume that is there already takes no more of the limit, for any number of allocations.
 	more := 0
 	for _, id := range wanted {
 		if _, there := users[id]; !there {
@@ -104,6 +109,7 @@ func (x *explainer) volumesOn(n *structs.Node, plugin string) map[volumeID]strin
 		}
 	}
 
+	// A placed allocation counts before it claims, as it does for the scheduler.
 	for a := range state.LiveAllocsByNode(x.tx, n.ID) {
 		for _, c := range state.IntendedBy(x.tx, a) {
 			if c.PluginID == plugin {
@@ -112,6 +118,7 @@ func (x *explainer) volumesOn(n *structs.Node, plugin string) map[volumeID]strin
 		}
 	}
 
+	// A claim comes last: of all that name the volume, its allocation is the one that has it.
 	for c := range csi.ClaimsByNode(x.tx, n.ID) {
 		if c.PluginID == plugin {
 			users[volumeID{c.Namespace, c.VolumeID}] = c.AllocID

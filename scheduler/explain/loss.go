@@ -60,10 +60,12 @@ func (x lossExplainer) heldBack(held *inquiry.Reason, n *structs.Node) []*inquir
 			last = new(*last)
 			last.NextTry = 0 // the servers run no device again by themselves
 		}
+
 		all = append(all, x.fenced(last, n))
 	case state.FenceOrder(x.tx, n.ID) != nil:
 		all = append(all, x.fenced(nil, n))
 	}
+
 	return all
 }
 
@@ -75,6 +77,8 @@ func (x lossExplainer) isFencedForAnother(n *structs.Node) bool {
 // lastRun returns the newest run of a fence device for the present loss of a node, nil if there is none.
 func (x lossExplainer) lastRun(n *structs.Node) (last *nodeloss.FenceRun) {
 	for _, r := range state.FenceRuns(x.tx, n.ID) {
+		// A run for an earlier loss proves nothing: the node was back since. Its epoch tells the losses
+		// apart.
 		if r.Epoch == n.Epoch && r.Kind == nodeloss.FenceByAgent {
 			last = r
 		}
@@ -93,13 +97,17 @@ func (x lossExplainer) leaseEnd(c *structs.CSIClaim, n *structs.Node) []*inquiry
 	case !c.Guarded:
 		held = "the node reported no working guard for this claim, which ends its tasks with the lease"
 	}
+
 	if held != "" {
-		r := reason("on_node_loss of volume %s is %s, but %s: %s", c.VolumeID, structs.LossLease, held, byOthers)
+		r := reason("on_node_loss of volume %s is %s, but %s: %s", c.VolumeID, structs.LossLease, held,
+			byOthers)
 		return x.heldBack(r, n)
 	}
-	r := reason("node %s ends the tasks of the claim by itself when its lease has ended, and the servers are "+
-		"about to release it", x.nodeName(n.ID))
-	r.Remedy = "if this lasts for more than a minute, read the log of the server that leads; " + confirmRemedy(n)
+
+	r := reason("node %s ends the tasks of the claim by itself when its lease has ended, "+
+		"and the servers are about to release it", x.nodeName(n.ID))
+	r.Remedy = "if this lasts for more than a minute, read the log of the server that leads; " +
+		confirmRemedy(n)
 	return []*inquiry.Reason{r}
 }
 
@@ -127,11 +135,13 @@ func (x lossExplainer) fence(v *structs.CSIVolume, n *structs.Node) *inquiry.Rea
 		r.Remedy = "to fence it all the same: " + fenceCommand(n)
 		return r
 	case order == nil:
+		// The brake holds only what the servers begin by themselves, not what an operator has ordered.
 		brake := state.FenceBrake(x.tx)
 		if brake != nil {
 			return x.braked(brake, n)
 		}
 	}
+
 	return x.fenced(last, n)
 }
 
@@ -165,6 +175,7 @@ func (x lossExplainer) fenced(last *nodeloss.FenceRun, n *structs.Node) *inquiry
 		at := x.until(last.NextTry)
 		again = passing{text: "; the next attempt " + at.text}
 	}
+
 	now := "to try now: " + fenceCommand(n) + "; " + confirmRemedy(n)
 	switch {
 	case last.Cause == nodeloss.FenceCauseNoDevice:
@@ -181,6 +192,7 @@ func (x lossExplainer) fenced(last *nodeloss.FenceRun, n *structs.Node) *inquiry
 		r.Remedy = now
 		return r
 	}
+
 	r := reason("fence device %s gave no proof: %s: %s%s", last.Device, cmp.Or(last.Reason, last.Cause),
 		structs.Cut(strings.Join(strings.Fields(last.Output), " "), mostSaid), again)
 	r.Remedy = now

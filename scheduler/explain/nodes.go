@@ -18,11 +18,13 @@ func (x *explainer) nodeDown(id string) *inquiry.Reason {
 	if n == nil {
 		return reason("node %s is deleted", structs.ShortID(id))
 	}
+
 	r := reason("node %s has been down for %s", x.nodeName(id), x.since(n.StatusUpdatedAt*int64(time.Second)))
 	r.Remedy = "start its agent; if the machine is off for good: berth node purge " + structs.ShortID(id)
 	if state.LeftOnNode(x.tx, id) != "" { // the purge would be rejected
 		r.Remedy = "start its agent; " + confirmRemedy(n)
 	}
+
 	return r
 }
 
@@ -31,18 +33,23 @@ func (x *explainer) nodeDown(id string) *inquiry.Reason {
 func (x *explainer) notReady(j *structs.Job, rejected int) (reasons []*inquiry.Reason) {
 	scanned := 0
 	for n := range state.Nodes(x.tx) {
+		// The nodes that the filter rejected are not in the evaluation, so they are searched, within a bound.
 		if len(reasons) == mostListed || scanned == mostScanned {
 			break
 		}
+
 		scanned++
 		if !n.Ready() && j.InPool(n) && j.InDatacenter(n) {
 			reasons = append(reasons, x.nodeNotReady(n))
 		}
 	}
+
+	// The figure is that of the plan. Nodes may have come back since, and then there is nothing to count.
 	if left := rejected - len(reasons); left > 0 && len(reasons) > 0 {
 		reasons = append(reasons, reason("and %d more nodes", left))
 		reasons[len(reasons)-1].Remedy = "berth node status shows the nodes"
 	}
+
 	return reasons
 }
 
@@ -52,6 +59,7 @@ func (x *explainer) nodeNotReady(n *structs.Node) *inquiry.Reason {
 	if n.Lost() {
 		return x.nodeDown(n.ID)
 	}
+
 	r := reason("node %s is not eligible", x.nodeName(n.ID))
 	r.Remedy = "berth node eligibility -enable " + id
 	switch {
@@ -68,11 +76,13 @@ func (x *explainer) nodeNotReady(n *structs.Node) *inquiry.Reason {
 		r.Remedy = "see the log of its agent for the allocations and volumes that are left; " +
 			"to use the node all the same: berth node eligibility -enable " + id
 	}
+
 	return r
 }
 
 // noNode explains a group that no node has rejected.
 func (x *explainer) noNode() *inquiry.Reason {
+	// One node is enough to tell an empty cluster from nodes that may not run the group.
 	for range state.Nodes(x.tx) {
 		r := reason("no node may run it: each is down, drains, is not eligible, " +
 			"or not in the job's datacenters")
@@ -80,6 +90,7 @@ func (x *explainer) noNode() *inquiry.Reason {
 			", or change datacenters or node_pool of the job"
 		return r
 	}
+
 	r := reason("the cluster has no node")
 	r.Remedy = "berth agent -client -servers HOST:PORT, on each machine that is to run allocations"
 	return r

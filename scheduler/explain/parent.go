@@ -89,9 +89,11 @@ func (x *jobExplainer) liveChildren(j *structs.Job) string {
 			live++
 		}
 	}
+
 	if live == 0 {
 		return ""
 	}
+
 	return fmt.Sprintf("; children that have not ended: %d", live)
 }
 

@@ -37,6 +37,7 @@ func (x *explainer) ownWayOut(a *structs.Allocation, otherwise string) string {
 		return fmt.Sprintf("it is of an older version of the group: run the job with max_parallel = %d, "+
 			"to replace all at once", g.Count) + again
 	}
+
 	return "it is of the same job: " + otherwise
 }
 
@@ -45,6 +46,7 @@ func (x *explainer) ownWayOut(a *structs.Allocation, otherwise string) string {
 func (s *search) predecessors(m *structs.AllocMetric) []*inquiry.Reason {
 	capacity := false
 	for dimension := range m.DimensionExhausted {
+		// Ports and devices have holders of their own in the list before this one.
 		capacity = capacity || dimension != dimensionPorts && dimension != dimensionDevices
 	}
 
@@ -72,6 +74,7 @@ func (s *search) predecessors(m *structs.AllocMetric) []*inquiry.Reason {
 			switch {
 			case name != "":
 				found.add(s.holder(a, "host volume "+name))
+			// An update of the group itself stops its own predecessors for the capacity.
 			case fits && a.TaskGroup != s.group.Name:
 				found.add(s.holder(a, "cpu, memory and disk that the group needs"))
 			}
@@ -83,6 +86,7 @@ func (s *search) predecessors(m *structs.AllocMetric) []*inquiry.Reason {
 
 // emptyPlaces explains the allocations that an update has stopped for a successor that has no place.
 func (x *jobExplainer) emptyPlaces(j *structs.Job) []*inquiry.Reason {
+	// Without a blocked evaluation each successor has a place, or a plan is about to look for one.
 	if j.PerNode() || state.BlockedEval(x.tx, j.Namespace, j.ID) == nil {
 		return nil
 	}

@@ -79,11 +79,13 @@ func remedyOf(filter string, j *structs.Job, g *structs.TaskGroup, tx *state.Rea
 	case pluginFilter:
 		return "run the plugin's job on these nodes: berth plugin status " + onlyPlugin(j, g, tx)
 	}
+
 	return remedies[filter]
 }
 
 // onlyVolume returns the ID of the CSI volume of a group, a placeholder if it has several.
 func onlyVolume(j *structs.Job, g *structs.TaskGroup) string {
+	// The IDs of a volume per allocation differ between two indexes.
 	if g == nil || len(g.CSIUses(0)) != 1 || g.CSIUses(0)[0].VolumeID != g.CSIUses(1)[0].VolumeID {
 		return "VOLUME"
 	}
@@ -99,9 +101,11 @@ func onlyPlugin(j *structs.Job, g *structs.TaskGroup, tx *state.ReadTx) string {
 			if v == nil || found != "" && found != v.PluginID {
 				return "PLUGIN"
 			}
+
 			found = v.PluginID
 		}
 	}
+
 	return structs.ShellWord(cmp.Or(found, "PLUGIN"))
 }
 

@@ -23,6 +23,7 @@ func (x *explainer) awaitedTask(a *structs.Allocation, name string) string {
 		s := a.TaskStates[t.Name]
 		switch {
 		case t.HasHook(structs.LifecyclePrestart):
+			// A sidecar never ends by itself, so it lets the others start when it runs.
 			if s == nil || !s.Successful() && (s.State != structs.TaskRunning || !t.Sidecar()) {
 				return t.Name
 			}

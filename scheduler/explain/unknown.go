@@ -22,13 +22,17 @@ func (x *jobExplainer) unknownAlloc(a *structs.Allocation) *inquiry.Reason {
 	switch {
 	case until != 0:
 		r.Because = append(r.Because, reason("it is lost %s, if its node is not back", x.until(until)))
+	// A node that is deleted is not waited for.
 	case n != nil:
 		r.Because = append(r.Because,
 			reason("the disconnect block of its group waits for its node without a bound"))
 	}
+
 	if a.NextAllocation != "" {
-		r.Because = append(r.Because, reason("allocation %s has its place", structs.ShortID(a.NextAllocation)))
+		r.Because = append(r.Because, reason("allocation %s has its place",
+			structs.ShortID(a.NextAllocation)))
 	}
+
 	r.Remedy = "to give it up: " + command(a.Namespace, "alloc stop", structs.ShortID(a.ID))
 	return r
 }

@@ -18,13 +18,17 @@ import (
 func Volume(tx *state.ReadTx, v *structs.CSIVolume, now time.Time) (waits bool, reasons []*inquiry.Reason) {
 	x := newExplainer(tx, now)
 	waits, reasons = x.volume(v)
+
+	// The jobs are searched only if the volume itself explains nothing: their reasons name the volume again.
 	if waits {
 		return waits, reasons
 	}
+
 	jobs := x.waitingJobs(v)
 	if len(jobs) == 0 {
 		return false, reasons
 	}
+
 	return true, jobs
 }
 
@@ -40,15 +44,20 @@ func (x *explainer) waitingJobs(v *structs.CSIVolume) []*inquiry.Reason {
 			jobs.rest++
 		default:
 			r := reason("job %s waits for a place with volume %s, which is %s", id, v.ID, v.State)
+
+			// The job's own allocations get other remedies than those of other jobs.
 			x.job = j
 			r.Because = (&jobExplainer{x}).blockedGroups(j)
 			x.job = nil
 			jobs.add(r)
 		}
 	}
+
 	return jobs.list("jobs")
 }
 
+// volume explains the volume itself, from its cause to its effects: its creation, its plugin and its secrets,
+// then the claims, and at last the attachments and the expansion.
 func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*inquiry.Reason) {
 	reasons = append(reasons, x.volumeCall(v)...)
 	reasons = append(reasons, x.plugin(v)...)
@@ -60,6 +69,8 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*inquiry
 	blocked := csi.Reasons(x.tx)
 	for _, c := range csi.ClaimsByVolume(x.tx, v.Namespace, v.ID) {
 		claims++
+
+		// The users hinder classes, not claims. There are few classes, and perhaps very many claims.
 		if k := c.Class(); c.State == structs.ClaimWaiting && !slices.Contains(queued, k) {
 			queued = append(queued, k)
 		}
@@ -69,10 +80,12 @@ func (x *explainer) volume(v *structs.CSIVolume) (waits bool, reasons []*inquiry
 			r := x.claim(c, blocked(c))
 			waiting.add(r)
 			if r != nil && c.State == structs.ClaimGranted && c.EndTime == 0 {
+				// The attachment is the reason of this claim, and is not listed again below.
 				r.Because = x.attachments(v, func(node string) bool { return node == c.NodeID })
 				shown[c.NodeID] = true
 			}
 
+		// Only those count that surely wait. To know it of the others, each would have to be explained.
 		case c.State == structs.ClaimWaiting || c.EndTime != 0:
 			waiting.rest++
 		}
@@ -134,6 +147,7 @@ func (x *explainer) users(v *structs.CSIVolume, hinders func(structs.ClaimClass)
 
 		users.add(r)
 	}
+
 	return users.list("users")
 }
 
@@ -148,7 +162,8 @@ func (x *explainer) volumeCall(v *structs.CSIVolume) []*inquiry.Reason {
 		r = reason("volume %s is being deleted%s", v.ID, x.failing(v.LastError))
 	case structs.VolumeFailed:
 		r = reason("volume %s could not be created%s", v.ID, x.failing(v.LastError))
-		remedy = "mend its file and run it again: " + command(v.Namespace, "volume create", "FILE") + "; or " +
+		remedy = "mend its file and run it again: " + command(v.Namespace, "volume create", "FILE") +
+			"; or " +
 			command(v.Namespace, "volume delete", v.ID)
 	default:
 		return nil
@@ -185,6 +200,7 @@ func (x *explainer) failing(e *structs.OperationError) passing {
 	if e == nil {
 		return passing{}
 	}
+
 	text := fmt.Sprintf(": %s (%s, the last %s ago", e.Message, count(e.Attempts, "failure"), x.since(e.Time))
 	switch e.RetryTime {
 	case 0:
@@ -193,6 +209,7 @@ func (x *explainer) failing(e *structs.OperationError) passing {
 	default:
 		text += "; the next attempt " + x.until(e.RetryTime).text
 	}
+
 	return passing{text: text + ")", fact: ": " + e.Message}
 }
 
@@ -232,14 +249,17 @@ func (x *explainer) instances(plugin string) []*inquiry.Reason {
 	for i := range csi.InstancesByPlugin(x.tx, plugin) {
 		switch {
 		case i.Healthy, down[i.NodeID]:
+		// Both halves of the plugin are down with the node, which is one reason.
 		case i.DownWithNode:
 			down[i.NodeID] = true
 			sick = append(sick, x.nodeDown(i.NodeID))
 		default:
-			sick = append(sick, reason("the %s half on node %s is not healthy: %s", i.Kind, x.nodeName(i.NodeID),
+			sick = append(sick, reason("the %s half on node %s is not healthy: %s", i.Kind,
+				x.nodeName(i.NodeID),
 				cmp.Or(i.HealthDescription, "it has not answered yet")))
 		}
 
+		// One more than listed is enough for list to say that there are more.
 		if len(sick) > mostListed {
 			break
 		}
@@ -262,6 +282,7 @@ func (x *explainer) claim(c *structs.CSIClaim, blocked string) *inquiry.Reason {
 	case blocked == "":
 		return nil
 	}
+
 	return reason("%s has been %s for %s: %s", name, c.State, x.since(c.CreateTime), blocked)
 }
 
@@ -303,10 +324,14 @@ func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool)
 			continue
 		}
 
-		r := reason("volume %s is %s at node %s%s", v.ID, a.State, x.nodeName(a.NodeID), x.failing(a.LastError))
+		r := reason("volume %s is %s at node %s%s", v.ID, a.State, x.nodeName(a.NodeID),
+			x.failing(a.LastError))
 		r.Remedy = x.retryRemedy(v, a.LastError)
+
+		// The plugin does not confirm the detach, so only an operator can know that nothing is attached.
 		if a.LastError != nil && a.State == structs.AttachmentDetaching {
-			r.Remedy += "; if the volume is surely not attached: " + csi.ForceCommand(a.Namespace, v.ID, a.NodeID)
+			r.Remedy += "; if the volume is surely not attached: " +
+				csi.ForceCommand(a.Namespace, v.ID, a.NodeID)
 		}
 
 		waits := csi.AttachmentWaits(x.tx, a)
@@ -317,6 +342,7 @@ func (x *explainer) attachments(v *structs.CSIVolume, to func(node string) bool)
 		r.Because = append(r.Because, x.unknownOutcome(a.Call)...)
 		open = append(open, r)
 	}
+
 	return list(open, "attachments")
 }
 
@@ -325,21 +351,25 @@ func (x *explainer) expansion(v *structs.CSIVolume) []*inquiry.Reason {
 	if !v.ExpandPending || v.State != structs.VolumeReady {
 		return nil
 	}
+
 	r := reason("volume %s is to grow from %d to %d bytes%s", v.ID, v.Capacity, v.RequestedCapacityMin,
 		x.failing(v.LastError))
 	why := csi.ExpandBlocked(x.tx, v)
 	if why != "" {
 		r.Because = []*inquiry.Reason{{
-			Text:    why,
-			Remedy:  command(v.Namespace, "volume status", v.ID) + " shows who uses it and where it is attached",
+			Text: why,
+			Remedy: command(v.Namespace, "volume status", v.ID) +
+				" shows who uses it and where it is attached",
 			Because: x.users(v, anyClass),
 		}}
 		return []*inquiry.Reason{r}
 	}
+
 	r.Remedy = x.retryRemedy(v, v.LastError)
 	return []*inquiry.Reason{r}
 }
 
+// turnedReadOnly explains a fault that the kernel of a node has found in the file system.
 func (x *explainer) turnedReadOnly(v *structs.CSIVolume) []*inquiry.Reason {
 	t := v.TurnedReadOnly
 	if t == nil {

@@ -20,6 +20,7 @@ func (x *explainer) awaited(a *structs.Allocation) *inquiry.Reason {
 		other := state.Alloc(x.tx, id)
 		held := x.heldBy(other)
 		switch {
+		// What is unknown gives up nothing before its node is back, and nothing waits for it.
 		case other == nil, other.IsUnknown(), other.ClientTerminal() && len(held) == 0:
 			continue
 		case others.full():
@@ -75,6 +76,7 @@ func (x *jobExplainer) displaced(j *structs.Job) []*inquiry.Reason {
 
 	var all sample
 	for a := range state.AllocsByJob(x.tx, j.Namespace, j.ID) {
+		// It matters only while the other one runs and the displaced one has no successor.
 		by := state.Alloc(x.tx, a.PreemptedByAllocation)
 		switch {
 		case by == nil || by.Terminal() || a.NextAllocation != "":
@@ -99,6 +101,7 @@ func (x *jobExplainer) drains(j *structs.Job) []*inquiry.Reason {
 	for a := range state.LiveAllocsByJob(x.tx, j.Namespace, j.ID) {
 		n := state.Node(x.tx, a.NodeID)
 		switch {
+		// The drains of the nodes are planned once, so the nodes are collected first.
 		case n == nil || n.DrainStrategy == nil || seen[n.ID]:
 		case len(nodes) == mostListed:
 			left.rest++
