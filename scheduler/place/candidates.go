@@ -60,8 +60,12 @@ type nodeClass struct {
 	found    int          // fitting nodes of the sample
 }
 
+// candidatesOf returns the candidates of the group from the source of a placement. All its placements from
+// that source go on where the one before has stopped to read.
 func (p *Placer) candidatesOf(w *Placement) *candidateSet {
 	s := p.sourceOf(w)
+
+	// Allocations of one group may have different sources: volumes per allocation are in different places.
 	o := w.Group.candidateSets[s.name]
 	if o == nil {
 		o = &candidateSet{
@@ -94,6 +98,7 @@ func (o *candidateSet) classOf(n *structs.Node) *nodeClass {
 	case c != nil:
 		return c
 	case len(o.classes) == mostClass:
+		// A group that spreads over a value that each node has for itself would make a class of each node.
 		return o.classes[mostClass-1]
 	}
 
@@ -121,6 +126,8 @@ func (o *candidateSet) readMore() (read, added int) {
 
 	for i := range few {
 		n := &few[i]
+
+		// It has been a candidate before its turn, and is counted.
 		if len(o.moved) > 0 && o.moved[n.node.ID] {
 			continue
 		}
@@ -159,6 +166,8 @@ func (o *candidateSet) readAhead() {
 // moveToFront makes a node the next candidate.
 func (o *candidateSet) moveToFront(n *structs.Node) {
 	var passes bool
+
+	// Admit counts the node, which must happen once.
 	known := o.moved[n.ID] || o.iter.hasPassed(n.ID)
 	if known {
 		passes = o.group.Spec.CheckNode(n) == nil
@@ -204,6 +213,7 @@ type sample struct {
 	repeats bool // see Placer.repeats
 }
 
+// rejected is a node of a sample that a filter has rejected. It is counted when the sample has ended.
 type rejected struct {
 	node *structs.Node
 	why  *rejects.Rejection
@@ -217,6 +227,8 @@ func (s *sample) ended() bool {
 func (s *sample) try(p *feasible.Outlook, w *Placement, c *nodeClass, n *candidate) {
 	s.tried++
 	if n.view == nil {
+		// A view may cost a read of the allocations of its node, so it is made when the sample comes to the
+		// node.
 		n.view = p.ViewWith(n.node, n.use)
 	}
 	mean, r := s.rate(p, w, n.view)
@@ -233,6 +245,7 @@ func (s *sample) try(p *feasible.Outlook, w *Placement, c *nodeClass, n *candida
 
 // rate returns the mean of the scores of a node, or its rejection, which it records.
 func (s *sample) rate(p *feasible.Outlook, w *Placement, v *feasible.NodeView) (float64, *rejects.Rejection) {
+	// A view forgets its trial at each change, so this one is of now.
 	if s.repeats && v.Fits.Group == w.Group.Spec {
 		return v.Fits.Mean, nil
 	}
@@ -275,6 +288,8 @@ func (p *Placer) sampleNodes(w *Placement, o *candidateSet, most int) (top topN,
 	}
 
 	o.readAhead()
+
+	// The front has the node of the predecessor and those with freed capacity: the likely places.
 	for len(o.front) > 0 && !s.ended() {
 		n := o.front[0]
 		o.front = o.front[1:]
@@ -286,6 +301,8 @@ func (p *Placer) sampleNodes(w *Placement, o *candidateSet, most int) (top topN,
 			p.tryClass(w, o, c, &s)
 		}
 
+		// With preferences a fitting node ends the sample: readAhead has read the nodes among which they
+		// choose.
 		if s.ended() || s.found > 0 && len(o.classes) > 1 {
 			break
 		}
@@ -295,6 +312,8 @@ func (p *Placer) sampleNodes(w *Placement, o *candidateSet, most int) (top topN,
 			break
 		}
 
+		// Those that the group's filters rejected count, too, or a job for few nodes would read the fleet
+		// each time.
 		s.tried += read - min(read, added)
 	}
 
@@ -306,6 +325,7 @@ func (p *Placer) sampleNodes(w *Placement, o *candidateSet, most int) (top topN,
 	o.settle(&s)
 	t = o.rejections.Clone()
 	for _, r := range s.reason {
+		// settle has counted the full ones for all further placements.
 		if !o.full[r.node.ID] {
 			t.AddRejection(r.node, *r.why)
 		}
@@ -320,6 +340,7 @@ func (o *candidateSet) rated() []*nodeClass {
 		return o.classes
 	}
 	for _, c := range o.classes {
+		// The spread changes with each placement, so a rating holds for one sample.
 		c.rating = o.group.Spec.Affinity(c.example) + o.group.Spec.Spread(c.example)
 	}
 	return slices.SortedStableFunc(slices.Values(o.classes), func(a, b *nodeClass) int {

@@ -12,6 +12,7 @@ import (
 // placeSticky returns the node of the replaced allocation if the group keeps its data and the node is
 // feasible, else none.
 func (p *Placer) placeSticky(w *Placement) (topN, *rejects.Count) {
+	// The data is on the node of the predecessor. It is moved from there only if that node is not feasible.
 	prev := cmp.Or(w.Prev, w.data)
 	if prev == nil || !w.Group.Spec.TaskGroup.KeepsData() {
 		return nil, nil
@@ -21,6 +22,8 @@ func (p *Placer) placeSticky(w *Placement) (topN, *rejects.Count) {
 	if n == nil || !w.Group.Spec.Admit(t, n) {
 		return nil, nil
 	}
+
+	// This node alone is no reason for which the evaluation waits, so its keys do not count.
 	keys := p.outlook.Keys
 	var s sample
 	s.try(p.outlook, w, &nodeClass{}, &candidate{node: n})

@@ -58,9 +58,11 @@ func (g *Group) recordFailure(w *Placement, t *rejects.Count) {
 	case g.Failed == nil:
 		g.Failed = t
 	case w.node == nil:
+		// The dialect counts the failures after the first one here.
 		g.Failed.Metric.CoalescedFailures++
 		g.Failed.AddKeys(maps.Keys(t.Keys))
 	default:
+		// Each try begins with the counts of all nodes, so only what it adds is merged.
 		g.Failed.Merge(g.static, t)
 	}
 }

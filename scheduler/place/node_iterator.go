@@ -33,6 +33,7 @@ type source struct {
 
 // sourceOf returns the smallest source that holds every feasible node of the allocation.
 func (p *Placer) sourceOf(w *Placement) source {
+	// Without a narrower source all nodes are candidates. Its size is above any other.
 	best := source{
 		size: math.MaxInt,
 		from: p.nodesFrom,
@@ -160,6 +161,7 @@ func (r *cyclicIter) readNodes(few int) []candidate {
 
 	out := make([]candidate, 0, few)
 	for !r.ended && len(out) < few {
+		// It begins in the middle, and a second time at the start of the source.
 		if r.next == nil {
 			begin := r.first
 			if r.wrapped {
@@ -171,6 +173,7 @@ func (r *cyclicIter) readNodes(few int) []candidate {
 
 		c := r.next()
 		if c.node == nil || r.wrapped && c.node.ID >= r.first {
+			// From the start there is nothing to wrap to.
 			r.ended = r.wrapped || r.first == ""
 			r.wrapped = true
 			r.next = nil
@@ -203,6 +206,8 @@ func (p *Placer) origin() string {
 		return p.start
 	}
 	h := fnv.New64a()
+
+	// A blocked evaluation has one ID for long. The index gives its next plan another sample.
 	_, _ = fmt.Fprint(h, p.outlook.Eval.ID, p.outlook.Eval.SnapshotIndex)
 	seed := rand.NewPCG(h.Sum64(), 0)
 	if n := state.NodeFrom(p.outlook, ""); n != nil {

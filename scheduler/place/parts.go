@@ -34,8 +34,27 @@ func (p *Placer) SplitParts() {
 	}
 
 	whole := *p.outlook.Plan
-	partOf := map[string]int{} // by allocation
-	parts := make([]*structs.Plan, 0, len(p.parts)+1)
+	parts, partOf := cutParts(p, &whole)
+	for _, s := range whole.Stop {
+		part := parts[partOf[s.PreemptedBy]] // the first one, if nobody displaces it
+		part.Stop = append(part.Stop, s)
+	}
+
+	// What is not moved here, such as updates and follow-ups, stays in the first part.
+	last := parts[len(parts)-1]
+	last.Eval = whole.Eval
+	last.Blocked = whole.Blocked
+	p.outlook.Plan.Eval = parts[0].Eval
+	p.outlook.Plan.Blocked = nil
+	p.outlook.Plan.Place = parts[0].Place
+	p.outlook.Plan.Stop = parts[0].Stop
+	p.outlook.Plan.Rest = parts[1:]
+}
+
+// cutParts returns plans with the placements of each part, and the part of each allocation by its ID.
+func cutParts(p *Placer, whole *structs.Plan) (parts []*structs.Plan, partOf map[string]int) {
+	partOf = map[string]int{}
+	parts = make([]*structs.Plan, 0, len(p.parts)+1)
 	for i := range len(p.parts) + 1 {
 		from, to := 0, len(whole.Place)
 		if i > 0 {
@@ -47,6 +66,7 @@ func (p *Placer) SplitParts() {
 		}
 
 		part := &structs.Plan{
+			// A crash of the leader between two parts leaves a pending evaluation, which is planned again.
 			Eval:           MoreFollow(whole.Eval),
 			Place:          whole.Place[from:to:to],
 			JobModifyIndex: whole.JobModifyIndex,
@@ -59,19 +79,7 @@ func (p *Placer) SplitParts() {
 		parts = append(parts, part)
 	}
 
-	for _, s := range whole.Stop {
-		part := parts[partOf[s.PreemptedBy]] // the first one, if nobody displaces it
-		part.Stop = append(part.Stop, s)
-	}
-
-	last := parts[len(parts)-1]
-	last.Eval = whole.Eval
-	last.Blocked = whole.Blocked
-	p.outlook.Plan.Eval = parts[0].Eval
-	p.outlook.Plan.Blocked = nil
-	p.outlook.Plan.Place = parts[0].Place
-	p.outlook.Plan.Stop = parts[0].Stop
-	p.outlook.Plan.Rest = parts[1:]
+	return parts, partOf
 }
 
 // MoreFollow returns an evaluation that stays pending, because another plan follows.

@@ -83,6 +83,8 @@ func NewSuccessor(g *Group, k Kind, prev *structs.Allocation) *Placement {
 	w.Prev = prev
 	w.Ended = k == KindMove
 	if k == KindUpdate {
+		// Only an update has a predecessor that leaves now. That of the others has ended or stopped, or may
+		// come back.
 		w.demand.Leaves = prev
 	}
 	return &w
@@ -92,6 +94,8 @@ func NewSuccessor(g *Group, k Kind, prev *structs.Allocation) *Placement {
 // the successor belongs to.
 func NewSuccessorOn(g *Group, k Kind, prev *structs.Allocation, n *structs.Node) *Placement {
 	w := NewSuccessor(g, k, prev)
+
+	// Allocations of per-node jobs are told apart by their nodes.
 	w.demand.Index = 0
 	w.node = n
 	return w

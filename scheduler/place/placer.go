@@ -65,6 +65,7 @@ func (p *Placer) PlaceAll(placements []*Placement, r *rollout.Rollout) {
 			p.placeFresh(w)
 		case w.kind == KindEachNode:
 			p.placeOnNodes(w)
+		// One whose predecessor the plan has stopped is placed beyond the bound: else the job would miss it.
 		case p.full() && !w.Ended:
 			p.More = true
 			w.Group.Queued++
@@ -99,6 +100,7 @@ func (p *Placer) placeFresh(w *Placement) {
 			g.Queued += left
 			return
 		case g.Failed == nil:
+		// With volumes per allocation each index is a question of its own, up to the bound of counts.
 		case !g.Spec.TaskGroup.HasPerAlloc() || w.count-left >= structs.MaxGroupCount:
 			g.Failed.Metric.CoalescedFailures += left // the plan frees no capacity
 			g.Queued += left
@@ -123,6 +125,8 @@ func (p *Placer) placeOnNodes(w *Placement) {
 			w.Group.Queued += len(w.nodes) - at
 			return
 		}
+
+		// The sums of all nodes are read in one pass, in the order of the IDs.
 		p.outlook.ViewWith(n, useOf(n.ID))
 		one = newPlacement(w.Group, 0)
 		one.node = n
@@ -149,11 +153,14 @@ func (p *Placer) placeOne(w *Placement) {
 		w.Held = true
 		return
 	case w.IsUpdate():
+		// The successor may have the capacity of its predecessor, so it is stopped for the trial.
 		p.outlook.StopAlloc(w.Prev, structs.StopReplaced, ReplacedReason)
 	}
 
 	top, t := p.chooseNode(w)
 	stays := w.IsUpdate() && !w.Ended // unless there is a place
+
+	// Others of the same update come first: they stop anyway, and no other job suffers.
 	if len(top) == 0 && (stays && p.placeByStops(w) || p.placeByPreemption(w, t)) {
 		return
 	}
@@ -201,11 +208,13 @@ func (p *Placer) chooseNode(w *Placement) (topN, *rejects.Count) {
 
 	o := p.candidatesOf(w)
 	if w.IsUpdate() {
+		// The place of the predecessor is free now, and is the likely one.
 		if n := state.Node(p.outlook, w.Prev.NodeID); n != nil {
 			o.moveToFront(n)
 		}
 	}
 
+	// After an unblock the nodes without freed capacity reject as before, so few of them are tried.
 	past, freed := p.lastRejections(w)
 	for _, n := range freed {
 		o.moveToFront(n)
@@ -227,6 +236,7 @@ func (p *Placer) chooseNode(w *Placement) (topN, *rejects.Count) {
 		return nil, past
 	}
 
+	// No node of the sample fits. Before it reports a failure, the plan tries every node.
 	g.Filter(p.outlook.AllNodes())
 	return p.tryAll(w, g.Passing)
 }
@@ -247,6 +257,7 @@ func (p *Placer) lastRejections(w *Placement) (*rejects.Count, []*structs.Node) 
 		return nil, nil
 	}
 
+	// The state keeps a bounded history of freed nodes. Beyond it, all nodes are tried.
 	ids, known := blocked.NodesFreedSince(p.outlook, e.SnapshotIndex)
 	if !known || len(p.outlook.Plan.Stop) > readBatch {
 		return nil, nil
@@ -271,6 +282,7 @@ func (p *Placer) lastRejections(w *Placement) (*rejects.Count, []*structs.Node) 
 
 // tryAll tries each of the candidates.
 func (p *Placer) tryAll(w *Placement, candidates []*structs.Node) (topN, *rejects.Count) {
+	// static counts the nodes that the group's filters reject, so only Check is left to do.
 	t := w.Group.static.Clone()
 	var top topN
 	for _, n := range candidates {
@@ -305,6 +317,20 @@ func newAllocID(placed []*structs.Allocation) string {
 
 // addToPlan adds the allocation to the plan and counts it from here on.
 func (p *Placer) addToPlan(w *Placement, v *feasible.NodeView, t *rejects.Count) {
+	a := newAlloc(p, w, v.Node, t)
+	p.outlook.Add(a, &w.demand, v)
+	p.placed += allocBytes(a)
+	if w.IsUpdate() {
+		w.Group.Pace.NoteUpdated(w.place(), w.Ended, p.outlook.Now.UnixNano())
+	} else {
+		// A successor within one deployment has the part of the pace that its predecessor had.
+		countedBefore := w.kind == KindReschedule && w.Prev.DeploymentID == a.DeploymentID
+		w.Group.Pace.NoteAdded(w.place(), countedBefore)
+	}
+}
+
+// newAlloc returns the allocation of a placement on a node, without what Outlook.Add gives it.
+func newAlloc(p *Placer, w *Placement, n *structs.Node, t *rejects.Count) *structs.Allocation {
 	plan := p.outlook.Plan
 	job := p.outlook.Job
 	version := w.Group.Spec.Job
@@ -314,8 +340,8 @@ func (p *Placer) addToPlan(w *Placement, v *feasible.NodeView, t *rejects.Count)
 		Namespace:         p.outlook.Namespace,
 		EvalID:            p.outlook.Eval.ID,
 		Name:              structs.AllocName(job.ID, group, w.demand.Index),
-		NodeID:            v.Node.ID,
-		NodeName:          v.Node.Name,
+		NodeID:            n.ID,
+		NodeName:          n.Name,
 		JobID:             job.ID,
 		JobVersion:        version.Version,
 		TaskGroup:         group,
@@ -336,18 +362,12 @@ func (p *Placer) addToPlan(w *Placement, v *feasible.NodeView, t *rejects.Count)
 		a.DeploymentStatus = &structs.AllocDeploymentStatus{Canary: true}
 	}
 
-	p.outlook.Add(a, &w.demand, v)
-	p.placed += allocBytes(a)
-	if w.IsUpdate() {
-		w.Group.Pace.NoteUpdated(w.place(), w.Ended, p.outlook.Now.UnixNano())
-	} else {
-		countedBefore := w.kind == KindReschedule && w.Prev.DeploymentID == a.DeploymentID
-		w.Group.Pace.NoteAdded(w.place(), countedBefore)
-	}
+	return a
 }
 
 // trackerFor returns the reschedules that the replacement remembers.
 func (p *Placer) trackerFor(w *Placement) *structs.RescheduleTracker {
+	// A new version begins without a past: it may have mended the cause of the failures.
 	if w.Prev == nil || w.IsUpdate() {
 		return nil
 	}

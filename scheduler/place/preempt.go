@@ -22,6 +22,8 @@ const (
 // mayPreempt reports whether the placement may displace others.
 func (p *Placer) mayPreempt(w *Placement) bool {
 	config := state.SchedulerConfig(p.outlook).PreemptionConfig
+
+	// Nobody is displaced for an allocation that a volume keeps from every node.
 	return config.Enabled(p.outlook.Job.Type) && p.outlook.BlockedEverywhere(&w.demand) == nil
 }
 
@@ -41,12 +43,15 @@ func (p *Placer) placeByPreemption(w *Placement, t *rejects.Count) bool {
 		p.outlook.StopAlloc(victim.Alloc, "", "")
 		w.victims = append(w.victims, victim.Alloc.ID)
 		if victim.Spare != nil {
+			// The pace of the victim's group counts all victims of the plan.
 			victim.Spare.Left--
 		}
 	}
 
 	p.addToPlan(w, v, t)
 	id := p.outlook.Plan.Place[len(p.outlook.Plan.Place)-1].ID
+
+	// The stops are the newest of the plan. Only now does the allocation have an ID.
 	for _, s := range p.outlook.Plan.Stop[len(p.outlook.Plan.Stop)-len(victims):] {
 		s.PreemptedBy = id
 		s.Description = "Preempted by alloc ID " + id
@@ -96,10 +101,14 @@ func (p *Placer) fromOrigin(nodes []*structs.Node) []*structs.Node {
 // victimsOn returns the victims on one node, none if they do not suffice.
 func (p *Placer) victimsOn(d *feasible.Demand, v *feasible.NodeView) []preempt.Candidate {
 	r := p.outlook.Check(d, v)
+
+	// Victims help against this filter only.
 	if r != nil && r.Filter != rejects.FilterResources {
 		return nil
 	}
 	from := p.displaceable(v)
+
+	// The sums of all candidates are a bound: Choose tries sets of them, which costs more.
 	capacity := v.Capacity
 	for _, c := range from {
 		capacity.Stop(c.Alloc)
@@ -115,7 +124,8 @@ func (p *Placer) displaceable(v *feasible.NodeView) []preempt.Candidate {
 	var all []preempt.Candidate
 	for a := range state.LiveAllocsByNode(p.outlook, v.Node.ID) {
 		priority := state.AllocPriority(p.outlook, a)
-		if !p.outlook.Stops(a.ID) && len(a.CSIPlugins) == 0 && priority <= p.outlook.Job.Priority-priorityGap {
+		if !p.outlook.Stops(a.ID) && len(a.CSIPlugins) == 0 &&
+			priority <= p.outlook.Job.Priority-priorityGap {
 			all = append(all, preempt.Candidate{Alloc: a, Priority: priority, Spare: p.spareOf(a)})
 		}
 	}
@@ -133,6 +143,8 @@ func (p *Placer) spareOf(a *structs.Allocation) *preempt.Spare {
 	j := state.Job(p.outlook, a.Namespace, a.JobID)
 	if j != nil && j.Group(a.TaskGroup) != nil && j.Group(a.TaskGroup).Migrate != nil {
 		g := j.Group(a.TaskGroup)
+
+		// What the group misses already counts against max_parallel.
 		s = &preempt.Spare{Left: g.Migrate.MaxParallel - g.Count}
 		for other := range state.LiveAllocsByJob(p.outlook, a.Namespace, a.JobID) {
 			if other.TaskGroup == g.Name && !other.DeploymentStatus.IsCanary() {

@@ -76,6 +76,8 @@ func antiAffinity(w *Placement, v *feasible.NodeView) (float64, bool) {
 	if there == 0 || group.Count <= 1 {
 		return 0, false
 	}
+
+	// The new allocation counts, too, so a node that would have the whole group has -1.
 	share := float64(there+1) / float64(group.Count)
 	return -min(1, share), true
 }
@@ -108,6 +110,7 @@ type ranked struct {
 	mean float64
 }
 
+// rankNode returns the mean of the scores. A scorer that abstains neither raises nor lowers it.
 func rankNode(w *Placement, v *feasible.NodeView) ranked {
 	sum := 0.0
 	n := 0.0
@@ -131,6 +134,7 @@ func (r ranked) before(o ranked) bool {
 // topN keeps the best few nodes, in order.
 type topN []ranked
 
+// insert adds a node if it is among the best. It keeps one place more for the moment of the insertion.
 func (p *topN) insert(r ranked) {
 	best := *p
 	if best == nil {
@@ -153,6 +157,9 @@ func (p *Placer) scores(w *Placement, top topN) []*structs.NodeScoreMeta {
 	for i, r := range top {
 		last := &r.view.Fits
 		kept := repeats && last.Group == w.Group.Spec
+
+		// Allocations of one group share the row of scores of a node. They are in one log entry, and rows are
+		// immutable.
 		if kept && last.Scores != nil {
 			out[i] = last.Scores
 			continue
@@ -165,6 +172,7 @@ func (p *Placer) scores(w *Placement, top topN) []*structs.NodeScoreMeta {
 	return out
 }
 
+// scoresOn computes the scores again, which the trial has not kept: few of the tried nodes need them.
 func scoresOn(w *Placement, r ranked) *structs.NodeScoreMeta {
 	m := &structs.NodeScoreMeta{
 		NodeID:    r.view.Node.ID,

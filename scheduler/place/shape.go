@@ -23,6 +23,7 @@ func (p *Placer) Shape() string {
 		switch {
 		case g.Failed == nil:
 			continue
+		// Each of these makes the answer depend on the allocations that the job has.
 		case g.Spec.Limited(), g.Spec.TaskGroup.HasPerAlloc(), p.updates(g):
 			return ""
 		}
@@ -30,6 +31,7 @@ func (p *Placer) Shape() string {
 		asks = append(asks, g.Spec.Shape(p.outlook.Namespace, job.Type))
 	}
 
+	// The encoding sorts the keys of maps, so equal demands have equal bytes.
 	b, err := codec.Encode(asks)
 	if err != nil {
 		return "" // such an evaluation is like no other

@@ -22,11 +22,16 @@ const mostStoppable = 256
 func (p *Placer) placeByStops(w *Placement) bool {
 	g := w.Group
 	volume := p.outlook.BlockedEverywhere(&w.demand) != nil // its users have it on any node
+
+	// On a per-node job's node only a volume can be held by others of the group. The bound keeps a group that
+	// fits nowhere from trying sets for each of its updates.
 	if w.node != nil && !volume || g.rejectedStops >= rollout.MostRejected {
 		return false
 	}
 
 	others := p.stoppable(w)
+
+	// A volume may be free after stops on several nodes. Capacity is free on one node only.
 	sets := [][]*Placement{others}
 	if !volume {
 		sets = byNode(others)
@@ -44,6 +49,7 @@ func (p *Placer) placeByStops(w *Placement) bool {
 		return true
 	}
 
+	// Each such search tries several sets of stops, so a group that gains nothing from them stops to search.
 	g.rejectedStops++
 	return false
 }
@@ -97,6 +103,7 @@ func (p *Placer) stopUntilFits(w *Placement, set []*Placement) (topN, *rejects.C
 			continue
 		}
 
+		// The last one made it fit, so it is needed. Of the others each may have been stopped for nothing.
 		for _, needed := range stops[:len(stops)-1] {
 			p.outlook.UnstopAlloc(needed.Prev)
 			better, count := p.tryWithStops(w, stops)
@@ -112,6 +119,7 @@ func (p *Placer) stopUntilFits(w *Placement, set []*Placement) (topN, *rejects.C
 		return top, t
 	}
 
+	// UnstopAlloc looks for the newest stops first.
 	for _, other := range slices.Backward(stops) {
 		p.outlook.UnstopAlloc(other.Prev)
 	}
@@ -146,6 +154,7 @@ func (p *Placer) tryWithStops(w *Placement, stops []*Placement) (topN, *rejects.
 
 // placeStopped places the successors of the predecessors of a set that the plan has stopped.
 func (p *Placer) placeStopped(set []*Placement) {
+	// All are marked before one is placed: the pace counts each place that is empty.
 	for _, w := range set {
 		if !p.outlook.Stops(w.Prev.ID) {
 			continue
