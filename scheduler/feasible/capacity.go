@@ -59,6 +59,8 @@ func (g *freedCapacity) take(need *structs.Resources) bool {
 // give it capacity, or one of all these waits for them and may end first.
 func (p *Outlook) nameAwaited(a *structs.Allocation, v *NodeView) {
 	from := v.takeCapacity(a)
+
+	// Most placements wait for nobody, and the node starts them at once.
 	if a.PreviousAllocation == "" && len(a.PreemptedAllocations)+len(from) == 0 {
 		return
 	}
@@ -69,6 +71,8 @@ func (p *Outlook) nameAwaited(a *structs.Allocation, v *NodeView) {
 		}
 	}
 
+	// The list is collected first, because add makes it longer. A predecessor that has not started yet waits
+	// itself, for allocations that still have the capacity.
 	for _, id := range slices.Collect(a.Awaits()) {
 		if other := state.Alloc(p, id); other != nil {
 			eachAwaited(p, other, add)

@@ -26,6 +26,8 @@ func (p *Outlook) usesOf(g *structs.TaskGroup, index int) []VolumeUse {
 	}
 
 	var out []VolumeUse
+
+	// The order decides which volume a rejection names. It must not change between plans of one state.
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		r := g.Volumes[alias]
 		if r.Type != structs.VolumeTypeCSI {
@@ -54,6 +56,7 @@ func (p *Outlook) usesOf(g *structs.TaskGroup, index int) []VolumeUse {
 // BlockedEverywhere returns the reason for which every node rejects alike: a volume is missing, not ready, or
 // held by a claim that excludes this one.
 func (p *Outlook) BlockedEverywhere(d *Demand) *rejects.Rejection {
+	// A placement that finds no node is checked again for stops and victims, with the same volumes.
 	if !d.looked {
 		d.Uses = p.usesOf(d.Group.TaskGroup, d.Index)
 		d.looked = true
@@ -77,10 +80,12 @@ func (p *Outlook) unclaimableReason(u VolumeUse) string {
 		return why
 	}
 
+	// Without a controller no node can be attached, so no node is worth a trial.
 	if lacksController(p, u.Volume.PluginID) {
 		return fmt.Sprintf("no controller of plugin %s is healthy", u.Volume.PluginID)
 	}
 
+	// An allocation that is placed and has not claimed yet will claim before this one could.
 	for i := range state.IntendedAgainst(p, u.claim) {
 		if !p.stopped[i.AllocID] {
 			return intendedReason(i)
@@ -88,6 +93,8 @@ func (p *Outlook) unclaimableReason(u VolumeUse) string {
 	}
 
 	class := u.claim.Class()
+
+	// So will those that this plan has placed before.
 	for _, i := range p.intended[volumeKey(u.claim)] {
 		if !p.stopped[i.AllocID] && i.Class().Conflicts(class) {
 			return intendedReason(i)
@@ -192,6 +199,7 @@ func (p *Outlook) attachedOn(v *NodeView, plugin string) map[string]*structs.CSI
 			continue
 		}
 
+		// Of the claims only the names of the volumes are used: see keysOfVolumes.
 		c := &structs.CSIClaim{
 			Namespace: a.Namespace,
 			VolumeID:  a.VolumeID,
@@ -225,13 +233,18 @@ func pluginsServe(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	return nil
 }
 
+// volumesReachable checks the topology of the plugin's half on the node, which NodeGetInfo has reported.
 func volumesReachable(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	for i := range d.Uses {
 		u := &d.Uses[i]
+
+		// pluginsServe comes before this filter, so the node has the half.
 		half := p.storageOn(v, u.Volume.PluginID).half
 		if u.Volume.ReachableFrom(half.NodeReport().AccessibleTopology) {
 			continue
 		}
+
+		// Many nodes reject for this reason, and the text is the same for all.
 		if u.where == "" {
 			u.where = describeTopologies(u.Volume)
 		}
@@ -247,6 +260,8 @@ func volumesReachable(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 // reject the allocation.
 func guardsTasks(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	for _, u := range d.Uses {
+		// Only with this policy do the servers release a volume without a proof, because the node promises to
+		// end the tasks.
 		if csi.LossPolicy(p, u.Volume) != structs.LossLease {
 			continue
 		}
@@ -254,7 +269,8 @@ func guardsTasks(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 			why := v.Node.Attributes[structs.AttrUnguarded(driver)]
 			if why != "" {
 				return &rejects.Rejection{
-					Reason: fmt.Sprintf("CSI volume %s with on_node_loss = %q: no guard can end the tasks of driver %s: %s",
+					Reason: fmt.Sprintf("CSI volume %s with on_node_loss = %q: "+
+						"no guard can end the tasks of driver %s: %s",
 						u.Volume.ID, structs.LossLease, driver, why),
 					Keys: u.keys,
 				}
@@ -282,6 +298,7 @@ const MaxKeys = 1024
 
 // keysOfVolumes returns the unblock keys of the volumes on a node.
 func (p *Outlook) keysOfVolumes(volumes map[string]*structs.CSIClaim) []string {
+	// Beyond the bound the evaluation is retried after a time: see conclusion.addRetryEval.
 	if p.Keys.named+len(volumes) > MaxKeys {
 		p.Keys.TooMany = true
 	}

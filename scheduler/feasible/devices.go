@@ -14,6 +14,7 @@ import (
 // hasDevices is a group filter: the node has healthy devices for each demand by itself.
 func hasDevices(g *Group, n *structs.Node) string {
 	for _, d := range g.devices {
+		// Whether enough of them are free depends on the plan: see devicesFree.
 		most := 0
 		for _, group := range nodeDevices(n) {
 			if d.Accepts(group) {
@@ -59,6 +60,7 @@ func chooseDevices(demands []*match.DeviceDemand, v *NodeView) (deviceChoice, *m
 			return c, d
 		}
 
+		// The next demand of the allocation must not get the same ones.
 		taken.AddDevices(d.Task, c.give(d.Task, best, ids))
 		if len(d.Affinities) > 0 {
 			sum += d.Score(best)
@@ -80,6 +82,8 @@ func hardestFirst(demands []*match.DeviceDemand, n *structs.Node) []*match.Devic
 	if len(demands) < 2 {
 		return demands
 	}
+
+	// The order is stable, so that demands alike are met in the order of the job, on each trial.
 	choices := map[*match.DeviceDemand]int{}
 	for _, d := range demands {
 		for _, g := range nodeDevices(n) {
@@ -162,6 +166,8 @@ func (g *Group) DeviceScore(v *NodeView) (float64, bool) {
 	if len(g.devices) == 0 {
 		return 0, false
 	}
+
+	// The node has passed Check, so each demand has its devices.
 	c, _ := chooseDevices(g.devices, v)
 	return c.score, c.scored
 }

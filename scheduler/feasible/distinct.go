@@ -20,6 +20,7 @@ func (p *Outlook) IsCrowded(g *Group, a *structs.Allocation) bool {
 		p.crowded = map[*Group]map[string]bool{}
 	}
 
+	// Whether one is crowded depends on the others, so all are decided together and once.
 	crowded := p.crowded[g]
 	if crowded == nil {
 		crowded = p.findCrowded(g)
@@ -36,6 +37,8 @@ func (p *Outlook) findCrowded(g *Group) map[string]bool {
 	live := slices.DeleteFunc(slices.Clone(p.live), func(a *structs.Allocation) bool {
 		return a.Terminal() || a.Migrate || p.stopped[a.ID] || p.NodeOf(a).Lost() || p.isExcluded(a, specs)
 	})
+
+	// The lowest indexes stay. The order makes a second plan decide the same.
 	slices.SortFunc(live, func(a, b *structs.Allocation) int {
 		return cmp.Or(cmp.Compare(a.Index(), b.Index()), cmp.Compare(a.ID, b.ID))
 	})
@@ -43,6 +46,8 @@ func (p *Outlook) findCrowded(g *Group) map[string]bool {
 	used := map[placeOfLimit]int{}
 	for _, a := range live {
 		places, within := g.placesOf(a, used)
+
+		// Those of other groups are decided with their own group, and only take places here.
 		if !within && a.TaskGroup == g.TaskGroup.Name {
 			crowded[a.ID] = true
 			continue
@@ -65,6 +70,7 @@ func (p *Outlook) isExcluded(a *structs.Allocation, specs map[string]*Group) boo
 	}
 	g := specs[group.Name]
 	if g == nil {
+		// newGroup suffices: the algorithm and the memory_max of Compile matter to placements only.
 		g = newGroup(p, p.Job, group)
 		specs[group.Name] = g
 	}
@@ -100,6 +106,7 @@ func (g *Group) placesOf(a *structs.Allocation, used map[placeOfLimit]int) (
 		if is.Set {
 			add(placeOfLimit{i, is.Text}, limit.most)
 		} else {
+			// A node without the attribute may have no allocation of the group.
 			within = false
 		}
 	}

@@ -9,4 +9,7 @@
 //   - Trial tries a demand on a node without some of the allocations there.
 //
 // It takes no decision and ranks no node. A filter changes no view.
+//
+// An Outlook and all that it has belong to one plan, and so to one goroutine. Only the memory of views goes
+// from plan to plan (viewMemory).
 package feasible

@@ -17,6 +17,7 @@ type groupFilter struct {
 	check func(g *Group, n *structs.Node) string
 }
 
+// groupFilters has the filters in their order: a node is counted under the first one that rejects it.
 var groupFilters = []groupFilter{
 	{rejects.FilterEligibility, eligible},
 	{rejects.FilterDatacenter, inDatacenter},
@@ -35,6 +36,8 @@ type placeFilter struct {
 	check func(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection
 }
 
+// placeFilters has the filters in their order. Those for volumes rely on the ones before them: a node that
+// passes pluginsServe has a healthy half of each plugin.
 var placeFilters = []placeFilter{
 	{rejects.FilterHosts, onDistinctHosts},
 	{rejects.FilterProperty, withinPropertyLimits},
@@ -46,6 +49,7 @@ var placeFilters = []placeFilter{
 	{rejects.FilterResources, resourcesFit},
 }
 
+// eligible tells which state of the node rejects: its status first, then what an operator has ordered.
 func eligible(g *Group, n *structs.Node) string {
 	switch {
 	case n.Ready(), g.returnsPlugin(n):
@@ -54,6 +58,7 @@ func eligible(g *Group, n *structs.Node) string {
 		return "node is " + n.Status
 	case n.Drain:
 		return "node is draining"
+	// The node is eligible as far as operators go, but Ready is false while it settles a loss.
 	case n.SchedulingEligibility == structs.NodeEligible:
 		return "node is back after a loss and still releases what it lost"
 	}
@@ -78,6 +83,7 @@ func inDatacenter(g *Group, n *structs.Node) string {
 func joinBrief(all []string, between string) string {
 	var b strings.Builder
 	for i, text := range all {
+		// Half of a reason is left for the text around the list.
 		if b.Len() > structs.MaxReason/2 {
 			b.WriteString(between + "…")
 			break
@@ -101,6 +107,7 @@ func inPool(g *Group, n *structs.Node) string {
 		cmp.Or(g.Job.NodePool, structs.DefaultNodePool))
 }
 
+// hasDrivers checks the drivers by the last fingerprint of the node.
 func hasDrivers(g *Group, n *structs.Node) string {
 	for _, name := range g.drivers {
 		d := n.Drivers[name]
@@ -138,6 +145,7 @@ var connectConstraint = &structs.Constraint{
 	Operand: "=",
 }
 
+// meetsConstraints returns the text of the first constraint that the node does not meet.
 func meetsConstraints(g *Group, n *structs.Node) string {
 	for _, c := range g.constraints {
 		if !c.MetBy(n) {
@@ -147,6 +155,7 @@ func meetsConstraints(g *Group, n *structs.Node) string {
 	return ""
 }
 
+// onDistinctHosts counts the allocations in the view: also those of the plan, and none that it stops.
 func onDistinctHosts(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	switch {
 	case d.Group.distinct == "job" && v.jobAllocs() > 0:
@@ -170,11 +179,15 @@ var exhausted = func() map[string]*rejects.Rejection {
 	return all
 }()
 
+// resourcesFit checks all that an allocation takes from a node. What is short is the dimension of the
+// rejection.
 func resourcesFit(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	short := v.Capacity.Short(d.Group.Ask)
 	if short != "" {
 		return exhausted[short]
 	}
+
+	// Devices and ports come last: their search costs more than the comparison of sums.
 	r := devicesFree(d, v)
 	if r == nil {
 		r = p.portsFree(d, v)

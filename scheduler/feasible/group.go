@@ -46,6 +46,7 @@ func (p *Outlook) Compile(version *structs.Job, group *structs.TaskGroup) *Group
 	return g
 }
 
+// newGroup compiles what decides about nodes. It reads no configuration of the scheduler.
 func newGroup(o *Outlook, j *structs.Job, g *structs.TaskGroup) *Group {
 	ask := g.Ask()
 	p := &Group{
@@ -70,24 +71,12 @@ func newGroup(o *Outlook, j *structs.Job, g *structs.TaskGroup) *Group {
 	}
 
 	p.constraints = match.CompileConstraints(p.specified...)
-	if g.HasConsulServices() {
-		c := match.CompileConstraint(consulConstraint)
-		c.Text = "the node has no Consul 1.8.0 or later, in which the group registers services (consul.version)"
-		p.constraints = append(p.constraints, c)
-		p.specified = append(p.specified, []*structs.Constraint{consulConstraint})
-	}
-
-	if g.UsesConnect() {
-		c := match.CompileConstraint(connectConstraint)
-		c.Text = "the Consul of the node has no service mesh, which the group uses (consul.connect)"
-		p.constraints = append(p.constraints, c)
-		p.specified = append(p.specified, []*structs.Constraint{connectConstraint})
-	}
-
+	p.addConsulConstraints()
 	p.OnlyNode = match.OnlyNode(p.specified...)
 	p.properties = propertyLimits(j, g)
 	p.prefers = compilePreferences(j, g)
 	switch {
+	// One on the job includes those of its groups.
 	case wantsDistinct(j.Constraints):
 		p.distinct = "job"
 	case wantsDistinct(g.Constraints):
@@ -97,6 +86,27 @@ func newGroup(o *Outlook, j *structs.Job, g *structs.TaskGroup) *Group {
 	return p
 }
 
+// addConsulConstraints adds the constraints that the services of the group imply.
+func (p *Group) addConsulConstraints() {
+	if p.TaskGroup.HasConsulServices() {
+		// The text of the constraint names an attribute that the job does not mention, so it is replaced. It
+		// also enters specified, because it is a part of the shape.
+		c := match.CompileConstraint(consulConstraint)
+		c.Text = "the node has no Consul 1.8.0 or later, " +
+			"in which the group registers services (consul.version)"
+		p.constraints = append(p.constraints, c)
+		p.specified = append(p.specified, []*structs.Constraint{consulConstraint})
+	}
+
+	if p.TaskGroup.UsesConnect() {
+		c := match.CompileConstraint(connectConstraint)
+		c.Text = "the Consul of the node has no service mesh, which the group uses (consul.connect)"
+		p.constraints = append(p.constraints, c)
+		p.specified = append(p.specified, []*structs.Constraint{connectConstraint})
+	}
+}
+
+// wantsDistinct reports whether a list has distinct_hosts, and does not turn it off.
 func wantsDistinct(list []*structs.Constraint) bool {
 	return slices.ContainsFunc(list, func(c *structs.Constraint) bool {
 		if c == nil || c.Operand != structs.ConstraintDistinctHosts {
@@ -135,6 +145,7 @@ func (g *Group) CheckNode(n *structs.Node) *rejects.Rejection {
 func (g *Group) CheckRunning(n *structs.Node) string {
 	for _, f := range groupFilters {
 		switch f.name {
+		// These matter to an allocation that starts. One that runs has what they check.
 		case rejects.FilterEligibility, rejects.FilterLevel, rejects.FilterDriver,
 			rejects.FilterDevice, rejects.FilterNetwork, rejects.FilterHostVolume:
 			continue

@@ -35,6 +35,8 @@ func hostVolumesFree(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 		return &rejects.Rejection{Reason: fmt.Sprintf("host volume %q has a writer, allocation %s", name,
 			structs.ShortID(holder))}
 	}
+
+	// These are not in the state yet, where HostVolumeHolder looks.
 	for _, other := range v.writers {
 		name = g.HostVolumeConflict(other)
 		if name != "" {

@@ -21,6 +21,8 @@ func (g *Group) AgentDropsChange(older *structs.TaskGroup, n *structs.Node) bool
 	if n.Level() >= g.newest.Level {
 		return false
 	}
+
+	// Only the fields that the agent drops count: it would report the change as done and have done nothing.
 	above := g.outlook.FieldsAbove
 	return !reflect.DeepEqual(above(older, n.Level()), above(g.TaskGroup, n.Level()))
 }

@@ -83,6 +83,8 @@ func (p *Outlook) Check(d *Demand, v *NodeView) *rejects.Rejection {
 		r := f.check(p, d, v)
 		if r != nil {
 			if r.Filter == "" {
+				// Those of exhausted have their name. They are shared by all plans, so nothing writes to
+				// them.
 				r.Filter = f.name
 			}
 			return r
@@ -95,9 +97,12 @@ func (p *Outlook) Check(d *Demand, v *NodeView) *rejects.Rejection {
 // counts it there from here on. The node has passed Check.
 func (p *Outlook) Add(a *structs.Allocation, d *Demand, v *NodeView) {
 	g := d.Group
+
+	// All allocations of the group share one value, which saves memory in a large job. Nothing changes it.
 	a.Resources = g.Kept
 	a.NoMemoryMax = g.noMemoryMax
 	if len(g.devices) > 0 {
+		// Check chose with the same view, so the same devices are free.
 		choice, _ := chooseDevices(g.devices, v)
 		a.Devices = choice.devices
 	}
@@ -107,6 +112,7 @@ func (p *Outlook) Add(a *structs.Allocation, d *Demand, v *NodeView) {
 		v.ports.Add(a)
 	}
 
+	// This precedes v.place, which takes the capacity whose givers it names.
 	p.nameAwaited(a, v)
 	p.Plan.Place = append(p.Plan.Place, a)
 	v.place(p, a)
@@ -115,6 +121,9 @@ func (p *Outlook) Add(a *structs.Allocation, d *Demand, v *NodeView) {
 	}
 
 	p.countValues(a, 1)
+
+	// This precedes addIntendedClaims: the volumes that the allocation adds are compared with those before
+	// it.
 	p.giveVolumePlaces(d, v)
 	p.addIntendedClaims(a, d.Uses, v)
 }
@@ -142,6 +151,7 @@ func (p *Outlook) JobAllocs() iter.Seq[*structs.Allocation] {
 		return state.AllocsByJob(p, p.Namespace, p.Eval.JobID)
 	}
 	return func(yield func(*structs.Allocation) bool) {
+		// A node has few allocations of the job, and the job may have one on each node of the fleet.
 		for a := range state.AllocsByNode(p, p.Scope) {
 			if p.ofJob(a) && !yield(a) {
 				return

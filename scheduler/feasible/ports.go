@@ -22,6 +22,7 @@ func hasNetwork(g *Group, n *structs.Node) string {
 		return fmt.Sprintf("the node has no network with mode %q", structs.Cut(mode, structs.MaxQuoted))
 	}
 	for _, name := range g.drivers {
+		// A driver that cannot join a network namespace would start the task in the network of the host.
 		d := n.Drivers[name]
 		if d == nil || d.Attributes[structs.AttrNetworkNamespace(name)] == "" {
 			return fmt.Sprintf("driver %s cannot start tasks in the network of a group here", name)
@@ -37,10 +38,13 @@ func hasPorts(g *Group, n *structs.Node) string {
 		return ""
 	}
 
+	// Only reservations count here, which do not change with the plan. portsFree knows the allocations.
 	reserved := capacity.NewNodePorts(n, nil)
 	for i := range g.ports {
 		p := &g.ports[i]
 		addresses := n.HostAddresses(p.HostNetwork)
+
+		// One address is enough: a port is given on the first that has it free.
 		usable := 0
 		for _, a := range addresses {
 			if !p.Static() || !reserved.Reserves(a, p.Value) {
@@ -82,6 +86,7 @@ func (p *Outlook) portsFree(d *Demand, v *NodeView) *rejects.Rejection {
 // returns the first demand without a free port, nil if there is none.
 func (p *Outlook) choosePorts(g *Group, v *NodeView) ([]structs.AllocatedPort, *structs.Port) {
 	if v.ports == nil {
+		// Most groups demand no ports, so the ports of a node are read at the first demand.
 		v.ports = state.PortsInUse(p, v.Node)
 	}
 	c := portChoice{view: v, stopped: p.stopped}
@@ -103,6 +108,7 @@ type portChoice struct {
 // choose adds a port of the first address that has one for the demand, and reports whether one has.
 func (c *portChoice) choose(demand *structs.Port) bool {
 	for _, a := range c.view.Node.HostAddresses(demand.HostNetwork) {
+		// A static port may be one of an allocation that stops: no other port can take its place.
 		port := demand.Value
 		found := c.isFree(a, port, true)
 		if !demand.Static() {
@@ -141,6 +147,7 @@ func (c *portChoice) drawPort(a *structs.NodeNetworkAddress) (port int, found bo
 		}
 	}
 
+	// After that many misses few ports are free, and the list finds each of them.
 	for _, takeOver := range []bool{false, true} {
 		var free []int
 		for port = low; port <= high; port++ {

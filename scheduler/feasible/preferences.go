@@ -46,6 +46,7 @@ func compilePreferences(j *structs.Job, g *structs.TaskGroup) preferences {
 
 	sum := 0.0
 	for _, a := range affinities {
+		// Negative weights avoid nodes. Their size counts, so that the shares of all add up to 1.
 		sum += max(float64(a.Weight), -float64(a.Weight))
 	}
 
@@ -71,6 +72,7 @@ func compilePreferences(j *structs.Job, g *structs.TaskGroup) preferences {
 	return p
 }
 
+// newSpreadTerm turns the percentages of a spread into numbers of allocations. It sets no share.
 func newSpreadTerm(g *structs.TaskGroup, s *structs.Spread) *spreadTerm {
 	t := &spreadTerm{
 		count: &match.ValueCount{Group: g.Name, Of: match.TargetOf(s.Attribute)},
@@ -80,6 +82,8 @@ func newSpreadTerm(g *structs.TaskGroup, s *structs.Spread) *spreadTerm {
 	}
 
 	t.desired = map[string]float64{}
+
+	// What the targets leave belongs to all other values together.
 	rest := 100
 	for _, target := range s.SpreadTarget {
 		t.desired[target.Value] = float64(target.Percent) * float64(g.Count) / 100

@@ -44,6 +44,7 @@ func (g *Group) Shape(ns, jobType string) Shape {
 	}
 
 	for _, d := range g.ports {
+		// The labels do not decide, so jobs that differ in them alone share a queue.
 		s.Ports = append(s.Ports, structs.Port{Value: d.Value, HostNetwork: d.HostNetwork})
 	}
 

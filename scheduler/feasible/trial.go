@@ -21,11 +21,13 @@ func NewTrial(o *Outlook, d *Demand, v *NodeView) *Trial {
 
 // Fits reports whether the placement fits on the node as its view is.
 func (t *Trial) Fits() bool {
+	// The sums come first, because they cost less than all filters of Check.
 	return t.view.Capacity.Short(t.demand.Group.Ask) == "" && t.outlook.Check(t.demand, t.view) == nil
 }
 
 // SetAside takes an allocation from the view of the node, to try the placement without it.
 func (t *Trial) SetAside(a *structs.Allocation) {
+	// The plan has no stop for it: this is only a trial.
 	t.outlook.stopped[a.ID] = true
 	t.view.stop(t.outlook, a)
 }
@@ -40,6 +42,8 @@ func (t *Trial) PutBack(a *structs.Allocation) {
 // capacity counts, too.
 func (t *Trial) Measure() func(a *structs.Allocation) (missing float64, helps bool) {
 	g := t.demand.Group
+
+	// The lack is measured once, and each allocation of the node is compared with it.
 	lacks := t.view.Capacity.Missing(g.Ask)
 	_, device := chooseDevices(g.devices, t.view)
 	var port *structs.Port
@@ -53,6 +57,8 @@ func (t *Trial) Measure() func(a *structs.Allocation) (missing float64, helps bo
 		switch {
 		case device != nil:
 			held := devicesFor(a, device.Demand)
+
+			// A device that is missing weighs as much as all of one other dimension.
 			return missing + float64(max(0, device.Demand.Number()-held)), held > 0
 		case port != nil:
 			return missing, t.hasPortFor(a, port)

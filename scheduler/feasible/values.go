@@ -22,6 +22,8 @@ func (p *Outlook) countsOf(c *match.ValueCount) *match.ValueCount {
 			p.countValue(c, a, 1)
 		}
 	}
+
+	// Later placements and stops change the counts by countValues.
 	for _, a := range p.Plan.Place {
 		p.countValue(c, a, 1)
 	}
@@ -29,6 +31,8 @@ func (p *Outlook) countsOf(c *match.ValueCount) *match.ValueCount {
 	return c
 }
 
+// countValue changes one count by 1 or -1, if it counts the allocation's group and the node has the
+// attribute.
 func (p *Outlook) countValue(c *match.ValueCount, a *structs.Allocation, by int) {
 	if c.Group != "" && c.Group != a.TaskGroup {
 		return
@@ -88,8 +92,11 @@ func withinPropertyLimits(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection
 	for _, limit := range d.Group.properties {
 		is := limit.count.On(v.Node)
 		if !is.Set {
-			return &rejects.Rejection{Reason: fmt.Sprintf("distinct_property: the node has no %s", limit.attribute)}
+			return &rejects.Rejection{Reason: fmt.Sprintf("distinct_property: the node has no %s",
+				limit.attribute)}
 		}
+
+		// The counts are shared by all allocations of the group, so a trial reads a map and no rows.
 		used := p.countsOf(limit.count).Counts[is.Text]
 		if used < limit.most {
 			continue

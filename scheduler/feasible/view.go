@@ -33,6 +33,7 @@ type volumeView struct {
 	given []string // volumes that leave, and whose place a placement of the plan has
 }
 
+// volumes returns the part for CSI volumes, which it makes at the first use.
 func (v *NodeView) volumes() *volumeView {
 	if v.csi == nil {
 		v.csi = &volumeView{storage: map[string]*storage{}}
@@ -75,6 +76,8 @@ func (v *NodeView) jobAllocs() int {
 func (v *NodeView) hold(p *Outlook, a *structs.Allocation) {
 	v.Capacity.Hold(a)
 	v.devices = v.devices.Add(a)
+
+	// One that stops holds its capacity until it has ended, but is no longer one of the group.
 	if !a.ServerTerminal() {
 		v.countGroup(p, a, 1)
 	}
@@ -93,6 +96,8 @@ func (v *NodeView) stop(p *Outlook, a *structs.Allocation) {
 func (v *NodeView) unstop(p *Outlook, a *structs.Allocation) {
 	v.Fits = Fit{}
 	v.Capacity.Unstop(a)
+
+	// What is taken back is one of the newest stops.
 	for i, given := range slices.Backward(v.stops) {
 		if given.alloc.ID == a.ID {
 			v.stops = slices.Delete(v.stops, i, i+1)
@@ -139,8 +144,12 @@ func (p *Outlook) ViewWith(n *structs.Node, use *capacity.NodeUse) *NodeView {
 		sums := state.UseOfNode(p, n.ID)
 		use = &sums
 	}
+
+	// A caller that knows the number has called this before.
 	p.ExpectViews(1)
 	v := p.newView(n)
+
+	// The sums save the read of each allocation on the node. The job's own ones are known besides.
 	if p.knowsOwn && use.Suffices() {
 		v.holdAll(p, *use)
 	} else {
@@ -188,6 +197,7 @@ func (p *Outlook) ExpectViews(views int) {
 
 // newView returns the view of a node without allocations.
 func (p *Outlook) newView(n *structs.Node) *NodeView {
+	// Views are never moved, because candidates and the map point to them.
 	m := p.viewMemory
 	at := m.used % len(viewBlock{})
 	block := m.used / len(viewBlock{})
@@ -208,6 +218,7 @@ func (p *Outlook) ReleaseViews() {
 		return // a large map takes long to clear
 	}
 	for _, b := range m.blocks {
+		// The views hold rows of this snapshot. Memory in the pool must not keep it alive.
 		clear(b[:])
 	}
 	clear(m.byNode)
@@ -258,6 +269,8 @@ func (v *NodeView) holdEach(p *Outlook) {
 // OwnByNode returns the live allocations of the job by node, as knowsOwn says.
 func (p *Outlook) OwnByNode() map[string][]*structs.Allocation {
 	if p.own == nil {
+		// A per-node job has about one allocation for each node. Others have few nodes, and the map grows by
+		// itself.
 		nodes := 0
 		if p.Job.PerNode() {
 			nodes = len(p.live)
@@ -284,6 +297,7 @@ func (p *Outlook) StopAlloc(a *structs.Allocation, cause structs.StopCause, why 
 	}
 
 	if cause == structs.StopNodeDown {
+		// Its node reports nothing any more, so the servers decide how it ended.
 		s.ClientStatus = structs.AllocLost
 	}
 

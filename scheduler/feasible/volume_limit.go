@@ -18,10 +18,14 @@ func volumesWithinLimit(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 	for _, u := range d.Uses {
 		plugin := u.Volume.PluginID
 		limit := p.volumeLimit(v, plugin)
+
+		// A plugin without a limit reports 0 (CSI NodeGetInfo, max_volumes_per_node).
 		if limit <= 0 {
 			continue
 		}
 
+		// The sum counts shared volumes twice, so it is an upper bound. Most nodes are far from their limit,
+		// and need no sets.
 		bound := len(p.attachedOn(v, plugin)) +
 			v.volumes().wanted + len(v.volumes().intended) + len(d.Uses)
 		if int64(bound) <= limit {
@@ -31,6 +35,8 @@ func volumesWithinLimit(p *Outlook, d *Demand, v *NodeView) *rejects.Rejection {
 		volumes := p.volumesOn(v, plugin)
 		added := d.addedTo(volumes, plugin)
 		leaving := p.leavingWith(d, v, plugin)
+
+		// The first condition lets an update continue on a node that is above its limit already.
 		if len(added) <= len(leaving) ||
 			int64(len(volumes)+len(added)-len(leaving)) <= limit {
 			continue
@@ -67,6 +73,7 @@ func (d *Demand) addedTo(
 
 // volumesOn returns the volumes of a plugin that count, or will count, against the limit of a node.
 func (p *Outlook) volumesOn(v *NodeView, plugin string) map[string]*structs.CSIClaim {
+	// A copy: the plan's own claims must not enter what storage keeps for all demands.
 	volumes := maps.Clone(p.attachedOn(v, plugin))
 	for _, key := range v.volumes().given {
 		delete(volumes, key)
@@ -97,6 +104,8 @@ func (p *Outlook) leavingWith(d *Demand, v *NodeView, plugin string) (keys []str
 		return nil
 	}
 
+	// A volume leaves only if neither a claim nor a placed allocation nor the successor itself keeps it
+	// there.
 	used := map[string]bool{} // by others
 	for c := range csi.ClaimsByNode(p, v.Node.ID) {
 		used[volumeKey(c)] = used[volumeKey(c)] || c.AllocID != d.Leaves.ID
