@@ -1,5 +1,5 @@
 // Package match compiles the constraints, the affinities and the demands for devices of a job. It tells which
-// nodes and devices meet them.
+// nodes and devices meet them. Nothing here depends on allocations.
 package match
 
 import (
@@ -70,6 +70,8 @@ func CompileConstraints(lists ...[]*structs.Constraint) []Constraint {
 // CompileConstraint compiles one constraint.
 func CompileConstraint(c *structs.Constraint) Constraint {
 	holds := operands[c.Operand]
+
+	// The zero constraint would be met everywhere.
 	if holds == nil {
 		holds = func(value, value) bool { return false }
 	}
@@ -88,6 +90,7 @@ func OnlyNode(lists ...[]*structs.Constraint) string {
 		if c != nil &&
 			slices.Contains(equals, c.Operand) &&
 			c.LTarget == "${node.unique.id}" &&
+			// A target on the right has another value on each node.
 			!strings.HasPrefix(c.RTarget, "${") {
 			return c.RTarget
 		}
@@ -101,6 +104,7 @@ func constraintText(c *structs.Constraint) string {
 
 // memoize caches the results of a comparison: a fleet has few different inputs.
 func memoize(holds func(l, r value) bool) func(l, r value) bool {
+	// A compiled constraint belongs to one plan, which one goroutine makes, so the map needs no lock.
 	known := map[[2]value]bool{}
 	return func(l, r value) bool {
 		key := [2]value{l, r}
@@ -121,6 +125,7 @@ func (c Constraint) MetBy(n *structs.Node) bool {
 // target reads one side of a constraint from a node.
 type target func(n *structs.Node) value
 
+// nodeTargets are the properties of a node that are not attributes of its fingerprint.
 var nodeTargets = map[string]func(n *structs.Node) string{
 	"node.unique.id":   func(n *structs.Node) string { return n.ID },
 	"node.unique.name": func(n *structs.Node) string { return n.Name },
@@ -141,6 +146,7 @@ func TargetOf(s string) target {
 	name = strings.TrimSpace(strings.TrimSuffix(name, "}"))
 	if property := nodeTargets[name]; property != nil {
 		return func(n *structs.Node) value {
+			// A property of the node itself is always set, also if it is empty.
 			return value{property(n), true}
 		}
 	}
@@ -155,6 +161,7 @@ func TargetOf(s string) target {
 			from = n.Meta
 		}
 
+		// Of another kind from is nil, and the value is not set.
 		text, set := from[key]
 		return value{text, set}
 	}
@@ -164,6 +171,7 @@ func TargetOf(s string) target {
 func splitName(name string) (kind, key string) {
 	kind, key, ok := strings.Cut(name, ".")
 	if !ok {
+		// A name without a dot may have its key in brackets, for keys that have no form of a name.
 		kind, key, _ = strings.Cut(name, "[")
 		key = strings.Trim(strings.TrimSuffix(key, "]"), `"`)
 	}
@@ -191,6 +199,8 @@ func orderedBy(operator string) func(l, r value) bool {
 		if !l.Set || !r.Set {
 			return false
 		}
+
+		// A float has 53 bits, so large whole numbers are compared exactly first.
 		whole := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 		sign, ok := compareAs(l, r, whole)
 		if !ok {
@@ -219,6 +229,7 @@ func compareAs[T cmp.Ordered](l, r value, parse func(string) (T, error)) (sign i
 	return cmp.Compare(x, y), errX == nil && errY == nil
 }
 
+// splitList splits a list with commas. Spaces around an element do not count.
 func splitList(v value) []string {
 	var out []string
 	for _, s := range strings.Split(v.Text, ",") {
@@ -227,6 +238,7 @@ func splitList(v value) []string {
 	return out
 }
 
+// containsAll compares lists with commas: each element on the right is on the left.
 func containsAll(l, r value) bool {
 	have := splitList(l)
 	missing := func(s string) bool {
@@ -244,10 +256,12 @@ func containsAny(l, r value) bool {
 }
 
 func matchesRegexp(l, r value) bool {
+	// The result is cached by memoize, so each pair of texts is compiled and matched once in a plan.
 	re, err := regexp.Compile(r.Text)
 	return err == nil && l.Set && r.Set && re.MatchString(l.Text)
 }
 
+// versionFits compares versions with numbers of any count, as 1.2 or 1.2.3.4. A text that is none never fits.
 func versionFits(l, r value) bool {
 	v, err := version.NewVersion(l.Text)
 	want, errWant := version.NewConstraint(r.Text)
@@ -255,6 +269,7 @@ func versionFits(l, r value) bool {
 		l.Set && r.Set && want.Check(v)
 }
 
+// semverFits compares versions as Semantic Versioning orders them.
 func semverFits(l, r value) bool {
 	v, err := version.NewSemver(l.Text)
 	want, errWant := structs.ParseSemver(r.Text)

@@ -34,8 +34,12 @@ func compileDevice(left, operand, right string) deviceConstraint {
 		c.onTexts = memoize(holds)
 	}
 	if !strings.HasPrefix(right, "${") {
+		// The right side is parsed as a number if it looks like one. An attribute of the node may be a text
+		// all the same.
 		c.text = structs.TextAttribute(right)
 	}
+
+	// Such a constraint chooses devices within a group. The others accept or reject the whole group.
 	if left == deviceIDs && slices.Contains(choosesIDs, operand) {
 		c.ids = splitList(value{right, true})
 	}
@@ -50,10 +54,12 @@ var choosesIDs = []string{
 	structs.ConstraintSetContainsAny,
 }
 
+// deviceTargetOf returns nil values for a property that groups do not have.
 func deviceTargetOf(s string) deviceTarget {
 	name, isTarget := strings.CutPrefix(s, "${device.")
 	name, closed := strings.CutSuffix(name, "}")
 	if !isTarget || !closed {
+		// A value is parsed once, and compared with each group.
 		value := structs.ParseDeviceAttribute(s)
 		return func(*structs.NodeDeviceResource) *structs.DeviceAttribute { return value }
 	}
@@ -76,12 +82,15 @@ func deviceTargetOf(s string) deviceTarget {
 	}
 }
 
-// MetBy reports whether the constraint holds for a group.
+// metBy reports whether the constraint holds for a group.
 func (c deviceConstraint) metBy(g *structs.NodeDeviceResource) bool {
 	l := c.left(g)
 	r := c.right(g)
+
+	// Units of one base are converted. Values of different kinds do not compare.
 	sign, compares := structs.CompareDeviceAttributes(l, r)
 	switch c.operand {
+	// Flags have no order. Without a comparison none of these holds.
 	case "<", "<=", ">", ">=":
 		return compares && l.Bool == nil && structs.SignFits(c.operand, sign)
 	}
@@ -94,6 +103,7 @@ func (c deviceConstraint) metBy(g *structs.NodeDeviceResource) bool {
 	case "=", "==", "is":
 		return compares && sign == 0
 	case "!=", "not":
+		// A value that one side lacks differs from that of the other side.
 		oneMissing := (l == nil) != (r == nil)
 		return oneMissing || compares && sign != 0
 	}

@@ -34,6 +34,7 @@ func DeviceDemands(g *structs.TaskGroup) []*DeviceDemand {
 	return all
 }
 
+// newDeviceDemand compiles one demand. Weights are percentages in a job.
 func newDeviceDemand(task string, r *structs.RequestedDevice) *DeviceDemand {
 	d := &DeviceDemand{Task: task, Demand: r}
 	for _, c := range r.Constraints {
@@ -50,6 +51,7 @@ func newDeviceDemand(task string, r *structs.RequestedDevice) *DeviceDemand {
 
 // Accepts reports whether the demand may be met from a group.
 func (d *DeviceDemand) Accepts(g *structs.NodeDeviceResource) bool {
+	// The name of the demand comes first: vendor, type and name, or a part of them.
 	if !d.Demand.Matches(g) {
 		return false
 	}
@@ -63,6 +65,7 @@ func (d *DeviceDemand) Accepts(g *structs.NodeDeviceResource) bool {
 
 // Usable returns the healthy devices of a group that the demand may have.
 func (d *DeviceDemand) Usable(g *structs.NodeDeviceResource) []string {
+	// Healthy returns a new list, which DeleteFunc may change.
 	ids := g.Healthy()
 	for _, c := range d.constraints {
 		if c.ids != nil {
@@ -77,6 +80,8 @@ func (d *DeviceDemand) Score(g *structs.NodeDeviceResource) float64 {
 	sum := 0.0
 	most := 0.0
 	for _, a := range d.Affinities {
+		// All weights count, also of those that do not hold, so that the score is a share of what is
+		// possible.
 		most += max(a.weight, -a.weight)
 		if a.metBy(g) {
 			sum += a.weight

@@ -34,10 +34,13 @@ func (c *ValueCount) Add(text string, by int) {
 	before := c.Counts[text]
 	after := before + by
 	c.Counts[text] = after
+
+	// A value without allocations is no value in use: it must not be the least one.
 	if after == 0 {
 		delete(c.Counts, text)
 	}
 
+	// Least and Most are kept by the numbers of values with each count, without a pass over all values.
 	c.move(before, -1)
 	c.move(after, 1)
 	c.Least = min(c.Least, before, after)
@@ -53,6 +56,7 @@ func (c *ValueCount) Add(text string, by int) {
 	c.Least = min(c.Least, c.Most)
 }
 
+// move changes the number of values that have a count. Values without allocations are not counted.
 func (c *ValueCount) move(count, by int) {
 	if count > 0 {
 		c.Values[count] += by
