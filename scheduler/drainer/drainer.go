@@ -65,6 +65,7 @@ func WaitsOf(tx *state.ReadTx, nodes []*structs.Node, now time.Time) []structs.D
 	return p.waits
 }
 
+// planner collects the steps and the reasons of all drains at one time.
 type planner struct {
 	tx      *state.ReadTx
 	now     time.Time
@@ -85,9 +86,13 @@ func newPlanner(tx *state.ReadTx, now time.Time) *planner {
 		held:   map[structs.JobKey]*state.HeldGroups{},
 		due:    map[string]bool{},
 	}
+
 	for n := range state.DrainingNodes(tx) {
+		// All deadlines are known before the first pace is counted: a group may have allocations on several
+		// draining nodes.
 		p.due[n.ID] = n.DrainStrategy.Due(now)
 	}
+
 	return p
 }
 
@@ -104,6 +109,7 @@ func (r *remaining) workloads() int {
 	return len(r.services) + len(r.batch)
 }
 
+// drain adds the step of one node: the kinds of allocations leave in the order of the package's rules.
 func (p *planner) drain(n *structs.Node) {
 	s := n.DrainStrategy
 	r := p.remaining(n)
@@ -148,6 +154,7 @@ func (p *planner) remaining(n *structs.Node) *remaining {
 		perNode := j != nil && j.PerNode()
 		switch {
 		case perNode && n.DrainStrategy.IgnoreSystemJobs && !a.ServerTerminal():
+			// It stays, and so do its volumes: the plugins wait for it.
 			for range csi.ClaimsByAlloc(p.tx, a.ID) {
 				r.users++
 				break
@@ -163,6 +170,7 @@ func (p *planner) remaining(n *structs.Node) *remaining {
 			r.services = append(r.services, a)
 		}
 	}
+
 	return r
 }
 
@@ -172,14 +180,17 @@ func (p *planner) awaitVolumes(n *structs.Node) (has bool) {
 	if n.Status == structs.NodeDown {
 		return false
 	}
+
 	for c := range csi.ClaimsByNode(p.tx, n.ID) {
 		a := state.Alloc(p.tx, c.AllocID)
 		if a == nil || !a.ClientTerminal() || c.State != structs.ClaimGranted {
 			continue
 		}
+
 		has = true
 		p.wait(a, fmt.Sprintf("it has ended, and its node has not let go of volume %s", c.VolumeID))
 	}
+
 	return has
 }
 
@@ -221,16 +232,22 @@ func (p *planner) stopsByForce(n *structs.Node) time.Time {
 	if !s.StopsPlugins(p.now) {
 		return time.Time{}
 	}
+
 	since := s.ForceDeadline
 	if s.Deadline < 0 {
+		// A negative deadline has passed from the beginning, so the time of the command counts.
 		since = n.LastDrain.UpdatedAt
 	}
+
 	for a := range state.AllocsByNode(p.tx, n.ID) {
 		ended := time.Unix(0, a.ModifyTime)
+
+		// The node unmounts its volumes after its end, and needs the plugins for that.
 		if a.ClientTerminal() && len(a.CSIPlugins) == 0 && ended.After(since) {
 			since = ended
 		}
 	}
+
 	return since.Add(forcedAfter)
 }
 
@@ -258,16 +275,20 @@ func (p *planner) moveService(a *structs.Allocation, due bool) {
 		p.move(a)
 		return
 	}
+
+	// The newest version decides, not that of the allocation: its count and pace are those that hold now.
 	j := state.Job(p.tx, a.Namespace, a.JobID)
 	if j == nil || j.Stop || j.Group(a.TaskGroup) == nil {
 		p.wait(a, "the job no longer wants it; the scheduler stops it")
 		return
 	}
+
 	pace := p.pace(j, j.Group(a.TaskGroup), a)
 	if pace.take(a) {
 		p.move(a)
 		return
 	}
+
 	p.wait(a, p.paceReason(a, pace))
 }
 
@@ -298,10 +319,12 @@ func (p *planner) waitForEnd(a *structs.Allocation) {
 	p.wait(a, "the scheduler has not replaced it yet"+p.blocked(a))
 }
 
+// wait records why an allocation is still there, if somebody asks.
 func (p *planner) wait(a *structs.Allocation, why string) {
 	if !p.explain {
 		return
 	}
+
 	p.waits = append(p.waits, structs.DrainWait{
 		AllocID:   a.ID,
 		Namespace: a.Namespace,
@@ -311,6 +334,7 @@ func (p *planner) wait(a *structs.Allocation, why string) {
 	})
 }
 
+// untilDeadline tells how long a batch job has to end by itself.
 func (p *planner) untilDeadline(s *structs.DrainStrategy) string {
 	if s.Deadline == 0 {
 		return "; the drain has no deadline"
@@ -326,14 +350,18 @@ func (p *planner) blocked(a *structs.Allocation) string {
 	if !p.explain {
 		return ""
 	}
+
 	e := state.BlockedEval(p.tx, a.Namespace, a.JobID)
 	if e == nil || e.FailedTGAllocs[a.TaskGroup] == nil {
 		return ""
 	}
+
+	// The first rejection is that of most nodes.
 	rejections := e.FailedTGAllocs[a.TaskGroup].Rejections
 	if len(rejections) == 0 {
 		return "; its group waits for a place"
 	}
+
 	return fmt.Sprintf("; its group waits for a place: %s (%s)",
 		rejections[0].Reason, count(rejections[0].Nodes, "node"))
 }

@@ -56,8 +56,20 @@ func (p *planner) pace(j *structs.Job, g *structs.TaskGroup, a *structs.Allocati
 		pace.of = "the canaries of " + pace.of
 	}
 
-	for a := range state.LiveAllocsByJob(p.tx, j.Namespace, j.ID) {
-		if a.TaskGroup != g.Name || a.Migrate || canariesOf(a) != deployment || p.leavesAtOnce(a) {
+	p.countConditions(pace, key)
+	pace.wanted = p.wanted(j, g, deployment)
+
+	// The group may miss max_parallel of those that it wants, whatever else it misses.
+	pace.spare = max(0, pace.healthy-(pace.wanted-pace.parallel))
+	p.groups[key] = pace
+	return pace
+}
+
+// countConditions counts the allocations of a group, or its canaries, that do not leave already.
+func (p *planner) countConditions(pace *groupPace, key groupKey) {
+	for a := range state.LiveAllocsByJob(p.tx, key.ns, key.job) {
+		// Those that leave already are missed, so they are not among the healthy ones.
+		if a.TaskGroup != key.group || a.Migrate || canariesOf(a) != key.canariesOf || p.leavesAtOnce(a) {
 			continue
 		}
 
@@ -70,11 +82,6 @@ func (p *planner) pace(j *structs.Job, g *structs.TaskGroup, a *structs.Allocati
 		pace.unhealthy = append(pace.unhealthy, a)
 		pace.down[a.ID] = condition == isDown
 	}
-
-	pace.wanted = p.wanted(j, g, deployment)
-	pace.spare = max(0, pace.healthy-(pace.wanted-pace.parallel))
-	p.groups[key] = pace
-	return pace
 }
 
 // leavesAtOnce reports whether an allocation leaves in this step whatever its group can miss, because the
@@ -94,7 +101,8 @@ func (p *planner) wanted(j *structs.Job, g *structs.TaskGroup, deployment string
 	live := 0
 	taken := map[int]bool{}
 	for a := range state.AllocsByJob(p.tx, j.Namespace, j.ID) {
-		if a.TaskGroup != g.Name || canariesOf(a) != deployment || a.ServerTerminal() || a.NextAllocation != "" {
+		if a.TaskGroup != g.Name || canariesOf(a) != deployment || a.ServerTerminal() ||
+			a.NextAllocation != "" {
 			continue
 		}
 
@@ -174,6 +182,7 @@ func (p *planner) conditionOf(a *structs.Allocation) condition {
 	switch {
 	case a.ClientStatus != structs.AllocRunning || !order.Runs || a.DeploymentStatus.IsUnhealthy():
 		return isDown
+	// A report that is this late does not come, so the time for which the tasks have run decides.
 	case a.DeploymentStatus.IsHealthy() || inOrder >= rule.Deadline+reportedLate:
 		return isHealthy
 	case decides:
@@ -199,6 +208,7 @@ func (p *planner) paceReason(a *structs.Allocation, g *groupPace) string {
 	if !p.explain {
 		return ""
 	}
+
 	text := fmt.Sprintf("at most %d of %s may be missing, and %d of %d are healthy",
 		g.parallel, g.of, g.healthy, g.wanted)
 	if len(g.unhealthy) > 0 {
@@ -206,9 +216,11 @@ func (p *planner) paceReason(a *structs.Allocation, g *groupPace) string {
 		text += fmt.Sprintf("; allocation %s on node %s is %s", structs.ShortID(other.ID),
 			cmp.Or(other.NodeName, structs.ShortID(other.NodeID)), describe(other))
 	}
+
 	return text + p.blocked(a)
 }
 
+// describe tells the condition of an allocation to an operator.
 func describe(a *structs.Allocation) string {
 	switch {
 	case a.DeploymentStatus.IsUnhealthy():
