@@ -19,15 +19,18 @@ func Annotate(
 	diff *structs.JobDiff, old, now *structs.Job, desired map[string]*inquiry.DesiredUpdates,
 ) {
 	for _, g := range diff.TaskGroups {
+		// A group that only the old version has may have no counts.
 		u := desired[g.Name]
 		if u != nil {
 			g.Updates = updatesOf(u)
 		}
+
 		annotateCount(g)
 		var before *structs.TaskGroup
 		if old != nil {
 			before = old.Group(g.Name)
 		}
+
 		for _, t := range g.Tasks {
 			t.Annotations = taskAnnotations(t, g, before, now.Group(g.Name))
 		}
@@ -51,14 +54,17 @@ func updatesOf(u *inquiry.DesiredUpdates) map[string]uint64 {
 			updates[name] = n
 		}
 	}
+
 	return updates
 }
 
+// annotateCount marks a changed count as more or fewer allocations.
 func annotateCount(g *structs.TaskGroupDiff) {
 	for _, f := range g.Fields {
 		if f.Name != "Count" || f.Type == structs.DiffNone {
 			continue
 		}
+
 		switch {
 		case f.Type == structs.DiffAdded, len(f.Old) < len(f.New),
 			len(f.Old) == len(f.New) && f.Old < f.New: // they are numbers without leading zeros
@@ -82,8 +88,10 @@ func taskAnnotations(
 		return []string{ForcesDestroy}
 	case t.Type == structs.DiffEdited &&
 		sameTask(old.Task(t.Name), now.Task(t.Name)):
+		// The scheduler decides by the same comparison, so the annotation is what the plan will do.
 		return []string{ForcesInPlace}
 	}
+
 	return []string{ForcesDestructive}
 }
 

@@ -1,4 +1,8 @@
 // Package change tells what a new version of a job changes for its running tasks.
+//
+// compare.go decides whether a task may run on. The scheduler asks this for each allocation of an older
+// version. One whose tasks may run on gets the new version in place. annotate.go tells the same to a user, in
+// the words of the dialect, before the job is registered.
 package change
 
 import (
@@ -29,24 +33,40 @@ type connectSpec struct {
 }
 
 func connectSpecs(g *structs.TaskGroup) (all []connectSpec) {
+	// The order of the services is a part of the specification, as it is elsewhere in JSON.
 	for _, s := range g.Services {
 		if s.Connect == nil {
 			continue
 		}
+
 		c := connectSpec{
 			Kind:    s.TaskKind(),
 			Gateway: s.Connect.Gateway,
 		}
+
 		if s.Connect.SidecarService != nil {
 			c.Port = s.Connect.SidecarService.Port
 		}
+
 		all = append(all, c)
 	}
+
 	return all
 }
 
 // encodeRunSpec encodes it as JSON, in which equal numbers in a task's config are equal for any Go type.
 func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
+	out, err := json.Marshal(runSpecOf(j, g))
+	if err != nil {
+		return nil // differs from any other
+	}
+
+	return out
+}
+
+// runSpecOf copies the parts and clears the others.
+func runSpecOf(j *structs.Job, g *structs.TaskGroup) runSpec {
+	// The fields are cleared in copies: the rows of jobs are shared and immutable.
 	r := runSpec{
 		Name:    j.Name,
 		PerNode: j.PerNode(),
@@ -55,6 +75,7 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 		Connect: connectSpecs(g),
 	}
 
+	// These decide the number, the place and the end of allocations, or the agent reads them anew.
 	r.Group.Count = 0
 	r.Group.Constraints = nil
 	r.Group.Affinities = nil
@@ -71,6 +92,8 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 	r.Group.Tasks = nil
 	for _, t := range g.Tasks {
 		task := *t
+
+		// The agent reads these anew when it stops or restarts the task, or registers its services.
 		task.Constraints = nil
 		task.Affinities = nil
 		task.Services = nil
@@ -82,12 +105,7 @@ func encodeRunSpec(j *structs.Job, g *structs.TaskGroup) []byte {
 		r.Tasks = append(r.Tasks, task)
 	}
 
-	out, err := json.Marshal(r)
-	if err != nil {
-		return nil // differs from any other
-	}
-
-	return out
+	return r
 }
 
 // SameRunSpec reports whether tasks of one version of the group may continue as tasks of the other.

@@ -85,6 +85,7 @@ func Next(a Alloc, rule *structs.DisconnectStrategy, now int64) Decision {
 	case away == Await && replaces(rule) && rule.LostAfter > 0:
 		away = Replace // one that stops itself is replaced after that
 	}
+
 	return Decision{Action: away, Until: until}
 }
 
@@ -104,10 +105,12 @@ func LostAt(g *structs.TaskGroup, n *structs.Node) int64 {
 	if g == nil || g.Disconnect == nil || n == nil {
 		return 0
 	}
+
 	bound, bounded := boundOf(g.Disconnect)
 	if !bounded {
 		return 0
 	}
+
 	return SinceOf(n) + int64(bound)
 }
 
@@ -136,5 +139,6 @@ func KeepsOriginal(rule *structs.DisconnectStrategy, original, replacement Rival
 	case rule.Reconcile == structs.ReconcileLongestRunning:
 		return cmp.Compare(original.Since, replacement.Since) <= 0
 	}
+
 	return original.Score >= replacement.Score
 }

@@ -1,4 +1,5 @@
-// Package rejects counts the nodes that reject an allocation, by filter and reason.
+// Package rejects counts the nodes that reject an allocation, by filter and reason. The counts become the
+// metrics of allocations and of evaluations that found no place.
 package rejects
 
 import (
@@ -85,6 +86,7 @@ func ownMap[K comparable, V any](m map[K]V, owned *bool) map[K]V {
 	default:
 		m = maps.Clone(m)
 	}
+
 	*owned = true
 	return m
 }
@@ -93,15 +95,19 @@ func ownMap[K comparable, V any](m map[K]V, owned *bool) map[K]V {
 func CountOf(m *structs.AllocMetric) *Count {
 	t := &Count{Metric: *m, rejections: map[[2]string]int{}}
 	t.Metric.Rejections = nil
+
+	// The new plan counts its own failures.
 	t.Metric.CoalescedFailures = 0
 	for _, r := range m.Rejections {
 		t.rejections[[2]string{r.Filter, r.Reason}] = r.Nodes
 	}
+
 	return t
 }
 
 // Clone returns a count that begins with the counts of t.
 func (t *Count) Clone() *Count {
+	// The list is made before the copy, so that clones share it: most add nothing to it.
 	t.list()
 	t.owned = ownedMaps{}
 	c := *t
@@ -137,9 +143,12 @@ func (t *Count) Merge(base, other *Count) {
 	for at, n := range other.rejections {
 		t.countReason(at, n-base.rejections[at])
 	}
+
 	t.AddKeys(maps.Keys(other.Keys))
 	t.Metric.NodesFiltered += other.Metric.NodesFiltered - base.Metric.NodesFiltered
 	t.Metric.NodesExhausted += other.Metric.NodesExhausted - base.Metric.NodesExhausted
+
+	// Both began with base. Without the difference its counts would be added once for each node.
 	bases := base.counts()
 	for in, counts := range other.counts() {
 		for name, n := range *counts {
@@ -159,6 +168,7 @@ func (t *Count) CountNode(n *structs.Node, rejectedBy string) {
 		t.Metric.NodesInPool++
 		return
 	}
+
 	t.Metric.NodesInPool++
 	t.count(nodesAvailable, n.Datacenter, 1)
 	t.Metric.NodesEvaluated++
@@ -184,6 +194,7 @@ func (t *Count) countReason(at [2]string, nodes int) {
 	t.rejections[at] += nodes
 }
 
+// countClass counts a node under its class. Most fleets have no classes.
 func (t *Count) countClass(in int, n *structs.Node) {
 	if n.NodeClass != "" {
 		t.count(in, n.NodeClass, 1)
@@ -195,6 +206,7 @@ const OtherReasons = "others"
 
 // list returns the rejections in order: most nodes first.
 func (t *Count) list() []*structs.PlacementRejection {
+	// countReason drops the list at each change, so equal lengths mean that it is complete.
 	if len(t.listed) == len(t.rejections) {
 		return t.listed
 	}
@@ -208,6 +220,7 @@ func (t *Count) list() []*structs.PlacementRejection {
 	}
 
 	slices.SortFunc(t.listed, func(a, b *structs.PlacementRejection) int {
+		// The names decide between equal counts: a plan of one state always has the same text.
 		return cmp.Or(
 			b.Nodes-a.Nodes,
 			cmp.Compare(a.Filter, b.Filter),
@@ -223,6 +236,8 @@ func (t *Count) list() []*structs.PlacementRejection {
 // classes.
 func (t *Count) ToMetric(most int) *structs.AllocMetric {
 	t.owned = ownedMaps{}
+
+	// The metric shares the maps from here on, so the count may not change them any more.
 	m := t.Metric
 	m.Rejections = firstRejections(t.list(), most)
 	m.ConstraintFiltered = largestCounts(m.ConstraintFiltered, most)
@@ -237,18 +252,23 @@ func firstRejections(all []*structs.PlacementRejection, most int) []*structs.Pla
 	if len(all) <= most {
 		return all
 	}
+
+	// The sum keeps the number of nodes right, so that a reader sees how many rejections have no name.
 	rest := &structs.PlacementRejection{
 		Filter: OtherReasons,
 		Reason: "further reasons, which are not named",
 	}
+
 	var kept []*structs.PlacementRejection
 	for _, r := range all {
+		// A count of an older metric may have its own sum of others, which joins this one.
 		if len(kept) < most && r.Filter != OtherReasons {
 			kept = append(kept, r)
 		} else {
 			rest.Nodes += r.Nodes
 		}
 	}
+
 	return append(kept, rest)
 }
 
@@ -257,6 +277,7 @@ func largestCounts(counts map[string]int, most int) map[string]int {
 	if len(counts) <= most {
 		return counts
 	}
+
 	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b))
 	})
@@ -268,6 +289,7 @@ func largestCounts(counts map[string]int, most int) map[string]int {
 			kept[OtherReasons] += counts[k]
 		}
 	}
+
 	return kept
 }
 
@@ -277,6 +299,7 @@ func MetricBytes(m *structs.AllocMetric) int {
 	for _, r := range m.Rejections {
 		size += 32 + len(r.Filter) + len(r.Reason)
 	}
+
 	for _, counts := range []map[string]int{
 		m.NodesAvailable,
 		m.ClassFiltered,
@@ -287,5 +310,6 @@ func MetricBytes(m *structs.AllocMetric) int {
 			size += 8 + len(k)
 		}
 	}
+
 	return size + 256*len(m.ScoreMetaData)
 }

@@ -1,5 +1,6 @@
 // Package reschedule tells when an allocation that has ended is replaced, by the policy of its group, and
-// which reschedules its successor remembers. It is pure.
+// which reschedules its successor remembers. It is pure. The memory is in the rows of the allocations: each
+// one has the reschedules before it.
 package reschedule
 
 import (
@@ -37,12 +38,14 @@ func NextTry(
 	if !policy.Enabled() {
 		return 0, 0, false
 	}
+
 	ended := endOf(a)
 	begin := ended - int64(policy.Interval)
 	if !policy.Unlimited &&
 		triesSince(a, begin) >= policy.Attempts {
 		return 0, 0, false
 	}
+
 	delay = nextDelay(policy, a, ended)
 	return ended + int64(delay), delay, true
 }
@@ -66,6 +69,7 @@ func Events(a *structs.Allocation) []*structs.RescheduleEvent {
 	return a.RescheduleTracker.Events
 }
 
+// triesSince counts the reschedules within an interval that ends with the allocation.
 func triesSince(a *structs.Allocation, since int64) int {
 	n := 0
 	for _, e := range Events(a) {
@@ -86,11 +90,13 @@ func nextDelay(policy *structs.ReschedulePolicy, a *structs.Allocation, ended in
 		lived > policy.MaxDelay {
 		return policy.Delay
 	}
+
 	last := past[len(past)-1].Delay
 	added := last // twice the last delay
 	if policy.DelayFunction == structs.RescheduleFibonacci {
 		added = delayBefore(past)
 	}
+
 	return max(policy.Delay, min(last+added, policy.MaxDelay))
 }
 
@@ -99,10 +105,12 @@ func delayBefore(past []*structs.RescheduleEvent) time.Duration {
 	if len(past) < 2 {
 		return 0
 	}
+
 	before := past[len(past)-2].Delay
 	if before > past[len(past)-1].Delay {
 		return 0
 	}
+
 	return before
 }
 
@@ -122,6 +130,7 @@ func Tracker(
 
 	most := keptReschedules
 	if policy != nil && !policy.Unlimited {
+		// The attempts within the interval are counted in the events, so all of them must be kept.
 		most = max(most, policy.Attempts)
 	}
 

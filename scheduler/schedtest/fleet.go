@@ -1,5 +1,8 @@
 // Package schedtest is a fleet for tests: a store, the scheduler, and nodes whose tasks start and end after a
 // tick of a second. It checks the invariants of the store after each entry.
+//
+// It has neither Raft nor agents: an entry is applied to the store with the next index, and a node is what
+// runNode reports of it. Its clock moves with Tick only, so a run can be repeated.
 package schedtest
 
 import (
@@ -33,15 +36,18 @@ func New(t rapid.TB, nodes int) *Fleet {
 	f := &Fleet{
 		T:     t,
 		Store: state.New(),
+		// The time is a constant, so that a failing run of rapid can be repeated.
 		Clock: time.Unix(1_700_000_000, 0),
 		Stuck: map[string]bool{},
 
 		Failing: map[string]bool{},
 		index:   10,
 	}
+
 	for i := range nodes {
 		f.Node(fmt.Sprintf("n%d", i))
 	}
+
 	return f
 }
 
@@ -54,6 +60,7 @@ func (f *Fleet) Node(id string, edits ...func(*structs.Node)) {
 		SecretID:   "s",
 		Datacenter: "dc1",
 		Status:     structs.NodeReady,
+		// Without its level a node would be one of the first release, and reject newer fields.
 		Attributes: map[string]string{structs.AttrNodeLevel: fmt.Sprint(level.Now)},
 		Drivers:    map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
 		NodeResources: &structs.NodeResources{
@@ -67,6 +74,7 @@ func (f *Fleet) Node(id string, edits ...func(*structs.Node)) {
 		edit(n)
 	}
 
+	// A second registration also ends a loss of the node, as that of a real agent.
 	Do(f, state.NodeRegister, &structs.NodeRegisterRequest{
 		Node:         n,
 		CSI:          []*structs.CSIPluginInstance{Instance(id)},
@@ -101,6 +109,8 @@ func Do[P any](f *Fleet, fn func(*state.WriteTx, *P) error, p *P) {
 	if err != nil {
 		f.T.Fatalf("at index %d: %v", f.index, err)
 	}
+
+	// The entry that breaks an invariant is the one to look at, so each is checked.
 	faults := state.Check(f.Store.Read())
 	if len(faults) > 0 {
 		f.T.Fatalf("after index %d: %s", f.index, strings.Join(faults, "\n"))
@@ -113,8 +123,10 @@ func Job(id, kind string, count int, edits ...func(*structs.TaskGroup)) *structs
 		Name:  "g",
 		Count: count,
 		Tasks: []*structs.Task{{
-			Name:      "t",
-			Driver:    "exec",
+			Name:   "t",
+			Driver: "exec",
+			// A node of the fleet has capacity for 10,000 of them, so only tests that edit this meet its
+			// limit.
 			Resources: &structs.Resources{CPU: 10, MemoryMB: 10},
 		}},
 	}
@@ -122,6 +134,7 @@ func Job(id, kind string, count int, edits ...func(*structs.TaskGroup)) *structs
 	for _, edit := range edits {
 		edit(g)
 	}
+
 	return &structs.Job{
 		ID:          id,
 		Type:        kind,
@@ -151,13 +164,18 @@ func (f *Fleet) Schedule() {
 	f.T.Helper()
 	for {
 		evals := slices.Collect(state.ReadyEvals(f.Store.Read()))
+
+		// A plan may make evaluations pending again, so the list is read anew after each.
 		if len(evals) == 0 {
 			return
 		}
+
 		plan, err := scheduler.Process(f.Store.Read(), evals[0], f.Clock)
 		if err != nil {
 			f.T.Fatal(err)
 		}
+
+		// The leader sets the time of a plan when it proposes it.
 		plan.Now = f.Clock.UnixNano()
 		Do(f, state.PlanApply, plan)
 	}
@@ -166,6 +184,8 @@ func (f *Fleet) Schedule() {
 // Tick lets a second pass: the scheduler processes all evaluations, and the nodes start and end allocations.
 func (f *Fleet) Tick() {
 	f.T.Helper()
+
+	// The plans precede the reports, so that a node sees a stop and a placement of one plan at one tick.
 	f.Schedule()
 	f.Clock = f.Clock.Add(time.Second)
 	for n := range state.Nodes(f.Store.Read()) {
@@ -179,11 +199,13 @@ func (f *Fleet) runNode(node string) {
 	for a := range state.AllocsByNode(f.Store.Read(), node) {
 		switch {
 		case a.ClientTerminal(), f.Stuck[a.ID]:
+		// A task ends at the tick after its stop.
 		case a.ServerTerminal():
 			f.Report(a, &structs.AllocClientUpdate{ClientStatus: structs.AllocComplete})
 		case a.ClientStatus == structs.AllocPending:
 			f.Report(a, &structs.AllocClientUpdate{
 				ClientStatus: structs.AllocRunning,
+				// The start counts for the health: see reportHealth.
 				TaskStates: map[string]*structs.TaskState{
 					"t": {State: structs.TaskRunning, StartedAt: f.Clock},
 				},
@@ -201,10 +223,13 @@ func (f *Fleet) reportHealth(a *structs.Allocation) {
 	f.T.Helper()
 	rule := state.JobOf(f.Store.Read(), a).Group(a.TaskGroup).HealthRule(false)
 	since := structs.OrderOf(state.JobOf(f.Store.Read(), a).Group(a.TaskGroup).Tasks, a.TaskStates).Since
+
+	// The tests report the health in deployments themselves.
 	if rule == nil || a.DeploymentID != "" || a.DeploymentStatus.IsKnown() || f.Failing[a.JobID] ||
 		since.IsZero() || f.Clock.Sub(since) < rule.MinTime {
 		return
 	}
+
 	f.Report(a, &structs.AllocClientUpdate{
 		ClientStatus:     structs.AllocRunning,
 		DeploymentStatus: &structs.AllocDeploymentStatus{Healthy: new(true)},
@@ -224,6 +249,7 @@ func (f *Fleet) Report(a *structs.Allocation, u *structs.AllocClientUpdate) {
 
 // Allocs returns the live allocations of a job, by their index.
 func (f *Fleet) Allocs(job string) []*structs.Allocation {
+	// An update has two allocations with one index for a while. Their order is not defined.
 	all := slices.Collect(state.LiveAllocsByJob(f.Store.Read(), structs.DefaultNamespace, job))
 	slices.SortFunc(all, func(a, b *structs.Allocation) int {
 		return a.Index() - b.Index()
@@ -240,6 +266,7 @@ func (f *Fleet) Volume(id string, edits ...func(*structs.CSIVolume)) {
 		ExternalID: "ext-" + id,
 		State:      structs.VolumeReady,
 		RequestedCapabilities: []*structs.CSIVolumeCapability{
+			// Both modes are possible, so a test chooses by its claims whether they exclude each other.
 			{AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem},
 			{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem},
 		},
@@ -270,9 +297,11 @@ func (f *Fleet) Claim(
 		AccessMode:     access,
 		AttachmentMode: structs.CSIFileSystem,
 	}
+
 	for _, edit := range edits {
 		edit(c)
 	}
+
 	Do(f, lifecycle.VolumeClaim, &structs.CSIVolumeClaimRequest{
 		NodeID:       a.NodeID,
 		Claims:       []*structs.CSIClaim{c},
