@@ -81,29 +81,69 @@ func holdUnknown(p *planner, a *structs.Allocation, until int64) {
 // settleAway decides on the allocations of a group that share a place with another one: those that were
 // replaced while their node was away. It returns the others, of which each has a place of its own.
 func settleAway(p *planner, g *place.Group, allocs []*structs.Allocation) []*structs.Allocation {
-	isAway := func(a *structs.Allocation) bool {
-		return !a.ClientTerminal() && (a.IsUnknown() || p.outlook.NodeOf(a).Lost())
-	}
 	rule := g.Spec.TaskGroup.Disconnect
+
+	// Most groups end here. Without a rule an allocation may be unknown from a version of the job that had
+	// one.
 	if rule == nil && !slices.ContainsFunc(allocs, (*structs.Allocation).IsUnknown) {
 		return allocs
 	}
 
-	present := map[int]*structs.Allocation{}
-	stopped := map[string]bool{}
+	present, stopped := settlePresent(p, rule, allocs)
+	rest := make([]*structs.Allocation, 0, len(allocs))
+	for _, a := range allocs {
+		has := present[a.Index()]
+		switch {
+		case stopped[a.ID]:
+		case isTakenBack(p, rule, a, has):
+			p.outlook.StopAlloc(a, "", originalIsBack)
+		// Also if its replacement has ended since: what follows then begins at the replacement.
+		case isAway(p, a) && (has != nil || a.NextAllocation != ""):
+			setAside(p, g, a)
+		default:
+			if a == has {
+				keepOriginal(p, rule, a)
+			}
+
+			rest = append(rest, a)
+		}
+	}
+
+	return rest
+}
+
+// isAway reports whether an allocation has not ended as far as the servers know, and they do not know more.
+// The node of an unknown one may be back already, and not have reported it yet.
+func isAway(p *planner, a *structs.Allocation) bool {
+	return !a.ClientTerminal() && (a.IsUnknown() || p.outlook.NodeOf(a).Lost())
+}
+
+// settlePresent leaves at most one allocation of those that are there at each place. It returns these by
+// their indexes, and the IDs of those that it stops.
+func settlePresent(
+	p *planner, rule *structs.DisconnectStrategy, allocs []*structs.Allocation,
+) (present map[int]*structs.Allocation, stopped map[string]bool) {
+	present = map[int]*structs.Allocation{}
+	stopped = map[string]bool{}
+
+	// The order of their placement makes the original the first of a pair.
 	for _, a := range inOrder(allocs) {
-		if a.ClientTerminal() || isAway(a) {
+		if a.ClientTerminal() || isAway(p, a) {
 			continue
 		}
+
 		loser := settlePair(p, rule, present[a.Index()], a)
 		if loser != nil {
 			stopped[loser.ID] = true
 		}
+
 		if loser != a {
 			present[a.Index()] = a
 		}
 	}
 
+	// A replacement that has done the work of its place ends the original: a batch job must not do its work
+	// twice.
 	for _, a := range allocs {
 		has := present[a.Index()]
 		if isTakenBack(p, rule, a, has) && isDone(p, a) {
@@ -113,23 +153,7 @@ func settleAway(p *planner, g *place.Group, allocs []*structs.Allocation) []*str
 		}
 	}
 
-	rest := make([]*structs.Allocation, 0, len(allocs))
-	for _, a := range allocs {
-		has := present[a.Index()]
-		switch {
-		case stopped[a.ID]:
-		case isTakenBack(p, rule, a, has):
-			p.outlook.StopAlloc(a, "", originalIsBack)
-		case isAway(a) && (has != nil || a.NextAllocation != ""):
-			setAside(p, g, a)
-		default:
-			if a == has {
-				keepOriginal(p, rule, a)
-			}
-			rest = append(rest, a)
-		}
-	}
-	return rest
+	return present, stopped
 }
 
 // inOrder returns allocations in the order of their placement.
@@ -144,6 +168,7 @@ func inOrder(allocs []*structs.Allocation) []*structs.Allocation {
 func settlePair(
 	p *planner, rule *structs.DisconnectStrategy, first, second *structs.Allocation,
 ) *structs.Allocation {
+	// Which of two versions stays is the decision of the update (trimToCount).
 	if first == nil || rule == nil || first.NextAllocation == "" || first.JobVersion != second.JobVersion {
 		return nil
 	}
@@ -174,6 +199,7 @@ func rivalOf(a *structs.Allocation) disconnect.Rival {
 	r := disconnect.Rival{Running: a.ClientStatus == structs.AllocRunning}
 	for _, s := range a.TaskStates {
 		if s != nil && s.State == structs.TaskRunning {
+			// A task that has started again has lost the work before that.
 			r.Since = max(r.Since, s.StartedAt.UnixNano())
 		}
 	}

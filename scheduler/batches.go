@@ -24,6 +24,7 @@ func (p *planner) beginBatch(g *place.Group, placements []*place.Placement) {
 	}
 
 	if p.outlook.Scope != "" {
+		// A pace without a batch admits no update here: an evaluation of all nodes does it.
 		g.Pace = rollout.NewPace(p.outlook.Job, g.Spec.TaskGroup, nil)
 		return
 	}
@@ -34,6 +35,8 @@ func (p *planner) beginBatch(g *place.Group, placements []*place.Placement) {
 		filled[at.Node] = slices.ContainsFunc(own, func(a *structs.Allocation) bool { return hasAlloc(g, a) })
 		return filled[at.Node]
 	})
+
+	// Those younger than the stagger are the present batch, and BeginBatch counts them against max_parallel.
 	var replaced []int64
 	begin := p.outlook.Now.Add(-g.Spec.TaskGroup.Update.Stagger).UnixNano()
 	for a := range p.outlook.JobAllocs() {

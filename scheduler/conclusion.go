@@ -32,6 +32,7 @@ const retryDelay = time.Minute
 func (p *conclusion) addFollowup() {
 	var f *structs.Evaluation
 	for _, w := range p.planner.delayed {
+		// An allocation names its follow-up, so plans in between do not add one each.
 		if p.isFollowed(w) {
 			continue
 		}
@@ -39,6 +40,8 @@ func (p *conclusion) addFollowup() {
 			f = p.evalAt(w.Due)
 			p.outlook.Plan.Followups = append(p.outlook.Plan.Followups, f)
 		}
+
+		// The evaluation looks at all allocations of the job, so the earliest time serves them all.
 		f.WaitUntil = min(f.WaitUntil, w.Due)
 		p.outlook.Plan.Update = append(p.outlook.Plan.Update, &structs.PlanUpdate{
 			AllocID:        w.Alloc.ID,
@@ -70,6 +73,7 @@ func (p *conclusion) isFollowed(w rollout.Decision) bool {
 func (p *conclusion) addNextBatch() {
 	due := int64(0)
 	for _, w := range p.planner.placements {
+		// Updates of a deployment go on when a node reports health, so only per-node groups need a time.
 		if !w.Held || !w.Group.Spec.Job.PerNode() || w.Group.Pace.MayUpdate() {
 			continue
 		}
@@ -84,6 +88,8 @@ func (p *conclusion) addNextBatch() {
 		return
 	}
 
+	// One that is due by then continues the update, too. A plan of a single node adds none beside any other,
+	// because each of the nodes would.
 	for e := range state.LaterEvalsByJob(p.outlook, p.outlook.Namespace, p.outlook.Job.ID) {
 		if e.TriggeredBy == structs.TriggerRollingUpdate && e.ID != p.outlook.Eval.ID &&
 			(p.outlook.Scope != "" || e.WaitUntil <= due) {
@@ -93,6 +99,8 @@ func (p *conclusion) addNextBatch() {
 	}
 
 	e := p.evalAt(due)
+
+	// Only an evaluation of all nodes may replace allocations in batches.
 	e.NodeID = ""
 	e.TriggeredBy = structs.TriggerRollingUpdate
 	p.nextBatch = e.ID
@@ -105,6 +113,7 @@ const reasonsInAll = 2000
 
 // finishEval completes or blocks the evaluation.
 func (p *conclusion) finishEval() {
+	// A blocked evaluation is planned again under its ID, so what its last plan has said is cleared.
 	e := p.outlook.Eval.Copy()
 	e.Namespace = p.outlook.Namespace
 	e.Status = structs.EvalComplete
@@ -118,12 +127,45 @@ func (p *conclusion) finishEval() {
 
 	e.BlockedOn = nil
 	e.Shape = ""
+	keys := p.countFailures(e)
+	p.addWaiting(e)
+	p.outlook.Plan.Eval = e
+	if p.outlook.Job != nil {
+		p.outlook.Plan.JobModifyIndex = p.outlook.Job.JobModifyIndex
+	}
+
+	// What this plan has left was not tried, so the evaluation stays pending and is planned again.
+	if p.placer.More {
+		p.outlook.Plan.Eval = place.MoreFollow(e)
+		e = p.outlook.Plan.Eval
+	}
+
+	if e.FailedTGAllocs != nil {
+		keys = p.boundKeys(keys)
+		p.blockEval(e, slices.Sorted(maps.Keys(keys)))
+		p.addRetryEval()
+	}
+
+	// The log compares it with the last unblock of the keys: a change that this plan did not see makes the
+	// evaluation pending at once, so that no unblock is lost between plan and entry.
+	e.SnapshotIndex = snapshotIndex(p.outlook.ReadTx)
+	if p.outlook.Plan.Blocked != nil {
+		p.outlook.Plan.Blocked.SnapshotIndex = e.SnapshotIndex
+	}
+}
+
+// countFailures sets the placements of the evaluation that found no node, and returns the unblock keys of
+// changes after which they may.
+func (p *conclusion) countFailures(e *structs.Evaluation) (keys map[string]bool) {
 	e.FailedTGAllocs = nil
 	e.QueuedAllocations = map[string]int{}
-	keys := p.capacityKeys()
+	keys = p.capacityKeys()
+
+	// The reasons are divided evenly, and each group keeps at least one.
 	share := reasonsInAll / max(1, len(p.placer.Groups))
 	most := min(structs.MaxReasons, max(1, share))
 	for _, g := range p.placer.Groups {
+		// A group may be in the plan in several versions.
 		e.QueuedAllocations[g.Spec.TaskGroup.Name] += g.Queued
 		if g.Failed == nil {
 			continue
@@ -137,27 +179,7 @@ func (p *conclusion) finishEval() {
 		maps.Copy(keys, g.Failed.Keys)
 	}
 
-	p.addWaiting(e)
-	p.outlook.Plan.Eval = e
-	if p.outlook.Job != nil {
-		p.outlook.Plan.JobModifyIndex = p.outlook.Job.JobModifyIndex
-	}
-
-	if p.placer.More {
-		p.outlook.Plan.Eval = place.MoreFollow(e)
-		e = p.outlook.Plan.Eval
-	}
-
-	if e.FailedTGAllocs != nil {
-		keys = p.boundKeys(keys)
-		p.blockEval(e, slices.Sorted(maps.Keys(keys)))
-		p.addRetryEval()
-	}
-
-	e.SnapshotIndex = snapshotIndex(p.outlook.ReadTx)
-	if p.outlook.Plan.Blocked != nil {
-		p.outlook.Plan.Blocked.SnapshotIndex = e.SnapshotIndex
-	}
+	return keys
 }
 
 // addRetryEval adds an evaluation for later, if there is none, when no key tells of a change after which this
@@ -169,6 +191,7 @@ func (p *conclusion) addRetryEval() {
 
 	due := p.outlook.Now.Add(retryDelay).UnixNano()
 	if p.outlook.Waits {
+		// All jobs with volumes of the plugin wait like this one. They are not to come back in one second.
 		due += jitter(p.outlook.Namespace, p.outlook.Eval.JobID).Nanoseconds()
 	}
 
@@ -205,6 +228,7 @@ func (p *conclusion) boundKeys(keys map[string]bool) map[string]bool {
 	p.outlook.Keys.TooMany = true
 	kept := map[string]bool{}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		// Keys of other things always stay. There are few of them.
 		if len(kept) < feasible.MaxKeys || !structs.WakesVolume(k) {
 			kept[k] = true
 		}
@@ -219,6 +243,9 @@ func (p *conclusion) capacityKeys() map[string]bool {
 		return len(g.Spec.TaskGroup.Volumes) > 0
 	})
 	exhausted := len(p.placer.ExhaustedNodes)
+
+	// A key per node is right only if nothing but the capacity of that node decides. A volume moves between
+	// nodes, and a limit of a property makes the nodes depend on each other.
 	if p.outlook.Job == nil ||
 		!p.outlook.Job.PerNode() ||
 		p.outlook.Job.LimitsProperty() ||
@@ -245,6 +272,8 @@ func (p *conclusion) addWaiting(e *structs.Evaluation) {
 	if p.outlook.Scope == "" {
 		return
 	}
+
+	// A job has one blocked evaluation. This one replaces its counts, and must not forget the other nodes.
 	b := state.BlockedEval(p.outlook, p.outlook.Namespace, e.JobID)
 	if b == nil {
 		return
@@ -269,6 +298,7 @@ func (p *conclusion) blockEval(e *structs.Evaluation, keys []string) {
 		CreateTime:   p.outlook.Now.UnixNano(),
 	}
 
+	// A second blocked evaluation of a job would be planned again for nothing.
 	other := state.BlockedEval(p.outlook, p.outlook.Namespace, e.JobID)
 	if other != nil {
 		b = other.Copy()

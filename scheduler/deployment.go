@@ -22,15 +22,10 @@ func (p *planner) rollOut(g *place.Group, allocs []*structs.Allocation) {
 		p.endAlloc(a, "a canary of a deployment that has ended")
 	}
 
-	others = settleAway(p, g, others)
-	slots := make([]rollout.Decision, 0, len(others))
-	for _, a := range others {
-		s := p.classify(g, a, p.outlook.NodeOf(a))
-		if s.Action != rollout.None || p.outlook.IsOlder(a) {
-			slots = append(slots, s)
-		}
-	}
+	slots := p.rolledSlots(g, settleAway(p, g, others))
 
+	// The order matters: whether the group is held follows from the deployment, which Begin may have added,
+	// and the pace counts only what the count of the group leaves.
 	tracked := p.rollout.Begin(group, slots, p.outlook.Eval.Priority)
 	held := p.rollout.Held.Holds(group)
 	slots = p.holdOlder(group, slots, held)
@@ -54,6 +49,7 @@ func (p *planner) rollOut(g *place.Group, allocs []*structs.Allocation) {
 	p.rollCanaries(g, tracked, canaries, kept)
 	switch {
 	case missing <= 0:
+	// A held group grows no further. It gets back only what it had.
 	case held:
 		p.placeTakenAway(g, taken)
 	default:
@@ -65,6 +61,21 @@ func (p *planner) rollOut(g *place.Group, allocs []*structs.Allocation) {
 	}
 }
 
+// rolledSlots decides on the allocations of a group that a deployment may track.
+func (p *planner) rolledSlots(g *place.Group, others []*structs.Allocation) []rollout.Decision {
+	slots := make([]rollout.Decision, 0, len(others))
+	for _, a := range others {
+		s := p.classify(g, a, p.outlook.NodeOf(a))
+
+		// Ended ones of older versions stay in the list: a held group replaces them in their own version.
+		if s.Action != rollout.None || p.outlook.IsOlder(a) {
+			slots = append(slots, s)
+		}
+	}
+
+	return slots
+}
+
 // placeTakenAway places successors for allocations of a held group that were lost or moved and found no place
 // at that time. They have the version of their predecessors.
 func (p *planner) placeTakenAway(g *place.Group, taken map[int]bool) {
@@ -74,6 +85,7 @@ func (p *planner) placeTakenAway(g *place.Group, taken map[int]bool) {
 		}
 		version := g
 		if p.outlook.IsOlder(a) {
+			// A version that is no longer kept cannot be placed, so the successor has the newest one.
 			version = cmp.Or(p.formerPlan(a), g)
 		}
 		p.placements = append(p.placements, place.NewSuccessor(version, place.KindReturn, a))
@@ -89,6 +101,7 @@ func (p *planner) holdOlder(
 		return slices.DeleteFunc(slots, func(s rollout.Decision) bool { return s.Action == rollout.None })
 	}
 
+	// A place may have several allocations: an ended one of the old version, and what took its index.
 	newest := map[int]uint64{}
 	for _, s := range slots {
 		newest[s.Index] = max(newest[s.Index], s.Alloc.CreateIndex)
@@ -113,6 +126,7 @@ func (p *planner) holdOlder(
 				s.Action = rollout.None // a newer version has taken its index
 			case s.Action == rollout.Reschedule &&
 				p.rollout.Held.ExcludesCanaries(former.Spec.TaskGroup, s.Index):
+				// Its canaries would get no volume beside it, so it stays ended until they are promoted.
 				s.Action = rollout.Hold
 			}
 		}
@@ -128,6 +142,7 @@ func (p *planner) holdOlder(
 
 // formerPlan returns the plan of the group in the version of an allocation, nil if the version is gone.
 func (p *planner) formerPlan(a *structs.Allocation) *place.Group {
+	// Each call of addGroupOf compiles the group, and many allocations may have one old version.
 	key := formerGroup{a.TaskGroup, a.JobVersion}
 	if g := p.former[key]; g != nil {
 		return g

@@ -25,6 +25,9 @@ func DryRun(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*Preview
 	}
 	p.placer.Unbounded = true
 	p.decide()
+
+	// The decisions are counted before execute, which changes the plan: an update without a place is still
+	// one.
 	desired := p.countDesired()
 	p.execute()
 	p.countHeld(desired)
@@ -88,6 +91,7 @@ func (p *planner) countDesired() map[string]*inquiry.DesiredUpdates {
 		groups:  map[string]*inquiry.DesiredUpdates{},
 		decided: map[string]bool{},
 	}
+
 	for _, g := range p.placer.Groups {
 		c.of(g.Spec.TaskGroup.Name)
 	}

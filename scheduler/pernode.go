@@ -15,6 +15,7 @@ import (
 // feasible node, with its allocations: on all nodes, or on the one node of the evaluation. If the job limits
 // the number of its allocations with one property, a change of one node matters to others.
 func (p *planner) reconcilePerNode() {
+	// The scope tells the outlook that allocations on other nodes are not read.
 	nodes := p.outlook.AllNodes
 	if p.outlook.Eval.NodeID != "" && !p.outlook.Job.LimitsProperty() {
 		p.outlook.Scope = p.outlook.Eval.NodeID
@@ -45,11 +46,14 @@ func (p *planner) reconcilePerNode() {
 func (p *planner) reconcileNodes(g *place.Group, nodes []*structs.Node) {
 	before := len(p.placements)
 	var empty []*structs.Node // without an allocation of the group
+
+	// A plan of a single node cannot tell whether the job runs on another one.
 	anywhere := p.outlook.Scope != ""
 	own := p.outlook.OwnByNode()
 	passing := g.Passing
 	used := 0
 	for _, n := range nodes {
+		// Both lists have the order of the IDs, so one pass joins them.
 		passes := len(passing) > 0 && passing[0].ID == n.ID
 		if passes {
 			passing = passing[1:]
@@ -71,6 +75,7 @@ func (p *planner) reconcileNodes(g *place.Group, nodes []*structs.Node) {
 		p.placements = append(p.placements, place.NewOnEach(g, empty))
 	}
 
+	// The job has allocations on nodes that the loop has not met: these nodes are gone.
 	if used < len(own) {
 		p.endWithoutNode(g, nodes)
 	}
@@ -99,7 +104,46 @@ func (p *planner) endWithoutNode(g *place.Group, nodes []*structs.Node) {
 // reconcileNode decides on the group's allocations on one node, among the job's. It reports whether the node
 // is served and needs no placement.
 func (p *planner) reconcileNode(g *place.Group, n *structs.Node, allocs []*structs.Allocation) bool {
-	var best *rollout.Decision
+	best := p.bestOnNode(g, n, allocs)
+	if best == nil {
+		return false
+	}
+
+	k := place.KindUpdate
+	switch best.Action {
+	case rollout.Keep, rollout.Hold, rollout.Refresh, rollout.Await:
+		p.planAction(g, *best)
+		return true
+	// Its place is on the lost node, so nothing replaces it before the node is back.
+	case rollout.Lose:
+		p.endAlloc(best.Alloc, best.Why)
+		return true
+	case rollout.Move:
+		if !p.endToMove(*best) {
+			return true
+		}
+
+		k = place.KindMove
+
+	case rollout.Reschedule:
+		k = place.KindReschedule
+	}
+
+	// A node that is not eligible, for example, keeps the allocation that runs and gets no successor.
+	if g.Spec.CheckNode(n) == nil {
+		w := place.NewSuccessorOn(g, k, best.Alloc, n)
+		w.Delay = best.Delay
+		p.placements = append(p.placements, w)
+	}
+
+	return true
+}
+
+// bestOnNode returns the decision on the allocation that serves the group on the node, nil for none. It stops
+// the others.
+func (p *planner) bestOnNode(
+	g *place.Group, n *structs.Node, allocs []*structs.Allocation,
+) (best *rollout.Decision) {
 	for _, a := range allocs {
 		if a.TaskGroup != g.Spec.TaskGroup.Name {
 			continue
@@ -122,36 +166,7 @@ func (p *planner) reconcileNode(g *place.Group, n *structs.Node, allocs []*struc
 		p.endAlloc(surplus, "another allocation serves this node")
 	}
 
-	if best == nil {
-		return false
-	}
-
-	k := place.KindUpdate
-	switch best.Action {
-	case rollout.Keep, rollout.Hold, rollout.Refresh, rollout.Await:
-		p.planAction(g, *best)
-		return true
-	case rollout.Lose:
-		p.endAlloc(best.Alloc, best.Why)
-		return true
-	case rollout.Move:
-		if !p.endToMove(*best) {
-			return true
-		}
-
-		k = place.KindMove
-
-	case rollout.Reschedule:
-		k = place.KindReschedule
-	}
-
-	if g.Spec.CheckNode(n) == nil {
-		w := place.NewSuccessorOn(g, k, best.Alloc, n)
-		w.Delay = best.Delay
-		p.placements = append(p.placements, w)
-	}
-
-	return true
+	return best
 }
 
 // classifyOnNode is classify for a per-node job. It stops an allocation that may no longer be on its node.

@@ -34,6 +34,8 @@ func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o option
 	}
 	p.decide()
 	p.execute()
+
+	// A plan reads many views of nodes, and the next plan uses their memory.
 	p.outlook.ReleaseViews()
 	return p.outlook.Plan, nil
 }
@@ -55,6 +57,7 @@ func newPlanner(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, o opt
 // decide compares the job with its allocations.
 func (p *planner) decide() {
 	switch {
+	// All of its allocations end, also those that an evaluation of one node does not read.
 	case p.outlook.Job == nil || p.outlook.Job.Stop:
 		for a := range state.AllocsByJob(p.outlook, p.outlook.Namespace, p.outlook.Eval.JobID) {
 			p.endAlloc(a, "job is stopped")
@@ -110,6 +113,7 @@ func (p *planner) liveAllocs() []*structs.Allocation {
 		switch {
 		case !a.ServerTerminal(), state.DoneWhenLost(p.outlook, a):
 			out = append(out, a)
+		// Nobody will report the end of a stop on a node that is down. As lost it no longer holds the place.
 		case !a.ClientTerminal() && p.outlook.NodeOf(a).Lost():
 			p.outlook.StopAlloc(a, structs.StopNodeDown, schema.NodeIsDown)
 		}

@@ -13,6 +13,7 @@ import (
 
 // reconcile compares a service or batch job with its allocations.
 func (p *planner) reconcile() {
+	// This precedes the rollout: it stops what the new version no longer has, and lists what is live.
 	byGroup := p.allocsByGroup()
 	p.rollout = rollout.Find(p.outlook, p.outlook.Job)
 	for _, group := range p.outlook.Job.TaskGroups {
@@ -55,6 +56,7 @@ func (p *planner) endWithoutGroup(a *structs.Allocation) bool {
 	return gone
 }
 
+// reconcileGroup compares a group that no deployment tracks with its allocations: all updates may go at once.
 func (p *planner) reconcileGroup(g *place.Group, allocs []*structs.Allocation) {
 	allocs = settleAway(p, g, allocs)
 	slots := make([]rollout.Decision, 0, len(allocs))
@@ -84,6 +86,7 @@ func (p *planner) classify(g *place.Group, a *structs.Allocation, n *structs.Nod
 	switch {
 	case a.ClientTerminal():
 		return p.classifyEnded(g, a)
+	// This precedes the drain: an allocation on a lost node cannot be moved, only given up.
 	case n.Lost() || a.IsUnknown():
 		return classifyAway(p, g, a)
 	case a.Migrate:
@@ -129,6 +132,7 @@ func mayContinue(
 // trimToCount stops surplus allocations: of allocations with one index all but the best, then those with the
 // highest indexes. In a group with volumes per allocation, an index beyond the count has no volume.
 func (p *planner) trimToCount(g *place.Group, slots []rollout.Decision) []rollout.Decision {
+	// By index, and the best first, so that the others of an index are its duplicates.
 	order := make([]slotPlace, len(slots))
 	for at, s := range slots {
 		order[at] = slotPlace{s.Index, at}
@@ -138,6 +142,7 @@ func (p *planner) trimToCount(g *place.Group, slots []rollout.Decision) []rollou
 		if a.index != b.index {
 			return a.index - b.index
 		}
+
 		return slots[a.at].Compare(&slots[b.at])
 	})
 
@@ -186,6 +191,7 @@ func (p *planner) planAction(g *place.Group, s rollout.Decision) {
 		} else {
 			p.rollout.Stall(g.Spec.Job, s.Alloc)
 		}
+
 		return
 
 	case rollout.Refresh:
@@ -213,11 +219,19 @@ func (p *planner) planAction(g *place.Group, s rollout.Decision) {
 		k = place.KindReschedule
 	}
 
+	p.placeSuccessor(g, k, s)
+}
+
+// placeSuccessor adds the placement of the successor of an allocation, in the version that the decision
+// demands.
+func (p *planner) placeSuccessor(g *place.Group, k place.Kind, s rollout.Decision) {
 	if s.Former {
 		g = p.formerPlan(s.Alloc)
 	}
 
 	w := place.NewSuccessor(g, k, s.Alloc)
+
+	// A canary that is moved or rescheduled stays one until its deployment promotes it.
 	w.Canary = s.Alloc.DeploymentStatus.IsCanary()
 	w.Delay = s.Delay
 	p.placements = append(p.placements, w)
@@ -226,6 +240,7 @@ func (p *planner) planAction(g *place.Group, s rollout.Decision) {
 // endToMove stops an allocation that is placed again. If the plan has moved its most, it leaves the
 // allocation to the next plan.
 func (p *planner) endToMove(s rollout.Decision) bool {
+	// A stop without a placement in the same plan would leave the job short until the next plan.
 	if p.moves >= structs.MaxPlaced && !p.placer.Unbounded {
 		p.placer.More = true
 		return false

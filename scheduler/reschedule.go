@@ -9,6 +9,7 @@ import (
 
 // classifyEnded decides on an allocation that has ended on its node although it was to run.
 func (p *planner) classifyEnded(g *place.Group, a *structs.Allocation) rollout.Decision {
+	// Its place is free, so that the new version fills it without the delay of the old one's policy.
 	if a.JobVersion != p.outlook.Job.Version {
 		return rollout.Decision{Alloc: a, Index: a.Index(), Action: rollout.None}
 	}
