@@ -65,6 +65,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 		return nil, structs.Internalf("data_dir: %w", err)
 	}
 
+	// The listeners come first: a second agent with the same port ends here, before it opens data.
 	addr := cfg.bind(cfg.Addresses.HTTP, cfg.Ports.HTTP)
 	ln, err := listenHTTP(net.ListenConfig{}, addr, addressPatience)
 	if err != nil {
@@ -95,6 +96,7 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err == nil {
 		err = a.open(ctx)
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, a.close())
 	}
@@ -112,6 +114,8 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 		CheckArchives: a.checkArchives,
 		Sessions:      &a.sessions,
 	})
+
+	// The servers of the API exist from here on, and accept callers in Run.
 	a.apis = a.newAPIServers(withHeaders(cfg.HTTPHeaders, handler), httpLogger)
 	return a, nil
 }
@@ -120,15 +124,19 @@ func New(ctx context.Context, cfg Config, logger hclog.Logger) (*Agent, error) {
 func (a *Agent) close() error {
 	err := errors.Join(a.ln.Close(), a.socket.Close())
 	if a.server != nil {
+		// A server closes in Run, which ends at once with this context.
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		err = errors.Join(err, a.server.Run(ended))
 	}
+
 	a.closeConsul()
 	a.metrics.Close()
 	return err
 }
 
+// open opens the parts in the order in which they use each other: the node calls the server beside it, and
+// both have Consul.
 func (a *Agent) open(ctx context.Context) error {
 	cfg := a.config()
 	err := a.openConsul()
@@ -141,13 +149,19 @@ func (a *Agent) open(ctx context.Context) error {
 	return err
 }
 
+// openServer makes the server, with the parts of it that depend on the whole agent.
 func (a *Agent) openServer() (err error) {
 	cfg := a.config()
+
+	// A copy: what is added here is not a part of the configuration.
 	sc := cfg.Server
 	sc.Version = version.Version
 	sc.HTTPAdvertise = a.advertisedHTTP()
+
+	// A server joins by gossip, a node by RPC, so each looks for another tag.
 	sc.FindServers = a.findServers(cfg.Consul.ServerAutoJoin, consul.TagSerf)
 	if a.keys != nil {
+		// The port of a server takes other servers and nodes. Operators use the HTTP API.
 		sc.TLS = a.keys.Server(peertls.Roles(pki.RoleServer, pki.RoleNode))
 		sc.RequireTLS = cfg.TLS.Required()
 		sc.Machines = a.machines()
@@ -156,6 +170,8 @@ func (a *Agent) openServer() (err error) {
 			sc.DialTLS = rpc.SecureDialer(rpc.Dial, a.keys.Client(peertls.Roles(pki.RoleServer)), false)
 		}
 	}
+
+	// A nil pointer in the interface would not be nil. So it is for the other parts of Deps.
 	if a.acl != nil {
 		sc.Consul = a.acl
 	}
@@ -164,13 +180,17 @@ func (a *Agent) openServer() (err error) {
 	if err != nil {
 		return err
 	}
+
 	a.caller = a.server
 	if a.keys != nil {
+		// The keys were opened before the server, and ask for revocations from here on.
 		revocations.InStore(a.keys, a.server.Store())
 	}
+
 	return nil
 }
 
+// openClient makes the node. With a server in the process it calls that one, and does not look for others.
 func (a *Agent) openClient(ctx context.Context) (err error) {
 	cfg := a.config()
 	cc := a.nodeSettings(cfg.Client)
@@ -180,13 +200,18 @@ func (a *Agent) openClient(ctx context.Context) (err error) {
 		Starting: ctx,
 		Logger:   a.logger,
 	}
+
 	if a.keys != nil {
 		deps.Dial = a.dialServers()
+
+		// A node with a certificate has the ID that is in it.
 		deps.CertifiedID = a.keys.NodeID()
 	}
+
 	if a.server == nil {
 		deps.FindServers = a.findServers(cfg.Consul.ClientAutoJoin, consul.TagRPC)
 	}
+
 	if a.consul != nil {
 		deps.Consul = a.consul
 	}
@@ -195,14 +220,18 @@ func (a *Agent) openClient(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+
+	// The HTTP API calls the server of the process if it has one, else the servers that the node knows.
 	if a.caller == nil {
 		a.caller = a.client.Caller()
 	}
+
 	return nil
 }
 
 // advertisedHTTP returns the address at which others reach the HTTP API, with the bound port.
 func (a *Agent) advertisedHTTP() string {
+	// The configuration may have the port 0, and the kernel has chosen one.
 	port := a.ln.Addr().(*net.TCPAddr).Port
 	cfg := a.config()
 	addr := cfg.advertise(cfg.Advertise.HTTP, port)
@@ -217,6 +246,7 @@ func (a *Agent) HTTPAddr() string {
 	addr := a.ln.Addr().(*net.TCPAddr)
 	ip := addr.IP
 	if ip.IsUnspecified() {
+		// Nobody can connect to an unspecified address, and this machine reaches itself by loopback.
 		ip = net.IPv4(127, 0, 0, 1)
 	}
 	return net.JoinHostPort(ip.String(), strconv.Itoa(addr.Port))
@@ -233,13 +263,17 @@ func (a *Agent) scheme() string {
 // Run blocks until ctx ends, the server has left the cluster, or a part of the agent fails. It then stops the
 // other parts and returns the cause.
 func (a *Agent) Run(ctx context.Context) error {
+	// The buffer has a place for each part, so that no part blocks at its end.
 	ended := make(chan error, 6)
 	defer a.metrics.Close()
 	defer a.closeConsul()
 	var stops []func()
+
+	// The order of the calls is the order of the starts.
 	run := func(part func(context.Context) error) {
 		stops = append(stops, startPart(part, ended))
 	}
+
 	run(func(ctx context.Context) error {
 		a.metrics.Run(ctx)
 		return nil
@@ -266,6 +300,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		run(a.runKeys)
 	}
 
+	// The API is the last part to start and the first one to end: it calls all others.
 	run(a.serveHTTP)
 	var err error
 	select {
@@ -274,10 +309,12 @@ func (a *Agent) Run(ctx context.Context) error {
 	case err = <-ended:
 	}
 
+	// The reverse order ends each part before those that it uses, and stop waits for it.
 	for _, stop := range slices.Backward(stops) {
 		stop()
 	}
 
+	// The part that failed first is the cause. Those that failed while they stopped are added.
 	for len(ended) > 0 {
 		err = errors.Join(err, <-ended)
 	}
@@ -287,6 +324,7 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // startPart runs a part of the agent and sends the result of the part to ended. stop ends the part and waits.
 func startPart(run func(context.Context) error, ended chan<- error) (stop func()) {
+	// The context is not derived from that of Run: its end would stop all parts at once, in no order.
 	ctx, cancel := context.WithCancel(context.Background())
 	var part sync.WaitGroup
 	part.Go(func() { ended <- run(ctx) })

@@ -78,7 +78,8 @@ func (c *Config) options() []option {
 		{"rpc-port", "port", "The port of RPC and Raft; 0 takes any", &c.Ports.RPC},
 		{"serf-port", "port", "The port of gossip; 0 takes any", &c.Ports.Serf},
 		{"bootstrap-expect", "number", "How many servers form the cluster", &c.Server.BootstrapExpect},
-		{"retry-join", "addresses", "Gossip addresses of other servers, comma-separated", &c.Server.RetryJoin},
+		{"retry-join", "addresses", "Gossip addresses of other servers, comma-separated",
+			&c.Server.RetryJoin},
 		{
 			"servers",
 			"addresses",
@@ -88,6 +89,7 @@ func (c *Config) options() []option {
 	}
 }
 
+// flag returns the flag of an option. Its kind follows from the type of the field.
 func (o option) flag() command.Flag {
 	f := command.Flag{
 		Name:  o.name,
@@ -95,12 +97,14 @@ func (o option) flag() command.Flag {
 		Value: o.value,
 		Usage: o.usage,
 	}
+
 	switch o.field.(type) {
 	case *bool:
 		f.Kind = command.Bool
 	case *int:
 		f.Kind = command.Number
 	}
+
 	return f
 }
 
@@ -124,14 +128,19 @@ func configOf(call *command.Call) (Config, error) {
 	if call.Bool("dev") {
 		c.dev()
 	}
+
+	// The order makes each source override the one before.
 	if err := c.LoadFiles(call.Strings("config")); err != nil {
 		return c, err
 	}
+
 	for _, o := range c.options() {
+		// Only what is given: the zero value of a flag must not override a file.
 		if call.Given(o.name) {
 			o.set(call)
 		}
 	}
+
 	return c, nil
 }
 
@@ -143,9 +152,13 @@ func (c *Config) dev() {
 	c.Server.Enabled = true
 	c.Client.Enabled = true
 	c.Client.Drivers.RawExec.Enabled = true
+
+	// Nothing is reachable from outside, and a machine without a network can run it.
 	c.Client.NetworkInterface = "lo"
 }
 
+// runCommand runs an agent from its configuration to its end. What fails before New has opened nothing but
+// the directory of -dev.
 func runCommand(ctx context.Context, call *command.Call) error {
 	cfg, err := configOf(call)
 	if err != nil {
@@ -157,6 +170,8 @@ func runCommand(ctx context.Context, call *command.Call) error {
 		if err != nil {
 			return err
 		}
+
+		// The tasks of -dev end with the agent (DestroyOnShutdown), so nothing uses the directory any more.
 		defer func() { _ = os.RemoveAll(dir) }()
 
 		cfg.DataDir = dir
@@ -170,6 +185,7 @@ func runCommand(ctx context.Context, call *command.Call) error {
 		return err
 	}
 
+	// This precedes New, which reads the state and makes most of the heap.
 	setGOGC(&cfg)
 	logger := hclog.New(&hclog.LoggerOptions{
 		Name:       "berth",
@@ -185,12 +201,16 @@ func runCommand(ctx context.Context, call *command.Call) error {
 	if ctx.Err() != nil && a == nil {
 		return nil // a signal has ended the start
 	}
+
 	if err != nil {
 		return err
 	}
 
+	// A signal that arrived during the start is still in the channel, and is handled now.
 	a.source = func() (*Config, error) { return configAgain(call, a.config()) }
 	defer onHangup(hangups, func() { _ = a.reread() })() // it logs its error
+
+	// The ports are bound here, so a script that reads the lines can connect.
 	call.Printf("berth %s\nHTTP API:  %s://%s\nSocket:    unix://%s\nData:      %s\n",
 		version.Version, a.scheme(), a.HTTPAddr(), cfg.OperatorSocket, cfg.DataDir)
 	return a.runUntilSignal(ctx)
@@ -200,6 +220,8 @@ func runCommand(ctx context.Context, call *command.Call) error {
 // again.
 func onHangup(hangups chan os.Signal, fn func()) (stop func()) {
 	ended := make(chan struct{})
+
+	// It ends when the channel is closed, by stop.
 	go func() {
 		defer close(ended)
 		for range hangups {

@@ -28,6 +28,9 @@ import (
 	"berth/structs"
 )
 
+// A configuration passes three steps: the defaults, the files and options that override them, and Finish,
+// which copies the settings that blocks share and validates the whole. Nothing is opened before Finish.
+
 // Ports has the three ports of an agent.
 type Ports struct {
 	HTTP int `hcl:"http"`
@@ -80,7 +83,8 @@ type Config struct {
 	Client *client.Config  `hcl:"client,block"`
 	Consul consul.Config   `hcl:"consul,block"`
 
-	// PluginDir has the programs of external drivers and device plugins. A plugin block configures one of them.
+	// PluginDir has the programs of external drivers and device plugins. A plugin block configures one of
+	// them.
 	PluginDir string                  `hcl:"plugin_dir"`
 	Plugins   []*catalog.PluginConfig `hcl:"plugin,block"`
 
@@ -95,8 +99,10 @@ type Config struct {
 func DefaultConfig() Config {
 	name, err := os.Hostname()
 	if err != nil {
+		// A host without a name is one of a test or a container. The operator can set one.
 		name = "localhost"
 	}
+
 	return Config{
 		Region:     structs.DefaultRegion,
 		Datacenter: "dc1",
@@ -134,6 +140,7 @@ func (c *Config) LoadFiles(paths []string) error {
 				err = hclconf.Decode(file, src, c, c.positions)
 			}
 
+			// All files are read, so that an operator sees the faults of all of them at once.
 			faults = append(faults, err)
 		}
 	}
@@ -147,14 +154,18 @@ func configFiles(path string) ([]string, error) {
 	if err != nil || !info.IsDir() {
 		return []string{path}, err
 	}
+
 	var files []string
 	for _, pattern := range []string{"*.hcl", "*.json"} {
+		// Files of other endings, such as the backups of editors, are left out.
 		matches, err := filepath.Glob(filepath.Join(path, pattern))
 		if err != nil {
 			return nil, err
 		}
+
 		files = append(files, matches...)
 	}
+
 	return files, nil
 }
 
@@ -165,6 +176,7 @@ func (c *Config) Finish() error {
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf(format, args...))
 	}
+
 	if hclog.LevelFromString(c.LogLevel) == hclog.NoLevel {
 		fault("log_level is %q; expected one of trace, debug, info, warn, error", c.LogLevel)
 	}
@@ -174,6 +186,7 @@ func (c *Config) Finish() error {
 			"expected server { enabled = true }, client { enabled = true }, or -dev")
 	}
 
+	// Each block validates itself. Here are the checks that need several blocks.
 	faults = append(faults, c.Limits.validate(), c.TLS.Validate(), c.checkOpenPorts(),
 		checkHeaders(c.HTTPHeaders), c.Telemetry.Validate(), c.Consul.Validate(), c.ACL.Validate())
 	if !filepath.IsAbs(c.DataDir) {
@@ -181,8 +194,39 @@ func (c *Config) Finish() error {
 	}
 
 	c.OperatorSocket = cmp.Or(c.OperatorSocket, filepath.Join(c.DataDir, "berth.sock"))
+
+	// A relative data_dir has its fault above. One for the path of the socket would only repeat it.
 	if filepath.IsAbs(c.DataDir) {
 		faults = append(faults, opsocket.CheckPath("operator_socket", c.OperatorSocket))
+	}
+
+	faults = append(faults, c.checkAddresses())
+
+	// The blocks are validated with what they share, so it is copied first.
+	c.finishServer()
+	c.finishClient()
+	if c.Server.Enabled {
+		faults = append(faults, c.Server.Validate())
+	}
+
+	// The key of -dev is in the data directory, which is a fault for any other agent: a thief of the data
+	// would have the key, too.
+	if c.Server.Enabled && !c.usesDevKeyring() {
+		faults = append(faults, c.Server.Keyring.CheckPlace(c.DataDir))
+	}
+
+	if c.Client.Enabled {
+		faults = append(faults, c.Client.Validate())
+	}
+
+	return c.positions.Locate(structs.InvalidAll(faults))
+}
+
+// checkAddresses checks the addresses to bind and the names of the HTTP API. It joins all faults.
+func (c *Config) checkAddresses() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf(format, args...))
 	}
 
 	checkIP := func(setting, value string) {
@@ -199,22 +243,10 @@ func (c *Config) Finish() error {
 		}
 	}
 
-	c.finishServer()
-	c.finishClient()
-	if c.Server.Enabled {
-		faults = append(faults, c.Server.Validate())
-	}
-	if c.Server.Enabled && !c.usesDevKeyring() {
-		faults = append(faults, c.Server.Keyring.CheckPlace(c.DataDir))
-	}
-
-	if c.Client.Enabled {
-		faults = append(faults, c.Client.Validate())
-	}
-
-	return c.positions.Locate(structs.InvalidAll(faults))
+	return errors.Join(faults...)
 }
 
+// finishServer copies to the server what its block does not have.
 func (c *Config) finishServer() {
 	s := &c.Server
 	s.DataDir = filepath.Join(c.DataDir, "server")
@@ -231,21 +263,29 @@ func (c *Config) finishServer() {
 	if c.Dev && !s.Keyring.IsSet() {
 		s.Keyring.File = devKeyring(c.DataDir)
 	}
+
+	// Validate accepts a server without retry_join that finds the others in this way.
 	s.AutoJoin = c.Consul.Enabled() && c.Consul.ServerAutoJoin
 }
 
+// finishClient copies to the node what its block does not have.
 func (c *Config) finishClient() {
 	n := c.Client
 	n.DataDir = c.DataDir
 	n.Datacenter = c.Datacenter
 	n.Region = c.Region
 	n.NodeName = cmp.Or(n.NodeName, c.Name)
+
+	// Nothing of -dev stays, so its tasks must not either.
 	n.DestroyOnShutdown = n.DestroyOnShutdown || c.Dev
+
+	// No allocation gets a port of the agent: it would fail at its start, or take the port after a restart.
 	n.OwnPorts = []int{c.Ports.HTTP}
 	if c.Server.Enabled {
 		n.OwnPorts = append(n.OwnPorts, c.Ports.RPC, c.Ports.Serf)
 	}
 
+	// A port that the kernel chooses is known after the start: see chosenPorts.
 	n.OwnPorts = slices.DeleteFunc(n.OwnPorts, func(port int) bool { return port <= 0 })
 	n.Plugins = catalog.Config{
 		Dir:     c.PluginDir,
@@ -270,12 +310,16 @@ func (c *Config) bind(own string, port int) string {
 func (c *Config) httpHosts() []string {
 	hosts := append([]string{c.Name}, c.HTTPAllowedHosts...)
 	advertised := c.Advertise.HTTP
+
+	// The Host header is compared without its port.
 	if host, _, err := net.SplitHostPort(advertised); err == nil {
 		advertised = host
 	}
+
 	if advertised != "" {
 		hosts = append(hosts, advertised)
 	}
+
 	return hosts
 }
 
@@ -286,12 +330,17 @@ func (c *Config) advertise(configured string, port int) string {
 		if _, _, err := net.SplitHostPort(configured); err == nil {
 			return configured
 		}
+
 		return net.JoinHostPort(configured, strconv.Itoa(port))
 	}
+
 	ip := net.ParseIP(c.BindAddr)
+
+	// Others reach the address that is bound, so nothing needs to be advertised.
 	if ip == nil || !ip.IsUnspecified() {
 		return ""
 	}
+
 	host, _ := sockaddr.GetPrivateIP() // "" with an error
 	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), strconv.Itoa(port))
 }

@@ -16,6 +16,7 @@ type Limits struct {
 	HTTPMaxConnsPerClient int `hcl:"http_max_conns_per_client"` // of one remote address
 }
 
+// defaultLimits leaves a quarter of the connections to one address, which may be a proxy with many callers.
 func defaultLimits() Limits {
 	return Limits{HTTPMaxConns: 4096, HTTPMaxConnsPerClient: 1024}
 }
@@ -27,10 +28,12 @@ func (l Limits) validate() error {
 		faults = append(faults, fmt.Errorf("limits: http_max_conns is %d; expected 1 or more",
 			l.HTTPMaxConns))
 	}
+
 	if l.HTTPMaxConnsPerClient < 1 {
 		faults = append(faults, fmt.Errorf("limits: http_max_conns_per_client is %d; expected 1 or more",
 			l.HTTPMaxConnsPerClient))
 	}
+
 	return errors.Join(faults...)
 }
 
@@ -44,16 +47,23 @@ const headTime = 10 * time.Second
 func (l Limits) bound(s *http.Server) {
 	const text = "this agent has too many connections; expected fewer at once, each used again " +
 		"(limits in its configuration)"
-	const waiting = "too many blocking queries wait at this agent; its other connections are kept for writes " +
-		"and other reads (limits in its configuration)"
+	const waiting = "too many blocking queries wait at this agent; its other connections are kept for " +
+		"writes and other reads (limits in its configuration)"
+
+	// Without it a caller could hold a connection with a request that never comes.
 	s.ReadHeaderTimeout = headTime
 	s.IdleTimeout = idleConn
+
+	// The connections above the bounds get an answer and are closed: a client sees a reason, not a reset.
 	conns := &loadshed.HTTPConns{
-		Most:       l.HTTPMaxConns,
-		Excess:     api.Busy(time.Second, text),
+		Most:   l.HTTPMaxConns,
+		Excess: api.Busy(time.Second, text),
+		// Blocking queries wait for minutes. If they took all connections, nobody could write what they wait
+		// for.
 		Waits:      api.Waits,
 		ExcessWait: api.Busy(time.Second, waiting),
 	}
+
 	conns.MostPerHost = l.HTTPMaxConnsPerClient
 	conns.Bound(s)
 }

@@ -17,11 +17,15 @@ func (a *Agent) openConsul() (err error) {
 	if !cfg.Consul.Enabled() {
 		return nil
 	}
+
 	// The data directory outlives a restart, and no other agent of this machine has it.
 	a.consul, err = consul.New(cfg.Consul, cfg.Name+"\x00"+cfg.DataDir, a.logger)
+
+	// Only a server checks and makes tokens of Consul.
 	if err != nil || !cfg.Server.Enabled {
 		return err
 	}
+
 	a.acl, err = consulacl.New(cfg.Consul)
 	return err
 }
@@ -40,10 +44,12 @@ func (a *Agent) advertiseInConsul() {
 		return
 	}
 
+	// The Consul agent of this machine makes the checks, so it can use the bound address.
 	checked := func(advertised, bind string) string {
 		if cfg.Consul.ChecksUseAdvertise {
 			return advertised
 		}
+
 		return localAddr(bind, advertised)
 	}
 
@@ -58,11 +64,13 @@ func (a *Agent) advertiseInConsul() {
 		if cfg.TLS.Required() {
 			return ""
 		}
+
 		return "/v1/agent/health?type=" + kind
 	}
 
 	var ports []consul.Endpoint
 	if a.server != nil {
+		// The port of the API is registered once per service: an agent with both parts has two.
 		http.Service = cfg.Consul.ServerServiceName
 		http.CheckPath = path("server")
 		serf := serfAddr(a.server)
@@ -85,6 +93,7 @@ func (a *Agent) advertiseInConsul() {
 		ports = append(ports, http)
 	}
 
+	// Consul may be away now. The services are registered when it has answered: see consul.Link.Advertise.
 	a.consul.Advertise(cfg.Region, ports)
 }
 
@@ -101,12 +110,16 @@ func localAddr(bind, advertised string) string {
 	if err != nil {
 		return advertised
 	}
+
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
+
+	// The bound port is known from the advertised address only.
 	if port == "0" {
 		_, port, _ = net.SplitHostPort(advertised)
 	}
+
 	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port)
 }
 
@@ -115,6 +128,8 @@ func (a *Agent) findServers(wanted bool, tag string) func(context.Context) ([]st
 	if a.consul == nil || !wanted {
 		return nil
 	}
+
+	// The region does not change while the agent runs: it is no live setting.
 	region := a.config().Region
 	return func(ctx context.Context) ([]string, error) { return a.consul.Servers(ctx, region, tag) }
 }

@@ -22,12 +22,17 @@ func makeDevKeyring(c *Config) error {
 	if !c.usesDevKeyring() {
 		return nil
 	}
+
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return structs.Internalf("data_dir: %w", err)
 	}
+
 	err := keyring.NewFileKey().WriteNew(devKeyring(c.DataDir))
+
+	// The data directory of an agent with -dev and -data-dir outlives it, and its data needs the same key.
 	if structs.IsKind(err, structs.KindConflict) {
 		return nil
 	}
+
 	return err
 }

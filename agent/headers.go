@@ -39,13 +39,17 @@ var ownHeaders = map[string]bool{
 
 // withHeaders adds headers to each answer of a handler.
 func withHeaders(headers map[string]string, next http.Handler) http.Handler {
+	// Most agents have none, and their answers then pass no further handler.
 	if len(headers) == 0 {
 		return next
 	}
+
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range headers {
+			// They are set first, so that a handler may still set its own.
 			w.Header().Set(name, value)
 		}
+
 		next.ServeHTTP(w, r)
 	})
 }

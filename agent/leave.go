@@ -10,6 +10,9 @@ import (
 	"berth/structs"
 )
 
+// A signal ends the agent in three steps, each of them optional: the node drains, the server leaves the
+// cluster, the process stops. The agent works in full until the last step, because the others need it.
+
 // signalled is the cause of a context that ended because of a signal.
 type signalled struct {
 	os.Signal
@@ -26,6 +29,8 @@ func (s signalled) Error() string {
 // signals.
 func NotifyContext(parent context.Context, signals ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
+
+	// The signal package does not block, so the buffer has a place for the second one.
 	received := make(chan os.Signal, 2)
 	signal.Notify(received, signals...)
 	stopped := make(chan struct{})
@@ -34,6 +39,7 @@ func NotifyContext(parent context.Context, signals ...os.Signal) (ctx context.Co
 		again, endAgain := context.WithCancel(context.Background())
 		defer endAgain()
 		select {
+		// The context ends here, and the goroutine goes on to wait for a second signal.
 		case s := <-received:
 			cancel(signalled{s, again})
 		case <-stopped:
@@ -45,6 +51,8 @@ func NotifyContext(parent context.Context, signals ...os.Signal) (ctx context.Co
 		case <-stopped:
 		}
 	})
+
+	// stop ends the goroutine at either of its two waits, and waits for it.
 	return ctx, func() {
 		signal.Stop(received)
 		cancel(nil)
@@ -57,6 +65,7 @@ func NotifyContext(parent context.Context, signals ...os.Signal) (ctx context.Co
 // the signal has a leave option, the server then leaves the cluster, unless the cluster would lose its
 // majority.
 func (a *Agent) runUntilSignal(ctx context.Context) error {
+	// The agent runs on while the node drains and the server leaves. Both need it.
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -64,10 +73,13 @@ func (a *Agent) runUntilSignal(ctx context.Context) error {
 		case <-ctx.Done():
 			s, ok := context.Cause(ctx).(signalled)
 			if ok {
+				// The node drains before its server leaves: the drain is a write that needs the cluster.
 				a.drainOn(running, s)
 				a.leaveOn(s)
 			}
+
 			end()
+		// The agent has ended by itself, for example after a leave by the API.
 		case <-running.Done():
 		}
 	})
@@ -100,6 +112,7 @@ func (c *Config) drainsOn(s os.Signal) bool {
 	return c.leavesOn(s) || !c.LeaveOnInterrupt && !c.LeaveOnTerminate
 }
 
+// leaveOn lets the server leave, if the signal has that option. The agent stops also if it fails.
 func (a *Agent) leaveOn(s signalled) {
 	if a.server == nil || !a.config().leavesOn(s.Signal) {
 		return
@@ -114,11 +127,16 @@ func (a *Agent) leaveOn(s signalled) {
 
 // leave removes the server from the cluster and then ends the agent. It does not end with ctx.
 func (a *Agent) leave(ctx context.Context, force bool) error {
+	// A second request does not wait for the first one, which may take as long as an election.
 	if !a.leaving.TryLock() {
 		return structs.Conflictf("server %s is leaving already", a.config().Name)
 	}
 	defer a.leaving.Unlock()
+
+	// A leave that has begun cannot be taken back, so the end of its request does not end it.
 	err := a.server.Leave(context.WithoutCancel(ctx), force)
+
+	// After a timeout the removal may still be committed. A server that is no member must not run on.
 	if err == nil || structs.IsKind(err, structs.KindTimeout) {
 		select {
 		case <-a.left:
@@ -126,5 +144,6 @@ func (a *Agent) leave(ctx context.Context, force bool) error {
 			close(a.left)
 		}
 	}
+
 	return err
 }

@@ -23,10 +23,13 @@ func listenHTTP(network net.ListenConfig, addr string, patience time.Duration) (
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
+		// The context of the wait does not bound the call, which needs none: it resolves no name.
 		ln, err := network.Listen(context.Background(), "tcp", addr)
 		if err == nil {
 			return ln, nil
 		}
+
+		// Any other error, such as an address that the machine does not have, is not one that passes.
 		inUse := errors.Is(err, syscall.EADDRINUSE)
 		if !inUse || !backoff.Sleep(ctx, addressInterval) {
 			return nil, structs.Internalf("listening for HTTP: %w", err)

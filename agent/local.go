@@ -19,6 +19,9 @@ import (
 	"berth/structs/nodecalls"
 )
 
+// This file answers the requests of the HTTP API that concern this process and not the cluster. A request for
+// an allocation or a node of another agent gets not-found here, and the API forwards it.
+
 // local implements api.Agent for the HTTP API of the agent.
 type local struct{ *Agent }
 
@@ -26,31 +29,7 @@ type local struct{ *Agent }
 func (l local) Self() *api.AgentSelf {
 	c := l.config()
 	self := &api.AgentSelf{
-		Config: map[string]any{
-			"Region":     c.Region,
-			"Datacenter": c.Datacenter,
-			"NodeName":   c.Name,
-			"DataDir":    c.DataDir,
-			"BindAddr":   c.BindAddr,
-			"LogLevel":   c.LogLevel,
-			"DevMode":    c.Dev,
-			"Version":    map[string]string{"Version": version.Version},
-			"Server": map[string]any{
-				"Enabled":         c.Server.Enabled,
-				"BootstrapExpect": c.Server.BootstrapExpect,
-			},
-			"Client": map[string]any{
-				"Enabled":   c.Client.Enabled,
-				"NodePool":  c.Client.NodePool,
-				"NodeClass": c.Client.NodeClass,
-			},
-			"Consul": c.Consul.Redact(),
-			"Ports": map[string]int{
-				"HTTP": c.Ports.HTTP,
-				"RPC":  c.Ports.RPC,
-				"Serf": c.Ports.Serf,
-			},
-		},
+		Config: c.shown(),
 		Stats: map[string]map[string]string{
 			"berth": {
 				"server":  strconv.FormatBool(l.server != nil),
@@ -82,6 +61,36 @@ func (l local) Self() *api.AgentSelf {
 	return self
 }
 
+// shown returns the settings by their names in the dialect, without secrets.
+func (c *Config) shown() map[string]any {
+	return map[string]any{
+		"Region":     c.Region,
+		"Datacenter": c.Datacenter,
+		"NodeName":   c.Name,
+		"DataDir":    c.DataDir,
+		"BindAddr":   c.BindAddr,
+		"LogLevel":   c.LogLevel,
+		"DevMode":    c.Dev,
+		"Version":    map[string]string{"Version": version.Version},
+		"Server": map[string]any{
+			"Enabled":         c.Server.Enabled,
+			"BootstrapExpect": c.Server.BootstrapExpect,
+		},
+		"Client": map[string]any{
+			"Enabled":   c.Client.Enabled,
+			"NodePool":  c.Client.NodePool,
+			"NodeClass": c.Client.NodeClass,
+		},
+		// It has secrets of its own, which are shown as redacted.
+		"Consul": c.Consul.Redact(),
+		"Ports": map[string]int{
+			"HTTP": c.Ports.HTTP,
+			"RPC":  c.Ports.RPC,
+			"Serf": c.Ports.Serf,
+		},
+	}
+}
+
 // serverStats returns the section by which the tools of the dialect know a server.
 func (l local) serverStats() map[string]string {
 	addr, leads, _, _ := l.server.Leader()
@@ -92,6 +101,7 @@ func (l local) serverStats() map[string]string {
 	}
 }
 
+// clientStats returns the section by which the tools of the dialect know a node.
 func (l local) clientStats() map[string]string {
 	servers := l.client.Servers()
 	ttl, age := l.client.Lease()
@@ -149,15 +159,19 @@ func (l local) GossipKeyring(
 	if l.server == nil {
 		return nil, noServer("the keys of the gossip")
 	}
+
 	socket := l.config().OperatorSocket
+
+	// The keys would let a caller join the gossip as a server. A certificate of an operator does not suffice.
 	if !opsocket.Marked(ctx) {
 		return nil, &structs.Error{
 			Kind: structs.KindDenied,
-			Text: "the keys of the gossip are shown and changed only over the operator socket of a server, which " +
-				"root alone may open: it is unix://" + socket + " on server " + l.config().Name,
+			Text: "the keys of the gossip are shown and changed only over the operator socket of a server, " +
+				"which root alone may open: it is unix://" + socket + " on server " + l.config().Name,
 			Socket: socket,
 		}
 	}
+
 	return l.server.GossipKeys.Do(op, key)
 }
 
@@ -233,15 +247,20 @@ func (l local) AllocExec(allocID, task string) (api.ExecFunc, error) {
 	if l.client == nil {
 		return nil, notOnAgent(allocID)
 	}
+
 	run, err := l.client.Exec(allocID, task)
 	if err != nil {
 		return nil, err
 	}
+
+	// The task is found before the answer begins, so that a wrong name is an error of HTTP and not of the
+	// stream.
 	return func(ctx context.Context, x *api.Exec) (int, error) {
 		result, err := run(ctx, (*driver.ExecConfig)(x))
 		if err != nil {
 			return 0, err
 		}
+
 		return exitCode(result)
 	}, nil
 }
@@ -279,6 +298,8 @@ func (l local) NodeGC(ctx context.Context, nodeID string) (int, error) {
 	return l.client.CollectEnded(ctx), nil
 }
 
+// notOnAgent has the kind not-found. The HTTP API then forwards the request to the agent that has the
+// allocation.
 func notOnAgent(allocID string) error {
 	return structs.NotFoundf("allocation %s is not on this agent", allocID)
 }
@@ -286,6 +307,7 @@ func notOnAgent(allocID string) error {
 // signalBase is the exit code of a command that signal 0 would end, as shells have it.
 const signalBase = 128
 
+// exitCode returns the code that a shell would report.
 func exitCode(r *driver.ExitResult) (int, error) {
 	switch {
 	case r.Err != "":

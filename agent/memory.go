@@ -19,6 +19,7 @@ var reserve []byte
 
 // setGOGC sets GOGC of a server unless the environment has GOGC or GOMEMLIMIT.
 func setGOGC(c *Config) {
+	// An operator who has set one of the variables has decided.
 	if c.Server.Enabled &&
 		os.Getenv("GOGC") == "" &&
 		os.Getenv("GOMEMLIMIT") == "" {

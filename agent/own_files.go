@@ -11,6 +11,7 @@ import (
 // ownFiles lists the files and directories of this agent that hold secrets, or may: no task of exec sees
 // them. Certificates are public.
 func (c *Config) ownFiles() []string {
+	// A configuration may have secrets in its text, so its files belong to the list.
 	files := slices.Concat([]string{opsocket.ConfigDir, c.DataDir, c.OperatorSocket}, c.sources, []string{
 		c.TLS.KeyFile, c.TLS.CAKeyFile,
 		c.Consul.KeyFile, c.Consul.TokenFile,
@@ -30,6 +31,8 @@ func (c *Config) ownFiles() []string {
 			files[i] = absolute
 		}
 	}
+
+	// The order is fixed, so that the settings of the driver differ only if the list does.
 	slices.Sort(files)
 	files = slices.Compact(files)
 	return slices.DeleteFunc(files, func(file string) bool { return file == "" })

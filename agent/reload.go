@@ -20,6 +20,8 @@ func (a *Agent) reread() error {
 	if a.source == nil {
 		return structs.Preconditionf("this agent has no configuration to read again")
 	}
+
+	// A signal and a request may ask at once. Each then applies what it has read itself.
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
 	next, err := a.source()
@@ -27,7 +29,10 @@ func (a *Agent) reread() error {
 		a.logger.Error("failed to reload the configuration; nothing changes", "error", err)
 		return structs.Preconditionf("the configuration is invalid, and nothing changes: %w", err)
 	}
+
 	a.Reload(next)
+
+	// The certificate is read last: its fault must not keep the settings from being applied.
 	return a.reloadKeys()
 }
 
@@ -42,6 +47,7 @@ func (a *Agent) Reload(next *Config) {
 	if a.client != nil {
 		a.client.Reload(a.nodeSettings(now.Client))
 	}
+
 	a.logger.Info("configuration reloaded", "changed", hclconf.Changed(old, now))
 	if pending := hclconf.Changed(now, next); len(pending) > 0 {
 		a.logger.Warn("some changed settings take effect after a restart", "settings", pending)
@@ -50,6 +56,7 @@ func (a *Agent) Reload(next *Config) {
 
 // nodeSettings returns the settings of the node of this agent. A node beside a server always uses that one.
 func (a *Agent) nodeSettings(given *config.Config) *config.Config {
+	// A copy, because the configuration in use is shared.
 	settings := *given
 	if a.server != nil {
 		settings.Servers = []string{a.server.RPCAddr()}
@@ -67,17 +74,20 @@ func (a *Agent) chosenPorts() (ports []int) {
 			ports = append(ports, int(to.Port()))
 		}
 	}
+
 	add(configured.HTTP, a.HTTPAddr())
 	if a.server != nil {
 		add(configured.RPC, a.server.RPCAddr())
 		add(configured.Serf, serfAddr(a.server))
 	}
+
 	return ports
 }
 
 // withLive returns a copy with the live settings of another configuration: the log level and the settings
 // of the node.
 func (c *Config) withLive(next *Config) *Config {
+	// A copy: readers of the former configuration keep a value that does not change.
 	changed := *c
 	changed.LogLevel = next.LogLevel
 	if c.Client.Enabled && next.Client.Enabled { // or there is no node, or nobody has validated its settings

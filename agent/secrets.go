@@ -13,11 +13,16 @@ import (
 // which listens on loopback and keeps nothing, answers those too.
 func (a *Agent) checkSecrets(r *http.Request) error {
 	cfg := a.config()
+
+	// The port has verified it: a certificate of a node or of another authority does not come here.
 	certified := r.TLS != nil && len(r.TLS.PeerCertificates) > 0
+
+	// -dev alone does not suffice: a file may override its address.
 	dev := cfg.Dev && a.keys == nil && cfg.openAddress() == ""
 	if certified || dev || opsocket.Marked(r.Context()) {
 		return nil
 	}
+
 	return &structs.Error{
 		Kind: structs.KindDenied,
 		Text: "values of variables, join tokens and archives of the state are for the certificate of an " +

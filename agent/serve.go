@@ -36,10 +36,14 @@ func (a *Agent) newAPIServers(handler http.Handler, logger hclog.Logger) []*apiS
 		s.http = &http.Server{
 			Handler:        handler,
 			MaxHeaderBytes: structs.MaxHTTPHead,
-			ErrorLog:       logger.StandardLogger(atDebug),
+			// The library logs each fault of a client, which would let anybody fill the log.
+			ErrorLog: logger.StandardLogger(atDebug),
 		}
+
+		// Each server has bounds of its own, so that callers of the port cannot use up those of the socket.
 		limits.bound(s.http)
 	}
+
 	return servers
 }
 
@@ -51,6 +55,8 @@ func (s *apiServer) serve(ctx context.Context) error {
 		defer close(drained)
 		drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
 		defer cancel()
+
+		// Requests that are still in flight after the time lose their connections.
 		if s.http.Shutdown(drain) != nil {
 			_ = s.http.Close()
 		}
@@ -61,6 +67,7 @@ func (s *apiServer) serve(ctx context.Context) error {
 		return err // ctx has not ended
 	}
 
+	// Serve returns when Shutdown begins. The requests end after that.
 	<-drained
 	return nil
 }
@@ -69,6 +76,8 @@ func (s *apiServer) serve(ctx context.Context) error {
 func (a *Agent) serveHTTP(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+
+	// Each goroutine writes its own element, and Wait orders them before the read.
 	faults := make([]error, len(a.apis))
 	var splitFault error
 	var serving sync.WaitGroup

@@ -24,10 +24,12 @@ func (f forwarded) request(ctx context.Context, leader string, secure bool) (*ht
 	if leader == "" {
 		return nil, structs.Unavailablef("no leader is known; retry")
 	}
+
+	// The key decrypts the archive, and so all secrets of the cluster.
 	if f.keys.File != "" && !secure && !transport.Private(leader) {
-		return nil, structs.Preconditionf("this server does not lead, and without tls { mode = \"require\" } "+
-			"the key of the archive would cross the network in plain form; run the command on the machine of "+
-			"the leader, %s", leader)
+		return nil, structs.Preconditionf("this server does not lead, and without tls { mode = \"require\" "+
+			"} the key of the archive would cross the network in plain form; run the command on the "+
+			"machine of the leader, %s", leader)
 	}
 
 	url := "http://" + leader + "/v1/operator/snapshot" // connect adds TLS
@@ -35,6 +37,7 @@ func (f forwarded) request(ctx context.Context, leader string, secure bool) (*ht
 	if err != nil {
 		return nil, err
 	}
+
 	f.keys.SetHeader(req.Header)
 	return req, nil
 }
@@ -48,6 +51,9 @@ func (l local) forwardSnapshot(ctx context.Context, f forwarded, w io.Writer) er
 
 	toLeader := nodehttp.Transport(l.connect, "") // the leader is no agent of a node
 	toLeader.ResponseHeaderTimeout = 0            // a restore answers after the whole archive
+
+	// The client has no timeout: an archive takes as long as its size needs. The caller's context ends the
+	// transfer.
 	client := &http.Client{Transport: toLeader}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -56,11 +62,13 @@ func (l local) forwardSnapshot(ctx context.Context, f forwarded, w io.Writer) er
 	defer func() { _ = resp.Body.Close() }()
 
 	if resp.StatusCode != http.StatusOK {
+		// The text of an error is short. The bound keeps a wrong peer from filling the memory.
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
 		kind := structs.KindFromHTTP(resp.StatusCode)
 		return structs.Errorf(kind, "the leader at %s: %s", req.URL.Host, text)
 	}
 
+	// The archive may be larger than the memory, so it is passed on as it comes.
 	_, err = io.Copy(w, resp.Body)
 	return err
 }

@@ -24,6 +24,9 @@ import (
 	"berth/structs/admin"
 )
 
+// This file has the decisions of the agent about TLS: which ports speak it, which certificates each port and
+// each connection takes, and how the certificate of the agent is renewed. Package peertls has the mechanisms.
+
 // openKeys reads the TLS certificate of the agent, if the configuration has one. An agent with a server needs
 // the certificate of a server: its node calls that one alone.
 func (a *Agent) openKeys() (err error) {
@@ -32,31 +35,39 @@ func (a *Agent) openKeys() (err error) {
 		a.warnOfOpenPorts()
 		return nil
 	}
+
 	role := pki.RoleNode
 	if cfg.Server.Enabled {
 		role = pki.RoleServer
 	}
+
 	a.keys, err = peertls.Open(cfg.TLS, cfg.Region, role, a.logger.Named("tls"))
 	if err == nil && cfg.TLS.PlainLoopback {
-		a.logger.Warn("the HTTP API answers loopback addresses without TLS (plain_loopback); each task with the "+
-			"network of this machine can use it", "setting", "tls")
+		a.logger.Warn("the HTTP API answers loopback addresses without TLS (plain_loopback); each task "+
+			"with the network of this machine can use it", "setting", "tls")
 	}
+
 	return err
 }
 
 // openAddress returns an address beyond loopback on which the agent listens, "" if there is none.
 func (c *Config) openAddress() string {
+	// A node listens on the HTTP port alone.
 	bound := []string{c.Addresses.HTTP}
 	if c.Server.Enabled {
 		bound = append(bound, c.Addresses.RPC, c.Addresses.Serf)
 	}
+
 	for _, own := range bound {
 		host := cmp.Or(own, c.BindAddr)
 		addr, err := netip.ParseAddr(host)
+
+		// A name may resolve to any address, so it counts as open.
 		if err != nil || !addr.IsLoopback() {
 			return host
 		}
 	}
+
 	return ""
 }
 
@@ -68,8 +79,9 @@ func (c *Config) checkOpenPorts() error {
 		return nil
 	}
 	return fmt.Errorf("tls: the agent listens on %s without TLS, and everybody who reaches its ports may do "+
-		"everything; set tls { mode = \"require\" } with the files of a certificate (docs/operations/tls.md), or "+
-		"bind_addr = \"127.0.0.1\", or tls { mode = \"off\" } if you trust all of that network", open)
+		"everything; set tls { mode = \"require\" } with the files of a certificate "+
+		"(docs/operations/tls.md), or bind_addr = \"127.0.0.1\", or tls { mode = \"off\" } if you trust "+
+		"all of that network", open)
 }
 
 // warnOfOpenPorts says what an agent without TLS risks.
@@ -78,8 +90,8 @@ func (a *Agent) warnOfOpenPorts() {
 	if open == "" {
 		return
 	}
-	a.logger.Warn("the ports of this agent are open to the network without TLS: everybody who reaches them may "+
-		"register jobs, claim volumes and run programs as root (docs/operations/tls.md)", "address", open)
+	a.logger.Warn("the ports of this agent are open to the network without TLS: everybody who reaches them "+
+		"may register jobs, claim volumes and run programs as root (docs/operations/tls.md)", "address", open)
 }
 
 // machines returns how this server gives machines their certificates.
@@ -92,11 +104,14 @@ func (a *Agent) machines() join.Settings {
 		},
 		TLS:    a.keys.Joins(),
 		Region: cfg.Region,
+		// A machine that joins as a server needs both keys. They are read at each request, because they may
+		// change.
 		Secrets: func() (join.Secrets, error) {
 			gossipKey, err := gossip.PrimaryKey(cfg.Server.DataDir)
 			if err != nil {
 				return join.Secrets{}, err
 			}
+
 			key, err := cfg.Server.Keyring.FileText()
 			return join.Secrets{
 				GossipKey: gossipKey,
@@ -114,15 +129,19 @@ func (a *Agent) runKeys(ctx context.Context) error {
 		following.Go(func() { a.dropRemoved(ctx) })
 		following.Go(func() { a.renewOnServer(ctx) })
 	} else {
+		// A node has no rows. It asks the servers, and rejects a revoked certificate when it hears of it.
 		follower := &revocations.Follower{
 			Keys:   a.keys,
 			Caller: a.caller,
 			Logger: a.logger.Named("tls"),
 			News:   make(chan struct{}, 1),
 		}
+
 		following.Go(func() { follower.Run(ctx) })
 		following.Go(func() { a.renewOnNode(ctx, follower) })
 	}
+
+	// It ends with ctx, as the others do.
 	a.keys.Run(ctx)
 	following.Wait()
 	return nil
@@ -150,6 +169,7 @@ func (a *Agent) renewOnServer(ctx context.Context) {
 	if !a.config().TLS.Renew {
 		return
 	}
+
 	feed := a.server.Store().Subscribe(1, schema.AuthorityRows)
 	defer feed.Close()
 	r := renewal.Renewer{
@@ -157,12 +177,15 @@ func (a *Agent) renewOnServer(ctx context.Context) {
 		Logger: a.logger.Named("tls"),
 		Sign:   a.renewServer,
 		Trusted: func() []string {
+			// The changes are taken before the rows are read, so that a later one makes the feed ready again.
 			feed.TakeChanges()
 			return a.server.Signing.Follows(a.keys.Issuer())
 		},
-		News:   feed.Ready(),
+		News: feed.Ready(),
+		// The servers are few, and none has to wait for another.
 		Spread: func() time.Duration { return 0 },
 	}
+
 	r.Run(ctx)
 }
 
@@ -172,6 +195,7 @@ func (a *Agent) renewOnNode(ctx context.Context, follower *revocations.Follower)
 	if !a.config().TLS.Renew {
 		return
 	}
+
 	r := renewal.Renewer{
 		Keys:    a.keys,
 		Logger:  a.logger.Named("tls"),
@@ -183,6 +207,7 @@ func (a *Agent) renewOnNode(ctx context.Context, follower *revocations.Follower)
 			return lease
 		},
 	}
+
 	r.Run(ctx)
 }
 
@@ -199,6 +224,8 @@ func (a *Agent) renewNode(ctx context.Context, csr []byte) (cert, authorities st
 			return joining.Renew(ctx, addr, client, csr)
 		})
 	}
+
+	// This pool connects with TLS alone. The other calls of the node may be plain in some modes.
 	pool := rpc.NewPool(rpc.SecureDialer(rpc.Dial, client, false), a.logger.Named("tls"), nil)
 	defer pool.Close()
 	return a.renewAtServers(func(addr string) (*admin.CertificateSignResponse, error) {
@@ -222,13 +249,17 @@ func (a *Agent) renewAtServers(
 		if err == nil {
 			return answer.Certificate, answer.Authorities, nil
 		}
+
 		if structs.IsKind(err, structs.KindDenied) {
 			break // each server says the same
 		}
 	}
+
 	return "", "", err
 }
 
+// renewServer has the server of this process sign. A revoked server must not: its next certificate would not
+// be revoked.
 func (a *Agent) renewServer(ctx context.Context, csr []byte) (cert, authorities string, err error) {
 	err = a.keys.CheckOwn() // it would sign for itself under another serial number
 	if err != nil {
@@ -261,13 +292,17 @@ func (a *Agent) openPort() []net.Listener {
 	callers := peertls.Roles(pki.RoleOperator, pki.RoleServer)
 	config := a.keys.Server(callers)
 	if !cfg.TLS.Required() {
+		// Without required TLS a caller may connect without a certificate, or without TLS.
 		config = a.keys.ServerOptional(callers)
 	}
+
+	// A handshake that fails never becomes a request, so only this tells an operator of it.
 	config = peertls.WarnOfRejections(config, a.logger.Named("http"))
 	if cfg.TLS.Required() && !cfg.TLS.PlainLoopback {
 		return []net.Listener{tls.NewListener(peertls.Listen(a.ln), config)}
 	}
 
+	// One port has connections of both kinds. The first byte tells them apart.
 	a.splitter = peertls.NewSplitter(a.ln, peertls.SplitConfig{
 		AllowPlain: func(from net.Addr) bool {
 			return !cfg.TLS.Required() || isLoopback(from)
@@ -295,11 +330,14 @@ func (a *Agent) dialServers() rpc.Dialer {
 	if !settings.Renew || !settings.Required() {
 		return dial
 	}
+
 	return func(addr string, timeout time.Duration) (net.Conn, error) {
 		if a.keys.Lapsed(time.Now()) {
-			return nil, structs.Unavailablef("the TLS certificate of this agent ended at %s, and is not renewed yet",
+			return nil, structs.Unavailablef("the TLS certificate of this agent ended at %s, and is not "+
+				"renewed yet",
 				a.keys.Expires().Format(time.RFC3339))
 		}
+
 		return dial(addr, timeout)
 	}
 }
@@ -309,14 +347,18 @@ func (a *Agent) connect(ctx context.Context, address, nodeID string) (net.Conn, 
 	plain := func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", address)
 	}
+
 	if a.keys == nil {
 		return plain(ctx)
 	}
+
 	d := peertls.Dialing{
 		Connect: plain,
 		TLS:     a.keys.Client(isAgentOf(nodeID)),
-		Plain:   !a.config().TLS.Required(),
+		// A node of an earlier configuration may still answer without TLS, unless the mode forbids it.
+		Plain: !a.config().TLS.Required(),
 	}
+
 	return d.Dial(ctx)
 }
 

@@ -8,6 +8,7 @@ import (
 
 // All returns the commands for cli.Run and cli.Tree.
 func All() []command.Command {
+	// Package cli has the commands that call an agent, and does not import the server.
 	return []command.Command{
 		agentCommand(),
 		{

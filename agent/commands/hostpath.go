@@ -19,6 +19,7 @@ The driver (its controller and node halves) is for storage on this node:
 directories, and images of ext4 or xfs on loop devices. As the task of a job
 with a csi_plugin block it needs no option but -node-id.`
 
+// hostpathCommand returns the command that is the task of the driver's job.
 func hostpathCommand() command.Command {
 	return command.Command{
 		Name:     "hostpath",
@@ -31,6 +32,8 @@ func hostpathCommand() command.Command {
 	}
 }
 
+// hostpathFlags are the settings of hostpath.Config. A job sets few of them: the agent gives the others by
+// the environment.
 var hostpathFlags = []command.Flag{
 	{
 		Name:  "node-id",
@@ -87,6 +90,7 @@ var hostpathFlags = []command.Flag{
 	},
 }
 
+// runHostpath runs the driver. Faults of the other options are found by hostpath.Run.
 func runHostpath(ctx context.Context, c *command.Call) error {
 	size := c.String("capacity")
 	capacity, err := humanize.ParseBytes(size)
@@ -102,6 +106,7 @@ func runHostpath(ctx context.Context, c *command.Call) error {
 	}
 
 	return hostpath.Run(ctx, hostpath.Config{
+		// The agent sets these variables for a task with a csi_plugin block.
 		Endpoint:    cmp.Or(c.String("endpoint"), os.Getenv("CSI_ENDPOINT")),
 		NodeID:      c.String("node-id"),
 		DataDir:     cmp.Or(c.String("data-dir"), os.Getenv("BERTH_PLUGIN_DATA")),

@@ -12,6 +12,9 @@ import (
 	"berth/structs"
 )
 
+// A machine joins before its agent starts, in the same command, so that a unit of systemd or a job of
+// cloud-init can start it with a token and stays the same afterwards.
+
 // tokenVariable has the join token. It is in the environment, because everybody on the machine sees
 // arguments.
 const tokenVariable = "BERTH_JOIN_TOKEN"
@@ -40,14 +43,18 @@ func agentCommand() command.Command {
 		Value: "server",
 		Usage: "First get the certificate of a new machine from a server: host:port of its RPC",
 	}, joinModeFlag())
+
+	// The agent reads the files that joinFirst has written, so its configuration is loaded after that.
 	run := c.Run
 	c.Run = func(ctx context.Context, call *command.Call) error {
 		err := joinFirst(ctx, call)
 		if err != nil {
 			return err
 		}
+
 		return run(ctx, call)
 	}
+
 	return c
 }
 
@@ -62,44 +69,62 @@ func joinModeFlag() command.Flag {
 // joinFirst makes the files of a new machine. It does nothing without -join, and where the files are.
 func joinFirst(ctx context.Context, call *command.Call) error {
 	server := call.String("join")
+
+	// The variable is removed also without -join: the agent passes its environment on to children.
 	token := os.Getenv(tokenVariable)
 	_ = os.Unsetenv(tokenVariable) // no child needs it; a valid name is no error
 	if server == "" {
 		return nil
 	}
+
 	configs := call.Strings("config")
 	if len(configs) == 0 {
 		return command.BadUsage("-join needs -config with the directory for the files of this machine")
 	}
+
+	// Further paths may have files that are the same for all machines.
 	dir := configs[0]
+
+	// A token may be used up or have ended by the next start, which needs it no more.
 	if tlscmd.Joined(dir) {
 		return nil
 	}
+
 	mode, err := tlscmd.ParseMode("-"+joinMode, call.String(joinMode))
 	if err != nil {
 		return err
 	}
+
 	if token == "" {
 		return command.BadUsage("-join needs a join token in %s: make one with `berth node join-token create` "+
 			"or `berth server join-token create` on a server", tokenVariable)
 	}
 
+	return joinWhenReached(ctx, call, tlscmd.Joining{
+		Dir:      dir,
+		Mode:     mode,
+		Server:   server,
+		Token:    token,
+		NodeName: call.String("name"),
+	})
+}
+
+// joinWhenReached joins, and waits while no server can be reached.
+func joinWhenReached(ctx context.Context, call *command.Call, j tlscmd.Joining) error {
+	// The machines of a new cluster start in any order, so a server may come later.
 	pause := backoff.Backoff{Min: time.Second, Max: joinPause}
 	for {
-		m, err := tlscmd.Join(ctx, tlscmd.Joining{
-			Dir:      dir,
-			Mode:     mode,
-			Server:   server,
-			Token:    token,
-			NodeName: call.String("name"),
-		})
+		m, err := tlscmd.Join(ctx, j)
 		if err == nil {
 			call.Printf("%s\n", m)
 			return nil
 		}
+
+		// Only a server that is not reached yet may answer otherwise later. A denied token stays denied.
 		if structs.KindOf(err) != structs.KindUnavailable {
 			return err
 		}
+
 		call.Printf("Waiting for a server: %v\n", err)
 		if !pause.Wait(ctx) {
 			return err

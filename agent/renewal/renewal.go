@@ -15,16 +15,17 @@ import (
 const (
 	// interval is the time between two looks at the certificate, and between two attempts to renew it.
 	interval = time.Minute
-	// hurriedInterval is the least time between two attempts to renew a certificate that has ended, or one while
-	// the authorities are others. The most is twice that, or Spread more: the machines do not call all at once.
+	// hurriedInterval is the least time between two attempts to renew a certificate that has ended, or one
+	// while the authorities are others. The most is twice that, or Spread more: the machines do not call all
+	// at once.
 	hurriedInterval = 5 * time.Second
 )
 
 // Renewer renews the certificate of an agent.
 type Renewer struct {
 	Keys *peertls.Keys
-	// Sign has a request for a certificate signed, with the key and the identity of the present one. It returns
-	// the certificate and the authorities to trust, in PEM.
+	// Sign has a request for a certificate signed, with the key and the identity of the present one. It
+	// returns the certificate and the authorities to trust, in PEM.
 	Sign   func(ctx context.Context, csr []byte) (cert, authorities string, err error)
 	Logger hclog.Logger
 
@@ -41,9 +42,10 @@ type Renewer struct {
 func (r Renewer) Run(ctx context.Context) {
 	told := ""
 	if r.Keys.Lapsed(time.Now()) {
-		r.Logger.Warn("the TLS certificate of this agent has ended, and other agents reject it; waiting until it "+
-			"is renewed", "expired", r.Keys.Expires())
+		r.Logger.Warn("the TLS certificate of this agent has ended, and other agents reject it; waiting "+
+			"until it is renewed", "expired", r.Keys.Expires())
 	}
+
 	for {
 		err := r.Step(ctx, time.Now())
 		r.Keys.NoteRenewal(err)
@@ -51,15 +53,19 @@ func (r Renewer) Run(ctx context.Context) {
 		if err != nil {
 			fault = err.Error()
 		}
+
+		// An outage of an hour has one line in the log for each cause, not one for each attempt.
 		if fault != "" && fault != told && ctx.Err() == nil {
 			r.Logger.Warn("failed to renew the TLS certificate, retrying",
 				"expires", r.Keys.Expires(), "error", err)
 		}
+
 		told = fault
 		pause := interval
 		if r.Keys.Lapsed(time.Now()) || !r.follows() {
 			pause = hurriedInterval + rand.N(max(hurriedInterval, r.Spread()))
 		}
+
 		if !r.wait(ctx, pause) {
 			return
 		}
@@ -78,6 +84,7 @@ func (r Renewer) wait(ctx context.Context, pause time.Duration) bool {
 			return false
 		case <-r.News:
 		}
+
 		if !r.follows() {
 			return backoff.Sleep(ctx, rand.N(max(r.Spread(), 1)))
 		}
@@ -95,13 +102,16 @@ func (r Renewer) Step(ctx context.Context, now time.Time) error {
 	if now.Before(r.Keys.RenewAt()) && r.follows() {
 		return nil
 	}
+
 	csr, err := r.Keys.CSR()
 	if err != nil {
 		return err
 	}
+
 	cert, authorities, err := r.Sign(ctx, csr)
 	if err != nil {
 		return err
 	}
+
 	return r.Keys.Replace([]byte(cert), []byte(authorities))
 }

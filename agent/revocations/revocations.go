@@ -38,6 +38,7 @@ func FollowStore(ctx context.Context, keys Keys, store *state.Store) {
 	feed := store.Subscribe(1, schema.RevocationRows)
 	defer feed.Close()
 	for ctx.Err() == nil {
+		// The first pass closes what was opened before the subscription.
 		feed.TakeChanges()
 		keys.CloseRevoked()
 		select {
@@ -90,10 +91,12 @@ func (f *Follower) Run(ctx context.Context) {
 			index = next
 			continue
 		}
+
 		if !told && ctx.Err() == nil {
 			f.Logger.Warn("failed to ask the servers for revoked certificates; the ones known stay rejected",
 				"error", err)
 		}
+
 		told = true
 		backoff.Sleep(ctx, retryTime)
 	}
@@ -110,14 +113,20 @@ func (f *Follower) ask(ctx context.Context, after uint64) (index uint64, err err
 	if err != nil {
 		return 0, err
 	}
+
 	if resp.Index < after {
 		return 0, nil // the server is behind, or the servers were restored
 	}
+
 	known := make(map[string]*admin.Revocation, len(resp.Revocations))
 	for _, r := range resp.Revocations {
 		known[r.ID] = r
 	}
+
 	f.known.Store(&known)
+
+	// This follows the store of what is known: a connection that opens meanwhile is checked by the new
+	// answer.
 	f.Keys.CloseRevoked()
 	if !slices.Equal(resp.Authorities, f.Trusted()) {
 		f.trusted.Store(&resp.Authorities)
@@ -126,6 +135,7 @@ func (f *Follower) ask(ctx context.Context, after uint64) (index uint64, err err
 		default: // one is there already
 		}
 	}
+
 	return resp.Index, nil
 }
 
@@ -135,11 +145,13 @@ func (f *Follower) revoked(c admin.CertificateRef) *admin.Revocation {
 	if known == nil {
 		return nil
 	}
+
 	for _, id := range c.RevocationIDs() {
 		r := (*known)[id]
 		if r != nil && r.Covers(c) {
 			return r
 		}
 	}
+
 	return nil
 }
