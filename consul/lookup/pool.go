@@ -22,7 +22,8 @@ import (
 
 // The bounds of a node.
 const (
-	// maxRequests bounds the requests in flight to a source. A Consul agent takes 200 connections of a client.
+	// maxRequests bounds the requests in flight to a source. A Consul agent takes 200 connections of a
+	// client.
 	maxRequests = 100
 	// maxAnswer bounds the bytes of an answer, and maxKept about the bytes of all.
 	maxAnswer = 8 << 20
@@ -192,6 +193,8 @@ func (r *Reader) Keep(some map[Query]bool) {
 			v.stop()
 			delete(p.views, q)
 			p.kept -= v.state.Size
+
+			// The goroutine of the view may still hold it. Its answer is dropped by store.
 			v.state = State{}
 		}
 	}
@@ -202,6 +205,7 @@ func (p *Pool) follow(ctx context.Context, v *view, from *origin) {
 	pause := backoff.Backoff{Min: minRetry, Max: maxRetry}
 	var index uint64
 	for ctx.Err() == nil {
+		// It is taken before the request, so that a recovery during the request is not missed.
 		back := from.back.Next()
 		answer, err := p.ask(ctx, v.q, from, index)
 		if ctx.Err() != nil {
@@ -213,6 +217,8 @@ func (p *Pool) follow(ctx context.Context, v *view, from *origin) {
 		if err == nil {
 			pause.Reset()
 			index = nextIndex(index, answer.Index)
+
+			// A service that changes all the time must not make each node ask all the time.
 			backoff.Sleep(ctx, minPause)
 		} else {
 			p.fail(v, err)
@@ -235,6 +241,7 @@ func nextIndex(last, now uint64) uint64 {
 	return now
 }
 
+// ask waits for its turn and for the answer.
 func (p *Pool) ask(ctx context.Context, q Query, from *origin, index uint64) (*Answer, error) {
 	err := from.slots.Acquire(ctx, 1)
 	if err != nil {
@@ -243,6 +250,8 @@ func (p *Pool) ask(ctx context.Context, q Query, from *origin, index uint64) (*A
 	defer from.slots.Release(1)
 	wait := longWait
 	p.mu.Lock()
+
+	// The queries take turns, so each must end soon for the others to have theirs.
 	if len(p.views) > maxRequests {
 		wait = shortWait
 	}
@@ -261,6 +270,7 @@ func (p *Pool) store(v *view, value any) error {
 			v.q, len(text), maxAnswer)
 	}
 
+	// Readers compare digests, which cost less than values and do not keep these in memory.
 	sum := sha256.Sum256(text)
 	now := State{
 		Value:  value,
@@ -275,6 +285,8 @@ func (p *Pool) store(v *view, value any) error {
 	}
 
 	kept := p.kept + now.Size - v.state.Size
+
+	// The templates of all jobs on the node share the memory of the agent.
 	if kept > maxKept {
 		return structs.Preconditionf(
 			"%s: the answers for the templates of this node have more than %d bytes", v.q, maxKept)
@@ -302,6 +314,8 @@ func (p *Pool) fail(v *view, err error) {
 		p.logger.Warn("failed to answer a query of templates, keeping the last answer and retrying",
 			"query", v.q.String(), "error", err)
 	}
+
+	// A reader that has an answer goes on with it. Without one it tells its user of each other error.
 	first := v.state.Err == nil || v.state.Err.Error() != err.Error()
 	v.state.Err = err
 	if first && v.state.Digest == "" {

@@ -138,6 +138,7 @@ func ParseServices(text string) (Query, error) {
 	return Query{Kind: ConsulServices, Place: place}, err
 }
 
+// placeAlone parses the text of a function that takes nothing but a place.
 func placeAlone(function, text, form string) (string, error) {
 	place, placed := strings.CutPrefix(text, "@")
 	if text != "" && (!placed || !isName(place, ofPlace)) {
@@ -152,6 +153,7 @@ func ParseKey(text string) (Query, error) { return keyQuery(ConsulKey, text) }
 // ParseKeys parses the text of the functions ls and tree: PREFIX[@DATACENTER].
 func ParseKeys(text string) (Query, error) { return keyQuery(ConsulKeys, text) }
 
+// keyQuery parses a path of keys, which Consul has without a slash at its begin.
 func keyQuery(kind, text string) (Query, error) {
 	path, place, placed := strings.Cut(strings.TrimPrefix(text, "/"), "@")
 	if path == "" || path[0] == '/' || len(path) > maxName || strings.ContainsRune(path, 0) ||
@@ -218,6 +220,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
+// splitTag splits at the last dot: a tag may have dots, and a name has none.
 func splitTag(s string) (tag, name string) {
 	tag, name, found := cutLast(s, ".")
 	if !found {

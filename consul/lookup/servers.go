@@ -55,6 +55,7 @@ func (s *Servers) Lookup(ctx context.Context, q Query, after uint64, wait time.D
 	return &Answer{instances(resp.Services, q.Tag), resp.Index}, nil
 }
 
+// instances returns the rows with a tag, in the order of the servers. The tags are sorted: see serviceValue.
 func instances(rows []*structs.ServiceRegistration, tag string) []*Instance {
 	list := []*Instance{}
 	for _, r := range rows {

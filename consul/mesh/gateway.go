@@ -32,6 +32,9 @@ func (r Resolver) Gateway(s *structs.Service) (*Gateway, error) {
 	if given.Mesh != nil {
 		ports[lan] = structs.MeshLANPort(s.Name)
 		out.TaggedAddresses = map[string]structs.AllocatedPort{}
+
+		// Other datacenters use the port of the service. The own one has a port that the registration has
+		// added.
 		for name, label := range map[string]string{wan: r.Expand(s.PortLabel), lan: ports[lan]} {
 			if p := structs.FindPort(r.Ports, label); p != nil {
 				out.TaggedAddresses[name] = *p

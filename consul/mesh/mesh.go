@@ -70,6 +70,7 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 		TCPCheck:     !given.DisableDefaultTCPCheck,
 	}
 
+	// A sidecar without a port has one that its registration has added to the group, under this label.
 	label := cmp.Or(given.Port, structs.KindConnectProxy+"-"+s.Name)
 	port := structs.FindPort(r.Ports, label)
 	if port == nil {
@@ -80,6 +81,7 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 	out.Port = *port
 	var err error
 	if out.LocalPort == 0 {
+		// Without local_service_port the service listens at the port of its label.
 		out.LocalPort, err = r.portInside(s.PortLabel)
 		if err != nil {
 			return nil, structs.Invalidf("%w; its proxy has to know where it listens", err)
@@ -100,6 +102,7 @@ func (r Resolver) Sidecar(s *structs.Service) (*Sidecar, error) {
 	return out, err
 }
 
+// upstream returns a copy with its placeholders replaced. The job is shared.
 func (r Resolver) upstream(u *structs.ConnectUpstream) *structs.ConnectUpstream {
 	out := *u
 	out.DestinationName = r.Expand(u.DestinationName)
@@ -111,11 +114,13 @@ func (r Resolver) upstream(u *structs.ConnectUpstream) *structs.ConnectUpstream 
 	return &out
 }
 
+// exposed resolves the ports of paths. The port of the listener is one of the group, by its label.
 func (r Resolver) exposed(paths []*structs.ConnectExposePath) (out []ExposedPath, err error) {
 	for _, p := range paths {
 		listener, err := r.portInside(p.ListenerPort)
 		if err != nil {
-			return nil, structs.Invalidf("the exposed path %q: %w", structs.Cut(p.Path, structs.MaxQuoted), err)
+			return nil, structs.Invalidf("the exposed path %q: %w", structs.Cut(p.Path, structs.MaxQuoted),
+				err)
 		}
 		out = append(out, ExposedPath{
 			Path:         r.Expand(p.Path),
@@ -143,10 +148,12 @@ func (r Resolver) Proxy(g *structs.TaskGroup, t *structs.Task) (*Proxy, error) {
 	}
 
 	name := t.Kind.Service()
+
+	// The kind of a task has the name as the job writes it, with its placeholders.
 	service := find(g, name)
 	if service == nil {
-		return nil, structs.Invalidf("task %q is the proxy of the service %q, which its group does not have in "+
-			"the service mesh", t.Name, structs.Cut(name, structs.MaxQuoted))
+		return nil, structs.Invalidf("task %q is the proxy of the service %q, which its group does not "+
+			"have in the service mesh", t.Name, structs.Cut(name, structs.MaxQuoted))
 	}
 
 	if t.Kind.IsGateway() {
@@ -176,6 +183,7 @@ func HasProxy(s *structs.Service) bool {
 	return s.Connect != nil && (s.Connect.SidecarService != nil || s.Connect.Gateway != nil)
 }
 
+// proxy returns what Consul's own proxy needs. Envoy gets more from Consul: see sidecarRegistration.
 func (s *Sidecar) proxy() *Proxy {
 	p := &Proxy{
 		Service:   s.Service,
