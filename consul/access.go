@@ -28,6 +28,7 @@ func (l *Link) Access() (*Access, error) {
 		return nil, err
 	}
 
+	// Over a socket there is no TLS to verify.
 	if u.Scheme == "unix" {
 		return &Access{Address: "unix://" + u.Path}, nil
 	}
@@ -52,6 +53,8 @@ func readCA(path string) (string, error) {
 	if err != nil {
 		return "", structs.Preconditionf("consul.ca_file: %w", err)
 	}
+
+	// One byte more than the bound tells a file that is too long from one that fits.
 	text, err := io.ReadAll(io.LimitReader(f, maxCA+1))
 	err = errors.Join(err, f.Close())
 	if err == nil && len(text) > maxCA {

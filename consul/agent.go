@@ -49,6 +49,7 @@ func (l *Link) Advertise(region string, ports []Endpoint) {
 	}
 }
 
+// endpoint returns the service of a port. Its ID has the agent, because several may use one Consul.
 func (l *Link) endpoint(region string, p Endpoint) *Service {
 	host, port, _ := net.SplitHostPort(p.Addr)
 	number, _ := strconv.Atoi(port)
@@ -68,6 +69,7 @@ func (l *Link) endpoint(region string, p Endpoint) *Service {
 		TCP:      p.CheckAddr,
 	}
 
+	// A check by HTTP asks the part behind the port, and not only whether somebody listens.
 	if p.CheckPath != "" {
 		check.TCP = ""
 		check.HTTP = "http://" + p.CheckAddr + p.CheckPath
@@ -94,14 +96,20 @@ func (l *Link) advertise(ctx context.Context) {
 // their checks first. The error is unavailable or denied.
 func (l *Link) Servers(ctx context.Context, region, tag string) (addrs []string, err error) {
 	query := (&api.QueryOptions{}).WithContext(ctx)
+
+	// Instances with failing checks count, too: a cluster that starts has no leader, and its checks fail.
 	found, _, err := l.client.Health().Service(l.config.ServerServiceName, tag, false, query)
 	if err != nil {
 		return nil, plain("looking for servers in Consul", err)
 	}
+
+	// The registrations of others are not to be trusted: a wrong port would only fail later.
 	found = slices.DeleteFunc(found, func(e *api.ServiceEntry) bool {
 		return e.Service == nil || e.Node == nil || e.Service.Meta[metaRegion] != region ||
 			e.Service.Port < 1 || e.Service.Port > structs.MaxPort
 	})
+
+	// Those that pass are tried first. The others may be all that there are.
 	slices.SortStableFunc(found, func(a, b *api.ServiceEntry) int { return cmp.Compare(rank(a), rank(b)) })
 	for _, e := range found[:min(len(found), maxFound)] {
 		// A service without an address has the address of its node.

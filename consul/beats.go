@@ -61,6 +61,8 @@ func (b *beats) replace(old, wanted []*Service) {
 func (s *Syncer) Beat(checkID, status, output string) {
 	b := &s.beats
 	b.mu.Lock()
+
+	// A script may end after its allocation has removed the check.
 	_, wanted := b.last[checkID]
 	if wanted {
 		b.last[checkID] = beat{consulStatus(status), output, true}
@@ -79,6 +81,9 @@ func (b *beats) withStatus(s *Service) *Service {
 	out.Checks = nil
 	for _, c := range s.Checks {
 		check := *c
+
+		// A registration sets the status. Without this a passing check would be critical until its next
+		// result.
 		check.Status = cmp.Or(b.last[c.CheckID].status, c.Status)
 		out.Checks = append(out.Checks, &check)
 	}
@@ -135,6 +140,8 @@ func (s *Syncer) runBeats(ctx context.Context) {
 // its result.
 func (s *Syncer) sendBeats(ctx context.Context) error {
 	var group errgroup.Group
+
+	// The transport keeps as many idle connections, so no result needs a new one.
 	group.SetLimit(maxBeats)
 	for id, b := range s.beats.unsent() {
 		group.Go(func() error {
@@ -143,6 +150,7 @@ func (s *Syncer) sendBeats(ctx context.Context) error {
 			switch {
 			case err == nil:
 				s.beats.sent(id, b)
+			// The check is not registered yet, or was removed by others.
 			case statusOf(err) == http.StatusNotFound:
 				s.wake()
 			}

@@ -18,12 +18,15 @@ func (l *Link) ACLs(ctx context.Context) (bool, error) {
 	select {
 	case <-l.fingerprint.available:
 	case <-ctx.Done():
+		// The reason is more use than the end of the wait.
 		fault := l.fingerprint.lastFault()
 		if fault == nil {
 			fault = ctx.Err()
 		}
 		return false, structs.Unavailablef("the Consul of this node does not answer: %w", fault)
 	}
+
+	// A Consul whose description lacks the attribute counts as one without ACLs.
 	return l.Attributes()[attributeACLs] == strconv.FormatBool(true), nil
 }
 
@@ -38,6 +41,7 @@ type Command struct {
 // environment, because other users of the machine see arguments. The error is a failed precondition if there
 // is no program.
 func (l *Link) Command() (*Command, error) {
+	// It is looked up at each call, because an operator may install it while the agent runs.
 	program, err := exec.LookPath(cmp.Or(l.config.ProxyPath, "consul"))
 	if err != nil {
 		return nil, structs.Preconditionf("the program consul: %w; install it, or set consul.proxy_path", err)
@@ -49,7 +53,10 @@ func (l *Link) Command() (*Command, error) {
 		return nil, err
 	}
 
+	// The paths are no secrets: only the text of a key is one.
 	c.Args = append(c.Args, "-http-addr", u.String())
+
+	// The proxy gets its token by a way of its own: see ADR 46.
 	for _, f := range []struct{ name, path string }{
 		{"-ca-file", l.config.CAFile},
 		{"-client-cert", l.config.CertFile},

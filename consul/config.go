@@ -38,8 +38,8 @@ type Config struct {
 	// Timeout bounds each request to Consul.
 	Timeout time.Duration `hcl:"timeout"`
 
-	// ProxyPath and EnvoyPath are the programs consul and envoy, which run the proxies of the service mesh; ""
-	// looks for them in the PATH of the agent. Envoy wins.
+	// ProxyPath and EnvoyPath are the programs consul and envoy, which run the proxies of the service mesh;
+	// "" looks for them in the PATH of the agent. Envoy wins.
 	ProxyPath string `hcl:"proxy_path"`
 	EnvoyPath string `hcl:"envoy_path"`
 
@@ -95,8 +95,10 @@ func (c *Config) Validate() error {
 	}
 
 	if !c.Enabled() {
-		require(c.AllowUnauthenticated, "consul.allow_unauthenticated: Consul checks the tokens of submitters, "+
-			"and consul.address is empty; set the address or leave this out")
+		// Without Consul there would be a check that nobody makes.
+		require(c.AllowUnauthenticated,
+			"consul.allow_unauthenticated: Consul checks the tokens of submitters, "+
+				"and consul.address is empty; set the address or leave this out")
 		return structs.InvalidAll(faults)
 	}
 
@@ -104,6 +106,8 @@ func (c *Config) Validate() error {
 	require(err == nil, "consul.address: %w", err)
 	_, err = parseAddress(c.GRPCAddress, false)
 	require(c.GRPCAddress == "" || err == nil, "consul.grpc_address: %w", err)
+
+	// Each text goes into requests and arguments, which a line break would split.
 	for _, s := range []struct {
 		name, text string
 		most       int
@@ -135,6 +139,7 @@ func (c *Config) Validate() error {
 // require reports a fault unless ok.
 type require = func(ok bool, format string, args ...any)
 
+// validateFiles checks the paths only. The files may come later, or change while the agent runs.
 func (c *Config) validateFiles(require require) {
 	for _, f := range []struct{ name, path string }{
 		{"token_file", c.TokenFile},
@@ -144,7 +149,8 @@ func (c *Config) validateFiles(require require) {
 		{"proxy_path", c.ProxyPath},
 		{"envoy_path", c.EnvoyPath},
 	} {
-		require(f.path == "" || filepath.IsAbs(f.path), "consul.%s: %q is not an absolute path", f.name, f.path)
+		require(f.path == "" || filepath.IsAbs(f.path), "consul.%s: %q is not an absolute path", f.name,
+			f.path)
 	}
 	require(c.Token == "" || c.TokenFile == "",
 		"consul.token_file: there is a token, too; expected one of both")
@@ -172,6 +178,7 @@ var errAddress = structs.Invalidf(
 
 // parseAddress reads host:port, a URL of http or https without a path, or unix:///path.
 func parseAddress(text string, https bool) (*url.URL, error) {
+	// url.Parse would take the host for a scheme, or reject the port.
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}
@@ -186,11 +193,14 @@ func parseAddress(text string, https bool) (*url.URL, error) {
 	}
 
 	_, port, err := net.SplitHostPort(u.Host)
+
+	// A password in the address would be shown with it. The setting auth is for that.
 	bare := u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == ""
 	if err != nil || port == "" || !bare || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errAddress
 	}
 
+	// The setting ssl wins over a scheme of http.
 	if https {
 		u.Scheme = "https"
 	}
@@ -206,6 +216,8 @@ func (c *Config) Redact() map[string]any {
 		}
 		return structs.Redacted
 	}
+
+	// The names are those of the dialect. Each one is listed, so a new setting is not shown by accident.
 	return map[string]any{
 		"Addr":                 c.Address,
 		"GRPCAddr":             c.GRPCAddress,

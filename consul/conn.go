@@ -35,7 +35,8 @@ func (c Config) Open() (*Conn, error) {
 	}
 
 	conn := &Conn{
-		Client:    client,
+		Client: client,
+		// The library has no call for some paths. Requests of this client are authorized in the same way.
 		http:      &http.Client{Timeout: c.Timeout, Transport: &authorized{&c, transport, maxAnswer}},
 		transport: transport,
 		scheme:    u.Scheme,
@@ -77,6 +78,7 @@ func (c *Conn) Post(ctx context.Context, path string, in, out any) error {
 	defer func() { _ = resp.Body.Close() }()
 
 	if resp.StatusCode != http.StatusOK {
+		// A read that fails leaves the status, which is the important part.
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRejection))
 		return api.StatusError{Code: resp.StatusCode, Body: string(text)}
 	}

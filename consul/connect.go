@@ -11,6 +11,9 @@ import (
 	"berth/structs"
 )
 
+// This file has the part of a service in Consul's service mesh: its sidecar, or its gateway. Package mesh has
+// resolved the ports and the placeholders before.
+
 // SidecarInterval is the pace of Consul's check that a sidecar listens, as in the dialect.
 const SidecarInterval = 10 * time.Second
 
@@ -41,6 +44,7 @@ type Connect struct {
 func (c *Connect) addConnect(s *Service, of Origin) {
 	switch {
 	case c == nil:
+	// The service talks the protocol of the mesh itself.
 	case c.Native:
 		s.Connect = &api.AgentServiceConnect{Native: true}
 	case c.Sidecar != nil:
@@ -102,6 +106,7 @@ func sidecarRegistration(s *mesh.Sidecar, serviceID string, of Origin) *Service 
 	}
 
 	side.Checks = api.AgentServiceChecks{{
+		// The name is that of the dialect, which others may look for.
 		Name:         "Connect Sidecar Aliasing " + serviceID,
 		AliasService: serviceID,
 	}}
@@ -115,6 +120,7 @@ func sidecarRegistration(s *mesh.Sidecar, serviceID string, of Origin) *Service 
 	}
 
 	for n, check := range side.Checks {
+		// The IDs follow from the definitions, as those of the service do: see checkID.
 		check.CheckID = checkID(serviceID+sidecarSuffix, n, check)
 	}
 
@@ -148,6 +154,7 @@ func withStatsTags(config map[string]any, of Origin) map[string]any {
 	return out
 }
 
+// upstream returns an upstream as Consul is to have it. What a job leaves empty is Consul's to fill.
 func upstream(u *structs.ConnectUpstream) api.Upstream {
 	out := api.Upstream{
 		DestinationType:      api.UpstreamDestType(u.DestinationType),
@@ -187,6 +194,8 @@ func gatewayKind(g *structs.Gateway) api.ServiceKind {
 // gatewayProxy returns the settings of the proxy of a gateway. Those of the job's config win.
 func gatewayProxy(p *structs.GatewayProxy) *api.AgentServiceConnectProxyConfig {
 	config := map[string]any{}
+
+	// An entry that is not given is left out, because Consul would take an empty one for a value.
 	set := func(name string, value any, given bool) {
 		if given {
 			config[name] = value

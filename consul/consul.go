@@ -40,6 +40,7 @@ func New(c Config, identity string, logger hclog.Logger) (*Link, error) {
 		return nil, err
 	}
 
+	// A blocking query lasts longer than the timeout of the configuration. Its context ends it.
 	waiting, err := c.client(transport, 0, maxLookup)
 	if err != nil {
 		return nil, err
@@ -52,6 +53,7 @@ func New(c Config, identity string, logger hclog.Logger) (*Link, error) {
 	}
 
 	return &Link{
+		// The digest goes into the meta of services, where the data directory of the agent need not be known.
 		Syncer:      newSyncer(client.Agent(), digestOf(identity), logger),
 		config:      c,
 		client:      client,
@@ -66,6 +68,8 @@ func New(c Config, identity string, logger hclog.Logger) (*Link, error) {
 func (l *Link) Run(ctx context.Context) {
 	defer l.transport.CloseIdleConnections()
 	var loops sync.WaitGroup
+
+	// Each loop ends with ctx. The syncer has time for its last sync after that.
 	loops.Go(func() { l.Syncer.run(ctx) })
 	loops.Go(func() { l.runBeats(ctx) })
 	loops.Go(func() { l.runStatus(ctx) })

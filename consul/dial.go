@@ -18,6 +18,7 @@ func (l *Link) DialHTTP(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	if u.Scheme == "https" {
+		// The server name follows from the host of the dial.
 		d := &tls.Dialer{Config: l.transport.TLSClientConfig.Clone()}
 		return d.DialContext(ctx, "tcp", u.Host)
 	}
@@ -60,6 +61,7 @@ func (l *Link) grpcURL() (*url.URL, error) {
 	return &url.URL{Scheme: "tcp", Host: net.JoinHostPort(host, strconv.Itoa(port))}, nil
 }
 
+// dialURL connects without TLS to a socket or to host:port.
 func dialURL(ctx context.Context, u *url.URL) (net.Conn, error) {
 	var d net.Dialer
 	if u.Scheme == "unix" {

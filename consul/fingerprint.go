@@ -35,6 +35,7 @@ type fingerprint struct {
 	fault      error // of the last look, nil after an answer
 }
 
+// newFingerprint makes a fingerprint without attributes. https says how the agent reaches Consul.
 func newFingerprint(client *api.Client, https bool, logger hclog.Logger) *fingerprint {
 	return &fingerprint{
 		logger: logger,
@@ -56,6 +57,8 @@ func (f *fingerprint) run(ctx context.Context) {
 	warned := false
 	once := sync.OnceFunc(func() { close(f.first) })
 	answered := sync.OnceFunc(func() { close(f.available) })
+
+	// WaitFirst must return also if the agent ends before the first look.
 	defer once()
 	for ctx.Err() == nil {
 		self, err := f.self(ctx)
@@ -71,8 +74,11 @@ func (f *fingerprint) run(ctx context.Context) {
 			}
 
 			f.set(attributesOf(self, f.https))
+
+			// The attributes are there before anybody who has waited reads them.
 			answered()
 
+		// Only a change is worth a warning: a machine without Consul would have one at each look.
 		case available && ctx.Err() == nil:
 			f.logger.Warn("Consul is not available; services keep their last state there", "error", err)
 		case statusOf(err) != 0 && !warned: // it is there
@@ -88,6 +94,7 @@ func (f *fingerprint) run(ctx context.Context) {
 	}
 }
 
+// set replaces the attributes, and tells the reader of changes if they differ.
 func (f *fingerprint) set(now map[string]string) {
 	f.mu.Lock()
 	same := maps.Equal(f.attributes, now)
@@ -111,6 +118,7 @@ func (f *fingerprint) lastFault() error {
 	return f.fault
 }
 
+// current returns a copy, which the caller may keep.
 func (f *fingerprint) current() map[string]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,6 +131,8 @@ var grpcTLSSince = version.Must(version.NewVersion("1.14.0"))
 // attributesOf returns the attributes of the dialect from Consul's description of itself.
 func attributesOf(self map[string]map[string]any, https bool) map[string]string {
 	out := map[string]string{}
+
+	// The description is Consul's, so values of other types are left out, and texts are cut.
 	add := func(name string, value any) {
 		switch v := value.(type) {
 		case string:
@@ -131,6 +141,7 @@ func attributesOf(self map[string]map[string]any, https bool) map[string]string 
 			}
 		case bool:
 			out[name] = strconv.FormatBool(v)
+		// A number of JSON. Those of the description are ports.
 		case float64:
 			out[name] = strconv.Itoa(int(v))
 		}
@@ -152,6 +163,7 @@ func attributesOf(self map[string]map[string]any, https bool) map[string]string 
 	port := "GRPCPort"
 	v, err := version.NewVersion(strings.TrimSpace(out["consul.version"]))
 	if err == nil {
+		// The enterprise edition says so in the metadata of its version, such as 1.14.0+ent.
 		out["consul.sku"] = "oss"
 		if strings.Contains(v.Metadata(), "ent") {
 			out["consul.sku"] = "ent"

@@ -28,6 +28,9 @@ func (l *Link) Lookup(
 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+
+	// Any server of Consul may answer, so that templates do not load its leader. KnownLeader below tells of a
+	// server that is cut off.
 	options := (&api.QueryOptions{
 		AllowStale: true,
 		Datacenter: q.Place,
@@ -42,6 +45,7 @@ func (l *Link) Lookup(
 		return nil, shortened(q, err)
 	case !meta.KnownLeader && meta.QueryBackend != api.QueryBackendStreaming: // whose answers never know it
 		return nil, structs.Unavailablef("reading %s from Consul: it has no leader", q)
+	// A template must not be rendered without services that are there and only hidden.
 	case empty && meta.ResultsFilteredByACLs:
 		return nil, structs.Errorf(structs.KindDenied,
 			"reading %s from Consul: it is hidden from the agent's token", q)
@@ -60,6 +64,7 @@ func shortened(q lookup.Query, err error) error {
 	return structs.Errorf(structs.KindOf(err), "%s", structs.Cut(err.Error(), structs.MaxText))
 }
 
+// lookup asks Consul. empty says that the answer has nothing, which may be because of the token.
 func (l *Link) lookup(
 	q lookup.Query, options *api.QueryOptions,
 ) (value any, empty bool, meta *api.QueryMeta, err error) {
@@ -100,6 +105,7 @@ func serviceValues(found []*api.ServiceEntry, q lookup.Query) []*lookup.Service 
 			continue
 		}
 
+		// AggregatedStatus reads each of them.
 		e.Checks = slices.DeleteFunc(e.Checks, func(c *api.HealthCheck) bool { return c == nil })
 		status := e.Checks.AggregatedStatus()
 		if slices.Contains(accepted, "any") || slices.Contains(accepted, status) {
@@ -116,6 +122,8 @@ func serviceValues(found []*api.ServiceEntry, q lookup.Query) []*lookup.Service 
 	return list
 }
 
+// serviceValue returns an instance with the names that templates use. Its tags are sorted, so that their
+// order is no change of the answer.
 func serviceValue(e *api.ServiceEntry, status string) *lookup.Service {
 	s := &lookup.Service{
 		Node:                e.Node.Node,
@@ -157,6 +165,7 @@ func serviceValue(e *api.ServiceEntry, status string) *lookup.Service {
 	return s
 }
 
+// nameValues returns an empty list, not nil, for none: nil would be null in the digest of an answer.
 func nameValues(found map[string][]string) []*lookup.ServiceName {
 	list := []*lookup.ServiceName{}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
@@ -178,6 +187,7 @@ func keyValues(found api.KVPairs, prefix string) []*lookup.KeyPair {
 	return list
 }
 
+// keyValue returns a key as templates see it, with its name below a prefix.
 func keyValue(pair *api.KVPair, prefix string) *lookup.KeyPair {
 	return &lookup.KeyPair{
 		Path:        pair.Key,

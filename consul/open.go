@@ -46,6 +46,7 @@ func (c *Config) open() (*api.Client, *http.Transport, error) {
 		}
 	}
 
+	// The files are read once. Only the token is read again: see token.
 	transport.TLSClientConfig, err = c.tlsConfig()
 	if err != nil {
 		return nil, nil, err
@@ -126,6 +127,7 @@ type authorized struct {
 
 // RoundTrip implements http.RoundTripper.
 func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
+	// The file is read at each request, so that another token needs no restart.
 	token, err := a.c.token()
 	if err != nil {
 		return nil, err
@@ -134,6 +136,8 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 	// A RoundTripper must not change the request of its caller.
 	req = req.Clone(req.Context())
 	query := req.URL.Query()
+
+	// The library reads CONSUL_NAMESPACE, CONSUL_PARTITION and CONSUL_HTTP_TOKEN at its own will.
 	query.Del("ns")
 	query.Del("partition")
 	req.URL.RawQuery = query.Encode()
@@ -172,6 +176,8 @@ func (c *Config) token() (Secret, error) {
 	}
 
 	token := strings.TrimSpace(string(text))
+
+	// A header must not have them, and its error would show a part of the token.
 	if len(text) > maxToken || strings.ContainsAny(token, "\r\n\x00") {
 		return "", structs.Preconditionf("consul.token_file: %s has more than one line or %d bytes",
 			c.TokenFile, maxToken)
@@ -190,6 +196,7 @@ var errTooLong = errors.New("the answer of Consul is too long")
 
 // Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
+	// A body of exactly the bound fails, too: whether it has ended is known only by another read.
 	if b.left <= 0 {
 		return 0, errTooLong
 	}

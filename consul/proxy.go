@@ -26,6 +26,8 @@ func sameProxy(want, now *api.AgentServiceConnectProxyConfig) bool {
 	upstreams := slices.DeleteFunc(slices.Clone(now.Upstreams), func(u api.Upstream) bool {
 		return u.CentrallyConfigured
 	})
+
+	// Each registration that is not needed makes Consul send the proxy its configuration again.
 	return filled(want.DestinationServiceName, now.DestinationServiceName) &&
 		filled(want.DestinationServiceID, now.DestinationServiceID) &&
 		filled(want.LocalServiceAddress, now.LocalServiceAddress) &&
@@ -69,6 +71,8 @@ func hasConfig(want, now map[string]any) bool {
 	if len(want) == 0 {
 		return true
 	}
+
+	// The job's numbers are integers, those of Consul's answer are floats.
 	text, err := json.Marshal(want)
 	if err != nil {
 		return true // a registration could not bring it to Consul either
@@ -78,6 +82,7 @@ func hasConfig(want, now map[string]any) bool {
 	return err != nil || hasValue(plain, now)
 }
 
+// hasValue compares maps entry by entry, and other values as a whole. Lists have no defaults to be added.
 func hasValue(want, now any) bool {
 	entries, isMap := want.(map[string]any)
 	if !isMap {

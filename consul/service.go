@@ -14,6 +14,10 @@ import (
 	"berth/structs"
 )
 
+// This file has the form of a service in Consul, and the comparison of the wanted form with the present one.
+// Each difference that Consul makes by itself must be known here, or the syncer registers the service at
+// every round.
+
 // The prefixes of the IDs that berth gives services and checks in Consul.
 const (
 	idPrefix    = "_berth-"
@@ -93,6 +97,8 @@ func (i *Instance) Registration() (s *Service, checkIDs []string, err error) {
 
 	for n, c := range i.Checks {
 		check := c.registration()
+
+		// The index tells two equal checks of a service apart.
 		check.CheckID = checkID(s.ID, n, check)
 		s.Checks = append(s.Checks, check)
 		checkIDs = append(checkIDs, check.CheckID)
@@ -112,9 +118,10 @@ func checkID(serviceID string, index int, c *api.AgentServiceCheck) string {
 // results.
 func (c Check) registration() *api.AgentServiceCheck {
 	out := &api.AgentServiceCheck{
-		Name:                   c.Name,
-		Interval:               c.Interval.String(),
-		Timeout:                c.Timeout.String(),
+		Name:     c.Name,
+		Interval: c.Interval.String(),
+		Timeout:  c.Timeout.String(),
+		// As in Consul, a check is critical before its first result. A job can set another state.
 		Status:                 api.HealthCritical,
 		TLSServerName:          c.TLSServerName,
 		TLSSkipVerify:          c.TLSSkipVerify,
@@ -150,8 +157,9 @@ func (c Check) registration() *api.AgentServiceCheck {
 		return &api.AgentServiceCheck{
 			Name:   out.Name,
 			Status: out.Status,
-			TTL:    (c.Interval + c.Timeout + ttlMargin).String(),
-			Notes:  "run by berth in task " + c.TaskName,
+			// The TTL is longer than the time between two results, so that only a missing one lets it pass.
+			TTL:   (c.Interval + c.Timeout + ttlMargin).String(),
+			Notes: "run by berth in task " + c.TaskName,
 		}
 	}
 
@@ -182,6 +190,7 @@ func ownService(s *Service, node string) *Service {
 	return &owned
 }
 
+// ownMeta returns the meta with berth's entries, which win over those of the job.
 func ownMeta(given map[string]string, node, definition string) map[string]string {
 	meta := maps.Clone(given)
 	if meta == nil {
@@ -197,6 +206,8 @@ func ownMeta(given map[string]string, node, definition string) map[string]string
 func digestOf(values ...any) string {
 	text, _ := json.Marshal(values) // all are texts, numbers and structs of them
 	sum := sha256.Sum256(text)
+
+	// 80 bits tell the definitions of one Consul apart, and keep the IDs short.
 	return hex.EncodeToString(sum[:10])
 }
 
@@ -223,6 +234,8 @@ func keepTags(s *Service, services map[string]*api.AgentService) *Service {
 	if !s.EnableTagOverride || now == nil || now.Meta[metaDefinition] != s.Meta[metaDefinition] {
 		return s
 	}
+
+	// The wanted services are shared with other goroutines, so each level that changes is a copy.
 	kept := *s
 	kept.Tags = slices.Clone(now.Tags)
 	sidecar := sidecarOf(s)
@@ -239,6 +252,7 @@ func keepTags(s *Service, services map[string]*api.AgentService) *Service {
 // differs reports whether Consul has the service or its sidecar otherwise. Missing and empty tags and meta
 // are equal.
 func differs(s *Service, services map[string]*api.AgentService) bool {
+	// The answer of Consul does not say how checks are defined. Their IDs do: see lacksCheck.
 	if !sameService(s, services[s.ID]) {
 		return true
 	}
@@ -267,6 +281,7 @@ func differs(s *Service, services map[string]*api.AgentService) bool {
 	return !sameService(&named, beside)
 }
 
+// sameService compares all that a registration sets, apart from the checks.
 func sameService(s *Service, now *api.AgentService) bool {
 	return now != nil && s.Kind == now.Kind && s.ID == now.ID && s.Name == now.Service &&
 		s.Address == now.Address && s.Port == now.Port &&

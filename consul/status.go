@@ -32,6 +32,7 @@ type statusCache struct {
 
 func (c *statusCache) init() { c.followed = make(chan struct{}, 1) }
 
+// store takes over an answer. read tells a reader whether a state is from after an event that it knows.
 func (c *statusCache) store(checks map[string]*api.AgentCheck) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,6 +67,8 @@ func (s *Syncer) Follow() (release func()) {
 	return sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+
+		// The loop finds out at its next round.
 		c.followers--
 	})
 }
@@ -85,8 +88,11 @@ func (s *Syncer) runStatus(ctx context.Context) {
 			return
 		}
 
+		// With followers the states are read each second. Otherwise those of the sync have to do.
 		for s.status.hasFollowers() {
 			query := (&api.QueryOptions{}).WithContext(ctx)
+
+			// Consul filters, so that the answer does not grow with the services of others.
 			checks, err := s.agent.ChecksWithFilterOpts(ownChecks, query)
 			if err == nil { // the sync reports errors
 				s.status.store(checks)

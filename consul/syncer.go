@@ -17,6 +17,9 @@ import (
 	"berth/structs"
 )
 
+// The syncer compares what the owners want with what Consul has, and sends the difference. It keeps no record
+// of what it has sent: after a fault, a restart of Consul or of the agent, the next comparison is enough.
+
 // The pace of the syncer.
 const (
 	syncInterval  = 30 * time.Second
@@ -98,6 +101,7 @@ func (s *Syncer) PutUntilEnd(owner string, services []*Service) {
 	s.Put(owner, services)
 }
 
+// put replaces the services without waking the syncer.
 func (s *Syncer) put(owner string, services []*Service) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,6 +128,8 @@ func (s *Syncer) boundGone() {
 		if len(s.gone) <= maxGone {
 			return
 		}
+
+		// What is forgotten here and is still in Consul is found by its meta after the probation.
 		delete(s.gone, id)
 	}
 }
@@ -149,11 +155,14 @@ func (s *Syncer) run(ctx context.Context) {
 		err := s.sync(ctx, time.Since(begin) >= probation)
 		if err != nil && ctx.Err() == nil {
 			failures++
+
+			// A machine without Consul has nothing to sync, and no warnings.
 			if worthLogging(failures) && !s.idle() {
 				s.logger.Warn("failed to sync services with Consul, retrying",
 					"failures", failures, "error", err)
 			}
 
+			// A change meanwhile waits for the end of the pause: Consul could not have it either.
 			backoff.Sleep(ctx, retry.Next())
 			continue
 		}
@@ -182,6 +191,7 @@ func worthLogging(n int) bool { return n&(n-1) == 0 }
 
 // await waits for a change or for the time of the next sync.
 func (s *Syncer) await(ctx context.Context) {
+	// Others may have changed or removed services, of which nothing tells the syncer.
 	t := time.NewTimer(syncInterval)
 	defer t.Stop()
 	select {
@@ -218,6 +228,7 @@ type goal struct {
 	gone     []string
 }
 
+// goal copies what the sync works with, because the lock is not held while Consul answers.
 func (s *Syncer) goal() goal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,6 +259,8 @@ func (s *Syncer) forget(id string) {
 func (s *Syncer) sync(ctx context.Context, settled bool) error {
 	g := s.goal()
 	query := (&api.QueryOptions{}).WithContext(ctx)
+
+	// Two reads give a whole picture, so a sync without differences costs nothing more.
 	services, err := s.agent.ServicesWithFilterOpts(ownServices, query)
 	if err != nil {
 		return plain("reading the services", err)
@@ -298,6 +311,7 @@ func (s *Syncer) outdated(g goal, services map[string]*api.AgentService, settled
 		}
 	}
 
+	// Right after a start the allocations are still being restored, and have not put their services.
 	if !settled {
 		return ids
 	}
@@ -313,6 +327,7 @@ func (s *Syncer) outdated(g goal, services map[string]*api.AgentService, settled
 	return ids
 }
 
+// deregister removes a service. One that Consul does not have is removed, too.
 func (s *Syncer) deregister(ctx context.Context, id string) error {
 	err := s.agent.ServiceDeregisterOpts(id, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil && statusOf(err) != http.StatusNotFound {
@@ -338,6 +353,7 @@ func checksByService(checks map[string]*api.AgentCheck) map[string][]string {
 func (s *Syncer) syncService(
 	ctx context.Context, service *Service, services map[string]*api.AgentService, checkIDs []string,
 ) error {
+	// The tags are kept before the comparison, or they would be a difference that never ends.
 	service = keepTags(service, services)
 	if differs(service, services) || lacksCheck(service, checkIDs) {
 		opts := api.ServiceRegisterOpts{}.WithContext(ctx)
