@@ -27,9 +27,12 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.Rest
 		if err != nil {
 			return structs.Invalidf("the key file of the archive's cluster: %w", err)
 		}
+
 		file = fileKey{parsed}
 	}
 
+	// All changes are found before the first one is made: a key that is missing must leave the state as it
+	// was.
 	a := adoption{keys: k, file: file, given: given}
 	for _, row := range slices.Collect(trust.RootKeys(aside.Read())) {
 		request, err := a.adopt(ctx, aside.Read(), row)
@@ -37,25 +40,33 @@ func (k *Keys) Adopt(ctx context.Context, aside *state.Store, given keyring.Rest
 			return structs.Errorf(structs.KindOf(err),
 				"the snapshot was not restored, and nothing has changed: %w", err)
 		}
+
 		if request != nil {
 			a.requests = append(a.requests, request)
 		}
 	}
+
 	if len(a.requests) == 0 && len(a.lost) == 0 && a.unused == nil {
 		return nil
 	}
+
+	// The index stays that of the archive, because this is no entry of the log.
 	return aside.Write(aside.Index(), func(tx *state.WriteTx) error {
 		for _, r := range a.requests {
 			if err := trust.RootKeyRewrap(tx, r); err != nil {
 				return err
 			}
 		}
+
 		for _, keyID := range a.lost {
+			// Without its key an authority can never sign again, so the cluster makes another one.
 			trust.AuthoritiesForget(tx, keyID)
 		}
+
 		if a.unused == nil {
 			return nil
 		}
+
 		return trust.DeleteUnusedRootKey(tx, a.unused)
 	})
 }
@@ -74,6 +85,7 @@ type adoption struct {
 func (a *adoption) adopt(
 	ctx context.Context, aside state.Reader, row *admin.RootKey,
 ) (*admin.RootKeyRewrapRequest, error) {
+	// Most archives are of this cluster, and its servers have the same key.
 	kek, err := a.keys.encrypter()
 	if err == nil && kek.ID() == row.KEK {
 		return nil, nil
@@ -90,21 +102,27 @@ func (a *adoption) adopt(
 		}, nil
 	}
 
+	// The file comes before the keys of this server: the operator gave it for this archive.
 	from := a.file
 	if from == nil || from.ID() != row.KEK {
 		from, _ = a.keys.opener(row.KEK)
 	}
+
 	if from == nil || kek == nil {
 		return nil, a.missing(aside, row, err)
 	}
+
+	// A key that is wrapped for this server alone would be closed to the next leader.
 	if err := a.keys.checkServers(kek.ID()); err != nil {
 		return nil, err
 	}
+
 	request, err := rewrap(ctx, from, kek, row)
 	if err != nil {
 		return nil, structs.Preconditionf("opening root key %s of the archive with key-encryption key %s: %w",
 			row.KeyID, row.KEK, err)
 	}
+
 	return request, nil
 }
 
@@ -112,12 +130,16 @@ func (a *adoption) adopt(
 // that the operator gives up, and an active one that encrypts nothing.
 func (a *adoption) missing(aside state.Reader, row *admin.RootKey, own error) error {
 	count, places := usesOf(aside, row.KeyID)
+
+	// It is deleted, because new secrets would be encrypted with it.
 	if count == 0 && row.State == admin.RootKeyActive {
 		a.unused = row
 	}
+
 	if count == 0 {
 		return nil
 	}
+
 	if a.given.LoseSecrets {
 		a.lost = append(a.lost, row.KeyID)
 		return nil
@@ -127,12 +149,15 @@ func (a *adoption) missing(aside state.Reader, row *admin.RootKey, own error) er
 	if own != nil {
 		has = []string{"this server has none: " + own.Error()}
 	}
+
 	if a.file != nil {
 		has = append(has, "the given file has "+a.file.ID())
 	}
+
 	return structs.Preconditionf("root key %s of the archive, which encrypts the secrets of %d places "+
-		"(e.g. %s), needs key-encryption key %s; %s. Give the key of the archive's cluster: -keyring-file FILE, "+
-		"or its encrypted copy: -escrow FILE -identity FILE. A key in a key management system is named by "+
-		"server { keyring { previous } } of each server. If no copy is left, -lose-secrets restores all else",
+		"(e.g. %s), needs key-encryption key %s; %s. Give the key of the archive's cluster: -keyring-file "+
+		"FILE, or its encrypted copy: -escrow FILE -identity FILE. A key in a key management system is "+
+		"named by server { keyring { previous } } of each server. If no copy is left, -lose-secrets "+
+		"restores all else",
 		row.KeyID, count, places, row.KEK, strings.Join(has, ", "))
 }

@@ -7,4 +7,8 @@
 //
 // A server that cannot open a root key says so, and goes on: only the secrets that the key encrypts are
 // closed to it.
+//
+// Follow alone changes the ring, in one goroutine of the server's life. Lead runs beside it while this server
+// leads. The mutex guards what they have found, and is not held while a program or a key management system
+// answers, which may take seconds.
 package keys

@@ -61,6 +61,7 @@ type commandAnswer struct {
 	Data []byte `json:"data"`
 }
 
+// ID returns the fingerprint of the name of the key. The program may have another path on each server.
 func (c *command) ID() string { return keyring.Fingerprint("command", []byte(c.keyID)) }
 
 func (c *command) Wrap(ctx context.Context, _ string, key []byte) ([]byte, error) {
@@ -83,34 +84,52 @@ func (c *command) run(ctx context.Context, action string, data []byte) ([]byte, 
 	defer cancel()
 	out := bounded{most: maxAnswer}
 	complaint := bounded{most: maxComplaint}
-	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
-	cmd.Dir = "/"
-	cmd.Stdin = bytes.NewReader(append(request, '\n'))
+
+	cmd := c.process(ctx, request)
 	cmd.Stdout = &out
 	cmd.Stderr = &complaint
-	cmd.WaitDelay = killDelay
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-
 	err = cmd.Run()
 	switch {
 	case ctx.Err() != nil:
+		// The cause says that the time was over. The error of the program would only say that it was killed.
 		err = context.Cause(ctx)
 	case err != nil:
 		err = fmt.Errorf("%w: %s", err, structs.Cut(string(complaint.kept), maxComplaint))
 	case out.more:
 		err = fmt.Errorf("it wrote more than %d bytes", maxAnswer)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("program %s, action %s: %w", c.argv[0], action, err)
 	}
 
 	var answer commandAnswer
+
+	// The error of the decoder is left out: it may show a part of the key.
 	if json.Unmarshal(out.kept, &answer) != nil || len(answer.Data) == 0 {
 		err := errors.New(`it did not write {"data": "..."} with base64`)
 		return nil, fmt.Errorf("program %s, action %s: %w", c.argv[0], action, err)
 	}
+
 	return answer.Data, nil
+}
+
+// process returns the program with a request as its input. Its whole process group ends with ctx.
+func (c *command) process(ctx context.Context, request []byte) *exec.Cmd {
+	// The program has the environment of the server, where credentials of a cloud may be.
+	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
+
+	// A program with a working directory in a mount would keep that from being unmounted.
+	cmd.Dir = "/"
+	cmd.Stdin = bytes.NewReader(append(request, '\n'))
+
+	// A process that has left the group may hold the output open. The wait for it has an end.
+	cmd.WaitDelay = killDelay
+
+	// The group is killed as a whole: a shell would leave the program that it has started.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
 }
 
 // bounded keeps the first bytes of an output.

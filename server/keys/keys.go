@@ -69,20 +69,24 @@ func New(d Deps) (*Keys, error) {
 	if d.Retry == 0 {
 		d.Retry = retryInterval
 	}
+
 	k := &Keys{
 		Deps:   d,
 		closed: map[string]string{},
 		said:   map[string]bool{},
 		tried:  make(chan struct{}),
 	}
+
 	k.kek.source = &k.Settings.Source
 	k.former.source = k.Settings.Previous
 	for _, o := range []*opened{&k.kek, &k.former} {
+		// A file that others can read is a fault of the machine, which waiting does not mend.
 		_, err := o.read()
 		if errors.Is(err, keyring.ErrOpenToOthers) {
 			return nil, structs.Preconditionf("server.keyring: %w", err)
 		}
 	}
+
 	return k, nil
 }
 
@@ -133,6 +137,7 @@ func (k *Keys) opener(id string) (encrypter, error) {
 	if err == nil && kek.ID() == id {
 		return kek, nil
 	}
+
 	k.mu.Lock()
 	former, formerErr := k.former.read()
 	k.mu.Unlock()
@@ -140,19 +145,23 @@ func (k *Keys) opener(id string) (encrypter, error) {
 		return former, nil
 	}
 
+	// A key that cannot be read may be the wanted one, so its fault is the answer.
 	err = errors.Join(err, formerErr)
 	if err != nil {
 		return nil, fmt.Errorf("it needs key-encryption key %s: %w", id, err)
 	}
+
 	has := fmt.Sprintf("%s (%s)", kek.ID(), k.Settings.Source.String())
 	if former != nil {
 		has += fmt.Sprintf(" and %s (%s)", former.ID(), k.Settings.Previous)
 	}
+
 	return nil, fmt.Errorf("it needs key-encryption key %s, and this server has %s", id, has)
 }
 
 // Follow keeps the ring as the rows have it, until ctx ends.
 func (k *Keys) Follow(ctx context.Context) {
+	// An operator compares the fingerprints of the servers by this line.
 	k.Logger.Info("key-encryption key", "source", k.Settings.String(), "id", k.KEK())
 	_, err := k.encrypter()
 	if err != nil && k.Settings.IsSet() {
@@ -166,11 +175,14 @@ func (k *Keys) follow(ctx context.Context, step func(context.Context) (done bool
 	feed := k.Store.Subscribe(1, schema.RootKeyRows)
 	defer feed.Close()
 	for ctx.Err() == nil {
+		// The changes are taken before the step reads the rows. A change after that makes the feed ready
+		// again.
 		feed.TakeChanges()
 		var retry <-chan time.Time
 		if !step(ctx) {
 			retry = time.After(k.Retry)
 		}
+
 		select {
 		case <-feed.Ready():
 		case <-retry:
@@ -186,15 +198,46 @@ func (k *Keys) update(ctx context.Context) bool {
 	for row := range trust.RootKeys(tx) {
 		rows[row.KeyID] = row
 	}
+
 	for _, id := range k.Ring.IDs() {
+		// A restore or a rotation has removed it. What it encrypted is gone or encrypted again.
 		if rows[id] == nil {
 			k.Ring.Remove(id)
 		}
 	}
 
+	active, closed := k.openRows(ctx, rows)
+
+	// The last errors are those of calls that the end of the server has cut off.
+	if ctx.Err() != nil {
+		return false
+	}
+
+	// An active key that is closed is "" here: this server then rejects new secrets.
+	err := k.Ring.Use(active)
+	if err != nil {
+		k.Logger.Error("failed to use the active root key", "error", err)
+	}
+
+	k.setClosed(tx, closed)
+
+	_, err = k.encrypter()
+	if err == nil {
+		// The leader makes no root key before all servers have told the same fingerprint.
+		k.Announce(k.KEK())
+	}
+
+	return len(closed) == 0 && (err == nil || !k.Settings.IsSet())
+}
+
+// openRows opens the root keys that are not open. It returns the ID of the active one, "" if that is closed,
+// and the reasons of those that stay closed.
+func (k *Keys) openRows(
+	ctx context.Context, rows map[string]*admin.RootKey,
+) (active string, closed map[string]string) {
+	// A key that is open stays so without another call of the key management system.
 	open := k.Ring.IDs()
-	closed := map[string]string{}
-	active := ""
+	closed = map[string]string{}
 	for id, row := range rows {
 		if !slices.Contains(open, id) {
 			err := k.open(ctx, row)
@@ -203,24 +246,13 @@ func (k *Keys) update(ctx context.Context) bool {
 				continue
 			}
 		}
+
 		if row.State == admin.RootKeyActive {
 			active = id
 		}
 	}
-	if ctx.Err() != nil {
-		return false
-	}
-	err := k.Ring.Use(active)
-	if err != nil {
-		k.Logger.Error("failed to use the active root key", "error", err)
-	}
-	k.setClosed(tx, closed)
 
-	_, err = k.encrypter()
-	if err == nil {
-		k.Announce(k.KEK())
-	}
-	return len(closed) == 0 && (err == nil || !k.Settings.IsSet())
+	return active, closed
 }
 
 // openTimeout bounds the wait of a new leader for the active root key. A key management system may take more.
@@ -234,12 +266,15 @@ func (k *Keys) AwaitActive(ctx context.Context) {
 	for {
 		active := trust.ActiveRootKey(k.Store.Read())
 		k.mu.Lock()
+
+		// The channel is taken under the lock: an attempt that ends between the look and the wait closes it.
 		tried := k.tried
 		done := active == nil || k.Ring.Active() == active.KeyID || k.closed[active.KeyID] != ""
 		k.mu.Unlock()
 		if done {
 			return
 		}
+
 		select {
 		case <-tried:
 		case <-ctx.Done():
@@ -258,6 +293,8 @@ func (k *Keys) open(ctx context.Context, row *admin.RootKey) error {
 	if err != nil {
 		return err
 	}
+
+	// The ring has its own copy.
 	defer clear(key)
 	return k.Ring.Add(row.KeyID, key)
 }
@@ -285,9 +322,13 @@ func unwrap(ctx context.Context, kek encrypter, row *admin.RootKey) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
+
+	// A key management system may return something else, for example with another key of the same name.
+	// Secrets that it encrypts would be lost.
 	if !bytes.Equal(Digest(row.KeyID, key), row.Digest) {
 		clear(key)
-		return nil, fmt.Errorf("key-encryption key %s unwraps it to another key than the one that was wrapped",
+		return nil, fmt.Errorf("key-encryption key %s unwraps it to another key than the one that was "+
+			"wrapped",
 			row.KEK)
 	}
 	return key, nil
@@ -306,9 +347,11 @@ func (k *Keys) setClosed(tx state.Reader, closed map[string]string) {
 	news := map[string]bool{}
 	said := map[string]bool{}
 	for id, reason := range closed {
+		// A cause that has ended is dropped here, so that it is logged again when it comes back.
 		said[id+reason] = true
 		news[id] = !k.said[id+reason]
 	}
+
 	k.said = said
 	close(k.tried)
 	k.tried = make(chan struct{})
@@ -317,13 +360,14 @@ func (k *Keys) setClosed(tx state.Reader, closed map[string]string) {
 	for _, id := range slices.Sorted(maps.Keys(closed)) {
 		if news[id] {
 			count, places := usesOf(tx, id)
-			k.Logger.Error("a root key of the cluster cannot be opened: the secrets that it encrypts are lost to "+
-				"this server until it has the key-encryption key again",
+			k.Logger.Error("a root key of the cluster cannot be opened: the secrets that it encrypts are "+
+				"lost to this server until it has the key-encryption key again",
 				"root_key", id,
 				"reason", closed[id],
 				"secrets", count,
 				"places", places,
-				"not_affected", "all else: nodes, jobs, allocations, volumes and claims without these secrets")
+				"not_affected",
+				"all else: nodes, jobs, allocations, volumes and claims without these secrets")
 		}
 	}
 }

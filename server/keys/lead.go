@@ -29,6 +29,7 @@ func (k *Keys) lead(ctx context.Context) bool {
 	tx := k.Store.Read()
 	err := k.makeFirst(ctx, tx)
 	if err == nil {
+		// Each goes on without the other: a key that cannot be wrapped again may still be rekeyed.
 		err = errors.Join(k.rewrapAll(ctx, tx), k.rekey(ctx, tx))
 	}
 	if ctx.Err() == nil {
@@ -44,6 +45,8 @@ func (k *Keys) tell(err error) {
 		text = err.Error()
 	}
 	k.mu.Lock()
+
+	// The work is tried every few seconds, and an operator may take days to copy a file.
 	news := text != k.waits
 	k.waits = text
 	k.mu.Unlock()
@@ -77,6 +80,8 @@ func (k *Keys) add(ctx context.Context, was string, full bool) (*admin.RootKey, 
 	if err != nil {
 		return nil, 0, structs.Preconditionf("no root key is made: %w", err)
 	}
+
+	// A server that cannot open the new key would lose all new secrets when it leads.
 	if err := k.checkServers(kek.ID()); err != nil {
 		return nil, 0, structs.Preconditionf("no root key is made: %w", err)
 	}
@@ -89,6 +94,7 @@ func (k *Keys) add(ctx context.Context, was string, full bool) (*admin.RootKey, 
 	if err != nil {
 		return nil, 0, structs.Unavailablef("wrapping a root key: %w", err)
 	}
+
 	index, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyAdd, &admin.RootKeyAddRequest{
 		KeyID:   id,
 		Wrapped: wrapped,
@@ -101,6 +107,7 @@ func (k *Keys) add(ctx context.Context, was string, full bool) (*admin.RootKey, 
 	if err != nil {
 		return nil, index, err
 	}
+
 	k.Logger.Info("made a root key", "root_key", id, "kek", kek.ID(), "full", full)
 	return trust.RootKey(k.Store.Read(), id), index, nil
 }
@@ -118,9 +125,11 @@ func (k *Keys) checkServers(kek string) error {
 			others = append(others, s.Name+" has "+s.KEK)
 		}
 	}
+
 	if others == nil {
 		return nil
 	}
+
 	return structs.Preconditionf("this server has key-encryption key %s, but %s. "+
 		"Copy the file of server.keyring to each server", kek, strings.Join(others, ", "))
 }
@@ -140,39 +149,58 @@ func (k *Keys) rekey(ctx context.Context, tx state.Reader) error {
 			left[row.KeyID] = true
 		}
 	}
+
 	active := trust.ActiveRootKey(tx)
 	if len(left) == 0 || active == nil {
 		return nil
 	}
+
+	// Follow opens it on each server, also on this one, after the entry was applied.
 	if k.Ring.Active() != active.KeyID {
 		return structs.Unavailablef("this server has not opened root key %s yet", active.KeyID)
 	}
 
+	done, err := k.resealAll(ctx, tx, left)
+	if err != nil {
+		return err
+	}
+
+	// The state checks that no secret of the key is left, so a secret that was stored meanwhile makes the
+	// entry fail, and the next round takes it.
+	for id := range left {
+		_, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyRekeyed, &admin.RootKeyRekeyedRequest{KeyID: id})
+		if err != nil {
+			return err
+		}
+
+		k.Logger.Info("encrypted the secrets of a root key again", "root_key", id, "secrets", done)
+	}
+
+	return nil
+}
+
+// resealAll encrypts the secrets of some keys with the active one, and returns their number. A secret that
+// cannot be opened stays with its key, and is an error after all others are done.
+func (k *Keys) resealAll(ctx context.Context, tx state.Reader, left map[string]bool) (done int, err error) {
 	batch := resealing{keys: k}
 	var faults []error
 	for v := range trust.SealedValues(tx) {
 		if !left[v.Value.KeyID] {
 			continue
 		}
+
 		err := batch.add(ctx, v)
 		if err != nil && len(faults) < mostPlaces {
 			faults = append(faults, err)
 		}
+
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return batch.done, ctx.Err()
 		}
 	}
-	if err := errors.Join(append(faults, batch.flush(ctx))...); err != nil {
-		return err
-	}
-	for id := range left {
-		_, err := fsm.Propose(ctx, k.Proposer, fsm.RootKeyRekeyed, &admin.RootKeyRekeyedRequest{KeyID: id})
-		if err != nil {
-			return err
-		}
-		k.Logger.Info("encrypted the secrets of a root key again", "root_key", id, "secrets", batch.done)
-	}
-	return nil
+
+	faults = append(faults, batch.flush(ctx))
+	return batch.done, errors.Join(faults...)
 }
 
 // resealing collects secrets that are encrypted again, and proposes them in entries of a bounded size.
@@ -189,15 +217,18 @@ func (b *resealing) add(ctx context.Context, v trust.SealedValue) error {
 	if err != nil {
 		return err
 	}
+
 	sealed, err := b.keys.Ring.Seal(v.Place, secret)
 	clear(secret)
 	if err != nil {
 		return err
 	}
+
 	b.values = append(b.values, admin.ResealedValue{
 		Table: v.Table,
 		Key:   slices.Clone(v.Key),
 		Place: v.Place,
+		// The entry replaces only this value: one that a user stores meanwhile wins.
 		Was:   trust.SealedDigest(v.Value),
 		Value: *sealed,
 	})
@@ -205,6 +236,7 @@ func (b *resealing) add(ctx context.Context, v trust.SealedValue) error {
 	if len(b.values) < rekeyValues && b.bytes < rekeyBytes {
 		return nil
 	}
+
 	return b.flush(ctx)
 }
 
@@ -218,6 +250,8 @@ func (b *resealing) flush(ctx context.Context) error {
 		return fmt.Errorf("storing secrets that are encrypted again: %w", err)
 	}
 	b.done += len(b.values)
+
+	// The slice belongs to the entry now.
 	b.values = nil
 	b.bytes = 0
 	return nil
@@ -232,24 +266,7 @@ func (k *Keys) Closed(ctx context.Context) map[string]map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	servers := k.Servers()
-	answers := make([]admin.KeyringStatus, len(servers))
-	faults := make([]error, len(servers))
-	var wg sync.WaitGroup
-	for i, s := range servers {
-		wg.Go(func() {
-			if s.Self {
-				k.Status(&answers[i])
-				return
-			}
-			answer, err := k.Ask(ctx, s.Address)
-			faults[i] = err
-			if err == nil {
-				answers[i] = *answer
-			}
-		})
-	}
-	wg.Wait()
-
+	answers, faults := k.askAll(ctx, servers)
 	closed := map[string]map[string]string{}
 	for row := range trust.RootKeys(k.Store.Read()) {
 		reasons := map[string]string{}
@@ -260,9 +277,40 @@ func (k *Keys) Closed(ctx context.Context) map[string]map[string]string {
 				reasons[s.Name] = reason
 			}
 		}
+
 		if len(reasons) > 0 {
 			closed[row.KeyID] = reasons
 		}
 	}
+
 	return closed
+}
+
+// askAll returns the status of each server, or the fault of its answer.
+func (k *Keys) askAll(
+	ctx context.Context, servers []Server,
+) (answers []admin.KeyringStatus, faults []error) {
+	answers = make([]admin.KeyringStatus, len(servers))
+	faults = make([]error, len(servers))
+	var wg sync.WaitGroup
+	for i, s := range servers {
+		// The servers are asked at once, so that one that is away costs its timeout only once. Each goroutine
+		// has its own element.
+		wg.Go(func() {
+			if s.Self {
+				k.Status(&answers[i])
+				return
+			}
+
+			answer, err := k.Ask(ctx, s.Address)
+			faults[i] = err
+			if err == nil {
+				answers[i] = *answer
+			}
+		})
+	}
+
+	wg.Wait()
+
+	return answers, faults
 }

@@ -18,6 +18,7 @@ func (k *Keys) rewrapAll(ctx context.Context, tx state.Reader) error {
 	if k.Settings.Previous == nil {
 		return nil
 	}
+
 	kek, err := k.encrypter()
 	if err != nil {
 		return fmt.Errorf("root keys of the previous key-encryption key: %w", err)
@@ -28,21 +29,27 @@ func (k *Keys) rewrapAll(ctx context.Context, tx state.Reader) error {
 		if row.KEK == kek.ID() {
 			continue
 		}
+
 		former, err := k.opener(row.KEK)
 		if err != nil {
 			left++ // the list of keys says why
 			continue
 		}
+
+		// The check is repeated for each key: a server may come up with the former key while this goes on.
 		if err := k.checkServers(kek.ID()); err != nil {
 			return structs.Preconditionf("root keys of the previous key-encryption key: %w", err)
 		}
+
 		request, err := rewrap(ctx, former, kek, row)
 		if err == nil {
 			_, err = fsm.Propose(ctx, k.Proposer, fsm.RootKeyRewrap, request)
 		}
+
 		if err != nil {
 			return fmt.Errorf("wrapping root key %s with key-encryption key %s: %w", row.KeyID, kek.ID(), err)
 		}
+
 		k.Logger.Info("wrapped a root key with another key-encryption key",
 			"root_key", row.KeyID, "kek", kek.ID(), "was", row.KEK)
 	}
@@ -50,6 +57,7 @@ func (k *Keys) rewrapAll(ctx context.Context, tx state.Reader) error {
 	if left > 0 {
 		return fmt.Errorf("%d root keys need a key-encryption key that this server does not have", left)
 	}
+
 	return nil
 }
 
@@ -66,8 +74,10 @@ func rewrap(
 	if err != nil {
 		return nil, err
 	}
+
 	return &admin.RootKeyRewrapRequest{
-		KeyID:   row.KeyID,
+		KeyID: row.KeyID,
+		// The entry does nothing if another leader has wrapped the key meanwhile.
 		Was:     row.KEK,
 		KEK:     to.ID(),
 		Wrapped: wrapped,

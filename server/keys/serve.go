@@ -30,6 +30,8 @@ func (k *Keys) Serve(
 	if err != nil {
 		return index, err
 	}
+
+	// The meta has neither the key nor its wrapped form.
 	resp.Key = key.Meta()
 	return index, nil
 }

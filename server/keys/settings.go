@@ -14,8 +14,8 @@ import (
 // Source says where a server finds a key-encryption key. Its zero value stands for none.
 type Source struct {
 	File string `hcl:"file"` // with the key: see keyring.FileKey
-	// Command is a program, with its arguments, that wraps and unwraps (see command.go). KeyID names the key in
-	// its key management system.
+	// Command is a program, with its arguments, that wraps and unwraps (see command.go). KeyID names the key
+	// in its key management system.
 	Command []string `hcl:"command"`
 	KeyID   string   `hcl:"key_id"`
 	// Transit is a key of Vault or OpenBao.
@@ -71,6 +71,7 @@ func (s *Settings) Validate() error {
 	case s.Previous.String() == s.Source.String() && s.Previous.KeyID == s.KeyID:
 		faults = append(faults, fmt.Errorf("%s: it names the key of server.keyring itself", previous))
 	}
+
 	return errors.Join(faults...)
 }
 
@@ -83,15 +84,18 @@ func (s *Source) faults(block string) (faults []error) {
 		faults = append(faults, fmt.Errorf(block+": "+format, args...))
 	}
 
+	// The key of two sources would be ambiguous: a server may read the one, and another server the other.
 	sources := 0
 	for _, set := range []bool{s.File != "", len(s.Command) > 0, s.Transit != nil} {
 		if set {
 			sources++
 		}
 	}
+
 	if sources > 1 {
 		bad("%d of file, command and transit are set; expected one of them", sources)
 	}
+
 	if s.File != "" && !filepath.IsAbs(s.File) {
 		bad("file is %q; expected an absolute path", s.File)
 	}
@@ -99,20 +103,25 @@ func (s *Source) faults(block string) (faults []error) {
 	if len(s.Command) > 0 && !filepath.IsAbs(s.Command[0]) {
 		bad("command begins with %q; expected the absolute path of a program", s.Command[0])
 	}
+
 	if len(s.Command) > maxArgs {
 		bad("command has %d parts; expected at most %d", len(s.Command), maxArgs)
 	}
+
 	if (len(s.Command) > 0) != (s.KeyID != "") {
 		bad("command and key_id belong together: key_id names the key that the command uses")
 	}
+
 	if len(s.KeyID) > maxKeyID {
 		bad("key_id has %d bytes; expected at most %d", len(s.KeyID), maxKeyID)
 	}
+
 	if s.Transit != nil {
 		for _, fault := range s.Transit.Faults() {
 			bad("transit: %w", fault)
 		}
 	}
+
 	return faults
 }
 
@@ -121,24 +130,32 @@ func within(file, dir string) bool {
 	if dir == "" {
 		return false
 	}
+
+	// Each path counts as written, with its links resolved, and with the links of its directory resolved: the
+	// file may not exist yet.
 	paths := []string{filepath.Clean(file)}
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		paths = append(paths, real)
 	}
+
 	if real, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
 		paths = append(paths, filepath.Join(real, filepath.Base(file)))
 	}
+
 	dirs := []string{filepath.Clean(dir)}
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dirs = append(dirs, real)
 	}
+
 	for _, d := range dirs {
 		for _, p := range paths {
+			// The slash keeps /data2 from being below /data.
 			if strings.HasPrefix(p, strings.TrimSuffix(d, "/")+"/") {
 				return true
 			}
 		}
 	}
+
 	return false
 }
 

@@ -84,11 +84,14 @@ func (c *Client) call(ctx context.Context, action string, body exchange) (*excha
 	if err != nil {
 		return nil, c.fault(action, err)
 	}
+
 	config, err := c.tls()
 	if err != nil {
 		return nil, c.fault(action, err)
 	}
+
 	client := &http.Client{
+		// A connection of its own: the files of this call decide about its certificate.
 		Transport:     &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -96,8 +99,10 @@ func (c *Client) call(ctx context.Context, action string, body exchange) (*excha
 	resp, err := client.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
+			// The cause is the timeout of this call, or the end of the server.
 			return nil, c.fault(action, context.Cause(ctx))
 		}
+
 		return nil, c.fault(action, netfault.Plain(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
@@ -105,6 +110,7 @@ func (c *Client) call(ctx context.Context, action string, body exchange) (*excha
 	if err != nil {
 		return nil, c.fault(action, err)
 	}
+
 	return answer, nil
 }
 
@@ -114,14 +120,19 @@ func (c *Client) request(ctx context.Context, action string, body exchange) (*ht
 	if err != nil {
 		return nil, fmt.Errorf("token_file: %w", err)
 	}
+
+	// An agent of Vault writes the token with or without a line end.
 	words := strings.Fields(string(token))
 	if len(words) != 1 {
 		return nil, fmt.Errorf("token_file: %s has no token, or several", c.TokenFile)
 	}
+
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
+
+	// The names were validated, so that none of them leaves its part of the path.
 	address, err := url.JoinPath(c.Address, "v1", c.mount(), action, c.KeyName)
 	if err != nil {
 		return nil, err
@@ -131,28 +142,35 @@ func (c *Client) request(ctx context.Context, action string, body exchange) (*ht
 	if err != nil {
 		return nil, err
 	}
+
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Vault-Token", words[0])
 	req.Header.Set("X-Vault-Request", "true") // listeners may demand it
 	if c.Namespace != "" {
 		req.Header.Set("X-Vault-Namespace", strings.Trim(c.Namespace, "/"))
 	}
+
 	return req, nil
 }
 
+// tls returns the configuration of a connection, with the authorities as their file has them now.
 func (c *Client) tls() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
 	if c.CAFile == "" {
 		return config, nil
 	}
+
 	text, err := readFile(c.CAFile, maxCA)
 	if err != nil {
 		return nil, fmt.Errorf("ca_file: %w", err)
 	}
+
+	// The authorities of the file replace those of the system: no other may vouch for the engine.
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("ca_file: %s has no certificate in PEM", c.CAFile)
 	}
+
 	return config, nil
 }
 
@@ -164,13 +182,17 @@ func readFile(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
+
+	// One byte more tells a file that is too long.
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, err
 	}
+
 	if int64(len(text)) > most {
 		return nil, fmt.Errorf("%s has more than %d bytes", path, most)
 	}
+
 	return text, nil
 }
 
@@ -188,6 +210,7 @@ func readAnswer(resp *http.Response) (*exchange, error) {
 		var complaint struct {
 			Errors []string `json:"errors"`
 		}
+
 		_ = json.Unmarshal(text, &complaint) // a proxy may answer with another text
 		return nil, fmt.Errorf("%s%s: %s", resp.Status, remedy(resp),
 			structs.Cut(strings.Join(complaint.Errors, "; "), maxComplaint))
@@ -196,9 +219,11 @@ func readAnswer(resp *http.Response) (*exchange, error) {
 	var answer struct {
 		Data exchange `json:"data"`
 	}
+
 	if json.Unmarshal(text, &answer) != nil { // its error may show a part of the key
 		return nil, errors.New("the answer is no JSON of the transit engine")
 	}
+
 	return &answer.Data, nil
 }
 
@@ -214,5 +239,6 @@ func remedy(resp *http.Response) string {
 	case code >= 300 && code < 400:
 		return " (it names another address, which has to be in the setting address)"
 	}
+
 	return ""
 }

@@ -3,7 +3,8 @@
 //
 // A call opens a connection of its own and reads the files of the token and of the authority anew, because
 // calls are rare and both files are replaced while a server runs. The package repeats no call: server/keys
-// does, as for each key-encryption key.
+// does, as for each key-encryption key. An error names the key, the action and what an operator can do, and
+// shows neither the token nor a key.
 package transit
 
 import (
@@ -52,9 +53,13 @@ func (s *Settings) Faults() (faults []error) {
 	if err := checkAddress(s.Address); err != nil {
 		bad("address %w", err)
 	}
+
 	if s.KeyName == "" || strings.Contains(s.KeyName, "/") {
-		bad("key_name is %q; expected the name of a key of the engine", structs.Cut(s.KeyName, structs.MaxQuoted))
+		bad("key_name is %q; expected the name of a key of the engine",
+			structs.Cut(s.KeyName, structs.MaxQuoted))
 	}
+
+	// The names become parts of a path, where others would lead to another key or another engine.
 	for name, value := range map[string]string{
 		"key_name":   s.KeyName,
 		"mount_path": s.mount(),
@@ -69,12 +74,15 @@ func (s *Settings) Faults() (faults []error) {
 	if !filepath.IsAbs(s.TokenFile) {
 		bad("token_file is %q; expected the absolute path of a file with the token", s.TokenFile)
 	}
+
 	if s.CAFile != "" && !filepath.IsAbs(s.CAFile) {
 		bad("ca_file is %q; expected an absolute path", s.CAFile)
 	}
+
 	if len(s.ServerName) > maxName {
 		bad("tls_server_name has %d bytes; expected at most %d", len(s.ServerName), maxName)
 	}
+
 	return faults
 }
 
@@ -83,18 +91,24 @@ func checkAddress(address string) error {
 	if len(address) > maxAddress {
 		return fmt.Errorf("has %d bytes; expected at most %d", len(address), maxAddress)
 	}
+
 	u, err := url.Parse(address)
+
+	// A user, a path or a query would be lost when the path of the engine is joined.
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
 		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("is %q; expected https://host:port", structs.Cut(address, structs.MaxQuoted))
 	}
+
 	if !transport.Private(address) {
-		return errors.New("begins with http://, and is not on this machine: root keys would cross the network in " +
-			"plain form; expected https://host:port")
+		return errors.New("begins with http://, and is not on this machine: root keys would cross the " +
+			"network in plain form; expected https://host:port")
 	}
+
 	return nil
 }
 
+// mount returns the path of the engine without slashes at its ends, as all uses of it need it.
 func (s *Settings) mount() string {
 	if s.MountPath == "" {
 		return defaultMount
@@ -105,6 +119,7 @@ func (s *Settings) mount() string {
 // ID returns the fingerprint of the key. The address is not in it, because servers may reach the same engine
 // by several.
 func (s *Settings) ID() string {
+	// The separator is in no name, so two keys never have the same text.
 	names := []string{strings.Trim(s.Namespace, "/"), s.mount(), s.KeyName}
 	return keyring.Fingerprint("transit", []byte(strings.Join(names, "\x00")))
 }

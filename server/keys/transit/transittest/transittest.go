@@ -1,5 +1,6 @@
 // Package transittest is a transit engine for tests, over real HTTPS. It keeps all plaintexts in memory, and
-// can be sealed, slow, cut off and started again.
+// can be sealed, slow, cut off and started again. Tests change it while calls are in flight, so its state is
+// behind a lock.
 package transittest
 
 import (
@@ -42,7 +43,11 @@ type Server struct {
 // New starts an engine that speaks TLS.
 func New(t *testing.T) *Server {
 	t.Helper()
+
+	// The token has the form of a real one, so that a test finds it in a log or an error.
 	s := &Server{t: t, Token: "hvs.secret-token", Version: 1, Oldest: 1, plain: map[string]string{}}
+
+	// Real TLS tests the files of the settings, too.
 	s.http = httptest.NewUnstartedServer(s)
 	s.http.StartTLS()
 	t.Cleanup(func() { s.http.Close() })
@@ -52,16 +57,19 @@ func New(t *testing.T) *Server {
 		Address:   s.http.URL,
 		KeyName:   "berth",
 		MountPath: "kms",
+		// With a slash, as users write it. The engine gets it without.
 		Namespace: "team/",
 		TokenFile: filepath.Join(dir, "token"),
 		CAFile:    filepath.Join(dir, "ca.pem"),
 	}
+
 	s.write(s.settings.TokenFile, []byte(s.Token+"\n"))
 	block := &pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw}
 	s.write(s.settings.CAFile, pem.EncodeToMemory(block))
 	return s
 }
 
+// write replaces a file of the settings.
 func (s *Server) write(path string, text []byte) {
 	s.t.Helper()
 	if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -102,13 +110,20 @@ func (s *Server) Stop() { s.http.Close() }
 // Start begins again after Stop.
 func (s *Server) Start() {
 	s.t.Helper()
+
+	// The address stays, because the settings of a running server name it.
 	l, err := net.Listen("tcp", s.http.Listener.Addr().String())
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	next := httptest.NewUnstartedServer(s)
+
+	// The library opens a listener of its own, at another address.
 	_ = next.Listener.Close()
 	next.Listener = l
+
+	// The certificate stays, because the file of the authority has it.
 	next.TLS = s.http.TLS.Clone()
 	next.StartTLS()
 	s.http = next
@@ -119,6 +134,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body) // only then the context ends with the connection
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	s.mu.Lock()
+
+	// The lock is not held while a call waits, so that a test can change the server meanwhile.
 	hold := s.Hold
 	answer := s.Answer
 	s.headers = append(s.headers, r.Header.Clone())
@@ -130,6 +147,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+
 	if answer != nil {
 		answer.ServeHTTP(w, r)
 		return
@@ -140,6 +158,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.Sealed:
 		reject(w, http.StatusServiceUnavailable, "Vault is sealed")
+	// A wrong token and a missing one have the same answer, as the engine gives it.
 	case r.Header.Get("X-Vault-Token") != s.Token || r.Header.Get("X-Vault-Namespace") != "team":
 		reject(w, http.StatusForbidden, "permission denied")
 	case r.Method != http.MethodPost:
@@ -153,27 +172,34 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// encrypt keeps the plaintext under the ciphertext that it makes up. Nothing is encrypted.
 func (s *Server) encrypt(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Plaintext string `json:"plaintext"`
 	}
+
 	if json.NewDecoder(r.Body).Decode(&body) != nil || body.Plaintext == "" {
 		reject(w, http.StatusBadRequest, "missing plaintext")
 		return
 	}
+
+	// The version is in the text, as in that of the engine, which decrypts by it.
 	ciphertext := fmt.Sprintf("vault:v%d:c%d", s.Version, len(s.plain))
 	s.plain[ciphertext] = body.Plaintext
 	reply(w, "ciphertext", ciphertext)
 }
 
+// decrypt rejects the versions that an operator has retired, as the engine does with min_decryption_version.
 func (s *Server) decrypt(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Ciphertext string `json:"ciphertext"`
 	}
+
 	var version int
 	if json.NewDecoder(r.Body).Decode(&body) == nil {
 		_, _ = fmt.Sscanf(strings.TrimPrefix(body.Ciphertext, "vault:v"), "%d", &version)
 	}
+
 	plaintext := s.plain[body.Ciphertext]
 	switch {
 	case version < s.Oldest:
@@ -185,6 +211,7 @@ func (s *Server) decrypt(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// reply answers in the form of the engine, with one value.
 func reply(w http.ResponseWriter, name, value string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{name: value, "key_version": 1}})
 }
