@@ -9,6 +9,8 @@ import (
 // the fault, then the way out. An error of the machine, such as a full disk, is no damage.
 func damageError(dataDir, path, format string, args ...any) error {
 	fault := structs.Internalf(format, args...)
+
+	// The remedy for damage would delete files that are whole.
 	if diskfault.OfMachine(fault) {
 		return structs.Internalf("%s: the file cannot be used: %w", path, fault)
 	}

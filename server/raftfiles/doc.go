@@ -9,4 +9,7 @@
 // entry. It shows Open whether a write was interrupted by a power cut, which Open drops, or whether a file is
 // damaged or missing, which Open rejects. It also has the level of the version that wrote the files (ADR 52):
 // Open rejects files of a newer version, and files without a level.
+//
+// Raft calls the log from several goroutines. Log.ends orders the changes at its two ends, so that the log
+// and the mark change together. Reads need no lock.
 package raftfiles

@@ -12,6 +12,8 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// A damaged directory may have anything under a name, for example a pipe that blocks.
 	if !info.Mode().IsRegular() || info.Size() > limit {
 		return nil, fmt.Errorf("not a regular file of at most %d bytes", limit)
 	}

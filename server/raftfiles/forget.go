@@ -49,6 +49,9 @@ func (f *Files) KeepNewest() (index uint64, err error) {
 	if err != nil || len(all) == 0 {
 		return 0, err
 	}
+
+	// The list begins with the newest one. The others are deleted although snapshotsKept would keep one of
+	// them.
 	for _, old := range all[1:] {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, old.ID)))
 	}

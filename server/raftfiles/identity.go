@@ -27,6 +27,8 @@ func ServerID(dataDir string) (string, error) {
 
 	path := filepath.Join(dataDir, idName)
 	b, err := readLimited(path, 4096)
+
+	// Neither the file nor the mark has an ID, so this server has never had a log.
 	if errors.Is(err, os.ErrNotExist) && record.id == "" {
 		id := structs.NewID()
 		if err := durable.WriteFile(path, []byte(id+"\n")); err != nil {
@@ -39,6 +41,7 @@ func ServerID(dataDir string) (string, error) {
 	switch {
 	case err == nil && record.id != "" && id == record.id:
 		return id, nil
+	// The mark has the ID, so nothing is lost: the operator can write the file again.
 	case record.id != "":
 		fault := fmt.Sprintf("the server's id %q is not the one that its log belongs to", id)
 		remedy := fmt.Sprintf("Write the line %s into the file and start the server again", record.id)
@@ -56,6 +59,8 @@ func ServerID(dataDir string) (string, error) {
 func hasLog(dataDir string) bool {
 	raftDir := filepath.Join(dataDir, "raft")
 	walDir := filepath.Join(raftDir, "wal")
+
+	// The pattern is valid, so Glob has no error.
 	segments, _ := filepath.Glob(filepath.Join(walDir, "*.wal"))
 	snapshots, _ := filepath.Glob(filepath.Join(raftDir, "snapshots", "*", snapshotMeta))
 	return len(segments) > 0 ||

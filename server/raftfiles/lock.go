@@ -19,6 +19,8 @@ func LockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, structs.Internalf("server: data_dir: %w", err)
 	}
+
+	// The kernel releases the lock when the process ends, however it ends. The file stays.
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err != nil {
 		_ = f.Close() // the error that counts is the other

@@ -53,6 +53,7 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 		return nil
 	}
 
+	// Raft keeps the entries in its cache and sends them to followers, so they are not changed.
 	copies := make([]raft.Log, len(entries))
 	summed := make([]*raft.Log, len(entries))
 	for i, e := range entries {
@@ -80,6 +81,7 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 		return err
 	}
 
+	// The mark follows the log. A crash between the two leaves a mark that is too low, which Open accepts.
 	l.mark.raiseLast(entries[len(entries)-1].Index)
 	return nil
 }
@@ -94,6 +96,7 @@ func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	path := l.meta.segmentOf(index)
 	err = damageError(l.dataDir, path, "the log entry %d is damaged: %w", index, err)
 	if l.serving.Load() {
+		// Before Serve the error goes to the start of the server, which ends with it.
 		l.fatal(err)
 	}
 	return err
@@ -109,6 +112,8 @@ func (l *Log) readEntry(index uint64, entry *raft.Log) (err error) {
 	if err := l.WAL.GetLog(index, entry); err != nil {
 		return err
 	}
+
+	// A whole entry at the wrong place has a valid checksum.
 	if entry.Index != index {
 		return fmt.Errorf("the entry has index %d", entry.Index)
 	}
@@ -135,6 +140,8 @@ func (l *Log) DeleteRange(first, last uint64) error {
 			left = 0
 		}
 
+		// Here the mark comes first. A crash between the two would otherwise leave a mark above the end of
+		// the log, which looks like damage.
 		if err := l.mark.lowerLast(left); err != nil {
 			return err
 		}
@@ -185,6 +192,7 @@ func removeSum(e *raft.Log) error {
 
 // entrySum returns the CRC-32 (Castagnoli) of all fields of an entry.
 func entrySum(e *raft.Log) uint32 {
+	// The lengths are in the sum, so that no byte can move from the data to the extensions.
 	head := make([]byte, 0, 48)
 	for _, v := range []uint64{
 		e.Index,
@@ -192,6 +200,7 @@ func entrySum(e *raft.Log) uint32 {
 		uint64(e.Type),
 		uint64(len(e.Data)),
 		uint64(len(e.Extensions)),
+		// The time is a field of the entry like the others: followers store the leader's.
 		uint64(e.AppendedAt.UnixNano()),
 	} {
 		head = binary.BigEndian.AppendUint64(head, v)

@@ -41,6 +41,7 @@ type markRecord struct {
 	snapshot uint64 // the index of the newest snapshot, 0 without one
 }
 
+// encode returns the record in its fixed length, with a checksum of all before it.
 func (r markRecord) encode() []byte {
 	head := fmt.Appendf(nil, markHead, r.level, r.id, r.last, r.snapshot)
 	return fmt.Appendf(head, markTail, checksum(head))
@@ -66,6 +67,8 @@ func decodeMark(b []byte) (markRecord, error) {
 			errNewer, r.level, level.Now)
 	}
 	_, err = fmt.Sscanf(string(b), markScan, &r.level, &r.id, &r.last, &r.snapshot)
+
+	// Sscanf accepts many forms of a number, and reads no checksum. Equal bytes prove both.
 	if err == nil && !bytes.Equal(r.encode(), b) {
 		err = errors.New("the checksum does not match")
 	}
@@ -112,6 +115,8 @@ type mark struct {
 // space. From then on an older version rejects the files.
 func openMark(dataDir string, record markRecord, logger hclog.Logger) (*mark, error) {
 	path := filepath.Join(dataDir, markName)
+
+	// WriteFile makes it under another name first, so that it is never there in part.
 	if !pathExists(path) {
 		if err := durable.WriteFile(path, record.encode()); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
@@ -144,6 +149,7 @@ func (m *mark) raiseLast(last uint64) {
 	m.record.last = last
 	err := m.write()
 	if err != nil && !m.failed {
+		// A disk that is full would have this at each entry.
 		m.failed = true
 		m.logger.Warn("failed to record the end of the log",
 			"path", m.file.Name(),
@@ -155,6 +161,8 @@ func (m *mark) raiseLast(last uint64) {
 func (m *mark) lowerLast(last uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
+	// A range that begins above the mark removes nothing that it names.
 	m.record.last = min(m.record.last, last)
 	return m.writeDurably()
 }

@@ -33,6 +33,7 @@ type metaContent struct {
 	Stable map[string][]byte     // Raft's stable values
 }
 
+// encode returns a line with the checksum, and then the content in JSON, which an operator can read.
 func (c metaContent) encode() ([]byte, error) {
 	body, err := json.Marshal(c)
 	if err != nil {
@@ -41,6 +42,7 @@ func (c metaContent) encode() ([]byte, error) {
 	return append(fmt.Appendf(nil, metaHead, checksum(body)), body...), nil
 }
 
+// decodeMeta checks the checksum before it reads the content.
 func decodeMeta(b []byte) (metaContent, error) {
 	var c metaContent
 	head, body, _ := bytes.Cut(b, []byte("\n"))
@@ -68,6 +70,7 @@ func loadMeta(dir string) (*metaStore, error) {
 		return m, nil
 	case err != nil:
 		return nil, err
+	// WriteFile never leaves an empty file. A file system that lost its content does.
 	case len(b) == 0:
 		return nil, errors.New("the file is empty")
 	}
@@ -84,6 +87,8 @@ func (m *metaStore) replaceContent(c metaContent) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.path, err)
 	}
+
+	// A write that failed leaves the former content, as the file has it.
 	m.content = c
 	return nil
 }
@@ -120,6 +125,8 @@ func (m *metaStore) GetStable(key []byte) ([]byte, error) {
 func (m *metaStore) SetStable(key, value []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
+	// A copy, so that a write that fails changes nothing in memory.
 	stable := maps.Clone(m.content.Stable)
 	if value == nil {
 		delete(stable, string(key))

@@ -66,6 +66,7 @@ func Open(options Options) (*Files, error) {
 		return nil, err
 	}
 
+	// This precedes MkdirAll: a directory that is missing is a finding.
 	if err := o.checkPresence(raftDir); err != nil {
 		return nil, err
 	}
@@ -80,6 +81,7 @@ func Open(options Options) (*Files, error) {
 		return nil, o.damage(path, "the list of the log's segments is damaged: %w", err)
 	}
 
+	// Nothing is opened for writing before all files have passed.
 	record, err := o.checkFiles()
 	if err != nil {
 		return nil, err
@@ -97,6 +99,7 @@ func (o *opening) checkPresence(raftDir string) error {
 		o.walDir,
 		filepath.Join(o.walDir, metaName),
 	} {
+		// The paths are below each other, so the first one that is missing decides.
 		if pathExists(path) {
 			continue
 		}
@@ -129,12 +132,14 @@ func (o *opening) checkFiles() (record markRecord, err error) {
 
 	segments := o.meta.state().Segments
 	switch {
+	// The mark may be older than the log, never newer: what it names was durable.
 	case last < o.mark.last:
 		return record, o.damage(o.walDir,
 			"the log ends at entry %d; it had entries up to %d", last, o.mark.last)
 	case snapshot < o.mark.snapshot:
 		return record, o.damage(o.snapDir,
 			"the snapshot of entry %d is missing", o.mark.snapshot)
+	// Between the snapshot and the first entry there are others, which nothing has any more.
 	case last > 0 && segments[0].MinIndex > snapshot+1:
 		return record, o.damage(o.snapDir,
 			"the snapshot of the entries before %d is missing", segments[0].MinIndex)
@@ -184,6 +189,7 @@ func (o *opening) openLog(raftDir string, mark *mark) (*Files, error) {
 		return nil, o.damage(o.walDir, "opening the log: %w", err)
 	}
 
+	// raft-wal reads the files by itself. It must come to the same end as checkLog.
 	last, _ := log.LastIndex()
 	if last != mark.record.last {
 		err := o.damage(o.walDir, "the log ends at entry %d instead of %d", last, mark.record.last)

@@ -42,6 +42,8 @@ func scanSegment(b []byte) segmentContent {
 	for off := segmentHeader; off+frameHeader <= len(b); {
 		kind := binary.LittleEndian.Uint32(b[off:]) // the kind of a frame and three bytes that are 0
 		value := binary.LittleEndian.Uint32(b[off+4:])
+
+		// For a commit the value is a checksum and no length: see below.
 		size := (int(value) + 7) &^ 7
 		switch kind {
 		case frameCommit:
@@ -52,12 +54,15 @@ func scanSegment(b []byte) segmentContent {
 			size = 0
 			start = off + frameHeader
 			read.end = start
+
+			// What was read since the last commit counts only now.
 			whole = read
 
 		case frameEntry:
 			read.offsets = append(read.offsets, uint32(off))
 		case frameIndex:
 			read.indexStart = uint64(off + frameHeader)
+		// Zeros, or the rest of an older write: the segment ends here.
 		default:
 			return whole
 		}
@@ -76,6 +81,8 @@ func checkSealed(b []byte, c segmentContent, info types.SegmentInfo) error {
 		last := info.BaseIndex + uint64(len(c.offsets)) - 1
 		return fmt.Errorf("the entries behind index %d (byte %d) are not as they were written", last, c.end)
 	}
+
+	// raft-wal finds entries by this table alone, so it must agree with the frames.
 	for i, offset := range c.offsets {
 		at := c.indexStart + 4*uint64(i)
 		if at+4 > uint64(c.end) ||
@@ -95,6 +102,8 @@ func (o *opening) checkLog() (last uint64, err error) {
 		path := filepath.Join(o.walDir, name)
 		tail := info.SealTime.IsZero()
 		isLast := i == len(segments)-1
+
+		// Exactly the last segment is open, and each begins behind the one before it.
 		if tail != isLast ||
 			i > 0 && info.BaseIndex != last+1 {
 			return 0, o.damage(o.meta.path, "the list of segments has a hole before %s", name)
@@ -144,6 +153,9 @@ func (o *opening) checkTail(
 	}
 
 	rest := bytes.TrimRight(b[c.end:], "\x00")
+
+	// A write that was not committed was not acknowledged. It is erased, so that nothing of it follows the
+	// next write.
 	if len(rest) > 0 {
 		o.Logger.Warn("dropping an interrupted write at the end of the log",
 			"path", path,

@@ -60,6 +60,7 @@ func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
 		return nil, err
 	}
 	for _, e := range entries {
+		// Raft writes a snapshot under a name with this end, and renames it when it is whole.
 		if !e.IsDir() || strings.HasSuffix(e.Name(), ".tmp") {
 			continue
 		}
@@ -93,6 +94,8 @@ type sink struct {
 
 // Close finishes the snapshot.
 func (s *sink) Close() error {
+	// Raft renames the directory here. A crash before the next line leaves a snapshot without a checksum,
+	// which checkSnapshot adds.
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
 	}
@@ -155,6 +158,8 @@ func checkSnapshot(dir string) (index uint64, file string, err error) {
 	if err != nil {
 		return 0, snapshotState, err
 	}
+
+	// Its state is whole, so the checksum that a crash has prevented is written now.
 	if meta.noSum {
 		return meta.Index, snapshotSum, writeSum(dir, meta.bytes)
 	}
@@ -200,6 +205,7 @@ type stateMeta struct {
 	noSum bool   // there is no checksum of it
 }
 
+// decodeSnapshotMeta reads a meta.json, and rejects a version that Raft would skip in silence.
 func decodeSnapshotMeta(b []byte) (*stateMeta, error) {
 	m := &stateMeta{}
 	if err := json.Unmarshal(b, m); err != nil {
@@ -212,12 +218,15 @@ func decodeSnapshotMeta(b []byte) (*stateMeta, error) {
 	return m, nil
 }
 
+// checkState reads the whole state once, and keeps none of it in memory.
 func checkState(path string, meta *stateMeta) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
+
+	// Raft compares this sum when it opens the snapshot, which may be too late to find another one.
 	hash := crc64.New(crc64.MakeTable(crc64.ECMA))
 	n, err := io.Copy(hash, f)
 	switch {
