@@ -33,11 +33,13 @@ func (d *Device) prepare(n *structs.Node) (*fenceAgent, error) {
 		timeout: d.timeout(),
 		output:  &output{},
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(d.Options)) {
 		value, err := expand(d.Options[name], n)
 		if err != nil {
 			return nil, fmt.Errorf("options: %s: %w", name, err)
 		}
+
 		a.add(name, value)
 	}
 
@@ -47,6 +49,8 @@ func (d *Device) prepare(n *structs.Node) (*fenceAgent, error) {
 		if err != nil {
 			return nil, fmt.Errorf("secret_files: %s: %w", name, err)
 		}
+
+		// The output knows the secret before the agent does.
 		a.output.secrets = append(a.output.secrets, partsOf(secret)...)
 		a.add(name, secret)
 	}
@@ -54,6 +58,7 @@ func (d *Device) prepare(n *structs.Node) (*fenceAgent, error) {
 	if n == nil {
 		return a, nil
 	}
+
 	return a, d.addPlug(a, n)
 }
 
@@ -64,9 +69,11 @@ func (d *Device) addPlug(a *fenceAgent, n *structs.Node) error {
 	if err == nil && strings.TrimSpace(plug) == "" {
 		err = fmt.Errorf("it is empty")
 	}
+
 	if err != nil {
 		return fmt.Errorf("plug: %w", err)
 	}
+
 	a.add("plug", plug)
 	a.add("nodename", plug)
 	return nil
@@ -99,15 +106,19 @@ func (d *Device) findProgram() (string, error) {
 	if filepath.IsAbs(d.Agent) {
 		return exec.LookPath(d.Agent)
 	}
+
 	for _, dir := range filepath.SplitList(searchPath()) {
 		if !filepath.IsAbs(dir) {
 			continue // it depends on the directory in which the server was started
 		}
+
 		path, err := exec.LookPath(filepath.Join(dir, d.Agent))
 		if err == nil {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("agent %q is not in %s: install it on this server, as the package fence-agents does",
+
+	return "", fmt.Errorf("agent %q is not in %s: install it on this server, as the package fence-agents "+
+		"does",
 		d.Agent, searchPath())
 }

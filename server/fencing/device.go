@@ -38,8 +38,8 @@ type Device struct {
 	Plug string `hcl:"plug,placeholders"`
 	// Scope is ScopePower, as is "", or ScopeStorage.
 	Scope string `hcl:"scope"`
-	// Plugins and Volumes are all that a proof of ScopeStorage is about: IDs of CSI plugins, and of volumes as
-	// NAMESPACE/ID.
+	// Plugins and Volumes are all that a proof of ScopeStorage is about: IDs of CSI plugins, and of volumes
+	// as NAMESPACE/ID.
 	Plugins []string      `hcl:"plugins"`
 	Volumes []string      `hcl:"volumes"`
 	Timeout time.Duration `hcl:"timeout"` // of one action; 0 for DefaultTimeout

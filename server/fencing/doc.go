@@ -6,4 +6,8 @@
 //
 // A proof is the exit code 0 of the action off, and then the exit code 2 of the action status, which says
 // that the plug is off. Everything else proves nothing.
+//
+// An agent may hang, leave processes behind or print a password. A run has a bound in time, its whole process
+// group ends with it, and no line with a secret leaves this package: the output goes to rows, which users
+// read.
 package fencing

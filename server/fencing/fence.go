@@ -38,10 +38,14 @@ func (d *Device) Fence(ctx context.Context, n *structs.Node) Result {
 	if err != nil {
 		return unproved(actionOff, noExit, err)
 	}
+
 	r := a.act(ctx, actionOff, exitDone)
 	if r.Reason != "" {
 		return r
 	}
+
+	// The exit code of off does not suffice: an agent may report a command that it has sent, and not its
+	// effect.
 	r = a.act(ctx, actionStatus, exitOff)
 	r.Proved = r.Reason == ""
 	return r
@@ -63,10 +67,12 @@ func (a *fenceAgent) act(ctx context.Context, action string, want int) Result {
 	if err == nil && code != want {
 		err = fmt.Errorf("the agent ended with exit code %d; expected %d", code, want)
 	}
+
 	r := Result{Action: action, ExitCode: code}
 	if err != nil {
 		r = unproved(action, code, err)
 	}
+
 	r.Output = a.output.String()
 	return r
 }

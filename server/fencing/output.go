@@ -38,14 +38,18 @@ func (o *output) Write(p []byte) (int, error) {
 	defer o.mu.Unlock()
 	for part := range bytes.Lines(p) {
 		text, ended := bytes.CutSuffix(part, []byte("\n"))
+
+		// The rest of a long line is dropped, and so is its begin: a secret may lie across the bound.
 		o.long = o.long || len(o.line)+len(text) > maxLine
 		if !o.long {
 			o.line = append(o.line, text...)
 		}
+
 		if ended {
 			o.endLine(holdsAny(string(o.line), o.secrets))
 		}
 	}
+
 	return len(p), nil
 }
 
@@ -58,6 +62,7 @@ func (o *output) endLine(hasSecret bool) {
 	case hasSecret:
 		text = secretLine
 	}
+
 	o.kept = append(append(o.kept, text...), '\n')
 	o.cut()
 	o.line = o.line[:0]

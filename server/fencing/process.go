@@ -18,8 +18,8 @@ const (
 	// outputDelay bounds the wait for the output after the end of an agent. A process that has left the group
 	// may hold it open.
 	outputDelay = time.Second
-	// deathDelay bounds the wait for the death of a killed agent, and for a start. A file system that does not
-	// answer delays both.
+	// deathDelay bounds the wait for the death of a killed agent, and for a start. A file system that does
+	// not answer delays both.
 	deathDelay = 5 * time.Second
 )
 
@@ -48,6 +48,8 @@ func (a *fenceAgent) run(ctx context.Context, action string) (code int, err erro
 		code int
 		err  error
 	}
+
+	// The buffer lets the goroutine end also after the wait for it has ended.
 	ended := make(chan end, 1)
 	go func() {
 		code, err := p.run(ctx)
@@ -79,6 +81,7 @@ func stopped(ctx context.Context) error {
 
 // command returns the command of an action. The secrets are in its input alone.
 func (a *fenceAgent) command(action string) *exec.Cmd {
+	// It has no context: the group gets a SIGTERM first, which exec would not send to all of it.
 	cmd := exec.Command(a.program)
 	cmd.Dir = "/"
 	cmd.Env = environment()
@@ -90,6 +93,7 @@ func (a *fenceAgent) command(action string) *exec.Cmd {
 		Setsid:    true, // a group of its own, and no terminal to ask for a password
 		Pdeathsig: unix.SIGKILL,
 	}
+
 	return cmd
 }
 
@@ -123,6 +127,7 @@ func (p *process) run(ctx context.Context) (code int, err error) {
 	case !p.cmd.ProcessState.Exited():
 		return noExit, fmt.Errorf("the agent ended by a signal: %s", p.cmd.ProcessState)
 	}
+
 	return p.cmd.ProcessState.ExitCode(), nil
 }
 
@@ -136,12 +141,14 @@ func (p *process) start() {
 	if err != nil {
 		return
 	}
+
 	// The agent stays a zombie: no other process can get the number of its group.
 	const options = unix.WEXITED | unix.WNOWAIT
 	err = unix.EINTR
 	for errors.Is(err, unix.EINTR) {
 		err = unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, options, nil)
 	}
+
 	close(p.exited)
 }
 
@@ -153,11 +160,13 @@ func (p *process) await(ctx context.Context) (byItself bool) {
 		return true
 	case <-ctx.Done():
 	}
+
 	p.signal(unix.SIGTERM)
 	select {
 	case <-p.exited:
 	case <-time.After(p.grace):
 	}
+
 	return false
 }
 

@@ -30,6 +30,8 @@ func readWithin(timeout time.Duration, read func() (string, error)) (string, err
 		secret string
 		err    error
 	}
+
+	// The buffer lets a late read end without a reader.
 	done := make(chan result, 1)
 	go func() {
 		defer func() { <-secretReads }()
@@ -41,7 +43,8 @@ func readWithin(timeout time.Duration, read func() (string, error)) (string, err
 	case r := <-done:
 		return r.secret, r.err
 	case <-time.After(timeout):
-		return "", fmt.Errorf("it was not read within %s: its file system hangs; keep it on a local disk", timeout)
+		return "", fmt.Errorf("it was not read within %s: its file system hangs; keep it on a local disk",
+			timeout)
 	}
 }
 
@@ -79,6 +82,7 @@ func readSecret(path string) (string, error) {
 	case !isPrintable(secret):
 		return "", errors.New("it has more than one line, or control characters")
 	}
+
 	return secret, nil
 }
 

@@ -24,6 +24,7 @@ func expand(text string, n *structs.Node) (string, error) {
 			fault = fmt.Errorf("%s needs a node", ref)
 			return ""
 		}
+
 		has := match.TargetOf(ref)(n)
 		switch {
 		case strings.TrimSpace(has.Text) == "":
@@ -31,6 +32,7 @@ func expand(text string, n *structs.Node) (string, error) {
 		case !isPrintable(has.Text):
 			fault = fmt.Errorf("node %s has control characters in %s", n.Name, ref)
 		}
+
 		return has.Text
 	})
 	return expanded, fault

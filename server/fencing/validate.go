@@ -44,8 +44,10 @@ func (d *Device) Validate() error {
 	checkText(f, "plug", d.Plug)
 	d.checkScope(f)
 	if d.Timeout != 0 && (d.Timeout < minTimeout || d.Timeout > maxTimeout) {
-		f.Addf("timeout %s must be %s to %s, or left out for %s", d.Timeout, minTimeout, maxTimeout, DefaultTimeout)
+		f.Addf("timeout %s must be %s to %s, or left out for %s", d.Timeout, minTimeout, maxTimeout,
+			DefaultTimeout)
 	}
+
 	return f.Err()
 }
 
@@ -56,6 +58,7 @@ func (d *Device) checkAgent(f field.Errors) {
 		"agent %q must be the name of a program, such as fence_ipmilan, or an absolute path", d.Agent)
 }
 
+// checkOptions checks the options of both blocks together: a name in both would be given twice.
 func (d *Device) checkOptions(f field.Errors) {
 	count := len(d.Options) + len(d.SecretFiles)
 	if f.AtMost("options, with those in secret_files", count, maxOptions) < count {
@@ -89,7 +92,8 @@ var secretNames = []string{
 func checkSecret(f field.Errors, name, value string) {
 	plain := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
 	isPath := strings.HasSuffix(plain, "_script") || strings.HasSuffix(plain, "_file")
-	isSecret := slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(plain, part) })
+	isSecret := slices.ContainsFunc(secretNames,
+		func(part string) bool { return strings.Contains(plain, part) })
 	isSecret = isSecret && !isPath || passwordInURL(value) != ""
 	f.Require(!isSecret, "%q is a secret: write it to a file that root alone can read, and name that "+
 		"in secret_files", structs.Cut(name, structs.MaxQuoted))
@@ -106,9 +110,11 @@ func checkOption(f field.Errors, name string, seen map[string]bool) {
 	case seen[plain]:
 		f.Addf("%q is there twice: leave one of the two out", name)
 	}
+
 	seen[plain] = true
 }
 
+// checkMatch checks the names. A misspelt one would make the device fence no node.
 func (d *Device) checkMatch(f field.Errors) {
 	f = f.At("match")
 	if f.AtMost("names", len(d.Match), maxMatch) < len(d.Match) {
@@ -123,18 +129,23 @@ func (d *Device) checkMatch(f field.Errors) {
 // storageAgents are agents that cut a node off from disks and leave its machine on.
 var storageAgents = []string{"fence_scsi", "fence_mpath"}
 
+// checkScope checks that a proof is about what its agent does.
 func (d *Device) checkScope(f field.Errors) {
 	switch d.Scope {
 	case "", ScopePower:
 		if agent := filepath.Base(d.Agent); slices.Contains(storageAgents, agent) {
-			f.Addf("scope must be %q: %s cuts a node off from disks, and the machine stays on", ScopeStorage, agent)
+			f.Addf("scope must be %q: %s cuts a node off from disks, and the machine stays on", ScopeStorage,
+				agent)
 		}
+
 		f.Require(len(d.Plugins) == 0 && len(d.Volumes) == 0,
-			"plugins and volumes are for scope %q alone: a machine that is off writes to no volume", ScopeStorage)
+			"plugins and volumes are for scope %q alone: a machine that is off writes to no volume",
+			ScopeStorage)
 		return
 	case ScopeStorage:
 		f.Require(len(d.Plugins) > 0 || len(d.Volumes) > 0,
-			"scope %q needs plugins or volumes: name those from which the agent cuts the node off", ScopeStorage)
+			"scope %q needs plugins or volumes: name those from which the agent cuts the node off",
+			ScopeStorage)
 	default:
 		f.Addf("scope %q must be %q or %q", d.Scope, ScopePower, ScopeStorage)
 	}
@@ -149,6 +160,7 @@ func (d *Device) checkScope(f field.Errors) {
 			f.Addf("volumes: %q must be NAMESPACE/ID, such as %q", volume, structs.DefaultNamespace+"/db")
 			continue
 		}
+
 		f.CheckName("volumes: the namespace", namespace)
 		f.CheckName("volumes: the ID", id)
 	}
@@ -175,17 +187,22 @@ const maxFencing = 64
 // ValidateAll joins the faults of all fencing blocks of a server.
 func ValidateAll(devices []*Device) error {
 	if len(devices) > maxFencing {
-		return fmt.Errorf("server.fencing: there are %d blocks; expected at most %d", len(devices), maxFencing)
+		return fmt.Errorf("server.fencing: there are %d blocks; expected at most %d", len(devices),
+			maxFencing)
 	}
+
 	var faults []error
 	seen := map[string]bool{}
 	for _, d := range devices {
 		faults = append(faults, d.Validate())
 		if seen[d.Name] {
-			faults = append(faults, fmt.Errorf("server.fencing %q: there are two of them; expected each name once",
-				d.Name))
+			faults = append(faults,
+				fmt.Errorf("server.fencing %q: there are two of them; expected each name once",
+					d.Name))
 		}
+
 		seen[d.Name] = true
 	}
+
 	return errors.Join(faults...)
 }
