@@ -15,13 +15,16 @@ func (b *busyNodes) take(nodeID string) bool {
 	if b.ids[nodeID] {
 		return false
 	}
+
 	if b.ids == nil {
 		b.ids = map[string]bool{}
 	}
+
 	b.ids[nodeID] = true
 	return true
 }
 
+// release gives a node back, which the caller took.
 func (b *busyNodes) release(nodeID string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

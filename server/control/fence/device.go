@@ -83,6 +83,7 @@ func (d Devices) For(n *structs.Node, claims []*nodeloss.LostClaim) []*nodeloss.
 			})
 		}
 	}
+
 	return list
 }
 
@@ -93,6 +94,7 @@ func (d Devices) Test(ctx context.Context, n *structs.Node) []*nodeloss.FenceTes
 		if !device.Matches(n) {
 			continue
 		}
+
 		r := device.Monitor(ctx, n)
 		results = append(results, &nodeloss.FenceTest{
 			Device:   device.Name,
@@ -102,6 +104,7 @@ func (d Devices) Test(ctx context.Context, n *structs.Node) []*nodeloss.FenceTes
 			Output:   tail(r.Output),
 		})
 	}
+
 	return results
 }
 

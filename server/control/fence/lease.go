@@ -66,11 +66,15 @@ func seeLosses(tx *state.ReadTx, known map[string]loss, now time.Time) map[strin
 	losses := map[string]loss{}
 	for n := range state.LostNodes(tx) {
 		lost, ok := known[n.ID]
+
+		// The node was back meanwhile. What it does since then counts from this loss on.
 		if !ok || lost.epoch != n.Epoch {
 			lost = loss{n.Epoch, now}
 		}
+
 		losses[n.ID] = lost
 	}
+
 	return losses
 }
 
@@ -80,6 +84,7 @@ func (l *LeaseLoop) release(ctx context.Context, tx *state.ReadTx, n *structs.No
 	if len(claims) == 0 {
 		return
 	}
+
 	l.Logger.Warn("the lease of a lost node has ended, and its guarded claims are released",
 		"node_id", n.ID, "claims", len(claims))
 	_, err := fsm.Propose(ctx, l.Proposer, fsm.LeaseProof, &nodeloss.LeaseProofRequest{

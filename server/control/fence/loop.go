@@ -69,6 +69,8 @@ func (l *Loop) work(ctx context.Context) {
 func (l *Loop) Step(ctx context.Context) (acted bool, err error) {
 	tx := l.Store.Read()
 	for n := range state.LostNodes(tx) {
+		// The runs of an earlier leader come first: next does not begin another one while a row says that one
+		// runs.
 		acted, err = l.endLeft(ctx, n.ID)
 		if acted {
 			return acted, err
@@ -85,14 +87,17 @@ func (l *Loop) Step(ctx context.Context) (acted bool, err error) {
 	var braked, counted bool
 	for n := range state.LostNodes(tx) {
 		if !counted {
+			// The brake counts all nodes, so it is read once, and only if a node is lost.
 			braked = state.FenceBrake(tx) != nil
 			counted = true
 		}
+
 		acted, err = l.act(ctx, n.ID, braked)
 		if acted {
 			return acted, err
 		}
 	}
+
 	return false, nil
 }
 
@@ -112,6 +117,7 @@ func (l *Loop) endLeft(ctx context.Context, nodeID string) (acted bool, err erro
 			})
 		}
 	}
+
 	return false, nil
 }
 
@@ -123,11 +129,14 @@ type lost struct {
 	claims []*nodeloss.LostClaim
 }
 
+// look reads what decides about a node. A device is listed if it fences the node and covers what is to be
+// released.
 func (l *Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 	at := lost{
 		node:   n,
 		claims: state.LostClaims(tx, n.ID),
 	}
+
 	at.order = state.FenceOrder(tx, n.ID)
 	at.braked = braked
 	at.unaccounted = n.Unaccounted
@@ -145,12 +154,14 @@ func (l *Loop) look(tx *state.ReadTx, n *structs.Node, braked bool) lost {
 		})
 		at.waited = len(wanted) > 0
 	}
+
 	for _, d := range l.Devices {
 		power := at.order != nil && d.Scope == fencing.ScopePower // also for a node without claims
 		if (power || slices.ContainsFunc(wanted, d.covers)) && d.Matches(n) {
 			at.devices = append(at.devices, d.Name)
 		}
 	}
+
 	return at
 }
 
@@ -174,6 +185,7 @@ func (l *Loop) act(ctx context.Context, nodeID string, braked bool) (acted bool,
 	case runDevice:
 		return true, l.run(ctx, at, s)
 	}
+
 	return false, nil
 }
 
@@ -183,6 +195,7 @@ func (l *Loop) noteNoDevice(ctx context.Context, at lost, s step) error {
 	if err != nil {
 		return err
 	}
+
 	return l.end(ctx, run, nodeloss.FenceEndRequest{
 		Cause:    nodeloss.FenceCauseNoDevice,
 		Reason:   "no fence device of the servers matches the node and covers its volumes",
@@ -205,6 +218,7 @@ func (l *Loop) run(ctx context.Context, at lost, s step) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the next leader ends the run
 	}
+
 	l.Logger.Warn("the run of a fence agent has ended", "node_id", at.node.ID, "device", d.Name,
 		"run", run.Number, "proved", result.Proved, "reason", result.Reason)
 
@@ -215,16 +229,23 @@ func (l *Loop) run(ctx context.Context, at lost, s step) error {
 		ExitCode: result.ExitCode,
 		Output:   tail(result.Output),
 	}
+
 	if !result.Proved {
 		p.Cause = nodeloss.FenceCauseAgent
 	}
+
 	if result.Proved && d.Scope == fencing.ScopeStorage {
+		// The claims are read after the run, which may have taken minutes.
 		p.Covered = d.covered(state.LostClaims(l.Store.Read(), at.node.ID))
 	}
+
+	// The last device of an attempt sets the time of the next attempt. So does a machine that is off, whose
+	// other devices are of no more use.
 	off := result.Proved && d.Scope == fencing.ScopePower
 	if off || len(at.untried(s.attempt)) == 1 {
 		p.NextTry = nextTry(s.attempt)
 	}
+
 	return l.end(ctx, run, p)
 }
 
@@ -239,6 +260,7 @@ func (l *Loop) begin(ctx context.Context, at lost, s step, d *Device) (*nodeloss
 		NodeID: at.node.ID,
 		Number: at.last + 1,
 	}
+
 	_, err := fsm.Propose(ctx, l.Proposer, fsm.FenceBegin, &nodeloss.FenceBeginRequest{
 		NodeID:  run.NodeID,
 		Epoch:   at.node.Epoch,
@@ -265,11 +287,13 @@ func (l *Loop) end(ctx context.Context, run *nodeloss.FenceRun, p nodeloss.Fence
 	if ctx.Err() == nil {
 		countEnd(cmp.Or(p.Cause, nodeloss.FenceProved))
 	}
+
 	return ctx.Err()
 }
 
 // countEnd counts a recorded end of a run. result is nodeloss.FenceProved, the cause of a failure, or
 // nodeloss.FenceByLease.
 func countEnd(result string) {
-	metrics.IncrCounterWithLabels([]string{"fence", "runs"}, 1, []metrics.Label{{Name: "result", Value: result}})
+	metrics.IncrCounterWithLabels([]string{"fence", "runs"}, 1,
+		[]metrics.Label{{Name: "result", Value: result}})
 }

@@ -44,10 +44,12 @@ func next(s situation, now int64) step {
 	if now < due && due-now <= int64(retry.Max) {
 		return step{}
 	}
+
 	left := s.untried(attempt)
 	if len(left) == 0 {
 		return step{kind: noteNoDevice, attempt: attempt}
 	}
+
 	return step{kind: runDevice, device: left[0], attempt: attempt}
 }
 
@@ -57,6 +59,7 @@ func (s situation) attempt() (number int, due int64) {
 	if len(s.runs) == 0 {
 		return 1, 0
 	}
+
 	last := s.runs[len(s.runs)-1]
 	switch {
 	case s.order != nil && last.Number <= s.order.After:
@@ -66,6 +69,7 @@ func (s situation) attempt() (number int, due int64) {
 	case s.order != nil:
 		return last.Attempt + 1, 0
 	}
+
 	return last.Attempt + 1, last.NextTry
 }
 

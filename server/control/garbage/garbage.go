@@ -1,5 +1,8 @@
 // Package garbage lists the rows that ended long ago, or of which there are too many, and proposes their
 // deletion. It keeps each row that a claim, the scheduler or a deployment still needs.
+//
+// It decides on a snapshot, and rows change until the entry is applied. The entry checks each row again and
+// leaves out what is needed by then. A row that is kept here for nothing goes with a later run.
 package garbage
 
 import (
@@ -47,6 +50,7 @@ func (c Collection) Run(
 			return index, err
 		}
 	}
+
 	return index, nil
 }
 
@@ -60,49 +64,82 @@ func (c Collection) listGarbage(tx *state.ReadTx) []*structs.ReapRequest {
 		ofEval: map[string]int{},
 		gone:   map[string]bool{},
 	}
-	evalsBefore := c.Now.Add(-c.Keep.Eval).UnixNano()
-	jobsBefore := c.Now.Add(-c.Keep.Job).UnixNano()
-	var gone []*structs.Node
-	for n := range state.DownNodes(tx) {
-		if n.StatusUpdatedAt > c.Now.Add(-c.Keep.Node).Unix() {
-			break
-		}
-		gone = append(gone, n)
-		g.gone[n.ID] = true
-	}
-	surplus := surplusOf(state.EndedJobs(tx), c.Keep.Rows)
-	for job := range state.EndedJobs(tx) {
-		if job.SubmitTime > jobsBefore && surplus <= 0 {
-			break
-		}
-		surplus--
-		g.addJob(job)
-	}
-	surplus = surplusOf(state.EndedAllocs(tx), c.Keep.Rows)
-	for a := range state.EndedAllocs(tx) {
-		if a.ModifyTime > evalsBefore && surplus <= 0 {
-			break
-		}
-		surplus--
-		g.addAlloc(a)
-	}
-	for _, id := range g.placed {
-		if e := state.Eval(tx, id); e != nil {
-			g.addEval(e)
-		}
-	}
-	surplus = surplusOf(state.EndedEvals(tx), c.Keep.Rows)
-	for e := range state.EndedEvals(tx) {
-		if e.ModifyTime > evalsBefore && surplus <= 0 {
-			break
-		}
-		surplus--
-		g.addEval(e)
-	}
+
+	gone := c.listGone(&g)
+	c.addEndedJobs(&g)
+	c.addEndedAllocs(&g)
+	c.addEndedEvals(&g)
+
+	// Nodes come last: an allocation that is listed no longer holds its node.
 	for _, n := range gone {
 		g.addNode(n)
 	}
+
 	return g.entries
+}
+
+// listGone returns the nodes that went down before the threshold.
+func (c Collection) listGone(g *garbage) (gone []*structs.Node) {
+	// The nodes are in the order of their loss, so the first one that is young ends the search.
+	for n := range state.DownNodes(g.tx) {
+		if n.StatusUpdatedAt > c.Now.Add(-c.Keep.Node).Unix() {
+			break
+		}
+
+		gone = append(gone, n)
+		g.gone[n.ID] = true
+	}
+
+	return gone
+}
+
+// addEndedJobs adds the jobs that are old or surplus. They are in the order of their age, as the rows of the
+// other kinds are, so the first one that stays ends the search.
+func (c Collection) addEndedJobs(g *garbage) {
+	before := c.Now.Add(-c.Keep.Job).UnixNano()
+	surplus := surplusOf(state.EndedJobs(g.tx), c.Keep.Rows)
+	for job := range state.EndedJobs(g.tx) {
+		if job.SubmitTime > before && surplus <= 0 {
+			break
+		}
+
+		surplus--
+		g.addJob(job)
+	}
+}
+
+func (c Collection) addEndedAllocs(g *garbage) {
+	before := c.Now.Add(-c.Keep.Eval).UnixNano()
+	surplus := surplusOf(state.EndedAllocs(g.tx), c.Keep.Rows)
+	for a := range state.EndedAllocs(g.tx) {
+		if a.ModifyTime > before && surplus <= 0 {
+			break
+		}
+
+		surplus--
+		g.addAlloc(a)
+	}
+}
+
+// addEndedEvals comes after the allocations: those of an evaluation go before it.
+func (c Collection) addEndedEvals(g *garbage) {
+	// An evaluation may be younger than the threshold, and needs its allocations no more: it goes with them.
+	for _, id := range g.placed {
+		if e := state.Eval(g.tx, id); e != nil {
+			g.addEval(e)
+		}
+	}
+
+	before := c.Now.Add(-c.Keep.Eval).UnixNano()
+	surplus := surplusOf(state.EndedEvals(g.tx), c.Keep.Rows)
+	for e := range state.EndedEvals(g.tx) {
+		if e.ModifyTime > before && surplus <= 0 {
+			break
+		}
+
+		surplus--
+		g.addEval(e)
+	}
 }
 
 // surplusOf returns the number of rows beyond most. It is 0 or less if there are fewer, or for a most of 0.
@@ -138,10 +175,12 @@ func (g *garbage) entryForRow() *structs.ReapRequest {
 	return g.entries[len(g.entries)-1]
 }
 
+// deleteAlloc lists an allocation once, and counts it for the evaluation that has placed it.
 func (g *garbage) deleteAlloc(a *structs.Allocation) {
 	if g.allocs[a.ID] {
 		return
 	}
+
 	g.allocs[a.ID] = true
 	r := g.entryForRow()
 	r.Allocs = append(r.Allocs, a.ID)
@@ -158,9 +197,11 @@ func (g *garbage) addJob(job *structs.Job) {
 	inUse := func(a *structs.Allocation) bool {
 		return !a.ClientTerminal() || g.hasClaims(a)
 	}
+
 	open := func(e *structs.Evaluation) bool {
 		return !e.Terminal()
 	}
+
 	if slices.ContainsFunc(allocs, inUse) ||
 		slices.ContainsFunc(evals, open) {
 		return
@@ -181,20 +222,28 @@ func (g *garbage) addJob(job *structs.Job) {
 	})
 }
 
+// addAlloc adds an allocation that has ended, if neither the scheduler nor a successor on its node needs it.
 func (g *garbage) addAlloc(a *structs.Allocation) {
 	if g.hasClaims(a) || g.isDeployed(a) {
 		return
 	}
+
 	job := state.Job(g.tx, a.Namespace, a.JobID)
+
+	// A job of the same name that was registered again later has nothing to do with the allocation.
 	current := job != nil && !job.Stop && a.CreateIndex >= job.CreateIndex
+
+	// The scheduler replaces it yet, or its reschedule policy forbids it: its row is what tells that.
 	unreplaced := !a.ServerTerminal() && a.NextAllocation == ""
 	waitsForNode := current && job.PerNode() && g.gone[a.NodeID] // its data or successor does
 	if current && (unreplaced && !waitsForNode || job.Finite() || g.isReplaceable(job, a)) {
 		return
 	}
+
 	if _, awaited := state.DataAwaited(g.tx, a); awaited && !waitsForNode {
 		return
 	}
+
 	g.deleteAlloc(a)
 }
 
@@ -220,6 +269,7 @@ func (g *garbage) hasClaims(a *structs.Allocation) bool {
 	return false
 }
 
+// addEval adds an evaluation that has ended, if all allocations that it has placed are listed before it.
 func (g *garbage) addEval(e *structs.Evaluation) {
 	if g.evals[e.ID] || !e.Terminal() {
 		return
@@ -243,9 +293,11 @@ func (g *garbage) addNode(n *structs.Node) {
 			return
 		}
 	}
+
 	for range csi.AttachmentsByNode(g.tx, n.ID) {
 		return
 	}
+
 	r := g.entryForRow()
 	r.Nodes = append(r.Nodes, n.ID)
 }

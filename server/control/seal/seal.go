@@ -1,4 +1,5 @@
 // Package seal encrypts the plain secrets of rows while this server leads, once the cluster has a root key.
+// The leader starts the loop, and ends it with its leadership.
 package seal
 
 import (
@@ -39,6 +40,7 @@ func (l Loop) Run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil && !structs.IsKind(err, structs.KindPrecondition) {
 			l.Logger.Warn("failed to encrypt the secrets of volumes, retrying", "error", err)
 		}
+
 		if !backoff.Sleep(ctx, interval) {
 			return
 		}
@@ -47,38 +49,48 @@ func (l Loop) Run(ctx context.Context) {
 
 // Step encrypts all plain secrets, and then puts the mark. Without a root key it does nothing.
 func (l Loop) Step(ctx context.Context) error {
+	// Without a key there is nothing to encrypt with. The first one may be made later.
 	if l.Keys.Active() == "" {
 		return nil
 	}
+
 	total := 0
 	for {
+		// The rows are read anew for each entry, so a row that a user has changed meanwhile is not replaced.
 		rows, err := l.nextRows()
 		if err != nil {
 			return err
 		}
+
 		if len(rows) == 0 {
 			break
 		}
+
 		_, err = fsm.Propose(ctx, l.Proposer, fsm.SecretsSeal, &admin.SecretsSealRequest{Rows: rows})
 		if err != nil {
 			return err
 		}
+
 		total += len(rows)
 	}
+
 	if total > 0 {
-		l.Logger.Warn("encrypted the secrets of volumes; earlier archives of the state have them in plain text: "+
-			"delete these archives, or change the secrets at the storage",
+		l.Logger.Warn("encrypted the secrets of volumes; earlier archives of the state have them in plain "+
+			"text: delete these archives, or change the secrets at the storage",
 			"rows", total)
 	}
+
 	if trust.SecretsMark(l.Store.Read()) != nil {
 		return nil
 	}
+
 	_, err := fsm.Propose(ctx, l.Proposer, fsm.SecretsSealed, &admin.SecretsSealedRequest{
 		Now: time.Now().UnixNano(),
 	})
 	if structs.IsKind(err, structs.KindConflict) {
 		return nil // the next step encrypts them
 	}
+
 	return err
 }
 
@@ -87,19 +99,23 @@ func (l Loop) nextRows() (rows []*admin.SealedRow, err error) {
 	tx := l.Store.Read()
 	for v := range trust.PlainVolumes(tx) {
 		row := &admin.SealedRow{
-			Namespace:   v.Namespace,
-			VolumeID:    v.ID,
+			Namespace: v.Namespace,
+			VolumeID:  v.ID,
+			// The entry replaces the secrets of this version of the row only.
 			ModifyIndex: v.ModifyIndex,
 		}
+
 		row.Secrets, err = l.seal(v.Namespace, v.ID, v.Secrets)
 		if err == nil && v.Deletion != nil {
 			row.Deletion, err = l.seal(v.Namespace, v.ID, v.Deletion.Secrets)
 		}
+
 		rows = append(rows, row)
 		if err != nil || len(rows) == admin.MaxSealedRows {
 			return rows, err
 		}
 	}
+
 	for a := range trust.PlainAttachments(tx) {
 		row := &admin.SealedRow{
 			Namespace:   a.Namespace,
@@ -107,12 +123,14 @@ func (l Loop) nextRows() (rows []*admin.SealedRow, err error) {
 			NodeID:      a.NodeID,
 			ModifyIndex: a.ModifyIndex,
 		}
+
 		row.Secrets, err = l.seal(a.Namespace, a.VolumeID, a.Secrets)
 		rows = append(rows, row)
 		if err != nil || len(rows) == admin.MaxSealedRows {
 			return rows, err
 		}
 	}
+
 	return rows, nil
 }
 

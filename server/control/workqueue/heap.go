@@ -34,6 +34,8 @@ func (h *indexedHeap[T]) Push(item any) {
 func (h *indexedHeap[T]) Pop() any {
 	last := len(h.items) - 1
 	item := h.items[last]
+
+	// The place behind the end would keep the item from being collected.
 	clear(h.items[last:])
 	h.items = h.items[:last]
 	item.setIndex(-1)

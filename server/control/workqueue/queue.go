@@ -111,14 +111,18 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 		q.numberArrival(e)
 	}
 
+	// The end of the step reads the key again, and then on the newest rows.
 	if e.phase == working {
 		return
 	}
 
+	// Another operation begins without failures. So does one that waited: what it lacked is what made it
+	// fail.
 	if e.last.op != s.Op || len(s.Awaits) > 0 {
 		e.last = attempt{}
 	}
 
+	// Act holds rows. startSteps gets it from a new read.
 	s.Act = nil
 	s.Due = e.last.delay(s, q.retry)
 	delayed := len(s.Awaits) > 0 || s.Due.After(now)
@@ -129,6 +133,7 @@ func (q *queue) update(key Key, s Step, now time.Time) {
 		return
 	}
 
+	// From here on the entry has no phase, until one of the cases gives it one.
 	q.remove(e)
 	e.step = s
 	switch {
@@ -188,6 +193,7 @@ func (q *queue) remove(e *entry) {
 	e.serial = nil
 }
 
+// makeWaiting lists the entry under each of its signals.
 func (q *queue) makeWaiting(e *entry) {
 	e.phase = waiting
 	for _, signal := range e.step.Awaits {
@@ -212,6 +218,7 @@ func (q *queue) numberArrival(e *entry) {
 	e.arrived = q.arrived
 }
 
+// makeReady puts the entry behind those of its serial that are ready.
 func (q *queue) makeReady(e *entry) {
 	q.numberArrival(e)
 	e.phase = ready
@@ -228,9 +235,11 @@ func (q *queue) serialOf(e *entry) *serialQueue {
 			name:    e.step.Group,
 			serials: map[string]*serialQueue{},
 		}
+
 		g.runnable.less = func(a, b *serialQueue) bool {
 			return a.ready.items[0].before(b.ready.items[0])
 		}
+
 		q.groups[g.name] = g
 	}
 
@@ -318,6 +327,8 @@ func (q *queue) endStep(e *entry, err error, now time.Time) {
 		at:      now,
 	}
 
+	// A step that succeeded and changed rows begins to count anew. Without a change it counts as a failure,
+	// so that it is not repeated without a pause.
 	if e.last.op == a.op &&
 		(a.failed || e.last.version == a.version) {
 		a.tries += e.last.tries
@@ -330,6 +341,8 @@ func (q *queue) endStep(e *entry, err error, now time.Time) {
 	q.working--
 	s.group.working--
 	s.busy = false
+
+	// The group has a place for another step, perhaps of another serial.
 	q.markRunnable(s.group)
 	q.reposition(s)
 }
@@ -340,12 +353,14 @@ func (q *queue) reposition(s *serialQueue) {
 	if s.index >= 0 {
 		g.runnable.remove(s.index)
 	}
+
 	switch {
 	case s.busy:
 	case s.ready.Len() > 0:
 		g.runnable.addItem(s)
 		q.markRunnable(g)
 	default:
+		// Groups and serials exist as long as they have entries, so their number is bounded by the work.
 		delete(g.serials, s.name)
 		if len(g.serials) == 0 {
 			delete(q.groups, g.name)

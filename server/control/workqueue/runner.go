@@ -105,6 +105,7 @@ func (r Runner) Run(ctx context.Context) {
 
 // readAll reads all keys, and again those in the queue.
 func (r *running) readAll(tx *state.ReadTx) {
+	// Those in the queue are read, too: All may no longer yield a key whose step is done.
 	known := slices.Collect(maps.Keys(r.entries))
 	for key := range r.All(tx) {
 		if r.entries[key] == nil {
@@ -116,6 +117,7 @@ func (r *running) readAll(tx *state.ReadTx) {
 	}
 }
 
+// readKey decides on a key again. A step in work is left alone: its end reads the key.
 func (r *running) readKey(tx *state.ReadTx, key Key) {
 	e := r.entries[key]
 	if e == nil || e.phase != working {
@@ -143,6 +145,8 @@ func (r *running) startSteps(ctx context.Context) {
 
 			s := r.Read(tx, e.key)
 			r.update(e.key, s, time.Now())
+
+			// The newest rows may need another step, later or none. The loop then looks at the next entry.
 			if e.phase == ready && g.first() == e {
 				r.startStep(ctx, e, s)
 			}
@@ -150,11 +154,13 @@ func (r *running) startSteps(ctx context.Context) {
 	}
 }
 
+// startStep runs a step in a goroutine, which ends with the step. Run waits for it.
 func (r *running) startStep(ctx context.Context, e *entry, s Step) {
 	r.beginStep(e)
 	r.workers.Go(func() {
 		err := s.Act(ctx)
 		select {
+		// After the end of Run nobody reads results.
 		case r.results <- ended{e, err}:
 		case <-ctx.Done():
 		}
@@ -168,6 +174,7 @@ func (r *running) awaitEvent(ctx context.Context, next time.Time) {
 	if !next.IsZero() {
 		due = time.After(time.Until(next))
 	}
+
 	select {
 	case e := <-r.results:
 		r.recordEnd(ctx, e)
