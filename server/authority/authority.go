@@ -1,5 +1,8 @@
 // Package authority signs the certificates of the machines of the cluster. The key of the authority is a row,
 // encrypted with a root key, so that each server can sign.
+//
+// Each call reads the rows and decrypts the key anew. So another authority signs from the entry on that makes
+// it the active one, on every server that has applied it, and no plain key stays in memory between calls.
 package authority
 
 import (
@@ -35,16 +38,21 @@ func RowsOf(store *state.Store) func() []*admin.Authority {
 // server has not opened its key.
 func (s Signer) Active() (*pki.Authority, error) {
 	rows := s.Rows()
+
+	// The rows have one such authority at most: the entry of its successor retires it.
 	i := slices.IndexFunc(rows, func(a *admin.Authority) bool { return a.RetireTime == 0 })
 	if i < 0 {
-		return nil, structs.Preconditionf("the servers have no certificate authority: start one of them with the " +
-			"files of `berth tls init`, all of them with one keyring, and let that one lead (docs/operations/tls.md)")
+		return nil, structs.Preconditionf("the servers have no certificate authority: start one of them " +
+			"with the files of `berth tls init`, all of them with one keyring, and let that one lead " +
+			"(docs/operations/tls.md)")
 	}
+
 	row := rows[i]
 	key, err := s.Keys.Open(admin.AuthorityPlace(row.ID), row.Key)
 	if err != nil {
 		return nil, err
 	}
+
 	return pki.ParseAuthority([]byte(row.CertPEM), key)
 }
 
@@ -96,16 +104,20 @@ func (s Signer) SignRequest(pub crypto.PublicKey, r pki.Request) (Signed, error)
 	if err != nil {
 		return Signed{}, err
 	}
+
 	r.From = s.Now()
 	r.Life = min(r.Life, authority.Cert.NotAfter.Sub(r.From))
 	pem, err := authority.Sign(pub, r)
 	if err != nil {
 		return Signed{}, err
 	}
+
+	// The serial number is read back, because the certificate is what others see.
 	certs, err := pki.ParseCertificates(pem)
 	if err != nil {
 		return Signed{}, structs.Internalf("the new certificate %w", err)
 	}
+
 	return Signed{
 		PEM:    append(pem, crosses(s.trusted())...),
 		Serial: pki.Serial(certs[0]),

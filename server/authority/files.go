@@ -18,20 +18,25 @@ func (f Files) Read() (*pki.Authority, error) {
 	if f.Key == "" {
 		return nil, nil
 	}
+
 	keyPEM, err := os.ReadFile(f.Key)
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, structs.Invalidf("tls: ca_key_file: %w", err)
 	}
+
 	certPEM, err := os.ReadFile(f.Cert)
 	if err != nil {
 		return nil, structs.Invalidf("tls: ca_file: %w", err)
 	}
+
 	a, err := pki.ParseAuthority(certPEM, keyPEM)
 	if err != nil {
 		return nil, structs.Invalidf("tls: ca_file %s, ca_key_file %s: %w", f.Cert, f.Key, err)
 	}
+
 	return a, nil
 }

@@ -23,16 +23,9 @@ func (s Signer) Next(region string) (*admin.AuthorityRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, row := range s.trusted() {
-		certs, err := pki.ParseCertificates([]byte(row.CertPEM))
-		if err != nil {
-			return nil, structs.Internalf("the authority %s %w", row.ID, err)
-		}
-		if !pki.AllowsBelow(certs[0], i+1) {
-			return nil, structs.Preconditionf("the authority %s (%s) has the path length %d, and %d is needed: its "+
-				"machines would reject the certificates of another one; begin with an authority without a path "+
-				"length, as `berth tls init` makes it", row.ID, certs[0].Subject, certs[0].MaxPathLen, i+1)
-		}
+
+	if err := s.checkPaths(); err != nil {
+		return nil, err
 	}
 
 	now := s.Now()
@@ -45,15 +38,20 @@ func (s Signer) Next(region string) (*admin.AuthorityRequest, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	keyPEM, err := next.KeyPEM()
 	if err != nil {
 		return nil, err
 	}
+
 	id := pki.AuthorityID(next.Cert)
+
+	// The key leaves this function in encrypted form only.
 	sealed, err := s.Keys.Seal(admin.AuthorityPlace(id), keyPEM)
 	if err != nil {
 		return nil, err
 	}
+
 	return &admin.AuthorityRequest{
 		ID:       id,
 		CertPEM:  string(next.CertPEM()),
@@ -62,4 +60,24 @@ func (s Signer) Next(region string) (*admin.AuthorityRequest, error) {
 		CrossPEM: string(cross),
 		Now:      now.UnixNano(),
 	}, nil
+}
+
+// checkPaths returns an error if a trusted authority does not allow another one below it.
+func (s Signer) checkPaths() error {
+	// A machine that trusts the oldest one verifies a chain with all that came after it, and the next one.
+	for i, row := range s.trusted() {
+		certs, err := pki.ParseCertificates([]byte(row.CertPEM))
+		if err != nil {
+			return structs.Internalf("the authority %s %w", row.ID, err)
+		}
+
+		if !pki.AllowsBelow(certs[0], i+1) {
+			return structs.Preconditionf("the authority %s (%s) has the path length %d, and %d is needed: "+
+				"its machines would reject the certificates of another one; begin with an authority "+
+				"without a path length, as `berth tls init` makes "+
+				"it", row.ID, certs[0].Subject, certs[0].MaxPathLen, i+1)
+		}
+	}
+
+	return nil
 }

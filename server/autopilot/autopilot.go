@@ -59,8 +59,8 @@ type Deps struct {
 	ForceLeave func(name string) error
 	First      admin.AutopilotConfig // stored if none is
 	Logger     hclog.Logger
-	// Slowness scales the threshold of the last contact with the leader: Raft's timeouts are so many times its
-	// own defaults. Values below 1 count as 1.
+	// Slowness scales the threshold of the last contact with the leader: Raft's timeouts are so many times
+	// its own defaults. Values below 1 count as 1.
 	Slowness float64
 	// Interval is the time between two checks of the servers. 0 stands for the library's own: two seconds for
 	// their health, ten for decisions.
@@ -116,6 +116,7 @@ func (a *Autopilot) storeFirst(ctx context.Context) {
 			Config: a.First,
 			CAS:    true, // another may be stored meanwhile
 		}
+
 		_, err := fsm.Propose(ctx, a.Proposer, fsm.AutopilotConfigSet, request)
 		if err == nil || structs.IsKind(err, structs.KindConflict) {
 			return
@@ -124,6 +125,7 @@ func (a *Autopilot) storeFirst(ctx context.Context) {
 		if !structs.IsKind(err, structs.KindPrecondition) {
 			a.Logger.Warn("failed to store the configuration of autopilot, retrying", "error", err)
 		}
+
 		backoff.Sleep(ctx, retryDelay.Delay(failures))
 	}
 }
@@ -141,7 +143,8 @@ func (a *Autopilot) Stats() admin.RaftStats {
 func (a *Autopilot) Health() (*admin.AutopilotHealthResponse, error) {
 	pilot := a.running.Load()
 	if pilot == nil {
-		return nil, structs.NotServedf("this server does not know the health of the servers: it does not lead")
+		return nil, structs.NotServedf("this server does not know the health of the servers: it does not " +
+			"lead")
 	}
 
 	seen := pilot.GetState()
@@ -160,9 +163,11 @@ func healthOf(seen *library.State) *admin.AutopilotHealthResponse {
 		FailureTolerance: seen.FailureTolerance,
 		Leader:           string(seen.Leader),
 	}
+
 	for _, id := range seen.Voters {
 		resp.Voters = append(resp.Voters, string(id))
 	}
+
 	for _, id := range sortedIDs(seen) {
 		s := seen.Servers[id]
 		resp.Servers = append(resp.Servers, &admin.ServerHealth{
@@ -180,6 +185,7 @@ func healthOf(seen *library.State) *admin.AutopilotHealthResponse {
 			StableSince: s.Health.StableSince,
 		})
 	}
+
 	return resp
 }
 

@@ -75,6 +75,7 @@ func (d delegate) KnownServers() map[raft.ServerID]*library.Server {
 			NodeType:   unvoting,
 			Ext:        traits{m.Zone, m.NonVoting},
 		}
+
 		if votes[id] {
 			known[id].NodeType = library.NodeVoter
 		}
@@ -114,6 +115,7 @@ func (d delegate) FetchServerStats(
 				d.Logger.Debug("failed to ask a server for its statistics", "name", s.Name, "error", err)
 				return
 			}
+
 			mu.Lock()
 			defer mu.Unlock()
 			all[id] = statsOf(stats)

@@ -42,6 +42,7 @@ func (promoter) FilterFailedServerRemovals(
 	if !slices.ContainsFunc(dead.FailedVoters, hasLeft) {
 		kept.FailedVoters = filter(dead.FailedVoters, hasFailed)
 	}
+
 	return kept
 }
 
@@ -81,6 +82,7 @@ func (p promoter) CalculatePromotionsAndDemotions(
 	if leader != nil && isNonVoting(leader) {
 		changes.Leader = successor(seen)
 	}
+
 	return changes
 }
 
@@ -122,6 +124,7 @@ func (p promoter) assignZone(
 		if at < 0 {
 			return
 		}
+
 		changes.Promotions = append(changes.Promotions, servers[at].Server.ID)
 	}
 

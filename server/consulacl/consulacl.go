@@ -54,6 +54,8 @@ func (c *Client) enter(ctx context.Context, doing string) error {
 		return structs.Unavailablef("%s: %d calls of Consul are in flight, the most of a server",
 			doing, maxParallel)
 	}
+
+	// The permit is taken first, so that a call which waits for it uses no turn of the pace.
 	if err := c.pace.wait(ctx); err != nil {
 		c.permits.Leave()
 		return structs.Unavailablef("%s: %w", doing, err)
@@ -74,13 +76,17 @@ func (c *Client) CreateToken(ctx context.Context, t core.ServiceToken) (structs.
 		AccessorID:        t.AccessorID,
 		Description:       t.Description,
 		ServiceIdentities: []*api.ACLServiceIdentity{{ServiceName: t.Service}},
-		Local:             true,
+		// The token is for this datacenter. A global one would be written in the primary, which may be out of
+		// reach.
+		Local: true,
 	}
 
 	made, _, err := c.conn.ACL().TokenCreate(token, (&api.WriteOptions{}).WithContext(ctx))
 	switch {
 	case err != nil:
 		return "", consul.Explain(doing, err)
+	// The accessor was stored before the call, and is what revokes the token. Another one would stay for
+	// ever.
 	case made.AccessorID != t.AccessorID || made.SecretID == "":
 		return "", structs.Internalf("%s: Consul made another token than the ordered one", doing)
 	}

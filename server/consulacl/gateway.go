@@ -28,7 +28,10 @@ func (c *Client) SetGateway(ctx context.Context, service string, g *structs.Gate
 		change = func(old api.ConfigEntry) api.ConfigEntry { return ingressEntry(service, g.Ingress, old) }
 	} else {
 		kind = api.TerminatingGateway
-		change = func(old api.ConfigEntry) api.ConfigEntry { return terminatingEntry(service, g.Terminating, old) }
+		change = func(old api.ConfigEntry) api.ConfigEntry {
+			return terminatingEntry(service, g.Terminating,
+				old)
+		}
 	}
 
 	err := c.setEntry(ctx, kind, service, change)
@@ -45,6 +48,8 @@ func (c *Client) setEntry(
 	ctx context.Context, kind, name string, change func(old api.ConfigEntry) api.ConfigEntry,
 ) error {
 	entries := c.conn.ConfigEntries()
+
+	// A stale read would bring back the settings that somebody has just changed.
 	read := &api.QueryOptions{RequireConsistent: true}
 	old, _, err := entries.Get(kind, name, read.WithContext(ctx))
 	if err != nil && !consul.IsRejected(err, http.StatusNotFound) {
@@ -54,6 +59,8 @@ func (c *Client) setEntry(
 		old = nil
 	}
 	entry := change(old)
+
+	// Each write makes Consul send the gateway its configuration again.
 	if old != nil && reflect.DeepEqual(entry, old) {
 		return nil
 	}
@@ -76,6 +83,7 @@ func ingressEntry(name string, g *structs.GatewayIngress, old api.ConfigEntry) a
 		entry.TLS.CipherSuites = g.TLS.CipherSuites
 	}
 
+	// The listeners are the job's as a whole: one that the job no longer has must go.
 	entry.Listeners = nil
 	for _, l := range g.Listeners {
 		listener := api.IngressListener{Port: l.Port, Protocol: l.Protocol}
@@ -109,6 +117,7 @@ func terminatingEntry(name string, g *structs.GatewayTerminating, old api.Config
 	return entry
 }
 
+// ownMeta marks the entry as berth's, and keeps what others have added.
 func ownMeta(given map[string]string) map[string]string {
 	meta := maps.Clone(given)
 	if meta == nil {

@@ -47,13 +47,15 @@ func (c *Client) CheckSubmitter(ctx context.Context, token structs.Secret, servi
 	}
 
 	if token == "" {
-		return structs.Deniedf("the job registers the service %q in Consul: it needs a token with service:write "+
-			"for it (-consul-token or CONSUL_HTTP_TOKEN)", services[0])
+		return structs.Deniedf("the job registers the service %q in Consul: it needs a token with "+
+			"service:write for it (-consul-token or CONSUL_HTTP_TOKEN)", services[0])
 	}
 
 	config := c.config
 	config.Token = token
 	config.TokenFile = "" // auth stays: it is for what is before Consul
+
+	// The connection has the submitter's token, and is not used for anything else.
 	conn, err := config.Open()
 	if err != nil {
 		return err
@@ -62,9 +64,10 @@ func (c *Client) CheckSubmitter(ctx context.Context, token structs.Secret, servi
 
 	var rights []right
 	for _, name := range services {
+		// A node could replace it by the name of any service.
 		if nodecalls.HasReference(name) {
-			return structs.Deniedf("service %q: its name has placeholders that the servers cannot replace, so "+
-				"they cannot check the right to register it; write the name out", name)
+			return structs.Deniedf("service %q: its name has placeholders that the servers cannot replace, "+
+				"so they cannot check the right to register it; write the name out", name)
 		}
 
 		rights = append(rights, right{Resource: "service", Access: "write", Segment: name})
@@ -77,10 +80,12 @@ func (c *Client) CheckSubmitter(ctx context.Context, token structs.Secret, servi
 	case err != nil:
 		return consul.Explain(doing, err)
 	case len(answers) != len(rights):
-		return structs.Unavailablef("%s: Consul answered %d of %d questions", doing, len(answers), len(rights))
+		return structs.Unavailablef("%s: Consul answered %d of %d questions", doing, len(answers),
+			len(rights))
 	}
 
 	for i, answer := range answers {
+		// The answers have the order of the questions. The name proves it.
 		if !answer.Allow || answer.Segment != services[i] {
 			return structs.Deniedf("service %q: the Consul token of the submitter may not write it; "+
 				"its policies need service %q { policy = \"write\" }", services[i], services[i])

@@ -41,6 +41,7 @@ func (l *Loop) Run(ctx context.Context) {
 	if err != nil {
 		l.Logger.Warn("removing old log entries again", "error", err)
 	}
+
 	l.done.Store(done)
 	for ctx.Err() == nil {
 		tx := l.Store.ReadWatched()
@@ -49,19 +50,24 @@ func (l *Loop) Run(ctx context.Context) {
 			_ = l.Store.Wait(ctx, tx)
 			continue
 		}
+
+		// A crash before the next line repeats the removal, which then finds nothing.
 		removed, err := l.remove(mark.ModifyIndex)
 		if err == nil && removed {
 			err = raftfiles.SetForgotten(l.DataDir, mark.ModifyIndex)
 		}
+
 		switch {
 		case err != nil:
-			l.Logger.Warn("failed to remove log entries with plain secrets from the disk, retrying", "error", err)
+			l.Logger.Warn("failed to remove log entries with plain secrets from the disk, retrying", "error",
+				err)
 		case removed:
 			l.done.Store(mark.ModifyIndex)
 			l.Logger.Info("removed log entries and snapshots from before the encryption of secrets",
 				"index", mark.ModifyIndex)
 			continue
 		}
+
 		backoff.Sleep(ctx, pause)
 	}
 }
@@ -76,16 +82,19 @@ func (l *Loop) remove(index uint64) (bool, error) {
 	defer leave()
 
 	if l.Files.Log.OldestEntry() <= index {
+		// Segments are deleted as a whole. The entries after the index go to another one.
 		l.Files.Log.NewSegment()
 		err = l.compact()
 		if err != nil {
 			return false, err
 		}
 	}
+
 	newest, err := l.Files.KeepNewest()
 	if err != nil {
 		return false, structs.Internalf("deleting old snapshots: %w", err)
 	}
+
 	return newest >= index && l.Files.Log.OldestEntry() > index, nil
 }
 
@@ -99,10 +108,13 @@ func (l *Loop) compact() error {
 	if err != nil {
 		return structs.Internalf("shortening the log: %w", err)
 	}
+
+	// With this setting a follower that is a little behind would need a whole snapshot, so it is short-lived.
 	defer func() { _ = l.Raft.ReloadConfig(usual) }()
 	err = l.Raft.Snapshot().Error()
 	if err != nil {
 		return structs.Unavailablef("taking a snapshot: %w", err)
 	}
+
 	return nil
 }

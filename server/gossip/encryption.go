@@ -38,8 +38,8 @@ type Encryption struct {
 	Dir string // of the server's files
 	// Key is the first key in base64, "" for none. It has no effect if there is a keyring file.
 	Key structs.Secret
-	// VerifyIncoming rejects messages that are not encrypted, VerifyOutgoing encrypts what this server sends. A
-	// server without a key does neither.
+	// VerifyIncoming rejects messages that are not encrypted, VerifyOutgoing encrypts what this server sends.
+	// A server without a key does neither.
 	VerifyIncoming, VerifyOutgoing bool
 }
 

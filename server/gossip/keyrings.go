@@ -71,8 +71,9 @@ func (k *Keyrings) Do(op gossipkey.Operation, key string) (*gossipkey.Keyrings, 
 // check returns an error if a change would cut off a server.
 func (k *Keyrings) check(op gossipkey.Operation, key string) error {
 	if failed := k.failed(); len(failed) > 0 {
-		return structs.Preconditionf("the gossip takes %s for failed, so the change would not reach all servers, "+
-			"and nothing has changed: start that server, or remove it by \"berth server force-leave\"",
+		return structs.Preconditionf("the gossip takes %s for failed, so the change would not reach all "+
+			"servers, and nothing has changed: start that server, or remove it by \"berth server "+
+			"force-leave\"",
 			strings.Join(failed, ", "))
 	}
 
@@ -132,7 +133,8 @@ func answer(op gossipkey.Operation) func(r *serf.KeyResponse, err error) (*gossi
 		for _, name := range slices.Sorted(maps.Keys(r.Messages)) {
 			faults = append(faults, name+": "+structs.Cut(r.Messages[name], maxMessage))
 		}
-		return nil, structs.Internalf("the request to %s keys of the gossip failed at %d of %d servers: %s", op,
+		return nil, structs.Internalf("the request to %s keys of the gossip failed at %d of %d servers: %s",
+			op,
 			r.NumNodes-r.NumResp+r.NumErr, r.NumNodes, strings.Join(faults, "; "))
 	}
 }

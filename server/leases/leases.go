@@ -81,6 +81,7 @@ func New(config Config, clock boottime.Clock) *Leases {
 	if clock == nil {
 		clock = boottime.Now
 	}
+
 	return &Leases{
 		config: config,
 		clock:  clock,
@@ -99,6 +100,7 @@ func (l *Leases) Admit(row *structs.Node, hasVolumes bool, given *structs.AgentP
 	if row == nil {
 		return nil
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := admission.Node{
@@ -107,6 +109,7 @@ func (l *Leases) Admit(row *structs.Node, hasVolumes bool, given *structs.AgentP
 		LeaderBoot: l.config.BootID,
 		Last:       l.last(row.ID),
 	}
+
 	return admission.Check(n, given)
 }
 
@@ -154,10 +157,12 @@ func (l *Leases) Renew(nodeID string, given *structs.AgentProof) (structs.LeaseG
 		if runs && !l.adopted[nodeID] && last != nil && (!last.Continues(given) || last.MayCount(given)) {
 			return structs.LeaseGrant{}, admission.Rejection(nodeID, "it was faster")
 		}
+
 		l.agents[nodeID] = agent{
 			proof: *given,
 			until: l.clock().Add(l.ttl),
 		}
+
 		if l.seconds[nodeID].Nonce == given.Nonce {
 			delete(l.seconds, nodeID)
 		}
@@ -248,10 +253,12 @@ func (l *Leases) adopt(live []string, by time.Duration) (any bool) {
 		if runs || l.ending[id] {
 			continue
 		}
+
 		l.adopted[id] = true
 		l.extend(id, by)
 		any = true
 	}
+
 	return any
 }
 
@@ -292,6 +299,7 @@ func (l *Leases) expired() (nodes []string) {
 			l.noteEnd(end)
 			continue
 		}
+
 		delete(l.ends, node)
 		delete(l.adopted, node)
 		l.ending[node] = true

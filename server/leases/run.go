@@ -170,6 +170,7 @@ func (r *Leadership) dropEnded(ctx context.Context, tx *state.ReadTx) {
 		if r.leases.lasts(longer.NodeID, r.needed) {
 			continue
 		}
+
 		gone := &nodeloss.NodeLeaseRequest{NodeID: longer.NodeID}
 		_, err := fsm.Propose(ctx, r.deps.Proposer, fsm.NodeLeaseSet, gone)
 		if err != nil && ctx.Err() == nil {
@@ -193,6 +194,7 @@ func (r *Leadership) record(ctx context.Context, bound time.Duration) bool {
 	case ctx.Err() == nil:
 		r.deps.Logger.Warn("failed to record the bound of leases, retrying", "error", err)
 	}
+
 	return false
 }
 
@@ -221,6 +223,7 @@ func (r *Leadership) markDown(ctx context.Context, nodes []string) {
 			r.leases.markedDown(some)
 			continue
 		}
+
 		if ctx.Err() == nil {
 			r.deps.Logger.Error("failed to mark nodes down, retrying",
 				"nodes", len(some),

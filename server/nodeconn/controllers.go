@@ -38,12 +38,14 @@ func AllControllers(tx *state.ReadTx, pluginID string) (healthy, others []Contro
 		if half != nil && half.NodeInfo != nil {
 			c.Topology = half.NodeInfo.AccessibleTopology
 		}
+
 		if i.Healthy && Reachable(state.Node(tx, i.NodeID)) {
 			healthy = append(healthy, c)
 		} else {
 			others = append(others, c)
 		}
 	}
+
 	return healthy, others
 }
 

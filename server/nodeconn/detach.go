@@ -23,12 +23,14 @@ func DetachFromNode(ctx context.Context, nodes Caller, limit time.Duration, d De
 		IDs:   []string{d.NodeID},
 		Limit: limit,
 	}
+
 	req := &nodecalls.ClientCSINodeDetachRequest{
 		VolumeID:        d.Claim.VolumeID,
 		VolumeNamespace: d.Claim.Namespace,
 		AllocID:         d.Claim.AllocID,
 		ByOperator:      d.ByOperator,
 	}
+
 	_, err := Call(ctx, to, nodecalls.ClientCSINodeDetach, req)
 	return err
 }

@@ -40,11 +40,13 @@ func (s *Sessions) Bind(nodeID string, session Session) {
 	if len(s.byNode) < s.sweepAt {
 		return
 	}
+
 	for id, old := range s.byNode {
 		if hasEnded(old) {
 			delete(s.byNode, id)
 		}
 	}
+
 	s.sweepAt = max(64, 2*len(s.byNode))
 }
 
@@ -116,10 +118,12 @@ func Call[Req, Resp any](
 		if err == nil {
 			return resp, nil
 		}
+
 		if !TryNext(err) || ctx.Err() != nil {
 			break
 		}
 	}
+
 	return nil, err
 }
 

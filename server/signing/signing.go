@@ -4,6 +4,9 @@
 // authority may be in entries of the log that wait for a leader. So each server keeps a copy of these rows in
 // a file of its data directory. The file has nothing in plain: the key of the authority is encrypted with a
 // root key, and the root key with the key-encryption key, which is not in that directory.
+//
+// Run has the life of its server. Sign and Trusted may be called at any time: they read the rows, and the
+// file, at each call.
 package signing
 
 import (
@@ -81,10 +84,12 @@ func (s *Signer) Run(ctx context.Context) {
 			fault = err.Error()
 			retry = time.After(retryInterval)
 		}
+
 		if fault != "" && fault != told {
-			s.Logger.Error("failed to keep a copy of the certificate authority, retrying: without it this server "+
-				"cannot renew a certificate that has ended", "file", s.file, "error", err)
+			s.Logger.Error("failed to keep a copy of the certificate authority, retrying: without it this "+
+				"server cannot renew a certificate that has ended", "file", s.file, "error", err)
 		}
+
 		told = fault
 
 		select {
@@ -102,12 +107,15 @@ func (s *Signer) keep() error {
 		Index:       tx.Applied(),
 		Authorities: slices.Collect(trust.Authorities(tx)),
 	}
+
 	for _, a := range now.Authorities {
+		// The copy needs the root keys, too: the rows of the store may be behind it when it is used.
 		row := trust.RootKey(tx, a.Key.KeyID)
 		if row != nil && !slices.Contains(now.RootKeys, row) {
 			now.RootKeys = append(now.RootKeys, row)
 		}
 	}
+
 	if len(now.Authorities) == 0 {
 		return nil
 	}
@@ -117,17 +125,22 @@ func (s *Signer) keep() error {
 		s.Logger.Warn("the copy of the certificate authority is damaged; writing it again", "error", err)
 		former = &kept{}
 	}
+
 	if former.Index > now.Index { // entries of the log are not applied yet
 		return nil
 	}
+
+	// The file is written only if it differs, because the index alone changes with each entry.
 	same, err := former.same(now)
 	if err != nil || same {
 		return err
 	}
+
 	content, err := codec.Encode(&now)
 	if err != nil {
 		return err
 	}
+
 	return durable.WriteFile(s.file, content)
 }
 
@@ -148,13 +161,16 @@ func (s *Signer) read() (*kept, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &kept{}, nil
 	}
+
 	k := &kept{}
 	if err == nil {
 		err = codec.Decode(content, k)
 	}
+
 	if err != nil {
 		return nil, structs.Internalf("reading the copy %s of the certificate authority: %w", s.file, err)
 	}
+
 	return k, nil
 }
 
@@ -165,14 +181,17 @@ func (s *Signer) Sign(ctx context.Context, csr []byte, names []string) (cert, tr
 	if err != nil {
 		return "", "", err
 	}
+
 	by, err := s.signer(ctx)
 	if err != nil {
 		return "", "", err
 	}
+
 	signed, err := by.Sign(request.Public, request.Identity, names...)
 	if err != nil {
 		return "", "", err
 	}
+
 	return string(signed.PEM), by.Trusted(), nil
 }
 
@@ -243,9 +262,13 @@ func (s *Signer) signer(ctx context.Context) (by authority.Signer, err error) {
 		Keys: s.Keys,
 		Now:  time.Now,
 	}
+
 	if k := s.newer(); k != nil {
 		by.Rows = func() []*admin.Authority { return k.Authorities }
+
+		// The ring of the server follows its rows, which do not have these keys yet.
 		by.Keys, err = s.Keyring.Unwrap(ctx, k.RootKeys)
 	}
+
 	return by, err
 }

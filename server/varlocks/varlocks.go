@@ -76,9 +76,12 @@ func (l *Locks) Renew(v *variable.Variable) error {
 	n := name{v.Namespace, v.Path}
 	now := l.Clock()
 	known, ok := l.ends[n]
+
+	// The entry of its end may be under way already, so it is too late for a renewal.
 	if ok && known.id == v.Lock.ID && (known.delay || known.at <= now) {
 		return structs.Conflictf("the lock of the variable %q has just ended", v.Path)
 	}
+
 	l.ends[n] = ending{id: v.Lock.ID, at: now.Add(v.Lock.TTL)}
 	return nil
 }
@@ -114,6 +117,7 @@ func (l *Locks) begin() {
 	}
 }
 
+// end forgets all ends. The next leader counts them anew.
 func (l *Locks) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,10 +132,12 @@ func (l *Locks) note(v *variable.Variable) {
 	if ok && known.id == v.Lock.ID && known.delay == v.LockExpired {
 		return
 	}
+
 	length := v.Lock.TTL
 	if v.LockExpired {
 		length = v.Lock.LockDelay
 	}
+
 	l.ends[n] = ending{
 		id:    v.Lock.ID,
 		delay: v.LockExpired,
@@ -163,6 +169,7 @@ func (l *Locks) read(some []name) {
 			delete(l.ends, n)
 			continue
 		}
+
 		l.note(v)
 	}
 }
@@ -189,6 +196,7 @@ func (l *Locks) pause() time.Duration {
 			pause = min(pause, left)
 		}
 	}
+
 	return pause
 }
 
@@ -203,6 +211,7 @@ func (l *Locks) due() map[name]ending {
 			ended[n] = e
 		}
 	}
+
 	return ended
 }
 
@@ -221,10 +230,12 @@ func (l *Locks) expire(ctx context.Context) {
 			recorded = append(recorded, n)
 			continue
 		}
+
 		if ctx.Err() == nil {
 			l.Logger.Warn("failed to record the end of the lock of a variable, retrying",
 				"namespace", n.namespace, "path", n.path, "error", err)
 		}
 	}
+
 	l.read(recorded)
 }
