@@ -99,6 +99,7 @@ func (p *Pool) Session(ctx context.Context, addr string) (*Session, error) {
 	}
 }
 
+// dialOnce returns the session with an address, or begins one for all callers that ask meanwhile.
 func (p *Pool) dialOnce(addr string) (*dial, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,6 +156,8 @@ func (p *Pool) retire(d *dial) {
 	})
 }
 
+// dial connects in the background, so that a caller whose context ends does not end it for the others. Close
+// waits for it.
 func (p *Pool) dial(addr string, d *dial) {
 	defer close(d.done)
 	conn, err := p.connect(addr, dialTimeout)

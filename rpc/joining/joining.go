@@ -31,10 +31,12 @@ type Request struct {
 
 // Join gets the first certificate of a machine from the server at an address (host:port of RPC).
 func Join(ctx context.Context, addr string, r Request) (*admin.JoinResponse, error) {
+	// The region and the role of the certificate are the token's, and not a choice of the machine.
 	token, err := jointoken.Parse(r.Token)
 	if err != nil {
 		return nil, err
 	}
+
 	csr, err := r.Key.CSR(pki.Identity{
 		Region: token.Region,
 		Role:   token.Role,
@@ -44,10 +46,13 @@ func Join(ctx context.Context, addr string, r Request) (*admin.JoinResponse, err
 		return nil, err
 	}
 
+	// The token names the authority of the servers. So it cannot be given to another machine that answers at
+	// the address.
 	conn, err := dial(ctx, addr, peertls.JoinClient(token.Region, token.Authority))
 	if err != nil {
 		return nil, err
 	}
+
 	return call(ctx, conn, admin.Join, &admin.JoinRequest{
 		Token:    structs.Secret(r.Token),
 		CSR:      csr,
@@ -91,13 +96,17 @@ func dial(ctx context.Context, addr string, client peertls.Client) (net.Conn, er
 		Connect: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
 		},
+		// The byte selects the port for machines without a certificate, where every other call is rejected.
 		Prefix: []byte{rpc.ByteJoin},
 		TLS:    client,
 	}
+
 	conn, err := d.Dial(ctx)
 	if err != nil {
 		return nil, structs.Unavailablef("connecting to the server %s: %w", addr, err)
 	}
+
+	// A server that answers the handshake and then hangs must not keep the machine for ever.
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	return conn, nil
 }
