@@ -111,25 +111,31 @@ func (c controllerLoop) attachOrDetach(
 	if err != nil {
 		return nil, err
 	}
+
 	c = c.recordingCalls(a.Namespace, note, nextAttachment(a))
 	a, err = sealing.OpenAttachment(c.Keys, a)
 	if err != nil {
 		return nil, err
 	}
+
 	if nextAttachment(a) == opDetach {
 		return nil, c.detach(ctx, a)
 	}
+
 	resp, err := callController(ctx, c, nodecalls.ClientCSIControllerAttach, attachRequest(a))
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil, structs.NotFoundf("%w%s", err, mismatch(c.Store.Read(), a))
 	}
+
 	if err != nil {
 		return nil, c.explainRejection(ctx, a, err)
 	}
+
 	if err := report.Attached(resp); err != nil {
 		return nil, structs.Internalf("plugin %s: ControllerPublishVolume: %w",
 			a.PluginID, err)
 	}
+
 	return resp.PublishContext, nil
 }
 
@@ -173,9 +179,11 @@ func (c controllerLoop) attachmentOutcome(
 		PublishContext: published,
 		WriteOptions:   c.stamp(a.Namespace),
 	}
+
 	if err != nil {
 		outcome.Err = c.controllerError(err, a.LastError)
 		outcome.KeepCall = keepsCall(a.Call, err)
 	}
+
 	return propose(ctx, c.Deps, fsm.AttachmentOutcome, outcome)
 }

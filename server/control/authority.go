@@ -26,6 +26,7 @@ func (d Deps) takeAuthority(ctx context.Context) {
 	if active != nil && len(active.Formers) > 0 {
 		return
 	}
+
 	told := ""
 	pause := backoff.Backoff{Min: 100 * time.Millisecond, Max: authorityPause}
 	for failures := 1; ; failures++ {
@@ -33,18 +34,22 @@ func (d Deps) takeAuthority(ctx context.Context) {
 		if err == nil && a == nil {
 			return
 		}
+
 		if err == nil {
 			err = d.storeAuthority(ctx, a)
 		}
+
 		if err == nil {
 			d.Logger.Info("the servers have the key of the certificate authority; keep a copy of its file in a "+
 				"safe place, and delete the file here", "ca_key_file", d.Config.Authority.Key)
 			return
 		}
+
 		if text := err.Error(); text != told && failures > quietAttempts && ctx.Err() == nil {
 			told = text
 			d.Logger.Warn("the servers do not have the key of the certificate authority yet; retrying", "error", err)
 		}
+
 		if !pause.Wait(ctx) {
 			return
 		}
@@ -57,18 +62,22 @@ func (d Deps) storeAuthority(ctx context.Context, a *pki.Authority) error {
 	if known != nil && known.ID == id {
 		return nil
 	}
+
 	if known != nil {
 		return structs.Preconditionf("the cluster has the certificate authority %s, and tls.ca_key_file is of %s; "+
 			"remove ca_key_file from the settings of this server", known.ID, id)
 	}
+
 	keyPEM, err := a.KeyPEM()
 	if err != nil {
 		return err
 	}
+
 	sealed, err := d.Keys.Seal(admin.AuthorityPlace(id), keyPEM)
 	if err != nil {
 		return err
 	}
+
 	_, err = fsm.Propose(ctx, d.Proposer, fsm.AuthoritySet, &admin.AuthorityRequest{
 		ID:      id,
 		CertPEM: string(a.CertPEM()),

@@ -35,10 +35,12 @@ func (c controllerLoop) callable(tx *state.ReadTx, w work) (candidates []string,
 	case slices.Contains(candidates, w.call.NodeID):
 		return []string{w.call.NodeID}, time.Time{}
 	}
+
 	until = time.Unix(0, w.call.Time).Add(outcomeWait)
 	if time.Now().Before(until) {
 		return nil, until
 	}
+
 	return candidates, time.Time{}
 }
 
@@ -56,8 +58,10 @@ func (c controllerLoop) recordingCalls(
 			Op:     op,
 			Time:   note.Now,
 		}
+
 		return propose(ctx, c.Deps, fsm.CallNote, &note)
 	}
+
 	return c
 }
 
@@ -76,6 +80,7 @@ func callController[Req, Resp any](
 		if err := c.recordCall(ctx, node); err != nil {
 			return nil, structs.Unavailablef("recording the call to node %s: %w", node, err)
 		}
+
 		nodeconn.StampEpoch(c.Store.Read(), node, req)
 		var resp *Resp
 		resp, err = nodeconn.Call(ctx, c.target(node), m, req)
@@ -83,6 +88,7 @@ func callController[Req, Resp any](
 			return resp, asUncertain(err)
 		}
 	}
+
 	return nil, err
 }
 

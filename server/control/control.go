@@ -63,8 +63,8 @@ type Deps struct {
 	Fencers  fence.Devices
 	Logger   hclog.Logger
 	Config   Config
-	// Drains is held while a drain takes a step, and while a request changes one: a step acts on the drain for
-	// which it was planned. nil: nothing else changes drains.
+	// Drains is held while a drain takes a step, and while a request changes one: a step acts on the drain
+	// for which it was planned. nil: nothing else changes drains.
 	Drains sync.Locker
 	// Keys open the secrets of the cluster. nil: none.
 	Keys *keyring.Ring
@@ -130,9 +130,11 @@ func Loops(d Deps) []Loop {
 	if d.Drains == nil {
 		d.Drains = &sync.Mutex{}
 	}
+
 	if d.Keys == nil {
 		d.Keys = &keyring.Ring{}
 	}
+
 	return []Loop{
 		{"leases", d.runLeases},
 		{"scheduler_config", schedulerConfigLoop{d}.run},

@@ -132,6 +132,7 @@ func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 			}
 		}
 	}
+
 	return signals
 }
 
@@ -157,7 +158,8 @@ type work struct {
 	lastError  *structs.OperationError
 	call       *structs.CSICall                // earlier, of unknown outcome
 	candidates func(tx *state.ReadTx) []string // nodes whose controller may serve it
-	// act makes the call and records the outcome. If err is not nil, act makes no call, and err is the outcome.
+	// act makes the call and records the outcome. If err is not nil, act makes no call, and err is the
+	// outcome.
 	act func(ctx context.Context, candidates []string, err error) error
 }
 
@@ -300,11 +302,14 @@ func (d Deps) operationError(err error, last *structs.OperationError) *structs.O
 		Attempts: 1,
 		Time:     time.Now().UnixNano(),
 	}
+
 	if last != nil {
 		e.Attempts = last.Attempts + 1
 	}
+
 	if e.Code != codeNoController { // it is tried as soon as there is one
 		e.RetryTime = d.Config.dueAfter(e).UnixNano()
 	}
+
 	return e
 }

@@ -55,6 +55,7 @@ func mismatch(tx *state.ReadTx, a *structs.CSIAttachment) string {
 		return "; the node is " + half.NodeInfo.ID + " to the plugin now, and was " + a.ExternalNodeID +
 			" when the volume was attached"
 	}
+
 	return ""
 }
 
@@ -90,6 +91,7 @@ func (c controllerLoop) listed(
 		if err == nil {
 			err = report.Listed(page)
 		}
+
 		if err != nil {
 			c.Logger.Debug("failed to list the attachments of a volume",
 				"volume_id", a.VolumeID,

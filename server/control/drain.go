@@ -32,6 +32,7 @@ func (d drainLoop) run(ctx context.Context) {
 	}
 }
 
+// takeStep proposes what the drains need now. What a crash leaves out follows from the rows at the next look.
 func (d drainLoop) takeStep(ctx context.Context) error {
 	d.Drains.Lock()
 	defer d.Drains.Unlock()
@@ -47,6 +48,7 @@ func (d drainLoop) takeStep(ctx context.Context) error {
 			return err
 		}
 
+		// They are recorded once, with the first entry.
 		events = nil
 	}
 

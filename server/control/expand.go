@@ -47,6 +47,7 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 		if err != nil {
 			return c.growOutcome(ctx, claim, nil, err)
 		}
+
 		if req == nil {
 			return nil
 		}
@@ -56,6 +57,7 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 		if ctx.Err() != nil {
 			return ctx.Err() // the outcome is not known; the next leader makes the same call
 		}
+
 		if err == nil {
 			err = report.NodeExpanded(grown, req.RequiredBytes)
 			if err != nil {
@@ -157,10 +159,12 @@ func (c controllerLoop) growOutcome(
 		Bytes:        claim.ExpandBytes,
 		WriteOptions: c.stamp(claim.Namespace),
 	}
+
 	if err != nil {
 		outcome.Err = c.operationError(err, claim.ExpandError)
 	} else {
 		outcome.Capacity = grown.Capacity
 	}
+
 	return propose(ctx, c.Deps, fsm.NodeExpanded, outcome)
 }

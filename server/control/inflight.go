@@ -44,6 +44,7 @@ func (f *inFlight) allows(p proposedPlan) bool {
 		if other.usesVolumes && p.usesVolumes {
 			return false
 		}
+
 		sameJob := other.eval.JobID == p.eval.JobID &&
 			other.eval.Namespace == p.eval.Namespace
 		otherNode := other.oneNode &&
@@ -53,6 +54,7 @@ func (f *inFlight) allows(p proposedPlan) bool {
 			return false
 		}
 	}
+
 	return len(f.plans) < mostInFlight
 }
 
@@ -109,14 +111,19 @@ func (s scheduleLoop) proposeParts(ctx context.Context, plan *structs.Plan) erro
 		if err != nil {
 			return err
 		}
+
 		e := state.Eval(s.Store.Read(), plan.Eval.ID)
 		if e == nil || e.Status != structs.EvalPending || e.Again != structs.EvalMore {
 			return nil
 		}
+
+		// The part before it has changed the row. With the former index the state would take this part for
+		// outdated.
 		part.Eval.ModifyIndex = e.ModifyIndex
 		part.Now = plan.Now
 		err = propose(ctx, s.Deps, fsm.PlanApply, part)
 	}
+
 	return err
 }
 
@@ -131,11 +138,13 @@ func usesVolumes(tx *state.ReadTx, job *structs.Job) bool {
 	case job.Type != structs.JobService:
 		return false
 	}
+
 	for version := range state.JobVersions(tx, job.Namespace, job.ID) {
 		if hasVolumes(version) {
 			return true
 		}
 	}
+
 	return false
 }
 

@@ -69,6 +69,7 @@ func (l periodicLoop) dueLaunches(tx *state.ReadTx, now time.Time) (due []dueLau
 			next = at
 		}
 	}
+
 	return due, next
 }
 

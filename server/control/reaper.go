@@ -83,6 +83,7 @@ func (r reaperLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 		!nodeconn.Reachable(state.Node(tx, c.NodeID)) {
 		return workqueue.Step{}
 	}
+
 	return workqueue.Step{
 		Op:      "release",
 		Version: c.ModifyIndex,
@@ -102,11 +103,13 @@ func (r reaperLoop) release(ctx context.Context, c *structs.CSIClaim) error {
 		Claim:  c.Key(),
 		NodeID: c.NodeID,
 	}
+
 	err := nodeconn.DetachFromNode(ctx, r.Nodes, callTimeout, d)
 	if err != nil {
 		r.reportReason(ctx, c, err)
 		return err
 	}
+
 	return propose(ctx, r.Deps, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
 		Claims:       []structs.CSIClaimKey{c.Key()},
 		NodeID:       c.NodeID,

@@ -66,6 +66,7 @@ func (c controllerLoop) explainRejection(ctx context.Context, a *structs.CSIAtta
 		isThis := func(id string) bool {
 			return id == a.ExternalNodeID
 		}
+
 		external = slices.DeleteFunc(v.PublishedExternalNodeIDs, isThis)
 	}
 

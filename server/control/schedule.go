@@ -74,14 +74,17 @@ func (s *scheduling) startPlans(ctx context.Context, queue []string) (begun bool
 		if ctx.Err() != nil {
 			return true
 		}
+
 		_, proposed := s.plans[id]
 		if !proposed && s.startPlan(ctx, id) {
 			begun = true
 		}
+
 		if len(s.plans) == mostInFlight {
 			return begun
 		}
 	}
+
 	return begun
 }
 
@@ -126,6 +129,7 @@ func nextEvals(
 		return true
 	}
 	for e := range state.LaterEvals(tx) {
+		// They are in the order of their times, so the first one that is not due ends the search.
 		at := time.Unix(0, e.WaitUntil)
 		if at.After(now) {
 			checkAgainAt(at)
@@ -138,6 +142,8 @@ func nextEvals(
 			break
 		}
 	}
+
+	// The others get the whole bound, too: the priority decides between both kinds.
 	timed := len(due)
 	for e := range state.ReadyEvals(tx) {
 		if isDue(e) {
@@ -201,6 +207,7 @@ func (s scheduleLoop) planEval(
 	case p == nil:
 		return nil, structs.Internalf("the scheduler made no plan")
 	}
+
 	p.Now = now.UnixNano() // the times of its later evaluations count from here
 	return p, nil
 }
@@ -233,6 +240,7 @@ func (s *scheduling) recordFailure(ctx context.Context, eval *structs.Evaluation
 		Evals:        []*structs.Evaluation{e},
 		WriteOptions: s.stamp(e.Namespace),
 	}
+
 	err := propose(ctx, s.Deps, fsm.EvalUpdate, update)
 	if err != nil && ctx.Err() == nil {
 		s.Logger.Error("failed to record a failed evaluation, retrying",

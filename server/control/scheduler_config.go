@@ -19,15 +19,18 @@ func (s schedulerConfigLoop) run(ctx context.Context) {
 		if state.SchedulerConfig(s.Store.Read()).ModifyIndex != 0 {
 			return
 		}
+
 		request := &admin.SchedulerConfigRequest{
 			Config:       s.Config.Scheduler,
 			CAS:          true, // another may be stored meanwhile
 			WriteOptions: s.stamp(""),
 		}
+
 		err := propose(ctx, s.Deps, fsm.SchedulerConfigSet, request)
 		if err == nil || structs.IsKind(err, structs.KindConflict) {
 			return
 		}
+
 		s.Logger.Warn("failed to store the configuration of the scheduler, retrying", "error", err)
 		backoff.Sleep(ctx, s.Config.Retry.Delay(failures))
 	}

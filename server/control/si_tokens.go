@@ -74,6 +74,7 @@ func (s siTokenLoop) read(tx *state.ReadTx, k workqueue.Key) workqueue.Step {
 	if t == nil || t.RevokeTime == 0 {
 		return workqueue.Step{}
 	}
+
 	return workqueue.Step{
 		Op:      "revoke",
 		Version: t.ModifyIndex,

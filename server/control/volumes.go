@@ -44,6 +44,7 @@ func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 		VolumeID: v.ID,
 		RowIndex: v.CreateIndex,
 	}
+
 	c = c.recordingCalls(v.Namespace, note, op)
 	w := work{
 		op:        op,
@@ -83,6 +84,7 @@ func (c controllerLoop) volumeCall(
 	if err != nil {
 		return nil, err
 	}
+
 	switch nextVolume(v) {
 	case opCreate:
 		return c.create(ctx, createRequest(tx, v))
@@ -91,6 +93,7 @@ func (c controllerLoop) volumeCall(
 	case opExpand:
 		return c.expand(ctx, expandRequest(tx, v))
 	}
+
 	return nil, c.remove(ctx, v)
 }
 
@@ -105,9 +108,11 @@ func (c controllerLoop) volumeOutcome(
 	if outcome == nil {
 		outcome = &structs.CSIVolumeOutcome{Op: op}
 		if op == opLearn {
+			// The plugin has made no volume, so the row is deleted as after a deletion.
 			outcome.Op = opDelete
 		}
 	}
+
 	if err != nil {
 		outcome.Err = c.controllerError(err, v.LastError)
 		outcome.Final = c.isFinalFailure(v, op, err)
@@ -230,15 +235,18 @@ func (c controllerLoop) remove(ctx context.Context, v *structs.CSIVolume) error 
 			"volume %q is still %s at node %s, as volume %q in namespace %q",
 			v.ID, a.State, a.NodeID, a.VolumeID, a.Namespace)
 	}
+
 	req := &nodecalls.ClientCSIDeleteRequest{
 		PluginID:   v.PluginID,
 		ExternalID: v.ExternalID,
 		Secrets:    v.Secrets,
 	}
+
 	_, err := callController(ctx, c, nodecalls.ClientCSIControllerDelete, req)
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil // the volume no longer exists
 	}
+
 	return err
 }
 
@@ -262,6 +270,7 @@ func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *nodecalls.ClientCSIE
 				AccessMode:     claim.AccessMode,
 				AttachmentMode: claim.AttachmentMode,
 			}
+
 			break
 		}
 	}
@@ -290,6 +299,7 @@ func (c controllerLoop) expand(
 		Op:       opExpand,
 		Capacity: grown.Capacity,
 	}
+
 	if grown.NodeExpansionRequired {
 		outcome.NodeExpandBytes = max(grown.Capacity, req.Capacity.RequiredBytes)
 	}
