@@ -58,6 +58,7 @@ func (s *Server) tryBootstrap() bool {
 			return true
 		}
 
+		// A server that expects another number would give another configuration to its Raft.
 		if p.status != serf.StatusAlive ||
 			p.expect != s.cfg.BootstrapExpect {
 			continue
@@ -91,5 +92,6 @@ func (s *Server) tryBootstrap() bool {
 	if err != nil { // Raft's timer comes later
 		s.logger.Warn("failed to begin an election", "error", err)
 	}
+
 	return true
 }

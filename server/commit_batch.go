@@ -64,9 +64,12 @@ func (b *batcher) writeBatch(
 		entries = append(entries, inFlight{all[:n], future})
 		all = all[n:]
 	}
+
+	// All entries are in Raft's queue before the first answer, so that Raft can write them together.
 	for _, e := range entries {
 		e.awaitAnswer()
 	}
+
 	return 0, nil // each proposal has its own index
 }
 
@@ -102,12 +105,15 @@ func (e inFlight) awaitAnswer() {
 		for _, p := range e.proposals {
 			p.err = err
 		}
+
 		return
 	}
+
 	answers := fsm.Answers{e.future.Response()}
 	if len(e.proposals) > 1 {
 		answers = e.future.Response().(fsm.Answers)
 	}
+
 	for n, p := range e.proposals {
 		p.index = e.future.Index()
 		p.value = answers[n]

@@ -89,8 +89,8 @@ type Config struct {
 	// Consul does the servers' work in Consul, nil: the agent uses none.
 	Consul Consul
 
-	// Fencers are devices that prove that a lost node can no longer write, besides those of Fencing. Tests set
-	// them.
+	// Fencers are devices that prove that a lost node can no longer write, besides those of Fencing. Tests
+	// set them.
 	Fencers fence.Devices
 
 	// AutoJoin says that FindServers finds the gossip addresses of other servers, where retry_join does not.
@@ -229,18 +229,22 @@ func (c *Config) checkVote(bad func(format string, args ...any)) {
 		bad("server: bootstrap_expect is %d; expected the number of servers, 1 to 9, or 0 to join others only",
 			c.BootstrapExpect)
 	}
+
 	if c.BootstrapExpect > 1 && c.BootstrapExpect%2 == 0 {
 		bad("server: bootstrap_expect is %d; expected an odd number, since an even one survives no more "+
 			"failures than the odd one below it", c.BootstrapExpect)
 	}
+
 	if c.BootstrapExpect != 1 && len(c.RetryJoin) == 0 && !c.AutoJoin {
 		bad("server: retry_join is required where bootstrap_expect is not 1: " +
 			"the servers have to find each other, unless consul.server_auto_join finds them")
 	}
+
 	if c.NonVoting && c.BootstrapExpect != 0 {
 		bad("server: bootstrap_expect is %d with non_voting_server; expected 0: a server without a vote joins "+
 			"others", c.BootstrapExpect)
 	}
+
 	if len(c.RedundancyZone) > maxZone {
 		bad("server: redundancy_zone has %d bytes; at most %d are allowed", len(c.RedundancyZone), maxZone)
 	}
@@ -300,6 +304,7 @@ func (c *Config) control() control.Config {
 		Node: c.NodeGC,
 		Rows: c.GCRows,
 	}
+
 	return loops
 }
 

@@ -64,6 +64,7 @@ func (s *Server) startLeading(ctx context.Context, leads bool) (stop func()) {
 		if !s.caughtUp(ctx) {
 			return
 		}
+
 		s.rootKeys.AwaitActive(ctx)
 
 		s.logger.Info("leadership gained", "term", term)

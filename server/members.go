@@ -79,6 +79,7 @@ func (s *Server) dismissMembers(peers []peer) error {
 		if reason == "" {
 			continue
 		}
+
 		s.logger.Info("removing a server from the raft configuration",
 			"server_id", member.ID,
 			"rpc_addr", member.Address,
@@ -88,6 +89,7 @@ func (s *Server) dismissMembers(peers []peer) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -96,7 +96,11 @@ func startMembership(
 	sc.Tags[tagLevel] = strconv.Itoa(level.Now)
 	sc.EventCh = m.events
 	sc.SnapshotPath = snapshot
+
+	// Without it a server that has left ignores its snapshot at the next start, and knows no other server.
 	sc.RejoinAfterLeave = true
+
+	// Serf would end a server whose name another one has. The leader decides instead: see removalReason.
 	sc.EnableNameConflictResolution = false
 	sc.MemberlistConfig.DeadNodeReclaimTime = reclaimAfter
 	sc.Logger = logger.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true})
@@ -209,17 +213,21 @@ func (s *Server) Join(ctx context.Context, addrs []string) (answered int, err er
 	if err != nil {
 		return 0, err
 	}
+
 	answered, err = s.members.joinEach(ctx, addrs)
 	if s.members.serf.NumNodes() == 1 { // what answered is this server itself
 		answered = 0
 		err = errors.Join(err, errors.New("no other server is known"))
 	}
+
 	if answered == 0 {
 		return 0, structs.Unavailablef("server %s cannot join: %w", s.cfg.Name, err)
 	}
+
 	if err != nil {
 		s.logger.Warn("failed to join some of the servers", "error", err)
 	}
+
 	return answered, nil
 }
 

@@ -31,8 +31,8 @@ type consensus struct {
 	id        raft.ServerID
 	addr      raft.ServerAddress
 	batcher   *batcher
-	// verifier merges concurrent questions whether this server still leads. A question that comes while one is
-	// in flight shares the answer of the next one, which begins after it came.
+	// verifier merges concurrent questions whether this server still leads. A question that comes while one
+	// is in flight shares the answer of the next one, which begins after it came.
 	verifier coalesce.Batcher[struct{}, struct{}]
 	// fresh is true if this server has never been part of a cluster.
 	fresh bool
@@ -44,8 +44,8 @@ func (s *Server) openRaft() (*consensus, error) {
 		DataDir: s.cfg.DataDir,
 		ID:      s.id,
 		Logger:  logger,
-		// Raft would panic, and a server that continues would answer from a state that it cannot replicate. Tasks
-		// and mounts of a node in the same process stay as they are, as after any end of the agent.
+		// Raft would panic, and a server that continues would answer from a state that it cannot replicate.
+		// Tasks and mounts of a node in the same process stay as they are, as after any end of the agent.
 		Fatal: func(err error) {
 			logger.Error("storage failed, stopping the server", "error", err)
 			os.Exit(1)
@@ -71,6 +71,7 @@ func (s *Server) openRaft() (*consensus, error) {
 	c.verifier.Propose = func(context.Context, struct{}, []struct{}) (uint64, error) {
 		return 0, c.confirm()
 	}
+
 	c.batcher = newBatcher(c.send)
 	err = c.startRaft(&s.cfg, fsm.New(s.store), logger)
 	if err != nil {
@@ -126,6 +127,7 @@ func (c *consensus) electAlone() error {
 	if err != nil {
 		return fmt.Errorf("reading the servers of the cluster: %w", err)
 	}
+
 	if !isOnlyVoter(f.Configuration().Servers, c.id) {
 		return nil
 	}

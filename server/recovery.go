@@ -87,6 +87,7 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 		return structs.Internalf("%s: replacing the members of the Raft configuration: %w", path, err)
 	}
 
+	// A crash before this takes the file in once more, with the same result.
 	if err := os.Remove(path); err != nil {
 		return structs.Internalf("%s: deleting the file, which was taken in: %w", path, err)
 	}
@@ -102,6 +103,7 @@ func readPeers(path string, me raft.ServerID) (*raft.Configuration, error) {
 	fault := func(format string, args ...any) error {
 		return structs.Invalidf("%s: %w (%s explains the file)", path, fmt.Errorf(format, args...), infoFile)
 	}
+
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -147,6 +149,7 @@ func (r recovering) Snapshot() (raft.FSMSnapshot, error) {
 			now = max(now, e.Timestamp.UnixNano())
 		}
 	}
+
 	err := r.store.Write(r.store.Index(), func(tx *state.WriteTx) error {
 		state.Recover(tx, state.New().Read(), now)
 		return nil
@@ -154,5 +157,6 @@ func (r recovering) Snapshot() (raft.FSMSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return r.FSM.Snapshot()
 }

@@ -45,6 +45,7 @@ func (s *Server) RemovePeer(id, address string) (index uint64, err error) {
 	another := func(s *admin.RaftServer) bool {
 		return s.Voter && s.ID != target.ID
 	}
+
 	switch {
 	case target.Voter && !slices.ContainsFunc(servers, another):
 		return 0, structs.Preconditionf(
@@ -261,6 +262,7 @@ func (s *Server) transferLeadership(ctx context.Context) error {
 		if err == nil || s.consensus.State() != raft.Leader {
 			return s.awaitOther(ctx, "server "+s.cfg.Name+" does not leave")
 		}
+
 		if !backoff.Sleep(limited, leavePoll) {
 			return structs.Unavailablef(
 				"server %s does not leave: no other server took over leadership: %w", s.cfg.Name, err)

@@ -36,6 +36,7 @@ func openState(s *Server) (err error) {
 	if err == nil {
 		s.consensus, err = s.openRaft()
 	}
+
 	return err
 }
 

@@ -208,19 +208,24 @@ func (s *Server) tags() map[string]string {
 		tagVersion:  s.cfg.Version,
 		tagExpect:   strconv.Itoa(s.cfg.BootstrapExpect),
 	}
+
 	_, tags[tagPort], _ = net.SplitHostPort(s.addr)
 	if !s.consensus.fresh {
 		tags[tagBootstrap] = "1"
 	}
+
 	if s.cfg.RedundancyZone != "" {
 		tags[tagZone] = s.cfg.RedundancyZone
 	}
+
 	if kek := s.rootKeys.KEK(); kek != "" {
 		tags[tagKEK] = kek
 	}
+
 	if s.cfg.NonVoting {
 		tags[tagNonVoting] = "1"
 	}
+
 	return tags
 }
 
@@ -316,12 +321,15 @@ func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Durat
 		if l == nil || l.term != s.consensus.CurrentTerm() {
 			return "", false, false, 0
 		}
+
 		return string(leader), true, true, 0
 	}
+
 	last := s.consensus.LastContact()
 	if !last.IsZero() {
 		lastContact = time.Since(last)
 	}
+
 	return string(leader), false, leader != "", lastContact
 }
 

@@ -147,6 +147,7 @@ func (s *Server) replaceState(
 	if err != nil {
 		return err
 	}
+
 	*aside = nil
 	runtime.GC()
 
@@ -179,12 +180,14 @@ func (s *Server) prepareState(aside *state.Store, f *os.File) (size int64, err e
 	if err == nil {
 		err = f.Truncate(0)
 	}
+
 	if err == nil {
 		file := io.NewOffsetWriter(f, 0)
 		out := bufio.NewWriterSize(file, 1<<20)
 		err = errors.Join(aside.Save(out), out.Flush())
 		size, _ = file.Seek(0, io.SeekCurrent)
 	}
+
 	if err != nil {
 		return 0, structs.Internalf("restoring: %w", err)
 	}

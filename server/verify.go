@@ -66,15 +66,19 @@ func (c *consensus) alone() bool {
 	if c.State() != raft.Leader {
 		return false
 	}
+
 	me := false
 	for _, s := range c.members() {
 		if s.Suffrage != raft.Voter {
 			continue
 		}
+
 		if s.ID != c.id {
 			return false
 		}
+
 		me = true
 	}
+
 	return me
 }
