@@ -44,7 +44,8 @@ func (batchCommand) entries(payload []byte) ([][]byte, error) {
 		length, n := binary.Uvarint(payload)
 		if n <= 0 || length == 0 ||
 			length > uint64(len(payload)-n) {
-			return nil, fmt.Errorf("reading the payload of Batch: the length of entry %d is damaged", len(out))
+			return nil, fmt.Errorf("reading the payload of Batch: the length of entry %d is damaged",
+				len(out))
 		}
 		end := n + int(length)
 		out = append(out, payload[n:end:end])

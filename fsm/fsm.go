@@ -113,7 +113,8 @@ func LoadAside(r io.Reader, index uint64) (*state.Store, error) {
 		return nil, structs.Invalidf("the archive holds a state that this version cannot load: %w", err)
 	}
 	if newest := aside.Index(); newest > index {
-		return nil, structs.Invalidf("the archive is of index %d and holds a state of index %d", index, newest)
+		return nil, structs.Invalidf("the archive is of index %d and holds a state of index %d",
+			index, newest)
 	}
 	return aside, nil
 }

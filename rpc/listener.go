@@ -21,7 +21,7 @@ const (
 	ByteRPC  byte = 0x01 // plain net/rpc in msgpack
 	ByteRaft byte = 0x02 // Raft's own protocol
 	ByteMux  byte = 0x03 // yamux; each stream is plain net/rpc in msgpack
-	ByteTLS  byte = 0x04 // TLS; the server answers with this byte, and the next byte selects one of the others
+	ByteTLS  byte = 0x04 // TLS; the server answers with it, and the next byte selects one of the others
 	ByteJoin byte = 0x05 // TLS without a certificate of the caller; then plain net/rpc with one method
 )
 

@@ -42,7 +42,7 @@ type Config struct {
 	HeartbeatTTL   time.Duration `hcl:"heartbeat_ttl"`     // a node sends its next heartbeat within this
 	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // a node is down when its heartbeat is this late
 	MaxNodeLease   time.Duration `hcl:"max_node_lease"`    // the longest lease that an operator can order
-	EvalGC         time.Duration `hcl:"eval_gc_threshold"` // age of ended evaluations and allocations to delete
+	EvalGC         time.Duration `hcl:"eval_gc_threshold"` // age of ended evaluations and allocations
 	JobGC          time.Duration `hcl:"job_gc_threshold"`
 	NodeGC         time.Duration `hcl:"node_gc_threshold"`
 	GCInterval     time.Duration `hcl:"gc_interval"`
@@ -51,7 +51,7 @@ type Config struct {
 	FenceParallel  int           `hcl:"fence_max_parallel"` // nodes that are fenced at once
 
 	SnapshotThreshold uint64 `hcl:"raft_snapshot_threshold"` // log entries between snapshots
-	TrailingLogs      uint64 `hcl:"raft_trailing_logs"`      // entries kept behind a snapshot for slow followers
+	TrailingLogs      uint64 `hcl:"raft_trailing_logs"`      // entries behind a snapshot for slow followers
 
 	MaxConnsPerAddr int `hcl:"rpc_max_conns_per_client"` // RPC connections of one remote address
 
@@ -226,8 +226,8 @@ const maxZone = 64
 // checkVote reports the faults of the settings that decide on the first vote and on later ones.
 func (c *Config) checkVote(bad func(format string, args ...any)) {
 	if c.BootstrapExpect < 0 || c.BootstrapExpect > 9 {
-		bad("server: bootstrap_expect is %d; expected the number of servers, 1 to 9, or 0 to join others only",
-			c.BootstrapExpect)
+		bad("server: bootstrap_expect is %d; expected the number of servers, 1 to 9, or 0 to join others "+
+			"only", c.BootstrapExpect)
 	}
 
 	if c.BootstrapExpect > 1 && c.BootstrapExpect%2 == 0 {
@@ -241,8 +241,8 @@ func (c *Config) checkVote(bad func(format string, args ...any)) {
 	}
 
 	if c.NonVoting && c.BootstrapExpect != 0 {
-		bad("server: bootstrap_expect is %d with non_voting_server; expected 0: a server without a vote joins "+
-			"others", c.BootstrapExpect)
+		bad("server: bootstrap_expect is %d with non_voting_server; expected 0: a server without a vote "+
+			"joins others", c.BootstrapExpect)
 	}
 
 	if len(c.RedundancyZone) > maxZone {

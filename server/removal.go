@@ -163,8 +163,8 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*admin.RaftServer,
 	switch {
 	case others == 0:
 		return nil, structs.Preconditionf(
-			"server %s has the only vote, so there is no cluster to leave; stop the agent instead: it keeps its data",
-			s.cfg.Name)
+			"server %s has the only vote, so there is no cluster to leave; "+
+				"stop the agent instead: it keeps its data", s.cfg.Name)
 	case votes && alive <= others/2 && !force:
 		return nil, structs.Preconditionf(
 			"server %s is needed: without it %d of %d servers would be alive, which is no majority, "+
@@ -214,8 +214,8 @@ func (s *Server) endVote(ctx context.Context, servers []*admin.RaftServer) error
 
 		if !backoff.Sleep(ctx, leavePoll) {
 			return structs.Timeoutf(
-				"server %s has left the gossip but may still have its vote, which the next leader takes away: %w",
-				s.cfg.Name, err)
+				"server %s has left the gossip but may still have its vote, "+
+					"which the next leader takes away: %w", s.cfg.Name, err)
 		}
 	}
 }

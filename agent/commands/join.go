@@ -96,8 +96,8 @@ func joinFirst(ctx context.Context, call *command.Call) error {
 	}
 
 	if token == "" {
-		return command.BadUsage("-join needs a join token in %s: make one with `berth node join-token create` "+
-			"or `berth server join-token create` on a server", tokenVariable)
+		return command.BadUsage("-join needs a join token in %s: make one with `berth node join-token "+
+			"create` or `berth server join-token create` on a server", tokenVariable)
 	}
 
 	return joinWhenReached(ctx, call, tlscmd.Joining{

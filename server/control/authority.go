@@ -40,14 +40,15 @@ func (d Deps) takeAuthority(ctx context.Context) {
 		}
 
 		if err == nil {
-			d.Logger.Info("the servers have the key of the certificate authority; keep a copy of its file in a "+
-				"safe place, and delete the file here", "ca_key_file", d.Config.Authority.Key)
+			d.Logger.Info("the servers have the key of the certificate authority; keep a copy of its file "+
+				"in a safe place, and delete the file here", "ca_key_file", d.Config.Authority.Key)
 			return
 		}
 
 		if text := err.Error(); text != told && failures > quietAttempts && ctx.Err() == nil {
 			told = text
-			d.Logger.Warn("the servers do not have the key of the certificate authority yet; retrying", "error", err)
+			d.Logger.Warn("the servers do not have the key of the certificate authority yet; retrying",
+				"error", err)
 		}
 
 		if !pause.Wait(ctx) {
@@ -64,8 +65,8 @@ func (d Deps) storeAuthority(ctx context.Context, a *pki.Authority) error {
 	}
 
 	if known != nil {
-		return structs.Preconditionf("the cluster has the certificate authority %s, and tls.ca_key_file is of %s; "+
-			"remove ca_key_file from the settings of this server", known.ID, id)
+		return structs.Preconditionf("the cluster has the certificate authority %s, and tls.ca_key_file "+
+			"is of %s; remove ca_key_file from the settings of this server", known.ID, id)
 	}
 
 	keyPEM, err := a.KeyPEM()
