@@ -14,7 +14,7 @@ import (
 	"berth/cli"
 	"berth/cli/command"
 	"berth/client/hooks/artifact"
-	"berth/server/control"
+	"berth/server/control/schedconfig"
 	"berth/server/fencing"
 	"berth/structs"
 	"berth/structs/admin"
@@ -98,9 +98,9 @@ func TestConfig_ReadsTheConfigurationOfTheScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := control.SchedulerSettings{
+	want := schedconfig.SchedulerSettings{
 		Algorithm:  "spread",
-		Preemption: control.Preemption{System: true, Batch: true},
+		Preemption: schedconfig.Preemption{System: true, Batch: true},
 	}
 	if c.Server.Scheduler != want {
 		t.Errorf("got %+v, want %+v", c.Server.Scheduler, want)

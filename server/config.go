@@ -20,6 +20,7 @@ import (
 	"berth/server/control"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
+	"berth/server/control/schedconfig"
 	"berth/server/fencing"
 	"berth/server/gossip"
 	"berth/server/keys"
@@ -62,7 +63,7 @@ type Config struct {
 	NonVoting      bool   `hcl:"non_voting_server"` // it follows the log and never votes
 
 	// Scheduler is the configuration that the first leader stores.
-	Scheduler control.SchedulerSettings `hcl:"default_scheduler_config,block"`
+	Scheduler schedconfig.SchedulerSettings `hcl:"default_scheduler_config,block"`
 
 	// Keyring says where the key-encryption key is, with which the servers open the keys of the secrets.
 	Keyring keys.Settings `hcl:"keyring,block"`
@@ -147,7 +148,7 @@ func DefaultConfig() Config {
 		TrailingLogs:      10240,
 		MaxConnsPerAddr:   rpc.DefaultConnsPerAddr,
 		JobSource:         1_000_000,
-		Scheduler:         control.DefaultSchedulerSettings(),
+		Scheduler:         schedconfig.DefaultSchedulerSettings(),
 		Autopilot:         autopilot.DefaultSettings(),
 		Region:            "global",
 		Datacenter:        "dc1",

@@ -1,4 +1,6 @@
-package control
+// Package schedconfig has the block of a server with the first configuration of the scheduler, which the
+// first leader stores.
+package schedconfig
 
 import "berth/structs/admin"
 
