@@ -63,8 +63,10 @@ func rangeFault(size int64, r nodecalls.CSICapacityRange) string {
 	case r.LimitBytes > 0 && size > r.LimitBytes:
 		return fmt.Sprintf("of %d is above the limit of %d", size, r.LimitBytes)
 	case size > structs.MaxVolumeBytes:
-		return fmt.Sprintf("of %d is above the %d that a volume may have", size, int64(structs.MaxVolumeBytes))
+		return fmt.Sprintf("of %d is above the %d that a volume may have",
+			size, int64(structs.MaxVolumeBytes))
 	}
+
 	return ""
 }
 
@@ -97,7 +99,8 @@ func volumeNameFault(name string) string {
 // requirement is one condition on a request or an answer: the name of the field and its fault, "" for none.
 type requirement struct{ field, fault string }
 
-// checkRequest returns the first fault of a request, which is then not sent.
+// checkRequest returns the first fault of a request, which is then not sent. The error is final: a repeat of
+// the same request fails in the same way.
 func (c *Client) checkRequest(rpc string, list ...requirement) error {
 	for _, d := range list {
 		if d.fault != "" {

@@ -40,12 +40,14 @@ type Client struct {
 	endpoint string
 	options  Options
 
-	connections atomic.Uint64
+	connections atomic.Uint64 // successful dials: see Connections
 
 	identity   spec.IdentityClient
 	controller spec.ControllerClient
 	node       spec.NodeClient
 
+	// It guards the fields below. Calls run concurrently, and any of them may be the first to learn an
+	// answer.
 	mu      sync.Mutex
 	name    string // the plugin's ID in the cluster, else the name it gave itself
 	learned learned
@@ -85,18 +87,27 @@ func Dial(endpoint string, o Options) (*Client, error) {
 		name:     o.Name,
 	}
 
-	// The endpoint is a path: a resolver has nothing to look up. Without an authority of its own, gRPC would
-	// send the path as one, which strict HTTP/2 servers reject.
-	conn, err := grpc.NewClient("passthrough:///"+path,
+	// The endpoint is a path: a resolver has nothing to look up.
+	conn, err := grpc.NewClient("passthrough:///"+path, c.dialOptions()...)
+	if err != nil {
+		return nil, structs.Internalf("csi endpoint %q: %w", endpoint, err)
+	}
+
+	c.conn = conn
+	c.identity = spec.NewIdentityClient(conn)
+	c.controller = spec.NewControllerClient(conn)
+	c.node = spec.NewNodeClient(conn)
+	return c, nil
+}
+
+// dialOptions returns the options of the connection. The bounds are there because no plugin is trusted.
+func (c *Client) dialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		// Without an authority of its own, gRPC would send the path as one, which strict HTTP/2 servers
+		// reject.
 		grpc.WithAuthority("localhost"),
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, "unix", addr)
-			if err == nil {
-				c.connections.Add(1)
-			}
-			return conn, err
-		}),
+		grpc.WithContextDialer(c.dial),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			// The plugin is on this machine: frequent attempts cost little and find it soon after its start.
 			Backoff: backoff.Config{
@@ -110,21 +121,24 @@ func Dial(endpoint string, o Options) (*Client, error) {
 		grpc.WithUnaryInterceptor(c.intercept),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(structs.MaxCSIAnswer)),
 		grpc.WithMaxHeaderListSize(maxHeaders),
+		// A fixed window turns off the window that grows with the traffic, so a plugin cannot make this
+		// process buffer more.
 		grpc.WithInitialWindowSize(window),
 		grpc.WithInitialConnWindowSize(window),
+		// A service config could make gRPC repeat calls. The callers alone decide on that.
 		grpc.WithDisableServiceConfig(),
 		// An idle connection stays open, because a new one would look like another process: see Connections.
 		grpc.WithIdleTimeout(0),
-	)
-	if err != nil {
-		return nil, structs.Internalf("csi endpoint %q: %w", endpoint, err)
 	}
+}
 
-	c.conn = conn
-	c.identity = spec.NewIdentityClient(conn)
-	c.controller = spec.NewControllerClient(conn)
-	c.node = spec.NewNodeClient(conn)
-	return c, nil
+// dial connects to the socket and counts the connection: see Connections.
+func (c *Client) dial(ctx context.Context, addr string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", addr)
+	if err == nil {
+		c.connections.Add(1)
+	}
+	return conn, err
 }
 
 // Close ends the connection. Calls in flight fail with a timeout error, because their outcome is unknown.
@@ -138,7 +152,8 @@ func (c *Client) Connections() uint64 {
 	return c.connections.Load()
 }
 
-// pluginTitle returns the plugin's name for errors.
+// pluginTitle returns the plugin's name for errors. Another call may learn the name meanwhile, so it takes
+// the lock.
 func (c *Client) pluginTitle() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,6 +182,7 @@ func (c *Client) intercept(
 	ctx context.Context, method string, req, resp any,
 	conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
+	// An earlier deadline of the caller stays in force.
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	start := time.Now()
@@ -182,11 +198,13 @@ func (c *Client) intercept(
 	if err != nil {
 		return c.classify(rpc, err, to.Addr == nil, secretsOf(req))
 	}
+
 	return nil
 }
 
 // secretsOf finds the secrets of a request message, if it carries any.
 func secretsOf(req any) map[string]string {
+	// All generated messages with secrets have this getter.
 	s, ok := req.(interface{ GetSecrets() map[string]string })
 	if ok {
 		return s.GetSecrets()

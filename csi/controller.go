@@ -17,6 +17,7 @@ func (c *Client) CreateVolume(
 	ctx context.Context, req *nodecalls.ClientCSICreateRequest,
 ) (*nodecalls.ClientCSICreateResponse, error) {
 	const rpc = "CreateVolume"
+	// The capabilities come first, because they decide which fields the request may have.
 	has, err := c.controllerHas(ctx)
 	if err != nil {
 		return nil, err
@@ -43,6 +44,7 @@ func (c *Client) CreateVolume(
 		VolumeContentSource: toSource(req.CloneID, req.SnapshotID),
 	}
 
+	// This may call the plugin, so it follows the checks that call nothing.
 	msg.AccessibilityRequirements, err = c.topologyRequirement(ctx, req.Topologies)
 	if err != nil {
 		return nil, err
@@ -68,6 +70,7 @@ func (c *Client) checkCreated(
 	if err != nil {
 		return nil, err
 	}
+
 	// The answer is complete before the size is checked: the caller needs the ID to delete the volume.
 	resp := &nodecalls.ClientCSICreateResponse{
 		ExternalID: v.GetVolumeId(),
@@ -75,12 +78,14 @@ func (c *Client) checkCreated(
 		Context:    v.GetVolumeContext(),
 		Topologies: fromTopologies(v.GetAccessibleTopology()),
 	}
+
 	return resp, c.checkResponse(rpc,
 		requirement{"volume.capacity_bytes", rangeFault(v.GetCapacityBytes(), asked)})
 }
 
 // sourceFault returns the reason for which a volume cannot be made from a source, "" for none.
 func sourceFault(req *nodecalls.ClientCSICreateRequest, has *structs.CSIControllerInfo) string {
+	// A plugin without the capability may ignore the source and make an empty volume.
 	switch {
 	case req.CloneID != "" && req.SnapshotID != "":
 		return "both a volume and a snapshot are given"
@@ -158,6 +163,8 @@ func (c *Client) ControllerPublishVolume(
 		return nil, err
 	}
 
+	// From here on the volume is attached, also if its context is too large: that error is not final, and the
+	// caller has to detach.
 	published := resp.GetPublishContext()
 	err = c.checkResponse(rpc,
 		requirement{"publish_context", mapFault(published, structs.MaxCSIContext)})
@@ -256,6 +263,8 @@ func confirms(list []*spec.VolumeCapability, want *spec.VolumeCapability) bool {
 	return false
 }
 
+// accessType returns the attachment mode of a capability. Each request has one of the two types. An answer
+// without a type counts as a file system.
 func accessType(cap *spec.VolumeCapability) string {
 	if cap.GetBlock() != nil {
 		return string(structs.CSIBlockDevice)
@@ -279,6 +288,7 @@ func (c *Client) ControllerExpandVolume(
 		Secrets:       req.Secrets,
 	}
 
+	// The field is optional (CSI spec, ControllerExpandVolumeRequest).
 	fault := ""
 	if c := req.Capability; c != nil {
 		u := &Use{AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode}

@@ -10,7 +10,7 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// accessModes are the modes on the wire.
+// accessModes are the modes on the wire. Use.capability replaces the one that newer plugins call ambiguous.
 var accessModes = map[structs.CSIAccessMode]spec.VolumeCapability_AccessMode_Mode{
 	structs.CSISingleNodeReader:        spec.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
 	structs.CSISingleNodeWriter:        spec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
@@ -58,6 +58,7 @@ func capabilities(
 	list []*structs.CSIVolumeCapability, options *structs.CSIMountOptions, fine bool,
 ) (caps []*spec.VolumeCapability, fault string) {
 	for _, l := range list {
+		// The list comes from a request on the wire, where an element may be nil.
 		if l == nil {
 			continue
 		}
@@ -79,9 +80,11 @@ func capabilities(
 	if len(caps) == 0 {
 		return nil, "no capability is given"
 	}
+
 	return caps, ""
 }
 
+// toRange returns nil for an empty range, which leaves the size to the plugin.
 func toRange(r nodecalls.CSICapacityRange) *spec.CapacityRange {
 	if r.RequiredBytes == 0 && r.LimitBytes == 0 {
 		return nil
@@ -99,6 +102,7 @@ func toTopology(t *structs.CSITopology) *spec.Topology {
 	return &spec.Topology{Segments: t.Segments}
 }
 
+// fromTopology returns nil for a topology without segments: it restricts nothing.
 func fromTopology(t *spec.Topology) *structs.CSITopology {
 	if len(t.GetSegments()) == 0 {
 		return nil
@@ -142,6 +146,7 @@ func toRequirement(r *structs.CSITopologyRequest) *spec.TopologyRequirement {
 	return req
 }
 
+// toSource encodes the source of a volume. sourceFault has rejected a request with two sources.
 func toSource(cloneID, snapshotID string) *spec.VolumeContentSource {
 	switch {
 	case snapshotID != "":

@@ -97,6 +97,8 @@ func sanitize(text string, secrets map[string]string) string {
 	for _, v := range longestFirst(secrets) {
 		text = strings.ReplaceAll(text, v, structs.Redacted)
 	}
+
+	// A terminal would obey control characters.
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {
 			return ' '
@@ -107,6 +109,7 @@ func sanitize(text string, secrets map[string]string) string {
 		// The cut may be inside of a character; ToValidUTF8 removes its rest.
 		text = strings.ToValidUTF8(text[:structs.MaxCSIErrorText], "") + " ..."
 	}
+
 	return strings.TrimSpace(text)
 }
 

@@ -37,6 +37,7 @@ type learned struct {
 	nodeSingle bool // the node half knows the finer single-node access modes
 }
 
+// updateLearned stores an answer. What it stores never changes afterwards: readers have it without the lock.
 func (c *Client) updateLearned(set func(*learned)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,6 +130,7 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 	c.updateLearned(func(k *learned) {
 		k.plugin = caps
 	})
+
 	// Calls in flight read the learned value, so the caller gets a copy.
 	return new(*caps), nil
 }
@@ -152,13 +154,16 @@ func (c *Client) ControllerCapabilities(ctx context.Context) (*structs.CSIContro
 	if err != nil {
 		return nil, err
 	}
+
 	info := &structs.CSIControllerInfo{}
 	for _, p := range resp.GetCapabilities() {
 		addControllerRPC(info, p.GetRpc().GetType())
 	}
+
 	c.updateLearned(func(k *learned) {
 		k.controller = info
 	})
+
 	return new(*info), nil
 }
 
@@ -213,6 +218,7 @@ func (c *Client) queryNode(ctx context.Context) (learned, error) {
 	}
 
 	info := &structs.CSINodeInfo{}
+	// It is no part of the fingerprint: only this client reads it.
 	single := false
 	for _, p := range resp.GetCapabilities() {
 		switch p.GetRpc().GetType() {
@@ -235,11 +241,13 @@ func (c *Client) queryNode(ctx context.Context) (learned, error) {
 		k.node = info
 		k.nodeSingle = single
 	})
+
 	return learned{node: info, nodeSingle: single}, nil
 }
 
 // nodeHas returns the node half's capabilities. It queries them if they are not known yet.
 func (c *Client) nodeHas(ctx context.Context) (learned, error) {
+	// The answer may be that of an earlier process: NodeInfo, which each fingerprint calls, renews it.
 	if k := c.getLearned(); k.node != nil {
 		return k, nil
 	}
@@ -268,6 +276,7 @@ func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 		return nil, err
 	}
 
+	// This is a copy, because other calls read the learned value.
 	info := *has.node
 	info.ID = resp.GetNodeId()
 	info.MaxVolumes = resp.GetMaxVolumesPerNode()

@@ -32,6 +32,8 @@ func (c *Client) ListVolumes(
 		MaxEntries:    req.MaxEntries,
 		StartingToken: req.StartingToken,
 	}
+
+	// A plugin may ignore max_entries and send its whole list, so this answer may be larger than others.
 	resp, err := c.controller.ListVolumes(ctx, msg,
 		grpc.MaxCallRecvMsgSize(structs.MaxCSIList))
 	if err != nil {
@@ -39,11 +41,7 @@ func (c *Client) ListVolumes(
 	}
 
 	page := &nodecalls.ClientCSIListResponse{NextToken: resp.GetNextToken()}
-	// A list that returns its own start would never end.
-	again := page.NextToken != "" && page.NextToken == req.StartingToken
-	err = c.checkResponse(rpc,
-		requirement{"next_token", sizeFault(page.NextToken, structs.MaxCSIToken)},
-		requirement{"next_token", faultIf(again, "is the starting token again")})
+	err = c.checkNextToken(rpc, req.StartingToken, page.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -60,9 +58,20 @@ func (c *Client) ListVolumes(
 	return page, nil
 }
 
+// checkNextToken checks the token of the next page. A list that returns its own start would never end.
+func (c *Client) checkNextToken(rpc, start, next string) error {
+	again := next != "" && next == start
+	return c.checkResponse(rpc,
+		requirement{"next_token", sizeFault(next, structs.MaxCSIToken)},
+		requirement{"next_token", faultIf(again, "is the starting token again")})
+}
+
+// listedVolume checks and reads one entry of a page. A malformed entry makes the whole page an error: a page
+// without it would look complete.
 func (c *Client) listedVolume(
 	rpc string, i int, e *spec.ListVolumesResponse_Entry, has *structs.CSIControllerInfo,
 ) (*structs.CSIVolumeExternalStub, error) {
+	// The position names an entry in an error, because its ID may be what is wrong.
 	at := fmt.Sprintf("entries[%d].", i)
 	v := e.GetVolume()
 	from := v.GetContentSource()
@@ -89,13 +98,9 @@ func (c *Client) listedVolume(
 	status := e.GetStatus()
 	// The IDs of the nodes mean something only if the plugin announces them: empty is then an answer.
 	if has.SupportsListVolumesAttachedNodes && status != nil {
-		for _, node := range status.GetPublishedNodeIds() {
-			err := c.checkResponse(rpc, requirement{
-				at + "status.published_node_ids", sizeFault(node, structs.MaxCSINodeID),
-			})
-			if err != nil {
-				return nil, err
-			}
+		err := c.checkNodeIDs(rpc, at, status.GetPublishedNodeIds())
+		if err != nil {
+			return nil, err
 		}
 
 		stub.PublishedNodesKnown = true
@@ -103,4 +108,17 @@ func (c *Client) listedVolume(
 	}
 
 	return stub, nil
+}
+
+// checkNodeIDs checks the nodes to which a listed volume is attached. at is the position of the entry.
+func (c *Client) checkNodeIDs(rpc, at string, nodes []string) error {
+	for _, node := range nodes {
+		err := c.checkResponse(rpc, requirement{
+			at + "status.published_node_ids", sizeFault(node, structs.MaxCSINodeID),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

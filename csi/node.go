@@ -89,6 +89,8 @@ func (c *Client) NodeUnstageVolume(ctx context.Context, volumeID, stagingPath st
 	if err != nil {
 		return err
 	}
+	// The requests that undo a stage or a publication have no capability, so no other call to the plugin has
+	// to succeed before them.
 	_, err = c.node.NodeUnstageVolume(ctx,
 		&spec.NodeUnstageVolumeRequest{VolumeId: volumeID, StagingTargetPath: stagingPath})
 	return err
@@ -122,6 +124,7 @@ func (c *Client) NodePublishVolume(ctx context.Context, req *PublishRequest) err
 	return err
 }
 
+// optionalPath accepts "", which a plugin that does not stage gets.
 func optionalPath(field, path string) requirement {
 	if path == "" {
 		return requirement{}

@@ -7,6 +7,8 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 )
 
+// node serves the node half. It embeds the services of the specification, so an RPC that it lacks answers
+// Unimplemented.
 type node struct {
 	spec.UnimplementedNodeServer
 	p *Plugin
@@ -17,9 +19,11 @@ func (s node) NodeGetCapabilities(
 ) (*spec.NodeGetCapabilitiesResponse, error) {
 	resp := &spec.NodeGetCapabilitiesResponse{}
 	for _, name := range s.p.cfg.NodeCaps {
+		// An unknown name is the value 0, UNKNOWN, which some real plugins announce.
+		number := spec.NodeServiceCapability_RPC_Type_value[name]
 		resp.Capabilities = append(resp.Capabilities, &spec.NodeServiceCapability{
 			Type: &spec.NodeServiceCapability_Rpc{Rpc: &spec.NodeServiceCapability_RPC{
-				Type: spec.NodeServiceCapability_RPC_Type(spec.NodeServiceCapability_RPC_Type_value[name])}}})
+				Type: spec.NodeServiceCapability_RPC_Type(number)}}})
 	}
 	return resp, nil
 }
@@ -29,12 +33,14 @@ func (s node) NodeGetInfo(context.Context, *spec.NodeGetInfoRequest) (*spec.Node
 		NodeId:            s.p.cfg.NodeID,
 		MaxVolumesPerNode: s.p.cfg.MaxVolumes,
 	}
+	// A plugin without a topology leaves the field out.
 	if len(s.p.cfg.Topology) > 0 {
 		resp.AccessibleTopology = &spec.Topology{Segments: s.p.cfg.Topology}
 	}
 	return resp, nil
 }
 
+// NodeStageVolume records the staging path, and binds the directory of the volume there if the plugin mounts.
 func (s node) NodeStageVolume(
 	_ context.Context, req *spec.NodeStageVolumeRequest,
 ) (*spec.NodeStageVolumeResponse, error) {
@@ -44,11 +50,13 @@ func (s node) NodeStageVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	err = store.bindMount(filepath.Join(store.dir, req.GetVolumeId()),
 		req.GetStagingTargetPath(), false)
 	if err != nil {
 		return nil, err
 	}
+
 	v.staged[req.GetStagingTargetPath()] = true
 	return &spec.NodeStageVolumeResponse{}, nil
 }
@@ -62,6 +70,8 @@ func (store *storage) onNode(id string) (*volume, error) {
 	return store.findVolume(id)
 }
 
+// NodeUnstageVolume forgets the staging path. An unknown volume is unstaged already. The directory stays,
+// because the client made it.
 func (s node) NodeUnstageVolume(
 	_ context.Context, req *spec.NodeUnstageVolumeRequest,
 ) (*spec.NodeUnstageVolumeResponse, error) {
@@ -73,6 +83,7 @@ func (s node) NodeUnstageVolume(
 	return &spec.NodeUnstageVolumeResponse{}, store.unmount(req.GetStagingTargetPath(), false)
 }
 
+// NodePublishVolume records the target path, and binds the staged directory there if the plugin mounts.
 func (s node) NodePublishVolume(
 	_ context.Context, req *spec.NodePublishVolumeRequest,
 ) (*spec.NodePublishVolumeResponse, error) {
@@ -103,6 +114,7 @@ func (s node) NodePublishVolume(
 	return &spec.NodePublishVolumeResponse{}, nil
 }
 
+// NodeUnpublishVolume forgets the target path and removes it, as the specification demands.
 func (s node) NodeUnpublishVolume(
 	_ context.Context, req *spec.NodeUnpublishVolumeRequest,
 ) (*spec.NodeUnpublishVolumeResponse, error) {
@@ -114,6 +126,7 @@ func (s node) NodeUnpublishVolume(
 	return &spec.NodeUnpublishVolumeResponse{}, store.unmount(req.GetTargetPath(), true)
 }
 
+// NodeExpandVolume reports the size that the controller has set, or the larger requested one.
 func (s node) NodeExpandVolume(
 	_ context.Context, req *spec.NodeExpandVolumeRequest,
 ) (*spec.NodeExpandVolumeResponse, error) {

@@ -55,12 +55,18 @@ var (
 
 // Plugin is a running fake plugin.
 type Plugin struct {
-	cfg  Config
-	dir  string
-	mu   sync.Mutex
-	srv  *grpc.Server
+	// It has the default values of New, and never changes afterwards.
+	cfg Config
+	// It has the data of the volumes and, without another directory, the socket. Close removes it.
+	dir string
+
+	// It guards srv and done: Stop and Restart exclude each other.
+	mu  sync.Mutex
+	srv *grpc.Server // nil while the plugin does not run
+	// It is closed when Serve of this server has returned.
 	done chan struct{}
 
+	// They have locks of their own, and last over a restart.
 	scripts scripts
 	storage *storage
 }
@@ -112,6 +118,7 @@ func New(cfg Config) (*Plugin, error) {
 	return p, nil
 }
 
+// pluginCaps returns the usual services: those that the rest of the configuration implies.
 func pluginCaps(cfg Config) []string {
 	caps := []string{"ONLINE"}
 	if cfg.Controller {
@@ -151,6 +158,7 @@ func (p *Plugin) Stop() {
 	p.stop()
 }
 
+// stop is Stop for a caller with the lock.
 func (p *Plugin) stop() {
 	if p.srv == nil {
 		return
@@ -179,6 +187,7 @@ func (p *Plugin) Restart() error {
 		return err
 	}
 
+	// The listener exists, so a call that a client makes from now on waits for Serve and does not fail.
 	p.scripts.renewBroken()
 	p.srv = grpc.NewServer(grpc.UnaryInterceptor(p.intercept),
 		grpc.WaitForHandlers(true))

@@ -30,6 +30,7 @@ func (c Call) Get(field string) string {
 	return fieldOf(c.Request.ProtoReflect(), field)
 }
 
+// fieldOf follows a path through a message. Below a map the rest of the path is the key.
 func fieldOf(m protoreflect.Message, path string) string {
 	name, rest, _ := strings.Cut(path, ".")
 	f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
@@ -60,15 +61,17 @@ func fieldOf(m protoreflect.Message, path string) string {
 
 // scripts holds the tests' instructions for RPCs, and the calls.
 type scripts struct {
-	mu     sync.Mutex
-	funcs  map[string]Func
-	fails  map[string][]error
+	mu    sync.Mutex
+	funcs map[string]Func
+	fails map[string][]error
+	// By RPC: closed by the function that Hang has returned.
 	hung   map[string]chan struct{}
 	calls  []Call
 	notify chan struct{} // closed and renewed with each call
 	broken chan struct{} // closed while the server stops, so that hung calls end
 }
 
+// init makes an empty set of scripts. The plugin embeds the value, so there is no constructor.
 func (s *scripts) init() {
 	s.funcs = map[string]Func{}
 	s.fails = map[string][]error{}
@@ -77,12 +80,14 @@ func (s *scripts) init() {
 	s.broken = make(chan struct{})
 }
 
+// breakHung ends the calls that hang, and until renewBroken each one that would hang.
 func (s *scripts) breakHung() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.broken)
 }
 
+// renewBroken lets calls hang again after a restart. The first start finds an open channel and keeps it.
 func (s *scripts) renewBroken() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,6 +101,7 @@ func (s *scripts) renewBroken() {
 // recordCall records a call, waits or fails as scripted, and returns the function that answers it.
 func (s *scripts) recordCall(ctx context.Context, rpc string, req any) (Func, error) {
 	s.mu.Lock()
+	// The lock covers the record and the notification, so Await sees the count that woke it.
 	msg, _ := req.(proto.Message)
 	s.calls = append(s.calls, Call{rpc, msg})
 	close(s.notify)
@@ -117,7 +123,9 @@ func (s *scripts) recordCall(ctx context.Context, rpc string, req any) (Func, er
 	// The scripts are read after the wait: a test may have changed them meanwhile.
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The errors of Fail precede the function of Script, which answers again after the last of them.
 	if q := s.fails[rpc]; len(q) > 0 {
+		// A nil lets the call through: see Fail.
 		s.fails[rpc] = q[1:]
 		if q[0] != nil {
 			return nil, q[0]
@@ -163,9 +171,11 @@ func (p *Plugin) Hang(rpc string) (release func()) {
 	defer p.scripts.mu.Unlock()
 	gate := make(chan struct{})
 	p.scripts.hung[rpc] = gate
+	// A test may release a call twice: by itself and in its cleanup.
 	return sync.OnceFunc(func() {
 		p.scripts.mu.Lock()
 		defer p.scripts.mu.Unlock()
+		// A later Hang of the RPC has its own channel, which stays.
 		if p.scripts.hung[rpc] == gate {
 			delete(p.scripts.hung, rpc)
 		}

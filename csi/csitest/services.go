@@ -7,6 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
+// identity serves the calls about the plugin itself. It is always ready: a test scripts Probe for anything
+// else.
 type identity struct {
 	spec.UnimplementedIdentityServer
 	p *Plugin
@@ -33,17 +35,22 @@ func (s identity) GetPluginCapabilities(
 		cap := &spec.PluginCapability{}
 		// One list names values of two enums; the name tells which one.
 		if e, ok := spec.PluginCapability_VolumeExpansion_Type_value[name]; ok && e != 0 {
-			cap.Type = &spec.PluginCapability_VolumeExpansion_{VolumeExpansion: &spec.PluginCapability_VolumeExpansion{
-				Type: spec.PluginCapability_VolumeExpansion_Type(e)}}
+			cap.Type = &spec.PluginCapability_VolumeExpansion_{
+				VolumeExpansion: &spec.PluginCapability_VolumeExpansion{
+					Type: spec.PluginCapability_VolumeExpansion_Type(e)}}
 		} else {
+			number := spec.PluginCapability_Service_Type_value[name]
 			cap.Type = &spec.PluginCapability_Service_{Service: &spec.PluginCapability_Service{
-				Type: spec.PluginCapability_Service_Type(spec.PluginCapability_Service_Type_value[name])}}
+				Type: spec.PluginCapability_Service_Type(number)}}
 		}
+
 		resp.Capabilities = append(resp.Capabilities, cap)
 	}
+
 	return resp, nil
 }
 
+// controller serves the controller half on the storage in memory.
 type controller struct {
 	spec.UnimplementedControllerServer
 	p *Plugin
@@ -60,9 +67,10 @@ func (s controller) ControllerGetCapabilities(
 ) (*spec.ControllerGetCapabilitiesResponse, error) {
 	resp := &spec.ControllerGetCapabilitiesResponse{}
 	for _, name := range s.p.cfg.ControllerCaps {
+		number := spec.ControllerServiceCapability_RPC_Type_value[name]
 		resp.Capabilities = append(resp.Capabilities, &spec.ControllerServiceCapability{
 			Type: &spec.ControllerServiceCapability_Rpc{Rpc: &spec.ControllerServiceCapability_RPC{
-				Type: spec.ControllerServiceCapability_RPC_Type(spec.ControllerServiceCapability_RPC_Type_value[name])}}})
+				Type: spec.ControllerServiceCapability_RPC_Type(number)}}})
 	}
 	return resp, nil
 }
@@ -79,6 +87,7 @@ func (s controller) CreateVolume(
 	return &spec.CreateVolumeResponse{Volume: v}, nil
 }
 
+// DeleteVolume rejects a volume in use, so that a test sees a deletion before the detach.
 func (s controller) DeleteVolume(
 	_ context.Context, req *spec.DeleteVolumeRequest,
 ) (*spec.DeleteVolumeResponse, error) {
@@ -112,6 +121,7 @@ func (s controller) ControllerPublishVolume(
 	}, nil
 }
 
+// singleNode reports whether a mode lets one node use a volume at a time.
 func singleNode(m spec.VolumeCapability_AccessMode_Mode) bool {
 	switch m {
 	case spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
@@ -122,6 +132,7 @@ func singleNode(m spec.VolumeCapability_AccessMode_Mode) bool {
 	return true
 }
 
+// ControllerUnpublishVolume succeeds for an unknown volume and node (CSI spec, ControllerUnpublishVolume).
 func (s controller) ControllerUnpublishVolume(
 	_ context.Context, req *spec.ControllerUnpublishVolumeRequest,
 ) (*spec.ControllerUnpublishVolumeResponse, error) {
@@ -133,6 +144,7 @@ func (s controller) ControllerUnpublishVolume(
 	return &spec.ControllerUnpublishVolumeResponse{}, nil
 }
 
+// ValidateVolumeCapabilities confirms everything that it is asked.
 func (s controller) ValidateVolumeCapabilities(
 	_ context.Context, req *spec.ValidateVolumeCapabilitiesRequest,
 ) (*spec.ValidateVolumeCapabilitiesResponse, error) {
@@ -142,6 +154,7 @@ func (s controller) ValidateVolumeCapabilities(
 	if err != nil {
 		return nil, err
 	}
+
 	return &spec.ValidateVolumeCapabilitiesResponse{
 		Confirmed: &spec.ValidateVolumeCapabilitiesResponse_Confirmed{
 			VolumeContext:      req.GetVolumeContext(),
@@ -161,6 +174,7 @@ func (s controller) ListVolumes(
 	if err != nil {
 		return nil, err
 	}
+
 	resp := &spec.ListVolumesResponse{NextToken: next}
 	for _, id := range ids {
 		resp.Entries = append(resp.Entries, &spec.ListVolumesResponse_Entry{
@@ -168,9 +182,11 @@ func (s controller) ListVolumes(
 			Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: keys(store.volumes[id].attached)},
 		})
 	}
+
 	return resp, nil
 }
 
+// ControllerExpandVolume never makes a volume smaller, and always leaves a part of the work to the node.
 func (s controller) ControllerExpandVolume(
 	_ context.Context, req *spec.ControllerExpandVolumeRequest,
 ) (*spec.ControllerExpandVolumeResponse, error) {
@@ -180,6 +196,7 @@ func (s controller) ControllerExpandVolume(
 	if err != nil {
 		return nil, err
 	}
+
 	v.CapacityBytes = max(v.CapacityBytes,
 		req.GetCapacityRange().GetRequiredBytes())
 	return &spec.ControllerExpandVolumeResponse{

@@ -24,9 +24,11 @@ const defaultSize = 1 << 20
 
 // storage is the storage behind the plugin.
 type storage struct {
-	mu      sync.Mutex
-	cfg     Config
-	dir     string
+	// It guards all fields but cfg and dir, and is held for a whole call.
+	mu  sync.Mutex
+	cfg Config
+	dir string
+	// The number of the last created volume: an ID is not used twice.
 	next    int
 	volumes map[string]*volume
 	mounts  []string // real mounts, in order
@@ -35,6 +37,7 @@ type storage struct {
 // volume is one volume with its attachments and paths.
 type volume struct {
 	*spec.Volume
+	// It is the name of CreateVolume, or the ID of a volume that the plugin has not created.
 	name      string
 	attached  map[string]bool // node id -> read only
 	staged    map[string]bool // staging path
@@ -75,10 +78,12 @@ func (p *Plugin) Volumes() []string {
 	return keys(p.storage.volumes)
 }
 
+// keys sorts, so that the lists which tests compare have one order.
 func keys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
+// addVolume adds a volume without attachments and paths.
 func (store *storage) addVolume(name string, v *spec.Volume) *volume {
 	made := &volume{
 		Volume:    v,
@@ -111,6 +116,7 @@ func (store *storage) findVolume(id string) (*volume, error) {
 	return nil, Error("NotFound", "no volume %q", id)
 }
 
+// createVolume makes a volume, or finds the one of that name.
 func (store *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume, error) {
 	if req.GetName() == "" ||
 		len(req.GetVolumeCapabilities()) == 0 {
@@ -172,11 +178,13 @@ func pageOf(ids []string, token string, n int32) (cut []string, next string, err
 			return nil, "", Error("Aborted", "bad starting_token %q", token)
 		}
 	}
+
 	to := len(ids)
 	if n > 0 && from+int(n) < to {
 		to = from + int(n)
 		next = strconv.Itoa(to)
 	}
+
 	return ids[from:to], next, nil
 }
 
@@ -240,6 +248,7 @@ func (store *storage) unmount(target string, rmdir bool) error {
 	return nil
 }
 
+// unmountAll detaches all mounts, also busy ones: a failed test may leave an open file.
 func (store *storage) unmountAll() {
 	store.mu.Lock()
 	defer store.mu.Unlock()
