@@ -65,6 +65,7 @@ func (d *controller) CreateVolume(
 	}
 	defer release()
 
+	// The source is looked up under its lock, so no call deletes it before the copy.
 	w, err := d.parseCreate(req)
 	if err != nil {
 		return nil, err
@@ -76,6 +77,7 @@ func (d *controller) CreateVolume(
 	}
 
 	v, found := d.store.Volumes.FindByName(w.name)
+	// A failed creation whose data could not be removed is also here, until the next start removes it.
 	switch {
 	case found && v.State != records.Ready:
 		return nil, fault.Newf(codes.Aborted,
@@ -123,6 +125,7 @@ func (d *controller) createVolume(w *createRequest) (*records.Volume, error) {
 	}
 
 	crash("create recorded")
+	// A stored row never changes: this copy gets the results. After a failure v names the remains.
 	made := *v
 	err = d.fillVolume(&made, w)
 	if err == nil {
@@ -183,6 +186,7 @@ func (d *controller) fillVolume(v *records.Volume, w *createRequest) error {
 		return err
 	}
 	dir := d.store.Volumes.Path(v.ID)
+	// The marks of success follow, so the data and its name in the directory have to be on the disk.
 	return errors.Join(durable.Sync(data), durable.Sync(dir))
 }
 
@@ -250,6 +254,7 @@ func (d *controller) DeleteVolume(
 		return nil, err
 	}
 
+	// From here on the volume does not come back: a kill leaves the deletion to the next start.
 	gone := *v
 	gone.State = records.Deleting
 	err = d.store.Volumes.Put(&gone)
@@ -314,6 +319,7 @@ func (d *controller) ValidateVolumeCapabilities(
 		}
 
 		err := capability.CheckAllowed(v.Type, v.FSType, c)
+		// What no volume has is a fault of the request. What this volume lacks is an answer.
 		if err != nil {
 			return &csi.ValidateVolumeCapabilitiesResponse{Message: err.Error()}, nil
 		}
@@ -333,6 +339,7 @@ func (d *controller) GetCapacity(
 	_ context.Context, req *csi.GetCapacityRequest,
 ) (*csi.GetCapacityResponse, error) {
 	t := req.GetAccessibleTopology()
+	// This node makes no volumes there: a capacity of 0.
 	if t != nil && !d.isHere(t) {
 		return &csi.GetCapacityResponse{}, nil
 	}

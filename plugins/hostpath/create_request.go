@@ -132,26 +132,12 @@ func decideParams(w *createRequest) error {
 
 // decideType chooses type and file system by the parameters, the capabilities and the source.
 func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
-	mount := false
-	for _, c := range capabilities {
-		if err := capability.Check(c); err != nil {
-			return err
-		}
-
-		fs := c.GetMount().GetFsType()
-		if w.fsType != "" && fs != "" && fs != w.fsType {
-			return fault.Invalidf(
-				"two file-system types are requested, %s and %s", w.fsType, fs)
-		}
-
-		w.fsType = cmp.Or(w.fsType, fs)
-		mount = mount || c.GetMount() != nil
-		needsImage := c.GetBlock() != nil || fs != ""
-		if w.typ == "" && needsImage && w.source.kind == "" {
-			w.typ = records.Image
-		}
+	mount, err := readCapabilities(w, capabilities)
+	if err != nil {
+		return err
 	}
 
+	// A copy has the type and the file system of its source, because it is not converted.
 	from := w.source
 	w.typ = cmp.Or(w.typ, from.Type, records.Directory)
 	if from.kind != "" {
@@ -187,6 +173,32 @@ func decideType(w *createRequest, capabilities []*csi.VolumeCapability) error {
 	}
 
 	return nil
+}
+
+// readCapabilities takes the file system from the capabilities. It makes the volume an image for a block
+// device or a type of file system, if the parameters and the source leave that open. mount reports whether
+// one of the capabilities is a mount.
+func readCapabilities(w *createRequest, capabilities []*csi.VolumeCapability) (mount bool, err error) {
+	for _, c := range capabilities {
+		if err := capability.Check(c); err != nil {
+			return false, err
+		}
+
+		fs := c.GetMount().GetFsType()
+		if w.fsType != "" && fs != "" && fs != w.fsType {
+			return false, fault.Invalidf(
+				"two file-system types are requested, %s and %s", w.fsType, fs)
+		}
+
+		w.fsType = cmp.Or(w.fsType, fs)
+		mount = mount || c.GetMount() != nil
+		needsImage := c.GetBlock() != nil || fs != ""
+		if w.typ == "" && needsImage && w.source.kind == "" {
+			w.typ = records.Image
+		}
+	}
+
+	return mount, nil
 }
 
 // sizes returns the least and the usual size of a type of volume.
@@ -249,6 +261,7 @@ func roundSize(typ string, size, limit int64) int64 {
 		return size
 	}
 	up := (size + blockRounding - 1) / blockRounding * blockRounding
+	// Below a limit between two blocks whole sectors of 512 bytes do: a loop device shows only these.
 	if limit > 0 && up > limit && limit/512*512 >= size {
 		return limit / 512 * 512
 	}
@@ -260,6 +273,7 @@ func (w *createRequest) differenceTo(v *records.Volume) string {
 	switch {
 	case v.Type != w.typ || v.FSType != w.fsType:
 		return "type"
+	// A size that the driver has chosen is no part of the request, which asked for none.
 	case v.Size < w.asked || (w.limit > 0 && v.Size > w.limit):
 		return "size"
 	case v.Source != w.source.String():

@@ -67,6 +67,7 @@ func (d *controller) ControllerExpandVolume(
 // expand books the new size, grows the image, and then its file system if the volume is not in use.
 func (d *controller) expand(v *records.Volume, size int64) (*records.Volume, error) {
 	before := v
+	// A repeat finds the new size in the record, and continues with the image.
 	if size > v.Size {
 		bigger := *v
 		bigger.Size = size
@@ -89,6 +90,7 @@ func (d *controller) expand(v *records.Volume, size int64) (*records.Volume, err
 		return nil, errors.Join(err, d.undoExpand(before))
 	}
 
+	// The node grows it: its file system is mounted, or a task has its device open.
 	crash("expand grown")
 	if v.Stage != nil {
 		return v, nil
@@ -173,6 +175,7 @@ func (d *node) NodeExpandVolume(
 
 // growInUse brings the loop device of an image, and the file system that is mounted at path, to its size.
 func (d *node) growInUse(v *records.Volume, u records.Capability, path string) error {
+	// The device is first, because the file system cannot exceed it.
 	err := loop.Resize(d.dataOf(v))
 	if err != nil {
 		return err

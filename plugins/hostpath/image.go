@@ -58,6 +58,7 @@ func (d *driver) releaseImage(image string) error {
 		if err != nil || len(devices) == 0 {
 			return err
 		}
+		// An open device stays attached for now, so the next attempt looks again.
 		if err := loop.Detach(image); err != nil {
 			return err
 		}

@@ -31,6 +31,7 @@ func (d *driver) checkPath(field, path string) (string, error) {
 	}
 
 	clean := filepath.Clean(path)
+	// The mount table has paths without links.
 	parent, err := filepath.EvalSymlinks(filepath.Dir(clean))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -40,10 +41,12 @@ func (d *driver) checkPath(field, path string) (string, error) {
 	}
 
 	real := filepath.Join(parent, filepath.Base(clean))
+	// A mount there would cover the data of volumes.
 	if within(real, d.store.Dir) {
 		return "", fault.Invalidf("%s %q is inside the driver's data directory", field, path)
 	}
 
+	// A mount would follow the link to a path that was not checked.
 	info, err := os.Lstat(real)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {
 		return "", fault.Invalidf("%s %q is a symbolic link", field, path)
@@ -85,6 +88,7 @@ func (d *driver) showsVolume(v *records.Volume, path string) (bool, error) {
 	}
 
 	isNode := at.Mode&unix.S_IFMT == unix.S_IFBLK
+	// A file on the device has its number as st_dev, the node of the device as st_rdev.
 	return slices.ContainsFunc(devices, func(l loop.Device) bool {
 		return l.Rdev == uint64(at.Dev) ||
 			isNode && l.Rdev == uint64(at.Rdev)
@@ -120,6 +124,7 @@ func (d *driver) checkUnexposed(v *records.Volume) error {
 			continue
 		}
 
+		// Of two mounts on one path the later one covers the earlier.
 		if base == nil || len(m.Mountpoint) >= len(base.Mountpoint) {
 			base = m
 		}

@@ -127,6 +127,7 @@ func (d *node) NodeGetVolumeStats(
 		return nil, fault.Invalidf("volume_id or volume_path is missing")
 	}
 
+	// This takes no lock: it changes nothing, and a measurement must not fail as long as a copy runs.
 	v, err := d.volume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -145,10 +146,15 @@ func (d *node) NodeGetVolumeStats(
 		}, nil
 	}
 
+	return fileSystemStats(req.GetVolumePath())
+}
+
+// fileSystemStats returns the use of the file system at a path.
+func fileSystemStats(path string) (*csi.NodeGetVolumeStatsResponse, error) {
 	var st unix.Statfs_t
-	err = unix.Statfs(req.GetVolumePath(), &st)
+	err := unix.Statfs(path, &st)
 	if err != nil {
-		return nil, fmt.Errorf("measuring %s: %w", req.GetVolumePath(), err)
+		return nil, fmt.Errorf("measuring %s: %w", path, err)
 	}
 
 	bytes := &csi.VolumeUsage{

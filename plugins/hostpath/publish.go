@@ -210,6 +210,7 @@ func (d *node) NodeUnpublishVolume(
 	}
 
 	v, release, err := d.lockVolume(req.GetVolumeId())
+	// A repeat after the deletion of the volume has only the target to remove.
 	if fault.Is(err, codes.NotFound) {
 		err = ignoreIfUnmounted(path, err)
 		if err == nil {
@@ -237,6 +238,7 @@ func (d *node) NodeUnpublishVolume(
 		return nil, err
 	}
 
+	// The record is last. After a kill before this line the next publication drops the target.
 	if v.Targets[path] != nil {
 		delete(v.Targets, path)
 		err = d.saveVolume(v)

@@ -20,6 +20,7 @@ func (d *driver) reconcile() error {
 	for _, v := range d.store.Volumes.List() {
 		err := d.reconcileVolume(v)
 		d.logFault("failed to repair a volume", "volume_id", v.ID, err)
+		// They stay. Either the node has got another ID, or the directory is that of another node.
 		if d.otherNodeError(v.ID) != nil {
 			foreign++
 		}
@@ -62,6 +63,7 @@ func (d *driver) reconcileVolume(v *records.Volume) error {
 		return err
 	}
 
+	// The mounts of an earlier boot are gone, and so are its devices.
 	if v.BootID != "" && v.BootID != records.BootID() {
 		v = v.EditCopy()
 		err = d.saveVolume(v)
@@ -74,6 +76,7 @@ func (d *driver) reconcileVolume(v *records.Volume) error {
 		return nil
 	}
 
+	// By the record nothing uses the image, so a device that shows it is left over.
 	if v.Stage == nil && len(v.Targets) == 0 {
 		return loop.Detach(d.dataOf(v))
 	}

@@ -144,12 +144,7 @@ func Run(ctx context.Context, cfg Config) error {
 		locks: keylock.Map{MaxUsers: 1},
 	}
 
-	srv := grpc.NewServer(
-		grpc.UnaryInterceptor(d.intercept),
-		grpc.WaitForHandlers(true))
-	csi.RegisterIdentityServer(srv, &identity{driver: d})
-	csi.RegisterControllerServer(srv, &controller{driver: d})
-	csi.RegisterNodeServer(srv, &node{driver: d})
+	srv := newServer(d)
 	cfg.Logger.Info("csi driver listening",
 		"endpoint", cfg.Endpoint,
 		"node_id", cfg.NodeID,
@@ -178,6 +173,17 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
+// newServer makes the server of all calls. Its end waits for the handlers, so that no call runs after Run.
+func newServer(d *driver) *grpc.Server {
+	srv := grpc.NewServer(
+		grpc.UnaryInterceptor(d.intercept),
+		grpc.WaitForHandlers(true))
+	csi.RegisterIdentityServer(srv, &identity{driver: d})
+	csi.RegisterControllerServer(srv, &controller{driver: d})
+	csi.RegisterNodeServer(srv, &node{driver: d})
+	return srv
+}
+
 // listen makes the socket. It first removes one that a killed process has left.
 func listen(endpoint string) (net.Listener, error) {
 	path, err := client.SocketPath(endpoint)
@@ -198,6 +204,7 @@ func listen(endpoint string) (net.Listener, error) {
 		return nil, fmt.Errorf("hostpath: listening on %s: %w", path, err)
 	}
 
+	// The umask must not decide who connects.
 	err = os.Chmod(path, 0o660)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -223,6 +230,7 @@ func stopServer(srv *grpc.Server) {
 
 // openDriver opens the data directory and reconciles its content.
 func (d *driver) openDriver() error {
+	// The end of the run is no fault.
 	if err := d.awaitDataDir(); err != nil {
 		if d.ctx.Err() != nil {
 			return nil

@@ -49,6 +49,7 @@ func (d *node) NodeStageVolume(
 // recordStage records the path at which a volume is about to be staged. It changes nothing if the volume is
 // staged there in the same way, and rejects another way.
 func (d *node) recordStage(v *records.Volume, path string, u records.Capability) error {
+	// A record that is not ready is of a call that was killed or failed: this call replaces it.
 	if s := v.Stage; s != nil && s.Ready {
 		live, err := d.isStaged(v)
 		if err != nil {
@@ -262,6 +263,7 @@ func (d *node) unstage(v *records.Volume) error {
 
 	crash("unstage unmounted")
 	if v.Type == records.Image {
+		// This includes the devices of read-only publications, which no unpublish detaches.
 		err := loop.Detach(d.dataOf(v))
 		if err != nil {
 			return err
