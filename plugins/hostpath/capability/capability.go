@@ -24,6 +24,7 @@ func Check(c *csi.VolumeCapability) error {
 	case c.GetMount().GetVolumeMountGroup() != "":
 		return fault.Invalidf("volume_mount_group is not supported")
 	}
+
 	_, _, err := MountFlags(c.GetMount().GetMountFlags())
 	return err
 }
@@ -45,18 +46,21 @@ func CheckAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 			want, cmp.Or(fsType, "none"))
 	}
 
+	// Each caller has called Check, which rejects the options that are not allowed.
 	bits, data, _ := MountFlags(mount.GetMountFlags())
 	switch {
 	case typ == records.Image && fsType == "":
 		return fault.Preconditionf("the volume was made as a block device, without a file system")
 	case typ == records.Directory && (len(data) > 0 || bits&^PerMount != 0):
-		return fault.Preconditionf("a directory volume takes none of the mount flags that are a file system's")
+		return fault.Preconditionf(
+			"a directory volume takes none of the mount flags that are a file system's")
 	}
 
 	return nil
 }
 
-// Of returns the part of a capability that a record keeps.
+// Of returns the part of a capability that a record keeps. The type of the file system is in the content of
+// the record.
 func Of(c *csi.VolumeCapability) records.Capability {
 	return records.Capability{
 		Block: c.GetBlock() != nil,
@@ -71,7 +75,8 @@ var ReaderModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
 	csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY:  true,
 }
 
-// SinglePathModes are the modes in which a volume is published at one path only.
+// SinglePathModes are the modes in which a volume is published at one path only (CSI spec, NodePublishVolume:
+// the table of calls with another target path).
 var SinglePathModes = map[csi.VolumeCapability_AccessMode_Mode]bool{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER:        true,
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER: true,

@@ -10,7 +10,7 @@ import (
 )
 
 // flagBits has the mount options that are bits for the kernel, and whether an option clears its bit. A
-// directory volume accepts the options of perMount.
+// directory volume accepts the options of PerMount.
 var flagBits = map[string]struct {
 	bit   uintptr
 	clear bool
@@ -35,7 +35,8 @@ var flagBits = map[string]struct {
 	"dirsync":     {unix.MS_DIRSYNC, false},
 }
 
-// PerMount are the flags that a bind mount can have of its own.
+// PerMount are the flags that a bind mount can have of its own. The others belong to the file system, which a
+// directory volume shares with the rest of the disk.
 const PerMount = unix.MS_RDONLY | unix.MS_NOSUID |
 	unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME |
 	unix.MS_NODIRATIME | unix.MS_RELATIME | unix.MS_STRICTATIME
@@ -64,5 +65,6 @@ func MountFlags(options []string) (bits uintptr, data []string, err error) {
 			}
 		}
 	}
+
 	return bits, data, nil
 }

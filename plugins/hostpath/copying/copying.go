@@ -17,6 +17,7 @@ import (
 
 // Image copies a sparse file: as a reflink if the file system supports it, else the parts with data.
 func Image(ctx context.Context, from, to string) error {
+	// The volume may be in use: the caller has frozen its file system, or a reflink takes one instant.
 	src, err := os.Open(from)
 	if err != nil {
 		return err
@@ -26,10 +27,13 @@ func Image(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
+
 	err = copyFile(ctx, src, dst)
 	if err == nil {
+		// The caller records the copy as made, so its data has to be on the disk.
 		err = dst.Sync()
 	}
+
 	return errors.Join(err, dst.Close())
 }
 
@@ -37,7 +41,8 @@ func Image(ctx context.Context, from, to string) error {
 // them.
 const TempPrefix = ".reflink"
 
-// CanReflink reports whether files of a directory can share blocks.
+// CanReflink reports whether files of a directory can share blocks. It tries it with two files, because the
+// kernel does not tell it of a directory.
 func CanReflink(dir string) bool {
 	a, err := os.CreateTemp(dir, TempPrefix)
 	if err != nil {
@@ -60,6 +65,7 @@ func reflink(src, dst *os.File) error {
 }
 
 func copyFile(ctx context.Context, src, dst *os.File) error {
+	// After any error the data is copied: file systems report in several ways that they share no blocks.
 	if reflink(src, dst) == nil {
 		return nil
 	}
@@ -70,6 +76,7 @@ func copyFile(ctx context.Context, src, dst *os.File) error {
 	}
 
 	size := info.Size()
+	// Only the parts with data are written, so the holes of the source are holes of the copy.
 	err = dst.Truncate(size)
 	if err != nil {
 		return err
@@ -129,6 +136,7 @@ func copyExtent(ctx context.Context, src, dst *os.File, e extent) error {
 			return err
 		}
 
+		// Between two files the kernel copies: the bytes do not pass through this process.
 		n, err := io.CopyN(dst, src, min(copyStep, e.to-e.from))
 		if errors.Is(err, io.EOF) {
 			return nil // the file became shorter
@@ -179,6 +187,7 @@ func (t *treeCopy) copyDirectory(name string) error {
 	defer d.Close()
 
 	for {
+		// A directory may have millions of entries, so it is read in parts.
 		entries, err := d.ReadDir(256)
 		for _, e := range entries {
 			if err := t.copyEntry(path.Join(name, e.Name())); err != nil {
@@ -222,6 +231,7 @@ func (t *treeCopy) copyEntry(name string) error {
 	}
 
 	st := info.Sys().(*syscall.Stat_t)
+	// A directory also has several names, but no other one leads to it.
 	if !info.IsDir() && st.Nlink > 1 {
 		key := inode{uint64(st.Dev), st.Ino}
 		if first, ok := t.links[key]; ok {
@@ -236,6 +246,7 @@ func (t *treeCopy) copyEntry(name string) error {
 
 	switch info.Mode().Type() {
 	case fs.ModeDir:
+		// Until it has its attributes only the driver enters it: the copy may have secrets.
 		err := t.dst.Mkdir(name, 0o700)
 		if err != nil {
 			return err
@@ -253,6 +264,7 @@ func (t *treeCopy) copyEntry(name string) error {
 	return t.copySpecial(name, st)
 }
 
+// copySymlink keeps the text of a link, also of one that leads out of the volume.
 func (t *treeCopy) copySymlink(name string, st *syscall.Stat_t) error {
 	to, err := t.src.Readlink(name)
 	if err != nil {
@@ -279,6 +291,7 @@ func (t *treeCopy) copyRegular(name string) error {
 		return err // a user has replaced the file
 	}
 
+	// Until it has its attributes only the driver opens it.
 	dst, err := t.dst.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -299,12 +312,14 @@ func (t *treeCopy) copySpecial(name string, st *syscall.Stat_t) error {
 		return err
 	}
 	defer parent.Close()
+	// os.Root makes no nodes. The parent is open and the name is one element, so no link is followed.
 	err = unix.Mknodat(int(parent.Fd()), path.Base(name), st.Mode, int(st.Rdev))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return errors.Join(
 		t.dst.Lchown(name, int(st.Uid), int(st.Gid)),
+		// The umask has changed the mode of the node.
 		t.dst.Chmod(name, fs.FileMode(st.Mode&0o777)))
 }
 
@@ -317,6 +332,7 @@ func (t *treeCopy) copyAttributes(src, dst *os.File, name string) error {
 	}
 
 	st := info.Sys().(*syscall.Stat_t)
+	// A change of the owner clears the bit set-user-ID, so the mode follows it.
 	err = dst.Chown(int(st.Uid), int(st.Gid))
 	if err == nil {
 		err = unix.Fchmod(int(dst.Fd()), st.Mode&0o7777)
@@ -330,12 +346,14 @@ func (t *treeCopy) copyAttributes(src, dst *os.File, name string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 
+	// A later write would set the time again, so this is the last step.
 	modified := info.ModTime()
 	return t.dst.Chtimes(name, modified, modified)
 }
 
 // copyXattrs copies extended attributes, unless the target's file system does not support them.
 func copyXattrs(src, dst *os.File) error {
+	// The kernel has a limit of 64 KiB for the list, and for each value.
 	buf := make([]byte, 64<<10)
 	n, err := unix.Flistxattr(int(src.Fd()), buf)
 	if err != nil || n == 0 {
@@ -352,6 +370,7 @@ func copyXattrs(src, dst *os.File) error {
 		}
 
 		err = unix.Fsetxattr(int(dst.Fd()), name, value[:m], 0)
+		// Some names need a right that the driver may lack in a container.
 		unsupported := errors.Is(err, unix.ENOTSUP) ||
 			errors.Is(err, unix.EPERM)
 		if err != nil && !unsupported {

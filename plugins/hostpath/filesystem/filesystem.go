@@ -27,8 +27,8 @@ type Type struct {
 
 // Types are the types of file systems that the driver can make, by their names.
 var Types = map[string]Type{
-	// The file system reserves no blocks for root, because it has only the data of the volume. It writes tables
-	// at their first use, so that a new thin image stays sparse.
+	// The file system reserves no blocks for root, because it has only the data of the volume. It writes
+	// tables at their first use, so that a new thin image stays sparse.
 	"ext4": {
 		mkfs: []string{
 			"mkfs.ext4", "-q", "-F", "-m", "0",
@@ -58,6 +58,7 @@ func runTool(ctx context.Context, okay []int, argv ...string) error {
 	}
 
 	var out bytes.Buffer
+	// The output is a part of errors, so it is in one language.
 	cmd := exec.CommandContext(ctx, path, argv[1:]...)
 	cmd.Stdout = &out
 	cmd.Stderr = &out
@@ -91,6 +92,7 @@ func FindTool(name string) (string, error) {
 	if err == nil {
 		return p, nil
 	}
+
 	dirs := []string{"/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"}
 	for _, dir := range dirs {
 		p, err := exec.LookPath(filepath.Join(dir, name))
@@ -98,6 +100,7 @@ func FindTool(name string) (string, error) {
 			return p, nil
 		}
 	}
+
 	return "", fault.Preconditionf("%s is not installed on this node", name)
 }
 
@@ -128,6 +131,7 @@ const ext4ResizeFS = 0x40086610
 // FAILED_PRECONDITION, and the next stage grows it.
 func GrowOnline(ctx context.Context, fsType, path string, size int64) error {
 	if fsType == "xfs" {
+		// xfs takes the size of its device, which the caller has set.
 		return runTool(ctx, nil, "xfs_growfs", "-d", path)
 	}
 
@@ -143,6 +147,7 @@ func GrowOnline(ctx context.Context, fsType, path string, size int64) error {
 		return err
 	}
 
+	// The call takes the size in blocks of the file system.
 	blocks := uint64(size / st.Bsize)
 	_, _, errno := unix.Syscall(
 		unix.SYS_IOCTL, f.Fd(), ext4ResizeFS, uintptr(unsafe.Pointer(&blocks)))

@@ -18,7 +18,8 @@ import (
 
 // Device is a loop device that shows an image of this driver.
 type Device struct {
-	Path     string // /dev/loopN
+	Path string // /dev/loopN
+	// The number of the device: st_rdev of its node, and st_dev of the files on it.
 	Rdev     uint64
 	ReadOnly bool
 }
@@ -36,6 +37,7 @@ func Attach(ctx context.Context, image string, readOnly, auto bool) (*os.File, e
 	i := slices.IndexFunc(devices, func(l Device) bool {
 		return l.ReadOnly == readOnly
 	})
+
 	if i >= 0 {
 		dev, err := os.OpenFile(devices[i].Path, openMode(readOnly), 0)
 		// Another process may have detached the device before the open.
@@ -121,6 +123,7 @@ func configureLoop(path string, file *os.File, readOnly, auto bool) (*os.File, e
 	}
 
 	name := cfg.Info.File_name[:]
+	// The kernel does not use the name: it is for operators, who see it in losetup.
 	copy(name[:len(name)-1], file.Name()) // ends with NUL
 	err = unix.IoctlLoopConfigure(int(dev.Fd()), &cfg)
 	if err != nil {
@@ -231,6 +234,7 @@ func eachLoop(doing, image string, do func(dev *os.File) error) error {
 	if err != nil {
 		return err
 	}
+
 	for _, l := range devices {
 		dev, err := os.OpenFile(l.Path, openMode(true), 0)
 		if err != nil {
@@ -241,5 +245,6 @@ func eachLoop(doing, image string, do func(dev *os.File) error) error {
 			return fmt.Errorf("%s %s: %w", doing, l.Path, err)
 		}
 	}
+
 	return nil
 }

@@ -77,7 +77,8 @@ func (v *Volume) IsThick() bool {
 	return v.Thick || v.Parameters[ParamProvisioning] == "thick"
 }
 
-// EditCopy returns a copy of a record to edit, without the mounts of an earlier boot.
+// EditCopy returns a copy of a record to edit, without the mounts of an earlier boot. The copy shares the
+// parameters and the flags, which never change.
 func (v *Volume) EditCopy() *Volume {
 	c := *v
 	c.Targets = map[string]*Target{}
@@ -86,12 +87,15 @@ func (v *Volume) EditCopy() *Volume {
 		c.Stage = nil
 		return &c
 	}
+
 	for p, t := range v.Targets {
 		c.Targets[p] = new(*t)
 	}
+
 	if v.Stage != nil {
 		c.Stage = new(*v.Stage)
 	}
+
 	return &c
 }
 
@@ -101,14 +105,16 @@ var BootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(b))
 })
 
-// Staging is where and how a volume is staged, or was about to be.
+// Staging is where and how a volume is staged, or was about to be. Ready is false between the record and the
+// mark.
 type Staging struct {
 	Path  string
 	Use   Capability
 	Ready bool
 }
 
-// Target is how a volume is published at a path, or was about to be.
+// Target is how a volume is published at a path, or was about to be. Ready is false between the record and
+// the mark.
 type Target struct {
 	Use      Capability
 	ReadOnly bool
@@ -181,6 +187,7 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 
+	// The lock ends with the process, so a kill leaves none.
 	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -254,6 +261,7 @@ func (s *Table[R]) Data(id, typ string) string {
 
 func (s *Table[R]) loadRecords() error {
 	s.rows = map[string]R{}
+	// Only the user of the driver reaches the data of volumes by this path.
 	err := os.MkdirAll(s.dir, 0o700)
 	if err != nil {
 		return err
@@ -332,6 +340,7 @@ func (s *Table[R]) ListReady() []R {
 // Put writes a row. The row is durable when Put returns without an error. If it cannot write a
 // new row it leaves nothing.
 func (s *Table[R]) Put(r R) error {
+	// The entry of a new directory has to last before the record in it counts.
 	id := r.Header().ID
 	dir := s.Path(id)
 	if err := os.Mkdir(dir, 0o700); err == nil {
@@ -355,6 +364,7 @@ func (s *Table[R]) Put(r R) error {
 		err = durable.WriteFile(path, b)
 	}
 	if err != nil {
+		// A row that was known keeps its old record, and its data.
 		_, known := s.Get(id)
 		if !known {
 			err = errors.Join(err, os.RemoveAll(dir))
@@ -370,6 +380,7 @@ func (s *Table[R]) Put(r R) error {
 
 // Delete removes the directory of a row. Its data is gone already.
 func (s *Table[R]) Delete(id string) error {
+	// The row is the last: after a failure a repeat finds it.
 	err := os.RemoveAll(s.Path(id))
 	if err != nil {
 		return err
