@@ -3,32 +3,19 @@ package docker
 import (
 	"maps"
 	"net/netip"
-	"runtime"
 	"slices"
-	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/limits"
 	"berth/client/drivers/docker/mounts"
 	"berth/client/drivers/docker/privileges"
 	"berth/client/drivers/docker/settings"
 	"berth/client/drivers/docker/taskconfig"
 	"berth/client/drivers/driver"
 	"berth/structs"
-)
-
-const (
-	// minMemory is the least limit and the least reservation that a daemon accepts, in bytes.
-	minMemory = 6 << 20
-	// minShares and maxShares are the kernel's bounds of a weight.
-	minShares = 2
-	maxShares = 1 << 18
-	// defaultPeriod is the period of a processor quota.
-	defaultPeriod = 100 * time.Millisecond
-	// minQuota is the kernel's least quota.
-	minQuota = time.Millisecond
 )
 
 // containers describes the containers of tasks.
@@ -163,7 +150,7 @@ func (c *containers) hostConfigOf(
 		h.DNS = append(h.DNS, address)
 	}
 
-	err := c.addLimits(h, cfg, want)
+	err := limits.Add(h, cfg, want, limits.Node{PIDs: c.cfg.PIDsLimit, MHz: c.options.MHz})
 	if err == nil {
 		err = mounts.Add(h, cfg, want)
 	}
@@ -185,73 +172,4 @@ func (c *containers) hostConfigOf(
 	}
 	privileges.Grant(h, missing)
 	return h, nil
-}
-
-func (c *containers) addLimits(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
-	r := cfg.Resources
-	if r.CPU > 0 {
-		h.CPUShares = int64(min(max(r.CPU, minShares), maxShares))
-	}
-
-	err := addMemory(h, r, want.MemoryHardLimit)
-	if err != nil {
-		return err
-	}
-
-	pids := int64(c.cfg.PIDsLimit)
-	if want.PIDsLimit > 0 {
-		pids = want.PIDsLimit
-	}
-
-	if pids > 0 {
-		h.PidsLimit = &pids
-	}
-
-	h.Ulimits = want.Ulimits
-	h.CpusetCpus = want.CPUSet
-	if !want.CPUHardLimit {
-		return nil
-	}
-
-	period := want.CPUCFSPeriod
-	if period == 0 {
-		period = defaultPeriod
-	}
-
-	h.CPUPeriod = period.Microseconds()
-	h.CPUQuota = quotaOf(r.CPU, c.options.MHz, period).Microseconds()
-	return nil
-}
-
-// addMemory limits the memory: to the hard limit or memory_max if there is one, with the task's memory kept
-// for it. There is no swap.
-func addMemory(h *container.HostConfig, r structs.Resources, hard int) error {
-	if hard > 0 && hard < r.MemoryMB {
-		return structs.Invalidf("config.memory_hard_limit: %d is less than the task's memory, %d", hard, r.MemoryMB)
-	}
-	most := max(hard, r.MemoryMaxMB, r.MemoryMB)
-	if most <= 0 {
-		return nil
-	}
-	h.Memory = max(bytesOf(most), minMemory)
-	h.MemorySwap = h.Memory
-	reserved := bytesOf(r.MemoryMB)
-	if reserved >= minMemory && reserved < h.Memory {
-		h.MemoryReservation = reserved
-	}
-	return nil
-}
-
-// bytesOf applies the bound of jobs: an allocation may come from servers that did not check it.
-func bytesOf(mib int) int64 {
-	return int64(min(mib, structs.MaxMemoryMB)) << 20
-}
-
-// quotaOf is the processor time in a period for a number of MHz. total is the machine's; 0 is unknown.
-func quotaOf(mhz, total int, period time.Duration) time.Duration {
-	if total <= 0 || mhz <= 0 {
-		return 0
-	}
-	share := float64(mhz) / float64(total) * float64(runtime.NumCPU())
-	return max(time.Duration(share*float64(period)), minQuota)
 }
