@@ -29,6 +29,7 @@ func (d *Driver) removeDangling(ctx context.Context) {
 func (d *Driver) searchDangling(ctx context.Context, before map[string]bool) map[string]bool {
 	list, err := d.engine.List(ctx, labelNode+"="+d.options.NodeID)
 	if err != nil {
+		// Without a list nothing has been seen a first time: an absence of the daemon begins the count again.
 		d.noteFailure(err)
 		return nil
 	}
@@ -50,6 +51,7 @@ func (d *Driver) searchDangling(ctx context.Context, before map[string]bool) map
 		}
 
 		found[c.ID] = true
+		// The first search only notes the container: see removeDangling.
 		if before[c.ID] {
 			d.removeOne(ctx, c)
 		}

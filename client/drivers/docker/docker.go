@@ -40,7 +40,8 @@ const Name = "docker"
 type Options struct {
 	// Dir has the records of the helper processes. It must not change while tasks run.
 	Dir string
-	// Command runs executor.Main with the duty follow.Arg, and Supervisor the supervisors (see executor.Config).
+	// Command runs executor.Main with the duty follow.Arg, and Supervisor the supervisors (see
+	// executor.Config).
 	Command    []string
 	Supervisor []string
 	// Pause runs pause.Main in a container without files: a static program. nil is Supervisor, or Command.
@@ -58,12 +59,14 @@ type Options struct {
 // Driver implements driver.Driver. Run must be running.
 type Driver struct {
 	placed.Daemon
-	cfg      settings.Config
-	options  Options
-	logger   hclog.Logger
-	engine   *engine.Engine
-	images   *images.Coordinator
-	output   outputs
+	// It has its defaults.
+	cfg     settings.Config
+	options Options
+	logger  hclog.Logger
+	engine  *engine.Engine
+	images  *images.Coordinator
+	output  outputs
+	// It has a buffer of one: a failed call notes a doubt and never waits.
 	doubtful chan struct{} // a call has found that the daemon is away
 
 	pauses *pauses
@@ -72,6 +75,7 @@ type Driver struct {
 	runtimes   *runtimes
 	containers *containers
 
+	// It guards the two fields below: each look at the daemon writes them, and the ends of tasks read them.
 	mu          sync.Mutex
 	detected    bool // a daemon has answered once
 	liveRestore bool // of the last daemon that answered
@@ -93,6 +97,7 @@ func New(cfg settings.Config, o Options) *Driver {
 	return d
 }
 
+// newDriver makes the driver without its outputs, which tests replace.
 func newDriver(cfg settings.Config, o Options) *Driver {
 	cfg = cfg.WithDefaults()
 	if o.Pause == nil {
@@ -159,6 +164,7 @@ func (d *Driver) emit(id, format string, args ...any) {
 	d.options.Events(driver.TaskEvent{
 		AllocID: allocID,
 		Task:    name,
+		// A text of the daemon has no bound of its own.
 		Message: structs.Cut(fmt.Sprintf(format, args...), structs.MaxText),
 		Time:    time.Now(),
 	})

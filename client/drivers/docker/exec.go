@@ -32,30 +32,27 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 		return nil, err
 	}
 
-	created, err := d.engine.NewCommand(ctx, t.container, x.Command, x.TTY)
-	command := &runningCommand{created, t, d.logger}
-	if err == nil {
-		err = command.Start(ctx)
-		if err != nil {
-			command.kill(ctx)
-		}
-	}
+	command, err := d.startCommand(ctx, t, x)
 	if err != nil {
 		d.noteFailure(err)
 		return nil, explainExecError(t, err)
 	}
 	defer command.Close()
 
+	// The cause is the error of the call: it precedes the daemon's error for a command that was killed.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	// A goroutine copies the input, one follows the size of the terminal, and one kills the command.
 	ended := make(chan struct{})
 	var input, ending sync.WaitGroup
 	input.Go(func() { x.CopyInput(command, command.CloseInput) })
 	input.Go(func() {
-		x.FollowSize(ctx, func(size driver.TerminalSize) { resize(ctx, created, size) })
+		x.FollowSize(ctx, func(size driver.TerminalSize) { resize(ctx, command.Command, size) })
 	})
 	ending.Go(func() { command.endWith(ctx, ended) })
+
 	copyErr := command.CopyOutput(watched{x.Stdout, cancel}, watched{x.Stderr, cancel})
+	// The output has ended, so the command does not have to be killed any more.
 	close(ended)
 	ending.Wait()
 	if copyErr != nil && ctx.Err() == nil {
@@ -69,6 +66,7 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 		err = context.Cause(ctx)
 	}
 
+	// No goroutine outlives the call: these lines end whatever the copy of the input waits for.
 	cancel(nil)
 	command.Close() // ends a write
 	x.CloseInput()
@@ -78,6 +76,23 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 	}
 
 	return result, nil
+}
+
+// startCommand starts a command in the container of a task.
+func (d *Driver) startCommand(ctx context.Context, t *task, x *driver.ExecConfig) (*runningCommand, error) {
+	created, err := d.engine.NewCommand(ctx, t.container, x.Command, x.TTY)
+	if err != nil {
+		return nil, err
+	}
+
+	command := &runningCommand{created, t, d.logger}
+	err = command.Start(ctx)
+	if err != nil {
+		// The answer may be lost although the daemon has started the command.
+		command.kill(ctx)
+	}
+
+	return command, err
 }
 
 // explainExecError gives the errors of a task that has ended their kind.
@@ -105,6 +120,7 @@ func (w watched) Write(p []byte) (int, error) {
 // resizeTries bounds the attempts to set a size: a daemon rejects one before it has started the command.
 const resizeTries = 10
 
+// resize sets the size of the terminal. Without success the command goes on with the size it has.
 func resize(ctx context.Context, command *engine.Command, size driver.TerminalSize) {
 	pause := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
 	for range resizeTries {
@@ -177,6 +193,7 @@ func processOf(ctx context.Context, command *engine.Command) (engine.CommandStat
 // killInContainer kills a process if it is in the cgroup of the container. The daemon may count pids in
 // another namespace, and may have missed the end of the process.
 func killInContainer(pid int, container string) error {
+	// The descriptor is older than the check, so the signal reaches the process that was checked.
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil

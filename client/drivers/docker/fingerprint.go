@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/client/drivers/docker/engine"
 	"berth/internal/backoff"
 	"berth/internal/netfault"
 	"berth/structs"
@@ -87,22 +88,14 @@ func (d *Driver) Fingerprint(ctx context.Context) *structs.DriverInfo {
 	return info
 }
 
+// describe makes a report of the daemon's answer, and keeps the parts that the starts of tasks need.
 func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 	found, err := d.engine.Info(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
 		d.runtimes.note("") // the next daemon may have another one
-		detected := d.detected || d.cfg.SocketExists()
-		text := err.Error()
-		if structs.IsKind(err, structs.KindUnavailable) {
-			text = fmt.Sprintf("no docker daemon answers at %s (%v): start dockerd, or set endpoint "+
-				"in the client's drivers { docker { } }", d.cfg.Endpoint, netfault.Plain(err))
-		}
-		return &structs.DriverInfo{
-			Detected:          detected,
-			HealthDescription: structs.Cut(text, maxDescription),
-		}
+		return d.describeFailure(err)
 	}
 
 	d.detected = true
@@ -114,19 +107,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 		Detected:          true,
 		Healthy:           found.OSType == "linux",
 		HealthDescription: "Healthy",
-		Attributes: map[string]string{
-			"driver.docker":                    "1",
-			"driver.docker.version":            found.Version,
-			"driver.docker.api_version":        found.APIVersion,
-			"driver.docker.os_type":            found.OSType,
-			"driver.docker.cgroup_version":     found.CgroupVersion,
-			"driver.docker.cgroup_driver":      found.CgroupDriver,
-			"driver.docker.storage_driver":     found.StorageDriver,
-			"driver.docker.runtimes":           strings.Join(found.Runtimes, ","),
-			"driver.docker.live_restore":       fmt.Sprint(found.LiveRestore),
-			"driver.docker.privileged.enabled": fmt.Sprint(d.cfg.AllowPrivileged),
-			"driver.docker.volumes.enabled":    fmt.Sprint(d.cfg.Volumes.Enabled),
-		},
+		Attributes:        d.attributesOf(found),
 	}
 
 	err = d.pauses.check(found)
@@ -138,12 +119,47 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 		})
 	}
 
+	// The texts are the daemon's, and a fingerprint has bounds.
 	for name, value := range info.Attributes {
 		info.Attributes[name] = structs.Cut(value, structs.MaxName)
 	}
+
 	if !info.Healthy {
 		info.HealthDescription = fmt.Sprintf("the docker daemon runs containers of %q, berth needs linux",
 			structs.Cut(found.OSType, structs.MaxQuoted))
 	}
+
 	return info
+}
+
+// describeFailure makes the report of a daemon that does not answer. The caller has the lock.
+func (d *Driver) describeFailure(err error) *structs.DriverInfo {
+	text := err.Error()
+	if structs.IsKind(err, structs.KindUnavailable) {
+		text = fmt.Sprintf("no docker daemon answers at %s (%v): start dockerd, or set endpoint "+
+			"in the client's drivers { docker { } }", d.cfg.Endpoint, netfault.Plain(err))
+	}
+
+	return &structs.DriverInfo{
+		// The socket of a daemon that is stopped tells of a docker on this machine, too.
+		Detected:          d.detected || d.cfg.SocketExists(),
+		HealthDescription: structs.Cut(text, maxDescription),
+	}
+}
+
+// attributesOf returns the attributes by which jobs constrain their nodes.
+func (d *Driver) attributesOf(found *engine.Info) map[string]string {
+	return map[string]string{
+		"driver.docker":                    "1",
+		"driver.docker.version":            found.Version,
+		"driver.docker.api_version":        found.APIVersion,
+		"driver.docker.os_type":            found.OSType,
+		"driver.docker.cgroup_version":     found.CgroupVersion,
+		"driver.docker.cgroup_driver":      found.CgroupDriver,
+		"driver.docker.storage_driver":     found.StorageDriver,
+		"driver.docker.runtimes":           strings.Join(found.Runtimes, ","),
+		"driver.docker.live_restore":       fmt.Sprint(found.LiveRestore),
+		"driver.docker.privileged.enabled": fmt.Sprint(d.cfg.AllowPrivileged),
+		"driver.docker.volumes.enabled":    fmt.Sprint(d.cfg.Volumes.Enabled),
+	}
 }

@@ -23,20 +23,9 @@ type hostFiles struct{ dir string }
 func (f hostFiles) joinNetwork(
 	h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task, joined string,
 ) error {
-	for _, s := range []struct {
-		field string
-		set   bool
-		other string
-	}{
-		{"hostname", want.Hostname != "", "hostname"},
-		{"dns_servers", len(want.DNSServers) > 0, "dns { servers }"},
-		{"dns_search_domains", len(want.DNSSearch) > 0, "dns { searches }"},
-		{"dns_options", len(want.DNSOptions) > 0, "dns { options }"},
-	} {
-		if s.set {
-			return structs.Invalidf("config.%s: the task is in the network of its group; "+
-				"write %s in the group's network", s.field, s.other)
-		}
+	err := checkOwnNetwork(want)
+	if err != nil {
+		return err
 	}
 
 	h.NetworkMode = container.NetworkMode("container:" + joined)
@@ -60,11 +49,33 @@ func (f hostFiles) joinNetwork(
 		}
 
 		m := mounts.Bind(file.source, file.target, "")
+		// All tasks of the allocation have these files.
 		m.ReadOnly = true
 		h.Mounts = append(h.Mounts, m)
 	}
 
 	return mounts.CheckTargets(h)
+}
+
+// checkOwnNetwork rejects the settings of a network of its own. The container would get those of the group's
+// network instead, and nothing would say so.
+func checkOwnNetwork(want *taskconfig.Task) error {
+	for _, s := range []struct {
+		field string
+		set   bool
+		other string
+	}{
+		{"hostname", want.Hostname != "", "hostname"},
+		{"dns_servers", len(want.DNSServers) > 0, "dns { servers }"},
+		{"dns_search_domains", len(want.DNSSearch) > 0, "dns { searches }"},
+		{"dns_options", len(want.DNSOptions) > 0, "dns { options }"},
+	} {
+		if s.set {
+			return structs.Invalidf("config.%s: the task is in the network of its group; "+
+				"write %s in the group's network", s.field, s.other)
+		}
+	}
+	return nil
 }
 
 // of returns the file for /etc/hosts: the allocation's, or one with the hosts of the task, too.
@@ -89,6 +100,7 @@ func (f hostFiles) of(cfg *driver.TaskConfig, want *taskconfig.Task) (string, er
 	}
 
 	path := f.path(cfg.ID)
+	// Any user of the container may read the file. The directory keeps others on the machine out.
 	err = os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
 		err = os.WriteFile(path, text, 0o644)
@@ -104,7 +116,7 @@ func (f hostFiles) path(taskID string) string {
 	return filepath.Join(f.dir, containerName(taskID))
 }
 
-// forget removes the file of hosts of a task.
+// forget removes the file of hosts of a task, if it has one.
 func (f hostFiles) forget(taskID string) error {
 	err := os.Remove(f.path(taskID))
 	if errors.Is(err, fs.ErrNotExist) {

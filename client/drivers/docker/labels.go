@@ -124,7 +124,8 @@ var notInName = regexp.MustCompile(`[^a-zA-Z0-9_.-]`)
 // maxTaskInName bounds the part of a task's name in the name of its container, which is a host name, too.
 const maxTaskInName = 128
 
-// containerName is <task>-<alloc id>.
+// containerName is <task>-<alloc id>. Two tasks of an allocation whose names differ in replaced characters
+// get one name. The labels tell them apart, so the start of the second one is a conflict.
 func containerName(taskID string) string {
 	allocID, name := splitID(taskID)
 	name = notInName.ReplaceAllString(name, "_") + "-"

@@ -23,6 +23,7 @@ func logConfigOf(cfg *driver.TaskConfig, want *taskconfig.Logging) container.Log
 		options["max-size"] = taskconfig.KeptOutput // the daemon's default is no bound
 		options["max-file"] = taskconfig.KeptFiles
 	}
+	// The job has the last word, also on the bounds.
 	maps.Copy(options, want.Options)
 	return container.LogConfig{Type: want.Driver, Config: options}
 }

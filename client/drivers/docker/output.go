@@ -65,6 +65,7 @@ func (o *helperProcesses) start(ctx context.Context, t *task) error {
 		},
 	})
 
+	// The helper is no process of the task: the task's limits do not hold for it.
 	spec.Cgroup = nil
 	command, args := o.tasks.Duty(follow.Arg, o.endpoint, t.container, o.position(t.id))
 	spec.Program = &sandbox.Program{
@@ -106,6 +107,7 @@ const glance = 50 * time.Millisecond
 
 // hasEnded is not-found if this agent knows no helper of the task.
 func (o *helperProcesses) hasEnded(ctx context.Context, taskID string) (bool, error) {
+	// An ended process is reported at once. The time passes only for one that runs.
 	short, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
 	_, err := o.tasks.Wait(short, taskID)
@@ -119,6 +121,7 @@ func (o *helperProcesses) hasEnded(ctx context.Context, taskID string) (bool, er
 const drainTimeout = 10 * time.Second
 
 func (o *helperProcesses) stop(ctx context.Context, taskID string) error {
+	// The helper ends by itself when it has read the rest.
 	draining, cancel := context.WithTimeout(ctx, drainTimeout)
 	_, err := o.tasks.Wait(draining, taskID)
 	cancel()

@@ -78,6 +78,7 @@ func (p *pauses) ensure(ctx context.Context, cfg *driver.TaskConfig) (string, er
 	defer unlock()
 
 	name := pauseName(allocID)
+	// The container may be of an earlier agent, or of a namespace that is no more.
 	c, err := p.engine.Inspect(ctx, name)
 	if withoutNotFound(err) != nil {
 		return "", err
@@ -85,7 +86,8 @@ func (p *pauses) ensure(ctx context.Context, cfg *driver.TaskConfig) (string, er
 	if err == nil {
 		if !p.isPause(c, allocID) {
 			return "", structs.Conflictf(
-				"docker: the name %s belongs to container %s, which is not of this node; remove it", name, c.ID)
+				"docker: the name %s belongs to container %s, which is not of this node; remove "+
+					"it", name, c.ID)
 		}
 
 		usable, err := p.isUsable(ctx, c, cfg.NamespaceOf())
@@ -226,6 +228,12 @@ func (p *pauses) describe(
 		},
 	}
 
+	options.HostConfig = p.hostConfigOf(cfg)
+	return options, nil
+}
+
+// hostConfigOf gives a pause container its two files and the one capability that it needs.
+func (p *pauses) hostConfigOf(cfg *driver.TaskConfig) *container.HostConfig {
 	readOnly := func(source, target string) mount.Mount {
 		m := mounts.Bind(source, target, "")
 		m.ReadOnly = true
@@ -233,21 +241,20 @@ func (p *pauses) describe(
 	}
 
 	pids := int64(pausePIDs)
-	options.HostConfig = &container.HostConfig{
+	return &container.HostConfig{
+		// The daemon takes no path of a namespace. So the program enters it after the start.
 		NetworkMode:    "none",
 		CapDrop:        []string{settings.AllCapabilities},
 		CapAdd:         []string{"sys_admin"}, // the kernel demands it of a process that enters a namespace
 		SecurityOpt:    []string{"label=disable", "no-new-privileges"},
 		ReadonlyRootfs: true,
 		LogConfig:      container.LogConfig{Type: "none"},
+		Resources:      container.Resources{PidsLimit: &pids},
 		Mounts: []mount.Mount{
-			readOnly(command[0], pauseProgram),
+			readOnly(p.options.Pause[0], pauseProgram),
 			readOnly(cfg.NamespaceOf(), pauseNamespace),
 		},
 	}
-
-	options.HostConfig.PidsLimit = &pids
-	return options, nil
 }
 
 // await waits until a pause container is in the namespace.
@@ -280,6 +287,7 @@ func isIn(pid int, namespace string) bool {
 		return false
 	}
 	var of, file unix.Stat_t
+	// Two files show one namespace if they have one device and one inode.
 	err := unix.Stat("/proc/"+strconv.Itoa(pid)+"/ns/net", &of)
 	if err == nil {
 		err = unix.Stat(namespace, &file)
@@ -348,13 +356,14 @@ func (p *pauses) isTaskOf(c container.Summary, allocID string) bool {
 
 // check says why the driver cannot start containers in the network of an allocation, nil if it can.
 func (p *pauses) check(i *engine.Info) error {
+	// Its capability would not be one over the namespaces of the machine.
 	if i.Remaps {
 		return errors.New("the docker daemon maps users, or runs without root")
 	}
 	return checkStatic(p.options.Pause[0])
 }
 
-// checkStatic reports a program that needs files besides itself.
+// checkStatic reports a program that needs files besides itself: a pause container has no libraries.
 func checkStatic(path string) error {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -27,6 +27,7 @@ func addPorts(
 	}
 
 	err := want.CheckPorts(labels)
+	// Each of these has no port of its own to publish, or the network of the group has it.
 	if err != nil || h.NetworkMode.IsHost() || len(want.Ports) == 0 || joins(cfg, want) {
 		return err // the ports of the allocation's network lead into it
 	}
@@ -37,7 +38,8 @@ func addPorts(
 	}
 
 	if mode := string(h.NetworkMode); mode == "none" || strings.HasPrefix(mode, "container:") {
-		return structs.Invalidf("config.ports: a container with network_mode %q has no ports of its own", mode)
+		return structs.Invalidf("config.ports: a container with network_mode %q has no ports of its own",
+			mode)
 	}
 
 	c.ExposedPorts = network.PortSet{}

@@ -28,6 +28,7 @@ type runtimes struct {
 	allowed []string // that jobs may name; nil selects the daemon's default one, and NVIDIA's
 	emit    func(taskID, format string, args ...any)
 
+	// It guards usual: a look at the daemon and the starts of tasks write it.
 	mu    sync.Mutex
 	usual string // the daemon's default one when it answered last. "" asks it
 }

@@ -85,6 +85,7 @@ func commandOf(want *taskconfig.Task) []string {
 	return append([]string{want.Command}, want.Args...)
 }
 
+// healthOf describes the check of the job. A test that names no form is a command without a shell.
 func healthOf(h taskconfig.Health) *container.HealthConfig {
 	if h.Disable {
 		return &container.HealthConfig{Test: []string{"NONE"}}
@@ -139,6 +140,7 @@ func (c *containers) hostConfigOf(
 		Sysctls:        want.Sysctl,
 	}
 
+	// Nil leaves it to the setting of the daemon, which false would overrule.
 	if want.Init {
 		h.Init = &want.Init
 	}
@@ -150,6 +152,11 @@ func (c *containers) hostConfigOf(
 		h.DNS = append(h.DNS, address)
 	}
 
+	return h, c.restrict(h, cfg, want)
+}
+
+// restrict adds the limits, the mounts and the privileges.
+func (c *containers) restrict(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task) error {
 	err := limits.Add(h, cfg, want, limits.Node{PIDs: c.cfg.PIDsLimit, MHz: c.options.MHz})
 	if err == nil {
 		err = mounts.Add(h, cfg, want)
@@ -158,18 +165,19 @@ func (c *containers) hostConfigOf(
 		err = privileges.AddSecurity(h, cfg, want)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	if !cfg.Privileged && !want.Privileged {
 		privileges.Confine(c.cfg, h, want)
-		return h, nil
+		return nil
 	}
 
 	missing, err := privileges.Missing()
 	if err != nil {
-		return nil, err
+		return err
 	}
+
 	privileges.Grant(h, missing)
-	return h, nil
+	return nil
 }

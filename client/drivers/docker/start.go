@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/moby/moby/client"
+
 	"berth/client/drivers/docker/credentials"
 	"berth/client/drivers/docker/engine"
 	"berth/client/drivers/docker/images"
@@ -39,6 +41,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	}
 
 	cfg = d.withReadableLogs(cfg, want.Logging)
+	// The search for dangling containers must not take the new container for one.
 	defer d.tasks.noteStarting(cfg.ID)()
 	err = d.clearPlace(ctx, cfg.ID)
 	if err != nil {
@@ -61,52 +64,41 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 func (d *Driver) start(
 	ctx context.Context, cfg *driver.TaskConfig, want *taskconfig.Task,
 ) (*driver.Handle, error) {
-	cfg, runtime, err := d.runtimes.choose(ctx, cfg, want.Runtime)
+	p, err := d.prepare(ctx, cfg, want)
 	if err != nil {
 		return nil, err
 	}
-	want.Runtime = runtime
-	image, err := d.acquire(ctx, cfg, want)
+
+	guard, err := d.GuardOf(p.cfg.OrderGuard)
 	if err != nil {
 		return nil, err
 	}
-	joined := ""
-	if joins(cfg, want) {
-		joined, err = d.pauses.ensure(ctx, cfg)
-		if err != nil {
-			return nil, err
-		}
-	}
-	options, err := d.containers.containerOf(cfg, want, image, joined)
-	if err != nil {
-		return nil, err
-	}
-	guard, err := d.GuardOf(cfg.OrderGuard)
-	if err != nil {
-		return nil, err
-	}
-	give := func(id string) error { return d.giveDirs(ctx, cfg, image, id) }
-	id, err := guard.Launch(ctx, d.engine, options, give)
+
+	give := func(id string) error { return d.giveDirs(ctx, p.cfg, p.image, id) }
+	id, err := guard.Launch(ctx, d.engine, p.options, give)
 	if err != nil {
 		return nil, err
 	}
 
 	t := &task{
-		id:        cfg.ID,
+		id:        p.cfg.ID,
 		container: id,
-		image:     image.ID,
-		logs:      logSettingsOf(cfg),
+		image:     p.image.ID,
+		logs:      logSettingsOf(p.cfg),
 	}
+
 	err = d.output.start(ctx, t)
 	if err != nil {
 		return nil, err
 	}
+
 	c, err := d.engine.Inspect(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if joined != "" {
-		err = checkJoined(c, cfg.NamespaceOf())
+
+	if p.joined != "" {
+		err = checkJoined(c, p.cfg.NamespaceOf())
 	}
 	if err == nil {
 		err = guard.Check(ctx, d.engine, c)
@@ -114,8 +106,44 @@ func (d *Driver) start(
 	if err != nil {
 		return nil, err
 	}
+
 	d.tasks.hold(t)
 	return t.handle(c)
+}
+
+// prepared is all that exists of a task before its container.
+type prepared struct {
+	cfg     *driver.TaskConfig // bounded to what the runtime may give
+	image   *engine.Image
+	joined  string // the container whose network the task joins, "" for none
+	options client.ContainerCreateOptions
+}
+
+// prepare makes the daemon have the image and the network of a task, and describes the container.
+func (d *Driver) prepare(
+	ctx context.Context, cfg *driver.TaskConfig, want *taskconfig.Task,
+) (p *prepared, err error) {
+	bounded, runtime, err := d.runtimes.choose(ctx, cfg, want.Runtime)
+	if err != nil {
+		return nil, err
+	}
+
+	want.Runtime = runtime
+	p = &prepared{cfg: bounded}
+	p.image, err = d.acquire(ctx, p.cfg, want)
+	if err != nil {
+		return nil, err
+	}
+
+	if joins(p.cfg, want) {
+		p.joined, err = d.pauses.ensure(ctx, p.cfg)
+		if err != nil {
+			return nil, err
+		}
+	}
+
+	p.options, err = d.containers.containerOf(p.cfg, want, p.image, p.joined)
+	return p, err
 }
 
 // undoStart removes what a failed start has left.
@@ -215,7 +243,8 @@ func (d *Driver) download(
 	}
 
 	r.Limit -= time.Since(begin)
-	if !want.AuthSoftFail || !structs.IsKind(err, structs.KindPrecondition) || r.Limit <= 0 || ctx.Err() != nil {
+	if !want.AuthSoftFail || !structs.IsKind(err, structs.KindPrecondition) || r.Limit <= 0 ||
+		ctx.Err() != nil {
 		return nil, err
 	}
 
@@ -275,6 +304,7 @@ func openInside(dirs driver.Dirs, path string) (io.ReadCloser, error) {
 func (d *Driver) giveDirs(
 	ctx context.Context, cfg *driver.TaskConfig, image *engine.Image, container string,
 ) error {
+	// As in the daemon, the job's user precedes the image's.
 	name := cfg.User
 	if name == "" {
 		name = image.User
@@ -291,6 +321,7 @@ func (d *Driver) giveDirs(
 // the container.
 func (d *Driver) userOf(ctx context.Context, container, name string) (*sandbox.User, error) {
 	who, group, _ := strings.Cut(name, ":")
+	// The directories are root's already.
 	if who == "" || who == "root" || who == "0" {
 		return nil, nil
 	}

@@ -71,6 +71,7 @@ func (s *taskSet) find(id string) (*task, error) {
 	return t, nil
 }
 
+// all returns a copy: tasks come and go while the caller goes through it.
 func (s *taskSet) all() []*task {
 	s.mu.Lock()
 	defer s.mu.Unlock()

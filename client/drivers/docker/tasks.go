@@ -28,7 +28,8 @@ type task struct {
 	logs      logSettings
 	lost      bool // it has ended, and the daemon was away when the agent looked for it
 
-	life      sync.Mutex // held while the task is destroyed or its output is seen to
+	life sync.Mutex // held while the task is destroyed or its output is seen to
+	// It is set before the removal. So a wait that finds no container knows whose removal it was.
 	destroyed atomic.Bool
 }
 
@@ -94,11 +95,13 @@ func (d *Driver) Recover(ctx context.Context, h *driver.Handle) error {
 		return err
 	}
 
+	// The agent ended between the creation and the start.
 	if c.State.Status == "created" {
 		err = errors.Join(d.output.stop(ctx, h.TaskID), removeContainer(ctx, d.engine, c.ID))
 		return errors.Join(err, structs.NotFoundf("the container of task %q was not started", h.TaskID))
 	}
 
+	// The record of a start that was cut off has no location.
 	if h.State == nil {
 		h.Location = locationOf(c)
 	}
@@ -153,6 +156,7 @@ func (d *Driver) awaitEnd(ctx context.Context, t *task) (*driver.ExitResult, err
 			pause.Reset()
 			err = d.engine.AwaitEnd(ctx, t.container)
 		}
+		// The end of a wait is no end of the container: the next look decides.
 		if err == nil {
 			continue
 		}
@@ -184,11 +188,13 @@ const unknownCode = 255
 func (d *Driver) resultOf(c *engine.Container, lost bool) *driver.ExitResult {
 	code := c.State.ExitCode
 	r := &driver.ExitResult{
-		ExitCode:  code,
+		ExitCode: code,
+		// A process may be killed for its memory while the first one goes on and ends in order.
 		OOMKilled: c.State.OOMKilled && code != 0,
 		Err:       structs.Cut(c.State.Error, maxDescription),
 	}
 
+	// A program that returns such a code by itself looks the same.
 	if code > signalCode && unix.SignalName(unix.Signal(code-signalCode)) != "" {
 		r.Signal = code - signalCode
 	}
@@ -291,6 +297,8 @@ func (d *Driver) send(ctx context.Context, t *task, signal string) error {
 		return nil
 	}
 	d.noteFailure(err)
+
+	// The daemon rejects a signal for several reasons, and the state tells which one it was.
 	c, again := d.engine.Inspect(ctx, t.container)
 	if isGone(again) || again == nil && hasEnded(c) {
 		return errEnded
@@ -367,6 +375,7 @@ func (d *Driver) destroy(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
+	// An operator looks at the container. The search for dangling ones keeps it, too.
 	if !d.cfg.GC.Container {
 		return nil
 	}
