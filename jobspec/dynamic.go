@@ -148,7 +148,8 @@ func (x *expander) readDynamic(b *hclsyntax.Block) (forEach hclsyntax.Expression
 			}
 
 		default:
-			x.fault(a.NameRange, "unsupported argument %q; expected one of: for_each, iterator, labels, content",
+			x.fault(a.NameRange,
+				"unsupported argument %q; expected one of: for_each, iterator, labels, content",
 				name)
 		}
 	}
@@ -163,7 +164,8 @@ func (x *expander) readDynamic(b *hclsyntax.Block) (forEach hclsyntax.Expression
 	}
 
 	if forEach == nil || d.content == nil {
-		x.fault(b.TypeRange, "the dynamic block %q is not complete; expected for_each = list and content { ... }",
+		x.fault(b.TypeRange,
+			"the dynamic block %q is not complete; expected for_each = list and content { ... }",
 			b.Labels[0])
 		return nil, d
 	}

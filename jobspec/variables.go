@@ -152,7 +152,8 @@ func (s *scope) readVariables(body hcl.Body, in *Inputs) {
 		case v.fallback != cty.NilVal:
 			value = v.fallback
 		default:
-			s.fault(v.At, "variable %q has no value; expected a default, -var %s=..., or %s%s in the environment",
+			s.fault(v.At,
+				"variable %q has no value; expected a default, -var %s=..., or %s%s in the environment",
 				name, name, envPrefixes[1], name)
 			value = cty.DynamicVal
 		}

@@ -22,7 +22,8 @@ var ScalingCommands = []command.Command{{
 			Renders:  true,
 			Flags: []command.Flag{
 				{Name: "job", Kind: command.String, Value: "id", Usage: "List only the policies of the job"},
-				{Name: "type", Kind: command.String, Value: "type", Usage: "List only the policies of the type"},
+				{Name: "type", Kind: command.String, Value: "type",
+					Usage: "List only the policies of the type"},
 			},
 			Run: scalingPolicyList,
 			Examples: "berth scaling policy list\n" +

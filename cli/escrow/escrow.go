@@ -41,11 +41,14 @@ func Of(c *command.Call) (k Copy, err error) {
 	recipient := c.String("escrow-to")
 	switch {
 	case (recipient == "") != (k.File == ""):
-		return k, structs.Invalidf("-escrow-to and -escrow-out belong together: a recipient of age, and the file " +
+		return k, structs.Invalidf("-escrow-to and -escrow-out belong together: a recipient of age, and " +
+			"the file " +
 			"of the copy for it")
 	case recipient == "" && !c.Bool("key-saved"):
-		return k, structs.Invalidf("expected -key-saved or -escrow-to: without a copy of the key-encryption key, " +
-			"the secrets of the cluster are lost with its servers. Give -key-saved if you will keep a copy of the " +
+		return k, structs.Invalidf("expected -key-saved or -escrow-to: without a copy of the " +
+			"key-encryption key, " +
+			"the secrets of the cluster are lost with its servers. Give -key-saved if you will keep a copy " +
+			"of the " +
 			"file in a safe place, or have an encrypted copy written with -escrow-to and -escrow-out")
 	case recipient != "":
 		k.to, err = agefile.Recipient("-escrow-to", recipient)
@@ -85,7 +88,8 @@ func (k Copy) Write(text []byte) error {
 // Print says where the encrypted copy is.
 func (k Copy) Print(c *command.Call) {
 	if k.to != nil {
-		c.Printf("Wrote %s, its copy. Who has the identity of the recipient reads it: age -d -i IDENTITY %s\n",
+		c.Printf("Wrote %s, its copy. Who has the identity of the recipient reads it: age -d -i IDENTITY "+
+			"%s\n",
 			k.File, k.File)
 	}
 }

@@ -143,7 +143,8 @@ func printDesired(c *command.Call, desired map[string]*inquiry.DesiredUpdates) {
 	for group, u := range command.Sorted(desired) {
 		row := []string{group}
 		for _, n := range []uint64{
-			u.Place, u.Stop, u.Migrate, u.InPlaceUpdate, u.DestructiveUpdate, u.Canary, u.Preemptions, u.Ignore,
+			u.Place, u.Stop, u.Migrate, u.InPlaceUpdate, u.DestructiveUpdate, u.Canary,
+			u.Preemptions, u.Ignore,
 		} {
 			row = append(row, fmt.Sprint(n))
 		}

@@ -41,8 +41,10 @@ replacements run.`,
 			Default: "0s",
 			Usage:   "The pause between two batches; ask asks on the terminal before each",
 		},
-		{Name: "group", Kind: command.Strings, Value: "name", Usage: "Restart only this group; may be repeated"},
-		{Name: "task", Kind: command.Strings, Value: "name", Usage: "Restart only this task; may be repeated"},
+		{Name: "group", Kind: command.Strings, Value: "name",
+			Usage: "Restart only this group; may be repeated"},
+		{Name: "task", Kind: command.Strings, Value: "name",
+			Usage: "Restart only this task; may be repeated"},
 		{Name: "all-tasks", Usage: "Also restart ended tasks, in the order of their lifecycles"},
 		{Name: "reschedule", Usage: "Replace the allocations"},
 		{
@@ -307,7 +309,8 @@ func awaitRestarted(
 		waits := func(name string) bool {
 			old := before.TaskStates[name]
 			s := a.TaskStates[name]
-			return s == nil || s.State != structs.TaskRunning || old != nil && !s.StartedAt.After(old.StartedAt)
+			return s == nil || s.State != structs.TaskRunning || old != nil &&
+				!s.StartedAt.After(old.StartedAt)
 		}
 
 		i := slices.IndexFunc(tasks, waits)

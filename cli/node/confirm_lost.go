@@ -94,9 +94,11 @@ func printLostAllocs(ctx context.Context, c *command.Call, s *nodeloss.NodeFence
 	}
 	var rows command.Grid
 	for _, a := range allocs {
-		hasClaim := slices.ContainsFunc(s.Claims, func(l *nodeloss.LostClaim) bool { return l.AllocID == a.ID })
+		hasClaim := slices.ContainsFunc(s.Claims,
+			func(l *nodeloss.LostClaim) bool { return l.AllocID == a.ID })
 		if !hasClaim && !a.ClientTerminal() {
-			rows.AddRow(command.ShortID(a.ID), a.Namespace, a.JobID, a.TaskGroup, a.DesiredStatus, a.ClientStatus)
+			rows.AddRow(command.ShortID(a.ID), a.Namespace, a.JobID, a.TaskGroup, a.DesiredStatus,
+				a.ClientStatus)
 		}
 	}
 	titles := "Allocation|Namespace|Job|Task group|Desired|Status"

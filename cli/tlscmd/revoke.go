@@ -37,7 +37,8 @@ itself. The name cannot be used until "berth tls unrevoke": take another one.
 	Acts: true,
 	Flags: []command.Flag{
 		{Name: "node", Kind: command.String, Value: "id", Usage: "The node"},
-		{Name: "server", Kind: command.String, Value: "name", Usage: "The name of the server in its certificate"},
+		{Name: "server", Kind: command.String, Value: "name",
+			Usage: "The name of the server in its certificate"},
 		{Name: "operator", Kind: command.String, Value: "name", Usage: "The name of the operator"},
 		{
 			Name:  "serial",
@@ -119,7 +120,8 @@ func tellRevocation(ctx context.Context, c *command.Call, r *admin.CertificateRe
 		r.Role = admin.JoinServer
 		r.Name = c.String("server")
 		c.Printf("The servers and nodes close their connections with server %s and take no others.\n", r.Name)
-		c.Printf("It stays a voter: remove it with `berth operator raft remove-peer`. A stolen server has the\n")
+		c.Printf("It stays a voter: remove it with `berth operator raft remove-peer`. A stolen server has " +
+			"the\n")
 		c.Printf("key of the gossip, the keyring and the key of the authority: replace them\n")
 		c.Printf("(docs/operations/certificates.md).\n")
 		return nil
@@ -156,7 +158,8 @@ func tellNode(ctx context.Context, c *command.Call, r *admin.CertificateRevokeRe
 	}
 	c.Printf("The servers close their connections with node %s (%s) and take no others.\n",
 		s.Name, command.ShortID(id))
-	c.Printf("Its tasks go on until its lease ends. Then it counts as lost, and its allocations are replaced.\n")
+	c.Printf("Its tasks go on until its lease ends. Then it counts as lost, and its allocations are " +
+		"replaced.\n")
 	c.Printf("It has %s. What becomes of its volumes is on_node_loss of their plugins.\n",
 		command.Plural(len(s.Claims), "claim"))
 	return nil

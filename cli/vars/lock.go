@@ -52,7 +52,8 @@ or /bin/sh.`,
 			Kind:    command.Number,
 			Value:   "number",
 			Default: "5",
-			Usage:   "The lock counts as lost after that many failed renewals in a row, and at its end anyway",
+			Usage: "The lock counts as lost after that many failed renewals in a row, and at its end " +
+				"anyway",
 		},
 		{Name: "shell", Default: "true", Usage: "Run the child in a shell"},
 		inFlag,
@@ -167,7 +168,8 @@ func holderText(v *variable.OpenVariable) string {
 	if v.Lock == nil {
 		return "nobody has it now; after a holder that did not renew it, nobody gets it during its delay"
 	}
-	return "another one has it; the variable changed at " + time.Unix(0, v.ModifyTime).UTC().Format(time.RFC3339)
+	return "another one has it; the variable changed at " + time.Unix(0,
+		v.ModifyTime).UTC().Format(time.RFC3339)
 }
 
 // waitFault is the fault of the wait for the lock: of a request, or of the user, with the next step.

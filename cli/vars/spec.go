@@ -48,7 +48,8 @@ func parseSpec(format, name string, text []byte) (*spec, error) {
 // parseHCL reads a specification in HCL, whose values are constants.
 func parseHCL(name string, text []byte) (*spec, error) {
 	if len(text) > structs.MaxSource {
-		return nil, structs.Invalidf("%s has %d bytes; at most %d are allowed", name, len(text), structs.MaxSource)
+		return nil, structs.Invalidf("%s has %d bytes; at most %d are allowed", name, len(text),
+			structs.MaxSource)
 	}
 	file, diags := hclsyntax.ParseConfig(text, name, hcl.InitialPos)
 	if diags.HasErrors() {
@@ -69,7 +70,8 @@ func parseHCL(name string, text []byte) (*spec, error) {
 		case key == "modify_index":
 			s.ModifyIndex, err = strconv.ParseUint(value, 10, 64)
 		case key != "create_index" && key != "create_time" && key != "modify_time":
-			err = structs.Invalidf("%s: %s is not an argument of a variable; expected namespace, path or items",
+			err = structs.Invalidf("%s: %s is not an argument of a variable; expected namespace, path or "+
+				"items",
 				name, key)
 		}
 		if err != nil {
@@ -78,7 +80,8 @@ func parseHCL(name string, text []byte) (*spec, error) {
 	}
 	for _, block := range body.Blocks {
 		if block.Type != "items" || len(block.Labels)+len(block.Body.Blocks) > 0 {
-			return nil, structs.Invalidf("%s: the block %s is not one of a variable; expected items { NAME = VALUE }",
+			return nil, structs.Invalidf("%s: the block %s is not one of a variable; expected items { NAME "+
+				"= VALUE }",
 				name, block.Type)
 		}
 		for key, attribute := range block.Body.Attributes {

@@ -77,7 +77,8 @@ var Commands = []command.Command{
 		Args:     "<volume>",
 		Synopsis: "Deregister a volume and leave it at its plugin",
 		Acts:     true,
-		Flags:    []command.Flag{{Name: "force", Usage: "Deregister even if claims wait or a detach is in flight"}},
+		Flags: []command.Flag{{Name: "force",
+			Usage: "Deregister even if claims wait or a detach is in flight"}},
 		Run: func(ctx context.Context, c *command.Call) error {
 			id := c.Arg(0)
 			err := c.API.VolumeDeregister(ctx, id, c.Bool("force"))
@@ -154,8 +155,9 @@ not confirm: first verify in the storage system that the volume is detached.`,
 		Acts: true,
 		Flags: []command.Flag{
 			{
-				Name:  "force",
-				Usage: "Assert that a node is down, or that a detach that the plugin does not confirm has happened",
+				Name: "force",
+				Usage: "Assert that a node is down, or that a detach that the plugin does not confirm has " +
+					"happened",
 			},
 			{
 				Name:  "reason",

@@ -167,7 +167,8 @@ func BadChecks(ctx context.Context, c *command.Call, allocID string) (bad []*str
 		}
 	}
 	slices.SortFunc(bad, func(a, b *structs.CheckResult) int {
-		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Check, b.Check), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Check, b.Check),
+			cmp.Compare(a.ID, b.ID))
 	})
 	return bad, nil
 }

@@ -179,7 +179,9 @@ func (s controller) ListVolumes(
 	for _, id := range ids {
 		resp.Entries = append(resp.Entries, &spec.ListVolumesResponse_Entry{
 			Volume: cloneOf(store.volumes[id].Volume),
-			Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: keys(store.volumes[id].attached)},
+			Status: &spec.ListVolumesResponse_VolumeStatus{
+				PublishedNodeIds: keys(store.volumes[id].attached),
+			},
 		})
 	}
 

@@ -47,8 +47,8 @@ type Node struct {
 // Last is the last proof that a leader has accepted.
 type Last struct {
 	structs.AgentProof
-	// Counts is the time for which its agent may still count the lease of that heartbeat, without a longer one
-	// that an operator has ordered.
+	// Counts is the time for which its agent may still count the lease of that heartbeat, without a longer
+	// one that an operator has ordered.
 	Counts time.Duration
 }
 
@@ -71,15 +71,20 @@ func Check(n Node, given *structs.AgentProof) error {
 	case given == nil || given.Nonce == "" || n.Row == nil:
 		return nil
 	case n.Last != nil && n.Last.Continues(given) && n.Last.MayCount(given):
-		return structs.Busy(n.Last.Counts, "node %s has a lease of an agent in boot %s with the store %s, and "+
-			"this agent is in boot %s with the store %s. It gets the lease when that one has ended, in %s",
-			n.Row.ID, n.Last.BootID, n.Last.Store, given.BootID, given.Store, n.Last.Counts.Round(time.Second))
+		return structs.Busy(n.Last.Counts,
+			"node %s has a lease of an agent in boot %s with the store %s, and "+
+				"this agent is in boot %s with the store %s. It gets the lease when that one has "+
+				"ended, in %s",
+			n.Row.ID, n.Last.BootID, n.Last.Store, given.BootID, given.Store,
+			n.Last.Counts.Round(time.Second))
 	case n.isOfSameAgent(given):
 		return nil
 	case n.Last == nil && !given.Rejected:
-		return structs.Busy(retryAfter, "node %s ran in another boot (%s) than this agent (%s) before this leader "+
-			"was elected, which cannot tell a reboot from a second agent. The agent gets the lease when that of "+
-			"the former boot has ended", n.Row.ID, n.Row.BootID, given.BootID)
+		return structs.Busy(retryAfter,
+			"node %s ran in another boot (%s) than this agent (%s) before this leader "+
+				"was elected, which cannot tell a reboot from a second agent. The agent gets the lease when "+
+				"that of "+
+				"the former boot has ended", n.Row.ID, n.Row.BootID, given.BootID)
 	case !n.Row.Lost():
 		return Rejection(n.Row.ID, "it runs on "+describe(n.Row))
 	case n.HasVolumes:
@@ -94,8 +99,8 @@ func (n Node) isOfSameAgent(given *structs.AgentProof) bool {
 	if n.Last != nil {
 		return n.Last.Continues(given)
 	}
-	// An empty BootID in the row is that of an agent of level 1. After the lease the machine may have rebooted.
-	// The boot of the leader's machine is none of a copy elsewhere.
+	// An empty BootID in the row is that of an agent of level 1. After the lease the machine may have
+	// rebooted. The boot of the leader's machine is none of a copy elsewhere.
 	return !given.Rejected && (n.Row.Lost() || n.Row.BootID == "" ||
 		n.Row.BootID == given.BootID || n.LeaderBoot != "" && n.LeaderBoot == given.BootID)
 }

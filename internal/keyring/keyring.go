@@ -107,12 +107,14 @@ func (r *Ring) Open(place string, s *structs.Sealed) ([]byte, error) {
 	aead := r.keys[s.KeyID]
 	r.mu.RUnlock()
 	if aead == nil {
-		return nil, structs.Preconditionf("the secret of %s is encrypted with root key %s, which this server has "+
+		return nil, structs.Preconditionf("the secret of %s is encrypted with root key %s, which this "+
+			"server has "+
 			"not opened; see berth operator root keyring list", place, s.KeyID)
 	}
 	value, err := aead.Open(nil, nil, s.Data, []byte(place))
 	if err != nil {
-		return nil, structs.Internalf("the secret of %s is damaged, or was encrypted for another place", place)
+		return nil, structs.Internalf("the secret of %s is damaged, or was encrypted for another place",
+			place)
 	}
 	return value, nil
 }

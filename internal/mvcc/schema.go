@@ -59,7 +59,8 @@ func buildSchema(s *Schema) *builtSchema {
 		tables: append([]AnyTable{newTableIndexes()}, s.Tables...),
 	}
 	if len(b.tables) > maxTables {
-		panic(fmt.Sprintf("the schema has %d tables, with that of the table indexes, and maxTables is %d: raise it",
+		panic(fmt.Sprintf("the schema has %d tables, with that of the table indexes, and maxTables is %d: "+
+			"raise it",
 			len(b.tables), maxTables))
 	}
 

@@ -44,8 +44,8 @@ func reserveAll(t testing.TB, first, n int) (ports []int) {
 	}
 
 	for port := first; port < first+n; port++ {
-		// Like a port, the name of the socket belongs to the network namespace. The kernel frees it at the end
-		// of the process.
+		// Like a port, the name of the socket belongs to the network namespace. The kernel frees it at the
+		// end of the process.
 		l, err := net.Listen("unix", fmt.Sprint("@berth-test-port-", port))
 		if err == nil {
 			reserved = append(reserved, l)

@@ -35,8 +35,8 @@ type Config struct {
 	// PlainLoopback lets programs of this machine call the HTTP API in plain text at a loopback address while
 	// TLS is required. Each task with the network of the machine is one.
 	PlainLoopback bool `hcl:"plain_loopback"`
-	// CAKeyFile is the key of the authority in CAFile. The first leader stores it in the cluster, encrypted, and
-	// then the file may go.
+	// CAKeyFile is the key of the authority in CAFile. The first leader stores it in the cluster, encrypted,
+	// and then the file may go.
 	CAKeyFile string `hcl:"ca_key_file"`
 	// Renew makes the agent renew its certificate: the servers are the authority.
 	Renew bool `hcl:"renew"`

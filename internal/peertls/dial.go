@@ -20,7 +20,8 @@ type Dialing struct {
 	// Prefix is sent before the handshake, so that the port knows the protocol. It may be empty.
 	Prefix []byte
 	// Answer makes Dial wait for a byte of the other end. It comes when the other end has verified the
-	// certificate of this agent. Without it the handshake ends before that, and the next read has the rejection.
+	// certificate of this agent. Without it the handshake ends before that, and the next read has the
+	// rejection.
 	Answer bool
 	TLS    Client
 	// Plain allows a connection without TLS if the other end does not speak TLS.
@@ -86,7 +87,8 @@ func Explain(err error) error {
 	case !ok:
 		return err
 	case alert >= alertHandshake && alert <= alertAccess || alert == alertNoIdentity:
-		return fmt.Errorf("the other agent rejected the certificate of this one, and its log says why: %w", err)
+		return fmt.Errorf("the other agent rejected the certificate of this one, and its log says why: %w",
+			err)
 	}
 	return fmt.Errorf("the other end ended the handshake of TLS: %w", err)
 }

@@ -62,7 +62,8 @@ func Open(cfg Config, region string, role pki.Role, logger hclog.Logger) (*Keys,
 		return nil, err
 	}
 	if m.identity.Role != role {
-		return nil, structs.Invalidf("tls: cert_file %s is the certificate of %s; this agent needs one of a %s",
+		return nil, structs.Invalidf("tls: cert_file %s is the certificate of %s; this agent needs one of "+
+			"a %s",
 			cfg.CertFile, m.identity, role)
 	}
 	k.current.Store(m)
@@ -76,7 +77,8 @@ func (k *Keys) warnOfOpenKey() {
 	info, err := os.Stat(k.cfg.KeyFile)
 	if err == nil && info.Mode().Perm()&0o007 != 0 {
 		k.logger.Warn("every user of this machine has access to the key of the TLS certificate; "+
-			"set its mode to 0600 (chmod 600)", "key_file", k.cfg.KeyFile, "mode", info.Mode().Perm().String())
+			"set its mode to 0600 (chmod "+
+			"600)", "key_file", k.cfg.KeyFile, "mode", info.Mode().Perm().String())
 	}
 }
 
@@ -113,8 +115,10 @@ func (k *Keys) Reload() (changed bool, err error) {
 		return false, nil
 	}
 	if next.identity != old.identity {
-		return false, structs.Preconditionf("tls: cert_file %s is now the certificate of %s, and the agent runs "+
-			"as %s; restart the agent, or put the former file back", k.cfg.CertFile, next.identity, old.identity)
+		return false, structs.Preconditionf("tls: cert_file %s is now the certificate of %s, and the agent "+
+			"runs "+
+			"as %s; restart the agent, or put the former file "+
+			"back", k.cfg.CertFile, next.identity, old.identity)
 	}
 	k.current.Store(next)
 	if !bytes.Equal(next.raw[0], old.raw[0]) {
@@ -145,7 +149,8 @@ func (k *Keys) Run(ctx context.Context) {
 			fault = err.Error()
 		}
 		if fault != "" && fault != logged {
-			k.logger.Error("failed to read the TLS certificate again; the former one stays in use", "error", err)
+			k.logger.Error("failed to read the TLS certificate again; the former one stays in use", "error",
+				err)
 		}
 		logged = fault
 	}
@@ -163,16 +168,20 @@ func (k *Keys) tellEnd(now time.Time) {
 	}
 	switch lapsed := k.Lapsed(now); {
 	case lapsed && k.cfg.Renew:
-		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; the agent "+
+		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; the "+
+			"agent "+
 			"goes on trying to renew it", values...)
 	case lapsed:
-		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; put a new one "+
+		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; put a "+
+			"new one "+
 			"into the same files", values...)
 	case k.cfg.Renew:
-		k.logger.Warn("the TLS certificate of this agent ends soon, and is not renewed yet; the agent goes on "+
+		k.logger.Warn("the TLS certificate of this agent ends soon, and is not renewed yet; the agent goes "+
+			"on "+
 			"trying", values...)
 	default:
-		k.logger.Warn("the TLS certificate of this agent ends soon; put a new one into the same files", values...)
+		k.logger.Warn("the TLS certificate of this agent ends soon; put a new one into the same files",
+			values...)
 	}
 }
 
@@ -201,7 +210,8 @@ func (k *Keys) read() (*material, error) {
 
 	m.cert, err = tls.X509KeyPair(m.raw[1], m.raw[2])
 	if err != nil {
-		return nil, structs.Invalidf("tls: cert_file %s and key_file %s: %w", k.cfg.CertFile, k.cfg.KeyFile, err)
+		return nil, structs.Invalidf("tls: cert_file %s and key_file %s: %w", k.cfg.CertFile, k.cfg.KeyFile,
+			err)
 	}
 
 	_ = k.trust(m) // all of the file is trusted then

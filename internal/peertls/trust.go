@@ -40,7 +40,8 @@ func (k *Keys) Issuer() string {
 func (k *Keys) closeUntrusted() {
 	for conn, chain := range k.open.all() {
 		if k.checkTrust(chain) != nil {
-			k.logClose("closing a connection: the authority of the other end is no longer trusted", conn, chain[0])
+			k.logClose("closing a connection: the authority of the other end is no longer trusted", conn,
+				chain[0])
 			_ = conn.Close()
 		}
 	}

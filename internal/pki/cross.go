@@ -35,7 +35,8 @@ func (a *Authority) Replace(r Successor) (next *Authority, crossPEM []byte, err 
 		return nil, nil, err
 	}
 	if !r.From.Before(a.Cert.NotAfter) {
-		return nil, nil, structs.Preconditionf("the certificate authority %q ended on %s: it cannot sign for "+
+		return nil, nil, structs.Preconditionf("the certificate authority %q ended on %s: it cannot sign "+
+			"for "+
 			"another one", a.Cert.Subject, a.Cert.NotAfter.UTC().Format(time.RFC3339))
 	}
 	key, err := newKey()

@@ -59,7 +59,8 @@ type CSR struct {
 // error is invalid.
 func ParseCSR(der []byte) (CSR, error) {
 	if len(der) > MaxCSR {
-		return CSR{}, structs.Invalidf("the signing request has %d bytes; at most %d are allowed", len(der), MaxCSR)
+		return CSR{}, structs.Invalidf("the signing request has %d bytes; at most %d are allowed", len(der),
+			MaxCSR)
 	}
 	parsed, err := x509.ParseCertificateRequest(der)
 	if err == nil {

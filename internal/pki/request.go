@@ -24,8 +24,8 @@ const (
 	// MaxNames is the largest number of names that a request has.
 	MaxNames = 64
 
-	// clockSkew is the time by which a certificate begins earlier than its request says: a machine whose clock
-	// is late takes it at once.
+	// clockSkew is the time by which a certificate begins earlier than its request says: a machine whose
+	// clock is late takes it at once.
 	clockSkew = time.Hour
 
 	maxDNSName    = 253 // of the domain name system

@@ -142,7 +142,8 @@ func (w *walker) checkValue(in *place) error {
 	found := kindAt(w.next())
 	start := w.at
 	switch {
-	case found == "" || opaque(in.typ) || in.typ == bytesType && found == "a string": // "": null fits everything
+	// "": null fits everything
+	case found == "" || opaque(in.typ) || in.typ == bytesType && found == "a string":
 		return w.checkWhole(in)
 	case found != want:
 		_, err := w.value()

@@ -167,14 +167,16 @@ func askHelper(ctx context.Context, helper, registry string) (engine.Auth, error
 		return engine.Auth{}, nil
 	}
 	if err != nil {
-		return engine.Auth{}, structs.Preconditionf("docker: asking docker-credential-%s for credentials: %w%s",
+		return engine.Auth{}, structs.Preconditionf("docker: asking docker-credential-%s for credentials: "+
+			"%w%s",
 			helper, err, reasonIn(out.kept.String()))
 	}
 
 	var answer struct{ Username, Secret string }
 	err = json.Unmarshal(out.kept.Bytes(), &answer)
 	if err != nil {
-		return engine.Auth{}, structs.Preconditionf("docker: docker-credential-%s answers no credentials", helper)
+		return engine.Auth{}, structs.Preconditionf("docker: docker-credential-%s answers no credentials",
+			helper)
 	}
 
 	if answer.Username == tokenUser {

@@ -147,7 +147,8 @@ func (f *Fake) Hang(call string) {
 func (f *Fake) Calls(prefix string) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(f.calls), func(c string) bool { return !strings.HasPrefix(c, prefix) })
+	return slices.DeleteFunc(slices.Clone(f.calls),
+		func(c string) bool { return !strings.HasPrefix(c, prefix) })
 }
 
 // AddImage gives the daemon an image.

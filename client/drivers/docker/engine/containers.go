@@ -32,7 +32,8 @@ func (e *Engine) Inspect(ctx context.Context, id string) (*Container, error) {
 		return nil, err
 	}
 	if c.State == nil || c.Config == nil || c.HostConfig == nil || c.ID == "" {
-		return nil, structs.Preconditionf("docker: inspecting container %s: the daemon's answer lacks parts", id)
+		return nil, structs.Preconditionf("docker: inspecting container %s: the daemon's answer lacks parts",
+			id)
 	}
 	c.Name = strings.TrimPrefix(c.Name, "/")
 	return &c, nil
@@ -47,7 +48,8 @@ func (e *Engine) Create(ctx context.Context, options client.ContainerCreateOptio
 			return err
 		})
 	if err == nil && id == "" {
-		err = structs.Preconditionf("docker: creating container %s: the daemon names no container", options.Name)
+		err = structs.Preconditionf("docker: creating container %s: the daemon names no container",
+			options.Name)
 	}
 	return id, err
 }
@@ -72,7 +74,8 @@ func (e *Engine) Kill(ctx context.Context, id, signal string) error {
 // Remove kills a container and removes it with its unnamed volumes. One that is gone is no error.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	err := e.call(ctx, "removing container "+id, slowTimeout, func(ctx context.Context, api *moby) error {
-		_, err := api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{RemoveVolumes: true, Force: true})
+		_, err := api.ContainerRemove(ctx, id,
+			client.ContainerRemoveOptions{RemoveVolumes: true, Force: true})
 		return err
 	})
 	if structs.IsKind(err, structs.KindNotFound) {
@@ -104,8 +107,10 @@ func (e *Engine) AwaitEnd(ctx context.Context, id string) error {
 	defer cancel()
 	doing := "waiting for container " + id
 	err := e.callUnbounded(bounded(ctx), doing, func(ctx context.Context, api *moby) error {
-		w := api.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
-		// One of the channels receives, also at the end of ctx: a select on ctx would leave the sender waiting.
+		w := api.ContainerWait(ctx, id,
+			client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+		// One of the channels receives, also at the end of ctx: a select on ctx would leave the sender
+		// waiting.
 		select {
 		case <-w.Result:
 			return nil

@@ -27,7 +27,8 @@ type Image struct {
 	StopSignal string
 	// Labels are the labels that a container inherits.
 	Labels map[string]string
-	// Empty says that it is as ImportEmpty makes it: without files, and with nothing that a container inherits.
+	// Empty says that it is as ImportEmpty makes it: without files, and with nothing that a container
+	// inherits.
 	Empty bool
 }
 
@@ -42,7 +43,8 @@ func (e *Engine) Image(ctx context.Context, ref string) (*Image, error) {
 			image.StopSignal = answer.Config.StopSignal
 			image.Labels = answer.Config.Labels
 		}
-		image.Empty = slices.Equal(answer.RootFS.Layers, []string{emptyLayer()}) && inheritsNothing(answer.Config)
+		image.Empty = slices.Equal(answer.RootFS.Layers, []string{emptyLayer()}) &&
+			inheritsNothing(answer.Config)
 		return err
 	})
 	if err == nil && image.ID == "" {

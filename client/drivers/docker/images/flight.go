@@ -32,7 +32,8 @@ var errUnwanted = errors.New("no task needs the image any more")
 
 // fetch downloads or loads the image, together with other tasks that need the same.
 func (c *Coordinator) fetch(ctx context.Context, r Request) (*engine.Image, error) {
-	slow := structs.Preconditionf("docker: image %s is not there after %s (image_pull_timeout)", r.Ref, r.Limit)
+	slow := structs.Preconditionf("docker: image %s is not there after %s (image_pull_timeout)", r.Ref,
+		r.Limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Limit, slow)
 	defer cancel()
 	f := c.join(r)

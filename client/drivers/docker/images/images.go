@@ -242,7 +242,8 @@ func (c *Coordinator) remove(ctx context.Context, id string) {
 		c.cfg.Logger.Debug("unused image stays", "image_id", id, "reason", err)
 	case ctx.Err() == nil:
 		c.due[id] = time.Now().Add(retryDelay)
-		c.cfg.Logger.Warn("failed to remove an unused image", "image_id", id, "retry_in", retryDelay, "error", err)
+		c.cfg.Logger.Warn("failed to remove an unused image", "image_id", id, "retry_in", retryDelay, "error",
+			err)
 	}
 }
 

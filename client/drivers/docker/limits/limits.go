@@ -73,7 +73,8 @@ func Add(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task,
 // for it. There is no swap.
 func addMemory(h *container.HostConfig, r structs.Resources, hard int) error {
 	if hard > 0 && hard < r.MemoryMB {
-		return structs.Invalidf("config.memory_hard_limit: %d is less than the task's memory, %d", hard, r.MemoryMB)
+		return structs.Invalidf("config.memory_hard_limit: %d is less than the task's memory, %d", hard,
+			r.MemoryMB)
 	}
 	most := max(hard, r.MemoryMaxMB, r.MemoryMB)
 	if most <= 0 {

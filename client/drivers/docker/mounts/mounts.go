@@ -167,8 +167,10 @@ func Check(c settings.VolumeConfig, want *taskconfig.Task) []error {
 			faults = append(faults, fmt.Errorf("config.mount %q: driver_config: %s", m.Target, remedy))
 		}
 
-		if m.Type == taskconfig.MountVolume && m.Source != "" { // it may belong to anybody, and outlives the task
-			faults = append(faults, fmt.Errorf("config.mount %q: the volume %q: %s", m.Target, m.Source, remedy))
+		// It may belong to anybody, and outlives the task.
+		if m.Type == taskconfig.MountVolume && m.Source != "" {
+			faults = append(faults,
+				fmt.Errorf("config.mount %q: the volume %q: %s", m.Target, m.Source, remedy))
 		}
 	}
 

@@ -63,7 +63,8 @@ func (d *Daemon) parent() (parent, error) {
 	case !d.answered:
 		return p, structs.Unavailablef("the docker daemon has not answered yet")
 	case !known:
-		return p, structs.Preconditionf("the docker daemon makes cgroups with %q; use one with cgroupfs or systemd",
+		return p, structs.Preconditionf("the docker daemon makes cgroups with %q; use one with cgroupfs or "+
+			"systemd",
 			structs.Cut(d.driver, structs.MaxQuoted))
 	case p.group("").Empty():
 		return p, structs.Preconditionf("this machine has no cgroups")
@@ -93,7 +94,8 @@ type Guard struct {
 
 // Launch makes a container, prepares it and starts it. A guard knows its cgroup before the start.
 func (g Guard) Launch(
-	ctx context.Context, e *engine.Engine, options client.ContainerCreateOptions, prepare func(id string) error,
+	ctx context.Context, e *engine.Engine, options client.ContainerCreateOptions,
+	prepare func(id string) error,
 ) (id string, err error) {
 	options.HostConfig.CgroupParent = g.parent.setting
 	id, err = e.Create(ctx, options)

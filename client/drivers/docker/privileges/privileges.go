@@ -18,7 +18,8 @@ import (
 
 // defaultCapabilities are the capabilities that the daemon gives a container.
 var defaultCapabilities = []string{
-	"audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod", "net_bind_service", "net_raw",
+	"audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod", "net_bind_service",
+	"net_raw",
 	"setfcap", "setgid", "setpcap", "setuid", "sys_chroot",
 }
 

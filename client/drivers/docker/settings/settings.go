@@ -18,14 +18,14 @@ import (
 type Config struct {
 	// Endpoint is the daemon's address: unix:// and the path of its socket.
 	Endpoint string `hcl:"endpoint"`
-	// AllowPrivileged lets jobs ask for privileges over the host: privileged containers, namespaces and device
-	// files of the host. A task that runs a CSI plugin has them in any case.
+	// AllowPrivileged lets jobs ask for privileges over the host: privileged containers, namespaces and
+	// device files of the host. A task that runs a CSI plugin has them in any case.
 	AllowPrivileged bool `hcl:"allow_privileged"`
 	// AllowCaps are the capabilities that containers may have; "all" is every one. nil selects the ones that
 	// container engines give by default, without raw sockets.
 	AllowCaps []string `hcl:"allow_caps"`
-	// AllowLogging are the log drivers of the daemon that jobs may name. Others send the output away, some with
-	// credentials of the node. nil selects the drivers that keep it on the node, or not at all.
+	// AllowLogging are the log drivers of the daemon that jobs may name. Others send the output away, some
+	// with credentials of the node. nil selects the drivers that keep it on the node, or not at all.
 	AllowLogging []string `hcl:"allow_logging"`
 	// ExtraLabels are names of labels that containers get besides berth's own, see LabelNames. A name may
 	// have wildcards, as path.Match knows them.
@@ -144,7 +144,8 @@ func (c Config) Validate() error {
 		known := slices.Contains(Capabilities, taskconfig.Capability(name))
 		if !known && !strings.EqualFold(name, AllCapabilities) {
 			faults = append(faults,
-				fmt.Errorf("docker.allow_caps: %q: expected a capability such as \"net_admin\", or \"all\"", name))
+				fmt.Errorf("docker.allow_caps: %q: expected a capability such as \"net_admin\", or \"all\"",
+					name))
 		}
 	}
 
@@ -167,12 +168,14 @@ func (c Config) Validate() error {
 	within("gc.dangling_containers.period", c.GC.Dangling.Period, minPeriod)
 	within("gc.dangling_containers.creation_grace", c.GC.Dangling.CreationGrace, 0)
 	if c.Auth.Config != "" && !filepath.IsAbs(c.Auth.Config) {
-		faults = append(faults, fmt.Errorf("docker.auth.config: %q: expected an absolute path", c.Auth.Config))
+		faults = append(faults,
+			fmt.Errorf("docker.auth.config: %q: expected an absolute path", c.Auth.Config))
 	}
 
 	h := c.Auth.Helper
 	if h != filepath.Base(h) && h != "" || len(h) > maxHelperName {
-		faults = append(faults, fmt.Errorf("docker.auth.helper: %q: expected the suffix of docker-credential-", h))
+		faults = append(faults,
+			fmt.Errorf("docker.auth.helper: %q: expected the suffix of docker-credential-", h))
 	}
 
 	return structs.InvalidAll(faults)
@@ -209,8 +212,9 @@ func (c Config) checkExtraLabels() []error {
 	var faults []error
 	for _, pattern := range c.ExtraLabels {
 		if !slices.ContainsFunc(LabelNames, func(name string) bool { return matches(pattern, name) }) {
-			faults = append(faults, fmt.Errorf("docker.extra_labels: %q: expected %s; a star stands for any text",
-				pattern, strings.Join(LabelNames, ", ")))
+			faults = append(faults,
+				fmt.Errorf("docker.extra_labels: %q: expected %s; a star stands for any text",
+					pattern, strings.Join(LabelNames, ", ")))
 		}
 	}
 	return faults

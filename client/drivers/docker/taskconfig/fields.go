@@ -65,7 +65,8 @@ func readCapabilities(b *block, name string) []string {
 	for i, s := range b.texts(name) {
 		c := Capability(s)
 		if !capability().MatchString(c) {
-			b.reject(fmt.Sprintf("%s[%d]", name, i), s, "expected a capability such as \"net_admin\", or \"all\"")
+			b.reject(fmt.Sprintf("%s[%d]", name, i), s,
+				"expected a capability such as \"net_admin\", or \"all\"")
 			continue
 		}
 		out = append(out, c)
@@ -87,7 +88,8 @@ func readSecurity(b *block) []string {
 		name, _, _ := strings.Cut(o, "=")
 		name, _, _ = strings.Cut(name, ":")
 		if !slices.Contains(securityOptions, name) {
-			b.reject(fmt.Sprintf("security_opt[%d]", i), o, "expected one of %s", strings.Join(securityOptions, ", "))
+			b.reject(fmt.Sprintf("security_opt[%d]", i), o, "expected one of %s",
+				strings.Join(securityOptions, ", "))
 		}
 	}
 	return options
@@ -99,7 +101,8 @@ func readTmpfs(b *block) map[string]string {
 	for i, s := range b.texts("tmpfs") {
 		target, options, _ := strings.Cut(s, ":")
 		if !path.IsAbs(target) || path.Clean(target) == "/" {
-			b.reject(fmt.Sprintf("tmpfs[%d]", i), s, "expected a path in the container, and options after a colon")
+			b.reject(fmt.Sprintf("tmpfs[%d]", i), s,
+				"expected a path in the container, and options after a colon")
 			continue
 		}
 		target = path.Clean(target)
