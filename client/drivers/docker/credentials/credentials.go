@@ -55,6 +55,7 @@ func Of(ctx context.Context, c settings.AuthConfig, want *taskconfig.Task) (engi
 		registry = defaultRegistry
 	}
 
+	// The file of the operator precedes the helper of the operator.
 	found, err := fromFile(ctx, c.Config, registry)
 	if err != nil || found != (engine.Auth{}) || c.Helper == "" {
 		return found, err
@@ -75,6 +76,7 @@ type authFile struct {
 	CredsStore  string            `json:"credsStore"`
 }
 
+// fromFile looks for a registry in the file, and asks the helpers that the file names for it.
 func fromFile(ctx context.Context, path, registry string) (engine.Auth, error) {
 	if path == "" {
 		return engine.Auth{}, nil
@@ -92,11 +94,22 @@ func fromFile(ctx context.Context, path, registry string) (engine.Auth, error) {
 			"docker: reading the credentials of registries: %s: %w", path, err)
 	}
 
+	found := file.secretOf(registry)
 	helper := file.CredHelpers[registry]
 	if helper == "" {
 		helper = file.CredsStore
 	}
 
+	if found != (engine.Auth{}) || helper == "" {
+		return found, nil
+	}
+
+	return askHelper(ctx, helper, registry)
+}
+
+// secretOf returns the credentials that the file itself has for a registry. An entry without a secret is of a
+// registry whose secret a helper has.
+func (file *authFile) secretOf(registry string) engine.Auth {
 	for name, entry := range file.Auths {
 		if trimRegistry(name) != trimRegistry(registry) {
 			continue
@@ -113,19 +126,16 @@ func fromFile(ctx context.Context, path, registry string) (engine.Auth, error) {
 		user, password, ok := strings.Cut(string(pair), ":")
 		if err == nil && ok {
 			a.Username = user
+			// Some programs fill the password up with zero bytes.
 			a.Password = strings.TrimRight(password, "\x00")
 		}
 
 		if a.Username != "" || a.IdentityToken != "" {
-			return a, nil
+			return a
 		}
 	}
 
-	if helper == "" {
-		return engine.Auth{}, nil
-	}
-
-	return askHelper(ctx, helper, registry)
+	return engine.Auth{}
 }
 
 // trimRegistry drops the parts in which the files of credentials differ: the scheme and the path.
@@ -138,6 +148,7 @@ func trimRegistry(name string) string {
 	return host
 }
 
+// readBounded reads a file of at most maxAuthFile bytes.
 func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -148,6 +159,7 @@ func readBounded(path string) ([]byte, error) {
 	if err == nil && len(text) > maxAuthFile {
 		err = fmt.Errorf("%s has more than %d bytes", path, maxAuthFile)
 	}
+
 	return text, err
 }
 
@@ -163,6 +175,7 @@ func askHelper(ctx context.Context, helper, registry string) (engine.Auth, error
 	out := &boundedBuffer{}
 	cmd.Stdout = out
 	err := cmd.Run()
+	// The helpers fail with this text if they have nothing.
 	if err != nil && strings.Contains(out.kept.String(), "credentials not found") {
 		return engine.Auth{}, nil
 	}
@@ -204,6 +217,7 @@ func reasonIn(text string) string {
 type boundedBuffer struct{ kept bytes.Buffer }
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
+	// The program can write on: a writer that stops would break its pipe and hide its reason.
 	left := maxAuthFile - b.kept.Len()
 	b.kept.Write(p[:min(len(p), left)])
 	return len(p), nil

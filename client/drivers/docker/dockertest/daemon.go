@@ -29,9 +29,11 @@ import (
 // asks for it. Its containers are children of a containerd beside it, as on a machine where both are
 // services.
 type Daemon struct {
-	t          testing.TB
-	dir        string
-	args       []string
+	t   testing.TB
+	dir string
+	// Settings beside those of Run, for each start of the daemon.
+	args []string
+	// It is open in both processes, and shown if the test fails.
 	log        *os.File
 	containerd *exec.Cmd
 	cmd        *exec.Cmd // nil: the daemon does not run
@@ -62,6 +64,7 @@ func StartSmall(t testing.TB, size int) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	d.runContainerd()
 	d.Run()
 	return d
@@ -98,6 +101,7 @@ const containerdConfig = `version = 2
 disabled_plugins = ["io.containerd.grpc.v1.cri"]
 `
 
+// runContainerd starts containerd. The daemon would start one of its own, which would end with it.
 func (d *Daemon) runContainerd() {
 	d.t.Helper()
 	config := d.path("containerd.toml")
@@ -105,6 +109,7 @@ func (d *Daemon) runContainerd() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	d.containerd = d.command("containerd", "--config", config, "--address", d.path("containerd.sock"),
 		"--root", d.path("root"), "--state", d.path("state"))
 	err = d.containerd.Start()
@@ -113,6 +118,7 @@ func (d *Daemon) runContainerd() {
 	}
 }
 
+// command makes a command whose output is in the log.
 func (d *Daemon) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Stdout = d.log
@@ -141,10 +147,12 @@ func (d *Daemon) Run() {
 		"--pidfile", d.path("pid"),
 		"--host", d.Endpoint(),
 		"--storage-driver", "vfs", // the others do not work everywhere, and the images of tests are small
+		// The machine's network stays as it is. A test that needs a bridge has a namespace of its own.
 		"--bridge", "none",
 		"--iptables=false",
 		"--ip6tables=false",
 		"--exec-opt", "native.cgroupdriver=cgroupfs",
+		// All containers are below this cgroup, by which a test finds their processes.
 		"--cgroup-parent", "/" + filepath.Base(d.dir),
 		"--config-file", d.path("none.json"),
 		"--containerd", d.path("containerd.sock"),
@@ -162,6 +170,7 @@ func (d *Daemon) Run() {
 		d.t.Fatal(err)
 	}
 
+	// The daemon makes its socket late, and answers even later.
 	e := engine.New(d.Endpoint())
 	for limit := time.Now().Add(startTimeout); ; time.Sleep(20 * time.Millisecond) {
 		_, err := e.Info(context.Background())
@@ -176,6 +185,7 @@ func (d *Daemon) Run() {
 	}
 }
 
+// tail returns the end of a log. A failed test shows it.
 func tail(text []byte) []byte { return text[max(0, len(text)-4096):] }
 
 // Stop ends the daemon as an operator does.
@@ -184,6 +194,7 @@ func (d *Daemon) Stop() { d.end(syscall.SIGTERM) }
 // Kill ends the daemon without warning. Its containers run on.
 func (d *Daemon) Kill() { d.end(syscall.SIGKILL) }
 
+// end ends the daemon and waits for it. A daemon that has ended is no error.
 func (d *Daemon) end(signal syscall.Signal) {
 	if d.cmd == nil {
 		return
@@ -194,6 +205,7 @@ func (d *Daemon) end(signal syscall.Signal) {
 }
 
 // remove removes all that the daemon made: containers, processes, mounts, cgroups and files.
+// The order is that of dependence: a shim keeps mounts, and a mount keeps its directory.
 func (d *Daemon) remove() {
 	e := engine.New(d.Endpoint())
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -208,6 +220,7 @@ func (d *Daemon) remove() {
 		_ = d.containerd.Wait()
 	}
 
+	// A containerd that ends leaves the shims running.
 	d.killLeft()
 	for range 5 { // a mount may be below another one
 		mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(d.dir))
@@ -225,6 +238,7 @@ func (d *Daemon) remove() {
 		text, _ := os.ReadFile(d.log.Name())
 		d.t.Logf("the log of the docker daemon ends with\n%s", tail(text))
 	}
+
 	_ = d.log.Close()
 	err := os.RemoveAll(d.dir)
 	if err != nil {
@@ -232,6 +246,7 @@ func (d *Daemon) remove() {
 	}
 }
 
+// removeContainers removes the containers that the test has left.
 func (d *Daemon) removeContainers(ctx context.Context, e *engine.Engine) {
 	api, err := client.New(client.WithHost(d.Endpoint()))
 	if err != nil {
@@ -243,6 +258,7 @@ func (d *Daemon) removeContainers(ctx context.Context, e *engine.Engine) {
 	if err != nil {
 		d.t.Error(err)
 	}
+
 	for _, c := range list.Items {
 		if err := e.Remove(ctx, c.ID); err != nil {
 			d.t.Error(err)
@@ -263,6 +279,7 @@ func KillAll(dir string, chosen func(program string) bool) {
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
+		// The arguments of the test process have the directory, too, if it was given there.
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
@@ -281,10 +298,12 @@ func (d *Daemon) Processes() []int {
 	for _, path := range entries {
 		text, err := os.ReadFile(filepath.Join(path, "cgroup"))
 		pid, convErr := strconv.Atoi(filepath.Base(path))
+		// The slashes keep a name apart from one that begins with it.
 		if err == nil && convErr == nil && bytes.Contains(text, []byte("/"+filepath.Base(d.dir)+"/")) {
 			pids = append(pids, pid)
 		}
 	}
+
 	slices.Sort(pids)
 	return pids
 }
@@ -304,6 +323,7 @@ func (d *Daemon) Output(container string) string {
 	defer file.Close()
 
 	var all strings.Builder
+	// The log is a sequence of JSON objects.
 	for dec := json.NewDecoder(file); ; {
 		var m struct{ Log, Stream string }
 		err := dec.Decode(&m)

@@ -28,8 +28,10 @@ type Fake struct {
 	t    testing.TB
 	path string
 
+	// Stop waits for them: a handler must not use the test after its end.
 	serving sync.WaitGroup // the calls
 
+	// It guards the fields below, but for the two that are set before the first call.
 	mu         sync.Mutex
 	server     *http.Server
 	served     chan struct{} // closed when the server has ended
@@ -37,7 +39,8 @@ type Fake struct {
 	containers map[string]*FakeContainer
 	images     map[string]string // IDs by reference and by ID
 	calls      []string
-	created    int
+	// The number of the last created container, of which its ID is made.
+	created int
 	// LiveRestore is what the daemon says of itself. It is set before the first call.
 	LiveRestore bool
 	// Networks are the networks of each container. They are set before the first call.
@@ -51,10 +54,12 @@ type FakeContainer struct {
 	Created time.Time
 	Request container.CreateRequest
 	State   container.State
+	// A test sees the SIGKILL that follows.
 	Ignores bool // it does not end with SIGTERM
 
-	image   string
-	output  []line
+	image  string
+	output []line
+	// Each change replaces it, so a waiting call finds the record again.
 	changed chan struct{} // closed at the next change
 }
 
@@ -86,6 +91,7 @@ func NewFake(t testing.TB) *Fake {
 		f.Stop()
 		_ = os.RemoveAll(dir)
 	})
+
 	return f
 }
 
@@ -95,10 +101,12 @@ func (f *Fake) Endpoint() string { return "unix://" + f.path }
 // Serve begins the daemon again after Stop.
 func (f *Fake) Serve() {
 	f.t.Helper()
+	// Each start listens on the same path, as a service does.
 	listener, err := net.Listen("unix", f.path)
 	if err != nil {
 		f.t.Fatal(err)
 	}
+
 	server := &http.Server{Handler: http.HandlerFunc(f.serve)}
 	served := make(chan struct{})
 	f.mu.Lock()
@@ -182,9 +190,11 @@ func (f *Fake) Find(id string) *FakeContainer {
 		return nil
 	}
 	found := *c
+	// The record may change after the lock is released.
 	return &found
 }
 
+// find needs the lock.
 func (f *Fake) find(id string) *FakeContainer {
 	for _, c := range f.containers {
 		if c.ID == id || c.Name == id {
@@ -210,7 +220,9 @@ func (f *Fake) Change(id string, change func(*FakeContainer)) {
 		f.t.Errorf("the daemon has no container %s", id)
 		return
 	}
+
 	change(c)
+	// A channel that is closed wakes all calls that wait for the container.
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -220,6 +232,7 @@ func (f *Fake) End(id string, code int) {
 	f.Change(id, func(c *FakeContainer) { c.end(code) })
 }
 
+// end sets the state as the daemon shows it after an end.
 func (c *FakeContainer) end(code int) {
 	c.State.Running = false
 	c.State.Status = "exited"
@@ -252,6 +265,7 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 	}
 
 	call := r.Method + " " + path
+	// Scripts name the call with {id}, since a test does not know the IDs before.
 	f.mu.Lock()
 	f.calls = append(f.calls, call)
 	scripted := f.script[call]
@@ -270,6 +284,7 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 	f.serveCall(w, r, call, id)
 }
 
+// serveCall answers the calls that no script answers. What it does not say, the driver must not need.
 func (f *Fake) serveCall(w http.ResponseWriter, r *http.Request, call, id string) {
 	switch call {
 	case "HEAD /_ping", "GET /_ping":
@@ -292,6 +307,7 @@ func (f *Fake) serveCall(w http.ResponseWriter, r *http.Request, call, id string
 	}
 }
 
+// serveContainer answers the calls for one container. call lacks the path of the container.
 func (f *Fake) serveContainer(w http.ResponseWriter, r *http.Request, call, id string) {
 	c := f.Find(id)
 	if c == nil {
@@ -339,6 +355,7 @@ func (f *Fake) serveContainer(w http.ResponseWriter, r *http.Request, call, id s
 	}
 }
 
+// create records a container. It checks only what the driver depends on: the name and the image.
 func (f *Fake) create(w http.ResponseWriter, r *http.Request) {
 	var request container.CreateRequest
 	err := json.NewDecoder(r.Body).Decode(&request)
@@ -377,6 +394,7 @@ func (f *Fake) create(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"Id": c.ID})
 }
 
+// list answers with the containers that have all labels of the filter.
 func (f *Fake) list(w http.ResponseWriter, r *http.Request) {
 	var filters struct{ Label map[string]bool }
 	err := json.Unmarshal([]byte(r.URL.Query().Get("filters")), &filters)
@@ -406,6 +424,7 @@ func (f *Fake) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, list)
 }
 
+// hasLabels compares names and values. The daemon also takes names alone, which the driver does not use.
 func (c *FakeContainer) hasLabels(wanted map[string]bool) bool {
 	for label := range wanted {
 		name, value, _ := strings.Cut(label, "=")
@@ -428,17 +447,20 @@ func (f *Fake) inspect(w http.ResponseWriter, c *FakeContainer) {
 	})
 }
 
+// kill ends a container as its signal does. The codes are those of the kernel: 128 and the signal.
 func (f *Fake) kill(w http.ResponseWriter, signal string, c *FakeContainer) {
 	if !c.State.Running {
 		fail(w, http.StatusConflict, "the container is not running")
 		return
 	}
+
 	switch {
 	case signal == "SIGKILL":
 		f.End(c.ID, 137)
 	case signal == "SIGTERM" && !c.Ignores:
 		f.End(c.ID, 143)
 	}
+
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -452,11 +474,13 @@ func (f *Fake) await(r *http.Request, c *FakeContainer) bool {
 	}
 }
 
+// answer writes an answer in JSON.
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v)
 }
 
+// fail writes an error in the form of the daemon.
 func fail(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

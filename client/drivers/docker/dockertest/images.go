@@ -24,6 +24,7 @@ var (
 // Program is the file "program" of this package's images, built once: see its package.
 func Program(t testing.TB) []byte {
 	t.Helper()
+	// All tests of a process share the build, which takes seconds.
 	building.Do(func() {
 		dir, err := os.MkdirTemp("", "dp")
 		if err != nil {
@@ -78,18 +79,21 @@ func (d *Daemon) ImportFiles(ref string, files map[string]string, changes ...str
 	d.load(ref, root, changes)
 }
 
-// libraries lists the shared libraries of a program, none for a static one.
+// libraries lists the shared libraries of a program, none for a static one. The output of ldd has the paths
+// between other words.
 func libraries(path string) []string {
 	out, err := exec.Command("ldd", path).Output()
 	if err != nil {
 		return nil
 	}
+
 	var found []string
 	for _, word := range strings.Fields(string(out)) {
 		if filepath.IsAbs(word) {
 			found = append(found, word)
 		}
 	}
+
 	return found
 }
 
@@ -98,7 +102,8 @@ type root struct {
 	t       testing.TB
 	archive bytes.Buffer
 	writer  *tar.Writer
-	has     map[string]bool
+	// A library that two programs need is in the archive once.
+	has map[string]bool
 }
 
 // newRoot has users, and places for what berth mounts.
@@ -111,10 +116,12 @@ func newRoot(t testing.TB) *root {
 			t.Fatal(err)
 		}
 	}
+
 	r.add("etc/passwd", 0o644, []byte(passwd))
 	return r
 }
 
+// add adds a file, unless the archive has one of that path.
 func (r *root) add(path string, mode int64, content []byte) {
 	r.t.Helper()
 	path = strings.TrimPrefix(path, "/")
@@ -129,6 +136,7 @@ func (r *root) add(path string, mode int64, content []byte) {
 		Mode:     mode,
 		Size:     int64(len(content)),
 	})
+
 	if err == nil {
 		_, err = r.writer.Write(content)
 	}
@@ -137,6 +145,7 @@ func (r *root) add(path string, mode int64, content []byte) {
 	}
 }
 
+// copy adds a file of this machine.
 func (r *root) copy(path, source string) {
 	r.t.Helper()
 	content, err := os.ReadFile(source)
@@ -168,6 +177,7 @@ func (d *Daemon) load(ref string, r *root, changes []string) {
 	}
 	defer answer.Close()
 
+	// The daemon has made the image when its answer has ended.
 	_, err = io.Copy(io.Discard, answer)
 	if err != nil {
 		d.t.Fatal(err)
@@ -191,5 +201,6 @@ func (d *Daemon) Save(refs ...string) []byte {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	return archive
 }

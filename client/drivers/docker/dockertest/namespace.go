@@ -35,6 +35,7 @@ func StartBridged(t testing.TB) *Daemon {
 // skips the test if the machine does not let the daemon use it.
 func (d *Daemon) makeNamespace() {
 	d.t.Helper()
+	// A new namespace belongs to the thread that makes it, and this file keeps it.
 	unshare := func() error { return unix.Unshare(unix.CLONE_NEWNET) }
 	err := inNamespace(unshare, func() (err error) {
 		d.namespace, err = os.Open("/proc/thread-self/ns/net")
@@ -45,6 +46,7 @@ func (d *Daemon) makeNamespace() {
 	}
 
 	d.t.Cleanup(func() { _ = d.namespace.Close() })
+	// These are the calls of a daemon that makes a bridge. What fails here would end the daemon.
 	for _, command := range []string{
 		"ip link set lo up",
 		"ip address add " + NodeIP + "/32 dev lo",
@@ -70,6 +72,7 @@ func (d *Daemon) Inside(f func() error) error {
 
 // inNamespace runs f on a thread in another network namespace.
 func inNamespace(enter, f func() error) error {
+	// Namespaces belong to threads, and the scheduler moves goroutines between them.
 	runtime.LockOSThread()
 	own, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
@@ -103,6 +106,7 @@ func (d *Daemon) runInside(command string) (string, error) {
 	if err != nil {
 		err = fmt.Errorf("%s: %w: %s", command, err, out)
 	}
+
 	return string(out), err
 }
 
@@ -122,6 +126,7 @@ func (d *Daemon) Network() string {
 		d.t.Fatal(err)
 	}
 
+	// These tables have the rules for published ports.
 	for _, table := range []string{"filter", "nat"} {
 		rules, err := d.runInside("iptables -S -t " + table)
 		if err != nil {
@@ -146,10 +151,12 @@ func (d *Daemon) Network() string {
 // Members lists the programs in the namespace.
 func (d *Daemon) Members() []string {
 	d.t.Helper()
+	// The name of a file of a namespace has its number, which is the same for all its members.
 	own, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", d.namespace.Fd()))
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	var programs []string
 	paths, _ := filepath.Glob("/proc/[0-9]*/ns/net")
 	for _, path := range paths {
@@ -159,5 +166,6 @@ func (d *Daemon) Members() []string {
 			programs = append(programs, strings.TrimSpace(string(program)))
 		}
 	}
+
 	return programs
 }

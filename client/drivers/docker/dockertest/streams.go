@@ -9,6 +9,7 @@ import (
 	"time"
 )
 
+// wait answers when a container does not run. One that is gone has no code.
 func (f *Fake) wait(w http.ResponseWriter, r *http.Request, id string) {
 	// As from the daemon, the header tells the caller that the wait has begun.
 	w.WriteHeader(http.StatusOK)

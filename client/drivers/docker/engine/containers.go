@@ -31,10 +31,12 @@ func (e *Engine) Inspect(ctx context.Context, id string) (*Container, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if c.State == nil || c.Config == nil || c.HostConfig == nil || c.ID == "" {
 		return nil, structs.Preconditionf("docker: inspecting container %s: the daemon's answer lacks parts",
 			id)
 	}
+
 	c.Name = strings.TrimPrefix(c.Name, "/")
 	return &c, nil
 }
@@ -51,6 +53,7 @@ func (e *Engine) Create(ctx context.Context, options client.ContainerCreateOptio
 		err = structs.Preconditionf("docker: creating container %s: the daemon names no container",
 			options.Name)
 	}
+
 	return id, err
 }
 
@@ -95,6 +98,7 @@ func (e *Engine) List(ctx context.Context, label string) ([]container.Summary, e
 		list = answer.Items
 		return err
 	})
+
 	return list, err
 }
 
@@ -139,6 +143,7 @@ func (e *Engine) Stats(ctx context.Context, id string) (*container.StatsResponse
 		defer answer.Body.Close()
 		return json.NewDecoder(answer.Body).Decode(s)
 	})
+
 	return s, err
 }
 
@@ -153,9 +158,11 @@ func (e *Engine) Logs(
 		Timestamps: true,
 		Follow:     follow,
 	}
+
 	if !since.IsZero() {
 		options.Since = since.UTC().Format("2006-01-02T15:04:05.000000000Z")
 	}
+
 	err = e.callUnbounded(ctx, "reading the output of container "+id,
 		func(ctx context.Context, api *moby) error {
 			stream, err = api.ContainerLogs(ctx, id, options)
@@ -247,5 +254,6 @@ func parseUsers(text string) []User {
 			users = append(users, User{Name: f[0], UID: uint32(uid), GID: uint32(gid)})
 		}
 	}
+
 	return users
 }

@@ -43,6 +43,8 @@ var maxAnswer int64 = 64 << 20
 type Engine struct {
 	endpoint string
 
+	// It guards api. The negotiation itself runs without it, so a daemon that hangs delays only its own
+	// callers.
 	mu  sync.Mutex
 	api *client.Client // nil until a version is negotiated
 }
@@ -71,6 +73,7 @@ func (e *Engine) connect(ctx context.Context) (*client.Client, error) {
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: client.CheckRedirect,
 	}
+
 	api, err := client.New(
 		client.WithHTTPClient(plain),
 		client.WithHost(e.endpoint),
@@ -117,13 +120,16 @@ func (e *Engine) callUnbounded(
 	if err == nil {
 		err = fn(ctx, api)
 	}
+
 	if err == nil {
 		return nil
 	}
+
 	err = e.classify(ctx, doing, err)
 	if structs.IsKind(err, structs.KindUnavailable) {
 		e.forget()
 	}
+
 	return err
 }
 
@@ -137,6 +143,7 @@ func (e *Engine) classify(ctx context.Context, doing string, err error) error {
 		return structs.Timeoutf("docker: %s: the daemon at %s does not answer", doing, e.endpoint)
 	case ctx.Err() != nil:
 		return fmt.Errorf("docker: %s: %w", doing, context.Cause(ctx))
+	// An error with a kind is of this package: a bound that the answer has exceeded.
 	case structs.KindOf(err) != structs.KindInternal:
 		return err
 	case isDisconnected(err):
@@ -149,6 +156,7 @@ func (e *Engine) classify(ctx context.Context, doing string, err error) error {
 	case errdefs.IsInvalidArgument(err):
 		return structs.Invalidf("docker: %s: %s", doing, text)
 	}
+
 	return structs.Preconditionf("docker: %s: %s", doing, text)
 }
 

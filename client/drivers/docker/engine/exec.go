@@ -43,12 +43,14 @@ func (e *Engine) NewCommand(
 	if err != nil {
 		return nil, err
 	}
+
 	return c, nil
 }
 
 // Start starts the command. One that cannot be started ends at once, with the reason in its output. After an
 // error the command may run. Otherwise the caller closes it.
 func (c *Command) Start(ctx context.Context) error {
+	// The time bounds the answer. The stream outlasts it.
 	ctx, cancel := context.WithTimeoutCause(ctx, slowTimeout, errNoAnswer)
 	defer cancel()
 	return c.engine.callUnbounded(ctx, c.doing, func(ctx context.Context, api *moby) error {

@@ -47,9 +47,11 @@ func (e *Engine) Image(ctx context.Context, ref string) (*Image, error) {
 			inheritsNothing(answer.Config)
 		return err
 	})
+
 	if err == nil && image.ID == "" {
 		err = structs.Preconditionf("docker: looking for image %s: the daemon's answer has no ID", ref)
 	}
+
 	return image, err
 }
 
@@ -65,12 +67,14 @@ func (a Auth) header() (string, error) {
 	if a == (Auth{}) {
 		return "", nil
 	}
+
 	text, err := json.Marshal(registry.AuthConfig{
 		Username:      a.Username,
 		Password:      a.Password,
 		IdentityToken: a.IdentityToken,
 		ServerAddress: a.ServerAddress,
 	})
+
 	return base64.URLEncoding.EncodeToString(text), err
 }
 

@@ -49,6 +49,7 @@ func (e *Engine) Info(ctx context.Context) (*Info, error) {
 
 		return nil
 	})
+
 	return info, err
 }
 

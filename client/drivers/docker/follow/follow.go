@@ -38,6 +38,7 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "executor: expected an endpoint, a container and a file")
 		return 2
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
 	err := Copy(ctx, Source{Endpoint: args[0], Container: args[1], File: args[2]}, os.Stdout, os.Stderr)
@@ -45,6 +46,7 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "executor:", err)
 		return 1
 	}
+
 	return 0
 }
 
@@ -70,6 +72,8 @@ type follower struct {
 	// drivers but json-file, which keep their copy in the same form.
 	dropsEnds bool
 
+	// It guards at: the copy moves it while the saver reads it. Only save uses saved, one call after the
+	// other.
 	mu    sync.Mutex
 	at    position
 	saved position
@@ -185,11 +189,13 @@ func (f *follower) write(to io.Writer, at time.Time, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errWrite, err)
 	}
+
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !at.Equal(f.at.Time) {
 		f.at = position{Time: at}
 	}
+
 	f.at.Seen++
 	return nil
 }
@@ -202,13 +208,17 @@ func (f *follower) save() {
 	if at == f.saved {
 		return
 	}
+
 	text, err := json.Marshal(at)
+	// A kill leaves the former position, or the new one, and never a part.
 	if err == nil {
 		err = os.WriteFile(f.File+unfinished, text, 0o600)
 	}
+
 	if err == nil {
 		err = os.Rename(f.File+unfinished, f.File)
 	}
+
 	if err == nil {
 		f.saved = at
 	}

@@ -130,10 +130,12 @@ func (e manifestEntry) is(ref string) bool {
 	if isID {
 		return strings.Contains(path.Base(e.Config), digest)
 	}
+
 	want, err := reference.ParseDockerRef(ref)
 	if err != nil {
 		return false
 	}
+
 	return slices.ContainsFunc(e.RepoTags, func(tag string) bool {
 		named, err := reference.ParseDockerRef(tag)
 		return err == nil && named.String() == want.String()
@@ -146,11 +148,13 @@ func imageID(ref string) (digits string, ok bool) {
 	if err != nil {
 		return "", false
 	}
+
 	digested, ok := r.(reference.Digested)
 	_, named := r.(reference.Named)
 	if !ok || named {
 		return "", false
 	}
+
 	return digested.Digest().Encoded(), true
 }
 

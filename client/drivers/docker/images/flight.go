@@ -62,6 +62,7 @@ func (c *Coordinator) join(r Request) *flight {
 		c.flights[r.key()] = f
 		go c.fly(ctx, r, f)
 	}
+
 	f.users++
 	f.listeners[r.TaskID] = r.Progress
 	return f
@@ -76,6 +77,7 @@ func (c *Coordinator) leave(r Request, f *flight) {
 	if last && c.flights[r.key()] == f {
 		delete(c.flights, r.key())
 	}
+
 	c.mu.Unlock()
 	if last {
 		f.cancel(errUnwanted)
@@ -93,6 +95,7 @@ func (c *Coordinator) fly(ctx context.Context, r Request, f *flight) {
 	if c.flights[r.key()] == f {
 		delete(c.flights, r.key())
 	}
+
 	f.image = image
 	f.err = err
 	close(f.done)
@@ -145,6 +148,7 @@ func (c *Coordinator) transfer(ctx context.Context, r Request, f *flight) error 
 		cancel(structs.Preconditionf("docker: image %s: no progress for %s", r.Ref, limit))
 	})
 	defer idle.Stop()
+	// Only the goroutine that reads the messages uses it, so it needs no lock.
 	p := &progress{last: time.Now(), layers: map[string]layer{}}
 	each := func(m *engine.Message) {
 		idle.Reset(limit)
@@ -260,6 +264,7 @@ func (p *progress) add(m *engine.Message) string {
 		p.layers[m.ID] = l
 	}
 
+	// A download that takes less time tells nothing.
 	if time.Since(p.last) < progressInterval {
 		return ""
 	}
@@ -279,6 +284,7 @@ func (p *progress) String() string {
 			done++
 		}
 	}
+
 	return fmt.Sprintf("%d of %d layers done, %s of %s downloaded",
 		done, len(p.layers), humanize.Bytes(uint64(max(current, 0))), humanize.Bytes(uint64(max(total, 0))))
 }

@@ -54,6 +54,7 @@ type Coordinator struct {
 	wake  chan struct{} // something has become due
 	loads keylock.Map   // by reference
 
+	// It guards the fields below. No call of the daemon is made with it.
 	mu       sync.Mutex
 	flights  map[string]*flight         // downloads and loads in flight, by request
 	users    map[string]map[string]bool // task IDs by image ID
@@ -95,6 +96,7 @@ func (c *Coordinator) Acquire(ctx context.Context, r Request) (*engine.Image, er
 		}
 
 		select {
+		// The image is gone now, or was kept: the next round finds out, and brings it again.
 		case <-removal:
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -110,6 +112,7 @@ func (c *Coordinator) endedRemovals() uint64 {
 
 // ensure makes the daemon have the image.
 func (c *Coordinator) ensure(ctx context.Context, r Request) (*engine.Image, error) {
+	// The name of an archive says nothing of its content, so it is loaded each time.
 	if !r.Force && r.Archive == "" {
 		image, err := c.cfg.Engine.Image(ctx, r.Ref)
 		if !structs.IsKind(err, structs.KindNotFound) {
@@ -120,6 +123,7 @@ func (c *Coordinator) ensure(ctx context.Context, r Request) (*engine.Image, err
 }
 
 // Hold counts a task that was found again as the user of its image.
+// A removal in flight fails by itself: the daemon keeps the image of a container.
 func (c *Coordinator) Hold(imageID, taskID string) { c.hold(imageID, taskID) }
 
 // hold counts a user. If the image is being removed, it returns the end of that instead.
@@ -129,12 +133,15 @@ func (c *Coordinator) hold(imageID, taskID string) (removal <-chan struct{}) {
 	if r := c.removing[imageID]; r != nil {
 		return r
 	}
+
 	if old, ok := c.ofTask[taskID]; ok && old != imageID {
 		c.release(taskID)
 	}
+
 	if c.users[imageID] == nil {
 		c.users[imageID] = map[string]bool{}
 	}
+
 	c.users[imageID][taskID] = true
 	c.ofTask[taskID] = imageID
 	delete(c.due, imageID)
@@ -224,6 +231,7 @@ func (c *Coordinator) takeDue() string {
 		c.removing[id] = make(chan struct{})
 		return id
 	}
+
 	return ""
 }
 
@@ -239,6 +247,7 @@ func (c *Coordinator) remove(ctx context.Context, id string) {
 	case err == nil:
 		c.cfg.Logger.Info("unused image removed", "image_id", id)
 	case structs.IsKind(err, structs.KindConflict):
+		// It has another user or another name. The next task that ends its use makes it due again.
 		c.cfg.Logger.Debug("unused image stays", "image_id", id, "reason", err)
 	case ctx.Err() == nil:
 		c.due[id] = time.Now().Add(retryDelay)
@@ -248,6 +257,7 @@ func (c *Coordinator) remove(ctx context.Context, id string) {
 }
 
 // key tells requests apart that cannot share a download: the credentials of one task do not work for another.
+// The text has credentials, so it is for comparison alone.
 func (r Request) key() string {
 	return fmt.Sprintf("%q %q %+v", r.Ref, r.Archive, r.Auth)
 }

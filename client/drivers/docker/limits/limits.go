@@ -25,7 +25,7 @@ const (
 
 // Node has what a node says about the limits of its containers.
 type Node struct {
-	// PIDs is the number of processes of a container whose job names none. 0 is no limit.
+	// PIDs is the number of processes of a container whose job names none. Below 1 there is no limit.
 	PIDs int
 	// MHz is the node's, over all cores. A quota of processor time is a share of them. 0 is unknown.
 	MHz int
@@ -35,6 +35,7 @@ type Node struct {
 // limits of the task contradict each other.
 func Add(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task, node Node) error {
 	r := cfg.Resources
+	// Without a weight the container has the daemon's default one.
 	if r.CPU > 0 {
 		h.CPUShares = int64(min(max(r.CPU, minShares), maxShares))
 	}
@@ -49,6 +50,7 @@ func Add(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconfig.Task,
 		pids = want.PIDsLimit
 	}
 
+	// A daemon takes a limit only as a pointer: nil is none.
 	if pids > 0 {
 		h.PidsLimit = &pids
 	}
@@ -76,16 +78,21 @@ func addMemory(h *container.HostConfig, r structs.Resources, hard int) error {
 		return structs.Invalidf("config.memory_hard_limit: %d is less than the task's memory, %d", hard,
 			r.MemoryMB)
 	}
+
 	most := max(hard, r.MemoryMaxMB, r.MemoryMB)
 	if most <= 0 {
 		return nil
 	}
+
+	// The least limit of a daemon precedes the job's: a container with less is not made.
 	h.Memory = max(bytesOf(most), minMemory)
+	// The limit is of memory and swap together, so the same number is no swap.
 	h.MemorySwap = h.Memory
 	reserved := bytesOf(r.MemoryMB)
 	if reserved >= minMemory && reserved < h.Memory {
 		h.MemoryReservation = reserved
 	}
+
 	return nil
 }
 
@@ -95,6 +102,7 @@ func bytesOf(mib int) int64 {
 }
 
 // quotaOf is the processor time in a period for a number of MHz. total is the machine's; 0 is unknown.
+// A quota is over all processors, so the share of the node's MHz is one of their number.
 func quotaOf(mhz, total int, period time.Duration) time.Duration {
 	if total <= 0 || mhz <= 0 {
 		return 0

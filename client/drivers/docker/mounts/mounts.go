@@ -89,6 +89,7 @@ func CheckTargets(h *container.HostConfig) error {
 	return nil
 }
 
+// Private is left out: see Bind.
 var propagationOf = map[string]mount.Propagation{
 	"":              "",
 	"private":       "",
@@ -131,14 +132,17 @@ func addDevice(h *container.HostConfig, m driver.Mount) error {
 	if m.ReadOnly {
 		permissions = "r"
 	}
+
 	if strings.Trim(permissions, "rwm") != "" {
 		return structs.Invalidf("mount %s: the permissions %q are not any of rwm", m.TaskPath, permissions)
 	}
+
 	h.Devices = append(h.Devices, container.DeviceMapping{
 		PathOnHost:        m.HostPath,
 		PathInContainer:   filepath.Clean(m.TaskPath),
 		CgroupPermissions: permissions,
 	})
+
 	return nil
 }
 
@@ -184,6 +188,7 @@ func volumeMount(cfg *driver.TaskConfig, v taskconfig.Volume) (mount.Mount, erro
 	for mode := range strings.SplitSeq(v.Mode, ",") {
 		p := mount.Propagation(mode)
 		switch {
+		// The daemon's other modes are accepted, and have no effect on a bind mount.
 		case mode == "ro":
 			readOnly = true
 		case slices.Contains(mount.Propagations, p):
@@ -234,6 +239,7 @@ func configMount(cfg *driver.TaskConfig, w taskconfig.Mount) (mount.Mount, error
 			m.VolumeOptions.DriverConfig = &mount.Driver{Name: w.Driver, Options: w.DriverOpts}
 		}
 	}
+
 	return m, nil
 }
 
@@ -252,6 +258,7 @@ func hostPath(cfg *driver.TaskConfig, path string, missing bool) (string, error)
 		return filepath.Clean(path), nil
 	}
 
+	// The task may have put links there. This root follows none that leads out.
 	root, err := os.OpenRoot(cfg.Dirs.Task)
 	if err != nil {
 		return "", err
@@ -270,6 +277,8 @@ func hostPath(cfg *driver.TaskConfig, path string, missing bool) (string, error)
 		return "", structs.Deniedf("it leads out of the task's directory: %w", err)
 	}
 
+	// The daemon follows links by itself, so it gets a path without any. A link that was changed since is
+	// seen here.
 	real, err := filepath.EvalSymlinks(filepath.Join(cfg.Dirs.Task, path))
 	if err != nil {
 		return "", structs.Preconditionf("%w", err)

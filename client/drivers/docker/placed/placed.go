@@ -69,6 +69,7 @@ func (d *Daemon) parent() (parent, error) {
 	case p.group("").Empty():
 		return p, structs.Preconditionf("this machine has no cgroups")
 	}
+
 	return p, nil
 }
 
@@ -102,12 +103,15 @@ func (g Guard) Launch(
 	if err == nil {
 		err = prepare(id)
 	}
+
 	if err == nil && g.tell != nil {
 		err = g.tell(g.parent.group(id))
 	}
+
 	if err == nil {
 		err = e.StartContainer(ctx, id)
 	}
+
 	return id, err
 }
 
@@ -116,15 +120,19 @@ func (g Guard) Check(ctx context.Context, e *engine.Engine, c *engine.Container)
 	if g.tell == nil {
 		return nil
 	}
+
 	group := g.parent.group(c.ID)
 	pids, err := group.PIDs()
 	if err != nil || slices.Contains(pids, c.State.Pid) {
 		return err
 	}
+
+	// It may have ended since the caller looked.
 	c, err = e.Inspect(ctx, c.ID)
 	if err != nil || !c.State.Running {
 		return err
 	}
+
 	return structs.Preconditionf("the docker daemon runs container %s outside of the cgroup %s, so no guard "+
 		"ends it: use a daemon that runs as root on this machine, or on_node_loss = \"hold\" or \"fence\"",
 		structs.ShortID(c.ID), group.Name())

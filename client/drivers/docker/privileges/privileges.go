@@ -40,6 +40,7 @@ func Check(c settings.Config, cfg *driver.TaskConfig, want *taskconfig.Task) err
 
 	privileged(want.Privileged, "privileged")
 	other, joins := strings.CutPrefix(want.NetworkMode, "container:")
+	// The name of a task's container ends with its allocation: one of the same allocation is no risk.
 	allocID, _, _ := strings.Cut(cfg.ID, "/")
 	privileged(joins && !strings.HasSuffix(other, "-"+allocID), "network_mode")
 	privileged(want.PIDMode == "host", "pid_mode")
@@ -92,6 +93,7 @@ func allows(c settings.Config, name string) bool {
 // allows, with the job's additions, without the ones that the job drops.
 func Confine(c settings.Config, h *container.HostConfig, want *taskconfig.Task) {
 	h.CapDrop = []string{settings.AllCapabilities}
+	// Check has found that the node allows all.
 	if slices.Contains(want.CapAdd, settings.AllCapabilities) {
 		h.CapAdd = []string{settings.AllCapabilities}
 		h.CapDrop = want.CapDrop
@@ -120,11 +122,13 @@ func Grant(h *container.HostConfig, missing []string) {
 		h.Privileged = true
 		return
 	}
+
 	h.CapAdd = []string{settings.AllCapabilities}
 	h.CapDrop = missing
 	h.SecurityOpt = append(h.SecurityOpt, "seccomp=unconfined", "apparmor=unconfined")
 	h.DeviceCgroupRules = []string{"a *:* rwm"}
 	h.Mounts = append(h.Mounts, mounts.Bind("/dev", "/dev", ""))
+	// An empty list is none. Nil would be the daemon's usual paths.
 	h.MaskedPaths = []string{}
 	h.ReadonlyPaths = []string{}
 }
@@ -162,6 +166,7 @@ func missingIn(status, last string) ([]string, error) {
 		}
 
 		var missing []string
+		// The list goes on after the last capability of an older kernel.
 		for i, name := range settings.Capabilities {
 			if i <= n && mask&(1<<i) == 0 {
 				missing = append(missing, name)

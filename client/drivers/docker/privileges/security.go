@@ -24,6 +24,7 @@ func AddSecurity(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconf
 		name, value, _ := strings.Cut(option, "=")
 		switch {
 		case name == "systempaths" && value == "unconfined":
+			// An empty list is none. Nil would be the daemon's usual paths.
 			h.MaskedPaths = []string{}
 			h.ReadonlyPaths = []string{}
 			continue
@@ -38,9 +39,11 @@ func AddSecurity(h *container.HostConfig, cfg *driver.TaskConfig, want *taskconf
 
 		h.SecurityOpt = append(h.SecurityOpt, option)
 	}
+
 	return nil
 }
 
+// readProfile reads a file in the directory of the task, and follows no link out of it.
 func readProfile(dir, path string) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -48,6 +51,7 @@ func readProfile(dir, path string) (string, error) {
 	}
 	defer root.Close()
 
+	// An open of a pipe would wait for its writer.
 	info, err := root.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a plain file", path)

@@ -112,7 +112,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// WithDefaults returns the settings with a default for each missing one. false is no missing setting.
+// WithDefaults returns the settings with a default for each missing one. false is no missing setting: a
+// configuration starts from DefaultConfig.
 func (c Config) WithDefaults() Config {
 	d := DefaultConfig()
 	c.Endpoint = cmp.Or(c.Endpoint, d.Endpoint)

@@ -17,10 +17,12 @@ import (
 	"berth/structs"
 )
 
+// checkReference rejects names that no registry can have, and those that the driver gives its own images.
 func checkReference(b *block, image string) {
 	if image == "" {
 		return
 	}
+
 	ref, err := reference.ParseAnyReference(image)
 	switch {
 	case err != nil:
@@ -43,18 +45,22 @@ func isReserved(ref reference.Reference) bool {
 	return ok && slices.Contains(reserved, reference.FamiliarName(named))
 }
 
+// requireAbsolute accepts "": a field that must be there is read by required.
 func requireAbsolute(b *block, name, value string) {
 	if value != "" && !path.IsAbs(value) {
 		b.reject(name, value, "expected an absolute path")
 	}
 }
 
+// checkPermissions accepts "", for which the driver takes all three.
 func checkPermissions(b *block, p string) {
 	if strings.Trim(p, "rwm") != "" || len(p) > 3 {
 		b.reject("cgroup_permissions", p, "expected any of \"rwm\"")
 	}
 }
 
+// It is only a form. The driver knows whether the node allows the capability, and the daemon whether there is
+// one.
 var capability = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[a-z][a-z0-9_]{2,40}$`)
 })
@@ -71,6 +77,7 @@ func readCapabilities(b *block, name string) []string {
 		}
 		out = append(out, c)
 	}
+
 	return out
 }
 
@@ -81,6 +88,7 @@ func Capability(name string) string {
 
 var securityOptions = []string{"apparmor", "label", "no-new-privileges", "seccomp", "systempaths"}
 
+// readSecurity checks the names of the options. Their values depend on the node.
 func readSecurity(b *block) []string {
 	options := b.texts("security_opt")
 	for i, o := range options {
@@ -92,6 +100,7 @@ func readSecurity(b *block) []string {
 				strings.Join(securityOptions, ", "))
 		}
 	}
+
 	return options
 }
 
@@ -112,11 +121,14 @@ func readTmpfs(b *block) map[string]string {
 		}
 		out[target] = options
 	}
+
 	return out
 }
 
 var propagations = []string{"private", "rprivate", "shared", "rshared", "slave", "rslave"}
 
+// readMount reads a `mount` block. Options of another type are faults: the daemon would drop them without a
+// word.
 func readMount(b *block) Mount {
 	m := Mount{
 		Type:     b.oneOf("type", MountBind, MountVolume, MountTmpfs),
@@ -143,6 +155,7 @@ func readMount(b *block) Mount {
 	only(MountBind, "bind_options", func(b *block) {
 		m.Propagation = b.oneOf("propagation", propagations...)
 	})
+
 	only(MountVolume, "volume_options", func(b *block) {
 		m.NoCopy = b.boolean("no_copy")
 		m.Labels = b.pairs("labels")
@@ -156,6 +169,7 @@ func readMount(b *block) Mount {
 		m.TmpfsSize = b.number("size", 0, maxSize)
 		m.TmpfsMode = int(b.number("mode", 0, 0o7777))
 	})
+
 	checkSource(b, m)
 	return m
 }
@@ -166,6 +180,7 @@ func checkTarget(b *block, target string) {
 	}
 }
 
+// checkSource checks a source by the type of the mount, which is read before it.
 func checkSource(b *block, m Mount) {
 	switch {
 	case m.Type == MountBind && m.Source == "":
@@ -214,6 +229,7 @@ func parseVolume(s string) (v Volume, problem string) {
 	return v, ""
 }
 
+// readAddresses reads a list of addresses without ports.
 func readAddresses(b *block, name string) []string {
 	list := b.texts(name)
 	for i, s := range list {
@@ -225,6 +241,8 @@ func readAddresses(b *block, name string) []string {
 	return list
 }
 
+// readExtraHosts reads lines for the container's /etc/hosts. Only the daemon knows the address of
+// host-gateway.
 func readExtraHosts(b *block) []string {
 	list := b.texts("extra_hosts")
 	for i, s := range list {
@@ -245,6 +263,7 @@ func readUlimits(b *block) []*units.Ulimit {
 	// Sorted, the faults have the same order each time.
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		u, err := units.ParseUlimit(name + "=" + pairs[name])
+		// A reference may stand for a pair that can be parsed.
 		if err != nil && b.isOpen(pairs[name]) {
 			continue
 		}
@@ -254,6 +273,7 @@ func readUlimits(b *block) []*units.Ulimit {
 		}
 		out = append(out, u)
 	}
+
 	return out
 }
 

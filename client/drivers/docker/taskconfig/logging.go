@@ -53,9 +53,11 @@ func readLogging(b *block) *Logging {
 		l.checkFiles(b, "", KeptOutput, KeptFiles)
 		// A driver that sends the output away keeps a copy of it.
 		l.checkFiles(b, "cache-", "20m", "5")
+		// Both options bound a buffer in the memory of the daemon.
 		l.checkSize(b, "max-buffer-size", maxLogBuffer)
 		l.checkSize(b, "fluentd-buffer-limit", maxLogBuffer)
 	})
+
 	return l
 }
 
@@ -66,6 +68,7 @@ func (l *Logging) checkFiles(b *block, prefix, defaultSize, defaultFiles string)
 	files := prefix + "max-file"
 	sizeText := l.option(size, defaultSize)
 	filesText := l.option(files, defaultFiles)
+	// A reference may stand for either, and only both together can be checked.
 	if b.isOpen(sizeText) || b.isOpen(filesText) {
 		return
 	}

@@ -23,5 +23,6 @@ func (t *Task) CheckPorts(group []string) error {
 		return structs.Invalidf("config.ports: %q: expected a port of the group's network: %s",
 			shown, structs.Cut(strings.Join(group, ", "), structs.MaxText))
 	}
+
 	return nil
 }

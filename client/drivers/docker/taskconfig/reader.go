@@ -33,6 +33,7 @@ func newBlock(path string, values map[string]any, faults *[]error) *block {
 	}
 }
 
+// fault notes a fault of a field, or of the block itself if the name is "".
 func (b *block) fault(name, format string, args ...any) {
 	path := b.path
 	if name != "" {
@@ -41,7 +42,8 @@ func (b *block) fault(name, format string, args ...any) {
 	*b.faults = append(*b.faults, fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...)))
 }
 
-// isOpen reports whether a value cannot be checked yet: it has a reference.
+// isOpen reports whether a value cannot be checked yet: it has a reference, which the node replaces at the
+// start of the task.
 func (b *block) isOpen(value any) bool { return b.early && nodecalls.HasReference(value) }
 
 // reject reports the text of a field, unless it is open.
@@ -51,7 +53,7 @@ func (b *block) reject(name, text, format string, args ...any) {
 	}
 }
 
-// take returns a field, and whether the job has it.
+// take returns a field, and whether the job has it. It also makes the name known: see end.
 func (b *block) take(name string) (any, bool) {
 	b.known[name] = true
 	v, ok := b.values[name]
@@ -65,6 +67,7 @@ func (b *block) end() {
 		if b.known[name] {
 			continue
 		}
+		// A name that was asked for, also in vain, is the one that a misspelt name is compared with.
 		b.fault(structs.Cut(name, structs.MaxQuoted), nodecalls.UnknownField+"; %s", suggest.Hint(name, names))
 	}
 }
@@ -84,6 +87,7 @@ func (b *block) textOf(name string, v any) string {
 		return ""
 	}
 
+	// The kernel ends texts at such a byte, so a part would be lost.
 	if strings.ContainsRune(s, 0) {
 		b.fault(name, "holds a zero byte")
 	}
@@ -95,6 +99,7 @@ func (b *block) textOf(name string, v any) string {
 	return s
 }
 
+// text is a string of the job, "" if it is absent.
 func (b *block) text(name string) string {
 	v, ok := b.take(name)
 	if !ok {
@@ -110,12 +115,14 @@ func (b *block) required(name, meaning string) string {
 		b.fault(name, "missing; expected %s", meaning)
 		return ""
 	}
+
 	before := len(*b.faults)
 	s := b.textOf(name, v)
 	// A fault of textOf says more than this one.
 	if s == "" && len(*b.faults) == before {
 		b.fault(name, "empty; expected %s", meaning)
 	}
+
 	return s
 }
 
@@ -128,11 +135,13 @@ func (b *block) oneOf(name string, values ...string) string {
 	return s
 }
 
+// boolean is false if the field is absent.
 func (b *block) boolean(name string) bool {
 	v, ok := b.take(name)
 	if !ok || b.isOpen(v) {
 		return false
 	}
+
 	switch v := v.(type) {
 	case bool:
 		return v
@@ -143,6 +152,7 @@ func (b *block) boolean(name string) bool {
 			return is
 		}
 	}
+
 	b.fault(name, "expected true or false, found %s", nodecalls.KindOfValue(v))
 	return false
 }
@@ -154,18 +164,22 @@ func (b *block) number(name string, least, most int64) int64 {
 	if !ok || b.isOpen(v) {
 		return 0
 	}
+
 	n, ok := wholeNumber(v)
 	if !ok {
 		b.fault(name, "expected a whole number, found %s", nodecalls.KindOfValue(v))
 		return 0
 	}
+
 	if n < least || n > most {
 		b.fault(name, "%d: expected a number from %d to %d", n, least, most)
 		return 0
 	}
+
 	return n
 }
 
+// wholeNumber reads a number of HCL, of JSON or of a text that has replaced a reference.
 func wholeNumber(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int:
@@ -181,6 +195,7 @@ func wholeNumber(v any) (int64, bool) {
 		n, err := strconv.ParseInt(v, 10, 64)
 		return n, err == nil
 	}
+
 	return 0, false
 }
 
@@ -190,16 +205,19 @@ func (b *block) duration(name string, most time.Duration) time.Duration {
 	if !ok || b.isOpen(v) {
 		return 0
 	}
+
 	s, isText := v.(string)
 	d, err := time.ParseDuration(s)
 	if !isText || err != nil {
 		b.fault(name, "expected a duration such as \"30s\", found %s", nodecalls.KindOfValue(v))
 		return 0
 	}
+
 	if d < 0 || d > most {
 		b.fault(name, "%s: expected a duration up to %s", d, most)
 		return 0
 	}
+
 	return d
 }
 
@@ -228,6 +246,7 @@ func (b *block) texts(name string) []string {
 	return out
 }
 
+// bounded bounds a list before it is read: each element may be a fault, and all faults are kept.
 func (b *block) bounded(name string, n int) bool {
 	if n > structs.MaxListed {
 		b.fault(name, "has %d elements; expected at most %d", n, structs.MaxListed)
@@ -287,6 +306,7 @@ func (b *block) pairs(name string) map[string]string {
 			out[key] = b.textOf(name+"."+structs.Cut(key, structs.MaxQuoted), m[key])
 		}
 	}
+
 	return out
 }
 

@@ -129,6 +129,7 @@ func Decode(config map[string]any) (*Task, error) { return read(config, false) }
 func Check(config map[string]any) (*Task, error) { return read(config, true) }
 
 func read(config map[string]any, early bool) (*Task, error) {
+	// The list is shared with all inner blocks: a job learns all its faults at once.
 	var faults []error
 	b := newBlock("config", config, &faults)
 	b.early = early
@@ -139,11 +140,13 @@ func read(config map[string]any, early bool) (*Task, error) {
 	t.readFiles(b)
 	t.readNetwork(b)
 	t.readLimits(b)
+	// These follow the others: end knows all names only then.
 	rejectOthers(b)
 	b.end()
 	return t, structs.InvalidAll(faults)
 }
 
+// readImage reads the fields that say where the image comes from.
 func (t *Task) readImage(b *block) {
 	t.Image = b.required("image", "the reference of an image, such as \"registry/name:tag\"")
 	checkReference(b, t.Image)
@@ -169,6 +172,7 @@ func (t *Task) readImage(b *block) {
 	})
 }
 
+// readProgram reads the fields that say what runs in the container.
 func (t *Task) readProgram(b *block) {
 	t.Entrypoint = readEntrypoint(b)
 	t.Command = b.text("command")
@@ -207,6 +211,7 @@ func readEntrypoint(b *block) []string {
 	return b.texts("entrypoint")
 }
 
+// readIsolation reads the fields that open the container to the host, or close it.
 func (t *Task) readIsolation(b *block) {
 	t.Privileged = b.boolean("privileged")
 	t.CapAdd = readCapabilities(b, "cap_add")
@@ -233,10 +238,12 @@ func (t *Task) readIsolation(b *block) {
 	})
 }
 
+// readFiles reads what the container has besides its image.
 func (t *Task) readFiles(b *block) {
 	t.Tmpfs = readTmpfs(b)
 	t.StorageOpt = b.pairs("storage_opt")
 	t.ShmSize = b.number("shm_size", 0, maxSize)
+	// A job may write either name.
 	for _, name := range []string{"mounts", "mount"} {
 		b.each(name, func(b *block) { t.Mounts = append(t.Mounts, readMount(b)) })
 	}
@@ -256,6 +263,8 @@ func (t *Task) readFiles(b *block) {
 	}
 }
 
+// readNetwork reads the fields of the network. The driver checks which of them a network of the group
+// excludes.
 func (t *Task) readNetwork(b *block) {
 	t.NetworkMode = b.text("network_mode")
 	t.Ports = b.texts("ports")
@@ -265,6 +274,7 @@ func (t *Task) readNetwork(b *block) {
 	t.ExtraHosts = readExtraHosts(b)
 }
 
+// readLimits reads the fields beside the task's resources. The bounds are those of the kernel.
 func (t *Task) readLimits(b *block) {
 	t.Sysctl = b.pairs("sysctl")
 	t.Ulimits = readUlimits(b)

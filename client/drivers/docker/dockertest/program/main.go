@@ -42,7 +42,9 @@ var steps = map[string]func(string) error{
 	"serve":  serve,
 }
 
+// main carries the steps out. A step that fails ends the program with code 1 and its reason.
 func main() {
+	// The tests of pause containers use the same file.
 	if len(os.Args) > 1 && os.Args[1] == pause.Arg {
 		os.Exit(pause.Main(os.Args[2:]))
 	}
@@ -50,6 +52,7 @@ func main() {
 	for _, arg := range os.Args[1:] {
 		name, value, _ := strings.Cut(arg, ":")
 		switch name {
+		// These steps end the program, so the map cannot have them.
 		case "exit":
 			code, _ := strconv.Atoi(value)
 			os.Exit(code)
@@ -77,11 +80,13 @@ func main() {
 	}
 }
 
+// write writes a line, so that a test can wait for it whole.
 func write(to io.Writer, text string) error {
 	_, err := fmt.Fprintln(to, text)
 	return err
 }
 
+// cat prints a file without the end of its last line.
 func cat(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -102,6 +107,7 @@ func status(field string) error {
 	return err
 }
 
+// list prints the paths in a directory, in order.
 func list(dir string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
 	slices.Sort(names)
@@ -117,9 +123,11 @@ func device(path string) error {
 	if err != nil {
 		return err
 	}
+
 	if info.Mode()&os.ModeDevice == 0 {
 		return fmt.Errorf("%s is no device", path)
 	}
+
 	text := path + " "
 	for way, flag := range []int{os.O_RDONLY, os.O_WRONLY} {
 		f, err := os.OpenFile(path, flag, 0)
@@ -128,6 +136,7 @@ func device(path string) error {
 			_ = f.Close()
 		}
 	}
+
 	return write(os.Stdout, text)
 }
 
@@ -143,10 +152,12 @@ func eat(size string) error {
 		}
 		kept = append(kept, block)
 	}
+
 	fmt.Println(len(kept))
 	return err
 }
 
+// sleep takes a duration such as "5s".
 func sleep(text string) error {
 	d, err := time.ParseDuration(text)
 	time.Sleep(d)
@@ -171,11 +182,13 @@ func count(text string) error {
 	if err != nil {
 		return err
 	}
+
 	d, err := time.ParseDuration(wait)
 	for i := range n {
 		fmt.Println(i)
 		time.Sleep(d)
 	}
+
 	return err
 }
 
@@ -186,6 +199,7 @@ func serve(port string) error {
 		return err
 	}
 
+	// One number serves both, as the driver publishes a port.
 	packets, err := net.ListenPacket("udp", ":"+port)
 	if err != nil {
 		return err
