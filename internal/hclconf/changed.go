@@ -19,6 +19,7 @@ func changedFields(prefix string, a, b reflect.Value) []string {
 			continue
 		}
 
+		// A block that is absent on one side is a nil pointer, and differs as a whole.
 		x := indirect(a.Field(i))
 		y := indirect(b.Field(i))
 		isBlock := strings.Contains(options, "block") &&
@@ -33,7 +34,7 @@ func changedFields(prefix string, a, b reflect.Value) []string {
 	return changed
 }
 
-// indirect follows a pointer.
+// indirect follows a pointer. A nil pointer stays, so that it differs from an empty block.
 func indirect(v reflect.Value) reflect.Value {
 	if v.Kind() == reflect.Pointer && !v.IsNil() {
 		return v.Elem()

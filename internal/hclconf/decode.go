@@ -30,8 +30,11 @@ func DecodePartly(body hcl.Body, ctx *hcl.EvalContext, dst any, unset *Unset) hc
 	return d.diags
 }
 
+// A field of this type gets the expression unevaluated: a caller evaluates it when the variables in it have
+// values.
 var expressionType = reflect.TypeFor[hcl.Expression]()
 
+// decoder decodes one file. It goes on after a fault, so that a user sees all of them at once.
 type decoder struct {
 	ctx   *hcl.EvalContext
 	diags hcl.Diagnostics
@@ -55,6 +58,7 @@ type item struct {
 	labels []string
 }
 
+// kind names an item in a message.
 func (i *item) kind() string {
 	if i.body != nil {
 		return "block"
@@ -62,10 +66,12 @@ func (i *item) kind() string {
 	return "argument"
 }
 
+// decodeBody reads a body into a struct that may have values already: an absent argument keeps the value.
 func (d *decoder) decodeBody(body hcl.Body, dst reflect.Value) {
 	s := specOf(dst.Type())
 	seen := map[string]bool{}
 	for _, it := range d.itemsOf(body, s) {
+		// An item of an unknown name is a fault, and never dropped: a misspelt setting would have no effect.
 		f := s.find(it.name)
 		if f == nil {
 			d.addUnknown(s, it)
@@ -79,6 +85,7 @@ func (d *decoder) decodeBody(body hcl.Body, dst reflect.Value) {
 
 	for _, f := range s.fields {
 		if f.required && !seen[f.name] {
+			// A caller that looks for what the faults have caused must know of this one, too.
 			d.unset.AddArgument(body, f.name)
 			d.addFault(body.MissingItemRange(),
 				"missing argument %q; expected %s", f.name, expected(f.typ))
@@ -110,6 +117,7 @@ func (d *decoder) itemsOf(body hcl.Body, s *spec) []*item {
 		})
 	}
 
+	// The two kinds come from maps, whose order changes. The faults follow the file.
 	slices.SortStableFunc(out, func(a, b *item) int {
 		return a.at.Start.Byte - b.at.Start.Byte
 	})
@@ -128,6 +136,7 @@ func (d *decoder) content(body hcl.Body, s *spec) (attrs []*hcl.Attribute, block
 		}
 		return attrs, blocks
 	}
+	// The rest is read as arguments: its names are not in the schema, and each is a fault of its own.
 	known, rest, diags := body.PartialContent(s.schema())
 	others, more := rest.JustAttributes()
 	d.diags = slices.Concat(d.diags, diags, more)
@@ -161,6 +170,7 @@ func (d *decoder) addUnknown(s *spec, it *item) {
 	meant := suggest.Closest(it.name, names)
 	if meant != "" {
 		hint = fmt.Sprintf(" (did you mean %q?)", meant)
+		// Only an item of the same form can be meant: a block does not set an argument.
 		if s.find(meant).block == (it.body != nil) {
 			d.lose(it, meant)
 		}
@@ -187,11 +197,13 @@ func (d *decoder) asksForNothing(it *item) bool {
 		return false
 	}
 
+	// The value is evaluated also if it has no effect, because a fault in it is one of the file.
 	v, diags := it.expr.Value(d.ctx)
 	d.diags = append(d.diags, diags...)
 	switch {
 	case diags.HasErrors() || v.IsNull():
 		return true
+	// A value that depends on a fault elsewhere may ask for something.
 	case !v.IsWhollyKnown():
 		return false
 	case v.Type() == cty.Bool:
@@ -207,6 +219,7 @@ func (d *decoder) asksForNothing(it *item) bool {
 	return false
 }
 
+// decodeItem reads an item into its field. again reports that the body had one of the name before.
 func (d *decoder) decodeItem(f *field, it *item, dst reflect.Value, again bool) {
 	if f.placeholders {
 		keepPlaceholders(it)
@@ -232,6 +245,7 @@ func (d *decoder) decodeItem(f *field, it *item, dst reflect.Value, again bool) 
 	}
 }
 
+// blockHeader returns the beginning of a block as a file writes it, for messages.
 func blockHeader(f *field) string {
 	if len(f.labels()) > 0 {
 		return f.name + ` "name"`
@@ -239,6 +253,7 @@ func blockHeader(f *field) string {
 	return f.name
 }
 
+// decodeArgument evaluates an argument and sets a field. After a fault the field keeps its value.
 func (d *decoder) decodeArgument(it *item, dst reflect.Value) {
 	if dst.Type() == expressionType {
 		dst.Set(reflect.ValueOf(it.expr))
@@ -258,6 +273,7 @@ func (d *decoder) decodeArgument(it *item, dst reflect.Value) {
 	}
 }
 
+// decodeBlock reads a block into a field, or into a new element of a field that has several.
 func (d *decoder) decodeBlock(f *field, it *item, dst reflect.Value, again bool) {
 	if len(f.labels()) != len(it.labels) {
 		d.lose(it, it.name)
@@ -277,6 +293,7 @@ func (d *decoder) decodeBlock(f *field, it *item, dst reflect.Value, again bool)
 			dst.Set(reflect.MakeMap(f.typ))
 		}
 
+		// The first one stays. The body of the second is not read, because its faults would be of no block.
 		if dst.MapIndex(key).IsValid() {
 			d.addFault(it.at, "duplicate block %s %q; expected each name once",
 				it.name, it.labels[0])

@@ -5,8 +5,7 @@
 //
 //	hcl:"name"           an argument; of a map type it may also be written as a block
 //	hcl:"name,required"  an argument that must be there
-//	hcl:"name,syntax"    an hcl.Expression whose JSON is the text of an expression, as the type of a variable
-
+//	hcl:"name,syntax"    an hcl.Expression whose JSON is the text of an expression, as a variable's type
 //	hcl:"name,placeholders"  an argument whose texts keep each ${name} as it is written, also in its keys
 //	hcl:"name,block"     a block: T or *T at most once, []*T any number, map[string]*T keyed by its label
 //	hcl:",label"         the block's label, a string

@@ -55,6 +55,7 @@ func Faults(err error) (all hcl.Diagnostics) {
 	var placed *placedError
 	switch {
 	case err == nil:
+		// The error is of another package, for example of a check of the values.
 		return nil
 	case !errors.As(err, &placed):
 		for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -66,6 +67,7 @@ func Faults(err error) (all hcl.Diagnostics) {
 		return all
 	}
 
+	// A joined error may have both kinds below it.
 	switch e := err.(type) {
 	case *placedError:
 		return slices.Clone(e.diags)
@@ -89,6 +91,7 @@ func Place(err error, placeOf func(text string) (at *hcl.Range, counts bool)) er
 
 	var placed hcl.Diagnostics
 	for _, d := range Faults(err) {
+		// A fault with a place was placed where it was found, which is more exact.
 		if d.Subject == nil {
 			at, counts := placeOf(d.Summary)
 			if !counts {
@@ -112,6 +115,7 @@ func Place(err error, placeOf func(text string) (at *hcl.Range, counts bool)) er
 // AsWarnings returns the faults of an error as warnings.
 func AsWarnings(err error) hcl.Diagnostics {
 	diags := Faults(err)
+	// The faults belong to the error, which others may still read.
 	for i, d := range diags {
 		warning := *d
 		warning.Severity = hcl.DiagWarning
@@ -138,6 +142,7 @@ func Warnings(diags hcl.Diagnostics) []string {
 	return slices.Compact(lines)
 }
 
+// formatLine returns the line of a diagnostic. HCL divides a message into a summary and a detail.
 func formatLine(d *hcl.Diagnostic) string {
 	text := d.Summary
 	if d.Detail != "" {
@@ -151,6 +156,7 @@ func formatLine(d *hcl.Diagnostic) string {
 		d.Subject.Filename, at.Line, at.Column, text)
 }
 
+// lowerFirst joins a summary, which HCL begins with a capital letter, to the text before it.
 func lowerFirst(s string) string {
 	r, n := utf8.DecodeRuneInString(s)
 	return string(unicode.ToLower(r)) + s[n:]

@@ -38,6 +38,7 @@ type jsonString struct {
 // inFile returns the range in the file of a range within the text of the string.
 func (s *jsonString) inFile(at hcl.Range) *hcl.Range {
 	if s.escaped {
+		// A string without escapes has its text in the file as it is, behind the quote.
 		return &s.at
 	}
 	moved := s.at.Start.Byte + len(`"`) - s.start
@@ -54,6 +55,7 @@ type JSONForm struct {
 
 // ParseValue reads a value in JSON, whose strings are constants.
 func ParseValue(filename string, src []byte) (hcl.Expression, hcl.Diagnostics) {
+	// The parser recurses, so the text is measured first.
 	at, reason := whyUnreadable(filename, src, true)
 	if reason != "" {
 		return nil, hcl.Diagnostics{Fault(at, "%s", reason)}
@@ -81,6 +83,7 @@ func ParseJSON(filename string, src []byte, form JSONForm) (*JSONFile, hcl.Diagn
 
 	r.file.Body = r.body(root, specOf(reflect.TypeOf(form.Shape)))
 	r.file.Locate(r.diags)
+	// The ranges of faults are moved once, after all: before, they count from the start of Text.
 	r.file.Locate(r.file.Faults)
 	if r.diags.HasErrors() {
 		return nil, append(r.diags, r.file.Faults...)
@@ -93,6 +96,7 @@ func ParseJSON(filename string, src []byte, form JSONForm) (*JSONFile, hcl.Diagn
 // without escapes. Within another string it does not know them, so the range becomes the whole string.
 func (f *JSONFile) Locate(diags hcl.Diagnostics) {
 	for _, d := range diags {
+		// The bytes of the file come first in Text, so a range in them is in its place.
 		if d.Subject == nil || d.Subject.Filename != f.filename || d.Subject.Start.Byte < f.size {
 			continue
 		}
@@ -150,6 +154,7 @@ func (r *jsonReader) merged(e hcl.Expression) (list []property) {
 		return list
 	}
 
+	// A body may be several objects, which converters write for repeated blocks.
 	elements, diags := hcl.ExprList(e)
 	switch {
 	case diags.HasErrors() && constantOf(e).IsNull():
@@ -183,6 +188,7 @@ func (r *jsonReader) body(e hcl.Expression, s *spec) *hclsyntax.Body {
 		f := s.find(p.name)
 		switch {
 		case p.name == "//":
+		// The names of blocks come from the struct, because JSON has one form for both.
 		case f != nil && f.block:
 			h := header{
 				kind:   f.name,
@@ -193,6 +199,7 @@ func (r *jsonReader) body(e hcl.Expression, s *spec) *hclsyntax.Body {
 
 			b.Blocks = append(b.Blocks, r.blocks(h, p.value)...)
 
+		// A body of any content has no blocks of known names, and dynamic is a name like others there.
 		case p.name == "dynamic" && len(s.fields) > 0:
 			b.Blocks = append(b.Blocks, r.dynamicBlocks(s, p)...)
 		case b.Attributes[p.name] != nil:
@@ -218,6 +225,7 @@ type header struct {
 func (r *jsonReader) blocks(h header, e hcl.Expression) (out hclsyntax.Blocks) {
 	if h.labels > 0 {
 		for _, p := range r.merged(e) {
+			// All branches share h, and each has its own labels.
 			inner := h
 			inner.labels--
 			inner.at = p.at
@@ -261,6 +269,7 @@ func (r *jsonReader) blocks(h header, e hcl.Expression) (out hclsyntax.Blocks) {
 
 // dynamicBlocks returns the dynamic blocks of `"dynamic": {"block": {"for_each": ..., "content": ...}}`.
 func (r *jsonReader) dynamicBlocks(s *spec, dynamic property) (out hclsyntax.Blocks) {
+	// A block of an unknown name keeps its content: the decoder reports the name.
 	for _, p := range r.merged(dynamic.value) {
 		content := reflect.TypeFor[struct{}]()
 		f := s.find(p.name)
@@ -284,6 +293,7 @@ func (r *jsonReader) dynamicBlocks(s *spec, dynamic property) (out hclsyntax.Blo
 	return out
 }
 
+// attribute returns an argument. The text of an expression is one only where the field says so.
 func (r *jsonReader) attribute(p property, f *field) *hclsyntax.Attribute {
 	a := &hclsyntax.Attribute{
 		Name:      p.name,
@@ -311,6 +321,7 @@ func (r *jsonReader) value(e hcl.Expression, g *grammar) hclsyntax.Expression {
 			SrcRange:  e.Range(),
 			OpenRange: e.StartRange(),
 		}
+		// The elements of a list are templates, also in an argument whose string is an expression.
 		for _, element := range elements {
 			list.Exprs = append(list.Exprs, r.value(element, templateText))
 		}
@@ -325,6 +336,7 @@ func (r *jsonReader) value(e hcl.Expression, g *grammar) hclsyntax.Expression {
 	return literal(v, e.Range())
 }
 
+// object returns the constructor of an object, whose keys may be templates, too.
 func (r *jsonReader) object(properties []property, e hcl.Expression) hclsyntax.Expression {
 	out := &hclsyntax.ObjectConsExpr{
 		SrcRange:  e.Range(),
@@ -344,6 +356,7 @@ func (r *jsonReader) object(properties []property, e hcl.Expression) hclsyntax.E
 	return out
 }
 
+// literal returns an expression with a value of its own.
 func literal(v cty.Value, at hcl.Range) hclsyntax.Expression {
 	return &hclsyntax.LiteralValueExpr{
 		Val:      v,
@@ -365,6 +378,7 @@ var (
 // text returns the text of a string as an expression.
 func (r *jsonReader) text(text string, at hcl.Range, g *grammar) hclsyntax.Expression {
 	constant := literal(cty.StringVal(text), at)
+	// Most strings are constants. They need no place in Text, and no parser.
 	if g == templateText && !strings.Contains(text, "${") && !strings.Contains(text, "%{") {
 		return constant
 	}
@@ -383,6 +397,7 @@ func (r *jsonReader) text(text string, at hcl.Range, g *grammar) hclsyntax.Expre
 	src := r.plain([]byte(text))
 	tokens, _ := g.lex(src, at.Filename, start) // the parser reports its faults
 	where, reason := r.counts.add(tokens)
+	// The counts are those of the whole file: all its strings share the bounds of one.
 	if reason != "" {
 		r.addFault(where, "%s", reason)
 		return constant
@@ -390,6 +405,7 @@ func (r *jsonReader) text(text string, at hcl.Range, g *grammar) hclsyntax.Expre
 
 	e, diags := g.parse(src, at.Filename, start)
 	switch {
+	// The value is unknown from here on. The fault is reported with those of the evaluation.
 	case diags.HasErrors() && g == templateText:
 		r.file.Faults = append(r.file.Faults, diags...)
 		return literal(cty.DynamicVal, at)
@@ -397,6 +413,7 @@ func (r *jsonReader) text(text string, at hcl.Range, g *grammar) hclsyntax.Expre
 		r.diags = append(r.diags, diags...)
 	}
 
+	// The whole string is the place of a template, also for messages on its type.
 	switch e := e.(type) {
 	case *hclsyntax.TemplateExpr:
 		e.SrcRange = at

@@ -33,6 +33,7 @@ func whyUnreadable(filename string, src []byte, isJSON bool) (at hcl.Range, reas
 	return tokenCounts{}.add(tokens)
 }
 
+// whyUnreadableJSON returns the reason why a text must not be parsed, or "".
 func whyUnreadableJSON(src []byte) string {
 	depth, parts := measureJSON(src)
 	switch {
@@ -83,11 +84,13 @@ type tokenCounts map[hclsyntax.TokenType]int
 // add counts tokens. It returns the reason why they must not be parsed with its position, or "".
 func (c tokenCounts) add(tokens hclsyntax.Tokens) (at hcl.Range, reason string) {
 	depth, parts := 0, 0
+	// The parts of earlier calls count: the strings of a JSON file are counted one by one.
 	for _, p := range partTokens {
 		parts += c[p]
 	}
 
 	for _, t := range tokens {
+		// A file may close more brackets than it opens. The parser reports that.
 		depth = max(0, depth+levels[t.Type])
 		c[t.Type]++
 		if depth > maxNesting {
@@ -119,6 +122,7 @@ func measureJSON(src []byte) (deepest, parts int) {
 	quoted := false
 	for i := 0; i < len(src); i++ {
 		switch c := src[i]; {
+		// An escaped character ends no string.
 		case quoted && c == '\\':
 			i++
 		case c == '"':

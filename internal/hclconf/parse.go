@@ -26,6 +26,7 @@ func Decode(filename string, src []byte, dst any, positions Positions) error {
 // Parse reads the syntax of a file. A file whose name ends in .json is JSON.
 func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 	isJSON := strings.HasSuffix(filename, ".json")
+	// Nothing of a file is parsed before it is measured: see limits.go.
 	at, reason := whyUnreadable(filename, src, isJSON)
 	if reason != "" {
 		return nil, hcl.Diagnostics{Fault(at, "%s", reason)}

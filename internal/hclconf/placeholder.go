@@ -14,6 +14,7 @@ func keepPlaceholders(it *item) {
 	if it.body != nil {
 		node = it.body
 	}
+	// The body of a JSON file is another type, in which no template was parsed.
 	if syntax, native := node.(hclsyntax.Node); native {
 		_ = hclsyntax.Walk(syntax, placeholders{}) // it reports nothing
 	}

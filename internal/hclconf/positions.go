@@ -33,6 +33,7 @@ func (p Positions) Locate(err error) error {
 func (p Positions) find(line string) (position *hcl.Range, counts bool) {
 	longest := ""
 	for path := range p {
+		// Of the paths that a line begins with, a longer one is a more exact place.
 		if len(path) > len(longest) && beginsWith(line, path) {
 			longest = path
 		}
@@ -50,6 +51,8 @@ func beginsWith(line, path string) bool {
 	if !ok || rest == "" {
 		return ok
 	}
+
+	// A letter, a digit or an underscore belongs to a longer name.
 	c := rest[0]
 	return c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
 }

@@ -19,6 +19,7 @@ func quotedKeys(filename string, src []byte) []byte {
 	}
 
 	tokens, diags := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
+	// A file with a fault stays as it is: the parser reports the fault in it.
 	if diags.HasErrors() {
 		return src
 	}
@@ -35,6 +36,7 @@ func quotedKeys(filename string, src []byte) []byte {
 			continue // nothing to replace
 		}
 
+		// The source belongs to the caller, and most files need no change.
 		if &out[0] == &src[0] {
 			out = bytes.Clone(src)
 		}
@@ -69,6 +71,7 @@ func hasQuotedKey(body hclsyntax.Tokens) bool {
 	depth := 0
 	before := hclsyntax.TokenOBrace
 	for _, t := range body {
+		// A quote after another token is a value, or the label of a block.
 		if t.Type == hclsyntax.TokenOQuote &&
 			depth == 0 && startsItem(before) {
 			return true

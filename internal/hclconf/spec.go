@@ -43,6 +43,7 @@ func (f *field) labels() []string {
 	return nil
 }
 
+// isMap reports whether a file may write the argument as a block.
 func (f *field) isMap() bool {
 	return !f.block && f.typ.Kind() == reflect.Map
 }
@@ -57,6 +58,7 @@ type spec struct {
 	ignored     map[string]string // name -> why it has no effect
 }
 
+// find returns the field of a name, nil for a name that the struct does not have.
 func (s *spec) find(name string) *field {
 	for _, f := range s.fields {
 		if f.name == name {
@@ -75,6 +77,7 @@ func (s *spec) names() []string {
 	return out
 }
 
+// schema returns the names by which JSON tells blocks from arguments.
 func (s *spec) schema() *hcl.BodySchema {
 	schema := &hcl.BodySchema{}
 	for _, f := range s.fields {
@@ -92,6 +95,7 @@ func (s *spec) schema() *hcl.BodySchema {
 	return schema
 }
 
+// The tags of a type never change, so they are read once.
 var specs sync.Map // reflect.Type -> *spec
 
 func specOf(t reflect.Type) *spec {
@@ -123,6 +127,7 @@ func specOf(t reflect.Type) *spec {
 	return s
 }
 
+// addField reads the tag of a field. A tag that it does not know is a fault of the program.
 func (s *spec) addField(f reflect.StructField, tag string) {
 	name, options, _ := strings.Cut(tag, ",")
 	added := &field{
@@ -147,6 +152,7 @@ func (s *spec) addField(f reflect.StructField, tag string) {
 			added.placeholders = true
 		case "":
 		default:
+			// The tags are constants of the program, so the first use in any test finds this.
 			panic(fmt.Sprintf("hclconf: field %s: unknown tag option %q", f.Name, o))
 		}
 	}

@@ -27,6 +27,7 @@ func (u *Unset) AddArgument(body hcl.Body, name string) { u.add(body, name, fals
 // AddBlock notes a block of a kind in a body.
 func (u *Unset) AddBlock(body hcl.Body, kind string) { u.add(body, kind, true) }
 
+// add notes an item. A nil Unset is that of a caller that has no use for it.
 func (u *Unset) add(body hcl.Body, name string, block bool) {
 	if u != nil {
 		u.items[unsetItem{bodyRange(body), name, block}] = true
@@ -85,6 +86,7 @@ func (u *Unset) len() int {
 	return len(u.items)
 }
 
+// bodyRange identifies a body by its place.
 func bodyRange(body hcl.Body) hcl.Range {
 	if native, ok := body.(*hclsyntax.Body); ok {
 		return native.SrcRange

@@ -66,11 +66,13 @@ func newValue(t reflect.Type, v cty.Value) (reflect.Value, error) {
 	return x, setField(x, v)
 }
 
+// mismatch names the two types, and never the value, which may be a secret.
 func mismatch(v cty.Value, dst reflect.Value) error {
 	return fmt.Errorf("got %s; expected %s",
 		valueName(v), expected(dst.Type()))
 }
 
+// setText sets a field that reads its own text. A number becomes a text first.
 func setText(dst reflect.Value, v cty.Value) error {
 	s, err := convert.Convert(v, cty.String)
 	if err != nil {
@@ -80,6 +82,7 @@ func setText(dst reflect.Value, v cty.Value) error {
 	return text.UnmarshalText([]byte(s.AsString()))
 }
 
+// setDuration sets a duration, of which a number is one in nanoseconds, as in JSON.
 func setDuration(dst reflect.Value, v cty.Value) error {
 	switch v.Type() {
 	case cty.Number:
@@ -105,7 +108,9 @@ func setDuration(dst reflect.Value, v cty.Value) error {
 	return mismatch(v, dst)
 }
 
+// setSlice sets a list. A set has an order of its own.
 func setSlice(dst reflect.Value, v cty.Value) error {
+	// A map can be iterated over, too, and would lose its keys.
 	if !v.CanIterateElements() || isMap(v.Type()) {
 		return mismatch(v, dst)
 	}
@@ -152,6 +157,7 @@ func setMap(dst reflect.Value, v cty.Value) error {
 	return nil
 }
 
+// setPrimitive converts as HCL does: "80" is a number, and 80 a string.
 func setPrimitive(dst reflect.Value, v cty.Value) error {
 	to := cty.Number
 	switch dst.Kind() {
@@ -178,6 +184,7 @@ func setPrimitive(dst reflect.Value, v cty.Value) error {
 	return nil
 }
 
+// setInteger rejects what the type cannot have: a conversion would change the number silently.
 func setInteger(dst reflect.Value, v cty.Value) error {
 	n, ok := wholeNumber(v)
 	switch {
@@ -217,6 +224,7 @@ func tooLong(v cty.Value) bool {
 	return f.IsInf() || exponent > maxExponent || exponent < -maxExponent
 }
 
+// setFloat sets a number. Its last digits may change, as in any program.
 func setFloat(dst reflect.Value, v cty.Value) error {
 	f, _ := v.AsBigFloat().Float64()
 	if math.IsInf(f, 0) {
@@ -248,6 +256,7 @@ func plainType(v cty.Value) reflect.Type {
 	return reflect.TypeFor[float64]()
 }
 
+// isMap reports whether a type has values by name. In HCL a literal is an object.
 func isMap(t cty.Type) bool {
 	return t.IsObjectType() || t.IsMapType()
 }

@@ -19,6 +19,7 @@ const shownColumns = 100
 // text of the line, with a caret below the place. sources has the text of the files.
 func Write(w io.Writer, sources map[string][]byte, diags hcl.Diagnostics) error {
 	for i, d := range diags {
+		// All faults are counted, but a terminal has a bounded number of lines.
 		if i == structs.MaxFaults && len(diags) > structs.MaxFaults+1 {
 			_, err := fmt.Fprintf(w, "and %d more\n\n", len(diags)-i)
 			return err
@@ -43,6 +44,7 @@ func shown(d *hcl.Diagnostic, sources map[string][]byte) string {
 	if d.Subject != nil {
 		src, found := sources[d.Subject.Filename]
 		if found {
+			// The text of the line may differ from the file, so the writer gets a file of this line alone.
 			line = lineAt(src, d.Subject.Start)
 			head.Subject, files = line.file(d.Subject)
 		} else { // it is a value that is in no file
@@ -73,6 +75,7 @@ type sourceLine struct {
 // lineAt returns the line of a place. Control characters become spaces, because a terminal would execute some
 // of them, and of a long line only the part around the place is left.
 func lineAt(src []byte, at hcl.Pos) sourceLine {
+	// The place may be after the end, for an argument that is missing.
 	place := min(max(at.Byte, 0), len(src))
 	start := bytes.LastIndexByte(src[:place], '\n') + 1
 	end := len(src)
@@ -82,6 +85,7 @@ func lineAt(src []byte, at hcl.Pos) sourceLine {
 
 	before := plainRunes(src[start:place])
 	after := plainRunes(src[place:end])
+	// Half of the columns are before the place, so the place is in the part that is shown.
 	if len(before)+len(after) > shownColumns {
 		before = before[max(0, len(before)-shownColumns/2):]
 		after = after[:min(len(after), shownColumns-len(before))]
@@ -112,6 +116,7 @@ func plainRunes(part []byte) []rune {
 // file returns a file with the line at its number, and the range of the line in it: the writer shows the
 // bytes of a file unchanged.
 func (l sourceLine) file(at *hcl.Range) (*hcl.Range, map[string]*hcl.File) {
+	// The writer counts lines by itself, so the line gets the lines above it.
 	above := strings.Repeat("\n", max(at.Start.Line-1, 0))
 	whole := &hcl.Range{
 		Filename: at.Filename,
