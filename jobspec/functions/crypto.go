@@ -16,6 +16,7 @@ const (
 	maxRSAKey = 7_000
 )
 
+// rsaWork rejects a key whose decryption would take longer than the cost says.
 func rsaWork(args []cty.Value) int {
 	if len(textOf(args[1])) > maxRSAKey {
 		return -1
@@ -50,6 +51,7 @@ var reverse = function.New(&function.Spec{
 	},
 })
 
+// reverseOf chooses by the type of the value: a function has one name in a file.
 func reverseOf(v cty.Value) function.Function {
 	if v.Type() == cty.String {
 		return stdlib.ReverseFunc

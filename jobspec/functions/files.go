@@ -56,6 +56,7 @@ func (f Files) function(call stringCall, names ...string) function.Function {
 
 type stringCall func(args []string) (cty.Value, error)
 
+// stringFunction returns a function whose arguments are strings. The call returns a value of its own type.
 func stringFunction(call stringCall, names ...string) function.Function {
 	var params []function.Parameter
 	for _, name := range names {
@@ -77,6 +78,7 @@ func stringFunction(call stringCall, names ...string) function.Function {
 	})
 }
 
+// absolute joins a path to the folder, also one that no function may read: it opens nothing.
 func (f Files) absolute(args []string) (cty.Value, error) {
 	name := args[0]
 	if !filepath.IsAbs(name) {
@@ -96,6 +98,7 @@ func (Files) expand(args []string) (cty.Value, error) {
 	return cty.StringVal(home + rest), err
 }
 
+// pathPart makes a call of a function of package filepath.
 func pathPart(part func(string) string) stringCall {
 	return func(args []string) (cty.Value, error) {
 		return cty.StringVal(part(args[0])), nil
@@ -104,6 +107,7 @@ func pathPart(part func(string) string) stringCall {
 
 // open opens the folder through which the functions may read a path, and returns the path within it.
 func (f Files) open(name string) (root *os.Root, within string, err error) {
+	// The job's own folder comes first: the allowed paths decide only on what is outside of it.
 	if filepath.IsLocal(name) || name == "." {
 		root, err = os.OpenRoot(f.Dir)
 		return root, name, err
@@ -141,6 +145,7 @@ func openAllowed(allowed, rest string) (root *os.Root, within string, err error)
 		root, err = os.OpenRoot(allowed)
 		return root, rest, err
 	}
+	// A root is a folder. The rest of the path keeps the functions to the allowed file.
 	root, err = os.OpenRoot(filepath.Dir(allowed))
 	return root, filepath.Join(filepath.Base(allowed), rest), err
 }
@@ -168,6 +173,7 @@ func (f Files) read(name string) (content []byte, err error) {
 		return nil, fmt.Errorf("%q is not a file", name)
 	}
 
+	// The file may grow after its size was read, so the read itself is bounded.
 	content, err = io.ReadAll(io.LimitReader(file, structs.MaxSource+1))
 	if err == nil && len(content) > structs.MaxSource {
 		err = fmt.Errorf("%q has more than %d bytes", name, structs.MaxSource)
@@ -179,6 +185,7 @@ func (f Files) read(name string) (content []byte, err error) {
 // closeRead closes a file that was only read. Its error loses no data.
 func closeRead(f io.Closer) { _ = f.Close() }
 
+// text reads a file as a text: a value of HCL is one in UTF-8.
 func (f Files) text(args []string) (cty.Value, error) {
 	content, err := f.read(args[0])
 	if err == nil && !utf8.Valid(content) {
@@ -187,11 +194,13 @@ func (f Files) text(args []string) (cty.Value, error) {
 	return cty.StringVal(string(content)), err
 }
 
+// base64 reads a file of any content.
 func (f Files) base64(args []string) (cty.Value, error) {
 	content, err := f.read(args[0])
 	return cty.StringVal(base64.StdEncoding.EncodeToString(content)), err
 }
 
+// exists reports whether a file is there. A folder is none, and a path that may not be read is an error.
 func (f Files) exists(args []string) (cty.Value, error) {
 	root, within, err := f.open(args[0])
 	if err != nil {
@@ -231,6 +240,7 @@ func (f Files) list(args []string) (cty.Value, error) {
 		found = append(found, cty.StringVal(name))
 	}
 
+	// The library makes an empty set only with the type of its elements.
 	if len(found) == 0 {
 		return cty.SetValEmpty(cty.String), nil
 	}

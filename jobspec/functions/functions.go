@@ -136,6 +136,7 @@ var costs = map[string]func(args []cty.Value) int{
 
 // Table returns the functions of one file, whose calls use its budget.
 func (b *Budget) Table(readable Files) map[string]function.Function {
+	// All files share the table, and each has a budget of its own.
 	all := maps.Clone(withoutFiles)
 	maps.Copy(all, readable.functions())
 	for name, cost := range costs {
@@ -152,6 +153,7 @@ func (b *Budget) bound(f function.Function, cost func([]cty.Value) int) function
 		Params:   f.Params(),
 		VarParam: f.VarParam(),
 		Type: func(args []cty.Value) (cty.Type, error) {
+			// The cost counts the sizes of values, so it waits until all are known.
 			for _, a := range args {
 				if !a.IsWhollyKnown() || a.IsNull() {
 					return f.ReturnTypeForValues(args)
@@ -184,6 +186,7 @@ func wholeOf(v cty.Value) int {
 	if v.Type() != cty.Number {
 		return 0
 	}
+	// A number may be larger than any integer. The bound is above any budget.
 	f, _ := v.AsBigFloat().Float64()
 	return int(max(0, min(f, structs.MaxEvaluation+1)))
 }
@@ -196,6 +199,7 @@ func lengthOf(v cty.Value) int {
 	return v.LengthInt()
 }
 
+// bcryptWork doubles the cost with each round beyond the default. The library allows 31 at most.
 func bcryptWork(args []cty.Value) int {
 	rounds := bcryptRounds
 	if len(args) > 1 {
@@ -229,6 +233,7 @@ func distinctWork(args []cty.Value) int {
 	return lengthOf(args[0]) * valueSize(args[0], structs.MaxEvaluation) / valueCost
 }
 
+// indentWork counts the spaces before each line.
 func indentWork(args []cty.Value) int {
 	lines := 1 + strings.Count(textOf(args[1]), "\n")
 	return wholeOf(args[0]) * lines
@@ -244,6 +249,7 @@ func trimWork(args []cty.Value) int {
 	return len(textOf(args[0])) * len(textOf(args[1])) / patternSteps
 }
 
+// joinWork counts the separators.
 func joinWork(args []cty.Value) int {
 	elements := 0
 	for _, list := range args[1:] {
@@ -279,6 +285,7 @@ func patternWork(args []cty.Value) int {
 	return valueCost*size + size*len(textOf(args[1]))/patternSteps
 }
 
+// productWork counts the elements of the result, each of which has a part of every set.
 func productWork(args []cty.Value) int {
 	n := valueCost
 	for _, set := range args {
@@ -320,6 +327,7 @@ func yamlToJSON(text cty.Value) (cty.Value, error) {
 	return cty.StringVal(string(b)), err
 }
 
+// yamlEncode writes what jsonencode would: the two have the same values.
 var yamlEncode = function.New(&function.Spec{
 	Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowNull: true}},
 	Type:   function.StaticReturnType(cty.String),

@@ -33,6 +33,7 @@ func NewBudget() *Budget { return &Budget{left: structs.MaxEvaluation} }
 func (b *Budget) spend(cost int) bool {
 	if cost > b.left {
 		b.exceeded = true
+		// Nothing is left for a later value either: it would have cost nothing.
 		b.left = 0
 	}
 	b.left -= min(cost, b.left)
@@ -53,6 +54,7 @@ type metered struct {
 }
 
 // Value returns the value of the expression.
+// The evaluation ends soon: what depends on an unknown value is unknown.
 func (m *metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	if m.budget.exceeded {
 		return cty.DynamicVal, nil
@@ -106,6 +108,7 @@ var expressionType = reflect.TypeFor[hclsyntax.Expression]()
 
 // Meter replaces the expressions below a node of the syntax by metered ones.
 func (b *Budget) Meter(node hclsyntax.Node) {
+	// HCL has no other way to replace the parts of its syntax.
 	v := reflect.ValueOf(node)
 	if v.Kind() != reflect.Pointer {
 		return
@@ -135,6 +138,7 @@ func (b *Budget) Meter(node hclsyntax.Node) {
 	}
 }
 
+// meterOne wraps one expression. Its parts were wrapped before, because the walk meters a node at its exit.
 func (b *Budget) meterOne(e hclsyntax.Expression) hclsyntax.Expression {
 	return &metered{
 		Expression: e,

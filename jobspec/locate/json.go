@@ -26,6 +26,7 @@ func InJSON(filename string, src []byte, faults *strictjson.Faults, err error) e
 		return err
 	}
 
+	// A request of the API has the job in an object.
 	for _, job := range fieldValues(root, "job") {
 		root = job
 	}
@@ -150,6 +151,7 @@ func (w *jsonWalk) followPath() {
 		}
 
 		w.due = w.due || w.lacksNeeded(s.name) || w.lacks(w.inner(), s.name)
+		// As in the file, a group has the policies of its job, whose object may have the place.
 		next := objectAt(w.inner(), s)
 		for i := len(w.objects) - 2; i >= 0 && next == nil && inherited[s.name]; i-- {
 			next = objectAt(w.objects[i], s)
@@ -206,6 +208,7 @@ func (l *jsonLocator) lostFields(object hcl.Expression) (fields []string) {
 	entries, _ := hcl.ExprMap(object)
 	for _, e := range entries {
 		name := constantText(e.Key)
+		// Of a list, an element may be lost alone.
 		for _, value := range elementsOf(e.Value) {
 			fault := l.lost[value.Range().Start.Byte]
 			if fault != nil && !fault.Empty && strings.EqualFold(fault.Lost, name) {
@@ -276,6 +279,7 @@ func objectAt(in hcl.Expression, s step) hcl.Expression {
 			return value
 		case notList.HasErrors():
 			for _, e := range entries {
+				// The fault shows a long name cut, so the key is cut for the comparison.
 				if structs.Cut(constantText(e.Key), structs.MaxQuoted) == name {
 					return e.Value
 				}

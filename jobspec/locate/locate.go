@@ -73,6 +73,7 @@ func (l Locator) Locate(err error) error {
 			rest:    text,
 		}
 		w.followPath()
+		// Without a path nothing tells where the fault is, but it counts.
 		if w.at.Filename == "" {
 			return nil, true
 		}
@@ -142,6 +143,7 @@ func (w *walk) inner() hcl.Body { return w.bodies[len(w.bodies)-1] }
 
 // enter enters the block of a step. It returns false if there is none.
 func (w *walk) enter(s step) bool {
+	// A block that was lost anywhere may be the one that this one needs.
 	needed := dependsOn[s.name]
 	w.due = w.due || slices.ContainsFunc(needed.blocks, w.Unset.HasBlocks) ||
 		slices.ContainsFunc(needed.arguments, w.Unset.HasArguments)
@@ -225,6 +227,7 @@ func (w *walk) moveTo(name string) bool {
 		return true
 	}
 	blocks := blocksNamed(w.inner(), name)
+	// Only in a config does a fault name a block as it names an argument: other blocks are steps of the path.
 	if len(blocks) == 0 || w.kind != "config" {
 		return false
 	}
@@ -239,6 +242,7 @@ func (w *walk) isUnknown(name string) bool {
 }
 
 // entryOf returns the range of the value, or the key, of an entry of a map. Without such an entry
+// A key may be any expression, and only a constant can be compared.
 // it returns the range of the map.
 func entryOf(a *hcl.Attribute, key string, ofKey bool) hcl.Range {
 	entries, _ := hcl.ExprMap(a.Expr)
