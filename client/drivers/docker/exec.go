@@ -32,7 +32,7 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 		return nil, err
 	}
 
-	command, err := d.startCommand(ctx, t, x)
+	command, err := startCommand(ctx, d, t, x)
 	if err != nil {
 		d.noteFailure(err)
 		return nil, explainExecError(t, err)
@@ -79,7 +79,9 @@ func (d *Driver) Exec(ctx context.Context, id string, x *driver.ExecConfig) (*dr
 }
 
 // startCommand starts a command in the container of a task.
-func (d *Driver) startCommand(ctx context.Context, t *task, x *driver.ExecConfig) (*runningCommand, error) {
+func startCommand(
+	ctx context.Context, d *Driver, t *task, x *driver.ExecConfig,
+) (*runningCommand, error) {
 	created, err := d.engine.NewCommand(ctx, t.container, x.Command, x.TTY)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/client/drivers/docker/engine"
+	"berth/client/drivers/docker/settings"
 	"berth/internal/backoff"
 	"berth/internal/netfault"
 	"berth/structs"
@@ -95,7 +96,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 	defer d.mu.Unlock()
 	if err != nil {
 		d.runtimes.note("") // the next daemon may have another one
-		return d.describeFailure(err)
+		return describeFailure(d.cfg, d.detected, err)
 	}
 
 	d.detected = true
@@ -107,7 +108,7 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 		Detected:          true,
 		Healthy:           found.OSType == "linux",
 		HealthDescription: "Healthy",
-		Attributes:        d.attributesOf(found),
+		Attributes:        attributesOf(d.cfg, found),
 	}
 
 	err = d.pauses.check(found)
@@ -132,23 +133,24 @@ func (d *Driver) describe(ctx context.Context) *structs.DriverInfo {
 	return info
 }
 
-// describeFailure makes the report of a daemon that does not answer. The caller has the lock.
-func (d *Driver) describeFailure(err error) *structs.DriverInfo {
+// describeFailure makes the report of a daemon that does not answer. detected reports whether it has answered
+// before.
+func describeFailure(cfg settings.Config, detected bool, err error) *structs.DriverInfo {
 	text := err.Error()
 	if structs.IsKind(err, structs.KindUnavailable) {
 		text = fmt.Sprintf("no docker daemon answers at %s (%v): start dockerd, or set endpoint "+
-			"in the client's drivers { docker { } }", d.cfg.Endpoint, netfault.Plain(err))
+			"in the client's drivers { docker { } }", cfg.Endpoint, netfault.Plain(err))
 	}
 
 	return &structs.DriverInfo{
 		// The socket of a daemon that is stopped tells of a docker on this machine, too.
-		Detected:          d.detected || d.cfg.SocketExists(),
+		Detected:          detected || cfg.SocketExists(),
 		HealthDescription: structs.Cut(text, maxDescription),
 	}
 }
 
 // attributesOf returns the attributes by which jobs constrain their nodes.
-func (d *Driver) attributesOf(found *engine.Info) map[string]string {
+func attributesOf(cfg settings.Config, found *engine.Info) map[string]string {
 	return map[string]string{
 		"driver.docker":                    "1",
 		"driver.docker.version":            found.Version,
@@ -159,7 +161,7 @@ func (d *Driver) attributesOf(found *engine.Info) map[string]string {
 		"driver.docker.storage_driver":     found.StorageDriver,
 		"driver.docker.runtimes":           strings.Join(found.Runtimes, ","),
 		"driver.docker.live_restore":       fmt.Sprint(found.LiveRestore),
-		"driver.docker.privileged.enabled": fmt.Sprint(d.cfg.AllowPrivileged),
-		"driver.docker.volumes.enabled":    fmt.Sprint(d.cfg.Volumes.Enabled),
+		"driver.docker.privileged.enabled": fmt.Sprint(cfg.AllowPrivileged),
+		"driver.docker.volumes.enabled":    fmt.Sprint(cfg.Volumes.Enabled),
 	}
 }

@@ -64,7 +64,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 func (d *Driver) start(
 	ctx context.Context, cfg *driver.TaskConfig, want *taskconfig.Task,
 ) (*driver.Handle, error) {
-	p, err := d.prepare(ctx, cfg, want)
+	p, err := prepare(ctx, d, cfg, want)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +120,8 @@ type prepared struct {
 }
 
 // prepare makes the daemon have the image and the network of a task, and describes the container.
-func (d *Driver) prepare(
-	ctx context.Context, cfg *driver.TaskConfig, want *taskconfig.Task,
+func prepare(
+	ctx context.Context, d *Driver, cfg *driver.TaskConfig, want *taskconfig.Task,
 ) (p *prepared, err error) {
 	bounded, runtime, err := d.runtimes.choose(ctx, cfg, want.Runtime)
 	if err != nil {
