@@ -31,8 +31,8 @@ func TestReadJob_LaterInputsOverrideEarlierOnes(t *testing.T) {
 		{func() {}, "default"},
 		{func() { in.Env = append(in.Env, "NOMAD_VAR_x=nomad", "NOMAD_VAR_other=1") }, "nomad"},
 		{func() { in.Env = append([]string{"BERTH_VAR_x=berth"}, in.Env...) }, "berth"},
-		{func() { in.Files = append(in.Files, VarFile{"a.hcl", []byte(`x = "a"`)}) }, "a"},
-		{func() { in.Files = append(in.Files, VarFile{"b.json", []byte(`{"x": "b"}`)}) }, "b"},
+		{func() { in.Files = append(in.Files, VarFile{Name: "a.hcl", Source: []byte(`x = "a"`)}) }, "a"},
+		{func() { in.Files = append(in.Files, VarFile{Name: "b.json", Source: []byte(`{"x": "b"}`)}) }, "b"},
 		{func() { in.Vars = append(in.Vars, "x=first") }, "first"},
 		{func() { in.Vars = append(in.Vars, "x=a = [b]") }, "a = [b]"},
 	} {
@@ -96,10 +96,10 @@ variable "port" {
 			`-var list:1,1: the value is not one expression`},
 		{typed, Inputs{Vars: []string{"n"}}, `-var:1,1: "n" is not a setting; expected -var name=value`},
 		{typed, Inputs{Vars: []string{"lost=1"}}, `-var:1,1: the job file has no variable "lost"; did you mean list?`},
-		{typed, Inputs{Files: []VarFile{{"v.hcl", []byte("n = 1\nlsit = []\n")}}},
+		{typed, Inputs{Files: []VarFile{{Name: "v.hcl", Source: []byte("n = 1\nlsit = []\n")}}},
 			`v.hcl:2,1: the job file has no variable "lsit"; did you mean list?`},
-		{typed, Inputs{Files: []VarFile{{"v.hcl", []byte("n = upper(\"x\")\n")}}}, "v.hcl:1,5: "},
-		{typed, Inputs{Files: []VarFile{{"v.hcl", []byte("n = {\n")}}}, "v.hcl:"},
+		{typed, Inputs{Files: []VarFile{{Name: "v.hcl", Source: []byte("n = upper(\"x\")\n")}}}, "v.hcl:1,5: "},
+		{typed, Inputs{Files: []VarFile{{Name: "v.hcl", Source: []byte("n = {\n")}}}, "v.hcl:"},
 		{typed, Inputs{}, `j.hcl:2,1: variable "n" has no value`},
 		{validated, Inputs{Vars: []string{"port=80"}},
 			`j.hcl:5,21: the value of variable "port" is not valid: The port must be above 1024.`},
@@ -450,7 +450,7 @@ func FuzzReadJob(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src, values []byte, setting, env string) {
 		file, err := ReadJob("j.hcl", src, &Inputs{
 			Env:   []string{env},
-			Files: []VarFile{{"v.hcl", values}},
+			Files: []VarFile{{Name: "v.hcl", Source: values}},
 			Vars:  []string{setting},
 		})
 		if err != nil {

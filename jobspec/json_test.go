@@ -18,7 +18,7 @@ func TestReadJob_ReadsTheSameJobInJSON(t *testing.T) {
 		{Vars: []string{"image=shop"}},
 		{
 			Env:   []string{"BERTH_VAR_image=a", "NOMAD_VAR_plain=5"},
-			Files: []VarFile{{"v.json", []byte(`{"groups": {"one": {"ports": ["x"]}}}`)}},
+			Files: []VarFile{{Name: "v.json", Source: []byte(`{"groups": {"one": {"ports": ["x"]}}}`)}},
 		},
 		{Vars: []string{"image=b", `groups={ db = { ports = [] }, z = { ports = ["p", "q"], count = 0 } }`}},
 	} {

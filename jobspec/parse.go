@@ -7,9 +7,24 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"berth/internal/hclconf"
+	"berth/jobspec/evaluate"
 	"berth/jobspec/locate"
 	"berth/structs"
 )
+
+// jsonFile is the body of a job file in JSON, before its evaluation. The other parts of its blocks of locals
+// are arguments.
+type jsonFile struct {
+	evaluate.VariableFile
+	Locals []*struct{} `hcl:"locals,block"`
+	jobFile
+}
+
+// Inputs are the values of variables from outside the file.
+type Inputs = evaluate.Inputs
+
+// VarFile is a file of values.
+type VarFile = evaluate.VarFile
 
 // JobFile is a job that was read from a file.
 type JobFile struct {
@@ -26,27 +41,27 @@ func (f *JobFile) Locate(err error) error { return f.locator.Locate(err) }
 // ends in .json, is JSON. An error is of kind invalid and has a line `file:line,col: message` for each fault.
 // If the faults leave a job, ReadJob also returns the file: its job lacks the parts with faults.
 func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
-	parsed, diags := parseSyntax(filename, src)
+	parsed, diags := evaluate.Parse(filename, src, jsonFile{})
 	if diags.HasErrors() {
 		return nil, hclconf.Error(diags)
 	}
 
-	body, s := parsed.prepare(filename, in)
+	body, s := parsed.Prepare(filename, in)
 	f := &JobFile{
 		locator: locate.Locator{
 			Body:    body,
 			Spec:    "job",
-			Unset:   s.unset,
+			Unset:   s.Unset(),
 			Spoiled: map[hcl.Range]bool{},
 		},
 	}
 
 	c := converter{
-		faults:  s.faults,
+		faults:  faults{s.Faults()},
 		spoiled: f.locator.Spoiled,
 	}
 	var file jobFile
-	diags = hclconf.DecodePartly(body, s.context(), &file, s.unset)
+	diags = hclconf.DecodePartly(body, s.Context(), &file, s.Unset())
 	c.diags = append(c.diags, diags...)
 	if len(file.Jobs) != 1 && !c.diags.HasErrors() {
 		at := body.MissingItemRange()
@@ -65,15 +80,15 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 		f.Job = nil
 	}
 
-	if s.budget.Exceeded() {
+	if s.Exceeded() {
 		f.Job = nil
 		c.diags = nil // unknown values may have caused others
-		c.fault(s.start, "the values of the file are too large; expected at most %d bytes in all expressions",
+		c.fault(s.Start(), "the values of the file are too large; expected at most %d bytes in all expressions",
 			structs.MaxEvaluation)
 	}
 
-	s.nameUndeclared(c.diags)
-	parsed.locate(c.diags)
+	s.NameUndeclared(c.diags)
+	parsed.Locate(c.diags)
 	f.Warnings = hclconf.WarningsOf(c.diags)
 	if f.Job == nil {
 		return nil, hclconf.Error(c.diags)

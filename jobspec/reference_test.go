@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"berth/jobspec/evaluate"
 )
 
 // page is a page of docs whose last section, "Blocks", is the reference of a file format. The tags of the
@@ -29,7 +31,7 @@ func pages() []page {
 		{
 			file:  "../docs/reference/jobs.md",
 			guide: "../docs/jobs.md",
-			roots: []reflect.Type{reflect.TypeFor[variableFile](), reflect.TypeFor[jobFile]()},
+			roots: []reflect.Type{reflect.TypeFor[evaluate.VariableFile](), reflect.TypeFor[jobFile]()},
 			whole: wholeJob,
 			read:  readJob,
 		},

@@ -1,4 +1,4 @@
-package jobspec
+package evaluate
 
 import (
 	"bytes"
@@ -10,36 +10,30 @@ import (
 	"berth/internal/hclconf"
 )
 
-// jsonFile is the body of a job file in JSON, before its evaluation. The other parts of its blocks of locals
-// are arguments.
-type jsonFile struct {
-	variableFile
-	Locals []*struct{} `hcl:"locals,block"`
-	jobFile
+// File is the syntax of a job file.
+type File struct {
+	body *hclsyntax.Body
+	text []byte // in which the ranges of expressions count
+	// Locate moves the ranges of diagnostics from the text of strings to the file.
+	Locate func(hcl.Diagnostics)
+	faults hcl.Diagnostics // of values, which are unknown
 }
 
-// syntax is the syntax of a job file.
-type syntax struct {
-	body   *hclsyntax.Body
-	text   []byte                // in which the ranges of expressions count
-	locate func(hcl.Diagnostics) // moves ranges from text to the file
-	faults hcl.Diagnostics       // of values, which are unknown
-}
-
-// parseSyntax reads the syntax of a job file. A file whose first character is a brace is JSON.
-func parseSyntax(filename string, src []byte) (*syntax, hcl.Diagnostics) {
+// Parse reads the syntax of a job file. A file whose first character is a brace is JSON, whose blocks are
+// those of the struct shape.
+func Parse(filename string, src []byte, shape any) (*File, hcl.Diagnostics) {
 	if bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) || strings.HasSuffix(filename, ".json") {
 		f, diags := hclconf.ParseJSON(filename, src, hclconf.JSONForm{
-			Shape: jsonFile{},
+			Shape: shape,
 			Plain: plainEnv,
 		})
 		if diags.HasErrors() {
 			return nil, diags
 		}
-		return &syntax{
+		return &File{
 			body:   f.Body,
 			text:   f.Text,
-			locate: f.Locate,
+			Locate: f.Locate,
 			faults: f.Faults,
 		}, diags
 	}
@@ -49,16 +43,16 @@ func parseSyntax(filename string, src []byte) (*syntax, hcl.Diagnostics) {
 		return nil, diags
 	}
 
-	return &syntax{
+	return &File{
 		body:   body.(*hclsyntax.Body),
 		text:   src,
-		locate: func(hcl.Diagnostics) {},
+		Locate: func(hcl.Diagnostics) {},
 	}, diags
 }
 
-// prepare returns the body of a file without variables, locals and dynamic blocks, and the values for its
+// Prepare returns the body of a file without variables, locals and dynamic blocks, and the values for its
 // evaluation.
-func (f *syntax) prepare(filename string, in *Inputs) (hcl.Body, *scope) {
+func (f *File) Prepare(filename string, in *Inputs) (hcl.Body, *Scope) {
 	s := newScope(filename, f.body, in)
 	s.diags = append(s.diags, f.faults...)
 	var locals hclsyntax.Blocks
@@ -88,7 +82,14 @@ func (f *syntax) prepare(filename string, in *Inputs) (hcl.Body, *scope) {
 		budget: s.budget,
 		unset:  s.unset,
 	}
-	expanded := x.body(&rest, s.context(), false)
+	expanded := x.body(&rest, s.Context(), false)
 	s.diags = append(s.diags, x.diags...)
 	return expanded, s
+}
+
+// faults collects the faults of a file.
+type faults struct{ diags hcl.Diagnostics }
+
+func (f *faults) fault(at hcl.Range, format string, args ...any) {
+	f.diags = append(f.diags, hclconf.Fault(at, format, args...))
 }

@@ -1,4 +1,4 @@
-package jobspec
+package evaluate
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 // inputs collects the values from outside a file.
 type inputs struct {
-	*scope
+	*Scope
 	known  map[string]*variable
 	values map[string]cty.Value
 }

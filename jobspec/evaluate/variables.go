@@ -1,4 +1,4 @@
-package jobspec
+package evaluate
 
 import (
 	"fmt"
@@ -33,8 +33,8 @@ type VarFile struct {
 	Source []byte
 }
 
-// scope has the values of a file.
-type scope struct {
+// Scope has the values of a file.
+type Scope struct {
 	faults
 	start        hcl.Range
 	budget       *functions.Budget
@@ -43,9 +43,9 @@ type scope struct {
 	vars, locals map[string]cty.Value
 }
 
-func newScope(filename string, body *hclsyntax.Body, in *Inputs) *scope {
+func newScope(filename string, body *hclsyntax.Body, in *Inputs) *Scope {
 	b := functions.NewBudget()
-	return &scope{
+	return &Scope{
 		start:     hcl.Range{Filename: filename, Start: body.SrcRange.Start, End: body.SrcRange.Start},
 		budget:    b,
 		unset:     hclconf.NewUnset(),
@@ -55,7 +55,8 @@ func newScope(filename string, body *hclsyntax.Body, in *Inputs) *scope {
 	}
 }
 
-func (s *scope) context() *hcl.EvalContext {
+// Context returns the values with which the expressions of the file are evaluated.
+func (s *Scope) Context() *hcl.EvalContext {
 	return &hcl.EvalContext{
 		Functions: s.functions,
 		Variables: map[string]cty.Value{
@@ -65,8 +66,20 @@ func (s *scope) context() *hcl.EvalContext {
 	}
 }
 
+// Start is the beginning of the file, for faults of the whole.
+func (s *Scope) Start() hcl.Range { return s.start }
+
+// Faults returns the faults and warnings of the values so far.
+func (s *Scope) Faults() hcl.Diagnostics { return s.diags }
+
+// Unset returns what the body lacks because of the faults of values. The decoder of the body adds to it.
+func (s *Scope) Unset() *hclconf.Unset { return s.unset }
+
+// Exceeded reports whether the evaluation has cost more than a file may cost. The values are then unknown.
+func (s *Scope) Exceeded() bool { return s.budget.Exceeded() }
+
 // value returns the value of an expression, an unknown one after a fault.
-func (s *scope) value(e hcl.Expression, ctx *hcl.EvalContext) cty.Value {
+func (s *Scope) value(e hcl.Expression, ctx *hcl.EvalContext) cty.Value {
 	v, diags := e.Value(ctx)
 	s.diags = append(s.diags, diags...)
 	if diags.HasErrors() {
@@ -75,8 +88,8 @@ func (s *scope) value(e hcl.Expression, ctx *hcl.EvalContext) cty.Value {
 	return v
 }
 
-// nameUndeclared gives the faults of var.NAME a text that names the missing block. For HCL var is an object.
-func (s *scope) nameUndeclared(diags hcl.Diagnostics) {
+// NameUndeclared gives the faults of var.NAME a text that names the missing block. For HCL var is an object.
+func (s *Scope) NameUndeclared(diags hcl.Diagnostics) {
 	for _, d := range diags {
 		e, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
 		if !ok || len(e.Traversal) < 2 || e.Traversal.RootName() != "var" {
@@ -92,7 +105,8 @@ func (s *scope) nameUndeclared(diags hcl.Diagnostics) {
 	}
 }
 
-type variableFile struct {
+// VariableFile has the variables of a file. A job file in JSON has them beside its other blocks.
+type VariableFile struct {
 	Variables []*variable `hcl:"variable,block"`
 }
 
@@ -117,8 +131,8 @@ type validation struct {
 }
 
 // readVariables reads the variable blocks and the values from outside.
-func (s *scope) readVariables(body hcl.Body, in *Inputs) {
-	var file variableFile
+func (s *Scope) readVariables(body hcl.Body, in *Inputs) {
+	var file VariableFile
 	ctx := &hcl.EvalContext{Functions: s.functions}
 	s.diags = append(s.diags, hclconf.DecodeBody(body, ctx, &file)...)
 	known := map[string]*variable{}
@@ -142,7 +156,7 @@ func (s *scope) readVariables(body hcl.Body, in *Inputs) {
 		s.readType(v, ctx)
 	}
 
-	given := inputs{scope: s, known: known}
+	given := inputs{Scope: s, known: known}
 	given.read(in)
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		v := known[name]
@@ -164,7 +178,7 @@ func (s *scope) readVariables(body hcl.Body, in *Inputs) {
 }
 
 // readType reads the type and the default of a variable.
-func (s *scope) readType(v *variable, ctx *hcl.EvalContext) {
+func (s *Scope) readType(v *variable, ctx *hcl.EvalContext) {
 	v.constraint = cty.DynamicPseudoType
 	if v.Type != nil {
 		t, defaults, diags := typeexpr.TypeConstraintWithDefaults(v.Type)
@@ -184,7 +198,7 @@ func (s *scope) readType(v *variable, ctx *hcl.EvalContext) {
 }
 
 // converted returns a value in the type of a variable.
-func (s *scope) converted(v *variable, value cty.Value, at hcl.Range) cty.Value {
+func (s *Scope) converted(v *variable, value cty.Value, at hcl.Range) cty.Value {
 	if v.defaults != nil && !value.IsNull() {
 		value = v.defaults.Apply(value)
 	}
@@ -198,7 +212,7 @@ func (s *scope) converted(v *variable, value cty.Value, at hcl.Range) cty.Value 
 }
 
 // validate evaluates the validation blocks of a variable, in which only the variable has a value.
-func (s *scope) validate(v *variable, value cty.Value) {
+func (s *Scope) validate(v *variable, value cty.Value) {
 	if !value.IsWhollyKnown() {
 		return
 	}
@@ -234,7 +248,7 @@ type local struct {
 
 // readLocals evaluates the arguments of locals blocks. A local may use variables and other locals, in any
 // order.
-func (s *scope) readLocals(list []*local) {
+func (s *Scope) readLocals(list []*local) {
 	pending := map[string]bool{}
 	for _, l := range list {
 		pending[l.Name] = true
@@ -251,7 +265,7 @@ func (s *scope) readLocals(list []*local) {
 				continue
 			}
 
-			s.locals[l.Name] = s.value(l.Expr, s.context())
+			s.locals[l.Name] = s.value(l.Expr, s.Context())
 			delete(pending, l.Name)
 		}
 
@@ -268,7 +282,7 @@ func (s *scope) readLocals(list []*local) {
 }
 
 // declareLocals returns the arguments of all locals blocks in their order.
-func (s *scope) declareLocals(blocks hclsyntax.Blocks) (list []*local) {
+func (s *Scope) declareLocals(blocks hclsyntax.Blocks) (list []*local) {
 	seen := map[string]bool{}
 	for _, b := range blocks {
 		for _, in := range b.Body.Blocks {
