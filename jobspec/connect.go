@@ -8,6 +8,7 @@ import (
 	"berth/structs"
 )
 
+// The blocks of Consul Connect. As in job.go, a block converts to its counterpart in structs.
 type connect struct {
 	Native         bool            `hcl:"native"`
 	SidecarService *sidecarService `hcl:"sidecar_service,block"`
@@ -182,6 +183,7 @@ func (c *converter) sidecarTask(t *sidecarTask) *structs.SidecarTask {
 
 	if r := t.Resources; r != nil {
 		out.Resources = c.resources(r)
+		// A network there was moved to the group in other tasks. A sidecar has none of its own.
 		for _, n := range r.Networks {
 			c.fault(n.At, "a network in the resources of a sidecar_task; write network in the group")
 		}
@@ -267,6 +269,7 @@ func (p *gatewayProxy) proxy() *structs.GatewayProxy {
 	}
 
 	for name, a := range p.BindAddresses {
+		// Without addresses the map stays nil, as in a job that came as JSON.
 		if out.EnvoyGatewayBindAddresses == nil {
 			out.EnvoyGatewayBindAddresses = map[string]*structs.GatewayBindAddress{}
 		}

@@ -15,12 +15,15 @@ func (c *converter) constraints(list []*constraint) []*structs.Constraint {
 	return out
 }
 
+// constraint reads the long form or one of the short ones. Several forms are a fault, so the order of the map
+// has no effect.
 func (c *converter) constraint(x *constraint) *structs.Constraint {
 	out := &structs.Constraint{
 		LTarget: x.Attribute,
 		Operand: cmp.Or(x.Operator, "="),
 	}
 	override(&out.RTarget, x.Value)
+	// A server reads only the long form, into which each short one turns.
 	forms := 0
 	for operand, value := range map[string]*string{
 		structs.ConstraintVersion:        x.Version,
@@ -50,6 +53,8 @@ func (c *converter) constraint(x *constraint) *structs.Constraint {
 	return out
 }
 
+// oneForm rejects a constraint with several forms. Its block is spoiled: the check of the job would find
+// faults in what is left.
 func (c *converter) oneForm(x *constraint, is bool) {
 	if !is {
 		c.spoiled[x.At] = true
@@ -60,6 +65,7 @@ func (c *converter) oneForm(x *constraint, is bool) {
 	}
 }
 
+// devices converts the devices of a task. A request without a count is one for one instance.
 func (c *converter) devices(list []*device) []*structs.RequestedDevice {
 	var out []*structs.RequestedDevice
 	for _, d := range list {
@@ -98,6 +104,7 @@ func spreads(list []*spread) (out []*structs.Spread) {
 	return out
 }
 
+// affinity converts an affinity, which has the forms of a constraint.
 func (c *converter) affinity(a *affinity) *structs.Affinity {
 	x := c.constraint(&a.constraint)
 	out := &structs.Affinity{
@@ -110,6 +117,7 @@ func (c *converter) affinity(a *affinity) *structs.Affinity {
 	return out
 }
 
+// boolText returns the text in which a constraint has a value, nil without one.
 func boolText(b *bool) *string {
 	if b == nil {
 		return nil

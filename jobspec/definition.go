@@ -67,6 +67,7 @@ func readFile[B, T any](filename string, src []byte, spec string, convert func(*
 			Unset: hclconf.NewUnset(),
 		},
 	}
+	// A file has constants only, so there is no context.
 	var decoded B
 	diags = hclconf.DecodePartly(body, nil, &decoded, f.locator.Unset)
 	f.Content = convert(&decoded)
@@ -78,6 +79,7 @@ func ReadNamespace(filename string, src []byte) (*File[*admin.Namespace], error)
 	return readFile(filename, src, "namespace", (*namespaceFile).row)
 }
 
+// row converts the file. A namespace has no block around it.
 func (f *namespaceFile) row() *admin.Namespace {
 	return &admin.Namespace{
 		Name:         f.Name,
@@ -91,6 +93,7 @@ func (f *namespaceFile) row() *admin.Namespace {
 func ReadNodePool(filename string, src []byte) (*File[*admin.NodePool], error) {
 	f, err := readFile(filename, src, "node_pool", (*nodePoolFile).row)
 	switch {
+	// A file without a pool may have other faults, which say more.
 	case f == nil || f.Content != nil:
 		return f, err
 	case err == nil:

@@ -9,6 +9,7 @@ import (
 // disconnect returns the strategy of a group for a lost node. The arguments that groups had before there was
 // the block become one, with a warning each.
 func (c *converter) disconnect(g *group) *structs.DisconnectStrategy {
+	// The values of the former arguments, if the group has any.
 	former := &structs.DisconnectStrategy{}
 	used := 0
 	became := func(name, now string) {
@@ -36,6 +37,7 @@ func (c *converter) disconnect(g *group) *structs.DisconnectStrategy {
 	}
 
 	switch {
+	// Former arguments beside the block are faults, so the block alone counts.
 	case g.Disconnect != nil:
 		return (*structs.DisconnectStrategy)(g.Disconnect)
 	case used > 0:

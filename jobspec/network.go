@@ -28,6 +28,7 @@ func (p *port) addTo(n *structs.NetworkResource) {
 		To:          p.To,
 		HostNetwork: p.HostNetwork,
 	}
+	// Without a number the scheduler chooses the port.
 	if p.Static == nil {
 		n.DynamicPorts = append(n.DynamicPorts, demand)
 		return
@@ -54,6 +55,7 @@ func (c *converter) moveNetworks(g *structs.TaskGroup, t *task) {
 			g.Networks = []*structs.NetworkResource{{}}
 		}
 
+		// In other drivers a task has no network of its own, so a port is the same inside.
 		if t.Driver == "docker" {
 			n.mapPorts(spec)
 		}
@@ -68,12 +70,14 @@ func (c *converter) moveNetworks(g *structs.TaskGroup, t *task) {
 // ports within the container.
 func (n *network) mapPorts(t *structs.Task) {
 	_, ownNetwork := t.Config["network_mode"]
+	// The task is in the network that it names, into which these ports do not lead.
 	if ownNetwork {
 		return
 	}
 
 	inside := portMap(t.Config["port_map"])
 	listed, _ := t.Config["ports"].([]any)
+	// The list belongs to the file, which the locator of faults reads later.
 	listed = slices.Clone(listed)
 	for _, p := range n.Ports {
 		if to, mapped := inside[p.Label].(int64); mapped && 0 < to && to <= structs.MaxPort {

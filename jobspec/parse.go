@@ -62,6 +62,7 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 	var file jobFile
 	diags = hclconf.DecodePartly(body, s.Context(), &file, s.Unset())
 	c.diags = append(c.diags, diags...)
+	// Another fault may be the reason for which there is no job.
 	if len(file.Jobs) != 1 && !c.diags.HasErrors() {
 		at := body.MissingItemRange()
 		if len(file.Jobs) > 1 {
@@ -71,6 +72,7 @@ func ReadJob(filename string, src []byte, in *Inputs) (*JobFile, error) {
 		c.fault(at, "the file has %d jobs; expected one block job \"id\" { ... }", len(file.Jobs))
 	}
 
+	// All are converted, so that the faults of all are reported.
 	for _, j := range file.Jobs {
 		f.Job = c.job(j)
 	}
@@ -110,8 +112,11 @@ func (f *faults) warn(at hcl.Range, format string, args ...any) {
 // converter converts blocks to structs.
 type converter struct {
 	faults
+	// The defaults of the policies depend on it.
 	jobType string
-	ofJob   *job
+	// The job around the groups, whose policies theirs change.
+	ofJob *job
+	// See locate.Locator.
 	spoiled map[hcl.Range]bool
 }
 
@@ -133,6 +138,7 @@ func (c *converter) job(j *job) *structs.Job {
 
 	out.Periodic = j.Periodic.config()
 	out.ParameterizedJob = (*structs.ParameterizedJobConfig)(j.Parameters)
+	// The groups below take their defaults from these two.
 	c.jobType = cmp.Or(j.Type, structs.JobService)
 	c.ofJob = j
 	out.Update = j.Update.override(structs.DefaultUpdateStrategy())
@@ -159,6 +165,7 @@ func (c *converter) job(j *job) *structs.Job {
 			continue
 		}
 
+		// A task outside of a group is in one of its own name.
 		out.TaskGroups = append(out.TaskGroups, c.group(&group{
 			Name:  t.Name,
 			At:    t.At,
@@ -195,6 +202,7 @@ func (c *converter) isFirst(seen map[string]bool, noun, name string, at hcl.Rang
 	return true
 }
 
+// group converts a group. The job's policies are those of the group where it names none.
 func (c *converter) group(g *group) *structs.TaskGroup {
 	out := &structs.TaskGroup{
 		Name:          g.Name,
@@ -210,10 +218,12 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 	out.MaxRunDuration = g.MaxRun
 	out.Disconnect = c.disconnect(g)
 	c.policies(g, out)
+	// The count that a group names precedes the least count of its scaling, which policies has set.
 	override(&out.Count, g.Count)
 	def := structs.DefaultRestartPolicy(c.jobType)
 	if g.Restart != nil {
 		out.RestartPolicy = g.Restart.override(def)
+		// The policy of the group is the default of its tasks.
 		def = *out.RestartPolicy
 	}
 
@@ -246,12 +256,14 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		}
 
 		out.Tasks = append(out.Tasks, c.task(t, def))
+		// This follows the task into the group, because it may change the configuration of the task.
 		c.moveNetworks(out, t)
 	}
 
 	return out
 }
 
+// request converts a volume. The alias is its name in the job: the volume itself has another one.
 func (v *volume) request(alias string) *structs.VolumeRequest {
 	return &structs.VolumeRequest{
 		Name:           alias,
@@ -265,6 +277,7 @@ func (v *volume) request(alias string) *structs.VolumeRequest {
 	}
 }
 
+// task converts a task. restart is the policy that its block changes.
 func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 	c.taskIdentities(t.Identities)
 	out := &structs.Task{
@@ -311,6 +324,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 	return out
 }
 
+// resources converts a block. The group has the networks in it: see moveNetworks.
 func (c *converter) resources(r *resources) *structs.Resources {
 	return &structs.Resources{
 		CPU:         r.CPU,
@@ -340,6 +354,7 @@ func override[T any](field *T, value *T) {
 	}
 }
 
+// override returns the policy with the values of the block.
 func (r *restart) override(p structs.RestartPolicy) *structs.RestartPolicy {
 	override(&p.Attempts, r.Attempts)
 	override(&p.Interval, r.Interval)

@@ -13,6 +13,7 @@ func (c *converter) policies(g *group, out *structs.TaskGroup) {
 		j = *c.ofJob
 	}
 
+	// The block of the job becomes the default that the block of the group changes.
 	if of := j.Reschedule.override(reschedule); of != nil {
 		out.ReschedulePolicy = of
 		reschedule = of
@@ -42,6 +43,7 @@ func (c *converter) policies(g *group, out *structs.TaskGroup) {
 		}
 
 		if s.Min != nil {
+			// A group that is scaled begins with its least count, unless it names one.
 			out.Count = int(*s.Min)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"berth/structs"
 )
 
+// The blocks of services and their checks. As in job.go, a block converts to its counterpart in structs.
 type service struct {
 	Name         string            `hcl:"name"`
 	TaskName     string            `hcl:"task"`
@@ -89,6 +90,7 @@ func (c *converter) services(list []*service) []*structs.Service {
 	return out
 }
 
+// service converts a service. Its identity is checked and dropped.
 func (c *converter) service(s *service) *structs.Service {
 	c.serviceIdentity(s.Identity)
 	out := &structs.Service{

@@ -6,6 +6,7 @@ import (
 	"berth/structs"
 )
 
+// The blocks of templates. structs.Template has the fields in another order, so they are copied one by one.
 type templateBlock struct {
 	SourcePath    string         `hcl:"source"`
 	DestPath      string         `hcl:"destination,required"`

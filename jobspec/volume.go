@@ -92,6 +92,7 @@ func (f *volumeFile) row() *structs.CSIVolume {
 	return v
 }
 
+// rows converts the topologies, none for an absent block.
 func (t *topologies) rows() []*structs.CSITopology {
 	var out []*structs.CSITopology
 	if t != nil {

@@ -38,6 +38,7 @@ func (s *scoped) UnwrapExpression() hcl.Expression { return s.Expression }
 // have their own context.
 func (x *expander) body(b *hclsyntax.Body, ctx *hcl.EvalContext, made bool) *hclsyntax.Body {
 	out := *b
+	// Each block that is made has copies of the arguments. The budget bounds them before they exist.
 	if made && x.budget.SpendItems(len(b.Attributes)+len(b.Blocks)) {
 		out.Attributes = maps.Clone(b.Attributes)
 		for name, a := range b.Attributes {
@@ -55,6 +56,7 @@ func (x *expander) body(b *hclsyntax.Body, ctx *hcl.EvalContext, made bool) *hcl
 		if in.Type == "dynamic" {
 			made, complete := x.generate(in, ctx)
 			if !complete {
+				// A fault of the job may be due to the absence of such a block: see package locate.
 				x.unset.AddBlock(b, madeKind(in))
 			}
 
@@ -104,6 +106,7 @@ func (x *expander) generate(b *hclsyntax.Block, ctx *hcl.EvalContext) (out hclsy
 	}
 
 	complete = true
+	// A set has its elements in their own order, and a map in the order of the keys.
 	for it := list.ElementIterator(); it.Next() && !x.budget.Exceeded(); {
 		key, value := it.Element()
 		child := ctx.NewChild()
@@ -177,6 +180,7 @@ func (x *expander) readDynamic(b *hclsyntax.Block) (forEach hclsyntax.Expression
 func (x *expander) generateOne(d dynamic, ctx *hcl.EvalContext) *hclsyntax.Block {
 	out := *d.content
 	out.Type = d.block.Labels[0]
+	// All blocks that a dynamic block makes have this place, so the decoder keeps their order.
 	out.TypeRange = d.block.LabelRanges[0]
 	out.Labels = nil
 	out.LabelRanges = nil
@@ -192,6 +196,7 @@ func (x *expander) generateOne(d dynamic, ctx *hcl.EvalContext) *hclsyntax.Block
 		case err != nil || list.IsNull():
 			x.fault(d.labels.Range(), "invalid value for \"labels\": expected a list of strings")
 			return nil
+		// An unknown label has a fault elsewhere.
 		case !list.IsWhollyKnown():
 			return nil
 		}

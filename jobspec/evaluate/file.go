@@ -38,6 +38,7 @@ func Parse(filename string, src []byte, shape any) (*File, hcl.Diagnostics) {
 		}, diags
 	}
 
+	// The text keeps its length, so the text of a placeholder is read from the source that the user sees.
 	body, diags := hclconf.Parse(filename, plainEnv(src))
 	if diags.HasErrors() {
 		return nil, diags
@@ -57,8 +58,10 @@ func (f *File) Prepare(filename string, in *Inputs) (hcl.Body, *Scope) {
 	s.diags = append(s.diags, f.faults...)
 	var locals hclsyntax.Blocks
 	rest := *f.body
+	// The copies share the expressions, so the preparation below replaces those of all.
 	rest.Blocks = nil
 	variables := rest
+	// An argument outside of all blocks is a fault of the job, and not of the variables.
 	variables.Attributes = nil
 	for _, b := range f.body.Blocks {
 		switch b.Type {
@@ -71,6 +74,7 @@ func (f *File) Prepare(filename string, in *Inputs) (hcl.Body, *Scope) {
 		}
 	}
 
+	// The order of the steps below matters: a local may use variables, and a dynamic block may use both.
 	declared := s.declareLocals(locals) // before the expressions become metered ones, which hide their parts
 	_ = hclsyntax.Walk(f.body, &preparation{
 		src:    f.text,
@@ -90,6 +94,7 @@ func (f *File) Prepare(filename string, in *Inputs) (hcl.Body, *Scope) {
 // faults collects the faults of a file.
 type faults struct{ diags hcl.Diagnostics }
 
+// fault adds a fault. The reading goes on, so that a user sees all faults at once.
 func (f *faults) fault(at hcl.Range, format string, args ...any) {
 	f.diags = append(f.diags, hclconf.Fault(at, format, args...))
 }

@@ -20,6 +20,8 @@ type inputs struct {
 
 func (i *inputs) read(in *Inputs) {
 	i.values = map[string]cty.Value{}
+	// The prefixes are the outer loop, so one of berth's own overrides one of the dialect in any order of the
+	// environment.
 	for _, prefix := range envPrefixes {
 		for _, entry := range in.Env {
 			setting, ok := strings.CutPrefix(entry, prefix)
@@ -78,6 +80,7 @@ func (i *inputs) set(source, name, value string) {
 	if !diags.HasErrors() {
 		var attrs hcl.Attributes
 		attrs, diags = body.JustAttributes()
+		// A line break in the value may begin another argument.
 		if len(attrs) != 1 {
 			i.fault(start, "the value is not one expression")
 			return
@@ -91,12 +94,14 @@ func (i *inputs) set(source, name, value string) {
 
 // assign sets a variable to the constant of an argument.
 func (i *inputs) assign(v *variable, a *hcl.Attribute) {
+	// Without a context only constants have values.
 	value := i.value(a.Expr, nil)
 	i.values[v.Name] = i.converted(v, value, a.Expr.Range())
 }
 
 func (i *inputs) readFile(f VarFile) {
 	name := f.Name
+	// The name selects the parser: see hclconf.Parse.
 	if bytes.HasPrefix(bytes.TrimSpace(f.Source), []byte("{")) {
 		name = strings.TrimSuffix(name, ".json") + ".json"
 	}

@@ -11,6 +11,7 @@ import (
 	"berth/jobspec/functions"
 )
 
+// The form of a template of an environment variable, as the dialect writes it.
 var envPlaceholder = regexp.MustCompile(`\$\{[ \t]*env[ \t]+"([A-Za-z_][A-Za-z0-9_]*)"[ \t]*\}`)
 
 // plainEnv replaces `${env "X"}`, which is not HCL2, by a traversal of the same length, so that positions
@@ -71,6 +72,7 @@ func (p *preparation) Enter(node hclsyntax.Node) hcl.Diagnostics {
 func (p *preparation) Exit(node hclsyntax.Node) hcl.Diagnostics {
 	switch node.(type) {
 	case hclsyntax.ChildScope, *hclsyntax.Block:
+		// Enter has added one for each of these.
 		p.bound = p.bound[:len(p.bound)-1]
 	}
 	p.budget.Meter(node)
@@ -83,6 +85,7 @@ func (p *preparation) literalText(e hclsyntax.Expression) hclsyntax.Expression {
 	if !ok || !atRuntime(t.Traversal) {
 		return e
 	}
+	// A loop may bind a name such as node, which is then a value of the file.
 	for _, names := range p.bound {
 		if _, local := names[t.Traversal.RootName()]; local {
 			return e

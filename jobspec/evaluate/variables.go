@@ -43,6 +43,7 @@ type Scope struct {
 	vars, locals map[string]cty.Value
 }
 
+// newScope makes the values of a file. Its functions and its expressions share one budget.
 func newScope(filename string, body *hclsyntax.Body, in *Inputs) *Scope {
 	b := functions.NewBudget()
 	return &Scope{
@@ -60,6 +61,7 @@ func (s *Scope) Context() *hcl.EvalContext {
 	return &hcl.EvalContext{
 		Functions: s.functions,
 		Variables: map[string]cty.Value{
+			// These are copies, so a context has the values so far.
 			"var":   cty.ObjectVal(s.vars),
 			"local": cty.ObjectVal(s.locals),
 		},
@@ -133,6 +135,7 @@ type validation struct {
 // readVariables reads the variable blocks and the values from outside.
 func (s *Scope) readVariables(body hcl.Body, in *Inputs) {
 	var file VariableFile
+	// A default may call functions. It sees no variable, because none has a value yet.
 	ctx := &hcl.EvalContext{Functions: s.functions}
 	s.diags = append(s.diags, hclconf.DecodeBody(body, ctx, &file)...)
 	known := map[string]*variable{}
@@ -156,6 +159,7 @@ func (s *Scope) readVariables(body hcl.Body, in *Inputs) {
 		s.readType(v, ctx)
 	}
 
+	// The values from outside come after the types, which decide how a text is read.
 	given := inputs{Scope: s, known: known}
 	given.read(in)
 	for _, name := range slices.Sorted(maps.Keys(known)) {
@@ -169,6 +173,7 @@ func (s *Scope) readVariables(body hcl.Body, in *Inputs) {
 			s.fault(v.At,
 				"variable %q has no value; expected a default, -var %s=..., or %s%s in the environment",
 				name, name, envPrefixes[1], name)
+			// What depends on it is unknown, too, and has no fault of its own.
 			value = cty.DynamicVal
 		}
 
@@ -192,6 +197,7 @@ func (s *Scope) readType(v *variable, ctx *hcl.EvalContext) {
 		return
 	}
 	v.fallback = s.converted(v, s.value(v.Default, ctx), v.Default.Range())
+	// A simple default decides the type, so a value from outside needs no quotes: see isText.
 	if t := v.fallback.Type(); v.Type == nil && t.IsPrimitiveType() {
 		v.constraint = t
 	}
@@ -199,6 +205,8 @@ func (s *Scope) readType(v *variable, ctx *hcl.EvalContext) {
 
 // converted returns a value in the type of a variable.
 func (s *Scope) converted(v *variable, value cty.Value, at hcl.Range) cty.Value {
+	// The optional attributes of an object get their values before the conversion, which would reject the
+	// object.
 	if v.defaults != nil && !value.IsNull() {
 		value = v.defaults.Apply(value)
 	}
@@ -213,6 +221,7 @@ func (s *Scope) converted(v *variable, value cty.Value, at hcl.Range) cty.Value 
 
 // validate evaluates the validation blocks of a variable, in which only the variable has a value.
 func (s *Scope) validate(v *variable, value cty.Value) {
+	// Such a value has a fault already.
 	if !value.IsWhollyKnown() {
 		return
 	}
@@ -255,6 +264,8 @@ func (s *Scope) readLocals(list []*local) {
 	}
 
 	for len(list) > 0 {
+		// A round evaluates the locals of which all others have values. One that evaluates none has found a
+		// cycle.
 		var later []*local
 		for _, l := range list {
 			waits := slices.ContainsFunc(l.uses, func(used string) bool {
@@ -305,6 +316,7 @@ func (s *Scope) declareLocals(blocks hclsyntax.Blocks) (list []*local) {
 
 			seen[a.Name] = true
 			l := &local{Attribute: a}
+			// These are the names in the syntax, also of a branch that is not evaluated.
 			for _, t := range a.Expr.Variables() {
 				l.uses = append(l.uses, localOf(t))
 			}
