@@ -43,5 +43,6 @@ func mergeCommands(tree, extra []command.Command) []command.Command {
 		}
 		tree[at].Sub = mergeCommands(tree[at].Sub, e.Sub)
 	}
+
 	return tree
 }

@@ -13,11 +13,13 @@ type programVersion struct {
 	Revision string `json:",omitempty"`
 }
 
+// showVersion calls no agent, so it shows the version of this program alone.
 func showVersion(_ context.Context, c *command.Call) error {
 	v := programVersion{
 		Version:  version.Version,
 		Revision: version.Revision(),
 	}
+
 	return c.Show(v, func() error {
 		c.Printf("berth %s\n", v.Version)
 		if v.Revision != "" {

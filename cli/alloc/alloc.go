@@ -128,6 +128,7 @@ func NewestFirst(a, b *structs.AllocListStub) int {
 		cmp.Compare(a.Name, b.Name))
 }
 
+// allocStatus shows one allocation, or lists all.
 func allocStatus(ctx context.Context, c *command.Call) error {
 	err := command.CheckStats(c)
 	if err != nil {
@@ -239,6 +240,7 @@ func taskTitle(g *structs.TaskGroup, name string) string {
 	if g == nil {
 		return title
 	}
+
 	t := g.Task(name)
 	switch {
 	case t == nil || t.Lifecycle == nil:
@@ -246,6 +248,7 @@ func taskTitle(g *structs.TaskGroup, name string) string {
 	case t.Lifecycle.Sidecar:
 		return fmt.Sprintf("%s (%s sidecar)", title, t.Lifecycle.Hook)
 	}
+
 	return fmt.Sprintf("%s (%s)", title, t.Lifecycle.Hook)
 }
 
@@ -297,21 +300,26 @@ func StopOptions(c *command.Call) api.AllocStopOptions {
 	return api.AllocStopOptions{NoShutdownDelay: c.Bool(NoShutdownDelay.Name)}
 }
 
+// allocStop stops an allocation and waits for its end, unless -detach is given. It does not wait for the one
+// that replaces it.
 func allocStop(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	answer, err := c.API.AllocStop(ctx, id, StopOptions(c))
 	if err != nil {
 		return err
 	}
+
 	return watch.New(c).Follow(ctx, answer, answer.EvalID, func(ctx context.Context, w *watch.Watch) error {
 		w.WriteChange("request", "Allocation %s is stopping", command.ShortID(id))
 		return w.AwaitAllocEnd(ctx, id)
 	})
 }
 
+// showAllocChecks waits for the node of the allocation, which knows the results of its checks.
 func showAllocChecks(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "alloc", c.Arg(0))
 	if err != nil {
@@ -356,8 +364,10 @@ func rolloutHealth(a *structs.Allocation) string {
 	default:
 		text = "not known yet"
 	}
+
 	if a.DeploymentStatus.IsCanary() {
 		text += ", a canary"
 	}
+
 	return text
 }

@@ -92,6 +92,7 @@ func taskArg(c *command.Call) (string, error) {
 	return task, nil
 }
 
+// allocRestart waits for the node, which takes the request. The tasks restart after the answer.
 func allocRestart(ctx context.Context, c *command.Call) error {
 	task, err := taskArg(c)
 	if err != nil {
@@ -127,6 +128,7 @@ func allocRestart(ctx context.Context, c *command.Call) error {
 	return c.Report(outcome, "Restart requested: %s of allocation %s", tasks, command.ShortID(id))
 }
 
+// allocSignal waits for the node, which sends the signal before it answers.
 func allocSignal(ctx context.Context, c *command.Call) error {
 	task, err := taskArg(c)
 	if err != nil {

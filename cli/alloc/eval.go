@@ -74,6 +74,7 @@ namespace.`,
 	},
 }
 
+// evalList shows the newest evaluations first.
 func evalList(ctx context.Context, c *command.Call) error {
 	q := c.Page()
 	q.Sort = structs.SortCreate
@@ -84,6 +85,7 @@ func evalList(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Show(evals, func() error {
 		EvalSheet.Print(c, "evaluation", evals)
 		c.PrintNextPage(meta)
@@ -91,17 +93,21 @@ func evalList(ctx context.Context, c *command.Call) error {
 	})
 }
 
+// evalStatusRun shows one evaluation, or lists all. With -monitor it waits for the placement of one.
 func evalStatusRun(ctx context.Context, c *command.Call) error {
 	if !c.Bool("monitor") {
 		return evalStatus.Run(ctx, c)
 	}
+
 	if c.Arg(0) == "" {
 		return command.BadUsage("-monitor needs an evaluation: it watches one")
 	}
+
 	id, err := c.Resolve(ctx, "eval", c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	w := watch.New(c)
 	return w.WithTimeout(ctx, func(ctx context.Context) error {
 		return w.RetryOutage(ctx, func(ctx context.Context) error {
@@ -135,6 +141,7 @@ var EvalSheet = command.Sheet[*structs.Evaluation]{
 	Order: NewestEvalFirst,
 }
 
+// evalDelete waits for the servers. It deletes nothing if one of the prefixes is ambiguous.
 func evalDelete(ctx context.Context, c *command.Call) error {
 	which := api.EvalDelete{Filter: c.String("filter")}
 	if (len(c.Args) == 0) == (which.Filter == "") {
@@ -156,6 +163,7 @@ func evalDelete(ctx context.Context, c *command.Call) error {
 		n, err = c.API.EvaluationsDelete(ctx, which)
 		return err
 	})
+
 	err = c.CheckFound(ctx, n, err)
 	if err != nil {
 		return err

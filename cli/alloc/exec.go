@@ -42,6 +42,8 @@ code is the command's, or 128 plus the number of the signal that ended it.
 Options come before the allocation. The command is killed when this program
 ends or loses its connection.`
 
+// allocExec runs a command in a task and ends with its exit code. It waits for the end of the command, or for
+// the escape character, which ends it with an error. The terminal is restored on each of these ways.
 func allocExec(ctx context.Context, c *command.Call) error {
 	escape, err := escapeCharacter(c.String("e"))
 	if err != nil {

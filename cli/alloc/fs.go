@@ -31,6 +31,8 @@ even through a link. Volumes and secrets are not shown. -f continues when the
 file is truncated or replaced, and ends when the file is deleted or the
 allocation ends.`
 
+// allocFiles shows a directory or a file of an allocation. It waits for the node at each read, and with -f
+// until it is interrupted.
 func allocFiles(ctx context.Context, c *command.Call) error {
 	p, err := placeOf(c)
 	if err != nil {
@@ -57,6 +59,7 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 		file, err = c.API.AllocFile(ctx, id, path)
 		return err
 	})
+
 	switch {
 	case err != nil:
 		return err
@@ -72,9 +75,15 @@ func allocFiles(ctx context.Context, c *command.Call) error {
 		return structs.Invalidf("%q is a directory; -f, -tail, -n and -c show a file", path)
 	}
 
+	return listFiles(ctx, c, fileOf{id, path})
+}
+
+// listFiles shows a directory of an allocation.
+func listFiles(ctx context.Context, c *command.Call, dir fileOf) error {
 	var files []*nodecalls.AllocFileInfo
-	err = watch.New(c).Await(ctx, nodeOfAlloc(id), watch.SeeAlloc(c, id), func() (err error) {
-		files, err = c.API.AllocFiles(ctx, id, path)
+	what := nodeOfAlloc(dir.alloc)
+	err := watch.New(c).Await(ctx, what, watch.SeeAlloc(c, dir.alloc), func() (err error) {
+		files, err = c.API.AllocFiles(ctx, dir.alloc, dir.path)
 		return err
 	})
 	if err != nil {
@@ -101,6 +110,7 @@ func showFile(ctx context.Context, c *command.Call, f fileOf, p place) error {
 			Lines:   p.lines,
 		})
 	}
+
 	return copyStream(ctx, c, c.Out, allocStream{alloc: f.alloc, follow: follow, open: open})
 }
 

@@ -60,12 +60,15 @@ func placeOf(c *command.Call) (place, error) {
 	case p.fromEnd:
 		p.lines = defaultTail
 	}
+
 	if p.lines > structs.MaxTailLines {
 		return p, command.BadUsage("-n is %d, expected at most %d", p.lines, structs.MaxTailLines)
 	}
+
 	return p, nil
 }
 
+// allocLogs shows the output of a task. It waits for the node, and with -f until it is interrupted.
 func allocLogs(ctx context.Context, c *command.Call) error {
 	p, err := placeOf(c)
 	if err != nil {
@@ -121,10 +124,12 @@ func (v logView) run(ctx context.Context, c *command.Call) error {
 	case v.options.Follow:
 		return followBoth(ctx, c, outs, errs)
 	}
+
 	err := copyStream(ctx, c, c.Out, outs)
 	if err != nil {
 		return err
 	}
+
 	return copyStream(ctx, c, unescaped(c.Err), errs)
 }
 
@@ -237,6 +242,7 @@ func chooseAlloc(ctx context.Context, c *command.Call, task string) (string, err
 	all = slices.DeleteFunc(all, func(a *structs.AllocListStub) bool {
 		return task != "" && a.TaskStates[task] == nil
 	})
+
 	if len(all) == 0 && task != "" {
 		return "", structs.NotFoundf("job %q has no allocation with the task %q", job, task)
 	}
@@ -248,6 +254,7 @@ func chooseAlloc(ctx context.Context, c *command.Call, task string) (string, err
 	slices.SortFunc(all, func(a, b *structs.AllocListStub) int {
 		return cmp.Or(runningFirst(a, b), NewestFirst(a, b))
 	})
+
 	if c.Bool("verbose") {
 		fmt.Fprintf(c.Err, "Allocation %s on node %s (%s)\n", all[0].ID, all[0].NodeName, all[0].NodeID)
 	}

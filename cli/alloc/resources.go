@@ -37,12 +37,14 @@ func printAllocDevices(c *command.Call, r *structs.AllocatedResources) {
 	if r == nil {
 		return
 	}
+
 	var rows command.Grid
 	for task, has := range command.Sorted(r.Tasks) {
 		for _, d := range has.Devices {
 			rows.AddRow(task, d.ID(), strings.Join(d.DeviceIDs, ", "))
 		}
 	}
+
 	command.PrintSome(c, "Devices", "Task|Group|Devices", rows)
 }
 

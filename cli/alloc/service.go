@@ -42,6 +42,7 @@ var ServiceCommands = []command.Command{
 	},
 }
 
+// serviceList shows the services that running allocations offer.
 func serviceList(ctx context.Context, c *command.Call) error {
 	all, _, err := c.API.Services(ctx, nil)
 	err = c.CheckFound(ctx, len(all), err)
@@ -68,12 +69,14 @@ func serviceList(ctx context.Context, c *command.Call) error {
 	})
 }
 
+// serviceInfo shows the instances of a service. None is not-found, unless the output is for a program.
 func serviceInfo(ctx context.Context, c *command.Call) error {
 	instances, _, err := c.API.Service(ctx, c.Arg(0), &api.Query{Filter: c.String("filter")})
 	err = c.CheckFound(ctx, len(instances), err)
 	if err != nil {
 		return err
 	}
+
 	return c.Show(instances, func() error {
 		if len(instances) == 0 {
 			return structs.NotFoundf("no allocation offers a service %q", c.Arg(0))

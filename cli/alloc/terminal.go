@@ -148,5 +148,6 @@ func (r *escapeReader) pass(out, in []byte) ([]byte, bool) {
 		out = append(out, b)
 		r.start = b == '\r' || b == '\n'
 	}
+
 	return out, false
 }

@@ -37,8 +37,11 @@ type Command struct {
 	Examples string // command lines
 	Group    string
 	Misuse   int // the exit code of wrong usage; 0: exitUsage
-	Run      func(ctx context.Context, c *Call) error
-	Sub      []Command
+	// Run carries the command out. The program ends with 0, with the code of the kind of its error
+	// (structs.Kind.ExitCode), with the code of an ExitError, or with Misuse. A command that only reads waits
+	// for nothing but the answer of the agent.
+	Run func(ctx context.Context, c *Call) error
+	Sub []Command
 }
 
 // usageError reports an invalid command line.

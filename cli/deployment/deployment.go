@@ -94,6 +94,7 @@ to its newest stable version.`,
 	},
 }
 
+// deploymentList shows the newest deployments first.
 func deploymentList(ctx context.Context, c *command.Call) error {
 	q := c.Page()
 	q.Sort = structs.SortCreate
@@ -103,6 +104,7 @@ func deploymentList(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Show(items, func() error {
 		deploymentSheet.Print(c, "deployment", items)
 		c.PrintNextPage(meta)
@@ -134,10 +136,12 @@ func changeDeployment(
 	if err != nil {
 		return err
 	}
+
 	answer, err := change(id)
 	if err != nil {
 		return err
 	}
+
 	return followDeployment(ctx, c, answer, id)
 }
 
@@ -160,6 +164,8 @@ func followDeployment(
 	})
 }
 
+// deploymentStatusRun shows one deployment, or lists all. With -monitor it waits until one ends, or does
+// nothing without an operator.
 func deploymentStatusRun(ctx context.Context, c *command.Call) error {
 	if !c.Bool("monitor") {
 		return deploymentStatus.Run(ctx, c)
@@ -226,6 +232,7 @@ func printDeployment(ctx context.Context, c *command.Call, d *structs.Deployment
 	if err != nil {
 		return err
 	}
+
 	printRollout(c, d, allocs)
 	alloc.SheetOfJob.Section(c, "Allocations", allocs)
 	return nil
@@ -273,13 +280,16 @@ func ListOfJob(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	if c.Bool("latest") {
 		return jobLatestDeployment(ctx, c, id)
 	}
+
 	items, _, err := c.API.JobDeployments(ctx, id, c.Bool("all"), nil)
 	if err != nil {
 		return err
 	}
+
 	return deploymentSheet.List(c, "deployment", items)
 }
 
@@ -292,6 +302,7 @@ func jobLatestDeployment(ctx context.Context, c *command.Call, id string) error 
 	case d == nil:
 		return structs.NotFoundf("job %q has no deployment", id)
 	}
+
 	return c.Show(d, func() error {
 		return printDeployment(ctx, c, d)
 	})
@@ -303,17 +314,21 @@ func PromoteOfJob(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	d, _, err := c.API.JobDeployment(ctx, id, nil)
 	if err != nil {
 		return err
 	}
+
 	if d == nil {
 		return structs.NotFoundf("job %q has no deployment", id)
 	}
+
 	answer, err := c.API.DeploymentPromote(ctx, d.ID, c.Strings("group"))
 	if err != nil {
 		return err
 	}
+
 	return followDeployment(ctx, c, answer, d.ID)
 }
 
@@ -323,12 +338,14 @@ func PrintLatest(ctx context.Context, c *command.Call, id string) error {
 	if err != nil || d == nil {
 		return err
 	}
+
 	c.Printf("\nDeployment %s of version %d: %s\n", c.ID(d.ID), d.JobVersion,
 		command.WithDescription(d.Status, d.StatusDescription))
 	allocs, _, err := c.API.DeploymentAllocations(ctx, d.ID, nil)
 	if err != nil {
 		return err
 	}
+
 	printRollout(c, d, allocs)
 	return nil
 }

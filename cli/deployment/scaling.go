@@ -52,6 +52,7 @@ var scalingSheet = command.Sheet[*structs.ScalingPolicyListStub]{
 	},
 }
 
+// scalingPolicyList asks for all policies, and selects by the job and the type here.
 func scalingPolicyList(ctx context.Context, c *command.Call) error {
 	job := c.String("job")
 	kind := c.String("type")
@@ -60,12 +61,15 @@ func scalingPolicyList(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	all = slices.DeleteFunc(all, func(p *structs.ScalingPolicyListStub) bool {
 		return job != "" && p.Target["Job"] != job || kind != "" && p.Type != kind
 	})
+
 	return scalingSheet.List(c, "scaling policy", all)
 }
 
+// scalingPolicyInfo shows one policy. The ID may be a prefix.
 func scalingPolicyInfo(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "policy", c.Arg(0))
 	if err != nil {

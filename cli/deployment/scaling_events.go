@@ -73,6 +73,7 @@ func countText(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
+// jobScalingEvents shows the events of all groups of a job in one list.
 func jobScalingEvents(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {

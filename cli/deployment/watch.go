@@ -109,6 +109,7 @@ func healthyCanaries(allocs []*structs.AllocListStub) map[string]int {
 			healthy[a.TaskGroup]++
 		}
 	}
+
 	return healthy
 }
 
@@ -134,6 +135,7 @@ func reportDeployed(w *watch.Watch, allocs []*structs.AllocListStub) error {
 	slices.SortFunc(allocs, func(a, b *structs.AllocListStub) int {
 		return strings.Compare(a.Name+a.ID, b.Name+b.ID)
 	})
+
 	for _, a := range allocs {
 		subject := fmt.Sprintf("Allocation %s (%s on %s)", w.Call.ID(a.ID), a.Name, watch.NodeLabel(a))
 		switch {
@@ -152,6 +154,7 @@ func reportDeployed(w *watch.Watch, allocs []*structs.AllocListStub) error {
 			w.WriteChange(a.ID, "%s is %s%s", subject, a.ClientStatus, watch.LastEvent(a))
 		}
 	}
+
 	return nil
 }
 
@@ -164,9 +167,11 @@ func checkReplaced(w *watch.Watch, a *structs.AllocListStub) error {
 		delete(w.Failed, a.ID)
 		return nil
 	}
+
 	if !w.Failed[a.ID] {
 		w.Failed[a.ID] = true
 		return nil
 	}
+
 	return structs.Internalf("allocation %s is %s", w.Call.ID(a.ID), watch.EndText(a))
 }

@@ -53,6 +53,7 @@ func Of(c *command.Call) (k Copy, err error) {
 	case recipient != "":
 		k.to, err = agefile.Recipient("-escrow-to", recipient)
 	}
+
 	return k, err
 }
 
@@ -62,6 +63,7 @@ func (k Copy) Write(text []byte) error {
 	if k.to == nil {
 		return nil
 	}
+
 	var out bytes.Buffer
 	lines := armor.NewWriter(&out)
 	w, err := age.Encrypt(lines, k.to)
@@ -77,11 +79,13 @@ func (k Copy) Write(text []byte) error {
 	if err != nil {
 		return structs.Invalidf("-escrow-out: %w", err)
 	}
+
 	_, err = f.Write(out.Bytes())
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err != nil {
 		return structs.Internalf("writing the copy of the key: %w", err)
 	}
+
 	return nil
 }
 

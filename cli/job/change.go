@@ -31,6 +31,7 @@ lists the versions.`,
 		"berth job revert -prior-version 5 web 3",
 }
 
+// jobRevert registers an earlier version again, and waits as jobRun does.
 func jobRevert(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	version, err := strconv.ParseUint(c.Arg(1), 10, 64)
@@ -68,6 +69,8 @@ one group.`,
 		"berth job scale web app 5",
 }
 
+// jobScale changes the count of a group, and waits as jobRun does. The count is the last argument, so the
+// group may be left out if the job has one.
 func jobScale(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	group := c.Arg(1)

@@ -49,34 +49,13 @@ have.`,
 		"echo data | berth job dispatch -detach encode -",
 }
 
+// jobDispatch starts a child of a job and waits for its placement, unless -detach is given. It does not wait
+// for the end of the child. A dispatch with a token that has started one before is no fault.
 func jobDispatch(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
-	body := api.JobDispatchBody{
-		IdPrefixTemplate: c.String("id-prefix-template"),
-		IdempotencyToken: c.String("idempotency-token"),
-		Priority:         int(c.Number("priority")),
-	}
-
-	for _, pair := range c.Strings("meta") {
-		key, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return command.BadUsage("the option -meta is %q, expected key=value", pair)
-		}
-
-		if body.Meta == nil {
-			body.Meta = map[string]string{}
-		}
-
-		body.Meta[key] = value
-	}
-
-	if c.Arg(1) != "" {
-		payload, err := c.ReadFile(c.Arg(1))
-		if err != nil {
-			return err
-		}
-
-		body.Payload = payload
+	body, err := dispatchBody(c)
+	if err != nil {
+		return err
 	}
 
 	answer, err := c.API.JobDispatch(ctx, id, body)
@@ -112,6 +91,40 @@ overlaps.`,
 	}},
 }
 
+// dispatchBody makes the request of a dispatch. The payload is a file, or the standard input for "-".
+func dispatchBody(c *command.Call) (api.JobDispatchBody, error) {
+	body := api.JobDispatchBody{
+		IdPrefixTemplate: c.String("id-prefix-template"),
+		IdempotencyToken: c.String("idempotency-token"),
+		Priority:         int(c.Number("priority")),
+	}
+
+	for _, pair := range c.Strings("meta") {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return body, command.BadUsage("the option -meta is %q, expected key=value", pair)
+		}
+
+		if body.Meta == nil {
+			body.Meta = map[string]string{}
+		}
+
+		body.Meta[key] = value
+	}
+
+	if c.Arg(1) != "" {
+		payload, err := c.ReadFile(c.Arg(1))
+		if err != nil {
+			return body, err
+		}
+
+		body.Payload = payload
+	}
+
+	return body, nil
+}
+
+// jobPeriodicForce starts a child of a periodic job now, and waits for its placement.
 func jobPeriodicForce(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	answer, err := c.API.JobPeriodicForce(ctx, id)
@@ -166,6 +179,7 @@ func schedulePairs(j *structs.Job) (parent, periodic, parameterized string) {
 			parameterized += ", allows " + strings.Join(p.MetaOptional, ", ")
 		}
 	}
+
 	return j.ParentID, periodic, parameterized
 }
 
@@ -175,12 +189,14 @@ func printChildren(ctx context.Context, c *command.Call, j *structs.Job) error {
 	if err != nil {
 		return err
 	}
+
 	var rows command.Grid
 	for _, child := range all {
 		if child.ParentID == j.ID {
 			rows.AddRow(child.ID, orStopped(child.Status, child.Stop), command.Age(child.SubmitTime))
 		}
 	}
+
 	c.Section("Children", "ID|Status|Submitted", rows)
 	return nil
 }

@@ -62,11 +62,13 @@ func (d diffPrinter) printParts(
 	if kind == structs.DiffDeleted && !d.all {
 		return
 	}
+
 	for _, f := range fields {
 		if d.all || f.Type != structs.DiffNone {
 			d.printField(depth, f)
 		}
 	}
+
 	for _, o := range objects {
 		if !d.all && o.Type == structs.DiffNone {
 			continue

@@ -230,6 +230,7 @@ func (f *jobSource) submission() *structs.JobSubmission {
 		Source: string(f.text),
 		Format: structs.FormatHCL2,
 	}
+
 	if bytes.HasPrefix(bytes.TrimSpace(f.text), []byte("{")) {
 		s.Format = structs.FormatJSON
 	}
@@ -316,12 +317,15 @@ func apiJob(src []byte) []byte {
 		json.Unmarshal(src, &outer) != nil {
 		return nil
 	}
+
 	if inner := outer["Job"]; inner != nil {
 		return inner
 	}
+
 	if outer["TaskGroups"] != nil || outer["ID"] != nil {
 		return src
 	}
+
 	return nil
 }
 
@@ -342,13 +346,16 @@ func checkContainer(config map[string]any, g *structs.TaskGroup) error {
 	if err != nil {
 		return err
 	}
+
 	task.Ports = slices.DeleteFunc(task.Ports, func(label string) bool {
 		return nodecalls.HasReference(label) // known on the node only
 	})
+
 	var labels []string
 	for _, p := range g.PortDemands() {
 		labels = append(labels, p.Label)
 	}
+
 	return task.CheckPorts(labels)
 }
 
@@ -373,6 +380,7 @@ func checkDrivers(job *structs.Job) error {
 			}
 		}
 	}
+
 	return errors.Join(faults...)
 }
 

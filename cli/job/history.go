@@ -27,6 +27,7 @@ the six before it, the newest stable one, and each that an allocation uses.`,
 		"berth job history -p -version 3 web",
 }
 
+// jobHistory shows the versions of a job that the servers have kept.
 func jobHistory(ctx context.Context, c *command.Call) error {
 	if c.Bool("p") && c.Bool("full") {
 		return command.BadUsage("-p and -full exclude each other")
@@ -60,12 +61,14 @@ func oneVersion(all *api.JobVersions, id string, version uint64) (*api.JobVersio
 	if err != nil {
 		return nil, err
 	}
+
 	one := &api.JobVersions{Versions: []*structs.Job{job}}
 	for i, j := range all.Versions {
 		if j == job && i < len(all.Diffs) {
 			one.Diffs = all.Diffs[i : i+1]
 		}
 	}
+
 	return one, nil
 }
 
@@ -95,5 +98,6 @@ func printHistory(c *command.Call, answer *api.JobVersions) error {
 			diffPrinter{c, false}.printJobDiff(answer.Diffs[i])
 		}
 	}
+
 	return nil
 }

@@ -155,6 +155,9 @@ that the drivers are not checked.`,
 	jobPeriodicCommand,
 }
 
+// jobRun registers a job and waits until its allocations run and are healthy, unless -detach is given. A
+// failed deployment, a placement that is not possible and the end of -timeout end the wait with a code of
+// their kind. The registration stays in any case.
 func jobRun(ctx context.Context, c *command.Call) error {
 	source, err := readJob(c, c.Arg(0))
 	if err != nil {
@@ -236,6 +239,7 @@ func awaitJob(ctx context.Context, w *watch.Watch, job *structs.Job, evalID stri
 	return w.AwaitRunning(ctx, stored)
 }
 
+// jobInspect writes a job in the form that jobRun reads, JSON or, with -hcl, the file of its submission.
 func jobInspect(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "job", c.Arg(0))
 	if err != nil {

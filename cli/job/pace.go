@@ -67,13 +67,16 @@ func (p *restartPace) beforeNext(ctx context.Context, faults int) (goOn bool, er
 			return false, err
 		}
 	}
+
 	if p.wait > 0 {
 		p.Printf("Next batch in %s\n", p.wait)
 	}
+
 	if !backoff.Sleep(ctx, p.wait) {
 		return false, structs.Timeoutf("interrupted; no further batch is restarted; "+
 			"to see the state of the job: %s", structs.CommandLine(p.Namespace(), "job why", p.Arg(0)))
 	}
+
 	return true, nil
 }
 

@@ -44,6 +44,8 @@ and 255 after an error.`,
 		"berth job plan -diff=false web.hcl",
 }
 
+// jobPlan waits for the servers, which plan the job without a change. Its codes are those of the dialect: 0
+// without changes of allocations, 1 with changes, and 255 after any error, also a usage that is wrong.
 func jobPlan(ctx context.Context, c *command.Call) error {
 	changes, err := planJob(ctx, c)
 	switch {
@@ -150,6 +152,7 @@ func printDesired(c *command.Call, desired map[string]*inquiry.DesiredUpdates) {
 		}
 		rows.AddRow(row...)
 	}
+
 	c.Table("Group|Create|Destroy|Migrate|Update in place|Replace|Canary|Preempt|Unchanged", rows)
 	c.Printf("\n")
 }

@@ -74,6 +74,8 @@ replacements run.`,
 		"berth job restart -reschedule web",
 }
 
+// jobRestart restarts the running allocations in batches, and waits for each batch. A fault ends it unless
+// -on-error lets it go on: then the command ends with the code of a precondition after the last batch.
 func jobRestart(ctx context.Context, c *command.Call) error {
 	err := checkRestart(c)
 	if err != nil {
@@ -190,10 +192,12 @@ func batchSize(c *command.Call, allocs int) (int, error) {
 		return 0, command.BadUsage(
 			"the option -batch-size is %q, expected a number from 1 or a percentage from 1%% to 100%%", text)
 	}
+
 	size := int(n)
 	if isPercent {
 		size = (allocs*size + 99) / 100
 	}
+
 	return max(size, 1), nil
 }
 

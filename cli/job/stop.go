@@ -35,6 +35,8 @@ mounted until it runs again.`,
 		"berth job stop -force hostpath",
 }
 
+// jobStop stops a job and waits until its allocations have ended and released their volumes, unless -detach
+// is given.
 func jobStop(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	job, _, err := c.API.Job(ctx, id, nil)
@@ -72,6 +74,7 @@ func volumesOf(job *structs.Job) (ids []string) {
 	if job == nil {
 		return nil
 	}
+
 	for _, g := range job.TaskGroups {
 		for _, v := range g.Volumes {
 			if v.Type != structs.VolumeTypeCSI {
@@ -82,6 +85,7 @@ func volumesOf(job *structs.Job) (ids []string) {
 			}
 		}
 	}
+
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }

@@ -78,9 +78,11 @@ func createFlags(role string) []command.Flag {
 			Usage:   "How many " + role + "s can join with it",
 		},
 	}
+
 	if role == admin.JoinServer {
 		return flags
 	}
+
 	return append(flags,
 		command.Flag{
 			Name:  "node-name",
@@ -103,17 +105,21 @@ func create(ctx context.Context, c *command.Call, role string) error {
 		TTL:  c.Duration("ttl"),
 		Uses: int(c.Number("uses")),
 	}
+
 	if role == admin.JoinNode {
 		r.NodeName = c.String("node-name")
 		r.NodePool = c.String("node-pool")
 	}
+
 	if r.Uses < 1 {
 		return command.BadUsage("-uses is %d; expected 1 or more", r.Uses)
 	}
+
 	token, err := api.CreateJoinToken(ctx, c.API, r)
 	if err != nil {
 		return err
 	}
+
 	c.Printf("%s\n", token.Token)
 	return c.WriteOutcome(token)
 }
@@ -123,12 +129,14 @@ func list(ctx context.Context, c *command.Call, role string) error {
 	if err != nil {
 		return err
 	}
+
 	tokens := []*admin.JoinToken{}
 	for _, t := range all {
 		if t.Role == role {
 			tokens = append(tokens, t)
 		}
 	}
+
 	return c.Show(tokens, func() error {
 		var rows command.Grid
 		for _, t := range tokens {

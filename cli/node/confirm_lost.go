@@ -44,18 +44,24 @@ If a fence device can prove it, use "berth node fence" instead.`,
 	Examples: `berth node confirm-lost -reason "I pulled its plug" n1`,
 }
 
+// confirmLost asks for the name of the node before it confirms the loss, unless -yes is given: a node that
+// runs nevertheless would share its volumes with another one. A node that is not down ends it with the code
+// of a precondition. It waits for nothing but the answer.
 func confirmLost(ctx context.Context, c *command.Call) error {
 	if strings.TrimSpace(c.String("reason")) == "" {
 		return command.BadUsage("a -reason is needed: how do you know that the machine is off?")
 	}
+
 	id, err := c.Resolve(ctx, "node", c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	s, _, err := c.API.NodeFenceStatus(ctx, id, nil)
 	if err != nil {
 		return err
 	}
+
 	if s.Status != structs.NodeDown {
 		return structs.Preconditionf("node %s is %s: its lease and grace have not ended",
 			command.ShortID(id), s.Status)
@@ -67,6 +73,7 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	if !c.Bool("yes") {
 		err = askName(c, s.Name)
 		if err != nil {
@@ -82,6 +89,7 @@ func confirmLost(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Report(command.Changed{"NodeID": id}, "The loss of node %s is confirmed; %s released",
 		command.ShortID(id), command.Plural(len(s.Claims), "claim"))
 }
@@ -92,6 +100,7 @@ func printLostAllocs(ctx context.Context, c *command.Call, s *nodeloss.NodeFence
 	if err != nil {
 		return err
 	}
+
 	var rows command.Grid
 	for _, a := range allocs {
 		hasClaim := slices.ContainsFunc(s.Claims,
@@ -101,6 +110,7 @@ func printLostAllocs(ctx context.Context, c *command.Call, s *nodeloss.NodeFence
 				a.ClientStatus)
 		}
 	}
+
 	titles := "Allocation|Namespace|Job|Task group|Desired|Status"
 	command.PrintSome(c, "Other allocations that count as lost", titles, rows)
 	return nil
@@ -112,13 +122,16 @@ func askName(c *command.Call, name string) error {
 	if isFile && !term.IsTerminal(int(f.Fd())) {
 		return command.BadUsage("the input is no terminal: set -yes if the machine is off")
 	}
+
 	c.Printf("\nIf the machine runs, its data may be destroyed. Type the name of the node: ")
 	typed, err := bufio.NewReader(io.LimitReader(c.In, structs.MaxName)).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return structs.Internalf("reading the name: %w", err)
 	}
+
 	if strings.TrimSpace(typed) != name {
 		return structs.Preconditionf("that is not the name %q: nothing is released", name)
 	}
+
 	return nil
 }

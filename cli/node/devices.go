@@ -10,6 +10,7 @@ func printDevices(c *command.Call, r *structs.NodeResources) {
 	if r == nil {
 		return
 	}
+
 	var rows command.Grid
 	for _, g := range r.Devices {
 		for _, d := range g.Instances {
@@ -17,6 +18,7 @@ func printDevices(c *command.Call, r *structs.NodeResources) {
 				command.HealthText(d.Healthy, d.HealthDescription))
 		}
 	}
+
 	command.PrintSome(c, "Devices", "Group|Device|Health|Description", rows)
 }
 
@@ -25,11 +27,13 @@ func printDeviceAttributes(c *command.Call, r *structs.NodeResources) {
 	if r == nil {
 		return
 	}
+
 	var rows command.Grid
 	for _, g := range r.Devices {
 		for name, value := range command.Sorted(g.Attributes) {
 			rows.AddRow(g.ID(), name, value.Text())
 		}
 	}
+
 	command.PrintSome(c, "Device attributes", "Group|Name|Value", rows)
 }

@@ -78,6 +78,8 @@ plugins still wait for the volumes, with -force for at most 30 seconds.`,
 		"berth node drain -disable n1",
 }
 
+// nodeDrain begins or ends a drain. It waits until all allocations have left the node, unless -detach is
+// given. With -monitor it only waits. An end of the wait (-timeout, code 8) leaves the drain as it is.
 func nodeDrain(ctx context.Context, c *command.Call) error {
 	err := checkDrainFlags(c)
 	if err != nil {
@@ -159,12 +161,14 @@ func drainSpec(c *command.Call) *structs.DrainSpec {
 		IgnoreSystemJobs: c.Bool("ignore-system"),
 		Force:            c.Bool("force"),
 	}
+
 	switch {
 	case c.Bool("no-deadline"):
 		spec.Deadline = 0
 	case c.Bool("force") && !c.Given("deadline"):
 		spec.Deadline = -time.Second
 	}
+
 	return spec
 }
 
@@ -177,6 +181,7 @@ func drainMeta(c *command.Call) (map[string]string, error) {
 		}
 		meta[key] = value
 	}
+
 	switch {
 	case !c.Given("m"):
 	case c.Bool("disable"):
@@ -184,6 +189,7 @@ func drainMeta(c *command.Call) (map[string]string, error) {
 	default:
 		meta["message"] = c.String("m")
 	}
+
 	return meta, nil
 }
 
@@ -279,6 +285,7 @@ func reportDrainEnd(w *watch.Watch, s *structs.NodeDrainStatusResponse, begun bo
 		return structs.Preconditionf("the drain of node %s is %s", command.ShortID(s.NodeID),
 			s.LastDrain.Status)
 	}
+
 	return nil
 }
 
@@ -287,14 +294,17 @@ func printDrain(ctx context.Context, c *command.Call, n *structs.Node) error {
 	if n.DrainStrategy == nil {
 		return nil
 	}
+
 	s, _, err := c.API.NodeDrainStatus(ctx, n.ID, nil)
 	if err != nil {
 		return err
 	}
+
 	var rows command.Grid
 	for _, a := range s.Waits {
 		rows.AddRow(command.ShortID(a.AllocID), a.JobID, a.TaskGroup, a.Reason)
 	}
+
 	c.Section("Drain waits for", "ID|Job|Group|Reason", rows)
 	return nil
 }
@@ -312,5 +322,6 @@ func describeDrain(n *structs.Node) string {
 	case s.Deadline == 0:
 		return "yes, without a deadline"
 	}
+
 	return "yes, until " + s.ForceDeadline.Local().Format(time.RFC3339)
 }

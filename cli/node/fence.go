@@ -54,15 +54,19 @@ alone, test is the name of a node.`,
 		`berth node fence -reason "its board is dead" n1`,
 }
 
+// nodeFence orders a fence and waits for the end of its attempt, unless -detach is given. The order names the
+// epoch that was read, so it is of this loss of the node alone.
 func nodeFence(ctx context.Context, c *command.Call) error {
 	tests, err := isFenceTest(c)
 	if err != nil {
 		return err
 	}
+
 	id, err := c.Resolve(ctx, "node", c.Args[len(c.Args)-1])
 	if err != nil {
 		return err
 	}
+
 	if tests {
 		return testFence(ctx, c, id)
 	}
@@ -71,6 +75,7 @@ func nodeFence(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	if c.Bool("dry-run") {
 		showFence(c, s)
 		return c.WriteOutcome(s)
@@ -84,10 +89,12 @@ func nodeFence(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	err = c.Report(command.Changed{"NodeID": id}, "Node %s is to be fenced", command.ShortID(id))
 	if err != nil || c.Bool("detach") {
 		return err
 	}
+
 	return watchFence(ctx, c, s)
 }
 
@@ -101,6 +108,7 @@ func isFenceTest(c *command.Call) (bool, error) {
 	case c.Bool("dry-run"):
 		return false, command.BadUsage("-dry-run and test exclude each other")
 	}
+
 	return true, nil
 }
 
@@ -152,6 +160,7 @@ func testFence(ctx context.Context, c *command.Call, id string) error {
 		rows.AddRow(r.Device, command.HealthWord(r.OK), fmt.Sprint(r.ExitCode),
 			command.OneLine(command.WithDescription(r.Reason, r.Output)))
 	}
+
 	c.Section("Devices", "Name|Health|Exit code|Answer", rows)
 	err = c.WriteOutcome(tests)
 	switch {
@@ -164,6 +173,7 @@ func testFence(ctx context.Context, c *command.Call, id string) error {
 		return structs.Unavailablef("%d of %d devices do not work; the table has their answers; "+
 			"correct the devices or their fence blocks, and test again", bad, len(tests.Results))
 	}
+
 	return nil
 }
 
@@ -183,6 +193,7 @@ func awaitFence(ctx context.Context, w *watch.Watch, before *nodeloss.NodeFenceS
 	if len(before.Runs) > 0 {
 		last = before.Runs[0].Number
 	}
+
 	q := &api.Query{MaxWait: watch.ReadWait}
 	for {
 		s, meta, err := w.API.NodeFenceStatus(ctx, before.NodeID, q)
@@ -222,6 +233,7 @@ func fenceText(r *nodeloss.FenceRun) string {
 	if r.Device != "" {
 		subject = "device " + r.Device
 	}
+
 	switch r.State {
 	case nodeloss.FenceRunning:
 		return subject + " runs"
@@ -229,6 +241,7 @@ func fenceText(r *nodeloss.FenceRun) string {
 		return fmt.Sprintf("%s has proved that the node cannot write: %s released",
 			subject, command.Plural(r.Released, "claim"))
 	}
+
 	return command.WithDescription(fmt.Sprintf("%s: %s: %s", subject, r.State, r.Reason), r.Output)
 }
 
@@ -244,6 +257,7 @@ func reportFence(
 	case s.Status != structs.NodeDown:
 		return structs.Preconditionf("node %s is %s: it came back, and nothing is released", node, s.Status)
 	}
+
 	return structs.Unavailablef("no device proved that node %s cannot write; if the machine is off: "+
 		"berth node confirm-lost %s", node, node)
 }
@@ -257,11 +271,13 @@ func printFences(ctx context.Context, c *command.Call, id string) error {
 	if err != nil {
 		return err
 	}
+
 	var rows command.Grid
 	for _, r := range s.Runs {
 		rows.AddRow(fmt.Sprint(r.Number), proverOf(r), r.State, command.Age(r.Begun), took(r),
 			brief(c, command.WithDescription(r.Reason, r.Output), maxEventText), r.By)
 	}
+
 	command.PrintSome(c, "Fence runs", "Run|Device|State|Begun|Took|Answer|By", rows)
 	return nil
 }
@@ -276,6 +292,7 @@ func proverOf(r *nodeloss.FenceRun) string {
 	case r.Kind == nodeloss.FenceByLease:
 		return "the end of its lease"
 	}
+
 	return "no device"
 }
 

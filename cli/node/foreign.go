@@ -36,6 +36,7 @@ func listNodes(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Show(nodes, func() error {
 		nodeSheet.Print(c, "node", nodes)
 		return printForeign(ctx, c)

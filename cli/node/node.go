@@ -187,13 +187,16 @@ func nodeID(ctx context.Context, c *command.Call) (string, error) {
 	case !c.Bool("self"):
 		return c.Resolve(ctx, "node", prefix)
 	}
+
 	self, err := c.API.AgentSelf(ctx)
 	if err != nil {
 		return "", err
 	}
+
 	if id := self.Stats["client"]["node_id"]; id != "" {
 		return id, nil
 	}
+
 	return "", structs.Preconditionf("the agent at %s is not a node; name one instead of -self",
 		c.API.Address())
 }
@@ -206,6 +209,7 @@ var oneOrAllNodes = command.Status[*structs.NodeListStub, structs.NodeDetail]{
 	Print: printNode,
 }
 
+// nodeStatus shows one node, or lists all.
 func nodeStatus(ctx context.Context, c *command.Call) error {
 	if c.Bool("self") {
 		id, err := nodeID(ctx, c)
@@ -214,13 +218,16 @@ func nodeStatus(ctx context.Context, c *command.Call) error {
 		}
 		c.Args = []string{id}
 	}
+
 	err := command.CheckStats(c)
 	if err != nil {
 		return err
 	}
+
 	if c.Arg(0) == "" {
 		return listNodes(ctx, c)
 	}
+
 	return oneOrAllNodes.Run(ctx, c)
 }
 
@@ -238,6 +245,7 @@ func printSecondAgent(c *command.Call, n *structs.NodeDetail) {
 	if n.SecondAgent == nil {
 		return
 	}
+
 	var rows command.Grid
 	rows.AddRow("has the node", n.Name, n.HTTPAddr, n.BootID)
 	rows.AddRow("rejected", n.SecondAgent.Name, n.SecondAgent.HTTPAddr, n.SecondAgent.BootID)
@@ -246,24 +254,7 @@ func printSecondAgent(c *command.Call, n *structs.NodeDetail) {
 }
 
 func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) error {
-	free := n.Available()
-	resources := fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk",
-		free.CPU, free.MemoryMB, free.DiskMB)
-	c.Pairs(
-		"ID", n.ID,
-		"Name", n.Name,
-		"Datacenter", n.Datacenter,
-		"Class", n.NodeClass,
-		"Pool", n.NodePool,
-		"HTTP", n.HTTPAddr,
-		"Status", statusOf(&n.Node),
-		"Eligibility", n.SchedulingEligibility,
-		"Drain", describeDrain(&n.Node),
-		"Resources", resources,
-		"Dynamic ports", dynamicPorts(&n.Node),
-		"Reserved ports", reservedPorts(&n.Node),
-	)
-
+	printNodeHead(c, n)
 	printSecondAgent(c, n)
 	printDrivers(c, n.Drivers)
 	printDevices(c, n.NodeResources)
@@ -294,16 +285,42 @@ func printNode(ctx context.Context, c *command.Call, n *structs.NodeDetail) erro
 	}
 
 	if c.Bool("verbose") {
-		var rows command.Grid
-		for name, value := range command.Sorted(n.Attributes) {
-			rows.AddRow(name, value)
-		}
-
-		c.Section("Attributes", "Name|Value", rows)
-		printDeviceAttributes(c, n.NodeResources)
+		printAttributes(c, n)
 	}
 
 	return nil
+}
+
+// printNodeHead prints what identifies a node and decides on its placements.
+func printNodeHead(c *command.Call, n *structs.NodeDetail) {
+	free := n.Available()
+	resources := fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk",
+		free.CPU, free.MemoryMB, free.DiskMB)
+	c.Pairs(
+		"ID", n.ID,
+		"Name", n.Name,
+		"Datacenter", n.Datacenter,
+		"Class", n.NodeClass,
+		"Pool", n.NodePool,
+		"HTTP", n.HTTPAddr,
+		"Status", statusOf(&n.Node),
+		"Eligibility", n.SchedulingEligibility,
+		"Drain", describeDrain(&n.Node),
+		"Resources", resources,
+		"Dynamic ports", dynamicPorts(&n.Node),
+		"Reserved ports", reservedPorts(&n.Node),
+	)
+}
+
+// printAttributes prints the attributes of a node and of its devices, by which jobs constrain their nodes.
+func printAttributes(c *command.Call, n *structs.NodeDetail) {
+	var rows command.Grid
+	for name, value := range command.Sorted(n.Attributes) {
+		rows.AddRow(name, value)
+	}
+
+	c.Section("Attributes", "Name|Value", rows)
+	printDeviceAttributes(c, n.NodeResources)
 }
 
 // These bound texts without -verbose, so that a line has about 110 columns.
@@ -340,6 +357,7 @@ func printDrivers(c *command.Call, drivers map[string]*structs.DriverInfo) {
 			command.HealthWord(d.Healthy),
 			brief(c, command.HealthText(d.Healthy, d.HealthDescription), maxDriverText))
 	}
+
 	c.Section("Drivers", "Driver|Detected|Health|Description", rows)
 }
 
@@ -348,14 +366,18 @@ func printNodeAllocs(ctx context.Context, c *command.Call, id string) error {
 	if err != nil {
 		return err
 	}
+
 	stubs := make([]*structs.AllocListStub, len(allocs))
 	for i, a := range allocs {
 		stubs[i] = a.Stub()
 	}
+
 	nodeAllocSheet.Section(c, "Allocations", stubs)
 	return nil
 }
 
+// nodeEligibility changes whether a node gets new allocations. The ones that it has stay, so there is nothing
+// to wait for.
 func nodeEligibility(ctx context.Context, c *command.Call) error {
 	if c.Bool("enable") == c.Bool("disable") {
 		return command.BadUsage("expected either -enable or -disable")
@@ -387,6 +409,7 @@ func nodeEligibility(ctx context.Context, c *command.Call) error {
 		command.ShortID(id), word)
 }
 
+// nodeLease makes a node count as alive for a time without a heartbeat.
 func nodeLease(ctx context.Context, c *command.Call) error {
 	if c.Arg(0) == "" && !c.Bool("self") {
 		return command.BadUsage("expected a node or -self")
@@ -412,6 +435,7 @@ func nodeLease(ctx context.Context, c *command.Call) error {
 		command.ShortID(id), length, downAfter)
 }
 
+// nodeGC waits for the node, which removes its ended allocations before it answers.
 func nodeGC(ctx context.Context, c *command.Call) error {
 	if c.Arg(0) == "" && !c.Bool("self") {
 		return command.BadUsage("expected a node or -self")

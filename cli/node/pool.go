@@ -134,25 +134,30 @@ func printNodePool(c *command.Call, p *admin.NodePool) {
 		"Name", p.Name,
 		"Description", p.Description,
 	}
+
 	if s := p.SchedulerConfiguration; s != nil {
 		pairs = append(pairs, "Scheduler algorithm", s.SchedulerAlgorithm)
 		if more := s.MemoryOversubscriptionEnabled; more != nil {
 			pairs = append(pairs, "Memory oversubscription", strconv.FormatBool(*more))
 		}
 	}
+
 	c.Pairs(pairs...)
 	command.PrintMeta(c, p.Meta)
 }
 
+// nodePoolApply checks a file before it sends it. Faults have their places in the file, and code 2.
 func nodePoolApply(ctx context.Context, c *command.Call) error {
 	p, err := command.ReadDefinition(c, api.DecodeNodePool, jobspec.ReadNodePool, validate.NodePool)
 	if err != nil {
 		return err
 	}
+
 	err = c.API.NodePoolApply(ctx, p)
 	if err != nil {
 		return err
 	}
+
 	return c.Report(command.Changed{"NodePool": p.Name}, "Node pool %q is applied", p.Name)
 }
 

@@ -47,8 +47,14 @@ func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 	}
 
 	c.Section("Disks", "Mounted on|Device|Used|Size|Full", disks)
+	printDeviceStats(c, s)
+	return nil
+}
+
+// printDeviceStats prints the measures of the devices. A machine without devices has no section for them.
+func printDeviceStats(c *command.Call, s *nodecalls.HostStats) {
 	if len(s.DeviceStats) == 0 {
-		return nil
+		return
 	}
 
 	var devices command.Grid
@@ -59,5 +65,4 @@ func printHostStats(ctx context.Context, c *command.Call, nodeID string) error {
 	}
 
 	c.Section("Use of devices", "Group|Device|Statistic|Time", devices)
-	return nil
 }

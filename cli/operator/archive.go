@@ -47,6 +47,7 @@ func recipients(c *command.Call) (to []age.Recipient, err error) {
 			return nil, err
 		}
 	}
+
 	for _, text := range c.Strings("encrypt-to") {
 		r, err := agefile.Recipient("-encrypt-to", text)
 		if err != nil {
@@ -54,6 +55,7 @@ func recipients(c *command.Call) (to []age.Recipient, err error) {
 		}
 		to = append(to, r)
 	}
+
 	return to, nil
 }
 
@@ -63,10 +65,12 @@ func encrypted(w io.Writer, to []age.Recipient) (io.WriteCloser, error) {
 	if len(to) == 0 {
 		return plain{w}, nil
 	}
+
 	out, err := age.Encrypt(w, to...)
 	if err != nil {
 		return nil, structs.Invalidf("encrypting the archive: %w", err)
 	}
+
 	return out, nil
 }
 
@@ -108,11 +112,13 @@ func openArchive(ctx context.Context, c *command.Call, state io.Writer) (*archiv
 	if err != nil {
 		return nil, nil, structs.Invalidf("%w", err)
 	}
+
 	meta, err := readArchive(ctx, c, a, state)
 	if err != nil {
 		_ = a.Close()
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
+
 	return a, meta, nil
 }
 
@@ -128,9 +134,11 @@ func readArchive(
 		}
 		return err
 	})
+
 	if ctx.Err() != nil { // no request has begun
 		return nil, structs.Timeoutf("interrupted")
 	}
+
 	return meta, err
 }
 
@@ -153,10 +161,12 @@ func openVerified(ctx context.Context, c *command.Call) (*archive, *snaparchive.
 	if err != nil {
 		return nil, nil, err
 	}
+
 	_, err = a.Seek(0, io.SeekStart)
 	if err != nil {
 		_ = a.Close()
 		return nil, nil, structs.Invalidf("archive %s: not a seekable file: %w", a.Name(), err)
 	}
+
 	return a, meta, nil
 }

@@ -34,6 +34,7 @@ func newKeyReader() *keyReader {
 		in:    in,
 		ended: make(chan struct{}),
 	}
+
 	go func() {
 		defer close(r.ended)
 		store, err := fsm.LoadAside(out, math.MaxUint64)
@@ -61,6 +62,7 @@ func archivedKeys(tx state.Reader) (all []archivedKey) {
 	for v := range trust.SealedValues(tx) {
 		secrets[v.Value.KeyID]++
 	}
+
 	for k := range trust.RootKeys(tx) {
 		all = append(all, archivedKey{
 			KeyID:   k.KeyID,
@@ -69,6 +71,7 @@ func archivedKeys(tx state.Reader) (all []archivedKey) {
 			Secrets: secrets[k.KeyID],
 		})
 	}
+
 	return all
 }
 
@@ -78,14 +81,17 @@ func printKeys(c *command.Call, f *snapshotFile) {
 		c.Printf("The keys that it needs are not known: its state does not load (\"berth operator check\")\n")
 		return
 	}
+
 	if len(f.RootKeys) == 0 {
 		c.Printf("It has no secrets, and needs no key\n")
 		return
 	}
+
 	c.Printf("\nThe key-encryption keys that open its secrets:\n")
 	var rows command.Grid
 	for _, k := range f.RootKeys {
 		rows.AddRow(k.KEK, k.KeyID, k.State, strconv.Itoa(k.Secrets))
 	}
+
 	c.Table("Key-encryption key|Root key|State|Secrets", rows)
 }

@@ -82,6 +82,7 @@ Settings without an option stay as they are.`,
 	},
 }
 
+// autopilotHealth ends with code 1 if a server is unhealthy, after it has shown all servers.
 func autopilotHealth(ctx context.Context, c *command.Call) error {
 	health, _, err := c.API.AutopilotHealth(ctx, nil)
 	if err != nil {
@@ -96,6 +97,7 @@ func autopilotHealth(ctx context.Context, c *command.Call) error {
 		c.Section("Servers", serverHealthTitles, serverHealthRows(health.Servers))
 		return nil
 	})
+
 	if err == nil && !health.Healthy {
 		err = structs.Internalf("a server is unhealthy")
 	}
@@ -128,14 +130,17 @@ func serverHealthRows(servers []*admin.ServerHealth) (rows command.Grid) {
 			s.StableSince.UTC().Format(time.RFC3339),
 		)
 	}
+
 	return rows
 }
 
+// autopilotGetConfig shows the index that autopilotSetConfig takes as -check-index.
 func autopilotGetConfig(ctx context.Context, c *command.Call) error {
 	config, _, err := c.API.AutopilotConfig(ctx, nil)
 	if err != nil {
 		return err
 	}
+
 	return c.Show(config, func() error {
 		c.Pairs(
 			"Cleanup dead servers", strconv.FormatBool(config.CleanupDeadServers),

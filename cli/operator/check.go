@@ -28,6 +28,8 @@ type checkedState struct {
 	Faults []string
 }
 
+// operatorCheck reads an archive and checks its state on this machine. It ends with code 1 if the state
+// violates an invariant, and with another one if the archive cannot be read.
 func operatorCheck(ctx context.Context, c *command.Call) error {
 	f, meta, err := openVerified(ctx, c)
 	if err != nil {
@@ -75,6 +77,7 @@ func loadState(f *archive, index uint64) (*state.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	out, in := io.Pipe()
 	unpacked := make(chan struct{})
 	go func() {

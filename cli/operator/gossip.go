@@ -77,11 +77,13 @@ address has to be its operator socket.`,
 	}
 }
 
+// gossipList shows how many servers have each key, and the warnings of the servers below.
 func gossipList(ctx context.Context, c *command.Call) error {
 	rings, err := gossipKeyring(ctx, c, gossipkey.List, "")
 	if err != nil {
 		return err
 	}
+
 	return c.Show(rings, func() error {
 		var rows command.Grid
 		for _, key := range slices.Sorted(maps.Keys(rings.Keys)) {
@@ -106,12 +108,14 @@ func changeGossip(ctx context.Context, c *command.Call, op gossipkey.Operation) 
 		}
 		key = strings.TrimRight(line, "\r\n")
 	}
+
 	c.Args = []string{"KEY"} // for the command that an error may name
 
 	_, err := gossipkey.Parse("<key>", key)
 	if err != nil {
 		return err
 	}
+
 	rings, err := gossipKeyring(ctx, c, op, key)
 	if err != nil {
 		return err
@@ -123,6 +127,7 @@ func changeGossip(ctx context.Context, c *command.Call, op gossipkey.Operation) 
 		gossipkey.Use:     "encrypt with the key",
 		gossipkey.Remove:  "do not take the key any more",
 	}
+
 	return c.Report(command.Changed{"Servers": fmt.Sprint(rings.NumNodes)}, "%s %s",
 		command.Plural(rings.NumNodes, "server"), done[op])
 }
@@ -135,10 +140,12 @@ func gossipKeyring(ctx context.Context, c *command.Call, op gossipkey.Operation,
 	if op == gossipkey.List {
 		what = "the servers, which list their keys"
 	}
+
 	err = watch.New(c).Await(ctx, what, watch.SeeServers, func() (err error) {
 		rings, err = api.GossipKeyring(ctx, c.API, op, key)
 		return err
 	})
+
 	return rings, err
 }
 

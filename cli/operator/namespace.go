@@ -120,24 +120,29 @@ func printNamespace(c *command.Call, n *admin.Namespace) {
 		"Name", n.Name,
 		"Description", n.Description,
 	}
+
 	if can := n.Capabilities; can != nil {
 		pairs = append(pairs,
 			"Enabled drivers", command.JoinComma(can.EnabledTaskDrivers...),
 			"Disabled drivers", command.JoinComma(can.DisabledTaskDrivers...))
 	}
+
 	c.Pairs(pairs...)
 	command.PrintMeta(c, n.Meta)
 }
 
+// namespaceApply makes or replaces a namespace, by its name or by a file.
 func namespaceApply(ctx context.Context, c *command.Call) error {
 	n, err := namespaceToApply(ctx, c)
 	if err != nil {
 		return err
 	}
+
 	err = c.API.NamespaceApply(ctx, n)
 	if err != nil {
 		return err
 	}
+
 	return c.Report(command.Changed{"Namespace": n.Name}, "Namespace %q is applied", n.Name)
 }
 

@@ -171,11 +171,13 @@ func raftServer(c *command.Call) (id, address string, err error) {
 	return id, address, nil
 }
 
+// raftListPeers needs no leader with -stale: it is the first look at a cluster that has none.
 func raftListPeers(ctx context.Context, c *command.Call) error {
 	servers, err := c.API.RaftConfiguration(ctx, &api.Query{AllowStale: c.Bool("stale")})
 	if err != nil {
 		return err
 	}
+
 	return c.Show(servers, func() error {
 		var rows command.Grid
 		for _, s := range servers {
@@ -200,11 +202,13 @@ func raftListPeers(ctx context.Context, c *command.Call) error {
 	})
 }
 
+// raftRemovePeer waits for the leader, which commits the change of the voters before it answers.
 func raftRemovePeer(ctx context.Context, c *command.Call) error {
 	id, address, err := raftServer(c)
 	if err != nil {
 		return err
 	}
+
 	const leader = "the leader, which takes the vote of the server"
 	err = watch.New(c).Await(ctx, leader, watch.SeePeers, func() error {
 		return c.API.RaftRemovePeer(ctx, id, address)
@@ -212,15 +216,18 @@ func raftRemovePeer(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	outcome := command.Changed{"ID": id, "Address": address}
 	return c.Report(outcome, "Server %s has lost its vote", id+address)
 }
 
+// raftTransfer waits until the other server leads.
 func raftTransfer(ctx context.Context, c *command.Call) error {
 	id, address, err := raftServer(c)
 	if err != nil {
 		return err
 	}
+
 	leader := fmt.Sprintf("server %s, which is to lead", id+address)
 	err = watch.New(c).Await(ctx, leader, watch.SeePeers, func() error {
 		return c.API.RaftTransferLeadership(ctx, id, address)
@@ -228,6 +235,7 @@ func raftTransfer(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	outcome := command.Changed{"ID": id, "Address": address}
 	return c.Report(outcome, "Server %s leads", id+address)
 }
@@ -238,10 +246,12 @@ func operatorMetrics(ctx context.Context, c *command.Call) error {
 	if c.Bool("json") {
 		format = api.MetricsJSON
 	}
+
 	text, err := c.API.Metrics(ctx, format)
 	if err != nil {
 		return err
 	}
+
 	c.Printf("%s\n", bytes.TrimRight(text, "\n"))
 	return nil
 }

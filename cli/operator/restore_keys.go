@@ -60,6 +60,7 @@ func restoreKeys(c *command.Call) (keys keyring.RestoreKeys, err error) {
 			"address of "+
 			"the form https://host:port, or run the command on the machine of the leader", c.API.Address())
 	}
+
 	keys.File = structs.Secret(key.Text())
 	return keys, nil
 }
@@ -70,6 +71,7 @@ func readEscrow(path, identity string) (*keyring.FileKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-escrow needs -identity, the identity of age that opens it: %w", err)
 	}
+
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, structs.Invalidf("-escrow: %w", err)
@@ -80,13 +82,16 @@ func readEscrow(path, identity string) (*keyring.FileKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-escrow %s: %w", path, err)
 	}
+
 	text, err := io.ReadAll(io.LimitReader(plain, keyring.MaxFile+1))
 	if err != nil {
 		return nil, structs.Invalidf("-escrow %s: %w", path, err)
 	}
+
 	key, err := keyring.ParseFileKey(text)
 	if err != nil {
 		return nil, fmt.Errorf("-escrow %s: %w", path, err)
 	}
+
 	return key, nil
 }

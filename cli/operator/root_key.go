@@ -80,15 +80,18 @@ type madeKey struct {
 	EscrowFile string `json:",omitempty"`
 }
 
+// rootInit calls no agent. It writes the copy before the key: a key without a copy must not come into use.
 func rootInit(_ context.Context, c *command.Call) error {
 	made := madeKey{File: c.String("out")}
 	if made.File == "" {
 		return structs.Invalidf("expected -out, the file of the new key, for example /etc/berth/keyring")
 	}
+
 	copied, err := escrow.Of(c)
 	if err != nil {
 		return err
 	}
+
 	made.EscrowFile = copied.File
 
 	key := keyring.NewFileKey()
@@ -97,6 +100,7 @@ func rootInit(_ context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	if err := key.WriteNew(made.File); err != nil {
 		return err
 	}
@@ -110,11 +114,13 @@ func rootInit(_ context.Context, c *command.Call) error {
 	return c.WriteOutcome(made)
 }
 
+// rootList shows which servers cannot open a key: their secrets stay closed.
 func rootList(ctx context.Context, c *command.Call) error {
 	keys, _, err := api.RootKeys(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
+
 	return c.Show(keys, func() error {
 		if len(keys) == 0 {
 			c.Printf("There is no root key. The leader makes the first one when every server has the same " +
@@ -143,6 +149,8 @@ func opened(k *admin.RootKeyMeta) string {
 	return "all but " + command.Plural(len(k.Closed), "server")
 }
 
+// rootRotate waits for the new key. With -full the leader encrypts the other secrets again afterwards, which
+// rootList shows.
 func rootRotate(ctx context.Context, c *command.Call) error {
 	var made *admin.KeyringRotateResponse
 	const leader = "the leader, which has its key-encryption key wrap the new root key"
@@ -153,14 +161,17 @@ func rootRotate(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	key := made.Key
 	text := fmt.Sprintf("Root key %s is active", key.KeyID)
 	if c.Bool("full") {
 		text += "; the leader encrypts the other secrets again, see berth operator root keyring list"
 	}
+
 	return c.Report(key, "%s", text)
 }
 
+// rootRemove removes a root key. The servers reject one that a secret needs.
 func rootRemove(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	if err := api.RemoveRootKey(ctx, c.API, id); err != nil {

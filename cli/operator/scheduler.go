@@ -61,11 +61,13 @@ func onOff(name, usage string) command.Flag {
 	return command.Flag{Name: name, Kind: command.String, Value: "true|false", Usage: usage}
 }
 
+// schedulerGetConfig shows the index that schedulerSetConfig takes as -check-index.
 func schedulerGetConfig(ctx context.Context, c *command.Call) error {
 	config, _, err := c.API.SchedulerConfig(ctx, nil)
 	if err != nil {
 		return err
 	}
+
 	return c.Show(config, func() error {
 		preemption := config.PreemptionConfig
 		c.Pairs(
@@ -141,5 +143,6 @@ func setSwitches(c *command.Call, settings map[string]*bool) (err error) {
 			return structs.Invalidf("-%s is %q; expected true or false", name, c.String(name))
 		}
 	}
+
 	return nil
 }

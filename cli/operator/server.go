@@ -79,6 +79,7 @@ server that comes back afterwards joins the cluster again.`,
 	},
 }
 
+// serverMembers shows the members as the agent's gossip has them, also while there is no leader.
 func serverMembers(ctx context.Context, c *command.Call) error {
 	members, err := c.API.AgentMembers(ctx)
 	if err != nil {
@@ -115,6 +116,7 @@ func serverMembers(ctx context.Context, c *command.Call) error {
 	})
 }
 
+// serverJoin waits for the answers of all addresses, and tells how many have answered.
 func serverJoin(ctx context.Context, c *command.Call) error {
 	joined := 0
 	answers := "the answers of the servers: " + command.JoinComma(c.Args...)
@@ -125,10 +127,13 @@ func serverJoin(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	outcome := command.Changed{"Joined": fmt.Sprint(joined)}
 	return c.Report(outcome, "Joined the gossip at %d of %d addresses", joined, len(c.Args))
 }
 
+// serverLeave waits until the server has given up its leadership and its vote. Its agent ends after the
+// answer, so the name of the server is read before.
 func serverLeave(ctx context.Context, c *command.Call) error {
 	self, err := c.API.AgentSelf(ctx)
 	if err != nil {

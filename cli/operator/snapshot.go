@@ -36,6 +36,7 @@ func snapshotSave(ctx context.Context, c *command.Call) (err error) {
 	if err != nil {
 		return err
 	}
+
 	meta, err := saveVerified(ctx, c, out)
 	if err == nil {
 		err = out.Close()
@@ -58,6 +59,7 @@ func snapshotSave(ctx context.Context, c *command.Call) (err error) {
 		return c.Report(meta, "Saved the state as of index %d to %s, encrypted for %s",
 			meta.Index, name, command.Plural(len(to), "recipient"))
 	}
+
 	return c.Report(meta, "Saved the state as of index %d to %s", meta.Index, name)
 }
 
@@ -77,6 +79,7 @@ func saveVerified(ctx context.Context, c *command.Call, out io.Writer) (*snaparc
 	err := watch.New(c).Await(ctx, "the servers, which send the state", watch.SeeServers, func() error {
 		return c.API.SnapshotSave(ctx, io.MultiWriter(out, copied))
 	})
+
 	_ = copied.Close()
 	<-verified
 	switch {
@@ -85,14 +88,18 @@ func saveVerified(ctx context.Context, c *command.Call, out io.Writer) (*snaparc
 	case fault != nil:
 		return nil, fmt.Errorf("verifying the archive: %w", fault)
 	}
+
 	return meta, nil
 }
 
+// snapshotRestore checks the whole archive before it sends a byte. It waits until the servers have replaced
+// their state.
 func snapshotRestore(ctx context.Context, c *command.Call) error {
 	keys, err := restoreKeys(c)
 	if err != nil {
 		return err
 	}
+
 	f, meta, err := openVerified(ctx, c)
 	if err != nil {
 		return err
@@ -102,12 +109,14 @@ func snapshotRestore(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	err = watch.New(c).Await(ctx, "the servers, which replace their state", watch.SeeServers, func() error {
 		return c.API.SnapshotRestore(ctx, content, keys)
 	})
 	if err != nil {
 		return err
 	}
+
 	return c.Report(meta, "Restored the state as of index %d", meta.Index)
 }
 
@@ -121,6 +130,8 @@ type snapshotFile struct {
 	KeysFault string `json:",omitempty"` // why RootKeys are not known
 }
 
+// snapshotInspect reads the archive to its end, so code 0 means that it is complete. A fault of the keys in
+// it is shown and does not end the command.
 func snapshotInspect(ctx context.Context, c *command.Call) error {
 	state := &counter{}
 	keys := newKeyReader()
@@ -143,6 +154,7 @@ func snapshotInspect(ctx context.Context, c *command.Call) error {
 		Encrypted: f.encrypted,
 		RootKeys:  keys.keys,
 	}
+
 	if keys.fault != nil {
 		file.KeysFault = keys.fault.Error()
 	}

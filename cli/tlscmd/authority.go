@@ -61,11 +61,13 @@ The ID may be shortened to a unique prefix.`,
 		"berth tls ca remove 2f6f0ea1c3a9 -yes",
 }
 
+// listAuthorities shows the authorities that the cluster trusts, and which of them signs.
 func listAuthorities(ctx context.Context, c *command.Call) error {
 	all, _, err := api.Authorities(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
+
 	return c.Show(all, func() error {
 		var rows command.Grid
 		for _, a := range all {
@@ -84,11 +86,13 @@ func listAuthorities(ctx context.Context, c *command.Call) error {
 
 func shortAuthority(id string) string { return id[:min(len(id), shownID)] }
 
+// replaceAuthority waits for the new authority alone. The agents renew their certificates by themselves.
 func replaceAuthority(ctx context.Context, c *command.Call) error {
 	answer, err := api.ReplaceAuthority(ctx, c.API)
 	if err != nil {
 		return err
 	}
+
 	c.Printf("The authority %s signs. The former one, %s, is trusted until %s.\n", shortAuthority(answer.ID),
 		shortAuthority(answer.FormerID), command.FormatTime(time.Unix(0, answer.TrustedUntil)))
 	c.Printf("Agents with tls.renew get new certificates within a lease; others need the new authority in\n")
@@ -97,18 +101,23 @@ func replaceAuthority(ctx context.Context, c *command.Call) error {
 	return c.WriteOutcome(answer)
 }
 
+// removeAuthority asks first, because each certificate of the authority is rejected from then on. It also
+// removes the authorities before the one that is named.
 func removeAuthority(ctx context.Context, c *command.Call) error {
 	all, _, err := api.Authorities(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
+
 	i, err := findAuthority(all, c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	for _, a := range all[i:] {
 		c.Printf("The authority %s (%s) is removed.\n", shortAuthority(a.ID), a.Subject)
 	}
+
 	c.Printf("Machines and operators whose certificates are of it are rejected from then on, and machines\n")
 	c.Printf("that trust no newer one reject the servers. They need new join tokens, and those that name it\n")
 	c.Printf("are void.\n")
@@ -136,6 +145,7 @@ func findAuthority(all []*admin.AuthorityStub, prefix string) (at int, err error
 			at = i
 		}
 	}
+
 	switch {
 	case found == 0:
 		return 0, structs.NotFoundf("there is no authority %s: see `berth tls ca list`", prefix)
@@ -146,5 +156,6 @@ func findAuthority(all []*admin.AuthorityStub, prefix string) (at int, err error
 			"replace`",
 			shortAuthority(all[at].ID))
 	}
+
 	return at, nil
 }

@@ -24,16 +24,19 @@ type created struct {
 	Until    time.Time
 }
 
+// createAuthority calls no agent, and overwrites no file.
 func createAuthority(_ context.Context, c *command.Call) error {
 	life, err := life(c)
 	if err != nil {
 		return err
 	}
+
 	region := c.String("region")
 	authority, err := pki.NewAuthority(region, command.Now(), life)
 	if err != nil {
 		return fmt.Errorf("%w (-region)", err)
 	}
+
 	keyPEM, err := authority.KeyPEM()
 	if err != nil {
 		return err
@@ -44,6 +47,7 @@ func createAuthority(_ context.Context, c *command.Call) error {
 		KeyFile:  filepath.Join(c.String("dir"), caKeyFile),
 		Until:    authority.Cert.NotAfter,
 	}
+
 	err = createFiles([]newFile{
 		{done.CertFile, modeCert, authority.CertPEM()},
 		{done.KeyFile, modeKey, keyPEM},
@@ -62,19 +66,23 @@ func createAuthority(_ context.Context, c *command.Call) error {
 	return c.WriteOutcome(done)
 }
 
+// createCertificate calls no agent: it signs with the key of the authority on this machine.
 func createCertificate(_ context.Context, c *command.Call) error {
 	role, err := chosenRole(c)
 	if err != nil {
 		return err
 	}
+
 	authority, err := readAuthority(c)
 	if err != nil {
 		return err
 	}
+
 	r, err := requested(c, role, authority.Region())
 	if err != nil {
 		return err
 	}
+
 	certPEM, keyPEM, err := authority.Issue(r)
 	if err != nil {
 		return fmt.Errorf("%w (-region, -id, -name, -days)", err)
@@ -87,6 +95,7 @@ func createCertificate(_ context.Context, c *command.Call) error {
 		KeyFile:  base + "-key.pem",
 		Until:    r.From.Add(r.Life),
 	}
+
 	err = createFiles([]newFile{
 		{done.CertFile, modeCert, certPEM},
 		{done.KeyFile, modeKey, keyPEM},
@@ -117,9 +126,11 @@ func chosenRole(c *command.Call) (pki.Role, error) {
 			chosen = append(chosen, role)
 		}
 	}
+
 	if len(chosen) != 1 {
 		return "", command.BadUsage("expected one of -server, -client and -cli")
 	}
+
 	return chosen[0], nil
 }
 
@@ -129,14 +140,17 @@ func readAuthority(c *command.Call) (*pki.Authority, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	keyPEM, err := readAuthorityFile(c.String("key"), "-key")
 	if err != nil {
 		return nil, err
 	}
+
 	authority, err := pki.ParseAuthority(certPEM, keyPEM)
 	if err != nil {
 		return nil, fmt.Errorf("%s, %s: %w (-ca, -key)", c.String("ca"), c.String("key"), err)
 	}
+
 	return authority, nil
 }
 
@@ -158,6 +172,7 @@ func requested(c *command.Call, role pki.Role, region string) (pki.Request, erro
 	if err != nil {
 		return pki.Request{}, err
 	}
+
 	id := c.String("id")
 	if id == "" {
 		id, err = defaultID(role)
@@ -165,6 +180,7 @@ func requested(c *command.Call, role pki.Role, region string) (pki.Request, erro
 	if err != nil {
 		return pki.Request{}, err
 	}
+
 	return pki.Request{
 		Identity: pki.Identity{
 			Region: cmp.Or(c.String("region"), region, structs.DefaultRegion),

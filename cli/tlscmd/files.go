@@ -49,6 +49,7 @@ func createFiles(files []newFile) (err error) {
 			return err
 		}
 	}
+
 	return durable.Sync(filepath.Dir(files[0].path))
 }
 

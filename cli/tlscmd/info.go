@@ -32,11 +32,13 @@ type certificate struct {
 	IssuerFingerprint string `json:",omitempty"` // of the issuer that -ca or the file has
 }
 
+// showCertificate calls no agent. A certificate that -ca has not signed ends it with code 2.
 func showCertificate(_ context.Context, c *command.Call) error {
 	certs, err := readCertificates(c, c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	issuers := certs
 	if c.Given("ca") {
 		issuers, err = readCertificates(c, c.String("ca"))
@@ -50,10 +52,12 @@ func showCertificate(_ context.Context, c *command.Call) error {
 	if issuer != nil {
 		info.IssuerFingerprint = fingerprint(issuer.Raw)
 	}
+
 	if c.Given("ca") && !isSignedBy(certs, issuers) {
 		return structs.Invalidf("the certificate %s is not signed by %s: its issuer is %q with the key ID %s",
 			c.Arg(0), c.String("ca"), info.Issuer, info.IssuerKeyID)
 	}
+
 	return c.Show(info, func() error {
 		printCertificate(c, info)
 		return nil
@@ -83,6 +87,7 @@ func isSignedBy(chain, authorities []*x509.Certificate) bool {
 			return false
 		}
 	}
+
 	return false
 }
 
@@ -112,9 +117,11 @@ func describe(cert *x509.Certificate) certificate {
 		Issuer:      cert.Issuer.String(),
 		IssuerKeyID: fmt.Sprintf("%x", cert.AuthorityKeyId),
 	}
+
 	for _, ip := range cert.IPAddresses {
 		info.Names = append(info.Names, ip.String())
 	}
+
 	id, err := pki.IdentityOf(cert)
 	if err == nil { // else it is an authority, or of another tool
 		info.Identity = id.String()
@@ -122,6 +129,7 @@ func describe(cert *x509.Certificate) certificate {
 		info.Role = id.Role
 		info.ID = id.ID
 	}
+
 	return info
 }
 
@@ -144,10 +152,12 @@ func printCertificate(c *command.Call, info certificate) {
 	case now.After(info.Until):
 		left = "none: it is no longer valid"
 	}
+
 	kind := string(info.Role)
 	if info.Authority {
 		kind = "authority"
 	}
+
 	c.Pairs(
 		"Identity", info.Identity,
 		"Kind", kind,

@@ -77,19 +77,24 @@ archive has it. So one of -key-saved and -escrow-to is required.`,
 		"berth tls init -key-saved -region eu -dir /etc/berth",
 }
 
+// initAuthority makes all files of the first server. It checks all of them before it writes one, because a
+// second attempt must not find a part of the first.
 func initAuthority(_ context.Context, c *command.Call) error {
 	life, err := life(c)
 	if err != nil {
 		return err
 	}
+
 	mode, err := ParseMode("-mode", c.String("mode"))
 	if err != nil {
 		return err
 	}
+
 	copied, err := escrow.Of(c)
 	if err != nil {
 		return err
 	}
+
 	m := &Machine{
 		dir:       c.String("dir"),
 		mode:      mode,
@@ -98,16 +103,20 @@ func initAuthority(_ context.Context, c *command.Call) error {
 		id:        c.String("id"),
 		gossipKey: gossipkey.New(),
 	}
+
 	err = m.checkNew()
 	if err == nil && m.id == "" {
 		m.id, err = defaultID(pki.RoleServer)
 	}
+
 	if err == nil {
 		err = m.beginAuthority(life)
 	}
+
 	if err == nil {
 		err = m.beginKeyring(copied)
 	}
+
 	if err == nil {
 		err = m.write()
 	}
@@ -131,11 +140,13 @@ func (m *Machine) beginAuthority(life time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("%w (-region)", err)
 	}
+
 	m.authorities = authority.CertPEM()
 	m.caKey, err = authority.KeyPEM()
 	if err != nil {
 		return err
 	}
+
 	m.until = now.Add(min(firstLife, life))
 	m.certificate, m.key, err = authority.Issue(pki.Request{
 		Identity: pki.Identity{
@@ -149,6 +160,7 @@ func (m *Machine) beginAuthority(life time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("%w (-id)", err)
 	}
+
 	return nil
 }
 
@@ -162,6 +174,7 @@ func (m *Machine) printNext(c *command.Call) {
 		c.Printf("Restart the servers one by one, and let this one lead:\n")
 		c.Printf("  berth operator raft transfer-leadership -peer-address ADDRESS\n")
 	}
+
 	c.Printf("Once its log says that the servers have the key of the certificate authority, move\n")
 	c.Printf("%s to a safe place, and make tokens for the other machines:\n", m.path(ownCAKeyFile))
 	c.Printf("  berth server join-token create\n")
@@ -198,18 +211,22 @@ func (m *Machine) write() error {
 	if err != nil {
 		return structs.Invalidf("%w (-dir)", err)
 	}
+
 	files := []newFile{
 		{m.path(ownCAFile), modeCert, m.authorities},
 		{m.path(ownCertFile), modeCert, m.certificate},
 		{m.path(ownKeyFile), modeKey, m.key},
 		{m.path(settingsFile), modeKey, []byte(m.settings())},
 	}
+
 	if m.caKey != nil {
 		files = append(files, newFile{m.path(ownCAKeyFile), modeKey, m.caKey})
 	}
+
 	if m.keyring != nil && !m.hasKeyring() {
 		files = append(files, newFile{m.keyringPath(), modeKey, m.keyring})
 	}
+
 	return createFiles(files)
 }
 
@@ -220,6 +237,7 @@ func (m *Machine) settings() string {
 	if m.nodeName != "" {
 		fmt.Fprintf(&b, "name = %q\n", m.nodeName)
 	}
+
 	fmt.Fprintf(&b, "\ntls {\n  mode      = %q\n", m.mode)
 	fmt.Fprintf(&b, "  ca_file   = %q\n", m.path(ownCAFile))
 	fmt.Fprintf(&b, "  cert_file = %q\n", m.path(ownCertFile))
@@ -228,12 +246,14 @@ func (m *Machine) settings() string {
 	if m.caKey != nil {
 		fmt.Fprintf(&b, "  ca_key_file = %q\n", m.path(ownCAKeyFile))
 	}
+
 	fmt.Fprintf(&b, "}\n\n")
 	if m.role == pki.RoleServer {
 		m.writeServer(&b)
 	} else {
 		m.writeNode(&b)
 	}
+
 	return b.String()
 }
 
@@ -244,13 +264,16 @@ func (m *Machine) writeServer(b *strings.Builder) {
 		fmt.Fprintf(b, "  bootstrap_expect = 0\n")
 		fmt.Fprintf(b, "  retry_join = %s\n", quotedList(m.gossip))
 	}
+
 	if m.gossipKey != "" {
 		fmt.Fprintf(b, "  encrypt = %q\n", m.gossipKey)
 		m.writeGossipSteps(b)
 	}
+
 	if m.keyring != nil {
 		fmt.Fprintf(b, "\n  keyring {\n    file = %q\n  }\n", m.keyringPath())
 	}
+
 	fmt.Fprintf(b, "}\n")
 }
 

@@ -75,15 +75,18 @@ that name.
 		"berth tls join -node-pool gpu 10.0.0.1:4747 -",
 }
 
+// joinCluster waits for the server, which signs a certificate against the token.
 func joinCluster(ctx context.Context, c *command.Call) error {
 	mode, err := ParseMode("-mode", c.String("mode"))
 	if err != nil {
 		return err
 	}
+
 	token, err := tokenOf(c)
 	if err != nil {
 		return err
 	}
+
 	var m *Machine
 	const step = "to see the servers, on one of them: berth server members"
 	err = watch.New(c).Await(ctx, "the server "+c.Arg(0), step, func() (err error) {
@@ -101,6 +104,7 @@ func joinCluster(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	c.Printf("%s\n", m)
 	m.printStart(c)
 	return c.WriteOutcome(m.outcome(m.id, m.until))
@@ -124,6 +128,7 @@ func Join(ctx context.Context, j Joining) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	m := &Machine{
 		dir:      j.Dir,
 		mode:     j.Mode,
@@ -132,14 +137,17 @@ func Join(ctx context.Context, j Joining) (*Machine, error) {
 		joined:   true,
 		nodePool: j.NodePool,
 	}
+
 	err = m.identify(j)
 	if err != nil {
 		return nil, err
 	}
+
 	err = m.checkNew()
 	if err != nil {
 		return nil, err
 	}
+
 	err = m.findKeyring()
 	if err != nil {
 		return nil, err
@@ -152,10 +160,12 @@ func Join(ctx context.Context, j Joining) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	certs, err := pki.ParseCertificates(m.certificate)
 	if err != nil {
 		return nil, err
 	}
+
 	m.until = certs[0].NotAfter
 	return m, nil
 }
@@ -179,10 +189,12 @@ func tokenOf(c *command.Call) (string, error) {
 	if text != "-" {
 		return text, nil
 	}
+
 	line, err := bufio.NewReader(io.LimitReader(c.In, int64(jointoken.MaxText)+1)).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return "", structs.Internalf("reading the token: %w", err)
 	}
+
 	return line, nil
 }
 
@@ -195,10 +207,12 @@ func (m *Machine) identify(j Joining) (err error) {
 	if err != nil || m.role != pki.RoleNode {
 		return err
 	}
+
 	m.nodeName = j.NodeName
 	if m.nodeName == "" {
 		m.nodeName, err = os.Hostname()
 	}
+
 	return err
 }
 
@@ -208,12 +222,14 @@ func (m *Machine) checkNew() error {
 	if m.role == pki.RoleServer {
 		names = append(names, otherKeyringFile)
 	}
+
 	for _, name := range names {
 		_, err := os.Lstat(filepath.Join(m.dir, name))
 		if !errors.Is(err, os.ErrNotExist) {
 			return existing(m.path(name))
 		}
 	}
+
 	return nil
 }
 
@@ -222,10 +238,12 @@ func (m *Machine) join(ctx context.Context, j Joining) error {
 	if err != nil {
 		return err
 	}
+
 	m.key, err = key.PEM()
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	answer, err := joining.Join(ctx, j.Server, joining.Request{
@@ -238,20 +256,24 @@ func (m *Machine) join(ctx context.Context, j Joining) error {
 	if err != nil {
 		return err
 	}
+
 	m.certificate = []byte(answer.Certificate)
 	m.authorities = []byte(answer.Authorities)
 	m.servers = answer.Servers
 	if !slices.Contains(m.servers, j.Server) {
 		m.servers = append(m.servers, j.Server)
 	}
+
 	m.gossip = answer.Gossip
 	if len(m.gossip) == 0 { // the gossip of the server has not started
 		m.gossip = []string{hostOf(j.Server)}
 	}
+
 	m.gossipKey = string(answer.GossipKey)
 	if answer.Keyring != "" {
 		m.keyring = []byte(answer.Keyring)
 	}
+
 	return nil
 }
 

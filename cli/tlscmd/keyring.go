@@ -23,10 +23,12 @@ func (m *Machine) beginKeyring(copied escrow.Copy) error {
 	if err != nil {
 		return err
 	}
+
 	key := m.found
 	if key == nil {
 		key = keyring.NewFileKey()
 	}
+
 	m.keyring = key.Text()
 	return copied.Write(m.keyring)
 }
@@ -36,6 +38,7 @@ func (m *Machine) findKeyring() error {
 	if m.role != pki.RoleServer {
 		return nil
 	}
+
 	key, err := keyring.ReadFile(m.path(keyringFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -44,6 +47,7 @@ func (m *Machine) findKeyring() error {
 		return structs.Invalidf("the key-encryption key %s: %w; mend the file, or move it away",
 			m.path(keyringFile), err)
 	}
+
 	m.found = key
 	return nil
 }

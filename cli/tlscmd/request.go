@@ -62,11 +62,15 @@ type requestedFiles struct {
 	Serial string
 }
 
+// requestCertificate makes a key on this machine and asks the servers for its certificate. The key never
+// leaves the machine. It checks the files first, because a certificate that cannot be written would be issued
+// in vain.
 func requestCertificate(ctx context.Context, c *command.Call) error {
 	id, err := askedOperator(ctx, c)
 	if err != nil {
 		return err
 	}
+
 	base := filepath.Join(c.String("dir"), fmt.Sprintf("%s-%s-%s", id.Region, id.Role, id.ID))
 	done := requestedFiles{CAFile: base + "-ca.pem"}
 	done.Identity = id.String()
@@ -81,14 +85,17 @@ func requestCertificate(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	keyPEM, err := key.PEM()
 	if err != nil {
 		return err
 	}
+
 	csr, err := key.CSR(id)
 	if err != nil {
 		return fmt.Errorf("%w (-id)", err)
 	}
+
 	answer, err := api.RequestOperatorCertificate(ctx, c.API, &admin.OperatorCertificateRequest{
 		CSR: csr,
 		TTL: c.Duration("ttl"),
@@ -96,6 +103,7 @@ func requestCertificate(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	done.Serial = answer.Serial
 	done.Until = time.Unix(0, answer.NotAfter)
 	err = createFiles([]newFile{
@@ -106,6 +114,7 @@ func requestCertificate(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	printRequested(c, id, done)
 	return c.WriteOutcome(done)
 }
@@ -115,6 +124,7 @@ func askedOperator(ctx context.Context, c *command.Call) (id pki.Identity, err e
 	if ttl := c.Duration("ttl"); ttl < time.Second || ttl > admin.MaxOperatorLife {
 		return id, command.BadUsage("-ttl is %s; expected a second to %s", ttl, admin.MaxOperatorLife)
 	}
+
 	id.Role = pki.RoleOperator
 	id.ID = c.String("id")
 	if id.ID == "" {
@@ -123,16 +133,19 @@ func askedOperator(ctx context.Context, c *command.Call) (id pki.Identity, err e
 	if err != nil {
 		return id, err
 	}
+
 	self, err := c.API.AgentSelf(ctx)
 	if err != nil {
 		return id, err
 	}
+
 	region, _ := self.Config["Region"].(string)
 	id.Region = cmp.Or(region, structs.DefaultRegion)
 	err = id.Validate() // its parts are in the names of the files
 	if err != nil {
 		return id, fmt.Errorf("%w (-id)", err)
 	}
+
 	return id, nil
 }
 
@@ -143,12 +156,14 @@ func checkNewFiles(paths ...string) error {
 	if err != nil {
 		return structs.Invalidf("%w (-dir)", err)
 	}
+
 	for _, path := range paths {
 		_, err := os.Lstat(path)
 		if err == nil {
 			return existing(path)
 		}
 	}
+
 	return nil
 }
 

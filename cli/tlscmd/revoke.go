@@ -81,6 +81,7 @@ its certificates have ended, or when it was a mistake.`,
 	Examples: "berth tls unrevoke node-541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a",
 }
 
+// revoke asks first, and then revokes what exactly one of the options names.
 func revoke(ctx context.Context, c *command.Call) error {
 	given := 0
 	for _, name := range []string{"node", "server", "operator", "serial"} {
@@ -88,6 +89,7 @@ func revoke(ctx context.Context, c *command.Call) error {
 			given++
 		}
 	}
+
 	if given != 1 {
 		return command.BadUsage("%d of -node, -server, -operator and -serial are given; expected one", given)
 	}
@@ -96,6 +98,7 @@ func revoke(ctx context.Context, c *command.Call) error {
 		Serial: c.String("serial"),
 		Reason: c.String("reason"),
 	}
+
 	err := tellRevocation(ctx, c, r)
 	if err == nil && !c.Bool("yes") {
 		err = ask(c, "Revoke")
@@ -103,10 +106,12 @@ func revoke(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	answer, err := api.RevokeCertificates(ctx, c.API, r)
 	if err != nil {
 		return err
 	}
+
 	return c.Report(command.Changed{"ID": answer.ID}, "The revocation is %s", answer.ID)
 }
 
@@ -137,6 +142,7 @@ func tellRevocation(ctx context.Context, c *command.Call, r *admin.CertificateRe
 	if err != nil {
 		return err
 	}
+
 	c.Printf("The agents close the connections of the certificate %s and take no others.\n", serial)
 	return nil
 }
@@ -151,11 +157,13 @@ func tellNode(ctx context.Context, c *command.Call, r *admin.CertificateRevokeRe
 	if err != nil {
 		return err
 	}
+
 	r.Name = id
 	s, _, err := c.API.NodeFenceStatus(ctx, id, nil)
 	if err != nil {
 		return err
 	}
+
 	c.Printf("The servers close their connections with node %s (%s) and take no others.\n",
 		s.Name, command.ShortID(id))
 	c.Printf("Its tasks go on until its lease ends. Then it counts as lost, and its allocations are " +
@@ -171,22 +179,27 @@ func ask(c *command.Call, verb string) error {
 	if isFile && !term.IsTerminal(int(f.Fd())) {
 		return command.BadUsage("the input is no terminal: set -yes to go on without a question")
 	}
+
 	c.Printf("%s? Type yes: ", verb)
 	typed, err := bufio.NewReader(io.LimitReader(c.In, structs.MaxName)).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return structs.Internalf("reading the answer: %w", err)
 	}
+
 	if strings.TrimSpace(typed) != "yes" {
 		return structs.Preconditionf("the answer is not yes: nothing is changed")
 	}
+
 	return nil
 }
 
+// listRevocations shows what is revoked, and which nodes have joined again with another key.
 func listRevocations(ctx context.Context, c *command.Call) error {
 	all, _, err := api.Revocations(ctx, c.API, nil)
 	if err != nil {
 		return err
 	}
+
 	return c.Show(all, func() error {
 		var rows command.Grid
 		for _, r := range all {

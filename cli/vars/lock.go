@@ -66,11 +66,14 @@ or /bin/sh.`,
 // killAfter is the time that the child has after SIGTERM.
 const killAfter = 5 * time.Second
 
+// lock waits for the lock of a variable, runs a program while it holds the lock, and ends with the code of
+// the program. A lock that is lost ends the program, and its loss is the error.
 func lock(ctx context.Context, c *command.Call) error {
 	s, child, err := readSpec(c, c.Args)
 	if err != nil {
 		return err
 	}
+
 	if len(child) == 0 {
 		return command.BadUsage("a command to run is missing")
 	}
@@ -84,6 +87,7 @@ func lock(ctx context.Context, c *command.Call) error {
 			LockDelay: c.Duration("delay"),
 		},
 	}
+
 	err = h.acquire(ctx)
 	if err != nil {
 		return h.waitFault(ctx, err)
@@ -101,6 +105,7 @@ func lock(ctx context.Context, c *command.Call) error {
 	if ctx.Err() == nil && lost != nil {
 		return lost
 	}
+
 	return err
 }
 
@@ -177,9 +182,11 @@ func (h *holder) waitFault(ctx context.Context, err error) error {
 	if structs.IsKind(err, structs.KindInvalid) {
 		return err
 	}
+
 	if ctx.Err() == nil {
 		return structs.Errorf(structs.KindOf(err), "%w; %s", err, h.nextStep())
 	}
+
 	return structs.Timeoutf("interrupted while it waited for the lock of the variable %q; %s",
 		h.spec.Path, h.nextStep())
 }
@@ -216,6 +223,7 @@ func (h *holder) renew(ctx context.Context) error {
 				h.spec.Path, err, h.nextStep())
 		}
 	}
+
 	return nil
 }
 
@@ -236,6 +244,7 @@ func runChild(ctx context.Context, c *command.Call, args []string) error {
 	if c.Bool("shell") {
 		args = []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh"), "-c", strings.Join(args, " ")}
 	}
+
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin = c.In
 	cmd.Stdout = c.Out
@@ -248,6 +257,7 @@ func runChild(ctx context.Context, c *command.Call, args []string) error {
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // those of its group that are left
 	}
+
 	ended, ran := errors.AsType[*exec.ExitError](err)
 	switch {
 	case ran && ended.Exited():
@@ -255,5 +265,6 @@ func runChild(ctx context.Context, c *command.Call, args []string) error {
 	case err != nil:
 		return structs.Preconditionf("the command: %w", err)
 	}
+
 	return nil
 }

@@ -17,6 +17,7 @@ func put(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	c.Args = c.Args[:len(c.Args)-len(rest)] // an error may name the command
 	for _, arg := range rest {
 		err = s.addItem(c, arg)
@@ -39,6 +40,7 @@ func put(ctx context.Context, c *command.Call) error {
 	case s.ModifyIndex > 0:
 		w.CheckIndex = &s.ModifyIndex
 	}
+
 	v, err := c.API.VariableWrite(ctx, w)
 	if err != nil {
 		return err
@@ -48,10 +50,12 @@ func put(ctx context.Context, c *command.Call) error {
 	if format != "" && format != "none" {
 		return printAs(c, format, v)
 	}
+
 	done := "replaced"
 	if v.CreateIndex == v.ModifyIndex {
 		done = "created"
 	}
+
 	return c.Report(v.VariableMetadata, "Variable %q is %s; its index is %d", v.Path, done, v.ModifyIndex)
 }
 
@@ -64,6 +68,7 @@ func readSpec(c *command.Call, args []string) (s *spec, rest []string, err error
 		path = args[0]
 		args = args[1:]
 	}
+
 	if len(args) > 0 && (args[0] == "-" || strings.HasPrefix(args[0], "@")) {
 		s, err = loadSpec(c, args[0])
 		args = args[1:]
@@ -75,12 +80,15 @@ func readSpec(c *command.Call, args []string) (s *spec, rest []string, err error
 	if path != "" {
 		s.Path = path
 	}
+
 	if ns := c.Namespace(); ns != "" {
 		s.Namespace = ns
 	}
+
 	if s.Path == "" {
 		return nil, nil, structs.Invalidf("the specification names no path; name one before it")
 	}
+
 	return s, args, nil
 }
 
@@ -91,6 +99,7 @@ func loadSpec(c *command.Call, from string) (*spec, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	format := "json"
 	switch {
 	case c.Given("in"):
@@ -98,6 +107,7 @@ func loadSpec(c *command.Call, from string) (*spec, error) {
 	case strings.HasSuffix(name, ".hcl"):
 		format = "hcl"
 	}
+
 	return parseSpec(format, command.ShownName(name), text)
 }
 
@@ -107,6 +117,7 @@ func (s *spec) addItem(c *command.Call, arg string) (err error) {
 	if !ok || name == "" {
 		return command.BadUsage("an argument is not of the form NAME=VALUE")
 	}
+
 	file, isFile := strings.CutPrefix(value, "@")
 	if isFile || value == "-" {
 		var text []byte
@@ -116,9 +127,11 @@ func (s *spec) addItem(c *command.Call, arg string) (err error) {
 		}
 		value = string(text)
 	}
+
 	if s.Items == nil {
 		s.Items = variable.VariableItems{}
 	}
+
 	s.Items[name] = value
 	return nil
 }

@@ -42,6 +42,7 @@ func parseSpec(format, name string, text []byte) (*spec, error) {
 	case "hcl":
 		return parseHCL(name, text)
 	}
+
 	return nil, structs.Invalidf("-in is %q; expected hcl or json", structs.Cut(format, structs.MaxQuoted))
 }
 
@@ -51,6 +52,7 @@ func parseHCL(name string, text []byte) (*spec, error) {
 		return nil, structs.Invalidf("%s has %d bytes; at most %d are allowed", name, len(text),
 			structs.MaxSource)
 	}
+
 	file, diags := hclsyntax.ParseConfig(text, name, hcl.InitialPos)
 	if diags.HasErrors() {
 		return nil, hclconf.Error(diags)
@@ -78,6 +80,7 @@ func parseHCL(name string, text []byte) (*spec, error) {
 			return nil, err
 		}
 	}
+
 	for _, block := range body.Blocks {
 		if block.Type != "items" || len(block.Labels)+len(block.Body.Blocks) > 0 {
 			return nil, structs.Invalidf("%s: the block %s is not one of a variable; expected items { NAME "+
@@ -92,6 +95,7 @@ func parseHCL(name string, text []byte) (*spec, error) {
 			s.Items[key] = value
 		}
 	}
+
 	return s, nil
 }
 
@@ -103,6 +107,7 @@ func constant(name string, a *hclsyntax.Attribute) (string, error) {
 			return text.AsString(), nil
 		}
 	}
+
 	return "", structs.Invalidf("%s:%d: %s is not a constant text, number or boolean", name,
 		a.SrcRange.Start.Line, a.Name)
 }
@@ -134,6 +139,7 @@ func printAs(c *command.Call, format string, v *variable.OpenVariable) error {
 		}
 		return nil
 	}
+
 	return command.BadUsage("-out is %q; expected one of %s", format, outFlag.Value)
 }
 
@@ -142,6 +148,7 @@ func printTable(c *command.Call, v *variable.OpenVariable) {
 	if v.Lock != nil {
 		locked = "by " + v.Lock.ID + " for " + v.Lock.TTL.String()
 	}
+
 	c.Pairs(
 		"Namespace", v.Namespace,
 		"Path", v.Path,
@@ -153,6 +160,7 @@ func printTable(c *command.Call, v *variable.OpenVariable) {
 	for name, value := range command.Sorted(v.Items) {
 		rows.AddRow(name, value)
 	}
+
 	c.Section("Items", "Name|Value", rows)
 }
 
@@ -209,8 +217,10 @@ func initSpec(_ context.Context, c *command.Call) error {
 	default:
 		return command.BadUsage("-out is %q; expected hcl or json", c.String("out"))
 	}
+
 	if c.Arg(0) != "" {
 		name = c.Arg(0)
 	}
+
 	return c.WriteExample(name, text)
 }

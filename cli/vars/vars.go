@@ -129,6 +129,7 @@ var (
 	}
 )
 
+// get writes one item as it is, without a line break: a script may read a file of any content.
 func get(ctx context.Context, c *command.Call) error {
 	v, _, err := c.API.Variable(ctx, c.Arg(0), nil)
 	if err != nil {
@@ -144,9 +145,11 @@ func get(ctx context.Context, c *command.Call) error {
 		_, err = fmt.Fprint(c.OutcomeOutput(), value)
 		return err
 	}
+
 	if c.Given("out") {
 		return printAs(c, c.String("out"), v)
 	}
+
 	return c.Show(v, func() error { return printAs(c, "table", v) })
 }
 
@@ -160,6 +163,7 @@ var sheet = command.Sheet[*variable.VariableMetadata]{
 	},
 }
 
+// list shows a page of paths. The values of items are not in it.
 func list(ctx context.Context, c *command.Call) error {
 	q := c.Page()
 	q.Prefix = c.Arg(0)
@@ -168,6 +172,7 @@ func list(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Show(all, func() error {
 		sheet.Print(c, "variable", all)
 		c.PrintNextPage(meta)
@@ -175,6 +180,7 @@ func list(ctx context.Context, c *command.Call) error {
 	})
 }
 
+// purge deletes a variable. With -check-index a change in between is a conflict.
 func purge(ctx context.Context, c *command.Call) error {
 	path := c.Arg(0)
 	w := api.VariableWrite{Op: variable.VariableDelete, Path: path}
@@ -182,9 +188,11 @@ func purge(ctx context.Context, c *command.Call) error {
 		index := uint64(c.Number("check-index"))
 		w.CheckIndex = &index
 	}
+
 	_, err := c.API.VariableWrite(ctx, w)
 	if err != nil {
 		return err
 	}
+
 	return c.Report(command.Changed{"Path": path}, "Variable %q is deleted", path)
 }

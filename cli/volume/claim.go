@@ -107,11 +107,13 @@ var claimRowSheet = command.Sheet[*structs.VolumeClaimStub]{
 	},
 }
 
+// claimList shows the claims of a volume, an allocation or a node. IDs may be prefixes.
 func claimList(ctx context.Context, c *command.Call) error {
 	filter := api.ClaimFilter{
 		VolumeID: c.String("volume"),
 		AllocID:  c.String("alloc"),
 	}
+
 	if c.Given("node") {
 		id, err := c.Resolve(ctx, "node", c.String("node"))
 		if err != nil {
@@ -119,6 +121,7 @@ func claimList(ctx context.Context, c *command.Call) error {
 		}
 		filter.NodeID = id
 	}
+
 	if c.Given("alloc") {
 		id, err := c.Resolve(ctx, "alloc", filter.AllocID)
 		if err != nil {
@@ -132,6 +135,7 @@ func claimList(ctx context.Context, c *command.Call) error {
 	if err != nil {
 		return err
 	}
+
 	return c.Show(claims, func() error {
 		claimRowSheet.Print(c, "claim", claims)
 		c.PrintNextPage(meta)
@@ -157,6 +161,7 @@ func findClaim(ctx context.Context, c *command.Call, volume, prefix string) (
 			"to see the claims: %s", prefix, volume,
 			structs.CommandLine(c.Namespace(), "volume claim list -volume", volume))
 	}
+
 	return found, err
 }
 
@@ -167,6 +172,7 @@ func findClaimID(ctx context.Context, c *command.Call, prefix string) (*structs.
 	if complete {
 		filter.AllocID = alloc
 	}
+
 	claims, _, err := c.API.Claims(ctx, filter, nil)
 	if err != nil {
 		return nil, err
@@ -178,6 +184,7 @@ func findClaimID(ctx context.Context, c *command.Call, prefix string) (*structs.
 		return nil, structs.NotFoundf("no claim has an ID that begins with %q; to see the claims: %s", prefix,
 			structs.CommandLine(c.Namespace(), "volume claim list"))
 	}
+
 	return found, err
 }
 
@@ -204,18 +211,22 @@ func onlyClaim(
 			text += "\n  " + name(v)
 		}
 	}
+
 	if found > 1 {
 		return nil, structs.Invalidf("%q may be any of %d %s:%s", prefix, found, noun, text)
 	}
+
 	return only, nil
 }
 
+// claimRelease releases the claim of an allocation on a volume.
 func claimRelease(ctx context.Context, c *command.Call) error {
 	return releaseFound(ctx, c, func() (*structs.VolumeClaimStub, error) {
 		return findClaim(ctx, c, c.Arg(0), c.Arg(1))
 	})
 }
 
+// claimDelete is claimRelease by the ID of a claim, as in the dialect.
 func claimDelete(ctx context.Context, c *command.Call) error {
 	return releaseFound(ctx, c, func() (*structs.VolumeClaimStub, error) {
 		return findClaimID(ctx, c, c.Arg(0))
@@ -230,6 +241,7 @@ func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.Vo
 		Reason: c.String("reason"),
 		By:     command.UserAtHost(),
 	}
+
 	if o.Force && !o.DryRun && o.Reason == "" {
 		return command.BadUsage("-force needs a -reason")
 	}
@@ -256,9 +268,11 @@ func releaseFound(ctx context.Context, c *command.Call, find func() (*structs.Vo
 	if err != nil {
 		return err
 	}
+
 	if !o.DryRun {
 		return c.Report(resp, "%s", command.OneLine(resp.Detail))
 	}
+
 	printDryRun(c, resp)
 	return c.WriteOutcome(resp)
 }

@@ -57,12 +57,14 @@ volume. The variable is in the namespace of the volume.
 // noSecretsFrom is the value of -secrets-from that removes the path.
 const noSecretsFrom = "none"
 
+// configurePlugin shows the settings of a plugin, after it has changed those that are given.
 func configurePlugin(ctx context.Context, c *command.Call) error {
 	id := c.Arg(0)
 	config, _, err := c.API.PluginConfig(ctx, id, nil)
 	if err != nil {
 		return err
 	}
+
 	policy := c.String("on-node-loss")
 	from := c.String("secrets-from")
 	if policy != "" || from != "" {
@@ -80,6 +82,7 @@ func configurePlugin(ctx context.Context, c *command.Call) error {
 			return err
 		}
 	}
+
 	return c.Show(config, func() error {
 		c.Pairs(
 			"Plugin", config.ID,
@@ -130,6 +133,7 @@ func InstanceRows(
 			fit(command.HealthText(i.Healthy, i.HealthDescription), maxPluginText),
 		)
 	}
+
 	return rows
 }
 

@@ -11,15 +11,18 @@ import (
 	"berth/structs"
 )
 
+// volumeStatus shows one volume, or the listing of all.
 func volumeStatus(ctx context.Context, c *command.Call) error {
 	if c.Arg(0) == "" {
 		return volumeListing(ctx, c)
 	}
+
 	if c.Given("plugin") || c.Given("node") {
 		return command.BadUsage(
 			"-plugin and -node select from all volumes; they exclude the name of a volume",
 		)
 	}
+
 	return oneVolume.Run(ctx, c)
 }
 
@@ -170,6 +173,7 @@ func forcedText(f *structs.CSIForced) string {
 	if f == nil {
 		return ""
 	}
+
 	return fmt.Sprintf("%s, node %s, by %s %s: %s",
 		f.What,
 		command.ShortID(f.NodeID),
@@ -191,10 +195,12 @@ func mountOptions(o *structs.CSIMountOptions) string {
 	if o == nil {
 		return ""
 	}
+
 	flags := strings.Join(o.MountFlags, ",")
 	if flags != "" {
 		flags = "flags " + flags
 	}
+
 	return command.JoinComma(o.FSType, flags)
 }
 

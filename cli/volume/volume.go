@@ -212,11 +212,14 @@ func readVolume(c *command.Call, name string) (v *structs.CSIVolume, locate func
 	}, nil
 }
 
+// volumeCreate waits until the plugin has made the volume, at most for -timeout: the servers go on
+// afterwards. A fault of the file has its place in it.
 func volumeCreate(ctx context.Context, c *command.Call) error {
 	v, locate, err := readVolume(c, c.Arg(0))
 	if err != nil {
 		return err
 	}
+
 	w := watch.New(c)
 	w.WriteLine("Volume %q is requested from plugin %q", v.ID, v.PluginID)
 	return locate(w.WithTimeout(ctx, func(ctx context.Context) error {
@@ -258,6 +261,7 @@ func warnOfVolume(w *watch.Watch, made *api.VolumeWritten) {
 	}
 }
 
+// volumeRegister waits for the plugin, which confirms that the volume exists.
 func volumeRegister(ctx context.Context, c *command.Call) error {
 	v, locate, err := readVolume(c, c.Arg(0))
 	if err != nil {
@@ -285,6 +289,8 @@ func volumeRegister(ctx context.Context, c *command.Call) error {
 		made.ID, made.ExternalID)
 }
 
+// volumeDelete waits until the plugin has deleted the volume, at most for -timeout. The servers go on
+// afterwards.
 func volumeDelete(ctx context.Context, c *command.Call) error {
 	secrets, err := parseSecrets(c.Strings("secret"))
 	if err != nil {
@@ -321,9 +327,12 @@ func parseSecrets(pairs []string) (structs.Secrets, error) {
 		}
 		secrets[k] = v
 	}
+
 	return secrets, nil
 }
 
+// volumeDetach waits until the volume is detached, and says meanwhile what holds it up. With -force the
+// claims are released although the node is down, so it needs a reason.
 func volumeDetach(ctx context.Context, c *command.Call) error {
 	if c.Bool("force") && c.String("reason") == "" {
 		return command.BadUsage("-force needs a -reason")

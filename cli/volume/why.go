@@ -19,6 +19,7 @@ the queue and attachments. A line with an arrow is the next thing to do.`,
 	Examples: "berth volume why data",
 }
 
+// volumeWhy shows what a volume waits for, and the remedies.
 func volumeWhy(ctx context.Context, c *command.Call) error {
 	id, err := c.Resolve(ctx, "volume", c.Arg(0))
 	if err != nil {
