@@ -67,6 +67,7 @@ func (d *Dir) List(path string) ([]*nodecalls.AllocFileInfo, error) {
 	}
 	defer closeRead(dir)
 
+	// One more than the bound shows that there are more, whatever their number.
 	names, err := dir.Readdirnames(structs.MaxFilesListed + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fileError(path, err)
@@ -96,6 +97,7 @@ func (d *Dir) List(path string) ([]*nodecalls.AllocFileInfo, error) {
 // describeEntry describes a file of the found directory. It returns nil if the file is gone.
 func (f foundFile) describeEntry(dir *os.File, name string) (*nodecalls.AllocFileInfo, error) {
 	entry, err := openBelow(dir, name, unix.O_NOFOLLOW)
+	// The secrets of a task are a mount, which the rules below do not enter.
 	if errors.Is(err, unix.EXDEV) && f.first && name == secretsDir {
 		entry, err = openMount(dir, name)
 	}
@@ -119,6 +121,7 @@ func (d *Dir) Stat(path string) (*nodecalls.AllocFileInfo, error) {
 	}
 	defer closeRead(found.File)
 
+	// The directory of secrets itself is listed, so it may be described, too.
 	if found.secret && !found.secretRoot {
 		return nil, found.denied()
 	}
@@ -172,6 +175,7 @@ const sniffed = 512
 
 // contentType returns the type of a plain file's content, "" if it cannot be read.
 func contentType(f *os.File, name string) string {
+	// The name is enough for most files, and opens nothing.
 	known := mime.TypeByExtension(filepath.Ext(name))
 	if known != "" {
 		return known
@@ -210,6 +214,7 @@ func (f foundFile) open(want uint32) (*os.File, error) {
 	switch is := st.Mode & unix.S_IFMT; {
 	case err != nil:
 		return nil, fileError(f.path, err)
+	// This precedes the checks of the type, which would tell what a secret is.
 	case f.secret:
 		return nil, f.denied()
 	case is == want:
@@ -229,11 +234,13 @@ func (f foundFile) open(want uint32) (*os.File, error) {
 	return opened, nil
 }
 
+// closeRead closes a file that was only read. Its error loses no data.
 func closeRead(f *os.File) { _ = f.Close() }
 
 // find finds the file at a path. The caller closes it.
 func (d *Dir) find(path string) (foundFile, error) {
 	f, err := openBelow(d.root, path, 0)
+	// The mount of the secrets is one of the agent's, and so the only one that is entered.
 	if errors.Is(err, unix.EXDEV) && isSecret(path) {
 		return d.findSecret(path)
 	}
@@ -242,6 +249,7 @@ func (d *Dir) find(path string) (foundFile, error) {
 	}
 
 	found := foundFile{File: f, path: path}
+	// The path may have led to a secret by a link, so the file that was found decides.
 	below, err := d.locate(f)
 	if err != nil {
 		closeRead(f)
@@ -300,6 +308,7 @@ func (d *Dir) locate(f *os.File) (below string, err error) {
 		return "", nil
 	}
 	below, inside := strings.CutPrefix(path, root+"/")
+	// A task may have moved the file out of the directory since it was found.
 	if !inside {
 		return "", structs.NotFoundf("the file or the directory of the allocation has been moved or removed")
 	}
@@ -331,6 +340,8 @@ func openMount(dir *os.File, path string) (*os.File, error) {
 	})
 }
 
+// openPath finds a file without an open of it. The kernel gives up a resolution during which something was
+// renamed.
 func openPath(dir *os.File, name string, how *unix.OpenHow) (*os.File, error) {
 	how.Flags |= unix.O_PATH | unix.O_CLOEXEC
 	for tries := 0; ; tries++ {

@@ -141,6 +141,7 @@ func (r *Reader) lookAgain() (event string, err error) {
 		return "", fileError(r.o.Path, err)
 	}
 
+	// The offset is behind the end, so the file was truncated and perhaps written anew.
 	if old.Size() < r.at {
 		r.at = 0
 		_, err = r.file.Seek(0, io.SeekStart)
@@ -156,6 +157,7 @@ func (r *Reader) lookAgain() (event string, err error) {
 	}
 	defer closeRead(found.File)
 
+	// Only looks in a row count: a rotation lasts a moment.
 	r.missed = 0
 	now, err := found.Stat()
 	if err != nil {

@@ -61,6 +61,7 @@ func (o output) parts() ([]int, error) {
 		ext := filepath.Ext(name)
 		n, err := strconv.Atoi(strings.TrimPrefix(ext, "."))
 		if err == nil && n >= 0 &&
+			// This rejects other forms of the number, such as 01.
 			name == Name(o.task, o.kind, n) {
 			ns = append(ns, n)
 		}
@@ -74,6 +75,7 @@ func (o output) parts() ([]int, error) {
 var errReplaced = structs.NotFoundf("the directory of the logs is gone: " +
 	"the task put something else in its place. Its next output makes the directory again")
 
+// O_NOFOLLOW is about the last element alone. The directories above it are the agent's.
 const dirFlags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_RDONLY | unix.O_CLOEXEC
 
 // openDir opens the directory. Every access opens it again, because the task may have replaced it. The error
@@ -142,6 +144,7 @@ func isGone(err error) bool {
 // openPart opens part n with the flags of open(2). It fails if the part is not a plain file. With O_CREAT it
 // makes the directory, too.
 func (o output) openPart(n, flags int) (*os.File, error) {
+	// A reader makes no directory: an output without files is empty.
 	open := o.openDir
 	if flags&unix.O_CREAT != 0 {
 		open = o.openOrMakeDir

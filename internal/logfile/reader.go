@@ -55,6 +55,7 @@ func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
 	return r, nil
 }
 
+// reader is a stream over the files of an output. It finds a file again by its number.
 type reader struct {
 	ctx  context.Context
 	o    Options
@@ -91,6 +92,7 @@ func (r *reader) seek(ns []int) error {
 
 	for i, n := range ns {
 		last := i == len(ns)-1
+		// At the end of a file that is not the last one the stream begins in the next.
 		if skip > sizes[i] ||
 			skip == sizes[i] && !last {
 			skip -= sizes[i]
@@ -207,6 +209,7 @@ func (r *reader) readAvailable(p []byte) (int, error) {
 			return 0, nil
 		}
 
+		// A file that was removed meanwhile is skipped: the writer has made more than it keeps.
 		err = r.openPart(next)
 		if err != nil && !isGone(err) {
 			return 0, err
@@ -242,6 +245,7 @@ func (r *reader) nextPart() (int, error) {
 	return -1, err
 }
 
+// openPart continues with part n. After an error the current file stays open.
 func (r *reader) openPart(n int) error {
 	f, err := r.out.openPart(n, os.O_RDONLY)
 	if err != nil {

@@ -24,6 +24,7 @@ type Rotator struct {
 	cfg Config
 	out output
 
+	// It guards the fields below. A write holds it, so the lines of two writers do not mix within a call.
 	mu      sync.Mutex
 	file    *os.File
 	n       int // number of the current file
@@ -36,6 +37,7 @@ type Rotator struct {
 // fileID tells a file from others.
 type fileID struct{ dev, ino uint64 }
 
+// idOf identifies a file also after it was renamed.
 func idOf(st *unix.Stat_t) fileID {
 	return fileID{st.Dev, st.Ino}
 }
@@ -53,6 +55,7 @@ func NewRotator(cfg Config) (*Rotator, error) {
 		return nil, err
 	}
 
+	// The output goes on in the file of the writer before, for example after a restart of the agent.
 	if len(ns) > 0 {
 		r.n = ns[len(ns)-1]
 	}
@@ -148,6 +151,7 @@ func (r *Rotator) rotate() error {
 	full := r.file
 	r.n++
 	if err := r.openFile(); err != nil {
+		// The next write tries the same number again, so the numbers have no gap.
 		r.n--
 		return err
 	}
@@ -156,6 +160,7 @@ func (r *Rotator) rotate() error {
 	return nil
 }
 
+// openFile opens the file of the current number, which may exist, at its end.
 func (r *Rotator) openFile() error {
 	f, err := r.out.openPart(r.n, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {

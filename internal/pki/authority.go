@@ -41,11 +41,14 @@ func NewAuthority(region string, from time.Time, life time.Duration) (*Authority
 	if err != nil {
 		return nil, err
 	}
+
 	key, err := newKey()
 	if err != nil {
 		return nil, err
 	}
+
 	subject := pkix.Name{Organization: []string{region}, CommonName: commonName}
+	// The certificate has the region, so a command needs no option for the region of what it signs.
 	return selfSigned(authorityTemplate(region, subject, from, life), key)
 }
 
@@ -71,10 +74,12 @@ func selfSigned(template *x509.Certificate, key crypto.Signer) (*Authority, erro
 	if err != nil {
 		return nil, fmt.Errorf("signing the certificate of the authority: %w", err)
 	}
+
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
 		return nil, fmt.Errorf("reading the new certificate of the authority: %w", err)
 	}
+
 	return &Authority{Cert: cert, key: key}, nil
 }
 
@@ -85,19 +90,24 @@ func ParseAuthority(certPEM, keyPEM []byte) (*Authority, error) {
 	if err != nil {
 		return nil, structs.Invalidf("the certificate authority and its key: %w", err)
 	}
+
 	cert := pair.Leaf
 	if !cert.BasicConstraintsValid || !cert.IsCA {
 		return nil, structs.Invalidf("the certificate %q is not of a certificate authority: "+
 			"expected one that `berth tls ca create` or another tool made as such", cert.Subject)
 	}
+
+	// A certificate without the extension may be used for all.
 	if cert.KeyUsage != 0 && cert.KeyUsage&x509.KeyUsageCertSign == 0 {
 		return nil, structs.Invalidf("the certificate authority %q must not sign certificates: "+
 			"its key usage lacks keyCertSign", cert.Subject)
 	}
+
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok {
 		return nil, structs.Invalidf("the key of the certificate authority %q cannot sign", cert.Subject)
 	}
+
 	return &Authority{Cert: cert, key: key}, nil
 }
 
@@ -123,14 +133,17 @@ func (a *Authority) Issue(r Request) (certPEM, keyPEM []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+
 	certPEM, err = a.Sign(key.Public(), r)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	keyPEM, err = encodeKey(key)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	return certPEM, keyPEM, nil
 }
 
@@ -141,10 +154,12 @@ func (a *Authority) Sign(pub crypto.PublicKey, r Request) (certPEM []byte, err e
 	if err != nil {
 		return nil, err
 	}
+
 	der, err := x509.CreateCertificate(rand.Reader, r.template(pub), a.Cert, pub, a.key)
 	if err != nil {
 		return nil, fmt.Errorf("signing the certificate of %s: %w", r.Identity, err)
 	}
+
 	return encodeCert(der), nil
 }
 
@@ -153,16 +168,21 @@ func (a *Authority) check(pub crypto.PublicKey, r Request) error {
 	if err != nil {
 		return err
 	}
+
+	// The key comes from the machine that asks, and each handshake pays for it.
 	err = checkKey(pub)
 	if err != nil {
 		return err
 	}
+
+	// After its authority nobody could verify it, and the failure would have no reason that its holder knows.
 	if end := r.From.Add(r.Life); end.After(a.Cert.NotAfter) {
 		return structs.Invalidf("the certificate of %s would end on %s, after its authority, which ends on "+
 			"%s: "+
 			"expected a shorter life, or a new authority",
 			r.Identity, end.UTC().Format(time.RFC3339), a.Cert.NotAfter.UTC().Format(time.RFC3339))
 	}
+
 	return nil
 }
 

@@ -34,33 +34,41 @@ func (a *Authority) Replace(r Successor) (next *Authority, crossPEM []byte, err 
 	if err != nil {
 		return nil, nil, err
 	}
+
 	if !r.From.Before(a.Cert.NotAfter) {
 		return nil, nil, structs.Preconditionf("the certificate authority %q ended on %s: it cannot sign "+
 			"for "+
 			"another one", a.Cert.Subject, a.Cert.NotAfter.UTC().Format(time.RFC3339))
 	}
+
 	key, err := newKey()
 	if err != nil {
 		return nil, nil, err
 	}
+
 	id := keyID(key.Public())
 	subject := pkix.Name{
 		Organization: []string{r.Region},
 		CommonName:   commonName + " " + hex.EncodeToString(id[:4]),
 	}
+
 	template := authorityTemplate(r.Region, subject, r.From, r.Life)
+	// Both certificates have the ID of the key, by which a verifier finds either.
 	template.SubjectKeyId = id
 	next, err = selfSigned(template, key)
 	if err != nil {
 		return nil, nil, err
 	}
 
+	// It is another certificate of the same subject and key, so only its number, its end and its issuer
+	// differ.
 	template.SerialNumber = newSerial()
 	template.NotAfter = r.From.Add(min(r.Cross, r.Life, a.Cert.NotAfter.Sub(r.From)))
 	der, err := x509.CreateCertificate(rand.Reader, template, a.Cert, key.Public(), a.key)
 	if err != nil {
 		return nil, nil, fmt.Errorf("signing the cross certificate of the authority: %w", err)
 	}
+
 	return next, encodeCert(der), nil
 }
 

@@ -62,24 +62,30 @@ func ParseCSR(der []byte) (CSR, error) {
 		return CSR{}, structs.Invalidf("the signing request has %d bytes; at most %d are allowed", len(der),
 			MaxCSR)
 	}
+
 	parsed, err := x509.ParseCertificateRequest(der)
 	if err == nil {
 		err = checkKey(parsed.PublicKey)
 	}
+
 	if err == nil {
 		err = parsed.CheckSignature()
 	}
 	if err != nil {
 		return CSR{}, structs.Invalidf("the signing request: %w", err)
 	}
+
+	// Only the identity is asked for: the names of a machine are the signer's to decide.
 	if len(parsed.URIs) != 1 {
 		return CSR{}, structs.Invalidf("the signing request has %d URIs; expected its identity alone",
 			len(parsed.URIs))
 	}
+
 	id, err := parseIdentity(parsed.URIs[0])
 	if err != nil {
 		return CSR{}, structs.Invalidf("the signing request: %w", err)
 	}
+
 	return CSR{
 		Identity: id,
 		Public:   parsed.PublicKey,

@@ -52,15 +52,19 @@ func (id Identity) URI() *url.URL {
 func IdentityOf(cert *x509.Certificate) (Identity, error) {
 	var found []*url.URL
 	for _, u := range cert.URIs {
+		// Other programs may have put URIs of their own there. Two identities would be a choice for an
+		// attacker.
 		if u.Scheme == scheme {
 			found = append(found, u)
 		}
 	}
+
 	if len(found) != 1 {
 		return Identity{}, structs.Deniedf("the certificate %q has %d identities of the form "+
 			"spiffe://REGION/server|node|operator/ID; expected one: create it with `berth tls cert create`",
 			cert.Subject.CommonName, len(found))
 	}
+
 	return parseIdentity(found[0])
 }
 
@@ -71,10 +75,13 @@ func parseIdentity(u *url.URL) (Identity, error) {
 		Role:   Role(role),
 		ID:     id,
 	}
+
+	// An ID with a slash would be another path, so each part is checked as the names of the cluster are.
 	err := identity.Validate()
 	if err != nil {
 		return Identity{}, structs.Deniedf("the identity %s of a certificate: %w", u, err)
 	}
+
 	return identity, nil
 }
 

@@ -15,10 +15,12 @@ func NamesOf(cert *x509.Certificate, id Identity) []string {
 			names = append(names, name)
 		}
 	}
+
 	for _, ip := range cert.IPAddresses {
 		if !slices.Contains(own, ip.String()) {
 			names = append(names, ip.String())
 		}
 	}
+
 	return names
 }

@@ -19,6 +19,7 @@ func ParseCertificates(content []byte) ([]*x509.Certificate, error) {
 		if block == nil {
 			break
 		}
+		// A file may have its key beside the certificates.
 		if block.Type != blockCert {
 			continue
 		}
@@ -36,5 +37,6 @@ func ParseCertificates(content []byte) ([]*x509.Certificate, error) {
 	case len(certs) == 0:
 		return nil, structs.Invalidf("has no certificate in PEM")
 	}
+
 	return certs, nil
 }

@@ -58,6 +58,7 @@ func (r Request) Validate() error {
 		f.Require(net.ParseIP(name) != nil || isDNSName(name),
 			"name %q must be an IP address, or a DNS name of letters, digits, dashes and dots", name)
 	}
+
 	f.Require(r.Role != RoleOperator || len(r.Names) == 0,
 		"an operator has no names: nobody connects to it")
 	return f.Err()
@@ -86,6 +87,7 @@ func checkKey(pub crypto.PublicKey) error {
 	case ed25519.PublicKey:
 		return nil
 	}
+
 	return structs.Invalidf("the key of a certificate must be ECDSA P-256, ECDSA P-384 or Ed25519")
 }
 
@@ -101,12 +103,17 @@ func (r Request) template(pub crypto.PublicKey) *x509.Certificate {
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		SubjectKeyId:          keyID(pub),
 	}
+
+	// The name is for people alone. Without one the identity is in the URI, as in each certificate.
 	if len(r.ID) <= maxCommonName {
 		cert.Subject = pkix.Name{CommonName: r.ID}
 	}
+
+	// An operator serves nothing, so its certificate must not pass for that of a server.
 	if r.Role == RoleOperator {
 		return cert
 	}
+
 	cert.ExtKeyUsage = append(cert.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	for _, name := range r.allNames() {
 		ip := net.ParseIP(name)
@@ -116,11 +123,13 @@ func (r Request) template(pub crypto.PublicKey) *x509.Certificate {
 			cert.DNSNames = append(cert.DNSNames, name)
 		}
 	}
+
 	return cert
 }
 
 // allNames returns the names of a server or a node, each one once.
 func (r Request) allNames() []string {
+	// Programs on the machine itself connect by the names of the loopback.
 	all := []string{Name(r.Role, r.Region), "localhost", "127.0.0.1", "::1"}
 	for _, name := range r.Names {
 		if !slices.Contains(all, name) {

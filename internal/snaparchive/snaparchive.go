@@ -53,6 +53,7 @@ func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 		at:  meta.Created,
 	}
 	meta.Version = raftVersion
+	// The ID has the form of Raft's own names.
 	meta.ID = fmt.Sprintf("%d-%d-%d", meta.Term, meta.Index, meta.Created.UnixMilli())
 	meta.Size = size
 	meta.Level = level.Now
@@ -68,6 +69,7 @@ func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 		return err
 	}
 
+	// This is a copy, because the writing of the file of sums adds a sum of its own.
 	sums := bytes.NewReader(bytes.Clone(out.sums.Bytes()))
 	err = out.writeFile(sumsName, sums.Size(), sums)
 	if err != nil {
@@ -78,12 +80,14 @@ func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 	return errors.Join(err, zip.Close())
 }
 
+// writer writes the files of an archive one by one, and keeps their sums.
 type writer struct {
 	tar  *tar.Writer
 	at   time.Time
 	sums sums
 }
 
+// writeFile writes a file of a known size, as a header of tar needs it.
 func (w *writer) writeFile(name string, size int64, r io.Reader) error {
 	head := &tar.Header{
 		Typeflag: tar.TypeReg,
@@ -91,7 +95,8 @@ func (w *writer) writeFile(name string, size int64, r io.Reader) error {
 		Size:     size,
 		Mode:     0o600,
 		ModTime:  w.at,
-		Format:   tar.FormatPAX,
+		// The older form bounds a file to 8 GiB.
+		Format: tar.FormatPAX,
 	}
 
 	err := w.tar.WriteHeader(head)
@@ -100,6 +105,7 @@ func (w *writer) writeFile(name string, size int64, r io.Reader) error {
 	}
 
 	n, err := w.sums.copyFile(w.tar, r, name)
+	// The state may have become shorter since its size was taken. Then the header is wrong.
 	if err == nil && n != size {
 		err = fmt.Errorf("%d bytes instead of %d", n, size)
 	}
@@ -142,11 +148,13 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 		return nil, structs.Invalidf("%s: %w", metaName, err)
 	}
 
+	// This precedes the state, so that a long download is not in vain.
 	err = checkLevel(meta)
 	if err != nil {
 		return nil, err
 	}
 
+	// Indexes are counted on from here, and must not reach the end of their type.
 	if max(meta.Index, meta.Term) > structs.MaxArchiveIndex {
 		return nil, structs.Invalidf("%s: the index %d or the term %d is larger than %d",
 			metaName, meta.Index, meta.Term,
@@ -158,6 +166,7 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 		return nil, err
 	}
 
+	// The sums so far are those of the two files. Reading the file of sums adds another.
 	want := bytes.Clone(in.sums.Bytes())
 	err = in.readFile(sumsName, smallSize, &sums)
 	if err != nil {
@@ -186,6 +195,7 @@ func checkLevel(meta *Meta) error {
 	return nil
 }
 
+// reader reads the files of an archive one by one, and keeps their sums.
 type reader struct {
 	tar  *tar.Reader
 	sums sums
@@ -198,6 +208,7 @@ func (r *reader) readFile(name string, limit int64, w io.Writer) error {
 		return structs.Invalidf("reading %s: %w", name, unexpectedEOF(err))
 	}
 
+	// The order is fixed, so an archive with other files is not one that Write has made.
 	if head.Name != name || head.Typeflag != tar.TypeReg {
 		return structs.Invalidf("found %q, expected %s", head.Name, name)
 	}

@@ -66,11 +66,14 @@ func (w *walker) addFault(start int, in *place, format string, args ...any) {
 		w.faults.Add(nil)
 		return
 	}
+
+	// The line is counted for a fault only, since few sources have one.
 	before := w.src[:min(max(start, 0), len(w.src))]
 	path := in.path()
 	if path != "" {
 		path += ": "
 	}
+
 	w.faults.Add(&Fault{
 		Text:   path + fmt.Sprintf(format, args...),
 		Offset: len(before),
@@ -89,14 +92,17 @@ type wrongValue struct {
 // addWrong adds the fault of a value that was just read, and keeps the value from the target.
 func (w *walker) addWrong(start int, in *place, format string, args ...any) {
 	w.addFault(start, in, format, args...)
+	// The source has too many faults to be decoded at all: see Decode.
 	if w.faults.More > 0 {
 		return
 	}
+
 	instead := "null"
 	if in.isObject() { // others may refer to the number or the key of the element
 		instead = "{}"
 		w.faults.List[len(w.faults.List)-1].Empty = true
 	}
+
 	w.wrong = append(w.wrong, wrongValue{start, w.at, instead})
 }
 
@@ -128,6 +134,7 @@ func (p *place) child(key []byte) place {
 			typ:  p.typ.Elem(),
 		}
 	}
+
 	name, typ := fieldOf(p.typ, key)
 	return place{
 		in:   p,
@@ -141,6 +148,7 @@ func (p *place) path() string {
 	if p.in == nil {
 		return ""
 	}
+
 	before := p.in.path()
 	shown := structs.Cut(p.name, structs.MaxQuoted)
 	switch {
@@ -151,6 +159,7 @@ func (p *place) path() string {
 	case before == "":
 		return shown
 	}
+
 	return before + "." + shown
 }
 

@@ -54,16 +54,21 @@ func (s *scanner) key() ([]byte, error) {
 	if s.next() != '"' {
 		return nil, errNotJSON
 	}
+
 	text, err := s.value()
 	if err != nil {
 		return nil, err
 	}
+
 	if !s.skip(':') {
 		return nil, errNotJSON
 	}
+
+	// The keys of most sources are plain, and the decoding of a string costs more than the rest.
 	if isPlain(text) {
 		return text[1 : len(text)-1], nil
 	}
+
 	var key string
 	err = json.Unmarshal(text, &key)
 	return []byte(key), err
@@ -99,6 +104,7 @@ func (s *scanner) text() ([]byte, error) {
 		case c == '"':
 			s.at++
 			return checked(s.src[start:s.at], plain)
+		// The escaped character may be a quote, so it is passed over.
 		case c == '\\':
 			s.at++
 			plain = false
@@ -106,12 +112,14 @@ func (s *scanner) text() ([]byte, error) {
 			return nil, errNotJSON
 		}
 	}
+
 	return nil, errNotJSON
 }
 
 // nested reads a list or an object.
 func (s *scanner) nested() ([]byte, error) {
 	start := s.at
+	// There is no recursion, so a deep source costs no stack.
 	for depth := 0; s.at < len(s.src); {
 		switch s.src[s.at] {
 		case '"':
@@ -133,6 +141,7 @@ func (s *scanner) nested() ([]byte, error) {
 			return checked(s.src[start:s.at], false)
 		}
 	}
+
 	return nil, errNotJSON
 }
 

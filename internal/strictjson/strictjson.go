@@ -46,6 +46,7 @@ func Decode(b []byte, dst any, ignore Ignore) error {
 
 	err := w.checkBody(reflect.TypeOf(dst).Elem())
 	if err == nil && w.faults.More == 0 {
+		// The decoder gets what fits, so the target has all parts without faults.
 		err = json.Unmarshal(w.withoutFaults(), dst)
 		w.faults.Partly = err == nil
 	}
@@ -71,6 +72,7 @@ type walker struct {
 // checkBody reads the whole source. Its error, which ends the reading, is errNotJSON.
 func (w *walker) checkBody(typ reflect.Type) error {
 	err := w.checkValue(&place{typ: typ})
+	// Spaces may follow the value.
 	w.next()
 	if err == nil && w.at < len(w.src) {
 		return errNotJSON
@@ -83,6 +85,7 @@ func (w *walker) withoutFaults() []byte {
 	if len(w.wrong) == 0 {
 		return w.src
 	}
+
 	var rest []byte
 	end := 0
 	for _, v := range w.wrong {
@@ -90,6 +93,7 @@ func (w *walker) withoutFaults() []byte {
 		rest = append(rest, v.instead...)
 		end = v.end
 	}
+
 	return append(rest, w.src[end:]...)
 }
 
@@ -129,6 +133,7 @@ func opaque(typ reflect.Type) bool {
 			return false
 		}
 	}
+
 	return reflect.PointerTo(typ).Implements(unmarshaler)
 }
 
@@ -139,6 +144,7 @@ func (w *walker) checkValue(in *place) error {
 	}
 
 	want := kindName(in.typ.Kind())
+	// The first character tells the kind, before the value is read.
 	found := kindAt(w.next())
 	start := w.at
 	switch {
@@ -173,10 +179,12 @@ func (w *walker) checkWhole(in *place) error {
 	if err != nil || in.typ.Kind() == reflect.Interface || in.typ == rawType || string(raw) == "null" {
 		return err
 	}
+
 	err = json.Unmarshal(raw, reflect.New(in.typ).Interface())
 	if err != nil {
 		w.addWrong(start, in, "%v", err)
 	}
+
 	return nil
 }
 
@@ -241,7 +249,9 @@ func (w *walker) checkObject(in *place) error {
 			return err
 		}
 
+		// The names are those of the target, so a key of another case is the same field.
 		here = in.child(key)
+		// encoding/json would take the last one, and say nothing of the first.
 		if seen[here.name] {
 			w.addFault(start, &here, "the field is given twice")
 		}
@@ -267,6 +277,7 @@ func (w *walker) checkUnknown(start int, in *place) error {
 	}
 
 	name := in.name
+	// Clients of the dialect send each of their fields, also those that ask for nothing.
 	if isEmpty(raw) {
 		return nil
 	}
@@ -311,12 +322,14 @@ func fieldOf(typ reflect.Type, key []byte) (string, reflect.Type) {
 			return f.name, f.typ
 		}
 	}
+
 	name := string(key)
 	for _, f := range fields {
 		if strings.EqualFold(f.name, name) {
 			return f.name, f.typ
 		}
 	}
+
 	return name, nil
 }
 
@@ -351,6 +364,7 @@ func shapeOf(typ reflect.Type) *shape {
 	return known.(*shape)
 }
 
+// readShape reads the fields of a struct and of those that it embeds, as encoding/json finds them.
 func readShape(typ reflect.Type) *shape {
 	s := &shape{}
 	for _, f := range reflect.VisibleFields(typ) {
@@ -363,6 +377,7 @@ func readShape(typ reflect.Type) *shape {
 		}
 		s.fields = append(s.fields, field{cmp.Or(tag, f.Name), f.Type})
 	}
+
 	return s
 }
 
@@ -372,6 +387,7 @@ const zeroTime = "0001-01-01T00:00:00Z"
 // isEmpty reports whether a value means the same as none.
 func isEmpty(raw json.RawMessage) bool {
 	dec := json.NewDecoder(bytes.NewReader(raw))
+	// A float could round a small number to 0.
 	dec.UseNumber()
 	for {
 		tok, err := dec.Token()
@@ -419,6 +435,7 @@ func kindAt(first byte) string {
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return "a number"
 	}
+
 	return ""
 }
 
@@ -434,5 +451,6 @@ func kindName(kind reflect.Kind) string {
 	case reflect.Map, reflect.Struct:
 		return "an object"
 	}
+
 	return "a number"
 }

@@ -28,6 +28,7 @@ func NewBetween(t testing.TB, region string) *Authority {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	authority, err := pki.ParseAuthority(certPEM, encode("PRIVATE KEY", keyDER))
 	if err != nil {
 		t.Fatal(err)
@@ -54,11 +55,13 @@ func NewLimited(t testing.TB, others int) *pki.Authority {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	cert := encode("CERTIFICATE", sign(t, template, template, key, key))
 	authority, err := pki.ParseAuthority(cert, encode("PRIVATE KEY", keyDER))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return authority
 }
 

@@ -29,6 +29,7 @@ func New(t testing.TB, region string) *Authority {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir := t.TempDir()
 	caFile := filepath.Join(dir, "ca.pem")
 	Write(t, caFile, a.CertPEM())
@@ -68,11 +69,13 @@ func (a *Authority) FilesOf(t testing.TB, r pki.Request) Files {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	base := filepath.Join(a.Dir, string(r.Role)+"-"+r.ID)
 	f := Files{
 		Cert: base + ".pem",
 		Key:  base + "-key.pem",
 	}
+
 	Write(t, f.Cert, append(cert, a.between...))
 	Write(t, f.Key, key)
 	return f
