@@ -91,6 +91,7 @@ func Check(n Node, given *structs.AgentProof) error {
 		return Rejection(n.Row.ID, "it is lost, and may still write to the volumes of the node on "+
 			describe(n.Row)+". If that machine is off: berth node confirm-lost "+n.Row.ID)
 	}
+
 	return nil
 }
 

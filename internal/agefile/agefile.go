@@ -31,6 +31,7 @@ func Recipient(option, text string) (age.Recipient, error) {
 		return nil, structs.Invalidf("%s is %q; expected a recipient of age, such as age1...: %w",
 			option, structs.Cut(text, structs.MaxQuoted), err)
 	}
+
 	return found[0], nil
 }
 
@@ -40,10 +41,12 @@ func Recipients(path string) ([]age.Recipient, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	found, err := age.ParseRecipients(strings.NewReader(text))
 	if err != nil {
 		return nil, structs.Invalidf("%s: expected recipients of age, one a line: %w", path, err)
 	}
+
 	return found, nil
 }
 
@@ -54,10 +57,12 @@ func Identities(path string) ([]age.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	found, err := age.ParseIdentities(strings.NewReader(text))
 	if err != nil {
 		return nil, structs.Invalidf("%s has no identities of age; expected a file of age-keygen", path)
 	}
+
 	return found, nil
 }
 
@@ -73,9 +78,11 @@ func readList(path string) (string, error) {
 	if err != nil {
 		return "", structs.Invalidf("%w", err)
 	}
+
 	if len(text) > maxList {
 		return "", structs.Invalidf("%s has more than %d bytes", path, maxList)
 	}
+
 	return string(text), nil
 }
 
@@ -103,6 +110,7 @@ func Open(r io.Reader, identities []age.Identity) (plain io.Reader, encrypted bo
 	if len(identities) == 0 {
 		return nil, true, ErrNoIdentity
 	}
+
 	plain, err = age.Decrypt(sealed, identities...)
 	var other *age.NoIdentityMatchError
 	switch {
@@ -112,6 +120,7 @@ func Open(r io.Reader, identities []age.Identity) (plain io.Reader, encrypted bo
 	case err != nil:
 		return nil, true, structs.Invalidf("it is encrypted with age, and damaged: %w", err)
 	}
+
 	return plain, true, nil
 }
 

@@ -23,6 +23,7 @@ func (b Backoff) Delay(failures int) time.Duration {
 	if failures <= 0 {
 		return 0
 	}
+
 	delay := b.Min
 	for range failures - 1 {
 		delay *= 2
@@ -30,6 +31,7 @@ func (b Backoff) Delay(failures int) time.Duration {
 			break
 		}
 	}
+
 	return min(delay, b.Max)
 }
 
@@ -92,11 +94,13 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
 	}
+
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-ctx.Done():
 	}
+
 	return ctx.Err() == nil
 }

@@ -21,11 +21,13 @@ func (r *Recovery) Next() <-chan struct{} {
 	if r == nil {
 		return nil
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next == nil {
 		r.next = make(chan struct{})
 	}
+
 	return r.next
 }
 
@@ -51,6 +53,7 @@ func Attempt(ctx context.Context, recovered <-chan struct{}, attempt func(contex
 		case <-ctx.Done():
 		}
 	})
+
 	err := attempt(ctx)
 	cancel()
 	watch.Wait()
@@ -74,6 +77,7 @@ func EndsEarly(ctx context.Context, d time.Duration, err error, recovered <-chan
 	if structs.RetryAfter(err) > 0 {
 		recovered = nil
 	}
+
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -82,5 +86,6 @@ func EndsEarly(ctx context.Context, d time.Duration, err error, recovered <-chan
 		return true
 	case <-ctx.Done():
 	}
+
 	return false
 }

@@ -79,6 +79,7 @@ func usage() amount {
 		{Name: "/gc/heap/tiny/allocs:objects"},
 		{Name: "/gc/heap/allocs:bytes"},
 	}
+
 	metrics.Read(s)
 	return amount{
 		clock:   time.Duration(time.Now().UnixNano()),
@@ -135,6 +136,7 @@ func (m *Meter) Round() {
 	if now == m.seen {
 		return
 	}
+
 	m.seen = now
 	m.last = mark{m.usage(), m.rounds, now}
 	if m.first.cycles == 0 {
@@ -152,6 +154,7 @@ func (m *Meter) End(units int) {
 		m.done = m.last.amount
 		m.rounds = m.last.rounds - m.first.rounds
 	}
+
 	did := m.done.minus(before)
 	n := float64(m.rounds * units)
 	m.b.ReportMetric(float64(did.clock)/n, "ns/unit")
@@ -184,6 +187,7 @@ func (m *Meter) Loop() bool {
 	if !m.longer && m.b.Loop() {
 		return true
 	}
+
 	m.longer = true
 	benchtime := flag.Lookup("test.benchtime").Value.String()
 	cycles := m.last.cycles - m.first.cycles
@@ -208,6 +212,7 @@ func Perform[R any](b *testing.B, units, block int, prepare func(i int) R, do fu
 		do(ready[i%block])
 		m.Round()
 	}
+
 	m.End(units)
 }
 

@@ -88,6 +88,7 @@ func Instance(plugin string, i, rev int) *structs.CSIPluginInstance {
 			SupportsExpand:          true,
 		},
 	}
+
 	return &structs.CSIPluginInstance{
 		Kind:    structs.CSIKindNode,
 		NodeID:  UUID("node", i),
@@ -154,9 +155,11 @@ func Claim(volume string, a int, mode string) *structs.CSIClaim {
 		AccessMode:     structs.CSIMultiNodeReader,
 		AttachmentMode: structs.CSIFileSystem,
 	}
+
 	if mode == structs.ClaimWrite {
 		c.AccessMode = structs.CSISingleNodeWriter
 	}
+
 	return c
 }
 
@@ -185,6 +188,7 @@ func Job(count int) *structs.Job {
 		Config:    map[string]any{"command": "/bin/true"},
 		Resources: &structs.Resources{CPU: 1, MemoryMB: 10},
 	}
+
 	return &structs.Job{
 		ID:          JobID,
 		Name:        JobID,

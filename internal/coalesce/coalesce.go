@@ -111,9 +111,11 @@ func (b *Batcher[K, T]) leave(key K, e *batch[T], at int) bool {
 	if b.open[key] != e {
 		return false
 	}
+
 	if e.left == nil {
 		e.left = map[int]bool{}
 	}
+
 	e.left[at] = true
 	return true
 }
@@ -123,11 +125,13 @@ func (e *batch[T]) awaitPrevious(ctx context.Context) {
 	if e.before == nil {
 		return
 	}
+
 	select {
 	case <-e.before.done:
 	case <-e.full:
 	case <-ctx.Done():
 	}
+
 	e.before = nil
 }
 
@@ -138,16 +142,19 @@ func (b *Batcher[K, T]) close(key K, e *batch[T]) {
 	if b.open[key] == e {
 		delete(b.open, key)
 	}
+
 	b.inFlight[key] = e
 	if len(e.left) == 0 {
 		return
 	}
+
 	staying := make([]T, 0, len(e.all))
 	for at, request := range e.all {
 		if !e.left[at] {
 			staying = append(staying, request)
 		}
 	}
+
 	e.all = staying
 }
 

@@ -82,6 +82,7 @@ func Start(t testing.TB, o Options) *Agent {
 		Address:    a.Addr,
 		HttpClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
+
 	if o.ACLs {
 		conf.Token = ManagementToken
 	}
@@ -245,10 +246,12 @@ func (a *Agent) Token(rules string) string {
 	if err != nil {
 		a.t.Fatal(err)
 	}
+
 	token := &api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{ID: policy.ID}}}
 	made, _, err := a.API.ACL().TokenCreate(token, nil)
 	if err != nil {
 		a.t.Fatal(err)
 	}
+
 	return made.SecretID
 }

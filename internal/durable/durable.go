@@ -15,14 +15,17 @@ func WriteFile(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = f.Write(content)
 	if err == nil {
 		err = f.Sync()
 	}
+
 	err = errors.Join(err, f.Close())
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
+
 	return Rename(tmp, path)
 }
 

@@ -203,6 +203,7 @@ func Taking() []Field {
 			})
 		}
 	}
+
 	return list
 }
 
@@ -219,5 +220,6 @@ func literals() []Field {
 			}
 		}
 	}
+
 	return list
 }

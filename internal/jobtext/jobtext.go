@@ -64,6 +64,7 @@ func Replaced(s any) map[string]bool {
 			replaced[v.Type().Name()+"."+f.Name] = allReplaced(v.Field(i))
 		}
 	}
+
 	return replaced
 }
 
@@ -81,6 +82,7 @@ func textIn(t reflect.Type) reflect.Value {
 	default:
 		v.SetString(Placeholder)
 	}
+
 	return v
 }
 
@@ -94,6 +96,7 @@ func allReplaced(v reflect.Value) bool {
 	case reflect.Interface:
 		return allReplaced(v.Elem())
 	}
+
 	return v.Kind() == reflect.String && v.String() == Value
 }
 
@@ -103,6 +106,7 @@ func walk(typ reflect.Type, seen map[reflect.Type]bool, visit func(reflect.Type,
 	if typ.Kind() != reflect.Struct || seen[typ] {
 		return
 	}
+
 	seen[typ] = true
 	for i := range typ.NumField() {
 		f := typ.Field(i)

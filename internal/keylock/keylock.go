@@ -64,6 +64,7 @@ func (m *Map) Lock(ctx context.Context, holder string, keys ...string) (unlock f
 			free()
 		}
 	}
+
 	for _, key := range slices.Compact(keys) {
 		free, err := m.lockOne(ctx, holder, key)
 		if err != nil {
@@ -72,6 +73,7 @@ func (m *Map) Lock(ctx context.Context, holder string, keys ...string) (unlock f
 		}
 		held = append(held, free)
 	}
+
 	return unlock, nil
 }
 
@@ -80,6 +82,7 @@ func (m *Map) lockOne(ctx context.Context, holder, key string) (unlock func(), e
 	if e == nil {
 		return nil, &Error{Key: key, Err: ErrFull}
 	}
+
 	select {
 	case e.held <- struct{}{}:
 	default:
@@ -89,6 +92,7 @@ func (m *Map) lockOne(ctx context.Context, holder, key string) (unlock func(), e
 			return nil, m.abandonWait(key, e, ctx.Err())
 		}
 	}
+
 	return m.markHeld(key, e, holder), nil
 }
 
@@ -104,9 +108,11 @@ func (m *Map) addUser(key string) *entry {
 		}
 		m.entries[key] = e
 	}
+
 	if m.MaxUsers > 0 && e.users >= m.MaxUsers {
 		return nil
 	}
+
 	e.users++
 	return e
 }

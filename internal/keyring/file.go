@@ -61,20 +61,24 @@ func ParseFileKey(text []byte) (*FileKey, error) {
 	if len(text) > MaxFile {
 		return nil, structs.Invalidf("it is no key-encryption key: it has more than %d bytes", MaxFile)
 	}
+
 	fields := strings.Fields(string(text))
 	if len(fields) != 3 || fields[0] != fileMark {
 		return nil, structs.Invalidf("it is no key-encryption key: expected one line, of %q, an ID and a key",
 			fileMark)
 	}
+
 	key, err := base64.StdEncoding.DecodeString(fields[2])
 	if err != nil || len(key) != KeySize {
 		return nil, structs.Invalidf("its key is not %d bytes in base64", KeySize)
 	}
+
 	k := &FileKey{key: [KeySize]byte(key)}
 	k.id = Fingerprint("file", key)
 	if k.id != fields[1] {
 		return nil, structs.Invalidf("its key does not have the ID beside it: the file is damaged")
 	}
+
 	return k, nil
 }
 
@@ -98,6 +102,7 @@ func (k *FileKey) WriteNew(path string) error {
 	if err != nil {
 		return structs.Internalf("writing the key-encryption key: %w", errors.Join(err, os.Remove(path)))
 	}
+
 	return nil
 }
 
@@ -127,6 +132,7 @@ func ReadFile(path string) (*FileKey, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return ParseFileKey(text)
 }
 
@@ -136,10 +142,12 @@ func (k *FileKey) Wrap(rootKeyID string, key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	sealed, err := ring.Seal(wrapPlace(rootKeyID), key)
 	if err != nil {
 		return nil, err
 	}
+
 	return sealed.Data, nil
 }
 
@@ -149,10 +157,12 @@ func (k *FileKey) Unwrap(rootKeyID string, wrapped []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	key, err := ring.Open(wrapPlace(rootKeyID), &structs.Sealed{KeyID: k.id, Data: wrapped})
 	if err != nil {
 		return nil, errors.New("its wrapped form is damaged")
 	}
+
 	return key, nil
 }
 

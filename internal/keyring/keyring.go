@@ -27,10 +27,12 @@ func (r *Ring) Add(id string, key []byte) error {
 	if len(key) != KeySize {
 		return structs.Invalidf("root key %s has %d bytes; expected %d", id, len(key), KeySize)
 	}
+
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return structs.Internalf("root key %s: %w", id, err)
 	}
+
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
 		return structs.Internalf("root key %s: %w", id, err)
@@ -41,9 +43,11 @@ func (r *Ring) Add(id string, key []byte) error {
 	if r.keys == nil {
 		r.keys = map[string]cipher.AEAD{}
 	}
+
 	if r.keys[id] == nil {
 		r.keys[id] = aead
 	}
+
 	return nil
 }
 
@@ -94,6 +98,7 @@ func (r *Ring) Seal(place string, value []byte) (*structs.Sealed, error) {
 		return nil, structs.Preconditionf("this server has no root key with which it can encrypt a secret; " +
 			"see berth operator root keyring list")
 	}
+
 	return &structs.Sealed{
 		KeyID: id,
 		Data:  aead.Seal(nil, nil, value, []byte(place)),
@@ -111,10 +116,12 @@ func (r *Ring) Open(place string, s *structs.Sealed) ([]byte, error) {
 			"server has "+
 			"not opened; see berth operator root keyring list", place, s.KeyID)
 	}
+
 	value, err := aead.Open(nil, nil, s.Data, []byte(place))
 	if err != nil {
 		return nil, structs.Internalf("the secret of %s is damaged, or was encrypted for another place",
 			place)
 	}
+
 	return value, nil
 }

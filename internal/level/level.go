@@ -109,14 +109,17 @@ func (w *walk) visitField(f reflect.StructField, v reflect.Value, path string) {
 	if !f.IsExported() || !isSet(v) {
 		return
 	}
+
 	if !f.Anonymous {
 		path = strings.TrimPrefix(path+"."+f.Name, ".")
 	}
+
 	of := levelOf(f)
 	if of > w.above && w.drops && f.Tag.Get("older") == "drop" {
 		v.SetZero()
 		return
 	}
+
 	if of > w.above {
 		w.parts = append(w.parts, Part{
 			Path:  path,
@@ -124,6 +127,7 @@ func (w *walk) visitField(f reflect.StructField, v reflect.Value, path string) {
 			Value: v.Interface(),
 		})
 	}
+
 	w.visit(v, path)
 }
 
@@ -173,6 +177,7 @@ func highestBelow(t reflect.Type, seen map[reflect.Type]bool) (n int) {
 	if seen[t] {
 		return 0
 	}
+
 	seen[t] = true
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
@@ -183,5 +188,6 @@ func highestBelow(t reflect.Type, seen map[reflect.Type]bool) (n int) {
 			n = max(n, levelOf(f), highestBelow(f.Type, seen))
 		}
 	}
+
 	return n
 }

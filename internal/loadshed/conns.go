@@ -211,9 +211,11 @@ func (c *HTTPConns) enterWait(of connClass) bool {
 	if !of.local {
 		most -= c.reserve
 	}
+
 	if c.uses.waiting >= most {
 		return false
 	}
+
 	c.uses.waiting++
 	return true
 }

@@ -122,6 +122,7 @@ func (g *Gate) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	var reader sync.WaitGroup
 	reader.Go(p.readBytes)
 	defer reader.Wait()
@@ -181,8 +182,10 @@ func (g *Gate) window(took, delay time.Duration) (seen int) {
 		Admitted: seen - rejected,
 		Delay:    delay,
 	})
+
 	if rejected > 0 {
 		CountRejected("reads", rejected)
 	}
+
 	return seen
 }

@@ -25,10 +25,12 @@ func (p *pacer) retryAfter(first, interval time.Duration) time.Duration {
 	if p.next.Before(earliest) {
 		p.next = earliest
 	}
+
 	p.next = p.next.Add(interval)
 	last := now.Add(p.latest)
 	if p.next.After(last) {
 		p.next = last
 	}
+
 	return p.next.Sub(now).Round(time.Millisecond)
 }

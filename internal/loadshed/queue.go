@@ -32,6 +32,7 @@ func (p Permits) Enter(ctx context.Context, patience time.Duration) bool {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+
 	return false
 }
 

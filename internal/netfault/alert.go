@@ -13,9 +13,11 @@ func TLSAlert(err error) (alert uint8, ok bool) {
 	if !errors.As(err, &op) || op.Op != "remote error" {
 		return 0, false
 	}
+
 	v := reflect.ValueOf(op.Err)
 	if v.Kind() != reflect.Uint8 {
 		return 0, false
 	}
+
 	return uint8(v.Uint()), true
 }

@@ -19,6 +19,7 @@ func (w *authorityWarning) tell(k *Keys, now time.Time) {
 	if !soon || now.Sub(w.told) < 24*time.Hour {
 		return
 	}
+
 	w.told = now
 	k.logger.Warn("the authority of the TLS certificates ends soon, and all certificates with it. "+
 		"Where the servers sign, replace it with `berth tls ca replace`; otherwise make a new authority, "+
@@ -33,15 +34,18 @@ func (k *Keys) authorityEnd(now time.Time) (end time.Time, soon bool) {
 	if m.identity.Role != pki.RoleServer {
 		return end, false
 	}
+
 	var last *x509.Certificate
 	for _, a := range m.authorities {
 		if last == nil || a.NotAfter.After(last.NotAfter) {
 			last = a
 		}
 	}
+
 	if last == nil {
 		return end, false
 	}
+
 	return last.NotAfter, last.NotAfter.Sub(now) <= noticeOf(last)
 }
 

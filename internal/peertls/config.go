@@ -55,15 +55,18 @@ func (c Config) Validate() error {
 	if c.Mode != ModeUnset {
 		f.CheckOneOf("mode", string(c.Mode), modes)
 	}
+
 	f.Require(!c.PlainLoopback || c.Required(), "plain_loopback is set; expected mode \"require\" with it")
 	if !c.On() {
 		return f.Err()
 	}
+
 	for _, file := range c.files() {
 		f.Require(file.path != "", "%s is required with mode %q; make the files with `berth tls init` "+
 			"on the first server and `berth tls join` on the others, or with `berth tls cert create`",
 			file.setting, c.Mode)
 	}
+
 	return f.Err()
 }
 

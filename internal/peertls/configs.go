@@ -44,12 +44,14 @@ func (k *Keys) server(auth tls.ClientAuthType, accept Accept) *tls.Config {
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: auth,
 	}
+
 	verify := func(s tls.ConnectionState) error {
 		if len(s.PeerCertificates) == 0 && auth == tls.RequestClientCert {
 			return nil
 		}
 		return k.verify(s.PeerCertificates, x509.ExtKeyUsageClientAuth, accept)
 	}
+
 	port := each.Clone()
 	port.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		conn, ok := hello.Conn.(*Conn)
@@ -68,6 +70,7 @@ func (k *Keys) server(auth tls.ClientAuthType, accept Accept) *tls.Config {
 		}
 		return own, nil
 	}
+
 	return port
 }
 
@@ -104,14 +107,17 @@ func (k *Keys) verify(chain []*x509.Certificate, use x509.ExtKeyUsage, accept Ac
 	if len(chain) == 0 {
 		return structs.Deniedf("the other end has sent no certificate")
 	}
+
 	err := verifyChain(chain, k.current.Load().roots, use)
 	if err != nil {
 		return err
 	}
+
 	id, err := identityIn(k.region, chain[0])
 	if err != nil {
 		return err
 	}
+
 	return accept(id)
 }
 
@@ -128,6 +134,7 @@ func verifyChainAt(
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
+
 	_, err := chain[0].Verify(x509.VerifyOptions{
 		Roots:         roots,
 		Intermediates: between,
@@ -137,6 +144,7 @@ func verifyChainAt(
 	if err != nil {
 		return plainFault(err, chain[0])
 	}
+
 	return nil
 }
 
@@ -159,6 +167,7 @@ func plainFault(err error, cert *x509.Certificate) error {
 		cert = invalid.Cert
 		name = fmt.Sprintf("the authority %q of the certificate", cert.Subject)
 	}
+
 	switch {
 	case now.Before(cert.NotBefore):
 		return structs.Deniedf("%s is valid from %s on, and the clock of this machine says %s; "+

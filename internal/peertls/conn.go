@@ -39,6 +39,7 @@ func (c *Conn) Close() error {
 	if release != nil {
 		release()
 	}
+
 	return c.Conn.Close()
 }
 
@@ -69,13 +70,16 @@ func RetireAt(conn net.Conn) time.Time {
 	if !ok {
 		return time.Time{}
 	}
+
 	c, ok := secured.NetConn().(*Conn)
 	if !ok || c.dialed == nil {
 		return time.Time{}
 	}
+
 	if c.dialed.keys.replaced(c.dialed.own) {
 		return time.Unix(0, 1)
 	}
+
 	return c.dialed.retireAt
 }
 

@@ -42,12 +42,15 @@ func (d Dialing) Dial(ctx context.Context) (net.Conn, error) {
 	if err == nil {
 		err = secured.HandshakeContext(ctx)
 	}
+
 	if err == nil && raw.dialed != nil {
 		err = raw.dialed.hold(raw, secured.ConnectionState())
 	}
+
 	if err == nil && d.Answer {
 		err = awaitAnswer(ctx, secured)
 	}
+
 	if err == nil {
 		return secured, nil
 	}
@@ -56,6 +59,7 @@ func (d Dialing) Dial(ctx context.Context) (net.Conn, error) {
 	if d.Plain && speaksNoTLS(err) && ctx.Err() == nil {
 		return d.Connect(ctx)
 	}
+
 	return nil, Explain(err)
 }
 
@@ -90,6 +94,7 @@ func Explain(err error) error {
 		return fmt.Errorf("the other agent rejected the certificate of this one, and its log says why: %w",
 			err)
 	}
+
 	return fmt.Errorf("the other end ended the handshake of TLS: %w", err)
 }
 

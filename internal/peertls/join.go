@@ -51,15 +51,18 @@ func verifyServer(chain []*x509.Certificate, region string, authority [sha256.Si
 		return structs.Deniedf("the server is not of the cluster of the join token: its authority is " +
 			"another one")
 	}
+
 	roots := x509.NewCertPool()
 	roots.AddCert(chain[root])
 	err := verifyChain(chain, roots, x509.ExtKeyUsageServerAuth)
 	if err != nil {
 		return err
 	}
+
 	id, err := identityIn(region, chain[0])
 	if err != nil {
 		return err
 	}
+
 	return Roles(pki.RoleServer)(id)
 }

@@ -57,15 +57,18 @@ func Open(cfg Config, region string, role pki.Role, logger hclog.Logger) (*Keys,
 		region: region,
 		logger: logger,
 	}
+
 	m, err := k.read()
 	if err != nil {
 		return nil, err
 	}
+
 	if m.identity.Role != role {
 		return nil, structs.Invalidf("tls: cert_file %s is the certificate of %s; this agent needs one of "+
 			"a %s",
 			cfg.CertFile, m.identity, role)
 	}
+
 	k.current.Store(m)
 	k.warnOfOpenKey()
 	return k, nil
@@ -111,19 +114,23 @@ func (k *Keys) Reload() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	if next.same(old) {
 		return false, nil
 	}
+
 	if next.identity != old.identity {
 		return false, structs.Preconditionf("tls: cert_file %s is now the certificate of %s, and the agent "+
 			"runs "+
 			"as %s; restart the agent, or put the former file "+
 			"back", k.cfg.CertFile, next.identity, old.identity)
 	}
+
 	k.current.Store(next)
 	if !bytes.Equal(next.raw[0], old.raw[0]) {
 		k.closeUntrusted()
 	}
+
 	k.logger.Info("read the TLS certificate again",
 		"identity", next.identity.String(),
 		"expires", next.cert.Leaf.NotAfter)
@@ -166,6 +173,7 @@ func (k *Keys) tellEnd(now time.Time) {
 		}
 		values = append(values, "last_failure", fault)
 	}
+
 	switch lapsed := k.Lapsed(now); {
 	case lapsed && k.cfg.Renew:
 		k.logger.Error("the TLS certificate of this agent has expired, and other agents reject it; the "+
@@ -219,6 +227,7 @@ func (k *Keys) read() (*material, error) {
 	if err != nil {
 		return nil, structs.Invalidf("tls: cert_file %s: %w", k.cfg.CertFile, err)
 	}
+
 	return m, nil
 }
 
@@ -238,12 +247,14 @@ func (k *Keys) check(cert tls.Certificate, roots *x509.CertPool) (pki.Identity, 
 	if k.cfg.Renew && at.After(cert.Leaf.NotAfter) {
 		at = cert.Leaf.NotAfter
 	}
+
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
 		err := verifyChainAt(at, chain, roots, use)
 		if err != nil {
 			return pki.Identity{}, err
 		}
 	}
+
 	return identityIn(k.region, cert.Leaf)
 }
 
@@ -270,9 +281,11 @@ func readRegular(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if !info.Mode().IsRegular() {
 		return nil, errors.New(path + " is not a regular file")
 	}
+
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -282,5 +295,6 @@ func readRegular(path string) ([]byte, error) {
 	if err == nil && len(content) > MaxFile {
 		err = errors.New(path + " is larger than 1 MiB")
 	}
+
 	return content, err
 }

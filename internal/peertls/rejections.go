@@ -32,6 +32,7 @@ func (r *Rejections) Due(remote net.Addr) bool {
 	if err != nil {
 		host = remote.String()
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -39,9 +40,11 @@ func (r *Rejections) Due(remote net.Addr) bool {
 		r.since = now
 		r.hosts = map[string]bool{}
 	}
+
 	if r.hosts[host] || len(r.hosts) >= maxRejectedHosts {
 		return false
 	}
+
 	r.hosts[host] = true
 	return true
 }
@@ -68,5 +71,6 @@ func WarnOfRejections(config *tls.Config, logger hclog.Logger) *tls.Config {
 		}
 		return own, nil
 	}
+
 	return port
 }

@@ -65,30 +65,37 @@ func (k *Keys) Replace(cert, authorities []byte) error {
 	if err != nil {
 		return structs.Internalf("the new certificate %w", err)
 	}
+
 	if !bytes.Equal(pki.KeyHash(certs[0].PublicKey), pki.KeyHash(m.cert.Leaf.PublicKey)) {
 		return structs.Internalf("the new certificate has another key than this agent")
 	}
+
 	trusted, err := pki.ParseCertificates(authorities)
 	if err != nil {
 		return structs.Internalf("the answer %w", err)
 	}
+
 	err = k.checkNext(certs, trusted)
 	if err != nil {
 		return err
 	}
+
 	others := !bytes.Equal(authorities, m.raw[0])
 	if others {
 		err = durable.WriteFile(k.cfg.CAFile, slices.Concat(authorities, m.raw[0]))
 	}
+
 	if err == nil {
 		err = durable.WriteFile(k.cfg.CertFile, cert)
 	}
+
 	if err == nil && others {
 		err = durable.WriteFile(k.cfg.CAFile, authorities)
 	}
 	if err != nil {
 		return structs.Internalf("writing the renewed TLS certificate: %w", err)
 	}
+
 	_, err = k.Reload()
 	return err
 }
@@ -102,14 +109,17 @@ func (k *Keys) checkNext(chain, trusted []*x509.Certificate) error {
 	for _, authority := range trusted {
 		next.AddCert(authority)
 	}
+
 	err := verifyChain(chain, next, x509.ExtKeyUsageAny)
 	if err != nil {
 		return structs.Internalf("the authorities of the answer have not signed the new certificate: %w", err)
 	}
+
 	m := k.current.Load()
 	if m.identity.Role == pki.RoleServer {
 		return nil
 	}
+
 	err = verifyChain(chain, m.roots, x509.ExtKeyUsageAny)
 	if err != nil {
 		return structs.Deniedf("no authority in ca_file %s leads to the new certificate: the servers have "+
@@ -118,5 +128,6 @@ func (k *Keys) checkNext(chain, trusted []*x509.Certificate) error {
 			"servers "+
 			"are the right ones, join again with a new token (docs/operations/tls.md): %w", k.cfg.CAFile, err)
 	}
+
 	return nil
 }

@@ -39,19 +39,23 @@ func (k *Keys) checkRevoked(cert *x509.Certificate) error {
 	if revoked == nil {
 		return nil
 	}
+
 	id, err := pki.IdentityOf(cert)
 	if err != nil {
 		return err
 	}
+
 	r := (*revoked)(admin.CertificateRef{
 		Role:    string(id.Role),
 		ID:      id.ID,
 		Serial:  pki.Serial(cert),
 		KeyHash: pki.KeyHash(cert.PublicKey),
 	})
+
 	if r == nil {
 		return nil
 	}
+
 	return structs.Deniedf("the certificate of %s with the serial number %s is revoked (%s)",
 		id, pki.Serial(cert), r.ID)
 }
@@ -62,26 +66,31 @@ func (k *Keys) hold(conn *Conn, s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
 		return nil
 	}
+
 	chain := s.PeerCertificates
 	cert := chain[0]
 	end := time.AfterFunc(time.Until(cert.NotAfter), func() {
 		k.logClose("closing a connection: the certificate of the other end has ended", conn, cert)
 		_ = conn.Close()
 	})
+
 	k.open.add(conn, chain)
 	held := conn.onClose(func() {
 		end.Stop()
 		k.open.remove(conn)
 	})
+
 	if !held {
 		end.Stop()
 		k.open.remove(conn)
 		return nil
 	}
+
 	err := k.checkRevoked(cert) // after add: a later change is found by CloseRevoked
 	if err == nil {
 		err = k.checkTrust(chain) // likewise by closeUntrusted
 	}
+
 	return err
 }
 
@@ -91,6 +100,7 @@ func (k *Keys) logClose(text string, conn *Conn, cert *x509.Certificate) {
 	if err == nil {
 		identity = id.String()
 	}
+
 	k.logger.Info(text,
 		"remote", conn.RemoteAddr().String(),
 		"identity", identity,

@@ -118,6 +118,7 @@ func (s *Splitter) sort(ctx context.Context, conn net.Conn) {
 	if first[0] != handshakeByte && s.cfg.AllowPlain(conn.RemoteAddr()) {
 		to = s.plain
 	}
+
 	to.put(ctx, &peeked{Conn: conn, first: first[:]})
 }
 

@@ -15,11 +15,13 @@ func (k *Keys) Follows(ids []string) bool {
 	for _, authority := range m.authorities {
 		own[pki.AuthorityID(authority)] = authority
 	}
+
 	for _, id := range ids {
 		if own[id] == nil {
 			return false
 		}
 	}
+
 	return len(own) == len(ids) && pki.HasSigned(own[ids[0]], m.cert.Leaf)
 }
 

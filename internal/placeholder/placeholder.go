@@ -54,5 +54,6 @@ func value(x any, replace func(string) string) any {
 	case map[string]any:
 		return InValues(x, replace)
 	}
+
 	return x
 }

@@ -24,11 +24,13 @@ func Open(multiplexer string) (master, terminal *os.File, err error) {
 	if err != nil {
 		return nil, nil, &os.PathError{Op: "open", Path: multiplexer, Err: err}
 	}
+
 	peer, err := openPeer(fd, flags)
 	if err != nil {
 		_ = unix.Close(fd)
 		return nil, nil, fmt.Errorf("making a terminal with %s: %w", multiplexer, err)
 	}
+
 	return os.NewFile(uintptr(fd), "ptmx"), os.NewFile(uintptr(peer), "pts"), nil
 }
 
@@ -38,10 +40,12 @@ func openPeer(master int, flags uintptr) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, flags)
 	if errno != 0 {
 		return 0, errno
 	}
+
 	return int(peer), nil
 }
 
@@ -51,6 +55,7 @@ func Resize(f *os.File, rows, columns uint16) error {
 	if err != nil {
 		return err
 	}
+
 	var setErr error
 	err = raw.Control(func(fd uintptr) {
 		size := &unix.Winsize{Row: rows, Col: columns}
@@ -59,5 +64,6 @@ func Resize(f *os.File, rows, columns uint16) error {
 	if err != nil {
 		return err
 	}
+
 	return setErr
 }

@@ -113,6 +113,7 @@ func addNode(functions map[string]*function, name string, root ast.Node) {
 		f = &function{mentions: map[string]bool{}}
 		functions[name] = f
 	}
+
 	for n := range ast.Preorder(root) {
 		switch n := n.(type) {
 		case *ast.GoStmt:

@@ -94,6 +94,7 @@ func bracketDepth(expression string) (deepest int) {
 			depth--
 		}
 	}
+
 	return deepest
 }
 
@@ -177,9 +178,11 @@ func (f *Filter) countSteps(v reflect.Value) reflect.Value {
 	case reflect.String:
 		f.left -= v.Len() * (1 + f.patterns) / bytesPerStep
 	}
+
 	if f.left < 0 {
 		panic(errCost)
 	}
+
 	return v
 }
 
@@ -189,10 +192,12 @@ func (f *Filter) countKeys(m reflect.Value) {
 		m.Type().Key().Kind() != reflect.String {
 		return
 	}
+
 	length := 0
 	for keys := m.MapRange(); keys.Next(); {
 		length += keys.Key().Len()
 	}
+
 	length += m.Len()
 	f.left -= length * f.bound.patterns / bytesPerStep
 }
@@ -206,6 +211,7 @@ func (f *Filter) Match(row any) (ok bool, err error) {
 	if f.row.of != v.Type() {
 		f.row = rowTypeOf(v.Type())
 	}
+
 	ok, err = f.evaluate(f.row.flat(v))
 	switch {
 	case err == nil:
@@ -213,6 +219,7 @@ func (f *Filter) Match(row any) (ok bool, err error) {
 	case errors.Is(err, errCost):
 		return false, err
 	}
+
 	return false, fmt.Errorf("does not fit the rows: %w (rows have %s)",
 		err, strings.Join(f.row.names(), ", "))
 }
@@ -243,6 +250,7 @@ func rowTypeOf(t reflect.Type) rowType {
 	isEmbedded := func(f reflect.StructField) bool {
 		return f.Anonymous || !f.IsExported()
 	}
+
 	fields := slices.DeleteFunc(reflect.VisibleFields(t), isEmbedded)
 	var top []reflect.StructField
 	for _, f := range fields {
@@ -251,6 +259,7 @@ func rowTypeOf(t reflect.Type) rowType {
 			Type: f.Type,
 		})
 	}
+
 	return rowType{
 		of:     t,
 		top:    reflect.StructOf(top),

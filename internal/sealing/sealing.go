@@ -35,6 +35,7 @@ func Open(keys *keyring.Ring, namespace, volume string, sealed *structs.Sealed) 
 	if err != nil {
 		return nil, err
 	}
+
 	var plain map[string]string
 	err = json.Unmarshal(b, &plain)
 	if err != nil {
@@ -42,6 +43,7 @@ func Open(keys *keyring.Ring, namespace, volume string, sealed *structs.Sealed) 
 			"expected",
 			volume, namespace)
 	}
+
 	return plain, nil
 }
 
@@ -51,6 +53,7 @@ func SealVolume(keys *keyring.Ring, v, old *structs.CSIVolume) error {
 	if len(v.Secrets) == 0 {
 		return nil
 	}
+
 	if old != nil && old.SealedSecrets != nil {
 		stored, err := Open(keys, old.Namespace, old.ID, old.SealedSecrets)
 		if err == nil && maps.Equal(stored, v.Secrets) { // without its key they are simply replaced
@@ -59,10 +62,12 @@ func SealVolume(keys *keyring.Ring, v, old *structs.CSIVolume) error {
 			return nil
 		}
 	}
+
 	sealed, err := Seal(keys, v.Namespace, v.ID, v.Secrets)
 	if err != nil {
 		return err
 	}
+
 	v.Secrets = nil
 	v.SealedSecrets = sealed
 	return nil
@@ -73,10 +78,12 @@ func OpenVolume(keys *keyring.Ring, v *structs.CSIVolume) (*structs.CSIVolume, e
 	if v == nil || v.SealedSecrets == nil {
 		return v, nil
 	}
+
 	plain, err := Open(keys, v.Namespace, v.ID, v.SealedSecrets)
 	if err != nil {
 		return nil, err
 	}
+
 	c := *v
 	c.Secrets = plain
 	c.SealedSecrets = nil
@@ -88,10 +95,12 @@ func OpenAttachment(keys *keyring.Ring, a *structs.CSIAttachment) (*structs.CSIA
 	if a == nil || a.SealedSecrets == nil {
 		return a, nil
 	}
+
 	plain, err := Open(keys, a.Namespace, a.VolumeID, a.SealedSecrets)
 	if err != nil {
 		return nil, err
 	}
+
 	c := *a
 	c.Secrets = plain
 	c.SealedSecrets = nil

@@ -24,9 +24,11 @@ func Closest(typed string, names []string) string {
 	if name := onlyWithPrefix(typed, names); name != "" {
 		return name
 	}
+
 	if len(typed) > maxLength {
 		return ""
 	}
+
 	best := ""
 	changes := tooFar
 	for _, name := range names {
@@ -36,6 +38,7 @@ func Closest(typed string, names []string) string {
 			changes = d
 		}
 	}
+
 	return best
 }
 
@@ -51,6 +54,7 @@ func onlyWithPrefix(prefix string, names []string) (found string) {
 	if len(prefix) < minPrefix {
 		return ""
 	}
+
 	for _, name := range names {
 		switch {
 		case !strings.HasPrefix(name, prefix) || name == found:
@@ -60,5 +64,6 @@ func onlyWithPrefix(prefix string, names []string) (found string) {
 			found = name
 		}
 	}
+
 	return found
 }

@@ -76,6 +76,7 @@ func (c Config) Validate() error {
 		"statsd_address":   c.StatsdAddress,
 		"statsite_address": c.StatsiteAddress,
 	}
+
 	for name, addr := range addresses {
 		_, _, err := net.SplitHostPort(addr)
 		if addr != "" && err != nil {
@@ -105,5 +106,6 @@ func (c Config) prefixes() (allowed, blocked []string) {
 			blocked = append(blocked, prefix)
 		}
 	}
+
 	return allowed, blocked
 }

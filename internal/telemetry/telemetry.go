@@ -92,6 +92,7 @@ func (t *Telemetry) newPrometheus(cfg Config) (*sink.PrometheusSink, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

@@ -53,11 +53,13 @@ func watchOpens(t testing.TB, path string) (opened func() bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	_, err = unix.InotifyAddWatch(fd, path, unix.IN_OPEN|unix.IN_DONT_FOLLOW)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return func() bool {
 		n, err := unix.Read(fd, make([]byte, 4096))
 		return n > 0 && err == nil

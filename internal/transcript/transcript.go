@@ -98,13 +98,16 @@ func readStep(t *testing.T, path string, lines []string, at int) (s *Step, want 
 	for i < len(lines) && lines[i] != dashes && lines[i] != "" {
 		i++
 	}
+
 	if i == len(lines) || lines[i] != dashes {
 		t.Fatalf("%s:%d: the step has no line %s before its output", path, at+1, dashes)
 	}
+
 	s.Input = strings.Join(lines[at+1:i], "\n")
 	next.output = i + 1
 	for i++; i < len(lines) && lines[i] != ""; i++ {
 	}
+
 	next.step = i
 	return s, strings.Join(lines[next.output:i], "\n"), next
 }
