@@ -26,6 +26,7 @@ func AppendPointers[T any](b []byte, s []*T, one structFunc[T]) (_ []byte, err e
 	if s == nil {
 		return msgp.AppendNil(b), nil
 	}
+
 	b = msgp.AppendArrayHeader(b, uint32(len(s)))
 	for _, e := range s {
 		b, err = one(e, b)
@@ -33,6 +34,7 @@ func AppendPointers[T any](b []byte, s []*T, one structFunc[T]) (_ []byte, err e
 			return b, err
 		}
 	}
+
 	return b, nil
 }
 
@@ -41,6 +43,7 @@ func AppendSlice[T any](b []byte, s []T, one structFunc[T]) (_ []byte, err error
 	if s == nil {
 		return msgp.AppendNil(b), nil
 	}
+
 	b = msgp.AppendArrayHeader(b, uint32(len(s)))
 	for i := range s {
 		b, err = one(&s[i], b)
@@ -48,6 +51,7 @@ func AppendSlice[T any](b []byte, s []T, one structFunc[T]) (_ []byte, err error
 			return b, err
 		}
 	}
+
 	return b, nil
 }
 
@@ -56,6 +60,7 @@ func AppendMap[T any](b []byte, m map[string]*T, one structFunc[T]) (_ []byte, e
 	if m == nil {
 		return msgp.AppendNil(b), nil
 	}
+
 	b = msgp.AppendMapHeader(b, uint32(len(m)))
 	var few [16]string
 	for _, k := range sortedKeys(few[:0], m) {
@@ -65,6 +70,7 @@ func AppendMap[T any](b []byte, m map[string]*T, one structFunc[T]) (_ []byte, e
 			return b, err
 		}
 	}
+
 	return b, nil
 }
 
@@ -85,12 +91,15 @@ func AppendStringMap(b []byte, m map[string]string) []byte {
 	if m == nil {
 		return msgp.AppendNil(b)
 	}
+
 	b = msgp.AppendMapHeader(b, uint32(len(m)))
+	// The array is on the stack.
 	var few [64]string
 	for _, k := range sortedKeys(few[:0], m) {
 		b = msgp.AppendString(b, k)
 		b = msgp.AppendString(b, m[k])
 	}
+
 	return b
 }
 
@@ -110,12 +119,14 @@ func appendNumbers[N any](b []byte, m map[string]N, one func([]byte, N) []byte) 
 	if m == nil {
 		return msgp.AppendNil(b)
 	}
+
 	b = msgp.AppendMapHeader(b, uint32(len(m)))
 	var few [16]string
 	for _, k := range sortedKeys(few[:0], m) {
 		b = msgp.AppendString(b, k)
 		b = one(b, m[k])
 	}
+
 	return b
 }
 
@@ -136,6 +147,7 @@ func AppendTime(b []byte, t time.Time) []byte {
 	sec := t.Unix()
 	nsec := uint64(t.Nanosecond())
 	switch packed := nsec<<34 | uint64(sec); {
+	// Seconds of 34 bits reach to the year 2514.
 	case sec < 0 || sec>>34 != 0:
 		b = append(b, 0xc7, 12, timestamp)
 		b = binary.BigEndian.AppendUint32(b, uint32(nsec))

@@ -44,6 +44,7 @@ func readFields(
 			return b, fmt.Errorf("%s: %w", name, err)
 		}
 
+		// A field that the struct does not have is one of another version.
 		if known {
 			continue
 		}
@@ -65,9 +66,11 @@ func readName(b []byte) (name, rest []byte, err error) {
 		s, rest, err = readString(b)
 		name = []byte(s)
 	}
+
 	if err == nil && len(name) == 0 {
 		err = errors.New("it is empty")
 	}
+
 	return name, rest, err
 }
 
@@ -98,6 +101,7 @@ func ReadPointers[T any](b []byte, s *[]*T, one structFunc[T]) ([]byte, error) {
 		*s = (*s)[:n]
 	} else {
 		had := *s
+		// Each element takes a byte at least, so the length of the source bounds the list: see readLength.
 		*s = make([]*T, n)
 		copy(*s, had)
 	}
@@ -129,6 +133,7 @@ func ReadSlice[E any](b []byte, s *[]E, one structFunc[E]) ([]byte, error) {
 	if n <= cap(*s) && *s != nil {
 		*s = (*s)[:n]
 	} else {
+		// An element may be far larger than the byte that it takes, so a length alone gets little memory.
 		*s = make([]E, min(n, CapacityAtOnce))
 	}
 

@@ -49,6 +49,7 @@ func ReadBool(b []byte, p *bool) ([]byte, error) {
 // ReadInt reads a signed number.
 func ReadInt[I ~int | ~int8 | ~int16 | ~int32 | ~int64](b []byte, p *I) ([]byte, error) {
 	v, rest, err := msgp.ReadInt64Bytes(b)
+	// A number that the type cannot have is a fault, which the Handle reports.
 	if err != nil || int64(I(v)) != v {
 		return ReadOther(b, p)
 	}
@@ -88,5 +89,6 @@ func ReadTime(b []byte, p *time.Time) ([]byte, error) {
 		*p = time.Unix(sec, int64(packed>>34)).UTC()
 		return b[10:], nil
 	}
+
 	return ReadOther(b, p)
 }

@@ -24,6 +24,7 @@ func ReadOther[T any](b []byte, p *T) ([]byte, error) {
 	return readOther(b, p)
 }
 
+// readOther finds the end of a value and gives it to the Handle. It is compiled once, not for each type.
 func readOther(b []byte, p any) ([]byte, error) {
 	rest, err := skip(b, deepest)
 	if err != nil {
@@ -37,20 +38,24 @@ func readLength(n uint32, rest []byte, err error) (int, []byte, error) {
 	if err != nil {
 		return 0, rest, err
 	}
+
 	if uint64(n) > uint64(len(rest)) {
 		err = fmt.Errorf("%w: %d elements in %d bytes",
 			errEnds, n, len(rest))
 		return 0, rest, err
 	}
+
 	return int(n), rest, nil
 }
 
+// isMap reports whether a map begins here, in any of its three forms.
 func isMap(b []byte) bool {
 	return len(b) > 0 &&
 		(b[0]&0xf0 == 0x80 ||
 			b[0] == 0xde || b[0] == 0xdf)
 }
 
+// isArray reports whether a list begins here, in any of its three forms.
 func isArray(b []byte) bool {
 	return len(b) > 0 &&
 		(b[0]&0xf0 == 0x90 ||
@@ -99,12 +104,14 @@ func checkExtension(b []byte) error {
 	if !isExtension {
 		return nil
 	}
+
 	data := len(b) - head
 	badTime := b[head-1] == timestamp &&
 		data != 4 && data != 8 && data != 12
 	if data == 0 || badTime {
 		return fmt.Errorf("an extension of %d bytes", data)
 	}
+
 	return nil
 }
 
