@@ -233,7 +233,7 @@ func (c *secretCluster) read(path string) (body []byte, ok bool) {
 	return body, resp.StatusCode == http.StatusOK
 }
 
-var routeLine = regexp.MustCompile("(?m)^\\| GET[^|]*\\| `(/v1/[^`]+)` \\|$")
+var routeLine = regexp.MustCompile("(?m)^\\| GET[^|]*\\| `(/v1/[^`]+)` \\|")
 
 // searchAnswers searches the answers of all routes that read. ids has the IDs of what a path may name.
 func (c *secretCluster) searchAnswers(ids []string) {
