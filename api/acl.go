@@ -32,6 +32,9 @@ var aclPolicyList = route(get, "/v1/acl/policies",
 	serveMethod(access.PolicyList, nil,
 		func(a *access.PolicyListResponse) []*access.PolicyStub { return a.Policies }))
 
+// The dialect has the policies of the caller here, too.
+var _ = handle(get, "/v1/acl/policy/self", aclPolicyList.route.serve)
+
 // Policies lists the access policies that the caller may see, without their rules.
 func Policies(ctx context.Context, c *Client, q *Query) ([]*access.PolicyStub, *Meta, error) {
 	return aclPolicyList.fetch(ctx, c, "", q)

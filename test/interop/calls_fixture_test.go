@@ -24,6 +24,7 @@ var callRows = [][]callRow{
 	volumeCalls,
 	definitionCalls,
 	variableCalls,
+	aclCalls,
 	operatorCalls,
 	serverCalls,
 	nodeCalls,

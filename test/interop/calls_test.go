@@ -182,6 +182,7 @@ func rejectionOf(t *testing.T, call publicCall) string {
 		return "no route: " + reason
 	case strings.Contains(failure, "response code: 412"),
 		strings.Contains(failure, "response code: 400"),
+		strings.Contains(failure, "leave AccessorID out for a new one"),
 		slices.Contains(rejectedByClient, call.name):
 		return "rejected: " + reason
 	}
