@@ -78,6 +78,11 @@ func CheckGrant(ctx context.Context, req any) error {
 			return structs.Deniedf("the join token of a server needs the certificate of an operator, or the " +
 				"operator socket of the server that leads: run `berth server join-token create` there")
 		}
+	case *admin.CertificateSignRequest:
+		if !trusted {
+			return structs.Deniedf("servers alone ask for the signature of a machine's certificate; a machine joins " +
+				"with its token: run `berth tls join`")
+		}
 	case *admin.OperatorCertificateRequest:
 		if !trusted {
 			return structs.Deniedf("the certificate of an operator needs the former one of the same name, or the " +

@@ -107,6 +107,28 @@ func TestCheckGrant_NeedsAServerForTheCertificateOfAnOperator(t *testing.T) {
 	}
 }
 
+// The hash of a token is enough for a signature, and the log of each server has it.
+func TestCheckGrant_NeedsAServerForASignature(t *testing.T) {
+	req := &admin.CertificateSignRequest{}
+	outside := rpc.WithoutPeer(context.Background())
+	for name, c := range map[string]struct {
+		ctx     context.Context
+		allowed bool
+	}{
+		"from outside":               {outside, false},
+		"of a node":                  {as(pki.RoleNode), false},
+		"of an operator":             {as(pki.RoleOperator), false},
+		"forwarded by a server":      {as(pki.RoleServer), true},
+		"of the port of machines":    {rpc.Inside(outside), true},
+		"of this process for a node": {rpc.Inside(as(pki.RoleNode)), true},
+	} {
+		err := CheckGrant(c.ctx, req)
+		if (err == nil) != c.allowed || err != nil && !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // attacks are the requests of a node that its certificate must not allow, by what they would reach.
 func attacks() map[string]struct {
 	method string

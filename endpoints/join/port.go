@@ -172,7 +172,8 @@ func (p *Port) join(ctx context.Context, req *admin.JoinRequest) (*admin.JoinRes
 		return nil, err
 	}
 
-	signed, err := rpc.Call(ctx, p.cluster, admin.CertificateSign, &admin.CertificateSignRequest{
+	// The leader compares the hash of the token, so this server asks for the machine.
+	signed, err := rpc.Call(rpc.Inside(ctx), p.cluster, admin.CertificateSign, &admin.CertificateSignRequest{
 		TokenID:   token.ID,
 		TokenHash: token.Hash(),
 		CSR:       req.CSR,

@@ -87,16 +87,19 @@ func checkCreate(req *admin.JoinTokenCreateRequest) error {
 	return f.Err()
 }
 
-// ListTokens lists the join tokens that can still be used.
+// ListTokens lists the join tokens that can still be used, without the hashes of their secrets.
 func (s Signing) ListTokens(
 	tx *state.ReadTx, _ *structs.QueryRequest, resp *admin.JoinTokenListResponse,
 ) error {
 	now := s.Now().UnixNano()
 	resp.Tokens = []*admin.JoinToken{}
 	for t := range trust.JoinTokens(tx) {
-		if t.ExpireTime > now {
-			resp.Tokens = append(resp.Tokens, t)
+		if t.ExpireTime <= now {
+			continue
 		}
+		shown := *t
+		shown.Hash = nil // CertificateSign takes it, and the answers of RPC would have it
+		resp.Tokens = append(resp.Tokens, &shown)
 	}
 	return nil
 }

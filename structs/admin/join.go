@@ -62,7 +62,7 @@ type JoinTokenRequest struct {
 // JoinTokenList lists the tokens that can still be used.
 var JoinTokenList = structs.Read[structs.QueryRequest, JoinTokenListResponse]("JoinToken.List")
 
-// JoinTokenListResponse has the tokens by ID, without their secrets.
+// JoinTokenListResponse has the tokens by ID, without their secrets and the hashes of these.
 type JoinTokenListResponse struct {
 	Tokens []*JoinToken
 	structs.QueryMeta
@@ -139,7 +139,7 @@ type RenewLapsedRequest struct {
 	structs.WriteOptions `level:"2"`
 }
 
-// CertificateSign signs a certificate on the leader. Only servers may call it.
+// CertificateSign signs a certificate on the leader. Only servers may call it, with the hash of a secret.
 var CertificateSign = structs.Write[CertificateSignRequest, CertificateSignResponse]("Certificate.Sign")
 
 // CertificateSignRequest has the hash of the secret of a token, and the rest of JoinRequest.
