@@ -12,6 +12,7 @@ import (
 	"berth/internal/keyring"
 	"berth/scheduler"
 	"berth/server/authority"
+	"berth/server/control/authoritykey"
 	"berth/server/control/fence"
 	"berth/server/control/garbage"
 	"berth/server/control/seal"
@@ -119,6 +120,18 @@ func (d Deps) runSeal(ctx context.Context) {
 	loop.Run(ctx)
 }
 
+// runAuthorityKey takes the authority of the files of this server.
+func (d Deps) runAuthorityKey(ctx context.Context) {
+	loop := authoritykey.Loop{
+		Store:    d.Store,
+		Proposer: d.Proposer,
+		Keys:     d.Keys,
+		Files:    d.Config.Authority,
+		Logger:   d.Logger,
+	}
+	loop.Run(ctx)
+}
+
 // Loop runs while this server leads. Run returns after ctx and everything that Run started have ended.
 type Loop struct {
 	Name string
@@ -149,7 +162,7 @@ func Loops(d Deps) []Loop {
 		{"periodic", periodicLoop{d}.run},
 		{"si_tokens", siTokenLoop{d}.run},
 		{"gc", gcLoop{d}.run},
-		{"authority", d.takeAuthority},
+		{"authority", d.runAuthorityKey},
 		{"gauges", gaugeLoop{d}.run},
 	}
 }

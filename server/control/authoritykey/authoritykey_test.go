@@ -1,4 +1,4 @@
-package control
+package authoritykey
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 )
 
 // The server has its ca_key_file still, and its ca_file has the new authority by now.
-func TestTakeAuthority_LeavesTheFilesOfAReplacedOne(t *testing.T) {
+func TestRun_LeavesTheFilesOfAReplacedOne(t *testing.T) {
 	former := pkitest.New(t, "global")
 	next := pkitest.New(t, "global")
 	id := func(a *pkitest.Authority) string { return pki.AuthorityID(a.Cert) }
@@ -48,13 +48,13 @@ func TestTakeAuthority_LeavesTheFilesOfAReplacedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := Deps{Store: store, Logger: hclog.NewNullLogger()}
-	d.Config.Authority.Cert = next.CAFile
-	d.Config.Authority.Key = filepath.Join(t.TempDir(), "ca-key.pem")
-	pkitest.Write(t, d.Config.Authority.Key, keyPEM)
+	l := Loop{Store: store, Logger: hclog.NewNullLogger()}
+	l.Files.Cert = next.CAFile
+	l.Files.Key = filepath.Join(t.TempDir(), "ca-key.pem")
+	pkitest.Write(t, l.Files.Key, keyPEM)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	d.takeAuthority(ctx)
+	l.Run(ctx)
 	if ctx.Err() != nil {
 		t.Error("the leader tries to take the files in again and again")
 	}

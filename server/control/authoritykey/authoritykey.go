@@ -1,0 +1,104 @@
+// Package authoritykey has the cluster keep the key of its certificate authority, while this server leads.
+package authoritykey
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/internal/backoff"
+	"berth/internal/keyring"
+	"berth/internal/pki"
+	"berth/server/authority"
+	"berth/state"
+	"berth/state/trust"
+	"berth/structs"
+	"berth/structs/admin"
+)
+
+// longestPause is the longest time between two attempts to take the authority in, and quietAttempts are
+// those that fail at each first start of a cluster, before there is a root key.
+const (
+	longestPause  = 5 * time.Second
+	quietAttempts = 3
+)
+
+// Loop takes the authority of the files of this server into the rows.
+type Loop struct {
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Keys     *keyring.Ring
+	Files    authority.Files
+	Logger   hclog.Logger
+}
+
+// Run stores the authority of the files of this server, if the cluster has none. It needs a root
+// key, which another loop makes. It tells each fault once. The files of a replaced authority are of no use.
+func (l Loop) Run(ctx context.Context) {
+	active := trust.ActiveAuthority(l.Store.Read())
+	if active != nil && len(active.Formers) > 0 {
+		return
+	}
+
+	told := ""
+	pause := backoff.Backoff{Min: 100 * time.Millisecond, Max: longestPause}
+	for failures := 1; ; failures++ {
+		a, err := l.Files.Read()
+		if err == nil && a == nil {
+			return
+		}
+
+		if err == nil {
+			err = l.store(ctx, a)
+		}
+
+		if err == nil {
+			l.Logger.Info("the servers have the key of the certificate authority; keep a copy of its file "+
+				"in a safe place, and delete the file here", "ca_key_file", l.Files.Key)
+			return
+		}
+
+		if text := err.Error(); text != told && failures > quietAttempts && ctx.Err() == nil {
+			told = text
+			l.Logger.Warn("the servers do not have the key of the certificate authority yet; retrying",
+				"error", err)
+		}
+
+		if !pause.Wait(ctx) {
+			return
+		}
+	}
+}
+
+func (l Loop) store(ctx context.Context, a *pki.Authority) error {
+	id := pki.AuthorityID(a.Cert)
+	known := trust.ActiveAuthority(l.Store.Read())
+	if known != nil && known.ID == id {
+		return nil
+	}
+
+	if known != nil {
+		return structs.Preconditionf("the cluster has the certificate authority %s, and tls.ca_key_file "+
+			"is of %s; remove ca_key_file from the settings of this server", known.ID, id)
+	}
+
+	keyPEM, err := a.KeyPEM()
+	if err != nil {
+		return err
+	}
+
+	sealed, err := l.Keys.Seal(admin.AuthorityPlace(id), keyPEM)
+	if err != nil {
+		return err
+	}
+
+	_, err = fsm.Propose(ctx, l.Proposer, fsm.AuthoritySet, &admin.AuthorityRequest{
+		ID:      id,
+		CertPEM: string(a.CertPEM()),
+		Key:     sealed,
+		Now:     time.Now().UnixNano(),
+	})
+	return err
+}
