@@ -359,17 +359,31 @@ func (k *Keys) setClosed(tx state.Reader, closed map[string]string) {
 
 	for _, id := range slices.Sorted(maps.Keys(closed)) {
 		if news[id] {
-			count, places := usesOf(tx, id)
-			k.Logger.Error("a root key of the cluster cannot be opened: the secrets that it encrypts are "+
-				"lost to this server until it has the key-encryption key again",
-				"root_key", id,
-				"reason", closed[id],
-				"secrets", count,
-				"places", places,
-				"not_affected",
-				"all else: nodes, jobs, allocations, volumes and claims without these secrets")
+			k.tellClosed(tx, id, closed[id])
 		}
 	}
+}
+
+// tellClosed logs a root key that is not open, and which secrets need it.
+func (k *Keys) tellClosed(tx state.Reader, id, reason string) {
+	count, places := usesOf(tx, id)
+	values := []any{
+		"root_key", id,
+		"reason", reason,
+		"secrets", count,
+		"places", places,
+	}
+	authority := trust.ActiveAuthority(tx)
+	if authority != nil && authority.Key.KeyID == id {
+		k.Logger.Error("a root key of the cluster cannot be opened, and it encrypts the key of the certificate "+
+			"authority: this server signs and renews no certificate, and if no server does, all certificates of "+
+			"the machines end within a day; put the key-encryption key back, or the file of tls.ca_key_file "+
+			"(docs/operations/keyring.md, a lost key)", values...)
+		return
+	}
+	k.Logger.Error("a root key of the cluster cannot be opened: the secrets that it encrypts are lost to "+
+		"this server until it has the key-encryption key again", append(values,
+		"not_affected", "all else: nodes, jobs, allocations, volumes and claims without these secrets")...)
 }
 
 // mostPlaces is the number of places that a log message names.

@@ -198,6 +198,33 @@ func TestUpdate_KeepsTheRingAsTheRows(t *testing.T) {
 	}
 }
 
+// Without the key of the authority no certificate is renewed.
+func TestUpdate_TellsThatTheKeyOfTheAuthorityIsLost(t *testing.T) {
+	cl := newCluster(t)
+	cl.server(file(t)).lead(t.Context())
+	_, err := fsm.Propose(t.Context(), cl, fsm.AuthoritySet, &admin.AuthorityRequest{
+		ID:      "a",
+		CertPEM: "certificate",
+		Key: &structs.Sealed{
+			KeyID: trust.ActiveRootKey(cl.store.Read()).KeyID,
+			Data:  []byte("key"),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	s := cl.server(file(t)) // another key-encryption key
+	if s.update(t.Context()) {
+		t.Error("all keys count as open")
+	}
+	log := s.log.String()
+	if !strings.Contains(log, "end within a day") || !strings.Contains(log, "ca_key_file") ||
+		strings.Contains(log, "not_affected") {
+		t.Errorf("the log is %s", log)
+	}
+}
+
 func TestUpdate_TellsALostKeyOnceAndGoesOn(t *testing.T) {
 	cl := newCluster(t)
 	settings := file(t)

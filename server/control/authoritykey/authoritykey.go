@@ -34,8 +34,9 @@ type Loop struct {
 	Logger   hclog.Logger
 }
 
-// Run stores the authority of the files of this server, if the cluster has none. It needs a root
-// key, which another loop makes. It tells each fault once. The files of a replaced authority are of no use.
+// Run stores the authority of the files of this server, if the cluster has none or if the root key that
+// encrypts its key is lost. It needs a root key, which another loop makes. It tells each fault once. The
+// files of a replaced authority are of no use.
 func (l Loop) Run(ctx context.Context) {
 	active := trust.ActiveAuthority(l.Store.Read())
 	if active != nil && len(active.Formers) > 0 {
@@ -76,7 +77,7 @@ func (l Loop) store(ctx context.Context, a *pki.Authority) error {
 	id := pki.AuthorityID(a.Cert)
 	known := trust.ActiveAuthority(l.Store.Read())
 	if known != nil && known.ID == id {
-		return nil
+		return l.reseal(ctx, a)
 	}
 
 	if known != nil {
@@ -99,6 +100,46 @@ func (l Loop) store(ctx context.Context, a *pki.Authority) error {
 		CertPEM: string(a.CertPEM()),
 		Key:     sealed,
 		Now:     time.Now().UnixNano(),
+	})
+	return err
+}
+
+// reseal stores the key of the authority that signs again, if this server cannot open the root key that
+// encrypts it: without that key no certificate is renewed, and all end within a day. It needs another root
+// key, which an operator makes. It changes nothing while the key opens.
+func (l Loop) reseal(ctx context.Context, a *pki.Authority) error {
+	place := admin.AuthorityPlace(pki.AuthorityID(a.Cert))
+	for v := range trust.SealedValues(l.Store.Read()) {
+		if v.Place != place {
+			continue
+		}
+		_, err := l.Keys.Open(place, v.Value)
+		if active := l.Keys.Active(); err == nil || active == "" || active == v.Value.KeyID {
+			return err
+		}
+		return l.proposeReseal(ctx, v, a)
+	}
+	return structs.Conflictf("the authority was replaced meanwhile")
+}
+
+// proposeReseal replaces the encrypted key of an authority, unless it has changed since it was read.
+func (l Loop) proposeReseal(ctx context.Context, was trust.SealedValue, a *pki.Authority) error {
+	keyPEM, err := a.KeyPEM()
+	if err != nil {
+		return err
+	}
+	sealed, err := l.Keys.Seal(was.Place, keyPEM)
+	if err != nil {
+		return err
+	}
+	_, err = fsm.Propose(ctx, l.Proposer, fsm.Reseal, &admin.ResealRequest{
+		Values: []admin.ResealedValue{{
+			Table: was.Table,
+			Key:   was.Key,
+			Place: was.Place,
+			Was:   trust.SealedDigest(was.Value),
+			Value: *sealed,
+		}},
 	})
 	return err
 }
