@@ -142,6 +142,7 @@ func TestForward_AServerThatPrefersTLSForwardsRenewalsWithItAlone(t *testing.T) 
 	}
 	for _, method := range []string{
 		admin.CertificateSign.Name, admin.CertificateRenew.Name, admin.OperatorCertificate.Name,
+		admin.JoinTokenCreate.Name, admin.AuthorityList.Name,
 	} {
 		err = a.server.Forward(t.Context(), f.addr, method, &admin.CertificateRenewRequest{},
 			new(admin.CertificateSignResponse))

@@ -59,7 +59,7 @@ func wantDenied(t *testing.T, name string, err error) {
 }
 
 // With prefer the roles do not decide, and whoever reaches the port may call without TLS.
-func TestJoinToken_OfAServerNeedsACertificateAlsoWithPrefer(t *testing.T) {
+func TestJoinToken_NeedsACertificateAlsoWithPrefer(t *testing.T) {
 	noLeaks(t)
 	r, server := joinable(t, func(c *Config) { c.RequireTLS = false })
 	ask := func(dial rpc.Dialer, role string) error {
@@ -68,14 +68,12 @@ func TestJoinToken_OfAServerNeedsACertificateAlsoWithPrefer(t *testing.T) {
 		return pool.Call(t.Context(), r.RPCAddr(), admin.JoinTokenCreate.Name,
 			&admin.JoinTokenCreateRequest{Role: role}, &admin.JoinTokenCreateResponse{})
 	}
-	wantDenied(t, "without TLS", ask(rpc.Dial, admin.JoinServer))
-	err := ask(rpc.Dial, admin.JoinNode)
-	if err != nil {
-		t.Errorf("the token of a node: %v", err)
-	}
 	secured := rpc.SecureDialer(rpc.Dial, server.Client(peertls.Roles(pki.RoleServer)), false)
-	err = ask(secured, admin.JoinServer)
-	if err != nil {
-		t.Errorf("as a server: %v", err)
+	for _, role := range []string{admin.JoinServer, admin.JoinNode} {
+		wantDenied(t, "the token of a "+role+" without TLS", ask(rpc.Dial, role))
+		err := ask(secured, role)
+		if err != nil {
+			t.Errorf("the token of a %s, as a server: %v", role, err)
+		}
 	}
 }

@@ -66,17 +66,18 @@ func Check(ctx context.Context, method string, req any) error {
 	return nil
 }
 
-// CheckGrant returns an error for a request whose answer gives its caller the rights of a server or of an
-// operator, in each mode of TLS. With the join token of a server its holder gets the key-encryption key. The
-// HTTP API checks its callers before it calls a method in this process.
+// CheckGrant returns an error for a request whose answer gives its caller the rights of a machine or of an
+// operator, in each mode of TLS: a certificate from a time with `prefer` counts with `require`, too. With the
+// join token of a server its holder gets the key-encryption key. The HTTP API checks its callers before it
+// calls a method in this process.
 func CheckGrant(ctx context.Context, req any) error {
 	peer, secured := rpc.PeerFrom(ctx)
 	trusted := !rpc.FromOutside(ctx) && (!secured || peer.Role == pki.RoleServer)
 	switch r := req.(type) {
 	case *admin.JoinTokenCreateRequest:
-		if r.Role == admin.JoinServer && !trusted {
-			return structs.Deniedf("the join token of a server needs the certificate of an operator, or the " +
-				"operator socket of the server that leads: run `berth server join-token create` there")
+		if !trusted {
+			return structs.Deniedf("a join token needs the certificate of an operator, or the operator socket of the "+
+				"server that leads: run `berth %s join-token create` there", roleOf(r))
 		}
 	case *admin.CertificateSignRequest:
 		if !trusted {
@@ -92,12 +93,22 @@ func CheckGrant(ctx context.Context, req any) error {
 	return nil
 }
 
-// GivesTrust reports whether an answer of a method has the authorities that its reader trusts from then on. A
+// roleOf returns the role for which a join token is asked.
+func roleOf(r *admin.JoinTokenCreateRequest) string {
+	if r.Role == admin.JoinServer {
+		return admin.JoinServer
+	}
+	return admin.JoinNode
+}
+
+// GivesTrust reports whether an answer of a method says which authorities its reader trusts from then on: a
+// join token names one, and operators write the list of them to their files. A
 // server forwards such a request with TLS alone, in each mode: somebody between two servers could forge the
 // answer, and with it decide which servers a machine or an operator takes.
 func GivesTrust(method string) bool {
 	switch method {
-	case admin.CertificateSign.Name, admin.CertificateRenew.Name, admin.OperatorCertificate.Name:
+	case admin.CertificateSign.Name, admin.CertificateRenew.Name, admin.OperatorCertificate.Name,
+		admin.JoinTokenCreate.Name, admin.AuthorityList.Name:
 		return true
 	}
 	return false

@@ -62,8 +62,9 @@ func TestCheck_ANodeActsForItselfAlone(t *testing.T) {
 	}
 }
 
-// The token of a server gives the key-encryption key, so it needs a certificate in each mode of TLS.
-func TestCheckGrant_NeedsACertificateForTheTokenOfAServer(t *testing.T) {
+// The token of a server gives the key-encryption key, and the certificate for one of a node counts with
+// `require`, too. So a token needs a certificate in each mode of TLS.
+func TestCheckGrant_NeedsACertificateForAToken(t *testing.T) {
 	server := &admin.JoinTokenCreateRequest{Role: admin.JoinServer}
 	node := &admin.JoinTokenCreateRequest{Role: admin.JoinNode}
 	outside := rpc.WithoutPeer(context.Background())
@@ -75,7 +76,9 @@ func TestCheckGrant_NeedsACertificateForTheTokenOfAServer(t *testing.T) {
 		"from outside":               {outside, server, false},
 		"by a node":                  {as(pki.RoleNode), server, false},
 		"by an operator over RPC":    {as(pki.RoleOperator), server, false},
-		"of a node, from outside":    {outside, node, true},
+		"of a node, from outside":    {outside, node, false},
+		"of a node, by a node":       {as(pki.RoleNode), node, false},
+		"of a node, by a server":     {as(pki.RoleServer), node, true},
 		"another request":            {outside, &structs.QueryRequest{}, true},
 		"forwarded by a server":      {as(pki.RoleServer), server, true},
 		"of the API in this process": {context.Background(), server, true},

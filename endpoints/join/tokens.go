@@ -105,7 +105,8 @@ func (s Signing) ListTokens(
 }
 
 // Sign signs the first certificate of a machine with a token. The use of the token and the certificate are
-// one entry of the log.
+// one entry of the log. The text log names the certificate, because a later one of the machine replaces its
+// record.
 func (s Signing) Sign(
 	ctx context.Context,
 	req *admin.CertificateSignRequest,
@@ -121,13 +122,19 @@ func (s Signing) Sign(
 	if err != nil {
 		return 0, err
 	}
-	return s.issue(ctx, csr, &admin.MachineCertificateRequest{
+	record := &admin.MachineCertificateRequest{
 		TokenID:   req.TokenID,
 		TokenHash: req.TokenHash,
 		NodeName:  req.NodeName,
 		NodePool:  cmp.Or(req.NodePool, structs.DefaultNodePool),
 		Now:       req.Now,
-	}, resp)
+	}
+	index, err := s.issue(ctx, csr, record, resp)
+	if err == nil {
+		s.Logger.Info("signed the first certificate of a machine", "identity", csr.Identity.String(),
+			"serial", record.Serial, "end", time.Unix(0, record.NotAfter).UTC(), "token", record.TokenID)
+	}
+	return index, err
 }
 
 // Renew signs the next certificate of a node, whose key stays the same. The caller was checked to be that

@@ -1,0 +1,119 @@
+package join
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"berth/fsm"
+	"berth/internal/keyring"
+	"berth/internal/keyring/keyringtest"
+	"berth/internal/pki"
+	"berth/internal/pki/pkitest"
+	"berth/server/authority"
+	"berth/state"
+	"berth/state/trust"
+	"berth/structs/admin"
+)
+
+// alone is the only server of a cluster.
+type alone struct {
+	leading
+	store *state.Store
+}
+
+func (a alone) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	index := a.store.Index() + 1
+	return index, fsm.New(a.store).Apply(&raft.Log{Index: index, Data: entry}), nil
+}
+
+// signingAlone returns a server whose cluster has an authority.
+func signingAlone(t *testing.T, logger hclog.Logger) Signing {
+	t.Helper()
+	store := state.New()
+	ring := &keyring.Ring{}
+	keyringtest.Use(t, ring, "k")
+	a := pkitest.New(t, "global")
+	id := pki.AuthorityID(a.Cert)
+	keyPEM, err := a.KeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := ring.Seal(admin.AuthorityPlace(id), keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = store.Write(1, func(tx *state.WriteTx) error {
+		err := trust.RootKeyAdd(tx, keyringtest.Row("k"))
+		if err == nil {
+			err = trust.AuthoritySet(tx, &admin.AuthorityRequest{
+				ID:      id,
+				CertPEM: string(a.CertPEM()),
+				Key:     sealed,
+			})
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Signing{
+		Signer: authority.Signer{
+			Rows: authority.RowsOf(store),
+			Keys: ring,
+			Now:  time.Now,
+		},
+		Store:  store,
+		Leader: alone{store: store},
+		Region: "global",
+		Logger: logger,
+	}
+}
+
+// An operator who finds a certificate of an unknown machine looks for the token with which it has joined.
+func TestSign_TellsTheLogOfEachCertificateForAToken(t *testing.T) {
+	var log bytes.Buffer
+	s := signingAlone(t, hclog.New(&hclog.LoggerOptions{Output: &log}))
+	hash := []byte("hash")
+	_, err := fsm.Propose(t.Context(), s.Leader, fsm.JoinTokenPut, &admin.JoinTokenRequest{
+		ID:         "the-token",
+		Hash:       hash,
+		Role:       admin.JoinNode,
+		Uses:       1,
+		ExpireTime: 2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := pki.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := key.CSR(pki.Identity{Region: "global", Role: pki.RoleNode, ID: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := &admin.CertificateSignRequest{TokenID: "the-token", TokenHash: hash, CSR: csr}
+	req.Now = 1
+	_, err = s.Sign(t.Context(), req, &admin.CertificateSignResponse{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial := trust.MachineCertificate(s.Store.Read(), admin.JoinNode, "n1").Serial
+	for _, want := range []string{"spiffe://global/node/n1", serial, "the-token"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log has no %q: %s", want, log.String())
+		}
+	}
+
+	log.Reset()
+	_, err = s.Sign(t.Context(), req, &admin.CertificateSignResponse{})
+	if err == nil || log.Len() > 0 {
+		t.Errorf("a used token: %v, and the log says %s", err, log.String())
+	}
+}
