@@ -126,7 +126,9 @@ func (a *Agent) runKeys(ctx context.Context) error {
 	var following sync.WaitGroup
 	if a.server != nil {
 		following.Go(func() { revocations.FollowStore(ctx, a.keys, a.server.Store()) })
-		following.Go(func() { a.dropRemoved(ctx) })
+		following.Go(func() {
+			revocations.FollowRemoved(ctx, a.keys, a.server.Store(), a.server.Signing.Removed)
+		})
 		following.Go(func() { a.renewOnServer(ctx) })
 	} else {
 		// A node has no rows. It asks the servers, and rejects a revoked certificate when it hears of it.
@@ -145,22 +147,6 @@ func (a *Agent) runKeys(ctx context.Context) error {
 	a.keys.Run(ctx)
 	following.Wait()
 	return nil
-}
-
-// dropRemoved ends the trust of a server in authorities that are removed, until ctx ends. A server that
-// renews gets its ca_file with its next certificate. One that does not, or has not opened the key of the new
-// authority, has the removed one in its ca_file.
-func (a *Agent) dropRemoved(ctx context.Context) {
-	feed := a.server.Store().Subscribe(1, schema.AuthorityRows)
-	defer feed.Close()
-	for ctx.Err() == nil {
-		feed.TakeChanges()
-		a.keys.SetRemoved(a.server.Signing.Removed())
-		select {
-		case <-feed.Ready():
-		case <-ctx.Done():
-		}
-	}
 }
 
 // renewOnServer renews the certificate of a server, if the configuration says so. The server signs its own,

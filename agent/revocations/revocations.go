@@ -48,6 +48,32 @@ func FollowStore(ctx context.Context, keys Keys, store *state.Store) {
 	}
 }
 
+// removedInterval is the time between two looks at the authorities: the trust in a replaced one ends by time,
+// without a change of the rows.
+const removedInterval = time.Hour
+
+// FollowRemoved ends the trust of a server in authorities that are no longer trusted, until ctx ends: after
+// each change of the rows, and once an hour. removed returns their IDs. A server that renews gets its ca_file
+// with its next certificate. One that does not, or has not opened the key of the new authority, has the
+// removed one in its ca_file.
+func FollowRemoved(
+	ctx context.Context, keys interface{ SetRemoved([]string) }, store *state.Store, removed func() []string,
+) {
+	feed := store.Subscribe(1, schema.AuthorityRows)
+	defer feed.Close()
+	looks := time.NewTicker(removedInterval)
+	defer looks.Stop()
+	for ctx.Err() == nil {
+		feed.TakeChanges()
+		keys.SetRemoved(removed())
+		select {
+		case <-feed.Ready():
+		case <-looks.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
 const (
 	// pollTime is the longest that a request waits for a change.
 	pollTime = 5 * time.Minute

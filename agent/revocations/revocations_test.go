@@ -2,9 +2,11 @@ package revocations
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -136,6 +138,41 @@ func TestFollowStore_ClosesConnectionsAfterEachChange(t *testing.T) {
 		synctest.Wait()
 		if !keys.isRevoked() || keys.closed != before+1 {
 			t.Errorf("revoked %v, closed %d times after %d", keys.isRevoked(), keys.closed, before)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+// removals are the authorities that a server does not trust.
+type removals struct{ ids []string }
+
+func (r *removals) SetRemoved(ids []string) { r.ids = ids }
+
+// The trust in a replaced authority ends after 30 days, in which no row changes.
+func TestFollowRemoved_LooksAgainWithoutAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := time.Now().Add(30 * 24 * time.Hour)
+		keys := &removals{}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() {
+			FollowRemoved(ctx, keys, state.New(), func() []string {
+				if time.Now().Before(end) {
+					return nil
+				}
+				return []string{"former"}
+			})
+		})
+		time.Sleep(time.Until(end) - time.Second)
+		synctest.Wait()
+		if keys.ids != nil {
+			t.Errorf("before the end: %q", keys.ids)
+		}
+		time.Sleep(removedInterval + time.Second)
+		synctest.Wait()
+		if !slices.Equal(keys.ids, []string{"former"}) {
+			t.Errorf("an hour after the end: %q", keys.ids)
 		}
 		cancel()
 		running.Wait()

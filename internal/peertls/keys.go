@@ -127,9 +127,7 @@ func (k *Keys) Reload() (changed bool, err error) {
 	}
 
 	k.current.Store(next)
-	if !bytes.Equal(next.raw[0], old.raw[0]) {
-		k.closeUntrusted()
-	}
+	k.closeUntrusted() // a new certificate alone may end the trust in a removed authority, see trust
 
 	k.logger.Info("read the TLS certificate again",
 		"identity", next.identity.String(),

@@ -296,6 +296,31 @@ func TestSetRemoved_TakesEffectWithTheNextCertificate(t *testing.T) {
 	}
 }
 
+// The file of the authorities stays as it is.
+func TestSetRemoved_ANewCertificateAloneEndsConnections(t *testing.T) {
+	r := newReplacing(t)
+	server, client := r.open(pki.RoleServer, "s1"), r.open(pki.RoleNode, "n1")
+	both := append(r.former.CertPEM(), r.next.CertPEM()...)
+	pkitest.Write(t, server.cfg.CAFile, both)
+	_, err := server.Reload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.SetRemoved([]string{pki.AuthorityID(r.former.Cert)})
+	addr := echo(t, server.Server(Roles(pki.RoleNode)))
+	conn, err := dial(t, dialing(addr, client.Client(Roles(pki.RoleServer)), false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustEcho(t, conn)
+
+	r.renew(server, r.former.Authority, r.next)
+	if !bytes.Equal(server.current.Load().raw[0], both) {
+		t.Fatal("the file of the authorities has changed")
+	}
+	awaitEnd(t, conn)
+}
+
 // A server that was off for so long has the former authority alone. Both ends say what helps.
 func TestReplacedAuthority_AServerThatWasOffForTooLongIsToldToJoinAgain(t *testing.T) {
 	r := newReplacing(t)
