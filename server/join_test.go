@@ -295,6 +295,34 @@ func TestJoin_ANodeWithoutARecordKeepsItsNameAndItsPool(t *testing.T) {
 	}
 }
 
+// The node of an agent that is a server, too, cannot join: its certificate is that of a server.
+func TestJoin_TheNodeOfAServerChangesItsPoolAfterItsDeletion(t *testing.T) {
+	noLeaks(t)
+	r, _ := joinable(t)
+	register := func(pool string) error {
+		_, err := rpc.Call(t.Context(), r, structs.NodeRegister, &structs.NodeRegisterRequest{
+			Node: &structs.Node{ID: "n1", Name: "n1", SecretID: "s", NodePool: pool},
+		})
+		return err
+	}
+	err := register("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = register("gpu")
+	if !structs.IsKind(err, structs.KindDenied) || !strings.Contains(err.Error(), "a server, too, has no ") {
+		t.Errorf("another pool: %v; expected denied with what to do", err)
+	}
+	purge := &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}}
+	_, err = rpc.Call(t.Context(), r, structs.NodeDeregister, purge)
+	if err == nil {
+		err = register("gpu")
+	}
+	if err != nil {
+		t.Errorf("after the deletion: %v", err)
+	}
+}
+
 // TestJoin_ServesNothingElse attacks the connections on which machines join.
 func TestJoin_ServesNothingElse(t *testing.T) {
 	noLeaks(t)

@@ -204,7 +204,9 @@ func (s Signing) issue(
 // CheckUnrecorded returns an error if a node has another name or pool than its row, while the servers are
 // the authority and have no record of its certificate: after the restore of an older archive they do not
 // know which token it had. old is the row, nil for a new node, whose first registration decides. Certificates
-// of an operator's own authority have no record either, and say nothing about names and pools.
+// of an operator's own authority have no record either, and say nothing about names and pools. The node of an
+// agent that is a server, too, has none, and is no exception: another server may have forwarded its request,
+// and the certificate of that one does not say for which agent.
 func CheckUnrecorded(tx state.Reader, old, n *structs.Node) error {
 	signs := trust.ActiveAuthority(tx) != nil
 	recorded := trust.MachineCertificate(tx, admin.JoinNode, n.ID) != nil
@@ -213,7 +215,9 @@ func CheckUnrecorded(tx state.Reader, old, n *structs.Node) error {
 	}
 	return structs.Deniedf("node %s is registered with the name %q in the node pool %q, and it is %q in %q; "+
 		"the servers have no record of its certificate that allows this: join it again, with a token of `berth "+
-		"node join-token create -node-name %s`, and for another name delete it first, with `berth node purge`",
+		"node join-token create -node-name %s`, and for another name delete it first, with `berth node purge`. "+
+		"The node of an agent that is a server, too, has no such record: drain it, stop the agent, delete the "+
+		"node with `berth node purge` and start the agent",
 		n.ID, old.Name, old.NodePool, n.Name, n.NodePool, old.Name)
 }
 
