@@ -317,3 +317,14 @@ func (c *Config) sockets() gossip.Sockets {
 		Transport: c.Gossip,
 	}
 }
+
+// encryption returns how the gossip is encrypted.
+func (c *Config) encryption() *gossip.Encryption {
+	return &gossip.Encryption{
+		Dir:            c.DataDir,
+		Key:            c.Encrypt,
+		VerifyIncoming: c.VerifyIncoming,
+		VerifyOutgoing: c.VerifyOutgoing,
+		RequireTLS:     c.RequireTLS,
+	}
+}

@@ -105,13 +105,7 @@ func startMembership(
 	sc.MemberlistConfig.DeadNodeReclaimTime = reclaimAfter
 	sc.Logger = logger.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true})
 	sc.MemberlistConfig.Logger = sc.Logger
-	encryption := gossip.Encryption{
-		Dir:            cfg.DataDir,
-		Key:            cfg.Encrypt,
-		VerifyIncoming: cfg.VerifyIncoming,
-		VerifyOutgoing: cfg.VerifyOutgoing,
-	}
-	err = encryption.Apply(sc, logger)
+	err = cfg.encryption().Apply(sc, logger)
 	if err != nil {
 		return nil, err
 	}

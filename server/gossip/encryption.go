@@ -41,6 +41,8 @@ type Encryption struct {
 	// VerifyIncoming rejects messages that are not encrypted, VerifyOutgoing encrypts what this server sends.
 	// A server without a key does neither.
 	VerifyIncoming, VerifyOutgoing bool
+	// RequireTLS says that the other ports of the server require TLS: gossip without a key is a gap then.
+	RequireTLS bool
 }
 
 // CheckKey returns an invalid error if the setting encrypt is neither "" nor a key.
@@ -60,7 +62,7 @@ func (e *Encryption) Apply(sc *serf.Config, logger hclog.Logger) error {
 	keys, err := readKeys(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if e.Key == "" {
-			logger.Info("gossip is not encrypted: neither server.encrypt nor a keyring file has a key")
+			e.tellPlain(logger)
 			return nil
 		}
 
@@ -92,6 +94,16 @@ func (e *Encryption) Apply(sc *serf.Config, logger hclog.Logger) error {
 			"file", path)
 	}
 	return nil
+}
+
+// tellPlain logs that the gossip is not encrypted.
+func (e *Encryption) tellPlain(logger hclog.Logger) {
+	if !e.RequireTLS {
+		logger.Info("gossip is not encrypted: neither server.encrypt nor a keyring file has a key")
+		return
+	}
+	logger.Warn("gossip is not encrypted, and TLS is required: whoever reaches its port can pass for a member " +
+		"of the cluster; give all servers a key (docs/operations/servers.md)")
 }
 
 // holds reports whether a keyring has a valid key.

@@ -68,6 +68,15 @@ func TestApply_WithoutAKeyDoesNotEncrypt(t *testing.T) {
 	}
 }
 
+func TestApply_WarnsWithoutAKeyWhereTLSIsRequired(t *testing.T) {
+	for required, level := range map[bool]string{true: "[WARN]", false: "[INFO]"} {
+		_, log, err := apply(Encryption{Dir: t.TempDir(), RequireTLS: required})
+		if err != nil || !strings.Contains(log, level) || strings.Count(log, "gossip is not encrypted") != 1 {
+			t.Errorf("TLS required: %v: %v, log %s; expected %s", required, err, log, level)
+		}
+	}
+}
+
 func TestApply_WritesTheFileOfTheFirstStart(t *testing.T) {
 	dir := t.TempDir()
 	sc, log, err := apply(Encryption{Dir: dir, Key: structs.Secret(keys[0]), VerifyOutgoing: true})
