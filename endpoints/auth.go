@@ -28,6 +28,7 @@ func (e *Endpoints) mayAssert(ctx context.Context) error {
 	if opsocket.Marked(ctx) {
 		return nil
 	}
+
 	return &structs.Error{
 		Kind: structs.KindDenied,
 		Text: "this is accepted only over the operator socket of the server that leads, which root alone may " +
@@ -36,27 +37,40 @@ func (e *Endpoints) mayAssert(ctx context.Context) error {
 	}
 }
 
-// authenticate finds the node that sent a request. A request without a secret is an operator's.
+// authenticate finds the node that sent a request. A request without a secret is an operator's. A handler
+// thus gets a node only after its secret has matched. The row may be another one a moment later: a handler
+// that must know proposes an entry, and the state function checks again.
 func (e *Endpoints) authenticate(req any) (*structs.Node, error) {
+	// A request without these fields names no node, so its caller is an operator or a token.
 	r, ok := req.(interface {
 		Credentials() (nodeID, secretID string)
 	})
+
 	if !ok {
 		return nil, nil
 	}
+
 	id, secret := r.Credentials()
 	if secret == "" {
 		return nil, nil
 	}
+
+	// One transaction reads both rows, so a revocation and the row that it is about are of one point in time.
 	tx := e.Store.Read()
 	node := state.Node(tx, id)
 	err := e.CheckNode(node, secret)
+	// A revoked node still has its row and its secret. Its connections are closed, but another server may
+	// take one for a moment longer and forward what comes over it.
 	if err == nil {
 		err = join.CheckRevoked(tx, id)
 	}
+
+	// A request of an earlier epoch was sent before the servers took the node for lost. Others may have its
+	// work since, so the request must change nothing.
 	sent, ok := req.(structs.EpochRequest)
 	if err == nil && ok {
 		err = node.CheckEpoch(sent)
 	}
+
 	return node, err
 }

@@ -10,14 +10,17 @@ import (
 	"berth/structs/validate"
 )
 
+// raftStats is local: an operator compares the servers, so each answers for itself.
 func (s statuses) raftStats(resp *admin.RaftStats) {
 	*resp = s.Autopilot.Stats()
 }
 
+// health is known to the leader alone, which follows the other servers.
 func (s statuses) health(context.Context, *structs.QueryRequest) (*admin.AutopilotHealthResponse, error) {
 	return s.Autopilot.Health()
 }
 
+// autopilotConfig returns the defaults while nobody has set a configuration.
 func (statuses) autopilotConfig(
 	tx *state.ReadTx,
 	_ *structs.QueryRequest,
@@ -27,6 +30,8 @@ func (statuses) autopilotConfig(
 	return nil
 }
 
+// setAutopilotConfig stores a configuration. With CAS it does so only if the index of the stored one is that
+// of the request.
 func (s statuses) setAutopilotConfig(
 	ctx context.Context,
 	req *admin.AutopilotConfigRequest,
@@ -36,10 +41,13 @@ func (s statuses) setAutopilotConfig(
 	if err != nil {
 		return 0, err
 	}
+
 	index, err := fsm.Propose(ctx, s.Raft, fsm.AutopilotConfigSet, req)
+	// As in the dialect, a lost comparison is an answer and no error: its caller reads again.
 	if req.CAS && structs.IsKind(err, structs.KindConflict) {
 		return max(index, s.Store.Index()), nil // the answer says so
 	}
+
 	resp.Updated = err == nil
 	return index, err
 }

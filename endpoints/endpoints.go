@@ -29,6 +29,8 @@ import (
 // Endpoints serve the procedures of one server.
 type Endpoints struct {
 	*core.Server
+	// These four have state of their own (batches, locks, permits), so each server has one of each. List
+	// makes the others, which have none, when it is called.
 	nodes  node.Nodes
 	jobs   job.Jobs
 	allocs job.Allocs
@@ -57,17 +59,22 @@ func NewWith(d core.Deps, config core.Settings) *Endpoints {
 // of this kind goes through the log now and then, and delays its own connection meanwhile.
 func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
 	endpoint.Inline = func(req any) bool {
+		// A write is served here only by the leader. Elsewhere it goes over the network.
 		o := optionsOf(req, endpoint.Write)
 		if o.write {
 			_, isMe, _, _ := e.Raft.Leader()
 			return isMe
 		}
+
+		// A read of the leader first asks a quorum whether it still leads, unless it is a quorum by itself.
 		return o.stale || e.Raft.Alone()
 	}
+
 	return endpoint
 }
 
-// quickIf marks a procedure of which some requests are quick.
+// quickIf marks a procedure of which some requests are quick. A large answer would delay the next request of
+// the stream.
 func quickIf[Req any](
 	endpoint rpc.Endpoint,
 	small func(*Req) bool,
@@ -76,6 +83,7 @@ func quickIf[Req any](
 	endpoint.Inline = func(req any) bool {
 		return quick(req) && small(req.(*Req))
 	}
+
 	return endpoint
 }
 
@@ -130,6 +138,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			Logger:    e.Logger,
 			MayAssert: e.mayAssert,
 		}
+
 		change  = e.change
 		search  = searches{Server: e.Server}
 		deploys = job.Deployments{Server: e.Server}
@@ -140,6 +149,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			Keys:  e.Keys,
 			Locks: e.Locks,
 		}
+
 		token = tokens.Procedures{
 			Store:     e.Store,
 			Raft:      e.Raft,
@@ -148,6 +158,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			ResetFile: filepath.Join(e.DataDir, "acl-bootstrap-reset"),
 			Logger:    e.Logger,
 		}
+
 		sign = join.Signing{
 			Signer: authority.Signer{Rows: authority.RowsOf(e.Store), Keys: e.Keys, Now: e.Now},
 			Store:  e.Store,
@@ -156,6 +167,9 @@ func (e *Endpoints) List() []rpc.Endpoint {
 			Logger: e.Logger,
 		}
 	)
+
+	// The order is that of the areas. For each method it says the way to serve it and the right that its
+	// caller needs.
 	return []rpc.Endpoint{
 		local(e, admin.StatusPing, public, status.ping),
 		local(e, admin.StatusLeader, public, status.leader),
@@ -190,6 +204,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.NodeList, rights.NodeRead, nodes.List)),
 		shed(call(e, nodeloss.NodeForeignList, rights.NodeRead, nodes.ListForeign)),
 		shed(read(e, structs.NodeAllocs, required.NodeAllocs, allocs.OfNode)),
+		// It has its own way to wait: changes that the node itself has reported do not end the wait.
 		call(e, structs.NodeClientAllocs, rights.Node, nodes.ClientAllocs),
 		write(e, structs.NodeEvaluate, rights.NodeWrite, nodes.Evaluate),
 		slow(nodeWrite(e, structs.NodeDeriveSIToken, rights.Node, nodes.DeriveSIToken)),
@@ -255,6 +270,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, structs.AllocsGet, required.AllocsRead, allocs.GetMany),
 		shed(read(e, structs.AllocList, required.RowsList, allocs.List)),
 		write(e, structs.AllocStop, required.AllocStop, allocs.Stop),
+		// The node of the ended allocation answers, so it takes as long as that node.
 		slow(call(e, nodecalls.AllocData, rights.Node, allocs.Data)),
 		read(e, nodecalls.AllocDataWaits, rights.Node, allocs.DataWaits),
 
@@ -274,6 +290,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, inquiry.VolumeWhy, required.VolumeRead, volumes.Why)),
 		shed(read(e, structs.CSIVolumeList, required.VolumeList, volumes.List)),
 		slow(call(e, structs.CSIVolumeExternal, required.VolumeExternal, volumes.External)),
+		// These wait for the row that a leader loop changes after its calls of a plugin.
 		slow(write(e, structs.CSIVolumeRegister, required.VolumeWrite, change.Register)),
 		slow(write(e, structs.CSIVolumeCreate, required.VolumeWrite, change.Create)),
 		write(e, structs.CSIVolumeDeregister, required.VolumeDeregister, change.Deregister),

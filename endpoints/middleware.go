@@ -22,13 +22,17 @@ import (
 
 // options are common to reads and writes.
 type options struct {
-	region    string
+	region string
+	// It points into the request: deliver sets it for the other server, and resets it before the next
+	// attempt.
 	forwarded *bool
 	read      *structs.QueryOptions // nil for a write
 	stale     bool                  // this server may answer by itself
 	write     bool
 }
 
+// optionsOf reads the options of a request by interface, as all requests embed one of two types. The method
+// and not the type of the request says whether it writes.
 func optionsOf(req any, write bool) options {
 	switch r := req.(type) {
 	case query.ReadRequest:
@@ -50,6 +54,7 @@ func optionsOf(req any, write bool) options {
 		}
 	}
 
+	// Every method has such a request, so only a mistake in the list of methods leads here.
 	panic("a request embeds neither QueryOptions nor WriteOptions")
 }
 
@@ -63,6 +68,7 @@ func (e *Endpoints) serve(m rpc.Method, allow rights.Right, handle handler) rpc.
 		allow:  allow,
 		handle: handle,
 	}
+
 	return rpc.Endpoint{
 		Name:          m.Name,
 		Needs:         allow.String(),
@@ -92,7 +98,11 @@ func (e *Endpoints) deliver(
 	req any,
 ) (resp any, err error) {
 	start := time.Now()
+	// The time has the forwarding in it: this is what the caller waits for. The error is the one that the
+	// caller gets.
 	defer func() { measureServed(d.method.Name, start, err) }()
+	// These precede the forwarding, because only this server knows the certificate of the connection: the
+	// leader sees that of this server.
 	err = callers.CheckGrant(ctx, req)
 	if e.Roles && err == nil {
 		err = callers.Check(ctx, d.method.Name, req)
@@ -101,6 +111,7 @@ func (e *Endpoints) deliver(
 		return nil, err
 	}
 
+	// This precedes the forwarding too: the leader may be the older server.
 	err = level.Fit(req, e.Level())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.method.Name, err)
@@ -108,6 +119,7 @@ func (e *Endpoints) deliver(
 
 	o := optionsOf(req, d.method.Write)
 	attempts := e.newDelivery(o)
+	// Each turn is one attempt. awaitLeader bounds the time of all.
 	for {
 		leader, err := e.route(ctx, o)
 		if err != nil {
@@ -116,11 +128,13 @@ func (e *Endpoints) deliver(
 
 		again := false
 		attempts.beginAttempt()
+		// The empty address is this server.
 		if leader == "" {
 			resp, err = e.serveHere(ctx, d, req)
 			again, err = attempts.lostLeadership(ctx, err)
 		} else {
 			*o.forwarded = true
+			// An answer of its own for each attempt: a failed one may have filled in a part of it.
 			resp = d.method.NewAnswer()
 			again, err = attempts.forward(ctx, leader, func(ctx context.Context) error {
 				return e.Raft.Forward(ctx, leader, d.method.Name, req, resp)
@@ -131,6 +145,7 @@ func (e *Endpoints) deliver(
 			return answered(resp, err)
 		}
 
+		// The next leader may be this server, which then must not take the request for one of another server.
 		*o.forwarded = false
 	}
 }
@@ -143,6 +158,8 @@ func answered(resp any, err error) (any, error) {
 	return resp, nil
 }
 
+// serveHere checks the caller with the state of this server and runs the handler. Only the server that serves
+// a request does so: a forwarded request comes with its secret and its token.
 func (e *Endpoints) serveHere(
 	ctx context.Context,
 	d delivered,
@@ -152,12 +169,16 @@ func (e *Endpoints) serveHere(
 	if err == nil {
 		err = e.checkSender(ctx, d.allow, node)
 	}
+
+	// A node acts by its secret, whatever tokens there are. For all others the gate looks at the token.
 	if err == nil && node == nil {
 		err = e.Gate.Check(ctx, e.Store.Read(), d.allow, req)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	return d.handle(ctx, node, req)
 }
 
@@ -167,12 +188,14 @@ func (e *Endpoints) forwardsReads() bool {
 	return known && !isMe
 }
 
+// The kind of the error is a label, and not its text: the number of series stays bounded.
 func measureServed(method string, start time.Time, err error) {
 	kind := string(structs.KindOf(err))
 	labels := []metrics.Label{
 		{Name: "method", Value: method},
 		{Name: "error", Value: kind},
 	}
+
 	metrics.MeasureSinceWithLabels([]string{"rpc", "served"}, start, labels)
 }
 
@@ -192,22 +215,30 @@ func (e *Endpoints) route(
 			e.Region, o.region)
 	}
 
+	// This precedes the look for a leader: a stale read is answered also during an election, and by a server
+	// that is cut off.
 	if o.stale {
 		return "", nil
 	}
 
+	// The deadline is of one election. Each attempt of a delivery has its own.
 	deadline := time.Now().Add(e.Settings.HoldTimeout)
 	for {
 		addr, isMe, known, _ := e.Raft.Leader()
 		switch {
+		// A write needs no proof of the leadership: its log entry is one. A leader without a quorum commits
+		// nothing.
 		case isMe && o.write:
 			return "", nil
+		// A leader that was frozen or cut off may not know that it was voted out. It would answer with old
+		// rows, so it asks a quorum before each read.
 		case isMe:
 			err := e.Raft.VerifyLeader()
 			if err == nil || !time.Now().Before(deadline) {
 				return "", err
 			}
 
+		// A second hop is not taken. The first server gets this error and looks for the leader itself.
 		case *o.forwarded && known:
 			return "", structs.NotServedf(
 				"the called server is not the leader any more")
@@ -239,11 +270,15 @@ func read[Req, Resp any](
 	})
 }
 
+// serveRead is read without type parameters: the compiler makes the code below once, and not for each of the
+// methods.
 func (e *Endpoints) serveRead(
 	m rpc.Method,
 	allow rights.Right,
 	handle func(tx *state.ReadTx, req, resp any) error,
 ) rpc.Endpoint {
+	// watch runs for one request. run may run many times in it, but never at the same time, so applied needs
+	// no lock.
 	watch := func(ctx context.Context, req any) (any, error) {
 		var applied uint64
 		run := func(tx *state.ReadTx) (any, error) {
@@ -254,7 +289,9 @@ func (e *Endpoints) serveRead(
 				return nil, err
 			}
 
+			// Each run fills an empty answer: a former run may have filled in a part of the last one.
 			resp := m.NewAnswer()
+			// At least 1: a client sends the index back as MinIndex, and 0 there means that it does not wait.
 			applied = max(1, tx.Applied())
 			return resp, handle(tx, req, resp)
 		}
@@ -263,6 +300,7 @@ func (e *Endpoints) serveRead(
 			Method: m.Name,
 			Body:   req,
 		}
+
 		resp, index, err := query.Watch(ctx, e.Queries, asked, run)
 		if err != nil {
 			return nil, err
@@ -276,6 +314,8 @@ func (e *Endpoints) serveRead(
 
 		return resp, nil
 	}
+
+	// The check in run decides instead of that of the middleware, which still rejects wrong senders.
 	return query.StreamRows(e.serveCall(m, allow.Deferred(), watch), m.Answer())
 }
 
@@ -292,6 +332,7 @@ func call[Req, Resp any](
 	})
 }
 
+// serveCall adds the facts about the leader to the answer of a handler.
 func (e *Endpoints) serveCall(m rpc.Method, allow rights.Right, handle rpc.Handler) rpc.Endpoint {
 	return e.serve(m, allow, func(
 		ctx context.Context, _ *structs.Node, req any,
@@ -300,6 +341,7 @@ func (e *Endpoints) serveCall(m rpc.Method, allow rights.Right, handle rpc.Handl
 		if err != nil {
 			return nil, err
 		}
+
 		e.completeMeta(query.MetaOf(resp))
 		return resp, nil
 	})
@@ -307,6 +349,7 @@ func (e *Endpoints) serveCall(m rpc.Method, allow rights.Right, handle rpc.Handl
 
 // completeMeta fills in the index of an answer, if it has none, and the known facts about the leader.
 func (e *Endpoints) completeMeta(meta *structs.QueryMeta) {
+	// It is that of the store, unless the handler knows a better one.
 	meta.Index = cmp.Or(meta.Index, e.Store.Index(), 1)
 	_, _, meta.KnownLeader, meta.LastContact = e.Raft.Leader()
 }
@@ -323,12 +366,14 @@ func local[Resp any](
 	})
 }
 
+// serveLocal is local without type parameters.
 func (e *Endpoints) serveLocal(m rpc.Method, allow rights.Right, handle func(resp any)) rpc.Endpoint {
 	endpoint := e.serve(m, allow, func(
 		context.Context, *structs.Node, any,
 	) (any, error) {
 		resp := m.NewAnswer()
 		handle(resp)
+		// An answer with no metadata is that of a ping: nothing is read.
 		r, ok := resp.(query.ReadResponse)
 		if ok {
 			e.completeMeta(r.Meta())
@@ -338,6 +383,7 @@ func (e *Endpoints) serveLocal(m rpc.Method, allow rights.Right, handle func(res
 	})
 
 	inner := endpoint.Serve
+	// A stale request is never forwarded. The copy leaves the request of a caller in this process as it was.
 	endpoint.Serve = func(ctx context.Context, req any) (any, error) {
 		own := *req.(*structs.QueryRequest)
 		own.AllowStale = true
@@ -382,6 +428,7 @@ func nodeWrite[Req, Resp any, W written[Resp]](
 	})
 }
 
+// serveWrite is write without type parameters.
 func (e *Endpoints) serveWrite(
 	m rpc.Method,
 	allow rights.Right,
@@ -391,21 +438,29 @@ func (e *Endpoints) serveWrite(
 		ctx context.Context, node *structs.Node, req any,
 	) (any, error) {
 		w := req.(interface{ Write() *structs.WriteOptions })
+		// The state functions take the time from here, so that every server applies the entry with the same
+		// time. A time that the caller has set counts for nothing.
 		w.Write().Now = e.Now().UnixNano()
 		w.Write().AuthToken = "" // no entry of the log has a secret
+
 		resp := m.NewAnswer()
 		index, err := handle(ctx, node, req, resp)
 		if err != nil {
 			return nil, err
 		}
+
+		// The caller passes it to its next read, which then sees the write.
 		resp.(interface{ Written() *structs.WriteMeta }).Written().Index = index
 		return resp, nil
 	})
+
+	// The bound applies before the request is decoded: a rejection of a large request costs little then.
 	endpoint.Admit = e.Writes.Full
 	return endpoint
 }
 
-// propose is the handler of a write that is one log entry and nothing else.
+// propose is the handler of a write that is one log entry and nothing else. The payload of such a command is
+// the request itself, so the state function does all the checks.
 func propose[P any](
 	e *Endpoints,
 	c fsm.Command[P],

@@ -16,6 +16,7 @@ import (
 // namespaces serve Namespace.
 type namespaces struct{ *core.Server }
 
+// list returns also the namespaces that are not defined and have rows.
 func (namespaces) list(
 	tx *state.ReadTx,
 	req *structs.QueryRequest,
@@ -35,9 +36,11 @@ func (namespaces) get(
 	if resp.Namespace == nil {
 		return structs.NotFoundf("there is no namespace %q", structs.Cut(req.Name, structs.MaxQuoted))
 	}
+
 	return nil
 }
 
+// apply defines a namespace or changes it.
 func (n namespaces) apply(
 	ctx context.Context,
 	req *admin.NamespaceApplyRequest,
@@ -46,9 +49,11 @@ func (n namespaces) apply(
 	if req.Definition == nil {
 		return 0, structs.Invalidf("Definition: nothing is given; expected the namespace")
 	}
+
 	err := validate.Namespace(req.Definition)
 	if err != nil {
 		return 0, err
 	}
+
 	return fsm.Propose(ctx, n.Raft, fsm.NamespaceApply, req)
 }

@@ -24,7 +24,8 @@ type searches struct{ *core.Server }
 // its namespace, "" for rows without one.
 type idsFunc func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string]
 
-// idsByContext has the contexts with rows.
+// idsByContext has the contexts with rows. The searches by prefix take the IDs from the indexes, in order, so
+// a search reads little more than it returns. Namespaces and node pools are few, and are read whole.
 var idsByContext = map[string]idsFunc{
 	inquiry.SearchAllocs: func(tx *state.ReadTx, ns, prefix string) iter.Seq2[string, string] {
 		return idsOf(state.AllocsFrom(tx, ns, prefix, state.Page{}),
@@ -68,6 +69,8 @@ var idsByContext = map[string]idsFunc{
 	},
 }
 
+// idsOf yields the place of each row. The rows come one at a time from the index: a search that has enough
+// stops reading.
 func idsOf[T any](rows iter.Seq[*T], place func(*T) (ns, id string)) iter.Seq2[string, string] {
 	return func(yield func(ns, id string) bool) {
 		for row := range rows {
@@ -89,7 +92,8 @@ func withPrefix(prefix string, ids iter.Seq2[string, string]) iter.Seq2[string, 
 	}
 }
 
-// shows reports whether the caller of a search may see a match.
+// shows reports whether the caller of a search may see a match. Searches ask it before they count a match: a
+// row that the caller may not see takes no place of another, and shows in no truncation.
 func shows(q *structs.QueryOptions, context, ns, id string) bool {
 	return q.Sees == nil || q.Sees(ns, context+"/"+id)
 }
@@ -108,6 +112,7 @@ func searched(context string) ([]string, error) {
 	case known || slices.Contains(emptyContexts, context):
 		return []string{context}, nil
 	}
+
 	return nil, structs.Invalidf("Context is %q; expected %s or one of: %s",
 		structs.Cut(context, structs.MaxQuoted),
 		inquiry.SearchAll,
@@ -116,23 +121,30 @@ func searched(context string) ([]string, error) {
 
 // findIDs returns the first IDs of a context that begin with a prefix.
 func findIDs(tx *state.ReadTx, q *structs.QueryOptions, context, prefix string) (ids []string, more bool) {
+	// It is not nil: JSON has an empty list, and not null.
 	ids = []string{}
 	find := idsByContext[context]
 	if find == nil {
 		return ids, false
 	}
+
+	// One more than the bound is read, which shows that there are more.
 	for ns, id := range find(tx, q.RequestNamespace(), prefix) {
 		if !shows(q, context, ns, id) {
 			continue
 		}
+
 		if len(ids) == structs.MaxSearched {
 			return ids, true
 		}
+
 		ids = append(ids, id)
 	}
+
 	return ids, false
 }
 
+// prefix searches by the beginning of IDs.
 func (s searches) prefix(
 	tx *state.ReadTx,
 	req *inquiry.SearchRequest,
@@ -142,17 +154,22 @@ func (s searches) prefix(
 	if err != nil {
 		return err
 	}
+
 	if len(req.Prefix) > structs.MaxName {
 		return structs.Invalidf("Prefix has %d bytes; at most %d are allowed", len(req.Prefix), structs.MaxName)
 	}
+
 	resp.Matches = map[string][]string{}
 	resp.Truncations = map[string]bool{}
 	for _, c := range contexts {
 		resp.Matches[c], resp.Truncations[c] = findIDs(tx, req.Query(), c, req.Prefix)
 	}
+
 	return nil
 }
 
+// fuzzy searches by a part of a name, in any case of its letters. Unlike prefix it reads all rows of a
+// context.
 func (s searches) fuzzy(
 	tx *state.ReadTx,
 	req *inquiry.FuzzySearchRequest,
@@ -163,6 +180,7 @@ func (s searches) fuzzy(
 		return err
 	}
 
+	// One letter would match nearly every name, at the cost of a read of all rows.
 	if n := len(req.Text); n < inquiry.MinSearchText || n > structs.MaxName {
 		return structs.Invalidf("Text has %d bytes; expected %d to %d", n, inquiry.MinSearchText, structs.MaxName)
 	}
@@ -177,6 +195,7 @@ func (s searches) fuzzy(
 		found.search(tx, c, req)
 	}
 
+	// An empty list and a missing context differ in the answer: a context that was searched is in it.
 	resp.Matches = map[string][]*inquiry.FuzzyMatch{}
 	resp.Truncations = map[string]bool{}
 	for c, best := range found.best {
@@ -195,6 +214,7 @@ func (s searches) fuzzy(
 // matches are the best matches of a search by a part of a name.
 type matches struct {
 	text string // in lower case
+	// Both maps are by context. A search of jobs adds the contexts of their parts.
 	best map[string][]rankedMatch
 	more map[string]bool
 }
@@ -202,7 +222,8 @@ type matches struct {
 // rankedMatch is a match with the position of the text in the name.
 type rankedMatch struct {
 	match *inquiry.FuzzyMatch
-	at    int
+	// in bytes of the name in lower case
+	at int
 }
 
 // compareMatches orders matches: earlier positions and shorter names first.
@@ -210,6 +231,8 @@ func compareMatches(a, b rankedMatch) int {
 	return cmp.Or(
 		cmp.Compare(a.at, b.at),
 		cmp.Compare(len(a.match.ID), len(b.match.ID)),
+		// The last two make the order total: the answer would otherwise change between runs of a blocking
+		// query.
 		cmp.Compare(a.match.ID, b.match.ID),
 		slices.Compare(a.match.Scope, b.match.Scope))
 }
@@ -218,6 +241,7 @@ func compareMatches(a, b rankedMatch) int {
 func (f *matches) search(tx *state.ReadTx, context string, req *inquiry.FuzzySearchRequest) {
 	ns := req.RequestNamespace()
 	f.best[context] = nil
+	// A match has the scope that a client needs to open it, so each context adds its own.
 	switch context {
 	case inquiry.SearchJobs:
 		for j := range state.JobsFrom(tx, ns, "", state.Page{}) {
@@ -249,6 +273,7 @@ func (f *matches) search(tx *state.ReadTx, context string, req *inquiry.FuzzySea
 				f.add(context, name)
 			}
 		}
+	// The rows of the others have no name, so their IDs are searched, by their beginning.
 	default:
 		ids, more := findIDs(tx, req.Query(), context, req.Text)
 		for _, id := range ids {
@@ -290,19 +315,23 @@ func (f *matches) add(context, name string, scope ...string) {
 	if at < 0 {
 		return
 	}
+
 	f.put(context, rankedMatch{&inquiry.FuzzyMatch{ID: name, Scope: scope}, at})
 }
 
 // put adds a match and drops the worst one beyond the bound.
 func (f *matches) put(context string, m rankedMatch) {
 	best := f.best[context]
+	// The list is full and sorted, so its last match is the worst.
 	if len(best) == structs.MaxSearched {
 		f.more[context] = true
 		if compareMatches(m, best[len(best)-1]) >= 0 {
 			return
 		}
+
 		best = best[:len(best)-1]
 	}
+
 	at, _ := slices.BinarySearchFunc(best, m, compareMatches)
 	f.best[context] = slices.Insert(best, at, m)
 }
