@@ -15,7 +15,8 @@ import (
 // Lost serves the procedures about nodes that are lost: see structs/nodeloss.
 type Lost struct{ *core.Server }
 
-// devices returns the devices that fence a node.
+// devices returns the devices that fence a node. A server without devices answers with an empty list, which
+// is no null in JSON.
 func (l Lost) devices(n *structs.Node, claims []*nodeloss.LostClaim) []*nodeloss.FenceDevice {
 	if l.Fencing == nil {
 		return []*nodeloss.FenceDevice{}
@@ -34,6 +35,8 @@ func (l Lost) Fence(
 	if err != nil {
 		return 0, err
 	}
+
+	// An order that no device can carry out is rejected at once, with the way out.
 	if !slices.ContainsFunc(l.devices(n, state.LostClaims(l.Store.Read(), n.ID)), useful) {
 		return 0, structs.Preconditionf("no fence device of the servers matches node %s and covers its volumes; "+
 			"if the machine is off: berth node confirm-lost %s", n.Name, structs.ShortID(n.ID))
@@ -54,9 +57,12 @@ func (l Lost) Confirm(
 	if err == nil {
 		err = checkOperator(req)
 	}
+
 	if err != nil {
 		return 0, err
 	}
+
+	// This stands in the log of the server also if the entry fails.
 	l.Logger.Warn("operator confirms that a node is lost",
 		"node_id", req.NodeID,
 		"by", req.By,
@@ -73,6 +79,7 @@ func checkOperator(req *nodeloss.NodeFenceRequest) error {
 	return nil
 }
 
+// find returns not-found for a node that is not registered.
 func (l Lost) find(id string) (*structs.Node, error) {
 	n := state.Node(l.Store.Read(), id)
 	if n == nil {
@@ -81,7 +88,8 @@ func (l Lost) find(id string) (*structs.Node, error) {
 	return n, nil
 }
 
-// Test runs the action monitor of the devices of a node.
+// Test runs the action monitor of the devices of a node. It has no effect on the state or on the machine, but
+// it runs programs of the servers: only the operator socket may ask for it.
 func (l Lost) Test(
 	ctx context.Context, req *structs.NodeGetRequest,
 ) (*nodeloss.NodeFenceTestResponse, error) {
@@ -89,6 +97,7 @@ func (l Lost) Test(
 	if err != nil {
 		return nil, err
 	}
+
 	resp := &nodeloss.NodeFenceTestResponse{Results: []*nodeloss.FenceTest{}}
 	if l.Fencing != nil {
 		resp.Results = l.Fencing.Test(ctx, n)
@@ -104,6 +113,7 @@ func (l Lost) Status(
 	if n == nil {
 		return noNode(req.NodeID)
 	}
+
 	resp.NodeID = n.ID
 	resp.Name = n.Name
 	resp.Status = n.Status
@@ -114,6 +124,7 @@ func (l Lost) Status(
 	slices.Reverse(resp.Runs)
 	resp.Claims = state.LostClaims(tx, n.ID)
 	resp.Devices = l.devices(n, resp.Claims)
+	// The brake stops the automatic fencing, which is about lost nodes alone.
 	if n.Lost() {
 		resp.Brake = state.FenceBrake(tx)
 	}

@@ -23,13 +23,15 @@ import (
 // Nodes serve Node.
 type Nodes struct {
 	*core.Server
+	// It is of the leader alone and of no row: a new leader begins with an empty list.
 	foreign *foreign.Nodes // that this server has rejected while it led
 	// statusBatch merges nodes by the change that their heartbeats make. So 10,000 nodes that come back at
 	// once make some 300 log entries. Without it the bound on writes rejects two thirds of them.
 	statusBatch *coalesce.Batcher[statusChange, string]
 }
 
-// statusBatchMost bounds the nodes whose status one log entry changes.
+// statusBatchMost bounds the nodes whose status one log entry changes. It keeps an entry small: its IDs have
+// 36 bytes each.
 const statusBatchMost = 4096
 
 // NewNodes makes the procedures of nodes.
@@ -47,7 +49,8 @@ func NewNodes(s *core.Server) Nodes {
 // over which the leader calls the node. A forwarded request came over the connection of another server.
 //
 // The check of the leadership begins after the request has arrived. Without it, a leader that was frozen
-// would grant a lease of which its successor does not know.
+// would grant a lease of which its successor does not know. In the meantime the new leader may have counted
+// the node as lost and given its volumes to others.
 func (n Nodes) renewLease(
 	ctx context.Context, nodeID string, agent *structs.AgentProof, w *structs.WriteOptions,
 ) (structs.LeaseGrant, error) {
@@ -55,21 +58,33 @@ func (n Nodes) renewLease(
 	if session != nil && !w.Forwarded {
 		n.Nodes.Bind(nodeID, session)
 	}
+
+	// The loop covers the first moments of a leader, before its loop of leases has begun. The node would
+	// otherwise try another server.
 	deadline := time.Now().Add(n.Settings.HoldTimeout)
 	for {
 		err := n.Raft.VerifyLeader()
 		if err != nil {
 			return structs.LeaseGrant{}, err
 		}
+
 		grant, err := n.Leases.Renew(nodeID, agent) // an error: this server has just begun to lead
+		// The row is read after the renewal, so it shows an entry that has had the node down since the
+		// request began.
 		row := state.Node(n.Store.Read(), nodeID)
 		if err == nil && row != nil && row.Lost() {
+			// No lease may go to such a node: it would keep its volumes mounted.
 			return structs.LeaseGrant{}, errLostMeanwhile
 		}
+
 		if row != nil {
+			// A node without a row gets the lease alone. It was deleted after the request began, and its next
+			// request finds that out.
 			grant.Epoch = row.Epoch
 			grant.Returning = row.Returning
 		}
+
+		// An error with a cause is about this agent, so it does not pass with time.
 		final := err == nil || structs.CauseOf(err) != "" || !time.Now().Before(deadline)
 		if final || !backoff.Sleep(ctx, core.HoldPoll) {
 			return grant, err
@@ -95,6 +110,7 @@ func (n Nodes) Register(
 
 	node, err := completeNode(req, old)
 	if err == nil && old != nil {
+		// Otherwise another machine could take the ID of the node.
 		err = n.CheckNode(old, node.SecretID)
 	}
 	if err == nil {
@@ -104,11 +120,13 @@ func (n Nodes) Register(
 		return 0, err
 	}
 
+	// This precedes the entry: a node of another cluster must leave no row.
 	cluster, err := n.joinCluster(ctx, req, node, old != nil)
 	if err != nil {
 		return 0, err
 	}
 
+	// The rows of plugins that the node may not report are left out, and its registration goes on.
 	row := *req
 	row.Agent = nil // the log does not need it
 	row.CSI, _ = n.keepOwn(req.CSI)
@@ -131,11 +149,15 @@ func (n Nodes) recordRegistration(
 	req *structs.NodeRegisterRequest,
 	old, node *structs.Node,
 ) (index uint64, err error) {
+	// With Unsure an earlier request is in flight, and may change the row after this comparison. The entry of
+	// this request then comes later.
 	if old == nil || req.Unsure ||
 		!nodeUnchanged(old, node) {
 		req.Node = node
 		return fsm.Propose(ctx, n.Raft, fsm.NodeRegister, req)
 	}
+
+	// This entry is small: it has the instances alone.
 	report := &structs.NodeUpdateCSIRequest{
 		NodeID:       node.ID,
 		SecretID:     node.SecretID,
@@ -143,9 +165,11 @@ func (n Nodes) recordRegistration(
 		Full:         true,
 		WriteOptions: req.WriteOptions,
 	}
+
 	if instancesUnchanged(n.Store.Read(), report) {
 		return old.ModifyIndex, nil
 	}
+
 	return fsm.Propose(ctx, n.Raft, fsm.NodeUpdateCSI, report)
 }
 
@@ -168,6 +192,7 @@ func (n Nodes) Heartbeat(
 		err = report.Inventory(req.Inventory, node.ID)
 	}
 	if err == nil {
+		// Each heartbeat is checked: a second agent may have the ID and the secret of the node, too.
 		err = n.admitHeartbeat(node, req.Agent)
 	}
 	if err != nil {
@@ -177,6 +202,7 @@ func (n Nodes) Heartbeat(
 	index := node.ModifyIndex
 	status := cmp.Or(req.Status, node.Status)
 	accounted := node.Unaccounted && n.accountFor(ctx, node, req.Inventory)
+	// The epoch is compared, because a node may send this late, after it was lost again.
 	clean := node.Returning && req.CleanFor == node.Epoch
 	if status != node.Status || accounted || clean {
 		change := statusChange{
@@ -184,23 +210,27 @@ func (n Nodes) Heartbeat(
 			accounted: accounted,
 			wasDown:   node.Status == structs.NodeDown,
 		}
+
 		if clean {
 			change.cleanFor = node.Epoch
 		}
 
 		index, err = n.statusBatch.Do(ctx, change, req.NodeID)
+		// The batch waits for its entry, so the lease is renewed only when the log has the node up.
 		if err != nil {
 			return 0, err
 		}
 	}
 
 	resp.Servers = n.Raft.Servers()
+	// It asks for the inventory in the next heartbeat.
 	resp.Unaccounted = node.Unaccounted && !accounted
 	resp.LeaseGrant, err = n.renewLease(ctx, req.NodeID, req.Agent, &req.WriteOptions)
 	return index, err
 }
 
-// statusChange is the change that a heartbeat may make to its node.
+// statusChange is the change that a heartbeat may make to its node. It is the key of the batch, so all of it
+// has to be the same for the nodes of an entry.
 type statusChange struct {
 	status    string
 	accounted bool // see NodeStatusUpdate
@@ -215,6 +245,7 @@ func (n Nodes) recordStatus(
 	change statusChange,
 	ids []string,
 ) (uint64, error) {
+	// The time is of the batch, because it is one entry for many requests.
 	now := n.Now()
 	update := &structs.NodeStatusUpdate{
 		NodeIDs:   ids,
@@ -222,6 +253,7 @@ func (n Nodes) recordStatus(
 		Accounted: change.accounted,
 		CleanFor:  change.cleanFor,
 	}
+
 	update.Now = now.UnixNano()
 	if change.wasDown {
 		update.Event = &structs.NodeEvent{
@@ -233,7 +265,8 @@ func (n Nodes) recordStatus(
 	return fsm.Propose(ctx, n.Raft, fsm.NodeStatus, update)
 }
 
-// Deregister deletes nodes. It rejects an unknown ID, because the ID may have any size and form.
+// Deregister deletes nodes. It rejects an unknown ID, because the ID may have any size and form. Either all
+// nodes of a request are known, or none is deleted.
 func (n Nodes) Deregister(
 	ctx context.Context,
 	req *structs.NodeDeregisterRequest,
@@ -257,6 +290,7 @@ func (n Nodes) Deregister(
 		return 0, err
 	}
 
+	// The entry has happened. A heartbeat of such a node finds no row, and its agent registers again.
 	for _, id := range req.NodeIDs {
 		n.Nodes.Drop(id)
 		n.Leases.Forget(id)
@@ -295,6 +329,7 @@ func (n Nodes) ExtendLease(
 		NodeID: req.NodeID,
 		Length: length,
 	}
+
 	index, err := fsm.Propose(ctx, n.Raft, fsm.NodeLeaseSet, longer)
 	if err != nil {
 		return 0, err
@@ -327,6 +362,7 @@ func (n Nodes) UpdateAllocs(
 			continue
 		}
 
+		// Unknown tasks are dropped and long texts cut, because a node repeats a rejected report for ever.
 		u = withKnownTasks(tx, a, u).Bounded()
 		if allocUpdateUnchanged(a, u) {
 			continue
@@ -345,6 +381,8 @@ func (n Nodes) UpdateAllocs(
 		return n.Store.Index(), unknown
 	}
 
+	// The node gets the error of a report only after the others are stored, so a bad one does not hold them
+	// up.
 	index, err := fsm.Propose(ctx, n.Raft, fsm.AllocsClientUpdate, &own)
 	return index, cmp.Or(err, unknown)
 }
@@ -356,14 +394,18 @@ func withKnownTasks(
 	a *structs.Allocation,
 	u *structs.AllocClientUpdate,
 ) *structs.AllocClientUpdate {
+	// Without the version nobody knows its tasks, so all are kept.
 	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	if job == nil || job.Group(a.TaskGroup) == nil {
 		return u
 	}
+
 	group := job.Group(a.TaskGroup)
 	unknown := func(task string, _ *structs.TaskState) bool {
 		return group.Task(task) == nil
 	}
+
+	// The copy leaves the report of the caller as it was.
 	own := *u
 	own.TaskStates = maps.Clone(u.TaskStates)
 	maps.DeleteFunc(own.TaskStates, unknown)
@@ -384,6 +426,7 @@ func (n Nodes) Evaluate(
 
 	resp.NodeModifyIndex = node.ModifyIndex
 	update := &structs.EvalUpdateRequest{WriteOptions: req.WriteOptions}
+	// The IDs are made here, because a state function has no random source.
 	for _, e := range state.NodeEvals(tx, node.ID, true, req.Now) {
 		e.ID = structs.NewID()
 		update.Evals = append(update.Evals, e)
@@ -413,8 +456,10 @@ func (n Nodes) Get(
 	if node == nil {
 		return noNode(req.NodeID)
 	}
+	// A detail is a copy, so its secret can be emptied here.
 	resp.Node = state.NodeDetail(tx, node)
 	resp.Node.SecretID = ""
+	// It is known to the leader alone, and to no row.
 	resp.Node.SecondAgent = n.Leases.Second(node.ID)
 	return nil
 }
@@ -433,10 +478,13 @@ func (n Nodes) List(
 	return err
 }
 
+// nodeKey is the position of a node in a page: the next page begins after it.
 func nodeKey(n *structs.Node) []string {
 	return []string{n.ID}
 }
 
+// setNodeStub fills in what lists of nodes show. The address is without the port, as clients of the dialect
+// expect it.
 func setNodeStub(n *structs.Node, s *structs.NodeListStub) {
 	host, _, err := net.SplitHostPort(n.HTTPAddr)
 	if err != nil {
@@ -470,20 +518,26 @@ func (n Nodes) ClientAllocs(
 	ctx context.Context,
 	req *structs.NodeGetRequest,
 ) (*structs.NodeClientAllocsResponse, error) {
+	// It keeps the answer of the last run, and so tells changes that the indexes do not: an allocation that
+	// is gone has no index.
 	var before map[string]uint64
 	asked := query.Request{
 		Method: structs.NodeClientAllocs.Name,
 		Body:   req,
 	}
+
 	type answer = structs.NodeClientAllocsResponse
 	read := func(tx *state.ReadTx) (*answer, bool, error) {
 		resp := &answer{Allocs: map[string]uint64{}}
+		// At least 1, see query.Watch.
 		resp.Index = 1
 		for a := range state.AllocsByNode(tx, req.NodeID) {
+			// This index grows only by changes of the servers, so a node's own reports end no wait.
 			resp.Allocs[a.ID] = a.AllocModifyIndex
 			resp.Index = max(resp.Index, a.AllocModifyIndex)
 		}
 
+		// The first run has nothing to compare with. The index decides then.
 		changed := before != nil && !maps.Equal(before, resp.Allocs)
 		before = resp.Allocs
 		return resp, changed, nil

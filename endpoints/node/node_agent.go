@@ -11,6 +11,8 @@ import (
 func (n Nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentProof) error {
 	err := n.admit(old, agent)
 	if structs.CauseOf(err) == structs.CauseSecondAgent {
+		// The node of a rejected agent has a row that another agent keeps up to date. The rejected one would
+		// be seen only in its own log.
 		n.Leases.NoteSecond(node.ID, agent, structs.SecondAgent{
 			Name:     node.Name,
 			HTTPAddr: node.HTTPAddr,
@@ -18,6 +20,8 @@ func (n Nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentPr
 			Reason:   err.Error(),
 		})
 	}
+
+	// These are about the certificate with which the node has joined, and not about its agent.
 	if err == nil {
 		err = join.CheckNode(n.Store.Read(), node)
 	}
@@ -30,6 +34,7 @@ func (n Nodes) admitRegistration(old, node *structs.Node, agent *structs.AgentPr
 // admit rejects an agent while another one has the lease of the node, or its volumes. row is nil for a new
 // node.
 func (n Nodes) admit(row *structs.Node, agent *structs.AgentProof) error {
+	// Package admission says how the volumes decide.
 	hasVolumes := row != nil && csi.HasGrantedClaims(n.Store.Read(), row.ID)
 	return n.Leases.Admit(row, hasVolumes, agent)
 }
@@ -41,6 +46,7 @@ func (n Nodes) admitHeartbeat(node *structs.Node, agent *structs.AgentProof) err
 	if err == nil {
 		err = n.admit(node, agent)
 	}
+	// The boot in the row says which mounts and processes can be left. Only a registration changes it.
 	if err == nil && agent != nil && agent.BootID != node.BootID {
 		err = structs.NotFoundf("node %s has not registered in this boot of its machine", node.ID)
 	}

@@ -20,23 +20,30 @@ func (n Nodes) joinCluster(
 	allocs := req.Allocs
 	req.ClusterID = ""
 	req.Allocs = 0
+	// A leader of level 1 does not compare IDs, so nodes learn none until all servers do.
 	if !n.takeClusterID() {
 		return "", nil
 	}
+
 	if len(shown) > structs.MaxName {
 		return "", structs.Invalidf("ClusterID: %d bytes; expected at most %d", len(shown), structs.MaxName)
 	}
 
 	id := state.ClusterID(n.Store.Read())
+	// The first node that registers makes it. Two at a time propose two IDs, and the state keeps the first:
+	// hence the read after the entry.
 	if id == "" {
 		first := &structs.SITokenAccessors{ClusterID: structs.NewID(), WriteOptions: req.WriteOptions}
 		if known && shown != "" { // the state is older than its ID: it was restored
 			first.ClusterID = shown
 		}
+
+		// The command that stores the ID is that of the tokens, which had one before all nodes had.
 		_, err := fsm.Propose(ctx, n.Raft, fsm.SITokensRegister, first)
 		if err != nil {
 			return "", err
 		}
+
 		id = state.ClusterID(n.Store.Read())
 	}
 
@@ -48,16 +55,22 @@ func (n Nodes) joinCluster(
 			ClusterID: shown,
 			Allocs:    max(allocs, 0),
 		}
+
+		// Without an inventory the number is not known, and 0 is shown.
 		if req.Inventory != nil {
 			foreign.Volumes = len(req.Inventory.Held)
 		}
+
 		return "", n.rejectForeign(foreign, id)
 	}
+
+	// The node may have been rejected before.
 	n.foreign.Forget(node.ID)
 	return id, nil
 }
 
-// takeClusterID reports whether all servers take the ID of the cluster from a node.
+// takeClusterID reports whether all servers take the ID of the cluster from a node. It asks for the level
+// with a request that has the field, so the level of the field is said once, in its tag.
 func (n Nodes) takeClusterID() bool {
 	return level.Check(&structs.NodeRegisterRequest{ClusterID: "any"}, n.Level()) == nil
 }
@@ -68,6 +81,7 @@ func (n Nodes) rejectForeign(node nodeloss.ForeignNode, here string) error {
 		"which do not know it. What runs and is mounted on it stays as it is. To move the node to this "+
 		"cluster, which ends all of that: remove the file cluster-id in the state directory of its agent",
 		node.Name, structs.ShortID(node.ClusterID), structs.ShortID(here))
+	// The time is that of the last attempt. A node that has given up is forgotten after a while.
 	node.Asked = n.Now().UnixNano()
 	node.Reason = err.Error()
 	n.foreign.Note(node)

@@ -14,15 +14,20 @@ import (
 
 // Drain starts, changes or cancels the drain of a node. The leader's loop moves the allocations.
 func (n Nodes) Drain(ctx context.Context, req *structs.NodeDrainRequest, _ *structs.Empty) (uint64, error) {
+	// The leader's loop reads the drain, plans a step and proposes it. A change between these would let the
+	// step act on another drain.
 	n.Drains.Lock()
 	defer n.Drains.Unlock()
 	node := state.Node(n.Store.Read(), req.NodeID)
 	if node == nil {
 		return 0, noNode(req.NodeID)
 	}
+
 	req = withNotesOf(node, req)
 	err := validate.NodeDrain(req)
 	if err != nil {
+		// The notes are those of an operator: who drains the node and why. The end of a drain must not lose
+		// them.
 		return 0, err
 	}
 	return fsm.Propose(ctx, n.Raft, fsm.NodeDrain, req)
@@ -34,14 +39,19 @@ func withNotesOf(node *structs.Node, req *structs.NodeDrainRequest) *structs.Nod
 	if node.LastDrain == nil {
 		return req
 	}
+
+	// The copy leaves the request of a caller in this process as it was.
 	own := *req
 	switch cancels := req.DrainSpec == nil; {
 	case cancels && len(req.Meta) > 0:
+		// The notes of the request are added, and replace those with the same name.
 		own.Meta = maps.Clone(node.LastDrain.Meta)
 		if own.Meta == nil {
 			own.Meta = map[string]string{}
 		}
+
 		maps.Copy(own.Meta, req.Meta)
+	// A change of the deadline alone keeps the notes.
 	case !cancels && len(req.Meta) == 0 && node.DrainStrategy != nil:
 		own.Meta = node.LastDrain.Meta
 	}
@@ -55,11 +65,14 @@ func (n Nodes) Leave(
 	_ *structs.Empty,
 ) (uint64, error) {
 	n.Drains.Lock()
+
 	defer n.Drains.Unlock()
+
 	err := validate.DrainSpec(req.DrainSpec)
 	if err != nil {
 		return 0, err
 	}
+	// The state function decides whether the drain is the node's own: one that an operator has ordered stays.
 	return fsm.Propose(ctx, n.Raft, fsm.NodeLeave, req)
 }
 
@@ -74,10 +87,12 @@ func (n Nodes) DrainStatus(
 	if node == nil {
 		return noNode(req.NodeID)
 	}
+
 	resp.NodeID = node.ID
 	resp.NodeStatus = node.Status
 	resp.DrainStrategy = node.DrainStrategy
 	resp.LastDrain = node.LastDrain
+	// The time is that of now and not of an entry: the deadline passes without one.
 	resp.Waits = drainer.Waits(tx, node, time.Now())
 	return nil
 }

@@ -26,7 +26,8 @@ func (Pools) List(
 	return err
 }
 
-// Get reads a node pool. The error is not-found.
+// Get reads a node pool. The error is not-found. Pools without a definition are found too, if a node names
+// them.
 func (Pools) Get(
 	tx *state.ReadTx,
 	req *admin.NodePoolGetRequest,
@@ -45,6 +46,7 @@ func (p Pools) Apply(
 	if req.Pool == nil {
 		return 0, structs.Invalidf("Pool: nothing is given; expected the node pool")
 	}
+
 	err := validate.NodePool(req.Pool)
 	if err != nil {
 		return 0, err
@@ -58,17 +60,21 @@ func (Pools) ListNodes(
 	req *admin.NodePoolGetRequest,
 	resp *structs.NodeListResponse,
 ) error {
+	// An empty list for a misspelt name would look like a pool without nodes.
 	_, err := core.FindNodePool(tx, req.Name)
 	if err != nil {
 		return err
 	}
+
 	l := query.List[structs.Node, structs.NodeListStub]{
 		Key:  nodeKey,
 		Stub: setNodeStub,
 		Keep: func(n *structs.Node) bool {
+			// A row may name no pool: PoolOf gives it the default one.
 			return req.Name == structs.AllNodePools || state.PoolOf(n) == req.Name
 		},
 	}
+
 	resp.Nodes, err = l.Page(state.NodesFrom(tx, req.Prefix, query.Start(req)), req, resp)
 	return err
 }

@@ -23,6 +23,7 @@ func completeNode(
 	}
 
 	node := new(*req.Node)
+	// Without these the node could not be found, authenticated or shown.
 	for _, required := range []struct{ path, value string }{
 		{"ID", node.ID},
 		{"SecretID", node.SecretID},
@@ -33,10 +34,13 @@ func completeNode(
 		}
 	}
 
+	// What the servers know about a node comes from the row, whatever its agent says.
 	node.DropServerFields()
 	if req.Agent != nil {
 		node.BootID = req.Agent.BootID
 	}
+
+	// An operator may have changed the eligibility. The agent's setting counts only for a new node.
 	if old != nil {
 		node.SchedulingEligibility = old.SchedulingEligibility
 	}
@@ -51,6 +55,7 @@ func completeNode(
 		return nil, structs.Invalidf("Node.HTTPAddr is %.40q; expected host:port", node.HTTPAddr)
 	}
 
+	// These defaults are those of the dialect.
 	node.Datacenter = cmp.Or(node.Datacenter, "dc1")
 	node.NodePool = cmp.Or(node.NodePool, structs.DefaultNodePool)
 	node.Status = cmp.Or(node.Status, structs.NodeInit)
@@ -61,6 +66,7 @@ func completeNode(
 			node.Status, structs.NodeInit, structs.NodeReady)
 	}
 
+	// For a known node it is the stored one, which was checked.
 	if old == nil &&
 		node.SchedulingEligibility != structs.NodeEligible &&
 		node.SchedulingEligibility != structs.NodeIneligible {
@@ -68,6 +74,7 @@ func completeNode(
 			node.SchedulingEligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
 
+	// The bounds on sizes and numbers are common to all reports.
 	return node, cmp.Or(report.Node(node), report.Agent(req.Agent))
 }
 
@@ -83,6 +90,7 @@ func (n Nodes) UpdateCSI(
 		return 0, err
 	}
 
+	// Those that the node may not report are removed, in case an earlier report has stored them.
 	own, others := n.keepOwn(req.Upserts)
 	req.Upserts = own
 	req.Removes = append(req.Removes, others...)
@@ -103,12 +111,14 @@ func (n Nodes) keepOwn(
 		return instances, nil
 	}
 
+	// One snapshot for all instances: it is read again with each report, since allocations come and go.
 	tx := n.Store.Read()
 	for _, i := range instances {
 		if callers.RunsPlugin(tx, i) {
 			own = append(own, i)
 			continue
 		}
+
 		others = append(others, i.Key())
 		n.Logger.Warn("node reports a plugin that no allocation of it runs, ignoring it",
 			"node_id", i.NodeID, "plugin_id", i.PluginID, "kind", i.Kind, "alloc_id", i.AllocID)
@@ -122,6 +132,7 @@ func checkInstances(
 	nodeID, path string,
 	instances []*structs.CSIPluginInstance,
 ) error {
+	// The servers call an instance by these fields.
 	for i, c := range instances {
 		if c == nil ||
 			c.PluginID == "" ||
