@@ -26,10 +26,12 @@ func NewAllocs(s *core.Server) Allocs {
 	return Allocs{Server: s, dataPages: make(loadshed.Permits, maxDataPages)}
 }
 
+// noAlloc is the error of each method for an allocation that does not exist, or is deleted already.
 func noAlloc(id string) error {
 	return structs.NotFoundf("there is no allocation %q", id)
 }
 
+// allocKey is the position of an allocation in a page: the next page begins after it.
 func allocKey(a *structs.Allocation) []string {
 	return []string{a.ID}
 }
@@ -38,7 +40,8 @@ func compareAllocs(a, b *structs.Allocation) int {
 	return cmp.Compare(a.ID, b.ID)
 }
 
-// allocStubList lists allocations as stubs with the types of their jobs.
+// allocStubList lists allocations as stubs with the types of their jobs. Stubs have no job: a list of many
+// allocations would repeat it in each.
 type allocStubList = query.List[structs.Allocation, structs.AllocListStub]
 
 func newAllocStubList(tx *state.ReadTx) allocStubList {
@@ -61,7 +64,7 @@ func newAllocList(tx *state.ReadTx) allocList {
 }
 
 // Get reads an allocation with its job, and the volumes that an ended one still holds. The error is
-// not-found.
+// not-found. An agent asks for the held volumes of the allocation that its own one waits for.
 func (a Allocs) Get(
 	tx *state.ReadTx,
 	req *structs.AllocGetRequest,
@@ -79,11 +82,14 @@ func (a Allocs) Get(
 	}
 
 	resp.Alloc = state.AllocWithJob(tx, row)
+	// A successor does not wait for a node that is lost: its claim waits for the release of the volume
+	// anyway.
 	if row.ClientTerminal() && !state.Node(tx, row.NodeID).Lost() {
 		for c := range csi.ClaimsByAlloc(tx, row.ID) {
 			resp.HeldVolumes = append(resp.HeldVolumes, c.VolumeID)
 		}
 	}
+
 	return nil
 }
 
@@ -95,20 +101,27 @@ func (a Allocs) GetMany(
 	req *structs.AllocsGetRequest,
 	resp *structs.AllocsResponse,
 ) (err error) {
+	// Each comes with its whole job, so the bound is one on the size of the answer.
 	if n := len(req.AllocIDs); n > structs.MaxAllocIDs {
 		return structs.Invalidf("the request names %d allocations; at most %d are allowed",
 			n, structs.MaxAllocIDs)
 	}
+
+	// The order makes pages possible, and duplicates neighbours.
 	ids := slices.Sorted(slices.Values(req.AllocIDs))
 	var rows []*structs.Allocation
 	for _, id := range slices.Compact(ids) {
 		row := state.Alloc(tx, id)
+
 		if row == nil ||
+			// No error: a node asks for a list that it has read before, and some of it may be deleted since.
 			req.NodeID != "" && row.NodeID != req.NodeID {
 			continue
 		}
+
 		rows = append(rows, row)
 	}
+
 	resp.Allocs, err = newAllocList(tx).Page(slices.Values(rows), req, resp)
 	return err
 }
@@ -133,17 +146,21 @@ func (Allocs) OfNode(
 	req *structs.NodeGetRequest,
 	resp *structs.AllocsResponse,
 ) (err error) {
+	// The node is a row of its own: a node without allocations has an empty list, and an unknown one has
+	// none.
 	if state.Node(tx, req.NodeID) == nil {
 		return structs.NotFoundf("there is no node %q", req.NodeID)
 	}
+
 	rows := state.AllocsByNode(tx, req.NodeID)
+	// The index of nodes is in no order of IDs, which pages need.
 	rows = query.Sorted(rows, compareAllocs, req)
 	resp.Allocs, err = newAllocList(tx).Page(rows, req, resp)
 	return err
 }
 
-// Stop requests an evaluation that stops an allocation. The error is not-found, or a precondition if its
-// job is gone.
+// Stop requests an evaluation that stops an allocation. The error is not-found, or a precondition if its job
+// is gone. The scheduler stops it in the plan that places the replacement.
 func (a Allocs) Stop(
 	ctx context.Context,
 	req *structs.AllocStopRequest,
@@ -154,14 +171,18 @@ func (a Allocs) Stop(
 	if row == nil {
 		return 0, noAlloc(req.AllocID)
 	}
+
 	job := state.Job(tx, row.Namespace, row.JobID)
+	// As with other triggers the evaluation is of the job, and decides about all of its allocations.
 	if job == nil { // it is deleted, but an evaluation stops its allocations
 		job = state.AllocWithJob(tx, row).Job
 	}
+
 	if job == nil {
 		return 0, structs.Preconditionf(
 			"the job of allocation %s is gone; it is being stopped already", req.AllocID)
 	}
+
 	req.Eval = evaluationOf(job, structs.TriggerAllocStop, req.Now)
 	resp.EvalID = req.Eval.ID
 	return fsm.Propose(ctx, a.Raft, fsm.AllocStop, req)

@@ -10,7 +10,8 @@ import (
 	"berth/structs/nodecalls"
 )
 
-// dataTimeout bounds the call to a node for a page of data.
+// dataTimeout bounds the call to a node for a page of data. It is for one page, and not for all data: a large
+// directory takes as many calls as it has pages.
 const dataTimeout = time.Minute
 
 // maxDataPages bounds the pages that a server passes on at a time: each takes nodecalls.AllocDataPage bytes
@@ -19,11 +20,13 @@ const maxDataPages = 64
 
 // Data passes a page of the data of an ended allocation on to the node of its successor.
 func (a Allocs) Data(
+	// The servers have a connection to each node. Nodes need none to each other.
 	ctx context.Context, req *nodecalls.AllocDataRequest,
 ) (*nodecalls.AllocDataResponse, error) {
 	tx := a.Store.Read()
 	ended := state.Alloc(tx, req.AllocID)
 	successor := state.Alloc(tx, req.Successor)
+	// The caller has proved that it is req.NodeID. It gets data only for an allocation of its own.
 	if successor == nil || successor.NodeID != req.NodeID {
 		return nil, structs.Deniedf("allocation %q is not on node %s", req.Successor, req.NodeID)
 	}
@@ -32,31 +35,38 @@ func (a Allocs) Data(
 		return nil, structs.Preconditionf("allocation %s is gone", req.AllocID)
 	}
 
+	// The job says whether data moves: the rule is that of the version that the successor has.
 	job := state.JobOf(tx, successor)
 	switch {
 	case job == nil:
 		return nil, structs.Preconditionf("the job of allocation %s is gone", req.Successor)
+	// An allocation could otherwise read the data of any other by naming it.
 	case ended.Namespace != successor.Namespace,
 		ended.JobID != successor.JobID,
 		ended.TaskGroup != successor.TaskGroup,
 		successor.ClientTerminal(),
 		!state.TakesData(job, successor, ended):
 		return nil, structs.Deniedf("allocation %s is no predecessor of %s", req.AllocID, req.Successor)
+	// The files may still change. The node of the successor asks again.
 	case !ended.ClientTerminal():
 		return nil, structs.Unavailablef("allocation %s has not ended", req.AllocID)
 	}
 
+	// The permit is for the whole call, because the page is in memory that long.
 	if !a.dataPages.Enter(ctx, dataTimeout) {
 		return nil, structs.Unavailablef("this server passes on %d pages of data, its most; retry", maxDataPages)
 	}
+
 	defer a.dataPages.Leave()
 
+	// There is one node that has the data, so there is no other one to try.
 	to := nodeconn.Target{
 		Nodes: a.Nodes,
 		IDs:   []string{ended.NodeID},
 		Limit: dataTimeout,
 	}
 
+	// The credentials of the calling node stay here: the other node must not learn its secret.
 	page := &nodecalls.AllocDataRequest{
 		AllocID:   req.AllocID,
 		Successor: req.Successor,
@@ -65,10 +75,12 @@ func (a Allocs) Data(
 	}
 
 	answer, err := nodeconn.Call(ctx, to, nodecalls.ClientAllocData, page)
+	// An error that passes would let the successor ask for as long as the node is away.
 	away := state.Node(a.Store.Read(), ended.NodeID).Lost() && ctx.Err() == nil
 	if away && (structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout)) {
 		return nil, structs.Preconditionf("it is down, or not registered any more: %w", err)
 	}
+
 	return answer, err
 }
 

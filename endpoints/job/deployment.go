@@ -20,6 +20,7 @@ var deploymentList = query.List[structs.Deployment, structs.Deployment]{
 	Stub: query.Whole[structs.Deployment],
 }
 
+// findDeployment cuts the ID in the error, which may be a text of any size.
 func findDeployment(tx *state.ReadTx, id string) (*structs.Deployment, error) {
 	d := state.Deployment(tx, id)
 	if d == nil {
@@ -45,7 +46,8 @@ func (d Deployments) Get(
 	return err
 }
 
-// Allocations lists the allocations of a deployment, also the ended ones.
+// Allocations lists the allocations of a deployment, also the ended ones. Its rows are those of the job,
+// among which the ID of the deployment selects.
 func (d Deployments) Allocations(
 	tx *state.ReadTx, req *structs.DeploymentGetRequest, resp *structs.AllocListResponse,
 ) error {
@@ -71,6 +73,8 @@ func (d Deployments) OfJob(
 	if job == nil {
 		return nil
 	}
+
+	// The ID of a purged job may be used again. Its deployments are not those of the new job.
 	for row := range state.DeploymentsByJob(tx, ns, req.JobID) {
 		if req.All || row.JobCreateIndex == job.CreateIndex {
 			resp.Deployments = append(resp.Deployments, row)
@@ -84,6 +88,7 @@ func (d Deployments) Latest(
 	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.DeploymentGetResponse,
 ) error {
 	ns := req.RequestNamespace()
+
 	job := state.Job(tx, ns, req.JobID)
 	row := state.LatestDeployment(tx, ns, req.JobID)
 	if job != nil && row != nil && row.JobCreateIndex == job.CreateIndex {
@@ -92,7 +97,8 @@ func (d Deployments) Latest(
 	return nil
 }
 
-// evaluationFor returns the deployment and the evaluation of its job that goes with a change of it.
+// evaluationFor returns the deployment and the evaluation of its job that goes with a change of it. The
+// evaluation enters the log with the change, so no crash of this server can separate them.
 func (d Deployments) evaluationFor(id string, now int64) (*structs.Deployment, *structs.Evaluation, error) {
 	tx := d.Store.Read()
 	row, err := findDeployment(tx, id)
@@ -100,13 +106,15 @@ func (d Deployments) evaluationFor(id string, now int64) (*structs.Deployment, *
 		return nil, nil, err
 	}
 	job := state.Job(tx, row.Namespace, row.JobID)
+	// Without a job there is nothing to place, and the change of the deployment alone remains.
 	if job == nil {
 		return row, nil, nil
 	}
 	return row, evaluationOf(job, structs.TriggerDeployment, now), nil
 }
 
-// answer fills in the answer to a change of a deployment.
+// answer fills in the answer to a change of a deployment. The row is read again: the change may have ended
+// the deployment, and have reverted the job.
 func (d Deployments) answer(
 	row *structs.Deployment, eval *structs.Evaluation, index uint64, resp *structs.DeploymentUpdateResponse,
 ) {
@@ -115,6 +123,7 @@ func (d Deployments) answer(
 		resp.DeploymentModifyIndex = now.ModifyIndex
 		resp.RevertedJobVersion = now.RevertedVersion
 	}
+	// The state function stores no evaluation where the change needs none.
 	if eval != nil && state.Eval(tx, eval.ID) != nil {
 		resp.EvalID = eval.ID
 		resp.EvalCreateIndex = index
@@ -132,6 +141,7 @@ func (d Deployments) setStatus(
 	if err != nil {
 		return 0, err
 	}
+
 	index, err := fsm.Propose(ctx, d.Raft, fsm.DeploymentStatus, &structs.DeploymentStatusRequest{
 		DeploymentStatusUpdate: update,
 		Eval:                   eval,
@@ -140,6 +150,7 @@ func (d Deployments) setStatus(
 	if err == nil {
 		d.answer(row, eval, index, resp)
 	}
+
 	return index, err
 }
 
@@ -198,6 +209,7 @@ func (d Deployments) Promote(
 			len(req.Groups), structs.MaxGroups)
 	}
 
+	// The copy leaves the request of a caller in this process as it was.
 	own := *req
 	own.Eval = eval
 	var index uint64
@@ -219,6 +231,7 @@ func (d Deployments) Promote(
 // isPromoted reports whether a promotion changes nothing: no group that it names has canaries that wait for
 // it. As in the dialect, only the job is evaluated then.
 func isPromoted(d *structs.Deployment, req *structs.DeploymentPromoteRequest) bool {
+	// The state function rejects an ended deployment, with the reason.
 	if !d.Active() {
 		return false
 	}
@@ -227,6 +240,7 @@ func isPromoted(d *structs.Deployment, req *structs.DeploymentPromoteRequest) bo
 	}
 	return !slices.ContainsFunc(req.Groups, func(name string) bool {
 		g := d.Group(name)
+		// An unknown group is left to the state function, which rejects it.
 		return g == nil || g.AwaitsPromotion()
 	})
 }
@@ -239,20 +253,23 @@ func (d Deployments) SetHealth(
 	if err != nil {
 		return 0, err
 	}
+
 	n := len(req.HealthyAllocationIDs) + len(req.UnhealthyAllocationIDs)
 	if n == 0 || n > structs.MaxAllocIDs {
 		return 0, structs.Invalidf("the request names %d allocations; expected 1 to %d", n, structs.MaxAllocIDs)
 	}
+
 	own := *req
 	own.Eval = eval
 	index, err := fsm.Propose(ctx, d.Raft, fsm.DeploymentHealth, &own)
 	if err == nil {
 		d.answer(row, eval, index, resp)
 	}
+
 	return index, err
 }
 
-// SetStable sets whether a version of a job is stable.
+// SetStable sets whether a version of a job is stable. An automatic revert goes to the newest stable version.
 func (j Jobs) SetStable(
 	ctx context.Context, req *structs.JobStableRequest, resp *structs.JobStableResponse,
 ) (uint64, error) {
@@ -260,10 +277,13 @@ func (j Jobs) SetStable(
 	ns := req.RequestNamespace()
 	job := state.Job(tx, ns, req.JobID)
 	version := state.JobVersion(tx, ns, req.JobID, req.JobVersion)
+	// The rows of a purged job with the same ID are not versions of this one.
 	if job == nil || version == nil || !state.IsVersionOf(version, job) {
 		return 0, state.NoJobVersion(ns, req.JobID, req.JobVersion)
 	}
+
 	index, err := fsm.Propose(ctx, j.Raft, fsm.JobStable, req)
+	// It is the index of the job, and not that of the version.
 	job = state.Job(j.Store.Read(), ns, req.JobID)
 	if job != nil {
 		resp.JobModifyIndex = job.JobModifyIndex

@@ -17,6 +17,7 @@ import (
 // Evals serve Eval.
 type Evals struct{ *core.Server }
 
+// evalKey is the position of an evaluation in a page, as allocKey is of an allocation.
 func evalKey(e *structs.Evaluation) []string {
 	return []string{e.ID}
 }
@@ -25,7 +26,7 @@ func compareEvals(a, b *structs.Evaluation) int {
 	return cmp.Compare(a.ID, b.ID)
 }
 
-// evalList lists whole evaluations.
+// evalList lists whole evaluations. An evaluation is small, so a list has no stubs of it.
 var evalList = query.List[structs.Evaluation, structs.Evaluation]{
 	Key:  evalKey,
 	Stub: query.Whole[structs.Evaluation],
@@ -44,7 +45,8 @@ func (e Evals) Get(
 	return nil
 }
 
-// selectEvals returns the evaluations that a request selects, and their list.
+// selectEvals returns the evaluations that a request selects, and their list. The index by job is the shorter
+// way if there is one job, and its rows have no order of IDs.
 func selectEvals(tx *state.ReadTx, req *structs.EvalListRequest) (
 	l query.List[structs.Evaluation, structs.Evaluation], rows iter.Seq[*structs.Evaluation],
 ) {
@@ -53,7 +55,9 @@ func selectEvals(tx *state.ReadTx, req *structs.EvalListRequest) (
 	if req.JobID != "" && ns != structs.AllNamespaces {
 		rows = query.Sorted(state.EvalsByJob(tx, ns, req.JobID), compareEvals, req)
 	}
+
 	l = evalList
+	// It repeats what an index has selected already, because the two ways select by different parts.
 	l.Keep = func(e *structs.Evaluation) bool {
 		return strings.HasPrefix(e.ID, req.Prefix) &&
 			(req.JobID == "" || e.JobID == req.JobID) &&
@@ -84,7 +88,8 @@ func (e Evals) Allocations(
 	return err
 }
 
-// Count counts the evaluations that a filter keeps.
+// Count counts the evaluations that a filter keeps. It makes no page, so it needs no memory for the
+// evaluations that it counts.
 func (e Evals) Count(
 	tx *state.ReadTx,
 	req *structs.EvalListRequest,
@@ -97,7 +102,8 @@ func (e Evals) Count(
 	})
 }
 
-// deleteBatch is the most evaluations that one log entry deletes.
+// deleteBatch is the most evaluations that one log entry deletes. Entries behind a large one would wait for
+// it, heartbeats among them.
 const deleteBatch = 512
 
 // Delete deletes evaluations in several log entries. An evaluation that ended stays as it is, so the later
@@ -109,6 +115,7 @@ func (e Evals) Delete(
 ) (index uint64, err error) {
 	var ids []string
 	switch {
+	// A request with neither would delete all.
 	case (len(req.EvalIDs) == 0) == (req.Filter == ""):
 		return 0, structs.Invalidf("deleting evaluations: expected either their IDs or a filter")
 	case len(req.EvalIDs) > structs.MaxEvalIDs:
@@ -123,23 +130,28 @@ func (e Evals) Delete(
 		return 0, err
 	}
 
+	// The state function checks each evaluation again, as the state may have changed since.
 	for batch := range slices.Chunk(ids, deleteBatch) {
 		reap := &structs.ReapRequest{Evals: batch}
 		reap.Now = e.Now().UnixNano()
 		index, err = fsm.Propose(ctx, e.Raft, fsm.Reap, reap)
 		if err != nil {
+			// The entries before have happened. The answer is lost with the error, so the caller counts anew.
 			return index, err
 		}
 
 		resp.Count += len(batch)
 	}
 
+	// Without a row to delete there is no entry.
 	return max(index, e.Store.Index()), nil
 }
 
-// checkDeletable returns the IDs of a request, each once, if all these evaluations may be deleted.
+// checkDeletable returns the IDs of a request, each once, if all these evaluations may be deleted. All are
+// checked before the first entry, because the error promises that nothing was deleted.
 func (e Evals) checkDeletable(req *structs.EvalDeleteRequest) ([]string, error) {
 	tx := e.Store.Read()
+
 	ids := slices.Compact(slices.Sorted(slices.Values(req.EvalIDs)))
 	for _, id := range ids {
 		row := state.Eval(tx, id)
@@ -159,7 +171,8 @@ func (e Evals) checkDeletable(req *structs.EvalDeleteRequest) ([]string, error) 
 	return ids, nil
 }
 
-// deletableEvals returns the evaluations that a filter accepts and that may be deleted.
+// deletableEvals returns the evaluations that a filter accepts and that may be deleted. Others that the
+// filter accepts are left out.
 func (e Evals) deletableEvals(req *structs.EvalDeleteRequest) (ids []string, err error) {
 	rows := state.EvalsFrom(e.Store.Read(), req.RequestNamespace(), "", state.Page{})
 	err = evalList.Each(rows, &structs.QueryOptions{Filter: req.Filter}, func(row *structs.Evaluation) error {

@@ -59,61 +59,87 @@ func (j Jobs) registerFor(
 	req *structs.JobRegisterRequest,
 	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
-	err := j.rejectRegistration()
+	job, warnings, err := j.admitRegistration(ctx, trigger, req)
 	if err != nil {
 		return 0, err
 	}
-	job, err := j.admitJob(req.Job, req.RequestNamespace())
-	if err != nil {
-		return 0, err
-	}
-	warnings := structs.JoinFaults(validate.JobWarnings(req.Job))
-	dropped, err := j.checkSource(req)
-	if err == nil && trigger == structs.TriggerJobRegister {
-		err = j.checkSubmitter(ctx, job, req.ConsulToken)
-	}
-	if err != nil {
-		return 0, err
-	}
-	job.SubmitTime = req.Now
-	req.Job = job
-	req.Eval = registrationEval(job, trigger, req.Now)
-	err = req.Eval.SetPriority(req.EvalPriority)
-	if err == nil {
-		err = j.checkStored(req, job)
-	}
-	if err == nil && req.PreserveCounts {
-		err = validate.Job(state.WithKeptCounts(j.Store.Read(), job))
-	}
-	if err == nil && trigger == structs.TriggerJobRegister {
-		err = j.setGateways(ctx, job)
-	}
-	if err != nil {
-		return 0, err
-	}
+
 	// Two registrations of a job in one entry would have one index: EnforceIndex could not tell them apart.
 	unlock, err := core.AwaitTurn(ctx, j.locks, job.Namespace+"/"+job.ID)
 	if err != nil {
 		return 0, err
 	}
 	defer unlock()
+
 	index, err := fsm.Propose(ctx, j.Raft, fsm.JobRegister, req.WithoutToken())
 	if err != nil {
 		return 0, err
 	}
+
+	// The index is read from the row: a registration that changed nothing leaves the former one.
 	tx := j.Store.Read()
 	stored := state.Job(tx, job.Namespace, job.ID)
 	if stored != nil {
 		resp.JobModifyIndex = stored.JobModifyIndex
 	}
+
 	j.answerRegistration(resp, req.Eval, index)
-	resp.Warnings = joinWarnings(warnings, dropped, missingVolumes(tx, job), missingDrivers(tx, job),
-		boundMemory(tx, job), largeMemory(tx, job))
+	resp.Warnings = joinWarnings(warnings, missingVolumes(tx, job), missingDrivers(tx, job), boundMemory(tx, job),
+		largeMemory(tx, job))
 	return index, nil
 }
 
+// admitRegistration checks a registration and gives the request the form of its log entry. It returns the job
+// of the entry, and the warnings that need no state.
+func (j Jobs) admitRegistration(
+	ctx context.Context, trigger string, req *structs.JobRegisterRequest,
+) (job *structs.Job, warnings string, err error) {
+	err = j.rejectRegistration()
+	if err != nil {
+		return nil, "", err
+	}
+
+	// The warnings are about the job as the user wrote it: admitJob fills in values that no user has given.
+	job, err = j.admitJob(req.Job, req.RequestNamespace())
+	if err != nil {
+		return nil, "", err
+	}
+	warnings = structs.JoinFaults(validate.JobWarnings(req.Job))
+
+	dropped, err := j.checkSource(req)
+	// A scaling changes the count alone, so the rights of a submitter and the entries of gateways are those
+	// of the version before.
+	if err == nil && trigger == structs.TriggerJobRegister {
+		err = j.checkSubmitter(ctx, job, req.ConsulToken)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+
+	// It is the time of this server, as that of all writes.
+	job.SubmitTime = req.Now
+	req.Job = job
+	req.Eval = registrationEval(job, trigger, req.Now)
+
+	err = req.Eval.SetPriority(req.EvalPriority)
+	if err == nil {
+		err = j.checkStored(req, job)
+	}
+
+	// The counts that stay may not fit the limits of the new version, so the job is checked with them too.
+	if err == nil && req.PreserveCounts {
+		err = validate.Job(state.WithKeptCounts(j.Store.Read(), job))
+	}
+
+	// Consul comes last: a job that is rejected leaves nothing there.
+	if err == nil && trigger == structs.TriggerJobRegister {
+		err = j.setGateways(ctx, job)
+	}
+	return job, joinWarnings(warnings, dropped), err
+}
+
 // checkStored checks a new version of a job against what is stored. It rejects one without a plugin that
-// volumes need.
+// volumes need. The state function checks the same again. This gives the error without a log entry.
 func (j Jobs) checkStored(req *structs.JobRegisterRequest, version *structs.Job) error {
 	tx := j.Store.Read()
 	err := state.CheckRegistration(tx, req, version)
@@ -124,7 +150,8 @@ func (j Jobs) checkStored(req *structs.JobRegisterRequest, version *structs.Job)
 	return pluginuse.Check(tx, stored, version)
 }
 
-// checkCanaries rejects canaries of a new version that could never get their volumes.
+// checkCanaries rejects canaries of a new version that could never get their volumes. Canaries run beside the
+// allocations that they replace, so both need the volume at once.
 func (j Jobs) checkCanaries(version *structs.Job) error {
 	why := state.CanaryConflict(j.Store.Read(), version, version.TaskGroups)
 	if why != "" {
@@ -136,11 +163,13 @@ func (j Jobs) checkCanaries(version *structs.Job) error {
 // copyJob copies a job with its groups and tasks, because defaults are written into these.
 func copyJob(job *structs.Job) (*structs.Job, error) {
 	b, err := codec.Encode(job)
+	// The bound is on the encoded job, which is in the log entry and in a row of each version.
 	if len(b) > structs.MaxJobBytes {
 		return nil, structs.Invalidf(
 			"the job has %d bytes; at most %d are allowed",
 			len(b), structs.MaxJobBytes)
 	}
+	// A decoded copy shares nothing with the request, which a caller in this process keeps.
 	if err == nil {
 		job = new(structs.Job)
 		err = codec.Decode(b, job)
@@ -161,6 +190,7 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 				continue
 			}
 
+			// Per allocation, the ID has the number of the allocation at its end.
 			count := 1
 			if v.PerAlloc {
 				count = g.Count
@@ -169,22 +199,26 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 			for i := range count {
 				id := v.VolumeID(i)
 				row := csi.Volume(tx, job.Namespace, id)
+				// A volume whose secrets are missing lets the job wait too.
 				if row != nil {
 					_, err := volumesecrets.Variable(tx, row)
 					if err != nil {
 						missing = append(missing, fmt.Sprintf("group %q, %v", g.Name, err))
 					}
+
 					continue
 				}
 
 				missing = append(missing, fmt.Sprintf(
 					"group %q, volume %q: there is no volume %q in namespace %q yet",
 					g.Name, alias, id, job.Namespace))
+				// The first missing volume of a request stands for the others.
 				break
 			}
 		}
 	}
 
+	// The groups are a list, but their volumes are a map, whose order changes.
 	slices.Sort(missing)
 	return structs.JoinFaults(missing)
 }
@@ -206,6 +240,7 @@ func (j Jobs) Deregister(
 		return j.Store.Index(), j.Raft.VerifyLeader()
 	}
 
+	// With Force an operator accepts that volumes stay mounted without the plugin.
 	if !req.Force {
 		err := pluginuse.Check(tx, job, nil)
 		if err != nil {
@@ -244,6 +279,7 @@ func (j Jobs) Evaluate(
 
 	e := evaluationOf(job, structs.TriggerManual, req.Now)
 	var index uint64
+	// Attempts to reschedule count in the rows, so this one needs a command of its own.
 	if req.ForceReschedule {
 		req.Eval = e
 		index, err = fsm.Propose(ctx, j.Raft, fsm.JobReschedule, req)
@@ -264,6 +300,7 @@ func noJob(ns, id string) error {
 	return structs.NotFoundf("there is no job %q in namespace %q", id, ns)
 }
 
+// findJob returns the newest version of a job, also of one that is stopped. The error is not-found.
 func findJob(tx *state.ReadTx, ns, id string) (*structs.Job, error) {
 	job := state.Job(tx, ns, id)
 	if job == nil {
@@ -307,10 +344,12 @@ func (Jobs) OfPool(
 	if err != nil {
 		return err
 	}
+
 	l := newJobStubList(tx)
 	l.Keep = func(j *structs.Job) bool {
 		return cmp.Or(j.NodePool, structs.DefaultNodePool) == req.Name
 	}
+
 	rows := state.JobsFrom(tx,
 		req.RequestNamespace(),
 		req.Prefix,
@@ -328,6 +367,7 @@ func newJobStubList(tx *state.ReadTx) query.List[structs.Job, structs.JobListStu
 	}
 }
 
+// jobKey has both parts of the key, because a list may have several namespaces.
 func jobKey(j *structs.Job) []string {
 	return []string{j.Namespace, j.ID}
 }
@@ -364,19 +404,25 @@ func (j Jobs) Versions(
 ) error {
 	ns := req.RequestNamespace()
 	job := state.Job(tx, ns, req.JobID)
+	// Versions of a purged job with the same ID are kept while allocations use them. They are not shown.
 	for v := range state.JobVersions(tx, ns, req.JobID) {
 		if job == nil || state.IsVersionOf(v, job) {
 			resp.Versions = append(resp.Versions, v)
 		}
 	}
+
+	// The rows are the oldest first.
 	slices.Reverse(resp.Versions)
 	if len(resp.Versions) == 0 {
 		return noJob(ns, req.JobID)
 	}
+
+	// Each difference is that of a version and the one before it, so there is one less than versions.
 	for i := 1; i < len(resp.Versions) && req.Diffs; i++ {
 		diff := jobdiff.Compare(resp.Versions[i], resp.Versions[i-1], true)
 		resp.Diffs = append(resp.Diffs, diff)
 	}
+
 	return nil
 }
 
@@ -404,6 +450,7 @@ func (j Jobs) Allocations(
 	ns := req.RequestNamespace()
 	job := state.Job(tx, ns, req.JobID)
 	l := newAllocStubList(tx)
+	// Allocations of an earlier job have lower indexes than the present one.
 	l.Keep = func(a *structs.Allocation) bool {
 		return req.All || job == nil || a.CreateIndex >= job.CreateIndex
 	}

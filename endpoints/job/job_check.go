@@ -22,7 +22,8 @@ import (
 	"berth/structs/validate/field"
 )
 
-// The bounds of the calls of nodes for one driver of a job.
+// The bounds of the calls of nodes for one driver of a job. A user waits for the check. Three nodes are
+// enough, since one of them has to answer.
 const (
 	driverCheckTimeout = 5 * time.Second
 	driverCheckNodes   = 3
@@ -33,6 +34,7 @@ func (j Jobs) Validate(
 	ctx context.Context,
 	req *inquiry.JobValidateRequest,
 ) (*inquiry.JobValidateResponse, error) {
+	// The check makes no log entry.
 	if req.Job == nil {
 		return nil, structs.Invalidf("Job: nothing is given; expected the job to check")
 	}
@@ -42,6 +44,7 @@ func (j Jobs) Validate(
 		return nil, err
 	}
 
+	// The steps are those of admitJob, but each goes on after a fault: the user gets all of them at once.
 	job.Namespace = cmp.Or(job.Namespace, req.RequestNamespace())
 	job.Region = cmp.Or(job.Region, j.Region)
 	warnings := structs.JoinFaults(validate.JobWarnings(job))
@@ -53,6 +56,7 @@ func (j Jobs) Validate(
 		faults: sidecars.Complete(job),
 	}
 
+	// The state cannot be read by the package that checks jobs, so this check is apart.
 	err = namespaces.CheckJob(tx, job)
 	if err != nil {
 		c.faults.Add(structs.Cut(err.Error(), structs.MaxReason))
@@ -60,6 +64,7 @@ func (j Jobs) Validate(
 
 	c.checkJob(ctx, job)
 	return &inquiry.JobValidateResponse{
+		// Without the check of a config by its driver, the answer must not claim one.
 		DriverConfigValidated: len(c.warnings) == 0 && !c.skipped,
 		ValidationErrors:      c.faults.Lines(),
 		Error:                 c.faults.String(),
@@ -73,6 +78,7 @@ func (j Jobs) Validate(
 func knownDrivers(tx *state.ReadTx) map[string][]string {
 	var known map[string][]string
 	for n := range state.Nodes(tx) {
+		// Only such a node answers a call.
 		if n.Status != structs.NodeReady {
 			continue
 		}
@@ -84,15 +90,18 @@ func knownDrivers(tx *state.ReadTx) map[string][]string {
 		for name, info := range n.Drivers {
 			ids := known[name]
 			switch {
+			// A driver that is unhealthy may know its schema nevertheless.
 			case info.Healthy:
 				ids = slices.Insert(ids, 0, n.ID)
 			default:
 				ids = append(ids, n.ID)
 			}
 
+			// The healthy ones are before the others, so the bound drops unhealthy ones first.
 			known[name] = ids[:min(len(ids), driverCheckNodes)]
 		}
 	}
+
 	return known
 }
 
@@ -112,11 +121,15 @@ type taskOf struct {
 	open bool // only its node knows values of its config
 }
 
+// checkJob has each config checked by a node with its driver. A driver that no node has is a warning: a node
+// with it may come later, and the job waits for that.
 func (c *driverCheck) checkJob(ctx context.Context, job *structs.Job) {
+	// A cluster without nodes is no fault of the job.
 	if c.known == nil {
 		c.warnings = append(c.warnings, "no node is up, so the drivers of the tasks are not checked")
 		return
 	}
+	// The order makes the warnings of two checks of one job equal.
 	byDriver := c.tasksByDriver(job)
 	for _, name := range slices.Sorted(maps.Keys(byDriver)) {
 		if c.known[name] == nil {
@@ -162,6 +175,7 @@ func (c *driverCheck) tasksByDriver(job *structs.Job) map[string][]taskOf {
 		if g == nil {
 			continue
 		}
+		// A job with faults may have null groups and tasks, and more than a valid one.
 		for _, t := range firstOf(c, g.Tasks, structs.MaxTasks) {
 			if t != nil && t.Driver != "" {
 				byDriver[t.Driver] = append(byDriver[t.Driver], taskOf{
@@ -193,6 +207,7 @@ func (c *driverCheck) warnOfDriver(name string, tasks []taskOf) {
 	if len(known) > 0 {
 		hint = "the nodes that are up have: " + structs.Cut(strings.Join(known, ", "), structs.MaxReason)
 	}
+	// A wrong name is the more likely cause than a missing driver.
 	if near := suggest.Closest(name, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
@@ -207,11 +222,13 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 	req := &nodecalls.ClientDriverValidateRequest{Driver: name}
 	var asked []taskOf
 	for _, t := range tasks {
+		// Another check reports a config that nests too deeply. It is not sent.
 		if !field.NestsWithin(t.Config, structs.MaxConfigNesting) {
 			c.skipped = true
 			continue
 		}
 
+		// The values of references are known when the task starts. Until then the config is open.
 		t.open = nodecalls.HasReference(t.Config)
 		c.skipped = c.skipped || t.open
 		asked = append(asked, t)
@@ -229,9 +246,12 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 	}
 
 	answer, err := nodeconn.Call(ctx, to, nodecalls.ClientDriverValidate, req)
+	// An answer of another length cannot be assigned to the tasks.
 	if err == nil && len(answer.Faults) != len(asked) {
 		err = structs.Internalf("the node answered for %d of %d tasks", len(answer.Faults), len(asked))
 	}
+
+	// A node that fails says nothing about the job, so it is a warning.
 	if err != nil {
 		c.warnings = append(c.warnings, fmt.Sprintf(
 			"the configs of tasks with the driver %q are not checked: %v",
@@ -241,10 +261,13 @@ func (c *driverCheck) checkConfigs(ctx context.Context, name string, tasks []tas
 
 	for i, t := range asked {
 		if answer.Faults[i] == "" || t.open && !answer.LeavesReferences {
+			// A node of an earlier version takes a reference for a value of the wrong type, so its faults say
+			// nothing about an open config.
 			continue
 		}
 
 		for line := range strings.SplitSeq(answer.Faults[i], "\n") {
+			// The path of the driver begins at the config, and the other faults of the job at the job.
 			c.faults.Add(t.path + "config: " + strings.TrimPrefix(line, "config."))
 		}
 	}

@@ -19,7 +19,8 @@ func registrationEval(job *structs.Job, trigger string, now int64) *structs.Eval
 	return evaluationOf(job, trigger, now)
 }
 
-// Dispatch registers a child of a parameterized job with a payload and metadata.
+// Dispatch registers a child of a parameterized job with a payload and metadata. With a token, the first
+// dispatch decides. A repetition gets the child of the first one.
 func (j Jobs) Dispatch(
 	ctx context.Context,
 	req *structs.JobDispatchRequest,
@@ -31,20 +32,24 @@ func (j Jobs) Dispatch(
 	}
 
 	ns := req.RequestNamespace()
+
 	parent, err := findJob(j.Store.Read(), ns, req.JobID)
 	if err != nil {
 		return 0, err
 	}
 
+	// The ID of the child has the time in it. This time is that of the request, so it is the same in the log.
 	now := time.Unix(0, req.Now)
 	child, err := dispatchedChild(parent, req, now)
 	if err != nil {
 		return 0, err
 	}
 
+	// The entry would otherwise have the payload twice, and it may be large.
 	entry := *req
 	entry.Payload = nil // the child has it
 	entry.Meta = nil
+	// The state function rejects the child if the parent has changed since: it was made from that version.
 	entry.JobModifyIndex = parent.JobModifyIndex
 	entry.Child = child
 	entry.Eval = evaluationOf(child, structs.TriggerJobRegister, req.Now)
@@ -61,6 +66,8 @@ func (j Jobs) Dispatch(
 		return index, nil
 	}
 
+	// The state function has found the token, and stored no second child. The evaluation of the first may
+	// have ended long ago, so the answer has none.
 	first := state.DispatchedJob(j.Store.Read(), ns, req.JobID, req.IdempotencyToken)
 	if first != nil && first.ID != child.ID { // an earlier dispatch has started it
 		resp.DispatchedJobID = first.ID
@@ -83,6 +90,7 @@ func dispatchedChild(
 	if err != nil {
 		return nil, err
 	}
+	// The child has the metadata of the request, so its limits are checked again.
 	child := parent.DispatchedChild(req, now)
 	return child, validate.Job(child)
 }
@@ -103,6 +111,7 @@ func (j Jobs) ForcePeriodic(
 		return 0, structs.Preconditionf("job %q is stopped, or its schedule is not enabled", req.JobID)
 	}
 
+	// The ID of the child has the second of its launch.
 	child := parent.ChildAt(time.Unix(0, req.Now))
 	if state.Job(j.Store.Read(), parent.Namespace, child.ID) != nil {
 		return 0, structs.Conflictf("job %q was launched in this second already", req.JobID)
@@ -135,9 +144,12 @@ func (j Jobs) Revert(
 	}
 
 	current, version, err := state.CheckRevert(j.Store.Read(), req)
+	// CheckRevert finds also versions of a purged job with the same ID.
 	if current != nil && version != nil && !state.IsVersionOf(version, current) {
 		err = state.NoJobVersion(req.RequestNamespace(), req.JobID, req.JobVersion)
 	}
+
+	// The cluster may have changed since, so the version is checked as a new one is.
 	if err == nil {
 		err = j.checkCanaries(version)
 	}
@@ -148,6 +160,7 @@ func (j Jobs) Revert(
 		return 0, err
 	}
 
+	// The submitter of the revert needs the rights, and not that of the old version.
 	err = j.checkSubmitter(ctx, version, req.ConsulToken)
 	if err == nil {
 		err = j.setGateways(ctx, version)
@@ -171,6 +184,7 @@ func (j Jobs) Revert(
 	return index, nil
 }
 
+// answerRegistration leaves the fields empty for a job that runs nothing itself.
 func (Jobs) answerRegistration(resp *structs.JobRegisterResponse, e *structs.Evaluation, index uint64) {
 	if e != nil {
 		resp.EvalID = e.ID
@@ -188,42 +202,49 @@ func (j Jobs) Scale(
 	req *structs.JobScaleRequest,
 	resp *structs.JobRegisterResponse,
 ) (uint64, error) {
+	// The text is that of the path in the request of the API.
 	if req.Group == "" {
 		return 0, structs.Invalidf("Target.Group: nothing is given; expected the name of a group")
 	}
+
 	job, err := findJob(j.Store.Read(), req.RequestNamespace(), req.JobID)
 	if err != nil {
 		return 0, err
 	}
+
+	// Clients of the dialect look for the first words of the text.
 	if req.JobModifyIndex != 0 && req.JobModifyIndex != job.JobModifyIndex {
 		return 0, structs.Conflictf("Enforcing job modify index %d: job %q has changed, its index is %d",
 			req.JobModifyIndex, job.ID, job.JobModifyIndex)
 	}
-	event := &structs.GroupScalingEvent{Group: req.Group, Event: &structs.ScalingEvent{
-		Time:    req.Now,
-		Count:   req.Count,
-		Error:   req.Error,
-		Message: req.Message,
-		Meta:    req.Meta,
-	}}
+
+	event := scalingEvent(req)
 	err = validate.ScalingEvent(event.Event)
 	if err != nil {
 		return 0, err
 	}
+
+	// An event without a count tells of a decision that changes nothing.
 	if req.Count == nil {
 		resp.JobModifyIndex = job.JobModifyIndex
 		return j.noteScaling(ctx, req, event)
 	}
+
 	scaled, err := scaledJob(job, req)
 	if err != nil {
 		return 0, err
 	}
-	d := state.ActiveDeployment(j.Store.Read(), job.Namespace, job.ID)
-	if d != nil && d.JobCreateIndex == job.CreateIndex { // another version of the job would end it
-		return 0, structs.Preconditionf("%s %s of job %q; wait for its end, or end it: %s",
-			scalingBlocked, d.ID, job.ID, structs.CommandLine(job.Namespace, "deployment fail", d.ID))
+
+	err = j.checkNoDeployment(job)
+	if err != nil {
+		return 0, err
 	}
+
+	// The source stays with the new version, which differs by the count alone.
 	source := state.JobSubmission(j.Store.Read(), job.Namespace, job.ID, job.Version)
+
+	// EnforceIndex closes the gap between the read and the entry: another registration since then makes this
+	// one fail.
 	register := &structs.JobRegisterRequest{
 		Job:            scaled,
 		EnforceIndex:   true,
@@ -232,7 +253,30 @@ func (j Jobs) Scale(
 		Scaling:        event,
 		WriteOptions:   req.WriteOptions,
 	}
+
 	return j.registerFor(ctx, structs.TriggerScaling, register, resp)
+}
+
+// scalingEvent returns the event that the row of the group keeps for a request.
+func scalingEvent(req *structs.JobScaleRequest) *structs.GroupScalingEvent {
+	return &structs.GroupScalingEvent{Group: req.Group, Event: &structs.ScalingEvent{
+		Time:    req.Now,
+		Count:   req.Count,
+		Error:   req.Error,
+		Message: req.Message,
+		Meta:    req.Meta,
+	}}
+}
+
+// checkNoDeployment returns an error while a deployment of a job runs: another version would end it. The
+// deployment of a purged job with the same ID does not count.
+func (j Jobs) checkNoDeployment(job *structs.Job) error {
+	d := state.ActiveDeployment(j.Store.Read(), job.Namespace, job.ID)
+	if d == nil || d.JobCreateIndex != job.CreateIndex {
+		return nil
+	}
+	return structs.Preconditionf("%s %s of job %q; wait for its end, or end it: %s",
+		scalingBlocked, d.ID, job.ID, structs.CommandLine(job.Namespace, "deployment fail", d.ID))
 }
 
 // noteScaling stores an event without a change of the job.
@@ -250,7 +294,8 @@ func (j Jobs) noteScaling(
 	})
 }
 
-// scaledJob returns a copy of a job with another count of one group.
+// scaledJob returns a copy of a job with another count of one group. The error is invalid, not-found, or a
+// precondition if no count of the job can change.
 func scaledJob(job *structs.Job, req *structs.JobScaleRequest) (*structs.Job, error) {
 	switch {
 	case *req.Count < 0 || *req.Count > structs.MaxGroupCount:
@@ -265,12 +310,14 @@ func scaledJob(job *structs.Job, req *structs.JobScaleRequest) (*structs.Job, er
 		return nil, structs.NotFoundf("job %q has no group %q", job.ID, req.Group)
 	}
 
+	// The limits are those of the scaling block of the group.
 	err := job.Group(req.Group).Scaling.Holds(*req.Count)
 	if err != nil {
 		return nil, structs.Invalidf("job %q: group %q: %v", job.ID, req.Group, err)
 	}
 
 	scaled := job.Copy()
+	// Rows are immutable, so the changed group is a copy. The others are shared.
 	for i, g := range scaled.TaskGroups {
 		if g.Name == req.Group {
 			changed := *g
@@ -299,7 +346,8 @@ func (j Jobs) ScaleStatus(
 		JobCreateIndex: job.CreateIndex,
 		JobModifyIndex: job.JobModifyIndex,
 		JobStopped:     job.Stop,
-		TaskGroups:     map[string]*structs.TaskGroupScaleStatus{},
+		// Every group is in the answer, also without allocations or events.
+		TaskGroups: map[string]*structs.TaskGroupScaleStatus{},
 	}
 
 	for _, g := range job.TaskGroups {
@@ -310,6 +358,7 @@ func (j Jobs) ScaleStatus(
 		countScaled(out.TaskGroups[a.TaskGroup], a)
 	}
 
+	// The rows may have events of a group that the job has no longer.
 	for row := range state.ScalingEventsOf(tx, job.Namespace, job.ID) {
 		if g := out.TaskGroups[row.Group]; g != nil {
 			g.Events = row.Events

@@ -15,7 +15,8 @@ import (
 	"berth/structs/validate"
 )
 
-// Plan registers a job in a draft of the state and lets the scheduler plan it there.
+// Plan registers a job in a draft of the state and lets the scheduler plan it there. Nothing of the draft
+// reaches the log or another request.
 func (j Jobs) Plan(
 	tx *state.ReadTx,
 	req *inquiry.JobPlanRequest,
@@ -25,56 +26,87 @@ func (j Jobs) Plan(
 	if err != nil {
 		return err
 	}
+
+	// It is what a client enforces when it registers the job that it has planned.
 	old := state.Job(tx, job.Namespace, job.ID)
 	if old != nil {
 		resp.JobModifyIndex = old.JobModifyIndex
 	}
+
 	now := j.Now()
+	err = j.preview(tx, job, now, resp)
+	if err != nil {
+		return err
+	}
+
+	if req.Diff {
+		resp.Diff = jobdiff.Compare(old, job, true)
+		// The plan knows whether a change restarts tasks.
+		change.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
+	}
+
+	resp.Warnings = joinWarnings(structs.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
+		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job))
+	if job.IsPeriodic() {
+		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
+	}
+
+	return err
+}
+
+// preview fills in the part of an answer that the scheduler computes: it registers the job in a draft of the
+// state, which is dropped after that.
+func (j Jobs) preview(tx *state.ReadTx, job *structs.Job, now time.Time, resp *inquiry.JobPlanResponse) error {
+	old := state.Job(tx, job.Namespace, job.ID)
 	draft := tx.Draft()
 	register := &structs.JobRegisterRequest{
 		Job:          job,
 		Eval:         registrationEval(job, structs.TriggerJobRegister, now.UnixNano()),
 		WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
 	}
-	err = state.JobRegister(draft, register)
+
+	err := state.JobRegister(draft, register)
 	if err != nil {
 		return err
 	}
+
+	// It is an empty map, and no null, in JSON.
 	resp.Annotations = &inquiry.PlanAnnotations{
 		DesiredTGUpdates: map[string]*inquiry.DesiredUpdates{},
 	}
+
 	eval := register.Eval
+	// A job that starts others has no evaluation of its own. Clients take a plan without a child for one
+	// without a change.
 	if eval == nil && isNewVersion(draft, old, job) {
 		eval, err = registerChild(draft, job, now)
 		if err != nil {
 			return err
 		}
 	}
-	if eval != nil {
-		preview, err := j.dryRun(draft.ReadTx, state.Eval(draft, eval.ID), now)
-		if err != nil {
-			return err
-		}
-		resp.Annotations.DesiredTGUpdates = preview.Desired
-		resp.Annotations.PreemptedAllocs = preview.Preempted
-		resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
-		if eval.JobID == job.ID {
-			resp.CreatedEvals = laterEvals(tx, preview)
-		}
+
+	if eval == nil {
+		return nil
 	}
-	if req.Diff {
-		resp.Diff = jobdiff.Compare(old, job, true)
-		change.Annotate(resp.Diff, old, job, resp.Annotations.DesiredTGUpdates)
+
+	// The plan reads the draft, where the job is registered already.
+	preview, err := j.dryRun(draft.ReadTx, state.Eval(draft, eval.ID), now)
+	if err != nil {
+		return err
 	}
-	resp.Warnings = joinWarnings(structs.JoinFaults(validate.JobWarnings(req.Job)), missingVolumes(tx, job),
-		missingDrivers(tx, job), boundMemory(tx, job), largeMemory(tx, job))
-	if job.IsPeriodic() {
-		resp.NextPeriodicLaunch, err = job.Periodic.Next(now)
+
+	resp.Annotations.DesiredTGUpdates = preview.Desired
+	resp.Annotations.PreemptedAllocs = preview.Preempted
+	resp.FailedTGAllocs = preview.Eval.FailedTGAllocs
+	// Evaluations of a child are of no job that exists.
+	if eval.JobID == job.ID {
+		resp.CreatedEvals = laterEvals(tx, preview)
 	}
-	return err
+	return nil
 }
 
-// isNewVersion reports whether a registration in a draft has changed a job.
+// isNewVersion reports whether a registration in a draft has changed a job. The state function keeps the
+// number of an equal version.
 func isNewVersion(draft state.Reader, old, job *structs.Job) bool {
 	return old == nil || state.Job(draft, job.Namespace, job.ID).Version != old.Version
 }
@@ -83,6 +115,7 @@ func isNewVersion(draft state.Reader, old, job *structs.Job) bool {
 // a job shows what one launch of it would place. Clients tell from that whether to register the job.
 func registerChild(draft *state.WriteTx, job *structs.Job, now time.Time) (*structs.Evaluation, error) {
 	child := job.ChildAt(now)
+	// A child with parameters would start others, too, and show nothing.
 	child.ParameterizedJob = nil
 	register := &structs.JobRegisterRequest{
 		Job:          child,
@@ -122,6 +155,7 @@ func (j Jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 		return nil, err
 	}
 
+	// The job wins over the request, as in the dialect: a file with a namespace means it.
 	job.Namespace = cmp.Or(job.Namespace, ns)
 	job.Region = cmp.Or(job.Region, j.Region)
 	if job.Region != j.Region {
@@ -129,12 +163,15 @@ func (j Jobs) admitJob(given *structs.Job, ns string) (*structs.Job, error) {
 			job.Region, j.Region)
 	}
 
+	// A client that reads a job and registers it again sends these fields along.
 	job.DropServerFields()
 	old := state.Job(j.Store.Read(), job.Namespace, job.ID)
 	if old != nil {
+		// A child that is registered again remains the child of its parent. A user cannot make one.
 		job.SetParent(old)
 	}
 
+	// The checks are of the canonical job, because defaults can break a limit too.
 	defaults.Canonicalize(job)
 	err = sidecars.Complete(job).Err()
 	if err == nil {

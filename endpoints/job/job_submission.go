@@ -33,6 +33,7 @@ func (j Jobs) checkSource(req *structs.JobRegisterRequest) (warning string, err 
 		return "", validate.JobSubmission(s)
 	}
 
+	// The registration goes on without the source.
 	req.Submission = nil
 	return warning, nil
 }
@@ -52,11 +53,13 @@ func boundMemory(tx state.Reader, job *structs.Job) string {
 	return structs.JoinFaults(lines)
 }
 
-// largestMemory is the memory in MB above which a number is probably one of another unit.
+// largestMemory is the memory in MB above which a number is probably one of another unit. It is 1 TiB. A job
+// that asks for more has most likely its number in bytes or KB.
 const largestMemory = 1 << 20
 
 // largeMemory returns a line for each task that demands more memory than any node has.
 func largeMemory(tx *state.ReadTx, job *structs.Job) string {
+	// tasksByDriver reads the job alone, and no nodes.
 	c := driverCheck{}
 	byDriver := c.tasksByDriver(job)
 	most := int64(0)
@@ -74,11 +77,13 @@ func largeMemory(tx *state.ReadTx, job *structs.Job) string {
 			largest = max(largest, n.NodeResources.Memory.MemoryMB)
 		}
 
+		// Most jobs ask for less than the first node has, so few nodes are read.
 		if largest >= most {
 			return ""
 		}
 	}
 
+	// Without nodes there is nothing to compare with.
 	if largest == 0 {
 		largest = largestMemory
 	}
@@ -114,6 +119,8 @@ func (j Jobs) Submission(
 	if version == nil || job != nil && !state.IsVersionOf(version, job) {
 		return state.NoJobVersion(ns, req.JobID, req.Version)
 	}
+
+	// A version without a source is told apart from a version that does not exist.
 	resp.Submission = state.JobSubmission(tx, ns, req.JobID, req.Version)
 	if resp.Submission != nil {
 		return nil

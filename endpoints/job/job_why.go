@@ -10,14 +10,17 @@ import (
 )
 
 // Why tells why a job does not run as its specification demands, and of a deleted job why allocations of it
-// have not ended. Times in the text change without a change of the index.
+// have not ended. Times in the text change without a change of the index. A client of such a text asks again
+// after a while, and does not wait for the index.
 func (j Jobs) Why(tx *state.ReadTx, req *structs.JobGetRequest, resp *inquiry.WhyResponse) error {
 	job, err := findJob(tx, req.RequestNamespace(), req.JobID)
 	if err == nil {
 		resp.Waits, resp.Reasons = explain.Job(tx, job, time.Now())
 	} else {
+		// The rows of allocations outlive that of their job.
 		resp.Waits, resp.Reasons = explain.DeletedJob(tx, req.RequestNamespace(), req.JobID, time.Now())
 	}
+	// Neither a job nor allocations that could wait: the ID is wrong.
 	if err != nil && !resp.Waits {
 		return err
 	}

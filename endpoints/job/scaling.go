@@ -6,7 +6,8 @@ import (
 	"berth/structs"
 )
 
-// ScalingPolicies lists the policies of the jobs that are not stopped.
+// ScalingPolicies lists the policies of the jobs that are not stopped. A policy has no row: it is part of the
+// group that it scales.
 func (j Jobs) ScalingPolicies(
 	tx *state.ReadTx, req *structs.ScalingPolicyListRequest, resp *structs.ScalingPolicyListResponse,
 ) (err error) {

@@ -21,18 +21,22 @@ type Services struct{ *core.Server }
 func (Services) List(
 	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.ServiceListResponse,
 ) (err error) {
+	// The list has a stub for each namespace, as in the dialect, so all services of one are collected before
+	// the page.
 	sum := serviceSum{}
 	for a := range state.OfferingAllocs(tx, req.RequestNamespace()) {
 		sum.add(a, req.Prefix)
 	}
 	space := func(s *structs.ServiceListStub) string { return s.Namespace }
 	all := *req
+	// The page is by namespaces, to which the prefix does not apply.
 	all.Prefix = "" // the prefix is a service's
 	resp.Services, err = query.PageByName(sum.stubs(), space, &all, resp)
 	return err
 }
 
-// serviceSum collects the services of allocations by namespace and name.
+// serviceSum collects the services of allocations by namespace and name. Neither map is ordered. stubs sorts
+// them.
 type serviceSum map[string]map[string]*structs.ServiceStub
 
 // add adds the services of an allocation whose names have a prefix.
@@ -52,15 +56,18 @@ func (s serviceSum) add(a *structs.Allocation, prefix string) {
 			s[a.Namespace][i.ServiceName] = stub
 		}
 
+		// An instance without a check counts as passing.
 		stub.Instances++
 		if cmp.Or(i.Status, structs.CheckPassing) == structs.CheckPassing {
 			stub.Passing++
 		}
 
+		// The tags may repeat here. stubs removes that once for all instances.
 		stub.Tags = append(stub.Tags, i.Tags...)
 	}
 }
 
+// stubs orders the services of each namespace. PageByName orders the namespaces.
 func (s serviceSum) stubs() []*structs.ServiceListStub {
 	var all []*structs.ServiceListStub
 	for ns, byName := range s {
@@ -83,6 +90,7 @@ func (Services) Get(
 	tx *state.ReadTx, req *structs.ServiceGetRequest, resp *structs.ServiceGetResponse,
 ) (err error) {
 	named := func(i *structs.ServiceInstance) bool { return i.ServiceName == req.ServiceName }
+	// A service that nothing offers is no error: a client waits for its first instance.
 	rows := registrations(tx, state.AllocsByService(tx, req.RequestNamespace(), req.ServiceName), named)
 	if req.Choose != "" {
 		rows, err = choose(rows, req)
@@ -102,6 +110,7 @@ func (Allocs) Services(
 	if row == nil {
 		return noAlloc(req.AllocID)
 	}
+	// One that has ended offers nothing.
 	rows := registrations(tx, slices.Values([]*structs.Allocation{row}), anyInstance)
 	resp.Services, err = pageInstances(rows, req, resp)
 	return err
@@ -112,6 +121,7 @@ func (Jobs) Services(
 	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.ServiceGetResponse,
 ) error {
 	ns := req.RequestNamespace()
+	// A job is named, so an empty list would hide a wrong name.
 	_, err := findJob(tx, ns, req.JobID)
 	if err != nil {
 		return err
@@ -123,6 +133,7 @@ func (Jobs) Services(
 
 func anyInstance(*structs.ServiceInstance) bool { return true }
 
+// compareInstances orders by ID: the order of allocations changes with each placement.
 func compareInstances(a, b *structs.ServiceRegistration) int { return strings.Compare(a.ID, b.ID) }
 
 // registrations returns the instances of services that allocations offer, in the order of their IDs.
@@ -131,11 +142,13 @@ func registrations(
 ) []*structs.ServiceRegistration {
 	var all []*structs.ServiceRegistration
 	for a := range rows {
+		// Others must not find an instance whose allocation is to stop, although it still runs.
 		if !a.Offered() {
 			continue
 		}
 
 		dc := ""
+		// The row of the node may be deleted while its allocations remain.
 		if n := state.Node(tx, a.NodeID); n != nil {
 			dc = n.Datacenter
 		}
@@ -151,11 +164,13 @@ func registrations(
 	return all
 }
 
+// instanceList lists whole instances. There is no stub of them, as in the dialect.
 var instanceList = query.List[structs.ServiceRegistration, structs.ServiceRegistration]{
 	Key:  func(r *structs.ServiceRegistration) []string { return []string{r.ID} },
 	Stub: query.Whole[structs.ServiceRegistration],
 }
 
+// pageInstances returns a page of instances that are in the order of their IDs.
 func pageInstances(
 	rows []*structs.ServiceRegistration, req query.ReadRequest, resp query.ReadResponse,
 ) ([]*structs.ServiceRegistration, error) {
@@ -182,6 +197,8 @@ func choose(
 		return nil, err
 	}
 
+	// Each instance has a weight of its own for the key (rendezvous hashing), so the others keep theirs when
+	// it goes.
 	weight := func(r *structs.ServiceRegistration) uint64 {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(key + "\x00" + r.ID))
@@ -189,9 +206,12 @@ func choose(
 	}
 
 	slices.SortFunc(matching, func(a, b *structs.ServiceRegistration) int {
+		// Equal hashes are possible, and must not depend on the order of the rows.
 		return cmp.Or(cmp.Compare(weight(b), weight(a)), compareInstances(a, b))
 	})
+
 	chosen := matching[:min(n, len(matching))]
+	// A page needs the order of IDs again.
 	slices.SortFunc(chosen, compareInstances)
 	return chosen, nil
 }

@@ -12,6 +12,7 @@ import (
 
 // checkSubmitter returns an error if the submitter of a job may not register its services in Consul.
 func (j Jobs) checkSubmitter(ctx context.Context, job *structs.Job, token structs.Secret) error {
+	// Servers without Consul have nobody to ask.
 	if j.Consul == nil {
 		return nil
 	}
@@ -30,12 +31,14 @@ func consulServices(job *structs.Job) []string {
 				names = append(names, defaults.ServiceName(job, g, s))
 			}
 		}
+
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// holdsToken reports whether the source of a job has the token of the submitter.
+// holdsToken reports whether the source of a job has the token of the submitter. Each caller that may read
+// the job may read its source, and the token has the rights of its owner.
 func holdsToken(s *structs.JobSubmission, token structs.Secret) bool {
 	texts := []string{s.Source, s.Variables}
 	for name, value := range s.VariableFlags {
@@ -49,6 +52,7 @@ func holdsToken(s *structs.JobSubmission, token structs.Secret) bool {
 // rejectRegistration returns an error while the configuration of the scheduler rejects new versions of jobs
 // and dispatches.
 func (j Jobs) rejectRegistration() error {
+	// It is read for each request, so a change of the setting counts at once.
 	if !state.SchedulerConfig(j.Store.Read()).RejectJobRegistration {
 		return nil
 	}
